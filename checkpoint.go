@@ -1,0 +1,93 @@
+package pawl
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Checkpoint is one snapshot in its task's sequence: append-only, numbered
+// densely in commit order (seed 1).
+type Checkpoint struct {
+	ID        string          `json:"id"`
+	TaskID    string          `json:"task_id"`
+	ItemID    string          `json:"item_id,omitempty"`
+	Attempt   int             `json:"attempt,omitempty"`
+	Sequence  int64           `json:"sequence"`
+	Type      string          `json:"type"`
+	Name      string          `json:"name,omitempty"`
+	ArgsHash  string          `json:"args_hash,omitempty"`
+	Snapshot  json.RawMessage `json:"snapshot"`
+	Metadata  json.RawMessage `json:"metadata,omitempty"`
+	CreatedAt time.Time       `json:"created_at"`
+}
+
+// Types of checkpoints: seed 1's eight and custom.
+const (
+	IterationStart   = "iteration_start"
+	IterationEnd     = "iteration_end"
+	ToolExecuted     = "tool_executed"
+	LLMResponse      = "llm_response"
+	ApprovalPoint    = "approval_point"
+	StateTransition  = "state_transition"
+	ManualCheckpoint = "manual_checkpoint"
+	ErrorBoundary    = "error_boundary"
+	CustomCheckpoint = "custom"
+)
+
+// CheckpointTypes is the closed list. Those of TaskCheckpointTypes may be made
+// for a task without a lease.
+var (
+	CheckpointTypes     = []string{IterationStart, IterationEnd, ToolExecuted, LLMResponse, ApprovalPoint, StateTransition, ManualCheckpoint, ErrorBoundary, CustomCheckpoint}
+	TaskCheckpointTypes = []string{ManualCheckpoint, ApprovalPoint, StateTransition, CustomCheckpoint}
+)
+
+// NewCheckpoint is what a checkpoint saves.
+type NewCheckpoint struct {
+	Type     string          `json:"type"`
+	Name     string          `json:"name,omitempty"`      // names a step: the newest of a name is what a resume gets
+	ArgsHash string          `json:"args_hash,omitempty"` // of the step's arguments
+	Snapshot json.RawMessage `json:"snapshot"`            // any JSON ≤ 1 MiB
+	Metadata json.RawMessage `json:"metadata,omitempty"`
+}
+
+// CheckpointCall saves a checkpoint under an item's lease.
+type CheckpointCall struct {
+	Fence
+	NewCheckpoint
+}
+
+// TaskCheckpoint saves a checkpoint of the task itself, without a lease.
+type TaskCheckpoint struct {
+	TaskID string `json:"task_id"`
+	NewCheckpoint
+}
+
+// CheckpointRef answers with the id and the number given.
+type CheckpointRef struct {
+	ID       string `json:"id"`
+	Sequence int64  `json:"sequence"`
+}
+
+// CheckpointFilter selects checkpoints, in order of their number unless Desc.
+type CheckpointFilter struct {
+	TaskID string
+	ItemID string
+	Types  []string
+	Name   string
+	Desc   bool // newest first: with Limit 1, the latest of a type
+	Page
+}
+
+// ResumeState is all that the next worker needs to go on, in one read.
+type ResumeState struct {
+	ItemID         string                `json:"item_id"`
+	TaskID         string                `json:"task_id"`
+	Attempt        int                   `json:"attempt"`
+	Newest         *Checkpoint           `json:"newest"`
+	IterationStart *Checkpoint           `json:"iteration_start"`
+	IterationEnd   *Checkpoint           `json:"iteration_end"`
+	ErrorBoundary  *Checkpoint           `json:"error_boundary"`
+	Steps          map[string]Checkpoint `json:"steps"` // the newest of each name
+	Parts          []json.RawMessage     `json:"parts"`
+	OpenMessage    json.RawMessage       `json:"open_message"`
+}

@@ -1,0 +1,212 @@
+package pawl
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Code names a kind of error. The code is what programs match on; it is the
+// same in process, over HTTP and over MCP.
+type Code string
+
+// The codes.
+const (
+	CodeInvalid         Code = "invalid"
+	CodeUnauthenticated Code = "unauthenticated"
+	CodeForbidden       Code = "forbidden"
+	CodeNotFound        Code = "not_found"
+	CodeMethod          Code = "method"
+	CodeConflict        Code = "conflict"
+	CodeLeaseLost       Code = "lease_lost"
+	CodeKeyInFlight     Code = "key_in_flight"
+	CodePrecondition    Code = "precondition"
+	CodeTooLarge        Code = "too_large"
+	CodeMediaType       Code = "media_type"
+	CodeKeyReused       Code = "key_reused"
+	CodeKeyRequired     Code = "key_required"
+	CodeLimit           Code = "limit"
+	CodeInternal        Code = "internal"
+	CodeUnavailable     Code = "unavailable"
+)
+
+// ErrorInfo is one row of Errors.
+type ErrorInfo struct {
+	Code      Code
+	HTTP      int
+	Exit      int  // exit code of the command line
+	Retryable bool // the same call may succeed later, unchanged
+	Means     string
+}
+
+// Errors is the closed list of errors, in order of HTTP status.
+var Errors = []ErrorInfo{
+	{CodeInvalid, 400, 2, false, "The request is not well-formed; `errors` names each field by JSON Pointer."},
+	{CodeUnauthenticated, 401, 5, false, "No key, or one that is unknown, expired or revoked."},
+	{CodeForbidden, 403, 5, false, "The key does not hold the role this call needs."},
+	{CodeNotFound, 404, 3, false, "There is no such thing in this namespace."},
+	{CodeMethod, 405, 2, false, "The path exists, the method or verb does not."},
+	{CodeConflict, 409, 4, false, "The state forbids it; `state` and `allowed` say what is possible."},
+	{CodeLeaseLost, 409, 4, false, "This claim is not the current one any more; stop working and claim again. `reason` is taken, expired or released."},
+	{CodeKeyInFlight, 409, 4, true, "Another call with this idempotency key is under way."},
+	{CodePrecondition, 412, 4, false, "If-Match names an old version."},
+	{CodeTooLarge, 413, 2, false, "The body is over its limit."},
+	{CodeMediaType, 415, 2, false, "The body is not application/json."},
+	{CodeKeyReused, 422, 4, false, "This idempotency key was used with another request."},
+	{CodeKeyRequired, 428, 4, false, "This call needs an Idempotency-Key."},
+	{CodeLimit, 429, 6, true, "Over a limit; wait as long as Retry-After says."},
+	{CodeInternal, 500, 70, false, "Our fault; the detail is in the server's log."},
+	{CodeUnavailable, 503, 6, true, "The database or a needed service does not answer; nothing was done, or its outcome is unknown and the call is safe to repeat with its idempotency key."},
+}
+
+// Info is the code's row in Errors; an unknown code reads as internal.
+func (c Code) Info() ErrorInfo {
+	for _, e := range Errors {
+		if e.Code == c {
+			return e
+		}
+	}
+	return CodeInternal.Info()
+}
+
+// Reasons of lease_lost.
+const (
+	ReasonTaken    = "taken"    // a later claim exists, or another worker made this one
+	ReasonExpired  = "expired"  // it ran out by the database's clock, swept or not
+	ReasonReleased = "released" // it was given back, or suspended
+)
+
+// Field is one refused field: a JSON Pointer into the request and what is wrong
+// with the value there.
+type Field struct {
+	Pointer string `json:"pointer"`
+	Message string `json:"message"`
+}
+
+// Error is the one error type. Match it with errors.Is and the sentinels below,
+// which compare codes; read its members with errors.As.
+type Error struct {
+	Code       Code
+	Op         string        // the operation that failed, e.g. "complete"
+	Message    string        // one sentence for people; never driver text
+	Fields     []Field       // invalid: what is wrong where
+	State      string        // conflict, lease_lost: the state found
+	Allowed    []string      // conflict about a state: the verbs it allows, never nil
+	Holder     string        // lease_lost: who claimed last
+	Attempt    int           // lease_lost: the latest attempt
+	Reason     string        // lease_lost: taken, expired, released
+	RetryAfter time.Duration // limit, unavailable, key_in_flight: when to try again; 0 = not known
+	Err        error         // the cause, for logs; never sent
+}
+
+// Sentinels for errors.Is. ErrLeaseTaken and ErrLeaseExpired (seed 2's
+// LeaseConflictError and LeaseExpiredError) both match ErrLeaseLost too.
+var (
+	ErrInvalid         = &Error{Code: CodeInvalid}
+	ErrUnauthenticated = &Error{Code: CodeUnauthenticated}
+	ErrForbidden       = &Error{Code: CodeForbidden}
+	ErrNotFound        = &Error{Code: CodeNotFound}
+	ErrConflict        = &Error{Code: CodeConflict}
+	ErrLeaseLost       = &Error{Code: CodeLeaseLost}
+	ErrLeaseTaken      = &Error{Code: CodeLeaseLost, Reason: ReasonTaken}
+	ErrLeaseExpired    = &Error{Code: CodeLeaseLost, Reason: ReasonExpired}
+	ErrKeyInFlight     = &Error{Code: CodeKeyInFlight}
+	ErrKeyReused       = &Error{Code: CodeKeyReused}
+	ErrPrecondition    = &Error{Code: CodePrecondition}
+	ErrTooLarge        = &Error{Code: CodeTooLarge}
+	ErrLimit           = &Error{Code: CodeLimit}
+	ErrUnavailable     = &Error{Code: CodeUnavailable}
+	ErrInternal        = &Error{Code: CodeInternal}
+)
+
+// ErrNoSession is returned by Step, Progress and the like when the context does
+// not come from a worker.
+var ErrNoSession = errors.New("pawl: this context belongs to no worker's handler")
+
+// ErrSuspended is what Sleep returns when the item has been put to rest; the
+// handler returns it as it is, and a later attempt goes on from there.
+var ErrSuspended = errors.New("pawl: suspended; the item goes on later")
+
+// Error reads "op: message (code)".
+func (e *Error) Error() string {
+	var b strings.Builder
+	if e.Op != "" {
+		b.WriteString(e.Op + ": ")
+	}
+	if e.Message != "" {
+		b.WriteString(e.Message)
+	} else {
+		b.WriteString(strings.TrimSuffix(e.Code.Info().Means, "."))
+	}
+	fmt.Fprintf(&b, " (%s)", e.Code)
+	for _, f := range e.Fields {
+		fmt.Fprintf(&b, "; %s: %s", f.Pointer, f.Message)
+	}
+	return b.String()
+}
+
+// Unwrap gives the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Is matches by code, and by reason where the target has one.
+func (e *Error) Is(target error) bool {
+	t, ok := target.(*Error)
+	return ok && t.Code == e.Code && (t.Reason == "" || t.Reason == e.Reason)
+}
+
+// CodeOf is the code of an error: "" for nil, internal for one that is not ours.
+func CodeOf(err error) Code {
+	if err == nil {
+		return ""
+	}
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return CodeInternal
+}
+
+// Invalid makes an invalid error for one field.
+func Invalid(pointer, format string, args ...any) *Error {
+	return &Error{Code: CodeInvalid, Fields: []Field{{pointer, fmt.Sprintf(format, args...)}}}
+}
+
+// NotFound makes a not_found error for a noun and its id.
+func NotFound(noun, id string) *Error {
+	return &Error{Code: CodeNotFound, Message: "no " + noun + " " + id}
+}
+
+// permanentError and retryAfterError are how a handler steers its retry.
+type permanentError struct{ error }
+
+func (e permanentError) Unwrap() error { return e.error }
+
+type retryAfterError struct {
+	error
+	after time.Duration
+}
+
+func (e retryAfterError) Unwrap() error { return e.error }
+
+// Permanent marks an error of a handler as final: the item fails at once,
+// whatever is left of its budget.
+func Permanent(err error) error { return permanentError{err} }
+
+// RetryAfter marks an error of a handler with the delay before the next
+// attempt, in place of the policy's back-off. It counts against the budget.
+func RetryAfter(d time.Duration, err error) error { return retryAfterError{err, d} }
+
+// RetryOf reads what Permanent and RetryAfter marked: whether the item may be
+// retried, and after how long (nil: by policy).
+func RetryOf(err error) (retryable bool, after *time.Duration) {
+	var p permanentError
+	if errors.As(err, &p) {
+		return false, nil
+	}
+	var r retryAfterError
+	if errors.As(err, &r) {
+		return true, &r.after
+	}
+	return true, nil
+}

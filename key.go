@@ -1,0 +1,107 @@
+package pawl
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+)
+
+// Key is an idempotency key: (namespace, scope, key) and the hash of its
+// request lead to the first answer (seed 1).
+type Key struct {
+	Scope       string          `json:"scope"`
+	Key         string          `json:"key,omitempty"` // as asked for; only its hash is stored
+	RequestHash string          `json:"request_hash,omitempty"`
+	Status      string          `json:"status"`             // pending, completed, failed
+	Response    json.RawMessage `json:"response,omitempty"` // the answer, or the error of a failed one
+	TaskID      string          `json:"task_id,omitempty"`
+	ItemID      string          `json:"item_id,omitempty"`
+	CreatedAt   time.Time       `json:"created_at"`
+	CompletedAt *time.Time      `json:"completed_at,omitempty"`
+	ExpiresAt   *time.Time      `json:"expires_at,omitempty"`
+	LockedUntil *time.Time      `json:"locked_until,omitempty"` // pending: after it, another may take over
+}
+
+// Statuses of a key.
+const (
+	KeyPending   = "pending"
+	KeyCompleted = "completed"
+	KeyFailed    = "failed"
+)
+
+// KeyBegin opens a key. The answer says whether to run (Run) or that the first
+// answer stands (Key.Response). Another request's key: ErrKeyReused; one under
+// way: ErrKeyInFlight with RetryAfter.
+type KeyBegin struct {
+	Scope       string `json:"scope,omitempty"`
+	Key         string `json:"key"`
+	RequestHash string `json:"request_hash"`
+	TaskID      string `json:"task_id,omitempty"`
+	ItemID      string `json:"item_id,omitempty"`
+	TTLSeconds  int64  `json:"ttl_seconds,omitempty"`  // 0 = 24 h; −1 = for ever
+	LockSeconds int    `json:"lock_seconds,omitempty"` // 0 = 60
+}
+
+// KeyBegun answers a begin. Run means: the caller now holds the key, token in
+// hand, and is to run and then complete or fail it.
+type KeyBegun struct {
+	Run   bool   `json:"run"`
+	Token string `json:"token,omitempty"` // fences this run: a taken-over holder's answer is refused
+	Key   Key    `json:"key"`
+}
+
+// KeyDone ends a run: with the answer, or with the error of a failed one.
+type KeyDone struct {
+	Scope    string          `json:"scope,omitempty"`
+	Key      string          `json:"key"`
+	Token    string          `json:"token"`
+	Response json.RawMessage `json:"response"`
+}
+
+// KeyName names a key.
+type KeyName struct {
+	Scope string `json:"scope,omitempty"`
+	Key   string `json:"key"`
+}
+
+// KeyFilter selects keys, newest first.
+type KeyFilter struct {
+	Status string
+	TaskID string
+	ItemID string
+	Page
+}
+
+// Once runs fn once for (key, request): whoever comes later with the same
+// request gets the first result, byte for byte as JSON; with another request
+// ErrKeyReused; while it runs ErrKeyInFlight. An error of fn is kept to be read
+// and the next call runs again. The scope is "once". If the process dies inside
+// fn, another may run it again after 60 s: fn is at least once, its recorded
+// answer exactly once.
+func Once[T any](ctx context.Context, keys KeyKeeper, key string, request any, fn func(context.Context) (T, error)) (T, error) {
+	var out T
+	hash, err := HashOf(request)
+	if err != nil {
+		return out, err
+	}
+	begun, err := one(keys.BeginKeys(ctx, []KeyBegin{{Scope: "once", Key: key, RequestHash: hash}}))
+	if err != nil {
+		return out, err
+	}
+	if !begun.Run {
+		return out, json.Unmarshal(begun.Key.Response, &out)
+	}
+	done := KeyDone{Scope: "once", Key: key, Token: begun.Token}
+	out, err = fn(ctx)
+	if err != nil {
+		done.Response, _ = json.Marshal(Failure{Message: err.Error()})
+		_, ferr := one(keys.FailKeys(context.WithoutCancel(ctx), []KeyDone{done}))
+		return out, errors.Join(err, ferr)
+	}
+	if done.Response, err = json.Marshal(out); err != nil {
+		return out, err
+	}
+	_, err = one(keys.CompleteKeys(context.WithoutCancel(ctx), []KeyDone{done}))
+	return out, err
+}

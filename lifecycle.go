@@ -1,0 +1,249 @@
+package pawl
+
+import "slices"
+
+// ItemState is where an item is. An item is in exactly one.
+type ItemState string
+
+// The states of an item.
+const (
+	ItemScheduled    ItemState = "scheduled"     // its run_at lies ahead
+	ItemWaiting      ItemState = "waiting"       // for a signal, a time or another item
+	ItemQueued       ItemState = "queued"        // claimable
+	ItemLeased       ItemState = "leased"        // claimed, no sign of life yet
+	ItemInProgress   ItemState = "in_progress"   // claimed and at work
+	ItemSubmitted    ItemState = "submitted"     // its result fits; awaits the task's approval
+	ItemAccepted     ItemState = "accepted"      // its task was approved
+	ItemCompleted    ItemState = "completed"     // end
+	ItemRejected     ItemState = "rejected"      // end
+	ItemCancelled    ItemState = "cancelled"     // end
+	ItemFailed       ItemState = "failed"        // rest: an operator may retry it
+	ItemDeadLettered ItemState = "dead_lettered" // rest: failed and set aside
+)
+
+// TaskState is a task's state. TaskOpen is stored but never shown: an open task
+// reads as queued, checked_out or in_progress, whatever its items are doing.
+type TaskState string
+
+// The states of a task.
+const (
+	TaskOpen         TaskState = "open"
+	TaskQueued       TaskState = "queued"
+	TaskCheckedOut   TaskState = "checked_out"
+	TaskInProgress   TaskState = "in_progress"
+	TaskSubmitted    TaskState = "submitted"
+	TaskApproved     TaskState = "approved"
+	TaskApplied      TaskState = "applied"
+	TaskCompleted    TaskState = "completed"
+	TaskRejected     TaskState = "rejected"
+	TaskFailed       TaskState = "failed"
+	TaskDeadLettered TaskState = "dead_lettered"
+	TaskCancelled    TaskState = "cancelled"
+)
+
+// MessageState is the state of an agent's message.
+type MessageState string
+
+// The states of a message.
+const (
+	MessageStreaming MessageState = "streaming"
+	MessageComplete  MessageState = "complete"
+	MessageStopped   MessageState = "stopped"
+	MessageError     MessageState = "error"
+)
+
+// Status is the coarse word for a state.
+type Status string
+
+// The statuses. StatusExpired is read-time only: a lease that has run out and
+// has not been swept yet.
+const (
+	StatusPending    Status = "pending"
+	StatusInProgress Status = "in_progress"
+	StatusCompleted  Status = "completed"
+	StatusFailed     Status = "failed"
+	StatusCancelled  Status = "cancelled"
+	StatusExpired    Status = "expired"
+)
+
+// StateInfo is one row of a table of states.
+type StateInfo struct {
+	Name     string
+	Status   Status
+	Terminal bool // an end: never changes again, but for retention
+	Leased   bool // has a worker and a lease_expires_at
+	Timed    bool // time alone may move it
+	Shown    bool // read by callers; TaskOpen is not
+	Stored   bool // kept in the database; queued, checked_out and in_progress of a task are derived
+}
+
+// ItemStates lists every state of an item, in the order of a life.
+var ItemStates = []StateInfo{
+	{Name: "scheduled", Status: StatusPending, Timed: true, Shown: true, Stored: true},
+	{Name: "waiting", Status: StatusPending, Timed: true, Shown: true, Stored: true},
+	{Name: "queued", Status: StatusPending, Shown: true, Stored: true},
+	{Name: "leased", Status: StatusInProgress, Leased: true, Timed: true, Shown: true, Stored: true},
+	{Name: "in_progress", Status: StatusInProgress, Leased: true, Timed: true, Shown: true, Stored: true},
+	{Name: "submitted", Status: StatusInProgress, Shown: true, Stored: true},
+	{Name: "accepted", Status: StatusInProgress, Shown: true, Stored: true},
+	{Name: "completed", Status: StatusCompleted, Terminal: true, Shown: true, Stored: true},
+	{Name: "rejected", Status: StatusFailed, Terminal: true, Shown: true, Stored: true},
+	{Name: "failed", Status: StatusFailed, Timed: true, Shown: true, Stored: true},
+	{Name: "dead_lettered", Status: StatusFailed, Shown: true, Stored: true},
+	{Name: "cancelled", Status: StatusCancelled, Terminal: true, Shown: true, Stored: true},
+}
+
+// TaskStates lists every state of a task, stored or shown.
+var TaskStates = []StateInfo{
+	{Name: "open", Status: StatusPending, Stored: true},
+	{Name: "queued", Status: StatusPending, Shown: true},
+	{Name: "checked_out", Status: StatusInProgress, Shown: true},
+	{Name: "in_progress", Status: StatusInProgress, Shown: true},
+	{Name: "submitted", Status: StatusInProgress, Shown: true, Stored: true},
+	{Name: "approved", Status: StatusInProgress, Shown: true, Stored: true},
+	{Name: "applied", Status: StatusInProgress, Shown: true, Stored: true},
+	{Name: "completed", Status: StatusCompleted, Terminal: true, Shown: true, Stored: true},
+	{Name: "rejected", Status: StatusFailed, Terminal: true, Shown: true, Stored: true},
+	{Name: "failed", Status: StatusFailed, Timed: true, Shown: true, Stored: true},
+	{Name: "dead_lettered", Status: StatusFailed, Shown: true, Stored: true},
+	{Name: "cancelled", Status: StatusCancelled, Terminal: true, Shown: true, Stored: true},
+}
+
+// MessageStates lists every state of a message.
+var MessageStates = []StateInfo{
+	{Name: "streaming", Status: StatusInProgress, Shown: true, Stored: true},
+	{Name: "complete", Status: StatusCompleted, Terminal: true, Shown: true, Stored: true},
+	{Name: "stopped", Status: StatusCancelled, Terminal: true, Shown: true, Stored: true},
+	{Name: "error", Status: StatusFailed, Shown: true, Stored: true},
+}
+
+// Move is one row of a lifecycle: a verb takes any state of From to one of To.
+// From holds "" for creation.
+type Move struct {
+	From  []string
+	Verb  string
+	To    []string
+	Event string // the event it leaves; "" when the state it brings names the event
+	Asked bool   // callers may ask for it; the others happen by themselves
+	Note  string // when and why, for the documents
+}
+
+var (
+	held    = []string{"leased", "in_progress"}
+	pending = []string{"queued", "scheduled", "waiting"}
+)
+
+// ItemMoves is the lifecycle of an item (contract §1).
+var ItemMoves = []Move{
+	{[]string{""}, "create", []string{"queued", "scheduled", "waiting"}, "proposed", true, "scheduled when run_at lies ahead, waiting when it depends on another item; `planned` for each item of a task with many"},
+	{[]string{"scheduled"}, "due", []string{"queued"}, "due", false, "run_at has come"},
+	{[]string{"waiting"}, "ready", []string{"queued"}, "ready", false, "its signal, time, dependency or decision arrived"},
+	{[]string{"queued"}, "claim", []string{"leased"}, "leased", true, "attempt+1"},
+	{[]string{"leased"}, "start", []string{"in_progress"}, "in_progress", false, "first sign of life: heartbeat, progress, checkpoint, part or chunk"},
+	{held, "complete", []string{"completed"}, "completed", true, "types without acceptance"},
+	{held, "submit", []string{"submitted"}, "submitted", true, "the result fits the type's schema"},
+	{held, "fail", []string{"scheduled", "queued", "failed"}, "failed", true, "failures+1; back-off, or at once when it is 0; failed when not retryable or the budget is spent"},
+	{held, "expire", []string{"queued", "scheduled", "failed"}, "lease_expired", false, "by the sweep; failures+1, but for what was prefetched and never started"},
+	{held, "release", []string{"queued"}, "released", true, "given back; not counted"},
+	{held, "suspend", []string{"waiting"}, "suspended", true, "until a signal or a time; not counted"},
+	{[]string{"submitted"}, "accept", []string{"accepted"}, "accepted", false, "its task was approved"},
+	{[]string{"accepted"}, "settle", []string{"completed"}, "", false, "its task was applied"},
+	{[]string{"submitted", "accepted"}, "reject", []string{"rejected", "queued"}, "rejected", true, "for good, or for rework: failures reset, rework+1"},
+	{pending, "give_up", []string{"failed", "cancelled"}, "", false, "a deadline passed or a dependency failed; not counted"},
+	{[]string{"failed", "dead_lettered"}, "retry", []string{"queued"}, "retried", true, "failures reset; attempt goes on"},
+	{[]string{"failed"}, "bury", []string{"dead_lettered"}, "dead_lettered", true, "after 48 h, or by hand"},
+	{[]string{"scheduled", "waiting", "queued", "leased", "in_progress", "submitted", "accepted", "failed", "dead_lettered"}, "cancel", []string{"cancelled"}, "cancelled", true, "from any state but the ends"},
+}
+
+// TaskMoves is the lifecycle of a task (contract §2).
+var TaskMoves = []Move{
+	{[]string{""}, "create", []string{"open"}, "proposed", true, "with its items"},
+	{[]string{"open"}, "settle", []string{"submitted", "completed", "failed", "dead_lettered", "cancelled"}, "", false, "its last working item is out of work"},
+	{[]string{"open"}, "give_up", []string{"failed", "cancelled"}, "", false, "its deadline passed"},
+	{[]string{"submitted"}, "approve", []string{"approved"}, "approved", true, "a decision; the first wins"},
+	{[]string{"submitted"}, "reject", []string{"rejected", "open"}, "rejected", true, "for good, or items sent back for rework"},
+	{[]string{"approved"}, "apply", []string{"applied"}, "applied", false, "its effect, once"},
+	{[]string{"approved"}, "fail", []string{"failed"}, "failed", false, "apply failed; failed_in: apply"},
+	{[]string{"applied"}, "settle", []string{"completed"}, "", false, "in the same transaction as apply"},
+	{[]string{"failed", "dead_lettered"}, "retry", []string{"open", "approved"}, "retried", true, "approved when it was apply that failed"},
+	{[]string{"failed"}, "bury", []string{"dead_lettered"}, "dead_lettered", true, "after 48 h, or by hand"},
+	{[]string{"open", "submitted", "approved", "applied", "failed", "dead_lettered"}, "cancel", []string{"cancelled"}, "cancelled", true, "from any state but the ends"},
+}
+
+// MessageMoves is the lifecycle of a message (contract §6).
+var MessageMoves = []Move{
+	{[]string{""}, "create", []string{"streaming", "complete"}, "message_started", true, ""},
+	{[]string{"streaming"}, "finish", []string{"complete"}, "message_ended", true, ""},
+	{[]string{"streaming"}, "stop", []string{"stopped"}, "message_ended", true, "the item stays leased"},
+	{[]string{"streaming"}, "exhaust", []string{"error"}, "message_ended", false, "its item failed"},
+	{[]string{"error"}, "resume", []string{"streaming"}, "message_started", false, "its item was retried; the same message, the cut stays visible"},
+}
+
+// Pair is one legal change from a state to another.
+type Pair struct{ From, To string }
+
+// Pairs lists every legal change of a lifecycle, each once, in table order.
+func Pairs(moves []Move) []Pair {
+	var out []Pair
+	for _, m := range moves {
+		for _, from := range m.From {
+			for _, to := range m.To {
+				if p := (Pair{from, to}); !slices.Contains(out, p) {
+					out = append(out, p)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// Allowed lists the verbs a caller may ask for in a state, in table order. It is
+// empty, never nil, at an end. A task's shown states answer as open does.
+func Allowed(moves []Move, state string) []string {
+	out := []string{}
+	for _, m := range moves {
+		if m.Asked && slices.Contains(m.From, state) && !slices.Contains(out, m.Verb) {
+			out = append(out, m.Verb)
+		}
+	}
+	return out
+}
+
+// Status is the coarse word for the state.
+func (s ItemState) Status() Status { return find(ItemStates, string(s)).Status }
+
+// Ended says that the item never changes again.
+func (s ItemState) Ended() bool { return find(ItemStates, string(s)).Terminal }
+
+// Leased says that a worker holds the item.
+func (s ItemState) Leased() bool { return find(ItemStates, string(s)).Leased }
+
+// Allowed lists the verbs a caller may ask for.
+func (s ItemState) Allowed() []string { return Allowed(ItemMoves, string(s)) }
+
+// Status is the coarse word for the state.
+func (s TaskState) Status() Status { return find(TaskStates, string(s)).Status }
+
+// Ended says that the task never changes again.
+func (s TaskState) Ended() bool { return find(TaskStates, string(s)).Terminal }
+
+// Stored is the state kept in the database: queued, checked_out and in_progress
+// are readings of an open task.
+func (s TaskState) Stored() TaskState {
+	if find(TaskStates, string(s)).Stored {
+		return s
+	}
+	return TaskOpen
+}
+
+// Allowed lists the verbs a caller may ask for.
+func (s TaskState) Allowed() []string { return Allowed(TaskMoves, string(s.Stored())) }
+
+func find(states []StateInfo, name string) StateInfo {
+	for _, s := range states {
+		if s.Name == name {
+			return s
+		}
+	}
+	return StateInfo{}
+}

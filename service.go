@@ -1,0 +1,143 @@
+package pawl
+
+import "context"
+
+// Service is the whole of Pawl: the sum of the roles. engine.Engine implements
+// it in process, client.Client over HTTP, and one behaviour suite runs over
+// both. The namespace and actor of a call come from its context (see As).
+//
+// Every batch verb answers each call on its own, in order. The second return is
+// an error of the whole batch (the database is gone, the batch is too large):
+// then nothing was done, or the outcome is unknown and the calls are safe to
+// repeat.
+type Service interface {
+	Submitter
+	Claimer
+	Operator
+	Reader
+}
+
+// Submitter asks for work.
+type Submitter interface {
+	TaskMaker
+	KeyKeeper
+}
+
+// Claimer does work: takes items, keeps them, hands them back.
+type Claimer interface {
+	Leaser
+	Finisher
+	Recorder
+}
+
+// Operator mends: retries, buries, deletes, sweeps, restores.
+type Operator interface {
+	TaskMender
+	Sweeper
+}
+
+// Reader reads.
+type Reader interface {
+	TaskReader
+	ItemReader
+	RecordReader
+	HouseReader
+}
+
+// TaskMaker makes and ends tasks.
+type TaskMaker interface {
+	// CreateTasks creates tasks with their items. At most MaxItemsPerCall tasks
+	// and MaxItemsPerTask items each. A task whose dedupe finds an older one
+	// answers with that one, Deduplicated set.
+	CreateTasks(ctx context.Context, tasks []NewTask) ([]Result[Task], error)
+	// AddItems adds items to open tasks.
+	AddItems(ctx context.Context, calls []AddItems) ([]Result[Task], error)
+	// CancelTasks cancels tasks, or some items of them, from any state but the
+	// ends. Workers learn by their next heartbeat.
+	CancelTasks(ctx context.Context, calls []TaskCall) ([]Result[Task], error)
+	// CheckpointTasks saves checkpoints of tasks themselves, without a lease:
+	// only the types of TaskCheckpointTypes.
+	CheckpointTasks(ctx context.Context, calls []TaskCheckpoint) ([]Result[CheckpointRef], error)
+}
+
+// KeyKeeper keeps idempotency keys for side effects outside (seed 1).
+type KeyKeeper interface {
+	BeginKeys(ctx context.Context, calls []KeyBegin) ([]Result[KeyBegun], error)
+	CompleteKeys(ctx context.Context, calls []KeyDone) ([]Result[Key], error)
+	FailKeys(ctx context.Context, calls []KeyDone) ([]Result[Key], error)
+	GetKeys(ctx context.Context, names []KeyName) ([]Result[Key], error)
+}
+
+// Leaser takes and keeps items.
+type Leaser interface {
+	// Claim takes up to Limit items; none, and no error, when there is nothing
+	// after WaitSeconds.
+	Claim(ctx context.Context, req ClaimRequest) ([]Lease, error)
+	Heartbeat(ctx context.Context, calls []HeartbeatCall) ([]Result[Beat], error)
+	Release(ctx context.Context, calls []ReleaseCall) ([]Result[Moved], error)
+	Suspend(ctx context.Context, calls []SuspendCall) ([]Result[Moved], error)
+}
+
+// Finisher ends attempts.
+type Finisher interface {
+	Complete(ctx context.Context, calls []CompleteCall) ([]Result[Moved], error)
+	Fail(ctx context.Context, calls []FailCall) ([]Result[Moved], error)
+}
+
+// Recorder saves what an attempt has come to so far.
+type Recorder interface {
+	Progress(ctx context.Context, calls []ProgressCall) ([]Result[Moved], error)
+	Checkpoint(ctx context.Context, calls []CheckpointCall) ([]Result[CheckpointRef], error)
+	// Resume reads all that the next attempt needs.
+	Resume(ctx context.Context, itemID string) (ResumeState, error)
+	// RegisterWorker enters a worker into the registry, or renews its entry.
+	RegisterWorker(ctx context.Context, w WorkerInfo) error
+}
+
+// TaskMender mends tasks that rest, and removes tasks.
+type TaskMender interface {
+	// RetryTasks queues failed and dead-lettered items again and reopens their task.
+	RetryTasks(ctx context.Context, calls []TaskCall) ([]Result[Task], error)
+	// BuryTasks sets failed items aside.
+	BuryTasks(ctx context.Context, calls []TaskCall) ([]Result[Task], error)
+	// DeleteTasks removes tasks that have ended (with Force: any) and all that
+	// hangs on them, in bounded batches.
+	DeleteTasks(ctx context.Context, calls []TaskCall) ([]Result[string], error)
+}
+
+// Sweeper runs one pass over what time moves, and brings archived tasks back.
+type Sweeper interface {
+	Sweep(ctx context.Context) (SweepStats, error)
+	ListArchives(ctx context.Context, page Page) (List[Archive], error)
+	RestoreArchive(ctx context.Context, taskID string) (Task, error)
+}
+
+// TaskReader reads tasks.
+type TaskReader interface {
+	GetTask(ctx context.Context, id string) (Task, error)
+	ListTasks(ctx context.Context, f TaskFilter) (List[Task], error)
+	// TaskResult is a conflict until the task has completed.
+	TaskResult(ctx context.Context, id string) (TaskResult, error)
+}
+
+// ItemReader reads items.
+type ItemReader interface {
+	GetItem(ctx context.Context, id string) (Item, error)
+	ListItems(ctx context.Context, f ItemFilter) (List[Item], error)
+}
+
+// RecordReader reads the record.
+type RecordReader interface {
+	ListEvents(ctx context.Context, f EventFilter) (List[Event], error)
+	ListCheckpoints(ctx context.Context, f CheckpointFilter) (List[Checkpoint], error)
+	// CountCheckpoints counts a task's checkpoints by type.
+	CountCheckpoints(ctx context.Context, taskID string) (map[string]int64, error)
+}
+
+// HouseReader reads how things stand.
+type HouseReader interface {
+	ListWorkers(ctx context.Context, f WorkerFilter) (List[WorkerInfo], error)
+	ListKeys(ctx context.Context, f KeyFilter) (List[Key], error)
+	ListSweeps(ctx context.Context, page Page) (List[SweepStats], error)
+	Stats(ctx context.Context) (Stats, error)
+}

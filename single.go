@@ -1,0 +1,67 @@
+package pawl
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// The single forms of the verbs: a batch of one.
+
+// Create creates one task.
+func Create(ctx context.Context, s TaskMaker, t NewTask) (Task, error) {
+	return one(s.CreateTasks(ctx, []NewTask{t}))
+}
+
+// Cancel cancels a task and all its items that have not ended.
+func Cancel(ctx context.Context, s TaskMaker, taskID, reason string) (Task, error) {
+	return one(s.CancelTasks(ctx, []TaskCall{{TaskID: taskID, Reason: reason}}))
+}
+
+// Retry queues a task's failed items again.
+func Retry(ctx context.Context, s TaskMender, taskID string) (Task, error) {
+	return one(s.RetryTasks(ctx, []TaskCall{{TaskID: taskID}}))
+}
+
+// Heartbeat extends a lease by its own length.
+func Heartbeat(ctx context.Context, s Leaser, f Fence) (Beat, error) {
+	return one(s.Heartbeat(ctx, []HeartbeatCall{{Fence: f}}))
+}
+
+// Complete ends an item with its result, any JSON value.
+func Complete(ctx context.Context, s Finisher, f Fence, result json.RawMessage) (Moved, error) {
+	return one(s.Complete(ctx, []CompleteCall{{f, result}}))
+}
+
+// Fail says that an attempt failed; whether and when it is retried is read from
+// err (Permanent, RetryAfter).
+func Fail(ctx context.Context, s Finisher, f Fence, err error) (Moved, error) {
+	return one(s.Fail(ctx, []FailCall{FailCallOf(f, err)}))
+}
+
+// FailCallOf turns a handler's error into the call that reports it.
+func FailCallOf(f Fence, err error) FailCall {
+	call := FailCall{Fence: f, Error: Failure{Message: err.Error()}}
+	retryable, after := RetryOf(err)
+	call.Retryable = &retryable
+	if after != nil {
+		ms := after.Milliseconds()
+		call.RetryAfterMS = &ms
+	}
+	return call
+}
+
+// Release gives an item back, uncounted.
+func Release(ctx context.Context, s Leaser, f Fence) (Moved, error) {
+	return one(s.Release(ctx, []ReleaseCall{{f}}))
+}
+
+// Suspend gives an item back until a time.
+func Suspend(ctx context.Context, s Leaser, f Fence, until time.Time) (Moved, error) {
+	return one(s.Suspend(ctx, []SuspendCall{{Fence: f, Until: &until}}))
+}
+
+// SaveCheckpoint saves one checkpoint under a lease.
+func SaveCheckpoint(ctx context.Context, s Recorder, f Fence, c NewCheckpoint) (CheckpointRef, error) {
+	return one(s.Checkpoint(ctx, []CheckpointCall{{f, c}}))
+}

@@ -1,0 +1,673 @@
+-- +goose Up
+-- Everything a task, its items and its record are kept in. Times are
+-- microseconds since 1970 UTC; ids are a prefix and a ULID, never a colon.
+-- The wide rows (tasks, work_items) are written once. Where an item is, is the
+-- narrow table its row is in: ready, scheduled, waiting, leases, rests, ends.
+-- No foreign keys and no triggers on the hot tables: a row lock on the task for
+-- every item halves a create; `doctor` looks for orphans instead.
+
+CREATE TABLE tasks (
+  id                TEXT PRIMARY KEY,
+  namespace         TEXT NOT NULL CHECK (namespace <> ''),
+  type              TEXT NOT NULL CHECK (length(type) BETWEEN 1 AND 120),
+  type_version      INTEGER NOT NULL DEFAULT 0,
+  solo              INTEGER NOT NULL CHECK (solo IN (0, 1)),
+  title             TEXT,
+  priority          INTEGER NOT NULL DEFAULT 0,
+  payload           TEXT,
+  metadata          TEXT NOT NULL DEFAULT '{}',
+  requested_by_type TEXT,
+  requested_by_id   TEXT,
+  input_hash        TEXT,
+  dedupes           INTEGER NOT NULL DEFAULT 0 CHECK (dedupes IN (0, 1)),
+  thread            TEXT,
+  trace_parent      TEXT,
+  created_at        INTEGER NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX tasks_one_per_input ON tasks (namespace, type, input_hash) WHERE dedupes = 1;
+
+-- Counters and decisions of a task. A task of one item has no row until it has
+-- a checkpoint, a retry, a burial or a decision; until then its item's place is
+-- its state, and its version is read off it.
+CREATE TABLE task_live (
+  task_id            TEXT PRIMARY KEY,
+  namespace          TEXT NOT NULL,
+  state              TEXT NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'submitted', 'approved', 'applied', 'completed', 'rejected', 'failed', 'dead_lettered', 'cancelled')),
+  version            INTEGER NOT NULL DEFAULT 0,
+  items              INTEGER NOT NULL DEFAULT 1,
+  open               INTEGER NOT NULL DEFAULT 1 CHECK (open >= 0),
+  failed             INTEGER NOT NULL DEFAULT 0 CHECK (failed >= 0),
+  dead               INTEGER NOT NULL DEFAULT 0 CHECK (dead >= 0),
+  cancelled          INTEGER NOT NULL DEFAULT 0 CHECK (cancelled >= 0),
+  checkpoints        INTEGER NOT NULL DEFAULT 0,
+  pruned             INTEGER NOT NULL DEFAULT 0,
+  failed_in          TEXT,
+  error              TEXT,
+  ready_for_approval INTEGER NOT NULL DEFAULT 0,
+  applied_at         INTEGER,
+  completed_at       INTEGER,
+  updated_at         INTEGER
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE work_items (
+  id             TEXT PRIMARY KEY,
+  namespace      TEXT NOT NULL,
+  task_id        TEXT NOT NULL,
+  type           TEXT NOT NULL CHECK (length(type) BETWEEN 1 AND 120),
+  kind           TEXT NOT NULL DEFAULT 'work' CHECK (kind IN ('work', 'plan', 'apply')),
+  position       INTEGER NOT NULL,
+  key            TEXT,
+  priority       INTEGER NOT NULL,
+  max_attempts   INTEGER NOT NULL CHECK (max_attempts >= 1),
+  run_at         INTEGER,
+  after          TEXT,
+  input          TEXT NOT NULL,
+  parts_required TEXT,
+  created_at     INTEGER NOT NULL
+) STRICT;
+CREATE INDEX work_items_of_task ON work_items (task_id, position);
+
+-- needs_id must complete before item_id may run. Written with the items.
+CREATE TABLE item_deps (
+  needs_id TEXT NOT NULL,
+  item_id  TEXT NOT NULL,
+  PRIMARY KEY (needs_id, item_id)
+) STRICT, WITHOUT ROWID;
+
+-- Claimable, in claim order. rank = -2 * priority, + 1 when fresh: what comes
+-- back goes before what is new. Inserted and deleted, never updated.
+CREATE TABLE ready (
+  namespace    TEXT NOT NULL,
+  type         TEXT NOT NULL,
+  rank         INTEGER NOT NULL,
+  item_id      TEXT NOT NULL,
+  task_id      TEXT NOT NULL,
+  attempt      INTEGER NOT NULL DEFAULT 0,
+  failures     INTEGER NOT NULL DEFAULT 0,
+  max_attempts INTEGER NOT NULL,
+  solo         INTEGER NOT NULL,
+  feeds        INTEGER NOT NULL DEFAULT 0,
+  acceptance   INTEGER NOT NULL DEFAULT 0,
+  rework       INTEGER NOT NULL DEFAULT 0,
+  spared       INTEGER NOT NULL DEFAULT 0,
+  left_by      TEXT,
+  worker_id    TEXT,
+  started_at   INTEGER,
+  since        INTEGER,
+  error        TEXT,
+  PRIMARY KEY (namespace, type, rank, item_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE scheduled (
+  item_id      TEXT PRIMARY KEY,
+  namespace    TEXT NOT NULL,
+  task_id      TEXT NOT NULL,
+  type         TEXT NOT NULL,
+  priority     INTEGER NOT NULL,
+  run_at       INTEGER NOT NULL,
+  attempt      INTEGER NOT NULL DEFAULT 0,
+  failures     INTEGER NOT NULL DEFAULT 0,
+  max_attempts INTEGER NOT NULL,
+  solo         INTEGER NOT NULL,
+  feeds        INTEGER NOT NULL DEFAULT 0,
+  acceptance   INTEGER NOT NULL DEFAULT 0,
+  rework       INTEGER NOT NULL DEFAULT 0,
+  spared       INTEGER NOT NULL DEFAULT 0,
+  left_by      TEXT,
+  worker_id    TEXT,
+  started_at   INTEGER,
+  since        INTEGER,
+  error        TEXT
+) STRICT, WITHOUT ROWID;
+CREATE INDEX scheduled_due ON scheduled (run_at);
+
+CREATE TABLE waiting (
+  item_id      TEXT PRIMARY KEY,
+  namespace    TEXT NOT NULL,
+  task_id      TEXT NOT NULL,
+  type         TEXT NOT NULL,
+  priority     INTEGER NOT NULL,
+  until        INTEGER,
+  signal       TEXT,
+  signal_key   TEXT,
+  needs        INTEGER NOT NULL DEFAULT 0,
+  broken       INTEGER NOT NULL DEFAULT 0,
+  attempt      INTEGER NOT NULL DEFAULT 0,
+  failures     INTEGER NOT NULL DEFAULT 0,
+  max_attempts INTEGER NOT NULL,
+  solo         INTEGER NOT NULL,
+  feeds        INTEGER NOT NULL DEFAULT 0,
+  acceptance   INTEGER NOT NULL DEFAULT 0,
+  rework       INTEGER NOT NULL DEFAULT 0,
+  spared       INTEGER NOT NULL DEFAULT 0,
+  left_by      TEXT,
+  worker_id    TEXT,
+  started_at   INTEGER,
+  since        INTEGER,
+  error        TEXT
+) STRICT, WITHOUT ROWID;
+CREATE INDEX waiting_until ON waiting (until) WHERE until IS NOT NULL;
+CREATE INDEX waiting_ready ON waiting (item_id) WHERE needs = 0 AND until IS NULL AND signal IS NULL;
+CREATE INDEX waiting_broken ON waiting (item_id) WHERE broken > 0;
+
+-- Held by a worker. The fence: (worker_id, attempt) and lease_expires_at.
+CREATE TABLE leases (
+  item_id          TEXT PRIMARY KEY,
+  namespace        TEXT NOT NULL,
+  task_id          TEXT NOT NULL,
+  type             TEXT NOT NULL,
+  priority         INTEGER NOT NULL,
+  state            TEXT NOT NULL CHECK (state IN ('leased', 'in_progress')),
+  attempt          INTEGER NOT NULL,
+  failures         INTEGER NOT NULL,
+  max_attempts     INTEGER NOT NULL,
+  solo             INTEGER NOT NULL,
+  feeds            INTEGER NOT NULL,
+  acceptance       INTEGER NOT NULL,
+  rework           INTEGER NOT NULL,
+  spared           INTEGER NOT NULL,
+  prefetch         INTEGER NOT NULL,
+  worker_id        TEXT NOT NULL CHECK (worker_id <> ''),
+  lease_seconds    INTEGER NOT NULL CHECK (lease_seconds BETWEEN 1 AND 86400),
+  started_at       INTEGER NOT NULL,
+  acquired_at      INTEGER NOT NULL,
+  heartbeat_at     INTEGER NOT NULL,
+  lease_expires_at INTEGER NOT NULL,
+  progress         INTEGER CHECK (progress BETWEEN 0 AND 100),
+  stage            TEXT,
+  progressed_at    INTEGER,
+  error            TEXT
+) STRICT, WITHOUT ROWID;
+
+-- Out of work, not at an end: an operator or an approver may move it on.
+CREATE TABLE rests (
+  item_id          TEXT PRIMARY KEY,
+  namespace        TEXT NOT NULL,
+  task_id          TEXT NOT NULL,
+  type             TEXT NOT NULL,
+  priority         INTEGER NOT NULL,
+  state            TEXT NOT NULL CHECK (state IN ('submitted', 'accepted', 'failed', 'dead_lettered')),
+  attempt          INTEGER NOT NULL,
+  failures         INTEGER NOT NULL,
+  max_attempts     INTEGER NOT NULL,
+  solo             INTEGER NOT NULL,
+  feeds            INTEGER NOT NULL DEFAULT 0,
+  acceptance       INTEGER NOT NULL DEFAULT 0,
+  rework           INTEGER NOT NULL DEFAULT 0,
+  spared           INTEGER NOT NULL DEFAULT 0,
+  left_by          TEXT,
+  worker_id        TEXT,
+  started_at       INTEGER,
+  since            INTEGER NOT NULL,
+  completed_at     INTEGER,
+  accepted_at      INTEGER,
+  progress         INTEGER,
+  stage            TEXT,
+  result           TEXT,
+  assembled_result TEXT,
+  evidence         TEXT,
+  notes            TEXT,
+  error            TEXT
+) STRICT;
+CREATE INDEX rests_by_state ON rests (state, since);
+
+-- Ends. Insert only.
+CREATE TABLE ends (
+  item_id          TEXT PRIMARY KEY,
+  namespace        TEXT NOT NULL,
+  task_id          TEXT NOT NULL,
+  state            TEXT NOT NULL CHECK (state IN ('completed', 'rejected', 'cancelled')),
+  attempt          INTEGER NOT NULL,
+  failures         INTEGER NOT NULL,
+  rework           INTEGER NOT NULL DEFAULT 0,
+  left_by          TEXT,
+  worker_id        TEXT,
+  started_at       INTEGER,
+  ended_at         INTEGER NOT NULL,
+  accepted_at      INTEGER,
+  stage            TEXT,
+  result           TEXT,
+  assembled_result TEXT,
+  error            TEXT
+) STRICT;
+
+CREATE TABLE work_item_parts (
+  id                   TEXT PRIMARY KEY,
+  namespace            TEXT NOT NULL,
+  item_id              TEXT NOT NULL,
+  part_key             TEXT NOT NULL CHECK (length(part_key) BETWEEN 1 AND 120),
+  seq                  INTEGER CHECK (seq >= 0),
+  status               TEXT NOT NULL DEFAULT 'draft' CHECK (status IN ('draft', 'validated', 'rejected')),
+  payload              TEXT NOT NULL,
+  evidence             TEXT,
+  notes                TEXT,
+  errors               TEXT,
+  checksum             TEXT,
+  worker_id            TEXT NOT NULL,
+  attempt              INTEGER NOT NULL,
+  idempotency_key_hash TEXT,
+  created_at           INTEGER NOT NULL,
+  superseded_at        INTEGER
+) STRICT;
+CREATE UNIQUE INDEX work_item_parts_live ON work_item_parts (item_id, part_key, COALESCE(seq, -1)) WHERE superseded_at IS NULL;
+CREATE INDEX work_item_parts_by_status ON work_item_parts (item_id, status);
+
+CREATE TABLE checkpoints (
+  id         TEXT PRIMARY KEY,
+  namespace  TEXT NOT NULL,
+  task_id    TEXT NOT NULL,
+  item_id    TEXT,
+  attempt    INTEGER,
+  seq        INTEGER NOT NULL CHECK (seq >= 1),
+  type       TEXT NOT NULL CHECK (type IN ('iteration_start', 'iteration_end', 'tool_executed', 'llm_response', 'approval_point', 'state_transition', 'manual_checkpoint', 'error_boundary', 'custom')),
+  name       TEXT,
+  args_hash  TEXT,
+  message_id TEXT,
+  snapshot   TEXT NOT NULL,
+  metadata   TEXT,
+  created_at INTEGER NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX checkpoints_in_order ON checkpoints (task_id, seq);
+CREATE INDEX checkpoints_of_item ON checkpoints (item_id, seq) WHERE item_id IS NOT NULL;
+
+CREATE TABLE task_events (
+  id           INTEGER PRIMARY KEY AUTOINCREMENT,
+  namespace    TEXT NOT NULL,
+  task_id      TEXT NOT NULL,
+  item_id      TEXT,
+  attempt      INTEGER,
+  event        TEXT NOT NULL,
+  from_state   TEXT,
+  to_state     TEXT,
+  task_from    TEXT,
+  task_to      TEXT,
+  actor_type   TEXT NOT NULL CHECK (actor_type IN ('user', 'agent', 'worker', 'system', 'api')),
+  actor_id     TEXT,
+  message      TEXT,
+  data         TEXT,
+  diff         TEXT,
+  trace_parent TEXT,
+  created_at   INTEGER NOT NULL,
+  CONSTRAINT task_events_name CHECK (event IN (
+    'proposed', 'planned', 'due', 'ready', 'leased', 'in_progress', 'progressed', 'checkpointed', 'submitted',
+    'part_submitted', 'part_rejected', 'ready_for_approval', 'accepted', 'completed', 'failed', 'released',
+    'lease_expired', 'suspended', 'approved', 'applied', 'rejected', 'retried', 'dead_lettered', 'cancelled',
+    'updated', 'stale', 'deleted', 'message_started', 'message_ended', 'signalled', 'fired', 'approval_expired',
+    'escalated')),
+  CONSTRAINT task_events_item_move CHECK (item_id IS NULL OR COALESCE(from_state, '') || '>' || COALESCE(to_state, '') IN (
+    '>', '>queued', '>scheduled', '>waiting', 'scheduled>queued', 'waiting>queued', 'queued>leased',
+    'leased>in_progress', 'leased>completed', 'in_progress>completed', 'leased>submitted',
+    'in_progress>submitted', 'leased>scheduled', 'leased>queued', 'leased>failed', 'in_progress>scheduled',
+    'in_progress>queued', 'in_progress>failed', 'leased>waiting', 'in_progress>waiting', 'submitted>accepted',
+    'accepted>completed', 'submitted>rejected', 'submitted>queued', 'accepted>rejected', 'accepted>queued',
+    'queued>failed', 'queued>cancelled', 'scheduled>failed', 'scheduled>cancelled', 'waiting>failed',
+    'waiting>cancelled', 'failed>queued', 'dead_lettered>queued', 'failed>dead_lettered', 'leased>cancelled',
+    'in_progress>cancelled', 'submitted>cancelled', 'accepted>cancelled', 'failed>cancelled',
+    'dead_lettered>cancelled')),
+  CONSTRAINT task_events_task_move CHECK (item_id IS NOT NULL OR COALESCE(from_state, '') || '>' || COALESCE(to_state, '') IN (
+    '>', '>open', 'open>submitted', 'open>completed', 'open>failed', 'open>dead_lettered', 'open>cancelled',
+    'submitted>approved', 'submitted>rejected', 'submitted>open', 'approved>applied', 'approved>failed',
+    'applied>completed', 'failed>open', 'failed>approved', 'dead_lettered>open', 'dead_lettered>approved',
+    'failed>dead_lettered', 'submitted>cancelled', 'approved>cancelled', 'applied>cancelled', 'failed>cancelled',
+    'dead_lettered>cancelled')),
+  CONSTRAINT task_events_caused_move CHECK (COALESCE(task_from, '') || '>' || COALESCE(task_to, '') IN (
+    '>', '>open', 'open>submitted', 'open>completed', 'open>failed', 'open>dead_lettered', 'open>cancelled',
+    'submitted>approved', 'submitted>rejected', 'submitted>open', 'approved>applied', 'approved>failed',
+    'applied>completed', 'failed>open', 'failed>approved', 'dead_lettered>open', 'dead_lettered>approved',
+    'failed>dead_lettered', 'submitted>cancelled', 'approved>cancelled', 'applied>cancelled', 'failed>cancelled',
+    'dead_lettered>cancelled') AND (item_id IS NOT NULL OR (task_from IS NULL AND task_to IS NULL)))
+) STRICT;
+CREATE INDEX task_events_of_task ON task_events (task_id, id);
+
+CREATE TABLE task_results (
+  task_id    TEXT PRIMARY KEY,
+  namespace  TEXT NOT NULL,
+  payload    TEXT NOT NULL,
+  created_at INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE provenances (
+  id                  TEXT PRIMARY KEY,
+  namespace           TEXT NOT NULL,
+  task_id             TEXT REFERENCES tasks (id) ON DELETE CASCADE,
+  item_id             TEXT REFERENCES work_items (id) ON DELETE CASCADE,
+  verb                TEXT NOT NULL,
+  scope               TEXT,
+  idempotency_key     TEXT,
+  agent_id            TEXT,
+  agent_name          TEXT,
+  agent_version       TEXT,
+  model               TEXT,
+  request_fingerprint TEXT CHECK (length(request_fingerprint) <= 64),
+  extra               TEXT,
+  created_at          INTEGER NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX provenances_one_per_key ON provenances (namespace, scope, idempotency_key) WHERE idempotency_key IS NOT NULL;
+CREATE INDEX provenances_of_task ON provenances (task_id);
+CREATE INDEX provenances_of_item ON provenances (item_id) WHERE item_id IS NOT NULL;
+
+CREATE TABLE idempotency_keys (
+  namespace    TEXT NOT NULL,
+  scope        TEXT NOT NULL,
+  key_hash     TEXT NOT NULL,
+  request_hash TEXT,
+  status       TEXT NOT NULL CHECK (status IN ('pending', 'completed', 'failed')),
+  token        TEXT,
+  response     TEXT,
+  content_type TEXT,
+  code         INTEGER,
+  task_id      TEXT REFERENCES tasks (id) ON DELETE SET NULL,
+  item_id      TEXT REFERENCES work_items (id) ON DELETE SET NULL,
+  hits         INTEGER NOT NULL DEFAULT 0,
+  misses       INTEGER NOT NULL DEFAULT 1,
+  replays      INTEGER NOT NULL DEFAULT 0,
+  created_at   INTEGER NOT NULL,
+  completed_at INTEGER,
+  expires_at   INTEGER,
+  locked_until INTEGER,
+  PRIMARY KEY (namespace, scope, key_hash)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX idempotency_keys_of_task ON idempotency_keys (task_id, created_at) WHERE task_id IS NOT NULL;
+CREATE INDEX idempotency_keys_of_item ON idempotency_keys (item_id, created_at) WHERE item_id IS NOT NULL;
+CREATE INDEX idempotency_keys_expiry ON idempotency_keys (expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX idempotency_keys_by_status ON idempotency_keys (status, created_at);
+
+CREATE TABLE messages (
+  id           TEXT PRIMARY KEY,
+  namespace    TEXT NOT NULL,
+  thread       TEXT,
+  task_id      TEXT,
+  item_id      TEXT,
+  attempt      INTEGER,
+  role         TEXT NOT NULL,
+  content      TEXT,
+  state        TEXT NOT NULL DEFAULT 'complete' CHECK (state IN ('streaming', 'complete', 'stopped', 'error')),
+  model        TEXT,
+  step_number  INTEGER NOT NULL DEFAULT 0,
+  max_steps    INTEGER NOT NULL DEFAULT 10,
+  chunks       INTEGER NOT NULL DEFAULT 0,
+  checkpoint_id TEXT,
+  usage        TEXT,
+  metadata     TEXT,
+  created_at   INTEGER NOT NULL,
+  ended_at     INTEGER
+) STRICT;
+CREATE INDEX messages_of_task ON messages (task_id, id) WHERE task_id IS NOT NULL;
+CREATE INDEX messages_of_thread ON messages (namespace, thread, id) WHERE thread IS NOT NULL;
+CREATE INDEX messages_streaming ON messages (item_id) WHERE state = 'streaming';
+
+CREATE TABLE message_chunks (
+  message_id TEXT NOT NULL,
+  seq        INTEGER NOT NULL,
+  count      INTEGER NOT NULL,
+  attempt    INTEGER NOT NULL,
+  body       TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  PRIMARY KEY (message_id, seq)
+) STRICT;
+
+CREATE TABLE types (
+  namespace  TEXT NOT NULL,
+  name       TEXT NOT NULL CHECK (length(name) BETWEEN 1 AND 120),
+  version    INTEGER NOT NULL CHECK (version >= 1),
+  definition TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  removed_at INTEGER,
+  PRIMARY KEY (namespace, name, version)
+) STRICT;
+
+CREATE TABLE workers (
+  namespace    TEXT NOT NULL,
+  worker_id    TEXT NOT NULL,
+  name         TEXT,
+  version      TEXT,
+  types        TEXT,
+  started_at   INTEGER NOT NULL,
+  last_seen_at INTEGER NOT NULL,
+  PRIMARY KEY (namespace, worker_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE schedules (
+  namespace  TEXT NOT NULL,
+  name       TEXT NOT NULL,
+  spec       TEXT NOT NULL,
+  zone       TEXT NOT NULL DEFAULT 'UTC',
+  task       TEXT NOT NULL,
+  next_at    INTEGER,
+  last_at    INTEGER,
+  paused     INTEGER NOT NULL DEFAULT 0,
+  created_at INTEGER NOT NULL,
+  PRIMARY KEY (namespace, name)
+) STRICT;
+CREATE INDEX schedules_due ON schedules (next_at) WHERE next_at IS NOT NULL;
+
+CREATE TABLE signals (
+  namespace  TEXT NOT NULL,
+  name       TEXT NOT NULL,
+  key        TEXT NOT NULL DEFAULT '',
+  payload    TEXT,
+  sent_at    INTEGER,
+  created_at INTEGER NOT NULL,
+  PRIMARY KEY (namespace, name, key)
+) STRICT, WITHOUT ROWID;
+
+-- One row per pass; id 0 holds the sum of the passes that retention removed.
+CREATE TABLE sweeps (
+  id                  INTEGER PRIMARY KEY AUTOINCREMENT,
+  server              TEXT NOT NULL DEFAULT '',
+  scans               INTEGER NOT NULL DEFAULT 1,
+  expired_found       INTEGER NOT NULL DEFAULT 0,
+  recovered           INTEGER NOT NULL DEFAULT 0,
+  failed              INTEGER NOT NULL DEFAULT 0,
+  checkpoints_created INTEGER NOT NULL DEFAULT 0,
+  errors              INTEGER NOT NULL DEFAULT 0,
+  scan_duration_ms    INTEGER NOT NULL DEFAULT 0,
+  detail              TEXT NOT NULL DEFAULT '{}',
+  started_at          INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE relay_cursors (
+  sink       TEXT PRIMARY KEY,
+  position   INTEGER NOT NULL DEFAULT 0,
+  detail     TEXT NOT NULL DEFAULT '{}',
+  updated_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE feed_pages (
+  page       INTEGER PRIMARY KEY,
+  ids        BLOB NOT NULL,
+  count      INTEGER NOT NULL,
+  created_at INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE archives (
+  task_id     TEXT PRIMARY KEY,
+  namespace   TEXT NOT NULL,
+  path        TEXT,
+  body        BLOB,
+  bytes       INTEGER NOT NULL,
+  sha256      TEXT NOT NULL,
+  created_at  INTEGER NOT NULL,
+  restored_at INTEGER
+) STRICT;
+
+-- A transaction that removes old rows puts a row here first and takes it away
+-- last; without it the record refuses DELETE.
+CREATE TABLE retention_gate (
+  reason TEXT NOT NULL
+) STRICT;
+
+-- +goose StatementBegin
+CREATE TRIGGER checkpoints_no_update BEFORE UPDATE ON checkpoints
+BEGIN SELECT RAISE(ABORT, 'pawl: checkpoints is append-only'); END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER checkpoints_no_delete BEFORE DELETE ON checkpoints
+WHEN NOT EXISTS (SELECT 1 FROM retention_gate)
+BEGIN SELECT RAISE(ABORT, 'pawl: checkpoints is append-only'); END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER task_events_no_update BEFORE UPDATE ON task_events
+BEGIN SELECT RAISE(ABORT, 'pawl: task_events is append-only'); END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER task_events_no_delete BEFORE DELETE ON task_events
+WHEN NOT EXISTS (SELECT 1 FROM retention_gate)
+BEGIN SELECT RAISE(ABORT, 'pawl: task_events is append-only'); END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER ends_no_update BEFORE UPDATE ON ends
+BEGIN SELECT RAISE(ABORT, 'pawl: ends is append-only'); END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER ends_no_delete BEFORE DELETE ON ends
+WHEN NOT EXISTS (SELECT 1 FROM retention_gate)
+BEGIN SELECT RAISE(ABORT, 'pawl: ends is append-only'); END;
+-- +goose StatementEnd
+
+-- Every item with its place, in raw columns: what the engine reads. The place
+-- is a join, so reading one item is seven point look-ups.
+CREATE VIEW item_rows AS
+SELECT w.id, w.namespace, w.task_id, w.type, w.kind, w.position, w.key, w.priority, w.after, w.input, w.parts_required, w.created_at,
+  CASE
+    WHEN l.item_id IS NOT NULL THEN l.state
+    WHEN e.item_id IS NOT NULL THEN e.state
+    WHEN r.item_id IS NOT NULL THEN 'queued'
+    WHEN s.item_id IS NOT NULL THEN 'scheduled'
+    WHEN g.item_id IS NOT NULL THEN 'waiting'
+    ELSE t.state
+  END AS state,
+  COALESCE(l.attempt, e.attempt, r.attempt, s.attempt, g.attempt, t.attempt, 0) AS attempt,
+  COALESCE(l.failures, e.failures, r.failures, s.failures, g.failures, t.failures, 0) AS failures,
+  w.max_attempts,
+  COALESCE(l.rework, e.rework, r.rework, s.rework, g.rework, t.rework, 0) AS rework,
+  COALESCE(e.left_by, r.left_by, s.left_by, g.left_by, t.left_by) AS left_by,
+  l.worker_id,
+  COALESCE(l.worker_id, e.worker_id, r.worker_id, s.worker_id, g.worker_id, t.worker_id) AS last_worker_id,
+  l.lease_seconds,
+  l.acquired_at AS lease_acquired_at,
+  l.lease_expires_at,
+  l.heartbeat_at,
+  l.progress,
+  COALESCE(l.stage, e.stage, t.stage) AS stage,
+  COALESCE(e.result, t.result) AS result,
+  COALESCE(e.assembled_result, t.assembled_result) AS assembled_result,
+  COALESCE(l.error, e.error, r.error, s.error, g.error, t.error) AS error,
+  COALESCE(s.run_at, g.until) AS run_at,
+  g.signal,
+  g.needs,
+  COALESCE(l.started_at, e.started_at, r.started_at, s.started_at, g.started_at, t.started_at) AS started_at,
+  COALESCE(e.accepted_at, t.accepted_at) AS accepted_at,
+  COALESCE(e.ended_at, t.completed_at) AS completed_at,
+  COALESCE(MAX(l.heartbeat_at, COALESCE(l.progressed_at, 0)), e.ended_at, r.since, s.since, g.since, t.since, w.created_at) AS updated_at,
+  COALESCE(l.solo, r.solo, s.solo, g.solo, t.solo) AS solo
+FROM work_items w
+LEFT JOIN leases l ON l.item_id = w.id
+LEFT JOIN ends e ON e.item_id = w.id
+LEFT JOIN ready r ON r.namespace = w.namespace AND r.type = w.type AND r.rank IN (-2 * w.priority, 1 - 2 * w.priority) AND r.item_id = w.id
+LEFT JOIN scheduled s ON s.item_id = w.id
+LEFT JOIN waiting g ON g.item_id = w.id
+LEFT JOIN rests t ON t.item_id = w.id;
+
+-- Every task with its state. A task of one item whose row in task_live says
+-- open, or is not there, reads its state and version off its item.
+CREATE VIEW task_rows AS
+SELECT t.id, t.namespace, t.type, t.type_version, t.solo, t.title, t.priority, COALESCE(t.payload, i.input) AS payload, t.metadata,
+  t.requested_by_type, t.requested_by_id, t.input_hash, t.thread, t.created_at,
+  CASE
+    WHEN COALESCE(k.state, 'open') <> 'open' THEN k.state
+    WHEN t.solo = 1 THEN CASE
+      WHEN i.state IN ('queued', 'scheduled', 'waiting') THEN 'queued'
+      WHEN i.state = 'leased' THEN 'checked_out'
+      WHEN i.state = 'accepted' THEN 'approved'
+      ELSE i.state END
+    WHEN k.open < k.items THEN 'in_progress'
+    WHEN EXISTS (SELECT 1 FROM leases l WHERE l.task_id = t.id AND l.state = 'in_progress') THEN 'in_progress'
+    WHEN EXISTS (SELECT 1 FROM leases l WHERE l.task_id = t.id) THEN 'checked_out'
+    ELSE 'queued'
+  END AS state,
+  COALESCE(k.version, 0) + CASE WHEN t.solo = 1 AND COALESCE(k.state, 'open') = 'open'
+    AND i.state IN ('submitted', 'accepted', 'completed', 'rejected', 'failed', 'dead_lettered', 'cancelled') THEN 1 ELSE 0 END AS version,
+  CASE WHEN t.solo = 1 THEN 1 ELSE k.items END AS items,
+  CASE WHEN t.solo = 1 THEN CASE WHEN i.state IN ('queued', 'scheduled', 'waiting', 'leased', 'in_progress') THEN 1 ELSE 0 END ELSE k.open END AS open,
+  CASE WHEN t.solo = 1 THEN CASE WHEN i.state = 'failed' THEN 1 ELSE 0 END ELSE k.failed END AS failed,
+  CASE WHEN t.solo = 1 THEN CASE WHEN i.state = 'dead_lettered' THEN 1 ELSE 0 END ELSE k.dead END AS dead,
+  CASE WHEN t.solo = 1 THEN CASE WHEN i.state = 'cancelled' THEN 1 ELSE 0 END ELSE k.cancelled END AS cancelled,
+  COALESCE(k.checkpoints, 0) AS checkpoints,
+  COALESCE(k.pruned, 0) AS pruned,
+  k.failed_in,
+  COALESCE(k.error, i.error) AS error,
+  i.stage,
+  i.state AS item_state,
+  i.progress,
+  CASE WHEN t.solo = 1 THEN i.failures END AS retry_count,
+  k.applied_at,
+  COALESCE(k.completed_at, i.completed_at) AS completed_at
+FROM tasks t
+LEFT JOIN task_live k ON k.task_id = t.id
+LEFT JOIN item_rows i ON t.solo = 1 AND i.id = 'itm_' || substr(t.id, 5);
+
+-- The views for people and their queries (docs/sql.md). Stable; the tables are not.
+CREATE VIEW v_items AS
+SELECT i.id, i.namespace, i.task_id, i.type, i.kind, i.position, i.key, i.state,
+  CASE
+    WHEN i.state IN ('leased', 'in_progress') AND i.lease_expires_at <= CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER) THEN 'expired'
+    WHEN i.state IN ('queued', 'scheduled', 'waiting') THEN 'pending'
+    WHEN i.state IN ('leased', 'in_progress', 'submitted', 'accepted') THEN 'in_progress'
+    WHEN i.state IN ('failed', 'rejected', 'dead_lettered') THEN 'failed'
+    ELSE i.state
+  END AS status,
+  i.priority, i.attempt, i.failures, i.max_attempts, i.rework, i.worker_id, i.last_worker_id, i.lease_seconds,
+  (strftime('%Y-%m-%dT%H:%M:%S', i.lease_acquired_at / 1000000, 'unixepoch') || printf('.%06dZ', i.lease_acquired_at % 1000000)) AS lease_acquired_at, (strftime('%Y-%m-%dT%H:%M:%S', i.lease_expires_at / 1000000, 'unixepoch') || printf('.%06dZ', i.lease_expires_at % 1000000)) AS lease_expires_at, (strftime('%Y-%m-%dT%H:%M:%S', i.heartbeat_at / 1000000, 'unixepoch') || printf('.%06dZ', i.heartbeat_at % 1000000)) AS heartbeat_at,
+  i.progress, i.stage, i.input, i.result, i.assembled_result, i.parts_required, i.error, i.after,
+  (strftime('%Y-%m-%dT%H:%M:%S', i.run_at / 1000000, 'unixepoch') || printf('.%06dZ', i.run_at % 1000000)) AS run_at, (strftime('%Y-%m-%dT%H:%M:%S', i.created_at / 1000000, 'unixepoch') || printf('.%06dZ', i.created_at % 1000000)) AS created_at, (strftime('%Y-%m-%dT%H:%M:%S', i.started_at / 1000000, 'unixepoch') || printf('.%06dZ', i.started_at % 1000000)) AS started_at, (strftime('%Y-%m-%dT%H:%M:%S', i.accepted_at / 1000000, 'unixepoch') || printf('.%06dZ', i.accepted_at % 1000000)) AS accepted_at,
+  (strftime('%Y-%m-%dT%H:%M:%S', i.completed_at / 1000000, 'unixepoch') || printf('.%06dZ', i.completed_at % 1000000)) AS completed_at, (strftime('%Y-%m-%dT%H:%M:%S', i.updated_at / 1000000, 'unixepoch') || printf('.%06dZ', i.updated_at % 1000000)) AS updated_at
+FROM item_rows i;
+
+CREATE VIEW v_tasks AS
+SELECT t.id, t.namespace, t.type, t.type_version, t.state,
+  CASE
+    WHEN t.state = 'queued' THEN 'pending'
+    WHEN t.state IN ('checked_out', 'in_progress', 'submitted', 'approved', 'applied') THEN 'in_progress'
+    WHEN t.state IN ('failed', 'rejected', 'dead_lettered') THEN 'failed'
+    ELSE t.state
+  END AS status,
+  t.title, COALESCE(t.stage, t.state) AS stage, t.priority, t.payload, t.metadata, t.requested_by_type, t.requested_by_id, t.input_hash, t.thread,
+  t.items, t.open, t.failed, t.dead, t.cancelled, t.checkpoints,
+  CASE WHEN t.state = 'completed' THEN 100 WHEN t.solo = 1 THEN COALESCE(t.progress, 0) ELSE MIN(99, 100 * (t.items - t.open) / t.items) END AS progress,
+  t.error, COALESCE(t.retry_count, (SELECT SUM(i.failures) FROM item_rows i WHERE i.task_id = t.id), 0) AS retry_count,
+  t.failed_in, t.version,
+  (strftime('%Y-%m-%dT%H:%M:%S', t.created_at / 1000000, 'unixepoch') || printf('.%06dZ', t.created_at % 1000000)) AS created_at,
+  (SELECT strftime('%Y-%m-%dT%H:%M:%S', x.at / 1000000, 'unixepoch') || printf('.%06dZ', x.at % 1000000) FROM (SELECT COALESCE((SELECT e.created_at FROM task_events e WHERE e.task_id = t.id ORDER BY e.id DESC LIMIT 1), t.created_at) AS at) x) AS updated_at,
+  (SELECT strftime('%Y-%m-%dT%H:%M:%S', x.at / 1000000, 'unixepoch') || printf('.%06dZ', x.at % 1000000) FROM (SELECT COALESCE((SELECT e.created_at FROM task_events e WHERE e.task_id = t.id AND e.to_state IS NOT NULL ORDER BY e.id DESC LIMIT 1), t.created_at) AS at) x) AS last_transitioned_at,
+  (strftime('%Y-%m-%dT%H:%M:%S', t.applied_at / 1000000, 'unixepoch') || printf('.%06dZ', t.applied_at % 1000000)) AS applied_at, (strftime('%Y-%m-%dT%H:%M:%S', t.completed_at / 1000000, 'unixepoch') || printf('.%06dZ', t.completed_at % 1000000)) AS completed_at
+FROM task_rows t;
+
+CREATE VIEW v_parts AS
+SELECT p.id, p.namespace, p.item_id, p.part_key, p.seq, p.status, p.payload, p.evidence, p.notes, p.errors, p.checksum,
+  p.worker_id, p.attempt, p.idempotency_key_hash, (strftime('%Y-%m-%dT%H:%M:%S', p.created_at / 1000000, 'unixepoch') || printf('.%06dZ', p.created_at % 1000000)) AS created_at,
+  (SELECT strftime('%Y-%m-%dT%H:%M:%S', x.at / 1000000, 'unixepoch') || printf('.%06dZ', x.at % 1000000) FROM (SELECT COALESCE(p.superseded_at, p.created_at) AS at) x) AS updated_at, (strftime('%Y-%m-%dT%H:%M:%S', p.superseded_at / 1000000, 'unixepoch') || printf('.%06dZ', p.superseded_at % 1000000)) AS superseded_at
+FROM work_item_parts p;
+
+CREATE VIEW v_leases AS
+SELECT l.item_id, l.namespace, l.task_id, l.type, l.state, l.attempt, l.failures, l.max_attempts, l.worker_id, l.lease_seconds, l.progress, l.stage,
+  (strftime('%Y-%m-%dT%H:%M:%S', l.acquired_at / 1000000, 'unixepoch') || printf('.%06dZ', l.acquired_at % 1000000)) AS lease_acquired_at, (strftime('%Y-%m-%dT%H:%M:%S', l.heartbeat_at / 1000000, 'unixepoch') || printf('.%06dZ', l.heartbeat_at % 1000000)) AS heartbeat_at, (strftime('%Y-%m-%dT%H:%M:%S', l.lease_expires_at / 1000000, 'unixepoch') || printf('.%06dZ', l.lease_expires_at % 1000000)) AS lease_expires_at,
+  CASE WHEN l.lease_expires_at <= CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER) THEN 1 ELSE 0 END AS expired
+FROM leases l;
+
+CREATE VIEW v_task_results AS
+SELECT e.task_id, e.namespace, e.result AS payload, (strftime('%Y-%m-%dT%H:%M:%S', e.ended_at / 1000000, 'unixepoch') || printf('.%06dZ', e.ended_at % 1000000)) AS created_at
+FROM ends e JOIN tasks t ON t.id = e.task_id AND t.solo = 1
+WHERE e.state = 'completed'
+UNION ALL
+SELECT r.task_id, r.namespace, r.payload, (strftime('%Y-%m-%dT%H:%M:%S', r.created_at / 1000000, 'unixepoch') || printf('.%06dZ', r.created_at % 1000000))
+FROM task_results r;
+
+CREATE VIEW v_events AS
+SELECT 'evt_' || e.id AS id, e.namespace, e.task_id, e.item_id, e.attempt, e.event, e.from_state, e.to_state, e.task_from, e.task_to,
+  e.actor_type, e.actor_id, e.message, e.data, e.diff, (strftime('%Y-%m-%dT%H:%M:%S', e.created_at / 1000000, 'unixepoch') || printf('.%06dZ', e.created_at % 1000000)) AS created_at
+FROM task_events e;
+
+CREATE VIEW v_checkpoints AS
+SELECT c.id, c.task_id, c.item_id, c.namespace, c.attempt, c.seq, c.type, c.name, c.snapshot, c.metadata, (strftime('%Y-%m-%dT%H:%M:%S', c.created_at / 1000000, 'unixepoch') || printf('.%06dZ', c.created_at % 1000000)) AS created_at
+FROM checkpoints c;

@@ -1,0 +1,110 @@
+// Package store keeps all SQL. Cold statements are written once, in the subset
+// that SQLite and PostgreSQL share, in .sql files beside their Go; the closed
+// list of hot verbs (Hot, Timed) has one text per database, in
+// store/sqlite and store/postgres. Times are microseconds since 1970 UTC
+// everywhere below this line; ids, payloads and errors are text.
+package store
+
+import (
+	"context"
+	"database/sql/driver"
+)
+
+// DB is an open database. Do, Auto and View hand fn a Tx that must not be kept;
+// errors come back as *pawl.Error, classified by code and never by text:
+// a database that does not answer is unavailable, a full disk too.
+type DB interface {
+	// Do runs fn in one write transaction and commits it if fn returns nil.
+	// Deadlocks and serialization failures run fn again, up to a bound, so fn
+	// must have no effect outside the Tx.
+	Do(ctx context.Context, fn func(ctx context.Context, tx Tx) error) error
+	// Auto runs one hot verb: on PostgreSQL its single statement commits by
+	// itself on a hot connection, on SQLite it has a transaction of its own.
+	Auto(ctx context.Context, fn func(ctx context.Context, tx Tx) error) error
+	// View runs fn on a snapshot for reading.
+	View(ctx context.Context, fn func(ctx context.Context, tx Tx) error) error
+	// Dialect says what differs.
+	Dialect() *Dialect
+	Close() error
+}
+
+// Tx runs statements. Placeholders are $1, $2 …; table names carry the prefix
+// "pawl."; @list($1) is the rows of a JSON array of texts, @lock and @skip are
+// FOR UPDATE and FOR UPDATE SKIP LOCKED where there is such a thing. Query
+// rewrites these once per text and keeps the result, so texts must be constants
+// or from a bounded set.
+type Tx interface {
+	Exec(ctx context.Context, query string, args ...any) (int64, error)
+	Query(ctx context.Context, query string, args ...any) (Rows, error)
+	// ExecEach runs one statement for each row of arguments, in order, in as few
+	// round trips as the driver can.
+	ExecEach(ctx context.Context, query string, rows [][]any) error
+	// Now is the transaction's one time, in microseconds, by the database's
+	// clock; never below the newest stamp on record.
+	Now(ctx context.Context) (int64, error)
+}
+
+// Rows is what a query yields. Close may be called twice.
+type Rows interface {
+	Next() bool
+	Scan(dest ...any) error
+	Err() error
+	Close()
+}
+
+// Dialect is what differs between the databases.
+type Dialect struct {
+	Name    string // "sqlite", "postgres"
+	Hot     Hot
+	Timed   Timed
+	Rewrite func(query string) string
+	// Changed returns a number that differs when another process may have
+	// written since: PRAGMA data_version. Nil where waiting polls instead.
+	Changed func(ctx context.Context) (int64, error)
+	// Migrator runs and lists migrations.
+	Migrator Migrator
+}
+
+// Migrator brings the schema up to date and says where it is.
+type Migrator interface {
+	// Up applies what is missing, once, however many processes ask at once.
+	Up(ctx context.Context) ([]Migration, error)
+	// Status lists every known migration, applied or not, and applied ones this
+	// program does not know.
+	Status(ctx context.Context) ([]Migration, error)
+	// SQL is exactly what Up would run from after the given number.
+	SQL(from int64) (string, error)
+}
+
+// Migration is one numbered step of the schema.
+type Migration struct {
+	ID          int64  `json:"id"`
+	Description string `json:"description"`
+	ExecutedAt  int64  `json:"executed_at,omitempty"` // 0 = not applied
+	Known       bool   `json:"known"`                 // this program has its text
+	Oldest      int64  `json:"oldest,omitempty"`      // the oldest schema number a program may know and still run on it
+}
+
+// Text reads a nullable column: NULL is "".
+type Text string
+
+// Scan implements sql.Scanner.
+func (t *Text) Scan(v any) error {
+	switch x := v.(type) {
+	case nil:
+		*t = ""
+	case string:
+		*t = Text(x)
+	case []byte:
+		*t = Text(x)
+	}
+	return nil
+}
+
+// Value implements driver.Valuer: "" is NULL.
+func (t Text) Value() (driver.Value, error) {
+	if t == "" {
+		return nil, nil
+	}
+	return string(t), nil
+}

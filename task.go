@@ -1,0 +1,134 @@
+package pawl
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Task is what somebody asked for: one or more items, approved and applied as a
+// whole. State is the shown one (never open); Version counts stored changes.
+type Task struct {
+	ID                 string          `json:"id"`
+	Namespace          string          `json:"namespace"`
+	Type               string          `json:"type"`
+	TypeVersion        int             `json:"type_version"`
+	State              TaskState       `json:"state"`
+	Status             Status          `json:"status"`
+	Title              string          `json:"title,omitempty"`
+	Stage              string          `json:"stage"`
+	Progress           int             `json:"progress"` // 0–100; 100 only when completed
+	Priority           int             `json:"priority"`
+	Payload            json.RawMessage `json:"payload"`
+	Metadata           json.RawMessage `json:"metadata"`
+	RequestedBy        *Requester      `json:"requested_by,omitempty"`
+	InputHash          string          `json:"input_hash,omitempty"`
+	Deduplicated       bool            `json:"deduplicated,omitempty"` // this create found an older task
+	Items              int             `json:"items"`
+	ItemsOpen          int             `json:"items_open"` // not yet out of work
+	Error              *Failure        `json:"error,omitempty"`
+	RetryCount         int             `json:"retry_count"`         // failures of its items, added up
+	FailedIn           string          `json:"failed_in,omitempty"` // "apply" when it was apply that failed
+	Version            int             `json:"version"`
+	CreatedAt          time.Time       `json:"created_at"`
+	UpdatedAt          time.Time       `json:"updated_at"`
+	LastTransitionedAt time.Time       `json:"last_transitioned_at"`
+	AppliedAt          *time.Time      `json:"applied_at,omitempty"`
+	CompletedAt        *time.Time      `json:"completed_at,omitempty"` // set at ends and at failed
+}
+
+// Requester says who asked for a task, in the caller's own words.
+type Requester struct {
+	Type string `json:"type"` // e.g. user, agent, system
+	ID   string `json:"id"`
+}
+
+// NewTask asks for a task. Without Items it has one, whose input is the payload.
+type NewTask struct {
+	Type        string          `json:"type"`              // required, ≤ 120; need not be registered
+	Payload     json.RawMessage `json:"payload,omitempty"` // any JSON ≤ 1 MiB, kept byte for byte; nil = null
+	Title       string          `json:"title,omitempty"`
+	Priority    int             `json:"priority,omitempty"` // −32768…32767, higher first
+	Items       []NewItem       `json:"items,omitempty"`    // ≤ 100,000
+	MaxAttempts int             `json:"max_attempts,omitempty"`
+	RunAt       *time.Time      `json:"run_at,omitempty"` // not before; nil or past = at once
+	Dedupe      Dedupe          `json:"dedupe,omitzero"`
+	InputHash   string          `json:"input_hash,omitempty"` // own hash, ≤ 64 characters; asks for dedupe too
+	RequestedBy *Requester      `json:"requested_by,omitempty"`
+	Metadata    json.RawMessage `json:"metadata,omitempty"` // a JSON object ≤ 16 KiB; nil = {}
+}
+
+// NewItem asks for one item of a task; zero fields take the task's.
+type NewItem struct {
+	Input       json.RawMessage `json:"input"`
+	Type        string          `json:"type,omitempty"`
+	Priority    *int            `json:"priority,omitempty"`
+	Key         string          `json:"key,omitempty"`   // unique within the task; names it for After and the result
+	After       []string        `json:"after,omitempty"` // keys of items that must complete first
+	MaxAttempts int             `json:"max_attempts,omitempty"`
+	RunAt       *time.Time      `json:"run_at,omitempty"`
+}
+
+// Dedupe asks for one task per input: of the payload and items (All), or of the
+// values at the given JSON Pointers into the payload. In JSON: true or a list.
+type Dedupe struct {
+	All      bool
+	Pointers []string
+}
+
+// IsZero says that no dedupe was asked for.
+func (d Dedupe) IsZero() bool { return !d.All && len(d.Pointers) == 0 }
+
+// MarshalJSON writes true, false or the list of pointers.
+func (d Dedupe) MarshalJSON() ([]byte, error) {
+	if len(d.Pointers) > 0 {
+		return json.Marshal(d.Pointers)
+	}
+	return json.Marshal(d.All)
+}
+
+// UnmarshalJSON reads true, false or a list of pointers.
+func (d *Dedupe) UnmarshalJSON(b []byte) error {
+	*d = Dedupe{}
+	if len(b) > 0 && b[0] == '[' {
+		return json.Unmarshal(b, &d.Pointers)
+	}
+	return json.Unmarshal(b, &d.All)
+}
+
+// AddItems adds items to a live task (its state still open).
+type AddItems struct {
+	TaskID string    `json:"task_id"`
+	Items  []NewItem `json:"items"`
+}
+
+// TaskCall names a task for an operator's verb. ItemIDs narrows cancel, retry
+// and bury to some of its items; empty = all that the verb applies to.
+type TaskCall struct {
+	TaskID  string   `json:"task_id"`
+	ItemIDs []string `json:"item_ids,omitempty"`
+	Reason  string   `json:"reason,omitempty"`
+	Force   bool     `json:"force,omitempty"` // delete: even when it has not ended
+}
+
+// TaskFilter selects tasks. The zero value is the newest 100 of the namespace.
+type TaskFilter struct {
+	IDs         []string
+	Types       []string
+	States      []TaskState
+	Statuses    []Status
+	MinPriority *int
+	MaxPriority *int
+	Since       time.Time // created at or after
+	Until       time.Time // created before
+	Asc         bool      // oldest first
+	Page
+}
+
+// TaskResult is what a task came to: the only item's result, a list of its
+// items' results by position (an object by key when all have one), or what
+// apply returned.
+type TaskResult struct {
+	TaskID    string          `json:"task_id"`
+	Payload   json.RawMessage `json:"payload"`
+	CreatedAt time.Time       `json:"created_at"`
+}
