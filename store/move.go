@@ -1,0 +1,183 @@
+package store
+
+import (
+	"context"
+
+	"github.com/pawl-work/pawl"
+)
+
+var moveSQL = Texts(sqlFiles, "move.sql")
+
+// Change is a cold verb on items of one task: retry, bury, cancel or give_up.
+type Change struct {
+	Namespace, TaskID string
+	Verb              string
+	ItemIDs           []string // nil = every item of the task that the verb applies to
+	To                string   // give_up: failed or cancelled
+	Error             Text     // give_up: why, as JSON
+	Actor             Actor
+	Reason            Text
+}
+
+// Applied says what a Change came to.
+type Applied struct {
+	Found    bool   // the task exists
+	Items    int    // items moved
+	Task     string // the task's stored state after it
+	Released []DueItem
+}
+
+// change is how a verb treats an item.
+type change struct {
+	from  []string
+	query string
+	alter func(h *Held, c *Change, now int64)
+}
+
+var changes = map[string]change{
+	"retry": {[]string{"failed", "dead_lettered"}, "items to retry", func(h *Held, _ *Change, now int64) {
+		h.State, h.Failures, h.Rank, h.CompletedAt = "queued", 0, -2*h.Priority, nil
+	}},
+	"bury": {[]string{"failed"}, "items to move", func(h *Held, _ *Change, now int64) { h.State = "dead_lettered" }},
+	"cancel": {[]string{"queued", "scheduled", "waiting", "leased", "in_progress", "submitted", "accepted", "failed", "dead_lettered"}, "items to move",
+		func(h *Held, c *Change, now int64) { h.State, h.Stage = "cancelled", stageOf(c) }},
+	"give_up": {[]string{"queued", "scheduled", "waiting"}, "items to move", func(h *Held, c *Change, now int64) {
+		h.State, h.Error, h.CompletedAt, h.LeftBy = c.To, c.Error, &now, "dependency"
+	}},
+}
+
+func stageOf(c *Change) Text {
+	if c.Actor.Type == pawl.ActorSystem {
+		return "Cancelled"
+	}
+	return "Cancelled by user"
+}
+
+// Apply carries a Change out: the items' rows, their events, the task's
+// counters, state and event. A cancel of a whole task goes on until no item is
+// left that could run, and cancels the task whatever its items came to.
+func Apply(ctx context.Context, tx Tx, now int64, c Change) (Applied, error) {
+	ch := changes[c.Verb]
+	t, err := taskToMove(ctx, tx, c)
+	out := Applied{Found: t.found, Task: t.state}
+	if err != nil || !t.found {
+		return out, err
+	}
+	for {
+		ids, err := idsToMove(ctx, tx, ch, c)
+		if err != nil {
+			return out, err
+		}
+		if len(ids) == 0 {
+			break
+		}
+		held, err := Take(ctx, tx, ids, ch.from)
+		if err != nil {
+			return out, err
+		}
+		if err := moveHeld(ctx, tx, now, &t, ch, c, held, &out); err != nil {
+			return out, err
+		}
+		if c.Verb != "cancel" && c.Verb != "retry" {
+			break
+		}
+	}
+	if t.solo {
+		out.Task = t.state
+		return out, releaseHash(ctx, tx, c.TaskID, out)
+	}
+	return out, t.conclude(ctx, tx, now, c, &out)
+}
+
+func moveHeld(ctx context.Context, tx Tx, now int64, t *movedTask, ch change, c Change, held []Held, out *Applied) error {
+	var events []Event
+	var feeders []string
+	for i := range held {
+		h := &held[i]
+		from := h.State
+		ch.alter(h, &c, now)
+		h.Since = &now
+		e := Event{Namespace: h.Namespace, TaskID: h.TaskID, ItemID: Text(h.ItemID), Attempt: h.Attempt,
+			Event: eventOf(c.Verb, h.State), From: Text(from), To: Text(h.State), Actor: c.Actor, Message: c.Reason}
+		if t.solo {
+			if err := t.soloMove(ctx, tx, now, from, h, &e); err != nil {
+				return err
+			}
+		} else {
+			t.count(from, -1)
+			t.count(h.State, +1)
+			t.acceptance = t.acceptance || h.Acceptance == 1
+		}
+		events = append(events, e)
+		if h.State == "queued" {
+			out.Released = append(out.Released, DueItem{h.Namespace, h.ItemID, h.Type, h.Rank})
+		}
+		if h.Feeds == 1 && h.State != "queued" && h.State != "dead_lettered" {
+			feeders = append(feeders, h.ItemID)
+		}
+	}
+	out.Items += len(held)
+	if err := Put(ctx, tx, held); err != nil {
+		return err
+	}
+	if err := Record(ctx, tx, now, events); err != nil {
+		return err
+	}
+	if len(feeders) > 0 {
+		_, err := tx.Exec(ctx, moveSQL["break dependents"], List(feeders))
+		return err
+	}
+	return nil
+}
+
+func eventOf(verb, to string) string {
+	for _, m := range pawl.ItemMoves {
+		if m.Verb == verb && m.Event != "" {
+			return m.Event
+		}
+	}
+	return to
+}
+
+func idsToMove(ctx context.Context, tx Tx, ch change, c Change) ([]string, error) {
+	narrowed := ""
+	if c.ItemIDs != nil {
+		narrowed = "yes"
+	}
+	return Strings(ctx, tx, moveSQL[ch.query], c.TaskID, c.Namespace, List(ch.from), narrowed, List(c.ItemIDs))
+}
+
+// Strings reads a query of one text column.
+func Strings(ctx context.Context, tx Tx, query string, args ...any) ([]string, error) {
+	rows, err := tx.Query(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []string
+	for rows.Next() {
+		var s string
+		if err := rows.Scan(&s); err != nil {
+			return nil, err
+		}
+		out = append(out, s)
+	}
+	return out, rows.Err()
+}
+
+// Row scans the first row of a query; false when there is none.
+func Row(ctx context.Context, tx Tx, dest []any, query string, args ...any) (bool, error) {
+	rows, err := tx.Query(ctx, query, args...)
+	if err != nil {
+		return false, err
+	}
+	defer rows.Close()
+	if !rows.Next() {
+		return false, rows.Err()
+	}
+	if err := rows.Scan(dest...); err != nil {
+		return false, err
+	}
+	rows.Close()
+	return true, rows.Err()
+}

@@ -1,0 +1,79 @@
+-- name: items to move
+SELECT i.id
+FROM pawl.item_rows i
+WHERE i.task_id = $1 AND i.namespace = $2 AND i.state IN @list($3)
+  AND ($4 = '' OR i.id IN @list($5))
+ORDER BY i.id
+
+-- name: items to retry
+SELECT i.id
+FROM pawl.item_rows i
+WHERE i.task_id = $1 AND i.namespace = $2 AND i.state IN @list($3)
+  AND ($4 = '' OR i.id IN @list($5))
+  AND NOT EXISTS (
+    SELECT 1 FROM pawl.item_deps d
+    WHERE d.item_id = i.id
+      AND NOT EXISTS (SELECT 1 FROM pawl.ends e WHERE e.item_id = d.needs_id AND e.state = 'completed'))
+ORDER BY i.id
+
+-- name: task to move
+SELECT t.solo, COALESCE(k.state, 'open'), COALESCE(k.failed_in, '')
+FROM pawl.tasks t
+LEFT JOIN pawl.task_live k ON k.task_id = t.id
+WHERE t.id = $1 AND t.namespace = $2
+
+-- name: tally
+UPDATE pawl.task_live
+SET open = open + $2, failed = failed + $3, dead = dead + $4, cancelled = cancelled + $5, updated_at = $6
+WHERE task_id = $1
+RETURNING state, items, open, failed, dead, cancelled
+
+-- name: set task state
+UPDATE pawl.task_live
+SET state = $2, version = version + 1, completed_at = $3, updated_at = $4
+WHERE task_id = $1
+
+-- name: bump solo
+INSERT INTO pawl.task_live (task_id, namespace, version, updated_at)
+VALUES ($1, $2, $3, $4)
+ON CONFLICT (task_id) DO UPDATE SET version = task_live.version + $3, state = 'open', updated_at = $4
+
+-- name: let go of input hash
+UPDATE pawl.tasks
+SET dedupes = 0
+WHERE id = $1 AND dedupes = 1
+
+-- name: hold input hash
+UPDATE pawl.tasks
+SET dedupes = 1
+WHERE id = $1 AND input_hash IS NOT NULL AND dedupes = 0
+
+-- name: break dependents
+UPDATE pawl.waiting
+SET broken = broken + 1
+WHERE item_id IN (SELECT d.item_id FROM pawl.item_deps d WHERE d.needs_id IN @list($1))
+
+-- name: broken dependents
+SELECT w.item_id, w.namespace, w.task_id,
+  (SELECT COUNT(*) FROM pawl.item_deps d JOIN pawl.rests r ON r.item_id = d.needs_id WHERE d.item_id = w.item_id AND r.state IN ('failed', 'dead_lettered')),
+  (SELECT COUNT(*) FROM pawl.item_deps d JOIN pawl.ends e ON e.item_id = d.needs_id WHERE d.item_id = w.item_id AND e.state <> 'completed')
+FROM pawl.waiting w
+WHERE w.broken > 0
+ORDER BY w.item_id
+LIMIT $1
+
+-- name: whole again
+UPDATE pawl.waiting
+SET broken = 0
+WHERE item_id = $1
+
+-- name: mendable dependents
+SELECT r.item_id, r.namespace, r.task_id
+FROM pawl.rests r
+WHERE r.state = 'failed' AND r.left_by = 'dependency'
+  AND NOT EXISTS (
+    SELECT 1 FROM pawl.item_deps d
+    WHERE d.item_id = r.item_id
+      AND NOT EXISTS (SELECT 1 FROM pawl.ends e WHERE e.item_id = d.needs_id AND e.state = 'completed'))
+ORDER BY r.item_id
+LIMIT $1

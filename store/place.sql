@@ -1,0 +1,59 @@
+-- Taking narrow rows out of their places and putting them in. The columns every
+-- place has come first, in one order, then the place's own.
+
+-- name: take ready
+DELETE FROM pawl.ready
+WHERE (namespace, type, rank, item_id) IN (
+  SELECT r.namespace, r.type, r.rank, r.item_id
+  FROM pawl.work_items w
+  JOIN pawl.ready r ON r.namespace = w.namespace AND r.type = w.type AND r.rank IN (-2 * w.priority, 1 - 2 * w.priority) AND r.item_id = w.id
+  WHERE w.id IN @list($1))
+RETURNING item_id, namespace, task_id, type, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, worker_id, started_at, error, left_by, since, rank
+
+-- name: take scheduled
+DELETE FROM pawl.scheduled
+WHERE item_id IN @list($1)
+RETURNING item_id, namespace, task_id, type, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, worker_id, started_at, error, left_by, since, priority, run_at
+
+-- name: take waiting
+DELETE FROM pawl.waiting
+WHERE item_id IN @list($1)
+RETURNING item_id, namespace, task_id, type, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, worker_id, started_at, error, left_by, since, priority, until, signal, signal_key, needs, broken
+
+-- name: take leases
+DELETE FROM pawl.leases
+WHERE item_id IN @list($1)
+RETURNING item_id, namespace, task_id, type, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, worker_id, started_at, error, priority, state, prefetch, lease_seconds, acquired_at, heartbeat_at, lease_expires_at, progress, stage
+
+-- name: take rests
+DELETE FROM pawl.rests
+WHERE item_id IN @list($1) AND state IN @list($2)
+RETURNING item_id, namespace, task_id, type, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, worker_id, started_at, error, left_by, since, priority, state, completed_at, accepted_at, progress, stage, result, assembled_result
+
+-- name: put ready
+INSERT INTO pawl.ready (item_id, namespace, task_id, type, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, worker_id, started_at, error, left_by, since, rank)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
+
+-- name: put scheduled
+INSERT INTO pawl.scheduled (item_id, namespace, task_id, type, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, worker_id, started_at, error, left_by, since, priority, run_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
+
+-- name: put waiting
+INSERT INTO pawl.waiting (item_id, namespace, task_id, type, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, worker_id, started_at, error, left_by, since, priority, until, signal, signal_key, needs, broken)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)
+
+-- name: put leases
+INSERT INTO pawl.leases (item_id, namespace, task_id, type, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, worker_id, started_at, error, priority, state, prefetch, lease_seconds, acquired_at, heartbeat_at, lease_expires_at, progress, stage)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24)
+
+-- name: put rests
+INSERT INTO pawl.rests (item_id, namespace, task_id, type, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, worker_id, started_at, error, left_by, since, priority, state, completed_at, accepted_at, progress, stage, result, assembled_result)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25)
+
+-- name: put ends
+INSERT INTO pawl.ends (item_id, namespace, task_id, attempt, failures, rework, worker_id, started_at, error, left_by, state, ended_at, accepted_at, stage, result, assembled_result)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+
+-- name: record
+INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, task_from, task_to, actor_type, actor_id, message, data, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)

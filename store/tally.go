@@ -1,0 +1,155 @@
+package store
+
+import (
+	"context"
+	"slices"
+
+	"github.com/pawl-work/pawl"
+)
+
+// movedTask is the task of a Change: what it was and what its items' moves add
+// to its counters.
+type movedTask struct {
+	found, solo, acceptance       bool
+	state, failedIn               string // stored state; of a solo task once soloMove has run
+	open, failed, dead, cancelled int    // deltas
+}
+
+func taskToMove(ctx context.Context, tx Tx, c Change) (movedTask, error) {
+	var t movedTask
+	var solo int
+	found, err := Row(ctx, tx, []any{&solo, &t.state, &t.failedIn}, moveSQL["task to move"], c.TaskID, c.Namespace)
+	t.found, t.solo = found, solo == 1
+	return t, err
+}
+
+func (t *movedTask) count(state string, n int) {
+	switch state {
+	case "failed":
+		t.failed += n
+	case "dead_lettered":
+		t.dead += n
+	case "cancelled":
+		t.cancelled += n
+	case "submitted", "accepted", "completed", "rejected":
+	default:
+		t.open += n
+	}
+}
+
+// SoloState is the stored state of a task of one item, read off its item.
+func SoloState(item string) string {
+	switch item {
+	case "accepted":
+		return "approved"
+	case "submitted", "completed", "rejected", "failed", "dead_lettered", "cancelled":
+		return item
+	}
+	return "open"
+}
+
+// soloMove writes the task's change into its item's event, and keeps the
+// version right: it is task_live's plus one while the item is out of work.
+func (t *movedTask) soloMove(ctx context.Context, tx Tx, now int64, from string, h *Held, e *Event) error {
+	before, after := SoloState(from), SoloState(h.State)
+	decided := t.state != "open" && t.state != ""
+	if decided {
+		before = t.state
+	}
+	t.state = after
+	if before == after {
+		return nil
+	}
+	e.TaskFrom, e.TaskTo = Text(before), Text(after)
+	add := 1
+	if SoloState(from) != "open" && !decided {
+		add++ // the derived one becomes a stored one
+	}
+	if after != "open" {
+		add-- // the new one is derived again
+	}
+	if add == 0 && !decided {
+		return nil
+	}
+	_, err := tx.Exec(ctx, moveSQL["bump solo"], h.TaskID, h.Namespace, add, now)
+	return err
+}
+
+// conclude writes the counters of a task of many and moves the task on.
+func (t *movedTask) conclude(ctx context.Context, tx Tx, now int64, c Change, out *Applied) error {
+	var state string
+	var items, open, failed, dead, cancelled int
+	found, err := Row(ctx, tx, []any{&state, &items, &open, &failed, &dead, &cancelled}, moveSQL["tally"], c.TaskID, t.open, t.failed, t.dead, t.cancelled, now)
+	if err != nil || !found {
+		return err
+	}
+	out.Task = state
+	to, verb := state, c.Verb
+	switch {
+	case c.Verb == "cancel" && c.ItemIDs == nil:
+		if !pawl.TaskState(state).Ended() {
+			to = "cancelled"
+		}
+	case state == "open" && open == 0 && out.Items > 0:
+		to, verb = SettledState(failed, dead, cancelled, items, t.acceptance), "settle"
+	case c.Verb == "retry" && open > 0 && (state == "failed" || state == "dead_lettered"):
+		to = "open"
+	case c.Verb == "bury" && state == "failed" && failed == 0:
+		to = "dead_lettered"
+	}
+	if to == state {
+		return nil
+	}
+	var completed *int64
+	if to != "open" && to != "submitted" {
+		completed = &now
+	}
+	if _, err := tx.Exec(ctx, moveSQL["set task state"], c.TaskID, to, completed, now); err != nil {
+		return err
+	}
+	out.Task = to
+	actor := c.Actor
+	if verb == "settle" {
+		actor = Actor{Type: pawl.ActorSystem}
+	}
+	event := map[string]string{"retry": "retried"}[verb]
+	if event == "" {
+		event = to
+	}
+	if err := Record(ctx, tx, now, []Event{{Namespace: c.Namespace, TaskID: c.TaskID, Event: event, From: Text(state), To: Text(to), Actor: actor, Message: c.Reason}}); err != nil {
+		return err
+	}
+	return releaseHash(ctx, tx, c.TaskID, *out)
+}
+
+// SettledState is what an open task becomes when its last item is out of work.
+func SettledState(failed, dead, cancelled, items int, acceptance bool) string {
+	switch {
+	case failed > 0:
+		return "failed"
+	case dead > 0:
+		return "dead_lettered"
+	case cancelled == items:
+		return "cancelled"
+	case acceptance:
+		return "submitted"
+	}
+	return "completed"
+}
+
+// releaseHash frees the input hash of a task that is cancelled, rejected or
+// dead-lettered, and takes it again when it is retried.
+func releaseHash(ctx context.Context, tx Tx, taskID string, a Applied) error {
+	query := ""
+	switch {
+	case slices.Contains([]string{"cancelled", "rejected", "dead_lettered"}, a.Task):
+		query = "let go of input hash"
+	case a.Task == "open" && a.Items > 0:
+		query = "hold input hash"
+	}
+	if query == "" {
+		return nil
+	}
+	_, err := tx.Exec(ctx, moveSQL[query], taskID)
+	return err
+}
