@@ -1,3 +1,4 @@
+-- oldest: 1
 -- +goose Up
 -- Everything a task, its items and its record are kept in. Times are
 -- microseconds since 1970 UTC; ids are a prefix and a ULID, never a colon.
