@@ -1,0 +1,35 @@
+# make [help] lists what there is. Everything but the Go toolchain is brought up
+# by `make test` itself: a throw-away PostgreSQL, and as root on Debian the
+# packages that are missing.
+
+.DEFAULT_GOAL := help
+.PHONY: help build test check torture bench demo update
+
+help: ## what there is
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## ./pawl, one file without C
+	CGO_ENABLED=0 go build -trimpath -o pawl ./cmd/pawl
+
+test: ## every test, with the race detector, on SQLite and PostgreSQL
+	go run ./internal/testenv -race -timeout 20m ./...
+
+check: ## what CI runs: format, vet, staticcheck, house rules, build without C, test
+	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not gofmt'd:"; echo "$$unformatted"; exit 1; }
+	go vet ./...
+	go tool -modfile=tools.mod staticcheck ./...
+	go test -count=1 ./internal/tidy
+	CGO_ENABLED=0 go build ./...
+	$(MAKE) --no-print-directory test
+
+torture: ## the long runs: crashes, frozen workers, races, by the thousand
+	PAWL_TORTURE=1 go run ./internal/testenv -timeout 4h ./...
+
+bench: ## items a second and pickup latency, on SQLite and PostgreSQL
+	go run ./cmd/pawl bench
+
+demo: ## real work with a killed and a frozen worker, proved exact
+	go run ./cmd/pawl demo
+
+update: ## write the generated documents and golden files anew
+	go test . -update

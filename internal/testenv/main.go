@@ -1,0 +1,126 @@
+// Command testenv runs `go test` with all that the tests need: it names a
+// PostgreSQL in PAWL_TEST_POSTGRES, and starts a throw-away one when nobody has
+// named any. Its arguments are those of `go test`.
+//
+// At the end it lists every test that was skipped, with its reason. With CI=true
+// a skip that is not on the list in skips.go is a failure, and every result is
+// printed. It leaves nothing behind: the server, its files and whatever the
+// tests started are gone when it ends, interrupted or not.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"syscall"
+	"time"
+)
+
+func main() { os.Exit(run(os.Args[1:])) }
+
+func run(args []string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go cancelWhenOrphaned(ctx, cancel)
+
+	ci := os.Getenv("CI") == "true"
+	report := NewReport(os.Stdout, ci)
+	if err := install(ctx, missing()); err != nil {
+		note("%v", err)
+	}
+	if !hasCompiler() {
+		args = slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == "-race" })
+		report.CouldNot("race detector", "no C compiler (package gcc)")
+	}
+	env := os.Environ()
+	if os.Getenv("PAWL_TEST_POSTGRES") == "" {
+		server, err := StartServer(ctx)
+		if err != nil {
+			report.CouldNot("PostgreSQL", err.Error())
+		} else {
+			defer server.Stop()
+			note("PostgreSQL %s in %s", server.Version, server.Dir)
+			env = append(env, "PAWL_TEST_POSTGRES="+server.URL)
+		}
+	}
+	code := test(ctx, args, env, report)
+	if !report.Close() && code == 0 {
+		code = 1
+	}
+	return code
+}
+
+// test runs go test in a process group of its own and feeds its events to the
+// report; when ctx ends, or the run does, the whole group goes.
+func test(ctx context.Context, args, env []string, report *Report) int {
+	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
+	cmd.Env, cmd.Stderr = env, os.Stderr
+	ownGroup(cmd)
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		note("go test: %v", err)
+		return 1
+	}
+	ended := make(chan struct{})
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case <-ended:
+		case <-ctx.Done():
+			signalGroup(cmd, syscall.SIGTERM)
+			select {
+			case <-ended:
+			case <-time.After(10 * time.Second):
+			}
+		}
+		signalGroup(cmd, syscall.SIGKILL)
+	}()
+	readErr := report.Read(out)
+	err = cmd.Wait()
+	close(ended)
+	<-watched
+	var exit *exec.ExitError
+	switch {
+	case ctx.Err() != nil:
+		note("interrupted")
+		return 130
+	case errors.As(err, &exit):
+		return max(1, exit.ExitCode())
+	case err != nil || (readErr != nil && readErr != io.EOF):
+		note("go test: %v", errors.Join(err, readErr))
+		return 1
+	}
+	return 0
+}
+
+// cancelWhenOrphaned ends the run when the program that started it has gone
+// without telling: `go run` does not pass SIGTERM on.
+func cancelWhenOrphaned(ctx context.Context, cancel func()) {
+	parent := os.Getppid()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Second):
+			if os.Getppid() != parent {
+				cancel()
+				return
+			}
+		}
+	}
+}
+
+func note(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "testenv: "+format+"\n", args...)
+}

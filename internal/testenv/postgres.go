@@ -1,0 +1,231 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Server is a throw-away PostgreSQL on loopback: nothing it holds outlives it,
+// so it does not wait for its disk (fsync=off).
+type Server struct {
+	URL     string // of its superuser; databases may be made and dropped
+	Dir     string // all its files
+	Version string
+
+	cmd    *exec.Cmd
+	exited chan struct{}
+}
+
+// account is the user the server runs as: PostgreSQL refuses to run as root.
+type account struct{ uid, gid uint32 }
+
+const dirPrefix = "pawl-testenv-"
+
+// StartServer makes a cluster in memory where there is room for it, else in the
+// temporary directory, and starts it.
+func StartServer(ctx context.Context) (*Server, error) {
+	bin, err := findServer()
+	if err != nil {
+		return nil, err
+	}
+	who, err := serverAccount()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := makeDir(who)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{Dir: dir}
+	if s.Version, err = initCluster(ctx, bin, dir, who); err != nil {
+		s.Stop()
+		return nil, err
+	}
+	for range 3 { // another program may take the port between our look and the server's
+		if err = s.start(ctx, bin, who); err == nil || ctx.Err() != nil {
+			break
+		}
+	}
+	if err != nil {
+		s.Stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+func serverAccount() (*account, error) {
+	if os.Geteuid() != 0 {
+		return nil, nil
+	}
+	u, err := user.Lookup("postgres")
+	if err != nil {
+		return nil, errors.New("PostgreSQL does not run as root, and there is no user postgres")
+	}
+	uid, err1 := strconv.ParseUint(u.Uid, 10, 32)
+	gid, err2 := strconv.ParseUint(u.Gid, 10, 32)
+	return &account{uint32(uid), uint32(gid)}, errors.Join(err1, err2)
+}
+
+// makeDir makes the server's directory, and removes those of runs that were
+// killed before they could.
+func makeDir(who *account) (string, error) {
+	parent := os.TempDir()
+	if room("/dev/shm") > 4<<30 {
+		parent = "/dev/shm"
+	}
+	old, _ := filepath.Glob(filepath.Join(parent, dirPrefix+"*"))
+	for _, dir := range old {
+		pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), dirPrefix), "-")
+		if n, err := strconv.Atoi(pid); err == nil && !alive(n) {
+			_ = os.RemoveAll(dir)
+		}
+	}
+	dir, err := os.MkdirTemp(parent, fmt.Sprintf("%s%d-", dirPrefix, os.Getpid()))
+	if err == nil && who != nil {
+		err = os.Chown(dir, int(who.uid), int(who.gid))
+	}
+	return dir, err
+}
+
+// initCluster makes the cluster and answers its version. Where PostgreSQL can,
+// its default order of text is a human language's: a text key whose column forgot
+// COLLATE "C" then sorts otherwise than on SQLite, and a test sees it.
+func initCluster(ctx context.Context, bin, dir string, who *account) (string, error) {
+	password := rand.Text()
+	secret := filepath.Join(dir, "password")
+	if err := os.WriteFile(secret, []byte(password), 0o600); err != nil {
+		return "", err
+	}
+	if who != nil {
+		if err := os.Chown(secret, int(who.uid), int(who.gid)); err != nil {
+			return "", err
+		}
+	}
+	out, err := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), "--version").Output()
+	if err != nil {
+		return "", fmt.Errorf("initdb: %w", err)
+	}
+	fields := strings.Fields(string(out)) // initdb (PostgreSQL) 15.14 (Debian …)
+	if len(fields) < 3 {
+		return "", fmt.Errorf("initdb does not say its version: %q", out)
+	}
+	args := []string{"-D", filepath.Join(dir, "data"), "-U", "postgres", "--pwfile", secret,
+		"--auth-local=scram-sha-256", "--auth-host=password", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync", "--no-instructions"}
+	major, _, _ := strings.Cut(fields[2], ".")
+	if n, err := strconv.Atoi(major); err == nil && n >= 15 {
+		args = append(args, "--locale-provider=icu", "--icu-locale=en-US")
+	}
+	cmd := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), args...)
+	cmd.Dir = dir
+	runAs(cmd, who)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("initdb: %w\n%s", err, tail(string(out), 20))
+	}
+	return fields[2], nil
+}
+
+// settings of a server whose data nobody will miss, for many small databases
+// and many connections.
+var settings = []string{
+	"fsync=off", "full_page_writes=off", "wal_level=minimal", "max_wal_senders=0", "max_wal_size=512MB",
+	"max_connections=300", "shared_buffers=128MB", "listen_addresses=127.0.0.1", "unix_socket_directories=",
+	"timezone=UTC", "lc_messages=C", "log_checkpoints=off",
+}
+
+func (s *Server) start(ctx context.Context, bin string, who *account) error {
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	password, err := os.ReadFile(filepath.Join(s.Dir, "password"))
+	if err != nil {
+		return err
+	}
+	log, err := os.Create(filepath.Join(s.Dir, "log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	args := []string{"-D", filepath.Join(s.Dir, "data"), "-p", strconv.Itoa(port)}
+	for _, setting := range settings {
+		args = append(args, "-c", setting)
+	}
+	s.cmd = exec.Command(filepath.Join(bin, "postgres"), args...)
+	s.cmd.Dir, s.cmd.Stdout, s.cmd.Stderr = s.Dir, log, log
+	s.exited = make(chan struct{})
+	started := make(chan error)
+	go func() {
+		defer close(s.exited)
+		runtime.LockOSThread() // until it ends: the kernel ties the server's life to this thread's
+		dieWithUs(s.cmd, who)
+		err := s.cmd.Start()
+		started <- err
+		if err == nil {
+			_ = s.cmd.Wait()
+		}
+	}()
+	if err := <-started; err != nil {
+		return err
+	}
+	s.URL = fmt.Sprintf("postgres://postgres:%s@127.0.0.1:%d/postgres?sslmode=disable", password, port)
+	return s.ready(ctx)
+}
+
+// ready waits until the server answers.
+func (s *Server) ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 60*time.Second)
+	defer cancel()
+	for {
+		conn, err := pgx.Connect(ctx, s.URL)
+		if err == nil {
+			return conn.Close(ctx)
+		}
+		select {
+		case <-s.exited:
+			log, _ := os.ReadFile(filepath.Join(s.Dir, "log"))
+			return fmt.Errorf("PostgreSQL did not start:\n%s", tail(string(log), 20))
+		case <-ctx.Done():
+			return fmt.Errorf("PostgreSQL does not answer: %w", err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// Stop ends the server and removes its files.
+func (s *Server) Stop() {
+	if s.cmd != nil && s.cmd.Process != nil {
+		_ = s.cmd.Process.Signal(syscall.SIGQUIT) // at once: there is nothing to save
+		select {
+		case <-s.exited:
+		case <-time.After(10 * time.Second):
+			_ = s.cmd.Process.Kill()
+			<-s.exited
+		}
+	}
+	if err := os.RemoveAll(s.Dir); err != nil {
+		note("%v", err)
+	}
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}

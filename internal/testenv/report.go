@@ -1,0 +1,163 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+)
+
+// Report turns the events of `go test -json` into what a person wants to see:
+// one line a package, all of what a failed test said, and at the end what was
+// skipped and why.
+type Report struct {
+	out io.Writer
+	ci  bool // print every result, and refuse skips without an excuse
+
+	said                    map[testName][]string // output of tests that have not ended
+	passed, failed, skipped int
+	packages                int
+	skips                   []skip
+	couldNot                []skip
+}
+
+type testName struct{ pkg, test string }
+
+type skip struct{ name, reason string }
+
+// event is one line of `go test -json` (see `go doc test2json`).
+type event struct {
+	Action, Package, ImportPath, Test, Output string
+}
+
+// NewReport makes a report that writes to out.
+func NewReport(out io.Writer, ci bool) *Report {
+	return &Report{out: out, ci: ci, said: map[testName][]string{}}
+}
+
+// CouldNot notes what this machine lacks; with ci, a failure.
+func (r *Report) CouldNot(what, why string) { r.couldNot = append(r.couldNot, skip{what, why}) }
+
+// Read reads events to their end. Lines that are none are printed as they are.
+func (r *Report) Read(in io.Reader) error {
+	lines := bufio.NewReader(in)
+	for {
+		line, err := lines.ReadString('\n')
+		var e event
+		switch {
+		case line == "":
+		case json.Unmarshal([]byte(line), &e) == nil && e.Action != "":
+			r.take(e)
+		default:
+			fmt.Fprint(r.out, line)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (r *Report) take(e event) {
+	name := testName{e.Package, e.Test}
+	switch e.Action {
+	case "build-output":
+		fmt.Fprint(r.out, e.Output)
+	case "output":
+		if e.Test != "" {
+			r.said[name] = append(r.said[name], e.Output)
+		} else if worthSaying(e.Output) {
+			fmt.Fprint(r.out, e.Output)
+		}
+	case "pass", "fail", "skip":
+		if e.Test == "" {
+			r.endPackage(e)
+			return
+		}
+		r.endTest(name, e.Action)
+	}
+}
+
+// worthSaying leaves out what a package says besides its one line.
+func worthSaying(line string) bool {
+	return line != "PASS\n" && line != "FAIL\n" && !strings.Contains(line, "[no test files]")
+}
+
+func (r *Report) endTest(name testName, action string) {
+	said := r.said[name]
+	delete(r.said, name)
+	switch action {
+	case "pass":
+		r.passed++
+	case "fail":
+		r.failed++
+	case "skip":
+		r.skipped++
+		r.skips = append(r.skips, skip{name.pkg + "." + name.test, reasonOf(said)})
+	}
+	for _, line := range said {
+		isResult := strings.HasPrefix(strings.TrimLeft(line, " "), "--- ")
+		if (isResult && r.ci) || (action == "fail" && !strings.HasPrefix(line, "=== ")) {
+			fmt.Fprint(r.out, line)
+		}
+	}
+}
+
+// endPackage prints what is left of tests that never ended: a panic, a time-out.
+func (r *Report) endPackage(e event) {
+	if e.Action != "skip" {
+		r.packages++
+	}
+	for name, said := range r.said {
+		if name.pkg != e.Package {
+			continue
+		}
+		delete(r.said, name)
+		if e.Action == "fail" {
+			r.failed++
+			fmt.Fprintf(r.out, "--- FAIL: %s (did not end)\n%s", name.test, strings.Join(said, ""))
+		}
+	}
+}
+
+var place = regexp.MustCompile(`^\s*\S+\.go:\d+: `)
+
+// reasonOf is what a skipped test said.
+func reasonOf(said []string) string {
+	var reason []string
+	for _, line := range said {
+		if !strings.HasPrefix(line, "=== ") && !strings.HasPrefix(strings.TrimLeft(line, " "), "--- ") {
+			reason = append(reason, strings.TrimSpace(place.ReplaceAllString(line, "")))
+		}
+	}
+	return strings.Join(reason, " ")
+}
+
+// Close prints the summary and says whether what was left out may be left out.
+func (r *Report) Close() bool {
+	ok := true
+	for _, s := range r.couldNot {
+		ok = ok && !r.ci
+		fmt.Fprintf(r.out, "could not run: %s: %s\n", s.name, s.reason)
+	}
+	for _, s := range r.skips {
+		mark := "skipped"
+		if s.reason == "" || (r.ci && unexcused(s.reason)) {
+			mark, ok = "SKIPPED WITHOUT AN EXCUSE", false
+		}
+		if s.reason == "" {
+			s.reason = "no reason given"
+		}
+		fmt.Fprintf(r.out, "%s: %s: %s\n", mark, s.name, s.reason)
+	}
+	if r.passed+r.failed == 0 {
+		ok = false
+	}
+	word := "ok"
+	if !ok || r.failed > 0 {
+		word = "FAIL"
+	}
+	fmt.Fprintf(r.out, "%s\t%d tests passed, %d failed, %d skipped, in %d packages\n", word, r.passed, r.failed, r.skipped, r.packages)
+	return ok
+}
