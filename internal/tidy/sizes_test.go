@@ -1,0 +1,99 @@
+package tidy
+
+import (
+	"go/ast"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const (
+	maxFile     = 500
+	maxTestFile = 800
+	maxFunction = 60
+	maxEntries  = 40
+)
+
+// ratchet lists what is over its size, with the size it has. A number may only
+// go down; what is back within its size leaves the list.
+var ratchet = map[string]int{}
+
+func TestFilesAreShort(t *testing.T) {
+	each(t, func(f *file) bool { return f.isGo() && !f.generated }, func(f *file) {
+		limit := maxFile
+		if f.isTest() {
+			limit = maxTestFile
+		}
+		weigh(t, f.path, strings.Count(f.text, "\n"), limit)
+	})
+}
+
+func TestFunctionsAreShort(t *testing.T) {
+	each(t, (*file).code, func(f *file) {
+		for _, d := range f.ast.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Body != nil {
+				weigh(t, f.path+":"+nameOf(fn), fset.Position(fn.End()).Line-line(fn)+1, maxFunction)
+			}
+		}
+	})
+}
+
+func weigh(t *testing.T, what string, size, limit int) {
+	t.Helper()
+	was, listed := ratchet[what]
+	switch {
+	case listed && size <= limit:
+		t.Errorf("%s is %d lines and fits: take it off the ratchet", what, size)
+	case listed && size < was:
+		t.Errorf("%s shrank from %d to %d lines: say so on the ratchet", what, was, size)
+	case listed && size > was:
+		t.Errorf("%s grew from %d to %d lines; it may only shrink", what, was, size)
+	case !listed && size > limit:
+		t.Errorf("%s is %d lines, at most %d", what, size, limit)
+	}
+}
+
+// nameOf is Type.Method or Func.
+func nameOf(fn *ast.FuncDecl) string {
+	if fn.Recv == nil {
+		return fn.Name.Name
+	}
+	typ := fn.Recv.List[0].Type
+	if star, ok := typ.(*ast.StarExpr); ok {
+		typ = star.X
+	}
+	if generic, ok := typ.(*ast.IndexExpr); ok {
+		typ = generic.X
+	}
+	if id, ok := typ.(*ast.Ident); ok {
+		return id.Name + "." + fn.Name.Name
+	}
+	return fn.Name.Name
+}
+
+// The ratchet names things that exist.
+func TestRatchetIsTrue(t *testing.T) {
+	for what := range ratchet {
+		name, _, _ := strings.Cut(what, ":")
+		if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(name))); err != nil {
+			t.Errorf("ratchet: %v", err)
+		}
+	}
+}
+
+func TestRootIsOnePage(t *testing.T) {
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, e := range entries {
+		if !isIgnored(e.Name()) && filepath.Ext(e.Name()) != ".go" {
+			n++
+		}
+	}
+	if n > maxEntries {
+		t.Errorf("the root has %d entries besides .go files, at most %d", n, maxEntries)
+	}
+}

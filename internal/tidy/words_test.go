@@ -1,0 +1,146 @@
+package tidy
+
+import (
+	"go/ast"
+	"go/token"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+var banned = []string{"util", "utils", "common", "base", "helper", "helpers", "manager", "types", "misc", "shared", "lib"}
+
+// A name says what is in the room; these say that something is.
+func TestNamesSayWhatIsThere(t *testing.T) {
+	each(t, (*file).isGo, func(f *file) {
+		name := strings.TrimSuffix(strings.TrimSuffix(path.Base(f.path), ".go"), "_test")
+		parts := append(strings.Split(f.dir(), "/"), name, f.ast.Name.Name)
+		for _, part := range parts {
+			if slices.Contains(banned, part) {
+				t.Errorf("%s: no room or file is called %q", f.path, part)
+			}
+		}
+	})
+}
+
+// uses calls fn for every pkg.Name of the file.
+func uses(f *file, fn func(pkg, name string, at ast.Node)) {
+	ast.Inspect(f.ast, func(n ast.Node) bool {
+		if sel, ok := n.(*ast.SelectorExpr); ok {
+			if id, ok := sel.X.(*ast.Ident); ok && id.Obj == nil {
+				fn(id.Name, sel.Sel.Name, sel)
+			}
+		}
+		return true
+	})
+}
+
+// One clock: what falls due, falls due by the database's, and a test can move it.
+func TestClockIsReadInOneFile(t *testing.T) {
+	each(t, func(f *file) bool { return f.isGo() && !f.isTest() && f.path != "internal/clock/clock.go" }, func(f *file) {
+		uses(f, func(pkg, name string, at ast.Node) {
+			if pkg == "time" && (name == "Now" || name == "Since" || name == "Until") {
+				t.Errorf("%s:%d: time.%s; the clock is read in internal/clock", f.path, line(at), name)
+			}
+		})
+	})
+}
+
+// sql is a statement in a string. Keywords are upper-case by the house's style;
+// the second half finds who writes them otherwise.
+var sql = regexp.MustCompile(`\b(SELECT\s|INSERT\s+(OR \w+ )?INTO\s|UPDATE\s+\S+\s+SET\s|DELETE\s+FROM\s|CREATE\s+(TABLE|INDEX|VIEW|SCHEMA|DATABASE)\b|DROP\s+(TABLE|INDEX|VIEW|SCHEMA|DATABASE)\b|ALTER\s+TABLE\b|PRAGMA\s+\w)|(?i:^\s*(select\s[^;]*\sfrom\s|insert\s+into\s|update\s+\S+\s+set\s|delete\s+from\s))`)
+
+// sqlRooms may hold SQL.
+var sqlRooms = []string{"store", "pawltest"}
+
+func TestSQLLivesInTheStore(t *testing.T) {
+	each(t, func(f *file) bool { return f.isGo() && !f.isTest() && !f.under(sqlRooms...) }, func(f *file) {
+		literals(f, func(text string, at ast.Node) {
+			if sql.MatchString(text) {
+				t.Errorf("%s:%d: SQL outside store/: %.60q", f.path, line(at), text)
+			}
+		})
+	})
+}
+
+func literals(f *file, fn func(text string, at ast.Node)) {
+	ast.Inspect(f.ast, func(n ast.Node) bool {
+		if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+			if text, err := strconv.Unquote(lit.Value); err == nil {
+				fn(text, lit)
+			}
+		}
+		return true
+	})
+}
+
+var unfinished = regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME|XX` + `X)\b|context\.TO` + `DO\(|(?i:not` + ` implemented)`)
+
+// What is not done is an issue, not a comment.
+func TestNothingIsLeftForLater(t *testing.T) {
+	each(t, func(f *file) bool { return !f.isTest() && (f.isGo() || strings.HasSuffix(f.path, ".sql")) }, func(f *file) {
+		for i, l := range strings.Split(f.text, "\n") {
+			if unfinished.MatchString(l) {
+				t.Errorf("%s:%d: %s", f.path, i+1, strings.TrimSpace(l))
+			}
+		}
+	})
+}
+
+// somewhere are places that are only on somebody's machine, and hosts that are
+// for the toolchain's settings to name.
+var somewhere = regexp.MustCompile(`(^|[^\w.])/(wo` + `rk|ro` + `ot|ho` + `me)/|proxy\.golang\.org|sum\.golang\.org|registry\.npmjs|goproxy\.|deb\.debian\.org|docker\.io|ghcr\.io`)
+
+func TestNoMachineIsNamed(t *testing.T) {
+	each(t, func(f *file) bool { return f.path != "internal/tidy/words_test.go" }, func(f *file) {
+		for i, l := range strings.Split(f.text, "\n") {
+			if m := somewhere.FindString(l); m != "" {
+				t.Errorf("%s:%d: names %q", f.path, i+1, strings.TrimSpace(m))
+			}
+		}
+	})
+}
+
+// A skipped test says what it lacked.
+func TestSkipsSayWhy(t *testing.T) {
+	each(t, func(f *file) bool { return f.isGo() && (f.isTest() || f.under("pawltest")) }, func(f *file) {
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			sel, ok := call.Fun.(*ast.SelectorExpr)
+			if ok && (sel.Sel.Name == "SkipNow" || (sel.Sel.Name == "Skip" && len(call.Args) == 0)) {
+				if id, ok := sel.X.(*ast.Ident); ok && (id.Name == "t" || id.Name == "b" || id.Name == "f") {
+					t.Errorf("%s:%d: a skip without a reason", f.path, line(call))
+				}
+			}
+			return true
+		})
+	})
+}
+
+// An interface that is served everywhere stays small enough to be.
+func TestInterfacesAreSmall(t *testing.T) {
+	each(t, func(f *file) bool { return f.code() && f.dir() == "." }, func(f *file) {
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			spec, ok := n.(*ast.TypeSpec)
+			if !ok {
+				return true
+			}
+			if it, ok := spec.Type.(*ast.InterfaceType); ok {
+				methods := 0
+				for _, m := range it.Methods.List {
+					methods += len(m.Names)
+				}
+				if methods > 6 {
+					t.Errorf("%s:%d: %s has %d methods, at most 6", f.path, line(spec), spec.Name.Name, methods)
+				}
+			}
+			return true
+		})
+	})
+}
