@@ -1,0 +1,138 @@
+package pawl
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// Step runs fn once per item. Its result, any value that survives JSON (≤ 1 MiB),
+// is saved under the name, which is unique within the item; a later attempt, or
+// a later Step of that name in the same one, gets the saved result and fn is not
+// run. An error is not saved: the next attempt runs fn again.
+//
+// The args are what the result depends on. When a result was saved under the
+// name with other args, Step answers ErrInvalid and fn is not run: code that
+// computes something else needs another name.
+//
+// fn is at least once, its saved result exactly once: if the process dies after
+// fn has done its work and before that is saved, the next attempt runs fn again.
+// Wrap what must not happen twice outside Pawl in Once.
+func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, error), args ...any) (T, error) {
+	var out T
+	h, err := handlingOf(ctx)
+	if err != nil {
+		return out, err
+	}
+	hash, err := argsHash(name, args)
+	if err != nil {
+		return out, err
+	}
+	inner, leave, err := h.enter(ctx, name)
+	if err != nil {
+		return out, err
+	}
+	defer leave()
+
+	c, found, err := h.lookup(ctx, name)
+	if err != nil {
+		return out, err
+	}
+	if found {
+		return out, replay(c, name, hash, &out)
+	}
+	if out, err = fn(inner); err != nil {
+		return out, err
+	}
+	raw, err := json.Marshal(out)
+	if err != nil {
+		return out, stepError(name, "its result cannot be written as JSON (%v)", err)
+	}
+	// The work is done: a context that ends now must not lose it. Whether it may
+	// still be written is for the fence to say.
+	_, err = h.save(context.WithoutCancel(ctx), NewCheckpoint{Type: ToolExecuted, Name: name, ArgsHash: hash, Snapshot: raw})
+	return out, err
+}
+
+// replay reads a saved result. A checkpoint without a hash was not saved by Step
+// and matches any args.
+func replay(c Checkpoint, name, hash string, out any) error {
+	switch {
+	case c.Type != ToolExecuted:
+		return stepError(name, "its name is taken by a checkpoint of type %s; give the step another name", c.Type)
+	case c.ArgsHash != "" && c.ArgsHash != hash:
+		return stepError(name, "attempt %d saved its result for other arguments; give the step another name (put what varies into it), or pass the same arguments in every attempt", c.Attempt)
+	}
+	if err := json.Unmarshal(c.Snapshot, out); err != nil {
+		return stepError(name, "the result saved by attempt %d is not a %T (%v); give the step another name when its result's type changes", c.Attempt, out, err)
+	}
+	return nil
+}
+
+// enter takes the name for one Step or Sleep; a second one of that name waits
+// for it. The context it returns knows the name, so that a step started inside
+// itself is an error and not a deadlock.
+func (h *handling) enter(ctx context.Context, name string) (context.Context, func(), error) {
+	if err := checkStepName(name); err != nil {
+		return nil, nil, err
+	}
+	type inside struct {
+		h    *handling
+		name string
+	}
+	if ctx.Value(inside{h, name}) != nil {
+		return nil, nil, stepError(name, "it is started inside itself; give the inner step another name")
+	}
+	for {
+		h.mu.Lock()
+		other, busy := h.running[name]
+		if !busy {
+			over := make(chan struct{})
+			h.running[name] = over
+			h.mu.Unlock()
+			leave := func() {
+				h.mu.Lock()
+				delete(h.running, name)
+				h.mu.Unlock()
+				close(over)
+			}
+			return context.WithValue(ctx, inside{h, name}, true), leave, nil
+		}
+		h.mu.Unlock()
+		select {
+		case <-other:
+		case <-ctx.Done():
+			return nil, nil, context.Cause(ctx)
+		}
+	}
+}
+
+// checkStepName refuses what the database would refuse later, after fn had run.
+func checkStepName(name string) error {
+	switch {
+	case name == "":
+		return Invalid("/name", "is required")
+	case utf8.RuneCountInString(name) > MaxStepNameLen:
+		return Invalid("/name", "is longer than %d characters", MaxStepNameLen)
+	case !utf8.ValidString(name) || strings.ContainsRune(name, 0):
+		return Invalid("/name", "holds NUL or is not UTF-8")
+	}
+	return nil
+}
+
+func argsHash(name string, args []any) (string, error) {
+	if args == nil {
+		args = []any{} // no arguments are a list too, not null
+	}
+	hash, err := HashOf(args)
+	if err != nil {
+		return "", stepError(name, "its arguments cannot be hashed (%v)", err)
+	}
+	return hash, nil
+}
+
+func stepError(name, format string, args ...any) *Error {
+	return &Error{Code: CodeInvalid, Op: "step", Message: fmt.Sprintf("step %q: "+format, append([]any{name}, args...)...)}
+}
