@@ -85,5 +85,30 @@ var Limits = []Limit{
 	{"wait_seconds", MaxWaitSeconds, "seconds", "how long a claim may wait"},
 	{"page", MaxPage, "rows", "rows of one page"},
 	{"max_attempts", MaxAttemptsCeiling, "failures", "budget of an item"},
+	{"rework", MaxRework, "times", "how often an item is sent back for rework"},
+	{"priority_min", MinPriority, "", "lowest priority"},
+	{"priority_max", MaxPriority, "", "highest priority; higher goes first"},
 	{"delay", int64(MaxDelay / time.Second), "seconds", "how far ahead a time may lie"},
+}
+
+// Defaults is the table of what holds when nobody says otherwise.
+var Defaults = []Limit{
+	{"max_attempts", DefaultMaxAttempts, "failures", "budget of an item: so many executions may fail"},
+	{"lease", DefaultLeaseSeconds, "seconds", "length of a lease; heartbeats come every tenth of it"},
+	{"heartbeat_misses", DefaultHeartbeatMisses, "heartbeats", "failed in a row that lose the lease for its worker"},
+	{"stale_beats", DefaultStaleBeats, "heartbeats", "missed that make a lease stale in the statistics"},
+	{"page", DefaultPage, "rows", "rows of one page"},
+	{"key_ttl", int64(DefaultKeyTTL / time.Second), "seconds", "life of an idempotency key"},
+	{"key_lease", int64(DefaultKeyLease / time.Second), "seconds", "after which a pending key may be taken over"},
+	{"sweep_interval", int64(DefaultSweepInterval / time.Second), "seconds", "upper bound between sweeps, which are woken for the next expiry"},
+	{"checkpoints_kept", DefaultCheckpointsKept, "checkpoints", "newest kept for each task, besides what a resume needs"},
+	{"bury_after", int64(DefaultBuryAfter / time.Second), "seconds", "failed becomes dead_lettered"},
+	{"stale_after", int64(DefaultStaleAfter / time.Second), "seconds", "one event for a task that nobody touched"},
+	{"retain_tasks", int64(DefaultRetainTasks / time.Second), "seconds", "ended tasks and all that hangs on them, archived first"},
+	{"retain_keys", int64(DefaultRetainKeys / time.Second), "seconds", "completed keys without expiry"},
+	{"retain_sweeps", int64(DefaultRetainSweeps / time.Second), "seconds", "sweep statistics"},
+	{"stop_grace", int64(DefaultStopGrace / time.Second), "seconds", "a stopping worker waits for its handlers, then gives back"},
+	{"backoff_base", int64(BackoffBase / time.Second), "seconds", "before the first retry; doubles with each failure"},
+	{"backoff_max", int64(BackoffMax / time.Second), "seconds", "longest back-off"},
+	{"backoff_jitter", int64(BackoffJitter * 100), "percent", "each back-off is shortened or lengthened by up to this"},
 }

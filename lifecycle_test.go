@@ -1,0 +1,306 @@
+package pawl_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/pawl-work/pawl"
+)
+
+// lifecycle is one noun's tables, for tests that hold of each.
+type lifecycle struct {
+	noun, title string
+	states      []pawl.StateInfo
+	moves       []pawl.Move
+	source      string // the contract's table, copied
+}
+
+var lifecycles = []lifecycle{
+	{"item", "Items", pawl.ItemStates, pawl.ItemMoves, `
+·                         create    → queued | scheduled | waiting
+scheduled                 due       → queued
+waiting                   ready     → queued
+queued                    claim     → leased
+leased                    start     → in_progress
+leased|in_progress        complete  → completed
+leased|in_progress        submit    → submitted
+leased|in_progress        fail      → scheduled | queued | failed
+leased|in_progress        expire    → queued | scheduled | failed
+leased|in_progress        release   → queued
+leased|in_progress        suspend   → waiting
+submitted                 accept    → accepted
+accepted                  settle    → completed
+submitted|accepted        reject    → rejected | queued
+queued|scheduled|waiting  give_up   → failed | cancelled
+failed|dead_lettered      retry     → queued
+failed                    bury      → dead_lettered
+*                         cancel    → cancelled`},
+	{"task", "Tasks", pawl.TaskStates, pawl.TaskMoves, `
+·                     create    → open
+open                  settle    → submitted | completed | failed | dead_lettered | cancelled
+open                  give_up   → failed | cancelled
+submitted             approve   → approved
+submitted             reject    → rejected | open
+approved              apply     → applied
+approved              fail      → failed
+applied               settle    → completed
+failed|dead_lettered  retry     → open | approved
+failed                bury      → dead_lettered
+*                     cancel    → cancelled`},
+	{"message", "Messages", pawl.MessageStates, pawl.MessageMoves, `
+·          create  → streaming | complete
+streaming  finish  → complete
+streaming  stop    → stopped
+streaming  exhaust → error
+error      resume  → streaming`},
+}
+
+// eachLifecycle runs fn for items, tasks and messages.
+func eachLifecycle(t *testing.T, fn func(t *testing.T, l lifecycle)) {
+	for _, l := range lifecycles {
+		t.Run(l.noun, func(t *testing.T) { fn(t, l) })
+	}
+}
+
+func (l lifecycle) state(name string) (pawl.StateInfo, bool) {
+	i := slices.IndexFunc(l.states, func(s pawl.StateInfo) bool { return s.Name == name })
+	if i < 0 {
+		return pawl.StateInfo{}, false
+	}
+	return l.states[i], true
+}
+
+// steps are all single changes of the moves.
+func steps(moves []pawl.Move, fn func(m pawl.Move, from, to string)) {
+	for _, m := range moves {
+		for _, from := range m.From {
+			for _, to := range m.To {
+				fn(m, from, to)
+			}
+		}
+	}
+}
+
+func TestMovesAreTheContracts(t *testing.T) {
+	eachLifecycle(t, func(t *testing.T, l lifecycle) {
+		want := map[string]bool{}
+		for _, row := range strings.Split(strings.TrimSpace(l.source), "\n") {
+			left, right, _ := strings.Cut(row, "→")
+			fields := strings.Fields(left)
+			froms := strings.Split(fields[0], "|")
+			if fields[0] == "·" {
+				froms = []string{""}
+			}
+			if fields[0] == "*" {
+				froms = nil
+				for _, s := range l.states {
+					if s.Stored && !s.Terminal {
+						froms = append(froms, s.Name)
+					}
+				}
+			}
+			for _, from := range froms {
+				for _, to := range strings.Split(right, "|") {
+					want[fields[1]+" "+from+">"+strings.TrimSpace(to)] = true
+				}
+			}
+		}
+		steps(l.moves, func(m pawl.Move, from, to string) {
+			step := m.Verb + " " + from + ">" + to
+			if !want[step] {
+				t.Errorf("the contract has no %s", step)
+			}
+			delete(want, step)
+		})
+		for step := range want {
+			t.Errorf("the table lacks %s", step)
+		}
+	})
+}
+
+func TestStatesAreKnownAndReached(t *testing.T) {
+	eachLifecycle(t, func(t *testing.T, l lifecycle) {
+		names := map[string]bool{}
+		for _, s := range l.states {
+			if names[s.Name] {
+				t.Errorf("%s is listed twice", s.Name)
+			}
+			names[s.Name] = true
+		}
+		steps(l.moves, func(m pawl.Move, from, to string) {
+			for _, name := range []string{from, to} {
+				if s, known := l.state(name); name != "" && (!known || !s.Stored) {
+					t.Errorf("%s: %q is no stored state", m.Verb, name)
+				}
+			}
+			if to == "" {
+				t.Errorf("%s leads nowhere", m.Verb)
+			}
+		})
+		reached := reach(l.moves, "")
+		for _, s := range l.states {
+			if s.Stored && !reached[s.Name] {
+				t.Errorf("nothing leads to %s", s.Name)
+			}
+		}
+	})
+}
+
+// reach is every state that moves lead to from a state.
+func reach(moves []pawl.Move, from string) map[string]bool {
+	seen := map[string]bool{}
+	var walk func(string)
+	walk = func(s string) {
+		steps(moves, func(_ pawl.Move, a, b string) {
+			if a == s && !seen[b] {
+				seen[b] = true
+				walk(b)
+			}
+		})
+	}
+	walk(from)
+	return seen
+}
+
+func TestEndsAreEnds(t *testing.T) {
+	eachLifecycle(t, func(t *testing.T, l lifecycle) {
+		for _, s := range l.states {
+			if !s.Stored {
+				continue
+			}
+			next := reach(l.moves, s.Name)
+			if s.Terminal != (len(next) == 0) {
+				t.Errorf("%s: terminal is %t, and it leads to %v", s.Name, s.Terminal, next)
+			}
+			ended := s.Terminal || slices.ContainsFunc(l.states, func(end pawl.StateInfo) bool { return end.Terminal && next[end.Name] })
+			if !ended {
+				t.Errorf("%s leads to no end", s.Name)
+			}
+			if allowed := pawl.Allowed(l.moves, s.Name); allowed == nil || (s.Terminal && len(allowed) > 0) {
+				t.Errorf("%s allows %#v", s.Name, allowed)
+			}
+		}
+	})
+}
+
+// Only a claim makes a lease, and only what is leased stays leased without one.
+func TestLeasesComeFromClaims(t *testing.T) {
+	steps(pawl.ItemMoves, func(m pawl.Move, from, to string) {
+		held, holds := pawl.ItemState(from).Leased(), pawl.ItemState(to).Leased()
+		if !held && holds && m.Verb != "claim" {
+			t.Errorf("%s makes a lease: %s > %s", m.Verb, from, to)
+		}
+		if held && holds && m.Verb != "start" {
+			t.Errorf("%s goes on with a lease: %s > %s", m.Verb, from, to)
+		}
+	})
+}
+
+func TestVerbsOfState(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		got  []string
+		want string
+	}{
+		{"queued item", pawl.ItemQueued.Allowed(), "claim cancel"},
+		{"leased item", pawl.ItemLeased.Allowed(), "complete submit fail release suspend cancel"},
+		{"failed item", pawl.ItemFailed.Allowed(), "retry bury cancel"},
+		{"completed item", pawl.ItemCompleted.Allowed(), ""},
+		{"queued task", pawl.TaskQueued.Allowed(), "cancel"},
+		{"checked-out task", pawl.TaskCheckedOut.Allowed(), "cancel"},
+		{"submitted task", pawl.TaskSubmitted.Allowed(), "approve reject cancel"},
+		{"cancelled task", pawl.TaskCancelled.Allowed(), ""},
+	} {
+		if got := strings.Join(c.got, " "); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// The coarse word for each fine one (contract §1, §2).
+func TestStatuses(t *testing.T) {
+	const items = `pending: scheduled waiting queued
+in_progress: leased in_progress submitted accepted
+completed: completed
+failed: failed rejected dead_lettered
+cancelled: cancelled`
+	const tasks = `pending: queued
+in_progress: checked_out in_progress submitted approved applied
+completed: completed
+failed: failed rejected dead_lettered
+cancelled: cancelled`
+	check := func(table string, states []pawl.StateInfo) {
+		shown := 0
+		for _, row := range strings.Split(table, "\n") {
+			status, names, _ := strings.Cut(row, ": ")
+			for _, name := range strings.Fields(names) {
+				shown++
+				i := slices.IndexFunc(states, func(s pawl.StateInfo) bool { return s.Name == name })
+				if i < 0 || string(states[i].Status) != status || !states[i].Shown {
+					t.Errorf("%s is not shown as %s", name, status)
+				}
+			}
+		}
+		for _, s := range states {
+			if s.Shown {
+				shown--
+			}
+		}
+		if shown != 0 {
+			t.Error("a shown state has no status in the contract")
+		}
+	}
+	check(items, pawl.ItemStates)
+	check(tasks, pawl.TaskStates)
+	if pawl.TaskOpen.Stored() != pawl.TaskOpen || pawl.TaskCheckedOut.Stored() != pawl.TaskOpen || pawl.TaskFailed.Stored() != pawl.TaskFailed {
+		t.Error("a shown state is not read back to the stored one")
+	}
+}
+
+// Every move leaves an event, and every event that records a change of state is
+// left by one.
+func TestMovesLeaveEvents(t *testing.T) {
+	left := map[string]bool{"planned": true} // one for each item of a task with many
+	eachLifecycle(t, func(t *testing.T, l lifecycle) {
+		for _, m := range l.moves {
+			names := []string{m.Event}
+			if m.Event == "" { // the state it brings names it
+				names = m.To
+			}
+			for _, name := range names {
+				left[name] = true
+				i := slices.IndexFunc(pawl.Events, func(e pawl.EventInfo) bool { return e.Name == name })
+				if i < 0 {
+					t.Errorf("%s leaves the unknown event %q", m.Verb, name)
+				} else if pawl.Events[i].State != (l.noun != "message") {
+					t.Errorf("event %s: records a change of state is %t", name, pawl.Events[i].State)
+				}
+			}
+		}
+	})
+	for i, e := range pawl.Events {
+		if e.State && !left[e.Name] {
+			t.Errorf("no move leaves %s", e.Name)
+		}
+		if e.Means == "" || slices.ContainsFunc(pawl.Events[:i], func(o pawl.EventInfo) bool { return o.Name == e.Name }) {
+			t.Errorf("event %s has no message, or is listed twice", e.Name)
+		}
+	}
+}
+
+func TestPairs(t *testing.T) {
+	eachLifecycle(t, func(t *testing.T, l lifecycle) {
+		pairs := pawl.Pairs(l.moves)
+		want := map[pawl.Pair]bool{}
+		steps(l.moves, func(_ pawl.Move, from, to string) { want[pawl.Pair{From: from, To: to}] = true })
+		if len(pairs) != len(want) {
+			t.Errorf("%d pairs, want %d, each once", len(pairs), len(want))
+		}
+		for _, p := range pairs {
+			if !want[p] {
+				t.Errorf("%v is no pair", p)
+			}
+		}
+	})
+}
