@@ -1,0 +1,66 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
+
+// Backup writes a copy of an open database, as of one moment, to the new file
+// dest, while work goes on. The copy is whole and on the disk before it has that
+// name; a dest that exists is a conflict, a missing directory invalid.
+func Backup(ctx context.Context, from store.DB, dest string) error {
+	d, ok := from.(*db)
+	if !ok {
+		return &pawl.Error{Code: pawl.CodeInvalid, Op: "backup", Message: "only a SQLite database is copied this way; for PostgreSQL use pg_dump"}
+	}
+	dest, err := checkPath(dest)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Lstat(dest); !errors.Is(err, fs.ErrNotExist) {
+		return &pawl.Error{Code: pawl.CodeConflict, Op: "backup", Message: dest + " exists already", Allowed: []string{}, Err: err}
+	}
+	partial, err := os.CreateTemp(filepath.Dir(dest), filepath.Base(dest)+".*.partial")
+	if err != nil {
+		return &pawl.Error{Code: pawl.CodeUnavailable, Op: "backup", Message: "no file can be made beside " + dest, Err: err}
+	}
+	defer os.Remove(partial.Name())
+	defer partial.Close()
+	if err := d.copyTo(ctx, partial.Name()); err != nil {
+		return err
+	}
+	if err := partial.Sync(); err != nil {
+		return notOnDisk(err)
+	}
+	if err := os.Rename(partial.Name(), dest); err != nil {
+		return notOnDisk(err)
+	}
+	dir, err := os.Open(filepath.Dir(dest))
+	if err != nil {
+		return notOnDisk(err)
+	}
+	defer dir.Close()
+	_ = dir.Sync() // the new name; some systems cannot sync a directory
+	return nil
+}
+
+func notOnDisk(err error) error {
+	return &pawl.Error{Code: pawl.CodeUnavailable, Op: "backup", Message: "the copy cannot be put on the disk", Err: err}
+}
+
+// copyTo uses a connection of its own: the readers' may not write anywhere.
+func (d *db) copyTo(ctx context.Context, path string) error {
+	conn, err := d.rw.Conn(ctx)
+	if err != nil {
+		return classify(err)
+	}
+	defer conn.Close()
+	_, err = conn.ExecContext(ctx, "VACUUM INTO $1", path)
+	return classify(err)
+}

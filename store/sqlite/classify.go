@@ -1,0 +1,113 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+
+	"modernc.org/sqlite"
+	lib "modernc.org/sqlite/lib"
+
+	"github.com/pawl-work/pawl"
+)
+
+const codeNotADB = lib.SQLITE_NOTADB
+
+// verdict is what a result code of SQLite means to a caller.
+type verdict struct {
+	code    pawl.Code
+	message string
+}
+
+// verdicts by primary result code; what is not here is our own mistake.
+var verdicts = map[int]verdict{
+	lib.SQLITE_BUSY:      {pawl.CodeUnavailable, "the database is busy: another process holds its lock"},
+	lib.SQLITE_LOCKED:    {pawl.CodeUnavailable, "the database is busy"},
+	lib.SQLITE_SCHEMA:    {pawl.CodeUnavailable, "the schema changed meanwhile"},
+	lib.SQLITE_INTERRUPT: {pawl.CodeUnavailable, "the call was given up"},
+	lib.SQLITE_NOMEM:     {pawl.CodeUnavailable, "out of memory"},
+	lib.SQLITE_PERM:      {pawl.CodeUnavailable, "no permission to open the database file"},
+	lib.SQLITE_AUTH:      {pawl.CodeUnavailable, "no permission to use the database file"},
+	lib.SQLITE_READONLY:  {pawl.CodeUnavailable, "the database file or its directory is read-only"},
+	lib.SQLITE_IOERR:     {pawl.CodeUnavailable, "the disk under the database does not answer"},
+	lib.SQLITE_FULL:      {pawl.CodeUnavailable, "the disk under the database is full"},
+	lib.SQLITE_CANTOPEN:  {pawl.CodeUnavailable, "the database file cannot be opened or created"},
+	lib.SQLITE_PROTOCOL:  {pawl.CodeUnavailable, "the database's lock cannot be taken"},
+	lib.SQLITE_NOLFS:     {pawl.CodeUnavailable, "the file system cannot hold a file that large"},
+	lib.SQLITE_TOOBIG:    {pawl.CodeTooLarge, "the value is too large for the database"},
+	lib.SQLITE_NOTADB:    {pawl.CodeInvalid, "the file is not a SQLite database"},
+	lib.SQLITE_CORRUPT:   {pawl.CodeInternal, "the database file is damaged: restore a backup"},
+	// Illegal moves, changes of append-only rows: the database's own checks.
+	lib.SQLITE_CONSTRAINT: {pawl.CodeInternal, "the database refused the change"},
+}
+
+// extended result codes that mean something else than their primary one.
+var extended = map[int]verdict{
+	lib.SQLITE_CONSTRAINT_UNIQUE:     {pawl.CodeConflict, "there is one already"},
+	lib.SQLITE_CONSTRAINT_PRIMARYKEY: {pawl.CodeConflict, "there is one already"},
+	lib.SQLITE_CONSTRAINT_ROWID:      {pawl.CodeConflict, "there is one already"},
+}
+
+// codeOf is the extended result code of a driver's error, 0 for any other.
+func codeOf(err error) int {
+	var e *sqlite.Error
+	if errors.As(err, &e) {
+		return e.Code()
+	}
+	return 0
+}
+
+// classify makes a *pawl.Error of whatever the driver said, by its code.
+func classify(err error) error {
+	var known *pawl.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &known):
+		return err
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return &pawl.Error{Code: pawl.CodeUnavailable, Message: "the call was given up", Err: err}
+	}
+	code := codeOf(err)
+	v, found := extended[code]
+	if !found {
+		v, found = verdicts[code&0xff]
+	}
+	if !found {
+		v = verdict{code: pawl.CodeInternal}
+	}
+	e := &pawl.Error{Code: v.code, Message: v.message, Err: err}
+	if e.Code == pawl.CodeConflict {
+		e.Allowed = []string{}
+	}
+	return e
+}
+
+// busy says that a later try may succeed: somebody else had the lock.
+func busy(err error) bool {
+	switch codeOf(err) & 0xff {
+	case lib.SQLITE_BUSY, lib.SQLITE_LOCKED, lib.SQLITE_SCHEMA, lib.SQLITE_PROTOCOL:
+		return true
+	}
+	return false
+}
+
+// statementOnly says that the error undid its statement and nothing more; after
+// any other the transaction is gone, or not to be trusted.
+func statementOnly(err error) bool {
+	return codeOf(err)&0xff == lib.SQLITE_CONSTRAINT
+}
+
+// inactive says that a ROLLBACK found nothing to roll back: SQLite had done it
+// with the error that failed the transaction.
+func inactive(rollback, failed error) bool {
+	return failed != nil && codeOf(rollback) == lib.SQLITE_ERROR
+}
+
+// broken says that the connection is not to be used again.
+func broken(err error) bool {
+	switch codeOf(err) & 0xff {
+	case lib.SQLITE_IOERR, lib.SQLITE_CORRUPT, lib.SQLITE_NOTADB, lib.SQLITE_NOMEM, lib.SQLITE_CANTOPEN, lib.SQLITE_MISUSE:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,143 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/pawl-work/pawl"
+)
+
+// applicationID marks our files in the header of a SQLite database: "pawl".
+const applicationID = 0x7061776c
+
+// What every connection is told. The writer itself hardly waits inside SQLite,
+// where a context cannot reach it: Do tries again. Readers wait only while the
+// log is recovered after a crash.
+var (
+	commonPragmas = []string{"foreign_keys(1)", "synchronous(FULL)", "temp_store(MEMORY)"}
+	writerPragmas = append([]string{"busy_timeout(50)", "cache_size(-65536)", "journal_size_limit(67108864)"}, commonPragmas...)
+	readerPragmas = append([]string{"busy_timeout(10000)", "cache_size(-16384)", "query_only(1)"}, commonPragmas...)
+)
+
+func invalid(format string, args ...any) error {
+	return &pawl.Error{Code: pawl.CodeInvalid, Op: "open", Message: fmt.Sprintf(format, args...)}
+}
+
+// checkPath makes the path absolute, so that it means the same file for ever.
+func checkPath(path string) (string, error) {
+	switch {
+	case path == "":
+		return "", invalid("a SQLite database needs the path of its file")
+	case strings.Contains(path, ":memory:"):
+		return "", invalid("a database in memory keeps nothing and cannot be shared: name a file, in a temporary directory if it is to go away")
+	case strings.ContainsRune(path, 0):
+		return "", invalid("the path of the database holds a NUL")
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", &pawl.Error{Code: pawl.CodeUnavailable, Op: "open", Message: "the working directory cannot be read", Err: err}
+	}
+	dir := filepath.Dir(path)
+	switch info, err := os.Stat(dir); {
+	case os.IsPermission(err):
+		return "", &pawl.Error{Code: pawl.CodeUnavailable, Op: "open", Message: "no permission to enter the directory of the database " + path, Err: err}
+	case err != nil:
+		return "", invalid("the directory %s does not exist: make it first", dir)
+	case !info.IsDir():
+		return "", invalid("%s is not a directory", dir)
+	}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return "", invalid("%s is not a regular file", path)
+	}
+	return path, nil
+}
+
+// dsn names a file for the driver; the path is escaped, so that ?, # and % in
+// it are its own.
+func dsn(path, mode string, pragmas ...string) string {
+	if path = filepath.ToSlash(path); !strings.HasPrefix(path, "/") {
+		path = "/" + path // a drive letter
+	}
+	q := url.Values{"mode": {mode}, "_pragma": pragmas}
+	return (&url.URL{Scheme: "file", Path: path, RawQuery: q.Encode()}).String()
+}
+
+// prepareFile makes the file ours: an empty one is marked and set to WAL, one
+// of ours is left as it is, and anything else is refused before a byte of it
+// changes. The file is only ever read through SQLite: closing another
+// descriptor of it would drop every lock that this process holds on it.
+func prepareFile(ctx context.Context, path string) error {
+	file, err := sql.Open("sqlite", dsn(path, "rwc", "busy_timeout(50)"))
+	if err != nil {
+		return classify(err)
+	}
+	defer file.Close()
+	file.SetMaxOpenConns(1)
+	return persist(ctx, func() error {
+		conn, err := file.Conn(ctx)
+		if err != nil {
+			return classify(err)
+		}
+		defer conn.Close()
+		ours, err := isOurs(ctx, conn, path)
+		if err == nil && !ours {
+			err = claimFile(ctx, conn, path)
+		}
+		if err != nil {
+			return err
+		}
+		var mode string
+		if err := conn.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&mode); err != nil {
+			return classify(err)
+		}
+		if mode != "wal" {
+			return &pawl.Error{Code: pawl.CodeUnavailable, Op: "open", Message: "the file system of " + path + " cannot hold a write-ahead log; use a local disk"}
+		}
+		return nil
+	})
+}
+
+// isOurs is false for a file without content.
+func isOurs(ctx context.Context, conn *sql.Conn, path string) (bool, error) {
+	var id, things int64
+	err := conn.QueryRowContext(ctx, "PRAGMA application_id").Scan(&id)
+	if err == nil {
+		err = conn.QueryRowContext(ctx, "SELECT COUNT(*) FROM sqlite_schema").Scan(&things)
+	}
+	switch {
+	case err != nil && codeOf(err) == codeNotADB:
+		return false, invalid("%s is not a SQLite database", path)
+	case err != nil:
+		return false, classify(err)
+	case id == applicationID:
+		return true, nil
+	case id != 0 || things > 0:
+		return false, invalid("%s is another program's SQLite database: give Pawl a file of its own", path)
+	}
+	return false, nil
+}
+
+// claimFile marks an empty file, unless another process has just done so.
+func claimFile(ctx context.Context, conn *sql.Conn, path string) error {
+	if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return classify(err)
+	}
+	ours, err := isOurs(ctx, conn, path)
+	if err == nil && !ours {
+		_, err = conn.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d", applicationID))
+		err = classify(err)
+	}
+	if err == nil {
+		_, err = conn.ExecContext(ctx, "COMMIT")
+		err = classify(err)
+	}
+	if err != nil {
+		_, _ = conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
+	}
+	return err
+}

@@ -1,0 +1,36 @@
+-- name: Take
+DELETE FROM pawl.ready
+WHERE namespace = $1 AND type = $2 AND rank = $3
+  AND item_id IN (
+    SELECT item_id
+    FROM pawl.ready
+    WHERE namespace = $1 AND type = $2 AND rank = $3 AND item_id >= $4
+    ORDER BY item_id
+    LIMIT $5)
+RETURNING type, rank, item_id, task_id, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, started_at, error,
+  (SELECT w.key FROM pawl.work_items w WHERE w.id = item_id),
+  (SELECT w.input FROM pawl.work_items w WHERE w.id = item_id)
+
+-- name: Pick
+DELETE FROM pawl.ready
+WHERE namespace = $1 AND type = $2 AND rank = $3 AND item_id = $4
+RETURNING type, rank, item_id, task_id, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, started_at, error,
+  (SELECT w.key FROM pawl.work_items w WHERE w.id = item_id),
+  (SELECT w.input FROM pawl.work_items w WHERE w.id = item_id)
+
+-- name: Peek
+SELECT item_id
+FROM pawl.ready
+WHERE namespace = $1 AND type = $2 AND rank = $3 AND item_id >= $4
+ORDER BY item_id
+LIMIT $5
+
+-- name: Lease
+INSERT INTO pawl.leases (item_id, namespace, task_id, type, priority, state, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, prefetch,
+  worker_id, lease_seconds, started_at, acquired_at, heartbeat_at, lease_expires_at, error)
+VALUES ($1, $2, $3, $4, $5, 'leased', $6, $7, $8, $9, $10, $11, $12, $13, $14,
+  $15, $16, $17, $18, $18, $19, $20)
+
+-- name: Leased
+INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, actor_type, actor_id, created_at)
+VALUES ($1, $2, $3, $4, 'leased', 'queued', 'leased', $5, $6, $7)

@@ -1,0 +1,61 @@
+package hot
+
+import (
+	"context"
+
+	"github.com/pawl-work/pawl/store"
+)
+
+var (
+	complete     = read("complete.sql")
+	completeTake = complete.get("Take")
+	completeEnd  = complete.get("End")
+	completeFeed = complete.get("Feed")
+)
+
+// Complete implements store.Hot.
+func (Verbs) Complete(ctx context.Context, tx store.Tx, calls []store.Complete) ([]store.Moved, error) {
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]store.Moved, 0, len(calls))
+	var counts tally
+	var l lease
+	targets := l.targets()
+	for i := range calls {
+		c := &calls[i]
+		found, err := store.Row(ctx, tx, targets, completeTake, c.ItemID, c.Namespace, c.WorkerID, int64(c.Attempt), now)
+		if err == nil && found {
+			err = l.end(ctx, tx, c.Result, now)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if found {
+			counts.left(&l, "completed")
+			out = append(out, l.moved(c.Ord, "completed", 0, now))
+		}
+	}
+	return out, counts.settle(ctx, tx, out, now)
+}
+
+func (l *lease) end(ctx context.Context, tx store.Tx, result string, now int64) error {
+	_, err := tx.Exec(ctx, completeEnd, l.itemID, l.namespace, l.taskID, l.attempt, l.failures, l.rework, l.workerID, l.startedAt, now, l.stage, result, l.err)
+	if err == nil && l.feeds == 1 {
+		_, err = tx.Exec(ctx, completeFeed, l.itemID)
+	}
+	if err != nil {
+		return err
+	}
+	e := l.event("completed", "completed", worker(l.workerID))
+	if l.solo == 1 {
+		e.taskFrom, e.taskTo = "open", "completed"
+	}
+	return e.write(ctx, tx, now)
+}
+
+func (l *lease) moved(ord int, state string, runAt, now int64) store.Moved {
+	return store.Moved{Ord: ord, TaskID: l.taskID, State: state, Failures: int(l.failures), Priority: int(l.priority), Type: l.kind,
+		RunAt: runAt, Now: now, Fed: l.feeds == 1, Settled: l.solo == 1 && (state == "completed" || state == "failed")}
+}

@@ -1,0 +1,14 @@
+-- name: Take
+DELETE FROM pawl.leases
+WHERE item_id = $1 AND namespace = $2 AND worker_id = $3 AND attempt = $4 AND lease_expires_at > $5 AND acceptance = 0
+RETURNING item_id, namespace, task_id, type, state, worker_id, priority, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared,
+  prefetch, started_at, acquired_at, heartbeat_at, lease_expires_at, progress, stage, error
+
+-- name: End
+INSERT INTO pawl.ends (item_id, namespace, task_id, state, attempt, failures, rework, worker_id, started_at, ended_at, stage, result, error)
+VALUES ($1, $2, $3, 'completed', $4, $5, $6, $7, $8, $9, $10, $11, $12)
+
+-- name: Feed
+UPDATE pawl.waiting
+SET needs = needs - 1
+WHERE item_id IN (SELECT item_id FROM pawl.item_deps WHERE needs_id = $1)

@@ -1,0 +1,86 @@
+package hot
+
+import (
+	"context"
+
+	"github.com/pawl-work/pawl/store"
+)
+
+var (
+	create          = read("create.sql")
+	createTask      = create.get("Task")
+	createCounters  = create.get("Counters")
+	createItem      = create.get("Item")
+	createNeed      = create.get("Dependency")
+	createReady     = create.get("Ready")
+	createScheduled = create.get("Scheduled")
+	createWaiting   = create.get("Waiting")
+)
+
+// Create implements store.Hot.
+func (Verbs) Create(ctx context.Context, tx store.Tx, tasks []store.NewTask, items []store.NewItem) (int64, error) {
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for i := range tasks {
+		if err := newTask(ctx, tx, &tasks[i], now); err != nil {
+			return 0, err
+		}
+	}
+	for i := range items {
+		if err := newItem(ctx, tx, &items[i], now); err != nil {
+			return 0, err
+		}
+	}
+	return now, nil
+}
+
+func newTask(ctx context.Context, tx store.Tx, t *store.NewTask, now int64) error {
+	_, err := tx.Exec(ctx, createTask, t.ID, t.Namespace, t.Type, int64(t.TypeVersion), flag(t.Solo), t.Title, int64(t.Priority), t.Payload, t.Metadata,
+		t.RequestedByType, t.RequestedByID, t.InputHash, flag(t.Dedupes), t.TraceParent, now)
+	if err != nil || t.Solo {
+		return err
+	}
+	if _, err := tx.Exec(ctx, createCounters, t.ID, t.Namespace, int64(t.Items)); err != nil {
+		return err
+	}
+	e := event{namespace: t.Namespace, taskID: t.ID, name: "proposed", to: "open", actor: t.Actor, data: store.Text(t.Data)}
+	return e.write(ctx, tx, now)
+}
+
+func newItem(ctx context.Context, tx store.Tx, n *store.NewItem, now int64) error {
+	_, err := tx.Exec(ctx, createItem, n.ID, n.Namespace, n.TaskID, n.Type, n.Kind, int64(n.Position), n.Key, int64(n.Priority), int64(n.MaxAttempts),
+		n.RunAt, n.After, n.Input, now)
+	if err != nil {
+		return err
+	}
+	var needs int64
+	for _, id := range n.Needs {
+		added, err := tx.Exec(ctx, createNeed, id, n.ID)
+		if err != nil {
+			return err
+		}
+		needs += added
+	}
+	e := event{namespace: n.Namespace, taskID: n.TaskID, itemID: store.Text(n.ID), name: "planned", actor: n.Actor, data: n.Data}
+	solo, feeds, acceptance := flag(n.Solo), flag(n.Feeds), flag(n.Acceptance)
+	switch {
+	case needs > 0:
+		e.to = "waiting"
+		_, err = tx.Exec(ctx, createWaiting, n.ID, n.Namespace, n.TaskID, n.Type, int64(n.Priority), needs, int64(n.MaxAttempts), solo, feeds, acceptance)
+	case n.RunAt != nil && *n.RunAt > now:
+		e.to = "scheduled"
+		_, err = tx.Exec(ctx, createScheduled, n.ID, n.Namespace, n.TaskID, n.Type, int64(n.Priority), *n.RunAt, int64(n.MaxAttempts), solo, feeds, acceptance)
+	default:
+		e.to = "queued"
+		_, err = tx.Exec(ctx, createReady, n.Namespace, n.Type, int64(1-2*n.Priority), n.ID, n.TaskID, int64(n.MaxAttempts), solo, feeds, acceptance)
+	}
+	if err != nil {
+		return err
+	}
+	if n.Solo {
+		e.name, e.taskTo = "proposed", "open"
+	}
+	return e.write(ctx, tx, now)
+}

@@ -1,0 +1,28 @@
+-- name: Task
+INSERT INTO pawl.tasks (id, namespace, type, type_version, solo, title, priority, payload, metadata, requested_by_type, requested_by_id, input_hash, dedupes, trace_parent, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+
+-- name: Counters
+INSERT INTO pawl.task_live (task_id, namespace, items, open)
+VALUES ($1, $2, $3, $3)
+
+-- name: Item
+INSERT INTO pawl.work_items (id, namespace, task_id, type, kind, position, key, priority, max_attempts, run_at, after, input, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+
+-- name: Dependency
+INSERT INTO pawl.item_deps (needs_id, item_id)
+VALUES ($1, $2)
+ON CONFLICT DO NOTHING
+
+-- name: Ready
+INSERT INTO pawl.ready (namespace, type, rank, item_id, task_id, max_attempts, solo, feeds, acceptance)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+
+-- name: Scheduled
+INSERT INTO pawl.scheduled (item_id, namespace, task_id, type, priority, run_at, max_attempts, solo, feeds, acceptance)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+
+-- name: Waiting
+INSERT INTO pawl.waiting (item_id, namespace, task_id, type, priority, needs, max_attempts, solo, feeds, acceptance)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)

@@ -1,0 +1,72 @@
+package hot
+
+import (
+	"context"
+
+	"github.com/pawl-work/pawl/store"
+)
+
+var (
+	due              = read("due.sql")
+	dueScheduled     = due.get("Scheduled")
+	dueWaitingUntil  = due.get("WaitingUntil")
+	dueWaitingReady  = due.get("WaitingReady")
+	dueTakeScheduled = due.get("TakeScheduled")
+	dueTakeWaiting   = due.get("TakeWaiting")
+)
+
+// sleeper is a row of scheduled or waiting on its way to ready.
+type sleeper struct {
+	itemID, namespace, taskID, kind          string
+	priority, attempt, failures, maxAttempts int64
+	solo, feeds, acceptance, rework, spared  int64
+	leftBy, workerID, err                    store.Text
+	startedAt                                *int64
+}
+
+// Due implements store.Timed.
+func (Verbs) Due(ctx context.Context, tx store.Tx, limit int) ([]store.DueItem, error) {
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []store.DueItem
+	for _, kind := range []struct {
+		find, take, event, from string
+		args                    []any
+	}{
+		{dueScheduled, dueTakeScheduled, "due", "scheduled", []any{now}},
+		{dueWaitingUntil, dueTakeWaiting, "ready", "waiting", []any{now}},
+		{dueWaitingReady, dueTakeWaiting, "ready", "waiting", nil},
+	} {
+		ids, err := store.Strings(ctx, tx, kind.find, append(kind.args, int64(limit-len(out)))...)
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range ids {
+			item, err := wake(ctx, tx, id, kind.take, kind.event, kind.from, now)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, item)
+		}
+	}
+	return out, nil
+}
+
+func wake(ctx context.Context, tx store.Tx, id, take, name, from string, now int64) (store.DueItem, error) {
+	var s sleeper
+	_, err := store.Row(ctx, tx, []any{&s.itemID, &s.namespace, &s.taskID, &s.kind, &s.priority, &s.attempt, &s.failures, &s.maxAttempts,
+		&s.solo, &s.feeds, &s.acceptance, &s.rework, &s.spared, &s.leftBy, &s.workerID, &s.startedAt, &s.err}, take, id)
+	if err != nil {
+		return store.DueItem{}, err
+	}
+	rank := -2 * s.priority
+	_, err = tx.Exec(ctx, putReady, s.namespace, s.kind, rank, s.itemID, s.taskID, s.attempt, s.failures, s.maxAttempts,
+		s.solo, s.feeds, s.acceptance, s.rework, s.spared, s.leftBy, s.workerID, s.startedAt, now, s.err)
+	if err != nil {
+		return store.DueItem{}, err
+	}
+	e := event{namespace: s.namespace, taskID: s.taskID, itemID: store.Text(s.itemID), attempt: s.attempt, name: name, from: store.Text(from), to: "queued", actor: system}
+	return store.DueItem{Namespace: s.namespace, ItemID: s.itemID, Type: s.kind, Rank: int(rank)}, e.write(ctx, tx, now)
+}

@@ -1,0 +1,30 @@
+-- name: Scheduled
+SELECT item_id
+FROM pawl.scheduled
+WHERE run_at <= $1
+ORDER BY run_at, item_id
+LIMIT $2
+
+-- name: WaitingUntil
+SELECT item_id
+FROM pawl.waiting
+WHERE until <= $1
+ORDER BY until, item_id
+LIMIT $2
+
+-- name: WaitingReady
+SELECT item_id
+FROM pawl.waiting
+WHERE needs = 0 AND until IS NULL AND signal IS NULL
+ORDER BY item_id
+LIMIT $1
+
+-- name: TakeScheduled
+DELETE FROM pawl.scheduled
+WHERE item_id = $1
+RETURNING item_id, namespace, task_id, type, priority, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, left_by, worker_id, started_at, error
+
+-- name: TakeWaiting
+DELETE FROM pawl.waiting
+WHERE item_id = $1
+RETURNING item_id, namespace, task_id, type, priority, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, left_by, worker_id, started_at, error

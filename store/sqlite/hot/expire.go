@@ -1,0 +1,115 @@
+package hot
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pawl-work/pawl/store"
+)
+
+var (
+	expire       = read("expire.sql")
+	expireOver   = expire.get("Over")
+	expireRemove = expire.get("Remove")
+)
+
+type expiredData struct {
+	WorkerID    string `json:"worker_id"`
+	ExpiresAt   string `json:"lease_expires_at"`
+	Failures    int64  `json:"failures"`
+	MaxAttempts int64  `json:"max_attempts"`
+	Spared      bool   `json:"spared"`
+}
+
+// Expire implements store.Timed. What was spared leaves no error_boundary: it
+// never ran.
+func (Verbs) Expire(ctx context.Context, tx store.Tx, limit int, boundary bool, ids []string) ([]store.Expired, error) {
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	over, err := overdue(ctx, tx, limit, now)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]store.Expired, len(over))
+	var counts tally
+	for i := range over {
+		l := &over[i]
+		message, state, err := l.expire(ctx, tx, now)
+		if err != nil {
+			return nil, err
+		}
+		counts.left(l, state)
+		out[i] = store.Expired{Namespace: l.namespace, ItemID: l.itemID, TaskID: l.taskID, Type: l.kind, State: state, Priority: int(l.priority), Fed: l.feeds == 1}
+		if boundary && message != "" && len(ids) > 0 {
+			if err := l.markExpired(ctx, tx, ids[0], message, now); err != nil {
+				return nil, err
+			}
+			ids, out[i].Checkpoint = ids[1:], true
+		}
+	}
+	return out, counts.settle(ctx, tx, nil, now)
+}
+
+func overdue(ctx context.Context, tx store.Tx, limit int, now int64) ([]lease, error) {
+	rows, err := tx.Query(ctx, expireOver, now, int64(limit))
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var over []lease
+	for rows.Next() {
+		var l lease
+		if err := rows.Scan(l.targets()...); err != nil {
+			return nil, err
+		}
+		over = append(over, l)
+	}
+	return over, rows.Err()
+}
+
+// expire takes one lease away. The message is empty for what was spared.
+func (l *lease) expire(ctx context.Context, tx store.Tx, now int64) (message, state string, err error) {
+	if _, err := tx.Exec(ctx, expireRemove, l.itemID); err != nil {
+		return "", "", err
+	}
+	spared := l.prefetch == 1 && l.state == "leased" && l.spared < l.maxAttempts
+	switch {
+	case spared:
+		l.spared++
+		state, err = "queued", l.toReady(ctx, tx, "expired", now)
+	case l.failures+1 < l.maxAttempts:
+		l.failures++
+		message = fmt.Sprintf("Lease expired - retry %d/%d", l.failures, l.maxAttempts)
+		l.err = expiredError(message)
+		state, err = "queued", l.toReady(ctx, tx, "expired", now)
+	default:
+		l.failures++
+		message = "Max retries exceeded"
+		l.err = expiredError(message)
+		state, err = "failed", l.toFailed(ctx, tx, "expired", now)
+	}
+	if err != nil {
+		return "", "", err
+	}
+	e := l.event("lease_expired", state, system)
+	if l.solo == 1 && state == "failed" {
+		e.taskFrom, e.taskTo = "open", "failed"
+	}
+	e.data, err = encode(expiredData{l.workerID, rfc3339(l.expiresAt), l.failures, l.maxAttempts, spared})
+	if err != nil {
+		return "", "", err
+	}
+	return message, state, e.write(ctx, tx, now)
+}
+
+func expiredError(message string) store.Text {
+	return store.Text(`{"code":"lease_expired","message":"` + message + `"}`)
+}
+
+func (l *lease) markExpired(ctx context.Context, tx store.Tx, id, message string, now int64) error {
+	return l.mark(ctx, tx, id, boundary{message, l.failures, l.maxAttempts, &expiredLease{
+		WorkerID: l.workerID, Attempt: l.attempt, AcquiredAt: rfc3339(l.acquiredAt), ExpiresAt: rfc3339(l.expiresAt), HeartbeatAt: rfc3339(l.heartbeatAt),
+	}}, now)
+}

@@ -1,0 +1,14 @@
+-- No index on the lease's end: the heartbeats would pay for it, and a look at
+-- every lease costs less.
+
+-- name: Over
+SELECT item_id, namespace, task_id, type, state, worker_id, priority, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared,
+  prefetch, started_at, acquired_at, heartbeat_at, lease_expires_at, progress, stage, error
+FROM pawl.leases
+WHERE lease_expires_at <= $1
+ORDER BY item_id
+LIMIT $2
+
+-- name: Remove
+DELETE FROM pawl.leases
+WHERE item_id = $1

@@ -1,0 +1,134 @@
+// Package hot has SQLite's texts of the hot verbs: statements for one row each,
+// prepared once per connection, run one after another in the one transaction
+// there is. What each verb does is said in store.Hot and store.Timed.
+package hot
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
+
+//go:embed *.sql
+var files embed.FS
+
+// Verbs implements store.Hot and store.Timed for any store.Tx on a SQLite file.
+type Verbs struct{}
+
+var (
+	_ store.Hot   = Verbs{}
+	_ store.Timed = Verbs{}
+)
+
+// texts of a file, by name; a name that is missing is found when the program
+// starts.
+type texts map[string]string
+
+func read(file string) texts { return store.Texts(files, file) }
+
+func (t texts) get(name string) string {
+	text := t[name]
+	if text == "" {
+		panic("hot: no text " + name)
+	}
+	return text
+}
+
+// places are the texts that several verbs share.
+var (
+	places       = read("places.sql")
+	putReady     = places.get("PutReady")
+	putScheduled = places.get("PutScheduled")
+	putWaiting   = places.get("PutWaiting")
+	putFailed    = places.get("PutFailed")
+	breakOthers  = places.get("BreakDependents")
+
+	records    = read("records.sql")
+	addEvent   = records.get("Event")
+	nextNumber = records.get("NextNumber")
+	addCheck   = records.get("Checkpoint")
+)
+
+// event is a row of task_events; now is its transaction's.
+type event struct {
+	namespace, taskID string
+	itemID            store.Text
+	attempt           int64 // 0 = none
+	name              string
+	from, to          store.Text
+	taskFrom, taskTo  store.Text
+	actor             store.Actor
+	data              store.Text
+}
+
+func (e *event) write(ctx context.Context, tx store.Tx, now int64) error {
+	_, err := tx.Exec(ctx, addEvent, e.namespace, e.taskID, e.itemID, orNull(e.attempt), e.name, e.from, e.to, e.taskFrom, e.taskTo,
+		e.actor.Type, store.Text(e.actor.ID), e.data, now)
+	return err
+}
+
+var system = store.Actor{Type: pawl.ActorSystem}
+
+func worker(id string) store.Actor { return store.Actor{Type: pawl.ActorWorker, ID: id} }
+
+// checkpoint is a row of checkpoints.
+type checkpoint struct {
+	id, namespace, taskID, itemID, kind, snapshot string
+	attempt                                       int64
+	name, argsHash, metadata                      store.Text
+}
+
+// write numbers the checkpoint from its task's counter, whose row it makes if
+// there is none: that of a task of one item.
+func (c *checkpoint) write(ctx context.Context, tx store.Tx, now int64) (seq int64, err error) {
+	if _, err = store.Row(ctx, tx, []any{&seq}, nextNumber, c.taskID, c.namespace); err != nil {
+		return 0, err
+	}
+	_, err = tx.Exec(ctx, addCheck, c.id, c.namespace, c.taskID, c.itemID, c.attempt, seq, c.kind, c.name, c.argsHash, c.snapshot, c.metadata, now)
+	return seq, err
+}
+
+func orNull(n int64) any {
+	if n == 0 {
+		return nil
+	}
+	return n
+}
+
+func flag(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// rfc3339 writes a stamp as JSON has it: microseconds, UTC, Z.
+func rfc3339(micros int64) string {
+	return time.UnixMicro(micros).UTC().Format("2006-01-02T15:04:05.000000Z")
+}
+
+// encode writes JSON with <, > and & as they are. The values are ours; what
+// comes from callers inside them has been checked by the engine.
+func encode(v any) (store.Text, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return "", &pawl.Error{Code: pawl.CodeInternal, Err: fmt.Errorf("event data: %w", err)}
+	}
+	return store.Text(bytes.TrimSuffix(b.Bytes(), []byte{'\n'})), nil
+}
+
+// raw is a caller's JSON inside ours; "" is null.
+func raw(text string) json.RawMessage {
+	if text == "" {
+		return json.RawMessage("null")
+	}
+	return json.RawMessage(text)
+}

@@ -1,0 +1,162 @@
+package hot
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
+
+var leaveTake = read("leave.sql").get("Take")
+
+// Leave implements store.Hot.
+func (Verbs) Leave(ctx context.Context, tx store.Tx, calls []store.Leave) ([]store.Moved, error) {
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]store.Moved, 0, len(calls))
+	var counts tally
+	for i := range calls {
+		c := &calls[i]
+		var l lease
+		found, err := store.Row(ctx, tx, l.targets(), leaveTake, c.ItemID, c.Namespace, c.WorkerID, int64(c.Attempt), now)
+		if err != nil {
+			return nil, err
+		}
+		if !found {
+			continue
+		}
+		var state string
+		var runAt int64
+		switch c.Verb {
+		case store.VerbRelease:
+			state, err = l.release(ctx, tx, now)
+		case store.VerbSuspend:
+			state, runAt, err = l.suspend(ctx, tx, c, now)
+		default:
+			state, runAt, err = l.fail(ctx, tx, c, now)
+		}
+		if err != nil {
+			return nil, err
+		}
+		counts.left(&l, state)
+		out = append(out, l.moved(c.Ord, state, runAt, now))
+	}
+	return out, counts.settle(ctx, tx, out, now)
+}
+
+func (l *lease) release(ctx context.Context, tx store.Tx, now int64) (string, error) {
+	if err := l.toReady(ctx, tx, "released", now); err != nil {
+		return "", err
+	}
+	e := l.event("released", "queued", worker(l.workerID))
+	return "queued", e.write(ctx, tx, now)
+}
+
+type suspendData struct {
+	Until  *string `json:"until"`
+	Signal *string `json:"signal"`
+	Key    *string `json:"key"`
+}
+
+func (l *lease) suspend(ctx context.Context, tx store.Tx, c *store.Leave, now int64) (state string, runAt int64, err error) {
+	if err := l.toWaiting(ctx, tx, "suspended", c.Until, c.Signal, c.Key, now); err != nil {
+		return "", 0, err
+	}
+	data := suspendData{Signal: orAbsent(c.Signal), Key: orAbsent(c.Key)}
+	if c.Until != nil {
+		text := rfc3339(*c.Until)
+		runAt, data.Until = *c.Until, &text
+	}
+	e := l.event("suspended", "waiting", worker(l.workerID))
+	if e.data, err = encode(data); err != nil {
+		return "", 0, err
+	}
+	return "waiting", runAt, e.write(ctx, tx, now)
+}
+
+func orAbsent(t store.Text) *string {
+	if t == "" {
+		return nil
+	}
+	return (*string)(&t)
+}
+
+type failData struct {
+	Error       json.RawMessage `json:"error"`
+	Failures    int64           `json:"failures"`
+	MaxAttempts int64           `json:"max_attempts"`
+	RunAt       string          `json:"run_at,omitempty"`
+}
+
+// boundary is the snapshot of an error_boundary.
+type boundary struct {
+	Error        any           `json:"error"`
+	Failures     int64         `json:"failures"`
+	MaxAttempts  int64         `json:"max_attempts"`
+	ExpiredLease *expiredLease `json:"expired_lease"`
+}
+
+type expiredLease struct {
+	WorkerID    string `json:"worker_id"`
+	Attempt     int64  `json:"attempt"`
+	AcquiredAt  string `json:"acquired_at"`
+	ExpiresAt   string `json:"expires_at"`
+	HeartbeatAt string `json:"heartbeat_at"`
+}
+
+func (l *lease) fail(ctx context.Context, tx store.Tx, c *store.Leave, now int64) (state string, runAt int64, err error) {
+	l.failures++
+	l.err = store.Text(c.Error)
+	delay := backoff(l.failures, c.Jitter)
+	if c.DelayMicros != nil {
+		delay = *c.DelayMicros
+	}
+	switch {
+	case !c.Retryable || l.failures >= l.maxAttempts:
+		state, err = "failed", l.toFailed(ctx, tx, "failed", now)
+	case delay <= 0:
+		state, err = "queued", l.toReady(ctx, tx, "failed", now)
+	default:
+		state, runAt = "scheduled", now+delay
+		err = l.toScheduled(ctx, tx, "failed", runAt, now)
+	}
+	if err != nil {
+		return "", 0, err
+	}
+	e := l.event("failed", state, worker(l.workerID))
+	data := failData{Error: raw(c.Error), Failures: l.failures, MaxAttempts: l.maxAttempts}
+	if runAt > 0 {
+		data.RunAt = rfc3339(runAt)
+	}
+	if e.data, err = encode(data); err != nil {
+		return "", 0, err
+	}
+	if l.solo == 1 && state == "failed" {
+		e.taskFrom, e.taskTo = "open", "failed"
+	}
+	if err := e.write(ctx, tx, now); err != nil {
+		return "", 0, err
+	}
+	return state, runAt, l.mark(ctx, tx, c.CheckpointID, boundary{raw(c.Error), l.failures, l.maxAttempts, nil}, now)
+}
+
+// backoff doubles from its base up to its bound; jitter is the caller's dice.
+func backoff(failures int64, jitter float64) int64 {
+	doubled := float64(pawl.BackoffBase.Microseconds()) * math.Pow(2, float64(failures-1))
+	return int64(min(doubled, float64(pawl.BackoffMax.Microseconds())) * jitter)
+}
+
+// mark leaves the error_boundary of a lease that ended badly.
+func (l *lease) mark(ctx context.Context, tx store.Tx, id string, b boundary, now int64) error {
+	snapshot, err := encode(b)
+	if err != nil {
+		return err
+	}
+	row := checkpoint{id: id, namespace: l.namespace, taskID: l.taskID, itemID: l.itemID, attempt: l.attempt, kind: pawl.ErrorBoundary, snapshot: string(snapshot)}
+	_, err = row.write(ctx, tx, now)
+	return err
+}

@@ -1,0 +1,22 @@
+-- Where an item goes that leaves a lease.
+
+-- name: PutReady
+INSERT INTO pawl.ready (namespace, type, rank, item_id, task_id, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, left_by, worker_id, started_at, since, error)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
+
+-- name: PutScheduled
+INSERT INTO pawl.scheduled (item_id, namespace, task_id, type, priority, run_at, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, left_by, worker_id, started_at, since, error)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
+
+-- name: PutWaiting
+INSERT INTO pawl.waiting (item_id, namespace, task_id, type, priority, until, signal, signal_key, needs, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, left_by, worker_id, started_at, since, error)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)
+
+-- name: PutFailed
+INSERT INTO pawl.rests (item_id, namespace, task_id, type, priority, state, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, left_by, worker_id, started_at, since, completed_at, progress, stage, error)
+VALUES ($1, $2, $3, $4, $5, 'failed', $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $17, $18, $19, $20)
+
+-- name: BreakDependents
+UPDATE pawl.waiting
+SET broken = broken + 1
+WHERE item_id IN (SELECT item_id FROM pawl.item_deps WHERE needs_id = $1)

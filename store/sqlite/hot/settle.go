@@ -1,0 +1,92 @@
+package hot
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/pawl-work/pawl/store"
+)
+
+var (
+	settle          = read("settle.sql")
+	settleCount     = settle.get("Count")
+	settleSubmitted = settle.get("Submitted")
+	settleTask      = settle.get("Settle")
+	settleFree      = settle.get("FreeInputHash")
+)
+
+// tally counts what a batch takes out of work, per task of many items.
+type tally map[string]*counts
+
+type counts struct {
+	out, failed int64
+	acceptance  bool
+	settled     bool
+}
+
+// left counts an item that went from its lease to state.
+func (t *tally) left(l *lease, state string) {
+	if l.solo == 1 || state != "completed" && state != "failed" {
+		return
+	}
+	if *t == nil {
+		*t = tally{}
+	}
+	c := (*t)[l.taskID]
+	if c == nil {
+		c = &counts{}
+		(*t)[l.taskID] = c
+	}
+	c.out++
+	if state == "failed" {
+		c.failed++
+	}
+	c.acceptance = c.acceptance || l.acceptance == 1
+}
+
+// settle writes the counters in the order of task ids, moves on the tasks that
+// have no item at work any more, and marks those in moved.
+func (t tally) settle(ctx context.Context, tx store.Tx, moved []store.Moved, now int64) error {
+	for _, id := range slices.Sorted(maps.Keys(t)) {
+		if err := t[id].write(ctx, tx, id, now); err != nil {
+			return err
+		}
+	}
+	for i := range moved {
+		if c := t[moved[i].TaskID]; c != nil && c.settled && (moved[i].State == "completed" || moved[i].State == "failed") {
+			moved[i].Settled = true
+		}
+	}
+	return nil
+}
+
+func (c *counts) write(ctx context.Context, tx store.Tx, taskID string, now int64) error {
+	var namespace, state string
+	var items, open, failed, dead, cancelled int64
+	found, err := store.Row(ctx, tx, []any{&namespace, &state, &items, &open, &failed, &dead, &cancelled}, settleCount, taskID, c.out, c.failed)
+	if err != nil || !found || state != "open" || open > 0 {
+		return err
+	}
+	if !c.acceptance {
+		if _, err := store.Row(ctx, tx, []any{&c.acceptance}, settleSubmitted, taskID); err != nil {
+			return err
+		}
+	}
+	to := store.SettledState(int(failed), int(dead), int(cancelled), int(items), c.acceptance)
+	var completed any = now
+	if to == "submitted" {
+		completed = nil
+	}
+	if _, err := tx.Exec(ctx, settleTask, taskID, to, completed, now); err != nil {
+		return err
+	}
+	if to == "dead_lettered" || to == "cancelled" {
+		if _, err := tx.Exec(ctx, settleFree, taskID); err != nil {
+			return err
+		}
+	}
+	c.settled = true
+	e := event{namespace: namespace, taskID: taskID, name: to, from: "open", to: store.Text(to), actor: system}
+	return e.write(ctx, tx, now)
+}

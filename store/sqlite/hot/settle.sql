@@ -1,0 +1,24 @@
+-- name: Count
+UPDATE pawl.task_live
+SET open = open - $2, failed = failed + $3
+WHERE task_id = $1
+RETURNING namespace, state, items, open, failed, dead, cancelled
+
+-- name: Submitted
+SELECT CASE WHEN EXISTS (SELECT 1 FROM pawl.rests WHERE state = 'submitted')
+  THEN EXISTS (
+    SELECT 1
+    FROM pawl.work_items w
+    CROSS JOIN pawl.rests r ON r.item_id = w.id
+    WHERE w.task_id = $1 AND r.state = 'submitted')
+  ELSE 0 END
+
+-- name: Settle
+UPDATE pawl.task_live
+SET state = $2, version = version + 1, completed_at = $3, updated_at = $4
+WHERE task_id = $1
+
+-- name: FreeInputHash
+UPDATE pawl.tasks
+SET dedupes = 0
+WHERE id = $1 AND dedupes = 1

@@ -1,0 +1,115 @@
+package hot
+
+import (
+	"context"
+
+	"github.com/pawl-work/pawl/store"
+)
+
+var (
+	touch       = read("touch.sql")
+	touchLook   = touch.get("Look")
+	touchStart  = touch.get("Start")
+	touchExtend = touch.get("Extend")
+	touchReport = touch.get("Report")
+)
+
+// held is what a verb that keeps the lease needs of it.
+type held struct {
+	taskID, state                     string
+	failures, leaseSeconds, expiresAt int64
+	progress                          *int64
+	stage                             store.Text
+}
+
+// look reads the lease a fence names; false = refused.
+func (h *held) look(ctx context.Context, tx store.Tx, f *store.Fence, now int64) (bool, error) {
+	return store.Row(ctx, tx, []any{&h.taskID, &h.state, &h.failures, &h.leaseSeconds, &h.expiresAt, &h.progress, &h.stage},
+		touchLook, f.ItemID, f.Namespace, f.WorkerID, int64(f.Attempt), now)
+}
+
+func (h *held) event(name string, f *store.Fence) event {
+	return event{namespace: f.Namespace, taskID: h.taskID, itemID: store.Text(f.ItemID), attempt: int64(f.Attempt), name: name, actor: worker(f.WorkerID)}
+}
+
+// started leaves the event of the first sign of life.
+func (h *held) started(ctx context.Context, tx store.Tx, f *store.Fence, now int64) error {
+	if h.state != "leased" {
+		return nil
+	}
+	e := h.event("in_progress", f)
+	e.from, e.to = "leased", "in_progress"
+	h.state = "in_progress"
+	return e.write(ctx, tx, now)
+}
+
+type stageData struct {
+	Stage    string `json:"stage"`
+	Progress *int64 `json:"progress"`
+}
+
+// Touch implements store.Hot.
+func (Verbs) Touch(ctx context.Context, tx store.Tx, calls []store.Touch) ([]store.Touched, error) {
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]store.Touched, 0, len(calls))
+	for i := range calls {
+		t := &calls[i]
+		var h held
+		found, err := h.look(ctx, tx, &t.Fence, now)
+		if err == nil && found {
+			err = h.touch(ctx, tx, t, now)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if found {
+			out = append(out, store.Touched{Ord: t.Ord, TaskID: h.taskID, State: h.state, Failures: int(h.failures), LeaseSeconds: int(h.leaseSeconds), LeaseExpiresAt: h.expiresAt, Now: now})
+		}
+	}
+	return out, nil
+}
+
+func (h *held) touch(ctx context.Context, tx store.Tx, t *store.Touch, now int64) error {
+	reports := t.Progress != nil || t.Stage != nil
+	if t.Extend {
+		if t.LeaseSeconds != 0 {
+			h.leaseSeconds = int64(t.LeaseSeconds)
+		}
+		h.expiresAt = now + h.leaseSeconds*1_000_000
+		if _, err := tx.Exec(ctx, touchExtend, t.ItemID, now, h.leaseSeconds, h.expiresAt); err != nil {
+			return err
+		}
+	} else if !reports && h.state == "leased" {
+		if _, err := tx.Exec(ctx, touchStart, t.ItemID); err != nil {
+			return err
+		}
+	}
+	if err := h.started(ctx, tx, &t.Fence, now); err != nil || !reports {
+		return err
+	}
+	return h.report(ctx, tx, t, now)
+}
+
+// report writes progress and stage, and leaves an event when the stage is new.
+func (h *held) report(ctx context.Context, tx store.Tx, t *store.Touch, now int64) error {
+	before := h.stage
+	if t.Progress != nil {
+		n := int64(*t.Progress)
+		h.progress = &n
+	}
+	if t.Stage != nil {
+		h.stage = store.Text(*t.Stage)
+	}
+	if _, err := tx.Exec(ctx, touchReport, t.ItemID, h.progress, h.stage, now); err != nil || h.stage == before {
+		return err
+	}
+	e := h.event("progressed", &t.Fence)
+	var err error
+	if e.data, err = encode(stageData{string(h.stage), h.progress}); err != nil {
+		return err
+	}
+	return e.write(ctx, tx, now)
+}

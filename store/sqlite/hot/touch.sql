@@ -1,0 +1,19 @@
+-- name: Look
+SELECT task_id, state, failures, lease_seconds, lease_expires_at, progress, stage
+FROM pawl.leases
+WHERE item_id = $1 AND namespace = $2 AND worker_id = $3 AND attempt = $4 AND lease_expires_at > $5
+
+-- name: Start
+UPDATE pawl.leases
+SET state = 'in_progress'
+WHERE item_id = $1
+
+-- name: Extend
+UPDATE pawl.leases
+SET state = 'in_progress', heartbeat_at = $2, lease_seconds = $3, lease_expires_at = $4
+WHERE item_id = $1
+
+-- name: Report
+UPDATE pawl.leases
+SET state = 'in_progress', progress = $2, stage = $3, progressed_at = $4
+WHERE item_id = $1

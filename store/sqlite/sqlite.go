@@ -1,0 +1,118 @@
+// Package sqlite keeps Pawl in one SQLite file: pure Go, nothing to install,
+// any number of processes on one machine. A commit has reached the disk when a
+// call answers (WAL, synchronous=FULL).
+//
+// One connection per process writes, one goroutine at a time; between processes
+// SQLite's own lock decides, and whoever finds it taken tries again with jitter.
+// Readers see a snapshot and wait for nobody. A process that stands still inside
+// a write transaction blocks the writers of all others until it goes on or is
+// killed.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"log/slog"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/clock"
+	"github.com/pawl-work/pawl/store"
+	"github.com/pawl-work/pawl/store/sqlite/hot"
+)
+
+// Options of Open. The zero value works.
+type Options struct {
+	// Clock is the time; nil = the machine's wall clock. Whatever it says, the
+	// time of a transaction is never below the newest stamp on record.
+	Clock func() time.Time
+	Log   *slog.Logger // nil = slog.Default()
+}
+
+// db implements store.DB.
+type db struct {
+	path    string
+	log     *slog.Logger
+	clock   *ratchet
+	rw      *sql.DB // the writer's connection, and the migrator's while it runs
+	ro      *sql.DB
+	writer  writer
+	readers readers
+	watch   watch
+	dialect *store.Dialect
+	closing sync.Once
+}
+
+var errClosed = &pawl.Error{Code: pawl.CodeUnavailable, Message: "the database has been closed"}
+
+// Open opens the SQLite file at path, and makes it where there is none; the
+// schema is the Migrator's to bring. A path without its directory, a file that
+// is no database or another program's, and ":memory:" (nothing would survive,
+// and connections could not share it) are invalid; what the disk or the
+// permissions refuse is unavailable.
+func Open(ctx context.Context, path string, o Options) (store.DB, error) {
+	if o.Clock == nil {
+		o.Clock = clock.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	path, err := checkPath(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := prepareFile(ctx, path); err != nil {
+		return nil, err
+	}
+	d := &db{path: path, log: o.Log, clock: &ratchet{clock: o.Clock}}
+	if d.rw, err = sql.Open("sqlite", dsn(path, "rw", writerPragmas...)); err == nil {
+		d.ro, err = sql.Open("sqlite", dsn(path, "rw", readerPragmas...))
+	}
+	if err != nil {
+		return nil, classify(err)
+	}
+	d.rw.SetMaxIdleConns(1) // the migrator's is not kept for long: it holds its own cache
+	d.rw.SetConnMaxIdleTime(time.Second)
+	d.ro.SetConnMaxIdleTime(time.Second)
+	d.writer = writer{db: d.rw, turn: make(chan struct{}, 1)}
+	d.readers = readers{db: d.ro, turns: make(chan struct{}, max(4, 2*runtime.GOMAXPROCS(0))), idle: make(chan *session, 64)}
+	d.watch = watch{db: d.ro}
+	verbs := hot.Verbs{}
+	d.dialect = &store.Dialect{
+		Name: "sqlite", Hot: verbs, Timed: verbs, Rewrite: rewrite,
+		Changed:  d.watch.version,
+		Migrator: d.migrator(),
+	}
+	if _, err := d.watch.version(ctx); err != nil {
+		d.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// rewrite turns the common subset into SQLite's: one schema, one writer and so
+// no row locks, lists as JSON.
+var rewrite = store.Rewriter("(SELECT value FROM json_each(%s))", "pawl.", "", "@lock", "", "@skip", "")
+
+func (d *db) Dialect() *store.Dialect { return d.dialect }
+
+// Auto is Do: a hot verb is several statements here.
+func (d *db) Auto(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
+	return d.Do(ctx, fn)
+}
+
+// Close waits for what is under way. The last connection to the file folds the
+// write-ahead log back into it.
+func (d *db) Close() error {
+	var err error
+	d.closing.Do(func() {
+		d.watch.close()
+		d.readers.close()
+		d.writer.close()
+		err = errors.Join(d.ro.Close(), d.rw.Close())
+	})
+	return err
+}

@@ -1,0 +1,92 @@
+package sqlite
+
+import (
+	"context"
+
+	"github.com/pawl-work/pawl/store"
+)
+
+// tx implements store.Tx on a session.
+type tx struct {
+	session *session
+	clock   *ratchet
+	now     int64
+	// failed is the first error that ended the transaction. SQLite rolls back by
+	// itself on a full disk and the like; statements run after that would commit
+	// one by one, so there are none.
+	failed error
+	// reads says that statements may be interrupted by their context. A write
+	// transaction looks at its context between statements instead: they are
+	// short, and an interrupt in the middle of one costs a goroutine each.
+	reads bool
+}
+
+func (t *tx) context(ctx context.Context) (context.Context, error) {
+	switch {
+	case t.failed != nil:
+		return nil, t.failed
+	case ctx.Err() != nil:
+		return nil, t.fail(ctx.Err())
+	case t.reads:
+		return ctx, nil
+	}
+	return context.Background(), nil
+}
+
+// fail classifies, and remembers what no statement may follow.
+func (t *tx) fail(err error) error {
+	if err == nil {
+		return nil
+	}
+	keep := statementOnly(err)
+	err = classify(err)
+	if !keep && t.failed == nil {
+		t.failed = err
+	}
+	return err
+}
+
+// Exec implements store.Tx.
+func (t *tx) Exec(ctx context.Context, query string, args ...any) (int64, error) {
+	run, err := t.context(ctx)
+	if err != nil {
+		return 0, err
+	}
+	n, err := t.session.exec(run, query, args)
+	return n, t.fail(err)
+}
+
+// Query implements store.Tx.
+func (t *tx) Query(ctx context.Context, query string, args ...any) (store.Rows, error) {
+	run, err := t.context(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r, err := t.session.query(run, t, query, args)
+	if err != nil {
+		return nil, t.fail(err)
+	}
+	return r, nil
+}
+
+// ExecEach implements store.Tx.
+func (t *tx) ExecEach(ctx context.Context, query string, rows [][]any) error {
+	for _, args := range rows {
+		if _, err := t.Exec(ctx, query, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Now implements store.Tx.
+func (t *tx) Now(ctx context.Context) (int64, error) {
+	if t.now == 0 {
+		now, err := t.clock.read(ctx, t)
+		if err != nil {
+			return 0, err
+		}
+		t.now = now
+	}
+	return t.now, nil
+}

@@ -1,0 +1,90 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/pawl-work/pawl/internal/clock"
+	"github.com/pawl-work/pawl/store"
+)
+
+// WrapTx runs Pawl's statements in a transaction of the caller's own on the same
+// file, opened with this driver. Commit and rollback stay the caller's; after an
+// error other than a conflict he must roll back. Such a transaction is best
+// begun with _txlock=immediate: one that has read first may not be able to
+// write, which is answered with unavailable. now nil = the machine's clock.
+func WrapTx(sqlTx *sql.Tx, now func() time.Time) store.Tx {
+	if now == nil {
+		now = clock.Now
+	}
+	return &wrapped{tx: sqlTx, clock: &ratchet{clock: now}, stmts: map[string]*sql.Stmt{}}
+}
+
+type wrapped struct {
+	tx    *sql.Tx
+	clock *ratchet
+	now   int64
+	stmts map[string]*sql.Stmt // closed with the transaction
+}
+
+func (w *wrapped) statement(ctx context.Context, query string) (*sql.Stmt, error) {
+	if st, found := w.stmts[query]; found {
+		return st, nil
+	}
+	st, err := w.tx.PrepareContext(ctx, rewrite(query))
+	if err != nil {
+		return nil, classify(err)
+	}
+	w.stmts[query] = st
+	return st, nil
+}
+
+func (w *wrapped) Exec(ctx context.Context, query string, args ...any) (int64, error) {
+	st, err := w.statement(ctx, query)
+	if err != nil {
+		return 0, err
+	}
+	res, err := st.ExecContext(ctx, args...)
+	if err != nil {
+		return 0, classify(err)
+	}
+	n, err := res.RowsAffected()
+	return n, classify(err)
+}
+
+// Query does not keep the statement: its rows may be read while the same text
+// is asked again.
+func (w *wrapped) Query(ctx context.Context, query string, args ...any) (store.Rows, error) {
+	rows, err := w.tx.QueryContext(ctx, rewrite(query), args...)
+	if err != nil {
+		return nil, classify(err)
+	}
+	return wrappedRows{rows}, nil
+}
+
+func (w *wrapped) ExecEach(ctx context.Context, query string, rows [][]any) error {
+	for _, args := range rows {
+		if _, err := w.Exec(ctx, query, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *wrapped) Now(ctx context.Context) (int64, error) {
+	if w.now == 0 {
+		now, err := w.clock.read(ctx, w)
+		if err != nil {
+			return 0, err
+		}
+		w.now = now
+	}
+	return w.now, nil
+}
+
+type wrappedRows struct{ *sql.Rows }
+
+func (r wrappedRows) Scan(dest ...any) error { return classify(r.Rows.Scan(dest...)) }
+func (r wrappedRows) Err() error             { return classify(r.Rows.Err()) }
+func (r wrappedRows) Close()                 { _ = r.Rows.Close() }
