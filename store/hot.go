@@ -74,13 +74,15 @@ type Hot interface {
 type Timed interface {
 	// Expire takes up to limit leases whose end has come (skipping locked rows)
 	// out of leases: see Expired for what becomes of them. With boundary, each
-	// leaves an error_boundary checkpoint whose id is the next of ids.
-	Expire(ctx context.Context, tx Tx, limit int, boundary bool, ids []string) ([]Expired, error)
+	// leaves an error_boundary checkpoint whose id is the next of ids. only names
+	// the items it may take; nil = any. The sweep halves by it what will not go
+	// through as a whole, so that one bad row does not strand its batch.
+	Expire(ctx context.Context, tx Tx, limit int, only []string, boundary bool, ids []string) ([]Expired, error)
 	// Due moves up to limit items whose time has come to ready, rank -2*priority:
 	// scheduled with run_at <= now (event due, scheduled > queued); waiting with
 	// until <= now, or with needs = 0, until NULL and signal NULL (event ready,
-	// waiting > queued). since = now. Events: actor system.
-	Due(ctx context.Context, tx Tx, limit int) ([]DueItem, error)
+	// waiting > queued). since = now. Events: actor system. only as in Expire.
+	Due(ctx context.Context, tx Tx, limit int, only []string) ([]DueItem, error)
 }
 
 // Actor goes into an event.
