@@ -1,0 +1,236 @@
+// Package measure takes the numbers that `pawl bench` prints: how many items a
+// second a service creates, claims and completes, in batches and by concurrent
+// single calls, and how soon a waiting claim gets new work. It measures any
+// pawl.Service; what the numbers mean is in docs/performance.md.
+package measure
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/clock"
+)
+
+// Service is what is measured.
+type Service interface {
+	pawl.TaskMaker
+	pawl.Leaser
+	pawl.Finisher
+}
+
+// Options size a measurement. Zero fields take the defaults.
+type Options struct {
+	Budget  time.Duration // how long each row creates; 0 = 1 s
+	Batches []int         // nil = 1, 10, 100, 1000
+	Callers []int         // nil = 1, 16, 64, 256
+	Rate    int           // tasks a second for the pickup latency; 0 = 50
+	Pickups int           // how many pickups; 0 = 200
+}
+
+// Row is one line: items a second of each verb and of a whole life.
+type Row struct {
+	Batch    int     `json:"batch"`
+	Callers  int     `json:"callers"`
+	Items    int     `json:"items"`
+	Create   float64 `json:"create_per_second"`
+	Claim    float64 `json:"claim_per_second"`
+	Complete float64 `json:"complete_per_second"`
+	Life     float64 `json:"life_per_second"`
+}
+
+// Report is all of one database.
+type Report struct {
+	DB        string  `json:"db"`
+	Rows      []Row   `json:"rows"`
+	PickupP50 float64 `json:"pickup_p50_ms"` // from the call that creates to the claim that has it
+	PickupP99 float64 `json:"pickup_p99_ms"`
+}
+
+// payload has 200 bytes, as in the measurements of other engines.
+var payload = json.RawMessage(`{"to":"` + strings.Repeat("x", 191) + `"}`)
+
+// Take measures a service; each row uses a type of its own.
+func Take(ctx context.Context, s Service, db string, o Options, progress func(string)) (Report, error) {
+	if o.Budget == 0 {
+		o.Budget = time.Second
+	}
+	if o.Batches == nil {
+		o.Batches = []int{1, 10, 100, 1000}
+	}
+	if o.Callers == nil {
+		o.Callers = []int{1, 16, 64, 256}
+	}
+	if o.Rate == 0 {
+		o.Rate = 50
+	}
+	if o.Pickups == 0 {
+		o.Pickups = 200
+	}
+	r := Report{DB: db}
+	for _, b := range o.Batches {
+		progress(fmt.Sprintf("%s: batches of %d", db, b))
+		row, err := life(ctx, s, fmt.Sprintf("bench.b%d", b), b, 1, o.Budget)
+		if err != nil {
+			return r, err
+		}
+		r.Rows = append(r.Rows, row)
+	}
+	for _, c := range o.Callers {
+		progress(fmt.Sprintf("%s: %d callers", db, c))
+		row, err := life(ctx, s, fmt.Sprintf("bench.c%d", c), 1, c, o.Budget)
+		if err != nil {
+			return r, err
+		}
+		r.Rows = append(r.Rows, row)
+	}
+	progress(db + ": pickup latency")
+	var err error
+	r.PickupP50, r.PickupP99, err = pickup(ctx, s, o.Rate, o.Pickups)
+	return r, err
+}
+
+// life creates tasks of one item for the budget, then claims and completes them
+// all; callers goroutines make calls of batch items each.
+func life(ctx context.Context, s Service, typ string, batch, callers int, budget time.Duration) (Row, error) {
+	row := Row{Batch: batch, Callers: callers}
+	var created, claimed atomic.Int64
+	tasks := make([]pawl.NewTask, batch)
+	for i := range tasks {
+		tasks[i] = pawl.NewTask{Type: typ, Payload: payload}
+	}
+	start := clock.Now()
+	took, err := many(callers, func(int) error {
+		for time.Since(start) < budget {
+			rs, err := s.CreateTasks(ctx, tasks)
+			if err := first(rs, err); err != nil {
+				return err
+			}
+			created.Add(int64(batch))
+		}
+		return nil
+	})
+	if err != nil {
+		return row, err
+	}
+	row.Items = int(created.Load())
+	row.Create = float64(row.Items) / took.Seconds()
+	leases := make([][][]pawl.Lease, callers)
+	claiming, err := many(callers, func(n int) error {
+		for claimed.Load() < created.Load() {
+			got, err := s.Claim(ctx, pawl.ClaimRequest{WorkerID: fmt.Sprintf("bench-%d", n), Types: []string{typ}, Limit: batch})
+			if err != nil {
+				return err
+			}
+			if len(got) > 0 {
+				claimed.Add(int64(len(got)))
+				leases[n] = append(leases[n], got)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return row, err
+	}
+	row.Claim = float64(row.Items) / claiming.Seconds()
+	completing, err := many(callers, func(n int) error {
+		for _, got := range leases[n] {
+			calls := make([]pawl.CompleteCall, len(got))
+			for i, l := range got {
+				calls[i] = pawl.CompleteCall{Fence: l.Fence(), Result: json.RawMessage(`{"ok":true}`)}
+			}
+			rs, err := s.Complete(ctx, calls)
+			if err := first(rs, err); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	row.Complete = float64(row.Items) / completing.Seconds()
+	row.Life = float64(row.Items) / (took + claiming + completing).Seconds()
+	return row, err
+}
+
+// many runs fn in n goroutines and says how long all of them took.
+func many(n int, fn func(n int) error) (time.Duration, error) {
+	start := clock.Now()
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { errs[i] = fn(i) })
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return 0, err
+		}
+	}
+	return time.Since(start), nil
+}
+
+// first is the first error of a batch.
+func first[T any](rs []pawl.Result[T], err error) error {
+	if err != nil {
+		return err
+	}
+	for _, r := range rs {
+		if r.Err != nil {
+			return r.Err
+		}
+	}
+	return nil
+}
+
+// pickup creates tasks at a rate while one claim waits, and times from the call
+// that creates to the claim that has it; in milliseconds.
+func pickup(ctx context.Context, s Service, rate, n int) (p50, p99 float64, err error) {
+	const typ = "bench.pickup"
+	sent := make([]time.Time, n)
+	var mu sync.Mutex
+	at := map[string]int{}
+	took := make([]float64, 0, n)
+	var wg sync.WaitGroup
+	var claimErr error
+	arrived := map[string]time.Time{}
+	wg.Go(func() {
+		for len(arrived) < n {
+			got, err := s.Claim(ctx, pawl.ClaimRequest{WorkerID: "bench-pickup", Types: []string{typ}, WaitSeconds: 10})
+			if err != nil || len(got) == 0 {
+				claimErr = err
+				return
+			}
+			arrived[got[0].TaskID] = clock.Now()
+		}
+	})
+	tick := time.NewTicker(time.Second / time.Duration(rate))
+	defer tick.Stop()
+	for i := range n {
+		<-tick.C
+		sent[i] = clock.Now()
+		t, err := pawl.Create(ctx, s, pawl.NewTask{Type: typ, Payload: payload})
+		if err != nil {
+			return 0, 0, err
+		}
+		mu.Lock()
+		at[t.ID] = i
+		mu.Unlock()
+	}
+	wg.Wait()
+	if claimErr != nil {
+		return 0, 0, claimErr
+	}
+	for id, when := range arrived {
+		took = append(took, float64(when.Sub(sent[at[id]]).Microseconds())/1000)
+	}
+	if len(took) < n {
+		return 0, 0, fmt.Errorf("measure: %d of %d tasks were picked up", len(took), n)
+	}
+	slices.Sort(took)
+	return took[n/2], took[n*99/100], nil
+}

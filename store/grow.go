@@ -1,0 +1,154 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/pawl-work/pawl"
+)
+
+var growSQL = Texts(sqlFiles, "grow.sql")
+
+var openStates = []string{"queued", "scheduled", "waiting", "leased", "in_progress"}
+
+// Growing is what new items of a task take from it.
+type Growing struct {
+	Type     string
+	Priority int
+	Items    int // before them
+}
+
+// Grow makes room for n more items in an open task; a task of one becomes a
+// task of many. A task that is not open is a conflict.
+func Grow(ctx context.Context, tx Tx, now int64, namespace, taskID string, n int) (Growing, error) {
+	var g Growing
+	var solo int
+	found, err := Row(ctx, tx, []any{&g.Type, &g.Priority, &solo}, growSQL["task to grow"], taskID, namespace)
+	if err != nil {
+		return g, err
+	}
+	if !found {
+		return g, pawl.NotFound("task", taskID)
+	}
+	grown := true
+	if solo == 1 {
+		if grown, err = manyFromSolo(ctx, tx, now, namespace, taskID); err != nil {
+			return g, err
+		}
+	}
+	if grown {
+		if grown, err = Row(ctx, tx, []any{&g.Items}, growSQL["grow"], taskID, n, now); err != nil {
+			return g, err
+		}
+	}
+	if grown {
+		return g, nil
+	}
+	state, err := TaskState(ctx, tx, namespace, taskID)
+	if err != nil {
+		return g, err
+	}
+	return g, &pawl.Error{Code: pawl.CodeConflict, Op: "add_items", State: state, Allowed: pawl.TaskState(state).Allowed(),
+		Message: "the task takes no more items: it is " + state}
+}
+
+// manyFromSolo gives a task of one item its counters; false when its item is
+// out of work.
+func manyFromSolo(ctx context.Context, tx Tx, now int64, namespace, taskID string) (bool, error) {
+	itemID := "itm_" + taskID[len("tsk_"):]
+	held, err := Take(ctx, tx, []string{itemID}, openStates)
+	if err != nil || len(held) == 0 {
+		return false, err
+	}
+	held[0].Solo = 0
+	if err := Put(ctx, tx, held); err != nil {
+		return false, err
+	}
+	if _, err := tx.Exec(ctx, growSQL["many from solo"], taskID, itemID); err != nil {
+		return false, err
+	}
+	_, err = tx.Exec(ctx, growSQL["count solo"], taskID, namespace, now)
+	return true, err
+}
+
+// KeysOfTask maps the keys of a task's items to their ids.
+func KeysOfTask(ctx context.Context, tx Tx, taskID string) (map[string]string, error) {
+	rows, err := tx.Query(ctx, readSQL["keys of task"], taskID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	out := map[string]string{}
+	for rows.Next() {
+		var key, id string
+		if err := rows.Scan(&key, &id); err != nil {
+			return nil, err
+		}
+		out[key] = id
+	}
+	return out, rows.Err()
+}
+
+// Feed marks the items that new ones need, so that their end is noticed, and
+// answers with the needs that have not completed yet. fresh are the rows made in
+// the same call.
+func Feed(ctx context.Context, tx Tx, needs []string, fresh []NewItem) ([]string, error) {
+	made := map[string]bool{}
+	for i := range fresh {
+		made[fresh[i].ID] = true
+	}
+	var open []string
+	for _, id := range needs {
+		if made[id] {
+			open = append(open, id)
+			continue
+		}
+		held, err := Take(ctx, tx, []string{id}, append([]string{"submitted", "accepted", "failed", "dead_lettered"}, openStates...))
+		if err != nil {
+			return nil, err
+		}
+		if len(held) == 1 {
+			held[0].Feeds = 1
+			if err := Put(ctx, tx, held); err != nil {
+				return nil, err
+			}
+			open = append(open, id)
+			continue
+		}
+		var state string
+		if _, err := Row(ctx, tx, []any{&state}, "SELECT state FROM pawl.ends WHERE item_id = $1", id); err != nil {
+			return nil, err
+		}
+		if state != "completed" {
+			return nil, &pawl.Error{Code: pawl.CodeConflict, Op: "add_items", State: state, Allowed: []string{}, Message: fmt.Sprintf("the item %s that others are to wait for is %s", id, state)}
+		}
+	}
+	return open, nil
+}
+
+// TaskCheckpoint is a checkpoint of a task itself.
+type TaskCheckpoint struct {
+	Namespace, TaskID, ID, Type string
+	Name, ArgsHash              Text
+	Snapshot                    string
+	Metadata                    Text
+	Actor                       Actor
+}
+
+// SaveTaskCheckpoint appends a checkpoint without a lease and returns its
+// number. Manual and approval ones leave an event.
+func SaveTaskCheckpoint(ctx context.Context, tx Tx, now int64, c TaskCheckpoint) (int64, error) {
+	var seq int64
+	if _, err := Row(ctx, tx, []any{&seq}, growSQL["next number"], c.TaskID, c.Namespace, now); err != nil {
+		return 0, err
+	}
+	if _, err := tx.Exec(ctx, growSQL["save task checkpoint"], c.ID, c.Namespace, c.TaskID, seq, c.Type, c.Name, c.ArgsHash, c.Snapshot, c.Metadata, now); err != nil {
+		return 0, err
+	}
+	if c.Type != pawl.ManualCheckpoint && c.Type != pawl.ApprovalPoint {
+		return seq, nil
+	}
+	data, _ := json.Marshal(map[string]any{"checkpoint_id": c.ID, "type": c.Type, "name": c.Name, "sequence": seq}) // plain values
+	return seq, Record(ctx, tx, now, []Event{{Namespace: c.Namespace, TaskID: c.TaskID, Event: "checkpointed", Actor: c.Actor, Data: Text(data)}})
+}

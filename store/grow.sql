@@ -1,0 +1,30 @@
+-- name: task to grow
+SELECT t.type, t.priority, t.solo
+FROM pawl.tasks t
+WHERE t.id = $1 AND t.namespace = $2
+
+-- name: many from solo
+UPDATE pawl.tasks
+SET solo = 0, payload = (SELECT w.input FROM pawl.work_items w WHERE w.id = $2)
+WHERE id = $1
+
+-- name: count solo
+INSERT INTO pawl.task_live (task_id, namespace, items, open, updated_at)
+VALUES ($1, $2, 1, 1, $3)
+ON CONFLICT (task_id) DO UPDATE SET items = 1, open = 1, failed = 0, dead = 0, cancelled = 0, updated_at = $3
+
+-- name: grow
+UPDATE pawl.task_live
+SET items = items + $2, open = open + $2, updated_at = $3
+WHERE task_id = $1 AND state = 'open'
+RETURNING items - $2
+
+-- name: next number
+INSERT INTO pawl.task_live (task_id, namespace, checkpoints, updated_at)
+VALUES ($1, $2, 1, $3)
+ON CONFLICT (task_id) DO UPDATE SET checkpoints = task_live.checkpoints + 1, updated_at = $3
+RETURNING checkpoints
+
+-- name: save task checkpoint
+INSERT INTO pawl.checkpoints (id, namespace, task_id, seq, type, name, args_hash, snapshot, metadata, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)

@@ -1,0 +1,108 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/pawl-work/pawl"
+)
+
+var houseSQL = Texts(sqlFiles, "house.sql")
+
+// RegisterWorker enters a worker into the registry, or renews its entry.
+func RegisterWorker(ctx context.Context, tx Tx, namespace string, w pawl.WorkerInfo, now int64) error {
+	_, err := tx.Exec(ctx, houseSQL["register worker"], namespace, w.WorkerID, Text(w.Name), Text(w.Version), List(w.Types), now)
+	return err
+}
+
+// Seen is a worker that did something at a time.
+type Seen struct {
+	Namespace, WorkerID string
+}
+
+// SeeWorkers notes that workers are alive.
+func SeeWorkers(ctx context.Context, tx Tx, seen []Seen, now int64) error {
+	rows := make([][]any, len(seen))
+	for i, s := range seen {
+		rows[i] = []any{s.Namespace, s.WorkerID, now}
+	}
+	return tx.ExecEach(ctx, houseSQL["see worker"], rows)
+}
+
+// ListWorkers lists a namespace's workers, last seen first.
+func ListWorkers(ctx context.Context, tx Tx, namespace string, q pawl.WorkerFilter) (pawl.List[pawl.WorkerInfo], error) {
+	var w where
+	w.and("k.namespace = ?", namespace)
+	if !q.SeenSince.IsZero() {
+		w.and("k.last_seen_at >= ?", q.SeenSince.UnixMicro())
+	}
+	if q.Cursor != "" {
+		at, rest, _ := strings.Cut(q.Cursor, ".")
+		n, err := strconv.ParseInt(at, 10, 64)
+		if err != nil {
+			return pawl.List[pawl.WorkerInfo]{}, pawl.Invalid("/cursor", "is not a cursor of this list")
+		}
+		w.and("(k.last_seen_at, k.worker_id) < (?, ?)", n, rest)
+	}
+	rows, err := tx.Query(ctx, w.text(houseSQL["workers"], "k.last_seen_at DESC, k.worker_id DESC", q.Limit+1), w.args...)
+	if err != nil {
+		return pawl.List[pawl.WorkerInfo]{}, err
+	}
+	defer rows.Close()
+	var out []pawl.WorkerInfo
+	for rows.Next() {
+		var k pawl.WorkerInfo
+		var name, version, types Text
+		var started, seen int64
+		if err := rows.Scan(&k.WorkerID, &name, &version, &types, &started, &seen, &k.InFlight); err != nil {
+			return pawl.List[pawl.WorkerInfo]{}, err
+		}
+		k.Name, k.Version, k.StartedAt, k.LastSeenAt = string(name), string(version), Stamp(started), Stamp(seen)
+		if types != "" {
+			_ = json.Unmarshal([]byte(types), &k.Types) // written by us
+		}
+		out = append(out, k)
+	}
+	return paged(out, q.Limit, func(k pawl.WorkerInfo) string { return fmt.Sprintf("%d.%s", k.LastSeenAt.UnixMicro(), k.WorkerID) }), rows.Err()
+}
+
+// House counts how things stand in a namespace.
+func House(ctx context.Context, tx Tx, namespace string, now int64) (pawl.Stats, error) {
+	s := pawl.Stats{ItemsByState: map[pawl.ItemState]int64{}, TasksByState: map[pawl.TaskState]int64{}}
+	if err := counts(ctx, tx, houseSQL["item counts"], namespace, func(state string, n int64) { s.ItemsByState[pawl.ItemState(state)] = n }); err != nil {
+		return s, err
+	}
+	if err := counts(ctx, tx, houseSQL["task counts"], namespace, func(state string, n int64) { s.TasksByState[pawl.TaskState(state)] = n }); err != nil {
+		return s, err
+	}
+	var oldest *int64
+	if _, err := Row(ctx, tx, []any{&s.Leases, &s.ExpiredLeases, &s.StaleLeases, &oldest, &s.Workers, &s.Checkpoints, &s.Events}, houseSQL["house"], namespace, now); err != nil {
+		return s, err
+	}
+	s.OldestQueuedAt = stampOf(oldest)
+	var err error
+	s.Keys, err = KeyStats(ctx, tx, namespace)
+	return s, err
+}
+
+func counts(ctx context.Context, tx Tx, query, namespace string, put func(string, int64)) error {
+	rows, err := tx.Query(ctx, query, namespace)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var state string
+		var n int64
+		if err := rows.Scan(&state, &n); err != nil {
+			return err
+		}
+		if n > 0 {
+			put(state, n)
+		}
+	}
+	return rows.Err()
+}

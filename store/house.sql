@@ -1,0 +1,39 @@
+-- name: register worker
+INSERT INTO pawl.workers (namespace, worker_id, name, version, types, started_at, last_seen_at)
+VALUES ($1, $2, $3, $4, $5, $6, $6)
+ON CONFLICT (namespace, worker_id) DO UPDATE SET name = $3, version = $4, types = $5, last_seen_at = $6
+
+-- name: see worker
+INSERT INTO pawl.workers (namespace, worker_id, started_at, last_seen_at)
+VALUES ($1, $2, $3, $3)
+ON CONFLICT (namespace, worker_id) DO UPDATE SET last_seen_at = $3
+WHERE workers.last_seen_at < $3
+
+-- name: workers
+SELECT k.worker_id, k.name, k.version, k.types, k.started_at, k.last_seen_at,
+  (SELECT COUNT(*) FROM pawl.leases l WHERE l.namespace = k.namespace AND l.worker_id = k.worker_id)
+FROM pawl.workers k
+
+-- name: item counts
+SELECT 'queued', COUNT(*) FROM pawl.ready WHERE namespace = $1
+UNION ALL SELECT 'scheduled', COUNT(*) FROM pawl.scheduled WHERE namespace = $1
+UNION ALL SELECT 'waiting', COUNT(*) FROM pawl.waiting WHERE namespace = $1
+UNION ALL SELECT l.state, COUNT(*) FROM pawl.leases l WHERE l.namespace = $1 GROUP BY l.state
+UNION ALL SELECT t.state, COUNT(*) FROM pawl.rests t WHERE t.namespace = $1 GROUP BY t.state
+UNION ALL SELECT e.state, COUNT(*) FROM pawl.ends e WHERE e.namespace = $1 GROUP BY e.state
+
+-- name: task counts
+SELECT t.state, COUNT(*)
+FROM pawl.task_rows t
+WHERE t.namespace = $1
+GROUP BY t.state
+
+-- name: house
+SELECT
+  (SELECT COUNT(*) FROM pawl.leases WHERE namespace = $1),
+  (SELECT COUNT(*) FROM pawl.leases WHERE namespace = $1 AND lease_expires_at <= $2),
+  (SELECT COUNT(*) FROM pawl.leases WHERE namespace = $1 AND lease_expires_at > $2 AND heartbeat_at < $2 - lease_seconds * 400000),
+  (SELECT MIN(w.created_at) FROM pawl.work_items w WHERE w.id = (SELECT MIN(r.item_id) FROM pawl.ready r WHERE r.namespace = $1)),
+  (SELECT COUNT(*) FROM pawl.workers WHERE namespace = $1),
+  (SELECT COUNT(*) FROM pawl.checkpoints WHERE namespace = $1),
+  (SELECT COUNT(*) FROM pawl.task_events WHERE namespace = $1)

@@ -1,0 +1,263 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pawl-work/pawl"
+)
+
+var readSQL = Texts(sqlFiles, "read.sql")
+
+// ItemRow is an item as read, and what only the fence needs.
+type ItemRow struct {
+	pawl.Item
+	LeftBy       string // how its last claim ended: expired, released, suspended, failed
+	LeaseExpires int64
+	Acceptance   bool
+}
+
+// GetItem reads an item; not_found outside the namespace. At now, a lease that
+// has run out reads as status expired; 0 leaves that out.
+func GetItem(ctx context.Context, tx Tx, namespace, id string, now int64) (ItemRow, error) {
+	rows, err := scanItems(ctx, tx, now, readSQL["items"]+"\nWHERE i.id = $1 AND i.namespace = $2", id, namespace)
+	if err != nil {
+		return ItemRow{}, err
+	}
+	if len(rows) == 0 {
+		return ItemRow{}, pawl.NotFound("item", id)
+	}
+	return rows[0], nil
+}
+
+// where gathers conditions and their arguments. The conditions are from a fixed
+// set, so the texts it makes are few.
+type where struct {
+	conds []string
+	args  []any
+}
+
+func (w *where) and(cond string, args ...any) {
+	for _, a := range args {
+		w.args = append(w.args, a)
+		cond = strings.Replace(cond, "?", fmt.Sprintf("$%d", len(w.args)), 1)
+	}
+	w.conds = append(w.conds, cond)
+}
+
+func (w *where) text(base, order string, limit int) string {
+	w.args = append(w.args, limit)
+	return base + "\nWHERE " + strings.Join(w.conds, " AND ") + "\nORDER BY " + order + fmt.Sprintf("\nLIMIT $%d", len(w.args))
+}
+
+// placeOf names the table a state's rows are in, for states that few items are in.
+var placeOf = map[string]string{"scheduled": "scheduled", "waiting": "waiting", "leased": "leases", "in_progress": "leases",
+	"submitted": "rests", "accepted": "rests", "failed": "rests", "dead_lettered": "rests"}
+
+// ListItems lists a namespace's items in order of id.
+func ListItems(ctx context.Context, tx Tx, namespace string, q pawl.ItemFilter, now int64) (pawl.List[pawl.Item], error) {
+	var w where
+	w.and("i.namespace = ?", namespace)
+	if len(q.IDs) > 0 {
+		w.and("i.id IN @list(?)", List(q.IDs))
+	}
+	if q.TaskID != "" {
+		w.and("i.task_id = ?", q.TaskID)
+	}
+	if len(q.Types) > 0 {
+		w.and("i.type IN @list(?)", List(q.Types))
+	}
+	if len(q.States) > 0 {
+		w.states(texts(q.States))
+	}
+	if len(q.Statuses) > 0 {
+		w.statuses(q.Statuses, now)
+	}
+	if q.WorkerID != "" {
+		w.and("i.last_worker_id = ?", q.WorkerID)
+	}
+	cmp, dir := ">", "ASC"
+	if q.Desc {
+		cmp, dir = "<", "DESC"
+	}
+	if q.Cursor != "" {
+		w.and("i.id "+cmp+" ?", q.Cursor)
+	}
+	rows, err := scanItems(ctx, tx, now, w.text(readSQL["items"], "i.id "+dir, q.Limit+1), w.args...)
+	if err != nil {
+		return pawl.List[pawl.Item]{}, err
+	}
+	items := make([]pawl.Item, len(rows))
+	for i := range rows {
+		items[i] = rows[i].Item
+	}
+	return paged(items, q.Limit, func(i pawl.Item) string { return i.ID }), nil
+}
+
+// states asks for item states; where all of them are rare, the rare places are
+// read first instead of every item.
+func (w *where) states(states []string) {
+	w.and("i.state IN @list(?)", List(states))
+	var from []string
+	for _, s := range states {
+		p := placeOf[s]
+		if p == "" {
+			return
+		}
+		if q := "SELECT item_id FROM pawl." + p; !slices.Contains(from, q) {
+			from = append(from, q)
+		}
+	}
+	slices.Sort(from)
+	w.and("i.id IN (" + strings.Join(from, " UNION ALL ") + ")")
+}
+
+// statuses asks for the coarse words; expired is a lease that has run out, and
+// such a one is not in_progress.
+func (w *where) statuses(statuses []pawl.Status, now int64) {
+	var states []string
+	expired := slices.Contains(statuses, pawl.StatusExpired)
+	running := slices.Contains(statuses, pawl.StatusInProgress)
+	for _, s := range pawl.ItemStates {
+		if slices.Contains(statuses, s.Status) || expired && s.Leased {
+			states = append(states, s.Name)
+		}
+	}
+	w.states(states)
+	if expired && !running {
+		w.and("(i.lease_expires_at IS NULL OR i.lease_expires_at <= ?)", now)
+	}
+	if running && !expired {
+		w.and("(i.lease_expires_at IS NULL OR i.lease_expires_at > ?)", now)
+	}
+}
+
+func texts[S ~string](in []S) []string {
+	out := make([]string, len(in))
+	for i, s := range in {
+		out[i] = string(s)
+	}
+	return out
+}
+
+// paged cuts the row too many off, and makes the cursor of it.
+func paged[T any](rows []T, limit int, id func(T) string) pawl.List[T] {
+	if rows == nil {
+		rows = []T{}
+	}
+	if len(rows) <= limit {
+		return pawl.List[T]{Items: rows}
+	}
+	return pawl.List[T]{Items: rows[:limit], Next: id(rows[limit-1])}
+}
+
+func scanItems(ctx context.Context, tx Tx, now int64, query string, args ...any) ([]ItemRow, error) {
+	rows, err := tx.Query(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []ItemRow
+	for rows.Next() {
+		it, err := scanItem(rows, now)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, it)
+	}
+	return out, rows.Err()
+}
+
+func scanItem(rows Rows, now int64) (ItemRow, error) {
+	var it ItemRow
+	var key, after, parts, left, worker, last, stage, result, assembled, failure Text
+	var input string
+	var leaseSeconds, progress, acceptance *int
+	var created, updated int64
+	var acquired, expires, beat, runAt, started, accepted, completed *int64
+	err := rows.Scan(&it.ID, &it.Namespace, &it.TaskID, &it.Type, &it.Kind, &it.Position, &key, &it.Priority, &after, &input, &parts, &created,
+		&it.State, &it.Attempt, &it.Failures, &it.MaxAttempts, &it.Rework, &left, &worker, &last, &leaseSeconds, &acquired,
+		&expires, &beat, &progress, &stage, &result, &assembled, &failure, &runAt, &started, &accepted, &completed, &updated, &acceptance)
+	if err != nil {
+		return it, err
+	}
+	it.Key, it.WorkerID, it.LastWorkerID, it.LeftBy = string(key), string(worker), string(last), string(left)
+	it.Input, it.Result, it.AssembledResult, it.PartsRequired = json.RawMessage(input), raw(result), raw(assembled), raw(parts)
+	it.Error = failureOf(failure)
+	if after != "" {
+		_ = json.Unmarshal([]byte(after), &it.After) // written by us
+	}
+	it.CreatedAt, it.UpdatedAt = Stamp(created), Stamp(updated)
+	it.LeaseAcquiredAt, it.LeaseExpiresAt, it.HeartbeatAt = stampOf(acquired), stampOf(expires), stampOf(beat)
+	it.RunAt, it.StartedAt, it.AcceptedAt, it.CompletedAt = stampOf(runAt), stampOf(started), stampOf(accepted), stampOf(completed)
+	it.Status = it.State.Status()
+	if leaseSeconds != nil {
+		it.LeaseSeconds = *leaseSeconds
+	}
+	if expires != nil {
+		it.LeaseExpires = *expires
+		if now > 0 && *expires <= now {
+			it.Status = pawl.StatusExpired
+		}
+	}
+	it.Acceptance = acceptance != nil && *acceptance == 1
+	it.Stage, it.Progress = stageOrState(stage, string(it.State)), progressOf(progress, string(it.State))
+	return it, nil
+}
+
+// stageOrState is the stage a worker set, else the state in words: 'Queued'.
+func stageOrState(stage Text, state string) string {
+	if stage != "" || state == "" {
+		return string(stage)
+	}
+	words := strings.ReplaceAll(state, "_", " ")
+	return strings.ToUpper(words[:1]) + words[1:]
+}
+
+func progressOf(p *int, state string) int {
+	switch {
+	case state == "completed":
+		return 100
+	case p == nil:
+		return 0
+	}
+	return *p
+}
+
+// Groups lists the (type, rank) stretches of ready that have rows, by skipping
+// from one to the next along the index.
+func Groups(ctx context.Context, tx Tx, namespace string) ([]Group, error) {
+	var out []Group
+	var g Group
+	found, err := Row(ctx, tx, []any{&g.Type, &g.Rank}, readSQL["first group"], namespace)
+	for err == nil && found {
+		out = append(out, g)
+		found, err = Row(ctx, tx, []any{&g.Type, &g.Rank}, readSQL["next group"], namespace, g.Type, g.Rank)
+	}
+	return out, err
+}
+
+// Picks lists the rows of ready of one item, or the best of a task's.
+func Picks(ctx context.Context, tx Tx, namespace, taskID, itemID string, types []string, limit int) ([]Pick, error) {
+	query, args := readSQL["pick task"], []any{namespace, taskID, List(types), limit}
+	if itemID != "" {
+		query, args = readSQL["pick item"], []any{namespace, itemID}
+	}
+	rows, err := tx.Query(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []Pick
+	for rows.Next() {
+		var p Pick
+		if err := rows.Scan(&p.Type, &p.Rank, &p.ItemID); err != nil {
+			return nil, err
+		}
+		out = append(out, p)
+	}
+	return out, rows.Err()
+}

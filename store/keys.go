@@ -1,0 +1,139 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/pawl-work/pawl"
+)
+
+var keySQL = Texts(sqlFiles, "keys.sql")
+
+// KeyRow is an idempotency key as stored.
+type KeyRow struct {
+	pawl.Key
+	Hash, Token     string
+	Expires, Locked int64 // 0 = never, not
+}
+
+// OpenKey enters a key that is not there yet; false when it is.
+func OpenKey(ctx context.Context, tx Tx, namespace string, k KeyRow, now int64) (bool, error) {
+	n, err := tx.Exec(ctx, keySQL["open key"], namespace, k.Scope, k.Hash, k.RequestHash, k.Token, Text(k.TaskID), Text(k.ItemID), now, nullable(k.Expires), k.Locked)
+	return n == 1, err
+}
+
+// ReopenKey starts an expired key over.
+func ReopenKey(ctx context.Context, tx Tx, namespace string, k KeyRow, now int64) error {
+	_, err := tx.Exec(ctx, keySQL["reopen key"], namespace, k.Scope, k.Hash, k.RequestHash, k.Token, Text(k.TaskID), Text(k.ItemID), now, nullable(k.Expires), k.Locked)
+	return err
+}
+
+// TakeOverKey gives a key whose holder is gone, or failed, to another run.
+func TakeOverKey(ctx context.Context, tx Tx, namespace string, k KeyRow) error {
+	_, err := tx.Exec(ctx, keySQL["take over key"], namespace, k.Scope, k.Hash, k.Token, k.Locked)
+	return err
+}
+
+// HitKey counts a begin that found a live key; replays is 1 when it was answered.
+func HitKey(ctx context.Context, tx Tx, namespace, scope, hash string, replays int) error {
+	_, err := tx.Exec(ctx, keySQL["hit key"], namespace, scope, hash, replays)
+	return err
+}
+
+// SettleKey stores the answer of a run; false when the token is not the key's.
+func SettleKey(ctx context.Context, tx Tx, namespace, scope, hash, token, status, response string, now int64) (bool, error) {
+	n, err := tx.Exec(ctx, keySQL["settle key"], namespace, scope, hash, token, status, response, now)
+	return n == 1, err
+}
+
+// ReadKey reads a key, locking it where there are row locks when lock is set.
+func ReadKey(ctx context.Context, tx Tx, namespace, scope, hash string, lock bool) (KeyRow, bool, error) {
+	query := keySQL["read key"]
+	if lock {
+		query += "\n@lock"
+	}
+	rows, err := scanKeys(ctx, tx, query, namespace, scope, hash)
+	if err != nil || len(rows) == 0 {
+		return KeyRow{}, false, err
+	}
+	return rows[0], true, nil
+}
+
+// ListKeys lists keys, newest first.
+func ListKeys(ctx context.Context, tx Tx, namespace string, q pawl.KeyFilter) (pawl.List[pawl.Key], error) {
+	var w where
+	w.and("k.namespace = ?", namespace)
+	if q.Status != "" {
+		w.and("k.status = ?", q.Status)
+	}
+	if q.TaskID != "" {
+		w.and("k.task_id = ?", q.TaskID)
+	}
+	if q.ItemID != "" {
+		w.and("k.item_id = ?", q.ItemID)
+	}
+	if q.Cursor != "" {
+		at, rest, _ := strings.Cut(q.Cursor, ".")
+		n, err := strconv.ParseInt(at, 10, 64)
+		if err != nil {
+			return pawl.List[pawl.Key]{}, pawl.Invalid("/cursor", "is not a cursor of this list")
+		}
+		w.and("(k.created_at, k.key_hash) < (?, ?)", n, rest)
+	}
+	rows, err := scanKeys(ctx, tx, w.text(keySQL["list keys"], "k.created_at DESC, k.key_hash DESC", q.Limit+1), w.args...)
+	if err != nil {
+		return pawl.List[pawl.Key]{}, err
+	}
+	list := paged(rows, q.Limit, func(k KeyRow) string { return fmt.Sprintf("%d.%s", k.CreatedAt.UnixMicro(), k.Hash) })
+	out := pawl.List[pawl.Key]{Items: make([]pawl.Key, len(list.Items)), Next: list.Next}
+	for i, k := range list.Items {
+		out.Items[i] = k.Key
+	}
+	return out, nil
+}
+
+// KeyStats counts a namespace's keys.
+func KeyStats(ctx context.Context, tx Tx, namespace string) (pawl.KeyStats, error) {
+	var s pawl.KeyStats
+	_, err := Row(ctx, tx, []any{&s.Pending, &s.Completed, &s.Failed, &s.Hits, &s.Misses, &s.Replays}, keySQL["key stats"], namespace)
+	return s, err
+}
+
+func scanKeys(ctx context.Context, tx Tx, query string, args ...any) ([]KeyRow, error) {
+	rows, err := tx.Query(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []KeyRow
+	for rows.Next() {
+		var k KeyRow
+		var request, token, response, task, item Text
+		var created int64
+		var completed, expires, locked *int64
+		if err := rows.Scan(&k.Scope, &k.Hash, &request, &k.Status, &token, &response, &task, &item, &created, &completed, &expires, &locked); err != nil {
+			return nil, err
+		}
+		k.RequestHash, k.Token, k.TaskID, k.ItemID = string(request), string(token), string(task), string(item)
+		k.Response = json.RawMessage(raw(response))
+		k.CreatedAt, k.CompletedAt, k.ExpiresAt, k.LockedUntil = Stamp(created), stampOf(completed), stampOf(expires), stampOf(locked)
+		if expires != nil {
+			k.Expires = *expires
+		}
+		if locked != nil {
+			k.Locked = *locked
+		}
+		out = append(out, k)
+	}
+	return out, rows.Err()
+}
+
+func nullable(n int64) *int64 {
+	if n == 0 {
+		return nil
+	}
+	return &n
+}

@@ -1,0 +1,98 @@
+-- name: items
+SELECT i.id, i.namespace, i.task_id, i.type, i.kind, i.position, i.key, i.priority, i.after, i.input, i.parts_required, i.created_at,
+  i.state, i.attempt, i.failures, i.max_attempts, i.rework, i.left_by, i.worker_id, i.last_worker_id, i.lease_seconds, i.lease_acquired_at,
+  i.lease_expires_at, i.heartbeat_at, i.progress, i.stage, i.result, i.assembled_result, i.error, i.run_at, i.started_at, i.accepted_at,
+  i.completed_at, i.updated_at, (SELECT l.acceptance FROM pawl.leases l WHERE l.item_id = i.id)
+FROM pawl.item_rows i
+
+-- name: tasks
+SELECT t.id, t.namespace, t.type, t.type_version, t.solo, t.title, t.priority, t.payload, t.metadata, t.requested_by_type, t.requested_by_id,
+  t.input_hash, t.created_at, t.state, t.version, t.items, t.open, t.failed_in, t.error, t.stage, t.item_state, t.progress,
+  COALESCE(t.retry_count, (SELECT SUM(i.failures) FROM pawl.item_rows i WHERE i.task_id = t.id), 0), t.applied_at, t.completed_at,
+  COALESCE((SELECT e.created_at FROM pawl.task_events e WHERE e.task_id = t.id ORDER BY e.id DESC LIMIT 1), t.created_at),
+  COALESCE((SELECT e.created_at FROM pawl.task_events e WHERE e.task_id = t.id AND e.to_state IS NOT NULL ORDER BY e.id DESC LIMIT 1), t.created_at),
+  (SELECT r.error FROM pawl.rests r JOIN pawl.work_items w ON w.id = r.item_id WHERE t.solo = 0 AND w.task_id = t.id AND r.error IS NOT NULL ORDER BY r.since DESC LIMIT 1)
+FROM pawl.task_rows t
+
+-- name: events
+SELECT e.id, e.namespace, e.task_id, e.item_id, e.attempt, e.event, e.from_state, e.to_state, e.task_from, e.task_to, e.actor_type, e.actor_id,
+  e.message, e.data, e.diff, e.created_at
+FROM pawl.task_events e
+
+-- name: checkpoints
+SELECT c.id, c.task_id, c.item_id, c.attempt, c.seq, c.type, c.name, c.args_hash, c.snapshot, c.metadata, c.created_at
+FROM pawl.checkpoints c
+
+-- name: task exists
+SELECT 1
+FROM pawl.tasks
+WHERE id = $1 AND namespace = $2
+
+-- name: task state
+SELECT t.state
+FROM pawl.task_rows t
+WHERE t.id = $1 AND t.namespace = $2
+
+-- name: results
+SELECT w.key, t.solo, e.result
+FROM pawl.work_items w
+JOIN pawl.tasks t ON t.id = w.task_id
+JOIN pawl.ends e ON e.item_id = w.id
+WHERE w.task_id = $1 AND w.kind = 'work' AND e.state = 'completed'
+ORDER BY w.position
+
+-- name: applied result
+SELECT r.payload
+FROM pawl.task_results r
+WHERE r.task_id = $1
+
+-- name: count checkpoints
+SELECT c.type, COUNT(*)
+FROM pawl.checkpoints c
+WHERE c.task_id = $1
+GROUP BY c.type
+
+-- name: resume
+WHERE c.item_id = $1 AND c.seq IN (
+  SELECT MAX(x.seq) FROM pawl.checkpoints x WHERE x.item_id = $1
+  UNION SELECT MAX(x.seq) FROM pawl.checkpoints x WHERE x.item_id = $1 AND x.type IN ('iteration_start', 'iteration_end', 'error_boundary') GROUP BY x.type
+  UNION SELECT MAX(x.seq) FROM pawl.checkpoints x WHERE x.item_id = $1 AND x.name IS NOT NULL GROUP BY x.name)
+ORDER BY c.seq
+
+-- name: first group
+SELECT r.type, r.rank
+FROM pawl.ready r
+WHERE r.namespace = $1
+ORDER BY r.type, r.rank
+LIMIT 1
+
+-- name: next group
+SELECT r.type, r.rank
+FROM pawl.ready r
+WHERE r.namespace = $1 AND (r.type, r.rank) > ($2, $3)
+ORDER BY r.type, r.rank
+LIMIT 1
+
+-- name: pick item
+SELECT r.type, r.rank, r.item_id
+FROM pawl.work_items w
+JOIN pawl.ready r ON r.namespace = w.namespace AND r.type = w.type AND r.rank IN (-2 * w.priority, 1 - 2 * w.priority) AND r.item_id = w.id
+WHERE w.id = $2 AND w.namespace = $1
+
+-- name: pick task
+SELECT r.type, r.rank, r.item_id
+FROM pawl.work_items w
+JOIN pawl.ready r ON r.namespace = w.namespace AND r.type = w.type AND r.rank IN (-2 * w.priority, 1 - 2 * w.priority) AND r.item_id = w.id
+WHERE w.task_id = $2 AND w.namespace = $1 AND ($3 = '[]' OR w.type IN @list($3)) AND ($3 <> '[]' OR w.kind = 'work')
+ORDER BY r.rank, r.item_id
+LIMIT $4
+
+-- name: holder of hash
+SELECT t.id
+FROM pawl.tasks t
+WHERE t.namespace = $1 AND t.type = $2 AND t.input_hash = $3 AND t.dedupes = 1
+
+-- name: keys of task
+SELECT w.key, w.id
+FROM pawl.work_items w
+WHERE w.task_id = $1 AND w.key IS NOT NULL

@@ -1,0 +1,175 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/pawl-work/pawl"
+)
+
+// ListEvents lists events in order of their row number.
+func ListEvents(ctx context.Context, tx Tx, namespace string, q pawl.EventFilter) (pawl.List[pawl.Event], error) {
+	var w where
+	w.and("e.namespace = ?", namespace)
+	if q.TaskID != "" {
+		w.and("e.task_id = ?", q.TaskID)
+	}
+	if q.ItemID != "" { // through the task: item_id has no index of its own
+		w.and("e.task_id = (SELECT x.task_id FROM pawl.work_items x WHERE x.id = ?)", q.ItemID)
+		w.and("e.item_id = ?", q.ItemID)
+	}
+	if q.Event != "" {
+		w.and("e.event = ?", q.Event)
+	}
+	if !q.Since.IsZero() {
+		w.and("e.created_at >= ?", q.Since.UnixMicro())
+	}
+	if !q.Until.IsZero() {
+		w.and("e.created_at < ?", q.Until.UnixMicro())
+	}
+	cmp, dir := "<", "DESC"
+	if q.Asc {
+		cmp, dir = ">", "ASC"
+	}
+	if q.Cursor != "" {
+		after, err := strconv.ParseInt(strings.TrimPrefix(q.Cursor, "evt_"), 10, 64)
+		if err != nil {
+			return pawl.List[pawl.Event]{}, pawl.Invalid("/cursor", "is not a cursor of this list")
+		}
+		w.and("e.id "+cmp+" ?", after)
+	}
+	rows, err := tx.Query(ctx, w.text(readSQL["events"], "e.id "+dir, q.Limit+1), w.args...)
+	if err != nil {
+		return pawl.List[pawl.Event]{}, err
+	}
+	defer rows.Close()
+	var out []pawl.Event
+	for rows.Next() {
+		e, err := scanEvent(rows)
+		if err != nil {
+			return pawl.List[pawl.Event]{}, err
+		}
+		out = append(out, e)
+	}
+	return paged(out, q.Limit, func(e pawl.Event) string { return e.ID }), rows.Err()
+}
+
+func scanEvent(rows Rows) (pawl.Event, error) {
+	var e pawl.Event
+	var id, created int64
+	var attempt *int
+	var item, from, to, taskFrom, taskTo, actorID, message, data, diff Text
+	err := rows.Scan(&id, &e.Namespace, &e.TaskID, &item, &attempt, &e.Event, &from, &to, &taskFrom, &taskTo, &e.ActorType, &actorID, &message, &data, &diff, &created)
+	e.ID, e.ItemID, e.FromState, e.ToState = fmt.Sprintf("evt_%d", id), string(item), string(from), string(to)
+	e.TaskFrom, e.TaskTo, e.ActorID, e.Message = string(taskFrom), string(taskTo), string(actorID), string(message)
+	e.Data, e.Diff, e.CreatedAt = raw(data), raw(diff), Stamp(created)
+	if attempt != nil {
+		e.Attempt = *attempt
+	}
+	if e.Message == "" {
+		for _, info := range pawl.Events {
+			if info.Name == e.Event {
+				e.Message = info.Means
+			}
+		}
+	}
+	return e, err
+}
+
+// ListCheckpoints lists checkpoints: of a task in order of their number, else
+// in order of their making.
+func ListCheckpoints(ctx context.Context, tx Tx, namespace string, q pawl.CheckpointFilter) (pawl.List[pawl.Checkpoint], error) {
+	var w where
+	w.and("c.namespace = ?", namespace)
+	if q.TaskID != "" {
+		w.and("c.task_id = ?", q.TaskID)
+	}
+	if q.ItemID != "" {
+		w.and("c.item_id = ?", q.ItemID)
+	}
+	if len(q.Types) > 0 {
+		w.and("c.type IN @list(?)", List(q.Types))
+	}
+	if q.Name != "" {
+		w.and("c.name = ?", q.Name)
+	}
+	col, cmp, dir := "c.id", ">", " ASC"
+	if q.Desc {
+		cmp, dir = "<", " DESC"
+	}
+	cursor := any(q.Cursor)
+	if q.TaskID != "" || q.ItemID != "" {
+		col = "c.seq"
+		if q.Cursor != "" {
+			n, err := strconv.ParseInt(q.Cursor, 10, 64)
+			if err != nil {
+				return pawl.List[pawl.Checkpoint]{}, pawl.Invalid("/cursor", "is not a cursor of this list")
+			}
+			cursor = n
+		}
+	}
+	if q.Cursor != "" {
+		w.and(col+" "+cmp+" ?", cursor)
+	}
+	out, err := scanCheckpoints(ctx, tx, w.text(readSQL["checkpoints"], col+dir, q.Limit+1), w.args...)
+	if err != nil {
+		return pawl.List[pawl.Checkpoint]{}, err
+	}
+	return paged(out, q.Limit, func(c pawl.Checkpoint) string {
+		if col == "c.seq" {
+			return strconv.FormatInt(c.Sequence, 10)
+		}
+		return c.ID
+	}), nil
+}
+
+// ResumeCheckpoints reads the checkpoints of an item that its next attempt
+// needs, in order of their number.
+func ResumeCheckpoints(ctx context.Context, tx Tx, itemID string) ([]pawl.Checkpoint, error) {
+	return scanCheckpoints(ctx, tx, readSQL["checkpoints"]+"\n"+readSQL["resume"], itemID)
+}
+
+func scanCheckpoints(ctx context.Context, tx Tx, query string, args ...any) ([]pawl.Checkpoint, error) {
+	rows, err := tx.Query(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []pawl.Checkpoint
+	for rows.Next() {
+		var c pawl.Checkpoint
+		var item, name, args, snapshot, metadata Text
+		var attempt *int
+		var created int64
+		if err := rows.Scan(&c.ID, &c.TaskID, &item, &attempt, &c.Sequence, &c.Type, &name, &args, &snapshot, &metadata, &created); err != nil {
+			return nil, err
+		}
+		c.ItemID, c.Name, c.ArgsHash, c.Snapshot, c.Metadata, c.CreatedAt = string(item), string(name), string(args), raw(snapshot), raw(metadata), Stamp(created)
+		if attempt != nil {
+			c.Attempt = *attempt
+		}
+		out = append(out, c)
+	}
+	return out, rows.Err()
+}
+
+// CountCheckpoints counts a task's checkpoints by type.
+func CountCheckpoints(ctx context.Context, tx Tx, taskID string) (map[string]int64, error) {
+	rows, err := tx.Query(ctx, readSQL["count checkpoints"], taskID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	out := map[string]int64{}
+	for rows.Next() {
+		var typ string
+		var n int64
+		if err := rows.Scan(&typ, &n); err != nil {
+			return nil, err
+		}
+		out[typ] = n
+	}
+	return out, rows.Err()
+}

@@ -1,0 +1,222 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pawl-work/pawl"
+)
+
+// TaskExists is not_found when the namespace has no such task.
+func TaskExists(ctx context.Context, tx Tx, namespace, id string) error {
+	var n int
+	found, err := Row(ctx, tx, []any{&n}, readSQL["task exists"], id, namespace)
+	if err == nil && !found {
+		return pawl.NotFound("task", id)
+	}
+	return err
+}
+
+// TaskState is a task's shown state.
+func TaskState(ctx context.Context, tx Tx, namespace, id string) (string, error) {
+	var s string
+	found, err := Row(ctx, tx, []any{&s}, readSQL["task state"], id, namespace)
+	if err == nil && !found {
+		return "", pawl.NotFound("task", id)
+	}
+	return s, err
+}
+
+// GetTask reads a task; not_found outside the namespace.
+func GetTask(ctx context.Context, tx Tx, namespace, id string) (pawl.Task, error) {
+	rows, err := scanTasks(ctx, tx, readSQL["tasks"]+"\nWHERE t.id = $1 AND t.namespace = $2", id, namespace)
+	if err != nil {
+		return pawl.Task{}, err
+	}
+	if len(rows) == 0 {
+		return pawl.Task{}, pawl.NotFound("task", id)
+	}
+	return rows[0], nil
+}
+
+// ListTasks lists a namespace's tasks in order of id.
+func ListTasks(ctx context.Context, tx Tx, namespace string, q pawl.TaskFilter) (pawl.List[pawl.Task], error) {
+	var w where
+	w.and("t.namespace = ?", namespace)
+	if len(q.IDs) > 0 {
+		w.and("t.id IN @list(?)", List(q.IDs))
+	}
+	if len(q.Types) > 0 {
+		w.and("t.type IN @list(?)", List(q.Types))
+	}
+	if len(q.States) > 0 {
+		w.and("t.state IN @list(?)", List(texts(q.States)))
+	}
+	if len(q.Statuses) > 0 {
+		var states []string
+		for _, s := range pawl.TaskStates {
+			if s.Shown && slices.Contains(q.Statuses, s.Status) {
+				states = append(states, s.Name)
+			}
+		}
+		w.and("t.state IN @list(?)", List(states))
+	}
+	if q.MinPriority != nil {
+		w.and("t.priority >= ?", *q.MinPriority)
+	}
+	if q.MaxPriority != nil {
+		w.and("t.priority <= ?", *q.MaxPriority)
+	}
+	if !q.Since.IsZero() {
+		w.and("t.created_at >= ?", q.Since.UnixMicro())
+	}
+	if !q.Until.IsZero() {
+		w.and("t.created_at < ?", q.Until.UnixMicro())
+	}
+	cmp, dir := "<", "DESC"
+	if q.Asc {
+		cmp, dir = ">", "ASC"
+	}
+	if q.Cursor != "" {
+		w.and("t.id "+cmp+" ?", q.Cursor)
+	}
+	rows, err := scanTasks(ctx, tx, w.text(readSQL["tasks"], "t.id "+dir, q.Limit+1), w.args...)
+	if err != nil {
+		return pawl.List[pawl.Task]{}, err
+	}
+	return paged(rows, q.Limit, func(t pawl.Task) string { return t.ID }), nil
+}
+
+func scanTasks(ctx context.Context, tx Tx, query string, args ...any) ([]pawl.Task, error) {
+	rows, err := tx.Query(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []pawl.Task
+	for rows.Next() {
+		t, err := scanTask(rows)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, t)
+	}
+	return out, rows.Err()
+}
+
+func scanTask(rows Rows) (pawl.Task, error) {
+	var t pawl.Task
+	var solo int
+	var title, payload, byType, byID, hash, failedIn, failure, stage, itemState, itemFailure Text
+	var metadata string
+	var progress *int
+	var created, updated, moved int64
+	var applied, completed *int64
+	err := rows.Scan(&t.ID, &t.Namespace, &t.Type, &t.TypeVersion, &solo, &title, &t.Priority, &payload, &metadata, &byType, &byID,
+		&hash, &created, &t.State, &t.Version, &t.Items, &t.ItemsOpen, &failedIn, &failure, &stage, &itemState, &progress,
+		&t.RetryCount, &applied, &completed, &updated, &moved, &itemFailure)
+	if err != nil {
+		return t, err
+	}
+	t.Title, t.InputHash, t.FailedIn = string(title), string(hash), string(failedIn)
+	t.Payload, t.Metadata = raw(payload), json.RawMessage(metadata)
+	if t.Payload == nil {
+		t.Payload = json.RawMessage("null")
+	}
+	if byID != "" || byType != "" {
+		t.RequestedBy = &pawl.Requester{Type: string(byType), ID: string(byID)}
+	}
+	if t.Error = failureOf(failure); t.Error == nil {
+		t.Error = failureOf(itemFailure)
+	}
+	t.Status = t.State.Status()
+	t.CreatedAt, t.UpdatedAt, t.LastTransitionedAt = Stamp(created), Stamp(updated), Stamp(moved)
+	t.AppliedAt, t.CompletedAt = stampOf(applied), stampOf(completed)
+	if solo == 1 {
+		t.Progress, t.Stage = progressOf(progress, string(itemState)), stageOrState(stage, string(itemState))
+		return t, nil
+	}
+	done := t.Items - t.ItemsOpen
+	t.Progress = min(99, 100*done/max(1, t.Items))
+	if t.State == pawl.TaskCompleted {
+		t.Progress = 100
+	}
+	t.Stage = stageOrState("", string(t.State))
+	if t.State == pawl.TaskInProgress {
+		t.Stage = fmt.Sprintf("%d of %d items done", done, t.Items)
+	}
+	if t.State == pawl.TaskCancelled {
+		t.Stage = "Cancelled by user"
+	}
+	return t, nil
+}
+
+// ItemResult is one completed item's result, in order of position.
+type ItemResult struct {
+	Key    string
+	Solo   bool
+	Result json.RawMessage
+}
+
+// Results reads what a task's items came to, and what apply returned (nil: nothing).
+func Results(ctx context.Context, tx Tx, taskID string) ([]ItemResult, json.RawMessage, error) {
+	var applied string
+	found, err := Row(ctx, tx, []any{&applied}, readSQL["applied result"], taskID)
+	if err != nil || found {
+		return nil, json.RawMessage(applied), err
+	}
+	rows, err := tx.Query(ctx, readSQL["results"], taskID)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer rows.Close()
+	var out []ItemResult
+	for rows.Next() {
+		var key, result Text
+		var solo int
+		if err := rows.Scan(&key, &solo, &result); err != nil {
+			return nil, nil, err
+		}
+		out = append(out, ItemResult{string(key), solo == 1, json.RawMessage(result)})
+	}
+	return out, nil, rows.Err()
+}
+
+// HolderOfHash is the task that holds an input hash, "" when none does.
+func HolderOfHash(ctx context.Context, tx Tx, namespace, typ, hash string) (string, error) {
+	var id string
+	_, err := Row(ctx, tx, []any{&id}, readSQL["holder of hash"], namespace, typ, hash)
+	return id, err
+}
+
+// Stamp reads microseconds as a time.
+func Stamp(us int64) time.Time { return time.UnixMicro(us).UTC() }
+
+func stampOf(us *int64) *time.Time {
+	if us == nil {
+		return nil
+	}
+	t := Stamp(*us)
+	return &t
+}
+
+func raw(t Text) json.RawMessage {
+	if t == "" {
+		return nil
+	}
+	return json.RawMessage(t)
+}
+
+func failureOf(t Text) *pawl.Failure {
+	if t == "" {
+		return nil
+	}
+	var f pawl.Failure
+	if json.Unmarshal([]byte(t), &f) != nil {
+		f = pawl.Failure{Message: string(t)}
+	}
+	return &f
+}
