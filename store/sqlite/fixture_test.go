@@ -224,7 +224,7 @@ func (h *house) expire(limit int) []store.Expired {
 	}
 	var out []store.Expired
 	h.do(func(ctx context.Context, tx store.Tx) (err error) {
-		out, err = h.Dialect().Timed.Expire(ctx, tx, limit, true, ids)
+		out, err = h.Dialect().Timed.Expire(ctx, tx, limit, nil, true, ids)
 		return err
 	})
 	return out
@@ -234,7 +234,7 @@ func (h *house) due(limit int) []store.DueItem {
 	h.Helper()
 	var out []store.DueItem
 	h.do(func(ctx context.Context, tx store.Tx) (err error) {
-		out, err = h.Dialect().Timed.Due(ctx, tx, limit)
+		out, err = h.Dialect().Timed.Due(ctx, tx, limit, nil)
 		return err
 	})
 	return out

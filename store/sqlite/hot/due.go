@@ -25,7 +25,7 @@ type sleeper struct {
 }
 
 // Due implements store.Timed.
-func (Verbs) Due(ctx context.Context, tx store.Tx, limit int) ([]store.DueItem, error) {
+func (Verbs) Due(ctx context.Context, tx store.Tx, limit int, only []string) ([]store.DueItem, error) {
 	now, err := tx.Now(ctx)
 	if err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func (Verbs) Due(ctx context.Context, tx store.Tx, limit int) ([]store.DueItem, 
 		{dueWaitingUntil, dueTakeWaiting, "ready", "waiting", []any{now}},
 		{dueWaitingReady, dueTakeWaiting, "ready", "waiting", nil},
 	} {
-		ids, err := store.Strings(ctx, tx, kind.find, append(kind.args, int64(limit-len(out)))...)
+		ids, err := store.Strings(ctx, tx, kind.find, append(kind.args, int64(limit-len(out)), only == nil, store.List(only))...)
 		if err != nil {
 			return nil, err
 		}

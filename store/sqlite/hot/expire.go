@@ -23,12 +23,12 @@ type expiredData struct {
 
 // Expire implements store.Timed. What was spared leaves no error_boundary: it
 // never ran.
-func (Verbs) Expire(ctx context.Context, tx store.Tx, limit int, boundary bool, ids []string) ([]store.Expired, error) {
+func (Verbs) Expire(ctx context.Context, tx store.Tx, limit int, only []string, boundary bool, ids []string) ([]store.Expired, error) {
 	now, err := tx.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
-	over, err := overdue(ctx, tx, limit, now)
+	over, err := overdue(ctx, tx, limit, only, now)
 	if err != nil {
 		return nil, err
 	}
@@ -52,8 +52,8 @@ func (Verbs) Expire(ctx context.Context, tx store.Tx, limit int, boundary bool, 
 	return out, counts.settle(ctx, tx, nil, now)
 }
 
-func overdue(ctx context.Context, tx store.Tx, limit int, now int64) ([]lease, error) {
-	rows, err := tx.Query(ctx, expireOver, now, int64(limit))
+func overdue(ctx context.Context, tx store.Tx, limit int, only []string, now int64) ([]lease, error) {
+	rows, err := tx.Query(ctx, expireOver, now, int64(limit), only == nil, store.List(only))
 	if err != nil {
 		return nil, err
 	}
