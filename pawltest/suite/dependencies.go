@@ -1,0 +1,121 @@
+package suite
+
+import (
+	"github.com/pawl-work/pawl"
+)
+
+// chain creates a task whose items come after one another by key.
+func (w *world) chain(items ...pawl.NewItem) (pawl.Task, map[string]pawl.Item) {
+	w.Helper()
+	t := w.create(pawl.NewTask{Type: "a", Items: items})
+	byKey := map[string]pawl.Item{}
+	for _, i := range w.items(t.ID) {
+		byKey[i.Key] = i
+	}
+	return t, byKey
+}
+
+func after(key string, keys ...string) pawl.NewItem {
+	return pawl.NewItem{Key: key, Input: raw(`"` + key + `"`), After: keys}
+}
+
+var dependencies = noun{"dependencies", []promise{
+	{"an item waits for what it comes after", func(w *world) {
+		t, i := w.chain(after("b", "a"), after("a"))
+		w.same([]any{i["a"].State, i["b"].State, i["b"].Status, i["b"].After}, []any{pawl.ItemQueued, pawl.ItemWaiting, pawl.StatusPending, []string{"a"}}, "items")
+		l := w.claim("w1")
+		w.same(l.ID, i["a"].ID, "first")
+		w.nothing()
+		w.complete(l, `1`)
+		l = w.claim("w1")
+		w.same([]any{l.ID, l.Key}, []any{i["b"].ID, "b"}, "second")
+		w.complete(l, `1`)
+		w.same(w.task(t.ID).State, pawl.TaskCompleted, "state")
+	}},
+	{"for all of it", func(w *world) {
+		_, i := w.chain(after("a"), after("b"), after("c"), after("last", "a", "b", "c"))
+		ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 9})
+		w.same(len(ls), 3, "claimed")
+		for n, l := range ls {
+			w.same(w.item(i["last"].ID).State, pawl.ItemWaiting, "the last")
+			if n == 1 {
+				w.failNow(l, "a failure with a retry left wakes nobody")
+				w.same(w.item(i["last"].ID).State, pawl.ItemWaiting, "the last")
+				l = w.claim("w1")
+			}
+			w.complete(l, `1`)
+		}
+		w.same(w.claim("w1").ID, i["last"].ID, "then the last")
+	}},
+	{"a diamond runs in its order, also finished in one batch", func(w *world) {
+		t, i := w.chain(after("top"), after("left", "top"), after("right", "top"), after("bottom", "left", "right"))
+		w.complete(w.claim("w1"), `1`)
+		ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 9})
+		w.same([]string{ls[0].Key, ls[1].Key}, []string{"left", "right"}, "the middle")
+		rs, err := w.svc.Complete(w.ctx, []pawl.CompleteCall{{Fence: ls[0].Fence()}, {Fence: ls[1].Fence()}})
+		w.ok(err, "complete")
+		w.ok(rs[0].Err, "complete")
+		w.ok(rs[1].Err, "complete")
+		l := w.claim("w1")
+		w.same(l.ID, i["bottom"].ID, "the bottom")
+		w.complete(l, `1`)
+		w.same(w.task(t.ID).State, pawl.TaskCompleted, "state")
+	}},
+	{"becoming ready leaves an event", func(w *world) {
+		_, i := w.chain(after("a"), after("b", "a"))
+		w.complete(w.claim("w1"), `1`)
+		w.claim("w1")
+		got := w.record(pawl.EventFilter{ItemID: i["b"].ID})
+		w.same(len(got), 3, "events")
+		w.same([]any{got[0].Event, got[0].ToState, got[1].Event, got[1].FromState, got[1].ToState, got[1].ActorType},
+			[]any{"planned", "waiting", "ready", "waiting", "queued", "system"}, "events")
+	}},
+	{"what comes after a failed item is given up, uncounted, and so what comes after that", func(w *world) {
+		t, i := w.chain(after("a"), after("b", "a"), after("c", "b"), after("free"))
+		w.failFor(w.claim("w1"), "no")
+		w.sweep()
+		for _, key := range []string{"b", "c"} {
+			got := w.item(i[key].ID)
+			if got.State != pawl.ItemFailed && got.State != pawl.ItemCancelled {
+				w.Errorf("%s is %s", key, got.State)
+			}
+			w.same([]any{got.Failures, got.Attempt}, []any{0, 0}, "failures, attempt")
+			e := w.record(pawl.EventFilter{ItemID: got.ID})
+			w.same([]any{len(e), e[1].Event, e[1].FromState, e[1].ToState, e[1].ActorType}, []any{2, string(got.State), "waiting", string(got.State), "system"}, "its event")
+		}
+		w.same(w.task(t.ID).State, pawl.TaskInProgress, "what is free goes on")
+		w.complete(w.claim("w1"), `1`)
+		w.same(w.task(t.ID).State, pawl.TaskFailed, "state")
+	}},
+	{"what comes after a cancelled item does not wait for ever", func(w *world) {
+		t, i := w.chain(after("a"), after("b", "a"))
+		w.cancel(t.ID, i["a"].ID)
+		w.sweep()
+		if got := w.item(i["b"].ID); got.State == pawl.ItemWaiting {
+			w.Errorf("it is %s", got.State)
+		}
+		if got := w.task(t.ID); got.State.Stored() == pawl.TaskOpen {
+			w.Errorf("the task is %s", got.State)
+		}
+	}},
+	{"a key that is not there, twice there, or after itself is invalid", func(w *world) {
+		for pointer, items := range map[string][]pawl.NewItem{
+			"/items/1/after/0": {after("a"), after("b", "nope")},
+			"/items/1/after/1": {after("a"), after("b", "a", "nope")},
+			"/items/1/key":     {after("a"), after("a")},
+			"/items/0/after/0": {after("a", "a")},
+		} {
+			_, err := pawl.Create(w.ctx, w.svc, pawl.NewTask{Type: "a", Items: items})
+			w.invalid(err, pointer)
+		}
+	}},
+	{"a circle is invalid", func(w *world) {
+		for _, items := range [][]pawl.NewItem{
+			{after("a", "b"), after("b", "a")},
+			{after("x"), after("a", "c"), after("b", "a"), after("c", "b", "x")},
+		} {
+			_, err := pawl.Create(w.ctx, w.svc, pawl.NewTask{Type: "a", Items: items})
+			w.refused(err, pawl.CodeInvalid)
+		}
+	}},
+}}

@@ -1,0 +1,271 @@
+package suite
+
+import (
+	"errors"
+	"time"
+
+	"github.com/pawl-work/pawl"
+)
+
+// verb is one of the verbs that a worker writes with, in its shortest form.
+type verb struct {
+	name string
+	call func(w *world, f pawl.Fence) error
+}
+
+// verbs are all of them: everything a worker writes is fenced.
+var verbs = []verb{
+	{"heartbeat", func(w *world, f pawl.Fence) error {
+		_, err := pawl.Heartbeat(w.ctx, w.svc, f)
+		return err
+	}},
+	{"progress", func(w *world, f pawl.Fence) error {
+		_, err := first(w.svc.Progress(w.ctx, []pawl.ProgressCall{{Fence: f, Progress: ptr(7), Stage: ptr("stale")}}))
+		return err
+	}},
+	{"checkpoint", func(w *world, f pawl.Fence) error {
+		_, err := pawl.SaveCheckpoint(w.ctx, w.svc, f, pawl.NewCheckpoint{Type: pawl.ManualCheckpoint, Snapshot: raw(`"stale"`)})
+		return err
+	}},
+	{"complete", func(w *world, f pawl.Fence) error {
+		_, err := pawl.Complete(w.ctx, w.svc, f, raw(`"stale"`))
+		return err
+	}},
+	{"fail", func(w *world, f pawl.Fence) error {
+		_, err := pawl.Fail(w.ctx, w.svc, f, pawl.RetryAfter(0, errors.New("stale")))
+		return err
+	}},
+	{"release", func(w *world, f pawl.Fence) error {
+		_, err := pawl.Release(w.ctx, w.svc, f)
+		return err
+	}},
+	{"suspend", func(w *world, f pawl.Fence) error {
+		_, err := pawl.Suspend(w.ctx, w.svc, f, w.now().Add(time.Minute))
+		return err
+	}},
+}
+
+// scene is all that can be read about a task, to be compared.
+type scene struct {
+	Task        pawl.Task
+	Items       []pawl.Item
+	Events      []pawl.Event
+	Checkpoints []pawl.Checkpoint
+}
+
+func (w *world) scene(taskID string) scene {
+	w.Helper()
+	s := scene{Task: w.task(taskID), Items: w.items(taskID), Events: w.record(pawl.EventFilter{TaskID: taskID})}
+	list, err := w.svc.ListCheckpoints(w.ctx, pawl.CheckpointFilter{TaskID: taskID, Page: pawl.Page{Limit: 1000}})
+	w.ok(err, "list checkpoints")
+	s.Checkpoints = list.Items
+	return s
+}
+
+// refuse calls every verb under a fence, hands each error to want and sees that
+// nothing was left behind.
+func (w *world) refuse(f pawl.Fence, taskID string, want func(verb string, err error)) {
+	w.Helper()
+	for _, v := range verbs {
+		before := w.scene(taskID)
+		err := v.call(w, f)
+		if err == nil {
+			w.Fatalf("%s of a stale claim went through", v.name)
+		}
+		want(v.name, err)
+		w.same(w.scene(taskID), before, v.name+" left something behind")
+	}
+}
+
+var fence = noun{"the fence", []promise{
+	{"an unknown item is not found", func(w *world) {
+		for _, v := range verbs {
+			w.refused(v.call(w, pawl.Fence{ItemID: "itm_01ARZ3NDEKTSV4RRFFQ69G5FAV", WorkerID: "w1", Attempt: 1}), pawl.CodeNotFound)
+		}
+	}},
+	{"an attempt that is not the latest is taken", func(w *world) {
+		t := w.solo()
+		w.release(w.claim("w1"))
+		l := w.claim("w1")
+		for _, attempt := range []int{1, 3, 1 << 30} {
+			f := l.Fence()
+			f.Attempt = attempt
+			w.refuse(f, t.ID, func(_ string, err error) {
+				w.lost(err, pawl.ReasonTaken, "leased", "w1", 2)
+				if !errors.Is(err, pawl.ErrLeaseTaken) || errors.Is(err, pawl.ErrLeaseExpired) {
+					w.Errorf("%v matches the wrong sentinel", err)
+				}
+			})
+		}
+	}},
+	{"another worker's claim is taken", func(w *world) {
+		t := w.solo()
+		f := w.claim("w1").Fence()
+		f.WorkerID = "w2"
+		w.refuse(f, t.ID, func(_ string, err error) { w.lost(err, pawl.ReasonTaken, "leased", "w1", 1) })
+	}},
+	{"an item that nobody has claimed is taken", func(w *world) {
+		t := w.solo()
+		f := pawl.Fence{ItemID: w.only(t.ID).ID, WorkerID: "w1", Attempt: 1}
+		w.refuse(f, t.ID, func(_ string, err error) { w.lost(err, pawl.ReasonTaken, "queued", "", 0) })
+	}},
+	{"a lease that ran out is expired, though nobody has swept", func(w *world) {
+		t := w.solo()
+		l := w.claim("w1")
+		w.advance(300 * time.Second)
+		w.refuse(l.Fence(), t.ID, func(_ string, err error) {
+			w.lost(err, pawl.ReasonExpired, "leased", "w1", 1)
+			if !errors.Is(err, pawl.ErrLeaseExpired) || errors.Is(err, pawl.ErrLeaseTaken) {
+				w.Errorf("%v matches the wrong sentinel", err)
+			}
+		})
+	}},
+	{"a lease holds until its very end and not a microsecond longer", func(w *world) {
+		w.solo()
+		l := w.claim("w1")
+		w.advance(300*time.Second - time.Microsecond)
+		l.LeaseExpiresAt = w.beat(l).LeaseExpiresAt
+		w.same(l.LeaseExpiresAt, w.now().Add(300*time.Second), "lease_expires_at")
+		w.advance(300*time.Second - time.Microsecond)
+		w.same(w.item(l.ID).Status, pawl.StatusInProgress, "status")
+		w.advance(time.Microsecond)
+		w.same(w.item(l.ID).Status, pawl.StatusExpired, "status")
+		_, err := pawl.Heartbeat(w.ctx, w.svc, l.Fence())
+		w.lost(err, pawl.ReasonExpired, "in_progress", "w1", 1)
+	}},
+	{"a lease that was swept is expired, while nobody else has claimed", func(w *world) {
+		t := w.solo()
+		l := w.claim("w1")
+		w.expire(l)
+		w.refuse(l.Fence(), t.ID, func(_ string, err error) { w.lost(err, pawl.ReasonExpired, "queued", "w1", 1) })
+	}},
+	{"so it is when the sweep failed the item for good", func(w *world) {
+		t := w.create(pawl.NewTask{Type: "a", MaxAttempts: 1})
+		l := w.claim("w1")
+		w.expire(l)
+		w.refuse(l.Fence(), t.ID, func(_ string, err error) { w.lost(err, pawl.ReasonExpired, "failed", "w1", 1) })
+	}},
+	{"taken comes before expired", func(w *world) {
+		t := w.solo()
+		old := w.claim("w1")
+		w.expire(old)
+		w.claim("w2")
+		w.refuse(old.Fence(), t.ID, func(_ string, err error) { w.lost(err, pawl.ReasonTaken, "leased", "w2", 2) })
+		w.advance(time.Hour)
+		w.refuse(old.Fence(), t.ID, func(_ string, err error) { w.lost(err, pawl.ReasonTaken, "leased", "w2", 2) })
+	}},
+	{"a worker is no better than others with a claim of its own that is old", func(w *world) {
+		t := w.solo()
+		old := w.claim("w1")
+		w.expire(old)
+		w.claim("w1")
+		w.refuse(old.Fence(), t.ID, func(_ string, err error) { w.lost(err, pawl.ReasonTaken, "leased", "w1", 2) })
+	}},
+	{"a lease given back is released", func(w *world) {
+		t := w.solo()
+		l := w.claim("w1")
+		w.release(l)
+		w.refuse(l.Fence(), t.ID, func(_ string, err error) { w.lost(err, pawl.ReasonReleased, "queued", "w1", 1) })
+	}},
+	{"so is one that was suspended", func(w *world) {
+		t := w.solo()
+		l := w.claim("w1")
+		_, err := pawl.Suspend(w.ctx, w.svc, l.Fence(), w.now().Add(time.Hour))
+		w.ok(err, "suspend")
+		w.refuse(l.Fence(), t.ID, func(_ string, err error) { w.lost(err, pawl.ReasonReleased, "waiting", "w1", 1) })
+		w.advance(time.Hour)
+		w.sweep()
+		w.refuse(l.Fence(), t.ID, func(_ string, err error) { w.lost(err, pawl.ReasonReleased, "queued", "w1", 1) })
+	}},
+	{"the state of an item that its worker failed forbids every verb", func(w *world) {
+		for state, fail := range map[string]func(l pawl.Lease){
+			"queued": func(l pawl.Lease) { w.failNow(l, "no") },
+			"failed": func(l pawl.Lease) { w.failFor(l, "no") },
+		} {
+			t := w.solo()
+			l := w.claimItem("w1", w.only(t.ID).ID)
+			fail(l)
+			allowed := pawl.ItemState(state).Allowed()
+			w.refuse(l.Fence(), t.ID, func(_ string, err error) { w.conflict(err, state, allowed...) })
+		}
+	}},
+	{"an end forbids every verb and allows none, however long ago the lease was", func(w *world) {
+		t := w.solo()
+		l := w.claim("w1")
+		w.complete(l, `1`)
+		w.refuse(l.Fence(), t.ID, func(_ string, err error) { w.conflict(err, "completed") })
+		w.advance(time.Hour)
+		w.refuse(l.Fence(), t.ID, func(_ string, err error) { w.conflict(err, "completed") })
+	}},
+	{"taken comes before the end", func(w *world) {
+		t := w.solo()
+		old := w.claim("w1")
+		w.release(old)
+		w.complete(w.claim("w2"), `1`)
+		w.refuse(old.Fence(), t.ID, func(_ string, err error) { w.lost(err, pawl.ReasonTaken, "completed", "w2", 2) })
+	}},
+	{"a cancelled item tells its claimer's heartbeat so, and refuses the rest", func(w *world) {
+		t := w.solo()
+		l := w.claim("w1")
+		w.cancel(t.ID)
+		for range 2 {
+			for _, v := range verbs {
+				if v.name != "heartbeat" {
+					w.conflict(v.call(w, l.Fence()), "cancelled")
+				}
+			}
+			before := w.scene(t.ID)
+			b := w.beat(l)
+			w.same([]any{b.Cancelled, b.ServerTime}, []any{true, w.now()}, "the heartbeat")
+			w.same(w.scene(t.ID), before, "the heartbeat left something behind")
+			w.advance(time.Hour) // its lease would be long over
+		}
+		f := l.Fence()
+		f.WorkerID = "w2"
+		_, err := pawl.Heartbeat(w.ctx, w.svc, f)
+		w.lost(err, pawl.ReasonTaken, "cancelled", "w1", 1)
+	}},
+	{"a fence that names nobody or no attempt is refused", func(w *world) {
+		t := w.solo()
+		l := w.claim("w1")
+		before := w.scene(t.ID)
+		for _, v := range verbs {
+			w.invalid(v.call(w, pawl.Fence{ItemID: l.ID, Attempt: 1}), "/worker_id")
+			for _, attempt := range []int{0, -1} {
+				err := v.call(w, pawl.Fence{ItemID: l.ID, WorkerID: "w1", Attempt: attempt})
+				if code := pawl.CodeOf(err); code != pawl.CodeInvalid && code != pawl.CodeLeaseLost {
+					w.Errorf("%s with attempt %d: %v", v.name, attempt, err)
+				}
+			}
+		}
+		w.same(w.scene(t.ID), before, "the scene")
+	}},
+	{"in a batch the stale are refused and the others go through", func(w *world) {
+		w.many(3)
+		ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 3})
+		stale := ls[1].Fence()
+		stale.Attempt = 9
+		rs, err := w.svc.Complete(w.ctx, []pawl.CompleteCall{
+			{Fence: ls[2].Fence()}, {Fence: stale}, {Fence: pawl.Fence{ItemID: "itm_x", WorkerID: "w1", Attempt: 1}}, {Fence: ls[0].Fence()},
+		})
+		w.ok(err, "complete")
+		w.ok(rs[0].Err, "first")
+		w.lost(rs[1].Err, pawl.ReasonTaken, "leased", "w1", 1)
+		w.refused(rs[2].Err, pawl.CodeNotFound)
+		w.ok(rs[3].Err, "last")
+		w.same([]any{rs[0].Value.ID, rs[3].Value.ID}, []any{ls[2].ID, ls[0].ID}, "the answers")
+	}},
+	{"an item twice in a batch is done once, in order", func(w *world) {
+		t := w.solo()
+		l := w.claim("w1")
+		beats, err := w.svc.Heartbeat(w.ctx, []pawl.HeartbeatCall{{Fence: l.Fence()}, {Fence: l.Fence()}})
+		w.ok(err, "heartbeat")
+		w.ok(beats[0].Err, "first heartbeat")
+		w.ok(beats[1].Err, "second heartbeat")
+		rs, err := w.svc.Complete(w.ctx, []pawl.CompleteCall{{Fence: l.Fence(), Result: raw(`1`)}, {Fence: l.Fence(), Result: raw(`2`)}})
+		w.ok(err, "complete")
+		w.ok(rs[0].Err, "first")
+		w.conflict(rs[1].Err, "completed")
+		w.same(string(w.only(t.ID).Result), `1`, "result")
+	}},
+}}

@@ -1,0 +1,151 @@
+package suite
+
+import (
+	"strings"
+	"time"
+
+	"github.com/pawl-work/pawl"
+)
+
+var heartbeats = noun{"heartbeats", []promise{
+	{"a heartbeat extends the lease from now", func(w *world) {
+		w.solo()
+		l := w.claim("w1")
+		for range 3 {
+			w.advance(200 * time.Second)
+			b := w.beat(l)
+			w.same(b, pawl.Beat{LeaseExpiresAt: w.now().Add(300 * time.Second), LeaseSeconds: 300, ServerTime: w.now()}, "the answer")
+			got := w.item(l.ID)
+			w.at(got.LeaseExpiresAt, b.LeaseExpiresAt, "lease_expires_at")
+			w.at(got.HeartbeatAt, w.now(), "heartbeat_at")
+			w.same(got.UpdatedAt, w.now(), "updated_at")
+		}
+		w.same(w.sweep().ExpiredFound, int64(0), "expired")
+	}},
+	{"by as much as it asks for", func(w *world) {
+		w.solo()
+		l := w.claim("w1")
+		b, err := first(w.svc.Heartbeat(w.ctx, []pawl.HeartbeatCall{{Fence: l.Fence(), LeaseSeconds: 3600}}))
+		w.ok(err, "heartbeat")
+		w.same([]any{b.LeaseSeconds, b.LeaseExpiresAt}, []any{3600, w.now().Add(time.Hour)}, "the answer")
+		w.advance(30 * time.Minute)
+		w.beat(l)
+	}},
+	{"the first is a sign of life, with an event; the others leave none", func(w *world) {
+		t := w.solo()
+		l := w.claim("w1")
+		w.same(w.item(l.ID).State, pawl.ItemLeased, "state")
+		for range 3 {
+			w.beat(l)
+			w.same(w.item(l.ID).State, pawl.ItemInProgress, "state")
+		}
+		got := w.record(pawl.EventFilter{TaskID: t.ID})
+		w.same(len(got), 3, "events")
+		e := got[2]
+		w.same([]any{e.Event, e.FromState, e.ToState, e.TaskTo, e.Attempt, e.ActorType, e.ActorID},
+			[]any{"in_progress", "leased", "in_progress", "", 1, pawl.ActorWorker, "w1"}, "the event")
+	}},
+	{"of many items at once", func(w *world) {
+		w.many(50)
+		ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 50})
+		w.advance(time.Minute)
+		var calls []pawl.HeartbeatCall
+		for _, l := range ls {
+			calls = append(calls, pawl.HeartbeatCall{Fence: l.Fence()})
+		}
+		rs, err := w.svc.Heartbeat(w.ctx, calls)
+		w.ok(err, "heartbeat")
+		for _, r := range rs {
+			w.ok(r.Err, "heartbeat")
+			w.same(r.Value.LeaseExpiresAt, w.now().Add(300*time.Second), "lease_expires_at")
+		}
+	}},
+	{"a length out of bounds is invalid", func(w *world) {
+		w.solo()
+		l := w.claim("w1")
+		for _, seconds := range []int{-1, pawl.MaxLeaseSeconds + 1} {
+			_, err := first(w.svc.Heartbeat(w.ctx, []pawl.HeartbeatCall{{Fence: l.Fence(), LeaseSeconds: seconds}}))
+			w.invalid(err, "/lease_seconds")
+		}
+	}},
+}}
+
+var progress = noun{"progress", []promise{
+	{"progress and stage are shown by the item and by a task of one", func(w *world) {
+		t := w.solo()
+		l := w.claim("w1")
+		m, err := first(w.svc.Progress(w.ctx, []pawl.ProgressCall{{Fence: l.Fence(), Progress: ptr(40), Stage: ptr("Parsing")}}))
+		w.ok(err, "progress")
+		w.same([]any{m.ID, m.TaskID, m.State, m.Attempt}, []any{l.ID, t.ID, pawl.ItemInProgress, 1}, "the answer")
+		i, task := w.item(l.ID), w.task(t.ID)
+		w.same([]any{i.Progress, i.Stage, task.Progress, task.Stage}, []any{40, "Parsing", 40, "Parsing"}, "progress")
+	}},
+	{"what is not given stays", func(w *world) {
+		w.solo()
+		l := w.claim("w1")
+		for _, c := range []pawl.ProgressCall{{Progress: ptr(10), Stage: ptr("x")}, {Progress: ptr(20)}, {Stage: ptr("y")}, {}} {
+			c.Fence = l.Fence()
+			_, err := first(w.svc.Progress(w.ctx, []pawl.ProgressCall{c}))
+			w.ok(err, "progress")
+		}
+		i := w.item(l.ID)
+		w.same([]any{i.Progress, i.Stage}, []any{20, "y"}, "progress")
+	}},
+	{"a new stage leaves an event, the same stage and a bare number none", func(w *world) {
+		t := w.solo()
+		l := w.claim("w1")
+		w.beat(l)
+		for _, c := range []pawl.ProgressCall{{Progress: ptr(10)}, {Progress: ptr(20), Stage: ptr("x")}, {Progress: ptr(30), Stage: ptr("x")}, {Progress: ptr(40)}, {Stage: ptr("y")}} {
+			c.Fence = l.Fence()
+			_, err := first(w.svc.Progress(w.ctx, []pawl.ProgressCall{c}))
+			w.ok(err, "progress")
+		}
+		got := w.record(pawl.EventFilter{TaskID: t.ID, Event: "progressed"})
+		w.same(len(got), 2, "events")
+		for n, stage := range []string{"x", "y"} {
+			e := got[n]
+			w.same([]any{e.FromState, e.ToState, e.ItemID, e.Attempt, e.ActorID}, []any{"", "", l.ID, 1, "w1"}, "the event")
+			if !strings.Contains(string(e.Data), `"`+stage+`"`) {
+				w.Errorf("data of %s is %s", e.ID, e.Data)
+			}
+		}
+	}},
+	{"the first is a sign of life", func(w *world) {
+		w.solo()
+		l := w.claim("w1")
+		_, err := first(w.svc.Progress(w.ctx, []pawl.ProgressCall{{Fence: l.Fence(), Progress: ptr(1)}}))
+		w.ok(err, "progress")
+		w.same(w.item(l.ID).State, pawl.ItemInProgress, "state")
+	}},
+	{"it does not extend the lease", func(w *world) {
+		w.solo()
+		l := w.claim("w1")
+		w.advance(time.Minute)
+		_, err := first(w.svc.Progress(w.ctx, []pawl.ProgressCall{{Fence: l.Fence(), Progress: ptr(1)}}))
+		w.ok(err, "progress")
+		w.at(w.item(l.ID).LeaseExpiresAt, l.LeaseExpiresAt, "lease_expires_at")
+	}},
+	{"100 is shown only when completed", func(w *world) {
+		t := w.solo()
+		l := w.claim("w1")
+		_, err := first(w.svc.Progress(w.ctx, []pawl.ProgressCall{{Fence: l.Fence(), Progress: ptr(100)}}))
+		w.ok(err, "progress")
+		if i, task := w.item(l.ID), w.task(t.ID); i.Progress == 100 || task.Progress == 100 {
+			w.Errorf("progress is %d, %d before the end", i.Progress, task.Progress)
+		}
+		w.complete(l, `1`)
+		w.same([]any{w.item(l.ID).Progress, w.task(t.ID).Progress}, []any{100, 100}, "progress")
+	}},
+	{"out of bounds is invalid", func(w *world) {
+		w.solo()
+		l := w.claim("w1")
+		for _, p := range []int{-1, 101, 1 << 40} {
+			_, err := first(w.svc.Progress(w.ctx, []pawl.ProgressCall{{Fence: l.Fence(), Progress: ptr(p)}}))
+			w.invalid(err, "/progress")
+		}
+		_, err := first(w.svc.Progress(w.ctx, []pawl.ProgressCall{{Fence: l.Fence(), Stage: ptr(strings.Repeat("é", pawl.MaxStageLen+1))}}))
+		w.invalid(err, "/stage")
+		_, err = first(w.svc.Progress(w.ctx, []pawl.ProgressCall{{Fence: l.Fence(), Stage: ptr(strings.Repeat("é", pawl.MaxStageLen))}}))
+		w.ok(err, "the longest stage")
+	}},
+}}

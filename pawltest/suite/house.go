@@ -1,0 +1,219 @@
+package suite
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/pawl-work/pawl"
+)
+
+var workers = noun{"workers", []promise{
+	{"a registered worker is listed with what it said and what it holds", func(w *world) {
+		started := w.now()
+		w.ok(w.svc.RegisterWorker(w.ctx, pawl.WorkerInfo{WorkerID: "w1", Name: "one", Version: "1.2", Types: []string{"a", "b"}}), "register")
+		w.many(3)
+		w.advance(time.Minute)
+		ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 2})
+		list, err := w.svc.ListWorkers(w.ctx, pawl.WorkerFilter{})
+		w.ok(err, "list workers")
+		w.same(list.Items, []pawl.WorkerInfo{{
+			WorkerID: "w1", Name: "one", Version: "1.2", Types: []string{"a", "b"}, InFlight: 2, StartedAt: started, LastSeenAt: w.now(),
+		}}, "workers")
+		w.complete(ls[0], `1`)
+		list, err = w.svc.ListWorkers(w.ctx, pawl.WorkerFilter{})
+		w.ok(err, "list workers")
+		w.same(list.Items[0].InFlight, 1, "in flight")
+	}},
+	{"registering again renews the entry", func(w *world) {
+		w.ok(w.svc.RegisterWorker(w.ctx, pawl.WorkerInfo{WorkerID: "w1", Version: "1"}), "register")
+		w.advance(time.Minute)
+		w.ok(w.svc.RegisterWorker(w.ctx, pawl.WorkerInfo{WorkerID: "w1", Version: "2"}), "register")
+		list, err := w.svc.ListWorkers(w.ctx, pawl.WorkerFilter{})
+		w.ok(err, "list workers")
+		w.same(len(list.Items), 1, "workers")
+		w.same([]any{list.Items[0].Version, list.Items[0].LastSeenAt}, []any{"2", w.now()}, "the entry")
+	}},
+	{"heartbeats are seen", func(w *world) {
+		w.ok(w.svc.RegisterWorker(w.ctx, pawl.WorkerInfo{WorkerID: "w1"}), "register")
+		w.solo()
+		l := w.claim("w1")
+		w.advance(time.Minute)
+		w.beat(l)
+		list, err := w.svc.ListWorkers(w.ctx, pawl.WorkerFilter{SeenSince: w.now()})
+		w.ok(err, "list workers")
+		w.same(len(list.Items), 1, "seen within the minute")
+	}},
+	{"last seen first", func(w *world) {
+		for _, id := range []string{"a", "b", "c"} {
+			w.ok(w.svc.RegisterWorker(w.ctx, pawl.WorkerInfo{WorkerID: id}), "register")
+			w.advance(time.Minute)
+		}
+		for want, f := range map[string]pawl.WorkerFilter{"c b a": {}, "c b": {SeenSince: w.now().Add(-2 * time.Minute)}} {
+			list, err := w.svc.ListWorkers(w.ctx, f)
+			w.ok(err, "list workers")
+			var got []string
+			for _, i := range list.Items {
+				got = append(got, i.WorkerID)
+			}
+			w.same(strings.Join(got, " "), want, "workers")
+		}
+	}},
+	{"one without a name is invalid", func(w *world) {
+		w.invalid(w.svc.RegisterWorker(w.ctx, pawl.WorkerInfo{}), "/worker_id")
+		w.invalid(w.svc.RegisterWorker(w.ctx, pawl.WorkerInfo{WorkerID: "a\x00"}), "/worker_id")
+	}},
+	{"statistics say how things stand", func(w *world) {
+		oldest := w.now()
+		w.gallery()
+		s, err := w.svc.Stats(w.ctx)
+		w.ok(err, "stats")
+		w.same(s.ItemsByState, map[pawl.ItemState]int64{
+			pawl.ItemQueued: 1, pawl.ItemLeased: 1, pawl.ItemInProgress: 1, pawl.ItemCompleted: 1, pawl.ItemFailed: 1, pawl.ItemDeadLettered: 1, pawl.ItemCancelled: 1,
+		}, "items")
+		w.same(s.TasksByState, map[pawl.TaskState]int64{
+			pawl.TaskQueued: 1, pawl.TaskCheckedOut: 1, pawl.TaskInProgress: 1, pawl.TaskCompleted: 1, pawl.TaskFailed: 1, pawl.TaskDeadLettered: 1, pawl.TaskCancelled: 1,
+		}, "tasks")
+		w.same([]any{s.Leases, s.ExpiredLeases, s.StaleLeases, s.Checkpoints, s.Events}, []any{int64(2), int64(0), int64(0), int64(2), int64(len(w.record(pawl.EventFilter{})))}, "counts")
+		w.at(s.OldestQueuedAt, oldest, "oldest_queued_at")
+	}},
+	{"a lease without a heartbeat for four of its intervals is stale", func(w *world) {
+		w.many(2)
+		alive := w.claim("w1")
+		w.claim("w2")
+		w.advance(121 * time.Second)
+		w.beat(alive)
+		s, err := w.svc.Stats(w.ctx)
+		w.ok(err, "stats")
+		w.same([]any{s.Leases, s.StaleLeases, s.ExpiredLeases}, []any{int64(2), int64(1), int64(0)}, "leases")
+	}},
+}}
+
+var sweeps = noun{"sweeps", []promise{
+	{"a pass that finds nothing says so", func(w *world) {
+		s := w.sweep()
+		w.same([]any{s.ExpiredFound, s.Recovered, s.Failed, s.CheckpointsCreated, s.Errors, s.Due, s.Buried, s.TasksPruned}, make8(int64(0)), "the pass")
+	}},
+	{"passes are added up, and the last is kept", func(w *world) {
+		w.create(pawl.NewTask{Type: "a", MaxAttempts: 2})
+		w.sweep()
+		w.expire(w.claim("w1"))
+		last := w.expire(w.claim("w1"))
+		s, err := w.svc.Stats(w.ctx)
+		w.ok(err, "stats")
+		got := s.Sweeps
+		w.same([]any{got.TotalScans, got.TotalRecovered, got.TotalFailed}, []any{int64(3), int64(1), int64(1)}, "totals")
+		if got.LastScan == nil {
+			w.Fatal("there is no last scan")
+		}
+		w.same([]any{got.LastScan.ExpiredFound, got.LastScan.Failed, got.LastScan.StartedAt}, []any{int64(1), int64(1), last.StartedAt}, "the last scan")
+		list, err := w.svc.ListSweeps(w.ctx, pawl.Page{})
+		w.ok(err, "list sweeps")
+		w.same(len(list.Items), 3, "passes")
+	}},
+	{"a pass says when the next thing falls due", func(w *world) {
+		w.solo()
+		l := w.claim("w1")
+		w.same(w.sweep().NextExpiryAt, l.LeaseExpiresAt, "next")
+		at := w.now().Add(time.Minute)
+		w.create(pawl.NewTask{Type: "b", RunAt: &at})
+		w.same(w.sweep().NextExpiryAt, at, "next")
+	}},
+	{"a task that nobody touches is marked stale once, and not moved", func(w *world) {
+		t := w.solo()
+		done := w.create(pawl.NewTask{Type: "b"})
+		w.complete(w.claimItem("w1", w.only(done.ID).ID), `1`)
+		w.advance(24*time.Hour - time.Second)
+		w.same(w.sweep().Stale, int64(0), "stale a second early")
+		w.advance(2 * time.Second)
+		w.same(w.sweep().Stale, int64(1), "stale")
+		w.same(w.sweep().Stale, int64(0), "stale again")
+		w.same(w.task(t.ID).State, pawl.TaskQueued, "state")
+		got := w.record(pawl.EventFilter{Event: "stale"})
+		w.same(len(got), 1, "events")
+		w.same([]any{got[0].TaskID, got[0].FromState, got[0].ToState, got[0].ActorType}, []any{t.ID, "", "", pawl.ActorSystem}, "the event")
+	}},
+}}
+
+func make8(v any) []any { return []any{v, v, v, v, v, v, v, v} }
+
+var retention = noun{"retention", []promise{
+	{"an ended task goes after 30 days, archived, and can be brought back", func(w *world) {
+		t := w.many(2)
+		l := w.claim("w1")
+		w.checkpoint(l, pawl.ManualCheckpoint, `{"a": 1}`)
+		w.complete(l, `{"b": 2}`)
+		w.complete(w.claim("w1"), `3`)
+		live := w.create(pawl.NewTask{Type: "z"})
+		before := w.scene(t.ID)
+		w.advance(30*24*time.Hour - time.Second)
+		w.same(w.sweep().TasksPruned, int64(0), "pruned a second early")
+		w.advance(2 * time.Second)
+		w.same(w.sweep().TasksPruned, int64(1), "pruned")
+		_, err := w.svc.GetTask(w.ctx, t.ID)
+		w.refused(err, pawl.CodeNotFound)
+		w.same(w.task(live.ID).State, pawl.TaskQueued, "what lives stays")
+		list, err := w.svc.ListArchives(w.ctx, pawl.Page{})
+		w.ok(err, "list archives")
+		w.same(len(list.Items), 1, "archives")
+		a := list.Items[0]
+		w.same([]any{a.TaskID, a.Bytes > 0, len(a.SHA256)}, []any{t.ID, true, 64}, "the archive")
+		got, err := w.svc.RestoreArchive(w.ctx, t.ID)
+		w.ok(err, "restore")
+		w.same(got.ID, t.ID, "restored")
+		after := w.scene(t.ID)
+		w.same([]any{after.Task, after.Items, after.Checkpoints}, []any{before.Task, before.Items, before.Checkpoints}, "what came back")
+		w.same(len(after.Events) >= len(before.Events), true, "its events came back")
+	}},
+	{"failed tasks stay", func(w *world) {
+		t := w.solo()
+		w.failFor(w.claim("w1"), "no")
+		w.advance(31 * 24 * time.Hour)
+		w.sweep()
+		w.sweep()
+		w.same(w.task(t.ID).State, pawl.TaskDeadLettered, "state")
+	}},
+	{"a restored task stays until its time is up again", func(w *world) {
+		t := w.solo()
+		w.complete(w.claim("w1"), `1`)
+		w.advance(30*24*time.Hour + time.Second)
+		w.sweep()
+		_, err := w.svc.RestoreArchive(w.ctx, t.ID)
+		w.ok(err, "restore")
+		w.sweep()
+		w.same(w.task(t.ID).State, pawl.TaskCompleted, "state")
+		_, err = w.svc.RestoreArchive(w.ctx, t.ID)
+		if err == nil || pawl.CodeOf(err) == pawl.CodeInternal {
+			w.Errorf("restoring what is there: %v", err)
+		}
+	}},
+	{"a hundred checkpoints a task are kept, and all that a resume needs", func(w *world) {
+		t := w.solo()
+		l := w.claim("w1")
+		save := func(typ, name string, n int) {
+			_, err := pawl.SaveCheckpoint(w.ctx, w.svc, l.Fence(), pawl.NewCheckpoint{Type: typ, Name: name, Snapshot: raw(fmt.Sprint(n))})
+			w.ok(err, "checkpoint")
+		}
+		save(pawl.ToolExecuted, "fetch", 1)
+		save(pawl.ToolExecuted, "parse", 2)
+		save(pawl.ToolExecuted, "fetch", 3)
+		save(pawl.IterationStart, "", 4)
+		save(pawl.IterationEnd, "", 5)
+		for n := 6; n <= 160; n++ {
+			save(pawl.CustomCheckpoint, "", n)
+		}
+		before, err := w.svc.Resume(w.ctx, l.ID)
+		w.ok(err, "resume")
+		w.same(w.sweep().Checkpoints > 0, true, "pruned")
+		after, err := w.svc.Resume(w.ctx, l.ID)
+		w.ok(err, "resume")
+		w.same(after, before, "what a resume gets")
+		kept := w.saved(pawl.CheckpointFilter{TaskID: t.ID})
+		newest := kept[len(kept)-100:]
+		w.same([]int64{newest[0].Sequence, newest[99].Sequence}, []int64{61, 160}, "the newest hundred")
+		w.same(len(kept) <= 105, true, "few others")
+		save(pawl.CustomCheckpoint, "", 161)
+		kept = w.saved(pawl.CheckpointFilter{TaskID: t.ID, Desc: true, Page: pawl.Page{Limit: 1}})
+		w.same(kept[0].Sequence, int64(161), "numbers are never used again")
+	}},
+}}

@@ -1,0 +1,297 @@
+package suite
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pawl-work/pawl"
+)
+
+func (w *world) begin(k pawl.KeyBegin) pawl.KeyBegun {
+	w.Helper()
+	b, err := first(w.svc.BeginKeys(w.ctx, []pawl.KeyBegin{k}))
+	w.ok(err, "begin key")
+	return b
+}
+
+// opened begins a key that the caller is to run.
+func (w *world) opened(k pawl.KeyBegin) pawl.KeyBegun {
+	w.Helper()
+	b := w.begin(k)
+	if !b.Run || b.Token == "" {
+		w.Fatalf("begin of %s is not to run: %+v", k.Key, b)
+	}
+	return b
+}
+
+func (w *world) beginErr(k pawl.KeyBegin) error {
+	_, err := first(w.svc.BeginKeys(w.ctx, []pawl.KeyBegin{k}))
+	return err
+}
+
+func (w *world) finishKey(d pawl.KeyDone) pawl.Key {
+	w.Helper()
+	k, err := first(w.svc.CompleteKeys(w.ctx, []pawl.KeyDone{d}))
+	w.ok(err, "complete key")
+	return k
+}
+
+func (w *world) key(scope, name string) (pawl.Key, error) {
+	return first(w.svc.GetKeys(w.ctx, []pawl.KeyName{{Scope: scope, Key: name}}))
+}
+
+var keys = noun{"idempotency keys", []promise{
+	{"the first runs, the next gets its answer byte for byte", func(w *world) {
+		ask := pawl.KeyBegin{Scope: "tools", Key: "tool-pdf_parser-document.pdf", RequestHash: "sha256:abc"}
+		b := w.opened(ask)
+		w.same([]any{b.Key.Status, b.Key.Scope, b.Key.RequestHash}, []any{pawl.KeyPending, "tools", "sha256:abc"}, "the key")
+		w.advance(time.Second)
+		done := w.finishKey(pawl.KeyDone{Scope: "tools", Key: ask.Key, Token: b.Token, Response: raw(`{"pages": 42,  "n":12345678901234567890}`)})
+		w.same(done.Status, pawl.KeyCompleted, "status")
+		w.at(done.CompletedAt, w.now(), "completed_at")
+		for range 2 {
+			again := w.begin(ask)
+			w.same([]any{again.Run, again.Key.Status, string(again.Key.Response)}, []any{false, pawl.KeyCompleted, `{"pages": 42,  "n":12345678901234567890}`}, "the answer")
+		}
+		got, err := w.key("tools", ask.Key)
+		w.ok(err, "get key")
+		w.same([]any{got.Status, string(got.Response)}, []any{pawl.KeyCompleted, `{"pages": 42,  "n":12345678901234567890}`}, "the key")
+	}},
+	{"another request under the same key is refused, in flight or done", func(w *world) {
+		b := w.opened(pawl.KeyBegin{Key: "k", RequestHash: "one"})
+		w.refused(w.beginErr(pawl.KeyBegin{Key: "k", RequestHash: "two"}), pawl.CodeKeyReused)
+		w.finishKey(pawl.KeyDone{Key: "k", Token: b.Token, Response: raw(`1`)})
+		err := w.beginErr(pawl.KeyBegin{Key: "k", RequestHash: "two"})
+		w.refused(err, pawl.CodeKeyReused)
+		if !errors.Is(err, pawl.ErrKeyReused) {
+			w.Errorf("%v does not match ErrKeyReused", err)
+		}
+	}},
+	{"while the first runs the next is told to come later", func(w *world) {
+		w.opened(pawl.KeyBegin{Key: "k", RequestHash: "h"})
+		w.advance(20 * time.Second)
+		e := w.refused(w.beginErr(pawl.KeyBegin{Key: "k", RequestHash: "h"}), pawl.CodeKeyInFlight)
+		if e.RetryAfter <= 0 || e.RetryAfter > 40*time.Second {
+			w.Errorf("retry after %v", e.RetryAfter)
+		}
+	}},
+	{"after a minute it is taken over, and the old holder's answer refused", func(w *world) {
+		old := w.opened(pawl.KeyBegin{Key: "k", RequestHash: "h"})
+		w.advance(60*time.Second - time.Microsecond)
+		w.refused(w.beginErr(pawl.KeyBegin{Key: "k", RequestHash: "h"}), pawl.CodeKeyInFlight)
+		w.advance(time.Microsecond)
+		b := w.opened(pawl.KeyBegin{Key: "k", RequestHash: "h"})
+		if b.Token == old.Token {
+			w.Error("both have the same token")
+		}
+		_, err := first(w.svc.CompleteKeys(w.ctx, []pawl.KeyDone{{Key: "k", Token: old.Token, Response: raw(`"old"`)}}))
+		if err == nil {
+			w.Fatal("the old holder's answer was taken")
+		}
+		w.finishKey(pawl.KeyDone{Key: "k", Token: b.Token, Response: raw(`"new"`)})
+		_, err = first(w.svc.FailKeys(w.ctx, []pawl.KeyDone{{Key: "k", Token: old.Token, Response: raw(`"old"`)}}))
+		if err == nil {
+			w.Fatal("the old holder's failure was taken")
+		}
+		w.same(string(w.begin(pawl.KeyBegin{Key: "k", RequestHash: "h"}).Key.Response), `"new"`, "the answer")
+	}},
+	{"its lease may be longer", func(w *world) {
+		w.opened(pawl.KeyBegin{Key: "k", RequestHash: "h", LockSeconds: 600})
+		w.advance(599 * time.Second)
+		w.refused(w.beginErr(pawl.KeyBegin{Key: "k", RequestHash: "h"}), pawl.CodeKeyInFlight)
+		w.advance(time.Second)
+		w.opened(pawl.KeyBegin{Key: "k", RequestHash: "h"})
+	}},
+	{"a failed one keeps its error to be read, and the next begin runs again", func(w *world) {
+		b := w.opened(pawl.KeyBegin{Key: "k", RequestHash: "h"})
+		k, err := first(w.svc.FailKeys(w.ctx, []pawl.KeyDone{{Key: "k", Token: b.Token, Response: raw(`{"message":"boom"}`)}}))
+		w.ok(err, "fail key")
+		w.same(k.Status, pawl.KeyFailed, "status")
+		got, err := w.key("", "k")
+		w.ok(err, "get key")
+		w.same([]any{got.Status, string(got.Response)}, []any{pawl.KeyFailed, `{"message":"boom"}`}, "the key")
+		w.refused(w.beginErr(pawl.KeyBegin{Key: "k", RequestHash: "other"}), pawl.CodeKeyReused)
+		b = w.opened(pawl.KeyBegin{Key: "k", RequestHash: "h"})
+		w.refused(w.beginErr(pawl.KeyBegin{Key: "k", RequestHash: "h"}), pawl.CodeKeyInFlight)
+		w.finishKey(pawl.KeyDone{Key: "k", Token: b.Token, Response: raw(`1`)})
+		w.same(w.begin(pawl.KeyBegin{Key: "k", RequestHash: "h"}).Run, false, "run")
+	}},
+	{"the answer is given once", func(w *world) {
+		b := w.opened(pawl.KeyBegin{Key: "k", RequestHash: "h"})
+		w.finishKey(pawl.KeyDone{Key: "k", Token: b.Token, Response: raw(`1`)})
+		_, _ = first(w.svc.CompleteKeys(w.ctx, []pawl.KeyDone{{Key: "k", Token: b.Token, Response: raw(`2`)}}))
+		_, _ = first(w.svc.FailKeys(w.ctx, []pawl.KeyDone{{Key: "k", Token: b.Token, Response: raw(`3`)}}))
+		got := w.begin(pawl.KeyBegin{Key: "k", RequestHash: "h"})
+		w.same([]any{got.Run, string(got.Key.Response)}, []any{false, `1`}, "the answer")
+	}},
+	{"scopes are apart", func(w *world) {
+		a := w.opened(pawl.KeyBegin{Scope: "a", Key: "k", RequestHash: "h"})
+		w.opened(pawl.KeyBegin{Scope: "b", Key: "k", RequestHash: "other"})
+		w.finishKey(pawl.KeyDone{Scope: "a", Key: "k", Token: a.Token, Response: raw(`1`)})
+		got, err := w.key("b", "k")
+		w.ok(err, "get key")
+		w.same(got.Status, pawl.KeyPending, "status in b")
+	}},
+	{"an unknown key is not found", func(w *world) {
+		_, err := w.key("", "nope")
+		w.refused(err, pawl.CodeNotFound)
+		_, err = first(w.svc.CompleteKeys(w.ctx, []pawl.KeyDone{{Key: "nope", Token: "x", Response: raw(`1`)}}))
+		if err == nil {
+			w.Error("a key that nobody began was completed")
+		}
+	}},
+	{"of those who begin at once one runs", func(w *world) {
+		var runs, flights atomic.Int64
+		var wg sync.WaitGroup
+		for range 16 {
+			wg.Go(func() {
+				b, err := first(w.svc.BeginKeys(w.ctx, []pawl.KeyBegin{{Key: "k", RequestHash: "h"}}))
+				switch {
+				case err == nil && b.Run:
+					runs.Add(1)
+				case errors.Is(err, pawl.ErrKeyInFlight):
+					flights.Add(1)
+				default:
+					w.Errorf("begin: %+v, %v", b, err)
+				}
+			})
+		}
+		wg.Wait()
+		w.same([]int64{runs.Load(), flights.Load()}, []int64{1, 15}, "runs, in flight")
+	}},
+	{"each of a batch on its own", func(w *world) {
+		rs, err := w.svc.BeginKeys(w.ctx, []pawl.KeyBegin{{Key: "a", RequestHash: "h"}, {Key: "", RequestHash: "h"}, {Key: "b", RequestHash: "h"}, {Key: "a", RequestHash: "h"}})
+		w.ok(err, "begin keys")
+		w.same([]any{rs[0].Err, rs[0].Value.Run, rs[2].Err, rs[2].Value.Run}, []any{nil, true, nil, true}, "the good ones")
+		w.invalid(rs[1].Err, "/key")
+		w.refused(rs[3].Err, pawl.CodeKeyInFlight)
+	}},
+	{"an effect runs once for its key and request", func(w *world) {
+		runs := 0
+		effect := func(context.Context) (map[string]int, error) {
+			runs++
+			return map[string]int{"pages": runs}, nil
+		}
+		for range 3 {
+			got, err := pawl.Once(w.ctx, w.svc, "parse", map[string]string{"file": "x"}, effect)
+			w.ok(err, "once")
+			w.same(got, map[string]int{"pages": 1}, "the result")
+		}
+		_, err := pawl.Once(w.ctx, w.svc, "parse", map[string]string{"file": "y"}, effect)
+		w.refused(err, pawl.CodeKeyReused)
+		w.same(runs, 1, "runs")
+	}},
+	{"an effect that failed runs again", func(w *world) {
+		runs := 0
+		effect := func(context.Context) (int, error) {
+			if runs++; runs == 1 {
+				return 0, errors.New("boom")
+			}
+			return runs, nil
+		}
+		_, err := pawl.Once(w.ctx, w.svc, "k", 1, effect)
+		if err == nil || !strings.Contains(err.Error(), "boom") {
+			w.Fatalf("error is %v", err)
+		}
+		k, err := w.key("once", "k")
+		w.ok(err, "get key")
+		w.same([]any{k.Status, strings.Contains(string(k.Response), "boom")}, []any{pawl.KeyFailed, true}, "the key")
+		for range 2 {
+			got, err := pawl.Once(w.ctx, w.svc, "k", 1, effect)
+			w.ok(err, "once")
+			w.same(got, 2, "the result")
+		}
+	}},
+}}
+
+var keyAges = noun{"the age of keys", []promise{
+	{"a key lives a day by default, and is absent from the moment it ends", func(w *world) {
+		b := w.opened(pawl.KeyBegin{Key: "k", RequestHash: "h"})
+		w.at(b.Key.ExpiresAt, w.now().Add(24*time.Hour), "expires_at")
+		w.finishKey(pawl.KeyDone{Key: "k", Token: b.Token, Response: raw(`1`)})
+		w.advance(24*time.Hour - time.Microsecond)
+		w.same(w.begin(pawl.KeyBegin{Key: "k", RequestHash: "h"}).Run, false, "run")
+		w.advance(time.Microsecond)
+		_, err := w.key("", "k")
+		w.refused(err, pawl.CodeNotFound)
+		w.opened(pawl.KeyBegin{Key: "k", RequestHash: "another"})
+	}},
+	{"or as long as asked for", func(w *world) {
+		b := w.opened(pawl.KeyBegin{Key: "k", RequestHash: "h", TTLSeconds: 7 * 86400})
+		w.at(b.Key.ExpiresAt, w.now().Add(7*24*time.Hour), "expires_at")
+	}},
+	{"one without expiry goes seven days after its completion", func(w *world) {
+		b := w.opened(pawl.KeyBegin{Key: "k", RequestHash: "h", TTLSeconds: -1})
+		w.same(b.Key.ExpiresAt, (*time.Time)(nil), "expires_at")
+		w.finishKey(pawl.KeyDone{Key: "k", Token: b.Token, Response: raw(`1`)})
+		w.advance(7*24*time.Hour - time.Second)
+		w.sweep()
+		w.same(w.begin(pawl.KeyBegin{Key: "k", RequestHash: "h"}).Run, false, "run")
+		w.advance(2 * time.Second)
+		w.same(w.sweep().KeysPruned, int64(1), "keys pruned")
+		_, err := w.key("", "k")
+		w.refused(err, pawl.CodeNotFound)
+	}},
+	{"the sweep removes what has expired", func(w *world) {
+		for _, k := range []string{"a", "b"} {
+			w.opened(pawl.KeyBegin{Key: k, RequestHash: "h"})
+		}
+		w.opened(pawl.KeyBegin{Key: "c", RequestHash: "h", TTLSeconds: 2 * 86400})
+		w.advance(24 * time.Hour)
+		w.same(w.sweep().KeysPruned, int64(2), "keys pruned")
+		list, err := w.svc.ListKeys(w.ctx, pawl.KeyFilter{})
+		w.ok(err, "list keys")
+		w.same(len(list.Items), 1, "keys left")
+	}},
+	{"they are listed by status, task and item, newest first", func(w *world) {
+		t := w.many(2)
+		ids := w.items(t.ID)
+		for n, k := range []pawl.KeyBegin{{Key: "a", TaskID: t.ID, ItemID: ids[0].ID}, {Key: "b", TaskID: t.ID, ItemID: ids[1].ID}, {Key: "c"}} {
+			k.RequestHash, k.Scope = k.Key, "s"+k.Key
+			b := w.opened(k)
+			if n > 0 {
+				w.finishKey(pawl.KeyDone{Scope: k.Scope, Key: k.Key, Token: b.Token, Response: raw(`1`)})
+			}
+			w.advance(time.Second)
+		}
+		for want, f := range map[string]pawl.KeyFilter{
+			"c b a": {}, "c b": {Status: pawl.KeyCompleted}, "a": {Status: pawl.KeyPending}, "b a": {TaskID: t.ID}, "b": {ItemID: ids[1].ID},
+		} {
+			list, err := w.svc.ListKeys(w.ctx, f)
+			w.ok(err, "list keys")
+			var got []string
+			for _, k := range list.Items {
+				got = append(got, k.RequestHash)
+			}
+			w.same(strings.Join(got, " "), want, "keys")
+		}
+	}},
+	{"hits, misses and replays are counted", func(w *world) {
+		ask := pawl.KeyBegin{Key: "k", RequestHash: "h"}
+		b := w.opened(ask)
+		_ = w.beginErr(ask)
+		w.finishKey(pawl.KeyDone{Key: "k", Token: b.Token, Response: raw(`1`)})
+		w.begin(ask)
+		w.begin(ask)
+		w.opened(pawl.KeyBegin{Key: "other", RequestHash: "h"})
+		s, err := w.svc.Stats(w.ctx)
+		w.ok(err, "stats")
+		w.same(s.Keys, pawl.KeyStats{Pending: 1, Completed: 1, Hits: 3, Misses: 2, Replays: 2}, "key statistics")
+	}},
+	{"bad ones are invalid", func(w *world) {
+		for pointer, k := range map[string]pawl.KeyBegin{
+			"/key":   {Key: strings.Repeat("k", pawl.MaxKeyLen+1), RequestHash: "h"},
+			"/scope": {Scope: strings.Repeat("k", pawl.MaxScopeLen+1), Key: "k", RequestHash: "h"},
+		} {
+			w.invalid(w.beginErr(k), pointer)
+		}
+		w.invalid(w.beginErr(pawl.KeyBegin{RequestHash: "h"}), "/key")
+		w.invalid(w.beginErr(pawl.KeyBegin{Key: "a\x00b", RequestHash: "h"}), "/key")
+		w.invalid(w.beginErr(pawl.KeyBegin{Key: "a\xffb", RequestHash: "h"}), "/key")
+		w.opened(pawl.KeyBegin{Scope: strings.Repeat("é", pawl.MaxScopeLen), Key: strings.Repeat("é", pawl.MaxKeyLen), RequestHash: "h"})
+	}},
+}}

@@ -1,0 +1,236 @@
+package suite
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/pawl-work/pawl"
+)
+
+// big is a JSON string of n bytes.
+func big(n int) string { return `"` + strings.Repeat("x", n-2) + `"` }
+
+// tooMuch wants a refusal of the field for its size.
+func (w *world) tooMuch(err error, pointer string) {
+	w.Helper()
+	if pawl.CodeOf(err) != pawl.CodeTooLarge {
+		w.invalid(err, pointer)
+	}
+}
+
+var limits = noun{"limits of a task", []promise{
+	{"what is over them is invalid, and the field is named", func(w *world) {
+		for _, bad := range []struct {
+			pointer string
+			task    pawl.NewTask
+		}{
+			{"/type", pawl.NewTask{}},
+			{"/type", pawl.NewTask{Type: strings.Repeat("t", pawl.MaxTypeLen+1)}},
+			{"/title", pawl.NewTask{Type: "a", Title: strings.Repeat("é", pawl.MaxTitleLen+1)}},
+			{"/payload", pawl.NewTask{Type: "a", Payload: raw(`{"a":`)}},
+			{"/payload", pawl.NewTask{Type: "a", Payload: raw(`1 2`)}},
+			{"/payload", pawl.NewTask{Type: "a", Payload: raw(``)}},
+			{"/metadata", pawl.NewTask{Type: "a", Metadata: raw(`[]`)}},
+			{"/metadata", pawl.NewTask{Type: "a", Metadata: raw(`{`)}},
+			{"/metadata", pawl.NewTask{Type: "a", Metadata: raw(`{"a":` + big(pawl.MaxMetadataBytes) + `}`)}},
+			{"/priority", pawl.NewTask{Type: "a", Priority: pawl.MaxPriority + 1}},
+			{"/priority", pawl.NewTask{Type: "a", Priority: pawl.MinPriority - 1}},
+			{"/priority", pawl.NewTask{Type: "a", Priority: 1 << 40}},
+			{"/max_attempts", pawl.NewTask{Type: "a", MaxAttempts: -1}},
+			{"/max_attempts", pawl.NewTask{Type: "a", MaxAttempts: pawl.MaxAttemptsCeiling + 1}},
+			{"/input_hash", pawl.NewTask{Type: "a", InputHash: strings.Repeat("h", 65)}},
+			{"/items/1/input", pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Input: raw(`1`)}, {Input: raw(`{`)}}}},
+			{"/items/0/type", pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Input: raw(`1`), Type: strings.Repeat("t", pawl.MaxTypeLen+1)}}}},
+			{"/items/1/priority", pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Input: raw(`1`)}, {Input: raw(`1`), Priority: ptr(1 << 20)}}}},
+			{"/items/0/key", pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Input: raw(`1`), Key: strings.Repeat("k", pawl.MaxKeyLen+1)}}}},
+			{"/items/0/max_attempts", pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Input: raw(`1`), MaxAttempts: -1}}}},
+		} {
+			if string(bad.task.Payload) == "" && bad.task.Payload != nil {
+				bad.task.Payload = raw(" ")
+			}
+			_, err := pawl.Create(w.ctx, w.svc, bad.task)
+			w.invalid(err, bad.pointer)
+		}
+		w.same(w.titles(pawl.TaskFilter{}), "", "tasks made")
+	}},
+	{"what is at them is not", func(w *world) {
+		var items []pawl.NewItem
+		for _, p := range []int{pawl.MinPriority, pawl.MaxPriority} {
+			items = append(items, pawl.NewItem{Input: raw(`1`), Priority: ptr(p), Key: strings.Repeat("é", pawl.MaxKeyLen-1) + fmt.Sprint(len(items)), MaxAttempts: pawl.MaxAttemptsCeiling})
+		}
+		t := w.create(pawl.NewTask{
+			Type: strings.Repeat("t", pawl.MaxTypeLen), Title: strings.Repeat("é", pawl.MaxTitleLen), Payload: raw(big(pawl.MaxPayloadBytes)),
+			Metadata: raw(`{"a":` + big(pawl.MaxMetadataBytes-6) + `}`), InputHash: strings.Repeat("h", 64), Items: items,
+		})
+		w.same(w.task(t.ID), t, "the task")
+	}},
+	{"a payload over a mebibyte is too much", func(w *world) {
+		_, err := pawl.Create(w.ctx, w.svc, pawl.NewTask{Type: "a", Payload: raw(big(pawl.MaxPayloadBytes + 1))})
+		w.tooMuch(err, "/payload")
+		_, err = pawl.Create(w.ctx, w.svc, pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Input: raw(big(pawl.MaxPayloadBytes + 1))}}})
+		w.tooMuch(err, "/items/0/input")
+	}},
+	{"all that is wrong is named at once", func(w *world) {
+		_, err := pawl.Create(w.ctx, w.svc, pawl.NewTask{Priority: 1 << 20, MaxAttempts: -1})
+		for _, pointer := range []string{"/type", "/priority", "/max_attempts"} {
+			w.invalid(err, pointer)
+		}
+	}},
+	{"too many calls at once are refused whole", func(w *world) {
+		calls := make([]pawl.NewTask, pawl.MaxItemsPerCall+1)
+		for n := range calls {
+			calls[n].Type = "a"
+		}
+		_, err := w.svc.CreateTasks(w.ctx, calls)
+		if code := pawl.CodeOf(err); code != pawl.CodeInvalid && code != pawl.CodeTooLarge && code != pawl.CodeLimit {
+			w.Errorf("error is %v", err)
+		}
+		w.same(w.titles(pawl.TaskFilter{}), "", "tasks made")
+	}},
+}}
+
+var limitsOfWork = noun{"limits of a worker's calls", []promise{
+	{"what is over them is refused and leaves nothing", func(w *world) {
+		t := w.solo()
+		l := w.claim("w1")
+		over := raw(big(pawl.MaxPayloadBytes + 1))
+		before := w.scene(t.ID)
+		_, err := pawl.Complete(w.ctx, w.svc, l.Fence(), over)
+		w.tooMuch(err, "/result")
+		_, err = pawl.Complete(w.ctx, w.svc, l.Fence(), raw(`{"a"`))
+		w.invalid(err, "/result")
+		save := func(c pawl.NewCheckpoint) error {
+			_, err := pawl.SaveCheckpoint(w.ctx, w.svc, l.Fence(), c)
+			return err
+		}
+		w.tooMuch(save(pawl.NewCheckpoint{Type: pawl.CustomCheckpoint, Snapshot: over}), "/snapshot")
+		w.invalid(save(pawl.NewCheckpoint{Type: pawl.CustomCheckpoint, Snapshot: raw(`{`)}), "/snapshot")
+		w.invalid(save(pawl.NewCheckpoint{Type: pawl.CustomCheckpoint}), "/snapshot")
+		w.invalid(save(pawl.NewCheckpoint{Type: pawl.CustomCheckpoint, Snapshot: raw(`1`), Name: strings.Repeat("n", pawl.MaxStepNameLen+1)}), "/name")
+		w.invalid(save(pawl.NewCheckpoint{Type: pawl.CustomCheckpoint, Snapshot: raw(`1`), Metadata: raw(`nope`)}), "/metadata")
+		_, err = first(w.svc.Fail(w.ctx, []pawl.FailCall{{Fence: l.Fence(), Error: pawl.Failure{Message: "x", Detail: raw(big(pawl.MaxErrorBytes + 1))}}}))
+		if code := pawl.CodeOf(err); code != pawl.CodeInvalid && code != pawl.CodeTooLarge {
+			w.Errorf("an oversize error: %v", err)
+		}
+		w.same(w.scene(t.ID), before, "the scene")
+	}},
+	{"what is at them is not", func(w *world) {
+		t := w.solo()
+		l := w.claim("w1")
+		w.checkpoint(l, pawl.CustomCheckpoint, big(pawl.MaxPayloadBytes))
+		w.complete(l, big(pawl.MaxPayloadBytes))
+		w.same(len(w.only(t.ID).Result), pawl.MaxPayloadBytes, "result")
+	}},
+	{"a worker's id may be long, but not longer", func(w *world) {
+		w.many(2)
+		name := strings.Repeat("é", pawl.MaxIDLen)
+		w.beat(w.claim(name))
+		_, err := w.svc.Claim(w.ctx, pawl.ClaimRequest{WorkerID: name + "é"})
+		w.invalid(err, "/worker_id")
+	}},
+}}
+
+var badText = noun{"NUL and invalid UTF-8", []promise{
+	{"are refused in every text of a task", func(w *world) {
+		for _, bad := range []string{"a\x00b", "a\xffb", "\xc0\x80", "\xed\xa0\x80"} {
+			json := raw(`"` + bad + `"`)
+			for _, c := range []struct {
+				pointer string
+				task    pawl.NewTask
+			}{
+				{"/type", pawl.NewTask{Type: bad}},
+				{"/title", pawl.NewTask{Type: "a", Title: bad}},
+				{"/payload", pawl.NewTask{Type: "a", Payload: json}},
+				{"/input_hash", pawl.NewTask{Type: "a", InputHash: bad}},
+				{"/metadata", pawl.NewTask{Type: "a", Metadata: raw(`{"a":` + string(json) + `}`)}},
+				{"/requested_by/id", pawl.NewTask{Type: "a", RequestedBy: &pawl.Requester{Type: "user", ID: bad}}},
+				{"/requested_by/type", pawl.NewTask{Type: "a", RequestedBy: &pawl.Requester{Type: bad, ID: "x"}}},
+				{"/items/0/input", pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Input: json}}}},
+				{"/items/0/key", pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Input: raw(`1`), Key: bad}}}},
+				{"/items/0/type", pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Input: raw(`1`), Type: bad}}}},
+			} {
+				_, err := pawl.Create(w.ctx, w.svc, c.task)
+				w.invalid(err, c.pointer)
+			}
+		}
+		w.same(w.titles(pawl.TaskFilter{}), "", "tasks made")
+	}},
+	{"are refused in every text of a worker", func(w *world) {
+		t := w.solo()
+		l := w.claim("w1")
+		before := w.scene(t.ID)
+		for _, bad := range []string{"a\x00b", "a\xffb"} {
+			json := raw(`"` + bad + `"`)
+			_, err := pawl.Complete(w.ctx, w.svc, l.Fence(), json)
+			w.invalid(err, "/result")
+			_, err = pawl.SaveCheckpoint(w.ctx, w.svc, l.Fence(), pawl.NewCheckpoint{Type: pawl.CustomCheckpoint, Snapshot: json})
+			w.invalid(err, "/snapshot")
+			_, err = pawl.SaveCheckpoint(w.ctx, w.svc, l.Fence(), pawl.NewCheckpoint{Type: pawl.CustomCheckpoint, Snapshot: raw(`1`), Name: bad})
+			w.invalid(err, "/name")
+			_, err = first(w.svc.Progress(w.ctx, []pawl.ProgressCall{{Fence: l.Fence(), Stage: &bad}}))
+			w.invalid(err, "/stage")
+			_, err = first(w.svc.Suspend(w.ctx, []pawl.SuspendCall{{Fence: l.Fence(), Signal: bad}}))
+			w.invalid(err, "/signal")
+			_, err = w.svc.Claim(w.ctx, pawl.ClaimRequest{WorkerID: bad})
+			w.invalid(err, "/worker_id")
+			_, err = first(w.svc.CancelTasks(w.ctx, []pawl.TaskCall{{TaskID: t.ID, Reason: bad}}))
+			w.invalid(err, "/reason")
+		}
+		w.same(w.scene(t.ID), before, "the scene")
+	}},
+	{"an error's are shown, not refused: a failure is never lost to its words", func(w *world) {
+		t := w.solo()
+		for _, bad := range []string{"a\x00b", "a\xffb"} {
+			_, err := first(w.svc.Fail(w.ctx, []pawl.FailCall{{Fence: w.claim("w1").Fence(), Error: pawl.Failure{Message: bad}, RetryAfterMS: ptr(int64(0))}}))
+			if err == nil {
+				if i := w.only(t.ID); i.Error == nil || i.Error.Message == "" {
+					w.Errorf("error is %v", i.Error)
+				}
+				continue
+			}
+			w.refused(err, pawl.CodeInvalid) // said plainly is well too
+			w.release(pawl.Lease{ID: w.only(t.ID).ID, WorkerID: "w1", Attempt: w.only(t.ID).Attempt})
+		}
+	}},
+	{"in an id are an id that is not there, never an internal error", func(w *world) {
+		for _, id := range []string{"", "x", "a\x00b", "a\xffb", "' OR 1=1 --", "tsk_", "itm_%", strings.Repeat("z", 10_000), "tsk_01ARZ3NDEKTSV4RRFFQ69G5FAV:retry"} {
+			for name, err := range w.byID(id) {
+				if code := pawl.CodeOf(err); code != pawl.CodeNotFound && code != pawl.CodeInvalid {
+					w.Errorf("%s of %.20q: %v", name, id, err)
+				}
+			}
+			if ls, err := w.svc.Claim(w.ctx, pawl.ClaimRequest{WorkerID: "w1", ItemID: id, TaskID: id, Types: []string{id}}); len(ls) > 0 || pawl.CodeOf(err) == pawl.CodeInternal {
+				w.Errorf("claim of %.20q: %v, %v", id, ls, err)
+			}
+			if list, err := w.svc.ListEvents(w.ctx, pawl.EventFilter{TaskID: id, ItemID: id, Event: id}); len(list.Items) > 0 || pawl.CodeOf(err) == pawl.CodeInternal {
+				w.Errorf("events of %.20q: %v, %v", id, list, err)
+			}
+			if list, err := w.svc.ListItems(w.ctx, pawl.ItemFilter{IDs: []string{id}, TaskID: id, WorkerID: id, Types: []string{id}}); len(list.Items) > 0 || pawl.CodeOf(err) == pawl.CodeInternal {
+				w.Errorf("items of %.20q: %v, %v", id, list, err)
+			}
+			if list, err := w.svc.ListTasks(w.ctx, pawl.TaskFilter{IDs: []string{id}, Types: []string{id}}); len(list.Items) > 0 || pawl.CodeOf(err) == pawl.CodeInternal {
+				w.Errorf("tasks of %.20q: %v, %v", id, list, err)
+			}
+		}
+	}},
+}}
+
+// byID calls every verb that names a task or an item by id.
+func (w *world) byID(id string) map[string]error {
+	out := map[string]error{}
+	_, out["get task"] = w.svc.GetTask(w.ctx, id)
+	_, out["get item"] = w.svc.GetItem(w.ctx, id)
+	_, out["result"] = w.svc.TaskResult(w.ctx, id)
+	_, out["resume"] = w.svc.Resume(w.ctx, id)
+	_, out["cancel"] = first(w.svc.CancelTasks(w.ctx, []pawl.TaskCall{{TaskID: id}}))
+	_, out["retry"] = first(w.svc.RetryTasks(w.ctx, []pawl.TaskCall{{TaskID: id}}))
+	_, out["bury"] = first(w.svc.BuryTasks(w.ctx, []pawl.TaskCall{{TaskID: id}}))
+	_, out["delete"] = first(w.svc.DeleteTasks(w.ctx, []pawl.TaskCall{{TaskID: id}}))
+	_, out["restore"] = w.svc.RestoreArchive(w.ctx, id)
+	_, out["add items"] = first(w.svc.AddItems(w.ctx, []pawl.AddItems{{TaskID: id, Items: []pawl.NewItem{{Input: raw(`1`)}}}}))
+	_, out["checkpoint"] = first(w.svc.CheckpointTasks(w.ctx, []pawl.TaskCheckpoint{{TaskID: id, NewCheckpoint: pawl.NewCheckpoint{Type: pawl.CustomCheckpoint, Snapshot: raw(`1`)}}}))
+	for _, v := range verbs {
+		out["item's "+v.name] = v.call(w, pawl.Fence{ItemID: id, WorkerID: "w1", Attempt: 1})
+	}
+	return out
+}

@@ -1,0 +1,227 @@
+package suite
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-work/pawl"
+)
+
+// titles lists tasks by title, over all pages.
+func (w *world) titles(f pawl.TaskFilter) string {
+	w.Helper()
+	var out []string
+	for {
+		page, err := w.svc.ListTasks(w.ctx, f)
+		w.ok(err, "list tasks")
+		for _, t := range page.Items {
+			out = append(out, t.Title)
+		}
+		if page.Next == "" {
+			return strings.Join(out, " ")
+		}
+		f.Cursor = page.Next
+	}
+}
+
+// gallery makes a task in each of these states, titled by it, a second apart.
+func (w *world) gallery() map[string]pawl.Task {
+	w.Helper()
+	out := map[string]pawl.Task{}
+	for n, state := range []string{"queued", "checked_out", "in_progress", "completed", "failed", "dead_lettered", "cancelled"} {
+		t := w.create(pawl.NewTask{Type: fmt.Sprint("t", n%2), Title: state, Priority: n})
+		switch i := w.only(t.ID); state {
+		case "checked_out":
+			w.claimItem("w1", i.ID)
+		case "in_progress":
+			w.beat(w.claimItem("w2", i.ID))
+		case "completed", "failed", "dead_lettered", "cancelled":
+			w.bring(t.ID, i.ID, pawl.ItemState(state))
+		}
+		out[state] = w.task(t.ID)
+		w.advance(time.Second)
+	}
+	return out
+}
+
+var lists = noun{"lists of tasks", []promise{
+	{"newest first, or oldest first", func(w *world) {
+		w.gallery()
+		w.same(w.titles(pawl.TaskFilter{}), "cancelled dead_lettered failed completed in_progress checked_out queued", "newest first")
+		w.same(w.titles(pawl.TaskFilter{Asc: true}), "queued checked_out in_progress completed failed dead_lettered cancelled", "oldest first")
+	}},
+	{"a listed task is the task", func(w *world) {
+		all := w.gallery()
+		page, err := w.svc.ListTasks(w.ctx, pawl.TaskFilter{})
+		w.ok(err, "list tasks")
+		for _, t := range page.Items {
+			w.same(t, all[t.Title], t.Title)
+		}
+	}},
+	{"by state, status, type, priority, time and id", func(w *world) {
+		all := w.gallery()
+		begin := all["queued"].CreatedAt
+		for want, f := range map[string]pawl.TaskFilter{
+			"queued":                                       {States: []pawl.TaskState{pawl.TaskQueued}},
+			"in_progress checked_out":                      {States: []pawl.TaskState{pawl.TaskCheckedOut, pawl.TaskInProgress}},
+			"dead_lettered failed":                         {Statuses: []pawl.Status{pawl.StatusFailed}},
+			"completed in_progress checked_out":            {Statuses: []pawl.Status{pawl.StatusInProgress, pawl.StatusCompleted}},
+			"cancelled failed in_progress queued":          {Types: []string{"t0"}},
+			"dead_lettered completed checked_out":          {Types: []string{"t1"}, MinPriority: ptr(-1)},
+			"cancelled dead_lettered":                      {MinPriority: ptr(5)},
+			"checked_out queued":                           {MaxPriority: ptr(1)},
+			"failed completed in_progress":                 {MinPriority: ptr(2), MaxPriority: ptr(4)},
+			"cancelled dead_lettered failed completed":     {Since: begin.Add(3 * time.Second)},
+			"in_progress checked_out queued":               {Until: begin.Add(3 * time.Second)},
+			"failed":                                       {IDs: []string{all["failed"].ID, "tsk_nope"}},
+			"":                                             {Types: []string{"nope"}},
+			"cancelled":                                    {States: []pawl.TaskState{pawl.TaskCancelled}, Types: []string{"t0"}, MinPriority: ptr(6)},
+			"dead_lettered failed in_progress checked_out": {States: []pawl.TaskState{pawl.TaskFailed, pawl.TaskDeadLettered, pawl.TaskCheckedOut, pawl.TaskInProgress}, Page: pawl.Page{Limit: 1}},
+		} {
+			w.same(w.titles(f), want, fmt.Sprintf("tasks of %+v", f))
+		}
+		w.same(w.titles(pawl.TaskFilter{States: []pawl.TaskState{pawl.TaskQueued}, Statuses: []pawl.Status{pawl.StatusFailed}}), "", "queued and failed")
+	}},
+	{"a hundred a page unless asked otherwise", func(w *world) {
+		var calls []pawl.NewTask
+		for n := range 130 {
+			calls = append(calls, pawl.NewTask{Type: "a", Title: fmt.Sprint(n)})
+		}
+		rs, err := w.svc.CreateTasks(w.ctx, calls)
+		w.ok(err, "create")
+		w.same(len(rs), 130, "made")
+		page, err := w.svc.ListTasks(w.ctx, pawl.TaskFilter{})
+		w.ok(err, "list tasks")
+		w.same([]any{len(page.Items), page.Next != ""}, []any{100, true}, "the first page")
+		page, err = w.svc.ListTasks(w.ctx, pawl.TaskFilter{Page: pawl.Page{Cursor: page.Next}})
+		w.ok(err, "list tasks")
+		w.same([]any{len(page.Items), page.Next}, []any{30, ""}, "the second page")
+	}},
+	{"pages meet without a gap or a double, whatever the size, though all were made at one time", func(w *world) {
+		var want []string
+		for n := range 13 {
+			want = append(want, fmt.Sprint(n))
+			w.create(pawl.NewTask{Type: "a", Title: fmt.Sprint(n)})
+		}
+		for _, size := range []int{1, 2, 3, 5, 12, 13, 14} {
+			w.same(w.titles(pawl.TaskFilter{Asc: true, Page: pawl.Page{Limit: size}}), strings.Join(want, " "), fmt.Sprint("oldest first by ", size))
+		}
+		slices.Reverse(want)
+		for _, size := range []int{1, 2, 3, 5, 12, 13, 14} {
+			w.same(w.titles(pawl.TaskFilter{Page: pawl.Page{Limit: size}}), strings.Join(want, " "), fmt.Sprint("newest first by ", size))
+		}
+	}},
+	{"what is made while one turns the pages does not disturb them", func(w *world) {
+		for n := range 6 {
+			w.create(pawl.NewTask{Type: "a", Title: fmt.Sprint(n)})
+		}
+		f := pawl.TaskFilter{Page: pawl.Page{Limit: 2}}
+		var got []string
+		for {
+			page, err := w.svc.ListTasks(w.ctx, f)
+			w.ok(err, "list tasks")
+			for _, t := range page.Items {
+				got = append(got, t.Title)
+			}
+			if f.Cursor = page.Next; f.Cursor == "" {
+				break
+			}
+			w.advance(time.Second)
+			w.create(pawl.NewTask{Type: "a", Title: "new"})
+		}
+		w.same(strings.Join(got, " "), "5 4 3 2 1 0", "tasks")
+	}},
+	{"the last page is known to be the last", func(w *world) {
+		w.solo()
+		w.solo()
+		page, err := w.svc.ListTasks(w.ctx, pawl.TaskFilter{Page: pawl.Page{Limit: 2}})
+		w.ok(err, "list tasks")
+		w.same([]any{len(page.Items), page.Next}, []any{2, ""}, "the page")
+	}},
+}}
+
+var itemLists = noun{"lists of items", []promise{
+	{"oldest first, or newest first, and each is the item", func(w *world) {
+		t := w.many(5)
+		page, err := w.svc.ListItems(w.ctx, pawl.ItemFilter{TaskID: t.ID})
+		w.ok(err, "list items")
+		var up, down []string
+		for _, i := range page.Items {
+			w.same(i, w.item(i.ID), "the item")
+			up = append(up, string(i.Input))
+		}
+		w.same(strings.Join(up, " "), `{"i":0} {"i":1} {"i":2} {"i":3} {"i":4}`, "oldest first")
+		page, err = w.svc.ListItems(w.ctx, pawl.ItemFilter{TaskID: t.ID, Desc: true})
+		w.ok(err, "list items")
+		for _, i := range page.Items {
+			down = append(down, string(i.Input))
+		}
+		slices.Reverse(down)
+		w.same(down, up, "newest first, reversed")
+	}},
+	{"by task, type, state, status, worker and id", func(w *world) {
+		at := w.now().Add(time.Hour)
+		t := w.create(pawl.NewTask{Type: "a", Items: []pawl.NewItem{
+			{Key: "done", Input: raw(`1`)}, {Key: "failed", Input: raw(`1`), Type: "b"}, {Key: "held", Input: raw(`1`)}, {Key: "busy", Input: raw(`1`)},
+			{Key: "next", Input: raw(`1`), Type: "b"}, {Key: "later", Input: raw(`1`), RunAt: &at}, {Key: "blocked", Input: raw(`1`), After: []string{"next"}}, {Key: "gone", Input: raw(`1`)},
+		}})
+		w.solo()
+		id := map[string]string{}
+		for _, i := range w.items(t.ID) {
+			id[i.Key] = i.ID
+		}
+		w.complete(w.claimItem("w1", id["done"]), `1`)
+		w.failFor(w.claimItem("w2", id["failed"]), "no")
+		w.claimItem("w1", id["held"])
+		w.beat(w.claimItem("w2", id["busy"]))
+		w.cancel(t.ID, id["gone"])
+		for want, f := range map[string]pawl.ItemFilter{
+			"done failed held busy next later blocked gone": {},
+			"failed next":           {Types: []string{"b"}},
+			"done":                  {States: []pawl.ItemState{pawl.ItemCompleted}},
+			"held busy":             {States: []pawl.ItemState{pawl.ItemLeased, pawl.ItemInProgress}},
+			"next later blocked":    {Statuses: []pawl.Status{pawl.StatusPending}},
+			"failed held busy":      {Statuses: []pawl.Status{pawl.StatusInProgress, pawl.StatusFailed}},
+			"later blocked":         {States: []pawl.ItemState{pawl.ItemScheduled, pawl.ItemWaiting}},
+			"gone":                  {Statuses: []pawl.Status{pawl.StatusCancelled}},
+			"done held":             {WorkerID: "w1"},
+			"failed busy":           {WorkerID: "w2"},
+			"failed":                {WorkerID: "w2", Statuses: []pawl.Status{pawl.StatusFailed}},
+			"done blocked":          {IDs: []string{id["blocked"], id["done"], "itm_nope"}},
+			"":                      {WorkerID: "w3"},
+			"done held busy":        {Types: []string{"a"}, States: []pawl.ItemState{pawl.ItemCompleted, pawl.ItemLeased, pawl.ItemInProgress}, Page: pawl.Page{Limit: 2}},
+			"failed held busy next": {IDs: []string{id["failed"], id["held"], id["busy"], id["next"]}, Page: pawl.Page{Limit: 3}},
+		} {
+			f.TaskID = t.ID
+			var got []string
+			for {
+				page, err := w.svc.ListItems(w.ctx, f)
+				w.ok(err, "list items")
+				for _, i := range page.Items {
+					got = append(got, i.Key)
+				}
+				if f.Cursor = page.Next; f.Cursor == "" {
+					break
+				}
+			}
+			w.same(strings.Join(got, " "), want, fmt.Sprintf("items of %+v", f))
+		}
+	}},
+	{"over all tasks", func(w *world) {
+		w.many(3)
+		w.many(2)
+		var got int
+		f := pawl.ItemFilter{Page: pawl.Page{Limit: 2}}
+		for {
+			page, err := w.svc.ListItems(w.ctx, f)
+			w.ok(err, "list items")
+			got += len(page.Items)
+			if f.Cursor = page.Next; f.Cursor == "" {
+				break
+			}
+		}
+		w.same(got, 5, "items")
+	}},
+}}

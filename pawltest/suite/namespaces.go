@@ -1,0 +1,88 @@
+package suite
+
+import (
+	"time"
+
+	"github.com/pawl-work/pawl"
+)
+
+var namespaces = noun{"namespaces", []promise{
+	{"work of another namespace is not found by any verb", func(w *world) {
+		t := w.solo()
+		l := w.claim("w1")
+		w.checkpoint(l, pawl.CustomCheckpoint, `1`)
+		before := w.scene(t.ID)
+		other := w.in("other")
+		for name, err := range other.byID(t.ID) {
+			if pawl.CodeOf(err) != pawl.CodeNotFound {
+				w.Errorf("%s of the task: %v", name, err)
+			}
+		}
+		for name, err := range other.byID(l.ID) {
+			if pawl.CodeOf(err) != pawl.CodeNotFound {
+				w.Errorf("%s of the item: %v", name, err)
+			}
+		}
+		for _, v := range verbs {
+			other.refused(v.call(other, l.Fence()), pawl.CodeNotFound)
+		}
+		_, err := first(other.svc.CancelTasks(other.ctx, []pawl.TaskCall{{TaskID: t.ID, ItemIDs: []string{l.ID}}}))
+		w.refused(err, pawl.CodeNotFound)
+		w.same(w.scene(t.ID), before, "the scene")
+	}},
+	{"nor is it claimed, listed, counted or kept there", func(w *world) {
+		t := w.solo()
+		l := w.claim("w1")
+		w.checkpoint(l, pawl.CustomCheckpoint, `1`)
+		w.solo()
+		w.opened(pawl.KeyBegin{Key: "k", RequestHash: "h"})
+		o := w.in("other")
+		o.nothing()
+		for _, req := range []pawl.ClaimRequest{{TaskID: t.ID}, {ItemID: l.ID}, {Types: []string{"a"}}} {
+			req.WorkerID = "w1"
+			w.same(len(o.claims(req)), 0, "claimed")
+		}
+		w.same(len(o.record(pawl.EventFilter{})), 0, "events")
+		tasks, err := o.svc.ListTasks(o.ctx, pawl.TaskFilter{})
+		w.ok(err, "list tasks")
+		items, err := o.svc.ListItems(o.ctx, pawl.ItemFilter{IDs: []string{l.ID}})
+		w.ok(err, "list items")
+		keys, err := o.svc.ListKeys(o.ctx, pawl.KeyFilter{})
+		w.ok(err, "list keys")
+		workers, err := o.svc.ListWorkers(o.ctx, pawl.WorkerFilter{})
+		w.ok(err, "list workers")
+		archives, err := o.svc.ListArchives(o.ctx, pawl.Page{})
+		w.ok(err, "list archives")
+		w.same([]int{len(tasks.Items), len(items.Items), len(keys.Items), len(workers.Items), len(archives.Items)}, []int{0, 0, 0, 0, 0}, "lists")
+		cs, err := o.svc.ListCheckpoints(o.ctx, pawl.CheckpointFilter{TaskID: t.ID})
+		if err == nil {
+			w.same(len(cs.Items), 0, "checkpoints")
+		} else {
+			w.refused(err, pawl.CodeNotFound)
+		}
+		s, err := o.svc.Stats(o.ctx)
+		w.ok(err, "stats")
+		w.same([]any{s.Leases, s.Events, s.Checkpoints, s.Keys, s.ItemsByState[pawl.ItemQueued], s.TasksByState[pawl.TaskQueued]},
+			[]any{int64(0), int64(0), int64(0), pawl.KeyStats{}, int64(0), int64(0)}, "stats")
+	}},
+	{"each has its own work and keys under the same names", func(w *world) {
+		a, b := w.in("a"), w.in("b")
+		ta, tb := a.solo(), b.solo()
+		w.same([]string{ta.Namespace, tb.Namespace}, []string{"a", "b"}, "namespaces")
+		w.same([]string{a.claim("w1").TaskID, b.claim("w1").TaskID}, []string{ta.ID, tb.ID}, "claimed")
+		ka, kb := a.opened(pawl.KeyBegin{Key: "k", RequestHash: "x"}), b.opened(pawl.KeyBegin{Key: "k", RequestHash: "y"})
+		a.finishKey(pawl.KeyDone{Key: "k", Token: ka.Token, Response: raw(`"a"`)})
+		b.finishKey(pawl.KeyDone{Key: "k", Token: kb.Token, Response: raw(`"b"`)})
+		w.same(string(a.begin(pawl.KeyBegin{Key: "k", RequestHash: "x"}).Key.Response), `"a"`, "the answer")
+	}},
+	{"one sweep serves all of them", func(w *world) {
+		a, b := w.in("a"), w.in("b")
+		a.solo()
+		b.solo()
+		a.claim("w1")
+		b.claim("w1")
+		w.advance(300 * time.Second)
+		w.same(w.sweep().ExpiredFound, int64(2), "expired")
+		w.same([]int{a.claim("w2").Attempt, b.claim("w2").Attempt}, []int{2, 2}, "attempts")
+	}},
+}}

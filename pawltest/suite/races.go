@@ -1,0 +1,139 @@
+package suite
+
+import (
+	"sync"
+
+	"github.com/pawl-work/pawl"
+)
+
+// together runs functions at once.
+func together(fns ...func()) {
+	var wg sync.WaitGroup
+	start := make(chan struct{})
+	for _, fn := range fns {
+		wg.Go(func() {
+			<-start
+			fn()
+		})
+	}
+	close(start)
+	wg.Wait()
+}
+
+var races = noun{"races", []promise{
+	{"the last two items finished at once settle their task once", func(w *world) {
+		for range 10 {
+			t := w.many(2)
+			ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", TaskID: t.ID, Limit: 2})
+			finish := func(l pawl.Lease) func() {
+				return func() {
+					if _, err := pawl.Complete(w.ctx, w.svc, l.Fence(), raw(`1`)); err != nil {
+						w.Errorf("complete: %v", err)
+					}
+				}
+			}
+			together(finish(ls[0]), finish(ls[1]))
+			got := w.task(t.ID)
+			w.same([]any{got.State, got.Version}, []any{pawl.TaskCompleted, 1}, "the task")
+		}
+	}},
+	{"of complete and fail at once one wins", func(w *world) {
+		for range 10 {
+			t := w.solo()
+			l := w.claimItem("w1", w.only(t.ID).ID)
+			var errs [2]error
+			together(
+				func() { _, errs[0] = pawl.Complete(w.ctx, w.svc, l.Fence(), raw(`1`)) },
+				func() { errs[1] = verbs[4].call(w, l.Fence()) },
+			)
+			if (errs[0] == nil) == (errs[1] == nil) {
+				w.Fatalf("complete: %v, fail: %v", errs[0], errs[1])
+			}
+			if w.only(t.ID).State == pawl.ItemQueued {
+				w.cancel(t.ID)
+			}
+		}
+	}},
+	{"of complete and cancel at once one wins", func(w *world) {
+		for range 10 {
+			t := w.many(2)
+			ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", TaskID: t.ID, Limit: 2})
+			w.complete(ls[0], `1`)
+			var done, cancelled error
+			together(
+				func() { _, done = pawl.Complete(w.ctx, w.svc, ls[1].Fence(), raw(`1`)) },
+				func() { _, cancelled = pawl.Cancel(w.ctx, w.svc, t.ID, "") },
+			)
+			got := w.task(t.ID)
+			switch {
+			case done == nil && cancelled != nil:
+				w.same(got.State, pawl.TaskCompleted, "state")
+				w.conflict(cancelled, "completed")
+			case done != nil && cancelled == nil:
+				w.same(got.State, pawl.TaskCancelled, "state")
+				w.conflict(done, "cancelled")
+			default:
+				w.Fatalf("complete: %v, cancel: %v", done, cancelled)
+			}
+		}
+	}},
+	{"of two retries at once one wins", func(w *world) {
+		for range 5 {
+			t := w.solo()
+			w.failFor(w.claimItem("w1", w.only(t.ID).ID), "no")
+			var errs [2]error
+			retry := func(n int) func() {
+				return func() { _, errs[n] = pawl.Retry(w.ctx, w.svc, t.ID) }
+			}
+			together(retry(0), retry(1))
+			if (errs[0] == nil) == (errs[1] == nil) {
+				w.Fatalf("retries: %v, %v", errs[0], errs[1])
+			}
+			w.cancel(t.ID)
+		}
+	}},
+	{"sweeps at once expire a lease once", func(w *world) {
+		t := w.many(20)
+		ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 20})
+		w.advance(1 << 39) // over nine minutes
+		var found [4]int64
+		var sweepers []func()
+		for n := range found {
+			sweepers = append(sweepers, func() {
+				s, err := w.svc.Sweep(w.ctx)
+				if err != nil || s.Errors != 0 {
+					w.Errorf("sweep: %d errors, %v", s.Errors, err)
+				}
+				found[n] = s.ExpiredFound
+			})
+		}
+		together(sweepers...)
+		w.same(found[0]+found[1]+found[2]+found[3], int64(len(ls)), "expired")
+		for _, i := range w.items(t.ID) {
+			w.same(i.Failures, 1, "failures")
+		}
+	}},
+	{"adding items while the last one finishes either counts or is refused", func(w *world) {
+		for range 10 {
+			t := w.many(2)
+			ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", TaskID: t.ID, Limit: 2})
+			w.complete(ls[0], `1`)
+			var added, done error
+			together(
+				func() {
+					_, added = first(w.svc.AddItems(w.ctx, []pawl.AddItems{{TaskID: t.ID, Items: []pawl.NewItem{{Input: raw(`1`)}}}}))
+				},
+				func() { _, done = pawl.Complete(w.ctx, w.svc, ls[1].Fence(), raw(`1`)) },
+			)
+			w.ok(done, "complete")
+			got := w.task(t.ID)
+			if added == nil {
+				w.same([]any{got.State, got.ItemsOpen}, []any{pawl.TaskInProgress, 1}, "the task")
+				w.cancel(t.ID)
+				continue
+			}
+			w.conflict(added, "completed")
+			w.same(got.State, pawl.TaskCompleted, "state")
+		}
+	}},
+}}

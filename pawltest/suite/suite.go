@@ -1,0 +1,70 @@
+// Package suite is Pawl's behaviour, written as tests: one promise a test, one
+// file a noun. It takes a pawl.Service and a clock, so the same sentences hold
+// for the engine on SQLite, the engine on PostgreSQL and the client of a server.
+//
+//	func TestBehaviour(t *testing.T) {
+//		suite.Run(t, func(t *testing.T) (pawl.Service, suite.Clock) {
+//			p := pawltest.Open(t, pawltest.SQLite)
+//			return p.Service, p
+//		})
+//	}
+package suite
+
+import (
+	"testing"
+	"time"
+
+	"github.com/pawl-work/pawl"
+)
+
+// Clock is the database's clock. It stands still but for Advance.
+type Clock interface {
+	Now() time.Time
+	Advance(d time.Duration)
+}
+
+// Open gives a service over an empty database, and that database's clock. It is
+// called once for each promise and cleans up by t.Cleanup.
+type Open func(t *testing.T) (pawl.Service, Clock)
+
+// promise is one sentence of the contract and the test that would catch its
+// breaking.
+type promise struct {
+	says string
+	test func(w *world)
+}
+
+// noun is the promises about one thing.
+type noun struct {
+	name     string
+	promises []promise
+}
+
+// Run checks every promise against services made by open, in parallel. After
+// each promise the record is audited: every item's and task's events form one
+// unbroken chain from its creation to the state it is in.
+func Run(t *testing.T, open Open) {
+	nouns := []noun{
+		tasks, derived, settling, results, adding,
+		items, claims, priorities, waits,
+		fence, heartbeats, progress,
+		failures, retries, burials, releases, suspensions, expiry, prefetch, schedules,
+		cancels, deletes, dependencies,
+		checkpoints, resumes, events, eventFilters,
+		keys, keyAges, dedupe,
+		lists, itemLists, limits, limitsOfWork, badText, namespaces, workers, sweeps, retention, races,
+	}
+	for _, n := range nouns {
+		t.Run(n.name, func(t *testing.T) {
+			for _, p := range n.promises {
+				t.Run(p.says, func(t *testing.T) {
+					t.Parallel()
+					svc, clock := open(t)
+					w := &world{T: t, svc: svc, clock: clock, ctx: t.Context()}
+					p.test(w)
+					w.audit()
+				})
+			}
+		})
+	}
+}

@@ -1,0 +1,325 @@
+package suite
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/pawl-work/pawl"
+)
+
+// world is what one promise is tested in: a service over an empty database. Its
+// methods do what a promise takes for granted, and end the test if that fails.
+type world struct {
+	*testing.T
+	svc   pawl.Service
+	clock Clock
+	ctx   context.Context
+	blind bool // the audit is off: the promise removes part of the record
+}
+
+// in is the same world seen from another namespace.
+func (w *world) in(namespace string) *world {
+	other := *w
+	other.ctx = pawl.As(w.ctx, pawl.Caller{Namespace: namespace})
+	return &other
+}
+
+// as is the same world with another caller in the default namespace.
+func (w *world) as(actorType, actorID string) *world {
+	other := *w
+	other.ctx = pawl.As(w.ctx, pawl.Caller{ActorType: actorType, ActorID: actorID})
+	return &other
+}
+
+func (w *world) now() time.Time { return w.clock.Now() }
+
+func (w *world) advance(d time.Duration) { w.clock.Advance(d) }
+
+func raw(s string) json.RawMessage { return json.RawMessage(s) }
+
+func ptr[T any](v T) *T { return &v }
+
+func (w *world) create(t pawl.NewTask) pawl.Task {
+	w.Helper()
+	task, err := pawl.Create(w.ctx, w.svc, t)
+	w.ok(err, "create")
+	return task
+}
+
+// solo creates a task of one item of type "a".
+func (w *world) solo() pawl.Task {
+	w.Helper()
+	return w.create(pawl.NewTask{Type: "a", Payload: raw(`{"n":1}`)})
+}
+
+// many creates a task of n items of type "a".
+func (w *world) many(n int) pawl.Task {
+	w.Helper()
+	t := pawl.NewTask{Type: "a", Payload: raw(`{"many":true}`)}
+	for i := range n {
+		input, _ := json.Marshal(map[string]int{"i": i})
+		t.Items = append(t.Items, pawl.NewItem{Input: input})
+	}
+	return w.create(t)
+}
+
+func (w *world) task(id string) pawl.Task {
+	w.Helper()
+	task, err := w.svc.GetTask(w.ctx, id)
+	w.ok(err, "get task")
+	return task
+}
+
+func (w *world) item(id string) pawl.Item {
+	w.Helper()
+	item, err := w.svc.GetItem(w.ctx, id)
+	w.ok(err, "get item")
+	return item
+}
+
+// items are a task's, by position.
+func (w *world) items(taskID string) []pawl.Item {
+	w.Helper()
+	list, err := w.svc.ListItems(w.ctx, pawl.ItemFilter{TaskID: taskID, Page: pawl.Page{Limit: 1000}})
+	w.ok(err, "list items")
+	slices.SortFunc(list.Items, func(a, b pawl.Item) int { return a.Position - b.Position })
+	return list.Items
+}
+
+// only is a task's only item.
+func (w *world) only(taskID string) pawl.Item {
+	w.Helper()
+	all := w.items(taskID)
+	if len(all) != 1 {
+		w.Fatalf("task %s has %d items, want 1", taskID, len(all))
+	}
+	return all[0]
+}
+
+func (w *world) claims(req pawl.ClaimRequest) []pawl.Lease {
+	w.Helper()
+	leases, err := w.svc.Claim(w.ctx, req)
+	w.ok(err, "claim")
+	return leases
+}
+
+// claim takes one item, which must be there.
+func (w *world) claim(worker string) pawl.Lease {
+	w.Helper()
+	leases := w.claims(pawl.ClaimRequest{WorkerID: worker})
+	if len(leases) != 1 {
+		w.Fatalf("claim by %s took %d items, want 1", worker, len(leases))
+	}
+	return leases[0]
+}
+
+// claimItem takes a certain item.
+func (w *world) claimItem(worker, itemID string) pawl.Lease {
+	w.Helper()
+	leases := w.claims(pawl.ClaimRequest{WorkerID: worker, ItemID: itemID})
+	if len(leases) != 1 || leases[0].ID != itemID {
+		w.Fatalf("claim of %s by %s took %v", itemID, worker, leases)
+	}
+	return leases[0]
+}
+
+// nothing says that a claim of anything finds nothing.
+func (w *world) nothing() {
+	w.Helper()
+	if leases := w.claims(pawl.ClaimRequest{WorkerID: "nobody"}); len(leases) != 0 {
+		w.Fatalf("there is something to claim: %v", leases)
+	}
+}
+
+func (w *world) beat(l pawl.Lease) pawl.Beat {
+	w.Helper()
+	b, err := pawl.Heartbeat(w.ctx, w.svc, l.Fence())
+	w.ok(err, "heartbeat")
+	return b
+}
+
+func (w *world) complete(l pawl.Lease, result string) pawl.Moved {
+	w.Helper()
+	m, err := pawl.Complete(w.ctx, w.svc, l.Fence(), raw(result))
+	w.ok(err, "complete")
+	return m
+}
+
+// failNow fails an attempt with a retry at once, if there is one left.
+func (w *world) failNow(l pawl.Lease, message string) pawl.Moved {
+	w.Helper()
+	m, err := pawl.Fail(w.ctx, w.svc, l.Fence(), pawl.RetryAfter(0, errors.New(message)))
+	w.ok(err, "fail")
+	return m
+}
+
+// failFor fails an attempt for good.
+func (w *world) failFor(l pawl.Lease, message string) pawl.Moved {
+	w.Helper()
+	m, err := pawl.Fail(w.ctx, w.svc, l.Fence(), pawl.Permanent(errors.New(message)))
+	w.ok(err, "fail")
+	return m
+}
+
+func (w *world) release(l pawl.Lease) pawl.Moved {
+	w.Helper()
+	m, err := pawl.Release(w.ctx, w.svc, l.Fence())
+	w.ok(err, "release")
+	return m
+}
+
+func (w *world) checkpoint(l pawl.Lease, typ, snapshot string) pawl.CheckpointRef {
+	w.Helper()
+	ref, err := pawl.SaveCheckpoint(w.ctx, w.svc, l.Fence(), pawl.NewCheckpoint{Type: typ, Snapshot: raw(snapshot)})
+	w.ok(err, "checkpoint")
+	return ref
+}
+
+func (w *world) sweep() pawl.SweepStats {
+	w.Helper()
+	stats, err := w.svc.Sweep(w.ctx)
+	w.ok(err, "sweep")
+	if stats.Errors != 0 {
+		w.Fatalf("the sweep met %d errors", stats.Errors)
+	}
+	return stats
+}
+
+// expire lets a lease run out and sweeps.
+func (w *world) expire(l pawl.Lease) pawl.SweepStats {
+	w.Helper()
+	w.advance(time.Duration(l.LeaseSeconds) * time.Second)
+	return w.sweep()
+}
+
+// record is all events of a filter, oldest first.
+func (w *world) record(f pawl.EventFilter) []pawl.Event {
+	w.Helper()
+	f.Asc = true
+	f.Limit = 1000
+	var all []pawl.Event
+	for {
+		page, err := w.svc.ListEvents(w.ctx, f)
+		w.ok(err, "list events")
+		all = append(all, page.Items...)
+		if page.Next == "" {
+			return all
+		}
+		f.Cursor = page.Next
+	}
+}
+
+// cancel cancels a task, or some items of it.
+func (w *world) cancel(taskID string, itemIDs ...string) pawl.Task {
+	w.Helper()
+	task, err := first(w.svc.CancelTasks(w.ctx, []pawl.TaskCall{{TaskID: taskID, ItemIDs: itemIDs}}))
+	w.ok(err, "cancel")
+	return task
+}
+
+func (w *world) retry(taskID string, itemIDs ...string) pawl.Task {
+	w.Helper()
+	task, err := first(w.svc.RetryTasks(w.ctx, []pawl.TaskCall{{TaskID: taskID, ItemIDs: itemIDs}}))
+	w.ok(err, "retry")
+	return task
+}
+
+func (w *world) bury(taskID string, itemIDs ...string) pawl.Task {
+	w.Helper()
+	task, err := first(w.svc.BuryTasks(w.ctx, []pawl.TaskCall{{TaskID: taskID, ItemIDs: itemIDs}}))
+	w.ok(err, "bury")
+	return task
+}
+
+// first is the answer to a batch of one.
+func first[T any](rs []pawl.Result[T], err error) (T, error) {
+	var zero T
+	if err != nil {
+		return zero, err
+	}
+	if len(rs) != 1 {
+		return zero, errors.New("a batch of one was not answered once")
+	}
+	return rs[0].Value, rs[0].Err
+}
+
+func (w *world) ok(err error, doing string) {
+	w.Helper()
+	if err != nil {
+		w.Fatalf("%s: %v", doing, err)
+	}
+}
+
+// refused wants an error of a code.
+func (w *world) refused(err error, code pawl.Code) *pawl.Error {
+	w.Helper()
+	var e *pawl.Error
+	if !errors.As(err, &e) || e.Code != code {
+		w.Fatalf("error is %v, want %s", err, code)
+	}
+	return e
+}
+
+// invalid wants a refusal of the field at a JSON Pointer.
+func (w *world) invalid(err error, pointer string) {
+	w.Helper()
+	e := w.refused(err, pawl.CodeInvalid)
+	for _, f := range e.Fields {
+		if f.Pointer == pointer && f.Message != "" {
+			return
+		}
+	}
+	w.Fatalf("%v names no field %s", err, pointer)
+}
+
+// conflict wants a conflict about a state, with the verbs the state allows.
+func (w *world) conflict(err error, state string, allowed ...string) {
+	w.Helper()
+	e := w.refused(err, pawl.CodeConflict)
+	if e.State != state {
+		w.Fatalf("%v: state is %q, want %q", err, e.State, state)
+	}
+	if e.Allowed == nil {
+		w.Fatalf("%v: allowed was left out", err)
+	}
+	if !slices.Equal(e.Allowed, allowed) {
+		w.Fatalf("%v: allowed are %q, want %q", err, e.Allowed, allowed)
+	}
+}
+
+// lost wants lease_lost with all that it carries.
+func (w *world) lost(err error, reason, state, holder string, attempt int) {
+	w.Helper()
+	e := w.refused(err, pawl.CodeLeaseLost)
+	got := [4]any{e.Reason, e.State, e.Holder, e.Attempt}
+	want := [4]any{reason, state, holder, attempt}
+	if got != want {
+		w.Fatalf("lease_lost carries (reason, state, holder, attempt) = %q, want %q", got, want)
+	}
+	if !errors.Is(err, pawl.ErrLeaseLost) {
+		w.Fatalf("%v does not match ErrLeaseLost", err)
+	}
+}
+
+// same compares; times by instant, raw JSON by its bytes.
+func (w *world) same(got, want any, what string) {
+	w.Helper()
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+		w.Fatalf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// at wants a time to be there and to be this one.
+func (w *world) at(got *time.Time, want time.Time, what string) {
+	w.Helper()
+	if got == nil || !got.Equal(want) {
+		w.Fatalf("%s is %v, want %v", what, got, want)
+	}
+}
