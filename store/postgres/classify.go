@@ -1,0 +1,88 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/puddle/v2"
+
+	"github.com/pawl-work/pawl"
+)
+
+const (
+	deadlock      = "40P01"
+	serialization = "40001"
+)
+
+// verdict is what a SQLSTATE means to a caller.
+type verdict struct {
+	code    pawl.Code
+	message string
+}
+
+// verdicts are looked up by the whole SQLSTATE, then by its class; what is not
+// here is our own mistake.
+var verdicts = map[string]verdict{
+	"08":    {pawl.CodeUnavailable, "the connection to the database failed"},
+	"53":    {pawl.CodeUnavailable, "the database is out of resources"},
+	"53100": {pawl.CodeUnavailable, "the disk under the database is full"},
+	"53300": {pawl.CodeUnavailable, "the database has no connection left"},
+	"55P03": {pawl.CodeUnavailable, "the database's lock cannot be taken"},
+	"57":    {pawl.CodeUnavailable, "the database ended the call"},
+	"58":    {pawl.CodeUnavailable, "the disk under the database does not answer"},
+	"25006": {pawl.CodeUnavailable, "the database is read-only"},
+	"25P03": {pawl.CodeUnavailable, "the transaction was idle for too long"},
+	"28":    {pawl.CodeUnavailable, "the database refused the login"},
+	"3D":    {pawl.CodeUnavailable, "there is no such database"},
+	"42501": {pawl.CodeUnavailable, "the login lacks a right in the database"},
+	"40":    {pawl.CodeUnavailable, "the transaction lost to others again and again"},
+	"22021": {pawl.CodeInvalid, "a text holds a character the database cannot keep"},
+	"22P05": {pawl.CodeInvalid, "a text holds a character the database cannot keep"},
+	"23":    {pawl.CodeInternal, "the database refused the change"},
+	"23505": {pawl.CodeConflict, "there is one already"},
+}
+
+// classify makes a *pawl.Error of whatever the driver said, by its SQLSTATE.
+// A cancelled call stays context.Canceled.
+func classify(err error) error {
+	var known *pawl.Error
+	var pg *pgconn.PgError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &known):
+		return err
+	case errors.Is(err, context.Canceled):
+		return context.Canceled
+	case errors.As(err, &pg):
+		v, found := verdicts[pg.Code]
+		if !found {
+			v, found = verdicts[pg.Code[:min(2, len(pg.Code))]]
+		}
+		if !found {
+			v = verdict{code: pawl.CodeInternal}
+		}
+		e := &pawl.Error{Code: v.code, Message: v.message, Err: err}
+		if e.Code == pawl.CodeConflict {
+			e.Allowed = []string{}
+		}
+		return e
+	case errors.Is(err, context.DeadlineExceeded):
+		return &pawl.Error{Code: pawl.CodeUnavailable, Message: "the database did not answer in time", Err: err}
+	case lostConnection(err):
+		return &pawl.Error{Code: pawl.CodeUnavailable, Message: "the database does not answer", Err: err}
+	}
+	return &pawl.Error{Code: pawl.CodeInternal, Err: err}
+}
+
+func lostConnection(err error) bool {
+	var network net.Error
+	var connect *pgconn.ConnectError
+	return errors.As(err, &network) || errors.As(err, &connect) || pgconn.SafeToRetry(err) || pgconn.Timeout(err) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, puddle.ErrClosedPool) || errors.Is(err, pgx.ErrTxClosed)
+}

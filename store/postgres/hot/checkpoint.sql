@@ -1,0 +1,62 @@
+-- z numbers the checkpoints by a window over the items and their tasks' new
+-- counters, without a join; what is wide is then taken from the arrays by place.
+WITH c AS MATERIALIZED (
+  SELECT *
+  FROM unnest($1::text[], $2::text[], $3::text[], $4::int[])
+    WITH ORDINALITY AS c(item_id, namespace, worker_id, attempt, ord)),
+x AS MATERIALIZED (
+  SELECT l.item_id, l.namespace, l.task_id, l.state, l.attempt, l.worker_id, c.ord
+  FROM c,
+    LATERAL (
+      SELECT l.*
+      FROM pawl.leases l
+      WHERE l.item_id = c.item_id AND l.namespace = c.namespace AND l.worker_id = c.worker_id AND l.attempt = c.attempt
+      FOR UPDATE) l
+  WHERE l.lease_expires_at > pawl.now()),
+n AS MATERIALIZED (SELECT pawl.now() AS now FROM (SELECT count(*) FROM x) locked),
+lease AS (
+  UPDATE pawl.leases
+  SET state = 'in_progress'
+  WHERE item_id = ANY(ARRAY(SELECT item_id FROM x WHERE state = 'leased'))),
+started AS (
+  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, actor_type, actor_id, created_at)
+  SELECT namespace, task_id, item_id, attempt, 'in_progress', 'leased', 'in_progress', 'worker', worker_id, now
+  FROM x, n
+  WHERE state = 'leased'
+  RETURNING 1),
+u AS (
+  INSERT INTO pawl.task_live (task_id, namespace, checkpoints)
+  SELECT task_id, namespace, count(*)
+  FROM x
+  WHERE (SELECT count(*) FROM started) >= 0
+  GROUP BY task_id, namespace
+  ORDER BY task_id
+  ON CONFLICT (task_id) DO UPDATE
+  SET checkpoints = task_live.checkpoints + excluded.checkpoints
+  RETURNING task_id, checkpoints),
+z AS MATERIALIZED (
+  SELECT *
+  FROM (
+    SELECT ord, namespace, task_id, item_id, attempt, worker_id,
+      max(checkpoints) OVER task - count(ord) OVER task + row_number() OVER (PARTITION BY task_id ORDER BY ord) AS seq
+    FROM (
+      SELECT ord, namespace, task_id, item_id, attempt, worker_id, NULL::bigint AS checkpoints
+      FROM x
+      UNION ALL
+      SELECT NULL, NULL, task_id, NULL, NULL, NULL, checkpoints
+      FROM u) both_kinds
+    WINDOW task AS (PARTITION BY task_id)) numbered
+  WHERE ord IS NOT NULL
+  ORDER BY ord),
+saved AS (
+  INSERT INTO pawl.checkpoints (id, namespace, task_id, item_id, attempt, seq, type, name, args_hash, snapshot, metadata, created_at)
+  SELECT ($5::text[])[ord], namespace, task_id, item_id, attempt, seq, ($6::text[])[ord], ($7::text[])[ord], ($8::text[])[ord], ($9::text[])[ord], ($10::text[])[ord], now
+  FROM z, n),
+event AS (
+  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, actor_type, actor_id, data, created_at)
+  SELECT namespace, task_id, item_id, attempt, 'checkpointed', 'worker', worker_id,
+    json_build_object('checkpoint_id', ($5::text[])[ord], 'type', ($6::text[])[ord], 'name', ($7::text[])[ord], 'sequence', seq)::text, now
+  FROM z, n
+  WHERE ($6::text[])[ord] IN ('manual_checkpoint', 'approval_point'))
+SELECT ord, seq
+FROM z

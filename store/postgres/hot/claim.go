@@ -1,0 +1,54 @@
+package hot
+
+import (
+	"context"
+	_ "embed"
+	"slices"
+
+	"github.com/pawl-work/pawl/store"
+)
+
+//go:embed claim.sql
+var claimSQL string
+
+// last comes after every item id: ids are letters, digits and underscores.
+const last = "~"
+
+// Claim implements store.Hot. A pick is a group of one item.
+func (Verbs) Claim(ctx context.Context, tx store.Tx, c store.Claim) ([]store.Claimed, error) {
+	type group struct {
+		store.Group
+		tail string
+	}
+	groups := make([]group, 0, len(c.Groups)+len(c.Picks))
+	var ranks []int
+	for _, p := range c.Picks {
+		groups = append(groups, group{store.Group{Type: p.Type, Rank: p.Rank, Head: p.ItemID}, p.ItemID})
+		ranks = append(ranks, p.Rank)
+	}
+	slices.Sort(ranks)
+	ranks = slices.Compact(ranks)
+	if len(c.Picks) == 0 {
+		for _, g := range c.Groups {
+			groups = append(groups, group{g, last})
+			if !slices.Contains(ranks, g.Rank) {
+				ranks = append(ranks, g.Rank)
+			}
+		}
+	}
+	who := actor(c.Actor, c.WorkerID)
+	args := []any{c.Namespace, c.Limit, ranks,
+		column(groups, func(g *group) string { return g.Type }),
+		column(groups, func(g *group) int { return g.Rank }),
+		column(groups, func(g *group) string { return g.Head }),
+		column(groups, func(g *group) string { return g.tail }),
+		c.WorkerID, c.LeaseSeconds, bit(c.Prefetch), who.Type, store.Text(who.ID)}
+	var out []store.Claimed
+	err := read(ctx, tx, claimSQL, args, func(r store.Rows) error {
+		d := store.Claimed{LeaseSeconds: c.LeaseSeconds}
+		err := r.Scan(&d.ItemID, &d.TaskID, &d.Type, &d.Key, &d.Rank, &d.Priority, &d.Attempt, &d.Failures, &d.MaxAttempts, &d.Input, &d.AcquiredAt, &d.LeaseExpiresAt)
+		out = append(out, d)
+		return err
+	})
+	return out, err
+}

@@ -1,0 +1,42 @@
+-- ctid is safe here alone: rows of ready are never updated. The ranks are walked
+-- in order and only as far as the limit goes; within one, several types are
+-- merged by item id, each locked up to the limit.
+WITH d AS (
+  DELETE FROM pawl.ready
+  WHERE ctid = ANY(ARRAY(
+    SELECT c.tid
+    FROM unnest($3::int[]) AS k(rank),
+      LATERAL (
+        SELECT q.tid
+        FROM unnest($4::text[], $5::int[], $6::text[], $7::text[]) AS g(type, rank, head, tail),
+          LATERAL (
+            SELECT r.ctid AS tid, r.item_id
+            FROM pawl.ready r
+            WHERE r.namespace = $1::text AND r.type = g.type AND r.rank = g.rank AND r.item_id >= g.head AND r.item_id <= g.tail
+            ORDER BY r.item_id
+            LIMIT $2::int
+            FOR UPDATE SKIP LOCKED) q
+        WHERE g.rank = k.rank
+        ORDER BY q.item_id
+        LIMIT $2::int) c
+    LIMIT $2::int))
+  RETURNING *),
+n AS MATERIALIZED (SELECT pawl.now() AS now),
+r AS MATERIALIZED (
+  SELECT d.*, -(d.rank >> 1) AS priority, d.attempt + 1 AS claim, n.now
+  FROM d, n
+  ORDER BY d.rank, d.item_id),
+lease AS (
+  INSERT INTO pawl.leases (item_id, namespace, task_id, type, priority, state, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared,
+    prefetch, worker_id, lease_seconds, started_at, acquired_at, heartbeat_at, lease_expires_at, error)
+  SELECT item_id, namespace, task_id, type, priority, 'leased', claim, failures, max_attempts, solo, feeds, acceptance, rework, spared,
+    $10::smallint, $8::text, $9::int, COALESCE(started_at, now), now, now, now + $9::int * 1000000::bigint, error
+  FROM r),
+event AS (
+  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, actor_type, actor_id, created_at)
+  SELECT namespace, task_id, item_id, claim, 'leased', 'queued', 'leased', $11::text, $12::text, now
+  FROM r)
+SELECT r.item_id, r.task_id, r.type, w.key, r.rank, r.priority, r.claim, r.failures, r.max_attempts, w.input, r.now, r.now + $9::int * 1000000::bigint
+FROM r
+LEFT JOIN LATERAL (SELECT w.key, w.input FROM pawl.work_items w WHERE w.id = r.item_id LIMIT 1) w ON true
+ORDER BY r.rank, r.item_id

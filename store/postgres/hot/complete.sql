@@ -1,0 +1,81 @@
+WITH c AS MATERIALIZED (
+  SELECT *
+  FROM unnest($1::text[], $2::text[], $3::text[], $4::int[], $5::text[])
+    WITH ORDINALITY AS c(item_id, namespace, worker_id, attempt, result, ord)),
+x AS MATERIALIZED (
+  SELECT l.*, c.ord, c.result
+  FROM c,
+    LATERAL (
+      SELECT l.*
+      FROM pawl.leases l
+      WHERE l.item_id = c.item_id AND l.namespace = c.namespace AND l.worker_id = c.worker_id AND l.attempt = c.attempt AND l.acceptance = 0
+      FOR UPDATE) l
+  WHERE l.lease_expires_at > pawl.now()),
+n AS MATERIALIZED (SELECT pawl.now() AS now FROM (SELECT count(*) FROM x) locked),
+gone AS (
+  DELETE FROM pawl.leases
+  WHERE item_id = ANY(ARRAY(SELECT item_id FROM x))),
+ended AS (
+  INSERT INTO pawl.ends (item_id, namespace, task_id, state, attempt, failures, rework, worker_id, started_at, ended_at, stage, result, error)
+  SELECT item_id, namespace, task_id, 'completed', attempt, failures, rework, worker_id, started_at, now, stage, result, error
+  FROM x, n
+  RETURNING 1),
+event AS (
+  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, task_from, task_to, actor_type, actor_id, created_at)
+  SELECT namespace, task_id, item_id, attempt, 'completed', state, 'completed',
+    CASE WHEN solo = 1 THEN 'open' END, CASE WHEN solo = 1 THEN 'completed' END, 'worker', worker_id, now
+  FROM x, n
+  RETURNING 1),
+fed AS MATERIALIZED (
+  SELECT d.item_id, count(*)::int AS needs
+  FROM x,
+    LATERAL (SELECT d.item_id FROM pawl.item_deps d WHERE d.needs_id = x.item_id OFFSET 0) d
+  WHERE x.feeds = 1
+  GROUP BY d.item_id
+  ORDER BY d.item_id),
+needs AS (
+  INSERT INTO pawl.waiting (item_id, namespace, task_id, type, priority, needs, max_attempts, solo)
+  SELECT fed.item_id, w.namespace, w.task_id, w.type, w.priority, fed.needs, w.max_attempts, w.solo
+  FROM fed,
+    LATERAL (SELECT w.* FROM pawl.waiting w WHERE w.item_id = fed.item_id FOR UPDATE) w
+  ON CONFLICT (item_id) DO UPDATE
+  SET needs = waiting.needs - excluded.needs
+  RETURNING 1),
+b AS MATERIALIZED (
+  SELECT task_id, namespace, count(*)::int AS items
+  FROM x
+  WHERE solo = 0
+  GROUP BY task_id, namespace
+  ORDER BY task_id),
+u AS (
+  INSERT INTO pawl.task_live (task_id, namespace, items, open, updated_at)
+  SELECT b.task_id, b.namespace, 0, b.items, n.now
+  FROM b, n
+  WHERE (SELECT count(*) FROM ended) + (SELECT count(*) FROM event) + (SELECT count(*) FROM needs) >= 0
+  ORDER BY b.task_id
+  ON CONFLICT (task_id) DO UPDATE
+  SET open = task_live.open - excluded.open,
+    state = CASE
+      WHEN task_live.open > excluded.open THEN task_live.state
+      WHEN task_live.failed > 0 THEN 'failed'
+      WHEN task_live.dead > 0 THEN 'dead_lettered'
+      ELSE 'completed' END,
+    version = task_live.version + CASE WHEN task_live.open > excluded.open THEN 0 ELSE 1 END,
+    completed_at = CASE WHEN task_live.open > excluded.open THEN task_live.completed_at ELSE excluded.updated_at END,
+    updated_at = CASE WHEN task_live.open > excluded.open THEN task_live.updated_at ELSE excluded.updated_at END
+  RETURNING task_id, namespace, open, state, updated_at),
+settled AS (
+  INSERT INTO pawl.task_events (namespace, task_id, event, from_state, to_state, actor_type, created_at)
+  SELECT namespace, task_id, state, 'open', state, 'system', updated_at
+  FROM u
+  WHERE open = 0
+  RETURNING task_id),
+freed AS (
+  UPDATE pawl.tasks
+  SET dedupes = 0
+  WHERE id = ANY(ARRAY(SELECT task_id FROM u WHERE open = 0 AND state = 'dead_lettered')) AND dedupes = 1)
+SELECT ord, task_id, 'completed', failures, priority, type, 0::bigint, now, feeds, solo
+FROM x, n
+UNION ALL
+SELECT 0, task_id, '', 0, 0, '', 0, 0, 0, 0
+FROM settled

@@ -1,0 +1,59 @@
+WITH n AS MATERIALIZED (SELECT pawl.now() AS now),
+t AS MATERIALIZED (
+  SELECT *
+  FROM unnest($1::text[], $2::text[], $3::text[], $4::int[], $5::smallint[], $6::text[], $7::smallint[], $8::text[], $9::text[],
+    $10::text[], $11::text[], $12::text[], $13::smallint[], $14::text[], $15::int[], $16::text[], $17::text[], $18::text[])
+    AS t(id, namespace, type, type_version, solo, title, priority, payload, metadata,
+      requested_by_type, requested_by_id, input_hash, dedupes, trace_parent, items, actor_type, actor_id, data)),
+i AS MATERIALIZED (
+  SELECT i.*, n.now,
+    CASE WHEN i.needs > 0 THEN 'waiting' WHEN i.run_at > n.now THEN 'scheduled' ELSE 'queued' END AS state
+  FROM unnest($19::text[], $20::text[], $21::text[], $22::text[], $23::text[], $24::smallint[], $25::int[], $26::text[], $27::smallint[],
+    $28::int[], $29::bigint[], $30::text[], $31::int[], $32::smallint[], $33::smallint[], $34::text[], $35::text[], $36::text[], $37::text[])
+    AS i(id, namespace, task_id, type, kind, solo, position, key, priority,
+      max_attempts, run_at, after, needs, feeds, acceptance, input, actor_type, actor_id, data), n),
+task AS (
+  INSERT INTO pawl.tasks (id, namespace, type, type_version, solo, title, priority, payload, metadata, requested_by_type, requested_by_id, input_hash, dedupes, trace_parent, created_at)
+  SELECT id, namespace, type, type_version, solo, title, priority, payload, metadata, requested_by_type, requested_by_id, input_hash, dedupes, trace_parent, now
+  FROM t, n),
+live AS (
+  INSERT INTO pawl.task_live (task_id, namespace, items, open)
+  SELECT id, namespace, items, items
+  FROM t
+  WHERE solo = 0),
+item AS (
+  INSERT INTO pawl.work_items (id, namespace, task_id, type, kind, position, key, priority, max_attempts, run_at, after, input, created_at)
+  SELECT id, namespace, task_id, type, kind, position, key, priority, max_attempts, run_at, after, input, now
+  FROM i),
+ready AS (
+  INSERT INTO pawl.ready (namespace, type, rank, item_id, task_id, max_attempts, solo, feeds, acceptance)
+  SELECT namespace, type, 1 - 2 * priority, id, task_id, max_attempts, solo, feeds, acceptance
+  FROM i
+  WHERE state = 'queued'),
+scheduled AS (
+  INSERT INTO pawl.scheduled (item_id, namespace, task_id, type, priority, run_at, max_attempts, solo, feeds, acceptance)
+  SELECT id, namespace, task_id, type, priority, run_at, max_attempts, solo, feeds, acceptance
+  FROM i
+  WHERE state = 'scheduled'),
+waiting AS (
+  INSERT INTO pawl.waiting (item_id, namespace, task_id, type, priority, until, needs, max_attempts, solo, feeds, acceptance)
+  SELECT id, namespace, task_id, type, priority, run_at, needs, max_attempts, solo, feeds, acceptance
+  FROM i
+  WHERE state = 'waiting'),
+deps AS (
+  INSERT INTO pawl.item_deps (needs_id, item_id)
+  SELECT needs_id, item_id
+  FROM unnest($38::text[], $39::text[]) AS d(needs_id, item_id)),
+event AS (
+  INSERT INTO pawl.task_events (namespace, task_id, item_id, event, to_state, task_to, actor_type, actor_id, data, created_at)
+  SELECT namespace, task_id, item_id, event, to_state, task_to, actor_type, actor_id, data, now
+  FROM (
+    SELECT namespace, id AS task_id, NULL AS item_id, -1 AS position, 'proposed' AS event, 'open' AS to_state, NULL AS task_to, actor_type, actor_id, data, now
+    FROM t, n
+    WHERE solo = 0
+    UNION ALL
+    SELECT namespace, task_id, id, position, CASE WHEN solo = 1 THEN 'proposed' ELSE 'planned' END, state, CASE WHEN solo = 1 THEN 'open' END, actor_type, actor_id, data, now
+    FROM i) e
+  ORDER BY task_id, position)
+SELECT now
+FROM n

@@ -1,0 +1,23 @@
+package hot
+
+import (
+	"context"
+	_ "embed"
+
+	"github.com/pawl-work/pawl/store"
+)
+
+//go:embed due.sql
+var dueSQL string
+
+// Due implements store.Timed.
+func (Verbs) Due(ctx context.Context, tx store.Tx, limit int, only []string) ([]store.DueItem, error) {
+	var out []store.DueItem
+	err := read(ctx, tx, dueSQL, []any{limit, only}, func(r store.Rows) error {
+		var d store.DueItem
+		err := r.Scan(&d.Namespace, &d.ItemID, &d.Type, &d.Rank)
+		out = append(out, d)
+		return err
+	})
+	return out, err
+}

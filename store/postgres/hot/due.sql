@@ -1,0 +1,46 @@
+WITH n AS MATERIALIZED (SELECT pawl.now() AS now),
+s AS MATERIALIZED (
+  SELECT q.item_id
+  FROM pawl.scheduled q
+  WHERE q.run_at <= (SELECT now FROM n) AND ($2::text[] IS NULL OR q.item_id = ANY($2::text[]))
+  ORDER BY q.run_at
+  LIMIT $1::int
+  FOR UPDATE SKIP LOCKED),
+timed AS MATERIALIZED (
+  SELECT q.item_id
+  FROM pawl.waiting q
+  WHERE q.until <= (SELECT now FROM n) AND q.needs = 0 AND ($2::text[] IS NULL OR q.item_id = ANY($2::text[]))
+  ORDER BY q.until
+  LIMIT $1::int - (SELECT count(*) FROM s)
+  FOR UPDATE SKIP LOCKED),
+freed AS MATERIALIZED (
+  SELECT q.item_id
+  FROM pawl.waiting q
+  WHERE q.needs = 0 AND q.until IS NULL AND q.signal IS NULL AND ($2::text[] IS NULL OR q.item_id = ANY($2::text[]))
+  ORDER BY q.item_id
+  LIMIT $1::int - (SELECT count(*) FROM s) - (SELECT count(*) FROM timed)
+  FOR UPDATE SKIP LOCKED),
+due AS (
+  DELETE FROM pawl.scheduled
+  WHERE item_id = ANY(ARRAY(SELECT item_id FROM s))
+  RETURNING namespace, type, priority, item_id, task_id, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, left_by, worker_id, started_at, error),
+roused AS (
+  DELETE FROM pawl.waiting
+  WHERE item_id = ANY(ARRAY(SELECT item_id FROM timed UNION ALL SELECT item_id FROM freed))
+  RETURNING namespace, type, priority, item_id, task_id, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, left_by, worker_id, started_at, error),
+r AS MATERIALIZED (
+  SELECT 'scheduled' AS state, 'due' AS event, n.now, due.*
+  FROM due, n
+  UNION ALL
+  SELECT 'waiting', 'ready', n.now, roused.*
+  FROM roused, n),
+ready AS (
+  INSERT INTO pawl.ready (namespace, type, rank, item_id, task_id, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, left_by, worker_id, started_at, since, error)
+  SELECT namespace, type, -2 * priority, item_id, task_id, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, left_by, worker_id, started_at, now, error
+  FROM r),
+record AS (
+  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, actor_type, created_at)
+  SELECT namespace, task_id, item_id, NULLIF(attempt, 0), event, state, 'queued', 'system', now
+  FROM r)
+SELECT namespace, item_id, type, -2 * priority
+FROM r

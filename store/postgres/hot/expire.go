@@ -1,0 +1,31 @@
+package hot
+
+import (
+	"context"
+	_ "embed"
+
+	"github.com/pawl-work/pawl/store"
+)
+
+//go:embed expire.sql
+var expireSQL string
+
+// Expire implements store.Timed. What was spared leaves no error_boundary: it
+// never ran.
+func (Verbs) Expire(ctx context.Context, tx store.Tx, limit int, only []string, boundary bool, ids []string) ([]store.Expired, error) {
+	if boundary {
+		limit = min(limit, len(ids))
+	} else {
+		ids = []string{}
+	}
+	var out []store.Expired
+	err := read(ctx, tx, expireSQL, []any{limit, boundary, ids, only}, func(r store.Rows) error {
+		var e store.Expired
+		var fed int
+		err := r.Scan(&e.Namespace, &e.ItemID, &e.TaskID, &e.Type, &e.State, &e.Priority, &e.Checkpoint, &fed)
+		e.Fed = fed == 1
+		out = append(out, e)
+		return err
+	})
+	return out, err
+}

@@ -1,0 +1,116 @@
+-- now is read first: nobody waits here, and an older clock is never early. A
+-- lease extended meanwhile is read again when it is locked.
+WITH n AS MATERIALIZED (SELECT pawl.now() AS now),
+x AS MATERIALIZED (
+  SELECT l.*
+  FROM pawl.leases l
+  WHERE l.lease_expires_at <= (SELECT now FROM n) AND ($4::text[] IS NULL OR l.item_id = ANY($4::text[]))
+  ORDER BY l.item_id
+  LIMIT $1::int
+  FOR UPDATE SKIP LOCKED),
+w AS MATERIALIZED (
+  SELECT x.*, n.now, p.spare, x.failures + CASE WHEN p.spare THEN 0 ELSE 1 END AS new_failures,
+    NOT p.spare AND x.failures + 1 >= x.max_attempts AS spent,
+    $2::bool AND NOT p.spare AS leaves_boundary
+  FROM x, n,
+    LATERAL (SELECT x.prefetch = 1 AND x.state = 'leased' AND x.spared < x.max_attempts AS spare OFFSET 0) p),
+y AS MATERIALIZED (
+  SELECT w.*,
+    CASE WHEN spent THEN 'failed' ELSE 'queued' END AS to_state,
+    CASE WHEN spent THEN 'Max retries exceeded' ELSE 'Lease expired - retry ' || new_failures || '/' || max_attempts END AS message,
+    CASE
+      WHEN spare THEN error
+      ELSE json_build_object('code', 'lease_expired', 'message', CASE WHEN spent THEN 'Max retries exceeded' ELSE 'Lease expired - retry ' || new_failures || '/' || max_attempts END)::text
+    END AS new_error,
+    CASE WHEN leaves_boundary THEN row_number() OVER (PARTITION BY leaves_boundary ORDER BY item_id) END AS ord
+  FROM w
+  ORDER BY item_id),
+gone AS (
+  DELETE FROM pawl.leases
+  WHERE item_id = ANY(ARRAY(SELECT item_id FROM x))),
+ready AS (
+  INSERT INTO pawl.ready (namespace, type, rank, item_id, task_id, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, left_by, worker_id, started_at, since, error)
+  SELECT namespace, type, -2 * priority, item_id, task_id, attempt, new_failures, max_attempts, solo, feeds, acceptance, rework, spared + CASE WHEN spare THEN 1 ELSE 0 END, 'expired', worker_id, started_at, now, new_error
+  FROM y
+  WHERE NOT spent
+  RETURNING 1),
+rested AS (
+  INSERT INTO pawl.rests (item_id, namespace, task_id, type, priority, state, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, left_by, worker_id, started_at, since, completed_at, progress, stage, error)
+  SELECT item_id, namespace, task_id, type, priority, 'failed', attempt, new_failures, max_attempts, solo, feeds, acceptance, rework, spared, 'expired', worker_id, started_at, now, now, progress, stage, new_error
+  FROM y
+  WHERE spent
+  RETURNING 1),
+event AS (
+  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, task_from, task_to, actor_type, data, created_at)
+  SELECT namespace, task_id, item_id, attempt, 'lease_expired', state, to_state,
+    CASE WHEN spent AND solo = 1 THEN 'open' END, CASE WHEN spent AND solo = 1 THEN 'failed' END, 'system',
+    json_build_object('worker_id', worker_id, 'lease_expires_at', to_char(pawl.stamp(lease_expires_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+      'failures', new_failures, 'max_attempts', max_attempts, 'spared', spare)::text, now
+  FROM y
+  RETURNING 1),
+broke AS MATERIALIZED (
+  SELECT d.item_id, count(*)::int AS broken
+  FROM y,
+    LATERAL (SELECT d.item_id FROM pawl.item_deps d WHERE d.needs_id = y.item_id OFFSET 0) d
+  WHERE y.spent AND y.feeds = 1
+  GROUP BY d.item_id
+  ORDER BY d.item_id),
+broken AS (
+  INSERT INTO pawl.waiting (item_id, namespace, task_id, type, priority, broken, max_attempts, solo)
+  SELECT broke.item_id, w.namespace, w.task_id, w.type, w.priority, broke.broken, w.max_attempts, w.solo
+  FROM broke,
+    LATERAL (SELECT w.* FROM pawl.waiting w WHERE w.item_id = broke.item_id FOR UPDATE) w
+  ON CONFLICT (item_id) DO UPDATE
+  SET broken = waiting.broken + excluded.broken
+  RETURNING 1),
+b AS MATERIALIZED (
+  SELECT task_id, namespace, solo, count(*) FILTER (WHERE leaves_boundary) AS checkpoints, (count(*) FILTER (WHERE spent))::int AS spent
+  FROM y
+  WHERE leaves_boundary OR spent AND solo = 0
+  GROUP BY task_id, namespace, solo
+  ORDER BY task_id),
+u AS (
+  INSERT INTO pawl.task_live (task_id, namespace, items, open, failed, checkpoints, updated_at)
+  SELECT b.task_id, b.namespace, b.solo, CASE WHEN b.solo = 1 THEN 1 ELSE b.spent END, CASE WHEN b.solo = 1 THEN 0 ELSE b.spent END, b.checkpoints, n.now
+  FROM b, n
+  WHERE (SELECT count(*) FROM event) + (SELECT count(*) FROM broken) + (SELECT count(*) FROM ready) + (SELECT count(*) FROM rested) >= 0
+  ORDER BY b.task_id
+  ON CONFLICT (task_id) DO UPDATE
+  SET checkpoints = task_live.checkpoints + excluded.checkpoints,
+    open = task_live.open - CASE WHEN excluded.items = 0 THEN excluded.open ELSE 0 END,
+    failed = task_live.failed + excluded.failed,
+    state = CASE WHEN excluded.items = 0 AND task_live.open = excluded.open THEN 'failed' ELSE task_live.state END,
+    version = task_live.version + CASE WHEN excluded.items = 0 AND task_live.open = excluded.open THEN 1 ELSE 0 END,
+    completed_at = CASE WHEN excluded.items = 0 AND task_live.open = excluded.open THEN excluded.updated_at ELSE task_live.completed_at END,
+    updated_at = CASE WHEN excluded.items = 0 AND task_live.open = excluded.open THEN excluded.updated_at ELSE task_live.updated_at END
+  RETURNING task_id, namespace, open, state, updated_at, checkpoints),
+settled AS (
+  INSERT INTO pawl.task_events (namespace, task_id, event, from_state, to_state, actor_type, created_at)
+  SELECT namespace, task_id, state, 'open', state, 'system', updated_at
+  FROM u
+  WHERE open = 0),
+z AS MATERIALIZED (
+  SELECT *
+  FROM (
+    SELECT ord, namespace, task_id, item_id, attempt, message, new_failures, max_attempts, worker_id, acquired_at, lease_expires_at, heartbeat_at, now,
+      max(checkpoints) OVER task - count(ord) OVER task + row_number() OVER (PARTITION BY task_id ORDER BY ord) AS seq
+    FROM (
+      SELECT ord, namespace, task_id, item_id, attempt, message, new_failures, max_attempts, worker_id, acquired_at, lease_expires_at, heartbeat_at, now, NULL::bigint AS checkpoints
+      FROM y
+      WHERE leaves_boundary
+      UNION ALL
+      SELECT NULL, NULL, task_id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, checkpoints
+      FROM u) both_kinds
+    WINDOW task AS (PARTITION BY task_id)) numbered
+  WHERE ord IS NOT NULL),
+boundary AS (
+  INSERT INTO pawl.checkpoints (id, namespace, task_id, item_id, attempt, seq, type, snapshot, created_at)
+  SELECT ($3::text[])[ord], namespace, task_id, item_id, attempt, seq, 'error_boundary',
+    json_build_object('error', message, 'failures', new_failures, 'max_attempts', max_attempts, 'expired_lease', json_build_object(
+      'worker_id', worker_id, 'attempt', attempt,
+      'acquired_at', to_char(pawl.stamp(acquired_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+      'expires_at', to_char(pawl.stamp(lease_expires_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+      'heartbeat_at', to_char(pawl.stamp(heartbeat_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')))::text, now
+  FROM z)
+SELECT namespace, item_id, task_id, type, to_state, priority, leaves_boundary, CASE WHEN spent THEN feeds ELSE 0 END
+FROM y

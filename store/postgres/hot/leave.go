@@ -1,0 +1,26 @@
+package hot
+
+import (
+	"context"
+	_ "embed"
+
+	"github.com/pawl-work/pawl/store"
+)
+
+//go:embed leave.sql
+var leaveSQL string
+
+// Leave implements store.Hot.
+func (Verbs) Leave(ctx context.Context, tx store.Tx, calls []store.Leave) ([]store.Moved, error) {
+	args := append(fences(calls, func(c *store.Leave) *store.Fence { return &c.Fence }),
+		column(calls, func(c *store.Leave) string { return c.Verb }),
+		column(calls, func(c *store.Leave) *string { return null(store.Text(c.Error)) }),
+		column(calls, func(c *store.Leave) bool { return c.Retryable }),
+		column(calls, func(c *store.Leave) *int64 { return c.DelayMicros }),
+		column(calls, func(c *store.Leave) float64 { return c.Jitter }),
+		column(calls, func(c *store.Leave) string { return c.CheckpointID }),
+		column(calls, func(c *store.Leave) *int64 { return c.Until }),
+		column(calls, func(c *store.Leave) *string { return null(c.Signal) }),
+		column(calls, func(c *store.Leave) *string { return null(c.Key) }))
+	return moved(ctx, tx, leaveSQL, args, func(i int) int { return calls[i].Ord })
+}

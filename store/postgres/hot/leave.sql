@@ -1,0 +1,131 @@
+WITH c AS MATERIALIZED (
+  SELECT *
+  FROM unnest($1::text[], $2::text[], $3::text[], $4::int[], $5::text[], $6::text[], $7::bool[], $8::bigint[], $9::float8[], $11::bigint[], $12::text[], $13::text[])
+    WITH ORDINALITY AS c(item_id, namespace, worker_id, attempt, verb, failure, retryable, delay, jitter, until, signal, signal_key, ord)),
+x AS MATERIALIZED (
+  SELECT l.*, c.ord, c.verb, c.until, c.signal, c.signal_key,
+    CASE WHEN c.verb = 'fail' THEN c.failure ELSE l.error END AS new_error,
+    CASE WHEN c.verb = 'fail' THEN l.failures + 1 ELSE l.failures END AS new_failures,
+    c.verb = 'fail' AND NOT (c.retryable AND l.failures + 1 < l.max_attempts) AS spent,
+    CASE WHEN c.verb = 'fail' THEN COALESCE(c.delay, trunc(LEAST(3600000000, 60000000 * power(2, LEAST(l.failures, 30))) * c.jitter)::bigint) ELSE 0 END AS wait
+  FROM c,
+    LATERAL (
+      SELECT l.*
+      FROM pawl.leases l
+      WHERE l.item_id = c.item_id AND l.namespace = c.namespace AND l.worker_id = c.worker_id AND l.attempt = c.attempt
+      FOR UPDATE) l
+  WHERE l.lease_expires_at > pawl.now()),
+n AS MATERIALIZED (SELECT pawl.now() AS now FROM (SELECT count(*) FROM x) locked),
+y AS MATERIALIZED (
+  SELECT x.*, n.now, n.now + x.wait AS run_at,
+    CASE verb WHEN 'fail' THEN 'failed' WHEN 'release' THEN 'released' ELSE 'suspended' END AS event,
+    CASE WHEN spent THEN 'failed' WHEN verb = 'suspend' THEN 'waiting' WHEN wait > 0 THEN 'scheduled' ELSE 'queued' END AS to_state
+  FROM x, n),
+gone AS (
+  DELETE FROM pawl.leases
+  WHERE item_id = ANY(ARRAY(SELECT item_id FROM x))),
+ready AS (
+  INSERT INTO pawl.ready (namespace, type, rank, item_id, task_id, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, left_by, worker_id, started_at, since, error)
+  SELECT namespace, type, -2 * priority, item_id, task_id, attempt, new_failures, max_attempts, solo, feeds, acceptance, rework, spared, event, worker_id, started_at, now, new_error
+  FROM y
+  WHERE to_state = 'queued'
+  RETURNING 1),
+scheduled AS (
+  INSERT INTO pawl.scheduled (item_id, namespace, task_id, type, priority, run_at, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, left_by, worker_id, started_at, since, error)
+  SELECT item_id, namespace, task_id, type, priority, run_at, attempt, new_failures, max_attempts, solo, feeds, acceptance, rework, spared, event, worker_id, started_at, now, new_error
+  FROM y
+  WHERE to_state = 'scheduled'
+  RETURNING 1),
+waiting AS (
+  INSERT INTO pawl.waiting (item_id, namespace, task_id, type, priority, until, signal, signal_key, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, left_by, worker_id, started_at, since, error)
+  SELECT item_id, namespace, task_id, type, priority, until, signal, signal_key, attempt, new_failures, max_attempts, solo, feeds, acceptance, rework, spared, event, worker_id, started_at, now, new_error
+  FROM y
+  WHERE to_state = 'waiting'
+  RETURNING 1),
+rested AS (
+  INSERT INTO pawl.rests (item_id, namespace, task_id, type, priority, state, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, left_by, worker_id, started_at, since, completed_at, progress, stage, error)
+  SELECT item_id, namespace, task_id, type, priority, 'failed', attempt, new_failures, max_attempts, solo, feeds, acceptance, rework, spared, event, worker_id, started_at, now, now, progress, stage, new_error
+  FROM y
+  WHERE spent
+  RETURNING 1),
+event AS (
+  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, task_from, task_to, actor_type, actor_id, data, created_at)
+  SELECT namespace, task_id, item_id, attempt, event, state, to_state,
+    CASE WHEN spent AND solo = 1 THEN 'open' END, CASE WHEN spent AND solo = 1 THEN 'failed' END, 'worker', worker_id,
+    CASE
+      WHEN to_state = 'scheduled' THEN json_build_object('error', new_error::json, 'failures', new_failures, 'max_attempts', max_attempts,
+        'run_at', to_char(pawl.stamp(run_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))::text
+      WHEN verb = 'fail' THEN json_build_object('error', new_error::json, 'failures', new_failures, 'max_attempts', max_attempts)::text
+      WHEN verb = 'suspend' THEN json_build_object('until', to_char(pawl.stamp(until) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), 'signal', signal, 'key', signal_key)::text
+    END, now
+  FROM y
+  RETURNING 1),
+broke AS MATERIALIZED (
+  SELECT d.item_id, count(*)::int AS broken
+  FROM y,
+    LATERAL (SELECT d.item_id FROM pawl.item_deps d WHERE d.needs_id = y.item_id OFFSET 0) d
+  WHERE y.spent AND y.feeds = 1
+  GROUP BY d.item_id
+  ORDER BY d.item_id),
+broken AS (
+  INSERT INTO pawl.waiting (item_id, namespace, task_id, type, priority, broken, max_attempts, solo)
+  SELECT broke.item_id, w.namespace, w.task_id, w.type, w.priority, broke.broken, w.max_attempts, w.solo
+  FROM broke,
+    LATERAL (SELECT w.* FROM pawl.waiting w WHERE w.item_id = broke.item_id FOR UPDATE) w
+  ON CONFLICT (item_id) DO UPDATE
+  SET broken = waiting.broken + excluded.broken
+  RETURNING 1),
+b AS MATERIALIZED (
+  SELECT task_id, namespace, solo, count(*) AS checkpoints, (count(*) FILTER (WHERE spent))::int AS spent
+  FROM y
+  WHERE verb = 'fail'
+  GROUP BY task_id, namespace, solo
+  ORDER BY task_id),
+u AS (
+  INSERT INTO pawl.task_live (task_id, namespace, items, open, failed, checkpoints, updated_at)
+  SELECT b.task_id, b.namespace, b.solo, CASE WHEN b.solo = 1 THEN 1 ELSE b.spent END, CASE WHEN b.solo = 1 THEN 0 ELSE b.spent END, b.checkpoints, n.now
+  FROM b, n
+  WHERE (SELECT count(*) FROM event) + (SELECT count(*) FROM broken)
+    + (SELECT count(*) FROM ready) + (SELECT count(*) FROM scheduled) + (SELECT count(*) FROM waiting) + (SELECT count(*) FROM rested) >= 0
+  ORDER BY b.task_id
+  ON CONFLICT (task_id) DO UPDATE
+  SET checkpoints = task_live.checkpoints + excluded.checkpoints,
+    open = task_live.open - CASE WHEN excluded.items = 0 THEN excluded.open ELSE 0 END,
+    failed = task_live.failed + excluded.failed,
+    state = CASE WHEN excluded.items = 0 AND task_live.open = excluded.open THEN 'failed' ELSE task_live.state END,
+    version = task_live.version + CASE WHEN excluded.items = 0 AND task_live.open = excluded.open THEN 1 ELSE 0 END,
+    completed_at = CASE WHEN excluded.items = 0 AND task_live.open = excluded.open THEN excluded.updated_at ELSE task_live.completed_at END,
+    updated_at = CASE WHEN excluded.items = 0 AND task_live.open = excluded.open THEN excluded.updated_at ELSE task_live.updated_at END
+  RETURNING task_id, namespace, open, state, updated_at, checkpoints),
+settled AS (
+  INSERT INTO pawl.task_events (namespace, task_id, event, from_state, to_state, actor_type, created_at)
+  SELECT namespace, task_id, state, 'open', state, 'system', updated_at
+  FROM u
+  WHERE open = 0
+  RETURNING task_id),
+z AS MATERIALIZED (
+  SELECT *
+  FROM (
+    SELECT ord, namespace, task_id, item_id, attempt, new_failures, max_attempts, now,
+      max(checkpoints) OVER task - count(ord) OVER task + row_number() OVER (PARTITION BY task_id ORDER BY ord) AS seq
+    FROM (
+      SELECT ord, namespace, task_id, item_id, attempt, new_failures, max_attempts, now, NULL::bigint AS checkpoints
+      FROM y
+      WHERE verb = 'fail'
+      UNION ALL
+      SELECT NULL, NULL, task_id, NULL, NULL, NULL, NULL, NULL, checkpoints
+      FROM u) both_kinds
+    WINDOW task AS (PARTITION BY task_id)) numbered
+  WHERE ord IS NOT NULL),
+boundary AS (
+  INSERT INTO pawl.checkpoints (id, namespace, task_id, item_id, attempt, seq, type, snapshot, created_at)
+  SELECT ($10::text[])[ord], namespace, task_id, item_id, attempt, seq, 'error_boundary',
+    json_build_object('error', ($6::text[])[ord]::json, 'failures', new_failures, 'max_attempts', max_attempts, 'expired_lease', NULL)::text, now
+  FROM z)
+SELECT ord, task_id, to_state, new_failures, priority, type,
+  CASE to_state WHEN 'scheduled' THEN run_at WHEN 'waiting' THEN COALESCE(until, 0) ELSE 0 END, now,
+  CASE WHEN spent THEN feeds ELSE 0 END, CASE WHEN spent THEN solo ELSE 0 END
+FROM y
+UNION ALL
+SELECT 0, task_id, '', 0, 0, '', 0, 0, 0, 0
+FROM settled

@@ -1,0 +1,46 @@
+WITH c AS MATERIALIZED (
+  SELECT *
+  FROM unnest($1::text[], $2::text[], $3::text[], $4::int[], $5::bool[], $6::int[], $7::smallint[], $8::text[])
+    WITH ORDINALITY AS c(item_id, namespace, worker_id, attempt, extend, seconds, progressed, staged, ord)),
+x AS MATERIALIZED (
+  SELECT l.*, c.ord, c.extend, c.progressed, c.staged, COALESCE(NULLIF(c.seconds, 0), l.lease_seconds) AS seconds
+  FROM c,
+    LATERAL (
+      SELECT l.*
+      FROM pawl.leases l
+      WHERE l.item_id = c.item_id AND l.namespace = c.namespace AND l.worker_id = c.worker_id AND l.attempt = c.attempt
+      FOR UPDATE) l
+  WHERE l.lease_expires_at > pawl.now()),
+n AS MATERIALIZED (SELECT pawl.now() AS now FROM (SELECT count(*) FROM x) locked),
+y AS MATERIALIZED (
+  SELECT x.*, n.now,
+    CASE WHEN extend THEN seconds ELSE lease_seconds END AS new_seconds,
+    CASE WHEN extend THEN n.now ELSE heartbeat_at END AS new_heartbeat,
+    CASE WHEN extend THEN n.now + seconds * 1000000::bigint ELSE lease_expires_at END AS new_end,
+    COALESCE(progressed, progress) AS new_progress,
+    CASE WHEN staged IS NULL THEN stage ELSE NULLIF(staged, '') END AS new_stage
+  FROM x, n),
+lease AS (
+  INSERT INTO pawl.leases (item_id, namespace, task_id, type, priority, state, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared,
+    prefetch, worker_id, lease_seconds, started_at, acquired_at, heartbeat_at, lease_expires_at, progress, stage, progressed_at)
+  SELECT item_id, namespace, task_id, type, priority, 'in_progress', attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared,
+    prefetch, worker_id, new_seconds, started_at, acquired_at, new_heartbeat, new_end, new_progress, new_stage,
+    CASE WHEN progressed IS NOT NULL OR staged IS NOT NULL THEN now ELSE progressed_at END
+  FROM y
+  ON CONFLICT (item_id) DO UPDATE
+  SET state = excluded.state, lease_seconds = excluded.lease_seconds, heartbeat_at = excluded.heartbeat_at, lease_expires_at = excluded.lease_expires_at,
+    progress = excluded.progress, stage = excluded.stage, progressed_at = excluded.progressed_at),
+event AS (
+  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, actor_type, actor_id, data, created_at)
+  SELECT namespace, task_id, item_id, attempt, event, from_state, to_state, 'worker', worker_id, data, now
+  FROM (
+    SELECT ord, namespace, task_id, item_id, attempt, 'in_progress' AS event, 'leased' AS from_state, 'in_progress' AS to_state, worker_id, NULL AS data, now
+    FROM y
+    WHERE state = 'leased'
+    UNION ALL
+    SELECT ord, namespace, task_id, item_id, attempt, 'progressed', NULL, NULL, worker_id, json_build_object('stage', staged, 'progress', new_progress)::text, now
+    FROM y
+    WHERE new_stage IS DISTINCT FROM stage) e
+  ORDER BY ord, from_state)
+SELECT ord, task_id, failures, new_seconds, new_end, now
+FROM y

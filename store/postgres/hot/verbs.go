@@ -1,0 +1,113 @@
+// Package hot has the hot verbs on PostgreSQL: each one statement over arrays,
+// the text beside its Go. All are built alike, and for the same reasons:
+//
+//   - c is the calls. x is the rows they name, locked one by one in the order of
+//     the calls, with the fence read again above the lock: no join, so no plan
+//     that a table once empty can turn quadratic.
+//   - n is the statement's one now, read when the locks are held.
+//   - Rows are changed by key (= ANY of an array) where all change alike, and by
+//     INSERT … ON CONFLICT DO UPDATE where each has its own values: both find
+//     the row by its index and see its newest version.
+//   - task_live comes last, by data dependency: its lock is the contended one.
+//     A row of items 0 stands for a task of many, whose row is there already.
+//   - Every parameter is cast; every row found answers with its call's ordinal.
+package hot
+
+import (
+	"context"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
+
+// Verbs implements store.Hot and store.Timed.
+type Verbs struct{}
+
+var (
+	_ store.Hot   = Verbs{}
+	_ store.Timed = Verbs{}
+)
+
+// column is one array argument.
+func column[T, C any](rows []T, of func(r *T) C) []C {
+	out := make([]C, len(rows))
+	for i := range rows {
+		out[i] = of(&rows[i])
+	}
+	return out
+}
+
+// bit is how a bool is kept.
+func bit(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// null is a Text in an array.
+func null(t store.Text) *string {
+	if t == "" {
+		return nil
+	}
+	s := string(t)
+	return &s
+}
+
+// fences are the first four arguments of a worker's verb.
+func fences[T any](calls []T, of func(c *T) *store.Fence) []any {
+	return []any{
+		column(calls, func(c *T) string { return of(c).ItemID }),
+		column(calls, func(c *T) string { return of(c).Namespace }),
+		column(calls, func(c *T) string { return of(c).WorkerID }),
+		column(calls, func(c *T) int { return of(c).Attempt }),
+	}
+}
+
+// read runs a statement and hands every row to scan.
+func read(ctx context.Context, tx store.Tx, query string, args []any, scan func(r store.Rows) error) error {
+	rows, err := tx.Query(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// moved reads the answer of complete and leave: a row for each item, then one
+// without an ordinal for each task of many that left open.
+func moved(ctx context.Context, tx store.Tx, query string, args []any, ord func(i int) int) ([]store.Moved, error) {
+	var out []store.Moved
+	settled := map[string]bool{}
+	err := read(ctx, tx, query, args, func(r store.Rows) error {
+		var i, fed, done int
+		var m store.Moved
+		if err := r.Scan(&i, &m.TaskID, &m.State, &m.Failures, &m.Priority, &m.Type, &m.RunAt, &m.Now, &fed, &done); err != nil {
+			return err
+		}
+		if i == 0 {
+			settled[m.TaskID] = true
+			return nil
+		}
+		m.Ord, m.Fed, m.Settled = ord(i-1), fed == 1, done == 1
+		out = append(out, m)
+		return nil
+	})
+	for i := range out {
+		out[i].Settled = out[i].Settled || settled[out[i].TaskID]
+	}
+	return out, err
+}
+
+// actor is the worker, unless the call names another.
+func actor(a store.Actor, worker string) store.Actor {
+	if a.Type == "" {
+		return store.Actor{Type: pawl.ActorWorker, ID: worker}
+	}
+	return a
+}

@@ -1,0 +1,186 @@
+package postgres
+
+import (
+	"context"
+	"embed"
+	"io/fs"
+	"log/slog"
+	"regexp"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+	"github.com/pawl-work/pawl/store/postgres/hot"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Options tune a database. The zero value is the default of each.
+type Options struct {
+	// Schema is where Pawl lives: lower-case letters, digits and underscores, at
+	// most 63. "" = the URL's parameter schema, else pawl.
+	Schema string
+	// MaxConns bounds the connections of this process, at least 4; 0 = 10. Six
+	// tenths of them are for hot verbs.
+	MaxConns int
+	// Log gets one line per retried transaction; nil = slog.Default.
+	Log *slog.Logger
+}
+
+// The planner must not choose for the hot statements: their arrays are guessed
+// at ten elements, and a plan made while a table was empty is quadratic later.
+// Read committed is what their re-checks of a row rely on.
+const (
+	everySession = `SET default_transaction_isolation = 'read committed'; SET jit = off; SET idle_in_transaction_session_timeout = '60s'`
+	hotSession   = everySession + `; SET plan_cache_mode = force_generic_plan;
+SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off`
+)
+
+const oldestServer = 140000
+
+var identifier = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
+
+// db implements store.DB over two pools: hot connections, on which plans cannot
+// flip, for Auto; cold ones for Do and View.
+type db struct {
+	hot, cold *pgxpool.Pool
+	dialect   store.Dialect
+	log       *slog.Logger
+}
+
+// Open connects to the server at url and says what is wrong with either: an
+// invalid error for the URL, the schema's name or a server that is too old,
+// unavailable for one that does not answer. It does not migrate.
+func Open(ctx context.Context, url string, o Options) (store.DB, error) {
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, &pawl.Error{Code: pawl.CodeInvalid, Op: "open", Message: "the URL is not one of a PostgreSQL database", Err: err}
+	}
+	params := cfg.ConnConfig.RuntimeParams
+	if o.Schema == "" {
+		o.Schema = params["schema"]
+	}
+	if o.Schema == "" {
+		o.Schema = "pawl"
+	}
+	delete(params, "schema")
+	if !identifier.MatchString(o.Schema) {
+		return nil, pawl.Invalid("/schema", "%q is not a schema's name: lower-case letters, digits and underscores, at most 63", o.Schema)
+	}
+	if params["application_name"] == "" {
+		params["application_name"] = "pawl"
+	}
+	if o.MaxConns == 0 {
+		o.MaxConns = 10
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	d := &db{log: o.Log}
+	total := int32(max(4, o.MaxConns))
+	if d.hot, err = pool(cfg, total-total*4/10, hotSession); err != nil {
+		return nil, classify(err)
+	}
+	if d.cold, err = pool(cfg, total*4/10, everySession); err != nil {
+		d.hot.Close()
+		return nil, classify(err)
+	}
+	d.dialect = store.Dialect{Name: "postgres", Hot: hot.Verbs{}, Timed: hot.Verbs{}, Rewrite: rewriteFor(o.Schema), Migrator: d.migrator(cfg.ConnConfig, o.Schema)}
+	if err := d.check(ctx); err != nil {
+		d.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+func pool(cfg *pgxpool.Config, conns int32, session string) (*pgxpool.Pool, error) {
+	cfg = cfg.Copy()
+	cfg.MaxConns, cfg.MinConns, cfg.MinIdleConns = conns, 0, 0
+	cfg.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
+		_, err := c.Exec(ctx, session)
+		return err
+	}
+	return pgxpool.NewWithConfig(context.Background(), cfg)
+}
+
+// check asks the server who it is.
+func (d *db) check(ctx context.Context) error {
+	var version int
+	var encoding string
+	err := d.cold.QueryRow(ctx, "SELECT current_setting('server_version_num')::int, current_setting('server_encoding')").Scan(&version, &encoding)
+	switch {
+	case err != nil:
+		return classify(err)
+	case version < oldestServer:
+		return pawl.Invalid("/url", "the server is PostgreSQL %d; Pawl needs 14 or newer", version/10000)
+	case encoding != "UTF8":
+		return pawl.Invalid("/url", "the database's encoding is %s; Pawl needs UTF8", encoding)
+	}
+	return nil
+}
+
+// Dialect implements store.DB.
+func (d *db) Dialect() *store.Dialect { return &d.dialect }
+
+// Close implements store.DB. It waits for the calls under way.
+func (d *db) Close() error {
+	d.hot.Close()
+	d.cold.Close()
+	return nil
+}
+
+// migrator keeps other processes waiting by an advisory lock of its session,
+// which the server gives back when the process dies.
+func (d *db) migrator(conn *pgx.ConnConfig, schema string) store.Migrator {
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		panic(err) // embedded at build time
+	}
+	guard := func(ctx context.Context) (func(), error) {
+		c, err := pgx.ConnectConfig(ctx, conn.Copy())
+		if err != nil {
+			return nil, err
+		}
+		release := func() {
+			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+			defer cancel()
+			_ = c.Close(ctx)
+		}
+		// Asked again and again, not waited for inside a statement: its snapshot
+		// would keep a CREATE INDEX CONCURRENTLY waiting in turn.
+		for {
+			var mine bool
+			if err := c.QueryRow(ctx, "SELECT pg_try_advisory_lock(hashtextextended('pawl migrate ' || $1, 0))", schema).Scan(&mine); err != nil {
+				release()
+				return nil, err
+			}
+			if mine {
+				return release, nil
+			}
+			if err := pause(ctx, 50*time.Millisecond); err != nil {
+				release()
+				return nil, err
+			}
+		}
+	}
+	m := store.NewMigrator(stdlib.OpenDBFromPool(d.cold), files, rewriteFor(schema), `"`+schema+`".schema_migrations`, guard)
+	return classified{m}
+}
+
+// classified is a migrator whose errors are ours.
+type classified struct{ store.Migrator }
+
+func (m classified) Up(ctx context.Context) ([]store.Migration, error) {
+	done, err := m.Migrator.Up(ctx)
+	return done, classify(err)
+}
+
+func (m classified) Status(ctx context.Context) ([]store.Migration, error) {
+	all, err := m.Migrator.Status(ctx)
+	return all, classify(err)
+}

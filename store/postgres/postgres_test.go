@@ -1,0 +1,123 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawl-work/pawl/internal/clock"
+	"github.com/pawl-work/pawl/store"
+	"github.com/pawl-work/pawl/store/postgres"
+)
+
+// house is an empty, migrated schema of a test's own, and a connection beside
+// it that looks behind the curtain.
+type house struct {
+	*testing.T
+	db     store.DB
+	schema string
+	conn   *pgx.Conn
+}
+
+var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
+
+var schemas atomic.Int64
+
+func server(t *testing.T) string {
+	url := os.Getenv("PAWL_TEST_POSTGRES")
+	switch {
+	case url != "":
+	case os.Getenv("CI") == "true":
+		t.Fatal("PAWL_TEST_POSTGRES names no server")
+	default:
+		t.Skip("PAWL_TEST_POSTGRES names no server")
+	}
+	return url
+}
+
+// plot is a schema that does not exist yet and goes with the test.
+func plot(t *testing.T) *house {
+	h := &house{T: t, schema: fmt.Sprintf("pawl_%d_%d_%d", os.Getpid(), clock.Now().UnixMicro(), schemas.Add(1))}
+	var err error
+	if h.conn, err = pgx.Connect(t.Context(), server(t)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		h.exec("DROP SCHEMA IF EXISTS " + h.schema + " CASCADE")
+		h.conn.Close(context.Background())
+	})
+	h.exec("SET search_path = " + h.schema)
+	return h
+}
+
+func (h *house) open() store.DB {
+	h.Helper()
+	db, err := postgres.Open(h.Context(), server(h.T), postgres.Options{Schema: h.schema, Log: quiet})
+	if err != nil {
+		h.Fatal(err)
+	}
+	h.Cleanup(func() { db.Close() })
+	return db
+}
+
+func build(t *testing.T) *house {
+	h := plot(t)
+	h.db = h.open()
+	if _, err := h.db.Dialect().Migrator.Up(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func (h *house) exec(query string, args ...any) {
+	h.Helper()
+	if _, err := h.conn.Exec(context.Background(), query, args...); err != nil {
+		h.Fatalf("%s: %v", query, err)
+	}
+}
+
+// advance moves the database's clock for good.
+func (h *house) advance(d time.Duration) {
+	h.Helper()
+	h.exec("CREATE TABLE IF NOT EXISTS ahead (micros bigint)")
+	h.exec("INSERT INTO ahead VALUES ($1)", d.Microseconds())
+	h.exec("CREATE OR REPLACE FUNCTION now() RETURNS bigint LANGUAGE sql VOLATILE AS $$ SELECT (date_part('epoch', clock_timestamp()) * 1000000 + (SELECT sum(micros) FROM " + h.schema + ".ahead))::bigint $$")
+}
+
+// one is the first row of a query, as text; "" when there is none.
+func (h *house) one(query string, args ...any) string {
+	h.Helper()
+	var s *string
+	err := h.conn.QueryRow(context.Background(), "SELECT string_agg(q::text, ' ') FROM ("+query+") q", args...).Scan(&s)
+	if err != nil {
+		h.Fatalf("%s: %v", query, err)
+	}
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// want compares the rows of a query, as PostgreSQL writes rows, with a text.
+func (h *house) want(wanted, query string, args ...any) {
+	h.Helper()
+	if got := h.one(query, args...); got != wanted {
+		h.Errorf("%s\n got  %s\n want %s", query, got, wanted)
+	}
+}
+
+// auto runs one hot verb.
+func (h *house) auto(fn func(ctx context.Context, tx store.Tx, hot store.Hot) error) {
+	h.Helper()
+	err := h.db.Auto(h.Context(), func(ctx context.Context, tx store.Tx) error { return fn(ctx, tx, h.db.Dialect().Hot) })
+	if err != nil {
+		h.Fatal(err)
+	}
+}

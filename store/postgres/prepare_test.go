@@ -1,0 +1,37 @@
+package postgres_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestEveryStatementPrepares finds a misspelt column before a caller does.
+func TestEveryStatementPrepares(t *testing.T) {
+	h := build(t)
+	cold, _ := filepath.Glob("../*.sql")
+	hot, _ := filepath.Glob("hot/*.sql")
+	if len(cold) == 0 || len(hot) != 8 {
+		t.Fatalf("found %d files of cold SQL and %d hot verbs", len(cold), len(hot))
+	}
+	for _, file := range append(cold, hot...) {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocks := strings.Split("\n"+string(raw), "\n-- name: ")
+		if len(blocks) > 1 {
+			blocks = blocks[1:]
+		}
+		for _, block := range blocks {
+			name, text, named := strings.Cut(block, "\n")
+			if !named || strings.HasPrefix(block, "\n") {
+				name, text = "", block
+			}
+			if _, err := h.conn.Prepare(t.Context(), "", h.db.Dialect().Rewrite(text)); err != nil {
+				t.Errorf("%s %s: %v", file, name, err)
+			}
+		}
+	}
+}
