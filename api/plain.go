@@ -1,0 +1,90 @@
+package api
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/pawl-work/pawl"
+)
+
+// PlainTask is a task in seed 3's names and shape: status in capitals, state the
+// stage as text, error as text.
+type PlainTask struct {
+	ID         string          `json:"id"`
+	Type       string          `json:"type"`
+	Status     string          `json:"status"`
+	State      string          `json:"state"`
+	Progress   int             `json:"progress"`
+	Priority   int             `json:"priority"`
+	Metadata   json.RawMessage `json:"metadata"`
+	Error      *string         `json:"error"`
+	InputHash  *string         `json:"input_hash"`
+	RetryCount int             `json:"retry_count"`
+	CreatedAt  time.Time       `json:"created_at"`
+	UpdatedAt  time.Time       `json:"updated_at"`
+	Version    int             `json:"version"`
+}
+
+// PlainEvent is an event in seed 3's names and shape.
+type PlainEvent struct {
+	ID        string          `json:"id"`
+	TaskID    string          `json:"task_id"`
+	Status    string          `json:"status"`
+	State     string          `json:"state"`
+	Detail    json.RawMessage `json:"detail"`
+	Actor     string          `json:"actor"`
+	CreatedAt time.Time       `json:"created_at"`
+}
+
+// PlainTaskOf writes a task in the older shape.
+func PlainTaskOf(t pawl.Task) PlainTask {
+	p := PlainTask{
+		ID: t.ID, Type: t.Type, Status: capitals(t.Status), State: t.Stage,
+		Progress: t.Progress, Priority: t.Priority, Metadata: t.Metadata,
+		RetryCount: t.RetryCount, CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt, Version: t.Version,
+	}
+	if p.State == "" {
+		p.State = words(string(t.State))
+	}
+	if t.Error != nil {
+		p.Error = &t.Error.Message
+	}
+	if t.InputHash != "" {
+		p.InputHash = &t.InputHash
+	}
+	return p
+}
+
+// PlainEventOf writes an event in the older shape: its status is the task's
+// where the event moved the task, else the item's; an event that moved nothing
+// happened in progress.
+func PlainEventOf(e pawl.Event) PlainEvent {
+	p := PlainEvent{
+		ID: e.ID, TaskID: e.TaskID, Status: capitals(pawl.StatusInProgress), State: e.Message,
+		Detail: e.Data, Actor: strings.ToUpper(e.ActorType), CreatedAt: e.CreatedAt,
+	}
+	switch {
+	case e.TaskTo != "" && e.TaskTo != string(pawl.TaskOpen):
+		p.Status, p.State = capitals(pawl.TaskState(e.TaskTo).Status()), words(e.TaskTo)
+	case e.ToState != "" && e.ItemID != "":
+		p.Status, p.State = capitals(pawl.ItemState(e.ToState).Status()), words(e.ToState)
+	case e.ToState != "":
+		p.Status, p.State = capitals(pawl.TaskState(e.ToState).Status()), words(strings.Replace(e.ToState, "open", "queued", 1))
+	}
+	return p
+}
+
+func capitals(s pawl.Status) string { return strings.ToUpper(string(s)) }
+
+// words writes a state as seed 3 does: 'Queued', 'In progress'.
+func words(state string) string {
+	switch state {
+	case "":
+		return ""
+	case string(pawl.TaskCancelled):
+		return "Cancelled by user"
+	}
+	s := strings.ReplaceAll(state, "_", " ")
+	return strings.ToUpper(s[:1]) + s[1:]
+}

@@ -1,0 +1,265 @@
+package api
+
+import (
+	"net/url"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pawl-work/pawl"
+)
+
+// The query strings of lists: each is a filter of package pawl as parameters,
+// and Values writes it. Times are RFC 3339; a list is separated by commas, or
+// its parameter is given several times.
+type (
+	// Paging asks for one page.
+	Paging struct {
+		Limit  int    `query:"limit" doc:"Rows of the page; 100 without it, at most 1000."`
+		Cursor string `query:"cursor" doc:"The next of the page before."`
+	}
+	// Span is a stretch of time of creation.
+	Span struct {
+		Since time.Time `query:"since" doc:"Created at or after."`
+		Until time.Time `query:"until" doc:"Created before."`
+	}
+	// OfTask narrows a list to a task.
+	OfTask struct {
+		Task   string `query:"task" doc:"Of this task."`
+		TaskID string `query:"task_id" doc:"The same as task."`
+	}
+	// OfItem narrows a list to an item.
+	OfItem struct {
+		Item   string `query:"item" doc:"Of this item."`
+		ItemID string `query:"item_id" doc:"The same as item."`
+	}
+	// TaskQuery is a pawl.TaskFilter.
+	TaskQuery struct {
+		ID          []string         `query:"id" doc:"These tasks."`
+		Type        []string         `query:"type" doc:"Of any of these types."`
+		State       []pawl.TaskState `query:"state" doc:"In any of these states."`
+		Status      []pawl.Status    `query:"status" doc:"Of any of these statuses."`
+		MinPriority int              `query:"min_priority" default:"-32768" doc:"Of this priority or higher."`
+		MaxPriority int              `query:"max_priority" default:"32767" doc:"Of this priority or lower."`
+		Order       string           `query:"order" enum:"asc,desc" doc:"asc: oldest first; newest first without it."`
+		Span
+		Paging
+	}
+	// ItemQuery is a pawl.ItemFilter but for its task.
+	ItemQuery struct {
+		ID       []string         `query:"id" doc:"These items."`
+		Type     []string         `query:"type" doc:"Of any of these types."`
+		State    []pawl.ItemState `query:"state" doc:"In any of these states."`
+		Status   []pawl.Status    `query:"status" doc:"Of any of these statuses; expired: a lease has run out and is not swept yet."`
+		WorkerID string           `query:"worker_id" doc:"Held by this worker, or last held."`
+		Order    string           `query:"order" enum:"asc,desc" doc:"desc: newest first; oldest first without it."`
+		Paging
+	}
+	// ItemsQuery is a pawl.ItemFilter.
+	ItemsQuery struct {
+		OfTask
+		ItemQuery
+	}
+	// EventQuery is a pawl.EventFilter but for its task and item.
+	EventQuery struct {
+		Event string `query:"event" doc:"Of this name."`
+		Order string `query:"order" enum:"asc,desc" doc:"asc: oldest first; newest first without it."`
+		Span
+		Paging
+	}
+	// EventsQuery is a pawl.EventFilter.
+	EventsQuery struct {
+		OfTask
+		OfItem
+		EventQuery
+	}
+	// CheckpointQuery is a pawl.CheckpointFilter but for its task.
+	CheckpointQuery struct {
+		OfItem
+		Type  []string `query:"type" doc:"Of any of these types."`
+		Name  string   `query:"name" doc:"Of this name."`
+		Order string   `query:"order" enum:"asc,desc" doc:"desc: newest first; by ascending number without it."`
+		Paging
+	}
+	// CheckpointsQuery is a pawl.CheckpointFilter.
+	CheckpointsQuery struct {
+		OfTask
+		CheckpointQuery
+	}
+	// WorkerQuery is a pawl.WorkerFilter.
+	WorkerQuery struct {
+		SeenSince time.Time `query:"seen_since" doc:"Seen at or after."`
+		Paging
+	}
+	// KeyQuery is a pawl.KeyFilter.
+	KeyQuery struct {
+		Status string `query:"status" enum:"pending,completed,failed" doc:"Of this status."`
+		OfTask
+		OfItem
+		Paging
+	}
+	// KeyScope names the scope of the key in the path.
+	KeyScope struct {
+		Scope string `query:"scope" doc:"The key's scope."`
+	}
+	// DeleteQuery is what deleting a task asks besides its id.
+	DeleteQuery struct {
+		Force  bool   `query:"force" doc:"true: even when it has not ended."`
+		Reason string `query:"reason" doc:"Why, for the record."`
+	}
+)
+
+// Page is the page asked for.
+func (p Paging) Page() pawl.Page { return pawl.Page{Limit: p.Limit, Cursor: p.Cursor} }
+
+// Of is the task, or "". Both names with different tasks are invalid.
+func (t OfTask) Of() (string, error) { return either("/task_id", t.Task, t.TaskID) }
+
+// Of is the item, or "". Both names with different items are invalid.
+func (i OfItem) Of() (string, error) { return either("/item_id", i.Item, i.ItemID) }
+
+func either(pointer, a, b string) (string, error) {
+	switch {
+	case a == "" || a == b:
+		return b, nil
+	case b == "":
+		return a, nil
+	}
+	return "", pawl.Invalid(pointer, "is given twice, differently")
+}
+
+// Filter is the filter that the query asks for.
+func (q TaskQuery) Filter() pawl.TaskFilter {
+	f := pawl.TaskFilter{IDs: q.ID, Types: q.Type, States: q.State, Statuses: q.Status, Since: q.Since, Until: q.Until, Asc: q.Order == "asc", Page: q.Page()}
+	if q.MinPriority != pawl.MinPriority {
+		f.MinPriority = &q.MinPriority
+	}
+	if q.MaxPriority != pawl.MaxPriority {
+		f.MaxPriority = &q.MaxPriority
+	}
+	return f
+}
+
+// TaskQueryOf writes a filter as a query.
+func TaskQueryOf(f pawl.TaskFilter) TaskQuery {
+	q := TaskQuery{ID: f.IDs, Type: f.Types, State: f.States, Status: f.Statuses, MinPriority: pawl.MinPriority, MaxPriority: pawl.MaxPriority,
+		Span: Span{f.Since, f.Until}, Paging: PagingOf(f.Page)}
+	if f.Asc {
+		q.Order = "asc"
+	}
+	if f.MinPriority != nil {
+		q.MinPriority = *f.MinPriority
+	}
+	if f.MaxPriority != nil {
+		q.MaxPriority = *f.MaxPriority
+	}
+	return q
+}
+
+// Filter is the filter that the query asks for, within a task where it is given.
+func (q ItemQuery) Filter(task string) pawl.ItemFilter {
+	return pawl.ItemFilter{IDs: q.ID, TaskID: task, Types: q.Type, States: q.State, Statuses: q.Status, WorkerID: q.WorkerID, Desc: q.Order == "desc", Page: q.Page()}
+}
+
+// ItemsQueryOf writes a filter as a query.
+func ItemsQueryOf(f pawl.ItemFilter) ItemsQuery {
+	q := ItemsQuery{OfTask{Task: f.TaskID}, ItemQuery{ID: f.IDs, Type: f.Types, State: f.States, Status: f.Statuses, WorkerID: f.WorkerID, Paging: PagingOf(f.Page)}}
+	if f.Desc {
+		q.Order = "desc"
+	}
+	return q
+}
+
+// Filter is the filter that the query asks for, within a task or item where
+// they are given.
+func (q EventQuery) Filter(task, item string) pawl.EventFilter {
+	return pawl.EventFilter{TaskID: task, ItemID: item, Event: q.Event, Since: q.Since, Until: q.Until, Asc: q.Order == "asc", Page: q.Page()}
+}
+
+// EventsQueryOf writes a filter as a query.
+func EventsQueryOf(f pawl.EventFilter) EventsQuery {
+	q := EventsQuery{OfTask{Task: f.TaskID}, OfItem{Item: f.ItemID}, EventQuery{Event: f.Event, Span: Span{f.Since, f.Until}, Paging: PagingOf(f.Page)}}
+	if f.Asc {
+		q.Order = "asc"
+	}
+	return q
+}
+
+// Filter is the filter that the query asks for, within a task where it is given.
+func (q CheckpointQuery) Filter(task string) (pawl.CheckpointFilter, error) {
+	item, err := q.Of()
+	return pawl.CheckpointFilter{TaskID: task, ItemID: item, Types: q.Type, Name: q.Name, Desc: q.Order == "desc", Page: q.Page()}, err
+}
+
+// CheckpointsQueryOf writes a filter as a query.
+func CheckpointsQueryOf(f pawl.CheckpointFilter) CheckpointsQuery {
+	q := CheckpointsQuery{OfTask{Task: f.TaskID}, CheckpointQuery{OfItem: OfItem{Item: f.ItemID}, Type: f.Types, Name: f.Name, Paging: PagingOf(f.Page)}}
+	if f.Desc {
+		q.Order = "desc"
+	}
+	return q
+}
+
+// Filter is the filter that the query asks for.
+func (q KeyQuery) Filter() (pawl.KeyFilter, error) {
+	task, err := q.OfTask.Of()
+	if err != nil {
+		return pawl.KeyFilter{}, err
+	}
+	item, err := q.OfItem.Of()
+	return pawl.KeyFilter{Status: q.Status, TaskID: task, ItemID: item, Page: q.Page()}, err
+}
+
+// KeyQueryOf writes a filter as a query.
+func KeyQueryOf(f pawl.KeyFilter) KeyQuery {
+	return KeyQuery{Status: f.Status, OfTask: OfTask{Task: f.TaskID}, OfItem: OfItem{Item: f.ItemID}, Paging: PagingOf(f.Page)}
+}
+
+// WorkerQueryOf writes a filter as a query.
+func WorkerQueryOf(f pawl.WorkerFilter) WorkerQuery {
+	return WorkerQuery{SeenSince: f.SeenSince, Paging: PagingOf(f.Page)}
+}
+
+// PagingOf writes a page as a query.
+func PagingOf(p pawl.Page) Paging { return Paging{Limit: p.Limit, Cursor: p.Cursor} }
+
+// Values writes a query: every parameter that is not its default.
+func Values(query any) url.Values {
+	out := url.Values{}
+	write(out, reflect.ValueOf(query))
+	return out
+}
+
+func write(out url.Values, v reflect.Value) {
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		if f.Anonymous {
+			write(out, v.Field(i))
+			continue
+		}
+		value, unless := text(v.Field(i)), f.Tag.Get("default")
+		if value != unless && (unless != "" || !v.Field(i).IsZero()) {
+			out.Set(f.Tag.Get("query"), value)
+		}
+	}
+}
+
+func text(v reflect.Value) string {
+	switch x := v.Interface().(type) {
+	case time.Time:
+		return x.UTC().Format(time.RFC3339Nano)
+	case int:
+		return strconv.Itoa(x)
+	case bool:
+		return strconv.FormatBool(x)
+	}
+	if v.Kind() == reflect.String {
+		return v.String()
+	}
+	parts := make([]string, v.Len())
+	for i := range parts {
+		parts[i] = v.Index(i).String()
+	}
+	return strings.Join(parts, ",")
+}

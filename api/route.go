@@ -1,0 +1,132 @@
+package api
+
+import (
+	"net/http"
+)
+
+// Role names what a call needs; it is also a scope of an API key.
+type Role string
+
+// The roles, after the interfaces of package pawl. Anyone needs none.
+const (
+	Anyone    Role = ""
+	Submitter Role = "submitter"
+	Claimer   Role = "claimer"
+	Approver  Role = "approver"
+	Operator  Role = "operator"
+	Reader    Role = "reader"
+)
+
+// Route is one row of Routes.
+type Route struct {
+	Name    string // of the operation, in every door
+	Method  string
+	Path    string // {id} is one path segment, percent-encoded; a verb follows its last colon
+	Role    Role
+	Success int    // status of an answer that is no problem
+	Means   string // one sentence, for the API's description
+}
+
+const (
+	get  = http.MethodGet
+	post = http.MethodPost
+	put  = http.MethodPut
+	del  = http.MethodDelete
+)
+
+// Routes is the closed list of HTTP calls. A verb of a collection
+// (/v1/items:complete) is the batch form of the verb of its member
+// (/v1/items/{id}:complete): {items: […]} in, {results: […]} out, each call
+// answered on its own.
+var Routes = []Route{
+	{"create_task", post, "/v1/tasks", Submitter, 201, "Create a task; 200 with deduplicated set when its dedupe found an older one."},
+	{"create_tasks", post, "/v1/tasks:batch", Submitter, 200, "Create tasks, each answered on its own."},
+	{"list_tasks", get, "/v1/tasks", Reader, 200, "List tasks, newest first."},
+	{"get_task", get, "/v1/tasks/{id}", Reader, 200, "Read a task."},
+	{"delete_task", del, "/v1/tasks/{id}", Operator, 204, "Delete a task that has ended, or with force any, and all that hangs on it."},
+	{"delete_tasks", post, "/v1/tasks:delete", Operator, 200, "Delete tasks, each answered on its own."},
+	{"add_items", post, "/v1/tasks/{id}:add_items", Submitter, 200, "Add items to a task whose work is still open."},
+	{"add_items_batch", post, "/v1/tasks:add_items", Submitter, 200, "Add items to tasks, each answered on its own."},
+	{"cancel_task", post, "/v1/tasks/{id}:cancel", Submitter, 200, "Cancel a task, or some of its items."},
+	{"cancel_tasks", post, "/v1/tasks:cancel", Submitter, 200, "Cancel tasks, each answered on its own."},
+	{"retry_task", post, "/v1/tasks/{id}:retry", Operator, 200, "Queue a task's failed items again and reopen it."},
+	{"retry_tasks", post, "/v1/tasks:retry", Operator, 200, "Retry tasks, each answered on its own."},
+	{"bury_task", post, "/v1/tasks/{id}:bury", Operator, 200, "Set a task's failed items aside as dead letters."},
+	{"bury_tasks", post, "/v1/tasks:bury", Operator, 200, "Bury tasks, each answered on its own."},
+	{"checkpoint_task", post, "/v1/tasks/{id}:checkpoint", Submitter, 201, "Save a checkpoint of the task itself, without a lease."},
+	{"checkpoint_tasks", post, "/v1/tasks:checkpoint", Submitter, 200, "Save checkpoints of tasks, each answered on its own."},
+	{"task_result", get, "/v1/tasks/{id}/result", Reader, 200, "Read what a completed task came to."},
+	{"task_items", get, "/v1/tasks/{id}/items", Reader, 200, "List a task's items, oldest first."},
+	{"task_events", get, "/v1/tasks/{id}/events", Reader, 200, "List a task's events, newest first."},
+	{"task_checkpoints", get, "/v1/tasks/{id}/checkpoints", Reader, 200, "List a task's checkpoints in order of their number."},
+	{"count_checkpoints", get, "/v1/tasks/{id}/checkpoints/counts", Reader, 200, "Count a task's checkpoints by type."},
+
+	{"claim", post, "/v1/claims", Claimer, 200, "Take items to work on, each under a lease; wait up to 60 s for some."},
+	{"heartbeat", post, "/v1/items/{id}:heartbeat", Claimer, 200, "Extend a lease, and learn whether the item was cancelled."},
+	{"heartbeat_items", post, "/v1/items:heartbeat", Claimer, 200, "Extend leases, each answered on its own."},
+	{"progress", post, "/v1/items/{id}:progress", Claimer, 200, "Report how far an item is."},
+	{"progress_items", post, "/v1/items:progress", Claimer, 200, "Report progress of items, each answered on its own."},
+	{"checkpoint", post, "/v1/items/{id}:checkpoint", Claimer, 201, "Save a checkpoint under a lease."},
+	{"checkpoint_items", post, "/v1/items:checkpoint", Claimer, 200, "Save checkpoints under leases, each answered on its own."},
+	{"complete", post, "/v1/items/{id}:complete", Claimer, 200, "Hand in an item's result and end it."},
+	{"complete_items", post, "/v1/items:complete", Claimer, 200, "Complete items, each answered on its own."},
+	{"fail", post, "/v1/items/{id}:fail", Claimer, 200, "Say that an attempt failed; it is retried by policy."},
+	{"fail_items", post, "/v1/items:fail", Claimer, 200, "Fail attempts, each answered on its own."},
+	{"release", post, "/v1/items/{id}:release", Claimer, 200, "Give an item back, uncounted."},
+	{"release_items", post, "/v1/items:release", Claimer, 200, "Release items, each answered on its own."},
+	{"suspend", post, "/v1/items/{id}:suspend", Claimer, 200, "Give the lease up until a time or a signal."},
+	{"suspend_items", post, "/v1/items:suspend", Claimer, 200, "Suspend items, each answered on its own."},
+
+	{"list_items", get, "/v1/items", Reader, 200, "List items, oldest first."},
+	{"get_item", get, "/v1/items/{id}", Reader, 200, "Read an item."},
+	{"resume_item", get, "/v1/items/{id}/resume", Claimer, 200, "Read all that the next attempt needs to go on."},
+	{"item_events", get, "/v1/items/{id}/events", Reader, 200, "List an item's events, newest first."},
+
+	{"list_events", get, "/v1/events", Reader, 200, "List events, newest first."},
+	{"list_checkpoints", get, "/v1/checkpoints", Reader, 200, "List checkpoints in order of their number."},
+
+	{"list_workers", get, "/v1/workers", Reader, 200, "List workers, last seen first."},
+	{"register_worker", put, "/v1/workers/{id}", Claimer, 204, "Enter a worker into the registry, or renew its entry."},
+	{"stats", get, "/v1/stats", Reader, 200, "Count what there is, now."},
+	{"list_sweeps", get, "/v1/sweeps", Reader, 200, "List sweeps with what each did, newest first."},
+	{"sweep", post, "/v1/sweeps", Operator, 200, "Run one pass over what time moves."},
+	{"list_archives", get, "/v1/archives", Operator, 200, "List archived tasks, newest first."},
+	{"restore_archive", post, "/v1/archives/{id}:restore", Operator, 200, "Bring an archived task back."},
+
+	{"list_keys", get, "/v1/idempotency-keys", Reader, 200, "List idempotency keys, newest first."},
+	{"get_key", get, "/v1/idempotency-keys/{id}", Submitter, 200, "Read an idempotency key."},
+	{"get_keys", post, "/v1/idempotency-keys:get", Submitter, 200, "Read idempotency keys, each answered on its own."},
+	{"begin_key", post, "/v1/idempotency-keys/{id}:begin", Submitter, 200, "Open a key: run means that the caller is to run, else the first answer stands."},
+	{"begin_keys", post, "/v1/idempotency-keys:begin", Submitter, 200, "Open keys, each answered on its own."},
+	{"complete_key", post, "/v1/idempotency-keys/{id}:complete", Submitter, 200, "Keep the answer of a run."},
+	{"complete_keys", post, "/v1/idempotency-keys:complete", Submitter, 200, "Keep the answers of runs, each answered on its own."},
+	{"fail_key", post, "/v1/idempotency-keys/{id}:fail", Submitter, 200, "Keep the error of a run; the next begin runs again."},
+	{"fail_keys", post, "/v1/idempotency-keys:fail", Submitter, 200, "Keep the errors of runs, each answered on its own."},
+
+	{"plain_task", get, "/tasks/{id}", Reader, 200, "Read a task in the older shape: status in capitals, state as text."},
+	{"plain_task_events", get, "/tasks/{id}/events", Reader, 200, "List a task's newest 100 events in the older shape."},
+	{"plain_task_retry", post, "/tasks/{id}:retry", Operator, 200, "Retry a task; answers in the older shape."},
+
+	{"health", get, "/healthz", Anyone, 200, "Say that the process runs."},
+	{"ready", get, "/readyz", Anyone, 200, "Say that the server takes calls: 503 while it stops or its database does not answer."},
+	{"description", get, "/openapi.json", Anyone, 200, "Describe the API as OpenAPI 3.1."},
+}
+
+// RouteOf is the row of a name. A name that is in no row is a programmer's
+// error and panics.
+func RouteOf(name string) Route {
+	for _, r := range Routes {
+		if r.Name == name {
+			return r
+		}
+	}
+	panic("api: no route " + name)
+}
+
+// NamespaceHeader names the namespace of a call and ActorHeader who makes it
+// (type/id, or a type alone); both are percent-encoded. A server without API
+// keys takes both at their word.
+const (
+	NamespaceHeader = "Pawl-Namespace"
+	ActorHeader     = "Pawl-Actor"
+)

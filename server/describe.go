@@ -1,0 +1,271 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/api"
+)
+
+// config is the API's description before its operations.
+func config(version string) huma.Config {
+	registry := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
+	for from, to := range written {
+		registry.RegisterTypeAlias(from, to)
+	}
+	c := huma.Config{
+		OpenAPI: &huma.OpenAPI{
+			OpenAPI: "3.1.0",
+			Info: &huma.Info{
+				Title:       "Pawl",
+				Version:     version,
+				Description: "Durable work: tasks made of items, leased to workers, fenced by attempt. Refusals are application/problem+json; programs match on `code`.",
+			},
+			Servers: []*huma.Server{{URL: "http://127.0.0.1:7033", Description: "pawl serve on its default address"}},
+			Tags:    tags(),
+			Components: &huma.Components{
+				Schemas:         registry,
+				SecuritySchemes: map[string]*huma.SecurityScheme{"key": {Type: "http", Scheme: "bearer", Description: "An API key. A server on a loopback address takes calls without one."}},
+			},
+		},
+		Formats:       map[string]huma.Format{"application/json": format, "json": format},
+		DefaultFormat: "application/json",
+	}
+	c.AllowAdditionalPropertiesByDefault = true // decode refuses them, and says where
+	return c
+}
+
+// security names the key on every operation; the empty requirement beside it
+// says that it is not needed (here: on loopback; for health: ever).
+func security(r api.Route) []map[string][]string {
+	if r.Role == api.Anyone {
+		return []map[string][]string{{}}
+	}
+	return []map[string][]string{{"key": {}}, {}}
+}
+
+// callerParams are the headers that every call of the service takes.
+func callerParams(r api.Route) []*huma.Param {
+	if r.Role == api.Anyone {
+		return nil
+	}
+	text := &huma.Schema{Type: huma.TypeString}
+	return []*huma.Param{
+		{Name: api.NamespaceHeader, In: "header", Schema: text, Description: "The namespace of the call, percent-encoded; default without it."},
+		{Name: api.ActorHeader, In: "header", Schema: text, Description: "Who events name, as type/id or type, percent-encoded."},
+	}
+}
+
+// tag groups operations by the first word of their path behind the version.
+func tag(path string) string {
+	words := strings.FieldsFunc(path, func(r rune) bool { return r == '/' || r == ':' })
+	switch {
+	case words[0] == "v1":
+		return words[1]
+	case words[0] == "tasks":
+		return "plain"
+	}
+	return "server"
+}
+
+func tags() []*huma.Tag {
+	var out []*huma.Tag
+	seen := map[string]bool{}
+	for _, r := range api.Routes {
+		if t := tag(r.Path); !seen[t] {
+			seen[t] = true
+			out = append(out, &huma.Tag{Name: t})
+		}
+	}
+	return out
+}
+
+// written maps types that write their own JSON, and words that come from a
+// table, to types that say so.
+var written = map[reflect.Type]reflect.Type{
+	reflect.TypeFor[pawl.Failure]():   reflect.TypeFor[failure](),
+	reflect.TypeFor[pawl.Dedupe]():    reflect.TypeFor[dedupe](),
+	reflect.TypeFor[pawl.TaskState](): reflect.TypeFor[taskState](),
+	reflect.TypeFor[pawl.ItemState](): reflect.TypeFor[itemState](),
+	reflect.TypeFor[pawl.Status]():    reflect.TypeFor[status](),
+	reflect.TypeFor[pawl.Code]():      reflect.TypeFor[code](),
+	reflect.TypeFor[problem]():        reflect.TypeFor[api.Problem](),
+}
+
+type (
+	failure   struct{}
+	dedupe    struct{}
+	taskState string
+	itemState string
+	status    string
+	code      string
+)
+
+func (failure) Schema(huma.Registry) *huma.Schema {
+	text := &huma.Schema{Type: huma.TypeString}
+	return &huma.Schema{
+		Description: "Why it failed; a text alone is its message.",
+		OneOf: []*huma.Schema{
+			{Type: huma.TypeString},
+			{
+				Type:                 huma.TypeObject,
+				Properties:           map[string]*huma.Schema{"code": text, "message": text, "detail": {}},
+				Required:             []string{"message"},
+				AdditionalProperties: false,
+			},
+		},
+	}
+}
+
+func (dedupe) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{
+		Description: "true: by payload and items; a list: by the values at these JSON Pointers into the payload.",
+		OneOf: []*huma.Schema{
+			{Type: huma.TypeBoolean},
+			{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString}},
+		},
+	}
+}
+
+func (taskState) Schema(huma.Registry) *huma.Schema { return shown(pawl.TaskStates) }
+func (itemState) Schema(huma.Registry) *huma.Schema { return shown(pawl.ItemStates) }
+
+func (status) Schema(huma.Registry) *huma.Schema {
+	return words(string(pawl.StatusPending), string(pawl.StatusInProgress), string(pawl.StatusCompleted), string(pawl.StatusFailed), string(pawl.StatusCancelled), string(pawl.StatusExpired))
+}
+
+func (code) Schema(huma.Registry) *huma.Schema {
+	var names []string
+	for _, e := range pawl.Errors {
+		names = append(names, string(e.Code))
+	}
+	return words(names...)
+}
+
+func shown(states []pawl.StateInfo) *huma.Schema {
+	var names []string
+	for _, s := range states {
+		if s.Shown {
+			names = append(names, s.Name)
+		}
+	}
+	return words(names...)
+}
+
+func words(names ...string) *huma.Schema {
+	s := &huma.Schema{Type: huma.TypeString}
+	for _, n := range names {
+		s.Enum = append(s.Enum, n)
+	}
+	return s
+}
+
+// describe writes the description once all operations are there. The bounds
+// of pawl.Limits go into it here, after huma has made its checks out of the
+// schemas: the service refuses by them, each call of a batch on its own.
+func describe(o *huma.OpenAPI) []byte {
+	raw, err := json.Marshal(o)
+	if err != nil {
+		panic(err) // made of constants: a programmer's error
+	}
+	var doc map[string]any
+	if err := json.Unmarshal(raw, &doc); err != nil {
+		panic(err)
+	}
+	schemas := doc["components"].(map[string]any)["schemas"].(map[string]any)
+	closeRequests(doc, schemas)
+	for _, b := range bounds {
+		for _, schema := range schemas {
+			if p := property(schema, b.property); p != nil && p["type"] == b.kind {
+				p[b.keyword] = b.value
+			}
+		}
+	}
+	for _, n := range nullable {
+		schema, name, _ := strings.Cut(n, ".")
+		if p := property(schemas[schema], name); p != nil {
+			p["oneOf"] = []any{map[string]any{"$ref": p["$ref"]}, map[string]any{"type": "null"}}
+			delete(p, "$ref")
+		}
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(doc); err != nil {
+		panic(err)
+	}
+	return b.Bytes()
+}
+
+// closeRequests says of what callers send that it takes no other members; what
+// they get may grow.
+func closeRequests(doc, schemas map[string]any) {
+	for _, s := range schemas {
+		delete(s.(map[string]any), "additionalProperties")
+	}
+	var walk func(v any)
+	walk = func(v any) {
+		switch v := v.(type) {
+		case []any:
+			for _, e := range v {
+				walk(e)
+			}
+		case map[string]any:
+			ref, _ := v["$ref"].(string)
+			if s, ok := schemas[strings.TrimPrefix(ref, "#/components/schemas/")].(map[string]any); ok && s["additionalProperties"] == nil {
+				s["additionalProperties"] = false
+				walk(s)
+			}
+			for _, e := range v {
+				walk(e)
+			}
+		}
+	}
+	for _, path := range doc["paths"].(map[string]any) {
+		for _, op := range path.(map[string]any) {
+			walk(op.(map[string]any)["requestBody"])
+		}
+	}
+}
+
+func property(schema any, name string) map[string]any {
+	object, _ := schema.(map[string]any)
+	all, _ := object["properties"].(map[string]any)
+	p, _ := all[name].(map[string]any)
+	return p
+}
+
+// bounds are the limits by the properties that carry them, in every schema.
+var bounds = []struct {
+	property, kind, keyword string
+	value                   int
+}{
+	{"type", "string", "maxLength", pawl.MaxTypeLen},
+	{"title", "string", "maxLength", pawl.MaxTitleLen},
+	{"stage", "string", "maxLength", pawl.MaxStageLen},
+	{"worker_id", "string", "maxLength", pawl.MaxIDLen},
+	{"key", "string", "maxLength", pawl.MaxKeyLen},
+	{"scope", "string", "maxLength", pawl.MaxScopeLen},
+	{"name", "string", "maxLength", pawl.MaxStepNameLen},
+	{"reason", "string", "maxLength", pawl.MaxReasonLen},
+	{"input_hash", "string", "maxLength", 64},
+	{"priority", "integer", "minimum", pawl.MinPriority},
+	{"priority", "integer", "maximum", pawl.MaxPriority},
+	{"max_attempts", "integer", "maximum", pawl.MaxAttemptsCeiling},
+	{"lease_seconds", "integer", "maximum", pawl.MaxLeaseSeconds},
+	{"wait_seconds", "integer", "maximum", pawl.MaxWaitSeconds},
+	{"limit", "integer", "maximum", pawl.MaxClaim},
+	{"progress", "integer", "minimum", 0},
+	{"progress", "integer", "maximum", 100},
+}
+
+// nullable are the members that are null rather than left out.
+var nullable = []string{
+	"ResumeState.newest", "ResumeState.iteration_start", "ResumeState.iteration_end", "ResumeState.error_boundary", "SweepTotals.last_scan",
+}

@@ -1,0 +1,57 @@
+package server
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/pawl-work/pawl"
+)
+
+// guard refuses what a web page of somebody else's could send: a request for a
+// host that is not ours (DNS rebinding), one from another origin (CSRF).
+func (s *server) guard(next http.Handler) http.Handler {
+	cross := http.NewCrossOriginProtection()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case !s.ours(r.Host):
+			s.write(w, r, &pawl.Error{Code: pawl.CodeForbidden, Message: "this server does not go by the name " + r.Host})
+		case cross.Check(r) != nil, foreign(r):
+			s.write(w, r, &pawl.Error{Code: pawl.CodeForbidden, Message: "requests from other origins are refused"})
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+func (s *server) ours(host string) bool {
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	}
+	name = strings.Trim(name, "[]")
+	return loopback(name) || slices.ContainsFunc(s.opts.Hosts, func(h string) bool { return strings.EqualFold(h, name) })
+}
+
+// loopback says that a name or address is this machine's own, for itself only.
+func loopback(name string) bool {
+	if strings.EqualFold(strings.TrimSuffix(name, "."), "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(name)
+	return err == nil && ip.IsLoopback()
+}
+
+// foreign says that a browser sends the request, of any method, for a page of
+// another origin than the one addressed.
+func foreign(r *http.Request) bool {
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return false
+	}
+	u, err := url.Parse(origin)
+	return err != nil || u.Host == "" || !strings.EqualFold(u.Host, r.Host)
+}

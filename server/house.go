@@ -1,0 +1,69 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/api"
+)
+
+// house registers workers, statistics, sweeps and archives.
+func (s *server) house() {
+	add(s, "list_workers", func(ctx context.Context, in *api.WorkerQuery) (*answer[pawl.List[pawl.WorkerInfo]], error) {
+		return page(s.svc.ListWorkers(ctx, pawl.WorkerFilter{SeenSince: in.SeenSince, Page: in.Page()}))
+	})
+	add(s, "register_worker", func(ctx context.Context, in *on[api.WorkerBody]) (*nothing, error) {
+		return &nothing{}, s.svc.RegisterWorker(ctx, pawl.WorkerInfo{WorkerID: in.ID, Name: in.Body.Name, Version: in.Body.Version, Types: in.Body.Types})
+	})
+	add(s, "stats", func(ctx context.Context, _ *nothing) (*answer[pawl.Stats], error) {
+		return reply(s.svc.Stats(ctx))
+	})
+	add(s, "list_sweeps", func(ctx context.Context, in *api.Paging) (*answer[pawl.List[pawl.SweepStats]], error) {
+		return page(s.svc.ListSweeps(ctx, in.Page()))
+	})
+	add(s, "sweep", func(ctx context.Context, _ *empty) (*answer[pawl.SweepStats], error) {
+		return reply(s.svc.Sweep(ctx))
+	})
+	add(s, "list_archives", func(ctx context.Context, in *api.Paging) (*answer[pawl.List[pawl.Archive]], error) {
+		return page(s.svc.ListArchives(ctx, in.Page()))
+	})
+	add(s, "restore_archive", func(ctx context.Context, in *emptyOn) (*answer[pawl.Task], error) {
+		return reply(s.svc.RestoreArchive(ctx, in.ID))
+	})
+}
+
+// empty and emptyOn are calls whose body says nothing: {} or none.
+type (
+	empty   struct{ Body *nothing }
+	emptyOn struct {
+		ID   string `path:"id" doc:"The id."`
+		Body *nothing
+	}
+)
+
+// readyTime bounds the question whether the database answers.
+const readyTime = 2 * time.Second
+
+// health registers what says how the server itself is.
+func (s *server) health() {
+	add(s, "health", func(context.Context, *nothing) (*answer[api.Condition], error) {
+		return reply(api.Condition{Status: "alive"}, nil)
+	})
+	add(s, "ready", func(ctx context.Context, _ *nothing) (*answer[api.Condition], error) {
+		if s.opts.Stopping.Err() != nil {
+			return nil, &pawl.Error{Code: pawl.CodeUnavailable, Message: "the server is stopping"}
+		}
+		ctx, cancel := context.WithTimeout(ctx, readyTime)
+		defer cancel()
+		return reply(api.Condition{Status: "ready"}, s.opts.Ready(ctx))
+	})
+	add(s, "description", func(context.Context, *nothing) (*huma.StreamResponse, error) {
+		return &huma.StreamResponse{Body: func(c huma.Context) {
+			c.SetHeader("Content-Type", "application/json")
+			_, _ = c.BodyWriter().Write(s.spec)
+		}}, nil
+	})
+}

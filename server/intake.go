@@ -1,0 +1,76 @@
+package server
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/clock"
+)
+
+// bodyTime is how long a caller may take to send a body.
+const bodyTime = 30 * time.Second
+
+// intake reads the body before anything looks at it, so that its size, type and
+// syntax are judged in one place.
+func (s *server) intake(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Body == nil || r.Body == http.NoBody {
+			next.ServeHTTP(w, r)
+			return
+		}
+		data, err := read(w, r)
+		if err == nil && len(data) > 0 {
+			err = judge(r, data)
+		}
+		if err != nil {
+			s.write(w, r, err)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(data))
+		next.ServeHTTP(w, r)
+	})
+}
+
+func read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if r.ContentLength > pawl.MaxBodyBytes {
+		w.Header().Set("Connection", "close") // the rest is not read
+		return nil, tooLarge
+	}
+	rc := http.NewResponseController(w)
+	_ = rc.SetReadDeadline(clock.Now().Add(bodyTime)) // not every writer has deadlines
+	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, pawl.MaxBodyBytes))
+	_ = rc.SetReadDeadline(time.Time{})
+	var over *http.MaxBytesError
+	switch {
+	case errors.As(err, &over):
+		return nil, tooLarge
+	case err != nil:
+		w.Header().Set("Connection", "close")
+		return nil, &pawl.Error{Code: pawl.CodeInvalid, Message: "the body did not arrive whole", Err: err}
+	}
+	return data, nil
+}
+
+var tooLarge = &pawl.Error{Code: pawl.CodeTooLarge, Message: "the body is over 8 MiB"}
+
+func judge(r *http.Request, data []byte) error {
+	switch r.Method {
+	case http.MethodPost, http.MethodPut, http.MethodPatch:
+	default:
+		return pawl.Invalid("", "%s takes no body", r.Method)
+	}
+	if ct := r.Header.Get("Content-Type"); ct != "" {
+		kind, params, err := mime.ParseMediaType(ct)
+		charset := params["charset"]
+		if err != nil || kind != "application/json" || charset != "" && !strings.EqualFold(charset, "utf-8") {
+			return &pawl.Error{Code: pawl.CodeMediaType, Message: "the body is to be application/json, not " + ct}
+		}
+	}
+	return scan(data)
+}

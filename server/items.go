@@ -1,0 +1,128 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/api"
+)
+
+func (s *server) items() {
+	add(s, "claim", s.claim)
+	add(s, "heartbeat", func(ctx context.Context, in *on[api.HeartbeatBody]) (*answer[pawl.Beat], error) {
+		return reply(one(s.svc.Heartbeat(ctx, []pawl.HeartbeatCall{{Fence: in.Body.Fence(in.ID), LeaseSeconds: in.Body.LeaseSeconds}})))
+	})
+	add(s, "checkpoint", func(ctx context.Context, in *on[api.CheckpointBody]) (*answer[pawl.CheckpointRef], error) {
+		return reply(one(s.svc.Checkpoint(ctx, []pawl.CheckpointCall{{Fence: in.Body.Fence(in.ID), NewCheckpoint: in.Body.NewCheckpoint}})))
+	})
+	itemVerb(s, "progress", s.svc.Progress, func(f pawl.Fence, b api.ProgressBody) pawl.ProgressCall {
+		return pawl.ProgressCall{Fence: f, Progress: b.Progress, Stage: b.Stage}
+	})
+	itemVerb(s, "complete", s.svc.Complete, func(f pawl.Fence, b api.CompleteBody) pawl.CompleteCall {
+		return pawl.CompleteCall{Fence: f, Result: b.Result}
+	})
+	itemVerb(s, "fail", s.svc.Fail, func(f pawl.Fence, b api.FailBody) pawl.FailCall {
+		return pawl.FailCall{Fence: f, Error: b.Error, Retryable: b.Retryable, RetryAfterMS: b.RetryAfterMS}
+	})
+	itemVerb(s, "release", s.svc.Release, func(f pawl.Fence, _ api.ReleaseBody) pawl.ReleaseCall {
+		return pawl.ReleaseCall{Fence: f}
+	})
+	itemVerb(s, "suspend", s.svc.Suspend, func(f pawl.Fence, b api.SuspendBody) pawl.SuspendCall {
+		return pawl.SuspendCall{Fence: f, Until: b.Until, Signal: b.Signal, Key: b.Key}
+	})
+	batch(s, "heartbeat_items", is200[pawl.Beat], s.svc.Heartbeat)
+	batch(s, "progress_items", is200[pawl.Moved], s.svc.Progress)
+	batch(s, "checkpoint_items", is201[pawl.CheckpointRef], s.svc.Checkpoint)
+	batch(s, "complete_items", is200[pawl.Moved], s.svc.Complete)
+	batch(s, "fail_items", is200[pawl.Moved], s.svc.Fail)
+	batch(s, "release_items", is200[pawl.Moved], s.svc.Release)
+	batch(s, "suspend_items", is200[pawl.Moved], s.svc.Suspend)
+	s.ofItem()
+}
+
+// ofItem registers what is read of items.
+func (s *server) ofItem() {
+	add(s, "list_items", func(ctx context.Context, in *api.ItemsQuery) (*answer[pawl.List[pawl.Item]], error) {
+		task, err := in.Of()
+		if err != nil {
+			return nil, err
+		}
+		return page(s.svc.ListItems(ctx, in.Filter(task)))
+	})
+	add(s, "get_item", func(ctx context.Context, in *member) (*answer[pawl.Item], error) {
+		return reply(s.svc.GetItem(ctx, in.ID))
+	})
+	add(s, "resume_item", func(ctx context.Context, in *member) (*answer[pawl.ResumeState], error) {
+		return reply(s.svc.Resume(ctx, in.ID))
+	})
+	add(s, "item_events", func(ctx context.Context, in *struct {
+		ID string `path:"id" doc:"The item's id."`
+		api.EventQuery
+	}) (*answer[pawl.List[pawl.Event]], error) {
+		return page(s.svc.ListEvents(ctx, in.Filter("", in.ID)))
+	})
+}
+
+// holding is a body that carries a fence.
+type holding interface{ Fence(item string) pawl.Fence }
+
+// itemVerb registers a verb that answers with the item as it is after it.
+func itemVerb[B holding, C any](s *server, name string, verb func(context.Context, []C) ([]pawl.Result[pawl.Moved], error), of func(pawl.Fence, B) C) {
+	add(s, name, func(ctx context.Context, in *on[B]) (*answer[pawl.Item], error) {
+		if _, err := one(verb(ctx, []C{of(in.Body.Fence(in.ID), in.Body)})); err != nil {
+			return nil, err
+		}
+		return reply(s.svc.GetItem(ctx, in.ID))
+	})
+}
+
+// claim asks once without waiting, so that nothing cuts a claim that finds
+// work; then it waits, but no longer than the server lives.
+func (s *server) claim(ctx context.Context, in *body[pawl.ClaimRequest]) (*answer[api.Leases], error) {
+	first := in.Body
+	waits := first.WaitSeconds > 0 && first.WaitSeconds <= pawl.MaxWaitSeconds
+	if waits {
+		first.WaitSeconds = 0
+	}
+	leases, err := s.svc.Claim(ctx, first)
+	if err == nil && len(leases) == 0 && waits {
+		leases, err = s.await(ctx, in.Body)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(leases) > 0 && ctx.Err() != nil {
+		s.giveBack(ctx, leases)
+	}
+	if leases == nil {
+		leases = []pawl.Lease{}
+	}
+	return &answer[api.Leases]{api.Leases{Items: leases}}, nil
+}
+
+// await is a claim that the server's end answers with nothing.
+func (s *server) await(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease, error) {
+	waiting, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.opts.Stopping, cancel)()
+	leases, err := s.svc.Claim(waiting, req)
+	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
+		return nil, nil
+	}
+	return leases, err
+}
+
+// giveBack releases what was claimed for a caller that has gone: he would never
+// learn of it, and it would wait for its lease to run out.
+func (s *server) giveBack(ctx context.Context, leases []pawl.Lease) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	calls := make([]pawl.ReleaseCall, len(leases))
+	for i, l := range leases {
+		calls[i].Fence = l.Fence()
+	}
+	if _, err := s.svc.Release(ctx, calls); err != nil {
+		s.problem(ctx, err) // logged; the leases run out by themselves
+	}
+}

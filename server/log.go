@@ -1,0 +1,98 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"regexp"
+	"runtime/debug"
+	"strings"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/api"
+	"github.com/pawl-work/pawl/internal/clock"
+)
+
+// requestID is the header that a caller may name its request by; else we do.
+const requestID = "X-Request-Id"
+
+var idForm = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
+
+// call is what every line and problem about a request needs.
+type call struct{ id, path string }
+
+type callKey struct{}
+
+func callOf(ctx context.Context) call {
+	c, _ := ctx.Value(callKey{}).(call)
+	return c
+}
+
+func (s *server) identify(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id := r.Header.Get(requestID)
+		if !idForm.MatchString(id) {
+			id = "req_" + rand.Text()
+		}
+		w.Header().Set(requestID, id)
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callKey{}, call{id, r.URL.EscapedPath()})))
+	})
+}
+
+// logged writes a line per request, and turns a panic into an internal error.
+func (s *server) logged(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		began := clock.Now()
+		ww := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
+		defer func() {
+			if v := recover(); v != nil {
+				if v == http.ErrAbortHandler {
+					panic(v)
+				}
+				s.panicked(ww, r, v)
+			}
+			route := chi.RouteContext(r.Context()).RoutePattern()
+			s.opts.Log.InfoContext(r.Context(), "request",
+				slog.String("request_id", callOf(r.Context()).id),
+				slog.String("method", r.Method),
+				slog.String("route", route),
+				slog.String("path", r.URL.Path),
+				slog.Int("status", ww.Status()),
+				slog.Int("bytes", ww.BytesWritten()),
+				slog.Duration("took", clock.Now().Sub(began)))
+		}()
+		next.ServeHTTP(ww, r)
+	})
+}
+
+func (s *server) panicked(w middleware.WrapResponseWriter, r *http.Request, v any) {
+	err := fmt.Errorf("panic: %v\n%s", v, debug.Stack())
+	if w.Status() != 0 {
+		s.problem(r.Context(), err) // the answer is under way: log only
+		return
+	}
+	s.write(w, r, err)
+}
+
+// asCaller reads who calls and for which namespace.
+func (s *server) asCaller(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ns, err1 := url.PathUnescape(r.Header.Get(api.NamespaceHeader))
+		actor, err2 := url.PathUnescape(r.Header.Get(api.ActorHeader))
+		if err1 != nil || err2 != nil {
+			s.write(w, r, &pawl.Error{Code: pawl.CodeInvalid, Message: api.NamespaceHeader + " and " + api.ActorHeader + " are to be percent-encoded"})
+			return
+		}
+		if ns != "" || actor != "" {
+			kind, id, _ := strings.Cut(actor, "/")
+			r = r.WithContext(pawl.As(r.Context(), pawl.Caller{Namespace: ns, ActorType: kind, ActorID: id}))
+		}
+		next.ServeHTTP(w, r)
+	})
+}

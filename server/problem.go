@@ -1,0 +1,161 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/api"
+)
+
+// problem is an api.Problem as huma's error.
+type problem struct {
+	api.Problem
+	headers http.Header
+}
+
+func (p *problem) Error() string               { return p.Title }
+func (p *problem) GetStatus() int              { return p.Status }
+func (p *problem) GetHeaders() http.Header     { return p.headers }
+func (p *problem) ContentType(string) string   { return api.ProblemType }
+func (p problem) MarshalJSON() ([]byte, error) { return json.Marshal(p.Problem) }
+
+// problem writes an error and logs what is not sent: the detail of our own
+// faults.
+func (s *server) problem(ctx context.Context, err error) api.Problem {
+	call := callOf(ctx)
+	p := api.ProblemOf(err, call.path)
+	switch {
+	case p.Code == pawl.CodeInternal:
+		s.opts.Log.ErrorContext(ctx, "internal error", slog.String("request_id", call.id), slog.String("path", call.path), slog.Any("error", detail(err)))
+	case p.Code == pawl.CodeUnavailable && ctx.Err() == nil:
+		s.opts.Log.WarnContext(ctx, "unavailable", slog.String("request_id", call.id), slog.String("path", call.path), slog.Any("error", detail(err)))
+	}
+	return p
+}
+
+// detail is the error with its cause, which its own text leaves out.
+func detail(err error) error {
+	var e *pawl.Error
+	if errors.As(err, &e) && e.Err != nil {
+		return errors.Join(err, e.Err)
+	}
+	return err
+}
+
+// refuse is problem as an operation's error, with Retry-After where it is known.
+func (s *server) refuse(ctx context.Context, err error) error {
+	p := &problem{Problem: s.problem(ctx, err)}
+	if after := retryAfter(err); after > 0 {
+		seconds := (after + time.Second - 1) / time.Second
+		p.headers = http.Header{"Retry-After": {strconv.FormatInt(int64(seconds), 10)}}
+	}
+	return p
+}
+
+// write answers a request that no operation takes.
+func (s *server) write(w http.ResponseWriter, r *http.Request, err error) {
+	p := s.problem(r.Context(), err)
+	w.Header().Set("Content-Type", api.ProblemType)
+	w.WriteHeader(p.Status)
+	_ = json.NewEncoder(w).Encode(p) // the caller may be gone
+}
+
+func retryAfter(err error) time.Duration {
+	var e *pawl.Error
+	if errors.As(err, &e) {
+		return e.RetryAfter
+	}
+	return 0
+}
+
+// refusal turns huma's own errors (what it validates) into ours. ctx is nil
+// where huma only wants an example.
+func refusal(ctx huma.Context, status int, msg string, errs ...error) huma.StatusError {
+	e := &pawl.Error{Code: pawl.CodeInternal, Message: msg}
+	if status >= 400 && status < 500 {
+		e = &pawl.Error{Code: pawl.CodeInvalid}
+		for _, err := range errs {
+			e.Fields = append(e.Fields, field(ctx, err))
+		}
+		if len(errs) == 0 {
+			e.Message = msg
+		}
+		// huma walks maps: the order is ours
+		slices.SortFunc(e.Fields, func(a, b pawl.Field) int { return cmp.Compare(a.Pointer, b.Pointer) })
+	}
+	path := ""
+	if ctx != nil {
+		path = callOf(ctx.Context()).path
+	}
+	return &problem{Problem: api.ProblemOf(e, path)}
+}
+
+// required is how huma tells us of a member that is missing: it names the object
+// the member is missing in, we the member.
+const required = "required:"
+
+// field names what huma refused by JSON Pointer: of the body, or of the query
+// or path parameter as if the parameters were one object.
+func field(ctx huma.Context, err error) pawl.Field {
+	d, ok := err.(*huma.ErrorDetail)
+	if !ok {
+		return pawl.Field{Message: err.Error()}
+	}
+	in, path, _ := strings.Cut(d.Location, ".")
+	switch {
+	case in == "query" && ctx != nil:
+		return queryField(ctx.Operation(), path, d.Message)
+	case d.Location == "body":
+		if f, ok := decodeFault(d.Message); ok {
+			return f
+		}
+	}
+	if name, missing := strings.CutPrefix(d.Message, required); missing {
+		return pawl.Field{Pointer: pointers(path) + pointer(name), Message: "is required"}
+	}
+	return pawl.Field{Pointer: pointers(path), Message: d.Message}
+}
+
+func queryField(op *huma.Operation, path, message string) pawl.Field {
+	name, _, _ := strings.Cut(path, "[")
+	var names []string
+	for _, p := range op.Parameters {
+		switch {
+		case p.In != "query":
+		case p.Name == name && p.Schema.Format == "date-time":
+			return pawl.Field{Pointer: pointer(name), Message: "is no RFC 3339 time"}
+		case p.Name == name:
+			return pawl.Field{Pointer: pointers(path), Message: message}
+		default:
+			names = append(names, p.Name)
+		}
+	}
+	if names == nil {
+		return pawl.Field{Pointer: pointer(path), Message: "is not known here: this call takes no parameters"}
+	}
+	return pawl.Field{Pointer: pointer(path), Message: "is not known here; there are " + strings.Join(names, ", ")}
+}
+
+// pointers turns huma's items[3].type into /items/3/type.
+func pointers(path string) string {
+	var b strings.Builder
+	for name := range strings.FieldsFuncSeq(path, func(r rune) bool { return r == '.' || r == '[' || r == ']' }) {
+		b.WriteString(pointer(name))
+	}
+	return b.String()
+}
+
+func pointer(name string) string {
+	return "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+}

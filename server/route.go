@@ -1,0 +1,90 @@
+package server
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/pawl-work/pawl"
+)
+
+// tidyURL makes three things of a URL hold that the router and huma do not: a
+// verb follows the last colon of a path, whatever the id before it holds; a
+// parameter given more than once is a list, not its first value; and all of it
+// is text.
+func (s *server) tidyURL(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !plainText(r.URL.Path) {
+			s.write(w, r, &pawl.Error{Code: pawl.CodeNotFound, Message: "the path is not plain text"})
+			return
+		}
+		path := r.URL.EscapedPath()
+		slash, colon := strings.LastIndexByte(path, '/'), strings.LastIndexByte(path, ':')
+		if slash >= 0 && colon > slash && strings.Count(path[slash:], ":") > 1 {
+			r.URL.RawPath = path[:slash] + strings.ReplaceAll(path[slash:colon], ":", "%3A") + path[colon:]
+		}
+		if r.URL.RawQuery != "" {
+			q, err := oneEach(r.URL.RawQuery)
+			if err != nil {
+				s.write(w, r, err)
+				return
+			}
+			r.URL.RawQuery = q
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// oneEach joins the values of each parameter with commas.
+func oneEach(raw string) (string, error) {
+	q, err := url.ParseQuery(raw)
+	if err != nil {
+		return "", &pawl.Error{Code: pawl.CodeInvalid, Message: "the query string is malformed", Err: err}
+	}
+	for name, values := range q {
+		value := strings.Join(values, ",")
+		if !plainText(name + value) {
+			return "", pawl.Invalid(pointer(strings.ToValidUTF8(name, "\ufffd")), "is not plain text")
+		}
+		q[name] = []string{value}
+	}
+	return q.Encode(), nil
+}
+
+func plainText(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
+
+var methods = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
+
+// allowed lists the methods that a path takes.
+func (s *server) allowed(path string) []string {
+	var out []string
+	for _, m := range methods {
+		if s.mux.Match(chi.NewRouteContext(), m, path) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+func (s *server) methodNotAllowed(w http.ResponseWriter, r *http.Request) {
+	allow := s.allowed(r.URL.EscapedPath())
+	w.Header().Set("Allow", strings.Join(allow, ", "))
+	s.write(w, r, &pawl.Error{Code: pawl.CodeMethod, Message: r.Method + " is not possible here; possible: " + strings.Join(allow, ", ")})
+}
+
+// notFound answers for a path that is in no route; a verb that its noun does
+// not have is no wrong path but a wrong verb.
+func (s *server) notFound(w http.ResponseWriter, r *http.Request) {
+	path := r.URL.EscapedPath()
+	if colon := strings.LastIndexByte(path, ':'); colon > strings.LastIndexByte(path, '/') {
+		if allow := s.allowed(path[:colon]); allow != nil {
+			w.Header().Set("Allow", strings.Join(allow, ", "))
+			s.write(w, r, &pawl.Error{Code: pawl.CodeMethod, Message: "there is no verb " + path[colon+1:] + " here"})
+			return
+		}
+	}
+	s.write(w, r, &pawl.Error{Code: pawl.CodeNotFound, Message: "no such path; /openapi.json lists them"})
+}

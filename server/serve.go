@@ -1,0 +1,93 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/pawl-work/pawl"
+)
+
+// ServeOptions steer Serve. The zero value is the default of each.
+type ServeOptions struct {
+	// Grace is how long requests under way may take once ctx has ended; 0 = 30 s.
+	Grace time.Duration
+	// Listening is told the address, port and all, before the first request.
+	Listening func(net.Addr)
+	// Log takes the HTTP server's own complaints; nil = slog's default.
+	Log *slog.Logger
+}
+
+// Serve listens on addr ("127.0.0.1:7033") and serves h until ctx ends; then it
+// takes no new connections, lets requests under way finish, and returns nil, or
+// unavailable if some had to be cut. Give the same ctx to New as
+// Options.Stopping. An address that others than this machine can reach is
+// refused: there are no API keys to tell callers apart.
+func Serve(ctx context.Context, addr string, h http.Handler, o ServeOptions) error {
+	if o.Grace <= 0 {
+		o.Grace = pawl.DefaultStopGrace
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	ln, err := listen(ctx, addr)
+	if err != nil {
+		return err
+	}
+	if o.Listening != nil {
+		o.Listening(ln.Addr())
+	}
+	srv := &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 10 * time.Second,
+		// No ReadTimeout: it would end claims that wait. Bodies have their own.
+		WriteTimeout:   pawl.MaxWaitSeconds*time.Second + time.Minute,
+		IdleTimeout:    2 * time.Minute,
+		MaxHeaderBytes: 256 << 10,
+		ErrorLog:       slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn),
+	}
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(ln) }()
+	select {
+	case err := <-served:
+		return fmt.Errorf("serve %s: %w", addr, err)
+	case <-ctx.Done():
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.Grace)
+	defer cancel()
+	err = srv.Shutdown(grace)
+	if err != nil {
+		_ = srv.Close()
+	}
+	<-served
+	if errors.Is(err, context.DeadlineExceeded) {
+		return &pawl.Error{Code: pawl.CodeUnavailable, Op: "serve", Message: fmt.Sprintf("requests still under way after %s were cut", o.Grace), Err: err}
+	}
+	return err
+}
+
+// listen refuses addresses that are not loopback, before and after names are
+// looked up.
+func listen(ctx context.Context, addr string) (net.Listener, error) {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, &pawl.Error{Code: pawl.CodeInvalid, Op: "serve", Message: fmt.Sprintf("%q is no address; write it as 127.0.0.1:7033", addr), Err: err}
+	}
+	open := &pawl.Error{Code: pawl.CodeInvalid, Op: "serve", Message: fmt.Sprintf("%q can be reached from other machines; without API keys only loopback is served, such as 127.0.0.1:7033", addr)}
+	if !loopback(host) {
+		return nil, open
+	}
+	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, &pawl.Error{Code: pawl.CodeUnavailable, Op: "serve", Message: "cannot listen on " + addr, Err: err}
+	}
+	if at, ok := ln.Addr().(*net.TCPAddr); !ok || !at.IP.IsLoopback() {
+		_ = ln.Close()
+		return nil, open
+	}
+	return ln, nil
+}

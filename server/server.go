@@ -1,0 +1,186 @@
+// Package server is Pawl over HTTP: every row of api.Routes as an operation,
+// described as OpenAPI 3.1, every refusal as a problem document. It holds no
+// rule of its own; it reads a request, asks the pawl.Service and writes the
+// answer.
+package server
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humachi"
+	"github.com/danielgtaylor/huma/v2/validation"
+	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/api"
+)
+
+// Options steer a server. The zero value serves loopback names and logs to
+// slog's default.
+type Options struct {
+	// Stopping ends when the server is about to stop: claims that wait are
+	// answered at once and readyz says 503. Nil = never.
+	Stopping context.Context
+	// Log takes a line per request and the detail of internal errors.
+	Log *slog.Logger
+	// Hosts are names beside the loopback's that requests may be addressed to,
+	// without port. A request for any other host is refused: a page that has
+	// its own name point to this machine must not reach it.
+	Hosts []string
+	// Ready says whether the database answers. Nil = a small read.
+	Ready func(context.Context) error
+	// Version is the program's, for the API's description. "" = "dev".
+	Version string
+}
+
+type server struct {
+	svc  pawl.Service
+	opts Options
+	mux  chi.Router
+	api  huma.API
+	spec []byte
+}
+
+// New returns the API of svc.
+func New(svc pawl.Service, o Options) http.Handler {
+	if o.Stopping == nil {
+		o.Stopping = context.Background()
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.Version == "" {
+		o.Version = "dev"
+	}
+	if o.Ready == nil {
+		o.Ready = func(ctx context.Context) error {
+			_, err := svc.ListSweeps(ctx, pawl.Page{Limit: 1})
+			return err
+		}
+	}
+	settle.Do(settleHuma)
+	s := &server{svc: svc, opts: o, mux: chi.NewRouter()}
+	s.mux.Use(s.identify, s.logged, s.guard, s.asCaller, s.tidyURL, s.intake, middleware.GetHead)
+	s.mux.NotFound(s.notFound)
+	s.mux.MethodNotAllowed(s.methodNotAllowed)
+	s.api = humachi.New(s.mux, config(o.Version))
+	s.tasks()
+	s.items()
+	s.record()
+	s.house()
+	s.keys()
+	s.plain()
+	s.health()
+	s.spec = describe(s.api.OpenAPI())
+	return s.mux
+}
+
+// settle runs once: huma keeps these in package variables.
+var settle sync.Once
+
+func settleHuma() {
+	huma.ValidateStrictCasing = true
+	huma.DefaultArrayNullable = false
+	validation.MsgExpectedRequiredProperty = required + "%s"
+	huma.NewErrorWithContext = refusal
+	huma.NewError = func(status int, msg string, errs ...error) huma.StatusError {
+		return refusal(nil, status, msg, errs...)
+	}
+}
+
+// add registers the operation of a route.
+func add[I, O any](s *server, name string, h func(context.Context, *I) (*O, error)) {
+	r := api.RouteOf(name)
+	op := huma.Operation{
+		OperationID:                  r.Name,
+		Method:                       r.Method,
+		Path:                         r.Path,
+		Summary:                      r.Means,
+		Tags:                         []string{tag(r.Path)},
+		DefaultStatus:                r.Success,
+		Security:                     security(r),
+		Parameters:                   callerParams(r),
+		RejectUnknownQueryParameters: true,
+		MaxBodyBytes:                 -1, // intake has read and bounded the body
+		BodyReadTimeout:              -1,
+	}
+	huma.Register(s.api, op, func(ctx context.Context, in *I) (*O, error) {
+		out, err := h(ctx, in)
+		if err != nil {
+			return nil, s.refuse(ctx, err)
+		}
+		return out, nil
+	})
+}
+
+// The shapes of requests and answers.
+type (
+	nothing struct{}
+	member  struct {
+		ID string `path:"id" doc:"The id."`
+	}
+	body[B any] struct{ Body B }
+	on[B any]   struct {
+		ID   string `path:"id" doc:"The id."`
+		Body B
+	}
+	answer[B any]  struct{ Body B }
+	created[B any] struct {
+		Status   int
+		Location string `header:"Location"`
+		Body     B
+	}
+)
+
+// batch registers the batch form of a verb: ok is the status of a call that
+// was carried out.
+func batch[C, V any](s *server, name string, ok func(V) int, verb func(context.Context, []C) ([]pawl.Result[V], error)) {
+	add(s, name, func(ctx context.Context, in *body[api.Batch[C]]) (*answer[api.Results[V]], error) {
+		rs, err := verb(ctx, in.Body.Items)
+		if err != nil {
+			return nil, err
+		}
+		out := api.Results[V]{Results: make([]api.Result[V], len(rs))}
+		for i, r := range rs {
+			if r.Err != nil {
+				p := s.problem(ctx, r.Err)
+				out.Results[i] = api.Result[V]{Status: p.Status, Error: &p, RetryAfterMS: retryAfter(r.Err).Milliseconds()}
+				continue
+			}
+			out.Results[i] = api.Result[V]{Status: ok(r.Value), Value: &r.Value}
+		}
+		return &answer[api.Results[V]]{out}, nil
+	})
+}
+
+func is200[V any](V) int { return http.StatusOK }
+func is201[V any](V) int { return http.StatusCreated }
+
+// one unwraps the answer to a batch of one.
+func one[V any](rs []pawl.Result[V], err error) (V, error) {
+	if err != nil || len(rs) != 1 {
+		var zero V
+		return zero, err
+	}
+	return rs[0].Value, rs[0].Err
+}
+
+func reply[B any](b B, err error) (*answer[B], error) {
+	if err != nil {
+		return nil, err
+	}
+	return &answer[B]{b}, nil
+}
+
+// page answers with a page whose items are never null.
+func page[T any](l pawl.List[T], err error) (*answer[pawl.List[T]], error) {
+	if l.Items == nil {
+		l.Items = []T{}
+	}
+	return reply(l, err)
+}

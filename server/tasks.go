@@ -1,0 +1,112 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/api"
+)
+
+func (s *server) tasks() {
+	add(s, "create_task", s.createTask)
+	batch(s, "create_tasks", createdStatus, s.svc.CreateTasks)
+	add(s, "list_tasks", func(ctx context.Context, in *api.TaskQuery) (*answer[pawl.List[pawl.Task]], error) {
+		return page(s.svc.ListTasks(ctx, in.Filter()))
+	})
+	add(s, "get_task", func(ctx context.Context, in *member) (*answer[pawl.Task], error) {
+		return reply(s.svc.GetTask(ctx, in.ID))
+	})
+	add(s, "delete_task", func(ctx context.Context, in *struct {
+		ID string `path:"id" doc:"The id."`
+		api.DeleteQuery
+	}) (*nothing, error) {
+		_, err := one(s.svc.DeleteTasks(ctx, []pawl.TaskCall{{TaskID: in.ID, Force: in.Force, Reason: in.Reason}}))
+		return &nothing{}, err
+	})
+	batch(s, "delete_tasks", is200[string], s.svc.DeleteTasks)
+	add(s, "add_items", func(ctx context.Context, in *on[api.NewItems]) (*answer[pawl.Task], error) {
+		return reply(one(s.svc.AddItems(ctx, []pawl.AddItems{{TaskID: in.ID, Items: in.Body.Items}})))
+	})
+	batch(s, "add_items_batch", is200[pawl.Task], s.svc.AddItems)
+	s.taskVerb("cancel_task", "cancel_tasks", s.svc.CancelTasks)
+	s.taskVerb("retry_task", "retry_tasks", s.svc.RetryTasks)
+	s.taskVerb("bury_task", "bury_tasks", s.svc.BuryTasks)
+	add(s, "checkpoint_task", func(ctx context.Context, in *on[pawl.NewCheckpoint]) (*answer[pawl.CheckpointRef], error) {
+		return reply(one(s.svc.CheckpointTasks(ctx, []pawl.TaskCheckpoint{{TaskID: in.ID, NewCheckpoint: in.Body}})))
+	})
+	batch(s, "checkpoint_tasks", is201[pawl.CheckpointRef], s.svc.CheckpointTasks)
+	s.ofTask()
+}
+
+// ofTask registers what is read of a task.
+func (s *server) ofTask() {
+	add(s, "task_result", func(ctx context.Context, in *member) (*answer[pawl.TaskResult], error) {
+		return reply(s.svc.TaskResult(ctx, in.ID))
+	})
+	add(s, "task_items", func(ctx context.Context, in *struct {
+		ID string `path:"id" doc:"The task's id."`
+		api.ItemQuery
+	}) (*answer[pawl.List[pawl.Item]], error) {
+		list, err := s.svc.ListItems(ctx, in.Filter(in.ID))
+		if err == nil && len(list.Items) == 0 {
+			_, err = s.svc.GetTask(ctx, in.ID) // an unknown task has no empty list
+		}
+		return page(list, err)
+	})
+	add(s, "task_events", func(ctx context.Context, in *struct {
+		ID string `path:"id" doc:"The task's id."`
+		api.EventQuery
+	}) (*answer[pawl.List[pawl.Event]], error) {
+		return page(s.svc.ListEvents(ctx, in.Filter(in.ID, "")))
+	})
+	add(s, "task_checkpoints", func(ctx context.Context, in *struct {
+		ID string `path:"id" doc:"The task's id."`
+		api.CheckpointQuery
+	}) (*answer[pawl.List[pawl.Checkpoint]], error) {
+		f, err := in.Filter(in.ID)
+		if err != nil {
+			return nil, err
+		}
+		return page(s.svc.ListCheckpoints(ctx, f))
+	})
+	add(s, "count_checkpoints", func(ctx context.Context, in *member) (*answer[api.Counts], error) {
+		counts, err := s.svc.CountCheckpoints(ctx, in.ID)
+		if counts == nil {
+			counts = map[string]int64{}
+		}
+		return reply(api.Counts{Counts: counts}, err)
+	})
+}
+
+func (s *server) createTask(ctx context.Context, in *body[pawl.NewTask]) (*created[pawl.Task], error) {
+	t, err := one(s.svc.CreateTasks(ctx, []pawl.NewTask{in.Body}))
+	if err != nil {
+		return nil, err
+	}
+	return &created[pawl.Task]{Status: createdStatus(t), Location: "/v1/tasks/" + url.PathEscape(t.ID), Body: t}, nil
+}
+
+// createdStatus is 200 for a task that its dedupe found.
+func createdStatus(t pawl.Task) int {
+	if t.Deduplicated {
+		return http.StatusOK
+	}
+	return http.StatusCreated
+}
+
+// taskVerb registers cancel, retry or bury and its batch form.
+func (s *server) taskVerb(single, several string, verb func(context.Context, []pawl.TaskCall) ([]pawl.Result[pawl.Task], error)) {
+	add(s, single, func(ctx context.Context, in *struct {
+		ID   string `path:"id" doc:"The id."`
+		Body *api.TaskVerb
+	}) (*answer[pawl.Task], error) {
+		c := pawl.TaskCall{TaskID: in.ID}
+		if in.Body != nil {
+			c.ItemIDs, c.Reason = in.Body.ItemIDs, in.Body.Reason
+		}
+		return reply(one(verb(ctx, []pawl.TaskCall{c})))
+	})
+	batch(s, several, is200[pawl.Task], verb)
+}
