@@ -1,0 +1,94 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
+
+// Checkpoint saves checkpoints under leases; see pawl.Recorder.
+func (e *Engine) Checkpoint(ctx context.Context, calls []pawl.CheckpointCall) ([]pawl.Result[pawl.CheckpointRef], error) {
+	c := pawl.CallerOf(ctx)
+	ids := make([]string, len(calls))
+	for i := range ids {
+		ids[i] = e.ids.next("ckp")
+	}
+	v := fenced[pawl.CheckpointCall, pawl.CheckpointRef]{
+		op:    "checkpoint",
+		fence: func(p *pawl.CheckpointCall) pawl.Fence { return p.Fence },
+		check: func(p *pawl.CheckpointCall, f *fields) { f.checkpoint(&p.NewCheckpoint, pawl.CheckpointTypes) },
+		run: func(ctx context.Context, tx store.Tx, wave []int, answer func(int, pawl.CheckpointRef)) error {
+			rows := make([]store.Checkpoint, len(wave))
+			for n, i := range wave {
+				p := &calls[i]
+				rows[n] = store.Checkpoint{Ord: i, Fence: fenceRow(c, p.Fence), ID: ids[i], Type: p.Type, Name: store.Text(p.Name),
+					ArgsHash: store.Text(p.ArgsHash), Snapshot: orNull(p.Snapshot), Metadata: store.Text(p.Metadata)}
+			}
+			done, err := e.db.Dialect().Hot.Checkpoint(ctx, tx, rows)
+			for _, r := range done {
+				answer(r.Ord, pawl.CheckpointRef{ID: ids[r.Ord], Sequence: r.Seq})
+			}
+			return err
+		},
+	}
+	return v.do(ctx, e, calls)
+}
+
+func (f *fields) checkpoint(p *pawl.NewCheckpoint, types []string) {
+	if !slices.Contains(types, p.Type) {
+		f.add("/type", "is %q; it must be one of %s", p.Type, strings.Join(types, ", "))
+	}
+	f.text("/name", p.Name, 0, pawl.MaxStepNameLen)
+	f.text("/args_hash", p.ArgsHash, 0, pawl.MaxKeyLen)
+	f.json("/snapshot", p.Snapshot, pawl.MaxPayloadBytes)
+	f.object("/metadata", p.Metadata, pawl.MaxMetadataBytes)
+	if len(p.Snapshot) == 0 {
+		f.add("/snapshot", "is required")
+	}
+}
+
+// CheckpointTasks saves checkpoints of tasks; see pawl.TaskMaker. An ended task
+// takes none.
+func (e *Engine) CheckpointTasks(ctx context.Context, calls []pawl.TaskCheckpoint) ([]pawl.Result[pawl.CheckpointRef], error) {
+	if err := tooMany("checkpoint", len(calls)); err != nil {
+		return nil, err
+	}
+	c := pawl.CallerOf(ctx)
+	out := make([]pawl.Result[pawl.CheckpointRef], len(calls))
+	for i := range calls {
+		p := &calls[i]
+		var f fields
+		f.checkpoint(&p.NewCheckpoint, pawl.TaskCheckpointTypes)
+		if out[i].Err = f.err("checkpoint"); out[i].Err != nil {
+			continue
+		}
+		ref := pawl.CheckpointRef{ID: e.ids.next("ckp")}
+		err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+			now, err := tx.Now(ctx)
+			if err != nil {
+				return err
+			}
+			state, err := store.TaskState(ctx, tx, c.Namespace, p.TaskID)
+			if err != nil {
+				return err
+			}
+			if pawl.TaskState(state).Ended() {
+				return conflict("checkpoint", state, pawl.TaskState(state).Allowed())
+			}
+			kind, id := actor(c, pawl.ActorUser, "")
+			ref.Sequence, err = store.SaveTaskCheckpoint(ctx, tx, now, store.TaskCheckpoint{Namespace: c.Namespace, TaskID: p.TaskID, ID: ref.ID, Type: p.Type,
+				Name: store.Text(p.Name), ArgsHash: store.Text(p.ArgsHash), Snapshot: orNull(p.Snapshot), Metadata: store.Text(p.Metadata), Actor: store.Actor{Type: kind, ID: id}})
+			return err
+		})
+		if out[i].Value, out[i].Err = ref, err; err != nil {
+			if pawl.CodeOf(err) == pawl.CodeUnavailable {
+				return nil, fmt.Errorf("checkpoint: %w", err)
+			}
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,386 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/clock"
+	"github.com/pawl-work/pawl/store"
+)
+
+// draft is a task on its way in: its rows, and the answer but for the time.
+type draft struct {
+	ord   int
+	task  store.NewTask
+	items []store.NewItem
+}
+
+// CreateTasks creates tasks with their items; see pawl.TaskMaker.
+func (e *Engine) CreateTasks(ctx context.Context, tasks []pawl.NewTask) ([]pawl.Result[pawl.Task], error) {
+	out, drafts, err := e.draftAll(ctx, tasks)
+	if err != nil {
+		return nil, err
+	}
+	var plain []draft
+	for _, d := range drafts {
+		if !d.task.Dedupes {
+			plain = append(plain, d)
+			continue
+		}
+		out[d.ord].Value, out[d.ord].Err = e.createOnce(ctx, d)
+	}
+	if len(plain) == 0 {
+		return out, nil
+	}
+	var now int64
+	err = e.db.Auto(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		now, err = insertDrafts(ctx, tx, e.db.Dialect().Hot, plain)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	e.created(plain, now)
+	for _, d := range plain {
+		out[d.ord].Value = d.answer(now)
+	}
+	return out, nil
+}
+
+// draftAll checks every call and drafts the good ones.
+func (e *Engine) draftAll(ctx context.Context, tasks []pawl.NewTask) ([]pawl.Result[pawl.Task], []draft, error) {
+	if err := tooMany("create", len(tasks)); err != nil {
+		return nil, nil, err
+	}
+	out := make([]pawl.Result[pawl.Task], len(tasks))
+	var drafts []draft
+	for i := range tasks {
+		d, err := e.draft(pawl.CallerOf(ctx), &tasks[i])
+		if err != nil {
+			out[i].Err = err
+			continue
+		}
+		d.ord = i
+		drafts = append(drafts, d)
+	}
+	return out, drafts, nil
+}
+
+func tooMany(op string, n int) error {
+	if n > pawl.MaxItemsPerCall {
+		return &pawl.Error{Code: pawl.CodeInvalid, Op: op, Message: fmt.Sprintf("%d calls in one batch; at most %d are allowed", n, pawl.MaxItemsPerCall)}
+	}
+	return nil
+}
+
+func insertDrafts(ctx context.Context, tx store.Tx, hot store.Hot, drafts []draft) (int64, error) {
+	tasks := make([]store.NewTask, 0, len(drafts))
+	var items []store.NewItem
+	for _, d := range drafts {
+		tasks = append(tasks, d.task)
+		items = append(items, d.items...)
+	}
+	return hot.Create(ctx, tx, tasks, items)
+}
+
+// created tells this process's claimers of new work.
+func (e *Engine) created(drafts []draft, now int64) {
+	e.ids.set(now, clock.Now())
+	for _, d := range drafts {
+		for i := range d.items {
+			e.groups.add(d.task.Namespace, d.items[i].Type, 1-2*d.items[i].Priority)
+		}
+		e.wake.all(d.task.Namespace)
+	}
+}
+
+// createOnce creates a task unless its input hash is held by another one.
+func (e *Engine) createOnce(ctx context.Context, d draft) (pawl.Task, error) {
+	for try := 0; ; try++ {
+		var older string
+		var now int64
+		err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+			if older, err = store.HolderOfHash(ctx, tx, d.task.Namespace, d.task.Type, string(d.task.InputHash)); err != nil || older != "" {
+				return err
+			}
+			now, err = insertDrafts(ctx, tx, e.db.Dialect().Hot, []draft{d})
+			return err
+		})
+		if pawl.CodeOf(err) == pawl.CodeConflict && try < 3 {
+			continue // another one took the hash between our look and our insert
+		}
+		if err != nil {
+			return pawl.Task{}, err
+		}
+		if older == "" {
+			e.created([]draft{d}, now)
+			return d.answer(now), nil
+		}
+		t, err := e.GetTask(ctx, older)
+		t.Deduplicated = true
+		return t, err
+	}
+}
+
+func (e *Engine) draft(c pawl.Caller, t *pawl.NewTask) (draft, error) {
+	if err := checkTask(t); err != nil {
+		return draft{}, err
+	}
+	hash, err := inputHash(t)
+	if err != nil {
+		return draft{}, err
+	}
+	kind, id := actor(c, pawl.ActorAPI, "")
+	if t.RequestedBy != nil && c.ActorID == "" {
+		id = t.RequestedBy.ID
+	}
+	solo := len(t.Items) == 0 || len(t.Items) == 1 && t.Items[0].Key == "" && len(t.Payload) == 0
+	taskID, itemID := e.ids.pair()
+	row := store.NewTask{ID: taskID, Namespace: c.Namespace, Type: t.Type, Solo: solo, Title: store.Text(t.Title), Priority: t.Priority,
+		Metadata: "{}", InputHash: store.Text(hash), Dedupes: hash != "", Items: max(1, len(t.Items)), Actor: store.Actor{Type: kind, ID: id}}
+	if len(t.Metadata) > 0 {
+		row.Metadata = string(t.Metadata)
+	}
+	if t.RequestedBy != nil {
+		row.RequestedByType, row.RequestedByID = store.Text(t.RequestedBy.Type), store.Text(t.RequestedBy.ID)
+	}
+	row.Data = summary(t, row.Items)
+	if solo {
+		item := pawl.NewItem{Input: t.Payload}
+		if len(t.Items) == 1 {
+			item = t.Items[0]
+		}
+		it := newItem(&row, t, &item, itemID, 0)
+		it.Data = store.Text(row.Data)
+		return draft{task: row, items: []store.NewItem{it}}, nil
+	}
+	payload := orNull(t.Payload)
+	row.Payload = &payload
+	d := draft{task: row, items: make([]store.NewItem, len(t.Items))}
+	for i := range t.Items {
+		d.items[i] = newItem(&row, t, &t.Items[i], e.ids.next("itm"), i)
+	}
+	return d, link(d.items, t.Items, nil)
+}
+
+// newItem fills an item's row, zero fields from its task.
+func newItem(row *store.NewTask, t *pawl.NewTask, i *pawl.NewItem, id string, position int) store.NewItem {
+	it := store.NewItem{ID: id, Namespace: row.Namespace, TaskID: row.ID, Type: i.Type, Kind: pawl.KindWork, Solo: row.Solo, Position: position,
+		Key: store.Text(i.Key), Priority: row.Priority, MaxAttempts: i.MaxAttempts, RunAt: micros(i.RunAt), Input: orNull(i.Input), Actor: row.Actor}
+	if it.Type == "" {
+		it.Type = row.Type
+	}
+	if i.Priority != nil {
+		it.Priority = *i.Priority
+	}
+	if it.MaxAttempts == 0 {
+		it.MaxAttempts = t.MaxAttempts
+	}
+	if it.MaxAttempts == 0 {
+		it.MaxAttempts = pawl.DefaultMaxAttempts
+	}
+	if it.RunAt == nil {
+		it.RunAt = micros(t.RunAt)
+	}
+	if len(i.After) > 0 {
+		it.After = store.Text(store.List(i.After))
+	}
+	return it
+}
+
+// link turns After's keys into ids, and refuses unknown keys, repeated keys and
+// circles. known are the keys of items that are there already.
+func link(rows []store.NewItem, items []pawl.NewItem, known map[string]string) error {
+	var f fields
+	at := map[string]int{}
+	for i, it := range items {
+		if it.Key == "" {
+			continue
+		}
+		if _, dup := at[it.Key]; dup || known[it.Key] != "" {
+			f.add(fmt.Sprintf("/items/%d/key", i), "another item of the task has the key %q", it.Key)
+		}
+		at[it.Key] = i
+	}
+	for i, it := range items {
+		for n, key := range it.After {
+			if j, ok := at[key]; ok {
+				rows[i].Needs = append(rows[i].Needs, rows[j].ID)
+				rows[j].Feeds = true
+			} else if id := known[key]; id != "" {
+				rows[i].Needs = append(rows[i].Needs, id)
+			} else {
+				f.add(fmt.Sprintf("/items/%d/after/%d", i, n), "no item of the task has the key %q", key)
+			}
+		}
+	}
+	if i := circle(items, at); i >= 0 {
+		f.add(fmt.Sprintf("/items/%d/after", i), "the item depends on itself, by way of others")
+	}
+	return f.err("create")
+}
+
+// circle finds an item on a circle of dependencies, −1 when there is none.
+func circle(items []pawl.NewItem, at map[string]int) int {
+	waits := make([]int, len(items))
+	feeds := make([][]int, len(items))
+	free := make([]int, 0, len(items))
+	for i, it := range items {
+		for _, key := range it.After {
+			if j, ok := at[key]; ok {
+				waits[i]++
+				feeds[j] = append(feeds[j], i)
+			}
+		}
+		if waits[i] == 0 {
+			free = append(free, i)
+		}
+	}
+	done := 0
+	for ; len(free) > 0; done++ {
+		i := free[len(free)-1]
+		free = free[:len(free)-1]
+		for _, k := range feeds[i] {
+			if waits[k]--; waits[k] == 0 {
+				free = append(free, k)
+			}
+		}
+	}
+	if done == len(items) {
+		return -1
+	}
+	for i, n := range waits {
+		if n > 0 {
+			return i
+		}
+	}
+	return -1
+}
+
+func checkTask(t *pawl.NewTask) error {
+	var f fields
+	now := clock.Now()
+	f.text("/type", t.Type, 1, pawl.MaxTypeLen)
+	f.text("/title", t.Title, 0, pawl.MaxTitleLen)
+	f.text("/input_hash", t.InputHash, 0, 64)
+	f.number("/priority", t.Priority, pawl.MinPriority, pawl.MaxPriority)
+	f.number("/max_attempts", t.MaxAttempts, 0, pawl.MaxAttemptsCeiling)
+	f.json("/payload", t.Payload, pawl.MaxPayloadBytes)
+	f.object("/metadata", t.Metadata, pawl.MaxMetadataBytes)
+	f.ahead("/run_at", t.RunAt, now)
+	if t.RequestedBy != nil {
+		f.text("/requested_by/type", t.RequestedBy.Type, 1, 50)
+		f.text("/requested_by/id", t.RequestedBy.ID, 1, pawl.MaxIDLen)
+	}
+	if len(t.Items) > pawl.MaxItemsPerTask {
+		f.add("/items", "has %d items; at most %d are allowed", len(t.Items), pawl.MaxItemsPerTask)
+		return f.err("create")
+	}
+	f.items(t.Items, now)
+	return f.err("create")
+}
+
+func (f *fields) items(items []pawl.NewItem, now time.Time) {
+	for i := range items {
+		it, p := &items[i], fmt.Sprintf("/items/%d", i)
+		f.text(p+"/type", it.Type, 0, pawl.MaxTypeLen)
+		f.text(p+"/key", it.Key, 0, pawl.MaxKeyLen)
+		f.json(p+"/input", it.Input, pawl.MaxPayloadBytes)
+		f.number(p+"/max_attempts", it.MaxAttempts, 0, pawl.MaxAttemptsCeiling)
+		f.ahead(p+"/run_at", it.RunAt, now)
+		if it.Priority != nil {
+			f.number(p+"/priority", *it.Priority, pawl.MinPriority, pawl.MaxPriority)
+		}
+		if len(*f) > 20 {
+			return
+		}
+	}
+}
+
+// inputHash is the task's dedupe hash, "" when none was asked for.
+func inputHash(t *pawl.NewTask) (string, error) {
+	if t.InputHash != "" || t.Dedupe.IsZero() {
+		return t.InputHash, nil
+	}
+	if t.Dedupe.All {
+		return pawl.HashOf(struct {
+			Payload json.RawMessage `json:"payload"`
+			Items   []pawl.NewItem  `json:"items"`
+		}{json.RawMessage(orNull(t.Payload)), t.Items})
+	}
+	var f fields
+	values := map[string]json.RawMessage{}
+	for i, p := range t.Dedupe.Pointers {
+		v, ok := at(t.Payload, p)
+		if !ok {
+			f.add(fmt.Sprintf("/dedupe/%d", i), "the payload has nothing at %q", p)
+		}
+		values[p] = v
+	}
+	if err := f.err("create"); err != nil {
+		return "", err
+	}
+	return pawl.HashOf(values)
+}
+
+// at reads a JSON Pointer (RFC 6901).
+func at(raw json.RawMessage, pointer string) (json.RawMessage, bool) {
+	if pointer == "" {
+		return raw, len(raw) > 0
+	}
+	if pointer[0] != '/' {
+		return nil, false
+	}
+	for _, token := range strings.Split(pointer[1:], "/") {
+		token = strings.NewReplacer("~1", "/", "~0", "~").Replace(token)
+		var object map[string]json.RawMessage
+		var list []json.RawMessage
+		if json.Unmarshal(raw, &object) == nil && object != nil {
+			v, ok := object[token]
+			if !ok {
+				return nil, false
+			}
+			raw = v
+		} else if n := 0; json.Unmarshal(raw, &list) == nil && json.Unmarshal([]byte(token), &n) == nil && n >= 0 && n < len(list) {
+			raw = list[n]
+		} else {
+			return nil, false
+		}
+	}
+	return raw, true
+}
+
+// summary is what the proposed event says of the request (seed 3).
+func summary(t *pawl.NewTask, items int) string {
+	b, _ := json.Marshal(struct { // plain values always marshal
+		Type     string `json:"type"`
+		Title    string `json:"title,omitempty"`
+		Priority int    `json:"priority,omitempty"`
+		Items    int    `json:"items"`
+	}{t.Type, t.Title, t.Priority, items})
+	return string(b)
+}
+
+// answer is the task as it is right after its creation.
+func (d *draft) answer(now int64) pawl.Task {
+	r := &d.task
+	t := pawl.Task{ID: r.ID, Namespace: r.Namespace, Type: r.Type, State: pawl.TaskQueued, Status: pawl.StatusPending, Title: string(r.Title),
+		Stage: "Queued", Priority: r.Priority, Metadata: json.RawMessage(r.Metadata), InputHash: string(r.InputHash), Items: r.Items, ItemsOpen: r.Items,
+		CreatedAt: stamp(now), UpdatedAt: stamp(now), LastTransitionedAt: stamp(now)}
+	if r.RequestedByID != "" {
+		t.RequestedBy = &pawl.Requester{Type: string(r.RequestedByType), ID: string(r.RequestedByID)}
+	}
+	if r.Solo {
+		t.Payload = json.RawMessage(d.items[0].Input)
+		if d.items[0].RunAt != nil && *d.items[0].RunAt > now {
+			t.Stage = "Scheduled"
+		}
+	} else {
+		t.Payload = json.RawMessage(*r.Payload)
+	}
+	return t
+}

@@ -1,0 +1,140 @@
+// Package engine holds the rules: one file per verb, each a check, one
+// transaction, a transition and its event. Engine implements pawl.Service in
+// process, over SQLite or PostgreSQL; several engines may share one database.
+package engine
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/clock"
+	"github.com/pawl-work/pawl/store"
+	"github.com/pawl-work/pawl/store/postgres"
+	"github.com/pawl-work/pawl/store/sqlite"
+	"github.com/pawl-work/pawl/sweep"
+)
+
+// Options tune an engine. The zero value is the default of each.
+type Options struct {
+	// Schema is PostgreSQL's schema; "" = the URL's or DB_SCHEMA's, else pawl.
+	Schema string
+	// Migrate is what Open does about the schema: "" or "up" brings it up to
+	// date, "off" only verifies that this program can run on it.
+	Migrate string
+	// Clock is SQLite's clock, for tests; nil = the machine's. PostgreSQL has
+	// its own.
+	Clock func() time.Time
+	// Sweep are the options of Run and Sweep; nil = pawl.DefaultSweepOptions.
+	Sweep *pawl.SweepOptions
+	// PollInterval bounds how long a waiting claim may miss work that another
+	// process made; 0 = 250 ms. In one process it is woken at once.
+	PollInterval time.Duration
+	// Log gets one line per mishap; nil = slog.Default.
+	Log *slog.Logger
+}
+
+// Engine is an open Pawl. It is safe for use by many goroutines. Close it when
+// done; Run it somewhere, or nobody takes up a dead worker's work.
+type Engine struct {
+	db      store.DB
+	opts    Options
+	log     *slog.Logger
+	ids     ids
+	groups  groupCache
+	wake    waker
+	seen    registry
+	sweeper *sweep.Sweeper
+	running sync.Mutex  // held by Run
+	active  atomic.Bool // a Run is at work
+}
+
+var _ pawl.Service = (*Engine)(nil)
+
+// Open opens the database at url and brings its schema up to date:
+// "sqlite:work.db" or "postgres://user@host/db".
+func Open(ctx context.Context, url string) (*Engine, error) {
+	return OpenWith(ctx, url, Options{})
+}
+
+// OpenWith opens with options. A URL of another kind is invalid, a database
+// that does not answer unavailable.
+func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.PollInterval <= 0 {
+		o.PollInterval = 250 * time.Millisecond
+	}
+	if o.Sweep == nil {
+		d := pawl.DefaultSweepOptions()
+		o.Sweep = &d
+	}
+	db, err := openDB(ctx, url, o)
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{db: db, opts: o, log: o.Log}
+	if err := e.start(ctx); err != nil {
+		db.Close()
+		return nil, err
+	}
+	return e, nil
+}
+
+func openDB(ctx context.Context, url string, o Options) (store.DB, error) {
+	scheme, rest, _ := strings.Cut(url, ":")
+	switch scheme {
+	case "sqlite":
+		return sqlite.Open(ctx, strings.TrimPrefix(rest, "//"), sqlite.Options{Clock: o.Clock, Log: o.Log})
+	case "postgres", "postgresql":
+		return postgres.Open(ctx, url, postgres.Options{Schema: o.Schema, Log: o.Log})
+	}
+	return nil, &pawl.Error{Code: pawl.CodeInvalid, Op: "open", Message: "a database URL begins with sqlite: or postgres://"}
+}
+
+// start migrates or verifies, and sets this process's sense of the database's time.
+func (e *Engine) start(ctx context.Context) error {
+	if e.opts.Migrate == "off" {
+		if err := e.verifySchema(ctx); err != nil {
+			return err
+		}
+	} else if _, err := e.db.Dialect().Migrator.Up(ctx); err != nil {
+		return err
+	}
+	host, _ := os.Hostname()
+	e.sweeper = &sweep.Sweeper{DB: e.db, Options: *e.opts.Sweep, NewID: e.ids.next, Server: host, Log: e.log, OnReady: e.released}
+	return e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+		now, err := tx.Now(ctx)
+		e.ids.set(now, clock.Now())
+		return err
+	})
+}
+
+// verifySchema refuses a schema that lacks a migration this program needs.
+func (e *Engine) verifySchema(ctx context.Context) error {
+	list, err := e.db.Dialect().Migrator.Status(ctx)
+	if err != nil {
+		return err
+	}
+	for _, m := range list {
+		if m.Known && m.ExecutedAt == 0 {
+			return &pawl.Error{Code: pawl.CodeUnavailable, Op: "open", Message: "the schema lacks migrations of this program, and migrating is off: run `pawl migrate up`"}
+		}
+	}
+	return nil
+}
+
+// Close ends the engine's connections. Calls under way fail as unavailable.
+func (e *Engine) Close() error { return e.db.Close() }
+
+// DB is the store below, for tests and measurements.
+func (e *Engine) DB() store.DB { return e.db }
+
+// Migrator runs and lists the schema's migrations.
+func (e *Engine) Migrator() store.Migrator { return e.db.Dialect().Migrator }

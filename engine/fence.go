@@ -1,0 +1,163 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"sort"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
+
+// fenced runs a batch of one worker's verb: each call is checked, the good ones
+// go to the store in waves in which no item occurs twice, sorted by item id, and
+// a call that the store did not carry out is told why.
+type fenced[C, R any] struct {
+	op    string // the verb in the lifecycle that the state must allow
+	fence func(*C) pawl.Fence
+	check func(*C, *fields)
+	// run carries out the calls at these places and puts in the answers.
+	run func(ctx context.Context, tx store.Tx, wave []int, answer func(ord int, r R)) error
+	// excuse may turn a refusal into an answer; nil = never.
+	excuse func(c *C, item pawl.Item, now int64) (R, bool)
+}
+
+func (v *fenced[C, R]) do(ctx context.Context, e *Engine, calls []C) ([]pawl.Result[R], error) {
+	if err := tooMany(v.op, len(calls)); err != nil {
+		return nil, err
+	}
+	out := make([]pawl.Result[R], len(calls))
+	var good []int
+	for i := range calls {
+		var f fields
+		f.fence(v.fence(&calls[i]))
+		v.check(&calls[i], &f)
+		if out[i].Err = f.err(v.op); out[i].Err == nil {
+			good = append(good, i)
+		}
+	}
+	for len(good) > 0 {
+		wave, rest := v.wave(calls, good)
+		if err := v.runWave(ctx, e, calls, wave, out); err != nil {
+			return nil, err
+		}
+		good = rest
+	}
+	return out, nil
+}
+
+// wave picks the first call of each item, sorted by item id.
+func (v *fenced[C, R]) wave(calls []C, good []int) (wave, rest []int) {
+	seen := make(map[string]bool, len(good))
+	for _, i := range good {
+		if id := v.fence(&calls[i]).ItemID; seen[id] {
+			rest = append(rest, i)
+		} else {
+			seen[id] = true
+			wave = append(wave, i)
+		}
+	}
+	sort.Slice(wave, func(a, b int) bool { return v.fence(&calls[wave[a]]).ItemID < v.fence(&calls[wave[b]]).ItemID })
+	return wave, rest
+}
+
+// runWave runs a wave; what was refused but, looked at again, should not have
+// been (its row was moved under the statement) runs once more.
+func (v *fenced[C, R]) runWave(ctx context.Context, e *Engine, calls []C, wave []int, out []pawl.Result[R]) error {
+	for try := 0; len(wave) > 0; try++ {
+		done := make(map[int]R, len(wave))
+		err := e.db.Auto(ctx, func(ctx context.Context, tx store.Tx) error {
+			clear(done)
+			return v.run(ctx, tx, wave, func(ord int, r R) { done[ord] = r })
+		})
+		if err != nil {
+			return err
+		}
+		var again []int
+		for _, i := range wave {
+			if r, ok := done[i]; ok {
+				out[i].Value, out[i].Err = r, nil
+				continue
+			}
+			if !v.refuse(ctx, e, &calls[i], &out[i]) {
+				again = append(again, i)
+			}
+		}
+		if try == 3 {
+			for _, i := range again {
+				out[i].Err = &pawl.Error{Code: pawl.CodeUnavailable, Op: v.op, Message: "the item is being moved; try again"}
+			}
+			return nil
+		}
+		wave = again
+	}
+	return nil
+}
+
+// refuse says why a call was refused; false when nothing speaks against it.
+func (v *fenced[C, R]) refuse(ctx context.Context, e *Engine, c *C, out *pawl.Result[R]) bool {
+	f := v.fence(c)
+	item, now, err := e.look(ctx, f.ItemID)
+	if err == nil {
+		err = verdict(item, f, now, v.op)
+	}
+	if err == nil {
+		return false
+	}
+	if v.excuse != nil {
+		if r, ok := v.excuse(c, item.Item, now); ok {
+			out.Value = r
+			return true
+		}
+	}
+	out.Err = err
+	return true
+}
+
+// look reads an item as it is now, not_found outside the caller's namespace.
+func (e *Engine) look(ctx context.Context, id string) (it store.ItemRow, now int64, err error) {
+	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		if now, err = tx.Now(ctx); err != nil {
+			return err
+		}
+		it, err = store.GetItem(ctx, tx, pawl.CallerOf(ctx).Namespace, id, now)
+		return err
+	})
+	return it, now, err
+}
+
+// verdict is the contract's order of answers (§3) for a verb that carries a
+// fence, after "unknown item": taken, expired or released, conflict. Nil means
+// that the claim holds and the state allows the verb.
+func verdict(it store.ItemRow, f pawl.Fence, now int64, verb string) error {
+	lost := func(reason, format string, args ...any) error {
+		return &pawl.Error{Code: pawl.CodeLeaseLost, Op: verb, Reason: reason, State: string(it.State), Holder: it.LastWorkerID, Attempt: it.Attempt,
+			Message: fmt.Sprintf(format, args...)}
+	}
+	if f.Attempt != it.Attempt || f.WorkerID != it.LastWorkerID {
+		if it.LastWorkerID == "" {
+			return lost(pawl.ReasonTaken, "the item has not been claimed")
+		}
+		return lost(pawl.ReasonTaken, "the lease was lost to %s, attempt %d; claim again", it.LastWorkerID, it.Attempt)
+	}
+	if !it.State.Ended() {
+		switch {
+		case it.State.Leased() && it.LeaseExpires <= now, !it.State.Leased() && it.LeftBy == "expired":
+			return lost(pawl.ReasonExpired, "the lease of attempt %d has run out; claim again", it.Attempt)
+		case it.LeftBy == "released", it.LeftBy == "suspended":
+			return lost(pawl.ReasonReleased, "attempt %d gave its lease up; claim again", it.Attempt)
+		}
+	}
+	if it.State.Leased() && !(verb == "complete" && it.Acceptance) {
+		return nil
+	}
+	return conflict(verb, string(it.State), it.State.Allowed())
+}
+
+func conflict(op, state string, allowed []string) error {
+	return &pawl.Error{Code: pawl.CodeConflict, Op: op, State: state, Allowed: allowed, Message: fmt.Sprintf("the state is %s, which does not allow %s", state, op)}
+}
+
+func fenceRow(c pawl.Caller, f pawl.Fence) store.Fence {
+	return store.Fence{Namespace: c.Namespace, ItemID: f.ItemID, WorkerID: f.WorkerID, Attempt: f.Attempt}
+}

@@ -1,0 +1,121 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"math/rand/v2"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/clock"
+	"github.com/pawl-work/pawl/store"
+)
+
+// Complete ends items with their results; see pawl.Finisher.
+func (e *Engine) Complete(ctx context.Context, calls []pawl.CompleteCall) ([]pawl.Result[pawl.Moved], error) {
+	c, fed := pawl.CallerOf(ctx), false
+	v := fenced[pawl.CompleteCall, pawl.Moved]{
+		op:    "complete",
+		fence: func(p *pawl.CompleteCall) pawl.Fence { return p.Fence },
+		check: func(p *pawl.CompleteCall, f *fields) { f.json("/result", p.Result, pawl.MaxPayloadBytes) },
+		run: func(ctx context.Context, tx store.Tx, wave []int, answer func(int, pawl.Moved)) error {
+			rows := make([]store.Complete, len(wave))
+			for n, i := range wave {
+				rows[n] = store.Complete{Ord: i, Fence: fenceRow(c, calls[i].Fence), Result: orNull(calls[i].Result)}
+			}
+			done, err := e.db.Dialect().Hot.Complete(ctx, tx, rows)
+			for _, m := range done {
+				answer(m.Ord, moved(calls[m.Ord].Fence, m))
+				fed = fed || m.Fed
+			}
+			return err
+		},
+	}
+	out, err := v.do(ctx, e, calls)
+	if fed {
+		e.followUp(ctx)
+	}
+	return out, err
+}
+
+// Fail ends attempts that failed; see pawl.Finisher.
+func (e *Engine) Fail(ctx context.Context, calls []pawl.FailCall) ([]pawl.Result[pawl.Moved], error) {
+	return leave(ctx, e, store.VerbFail, calls, func(p *pawl.FailCall) pawl.Fence { return p.Fence },
+		func(p *pawl.FailCall, f *fields) {
+			f.text("/error/message", p.Error.Message, 0, pawl.MaxErrorBytes)
+			f.text("/error/code", p.Error.Code, 0, pawl.MaxTypeLen)
+			f.json("/error/detail", p.Error.Detail, pawl.MaxErrorBytes)
+			if ms := p.RetryAfterMS; ms != nil && (*ms < 0 || *ms > pawl.MaxDelay.Milliseconds()) {
+				f.add("/retry_after_ms", "must lie between 0 and %d", pawl.MaxDelay.Milliseconds())
+			}
+		},
+		func(p *pawl.FailCall, l *store.Leave) {
+			b, _ := json.Marshal(p.Error) // checked: it is JSON
+			l.Error, l.Retryable, l.CheckpointID = string(b), p.Retryable == nil || *p.Retryable, e.ids.next("ckp")
+			l.Jitter = 1 + pawl.BackoffJitter*(2*rand.Float64()-1)
+			if p.RetryAfterMS != nil {
+				us := *p.RetryAfterMS * 1000
+				l.DelayMicros = &us
+			}
+		})
+}
+
+// Release gives items back, uncounted; see pawl.Leaser.
+func (e *Engine) Release(ctx context.Context, calls []pawl.ReleaseCall) ([]pawl.Result[pawl.Moved], error) {
+	return leave(ctx, e, store.VerbRelease, calls, func(p *pawl.ReleaseCall) pawl.Fence { return p.Fence },
+		func(*pawl.ReleaseCall, *fields) {}, func(*pawl.ReleaseCall, *store.Leave) {})
+}
+
+// Suspend gives items back until a time or a signal; see pawl.Leaser.
+func (e *Engine) Suspend(ctx context.Context, calls []pawl.SuspendCall) ([]pawl.Result[pawl.Moved], error) {
+	now := clock.Now()
+	return leave(ctx, e, store.VerbSuspend, calls, func(p *pawl.SuspendCall) pawl.Fence { return p.Fence },
+		func(p *pawl.SuspendCall, f *fields) {
+			f.text("/signal", p.Signal, 0, pawl.MaxKeyLen)
+			f.text("/key", p.Key, 0, pawl.MaxKeyLen)
+			f.ahead("/until", p.Until, now)
+			if p.Until == nil {
+				f.add("/until", "is required")
+			}
+		},
+		func(p *pawl.SuspendCall, l *store.Leave) {
+			l.Until, l.Signal, l.Key = micros(p.Until), store.Text(p.Signal), store.Text(p.Key)
+		})
+}
+
+// leave is fail, release and suspend: they differ in their checks and in what
+// they put in the row.
+func leave[C any](ctx context.Context, e *Engine, verb string, calls []C, fence func(*C) pawl.Fence, check func(*C, *fields), fill func(*C, *store.Leave)) ([]pawl.Result[pawl.Moved], error) {
+	c, fed := pawl.CallerOf(ctx), false
+	v := fenced[C, pawl.Moved]{op: verb, fence: fence, check: check,
+		run: func(ctx context.Context, tx store.Tx, wave []int, answer func(int, pawl.Moved)) error {
+			rows := make([]store.Leave, len(wave))
+			for n, i := range wave {
+				rows[n] = store.Leave{Ord: i, Fence: fenceRow(c, fence(&calls[i])), Verb: verb}
+				fill(&calls[i], &rows[n])
+			}
+			done, err := e.db.Dialect().Hot.Leave(ctx, tx, rows)
+			for _, m := range done {
+				answer(m.Ord, moved(fence(&calls[m.Ord]), m))
+				fed = fed || m.Fed
+				if m.State == "queued" {
+					e.groups.add(c.Namespace, m.Type, -2*m.Priority)
+				}
+			}
+			return err
+		}}
+	out, err := v.do(ctx, e, calls)
+	if fed {
+		e.followUp(ctx)
+	}
+	e.wake.all(c.Namespace)
+	return out, err
+}
+
+func moved(f pawl.Fence, m store.Moved) pawl.Moved {
+	out := pawl.Moved{ID: f.ItemID, TaskID: m.TaskID, State: pawl.ItemState(m.State), Attempt: f.Attempt, Failures: m.Failures}
+	if m.RunAt > 0 {
+		at := stamp(m.RunAt)
+		out.RunAt = &at
+	}
+	return out
+}

@@ -1,0 +1,52 @@
+package engine
+
+import (
+	"crypto/rand"
+	"sync"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/pawl-work/pawl/internal/clock"
+)
+
+// ids makes ids that rise: prefix, underscore, ULID. Their time is the
+// database's, estimated from the last one it told and the monotonic clock
+// since, so that processes with wrong wall clocks agree on what is oldest.
+type ids struct {
+	mu      sync.Mutex
+	base    int64     // the database's time, in µs
+	at      time.Time // when it said so
+	last    uint64    // ms of the newest id
+	entropy *ulid.MonotonicEntropy
+}
+
+// set notes what time the database said it was.
+func (g *ids) set(now int64, at time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.base, g.at = now, at
+}
+
+func (g *ids) next(prefix string) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.entropy == nil {
+		g.entropy = ulid.Monotonic(rand.Reader, 0)
+	}
+	ms := uint64(g.base/1000) + uint64(clock.Now().Sub(g.at).Milliseconds())
+	ms = max(ms, g.last)
+	id, err := ulid.New(ms, g.entropy)
+	if err != nil { // 2^80 ids in one millisecond: take the next one
+		ms++
+		id = ulid.MustNew(ms, g.entropy)
+	}
+	g.last = ms
+	return prefix + "_" + id.String()
+}
+
+// pair makes a task's id and its only item's: the same ULID.
+func (g *ids) pair() (task, item string) {
+	task = g.next("tsk")
+	return task, "itm_" + task[len("tsk_"):]
+}

@@ -1,0 +1,197 @@
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
+
+// BeginKeys opens idempotency keys; see pawl.KeyBegin and contract §5.
+func (e *Engine) BeginKeys(ctx context.Context, calls []pawl.KeyBegin) ([]pawl.Result[pawl.KeyBegun], error) {
+	return eachKey(ctx, "begin", calls, func(c pawl.Caller, k *pawl.KeyBegin) (pawl.KeyBegun, error) {
+		var f fields
+		f.keyName(k.Scope, k.Key)
+		f.text("/request_hash", k.RequestHash, 1, pawl.MaxKeyLen)
+		f.number("/lock_seconds", k.LockSeconds, 0, pawl.MaxLeaseSeconds)
+		if k.TTLSeconds < -1 || k.TTLSeconds > int64(pawl.MaxDelay/time.Second) {
+			f.add("/ttl_seconds", "must lie between -1 and %d", int64(pawl.MaxDelay/time.Second))
+		}
+		if err := f.err("begin"); err != nil {
+			return pawl.KeyBegun{}, err
+		}
+		var out pawl.KeyBegun
+		var refused error
+		err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+			out, refused, err = e.beginKey(ctx, tx, c.Namespace, k)
+			return err
+		})
+		if err == nil {
+			err = refused // what the refusal counted stays
+		}
+		return out, err
+	})
+}
+
+func (e *Engine) beginKey(ctx context.Context, tx store.Tx, ns string, k *pawl.KeyBegin) (out pawl.KeyBegun, refused, err error) {
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return out, nil, err
+	}
+	row := e.keyRow(k, now)
+	opened, err := store.OpenKey(ctx, tx, ns, row, now)
+	if err != nil {
+		return out, nil, err
+	}
+	if !opened {
+		old, _, err := store.ReadKey(ctx, tx, ns, row.Scope, row.Hash, true)
+		if err != nil {
+			return out, nil, err
+		}
+		switch {
+		case old.Expires != 0 && old.Expires <= now: // absent from that moment
+			if err := store.ReopenKey(ctx, tx, ns, row, now); err != nil {
+				return out, nil, err
+			}
+		case old.RequestHash != "" && old.RequestHash != k.RequestHash:
+			refused = &pawl.Error{Code: pawl.CodeKeyReused, Op: "begin"}
+			return out, refused, store.HitKey(ctx, tx, ns, row.Scope, row.Hash, 0)
+		case old.Status == pawl.KeyCompleted:
+			old.Key.Key = k.Key
+			return pawl.KeyBegun{Key: old.Key}, nil, store.HitKey(ctx, tx, ns, row.Scope, row.Hash, 1)
+		case old.Status == pawl.KeyPending && old.Locked > now:
+			refused = &pawl.Error{Code: pawl.CodeKeyInFlight, Op: "begin", RetryAfter: time.Duration(old.Locked-now) * time.Microsecond}
+			return out, refused, store.HitKey(ctx, tx, ns, row.Scope, row.Hash, 0)
+		default: // failed, or its holder is gone
+			if err := store.TakeOverKey(ctx, tx, ns, row); err != nil {
+				return out, nil, err
+			}
+		}
+	}
+	held, _, err := store.ReadKey(ctx, tx, ns, row.Scope, row.Hash, false)
+	held.Key.Key = k.Key
+	return pawl.KeyBegun{Run: true, Token: row.Token, Key: held.Key}, nil, err
+}
+
+func (e *Engine) keyRow(k *pawl.KeyBegin, now int64) store.KeyRow {
+	row := store.KeyRow{Key: pawl.Key{Scope: k.Scope, RequestHash: k.RequestHash, TaskID: k.TaskID, ItemID: k.ItemID}, Hash: keyHash(k.Key), Token: e.ids.next("run")}
+	ttl := time.Duration(k.TTLSeconds) * time.Second
+	if ttl == 0 {
+		ttl = pawl.DefaultKeyTTL
+	}
+	if ttl > 0 {
+		row.Expires = now + ttl.Microseconds()
+	}
+	lock := time.Duration(k.LockSeconds) * time.Second
+	if lock == 0 {
+		lock = pawl.DefaultKeyLease
+	}
+	row.Locked = now + lock.Microseconds()
+	return row
+}
+
+// keyHash is what is stored of a key: it may hold a secret or be long.
+func keyHash(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:])
+}
+
+func (f *fields) keyName(scope, key string) {
+	f.text("/scope", scope, 0, pawl.MaxScopeLen)
+	f.text("/key", key, 1, pawl.MaxKeyLen)
+}
+
+// CompleteKeys stores the answers of runs.
+func (e *Engine) CompleteKeys(ctx context.Context, calls []pawl.KeyDone) ([]pawl.Result[pawl.Key], error) {
+	return e.settleKeys(ctx, pawl.KeyCompleted, calls)
+}
+
+// FailKeys stores the errors of runs; the next begin with the same hash runs again.
+func (e *Engine) FailKeys(ctx context.Context, calls []pawl.KeyDone) ([]pawl.Result[pawl.Key], error) {
+	return e.settleKeys(ctx, pawl.KeyFailed, calls)
+}
+
+func (e *Engine) settleKeys(ctx context.Context, status string, calls []pawl.KeyDone) ([]pawl.Result[pawl.Key], error) {
+	return eachKey(ctx, status, calls, func(c pawl.Caller, k *pawl.KeyDone) (pawl.Key, error) {
+		var f fields
+		f.keyName(k.Scope, k.Key)
+		f.text("/token", k.Token, 1, pawl.MaxKeyLen)
+		f.json("/response", k.Response, pawl.MaxPayloadBytes)
+		if err := f.err("complete"); err != nil {
+			return pawl.Key{}, err
+		}
+		var out store.KeyRow
+		err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+			now, err := tx.Now(ctx)
+			if err != nil {
+				return err
+			}
+			hash := keyHash(k.Key)
+			settled, err := store.SettleKey(ctx, tx, c.Namespace, k.Scope, hash, k.Token, status, orNull(k.Response), now)
+			if err != nil {
+				return err
+			}
+			var found bool
+			if out, found, err = store.ReadKey(ctx, tx, c.Namespace, k.Scope, hash, false); err != nil {
+				return err
+			}
+			if !found {
+				return pawl.NotFound("key", k.Key)
+			}
+			if !settled {
+				return &pawl.Error{Code: pawl.CodeConflict, Op: status, State: out.Status, Allowed: []string{}, Message: fmt.Sprintf("the key is %s, and this run does not hold it", out.Status)}
+			}
+			return nil
+		})
+		out.Key.Key = k.Key
+		return out.Key, err
+	})
+}
+
+// GetKeys reads keys; expired ones are absent.
+func (e *Engine) GetKeys(ctx context.Context, names []pawl.KeyName) ([]pawl.Result[pawl.Key], error) {
+	return eachKey(ctx, "get", names, func(c pawl.Caller, k *pawl.KeyName) (pawl.Key, error) {
+		var f fields
+		f.keyName(k.Scope, k.Key)
+		if err := f.err("get"); err != nil {
+			return pawl.Key{}, err
+		}
+		return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.Key, error) {
+			now, err := tx.Now(ctx)
+			if err != nil {
+				return pawl.Key{}, err
+			}
+			row, found, err := store.ReadKey(ctx, tx, ns, k.Scope, keyHash(k.Key), false)
+			if err == nil && (!found || row.Expires != 0 && row.Expires <= now) {
+				err = pawl.NotFound("key", k.Key)
+			}
+			row.Key.Key = k.Key
+			return row.Key, err
+		})
+	})
+}
+
+// ListKeys lists keys, newest first.
+func (e *Engine) ListKeys(ctx context.Context, q pawl.KeyFilter) (pawl.List[pawl.Key], error) {
+	if err := page(&q.Page); err != nil {
+		return pawl.List[pawl.Key]{}, err
+	}
+	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.Key], error) {
+		return store.ListKeys(ctx, tx, ns, q)
+	})
+}
+
+func eachKey[C, R any](ctx context.Context, op string, calls []C, fn func(pawl.Caller, *C) (R, error)) ([]pawl.Result[R], error) {
+	if err := tooMany(op, len(calls)); err != nil {
+		return nil, err
+	}
+	out := make([]pawl.Result[R], len(calls))
+	for i := range calls {
+		out[i].Value, out[i].Err = fn(pawl.CallerOf(ctx), &calls[i])
+	}
+	return out, nil
+}

@@ -1,0 +1,166 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
+
+// CancelTasks cancels; see pawl.TaskMaker.
+func (e *Engine) CancelTasks(ctx context.Context, calls []pawl.TaskCall) ([]pawl.Result[pawl.Task], error) {
+	return e.changeTasks(ctx, "cancel", calls)
+}
+
+// RetryTasks queues failed items again; see pawl.TaskMender.
+func (e *Engine) RetryTasks(ctx context.Context, calls []pawl.TaskCall) ([]pawl.Result[pawl.Task], error) {
+	return e.changeTasks(ctx, "retry", calls)
+}
+
+// BuryTasks sets failed items aside; see pawl.TaskMender.
+func (e *Engine) BuryTasks(ctx context.Context, calls []pawl.TaskCall) ([]pawl.Result[pawl.Task], error) {
+	return e.changeTasks(ctx, "bury", calls)
+}
+
+func (e *Engine) changeTasks(ctx context.Context, verb string, calls []pawl.TaskCall) ([]pawl.Result[pawl.Task], error) {
+	if err := tooMany(verb, len(calls)); err != nil {
+		return nil, err
+	}
+	out := make([]pawl.Result[pawl.Task], len(calls))
+	for i := range calls {
+		out[i].Value, out[i].Err = e.changeTask(ctx, verb, &calls[i])
+	}
+	e.followUp(ctx)
+	return out, nil
+}
+
+// changeTask moves a task's items by a verb. What the verb moves nothing of is
+// a conflict: a verb on what already is where it leads, too.
+func (e *Engine) changeTask(ctx context.Context, verb string, call *pawl.TaskCall) (pawl.Task, error) {
+	var f fields
+	f.text("/task_id", call.TaskID, 1, pawl.MaxIDLen)
+	f.text("/reason", call.Reason, 0, pawl.MaxReasonLen)
+	for i, id := range call.ItemIDs {
+		f.text(fmt.Sprintf("/item_ids/%d", i), id, 1, pawl.MaxIDLen)
+	}
+	if err := f.err(verb); err != nil {
+		return pawl.Task{}, err
+	}
+	c := pawl.CallerOf(ctx)
+	kind, id := actor(c, pawl.ActorUser, "")
+	var released []store.DueItem
+	var task pawl.Task
+	err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		before, err := store.TaskState(ctx, tx, c.Namespace, call.TaskID)
+		if err != nil {
+			return err
+		}
+		if call.ItemIDs == nil && !allows(pawl.TaskState(before), verb) {
+			return conflict(verb, before, pawl.TaskState(before).Allowed())
+		}
+		done, err := store.Apply(ctx, tx, now, store.Change{Namespace: c.Namespace, TaskID: call.TaskID, Verb: verb, ItemIDs: call.ItemIDs,
+			Actor: store.Actor{Type: kind, ID: id}, Reason: store.Text(call.Reason)})
+		if err != nil {
+			return err
+		}
+		released = done.Released
+		if done.Items == 0 && call.ItemIDs != nil {
+			return e.nothingMoved(ctx, tx, c, verb, call)
+		}
+		if task, err = store.GetTask(ctx, tx, c.Namespace, call.TaskID); err != nil {
+			return err
+		}
+		if done.Items == 0 && string(task.State) == before {
+			return conflict(verb, before, task.State.Allowed())
+		}
+		return nil
+	})
+	if err == nil {
+		e.released(released)
+	}
+	return task, err
+}
+
+func allows(s pawl.TaskState, verb string) bool {
+	for _, v := range s.Allowed() {
+		if v == verb {
+			return true
+		}
+	}
+	return false
+}
+
+// nothingMoved says why none of the named items moved.
+func (e *Engine) nothingMoved(ctx context.Context, tx store.Tx, c pawl.Caller, verb string, call *pawl.TaskCall) error {
+	for _, id := range call.ItemIDs {
+		it, err := store.GetItem(ctx, tx, c.Namespace, id, 0)
+		if err != nil {
+			return err
+		}
+		if it.TaskID != call.TaskID {
+			return pawl.NotFound("item", id+" in task "+call.TaskID)
+		}
+		return conflict(verb, string(it.State), it.State.Allowed())
+	}
+	return nil
+}
+
+// released tells claimers of items that came back to the queue.
+func (e *Engine) released(items []store.DueItem) {
+	for _, d := range items {
+		e.groups.add(d.Namespace, d.Type, d.Rank)
+		e.wake.all(d.Namespace)
+	}
+}
+
+// DeleteTasks removes tasks; see pawl.TaskMender. Answers with the id.
+func (e *Engine) DeleteTasks(ctx context.Context, calls []pawl.TaskCall) ([]pawl.Result[string], error) {
+	if err := tooMany("delete", len(calls)); err != nil {
+		return nil, err
+	}
+	c := pawl.CallerOf(ctx)
+	out := make([]pawl.Result[string], len(calls))
+	for i, call := range calls {
+		out[i].Value = call.TaskID
+		out[i].Err = e.deleteTask(ctx, c, call)
+	}
+	return out, nil
+}
+
+// deleteTask stops what still runs, then removes the rows in bounded batches:
+// cut off half-way, the task is still there and cancelled, to be deleted again.
+func (e *Engine) deleteTask(ctx context.Context, c pawl.Caller, call pawl.TaskCall) error {
+	t, err := e.GetTask(ctx, call.TaskID)
+	if err != nil {
+		return err
+	}
+	if !t.State.Ended() {
+		if !call.Force {
+			err := conflict("delete", string(t.State), t.State.Allowed()).(*pawl.Error)
+			err.Message = "the task has not ended; cancel it first, or delete with force"
+			return err
+		}
+		if _, err := e.changeTask(ctx, "cancel", &pawl.TaskCall{TaskID: call.TaskID, Reason: call.Reason}); err != nil && pawl.CodeOf(err) != pawl.CodeConflict {
+			return err
+		}
+	}
+	e.log.InfoContext(ctx, "task deleted", "task_id", call.TaskID, "namespace", c.Namespace, "actor", c.ActorID)
+	return e.sweeper.Delete(ctx, c.Namespace, call.TaskID)
+}
+
+// followUp moves what the last change made ready or impossible: dependents of
+// items that completed, failed or were cancelled. The sweep does the same, so
+// nothing is lost when this process dies first.
+func (e *Engine) followUp(ctx context.Context) {
+	ctx = context.WithoutCancel(ctx)
+	due, err := e.sweeper.FollowUp(ctx)
+	if err != nil {
+		e.log.WarnContext(ctx, "dependents are left to the sweep", "error", err)
+	}
+	e.released(due)
+}

@@ -1,0 +1,193 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
+
+// view runs fn on a snapshot, in the caller's namespace.
+func view[T any](ctx context.Context, e *Engine, fn func(ctx context.Context, tx store.Tx, namespace string) (T, error)) (T, error) {
+	var out T
+	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		out, err = fn(ctx, tx, pawl.CallerOf(ctx).Namespace)
+		return err
+	})
+	return out, err
+}
+
+// page settles a page's limit: 0 = 100, at most 1000.
+func page(p *pawl.Page) error {
+	if p.Limit == 0 {
+		p.Limit = pawl.DefaultPage
+	}
+	var f fields
+	f.number("/limit", p.Limit, 1, pawl.MaxPage)
+	f.text("/cursor", p.Cursor, 0, 1000)
+	return f.err("list")
+}
+
+// GetTask reads one task.
+func (e *Engine) GetTask(ctx context.Context, id string) (pawl.Task, error) {
+	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.Task, error) {
+		return store.GetTask(ctx, tx, ns, id)
+	})
+}
+
+// ListTasks lists tasks, newest first unless Asc.
+func (e *Engine) ListTasks(ctx context.Context, q pawl.TaskFilter) (pawl.List[pawl.Task], error) {
+	if err := page(&q.Page); err != nil {
+		return pawl.List[pawl.Task]{}, err
+	}
+	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.Task], error) {
+		return store.ListTasks(ctx, tx, ns, q)
+	})
+}
+
+// TaskResult is what a completed task came to.
+func (e *Engine) TaskResult(ctx context.Context, id string) (pawl.TaskResult, error) {
+	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.TaskResult, error) {
+		t, err := store.GetTask(ctx, tx, ns, id)
+		if err != nil {
+			return pawl.TaskResult{}, err
+		}
+		if t.State != pawl.TaskCompleted && t.State != pawl.TaskApplied {
+			return pawl.TaskResult{}, conflict("result", string(t.State), t.State.Allowed())
+		}
+		rows, applied, err := store.Results(ctx, tx, id)
+		if err != nil {
+			return pawl.TaskResult{}, err
+		}
+		out := pawl.TaskResult{TaskID: id, CreatedAt: t.UpdatedAt, Payload: applied}
+		if t.CompletedAt != nil {
+			out.CreatedAt = *t.CompletedAt
+		}
+		if applied == nil {
+			out.Payload, err = joined(rows)
+		}
+		return out, err
+	})
+}
+
+// joined puts items' results together: the only one as it is, an object by key
+// when all have one, else a list by position.
+func joined(rows []store.ItemResult) (json.RawMessage, error) {
+	if len(rows) == 1 && rows[0].Solo {
+		return rows[0].Result, nil
+	}
+	byKey := map[string]json.RawMessage{}
+	list := make([]json.RawMessage, len(rows))
+	for i, r := range rows {
+		list[i] = r.Result
+		if r.Key != "" {
+			byKey[r.Key] = r.Result
+		}
+	}
+	if len(byKey) == len(rows) && len(rows) > 0 {
+		return json.Marshal(byKey)
+	}
+	return json.Marshal(list)
+}
+
+// GetItem reads one item.
+func (e *Engine) GetItem(ctx context.Context, id string) (pawl.Item, error) {
+	it, _, err := e.look(ctx, id)
+	return it.Item, err
+}
+
+// ListItems lists items, oldest first unless Desc.
+func (e *Engine) ListItems(ctx context.Context, q pawl.ItemFilter) (pawl.List[pawl.Item], error) {
+	if err := page(&q.Page); err != nil {
+		return pawl.List[pawl.Item]{}, err
+	}
+	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.Item], error) {
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return pawl.List[pawl.Item]{}, err
+		}
+		return store.ListItems(ctx, tx, ns, q, now)
+	})
+}
+
+// Resume reads all that an item's next attempt needs.
+func (e *Engine) Resume(ctx context.Context, itemID string) (pawl.ResumeState, error) {
+	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.ResumeState, error) {
+		it, err := store.GetItem(ctx, tx, ns, itemID, 0)
+		if err != nil {
+			return pawl.ResumeState{}, err
+		}
+		saved, err := store.ResumeCheckpoints(ctx, tx, itemID)
+		if err != nil {
+			return pawl.ResumeState{}, err
+		}
+		out := pawl.ResumeState{ItemID: itemID, TaskID: it.TaskID, Attempt: it.Attempt, Steps: map[string]pawl.Checkpoint{}, Parts: []json.RawMessage{}}
+		for i := range saved { // in order of their number: the newest of each wins
+			c := &saved[i]
+			out.Newest = c
+			switch c.Type {
+			case pawl.IterationStart:
+				out.IterationStart = c
+			case pawl.IterationEnd:
+				out.IterationEnd = c
+			case pawl.ErrorBoundary:
+				out.ErrorBoundary = c
+			}
+			if c.Name != "" {
+				out.Steps[c.Name] = *c
+			}
+		}
+		return out, nil
+	})
+}
+
+// ListEvents lists events, newest first unless Asc.
+func (e *Engine) ListEvents(ctx context.Context, q pawl.EventFilter) (pawl.List[pawl.Event], error) {
+	if err := page(&q.Page); err != nil {
+		return pawl.List[pawl.Event]{}, err
+	}
+	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.Event], error) {
+		if err := known(ctx, tx, ns, q.TaskID, q.ItemID); err != nil {
+			return pawl.List[pawl.Event]{}, err
+		}
+		return store.ListEvents(ctx, tx, ns, q)
+	})
+}
+
+// known refuses ids of tasks and items that the namespace does not have.
+func known(ctx context.Context, tx store.Tx, ns, taskID, itemID string) error {
+	if taskID != "" {
+		if err := store.TaskExists(ctx, tx, ns, taskID); err != nil {
+			return err
+		}
+	}
+	if itemID != "" {
+		_, err := store.GetItem(ctx, tx, ns, itemID, 0)
+		return err
+	}
+	return nil
+}
+
+// ListCheckpoints lists checkpoints, in order of their number unless Desc.
+func (e *Engine) ListCheckpoints(ctx context.Context, q pawl.CheckpointFilter) (pawl.List[pawl.Checkpoint], error) {
+	if err := page(&q.Page); err != nil {
+		return pawl.List[pawl.Checkpoint]{}, err
+	}
+	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.Checkpoint], error) {
+		if err := known(ctx, tx, ns, q.TaskID, q.ItemID); err != nil {
+			return pawl.List[pawl.Checkpoint]{}, err
+		}
+		return store.ListCheckpoints(ctx, tx, ns, q)
+	})
+}
+
+// CountCheckpoints counts a task's checkpoints by type.
+func (e *Engine) CountCheckpoints(ctx context.Context, taskID string) (map[string]int64, error) {
+	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (map[string]int64, error) {
+		if err := store.TaskExists(ctx, tx, ns, taskID); err != nil {
+			return nil, err
+		}
+		return store.CountCheckpoints(ctx, tx, taskID)
+	})
+}

@@ -1,0 +1,89 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
+
+// registry gathers which workers were heard of, to be written every few seconds
+// instead of with every claim and heartbeat.
+type registry struct {
+	mu   sync.Mutex
+	seen map[store.Seen]bool
+}
+
+func (r *registry) note(namespace, workerID string) {
+	if workerID == "" || len(workerID) > pawl.MaxIDLen {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.seen == nil {
+		r.seen = map[store.Seen]bool{}
+	}
+	r.seen[store.Seen{Namespace: namespace, WorkerID: workerID}] = true
+}
+
+func (r *registry) take() []store.Seen {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var out []store.Seen
+	for s := range r.seen {
+		out = append(out, s)
+	}
+	r.seen = nil
+	return out
+}
+
+// flushSeen writes who was heard of since the last time.
+func (e *Engine) flushSeen(ctx context.Context) error {
+	seen := e.seen.take()
+	if len(seen) == 0 {
+		return nil
+	}
+	return e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		return store.SeeWorkers(ctx, tx, seen, now)
+	})
+}
+
+// RegisterWorker enters a worker into the registry; see pawl.Recorder.
+func (e *Engine) RegisterWorker(ctx context.Context, w pawl.WorkerInfo) error {
+	var f fields
+	f.text("/worker_id", w.WorkerID, 1, pawl.MaxIDLen)
+	f.text("/name", w.Name, 0, pawl.MaxIDLen)
+	f.text("/version", w.Version, 0, pawl.MaxIDLen)
+	for i, t := range w.Types {
+		f.text(fmt.Sprintf("/types/%d", i), t, 1, pawl.MaxTypeLen)
+	}
+	if err := f.err("register"); err != nil {
+		return err
+	}
+	return e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		return store.RegisterWorker(ctx, tx, pawl.CallerOf(ctx).Namespace, w, now)
+	})
+}
+
+// ListWorkers lists workers, last seen first.
+func (e *Engine) ListWorkers(ctx context.Context, q pawl.WorkerFilter) (pawl.List[pawl.WorkerInfo], error) {
+	if err := page(&q.Page); err != nil {
+		return pawl.List[pawl.WorkerInfo]{}, err
+	}
+	if err := e.flushSeen(ctx); err != nil {
+		return pawl.List[pawl.WorkerInfo]{}, err
+	}
+	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.WorkerInfo], error) {
+		return store.ListWorkers(ctx, tx, ns, q)
+	})
+}

@@ -1,0 +1,136 @@
+package engine
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/clock"
+	"github.com/pawl-work/pawl/store"
+)
+
+// peek is how often Run asks what falls due next: other processes' short leases
+// are met within it, and a lease's end is swept within a second.
+const peek = 500 * time.Millisecond
+
+// Run owns what time does, until ctx ends: expired leases are swept as they run
+// out, due items queued, and every scan interval a whole pass goes over
+// everything (bury, stale, keys, retention). It is safe on any number of
+// servers. It returns nil when ctx ends; a database that does not answer is
+// logged and tried again. At most one Run works in an engine; another waits.
+func (e *Engine) Run(ctx context.Context) error {
+	e.running.Lock()
+	defer e.running.Unlock()
+	e.active.Store(true)
+	defer e.active.Store(false)
+	var lastPass, lastSeen time.Time
+	for ctx.Err() == nil {
+		wait := peek
+		if clock.Now().Sub(lastPass) >= time.Duration(e.opts.Sweep.ScanIntervalSeconds)*time.Second {
+			lastPass = clock.Now()
+			if _, err := e.sweeper.Pass(ctx); err != nil {
+				e.mishap(ctx, "sweep", err)
+			}
+		}
+		if next, err := e.quick(ctx); err != nil {
+			e.mishap(ctx, "sweep", err)
+		} else {
+			wait = min(wait, max(next, time.Millisecond))
+		}
+		if clock.Now().Sub(lastSeen) >= 5*time.Second {
+			lastSeen = clock.Now()
+			if err := e.flushSeen(ctx); err != nil {
+				e.mishap(ctx, "worker registry", err)
+			}
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+	return nil
+}
+
+// quick sweeps what is due now, if anything, and says how long until the next.
+func (e *Engine) quick(ctx context.Context) (time.Duration, error) {
+	for {
+		next, now, ok, err := e.nextDue(ctx)
+		if err != nil || !ok {
+			return peek, err
+		}
+		if next > now {
+			return time.Duration(next-now) * time.Microsecond, nil
+		}
+		s, err := e.sweeper.Quick(ctx)
+		if err != nil || s.ExpiredFound+s.Due+s.GivenUp == 0 {
+			return 50 * time.Millisecond, err // another server has it in hand
+		}
+	}
+}
+
+func (e *Engine) nextDue(ctx context.Context) (next, now int64, ok bool, err error) {
+	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		if next, ok, err = store.NextDue(ctx, tx); err != nil {
+			return err
+		}
+		now, err = tx.Now(ctx)
+		return err
+	})
+	return next, now, ok, err
+}
+
+func (e *Engine) mishap(ctx context.Context, what string, err error) {
+	if ctx.Err() == nil {
+		e.log.WarnContext(ctx, what+" did not work; it is tried again", "error", err)
+	}
+}
+
+// Sweep runs one whole pass; see pawl.Sweeper.
+func (e *Engine) Sweep(ctx context.Context) (pawl.SweepStats, error) {
+	return e.sweeper.Pass(ctx)
+}
+
+// ListSweeps lists passes, newest first.
+func (e *Engine) ListSweeps(ctx context.Context, p pawl.Page) (pawl.List[pawl.SweepStats], error) {
+	if err := page(&p); err != nil {
+		return pawl.List[pawl.SweepStats]{}, err
+	}
+	var before int64
+	if p.Cursor != "" {
+		var err error
+		if before, err = strconv.ParseInt(p.Cursor, 10, 64); err != nil {
+			return pawl.List[pawl.SweepStats]{}, pawl.Invalid("/cursor", "is not a cursor of this list")
+		}
+	}
+	return view(ctx, e, func(ctx context.Context, tx store.Tx, _ string) (pawl.List[pawl.SweepStats], error) {
+		rows, last, err := store.ListSweeps(ctx, tx, before, p.Limit)
+		out := pawl.List[pawl.SweepStats]{Items: rows}
+		if rows == nil {
+			out.Items = []pawl.SweepStats{}
+		}
+		if len(rows) == p.Limit {
+			out.Next = strconv.FormatInt(last, 10)
+		}
+		return out, err
+	})
+}
+
+// Stats is how things stand in the caller's namespace.
+func (e *Engine) Stats(ctx context.Context) (pawl.Stats, error) {
+	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.Stats, error) {
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return pawl.Stats{}, err
+		}
+		s, err := store.House(ctx, tx, ns, now)
+		if err != nil {
+			return s, err
+		}
+		s.Sweeps, err = store.SweepTotals(ctx, tx, time.Duration(e.opts.Sweep.ScanIntervalSeconds)*time.Second)
+		s.Sweeps.IsRunning = s.Sweeps.IsRunning || e.active.Load()
+		return s, err
+	})
+}

@@ -1,0 +1,163 @@
+package engine
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/pawl-work/pawl"
+)
+
+// fields gathers what is wrong with a call; nil error when nothing is.
+type fields []pawl.Field
+
+func (f *fields) add(pointer, format string, args ...any) {
+	*f = append(*f, pawl.Field{Pointer: pointer, Message: fmt.Sprintf(format, args...)})
+}
+
+func (f fields) err(op string) error {
+	if len(f) == 0 {
+		return nil
+	}
+	return &pawl.Error{Code: pawl.CodeInvalid, Op: op, Fields: f}
+}
+
+// text checks a short text given by a caller: length in characters, UTF-8, no NUL.
+func (f *fields) text(pointer, s string, minLen, maxLen int) {
+	switch n := utf8.RuneCountInString(s); {
+	case !utf8.ValidString(s):
+		f.add(pointer, "is not valid UTF-8")
+	case strings.ContainsRune(s, 0):
+		f.add(pointer, "contains a NUL character")
+	case n < minLen:
+		f.add(pointer, "is required")
+	case n > maxLen:
+		f.add(pointer, "has %d characters; at most %d are allowed", n, maxLen)
+	}
+}
+
+func (f *fields) number(pointer string, n, low, high int) {
+	if n < low || n > high {
+		f.add(pointer, "is %d; it must lie between %d and %d", n, low, high)
+	}
+}
+
+// ahead checks a time that may lie ahead: not beyond MaxDelay of now.
+func (f *fields) ahead(pointer string, t *time.Time, now time.Time) {
+	if t != nil && t.Sub(now) > pawl.MaxDelay {
+		f.add(pointer, "lies more than ten years ahead")
+	}
+	if t != nil && t.Year() < 1970 {
+		f.add(pointer, "lies before 1970")
+	}
+}
+
+// json checks a JSON value: its size, that it is JSON, UTF-8 and free of NUL.
+func (f *fields) json(pointer string, raw json.RawMessage, limit int) {
+	if len(raw) == 0 {
+		return
+	}
+	if len(raw) > limit {
+		f.add(pointer, "has %d bytes; at most %d are allowed", len(raw), limit)
+		return
+	}
+	if !json.Valid(raw) {
+		f.add(pointer, "is not valid JSON")
+		return
+	}
+	if utf8.Valid(raw) && !bytes.Contains(raw, []byte(`\u0000`)) {
+		return
+	}
+	if at, what := badString(raw); what != "" {
+		f.add(pointer+at, "%s", what)
+	}
+}
+
+// badString finds the first string with invalid UTF-8 or a NUL in a JSON text
+// and says where it is, as a JSON Pointer.
+func badString(raw json.RawMessage) (pointer, what string) {
+	switch first := bytes.TrimLeft(raw, " \t\r\n"); first[0] {
+	case '"':
+		var s string
+		if !utf8.Valid(raw) {
+			return "", "is not valid UTF-8"
+		}
+		if json.Unmarshal(raw, &s) == nil && strings.ContainsRune(s, 0) {
+			return "", "contains a NUL character"
+		}
+	case '[':
+		var list []json.RawMessage
+		if json.Unmarshal(raw, &list) == nil {
+			for i, v := range list {
+				if at, what := badString(v); what != "" {
+					return fmt.Sprintf("/%d%s", i, at), what
+				}
+			}
+		}
+	case '{':
+		var object map[string]json.RawMessage
+		if json.Unmarshal(raw, &object) == nil {
+			for k, v := range object {
+				name := "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(k)
+				if strings.ContainsRune(k, 0) {
+					return name, "its name contains a NUL character"
+				}
+				if at, what := badString(v); what != "" {
+					return name + at, what
+				}
+			}
+		}
+		if !utf8.Valid(raw) {
+			return "", "has a name that is not valid UTF-8"
+		}
+	}
+	return "", ""
+}
+
+// object checks a JSON object.
+func (f *fields) object(pointer string, raw json.RawMessage, limit int) {
+	f.json(pointer, raw, limit)
+	if first := bytes.TrimLeft(raw, " \t\r\n"); len(first) > 0 && first[0] != '{' {
+		f.add(pointer, "must be a JSON object")
+	}
+}
+
+func (f *fields) fence(c pawl.Fence) {
+	f.text("/id", c.ItemID, 1, pawl.MaxIDLen)
+	f.text("/worker_id", c.WorkerID, 1, pawl.MaxIDLen)
+	if c.Attempt < 1 {
+		f.add("/attempt", "must be the attempt that the claim gave, 1 or more")
+	}
+}
+
+// orNull is the JSON text of a value, null when none was given.
+func orNull(raw json.RawMessage) string {
+	if len(raw) == 0 {
+		return "null"
+	}
+	return string(raw)
+}
+
+func micros(t *time.Time) *int64 {
+	if t == nil {
+		return nil
+	}
+	us := t.UnixMicro()
+	return &us
+}
+
+func stamp(us int64) time.Time { return time.UnixMicro(us).UTC() }
+
+// actor is who an event names: the caller's own word, or the verb's default.
+func actor(c pawl.Caller, kind, id string) (string, string) {
+	if c.ActorType != "" {
+		kind = c.ActorType
+	}
+	if c.ActorID != "" {
+		id = c.ActorID
+	}
+	return kind, id
+}
