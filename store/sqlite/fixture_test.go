@@ -216,7 +216,7 @@ func (h *house) checkpoint(calls ...store.Checkpoint) []store.Checkpointed {
 	return out
 }
 
-func (h *house) expire(limit int) []store.Expired {
+func (h *house) expire(limit int, only ...string) []store.Expired {
 	h.Helper()
 	var ids []string
 	for range limit {
@@ -224,17 +224,17 @@ func (h *house) expire(limit int) []store.Expired {
 	}
 	var out []store.Expired
 	h.do(func(ctx context.Context, tx store.Tx) (err error) {
-		out, err = h.Dialect().Timed.Expire(ctx, tx, limit, nil, true, ids)
+		out, err = h.Dialect().Timed.Expire(ctx, tx, limit, only, true, ids)
 		return err
 	})
 	return out
 }
 
-func (h *house) due(limit int) []store.DueItem {
+func (h *house) due(limit int, only ...string) []store.DueItem {
 	h.Helper()
 	var out []store.DueItem
 	h.do(func(ctx context.Context, tx store.Tx) (err error) {
-		out, err = h.Dialect().Timed.Due(ctx, tx, limit, nil)
+		out, err = h.Dialect().Timed.Due(ctx, tx, limit, only)
 		return err
 	})
 	return out

@@ -56,6 +56,7 @@ func (l *lease) end(ctx context.Context, tx store.Tx, result string, now int64) 
 }
 
 func (l *lease) moved(ord int, state string, runAt, now int64) store.Moved {
+	out := state == "completed" || state == "failed"
 	return store.Moved{Ord: ord, TaskID: l.taskID, State: state, Failures: int(l.failures), Priority: int(l.priority), Type: l.kind,
-		RunAt: runAt, Now: now, Fed: l.feeds == 1, Settled: l.solo == 1 && (state == "completed" || state == "failed")}
+		RunAt: runAt, Now: now, Fed: l.feeds == 1 && out, Settled: l.solo == 1 && out}
 }

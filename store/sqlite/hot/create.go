@@ -68,7 +68,7 @@ func newItem(ctx context.Context, tx store.Tx, n *store.NewItem, now int64) erro
 	switch {
 	case needs > 0:
 		e.to = "waiting"
-		_, err = tx.Exec(ctx, createWaiting, n.ID, n.Namespace, n.TaskID, n.Type, int64(n.Priority), needs, int64(n.MaxAttempts), solo, feeds, acceptance)
+		_, err = tx.Exec(ctx, createWaiting, n.ID, n.Namespace, n.TaskID, n.Type, int64(n.Priority), n.RunAt, needs, int64(n.MaxAttempts), solo, feeds, acceptance)
 	case n.RunAt != nil && *n.RunAt > now:
 		e.to = "scheduled"
 		_, err = tx.Exec(ctx, createScheduled, n.ID, n.Namespace, n.TaskID, n.Type, int64(n.Priority), *n.RunAt, int64(n.MaxAttempts), solo, feeds, acceptance)

@@ -24,5 +24,5 @@ INSERT INTO pawl.scheduled (item_id, namespace, task_id, type, priority, run_at,
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 
 -- name: Waiting
-INSERT INTO pawl.waiting (item_id, namespace, task_id, type, priority, needs, max_attempts, solo, feeds, acceptance)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+INSERT INTO pawl.waiting (item_id, namespace, task_id, type, priority, until, needs, max_attempts, solo, feeds, acceptance)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)

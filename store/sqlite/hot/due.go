@@ -24,7 +24,7 @@ type sleeper struct {
 	startedAt                                *int64
 }
 
-// Due implements store.Timed.
+// Due implements store.Timed. What waits for others and for a time waits for both.
 func (Verbs) Due(ctx context.Context, tx store.Tx, limit int, only []string) ([]store.DueItem, error) {
 	now, err := tx.Now(ctx)
 	if err != nil {
@@ -33,13 +33,12 @@ func (Verbs) Due(ctx context.Context, tx store.Tx, limit int, only []string) ([]
 	var out []store.DueItem
 	for _, kind := range []struct {
 		find, take, event, from string
-		args                    []any
 	}{
-		{dueScheduled, dueTakeScheduled, "due", "scheduled", []any{now}},
-		{dueWaitingUntil, dueTakeWaiting, "ready", "waiting", []any{now}},
-		{dueWaitingReady, dueTakeWaiting, "ready", "waiting", nil},
+		{dueScheduled, dueTakeScheduled, "due", "scheduled"},
+		{dueWaitingUntil, dueTakeWaiting, "ready", "waiting"},
+		{dueWaitingReady, dueTakeWaiting, "ready", "waiting"},
 	} {
-		ids, err := store.Strings(ctx, tx, kind.find, append(kind.args, int64(limit-len(out)), only == nil, store.List(only))...)
+		ids, err := store.Strings(ctx, tx, kind.find, now, int64(limit-len(out)), only == nil, store.List(only))
 		if err != nil {
 			return nil, err
 		}

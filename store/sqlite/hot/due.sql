@@ -8,16 +8,16 @@ LIMIT $2
 -- name: WaitingUntil
 SELECT item_id
 FROM pawl.waiting
-WHERE until <= $1 AND ($3 OR item_id IN @list($4))
+WHERE until <= $1 AND needs = 0 AND ($3 OR item_id IN @list($4))
 ORDER BY until, item_id
 LIMIT $2
 
 -- name: WaitingReady
 SELECT item_id
 FROM pawl.waiting
-WHERE needs = 0 AND until IS NULL AND signal IS NULL AND ($2 OR item_id IN @list($3))
+WHERE needs = 0 AND until IS NULL AND signal IS NULL AND ($3 OR item_id IN @list($4))
 ORDER BY item_id
-LIMIT $1
+LIMIT $2
 
 -- name: TakeScheduled
 DELETE FROM pawl.scheduled

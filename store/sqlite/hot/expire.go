@@ -41,7 +41,7 @@ func (Verbs) Expire(ctx context.Context, tx store.Tx, limit int, only []string, 
 			return nil, err
 		}
 		counts.left(l, state)
-		out[i] = store.Expired{Namespace: l.namespace, ItemID: l.itemID, TaskID: l.taskID, Type: l.kind, State: state, Priority: int(l.priority), Fed: l.feeds == 1}
+		out[i] = store.Expired{Namespace: l.namespace, ItemID: l.itemID, TaskID: l.taskID, Type: l.kind, State: state, Priority: int(l.priority), Fed: l.feeds == 1 && state == "failed"}
 		if boundary && message != "" && len(ids) > 0 {
 			if err := l.markExpired(ctx, tx, ids[0], message, now); err != nil {
 				return nil, err

@@ -19,7 +19,7 @@ type held struct {
 	taskID, state                     string
 	failures, leaseSeconds, expiresAt int64
 	progress                          *int64
-	stage                             store.Text
+	stage                             *string
 }
 
 // look reads the lease a fence names; false = refused.
@@ -95,20 +95,20 @@ func (h *held) touch(ctx context.Context, tx store.Tx, t *store.Touch, now int64
 
 // report writes progress and stage, and leaves an event when the stage is new.
 func (h *held) report(ctx context.Context, tx store.Tx, t *store.Touch, now int64) error {
-	before := h.stage
+	isNew := t.Stage != nil && (h.stage == nil || *h.stage != *t.Stage)
 	if t.Progress != nil {
 		n := int64(*t.Progress)
 		h.progress = &n
 	}
 	if t.Stage != nil {
-		h.stage = store.Text(*t.Stage)
+		h.stage = t.Stage
 	}
-	if _, err := tx.Exec(ctx, touchReport, t.ItemID, h.progress, h.stage, now); err != nil || h.stage == before {
+	if _, err := tx.Exec(ctx, touchReport, t.ItemID, h.progress, h.stage, now); err != nil || !isNew {
 		return err
 	}
 	e := h.event("progressed", &t.Fence)
 	var err error
-	if e.data, err = encode(stageData{string(h.stage), h.progress}); err != nil {
+	if e.data, err = encode(stageData{*h.stage, h.progress}); err != nil {
 		return err
 	}
 	return e.write(ctx, tx, now)
