@@ -1,0 +1,298 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/pawl-work/pawl/store"
+)
+
+var api = store.Actor{Type: "api", ID: "me"}
+
+// solo is a task of one item with a number for its name.
+func solo(n int) (store.NewTask, store.NewItem) {
+	id := fmt.Sprintf("%06d", n)
+	t := store.NewTask{ID: "tsk_" + id, Namespace: "default", Type: "a", Solo: true, Metadata: "{}", Items: 1, Actor: api, Data: `{"type":"a"}`}
+	i := store.NewItem{ID: "itm_" + id, Namespace: "default", TaskID: t.ID, Type: "a", Kind: "work", Solo: true, MaxAttempts: 3, Input: strconv.Itoa(n), Actor: api}
+	return t, i
+}
+
+// many is a task of several items, named after its number and theirs.
+func many(n, items int) (store.NewTask, []store.NewItem) {
+	t, first := solo(n)
+	payload := "{}"
+	t.Solo, t.Items, t.Payload = false, items, &payload
+	all := make([]store.NewItem, items)
+	for i := range all {
+		all[i] = first
+		all[i].Solo, all[i].Position, all[i].ID = false, i, fmt.Sprintf("%s_%06d", first.ID, i)
+	}
+	return t, all
+}
+
+func (h *house) create(tasks []store.NewTask, items []store.NewItem) (now int64) {
+	h.Helper()
+	h.auto(func(ctx context.Context, tx store.Tx, hot store.Hot) (err error) {
+		now, err = hot.Create(ctx, tx, tasks, items)
+		return err
+	})
+	return now
+}
+
+func (h *house) solo(n int, alter func(*store.NewItem)) {
+	h.Helper()
+	t, i := solo(n)
+	if alter != nil {
+		alter(&i)
+	}
+	h.create([]store.NewTask{t}, []store.NewItem{i})
+}
+
+func (h *house) many(n, items int, alter func(*store.NewItem)) []store.NewItem {
+	h.Helper()
+	t, all := many(n, items)
+	for i := range all {
+		if alter != nil {
+			alter(&all[i])
+		}
+	}
+	h.create([]store.NewTask{t}, all)
+	return all
+}
+
+// claim takes up to limit items of type a, of any rank near 0.
+func (h *house) claim(worker string, limit int, alter func(*store.Claim)) (out []store.Claimed) {
+	h.Helper()
+	c := store.Claim{Namespace: "default", WorkerID: worker, Limit: limit, LeaseSeconds: 30, Groups: []store.Group{{Type: "a", Rank: 0}, {Type: "a", Rank: 1}}}
+	if alter != nil {
+		alter(&c)
+	}
+	h.auto(func(ctx context.Context, tx store.Tx, hot store.Hot) (err error) {
+		out, err = hot.Claim(ctx, tx, c)
+		return err
+	})
+	return out
+}
+
+func fence(item, worker string, attempt int) store.Fence {
+	return store.Fence{Namespace: "default", ItemID: item, WorkerID: worker, Attempt: attempt}
+}
+
+func (h *house) complete(calls ...store.Complete) (out []store.Moved) {
+	h.Helper()
+	h.auto(func(ctx context.Context, tx store.Tx, hot store.Hot) (err error) {
+		out, err = hot.Complete(ctx, tx, calls)
+		return err
+	})
+	return out
+}
+
+func (h *house) leave(calls ...store.Leave) (out []store.Moved) {
+	h.Helper()
+	h.auto(func(ctx context.Context, tx store.Tx, hot store.Hot) (err error) {
+		out, err = hot.Leave(ctx, tx, calls)
+		return err
+	})
+	return out
+}
+
+func (h *house) touch(calls ...store.Touch) (out []store.Touched) {
+	h.Helper()
+	h.auto(func(ctx context.Context, tx store.Tx, hot store.Hot) (err error) {
+		out, err = hot.Touch(ctx, tx, calls)
+		return err
+	})
+	return out
+}
+
+func (h *house) checkpoint(calls ...store.Checkpoint) (out []store.Checkpointed) {
+	h.Helper()
+	h.auto(func(ctx context.Context, tx store.Tx, hot store.Hot) (err error) {
+		out, err = hot.Checkpoint(ctx, tx, calls)
+		return err
+	})
+	return out
+}
+
+func (h *house) expire(limit int, only []string) (out []store.Expired) {
+	h.Helper()
+	ids := make([]string, limit)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("ckp_x%d_%06d", schemas.Add(1), i)
+	}
+	h.auto(func(ctx context.Context, tx store.Tx, _ store.Hot) (err error) {
+		out, err = h.db.Dialect().Timed.Expire(ctx, tx, limit, only, true, ids)
+		return err
+	})
+	return out
+}
+
+func (h *house) due(limit int, only []string) (out []store.DueItem) {
+	h.Helper()
+	h.auto(func(ctx context.Context, tx store.Tx, _ store.Hot) (err error) {
+		out, err = h.db.Dialect().Timed.Due(ctx, tx, limit, only)
+		return err
+	})
+	return out
+}
+
+const (
+	itemEvents = `SELECT event, from_state, to_state, task_from, task_to, actor_type, actor_id, attempt FROM task_events WHERE item_id = $1 ORDER BY id`
+	taskEvents = `SELECT event, from_state, to_state, actor_type FROM task_events WHERE item_id IS NULL AND task_id = $1 ORDER BY id`
+	live       = `SELECT state, version, items, open, failed, checkpoints, completed_at IS NOT NULL FROM task_live WHERE task_id = $1`
+)
+
+func TestCreatePutsItemsWhereTheyBelong(t *testing.T) {
+	h := build(t)
+	ahead := int64(1) << 60
+	task, items := many(1, 4)
+	items[1].RunAt = &ahead
+	items[2].Needs, items[0].Feeds = []string{items[0].ID, items[0].ID}, true
+	items[3].Priority = 7
+	one, its := solo(2)
+	one.Title, one.InputHash, one.Dedupes = "a title", "h", true
+	now := h.create([]store.NewTask{task, one}, append(items, its))
+	h.want("(0,1,itm_000001_000000,0) (3,-13,itm_000001_000003,0) (0,1,itm_000002,1)", "SELECT i.position, rank, item_id, solo FROM ready JOIN work_items i ON i.id = item_id ORDER BY item_id")
+	h.want("(itm_000001_000001,1152921504606846976)", "SELECT item_id, run_at FROM scheduled")
+	h.want("(itm_000001_000002,1)", "SELECT item_id, needs FROM waiting")
+	h.want("(itm_000001_000000,itm_000001_000002)", "SELECT * FROM item_deps")
+	h.want("(open,0,4,4,0,0,f)", live, task.ID)
+	h.want("", live, one.ID)
+	h.want("(proposed,,open,api)", taskEvents, task.ID)
+	h.want("(planned,,queued,,,api,me,)", itemEvents, items[0].ID)
+	h.want("(planned,,scheduled,,,api,me,)", itemEvents, items[1].ID)
+	h.want("(planned,,waiting,,,api,me,)", itemEvents, items[2].ID)
+	h.want("(proposed,,queued,,open,api,me,)", itemEvents, its.ID)
+	h.want(`("{""type"":""a""}")`, "SELECT data FROM task_events WHERE item_id = $1", its.ID)
+	h.want(fmt.Sprintf("(6,%d,%d,1)", now, now), "SELECT count(*), min(created_at), max(created_at), count(DISTINCT created_at) FROM task_events")
+	h.want("(proposed) (planned) (planned) (planned) (planned) (proposed)", "SELECT event FROM task_events ORDER BY id")
+	h.want(`("a title",h,1,,2)`, "SELECT title, input_hash, dedupes, payload, (SELECT input FROM work_items WHERE task_id = t.id) FROM tasks t WHERE id = $1", one.ID)
+
+	more := items[0]
+	more.ID, more.Position, more.Feeds = "itm_000001_000004", 4, false
+	h.create(nil, []store.NewItem{more})
+	h.want("(planned,,queued,,,api,me,)", itemEvents, more.ID)
+}
+
+func TestClaimOrder(t *testing.T) {
+	h := build(t)
+	for n := 1; n <= 6; n++ {
+		h.solo(n, func(i *store.NewItem) {
+			if n%2 == 0 {
+				i.Type = "b"
+			}
+			if n == 6 {
+				i.Priority = 1
+			}
+		})
+	}
+	groups := []store.Group{{Type: "b", Rank: -1}, {Type: "b", Rank: 1}, {Type: "a", Rank: 1}}
+	got := h.claim("w", 4, func(c *store.Claim) { c.Groups = groups })
+	var ids []string
+	for _, c := range got {
+		ids = append(ids, c.ItemID)
+	}
+	if fmt.Sprint(ids) != "[itm_000006 itm_000001 itm_000002 itm_000003]" {
+		t.Errorf("claimed %v", ids)
+	}
+	if c := got[0]; c.Priority != 1 || c.Attempt != 1 || c.Input != "6" || c.Type != "b" || c.LeaseExpiresAt != c.AcquiredAt+30e6 || c.MaxAttempts != 3 || c.LeaseSeconds != 30 {
+		t.Errorf("%+v", c)
+	}
+	h.want("(leased,queued,leased,,,worker,w,1)", itemEvents+" OFFSET 1", "itm_000006")
+	h.want("(leased,w,1,1,1,30,1,0)", "SELECT state, worker_id, attempt, priority, solo, lease_seconds, (started_at = acquired_at AND acquired_at = heartbeat_at)::int, prefetch FROM leases WHERE item_id = 'itm_000006'")
+
+	got = h.claim("v", 5, func(c *store.Claim) { c.Groups = []store.Group{{Type: "b", Rank: 1, Head: "itm_000005"}} })
+	if len(got) != 0 {
+		t.Errorf("before the head: %v", got)
+	}
+	got = h.claim("v", 5, func(c *store.Claim) {
+		c.Picks, c.Prefetch, c.Actor = []store.Pick{{Type: "a", Rank: 1, ItemID: "itm_000005"}, {Type: "a", Rank: 1, ItemID: "itm_000001"}}, true, store.Actor{Type: "agent", ID: "x"}
+	})
+	if len(got) != 1 || got[0].ItemID != "itm_000005" {
+		t.Errorf("picked %v", got)
+	}
+	h.want("(leased,queued,leased,,,agent,x,1)", itemEvents+" OFFSET 1", "itm_000005")
+	h.want("(v,1)", "SELECT worker_id, prefetch FROM leases WHERE item_id = 'itm_000005'")
+	h.want("(itm_000004)", "SELECT item_id FROM ready")
+}
+
+func TestEveryVerbIsFenced(t *testing.T) {
+	h := build(t)
+	ids := h.many(1, 4, nil)
+	h.claim("w", 4, nil)
+	h.claim("w", 1, nil)
+	bad := []store.Fence{fence(ids[0].ID, "v", 1), fence(ids[1].ID, "w", 2), fence("itm_none", "w", 1), {Namespace: "other", ItemID: ids[2].ID, WorkerID: "w", Attempt: 1}}
+	before := h.one("SELECT count(*), (SELECT sum(lease_expires_at) FROM leases), (SELECT string_agg(state, '') FROM leases) FROM task_events")
+	refused := func(name string) {
+		t.Helper()
+		for i, f := range bad {
+			n := len(h.touch(store.Touch{Ord: i, Fence: f, Extend: true})) + len(h.complete(store.Complete{Fence: f, Result: "1"})) +
+				len(h.checkpoint(store.Checkpoint{Fence: f, ID: "ckp_1", Type: "custom", Snapshot: "1"})) +
+				len(h.leave(store.Leave{Fence: f, Verb: "fail", Error: "{}", CheckpointID: "c", Jitter: 1})) +
+				len(h.leave(store.Leave{Fence: f, Verb: "release"})) + len(h.leave(store.Leave{Fence: f, Verb: "suspend"}))
+			if n != 0 {
+				t.Errorf("%s: %d of the verbs let %+v in", name, n, f)
+			}
+		}
+		h.want(before, "SELECT count(*), (SELECT sum(lease_expires_at) FROM leases), (SELECT string_agg(state, '') FROM leases) FROM task_events")
+	}
+	refused("not the holder")
+	for i := range ids {
+		bad[i] = fence(ids[i].ID, "w", 1)
+	}
+	h.advance(30*time.Second + time.Millisecond)
+	refused("run out")
+}
+
+func TestTouch(t *testing.T) {
+	h := build(t)
+	h.solo(1, nil)
+	c := h.claim("w", 1, nil)[0]
+	f := fence(c.ItemID, "w", 1)
+	h.advance(10 * time.Second)
+	got := h.touch(store.Touch{Ord: 7, Fence: f, Extend: true})
+	if len(got) != 1 || got[0].Ord != 7 || got[0].State != "in_progress" || got[0].LeaseExpiresAt != got[0].Now+30e6 || got[0].TaskID != "tsk_000001" || got[0].LeaseSeconds != 30 {
+		t.Errorf("%+v", got)
+	}
+	fifty, stage := 50, "half"
+	got = h.touch(store.Touch{Fence: f, Extend: true, LeaseSeconds: 90, Progress: &fifty, Stage: &stage})
+	if got[0].LeaseSeconds != 90 || got[0].LeaseExpiresAt != got[0].Now+90e6 {
+		t.Errorf("%+v", got)
+	}
+	h.touch(store.Touch{Fence: f, Stage: &stage}, store.Touch{Fence: fence("itm_none", "w", 1)})
+	h.want("(in_progress,90,50,half,t,t)", "SELECT state, lease_seconds, progress, stage, progressed_at > acquired_at, heartbeat_at = $1 FROM leases", got[0].Now)
+	empty := ""
+	h.touch(store.Touch{Fence: f, Stage: &empty})
+	h.want("(50,)", "SELECT progress, stage FROM leases")
+	h.want("(in_progress,leased,in_progress,,,worker,w,1) (progressed,,,,,worker,w,1) (progressed,,,,,worker,w,1)", itemEvents+" OFFSET 2", c.ItemID)
+	h.want(`("{""stage"" : ""half"", ""progress"" : 50}") ("{""stage"" : """", ""progress"" : 50}")`, "SELECT data FROM task_events WHERE event = 'progressed' ORDER BY id")
+	h.touch(store.Touch{Fence: f, Extend: true})
+	h.want("(90)", "SELECT (lease_expires_at - heartbeat_at) / 1000000 FROM leases")
+}
+
+func TestCheckpointsAreNumberedDensely(t *testing.T) {
+	h := build(t)
+	ids := h.many(1, 2, nil)
+	h.solo(2, nil)
+	h.claim("w", 9, nil)
+	save := func(ord int, item, kind, name string) store.Checkpoint {
+		return store.Checkpoint{Ord: ord, Fence: fence(item, "w", 1), ID: fmt.Sprintf("ckp_%s_%d", item, schemas.Add(1)), Type: kind, Name: store.Text(name), Snapshot: `{"n":1}`}
+	}
+	got := h.checkpoint(save(5, ids[0].ID, "custom", ""), save(6, "itm_none", "custom", ""), save(7, ids[1].ID, "manual_checkpoint", "m"), save(8, "itm_000002", "tool_executed", "s"))
+	if fmt.Sprint(got) != "[{5 1} {7 2} {8 1}]" {
+		t.Errorf("%v", got)
+	}
+	got = h.checkpoint(save(0, ids[1].ID, "custom", ""))
+	if fmt.Sprint(got) != "[{0 3}]" {
+		t.Errorf("%v", got)
+	}
+	h.want("(open,0,2,2,0,3,f)", live, "tsk_000001")
+	h.want("(open,0,1,1,0,1,f)", live, "tsk_000002")
+	h.want("(1,custom,,1,t) (2,manual_checkpoint,m,1,t) (3,custom,,1,t)", "SELECT seq, type, name, attempt, snapshot = '{\"n\":1}' FROM checkpoints WHERE task_id = 'tsk_000001' ORDER BY seq")
+	h.want("(in_progress,leased,in_progress,,,worker,w,1) (checkpointed,,,,,worker,w,1)", itemEvents+" OFFSET 2", ids[1].ID)
+	h.want("(manual_checkpoint,m,2,t)", `SELECT data::json->>'type', data::json->>'name', data::json->>'sequence', (data::json->>'checkpoint_id') LIKE 'ckp_itm%' FROM task_events WHERE event = 'checkpointed'`)
+	h.want("(in_progress) (in_progress) (in_progress)", "SELECT state FROM leases")
+}
