@@ -114,11 +114,12 @@ type KeyDoneBody struct {
 	Response json.RawMessage `json:"response"`
 }
 
-// WorkerBody is the body of a worker's entry.
+// WorkerBody is the body of a worker's entry: what a worker says of itself.
 type WorkerBody struct {
-	Name    string   `json:"name,omitempty"`
-	Version string   `json:"version,omitempty"`
-	Types   []string `json:"types,omitempty"`
+	WorkerID string   `json:"worker_id"`
+	Name     string   `json:"name,omitempty"`
+	Version  string   `json:"version,omitempty"`
+	Types    []string `json:"types,omitempty"`
 }
 
 // Counts answers with numbers by name.

@@ -30,7 +30,6 @@ type Route struct {
 const (
 	get  = http.MethodGet
 	post = http.MethodPost
-	put  = http.MethodPut
 	del  = http.MethodDelete
 )
 
@@ -86,7 +85,7 @@ var Routes = []Route{
 	{"list_checkpoints", get, "/v1/checkpoints", Reader, 200, "List checkpoints in order of their number."},
 
 	{"list_workers", get, "/v1/workers", Reader, 200, "List workers, last seen first."},
-	{"register_worker", put, "/v1/workers/{id}", Claimer, 204, "Enter a worker into the registry, or renew its entry."},
+	{"register_worker", post, "/v1/workers", Claimer, 204, "Enter a worker into the registry, or renew its entry."},
 	{"stats", get, "/v1/stats", Reader, 200, "Count what there is, now."},
 	{"list_sweeps", get, "/v1/sweeps", Reader, 200, "List sweeps with what each did, newest first."},
 	{"sweep", post, "/v1/sweeps", Operator, 200, "Run one pass over what time moves."},

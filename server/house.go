@@ -15,8 +15,8 @@ func (s *server) house() {
 	add(s, "list_workers", func(ctx context.Context, in *api.WorkerQuery) (*answer[pawl.List[pawl.WorkerInfo]], error) {
 		return page(s.svc.ListWorkers(ctx, pawl.WorkerFilter{SeenSince: in.SeenSince, Page: in.Page()}))
 	})
-	add(s, "register_worker", func(ctx context.Context, in *on[api.WorkerBody]) (*nothing, error) {
-		return &nothing{}, s.svc.RegisterWorker(ctx, pawl.WorkerInfo{WorkerID: in.ID, Name: in.Body.Name, Version: in.Body.Version, Types: in.Body.Types})
+	add(s, "register_worker", func(ctx context.Context, in *body[api.WorkerBody]) (*nothing, error) {
+		return &nothing{}, s.svc.RegisterWorker(ctx, pawl.WorkerInfo{WorkerID: in.Body.WorkerID, Name: in.Body.Name, Version: in.Body.Version, Types: in.Body.Types})
 	})
 	add(s, "stats", func(ctx context.Context, _ *nothing) (*answer[pawl.Stats], error) {
 		return reply(s.svc.Stats(ctx))

@@ -1,0 +1,138 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/api"
+)
+
+// maxChunk is how much of a batch goes into one request, well below what a body
+// may have.
+const maxChunk = pawl.MaxBodyBytes / 2
+
+// batch sends calls to the batch form of a verb. A batch that is too large for
+// one request goes in several: its calls stand for themselves anyway.
+func batch[C, V any](ctx context.Context, c *Client, name string, calls []C) ([]pawl.Result[V], error) {
+	if len(calls) > pawl.MaxItemsPerCall {
+		return nil, &pawl.Error{Code: pawl.CodeInvalid, Op: name, Message: fmt.Sprintf("%d calls in one batch; at most %d are allowed", len(calls), pawl.MaxItemsPerCall)}
+	}
+	out := make([]pawl.Result[V], len(calls))
+	b := batcher[V]{c: c, r: request{route: api.RouteOf(name)}, out: out}
+	var chunk []sealed
+	size := 0
+	for i := range calls {
+		text, err := encode(&calls[i])
+		if err == nil && len(text) > pawl.MaxBodyBytes-64 {
+			err = &pawl.Error{Code: pawl.CodeTooLarge, Op: name, Message: "the call alone is over what one request may have"}
+		}
+		if err != nil {
+			out[i].Err = err
+			continue
+		}
+		if size+len(text) > maxChunk && len(chunk) > 0 {
+			b.send(ctx, chunk)
+			chunk, size = nil, 0
+		}
+		chunk = append(chunk, sealed{i, text})
+		size += len(text)
+	}
+	b.send(ctx, chunk)
+	return b.answers()
+}
+
+// sealed is one call as JSON, with its place in the batch.
+type sealed struct {
+	at   int
+	text []byte
+}
+
+type batcher[V any] struct {
+	c    *Client
+	r    request
+	out  []pawl.Result[V]
+	sent int   // requests
+	lost error // of the last request that was not answered
+	none bool  // the first request was not answered: nothing is known of any call
+}
+
+// send puts in the answers. A request refused as a whole for what one call
+// holds is sent again in halves until that call stands alone.
+func (b *batcher[V]) send(ctx context.Context, chunk []sealed) {
+	if len(chunk) == 0 {
+		return
+	}
+	texts := make([][]byte, len(chunk))
+	for i := range chunk {
+		texts[i] = chunk[i].text
+	}
+	b.r.body = slices.Concat([]byte(`{"items":[`), bytes.Join(texts, []byte(",")), []byte(`]}`))
+	var answer api.Results[V]
+	err := b.c.do(ctx, b.r, &answer)
+	code := pawl.CodeOf(err)
+	switch {
+	case err == nil && len(answer.Results) != len(chunk):
+		err = &pawl.Error{Code: pawl.CodeInternal, Op: b.r.route.Name, Message: fmt.Sprintf("%d answers to %d calls", len(answer.Results), len(chunk))}
+	case (code == pawl.CodeInvalid || code == pawl.CodeTooLarge) && len(chunk) > 1:
+		b.send(ctx, chunk[:len(chunk)/2])
+		b.send(ctx, chunk[len(chunk)/2:])
+		return
+	}
+	b.sent++
+	if err != nil {
+		b.refused(chunk, err)
+		return
+	}
+	for i, r := range answer.Results {
+		at := chunk[i].at
+		switch {
+		case r.Error != nil:
+			b.out[at].Err = failed(&b.r, *r.Error, time.Duration(r.RetryAfterMS)*time.Millisecond)
+		case r.Value != nil:
+			b.out[at].Value = *r.Value
+		}
+	}
+}
+
+// refused puts the error of a request into its calls.
+func (b *batcher[V]) refused(chunk []sealed, err error) {
+	if e, ok := err.(*pawl.Error); ok && e.Code == pawl.CodeInvalid {
+		for i := range e.Fields {
+			e.Fields[i].Pointer = strings.TrimPrefix(e.Fields[i].Pointer, "/items/0")
+		}
+	} else {
+		b.lost, b.none = err, b.none || b.sent == 1
+	}
+	for _, s := range chunk {
+		b.out[s.at].Err = err
+	}
+}
+
+// answers is the batch's answer; an error of the whole where its only request
+// was not answered.
+func (b *batcher[V]) answers() ([]pawl.Result[V], error) {
+	if b.none && b.sent == 1 {
+		return nil, b.lost
+	}
+	return b.out, nil
+}
+
+// encode writes a value as JSON, payloads as they are.
+func encode(v any) ([]byte, error) {
+	if err := check(v); err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, &pawl.Error{Code: pawl.CodeInvalid, Message: "cannot be written as JSON", Err: err}
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}

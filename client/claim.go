@@ -1,0 +1,71 @@
+package client
+
+import (
+	"context"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/api"
+)
+
+// Claim takes items; see pawl.Leaser. An answer that gets lost leaves its items
+// leased until their leases run out.
+func (c *Client) Claim(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease, error) {
+	body, err := encode(&req)
+	if err != nil {
+		return nil, err
+	}
+	wait := time.Duration(min(max(req.WaitSeconds, 0), pawl.MaxWaitSeconds)) * time.Second
+	var out api.Leases
+	err = c.do(ctx, request{route: api.RouteOf("claim"), body: body, wait: wait}, &out)
+	return out.Items, err
+}
+
+// Heartbeat extends leases; see pawl.Leaser.
+func (c *Client) Heartbeat(ctx context.Context, calls []pawl.HeartbeatCall) ([]pawl.Result[pawl.Beat], error) {
+	return batch[pawl.HeartbeatCall, pawl.Beat](ctx, c, "heartbeat_items", calls)
+}
+
+// Release gives items back; see pawl.Leaser.
+func (c *Client) Release(ctx context.Context, calls []pawl.ReleaseCall) ([]pawl.Result[pawl.Moved], error) {
+	return batch[pawl.ReleaseCall, pawl.Moved](ctx, c, "release_items", calls)
+}
+
+// Suspend gives leases up until a time; see pawl.Leaser.
+func (c *Client) Suspend(ctx context.Context, calls []pawl.SuspendCall) ([]pawl.Result[pawl.Moved], error) {
+	return batch[pawl.SuspendCall, pawl.Moved](ctx, c, "suspend_items", calls)
+}
+
+// Complete ends items with their results; see pawl.Finisher.
+func (c *Client) Complete(ctx context.Context, calls []pawl.CompleteCall) ([]pawl.Result[pawl.Moved], error) {
+	return batch[pawl.CompleteCall, pawl.Moved](ctx, c, "complete_items", calls)
+}
+
+// Fail says that attempts failed; see pawl.Finisher.
+func (c *Client) Fail(ctx context.Context, calls []pawl.FailCall) ([]pawl.Result[pawl.Moved], error) {
+	return batch[pawl.FailCall, pawl.Moved](ctx, c, "fail_items", calls)
+}
+
+// Progress reports how far items are; see pawl.Recorder.
+func (c *Client) Progress(ctx context.Context, calls []pawl.ProgressCall) ([]pawl.Result[pawl.Moved], error) {
+	return batch[pawl.ProgressCall, pawl.Moved](ctx, c, "progress_items", calls)
+}
+
+// Checkpoint saves checkpoints under leases; see pawl.Recorder.
+func (c *Client) Checkpoint(ctx context.Context, calls []pawl.CheckpointCall) ([]pawl.Result[pawl.CheckpointRef], error) {
+	return batch[pawl.CheckpointCall, pawl.CheckpointRef](ctx, c, "checkpoint_items", calls)
+}
+
+// Resume reads all that an item's next attempt needs; see pawl.Recorder.
+func (c *Client) Resume(ctx context.Context, itemID string) (pawl.ResumeState, error) {
+	return read[pawl.ResumeState](ctx, c, "resume_item", itemID, nil)
+}
+
+// RegisterWorker enters a worker into the registry; see pawl.Recorder.
+func (c *Client) RegisterWorker(ctx context.Context, w pawl.WorkerInfo) error {
+	body, err := encode(&api.WorkerBody{WorkerID: w.WorkerID, Name: w.Name, Version: w.Version, Types: w.Types})
+	if err != nil {
+		return err
+	}
+	return c.do(ctx, request{route: api.RouteOf("register_worker"), body: body}, nil)
+}

@@ -1,0 +1,219 @@
+// Package client is pawl.Service over HTTP: the same methods, answers and
+// errors as engine.Engine has in process, so that a program can take either.
+// It brings nothing along but the standard library.
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/api"
+)
+
+// Options tune a client. The zero value is the default of each.
+type Options struct {
+	// HTTP makes the requests; nil = a client of its own. A Timeout of its own
+	// would cut claims that wait.
+	HTTP *http.Client
+	// Timeout bounds one request, besides the time a claim waits; 0 = 2 minutes.
+	// The context bounds the whole call.
+	Timeout time.Duration
+	// Tries is how often a read or a heartbeat is sent in all while the server
+	// does not answer or says 503; 0 = 4. Other calls are sent once: the caller
+	// decides whether to repeat what may have been done.
+	Tries int
+}
+
+// Client speaks to a server. It is safe for use by many goroutines.
+//
+// Filters travel in the query string, where a comma separates values: a type's
+// name that holds one cannot be filtered by.
+type Client struct {
+	base string
+	key  string
+	opts Options
+	bad  error // the URL was none: every call says so
+}
+
+var _ pawl.Service = (*Client)(nil)
+
+// New returns a client of the server at address ("http://127.0.0.1:7033").
+// key is its API key; "" = none. An address that is no http URL is an error of
+// every call.
+func New(address, key string) *Client { return NewWith(address, key, Options{}) }
+
+// NewWith is New with options.
+func NewWith(address, key string, o Options) *Client {
+	if o.HTTP == nil {
+		t := http.DefaultTransport.(*http.Transport).Clone()
+		t.MaxIdleConnsPerHost = 64 // a worker has many calls under way at once
+		o.HTTP = &http.Client{Transport: t}
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = 2 * time.Minute
+	}
+	if o.Tries <= 0 {
+		o.Tries = 4
+	}
+	c := &Client{base: strings.TrimSuffix(address, "/"), key: key, opts: o}
+	if u, err := url.Parse(address); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		c.bad = &pawl.Error{Code: pawl.CodeInvalid, Op: "client", Message: strconv.Quote(address) + " is no http URL", Err: err}
+	}
+	return c
+}
+
+// request is one call on its way out.
+type request struct {
+	route api.Route
+	id    string // of the path
+	query url.Values
+	body  []byte        // JSON; nil = none
+	wait  time.Duration // that the server may take to begin its answer, by the caller's wish
+}
+
+// repeats says that the call may be sent again without harm.
+func (r *request) repeats() bool {
+	return r.route.Method == http.MethodGet || strings.HasPrefix(r.route.Name, "heartbeat")
+}
+
+func (r *request) url(base string) string {
+	id := strings.ReplaceAll(url.PathEscape(r.id), ":", "%3A")
+	u := base + strings.Replace(r.route.Path, "{id}", id, 1)
+	if len(r.query) > 0 {
+		u += "?" + r.query.Encode()
+	}
+	return u
+}
+
+// do sends a request and reads its answer into out; nil out = no answer is wanted.
+func (c *Client) do(ctx context.Context, r request, out any) error {
+	if c.bad != nil {
+		return c.bad
+	}
+	tries := 1
+	if r.repeats() {
+		tries = c.opts.Tries
+	}
+	pause := 50 * time.Millisecond
+	for {
+		err := c.once(ctx, &r, out)
+		tries--
+		if err == nil || tries == 0 || !again(err) {
+			return err
+		}
+		wait := pause + rand.N(pause)
+		var e *pawl.Error
+		if errors.As(err, &e) && e.RetryAfter > wait {
+			wait = min(e.RetryAfter, 5*time.Second)
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return err
+		}
+		pause *= 2
+	}
+}
+
+// again says that the server said 503, or was not there to say anything.
+func again(err error) bool {
+	var e *pawl.Error
+	if !errors.As(err, &e) || e.Code != pawl.CodeUnavailable {
+		return false
+	}
+	return e.Err == nil || errors.Is(e.Err, syscall.ECONNREFUSED)
+}
+
+func (c *Client) once(ctx context.Context, r *request, out any) error {
+	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout+r.wait)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, r.route.Method, r.url(c.base), bytes.NewReader(r.body))
+	if err != nil {
+		return &pawl.Error{Code: pawl.CodeInvalid, Op: r.route.Name, Message: "cannot be asked for over HTTP", Err: err}
+	}
+	c.headers(req, r)
+	res, err := c.opts.HTTP.Do(req)
+	if err != nil {
+		return away(r, err)
+	}
+	defer res.Body.Close()
+	data, err := io.ReadAll(res.Body)
+	if err != nil {
+		return away(r, err)
+	}
+	if res.StatusCode >= 300 {
+		return refusal(r, res, data)
+	}
+	if out == nil {
+		return nil
+	}
+	if err := json.Unmarshal(data, out); err != nil {
+		return &pawl.Error{Code: pawl.CodeInternal, Op: r.route.Name, Message: "the answer is not Pawl's", Err: err}
+	}
+	return nil
+}
+
+func (c *Client) headers(req *http.Request, r *request) {
+	if r.body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if c.key != "" {
+		req.Header.Set("Authorization", "Bearer "+c.key)
+	}
+	caller := pawl.CallerOf(req.Context())
+	if caller.Namespace != pawl.DefaultNamespace {
+		req.Header.Set(api.NamespaceHeader, url.PathEscape(caller.Namespace))
+	}
+	if caller.ActorType != "" || caller.ActorID != "" {
+		req.Header.Set(api.ActorHeader, url.PathEscape(caller.ActorType)+"/"+url.PathEscape(caller.ActorID))
+	}
+}
+
+// away is the error of a call that got no answer; errors.Is finds the end of
+// the context in it.
+func away(r *request, err error) error {
+	return &pawl.Error{Code: pawl.CodeUnavailable, Op: r.route.Name, Message: "the server does not answer", Err: err}
+}
+
+// refusal reads a problem; an answer that is none comes from something between
+// here and the server.
+func refusal(r *request, res *http.Response, data []byte) error {
+	var p api.Problem
+	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	if kind != api.ProblemType || json.Unmarshal(data, &p) != nil {
+		p = api.Problem{Code: pawl.CodeInternal, Detail: "the answer is not Pawl's: " + res.Status}
+		switch res.StatusCode {
+		case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+			p.Code = pawl.CodeUnavailable
+		case http.StatusTooManyRequests:
+			p.Code = pawl.CodeLimit
+		}
+	}
+	return failed(r, p, after(res.Header))
+}
+
+func failed(r *request, p api.Problem, after time.Duration) error {
+	err := p.Err()
+	var e *pawl.Error
+	if errors.As(err, &e) {
+		e.Op, e.RetryAfter = r.route.Name, after
+	}
+	return err
+}
+
+func after(h http.Header) time.Duration {
+	seconds, _ := strconv.Atoi(h.Get("Retry-After")) // a date is not sent by us
+	return time.Duration(max(seconds, 0)) * time.Second
+}

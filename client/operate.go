@@ -1,0 +1,38 @@
+package client
+
+import (
+	"context"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/api"
+)
+
+// RetryTasks queues failed items again; see pawl.TaskMender.
+func (c *Client) RetryTasks(ctx context.Context, calls []pawl.TaskCall) ([]pawl.Result[pawl.Task], error) {
+	return batch[pawl.TaskCall, pawl.Task](ctx, c, "retry_tasks", calls)
+}
+
+// BuryTasks sets failed items aside; see pawl.TaskMender.
+func (c *Client) BuryTasks(ctx context.Context, calls []pawl.TaskCall) ([]pawl.Result[pawl.Task], error) {
+	return batch[pawl.TaskCall, pawl.Task](ctx, c, "bury_tasks", calls)
+}
+
+// DeleteTasks removes tasks; see pawl.TaskMender.
+func (c *Client) DeleteTasks(ctx context.Context, calls []pawl.TaskCall) ([]pawl.Result[string], error) {
+	return batch[pawl.TaskCall, string](ctx, c, "delete_tasks", calls)
+}
+
+// Sweep runs one pass on the server; see pawl.Sweeper.
+func (c *Client) Sweep(ctx context.Context) (pawl.SweepStats, error) {
+	return read[pawl.SweepStats](ctx, c, "sweep", "", nil)
+}
+
+// ListArchives lists archived tasks; see pawl.Sweeper.
+func (c *Client) ListArchives(ctx context.Context, page pawl.Page) (pawl.List[pawl.Archive], error) {
+	return read[pawl.List[pawl.Archive]](ctx, c, "list_archives", "", api.PagingOf(page))
+}
+
+// RestoreArchive brings an archived task back; see pawl.Sweeper.
+func (c *Client) RestoreArchive(ctx context.Context, taskID string) (pawl.Task, error) {
+	return read[pawl.Task](ctx, c, "restore_archive", taskID, nil)
+}

@@ -1,0 +1,80 @@
+package client
+
+import (
+	"context"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/api"
+)
+
+// read makes a call that has no body. query is one of api's, nil = none.
+func read[V any](ctx context.Context, c *Client, name, id string, query any) (V, error) {
+	r := request{route: api.RouteOf(name), id: id}
+	if query != nil {
+		r.query = api.Values(query)
+	}
+	var out V
+	err := c.do(ctx, r, &out)
+	return out, err
+}
+
+// GetTask reads one task.
+func (c *Client) GetTask(ctx context.Context, id string) (pawl.Task, error) {
+	return read[pawl.Task](ctx, c, "get_task", id, nil)
+}
+
+// ListTasks lists tasks; see pawl.TaskReader.
+func (c *Client) ListTasks(ctx context.Context, f pawl.TaskFilter) (pawl.List[pawl.Task], error) {
+	return read[pawl.List[pawl.Task]](ctx, c, "list_tasks", "", api.TaskQueryOf(f))
+}
+
+// TaskResult is what a completed task came to; see pawl.TaskReader.
+func (c *Client) TaskResult(ctx context.Context, id string) (pawl.TaskResult, error) {
+	return read[pawl.TaskResult](ctx, c, "task_result", id, nil)
+}
+
+// GetItem reads one item.
+func (c *Client) GetItem(ctx context.Context, id string) (pawl.Item, error) {
+	return read[pawl.Item](ctx, c, "get_item", id, nil)
+}
+
+// ListItems lists items; see pawl.ItemReader.
+func (c *Client) ListItems(ctx context.Context, f pawl.ItemFilter) (pawl.List[pawl.Item], error) {
+	return read[pawl.List[pawl.Item]](ctx, c, "list_items", "", api.ItemsQueryOf(f))
+}
+
+// ListEvents lists events; see pawl.RecordReader.
+func (c *Client) ListEvents(ctx context.Context, f pawl.EventFilter) (pawl.List[pawl.Event], error) {
+	return read[pawl.List[pawl.Event]](ctx, c, "list_events", "", api.EventsQueryOf(f))
+}
+
+// ListCheckpoints lists checkpoints; see pawl.RecordReader.
+func (c *Client) ListCheckpoints(ctx context.Context, f pawl.CheckpointFilter) (pawl.List[pawl.Checkpoint], error) {
+	return read[pawl.List[pawl.Checkpoint]](ctx, c, "list_checkpoints", "", api.CheckpointsQueryOf(f))
+}
+
+// CountCheckpoints counts a task's checkpoints by type.
+func (c *Client) CountCheckpoints(ctx context.Context, taskID string) (map[string]int64, error) {
+	out, err := read[api.Counts](ctx, c, "count_checkpoints", taskID, nil)
+	return out.Counts, err
+}
+
+// ListWorkers lists workers; see pawl.HouseReader.
+func (c *Client) ListWorkers(ctx context.Context, f pawl.WorkerFilter) (pawl.List[pawl.WorkerInfo], error) {
+	return read[pawl.List[pawl.WorkerInfo]](ctx, c, "list_workers", "", api.WorkerQueryOf(f))
+}
+
+// ListKeys lists idempotency keys; see pawl.HouseReader.
+func (c *Client) ListKeys(ctx context.Context, f pawl.KeyFilter) (pawl.List[pawl.Key], error) {
+	return read[pawl.List[pawl.Key]](ctx, c, "list_keys", "", api.KeyQueryOf(f))
+}
+
+// ListSweeps lists sweeps; see pawl.HouseReader.
+func (c *Client) ListSweeps(ctx context.Context, page pawl.Page) (pawl.List[pawl.SweepStats], error) {
+	return read[pawl.List[pawl.SweepStats]](ctx, c, "list_sweeps", "", api.PagingOf(page))
+}
+
+// Stats is how things stand, read now.
+func (c *Client) Stats(ctx context.Context) (pawl.Stats, error) {
+	return read[pawl.Stats](ctx, c, "stats", "", nil)
+}

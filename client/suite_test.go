@@ -1,0 +1,33 @@
+package client_test
+
+import (
+	"log/slog"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/client"
+	"github.com/pawl-work/pawl/pawltest"
+	"github.com/pawl-work/pawl/pawltest/suite"
+	"github.com/pawl-work/pawl/server"
+)
+
+// The behaviour of the engine is the behaviour of the client.
+func TestBehaviourOverHTTP(t *testing.T) {
+	for _, which := range pawltest.Databases {
+		t.Run(string(which), func(t *testing.T) {
+			suite.Run(t, func(t *testing.T) (pawl.Service, suite.Clock) {
+				p := pawltest.Open(t, which)
+				return over(t, p.Service), p
+			})
+		})
+	}
+}
+
+// over is a service behind a server.
+func over(t *testing.T, svc pawl.Service) *client.Client {
+	t.Helper()
+	srv := httptest.NewServer(server.New(svc, server.Options{Log: slog.New(slog.DiscardHandler)}))
+	t.Cleanup(srv.Close)
+	return client.New(srv.URL, "")
+}
