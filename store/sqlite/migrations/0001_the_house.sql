@@ -74,6 +74,7 @@ CREATE TABLE item_deps (
   item_id  TEXT NOT NULL,
   PRIMARY KEY (needs_id, item_id)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX item_deps_of_item ON item_deps (item_id);
 
 -- Claimable, in claim order. rank = -2 * priority, + 1 when fresh: what comes
 -- back goes before what is new. Inserted and deleted, never updated.
@@ -211,6 +212,7 @@ CREATE TABLE rests (
   error            TEXT
 ) STRICT;
 CREATE INDEX rests_by_state ON rests (state, since);
+CREATE INDEX rests_for_others ON rests (item_id) WHERE state = 'failed' AND left_by = 'dependency';
 
 -- Ends. Insert only.
 CREATE TABLE ends (
@@ -372,6 +374,7 @@ CREATE INDEX idempotency_keys_of_task ON idempotency_keys (task_id, created_at) 
 CREATE INDEX idempotency_keys_of_item ON idempotency_keys (item_id, created_at) WHERE item_id IS NOT NULL;
 CREATE INDEX idempotency_keys_expiry ON idempotency_keys (expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX idempotency_keys_by_status ON idempotency_keys (status, created_at);
+CREATE INDEX idempotency_keys_unexpiring ON idempotency_keys (completed_at) WHERE expires_at IS NULL;
 
 CREATE TABLE messages (
   id           TEXT PRIMARY KEY,
