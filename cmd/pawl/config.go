@@ -1,0 +1,318 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/knadh/koanf/parsers/yaml"
+	"github.com/knadh/koanf/providers/env/v2"
+	"github.com/knadh/koanf/providers/file"
+	"github.com/knadh/koanf/providers/posflag"
+	"github.com/knadh/koanf/v2"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/pawl-work/pawl"
+)
+
+// config is every setting there is. A setting's key is its path of names here
+// (serve.addr), its variable that in capitals after PAWL_ (PAWL_SERVE_ADDR), its
+// flag the one bound to it.
+type config struct {
+	DB        string `koanf:"db"`
+	Schema    string `koanf:"schema"`
+	Migrate   string `koanf:"migrate"`
+	Server    string `koanf:"server"`
+	Key       string `koanf:"key"`
+	Namespace string `koanf:"namespace"`
+	Actor     string `koanf:"actor"`
+	Output    string `koanf:"output"`
+	Log       string `koanf:"log"`
+
+	Serve  serveConfig  `koanf:"serve"`
+	Worker workerConfig `koanf:"worker"`
+	Sweep  sweepConfig  `koanf:"sweep"`
+
+	named bool // the database was named by somebody, not by default
+}
+
+type serveConfig struct {
+	Addr string `koanf:"addr"`
+}
+
+type workerConfig struct {
+	Name         string        `koanf:"name"`
+	Concurrency  int           `koanf:"concurrency"`
+	LeaseSeconds int           `koanf:"lease_seconds"`
+	Grace        time.Duration `koanf:"grace"`
+}
+
+type sweepConfig struct {
+	ScanIntervalSeconds      int           `koanf:"scan_interval_seconds"`
+	CreateCheckpoints        bool          `koanf:"create_checkpoints"`
+	CleanupOldCheckpoints    bool          `koanf:"cleanup_old_checkpoints"`
+	CheckpointRetentionLimit int           `koanf:"checkpoint_retention_limit"`
+	BuryAfter                time.Duration `koanf:"bury_after"`
+	StaleAfter               time.Duration `koanf:"stale_after"`
+	RetainTasks              time.Duration `koanf:"retain_tasks"`
+	RetainKeys               time.Duration `koanf:"retain_keys"`
+	RetainSweeps             time.Duration `koanf:"retain_sweeps"`
+	ArchiveDir               string        `koanf:"archive_dir"`
+}
+
+const (
+	defaultDB     = "sqlite:pawl.db"
+	defaultFile   = "pawl.yaml"
+	keyAnnotation = "pawl_key" // on a flag: the key it sets
+)
+
+// foreign are variables that begin with PAWL_ and are not settings: the
+// config file's name, what `worker --exec` tells its programs, what tests read,
+// and what Kubernetes sets for a service that is called pawl.
+var foreign = []string{"PAWL_CONFIG", "PAWL_ITEM_ID", "PAWL_TASK_ID", "PAWL_TYPE", "PAWL_ATTEMPT", "PAWL_WORKER_ID",
+	"PAWL_TEST_*", "PAWL_SERVICE_*", "PAWL_PORT", "PAWL_PORT_*"}
+
+func defaults() config {
+	s := pawl.DefaultSweepOptions()
+	return config{
+		Migrate:   "up",
+		Namespace: pawl.DefaultNamespace,
+		Output:    "table",
+		Log:       "info",
+		Serve:     serveConfig{Addr: "127.0.0.1:7033"},
+		Worker:    workerConfig{Concurrency: 1, LeaseSeconds: pawl.DefaultLeaseSeconds, Grace: pawl.DefaultStopGrace},
+		Sweep: sweepConfig{
+			ScanIntervalSeconds:      s.ScanIntervalSeconds,
+			CreateCheckpoints:        s.CreateCheckpoints,
+			CleanupOldCheckpoints:    s.CleanupOldCheckpoints,
+			CheckpointRetentionLimit: s.CheckpointRetentionLimit,
+			BuryAfter:                s.BuryAfter,
+			StaleAfter:               s.StaleAfter,
+			RetainTasks:              s.RetainTasks,
+			RetainKeys:               s.RetainKeys,
+			RetainSweeps:             s.RetainSweeps,
+			ArchiveDir:               s.ArchiveDir,
+		},
+	}
+}
+
+func (s sweepConfig) options() *pawl.SweepOptions {
+	return &pawl.SweepOptions{
+		ScanIntervalSeconds:      s.ScanIntervalSeconds,
+		CreateCheckpoints:        s.CreateCheckpoints,
+		CleanupOldCheckpoints:    s.CleanupOldCheckpoints,
+		CheckpointRetentionLimit: s.CheckpointRetentionLimit,
+		BuryAfter:                s.BuryAfter,
+		StaleAfter:               s.StaleAfter,
+		RetainTasks:              s.RetainTasks,
+		RetainKeys:               s.RetainKeys,
+		RetainSweeps:             s.RetainSweeps,
+		ArchiveDir:               s.ArchiveDir,
+	}
+}
+
+func globalFlags(f *pflag.FlagSet) {
+	f.String("db", "", "database: sqlite:FILE or postgres://… (default "+defaultDB+")")
+	f.String("schema", "", "PostgreSQL: the schema to live in (default pawl)")
+	f.String("server", "", "a pawl server's URL, instead of a database")
+	f.String("key", "", "API key for --server")
+	f.StringP("namespace", "n", "", "namespace to work in (default default)")
+	f.String("actor", "", "who acts, for the record")
+	f.StringP("output", "o", "", "table or json (default table)")
+	f.String("log", "", "debug, info, warn or error, on stderr (default info)")
+	for _, name := range []string{"db", "schema", "server", "key", "namespace", "actor", "output", "log"} {
+		bind(f, name, name)
+	}
+	f.Bool("json", false, "short for -o json")
+	f.String("config", "", "settings file (default "+defaultFile+" where it exists)")
+}
+
+// bind lets a flag set a key.
+func bind(f *pflag.FlagSet, flag, key string) {
+	_ = f.SetAnnotation(flag, keyAnnotation, []string{key})
+}
+
+// configure reads the settings: flags before variables before the file before
+// defaults. An unknown key is an error that names its source.
+func (a *app) configure(cmd *cobra.Command) error {
+	if json, _ := cmd.Flags().GetBool("json"); json {
+		a.cfg.Output = "json" // for the errors of what follows, too
+	}
+	k := koanf.New(".")
+	known := keysOf(reflect.TypeOf(config{}), "")
+	if err := a.loadFile(k, cmd.Flags(), known); err != nil {
+		return err
+	}
+	if err := a.loadEnv(k, known); err != nil {
+		return err
+	}
+	flags := posflag.ProviderWithFlag(cmd.Flags(), ".", nil, func(f *pflag.Flag) (string, any) {
+		if key := f.Annotations[keyAnnotation]; len(key) == 1 && f.Changed {
+			return key[0], posflag.FlagVal(cmd.Flags(), f)
+		}
+		return "", nil
+	})
+	if err := k.Load(flags, nil); err != nil {
+		return err
+	}
+	cfg := defaults()
+	if err := k.Unmarshal("", &cfg); err != nil {
+		return invalid("settings: %v", err)
+	}
+	if json, _ := cmd.Flags().GetBool("json"); json {
+		cfg.Output = "json"
+	}
+	a.nameDatabase(&cfg)
+	a.cfg = cfg
+	return cfg.check()
+}
+
+func (a *app) loadFile(k *koanf.Koanf, flags *pflag.FlagSet, known []string) error {
+	name, _ := flags.GetString("config")
+	if name == "" {
+		name = a.getenv("PAWL_CONFIG")
+	}
+	asked := name != ""
+	if !asked {
+		name = defaultFile
+	}
+	in := koanf.New(".")
+	err := in.Load(file.Provider(name), yaml.Parser())
+	if errors.Is(err, fs.ErrNotExist) && !asked {
+		return nil
+	}
+	if err != nil {
+		return invalid("settings file %s: %v", name, err)
+	}
+	for _, key := range in.Keys() {
+		if !slices.Contains(known, key) && !isSection(key, known) {
+			return unknownKey(name, key, known)
+		}
+	}
+	return k.Merge(in)
+}
+
+func (a *app) loadEnv(k *koanf.Koanf, known []string) error {
+	names := make([]string, len(known))
+	for i, key := range known {
+		names[i] = variable(key)
+	}
+	var bad error
+	err := k.Load(env.Provider(".", env.Opt{
+		Prefix:      "PAWL_",
+		EnvironFunc: func() []string { return a.env },
+		TransformFunc: func(name, value string) (string, any) {
+			if i := slices.Index(names, name); i >= 0 {
+				return known[i], value
+			}
+			if !isForeign(name) && bad == nil {
+				bad = unknownKey("the environment", name, names)
+			}
+			return "", nil
+		},
+	}), nil)
+	return errors.Join(bad, err)
+}
+
+func (c config) check() error {
+	if c.Output != "table" && c.Output != "json" {
+		return invalid("output is table or json, not %q", c.Output)
+	}
+	if c.Migrate != "up" && c.Migrate != "off" {
+		return invalid("migrate is up or off, not %q", c.Migrate)
+	}
+	var level slog.Level
+	if level.UnmarshalText([]byte(c.Log)) != nil {
+		return invalid("log is debug, info, warn or error, not %q", c.Log)
+	}
+	return nil
+}
+
+// nameDatabase puts in what DB_HOST and its like say, each falling back to its
+// API_PG_DB_* twin, when nothing else names a database and a host is named.
+func (a *app) nameDatabase(cfg *config) {
+	get := func(name string) string {
+		if v := a.getenv("DB_" + name); v != "" {
+			return v
+		}
+		return a.getenv("API_PG_DB_" + name)
+	}
+	host := get("HOST")
+	cfg.named = cfg.DB != "" || host != ""
+	switch {
+	case cfg.DB != "":
+		return
+	case host == "":
+		cfg.DB = defaultDB
+		return
+	}
+	u := url.URL{Scheme: "postgres", Host: host, Path: "/" + get("NAME")}
+	if port := get("PORT"); port != "" {
+		u.Host = net.JoinHostPort(host, port)
+	}
+	if strings.HasPrefix(host, "/") { // the folder of a socket
+		u.Host, u.RawQuery = "", url.Values{"host": {host}, "port": {get("PORT")}}.Encode()
+	}
+	if user := get("USER"); user != "" {
+		u.User = url.UserPassword(user, get("PASSWORD"))
+	}
+	cfg.DB = u.String()
+	if cfg.Schema == "" {
+		cfg.Schema = get("SCHEMA")
+	}
+}
+
+func (a *app) getenv(name string) string {
+	for _, v := range a.env {
+		if rest, found := strings.CutPrefix(v, name+"="); found {
+			return rest
+		}
+	}
+	return ""
+}
+
+func variable(key string) string {
+	return "PAWL_" + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
+}
+
+func isForeign(name string) bool {
+	return slices.ContainsFunc(foreign, func(p string) bool {
+		stem, many := strings.CutSuffix(p, "*")
+		return name == p || many && strings.HasPrefix(name, stem)
+	})
+}
+
+// isSection says that a key without members (`serve:` alone) is a known one.
+func isSection(key string, known []string) bool {
+	return slices.ContainsFunc(known, func(k string) bool { return strings.HasPrefix(k, key+".") })
+}
+
+func unknownKey(where, key string, known []string) error {
+	if near := nearest(key, known); near != "" {
+		return invalid("%s has an unknown setting %s; did you mean %s?", where, key, near)
+	}
+	return invalid("%s has an unknown setting %s", where, key)
+}
+
+// keysOf lists the keys of a struct of settings.
+func keysOf(t reflect.Type, prefix string) []string {
+	var keys []string
+	for f := range t.Fields() {
+		tag := f.Tag.Get("koanf")
+		switch {
+		case tag == "":
+		case f.Type.Kind() == reflect.Struct:
+			keys = append(keys, keysOf(f.Type, prefix+tag+".")...)
+		default:
+			keys = append(keys, prefix+tag)
+		}
+	}
+	return keys
+}

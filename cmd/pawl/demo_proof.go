@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/pawl-work/pawl"
+)
+
+// mostRecovery bounds the time from the end of a lease to the next claim.
+const mostRecovery = 1500 // ms
+
+// prove reads from the record what happened and checks it against what had to.
+func (d *demo) prove(ctx context.Context) error {
+	r := &d.report
+	items, err := all(ctx, func(ctx context.Context, page pawl.Page) (pawl.List[pawl.Item], error) {
+		return d.svc.ListItems(ctx, pawl.ItemFilter{TaskID: d.task.ID, Page: page})
+	})
+	if err != nil {
+		return err
+	}
+	r.Items = len(items)
+	for _, it := range items {
+		r.Attempts += it.Attempt
+		if it.State != pawl.ItemCompleted {
+			d.fault("item %s is %s (%s)", it.ID, it.State, failure(it.Error))
+		}
+	}
+	times, err := d.recoveries(ctx)
+	if err != nil {
+		return err
+	}
+	r.RecoveryMSP99 = percentile(times, 99).Milliseconds()
+	d.hold(r.Items == len(d.items), "%d of %d items are there", r.Items, len(d.items))
+	d.hold(r.Kills >= 1, "no worker was killed")
+	d.hold(r.StaleWritesRefused >= 1, "no stale write was refused")
+	d.hold(r.StepsReplayed >= 1, "no step was replayed")
+	d.hold(len(times) >= 2, "%d leases ran out; the killed and the frozen worker's had to", len(times))
+	d.hold(r.RecoveryMSP99 <= mostRecovery, "it took %d ms to take work up again, more than %d", r.RecoveryMSP99, mostRecovery)
+	return d.compare(ctx)
+}
+
+func (d *demo) hold(ok bool, format string, args ...any) {
+	if !ok {
+		d.fault(format, args...)
+	}
+}
+
+// compare computes the same directly.
+func (d *demo) compare(ctx context.Context) error {
+	result, err := d.svc.TaskResult(ctx, d.task.ID)
+	if err != nil {
+		return err
+	}
+	var got map[string]setFacts
+	if err := json.Unmarshal(result.Payload, &got); err != nil {
+		return fmt.Errorf("the task's result: %w", err)
+	}
+	want, err := direct(d.root, d.items)
+	if err != nil {
+		return err
+	}
+	d.report.Exact = maps.Equal(got, want) && merge(got) == merge(want)
+	d.hold(d.report.Exact, "the result is not exact: %+v, directly %+v", merge(got), merge(want))
+	m := merge(got)
+	d.say("%d files, %d lines, %d bytes, digest %s", m.Files, m.Lines, m.Bytes, m.SHA256)
+	return nil
+}
+
+// recoveries lists, for every lease of the task that ran out, how long after its
+// end the item was claimed again, by the database's clock.
+func (d *demo) recoveries(ctx context.Context) ([]time.Duration, error) {
+	expired, err := d.events(ctx, pawl.EventFilter{TaskID: d.task.ID, Event: "lease_expired"})
+	if err != nil {
+		return nil, err
+	}
+	var out []time.Duration
+	for _, e := range expired {
+		var data struct {
+			LeaseExpiresAt time.Time `json:"lease_expires_at"`
+		}
+		if err := json.Unmarshal(e.Data, &data); err != nil {
+			return nil, fmt.Errorf("event %s: %w", e.ID, err)
+		}
+		claims, err := d.events(ctx, pawl.EventFilter{ItemID: e.ItemID, Event: "leased"})
+		if err != nil {
+			return nil, err
+		}
+		i := slices.IndexFunc(claims, func(c pawl.Event) bool { return c.Attempt == e.Attempt+1 })
+		if i < 0 {
+			d.fault("item %s was never taken up again", e.ItemID)
+			continue
+		}
+		out = append(out, claims[i].CreatedAt.Sub(data.LeaseExpiresAt))
+	}
+	return out, nil
+}
+
+func (d *demo) events(ctx context.Context, f pawl.EventFilter) ([]pawl.Event, error) {
+	f.Asc = true
+	return all(ctx, func(ctx context.Context, page pawl.Page) (pawl.List[pawl.Event], error) {
+		f.Page = page
+		return d.svc.ListEvents(ctx, f)
+	})
+}
+
+// all reads every page of a list.
+func all[T any](ctx context.Context, fetch func(context.Context, pawl.Page) (pawl.List[T], error)) ([]T, error) {
+	page := pawl.Page{Limit: pawl.MaxPage}
+	var out []T
+	for {
+		got, err := fetch(ctx, page)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, got.Items...)
+		if got.Next == "" {
+			return out, nil
+		}
+		page.Cursor = got.Next
+	}
+}
+
+// percentile is the smallest value that p percent of them do not exceed.
+func percentile(of []time.Duration, p int) time.Duration {
+	if len(of) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(of))
+	return sorted[(len(sorted)*p+99)/100-1]
+}
+
+// redacted is a database URL without its password.
+func redacted(db string) string {
+	u, err := url.Parse(db)
+	if err != nil || u.User == nil {
+		return db
+	}
+	return u.Redacted()
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/pawl-work/pawl"
+)
+
+func (a *app) eventCmd() *cobra.Command {
+	return noun("event", "The record of every change", a.eventList(), a.eventTail())
+}
+
+// eventFlags narrow both commands.
+func eventFlags(f *pflag.FlagSet, e *pawl.EventFilter, since *string) {
+	f.StringVar(&e.TaskID, "task", "", "of this task")
+	f.StringVar(&e.ItemID, "item", "", "of this item")
+	f.StringVarP(&e.Event, "event", "e", "", "of this name")
+	f.StringVar(since, "since", "", "at or after: a time, or a span back from now")
+}
+
+func (a *app) eventList() *cobra.Command {
+	var f pawl.EventFilter
+	var p pages
+	var since, until string
+	cmd := a.verb("list", "List events, newest first", cobra.NoArgs, with(a, func(ctx context.Context, s pawl.RecordReader, _ []string) (err error) {
+		if f.Since, err = timeArg("since", since, -1); err != nil {
+			return err
+		}
+		if f.Until, err = timeArg("until", until, -1); err != nil {
+			return err
+		}
+		return list(ctx, a, p, eventHeader, eventRow, func(ctx context.Context, page pawl.Page) (pawl.List[pawl.Event], error) {
+			f.Page = page
+			return s.ListEvents(ctx, f)
+		})
+	}))
+	p.flags(cmd)
+	eventFlags(cmd.Flags(), &f, &since)
+	cmd.Flags().StringVar(&until, "until", "", "before: a time, or a span back from now")
+	cmd.Flags().BoolVar(&f.Asc, "asc", false, "oldest first")
+	return cmd
+}
+
+const eventHeader = "TIME\tEVENT\tTASK\tITEM\tATTEMPT\tCHANGE\tACTOR\tMESSAGE"
+
+func eventRow(e pawl.Event) string {
+	return row(e.CreatedAt, e.Event, e.TaskID, e.ItemID, attempt(e), change(e), actor(e), e.Message)
+}
+
+func attempt(e pawl.Event) any {
+	if e.Attempt == 0 {
+		return ""
+	}
+	return e.Attempt
+}
+
+func change(e pawl.Event) string {
+	switch {
+	case e.ToState == "":
+		return ""
+	case e.FromState == "":
+		return e.ToState
+	}
+	return e.FromState + " > " + e.ToState
+}
+
+func actor(e pawl.Event) string {
+	if e.ActorID == "" {
+		return e.ActorType
+	}
+	return e.ActorType + " " + e.ActorID
+}

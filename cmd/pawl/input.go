@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/clock"
+)
+
+// pages are the flags of a list.
+type pages struct {
+	limit  int
+	cursor string
+	all    bool
+}
+
+func (p *pages) flags(cmd *cobra.Command) {
+	cmd.Flags().IntVar(&p.limit, "limit", pawl.DefaultPage, "rows of a page, at most 1000")
+	cmd.Flags().StringVar(&p.cursor, "cursor", "", "go on where a page ended")
+	cmd.Flags().BoolVar(&p.all, "all", false, "all pages")
+}
+
+// jsonArg reads a flag that holds JSON: the text itself, @FILE, or - for stdin.
+// "" is nil.
+func (a *app) jsonArg(flag, text string) (json.RawMessage, error) {
+	if text == "" {
+		return nil, nil
+	}
+	raw := []byte(text)
+	if text == "-" || text[0] == '@' {
+		var err error
+		if raw, err = a.readFile(strings.TrimPrefix(text, "@")); err != nil {
+			return nil, err
+		}
+	}
+	raw = bytes.TrimSpace(raw)
+	if !json.Valid(raw) {
+		return nil, invalid("--%s is not JSON; a text needs quotes of its own, as in '\"text\"'", flag)
+	}
+	return raw, nil
+}
+
+// readFile reads a file, or stdin for -.
+func (a *app) readFile(name string) ([]byte, error) {
+	var raw []byte
+	var err error
+	if name == "-" {
+		raw, err = io.ReadAll(a.stdin)
+	} else {
+		raw, err = os.ReadFile(name)
+	}
+	if err != nil {
+		return nil, invalid("%v", err)
+	}
+	return raw, nil
+}
+
+// readList reads a JSON array or a stream of JSON values, one a line or not.
+// Unknown members are refused, so that a misspelt one is not lost.
+func readList[T any](a *app, name string) ([]T, error) {
+	raw, err := a.readFile(name)
+	if err != nil {
+		return nil, err
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.DisallowUnknownFields()
+	var out []T
+	if bytes.HasPrefix(bytes.TrimSpace(raw), []byte("[")) {
+		if err := dec.Decode(&out); err != nil {
+			return nil, invalid("%s: %v", name, err)
+		}
+		if dec.More() {
+			return nil, invalid("%s: there is more after the list", name)
+		}
+		return out, nil
+	}
+	for {
+		var v T
+		switch err := dec.Decode(&v); {
+		case errors.Is(err, io.EOF):
+			return out, nil
+		case err != nil:
+			return nil, invalid("%s: value %d: %v", name, len(out)+1, err)
+		}
+		out = append(out, v)
+	}
+}
+
+// timeArg reads RFC 3339, or a span: ahead of now for sign 1, before it for −1.
+// "" is the zero time.
+func timeArg(flag, text string, sign int) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
+		return t, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return time.Time{}, invalid("--%s is a time (2026-01-02T15:04:05Z) or a span (10m), not %q", flag, text)
+	}
+	return clock.Now().Add(time.Duration(sign) * d), nil
+}
+
+// ahead is timeArg for a time that may be left out.
+func ahead(flag, text string) (*time.Time, error) {
+	t, err := timeArg(flag, text, 1)
+	if err != nil || t.IsZero() {
+		return nil, err
+	}
+	return &t, nil
+}
+
+// words turns texts into a kind of text: states, statuses.
+func words[T ~string](in []string) []T {
+	out := make([]T, len(in))
+	for i, s := range in {
+		out[i] = T(s)
+	}
+	return out
+}

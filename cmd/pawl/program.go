@@ -1,0 +1,243 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/clock"
+	"github.com/pawl-work/pawl/worker"
+)
+
+// program runs a command for each item: the item as JSON on its stdin, its
+// result as JSON on its stdout, reports as lines of JSON on its descriptor 3.
+type program struct {
+	args   []string
+	stderr io.Writer     // takes what programs write there
+	env    []string      // what they inherit
+	grace  time.Duration // from SIGTERM to SIGKILL
+}
+
+const stopGrace = 5 * time.Second
+
+// Exit codes of programs that steer the retry (sysexits.h). All others but 0
+// are retried by the item's budget, 75 (EX_TEMPFAIL) among them.
+const (
+	exitUsage   = 64 // EX_USAGE: the item fails for good
+	exitDataErr = 65 // EX_DATAERR: the same
+)
+
+// Codes of the errors that programs leave.
+const (
+	codeExit      = "exit_status" // it ended with another code than 0, or by a signal
+	codeBadOutput = "bad_output"  // its stdout is not one JSON value of at most 1 MiB
+	codeBadReport = "bad_report"  // a line on descriptor 3 is not a report, or was refused
+	codeNotRun    = "not_run"     // it could not be started
+)
+
+// work is what a program reads on stdin: its claim, and what earlier attempts left.
+type work struct {
+	pawl.Lease
+	Resume pawl.ResumeState `json:"resume"`
+}
+
+// do is a worker.HandlerFunc.
+func (p program) do(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
+	lease, err := pawl.ItemFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	resume, err := pawl.ResumeFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	stdin, err := json.Marshal(work{lease, resume})
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+
+	cmd := exec.CommandContext(ctx, p.args[0], p.args[1:]...)
+	out, tail := &head{limit: pawl.MaxPayloadBytes}, &last{limit: 8 << 10}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(stdin), out, io.MultiWriter(tail, p.stderr)
+	cmd.ExtraFiles = []*os.File{w}
+	cmd.Env = append(p.env, "PAWL_ITEM_ID="+lease.ID, "PAWL_TASK_ID="+lease.TaskID, "PAWL_TYPE="+lease.Type,
+		fmt.Sprintf("PAWL_ATTEMPT=%d", lease.Attempt), "PAWL_WORKER_ID="+lease.WorkerID)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // it and its children stop together
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.WaitDelay = p.grace
+	err = cmd.Start()
+	w.Close()
+	if err != nil {
+		return nil, worker.Failed(pawl.Failure{Code: codeNotRun, Message: err.Error()})
+	}
+	told := make(chan error, 1)
+	go func() {
+		err := listen(ctx, r)
+		if err != nil {
+			stop(err)
+		}
+		told <- err
+	}()
+	err = cmd.Wait()
+	if ctx.Err() != nil || errors.Is(err, exec.ErrWaitDelay) {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // whoever of the group did not go; there may be nobody
+	}
+	_ = r.SetReadDeadline(clock.Now().Add(p.grace)) // a grandchild may hold it open
+	if report := <-told; report != nil && !errors.Is(report, os.ErrDeadlineExceeded) {
+		return nil, report
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return outcome(err, out, tail)
+}
+
+// outcome is what a program that ended by itself came to.
+func outcome(err error, out *head, tail *last) (json.RawMessage, error) {
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit):
+		return nil, exitFailure(exit, tail.String())
+	case errors.Is(err, exec.ErrWaitDelay):
+		return nil, worker.Failed(pawl.Failure{Code: codeBadOutput, Message: "it ended, but something it had started held its output open"})
+	case err != nil:
+		return nil, worker.Failed(pawl.Failure{Code: codeNotRun, Message: err.Error()})
+	case out.over:
+		return nil, worker.Failed(pawl.Failure{Code: codeBadOutput, Message: fmt.Sprintf("its result is over %d bytes", out.limit)})
+	}
+	result := bytes.TrimSpace(out.Bytes())
+	if len(result) == 0 {
+		return json.RawMessage("null"), nil
+	}
+	if !json.Valid(result) {
+		detail, _ := json.Marshal(map[string]string{"stdout": strings.ToValidUTF8(string(result[:min(len(result), 1<<10)]), "\uFFFD"), "stderr": tail.String()})
+		return nil, worker.Failed(pawl.Failure{Code: codeBadOutput, Message: "its stdout is not one JSON value", Detail: detail})
+	}
+	return result, nil
+}
+
+func exitFailure(exit *exec.ExitError, stderr string) error {
+	lines := strings.Split(strings.TrimSpace(stderr), "\n")
+	message := exit.String() // "exit status 1", "signal: killed"
+	if line := lines[len(lines)-1]; line != "" {
+		message += ": " + line
+	}
+	detail, _ := json.Marshal(map[string]any{"exit_code": exit.ExitCode(), "stderr": stderr})
+	err := worker.Failed(pawl.Failure{Code: codeExit, Message: message, Detail: detail})
+	if code := exit.ExitCode(); code == exitUsage || code == exitDataErr {
+		return pawl.Permanent(err)
+	}
+	return err
+}
+
+// report is one line on descriptor 3.
+type report struct {
+	Progress   *int   `json:"progress"`
+	Stage      string `json:"stage"`
+	Checkpoint *struct {
+		Type     string          `json:"type"`
+		Name     string          `json:"name"`
+		Snapshot json.RawMessage `json:"snapshot"`
+	} `json:"checkpoint"`
+}
+
+// oftenEnough spaces reports of a bare number: those in between are dropped.
+const oftenEnough = 200 * time.Millisecond
+
+// listen carries out a program's reports, in order, until it closes them. What
+// is refused ends the attempt: a program must not go on in the belief that its
+// checkpoint was saved.
+func listen(ctx context.Context, r io.Reader) error {
+	dec := json.NewDecoder(r)
+	dec.DisallowUnknownFields()
+	var told time.Time
+	for n := 1; ; n++ {
+		var x report
+		if err := dec.Decode(&x); errors.Is(err, io.EOF) {
+			return nil
+		} else if errors.Is(err, os.ErrDeadlineExceeded) {
+			return err
+		} else if err != nil {
+			return badReport(n, err)
+		}
+		if x.Progress != nil && *x.Progress < 0 {
+			return badReport(n, fmt.Errorf("progress is 0…100, not %d", *x.Progress))
+		}
+		if x.Stage != "" || x.Progress != nil && clock.Now().Sub(told) >= oftenEnough {
+			percent := -1
+			if x.Progress != nil {
+				percent = *x.Progress
+			}
+			if err := pawl.Progress(ctx, percent, x.Stage); err != nil {
+				return badReport(n, err)
+			}
+			told = clock.Now()
+		}
+		if c := x.Checkpoint; c != nil {
+			if _, err := pawl.Save(ctx, cmp.Or(c.Type, pawl.CustomCheckpoint), c.Name, c.Snapshot); err != nil {
+				return badReport(n, err)
+			}
+		}
+	}
+}
+
+// badReport is the attempt's error; a lost lease, a cancelled item and a
+// database that is away stay what they are.
+func badReport(n int, err error) error {
+	if code := pawl.CodeOf(err); code == pawl.CodeLeaseLost || code == pawl.CodeUnavailable || errors.Is(err, context.Canceled) || errors.Is(err, pawl.ErrCancelled) {
+		return err
+	}
+	return worker.Failed(pawl.Failure{Code: codeBadReport, Message: fmt.Sprintf("report %d on descriptor 3: %v", n, err)})
+}
+
+// head keeps the first bytes written to it and knows whether there were more.
+type head struct {
+	bytes.Buffer
+	limit int
+	over  bool
+}
+
+func (h *head) Write(b []byte) (int, error) {
+	if room := h.limit - h.Len(); len(b) > room {
+		h.over = true
+		h.Buffer.Write(b[:room])
+		return len(b), nil
+	}
+	return h.Buffer.Write(b)
+}
+
+// last keeps the last bytes written to it.
+type last struct {
+	kept  []byte
+	limit int
+}
+
+func (l *last) Write(b []byte) (int, error) {
+	l.kept = append(l.kept, b...)
+	if over := len(l.kept) - l.limit; over > 0 {
+		l.kept = append(l.kept[:0], l.kept[over:]...)
+	}
+	return len(b), nil
+}
+
+// String is what was kept, as text that JSON can hold.
+func (l *last) String() string {
+	return strings.ReplaceAll(strings.ToValidUTF8(string(l.kept), "\uFFFD"), "\x00", "\uFFFD")
+}

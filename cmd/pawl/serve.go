@@ -1,0 +1,46 @@
+package main
+
+import (
+	"context"
+	"net"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/server"
+)
+
+func (a *app) serveCmd() *cobra.Command {
+	cmd := a.verb("serve", "Serve the HTTP API, and sweep", cobra.NoArgs, func(cmd *cobra.Command, args []string) error {
+		if a.cfg.Server != "" {
+			return invalid("a server is run on a --db, not on another --server")
+		}
+		return with(a, func(ctx context.Context, s pawl.Service, _ []string) error {
+			log := a.log()
+			h := server.New(s, server.Options{Stopping: ctx, Log: log, Version: readVersion().Version})
+			return alongside(ctx, s, func(ctx context.Context) error {
+				return server.Serve(ctx, a.cfg.Serve.Addr, h, server.ServeOptions{Log: log, Listening: func(at net.Addr) {
+					log.Info("serving", "url", "http://"+at.String(), "db", redacted(a.cfg.DB))
+				}})
+			})
+		})(cmd, args)
+	})
+	cmd.Flags().String("addr", "", "where to listen, loopback only (default "+defaults().Serve.Addr+")")
+	bind(cmd.Flags(), "addr", "serve.addr")
+	sweepFlags(cmd.Flags())
+	return cmd
+}
+
+// alongside runs the sweeps, if s owns any, for as long as run runs.
+func alongside(ctx context.Context, s any, run func(context.Context) error) error {
+	sweeping, stop := context.WithCancel(context.WithoutCancel(ctx))
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		if r, ok := s.(runner); ok {
+			_ = r.Run(sweeping) // nil by its promise: mishaps are logged and tried again
+		}
+	}()
+	defer func() { stop(); <-over }()
+	return run(ctx)
+}

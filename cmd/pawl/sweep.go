@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/pawl-work/pawl"
+)
+
+// sweepFlags are seed 2's options of a pass and the ages of retention.
+func sweepFlags(f *pflag.FlagSet) {
+	d := defaults().Sweep
+	f.Bool("create-checkpoints", d.CreateCheckpoints, "leave an error_boundary for each expired lease")
+	f.Bool("cleanup-old-checkpoints", d.CleanupOldCheckpoints, "prune checkpoints beyond the limit")
+	f.Int("checkpoint-retention-limit", d.CheckpointRetentionLimit, "checkpoints kept per task, besides what a resume needs")
+	f.Duration("bury-after", d.BuryAfter, "failed items are set aside after this; 0 never")
+	f.Duration("stale-after", d.StaleAfter, "tasks nobody touched get one event; 0 never")
+	retentionFlags(f)
+	for flag, key := range map[string]string{
+		"create-checkpoints": "create_checkpoints", "cleanup-old-checkpoints": "cleanup_old_checkpoints",
+		"checkpoint-retention-limit": "checkpoint_retention_limit", "bury-after": "bury_after", "stale-after": "stale_after",
+	} {
+		bind(f, flag, "sweep."+key)
+	}
+}
+
+func retentionFlags(f *pflag.FlagSet) {
+	d := defaults().Sweep
+	f.Duration("retain-tasks", d.RetainTasks, "ended tasks are archived and removed after this; 0 never")
+	f.Duration("retain-keys", d.RetainKeys, "completed keys without expiry; 0 never")
+	f.Duration("retain-sweeps", d.RetainSweeps, "statistics of sweeps; 0 never")
+	f.String("archive-dir", "", "where archives go (default beside the database, or in it)")
+	for flag, key := range map[string]string{"retain-tasks": "retain_tasks", "retain-keys": "retain_keys", "retain-sweeps": "retain_sweeps", "archive-dir": "archive_dir"} {
+		bind(f, flag, "sweep."+key)
+	}
+}
+
+// runner owns the sweeps until its context ends: the engine.
+type runner interface {
+	Run(ctx context.Context) error
+}
+
+func (a *app) sweepCmd() *cobra.Command {
+	var every time.Duration
+	cmd := a.verb("sweep", "One pass over what time moves; --every makes it the watchdog", cobra.NoArgs, with(a, func(ctx context.Context, s pawl.Sweeper, _ []string) error {
+		if every < 0 || every > 0 && every < time.Second {
+			return invalid("--every is a second or more, not %s", every)
+		}
+		if every == 0 {
+			return a.sweepOnce(ctx, s)
+		}
+		if r, ok := s.(runner); ok {
+			return r.Run(ctx)
+		}
+		for ctx.Err() == nil {
+			if err := a.sweepOnce(ctx, s); err != nil {
+				return err
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(every):
+			}
+		}
+		return nil
+	}))
+	cmd.Flags().DurationVar(&every, "every", 0, "go on, with at most this between passes (woken for the next expiry)")
+	sweepFlags(cmd.Flags())
+	return cmd
+}
+
+func (a *app) sweepOnce(ctx context.Context, s pawl.Sweeper) error {
+	st, err := s.Sweep(ctx)
+	if err != nil {
+		return err
+	}
+	return a.show(st, func(w io.Writer) { sweepFields(w, st) })
+}
+
+func sweepFields(w io.Writer, st pawl.SweepStats) {
+	fields(w,
+		"expired found", fmt.Sprint(st.ExpiredFound),
+		"recovered", fmt.Sprint(st.Recovered),
+		"failed", fmt.Sprint(st.Failed),
+		"checkpoints created", fmt.Sprint(st.CheckpointsCreated),
+		"errors", fmt.Sprint(st.Errors),
+		"became due", fmt.Sprint(st.Due),
+		"given up", fmt.Sprint(st.GivenUp),
+		"buried", fmt.Sprint(st.Buried),
+		"stale", fmt.Sprint(st.Stale),
+		"tasks pruned", fmt.Sprint(st.TasksPruned),
+		"keys pruned", fmt.Sprint(st.KeysPruned),
+		"checkpoints pruned", fmt.Sprint(st.Checkpoints),
+		"took", fmt.Sprintf("%d ms", st.ScanDurationMS),
+		"next at", when(st.NextExpiryAt),
+	)
+}
+
+func (a *app) pruneCmd() *cobra.Command {
+	cmd := a.verb("prune", "Archive and remove what is past its age, now", cobra.NoArgs, with(a, func(ctx context.Context, s pawl.Sweeper, _ []string) error {
+		return a.sweepOnce(ctx, s)
+	}))
+	cmd.Long = "A pass of the sweep with the ages given here: ended tasks are archived as compressed JSONL, then removed with all that hangs on them."
+	retentionFlags(cmd.Flags())
+	return cmd
+}

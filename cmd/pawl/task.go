@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-work/pawl"
+)
+
+func (a *app) taskCmd() *cobra.Command {
+	return noun("task", "What somebody asked for: create it, look at it, mend it",
+		a.taskCreate(), a.taskList(), a.taskGet(), a.taskResult(), a.taskAddItems(),
+		operate(a, "cancel TASK…", "Cancel tasks, or some items of one", pawl.TaskMaker.CancelTasks),
+		operate(a, "retry TASK…", "Queue failed and dead-lettered items again", pawl.TaskMender.RetryTasks),
+		operate(a, "bury TASK…", "Set failed items aside", pawl.TaskMender.BuryTasks),
+		a.taskDelete(), a.taskCheckpoint())
+}
+
+func (a *app) taskList() *cobra.Command {
+	var f pawl.TaskFilter
+	var p pages
+	var states, statuses []string
+	var since, until string
+	cmd := a.verb("list", "List tasks, newest first", cobra.NoArgs, with(a, func(ctx context.Context, s pawl.TaskReader, _ []string) (err error) {
+		f.States, f.Statuses = words[pawl.TaskState](states), words[pawl.Status](statuses)
+		if f.Since, err = timeArg("since", since, -1); err != nil {
+			return err
+		}
+		if f.Until, err = timeArg("until", until, -1); err != nil {
+			return err
+		}
+		return list(ctx, a, p, taskHeader, taskRow, func(ctx context.Context, page pawl.Page) (pawl.List[pawl.Task], error) {
+			f.Page = page
+			return s.ListTasks(ctx, f)
+		})
+	}))
+	p.flags(cmd)
+	cmd.Flags().StringSliceVarP(&f.Types, "type", "t", nil, "of these types")
+	cmd.Flags().StringSliceVar(&f.IDs, "id", nil, "only these")
+	cmd.Flags().StringSliceVar(&states, "state", nil, "in these states")
+	cmd.Flags().StringSliceVar(&statuses, "status", nil, "with these statuses")
+	cmd.Flags().StringVar(&since, "since", "", "created at or after: a time, or a span back from now")
+	cmd.Flags().StringVar(&until, "until", "", "created before: a time, or a span back from now")
+	cmd.Flags().BoolVar(&f.Asc, "asc", false, "oldest first")
+	return cmd
+}
+
+func (a *app) taskGet() *cobra.Command {
+	return a.verb("get TASK", "Show a task", cobra.ExactArgs(1), with(a, func(ctx context.Context, s pawl.TaskReader, args []string) error {
+		t, err := s.GetTask(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return a.show(t, func(w io.Writer) { taskFields(w, t) })
+	}))
+}
+
+func (a *app) taskResult() *cobra.Command {
+	return a.verb("result TASK", "Print what a completed task came to: the JSON alone", cobra.ExactArgs(1), with(a, func(ctx context.Context, s pawl.TaskReader, args []string) error {
+		r, err := s.TaskResult(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return a.show(r, func(w io.Writer) { fmt.Fprintf(w, "%s\n", r.Payload) })
+	}))
+}
+
+// operate is a verb that moves tasks, or some items of one. R is the role it needs.
+func operate[R any](a *app, use, short string, call func(R, context.Context, []pawl.TaskCall) ([]pawl.Result[pawl.Task], error)) *cobra.Command {
+	var like pawl.TaskCall
+	cmd := a.verb(use, short, cobra.MinimumNArgs(1), with(a, func(ctx context.Context, s R, args []string) error {
+		if len(args) > 1 && len(like.ItemIDs) > 0 {
+			return invalid("--item goes with one task")
+		}
+		rs, err := call(s, ctx, taskCalls(args, like))
+		return each(a, rs, err, showTasks)
+	}))
+	cmd.Flags().StringSliceVar(&like.ItemIDs, "item", nil, "only these items")
+	cmd.Flags().StringVar(&like.Reason, "reason", "", "why, for the record")
+	return cmd
+}
+
+func (a *app) taskDelete() *cobra.Command {
+	var like pawl.TaskCall
+	cmd := a.verb("delete TASK…", "Remove ended tasks and all that hangs on them", cobra.MinimumNArgs(1), with(a, func(ctx context.Context, s pawl.TaskMender, args []string) error {
+		rs, err := s.DeleteTasks(ctx, taskCalls(args, like))
+		return each(a, rs, err, func(w io.Writer, ids []string) {
+			for _, id := range ids {
+				fmt.Fprintln(w, id)
+			}
+		})
+	}))
+	cmd.Flags().BoolVar(&like.Force, "force", false, "even when it has not ended")
+	cmd.Flags().StringVar(&like.Reason, "reason", "", "why, for the record")
+	return cmd
+}
+
+func taskCalls(ids []string, like pawl.TaskCall) []pawl.TaskCall {
+	calls := make([]pawl.TaskCall, len(ids))
+	for i, id := range ids {
+		calls[i] = like
+		calls[i].TaskID = id
+	}
+	return calls
+}
+
+const taskHeader = "TASK\tTYPE\tSTATE\tDONE\tITEMS\tPRIORITY\tCREATED\tTITLE"
+
+func taskRow(t pawl.Task) string {
+	return row(t.ID, t.Type, t.State, fmt.Sprintf("%d%%", t.Progress), t.Items, t.Priority, t.CreatedAt, t.Title)
+}
+
+func showTasks(w io.Writer, ts []pawl.Task) {
+	if len(ts) == 1 {
+		taskFields(w, ts[0])
+		return
+	}
+	rows := make([]string, len(ts))
+	for i, t := range ts {
+		rows[i] = taskRow(t)
+	}
+	table(w, taskHeader, rows)
+}
+
+func taskFields(w io.Writer, t pawl.Task) {
+	by := ""
+	if t.RequestedBy != nil {
+		by = t.RequestedBy.Type + " " + t.RequestedBy.ID
+	}
+	found := ""
+	if t.Deduplicated {
+		found = "an older task with this input"
+	}
+	fields(w,
+		"task", t.ID,
+		"found", found,
+		"namespace", t.Namespace,
+		"type", printable(t.Type),
+		"title", printable(t.Title),
+		"state", string(t.State),
+		"status", string(t.Status),
+		"stage", printable(t.Stage),
+		"progress", fmt.Sprintf("%d%%", t.Progress),
+		"priority", fmt.Sprint(t.Priority),
+		"items", fmt.Sprintf("%d, %d open", t.Items, t.ItemsOpen),
+		"retries", fmt.Sprint(t.RetryCount),
+		"error", failure(t.Error),
+		"requested by", printable(by),
+		"payload", clip(printable(string(t.Payload)), 200),
+		"metadata", clip(printable(string(t.Metadata)), 200),
+		"version", fmt.Sprint(t.Version),
+		"created", when(t.CreatedAt),
+		"updated", when(t.UpdatedAt),
+		"completed", whenever(t.CompletedAt),
+	)
+}

@@ -1,0 +1,43 @@
+package engine
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+	"github.com/pawl-work/pawl/store/postgres"
+	"github.com/pawl-work/pawl/store/sqlite"
+)
+
+// Schema opens the database at url for its migrations alone: none is run, and
+// none has to have been. Call done in the end.
+func Schema(ctx context.Context, url string, o Options) (m store.Migrator, done func() error, err error) {
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	db, err := openDB(ctx, url, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	return db.Dialect().Migrator, db.Close, nil
+}
+
+// SchemaSQL is exactly what migrating runs from after the given number on a
+// database of a dialect, sqlite or postgres; schema is PostgreSQL's, "" = pawl.
+func SchemaSQL(dialect, schema string, from int64) (string, error) {
+	switch dialect {
+	case "sqlite":
+		return sqlite.SQL(from)
+	case "postgres":
+		return postgres.SQL(schema, from)
+	}
+	return "", &pawl.Error{Code: pawl.CodeInvalid, Op: "migrate", Message: "a dialect is sqlite or postgres"}
+}
+
+// Backup writes a copy of an open SQLite database, as of one moment, to a new
+// file, while work goes on. A file that exists is a conflict; PostgreSQL's is
+// invalid: it has pg_dump.
+func (e *Engine) Backup(ctx context.Context, file string) error {
+	return sqlite.Backup(ctx, e.db, file)
+}
