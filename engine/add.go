@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/pawl-work/pawl"
-	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -25,7 +24,7 @@ func (e *Engine) addItems(ctx context.Context, call *pawl.AddItems) (pawl.Task, 
 	if len(call.Items) == 0 || len(call.Items) > pawl.MaxItemsPerCall {
 		f.add("/items", "has %d items; 1 to %d are allowed", len(call.Items), pawl.MaxItemsPerCall)
 	} else {
-		f.items(call.Items, clock.Now())
+		f.items(call.Items, e.ids.now())
 	}
 	if err := f.err("add_items"); err != nil {
 		return pawl.Task{}, err

@@ -90,17 +90,11 @@ func (e *Engine) tryClaim(ctx context.Context, c pawl.Caller, req *pawl.ClaimReq
 	return e.claimRows(ctx, c, req, store.Claim{Groups: groups})
 }
 
-// claimPicks claims named items: one, or the best of a task.
+// claimPicks claims named items: one, or the best of a task. They are filters:
+// an id that nothing has yields nothing.
 func (e *Engine) claimPicks(ctx context.Context, c pawl.Caller, req *pawl.ClaimRequest) ([]pawl.Lease, error) {
 	var picks []store.Pick
 	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		if req.ItemID != "" {
-			if _, err := store.GetItem(ctx, tx, c.Namespace, req.ItemID, 0); err != nil {
-				return err
-			}
-		} else if err := store.TaskExists(ctx, tx, c.Namespace, req.TaskID); err != nil {
-			return err
-		}
 		picks, err = store.Picks(ctx, tx, c.Namespace, req.TaskID, req.ItemID, req.Types, req.Limit)
 		return err
 	})

@@ -127,7 +127,7 @@ func (e *Engine) createOnce(ctx context.Context, d draft) (pawl.Task, error) {
 }
 
 func (e *Engine) draft(c pawl.Caller, t *pawl.NewTask) (draft, error) {
-	if err := checkTask(t); err != nil {
+	if err := checkTask(t, e.ids.now()); err != nil {
 		return draft{}, err
 	}
 	hash, err := inputHash(t)
@@ -261,9 +261,8 @@ func circle(items []pawl.NewItem, at map[string]int) int {
 	return -1
 }
 
-func checkTask(t *pawl.NewTask) error {
+func checkTask(t *pawl.NewTask, now time.Time) error {
 	var f fields
-	now := clock.Now()
 	f.text("/type", t.Type, 1, pawl.MaxTypeLen)
 	f.text("/title", t.Title, 0, pawl.MaxTitleLen)
 	f.text("/input_hash", t.InputHash, 0, 64)

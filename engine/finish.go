@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 
 	"github.com/pawl-work/pawl"
-	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -67,14 +66,14 @@ func (e *Engine) Release(ctx context.Context, calls []pawl.ReleaseCall) ([]pawl.
 
 // Suspend gives items back until a time or a signal; see pawl.Leaser.
 func (e *Engine) Suspend(ctx context.Context, calls []pawl.SuspendCall) ([]pawl.Result[pawl.Moved], error) {
-	now := clock.Now()
+	now := e.ids.now()
 	return leave(ctx, e, store.VerbSuspend, calls, func(p *pawl.SuspendCall) pawl.Fence { return p.Fence },
 		func(p *pawl.SuspendCall, f *fields) {
 			f.text("/signal", p.Signal, 0, pawl.MaxKeyLen)
 			f.text("/key", p.Key, 0, pawl.MaxKeyLen)
 			f.ahead("/until", p.Until, now)
-			if p.Until == nil {
-				f.add("/until", "is required")
+			if p.Until == nil && p.Signal == "" {
+				f.add("/until", "is required, or a signal")
 			}
 		},
 		func(p *pawl.SuspendCall, l *store.Leave) {

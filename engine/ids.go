@@ -28,6 +28,13 @@ func (g *ids) set(now int64, at time.Time) {
 	g.base, g.at = now, at
 }
 
+// now is the database's time as far as this process can tell.
+func (g *ids) now() time.Time {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return time.UnixMicro(g.base).UTC().Add(clock.Now().Sub(g.at))
+}
+
 func (g *ids) next(prefix string) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()

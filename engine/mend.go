@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
@@ -60,8 +61,11 @@ func (e *Engine) changeTask(ctx context.Context, verb string, call *pawl.TaskCal
 		if err != nil {
 			return err
 		}
-		if call.ItemIDs == nil && !allows(pawl.TaskState(before), verb) {
+		if call.ItemIDs == nil && !slices.Contains(pawl.TaskState(before).Allowed(), verb) {
 			return conflict(verb, before, pawl.TaskState(before).Allowed())
+		}
+		if err := movable(ctx, tx, c, verb, call); err != nil {
+			return err
 		}
 		done, err := store.Apply(ctx, tx, now, store.Change{Namespace: c.Namespace, TaskID: call.TaskID, Verb: verb, ItemIDs: call.ItemIDs,
 			Actor: store.Actor{Type: kind, ID: id}, Reason: store.Text(call.Reason)})
@@ -69,9 +73,6 @@ func (e *Engine) changeTask(ctx context.Context, verb string, call *pawl.TaskCal
 			return err
 		}
 		released = done.Released
-		if done.Items == 0 && call.ItemIDs != nil {
-			return e.nothingMoved(ctx, tx, c, verb, call)
-		}
 		if task, err = store.GetTask(ctx, tx, c.Namespace, call.TaskID); err != nil {
 			return err
 		}
@@ -86,17 +87,9 @@ func (e *Engine) changeTask(ctx context.Context, verb string, call *pawl.TaskCal
 	return task, err
 }
 
-func allows(s pawl.TaskState, verb string) bool {
-	for _, v := range s.Allowed() {
-		if v == verb {
-			return true
-		}
-	}
-	return false
-}
-
-// nothingMoved says why none of the named items moved.
-func (e *Engine) nothingMoved(ctx context.Context, tx store.Tx, c pawl.Caller, verb string, call *pawl.TaskCall) error {
+// movable refuses the call when one of the items it names is not the task's, or
+// is where the verb does not apply: all of them move, or none.
+func movable(ctx context.Context, tx store.Tx, c pawl.Caller, verb string, call *pawl.TaskCall) error {
 	for _, id := range call.ItemIDs {
 		it, err := store.GetItem(ctx, tx, c.Namespace, id, 0)
 		if err != nil {
@@ -105,7 +98,9 @@ func (e *Engine) nothingMoved(ctx context.Context, tx store.Tx, c pawl.Caller, v
 		if it.TaskID != call.TaskID {
 			return pawl.NotFound("item", id+" in task "+call.TaskID)
 		}
-		return conflict(verb, string(it.State), it.State.Allowed())
+		if !slices.Contains(it.State.Allowed(), verb) {
+			return conflict(verb, string(it.State), it.State.Allowed())
+		}
 	}
 	return nil
 }

@@ -50,9 +50,6 @@ func (f *fields) ahead(pointer string, t *time.Time, now time.Time) {
 	if t != nil && t.Sub(now) > pawl.MaxDelay {
 		f.add(pointer, "lies more than ten years ahead")
 	}
-	if t != nil && t.Year() < 1970 {
-		f.add(pointer, "lies before 1970")
-	}
 }
 
 // json checks a JSON value: its size, that it is JSON, UTF-8 and free of NUL.

@@ -43,7 +43,7 @@ func ListWorkers(ctx context.Context, tx Tx, namespace string, q pawl.WorkerFilt
 		at, rest, _ := strings.Cut(q.Cursor, ".")
 		n, err := strconv.ParseInt(at, 10, 64)
 		if err != nil {
-			return pawl.List[pawl.WorkerInfo]{}, pawl.Invalid("/cursor", "is not a cursor of this list")
+			return pawl.List[pawl.WorkerInfo]{}, notACursor()
 		}
 		w.and("(k.last_seen_at, k.worker_id) < (?, ?)", n, rest)
 	}

@@ -53,6 +53,20 @@ func (w *where) text(base, order string, limit int) string {
 	return base + "\nWHERE " + strings.Join(w.conds, " AND ") + "\nORDER BY " + order + fmt.Sprintf("\nLIMIT $%d", len(w.args))
 }
 
+// after goes on behind a cursor that is an id.
+func (w *where) after(comparison, prefix, cursor string) error {
+	if cursor == "" {
+		return nil
+	}
+	if rest, found := strings.CutPrefix(cursor, prefix); !found || len(rest) != 26 {
+		return notACursor()
+	}
+	w.and(comparison+" ?", cursor)
+	return nil
+}
+
+func notACursor() error { return pawl.Invalid("/cursor", "is not a cursor of this list") }
+
 // placeOf names the table a state's rows are in, for states that few items are in.
 var placeOf = map[string]string{"scheduled": "scheduled", "waiting": "waiting", "leased": "leases", "in_progress": "leases",
 	"submitted": "rests", "accepted": "rests", "failed": "rests", "dead_lettered": "rests"}
@@ -83,8 +97,8 @@ func ListItems(ctx context.Context, tx Tx, namespace string, q pawl.ItemFilter, 
 	if q.Desc {
 		cmp, dir = "<", "DESC"
 	}
-	if q.Cursor != "" {
-		w.and("i.id "+cmp+" ?", q.Cursor)
+	if err := w.after("i.id "+cmp, "itm_", q.Cursor); err != nil {
+		return pawl.List[pawl.Item]{}, err
 	}
 	rows, err := scanItems(ctx, tx, now, w.text(readSQL["items"], "i.id "+dir, q.Limit+1), w.args...)
 	if err != nil {
@@ -244,7 +258,7 @@ func Groups(ctx context.Context, tx Tx, namespace string) ([]Group, error) {
 func Picks(ctx context.Context, tx Tx, namespace, taskID, itemID string, types []string, limit int) ([]Pick, error) {
 	query, args := readSQL["pick task"], []any{namespace, taskID, List(types), limit}
 	if itemID != "" {
-		query, args = readSQL["pick item"], []any{namespace, itemID}
+		query, args = readSQL["pick item"], []any{namespace, itemID, List(types)}
 	}
 	rows, err := tx.Query(ctx, query, args...)
 	if err != nil {

@@ -79,7 +79,7 @@ func ListKeys(ctx context.Context, tx Tx, namespace string, q pawl.KeyFilter) (p
 		at, rest, _ := strings.Cut(q.Cursor, ".")
 		n, err := strconv.ParseInt(at, 10, 64)
 		if err != nil {
-			return pawl.List[pawl.Key]{}, pawl.Invalid("/cursor", "is not a cursor of this list")
+			return pawl.List[pawl.Key]{}, notACursor()
 		}
 		w.and("(k.created_at, k.key_hash) < (?, ?)", n, rest)
 	}

@@ -36,7 +36,7 @@ func ListEvents(ctx context.Context, tx Tx, namespace string, q pawl.EventFilter
 	if q.Cursor != "" {
 		after, err := strconv.ParseInt(strings.TrimPrefix(q.Cursor, "evt_"), 10, 64)
 		if err != nil {
-			return pawl.List[pawl.Event]{}, pawl.Invalid("/cursor", "is not a cursor of this list")
+			return pawl.List[pawl.Event]{}, notACursor()
 		}
 		w.and("e.id "+cmp+" ?", after)
 	}
@@ -99,19 +99,16 @@ func ListCheckpoints(ctx context.Context, tx Tx, namespace string, q pawl.Checkp
 	if q.Desc {
 		cmp, dir = "<", " DESC"
 	}
-	cursor := any(q.Cursor)
-	if q.TaskID != "" || q.ItemID != "" {
-		col = "c.seq"
-		if q.Cursor != "" {
-			n, err := strconv.ParseInt(q.Cursor, 10, 64)
-			if err != nil {
-				return pawl.List[pawl.Checkpoint]{}, pawl.Invalid("/cursor", "is not a cursor of this list")
-			}
-			cursor = n
+	if q.TaskID == "" && q.ItemID == "" {
+		if err := w.after(col+" "+cmp, "ckp_", q.Cursor); err != nil {
+			return pawl.List[pawl.Checkpoint]{}, err
 		}
-	}
-	if q.Cursor != "" {
-		w.and(col+" "+cmp+" ?", cursor)
+	} else if col = "c.seq"; q.Cursor != "" {
+		n, err := strconv.ParseInt(q.Cursor, 10, 64)
+		if err != nil {
+			return pawl.List[pawl.Checkpoint]{}, notACursor()
+		}
+		w.and(col+" "+cmp+" ?", n)
 	}
 	out, err := scanCheckpoints(ctx, tx, w.text(readSQL["checkpoints"], col+dir, q.Limit+1), w.args...)
 	if err != nil {

@@ -80,8 +80,8 @@ func ListTasks(ctx context.Context, tx Tx, namespace string, q pawl.TaskFilter) 
 	if q.Asc {
 		cmp, dir = ">", "ASC"
 	}
-	if q.Cursor != "" {
-		w.and("t.id "+cmp+" ?", q.Cursor)
+	if err := w.after("t.id "+cmp, "tsk_", q.Cursor); err != nil {
+		return pawl.List[pawl.Task]{}, err
 	}
 	rows, err := scanTasks(ctx, tx, w.text(readSQL["tasks"], "t.id "+dir, q.Limit+1), w.args...)
 	if err != nil {

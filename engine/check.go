@@ -1,0 +1,34 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pawl-work/pawl/store"
+)
+
+// Breach is one thing found that a rule forbids: see store.Rules.
+type Breach = store.Breach
+
+// breachesShown bounds the breaches of one rule in an answer.
+const breachesShown = 20
+
+// Check holds the database, all its namespaces, against the rules that always
+// hold. Nothing is changed, and it can run beside everything else. Of each rule
+// the first 20 breaches are answered and then how many there are in all; none is
+// a clean bill.
+func (e *Engine) Check(ctx context.Context) ([]Breach, error) {
+	var out []Breach
+	found := map[string]int{}
+	err := store.Check(ctx, e.db, func(b Breach) {
+		if found[b.Rule]++; found[b.Rule] <= breachesShown {
+			out = append(out, b)
+		}
+	})
+	for _, r := range store.Rules {
+		if n := found[r.Name]; n > breachesShown {
+			out = append(out, Breach{Rule: r.Name, Subject: fmt.Sprintf("%d more", n-breachesShown), Found: fmt.Sprintf("%d in all", n), Mend: r.Mend})
+		}
+	}
+	return out, err
+}

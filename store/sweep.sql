@@ -1,0 +1,208 @@
+-- What the sweep reads and writes. Where a statement takes rows, rows that
+-- another process holds are skipped: it is at work on them.
+
+-- name: next due
+SELECT MIN(x.at)
+FROM (
+  SELECT MIN(lease_expires_at) AS at FROM pawl.leases
+  UNION ALL
+  SELECT MIN(run_at) FROM pawl.scheduled
+  UNION ALL
+  SELECT MIN(until) FROM pawl.waiting WHERE until IS NOT NULL
+  UNION ALL
+  SELECT CASE WHEN EXISTS (SELECT 1 FROM pawl.waiting WHERE needs = 0 AND until IS NULL AND signal IS NULL) THEN 0 END
+  UNION ALL
+  SELECT CASE WHEN EXISTS (SELECT 1 FROM pawl.waiting WHERE broken > 0) THEN 0 END
+) x
+
+-- name: expired leases
+SELECT item_id
+FROM pawl.leases
+WHERE lease_expires_at <= $1
+ORDER BY item_id
+LIMIT $2
+
+-- name: due items
+SELECT x.item_id
+FROM (
+  SELECT item_id FROM pawl.scheduled WHERE run_at <= $1
+  UNION ALL
+  SELECT item_id FROM pawl.waiting WHERE until <= $1
+  UNION ALL
+  SELECT item_id FROM pawl.waiting WHERE needs = 0 AND until IS NULL AND signal IS NULL
+) x
+ORDER BY x.item_id
+LIMIT $2
+
+-- name: failed before
+SELECT since, item_id, task_id, namespace
+FROM pawl.rests
+WHERE state = 'failed' AND since <= $1 AND (since, item_id) > ($2, $3)
+ORDER BY since, item_id
+LIMIT $4
+
+-- name: cursor
+SELECT position, detail
+FROM pawl.relay_cursors
+WHERE sink = $1
+
+-- name: start cursor
+INSERT INTO pawl.relay_cursors (sink, updated_at)
+VALUES ($1, 0)
+ON CONFLICT (sink) DO NOTHING
+
+-- name: hold cursor
+SELECT position, detail
+FROM pawl.relay_cursors
+WHERE sink = $1
+@lock
+
+-- name: move cursor
+UPDATE pawl.relay_cursors
+SET position = $2, detail = $3, updated_at = $4
+WHERE sink = $1 AND position <= $2
+
+-- name: take tick
+UPDATE pawl.relay_cursors
+SET position = position + 1, updated_at = $2
+WHERE sink = $1 AND (updated_at <= $3 OR updated_at > $2)
+
+-- name: record after
+SELECT id, created_at, task_id, namespace, event,
+  CASE
+    WHEN item_id IS NULL THEN to_state
+    ELSE task_to
+  END
+FROM pawl.task_events
+WHERE id > $1
+ORDER BY id
+LIMIT $2
+
+-- An open task of which nothing is to be expected: its newest event is this
+-- one, nobody holds an item of it, and no item has a time to wait for.
+-- name: forgotten
+SELECT t.namespace
+FROM pawl.tasks t
+JOIN pawl.task_rows r ON r.id = t.id
+WHERE t.id = $1
+  AND r.state IN ('queued', 'in_progress')
+  AND NOT EXISTS (SELECT 1 FROM pawl.task_events n WHERE n.task_id = $1 AND n.id > $2)
+  AND NOT EXISTS (SELECT 1 FROM pawl.work_items w JOIN pawl.leases l ON l.item_id = w.id WHERE w.task_id = $1)
+  AND NOT EXISTS (SELECT 1 FROM pawl.work_items w JOIN pawl.scheduled s ON s.item_id = w.id WHERE w.task_id = $1)
+  AND NOT EXISTS (SELECT 1 FROM pawl.work_items w JOIN pawl.waiting g ON g.item_id = w.id WHERE w.task_id = $1 AND g.until IS NOT NULL)
+
+-- name: remove expired keys
+DELETE FROM pawl.idempotency_keys
+WHERE (namespace, scope, key_hash) IN (
+  SELECT namespace, scope, key_hash
+  FROM pawl.idempotency_keys
+  WHERE expires_at <= $1
+  ORDER BY expires_at
+  LIMIT $2
+  @skip)
+
+-- name: remove old keys
+DELETE FROM pawl.idempotency_keys
+WHERE (namespace, scope, key_hash) IN (
+  SELECT namespace, scope, key_hash
+  FROM pawl.idempotency_keys
+  WHERE expires_at IS NULL AND completed_at <= $1
+  ORDER BY completed_at
+  LIMIT $2
+  @skip)
+
+-- name: counters until
+SELECT task_id
+FROM pawl.task_live
+WHERE task_id > $1
+ORDER BY task_id
+LIMIT 1 OFFSET $2
+
+-- name: counters over
+SELECT task_id, checkpoints
+FROM pawl.task_live
+WHERE task_id > $1 AND task_id <= $2 AND checkpoints - pruned > $3
+ORDER BY task_id
+
+-- name: hold counters
+SELECT checkpoints
+FROM pawl.task_live
+WHERE task_id = $1
+@lock
+
+-- What a resume of any item needs stays: its newest checkpoint, the newest of
+-- each name, of iteration_start, iteration_end and error_boundary, and the
+-- newest of each message.
+-- name: prunable checkpoints
+SELECT x.id
+FROM (
+  SELECT c.id, c.seq, c.type, c.name, c.message_id,
+    ROW_NUMBER() OVER (ORDER BY c.seq DESC) AS newest,
+    ROW_NUMBER() OVER (PARTITION BY c.item_id ORDER BY c.seq DESC) AS of_item,
+    ROW_NUMBER() OVER (PARTITION BY c.item_id, c.name ORDER BY c.seq DESC) AS of_name,
+    ROW_NUMBER() OVER (PARTITION BY c.item_id, c.type ORDER BY c.seq DESC) AS of_type,
+    ROW_NUMBER() OVER (PARTITION BY c.message_id ORDER BY c.seq DESC) AS of_message
+  FROM pawl.checkpoints c
+  WHERE c.task_id = $1
+) x
+WHERE x.newest > $2 AND x.of_item > 1
+  AND (x.name IS NULL OR x.of_name > 1)
+  AND (x.type NOT IN ('iteration_start', 'iteration_end', 'error_boundary') OR x.of_type > 1)
+  AND (x.message_id IS NULL OR x.of_message > 1)
+ORDER BY x.seq
+LIMIT $3
+
+-- name: prune checkpoints
+DELETE FROM pawl.checkpoints
+WHERE id IN @list($1)
+
+-- name: count pruned
+UPDATE pawl.task_live
+SET pruned = pruned + $2
+WHERE task_id = $1
+
+-- name: open gate
+INSERT INTO pawl.retention_gate (reason)
+VALUES ($1)
+
+-- name: close gate
+DELETE FROM pawl.retention_gate
+
+-- name: record sweep
+INSERT INTO pawl.sweeps (server, expired_found, recovered, failed, checkpoints_created, errors, scan_duration_ms, detail, started_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+
+-- name: take old sweeps
+DELETE FROM pawl.sweeps
+WHERE id IN (
+  SELECT id
+  FROM pawl.sweeps
+  WHERE id > 0 AND started_at < $1
+  ORDER BY id
+  LIMIT $2
+  @skip)
+RETURNING scans, expired_found, recovered, failed, checkpoints_created, errors, scan_duration_ms, started_at
+
+-- name: fold sweeps
+INSERT INTO pawl.sweeps AS s (id, scans, expired_found, recovered, failed, checkpoints_created, errors, scan_duration_ms, started_at)
+VALUES (0, $1, $2, $3, $4, $5, $6, $7, $8)
+ON CONFLICT (id) DO UPDATE
+SET scans = s.scans + excluded.scans,
+  expired_found = s.expired_found + excluded.expired_found,
+  recovered = s.recovered + excluded.recovered,
+  failed = s.failed + excluded.failed,
+  checkpoints_created = s.checkpoints_created + excluded.checkpoints_created,
+  errors = s.errors + excluded.errors,
+  scan_duration_ms = s.scan_duration_ms + excluded.scan_duration_ms,
+  started_at = CASE WHEN s.started_at > excluded.started_at THEN s.started_at ELSE excluded.started_at END
+
+-- name: sweep totals
+SELECT CAST(COALESCE(SUM(scans), 0) AS BIGINT), CAST(COALESCE(SUM(recovered), 0) AS BIGINT), CAST(COALESCE(SUM(failed), 0) AS BIGINT)
+FROM pawl.sweeps
+
+-- name: sweeps before
+SELECT id, server, expired_found, recovered, failed, checkpoints_created, errors, scan_duration_ms, detail, started_at
+FROM pawl.sweeps
+WHERE id > 0 AND id < $1
+ORDER BY id DESC
+LIMIT $2
