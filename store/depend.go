@@ -9,78 +9,62 @@ import (
 // DependencyFailed is the error of an item whose dependency failed.
 const DependencyFailed = `{"code":"dependency_failed","message":"An item it depends on failed"}`
 
-// GiveUp ends up to limit waiting items that can never run: failed when a
-// dependency failed (they are retried by MendDependents once it completes),
-// cancelled when one was cancelled. Returns how many it looked at.
-func GiveUp(ctx context.Context, tx Tx, now int64, limit int) (int, error) {
-	type broken struct {
-		itemID, namespace, taskID string
-		failed, ended             int
-	}
-	var found []broken
-	rows, err := tx.Query(ctx, moveSQL["broken dependents"], limit)
-	if err != nil {
-		return 0, err
-	}
-	for rows.Next() {
-		var b broken
-		if err := rows.Scan(&b.itemID, &b.namespace, &b.taskID, &b.failed, &b.ended); err != nil {
-			rows.Close()
-			return 0, err
-		}
-		found = append(found, b)
-	}
-	rows.Close()
-	if err := rows.Err(); err != nil {
-		return 0, err
-	}
-	for _, b := range found {
-		c := Change{Namespace: b.namespace, TaskID: b.taskID, Verb: "give_up", ItemIDs: []string{b.itemID}, Actor: Actor{Type: pawl.ActorSystem}}
-		switch {
-		case b.failed > 0:
-			c.To, c.Error = "failed", DependencyFailed
-		case b.ended > 0:
-			c.To, c.Error = "cancelled", `{"code":"dependency_cancelled","message":"An item it depends on was cancelled"}`
-		default: // it was retried meanwhile
-			if _, err := tx.Exec(ctx, moveSQL["whole again"], b.itemID); err != nil {
-				return 0, err
-			}
-			continue
-		}
-		if _, err := Apply(ctx, tx, now, c); err != nil {
-			return 0, err
-		}
-	}
-	return len(found), nil
+// Dependent is an item that waits, or that failed, for others: how many of
+// them failed, and how many ended otherwise than completed.
+type Dependent struct {
+	ItemID, Namespace, TaskID string
+	Failed, Ended             int
 }
 
-// MendDependents queues up to limit items again that failed with their
-// dependency, now that all they depend on has completed.
-func MendDependents(ctx context.Context, tx Tx, now int64, limit int) ([]DueItem, error) {
-	rows, err := tx.Query(ctx, moveSQL["mendable dependents"], limit)
+// BrokenDependents lists up to limit waiting items that something they need has
+// left behind, from after an item id on.
+func BrokenDependents(ctx context.Context, tx Tx, after string, limit int) ([]Dependent, error) {
+	return dependents(ctx, tx, "broken dependents", after, limit)
+}
+
+// MendableDependents lists up to limit items that failed with a dependency,
+// where all they need has completed since, from after an item id on.
+func MendableDependents(ctx context.Context, tx Tx, after string, limit int) ([]Dependent, error) {
+	return dependents(ctx, tx, "mendable dependents", after, limit)
+}
+
+func dependents(ctx context.Context, tx Tx, query, after string, limit int) ([]Dependent, error) {
+	rows, err := tx.Query(ctx, moveSQL[query], after, limit)
 	if err != nil {
 		return nil, err
 	}
-	var found [][3]string
+	defer rows.Close()
+	var out []Dependent
 	for rows.Next() {
-		var f [3]string
-		if err := rows.Scan(&f[0], &f[1], &f[2]); err != nil {
-			rows.Close()
+		var d Dependent
+		if err := rows.Scan(&d.ItemID, &d.Namespace, &d.TaskID, &d.Failed, &d.Ended); err != nil {
 			return nil, err
 		}
-		found = append(found, f)
+		out = append(out, d)
 	}
-	rows.Close()
-	if err := rows.Err(); err != nil {
-		return nil, err
+	return out, rows.Err()
+}
+
+// GiveUp ends a waiting item that can never run: failed when a dependency
+// failed (Mend takes it up again once that completes), cancelled when one was
+// cancelled.
+func GiveUp(ctx context.Context, tx Tx, now int64, d Dependent) error {
+	c := Change{Namespace: d.Namespace, TaskID: d.TaskID, Verb: "give_up", ItemIDs: []string{d.ItemID}, Actor: Actor{Type: pawl.ActorSystem}}
+	switch {
+	case d.Failed > 0:
+		c.To, c.Error = "failed", DependencyFailed
+	case d.Ended > 0:
+		c.To, c.Error = "cancelled", `{"code":"dependency_cancelled","message":"An item it depends on was cancelled"}`
+	default: // it was retried meanwhile
+		_, err := tx.Exec(ctx, moveSQL["whole again"], d.ItemID)
+		return err
 	}
-	var out []DueItem
-	for _, f := range found {
-		a, err := Apply(ctx, tx, now, Change{Namespace: f[1], TaskID: f[2], Verb: "retry", ItemIDs: []string{f[0]}, Actor: Actor{Type: pawl.ActorSystem}})
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, a.Released...)
-	}
-	return out, nil
+	_, err := Apply(ctx, tx, now, c)
+	return err
+}
+
+// Mend queues an item again that failed with a dependency.
+func Mend(ctx context.Context, tx Tx, now int64, d Dependent) ([]DueItem, error) {
+	done, err := Apply(ctx, tx, now, Change{Namespace: d.Namespace, TaskID: d.TaskID, Verb: "retry", ItemIDs: []string{d.ItemID}, Actor: Actor{Type: pawl.ActorSystem}})
+	return done.Released, err
 }

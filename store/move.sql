@@ -58,9 +58,9 @@ SELECT w.item_id, w.namespace, w.task_id,
   (SELECT COUNT(*) FROM pawl.item_deps d JOIN pawl.rests r ON r.item_id = d.needs_id WHERE d.item_id = w.item_id AND r.state IN ('failed', 'dead_lettered')),
   (SELECT COUNT(*) FROM pawl.item_deps d JOIN pawl.ends e ON e.item_id = d.needs_id WHERE d.item_id = w.item_id AND e.state <> 'completed')
 FROM pawl.waiting w
-WHERE w.broken > 0
+WHERE w.broken > 0 AND w.item_id > $1
 ORDER BY w.item_id
-LIMIT $1
+LIMIT $2
 
 -- name: whole again
 UPDATE pawl.waiting
@@ -68,12 +68,12 @@ SET broken = 0
 WHERE item_id = $1
 
 -- name: mendable dependents
-SELECT r.item_id, r.namespace, r.task_id
+SELECT r.item_id, r.namespace, r.task_id, 0, 0
 FROM pawl.rests r
-WHERE r.state = 'failed' AND r.left_by = 'dependency'
+WHERE r.state = 'failed' AND r.left_by = 'dependency' AND r.item_id > $1
   AND NOT EXISTS (
     SELECT 1 FROM pawl.item_deps d
     WHERE d.item_id = r.item_id
       AND NOT EXISTS (SELECT 1 FROM pawl.ends e WHERE e.item_id = d.needs_id AND e.state = 'completed'))
 ORDER BY r.item_id
-LIMIT $1
+LIMIT $2

@@ -85,6 +85,7 @@ CREATE TABLE pawl.item_deps (
   item_id  text COLLATE "C" NOT NULL,
   PRIMARY KEY (needs_id, item_id)
 );
+CREATE INDEX item_deps_of_item ON pawl.item_deps (item_id);
 
 -- Claimable, in claim order. rank = -2 * priority, + 1 when fresh: what comes
 -- back goes before what is new. Inserted and deleted, never updated.
@@ -222,6 +223,7 @@ CREATE TABLE pawl.rests (
   error            text
 );
 CREATE INDEX rests_by_state ON pawl.rests (state, since);
+CREATE INDEX rests_for_others ON pawl.rests (item_id) WHERE state = 'failed' AND left_by = 'dependency';
 
 -- Ends. Insert only.
 CREATE TABLE pawl.ends (
@@ -385,6 +387,7 @@ CREATE INDEX idempotency_keys_of_task ON pawl.idempotency_keys (task_id, created
 CREATE INDEX idempotency_keys_of_item ON pawl.idempotency_keys (item_id, created_at) WHERE item_id IS NOT NULL;
 CREATE INDEX idempotency_keys_expiry ON pawl.idempotency_keys (expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX idempotency_keys_by_status ON pawl.idempotency_keys (status, created_at);
+CREATE INDEX idempotency_keys_unexpiring ON pawl.idempotency_keys (completed_at) WHERE expires_at IS NULL;
 
 CREATE TABLE pawl.messages (
   id           text COLLATE "C" PRIMARY KEY,

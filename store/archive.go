@@ -1,0 +1,330 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-work/pawl"
+)
+
+var archiveSQL = Texts(sqlFiles, "archive.sql")
+
+// hanging is all that hangs on an ended task, in the order in which it can be
+// put back.
+var hanging = []string{"tasks", "task_live", "work_items", "item_deps", "ends", "work_item_parts", "checkpoints", "task_events",
+	"task_results", "provenances", "messages", "message_chunks"}
+
+// columns of a hanging table, as its text selects them.
+func columns(table string) []string {
+	_, list, _ := strings.Cut(archiveSQL["rows "+table], "SELECT ")
+	list, _, _ = strings.Cut(list, "\nFROM")
+	return strings.Split(list, ", ")
+}
+
+// ReadTask reads all that hangs on an ended task, one JSON object a row, its
+// table first. A task with items that have not ended is a conflict.
+func ReadTask(ctx context.Context, tx Tx, taskID string, line func([]byte) error) error {
+	rows := map[string]int{}
+	for _, table := range hanging {
+		n, err := readTable(ctx, tx, table, taskID, line)
+		if err != nil {
+			return err
+		}
+		rows[table] = n
+	}
+	if rows["work_items"] != rows["ends"] {
+		return &pawl.Error{Code: pawl.CodeConflict, Op: "archive", Message: fmt.Sprintf("task %s has %d items and %d have ended", taskID, rows["work_items"], rows["ends"])}
+	}
+	return nil
+}
+
+func readTable(ctx context.Context, tx Tx, table, taskID string, line func([]byte) error) (int, error) {
+	names := columns(table)
+	values, dest := make([]any, len(names)), make([]any, len(names))
+	for i := range values {
+		dest[i] = &values[i]
+	}
+	rows, err := tx.Query(ctx, archiveSQL["rows "+table], taskID)
+	if err != nil {
+		return 0, err
+	}
+	defer rows.Close()
+	n := 0
+	for ; rows.Next(); n++ {
+		if err := rows.Scan(dest...); err != nil {
+			return n, err
+		}
+		b, err := encodeRow(table, names, values)
+		if err != nil {
+			return n, err
+		}
+		if err := line(b); err != nil {
+			return n, err
+		}
+	}
+	return n, rows.Err()
+}
+
+func encodeRow(table string, names []string, values []any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	fmt.Fprintf(&b, `{"table":%q`, table)
+	for i, name := range names {
+		v := values[i]
+		if raw, ok := v.([]byte); ok {
+			v = string(raw)
+		}
+		fmt.Fprintf(&b, `,%q:`, name)
+		if err := enc.Encode(v); err != nil {
+			return nil, err
+		}
+		b.Truncate(b.Len() - 1) // Encode's line feed
+	}
+	b.WriteString("}\n")
+	return b.Bytes(), nil
+}
+
+// Returner puts an archived task back, line by line, within one transaction.
+type Returner struct {
+	TaskID, Namespace string
+	table             string
+	names             []string
+	rows              [][]any
+	seen              bool
+}
+
+// Line takes the next line of an archive.
+func (r *Returner) Line(ctx context.Context, tx Tx, line []byte) error {
+	dec := json.NewDecoder(bytes.NewReader(line))
+	dec.UseNumber()
+	var row map[string]any
+	if err := dec.Decode(&row); err != nil {
+		return damaged(r.TaskID, err)
+	}
+	table, _ := row["table"].(string)
+	delete(row, "table")
+	if !slices.Contains(hanging, table) {
+		return damaged(r.TaskID, fmt.Errorf("a row of table %q", table))
+	}
+	if table != r.table || len(r.rows) == 500 {
+		if err := r.Flush(ctx, tx); err != nil {
+			return err
+		}
+	}
+	if table == "tasks" {
+		if r.seen || row["id"] != r.TaskID || row["namespace"] != r.Namespace {
+			return damaged(r.TaskID, fmt.Errorf("it is the archive of %v", row["id"]))
+		}
+		r.seen = true
+		if err := keepDedupe(ctx, tx, row); err != nil {
+			return err
+		}
+	}
+	r.table, r.names = table, columns(table)
+	values := make([]any, len(r.names))
+	for i, name := range r.names {
+		values[i] = row[name]
+		if n, ok := values[i].(json.Number); ok {
+			v, err := n.Int64()
+			if err != nil {
+				return damaged(r.TaskID, err)
+			}
+			values[i] = v
+		}
+		delete(row, name)
+	}
+	if len(row) > 0 { // written by a newer program: leaving it out would not bring the task back as it was
+		return damaged(r.TaskID, fmt.Errorf("table %s has columns this program does not know", table))
+	}
+	r.rows = append(r.rows, values)
+	return nil
+}
+
+// keepDedupe leaves the input hash to the task that holds it by now.
+func keepDedupe(ctx context.Context, tx Tx, task map[string]any) error {
+	if task["input_hash"] == nil || task["dedupes"] != json.Number("1") {
+		return nil
+	}
+	var n int
+	if _, err := Row(ctx, tx, []any{&n}, archiveSQL["hash in use"], task["namespace"], task["type"], task["input_hash"]); err != nil {
+		return err
+	}
+	if n > 0 {
+		task["dedupes"] = json.Number("0")
+	}
+	return nil
+}
+
+// Flush writes the lines taken so far.
+func (r *Returner) Flush(ctx context.Context, tx Tx) error {
+	if len(r.rows) == 0 {
+		return nil
+	}
+	marks := make([]string, len(r.names))
+	for i := range marks {
+		marks[i] = fmt.Sprintf("$%d", i+1)
+	}
+	text := "INSERT INTO pawl." + r.table + " (" + strings.Join(r.names, ", ") + ")\nVALUES (" + strings.Join(marks, ", ") + ")"
+	rows := r.rows
+	r.rows = nil
+	return tx.ExecEach(ctx, text, rows)
+}
+
+// Done writes what is left and marks the archive.
+func (r *Returner) Done(ctx context.Context, tx Tx) error {
+	if err := r.Flush(ctx, tx); err != nil {
+		return err
+	}
+	if !r.seen {
+		return damaged(r.TaskID, fmt.Errorf("it has no task"))
+	}
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, archiveSQL["mark restored"], r.TaskID, now)
+	return err
+}
+
+func damaged(taskID string, err error) error {
+	return &pawl.Error{Code: pawl.CodeInternal, Op: "restore", Message: "the archive of " + taskID + " cannot be read", Err: err}
+}
+
+// NamespaceOfTask says whose a task is; "" when there is none.
+func NamespaceOfTask(ctx context.Context, tx Tx, taskID string) (string, error) {
+	var ns string
+	_, err := Row(ctx, tx, []any{&ns}, archiveSQL["namespace of task"], taskID)
+	return ns, err
+}
+
+// NewestEvent is the id of a task's newest event, 0 when it has none.
+func NewestEvent(ctx context.Context, tx Tx, taskID string) (int64, error) {
+	var id int64
+	_, err := Row(ctx, tx, []any{&id}, archiveSQL["newest event"], taskID)
+	return id, err
+}
+
+// BeingDeleted says that the deletion of a task has begun and not ended.
+func BeingDeleted(ctx context.Context, tx Tx, taskID string) (bool, error) {
+	var id int64
+	return Row(ctx, tx, []any{&id}, archiveSQL["being deleted"], taskID)
+}
+
+// removal is the order in which a task is removed: what leads to other rows
+// goes after them, the record and the task itself last.
+var removal = []string{"unlink keys of task", "unlink keys of items", "remove message_chunks", "remove messages", "remove provenances",
+	"remove ready", "remove scheduled", "remove waiting", "remove leases", "remove rests", "remove ends", "remove item_deps",
+	"remove work_item_parts", "remove work_items", "remove checkpoints", "remove task_results", "remove task_events", "remove task_live", "remove tasks"}
+
+// DeleteTask removes up to batch rows of a task; done says that nothing is left.
+// Idempotency keys stay, their links NULL. A task too large for one batch gets an
+// event `deleted` with the first, which goes with the last: it says that the
+// task is on its way out, for whoever goes on after a crash.
+func DeleteTask(ctx context.Context, tx Tx, namespace, taskID string, batch int) (done bool, err error) {
+	ns, err := NamespaceOfTask(ctx, tx, taskID)
+	if err != nil || ns != namespace {
+		return true, err
+	}
+	err = gated(ctx, tx, "delete", func() error {
+		left := int64(batch)
+		for _, step := range removal {
+			n, err := tx.Exec(ctx, archiveSQL[step], taskID, left)
+			if err != nil {
+				return err
+			}
+			if left -= n; left <= 0 && step != "remove tasks" {
+				return nil
+			}
+		}
+		done = true
+		return nil
+	})
+	if err != nil || done {
+		return done, err
+	}
+	if marked, err := BeingDeleted(ctx, tx, taskID); err != nil || marked {
+		return false, err
+	}
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return false, err
+	}
+	return false, Record(ctx, tx, now, []Event{{Namespace: namespace, TaskID: taskID, Event: "deleted", Actor: Actor{Type: pawl.ActorSystem}}})
+}
+
+// Archived is a row of archives with the archive itself where the table keeps it.
+type Archived struct {
+	pawl.Archive
+	Body []byte
+}
+
+// KeepArchive notes an archive, in the place of an older one of the same task.
+func KeepArchive(ctx context.Context, tx Tx, namespace string, a Archived) error {
+	_, err := tx.Exec(ctx, archiveSQL["keep archive"], a.TaskID, namespace, Text(a.Path), a.Body, a.Bytes, a.SHA256, a.CreatedAt.UnixMicro())
+	return err
+}
+
+// GetArchive reads a task's archive.
+func GetArchive(ctx context.Context, tx Tx, namespace, taskID string) (Archived, error) {
+	var a Archived
+	found, err := Row(ctx, tx, append(archiveDest(&a.Archive), &a.Body), archiveSQL["archive"], taskID, namespace)
+	if err == nil && !found {
+		err = pawl.NotFound("archive of task", taskID)
+	}
+	return a, err
+}
+
+// ListArchives reads up to limit archives of a namespace, newest task first,
+// from before a task id on ("" = the newest).
+func ListArchives(ctx context.Context, tx Tx, namespace, before string, limit int) ([]pawl.Archive, error) {
+	if before == "" {
+		before = EndOfTime
+	}
+	rows, err := tx.Query(ctx, archiveSQL["archives before"], namespace, before, limit)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []pawl.Archive
+	for rows.Next() {
+		var a pawl.Archive
+		if err := rows.Scan(archiveDest(&a)...); err != nil {
+			return nil, err
+		}
+		out = append(out, a)
+	}
+	return out, rows.Err()
+}
+
+func archiveDest(a *pawl.Archive) []any {
+	return []any{&a.TaskID, (*Text)(&a.Path), &a.Bytes, &a.SHA256, stampDest{&a.CreatedAt}, stampOrNil{&a.RestoredAt}}
+}
+
+// stampDest and stampOrNil scan microseconds into times.
+type stampDest struct{ t *time.Time }
+
+func (d stampDest) Scan(v any) error {
+	n, ok := v.(int64)
+	if !ok {
+		return fmt.Errorf("a stamp is %T", v)
+	}
+	*d.t = time.UnixMicro(n).UTC()
+	return nil
+}
+
+type stampOrNil struct{ t **time.Time }
+
+func (d stampOrNil) Scan(v any) error {
+	if v == nil {
+		*d.t = nil
+		return nil
+	}
+	*d.t = new(time.Time)
+	return stampDest{*d.t}.Scan(v)
+}

@@ -1,0 +1,218 @@
+-- All that hangs on a task: reading it whole, in the order in which it can be
+-- put back, and removing it in bounded steps, in the order in which what is
+-- left can still be found. $1 is the task, $2 how many rows at most.
+
+-- name: rows tasks
+SELECT id, namespace, type, type_version, solo, title, priority, payload, metadata, requested_by_type, requested_by_id, input_hash, dedupes, thread, trace_parent, created_at
+FROM pawl.tasks
+WHERE id = $1
+
+-- name: rows task_live
+SELECT task_id, namespace, state, version, items, open, failed, dead, cancelled, checkpoints, pruned, failed_in, error, ready_for_approval, applied_at, completed_at, updated_at
+FROM pawl.task_live
+WHERE task_id = $1
+
+-- name: rows work_items
+SELECT id, namespace, task_id, type, kind, position, key, priority, max_attempts, run_at, after, input, parts_required, created_at
+FROM pawl.work_items
+WHERE task_id = $1
+ORDER BY position, id
+
+-- name: rows item_deps
+SELECT needs_id, item_id
+FROM pawl.item_deps
+WHERE needs_id IN (SELECT id FROM pawl.work_items WHERE task_id = $1)
+ORDER BY needs_id, item_id
+
+-- name: rows ends
+SELECT item_id, namespace, task_id, state, attempt, failures, rework, left_by, worker_id, started_at, ended_at, accepted_at, stage, result, assembled_result, error
+FROM pawl.ends
+WHERE item_id IN (SELECT id FROM pawl.work_items WHERE task_id = $1)
+ORDER BY item_id
+
+-- name: rows work_item_parts
+SELECT id, namespace, item_id, part_key, seq, status, payload, evidence, notes, errors, checksum, worker_id, attempt, idempotency_key_hash, created_at, superseded_at
+FROM pawl.work_item_parts
+WHERE item_id IN (SELECT id FROM pawl.work_items WHERE task_id = $1)
+ORDER BY id
+
+-- name: rows checkpoints
+SELECT id, namespace, task_id, item_id, attempt, seq, type, name, args_hash, message_id, snapshot, metadata, created_at
+FROM pawl.checkpoints
+WHERE task_id = $1
+ORDER BY seq
+
+-- name: rows task_events
+SELECT id, namespace, task_id, item_id, attempt, event, from_state, to_state, task_from, task_to, actor_type, actor_id, message, data, diff, trace_parent, created_at
+FROM pawl.task_events
+WHERE task_id = $1
+ORDER BY id
+
+-- name: rows task_results
+SELECT task_id, namespace, payload, created_at
+FROM pawl.task_results
+WHERE task_id = $1
+
+-- name: rows provenances
+SELECT id, namespace, task_id, item_id, verb, scope, idempotency_key, agent_id, agent_name, agent_version, model, request_fingerprint, extra, created_at
+FROM pawl.provenances
+WHERE task_id = $1
+ORDER BY id
+
+-- name: rows messages
+SELECT id, namespace, thread, task_id, item_id, attempt, role, content, state, model, step_number, max_steps, chunks, checkpoint_id, usage, metadata, created_at, ended_at
+FROM pawl.messages
+WHERE task_id = $1
+ORDER BY id
+
+-- name: rows message_chunks
+SELECT message_id, seq, count, attempt, body, created_at
+FROM pawl.message_chunks
+WHERE message_id IN (SELECT id FROM pawl.messages WHERE task_id = $1)
+ORDER BY message_id, seq
+
+-- name: unlink keys of task
+UPDATE pawl.idempotency_keys
+SET task_id = NULL
+WHERE (namespace, scope, key_hash) IN (
+  SELECT namespace, scope, key_hash
+  FROM pawl.idempotency_keys
+  WHERE task_id = $1
+  LIMIT $2)
+
+-- name: unlink keys of items
+UPDATE pawl.idempotency_keys
+SET item_id = NULL
+WHERE (namespace, scope, key_hash) IN (
+  SELECT k.namespace, k.scope, k.key_hash
+  FROM pawl.work_items w
+  JOIN pawl.idempotency_keys k ON k.item_id = w.id
+  WHERE w.task_id = $1
+  LIMIT $2)
+
+-- name: remove message_chunks
+DELETE FROM pawl.message_chunks
+WHERE (message_id, seq) IN (
+  SELECT c.message_id, c.seq
+  FROM pawl.messages m
+  JOIN pawl.message_chunks c ON c.message_id = m.id
+  WHERE m.task_id = $1
+  LIMIT $2)
+
+-- name: remove messages
+DELETE FROM pawl.messages
+WHERE id IN (SELECT id FROM pawl.messages WHERE task_id = $1 LIMIT $2)
+
+-- name: remove provenances
+DELETE FROM pawl.provenances
+WHERE id IN (SELECT id FROM pawl.provenances WHERE task_id = $1 LIMIT $2)
+
+-- name: remove ready
+DELETE FROM pawl.ready
+WHERE (namespace, type, rank, item_id) IN (
+  SELECT r.namespace, r.type, r.rank, r.item_id
+  FROM pawl.work_items w
+  JOIN pawl.ready r ON r.namespace = w.namespace AND r.type = w.type AND r.rank IN (-2 * w.priority, 1 - 2 * w.priority) AND r.item_id = w.id
+  WHERE w.task_id = $1
+  LIMIT $2)
+
+-- name: remove scheduled
+DELETE FROM pawl.scheduled
+WHERE item_id IN (SELECT w.id FROM pawl.work_items w JOIN pawl.scheduled p ON p.item_id = w.id WHERE w.task_id = $1 LIMIT $2)
+
+-- name: remove waiting
+DELETE FROM pawl.waiting
+WHERE item_id IN (SELECT w.id FROM pawl.work_items w JOIN pawl.waiting p ON p.item_id = w.id WHERE w.task_id = $1 LIMIT $2)
+
+-- name: remove leases
+DELETE FROM pawl.leases
+WHERE item_id IN (SELECT w.id FROM pawl.work_items w JOIN pawl.leases p ON p.item_id = w.id WHERE w.task_id = $1 LIMIT $2)
+
+-- name: remove rests
+DELETE FROM pawl.rests
+WHERE item_id IN (SELECT w.id FROM pawl.work_items w JOIN pawl.rests p ON p.item_id = w.id WHERE w.task_id = $1 LIMIT $2)
+
+-- name: remove ends
+DELETE FROM pawl.ends
+WHERE item_id IN (SELECT w.id FROM pawl.work_items w JOIN pawl.ends p ON p.item_id = w.id WHERE w.task_id = $1 LIMIT $2)
+
+-- name: remove item_deps
+DELETE FROM pawl.item_deps
+WHERE (needs_id, item_id) IN (
+  SELECT d.needs_id, d.item_id
+  FROM pawl.work_items w
+  JOIN pawl.item_deps d ON d.needs_id = w.id
+  WHERE w.task_id = $1
+  LIMIT $2)
+
+-- name: remove work_item_parts
+DELETE FROM pawl.work_item_parts
+WHERE id IN (SELECT p.id FROM pawl.work_items w JOIN pawl.work_item_parts p ON p.item_id = w.id WHERE w.task_id = $1 LIMIT $2)
+
+-- name: remove work_items
+DELETE FROM pawl.work_items
+WHERE id IN (SELECT id FROM pawl.work_items WHERE task_id = $1 LIMIT $2)
+
+-- name: remove checkpoints
+DELETE FROM pawl.checkpoints
+WHERE id IN (SELECT id FROM pawl.checkpoints WHERE task_id = $1 LIMIT $2)
+
+-- name: remove task_results
+DELETE FROM pawl.task_results
+WHERE task_id IN (SELECT task_id FROM pawl.task_results WHERE task_id = $1 LIMIT $2)
+
+-- name: remove task_events
+DELETE FROM pawl.task_events
+WHERE id IN (SELECT id FROM pawl.task_events WHERE task_id = $1 ORDER BY id LIMIT $2)
+
+-- name: remove task_live
+DELETE FROM pawl.task_live
+WHERE task_id IN (SELECT task_id FROM pawl.task_live WHERE task_id = $1 LIMIT $2)
+
+-- name: remove tasks
+DELETE FROM pawl.tasks
+WHERE id IN (SELECT id FROM pawl.tasks WHERE id = $1 LIMIT $2)
+
+-- name: namespace of task
+SELECT namespace
+FROM pawl.tasks
+WHERE id = $1
+
+-- name: being deleted
+SELECT id
+FROM pawl.task_events
+WHERE task_id = $1 AND event = 'deleted'
+LIMIT 1
+
+-- name: newest event
+SELECT COALESCE(MAX(id), 0)
+FROM pawl.task_events
+WHERE task_id = $1
+
+-- name: keep archive
+INSERT INTO pawl.archives (task_id, namespace, path, body, bytes, sha256, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
+ON CONFLICT (task_id) DO UPDATE
+SET path = excluded.path, body = excluded.body, bytes = excluded.bytes, sha256 = excluded.sha256, created_at = excluded.created_at, restored_at = NULL
+
+-- name: archive
+SELECT task_id, path, bytes, sha256, created_at, restored_at, body
+FROM pawl.archives
+WHERE task_id = $1 AND namespace = $2
+
+-- name: archives before
+SELECT task_id, path, bytes, sha256, created_at, restored_at
+FROM pawl.archives
+WHERE namespace = $1 AND task_id < $2
+ORDER BY task_id DESC
+LIMIT $3
+
+-- name: mark restored
+UPDATE pawl.archives
+SET restored_at = $2
+WHERE task_id = $1
+
+-- name: hash in use
+SELECT COUNT(*)
+FROM pawl.tasks
+WHERE namespace = $1 AND type = $2 AND input_hash = $3 AND dedupes = 1

@@ -1,0 +1,137 @@
+package store
+
+import (
+	"context"
+	"strings"
+)
+
+var checkSQL = Texts(sqlFiles, "check.sql")
+
+// Breach is one thing found that a rule forbids.
+type Breach struct {
+	Rule    string `json:"rule"`
+	Subject string `json:"subject"` // what is concerned, an id where there is one
+	Found   string `json:"found"`
+	Mend    string `json:"mend"` // what to do about it
+	task    Text
+}
+
+// Rule is a rule that always holds. Its search is the text of check.sql with its
+// name.
+type Rule struct {
+	Name string
+	Says string
+	Mend string
+}
+
+// Rules lists every rule.
+var Rules = []Rule{
+	{"one place", "an item is in exactly one of ready, scheduled, waiting, leases, rests and ends", "keep the row that its newest event names and remove the others; without any, insert it into rests as failed and retry it"},
+	{"carried", "the row of an item's place says the same of it as its item and its task", "write the item's columns into the place's row"},
+	{"lease", "a leased item has a worker, an attempt and an end of its lease", "remove the lease's row and insert the item into ready"},
+	{"budget", "failures are at most attempts, and below max_attempts while there is work left", "set failures to what the events since the last retry count"},
+	{"dependencies", "a waiting item needs as many items as it depends on that have not completed", "set waiting.needs to that number"},
+	{"feeders", "an item that others wait for is marked so", "set feeds to 1 in the row of its place"},
+	{"counters", "the counters of a task of many items count its items", "set the counters to what was counted"},
+	{"settled", "a task of many items is open exactly while one of its items has work left", "set task_live.state by the items and record the event"},
+	{"only item", "a task has items; a task of one has just the item with its own ULID", "set solo to 0 and give the task its counters, or delete the task"},
+	{"checkpoints", "the newest checkpoint has the counter's number, and those kept and those pruned make up the counter", "set task_live.checkpoints to the newest number and pruned to what is missing"},
+	{"item record", "each event of an item goes from the state that the one before led to", "the record is append-only: find out who wrote around it, restore a backup"},
+	{"item state", "an item's newest event led to its state, and its attempt counts its claims", "move the item's row to where the record leads"},
+	{"task record", "each event of a task goes from the state that the one before led to", "the record is append-only: find out who wrote around it, restore a backup"},
+	{"task state", "a task's newest event led to its state, and its version counts its changes", "set task_live.state and version to where the record leads"},
+	{"hangs on its task", "every row of a task has its task, and its namespace", "delete the rows"},
+	{"hangs on its item", "every event and checkpoint of an item has its item, of the same task and namespace", "delete the rows"},
+	{"loose ends", "every part, dependency, chunk and key has what it hangs on", "delete the rows"},
+	{"input hash", "only tasks that are neither cancelled nor rejected nor dead-lettered hold an input hash", "set tasks.dedupes to 0"},
+	{"keys", "a pending key has a holder and an end of his turn, another one an answer's time", "delete the key"},
+	{"gate", "nothing may be deleted from the record", "delete the rows of retention_gate"},
+	{"file", "the database file is sound", "restore a backup"},
+}
+
+// pageItems is how many items one look at a page of tasks takes in, at least.
+const pageItems = 20_000
+
+// Check searches for breaches of every rule and hands them to report, as they
+// are found. A rule's search is one statement over at most some 20,000 items and
+// the rest of their last task, each in a snapshot of its own: it can run beside
+// everything else. A task whose deletion is under way is passed over.
+func Check(ctx context.Context, db DB, report func(Breach)) error {
+	for _, r := range Rules {
+		if r.Name == "file" && db.Dialect().Name != "sqlite" {
+			continue
+		}
+		if strings.Contains(checkSQL[r.Name], "$2") {
+			continue
+		}
+		if err := r.search(ctx, db, report); err != nil {
+			return err
+		}
+	}
+	for after := ""; after != EndOfTime; {
+		until := EndOfTime
+		err := db.View(ctx, func(ctx context.Context, tx Tx) error {
+			_, err := Row(ctx, tx, []any{&until}, checkSQL["page of tasks"], after, pageItems)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for _, r := range Rules {
+			if !strings.Contains(checkSQL[r.Name], "$2") {
+				continue
+			}
+			if err := r.search(ctx, db, report, after, until); err != nil {
+				return err
+			}
+		}
+		after = until
+	}
+	return nil
+}
+
+func (r Rule) search(ctx context.Context, db DB, report func(Breach), page ...any) error {
+	return db.View(ctx, func(ctx context.Context, tx Tx) error {
+		found, err := r.find(ctx, tx, page)
+		if err != nil {
+			return err
+		}
+		leaving := map[Text]bool{}
+		for _, b := range found {
+			if _, known := leaving[b.task]; !known && b.task != "" {
+				if leaving[b.task], err = BeingDeleted(ctx, tx, string(b.task)); err != nil {
+					return err
+				}
+			}
+			if !leaving[b.task] {
+				report(b)
+			}
+		}
+		return nil
+	})
+}
+
+func (r Rule) find(ctx context.Context, tx Tx, page []any) ([]Breach, error) {
+	rows, err := tx.Query(ctx, checkSQL[r.Name], page...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []Breach
+	for rows.Next() {
+		b := Breach{Rule: r.Name, Mend: r.Mend}
+		if r.Name == "file" {
+			b.Subject = "the file"
+			err = rows.Scan(&b.Found)
+		} else {
+			err = rows.Scan(&b.Subject, &b.task, &b.Found)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if r.Name != "file" || b.Found != "ok" {
+			out = append(out, b)
+		}
+	}
+	return out, rows.Err()
+}

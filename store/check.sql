@@ -1,0 +1,302 @@
+-- The rules that always hold, each as the search for what breaks it. A row is a
+-- breach: what is concerned, the task it belongs to (NULL: none), what was
+-- found. Texts with $1 and $2 look at the tasks with $1 < id <= $2, the others
+-- at all. Each is one statement and so sees one moment.
+
+-- name: page of tasks
+SELECT task_id
+FROM pawl.work_items
+WHERE task_id > $1
+ORDER BY task_id, position
+LIMIT 1 OFFSET $2
+
+-- name: one place
+SELECT x.id, x.task_id, 'in ' || x.places || ' places'
+FROM (
+  SELECT w.id, w.task_id,
+    (SELECT COUNT(*) FROM pawl.ready r WHERE r.namespace = w.namespace AND r.type = w.type AND r.rank IN (-2 * w.priority, 1 - 2 * w.priority) AND r.item_id = w.id)
+    + (SELECT COUNT(*) FROM pawl.scheduled s WHERE s.item_id = w.id)
+    + (SELECT COUNT(*) FROM pawl.waiting g WHERE g.item_id = w.id)
+    + (SELECT COUNT(*) FROM pawl.leases l WHERE l.item_id = w.id)
+    + (SELECT COUNT(*) FROM pawl.rests t WHERE t.item_id = w.id)
+    + (SELECT COUNT(*) FROM pawl.ends e WHERE e.item_id = w.id) AS places
+  FROM pawl.work_items w
+  WHERE w.task_id > $1 AND w.task_id <= $2
+) x
+WHERE x.places <> 1
+
+-- name: carried
+SELECT p.item_id, p.task_id,
+  CASE
+    WHEN w.id IS NULL THEN 'a row of ' || p.place || ' without an item'
+    WHEN t.id IS NULL THEN 'a row of ' || p.place || ' without a task'
+    WHEN p.namespace <> w.namespace THEN p.place || '.namespace is ' || p.namespace || ', the item''s ' || w.namespace
+    WHEN p.task_id <> w.task_id THEN p.place || '.task_id is ' || p.task_id || ', the item''s ' || w.task_id
+    WHEN p.type <> w.type THEN p.place || '.type is ' || p.type || ', the item''s ' || w.type
+    WHEN p.priority <> w.priority THEN 'priority in ' || p.place || ' is ' || p.priority || ', the item''s ' || w.priority
+    WHEN p.max_attempts <> w.max_attempts THEN p.place || '.max_attempts is ' || p.max_attempts || ', the item''s ' || w.max_attempts
+    ELSE p.place || '.solo is ' || p.solo || ', the task''s ' || t.solo
+  END
+FROM (
+  SELECT 'ready' AS place, item_id, namespace, task_id, type, CASE WHEN rank % 2 = 0 THEN -rank / 2 ELSE (1 - rank) / 2 END AS priority, max_attempts, solo FROM pawl.ready
+  UNION ALL
+  SELECT 'scheduled', item_id, namespace, task_id, type, priority, max_attempts, solo FROM pawl.scheduled
+  UNION ALL
+  SELECT 'waiting', item_id, namespace, task_id, type, priority, max_attempts, solo FROM pawl.waiting
+  UNION ALL
+  SELECT 'leases', item_id, namespace, task_id, type, priority, max_attempts, solo FROM pawl.leases
+  UNION ALL
+  SELECT 'rests', item_id, namespace, task_id, type, priority, max_attempts, solo FROM pawl.rests
+  UNION ALL
+  SELECT 'ends', item_id, namespace, task_id, NULL, NULL, NULL, NULL FROM pawl.ends
+) p
+LEFT JOIN pawl.work_items w ON w.id = p.item_id
+LEFT JOIN pawl.tasks t ON t.id = p.task_id
+WHERE w.id IS NULL OR t.id IS NULL OR p.namespace <> w.namespace OR p.task_id <> w.task_id
+  OR p.type <> w.type OR p.priority <> w.priority OR p.max_attempts <> w.max_attempts OR p.solo <> t.solo
+
+-- name: lease
+SELECT item_id, task_id, 'worker "' || worker_id || '", attempt ' || attempt || ', until ' || lease_expires_at
+FROM pawl.leases
+WHERE worker_id = '' OR attempt < 1 OR lease_seconds < 1 OR lease_expires_at <= 0
+
+-- name: budget
+SELECT p.item_id, p.task_id, 'failures ' || p.failures || ' of ' || p.max_attempts || ', attempt ' || p.attempt
+FROM (
+  SELECT item_id, task_id, attempt, failures, max_attempts FROM pawl.ready
+  UNION ALL
+  SELECT item_id, task_id, attempt, failures, max_attempts FROM pawl.scheduled
+  UNION ALL
+  SELECT item_id, task_id, attempt, failures, max_attempts FROM pawl.waiting
+  UNION ALL
+  SELECT item_id, task_id, attempt, failures, max_attempts FROM pawl.leases
+  UNION ALL
+  SELECT item_id, task_id, attempt, failures, failures + 1 FROM pawl.rests
+  UNION ALL
+  SELECT item_id, task_id, attempt, failures, failures + 1 FROM pawl.ends
+) p
+WHERE p.failures < 0 OR p.failures > p.attempt OR p.failures >= p.max_attempts
+
+-- name: dependencies
+SELECT g.item_id, g.task_id, 'needs ' || g.needs || ' items, and ' || COALESCE(d.open, 0) || ' of those it depends on have not completed'
+FROM pawl.waiting g
+LEFT JOIN (
+  SELECT d.item_id, COUNT(*) AS open
+  FROM pawl.item_deps d
+  WHERE NOT EXISTS (SELECT 1 FROM pawl.ends e WHERE e.item_id = d.needs_id AND e.state = 'completed')
+  GROUP BY d.item_id
+) d ON d.item_id = g.item_id
+WHERE g.needs <> COALESCE(d.open, 0)
+
+-- name: feeders
+SELECT p.item_id, p.task_id, g.item_id || ' waits for it, and it would not tell'
+FROM pawl.waiting g
+JOIN pawl.item_deps d ON d.item_id = g.item_id
+JOIN (
+  SELECT item_id, task_id, feeds FROM pawl.ready
+  UNION ALL
+  SELECT item_id, task_id, feeds FROM pawl.scheduled
+  UNION ALL
+  SELECT item_id, task_id, feeds FROM pawl.waiting
+  UNION ALL
+  SELECT item_id, task_id, feeds FROM pawl.leases
+  UNION ALL
+  SELECT item_id, task_id, feeds FROM pawl.rests
+) p ON p.item_id = d.needs_id
+WHERE g.needs > 0 AND p.feeds = 0
+
+-- name: counters
+SELECT t.id, t.id,
+  CASE
+    WHEN k.task_id IS NULL THEN 'a task of many items without counters'
+    ELSE 'items, open, failed, dead, cancelled are ' || k.items || ', ' || k.open || ', ' || k.failed || ', ' || k.dead || ', ' || k.cancelled
+      || '; counted ' || COALESCE(c.items, 0) || ', ' || COALESCE(c.open, 0) || ', ' || COALESCE(c.failed, 0) || ', ' || COALESCE(c.dead, 0) || ', ' || COALESCE(c.cancelled, 0)
+  END
+FROM pawl.tasks t
+LEFT JOIN pawl.task_live k ON k.task_id = t.id
+LEFT JOIN (
+  SELECT i.task_id, COUNT(*) AS items,
+    SUM(CASE WHEN i.state IN ('queued', 'scheduled', 'waiting', 'leased', 'in_progress') THEN 1 ELSE 0 END) AS open,
+    SUM(CASE WHEN i.state = 'failed' THEN 1 ELSE 0 END) AS failed,
+    SUM(CASE WHEN i.state = 'dead_lettered' THEN 1 ELSE 0 END) AS dead,
+    SUM(CASE WHEN i.state = 'cancelled' THEN 1 ELSE 0 END) AS cancelled
+  FROM pawl.item_rows i
+  WHERE i.task_id > $1 AND i.task_id <= $2 AND i.kind = 'work'
+  GROUP BY i.task_id
+) c ON c.task_id = t.id
+WHERE t.id > $1 AND t.id <= $2 AND t.solo = 0
+  AND (k.task_id IS NULL OR c.task_id IS NULL OR k.items <> c.items OR k.open <> c.open OR k.failed <> c.failed OR k.dead <> c.dead OR k.cancelled <> c.cancelled)
+
+-- name: settled
+SELECT k.task_id, k.task_id, 'state ' || k.state || ' with ' || k.open || ' open, ' || k.failed || ' failed, ' || k.dead || ' dead items'
+FROM pawl.task_live k
+JOIN pawl.tasks t ON t.id = k.task_id
+WHERE k.task_id > $1 AND k.task_id <= $2 AND t.solo = 0
+  AND (k.open > 0 AND k.state <> 'open' OR k.open = 0 AND k.state = 'open' OR k.state IN ('completed', 'cancelled') AND k.failed + k.dead > 0)
+
+-- name: only item
+SELECT t.id, t.id, 'solo ' || t.solo || ' with ' || COALESCE(w.items, 0) || ' items, the first ' || COALESCE(w.first, 'none')
+FROM pawl.tasks t
+LEFT JOIN (
+  SELECT task_id, COUNT(*) AS items, MIN(id) AS first
+  FROM pawl.work_items
+  WHERE task_id > $1 AND task_id <= $2
+  GROUP BY task_id
+) w ON w.task_id = t.id
+WHERE t.id > $1 AND t.id <= $2
+  AND (w.task_id IS NULL OR t.solo = 1 AND (w.items <> 1 OR w.first <> 'itm_' || substr(t.id, 5)))
+
+-- name: checkpoints
+SELECT x.task_id, x.task_id, 'counter ' || x.counter || ', newest ' || x.newest || ', kept ' || x.kept || ', pruned ' || x.pruned
+FROM (
+  SELECT COALESCE(c.task_id, k.task_id) AS task_id, COALESCE(k.checkpoints, 0) AS counter, COALESCE(k.pruned, 0) AS pruned, COALESCE(c.newest, 0) AS newest, COALESCE(c.kept, 0) AS kept
+  FROM (
+    SELECT task_id FROM pawl.task_live WHERE task_id > $1 AND task_id <= $2 AND checkpoints + pruned <> 0
+    UNION
+    SELECT task_id FROM pawl.checkpoints WHERE task_id > $1 AND task_id <= $2
+  ) n
+  LEFT JOIN pawl.task_live k ON k.task_id = n.task_id
+  LEFT JOIN (
+    SELECT task_id, MAX(seq) AS newest, COUNT(*) AS kept
+    FROM pawl.checkpoints
+    WHERE task_id > $1 AND task_id <= $2
+    GROUP BY task_id
+  ) c ON c.task_id = n.task_id
+) x
+WHERE x.newest <> x.counter OR x.kept + x.pruned <> x.counter
+
+-- name: item record
+SELECT x.item_id, x.task_id, 'event ' || x.id || ' goes from ' || COALESCE(x.from_state, 'nothing') || ', the one before led to ' || COALESCE(x.before, 'nothing')
+FROM (
+  SELECT e.id, e.task_id, e.item_id, e.from_state, LAG(e.to_state) OVER (PARTITION BY e.item_id ORDER BY e.id) AS before
+  FROM pawl.task_events e
+  WHERE e.task_id > $1 AND e.task_id <= $2 AND e.item_id IS NOT NULL AND e.to_state IS NOT NULL
+) x
+WHERE COALESCE(x.from_state, '') <> COALESCE(x.before, '')
+
+-- name: item state
+SELECT i.id, i.task_id, 'state ' || COALESCE(i.state, 'none') || ', attempt ' || i.attempt || '; by its ' || COALESCE(c.claims, 0) || ' claims and last event '
+  || COALESCE(e.to_state, 'none') || ', attempt ' || COALESCE(e.attempt, 0)
+FROM pawl.item_rows i
+LEFT JOIN (
+  SELECT item_id, MAX(CASE WHEN to_state IS NOT NULL THEN id END) AS last, SUM(CASE WHEN event = 'leased' THEN 1 ELSE 0 END) AS claims
+  FROM pawl.task_events
+  WHERE task_id > $1 AND task_id <= $2 AND item_id IS NOT NULL
+  GROUP BY item_id
+) c ON c.item_id = i.id
+LEFT JOIN pawl.task_events e ON e.id = c.last
+WHERE i.task_id > $1 AND i.task_id <= $2
+  AND (e.id IS NULL OR e.to_state <> COALESCE(i.state, '') OR c.claims <> i.attempt OR COALESCE(e.attempt, i.attempt) <> i.attempt)
+
+-- name: task record
+SELECT x.task_id, x.task_id, 'event ' || x.id || ' goes from ' || COALESCE(x.was, 'nothing') || ', the one before led to ' || COALESCE(x.before, 'nothing')
+FROM (
+  SELECT e.id, e.task_id, e.was, LAG(e.became) OVER (PARTITION BY e.task_id ORDER BY e.id) AS before
+  FROM (
+    SELECT id, task_id, CASE WHEN item_id IS NULL THEN from_state ELSE task_from END AS was, CASE WHEN item_id IS NULL THEN to_state ELSE task_to END AS became
+    FROM pawl.task_events
+    WHERE task_id > $1 AND task_id <= $2
+  ) e
+  WHERE e.became IS NOT NULL
+) x
+WHERE COALESCE(x.was, '') <> COALESCE(x.before, '')
+
+-- name: task state
+SELECT x.id, x.id, 'state ' || x.state || ', version ' || x.version || '; by its record ' || COALESCE(x.became, 'none') || ', version ' || x.changes
+FROM (
+  SELECT t.id, t.version, COALESCE(c.changes, 0) - 1 AS changes,
+    CASE WHEN e.item_id IS NULL THEN e.to_state ELSE e.task_to END AS became,
+    CASE WHEN t.state IN ('queued', 'checked_out', 'in_progress') THEN 'open' ELSE COALESCE(t.state, 'none') END AS state
+  FROM pawl.task_rows t
+  LEFT JOIN (
+    SELECT task_id, MAX(CASE WHEN became IS NOT NULL THEN id END) AS last, COUNT(*) AS changes
+    FROM (
+      SELECT id, task_id, event, CASE WHEN item_id IS NULL THEN to_state ELSE task_to END AS became
+      FROM pawl.task_events
+      WHERE task_id > $1 AND task_id <= $2
+    ) a
+    WHERE became IS NOT NULL OR event = 'updated'
+    GROUP BY task_id
+  ) c ON c.task_id = t.id
+  LEFT JOIN pawl.task_events e ON e.id = c.last
+  WHERE t.id > $1 AND t.id <= $2
+) x
+WHERE x.state <> COALESCE(x.became, '') OR x.version <> x.changes
+
+-- name: hangs on its task
+SELECT x.what || ' of ' || x.task_id, x.task_id,
+  CASE WHEN t.id IS NULL THEN 'there is no such task' ELSE 'namespace ' || x.namespace || ', the task''s ' || t.namespace END
+FROM (
+  SELECT 'task_live' AS what, task_id, namespace FROM pawl.task_live WHERE task_id > $1 AND task_id <= $2
+  UNION
+  SELECT 'work_items', task_id, namespace FROM pawl.work_items WHERE task_id > $1 AND task_id <= $2
+  UNION
+  SELECT 'checkpoints', task_id, namespace FROM pawl.checkpoints WHERE task_id > $1 AND task_id <= $2
+  UNION
+  SELECT 'task_events', task_id, namespace FROM pawl.task_events WHERE task_id > $1 AND task_id <= $2
+  UNION
+  SELECT 'task_results', task_id, namespace FROM pawl.task_results WHERE task_id > $1 AND task_id <= $2
+  UNION
+  SELECT 'provenances', task_id, namespace FROM pawl.provenances WHERE task_id > $1 AND task_id <= $2
+  UNION
+  SELECT 'messages', task_id, namespace FROM pawl.messages WHERE task_id > $1 AND task_id <= $2
+  UNION
+  SELECT 'idempotency_keys', task_id, namespace FROM pawl.idempotency_keys WHERE task_id > $1 AND task_id <= $2
+) x
+LEFT JOIN pawl.tasks t ON t.id = x.task_id
+WHERE t.id IS NULL OR t.namespace <> x.namespace
+
+-- name: hangs on its item
+SELECT x.what || ' of ' || x.item_id, x.task_id,
+  CASE
+    WHEN w.id IS NULL THEN 'there is no such item'
+    WHEN COALESCE(x.namespace, w.namespace) <> w.namespace THEN 'namespace ' || x.namespace || ', the item''s ' || w.namespace
+    ELSE 'task ' || x.task_id || ', the item''s ' || w.task_id
+  END
+FROM (
+  SELECT 'task_events' AS what, item_id, task_id, namespace FROM pawl.task_events WHERE task_id > $1 AND task_id <= $2 AND item_id IS NOT NULL
+  UNION
+  SELECT 'checkpoints', item_id, task_id, namespace FROM pawl.checkpoints WHERE task_id > $1 AND task_id <= $2 AND item_id IS NOT NULL
+) x
+LEFT JOIN pawl.work_items w ON w.id = x.item_id
+WHERE w.id IS NULL OR x.namespace <> w.namespace OR x.task_id <> w.task_id
+
+-- name: loose ends
+SELECT 'work_item_parts ' || p.id, NULL, 'of item ' || p.item_id || ', which is not there or of another namespace'
+FROM pawl.work_item_parts p
+LEFT JOIN pawl.work_items w ON w.id = p.item_id AND w.namespace = p.namespace
+WHERE w.id IS NULL
+UNION ALL
+SELECT 'item_deps of ' || d.item_id, COALESCE(w.task_id, n.task_id), 'on ' || d.needs_id || ': one of them is not there, or of another task'
+FROM pawl.item_deps d
+LEFT JOIN pawl.work_items w ON w.id = d.item_id
+LEFT JOIN pawl.work_items n ON n.id = d.needs_id
+WHERE w.id IS NULL OR n.id IS NULL OR w.task_id <> n.task_id
+UNION ALL
+SELECT 'message_chunks of ' || c.message_id, NULL, 'there is no such message'
+FROM pawl.message_chunks c
+LEFT JOIN pawl.messages m ON m.id = c.message_id
+WHERE m.id IS NULL
+UNION ALL
+SELECT 'idempotency_keys ' || k.key_hash, w.task_id, 'namespace ' || k.namespace || ', its item''s ' || w.namespace
+FROM pawl.idempotency_keys k
+JOIN pawl.work_items w ON w.id = k.item_id
+WHERE k.namespace <> w.namespace
+
+-- name: input hash
+SELECT t.id, t.id, 'it is ' || COALESCE(r.state, 'nowhere') || ' with input hash ' || COALESCE(t.input_hash, 'none')
+FROM pawl.tasks t
+LEFT JOIN pawl.task_rows r ON r.id = t.id
+WHERE t.dedupes = 1 AND (t.input_hash IS NULL OR r.state IS NULL OR r.state IN ('cancelled', 'rejected', 'dead_lettered'))
+
+-- name: keys
+SELECT k.scope || ' ' || k.key_hash, k.task_id, 'status ' || k.status
+FROM pawl.idempotency_keys k
+WHERE k.status = 'pending' AND (k.token IS NULL OR k.locked_until IS NULL) OR k.status <> 'pending' AND k.completed_at IS NULL
+
+-- name: gate
+SELECT 'retention_gate', NULL, 'the record can be deleted from: ' || reason
+FROM pawl.retention_gate
+
+-- name: file
+PRAGMA quick_check(20)

@@ -1,0 +1,117 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/pawl-work/pawl"
+)
+
+// sweepDetail is what a row of sweeps keeps besides seed 2's six numbers.
+type sweepDetail struct {
+	Due         int64 `json:"due,omitempty"`
+	GivenUp     int64 `json:"given_up,omitempty"`
+	Buried      int64 `json:"buried,omitempty"`
+	Stale       int64 `json:"stale,omitempty"`
+	TasksPruned int64 `json:"tasks_pruned,omitempty"`
+	KeysPruned  int64 `json:"keys_pruned,omitempty"`
+	Checkpoints int64 `json:"pruned,omitempty"`
+	NextAt      int64 `json:"next_at,omitempty"` // microseconds
+}
+
+// RecordSweep keeps the statistics of one sweep.
+func RecordSweep(ctx context.Context, tx Tx, server string, s pawl.SweepStats) error {
+	d := sweepDetail{Due: s.Due, GivenUp: s.GivenUp, Buried: s.Buried, Stale: s.Stale, TasksPruned: s.TasksPruned, KeysPruned: s.KeysPruned, Checkpoints: s.Checkpoints}
+	if !s.NextExpiryAt.IsZero() {
+		d.NextAt = s.NextExpiryAt.UnixMicro()
+	}
+	detail, err := json.Marshal(d)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, sweepSQL["record sweep"], server, s.ExpiredFound, s.Recovered, s.Failed, s.CheckpointsCreated, s.Errors, s.ScanDurationMS, string(detail), s.StartedAt.UnixMicro())
+	return err
+}
+
+// FoldSweeps adds up to limit rows of sweeps from before a time to row 0 and
+// removes them, so that the totals stay.
+func FoldSweeps(ctx context.Context, tx Tx, before int64, limit int) (int, error) {
+	rows, err := tx.Query(ctx, sweepSQL["take old sweeps"], before, limit)
+	if err != nil {
+		return 0, err
+	}
+	defer rows.Close()
+	var sum [7]int64
+	var newest int64
+	n := 0
+	for ; rows.Next(); n++ {
+		var row [7]int64
+		var at int64
+		if err := rows.Scan(&row[0], &row[1], &row[2], &row[3], &row[4], &row[5], &row[6], &at); err != nil {
+			return 0, err
+		}
+		for i := range sum {
+			sum[i] += row[i]
+		}
+		newest = max(newest, at)
+	}
+	rows.Close()
+	if err := rows.Err(); err != nil || n == 0 {
+		return 0, err
+	}
+	_, err = tx.Exec(ctx, sweepSQL["fold sweeps"], sum[0], sum[1], sum[2], sum[3], sum[4], sum[5], sum[6], newest)
+	return n, err
+}
+
+// SweepTotals adds up all sweeps of all servers, those that retention removed
+// too. IsRunning: a server reported within two intervals.
+func SweepTotals(ctx context.Context, tx Tx, interval time.Duration) (pawl.SweepTotals, error) {
+	var t pawl.SweepTotals
+	if _, err := Row(ctx, tx, []any{&t.TotalScans, &t.TotalRecovered, &t.TotalFailed}, sweepSQL["sweep totals"]); err != nil {
+		return t, err
+	}
+	last, _, err := ListSweeps(ctx, tx, 0, 1)
+	if err != nil || len(last) == 0 {
+		return t, err
+	}
+	now, err := tx.Now(ctx)
+	t.LastScan = &last[0]
+	t.IsRunning = now-last[0].StartedAt.UnixMicro() <= 2*interval.Microseconds()
+	return t, err
+}
+
+// ListSweeps reads up to limit sweeps, newest first, from before an id on (0 =
+// the newest), and the id of the last one read.
+func ListSweeps(ctx context.Context, tx Tx, before int64, limit int) ([]pawl.SweepStats, int64, error) {
+	if before == 0 {
+		before = 1<<63 - 1
+	}
+	rows, err := tx.Query(ctx, sweepSQL["sweeps before"], before, limit)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer rows.Close()
+	var out []pawl.SweepStats
+	var id int64
+	for rows.Next() {
+		var s pawl.SweepStats
+		var server, detail string
+		var at int64
+		if err := rows.Scan(&id, &server, &s.ExpiredFound, &s.Recovered, &s.Failed, &s.CheckpointsCreated, &s.Errors, &s.ScanDurationMS, &detail, &at); err != nil {
+			return nil, 0, err
+		}
+		var d sweepDetail
+		if err := json.Unmarshal([]byte(detail), &d); err != nil {
+			return nil, 0, err
+		}
+		s.Due, s.GivenUp, s.Buried, s.Stale = d.Due, d.GivenUp, d.Buried, d.Stale
+		s.TasksPruned, s.KeysPruned, s.Checkpoints = d.TasksPruned, d.KeysPruned, d.Checkpoints
+		s.StartedAt = time.UnixMicro(at).UTC()
+		if d.NextAt != 0 {
+			s.NextExpiryAt = time.UnixMicro(d.NextAt).UTC()
+		}
+		out = append(out, s)
+	}
+	return out, id, rows.Err()
+}

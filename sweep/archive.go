@@ -1,0 +1,233 @@
+package sweep
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
+
+// maxBody bounds an archive that the database keeps; a larger one needs a
+// directory.
+const maxBody = 256 << 20
+
+// archived is a task whose archive is written, and the event that it ends with.
+type archived struct {
+	store.Archived
+	namespace string
+	newest    int64
+}
+
+// write archives a task: all that hangs on it as compressed JSONL, one row a
+// line, in a file of ArchiveDir or, without one, for the database to keep. The
+// file is on the disk when write returns.
+func (s *Sweeper) write(ctx context.Context, namespace, taskID string) (archived, error) {
+	a := archived{namespace: namespace}
+	a.TaskID = taskID
+	var out sink
+	defer func() { out.abandon() }()
+	err := s.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		a.CreatedAt = time.UnixMicro(now).UTC()
+		out.abandon() // of a try before
+		if out, err = s.open(taskID, a.CreatedAt); err != nil {
+			return err
+		}
+		if a.newest, err = store.NewestEvent(ctx, tx, taskID); err != nil {
+			return err
+		}
+		return store.ReadTask(ctx, tx, taskID, out.line)
+	})
+	if err != nil {
+		return a, err
+	}
+	return a, out.finish(&a.Archived)
+}
+
+// sink is an archive being written.
+type sink struct {
+	file  *os.File // nil: body
+	path  string
+	body  *bytes.Buffer
+	sum   hash.Hash
+	bytes int64
+	zip   *zstd.Encoder
+}
+
+func (s *Sweeper) open(taskID string, at time.Time) (sink, error) {
+	k := sink{sum: sha256.New()}
+	var out io.Writer
+	if s.Options.ArchiveDir == "" {
+		k.body = &bytes.Buffer{}
+		out = k.body
+	} else {
+		if taskID == "" || filepath.Base(taskID) != taskID {
+			return k, fmt.Errorf("the task id %q is no file name", taskID)
+		}
+		dir := filepath.Join(s.Options.ArchiveDir, at.Format("2006-01"))
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return k, diskError(err)
+		}
+		f, err := os.CreateTemp(dir, taskID+".*.part")
+		if err != nil {
+			return k, diskError(err)
+		}
+		k.file, k.path, out = f, filepath.Join(dir, taskID+".jsonl.zst"), f
+	}
+	var err error
+	k.zip, err = zstd.NewWriter(io.MultiWriter(out, k.sum, counter{&k.bytes}), zstd.WithEncoderConcurrency(1))
+	return k, err
+}
+
+func (k *sink) line(b []byte) error {
+	if k.body != nil && k.body.Len() > maxBody {
+		return errors.New("the archive is too large for the database to keep: name a directory for archives")
+	}
+	_, err := k.zip.Write(b)
+	return diskError(err)
+}
+
+// finish makes the archive whole and durable under its name.
+func (k *sink) finish(a *store.Archived) error {
+	if err := k.zip.Close(); err != nil {
+		return diskError(err)
+	}
+	if k.file != nil {
+		if err := errors.Join(k.file.Sync(), k.file.Close()); err != nil {
+			return diskError(err)
+		}
+		if err := os.Rename(k.file.Name(), k.path); err != nil {
+			return diskError(err)
+		}
+		k.file = nil
+		if err := syncDir(filepath.Dir(k.path)); err != nil {
+			return diskError(err)
+		}
+	} else {
+		a.Body = k.body.Bytes()
+	}
+	a.Path, a.SHA256 = k.path, hex.EncodeToString(k.sum.Sum(nil))
+	a.Bytes = k.bytes
+	return nil
+}
+
+// abandon removes what was not finished.
+func (k *sink) abandon() {
+	if k.file != nil {
+		_ = k.file.Close()
+		_ = os.Remove(k.file.Name())
+		k.file = nil
+	}
+}
+
+// counter counts the bytes written to it.
+type counter struct{ n *int64 }
+
+func (c counter) Write(b []byte) (int, error) {
+	*c.n += int64(len(b))
+	return len(b), nil
+}
+
+// syncDir makes a rename durable, where directories can be synced.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := d.Sync(); err != nil && !errors.Is(err, fs.ErrInvalid) && !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	return nil
+}
+
+// errDirectory says that the directory for archives does not take them: unlike
+// a task that cannot be archived, that stops the broom.
+var errDirectory = errors.New("the directory for archives does not take them")
+
+func diskError(err error) error {
+	var path *fs.PathError
+	var link *os.LinkError
+	if errors.As(err, &path) || errors.As(err, &link) {
+		return fmt.Errorf("%w: %w", errDirectory, err)
+	}
+	return err
+}
+
+// load gives an archive's lines to each, after checking that it is whole.
+func (s *Sweeper) load(a store.Archived, each func(line []byte) error) error {
+	in, done, err := s.source(a)
+	if err != nil {
+		return err
+	}
+	defer done()
+	zip, err := zstd.NewReader(in)
+	if err != nil {
+		return unreadable(a.TaskID, err)
+	}
+	defer zip.Close()
+	lines := bufio.NewReaderSize(zip, 64<<10)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err == io.EOF && len(line) == 0 {
+			return nil
+		}
+		if err != nil {
+			return unreadable(a.TaskID, err)
+		}
+		if err := each(line); err != nil {
+			return err
+		}
+	}
+}
+
+// source opens an archive and holds its bytes against their checksum.
+func (s *Sweeper) source(a store.Archived) (io.Reader, func(), error) {
+	if a.Path == "" {
+		sum := sha256.Sum256(a.Body)
+		if hex.EncodeToString(sum[:]) != a.SHA256 {
+			return nil, nil, unreadable(a.TaskID, errors.New("its checksum is another one"))
+		}
+		return bytes.NewReader(a.Body), func() {}, nil
+	}
+	f, err := os.Open(a.Path)
+	if errors.Is(err, fs.ErrNotExist) && s.Options.ArchiveDir != "" { // the directory was moved
+		f, err = os.Open(filepath.Join(s.Options.ArchiveDir, filepath.Base(filepath.Dir(a.Path)), filepath.Base(a.Path)))
+	}
+	if err != nil {
+		return nil, nil, unreadable(a.TaskID, err)
+	}
+	sum := sha256.New()
+	if _, err = io.Copy(sum, f); err == nil && hex.EncodeToString(sum.Sum(nil)) != a.SHA256 {
+		err = errors.New("its checksum is another one")
+	}
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, nil, unreadable(a.TaskID, err)
+	}
+	return f, func() { _ = f.Close() }, nil
+}
+
+func unreadable(taskID string, err error) error {
+	return &pawl.Error{Code: pawl.CodeInternal, Op: "restore", Message: "the archive of " + taskID + " cannot be read: " + err.Error(), Err: err}
+}

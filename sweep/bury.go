@@ -1,0 +1,71 @@
+package sweep
+
+import (
+	"context"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
+
+// bury sets aside what failed longer than BuryAfter ago and nobody retried.
+func (p *pass) bury(ctx context.Context) error {
+	if p.Options.BuryAfter <= 0 {
+		return nil
+	}
+	var last store.Resting
+	for {
+		var found []store.Resting
+		err := p.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
+			now, err := tx.Now(ctx)
+			if err != nil {
+				return err
+			}
+			found, err = store.FailedBefore(ctx, tx, ago(now, p.Options.BuryAfter), last, batch)
+			return err
+		})
+		if err != nil || len(found) == 0 {
+			return err
+		}
+		if err := halve(ctx, p, burials(found), p.buryTasks, func(c store.Change, err error) {
+			p.Log.ErrorContext(ctx, "the sweep left a task alone", "broom", "bury", "task_id", c.TaskID, "error", err)
+		}); err != nil || len(found) < batch {
+			return err
+		}
+		last = found[len(found)-1]
+	}
+}
+
+func (p *pass) buryTasks(ctx context.Context, changes []store.Change) error {
+	var buried int
+	err := p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) error {
+		buried = 0
+		for _, c := range changes {
+			done, err := store.Apply(ctx, tx, now, c)
+			if err != nil {
+				return err
+			}
+			buried += done.Items
+		}
+		return nil
+	})
+	if err == nil {
+		p.stats.Buried += int64(buried)
+	}
+	return err
+}
+
+// burials gathers items by task.
+func burials(found []store.Resting) []store.Change {
+	at := map[string]int{}
+	var out []store.Change
+	for _, r := range found {
+		i, ok := at[r.TaskID]
+		if !ok {
+			i = len(out)
+			at[r.TaskID] = i
+			out = append(out, store.Change{Namespace: r.Namespace, TaskID: r.TaskID, Verb: "bury", Actor: store.Actor{Type: pawl.ActorSystem}})
+		}
+		out[i].ItemIDs = append(out[i].ItemIDs, r.ItemID)
+	}
+	return out
+}

@@ -1,0 +1,45 @@
+package sweep
+
+import (
+	"context"
+
+	"github.com/pawl-work/pawl/store"
+)
+
+// expire ends leases that ran out: their items are queued again or fail, each
+// with its event and, unless the options say otherwise, an error_boundary.
+func (p *pass) expire(ctx context.Context) error {
+	return p.drain(ctx, "expire", store.ExpiredLeases, func(ctx context.Context, limit int, only []string) (int, error) {
+		var ids []string
+		if p.Options.CreateCheckpoints {
+			for range limit {
+				ids = append(ids, p.NewID("ckp"))
+			}
+		}
+		var out []store.Expired
+		err := p.DB.Auto(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+			out, err = p.DB.Dialect().Timed.Expire(ctx, tx, limit, only, p.Options.CreateCheckpoints, ids)
+			return err
+		})
+		if err != nil {
+			return 0, err
+		}
+		var queued []store.DueItem
+		for _, e := range out {
+			p.stats.ExpiredFound++
+			if e.Checkpoint {
+				p.stats.CheckpointsCreated++
+			}
+			if e.State == "failed" {
+				p.stats.Failed++
+				continue
+			}
+			p.stats.Recovered++
+			if e.State == "queued" {
+				queued = append(queued, store.DueItem{Namespace: e.Namespace, ItemID: e.ItemID, Type: e.Type, Rank: -2 * e.Priority})
+			}
+		}
+		p.ready(queued)
+		return len(out), nil
+	})
+}

@@ -1,0 +1,38 @@
+package sweep
+
+import (
+	"context"
+
+	"github.com/pawl-work/pawl/store"
+)
+
+// keys removes idempotency keys that have expired, and those without an expiry
+// that ended longer than RetainKeys ago.
+func (p *pass) keys(ctx context.Context) error {
+	err := p.remove(ctx, "expired keys", func(ctx context.Context, tx store.Tx, now int64) (int64, error) {
+		return store.RemoveExpiredKeys(ctx, tx, now, batch)
+	})
+	if err != nil || p.Options.RetainKeys <= 0 {
+		return err
+	}
+	return p.remove(ctx, "old keys", func(ctx context.Context, tx store.Tx, now int64) (int64, error) {
+		return store.RemoveOldKeys(ctx, tx, ago(now, p.Options.RetainKeys), batch)
+	})
+}
+
+func (p *pass) remove(ctx context.Context, what string, run func(ctx context.Context, tx store.Tx, now int64) (int64, error)) error {
+	for {
+		var n int64
+		err := p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) (err error) {
+			n, err = run(ctx, tx, now)
+			return err
+		})
+		if err != nil {
+			return p.mishap(ctx, what, err)
+		}
+		p.stats.KeysPruned += n
+		if n < batch {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,61 @@
+package sweep
+
+import (
+	"context"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
+
+// List lists the archives of a namespace, newest task first.
+func (s *Sweeper) List(ctx context.Context, namespace string, page pawl.Page) (pawl.List[pawl.Archive], error) {
+	limit := page.Limit
+	if limit <= 0 {
+		limit = pawl.DefaultPage
+	}
+	limit = min(limit, pawl.MaxPage)
+	list := pawl.List[pawl.Archive]{Items: []pawl.Archive{}}
+	err := s.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
+		found, err := store.ListArchives(ctx, tx, namespace, page.Cursor, limit+1)
+		if len(found) > limit {
+			found = found[:limit]
+			list.Next = found[limit-1].TaskID
+		}
+		list.Items = append(list.Items[:0], found...)
+		return err
+	})
+	return list, err
+}
+
+// Restore brings an archived task back as it was: the same rows, ids and events.
+// Only its input hash stays with the task that holds it by now, if there is one,
+// and idempotency keys have lost their links for good. A task that is there
+// already, or one of whose ids has been given to another since, is a conflict.
+func (s *Sweeper) Restore(ctx context.Context, namespace, taskID string) error {
+	var a store.Archived
+	err := s.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		a, err = store.GetArchive(ctx, tx, namespace, taskID)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	err = s.DB.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		there, err := store.NamespaceOfTask(ctx, tx, taskID)
+		if err != nil {
+			return err
+		}
+		if there != "" {
+			return &pawl.Error{Code: pawl.CodeConflict, Op: "restore", Message: "task " + taskID + " is there", Allowed: []string{}}
+		}
+		r := store.Returner{TaskID: taskID, Namespace: namespace}
+		if err := s.load(a, func(line []byte) error { return r.Line(ctx, tx, line) }); err != nil {
+			return err
+		}
+		return r.Done(ctx, tx)
+	})
+	if err == nil {
+		s.Log.InfoContext(ctx, "task restored from its archive", "task_id", taskID, "namespace", namespace)
+	}
+	return err
+}
