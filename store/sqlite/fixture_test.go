@@ -2,7 +2,9 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -33,12 +35,36 @@ var start = time.Date(2030, 1, 2, 3, 4, 5, 678_901_000, time.UTC)
 func newHouse(t *testing.T) *house {
 	t.Helper()
 	h := &house{T: t, path: filepath.Join(t.TempDir(), "work.db"), time: start}
-	h.DB = h.open()
-	if _, err := h.Dialect().Migrator.Up(t.Context()); err != nil {
+	file, err := migrated()
+	if err == nil {
+		err = os.WriteFile(h.path, file, 0o644)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
+	h.DB = h.open()
 	return h
 }
+
+// migrated is a file with the schema in it: made once, for it takes long under
+// the race detector.
+var migrated = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "pawl-sqlite")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "work.db")
+	db, err := Open(context.Background(), path, Options{})
+	if err != nil {
+		return nil, err
+	}
+	_, err = db.Dialect().Migrator.Up(context.Background())
+	if err := errors.Join(err, db.Close()); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+})
 
 // open is one more handle on the same file, with the same clock.
 func (h *house) open() store.DB {
