@@ -1,0 +1,340 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+	"github.com/pawl-work/pawl/store/postgres"
+)
+
+func TestManyMigrateAtOnce(t *testing.T) {
+	h := plot(t)
+	var applied atomic.Int64
+	var all sync.WaitGroup
+	for range 4 {
+		db := h.open()
+		all.Go(func() {
+			done, err := db.Dialect().Migrator.Up(t.Context())
+			if err != nil {
+				t.Error(err)
+			}
+			applied.Add(int64(len(done)))
+		})
+	}
+	all.Wait()
+	known, err := h.open().Dialect().Migrator.Status(t.Context())
+	if err != nil || len(known) == 0 || applied.Load() != int64(len(known)) {
+		t.Fatalf("%d of %d applied, %v", applied.Load(), len(known), err)
+	}
+	if m := known[0]; m.ID != 1 || m.Description != "the house" || !m.Known || m.ExecutedAt == 0 || m.Oldest != 1 {
+		t.Errorf("%+v", m)
+	}
+	h.want("(1,\"the house\",t,1)", "SELECT id, description, abs(executed_at - " + h.schema + ".now()) < 60000000, oldest FROM schema_migrations WHERE id = 1")
+}
+
+func TestRollingUpgrade(t *testing.T) {
+	h := plot(t)
+	m := h.open().Dialect().Migrator
+	if err := store.Verify(t.Context(), m); !errors.Is(err, pawl.ErrUnavailable) {
+		t.Errorf("an empty schema: %v", err)
+	}
+	if _, err := m.Up(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	h.exec("INSERT INTO schema_migrations VALUES (9000, 'from tomorrow', 1, 1)")
+	if done, err := m.Up(t.Context()); err != nil || len(done) != 0 {
+		t.Errorf("%v %v", done, err)
+	}
+	all, err := m.Status(t.Context())
+	if last := all[len(all)-1]; err != nil || last.Known || last.ID != 9000 || store.Verify(t.Context(), m) != nil {
+		t.Errorf("%v %v", all, err)
+	}
+	h.exec("UPDATE schema_migrations SET oldest = 9000 WHERE id = 9000")
+	_, up := m.Up(t.Context())
+	for _, err := range []error{up, store.Verify(t.Context(), m)} {
+		if !errors.Is(err, pawl.ErrUnavailable) || !strings.Contains(err.Error(), "too new") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// TestMigrationSQL runs the printed SQL by hand: Up then finds nothing to do.
+func TestMigrationSQL(t *testing.T) {
+	h := plot(t)
+	m := h.open().Dialect().Migrator
+	text, err := m.SQL(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.exec(text)
+	if done, err := m.Up(t.Context()); err != nil || len(done) != 0 || store.Verify(t.Context(), m) != nil {
+		t.Errorf("%v %v", done, err)
+	}
+	if rest, _ := m.SQL(1); strings.Contains(rest, "the house") || strings.Contains(rest, "CREATE SCHEMA") {
+		t.Error("SQL(1) has what comes before 2")
+	}
+}
+
+func TestOpenSaysWhatIsWrong(t *testing.T) {
+	for url, want := range map[string]error{
+		"postgres://%zz": pawl.ErrInvalid,
+		"postgres://nobody@127.0.0.1:1/none?connect_timeout=2": pawl.ErrUnavailable,
+		"postgres://127.0.0.1:1/none?schema=Not-One":           pawl.ErrInvalid,
+	} {
+		db, err := postgres.Open(t.Context(), url, postgres.Options{Log: quiet})
+		if !errors.Is(err, want) {
+			t.Errorf("%s: %v", url, err)
+		}
+		if err == nil {
+			db.Close()
+		}
+	}
+	config, err := pgx.ParseConfig(server(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = postgres.Open(t.Context(), strings.Replace(server(t), "/"+config.Database, "/no_such_database", 1), postgres.Options{Log: quiet})
+	if !errors.Is(err, pawl.ErrUnavailable) {
+		t.Error(err)
+	}
+}
+
+func TestViewIsOneSnapshot(t *testing.T) {
+	h := build(t)
+	h.solo(1, nil)
+	err := h.db.View(t.Context(), func(ctx context.Context, tx store.Tx) error {
+		var before, after int
+		var first, second int64
+		if _, err := store.Row(ctx, tx, []any{&before}, "SELECT COUNT(*) FROM pawl.tasks"); err != nil {
+			return err
+		}
+		first, _ = tx.Now(ctx)
+		h.solo(2, nil)
+		second, _ = tx.Now(ctx)
+		if _, err := store.Row(ctx, tx, []any{&after}, "SELECT COUNT(*) FROM pawl.tasks"); err != nil {
+			return err
+		}
+		if before != 1 || after != 1 || first != second {
+			t.Errorf("%d, then %d; %d, then %d", before, after, first, second)
+		}
+		_, err := tx.Exec(ctx, "DELETE FROM pawl.tasks")
+		return err
+	})
+	if !errors.Is(err, pawl.ErrUnavailable) {
+		t.Errorf("a view that writes: %v", err)
+	}
+}
+
+func TestArguments(t *testing.T) {
+	h := build(t)
+	var none *int64
+	five := 5
+	err := h.db.Do(t.Context(), func(ctx context.Context, tx store.Tx) error {
+		n, err := tx.Exec(ctx, "INSERT INTO pawl.workers (namespace, worker_id, name, version, started_at, last_seen_at) VALUES ($1, $2, $3, $4, $5, $5)", "default", "w", store.Text(""), store.Text("v"), five)
+		if err != nil || n != 1 {
+			t.Errorf("%d %v", n, err)
+		}
+		var name, version store.Text
+		var started *int64
+		var seen *int
+		found, err := store.Row(ctx, tx, []any{&name, &version, &started, &seen}, "SELECT name, version, started_at, NULL FROM pawl.workers WHERE worker_id IN @list($1) @lock", store.List([]string{"v", "w"}))
+		if err != nil || !found || name != "" || version != "v" || *started != 5 || seen != nil {
+			t.Errorf("%v %q %q %v %v %v", found, name, version, started, seen, err)
+		}
+		rows := make([][]any, 2500)
+		for i := range rows {
+			rows[i] = []any{"default", string(rune('a'+i%26)) + strings.Repeat("x", i), none}
+		}
+		return tx.ExecEach(ctx, "INSERT INTO pawl.signals (namespace, name, sent_at, created_at) VALUES ($1, $2, $3, 0)", rows)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.want("(,v)", "SELECT name, version FROM workers")
+	h.want("(2500,0)", "SELECT count(*), count(sent_at) FROM signals")
+}
+
+func TestErrorsByCode(t *testing.T) {
+	h := build(t)
+	h.solo(1, nil)
+	for query, want := range map[string]error{
+		"INSERT INTO pawl.task_live (task_id, namespace) VALUES ('tsk_1', 'x'), ('tsk_1', 'x')": pawl.ErrConflict,
+		"INSERT INTO pawl.task_live (task_id, namespace, open) VALUES ('tsk_2', 'x', -1)":       pawl.ErrInternal,
+		"SELECT nonsense":                  pawl.ErrInternal,
+		"SELECT chr(0)":                    pawl.ErrInternal,
+		"SELECT '\"\\u0000\"'::jsonb->>0":  pawl.ErrInvalid,
+		"SELECT pg_sleep(5)":               pawl.ErrUnavailable,
+		"UPDATE pawl.task_events SET id=1": pawl.ErrInternal,
+	} {
+		err := h.db.Do(t.Context(), func(ctx context.Context, tx store.Tx) error {
+			if strings.Contains(query, "sleep") {
+				if _, err := tx.Exec(ctx, "SET LOCAL statement_timeout = 20"); err != nil {
+					return err
+				}
+			}
+			_, err := tx.Exec(ctx, query)
+			return err
+		})
+		var mine *pawl.Error
+		if !errors.Is(err, want) || !errors.As(err, &mine) || strings.Contains(mine.Message, "SQLSTATE") {
+			t.Errorf("%s: %v", query, err)
+		}
+	}
+}
+
+func TestNULIsInvalid(t *testing.T) {
+	h := build(t)
+	task, item := solo(1)
+	item.Input = "\"a\x00b\""
+	err := h.db.Auto(t.Context(), func(ctx context.Context, tx store.Tx) error {
+		_, err := h.db.Dialect().Hot.Create(ctx, tx, []store.NewTask{task}, []store.NewItem{item})
+		return err
+	})
+	if !errors.Is(err, pawl.ErrInvalid) {
+		t.Error(err)
+	}
+	h.want("(0)", "SELECT count(*) FROM tasks")
+}
+
+// TestKilledBackend ends every connection of ours in the middle of a call.
+func TestKilledBackend(t *testing.T) {
+	h := build(t)
+	kill := func(ctx context.Context, tx store.Tx) {
+		var pid int
+		if _, err := store.Row(ctx, tx, []any{&pid}, "SELECT pg_backend_pid()"); err != nil {
+			t.Error(err)
+		}
+		h.want("(t)", "SELECT pg_terminate_backend($1, 5000)", pid)
+	}
+	for name, run := range map[string]func(context.Context, func(context.Context, store.Tx) error) error{"Do": h.db.Do, "View": h.db.View, "Auto": h.db.Auto} {
+		calls := 0
+		err := run(t.Context(), func(ctx context.Context, tx store.Tx) error {
+			calls++
+			kill(ctx, tx)
+			_, err := tx.Query(ctx, "SELECT 1")
+			return err
+		})
+		if !errors.Is(err, pawl.ErrUnavailable) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := run(t.Context(), func(ctx context.Context, tx store.Tx) error { _, err := tx.Now(ctx); return err }); err != nil {
+			t.Errorf("%s does not recover: %v", name, err)
+		}
+	}
+	err := h.db.Do(t.Context(), func(ctx context.Context, tx store.Tx) error {
+		_, err := tx.Exec(ctx, "INSERT INTO pawl.retention_gate VALUES ('x')")
+		kill(ctx, tx)
+		return err
+	})
+	if !errors.Is(err, pawl.ErrUnavailable) {
+		t.Errorf("commit on a dead connection: %v", err)
+	}
+	h.want("(0)", "SELECT count(*) FROM retention_gate")
+}
+
+func TestContexts(t *testing.T) {
+	h := build(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(30*time.Millisecond, cancel)
+	slow := func(ctx context.Context, tx store.Tx) error {
+		_, err := tx.Exec(ctx, "SELECT pg_sleep(10)")
+		return err
+	}
+	if err := h.db.Do(ctx, slow); !errors.Is(err, context.Canceled) || pawl.CodeOf(err) == pawl.CodeUnavailable {
+		t.Errorf("cancelled: %v", err)
+	}
+	ctx, cancel = context.WithTimeout(t.Context(), 30*time.Millisecond)
+	defer cancel()
+	if err := h.db.Auto(ctx, slow); !errors.Is(err, pawl.ErrUnavailable) {
+		t.Errorf("out of time: %v", err)
+	}
+	// Every connection is taken: waiting for one ends as unavailable.
+	db, err := postgres.Open(t.Context(), server(t), postgres.Options{Schema: h.schema, MaxConns: 4, Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	hold, held := make(chan struct{}), make(chan struct{})
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			_ = db.Auto(t.Context(), func(context.Context, store.Tx) error { held <- struct{}{}; <-hold; return nil })
+		})
+		<-held
+	}
+	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := db.Auto(ctx, slow); !errors.Is(err, pawl.ErrUnavailable) {
+		t.Errorf("no connection: %v", err)
+	}
+	close(hold)
+	all.Wait()
+}
+
+// TestDeadlockRunsAgain has two transactions lock two rows crosswise.
+func TestDeadlockRunsAgain(t *testing.T) {
+	h := build(t)
+	h.exec("INSERT INTO signals (namespace, name, created_at) VALUES ('n', 'a', 0), ('n', 'b', 0)")
+	var runs atomic.Int64
+	met := make(chan struct{}, 2)
+	var all sync.WaitGroup
+	for _, order := range [][2]string{{"a", "b"}, {"b", "a"}} {
+		all.Go(func() {
+			err := h.db.Do(t.Context(), func(ctx context.Context, tx store.Tx) error {
+				first := runs.Add(1) <= 2
+				for i, name := range order {
+					if i == 1 && first {
+						met <- struct{}{}
+						for len(met) < 2 {
+							time.Sleep(time.Millisecond)
+						}
+					}
+					if _, err := tx.Exec(ctx, "UPDATE pawl.signals SET created_at = created_at + 1 WHERE name = $1", name); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	h.want("(2) (2)", "SELECT created_at FROM signals")
+	if runs.Load() != 3 {
+		t.Errorf("%d runs", runs.Load())
+	}
+}
+
+func TestWrappedTransaction(t *testing.T) {
+	h := build(t)
+	task, item := solo(1)
+	for _, commit := range []bool{false, true} {
+		tx, err := h.conn.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := h.db.Dialect().Hot.Create(t.Context(), postgres.WrapTx(tx, h.schema), []store.NewTask{task}, []store.NewItem{item}); err != nil {
+			t.Fatal(err)
+		}
+		if commit {
+			err = tx.Commit(t.Context())
+		} else {
+			err = tx.Rollback(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.want(map[bool]string{false: "(0)", true: "(1)"}[commit], "SELECT count(*) FROM ready")
+	}
+}
