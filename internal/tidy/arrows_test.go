@@ -12,6 +12,7 @@ import (
 var arrows = map[string][]string{
 	"":                   {},
 	"api":                {""},
+	"client":             {"", "api"},
 	"store":              {""},
 	"store/sqlite":       {"", "store", "store/sqlite/hot"},
 	"store/sqlite/hot":   {"", "store"},
@@ -21,11 +22,12 @@ var arrows = map[string][]string{
 	"engine":             {"", "store", "store/sqlite", "store/postgres", "sweep"},
 	"worker":             {""},
 	"server":             {"", "api"},
-	"cmd/pawl":           {"", "api", "store", "engine", "server", "worker"},
+	"cmd/pawl":           {"", "client", "store", "engine", "server", "worker", "internal/measure"},
 	"pawltest":           {"", "store", "engine"},
 	"pawltest/suite":     {"", "pawltest"},
-	"pawltest/scenario":  {"", "pawltest"},
+	"pawltest/scenario":  {"", "pawltest", "pawltest/suite"},
 	"internal/clock":     {},
+	"internal/measure":   {""},
 	"internal/tidy":      {},
 	"internal/testenv":   {},
 }
