@@ -103,7 +103,7 @@ var dependencies = noun{"dependencies", []promise{
 			"/items/1/after/0": {after("a"), after("b", "nope")},
 			"/items/1/after/1": {after("a"), after("b", "a", "nope")},
 			"/items/1/key":     {after("a"), after("a")},
-			"/items/0/after/0": {after("a", "a")},
+			"/items/0/after":   {after("a", "a")},
 		} {
 			_, err := pawl.Create(w.ctx, w.svc, pawl.NewTask{Type: "a", Items: items})
 			w.invalid(err, pointer)

@@ -21,7 +21,7 @@ func line(e pawl.Event) string {
 	if e.TaskTo != "" {
 		s += fmt.Sprintf(" %s>%s", e.TaskFrom, e.TaskTo)
 	}
-	if e.Attempt > 0 {
+	if e.Attempt > 0 && e.ActorType == pawl.ActorWorker {
 		s += fmt.Sprintf(" #%d", e.Attempt)
 	}
 	return s + " " + strings.TrimSuffix(e.ActorType+":"+e.ActorID, ":")

@@ -305,7 +305,7 @@ var burials = noun{"bury", []promise{
 		}
 		w.advance(48*time.Hour - time.Second)
 		w.same(w.sweep().Buried, int64(0), "buried a second early")
-		w.advance(time.Second)
+		w.advance(2 * time.Second)
 		if w.sweep().Buried == 0 {
 			w.Error("buried none")
 		}

@@ -12,16 +12,13 @@ package suite
 
 import (
 	"testing"
-	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/pawltest"
 )
 
 // Clock is the database's clock. It stands still but for Advance.
-type Clock interface {
-	Now() time.Time
-	Advance(d time.Duration)
-}
+type Clock = pawltest.Clock
 
 // Open gives a service over an empty database, and that database's clock. It is
 // called once for each promise and cleans up by t.Cleanup.

@@ -43,7 +43,7 @@ var tasks = noun{"tasks", []promise{
 	}},
 	{"payloads are kept byte for byte", func(w *world) {
 		for _, payload := range []string{
-			`{"b": 1,  "a": [ 12345678901234567890, 1.10, 1e400 ]}`, `null`, `"é 😀"`, `[]`, `0`, `{"a":1,"a":2}`, `"\u0000"`,
+			`{"b": 1,  "a": [ 12345678901234567890, 1.10, 1e400 ]}`, `null`, `"é 😀"`, `[]`, `0`, `{"a":1,"a":2}`, `"\\u0000"`,
 		} {
 			t := w.create(pawl.NewTask{Type: "a", Payload: raw(payload)})
 			w.same(string(w.task(t.ID).Payload), payload, "payload")

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -267,12 +268,12 @@ func (w *world) refused(err error, code pawl.Code) *pawl.Error {
 	return e
 }
 
-// invalid wants a refusal of the field at a JSON Pointer.
+// invalid wants a refusal of the field at a JSON Pointer, or of something in it.
 func (w *world) invalid(err error, pointer string) {
 	w.Helper()
 	e := w.refused(err, pawl.CodeInvalid)
 	for _, f := range e.Fields {
-		if f.Pointer == pointer && f.Message != "" {
+		if (f.Pointer == pointer || strings.HasPrefix(f.Pointer, pointer+"/")) && f.Message != "" {
 			return
 		}
 	}

@@ -1,0 +1,184 @@
+// Package pawltest gives tests a Pawl of their own: an engine over an empty
+// database with a clock that the test moves.
+//
+//	func TestMine(t *testing.T) {
+//		pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+//			task, err := pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "a"})
+//			…
+//			p.Advance(5 * time.Minute) // every lease of five minutes is over now
+//		})
+//	}
+//
+// When the test ends, the rules that always hold are checked (engine.Check);
+// a breach fails the test.
+package pawltest
+
+import (
+	"context"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/store"
+)
+
+// Database names what an engine stands on.
+type Database string
+
+// The databases. Postgres is the server that the environment names with
+// PAWL_TEST_POSTGRES (a URL); without it tests are skipped, or fail when
+// CI=true.
+const (
+	SQLite   Database = "sqlite"
+	Postgres Database = "postgres"
+)
+
+// Databases are all of them, in the order that Each runs them.
+var Databases = []Database{SQLite, Postgres}
+
+// Start is where the clock of Open stands at first.
+var Start = time.Date(2026, 1, 29, 10, 0, 0, 0, time.UTC)
+
+// Clock is a database's clock in a test. It stands still but for Advance.
+type Clock interface {
+	Now() time.Time
+	Advance(d time.Duration)
+}
+
+// Pawl is an engine over a database of its own, for one test, and that
+// database's Clock.
+type Pawl struct {
+	Engine   *engine.Engine
+	Service  pawl.Service // the same engine
+	Database Database
+	URL      string // for engine.Open, with Schema
+	Schema   string // "" on SQLite: the file is the test's own
+
+	t      testing.TB
+	schema *schema // nil on SQLite
+	flows  bool    // the machine's clock
+
+	mu sync.Mutex
+	at time.Time
+}
+
+var _ Clock = (*Pawl)(nil)
+
+// Open gives a fresh engine whose clock stands still but for Advance. Nothing
+// runs in the background: call Service.Sweep, or Engine.Run in a goroutine.
+func Open(t testing.TB, which Database) *Pawl {
+	t.Helper()
+	return open(t, which, engine.Options{}, false)
+}
+
+// OpenWith is Open with options; Schema is set by it, and Clock unless given.
+func OpenWith(t testing.TB, which Database, o engine.Options) *Pawl {
+	t.Helper()
+	return open(t, which, o, false)
+}
+
+// OpenReal is OpenWith on the machine's clock, for tests with other processes.
+// Advance and Now then end the test.
+func OpenReal(t testing.TB, which Database, o engine.Options) *Pawl {
+	t.Helper()
+	return open(t, which, o, true)
+}
+
+// Each runs a test on every database, as parallel subtests.
+func Each(t *testing.T, fn func(t *testing.T, p *Pawl)) {
+	t.Helper()
+	for _, which := range Databases {
+		t.Run(string(which), func(t *testing.T) {
+			t.Parallel()
+			fn(t, Open(t, which))
+		})
+	}
+}
+
+func open(t testing.TB, which Database, o engine.Options, flows bool) *Pawl {
+	t.Helper()
+	p := &Pawl{t: t, Database: which, at: Start, flows: flows}
+	switch which {
+	case SQLite:
+		p.URL = "sqlite:" + filepath.Join(t.TempDir(), "pawl.db")
+	case Postgres:
+		p.URL = Server(t)
+		p.schema = freshSchema(t, p.URL)
+		p.Schema = p.schema.name
+		t.Cleanup(func() { p.must(p.schema.giveBack()) })
+	default:
+		t.Fatalf("pawltest: no database %q", which)
+	}
+	p.Engine = p.Another(o)
+	p.Service = p.Engine
+	if p.schema != nil && flows {
+		p.must(p.schema.letClockRun())
+	} else if p.schema != nil {
+		p.must(p.schema.holdClock(p.at.UnixMicro()))
+	}
+	t.Cleanup(p.check)
+	return p
+}
+
+// Another opens one more engine on the same database, closed at the test's end.
+// On SQLite it has the same clock unless the options bring one.
+func (p *Pawl) Another(o engine.Options) *engine.Engine {
+	p.t.Helper()
+	o.Schema = p.Schema
+	if p.Database == SQLite && !p.flows && o.Clock == nil {
+		o.Clock = p.Now
+	}
+	e, err := engine.OpenWith(context.Background(), p.URL, o)
+	if err != nil {
+		p.t.Fatalf("pawltest: open %s: %v", p.Database, err)
+	}
+	p.t.Cleanup(func() { p.must(e.Close()) })
+	return e
+}
+
+// Now is the clock, in UTC.
+func (p *Pawl) Now() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.flows {
+		p.t.Fatal("pawltest: Now on the machine's clock")
+	}
+	return p.at
+}
+
+// Advance moves the clock; a negative duration moves it back.
+func (p *Pawl) Advance(d time.Duration) {
+	p.t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.flows {
+		p.t.Fatal("pawltest: Advance on the machine's clock")
+	}
+	p.at = p.at.Add(d)
+	if p.schema != nil {
+		p.must(p.schema.exec(`UPDATE test_clock SET at = $1`, p.at.UnixMicro()))
+	}
+}
+
+// Exec runs SQL past the engine, as somebody with a database shell would. Tables
+// are named with the prefix "pawl." on both databases.
+func (p *Pawl) Exec(query string, args ...any) error {
+	return p.Engine.DB().Do(context.Background(), func(ctx context.Context, tx store.Tx) error {
+		_, err := tx.Exec(ctx, query, args...)
+		return err
+	})
+}
+
+func (p *Pawl) must(err error) {
+	p.t.Helper()
+	if err != nil {
+		p.t.Fatalf("pawltest: %v", err)
+	}
+}
+
+// check holds the database against the rules that always hold.
+func (p *Pawl) check() {
+}

@@ -1,0 +1,138 @@
+package pawltest
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Server is the URL of the PostgreSQL server for tests; without one the test is
+// skipped, or fails when CI=true.
+func Server(t testing.TB) string {
+	t.Helper()
+	url := os.Getenv("PAWL_TEST_POSTGRES")
+	if url == "" {
+		const why = "PAWL_TEST_POSTGRES names no PostgreSQL server"
+		if os.Getenv("CI") == "true" {
+			t.Fatal(why)
+		}
+		t.Skip(why)
+	}
+	return url
+}
+
+// Main runs a package's tests, and lets those of one run use the same schemas
+// one after the other: emptying one is twenty times as fast as making one. All
+// of them are dropped at the end.
+//
+//	func TestMain(m *testing.M) { pawltest.Main(m) }
+func Main(m *testing.M) {
+	pool.kept = true
+	code := m.Run()
+	for _, s := range pool.free {
+		if err := s.drop(); err != nil {
+			fmt.Fprintln(os.Stderr, "pawltest:", err)
+		}
+	}
+	os.Exit(code)
+}
+
+// pool keeps the schemas between the tests of a package that has Main.
+var pool struct {
+	mu   sync.Mutex
+	kept bool
+	free []*schema
+}
+
+// schema is one schema of the server, with a connection that moves its clock,
+// empties and drops it.
+type schema struct {
+	name string
+	conn *pgx.Conn
+}
+
+// freshSchema is an empty schema, or the name of one for the engine to make.
+func freshSchema(t testing.TB, url string) *schema {
+	t.Helper()
+	pool.mu.Lock()
+	defer pool.mu.Unlock()
+	if n := len(pool.free); n > 0 {
+		s := pool.free[n-1]
+		pool.free = pool.free[:n-1]
+		return s
+	}
+	var id [6]byte
+	_, _ = rand.Read(id[:])
+	s := &schema{name: "pawl_test_" + hex.EncodeToString(id[:])}
+	var err error
+	if s.conn, err = pgx.Connect(context.Background(), url); err != nil {
+		t.Fatalf("pawltest: %v", err)
+	}
+	for _, setting := range []string{"client_min_messages = warning", "lock_timeout = '20s'", "search_path = " + s.name} {
+		if err := s.exec("SET " + setting); err != nil {
+			t.Fatalf("pawltest: %v", err)
+		}
+	}
+	return s
+}
+
+// giveBack empties the schema for the next test, or drops it.
+func (s *schema) giveBack() error {
+	pool.mu.Lock()
+	defer pool.mu.Unlock()
+	if pool.kept && s.empty() == nil {
+		pool.free = append(pool.free, s)
+		return nil
+	}
+	return s.drop()
+}
+
+func (s *schema) exec(query string, args ...any) error {
+	if _, err := s.conn.Exec(context.Background(), query, args...); err != nil {
+		return fmt.Errorf("%s: %w", query, err)
+	}
+	return nil
+}
+
+func (s *schema) drop() error {
+	defer func() { _ = s.conn.Close(context.Background()) }()
+	return s.exec(`DROP SCHEMA IF EXISTS ` + s.name + ` CASCADE`)
+}
+
+// empty removes every row but the clock's and the migrations'.
+func (s *schema) empty() error {
+	return s.exec(`DO $$
+		DECLARE r record;
+		BEGIN
+			INSERT INTO retention_gate VALUES ('pawltest');
+			FOR r IN SELECT tablename FROM pg_tables WHERE schemaname = current_schema AND tablename NOT IN ('schema_migrations', 'retention_gate', 'test_clock') LOOP
+				EXECUTE format('DELETE FROM %I', r.tablename);
+			END LOOP;
+			DELETE FROM retention_gate;
+		END $$`)
+}
+
+// holdClock puts a clock that stands in the place of the schema's now().
+func (s *schema) holdClock(at int64) error {
+	if err := s.exec(`CREATE TABLE IF NOT EXISTS test_clock (at bigint NOT NULL)`); err != nil {
+		return err
+	}
+	if err := s.exec(`DELETE FROM test_clock`); err != nil {
+		return err
+	}
+	if err := s.exec(`INSERT INTO test_clock VALUES ($1)`, at); err != nil {
+		return err
+	}
+	return s.exec(`CREATE OR REPLACE FUNCTION ` + s.name + `.now() RETURNS bigint LANGUAGE sql VOLATILE PARALLEL SAFE AS 'SELECT at FROM ` + s.name + `.test_clock'`)
+}
+
+// letClockRun puts the machine's clock back.
+func (s *schema) letClockRun() error {
+	return s.exec(`CREATE OR REPLACE FUNCTION ` + s.name + `.now() RETURNS bigint LANGUAGE sql VOLATILE PARALLEL SAFE AS 'SELECT (date_part(''epoch'', clock_timestamp()) * 1000000)::bigint'`)
+}
