@@ -3,7 +3,6 @@ package client
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,7 +27,7 @@ func batch[C, V any](ctx context.Context, c *Client, name string, calls []C) ([]
 	var chunk []sealed
 	size := 0
 	for i := range calls {
-		text, err := encode(&calls[i])
+		text, err := encode(calls[i])
 		if err == nil && len(text) > pawl.MaxBodyBytes-64 {
 			err = &pawl.Error{Code: pawl.CodeTooLarge, Op: name, Message: "the call alone is over what one request may have"}
 		}
@@ -121,18 +120,4 @@ func (b *batcher[V]) answers() ([]pawl.Result[V], error) {
 		return nil, b.lost
 	}
 	return b.out, nil
-}
-
-// encode writes a value as JSON, payloads as they are.
-func encode(v any) ([]byte, error) {
-	if err := check(v); err != nil {
-		return nil, err
-	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, &pawl.Error{Code: pawl.CodeInvalid, Message: "cannot be written as JSON", Err: err}
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }

@@ -11,7 +11,7 @@ import (
 // Claim takes items; see pawl.Leaser. An answer that gets lost leaves its items
 // leased until their leases run out.
 func (c *Client) Claim(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease, error) {
-	body, err := encode(&req)
+	body, err := encode(req)
 	if err != nil {
 		return nil, err
 	}
@@ -58,12 +58,16 @@ func (c *Client) Checkpoint(ctx context.Context, calls []pawl.CheckpointCall) ([
 
 // Resume reads all that an item's next attempt needs; see pawl.Recorder.
 func (c *Client) Resume(ctx context.Context, itemID string) (pawl.ResumeState, error) {
-	return read[pawl.ResumeState](ctx, c, "resume_item", itemID, nil)
+	out, err := read[pawl.ResumeState](ctx, c, "resume_item", itemID, nil)
+	if string(out.OpenMessage) == "null" {
+		out.OpenMessage = nil // raw values keep even null
+	}
+	return out, err
 }
 
 // RegisterWorker enters a worker into the registry; see pawl.Recorder.
 func (c *Client) RegisterWorker(ctx context.Context, w pawl.WorkerInfo) error {
-	body, err := encode(&api.WorkerBody{WorkerID: w.WorkerID, Name: w.Name, Version: w.Version, Types: w.Types})
+	body, err := encode(api.WorkerBody{WorkerID: w.WorkerID, Name: w.Name, Version: w.Version, Types: w.Types})
 	if err != nil {
 		return err
 	}

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 
 	"github.com/pawl-work/pawl"
 )
@@ -16,15 +18,34 @@ import (
 // format reads strictly and writes payloads as they are.
 var format = huma.Format{Marshal: encode, Unmarshal: decode}
 
-// encode writes the whole answer at once; a caller that is gone is no error.
+// encode writes an answer in which every raw value is byte for byte what was
+// stored: encoders tidy raw JSON, so each is left a hole and put in afterwards.
+// A caller that is gone is no error.
 func encode(w io.Writer, v any) error {
+	type hole struct {
+		at  int64
+		raw json.RawMessage
+	}
+	var holes []hole
+	leave := jsonv2.MarshalToFunc(func(enc *jsontext.Encoder, raw json.RawMessage) error {
+		if err := enc.WriteToken(jsontext.Null); err != nil || len(raw) == 0 {
+			return err
+		}
+		holes = append(holes, hole{enc.OutputOffset() - int64(len("null")), raw})
+		return nil
+	})
 	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
+	if err := jsonv2.MarshalWrite(&b, v, jsonv2.WithMarshalers(leave), jsonv1.OmitEmptyWithLegacySemantics(true), jsontext.AllowInvalidUTF8(true)); err != nil {
 		return err
 	}
-	_, _ = w.Write(b.Bytes())
+	text := b.Bytes()
+	var out []byte
+	from := int64(0)
+	for _, h := range holes {
+		out = append(append(out, text[from:h.at]...), h.raw...)
+		from = h.at + int64(len("null"))
+	}
+	_, _ = w.Write(append(append(out, text[from:]...), '\n'))
 	return nil
 }
 
@@ -36,7 +57,7 @@ func decode(data []byte, v any) error {
 		dec.UseNumber() // 1e400 is a number too
 		return dec.Decode(tree)
 	}
-	err := jsonv2.Unmarshal(data, v, jsonv2.RejectUnknownMembers(true))
+	err := jsonv2.Unmarshal(data, v, jsonv2.RejectUnknownMembers(true), jsontext.AllowDuplicateNames(true))
 	var wrong *jsonv2.SemanticError
 	if errors.As(err, &wrong) {
 		return fault{string(wrong.JSONPointer), misfit(wrong)}
@@ -68,21 +89,42 @@ func decodeFault(text string) (pawl.Field, bool) {
 	return pawl.Field{Pointer: f.Pointer, Message: f.Message}, err == nil
 }
 
-// scan says where a text is not JSON: broken syntax, a name twice in one
-// object, bytes that are not UTF-8, anything after the value.
+// opaque are the members whose values are the caller's own: any JSON, kept as
+// it is.
+var opaque = []string{"payload", "input", "result", "snapshot", "metadata", "detail", "response"}
+
+// scan says where a text is not JSON: broken syntax, bytes that are not UTF-8,
+// anything after the value, and, outside opaque values, a name twice in one
+// object.
 func scan(data []byte) error {
-	dec := jsontext.NewDecoder(bytes.NewReader(data))
+	dec := jsontext.NewDecoder(bytes.NewReader(data), jsontext.AllowDuplicateNames(true))
+	var open []map[string]bool // the names so far of every object we are in; nil for a list
 	for {
-		_, err := dec.ReadToken()
-		if err == io.EOF {
-			return nil
-		}
-		var bad *jsontext.SyntacticError
-		if errors.As(err, &bad) {
-			return pawl.Invalid(string(bad.JSONPointer), "is not JSON: %v", reason(bad))
-		}
+		token, err := dec.ReadToken()
 		if err != nil {
-			return pawl.Invalid("", "is not JSON: %v", err)
+			return unreadable(err)
+		}
+		switch token.Kind() {
+		case '{':
+			open = append(open, map[string]bool{})
+		case '[':
+			open = append(open, nil)
+		case '}', ']':
+			open = open[:len(open)-1]
+		case '"':
+			if in, n := dec.StackIndex(dec.StackDepth()); in != '{' || n%2 == 0 {
+				break // a value
+			}
+			name, names := token.String(), open[len(open)-1]
+			if names[name] {
+				return pawl.Invalid(string(dec.StackPointer()), "is there twice")
+			}
+			names[name] = true
+			if slices.Contains(opaque, name) {
+				if err := dec.SkipValue(); err != nil {
+					return unreadable(err)
+				}
+			}
 		}
 		if dec.StackDepth() == 0 {
 			if rest := bytes.TrimLeft(data[dec.InputOffset():], " \t\r\n"); len(rest) > 0 {
@@ -93,9 +135,13 @@ func scan(data []byte) error {
 	}
 }
 
-func reason(e *jsontext.SyntacticError) error {
-	if errors.Is(e, io.ErrUnexpectedEOF) {
-		return errors.New("it ends too soon")
+func unreadable(err error) error {
+	var bad *jsontext.SyntacticError
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return pawl.Invalid("", "is not JSON: it ends too soon")
+	case errors.As(err, &bad):
+		return pawl.Invalid(string(bad.JSONPointer), "is not JSON: %v", bad.Err)
 	}
-	return e.Err
+	return pawl.Invalid("", "is not JSON: %v", err)
 }
