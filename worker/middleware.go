@@ -1,0 +1,83 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/clock"
+)
+
+// Middleware wraps handlers: what it does before and after calling next happens
+// around every item.
+type Middleware func(next HandlerFunc) HandlerFunc
+
+// chain wraps do so that the first middleware is the outermost. What do itself
+// throws is caught inside them all, so that they see an error.
+func chain(do HandlerFunc, mw []Middleware) HandlerFunc {
+	if do == nil {
+		return nil
+	}
+	do = Recover(do)
+	for i := len(mw) - 1; i >= 0; i-- {
+		do = mw[i](do)
+	}
+	return do
+}
+
+// Recover turns a panic into an error with code panic whose detail carries the
+// value and the stack. Every handler runs inside it already.
+func Recover(next HandlerFunc) HandlerFunc {
+	return func(ctx context.Context, input json.RawMessage) (out json.RawMessage, err error) {
+		defer func() {
+			if v := recover(); v != nil {
+				out, err = nil, panicked(v, debug.Stack())
+			}
+		}()
+		if out, err = next(ctx, input); err != nil {
+			_ = err.Error() // an error that cannot speak (a typed nil) panics here, where it is caught
+		}
+		return out, err
+	}
+}
+
+func panicked(v any, stack []byte) error {
+	text := legible(fmt.Sprint(v), 2<<10)
+	detail, _ := json.Marshal(map[string]string{"panic": text, "stack": legible(string(stack), maxDetail/2)}) // strings always can
+	return Failed(pawl.Failure{Code: CodePanic, Message: "panic: " + text, Detail: detail})
+}
+
+// Logging logs one line per item: what it was, how long it took and how it
+// ended; never what is in it.
+func Logging(log *slog.Logger) Middleware {
+	return Timing(func(ctx context.Context, lease pawl.Lease, took time.Duration, err error) {
+		about := []any{"item_id", lease.ID, "task_id", lease.TaskID, "type", lease.Type, "attempt", lease.Attempt, "took", took}
+		switch {
+		case err == nil:
+			log.InfoContext(ctx, "item done", about...)
+		case errors.Is(err, pawl.ErrSuspended):
+			log.InfoContext(ctx, "item suspended", about...)
+		default:
+			log.WarnContext(ctx, "item failed", append(about, "error", err)...)
+		}
+	})
+}
+
+// Timing calls seen after every item with its claim, how long its handler ran by
+// the monotonic clock, and how it ended.
+func Timing(seen func(ctx context.Context, lease pawl.Lease, took time.Duration, err error)) Middleware {
+	return func(next HandlerFunc) HandlerFunc {
+		return func(ctx context.Context, input json.RawMessage) (json.RawMessage, error) {
+			start := clock.Now()
+			out, err := next(ctx, input)
+			lease, _ := pawl.ItemFrom(ctx) // in a handler there is one
+			seen(ctx, lease, clock.Now().Sub(start), err)
+			return out, err
+		}
+	}
+}
