@@ -270,6 +270,18 @@ func KeepArchive(ctx context.Context, tx Tx, namespace string, a Archived) error
 	return err
 }
 
+// RestoredBy lists up to limit tasks that were brought back by a time and have
+// not been archived again.
+func RestoredBy(ctx context.Context, tx Tx, by int64, limit int) ([]string, error) {
+	return Strings(ctx, tx, archiveSQL["restored by"], by, limit)
+}
+
+// ForgetRestored takes a task off RestoredBy's list: it is gone.
+func ForgetRestored(ctx context.Context, tx Tx, taskID string) error {
+	_, err := tx.Exec(ctx, archiveSQL["forget restored"], taskID)
+	return err
+}
+
 // GetArchive reads a task's archive.
 func GetArchive(ctx context.Context, tx Tx, namespace, taskID string) (Archived, error) {
 	var a Archived

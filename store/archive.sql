@@ -212,6 +212,18 @@ UPDATE pawl.archives
 SET restored_at = $2
 WHERE task_id = $1
 
+-- name: restored by
+SELECT task_id
+FROM pawl.archives
+WHERE restored_at IS NOT NULL AND restored_at <= $1
+ORDER BY restored_at
+LIMIT $2
+
+-- name: forget restored
+UPDATE pawl.archives
+SET restored_at = NULL
+WHERE task_id = $1
+
 -- name: hash in use
 SELECT COUNT(*)
 FROM pawl.tasks

@@ -2,7 +2,10 @@ package store
 
 import (
 	"context"
+	"errors"
 	"strings"
+
+	"github.com/pawl-work/pawl"
 )
 
 var checkSQL = Texts(sqlFiles, "check.sql")
@@ -26,6 +29,7 @@ type Rule struct {
 
 // Rules lists every rule.
 var Rules = []Rule{
+	{"file", "the database file is sound", "restore a backup"},
 	{"one place", "an item is in exactly one of ready, scheduled, waiting, leases, rests and ends", "keep the row that its newest event names and remove the others; without any, insert it into rests as failed and retry it"},
 	{"carried", "the row of an item's place says the same of it as its item and its task", "write the item's columns into the place's row"},
 	{"lease", "a leased item has a worker, an attempt and an end of its lease", "remove the lease's row and insert the item into ready"},
@@ -46,7 +50,6 @@ var Rules = []Rule{
 	{"input hash", "only tasks that are neither cancelled nor rejected nor dead-lettered hold an input hash", "set tasks.dedupes to 0"},
 	{"keys", "a pending key has a holder and an end of his turn, another one an answer's time", "delete the key"},
 	{"gate", "nothing may be deleted from the record", "delete the rows of retention_gate"},
-	{"file", "the database file is sound", "restore a backup"},
 }
 
 // pageItems is how many items one look at a page of tasks takes in, at least.
@@ -57,15 +60,16 @@ const pageItems = 20_000
 // the rest of their last task, each in a snapshot of its own: it can run beside
 // everything else. A task whose deletion is under way is passed over.
 func Check(ctx context.Context, db DB, report func(Breach)) error {
+	damaged := false
 	for _, r := range Rules {
-		if r.Name == "file" && db.Dialect().Name != "sqlite" {
+		if strings.Contains(checkSQL[r.Name], "$2") || r.Name == "file" && db.Dialect().Name != "sqlite" {
 			continue
 		}
-		if strings.Contains(checkSQL[r.Name], "$2") {
-			continue
-		}
-		if err := r.search(ctx, db, report); err != nil {
+		if err := r.search(ctx, db, func(b Breach) { damaged = damaged || r.Name == "file"; report(b) }); err != nil {
 			return err
+		}
+		if damaged { // what else it holds cannot be trusted, nor all of it read
+			return nil
 		}
 	}
 	for after := ""; after != EndOfTime; {
@@ -91,7 +95,7 @@ func Check(ctx context.Context, db DB, report func(Breach)) error {
 }
 
 func (r Rule) search(ctx context.Context, db DB, report func(Breach), page ...any) error {
-	return db.View(ctx, func(ctx context.Context, tx Tx) error {
+	err := db.View(ctx, func(ctx context.Context, tx Tx) error {
 		found, err := r.find(ctx, tx, page)
 		if err != nil {
 			return err
@@ -109,6 +113,11 @@ func (r Rule) search(ctx context.Context, db DB, report func(Breach), page ...an
 		}
 		return nil
 	})
+	if r.Name == "file" && errors.Is(err, pawl.ErrInternal) { // too damaged even to say where
+		report(Breach{Rule: r.Name, Subject: "the file", Found: err.Error(), Mend: r.Mend})
+		return nil
+	}
+	return err
 }
 
 func (r Rule) find(ctx context.Context, tx Tx, page []any) ([]Breach, error) {
@@ -127,7 +136,7 @@ func (r Rule) find(ctx context.Context, tx Tx, page []any) ([]Breach, error) {
 			err = rows.Scan(&b.Subject, &b.task, &b.Found)
 		}
 		if err != nil {
-			return nil, err
+			return out, err
 		}
 		if r.Name != "file" || b.Found != "ok" {
 			out = append(out, b)

@@ -63,16 +63,16 @@ func (s *Sweeper) write(ctx context.Context, namespace, taskID string) (archived
 
 // sink is an archive being written.
 type sink struct {
-	file  *os.File // nil: body
-	path  string
-	body  *bytes.Buffer
-	sum   hash.Hash
-	bytes int64
-	zip   *zstd.Encoder
+	file *os.File // nil: body
+	path string
+	body *bytes.Buffer
+	sum  hash.Hash
+	size *counter
+	zip  *zstd.Encoder
 }
 
 func (s *Sweeper) open(taskID string, at time.Time) (sink, error) {
-	k := sink{sum: sha256.New()}
+	k := sink{sum: sha256.New(), size: new(counter)}
 	var out io.Writer
 	if s.Options.ArchiveDir == "" {
 		k.body = &bytes.Buffer{}
@@ -92,7 +92,7 @@ func (s *Sweeper) open(taskID string, at time.Time) (sink, error) {
 		k.file, k.path, out = f, filepath.Join(dir, taskID+".jsonl.zst"), f
 	}
 	var err error
-	k.zip, err = zstd.NewWriter(io.MultiWriter(out, k.sum, counter{&k.bytes}), zstd.WithEncoderConcurrency(1))
+	k.zip, err = zstd.NewWriter(io.MultiWriter(out, k.sum, k.size), zstd.WithEncoderConcurrency(1))
 	return k, err
 }
 
@@ -124,7 +124,7 @@ func (k *sink) finish(a *store.Archived) error {
 		a.Body = k.body.Bytes()
 	}
 	a.Path, a.SHA256 = k.path, hex.EncodeToString(k.sum.Sum(nil))
-	a.Bytes = k.bytes
+	a.Bytes = int64(*k.size)
 	return nil
 }
 
@@ -138,10 +138,10 @@ func (k *sink) abandon() {
 }
 
 // counter counts the bytes written to it.
-type counter struct{ n *int64 }
+type counter int64
 
-func (c counter) Write(b []byte) (int, error) {
-	*c.n += int64(len(b))
+func (c *counter) Write(b []byte) (int, error) {
+	*c += counter(len(b))
 	return len(b), nil
 }
 

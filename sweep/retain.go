@@ -19,68 +19,65 @@ const maxAgain = 1000
 // retain archives and removes tasks that ended longer than RetainTasks ago. It
 // reads the record in order and stops at what is younger; the event that ended a
 // task leads to it. A task that cannot be archived is left, counted and tried
-// again by the next pass. A task that was brought back from its archive has its
-// old events, which the cursor has passed: it stays until somebody deletes it.
+// again by the next pass. One that was brought back from its archive is kept for
+// as long again.
 func (p *pass) retain(ctx context.Context) error {
 	if p.Options.RetainTasks <= 0 {
 		return nil
 	}
 	for {
-		var page []store.Entry
-		var at store.Cursor
-		err := p.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
-			now, err := tx.Now(ctx)
+		tasks, page, err := p.retired(ctx)
+		if err != nil || len(tasks)+len(page) == 0 {
+			return p.mishap(ctx, "retention", err)
+		}
+		var again []string
+		for some := range slices.Chunk(tasks, 50) {
+			err := halve(ctx, p, some, p.retire, func(id string, err error) {
+				again = append(again, id)
+				p.Log.ErrorContext(ctx, "a task could not be archived and stays", "task_id", id, "error", err)
+			})
 			if err != nil {
-				return err
+				return p.mishap(ctx, "retention", err)
 			}
-			if at, err = store.ReadCursor(ctx, tx, retainCursor); err != nil {
-				return err
-			}
-			page, err = store.RecordAfter(ctx, tx, at.Position, batch)
-			young := slices.IndexFunc(page, func(e store.Entry) bool { return e.At >= ago(now, p.Options.RetainTasks) })
-			if young >= 0 {
-				page = page[:young]
-			}
-			return err
-		})
-		if err != nil {
+		}
+		if err := p.passBy(ctx, page, again); err != nil || len(page) < batch {
 			return p.mishap(ctx, "retention", err)
-		}
-		if len(page) == 0 && len(at.Again) == 0 {
-			return nil
-		}
-		again, err := p.retainTasks(ctx, at.Again, page)
-		if err != nil {
-			return p.mishap(ctx, "retention", err)
-		}
-		if err := p.passBy(ctx, page, again); err != nil {
-			return p.mishap(ctx, "retention", err)
-		}
-		if len(page) < batch {
-			return nil
 		}
 	}
 }
 
-// retainTasks removes the tasks that a page of the record ended and those that
-// failed before, and answers with those that failed now.
-func (p *pass) retainTasks(ctx context.Context, again []string, page []store.Entry) (failed []string, err error) {
-	tasks := slices.Clone(again)
-	for _, e := range page {
-		if pawl.TaskState(e.TaskTo).Ended() {
-			tasks = append(tasks, e.TaskID)
-		}
-	}
-	for some := range slices.Chunk(tasks, 50) {
-		err := halve(ctx, p, some, p.retire, func(id string, err error) {
-			failed = append(failed, id)
-			p.Log.ErrorContext(ctx, "a task could not be archived and stays", "task_id", id, "error", err)
-		})
+// retired lists tasks whose time is up: those that failed before, those that
+// were brought back long ago, and those that the next page of the record ended.
+func (p *pass) retired(ctx context.Context) (tasks []string, page []store.Entry, err error) {
+	err = p.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
+		now, err := tx.Now(ctx)
 		if err != nil {
-			return nil, err
+			return err
 		}
-	}
-	return failed, nil
+		end := ago(now, p.Options.RetainTasks)
+		back, err := store.RestoredBy(ctx, tx, end, batch)
+		if err != nil {
+			return err
+		}
+		at, err := store.ReadCursor(ctx, tx, retainCursor)
+		if err != nil {
+			return err
+		}
+		tasks = append(at.Again, back...)
+		if page, err = store.RecordAfter(ctx, tx, at.Position, batch); err != nil {
+			return err
+		}
+		if young := slices.IndexFunc(page, func(e store.Entry) bool { return e.At >= end }); young >= 0 {
+			page = page[:young]
+		}
+		for _, e := range page {
+			if pawl.TaskState(e.TaskTo).Ended() {
+				tasks = append(tasks, e.TaskID)
+			}
+		}
+		return nil
+	})
+	return tasks, page, err
 }
 
 // passBy moves the cursor behind a page. The tasks to try again are kept, up to
@@ -117,6 +114,8 @@ func (p *pass) retire(ctx context.Context, tasks []string) error {
 			var a archived
 			a, err = p.write(ctx, namespace, id)
 			written = append(written, a)
+		} else {
+			err = p.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) error { return store.ForgetRestored(ctx, tx, id) })
 		}
 		if err != nil {
 			return err

@@ -507,6 +507,7 @@ CREATE TABLE pawl.archives (
   created_at  bigint NOT NULL,
   restored_at bigint
 );
+CREATE INDEX archives_restored ON pawl.archives (restored_at) WHERE restored_at IS NOT NULL;
 
 -- A transaction that removes old rows puts a row here first and takes it away
 -- last; without it the record refuses DELETE.

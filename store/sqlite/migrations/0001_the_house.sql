@@ -6,6 +6,8 @@
 -- narrow table its row is in: ready, scheduled, waiting, leases, rests, ends.
 -- No foreign keys and no triggers on the hot tables: a row lock on the task for
 -- every item halves a create; `doctor` looks for orphans instead.
+-- A CHECK searches a text of [words]: for IN and a list of more than two, SQLite
+-- builds a table each time a row is written, which was two thirds of an event.
 
 CREATE TABLE tasks (
   id                TEXT PRIMARY KEY,
@@ -33,7 +35,7 @@ CREATE UNIQUE INDEX tasks_one_per_input ON tasks (namespace, type, input_hash) W
 CREATE TABLE task_live (
   task_id            TEXT PRIMARY KEY,
   namespace          TEXT NOT NULL,
-  state              TEXT NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'submitted', 'approved', 'applied', 'completed', 'rejected', 'failed', 'dead_lettered', 'cancelled')),
+  state              TEXT NOT NULL DEFAULT 'open' CHECK (instr('[open][submitted][approved][applied][completed][rejected][failed][dead_lettered][cancelled]', '[' || state || ']') > 0),
   version            INTEGER NOT NULL DEFAULT 0,
   items              INTEGER NOT NULL DEFAULT 1,
   open               INTEGER NOT NULL DEFAULT 1 CHECK (open >= 0),
@@ -55,7 +57,7 @@ CREATE TABLE work_items (
   namespace      TEXT NOT NULL,
   task_id        TEXT NOT NULL,
   type           TEXT NOT NULL CHECK (length(type) BETWEEN 1 AND 120),
-  kind           TEXT NOT NULL DEFAULT 'work' CHECK (kind IN ('work', 'plan', 'apply')),
+  kind           TEXT NOT NULL DEFAULT 'work' CHECK (instr('[work][plan][apply]', '[' || kind || ']') > 0),
   position       INTEGER NOT NULL,
   key            TEXT,
   priority       INTEGER NOT NULL,
@@ -188,7 +190,7 @@ CREATE TABLE rests (
   task_id          TEXT NOT NULL,
   type             TEXT NOT NULL,
   priority         INTEGER NOT NULL,
-  state            TEXT NOT NULL CHECK (state IN ('submitted', 'accepted', 'failed', 'dead_lettered')),
+  state            TEXT NOT NULL CHECK (instr('[submitted][accepted][failed][dead_lettered]', '[' || state || ']') > 0),
   attempt          INTEGER NOT NULL,
   failures         INTEGER NOT NULL,
   max_attempts     INTEGER NOT NULL,
@@ -219,7 +221,7 @@ CREATE TABLE ends (
   item_id          TEXT PRIMARY KEY,
   namespace        TEXT NOT NULL,
   task_id          TEXT NOT NULL,
-  state            TEXT NOT NULL CHECK (state IN ('completed', 'rejected', 'cancelled')),
+  state            TEXT NOT NULL CHECK (instr('[completed][rejected][cancelled]', '[' || state || ']') > 0),
   attempt          INTEGER NOT NULL,
   failures         INTEGER NOT NULL,
   rework           INTEGER NOT NULL DEFAULT 0,
@@ -240,7 +242,7 @@ CREATE TABLE work_item_parts (
   item_id              TEXT NOT NULL,
   part_key             TEXT NOT NULL CHECK (length(part_key) BETWEEN 1 AND 120),
   seq                  INTEGER CHECK (seq >= 0),
-  status               TEXT NOT NULL DEFAULT 'draft' CHECK (status IN ('draft', 'validated', 'rejected')),
+  status               TEXT NOT NULL DEFAULT 'draft' CHECK (instr('[draft][validated][rejected]', '[' || status || ']') > 0),
   payload              TEXT NOT NULL,
   evidence             TEXT,
   notes                TEXT,
@@ -262,7 +264,7 @@ CREATE TABLE checkpoints (
   item_id    TEXT,
   attempt    INTEGER,
   seq        INTEGER NOT NULL CHECK (seq >= 1),
-  type       TEXT NOT NULL CHECK (type IN ('iteration_start', 'iteration_end', 'tool_executed', 'llm_response', 'approval_point', 'state_transition', 'manual_checkpoint', 'error_boundary', 'custom')),
+  type       TEXT NOT NULL CHECK (instr('[iteration_start][iteration_end][tool_executed][llm_response][approval_point][state_transition][manual_checkpoint][error_boundary][custom]', '[' || type || ']') > 0),
   name       TEXT,
   args_hash  TEXT,
   message_id TEXT,
@@ -284,41 +286,39 @@ CREATE TABLE task_events (
   to_state     TEXT,
   task_from    TEXT,
   task_to      TEXT,
-  actor_type   TEXT NOT NULL CHECK (actor_type IN ('user', 'agent', 'worker', 'system', 'api')),
+  actor_type   TEXT NOT NULL CHECK (instr('[user][agent][worker][system][api]', '[' || actor_type || ']') > 0),
   actor_id     TEXT,
   message      TEXT,
   data         TEXT,
   diff         TEXT,
   trace_parent TEXT,
   created_at   INTEGER NOT NULL,
-  CONSTRAINT task_events_name CHECK (event IN (
-    'proposed', 'planned', 'due', 'ready', 'leased', 'in_progress', 'progressed', 'checkpointed', 'submitted',
-    'part_submitted', 'part_rejected', 'ready_for_approval', 'accepted', 'completed', 'failed', 'released',
-    'lease_expired', 'suspended', 'approved', 'applied', 'rejected', 'retried', 'dead_lettered', 'cancelled',
-    'updated', 'stale', 'deleted', 'message_started', 'message_ended', 'signalled', 'fired', 'approval_expired',
-    'escalated')),
-  CONSTRAINT task_events_item_move CHECK (item_id IS NULL OR COALESCE(from_state, '') || '>' || COALESCE(to_state, '') IN (
-    '>', '>queued', '>scheduled', '>waiting', 'scheduled>queued', 'waiting>queued', 'queued>leased',
-    'leased>in_progress', 'leased>completed', 'in_progress>completed', 'leased>submitted',
-    'in_progress>submitted', 'leased>scheduled', 'leased>queued', 'leased>failed', 'in_progress>scheduled',
-    'in_progress>queued', 'in_progress>failed', 'leased>waiting', 'in_progress>waiting', 'submitted>accepted',
-    'accepted>completed', 'submitted>rejected', 'submitted>queued', 'accepted>rejected', 'accepted>queued',
-    'queued>failed', 'queued>cancelled', 'scheduled>failed', 'scheduled>cancelled', 'waiting>failed',
-    'waiting>cancelled', 'failed>queued', 'dead_lettered>queued', 'failed>dead_lettered', 'leased>cancelled',
-    'in_progress>cancelled', 'submitted>cancelled', 'accepted>cancelled', 'failed>cancelled',
-    'dead_lettered>cancelled')),
-  CONSTRAINT task_events_task_move CHECK (item_id IS NOT NULL OR COALESCE(from_state, '') || '>' || COALESCE(to_state, '') IN (
-    '>', '>open', 'open>submitted', 'open>completed', 'open>failed', 'open>dead_lettered', 'open>cancelled',
-    'submitted>approved', 'submitted>rejected', 'submitted>open', 'approved>applied', 'approved>failed',
-    'applied>completed', 'failed>open', 'failed>approved', 'dead_lettered>open', 'dead_lettered>approved',
-    'failed>dead_lettered', 'submitted>cancelled', 'approved>cancelled', 'applied>cancelled', 'failed>cancelled',
-    'dead_lettered>cancelled')),
-  CONSTRAINT task_events_caused_move CHECK (COALESCE(task_from, '') || '>' || COALESCE(task_to, '') IN (
-    '>', '>open', 'open>submitted', 'open>completed', 'open>failed', 'open>dead_lettered', 'open>cancelled',
-    'submitted>approved', 'submitted>rejected', 'submitted>open', 'approved>applied', 'approved>failed',
-    'applied>completed', 'failed>open', 'failed>approved', 'dead_lettered>open', 'dead_lettered>approved',
-    'failed>dead_lettered', 'submitted>cancelled', 'approved>cancelled', 'applied>cancelled', 'failed>cancelled',
-    'dead_lettered>cancelled') AND (item_id IS NOT NULL OR (task_from IS NULL AND task_to IS NULL)))
+  CONSTRAINT task_events_name CHECK (instr('
+    [proposed][planned][due][ready][leased][in_progress][progressed][checkpointed][submitted][part_submitted]
+    [part_rejected][ready_for_approval][accepted][completed][failed][released][lease_expired][suspended]
+    [approved][applied][rejected][retried][dead_lettered][cancelled][updated][stale][deleted][message_started]
+    [message_ended][signalled][fired][approval_expired][escalated]', '[' || event || ']') > 0),
+  CONSTRAINT task_events_item_move CHECK (item_id IS NULL OR instr('
+    [>][>queued][>scheduled][>waiting][scheduled>queued][waiting>queued][queued>leased][leased>in_progress]
+    [leased>completed][in_progress>completed][leased>submitted][in_progress>submitted][leased>scheduled]
+    [leased>queued][leased>failed][in_progress>scheduled][in_progress>queued][in_progress>failed]
+    [leased>waiting][in_progress>waiting][submitted>accepted][accepted>completed][submitted>rejected]
+    [submitted>queued][accepted>rejected][accepted>queued][queued>failed][queued>cancelled][scheduled>failed]
+    [scheduled>cancelled][waiting>failed][waiting>cancelled][failed>queued][dead_lettered>queued]
+    [failed>dead_lettered][leased>cancelled][in_progress>cancelled][submitted>cancelled][accepted>cancelled]
+    [failed>cancelled][dead_lettered>cancelled]', '[' || COALESCE(from_state, '') || '>' || COALESCE(to_state, '') || ']') > 0),
+  CONSTRAINT task_events_task_move CHECK (item_id IS NOT NULL OR instr('
+    [>][>open][open>submitted][open>completed][open>failed][open>dead_lettered][open>cancelled]
+    [submitted>approved][submitted>rejected][submitted>open][approved>applied][approved>failed]
+    [applied>completed][failed>open][failed>approved][dead_lettered>open][dead_lettered>approved]
+    [failed>dead_lettered][submitted>cancelled][approved>cancelled][applied>cancelled][failed>cancelled]
+    [dead_lettered>cancelled]', '[' || COALESCE(from_state, '') || '>' || COALESCE(to_state, '') || ']') > 0),
+  CONSTRAINT task_events_caused_move CHECK (instr('
+    [>][>open][open>submitted][open>completed][open>failed][open>dead_lettered][open>cancelled]
+    [submitted>approved][submitted>rejected][submitted>open][approved>applied][approved>failed]
+    [applied>completed][failed>open][failed>approved][dead_lettered>open][dead_lettered>approved]
+    [failed>dead_lettered][submitted>cancelled][approved>cancelled][applied>cancelled][failed>cancelled]
+    [dead_lettered>cancelled]', '[' || COALESCE(task_from, '') || '>' || COALESCE(task_to, '') || ']') > 0 AND (item_id IS NOT NULL OR (task_from IS NULL AND task_to IS NULL)))
 ) STRICT;
 CREATE INDEX task_events_of_task ON task_events (task_id, id);
 
@@ -354,7 +354,7 @@ CREATE TABLE idempotency_keys (
   scope        TEXT NOT NULL,
   key_hash     TEXT NOT NULL,
   request_hash TEXT,
-  status       TEXT NOT NULL CHECK (status IN ('pending', 'completed', 'failed')),
+  status       TEXT NOT NULL CHECK (instr('[pending][completed][failed]', '[' || status || ']') > 0),
   token        TEXT,
   response     TEXT,
   content_type TEXT,
@@ -385,7 +385,7 @@ CREATE TABLE messages (
   attempt      INTEGER,
   role         TEXT NOT NULL,
   content      TEXT,
-  state        TEXT NOT NULL DEFAULT 'complete' CHECK (state IN ('streaming', 'complete', 'stopped', 'error')),
+  state        TEXT NOT NULL DEFAULT 'complete' CHECK (instr('[streaming][complete][stopped][error]', '[' || state || ']') > 0),
   model        TEXT,
   step_number  INTEGER NOT NULL DEFAULT 0,
   max_steps    INTEGER NOT NULL DEFAULT 10,
@@ -494,6 +494,7 @@ CREATE TABLE archives (
   created_at  INTEGER NOT NULL,
   restored_at INTEGER
 ) STRICT;
+CREATE INDEX archives_restored ON archives (restored_at) WHERE restored_at IS NOT NULL;
 
 -- A transaction that removes old rows puts a row here first and takes it away
 -- last; without it the record refuses DELETE.
