@@ -38,7 +38,7 @@ func TestManyMigrateAtOnce(t *testing.T) {
 	if m := known[0]; m.ID != 1 || m.Description != "the house" || !m.Known || m.ExecutedAt == 0 || m.Oldest != 1 {
 		t.Errorf("%+v", m)
 	}
-	h.want("(1,\"the house\",t,1)", "SELECT id, description, abs(executed_at - " + h.schema + ".now()) < 60000000, oldest FROM schema_migrations WHERE id = 1")
+	h.want("(1,\"the house\",t,1)", "SELECT id, description, abs(executed_at - "+h.schema+".now()) < 60000000, oldest FROM schema_migrations WHERE id = 1")
 }
 
 func TestRollingUpgrade(t *testing.T) {

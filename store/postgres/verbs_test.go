@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -282,11 +284,11 @@ func TestCheckpointsAreNumberedDensely(t *testing.T) {
 		return store.Checkpoint{Ord: ord, Fence: fence(item, "w", 1), ID: fmt.Sprintf("ckp_%s_%d", item, schemas.Add(1)), Type: kind, Name: store.Text(name), Snapshot: `{"n":1}`}
 	}
 	got := h.checkpoint(save(5, ids[0].ID, "custom", ""), save(6, "itm_none", "custom", ""), save(7, ids[1].ID, "manual_checkpoint", "m"), save(8, "itm_000002", "tool_executed", "s"))
-	if fmt.Sprint(got) != "[{5 1} {7 2} {8 1}]" {
+	if len(got) != 3 || got[0].Ord != 5 || got[0].Seq != 1 || got[1].Ord != 7 || got[1].Seq != 2 || got[2].Ord != 8 || got[2].Seq != 1 {
 		t.Errorf("%v", got)
 	}
 	got = h.checkpoint(save(0, ids[1].ID, "custom", ""))
-	if fmt.Sprint(got) != "[{0 3}]" {
+	if len(got) != 1 || got[0].Seq != 3 {
 		t.Errorf("%v", got)
 	}
 	h.want("(open,0,2,2,0,3,f)", live, "tsk_000001")
@@ -295,4 +297,48 @@ func TestCheckpointsAreNumberedDensely(t *testing.T) {
 	h.want("(in_progress,leased,in_progress,,,worker,w,1) (checkpointed,,,,,worker,w,1)", itemEvents+" OFFSET 2", ids[1].ID)
 	h.want("(manual_checkpoint,m,2,t)", `SELECT data::json->>'type', data::json->>'name', data::json->>'sequence', (data::json->>'checkpoint_id') LIKE 'ckp_itm%' FROM task_events WHERE event = 'checkpointed'`)
 	h.want("(in_progress) (in_progress) (in_progress)", "SELECT state FROM leases")
+}
+
+// TestFenceIsReadAfterTheWait has a verb wait for the row of a lease that runs
+// out meanwhile: its holder did nothing to the row, so nobody re-checks it but us.
+func TestFenceIsReadAfterTheWait(t *testing.T) {
+	h := build(t)
+	h.solo(1, nil)
+	h.claim("w", 1, nil)
+	h.advance(0)
+	f := fence("itm_000001", "w", 1)
+	for name, verb := range map[string]func() int{
+		"touch":    func() int { return len(h.touch(store.Touch{Fence: f, Extend: true})) },
+		"complete": func() int { return len(h.complete(store.Complete{Fence: f, Result: "1"})) },
+		"leave":    func() int { return len(h.leave(store.Leave{Fence: f, Verb: store.VerbRelease})) },
+		"checkpoint": func() int {
+			return len(h.checkpoint(store.Checkpoint{Fence: f, ID: "c", Type: "custom", Snapshot: "1"}))
+		},
+	} {
+		h.exec("UPDATE leases SET lease_expires_at = " + h.schema + ".now() + 60000000")
+		holder, err := h.conn.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.exec("SELECT 1 FROM leases FOR UPDATE")
+		answers := make(chan int, 1)
+		go func() { answers <- verb() }()
+		for h.one("SELECT count(*) FROM pg_locks WHERE NOT granted AND pid IN (SELECT pid FROM pg_stat_activity WHERE query LIKE '%' || current_schema || '%')") == "(0)" {
+			time.Sleep(time.Millisecond)
+		}
+		other, err := pgx.Connect(t.Context(), server(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := other.Exec(t.Context(), "INSERT INTO "+h.schema+".ahead VALUES (61000000)"); err != nil {
+			t.Fatal(err)
+		}
+		other.Close(t.Context())
+		if err := holder.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := <-answers; n != 0 {
+			t.Errorf("%s was let in", name)
+		}
+	}
 }

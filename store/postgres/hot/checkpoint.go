@@ -24,7 +24,7 @@ func (Verbs) Checkpoint(ctx context.Context, tx store.Tx, calls []store.Checkpoi
 		var c store.Checkpointed
 		err := r.Scan(&c.Ord, &c.Seq)
 		if err == nil {
-			c.Ord = calls[c.Ord-1].Ord
+			c.ID, c.Ord = calls[c.Ord-1].ID, calls[c.Ord-1].Ord
 			out = append(out, c)
 		}
 		return err

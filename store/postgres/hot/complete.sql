@@ -9,6 +9,7 @@ x AS MATERIALIZED (
       SELECT l.*
       FROM pawl.leases l
       WHERE l.item_id = c.item_id AND l.namespace = c.namespace AND l.worker_id = c.worker_id AND l.attempt = c.attempt AND l.acceptance = 0
+      OFFSET 0
       FOR UPDATE) l
   WHERE l.lease_expires_at > pawl.now()),
 n AS MATERIALIZED (SELECT pawl.now() AS now FROM (SELECT count(*) FROM x) locked),
@@ -73,7 +74,7 @@ settled AS (
 freed AS (
   UPDATE pawl.tasks
   SET dedupes = 0
-  WHERE id = ANY(ARRAY(SELECT task_id FROM u WHERE open = 0 AND state = 'dead_lettered')) AND dedupes = 1)
+  WHERE id = ANY(ARRAY(SELECT task_id FROM u WHERE open = 0 AND state = 'dead_lettered')))
 SELECT ord, task_id, 'completed', failures, priority, type, 0::bigint, now, feeds, solo
 FROM x, n
 UNION ALL

@@ -9,6 +9,7 @@ x AS MATERIALIZED (
       SELECT l.*
       FROM pawl.leases l
       WHERE l.item_id = c.item_id AND l.namespace = c.namespace AND l.worker_id = c.worker_id AND l.attempt = c.attempt
+      OFFSET 0
       FOR UPDATE) l
   WHERE l.lease_expires_at > pawl.now()),
 n AS MATERIALIZED (SELECT pawl.now() AS now FROM (SELECT count(*) FROM x) locked),
