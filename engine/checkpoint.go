@@ -13,26 +13,17 @@ import (
 // Checkpoint saves checkpoints under leases; see pawl.Recorder.
 func (e *Engine) Checkpoint(ctx context.Context, calls []pawl.CheckpointCall) ([]pawl.Result[pawl.CheckpointRef], error) {
 	c := pawl.CallerOf(ctx)
-	ids := make([]string, len(calls))
-	for i := range ids {
-		ids[i] = e.ids.next("ckp")
-	}
-	v := fenced[pawl.CheckpointCall, pawl.CheckpointRef]{
+	v := fenced[pawl.CheckpointCall, store.Checkpoint, store.Checkpointed, pawl.CheckpointRef]{
 		op:    "checkpoint",
+		lane:  &e.lanes.checkpoint,
 		fence: func(p *pawl.CheckpointCall) pawl.Fence { return p.Fence },
 		check: func(p *pawl.CheckpointCall, f *fields) { f.checkpoint(&p.NewCheckpoint, pawl.CheckpointTypes) },
-		run: func(ctx context.Context, tx store.Tx, wave []int, answer func(int, pawl.CheckpointRef)) error {
-			rows := make([]store.Checkpoint, len(wave))
-			for n, i := range wave {
-				p := &calls[i]
-				rows[n] = store.Checkpoint{Ord: i, Fence: fenceRow(c, p.Fence), ID: ids[i], Type: p.Type, Name: store.Text(p.Name),
-					ArgsHash: store.Text(p.ArgsHash), Snapshot: orNull(p.Snapshot), Metadata: store.Text(p.Metadata)}
-			}
-			done, err := e.db.Dialect().Hot.Checkpoint(ctx, tx, rows)
-			for _, r := range done {
-				answer(r.Ord, pawl.CheckpointRef{ID: ids[r.Ord], Sequence: r.Seq})
-			}
-			return err
+		row: func(_ int, p *pawl.CheckpointCall) store.Checkpoint {
+			return store.Checkpoint{Fence: fenceRow(c, p.Fence), ID: e.ids.next("ckp"), Type: p.Type, Name: store.Text(p.Name),
+				ArgsHash: store.Text(p.ArgsHash), Snapshot: orNull(p.Snapshot), Metadata: store.Text(p.Metadata)}
+		},
+		answer: func(_ *pawl.CheckpointCall, a *store.Checkpointed) pawl.CheckpointRef {
+			return pawl.CheckpointRef{ID: a.ID, Sequence: a.Seq}
 		},
 	}
 	return v.do(ctx, e, calls)

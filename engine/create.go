@@ -36,18 +36,18 @@ func (e *Engine) CreateTasks(ctx context.Context, tasks []pawl.NewTask) ([]pawl.
 	if len(plain) == 0 {
 		return out, nil
 	}
-	var now int64
-	err = e.db.Auto(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		now, err = insertDrafts(ctx, tx, e.db.Dialect().Hot, plain)
-		return err
-	})
+	ords := make([]int, len(plain))
+	for i := range plain {
+		ords[i], plain[i].ord = plain[i].ord, i
+	}
+	made, err := e.lanes.create.do(ctx, plain)
 	if err != nil {
 		return nil, err
 	}
-	e.created(plain, now)
-	for _, d := range plain {
-		out[d.ord].Value = d.answer(now)
+	for _, b := range made {
+		out[ords[b.ord]].Value = plain[b.ord].answer(b.now)
 	}
+	e.created(plain, made[0].now)
 	return out, nil
 }
 
@@ -77,14 +77,28 @@ func tooMany(op string, n int) error {
 	return nil
 }
 
-func insertDrafts(ctx context.Context, tx store.Tx, hot store.Hot, drafts []draft) (int64, error) {
+// born says when a draft became a task.
+type born struct {
+	ord int
+	now int64
+}
+
+func insertDrafts(ctx context.Context, tx store.Tx, hot store.Hot, drafts []draft) ([]born, error) {
 	tasks := make([]store.NewTask, 0, len(drafts))
 	var items []store.NewItem
 	for _, d := range drafts {
 		tasks = append(tasks, d.task)
 		items = append(items, d.items...)
 	}
-	return hot.Create(ctx, tx, tasks, items)
+	now, err := hot.Create(ctx, tx, tasks, items)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]born, len(drafts))
+	for i, d := range drafts {
+		out[i] = born{d.ord, now}
+	}
+	return out, nil
 }
 
 // created tells this process's claimers of new work.
@@ -107,7 +121,10 @@ func (e *Engine) createOnce(ctx context.Context, d draft) (pawl.Task, error) {
 			if older, err = store.HolderOfHash(ctx, tx, d.task.Namespace, d.task.Type, string(d.task.InputHash)); err != nil || older != "" {
 				return err
 			}
-			now, err = insertDrafts(ctx, tx, e.db.Dialect().Hot, []draft{d})
+			made, err := insertDrafts(ctx, tx, e.db.Dialect().Hot, []draft{d})
+			if err == nil {
+				now = made[0].now
+			}
 			return err
 		})
 		if pawl.CodeOf(err) == pawl.CodeConflict && try < 3 {

@@ -46,6 +46,7 @@ type Engine struct {
 	opts    Options
 	log     *slog.Logger
 	ids     ids
+	lanes   lanes
 	groups  groupCache
 	wake    waker
 	seen    registry
@@ -80,6 +81,7 @@ func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{db: db, opts: o, log: o.Log}
+	e.lanes.open(db)
 	if err := e.start(ctx); err != nil {
 		db.Close()
 		return nil, err
@@ -131,7 +133,10 @@ func (e *Engine) verifySchema(ctx context.Context) error {
 }
 
 // Close ends the engine's connections. Calls under way fail as unavailable.
-func (e *Engine) Close() error { return e.db.Close() }
+func (e *Engine) Close() error {
+	e.lanes.wait()
+	return e.db.Close()
+}
 
 // DB is the store below, for tests and measurements.
 func (e *Engine) DB() store.DB { return e.db }

@@ -3,26 +3,27 @@ package engine
 import (
 	"context"
 	"fmt"
-	"sort"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
 )
 
 // fenced runs a batch of one worker's verb: each call is checked, the good ones
-// go to the store in waves in which no item occurs twice, sorted by item id, and
-// a call that the store did not carry out is told why.
-type fenced[C, R any] struct {
-	op    string // the verb in the lifecycle that the state must allow
-	fence func(*C) pawl.Fence
-	check func(*C, *fields)
-	// run carries out the calls at these places and puts in the answers.
-	run func(ctx context.Context, tx store.Tx, wave []int, answer func(ord int, r R)) error
+// go to the verb's lane in waves in which no item occurs twice, and a call that
+// the store did not carry out is told why. C is the call, Row and Ans what the
+// store takes and gives, R the answer.
+type fenced[C, Row, Ans, R any] struct {
+	op     string // the verb in the lifecycle that the state must allow
+	lane   *lane[Row, Ans]
+	fence  func(*C) pawl.Fence
+	check  func(*C, *fields)
+	row    func(i int, c *C) Row
+	answer func(c *C, a *Ans) R
 	// excuse may turn a refusal into an answer; nil = never.
 	excuse func(c *C, item pawl.Item, now int64) (R, bool)
 }
 
-func (v *fenced[C, R]) do(ctx context.Context, e *Engine, calls []C) ([]pawl.Result[R], error) {
+func (v *fenced[C, Row, Ans, R]) do(ctx context.Context, e *Engine, calls []C) ([]pawl.Result[R], error) {
 	if err := tooMany(v.op, len(calls)); err != nil {
 		return nil, err
 	}
@@ -46,8 +47,8 @@ func (v *fenced[C, R]) do(ctx context.Context, e *Engine, calls []C) ([]pawl.Res
 	return out, nil
 }
 
-// wave picks the first call of each item, sorted by item id.
-func (v *fenced[C, R]) wave(calls []C, good []int) (wave, rest []int) {
+// wave picks the first call of each item.
+func (v *fenced[C, Row, Ans, R]) wave(calls []C, good []int) (wave, rest []int) {
 	seen := make(map[string]bool, len(good))
 	for _, i := range good {
 		if id := v.fence(&calls[i]).ItemID; seen[id] {
@@ -57,29 +58,31 @@ func (v *fenced[C, R]) wave(calls []C, good []int) (wave, rest []int) {
 			wave = append(wave, i)
 		}
 	}
-	sort.Slice(wave, func(a, b int) bool { return v.fence(&calls[wave[a]]).ItemID < v.fence(&calls[wave[b]]).ItemID })
 	return wave, rest
 }
 
 // runWave runs a wave; what was refused but, looked at again, should not have
 // been (its row was moved under the statement) runs once more.
-func (v *fenced[C, R]) runWave(ctx context.Context, e *Engine, calls []C, wave []int, out []pawl.Result[R]) error {
+func (v *fenced[C, Row, Ans, R]) runWave(ctx context.Context, e *Engine, calls []C, wave []int, out []pawl.Result[R]) error {
 	for try := 0; len(wave) > 0; try++ {
-		done := make(map[int]R, len(wave))
-		err := e.db.Auto(ctx, func(ctx context.Context, tx store.Tx) error {
-			clear(done)
-			return v.run(ctx, tx, wave, func(ord int, r R) { done[ord] = r })
-		})
+		rows := make([]Row, len(wave))
+		for n, i := range wave {
+			rows[n] = v.row(i, &calls[i])
+			*v.lane.ord(&rows[n]) = n
+		}
+		answers, err := v.lane.do(ctx, rows)
 		if err != nil {
 			return err
 		}
+		done := make([]bool, len(wave))
+		for k := range answers {
+			n := *v.lane.of(&answers[k])
+			done[n] = true
+			out[wave[n]].Value, out[wave[n]].Err = v.answer(&calls[wave[n]], &answers[k]), nil
+		}
 		var again []int
-		for _, i := range wave {
-			if r, ok := done[i]; ok {
-				out[i].Value, out[i].Err = r, nil
-				continue
-			}
-			if !v.refuse(ctx, e, &calls[i], &out[i]) {
+		for n, i := range wave {
+			if !done[n] && !v.refuse(ctx, e, &calls[i], &out[i]) {
 				again = append(again, i)
 			}
 		}
@@ -95,7 +98,7 @@ func (v *fenced[C, R]) runWave(ctx context.Context, e *Engine, calls []C, wave [
 }
 
 // refuse says why a call was refused; false when nothing speaks against it.
-func (v *fenced[C, R]) refuse(ctx context.Context, e *Engine, c *C, out *pawl.Result[R]) bool {
+func (v *fenced[C, Row, Ans, R]) refuse(ctx context.Context, e *Engine, c *C, out *pawl.Result[R]) bool {
 	f := v.fence(c)
 	item, now, err := e.look(ctx, f.ItemID)
 	if err == nil {

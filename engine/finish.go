@@ -12,21 +12,17 @@ import (
 // Complete ends items with their results; see pawl.Finisher.
 func (e *Engine) Complete(ctx context.Context, calls []pawl.CompleteCall) ([]pawl.Result[pawl.Moved], error) {
 	c, fed := pawl.CallerOf(ctx), false
-	v := fenced[pawl.CompleteCall, pawl.Moved]{
+	v := fenced[pawl.CompleteCall, store.Complete, store.Moved, pawl.Moved]{
 		op:    "complete",
+		lane:  &e.lanes.complete,
 		fence: func(p *pawl.CompleteCall) pawl.Fence { return p.Fence },
 		check: func(p *pawl.CompleteCall, f *fields) { f.json("/result", p.Result, pawl.MaxPayloadBytes) },
-		run: func(ctx context.Context, tx store.Tx, wave []int, answer func(int, pawl.Moved)) error {
-			rows := make([]store.Complete, len(wave))
-			for n, i := range wave {
-				rows[n] = store.Complete{Ord: i, Fence: fenceRow(c, calls[i].Fence), Result: orNull(calls[i].Result)}
-			}
-			done, err := e.db.Dialect().Hot.Complete(ctx, tx, rows)
-			for _, m := range done {
-				answer(m.Ord, moved(calls[m.Ord].Fence, m))
-				fed = fed || m.Fed
-			}
-			return err
+		row: func(_ int, p *pawl.CompleteCall) store.Complete {
+			return store.Complete{Fence: fenceRow(c, p.Fence), Result: orNull(p.Result)}
+		},
+		answer: func(p *pawl.CompleteCall, m *store.Moved) pawl.Moved {
+			fed = fed || m.Fed
+			return moved(p.Fence, m)
 		},
 	}
 	out, err := v.do(ctx, e, calls)
@@ -85,23 +81,20 @@ func (e *Engine) Suspend(ctx context.Context, calls []pawl.SuspendCall) ([]pawl.
 // they put in the row.
 func leave[C any](ctx context.Context, e *Engine, verb string, calls []C, fence func(*C) pawl.Fence, check func(*C, *fields), fill func(*C, *store.Leave)) ([]pawl.Result[pawl.Moved], error) {
 	c, fed := pawl.CallerOf(ctx), false
-	v := fenced[C, pawl.Moved]{op: verb, fence: fence, check: check,
-		run: func(ctx context.Context, tx store.Tx, wave []int, answer func(int, pawl.Moved)) error {
-			rows := make([]store.Leave, len(wave))
-			for n, i := range wave {
-				rows[n] = store.Leave{Ord: i, Fence: fenceRow(c, fence(&calls[i])), Verb: verb}
-				fill(&calls[i], &rows[n])
+	v := fenced[C, store.Leave, store.Moved, pawl.Moved]{op: verb, lane: &e.lanes.leave, fence: fence, check: check,
+		row: func(_ int, p *C) store.Leave {
+			l := store.Leave{Fence: fenceRow(c, fence(p)), Verb: verb}
+			fill(p, &l)
+			return l
+		},
+		answer: func(p *C, m *store.Moved) pawl.Moved {
+			fed = fed || m.Fed
+			if m.State == "queued" {
+				e.groups.add(c.Namespace, m.Type, -2*m.Priority)
 			}
-			done, err := e.db.Dialect().Hot.Leave(ctx, tx, rows)
-			for _, m := range done {
-				answer(m.Ord, moved(fence(&calls[m.Ord]), m))
-				fed = fed || m.Fed
-				if m.State == "queued" {
-					e.groups.add(c.Namespace, m.Type, -2*m.Priority)
-				}
-			}
-			return err
-		}}
+			return moved(fence(p), m)
+		},
+	}
 	out, err := v.do(ctx, e, calls)
 	if fed {
 		e.followUp(ctx)
@@ -110,7 +103,7 @@ func leave[C any](ctx context.Context, e *Engine, verb string, calls []C, fence 
 	return out, err
 }
 
-func moved(f pawl.Fence, m store.Moved) pawl.Moved {
+func moved(f pawl.Fence, m *store.Moved) pawl.Moved {
 	out := pawl.Moved{ID: f.ItemID, TaskID: m.TaskID, State: pawl.ItemState(m.State), Attempt: f.Attempt, Failures: m.Failures}
 	if m.RunAt > 0 {
 		at := stamp(m.RunAt)

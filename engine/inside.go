@@ -62,11 +62,11 @@ func (in *Inside) CreateTasks(ctx context.Context, tasks []pawl.NewTask) ([]pawl
 				continue
 			}
 		}
-		now, err := insertDrafts(ctx, in.tx, in.e.db.Dialect().Hot, []draft{d})
+		made, err := insertDrafts(ctx, in.tx, in.e.db.Dialect().Hot, []draft{d})
 		if err != nil {
 			return nil, err
 		}
-		out[d.ord].Value = d.answer(now)
+		out[d.ord].Value = d.answer(made[0].now)
 	}
 	return out, nil
 }

@@ -76,8 +76,8 @@ func (e *Engine) changeTask(ctx context.Context, verb string, call *pawl.TaskCal
 		if task, err = store.GetTask(ctx, tx, c.Namespace, call.TaskID); err != nil {
 			return err
 		}
-		if done.Items == 0 && string(task.State) == before {
-			return conflict(verb, before, task.State.Allowed())
+		if done.Items == 0 && !done.Changed { // somebody else was first
+			return conflict(verb, string(task.State), task.State.Allowed())
 		}
 		return nil
 	})

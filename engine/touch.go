@@ -11,22 +11,18 @@ import (
 // item is told so instead of refused (contract §3).
 func (e *Engine) Heartbeat(ctx context.Context, calls []pawl.HeartbeatCall) ([]pawl.Result[pawl.Beat], error) {
 	c := pawl.CallerOf(ctx)
-	v := fenced[pawl.HeartbeatCall, pawl.Beat]{
+	v := fenced[pawl.HeartbeatCall, store.Touch, store.Touched, pawl.Beat]{
 		op:    "heartbeat",
+		lane:  &e.lanes.heartbeat,
 		fence: func(h *pawl.HeartbeatCall) pawl.Fence { return h.Fence },
 		check: func(h *pawl.HeartbeatCall, f *fields) {
 			f.number("/lease_seconds", h.LeaseSeconds, 0, pawl.MaxLeaseSeconds)
 		},
-		run: func(ctx context.Context, tx store.Tx, wave []int, answer func(int, pawl.Beat)) error {
-			rows := make([]store.Touch, len(wave))
-			for n, i := range wave {
-				rows[n] = store.Touch{Ord: i, Fence: fenceRow(c, calls[i].Fence), Extend: true, LeaseSeconds: calls[i].LeaseSeconds}
-			}
-			done, err := e.db.Dialect().Hot.Touch(ctx, tx, rows)
-			for _, t := range done {
-				answer(t.Ord, pawl.Beat{LeaseExpiresAt: stamp(t.LeaseExpiresAt), LeaseSeconds: t.LeaseSeconds, ServerTime: stamp(t.Now), Stopped: []string{}})
-			}
-			return err
+		row: func(_ int, h *pawl.HeartbeatCall) store.Touch {
+			return store.Touch{Fence: fenceRow(c, h.Fence), Extend: true, LeaseSeconds: h.LeaseSeconds}
+		},
+		answer: func(_ *pawl.HeartbeatCall, t *store.Touched) pawl.Beat {
+			return pawl.Beat{LeaseExpiresAt: stamp(t.LeaseExpiresAt), LeaseSeconds: t.LeaseSeconds, ServerTime: stamp(t.Now), Stopped: []string{}}
 		},
 		excuse: func(h *pawl.HeartbeatCall, it pawl.Item, now int64) (pawl.Beat, bool) {
 			latest := it.State == pawl.ItemCancelled && it.Attempt == h.Attempt && it.LastWorkerID == h.WorkerID
@@ -42,8 +38,9 @@ func (e *Engine) Heartbeat(ctx context.Context, calls []pawl.HeartbeatCall) ([]p
 // Progress reports how far items are; see pawl.Recorder.
 func (e *Engine) Progress(ctx context.Context, calls []pawl.ProgressCall) ([]pawl.Result[pawl.Moved], error) {
 	c := pawl.CallerOf(ctx)
-	v := fenced[pawl.ProgressCall, pawl.Moved]{
+	v := fenced[pawl.ProgressCall, store.Touch, store.Touched, pawl.Moved]{
 		op:    "progress",
+		lane:  &e.lanes.progress,
 		fence: func(p *pawl.ProgressCall) pawl.Fence { return p.Fence },
 		check: func(p *pawl.ProgressCall, f *fields) {
 			if p.Progress != nil {
@@ -53,16 +50,11 @@ func (e *Engine) Progress(ctx context.Context, calls []pawl.ProgressCall) ([]paw
 				f.text("/stage", *p.Stage, 0, pawl.MaxStageLen)
 			}
 		},
-		run: func(ctx context.Context, tx store.Tx, wave []int, answer func(int, pawl.Moved)) error {
-			rows := make([]store.Touch, len(wave))
-			for n, i := range wave {
-				rows[n] = store.Touch{Ord: i, Fence: fenceRow(c, calls[i].Fence), Progress: capped(calls[i].Progress), Stage: calls[i].Stage}
-			}
-			done, err := e.db.Dialect().Hot.Touch(ctx, tx, rows)
-			for _, t := range done {
-				answer(t.Ord, pawl.Moved{ID: calls[t.Ord].ItemID, TaskID: t.TaskID, State: pawl.ItemState(t.State), Attempt: calls[t.Ord].Attempt, Failures: t.Failures})
-			}
-			return err
+		row: func(_ int, p *pawl.ProgressCall) store.Touch {
+			return store.Touch{Fence: fenceRow(c, p.Fence), Progress: capped(p.Progress), Stage: p.Stage}
+		},
+		answer: func(p *pawl.ProgressCall, t *store.Touched) pawl.Moved {
+			return pawl.Moved{ID: p.ItemID, TaskID: t.TaskID, State: pawl.ItemState(t.State), Attempt: p.Attempt, Failures: t.Failures}
 		},
 	}
 	return v.do(ctx, e, calls)

@@ -196,6 +196,7 @@ type Checkpoint struct {
 // Checkpointed answers a Checkpoint.
 type Checkpointed struct {
 	Ord int
+	ID  string
 	Seq int64
 }
 

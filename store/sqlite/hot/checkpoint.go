@@ -35,7 +35,7 @@ func (Verbs) Checkpoint(ctx context.Context, tx store.Tx, calls []store.Checkpoi
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, store.Checkpointed{Ord: c.Ord, Seq: seq})
+		out = append(out, store.Checkpointed{Ord: c.Ord, ID: c.ID, Seq: seq})
 	}
 	return out, nil
 }
