@@ -181,4 +181,11 @@ func (p *Pawl) must(err error) {
 
 // check holds the database against the rules that always hold.
 func (p *Pawl) check() {
+	breaches, err := p.Engine.Check(context.Background())
+	if err != nil {
+		p.t.Errorf("pawltest: check: %v", err)
+	}
+	for _, b := range breaches {
+		p.t.Errorf("pawltest: rule %q is broken by %s: %s", b.Rule, b.Subject, b.Found)
+	}
 }

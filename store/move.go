@@ -24,6 +24,7 @@ type Applied struct {
 	Found    bool   // the task exists
 	Items    int    // items moved
 	Task     string // the task's stored state after it
+	Changed  bool   // a task of many: this change brought it there
 	Released []DueItem
 }
 

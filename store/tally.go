@@ -107,7 +107,7 @@ func (t *movedTask) conclude(ctx context.Context, tx Tx, now int64, c Change, ou
 	if _, err := tx.Exec(ctx, moveSQL["set task state"], c.TaskID, to, completed, now); err != nil {
 		return err
 	}
-	out.Task = to
+	out.Task, out.Changed = to, true
 	actor := c.Actor
 	if verb == "settle" {
 		actor = Actor{Type: pawl.ActorSystem}
