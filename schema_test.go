@@ -56,7 +56,7 @@ func readSchema(t *testing.T, dialect string) schema {
 		if m == nil {
 			continue
 		}
-		what, name, rest := m[1], m[2], spaces.ReplaceAllString(m[3], " ")
+		what, name, rest := m[1], m[2], inLists(spaces.ReplaceAllString(m[3], " "))
 		switch what {
 		case "TABLE":
 			for _, line := range topLevel(body(rest)) {
@@ -74,6 +74,18 @@ func readSchema(t *testing.T, dialect string) schema {
 		}
 	}
 	return s
+}
+
+var searched = regexp.MustCompile(`instr\('([^']*)', '\[' \|\| (.+?) \|\| '\]'\) > 0`)
+
+// inLists writes SQLite's search in a text of [words] as the IN list it stands for.
+func inLists(text string) string {
+	text = searched.ReplaceAllStringFunc(text, func(m string) string {
+		parts := searched.FindStringSubmatch(m)
+		words := strings.ReplaceAll(strings.ReplaceAll(parts[1], " ", ""), "][", "', '")
+		return parts[2] + " IN ('" + strings.Trim(words, "[]") + "')"
+	})
+	return strings.ReplaceAll(text, "( '", "('")
 }
 
 // body is what stands between the first parenthesis and its partner.

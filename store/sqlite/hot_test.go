@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -108,7 +109,9 @@ func TestClaimMergesTypesUpToTheLimit(t *testing.T) {
 		want = append(want, h.solo(func(n *store.NewItem) { n.Type = []string{"a", "b", "c"}[i%3] }))
 	}
 	for _, part := range [][]string{want[:4], want[4:]} {
-		got := h.claim("w", 4, func(c *store.Claim) { c.Groups = []store.Group{{Type: "c", Rank: 1}, {Type: "a", Rank: 1}, {Type: "b", Rank: 1}} })
+		got := h.claim("w", 4, func(c *store.Claim) {
+			c.Groups = []store.Group{{Type: "c", Rank: 1}, {Type: "a", Rank: 1}, {Type: "b", Rank: 1}}
+		})
 		for i, c := range got {
 			if c.ItemID != part[i] {
 				t.Errorf("place %d: %s, want %s", i, c.ItemID, part[i])
@@ -179,6 +182,15 @@ func TestTouchAloneIsASignOfLife(t *testing.T) {
 	h.want("lease", h.table("SELECT state, heartbeat_at = acquired_at FROM pawl.leases"), "in_progress 1")
 }
 
+// numbers writes ordinal:number of each checkpoint.
+func numbers(saved []store.Checkpointed) string {
+	var out []string
+	for _, c := range saved {
+		out = append(out, fmt.Sprintf("%d:%d", c.Ord, c.Seq))
+	}
+	return strings.Join(out, " ")
+}
+
 func TestCheckpointsAreNumberedPerTask(t *testing.T) {
 	h := newHouse(t)
 	solo := h.solo()
@@ -189,9 +201,9 @@ func TestCheckpointsAreNumberedPerTask(t *testing.T) {
 		store.Checkpoint{Fence: fence("w", cs[1]), Type: "iteration_start"},
 		store.Checkpoint{Fence: store.Fence{Namespace: "default", ItemID: cs[2].ItemID, WorkerID: "thief", Attempt: 1}, Type: "custom"},
 		store.Checkpoint{Fence: fence("w", cs[2]), Type: "manual_checkpoint", Name: "<here>"})
-	h.want("saved", fmt.Sprint(saved), "[{0 1} {1 1} {3 2}]")
+	h.want("saved", numbers(saved), "0:1 1:1 3:2")
 	saved = h.checkpoint(store.Checkpoint{Fence: fence("w", cs[0]), Type: "approval_point"})
-	h.want("saved", fmt.Sprint(saved), "[{0 2}]")
+	h.want("saved", numbers(saved), "0:2")
 	h.want("checkpoints of the first task", h.table("SELECT item_id, attempt, seq, type, name, args_hash, snapshot, metadata FROM pawl.checkpoints WHERE item_id = $1 ORDER BY seq", solo),
 		solo+` 1 1 tool_executed fetch h {} {"m":1}
 `+solo+` 1 2 approval_point - - {} -`)
