@@ -14,14 +14,21 @@ type backer interface {
 }
 
 func (a *app) backupCmd() *cobra.Command {
-	return a.verb("backup FILE", "Copy the SQLite database, as of one moment, while work goes on", cobra.ExactArgs(1), with(a, func(ctx context.Context, s any, args []string) error {
-		b, ok := s.(backer)
-		if !ok {
-			return invalid("a backup is made where the database is, not through a --server")
-		}
-		if err := b.Backup(ctx, args[0]); err != nil {
+	return a.verb("backup FILE", "Copy the SQLite database, as of one moment, while work goes on", cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error {
+		if err := a.exists(); err != nil {
 			return err
 		}
-		return a.show(map[string]string{"file": args[0]}, func(w io.Writer) { fmt.Fprintln(w, args[0]) })
-	}))
+		return with(a, a.backup)(cmd, args)
+	})
+}
+
+func (a *app) backup(ctx context.Context, s any, args []string) error {
+	b, ok := s.(backer)
+	if !ok {
+		return invalid("a backup is made where the database is, not through a --server")
+	}
+	if err := b.Backup(ctx, args[0]); err != nil {
+		return err
+	}
+	return a.show(map[string]string{"file": args[0]}, func(w io.Writer) { fmt.Fprintln(w, args[0]) })
 }

@@ -106,19 +106,11 @@ func (d *demo) run(ctx context.Context) (err error) {
 
 	ctx, stop := context.WithTimeout(ctx, d.timeout)
 	defer stop()
-	sweeping := make(chan error, 1)
-	if r, ok := d.svc.(runner); ok {
-		go func() { sweeping <- r.Run(ctx) }()
-	}
-	if err := d.work(ctx); err != nil {
+	if err := alongside(ctx, d.svc, d.work); err != nil {
 		d.fault("%v", err)
 	}
 	if err := d.prove(ctx); err != nil {
 		d.fault("%v", err)
-	}
-	stop()
-	if err := <-sweeping; err != nil {
-		d.fault("the sweep ended: %v", err)
 	}
 	return d.close()
 }

@@ -4,13 +4,11 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/cheggaaa/pb/v3"
@@ -159,12 +157,9 @@ func (f *foreman) leave(w word) error {
 	if f.ended && f.thawed {
 		return nil
 	}
-	var exit *exec.ExitError
-	if errors.As(w.err, &exit) {
-		if s, ok := exit.Sys().(syscall.WaitStatus); ok && s.Signaled() && s.Signal() == syscall.SIGKILL {
-			f.report.Kills++
-			return f.hire(fmt.Sprintf("w%d", len(f.hands)+1), "")
-		}
+	if wasKilled(w.err) {
+		f.report.Kills++
+		return f.hire(fmt.Sprintf("w%d", len(f.hands)+1), "")
 	}
 	return fmt.Errorf("%s ended too soon (%v): %s", w.from.name, w.err, w.from.said)
 }
@@ -189,7 +184,7 @@ func (f *foreman) look(ctx context.Context) error {
 	}
 	h := f.frozen
 	f.frozen = nil
-	if err := h.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+	if err := thaw(h.cmd.Process); err != nil {
 		return err
 	}
 	_, err = io.WriteString(h.stdin, "go on\n")

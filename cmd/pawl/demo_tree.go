@@ -42,7 +42,7 @@ type (
 
 const (
 	minFiles    = 10
-	itemsWanted = 100 // 50 at least where there are files enough for several in each
+	itemsWanted = 240 // 50 at least where there are files enough for several in each
 )
 
 // toolchain is the source tree of the Go on PATH.

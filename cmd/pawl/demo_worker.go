@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -73,9 +71,8 @@ func (a *app) demoWorkerCmd() *cobra.Command {
 // of it ends the worker.
 func (d *demoWorker) obey(a *app, stop func()) {
 	in := bufio.NewScanner(a.stdin)
-	if in.Scan() {
-		close(d.goOn)
-	}
+	in.Scan()
+	close(d.goOn)
 	for in.Scan() {
 		continue
 	}
@@ -130,8 +127,9 @@ func (d *demoWorker) stand(ctx context.Context) (err error) {
 		case "freeze":
 			d.svc.shut(func() {
 				d.tell(at)
-				_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
-				<-d.goOn
+				if err = freeze(); err == nil {
+					<-d.goOn
+				}
 			})
 			d.stale(ctx, lease.Fence())
 			d.tell(told{Thawed: true})

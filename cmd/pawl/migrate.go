@@ -17,23 +17,27 @@ import (
 
 func (a *app) migrateCmd() *cobra.Command {
 	return noun("migrate", "The database's schema",
-		a.verb("status", "List the migrations, run or not", cobra.NoArgs, a.schema(func(ctx context.Context, m store.Migrator) error {
+		a.verb("status", "List the migrations, run or not", cobra.NoArgs, a.schema(false, func(ctx context.Context, m store.Migrator) error {
 			list, err := m.Status(ctx)
 			return a.showMigrations(list, err)
 		})),
-		a.verb("up", "Run what is missing; many at once run it once", cobra.NoArgs, a.schema(func(ctx context.Context, m store.Migrator) error {
+		a.verb("up", "Run what is missing; many at once run it once", cobra.NoArgs, a.schema(true, func(ctx context.Context, m store.Migrator) error {
 			done, err := m.Up(ctx)
 			return a.showMigrations(done, err)
 		})),
-		a.verb("verify", "Check that this program can run on the schema; exit 1 if not", cobra.NoArgs, a.schema(a.verifySchema)),
+		a.verb("verify", "Check that this program can run on the schema; exit 1 if not", cobra.NoArgs, a.schema(false, a.verifySchema)),
 		a.migrateSQL())
 }
 
-// schema opens the database for its migrations alone.
-func (a *app) schema(run func(context.Context, store.Migrator) error) func(*cobra.Command, []string) error {
+// schema opens the database for its migrations alone; only some make one that
+// is missing.
+func (a *app) schema(makes bool, run func(context.Context, store.Migrator) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
 		if a.cfg.Server != "" {
 			return invalid("migrations are run on a --db, not through a --server")
+		}
+		if err := a.exists(); err != nil && !makes {
+			return err
 		}
 		m, done, err := engine.Schema(cmd.Context(), a.cfg.DB, a.engineOptions())
 		if err != nil {

@@ -4,13 +4,14 @@ import (
 	"context"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/client"
 	"github.com/pawl-work/pawl/engine"
 )
 
-// open opens what the settings name.
+// open opens what the settings name: a server, or a database in this process.
 func (a *app) open(ctx context.Context) (pawl.Service, func(), error) {
 	if a.cfg.Server != "" {
-		return nil, nil, invalid("--server needs the HTTP client, which this program was built without")
+		return client.New(a.cfg.Server, a.cfg.Key), func() {}, nil
 	}
 	eng, err := engine.OpenWith(ctx, a.cfg.DB, a.engineOptions())
 	if err != nil {

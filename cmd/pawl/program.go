@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/pawl-work/pawl"
@@ -79,8 +78,8 @@ func (p program) do(ctx context.Context, _ json.RawMessage) (json.RawMessage, er
 	cmd.ExtraFiles = []*os.File{w}
 	cmd.Env = append(p.env, "PAWL_ITEM_ID="+lease.ID, "PAWL_TASK_ID="+lease.TaskID, "PAWL_TYPE="+lease.Type,
 		fmt.Sprintf("PAWL_ATTEMPT=%d", lease.Attempt), "PAWL_WORKER_ID="+lease.WorkerID)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // it and its children stop together
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	group(cmd)
+	cmd.Cancel = func() error { return terminate(cmd) }
 	cmd.WaitDelay = p.grace
 	err = cmd.Start()
 	w.Close()
@@ -97,7 +96,7 @@ func (p program) do(ctx context.Context, _ json.RawMessage) (json.RawMessage, er
 	}()
 	err = cmd.Wait()
 	if ctx.Err() != nil || errors.Is(err, exec.ErrWaitDelay) {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // whoever of the group did not go; there may be nobody
+		kill(cmd) // whoever of the group did not go
 	}
 	_ = r.SetReadDeadline(clock.Now().Add(p.grace)) // a grandchild may hold it open
 	if report := <-told; report != nil && !errors.Is(report, os.ErrDeadlineExceeded) {

@@ -5,6 +5,7 @@ import (
 	"net"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/server"
@@ -34,13 +35,14 @@ func (a *app) serveCmd() *cobra.Command {
 // alongside runs the sweeps, if s owns any, for as long as run runs.
 func alongside(ctx context.Context, s any, run func(context.Context) error) error {
 	sweeping, stop := context.WithCancel(context.WithoutCancel(ctx))
-	over := make(chan struct{})
-	go func() {
-		defer close(over)
-		if r, ok := s.(runner); ok {
-			_ = r.Run(sweeping) // nil by its promise: mishaps are logged and tried again
-		}
-	}()
-	defer func() { stop(); <-over }()
-	return run(ctx)
+	defer stop()
+	var both errgroup.Group
+	both.Go(func() error {
+		defer stop()
+		return run(ctx)
+	})
+	if r, ok := s.(runner); ok {
+		both.Go(func() error { return r.Run(sweeping) })
+	}
+	return both.Wait()
 }

@@ -1,0 +1,32 @@
+//go:build unix
+
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"syscall"
+)
+
+// group gives a program a process group of its own: it and what it starts stop
+// together, and a terminal's interrupt reaches only us.
+func group(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
+
+// terminate asks a program's group to stop, kill makes it. There may be nobody left.
+func terminate(cmd *exec.Cmd) error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+func kill(cmd *exec.Cmd)            { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+
+// freeze stops this process until another thaws it.
+func freeze() error            { return syscall.Kill(os.Getpid(), syscall.SIGSTOP) }
+func thaw(p *os.Process) error { return p.Signal(syscall.SIGCONT) }
+
+// wasKilled reads SIGKILL from how a process ended.
+func wasKilled(err error) bool {
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		return false
+	}
+	s, ok := exit.Sys().(syscall.WaitStatus)
+	return ok && s.Signaled() && s.Signal() == syscall.SIGKILL
+}
