@@ -107,7 +107,7 @@ func life(ctx context.Context, s Service, typ string, batch, callers int, budget
 	}
 	start := clock.Now()
 	took, err := many(callers, func(int) error {
-		for time.Since(start) < budget {
+		for clock.Now().Sub(start) < budget {
 			rs, err := s.CreateTasks(ctx, tasks)
 			if err := first(rs, err); err != nil {
 				return err
@@ -171,7 +171,7 @@ func many(n int, fn func(n int) error) (time.Duration, error) {
 			return 0, err
 		}
 	}
-	return time.Since(start), nil
+	return clock.Now().Sub(start), nil
 }
 
 // first is the first error of a batch.

@@ -7,6 +7,7 @@ import "strings"
 // matches when the test's contains it.
 var mayBeSkipped = []struct{ Reason, Why string }{
 	{"PAWL_TORTURE=1", "the long runs of `make torture`; a short one of each runs here"},
+	{"root may write everywhere", "what permissions refuse is tried as an ordinary user"},
 }
 
 // unexcused says that a skip with this reason is a failure in CI.
