@@ -2,9 +2,29 @@ package engine
 
 import (
 	"context"
+	"path/filepath"
+	"strings"
 
 	"github.com/pawl-work/pawl"
 )
+
+// withArchives is where archives go when nobody says: beside a SQLite database,
+// work.db in work.db.archives. PostgreSQL keeps them in its table.
+func withArchives(url string, o pawl.SweepOptions) (*pawl.SweepOptions, error) {
+	path, local := strings.CutPrefix(url, "sqlite:")
+	if o.ArchiveDir == "" && local {
+		o.ArchiveDir = strings.TrimPrefix(path, "//") + ".archives"
+	}
+	if o.ArchiveDir == "" {
+		return &o, nil
+	}
+	dir, err := filepath.Abs(o.ArchiveDir)
+	if err != nil {
+		return nil, &pawl.Error{Code: pawl.CodeInvalid, Op: "open", Message: "the directory for archives has no absolute path", Err: err}
+	}
+	o.ArchiveDir = dir
+	return &o, nil
+}
 
 // ListArchives lists the archived tasks of the caller's namespace, newest first.
 func (e *Engine) ListArchives(ctx context.Context, p pawl.Page) (pawl.List[pawl.Archive], error) {

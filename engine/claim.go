@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/pawl-work/pawl"
@@ -76,18 +77,73 @@ func (e *Engine) tryClaim(ctx context.Context, c pawl.Caller, req *pawl.ClaimReq
 	if req.TaskID != "" || req.ItemID != "" {
 		return e.claimPicks(ctx, c, req)
 	}
-	groups, fresh, err := e.groupsFor(ctx, c.Namespace, req.Types, false)
+	rows, err := e.lanes.claim.do(ctx, []claiming{{namespace: c.Namespace, types: req.Types, who: claimant(c, req)}})
+	return leases(req, rows), err
+}
+
+// claiming is one caller's claim by type, on its way into a statement with
+// those of others who ask for the same.
+type claiming struct {
+	ord       int
+	namespace string
+	types     []string
+	who       store.Claimant
+}
+
+func claimant(c pawl.Caller, req *pawl.ClaimRequest) store.Claimant {
+	kind, id := actor(c, pawl.ActorWorker, req.WorkerID)
+	return store.Claimant{WorkerID: req.WorkerID, Limit: req.Limit, LeaseSeconds: req.LeaseSeconds, Prefetch: req.Prefetch, Actor: store.Actor{Type: kind, ID: id}}
+}
+
+// sameStretch says that two claims can be one statement.
+func sameStretch(a, b *claiming) bool {
+	return a.namespace == b.namespace && slices.Equal(a.types, b.types)
+}
+
+// claimGroup claims for callers who ask for the same, and once more from the
+// start for those who got nothing.
+func (e *Engine) claimGroup(ctx context.Context, group []claiming) ([]store.Claimed, error) {
+	groups, fresh, err := e.groupsFor(ctx, group[0].namespace, group[0].types, false)
 	if err != nil {
 		return nil, err
 	}
-	leases, err := e.claimRows(ctx, c, req, store.Claim{Groups: groups})
-	if err != nil || len(leases) > 0 || fresh {
-		return leases, err
+	out, err := e.claimFor(ctx, group, groups)
+	if err != nil || fresh || len(out) > 0 {
+		return out, err
 	}
-	if groups, _, err = e.groupsFor(ctx, c.Namespace, req.Types, true); err != nil {
+	if groups, _, err = e.groupsFor(ctx, group[0].namespace, group[0].types, true); err != nil {
 		return nil, err
 	}
-	return e.claimRows(ctx, c, req, store.Claim{Groups: groups})
+	return e.claimFor(ctx, group, groups)
+}
+
+// disclaim gives back what was claimed for a caller who had gone.
+func (e *Engine) disclaim(ctx context.Context, asked []claiming, got []store.Claimed) {
+	rows := make([]store.Leave, len(got))
+	for i, g := range got {
+		who := asked[g.Claimant]
+		rows[i] = store.Leave{Ord: i, Verb: store.VerbRelease, Fence: store.Fence{Namespace: who.namespace, ItemID: g.ItemID, WorkerID: who.who.WorkerID, Attempt: g.Attempt}}
+	}
+	if _, err := e.lanes.leave.do(ctx, rows); err != nil {
+		e.mishap(ctx, "giving back a claim whose caller had gone", err)
+	}
+	e.groups.forget()
+	e.wake.all(asked[0].namespace)
+}
+
+func (e *Engine) claimFor(ctx context.Context, group []claiming, groups []store.Group) ([]store.Claimed, error) {
+	if len(groups) == 0 {
+		return nil, nil
+	}
+	cl := store.Claim{Namespace: group[0].namespace, Groups: groups, Claimants: make([]store.Claimant, len(group))}
+	for i := range group {
+		cl.Claimants[i] = group[i].who
+	}
+	out, err := e.claimRows(ctx, cl)
+	for i := range out {
+		out[i].Claimant = group[out[i].Claimant].ord
+	}
+	return out, err
 }
 
 // claimPicks claims named items: one, or the best of a task. They are filters:
@@ -101,29 +157,27 @@ func (e *Engine) claimPicks(ctx context.Context, c pawl.Caller, req *pawl.ClaimR
 	if err != nil {
 		return nil, err
 	}
-	return e.claimRows(ctx, c, req, store.Claim{Picks: picks})
-}
-
-func (e *Engine) claimRows(ctx context.Context, c pawl.Caller, req *pawl.ClaimRequest, cl store.Claim) ([]pawl.Lease, error) {
-	if len(cl.Groups) == 0 && len(cl.Picks) == 0 {
+	if len(picks) == 0 {
 		return nil, nil
 	}
-	kind, id := actor(c, pawl.ActorWorker, req.WorkerID)
-	cl.Namespace, cl.WorkerID, cl.Limit, cl.LeaseSeconds, cl.Prefetch = c.Namespace, req.WorkerID, req.Limit, req.LeaseSeconds, req.Prefetch
-	cl.Actor = store.Actor{Type: kind, ID: id}
-	var rows []store.Claimed
-	err := e.db.Auto(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+	rows, err := e.claimRows(ctx, store.Claim{Namespace: c.Namespace, Picks: picks, Claimants: []store.Claimant{claimant(c, req)}})
+	return leases(req, rows), err
+}
+
+func (e *Engine) claimRows(ctx context.Context, cl store.Claim) (rows []store.Claimed, err error) {
+	err = e.db.Auto(ctx, func(ctx context.Context, tx store.Tx) (err error) {
 		rows, err = e.db.Dialect().Hot.Claim(ctx, tx, cl)
 		return err
 	})
-	if err != nil || len(rows) == 0 {
-		return nil, err
-	}
+	return rows, err
+}
+
+func leases(req *pawl.ClaimRequest, rows []store.Claimed) []pawl.Lease {
 	out := make([]pawl.Lease, len(rows))
 	for i, r := range rows {
 		out[i] = pawl.Lease{ID: r.ItemID, TaskID: r.TaskID, Type: r.Type, Key: string(r.Key), Attempt: r.Attempt, Failures: r.Failures, MaxAttempts: r.MaxAttempts,
 			Priority: r.Priority, Input: json.RawMessage(r.Input), LeaseSeconds: r.LeaseSeconds, LeaseExpiresAt: stamp(r.LeaseExpiresAt),
 			ServerTime: stamp(r.AcquiredAt), WorkerID: req.WorkerID}
 	}
-	return out, nil
+	return out
 }

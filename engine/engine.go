@@ -76,12 +76,16 @@ func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 		d := pawl.DefaultSweepOptions()
 		o.Sweep = &d
 	}
+	var err error
+	if o.Sweep, err = withArchives(url, *o.Sweep); err != nil {
+		return nil, err
+	}
 	db, err := openDB(ctx, url, o)
 	if err != nil {
 		return nil, err
 	}
 	e := &Engine{db: db, opts: o, log: o.Log}
-	e.lanes.open(db)
+	e.openLanes()
 	if err := e.start(ctx); err != nil {
 		db.Close()
 		return nil, err

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
-	"github.com/pawl-work/pawl/store"
 )
 
 const (
@@ -24,11 +23,15 @@ const (
 // statement raises all the same, the group is run again in halves, so that an
 // error hits only the call that caused it.
 type lane[Row, Ans any] struct {
-	db   store.DB
-	item func(*Row) string // no two rows of a group share it
-	ord  func(*Row) *int   // where a row keeps its place in the call
-	of   func(*Ans) *int   // which row an answer is for
-	run  func(ctx context.Context, tx store.Tx, rows []Row) ([]Ans, error)
+	item func(*Row) string    // no two rows of a group share it; nil = they are all different
+	fits func(a, b *Row) bool // nil = any two rows can be in a group
+	size func(*Row) int       // how much of laneRows it takes; nil = 1
+	ord  func(*Row) *int      // where a row keeps its place in the call
+	of   func(*Ans) *int      // which row an answer is for
+	run  func(ctx context.Context, rows []Row) ([]Ans, error)
+	// orphan is told what was answered to a caller who gave up during the flush;
+	// nil = it stays as it is.
+	orphan func(ctx context.Context, rows []Row, out []Ans)
 
 	mu      sync.Mutex
 	waiting []*ticket[Row, Ans]
@@ -42,6 +45,7 @@ type ticket[Row, Ans any] struct {
 	out  []Ans
 	err  error
 	done chan struct{}
+	gone bool // the caller gave up during the flush
 }
 
 // do carries rows out, with whatever else is waiting, and answers with what the
@@ -68,6 +72,12 @@ func (l *lane[Row, Ans]) do(ctx context.Context, rows []Row) ([]Ans, error) {
 		l.waiting = slices.Delete(l.waiting, i, i+1)
 		return nil, ctx.Err()
 	}
+	select {
+	case <-t.done:
+		return t.out, t.err
+	default:
+	}
+	t.gone = true
 	return nil, &pawl.Error{Code: pawl.CodeUnavailable, Message: "the outcome is unknown: the call was given up while it was being written", Err: ctx.Err()}
 }
 
@@ -84,8 +94,17 @@ func (l *lane[Row, Ans]) fly(ctx context.Context) {
 		}
 		l.mu.Unlock()
 		l.flush(ctx, group)
+		var gone []*ticket[Row, Ans]
+		l.mu.Lock()
 		for _, t := range group {
 			close(t.done)
+			if t.gone && l.orphan != nil && len(t.out) > 0 {
+				gone = append(gone, t)
+			}
+		}
+		l.mu.Unlock()
+		for _, t := range gone {
+			l.orphan(ctx, t.rows, t.out)
 		}
 	}
 }
@@ -98,24 +117,48 @@ func (l *lane[Row, Ans]) board() []*ticket[Row, Ans] {
 	}
 	var group, rest []*ticket[Row, Ans]
 	seen := map[string]bool{}
-	rows := 0
+	total := 0
 	for _, t := range l.waiting {
-		fits := rows == 0 || rows+len(t.rows) <= laneRows
-		for i := range t.rows {
-			fits = fits && !seen[l.item(&t.rows[i])]
-		}
-		if !fits {
+		n := l.weight(t)
+		if total > 0 && (total+n > laneRows || !l.joins(t, group[0], seen)) {
 			rest = append(rest, t)
 			continue
 		}
-		for i := range t.rows {
-			seen[l.item(&t.rows[i])] = true
+		if l.item != nil {
+			for i := range t.rows {
+				seen[l.item(&t.rows[i])] = true
+			}
 		}
-		rows += len(t.rows)
+		total += n
 		group = append(group, t)
 	}
 	l.waiting = rest
 	return group
+}
+
+func (l *lane[Row, Ans]) weight(t *ticket[Row, Ans]) int {
+	if l.size == nil {
+		return len(t.rows)
+	}
+	n := 0
+	for i := range t.rows {
+		n += l.size(&t.rows[i])
+	}
+	return n
+}
+
+// joins says that a ticket can go into the group that begins with first and
+// holds the items seen.
+func (l *lane[Row, Ans]) joins(t, first *ticket[Row, Ans], seen map[string]bool) bool {
+	if l.fits != nil && !l.fits(&t.rows[0], &first.rows[0]) {
+		return false
+	}
+	for i := range t.rows {
+		if l.item != nil && seen[l.item(&t.rows[i])] {
+			return false
+		}
+	}
+	return true
 }
 
 // flush runs a group as one statement and hands out the answers.
@@ -149,12 +192,10 @@ func (l *lane[Row, Ans]) attempt(ctx context.Context, group []*ticket[Row, Ans])
 			rows, seats = append(rows, row), append(seats, seat{t, i})
 		}
 	}
-	sort.Slice(rows, func(a, b int) bool { return l.item(&rows[a]) < l.item(&rows[b]) })
-	var answers []Ans
-	err := l.db.Auto(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		answers, err = l.run(ctx, tx, rows)
-		return err
-	})
+	if l.item != nil {
+		sort.Slice(rows, func(a, b int) bool { return l.item(&rows[a]) < l.item(&rows[b]) })
+	}
+	answers, err := l.run(ctx, rows)
 	if err != nil {
 		return err
 	}
@@ -167,42 +208,4 @@ func (l *lane[Row, Ans]) attempt(ctx context.Context, group []*ticket[Row, Ans])
 		s.t.out = append(s.t.out, a)
 	}
 	return nil
-}
-
-// lanes are the engine's: one for each hot verb, heartbeats apart from progress,
-// so that neither waits for the other's statement.
-type lanes struct {
-	create     lane[draft, born]
-	heartbeat  lane[store.Touch, store.Touched]
-	progress   lane[store.Touch, store.Touched]
-	checkpoint lane[store.Checkpoint, store.Checkpointed]
-	complete   lane[store.Complete, store.Moved]
-	leave      lane[store.Leave, store.Moved]
-}
-
-func (l *lanes) open(db store.DB) {
-	hot := db.Dialect().Hot
-	l.create = lane[draft, born]{db: db,
-		item: func(d *draft) string { return d.task.ID }, ord: func(d *draft) *int { return &d.ord }, of: func(b *born) *int { return &b.ord },
-		run: func(ctx context.Context, tx store.Tx, rows []draft) ([]born, error) {
-			return insertDrafts(ctx, tx, hot, rows)
-		}}
-	touch := func() lane[store.Touch, store.Touched] {
-		return lane[store.Touch, store.Touched]{db: db, run: hot.Touch,
-			item: func(r *store.Touch) string { return r.ItemID }, ord: func(r *store.Touch) *int { return &r.Ord }, of: func(a *store.Touched) *int { return &a.Ord }}
-	}
-	l.heartbeat, l.progress = touch(), touch()
-	l.checkpoint = lane[store.Checkpoint, store.Checkpointed]{db: db, run: hot.Checkpoint,
-		item: func(r *store.Checkpoint) string { return r.ItemID }, ord: func(r *store.Checkpoint) *int { return &r.Ord }, of: func(a *store.Checkpointed) *int { return &a.Ord }}
-	l.complete = lane[store.Complete, store.Moved]{db: db, run: hot.Complete,
-		item: func(r *store.Complete) string { return r.ItemID }, ord: func(r *store.Complete) *int { return &r.Ord }, of: func(a *store.Moved) *int { return &a.Ord }}
-	l.leave = lane[store.Leave, store.Moved]{db: db, run: hot.Leave,
-		item: func(r *store.Leave) string { return r.ItemID }, ord: func(r *store.Leave) *int { return &r.Ord }, of: func(a *store.Moved) *int { return &a.Ord }}
-}
-
-// wait is for the flushes under way.
-func (l *lanes) wait() {
-	for _, w := range []*sync.WaitGroup{&l.create.flights, &l.heartbeat.flights, &l.progress.flights, &l.checkpoint.flights, &l.complete.flights, &l.leave.flights} {
-		w.Wait()
-	}
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/pawl-work/pawl"
@@ -15,24 +16,20 @@ import (
 const peek = 500 * time.Millisecond
 
 // Run owns what time does, until ctx ends: expired leases are swept as they run
-// out, due items queued, and every scan interval a whole pass goes over
-// everything (bury, stale, keys, retention). It is safe on any number of
-// servers. It returns nil when ctx ends; a database that does not answer is
+// out, due items queued, and every scan interval one of the servers goes over
+// everything (bury, stale, keys, retention). It is safe on any number of them. It returns nil when ctx ends; a database that does not answer is
 // logged and tried again. At most one Run works in an engine; another waits.
 func (e *Engine) Run(ctx context.Context) error {
 	e.running.Lock()
 	defer e.running.Unlock()
 	e.active.Store(true)
 	defer e.active.Store(false)
-	var lastPass, lastSeen time.Time
+	var passes sync.WaitGroup
+	passes.Go(func() { e.sweeper.Keep(ctx) }) // apart: retention may take longer than a lease may wait
+	defer passes.Wait()
+	var lastSeen time.Time
 	for ctx.Err() == nil {
 		wait := peek
-		if clock.Now().Sub(lastPass) >= time.Duration(e.opts.Sweep.ScanIntervalSeconds)*time.Second {
-			lastPass = clock.Now()
-			if _, err := e.sweeper.Pass(ctx); err != nil {
-				e.mishap(ctx, "sweep", err)
-			}
-		}
 		if next, err := e.quick(ctx); err != nil {
 			e.mishap(ctx, "sweep", err)
 		} else {

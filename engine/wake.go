@@ -93,6 +93,13 @@ func (g *groupCache) add(namespace, typ string, rank int) {
 	}
 }
 
+// forget has the next claims look from the start.
+func (g *groupCache) forget() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.known = nil
+}
+
 func (s *groupSet) insert(n store.Group) {
 	at, found := slices.BinarySearchFunc(s.groups, n, byRank)
 	if !found {

@@ -41,7 +41,8 @@ type Hot interface {
 	// come without their task (add_items): then only the items' rows, deps and
 	// `planned` events. Returns the time used as created_at.
 	Create(ctx context.Context, tx Tx, tasks []NewTask, items []NewItem) (now int64, err error)
-	// Claim moves up to Limit items from ready to leases: attempt+1, state
+	// Claim moves up to Limit items from ready to leases, dealt out to the
+	// claimants in claim order: attempt+1, state
 	// leased, started_at kept or set, heartbeat_at = acquired_at = now,
 	// lease_expires_at = now + LeaseSeconds; event leased (queued > leased),
 	// data NULL. From Groups (each a namespace's (type, rank), walked in the order given,
@@ -131,14 +132,31 @@ type Fence struct {
 	Attempt                     int
 }
 
-// Claim asks for items.
+// Claim asks for items of one namespace, for one or more claimants at once:
+// what is found is dealt out in claim order, to each up to its Limit, in their
+// order.
 type Claim struct {
-	Namespace, WorkerID string
+	Namespace string
+	Claimants []Claimant
+	Groups    []Group
+	Picks     []Pick
+}
+
+// Claimant is one caller of a claim.
+type Claimant struct {
+	WorkerID            string
 	Limit, LeaseSeconds int
 	Prefetch            bool
-	Groups              []Group
-	Picks               []Pick
 	Actor               Actor // zero: the worker
+}
+
+// Limit is how many rows a claim may take.
+func (c *Claim) Limit() int {
+	n := 0
+	for i := range c.Claimants {
+		n += c.Claimants[i].Limit
+	}
+	return n
 }
 
 // Group is one stretch of ready.
@@ -155,8 +173,9 @@ type Pick struct {
 	ItemID string
 }
 
-// Claimed is one claimed item.
+// Claimed is one claimed item, and which claimant's it is.
 type Claimed struct {
+	Claimant                          int
 	ItemID, TaskID, Type              string
 	Key                               Text
 	Rank, Priority, Attempt, Failures int

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"database/sql"
 	"embed"
 	"io/fs"
 	"log/slog"
@@ -49,6 +50,7 @@ var identifier = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 // flip, for Auto; cold ones for Do and View.
 type db struct {
 	hot, cold *pgxpool.Pool
+	plain     *sql.DB // the cold pool as migrations want it
 	dialect   store.Dialect
 	log       *slog.Logger
 }
@@ -90,6 +92,7 @@ func Open(ctx context.Context, url string, o Options) (store.DB, error) {
 		d.hot.Close()
 		return nil, classify(err)
 	}
+	d.plain = stdlib.OpenDBFromPool(d.cold)
 	d.dialect = store.Dialect{Name: "postgres", Hot: hot.Verbs{}, Timed: hot.Verbs{}, Rewrite: rewriteFor(o.Schema), Migrator: d.migrator(cfg.ConnConfig, o.Schema)}
 	if err := d.check(ctx); err != nil {
 		d.Close()
@@ -129,9 +132,10 @@ func (d *db) Dialect() *store.Dialect { return &d.dialect }
 
 // Close implements store.DB. It waits for the calls under way.
 func (d *db) Close() error {
+	err := d.plain.Close()
 	d.hot.Close()
 	d.cold.Close()
-	return nil
+	return err
 }
 
 // migrator keeps other processes waiting by an advisory lock of its session,
@@ -168,7 +172,7 @@ func (d *db) migrator(conn *pgx.ConnConfig, schema string) store.Migrator {
 			}
 		}
 	}
-	m := store.NewMigrator(stdlib.OpenDBFromPool(d.cold), files, rewriteFor(schema), `"`+schema+`".schema_migrations`, guard)
+	m := store.NewMigrator(d.plain, files, rewriteFor(schema), `"`+schema+`".schema_migrations`, guard)
 	return classified{m}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"go.uber.org/goleak"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
@@ -313,6 +314,26 @@ func TestDeadlockRunsAgain(t *testing.T) {
 	h.want("(2) (2)", "SELECT created_at FROM signals")
 	if runs.Load() != 3 {
 		t.Errorf("%d runs", runs.Load())
+	}
+}
+
+// TestCloseLeavesNothing: neither a goroutine nor a connection.
+func TestCloseLeavesNothing(t *testing.T) {
+	h := plot(t)
+	before := goleak.IgnoreCurrent()
+	db, err := postgres.Open(t.Context(), server(t), postgres.Options{Schema: h.schema, Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Dialect().Migrator.Up(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Error(err)
+	}
+	goleak.VerifyNone(t, before)
+	if err := db.Do(t.Context(), func(context.Context, store.Tx) error { return nil }); !errors.Is(err, pawl.ErrUnavailable) {
+		t.Errorf("after Close: %v", err)
 	}
 }
 

@@ -208,7 +208,7 @@ func TestExpire(t *testing.T) {
 	h.solo(3, nil)
 	h.claim("w", 9, func(c *store.Claim) {
 		c.Picks = []store.Pick{{Type: "a", Rank: 1, ItemID: "itm_000003"}}
-		c.Prefetch = true
+		c.Claimants[0].Prefetch = true
 	})
 	h.claim("w", 9, nil)
 	h.touch(store.Touch{Fence: fence(ids[1].ID, "w", 1), Extend: true, LeaseSeconds: 3600})

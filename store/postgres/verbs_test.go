@@ -68,7 +68,7 @@ func (h *house) many(n, items int, alter func(*store.NewItem)) []store.NewItem {
 // claim takes up to limit items of type a, of any rank near 0.
 func (h *house) claim(worker string, limit int, alter func(*store.Claim)) (out []store.Claimed) {
 	h.Helper()
-	c := store.Claim{Namespace: "default", WorkerID: worker, Limit: limit, LeaseSeconds: 30, Groups: []store.Group{{Type: "a", Rank: 0}, {Type: "a", Rank: 1}}}
+	c := store.Claim{Namespace: "default", Claimants: []store.Claimant{{WorkerID: worker, Limit: limit, LeaseSeconds: 30}}, Groups: []store.Group{{Type: "a", Rank: 0}, {Type: "a", Rank: 1}}}
 	if alter != nil {
 		alter(&c)
 	}
@@ -211,7 +211,7 @@ func TestClaimOrder(t *testing.T) {
 		t.Errorf("before the head: %v", got)
 	}
 	got = h.claim("v", 5, func(c *store.Claim) {
-		c.Picks, c.Prefetch, c.Actor = []store.Pick{{Type: "a", Rank: 1, ItemID: "itm_000005"}, {Type: "a", Rank: 1, ItemID: "itm_000001"}}, true, store.Actor{Type: "agent", ID: "x"}
+		c.Picks, c.Claimants[0].Prefetch, c.Claimants[0].Actor = []store.Pick{{Type: "a", Rank: 1, ItemID: "itm_000005"}, {Type: "a", Rank: 1, ItemID: "itm_000001"}}, true, store.Actor{Type: "agent", ID: "x"}
 	})
 	if len(got) != 1 || got[0].ItemID != "itm_000005" {
 		t.Errorf("picked %v", got)
@@ -219,6 +219,23 @@ func TestClaimOrder(t *testing.T) {
 	h.want("(leased,queued,leased,,,agent,x,1)", itemEvents+" OFFSET 1", "itm_000005")
 	h.want("(v,1)", "SELECT worker_id, prefetch FROM leases WHERE item_id = 'itm_000005'")
 	h.want("(itm_000004)", "SELECT item_id FROM ready")
+}
+
+func TestClaimIsDealtOut(t *testing.T) {
+	h := build(t)
+	for n := 1; n <= 4; n++ {
+		h.solo(n, nil)
+	}
+	got := h.claim("", 0, func(c *store.Claim) {
+		c.Claimants = []store.Claimant{{WorkerID: "u", Limit: 1, LeaseSeconds: 10}, {WorkerID: "v", Limit: 2, LeaseSeconds: 20, Prefetch: true}, {WorkerID: "w", Limit: 9, LeaseSeconds: 30}, {WorkerID: "x", Limit: 1, LeaseSeconds: 40}}
+	})
+	for i, want := range []int{0, 1, 1, 2} {
+		if len(got) != 4 || got[i].Claimant != want || got[i].LeaseSeconds != 10*(want+1) || got[i].LeaseExpiresAt != got[i].AcquiredAt+int64(got[i].LeaseSeconds)*1e6 {
+			t.Errorf("%+v", got)
+		}
+	}
+	h.want("(u,10,0) (v,20,1) (v,20,1) (w,30,0)", "SELECT worker_id, lease_seconds, prefetch FROM leases ORDER BY item_id")
+	h.want("(u) (v) (v) (w)", "SELECT actor_id FROM task_events WHERE event = 'leased' ORDER BY id")
 }
 
 func TestEveryVerbIsFenced(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-func prefetch(c *store.Claim) { c.Prefetch = true }
+func prefetch(c *store.Claim) { c.Claimants[0].Prefetch = true }
 
 func TestALeaseIsOverAtItsEnd(t *testing.T) {
 	h := newHouse(t)

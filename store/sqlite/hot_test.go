@@ -125,20 +125,44 @@ func TestClaimMergesTypesUpToTheLimit(t *testing.T) {
 		fmt.Sprintf("%s\n%s\n%s\n%s\n%s\n%s", want[0], want[1], want[2], want[3], want[4], want[5]))
 }
 
+func TestAClaimIsDealtOutInOrder(t *testing.T) {
+	h := newHouse(t)
+	var ids []string
+	for range 5 {
+		ids = append(ids, h.solo())
+	}
+	got := h.claim("", 0, func(c *store.Claim) {
+		c.Claimants = []store.Claimant{{WorkerID: "a", Limit: 2, LeaseSeconds: 10}, {WorkerID: "none"}, {WorkerID: "b", Limit: 1, LeaseSeconds: 20, Prefetch: true}, {WorkerID: "c", Limit: 9, LeaseSeconds: 30}}
+	})
+	var dealt []string
+	for i, c := range got {
+		dealt = append(dealt, fmt.Sprintf("%d:%t:%d", c.Claimant, c.ItemID == ids[i], c.LeaseSeconds))
+	}
+	h.want("dealt", strings.Join(dealt, " "), "0:true:10 0:true:10 2:true:20 3:true:30 3:true:30")
+	h.want("leases", h.table("SELECT worker_id, lease_seconds, prefetch FROM pawl.leases ORDER BY item_id"), "a 10 0\na 10 0\nb 20 1\nc 30 0\nc 30 0")
+	h.want("events", h.table("SELECT actor_id FROM pawl.task_events WHERE event = 'leased' ORDER BY id"), "a\na\nb\nc\nc")
+	if got := h.claim("w", 0); len(got) != 0 {
+		t.Errorf("nothing asked, got %v", got)
+	}
+}
+
 func TestClaimByPick(t *testing.T) {
 	h := newHouse(t)
 	a, b := h.solo(), h.solo()
 	picks := func(namespace string) func(*store.Claim) {
 		return func(c *store.Claim) {
-			c.Namespace, c.Prefetch, c.Groups = namespace, true, nil
+			c.Namespace, c.Claimants[0].Prefetch, c.Groups = namespace, true, nil
 			c.Picks = []store.Pick{{Type: "t", Rank: 1, ItemID: b}, {Type: "t", Rank: 0, ItemID: a}, {Type: "t", Rank: 1, ItemID: "itm_none"}}
-			c.Actor = store.Actor{Type: "user", ID: "anna"}
+			c.Claimants[0].Actor = store.Actor{Type: "user", ID: "anna"}
 		}
 	}
 	if got := h.claim("w", 5, picks("other")); len(got) != 0 {
 		t.Errorf("across the wall: %v", got)
 	}
-	if got := h.claim("w", 5, picks("default")); len(got) != 1 || got[0].ItemID != b {
+	if got := h.claim("w", 0, picks("default")); len(got) != 0 {
+		t.Errorf("nothing asked, got %v", got)
+	}
+	if got := h.claim("w", 1, picks("default")); len(got) != 1 || got[0].ItemID != b {
 		t.Errorf("picked %v", got)
 	}
 	h.want("lease", h.table("SELECT prefetch, worker_id FROM pawl.leases"), "1 w")

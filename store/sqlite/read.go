@@ -84,6 +84,9 @@ func (r *readers) close() {
 // by its first statement. The connections are few: a View within a View may
 // wait for itself.
 func (d *db) View(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
+	if err := d.present(); err != nil {
+		return err
+	}
 	s, err := d.readers.take(ctx)
 	if err != nil {
 		return err

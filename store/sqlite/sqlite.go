@@ -14,6 +14,7 @@ import (
 	"database/sql"
 	"errors"
 	"log/slog"
+	"os"
 	"runtime"
 	"sync"
 	"time"
@@ -35,6 +36,7 @@ type Options struct {
 // db implements store.DB.
 type db struct {
 	path    string
+	file    os.FileInfo // which file it was when it was opened
 	log     *slog.Logger
 	clock   *ratchet
 	rw      *sql.DB // the writer's connection, and the migrator's while it runs
@@ -86,11 +88,27 @@ func Open(ctx context.Context, path string, o Options) (store.DB, error) {
 		Changed:  d.watch.version,
 		Migrator: d.migrator(),
 	}
-	if _, err := d.watch.version(ctx); err != nil {
+	if _, err = d.watch.version(ctx); err == nil {
+		d.file, err = os.Stat(path)
+	}
+	if err != nil {
 		d.Close()
-		return nil, err
+		return nil, classify(err)
 	}
 	return d, nil
+}
+
+// present says that the path still names the file that is open. Without a look,
+// SQLite would go on writing to a file that nobody finds any more.
+func (d *db) present() error {
+	now, err := os.Stat(d.path)
+	switch {
+	case err != nil:
+		return &pawl.Error{Code: pawl.CodeUnavailable, Message: "the database file " + d.path + " is gone", Err: err}
+	case !os.SameFile(now, d.file):
+		return &pawl.Error{Code: pawl.CodeUnavailable, Message: "another file has taken the place of " + d.path + ": restart to use it"}
+	}
+	return nil
 }
 
 // rewrite turns the common subset into SQLite's: one schema, one writer and so

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -325,6 +326,30 @@ func TestAFullDiskLosesNothingAndTheEngineGoesOn(t *testing.T) {
 	h.want("notes", h.notes(), "before\nlater")
 }
 
+func TestAFileThatIsGoneIsUnavailableUntilItIsBack(t *testing.T) {
+	h := newHouse(t)
+	write := func() error {
+		return h.Do(t.Context(), func(ctx context.Context, tx store.Tx) error {
+			_, err := tx.Exec(ctx, "INSERT INTO pawl.task_results (task_id, namespace, payload, created_at) SELECT 'n' || COUNT(*), 'n', '1', 1 FROM pawl.task_results")
+			return err
+		})
+	}
+	look := func() error { return h.View(t.Context(), func(context.Context, store.Tx) error { return nil }) }
+	if err := errors.Join(write(), os.Rename(h.path, h.path+".away")); err != nil {
+		t.Fatal(err)
+	}
+	h.wantCode(write(), pawl.CodeUnavailable)
+	h.wantCode(look(), pawl.CodeUnavailable)
+	if err := os.WriteFile(h.path, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	h.wantCode(write(), pawl.CodeUnavailable)
+	if err := errors.Join(os.Rename(h.path+".away", h.path), write()); err != nil {
+		t.Fatal(err)
+	}
+	h.want("notes", h.notes(), "n0\nn1")
+}
+
 func TestChangedSeesOtherHandles(t *testing.T) {
 	h := newHouse(t)
 	other := h.open()
@@ -380,7 +405,7 @@ func TestWrapTxWorksInTheCallersTransaction(t *testing.T) {
 		if now, err := tx.Now(t.Context()); err != nil || now != start.UnixMicro() {
 			t.Errorf("now %d (%v)", now, err)
 		}
-		got, err := h.Dialect().Hot.Claim(t.Context(), tx, store.Claim{Namespace: "default", WorkerID: "w", Limit: 1, LeaseSeconds: 60, Groups: []store.Group{{Type: "t", Rank: 1}}})
+		got, err := h.Dialect().Hot.Claim(t.Context(), tx, store.Claim{Namespace: "default", Claimants: []store.Claimant{{WorkerID: "w", Limit: 1, LeaseSeconds: 60}}, Groups: []store.Group{{Type: "t", Rank: 1}}})
 		if err != nil || len(got) != 1 || got[0].ItemID != id {
 			t.Fatalf("claimed %v (%v)", got, err)
 		}

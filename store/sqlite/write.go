@@ -92,6 +92,9 @@ func persist(ctx context.Context, fn func() error) error {
 
 // once is one try: it commits if fn returns nil and nothing failed.
 func (d *db) once(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) (err error) {
+	if err := d.present(); err != nil {
+		return err
+	}
 	w := &d.writer
 	if w.session == nil {
 		if w.session, err = connect(ctx, w.db); err != nil {

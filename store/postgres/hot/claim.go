@@ -36,17 +36,27 @@ func (Verbs) Claim(ctx context.Context, tx store.Tx, c store.Claim) ([]store.Cla
 			}
 		}
 	}
-	who := actor(c.Actor, c.WorkerID)
-	args := []any{c.Namespace, c.Limit, ranks,
+	starts, next := make([]int, len(c.Claimants)), 1
+	for i := range c.Claimants {
+		starts[i] = next
+		next += c.Claimants[i].Limit
+	}
+	args := []any{c.Namespace, next - 1, ranks,
 		column(groups, func(g *group) string { return g.Type }),
 		column(groups, func(g *group) int { return g.Rank }),
 		column(groups, func(g *group) string { return g.Head }),
 		column(groups, func(g *group) string { return g.tail }),
-		c.WorkerID, c.LeaseSeconds, bit(c.Prefetch), who.Type, store.Text(who.ID)}
+		starts,
+		column(c.Claimants, func(w *store.Claimant) string { return w.WorkerID }),
+		column(c.Claimants, func(w *store.Claimant) int { return w.LeaseSeconds }),
+		column(c.Claimants, func(w *store.Claimant) int { return bit(w.Prefetch) }),
+		column(c.Claimants, func(w *store.Claimant) string { return actor(w.Actor, w.WorkerID).Type }),
+		column(c.Claimants, func(w *store.Claimant) string { return actor(w.Actor, w.WorkerID).ID })}
 	var out []store.Claimed
 	err := read(ctx, tx, claimSQL, args, func(r store.Rows) error {
-		d := store.Claimed{LeaseSeconds: c.LeaseSeconds}
-		err := r.Scan(&d.ItemID, &d.TaskID, &d.Type, &d.Key, &d.Rank, &d.Priority, &d.Attempt, &d.Failures, &d.MaxAttempts, &d.Input, &d.AcquiredAt, &d.LeaseExpiresAt)
+		var d store.Claimed
+		err := r.Scan(&d.Claimant, &d.LeaseSeconds, &d.ItemID, &d.TaskID, &d.Type, &d.Key, &d.Rank, &d.Priority, &d.Attempt, &d.Failures, &d.MaxAttempts, &d.Input, &d.AcquiredAt, &d.LeaseExpiresAt)
+		d.Claimant--
 		out = append(out, d)
 		return err
 	})

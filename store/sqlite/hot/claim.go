@@ -40,7 +40,7 @@ func (Verbs) Claim(ctx context.Context, tx store.Tx, c store.Claim) ([]store.Cla
 	}
 	var taken []claimed
 	if len(c.Picks) > 0 {
-		taken, err = pick(ctx, tx, c.Namespace, c.Picks, nil)
+		taken, err = pick(ctx, tx, c.Namespace, c.Picks, nil, c.Limit())
 	} else {
 		taken, err = walk(ctx, tx, &c)
 	}
@@ -50,14 +50,17 @@ func (Verbs) Claim(ctx context.Context, tx store.Tx, c store.Claim) ([]store.Cla
 	slices.SortFunc(taken, func(a, b claimed) int {
 		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.itemID, b.itemID))
 	})
-	if c.Actor.Type == "" {
-		c.Actor = worker(c.WorkerID)
-	}
 	out := make([]store.Claimed, len(taken))
+	who, dealt := 0, 0
 	for i := range taken {
-		if out[i], err = hold(ctx, tx, &c, &taken[i], now); err != nil {
+		for dealt == c.Claimants[who].Limit {
+			who, dealt = who+1, 0
+		}
+		dealt++
+		if out[i], err = hold(ctx, tx, c.Namespace, &c.Claimants[who], &taken[i], now); err != nil {
 			return nil, err
 		}
+		out[i].Claimant = who
 	}
 	return out, nil
 }
@@ -65,19 +68,20 @@ func (Verbs) Claim(ctx context.Context, tx store.Tx, c store.Claim) ([]store.Cla
 // walk takes from the groups in their order, those of one rank together.
 func walk(ctx context.Context, tx store.Tx, c *store.Claim) ([]claimed, error) {
 	var taken []claimed
-	for rest := c.Groups; len(rest) > 0 && len(taken) < c.Limit; {
+	limit := c.Limit()
+	for rest := c.Groups; len(rest) > 0 && len(taken) < limit; {
 		n := 1
 		for n < len(rest) && rest[n].Rank == rest[0].Rank {
 			n++
 		}
-		wanted := c.Limit - len(taken)
+		wanted := limit - len(taken)
 		var err error
 		if n == 1 {
 			taken, err = rowsOf(ctx, tx, taken, claimTake, c.Namespace, rest[0].Type, int64(rest[0].Rank), rest[0].Head, int64(wanted))
 		} else {
 			var picks []store.Pick
 			if picks, err = merge(ctx, tx, c.Namespace, rest[:n], wanted); err == nil {
-				taken, err = pick(ctx, tx, c.Namespace, picks, taken)
+				taken, err = pick(ctx, tx, c.Namespace, picks, taken, limit)
 			}
 		}
 		if err != nil {
@@ -113,9 +117,13 @@ func merge(ctx context.Context, tx store.Tx, namespace string, groups []store.Gr
 	return picks[:min(wanted, len(picks))], nil
 }
 
-func pick(ctx context.Context, tx store.Tx, namespace string, picks []store.Pick, taken []claimed) ([]claimed, error) {
+// pick takes named rows that are still there, until limit are taken.
+func pick(ctx context.Context, tx store.Tx, namespace string, picks []store.Pick, taken []claimed, limit int) ([]claimed, error) {
 	var err error
 	for _, p := range picks {
+		if len(taken) >= limit {
+			break
+		}
 		if taken, err = rowsOf(ctx, tx, taken, claimPick, namespace, p.Type, int64(p.Rank), p.ItemID); err != nil {
 			return nil, err
 		}
@@ -141,7 +149,11 @@ func rowsOf(ctx context.Context, tx store.Tx, taken []claimed, query string, arg
 }
 
 // hold writes the lease and its event.
-func hold(ctx context.Context, tx store.Tx, c *store.Claim, r *claimed, now int64) (store.Claimed, error) {
+func hold(ctx context.Context, tx store.Tx, namespace string, c *store.Claimant, r *claimed, now int64) (store.Claimed, error) {
+	who := c.Actor
+	if who.Type == "" {
+		who = worker(c.WorkerID)
+	}
 	priority := (1 - r.rank) >> 1 // rank is -2*priority, or that + 1
 	expires := now + int64(c.LeaseSeconds)*1_000_000
 	started := now
@@ -149,10 +161,10 @@ func hold(ctx context.Context, tx store.Tx, c *store.Claim, r *claimed, now int6
 		started = *r.startedAt
 	}
 	r.attempt++
-	_, err := tx.Exec(ctx, claimLease, r.itemID, c.Namespace, r.taskID, r.kind, priority, r.attempt, r.failures, r.maxAttempts,
+	_, err := tx.Exec(ctx, claimLease, r.itemID, namespace, r.taskID, r.kind, priority, r.attempt, r.failures, r.maxAttempts,
 		r.solo, r.feeds, r.acceptance, r.rework, r.spared, flag(c.Prefetch), c.WorkerID, int64(c.LeaseSeconds), started, now, expires, r.err)
 	if err == nil {
-		_, err = tx.Exec(ctx, claimLeased, c.Namespace, r.taskID, r.itemID, r.attempt, c.Actor.Type, store.Text(c.Actor.ID), now)
+		_, err = tx.Exec(ctx, claimLeased, namespace, r.taskID, r.itemID, r.attempt, who.Type, store.Text(who.ID), now)
 	}
 	return store.Claimed{
 		ItemID: r.itemID, TaskID: r.taskID, Type: r.kind, Key: r.key, Rank: int(r.rank), Priority: int(priority),

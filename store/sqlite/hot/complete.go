@@ -22,9 +22,11 @@ func (Verbs) Complete(ctx context.Context, tx store.Tx, calls []store.Complete) 
 	out := make([]store.Moved, 0, len(calls))
 	var counts tally
 	var l lease
-	targets := l.targets()
+	// Only what is needed: the driver asks for the name and type of each column.
+	targets := []any{&l.taskID, &l.kind, &l.state, &l.priority, &l.failures, &l.rework, &l.solo, &l.feeds, &l.startedAt, &l.stage, &l.err}
 	for i := range calls {
 		c := &calls[i]
+		l.itemID, l.namespace, l.workerID, l.attempt = c.ItemID, c.Namespace, c.WorkerID, int64(c.Attempt)
 		found, err := store.Row(ctx, tx, targets, completeTake, c.ItemID, c.Namespace, c.WorkerID, int64(c.Attempt), now)
 		if err == nil && found {
 			err = l.end(ctx, tx, c.Result, now)

@@ -1,0 +1,60 @@
+package engine
+
+import (
+	"context"
+	"sync"
+
+	"github.com/pawl-work/pawl/store"
+)
+
+// lanes are the engine's: one for each hot verb, heartbeats apart from progress,
+// so that neither waits for the other's statement.
+type lanes struct {
+	create     lane[draft, born]
+	claim      lane[claiming, store.Claimed]
+	heartbeat  lane[store.Touch, store.Touched]
+	progress   lane[store.Touch, store.Touched]
+	checkpoint lane[store.Checkpoint, store.Checkpointed]
+	complete   lane[store.Complete, store.Moved]
+	leave      lane[store.Leave, store.Moved]
+}
+
+func (e *Engine) openLanes() {
+	hot, l := e.db.Dialect().Hot, &e.lanes
+	l.create = lane[draft, born]{ord: func(d *draft) *int { return &d.ord }, of: func(b *born) *int { return &b.ord }, size: func(d *draft) int { return len(d.items) },
+		run: auto(e.db, func(ctx context.Context, tx store.Tx, rows []draft) ([]born, error) {
+			return insertDrafts(ctx, tx, hot, rows)
+		})}
+	l.claim = lane[claiming, store.Claimed]{ord: func(c *claiming) *int { return &c.ord }, of: func(a *store.Claimed) *int { return &a.Claimant },
+		fits: sameStretch, size: func(c *claiming) int { return c.who.Limit }, run: e.claimGroup, orphan: e.disclaim}
+	touch := func() lane[store.Touch, store.Touched] {
+		return lane[store.Touch, store.Touched]{item: func(r *store.Touch) string { return r.ItemID },
+			ord: func(r *store.Touch) *int { return &r.Ord }, of: func(a *store.Touched) *int { return &a.Ord }, run: auto(e.db, hot.Touch)}
+	}
+	l.heartbeat, l.progress = touch(), touch()
+	l.checkpoint = lane[store.Checkpoint, store.Checkpointed]{item: func(r *store.Checkpoint) string { return r.ItemID },
+		ord: func(r *store.Checkpoint) *int { return &r.Ord }, of: func(a *store.Checkpointed) *int { return &a.Ord }, run: auto(e.db, hot.Checkpoint)}
+	l.complete = lane[store.Complete, store.Moved]{item: func(r *store.Complete) string { return r.ItemID },
+		ord: func(r *store.Complete) *int { return &r.Ord }, of: func(a *store.Moved) *int { return &a.Ord }, run: auto(e.db, hot.Complete)}
+	l.leave = lane[store.Leave, store.Moved]{item: func(r *store.Leave) string { return r.ItemID },
+		ord: func(r *store.Leave) *int { return &r.Ord }, of: func(a *store.Moved) *int { return &a.Ord }, run: auto(e.db, hot.Leave)}
+}
+
+// auto runs a hot verb by itself.
+func auto[Row, Ans any](db store.DB, verb func(context.Context, store.Tx, []Row) ([]Ans, error)) func(context.Context, []Row) ([]Ans, error) {
+	return func(ctx context.Context, rows []Row) (out []Ans, err error) {
+		err = db.Auto(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+			out, err = verb(ctx, tx, rows)
+			return err
+		})
+		return out, err
+	}
+}
+
+// wait is for the flushes under way.
+func (l *lanes) wait() {
+	for _, w := range []*sync.WaitGroup{&l.create.flights, &l.claim.flights, &l.heartbeat.flights, &l.progress.flights,
+		&l.checkpoint.flights, &l.complete.flights, &l.leave.flights} {
+		w.Wait()
+	}
+}
