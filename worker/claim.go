@@ -153,6 +153,9 @@ func (w *crew) returnStale() {
 	}
 	stale := w.ahead[:n]
 	w.ahead = w.ahead[n:]
+	if n > 0 {
+		w.mean = max(w.mean, now.Sub(stale[0].at)) // so much for the average: take no more for now
+	}
 	w.mu.Unlock()
 	w.giveBack(stale)
 }

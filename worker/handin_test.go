@@ -1,0 +1,296 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pawl-work/pawl"
+)
+
+func TestAResultSurvivesALostConnection(t *testing.T) {
+	var lost atomic.Int32
+	err := crewOf(t, Options{LeaseSeconds: 60, OnLeaseLost: func(pawl.Lease, error) { lost.Add(1) }}, takes(10*time.Millisecond), func(t *testing.T, f *fake) {
+		f.set(func() { f.down = down("complete", "fail") })
+		f.add("t", `1`)
+		pass(40 * time.Second)
+		f.set(func() { f.down = nil })
+		pass(10 * time.Second)
+		if f.state("itm_0") != pawl.ItemCompleted || lost.Load() != 0 {
+			t.Errorf("%s, lost %d", f.state("itm_0"), lost.Load())
+		}
+		if n := len(f.of("complete")); n < 8 || n > 25 {
+			t.Errorf("%d tries in 40 s", n)
+		}
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAResultIsGivenUpWithItsLease(t *testing.T) {
+	var told atomic.Value
+	_ = crewOf(t, Options{LeaseSeconds: 60, OnLeaseLost: func(_ pawl.Lease, err error) { told.Store(err) }}, takes(10*time.Millisecond), func(t *testing.T, f *fake) {
+		f.set(func() { f.down = down("complete") })
+		f.add("t", `1`)
+		pass(50 * time.Second)
+		if err := told.Load(); err != nil {
+			t.Errorf("too soon: %v", err)
+		}
+		pass(20 * time.Second)
+		if err, _ := told.Load().(error); !errors.Is(err, pawl.ErrLeaseExpired) {
+			t.Errorf("told %v", err)
+		}
+		n := len(f.of("complete"))
+		if pass(time.Minute); len(f.of("complete")) != n {
+			t.Error("tried on")
+		}
+	})
+}
+
+// A call whose answer was lost may have been carried out: the second try is then
+// refused, and that is no loss.
+func TestASecondTryFindsTheFirstCarriedOut(t *testing.T) {
+	for verb, do := range map[string]HandlerFunc{
+		"complete": takes(0),
+		"fail":     func(context.Context, json.RawMessage) (json.RawMessage, error) { return nil, errors.New("x") },
+	} {
+		t.Run(verb, func(t *testing.T) {
+			var lost atomic.Int32
+			synctest.Test(t, func(t *testing.T) {
+				f := &deaf{fake: newFake()}
+				ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+				defer stop()
+				f.add("t", `1`)
+				if err := RunWith(ctx, f, Options{Log: quiet(), OnLeaseLost: func(pawl.Lease, error) { lost.Add(1) }}, Handler{"t", do}); err != nil {
+					t.Error(err)
+				}
+				if n := len(f.of(verb)); n != 2 || lost.Load() != 0 {
+					t.Errorf("%d tries, lost %d", n, lost.Load())
+				}
+			})
+		})
+	}
+}
+
+// deaf carries out the first hand-in and loses the answer.
+type deaf struct {
+	*fake
+	heard bool
+}
+
+func (f *deaf) Complete(ctx context.Context, calls []pawl.CompleteCall) ([]pawl.Result[pawl.Moved], error) {
+	rs, err := f.fake.Complete(ctx, calls)
+	return f.lose(rs, err)
+}
+
+func (f *deaf) Fail(ctx context.Context, calls []pawl.FailCall) ([]pawl.Result[pawl.Moved], error) {
+	rs, err := f.fake.Fail(ctx, calls)
+	return f.lose(rs, err)
+}
+
+func (f *deaf) Suspend(ctx context.Context, calls []pawl.SuspendCall) ([]pawl.Result[pawl.Moved], error) {
+	rs, err := f.fake.Suspend(ctx, calls)
+	return f.lose(rs, err)
+}
+
+func (f *deaf) lose(rs []pawl.Result[pawl.Moved], err error) ([]pawl.Result[pawl.Moved], error) {
+	if !f.heard {
+		f.heard = true
+		return nil, &pawl.Error{Code: pawl.CodeUnavailable}
+	}
+	return rs, err
+}
+
+func TestWhatIsReadyAtOnceIsOneCall(t *testing.T) {
+	_ = crewOf(t, Options{Concurrency: 50}, func(ctx context.Context, in json.RawMessage) (json.RawMessage, error) {
+		out, _ := takes(time.Second)(ctx, in)
+		if string(in) == "0" {
+			return nil, errors.New("zero")
+		}
+		return out, nil
+	}, func(t *testing.T, f *fake) {
+		gate := make(chan struct{})
+		f.set(func() {
+			f.down = func(verb string) error { // the first call takes its time, the rest gathers
+				if verb == "complete" || verb == "fail" {
+					<-gate
+				}
+				return nil
+			}
+		})
+		for i := range 50 {
+			f.add("t", strconv.Itoa(i%10))
+		}
+		pass(2 * time.Second)
+		close(gate)
+		synctest.Wait()
+		n := len(f.of("complete")) + len(f.of("fail"))
+		if n > 4 {
+			t.Errorf("%d calls for 50 results", n)
+		}
+		for _, it := range f.items {
+			if it.state != pawl.ItemCompleted && it.state != pawl.ItemFailed {
+				t.Errorf("%s is %s", it.lease.ID, it.state)
+			}
+		}
+	})
+}
+
+func TestARefusedResultFailsItsItemAndNoOther(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer error
+		code   string
+	}{
+		"invalid":   {pawl.Invalid("/result", "holds NUL"), CodeInvalidResult},
+		"too large": {pawl.ErrTooLarge, CodeInvalidResult},
+		"forbidden": {&pawl.Error{Code: pawl.CodeConflict, State: "in_progress", Allowed: []string{"submit"}}, "conflict"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_ = crewOf(t, Options{Concurrency: 2}, takes(time.Second), func(t *testing.T, f *fake) {
+				f.set(func() {
+					f.refuse = func(verb, id string) error {
+						if verb == "complete" && id == "itm_0" {
+							return c.answer
+						}
+						return nil
+					}
+				})
+				f.add("t", `1`, `2`)
+				pass(2 * time.Second)
+				if got := f.items[0].failure; got == nil || *got.Retryable || got.Error.Code != c.code {
+					t.Errorf("%+v", got)
+				}
+				if f.state("itm_1") != pawl.ItemCompleted {
+					t.Error("the other was not completed")
+				}
+			})
+		})
+	}
+}
+
+func TestABatchRefusedAsAWholeIsSentOneByOne(t *testing.T) {
+	_ = crewOf(t, Options{Concurrency: 3}, takes(time.Second), func(t *testing.T, f *fake) {
+		f.set(func() {
+			f.down = func(verb string) error {
+				if calls := f.of(verb); verb == "complete" && len(calls[len(calls)-1].ids) > 1 {
+					return pawl.ErrTooLarge
+				}
+				return nil
+			}
+		})
+		f.add("t", `1`, `2`, `3`)
+		pass(2 * time.Second)
+		for _, it := range f.items {
+			if it.state != pawl.ItemCompleted {
+				t.Errorf("%s is %s", it.lease.ID, it.state)
+			}
+		}
+	})
+}
+
+func TestOneItemThatCannotBeHandedInHoldsUpNoOther(t *testing.T) {
+	_ = crewOf(t, Options{Concurrency: 2}, takes(10*time.Millisecond), func(t *testing.T, f *fake) {
+		f.set(func() {
+			f.refuse = func(verb, id string) error {
+				if verb == "complete" && id == "itm_0" {
+					return pawl.ErrInternal
+				}
+				return nil
+			}
+		})
+		f.add("t", `0`)
+		pass(time.Minute)
+		f.add("t", `1`)
+		pass(50 * time.Millisecond)
+		if f.state("itm_1") != pawl.ItemCompleted {
+			t.Error("the other waits")
+		}
+		f.set(func() { f.refuse = nil })
+	})
+}
+
+func TestStepsAndSleepInAHandler(t *testing.T) {
+	var runs, resumes int
+	var f *fake
+	_ = crewOf(t, Options{}, func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
+		n, err := pawl.Step(ctx, "count", func(context.Context) (int, error) { runs++; return runs, nil })
+		if err != nil {
+			return nil, err
+		}
+		time.Sleep(20 * time.Second)
+		if err := pawl.Sleep(ctx, "nap", time.Hour); err != nil {
+			return nil, err
+		}
+		l, _ := pawl.ItemFrom(ctx)
+		return json.Marshal(map[string]int{"n": n, "attempt": l.Attempt})
+	}, func(t *testing.T, fk *fake) {
+		f = fk
+		f.add("t", `1`)
+		pass(30 * time.Minute)
+		f.set(func() {
+			if it := f.items[0]; it.state != pawl.ItemWaiting || it.until.Sub(f.start) != time.Hour+20*time.Second {
+				t.Errorf("%s until %s", it.state, it.until.Sub(f.start))
+			}
+		})
+		pass(31 * time.Minute)
+		resumes = len(f.of("resume"))
+	})
+	if it := f.items[0]; it.result != `{"attempt":2,"n":1}` || runs != 1 || resumes != 1 {
+		t.Errorf("%s %s, ran %d times, %d resumes", it.state, it.result, runs, resumes)
+	}
+	if n := len(f.of("complete")) + len(f.of("fail")) + len(f.of("release")); n != 1 {
+		t.Errorf("%d hand-ins", n)
+	}
+}
+
+func TestAHandlerThatSwallowsItsSleepHandsNothingIn(t *testing.T) {
+	_ = crewOf(t, Options{OnLeaseLost: func(pawl.Lease, error) { t.Error("lease lost") }}, func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
+		_ = pawl.Sleep(ctx, "nap", time.Hour)
+		time.Sleep(2 * time.Minute) // and heartbeats have stopped
+		return json.RawMessage(`1`), nil
+	}, func(t *testing.T, f *fake) {
+		f.add("t", `1`)
+		pass(10 * time.Minute)
+		if n := len(f.of("complete")) + len(f.of("fail")) + len(f.of("heartbeat")); n != 0 || f.state("itm_0") != pawl.ItemWaiting {
+			t.Errorf("%d calls after the suspend; %s", n, f.state("itm_0"))
+		}
+	})
+}
+
+func TestAHandlersWritesWaitForTheDatabase(t *testing.T) {
+	_ = crewOf(t, Options{}, func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
+		if err := pawl.Progress(ctx, 1, "Reading"); err != nil {
+			return nil, err
+		}
+		_, err := pawl.Step(ctx, "s", func(context.Context) (int, error) { return 1, nil })
+		return json.RawMessage(`1`), err
+	}, func(t *testing.T, f *fake) {
+		f.set(func() { f.down = down("checkpoint", "progress") })
+		f.add("t", `1`)
+		pass(40 * time.Second)
+		f.set(func() { f.down = nil })
+		pass(10 * time.Second)
+		if f.state("itm_0") != pawl.ItemCompleted {
+			t.Error(f.state("itm_0"))
+		}
+	})
+}
+
+func TestASuspendWhoseAnswerWasLostIsASuspend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &deaf{fake: newFake()}
+		ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+		defer stop()
+		f.add("t", `1`)
+		h := Handle("t", func(ctx context.Context, _ any) (any, error) { return nil, pawl.Sleep(ctx, "nap", time.Hour) })
+		if err := RunWith(ctx, f, Options{Log: quiet()}, h); err != nil || f.state("itm_0") != pawl.ItemWaiting || len(f.of("fail")) != 0 {
+			t.Errorf("%v, %s, %d fails", err, f.state("itm_0"), len(f.of("fail")))
+		}
+	})
+}
