@@ -20,6 +20,12 @@ const bodyTime = 30 * time.Second
 // syntax are judged in one place.
 func (s *server) intake(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, name := range unheard {
+			if r.Header.Get(name) != "" {
+				s.write(w, r, &pawl.Error{Code: pawl.CodeInvalid, Message: "this server does not keep the promise that " + name + " asks for; send the call without it"})
+				return
+			}
+		}
 		if r.Body == nil || r.Body == http.NoBody {
 			next.ServeHTTP(w, r)
 			return
@@ -36,6 +42,10 @@ func (s *server) intake(next http.Handler) http.Handler {
 		next.ServeHTTP(w, r)
 	})
 }
+
+// unheard are headers that ask for a promise, so that leaving them unread would
+// be to break it.
+var unheard = []string{"Idempotency-Key", "If-Match", "If-Unmodified-Since"}
 
 func read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.ContentLength > pawl.MaxBodyBytes {

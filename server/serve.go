@@ -54,7 +54,7 @@ func Serve(ctx context.Context, addr string, h http.Handler, o ServeOptions) err
 	go func() { served <- srv.Serve(ln) }()
 	select {
 	case err := <-served:
-		return fmt.Errorf("serve %s: %w", addr, err)
+		return &pawl.Error{Code: pawl.CodeUnavailable, Op: "serve", Message: "serving " + addr + " ended", Err: err}
 	case <-ctx.Done():
 	}
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.Grace)

@@ -1,0 +1,55 @@
+package server_test
+
+import (
+	"testing"
+
+	"github.com/pawl-work/pawl/server"
+)
+
+// What a page of somebody else's can make a browser send is refused.
+func TestForeignHostsAndOrigins(t *testing.T) {
+	srv := serve(t, nobody{}, server.Options{Hosts: []string{"work.example"}})
+	at := srv.Listener.Addr().String()
+	for _, c := range []struct {
+		name    string
+		method  string
+		headers []string
+		want    int
+	}{
+		{"our address", "GET", nil, 200},
+		{"localhost", "GET", []string{"Host", "localhost:7033"}, 200},
+		{"localhost without port", "GET", []string{"Host", "LOCALHOST"}, 200},
+		{"IPv6", "GET", []string{"Host", "[::1]:7033"}, 200},
+		{"a name that was given", "GET", []string{"Host", "Work.example:80"}, 200},
+		{"another name", "GET", []string{"Host", "evil.example"}, 403},
+		{"a name that begins like ours", "GET", []string{"Host", "localhost.evil.example"}, 403},
+		{"an address that is not loopback", "GET", []string{"Host", "10.0.0.1:7033"}, 403},
+		{"our own page", "POST", []string{"Origin", "http://" + at}, 405},
+		{"another page writes", "POST", []string{"Origin", "http://evil.example"}, 403},
+		{"another page reads", "GET", []string{"Origin", "http://evil.example"}, 403},
+		{"a page of another port", "GET", []string{"Origin", "http://127.0.0.1:1"}, 403},
+		{"a page without origin", "GET", []string{"Origin", "null"}, 403},
+		{"a form of another site", "POST", []string{"Sec-Fetch-Site", "cross-site"}, 403},
+	} {
+		r := ask(t, srv, c.method, "/healthz", "", c.headers...)
+		if r.StatusCode != c.want || c.want == 403 && r.str("code") != "forbidden" {
+			t.Errorf("%s: %s, want %d\n%s", c.name, r.Status, c.want, r.text)
+		}
+	}
+}
+
+// A server without API keys takes the caller's word for namespace and actor.
+func TestNamespaceAndActor(t *testing.T) {
+	h := open(t)
+	r := ask(t, h.srv, "POST", "/v1/tasks", `{"type":"a"}`, "Pawl-Namespace", "b%C3%A9", "Pawl-Actor", "user/Ana%20M")
+	if r.StatusCode != 201 || r.str("namespace") != "bé" {
+		t.Fatalf("%s %s", r.Status, r.text)
+	}
+	if other := ask(t, h.srv, "GET", "/v1/tasks/"+r.str("id"), ""); other.StatusCode != 404 {
+		t.Errorf("seen from the default namespace: %s", other.Status)
+	}
+	events := ask(t, h.srv, "GET", "/v1/events", "", "Pawl-Namespace", "b%C3%A9").items()
+	if len(events) != 1 || events[0]["actor_type"] != "user" || events[0]["actor_id"] != "Ana M" {
+		t.Errorf("events: %v", events)
+	}
+}

@@ -1,0 +1,140 @@
+package server_test
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/api"
+	"github.com/pawl-work/pawl/internal/clock"
+	"github.com/pawl-work/pawl/server"
+)
+
+// Bad input is refused before any service sees it, with the place of the fault.
+func TestBadInput(t *testing.T) {
+	srv := serve(t, nobody{}, server.Options{})
+	for _, c := range []struct {
+		name, method, path, body string
+		headers                  []string
+		status                   int
+		code                     string
+		pointers                 []string
+	}{
+		{"no body", "POST", "/v1/tasks", ``, nil, 400, "invalid", nil},
+		{"white space", "POST", "/v1/tasks", "  ", nil, 400, "invalid", []string{""}},
+		{"broken JSON", "POST", "/v1/tasks", `{"type":}`, nil, 400, "invalid", []string{"/type"}},
+		{"a cut body", "POST", "/v1/tasks", `{"type":"a"`, nil, 400, "invalid", []string{""}},
+		{"more than one value", "POST", "/v1/tasks", `{"type":"a"}{}`, nil, 400, "invalid", []string{""}},
+		{"not an object", "POST", "/v1/tasks", `["a"]`, nil, 400, "invalid", []string{""}},
+		{"null", "POST", "/v1/tasks", `null`, nil, 400, "invalid", []string{""}},
+		{"a name twice", "POST", "/v1/tasks", `{"type":"a","type":"b"}`, nil, 400, "invalid", []string{"/type"}},
+		{"a name twice, within", "POST", "/v1/tasks:batch", `{"items":[{"type":"a"},{"title":"x","title":"y"}]}`, nil, 400, "invalid", []string{"/items/1/title"}},
+		{"an unknown name", "POST", "/v1/tasks", `{"type":"a","a/b~c.d":1}`, nil, 400, "invalid", []string{"/a~1b~0c.d"}},
+		{"an unknown name, within", "POST", "/v1/tasks", `{"type":"a","items":[{"input":1},{"input":1,"x":2}]}`, nil, 400, "invalid", []string{"/items/1/x"}},
+		{"another case", "POST", "/v1/tasks", `{"type":"a","TITLE":"b"}`, nil, 400, "invalid", []string{"/TITLE"}},
+		{"a missing name", "POST", "/v1/items/itm_1:complete", `{"result":1}`, nil, 400, "invalid", []string{"/attempt", "/worker_id"}},
+		{"a missing name, within", "POST", "/v1/items:complete", `{"items":[{"worker_id":"w","attempt":1}]}`, nil, 400, "invalid", []string{"/items/0/id"}},
+		{"another kind", "POST", "/v1/tasks", `{"type":1,"items":{}}`, nil, 400, "invalid", []string{"/items", "/type"}},
+		{"a fraction", "POST", "/v1/tasks", `{"type":"a","priority":1.5}`, nil, 400, "invalid", []string{"/priority"}},
+		{"a fraction that is whole", "POST", "/v1/tasks", `{"type":"a","priority":1.0}`, nil, 400, "invalid", []string{"/priority"}},
+		{"a number out of range", "POST", "/v1/tasks", `{"type":"a","priority":99999999999999999999}`, nil, 400, "invalid", []string{"/priority"}},
+		{"a time that is none", "POST", "/v1/tasks", `{"type":"a","run_at":"tomorrow"}`, nil, 400, "invalid", []string{"/run_at"}},
+		{"an error that is none", "POST", "/v1/items/itm_1:fail", `{"worker_id":"w","attempt":1,"error":{"mesage":"x"}}`, nil, 400, "invalid", []string{"/error"}},
+		{"bytes that are not UTF-8", "POST", "/v1/tasks", "{\"type\":\"a\",\"payload\":{\"b\":[\"\xff\"]}}", nil, 400, "invalid", []string{"/payload/b/0"}},
+		{"NUL", "POST", "/v1/tasks", "{\"type\":\"a\x00\"}", nil, 400, "invalid", []string{"/type"}},
+		{"a byte order mark", "POST", "/v1/tasks", "\ufeff{\"type\":\"a\"}", nil, 400, "invalid", []string{""}},
+		{"too deep", "POST", "/v1/tasks", `{"type":"a","payload":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `}`, nil, 400, "invalid", nil},
+		{"another media type", "POST", "/v1/tasks", `{"type":"a"}`, []string{"Content-Type", "text/plain"}, 415, "media_type", nil},
+		{"a form", "POST", "/v1/tasks", `{"type":"a"}`, []string{"Content-Type", "application/x-www-form-urlencoded"}, 415, "media_type", nil},
+		{"another charset", "POST", "/v1/tasks", `{"type":"a"}`, []string{"Content-Type", "application/json; charset=latin1"}, 415, "media_type", nil},
+		{"a media type that is none", "POST", "/v1/tasks", `{"type":"a"}`, []string{"Content-Type", ";;"}, 415, "media_type", nil},
+		{"too large", "POST", "/v1/tasks", `{"type":"` + strings.Repeat("a", pawl.MaxBodyBytes) + `"}`, nil, 413, "too_large", nil},
+		{"a body on GET", "GET", "/v1/tasks", `{}`, nil, 400, "invalid", []string{""}},
+		{"a body where none belongs", "POST", "/v1/sweeps", `{"dry":true}`, nil, 400, "invalid", []string{"/dry"}},
+		{"an idempotency key", "POST", "/v1/tasks", `{"type":"a"}`, []string{"Idempotency-Key", "k"}, 400, "invalid", nil},
+		{"a namespace that is not encoded", "GET", "/v1/tasks", ``, []string{"Pawl-Namespace", "%zz"}, 400, "invalid", nil},
+		{"a filter that is none", "GET", "/v1/tasks?colour=red", ``, nil, 400, "invalid", []string{"/colour"}},
+		{"a filter of another list", "GET", "/v1/events?state=queued", ``, nil, 400, "invalid", []string{"/state"}},
+		{"a state that is none", "GET", "/v1/tasks?state=queued,open", ``, nil, 400, "invalid", []string{"/state/1"}},
+		{"a status that is none", "GET", "/v1/items?status=done", ``, nil, 400, "invalid", []string{"/status/0"}},
+		{"an order that is none", "GET", "/v1/events?order=up", ``, nil, 400, "invalid", []string{"/order"}},
+		{"a limit that is none", "GET", "/v1/tasks?limit=ten", ``, nil, 400, "invalid", []string{"/limit"}},
+		{"a limit twice", "GET", "/v1/tasks?limit=1&limit=2", ``, nil, 400, "invalid", []string{"/limit"}},
+		{"a time that is none, in the query", "GET", "/v1/tasks?since=now", ``, nil, 400, "invalid", []string{"/since"}},
+		{"two tasks", "GET", "/v1/items?task=a&task_id=b", ``, nil, 400, "invalid", []string{"/task_id"}},
+		{"NUL in the query", "GET", "/v1/tasks?type=a%00", ``, nil, 400, "invalid", []string{"/type"}},
+		{"not UTF-8 in the query", "GET", "/v1/tasks?type=%ff", ``, nil, 400, "invalid", []string{"/type"}},
+		{"a query that is none", "GET", "/v1/tasks?type=%zz", ``, nil, 400, "invalid", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := ask(t, srv, c.method, c.path, c.body, c.headers...)
+			if r.StatusCode != c.status || r.str("code") != c.code || r.Header.Get("Content-Type") != api.ProblemType {
+				t.Fatalf("%s %s\n%s", r.Status, r.Header.Get("Content-Type"), r.text)
+			}
+			if path, _, _ := strings.Cut(c.path, "?"); r.str("instance") != path || r.str("type") != "urn:pawl:error:"+c.code || r.json["status"] != float64(c.status) {
+				t.Errorf("problem: %s", r.text)
+			}
+			var got []string
+			list, _ := r.json["errors"].([]any)
+			for _, e := range list {
+				f := e.(map[string]any)
+				got = append(got, f["pointer"].(string))
+				if f["message"] == "" {
+					t.Errorf("no message: %s", r.text)
+				}
+			}
+			if c.pointers != nil && fmt.Sprint(got) != fmt.Sprint(c.pointers) {
+				t.Errorf("pointers %q, want %q\n%s", got, c.pointers, r.text)
+			}
+			if c.name == "a filter that is none" && !strings.Contains(r.text, "min_priority") {
+				t.Errorf("the filters there are go unnamed: %s", r.text)
+			}
+		})
+	}
+}
+
+// What is the caller's own is taken as it is: any JSON.
+func TestPayloadsAreOpaque(t *testing.T) {
+	h := open(t)
+	for _, payload := range []string{`{"a":1,"a":2}`, `{"type": {"type":1,"type":2}}`, `1e400`, `12345678901234567890`, `"<é😀>"`, `"\u003c"`, `[ ]`, `{"a":{"b": [1,  2.50]}}`} {
+		r := h.do(201, "POST", "/v1/tasks", `{"type":"a","payload":`+payload+`}`)
+		if got := h.do(200, "GET", "/v1/tasks/"+r.str("id"), ""); !strings.Contains(got.text, `"payload":`+payload+`,`) {
+			t.Errorf("%s came back in %s", payload, got.text)
+		}
+	}
+}
+
+// Content-Type may be missing, and may name UTF-8.
+func TestContentTypesThatAreJSON(t *testing.T) {
+	h := open(t)
+	for _, ct := range []string{"", "application/json; charset=UTF-8", "Application/JSON"} {
+		if r := ask(t, h.srv, "POST", "/v1/tasks", `{"type":"a"}`, "Content-Type", ct); r.StatusCode != 201 {
+			t.Errorf("%q: %s %s", ct, r.Status, r.text)
+		}
+	}
+}
+
+// A body that is cut off, or longer than it says, is the caller's fault.
+func TestBodiesThatDoNotArrive(t *testing.T) {
+	srv := serve(t, nobody{}, server.Options{})
+	for name, text := range map[string]string{
+		"a broken chunk": "POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+		"a long length":  "POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 99999999\r\n\r\n{",
+	} {
+		conn, err := net.Dial("tcp", srv.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = conn.Write([]byte(text))
+		_ = conn.SetReadDeadline(clock.Now().Add(10 * time.Second))
+		status, err := bufio.NewReader(conn).ReadString('\n')
+		_ = conn.Close()
+		if err != nil || !strings.Contains(status, " 400 ") && !strings.Contains(status, " 413 ") {
+			t.Errorf("%s: %q, %v", name, status, err)
+		}
+	}
+}

@@ -1,0 +1,309 @@
+package server_test
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/api"
+	"github.com/pawl-work/pawl/server"
+)
+
+// Every route is asked once the way it is meant and answers with its success.
+func TestEveryRouteAnswers(t *testing.T) {
+	h := open(t)
+	asked := map[string]bool{}
+	call := func(name, id, body string) reply {
+		t.Helper()
+		r := api.RouteOf(name)
+		asked[name] = true
+		return h.do(r.Success, r.Method, strings.Replace(r.Path, "{id}", id, 1), body)
+	}
+	results := func(r reply, want ...int) []map[string]any {
+		t.Helper()
+		var out []map[string]any
+		var got []int
+		for _, e := range r.json["results"].([]any) {
+			m := e.(map[string]any)
+			out = append(out, m)
+			got = append(got, int(m["status"].(float64)))
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("statuses %v, want %v: %s", got, want, r.text)
+		}
+		return out
+	}
+
+	h.tasksAnswer(call, results)
+	h.itemsAnswer(call, results)
+	h.keysAnswer(call, results)
+
+	for _, name := range []string{"list_tasks", "list_items", "list_events", "list_checkpoints", "list_workers", "list_sweeps", "list_archives", "list_keys"} {
+		if r := call(name, "", ""); r.json["items"] == nil {
+			t.Errorf("%s has no items: %s", name, r.text)
+		}
+	}
+	call("register_worker", "", `{"worker_id":"host:1/a","version":"1"}`)
+	if r := call("sweep", "", ""); r.json["expired_found"] == nil {
+		t.Errorf("sweep: %s", r.text)
+	}
+	for _, name := range []string{"stats", "health", "ready", "description"} {
+		call(name, "", "")
+	}
+	for _, r := range api.Routes {
+		if !asked[r.Name] {
+			t.Errorf("%s was not asked", r.Name)
+		}
+	}
+}
+
+type (
+	caller func(name, id, body string) reply
+	reader func(r reply, want ...int) []map[string]any
+)
+
+func (h *house) tasksAnswer(call caller, results reader) {
+	h.Helper()
+	created := call("create_task", "", `{"type":"a","payload":{"n": 1},"title":"first"}`)
+	task := created.str("id")
+	if loc := created.Header.Get("Location"); loc != "/v1/tasks/"+task {
+		h.Errorf("Location is %q", loc)
+	}
+	h.do(201, "POST", "/v1/tasks", `{"type":"a","payload":7,"dedupe":true}`)
+	if again := h.do(200, "POST", "/v1/tasks", `{"type":"a","payload":7,"dedupe":true}`); again.json["deduplicated"] != true {
+		h.Errorf("deduplicated: %s", again.text)
+	}
+	rs := results(call("create_tasks", "", `{"items":[{"type":"b"},{"type":""},{"type":"b","items":[{"input":1},{"input":2}]}]}`), 201, 400, 201)
+	if problem := rs[1]["error"].(map[string]any); problem["code"] != "invalid" || problem["errors"].([]any)[0].(map[string]any)["pointer"] != "/type" {
+		h.Errorf("the refused one: %v", problem)
+	}
+	many := rs[2]["value"].(map[string]any)["id"].(string)
+	if r := call("get_task", task, ""); !strings.Contains(r.text, `"payload":{"n": 1}`) {
+		h.Errorf("the payload is not what was sent: %s", r.text)
+	}
+	call("add_items", many, `{"items":[{"input":3}]}`)
+	results(call("add_items_batch", "", fmt.Sprintf(`{"items":[{"task_id":%q,"items":[{"input":4}]}]}`, many)), 200)
+	if r := call("task_items", many, ""); len(r.items()) != 4 {
+		h.Errorf("items: %s", r.text)
+	}
+	h.do(404, "GET", "/v1/tasks/tsk_nope/items", "")
+	call("task_events", task, "")
+	call("checkpoint_task", task, `{"type":"manual_checkpoint","snapshot":{}}`)
+	results(call("checkpoint_tasks", "", fmt.Sprintf(`{"items":[{"task_id":%q,"type":"custom","snapshot":1}]}`, task)), 201)
+	call("task_checkpoints", task, "")
+	if r := call("count_checkpoints", task, ""); r.json["counts"].(map[string]any)["custom"] != 1.0 {
+		h.Errorf("counts: %s", r.text)
+	}
+	h.fail(task)
+	call("retry_task", task, "")
+	h.fail(task)
+	call("bury_task", task, `{"reason":"enough"}`)
+	results(call("retry_tasks", "", fmt.Sprintf(`{"items":[{"task_id":%q}]}`, task)), 200)
+	h.fail(task)
+	results(call("bury_tasks", "", fmt.Sprintf(`{"items":[{"task_id":%q}]}`, task)), 200)
+	if r := call("plain_task_retry", task, ""); r.str("status") != "PENDING" {
+		h.Errorf("the older shape after retry: %s", r.text)
+	}
+	call("cancel_task", task, `{"reason":"no more"}`)
+	results(call("cancel_tasks", "", fmt.Sprintf(`{"items":[{"task_id":%q},{"task_id":%q}]}`, task, many)), 409, 200)
+	if r := call("plain_task", task, ""); r.str("status") != "CANCELLED" || r.str("state") != "Cancelled by user" {
+		h.Errorf("the older shape: %s", r.text)
+	}
+	if r := call("plain_task_events", task, ""); !strings.HasPrefix(r.text, `[{"id":"evt_`) || !strings.Contains(r.text, `"actor":"API"`) {
+		h.Errorf("events in the older shape: %s", r.text)
+	}
+	call("delete_task", task, "")
+	results(call("delete_tasks", "", fmt.Sprintf(`{"items":[{"task_id":%q},{"task_id":%q}]}`, many, task)), 200, 404)
+}
+
+// claim takes an item of a type made for it.
+func (h *house) claim(typ, more string) map[string]any {
+	h.Helper()
+	h.do(201, "POST", "/v1/tasks", fmt.Sprintf(`{"type":%q}`, typ))
+	r := h.do(200, "POST", "/v1/claims", fmt.Sprintf(`{"worker_id":"w1","types":[%q]%s}`, typ, more))
+	if len(r.items()) != 1 {
+		h.Fatalf("claim: %s", r.text)
+	}
+	return r.items()[0]
+}
+
+// fail fails a task's only item for good.
+func (h *house) fail(task string) {
+	h.Helper()
+	r := h.do(200, "POST", "/v1/claims", fmt.Sprintf(`{"worker_id":"w1","task_id":%q}`, task))
+	item := r.items()[0]
+	h.do(200, "POST", "/v1/items/"+item["id"].(string)+":fail", fmt.Sprintf(`{"worker_id":"w1","attempt":%v,"error":"broken","retryable":false}`, item["attempt"]))
+}
+
+func (h *house) itemsAnswer(call caller, results reader) {
+	h.Helper()
+	fence := `"worker_id":"w1","attempt":1`
+	verbs := []struct{ name, members, state string }{
+		{"progress", `,"progress":40,"stage":"reading"`, "in_progress"},
+		{"complete", `,"result":{"ok": true}`, "completed"},
+		{"fail", `,"error":{"code":"E1","message":"broken"}`, "scheduled"},
+		{"release", ``, "queued"},
+		{"suspend", `,"until":"2026-02-01T00:00:00Z"`, "waiting"},
+	}
+	for i, v := range verbs {
+		id := h.claim(fmt.Sprint("single", i), "")["id"].(string)
+		if r := call(v.name, id, "{"+fence+v.members+"}"); r.str("state") != v.state || r.str("id") != id {
+			h.Errorf("%s answers %s", v.name, r.text)
+		}
+		id = h.claim(fmt.Sprint("batch", i), "")["id"].(string)
+		rs := results(call(v.name+"_items", "", fmt.Sprintf(`{"items":[{"id":%q,%s%s},{"id":"itm_nope",%s%s}]}`, id, fence, v.members, fence, v.members)), 200, 404)
+		if rs[0]["value"].(map[string]any)["state"] != v.state {
+			h.Errorf("%s_items answers %v", v.name, rs)
+		}
+	}
+	h.do(201, "POST", "/v1/tasks", `{"type":"c"}`)
+	lease := call("claim", "", `{"worker_id":"w1","types":["c"],"lease_seconds":60}`).items()[0]
+	id := lease["id"].(string)
+	call("heartbeat", id, "{"+fence+"}")
+	results(call("heartbeat_items", "", fmt.Sprintf(`{"items":[{"id":%q,%s}]}`, id, fence)), 200)
+	call("checkpoint", id, "{"+fence+`,"type":"tool_executed","name":"fetch","snapshot":{"a": 1}}`)
+	results(call("checkpoint_items", "", fmt.Sprintf(`{"items":[{"id":%q,%s,"type":"custom","snapshot":null}]}`, id, fence)), 201)
+	call("get_item", id, "")
+	call("item_events", id, "")
+	if r := call("resume_item", id, ""); r.json["steps"].(map[string]any)["fetch"] == nil || !strings.Contains(r.text, `"snapshot":{"a": 1}`) {
+		h.Errorf("resume: %s", r.text)
+	}
+	h.do(200, "POST", "/v1/items/"+id+":complete", "{"+fence+`,"result":[1,  2]}`)
+	task := lease["task_id"].(string)
+	if r := call("task_result", task, ""); !strings.Contains(r.text, `"payload":[1,  2]`) {
+		h.Errorf("result: %s", r.text)
+	}
+	h.p.Advance(pawl.DefaultRetainTasks + time.Hour)
+	h.do(200, "POST", "/v1/sweeps", "{}")
+	if r := call("restore_archive", task, ""); r.str("id") != task {
+		h.Errorf("restored: %s", r.text)
+	}
+}
+
+func (h *house) keysAnswer(call caller, results reader) {
+	h.Helper()
+	begun := call("begin_key", "order:42:send", `{"scope":"mail","request_hash":"h"}`)
+	token := begun.str("token")
+	if begun.json["run"] != true || token == "" {
+		h.Fatalf("begin: %s", begun.text)
+	}
+	r := h.do(409, "POST", "/v1/idempotency-keys/order:42:send:begin", `{"scope":"mail","request_hash":"h"}`)
+	if r.str("code") != "key_in_flight" || r.Header.Get("Retry-After") == "" {
+		h.Errorf("in flight: %s, Retry-After %q", r.text, r.Header.Get("Retry-After"))
+	}
+	call("complete_key", "order:42:send", fmt.Sprintf(`{"scope":"mail","token":%q,"response":{"sent": 1}}`, token))
+	if r := call("get_key", "order:42:send?scope=mail", ""); r.str("status") != "completed" || !strings.Contains(r.text, `{"sent": 1}`) {
+		h.Errorf("the key: %s", r.text)
+	}
+	if r := h.do(422, "POST", "/v1/idempotency-keys/order:42:send:begin", `{"scope":"mail","request_hash":"other"}`); r.str("code") != "key_reused" {
+		h.Errorf("reused: %s", r.text)
+	}
+	token = call("begin_key", "a%2Fb", `{"request_hash":"h"}`).str("token")
+	call("fail_key", "a%2Fb", fmt.Sprintf(`{"token":%q,"response":"no"}`, token))
+	results(call("get_keys", "", `{"items":[{"scope":"mail","key":"order:42:send"},{"key":"nope"}]}`), 200, 404)
+	rs := results(call("begin_keys", "", `{"items":[{"key":"x","request_hash":"h"},{"key":"y","request_hash":"h"}]}`), 200, 200)
+	of := func(i int) string { return rs[i]["value"].(map[string]any)["token"].(string) }
+	results(call("complete_keys", "", fmt.Sprintf(`{"items":[{"key":"x","token":%q,"response":1}]}`, of(0))), 200)
+	results(call("fail_keys", "", fmt.Sprintf(`{"items":[{"key":"y","token":%q,"response":"no"}]}`, of(1))), 200)
+}
+
+func TestListsFilterAndPage(t *testing.T) {
+	h := open(t)
+	for i, typ := range []string{"a", "b", "a", "c"} {
+		h.do(201, "POST", "/v1/tasks", fmt.Sprintf(`{"type":%q,"priority":%d}`, typ, i))
+		h.p.Advance(time.Second)
+	}
+	task := h.do(200, "GET", "/v1/tasks?order=asc&limit=1", "").items()[0]["id"].(string)
+	for _, c := range []struct {
+		path string
+		want int
+	}{
+		{"/v1/tasks", 4},
+		{"/v1/tasks?type=a", 2},
+		{"/v1/tasks?type=a,b", 3},
+		{"/v1/tasks?type=a&type=b", 3},
+		{"/v1/tasks?state=queued&status=pending", 4},
+		{"/v1/tasks?state=completed", 0},
+		{"/v1/tasks?min_priority=1&max_priority=2", 2},
+		{"/v1/tasks?max_priority=0", 1},
+		{"/v1/tasks?since=2026-01-29T10:00:02Z", 2},
+		{"/v1/tasks?until=2026-01-29T10:00:02Z", 2},
+		{"/v1/tasks?id=" + task, 1},
+		{"/v1/items?task=" + task, 1},
+		{"/v1/items?task_id=" + task, 1},
+		{"/v1/items?worker_id=w1", 0},
+		{"/v1/items?type=c&state=queued", 1},
+		{"/v1/events?task=" + task, 1},
+		{"/v1/events?event=proposed&limit=3", 3},
+		{"/v1/checkpoints?task=" + task, 0},
+	} {
+		if r := h.do(200, "GET", c.path, ""); len(r.items()) != c.want || r.json["items"] == nil {
+			t.Errorf("%s: %d rows, want %d\n%s", c.path, len(r.items()), c.want, r.text)
+		}
+	}
+	var ids []string
+	for path := "/v1/tasks?limit=3"; path != ""; {
+		r := h.do(200, "GET", path, "")
+		for _, e := range r.items() {
+			ids = append(ids, e["id"].(string))
+		}
+		path = ""
+		if next := r.str("next"); next != "" {
+			path = "/v1/tasks?limit=3&cursor=" + next
+		}
+	}
+	if len(ids) != 4 || ids[3] != task {
+		t.Errorf("pages hold %v; the oldest is %s", ids, task)
+	}
+}
+
+func TestVerbsThatAreNone(t *testing.T) {
+	srv := serve(t, nobody{}, server.Options{})
+	for _, c := range []struct {
+		method, path string
+		status       int
+		allow        string
+	}{
+		{"GET", "/v1/nope", 404, ""},
+		{"GET", "/", 404, ""},
+		{"GET", "/v1/tasks/", 404, ""},
+		{"POST", "/v1/nope/x:y", 404, ""},
+		{"GET", "/v1/tasks/a%00b", 404, ""},
+		{"GET", "/v1/tasks/a%ffb", 404, ""},
+		{"POST", "/v1/tasks/tsk_1:nope", 405, "GET, DELETE"},
+		{"POST", "/v1/tasks/a:b:nope", 405, "GET, DELETE"},
+		{"POST", "/v1/items:nope", 405, "GET"},
+		{"POST", "/v1/items/itm_1", 405, "GET"},
+		{"GET", "/v1/claims", 405, "POST"},
+		{"PATCH", "/v1/tasks/tsk_1", 405, "GET, DELETE"},
+		{"HEAD", "/v1/claims", 405, "POST"},
+	} {
+		r := ask(t, srv, c.method, c.path, "")
+		if r.StatusCode != c.status || r.Header.Get("Allow") != c.allow || r.Header.Get("Content-Type") != api.ProblemType {
+			t.Errorf("%s %s: %s, Allow %q, %s", c.method, c.path, r.Status, r.Header.Get("Allow"), r.Header.Get("Content-Type"))
+		}
+	}
+	if r := ask(t, srv, "HEAD", "/healthz", ""); r.StatusCode != http.StatusOK {
+		t.Errorf("HEAD /healthz: %s", r.Status)
+	}
+}
+
+var lastID = regexp.MustCompile(`^req_[A-Z2-7]{26}$`)
+
+func TestRequestsAreNamed(t *testing.T) {
+	srv := serve(t, nobody{}, server.Options{})
+	if id := ask(t, srv, "GET", "/healthz", "").Header.Get("X-Request-Id"); !lastID.MatchString(id) {
+		t.Errorf("our own: %q", id)
+	}
+	if id := ask(t, srv, "GET", "/healthz", "", "X-Request-Id", "mine-1").Header.Get("X-Request-Id"); id != "mine-1" {
+		t.Errorf("the caller's: %q", id)
+	}
+	if id := ask(t, srv, "GET", "/healthz", "", "X-Request-Id", "a b").Header.Get("X-Request-Id"); !lastID.MatchString(id) {
+		t.Errorf("the caller's that is none: %q", id)
+	}
+}

@@ -1,0 +1,154 @@
+package server_test
+
+import (
+	"encoding/json"
+	"flag"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/api"
+	"github.com/pawl-work/pawl/pawltest"
+	"github.com/pawl-work/pawl/server"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+// house is a server over an engine on an empty SQLite database.
+type house struct {
+	*testing.T
+	p   *pawltest.Pawl
+	srv *httptest.Server
+}
+
+func open(t *testing.T) *house {
+	t.Helper()
+	p := pawltest.Open(t, pawltest.SQLite)
+	return &house{t, p, serve(t, p.Service, server.Options{})}
+}
+
+func serve(t *testing.T, svc pawl.Service, o server.Options) *httptest.Server {
+	t.Helper()
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	srv := httptest.NewServer(server.New(svc, o))
+	t.Cleanup(srv.Close)
+	return srv
+}
+
+// nobody is a service that no call may reach.
+type nobody struct{ pawl.Service }
+
+// reply is an answer, its body read as JSON.
+type reply struct {
+	*http.Response
+	text string
+	json map[string]any
+}
+
+// ask makes a request; headers are name, value, name, value.
+func ask(t *testing.T, srv *httptest.Server, method, path, body string, headers ...string) reply {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, srv.URL+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+		if headers[i] == "Host" {
+			req.Host = headers[i+1]
+		}
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	raw, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := reply{Response: res, text: string(raw)}
+	_ = json.Unmarshal(raw, &out.json) // lists of the older shape and empty bodies stay nil
+	return out
+}
+
+// do is ask that wants a status.
+func (h *house) do(status int, method, path, body string) reply {
+	h.Helper()
+	r := ask(h.T, h.srv, method, path, body)
+	if r.StatusCode != status {
+		h.Fatalf("%s %s %s: %s, want %d\n%s", method, path, body, r.Status, status, r.text)
+	}
+	return r
+}
+
+func (r reply) str(name string) string {
+	s, _ := r.json[name].(string)
+	return s
+}
+
+// items are the answer's rows.
+func (r reply) items() []map[string]any {
+	var out []map[string]any
+	list, _ := r.json["items"].([]any)
+	for _, e := range list {
+		out = append(out, e.(map[string]any))
+	}
+	return out
+}
+
+func TestEveryRouteIsRegisteredAndNoOther(t *testing.T) {
+	var got, want []string
+	err := chi.Walk(server.New(nobody{}, server.Options{}).(chi.Routes), func(method, path string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
+		got = append(got, method+" "+path)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range api.Routes {
+		want = append(want, r.Method+" "+r.Path)
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("registered:\n%s\nin api.Routes:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestDescriptionIsTheGoldenOne(t *testing.T) {
+	const golden = "testdata/openapi.json"
+	got := ask(t, serve(t, nobody{}, server.Options{}), "GET", "/openapi.json", "")
+	if *update {
+		if err := os.WriteFile(golden, []byte(got.text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.text != string(want) {
+		t.Errorf("the description differs from %s; look at it with go test ./server -update and git diff", golden)
+	}
+	for _, r := range api.Routes {
+		path, _ := got.json["paths"].(map[string]any)[r.Path].(map[string]any)
+		op, _ := path[strings.ToLower(r.Method)].(map[string]any)
+		if op["operationId"] != r.Name || op["security"] == nil || op["summary"] == "" {
+			t.Errorf("%s %s is described as %v", r.Method, r.Path, op)
+		}
+	}
+}
