@@ -101,20 +101,30 @@ func sameStretch(a, b *claiming) bool {
 }
 
 // claimGroup claims for callers who ask for the same, and once more from the
-// start for those who got nothing.
+// start when there was nothing.
 func (e *Engine) claimGroup(ctx context.Context, group []claiming) ([]store.Claimed, error) {
-	groups, fresh, err := e.groupsFor(ctx, group[0].namespace, group[0].types, false)
-	if err != nil {
-		return nil, err
+	for look := false; ; look = true {
+		m, fresh, err := e.groupsFor(ctx, group[0].namespace, look)
+		if err != nil {
+			return nil, err
+		}
+		out, err := e.claimFor(ctx, group, wanted(m.from, group[0].types))
+		e.groups.raise(m, out)
+		if err != nil {
+			return nil, err
+		}
+		if fresh || len(out) > 0 {
+			return deal(group, out), nil
+		}
 	}
-	out, err := e.claimFor(ctx, group, groups)
-	if err != nil || fresh || len(out) > 0 {
-		return out, err
+}
+
+// deal says whose each row is by the place in the call.
+func deal(group []claiming, out []store.Claimed) []store.Claimed {
+	for i := range out {
+		out[i].Claimant = group[out[i].Claimant].ord
 	}
-	if groups, _, err = e.groupsFor(ctx, group[0].namespace, group[0].types, true); err != nil {
-		return nil, err
-	}
-	return e.claimFor(ctx, group, groups)
+	return out
 }
 
 // disclaim gives back what was claimed for a caller who had gone.
@@ -139,11 +149,7 @@ func (e *Engine) claimFor(ctx context.Context, group []claiming, groups []store.
 	for i := range group {
 		cl.Claimants[i] = group[i].who
 	}
-	out, err := e.claimRows(ctx, cl)
-	for i := range out {
-		out[i].Claimant = group[out[i].Claimant].ord
-	}
-	return out, err
+	return e.claimRows(ctx, cl)
 }
 
 // claimPicks claims named items: one, or the best of a task. They are filters:

@@ -106,7 +106,7 @@ func (e *Engine) created(drafts []draft, now int64) {
 	e.ids.set(now, clock.Now())
 	for _, d := range drafts {
 		for i := range d.items {
-			e.groups.add(d.task.Namespace, d.items[i].Type, 1-2*d.items[i].Priority)
+			e.groups.lower(d.task.Namespace, d.items[i].Type, 1-2*d.items[i].Priority, d.items[i].ID)
 		}
 		e.wake.all(d.task.Namespace)
 	}

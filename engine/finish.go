@@ -90,7 +90,7 @@ func leave[C any](ctx context.Context, e *Engine, verb string, calls []C, fence 
 		answer: func(p *C, m *store.Moved) pawl.Moved {
 			fed = fed || m.Fed
 			if m.State == "queued" {
-				e.groups.add(c.Namespace, m.Type, -2*m.Priority)
+				e.groups.lower(c.Namespace, m.Type, -2*m.Priority, fence(p).ItemID)
 			}
 			return moved(fence(p), m)
 		},

@@ -108,7 +108,7 @@ func movable(ctx context.Context, tx store.Tx, c pawl.Caller, verb string, call 
 // released tells claimers of items that came back to the queue.
 func (e *Engine) released(items []store.DueItem) {
 	for _, d := range items {
-		e.groups.add(d.Namespace, d.Type, d.Rank)
+		e.groups.lower(d.Namespace, d.Type, d.Rank, d.ItemID)
 		e.wake.all(d.Namespace)
 	}
 }
