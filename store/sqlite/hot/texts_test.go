@@ -2,8 +2,10 @@ package hot_test
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/pawl-work/pawl/store"
@@ -11,37 +13,91 @@ import (
 	"github.com/pawl-work/pawl/store/sqlite/hot"
 )
 
-func TestEveryTextPrepares(t *testing.T) {
+func open(t *testing.T) store.DB {
+	t.Helper()
 	db, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "work.db"), sqlite.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
+	t.Cleanup(func() { db.Close() })
 	if _, err := db.Dialect().Migrator.Up(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	return db
+}
+
+// explain compiles a statement, runs nothing, and gives the lines it answers
+// with; what is not bound is NULL.
+func explain(t *testing.T, db store.DB, how, query string) string {
+	t.Helper()
+	var plan strings.Builder
+	err := db.View(t.Context(), func(ctx context.Context, tx store.Tx) error {
+		rows, err := tx.Query(ctx, how+" "+query, make([]any, 30)...)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for how == "EXPLAIN QUERY PLAN" && rows.Next() {
+			var id, parent, unused int
+			var detail string
+			if err := rows.Scan(&id, &parent, &unused, &detail); err != nil {
+				return err
+			}
+			fmt.Fprintln(&plan, detail)
+		}
+		return rows.Err()
+	})
+	if err != nil {
+		t.Errorf("%v\n%s", err, query)
+	}
+	return plan.String()
+}
+
+func TestEveryTextPrepares(t *testing.T) {
+	db := open(t)
 	names, err := fs.Glob(hot.Files, "*.sql")
 	if err != nil {
 		t.Fatal(err)
 	}
 	n := 0
 	for _, name := range names {
-		for text, query := range store.Texts(hot.Files, name) {
+		for _, query := range store.Texts(hot.Files, name) {
 			n++
-			// EXPLAIN compiles the statement and runs nothing; what is not bound is NULL.
-			err := db.View(t.Context(), func(ctx context.Context, tx store.Tx) error {
-				rows, err := tx.Query(ctx, "EXPLAIN "+query, make([]any, 30)...)
-				if err == nil {
-					rows.Close()
-				}
-				return err
-			})
-			if err != nil {
-				t.Errorf("%s %s: %v", name, text, err)
-			}
+			explain(t, db, "EXPLAIN", query)
 		}
 	}
 	if n < 30 {
 		t.Errorf("only %d texts were found", n)
+	}
+}
+
+// A claim reads its stretch of the one index of ready, and whatever names a row
+// goes to it by key; nothing sorts. Only the leases are walked from end to end,
+// by the sweep.
+func TestPlans(t *testing.T) {
+	db := open(t)
+	for _, c := range []struct{ file, name, plan string }{
+		{"claim", "Take", "SEARCH ready USING PRIMARY KEY (namespace=? AND type=? AND rank=? AND item_id=?)"},
+		{"claim", "Take", "SEARCH ready USING PRIMARY KEY (namespace=? AND type=? AND rank=? AND item_id>?)"},
+		{"claim", "Take", "SEARCH w USING INDEX sqlite_autoindex_work_items_1 (id=?)"},
+		{"claim", "Pick", "SEARCH ready USING PRIMARY KEY (namespace=? AND type=? AND rank=? AND item_id=?)"},
+		{"claim", "Peek", "SEARCH ready USING PRIMARY KEY (namespace=? AND type=? AND rank=? AND item_id>?)"},
+		{"touch", "Look", "SEARCH leases USING PRIMARY KEY (item_id=?)"},
+		{"complete", "Take", "SEARCH leases USING PRIMARY KEY (item_id=?)"},
+		{"complete", "Feed", "SEARCH waiting USING PRIMARY KEY (item_id=?)"},
+		{"complete", "Feed", "SEARCH item_deps USING PRIMARY KEY (needs_id=?)"},
+		{"leave", "Take", "SEARCH leases USING PRIMARY KEY (item_id=?)"},
+		{"places", "BreakDependents", "SEARCH waiting USING PRIMARY KEY (item_id=?)"},
+		{"settle", "Submitted", "SEARCH w USING INDEX work_items_of_task (task_id=?)"},
+		{"settle", "Submitted", "SEARCH r USING INDEX sqlite_autoindex_rests_1 (item_id=?)"},
+		{"expire", "Over", "SCAN leases"},
+		{"due", "Scheduled", "scheduled USING COVERING INDEX scheduled_due (run_at<?)"},
+		{"due", "WaitingUntil", "waiting USING INDEX waiting_until (until<?)"},
+		{"due", "WaitingReady", "INDEX waiting_ready"},
+	} {
+		plan := explain(t, db, "EXPLAIN QUERY PLAN", store.Texts(hot.Files, c.file+".sql")[c.name])
+		if !strings.Contains(plan, c.plan) || strings.Contains(plan, "TEMP B-TREE") {
+			t.Errorf("%s %s does not %s:\n%s", c.file, c.name, c.plan, plan)
+		}
 	}
 }

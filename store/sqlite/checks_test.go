@@ -1,0 +1,32 @@
+package sqlite
+
+import (
+	"context"
+	"testing"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
+
+// What is not in a list is refused: also nothing, and what runs over from one
+// word into the next.
+func TestListsOfTheChecks(t *testing.T) {
+	h := newHouse(t)
+	insert := func(event string, from, to any) error {
+		return h.Do(t.Context(), func(ctx context.Context, tx store.Tx) error {
+			_, err := tx.Exec(ctx, "INSERT INTO pawl.task_events (namespace, task_id, item_id, event, from_state, to_state, actor_type, created_at) VALUES ('n', 't', 'i', $1, $2, $3, 'api', 1)", event, from, to)
+			return err
+		})
+	}
+	for _, bad := range []struct {
+		event    string
+		from, to any
+	}{
+		{"", "queued", "leased"}, {"lease", "queued", "leased"}, {"due ready", "queued", "leased"}, {"leased", "queued", "completed"}, {"leased", nil, "leased"}, {"leased", "queued", nil}, {"leased", "", ">queued"},
+	} {
+		h.wantCode(insert(bad.event, bad.from, bad.to), pawl.CodeInternal)
+	}
+	if err := insert("leased", "queued", "leased"); err != nil {
+		t.Error(err)
+	}
+}
