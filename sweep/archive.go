@@ -166,7 +166,7 @@ func diskError(err error) error {
 	var path *fs.PathError
 	var link *os.LinkError
 	if errors.As(err, &path) || errors.As(err, &link) {
-		return fmt.Errorf("%w: %w", errDirectory, err)
+		return fmt.Errorf("%w: %v", errDirectory, err) // not wrapped: an error of the disk is no error of the database
 	}
 	return err
 }

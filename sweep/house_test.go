@@ -1,0 +1,178 @@
+package sweep_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/pawltest"
+	"github.com/pawl-work/pawl/store"
+	"github.com/pawl-work/pawl/sweep"
+)
+
+// house is a Pawl with a sweeper of its own over it.
+type house struct {
+	*testing.T
+	*pawltest.Pawl
+	*sweep.Sweeper
+}
+
+// each runs a test on every database. Nothing is swept but by the test.
+func each(t *testing.T, fn func(h *house)) {
+	t.Helper()
+	for _, which := range pawltest.Databases {
+		t.Run(string(which), func(t *testing.T) {
+			t.Parallel()
+			quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+			p := pawltest.OpenWith(t, which, engine.Options{Log: quiet})
+			fn(&house{t, p, &sweep.Sweeper{
+				DB: p.Engine.DB(), Options: pawl.DefaultSweepOptions(), Server: "test", Log: quiet,
+				NewID: func(prefix string) string { return prefix + "_" + ulid.Make().String() },
+			}})
+		})
+	}
+}
+
+func (h *house) ok(err error) {
+	h.Helper()
+	if err != nil {
+		h.Fatal(err)
+	}
+}
+
+func (h *house) same(got, want any, what string) {
+	h.Helper()
+	if g, w := text(got), text(want); g != w {
+		h.Errorf("%s: %s, want %s", what, g, w)
+	}
+}
+
+func text(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+func (h *house) pass() pawl.SweepStats {
+	h.Helper()
+	s, err := h.Pass(h.Context())
+	h.ok(err)
+	return s
+}
+
+func (h *house) create(n pawl.NewTask) pawl.Task {
+	h.Helper()
+	t, err := pawl.Create(h.Context(), h.Service, n)
+	h.ok(err)
+	return t
+}
+
+// solos creates n tasks of one item.
+func (h *house) solos(n, maxAttempts int) (ids []string) {
+	h.Helper()
+	calls := make([]pawl.NewTask, n)
+	for i := range calls {
+		calls[i] = pawl.NewTask{Type: "a", MaxAttempts: maxAttempts, Payload: json.RawMessage(`{"i":1}`)}
+	}
+	rs, err := h.Service.CreateTasks(h.Context(), calls)
+	h.ok(err)
+	for _, r := range rs {
+		h.ok(r.Err)
+		ids = append(ids, r.Value.ID)
+	}
+	return ids
+}
+
+// many creates a task of n items.
+func (h *house) many(n, maxAttempts int) pawl.Task {
+	h.Helper()
+	return h.create(pawl.NewTask{Type: "a", Payload: json.RawMessage(`{}`), MaxAttempts: maxAttempts, Items: slices.Repeat([]pawl.NewItem{{Input: json.RawMessage(`1`)}}, n)})
+}
+
+func (h *house) claim(n int) []pawl.Lease {
+	h.Helper()
+	var all []pawl.Lease
+	for len(all) < n {
+		got, err := h.Service.Claim(h.Context(), pawl.ClaimRequest{WorkerID: "w", Limit: min(n-len(all), pawl.MaxClaim)})
+		h.ok(err)
+		if len(got) == 0 {
+			h.Fatalf("claimed %d of %d", len(all), n)
+		}
+		all = append(all, got...)
+	}
+	return all
+}
+
+func (h *house) complete(ls ...pawl.Lease) {
+	h.Helper()
+	calls := make([]pawl.CompleteCall, len(ls))
+	for i, l := range ls {
+		calls[i] = pawl.CompleteCall{Fence: l.Fence(), Result: json.RawMessage(`"done <&> \u2028"`)}
+	}
+	rs, err := h.Service.Complete(h.Context(), calls)
+	h.ok(err)
+	for _, r := range rs {
+		h.ok(r.Err)
+	}
+}
+
+func (h *house) fail(ls ...pawl.Lease) {
+	h.Helper()
+	for _, l := range ls {
+		_, err := pawl.Fail(h.Context(), h.Service, l.Fence(), pawl.Permanent(errors.New("no")))
+		h.ok(err)
+	}
+}
+
+func (h *house) save(l pawl.Lease, typ, name string) {
+	h.Helper()
+	_, err := pawl.SaveCheckpoint(h.Context(), h.Service, l.Fence(), pawl.NewCheckpoint{Type: typ, Name: name, Snapshot: json.RawMessage(`{"a":[1,2.50,"é"]}`)})
+	h.ok(err)
+}
+
+func (h *house) state(taskID string) pawl.TaskState {
+	h.Helper()
+	t, err := h.Service.GetTask(h.Context(), taskID)
+	h.ok(err)
+	return t.State
+}
+
+func (h *house) events(f pawl.EventFilter) []pawl.Event {
+	h.Helper()
+	f.Limit = pawl.MaxPage
+	l, err := h.Service.ListEvents(h.Context(), f)
+	h.ok(err)
+	return l.Items
+}
+
+// exec runs a statement on the bare tables.
+func (h *house) exec(query string, args ...any) (n int64) {
+	h.Helper()
+	h.ok(h.DB.Do(h.Context(), func(ctx context.Context, tx store.Tx) (err error) {
+		n, err = tx.Exec(ctx, query, args...)
+		return err
+	}))
+	return n
+}
+
+func (h *house) count(query string, args ...any) (n int64) {
+	h.Helper()
+	h.ok(h.DB.View(h.Context(), func(ctx context.Context, tx store.Tx) error {
+		_, err := store.Row(ctx, tx, []any{&n}, query, args...)
+		return err
+	}))
+	return n
+}
+
+const day = 24 * time.Hour

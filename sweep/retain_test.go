@@ -1,0 +1,364 @@
+package sweep_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
+
+// rich makes an ended task with something in every table that hangs on one.
+func rich(h *house) pawl.Task {
+	h.Helper()
+	task := h.create(pawl.NewTask{Type: "a", Title: "Ünïcode <&> \u2028", Payload: json.RawMessage(`{"n": 9007199254740993, "s":"\u0041"}`), Metadata: json.RawMessage(`{"k":1}`), InputHash: "hash",
+		RequestedBy: &pawl.Requester{Type: "user", ID: "u"}, Items: []pawl.NewItem{{Key: "a", Input: json.RawMessage(`1`)}, {Key: "b", After: []string{"a"}, Priority: new(int)}}})
+	for range 2 {
+		l := h.claim(1)[0]
+		h.save(l, pawl.ToolExecuted, "step")
+		h.save(l, pawl.ManualCheckpoint, "")
+		_, err := h.Service.BeginKeys(h.Context(), []pawl.KeyBegin{{Key: l.ID, RequestHash: "h", TaskID: task.ID, ItemID: l.ID, TTLSeconds: -1}})
+		h.ok(err)
+		h.exec("INSERT INTO pawl.work_item_parts (id, namespace, item_id, part_key, seq, status, payload, worker_id, attempt, created_at) VALUES ($1, 'default', $2, 'p', 3, 'validated', '{}', 'w', 1, 5)", "prt_"+l.ID, l.ID)
+		h.exec("INSERT INTO pawl.provenances (id, namespace, task_id, item_id, verb, created_at) VALUES ($1, 'default', $2, $3, 'complete', 5)", "prv_"+l.ID, task.ID, l.ID)
+		h.exec("INSERT INTO pawl.messages (id, namespace, task_id, item_id, role, content, chunks, created_at) VALUES ($1, 'default', $2, $3, 'assistant', 'hi', 1, 5)", "msg_"+l.ID, task.ID, l.ID)
+		h.exec("INSERT INTO pawl.message_chunks (message_id, seq, count, attempt, body, created_at) VALUES ($1, 0, 1, 1, 'hi', 5)", "msg_"+l.ID)
+		h.complete(l)
+	}
+	h.exec("INSERT INTO pawl.task_results (task_id, namespace, payload, created_at) VALUES ($1, 'default', '[]', 5)", task.ID)
+	return task
+}
+
+// dump is everything that hangs on a task, as the archive writes it.
+func (h *house) dump(taskID string) (lines []string) {
+	h.Helper()
+	h.ok(h.DB.View(h.Context(), func(ctx context.Context, tx store.Tx) error {
+		return store.ReadTask(ctx, tx, taskID, func(line []byte) error {
+			lines = append(lines, string(line))
+			return nil
+		})
+	}))
+	return lines
+}
+
+func (h *house) archive(taskID string) (a store.Archived) {
+	h.Helper()
+	h.ok(h.DB.View(h.Context(), func(ctx context.Context, tx store.Tx) (err error) {
+		a, err = store.GetArchive(ctx, tx, "default", taskID)
+		return err
+	}))
+	return a
+}
+
+var hangingTables = []string{"task_live", "work_items", "item_deps", "ends", "work_item_parts", "checkpoints", "task_events", "task_results", "provenances", "messages", "message_chunks", "tasks"}
+
+func TestRetentionArchivesAndRestores(t *testing.T) {
+	for _, where := range []string{"directory", "table"} {
+		t.Run(where, func(t *testing.T) {
+			each(t, func(h *house) {
+				if where == "directory" {
+					h.Options.ArchiveDir = filepath.Join(t.TempDir(), "archives")
+				}
+				task := rich(h)
+				before := h.dump(task.ID)
+				for _, table := range hangingTables {
+					if !slices.ContainsFunc(before, func(l string) bool { return strings.HasPrefix(l, `{"table":"`+table+`",`) }) {
+						t.Fatalf("the task has nothing in %s", table)
+					}
+				}
+				h.Advance(30*day + time.Second)
+				h.same(h.pass().TasksPruned, 1, "pruned")
+				for _, table := range hangingTables {
+					h.same(h.count("SELECT COUNT(*) FROM pawl."+table), 0, "rows left in "+table)
+				}
+				h.same(h.count("SELECT COUNT(*) FROM pawl.idempotency_keys WHERE task_id IS NULL AND item_id IS NULL"), 2, "keys, without links")
+				h.same(h.unpack(task.ID), before, "what is in the archive")
+
+				h.ok(h.Restore(h.Context(), "default", task.ID))
+				h.same(h.dump(task.ID), before, "what came back")
+				h.same(h.archive(task.ID).RestoredAt, h.Now(), "restored at")
+				if err := h.Restore(h.Context(), "default", task.ID); pawl.CodeOf(err) != pawl.CodeConflict {
+					t.Errorf("restored again: %v", err)
+				}
+				h.Advance(29 * day)
+				h.same(h.pass().TasksPruned, 0, "pruned again after 29 days")
+				h.Advance(day + time.Second)
+				h.same(h.pass().TasksPruned, 1, "pruned again after 30 days")
+				h.same(h.archive(task.ID).RestoredAt, nil, "restored at, after that")
+				h.ok(h.Restore(h.Context(), "default", task.ID))
+				h.same(h.dump(task.ID), before, "what came back the second time")
+			})
+		})
+	}
+}
+
+// unpack reads an archive without the help of what is tested.
+func (h *house) unpack(taskID string) (lines []string) {
+	h.Helper()
+	a := h.archive(taskID)
+	body := a.Body
+	if h.Options.ArchiveDir != "" {
+		if !strings.HasPrefix(a.Path, h.Options.ArchiveDir) || len(body) > 0 {
+			h.Errorf("the archive is at %q, with %d bytes in the table", a.Path, len(body))
+		}
+		var err error
+		body, err = os.ReadFile(a.Path)
+		h.ok(err)
+	}
+	sum := sha256.Sum256(body)
+	h.same([]any{a.SHA256, a.Bytes}, []any{hex.EncodeToString(sum[:]), len(body)}, "checksum and size")
+	zip, err := zstd.NewReader(bytes.NewReader(body))
+	h.ok(err)
+	defer zip.Close()
+	in := bufio.NewScanner(zip)
+	in.Buffer(nil, 4<<20)
+	for in.Scan() {
+		lines = append(lines, in.Text()+"\n")
+	}
+	h.ok(in.Err())
+	return lines
+}
+
+func TestRestoreRefusesWhatIsNotThatTask(t *testing.T) {
+	each(t, func(h *house) {
+		h.Options.ArchiveDir = t.TempDir()
+		ids := h.solos(2, 3)
+		h.complete(h.claim(2)...)
+		h.Advance(31 * day)
+		h.pass()
+		try := func(what, id string, code pawl.Code) {
+			t.Helper()
+			if err := h.Restore(h.Context(), "default", id); pawl.CodeOf(err) != code {
+				t.Errorf("%s: %v, want %s", what, err, code)
+			}
+			h.same(h.count("SELECT COUNT(*) FROM pawl.tasks"), 0, what+": tasks")
+			h.same(h.count("SELECT COUNT(*) FROM pawl.task_events"), 0, what+": events")
+		}
+		try("unknown", "tsk_none", pawl.CodeNotFound)
+		if err := h.Restore(h.Context(), "other", ids[0]); pawl.CodeOf(err) != pawl.CodeNotFound {
+			t.Errorf("from another namespace: %v", err)
+		}
+		first, second := h.archive(ids[0]), h.archive(ids[1])
+		h.exec("UPDATE pawl.archives SET path = $2, sha256 = $3 WHERE task_id = $1", ids[0], second.Path, second.SHA256)
+		try("another task's archive", ids[0], pawl.CodeInternal)
+		h.exec("UPDATE pawl.archives SET path = $2, sha256 = $3 WHERE task_id = $1", ids[0], first.Path, first.SHA256)
+		whole, err := os.ReadFile(first.Path)
+		h.ok(err)
+		harmed := bytes.Clone(whole)
+		harmed[len(harmed)/2] ^= 1
+		h.ok(os.WriteFile(first.Path, harmed, 0o600))
+		try("a bit turned over", ids[0], pawl.CodeInternal)
+		h.ok(os.Remove(first.Path))
+		try("file gone", ids[0], pawl.CodeInternal)
+		moved := t.TempDir()
+		h.ok(os.MkdirAll(filepath.Join(moved, filepath.Base(filepath.Dir(first.Path))), 0o700))
+		h.ok(os.WriteFile(filepath.Join(moved, filepath.Base(filepath.Dir(first.Path)), filepath.Base(first.Path)), whole, 0o600))
+		h.Options.ArchiveDir = moved
+		h.ok(h.Restore(h.Context(), "default", ids[0]))
+		h.same(h.state(ids[0]), pawl.TaskCompleted, "state after the directory was moved")
+	})
+}
+
+func TestRestoreLeavesTheInputHashToItsHolder(t *testing.T) {
+	each(t, func(h *house) {
+		old := h.create(pawl.NewTask{Type: "a", InputHash: "h"})
+		h.complete(h.claim(1)...)
+		h.Advance(31 * day)
+		h.pass()
+		young := h.create(pawl.NewTask{Type: "a", InputHash: "h"})
+		if young.Deduplicated {
+			t.Fatal("an archived task holds its input hash")
+		}
+		h.ok(h.Restore(h.Context(), "default", old.ID))
+		h.same(h.create(pawl.NewTask{Type: "a", InputHash: "h"}).ID, young.ID, "who holds the hash")
+	})
+}
+
+func TestWhatCannotBeArchivedStays(t *testing.T) {
+	each(t, func(h *house) {
+		ids := h.solos(8, 3)
+		h.complete(h.claim(8)...)
+		// An item that has lost its end: the archive would not be whole.
+		item := "itm_" + strings.TrimPrefix(ids[3], "tsk_")
+		h.exec("INSERT INTO pawl.retention_gate VALUES ('test')")
+		h.exec("DELETE FROM pawl.ends WHERE item_id = $1", item)
+		h.exec("DELETE FROM pawl.retention_gate")
+		h.Advance(31 * day)
+		for range 2 { // the second pass tries it again, though its cursor is behind it
+			s := h.pass()
+			h.same(s.Errors, 1, "errors")
+		}
+		h.same(h.count("SELECT COUNT(*) FROM pawl.tasks"), 1, "tasks left")
+		h.exec("INSERT INTO pawl.ends (item_id, namespace, task_id, state, attempt, failures, ended_at, result) VALUES ($1, 'default', $2, 'completed', 1, 0, 1, '1')", item, ids[3])
+		h.same(h.pass().TasksPruned, 1, "pruned once mended")
+		h.same(h.pass().Errors, 0, "errors in the end")
+	})
+}
+
+func TestNothingIsRemovedWithoutItsArchive(t *testing.T) {
+	each(t, func(h *house) {
+		dir := filepath.Join(t.TempDir(), "taken")
+		h.ok(os.WriteFile(dir, nil, 0o600)) // a file where the directory should be
+		h.Options.ArchiveDir = dir
+		h.solos(3, 3)
+		h.complete(h.claim(3)...)
+		h.Advance(31 * day)
+		s := h.pass()
+		h.same([]int64{s.TasksPruned, s.Errors}, []int64{0, 1}, "pruned, errors")
+		h.same(h.count("SELECT COUNT(*) FROM pawl.tasks"), 3, "tasks")
+		h.ok(os.Remove(dir))
+		h.same(h.pass().TasksPruned, 3, "pruned once there is a directory")
+		parts, err := filepath.Glob(filepath.Join(dir, "*", "*.part"))
+		h.same([]any{len(parts), err}, []any{0, nil}, "half-written files")
+	})
+}
+
+func TestRetentionForEver(t *testing.T) {
+	each(t, func(h *house) {
+		h.Options.RetainTasks, h.Options.BuryAfter, h.Options.StaleAfter, h.Options.RetainKeys, h.Options.RetainSweeps = 0, 0, 0, 0, 0
+		h.solos(1, 3)
+		h.complete(h.claim(1)...)
+		h.solos(2, 1)
+		h.fail(h.claim(1)...)
+		h.Advance(3650 * day)
+		s := h.pass()
+		h.same([]int64{s.TasksPruned, s.Buried, s.Stale, s.KeysPruned, s.Errors}, []int64{0, 0, 0, 0, 0}, "what a pass did")
+	})
+}
+
+// A task larger than a batch goes in several transactions. Cut off between two
+// of them it is marked, the check passes it over, and the sweep carries on.
+func TestLargeTaskGoesInBatches(t *testing.T) {
+	each(t, func(h *house) {
+		const n = 1500
+		task := h.many(n, 3)
+		h.complete(h.claim(n)...)
+		before := h.dump(task.ID)
+		one := func() (done bool) {
+			h.ok(h.DB.Do(h.Context(), func(ctx context.Context, tx store.Tx) (err error) {
+				done, err = store.DeleteTask(ctx, tx, "default", task.ID, 400)
+				return err
+			}))
+			return done
+		}
+		steps := 0
+		for ; steps < 4; steps++ {
+			if one() {
+				t.Fatalf("gone after %d batches", steps+1)
+			}
+			breaches, err := h.Engine.Check(h.Context())
+			h.ok(err)
+			if len(breaches) > 0 {
+				t.Fatalf("after %d batches: %+v", steps+1, breaches[0])
+			}
+		}
+		h.same(len(h.events(pawl.EventFilter{TaskID: task.ID, Event: "deleted"})), 1, "the mark")
+		h.Advance(day + time.Second)
+		h.pass()
+		h.same(h.count("SELECT COUNT(*) FROM pawl.tasks"), 0, "tasks, after a pass carried on")
+		h.same(h.count("SELECT COUNT(*) FROM pawl.archives"), 0, "archives of a task that was deleted")
+
+		again := h.many(n, 3)
+		h.complete(h.claim(n)...)
+		h.Advance(31 * day)
+		h.same(h.pass().TasksPruned, 1, "pruned, archived first")
+		h.ok(h.Restore(h.Context(), "default", again.ID))
+		h.same(len(h.dump(again.ID)), len(before), "rows that came back")
+	})
+}
+
+func TestArchivesAreListed(t *testing.T) {
+	each(t, func(h *house) {
+		ids := h.solos(5, 3)
+		h.complete(h.claim(5)...)
+		h.Advance(31 * day)
+		h.pass()
+		var seen []string
+		page := pawl.Page{Limit: 2}
+		for {
+			l, err := h.List(h.Context(), "default", page)
+			h.ok(err)
+			for _, a := range l.Items {
+				seen = append(seen, a.TaskID)
+			}
+			if page.Cursor = l.Next; page.Cursor == "" {
+				break
+			}
+		}
+		slices.Reverse(seen)
+		h.same(seen, ids, "archives, oldest first")
+		l, err := h.List(h.Context(), "other", pawl.Page{})
+		h.ok(err)
+		h.same(len(l.Items), 0, "archives of another namespace")
+	})
+}
+
+// The checkpoints that stay are those that the rule names, tried on a random
+// life of three items.
+func TestCheckpointsThatAResumeNeedsStay(t *testing.T) {
+	each(t, func(h *house) {
+		h.Options.CheckpointRetentionLimit = 10
+		task := h.many(3, 3)
+		leases := h.claim(3)
+		kinds := []string{pawl.IterationStart, pawl.IterationEnd, pawl.ToolExecuted, pawl.LLMResponse, pawl.ErrorBoundary, pawl.CustomCheckpoint}
+		for i := range 120 {
+			name := ""
+			if i%3 == 0 {
+				name = fmt.Sprintf("step %d", i%12)
+			}
+			h.save(leases[i*7%3], kinds[i*5%len(kinds)], name)
+		}
+		list := func() []pawl.Checkpoint {
+			l, err := h.Service.ListCheckpoints(h.Context(), pawl.CheckpointFilter{TaskID: task.ID, Page: pawl.Page{Limit: 1000}})
+			h.ok(err)
+			return l.Items
+		}
+		all := list()
+		want := map[int64]bool{}
+		last := map[string]int64{}
+		for i, c := range all {
+			if i >= len(all)-10 {
+				want[c.Sequence] = true
+			}
+			last[c.ItemID] = c.Sequence
+			if c.Name != "" {
+				last[c.ItemID+" name "+c.Name] = c.Sequence
+			}
+			if slices.Contains([]string{pawl.IterationStart, pawl.IterationEnd, pawl.ErrorBoundary}, c.Type) {
+				last[c.ItemID+" type "+c.Type] = c.Sequence
+			}
+		}
+		for _, n := range last {
+			want[n] = true
+		}
+		h.same(h.pass().Checkpoints, len(all)-len(want), "pruned")
+		for _, c := range list() {
+			if !want[c.Sequence] {
+				t.Errorf("number %d (%s %q) stayed", c.Sequence, c.Type, c.Name)
+			}
+			delete(want, c.Sequence)
+		}
+		h.same(want, map[int64]bool{}, "gone, though needed")
+		h.same(h.pass().Checkpoints, 0, "pruned again")
+		h.save(leases[0], pawl.CustomCheckpoint, "")
+		h.same(h.pass().Checkpoints > 0, true, "pruned after a new one")
+		h.Options.CleanupOldCheckpoints = false
+		for range 20 {
+			h.save(leases[0], pawl.CustomCheckpoint, "")
+		}
+		h.same(h.pass().Checkpoints, 0, "pruned with the cleanup off")
+	})
+}
