@@ -186,6 +186,10 @@ func describe(o *huma.OpenAPI) []byte {
 			}
 		}
 	}
+	for _, w := range wordLists {
+		schema, name, _ := strings.Cut(w.property, ".")
+		property(schemas[schema], name)["enum"] = w.words
+	}
 	for _, n := range nullable {
 		schema, name, _ := strings.Cut(n, ".")
 		if p := property(schemas[schema], name); p != nil {
@@ -263,6 +267,31 @@ var bounds = []struct {
 	{"limit", "integer", "maximum", pawl.MaxClaim},
 	{"progress", "integer", "minimum", 0},
 	{"progress", "integer", "maximum", 100},
+}
+
+// wordLists are the members whose words come from a table, and which are plain
+// text to the service.
+var wordLists = []struct {
+	property string
+	words    []string
+}{
+	{"Checkpoint.type", pawl.CheckpointTypes},
+	{"NewCheckpoint.type", pawl.CheckpointTypes},
+	{"CheckpointBody.type", pawl.CheckpointTypes},
+	{"CheckpointCall.type", pawl.CheckpointTypes},
+	{"TaskCheckpoint.type", pawl.TaskCheckpointTypes},
+	{"Event.event", eventNames()},
+	{"Event.actor_type", []string{pawl.ActorUser, pawl.ActorAgent, pawl.ActorWorker, pawl.ActorSystem, pawl.ActorAPI}},
+	{"Key.status", []string{pawl.KeyPending, pawl.KeyCompleted, pawl.KeyFailed}},
+	{"Problem.reason", []string{pawl.ReasonTaken, pawl.ReasonExpired, pawl.ReasonReleased}},
+}
+
+func eventNames() []string {
+	var names []string
+	for _, e := range pawl.Events {
+		names = append(names, e.Name)
+	}
+	return names
 }
 
 // nullable are the members that are null rather than left out.

@@ -18,11 +18,14 @@ import (
 func TestEveryRouteAnswers(t *testing.T) {
 	h := open(t)
 	asked := map[string]bool{}
+	said := description(t, h.srv)
 	call := func(name, id, body string) reply {
 		t.Helper()
 		r := api.RouteOf(name)
 		asked[name] = true
-		return h.do(r.Success, r.Method, strings.Replace(r.Path, "{id}", id, 1), body)
+		out := h.do(r.Success, r.Method, strings.Replace(r.Path, "{id}", id, 1), body)
+		said.check(t, r, out)
+		return out
 	}
 	results := func(r reply, want ...int) []map[string]any {
 		t.Helper()

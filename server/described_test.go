@@ -1,0 +1,120 @@
+package server_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/pawl-work/pawl/api"
+)
+
+// described is the API's own description, held against what it answers.
+type described struct {
+	doc, schemas map[string]any
+}
+
+func description(t *testing.T, srv *httptest.Server) described {
+	t.Helper()
+	doc := ask(t, srv, "GET", "/openapi.json", "").json
+	return described{doc, doc["components"].(map[string]any)["schemas"].(map[string]any)}
+}
+
+// check holds an answer against the schema of its route and status. Members
+// that the schema does not name are faults: the description leaves nothing out.
+func (d described) check(t *testing.T, r api.Route, out reply) {
+	t.Helper()
+	at := fmt.Sprintf("%s %s", r.Method, r.Path)
+	path, _ := d.doc["paths"].(map[string]any)[r.Path].(map[string]any)
+	op, _ := path[strings.ToLower(r.Method)].(map[string]any)
+	response, _ := op["responses"].(map[string]any)[fmt.Sprint(out.StatusCode)].(map[string]any)
+	if response == nil {
+		t.Errorf("%s: status %d is not described", at, out.StatusCode)
+		return
+	}
+	all, _ := response["content"].(map[string]any)
+	content, _ := all["application/json"].(map[string]any)
+	if content == nil {
+		return // no body, or the description itself
+	}
+	var body any
+	if err := json.Unmarshal([]byte(out.text), &body); err != nil {
+		t.Errorf("%s: %v: %s", at, err, out.text)
+		return
+	}
+	for _, fault := range d.faults(content["schema"], body, "") {
+		t.Errorf("%s is described otherwise: %s\n%s", at, fault, out.text)
+	}
+}
+
+// faults is as much of JSON Schema as the description uses.
+func (d described) faults(schema, value any, at string) []string {
+	s, _ := schema.(map[string]any)
+	if ref, ok := s["$ref"].(string); ok {
+		return d.faults(d.schemas[strings.TrimPrefix(ref, "#/components/schemas/")], value, at)
+	}
+	if of, ok := s["oneOf"].([]any); ok {
+		for _, one := range of {
+			if len(d.faults(one, value, at)) == 0 {
+				return nil
+			}
+		}
+		return []string{at + " fits none of its forms"}
+	}
+	if want, ok := s["type"].(string); ok && !fits(want, value) {
+		return []string{fmt.Sprintf("%s is %T, not %s", at, value, want)}
+	}
+	if words, ok := s["enum"].([]any); ok && !slices.Contains(words, value) {
+		return []string{fmt.Sprintf("%s is %v, none of %v", at, value, words)}
+	}
+	var out []string
+	switch v := value.(type) {
+	case []any:
+		for i, e := range v {
+			out = append(out, d.faults(s["items"], e, fmt.Sprintf("%s/%d", at, i))...)
+		}
+	case map[string]any:
+		out = d.memberFaults(s, v, at)
+	}
+	return out
+}
+
+func (d described) memberFaults(s map[string]any, v map[string]any, at string) []string {
+	var out []string
+	properties, _ := s["properties"].(map[string]any)
+	required, _ := s["required"].([]any)
+	for _, name := range required {
+		if _, ok := v[name.(string)]; !ok {
+			out = append(out, fmt.Sprintf("%s/%s is missing", at, name))
+		}
+	}
+	for name, e := range v {
+		switch p, ok := properties[name]; {
+		case ok:
+			out = append(out, d.faults(p, e, at+"/"+name)...)
+		case s["additionalProperties"] != nil && s["additionalProperties"] != false:
+			out = append(out, d.faults(s["additionalProperties"], e, at+"/"+name)...)
+		case properties != nil:
+			out = append(out, at+"/"+name+" is not named")
+		}
+	}
+	return out
+}
+
+func fits(kind string, value any) bool {
+	switch v := value.(type) {
+	case nil:
+		return kind == "null"
+	case string:
+		return kind == "string"
+	case bool:
+		return kind == "boolean"
+	case float64:
+		return kind == "number" || kind == "integer" && v == float64(int64(v))
+	case []any:
+		return kind == "array"
+	}
+	return kind == "object"
+}
