@@ -15,12 +15,12 @@ import (
 // applicationID marks our files in the header of a SQLite database: "pawl".
 const applicationID = 0x7061776c
 
-// What every connection is told. The writer itself hardly waits inside SQLite,
-// where a context cannot reach it: Do tries again. Readers wait only while the
+// What every connection is told. The writer does not wait inside SQLite, where a
+// context cannot reach it: Do tries again. Readers wait only while the
 // log is recovered after a crash.
 var (
 	commonPragmas = []string{"foreign_keys(1)", "synchronous(FULL)", "temp_store(MEMORY)"}
-	writerPragmas = append([]string{"busy_timeout(50)", "cache_size(-65536)", "journal_size_limit(67108864)"}, commonPragmas...)
+	writerPragmas = append([]string{"busy_timeout(0)", "cache_size(-65536)", "journal_size_limit(67108864)"}, commonPragmas...)
 	readerPragmas = append([]string{"busy_timeout(10000)", "cache_size(-16384)", "query_only(1)"}, commonPragmas...)
 )
 

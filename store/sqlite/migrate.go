@@ -40,7 +40,11 @@ func (m migrator) Up(ctx context.Context) ([]store.Migration, error) {
 
 // Status implements store.Migrator.
 func (m migrator) Status(ctx context.Context) ([]store.Migration, error) {
-	all, err := m.Migrator.Status(ctx)
+	var all []store.Migration
+	err := persist(ctx, func() (err error) {
+		all, err = m.Migrator.Status(ctx)
+		return err
+	})
 	return all, classify(err)
 }
 

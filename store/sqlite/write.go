@@ -13,10 +13,11 @@ import (
 
 // How long a write waits for another process, and between two tries: short,
 // for SQLite's lock has no queue and the gaps of a busy neighbour are short too.
+// With SQLite's own waiting, one of three busy processes got a tenth of the turns.
 const (
 	patience = 30 * time.Second
-	firstNap = 500 * time.Microsecond
-	longNap  = 10 * time.Millisecond
+	firstNap = 200 * time.Microsecond
+	longNap  = 2 * time.Millisecond
 )
 
 // writer is the one connection that writes, and the turn to use it.
