@@ -44,7 +44,6 @@ type fakeItem struct {
 	lease    pawl.Lease
 	state    pawl.ItemState
 	leftBy   string
-	readyAt  time.Time
 	result   string
 	failure  *pawl.FailCall
 	progress []string

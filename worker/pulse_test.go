@@ -72,7 +72,7 @@ func TestHeartbeatsThatFallTogetherAreOneCall(t *testing.T) {
 
 // lostWhile runs one item whose handler ends with its context, and returns when
 // and why it ended, and what OnLeaseLost was told.
-func lostWhile(t *testing.T, o Options, change func(f *fake)) (after time.Duration, cause, told error, f *fake) {
+func lostWhile(t *testing.T, o Options, change func(f *fake)) (f *fake, after time.Duration, cause, told error) {
 	var mu sync.Mutex
 	o.OnLeaseLost = func(_ pawl.Lease, err error) { mu.Lock(); told = err; mu.Unlock() }
 	err := crewOf(t, o, func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
@@ -94,7 +94,7 @@ func lostWhile(t *testing.T, o Options, change func(f *fake)) (after time.Durati
 	if n := len(f.of("complete")) + len(f.of("fail")) + len(f.of("release")); n != 0 {
 		t.Errorf("%d hand-ins for a lost lease", n)
 	}
-	return after, cause, told, f
+	return f, after, cause, told
 }
 
 func down(verbs ...string) func(string) error {
@@ -107,14 +107,14 @@ func down(verbs ...string) func(string) error {
 }
 
 func TestThreeFailuresInARowLoseTheLease(t *testing.T) {
-	after, cause, told, _ := lostWhile(t, Options{}, func(f *fake) { f.down = down("heartbeat") })
+	_, after, cause, told := lostWhile(t, Options{}, func(f *fake) { f.down = down("heartbeat") })
 	if after != 61*time.Second || !errors.Is(cause, pawl.ErrLeaseLost) || !errors.Is(cause, pawl.ErrUnavailable) || !errors.Is(told, pawl.ErrLeaseLost) {
 		t.Errorf("after %s: %v; told %v", after, cause, told)
 	}
 }
 
 func TestAHungHeartbeatIsAFailedOne(t *testing.T) {
-	after, cause, _, _ := lostWhile(t, Options{LeaseSeconds: 50}, func(f *fake) { f.stuck = func(v string) bool { return v == "heartbeat" } })
+	_, after, cause, _ := lostWhile(t, Options{LeaseSeconds: 50}, func(f *fake) { f.stuck = func(v string) bool { return v == "heartbeat" } })
 	// At 1 s, 6 s and 11 s, each hung for 5 s.
 	if after != 16*time.Second || !errors.Is(cause, pawl.ErrLeaseLost) {
 		t.Errorf("after %s: %v", after, cause)
@@ -123,7 +123,7 @@ func TestAHungHeartbeatIsAFailedOne(t *testing.T) {
 
 func TestOneAnswerInTimeForgivesTheFailuresBefore(t *testing.T) {
 	n := 0
-	after, _, _, f := lostWhile(t, Options{}, func(f *fake) {
+	f, after, _, _ := lostWhile(t, Options{}, func(f *fake) {
 		f.down = func(verb string) error {
 			if verb != "heartbeat" {
 				return nil
@@ -140,7 +140,7 @@ func TestOneAnswerInTimeForgivesTheFailuresBefore(t *testing.T) {
 }
 
 func TestKeepTryingLastsToTheLeasesEnd(t *testing.T) {
-	after, cause, told, _ := lostWhile(t, Options{KeepTrying: true}, func(f *fake) { f.down = down("heartbeat") })
+	_, after, cause, told := lostWhile(t, Options{KeepTrying: true}, func(f *fake) { f.down = down("heartbeat") })
 	if after != 300*time.Second || !errors.Is(cause, pawl.ErrLeaseExpired) || told == nil {
 		t.Errorf("after %s: %v", after, cause)
 	}
@@ -154,7 +154,7 @@ func TestALostLeaseIsLostAtOnce(t *testing.T) {
 		"ended":   &pawl.Error{Code: pawl.CodeConflict, State: "completed", Allowed: []string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			after, cause, told, _ := lostWhile(t, Options{}, func(f *fake) {
+			_, after, cause, told := lostWhile(t, Options{}, func(f *fake) {
 				f.refuse = func(string, string) error { return answer }
 			})
 			if after != time.Second || !errors.Is(cause, pawl.ErrLeaseLost) || !errors.Is(cause, answer) || !errors.Is(told, pawl.ErrLeaseLost) {
@@ -165,7 +165,7 @@ func TestALostLeaseIsLostAtOnce(t *testing.T) {
 }
 
 func TestACancelledItemEndsItsHandler(t *testing.T) {
-	after, cause, told, _ := lostWhile(t, Options{}, func(f *fake) {
+	_, after, cause, told := lostWhile(t, Options{}, func(f *fake) {
 		time.AfterFunc(5*time.Second, func() { f.set(func() { f.items[0].state = pawl.ItemCancelled }) })
 	})
 	if after != 31*time.Second || !errors.Is(cause, pawl.ErrCancelled) || told != nil {

@@ -15,7 +15,7 @@ import (
 
 // stopAfter runs a worker over items, stops it after d and returns what Run
 // returned and how long the stop took.
-func stopAfter(t *testing.T, o Options, do HandlerFunc, items int, d time.Duration, look func(f *fake)) (err error, took time.Duration) {
+func stopAfter(t *testing.T, o Options, do HandlerFunc, items int, d time.Duration, look func(f *fake)) (took time.Duration, err error) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
 		var at time.Time
@@ -30,11 +30,11 @@ func stopAfter(t *testing.T, o Options, do HandlerFunc, items int, d time.Durati
 			t.Error("claimed after the stop")
 		}
 	})
-	return err, took
+	return took, err
 }
 
 func TestAStopLetsHandlersFinish(t *testing.T) {
-	err, took := stopAfter(t, Options{Concurrency: 4, NoPrefetch: true}, takes(20*time.Second), 10, 5*time.Second, func(f *fake) {
+	took, err := stopAfter(t, Options{Concurrency: 4, NoPrefetch: true}, takes(20*time.Second), 10, 5*time.Second, func(f *fake) {
 		if len(f.of("heartbeat")) == 0 {
 			t.Error("no heartbeats while stopping")
 		}
@@ -56,7 +56,7 @@ func TestAStopReleasesWhatIsLeftAfterTheGrace(t *testing.T) {
 		cause = context.Cause(ctx)
 		return nil, ctx.Err()
 	}
-	err, took := stopAfter(t, Options{Concurrency: 1}, do, 1, time.Second, func(f *fake) {
+	took, err := stopAfter(t, Options{Concurrency: 1}, do, 1, time.Second, func(f *fake) {
 		if f.state("itm_0") != pawl.ItemQueued || len(f.of("release")) != 1 || len(f.of("fail")) != 0 {
 			t.Errorf("%s after %d releases", f.state("itm_0"), len(f.of("release")))
 		}
@@ -72,7 +72,7 @@ func TestAStopReleasesWhatIsLeftAfterTheGrace(t *testing.T) {
 
 func TestWhatFinishesAsItIsCutShortIsHandedIn(t *testing.T) {
 	do := func(ctx context.Context, in json.RawMessage) (json.RawMessage, error) { <-ctx.Done(); return in, nil }
-	err, _ := stopAfter(t, Options{StopGrace: -1}, do, 1, time.Second, func(f *fake) {
+	_, err := stopAfter(t, Options{StopGrace: -1}, do, 1, time.Second, func(f *fake) {
 		if f.state("itm_0") != pawl.ItemCompleted {
 			t.Error(f.state("itm_0"))
 		}
@@ -84,7 +84,7 @@ func TestWhatFinishesAsItIsCutShortIsHandedIn(t *testing.T) {
 		<-ctx.Done()
 		return nil, pawl.Permanent(errors.New("wrong for good"))
 	}
-	err, _ = stopAfter(t, Options{StopGrace: -1}, do, 1, time.Second, func(f *fake) {
+	_, err = stopAfter(t, Options{StopGrace: -1}, do, 1, time.Second, func(f *fake) {
 		if f.state("itm_0") != pawl.ItemFailed {
 			t.Error(f.state("itm_0"))
 		}
@@ -141,7 +141,7 @@ func TestAStopWithoutADatabaseEndsAndSaysWhatWasLost(t *testing.T) {
 }
 
 func TestAnIdleWorkerStopsAtOnce(t *testing.T) {
-	err, took := stopAfter(t, Options{}, takes(0), 0, 10*time.Second, func(*fake) {})
+	took, err := stopAfter(t, Options{}, takes(0), 0, 10*time.Second, func(*fake) {})
 	if err != nil || took != 0 {
 		t.Errorf("%v after %s", err, took)
 	}
@@ -225,7 +225,7 @@ func TestWhatWaitedTooLongIsGivenBack(t *testing.T) {
 }
 
 func TestAStopGivesBackWhatWasTakenAheadUncounted(t *testing.T) {
-	err, took := stopAfter(t, Options{Concurrency: 1}, takes(time.Millisecond), 1000, 100*time.Millisecond+100*time.Microsecond, func(f *fake) {
+	took, err := stopAfter(t, Options{Concurrency: 1}, takes(time.Millisecond), 1000, 100*time.Millisecond+100*time.Microsecond, func(f *fake) {
 		back := 0
 		for _, it := range f.items {
 			if it.state.Leased() {

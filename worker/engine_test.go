@@ -1,0 +1,315 @@
+package worker_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/pawltest"
+	"github.com/pawl-work/pawl/worker"
+)
+
+// hands runs a worker over a test's engine; stop ends it and gives what Run
+// returned. The database's clock stands still; heartbeats are timed by the real
+// one.
+func hands(t *testing.T, p *pawltest.Pawl, o worker.Options, handlers ...worker.Handler) (stop func() error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	o.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	go func() { done <- worker.RunWith(ctx, p.Engine, o, handlers...) }()
+	stop = func() error {
+		if ctx.Err() != nil {
+			return nil
+		}
+		cancel()
+		return <-done
+	}
+	t.Cleanup(func() { _ = stop() })
+	return stop
+}
+
+func create(t *testing.T, p *pawltest.Pawl, task pawl.NewTask) pawl.Task {
+	t.Helper()
+	out, err := pawl.Create(t.Context(), p.Engine, task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// only is the item of a task that has one.
+func only(t *testing.T, p *pawltest.Pawl, task pawl.Task) pawl.Item {
+	t.Helper()
+	l, err := p.Engine.ListItems(context.Background(), pawl.ItemFilter{TaskID: task.ID})
+	if err != nil || len(l.Items) != 1 {
+		t.Fatalf("%d items, %v", len(l.Items), err)
+	}
+	return l.Items[0]
+}
+
+// until waits until the task's item is in a state, and returns it.
+func until(t *testing.T, p *pawltest.Pawl, task pawl.Task, state pawl.ItemState) pawl.Item {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		it := only(t, p, task)
+		if it.State == state {
+			return it
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the item is %s, not %s: %+v", it.State, state, it)
+		}
+	}
+}
+
+func sweep(t *testing.T, p *pawltest.Pawl) pawl.SweepStats {
+	t.Helper()
+	s, err := p.Engine.Sweep(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// reach waits for a signal of a handler.
+func reach[T any](t *testing.T, c <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-c:
+	case <-time.After(20 * time.Second):
+		t.Fatal("the handler did not get there")
+	}
+	return v
+}
+
+func TestATaskOfManyItemsIsDone(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		task := pawl.NewTask{Type: "double"}
+		const n = 500
+		for i := range n {
+			in, _ := json.Marshal(i)
+			task.Items = append(task.Items, pawl.NewItem{Input: in})
+		}
+		made := create(t, p, task)
+		var ran atomic.Int32
+		stop := hands(t, p, worker.Options{ID: "w1", Name: "doubler", Version: "v1", Concurrency: 4}, worker.Handle("double", func(_ context.Context, n int) (int, error) {
+			ran.Add(1)
+			return 2 * n, nil
+		}))
+		for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+			got, err := p.Engine.GetTask(t.Context(), made.ID)
+			if err != nil || time.Now().After(end) {
+				t.Fatalf("%v; %d open", err, got.ItemsOpen)
+			}
+			if got.State == pawl.TaskCompleted {
+				break
+			}
+		}
+		workers, err := p.Engine.ListWorkers(t.Context(), pawl.WorkerFilter{})
+		if err != nil || len(workers.Items) != 1 || workers.Items[0].Name != "doubler" || workers.Items[0].WorkerID != "w1" {
+			t.Errorf("registry: %+v, %v", workers.Items, err)
+		}
+		if err := stop(); err != nil || ran.Load() != n {
+			t.Errorf("%v; ran %d", err, ran.Load())
+		}
+		result, err := p.Engine.TaskResult(t.Context(), made.ID)
+		var sums []int
+		if err != nil || json.Unmarshal(result.Payload, &sums) != nil || len(sums) != n || sums[n-1] != 2*(n-1) {
+			t.Errorf("%v; %d results", err, len(sums))
+		}
+	})
+}
+
+func TestAFailedAttemptIsRetriedAfterItsBackOff(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		task := create(t, p, pawl.NewTask{Type: "t", Payload: json.RawMessage(`1`)})
+		hands(t, p, worker.Options{}, worker.Handle("t", func(ctx context.Context, _ int) (string, error) {
+			switch l, err := pawl.ItemFrom(ctx); {
+			case err != nil:
+				return "", err
+			case l.Attempt == 1:
+				return "", errors.New("boom")
+			case l.Attempt == 2:
+				panic("oh no")
+			}
+			return "third time lucky", nil
+		}))
+		it := until(t, p, task, pawl.ItemScheduled)
+		if it.Failures != 1 || it.Error.Message != "boom" || it.RunAt.Sub(p.Now()) < 48*time.Second || it.RunAt.Sub(p.Now()) > 72*time.Second {
+			t.Errorf("%+v", it)
+		}
+		p.Advance(80 * time.Second)
+		sweep(t, p)
+		for it.Failures != 2 {
+			it = until(t, p, task, pawl.ItemScheduled)
+		}
+		if it.Error.Code != worker.CodePanic || !strings.Contains(string(it.Error.Detail), "engine_test.go") {
+			t.Errorf("%+v", it.Error)
+		}
+		p.Advance(time.Hour)
+		sweep(t, p)
+		if it := until(t, p, task, pawl.ItemCompleted); it.Attempt != 3 || string(it.Result) != `"third time lucky"` {
+			t.Errorf("%+v", it)
+		}
+	})
+}
+
+func TestWhatCannotSucceedFailsForGood(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		hands(t, p, worker.Options{}, worker.Handle("long", func(context.Context, any) (string, error) {
+			return strings.Repeat("x", pawl.MaxPayloadBytes+1), nil
+		}), worker.Handle("number", func(_ context.Context, n int) (int, error) { return n, nil }))
+		for typ, code := range map[string]string{"long": worker.CodeInvalidResult, "number": worker.CodeInvalidInput} {
+			task := create(t, p, pawl.NewTask{Type: typ, Payload: json.RawMessage(`"text"`)})
+			if it := until(t, p, task, pawl.ItemFailed); it.Error.Code != code || it.Failures != 1 {
+				t.Errorf("%s: %+v", typ, it.Error)
+			}
+		}
+	})
+}
+
+func TestStepsOfALostAttemptAreReplayed(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		task := create(t, p, pawl.NewTask{Type: "t", Payload: json.RawMessage(`1`)})
+		var ran atomic.Int32
+		stepped, lost, told := make(chan bool, 1), make(chan error, 1), make(chan error, 1)
+		work := func(ctx context.Context, _ int) (int, error) {
+			n, err := pawl.Step(ctx, "one", func(context.Context) (int, error) { return int(ran.Add(1)), nil }, "arg")
+			if err != nil {
+				return 0, err
+			}
+			if l, _ := pawl.ItemFrom(ctx); l.Attempt == 1 {
+				stepped <- true
+				<-ctx.Done()
+				lost <- context.Cause(ctx)
+				return -1, nil // must not be taken
+			}
+			return n, nil
+		}
+		a := hands(t, p, worker.Options{ID: "a", LeaseSeconds: 5, Concurrency: 1, OnLeaseLost: func(_ pawl.Lease, err error) { told <- err }}, worker.Handle("t", work))
+		reach(t, stepped)
+		p.Advance(6 * time.Second)
+		if s := sweep(t, p); s.Recovered != 1 {
+			t.Fatalf("%+v", s)
+		}
+		hands(t, p, worker.Options{ID: "b"}, worker.Handle("t", work))
+		it := until(t, p, task, pawl.ItemCompleted)
+		if string(it.Result) != `1` || it.LastWorkerID != "b" || it.Attempt != 2 || ran.Load() != 1 {
+			t.Errorf("ran %d times; %+v", ran.Load(), it)
+		}
+		if err := reach(t, lost); !errors.Is(err, pawl.ErrLeaseLost) {
+			t.Errorf("cause: %v", err)
+		}
+		if err := reach(t, told); !errors.Is(err, pawl.ErrLeaseLost) {
+			t.Errorf("told: %v", err)
+		}
+		if err := a(); err != nil {
+			t.Errorf("a: %v", err)
+		}
+	})
+}
+
+func TestAHandlerSleepsWithoutALease(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		task := create(t, p, pawl.NewTask{Type: "t", Payload: json.RawMessage(`1`)})
+		hands(t, p, worker.Options{}, worker.Handle("t", func(ctx context.Context, _ int) (string, error) {
+			if err := pawl.Progress(ctx, 30, "Waiting for the morning"); err != nil {
+				return "", err
+			}
+			if err := pawl.Sleep(ctx, "night", 8*time.Hour); err != nil {
+				return "", err
+			}
+			return "awake", nil
+		}))
+		it := until(t, p, task, pawl.ItemWaiting)
+		if left := it.RunAt.Sub(p.Now()); left < 8*time.Hour || left > 8*time.Hour+10*time.Second || it.WorkerID != "" {
+			t.Errorf("wakes in %s; %+v", left, it)
+		}
+		p.Advance(8*time.Hour + time.Minute)
+		sweep(t, p)
+		if it := until(t, p, task, pawl.ItemCompleted); it.Attempt != 2 || it.Failures != 0 || string(it.Result) != `"awake"` {
+			t.Errorf("%+v", it)
+		}
+	})
+}
+
+func TestACancelReachesTheHandler(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		task := create(t, p, pawl.NewTask{Type: "t", Payload: json.RawMessage(`1`)})
+		running, cause := make(chan bool, 1), make(chan error, 1)
+		stop := hands(t, p, worker.Options{LeaseSeconds: 5}, worker.Handle("t", func(ctx context.Context, _ int) (int, error) {
+			running <- true
+			<-ctx.Done()
+			cause <- context.Cause(ctx)
+			return 1, nil
+		}))
+		reach(t, running)
+		if _, err := pawl.Cancel(t.Context(), p.Engine, task.ID, "changed my mind"); err != nil {
+			t.Fatal(err)
+		}
+		if err := reach(t, cause); !errors.Is(err, pawl.ErrCancelled) {
+			t.Errorf("cause: %v", err)
+		}
+		if err := stop(); err != nil || only(t, p, task).State != pawl.ItemCancelled {
+			t.Errorf("%v, %s", err, only(t, p, task).State)
+		}
+	})
+}
+
+func TestAStopGivesUnfinishedWorkBackUncounted(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		task := create(t, p, pawl.NewTask{Type: "t", Payload: json.RawMessage(`1`)})
+		running := make(chan bool, 1)
+		stop := hands(t, p, worker.Options{StopGrace: 50 * time.Millisecond}, worker.Handle("t", func(ctx context.Context, _ int) (int, error) {
+			running <- true
+			<-ctx.Done()
+			return 0, ctx.Err()
+		}))
+		reach(t, running)
+		err := stop()
+		var s *worker.Stopped
+		if !errors.Is(err, worker.ErrGivenBack) || !errors.As(err, &s) || s.Released != 1 {
+			t.Errorf("err = %v", err)
+		}
+		if it := only(t, p, task); it.State != pawl.ItemQueued || it.Failures != 0 || it.Attempt != 1 {
+			t.Errorf("%+v", it)
+		}
+	})
+}
+
+func TestALeaseClaimedByHandIsKeptAlive(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		task := create(t, p, pawl.NewTask{Type: "t", Payload: json.RawMessage(`1`)})
+		leases, err := p.Engine.Claim(t.Context(), pawl.ClaimRequest{WorkerID: "by-hand", LeaseSeconds: 300})
+		if err != nil || len(leases) != 1 {
+			t.Fatal(leases, err)
+		}
+		told := make(chan error, 1)
+		k := worker.KeepAlive(t.Context(), p.Engine, leases[0], worker.KeepAliveOptions{Interval: 20 * time.Millisecond, OnLeaseLost: func(err error) { told <- err }})
+		for range 3 { // each longer than half the lease
+			p.Advance(200 * time.Second)
+			for end := time.Now().Add(10 * time.Second); !only(t, p, task).LeaseExpiresAt.Equal(p.Now().Add(300 * time.Second)); time.Sleep(5 * time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatal("no heartbeat")
+				}
+			}
+		}
+		if it := only(t, p, task); it.State != pawl.ItemInProgress || !k.Running() {
+			t.Errorf("%s, running %v", it.State, k.Running())
+		}
+		p.Advance(301 * time.Second)
+		if err := reach(t, told); !errors.Is(err, pawl.ErrLeaseExpired) {
+			t.Errorf("told: %v", err)
+		}
+		if <-k.Context().Done(); !errors.Is(context.Cause(k.Context()), pawl.ErrLeaseLost) || !k.Stop(true, 0) {
+			t.Errorf("cause: %v", context.Cause(k.Context()))
+		}
+	})
+}
