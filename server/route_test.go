@@ -167,6 +167,7 @@ func (h *house) itemsAnswer(call caller, results reader) {
 	h.do(201, "POST", "/v1/tasks", `{"type":"c"}`)
 	lease := call("claim", "", `{"worker_id":"w1","types":["c"],"lease_seconds":60}`).items()[0]
 	id := lease["id"].(string)
+	call("resume_item", id, "")
 	call("heartbeat", id, "{"+fence+"}")
 	results(call("heartbeat_items", "", fmt.Sprintf(`{"items":[{"id":%q,%s}]}`, id, fence)), 200)
 	call("checkpoint", id, "{"+fence+`,"type":"tool_executed","name":"fetch","snapshot":{"a": 1}}`)

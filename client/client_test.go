@@ -1,0 +1,253 @@
+package client_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/api"
+	"github.com/pawl-work/pawl/client"
+	"github.com/pawl-work/pawl/pawltest"
+)
+
+// answering is a server that answers each request with what fn says.
+func answering(t *testing.T, fn http.HandlerFunc) *client.Client {
+	t.Helper()
+	srv := httptest.NewServer(fn)
+	t.Cleanup(srv.Close)
+	return client.New(srv.URL, "pk_1")
+}
+
+func busy(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", api.ProblemType)
+	w.WriteHeader(http.StatusServiceUnavailable)
+	_ = json.NewEncoder(w).Encode(api.ProblemOf(pawl.ErrUnavailable, "/"))
+}
+
+func TestReadsAndHeartbeatsAreSentAgain(t *testing.T) {
+	fence := pawl.Fence{ItemID: "itm_1", WorkerID: "w", Attempt: 1}
+	for _, c := range []struct {
+		name string
+		want int32
+		call func(ctx context.Context, c *client.Client) error
+	}{
+		{"a read", 3, func(ctx context.Context, c *client.Client) error {
+			_, err := c.GetTask(ctx, "tsk_1")
+			return err
+		}},
+		{"a heartbeat", 3, func(ctx context.Context, c *client.Client) error {
+			_, err := pawl.Heartbeat(ctx, c, fence)
+			return err
+		}},
+		{"a create", 1, func(ctx context.Context, c *client.Client) error {
+			_, err := pawl.Create(ctx, c, pawl.NewTask{Type: "a"})
+			return err
+		}},
+		{"a claim", 1, func(ctx context.Context, c *client.Client) error {
+			_, err := c.Claim(ctx, pawl.ClaimRequest{WorkerID: "w"})
+			return err
+		}},
+		{"a completion", 1, func(ctx context.Context, c *client.Client) error {
+			_, err := pawl.Complete(ctx, c, fence, nil)
+			return err
+		}},
+	} {
+		var asked atomic.Int32
+		cl := answering(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Authorization") != "Bearer pk_1" {
+				t.Errorf("%s: Authorization %q", c.name, r.Header.Get("Authorization"))
+			}
+			if asked.Add(1) < 3 {
+				busy(w)
+				return
+			}
+			fmt.Fprint(w, `{"id":"tsk_1","results":[{"status":200,"value":{"cancelled":false}}]}`)
+		})
+		err := c.call(t.Context(), cl)
+		if asked.Load() != c.want || (err == nil) != (c.want == 3) || err != nil && !errors.Is(err, pawl.ErrUnavailable) {
+			t.Errorf("%s: asked %d times, want %d; %v", c.name, asked.Load(), c.want, err)
+		}
+	}
+}
+
+func TestAServerThatIsNotThere(t *testing.T) {
+	srv := httptest.NewServer(http.NotFoundHandler())
+	srv.Close()
+	c := client.NewWith(srv.URL, "", client.Options{Tries: 2})
+	if _, err := c.GetTask(t.Context(), "tsk_1"); !errors.Is(err, pawl.ErrUnavailable) {
+		t.Errorf("a read: %v", err)
+	}
+	rs, err := c.CreateTasks(t.Context(), []pawl.NewTask{{Type: "a"}, {Type: "b"}})
+	if rs != nil || !errors.Is(err, pawl.ErrUnavailable) {
+		t.Errorf("a batch: %v, %v", rs, err)
+	}
+	for _, address := range []string{"", "127.0.0.1:7033", "ftp://x", "http://", "http://a b"} {
+		if _, err := client.New(address, "").Stats(t.Context()); !errors.Is(err, pawl.ErrInvalid) {
+			t.Errorf("%q: %v", address, err)
+		}
+	}
+}
+
+func TestTheEndOfAContextIsFound(t *testing.T) {
+	c := answering(t, func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		<-r.Context().Done()
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := c.Claim(ctx, pawl.ClaimRequest{WorkerID: "w", WaitSeconds: 60})
+	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, pawl.ErrUnavailable) {
+		t.Errorf("error is %v", err)
+	}
+}
+
+func TestAnswersOfOthersThanPawl(t *testing.T) {
+	for _, c := range []struct {
+		status int
+		text   string
+		want   *pawl.Error
+	}{
+		{200, "<html>", pawl.ErrInternal},
+		{404, "no page here", pawl.ErrInternal},
+		{302, "elsewhere", pawl.ErrInternal},
+		{429, "slow down", pawl.ErrLimit},
+		{502, "<html>", pawl.ErrUnavailable},
+		{503, "<html>", pawl.ErrUnavailable},
+	} {
+		cl := answering(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(c.status)
+			fmt.Fprint(w, c.text)
+		})
+		if _, err := cl.RestoreArchive(t.Context(), "tsk_1"); !errors.Is(err, c.want) {
+			t.Errorf("%d: %v, want %s", c.status, err, c.want.Code)
+		}
+	}
+}
+
+// One call that the server cannot read does not spoil the others of its batch.
+func TestCallsOfABatchStandForThemselves(t *testing.T) {
+	p := pawltest.Open(t, pawltest.SQLite)
+	c := over(t, p.Service)
+	tasks := make([]pawl.NewTask, 20)
+	for i := range tasks {
+		tasks[i] = pawl.NewTask{Type: "a", Payload: json.RawMessage(fmt.Sprint(i))}
+	}
+	tasks[3].Payload = json.RawMessage(`{"broken"`)
+	tasks[7].Title = "a\xffb"
+	tasks[11].Payload = json.RawMessage(`{"a":["` + "\xff" + `"]}`)
+	tasks[12].Type = ""
+	tasks[19].Payload = json.RawMessage(`"` + strings.Repeat("x", pawl.MaxBodyBytes) + `"`)
+	rs, err := c.CreateTasks(t.Context(), tasks)
+	if err != nil || len(rs) != len(tasks) {
+		t.Fatalf("%d answers, %v", len(rs), err)
+	}
+	pointers := map[int]string{3: "/payload", 7: "/title", 11: "/payload/a/0", 12: "/type"}
+	for i, r := range rs {
+		var e *pawl.Error
+		pointer, bad := pointers[i]
+		switch {
+		case i == 19:
+			if !errors.Is(r.Err, pawl.ErrTooLarge) {
+				t.Errorf("call 19: %v", r.Err)
+			}
+		case bad:
+			if !errors.As(r.Err, &e) || e.Code != pawl.CodeInvalid || len(e.Fields) != 1 || e.Fields[0].Pointer != pointer {
+				t.Errorf("call %d: %v, want %s", i, r.Err, pointer)
+			}
+		case r.Err != nil || string(r.Value.Payload) != fmt.Sprint(i):
+			t.Errorf("call %d: %v, %s", i, r.Err, r.Value.Payload)
+		}
+	}
+}
+
+// What is too large for one request goes in several.
+func TestLargeBatchesGoInPieces(t *testing.T) {
+	var asked atomic.Int32
+	c := answering(t, func(w http.ResponseWriter, r *http.Request) {
+		var in api.Batch[pawl.NewTask]
+		body, err := io.ReadAll(r.Body)
+		if err != nil || len(body) > pawl.MaxBodyBytes || json.Unmarshal(body, &in) != nil {
+			t.Errorf("a body of %d bytes, %v", len(body), err)
+		}
+		if asked.Add(1) == 2 {
+			busy(w)
+			return
+		}
+		var out api.Results[pawl.Task]
+		for _, n := range in.Items {
+			out.Results = append(out.Results, api.Result[pawl.Task]{Status: 201, Value: &pawl.Task{Title: n.Title}})
+		}
+		_ = json.NewEncoder(w).Encode(out)
+	})
+	big := json.RawMessage(`"` + strings.Repeat("x", pawl.MaxPayloadBytes-2) + `"`)
+	tasks := make([]pawl.NewTask, 10)
+	for i := range tasks {
+		tasks[i] = pawl.NewTask{Type: "a", Title: fmt.Sprint(i), Payload: big}
+	}
+	rs, err := c.CreateTasks(t.Context(), tasks)
+	if err != nil || asked.Load() != 4 {
+		t.Fatalf("%d requests, %v", asked.Load(), err)
+	}
+	for i, r := range rs {
+		// the second piece was refused: its calls alone know nothing
+		if refused := i >= 3 && i < 6; refused != errors.Is(r.Err, pawl.ErrUnavailable) || !refused && r.Value.Title != fmt.Sprint(i) {
+			t.Errorf("call %d: %+v, %v", i, r.Value.Title, r.Err)
+		}
+	}
+	if _, err := c.CreateTasks(t.Context(), make([]pawl.NewTask, pawl.MaxItemsPerCall+1)); !errors.Is(err, pawl.ErrInvalid) {
+		t.Errorf("too many: %v", err)
+	}
+	if rs, err := c.CreateTasks(t.Context(), nil); err != nil || len(rs) != 0 {
+		t.Errorf("none: %v, %v", rs, err)
+	}
+}
+
+// Every error that the service gives comes out of the client as it went in.
+func TestErrorsArriveWhole(t *testing.T) {
+	for _, info := range pawl.Errors {
+		in := &pawl.Error{Code: info.Code, Message: "m", State: "failed", Allowed: []string{"retry"}, Holder: "w2", Attempt: 4, Reason: "taken",
+			Fields: []pawl.Field{{Pointer: "/a", Message: "b"}}, RetryAfter: 2 * time.Second}
+		c := over(t, refusing{err: in})
+		_, single := c.RestoreArchive(t.Context(), "tsk_1")
+		_, several := pawl.Cancel(t.Context(), c, "tsk_1", "")
+		for door, err := range map[string]error{"single": single, "batch": several} {
+			var out *pawl.Error
+			if !errors.As(err, &out) || out.Code != in.Code || out.RetryAfter != in.RetryAfter {
+				t.Errorf("%s, %s: %v", info.Code, door, err)
+				continue
+			}
+			if info.Code == pawl.CodeInternal {
+				continue // nothing more is told
+			}
+			if out.Message != in.Message || out.State != in.State || fmt.Sprint(out.Allowed) != fmt.Sprint(in.Allowed) || out.Reason != in.Reason || fmt.Sprint(out.Fields) != fmt.Sprint(in.Fields) {
+				t.Errorf("%s, %s: %+v", info.Code, door, out)
+			}
+			if info.Code == pawl.CodeLeaseLost && (out.Holder != in.Holder || out.Attempt != in.Attempt || !errors.Is(err, pawl.ErrLeaseTaken)) {
+				t.Errorf("%s, %s: %+v", info.Code, door, out)
+			}
+		}
+	}
+}
+
+// refusing answers with one error.
+type refusing struct {
+	pawl.Service
+	err error
+}
+
+func (r refusing) RestoreArchive(context.Context, string) (pawl.Task, error) {
+	return pawl.Task{}, r.err
+}
+
+func (r refusing) CancelTasks(_ context.Context, calls []pawl.TaskCall) ([]pawl.Result[pawl.Task], error) {
+	return []pawl.Result[pawl.Task]{{Err: r.err}}, nil
+}
