@@ -107,7 +107,7 @@ func openDB(ctx context.Context, url string, o Options) (store.DB, error) {
 // start migrates or verifies, and sets this process's sense of the database's time.
 func (e *Engine) start(ctx context.Context) error {
 	if e.opts.Migrate == "off" {
-		if err := e.verifySchema(ctx); err != nil {
+		if err := store.Verify(ctx, e.db.Dialect().Migrator); err != nil {
 			return err
 		}
 	} else if _, err := e.db.Dialect().Migrator.Up(ctx); err != nil {
@@ -120,20 +120,6 @@ func (e *Engine) start(ctx context.Context) error {
 		e.ids.set(now, clock.Now())
 		return err
 	})
-}
-
-// verifySchema refuses a schema that lacks a migration this program needs.
-func (e *Engine) verifySchema(ctx context.Context) error {
-	list, err := e.db.Dialect().Migrator.Status(ctx)
-	if err != nil {
-		return err
-	}
-	for _, m := range list {
-		if m.Known && m.ExecutedAt == 0 {
-			return &pawl.Error{Code: pawl.CodeUnavailable, Op: "open", Message: "the schema lacks migrations of this program, and migrating is off: run `pawl migrate up`"}
-		}
-	}
-	return nil
 }
 
 // Close ends the engine's connections. Calls under way fail as unavailable.
