@@ -7,15 +7,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
+
+	"github.com/pawl-work/pawl/internal/throwaway"
 )
 
 // missing lists the Debian packages without which something could not run.
 func missing() []string {
 	var packages []string
 	if os.Getenv("PAWL_TEST_POSTGRES") == "" {
-		if _, err := findServer(); err != nil {
+		if _, err := throwaway.Find(); err != nil {
 			packages = append(packages, "postgresql")
 		}
 	}
@@ -71,27 +72,6 @@ func install(ctx context.Context, packages []string) error {
 		return errors.Join(updateErr, err)
 	}
 	return nil
-}
-
-// findServer is the directory of the newest PostgreSQL's programs: Debian keeps
-// one for each version and none of them on PATH.
-func findServer() (string, error) {
-	best, newest := "", -1
-	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
-	for _, path := range found {
-		dir := filepath.Dir(path)
-		version, err := strconv.Atoi(filepath.Base(filepath.Dir(dir)))
-		if err == nil && version > newest {
-			best, newest = dir, version
-		}
-	}
-	if best != "" {
-		return best, nil
-	}
-	if path, err := exec.LookPath("initdb"); err == nil {
-		return filepath.Dir(path), nil
-	}
-	return "", errors.New("no PostgreSQL on this machine: install the package postgresql, or name a server in PAWL_TEST_POSTGRES")
 }
 
 // tail is the last n lines of a text.

@@ -19,6 +19,8 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"github.com/pawl-work/pawl/internal/throwaway"
 )
 
 func main() { os.Exit(run(os.Args[1:])) }
@@ -41,11 +43,15 @@ func run(args []string) int {
 	}
 	env := os.Environ()
 	if os.Getenv("PAWL_TEST_POSTGRES") == "" {
-		server, err := StartServer(ctx)
+		server, err := throwaway.Start(ctx, throwaway.Options{})
 		if err != nil {
 			report.CouldNot("PostgreSQL", err.Error())
 		} else {
-			defer server.Stop()
+			defer func() {
+				if err := server.Stop(); err != nil {
+					note("%v", err)
+				}
+			}()
 			note("PostgreSQL %s in %s", server.Version, server.Dir)
 			env = append(env, "PAWL_TEST_POSTGRES="+server.URL)
 		}

@@ -10,34 +10,3 @@ func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: t
 
 // signalGroup signals all that cmd started and that did not leave its group.
 func signalGroup(cmd *exec.Cmd, sig syscall.Signal) { _ = syscall.Kill(-cmd.Process.Pid, sig) }
-
-// dieWithUs starts cmd as the given user, in a group of its own (the terminal's
-// Ctrl-C is ours to handle), and has the kernel stop it should we be killed. The
-// kernel watches the thread: the caller must have locked it and keep it.
-func dieWithUs(cmd *exec.Cmd, u *account) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGQUIT}
-	runAs(cmd, u)
-}
-
-// runAs makes cmd run as the given user; nil is ourselves.
-func runAs(cmd *exec.Cmd, u *account) {
-	if u == nil {
-		return
-	}
-	if cmd.SysProcAttr == nil {
-		cmd.SysProcAttr = &syscall.SysProcAttr{}
-	}
-	cmd.SysProcAttr.Credential = &syscall.Credential{Uid: u.uid, Gid: u.gid}
-}
-
-// room says how many bytes are free at a path.
-func room(path string) uint64 {
-	var s syscall.Statfs_t
-	if syscall.Statfs(path, &s) != nil {
-		return 0
-	}
-	return s.Bavail * uint64(s.Bsize)
-}
-
-// alive says whether a process exists.
-func alive(pid int) bool { return syscall.Kill(pid, 0) != syscall.ESRCH }

@@ -29,7 +29,8 @@ var arrows = map[string][]string{
 	"internal/clock":     {},
 	"internal/measure":   {""},
 	"internal/tidy":      {},
-	"internal/testenv":   {},
+	"internal/testenv":   {"internal/throwaway"},
+	"internal/throwaway": {},
 }
 
 // plain packages are for everybody's program: they bring nothing along.

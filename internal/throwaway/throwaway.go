@@ -1,4 +1,7 @@
-package main
+// Package throwaway starts a PostgreSQL server that nothing outlives: for tests,
+// which want it fast, and for measurements, which want it as durable as one that
+// people rely on. The programs must be on the machine; nothing is installed.
+package throwaway
 
 import (
 	"context"
@@ -11,6 +14,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -19,26 +23,37 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Server is a throw-away PostgreSQL on loopback: nothing it holds outlives it,
-// so it does not wait for its disk (fsync=off).
+// Options say what kind of server is wanted.
+type Options struct {
+	// Durable keeps the server's files on a disk, never in memory, and waits for
+	// that disk at every commit: fsync, synchronous_commit and full_page_writes
+	// on, 1 GB of shared buffers, 200 connections, all else PostgreSQL's defaults.
+	// Without it nothing waits for a disk: quick, and worth nothing after a crash.
+	Durable bool
+}
+
+// Server is a running PostgreSQL on loopback. Stop it.
 type Server struct {
 	URL     string // of its superuser; databases may be made and dropped
 	Dir     string // all its files
 	Version string
 
-	cmd    *exec.Cmd
-	exited chan struct{}
+	options Options
+	cmd     *exec.Cmd
+	exited  chan struct{}
 }
 
 // account is the user the server runs as: PostgreSQL refuses to run as root.
 type account struct{ uid, gid uint32 }
 
-const dirPrefix = "pawl-testenv-"
+const dirPrefix = "pawl-throwaway-"
 
-// StartServer makes a cluster in memory where there is room for it, else in the
-// temporary directory, and starts it.
-func StartServer(ctx context.Context) (*Server, error) {
-	bin, err := findServer()
+// Start makes a cluster and starts it: in memory where there is room for it, else
+// in the temporary directory; a durable one always on a disk. It fails where the
+// machine has no PostgreSQL (see Find). The server ends with this process, even
+// if that is killed; ctx is for the start alone.
+func Start(ctx context.Context, o Options) (*Server, error) {
+	bin, err := Find()
 	if err != nil {
 		return nil, err
 	}
@@ -46,14 +61,13 @@ func StartServer(ctx context.Context) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := makeDir(who)
+	dir, err := makeDir(who, o)
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{Dir: dir}
+	s := &Server{Dir: dir, options: o}
 	if s.Version, err = initCluster(ctx, bin, dir, who); err != nil {
-		s.Stop()
-		return nil, err
+		return nil, errors.Join(err, s.Stop())
 	}
 	for range 3 { // another program may take the port between our look and the server's
 		if err = s.start(ctx, bin, who); err == nil || ctx.Err() != nil {
@@ -61,8 +75,7 @@ func StartServer(ctx context.Context) (*Server, error) {
 		}
 	}
 	if err != nil {
-		s.Stop()
-		return nil, err
+		return nil, errors.Join(err, s.Stop())
 	}
 	return s, nil
 }
@@ -82,9 +95,17 @@ func serverAccount() (*account, error) {
 
 // makeDir makes the server's directory, and removes those of runs that were
 // killed before they could.
-func makeDir(who *account) (string, error) {
+func makeDir(who *account, o Options) (string, error) {
 	parent := os.TempDir()
-	if room("/dev/shm") > 4<<30 {
+	switch {
+	case o.Durable:
+		if inMemory(parent) && !inMemory("/var/tmp") {
+			parent = "/var/tmp"
+		}
+		if inMemory(parent) {
+			return "", fmt.Errorf("%s is in memory: name a directory on a disk in TMPDIR", parent)
+		}
+	case room("/dev/shm") > 4<<30:
 		parent = "/dev/shm"
 	}
 	old, _ := filepath.Glob(filepath.Join(parent, dirPrefix+"*"))
@@ -138,12 +159,25 @@ func initCluster(ctx context.Context, bin, dir string, who *account) (string, er
 	return fields[2], nil
 }
 
-// settings of a server whose data nobody will miss, for many small databases
-// and many connections.
-var settings = []string{
+// place is how every server of ours is reached, and in which words it speaks.
+var place = []string{"listen_addresses=127.0.0.1", "unix_socket_directories=", "timezone=UTC", "lc_messages=C", "log_checkpoints=off"}
+
+// careless is for data nobody will miss, many small databases and many
+// connections.
+var careless = []string{
 	"fsync=off", "full_page_writes=off", "wal_level=minimal", "max_wal_senders=0", "max_wal_size=512MB",
-	"max_connections=300", "shared_buffers=128MB", "listen_addresses=127.0.0.1", "unix_socket_directories=",
-	"timezone=UTC", "lc_messages=C", "log_checkpoints=off",
+	"max_connections=300", "shared_buffers=128MB",
+}
+
+// durable is for measurements.
+var durable = []string{"fsync=on", "synchronous_commit=on", "full_page_writes=on", "shared_buffers=1GB", "max_connections=200"}
+
+// Settings are what the server runs with beside PostgreSQL's defaults.
+func (o Options) Settings() []string {
+	if o.Durable {
+		return durable
+	}
+	return careless
 }
 
 func (s *Server) start(ctx context.Context, bin string, who *account) error {
@@ -161,7 +195,7 @@ func (s *Server) start(ctx context.Context, bin string, who *account) error {
 	}
 	defer log.Close()
 	args := []string{"-D", filepath.Join(s.Dir, "data"), "-p", strconv.Itoa(port)}
-	for _, setting := range settings {
+	for _, setting := range slices.Concat(place, s.options.Settings()) {
 		args = append(args, "-c", setting)
 	}
 	s.cmd = exec.Command(filepath.Join(bin, "postgres"), args...)
@@ -205,8 +239,12 @@ func (s *Server) ready(ctx context.Context) error {
 	}
 }
 
-// Stop ends the server and removes its files.
-func (s *Server) Stop() {
+// PID is the server's first process; its others are that one's children.
+func (s *Server) PID() int { return s.cmd.Process.Pid }
+
+// Stop ends the server and removes its files. The error is of files that could
+// not be removed.
+func (s *Server) Stop() error {
 	if s.cmd != nil && s.cmd.Process != nil {
 		_ = s.cmd.Process.Signal(syscall.SIGQUIT) // at once: there is nothing to save
 		select {
@@ -216,9 +254,7 @@ func (s *Server) Stop() {
 			<-s.exited
 		}
 	}
-	if err := os.RemoveAll(s.Dir); err != nil {
-		note("%v", err)
-	}
+	return os.RemoveAll(s.Dir)
 }
 
 func freePort() (int, error) {
@@ -228,4 +264,31 @@ func freePort() (int, error) {
 	}
 	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// Find is the directory of the newest PostgreSQL's programs (Debian keeps one for
+// each version and none of them on PATH), or the error that there is none.
+func Find() (string, error) {
+	best, newest := "", -1
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	for _, path := range found {
+		dir := filepath.Dir(path)
+		version, err := strconv.Atoi(filepath.Base(filepath.Dir(dir)))
+		if err == nil && version > newest {
+			best, newest = dir, version
+		}
+	}
+	if best != "" {
+		return best, nil
+	}
+	if path, err := exec.LookPath("initdb"); err == nil {
+		return filepath.Dir(path), nil
+	}
+	return "", errors.New("no PostgreSQL on this machine: install the package postgresql")
+}
+
+// tail is the last n lines of a text.
+func tail(text string, n int) string {
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
