@@ -12,7 +12,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -103,7 +102,7 @@ func test(ctx context.Context, args, env []string, report *Report) int {
 		return 130
 	case errors.As(err, &exit):
 		return max(1, exit.ExitCode())
-	case err != nil || (readErr != nil && readErr != io.EOF):
+	case err != nil || readErr != nil:
 		note("go test: %v", errors.Join(err, readErr))
 		return 1
 	}

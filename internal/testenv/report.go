@@ -53,6 +53,9 @@ func (r *Report) Read(in io.Reader) error {
 		default:
 			fmt.Fprint(r.out, line)
 		}
+		if err == io.EOF {
+			return nil
+		}
 		if err != nil {
 			return err
 		}

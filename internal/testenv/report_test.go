@@ -66,7 +66,9 @@ func TestReport(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var out strings.Builder
 			r := NewReport(&out, c.ci)
-			_ = r.Read(strings.NewReader(c.events))
+			if err := r.Read(strings.NewReader(c.events)); err != nil {
+				t.Fatal(err)
+			}
 			if ok := r.Close(); ok != c.ok {
 				t.Errorf("ok = %t, want %t", ok, c.ok)
 			}
@@ -82,7 +84,9 @@ func TestMissingIsAFailureInCI(t *testing.T) {
 		var out strings.Builder
 		r := NewReport(&out, ci)
 		r.CouldNot("PostgreSQL", "not here")
-		_ = r.Read(strings.NewReader(events + endOK))
+		if err := r.Read(strings.NewReader(events + endOK)); err != nil {
+			t.Fatal(err)
+		}
 		if ok := r.Close(); ok == ci {
 			t.Errorf("ci %t: ok = %t", ci, ok)
 		}
