@@ -21,10 +21,11 @@ const (
 func (w *crew) claims(ctx context.Context) error {
 	failing, idle := backoff{claimBackoff, claimPause}, backoff{claimBackoff, time.Second}
 	var failed, empty int
-	more := false // the last claim got all it asked for
+	var last pawl.ClaimRequest
+	more := false // it got all it asked for
 	for ctx.Err() == nil {
 		w.returnStale()
-		req, ok := w.nextClaim(more)
+		req, ok := w.nextClaim(last, more)
 		if !ok {
 			w.awaitRoom(ctx)
 			continue
@@ -47,7 +48,7 @@ func (w *crew) claims(ctx context.Context) error {
 			continue
 		}
 		now := clock.Now()
-		more = len(leases) >= req.Limit
+		last, more = req, len(leases) >= req.Limit
 		w.take(ctx, leases, now)
 		if len(leases) > 0 || req.Prefetch || now.Sub(start) >= shortestWait {
 			empty = 0
@@ -70,23 +71,29 @@ func (w *crew) claim(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease, 
 	return w.c.Claim(ctx, req)
 }
 
-// nextClaim is what to ask for now: work for the free slots or, when all are
-// busy and there was more, what will be started within 50 ms. Claimed ahead in
-// halves, so that fast handlers are fed by few and large claims.
-func (w *crew) nextClaim(more bool) (pawl.ClaimRequest, bool) {
+// nextClaim is what to ask for now: work for the free slots and, when there was
+// more than they could take, what will be started within 50 ms. Taken ahead in
+// halves, so that fast handlers are fed by few and large claims. Handlers may be
+// done before the claim after theirs is made, so what goes ahead follows every
+// full claim, whether slots have come free meanwhile or not.
+func (w *crew) nextClaim(last pawl.ClaimRequest, more bool) (pawl.ClaimRequest, bool) {
 	req := pawl.ClaimRequest{WorkerID: w.o.ID, Types: w.types, TaskID: w.o.TaskID, LeaseSeconds: w.o.LeaseSeconds}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if free := w.o.Concurrency - len(w.jobs); free > 0 {
-		req.Limit, req.WaitSeconds = min(free, pawl.MaxClaim), w.o.WaitSeconds
-		return req, true
+	free, places := w.o.Concurrency-len(w.jobs), w.placesAhead()
+	ahead := 0
+	if more && len(w.ahead) <= places/2 {
+		ahead = places - len(w.ahead)
 	}
-	places := w.placesAhead()
-	if !more || len(w.ahead) > places/2 {
+	switch {
+	case ahead > 0 && (free == 0 || !last.Prefetch):
+		req.Limit, req.Prefetch = ahead, true
+	case free > 0:
+		req.Limit, req.WaitSeconds = min(free, pawl.MaxClaim), w.o.WaitSeconds
+	default:
 		return req, false
 	}
-	req.Limit, req.Prefetch = places-len(w.ahead), true
-	return req, req.Limit > 0
+	return req, true
 }
 
 // placesAhead is how many items the handlers finish in 50 ms; the caller holds mu.
