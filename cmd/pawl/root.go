@@ -40,7 +40,7 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(
 		a.taskCmd(), a.itemCmd(), a.eventCmd(), a.checkpointCmd(), a.keyCmd(),
 		a.workerCmd(), a.serveCmd(), a.sweepCmd(), a.pruneCmd(), a.archiveCmd(), a.backupCmd(), a.migrateCmd(),
-		a.statsCmd(), a.doctorCmd(), a.demoCmd(), a.demoWorkerCmd(), a.versionCmd(),
+		a.statsCmd(), a.doctorCmd(), a.benchCmd(), a.demoCmd(), a.demoWorkerCmd(), a.versionCmd(),
 	)
 	return root
 }

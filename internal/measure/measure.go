@@ -6,6 +6,7 @@ package measure
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -47,16 +48,18 @@ type Row struct {
 
 // Report is all of one database.
 type Report struct {
-	DB        string  `json:"db"`
-	Rows      []Row   `json:"rows"`
-	PickupP50 float64 `json:"pickup_p50_ms"` // from the call that creates to the claim that has it
-	PickupP99 float64 `json:"pickup_p99_ms"`
+	DB         string  `json:"db"`
+	Rows       []Row   `json:"rows"`
+	PickupRate int     `json:"pickup_rate"`   // tasks a second, for what follows
+	PickupP50  float64 `json:"pickup_p50_ms"` // from the call that creates to the claim that has it
+	PickupP99  float64 `json:"pickup_p99_ms"`
 }
 
 // payload has 200 bytes, as in the measurements of other engines.
 var payload = json.RawMessage(`{"to":"` + strings.Repeat("x", 191) + `"}`)
 
-// Take measures a service; each row uses a type of its own.
+// Take measures a service and says by progress what it is at. Each row has a
+// type of its own that nobody else works on; nothing of it is left to claim.
 func Take(ctx context.Context, s Service, db string, o Options, progress func(string)) (Report, error) {
 	if o.Budget == 0 {
 		o.Budget = time.Second
@@ -73,10 +76,11 @@ func Take(ctx context.Context, s Service, db string, o Options, progress func(st
 	if o.Pickups == 0 {
 		o.Pickups = 200
 	}
-	r := Report{DB: db}
+	r := Report{DB: db, PickupRate: o.Rate}
+	mark := "bench." + strings.ToLower(rand.Text()[:8])
 	for _, b := range o.Batches {
 		progress(fmt.Sprintf("%s: batches of %d", db, b))
-		row, err := life(ctx, s, fmt.Sprintf("bench.b%d", b), b, 1, o.Budget)
+		row, err := life(ctx, s, fmt.Sprintf("%s.b%d", mark, b), b, 1, o.Budget)
 		if err != nil {
 			return r, err
 		}
@@ -84,7 +88,7 @@ func Take(ctx context.Context, s Service, db string, o Options, progress func(st
 	}
 	for _, c := range o.Callers {
 		progress(fmt.Sprintf("%s: %d callers", db, c))
-		row, err := life(ctx, s, fmt.Sprintf("bench.c%d", c), 1, c, o.Budget)
+		row, err := life(ctx, s, fmt.Sprintf("%s.c%d", mark, c), 1, c, o.Budget)
 		if err != nil {
 			return r, err
 		}
@@ -92,7 +96,7 @@ func Take(ctx context.Context, s Service, db string, o Options, progress func(st
 	}
 	progress(db + ": pickup latency")
 	var err error
-	r.PickupP50, r.PickupP99, err = pickup(ctx, s, o.Rate, o.Pickups)
+	r.PickupP50, r.PickupP99, err = pickup(ctx, s, mark+".pickup", o.Rate, o.Pickups)
 	return r, err
 }
 
@@ -141,12 +145,7 @@ func life(ctx context.Context, s Service, typ string, batch, callers int, budget
 	row.Claim = float64(row.Items) / claiming.Seconds()
 	completing, err := many(callers, func(n int) error {
 		for _, got := range leases[n] {
-			calls := make([]pawl.CompleteCall, len(got))
-			for i, l := range got {
-				calls[i] = pawl.CompleteCall{Fence: l.Fence(), Result: json.RawMessage(`{"ok":true}`)}
-			}
-			rs, err := s.Complete(ctx, calls)
-			if err := first(rs, err); err != nil {
+			if err := done(ctx, s, got); err != nil {
 				return err
 			}
 		}
@@ -189,48 +188,58 @@ func first[T any](rs []pawl.Result[T], err error) error {
 
 // pickup creates tasks at a rate while one claim waits, and times from the call
 // that creates to the claim that has it; in milliseconds.
-func pickup(ctx context.Context, s Service, rate, n int) (p50, p99 float64, err error) {
-	const typ = "bench.pickup"
-	sent := make([]time.Time, n)
-	var mu sync.Mutex
-	at := map[string]int{}
-	took := make([]float64, 0, n)
-	var wg sync.WaitGroup
-	var claimErr error
+func pickup(ctx context.Context, s Service, typ string, rate, n int) (p50, p99 float64, err error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	arrived := map[string]time.Time{}
-	wg.Go(func() {
-		for len(arrived) < n {
-			got, err := s.Claim(ctx, pawl.ClaimRequest{WorkerID: "bench-pickup", Types: []string{typ}, WaitSeconds: 10})
-			if err != nil || len(got) == 0 {
-				claimErr = err
-				return
+	var leases []pawl.Lease
+	var claimErr error
+	var claims sync.WaitGroup
+	claims.Go(func() {
+		for len(leases) < n && claimErr == nil {
+			var got []pawl.Lease
+			got, claimErr = s.Claim(ctx, pawl.ClaimRequest{WorkerID: "bench-pickup", Types: []string{typ}, WaitSeconds: 10})
+			if claimErr == nil && len(got) == 0 {
+				claimErr = fmt.Errorf("measure: %d of %d tasks were picked up", len(leases), n)
 			}
-			arrived[got[0].TaskID] = clock.Now()
+			for _, l := range got {
+				arrived[l.TaskID] = clock.Now()
+				leases = append(leases, l)
+			}
 		}
 	})
+	sent := map[string]time.Time{}
 	tick := time.NewTicker(time.Second / time.Duration(rate))
 	defer tick.Stop()
-	for i := range n {
+	for range n {
 		<-tick.C
-		sent[i] = clock.Now()
+		at := clock.Now()
 		t, err := pawl.Create(ctx, s, pawl.NewTask{Type: typ, Payload: payload})
 		if err != nil {
+			stop()
+			claims.Wait()
 			return 0, 0, err
 		}
-		mu.Lock()
-		at[t.ID] = i
-		mu.Unlock()
+		sent[t.ID] = at
 	}
-	wg.Wait()
+	claims.Wait()
 	if claimErr != nil {
 		return 0, 0, claimErr
 	}
+	took := make([]float64, 0, n)
 	for id, when := range arrived {
-		took = append(took, float64(when.Sub(sent[at[id]]).Microseconds())/1000)
-	}
-	if len(took) < n {
-		return 0, 0, fmt.Errorf("measure: %d of %d tasks were picked up", len(took), n)
+		took = append(took, float64(when.Sub(sent[id]).Microseconds())/1000)
 	}
 	slices.Sort(took)
-	return took[n/2], took[n*99/100], nil
+	return took[n/2], took[n*99/100], done(ctx, s, leases)
+}
+
+// done completes what was claimed.
+func done(ctx context.Context, s Service, leases []pawl.Lease) error {
+	calls := make([]pawl.CompleteCall, len(leases))
+	for i, l := range leases {
+		calls[i] = pawl.CompleteCall{Fence: l.Fence(), Result: json.RawMessage(`{"ok":true}`)}
+	}
+	rs, err := s.Complete(ctx, calls)
+	return first(rs, err)
 }

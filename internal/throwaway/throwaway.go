@@ -97,15 +97,12 @@ func serverAccount() (*account, error) {
 // killed before they could.
 func makeDir(who *account, o Options) (string, error) {
 	parent := os.TempDir()
-	switch {
-	case o.Durable:
-		if inMemory(parent) && !inMemory("/var/tmp") {
-			parent = "/var/tmp"
+	if o.Durable {
+		var err error
+		if parent, err = DiskDir(); err != nil {
+			return "", err
 		}
-		if inMemory(parent) {
-			return "", fmt.Errorf("%s is in memory: name a directory on a disk in TMPDIR", parent)
-		}
-	case room("/dev/shm") > 4<<30:
+	} else if room("/dev/shm") > 4<<30 {
 		parent = "/dev/shm"
 	}
 	old, _ := filepath.Glob(filepath.Join(parent, dirPrefix+"*"))
@@ -120,6 +117,19 @@ func makeDir(who *account, o Options) (string, error) {
 		err = os.Chown(dir, int(who.uid), int(who.gid))
 	}
 	return dir, err
+}
+
+// DiskDir is a directory for temporary files that is on a disk: the usual one, or
+// /var/tmp where that is in memory.
+func DiskDir() (string, error) {
+	dir := os.TempDir()
+	if inMemory(dir) && !inMemory("/var/tmp") {
+		dir = "/var/tmp"
+	}
+	if inMemory(dir) {
+		return "", fmt.Errorf("%s is in memory: name a directory on a disk in TMPDIR", dir)
+	}
+	return dir, nil
 }
 
 // initCluster makes the cluster and answers its version. Where PostgreSQL can,

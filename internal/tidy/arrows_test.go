@@ -22,7 +22,7 @@ var arrows = map[string][]string{
 	"engine":             {"", "store", "store/sqlite", "store/postgres", "sweep"},
 	"worker":             {""},
 	"server":             {"", "api"},
-	"cmd/pawl":           {"", "client", "store", "engine", "server", "worker", "internal/measure"},
+	"cmd/pawl":           {"", "client", "store", "engine", "server", "worker", "internal/measure", "internal/throwaway"},
 	"pawltest":           {"", "store", "engine"},
 	"pawltest/suite":     {"", "pawltest"},
 	"pawltest/scenario":  {"", "pawltest", "pawltest/suite"},
