@@ -24,6 +24,9 @@ func (e *Engine) Claim(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease
 	deadline := time.NewTimer(time.Duration(req.WaitSeconds) * time.Second)
 	defer deadline.Stop()
 	pause := 10 * time.Millisecond
+	if req.WaitSeconds > 0 {
+		e.listen()
+	}
 	for {
 		woken := e.wake.on(c.Namespace)
 		leases, err := e.tryClaim(ctx, c, &req)
@@ -138,7 +141,7 @@ func (e *Engine) disclaim(ctx context.Context, asked []claiming, got []store.Cla
 		e.mishap(ctx, "giving back a claim whose caller had gone", err)
 	}
 	e.groups.forget()
-	e.wake.all(asked[0].namespace)
+	e.ready(asked[0].namespace)
 }
 
 func (e *Engine) claimFor(ctx context.Context, group []claiming, groups []store.Group) ([]store.Claimed, error) {

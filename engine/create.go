@@ -108,7 +108,7 @@ func (e *Engine) created(drafts []draft, now int64) {
 		for i := range d.items {
 			e.groups.lower(d.task.Namespace, d.items[i].Type, 1-2*d.items[i].Priority, d.items[i].ID)
 		}
-		e.wake.all(d.task.Namespace)
+		e.ready(d.task.Namespace)
 	}
 }
 

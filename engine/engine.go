@@ -33,7 +33,7 @@ type Options struct {
 	// Sweep are the options of Run and Sweep; nil = pawl.DefaultSweepOptions.
 	Sweep *pawl.SweepOptions
 	// PollInterval bounds how long a waiting claim may miss work that another
-	// process made; 0 = 250 ms. In one process it is woken at once.
+	// process made, when its notice is lost; 0 = 250 ms.
 	PollInterval time.Duration
 	// Log gets one line per mishap; nil = slog.Default.
 	Log *slog.Logger
@@ -49,6 +49,8 @@ type Engine struct {
 	lanes   lanes
 	groups  groupCache
 	wake    waker
+	notices notices
+	name    string // of this engine among those of its database
 	seen    registry
 	sweeper *sweep.Sweeper
 	running sync.Mutex  // held by Run
@@ -118,6 +120,7 @@ func (e *Engine) start(ctx context.Context) error {
 	return e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)
 		e.ids.set(now, clock.Now())
+		e.name = e.ids.next("eng")
 		return err
 	})
 }
@@ -125,6 +128,7 @@ func (e *Engine) start(ctx context.Context) error {
 // Close ends the engine's connections. Calls under way fail as unavailable.
 func (e *Engine) Close() error {
 	e.lanes.wait()
+	e.notices.close()
 	return e.db.Close()
 }
 

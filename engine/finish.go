@@ -99,7 +99,7 @@ func leave[C any](ctx context.Context, e *Engine, verb string, calls []C, fence 
 	if fed {
 		e.followUp(ctx)
 	}
-	e.wake.all(c.Namespace)
+	e.ready(c.Namespace)
 	return out, err
 }
 

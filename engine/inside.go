@@ -29,7 +29,7 @@ func (e *Engine) In(tx any) *Inside {
 	in := &Inside{e: e}
 	switch t := tx.(type) {
 	case pgx.Tx:
-		in.tx = postgres.WrapTx(t, e.opts.Schema)
+		in.tx = postgres.WrapTx(t, e.db.Dialect().Schema)
 	case *sql.Tx:
 		in.tx = sqlite.WrapTx(t, e.opts.Clock)
 	}

@@ -109,7 +109,7 @@ func movable(ctx context.Context, tx store.Tx, c pawl.Caller, verb string, call 
 func (e *Engine) released(items []store.DueItem) {
 	for _, d := range items {
 		e.groups.lower(d.Namespace, d.Type, d.Rank, d.ItemID)
-		e.wake.all(d.Namespace)
+		e.ready(d.Namespace)
 	}
 }
 

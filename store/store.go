@@ -61,6 +61,13 @@ type Dialect struct {
 	// Changed returns a number that differs when another process may have
 	// written since: PRAGMA data_version. Nil where waiting polls instead.
 	Changed func(ctx context.Context) (int64, error)
+	// Notify tells other processes something short, as a hint; Listen hears it
+	// until ctx ends or its connection does, and says when it has begun. Both nil
+	// where there is no such thing.
+	Notify func(ctx context.Context, payloads []string) error
+	Listen func(ctx context.Context, ready func(), heard func(payload string)) error
+	// Schema is PostgreSQL's, for WrapTx.
+	Schema string
 	// Migrator runs and lists migrations.
 	Migrator Migrator
 }

@@ -1,0 +1,241 @@
+package engine_test
+
+import (
+	"slices"
+	"time"
+
+	"github.com/pawl-work/pawl"
+)
+
+// model is Pawl in memory, as simple as the contract allows: what the random
+// walk is compared with.
+type model struct {
+	now    time.Time
+	tasks  []*modelTask
+	fences []pawl.Fence // every claim ever made
+}
+
+type modelTask struct {
+	id          string
+	stored      pawl.TaskState
+	version     int
+	checkpoints int64
+	items       []*modelItem
+}
+
+type modelItem struct {
+	task                           *modelTask
+	id, typ                        string
+	state                          pawl.ItemState
+	priority, order                int
+	again                          bool // it came back to the queue
+	attempt, failures, max, spared int
+	holder, last, left             string
+	prefetch                       bool
+	seconds                        int
+	until                          time.Time // leased: its end; scheduled, waiting: when it goes on
+}
+
+func (m *model) all() []*modelItem {
+	var out []*modelItem
+	for _, t := range m.tasks {
+		out = append(out, t.items...)
+	}
+	return out
+}
+
+func (m *model) item(id string) *modelItem {
+	for _, i := range m.all() {
+		if i.id == id {
+			return i
+		}
+	}
+	return nil
+}
+
+func (t *modelTask) count(states ...pawl.ItemState) int {
+	n := 0
+	for _, i := range t.items {
+		if slices.Contains(states, i.state) {
+			n++
+		}
+	}
+	return n
+}
+
+func (t *modelTask) open() int {
+	return t.count(pawl.ItemQueued, pawl.ItemScheduled, pawl.ItemWaiting, pawl.ItemLeased, pawl.ItemInProgress)
+}
+
+func (t *modelTask) move(to pawl.TaskState) {
+	t.stored = to
+	t.version++
+}
+
+// settle ends an open task whose last item is out of work.
+func (t *modelTask) settle() {
+	if t.stored != pawl.TaskOpen || t.open() > 0 {
+		return
+	}
+	switch {
+	case t.count(pawl.ItemFailed) > 0:
+		t.move(pawl.TaskFailed)
+	case t.count(pawl.ItemDeadLettered) > 0:
+		t.move(pawl.TaskDeadLettered)
+	case t.count(pawl.ItemCancelled) == len(t.items):
+		t.move(pawl.TaskCancelled)
+	default:
+		t.move(pawl.TaskCompleted)
+	}
+}
+
+// shown is the state that callers read.
+func (t *modelTask) shown() pawl.TaskState {
+	switch {
+	case t.stored != pawl.TaskOpen:
+		return t.stored
+	case t.count(pawl.ItemInProgress) > 0, t.open() < len(t.items):
+		return pawl.TaskInProgress
+	case t.count(pawl.ItemLeased) > 0:
+		return pawl.TaskCheckedOut
+	}
+	return pawl.TaskQueued
+}
+
+// status is an item's, with expired for a lease that ran out.
+func (m *model) status(i *modelItem) pawl.Status {
+	if i.state.Leased() && !m.now.Before(i.until) {
+		return pawl.StatusExpired
+	}
+	return i.state.Status()
+}
+
+func (m *model) claim(req pawl.ClaimRequest) []*modelItem {
+	var queue []*modelItem
+	for _, i := range m.all() {
+		if i.state == pawl.ItemQueued && (len(req.Types) == 0 || slices.Contains(req.Types, i.typ)) && (req.TaskID == "" || req.TaskID == i.task.id) {
+			queue = append(queue, i)
+		}
+	}
+	slices.SortFunc(queue, func(a, b *modelItem) int {
+		switch {
+		case a.priority != b.priority:
+			return b.priority - a.priority
+		case a.again != b.again && a.again:
+			return -1
+		case a.again != b.again:
+			return 1
+		}
+		return a.order - b.order
+	})
+	queue = queue[:min(len(queue), req.Limit)]
+	for _, i := range queue {
+		i.state, i.holder, i.last, i.left = pawl.ItemLeased, req.WorkerID, req.WorkerID, ""
+		i.attempt++
+		i.prefetch, i.seconds = req.Prefetch, req.LeaseSeconds
+		i.until = m.now.Add(time.Duration(req.LeaseSeconds) * time.Second)
+		m.fences = append(m.fences, pawl.Fence{ItemID: i.id, WorkerID: req.WorkerID, Attempt: i.attempt})
+	}
+	return queue
+}
+
+// verdict is the contract's order of answers: a code, and the reason or state.
+func (m *model) verdict(i *modelItem, f pawl.Fence) (pawl.Code, string) {
+	switch {
+	case f.Attempt != i.attempt || f.WorkerID != i.last:
+		return pawl.CodeLeaseLost, pawl.ReasonTaken
+	case i.state.Ended():
+		return pawl.CodeConflict, string(i.state)
+	case i.state.Leased() && !m.now.Before(i.until), i.left == "expired":
+		return pawl.CodeLeaseLost, pawl.ReasonExpired
+	case i.left == "released", i.left == "suspended":
+		return pawl.CodeLeaseLost, pawl.ReasonReleased
+	case !i.state.Leased():
+		return pawl.CodeConflict, string(i.state)
+	}
+	return "", ""
+}
+
+// leave takes an item out of its lease.
+func (i *modelItem) leave(to pawl.ItemState, by string, until time.Time) {
+	i.state, i.holder, i.left, i.until = to, "", by, until
+	i.again = true
+	i.task.settle()
+}
+
+func (i *modelItem) fail(by string, retry bool, at, now time.Time) {
+	i.failures++
+	i.task.checkpoints++
+	switch {
+	case !retry || i.failures >= i.max:
+		i.leave(pawl.ItemFailed, by, time.Time{})
+	case at.After(now):
+		i.leave(pawl.ItemScheduled, by, at)
+	default:
+		i.leave(pawl.ItemQueued, by, time.Time{})
+	}
+}
+
+func (m *model) sweep() {
+	for _, i := range m.all() {
+		if !i.state.Leased() || m.now.Before(i.until) {
+			continue
+		}
+		if i.prefetch && i.state == pawl.ItemLeased && i.spared < i.max {
+			i.spared++
+			i.leave(pawl.ItemQueued, "expired", time.Time{})
+		} else {
+			i.fail("expired", true, m.now, m.now)
+		}
+	}
+	for _, i := range m.all() {
+		if (i.state == pawl.ItemScheduled || i.state == pawl.ItemWaiting) && !m.now.Before(i.until) {
+			i.state, i.again = pawl.ItemQueued, true
+		}
+	}
+}
+
+// due follows Pawl in what it may do at any moment: queue what has fallen due.
+func (m *model) due(i *modelItem, seen pawl.ItemState) {
+	if i != nil && seen == pawl.ItemQueued && (i.state == pawl.ItemScheduled || i.state == pawl.ItemWaiting) && !m.now.Before(i.until) {
+		i.state, i.again = pawl.ItemQueued, true
+	}
+}
+
+// operate is cancel, retry or bury, of a task or one item of it.
+func (m *model) operate(verb string, t *modelTask, only *modelItem) (pawl.Code, string) {
+	from := map[string][]pawl.ItemState{
+		"retry": {pawl.ItemFailed, pawl.ItemDeadLettered}, "bury": {pawl.ItemFailed},
+		"cancel": {pawl.ItemQueued, pawl.ItemScheduled, pawl.ItemWaiting, pawl.ItemLeased, pawl.ItemInProgress, pawl.ItemFailed, pawl.ItemDeadLettered},
+	}[verb]
+	if only == nil && !slices.Contains(t.stored.Allowed(), verb) {
+		return pawl.CodeConflict, string(t.shown())
+	}
+	if only != nil && !slices.Contains(from, only.state) {
+		return pawl.CodeConflict, string(only.state)
+	}
+	for _, i := range t.items {
+		if (only != nil && i != only) || !slices.Contains(from, i.state) {
+			continue
+		}
+		switch i.holder = ""; verb {
+		case "retry":
+			i.state, i.failures, i.again = pawl.ItemQueued, 0, true
+		case "bury":
+			i.state = pawl.ItemDeadLettered
+		case "cancel":
+			i.state = pawl.ItemCancelled
+		}
+	}
+	switch {
+	case verb == "cancel" && only == nil:
+		t.move(pawl.TaskCancelled)
+	case verb == "retry" && t.stored != pawl.TaskOpen:
+		t.move(pawl.TaskOpen)
+	case verb == "bury" && t.stored == pawl.TaskFailed && t.count(pawl.ItemFailed) == 0:
+		t.move(pawl.TaskDeadLettered)
+	default:
+		t.settle()
+	}
+	return "", ""
+}

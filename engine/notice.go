@@ -1,0 +1,108 @@
+package engine
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+)
+
+// noticeGap is the least time between two hints of this process.
+const noticeGap = 5 * time.Millisecond
+
+// notices carry the news of claimable work between processes, where the
+// database can: as hints, outside the hot transactions, gathered while one is on
+// its way. Nothing depends on them: a lost one delays a waiting claim by its poll.
+type notices struct {
+	mu        sync.Mutex
+	due       map[string]bool // namespaces to tell of
+	sending   bool
+	listening bool
+	stop      context.CancelFunc // ends the listener
+	work      sync.WaitGroup
+}
+
+// ready says that a namespace has claimable work: to waiting claims here, and
+// to other processes.
+func (e *Engine) ready(namespace string) {
+	e.wake.all(namespace)
+	if e.db.Dialect().Notify == nil {
+		return
+	}
+	n := &e.notices
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.due == nil {
+		n.due = map[string]bool{}
+	}
+	n.due[namespace] = true
+	if !n.sending {
+		n.sending = true
+		n.work.Go(e.notify)
+	}
+}
+
+// notify tells until there is nothing to tell.
+func (e *Engine) notify() {
+	n := &e.notices
+	for {
+		n.mu.Lock()
+		var payloads []string
+		for ns := range n.due {
+			payloads = append(payloads, e.name+" "+ns)
+		}
+		clear(n.due)
+		n.sending = len(payloads) > 0
+		n.mu.Unlock()
+		if len(payloads) == 0 {
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), flushLimit)
+		if err := e.db.Dialect().Notify(ctx, payloads); err != nil {
+			e.log.DebugContext(ctx, "other processes will find the work by polling", "error", err)
+		}
+		cancel()
+		time.Sleep(noticeGap)
+	}
+}
+
+// listen begins to hear other processes' notices, when a claim first waits.
+func (e *Engine) listen() {
+	n := &e.notices
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.listening || e.db.Dialect().Listen == nil {
+		return
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	n.listening, n.stop = true, stop
+	n.work.Go(func() {
+		for pause := 100 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, 10*time.Second) {
+			err := e.db.Dialect().Listen(ctx, func() {
+				pause = 100 * time.Millisecond
+				e.wake.all("") // what was told before we heard
+			}, e.hear)
+			e.mishap(ctx, "listening for other processes' work", err)
+			select {
+			case <-ctx.Done():
+			case <-time.After(pause):
+			}
+		}
+	})
+}
+
+func (e *Engine) hear(payload string) {
+	if from, ns, found := strings.Cut(payload, " "); found && from != e.name {
+		e.wake.all(ns)
+	}
+}
+
+// close ends the listener and waits for what is being told.
+func (n *notices) close() {
+	n.mu.Lock()
+	if n.stop != nil {
+		n.stop()
+	}
+	n.mu.Unlock()
+	n.work.Wait()
+}
