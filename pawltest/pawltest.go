@@ -80,11 +80,11 @@ func OpenWith(t testing.TB, which Database, o engine.Options) *Pawl {
 	return open(t, which, o, false)
 }
 
-// OpenReal is OpenWith on the machine's clock, for tests with other processes.
-// Advance and Now then end the test.
-func OpenReal(t testing.TB, which Database, o engine.Options) *Pawl {
+// OpenReal is Open on the machine's clock, for tests with other processes, with
+// options or none. Advance and Now then end the test.
+func OpenReal(t testing.TB, which Database, o ...engine.Options) *Pawl {
 	t.Helper()
-	return open(t, which, o, true)
+	return open(t, which, append(o, engine.Options{})[0], true)
 }
 
 // Each runs a test on every database, as parallel subtests.

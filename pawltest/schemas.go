@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 
@@ -67,19 +68,28 @@ func freshSchema(t testing.TB, url string) *schema {
 		pool.free = pool.free[:n-1]
 		return s
 	}
+	s, err := connect(url)
+	if err != nil {
+		t.Fatalf("pawltest: %v", err)
+	}
+	return s
+}
+
+// connect makes up a name for a schema that is not there yet.
+func connect(url string) (*schema, error) {
 	var id [6]byte
 	_, _ = rand.Read(id[:])
 	s := &schema{name: "pawl_test_" + hex.EncodeToString(id[:])}
 	var err error
 	if s.conn, err = pgx.Connect(context.Background(), url); err != nil {
-		t.Fatalf("pawltest: %v", err)
+		return nil, err
 	}
 	for _, setting := range []string{"client_min_messages = warning", "lock_timeout = '20s'", "search_path = " + s.name} {
 		if err := s.exec("SET " + setting); err != nil {
-			t.Fatalf("pawltest: %v", err)
+			return nil, err
 		}
 	}
-	return s
+	return s, nil
 }
 
 // giveBack empties the schema for the next test, or drops it.
@@ -135,4 +145,25 @@ func (s *schema) holdClock(at int64) error {
 // letClockRun puts the machine's clock back.
 func (s *schema) letClockRun() error {
 	return s.exec(`CREATE OR REPLACE FUNCTION ` + s.name + `.now() RETURNS bigint LANGUAGE sql VOLATILE PARALLEL SAFE AS 'SELECT (date_part(''epoch'', clock_timestamp()) * 1000000)::bigint'`)
+}
+
+// Place is somewhere to make a database that is not there yet, for tests of
+// opening and migrating: a URL, and on PostgreSQL a schema's name, dropped at
+// the test's end.
+func Place(t testing.TB, which Database) (url, schema string) {
+	t.Helper()
+	if which == SQLite {
+		return "sqlite:" + filepath.Join(t.TempDir(), "pawl.db"), ""
+	}
+	url = Server(t)
+	s, err := connect(url)
+	if err != nil {
+		t.Fatalf("pawltest: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := s.drop(); err != nil {
+			t.Errorf("pawltest: %v", err)
+		}
+	})
+	return url, s.name
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"syscall"
+	"time"
 )
 
 // group gives a program a process group of its own: it and what it starts stop
@@ -17,8 +18,15 @@ func group(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true
 func terminate(cmd *exec.Cmd) error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 func kill(cmd *exec.Cmd)            { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 
-// freeze stops this process until another thaws it.
-func freeze() error            { return syscall.Kill(os.Getpid(), syscall.SIGSTOP) }
+// freeze stops this process until another thaws it. Another thread may be the
+// one that gets the signal, and until it stops us all this one would go on, into
+// a transaction perhaps that then stays open: hence the pause.
+func freeze() error {
+	err := syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	time.Sleep(100 * time.Millisecond)
+	return err
+}
+
 func thaw(p *os.Process) error { return p.Signal(syscall.SIGCONT) }
 
 // wasKilled reads SIGKILL from how a process ended.
