@@ -19,7 +19,11 @@ func (a *app) checkpointCmd() *cobra.Command {
 func (a *app) checkpointList() *cobra.Command {
 	var f pawl.CheckpointFilter
 	var p pages
-	cmd := a.verb("list", "List checkpoints in their order", cobra.NoArgs, with(a, func(ctx context.Context, s pawl.RecordReader, _ []string) error {
+	var kind *choice[string]
+	cmd := a.verb("list", "List checkpoints in their order", cobra.NoArgs, with(a, func(ctx context.Context, s pawl.RecordReader, _ []string) (err error) {
+		if f.Types, err = kind.read(); err != nil {
+			return err
+		}
 		line := func(c pawl.Checkpoint) string {
 			return row(c.Sequence, c.Type, c.Name, c.TaskID, c.ItemID, c.Attempt, c.CreatedAt, string(c.Snapshot))
 		}
@@ -31,7 +35,7 @@ func (a *app) checkpointList() *cobra.Command {
 	p.flags(cmd)
 	cmd.Flags().StringVar(&f.TaskID, "task", "", "of this task")
 	cmd.Flags().StringVar(&f.ItemID, "item", "", "of this item")
-	cmd.Flags().StringSliceVarP(&f.Types, "type", "t", nil, "of these types")
+	kind = choose[string](cmd, "type", "of these types", pawl.CheckpointTypes)
 	cmd.Flags().StringVar(&f.Name, "name", "", "of this name")
 	cmd.Flags().BoolVar(&f.Desc, "desc", false, "newest first: with --limit 1, the latest")
 	return cmd

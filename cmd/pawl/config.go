@@ -209,10 +209,12 @@ func (a *app) loadEnv(k *koanf.Koanf, known []string) error {
 		Prefix:      "PAWL_",
 		EnvironFunc: func() []string { return a.env },
 		TransformFunc: func(name, value string) (string, any) {
-			if i := slices.Index(names, name); i >= 0 {
+			i := slices.Index(names, name)
+			switch {
+			case value == "": // as good as not set
+			case i >= 0:
 				return known[i], value
-			}
-			if !isForeign(name) && bad == nil {
+			case !isForeign(name) && bad == nil:
 				bad = unknownKey("the environment", name, names)
 			}
 			return "", nil

@@ -74,6 +74,7 @@ type foreman struct {
 	*demo
 	words  chan word
 	hands  []*hand
+	gates  int   // how many have been come to
 	frozen *hand // stands still until its item is somebody else's
 	item   string
 	past   int  // the attempt it froze in
@@ -85,9 +86,8 @@ type foreman struct {
 func (d *demo) work(ctx context.Context) error {
 	f := &foreman{demo: d, words: make(chan word, 1024)}
 	defer f.dismiss()
-	for i := range d.crew {
-		gate := map[int]string{0: "kill", 1: "freeze"}[i]
-		if err := f.hire(fmt.Sprintf("w%d", i+1), gate); err != nil {
+	for _, gate := range []string{"kill", "freeze"} {
+		if err := f.hire(gate); err != nil {
 			return err
 		}
 	}
@@ -114,8 +114,8 @@ func (d *demo) work(ctx context.Context) error {
 	return nil
 }
 
-func (f *foreman) hire(name, gate string) error {
-	h, err := f.demo.hire(name, gate, f.words)
+func (f *foreman) hire(gate string) error {
+	h, err := f.demo.hire(fmt.Sprintf("w%d", len(f.hands)+1), gate, f.words)
 	if err == nil {
 		f.hands = append(f.hands, h)
 	}
@@ -140,10 +140,14 @@ func (f *foreman) hear(w word) error {
 		f.fault("a stale %s of %s was accepted", w.Taken, w.from.name)
 	case w.Gate == "kill":
 		f.say("%s is killed in the middle of %s", w.from.name, w.Item)
-		return w.from.cmd.Process.Kill()
+		if err := w.from.cmd.Process.Kill(); err != nil {
+			return err
+		}
+		return f.atGate()
 	case w.Gate == "freeze":
 		f.frozen, f.item, f.past = w.from, w.Item, w.Attempt
 		f.say("%s freezes in the middle of %s", w.from.name, w.Item)
+		return f.atGate()
 	case w.Thawed:
 		f.thawed = true
 		f.say("%s is thawed; its writes came too late", w.from.name)
@@ -151,7 +155,21 @@ func (f *foreman) hear(w word) error {
 	return nil
 }
 
-// leave takes note of a process that is gone; a killed one is replaced.
+// atGate hires the others, and one in place of the killed, once both have come
+// to their gates: before that they could leave nothing to be interrupted.
+func (f *foreman) atGate() error {
+	if f.gates++; f.gates < 2 {
+		return nil
+	}
+	for range f.crew - 1 {
+		if err := f.hire(""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// leave takes note of a process that is gone.
 func (f *foreman) leave(w word) error {
 	w.from.gone = true
 	if f.ended && f.thawed {
@@ -159,7 +177,7 @@ func (f *foreman) leave(w word) error {
 	}
 	if wasKilled(w.err) {
 		f.report.Kills++
-		return f.hire(fmt.Sprintf("w%d", len(f.hands)+1), "")
+		return nil
 	}
 	return fmt.Errorf("%s ended too soon (%v): %s", w.from.name, w.err, w.from.said)
 }

@@ -2,9 +2,10 @@ package main
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/pawl-work/pawl"
 )
@@ -14,11 +15,30 @@ func (a *app) eventCmd() *cobra.Command {
 }
 
 // eventFlags narrow both commands.
-func eventFlags(f *pflag.FlagSet, e *pawl.EventFilter, since *string) {
+func eventFlags(cmd *cobra.Command, e *pawl.EventFilter, since *string) {
+	f := cmd.Flags()
 	f.StringVar(&e.TaskID, "task", "", "of this task")
 	f.StringVar(&e.ItemID, "item", "", "of this item")
 	f.StringVarP(&e.Event, "event", "e", "", "of this name")
 	f.StringVar(since, "since", "", "at or after: a time, or a span back from now")
+	_ = cmd.RegisterFlagCompletionFunc("event", cobra.FixedCompletions(eventNames(), cobra.ShellCompDirectiveNoFileComp))
+}
+
+func eventNames() []string {
+	names := make([]string, len(pawl.Events))
+	for i, e := range pawl.Events {
+		names[i] = e.Name
+	}
+	return names
+}
+
+// readEvents checks what eventFlags were given.
+func readEvents(f *pawl.EventFilter, since string) (err error) {
+	if f.Event != "" && !slices.Contains(eventNames(), f.Event) {
+		return invalid("--event is one of %s, not %q", strings.Join(eventNames(), ", "), f.Event)
+	}
+	f.Since, err = timeArg("since", since, -1)
+	return err
 }
 
 func (a *app) eventList() *cobra.Command {
@@ -26,7 +46,7 @@ func (a *app) eventList() *cobra.Command {
 	var p pages
 	var since, until string
 	cmd := a.verb("list", "List events, newest first", cobra.NoArgs, with(a, func(ctx context.Context, s pawl.RecordReader, _ []string) (err error) {
-		if f.Since, err = timeArg("since", since, -1); err != nil {
+		if err := readEvents(&f, since); err != nil {
 			return err
 		}
 		if f.Until, err = timeArg("until", until, -1); err != nil {
@@ -38,7 +58,7 @@ func (a *app) eventList() *cobra.Command {
 		})
 	}))
 	p.flags(cmd)
-	eventFlags(cmd.Flags(), &f, &since)
+	eventFlags(cmd, &f, &since)
 	cmd.Flags().StringVar(&until, "until", "", "before: a time, or a span back from now")
 	cmd.Flags().BoolVar(&f.Asc, "asc", false, "oldest first")
 	return cmd

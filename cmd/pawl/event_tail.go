@@ -23,8 +23,8 @@ func (a *app) eventTail() *cobra.Command {
 	var lines int
 	var follow bool
 	var every time.Duration
-	cmd := a.verb("tail", "Print the newest events, oldest first; --follow goes on", cobra.NoArgs, with(a, func(ctx context.Context, s pawl.RecordReader, _ []string) (err error) {
-		if f.Since, err = timeArg("since", since, -1); err != nil {
+	cmd := a.verb("tail", "Print the newest events, oldest first; --follow goes on", cobra.NoArgs, with(a, func(ctx context.Context, s pawl.RecordReader, _ []string) error {
+		if err := readEvents(&f, since); err != nil {
 			return err
 		}
 		t := tail{from: s, filter: f, print: a.printEvent, seen: map[string]time.Time{}}
@@ -42,7 +42,7 @@ func (a *app) eventTail() *cobra.Command {
 			}
 		}
 	}))
-	eventFlags(cmd.Flags(), &f, &since)
+	eventFlags(cmd, &f, &since)
 	cmd.Flags().IntVar(&lines, "lines", 20, "how many of the past, at most 1000")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until interrupted")
 	cmd.Flags().DurationVar(&every, "every", 500*time.Millisecond, "how often to look")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -119,11 +120,45 @@ func ahead(flag, text string) (*time.Time, error) {
 	return &t, nil
 }
 
-// words turns texts into a kind of text: states, statuses.
-func words[T ~string](in []string) []T {
-	out := make([]T, len(in))
-	for i, s := range in {
-		out[i] = T(s)
+// choice is a flag that takes words of a closed list.
+type choice[T ~string] struct {
+	flag  string
+	words []string
+	known []string
+}
+
+// choose adds the flag; the shell completes its words.
+func choose[T ~string](cmd *cobra.Command, flag, usage string, known []string) *choice[T] {
+	c := &choice[T]{flag: flag, known: known}
+	cmd.Flags().StringSliceVar(&c.words, flag, nil, usage)
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(known, cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+// read gives the words that were chosen.
+func (c *choice[T]) read() ([]T, error) {
+	var out []T
+	for _, word := range c.words {
+		if !slices.Contains(c.known, word) {
+			return nil, invalid("--%s is one of %s, not %q", c.flag, strings.Join(c.known, ", "), word)
+		}
+		out = append(out, T(word))
 	}
-	return out
+	return out, nil
+}
+
+// shown names the states that callers see.
+func shown(states []pawl.StateInfo) []string {
+	var names []string
+	for _, s := range states {
+		if s.Shown {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// statuses are the coarse words; expired is for items alone.
+func statuses(more ...string) []string {
+	return append([]string{"pending", "in_progress", "completed", "failed", "cancelled"}, more...)
 }

@@ -19,9 +19,15 @@ func (a *app) itemCmd() *cobra.Command {
 func (a *app) itemList() *cobra.Command {
 	var f pawl.ItemFilter
 	var p pages
-	var states, statuses []string
-	cmd := a.verb("list", "List items, oldest first", cobra.NoArgs, with(a, func(ctx context.Context, s pawl.ItemReader, _ []string) error {
-		f.States, f.Statuses = words[pawl.ItemState](states), words[pawl.Status](statuses)
+	var state *choice[pawl.ItemState]
+	var status *choice[pawl.Status]
+	cmd := a.verb("list", "List items, oldest first", cobra.NoArgs, with(a, func(ctx context.Context, s pawl.ItemReader, _ []string) (err error) {
+		if f.States, err = state.read(); err != nil {
+			return err
+		}
+		if f.Statuses, err = status.read(); err != nil {
+			return err
+		}
 		return list(ctx, a, p, itemHeader, itemRow, func(ctx context.Context, page pawl.Page) (pawl.List[pawl.Item], error) {
 			f.Page = page
 			return s.ListItems(ctx, f)
@@ -31,8 +37,8 @@ func (a *app) itemList() *cobra.Command {
 	cmd.Flags().StringVar(&f.TaskID, "task", "", "of this task")
 	cmd.Flags().StringSliceVarP(&f.Types, "type", "t", nil, "of these types")
 	cmd.Flags().StringSliceVar(&f.IDs, "id", nil, "only these")
-	cmd.Flags().StringSliceVar(&states, "state", nil, "in these states")
-	cmd.Flags().StringSliceVar(&statuses, "status", nil, "with these statuses, expired too")
+	state = choose[pawl.ItemState](cmd, "state", "in these states", shown(pawl.ItemStates))
+	status = choose[pawl.Status](cmd, "status", "with these statuses", statuses("expired"))
 	cmd.Flags().StringVar(&f.WorkerID, "worker", "", "held by this worker, or last held by it")
 	cmd.Flags().BoolVar(&f.Desc, "desc", false, "newest first")
 	return cmd

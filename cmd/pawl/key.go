@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,7 +21,16 @@ func (a *app) keyCmd() *cobra.Command {
 func (a *app) keyList() *cobra.Command {
 	var f pawl.KeyFilter
 	var p pages
+	var status *choice[string]
 	cmd := a.verb("list", "List keys, newest first", cobra.NoArgs, with(a, func(ctx context.Context, s pawl.HouseReader, _ []string) error {
+		chosen, err := status.read()
+		if err != nil {
+			return err
+		}
+		if len(chosen) > 1 {
+			return invalid("--status takes one word here")
+		}
+		f.Status = strings.Join(chosen, "")
 		line := func(k pawl.Key) string {
 			return row(k.Scope, k.Status, k.CreatedAt, k.CompletedAt, k.ExpiresAt, k.TaskID, k.ItemID)
 		}
@@ -30,7 +40,7 @@ func (a *app) keyList() *cobra.Command {
 		})
 	}))
 	p.flags(cmd)
-	cmd.Flags().StringVar(&f.Status, "status", "", "pending, completed or failed")
+	status = choose[string](cmd, "status", "pending, completed or failed", []string{pawl.KeyPending, pawl.KeyCompleted, pawl.KeyFailed})
 	cmd.Flags().StringVar(&f.TaskID, "task", "", "of this task")
 	cmd.Flags().StringVar(&f.ItemID, "item", "", "of this item")
 	return cmd

@@ -60,6 +60,12 @@ func (p program) do(ctx context.Context, _ json.RawMessage) (json.RawMessage, er
 	if err != nil {
 		return nil, err
 	}
+	if resume.Steps == nil {
+		resume.Steps = map[string]pawl.Checkpoint{} // programs want an object, not null
+	}
+	if resume.Parts == nil {
+		resume.Parts = []json.RawMessage{}
+	}
 	stdin, err := json.Marshal(work{lease, resume})
 	if err != nil {
 		return nil, err

@@ -22,10 +22,16 @@ func (a *app) taskCmd() *cobra.Command {
 func (a *app) taskList() *cobra.Command {
 	var f pawl.TaskFilter
 	var p pages
-	var states, statuses []string
+	var state *choice[pawl.TaskState]
+	var status *choice[pawl.Status]
 	var since, until string
 	cmd := a.verb("list", "List tasks, newest first", cobra.NoArgs, with(a, func(ctx context.Context, s pawl.TaskReader, _ []string) (err error) {
-		f.States, f.Statuses = words[pawl.TaskState](states), words[pawl.Status](statuses)
+		if f.States, err = state.read(); err != nil {
+			return err
+		}
+		if f.Statuses, err = status.read(); err != nil {
+			return err
+		}
 		if f.Since, err = timeArg("since", since, -1); err != nil {
 			return err
 		}
@@ -40,8 +46,8 @@ func (a *app) taskList() *cobra.Command {
 	p.flags(cmd)
 	cmd.Flags().StringSliceVarP(&f.Types, "type", "t", nil, "of these types")
 	cmd.Flags().StringSliceVar(&f.IDs, "id", nil, "only these")
-	cmd.Flags().StringSliceVar(&states, "state", nil, "in these states")
-	cmd.Flags().StringSliceVar(&statuses, "status", nil, "with these statuses")
+	state = choose[pawl.TaskState](cmd, "state", "in these states", shown(pawl.TaskStates))
+	status = choose[pawl.Status](cmd, "status", "with these statuses", statuses())
 	cmd.Flags().StringVar(&since, "since", "", "created at or after: a time, or a span back from now")
 	cmd.Flags().StringVar(&until, "until", "", "created before: a time, or a span back from now")
 	cmd.Flags().BoolVar(&f.Asc, "asc", false, "oldest first")

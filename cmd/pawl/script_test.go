@@ -1,0 +1,154 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/store"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"pawl": main})
+}
+
+// Each script is a conversation with the program. Besides testscript's own
+// commands: exits N CMD… runs it and wants that exit code; let NAME PATH and
+// json PATH TEXT read the last stdout as JSON; until PATTERN CMD… runs it until
+// it says so; serve starts a server and sets URL; spoil FILE SQL changes a
+// database behind Pawl's back.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"exits": exits, "let": let, "json": jsonIs, "until": until, "serve": serve, "spoil": spoil, "pause": pause,
+		},
+	})
+}
+
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			ts.Fatalf("%v", err)
+		}
+		got = exit.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d\n%s%s", got, want, ts.ReadFile("stdout"), ts.ReadFile("stderr"))
+	}
+}
+
+// at reads a path like items.0.id from the last line of stdout. Text comes
+// without quotes, all else as JSON.
+func at(ts *testscript.TestScript, path string) string {
+	lines := strings.Split(strings.TrimSpace(ts.ReadFile("stdout")), "\n")
+	dec := json.NewDecoder(strings.NewReader(lines[len(lines)-1]))
+	dec.UseNumber()
+	var v any
+	ts.Check(dec.Decode(&v))
+	for step := range strings.SplitSeq(path, ".") {
+		switch x := v.(type) {
+		case map[string]any:
+			v = x[step]
+		case []any:
+			i, err := strconv.Atoi(step)
+			ts.Check(err)
+			if i >= len(x) {
+				ts.Fatalf("%s: there are only %d", path, len(x))
+			}
+			v = x[i]
+		default:
+			ts.Fatalf("%s: nothing at %s", path, step)
+		}
+	}
+	if text, ok := v.(string); ok {
+		return text
+	}
+	raw, err := json.Marshal(v)
+	ts.Check(err)
+	return string(raw)
+}
+
+func let(ts *testscript.TestScript, neg bool, args []string) { ts.Setenv(args[0], at(ts, args[1])) }
+
+func jsonIs(ts *testscript.TestScript, neg bool, args []string) {
+	if got := at(ts, args[0]); (got == args[1]) == neg {
+		ts.Fatalf("%s is %s, want (not: %t) %s", args[0], got, neg, args[1])
+	}
+}
+
+func until(ts *testscript.TestScript, neg bool, args []string) {
+	want := regexp.MustCompile(args[0])
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		err := ts.Exec(args[1], args[2:]...)
+		if err == nil && want.MatchString(ts.ReadFile("stdout")) {
+			return
+		}
+		if time.Now().After(end) {
+			ts.Fatalf("it never said %s (%v)", want, err)
+		}
+	}
+}
+
+func pause(ts *testscript.TestScript, neg bool, args []string) {
+	d, err := time.ParseDuration(args[0])
+	ts.Check(err)
+	time.Sleep(d)
+}
+
+// serve starts a server on a port of its own.
+func serve(ts *testscript.TestScript, neg bool, args []string) {
+	path, err := exec.LookPath("pawl")
+	ts.Check(err)
+	cmd := exec.Command(path, append([]string{"serve", "--addr", "127.0.0.1:0"}, args...)...)
+	cmd.Dir, cmd.Env = ts.MkAbs("."), []string{"HOME=" + ts.MkAbs(".")}
+	log, err := cmd.StderrPipe()
+	ts.Check(err)
+	ts.Check(cmd.Start())
+	found := make(chan string, 1)
+	go func() {
+		for lines := bufio.NewScanner(log); lines.Scan(); {
+			if _, rest, ok := strings.Cut(lines.Text(), "url="); ok {
+				found <- strings.Fields(rest)[0]
+			}
+		}
+		close(found)
+	}()
+	url, ok := <-found
+	if !ok {
+		ts.Fatalf("the server did not start: %v", cmd.Wait())
+	}
+	ts.Setenv("URL", url)
+	ts.Defer(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // killed
+	})
+}
+
+func spoil(ts *testscript.TestScript, neg bool, args []string) {
+	ctx := context.Background()
+	e, err := engine.Open(ctx, "sqlite:"+filepath.Join(ts.MkAbs("."), args[0]))
+	ts.Check(err)
+	defer e.Close()
+	ts.Check(e.DB().Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		_, err := tx.Exec(ctx, args[1])
+		return err
+	}))
+}
