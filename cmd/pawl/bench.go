@@ -88,7 +88,7 @@ func (b *bench) name() string {
 	if b.a.cfg.Server != "" {
 		return b.a.cfg.Server
 	}
-	return redacted(b.a.cfg.DB)
+	return named(b.a.cfg.DB, b.a.cfg.Schema)
 }
 
 // given measures what the settings name.

@@ -256,14 +256,23 @@ func (a *app) nameDatabase(cfg *config) {
 		return
 	}
 	u := url.URL{Scheme: "postgres", Host: host, Path: "/" + get("NAME")}
-	if port := get("PORT"); port != "" {
+	port := get("PORT")
+	switch {
+	case strings.HasPrefix(host, "/"): // the folder of a socket
+		q := url.Values{"host": {host}}
+		if port != "" {
+			q.Set("port", port)
+		}
+		u.Host, u.RawQuery = "", q.Encode()
+	case port != "":
 		u.Host = net.JoinHostPort(host, port)
+	case strings.Contains(host, ":"):
+		u.Host = "[" + host + "]"
 	}
-	if strings.HasPrefix(host, "/") { // the folder of a socket
-		u.Host, u.RawQuery = "", url.Values{"host": {host}, "port": {get("PORT")}}.Encode()
-	}
-	if user := get("USER"); user != "" {
-		u.User = url.UserPassword(user, get("PASSWORD"))
+	if user, password := get("USER"), get("PASSWORD"); password != "" {
+		u.User = url.UserPassword(user, password)
+	} else if user != "" {
+		u.User = url.User(user)
 	}
 	cfg.DB = u.String()
 	if cfg.Schema == "" {

@@ -66,7 +66,7 @@ func (a *app) demoCmd() *cobra.Command {
 			a.cfg.DB = "sqlite:" + filepath.Join(dir, "demo.db")
 		}
 		return with(a, func(ctx context.Context, s pawl.Service, _ []string) error {
-			d.svc, d.voice, d.report.DB = s, a.stderr, redacted(a.cfg.DB)
+			d.svc, d.voice, d.report.DB = s, a.stderr, named(a.cfg.DB, a.cfg.Schema)
 			return d.run(ctx)
 		})(cmd, nil)
 	})

@@ -135,11 +135,16 @@ func percentile(of []time.Duration, p int) time.Duration {
 	return sorted[(len(sorted)*p+99)/100-1]
 }
 
-// redacted is a database URL without its password.
-func redacted(db string) string {
+// named is the database's URL as it may be shown: with the schema it was told
+// to use, without its password.
+func named(db, schema string) string {
 	u, err := url.Parse(db)
-	if err != nil || u.User == nil {
+	if err != nil || u.Scheme == "sqlite" {
 		return db
+	}
+	if q := u.Query(); schema != "" {
+		q.Set("schema", schema)
+		u.RawQuery = q.Encode()
 	}
 	return u.Redacted()
 }

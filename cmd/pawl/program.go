@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -52,21 +53,7 @@ type work struct {
 
 // do is a worker.HandlerFunc.
 func (p program) do(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
-	lease, err := pawl.ItemFrom(ctx)
-	if err != nil {
-		return nil, err
-	}
-	resume, err := pawl.ResumeFrom(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if resume.Steps == nil {
-		resume.Steps = map[string]pawl.Checkpoint{} // programs want an object, not null
-	}
-	if resume.Parts == nil {
-		resume.Parts = []json.RawMessage{}
-	}
-	stdin, err := json.Marshal(work{lease, resume})
+	lease, stdin, err := brief(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -77,16 +64,10 @@ func (p program) do(ctx context.Context, _ json.RawMessage) (json.RawMessage, er
 		return nil, err
 	}
 	defer r.Close()
-
-	cmd := exec.CommandContext(ctx, p.args[0], p.args[1:]...)
 	out, tail := &head{limit: pawl.MaxPayloadBytes}, &last{limit: 8 << 10}
+	cmd := p.command(ctx, lease)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(stdin), out, io.MultiWriter(tail, p.stderr)
 	cmd.ExtraFiles = []*os.File{w}
-	cmd.Env = append(p.env, "PAWL_ITEM_ID="+lease.ID, "PAWL_TASK_ID="+lease.TaskID, "PAWL_TYPE="+lease.Type,
-		fmt.Sprintf("PAWL_ATTEMPT=%d", lease.Attempt), "PAWL_WORKER_ID="+lease.WorkerID)
-	group(cmd)
-	cmd.Cancel = func() error { return terminate(cmd) }
-	cmd.WaitDelay = p.grace
 	err = cmd.Start()
 	w.Close()
 	if err != nil {
@@ -112,6 +93,38 @@ func (p program) do(ctx context.Context, _ json.RawMessage) (json.RawMessage, er
 		return nil, context.Cause(ctx)
 	}
 	return outcome(err, out, tail)
+}
+
+// brief is what a program is told on stdin.
+func brief(ctx context.Context) (pawl.Lease, []byte, error) {
+	lease, err := pawl.ItemFrom(ctx)
+	if err != nil {
+		return lease, nil, err
+	}
+	resume, err := pawl.ResumeFrom(ctx)
+	if err != nil {
+		return lease, nil, err
+	}
+	if resume.Steps == nil {
+		resume.Steps = map[string]pawl.Checkpoint{} // programs want an object, not null
+	}
+	if resume.Parts == nil {
+		resume.Parts = []json.RawMessage{}
+	}
+	raw, err := json.Marshal(work{lease, resume})
+	return lease, raw, err
+}
+
+// command is the program for one item, in a process group of its own that is
+// asked to stop when ctx ends, and made to after the grace.
+func (p program) command(ctx context.Context, l pawl.Lease) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, p.args[0], p.args[1:]...)
+	cmd.Env = append(slices.Clone(p.env), "PAWL_ITEM_ID="+l.ID, "PAWL_TASK_ID="+l.TaskID, "PAWL_TYPE="+l.Type,
+		fmt.Sprintf("PAWL_ATTEMPT=%d", l.Attempt), "PAWL_WORKER_ID="+l.WorkerID)
+	group(cmd)
+	cmd.Cancel = func() error { return terminate(cmd) }
+	cmd.WaitDelay = p.grace
+	return cmd
 }
 
 // outcome is what a program that ended by itself came to.

@@ -21,7 +21,7 @@ func (a *app) serveCmd() *cobra.Command {
 			h := server.New(s, server.Options{Stopping: ctx, Log: log, Version: readVersion().Version})
 			return alongside(ctx, s, func(ctx context.Context) error {
 				return server.Serve(ctx, a.cfg.Serve.Addr, h, server.ServeOptions{Log: log, Listening: func(at net.Addr) {
-					log.Info("serving", "url", "http://"+at.String(), "db", redacted(a.cfg.DB))
+					log.Info("serving", "url", "http://"+at.String(), "db", named(a.cfg.DB, a.cfg.Schema))
 				}})
 			})
 		})(cmd, args)

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/pawl-work/pawl/pawltest"
+)
+
+// The demo holds on PostgreSQL as well, and again on a database that has been
+// worked on; the doctor finds nothing after it.
+func TestDemoOnPostgres(t *testing.T) {
+	url, schema := pawltest.Place(t, pawltest.Postgres)
+	tree := t.TempDir()
+	for i := range 120 {
+		if err := os.WriteFile(filepath.Join(tree, fmt.Sprintf("f%03d", i)), bytes.Repeat([]byte("line\n"), i), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		var r demoReport
+		if err := json.Unmarshal(runPawl(t, "demo", "--input", tree, "--db", url, "--schema", schema, "--json"), &r); err != nil {
+			t.Fatal(err)
+		}
+		if r.Items != 60 || r.Attempts < 62 || r.Kills != 1 || r.StaleWritesRefused < 1 || r.StepsReplayed < 1 || !r.Exact || r.RecoveryMSP99 > mostRecovery {
+			t.Errorf("%+v", r)
+		}
+		runPawl(t, "doctor", "--db", r.DB)
+	}
+}
+
+// runPawl runs the program and gives its stdout.
+func runPawl(t *testing.T, args ...string) []byte {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "pawl", args...)
+	var stderr bytes.Buffer
+	cmd.Dir, cmd.Stderr = t.TempDir(), &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("pawl %v: %v\n%s%s", args, err, out, &stderr)
+	}
+	return out
+}
+
+func TestPercentile(t *testing.T) {
+	for _, c := range []struct {
+		n    int
+		want time.Duration
+	}{{0, 0}, {1, 1}, {2, 2}, {100, 99}, {101, 100}, {1000, 990}} {
+		var of []time.Duration
+		for i := c.n; i > 0; i-- {
+			of = append(of, time.Duration(i))
+		}
+		if got := percentile(of, 99); got != c.want {
+			t.Errorf("of %d: %d, want %d", c.n, got, c.want)
+		}
+	}
+}
+
+func TestNamedDatabaseKeepsItsSecret(t *testing.T) {
+	for _, c := range [][3]string{
+		{"sqlite:a b.db", "", "sqlite:a b.db"},
+		{"sqlite:demo.db", "s", "sqlite:demo.db"},
+		{"postgres://u:secret@h/d?sslmode=disable", "", "postgres://u:xxxxx@h/d?sslmode=disable"},
+		{"postgres://u@h/d?sslmode=disable", "mine", "postgres://u@h/d?schema=mine&sslmode=disable"},
+	} {
+		if got := named(c[0], c[1]); got != c[2] {
+			t.Errorf("%s: %s, want %s", c[0], got, c[2])
+		}
+	}
+}

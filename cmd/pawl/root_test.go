@@ -1,0 +1,76 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/pawl-work/pawl"
+)
+
+// Every code has its exit code from the table, told on stderr and nowhere else.
+func TestExitCodesAreTheTables(t *testing.T) {
+	for _, info := range pawl.Errors {
+		for _, output := range []string{"table", "json"} {
+			var stderr strings.Builder
+			a := &app{stderr: &stderr, running: true}
+			a.cfg.Output = output
+			if got := a.exit(fmt.Errorf("wrapped: %w", &pawl.Error{Code: info.Code})); got != info.Exit {
+				t.Errorf("%s: exit %d, want %d", info.Code, got, info.Exit)
+			}
+			if !strings.Contains(stderr.String(), string(info.Code)) {
+				t.Errorf("%s: stderr %q", info.Code, &stderr)
+			}
+		}
+	}
+	a := &app{stderr: io.Discard, running: true}
+	if got := a.exit(errors.New("unheard of")); got != pawl.CodeInternal.Info().Exit {
+		t.Errorf("an error of another kind: exit %d", got)
+	}
+	if a.exit(nil) != 0 || a.exit(errCheck) != 1 {
+		t.Error("done is 0, a check that failed 1")
+	}
+}
+
+func TestNearest(t *testing.T) {
+	known := []string{"db", "serve.addr", "namespace"}
+	for word, want := range map[string]string{"dbb": "db", "serve.adr": "serve.addr", "namespcae": "namespace", "elsewhere": "", "": "db"} {
+		if got := nearest(word, known); got != want {
+			t.Errorf("%s: %q, want %q", word, got, want)
+		}
+	}
+}
+
+func TestPrintable(t *testing.T) {
+	for in, want := range map[string]string{"plain ü": "plain ü", "a\tb\n": `a\tb\n`, "\x1b[31m": `\x1b[31m`, `say "a"` + "\x00": `say "a"\x00`} {
+		if got := printable(in); got != want {
+			t.Errorf("%q: %s, want %s", in, got, want)
+		}
+	}
+}
+
+func TestDatabaseFromDBVariables(t *testing.T) {
+	for _, c := range []struct{ name, env, db, schema string }{
+		{"nothing", "", "sqlite:pawl.db", ""},
+		{"no host", "DB_PORT=5 DB_NAME=d", "sqlite:pawl.db", ""},
+		{"all", "DB_HOST=h DB_PORT=5 DB_USER=u DB_PASSWORD=p@/ DB_NAME=d DB_SCHEMA=s", "postgres://u:p%40%2F@h:5/d", "s"},
+		{"each falls back", "API_PG_DB_HOST=h DB_PORT=5 API_PG_DB_PORT=6 API_PG_DB_USER=u API_PG_DB_NAME=d API_PG_DB_SCHEMA=s", "postgres://u@h:5/d", "s"},
+		{"IPv6", "DB_HOST=::1 DB_PORT=5 DB_NAME=d", "postgres://[::1]:5/d", ""},
+		{"a socket", "DB_HOST=/run/postgresql DB_NAME=d", "postgres:///d?host=%2Frun%2Fpostgresql", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := &app{env: strings.Fields(c.env)}
+			var cfg config
+			a.nameDatabase(&cfg)
+			if cfg.DB != c.db || cfg.Schema != c.schema {
+				t.Errorf("%s %s, want %s %s", cfg.DB, cfg.Schema, c.db, c.schema)
+			}
+			cfg = config{DB: "sqlite:mine.db"}
+			if a.nameDatabase(&cfg); cfg.DB != "sqlite:mine.db" || cfg.Schema != "" {
+				t.Errorf("a named database gave way to %s %s", cfg.DB, cfg.Schema)
+			}
+		})
+	}
+}
