@@ -1,0 +1,51 @@
+package main
+
+import (
+	"io"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// docs/cli.md runs its commands in a test of the documents; here it is complete.
+func TestPageNamesEveryCommandAndSetting(t *testing.T) {
+	raw, err := os.ReadFile("../../docs/cli.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(raw)
+	a := &app{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard}
+	var walk func(cmd *cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		if !cmd.Hidden && !strings.Contains(page, cmd.Name()) {
+			t.Errorf("it does not name %s", cmd.CommandPath())
+		}
+		for _, sub := range cmd.Commands() {
+			walk(sub)
+		}
+	}
+	walk(a.root())
+	for _, key := range keysOf(reflect.TypeFor[config](), "") {
+		if !strings.Contains(page, "`"+key+"`") {
+			t.Errorf("it does not name the setting %s", key)
+		}
+	}
+}
+
+// Every command has words for people, and every flag its own.
+func TestCommandsSpeak(t *testing.T) {
+	a := &app{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard}
+	var walk func(cmd *cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		if cmd.Short == "" || strings.HasSuffix(cmd.Short, ".") {
+			t.Errorf("%s: %q", cmd.CommandPath(), cmd.Short)
+		}
+		for _, sub := range cmd.Commands() {
+			walk(sub)
+		}
+	}
+	walk(a.root())
+}
