@@ -111,8 +111,8 @@ WHERE id IN (SELECT id FROM pawl.provenances WHERE task_id = $1 LIMIT $2)
 DELETE FROM pawl.ready
 WHERE (namespace, type, rank, item_id) IN (
   SELECT r.namespace, r.type, r.rank, r.item_id
-  FROM pawl.work_items w
-  JOIN pawl.ready r ON r.namespace = w.namespace AND r.type = w.type AND r.rank IN (-2 * w.priority, 1 - 2 * w.priority) AND r.item_id = w.id
+  FROM pawl.item_ranks w
+  JOIN pawl.ready r ON r.namespace = w.namespace AND r.type = w.type AND r.rank = w.rank AND r.item_id = w.id
   WHERE w.task_id = $1
   LIMIT $2)
 

@@ -5,9 +5,12 @@
 DELETE FROM pawl.ready
 WHERE (namespace, type, rank, item_id) IN (
   SELECT r.namespace, r.type, r.rank, r.item_id
-  FROM pawl.work_items w
-  JOIN pawl.ready r ON r.namespace = w.namespace AND r.type = w.type AND r.rank IN (-2 * w.priority, 1 - 2 * w.priority) AND r.item_id = w.id
-  WHERE w.id IN @list($1))
+  FROM (
+    SELECT id, namespace, type, 1 - 2 * priority AS rank FROM pawl.work_items WHERE id IN @list($1)
+    UNION ALL
+    SELECT id, namespace, type, -2 * priority FROM pawl.work_items WHERE id IN @list($1)
+  ) w
+  JOIN pawl.ready r ON r.namespace = w.namespace AND r.type = w.type AND r.rank = w.rank AND r.item_id = w.id)
 RETURNING item_id, namespace, task_id, type, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, worker_id, started_at, error, left_by, since, rank
 
 -- name: take scheduled

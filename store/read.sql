@@ -75,14 +75,14 @@ LIMIT 1
 
 -- name: pick item
 SELECT r.type, r.rank, r.item_id
-FROM pawl.work_items w
-JOIN pawl.ready r ON r.namespace = w.namespace AND r.type = w.type AND r.rank IN (-2 * w.priority, 1 - 2 * w.priority) AND r.item_id = w.id
+FROM pawl.item_ranks w
+JOIN pawl.ready r ON r.namespace = w.namespace AND r.type = w.type AND r.rank = w.rank AND r.item_id = w.id
 WHERE w.id = $2 AND w.namespace = $1 AND ($3 = '[]' OR w.type IN @list($3))
 
 -- name: pick task
 SELECT r.type, r.rank, r.item_id
-FROM pawl.work_items w
-JOIN pawl.ready r ON r.namespace = w.namespace AND r.type = w.type AND r.rank IN (-2 * w.priority, 1 - 2 * w.priority) AND r.item_id = w.id
+FROM pawl.item_ranks w
+JOIN pawl.ready r ON r.namespace = w.namespace AND r.type = w.type AND r.rank = w.rank AND r.item_id = w.id
 WHERE w.task_id = $2 AND w.namespace = $1 AND ($3 = '[]' OR w.type IN @list($3)) AND ($3 <> '[]' OR w.kind = 'work')
 ORDER BY r.rank, r.item_id
 LIMIT $4

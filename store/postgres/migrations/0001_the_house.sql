@@ -529,25 +529,33 @@ CREATE TRIGGER task_events_no_delete BEFORE DELETE ON pawl.task_events FOR EACH 
 CREATE TRIGGER ends_no_update BEFORE UPDATE ON pawl.ends FOR EACH ROW EXECUTE FUNCTION pawl.append_only();
 CREATE TRIGGER ends_no_delete BEFORE DELETE ON pawl.ends FOR EACH ROW EXECUTE FUNCTION pawl.append_only();
 
+-- The two ranks an item can have among the ready, a row each: fresh, and back
+-- again.
+CREATE VIEW pawl.item_ranks AS
+SELECT id, namespace, task_id, type, kind, 1 - 2 * priority AS rank FROM pawl.work_items
+UNION ALL
+SELECT id, namespace, task_id, type, kind, -2 * priority FROM pawl.work_items;
+
 -- Every item with its place, in raw columns: what the engine reads. The place
--- is a join, so reading one item is seven point look-ups.
+-- is a join, so reading one item is eight point look-ups: ready has two, fresh
+-- and back again, for `rank IN (…, …)` would make PostgreSQL walk the whole type.
 CREATE VIEW pawl.item_rows AS
 SELECT w.id, w.namespace, w.task_id, w.type, w.kind, w.position, w.key, w.priority, w.after, w.input, w.parts_required, w.created_at,
   CASE
     WHEN l.item_id IS NOT NULL THEN l.state
     WHEN e.item_id IS NOT NULL THEN e.state
-    WHEN r.item_id IS NOT NULL THEN 'queued'
+    WHEN r.item_id IS NOT NULL OR b.item_id IS NOT NULL THEN 'queued'
     WHEN s.item_id IS NOT NULL THEN 'scheduled'
     WHEN g.item_id IS NOT NULL THEN 'waiting'
     ELSE t.state
   END AS state,
-  COALESCE(l.attempt, e.attempt, r.attempt, s.attempt, g.attempt, t.attempt, 0) AS attempt,
-  COALESCE(l.failures, e.failures, r.failures, s.failures, g.failures, t.failures, 0) AS failures,
+  COALESCE(l.attempt, e.attempt, r.attempt, b.attempt, s.attempt, g.attempt, t.attempt, 0) AS attempt,
+  COALESCE(l.failures, e.failures, r.failures, b.failures, s.failures, g.failures, t.failures, 0) AS failures,
   w.max_attempts,
-  COALESCE(l.rework, e.rework, r.rework, s.rework, g.rework, t.rework, 0) AS rework,
-  COALESCE(e.left_by, r.left_by, s.left_by, g.left_by, t.left_by) AS left_by,
+  COALESCE(l.rework, e.rework, r.rework, b.rework, s.rework, g.rework, t.rework, 0) AS rework,
+  COALESCE(e.left_by, r.left_by, b.left_by, s.left_by, g.left_by, t.left_by) AS left_by,
   l.worker_id,
-  COALESCE(l.worker_id, e.worker_id, r.worker_id, s.worker_id, g.worker_id, t.worker_id) AS last_worker_id,
+  COALESCE(l.worker_id, e.worker_id, r.worker_id, b.worker_id, s.worker_id, g.worker_id, t.worker_id) AS last_worker_id,
   l.lease_seconds,
   l.acquired_at AS lease_acquired_at,
   l.lease_expires_at,
@@ -556,19 +564,20 @@ SELECT w.id, w.namespace, w.task_id, w.type, w.kind, w.position, w.key, w.priori
   COALESCE(l.stage, e.stage, t.stage) AS stage,
   COALESCE(e.result, t.result) AS result,
   COALESCE(e.assembled_result, t.assembled_result) AS assembled_result,
-  COALESCE(l.error, e.error, r.error, s.error, g.error, t.error) AS error,
+  COALESCE(l.error, e.error, r.error, b.error, s.error, g.error, t.error) AS error,
   COALESCE(s.run_at, g.until) AS run_at,
   g.signal,
   g.needs,
-  COALESCE(l.started_at, e.started_at, r.started_at, s.started_at, g.started_at, t.started_at) AS started_at,
+  COALESCE(l.started_at, e.started_at, r.started_at, b.started_at, s.started_at, g.started_at, t.started_at) AS started_at,
   COALESCE(e.accepted_at, t.accepted_at) AS accepted_at,
   COALESCE(e.ended_at, t.completed_at) AS completed_at,
-  COALESCE(CASE WHEN l.item_id IS NOT NULL THEN GREATEST(l.heartbeat_at, l.progressed_at) END, e.ended_at, r.since, s.since, g.since, t.since, w.created_at) AS updated_at,
-  COALESCE(l.solo, r.solo, s.solo, g.solo, t.solo) AS solo
+  COALESCE(CASE WHEN l.item_id IS NOT NULL THEN GREATEST(l.heartbeat_at, l.progressed_at) END, e.ended_at, r.since, b.since, s.since, g.since, t.since, w.created_at) AS updated_at,
+  COALESCE(l.solo, r.solo, b.solo, s.solo, g.solo, t.solo) AS solo
 FROM pawl.work_items w
 LEFT JOIN pawl.leases l ON l.item_id = w.id
 LEFT JOIN pawl.ends e ON e.item_id = w.id
-LEFT JOIN pawl.ready r ON r.namespace = w.namespace AND r.type = w.type AND r.rank IN (-2 * w.priority, 1 - 2 * w.priority) AND r.item_id = w.id
+LEFT JOIN pawl.ready r ON r.namespace = w.namespace AND r.type = w.type AND r.rank = 1 - 2 * w.priority AND r.item_id = w.id
+LEFT JOIN pawl.ready b ON b.namespace = w.namespace AND b.type = w.type AND b.rank = -2 * w.priority AND b.item_id = w.id
 LEFT JOIN pawl.scheduled s ON s.item_id = w.id
 LEFT JOIN pawl.waiting g ON g.item_id = w.id
 LEFT JOIN pawl.rests t ON t.item_id = w.id;
