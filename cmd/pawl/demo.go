@@ -133,21 +133,12 @@ func (d *demo) fault(format string, args ...any) {
 // close prints the summary and decides.
 func (d *demo) close() error {
 	r := d.report
-	if err := d.a.show(r, func(w io.Writer) {
-		fields(w,
-			"task", d.task.ID,
-			"items", fmt.Sprint(r.Items),
-			"attempts", fmt.Sprint(r.Attempts),
-			"workers killed", fmt.Sprint(r.Kills),
-			"stale writes refused", fmt.Sprint(r.StaleWritesRefused),
-			"steps run", fmt.Sprint(r.StepsRun),
-			"steps replayed", fmt.Sprint(r.StepsReplayed),
-			"taken up again within", fmt.Sprintf("%d ms of the lease's end (p99)", r.RecoveryMSP99),
-			"exact", fmt.Sprint(r.Exact),
-			"database", r.DB,
-		)
-	}); err != nil {
-		return err
+	if d.a.cfg.Output == "json" {
+		if err := d.a.encode(r, false); err != nil { // one line, on a terminal too
+			return err
+		}
+	} else {
+		d.summary(d.a.stdout)
 	}
 	if len(d.faults) > 0 {
 		for _, f := range d.faults {
@@ -157,4 +148,20 @@ func (d *demo) close() error {
 	}
 	d.say("all of it held; look closer with: pawl doctor --db %s", r.DB)
 	return nil
+}
+
+func (d *demo) summary(w io.Writer) {
+	r := d.report
+	fields(w,
+		"task", d.task.ID,
+		"items", fmt.Sprint(r.Items),
+		"attempts", fmt.Sprint(r.Attempts),
+		"workers killed", fmt.Sprint(r.Kills),
+		"stale writes refused", fmt.Sprint(r.StaleWritesRefused),
+		"steps run", fmt.Sprint(r.StepsRun),
+		"steps replayed", fmt.Sprint(r.StepsReplayed),
+		"taken up again within", fmt.Sprintf("%d ms of the lease's end (p99)", r.RecoveryMSP99),
+		"exact", fmt.Sprint(r.Exact),
+		"database", r.DB,
+	)
 }

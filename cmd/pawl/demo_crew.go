@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,7 +43,7 @@ func (d *demo) hire(name, gate string, words chan<- word) (*hand, error) {
 	cmd := exec.Command(self, "demo-worker", "--id", d.typ+"."+name, "--type", d.typ, "--task", d.task.ID, "--lease", fmt.Sprint(demoLease),
 		"--input", d.root, "--gate", gate, "--json", "--log", "warn", "--namespace", d.a.cfg.Namespace, "--schema", d.a.cfg.Schema)
 	cmd.Args[0] = os.Args[0]
-	cmd.Env = append(d.a.env, "PAWL_DB="+d.a.cfg.DB, "PAWL_MIGRATE=off") // not an argument: it may hold a password
+	cmd.Env = append(slices.Clone(d.a.env), "PAWL_DB="+d.a.cfg.DB, "PAWL_MIGRATE=off") // not an argument: it may hold a password
 	h := &hand{name: name, cmd: cmd, said: &last{limit: 4 << 10}}
 	cmd.Stderr = h.said
 	out, err := cmd.StdoutPipe()

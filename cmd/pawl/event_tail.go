@@ -70,23 +70,25 @@ type tail struct {
 // start prints the newest events, and takes those before them as seen.
 func (t *tail) start(ctx context.Context, lines int) error {
 	f := t.filter
-	f.Limit = lines
+	f.Limit = max(lines, 1)
 	got, err := t.from.ListEvents(ctx, f)
-	if err != nil || lines == 0 {
+	if err != nil || len(got.Items) == 0 {
 		return err
 	}
-	slices.Reverse(got.Items)
-	for _, e := range got.Items {
-		if err := t.take(e); err != nil {
-			return err
+	from := got.Items[0].CreatedAt
+	if lines == 0 {
+		t.newest = from
+	} else {
+		slices.Reverse(got.Items)
+		from = got.Items[0].CreatedAt
+		for _, e := range got.Items {
+			if err := t.take(e); err != nil {
+				return err
+			}
 		}
 	}
-	if len(got.Items) == 0 {
-		return nil
-	}
-	oldest := got.Items[0].CreatedAt
 	return t.window(ctx, func(e pawl.Event) error {
-		if e.CreatedAt.After(oldest) {
+		if e.CreatedAt.After(from) {
 			return t.take(e)
 		}
 		t.seen[e.ID] = e.CreatedAt

@@ -79,6 +79,25 @@ func TestTailLosesNothingThatCommitsLate(t *testing.T) {
 	}
 }
 
+func TestTailOfNothingPastFollowsWhatComes(t *testing.T) {
+	var printed []string
+	r := &record{}
+	f := tail{from: r, seen: map[string]time.Time{}, print: func(e pawl.Event) error {
+		printed = append(printed, e.ID)
+		return nil
+	}}
+	for i := range 5 {
+		r.commit(i, time.Duration(i)*time.Second)
+	}
+	if err := f.start(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	r.commit(5, time.Minute)
+	if err := f.next(t.Context()); err != nil || !slices.Equal(printed, []string{"evt_5"}) {
+		t.Errorf("printed %v, %v", printed, err)
+	}
+}
+
 func TestTailOfAnEmptyRecord(t *testing.T) {
 	var printed []string
 	r := &record{}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -93,6 +94,14 @@ func with[R any](a *app, run func(ctx context.Context, s R, args []string) error
 // as names the caller on the record.
 func (a *app) as(ctx context.Context) context.Context {
 	return pawl.As(ctx, pawl.Caller{Namespace: a.cfg.Namespace, ActorID: a.cfg.Actor})
+}
+
+// byUser names whoever is logged in, for what an operator decides, unless
+// --actor names somebody.
+func (a *app) byUser(ctx context.Context) context.Context {
+	c := pawl.CallerOf(ctx)
+	c.ActorID = cmp.Or(c.ActorID, a.getenv("USER"))
+	return pawl.As(ctx, c)
 }
 
 // log writes to stderr, from the level asked for on.

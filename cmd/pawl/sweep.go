@@ -47,33 +47,40 @@ type runner interface {
 
 func (a *app) sweepCmd() *cobra.Command {
 	var every time.Duration
-	cmd := a.verb("sweep", "One pass over what time moves; --every makes it the watchdog", cobra.NoArgs, with(a, func(ctx context.Context, s pawl.Sweeper, _ []string) error {
-		if every < 0 || every > 0 && every < time.Second {
+	cmd := a.verb("sweep", "One pass over what time moves; --every makes it the watchdog", cobra.NoArgs, func(cmd *cobra.Command, args []string) error {
+		if every == 0 {
+			return with(a, a.sweepOnce)(cmd, args)
+		}
+		if every < time.Second {
 			return invalid("--every is a second or more, not %s", every)
 		}
-		if every == 0 {
-			return a.sweepOnce(ctx, s)
-		}
-		if r, ok := s.(runner); ok {
-			return r.Run(ctx)
-		}
-		for ctx.Err() == nil {
-			if err := a.sweepOnce(ctx, s); err != nil {
-				return err
-			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(every):
-			}
-		}
-		return nil
-	}))
+		a.cfg.Sweep.ScanIntervalSeconds = int(every / time.Second)
+		return with(a, func(ctx context.Context, s pawl.Sweeper, _ []string) error { return a.watch(ctx, s, every) })(cmd, args)
+	})
 	cmd.Flags().DurationVar(&every, "every", 0, "go on, with at most this between passes (woken for the next expiry)")
 	sweepFlags(cmd.Flags())
 	return cmd
 }
 
-func (a *app) sweepOnce(ctx context.Context, s pawl.Sweeper) error {
+// watch sweeps until it is told to stop. The engine does that by itself, and is
+// woken for the next expiry; a server, which does too, is asked for passes.
+func (a *app) watch(ctx context.Context, s pawl.Sweeper, every time.Duration) error {
+	if r, ok := s.(runner); ok {
+		return r.Run(ctx)
+	}
+	for ctx.Err() == nil {
+		if err := a.sweepOnce(ctx, s, nil); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(every):
+		}
+	}
+	return nil
+}
+
+func (a *app) sweepOnce(ctx context.Context, s pawl.Sweeper, _ []string) error {
 	st, err := s.Sweep(ctx)
 	if err != nil {
 		return err
@@ -101,9 +108,7 @@ func sweepFields(w io.Writer, st pawl.SweepStats) {
 }
 
 func (a *app) pruneCmd() *cobra.Command {
-	cmd := a.verb("prune", "Archive and remove what is past its age, now", cobra.NoArgs, with(a, func(ctx context.Context, s pawl.Sweeper, _ []string) error {
-		return a.sweepOnce(ctx, s)
-	}))
+	cmd := a.verb("prune", "Archive and remove what is past its age, now", cobra.NoArgs, with(a, a.sweepOnce))
 	cmd.Long = "A pass of the sweep with the ages given here: ended tasks are archived as compressed JSONL, then removed with all that hangs on them."
 	retentionFlags(cmd.Flags())
 	return cmd

@@ -81,7 +81,7 @@ func operate[R any](a *app, use, short string, call func(R, context.Context, []p
 		if len(args) > 1 && len(like.ItemIDs) > 0 {
 			return invalid("--item goes with one task")
 		}
-		rs, err := call(s, ctx, taskCalls(args, like))
+		rs, err := call(s, a.byUser(ctx), taskCalls(args, like))
 		return each(a, rs, err, showTasks)
 	}))
 	cmd.Flags().StringSliceVar(&like.ItemIDs, "item", nil, "only these items")
@@ -92,7 +92,7 @@ func operate[R any](a *app, use, short string, call func(R, context.Context, []p
 func (a *app) taskDelete() *cobra.Command {
 	var like pawl.TaskCall
 	cmd := a.verb("delete TASK…", "Remove ended tasks and all that hangs on them", cobra.MinimumNArgs(1), with(a, func(ctx context.Context, s pawl.TaskMender, args []string) error {
-		rs, err := s.DeleteTasks(ctx, taskCalls(args, like))
+		rs, err := s.DeleteTasks(a.byUser(ctx), taskCalls(args, like))
 		return each(a, rs, err, func(w io.Writer, ids []string) {
 			for _, id := range ids {
 				fmt.Fprintln(w, id)
