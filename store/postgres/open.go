@@ -95,7 +95,10 @@ func Open(ctx context.Context, url string, o Options) (store.DB, error) {
 	d.plain = stdlib.OpenDBFromPool(d.cold)
 	d.dialect = store.Dialect{Name: "postgres", Hot: hot.Verbs{}, Timed: hot.Verbs{}, Rewrite: rewriteFor(o.Schema), Schema: o.Schema,
 		Notify: d.notifier(o.Schema), Listen: listener(cfg.ConnConfig, o.Schema), Migrator: d.migrator(cfg.ConnConfig, o.Schema)}
-	if err := d.check(ctx); err != nil {
+	if err = d.checkSessions(ctx); err == nil {
+		err = d.check(ctx)
+	}
+	if err != nil {
 		d.Close()
 		return nil, err
 	}
@@ -124,6 +127,27 @@ func (d *db) check(ctx context.Context) error {
 		return pawl.Invalid("/url", "the server is PostgreSQL %d; Pawl needs 14 or newer", version/10000)
 	case encoding != "UTF8":
 		return pawl.Invalid("/url", "the database's encoding is %s; Pawl needs UTF8", encoding)
+	}
+	return nil
+}
+
+// checkSessions refuses a pooler of transactions: two connections that are open
+// at once and have one backend. Settings of a session, prepared statements, LISTEN
+// and the lock of migrations would belong to strangers there.
+func (d *db) checkSessions(ctx context.Context) error {
+	var pids [2]int
+	for i := range pids {
+		c, err := d.cold.Acquire(ctx)
+		if err != nil {
+			return classify(err)
+		}
+		defer c.Release()
+		if err := c.QueryRow(ctx, "SELECT pg_backend_pid()", pgx.QueryExecModeSimpleProtocol).Scan(&pids[i]); err != nil {
+			return classify(err)
+		}
+	}
+	if pids[0] == pids[1] {
+		return pawl.Invalid("/url", "a pooler of transactions answers there; Pawl needs the server itself, or a pooler of sessions")
 	}
 	return nil
 }
