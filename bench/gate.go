@@ -1,0 +1,32 @@
+package main
+
+import (
+	"sync"
+)
+
+// gate holds everybody up until need have come.
+type gate struct {
+	need int
+
+	mu   sync.Mutex
+	came int
+	open chan struct{}
+}
+
+func (g *gate) pass() { g.passThen(func() {}) }
+
+// passThen passes; whoever comes last calls fn before it opens.
+func (g *gate) passThen(fn func()) {
+	g.mu.Lock()
+	if g.open == nil {
+		g.open = make(chan struct{})
+	}
+	g.came++
+	if g.came == g.need {
+		fn()
+		close(g.open)
+	}
+	open := g.open
+	g.mu.Unlock()
+	<-open
+}

@@ -1,0 +1,165 @@
+// Command bench holds Pawl against its targets on this machine: beside River,
+// hand-written SQL and backlite, in the same run, on the same throw-away server
+// or disk, with everything on. It prints one line per target and ends with 1 when
+// one was missed that docs/performance.md does not own up to. README.md says how
+// to read it.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"runtime/pprof"
+	"syscall"
+
+	"github.com/pawl-work/pawl/internal/clock"
+	"github.com/pawl-work/pawl/internal/throwaway"
+)
+
+// bench is one run.
+type bench struct {
+	short  bool
+	rounds int     // how often systems alternate
+	scale  float64 // of the sizes, to try the bench itself
+	server *throwaway.Server
+	admin  *admin
+	disk   string // for SQLite files
+	docs   string
+	report
+}
+
+// section measures some rows.
+type section struct {
+	name string
+	full bool // only in the full form
+	run  func(*bench, context.Context) error
+}
+
+var sections = []section{
+	{"life", false, (*bench).life},
+	{"single", false, (*bench).single},
+	{"pickup", false, (*bench).pickups},
+	{"leases", false, (*bench).leases},
+	{"steps", false, (*bench).stepsOfBoth},
+	{"fleet", false, (*bench).fleet},
+	{"sqlite", false, (*bench).sqlite},
+	{"held", false, (*bench).held},
+	{"backlog", true, (*bench).backlog},
+	{"bloat", true, (*bench).bloat},
+	{"checkpoints", true, (*bench).manyCheckpoints},
+}
+
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == "drain" { // one process of the fleet
+		if err := drainAsChild(os.Args[2:], os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(run())
+}
+
+func run() int {
+	var b bench
+	flag.BoolVar(&b.short, "short", false, "smaller sizes and without what takes minutes: under 6 minutes")
+	flag.IntVar(&b.rounds, "rounds", 3, "how often the systems alternate")
+	flag.Float64Var(&b.scale, "scale", 1, "of all sizes; other than 1 is for trying the bench itself")
+	flag.StringVar(&b.docs, "docs", "../docs", "where performance.md is and the curves go")
+	only := flag.String("only", "", "run only sections whose names match")
+	profile := flag.String("profile", "", "write a CPU profile here")
+	flag.Parse()
+
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	pick, err := regexp.Compile(*only)
+	if err == nil {
+		b.report, err = newReport(os.Stdout, filepath.Join(b.docs, "performance.md"))
+	}
+	if err == nil {
+		err = profiled(*profile, func() error { return b.all(ctx, pick) })
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		return 2
+	}
+	return b.close()
+}
+
+// profiled runs fn, with a CPU profile if a file is named.
+func profiled(file string, fn func() error) (err error) {
+	if file == "" {
+		return fn()
+	}
+	f, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return err
+	}
+	defer func() {
+		pprof.StopCPUProfile()
+		err = errors.Join(err, f.Close())
+	}()
+	return fn()
+}
+
+// all brings up what is needed and runs the sections.
+func (b *bench) all(ctx context.Context, pick *regexp.Regexp) (err error) {
+	parent, err := throwaway.DiskDir()
+	if err != nil {
+		return err
+	}
+	if b.disk, err = os.MkdirTemp(parent, "pawl-bench-"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(b.disk)) }()
+	if b.server, err = throwaway.Start(ctx, throwaway.Options{Durable: true}); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.server.Stop()) }()
+	if b.admin, err = newAdmin(ctx, b.server); err != nil {
+		return err
+	}
+	defer b.admin.close(ctx)
+	describe(os.Stderr, b.server)
+	for _, s := range sections {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if s.full && b.short || !pick.MatchString(s.name) {
+			continue
+		}
+		start := clock.Now()
+		if err := s.run(b, ctx); err != nil {
+			b.broken(s.name, err)
+		}
+		b.say("%s took %.0f s", s.name, clock.Now().Sub(start).Seconds())
+	}
+	return nil
+}
+
+// sized is a size in the form of this run.
+func (b *bench) sized(full, short int) int {
+	n := full
+	if b.short {
+		n = short
+	}
+	return max(1, int(float64(n)*b.scale))
+}
+
+// say tells on stderr what goes on.
+func (b *bench) say(format string, args ...any) { fmt.Fprintf(os.Stderr, "# "+format+"\n", args...) }
+
+func describe(w io.Writer, s *throwaway.Server) {
+	fmt.Fprintf(w, "# PostgreSQL %s with %v, else its defaults; %s\n", s.Version, throwaway.Options{Durable: true}.Settings(), machine())
+}

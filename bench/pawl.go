@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/internal/clock"
+)
+
+const (
+	callers = 4 // goroutines that create and drain in batches
+	taskOf  = "bench"
+)
+
+// payload has 200 bytes, for every system.
+var payload = json.RawMessage(`{"to":"` + strings.Repeat("x", 191) + `"}`)
+
+var result = json.RawMessage(`{"ok":true}`)
+
+// house is an engine as people run it: with its sweeps.
+type house struct {
+	*engine.Engine
+	stop func() error
+}
+
+func openHouse(ctx context.Context, url string) (*house, error) {
+	e, err := engine.Open(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	running, end := context.WithCancel(ctx)
+	var own sync.WaitGroup
+	own.Go(func() { _ = e.Run(running) }) // nil, when it is ended
+	return &house{e, func() error {
+		end()
+		own.Wait()
+		return e.Close()
+	}}, nil
+}
+
+// many runs fn in n goroutines and says how long all of them took.
+func many(n int, fn func(n int) error) (time.Duration, error) {
+	start := clock.Now()
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { errs[i] = fn(i) })
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return 0, err
+		}
+	}
+	return clock.Now().Sub(start), nil
+}
+
+// firstOf is the first error of a batch.
+func firstOf[T any](rs []pawl.Result[T], err error) error {
+	for _, r := range rs {
+		if err == nil {
+			err = r.Err
+		}
+	}
+	return err
+}
+
+// batches hands out n in parts of at most size.
+type batches struct {
+	left atomic.Int64
+	size int
+}
+
+func inBatches(n, size int) *batches {
+	b := &batches{size: size}
+	b.left.Store(int64(n))
+	return b
+}
+
+// next is the size of the next batch, 0 at the end.
+func (b *batches) next() int {
+	after := b.left.Add(int64(-b.size))
+	return max(0, b.size+int(min(after, 0)))
+}
+
+// createTasks creates n tasks of one item.
+func (h *house) createTasks(ctx context.Context, n, batch int) (time.Duration, error) {
+	todo := inBatches(n, batch)
+	return many(callers, func(int) error {
+		for k := todo.next(); k > 0; k = todo.next() {
+			tasks := make([]pawl.NewTask, k)
+			for i := range tasks {
+				tasks[i] = pawl.NewTask{Type: taskOf, Payload: payload}
+			}
+			if err := firstOf(h.CreateTasks(ctx, tasks)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// createItems creates one task of n items: the task, then batches added to it.
+func (h *house) createItems(ctx context.Context, n, batch int) (time.Duration, error) {
+	items := make([]pawl.NewItem, batch)
+	for i := range items {
+		items[i] = pawl.NewItem{Input: payload}
+	}
+	start := clock.Now()
+	first := min(n, batch)
+	task, err := pawl.Create(ctx, h, pawl.NewTask{Type: taskOf, Items: items[:first], Payload: json.RawMessage(`{}`)})
+	if err != nil {
+		return 0, err
+	}
+	todo := inBatches(n-first, batch)
+	_, err = many(callers, func(int) error {
+		for k := todo.next(); k > 0; k = todo.next() {
+			if err := firstOf(h.AddItems(ctx, []pawl.AddItems{{TaskID: task.ID, Items: items[:k]}})); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return clock.Now().Sub(start), err
+}
+
+// drain claims and completes n items, in batches.
+func (h *house) drain(ctx context.Context, n, batch int) (time.Duration, error) {
+	var done atomic.Int64
+	took, err := many(callers, func(who int) error {
+		for done.Load() < int64(n) {
+			got, err := h.Claim(ctx, pawl.ClaimRequest{WorkerID: fmt.Sprintf("bench-%d", who), Types: []string{taskOf}, Limit: batch})
+			if err != nil {
+				return err
+			}
+			if err := h.complete(ctx, got); err != nil {
+				return err
+			}
+			done.Add(int64(len(got)))
+		}
+		return nil
+	})
+	return took, err
+}
+
+func (h *house) complete(ctx context.Context, leases []pawl.Lease) error {
+	if len(leases) == 0 {
+		return nil
+	}
+	calls := make([]pawl.CompleteCall, len(leases))
+	for i, l := range leases {
+		calls[i] = pawl.CompleteCall{Fence: l.Fence(), Result: result}
+	}
+	return firstOf(h.Complete(ctx, calls))
+}
+
+// claimAll claims n items in batches of 1000.
+func (h *house) claimAll(ctx context.Context, n, leaseSeconds int) ([]pawl.Lease, error) {
+	var all []pawl.Lease
+	for len(all) < n {
+		got, err := h.Claim(ctx, pawl.ClaimRequest{WorkerID: "bench", Types: []string{taskOf}, Limit: min(pawl.MaxClaim, n-len(all)), LeaseSeconds: leaseSeconds})
+		if err != nil {
+			return nil, err
+		}
+		if len(got) == 0 {
+			return nil, fmt.Errorf("%d of %d items could be claimed", len(all), n)
+		}
+		all = append(all, got...)
+	}
+	return all, nil
+}

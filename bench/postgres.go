@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/internal/throwaway"
+)
+
+// admin makes and drops databases. Every measurement has a fresh one, copied
+// from a template that was migrated once.
+type admin struct {
+	conn   *pgx.Conn
+	server *throwaway.Server
+	made   int
+}
+
+// Templates: one for each system.
+const (
+	forPawl  = "template_pawl"
+	forRiver = "template_river"
+	forLimit = "template_limit"
+)
+
+func newAdmin(ctx context.Context, s *throwaway.Server) (*admin, error) {
+	conn, err := pgx.Connect(ctx, s.URL)
+	if err != nil {
+		return nil, err
+	}
+	a := &admin{conn: conn, server: s}
+	for name, fill := range map[string]func(ctx context.Context, url string) error{
+		forPawl: migratePawl, forRiver: migrateRiver, forLimit: migrateLimit,
+	} {
+		if _, err := conn.Exec(ctx, text("new database", name, "template1")); err != nil {
+			return nil, err
+		}
+		if err := fill(ctx, a.url(name)); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return a, nil
+}
+
+func (a *admin) close(ctx context.Context) { _ = a.conn.Close(context.WithoutCancel(ctx)) }
+
+// url is where a database of the server is.
+func (a *admin) url(database string) string {
+	u, err := url.Parse(a.server.URL)
+	if err != nil {
+		panic(err) // the server's own
+	}
+	u.Path = "/" + database
+	return u.String()
+}
+
+// fresh makes a database and checkpoints, so that every measurement starts from
+// the same state of the log. drop it when done.
+func (a *admin) fresh(ctx context.Context, template string) (url string, drop func(), err error) {
+	a.made++
+	name := fmt.Sprintf("bench_%d", a.made)
+	if _, err := a.conn.Exec(ctx, text("new database", name, template)); err != nil {
+		return "", nil, err
+	}
+	if err := a.checkpoint(ctx); err != nil {
+		return "", nil, err
+	}
+	drop = func() { _, _ = a.conn.Exec(context.WithoutCancel(ctx), text("drop database", name)) } // the server goes with it all
+	return a.url(name), drop, nil
+}
+
+func (a *admin) checkpoint(ctx context.Context) error {
+	_, err := a.conn.Exec(ctx, text("checkpoint"))
+	return err
+}
+
+// wal is how many bytes the server has logged so far.
+func (a *admin) wal(ctx context.Context) (n int64, err error) {
+	err = a.conn.QueryRow(ctx, text("wal")).Scan(&n)
+	return n, err
+}
+
+// one asks a database for one number.
+func one(ctx context.Context, url, name string) (n int64, err error) {
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close(ctx)
+	err = conn.QueryRow(ctx, text(name)).Scan(&n)
+	return n, err
+}
+
+func migratePawl(ctx context.Context, url string) error {
+	e, err := engine.Open(ctx, url)
+	if err != nil {
+		return err
+	}
+	return e.Close()
+}
+
+// cpu is the processor time used so far by this process and by the server's
+// processes, in seconds; backends that have ended are left out. Linux only:
+// elsewhere it is 0.
+func (a *admin) cpu() float64 {
+	ticks := ticksOf("self")
+	parent := strconv.Itoa(a.server.PID())
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, s := range stats {
+		pid := filepath.Base(filepath.Dir(s))
+		if f := statOf(pid); len(f) > 14 && (f[1] == parent || pid == parent) {
+			ticks += ticksOf(pid)
+		}
+	}
+	return float64(ticks) / 100 // USER_HZ
+}
+
+// statOf are the fields of a process's stat from its state on: state, parent, …
+func statOf(pid string) []string {
+	raw, err := os.ReadFile("/proc/" + pid + "/stat")
+	if err != nil {
+		return nil
+	}
+	_, rest, _ := strings.Cut(string(raw), ") ")
+	return strings.Fields(rest)
+}
+
+func ticksOf(pid string) int64 {
+	f := statOf(pid)
+	if len(f) < 14 {
+		return 0
+	}
+	user, _ := strconv.ParseInt(f[11], 10, 64)
+	system, _ := strconv.ParseInt(f[12], 10, 64)
+	return user + system
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+)
+
+// report prints one line per target.
+type report struct {
+	out                 io.Writer
+	known               map[string]bool // misses that the documents own up to
+	passes, knows, miss int
+}
+
+// line is one target and what was measured.
+type line struct {
+	name     string
+	got      series // what the target is about; its median counts
+	unit     string
+	atLeast  float64 // the target; one of the two
+	atMost   float64
+	absolute string // the figures behind a ratio
+	peer     string
+}
+
+func newReport(out io.Writer, performance string) (report, error) {
+	known, err := knownMisses(performance)
+	return report{out: out, known: known}, err
+}
+
+// The table of known misses stands between these in docs/performance.md.
+const (
+	missesBegin = "<!-- known misses -->"
+	missesEnd   = "<!-- end of known misses -->"
+)
+
+// knownMisses reads the names in the first column of the marked table.
+func knownMisses(path string) (map[string]bool, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	_, rest, found := strings.Cut(string(raw), missesBegin)
+	table, _, ended := strings.Cut(rest, missesEnd)
+	if !found || !ended {
+		return nil, fmt.Errorf("%s has no table of known misses between %s and %s", path, missesBegin, missesEnd)
+	}
+	known := map[string]bool{}
+	for i, row := range strings.Split(strings.TrimSpace(table), "\n") {
+		cells := strings.Split(row, "|")
+		if i >= 2 && len(cells) > 3 { // below the head
+			known[strings.TrimSpace(cells[1])] = true
+		}
+	}
+	return known, nil
+}
+
+// add judges and prints a line.
+func (r *report) add(l line) {
+	got, ok, target := l.got.median(), false, ""
+	if l.atLeast != 0 {
+		ok, target = got >= l.atLeast, "≥ "+figure(l.atLeast)+l.unit
+	} else {
+		ok, target = got <= l.atMost, "≤ "+figure(l.atMost)+l.unit
+	}
+	measured := l.got.String() + l.unit
+	if l.absolute != "" {
+		measured += " (" + l.absolute + ")"
+	}
+	word := "MISS"
+	switch {
+	case ok:
+		word = "PASS"
+		r.passes++
+	case r.known[l.name]:
+		word = "KNOWN"
+		r.knows++
+	default:
+		r.miss++
+	}
+	peer := l.peer
+	if peer == "" {
+		peer = "–"
+	}
+	fmt.Fprintf(r.out, "%-5s  %-46s  %s  %s  %s\n", word, l.name, measured, target, peer)
+}
+
+// broken is a section that could not be measured: a miss.
+func (r *report) broken(name string, err error) {
+	r.miss++
+	fmt.Fprintf(r.out, "%-5s  %-46s  not measured: %v\n", "MISS", name, err)
+}
+
+// close sums up and says how the program ends.
+func (r *report) close() int {
+	fmt.Fprintf(os.Stderr, "# %d passed, %d known misses, %d missed\n", r.passes, r.knows, r.miss)
+	if r.miss > 0 {
+		return 1
+	}
+	return 0
+}
+
+func machine() string {
+	return fmt.Sprintf("%d CPUs, %s/%s, %s", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version())
+}

@@ -1,0 +1,32 @@
+-- name: new database
+CREATE DATABASE %s TEMPLATE %s
+-- name: drop database
+DROP DATABASE IF EXISTS %s WITH (FORCE)
+-- name: checkpoint
+CHECKPOINT
+-- name: wal
+SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint
+-- name: take a snapshot
+SELECT count(*)
+FROM pg_class
+-- name: sizes
+SELECT c.relname, pg_relation_size(c.oid) + COALESCE(pg_relation_size(c.reltoastrelid), 0), pg_indexes_size(c.oid)
+FROM pg_class c
+JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind = 'r' AND n.nspname = $1
+-- name: updates of wide rows
+SELECT COALESCE(sum(n_tup_upd), 0)::bigint
+FROM pg_stat_user_tables
+WHERE schemaname = 'pawl' AND relname IN ('tasks', 'work_items', 'ends', 'task_events')
+-- name: river done
+SELECT count(*)
+FROM river_job
+WHERE state = 'completed'
+-- name: pawl done
+SELECT count(*)
+FROM pawl.ends
+WHERE state = 'completed'
+-- name: vacuum
+VACUUM ANALYZE
+-- name: vacuum full
+VACUUM FULL

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/clock"
+	"github.com/pawl-work/pawl/worker"
+)
+
+// stepsOfBoth measures the steps of handlers and their checkpoints.
+func (b *bench) stepsOfBoth(ctx context.Context) error {
+	n := b.sized(5000, 1500)
+	var file, server series
+	for range b.rounds {
+		if err := b.file(func(url string) error { return inARow(ctx, url, n, &file) }); err != nil {
+			return err
+		}
+		if err := b.fresh(ctx, forPawl, func(url string) error { return inARow(ctx, url, n, &server) }); err != nil {
+			return err
+		}
+	}
+	b.add(line{name: "steps in a row in one handler, SQLite", got: file, unit: "/s", atLeast: 3000, peer: "Restate 1.08k/s, DBOS 0.96k/s (measured elsewhere)"})
+	b.add(line{name: "steps in a row in one handler, PostgreSQL", got: server, unit: "/s", atLeast: 2000, peer: "Restate 1.08k/s, DBOS 0.96k/s (measured elsewhere)"})
+
+	var appended, replayed series
+	for range b.rounds {
+		if err := b.file(func(url string) error { return appends(ctx, url, b.sized(60_000, 20_000), &appended) }); err != nil {
+			return err
+		}
+		if err := b.file(func(url string) error { return replays(ctx, url, b.sized(400, 100), &replayed) }); err != nil {
+			return err
+		}
+	}
+	b.add(line{name: "checkpoint append, 64 callers, SQLite", got: appended, unit: "/s", atLeast: 20_000})
+	b.add(line{name: "step replay, 64 handlers, SQLite", got: replayed, unit: "/s", atLeast: 50_000, absolute: "the read of what is left included"})
+	return nil
+}
+
+// inARow runs n steps one after the other in one handler.
+func inARow(ctx context.Context, url string, n int, into *series) (err error) {
+	h, err := openHouse(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.stop()) }()
+	if _, err := pawl.Create(ctx, h, pawl.NewTask{Type: taskOf, Payload: payload}); err != nil {
+		return err
+	}
+	working, end := context.WithCancel(ctx)
+	defer end()
+	var took time.Duration
+	var failed error
+	err = worker.Run(working, h, worker.Handler{Type: taskOf, Do: func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
+		defer end()
+		start := clock.Now()
+		for i := range n {
+			if _, failed = pawl.Step(ctx, fmt.Sprintf("step-%d", i), func(context.Context) (int, error) { return i, nil }); failed != nil {
+				return nil, failed
+			}
+		}
+		took = clock.Now().Sub(start)
+		return result, nil
+	}})
+	*into = append(*into, perSecond(n, took))
+	return errors.Join(err, failed)
+}
+
+// appends saves n checkpoints by single calls, each caller under his own lease.
+func appends(ctx context.Context, url string, n int, into *series) (err error) {
+	h, err := openHouse(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.stop()) }()
+	rate, err := h.appendCheckpoints(ctx, n)
+	*into = append(*into, rate)
+	return err
+}
+
+func (h *house) appendCheckpoints(ctx context.Context, n int) (float64, error) {
+	if _, err := h.createTasks(ctx, crowd, crowd); err != nil {
+		return 0, err
+	}
+	leases, err := h.claimAll(ctx, crowd, 3600)
+	if err != nil {
+		return 0, err
+	}
+	todo := inBatches(n, 1)
+	took, err := many(crowd, func(who int) error {
+		for todo.next() > 0 {
+			if _, err := pawl.SaveCheckpoint(ctx, h, leases[who].Fence(), pawl.NewCheckpoint{Type: pawl.LLMResponse, Snapshot: payload}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return perSecond(n, took), err
+}
+
+// replays runs handlers of n steps until all steps are saved, has all of them
+// fail, and times how fast their second attempts get through the same steps.
+func replays(ctx context.Context, url string, n int, into *series) (err error) {
+	h, err := openHouse(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.stop()) }()
+	if _, err := h.createTasks(ctx, crowd, crowd); err != nil {
+		return err
+	}
+	working, end := context.WithCancel(ctx)
+	defer end()
+	var saved, again, over gate
+	saved.need, again.need, over.need = crowd, crowd, crowd
+	var ran atomic.Int64
+	var start, stop time.Time
+	var once sync.Once
+	err = worker.RunWith(working, h, worker.Options{Concurrency: crowd, LeaseSeconds: 600}, worker.Handler{Type: taskOf, Do: func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
+		lease, err := pawl.ItemFrom(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if lease.Attempt == 2 {
+			again.pass()
+			once.Do(func() { start = clock.Now() })
+		}
+		for i := range n {
+			if _, err := pawl.Step(ctx, fmt.Sprintf("step-%d", i), func(context.Context) (riverArgs, error) {
+				ran.Add(1)
+				return riverJob, nil
+			}); err != nil {
+				return nil, err
+			}
+		}
+		if lease.Attempt == 1 {
+			saved.pass()
+			return nil, pawl.RetryAfter(0, errors.New("once more"))
+		}
+		over.passThen(func() {
+			stop = clock.Now()
+			end()
+		})
+		return result, nil
+	}})
+	if err == nil && ran.Load() != int64(n*crowd) {
+		err = fmt.Errorf("%d steps were run, of %d", ran.Load(), n*crowd)
+	}
+	*into = append(*into, perSecond(n*crowd, stop.Sub(start)))
+	return err
+}
