@@ -63,7 +63,7 @@ func (s *server) health() {
 	add(s, "description", func(context.Context, *nothing) (*huma.StreamResponse, error) {
 		return &huma.StreamResponse{Body: func(c huma.Context) {
 			c.SetHeader("Content-Type", "application/json")
-			_, _ = c.BodyWriter().Write(s.spec)
+			_, _ = c.BodyWriter().Write(s.spec())
 		}}, nil
 	})
 }

@@ -43,7 +43,7 @@ type server struct {
 	opts Options
 	mux  chi.Router
 	api  huma.API
-	spec []byte
+	spec func() []byte
 }
 
 // New returns the API of svc.
@@ -74,9 +74,10 @@ func New(svc pawl.Service, o Options) http.Handler {
 	s.record()
 	s.house()
 	s.keys()
+	s.signals()
 	s.plain()
 	s.health()
-	s.spec = describe(s.api.OpenAPI())
+	s.spec = sync.OnceValue(func() []byte { return describe(s.api.OpenAPI()) }) // a fifth of a small test, were it made each time
 	return s.mux
 }
 
