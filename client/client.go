@@ -28,7 +28,7 @@ type Options struct {
 	// would cut claims that wait.
 	HTTP *http.Client
 	// Timeout bounds one request, besides the time a claim waits; 0 = 2 minutes.
-	// The context bounds the whole call.
+	// An operator's verbs have an hour. The context bounds the whole call.
 	Timeout time.Duration
 	// Tries is how often a read or a heartbeat is sent in all while the server
 	// does not answer or says 503; 0 = 4. Other calls are sent once: the caller
@@ -137,7 +137,11 @@ func again(err error) bool {
 }
 
 func (c *Client) once(ctx context.Context, r *request, out any) error {
-	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout+r.wait)
+	timeout := c.opts.Timeout + r.wait
+	if r.route.Role == api.Operator && r.route.Method != http.MethodGet {
+		timeout = max(timeout, time.Hour) // a sweep or a deletion goes over as many rows as there are
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, r.route.Method, r.url(c.base), bytes.NewReader(r.body))
 	if err != nil {

@@ -57,6 +57,8 @@ func TestBadInput(t *testing.T) {
 		{"a body where none belongs", "POST", "/v1/sweeps", `{"dry":true}`, nil, 400, "invalid", []string{"/dry"}},
 		{"an idempotency key", "POST", "/v1/tasks", `{"type":"a"}`, []string{"Idempotency-Key", "k"}, 400, "invalid", nil},
 		{"a namespace that is not encoded", "GET", "/v1/tasks", ``, []string{"Pawl-Namespace", "%zz"}, 400, "invalid", nil},
+		{"a namespace with NUL", "GET", "/v1/tasks", ``, []string{"Pawl-Namespace", "a%00"}, 400, "invalid", nil},
+		{"a namespace that is too long", "GET", "/v1/tasks", ``, []string{"Pawl-Namespace", strings.Repeat("n", 256)}, 400, "invalid", nil},
 		{"a filter that is none", "GET", "/v1/tasks?colour=red", ``, nil, 400, "invalid", []string{"/colour"}},
 		{"a filter of another list", "GET", "/v1/events?state=queued", ``, nil, 400, "invalid", []string{"/state"}},
 		{"a state that is none", "GET", "/v1/tasks?state=queued,open", ``, nil, 400, "invalid", []string{"/state/1"}},

@@ -35,7 +35,7 @@ func encode(w io.Writer, v any) error {
 		return nil
 	})
 	var b bytes.Buffer
-	if err := jsonv2.MarshalWrite(&b, v, jsonv2.WithMarshalers(leave), jsonv1.OmitEmptyWithLegacySemantics(true), jsontext.AllowInvalidUTF8(true)); err != nil {
+	if err := jsonv2.MarshalWrite(&b, v, jsonv2.WithMarshalers(leave), jsonv1.OmitEmptyWithLegacySemantics(true), jsonv2.Deterministic(true), jsontext.AllowInvalidUTF8(true)); err != nil {
 		return err
 	}
 	text := b.Bytes()

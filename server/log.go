@@ -85,8 +85,8 @@ func (s *server) asCaller(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ns, err1 := url.PathUnescape(r.Header.Get(api.NamespaceHeader))
 		actor, err2 := url.PathUnescape(r.Header.Get(api.ActorHeader))
-		if err1 != nil || err2 != nil {
-			s.write(w, r, &pawl.Error{Code: pawl.CodeInvalid, Message: api.NamespaceHeader + " and " + api.ActorHeader + " are to be percent-encoded"})
+		if err1 != nil || err2 != nil || !plainText(ns+actor) || len(ns) > pawl.MaxIDLen || len(actor) > pawl.MaxIDLen {
+			s.write(w, r, &pawl.Error{Code: pawl.CodeInvalid, Message: api.NamespaceHeader + " and " + api.ActorHeader + " are to be percent-encoded text of at most 255 bytes"})
 			return
 		}
 		if ns != "" || actor != "" {

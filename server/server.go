@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humachi"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/api"
+	"github.com/pawl-work/pawl/internal/clock"
 )
 
 // Options steer a server. The zero value serves loopback names and logs to
@@ -74,7 +76,6 @@ func New(svc pawl.Service, o Options) http.Handler {
 	s.record()
 	s.house()
 	s.keys()
-	s.signals()
 	s.plain()
 	s.health()
 	s.spec = sync.OnceValue(func() []byte { return describe(s.api.OpenAPI()) }) // a fifth of a small test, were it made each time
@@ -110,6 +111,9 @@ func add[I, O any](s *server, name string, h func(context.Context, *I) (*O, erro
 		MaxBodyBytes:                 -1, // intake has read and bounded the body
 		BodyReadTimeout:              -1,
 	}
+	if r.Role == api.Operator && r.Method != http.MethodGet {
+		op.Middlewares = huma.Middlewares{patient}
+	}
 	huma.Register(s.api, op, func(ctx context.Context, in *I) (*O, error) {
 		out, err := h(ctx, in)
 		if err != nil {
@@ -117,6 +121,16 @@ func add[I, O any](s *server, name string, h func(context.Context, *I) (*O, erro
 		}
 		return out, nil
 	})
+}
+
+// patienceOfOperators bounds the answer to what an operator asks for: a sweep
+// or a deletion goes over as many rows as there are.
+const patienceOfOperators = time.Hour
+
+func patient(c huma.Context, next func(huma.Context)) {
+	_, w := humachi.Unwrap(c)
+	_ = http.NewResponseController(w).SetWriteDeadline(clock.Now().Add(patienceOfOperators)) // not every writer has deadlines
+	next(c)
 }
 
 // The shapes of requests and answers.
