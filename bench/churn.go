@@ -31,12 +31,18 @@ type slicer struct {
 }
 
 func newSlicer(n int) *slicer {
-	return &slicer{n: n, start: clock.Now(), at: make([]time.Time, parts), all: make(chan struct{})}
+	return &slicer{n: n, at: make([]time.Time, parts), all: make(chan struct{})}
 }
 
-// add counts k more.
+// add counts k more. The clock runs from the first: how long it takes to begin
+// says nothing about growth.
 func (s *slicer) add(k int) {
 	after := s.done.Add(int64(k))
+	if after == int64(k) {
+		s.mu.Lock()
+		s.start = clock.Now()
+		s.mu.Unlock()
+	}
 	part := s.n / parts
 	for i := (int(after) - k) / part; i < parts && int(after) >= (i+1)*part; i++ {
 		s.mu.Lock()

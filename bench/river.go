@@ -153,7 +153,7 @@ func (r *riverHouse) drain(ctx context.Context, url string, n int) (time.Duratio
 	}
 	done, err := one(ctx, url, "river done")
 	if err == nil && done != int64(n) {
-		err = fmt.Errorf("River completed %d of %d jobs", done, n)
+		err = fmt.Errorf("completed %d of %d jobs", done, n)
 	}
 	return took, err
 }

@@ -42,15 +42,6 @@ func (s series) over(t series) series {
 	return out
 }
 
-// plus adds the values of each round.
-func (s series) plus(t series) series {
-	out := make(series, min(len(s), len(t)))
-	for i := range out {
-		out[i] = s[i] + t[i]
-	}
-	return out
-}
-
 // String is the median, and the range of several.
 func (s series) String() string {
 	if len(s) < 2 {
