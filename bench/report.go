@@ -66,7 +66,7 @@ func (r *report) add(l line) {
 	} else {
 		ok, target = got <= l.atMost, "≤ "+figure(l.atMost)+l.unit
 	}
-	measured := l.got.String() + l.unit
+	measured := l.got.in(l.unit)
 	if l.absolute != "" {
 		measured += " (" + l.absolute + ")"
 	}

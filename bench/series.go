@@ -43,12 +43,15 @@ func (s series) over(t series) series {
 }
 
 // String is the median, and the range of several.
-func (s series) String() string {
+func (s series) String() string { return s.in("") }
+
+// in writes it with its unit.
+func (s series) in(unit string) string {
 	if len(s) < 2 {
-		return figure(s.median())
+		return figure(s.median()) + unit
 	}
 	c := s.sorted()
-	return fmt.Sprintf("%s [%s..%s]", figure(c.median()), figure(c[0]), figure(c[len(c)-1]))
+	return fmt.Sprintf("%s%s [%s..%s]", figure(c.median()), unit, figure(c[0]), figure(c[len(c)-1]))
 }
 
 // figure writes a number with three digits, thousands as k.
