@@ -103,6 +103,9 @@ func inactive(rollback, failed error) bool {
 	return failed != nil && codeOf(rollback) == lib.SQLITE_ERROR
 }
 
+// full says that the disk has no room: nothing of the transaction is there.
+func full(err error) bool { return codeOf(err)&0xff == lib.SQLITE_FULL }
+
 // broken says that the connection is not to be used again.
 func broken(err error) bool {
 	switch codeOf(err) & 0xff {

@@ -91,7 +91,7 @@ func (d *db) View(ctx context.Context, fn func(ctx context.Context, tx store.Tx)
 	if err != nil {
 		return err
 	}
-	t := &tx{session: s, clock: d.clock, reads: true}
+	t := &tx{session: s, moment: &moment{clock: d.clock}, reads: true}
 	fit := false
 	defer func() { d.readers.give(s, fit) }()
 	if _, err := s.exec(context.Background(), "BEGIN", nil); err != nil {

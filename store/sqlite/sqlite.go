@@ -79,7 +79,7 @@ func Open(ctx context.Context, path string, o Options) (store.DB, error) {
 	d.rw.SetMaxIdleConns(1) // the migrator's is not kept for long: it holds its own cache
 	d.rw.SetConnMaxIdleTime(time.Second)
 	d.ro.SetConnMaxIdleTime(time.Second)
-	d.writer = writer{db: d.rw, turn: make(chan struct{}, 1)}
+	d.writer.db = d.rw
 	d.readers = readers{db: d.ro, turns: make(chan struct{}, max(4, 2*runtime.GOMAXPROCS(0))), idle: make(chan *session, 64)}
 	d.watch = watch{db: d.ro}
 	verbs := hot.Verbs{}

@@ -9,8 +9,7 @@ import (
 // tx implements store.Tx on a session.
 type tx struct {
 	session *session
-	clock   *ratchet
-	now     int64
+	moment  *moment
 	// failed is the first error that ended the transaction. SQLite rolls back by
 	// itself on a full disk and the like; statements run after that would commit
 	// one by one, so there are none.
@@ -19,6 +18,26 @@ type tx struct {
 	// transaction looks at its context between statements instead: they are
 	// short, and an interrupt in the middle of one costs a goroutine each.
 	reads bool
+}
+
+// moment is the one time of a transaction, read when it is first asked for.
+type moment struct {
+	clock *ratchet
+	now   int64
+}
+
+// run is fn and what follows it before a commit: an error that fn made nothing
+// of counts, and a caller who has gone does not want it.
+func (t *tx) run(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
+	err := fn(ctx, t)
+	if t.failed != nil {
+		err = t.failed // whatever fn made of it
+	}
+	if err == nil {
+		err = t.fail(ctx.Err())
+	}
+	t.session.settle()
+	return err
 }
 
 func (t *tx) context(ctx context.Context) (context.Context, error) {
@@ -81,12 +100,12 @@ func (t *tx) ExecEach(ctx context.Context, query string, rows [][]any) error {
 
 // Now implements store.Tx.
 func (t *tx) Now(ctx context.Context) (int64, error) {
-	if t.now == 0 {
-		now, err := t.clock.read(ctx, t)
+	if t.moment.now == 0 {
+		now, err := t.moment.clock.read(ctx, t)
 		if err != nil {
 			return 0, err
 		}
-		t.now = now
+		t.moment.now = now
 	}
-	return t.now, nil
+	return t.moment.now, nil
 }

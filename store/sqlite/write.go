@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"math/rand/v2"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/pawl-work/pawl"
@@ -20,48 +22,174 @@ const (
 	longNap  = 2 * time.Millisecond
 )
 
-// writer is the one connection that writes, and the turn to use it.
+// lastWait is how long a caller who gives up while his call is being written
+// still waits to learn what became of it.
+const lastWait = time.Second
+
+// writer is the one connection that writes, and the queue for it. Who comes
+// when nobody writes is served at once, in his own goroutine; those who come
+// meanwhile wait in the order they came, and go into the next transaction
+// together (see serve).
 type writer struct {
-	db      *sql.DB
-	turn    chan struct{} // holds one while somebody writes
-	session *session      // nil until first used, and after it broke
-	closed  bool
+	db *sql.DB
+
+	mu     sync.Mutex
+	taken  bool    // somebody has the connection: a caller, or serve
+	queue  []*call // those who wait for it
+	closed bool
+	idle   chan struct{} // closed when it is given back after closing
+
+	session *session // nil until first used, and after it broke; its taker's
 }
 
-func (w *writer) take(ctx context.Context) error {
+// stage is how far a call in the queue has come.
+type stage int
+
+const (
+	waiting  stage = iota
+	running        // its fn is at work
+	written        // its fn is done; the commit is to come
+	answered       // done is closed, or nobody waits for it any more
+)
+
+// call is one Do that found somebody else writing.
+type call struct {
+	ctx   context.Context
+	fn    func(ctx context.Context, tx store.Tx) error
+	err   error
+	done  chan struct{}
+	stage stage
+	since time.Time // when it was first held up by another process
+	alone bool      // not in a group: its caller gets the connection
+	turn  bool      // and has it
+}
+
+// Do implements store.DB. Concurrent calls share a transaction and its fsync:
+// an error of one undoes only its own part, and none is answered before the
+// commit. It must not be called from within itself.
+func (d *db) Do(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return classify(err)
 	}
-	select {
-	case w.turn <- struct{}{}:
-	case <-ctx.Done():
-		return classify(ctx.Err())
+	c, err := d.writer.enter(ctx, fn)
+	if err != nil {
+		return err
 	}
-	if w.closed {
-		<-w.turn
-		return errClosed
+	if c != nil {
+		if err := d.writer.await(c); !c.turn {
+			return err
+		}
 	}
-	return nil
+	defer d.pass()
+	return persist(ctx, func() error { return d.once(ctx, fn) })
 }
 
+// enter takes the connection if nobody has it, and else joins the queue.
+func (w *writer) enter(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) (*call, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return nil, errClosed
+	}
+	if !w.taken {
+		w.taken = true
+		return nil, nil
+	}
+	c := &call{ctx: ctx, fn: fn, done: make(chan struct{})}
+	w.queue = append(w.queue, c)
+	return c, nil
+}
+
+// await is the caller's side of the queue. Who gives up before his turn is taken
+// out; who gives up later mostly still learns what became of his call.
+func (w *writer) await(c *call) error {
+	select {
+	case <-c.done:
+		return c.err
+	case <-c.ctx.Done():
+	}
+	for wait := lastWait; !w.leave(c, wait < lastWait); wait = longNap {
+		timer := time.NewTimer(wait)
+		select {
+		case <-c.done:
+			timer.Stop()
+			return c.err
+		case <-timer.C:
+		}
+	}
+	return c.err
+}
+
+// leave takes a call out for a caller who gave up: at any time while it waits,
+// and when pressed also before its commit. Never while its fn is at work, which
+// may change what is the caller's.
+func (w *writer) leave(c *call, pressed bool) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case c.stage == answered:
+	case c.stage == waiting:
+		if i := slices.Index(w.queue, c); i >= 0 {
+			w.queue = slices.Delete(w.queue, i, i+1)
+		}
+		c.err = classify(c.ctx.Err())
+	case c.stage == written && pressed:
+		c.err = &pawl.Error{Code: pawl.CodeUnavailable, Message: "the outcome is unknown: the call was given up while it was being written", Err: c.ctx.Err()}
+	default:
+		return false
+	}
+	c.stage = answered
+	return true
+}
+
+// answer tells a caller what became of his call, unless he has gone.
+func (w *writer) answer(calls []*call, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range calls {
+		if c.stage == answered {
+			continue
+		}
+		if err != nil {
+			c.err = err
+		}
+		c.stage = answered
+		close(c.done)
+	}
+}
+
+// pass gives the connection back: to those who wait, if there are any.
+func (d *db) pass() {
+	w := &d.writer
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.queue) > 0 {
+		go d.serve()
+		return
+	}
+	w.taken = false
+	if w.closed {
+		close(w.idle)
+	}
+}
+
+// close sends away who waits, and waits for what is under way.
 func (w *writer) close() {
-	w.turn <- struct{}{}
+	w.mu.Lock()
 	w.closed = true
+	left := w.queue
+	w.queue = nil
+	taken := w.taken
+	w.idle = make(chan struct{})
+	w.mu.Unlock()
+	w.answer(left, errClosed)
+	if taken {
+		<-w.idle
+	}
 	if w.session != nil {
 		w.session.discard()
 		w.session = nil
 	}
-	<-w.turn
-}
-
-// Do implements store.DB. It must not be called from within itself: one
-// goroutine writes at a time.
-func (d *db) Do(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
-	if err := d.writer.take(ctx); err != nil {
-		return err
-	}
-	defer func() { <-d.writer.turn }()
-	return persist(ctx, func() error { return d.once(ctx, fn) })
 }
 
 // persist runs fn until it does not meet somebody else's lock, as long as the
@@ -91,8 +219,31 @@ func persist(ctx context.Context, fn func() error) error {
 	}
 }
 
-// once is one try: it commits if fn returns nil and nothing failed.
-func (d *db) once(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) (err error) {
+// once is one try for a caller by himself: it commits if fn returns nil and
+// nothing failed.
+func (d *db) once(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
+	if err := d.begin(ctx); err != nil {
+		return err
+	}
+	t := &tx{session: d.writer.session, moment: &moment{clock: d.clock}}
+	done := false
+	defer func() {
+		if !done { // fn failed or panicked
+			d.undo(t.failed)
+		}
+	}()
+	if err := t.run(ctx, fn); err != nil {
+		return err
+	}
+	if err := d.commit(); err != nil {
+		return t.fail(err)
+	}
+	done = true
+	return nil
+}
+
+// begin opens a write transaction, on a new connection if there is none.
+func (d *db) begin(ctx context.Context) (err error) {
 	if err := d.present(); err != nil {
 		return err
 	}
@@ -102,49 +253,29 @@ func (d *db) once(ctx context.Context, fn func(ctx context.Context, tx store.Tx)
 			return err
 		}
 	}
-	t := &tx{session: w.session, clock: d.clock}
 	if _, err := w.session.exec(context.Background(), "BEGIN IMMEDIATE", nil); err != nil {
-		d.heed(err)
+		if broken(err) {
+			d.drop(err)
+		}
 		return classify(err)
 	}
-	done := false
-	defer func() {
-		if !done { // fn failed or panicked
-			d.undo(t)
-		}
-	}()
-	err = fn(ctx, t)
-	if t.failed != nil {
-		err = t.failed // whatever fn made of it
-	}
-	if err == nil {
-		err = t.fail(ctx.Err())
-	}
-	if err != nil {
-		return err
-	}
-	t.session.settle()
-	if _, err := t.session.exec(context.Background(), "COMMIT", nil); err != nil {
-		return t.fail(err)
-	}
-	done = true
 	return nil
 }
 
-// undo rolls back. Where that cannot be trusted the connection goes.
-func (d *db) undo(t *tx) {
-	t.session.settle()
-	_, err := t.session.exec(context.Background(), "ROLLBACK", nil)
-	if broken(t.failed) {
-		err = t.failed
-	}
-	if err != nil && !inactive(err, t.failed) {
-		d.drop(err)
-	}
+func (d *db) commit() error {
+	_, err := d.writer.session.exec(context.Background(), "COMMIT", nil)
+	return err
 }
 
-func (d *db) heed(err error) {
-	if broken(err) {
+// undo rolls back after failed. Where that cannot be trusted the connection goes.
+func (d *db) undo(failed error) {
+	s := d.writer.session
+	s.settle()
+	_, err := s.exec(context.Background(), "ROLLBACK", nil)
+	if broken(failed) {
+		err = failed
+	}
+	if err != nil && !inactive(err, failed) {
 		d.drop(err)
 	}
 }
