@@ -47,6 +47,7 @@ var Rules = []Rule{
 	{"hangs on its task", "every row of a task has its task, and its namespace", "delete the rows"},
 	{"hangs on its item", "every event and checkpoint of an item has its item, of the same task and namespace", "delete the rows"},
 	{"loose ends", "every part, dependency, chunk and key has what it hangs on", "delete the rows"},
+	{"signals", "no item waits for a signal that was sent", "send the signal again"},
 	{"input hash", "only tasks that are neither cancelled nor rejected nor dead-lettered hold an input hash", "set tasks.dedupes to 0"},
 	{"keys", "a pending key has a holder and an end of his turn, another one an answer's time", "delete the key"},
 	{"gate", "nothing may be deleted from the record", "delete the rows of retention_gate"},

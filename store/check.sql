@@ -284,10 +284,16 @@ FROM pawl.idempotency_keys k
 JOIN pawl.work_items w ON w.id = k.item_id
 WHERE k.namespace <> w.namespace
 
+-- name: signals
+SELECT g.item_id, g.task_id, 'it waits for signal ' || g.signal || ', key "' || s.key || '", which was sent at ' || s.sent_at
+FROM pawl.waiting g
+JOIN pawl.signals s ON s.namespace = g.namespace AND s.name = g.signal AND s.key = COALESCE(g.signal_key, '')
+WHERE s.sent_at IS NOT NULL
+
 -- name: input hash
 SELECT t.id, t.id, 'it is ' || COALESCE(r.state, 'nowhere') || ' with input hash ' || COALESCE(t.input_hash, 'none')
 FROM pawl.tasks t
-LEFT JOIN pawl.task_rows r ON r.id = t.id
+JOIN pawl.task_rows r ON r.id = t.id
 WHERE t.dedupes = 1 AND (t.input_hash IS NULL OR r.state IS NULL OR r.state IN ('cancelled', 'rejected', 'dead_lettered'))
 
 -- name: keys

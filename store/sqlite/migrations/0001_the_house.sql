@@ -153,6 +153,7 @@ CREATE TABLE waiting (
 CREATE INDEX waiting_until ON waiting (until) WHERE until IS NOT NULL;
 CREATE INDEX waiting_ready ON waiting (item_id) WHERE needs = 0 AND until IS NULL AND signal IS NULL;
 CREATE INDEX waiting_broken ON waiting (item_id) WHERE broken > 0;
+CREATE INDEX waiting_signal ON waiting (signal, COALESCE(signal_key, ''), item_id) WHERE signal IS NOT NULL;
 
 -- Held by a worker. The fence: (worker_id, attempt) and lease_expires_at.
 CREATE TABLE leases (
@@ -584,42 +585,65 @@ LEFT JOIN waiting g ON g.item_id = w.id
 LEFT JOIN rests t ON t.item_id = w.id;
 
 -- Every task with its state. A task of one item whose row in task_live says
--- open, or is not there, reads its state and version off its item.
+-- open, or is not there, reads its state and version off its item. The item's
+-- places are joined here once more, table by table: to the right of a LEFT JOIN
+-- SQLite would make a copy of all of item_rows, for the sake of one item.
 CREATE VIEW task_rows AS
-SELECT t.id, t.namespace, t.type, t.type_version, t.solo, t.title, t.priority, COALESCE(t.payload, i.input) AS payload, t.metadata,
-  t.requested_by_type, t.requested_by_id, t.input_hash, t.thread, t.created_at,
+SELECT x.id, x.namespace, x.type, x.type_version, x.solo, x.title, x.priority, COALESCE(x.payload, x.input) AS payload, x.metadata,
+  x.requested_by_type, x.requested_by_id, x.input_hash, x.thread, x.created_at,
   CASE
-    WHEN COALESCE(k.state, 'open') <> 'open' THEN k.state
-    WHEN t.solo = 1 THEN CASE
-      WHEN i.state IN ('queued', 'scheduled', 'waiting') THEN 'queued'
-      WHEN i.state = 'leased' THEN 'checked_out'
-      WHEN i.state = 'accepted' THEN 'approved'
-      ELSE i.state END
-    WHEN k.open < k.items THEN 'in_progress'
-    WHEN EXISTS (SELECT 1 FROM leases l WHERE l.task_id = t.id AND l.state = 'in_progress') THEN 'in_progress'
-    WHEN EXISTS (SELECT 1 FROM leases l WHERE l.task_id = t.id) THEN 'checked_out'
+    WHEN x.stored <> 'open' THEN x.stored
+    WHEN x.solo = 1 THEN CASE
+      WHEN x.item_state IN ('queued', 'scheduled', 'waiting') THEN 'queued'
+      WHEN x.item_state = 'leased' THEN 'checked_out'
+      WHEN x.item_state = 'accepted' THEN 'approved'
+      ELSE x.item_state END
+    WHEN x.live_open < x.live_items THEN 'in_progress'
+    WHEN EXISTS (SELECT 1 FROM leases l WHERE l.task_id = x.id AND l.state = 'in_progress') THEN 'in_progress'
+    WHEN EXISTS (SELECT 1 FROM leases l WHERE l.task_id = x.id) THEN 'checked_out'
     ELSE 'queued'
   END AS state,
-  COALESCE(k.version, 0) + CASE WHEN t.solo = 1 AND COALESCE(k.state, 'open') = 'open'
-    AND i.state IN ('submitted', 'accepted', 'completed', 'rejected', 'failed', 'dead_lettered', 'cancelled') THEN 1 ELSE 0 END AS version,
-  CASE WHEN t.solo = 1 THEN 1 ELSE k.items END AS items,
-  CASE WHEN t.solo = 1 THEN CASE WHEN i.state IN ('queued', 'scheduled', 'waiting', 'leased', 'in_progress') THEN 1 ELSE 0 END ELSE k.open END AS open,
-  CASE WHEN t.solo = 1 THEN CASE WHEN i.state = 'failed' THEN 1 ELSE 0 END ELSE k.failed END AS failed,
-  CASE WHEN t.solo = 1 THEN CASE WHEN i.state = 'dead_lettered' THEN 1 ELSE 0 END ELSE k.dead END AS dead,
-  CASE WHEN t.solo = 1 THEN CASE WHEN i.state = 'cancelled' THEN 1 ELSE 0 END ELSE k.cancelled END AS cancelled,
-  COALESCE(k.checkpoints, 0) AS checkpoints,
-  COALESCE(k.pruned, 0) AS pruned,
-  k.failed_in,
-  COALESCE(k.error, i.error) AS error,
-  i.stage,
-  i.state AS item_state,
-  i.progress,
-  CASE WHEN t.solo = 1 THEN i.failures END AS retry_count,
-  k.applied_at,
-  COALESCE(k.completed_at, i.completed_at) AS completed_at
-FROM tasks t
-LEFT JOIN task_live k ON k.task_id = t.id
-LEFT JOIN item_rows i ON t.solo = 1 AND i.id = 'itm_' || substr(t.id, 5);
+  x.live_version + CASE WHEN x.solo = 1 AND x.stored = 'open'
+    AND x.item_state IN ('submitted', 'accepted', 'completed', 'rejected', 'failed', 'dead_lettered', 'cancelled') THEN 1 ELSE 0 END AS version,
+  CASE WHEN x.solo = 1 THEN 1 ELSE x.live_items END AS items,
+  CASE WHEN x.solo = 1 THEN CASE WHEN x.item_state IN ('queued', 'scheduled', 'waiting', 'leased', 'in_progress') THEN 1 ELSE 0 END ELSE x.live_open END AS open,
+  CASE WHEN x.solo = 1 THEN CASE WHEN x.item_state = 'failed' THEN 1 ELSE 0 END ELSE x.live_failed END AS failed,
+  CASE WHEN x.solo = 1 THEN CASE WHEN x.item_state = 'dead_lettered' THEN 1 ELSE 0 END ELSE x.live_dead END AS dead,
+  CASE WHEN x.solo = 1 THEN CASE WHEN x.item_state = 'cancelled' THEN 1 ELSE 0 END ELSE x.live_cancelled END AS cancelled,
+  x.checkpoints, x.pruned, x.failed_in, x.error, x.stage, x.item_state, x.progress, x.retry_count, x.applied_at, x.completed_at
+FROM (
+  SELECT t.id, t.namespace, t.type, t.type_version, t.solo, t.title, t.priority, t.payload, w.input, t.metadata,
+    t.requested_by_type, t.requested_by_id, t.input_hash, t.thread, t.created_at,
+    COALESCE(k.state, 'open') AS stored,
+    COALESCE(k.version, 0) AS live_version, k.items AS live_items, k.open AS live_open, k.failed AS live_failed, k.dead AS live_dead, k.cancelled AS live_cancelled,
+    COALESCE(k.checkpoints, 0) AS checkpoints,
+    COALESCE(k.pruned, 0) AS pruned,
+    k.failed_in,
+    CASE
+      WHEN l.item_id IS NOT NULL THEN l.state
+      WHEN e.item_id IS NOT NULL THEN e.state
+      WHEN r.item_id IS NOT NULL OR b.item_id IS NOT NULL THEN 'queued'
+      WHEN s.item_id IS NOT NULL THEN 'scheduled'
+      WHEN g.item_id IS NOT NULL THEN 'waiting'
+      ELSE p.state
+    END AS item_state,
+    COALESCE(k.error, l.error, e.error, r.error, b.error, s.error, g.error, p.error) AS error,
+    COALESCE(l.stage, e.stage, p.stage) AS stage,
+    l.progress,
+    CASE WHEN t.solo = 1 THEN COALESCE(l.failures, e.failures, r.failures, b.failures, s.failures, g.failures, p.failures, 0) END AS retry_count,
+    k.applied_at,
+    COALESCE(k.completed_at, e.ended_at, p.completed_at) AS completed_at
+  FROM tasks t
+  LEFT JOIN task_live k ON k.task_id = t.id
+  LEFT JOIN work_items w ON t.solo = 1 AND w.id = 'itm_' || substr(t.id, 5)
+  LEFT JOIN leases l ON l.item_id = w.id
+  LEFT JOIN ends e ON e.item_id = w.id
+  LEFT JOIN ready r ON r.namespace = w.namespace AND r.type = w.type AND r.rank = 1 - 2 * w.priority AND r.item_id = w.id
+  LEFT JOIN ready b ON b.namespace = w.namespace AND b.type = w.type AND b.rank = -2 * w.priority AND b.item_id = w.id
+  LEFT JOIN scheduled s ON s.item_id = w.id
+  LEFT JOIN waiting g ON g.item_id = w.id
+  LEFT JOIN rests p ON p.item_id = w.id
+) x;
 
 -- The views for people and their queries (docs/sql.md). Stable; the tables are not.
 CREATE VIEW v_items AS
