@@ -87,7 +87,8 @@ type ResumeState struct {
 	IterationStart *Checkpoint           `json:"iteration_start"`
 	IterationEnd   *Checkpoint           `json:"iteration_end"`
 	ErrorBoundary  *Checkpoint           `json:"error_boundary"`
-	Steps          map[string]Checkpoint `json:"steps"` // the newest of each name
+	Steps          map[string]Checkpoint `json:"steps"`   // the newest of each name
+	Signals        map[string]SentSignal `json:"signals"` // sent ones that a step waits for, under its name; see Awaited
 	Parts          []json.RawMessage     `json:"parts"`
 	OpenMessage    json.RawMessage       `json:"open_message"`
 }

@@ -124,7 +124,10 @@ var (
 // not come from a worker.
 var ErrNoSession = errors.New("pawl: this context belongs to no worker's handler")
 
-// ErrSuspended is what Sleep returns when the item has been put to rest; the
+// ErrTimeout is what WaitForAtMost returns when the signal did not come in time.
+var ErrTimeout = errors.New("pawl: the signal did not come in time")
+
+// ErrSuspended is what Sleep and WaitFor return when the item has been put to rest; the
 // handler returns it as it is, and a later attempt goes on from there.
 var ErrSuspended = errors.New("pawl: suspended; the item goes on later")
 

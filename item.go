@@ -155,7 +155,7 @@ type SuspendCall struct {
 	Fence
 	Until  *time.Time `json:"until,omitempty"`
 	Signal string     `json:"signal,omitempty"`
-	Key    string     `json:"key,omitempty"`
+	Key    string     `json:"key,omitempty"` // of the signal
 }
 
 // Moved answers a worker's verb: where the item is now.

@@ -21,6 +21,7 @@ type Service interface {
 type Submitter interface {
 	TaskMaker
 	KeyKeeper
+	Signaller
 }
 
 // Claimer does work: takes items, keeps them, hands them back.
@@ -68,6 +69,13 @@ type KeyKeeper interface {
 	GetKeys(ctx context.Context, names []KeyName) ([]Result[Key], error)
 }
 
+// Signaller tells items what they wait for.
+type Signaller interface {
+	// SendSignals sends signals, each in a transaction of its own: all items that
+	// wait for it are queued when it is answered.
+	SendSignals(ctx context.Context, calls []SignalCall) ([]Result[Signalled], error)
+}
+
 // Leaser takes and keeps items.
 type Leaser interface {
 	// Claim takes up to Limit items; none, and no error, when there is nothing
@@ -75,6 +83,8 @@ type Leaser interface {
 	Claim(ctx context.Context, req ClaimRequest) ([]Lease, error)
 	Heartbeat(ctx context.Context, calls []HeartbeatCall) ([]Result[Beat], error)
 	Release(ctx context.Context, calls []ReleaseCall) ([]Result[Moved], error)
+	// Suspend gives items back until a time or a signal, whichever comes first. For
+	// a signal that was sent already an item is queued again at once.
 	Suspend(ctx context.Context, calls []SuspendCall) ([]Result[Moved], error)
 }
 

@@ -14,7 +14,7 @@ var ErrCancelled = errors.New("pawl: the item was cancelled")
 
 // Session is a handler's hold on its item, under one claim. Package worker puts
 // one into the context of every handler, package pawltest fakes them; Step,
-// Save, Progress and Sleep stand on it. Every write is fenced: once the lease
+// Save, Progress, Sleep and WaitFor stand on it. Every write is fenced: once the lease
 // is lost it is refused with ErrLeaseLost. Safe for concurrent use.
 type Session interface {
 	// Lease is the claim; its end as last extended.
@@ -81,7 +81,7 @@ func Progress(ctx context.Context, percent int, stage string) error {
 
 // Save saves a checkpoint of one of CheckpointTypes: any value as JSON, ≤ 1 MiB.
 // With a name it is found again under it: the newest of a name is what the next
-// attempt reads with ResumeFrom. Names are shared with Step and Sleep.
+// attempt reads with ResumeFrom. Names are shared with Step, Sleep and WaitFor.
 func Save(ctx context.Context, typ, name string, snapshot any) (CheckpointRef, error) {
 	h, err := handlingOf(ctx)
 	if err != nil {

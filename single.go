@@ -61,6 +61,11 @@ func Suspend(ctx context.Context, s Leaser, f Fence, until time.Time) (Moved, er
 	return one(s.Suspend(ctx, []SuspendCall{{Fence: f, Until: &until}}))
 }
 
+// Signal sends a signal with a payload, any JSON value; nil = null.
+func Signal(ctx context.Context, s Signaller, name, key string, payload json.RawMessage) (Signalled, error) {
+	return one(s.SendSignals(ctx, []SignalCall{{name, key, payload}}))
+}
+
 // SaveCheckpoint saves one checkpoint under a lease.
 func SaveCheckpoint(ctx context.Context, s Recorder, f Fence, c NewCheckpoint) (CheckpointRef, error) {
 	return one(s.Checkpoint(ctx, []CheckpointCall{{f, c}}))

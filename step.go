@@ -71,7 +71,7 @@ func replay(c Checkpoint, name, hash string, out any) error {
 	return nil
 }
 
-// enter takes the name for one Step or Sleep; a second one of that name waits
+// enter takes the name for one Step, Sleep or WaitFor; a second one of that name waits
 // for it. The context it returns knows the name, so that a step started inside
 // itself is an error and not a deadlock.
 func (h *handling) enter(ctx context.Context, name string) (context.Context, func(), error) {

@@ -60,6 +60,9 @@ var Routes = []Route{
 	{"task_checkpoints", get, "/v1/tasks/{id}/checkpoints", Reader, 200, "List a task's checkpoints in order of their number."},
 	{"count_checkpoints", get, "/v1/tasks/{id}/checkpoints/counts", Reader, 200, "Count a task's checkpoints by type."},
 
+	{"send_signal", post, "/v1/signals", Submitter, 200, "Send a signal: items that wait for it are queued, and those that will go on at once."},
+	{"send_signals", post, "/v1/signals:batch", Submitter, 200, "Send signals, each answered on its own."},
+
 	{"claim", post, "/v1/claims", Claimer, 200, "Take items to work on, each under a lease; wait up to 60 s for some."},
 	{"heartbeat", post, "/v1/items/{id}:heartbeat", Claimer, 200, "Extend a lease, and learn whether the item was cancelled."},
 	{"heartbeat_items", post, "/v1/items:heartbeat", Claimer, 200, "Extend leases, each answered on its own."},

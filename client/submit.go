@@ -26,6 +26,11 @@ func (c *Client) CheckpointTasks(ctx context.Context, calls []pawl.TaskCheckpoin
 	return batch[pawl.TaskCheckpoint, pawl.CheckpointRef](ctx, c, "checkpoint_tasks", calls)
 }
 
+// SendSignals sends signals; see pawl.Signaller.
+func (c *Client) SendSignals(ctx context.Context, calls []pawl.SignalCall) ([]pawl.Result[pawl.Signalled], error) {
+	return batch[pawl.SignalCall, pawl.Signalled](ctx, c, "send_signals", calls)
+}
+
 // BeginKeys opens idempotency keys; see pawl.KeyKeeper.
 func (c *Client) BeginKeys(ctx context.Context, calls []pawl.KeyBegin) ([]pawl.Result[pawl.KeyBegun], error) {
 	return batch[pawl.KeyBegin, pawl.KeyBegun](ctx, c, "begin_keys", calls)

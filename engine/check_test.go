@@ -166,6 +166,8 @@ var breakages = []struct{ rule, subject, harm, mend string }{
 	{"loose ends", "work_item_parts", "INSERT INTO pawl.work_item_parts (id, namespace, item_id, part_key, payload, worker_id, attempt, created_at) VALUES ('prt_x', 'other', '{leases}', 'p', '1', 'w', 1, 1)",
 		"DELETE FROM pawl.work_item_parts WHERE id = 'prt_x'"},
 	{"loose ends", "message_chunks", "INSERT INTO pawl.message_chunks (message_id, seq, count, attempt, body, created_at) VALUES ('msg_none', 0, 1, 1, 'x', 1)", "DELETE FROM pawl.message_chunks"},
+	{"signals", "{waiting}", "INSERT INTO pawl.signals (namespace, name, key, sent_at, created_at) VALUES ('default', 's', '', 1, 1);\nUPDATE pawl.waiting SET signal = 's' WHERE item_id = '{waiting}'",
+		"DELETE FROM pawl.signals;\nUPDATE pawl.waiting SET signal = NULL WHERE item_id = '{waiting}'"},
 	{"input hash", "{many}", "UPDATE pawl.tasks SET dedupes = 1 WHERE id = '{many}'", "UPDATE pawl.tasks SET dedupes = 0 WHERE id = '{many}'"},
 	{"keys", "", "UPDATE pawl.idempotency_keys SET status = 'completed'", "UPDATE pawl.idempotency_keys SET status = 'pending'"},
 	{"gate", "retention_gate", "INSERT INTO pawl.retention_gate VALUES ('test')", "DELETE FROM pawl.retention_gate"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
@@ -34,7 +35,7 @@ func (e *Engine) Complete(ctx context.Context, calls []pawl.CompleteCall) ([]paw
 
 // Fail ends attempts that failed; see pawl.Finisher.
 func (e *Engine) Fail(ctx context.Context, calls []pawl.FailCall) ([]pawl.Result[pawl.Moved], error) {
-	return leave(ctx, e, store.VerbFail, calls, func(p *pawl.FailCall) pawl.Fence { return p.Fence },
+	return leave(ctx, e, store.VerbFail, &e.lanes.leave, calls, func(p *pawl.FailCall) pawl.Fence { return p.Fence },
 		func(p *pawl.FailCall, f *fields) {
 			f.text("/error/message", p.Error.Message, 0, pawl.MaxErrorBytes)
 			f.text("/error/code", p.Error.Code, 0, pawl.MaxTypeLen)
@@ -56,14 +57,17 @@ func (e *Engine) Fail(ctx context.Context, calls []pawl.FailCall) ([]pawl.Result
 
 // Release gives items back, uncounted; see pawl.Leaser.
 func (e *Engine) Release(ctx context.Context, calls []pawl.ReleaseCall) ([]pawl.Result[pawl.Moved], error) {
-	return leave(ctx, e, store.VerbRelease, calls, func(p *pawl.ReleaseCall) pawl.Fence { return p.Fence },
+	return leave(ctx, e, store.VerbRelease, &e.lanes.leave, calls, func(p *pawl.ReleaseCall) pawl.Fence { return p.Fence },
 		func(*pawl.ReleaseCall, *fields) {}, func(*pawl.ReleaseCall, *store.Leave) {})
 }
 
 // Suspend gives items back until a time or a signal; see pawl.Leaser.
 func (e *Engine) Suspend(ctx context.Context, calls []pawl.SuspendCall) ([]pawl.Result[pawl.Moved], error) {
-	now := e.ids.now()
-	return leave(ctx, e, store.VerbSuspend, calls, func(p *pawl.SuspendCall) pawl.Fence { return p.Fence },
+	now, through := e.ids.now(), &e.lanes.leave
+	if slices.ContainsFunc(calls, func(p pawl.SuspendCall) bool { return p.Signal != "" }) {
+		through = &e.lanes.await
+	}
+	return leave(ctx, e, store.VerbSuspend, through, calls, func(p *pawl.SuspendCall) pawl.Fence { return p.Fence },
 		func(p *pawl.SuspendCall, f *fields) {
 			f.text("/signal", p.Signal, 0, pawl.MaxKeyLen)
 			f.text("/key", p.Key, 0, pawl.MaxKeyLen)
@@ -79,9 +83,9 @@ func (e *Engine) Suspend(ctx context.Context, calls []pawl.SuspendCall) ([]pawl.
 
 // leave is fail, release and suspend: they differ in their checks and in what
 // they put in the row.
-func leave[C any](ctx context.Context, e *Engine, verb string, calls []C, fence func(*C) pawl.Fence, check func(*C, *fields), fill func(*C, *store.Leave)) ([]pawl.Result[pawl.Moved], error) {
+func leave[C any](ctx context.Context, e *Engine, verb string, through *lane[store.Leave, store.Moved], calls []C, fence func(*C) pawl.Fence, check func(*C, *fields), fill func(*C, *store.Leave)) ([]pawl.Result[pawl.Moved], error) {
 	c, fed := pawl.CallerOf(ctx), false
-	v := fenced[C, store.Leave, store.Moved, pawl.Moved]{op: verb, lane: &e.lanes.leave, fence: fence, check: check,
+	v := fenced[C, store.Leave, store.Moved, pawl.Moved]{op: verb, lane: through, fence: fence, check: check,
 		row: func(_ int, p *C) store.Leave {
 			l := store.Leave{Fence: fenceRow(c, fence(p)), Verb: verb}
 			fill(p, &l)

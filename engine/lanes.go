@@ -17,6 +17,7 @@ type lanes struct {
 	checkpoint lane[store.Checkpoint, store.Checkpointed]
 	complete   lane[store.Complete, store.Moved]
 	leave      lane[store.Leave, store.Moved]
+	await      lane[store.Leave, store.Moved] // suspends for signals
 }
 
 func (e *Engine) openLanes() {
@@ -36,8 +37,18 @@ func (e *Engine) openLanes() {
 		ord: func(r *store.Checkpoint) *int { return &r.Ord }, of: func(a *store.Checkpointed) *int { return &a.Ord }, run: auto(e.db, hot.Checkpoint)}
 	l.complete = lane[store.Complete, store.Moved]{item: func(r *store.Complete) string { return r.ItemID },
 		ord: func(r *store.Complete) *int { return &r.Ord }, of: func(a *store.Moved) *int { return &a.Ord }, run: auto(e.db, hot.Complete)}
-	l.leave = lane[store.Leave, store.Moved]{item: func(r *store.Leave) string { return r.ItemID },
-		ord: func(r *store.Leave) *int { return &r.Ord }, of: func(a *store.Moved) *int { return &a.Ord }, run: auto(e.db, hot.Leave)}
+	leaving := func(run func(context.Context, []store.Leave) ([]store.Moved, error)) lane[store.Leave, store.Moved] {
+		return lane[store.Leave, store.Moved]{item: func(r *store.Leave) string { return r.ItemID },
+			ord: func(r *store.Leave) *int { return &r.Ord }, of: func(a *store.Moved) *int { return &a.Ord }, run: run}
+	}
+	l.leave = leaving(auto(e.db, hot.Leave))
+	l.await = leaving(func(ctx context.Context, rows []store.Leave) (out []store.Moved, err error) {
+		err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+			out, err = store.Await(ctx, tx, hot, rows)
+			return err
+		})
+		return out, err
+	})
 }
 
 // auto runs a hot verb by itself.
@@ -54,7 +65,7 @@ func auto[Row, Ans any](db store.DB, verb func(context.Context, store.Tx, []Row)
 // wait is for the flushes under way.
 func (l *lanes) wait() {
 	for _, w := range []*sync.WaitGroup{&l.create.flights, &l.claim.flights, &l.heartbeat.flights, &l.progress.flights,
-		&l.checkpoint.flights, &l.complete.flights, &l.leave.flights} {
+		&l.checkpoint.flights, &l.complete.flights, &l.leave.flights, &l.await.flights} {
 		w.Wait()
 	}
 }

@@ -122,7 +122,7 @@ func (e *Engine) Resume(ctx context.Context, itemID string) (pawl.ResumeState, e
 		if err != nil {
 			return pawl.ResumeState{}, err
 		}
-		out := pawl.ResumeState{ItemID: itemID, TaskID: it.TaskID, Attempt: it.Attempt, Steps: map[string]pawl.Checkpoint{}, Parts: []json.RawMessage{}}
+		out := pawl.ResumeState{ItemID: itemID, TaskID: it.TaskID, Attempt: it.Attempt, Steps: map[string]pawl.Checkpoint{}, Signals: map[string]pawl.SentSignal{}, Parts: []json.RawMessage{}}
 		for i := range saved { // in order of their number: the newest of each wins
 			c := &saved[i]
 			out.Newest = c
@@ -136,6 +136,17 @@ func (e *Engine) Resume(ctx context.Context, itemID string) (pawl.ResumeState, e
 			}
 			if c.Name != "" {
 				out.Steps[c.Name] = *c
+			}
+		}
+		for name, c := range out.Steps {
+			if a, waits := c.Awaits(); waits && !a.Over() {
+				s, sent, err := store.ReadSignal(ctx, tx, store.Signal{Namespace: ns, Name: a.Signal, Key: a.Key})
+				if err != nil {
+					return pawl.ResumeState{}, err
+				}
+				if sent {
+					out.Signals[name] = s
+				}
 			}
 		}
 		return out, nil

@@ -76,6 +76,7 @@ func New(svc pawl.Service, o Options) http.Handler {
 	s.record()
 	s.house()
 	s.keys()
+	s.signals()
 	s.plain()
 	s.health()
 	s.spec = sync.OnceValue(func() []byte { return describe(s.api.OpenAPI()) }) // a fifth of a small test, were it made each time

@@ -21,11 +21,12 @@ func init() {
 		"claim":      claim,                             // w [limit=N] [types=T,T] [task=t] [item=i] [lease=S] [prefetch]
 		"heartbeat":  heartbeat,                         // w i [lease=S] [attempt=N]
 		"progress":   progress,                          // w i [progress=N] [stage=T]
-		"checkpoint": checkpoint,                        // w i | t, type=T [name=N] J
+		"checkpoint": checkpoint,                        // w i | t, type=T [name=N] [metadata=J] J
 		"complete":   complete,                          // w i [J]
 		"fail":       fail,                              // w i MESSAGE [retry=no|D]
 		"release":    release,                           // w i
-		"suspend":    suspend,                           // w i [until=+D] [signal=N]
+		"suspend":    suspend,                           // w i [until=+D] [signal=N] [key=K]
+		"signal":     sendSignal,                        // N [J] [key=K]
 		"cancel":     operate(pawl.Service.CancelTasks), // t [i …] [reason=T]
 		"retry":      operate(pawl.Service.RetryTasks),  // t [i …]
 		"bury":       operate(pawl.Service.BuryTasks),   // t [i …]
@@ -169,7 +170,7 @@ func (s *stage) moved(m pawl.Moved, err error) (string, error) {
 
 func checkpoint(s *stage, c call) (string, error) {
 	snapshot := c.word(len(c.words) - 1)
-	n := pawl.NewCheckpoint{Type: c.named["type"], Name: c.named["name"], Snapshot: json.RawMessage(snapshot)}
+	n := pawl.NewCheckpoint{Type: c.named["type"], Name: c.named["name"], Snapshot: json.RawMessage(snapshot), Metadata: c.raw("metadata")}
 	var ref pawl.CheckpointRef
 	var err error
 	if len(c.words) == 2 {
@@ -210,7 +211,23 @@ func release(s *stage, c call) (string, error) {
 }
 
 func suspend(s *stage, c call) (string, error) {
-	return s.moved(first(s.svc.Suspend(s.ctx, []pawl.SuspendCall{{Fence: s.fence(c), Until: s.at(c.named["until"]), Signal: c.named["signal"]}})))
+	return s.moved(first(s.svc.Suspend(s.ctx, []pawl.SuspendCall{{Fence: s.fence(c), Until: s.at(c.named["until"]), Signal: c.named["signal"], Key: c.named["key"]}})))
+}
+
+func sendSignal(s *stage, c call) (string, error) {
+	var payload json.RawMessage
+	if c.word(1) != "" {
+		payload = json.RawMessage(c.word(1))
+	}
+	sent, err := pawl.Signal(s.ctx, s.svc, c.word(0), c.named["key"], payload)
+	if err != nil {
+		return "", err
+	}
+	out := fmt.Sprintf("sent at %s, woken %d", s.when(sent.SentAt), sent.Woken)
+	if sent.Replaced {
+		out += ", replaced"
+	}
+	return out, nil
 }
 
 // operate is a verb about a task or some of its items.

@@ -180,6 +180,10 @@ func readResume(s *stage, c call) (string, error) {
 		step := r.Steps[name]
 		fmt.Fprintf(&out, "step %s: %s\n", name, s.saved(&step))
 	}
+	for _, name := range slices.Sorted(maps.Keys(r.Signals)) {
+		got := r.Signals[name]
+		fmt.Fprintf(&out, "signal for %s: %s %s sent at %s: %s\n", name, got.Name, got.Key, s.when(got.SentAt), got.Payload)
+	}
 	return out.String(), nil
 }
 

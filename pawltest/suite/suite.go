@@ -45,7 +45,7 @@ func Run(t *testing.T, open Open) {
 		tasks, derived, settling, results, adding,
 		items, claims, priorities, waits,
 		fence, heartbeats, progress,
-		failures, retries, burials, releases, suspensions, expiry, prefetch, schedules,
+		failures, retries, burials, releases, suspensions, signals, expiry, prefetch, schedules,
 		cancels, deletes, dependencies,
 		checkpoints, resumes, events, eventFilters,
 		keys, keyAges, dedupe,

@@ -1,0 +1,42 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
+
+// SendSignals sends signals; see pawl.Signaller.
+func (e *Engine) SendSignals(ctx context.Context, calls []pawl.SignalCall) ([]pawl.Result[pawl.Signalled], error) {
+	if err := tooMany("signal", len(calls)); err != nil {
+		return nil, err
+	}
+	out := make([]pawl.Result[pawl.Signalled], len(calls))
+	for i := range calls {
+		out[i].Value, out[i].Err = e.sendSignal(ctx, &calls[i])
+	}
+	return out, nil
+}
+
+func (e *Engine) sendSignal(ctx context.Context, call *pawl.SignalCall) (pawl.Signalled, error) {
+	var f fields
+	f.text("/name", call.Name, 1, pawl.MaxKeyLen)
+	f.text("/key", call.Key, 0, pawl.MaxKeyLen)
+	f.json("/payload", call.Payload, pawl.MaxPayloadBytes)
+	if err := f.err("signal"); err != nil {
+		return pawl.Signalled{}, err
+	}
+	c := pawl.CallerOf(ctx)
+	kind, id := actor(c, pawl.ActorUser, "")
+	var sent store.Sent
+	err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		sent, err = store.SendSignal(ctx, tx, store.Signal{Namespace: c.Namespace, Name: call.Name, Key: call.Key}, orNull(call.Payload), store.Actor{Type: kind, ID: id})
+		return err
+	})
+	if err != nil {
+		return pawl.Signalled{}, err
+	}
+	e.released(sent.Woken)
+	return pawl.Signalled{Name: call.Name, Key: call.Key, SentAt: stamp(sent.At), Woken: len(sent.Woken), Replaced: sent.Before}, nil
+}

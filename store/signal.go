@@ -1,0 +1,194 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/pawl-work/pawl"
+)
+
+var signalSQL = Texts(sqlFiles, "signal.sql")
+
+// wakeBatch is how many items one look at a signal's waiters takes in.
+const wakeBatch = 1000
+
+// Signal names a signal.
+type Signal struct{ Namespace, Name, Key string }
+
+// lock takes the signal's row, made if missing, and says when it was last sent;
+// 0 = never. Until the transaction ends nobody else sends it, or suspends an
+// item for it.
+func (s Signal) lock(ctx context.Context, tx Tx) (sent int64, err error) {
+	for {
+		var at *int64
+		found, err := Row(ctx, tx, []any{&at}, signalSQL["lock signal"], s.Namespace, s.Name, s.Key)
+		if err != nil || found {
+			if at != nil {
+				sent = *at
+			}
+			return sent, err
+		}
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return 0, err
+		}
+		if _, err := tx.Exec(ctx, signalSQL["open signal"], s.Namespace, s.Name, s.Key, now); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// Sent is what a SendSignal came to.
+type Sent struct {
+	At     int64
+	Before bool // it had been sent before
+	Woken  []DueItem
+}
+
+// SendSignal keeps the payload and queues every item that waits for the signal.
+func SendSignal(ctx context.Context, tx Tx, s Signal, payload string, by Actor) (Sent, error) {
+	last, err := s.lock(ctx, tx)
+	if err != nil {
+		return Sent{}, err
+	}
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return Sent{}, err
+	}
+	out := Sent{At: max(now, last), Before: last != 0}
+	if _, err := tx.Exec(ctx, signalSQL["send signal"], s.Namespace, s.Name, s.Key, payload, out.At); err != nil {
+		return Sent{}, err
+	}
+	told := map[telling]bool{}
+	for {
+		ids, err := Strings(ctx, tx, signalSQL["waiting for signal"], s.Namespace, s.Name, s.Key, wakeBatch)
+		if err != nil || len(ids) == 0 {
+			return out, err
+		}
+		woken, err := wake(ctx, tx, out.At, ids, told, func(*Held) Actor { return by })
+		if err != nil {
+			return out, err
+		}
+		out.Woken = append(out.Woken, woken...)
+	}
+}
+
+// Await is the hot Leave for suspends of which some wait for a signal. An item
+// whose signal was sent already is queued again.
+func Await(ctx context.Context, tx Tx, hot Hot, calls []Leave) ([]Moved, error) {
+	var signals []Signal
+	for i := range calls {
+		if calls[i].Signal != "" {
+			signals = append(signals, calls[i].awaited())
+		}
+	}
+	slices.SortFunc(signals, Signal.compare) // one order of locking for all
+	for _, s := range slices.Compact(signals) {
+		if _, err := s.lock(ctx, tx); err != nil {
+			return nil, err
+		}
+	}
+	out, err := hot.Leave(ctx, tx, calls)
+	if err != nil {
+		return nil, err
+	}
+	items := make(map[int]*Leave, len(calls))
+	for i := range calls {
+		items[calls[i].Ord] = &calls[i]
+	}
+	var ids []string
+	moved := map[string]*Moved{}
+	for i := range out {
+		c := items[out[i].Ord]
+		moved[c.ItemID] = &out[i]
+		delete(items, out[i].Ord)
+		ids = append(ids, c.ItemID)
+	}
+	for _, refused := range items { // what was refused leaves nothing behind
+		if s := refused.awaited(); s.Name != "" {
+			if _, err := tx.Exec(ctx, signalSQL["forget signal"], s.Namespace, s.Name, s.Key); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if len(ids) == 0 {
+		return out, nil
+	}
+	if ids, err = Strings(ctx, tx, signalSQL["signalled before"], List(ids)); err != nil || len(ids) == 0 {
+		return out, err
+	}
+	woken, err := wake(ctx, tx, out[0].Now, ids, map[telling]bool{}, func(h *Held) Actor { return Actor{pawl.ActorWorker, string(h.WorkerID)} })
+	for _, d := range woken {
+		m := moved[d.ItemID]
+		m.State, m.RunAt = "queued", 0
+	}
+	return out, err
+}
+
+func (l *Leave) awaited() Signal { return Signal{l.Namespace, string(l.Signal), string(l.Key)} }
+
+func (s Signal) compare(o Signal) int {
+	if n := strings.Compare(s.Namespace, o.Namespace); n != 0 {
+		return n
+	}
+	if n := strings.Compare(s.Name, o.Name); n != 0 {
+		return n
+	}
+	return strings.Compare(s.Key, o.Key)
+}
+
+// telling is a task that is told of a signal.
+type telling struct {
+	taskID         string
+	signal, itsKey Text
+}
+
+// wake queues those of the items that still wait: a time or a cancel may have
+// been first. Each has an event ready, and its task, if it is not told yet, one
+// signalled.
+func wake(ctx context.Context, tx Tx, now int64, ids []string, told map[telling]bool, by func(*Held) Actor) ([]DueItem, error) {
+	held, err := Take(ctx, tx, ids, []string{"waiting"})
+	if err != nil {
+		return nil, err
+	}
+	var events []Event
+	out := make([]DueItem, len(held))
+	for i := range held {
+		h := &held[i]
+		h.State, h.Rank, h.Since = "queued", h.Again(), &now
+		out[i] = DueItem{h.Namespace, h.ItemID, h.Type, h.Rank}
+		if t := (telling{h.TaskID, h.Signal, h.SignalKey}); !told[t] {
+			told[t] = true
+			data := signalData{Signal: string(h.Signal)}
+			if h.SignalKey != "" {
+				data.Key = (*string)(&h.SignalKey)
+			}
+			text, err := json.Marshal(data)
+			if err != nil {
+				return nil, err
+			}
+			events = append(events, Event{Namespace: h.Namespace, TaskID: h.TaskID, Event: "signalled", Actor: by(h), Data: Text(text)})
+		}
+		events = append(events, Event{Namespace: h.Namespace, TaskID: h.TaskID, ItemID: Text(h.ItemID), Attempt: h.Attempt,
+			Event: "ready", From: "waiting", To: "queued", Actor: by(h)})
+	}
+	if err := Put(ctx, tx, held); err != nil {
+		return nil, err
+	}
+	return out, Record(ctx, tx, now, events)
+}
+
+type signalData struct {
+	Signal string  `json:"signal"`
+	Key    *string `json:"key"`
+}
+
+// ReadSignal reads a signal; false when it has not been sent.
+func ReadSignal(ctx context.Context, tx Tx, s Signal) (pawl.SentSignal, bool, error) {
+	var payload Text
+	var at int64
+	found, err := Row(ctx, tx, []any{&payload, &at}, signalSQL["read signal"], s.Namespace, s.Name, s.Key)
+	return pawl.SentSignal{Name: s.Name, Key: s.Key, Payload: raw(payload), SentAt: Stamp(at)}, found, err
+}

@@ -1,0 +1,43 @@
+-- Signals. Who sends one and who suspends an item for it both lock its row and
+-- then look, so that neither misses the other.
+
+-- name: lock signal
+SELECT sent_at
+FROM pawl.signals
+WHERE namespace = $1 AND name = $2 AND key = $3
+@lock
+
+-- name: open signal
+INSERT INTO pawl.signals (namespace, name, key, created_at)
+VALUES ($1, $2, $3, $4)
+ON CONFLICT (namespace, name, key) DO NOTHING
+
+-- name: send signal
+UPDATE pawl.signals
+SET payload = $4, sent_at = $5
+WHERE namespace = $1 AND name = $2 AND key = $3
+
+-- name: read signal
+SELECT payload, sent_at
+FROM pawl.signals
+WHERE namespace = $1 AND name = $2 AND key = $3 AND sent_at IS NOT NULL
+
+-- name: forget signal
+DELETE FROM pawl.signals
+WHERE namespace = $1 AND name = $2 AND key = $3 AND sent_at IS NULL
+  AND NOT EXISTS (
+    SELECT 1 FROM pawl.waiting g
+    WHERE g.signal = $2 AND COALESCE(g.signal_key, '') = $3 AND g.namespace = $1)
+
+-- name: waiting for signal
+SELECT g.item_id
+FROM pawl.waiting g
+WHERE g.signal = $2 AND COALESCE(g.signal_key, '') = $3 AND g.namespace = $1
+ORDER BY g.item_id
+LIMIT $4
+
+-- name: signalled before
+SELECT g.item_id
+FROM pawl.waiting g
+JOIN pawl.signals s ON s.namespace = g.namespace AND s.name = g.signal AND s.key = COALESCE(g.signal_key, '')
+WHERE g.item_id IN @list($1) AND s.sent_at IS NOT NULL

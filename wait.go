@@ -1,0 +1,112 @@
+package pawl
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// WaitFor waits for a signal without holding a lease or a worker, and survives
+// restarts. The first call of a name suspends the item and returns ErrSuspended,
+// which the handler returns as it is. The attempt after the signal was sent runs
+// the handler from its beginning, its steps are replayed, and this WaitFor
+// returns the signal's payload. That is saved under the name, which is unique
+// within the item: later attempts get the same, whatever is sent meanwhile. A
+// signal sent before is not missed: the item goes on at once.
+//
+// The key tells signals of one name apart; "" is a key too. Waiting for another
+// signal under the same name is ErrInvalid.
+func WaitFor[T any](ctx context.Context, name, signal, key string) (T, error) {
+	var out T
+	return out, await(ctx, name, Awaited{Signal: signal, Key: key}, nil, &out)
+}
+
+// WaitForAtMost is WaitFor with an end: when the signal has not been sent within
+// d (≤ 10 years) of the first call, by the database's clock, the item goes on and
+// it returns ErrTimeout; in later attempts too, even when the signal comes late.
+// A later call of the same name with another d keeps the first end.
+func WaitForAtMost[T any](ctx context.Context, name, signal, key string, d time.Duration) (T, error) {
+	var out T
+	return out, await(ctx, name, Awaited{Signal: signal, Key: key}, &d, &out)
+}
+
+func await(ctx context.Context, name string, want Awaited, atMost *time.Duration, out any) error {
+	h, err := handlingOf(ctx)
+	switch {
+	case err != nil:
+		return err
+	case want.Signal == "":
+		return Invalid("/signal", "is required")
+	case atMost != nil && *atMost > MaxDelay:
+		return Invalid("/d", "is more than %s", MaxDelay)
+	}
+	_, leave, err := h.enter(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if atMost != nil {
+		end := h.Now().Add(*atMost).UTC().Truncate(time.Microsecond)
+		want.Until = &end
+	}
+	a, payload, err := h.awaited(ctx, name, want)
+	switch {
+	case err != nil:
+		return err
+	case a.TimedOut:
+		return ErrTimeout
+	case !a.Over():
+		if err := h.Suspend(ctx, SuspendCall{Signal: a.Signal, Key: a.Key, Until: a.Until}); err != nil {
+			return err
+		}
+		return ErrSuspended
+	}
+	if err := json.Unmarshal(payload, out); err != nil {
+		return stepError(name, "the payload of signal %q is not a %T (%v)", a.Signal, out, err)
+	}
+	return nil
+}
+
+// awaited is how the wait of a name stands: as saved, or as it is now, saved.
+func (h *handling) awaited(ctx context.Context, name string, want Awaited) (Awaited, json.RawMessage, error) {
+	c, found, err := h.lookup(ctx, name)
+	if err != nil {
+		return want, nil, err
+	}
+	if !found {
+		return want, nil, h.saveWait(ctx, name, want, nil)
+	}
+	a, waits := c.Awaits()
+	switch {
+	case !waits:
+		return a, nil, stepError(name, "its name is taken by a checkpoint that waits for no signal; give the wait another name")
+	case a.Signal != want.Signal || a.Key != want.Key:
+		return a, nil, stepError(name, "attempt %d waited for signal %q with key %q; give the wait another name", c.Attempt, a.Signal, a.Key)
+	case a.Over():
+		return a, c.Snapshot, nil
+	}
+	state, err := h.resume(ctx)
+	if err != nil {
+		return a, nil, err
+	}
+	if s, sent := state.Signals[name]; sent {
+		a.SentAt = &s.SentAt
+		return a, s.Payload, h.saveWait(ctx, name, a, s.Payload)
+	}
+	if a.Until != nil && !h.Now().Before(*a.Until) {
+		a.TimedOut = true
+		return a, nil, h.saveWait(ctx, name, a, nil)
+	}
+	return a, nil, nil
+}
+
+func (h *handling) saveWait(ctx context.Context, name string, a Awaited, payload json.RawMessage) error {
+	if payload == nil {
+		payload = json.RawMessage("null")
+	}
+	raw, err := json.Marshal(a)
+	if err == nil {
+		_, err = h.save(ctx, NewCheckpoint{Type: StateTransition, Name: name, Snapshot: payload, Metadata: raw})
+	}
+	return err
+}
