@@ -40,7 +40,8 @@ func run(args []string) int {
 		args = slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == "-race" })
 		report.CouldNot("race detector", "no C compiler (package gcc)")
 	}
-	env := os.Environ()
+	env, leave := inMemory(os.Environ())
+	defer leave()
 	if os.Getenv("PAWL_TEST_POSTGRES") == "" {
 		server, err := throwaway.Start(ctx, throwaway.Options{})
 		if err != nil {
@@ -60,6 +61,29 @@ func run(args []string) int {
 		code = 1
 	}
 	return code
+}
+
+// inMemory has the tests keep their temporary files in memory where that is
+// possible: each commit of SQLite waits for its disk, and thousands of tests for
+// one disk. What Go builds stays where it was.
+func inMemory(env []string) (with []string, leave func()) {
+	parent := throwaway.MemoryDir()
+	if parent == "" {
+		return env, func() {}
+	}
+	dir, err := throwaway.Scratch(parent)
+	if err != nil {
+		note("%v", err)
+		return env, func() {}
+	}
+	if os.Getenv("GOTMPDIR") == "" {
+		env = append(env, "GOTMPDIR="+os.TempDir())
+	}
+	return append(env, "TMPDIR="+dir), func() {
+		if err := os.RemoveAll(dir); err != nil {
+			note("%v", err)
+		}
+	}
 }
 
 // test runs go test in a process group of its own and feeds its events to the

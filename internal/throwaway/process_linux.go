@@ -42,3 +42,10 @@ func inMemory(path string) bool {
 	var s syscall.Statfs_t
 	return syscall.Statfs(path, &s) == nil && (uint32(s.Type) == tmpfs || uint32(s.Type) == ramfs)
 }
+
+// runnable says whether programs may run from a directory.
+func runnable(path string) bool {
+	const noexec = 8
+	var s syscall.Statfs_t
+	return syscall.Statfs(path, &s) == nil && s.Flags&noexec == 0
+}

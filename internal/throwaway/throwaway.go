@@ -93,8 +93,7 @@ func serverAccount() (*account, error) {
 	return &account{uint32(uid), uint32(gid)}, errors.Join(err1, err2)
 }
 
-// makeDir makes the server's directory, and removes those of runs that were
-// killed before they could.
+// makeDir makes the server's directory.
 func makeDir(who *account, o Options) (string, error) {
 	parent := os.TempDir()
 	if o.Durable {
@@ -102,9 +101,19 @@ func makeDir(who *account, o Options) (string, error) {
 		if parent, err = DiskDir(); err != nil {
 			return "", err
 		}
-	} else if room("/dev/shm") > 4<<30 {
-		parent = "/dev/shm"
+	} else if m := MemoryDir(); m != "" {
+		parent = m
 	}
+	dir, err := Scratch(parent)
+	if err == nil && who != nil {
+		err = os.Chown(dir, int(who.uid), int(who.gid))
+	}
+	return dir, err
+}
+
+// Scratch makes a directory under parent that is this process's to remove, and
+// removes those of processes that were killed before they could.
+func Scratch(parent string) (string, error) {
 	old, _ := filepath.Glob(filepath.Join(parent, dirPrefix+"*"))
 	for _, dir := range old {
 		pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), dirPrefix), "-")
@@ -112,11 +121,17 @@ func makeDir(who *account, o Options) (string, error) {
 			_ = os.RemoveAll(dir)
 		}
 	}
-	dir, err := os.MkdirTemp(parent, fmt.Sprintf("%s%d-", dirPrefix, os.Getpid()))
-	if err == nil && who != nil {
-		err = os.Chown(dir, int(who.uid), int(who.gid))
+	return os.MkdirTemp(parent, fmt.Sprintf("%s%d-", dirPrefix, os.Getpid()))
+}
+
+// MemoryDir is a directory for temporary files that is in memory, has room and
+// lets programs run; "" where there is none.
+func MemoryDir() string {
+	const dir = "/dev/shm"
+	if inMemory(dir) && runnable(dir) && room(dir) > 4<<30 {
+		return dir
 	}
-	return dir, err
+	return ""
 }
 
 // DiskDir is a directory for temporary files that is on a disk: the usual one, or
