@@ -31,7 +31,7 @@ func TestDemoOnPostgres(t *testing.T) {
 		if r.Items != 60 || r.Attempts < 62 || r.Kills != 1 || r.StaleWritesRefused < 1 || r.StepsReplayed < 1 || !r.Exact || r.RecoveryMSP99 > mostRecovery {
 			t.Errorf("%+v", r)
 		}
-		runPawl(t, "doctor", "--db", r.DB)
+		runPawl(t, "doctor", "--db", url, "--schema", schema) // r.DB hides a password
 	}
 }
 
