@@ -27,7 +27,7 @@ type drained struct {
 // fleet drains tasks of one by one process, by two and by four, each an engine
 // with heads of its own.
 func (b *bench) fleet(ctx context.Context) error {
-	n := b.sized(100_000, 30_000)
+	n := b.sized(100_000, 25_000)
 	rates := map[int]series{}
 	for range b.rounds {
 		for _, size := range []int{1, 2, 4} {

@@ -79,7 +79,7 @@ func (l *latency) add(s series) {
 // pickups times from the call that creates to the handler that has begun, with
 // everything at its defaults.
 func (b *bench) pickups(ctx context.Context) error {
-	for _, pace := range []struct{ rate, n int }{{50, b.sized(1000, 150)}, {300, b.sized(6000, 600)}} {
+	for _, pace := range []struct{ rate, n int }{{50, b.sized(1000, 100)}, {300, b.sized(6000, 400)}} {
 		var here, there, tuned, plain latency
 		for range b.rounds {
 			for _, m := range []struct {

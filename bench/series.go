@@ -30,7 +30,7 @@ func (s series) quantile(q float64) float64 {
 	if len(s) == 0 {
 		return math.NaN()
 	}
-	return s.sorted()[min(len(s)-1, int(q*float64(len(s))))]
+	return s.sorted()[max(0, int(math.Ceil(q*float64(len(s))))-1)]
 }
 
 // over is the ratio of each round.

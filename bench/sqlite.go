@@ -12,7 +12,7 @@ import (
 // sqlite measures the file: whole lives by single callers and in batches beside
 // the driver itself, and the drain beside backlite. Each commit is on disk.
 func (b *bench) sqlite(ctx context.Context) error {
-	budget := time.Duration(b.sized(4000, 1200)) * time.Millisecond
+	budget := time.Duration(b.sized(4000, 1000)) * time.Millisecond
 	shapes := []struct{ callers, batch int }{{8, 1}, {64, 1}, {1, 1000}}
 	got, peer := make([]series, len(shapes)), make([]series, len(shapes))
 	var drain, backlite series
