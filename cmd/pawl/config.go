@@ -4,8 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
-	"net"
-	"net/url"
 	"reflect"
 	"slices"
 	"strings"
@@ -235,49 +233,6 @@ func (c config) check() error {
 		return invalid("log is debug, info, warn or error, not %q", c.Log)
 	}
 	return nil
-}
-
-// nameDatabase puts in what DB_HOST and its like say, each falling back to its
-// API_PG_DB_* twin, when nothing else names a database and a host is named.
-func (a *app) nameDatabase(cfg *config) {
-	get := func(name string) string {
-		if v := a.getenv("DB_" + name); v != "" {
-			return v
-		}
-		return a.getenv("API_PG_DB_" + name)
-	}
-	host := get("HOST")
-	cfg.named = cfg.DB != "" || host != ""
-	switch {
-	case cfg.DB != "":
-		return
-	case host == "":
-		cfg.DB = defaultDB
-		return
-	}
-	u := url.URL{Scheme: "postgres", Host: host, Path: "/" + get("NAME")}
-	port := get("PORT")
-	switch {
-	case strings.HasPrefix(host, "/"): // the folder of a socket
-		q := url.Values{"host": {host}}
-		if port != "" {
-			q.Set("port", port)
-		}
-		u.Host, u.RawQuery = "", q.Encode()
-	case port != "":
-		u.Host = net.JoinHostPort(host, port)
-	case strings.Contains(host, ":"):
-		u.Host = "[" + host + "]"
-	}
-	if user, password := get("USER"), get("PASSWORD"); password != "" {
-		u.User = url.UserPassword(user, password)
-	} else if user != "" {
-		u.User = url.User(user)
-	}
-	cfg.DB = u.String()
-	if cfg.Schema == "" {
-		cfg.Schema = get("SCHEMA")
-	}
 }
 
 func (a *app) getenv(name string) string {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/url"
 	"slices"
 	"time"
 
@@ -133,18 +132,4 @@ func percentile(of []time.Duration, p int) time.Duration {
 	}
 	sorted := slices.Sorted(slices.Values(of))
 	return sorted[(len(sorted)*p+99)/100-1]
-}
-
-// named is the database's URL as it may be shown: with the schema it was told
-// to use, without its password.
-func named(db, schema string) string {
-	u, err := url.Parse(db)
-	if err != nil || u.Scheme == "sqlite" {
-		return db
-	}
-	if q := u.Query(); schema != "" {
-		q.Set("schema", schema)
-		u.RawQuery = q.Encode()
-	}
-	return u.Redacted()
 }

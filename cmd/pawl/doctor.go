@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -59,17 +57,4 @@ func (a *app) doctor(ctx context.Context, s any, _ []string) error {
 		return errCheck
 	}
 	return err
-}
-
-// exists refuses a SQLite file that is not there: a look must not make one.
-func (a *app) exists() error {
-	path, found := strings.CutPrefix(a.cfg.DB, "sqlite:")
-	if !found || a.cfg.Server != "" {
-		return nil
-	}
-	path, _, _ = strings.Cut(strings.TrimPrefix(path, "//"), "?")
-	if _, err := os.Stat(path); err != nil {
-		return notThere(path, err)
-	}
-	return nil
 }

@@ -2,6 +2,10 @@ package main
 
 import (
 	"context"
+	"net"
+	"net/url"
+	"os"
+	"strings"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/client"
@@ -22,4 +26,74 @@ func (a *app) open(ctx context.Context) (pawl.Service, func(), error) {
 
 func (a *app) engineOptions() engine.Options {
 	return engine.Options{Schema: a.cfg.Schema, Migrate: a.cfg.Migrate, Sweep: a.cfg.Sweep.options(), Log: a.log()}
+}
+
+// nameDatabase puts in what DB_HOST and its like say, each falling back to its
+// API_PG_DB_* twin, when nothing else names a database and a host is named.
+func (a *app) nameDatabase(cfg *config) {
+	get := func(name string) string {
+		if v := a.getenv("DB_" + name); v != "" {
+			return v
+		}
+		return a.getenv("API_PG_DB_" + name)
+	}
+	host := get("HOST")
+	cfg.named = cfg.DB != "" || host != ""
+	switch {
+	case cfg.DB != "":
+		return
+	case host == "":
+		cfg.DB = defaultDB
+		return
+	}
+	u := url.URL{Scheme: "postgres", Host: host, Path: "/" + get("NAME")}
+	port := get("PORT")
+	switch {
+	case strings.HasPrefix(host, "/"): // the folder of a socket
+		q := url.Values{"host": {host}}
+		if port != "" {
+			q.Set("port", port)
+		}
+		u.Host, u.RawQuery = "", q.Encode()
+	case port != "":
+		u.Host = net.JoinHostPort(host, port)
+	case strings.Contains(host, ":"):
+		u.Host = "[" + host + "]"
+	}
+	if user, password := get("USER"), get("PASSWORD"); password != "" {
+		u.User = url.UserPassword(user, password)
+	} else if user != "" {
+		u.User = url.User(user)
+	}
+	cfg.DB = u.String()
+	if cfg.Schema == "" {
+		cfg.Schema = get("SCHEMA")
+	}
+}
+
+// named is the database's URL as it may be shown: with the schema it was told
+// to use, without its password.
+func named(db, schema string) string {
+	u, err := url.Parse(db)
+	if err != nil || u.Scheme == "sqlite" {
+		return db
+	}
+	if q := u.Query(); schema != "" {
+		q.Set("schema", schema)
+		u.RawQuery = q.Encode()
+	}
+	return u.Redacted()
+}
+
+// exists refuses a SQLite file that is not there: a look must not make one.
+func (a *app) exists() error {
+	path, found := strings.CutPrefix(a.cfg.DB, "sqlite:")
+	if !found || a.cfg.Server != "" {
+		return nil
+	}
+	path, _, _ = strings.Cut(strings.TrimPrefix(path, "//"), "?")
+	if _, err := os.Stat(path); err != nil {
+		return notThere(path, err)
+	}
+	return nil
 }
