@@ -1,8 +1,11 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
+	"slices"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
@@ -36,9 +39,25 @@ func (e *Engine) GetTask(ctx context.Context, id string) (pawl.Task, error) {
 	})
 }
 
+// words refuses states and statuses that no table has.
+func words[S ~string](states []pawl.StateInfo, asked []S, statuses []pawl.Status, more ...pawl.Status) error {
+	var f fields
+	for i, s := range asked {
+		if !slices.ContainsFunc(states, func(x pawl.StateInfo) bool { return x.Shown && x.Name == string(s) }) {
+			f.add(fmt.Sprintf("/state/%d", i), "%q is no state", s)
+		}
+	}
+	for i, s := range statuses {
+		if !slices.Contains(more, s) && !slices.ContainsFunc(states, func(x pawl.StateInfo) bool { return x.Status == s }) {
+			f.add(fmt.Sprintf("/status/%d", i), "%q is no status", s)
+		}
+	}
+	return f.err("list")
+}
+
 // ListTasks lists tasks, newest first unless Asc.
 func (e *Engine) ListTasks(ctx context.Context, q pawl.TaskFilter) (pawl.List[pawl.Task], error) {
-	if err := page(&q.Page); err != nil {
+	if err := cmp.Or(page(&q.Page), words(pawl.TaskStates, q.States, q.Statuses)); err != nil {
 		return pawl.List[pawl.Task]{}, err
 	}
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.Task], error) {
@@ -99,7 +118,7 @@ func (e *Engine) GetItem(ctx context.Context, id string) (pawl.Item, error) {
 
 // ListItems lists items, oldest first unless Desc.
 func (e *Engine) ListItems(ctx context.Context, q pawl.ItemFilter) (pawl.List[pawl.Item], error) {
-	if err := page(&q.Page); err != nil {
+	if err := cmp.Or(page(&q.Page), words(pawl.ItemStates, q.States, q.Statuses, pawl.StatusExpired)); err != nil {
 		return pawl.List[pawl.Item]{}, err
 	}
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.Item], error) {
