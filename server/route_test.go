@@ -45,6 +45,7 @@ func TestEveryRouteAnswers(t *testing.T) {
 	h.tasksAnswer(call, results)
 	h.itemsAnswer(call, results)
 	h.keysAnswer(call, results)
+	h.signalsAnswer(call, results)
 
 	for _, name := range []string{"list_tasks", "list_items", "list_events", "list_checkpoints", "list_workers", "list_sweeps", "list_archives", "list_keys"} {
 		if r := call(name, "", ""); r.json["items"] == nil {
@@ -214,6 +215,26 @@ func (h *house) keysAnswer(call caller, results reader) {
 	of := func(i int) string { return rs[i]["value"].(map[string]any)["token"].(string) }
 	results(call("complete_keys", "", fmt.Sprintf(`{"items":[{"key":"x","token":%q,"response":1}]}`, of(0))), 200)
 	results(call("fail_keys", "", fmt.Sprintf(`{"items":[{"key":"y","token":%q,"response":"no"}]}`, of(1))), 200)
+}
+
+func (h *house) signalsAnswer(call caller, results reader) {
+	h.Helper()
+	id := h.claim("signalled", "")["id"].(string)
+	fence := `"worker_id":"w1","attempt":1`
+	h.do(201, "POST", "/v1/items/"+id+":checkpoint", "{"+fence+`,"type":"state_transition","name":"ok","snapshot":null,"metadata":{"signal":"approved","key":"42"}}`)
+	if r := h.do(200, "POST", "/v1/items/"+id+":suspend", "{"+fence+`,"signal":"approved","key":"42"}`); r.str("state") != "waiting" {
+		h.Errorf("suspended: %s", r.text)
+	}
+	if r := call("send_signal", "", `{"name":"approved","key":"42","payload":{"by": "ana"}}`); r.json["woken"] != 1.0 || r.json["replaced"] != false {
+		h.Errorf("sent: %s", r.text)
+	}
+	if r := call("resume_item", id, ""); !strings.Contains(r.text, `"payload":{"by": "ana"}`) {
+		h.Errorf("resume: %s", r.text)
+	}
+	rs := results(call("send_signals", "", `{"items":[{"name":"approved","key":"42"},{"name":""}]}`), 200, 400)
+	if rs[0]["value"].(map[string]any)["replaced"] != true {
+		h.Errorf("sent again: %v", rs[0])
+	}
 }
 
 func TestListsFilterAndPage(t *testing.T) {
