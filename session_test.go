@@ -20,6 +20,8 @@ type item struct {
 	saved     []pawl.Checkpoint
 	resumes   int
 	suspended *time.Time
+	call      pawl.SuspendCall           // the last one
+	signals   map[string]pawl.SentSignal // what Resume tells of them
 	progress  []pawl.ProgressCall
 	fail      error // what the next call answers
 }
@@ -41,7 +43,7 @@ func (s *session) Resume(context.Context) (pawl.ResumeState, error) {
 		s.fail = nil
 		return pawl.ResumeState{}, err
 	}
-	out := pawl.ResumeState{ItemID: s.lease.ID, Attempt: s.lease.Attempt, Steps: map[string]pawl.Checkpoint{}}
+	out := pawl.ResumeState{ItemID: s.lease.ID, Attempt: s.lease.Attempt, Steps: map[string]pawl.Checkpoint{}, Signals: s.signals}
 	for _, c := range s.saved {
 		if c.Name != "" {
 			out.Steps[c.Name] = c
@@ -62,7 +64,7 @@ func (s *session) Save(ctx context.Context, c pawl.NewCheckpoint) (pawl.Checkpoi
 		return pawl.CheckpointRef{}, err
 	}
 	seq := int64(len(s.saved) + 1)
-	s.saved = append(s.saved, pawl.Checkpoint{Sequence: seq, Attempt: s.lease.Attempt, Type: c.Type, Name: c.Name, ArgsHash: c.ArgsHash, Snapshot: c.Snapshot})
+	s.saved = append(s.saved, pawl.Checkpoint{Sequence: seq, Attempt: s.lease.Attempt, Type: c.Type, Name: c.Name, ArgsHash: c.ArgsHash, Snapshot: c.Snapshot, Metadata: c.Metadata})
 	return pawl.CheckpointRef{Sequence: seq}, nil
 }
 
@@ -75,7 +77,7 @@ func (s *session) Suspend(_ context.Context, call pawl.SuspendCall) error {
 	if s.fail != nil {
 		return s.fail
 	}
-	s.suspended = call.Until
+	s.suspended, s.call = call.Until, call
 	return nil
 }
 
@@ -336,7 +338,8 @@ func TestWithoutAWorkerThereIsNoSession(t *testing.T) {
 	_, resume := pawl.ResumeFrom(ctx)
 	_, save := pawl.Save(ctx, pawl.CustomCheckpoint, "", 1)
 	_, step := pawl.Step(ctx, "s", func(context.Context) (int, error) { return 1, nil })
-	for _, err := range []error{item, resume, save, step, pawl.Progress(ctx, 1, ""), pawl.Sleep(ctx, "s", time.Second)} {
+	_, wait := pawl.WaitFor[int](ctx, "s", "go", "")
+	for _, err := range []error{item, resume, save, step, wait, pawl.Progress(ctx, 1, ""), pawl.Sleep(ctx, "s", time.Second)} {
 		if !errors.Is(err, pawl.ErrNoSession) {
 			t.Errorf("err = %v", err)
 		}
