@@ -240,6 +240,43 @@ func TestAHandlerSleepsWithoutALease(t *testing.T) {
 	})
 }
 
+func TestAHandlerWaitsForASignalWithoutALease(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		task := create(t, p, pawl.NewTask{Type: "t", Payload: json.RawMessage(`1`)})
+		hands(t, p, worker.Options{}, worker.Handle("t", func(ctx context.Context, _ int) (string, error) {
+			by, err := pawl.WaitFor[string](ctx, "approval", "approved", "42")
+			if err != nil {
+				return "", err
+			}
+			again, err := pawl.WaitFor[string](ctx, "second look", "approved", "42") // sent already
+			if err != nil {
+				return "", err
+			}
+			_, err = pawl.WaitForAtMost[string](ctx, "veto", "vetoed", "42", time.Hour)
+			if !errors.Is(err, pawl.ErrTimeout) {
+				return "", err
+			}
+			return by + ", " + again, nil
+		}))
+		if it := until(t, p, task, pawl.ItemWaiting); it.WorkerID != "" || it.RunAt != nil {
+			t.Errorf("%+v", it)
+		}
+		if s, err := pawl.Signal(t.Context(), p.Engine, "approved", "42", json.RawMessage(`"ana"`)); err != nil || s.Woken != 1 {
+			t.Errorf("%+v, %v", s, err)
+		}
+		for end := time.Now().Add(20 * time.Second); until(t, p, task, pawl.ItemWaiting).RunAt == nil; time.Sleep(5 * time.Millisecond) { // the veto's turn
+			if time.Now().After(end) {
+				t.Fatal("the signal did not wake it")
+			}
+		}
+		p.Advance(2 * time.Hour)
+		sweep(t, p)
+		if it := until(t, p, task, pawl.ItemCompleted); it.Attempt != 4 || it.Failures != 0 || string(it.Result) != `"ana, ana"` {
+			t.Errorf("%+v", it)
+		}
+	})
+}
+
 func TestACancelReachesTheHandler(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		task := create(t, p, pawl.NewTask{Type: "t", Payload: json.RawMessage(`1`)})

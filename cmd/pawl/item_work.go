@@ -172,7 +172,7 @@ func (a *app) itemRelease() *cobra.Command {
 
 func (a *app) itemSuspend() *cobra.Command {
 	var until, signal, key string
-	cmd := fenced(a, "suspend ITEM --until TIME", "Give it back until a time", func(ctx context.Context, s pawl.Leaser, f pawl.Fence) error {
+	cmd := fenced(a, "suspend ITEM --until TIME", "Give it back until a time or a signal", func(ctx context.Context, s pawl.Leaser, f pawl.Fence) error {
 		at, err := ahead("until", until)
 		if err != nil {
 			return err
@@ -201,6 +201,14 @@ func (a *app) itemResume() *cobra.Command {
 			}
 			if len(rows) > 0 {
 				table(w, "STEP\tSEQUENCE\tATTEMPT\tSNAPSHOT", rows)
+			}
+			rows = nil
+			for _, name := range slices.Sorted(maps.Keys(r.Signals)) {
+				s := r.Signals[name]
+				rows = append(rows, row(name, s.Name, s.Key, s.SentAt, string(s.Payload)))
+			}
+			if len(rows) > 0 {
+				table(w, "WAITED FOR BY\tSIGNAL\tKEY\tSENT\tPAYLOAD", rows)
 			}
 		})
 	}))
