@@ -68,7 +68,7 @@ var Limits = []Limit{
 	{"type", MaxTypeLen, "characters", "name of a type"},
 	{"part_key", MaxPartKeyLen, "characters", "key of a part"},
 	{"scope", MaxScopeLen, "characters", "scope of an idempotency key"},
-	{"key", MaxKeyLen, "characters", "an idempotency key, an item's key"},
+	{"key", MaxKeyLen, "characters", "an idempotency key, an item's key, a signal's name and key"},
 	{"id", MaxIDLen, "characters", "worker ids, agent names and other ids given by callers"},
 	{"title", MaxTitleLen, "characters", "title of a task"},
 	{"stage", MaxStageLen, "characters", "stage of an item"},

@@ -1,0 +1,61 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/pawltest"
+	"github.com/pawl-work/pawl/store"
+)
+
+// Two engines, so that the suspends of one are no group with those of the other.
+func TestASignalSentWhileItemsAreSuspendedIsNotLost(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		svcs := [3]pawl.Service{p.Engine, p.Another(engine.Options{}), p.Another(engine.Options{})}
+		for n := range times(100, 1000) {
+			typ := fmt.Sprint("wait", n)
+			need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: typ, Items: []pawl.NewItem{{Input: []byte(`1`)}, {Input: []byte(`2`)}}}))
+			held := leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w", Types: []string{typ}}, 2)
+			var wg sync.WaitGroup
+			for i, l := range held {
+				wg.Go(func() {
+					if _, err := first(svcs[i].Suspend(context.Background(), []pawl.SuspendCall{{Fence: l.Fence(), Signal: "go", Key: typ}})); err != nil {
+						t.Errorf("suspend %d: %v", i, err)
+					}
+				})
+			}
+			wg.Go(func() {
+				if _, err := pawl.Signal(context.Background(), svcs[2], "go", typ, nil); err != nil {
+					t.Errorf("signal: %v", err)
+				}
+			})
+			wg.Wait()
+			leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w", Types: []string{typ}}, 2) // both were woken
+		}
+	})
+}
+
+func TestARefusedSuspendLeavesNoSignal(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Input: []byte(`1`)}, {Input: []byte(`2`)}}}))
+		held := leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w", Limit: 2}, 2)
+		ghost := held[0].Fence()
+		ghost.Attempt = 7
+		rs := need[[]pawl.Result[pawl.Moved]](t)(p.Engine.Suspend(t.Context(), []pawl.SuspendCall{{Fence: ghost, Signal: "refused"}, {Fence: held[1].Fence(), Signal: "held"}}))
+		if rs[0].Err == nil || rs[1].Err != nil {
+			t.Fatalf("%v, %v", rs[0].Err, rs[1].Err)
+		}
+		var names []string
+		err := p.Engine.DB().View(t.Context(), func(ctx context.Context, tx store.Tx) (err error) {
+			names, err = store.Strings(ctx, tx, "SELECT name FROM pawl.signals")
+			return err
+		})
+		if err != nil || len(names) != 1 || names[0] != "held" {
+			t.Errorf("signals: %v, %v", names, err)
+		}
+	})
+}
