@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 		os.Exit(beProcess(role))
 	}
 	if flag.Lookup("rapid.checks").Value.String() == "100" {
-		_ = flag.Set("rapid.checks", fmt.Sprint(times(30, 2000)))
+		_ = flag.Set("rapid.checks", fmt.Sprint(times(20, 2000)))
 	}
 	pawltest.Main(m)
 }

@@ -68,8 +68,8 @@ func errorsOf[T any](rs []pawl.Result[T], err error) ([]error, error) {
 // third after the sweep, a third after somebody else has claimed.
 func TestFrozenHoldersAreRefusedEverything(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
-		const share = 333
-		for round := range (times(1000, 10_000) + 3*share - 1) / (3 * share) {
+		const share = 334
+		for round := range times(1, 10) {
 			types := []string{fmt.Sprint("unswept", round), fmt.Sprint("swept", round), fmt.Sprint("taken", round)}
 			var held [3][]pawl.Fence
 			for n, typ := range types {

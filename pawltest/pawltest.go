@@ -15,7 +15,6 @@ package pawltest
 
 import (
 	"context"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -103,7 +102,7 @@ func open(t testing.TB, which Database, o engine.Options, flows bool) *Pawl {
 	p := &Pawl{t: t, Database: which, at: Start, flows: flows}
 	switch which {
 	case SQLite:
-		p.URL = "sqlite:" + filepath.Join(t.TempDir(), "pawl.db")
+		p.URL = "sqlite:" + freshFile(t)
 	case Postgres:
 		p.URL = Server(t)
 		p.schema = freshSchema(t, p.URL)
