@@ -21,6 +21,7 @@ func TestMain(m *testing.M) {
 	if flag.Lookup("rapid.checks").Value.String() == "100" {
 		_ = flag.Set("rapid.checks", fmt.Sprint(times(20, 2000)))
 	}
+	_ = flag.Set("rapid.nofailfile", "true") // the seed is printed
 	pawltest.Main(m)
 }
 
