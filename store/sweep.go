@@ -113,12 +113,13 @@ func TakeTick(ctx context.Context, tx Tx, name string, interval time.Duration) (
 }
 
 // Entry is what the sweep reads of an event: TaskTo is the state it brought its
-// task to, "" when it left it alone.
+// task to, "" when it left it alone; Newest says that the task has none after it.
 type Entry struct {
 	ID, At            int64
 	TaskID, Namespace string
 	Event             string
 	TaskTo            Text
+	Newest            bool
 }
 
 // RecordAfter reads up to limit events after an id, in order.
@@ -131,9 +132,11 @@ func RecordAfter(ctx context.Context, tx Tx, id int64, limit int) ([]Entry, erro
 	var out []Entry
 	for rows.Next() {
 		var e Entry
-		if err := rows.Scan(&e.ID, &e.At, &e.TaskID, &e.Namespace, &e.Event, &e.TaskTo); err != nil {
+		var newest int
+		if err := rows.Scan(&e.ID, &e.At, &e.TaskID, &e.Namespace, &e.Event, &e.TaskTo, &newest); err != nil {
 			return nil, err
 		}
+		e.Newest = newest == 1
 		out = append(out, e)
 	}
 	return out, rows.Err()

@@ -49,34 +49,24 @@ func (p *pass) retain(ctx context.Context) error {
 // retired lists tasks whose time is up: those that failed before, those that
 // were brought back long ago, and those that the next page of the record ended.
 func (p *pass) retired(ctx context.Context) (tasks []string, page []store.Entry, err error) {
+	at, page, err := p.aged(ctx, retainCursor, p.Options.RetainTasks)
+	if err != nil {
+		return nil, nil, err
+	}
 	err = p.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
 		}
-		end := ago(now, p.Options.RetainTasks)
-		back, err := store.RestoredBy(ctx, tx, end, batch)
-		if err != nil {
-			return err
-		}
-		at, err := store.ReadCursor(ctx, tx, retainCursor)
-		if err != nil {
-			return err
-		}
-		tasks = append(at.Again, back...)
-		if page, err = store.RecordAfter(ctx, tx, at.Position, batch); err != nil {
-			return err
-		}
-		if young := slices.IndexFunc(page, func(e store.Entry) bool { return e.At >= end }); young >= 0 {
-			page = page[:young]
-		}
-		for _, e := range page {
-			if pawl.TaskState(e.TaskTo).Ended() {
-				tasks = append(tasks, e.TaskID)
-			}
-		}
-		return nil
+		tasks, err = store.RestoredBy(ctx, tx, ago(now, p.Options.RetainTasks), batch)
+		return err
 	})
+	tasks = append(tasks, at.Again...)
+	for _, e := range page {
+		if pawl.TaskState(e.TaskTo).Ended() {
+			tasks = append(tasks, e.TaskID)
+		}
+	}
 	return tasks, page, err
 }
 

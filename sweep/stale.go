@@ -2,7 +2,10 @@ package sweep
 
 import (
 	"context"
+	"slices"
+	"time"
 
+	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -25,54 +28,67 @@ func (p *pass) stale(ctx context.Context) error {
 		return nil
 	}
 	for {
-		var read, marked int
-		var halfDeleted []store.Entry
-		err := p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) error {
-			read, marked, halfDeleted = 0, 0, nil
-			at, err := store.HoldCursor(ctx, tx, staleCursor)
-			if err != nil {
-				return err
-			}
-			page, err := store.RecordAfter(ctx, tx, at.Position, batch)
-			if err != nil {
-				return err
-			}
-			for _, e := range page {
-				if e.At >= ago(now, p.Options.StaleAfter) {
-					break
-				}
-				read++
-				at.Position = e.ID
-				switch e.Event {
-				case "stale":
-				case "deleted":
-					halfDeleted = append(halfDeleted, e)
-				default:
-					forgotten, err := store.MarkStale(ctx, tx, now, e)
-					if err != nil {
-						return err
-					}
-					if forgotten {
-						marked++
-					}
-				}
-			}
-			if read == 0 {
-				return nil
-			}
-			return store.MoveCursor(ctx, tx, now, staleCursor, at)
-		})
-		if err != nil {
+		at, page, err := p.aged(ctx, staleCursor, p.Options.StaleAfter)
+		if err == nil && len(page) > 0 {
+			err = p.markStale(ctx, at, page)
+		}
+		if err != nil || len(page) < batch {
 			return p.mishap(ctx, "stale", err)
 		}
-		p.stats.Stale += int64(marked)
-		for _, e := range halfDeleted {
-			if err := p.Delete(ctx, e.Namespace, e.TaskID); err != nil {
-				return p.mishap(ctx, "stale", err)
+	}
+}
+
+// aged is the next page of the record after a cursor that is older than age.
+func (p *pass) aged(ctx context.Context, cursor string, age time.Duration) (at store.Cursor, page []store.Entry, err error) {
+	err = p.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		if at, err = store.ReadCursor(ctx, tx, cursor); err != nil {
+			return err
+		}
+		page, err = store.RecordAfter(ctx, tx, at.Position, batch)
+		if young := slices.IndexFunc(page, func(e store.Entry) bool { return e.At >= ago(now, age) }); young >= 0 {
+			page = page[:young]
+		}
+		return err
+	})
+	return at, page, err
+}
+
+func (p *pass) markStale(ctx context.Context, at store.Cursor, page []store.Entry) error {
+	var marked int64
+	err := p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) error {
+		marked = 0
+		held, err := store.HoldCursor(ctx, tx, staleCursor)
+		if err != nil || held.Position != at.Position { // another server has seen to this page
+			return err
+		}
+		for _, e := range page {
+			if !e.Newest || e.Event == "stale" || e.Event == "deleted" || pawl.TaskState(e.TaskTo).Ended() {
+				continue
+			}
+			forgotten, err := store.MarkStale(ctx, tx, now, e)
+			if err != nil {
+				return err
+			}
+			if forgotten {
+				marked++
 			}
 		}
-		if read < batch {
-			return nil
+		return store.MoveCursor(ctx, tx, now, staleCursor, store.Cursor{Position: page[len(page)-1].ID})
+	})
+	if err != nil {
+		return err
+	}
+	p.stats.Stale += marked
+	for _, e := range page {
+		if e.Event == "deleted" {
+			if err := p.Delete(ctx, e.Namespace, e.TaskID); err != nil {
+				return err
+			}
 		}
 	}
+	return nil
 }

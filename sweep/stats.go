@@ -9,35 +9,40 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// carry is what sweeps found that was not worth a row of its own: it goes into
-// the next row, so that a house with many timers does not write a row for each.
+// carry is what sweeps did that has no row yet: timers alone are not worth one,
+// and a pass that the database cut off could not write it. It goes into the next.
 type carry struct {
-	mu           sync.Mutex
-	due, givenUp int64
+	mu  sync.Mutex
+	sum pawl.SweepStats
 }
 
 func (c *carry) add(s pawl.SweepStats) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.due += s.Due
-	c.givenUp += s.GivenUp
+	for i, n := range numbers(&c.sum) {
+		*n += *numbers(&s)[i]
+	}
 }
 
-func (c *carry) take() (due, givenUp int64) {
+func (c *carry) take() pawl.SweepStats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	due, givenUp = c.due, c.givenUp
-	c.due, c.givenUp = 0, 0
-	return due, givenUp
+	sum := c.sum
+	c.sum = pawl.SweepStats{}
+	return sum
 }
 
-// report keeps the pass's statistics.
+// numbers are all that a sweep counts.
+func numbers(s *pawl.SweepStats) []*int64 {
+	return []*int64{&s.ExpiredFound, &s.Recovered, &s.Failed, &s.CheckpointsCreated, &s.Errors, &s.ScanDurationMS,
+		&s.Due, &s.GivenUp, &s.Buried, &s.Stale, &s.TasksPruned, &s.KeysPruned, &s.Checkpoints}
+}
+
+// report keeps the pass's statistics, and what the ones before it could not.
 func (p *pass) report(ctx context.Context) error {
-	row := p.stats
-	due, givenUp := p.carry.take()
-	row.Due += due
-	row.GivenUp += givenUp
-	return p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) error {
+	p.carry.add(p.stats)
+	row := p.carry.take()
+	err := p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) error {
 		at, ok, err := store.NextDue(ctx, tx)
 		if err != nil {
 			return err
@@ -51,6 +56,10 @@ func (p *pass) report(ctx context.Context) error {
 		row.StartedAt, row.NextExpiryAt = p.stats.StartedAt, p.stats.NextExpiryAt
 		return store.RecordSweep(ctx, tx, p.Server, row)
 	})
+	if err != nil {
+		p.carry.add(row)
+	}
+	return err
 }
 
 // fold adds up statistics older than RetainSweeps, so that the totals stay.

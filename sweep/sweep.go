@@ -73,6 +73,7 @@ func (s *Sweeper) Pass(ctx context.Context) (pawl.SweepStats, error) {
 	}
 	p.stats.ScanDurationMS = clock.Now().Sub(began).Milliseconds()
 	if err != nil {
+		s.carry.add(p.stats)
 		return p.stats, err
 	}
 	return p.stats, p.report(ctx)
