@@ -22,7 +22,9 @@ func TestKilledWorkersLoseNothing(t *testing.T) {
 	for _, which := range pawltest.Databases {
 		t.Run(string(which), func(t *testing.T) {
 			t.Parallel()
-			p := pawltest.OpenReal(t, which)
+			all := pawl.DefaultSweepOptions()
+			all.CleanupOldCheckpoints = false // the journal looks for every one
+			p := pawltest.OpenReal(t, which, engine.Options{Sweep: &all})
 			task := need[pawl.Task](t)(pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "a", MaxAttempts: 1000, Items: make([]pawl.NewItem, times(60, 1500))}))
 			ctx, stop := context.WithCancel(t.Context())
 			var running sync.WaitGroup

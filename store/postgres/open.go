@@ -136,8 +136,8 @@ func (d *db) check(ctx context.Context) error {
 // and the lock of migrations would belong to strangers there.
 func (d *db) checkSessions(ctx context.Context) error {
 	var pids [2]int
-	for i := range pids {
-		c, err := d.cold.Acquire(ctx)
+	for i, p := range []*pgxpool.Pool{d.hot, d.cold} { // one of each: a pool may hold no more
+		c, err := p.Acquire(ctx)
 		if err != nil {
 			return classify(err)
 		}
