@@ -21,12 +21,13 @@ const demoLease = 3 // seconds: short, so that the demo is
 // demo is one run of it: a task over a tree of files, worked on by processes of
 // which one is killed and one frozen, and the proof that nothing came of that.
 type demo struct {
-	a       *app
-	svc     pawl.Service
-	root    string
-	typ     string // of this run alone: what else is in the database is not touched
-	crew    int
-	timeout time.Duration
+	a        *app
+	svc      pawl.Service
+	root     string
+	typ      string // of this run alone: what else is in the database is not touched
+	crew     int
+	timeout  time.Duration
+	recovery time.Duration // --most-recovery
 
 	task   pawl.Task
 	items  []pawl.NewItem
@@ -77,6 +78,7 @@ Exit 0 only if all of that held. The database is left for pawl doctor.`
 	cmd.Flags().StringVar(&d.root, "input", "", "the tree (default the source of the Go on PATH)")
 	cmd.Flags().IntVar(&d.crew, "workers", 4, "worker processes, 3 or more")
 	cmd.Flags().DurationVar(&d.timeout, "timeout", 5*time.Minute, "give up after this")
+	cmd.Flags().DurationVar(&d.recovery, "most-recovery", 1500*time.Millisecond, "from the end of a lease to the next claim, at most; more where the machine is busy")
 	return cmd
 }
 

@@ -11,9 +11,6 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// mostRecovery bounds the time from the end of a lease to the next claim.
-const mostRecovery = 1500 // ms
-
 // prove reads from the record what happened and checks it against what had to.
 func (d *demo) prove(ctx context.Context) error {
 	r := &d.report
@@ -40,7 +37,7 @@ func (d *demo) prove(ctx context.Context) error {
 	d.hold(r.StaleWritesRefused >= 1, "no stale write was refused")
 	d.hold(r.StepsReplayed >= 1, "no step was replayed")
 	d.hold(len(times) >= 2, "%d leases ran out; the killed and the frozen worker's had to", len(times))
-	d.hold(r.RecoveryMSP99 <= mostRecovery, "it took %d ms to take work up again, more than %d", r.RecoveryMSP99, mostRecovery)
+	d.hold(r.RecoveryMSP99 <= d.recovery.Milliseconds(), "it took %d ms to take work up again, more than %s", r.RecoveryMSP99, d.recovery)
 	return d.compare(ctx)
 }
 

@@ -4,17 +4,20 @@ WITH c AS MATERIALIZED (
   SELECT *
   FROM unnest($1::text[], $2::text[], $3::text[], $4::int[])
     WITH ORDINALITY AS c(item_id, namespace, worker_id, attempt, ord)),
-x AS MATERIALIZED (
-  SELECT l.item_id, l.namespace, l.task_id, l.state, l.attempt, l.worker_id, c.ord
+k AS MATERIALIZED (
+  SELECT l.item_id, l.namespace, l.task_id, l.state, l.attempt, l.worker_id, l.lease_expires_at, c.ord
   FROM c,
     LATERAL (
       SELECT l.*
       FROM pawl.leases l
       WHERE l.item_id = c.item_id AND l.namespace = c.namespace AND l.worker_id = c.worker_id AND l.attempt = c.attempt
       OFFSET 0
-      FOR UPDATE) l
-  WHERE l.lease_expires_at > pawl.now()),
-n AS MATERIALIZED (SELECT pawl.now() AS now FROM (SELECT count(*) FROM x) locked),
+      FOR UPDATE) l),
+n AS MATERIALIZED (SELECT pawl.now() AS now FROM (SELECT count(*) FROM k) locked),
+x AS MATERIALIZED (
+  SELECT k.*
+  FROM k, n
+  WHERE k.lease_expires_at > n.now),
 lease AS (
   UPDATE pawl.leases
   SET state = 'in_progress'

@@ -2,7 +2,7 @@ WITH c AS MATERIALIZED (
   SELECT *
   FROM unnest($1::text[], $2::text[], $3::text[], $4::int[], $5::text[], $6::text[], $7::bool[], $8::bigint[], $9::float8[], $11::bigint[], $12::text[], $13::text[])
     WITH ORDINALITY AS c(item_id, namespace, worker_id, attempt, verb, failure, retryable, delay, jitter, until, signal, signal_key, ord)),
-x AS MATERIALIZED (
+k AS MATERIALIZED (
   SELECT l.*, c.ord, c.verb, c.until, c.signal, c.signal_key,
     CASE WHEN c.verb = 'fail' THEN c.failure ELSE l.error END AS new_error,
     CASE WHEN c.verb = 'fail' THEN l.failures + 1 ELSE l.failures END AS new_failures,
@@ -14,9 +14,12 @@ x AS MATERIALIZED (
       FROM pawl.leases l
       WHERE l.item_id = c.item_id AND l.namespace = c.namespace AND l.worker_id = c.worker_id AND l.attempt = c.attempt
       OFFSET 0
-      FOR UPDATE) l
-  WHERE l.lease_expires_at > pawl.now()),
-n AS MATERIALIZED (SELECT pawl.now() AS now FROM (SELECT count(*) FROM x) locked),
+      FOR UPDATE) l),
+n AS MATERIALIZED (SELECT pawl.now() AS now FROM (SELECT count(*) FROM k) locked),
+x AS MATERIALIZED (
+  SELECT k.*
+  FROM k, n
+  WHERE k.lease_expires_at > n.now),
 y AS MATERIALIZED (
   SELECT x.*, n.now, n.now + x.wait AS run_at,
     CASE verb WHEN 'fail' THEN 'failed' WHEN 'release' THEN 'released' ELSE 'suspended' END AS event,

@@ -2,7 +2,7 @@ WITH c AS MATERIALIZED (
   SELECT *
   FROM unnest($1::text[], $2::text[], $3::text[], $4::int[], $5::bool[], $6::int[], $7::smallint[], $8::text[])
     WITH ORDINALITY AS c(item_id, namespace, worker_id, attempt, extend, seconds, progressed, staged, ord)),
-x AS MATERIALIZED (
+k AS MATERIALIZED (
   SELECT l.*, c.ord, c.extend, c.progressed, c.staged, COALESCE(NULLIF(c.seconds, 0), l.lease_seconds) AS seconds
   FROM c,
     LATERAL (
@@ -10,9 +10,12 @@ x AS MATERIALIZED (
       FROM pawl.leases l
       WHERE l.item_id = c.item_id AND l.namespace = c.namespace AND l.worker_id = c.worker_id AND l.attempt = c.attempt
       OFFSET 0
-      FOR UPDATE) l
-  WHERE l.lease_expires_at > pawl.now()),
-n AS MATERIALIZED (SELECT pawl.now() AS now FROM (SELECT count(*) FROM x) locked),
+      FOR UPDATE) l),
+n AS MATERIALIZED (SELECT pawl.now() AS now FROM (SELECT count(*) FROM k) locked),
+x AS MATERIALIZED (
+  SELECT k.*
+  FROM k, n
+  WHERE k.lease_expires_at > n.now),
 y AS MATERIALIZED (
   SELECT x.*, n.now,
     CASE WHEN extend THEN seconds ELSE lease_seconds END AS new_seconds,
