@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
@@ -63,6 +64,7 @@ func (s *Sweeper) write(ctx context.Context, namespace, taskID string) (archived
 
 // sink is an archive being written.
 type sink struct {
+	pool *sync.Pool
 	file *os.File // nil: body
 	path string
 	body *bytes.Buffer
@@ -72,7 +74,7 @@ type sink struct {
 }
 
 func (s *Sweeper) open(taskID string, at time.Time) (sink, error) {
-	k := sink{sum: sha256.New(), size: new(counter)}
+	k := sink{pool: &s.encoders, sum: sha256.New(), size: new(counter)}
 	var out io.Writer
 	if s.Options.ArchiveDir == "" {
 		k.body = &bytes.Buffer{}
@@ -91,8 +93,14 @@ func (s *Sweeper) open(taskID string, at time.Time) (sink, error) {
 		}
 		k.file, k.path, out = f, filepath.Join(dir, taskID+".jsonl.zst"), f
 	}
+	all := io.MultiWriter(out, k.sum, k.size)
+	if zip, ok := s.encoders.Get().(*zstd.Encoder); ok {
+		zip.Reset(all)
+		k.zip = zip
+		return k, nil
+	}
 	var err error
-	k.zip, err = zstd.NewWriter(io.MultiWriter(out, k.sum, k.size), zstd.WithEncoderConcurrency(1))
+	k.zip, err = zstd.NewWriter(all, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true))
 	return k, err
 }
 
@@ -109,6 +117,7 @@ func (k *sink) finish(a *store.Archived) error {
 	if err := k.zip.Close(); err != nil {
 		return diskError(err)
 	}
+	k.pool.Put(k.zip) // making one costs more than a small task's rows
 	if k.file != nil {
 		if err := errors.Join(k.file.Sync(), k.file.Close()); err != nil {
 			return diskError(err)

@@ -34,6 +34,7 @@ type Sweeper struct {
 	housekeeping sync.Mutex // one at a time in this process
 	examined     examined
 	carry        carry
+	encoders     sync.Pool // of *zstd.Encoder
 }
 
 // pass is one sweep under way.
