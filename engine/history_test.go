@@ -240,15 +240,35 @@ func TestConcurrentHistoriesAreLinearizable(t *testing.T) {
 			seed := uint64(time.Now().UnixNano())
 			h.ops = nil
 			h.record(seed)
-			result, info := porcupine.CheckOperationsVerbose(lives, h.ops, 60*time.Second)
-			if result != porcupine.Ok {
-				path := fmt.Sprintf("%s/history%d.html", t.ArtifactDir(), round)
-				_ = porcupine.VisualizePath(lives, info, path)
-				t.Fatalf("round %d, seed %d: a history of %d calls is %s; drawn in %s", round, seed, len(h.ops), result, path)
+			if result := porcupine.CheckOperationsTimeout(lives, h.ops, 60*time.Second); result != porcupine.Ok {
+				t.Fatalf("round %d, seed %d: a history of %d calls is %s:\n%s", round, seed, len(h.ops), result, h.offence())
 			}
 			t.Logf("round %d: %s", round, h.sum())
 		}
 	})
+}
+
+// offence is the history of the first item that cannot be explained.
+func (h *historian) offence() string {
+	for _, ops := range lives.Partition(h.ops) {
+		if porcupine.CheckOperationsTimeout(lives, ops, 60*time.Second) == porcupine.Ok {
+			continue
+		}
+		slices.SortFunc(ops, func(a, b porcupine.Operation) int { return int(a.Call - b.Call) })
+		out := ops[0].Input.(asked).item + "\n"
+		for _, op := range ops {
+			in, o := op.Input.(asked), op.Output.(told)
+			out += fmt.Sprintf("%9d–%9d µs: %s by %s#%d, clock %s–%s: ", op.Call/1000, op.Return/1000, in.verb, in.fence.WorkerID, in.fence.Attempt,
+				in.before.Sub(pawltest.Start), in.after.Sub(pawltest.Start))
+			if !o.ok {
+				out += fmt.Sprintf("%s %s, state %s, holder %s#%d\n", o.code, o.reason, o.state, o.holder, o.attempt)
+				continue
+			}
+			out += fmt.Sprintf("done, attempt %d, at %s until %s\n", o.attempt, o.at.Sub(pawltest.Start), o.until.Sub(pawltest.Start))
+		}
+		return out
+	}
+	return "each item's by itself can be explained"
 }
 
 // sum counts what the history holds.
