@@ -29,7 +29,7 @@ type drained struct {
 func (b *bench) fleet(ctx context.Context) error {
 	n := b.sized(100_000, 25_000)
 	rates := map[int]series{}
-	for range b.rounds {
+	err := b.alternate(func() error {
 		for _, size := range []int{1, 2, 4} {
 			err := b.fresh(ctx, forPawl, func(url string) error {
 				rate, err := b.drainByFleet(ctx, url, n, size)
@@ -41,6 +41,10 @@ func (b *bench) fleet(ctx context.Context) error {
 				return err
 			}
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	for _, size := range []int{2, 4} {
 		b.add(line{name: fmt.Sprintf("drain by %d processes together, against one", size), got: rates[size].over(rates[1]), unit: "×", atLeast: 0.9,

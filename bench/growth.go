@@ -11,26 +11,29 @@ import (
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
+// churning is one way to churn, and what came of it.
+type churning struct {
+	name    string
+	pinned  bool
+	overall series
+	parts   series // of the last round
+	last    series // last part ÷ first part, by round
+	churn   func(url string) (*slicer, error)
+	on      string
+}
+
 // held churns with and without a snapshot held open, Pawl and River.
 func (b *bench) held(ctx context.Context) error {
 	n := b.sized(500_000, 60_000)
-	type kind struct {
-		pinned  bool
-		overall series
-		parts   series // of the last round
-		last    series // last part ÷ first part, by round
-		churn   func(url string) (*slicer, error)
-		on      string
-	}
 	pawls := func(url string) (*slicer, error) { return b.pawlChurn(ctx, url, n) }
 	rivers := func(url string) (*slicer, error) { return riverChurn(ctx, url, n) }
-	free, pinned := &kind{churn: pawls, on: forPawl}, &kind{pinned: true, churn: pawls, on: forPawl}
-	riverFree, riverPinned := &kind{churn: rivers, on: forRiver}, &kind{pinned: true, churn: rivers, on: forRiver}
-	kinds := []*kind{pinned, riverPinned, free, riverFree}
+	free, pinned := &churning{name: "Pawl", churn: pawls, on: forPawl}, &churning{name: "Pawl, snapshot held", pinned: true, churn: pawls, on: forPawl}
+	riverFree, riverPinned := &churning{name: "River", churn: rivers, on: forRiver}, &churning{name: "River, snapshot held", pinned: true, churn: rivers, on: forRiver}
+	kinds := []*churning{pinned, riverPinned, free, riverFree}
 	if b.short {
 		kinds = kinds[:3]
 	}
-	for range b.rounds {
+	if err := b.alternate(func() error {
 		for _, k := range kinds {
 			err := b.fresh(ctx, k.on, func(url string) error {
 				if k.pinned {
@@ -54,6 +57,9 @@ func (b *bench) held(ctx context.Context) error {
 				return err
 			}
 		}
+		return nil
+	}); err != nil {
+		return err
 	}
 	of := fmt.Sprintf("of %s items", figure(float64(n)))
 	rate := func(s series) string { return figure(s.median()) + "/s" }
@@ -66,18 +72,19 @@ func (b *bench) held(ctx context.Context) error {
 	atEnd.peer = "River: " + figure(riverFree.last.median()) + "×"
 	b.add(atEnd)
 	b.add(line{name: "snapshot held: overall", got: pinned.overall.over(riverPinned.overall), unit: "×", atLeast: 2.3, absolute: rate(pinned.overall), peer: "River: " + rate(riverPinned.overall)})
+	return drawChurns(n, []*churning{free, pinned, riverFree, riverPinned}).write(b.docs, "held-snapshot.svg")
+}
+
+func drawChurns(n int, all []*churning) curve {
 	c := curve{title: fmt.Sprintf("Items a second while %s go through, with and without a snapshot held", figure(float64(n))), x: "items done", y: "items a second"}
-	for _, l := range []struct {
-		name string
-		k    *kind
-	}{{"Pawl", free}, {"Pawl, snapshot held", pinned}, {"River", riverFree}, {"River, snapshot held", riverPinned}} {
-		var points []point
-		for i, v := range l.k.parts {
-			points = append(points, point{float64((i + 1) * n / parts), v})
+	for _, k := range all {
+		l := plot{name: k.name}
+		for i, v := range k.parts {
+			l.points = append(l.points, point{float64((i + 1) * n / parts), v})
 		}
-		c.lines = append(c.lines, plot{l.name, points})
+		c.lines = append(c.lines, l)
 	}
-	return c.write(b.docs, "held-snapshot.svg")
+	return c
 }
 
 func (b *bench) pawlChurn(ctx context.Context, url string, n int) (s *slicer, err error) {

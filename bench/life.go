@@ -22,7 +22,7 @@ type system struct {
 
 var (
 	oneTask = system{"one task", forPawl, func(ctx context.Context, url string, n, batch int) (create, drain time.Duration, err error) {
-		return pawlLife(ctx, url, n, batch, (*house).createItems)
+		return pawlLife(ctx, url, n, batch, (*house).createWhole)
 	}}
 	manyTasks = system{"tasks of one", forPawl, func(ctx context.Context, url string, n, batch int) (create, drain time.Duration, err error) {
 		return pawlLife(ctx, url, n, batch, (*house).createTasks)
@@ -102,7 +102,8 @@ func (b *bench) measure(ctx context.Context, s system, n, batch int, into *lives
 func (b *bench) life(ctx context.Context) error {
 	n := b.sized(100_000, 40_000)
 	var river, one1000, one100, solo1000, solo100, limit1000, limit100 lives
-	for range b.rounds {
+	var into series
+	err := b.alternate(func() error {
 		for _, m := range []struct {
 			s     system
 			batch int
@@ -115,6 +116,10 @@ func (b *bench) life(ctx context.Context) error {
 				return err
 			}
 		}
+		return b.fresh(ctx, forPawl, func(url string) error { return intoOne(ctx, url, b.sized(100_000, 10_000), &into) })
+	})
+	if err != nil {
+		return err
 	}
 	drains := func(name string, got, peer series, least float64, who string) {
 		b.add(line{name: name, got: got.over(peer), unit: "×", atLeast: least, absolute: figure(got.median()) + "/s", peer: who + ": " + figure(peer.median()) + "/s"})
@@ -126,7 +131,7 @@ func (b *bench) life(ctx context.Context) error {
 	drains("drain tasks of one, batch 100", solo100.drain, river.drain, 1.7, best)
 	drains("drain one task, of the SQL limit, batch 1000", one1000.drain, limit1000.drain, 0.6, "SQL limit")
 	drains("drain one task, of the SQL limit, batch 100", one100.drain, limit100.drain, 0.6, "SQL limit")
-	drains("create into one task", one1000.create, river.create, 1.0, "River InsertManyFast")
+	drains("create into one task", into, river.create, 1.0, "River InsertManyFast")
 	drains("create tasks of one", solo1000.create, river.create, 0.9, "River InsertManyFast")
 	drains("one big task against tasks of one", one1000.drain, solo1000.drain, 1.0, "tasks of one")
 	b.say("the SQL limit creates %s/s", limit1000.create)
@@ -139,7 +144,7 @@ func (b *bench) life(ctx context.Context) error {
 func (b *bench) riverAtDefaults(ctx context.Context, pawl series) error {
 	n := b.sized(5_000, 2_000)
 	var rates series
-	for range b.rounds {
+	err := b.alternate(func() error {
 		url, drop, err := b.admin.fresh(ctx, forRiver)
 		if err != nil {
 			return err
@@ -158,7 +163,23 @@ func (b *bench) riverAtDefaults(ctx context.Context, pawl series) error {
 			return err
 		}
 		rates = append(rates, perSecond(n, took))
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	b.add(line{name: "drain tasks of one, River at its defaults", got: pawl.over(rates), unit: "×", atLeast: 2.0, absolute: figure(pawl.median()) + "/s", peer: riverDefaults.String() + ": " + figure(rates.median()) + "/s"})
 	return nil
+}
+
+// intoOne adds batches of 1000 items to one task.
+func intoOne(ctx context.Context, url string, n int, into *series) (err error) {
+	h, err := openHouse(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.stop()) }()
+	took, err := h.createItems(ctx, n, 1000)
+	*into = append(*into, perSecond(n, took))
+	return err
 }

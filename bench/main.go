@@ -18,6 +18,7 @@ import (
 	"regexp"
 	"runtime/pprof"
 	"syscall"
+	"time"
 
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/internal/throwaway"
@@ -32,28 +33,29 @@ type bench struct {
 	admin  *admin
 	disk   string // for SQLite files
 	docs   string
+	until  time.Time // when the short form's time for the section is up
 	report
 }
 
 // section measures some rows.
 type section struct {
-	name string
-	full bool // only in the full form
-	run  func(*bench, context.Context) error
+	name   string
+	budget time.Duration // in the short form; 0 = only in the full form
+	run    func(*bench, context.Context) error
 }
 
 var sections = []section{
-	{"life", false, (*bench).life},
-	{"single", false, (*bench).single},
-	{"pickup", false, (*bench).pickups},
-	{"leases", false, (*bench).leases},
-	{"steps", false, (*bench).stepsOfBoth},
-	{"fleet", false, (*bench).fleet},
-	{"sqlite", false, (*bench).sqlite},
-	{"held", false, (*bench).held},
-	{"backlog", true, (*bench).backlog},
-	{"bloat", true, (*bench).bloat},
-	{"checkpoints", true, (*bench).manyCheckpoints},
+	{"life", 80 * time.Second, (*bench).life},
+	{"single", 30 * time.Second, (*bench).single},
+	{"pickup", 65 * time.Second, (*bench).pickups},
+	{"leases", 25 * time.Second, (*bench).leases},
+	{"steps", 20 * time.Second, (*bench).stepsOfBoth},
+	{"fleet", 35 * time.Second, (*bench).fleet},
+	{"sqlite", 45 * time.Second, (*bench).sqlite},
+	{"held", 30 * time.Second, (*bench).held},
+	{"backlog", 0, (*bench).backlog},
+	{"bloat", 0, (*bench).bloat},
+	{"checkpoints", 0, (*bench).manyCheckpoints},
 }
 
 func main() {
@@ -115,18 +117,14 @@ func profiled(file string, fn func() error) (err error) {
 
 // all brings up what is needed and runs the sections.
 func (b *bench) all(ctx context.Context, pick *regexp.Regexp) (err error) {
-	parent, err := throwaway.DiskDir()
-	if err != nil {
-		return err
-	}
-	if b.disk, err = os.MkdirTemp(parent, "pawl-bench-"); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(b.disk)) }()
 	if b.server, err = throwaway.Start(ctx, throwaway.Options{Durable: true}); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.server.Stop()) }()
+	b.disk = filepath.Join(b.server.Dir, "files") // goes with the server, however that ends
+	if err := os.Mkdir(b.disk, 0o700); err != nil {
+		return err
+	}
 	if b.admin, err = newAdmin(ctx, b.server); err != nil {
 		return err
 	}
@@ -136,10 +134,11 @@ func (b *bench) all(ctx context.Context, pick *regexp.Regexp) (err error) {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if s.full && b.short || !pick.MatchString(s.name) {
+		if b.short && s.budget == 0 || !pick.MatchString(s.name) {
 			continue
 		}
 		start := clock.Now()
+		b.until = start.Add(s.budget)
 		if err := s.run(b, ctx); err != nil {
 			b.broken(s.name, err)
 		}
@@ -155,6 +154,23 @@ func (b *bench) sized(full, short int) int {
 		n = short
 	}
 	return max(1, int(float64(n)*b.scale))
+}
+
+// alternate runs fn once a round. Where the short form's time for the section is
+// used up, because the machine is busy, it makes do with fewer rounds and says so.
+func (b *bench) alternate(fn func() error) error {
+	for round := range b.rounds {
+		start := clock.Now()
+		if err := fn(); err != nil {
+			return err
+		}
+		now := clock.Now()
+		if left := b.rounds - round - 1; b.short && left > 0 && now.Add(now.Sub(start)).After(b.until) {
+			b.say("the time is up: %d of %d rounds are left out", left, b.rounds)
+			break
+		}
+	}
+	return nil
 }
 
 // say tells on stderr what goes on.

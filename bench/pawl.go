@@ -107,6 +107,17 @@ func (h *house) createTasks(ctx context.Context, n, batch int) (time.Duration, e
 	})
 }
 
+// createWhole creates one task with all its n items.
+func (h *house) createWhole(ctx context.Context, n, _ int) (time.Duration, error) {
+	items := make([]pawl.NewItem, n)
+	for i := range items {
+		items[i] = pawl.NewItem{Input: payload}
+	}
+	start := clock.Now()
+	_, err := pawl.Create(ctx, h, pawl.NewTask{Type: taskOf, Items: items})
+	return clock.Now().Sub(start), err
+}
+
 // createItems creates one task of n items: the task, then batches added to it.
 func (h *house) createItems(ctx context.Context, n, batch int) (time.Duration, error) {
 	items := make([]pawl.NewItem, batch)

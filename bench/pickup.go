@@ -81,7 +81,7 @@ func (l *latency) add(s series) {
 func (b *bench) pickups(ctx context.Context) error {
 	for _, pace := range []struct{ rate, n int }{{50, b.sized(1000, 100)}, {300, b.sized(6000, 400)}} {
 		var here, there, tuned, plain latency
-		for range b.rounds {
+		err := b.alternate(func() error {
 			for _, m := range []struct {
 				into *latency
 				run  func(url string, r *race) (series, error)
@@ -100,6 +100,10 @@ func (b *bench) pickups(ctx context.Context) error {
 					return err
 				}
 			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
 		peer := func(s series, t series) string {
 			return fmt.Sprintf("River: %s ms, tuned %s ms", figure(s.median()), figure(t.median()))

@@ -22,7 +22,7 @@ func (b *bench) single(ctx context.Context) error {
 	n, slow := b.sized(60_000, 20_000), b.sized(20_000, 6_000)
 	var with, without lives
 	var river series
-	for range b.rounds {
+	err := b.alternate(func() error {
 		for _, run := range []func() error{
 			func() error {
 				return b.fresh(ctx, forPawl, func(url string) error { return grouped(ctx, url, n, &with) })
@@ -38,6 +38,10 @@ func (b *bench) single(ctx context.Context) error {
 				return err
 			}
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	b.say("64 callers: create %s/s, complete %s/s; without group commit %s/s, %s/s; River %s/s", with.create, with.drain, without.create, without.drain, river)
 	rate := func(s series) string { return figure(s.median()) + "/s" }

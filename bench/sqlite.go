@@ -17,7 +17,7 @@ func (b *bench) sqlite(ctx context.Context) error {
 	got, peer := make([]series, len(shapes)), make([]series, len(shapes))
 	var drain, backlite series
 	n := b.sized(60_000, 20_000)
-	for range b.rounds {
+	err := b.alternate(func() error {
 		for i, s := range shapes {
 			if err := b.file(func(url string) error { return pawlLives(ctx, url, s.callers, s.batch, budget, &got[i]) }); err != nil {
 				return err
@@ -40,6 +40,10 @@ func (b *bench) sqlite(ctx context.Context) error {
 			return err
 		}
 		backlite = append(backlite, rate)
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	for i, least := range []float64{7000, 20_000} {
 		b.add(line{name: fmt.Sprintf("SQLite whole life, %d single callers", shapes[i].callers), got: got[i], unit: "/s", atLeast: least, peer: "driver with group commit: " + figure(peer[i].median()) + "/s"})

@@ -18,25 +18,25 @@ import (
 func (b *bench) stepsOfBoth(ctx context.Context) error {
 	n := b.sized(5000, 1500)
 	var file, server series
-	for range b.rounds {
+	if err := b.alternate(func() error {
 		if err := b.file(func(url string) error { return inARow(ctx, url, n, &file) }); err != nil {
 			return err
 		}
-		if err := b.fresh(ctx, forPawl, func(url string) error { return inARow(ctx, url, n, &server) }); err != nil {
-			return err
-		}
+		return b.fresh(ctx, forPawl, func(url string) error { return inARow(ctx, url, n, &server) })
+	}); err != nil {
+		return err
 	}
 	b.add(line{name: "steps in a row in one handler, SQLite", got: file, unit: "/s", atLeast: 3000, peer: "Restate 1.08k/s, DBOS 0.96k/s (measured elsewhere)"})
 	b.add(line{name: "steps in a row in one handler, PostgreSQL", got: server, unit: "/s", atLeast: 2000, peer: "Restate 1.08k/s, DBOS 0.96k/s (measured elsewhere)"})
 
 	var appended, replayed series
-	for range b.rounds {
+	if err := b.alternate(func() error {
 		if err := b.file(func(url string) error { return appends(ctx, url, b.sized(60_000, 20_000), &appended) }); err != nil {
 			return err
 		}
-		if err := b.file(func(url string) error { return replays(ctx, url, b.sized(400, 100), &replayed) }); err != nil {
-			return err
-		}
+		return b.file(func(url string) error { return replays(ctx, url, b.sized(400, 100), &replayed) })
+	}); err != nil {
+		return err
 	}
 	b.add(line{name: "checkpoint append, 64 callers, SQLite", got: appended, unit: "/s", atLeast: 20_000})
 	b.add(line{name: "step replay, 64 handlers, SQLite", got: replayed, unit: "/s", atLeast: 50_000, absolute: "the read of what is left included"})
