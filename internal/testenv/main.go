@@ -57,7 +57,7 @@ func run(args []string) int {
 		}
 	}
 	code := test(ctx, args, env, report)
-	if !report.Close() && code == 0 {
+	if !report.Close(code == 0) && code == 0 {
 		code = 1
 	}
 	return code

@@ -137,9 +137,9 @@ func reasonOf(said []string) string {
 	return strings.Join(reason, " ")
 }
 
-// Close prints the summary and says whether what was left out may be left out.
-func (r *Report) Close() bool {
-	ok := true
+// Close prints the summary of a run that ended well or not, and says whether
+// all is well: what was left out may be left out, too.
+func (r *Report) Close(ok bool) bool {
 	for _, s := range r.couldNot {
 		ok = ok && !r.ci
 		fmt.Fprintf(r.out, "could not run: %s: %s\n", s.name, s.reason)
@@ -154,11 +154,9 @@ func (r *Report) Close() bool {
 		}
 		fmt.Fprintf(r.out, "%s: %s: %s\n", mark, s.name, s.reason)
 	}
-	if r.passed+r.failed == 0 {
-		ok = false
-	}
+	ok = ok && r.failed == 0 && r.passed > 0
 	word := "ok"
-	if !ok || r.failed > 0 {
+	if !ok {
 		word = "FAIL"
 	}
 	fmt.Fprintf(r.out, "%s\t%d tests passed, %d failed, %d skipped, in %d packages\n", word, r.passed, r.failed, r.skipped, r.packages)

@@ -54,7 +54,7 @@ func TestReport(t *testing.T) {
 		{"with ci it fails", lacking + events + endOK, true, false, "--- SKIP: TestLacking (0.00s)\n--- PASS: TestGood (0.00s)\n--- SKIP: TestLong (0.00s)\nok  \tp\t0.1s\n" +
 			"SKIPPED WITHOUT AN EXCUSE: p.TestLacking: no PostgreSQL\nskipped: p.TestLong: long run: set PAWL_TORTURE=1\n" +
 			"FAIL\t1 tests passed, 0 failed, 2 skipped, in 1 packages\n"},
-		{"failures and the stuck say all", events + broken + endFail, false, true, "    a_test.go:5: 1 is not 2\n--- FAIL: TestBad (0.00s)\nFAIL\tp\t0.1s\n" +
+		{"failures and the stuck say all", events + broken + endFail, false, false, "    a_test.go:5: 1 is not 2\n--- FAIL: TestBad (0.00s)\nFAIL\tp\t0.1s\n" +
 			"--- FAIL: TestStuck (did not end)\npanic: test timed out after 1s\n" +
 			"skipped: p.TestLong: long run: set PAWL_TORTURE=1\n" +
 			"FAIL\t1 tests passed, 2 failed, 1 skipped, in 1 packages\n"},
@@ -69,7 +69,7 @@ func TestReport(t *testing.T) {
 			if err := r.Read(strings.NewReader(c.events)); err != nil {
 				t.Fatal(err)
 			}
-			if ok := r.Close(); ok != c.ok {
+			if ok := r.Close(true); ok != c.ok {
 				t.Errorf("ok = %t, want %t", ok, c.ok)
 			}
 			if out.String() != c.want {
@@ -87,11 +87,22 @@ func TestMissingIsAFailureInCI(t *testing.T) {
 		if err := r.Read(strings.NewReader(events + endOK)); err != nil {
 			t.Fatal(err)
 		}
-		if ok := r.Close(); ok == ci {
+		if ok := r.Close(true); ok == ci {
 			t.Errorf("ci %t: ok = %t", ci, ok)
 		}
 		if want := "could not run: PostgreSQL: not here\n"; !strings.Contains(out.String(), want) {
 			t.Errorf("%q lacks %q", out.String(), want)
 		}
+	}
+}
+
+func TestAnInterruptedRunIsNotOK(t *testing.T) {
+	var out strings.Builder
+	r := NewReport(&out, false)
+	if err := r.Read(strings.NewReader(events + endOK)); err != nil {
+		t.Fatal(err)
+	}
+	if r.Close(false) || !strings.Contains(out.String(), "FAIL\t1 tests passed") {
+		t.Errorf("%s", out.String())
 	}
 }
