@@ -1,6 +1,6 @@
 # make [help] lists what there is. Everything but the Go toolchain is brought up
-# by `make test` itself: a throw-away PostgreSQL, and as root on Debian the
-# packages that are missing.
+# by `make test` itself: a throw-away PostgreSQL, RabbitMQ and NATS, and as root
+# on Debian the packages that are missing.
 
 .DEFAULT_GOAL := help
 .PHONY: help build test check torture bench bench-short demo update

@@ -20,6 +20,11 @@ func missing() []string {
 			packages = append(packages, "postgresql")
 		}
 	}
+	for _, b := range brokers {
+		if _, err := b.find(); err != nil && os.Getenv(b.variable) == "" {
+			packages = append(packages, b.debian)
+		}
+	}
 	if !hasCompiler() {
 		packages = append(packages, "gcc", "libc6-dev")
 	}
@@ -37,9 +42,38 @@ func hasCompiler() bool {
 	return err == nil
 }
 
-// clusterSwitch keeps Debian's package from making and starting a server of its
-// own; it is there only while the package is installed.
-const clusterSwitch = "/etc/postgresql-common/createcluster.d/pawl-testenv.conf"
+// switches keep Debian's packages from making and starting servers of their own;
+// each is there only while packages are installed, unless the machine has it.
+var switches = []struct {
+	path, text string
+	mode       os.FileMode
+}{
+	{"/etc/postgresql-common/createcluster.d/pawl-testenv.conf", "create_main_cluster = false\n", 0o644},
+	{"/usr/sbin/policy-rc.d", "#!/bin/sh\nexit 101 # no service is started\n", 0o755},
+}
+
+// switchOff sets the switches and answers how to take them away.
+func switchOff() (undo func(), err error) {
+	var ours []string
+	undo = func() {
+		for _, path := range ours {
+			_ = os.Remove(path)
+		}
+	}
+	for _, s := range switches {
+		if _, err := os.Lstat(s.path); err == nil {
+			continue
+		}
+		ours = append(ours, s.path)
+		if err := os.MkdirAll(filepath.Dir(s.path), 0o755); err != nil {
+			return undo, err
+		}
+		if err := os.WriteFile(s.path, []byte(s.text), s.mode); err != nil {
+			return undo, err
+		}
+	}
+	return undo, nil
+}
 
 // install installs packages on a Debian machine that is ours to change, which
 // is to say as root.
@@ -52,11 +86,10 @@ func install(ctx context.Context, packages []string) error {
 		return fmt.Errorf("cannot install %s: no apt-get here", strings.Join(packages, ", "))
 	}
 	note("installing %s", strings.Join(packages, ", "))
-	if err := os.MkdirAll(filepath.Dir(clusterSwitch), 0o755); err == nil {
-		defer os.Remove(clusterSwitch)
-		if err := os.WriteFile(clusterSwitch, []byte("create_main_cluster = false\n"), 0o644); err != nil {
-			return err
-		}
+	undo, err := switchOff()
+	defer undo()
+	if err != nil {
+		return err
 	}
 	aptGet := func(args ...string) error {
 		cmd := exec.CommandContext(ctx, apt, append([]string{"-qq", "-o", "DPkg::Lock::Timeout=120"}, args...)...)

@@ -1,10 +1,11 @@
 // Command testenv runs `go test` with all that the tests need: it names a
-// PostgreSQL in PAWL_TEST_POSTGRES, and starts a throw-away one when nobody has
-// named any. Its arguments are those of `go test`.
+// PostgreSQL in PAWL_TEST_POSTGRES, a RabbitMQ in PAWL_TEST_RABBITMQ and a NATS
+// server in PAWL_TEST_NATS, and starts throw-away ones where nobody has named
+// any. Its arguments are those of `go test`.
 //
 // At the end it lists every test that was skipped, with its reason. With CI=true
 // a skip that is not on the list in skips.go is a failure, and every result is
-// printed. It leaves nothing behind: the server, its files and whatever the
+// printed. It leaves nothing behind: the servers, their files and whatever the
 // tests started are gone when it ends, interrupted or not.
 package main
 
@@ -42,6 +43,8 @@ func run(args []string) int {
 	}
 	env, leave := inMemory(os.Environ())
 	defer leave()
+	env, stopBrokers := startBrokers(ctx, env, report)
+	defer stopBrokers()
 	if os.Getenv("PAWL_TEST_POSTGRES") == "" {
 		server, err := throwaway.Start(ctx, throwaway.Options{})
 		if err != nil {

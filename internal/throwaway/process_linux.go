@@ -6,10 +6,11 @@ import (
 )
 
 // dieWithUs starts cmd as the given user, in a group of its own (the terminal's
-// Ctrl-C is ours to handle), and has the kernel stop it should we be killed. The
-// kernel watches the thread: the caller must have locked it and keep it.
-func dieWithUs(cmd *exec.Cmd, u *account) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGQUIT}
+// Ctrl-C is ours to handle), and has the kernel send it a signal should we be
+// killed. The kernel watches the thread: the caller must have locked it and keep
+// it.
+func dieWithUs(cmd *exec.Cmd, u *account, orphaned syscall.Signal) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: orphaned}
 	runAs(cmd, u)
 }
 

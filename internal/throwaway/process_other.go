@@ -2,12 +2,15 @@
 
 package throwaway
 
-import "os/exec"
+import (
+	"os/exec"
+	"syscall"
+)
 
 // Elsewhere than on Linux the server runs as ourselves and is stopped by Stop
 // alone.
 
-func dieWithUs(*exec.Cmd, *account) {}
+func dieWithUs(*exec.Cmd, *account, syscall.Signal) {}
 
 func runAs(*exec.Cmd, *account) {}
 

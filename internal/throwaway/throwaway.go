@@ -1,6 +1,7 @@
-// Package throwaway starts a PostgreSQL server that nothing outlives: for tests,
+// Package throwaway starts servers that nothing outlives: PostgreSQL for tests,
 // which want it fast, and for measurements, which want it as durable as one that
-// people rely on. The programs must be on the machine; nothing is installed.
+// people rely on; RabbitMQ and NATS for tests. The programs must be on the
+// machine; nothing is installed.
 package throwaway
 
 import (
@@ -11,9 +12,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,12 +38,8 @@ type Server struct {
 	Version string
 
 	options Options
-	cmd     *exec.Cmd
-	exited  chan struct{}
+	process *process
 }
-
-// account is the user the server runs as: PostgreSQL refuses to run as root.
-type account struct{ uid, gid uint32 }
 
 const dirPrefix = "pawl-throwaway-"
 
@@ -57,7 +52,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	who, err := serverAccount()
+	who, err := accountOf("postgres")
 	if err != nil {
 		return nil, err
 	}
@@ -78,19 +73,6 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		return nil, errors.Join(err, s.Stop())
 	}
 	return s, nil
-}
-
-func serverAccount() (*account, error) {
-	if os.Geteuid() != 0 {
-		return nil, nil
-	}
-	u, err := user.Lookup("postgres")
-	if err != nil {
-		return nil, errors.New("PostgreSQL does not run as root, and there is no user postgres")
-	}
-	uid, err1 := strconv.ParseUint(u.Uid, 10, 32)
-	gid, err2 := strconv.ParseUint(u.Gid, 10, 32)
-	return &account{uint32(uid), uint32(gid)}, errors.Join(err1, err2)
 }
 
 // makeDir makes the server's directory.
@@ -223,21 +205,9 @@ func (s *Server) start(ctx context.Context, bin string, who *account) error {
 	for _, setting := range slices.Concat(place, s.options.Settings()) {
 		args = append(args, "-c", setting)
 	}
-	s.cmd = exec.Command(filepath.Join(bin, "postgres"), args...)
-	s.cmd.Dir, s.cmd.Stdout, s.cmd.Stderr = s.Dir, log, log
-	s.exited = make(chan struct{})
-	started := make(chan error)
-	go func() {
-		defer close(s.exited)
-		runtime.LockOSThread() // until it ends: the kernel ties the server's life to this thread's
-		dieWithUs(s.cmd, who)
-		err := s.cmd.Start()
-		started <- err
-		if err == nil {
-			_ = s.cmd.Wait()
-		}
-	}()
-	if err := <-started; err != nil {
+	cmd := exec.Command(filepath.Join(bin, "postgres"), args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = s.Dir, log, log
+	if s.process, err = launch(cmd, who, syscall.SIGQUIT); err != nil {
 		return err
 	}
 	s.URL = fmt.Sprintf("postgres://postgres:%s@127.0.0.1:%d/postgres?sslmode=disable", password, port)
@@ -254,7 +224,7 @@ func (s *Server) ready(ctx context.Context) error {
 			return conn.Close(ctx)
 		}
 		select {
-		case <-s.exited:
+		case <-s.process.exited:
 			log, _ := os.ReadFile(filepath.Join(s.Dir, "log"))
 			return fmt.Errorf("PostgreSQL did not start:\n%s", tail(string(log), 20))
 		case <-ctx.Done():
@@ -265,20 +235,12 @@ func (s *Server) ready(ctx context.Context) error {
 }
 
 // PID is the server's first process; its others are that one's children.
-func (s *Server) PID() int { return s.cmd.Process.Pid }
+func (s *Server) PID() int { return s.process.pid() }
 
 // Stop ends the server and removes its files. The error is of files that could
 // not be removed.
 func (s *Server) Stop() error {
-	if s.cmd != nil && s.cmd.Process != nil {
-		_ = s.cmd.Process.Signal(syscall.SIGQUIT) // at once: there is nothing to save
-		select {
-		case <-s.exited:
-		case <-time.After(10 * time.Second):
-			_ = s.cmd.Process.Kill()
-			<-s.exited
-		}
-	}
+	s.process.end(syscall.SIGQUIT) // at once: there is nothing to save
 	return os.RemoveAll(s.Dir)
 }
 

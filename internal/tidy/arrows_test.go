@@ -28,6 +28,7 @@ var arrows = map[string][]string{
 	"pawltest/scenario":  {"", "pawltest", "pawltest/suite"},
 	"bench":              {"", "engine", "store", "store/postgres", "worker", "internal/throwaway"}, // a module of its own
 	"internal/clock":     {},
+	"internal/given":     {},
 	"internal/measure":   {""},
 	"internal/tidy":      {},
 	"internal/testenv":   {"internal/throwaway"},

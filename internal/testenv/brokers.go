@@ -1,0 +1,51 @@
+package main
+
+import (
+	"context"
+	"os"
+
+	"github.com/pawl-work/pawl/internal/throwaway"
+)
+
+// brokers are the message brokers that tests need: the variable that names one,
+// Debian's package and how a throw-away one is had.
+var brokers = []struct {
+	name, variable, debian string
+	find                   func() (string, error)
+	start                  func() (*throwaway.Broker, error)
+}{
+	{"RabbitMQ", "PAWL_TEST_RABBITMQ", "rabbitmq-server", throwaway.FindRabbitMQ, throwaway.NewRabbitMQ},
+	{"NATS", "PAWL_TEST_NATS", "nats-server", throwaway.FindNATS, throwaway.NewNATS},
+}
+
+// startBrokers starts what nobody has named and adds the names to env. It does
+// not wait: RabbitMQ takes its seconds while the tests are built, and a test
+// that finds its broker not there yet tries again.
+func startBrokers(ctx context.Context, env []string, report *Report) (with []string, stop func()) {
+	var running []*throwaway.Broker
+	for _, b := range brokers {
+		if os.Getenv(b.variable) != "" {
+			continue
+		}
+		broker, err := b.start()
+		if err != nil {
+			report.CouldNot(b.name, err.Error())
+			continue
+		}
+		note("%s in %s", b.name, broker.Dir)
+		running = append(running, broker)
+		env = append(env, b.variable+"="+broker.URL)
+		go func() {
+			if err := broker.Ready(ctx); err != nil && ctx.Err() == nil {
+				note("%v", err)
+			}
+		}()
+	}
+	return env, func() {
+		for _, broker := range running {
+			if err := broker.Stop(); err != nil {
+				note("%v", err)
+			}
+		}
+	}
+}

@@ -1,0 +1,51 @@
+package throwaway
+
+import (
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"testing"
+)
+
+// A broker answers, answers again after a crash, and when it is stopped nothing
+// of it is left.
+func TestBrokersLeaveNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		find func() (string, error)
+		make func() (*Broker, error)
+	}{
+		"RabbitMQ": {FindRabbitMQ, NewRabbitMQ},
+		"NATS":     {FindNATS, NewNATS},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := c.find(); err != nil {
+				t.Skip(err.Error())
+			}
+			b, err := c.make()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				if err := b.Ready(t.Context()); err != nil {
+					t.Error(err)
+				}
+				b.Kill()
+				if conn, err := net.Dial("tcp", b.addr); err == nil {
+					_ = conn.Close()
+					t.Error("it answers after its end")
+				}
+				if err := b.Start(); err != nil {
+					t.Error(err)
+				}
+			}
+			if err := b.Stop(); err != nil {
+				t.Error(err)
+			}
+			if _, err := os.Stat(b.Dir); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("%s is still there: %v", b.Dir, err)
+			}
+		})
+	}
+}
