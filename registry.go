@@ -44,3 +44,12 @@ type KeyStats struct {
 	Misses    int64 `json:"misses"`  // begins that opened or took over one
 	Replays   int64 `json:"replays"` // hits answered with the stored answer
 }
+
+// Gauge is one number about how things stand now, for whoever watches: a
+// Prometheus gauge. Labels alternate between names and values.
+type Gauge struct {
+	Name   string
+	Help   string
+	Labels []string
+	Value  float64
+}

@@ -58,6 +58,8 @@ func (s *server) logged(next http.Handler) http.Handler {
 				s.panicked(ww, r, v)
 			}
 			route := chi.RouteContext(r.Context()).RoutePattern()
+			took := clock.Now().Sub(began)
+			s.metrics.observe(route, r.Method, ww.Status(), took)
 			s.opts.Log.InfoContext(r.Context(), "request",
 				slog.String("request_id", callOf(r.Context()).id),
 				slog.String("method", r.Method),
@@ -65,7 +67,7 @@ func (s *server) logged(next http.Handler) http.Handler {
 				slog.String("path", r.URL.Path),
 				slog.Int("status", ww.Status()),
 				slog.Int("bytes", ww.BytesWritten()),
-				slog.Duration("took", clock.Now().Sub(began)))
+				slog.Duration("took", took))
 		}()
 		next.ServeHTTP(ww, r)
 	})

@@ -38,14 +38,18 @@ type Options struct {
 	Ready func(context.Context) error
 	// Version is the program's, for the API's description. "" = "dev".
 	Version string
+	// Gauges are read for GET /metrics, at most every few seconds. Nil = the
+	// service's own, if it is an engine.
+	Gauges []func(context.Context) ([]pawl.Gauge, error)
 }
 
 type server struct {
-	svc  pawl.Service
-	opts Options
-	mux  chi.Router
-	api  huma.API
-	spec func() []byte
+	svc     pawl.Service
+	opts    Options
+	mux     chi.Router
+	api     huma.API
+	spec    func() []byte
+	metrics *metrics
 }
 
 // New returns the API of svc.
@@ -65,8 +69,11 @@ func New(svc pawl.Service, o Options) http.Handler {
 			return err
 		}
 	}
+	if e, ok := svc.(gauged); ok && o.Gauges == nil {
+		o.Gauges = append(o.Gauges, e.Gauges)
+	}
 	settle.Do(settleHuma)
-	s := &server{svc: svc, opts: o, mux: chi.NewRouter()}
+	s := &server{svc: svc, opts: o, mux: chi.NewRouter(), metrics: newMetrics(o.Gauges)}
 	s.mux.Use(s.identify, s.logged, s.guard, s.asCaller, s.tidyURL, s.intake, middleware.GetHead)
 	s.mux.NotFound(s.notFound)
 	s.mux.MethodNotAllowed(s.methodNotAllowed)
@@ -79,6 +86,7 @@ func New(svc pawl.Service, o Options) http.Handler {
 	s.signals()
 	s.plain()
 	s.health()
+	s.measured()
 	s.spec = sync.OnceValue(func() []byte { return describe(s.api.OpenAPI()) }) // a fifth of a small test, were it made each time
 	return s.mux
 }

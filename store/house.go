@@ -106,3 +106,28 @@ func counts(ctx context.Context, tx Tx, query, namespace string, put func(string
 	}
 	return rows.Err()
 }
+
+// Depth is how many items of a type are in a state, and the oldest of them.
+type Depth struct {
+	Namespace, Type, State, OldestID string
+	Items                            int64
+}
+
+// Depths counts the items of all namespaces that have not ended. A lease that
+// has run out counts as expired.
+func Depths(ctx context.Context, tx Tx, now int64) ([]Depth, error) {
+	rows, err := tx.Query(ctx, houseSQL["depths"], now)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []Depth
+	for rows.Next() {
+		var d Depth
+		if err := rows.Scan(&d.Namespace, &d.Type, &d.State, &d.Items, &d.OldestID); err != nil {
+			return nil, err
+		}
+		out = append(out, d)
+	}
+	return out, rows.Err()
+}

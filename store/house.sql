@@ -37,3 +37,11 @@ SELECT
   (SELECT COUNT(*) FROM pawl.workers WHERE namespace = $1),
   (SELECT COUNT(*) FROM pawl.checkpoints WHERE namespace = $1),
   (SELECT COUNT(*) FROM pawl.task_events WHERE namespace = $1)
+
+-- name: depths
+SELECT namespace, type, 'queued' AS state, COUNT(*), MIN(item_id) FROM pawl.ready GROUP BY namespace, type
+UNION ALL SELECT namespace, type, 'scheduled', COUNT(*), MIN(item_id) FROM pawl.scheduled GROUP BY namespace, type
+UNION ALL SELECT namespace, type, 'waiting', COUNT(*), MIN(item_id) FROM pawl.waiting GROUP BY namespace, type
+UNION ALL SELECT namespace, type, state, COUNT(*), MIN(item_id) FROM pawl.leases WHERE lease_expires_at > $1 GROUP BY namespace, type, state
+UNION ALL SELECT namespace, type, 'expired', COUNT(*), MIN(item_id) FROM pawl.leases WHERE lease_expires_at <= $1 GROUP BY namespace, type
+UNION ALL SELECT namespace, type, state, COUNT(*), MIN(item_id) FROM pawl.rests GROUP BY namespace, type, state

@@ -1,0 +1,40 @@
+package engine
+
+import (
+	"context"
+	"strings"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
+
+// Gauges counts the items of all namespaces that have not ended, by type and
+// state, and says how old the oldest of each is. It reads the narrow tables
+// from end to end: some 100 ms for a million queued items.
+func (e *Engine) Gauges(ctx context.Context) ([]pawl.Gauge, error) {
+	var out []pawl.Gauge
+	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		depths, err := store.Depths(ctx, tx, now)
+		if err != nil {
+			return err
+		}
+		out = make([]pawl.Gauge, 0, 2*len(depths))
+		for _, d := range depths {
+			labels := []string{"namespace", d.Namespace, "type", d.Type, "state", d.State}
+			out = append(out, pawl.Gauge{Name: "pawl_items", Help: "Items that have not ended.", Labels: labels, Value: float64(d.Items)})
+			_, id, _ := strings.Cut(d.OldestID, "_")
+			if made, err := ulid.ParseStrict(id); err == nil {
+				age := float64(now)/1e6 - float64(made.Time())/1e3
+				out = append(out, pawl.Gauge{Name: "pawl_oldest_item_seconds", Help: "Since the oldest of the items was created.", Labels: labels, Value: max(age, 0)})
+			}
+		}
+		return nil
+	})
+	return out, err
+}

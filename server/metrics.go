@@ -1,0 +1,103 @@
+package server
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humachi"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/clock"
+)
+
+// metrics are what GET /metrics tells: how requests went in this process, and
+// what the gauges read.
+type metrics struct {
+	registry *prometheus.Registry
+	took     *prometheus.HistogramVec
+	gauges   []func(context.Context) ([]pawl.Gauge, error)
+
+	mu   sync.Mutex
+	read []pawl.Gauge
+	next time.Time
+}
+
+// gauged is an engine.
+type gauged interface {
+	Gauges(context.Context) ([]pawl.Gauge, error)
+}
+
+func newMetrics(gauges []func(context.Context) ([]pawl.Gauge, error)) *metrics {
+	m := &metrics{
+		registry: prometheus.NewRegistry(), // not the global one: an embedder may have two servers
+		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "pawl_http_request_seconds", Help: "How long requests took; claims that wait and streams too.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5, 30, 60},
+		}, []string{"route", "method", "status"}),
+		gauges: gauges,
+	}
+	m.registry.MustRegister(m.took, m, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// observe counts a request. What is no route has no method either: the labels
+// are bounded, whatever is sent.
+func (m *metrics) observe(route, method string, status int, took time.Duration) {
+	if route == "" {
+		method = ""
+	}
+	m.took.WithLabelValues(route, method, strconv.Itoa(status)).Observe(took.Seconds())
+}
+
+// Describe implements prometheus.Collector: what there is, only reading tells.
+func (m *metrics) Describe(chan<- *prometheus.Desc) {}
+
+// gaugesKeep bounds what scraping costs: the gauges are read again after this
+// long, or after twenty times as long as reading them took.
+const gaugesKeep = 5 * time.Second
+
+// Collect implements prometheus.Collector. A gauge that cannot be read fails
+// the scrape: a number from yesterday would look like today's.
+func (m *metrics) Collect(out chan<- prometheus.Metric) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if began := clock.Now(); !began.Before(m.next) {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		m.read = m.read[:0]
+		for _, read := range m.gauges {
+			gs, err := read(ctx)
+			if err != nil {
+				out <- prometheus.NewInvalidMetric(prometheus.NewInvalidDesc(err), err)
+				return
+			}
+			m.read = append(m.read, gs...)
+		}
+		now := clock.Now()
+		m.next = now.Add(max(gaugesKeep, 20*now.Sub(began)))
+	}
+	for _, g := range m.read {
+		var names, values []string
+		for i := 0; i+1 < len(g.Labels); i += 2 {
+			names, values = append(names, g.Labels[i]), append(values, g.Labels[i+1])
+		}
+		out <- prometheus.MustNewConstMetric(prometheus.NewDesc(g.Name, g.Help, names, nil), prometheus.GaugeValue, g.Value, values...)
+	}
+}
+
+// measured registers GET /metrics.
+func (s *server) measured() {
+	h := promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{})
+	add(s, "metrics", func(context.Context, *nothing) (*huma.StreamResponse, error) {
+		return &huma.StreamResponse{Body: func(c huma.Context) {
+			r, w := humachi.Unwrap(c)
+			h.ServeHTTP(w, r)
+		}}, nil
+	})
+}
