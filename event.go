@@ -8,9 +8,11 @@ import (
 // Event is one row of the record: who changed what, from where to where, when
 // and why. It is written in the transaction of its change and never changed.
 type Event struct {
-	ID        string          `json:"id"` // evt_ + the row's number
+	ID        string          `json:"id"`                 // evt_ + the row's number
+	Position  int64           `json:"position,omitempty"` // its place in the feed; only where it was read from there
 	Namespace string          `json:"namespace"`
 	TaskID    string          `json:"task_id"`
+	TaskType  string          `json:"task_type,omitempty"`
 	ItemID    string          `json:"item_id,omitempty"`
 	Attempt   int             `json:"attempt,omitempty"`
 	Event     string          `json:"event"`
@@ -79,10 +81,19 @@ const (
 	ActorAPI    = "api"
 )
 
+// FeedEnd as EventFilter.After is the newest position there is.
+const FeedEnd int64 = -1
+
 // EventFilter selects events. The zero value is the newest 100 of the namespace.
 type EventFilter struct {
+	// After asks for feed order: events with a position above this one, oldest
+	// first; 0 = all, FeedEnd = those to come. Nil = by number, newest first or
+	// Asc. Per task the feed's order is the order of commit; a number may come to
+	// light after a higher one.
+	After  *int64
 	TaskID string
 	ItemID string
+	Types  []string // of tasks of these types
 	Event  string
 	Since  time.Time // created at or after; zero = no bound
 	Until  time.Time // created before; zero = no bound

@@ -13,12 +13,31 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/feed"
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/store"
 	"github.com/pawl-work/pawl/store/postgres"
 	"github.com/pawl-work/pawl/store/sqlite"
 	"github.com/pawl-work/pawl/sweep"
 )
+
+// watched is a database whose feed is woken by every transaction of this process.
+type watched struct {
+	store.DB
+	wake func()
+}
+
+func (w watched) Do(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
+	err := w.DB.Do(ctx, fn)
+	w.wake()
+	return err
+}
+
+func (w watched) Auto(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
+	err := w.DB.Auto(ctx, fn)
+	w.wake()
+	return err
+}
 
 // Options tune an engine. The zero value is the default of each.
 type Options struct {
@@ -43,6 +62,7 @@ type Options struct {
 // done; Run it somewhere, or nobody takes up a dead worker's work.
 type Engine struct {
 	db      store.DB
+	feed    *feed.Feed
 	opts    Options
 	log     *slog.Logger
 	ids     ids
@@ -86,7 +106,9 @@ func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{db: db, opts: o, log: o.Log}
+	e := &Engine{opts: o, log: o.Log}
+	e.feed = feed.New(db, feed.Options{Poll: o.PollInterval, Moved: func() { e.tell(ofFeed) }, Awaited: e.listen, Log: o.Log})
+	e.db = watched{db, e.feed.Wake}
 	e.openLanes()
 	if err := e.start(ctx); err != nil {
 		db.Close()
@@ -128,9 +150,13 @@ func (e *Engine) start(ctx context.Context) error {
 // Close ends the engine's connections. Calls under way fail as unavailable.
 func (e *Engine) Close() error {
 	e.lanes.wait()
+	e.feed.Close()
 	e.notices.close()
 	return e.db.Close()
 }
+
+// Feed is the record in one order, of all namespaces.
+func (e *Engine) Feed() *feed.Feed { return e.feed }
 
 // DB is the store below, for tests and measurements.
 func (e *Engine) DB() store.DB { return e.db }

@@ -26,6 +26,15 @@ type notices struct {
 // to other processes.
 func (e *Engine) ready(namespace string) {
 	e.wake.all(namespace)
+	e.tell(namespace)
+}
+
+// ofFeed is told instead of a namespace when the feed moves: no namespace has
+// that name.
+const ofFeed = "\x01"
+
+// tell gathers a namespace to tell other processes of.
+func (e *Engine) tell(namespace string) {
 	if e.db.Dialect().Notify == nil {
 		return
 	}
@@ -81,6 +90,7 @@ func (e *Engine) listen() {
 			err := e.db.Dialect().Listen(ctx, func() {
 				pause = 100 * time.Millisecond
 				e.wake.all("") // what was told before we heard
+				e.feed.Wake()
 			}, e.hear)
 			e.mishap(ctx, "listening for other processes' work", err)
 			select {
@@ -92,7 +102,12 @@ func (e *Engine) listen() {
 }
 
 func (e *Engine) hear(payload string) {
-	if from, ns, found := strings.Cut(payload, " "); found && from != e.name {
+	from, ns, found := strings.Cut(payload, " ")
+	if !found || from == e.name {
+		return
+	}
+	e.feed.Wake()
+	if ns != ofFeed {
 		e.wake.all(ns)
 	}
 }

@@ -17,7 +17,7 @@ const peek = 500 * time.Millisecond
 
 // Run owns what time does, until ctx ends: expired leases are swept as they run
 // out, due items queued, and every scan interval one of the servers goes over
-// everything (bury, stale, keys, retention). It is safe on any number of them. It returns nil when ctx ends; a database that does not answer is
+// everything (bury, stale, keys, retention); and it keeps the feed going. It is safe on any number of them. It returns nil when ctx ends; a database that does not answer is
 // logged and tried again. At most one Run works in an engine; another waits.
 func (e *Engine) Run(ctx context.Context) error {
 	e.running.Lock()
@@ -25,6 +25,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	e.active.Store(true)
 	defer e.active.Store(false)
 	var passes sync.WaitGroup
+	passes.Go(func() { e.feed.Run(ctx) })
 	passes.Go(func() { e.sweeper.Keep(ctx) }) // apart: retention may take longer than a lease may wait
 	defer passes.Wait()
 	var lastSeen time.Time

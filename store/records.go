@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -19,6 +18,9 @@ func ListEvents(ctx context.Context, tx Tx, namespace string, q pawl.EventFilter
 	if q.ItemID != "" { // through the task: item_id has no index of its own
 		w.and("e.task_id = (SELECT x.task_id FROM pawl.work_items x WHERE x.id = ?)", q.ItemID)
 		w.and("e.item_id = ?", q.ItemID)
+	}
+	if len(q.Types) > 0 {
+		w.and("(SELECT x.type FROM pawl.tasks x WHERE x.id = e.task_id) IN @list(?)", List(q.Types))
 	}
 	if q.Event != "" {
 		w.and("e.event = ?", q.Event)
@@ -40,29 +42,35 @@ func ListEvents(ctx context.Context, tx Tx, namespace string, q pawl.EventFilter
 		}
 		w.and("e.id "+cmp+" ?", after)
 	}
-	rows, err := tx.Query(ctx, w.text(readSQL["events"], "e.id "+dir, q.Limit+1), w.args...)
-	if err != nil {
-		return pawl.List[pawl.Event]{}, err
-	}
-	defer rows.Close()
 	var out []pawl.Event
-	for rows.Next() {
-		e, err := scanEvent(rows)
-		if err != nil {
-			return pawl.List[pawl.Event]{}, err
-		}
-		out = append(out, e)
-	}
-	return paged(out, q.Limit, func(e pawl.Event) string { return e.ID }), rows.Err()
+	err := scanEvents(ctx, tx, w.text(readSQL["events"], "e.id "+dir, q.Limit+1), w.args, func(_ int64, e pawl.Event) { out = append(out, e) })
+	return paged(out, q.Limit, func(e pawl.Event) string { return e.ID }), err
 }
 
-func scanEvent(rows Rows) (pawl.Event, error) {
+// scanEvents hands over the events of a query, each with its row number.
+func scanEvents(ctx context.Context, tx Tx, query string, args []any, take func(id int64, e pawl.Event)) error {
+	rows, err := tx.Query(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		id, e, err := scanEvent(rows)
+		if err != nil {
+			return err
+		}
+		take(id, e)
+	}
+	return rows.Err()
+}
+
+func scanEvent(rows Rows) (int64, pawl.Event, error) {
 	var e pawl.Event
 	var id, created int64
 	var attempt *int
-	var item, from, to, taskFrom, taskTo, actorID, message, data, diff Text
-	err := rows.Scan(&id, &e.Namespace, &e.TaskID, &item, &attempt, &e.Event, &from, &to, &taskFrom, &taskTo, &e.ActorType, &actorID, &message, &data, &diff, &created)
-	e.ID, e.ItemID, e.FromState, e.ToState = fmt.Sprintf("evt_%d", id), string(item), string(from), string(to)
+	var item, from, to, taskFrom, taskTo, actorID, message, data, diff, typ Text
+	err := rows.Scan(&id, &e.Namespace, &e.TaskID, &item, &attempt, &e.Event, &from, &to, &taskFrom, &taskTo, &e.ActorType, &actorID, &message, &data, &diff, &created, &typ)
+	e.ID, e.TaskType, e.ItemID, e.FromState, e.ToState = "evt_"+strconv.FormatInt(id, 10), string(typ), string(item), string(from), string(to)
 	e.TaskFrom, e.TaskTo, e.ActorID, e.Message = string(taskFrom), string(taskTo), string(actorID), string(message)
 	e.Data, e.Diff, e.CreatedAt = raw(data), raw(diff), Stamp(created)
 	if attempt != nil {
@@ -75,7 +83,7 @@ func scanEvent(rows Rows) (pawl.Event, error) {
 			}
 		}
 	}
-	return e, err
+	return id, e, err
 }
 
 // ListCheckpoints lists checkpoints: of a task in order of their number, else

@@ -66,6 +66,9 @@ type Dialect struct {
 	// where there is no such thing.
 	Notify func(ctx context.Context, payloads []string) error
 	Listen func(ctx context.Context, ready func(), heard func(payload string)) error
+	// Commits tells how transactions come to light. Nil where the numbers of
+	// events are the order of their commit.
+	Commits *Commits
 	// Schema is PostgreSQL's, for WrapTx.
 	Schema string
 	// Migrator runs and lists migrations.

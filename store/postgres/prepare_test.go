@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -11,11 +12,12 @@ import (
 func TestEveryStatementPrepares(t *testing.T) {
 	h := build(t)
 	cold, _ := filepath.Glob("../*.sql")
+	ours, _ := filepath.Glob("*.sql")
 	hot, _ := filepath.Glob("hot/*.sql")
 	if len(cold) == 0 || len(hot) != 8 {
 		t.Fatalf("found %d files of cold SQL and %d hot verbs", len(cold), len(hot))
 	}
-	for _, file := range append(cold, hot...) {
+	for _, file := range slices.Concat(cold, ours, hot) {
 		raw, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -1,0 +1,273 @@
+// Package feed is the record in one order for everybody: each event gets a
+// position after its commit, and whoever follows the positions misses nothing
+// and sees nothing twice. Per task the order is the order of commit.
+//
+// A Feed is the one tail of a process: its many readers cost the database one
+// query for what is new, and none while they wait.
+package feed
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
+
+// Options tune a feed. The zero value is the default of each.
+type Options struct {
+	// Poll bounds how long a reader may miss what another process wrote when
+	// nobody tells of it; 0 = 250 ms. SQLite is asked every 20 ms, which costs
+	// microseconds.
+	Poll time.Duration
+	// Moved is told that this process gave positions; nil = nobody is.
+	Moved func()
+	// Awaited is told when a reader begins to wait; nil = nobody is.
+	Awaited func()
+	// Log gets a line per mishap; nil = slog.Default.
+	Log *slog.Logger
+}
+
+// The pace: how long after one look the next may follow, and how often it is
+// looked when nothing is heard.
+const (
+	gapAwaited = 5 * time.Millisecond
+	gapAlone   = 100 * time.Millisecond
+	pollAlone  = time.Second
+	pollSQLite = 20 * time.Millisecond
+	lookLimit  = 30 * time.Second
+)
+
+// Feed reads the events of a database in the order of their positions. It is
+// safe for use by many goroutines. Close it in the end.
+type Feed struct {
+	db      store.DB
+	opts    Options
+	commits *store.Commits // nil = numbers are positions
+	woken   chan struct{}
+
+	mu      sync.Mutex
+	head    int64         // the newest position known
+	moved   chan struct{} // closed when head moves
+	next    *look         // the look that begins when the one under way has ended
+	waiting int           // readers
+	drivers int           // those and Run
+	stop    context.CancelFunc
+	closed  bool
+	recent  time.Time  // until then it counts as read though nobody waits
+	void    store.Span // positions of which Read found no event
+
+	turn  sync.Mutex // one look at a time
+	work  sync.WaitGroup
+	cache cache
+	slow  chan struct{} // turns of those who read what the cache has no more
+
+	// Of the look under way.
+	gave      bool // it gave positions
+	version   int64
+	asked     time.Time
+	witnesses []witness
+}
+
+// look is one reading of how far the feed goes, for all who asked for it.
+type look struct {
+	done chan struct{}
+	err  error
+}
+
+// New returns the feed of a database.
+func New(db store.DB, o Options) *Feed {
+	if o.Poll <= 0 {
+		o.Poll = 250 * time.Millisecond
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	return &Feed{db: db, opts: o, commits: db.Dialect().Commits, woken: make(chan struct{}, 1), moved: make(chan struct{}), slow: make(chan struct{}, 2)}
+}
+
+// Run keeps giving positions until ctx ends, whether anybody reads or not. Any
+// number of processes may: each turn is one's alone.
+func (f *Feed) Run(ctx context.Context) {
+	if f.commits == nil {
+		return // there is nothing to give
+	}
+	f.join(0)
+	defer f.leave(0)
+	<-ctx.Done()
+}
+
+// Wake says that something was committed.
+func (f *Feed) Wake() {
+	select {
+	case f.woken <- struct{}{}:
+	default:
+	}
+}
+
+// Close ends what runs, and waits for it. Readers that wait learn that the
+// database has been closed.
+func (f *Feed) Close() {
+	f.mu.Lock()
+	f.closed = true
+	close(f.moved)
+	f.moved = make(chan struct{})
+	if f.stop != nil {
+		f.stop()
+	}
+	f.mu.Unlock()
+	f.work.Wait()
+}
+
+var errClosed = &pawl.Error{Code: pawl.CodeUnavailable, Op: "feed", Message: "the database has been closed"}
+
+// Newest is the newest position that this process knows of.
+func (f *Feed) Newest() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.head
+}
+
+// Head is the newest position: whatever was committed before the call is at or
+// below it.
+func (f *Feed) Head(ctx context.Context) (int64, error) {
+	err := f.refresh(ctx)
+	return f.Newest(), err
+}
+
+// Read reads up to limit events after a position, in order, of all namespaces;
+// none only when there is none: whatever was committed before the call counts.
+// The events are shared with other readers: do not change what they point to.
+func (f *Feed) Read(ctx context.Context, after int64, limit int) ([]pawl.Event, error) {
+	fresh, from := false, after
+	for {
+		events, through, err := f.Page(ctx, after, limit)
+		if err != nil || len(events) > 0 {
+			return events, err
+		}
+		if through > after {
+			after = through
+			continue
+		}
+		if fresh {
+			f.nothing(from, after)
+			return nil, nil
+		}
+		if err := f.refresh(ctx); err != nil {
+			return nil, err
+		}
+		fresh = true
+	}
+}
+
+// Wait returns when there is something to Read after a position, or with ctx's
+// error.
+func (f *Feed) Wait(ctx context.Context, after int64) error {
+	defer f.Follow()()
+	f.mu.Lock()
+	if f.void.Low <= after && after < f.void.High {
+		after = f.void.High
+	}
+	f.mu.Unlock()
+	return f.beyond(ctx, after)
+}
+
+// nothing notes that there are no events between two positions any more.
+func (f *Feed) nothing(after, through int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if through > after && (after < f.void.Low || through > f.void.High) {
+		f.void = store.Span{Low: after, High: through}
+	}
+}
+
+// Follow makes the feed attentive until the function it returns is called: for
+// those who call Next again and again.
+func (f *Feed) Follow() (leave func()) {
+	if f.opts.Awaited != nil {
+		f.opts.Awaited()
+	}
+	f.join(1)
+	return func() { f.leave(1) }
+}
+
+// Next waits until the feed goes on after a position, and reads up to limit
+// events of it, in order. They may be fewer than there are positions, or none:
+// some events are gone. Go on after through.
+func (f *Feed) Next(ctx context.Context, after int64, limit int) (events []pawl.Event, through int64, err error) {
+	if err := f.beyond(ctx, after); err != nil {
+		return nil, after, err
+	}
+	return f.Page(ctx, after, limit)
+}
+
+// beyond waits until the newest position is beyond one.
+func (f *Feed) beyond(ctx context.Context, after int64) error {
+	for {
+		f.mu.Lock()
+		head, moved, closed := f.head, f.moved, f.closed
+		f.mu.Unlock()
+		switch {
+		case closed:
+			return errClosed
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case head > after:
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+		case <-moved:
+		}
+	}
+}
+
+// refresh takes part in a look that begins after the call.
+func (f *Feed) refresh(ctx context.Context) error {
+	f.mu.Lock()
+	l := f.next
+	if l == nil && f.closed {
+		f.mu.Unlock()
+		return errClosed
+	}
+	if l == nil {
+		l = &look{done: make(chan struct{})}
+		f.next = l
+		f.work.Go(func() { f.run(l) })
+	}
+	f.mu.Unlock()
+	select {
+	case <-l.done:
+		return l.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// run is a look: it belongs to all who wait for it, so no one's context ends it.
+func (f *Feed) run(l *look) {
+	f.turn.Lock()
+	defer f.turn.Unlock()
+	f.mu.Lock()
+	f.next = nil
+	was := f.head
+	f.gave = false
+	f.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), lookLimit)
+	defer cancel()
+	defer close(l.done)
+	head, err := f.sequence(ctx)
+	if l.err = err; head <= was {
+		return
+	}
+	f.mu.Lock()
+	f.head = head
+	close(f.moved)
+	f.moved = make(chan struct{})
+	f.mu.Unlock()
+	if f.gave && f.opts.Moved != nil {
+		f.opts.Moved()
+	}
+}

@@ -1,0 +1,80 @@
+package feed
+
+import (
+	"slices"
+
+	"github.com/pawl-work/pawl/store"
+)
+
+// missing is what of (above, upTo] is not among seen, which is in order.
+func missing(above, upTo int64, seen []int64) []store.Span {
+	var out []store.Span
+	next := above + 1
+	for _, id := range seen {
+		if id > next {
+			out = append(out, store.Span{Low: next, High: id - 1})
+		}
+		next = id + 1
+	}
+	if next <= upTo {
+		out = append(out, store.Span{Low: next, High: upTo})
+	}
+	return out
+}
+
+// without takes numbers, in order, out of spans in order.
+func without(spans []store.Span, seen []int64) []store.Span {
+	if len(seen) == 0 {
+		return spans
+	}
+	var out []store.Span
+	for _, s := range spans {
+		from, _ := slices.BinarySearch(seen, s.Low)
+		to, found := slices.BinarySearch(seen, s.High)
+		if found {
+			to++
+		}
+		out = append(out, missing(s.Low-1, s.High, seen[from:to])...)
+	}
+	return out
+}
+
+// common is what lies in spans of both, each in order.
+func common(a, b []store.Span) []store.Span {
+	var out []store.Span
+	for len(a) > 0 && len(b) > 0 {
+		if low, high := max(a[0].Low, b[0].Low), min(a[0].High, b[0].High); low <= high {
+			out = append(out, store.Span{Low: low, High: high})
+		}
+		if a[0].High < b[0].High {
+			a = a[1:]
+		} else {
+			b = b[1:]
+		}
+	}
+	return out
+}
+
+// less is what of spans a lies in none of b's, each in order.
+func less(a, b []store.Span) []store.Span {
+	var out []store.Span
+	for _, s := range a {
+		for len(b) > 0 && b[0].High < s.Low {
+			b = b[1:]
+		}
+		low := s.Low
+		for _, cut := range b {
+			if cut.Low > s.High {
+				break
+			}
+			if cut.Low > low {
+				out = append(out, store.Span{Low: low, High: cut.Low - 1})
+			}
+			low = cut.High + 1
+		}
+		if low <= s.High {
+			out = append(out, store.Span{Low: low, High: s.High})
+		}
+	}
+	return out
+}

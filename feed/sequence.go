@@ -1,0 +1,207 @@
+package feed
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/pawl-work/pawl/internal/clock"
+	"github.com/pawl-work/pawl/store"
+)
+
+const (
+	// pageIDs bounds the events that get their positions in one transaction.
+	pageIDs = 5000
+	// Small pages are packed when there are so many of them, or so many events in
+	// them: a lone event's page is one row.
+	loosePages, looseIDs = 64, 2048
+	// witnessEvery is how often at most the transactions under way are asked for.
+	witnessEvery = time.Second
+)
+
+// sequence gives positions to every event that was committed when it was called,
+// and says what the newest is.
+//
+// A number may come to light after a higher one: its transaction took longer.
+// So what matters is which numbers were drawn, not which are to be seen: one that
+// was drawn and is not to be seen is a gap, looked for at every turn for as long
+// as any transaction is under way that was when the gap was found. It keeps
+// nobody waiting. Events of one turn come in order of their numbers: a change
+// that knew of another one of its task had waited for its commit, and drew its
+// number after it.
+func (f *Feed) sequence(ctx context.Context) (int64, error) {
+	if f.commits == nil {
+		return f.newest(ctx)
+	}
+	for {
+		s, ripe, err := f.glance(ctx)
+		if err != nil || !ripe {
+			return s.Position, err
+		}
+		more, err := f.give(ctx, &s)
+		if err != nil || !more {
+			return s.Position, err
+		}
+	}
+}
+
+// newest is the position of the newest event where numbers are positions.
+func (f *Feed) newest(ctx context.Context) (id int64, err error) {
+	if ask := f.db.Dialect().Changed; ask != nil {
+		version, err := ask(ctx)
+		if err != nil {
+			return 0, err
+		}
+		if f.version != 0 && version == f.version {
+			return f.Newest(), nil
+		}
+		f.version = version
+	}
+	err = f.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+		id, err = store.NewestNumber(ctx, tx)
+		return err
+	})
+	if err != nil {
+		f.version = 0
+	}
+	return id, err
+}
+
+// glance says whether there is anything to give a position to, without a lock.
+func (f *Feed) glance(ctx context.Context) (s store.FeedState, ripe bool, err error) {
+	err = f.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+		if s, err = store.ReadFeed(ctx, tx); err != nil {
+			return err
+		}
+		drawn, err := f.commits.Drawn(ctx, tx)
+		if err != nil || drawn > s.Top {
+			ripe = err == nil
+			return err
+		}
+		found, err := f.commits.Among(ctx, tx, s.Gaps)
+		ripe = len(found) > 0 || len(s.Gaps) > 0 && clock.Now().Sub(f.asked) >= witnessEvery
+		return err
+	})
+	return s, ripe, err
+}
+
+// give is one turn. The row that it locks makes it the only one, in whichever
+// process; a process that dies in it leaves nothing, and one that stands still
+// in it loses its connection. More: there is more to give.
+func (f *Feed) give(ctx context.Context, out *store.FeedState) (more bool, err error) {
+	err = f.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		drawn, err := f.commits.Drawn(ctx, tx)
+		if err != nil {
+			return err
+		}
+		s, err := store.HoldFeed(ctx, tx)
+		if err != nil {
+			return err
+		}
+		*out = s
+		// The gaps last: whatever an event above knew of is to be seen by then.
+		drawn = max(drawn, s.Top)
+		fresh, err := store.Numbers(ctx, tx, s.Top, drawn, pageIDs)
+		if err != nil {
+			return err
+		}
+		if more = len(fresh) == pageIDs; more {
+			drawn = fresh[pageIDs-1]
+		}
+		late, err := f.commits.Among(ctx, tx, s.Gaps)
+		if err != nil {
+			return err
+		}
+		old := without(s.Gaps, late)
+		if old, err = f.outlived(ctx, tx, old); err != nil {
+			return err
+		}
+		next := s
+		next.Gaps, next.Top = append(slices.Clip(old), missing(s.Top, drawn, fresh)...), drawn
+		ids := slices.Sorted(slices.Values(append(late, fresh...)))
+		if len(ids) == 0 && next.Top == s.Top && slices.Equal(next.Gaps, s.Gaps) {
+			return nil
+		}
+		if err := write(ctx, tx, &next, ids); err != nil {
+			return err
+		}
+		*out, f.gave = next, true
+		return nil
+	})
+	return more && err == nil, err
+}
+
+// write puts the page of numbers behind the newest, and moves the feed.
+func write(ctx context.Context, tx store.Tx, s *store.FeedState, ids []int64) error {
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return err
+	}
+	if len(ids) > 0 {
+		first := s.Position + 1
+		if err := store.PutPage(ctx, tx, now, store.FeedPage{First: first, IDs: ids}); err != nil {
+			return err
+		}
+		if s.Loose == 0 {
+			s.Loose = first
+		}
+		s.Position, s.Pages, s.IDs = s.Position+int64(len(ids)), s.Pages+1, s.IDs+len(ids)
+		if s.Pages >= loosePages || s.IDs >= looseIDs {
+			if s.Pages > 1 {
+				if err := store.PackPages(ctx, tx, now, s.Loose, first); err != nil {
+					return err
+				}
+			}
+			s.Loose, s.Pages, s.IDs = 0, 0, 0
+		}
+	}
+	return store.MoveFeed(ctx, tx, now, *s)
+}
+
+// witness is gaps, and the transactions that were under way when they had been
+// found: only these can still fill them.
+type witness struct {
+	gaps    []store.Span
+	running map[string]bool
+	over    bool // all have ended: what the next look does not find is nowhere
+}
+
+// outlived leaves out the gaps that nobody can fill any more: all transactions
+// that were under way after they had been found have ended, and a look that
+// began after that did not find them either.
+func (f *Feed) outlived(ctx context.Context, tx store.Tx, gaps []store.Span) ([]store.Span, error) {
+	f.witnesses = slices.DeleteFunc(f.witnesses, func(w witness) bool { return len(common(w.gaps, gaps)) == 0 })
+	if len(gaps) == 0 || clock.Now().Sub(f.asked) < witnessEvery {
+		return gaps, nil
+	}
+	f.asked = clock.Now()
+	names, err := f.commits.Running(ctx, tx)
+	if err != nil {
+		return gaps, err
+	}
+	running := map[string]bool{}
+	for _, name := range names {
+		running[name] = true
+	}
+	unseen := gaps
+	kept := f.witnesses[:0]
+	for _, w := range f.witnesses {
+		for name := range w.running {
+			if !running[name] {
+				delete(w.running, name)
+			}
+		}
+		unseen = less(unseen, w.gaps)
+		if w.over {
+			gaps = less(gaps, w.gaps)
+			continue
+		}
+		w.over = len(w.running) == 0
+		kept = append(kept, w)
+	}
+	f.witnesses = kept
+	if len(unseen) > 0 {
+		f.witnesses = append(f.witnesses, witness{gaps: unseen, running: running})
+	}
+	return gaps, nil
+}

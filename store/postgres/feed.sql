@@ -1,0 +1,29 @@
+-- How transactions come to light here; see store.Commits.
+
+-- The highest number drawn for an event; it is read outside every snapshot. A
+-- process that stands still in this transaction soon loses its connection.
+-- name: drawn
+SELECT CASE WHEN s.is_called THEN s.last_value ELSE s.last_value - 1 END, set_config('idle_in_transaction_session_timeout', '5s', true)
+FROM pawl.task_events_id_seq s
+
+-- name: among
+SELECT e.id
+FROM unnest($1::bigint[], $2::bigint[]) AS s (low, high),
+  LATERAL (
+    SELECT e.id
+    FROM pawl.task_events e
+    WHERE e.id >= s.low AND e.id <= s.high
+    OFFSET 0) e
+ORDER BY e.id
+
+-- A transaction holds a lock on itself from its first statement on, whether it
+-- has written yet or not; a prepared one has no process.
+-- name: running
+SELECT l.virtualtransaction
+FROM pg_locks l
+JOIN pg_stat_activity a ON a.pid = l.pid
+WHERE l.locktype = 'virtualxid' AND l.mode = 'ExclusiveLock' AND l.pid <> pg_backend_pid() AND a.datname = current_database()
+UNION ALL
+SELECT 'prepared ' || p.gid
+FROM pg_prepared_xacts p
+WHERE p.database = current_database()
