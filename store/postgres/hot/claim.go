@@ -1,6 +1,7 @@
 package hot
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"slices"
@@ -60,5 +61,11 @@ func (Verbs) Claim(ctx context.Context, tx store.Tx, c store.Claim) ([]store.Cla
 		out = append(out, d)
 		return err
 	})
+	order := func(a, b store.Claimed) int {
+		return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.ItemID, b.ItemID))
+	}
+	if !slices.IsSortedFunc(out, order) { // cheaper than a sort of the inputs there
+		slices.SortFunc(out, order)
+	}
 	return out, err
 }

@@ -20,27 +20,24 @@ WITH d AS (
         ORDER BY q.item_id
         LIMIT $2::int) c
     LIMIT $2::int))
-  RETURNING *),
-n AS MATERIALIZED (SELECT pawl.now() AS now),
+  RETURNING type, rank, item_id, task_id, attempt + 1 AS claim, failures, max_attempts, solo, feeds, acceptance, rework, spared, started_at, error),
+n AS MATERIALIZED (SELECT pawl.now() AS now FROM (SELECT count(*) FROM d) locked),
 -- Dealt out in claim order: each claimant's rows start at its place in $8.
-o AS MATERIALIZED (
-  SELECT d.*, -(d.rank >> 1) AS priority, d.attempt + 1 AS claim, width_bucket((row_number() OVER (ORDER BY d.rank, d.item_id))::int, $8::int[]) AS who
-  FROM d),
 r AS MATERIALIZED (
-  SELECT o.*, n.now, ($9::text[])[who] AS holder, ($10::int[])[who] AS seconds
-  FROM o, n
-  ORDER BY o.rank, o.item_id),
+  SELECT d.*, -(d.rank >> 1) AS priority, width_bucket((row_number() OVER (ORDER BY d.rank, d.item_id))::int, $8::int[]) AS who
+  FROM d),
 lease AS (
   INSERT INTO pawl.leases (item_id, namespace, task_id, type, priority, state, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared,
     prefetch, worker_id, lease_seconds, started_at, acquired_at, heartbeat_at, lease_expires_at, error)
-  SELECT item_id, namespace, task_id, type, priority, 'leased', claim, failures, max_attempts, solo, feeds, acceptance, rework, spared,
-    ($11::smallint[])[who], holder, seconds, COALESCE(started_at, now), now, now, now + seconds * 1000000::bigint, error
+  SELECT item_id, $1::text, task_id, type, priority, 'leased', claim, failures, max_attempts, solo, feeds, acceptance, rework, spared,
+    ($11::smallint[])[who], ($9::text[])[who], ($10::int[])[who], COALESCE(started_at, (SELECT now FROM n)), (SELECT now FROM n), (SELECT now FROM n),
+    (SELECT now FROM n) + ($10::int[])[who] * 1000000::bigint, error
   FROM r),
 event AS (
   INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, actor_type, actor_id, created_at)
-  SELECT namespace, task_id, item_id, claim, 'leased', 'queued', 'leased', ($12::text[])[who], NULLIF(($13::text[])[who], ''), now
+  SELECT $1::text, task_id, item_id, claim, 'leased', 'queued', 'leased', ($12::text[])[who], NULLIF(($13::text[])[who], ''), (SELECT now FROM n)
   FROM r)
-SELECT r.who, r.seconds, r.item_id, r.task_id, r.type, w.key, r.rank, r.priority, r.claim, r.failures, r.max_attempts, w.input, r.now, r.now + r.seconds * 1000000::bigint
+SELECT r.who, ($10::int[])[who], r.item_id, r.task_id, r.type, w.key, r.rank, r.priority, r.claim, r.failures, r.max_attempts, w.input,
+  (SELECT now FROM n), (SELECT now FROM n) + ($10::int[])[who] * 1000000::bigint
 FROM r
 LEFT JOIN LATERAL (SELECT w.key, w.input FROM pawl.work_items w WHERE w.id = r.item_id LIMIT 1) w ON true
-ORDER BY r.rank, r.item_id

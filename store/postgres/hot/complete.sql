@@ -1,12 +1,13 @@
 WITH c AS MATERIALIZED (
-  SELECT *
+  SELECT item_id, COALESCE(namespace, ($2::text[])[1]) AS namespace, COALESCE(worker_id, ($3::text[])[1]) AS worker_id, COALESCE(attempt, ($4::int[])[1]) AS attempt, result, ord
   FROM unnest($1::text[], $2::text[], $3::text[], $4::int[], $5::text[])
     WITH ORDINALITY AS c(item_id, namespace, worker_id, attempt, result, ord)),
 k AS MATERIALIZED (
-  SELECT l.*, c.ord, c.result
+  SELECT c.item_id, c.namespace, l.task_id, l.type, l.priority, l.state, c.attempt, l.failures, l.solo, l.feeds, l.rework, c.worker_id, l.started_at, l.lease_expires_at,
+    l.stage, l.error, c.ord, c.result
   FROM c,
     LATERAL (
-      SELECT l.*
+      SELECT l.task_id, l.type, l.priority, l.state, l.failures, l.solo, l.feeds, l.rework, l.started_at, l.lease_expires_at, l.stage, l.error
       FROM pawl.leases l
       WHERE l.item_id = c.item_id AND l.namespace = c.namespace AND l.worker_id = c.worker_id AND l.attempt = c.attempt AND l.acceptance = 0
       OFFSET 0
@@ -14,21 +15,21 @@ k AS MATERIALIZED (
 n AS MATERIALIZED (SELECT pawl.now() AS now FROM (SELECT count(*) FROM k) locked),
 x AS MATERIALIZED (
   SELECT k.*
-  FROM k, n
-  WHERE k.lease_expires_at > n.now),
+  FROM k
+  WHERE k.lease_expires_at > (SELECT now FROM n)),
 gone AS (
   DELETE FROM pawl.leases
   WHERE item_id = ANY(ARRAY(SELECT item_id FROM x))),
 ended AS (
   INSERT INTO pawl.ends (item_id, namespace, task_id, state, attempt, failures, rework, worker_id, started_at, ended_at, stage, result, error)
-  SELECT item_id, namespace, task_id, 'completed', attempt, failures, rework, worker_id, started_at, now, stage, result, error
-  FROM x, n
+  SELECT item_id, namespace, task_id, 'completed', attempt, failures, rework, worker_id, started_at, (SELECT now FROM n), stage, result, error
+  FROM x
   RETURNING 1),
 event AS (
   INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, task_from, task_to, actor_type, actor_id, created_at)
   SELECT namespace, task_id, item_id, attempt, 'completed', state, 'completed',
-    CASE WHEN solo = 1 THEN 'open' END, CASE WHEN solo = 1 THEN 'completed' END, 'worker', worker_id, now
-  FROM x, n
+    CASE WHEN solo = 1 THEN 'open' END, CASE WHEN solo = 1 THEN 'completed' END, 'worker', worker_id, (SELECT now FROM n)
+  FROM x
   RETURNING 1),
 fed AS MATERIALIZED (
   SELECT d.item_id, count(*)::int AS needs
@@ -53,8 +54,8 @@ b AS MATERIALIZED (
   ORDER BY task_id),
 u AS (
   INSERT INTO pawl.task_live (task_id, namespace, items, open, updated_at)
-  SELECT b.task_id, b.namespace, 0, b.items, n.now
-  FROM b, n
+  SELECT b.task_id, b.namespace, 0, b.items, (SELECT now FROM n)
+  FROM b
   WHERE (SELECT count(*) FROM ended) + (SELECT count(*) FROM event) + (SELECT count(*) FROM needs) >= 0
   ORDER BY b.task_id
   ON CONFLICT (task_id) DO UPDATE
@@ -78,8 +79,8 @@ freed AS (
   UPDATE pawl.tasks
   SET dedupes = 0
   WHERE id = ANY(ARRAY(SELECT task_id FROM u WHERE open = 0 AND state = 'dead_lettered')))
-SELECT ord, task_id, 'completed', failures, priority, type, 0::bigint, now, feeds, solo
-FROM x, n
+SELECT ord, task_id, 'completed', failures, priority, type, 0::bigint, (SELECT now FROM n), feeds, solo
+FROM x
 UNION ALL
 SELECT 0, task_id, '', 0, 0, '', 0, 0, 0, 0
 FROM settled

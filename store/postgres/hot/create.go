@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"slices"
 
+	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -37,49 +38,60 @@ func (Verbs) Create(ctx context.Context, tx store.Tx, tasks []store.NewTask, ite
 	return now, err
 }
 
+// A column that says nothing but its default is sent empty, as most are, and one
+// that says the same of all rows but once: unnest fills them up with NULLs, and
+// the statement puts the default in, or the first value.
 func taskColumns(tasks []store.NewTask) []any {
 	return []any{
 		column(tasks, func(t *store.NewTask) string { return t.ID }),
-		column(tasks, func(t *store.NewTask) string { return t.Namespace }),
-		column(tasks, func(t *store.NewTask) string { return t.Type }),
-		column(tasks, func(t *store.NewTask) int { return t.TypeVersion }),
-		column(tasks, func(t *store.NewTask) int { return bit(t.Solo) }),
-		column(tasks, func(t *store.NewTask) *string { return null(t.Title) }),
-		column(tasks, func(t *store.NewTask) int { return t.Priority }),
-		column(tasks, func(t *store.NewTask) *string { return t.Payload }),
-		column(tasks, func(t *store.NewTask) string { return t.Metadata }),
-		column(tasks, func(t *store.NewTask) *string { return null(t.RequestedByType) }),
-		column(tasks, func(t *store.NewTask) *string { return null(t.RequestedByID) }),
-		column(tasks, func(t *store.NewTask) *string { return null(t.InputHash) }),
-		column(tasks, func(t *store.NewTask) int { return bit(t.Dedupes) }),
-		column(tasks, func(t *store.NewTask) *string { return null(t.TraceParent) }),
-		column(tasks, func(t *store.NewTask) int { return t.Items }),
-		column(tasks, func(t *store.NewTask) string { return t.Actor.Type }),
-		column(tasks, func(t *store.NewTask) *string { return null(store.Text(t.Actor.ID)) }),
-		column(tasks, func(t *store.NewTask) *string { return null(store.Text(t.Data)) }),
+		once(column(tasks, func(t *store.NewTask) string { return t.Namespace })),
+		once(column(tasks, func(t *store.NewTask) string { return t.Type })),
+		sparse(tasks, 0, func(t *store.NewTask) int { return t.TypeVersion }),
+		once(column(tasks, func(t *store.NewTask) int { return bit(t.Solo) })),
+		sparse(tasks, nil, func(t *store.NewTask) *string { return null(t.Title) }),
+		sparse(tasks, 0, func(t *store.NewTask) int { return t.Priority }),
+		sparse(tasks, nil, func(t *store.NewTask) *string { return t.Payload }),
+		sparse(tasks, "{}", func(t *store.NewTask) string { return t.Metadata }),
+		sparse(tasks, nil, func(t *store.NewTask) *string { return null(t.RequestedByType) }),
+		sparse(tasks, nil, func(t *store.NewTask) *string { return null(t.RequestedByID) }),
+		sparse(tasks, nil, func(t *store.NewTask) *string { return null(t.InputHash) }),
+		sparse(tasks, 0, func(t *store.NewTask) int { return bit(t.Dedupes) }),
+		sparse(tasks, nil, func(t *store.NewTask) *string { return null(t.TraceParent) }),
+		once(column(tasks, func(t *store.NewTask) int { return t.Items })),
+		once(column(tasks, func(t *store.NewTask) string { return t.Actor.Type })),
+		sparse(tasks, nil, func(t *store.NewTask) *string { return ofMany(t, t.Actor.ID) }),
+		sparse(tasks, nil, func(t *store.NewTask) *string { return ofMany(t, t.Data) }),
 	}
+}
+
+// ofMany is what a task of one leaves to its item's event.
+func ofMany(t *store.NewTask, s string) *string {
+	if t.Solo {
+		return nil
+	}
+	return null(store.Text(s))
 }
 
 func itemColumns(items []store.NewItem) []any {
 	return []any{
 		column(items, func(i *store.NewItem) string { return i.ID }),
-		column(items, func(i *store.NewItem) string { return i.Namespace }),
-		column(items, func(i *store.NewItem) string { return i.TaskID }),
-		column(items, func(i *store.NewItem) string { return i.Type }),
-		column(items, func(i *store.NewItem) string { return i.Kind }),
-		column(items, func(i *store.NewItem) int { return bit(i.Solo) }),
-		column(items, func(i *store.NewItem) int { return i.Position }),
-		column(items, func(i *store.NewItem) *string { return null(i.Key) }),
-		column(items, func(i *store.NewItem) int { return i.Priority }),
-		column(items, func(i *store.NewItem) int { return i.MaxAttempts }),
-		column(items, func(i *store.NewItem) *int64 { return i.RunAt }),
-		column(items, func(i *store.NewItem) *string { return null(i.After) }),
-		column(items, func(i *store.NewItem) int { return len(i.Needs) }),
-		column(items, func(i *store.NewItem) int { return bit(i.Feeds) }),
-		column(items, func(i *store.NewItem) int { return bit(i.Acceptance) }),
+		once(column(items, func(i *store.NewItem) string { return i.Namespace })),
+		once(column(items, func(i *store.NewItem) string { return i.TaskID })),
+		once(column(items, func(i *store.NewItem) string { return i.Type })),
+		sparse(items, pawl.KindWork, func(i *store.NewItem) string { return i.Kind }),
+		sparse(items, 0, func(i *store.NewItem) int { return bit(i.Solo) }),
+		sparse(items, 0, func(i *store.NewItem) int { return i.Position }),
+		sparse(items, nil, func(i *store.NewItem) *string { return null(i.Key) }),
+		sparse(items, 0, func(i *store.NewItem) int { return i.Priority }),
+		once(column(items, func(i *store.NewItem) int { return i.MaxAttempts })),
+		sparse(items, nil, func(i *store.NewItem) *int64 { return i.RunAt }),
+		sparse(items, nil, func(i *store.NewItem) *string { return null(i.After) }),
+		sparse(items, 0, func(i *store.NewItem) int { return len(i.Needs) }),
+		sparse(items, 0, func(i *store.NewItem) int { return bit(i.Feeds) }),
+		sparse(items, 0, func(i *store.NewItem) int { return bit(i.Acceptance) }),
 		column(items, func(i *store.NewItem) string { return i.Input }),
-		column(items, func(i *store.NewItem) string { return i.Actor.Type }),
-		column(items, func(i *store.NewItem) *string { return null(store.Text(i.Actor.ID)) }),
-		column(items, func(i *store.NewItem) *string { return null(i.Data) }),
+		once(column(items, func(i *store.NewItem) string { return i.Actor.Type })),
+		sparse(items, nil, func(i *store.NewItem) *string { return null(store.Text(i.Actor.ID)) }),
+		sparse(items, nil, func(i *store.NewItem) *string { return null(i.Data) }),
 	}
 }

@@ -38,6 +38,28 @@ func column[T, C any](rows []T, of func(r *T) C) []C {
 	return out
 }
 
+// sparse is a column that is empty when all its values are the same as none.
+func sparse[T any, C comparable](rows []T, none C, of func(r *T) C) []C {
+	for i := range rows {
+		if of(&rows[i]) != none {
+			return column(rows, of)
+		}
+	}
+	return []C{}
+}
+
+// once is a column cut to its first value when all are the same: the statement
+// reads it for every row that unnest fills up with NULL. Not for columns that
+// may be NULL.
+func once[C comparable](column []C) []C {
+	for i := range column {
+		if column[i] != column[0] {
+			return column
+		}
+	}
+	return column[:min(1, len(column))]
+}
+
 // bit is how a bool is kept.
 func bit(b bool) int {
 	if b {
