@@ -56,6 +56,10 @@ type TaskMaker interface {
 	// CancelTasks cancels tasks, or some items of them, from any state but the
 	// ends. Workers learn by their next heartbeat.
 	CancelTasks(ctx context.Context, calls []TaskCall) ([]Result[Task], error)
+	// UpdateTasks changes title, priority or metadata of tasks that have not ended.
+	UpdateTasks(ctx context.Context, calls []TaskUpdate) ([]Result[Task], error)
+	// CloneTasks creates tasks that are like older ones.
+	CloneTasks(ctx context.Context, calls []TaskClone) ([]Result[Task], error)
 	// CheckpointTasks saves checkpoints of tasks themselves, without a lease:
 	// only the types of TaskCheckpointTypes.
 	CheckpointTasks(ctx context.Context, calls []TaskCheckpoint) ([]Result[CheckpointRef], error)

@@ -110,6 +110,29 @@ type TaskCall struct {
 	Force   bool     `json:"force,omitempty"` // delete: even when it has not ended
 }
 
+// TaskUpdate changes a task that has not ended; nil leaves a thing as it is. One
+// that comes to no change leaves no event and the version as it was.
+type TaskUpdate struct {
+	TaskID   string          `json:"task_id"`
+	Version  *int            `json:"version,omitempty"`  // only while it has this one, else ErrPrecondition
+	Title    *string         `json:"title,omitempty"`    // "" = none
+	Priority *int            `json:"priority,omitempty"` // of its items too that had the task's and have not ended
+	Metadata json.RawMessage `json:"metadata,omitempty"` // merged into what is there (RFC 7396): null removes a member
+}
+
+// TaskClone asks for a new task that is like an older one, in whatever state
+// that is: its type, payload, items, title, priority, metadata and requester. A
+// clone does not dedupe, and run_at is not copied.
+type TaskClone struct {
+	TaskID      string          `json:"task_id"`
+	Payload     json.RawMessage `json:"payload,omitempty"` // in place of the payload, and of the input of a task that was made of a payload alone
+	Title       *string         `json:"title,omitempty"`
+	Priority    *int            `json:"priority,omitempty"` // of its items too that had the task's
+	RunAt       *time.Time      `json:"run_at,omitempty"`
+	RequestedBy *Requester      `json:"requested_by,omitempty"`
+	Metadata    json.RawMessage `json:"metadata,omitempty"` // merged into the older one's
+}
+
 // TaskFilter selects tasks. The zero value is the newest 100 of the namespace.
 type TaskFilter struct {
 	IDs         []string
@@ -118,9 +141,12 @@ type TaskFilter struct {
 	Statuses    []Status
 	MinPriority *int
 	MaxPriority *int
-	Since       time.Time // created at or after
-	Until       time.Time // created before
-	Asc         bool      // oldest first
+	Since       time.Time         // created at or after
+	Until       time.Time         // created before
+	Metadata    map[string]string // members of its metadata: a text, or the JSON of a number, true or false
+	Available   *bool             // has items that could be claimed now, or has none
+	ByPriority  bool              // highest first, newest first among equals; Asc turns both round
+	Asc         bool              // oldest first
 	Page
 }
 

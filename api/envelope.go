@@ -92,6 +92,24 @@ type TaskVerb struct {
 	Reason  string   `json:"reason,omitempty"`
 }
 
+// TaskPatch is the body of a task's PATCH: pawl.TaskUpdate without the task,
+// which the path names, and the version, which If-Match names.
+type TaskPatch struct {
+	Title    *string         `json:"title,omitempty"`
+	Priority *int            `json:"priority,omitempty"`
+	Metadata json.RawMessage `json:"metadata,omitempty"`
+}
+
+// TaskLike is the body of clone: pawl.TaskClone without the task.
+type TaskLike struct {
+	Payload     json.RawMessage `json:"payload,omitempty"`
+	Title       *string         `json:"title,omitempty"`
+	Priority    *int            `json:"priority,omitempty"`
+	RunAt       *time.Time      `json:"run_at,omitempty"`
+	RequestedBy *pawl.Requester `json:"requested_by,omitempty"`
+	Metadata    json.RawMessage `json:"metadata,omitempty"`
+}
+
 // NewItems is the body of add_items.
 type NewItems struct {
 	Items []pawl.NewItem `json:"items"`

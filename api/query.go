@@ -36,13 +36,16 @@ type (
 	}
 	// TaskQuery is a pawl.TaskFilter.
 	TaskQuery struct {
-		ID          []string         `query:"id" doc:"These tasks."`
-		Type        []string         `query:"type" doc:"Of any of these types."`
-		State       []pawl.TaskState `query:"state" doc:"In any of these states."`
-		Status      []pawl.Status    `query:"status" doc:"Of any of these statuses."`
-		MinPriority int              `query:"min_priority" default:"-32768" doc:"Of this priority or higher."`
-		MaxPriority int              `query:"max_priority" default:"32767" doc:"Of this priority or lower."`
-		Order       string           `query:"order" enum:"asc,desc" doc:"asc: oldest first; newest first without it."`
+		ID          []string          `query:"id" doc:"These tasks."`
+		Type        []string          `query:"type" doc:"Of any of these types."`
+		State       []pawl.TaskState  `query:"state" doc:"In any of these states."`
+		Status      []pawl.Status     `query:"status" doc:"Of any of these statuses."`
+		MinPriority int               `query:"min_priority" default:"-32768" doc:"Of this priority or higher."`
+		MaxPriority int               `query:"max_priority" default:"32767" doc:"Of this priority or lower."`
+		Metadata    map[string]string `query:"metadata,deepObject" doc:"metadata[repo]=x: with this member in its metadata, a text or the JSON of a number, true or false."`
+		Available   string            `query:"has_available_items" enum:"true,false" doc:"true: with items that could be claimed now; false: with none."`
+		Order       string            `query:"order" enum:"asc,desc" doc:"asc: oldest first; newest first without it."`
+		Sort        string            `query:"sort" enum:"created_at,-created_at,priority,-priority" doc:"In place of order; - is descending. -priority: highest first, newest first among equals."`
 		Span
 		Paging
 	}
@@ -129,24 +132,42 @@ func either(pointer, a, b string) (string, error) {
 	return "", pawl.Invalid(pointer, "is given twice, differently")
 }
 
-// Filter is the filter that the query asks for.
-func (q TaskQuery) Filter() pawl.TaskFilter {
-	f := pawl.TaskFilter{IDs: q.ID, Types: q.Type, States: q.State, Statuses: q.Status, Since: q.Since, Until: q.Until, Asc: q.Order == "asc", Page: q.Page()}
+// Filter is the filter that the query asks for. Two orders are invalid.
+func (q TaskQuery) Filter() (pawl.TaskFilter, error) {
+	f := pawl.TaskFilter{IDs: q.ID, Types: q.Type, States: q.State, Statuses: q.Status, Metadata: q.Metadata, Since: q.Since, Until: q.Until, Asc: q.Order == "asc", Page: q.Page()}
+	if q.Sort != "" {
+		if q.Order != "" {
+			return f, pawl.Invalid("/order", "does not go with sort")
+		}
+		f.ByPriority, f.Asc = strings.HasSuffix(q.Sort, "priority"), q.Sort[0] != '-'
+	}
+	if q.Available != "" {
+		is := q.Available == "true"
+		f.Available = &is
+	}
 	if q.MinPriority != pawl.MinPriority {
 		f.MinPriority = &q.MinPriority
 	}
 	if q.MaxPriority != pawl.MaxPriority {
 		f.MaxPriority = &q.MaxPriority
 	}
-	return f
+	return f, nil
 }
 
 // TaskQueryOf writes a filter as a query.
 func TaskQueryOf(f pawl.TaskFilter) TaskQuery {
-	q := TaskQuery{ID: f.IDs, Type: f.Types, State: f.States, Status: f.Statuses, MinPriority: pawl.MinPriority, MaxPriority: pawl.MaxPriority,
+	q := TaskQuery{ID: f.IDs, Type: f.Types, State: f.States, Status: f.Statuses, MinPriority: pawl.MinPriority, MaxPriority: pawl.MaxPriority, Metadata: f.Metadata,
 		Span: Span{f.Since, f.Until}, Paging: PagingOf(f.Page)}
-	if f.Asc {
+	switch {
+	case f.ByPriority && f.Asc:
+		q.Sort = "priority"
+	case f.ByPriority:
+		q.Sort = "-priority"
+	case f.Asc:
 		q.Order = "asc"
+	}
+	if f.Available != nil {
+		q.Available = strconv.FormatBool(*f.Available)
 	}
 	if f.MinPriority != nil {
 		q.MinPriority = *f.MinPriority
@@ -238,9 +259,16 @@ func write(out url.Values, v reflect.Value) {
 			write(out, v.Field(i))
 			continue
 		}
+		name, _, _ := strings.Cut(f.Tag.Get("query"), ",")
+		if members, ok := v.Field(i).Interface().(map[string]string); ok {
+			for member, value := range members {
+				out.Set(name+"["+member+"]", value)
+			}
+			continue
+		}
 		value, unless := text(v.Field(i)), f.Tag.Get("default")
 		if value != unless && (unless != "" || !v.Field(i).IsZero()) {
-			out.Set(f.Tag.Get("query"), value)
+			out.Set(name, value)
 		}
 	}
 }

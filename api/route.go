@@ -28,9 +28,10 @@ type Route struct {
 }
 
 const (
-	get  = http.MethodGet
-	post = http.MethodPost
-	del  = http.MethodDelete
+	get   = http.MethodGet
+	post  = http.MethodPost
+	patch = http.MethodPatch
+	del   = http.MethodDelete
 )
 
 // Routes is the closed list of HTTP calls. A verb of a collection
@@ -42,6 +43,10 @@ var Routes = []Route{
 	{"create_tasks", post, "/v1/tasks:batch", Submitter, 200, "Create tasks, each answered on its own."},
 	{"list_tasks", get, "/v1/tasks", Reader, 200, "List tasks, newest first."},
 	{"get_task", get, "/v1/tasks/{id}", Reader, 200, "Read a task."},
+	{"update_task", patch, "/v1/tasks/{id}", Submitter, 200, "Change a task's title, priority or metadata; with If-Match, only the version it names."},
+	{"update_tasks", post, "/v1/tasks:update", Submitter, 200, "Change tasks, each answered on its own."},
+	{"clone_task", post, "/v1/tasks/{id}:clone", Submitter, 201, "Create a task that is like this one, in whatever state it is."},
+	{"clone_tasks", post, "/v1/tasks:clone", Submitter, 200, "Clone tasks, each answered on its own."},
 	{"delete_task", del, "/v1/tasks/{id}", Operator, 204, "Delete a task that has ended, or with force any, and all that hangs on it."},
 	{"delete_tasks", post, "/v1/tasks:delete", Operator, 200, "Delete tasks, each answered on its own."},
 	{"add_items", post, "/v1/tasks/{id}:add_items", Submitter, 200, "Add items to a task whose work is still open."},

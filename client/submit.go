@@ -50,3 +50,13 @@ func (c *Client) FailKeys(ctx context.Context, calls []pawl.KeyDone) ([]pawl.Res
 func (c *Client) GetKeys(ctx context.Context, names []pawl.KeyName) ([]pawl.Result[pawl.Key], error) {
 	return batch[pawl.KeyName, pawl.Key](ctx, c, "get_keys", names)
 }
+
+// UpdateTasks changes tasks; see pawl.TaskMaker.
+func (c *Client) UpdateTasks(ctx context.Context, calls []pawl.TaskUpdate) ([]pawl.Result[pawl.Task], error) {
+	return batch[pawl.TaskUpdate, pawl.Task](ctx, c, "update_tasks", calls)
+}
+
+// CloneTasks creates tasks like older ones; see pawl.TaskMaker.
+func (c *Client) CloneTasks(ctx context.Context, calls []pawl.TaskClone) ([]pawl.Result[pawl.Task], error) {
+	return batch[pawl.TaskClone, pawl.Task](ctx, c, "clone_tasks", calls)
+}

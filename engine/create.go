@@ -25,6 +25,14 @@ func (e *Engine) CreateTasks(ctx context.Context, tasks []pawl.NewTask) ([]pawl.
 	if err != nil {
 		return nil, err
 	}
+	if err := e.createAll(ctx, out, drafts); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// createAll makes tasks of drafts and answers each at its place.
+func (e *Engine) createAll(ctx context.Context, out []pawl.Result[pawl.Task], drafts []draft) error {
 	var plain []draft
 	for _, d := range drafts {
 		if !d.task.Dedupes {
@@ -34,7 +42,7 @@ func (e *Engine) CreateTasks(ctx context.Context, tasks []pawl.NewTask) ([]pawl.
 		out[d.ord].Value, out[d.ord].Err = e.createOnce(ctx, d)
 	}
 	if len(plain) == 0 {
-		return out, nil
+		return nil
 	}
 	ords := make([]int, len(plain))
 	for i := range plain {
@@ -42,13 +50,13 @@ func (e *Engine) CreateTasks(ctx context.Context, tasks []pawl.NewTask) ([]pawl.
 	}
 	made, err := e.lanes.create.do(ctx, plain)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, b := range made {
 		out[ords[b.ord]].Value = plain[b.ord].answer(b.now)
 	}
 	e.created(plain, made[0].now)
-	return out, nil
+	return nil
 }
 
 // draftAll checks every call and drafts the good ones.
@@ -59,7 +67,7 @@ func (e *Engine) draftAll(ctx context.Context, tasks []pawl.NewTask) ([]pawl.Res
 	out := make([]pawl.Result[pawl.Task], len(tasks))
 	var drafts []draft
 	for i := range tasks {
-		d, err := e.draft(pawl.CallerOf(ctx), &tasks[i])
+		d, err := e.draft(pawl.CallerOf(ctx), &tasks[i], "")
 		if err != nil {
 			out[i].Err = err
 			continue
@@ -143,7 +151,8 @@ func (e *Engine) createOnce(ctx context.Context, d draft) (pawl.Task, error) {
 	}
 }
 
-func (e *Engine) draft(c pawl.Caller, t *pawl.NewTask) (draft, error) {
+// draft checks a task and makes its rows; of is the task it is a clone of.
+func (e *Engine) draft(c pawl.Caller, t *pawl.NewTask, of string) (draft, error) {
 	if err := checkTask(t, e.ids.now()); err != nil {
 		return draft{}, err
 	}
@@ -165,7 +174,7 @@ func (e *Engine) draft(c pawl.Caller, t *pawl.NewTask) (draft, error) {
 	if t.RequestedBy != nil {
 		row.RequestedByType, row.RequestedByID = store.Text(t.RequestedBy.Type), store.Text(t.RequestedBy.ID)
 	}
-	row.Data = summary(t, row.Items)
+	row.Data = summary(t, row.Items, of)
 	if solo {
 		item := pawl.NewItem{Input: t.Payload}
 		if len(t.Items) == 1 {
@@ -371,13 +380,14 @@ func at(raw json.RawMessage, pointer string) (json.RawMessage, bool) {
 }
 
 // summary is what the proposed event says of the request (seed 3).
-func summary(t *pawl.NewTask, items int) string {
+func summary(t *pawl.NewTask, items int, clonedFrom string) string {
 	b, _ := json.Marshal(struct { // plain values always marshal
 		Type     string `json:"type"`
 		Title    string `json:"title,omitempty"`
 		Priority int    `json:"priority,omitempty"`
 		Items    int    `json:"items"`
-	}{t.Type, t.Title, t.Priority, items})
+		Of       string `json:"cloned_from,omitempty"`
+	}{t.Type, t.Title, t.Priority, items, clonedFrom})
 	return string(b)
 }
 

@@ -55,9 +55,23 @@ func words[S ~string](states []pawl.StateInfo, asked []S, statuses []pawl.Status
 	return f.err("list")
 }
 
+// members refuses what no metadata can hold, and more than a query should ask.
+func members(asked map[string]string) error {
+	var f fields
+	f.number("/metadata", len(asked), 0, maxMembers)
+	for name, value := range asked {
+		f.text("/metadata", name, 0, pawl.MaxIDLen)
+		f.text("/metadata", value, 0, pawl.MaxReasonLen)
+	}
+	return f.err("list")
+}
+
+// maxMembers is how many members of metadata one list asks for.
+const maxMembers = 20
+
 // ListTasks lists tasks, newest first unless Asc.
 func (e *Engine) ListTasks(ctx context.Context, q pawl.TaskFilter) (pawl.List[pawl.Task], error) {
-	if err := cmp.Or(page(&q.Page), words(pawl.TaskStates, q.States, q.Statuses)); err != nil {
+	if err := cmp.Or(page(&q.Page), words(pawl.TaskStates, q.States, q.Statuses), members(q.Metadata)); err != nil {
 		return pawl.List[pawl.Task]{}, err
 	}
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.Task], error) {

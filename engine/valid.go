@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -120,6 +121,29 @@ func (f *fields) object(pointer string, raw json.RawMessage, limit int) {
 	if first := bytes.TrimLeft(raw, " \t\r\n"); len(first) > 0 && first[0] != '{' {
 		f.add(pointer, "must be a JSON object")
 	}
+	if halved(raw) {
+		f.add(pointer, "has half of a surrogate pair: such text is no Unicode, and PostgreSQL cannot search it")
+	}
+}
+
+// halved says that an escape in a JSON text is half of a surrogate pair.
+func halved(raw []byte) bool {
+	high := false // the escape before was the first half
+	for i := 0; i < len(raw); i++ {
+		unit := uint64(0)
+		if raw[i] == '\\' && i+5 < len(raw) && raw[i+1] == 'u' {
+			unit, _ = strconv.ParseUint(string(raw[i+2:i+6]), 16, 16)
+			i += 5
+		} else if raw[i] == '\\' {
+			i++
+		}
+		low := unit >= 0xDC00 && unit < 0xE000
+		if high != low {
+			return true
+		}
+		high = unit >= 0xD800 && unit < 0xDC00
+	}
+	return high
 }
 
 func (f *fields) fence(c pawl.Fence) {

@@ -21,7 +21,7 @@ const bodyTime = 30 * time.Second
 func (s *server) intake(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for _, name := range unheard {
-			if r.Header.Get(name) != "" {
+			if r.Header.Get(name) != "" && !(name == "If-Match" && r.Method == http.MethodPatch) {
 				s.write(w, r, &pawl.Error{Code: pawl.CodeInvalid, Message: "this server does not keep the promise that " + name + " asks for; send the call without it"})
 				return
 			}
@@ -78,7 +78,8 @@ func judge(r *http.Request, data []byte) error {
 	if ct := r.Header.Get("Content-Type"); ct != "" {
 		kind, params, err := mime.ParseMediaType(ct)
 		charset := params["charset"]
-		if err != nil || kind != "application/json" || charset != "" && !strings.EqualFold(charset, "utf-8") {
+		merge := r.Method == http.MethodPatch && kind == "application/merge-patch+json"
+		if err != nil || kind != "application/json" && !merge || charset != "" && !strings.EqualFold(charset, "utf-8") {
 			return &pawl.Error{Code: pawl.CodeMediaType, Message: "the body is to be application/json, not " + ct}
 		}
 	}

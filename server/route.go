@@ -47,6 +47,7 @@ func oneEach(raw string) (string, error) {
 	for name, values := range q {
 		value := strings.Join(values, ",")
 		if !plainText(name + value) {
+			name, _, _ = strings.Cut(name, "[") // metadata[key]
 			return "", pawl.Invalid(pointer(strings.ToValidUTF8(name, "\ufffd")), "is not plain text")
 		}
 		q[name] = []string{value}

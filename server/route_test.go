@@ -90,6 +90,15 @@ func (h *house) tasksAnswer(call caller, results reader) {
 	if r := call("get_task", task, ""); !strings.Contains(r.text, `"payload":{"n": 1}`) {
 		h.Errorf("the payload is not what was sent: %s", r.text)
 	}
+	if r := call("update_task", task, `{"title":"second","metadata":{"k":1}}`); r.str("title") != "second" || r.Header.Get("ETag") != `"1"` {
+		h.Errorf("updated, ETag %s: %s", r.Header.Get("ETag"), r.text)
+	}
+	results(call("update_tasks", "", fmt.Sprintf(`{"items":[{"task_id":%q,"version":0,"priority":1},{"task_id":%q,"version":1,"priority":1}]}`, task, task)), 412, 200)
+	clone := call("clone_task", many, `{"title":"copy"}`)
+	if loc := clone.Header.Get("Location"); loc != "/v1/tasks/"+clone.str("id") || clone.str("id") == many {
+		h.Errorf("Location is %q: %s", loc, clone.text)
+	}
+	results(call("clone_tasks", "", fmt.Sprintf(`{"items":[{"task_id":%q}]}`, many)), 201)
 	call("add_items", many, `{"items":[{"input":3}]}`)
 	results(call("add_items_batch", "", fmt.Sprintf(`{"items":[{"task_id":%q,"items":[{"input":4}]}]}`, many)), 200)
 	if r := call("task_items", many, ""); len(r.items()) != 4 {
@@ -300,12 +309,12 @@ func TestVerbsThatAreNone(t *testing.T) {
 		{"POST", "/v1/nope/x:y", 404, ""},
 		{"GET", "/v1/tasks/a%00b", 404, ""},
 		{"GET", "/v1/tasks/a%ffb", 404, ""},
-		{"POST", "/v1/tasks/tsk_1:nope", 405, "GET, DELETE"},
-		{"POST", "/v1/tasks/a:b:nope", 405, "GET, DELETE"},
+		{"POST", "/v1/tasks/tsk_1:nope", 405, "GET, PATCH, DELETE"},
+		{"POST", "/v1/tasks/a:b:nope", 405, "GET, PATCH, DELETE"},
 		{"POST", "/v1/items:nope", 405, "GET"},
 		{"POST", "/v1/items/itm_1", 405, "GET"},
 		{"GET", "/v1/claims", 405, "POST"},
-		{"PATCH", "/v1/tasks/tsk_1", 405, "GET, DELETE"},
+		{"PUT", "/v1/tasks/tsk_1", 405, "GET, PATCH, DELETE"},
 		{"HEAD", "/v1/claims", 405, "POST"},
 	} {
 		r := ask(t, srv, c.method, c.path, "")

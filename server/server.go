@@ -153,12 +153,7 @@ type (
 		ID   string `path:"id" doc:"The id."`
 		Body B
 	}
-	answer[B any]  struct{ Body B }
-	created[B any] struct {
-		Status   int
-		Location string `header:"Location"`
-		Body     B
-	}
+	answer[B any] struct{ Body B }
 )
 
 // batch registers the batch form of a verb: ok is the status of a call that

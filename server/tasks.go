@@ -13,11 +13,28 @@ func (s *server) tasks() {
 	add(s, "create_task", s.createTask)
 	batch(s, "create_tasks", createdStatus, s.svc.CreateTasks)
 	add(s, "list_tasks", func(ctx context.Context, in *api.TaskQuery) (*answer[pawl.List[pawl.Task]], error) {
-		return page(s.svc.ListTasks(ctx, in.Filter()))
+		f, err := in.Filter()
+		if err != nil {
+			return nil, err
+		}
+		return page(s.svc.ListTasks(ctx, f))
 	})
-	add(s, "get_task", func(ctx context.Context, in *member) (*answer[pawl.Task], error) {
-		return reply(s.svc.GetTask(ctx, in.ID))
+	add(s, "get_task", func(ctx context.Context, in *member) (*versioned, error) {
+		return tagged(s.svc.GetTask(ctx, in.ID))
 	})
+	add(s, "update_task", s.updateTask)
+	batch(s, "update_tasks", is200[pawl.Task], s.svc.UpdateTasks)
+	add(s, "clone_task", func(ctx context.Context, in *struct {
+		ID   string `path:"id" doc:"The id."`
+		Body *api.TaskLike
+	}) (*created, error) {
+		c := pawl.TaskClone{TaskID: in.ID}
+		if b := in.Body; b != nil {
+			c.Payload, c.Title, c.Priority, c.RunAt, c.RequestedBy, c.Metadata = b.Payload, b.Title, b.Priority, b.RunAt, b.RequestedBy, b.Metadata
+		}
+		return made(one(s.svc.CloneTasks(ctx, []pawl.TaskClone{c})))
+	})
+	batch(s, "clone_tasks", is201[pawl.Task], s.svc.CloneTasks)
 	add(s, "delete_task", func(ctx context.Context, in *struct {
 		ID string `path:"id" doc:"The id."`
 		api.DeleteQuery
@@ -26,8 +43,8 @@ func (s *server) tasks() {
 		return &nothing{}, err
 	})
 	batch(s, "delete_tasks", is200[string], s.svc.DeleteTasks)
-	add(s, "add_items", func(ctx context.Context, in *on[api.NewItems]) (*answer[pawl.Task], error) {
-		return reply(one(s.svc.AddItems(ctx, []pawl.AddItems{{TaskID: in.ID, Items: in.Body.Items}})))
+	add(s, "add_items", func(ctx context.Context, in *on[api.NewItems]) (*versioned, error) {
+		return tagged(one(s.svc.AddItems(ctx, []pawl.AddItems{{TaskID: in.ID, Items: in.Body.Items}})))
 	})
 	batch(s, "add_items_batch", is200[pawl.Task], s.svc.AddItems)
 	s.taskVerb("cancel_task", "cancel_tasks", s.svc.CancelTasks)
@@ -80,12 +97,16 @@ func (s *server) ofTask() {
 	})
 }
 
-func (s *server) createTask(ctx context.Context, in *body[pawl.NewTask]) (*created[pawl.Task], error) {
-	t, err := one(s.svc.CreateTasks(ctx, []pawl.NewTask{in.Body}))
+func (s *server) createTask(ctx context.Context, in *body[pawl.NewTask]) (*created, error) {
+	return made(one(s.svc.CreateTasks(ctx, []pawl.NewTask{in.Body})))
+}
+
+// made answers with a task that a call has created.
+func made(t pawl.Task, err error) (*created, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &created[pawl.Task]{Status: createdStatus(t), Location: "/v1/tasks/" + url.PathEscape(t.ID), Body: t}, nil
+	return &created{Status: createdStatus(t), Location: "/v1/tasks/" + url.PathEscape(t.ID), ETag: etag(t), Body: t}, nil
 }
 
 // createdStatus is 200 for a task that its dedupe found.
@@ -101,12 +122,12 @@ func (s *server) taskVerb(single, several string, verb func(context.Context, []p
 	add(s, single, func(ctx context.Context, in *struct {
 		ID   string `path:"id" doc:"The id."`
 		Body *api.TaskVerb
-	}) (*answer[pawl.Task], error) {
+	}) (*versioned, error) {
 		c := pawl.TaskCall{TaskID: in.ID}
 		if in.Body != nil {
 			c.ItemIDs, c.Reason = in.Body.ItemIDs, in.Body.Reason
 		}
-		return reply(one(verb(ctx, []pawl.TaskCall{c})))
+		return tagged(one(verb(ctx, []pawl.TaskCall{c})))
 	})
 	batch(s, several, is200[pawl.Task], verb)
 }

@@ -159,7 +159,7 @@ type Event struct {
 	Event                      string
 	From, To, TaskFrom, TaskTo Text
 	Actor                      Actor
-	Message, Data              Text
+	Message, Data, Diff        Text
 }
 
 // Record inserts events in the order given.
@@ -173,7 +173,7 @@ func Record(ctx context.Context, tx Tx, now int64, events []Event) error {
 		if e.Attempt > 0 {
 			attempt = &e.Attempt
 		}
-		rows[i] = []any{e.Namespace, e.TaskID, e.ItemID, attempt, e.Event, e.From, e.To, e.TaskFrom, e.TaskTo, e.Actor.Type, Text(e.Actor.ID), e.Message, e.Data, now}
+		rows[i] = []any{e.Namespace, e.TaskID, e.ItemID, attempt, e.Event, e.From, e.To, e.TaskFrom, e.TaskTo, e.Actor.Type, Text(e.Actor.ID), e.Message, e.Data, e.Diff, now}
 	}
 	return tx.ExecEach(ctx, placeSQL["record"], rows)
 }

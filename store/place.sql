@@ -58,5 +58,5 @@ INSERT INTO pawl.ends (item_id, namespace, task_id, attempt, failures, rework, w
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
 
 -- name: record
-INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, task_from, task_to, actor_type, actor_id, message, data, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, task_from, task_to, actor_type, actor_id, message, data, diff, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)

@@ -14,6 +14,13 @@ SELECT t.id, t.namespace, t.type, t.type_version, t.solo, t.title, t.priority, t
   (SELECT r.error FROM pawl.rests r JOIN pawl.work_items w ON w.id = r.item_id WHERE t.solo = 0 AND w.task_id = t.id AND r.error IS NOT NULL ORDER BY r.since DESC LIMIT 1)
 FROM pawl.task_rows t
 
+-- name: available
+EXISTS (
+  SELECT 1
+  FROM pawl.item_ranks k
+  JOIN pawl.ready r ON r.namespace = k.namespace AND r.type = k.type AND r.rank = k.rank AND r.item_id = k.id
+  WHERE k.task_id = t.id)
+
 -- name: events
 SELECT e.id, e.namespace, e.task_id, e.item_id, e.attempt, e.event, e.from_state, e.to_state, e.task_from, e.task_to, e.actor_type, e.actor_id,
   e.message, e.data, e.diff, e.created_at, (SELECT t.type FROM pawl.tasks t WHERE t.id = e.task_id)

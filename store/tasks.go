@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/pawl-work/pawl"
@@ -70,24 +72,51 @@ func ListTasks(ctx context.Context, tx Tx, namespace string, q pawl.TaskFilter) 
 	if q.MaxPriority != nil {
 		w.and("t.priority <= ?", *q.MaxPriority)
 	}
+	for name, value := range q.Metadata {
+		w.and("EXISTS (SELECT 1 FROM @metadata m WHERE m.key = ? AND m.value = ?)", name, value)
+	}
+	if q.Available != nil {
+		w.and(map[bool]string{false: "NOT "}[*q.Available] + readSQL["available"])
+	}
 	if !q.Since.IsZero() {
 		w.and("t.created_at >= ?", q.Since.UnixMicro())
 	}
 	if !q.Until.IsZero() {
 		w.and("t.created_at < ?", q.Until.UnixMicro())
 	}
-	cmp, dir := "<", "DESC"
+	cmp, dir := "<", " DESC"
 	if q.Asc {
-		cmp, dir = ">", "ASC"
+		cmp, dir = ">", " ASC"
 	}
-	if err := w.after("t.id "+cmp, "tsk_", q.Cursor); err != nil {
-		return pawl.List[pawl.Task]{}, err
+	order, cursor, err := "t.id"+dir, func(t pawl.Task) string { return t.ID }, error(nil)
+	if q.ByPriority {
+		order, cursor = "t.priority"+dir+", "+order, func(t pawl.Task) string { return strconv.Itoa(t.Priority) + "_" + t.ID }
+		err = w.afterPriority(cmp, q.Cursor)
+	} else {
+		err = w.after("t.id "+cmp, "tsk_", q.Cursor)
 	}
-	rows, err := scanTasks(ctx, tx, w.text(readSQL["tasks"], "t.id "+dir, q.Limit+1), w.args...)
 	if err != nil {
 		return pawl.List[pawl.Task]{}, err
 	}
-	return paged(rows, q.Limit, func(t pawl.Task) string { return t.ID }), nil
+	rows, err := scanTasks(ctx, tx, w.text(readSQL["tasks"], order, q.Limit+1), w.args...)
+	if err != nil {
+		return pawl.List[pawl.Task]{}, err
+	}
+	return paged(rows, q.Limit, cursor), nil
+}
+
+// afterPriority goes on behind a cursor of a list in order of priority and id.
+func (w *where) afterPriority(comparison, cursor string) error {
+	if cursor == "" {
+		return nil
+	}
+	n, id, _ := strings.Cut(cursor, "_")
+	priority, err := strconv.Atoi(n)
+	if rest, found := strings.CutPrefix(id, "tsk_"); err != nil || !found || len(rest) != 26 {
+		return notACursor()
+	}
+	w.and("(t.priority, t.id) "+comparison+" (?, ?)", priority, id)
+	return nil
 }
 
 func scanTasks(ctx context.Context, tx Tx, query string, args ...any) ([]pawl.Task, error) {

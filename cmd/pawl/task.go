@@ -16,7 +16,7 @@ func (a *app) taskCmd() *cobra.Command {
 		operate(a, "cancel TASK…", "Cancel tasks, or some items of one", pawl.TaskMaker.CancelTasks),
 		operate(a, "retry TASK…", "Queue failed and dead-lettered items again", pawl.TaskMender.RetryTasks),
 		operate(a, "bury TASK…", "Set failed items aside", pawl.TaskMender.BuryTasks),
-		a.taskDelete(), a.taskCheckpoint())
+		a.taskUpdate(), a.taskClone(), a.taskDelete(), a.taskCheckpoint())
 }
 
 func (a *app) taskList() *cobra.Command {
@@ -50,7 +50,15 @@ func (a *app) taskList() *cobra.Command {
 	status = choose[pawl.Status](cmd, "status", "with these statuses", statuses())
 	cmd.Flags().StringVar(&since, "since", "", "created at or after: a time, or a span back from now")
 	cmd.Flags().StringVar(&until, "until", "", "created before: a time, or a span back from now")
-	cmd.Flags().BoolVar(&f.Asc, "asc", false, "oldest first")
+	cmd.Flags().BoolVar(&f.Asc, "asc", false, "oldest first, or with --by-priority lowest first")
+	cmd.Flags().BoolVar(&f.ByPriority, "by-priority", false, "highest first")
+	cmd.Flags().StringToStringVar(&f.Metadata, "metadata", nil, "with these members in their metadata: repo=x")
+	available := cmd.Flags().Bool("available", false, "with items that could be claimed now; =false: with none")
+	cmd.PreRun = func(cmd *cobra.Command, _ []string) {
+		if cmd.Flags().Changed("available") {
+			f.Available = available
+		}
+	}
 	return cmd
 }
 

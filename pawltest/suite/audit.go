@@ -37,6 +37,9 @@ func (w *world) auditTask(t pawl.Task) {
 		if e.ActorType == "" || !strings.HasPrefix(e.ID, "evt_") {
 			w.Errorf("audit: event %s %s has actor type %q", e.ID, e.Event, e.ActorType)
 		}
+		if e.Event == "updated" {
+			moves++
+		}
 		if e.ToState != "" {
 			if at[e.ItemID] != e.FromState {
 				w.Errorf("audit: %s %s of %q goes from %q, but it was %q", e.ID, e.Event, e.ItemID, e.FromState, at[e.ItemID])

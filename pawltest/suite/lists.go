@@ -84,6 +84,50 @@ var lists = noun{"lists of tasks", []promise{
 		}
 		w.same(w.titles(pawl.TaskFilter{States: []pawl.TaskState{pawl.TaskQueued}, Statuses: []pawl.Status{pawl.StatusFailed}}), "", "queued and failed")
 	}},
+	{"by members of metadata, whatever their kind and however the text is written", func(w *world) {
+		for title, metadata := range map[string]string{
+			"plain": `{"repo":"x","n":1,"deep":{"repo":"y"}}`, "escaped": `{"repo":"\u0078\n","n":1.50}`, "odd": `{"$.n":"1","a\"b":true,"n":"1","[0]":null}`, "none": `{}`,
+			"large": `{"n":12345678901234567890,"e":1e400,"pair":"\ud83d\ude00"}`,
+		} {
+			w.create(pawl.NewTask{Type: "a", Title: title, Metadata: raw(metadata)})
+		}
+		for _, c := range []struct {
+			want string
+			by   map[string]string
+		}{
+			{"plain", map[string]string{"repo": "x"}}, {"escaped", map[string]string{"repo": "x\n"}}, {"escaped", map[string]string{"n": "1.50"}}, {"", map[string]string{"n": "1.5"}},
+			{"plain", map[string]string{"n": "1", "repo": "x"}}, {"odd", map[string]string{"$.n": "1"}}, {"odd", map[string]string{`a"b`: "true"}}, {"", map[string]string{"[0]": "null"}},
+			{"large", map[string]string{"n": "12345678901234567890", "e": "1e400", "pair": "😀"}}, {"", map[string]string{"nope": ""}}, {"", map[string]string{"repo": "y"}},
+		} {
+			w.same(w.titles(pawl.TaskFilter{Metadata: c.by}), c.want, fmt.Sprint("tasks with ", c.by))
+		}
+		_, err := w.svc.ListTasks(w.ctx, pawl.TaskFilter{Metadata: map[string]string{"a\x00": "b"}})
+		w.invalid(err, "/metadata")
+	}},
+	{"by having items that could be claimed now, or none", func(w *world) {
+		at := w.now().Add(time.Hour)
+		w.create(pawl.NewTask{Type: "a", Title: "ready"})
+		w.create(pawl.NewTask{Type: "a", Title: "later", RunAt: &at})
+		busy := w.create(pawl.NewTask{Type: "a", Title: "busy"})
+		part := w.create(pawl.NewTask{Type: "a", Title: "part", Items: []pawl.NewItem{{Input: raw(`1`)}, {Input: raw(`2`), Priority: ptr(5)}}})
+		w.claimItem("w1", w.only(busy.ID).ID)
+		w.claimItem("w1", w.items(part.ID)[1].ID)
+		back := w.create(pawl.NewTask{Type: "a", Title: "back"})
+		w.release(w.claimItem("w1", w.only(back.ID).ID))
+		w.same(w.titles(pawl.TaskFilter{Available: ptr(true)}), "back part ready", "with")
+		w.same(w.titles(pawl.TaskFilter{Available: ptr(false), Asc: true}), "later busy", "without")
+	}},
+	{"by priority, and pages of it meet", func(w *world) {
+		for n, p := range []int{3, -1, 3, 0, 7, -1} {
+			w.create(pawl.NewTask{Type: "a", Title: fmt.Sprint(p, "/", n), Priority: p})
+		}
+		for _, size := range []int{1, 2, 3, 100} {
+			w.same(w.titles(pawl.TaskFilter{ByPriority: true, Page: pawl.Page{Limit: size}}), "7/4 3/2 3/0 0/3 -1/5 -1/1", "highest first")
+			w.same(w.titles(pawl.TaskFilter{ByPriority: true, Asc: true, Page: pawl.Page{Limit: size}}), "-1/1 -1/5 0/3 3/0 3/2 7/4", "lowest first")
+		}
+		_, err := w.svc.ListTasks(w.ctx, pawl.TaskFilter{ByPriority: true, Page: pawl.Page{Cursor: "tsk_01ARZ3NDEKTSV4RRFFQ69G5FAV"}})
+		w.invalid(err, "/cursor")
+	}},
 	{"a hundred a page unless asked otherwise", func(w *world) {
 		var calls []pawl.NewTask
 		for n := range 130 {

@@ -101,7 +101,8 @@ func rewriteFor(schema string) func(string) string {
 		return f.(func(string) string)
 	}
 	f, _ := rewrites.LoadOrStore(schema, store.Rewriter("(SELECT jsonb_array_elements_text(%s::jsonb))",
-		"pawl.", `"`+schema+`".`, "@lock", "FOR UPDATE", "@skip", "FOR UPDATE SKIP LOCKED"))
+		"pawl.", `"`+schema+`".`, "@lock", "FOR UPDATE", "@skip", "FOR UPDATE SKIP LOCKED",
+		"@metadata", "json_each_text(t.metadata::json)"))
 	return f.(func(string) string)
 }
 

@@ -112,8 +112,10 @@ func (d *db) present() error {
 }
 
 // rewrite turns the common subset into SQLite's: one schema, one writer and so
-// no row locks, lists as JSON.
-var rewrite = store.Rewriter("(SELECT value FROM json_each(%s))", "pawl.", "", "@lock", "", "@skip", "")
+// no row locks, lists as JSON, members of an object as json_each has them, but
+// numbers as they are spelt.
+var rewrite = store.Rewriter("(SELECT value FROM json_each(%s))", "pawl.", "", "@lock", "", "@skip", "",
+	"@metadata", "(SELECT j.key, CASE j.type WHEN 'text' THEN j.value WHEN 'null' THEN NULL ELSE t.metadata -> j.fullkey END AS value FROM json_each(t.metadata) j)")
 
 func (d *db) Dialect() *store.Dialect { return d.dialect }
 

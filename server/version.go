@@ -1,0 +1,64 @@
+package server
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/api"
+)
+
+// The answers that are a task: its version is their ETag.
+type (
+	versioned struct {
+		ETag string `header:"ETag" doc:"The task's version, quoted, for If-Match."`
+		Body pawl.Task
+	}
+	created struct {
+		Status   int
+		Location string `header:"Location" doc:"The path of the task."`
+		ETag     string `header:"ETag" doc:"The task's version, quoted, for If-Match."`
+		Body     pawl.Task
+	}
+)
+
+func tagged(t pawl.Task, err error) (*versioned, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &versioned{ETag: etag(t), Body: t}, nil
+}
+
+func etag(t pawl.Task) string { return strconv.Quote(strconv.Itoa(t.Version)) }
+
+// versionOf is the version that If-Match names; nil = any. A list of several is
+// refused: a caller has seen one.
+func versionOf(ifMatch string) (*int, error) {
+	text := strings.TrimSpace(ifMatch)
+	if text == "" || text == "*" {
+		return nil, nil
+	}
+	if strings.HasPrefix(text, "W/") {
+		return nil, &pawl.Error{Code: pawl.CodePrecondition, Message: "If-Match compares strongly; a weak tag matches nothing"}
+	}
+	n, err := strconv.ParseUint(strings.TrimSuffix(strings.TrimPrefix(text, `"`), `"`), 10, 31)
+	if err != nil || len(text) < 3 || text[0] != '"' || text[len(text)-1] != '"' {
+		return nil, &pawl.Error{Code: pawl.CodeInvalid, Message: `If-Match names one version, as in "3", or is *`}
+	}
+	v := int(n)
+	return &v, nil
+}
+
+func (s *server) updateTask(ctx context.Context, in *struct {
+	ID      string `path:"id" doc:"The id."`
+	IfMatch string `header:"If-Match" doc:"The version that the task must still have, quoted, as in the ETag of an answer; * = any."`
+	Body    api.TaskPatch
+}) (*versioned, error) {
+	v, err := versionOf(in.IfMatch)
+	if err != nil {
+		return nil, err
+	}
+	u := pawl.TaskUpdate{TaskID: in.ID, Version: v, Title: in.Body.Title, Priority: in.Body.Priority, Metadata: in.Body.Metadata}
+	return tagged(one(s.svc.UpdateTasks(ctx, []pawl.TaskUpdate{u})))
+}

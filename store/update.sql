@@ -1,0 +1,27 @@
+-- What may be changed of a task, and its items' priorities with it.
+
+-- name: priorities to change
+SELECT w.id
+FROM pawl.work_items w
+WHERE w.task_id = $1 AND w.priority = $2 AND NOT EXISTS (SELECT 1 FROM pawl.ends e WHERE e.item_id = w.id)
+ORDER BY w.id
+
+-- name: set priorities
+UPDATE pawl.work_items
+SET priority = $2
+WHERE id IN @list($1)
+
+-- name: lock task
+INSERT INTO pawl.task_live (task_id, namespace, updated_at)
+VALUES ($1, $2, $3)
+ON CONFLICT (task_id) DO UPDATE SET updated_at = task_live.updated_at
+
+-- name: new version
+UPDATE pawl.task_live
+SET version = version + 1, updated_at = $2
+WHERE task_id = $1
+
+-- name: update task
+UPDATE pawl.tasks
+SET title = $2, priority = $3, metadata = $4
+WHERE id = $1
