@@ -1,0 +1,140 @@
+package schema
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+	"slices"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+var errSpent = errors.New("the budget is spent")
+
+// spend takes n steps off the budget; false when there is none left.
+func (c *copied) spend(n int) bool {
+	c.steps -= n
+	return c.steps >= 0
+}
+
+// count has every visit of a subschema paid for, by way of its format: the one
+// check of ours that the validator runs early at each visit, and one that, when
+// it fails, ends the visit.
+func (c *copied) count(s *jsonschema.Schema, seen map[*jsonschema.Schema]bool) {
+	if s == nil || seen[s] || s.Bool != nil {
+		return
+	}
+	seen[s] = true
+	here, below := children(s)
+	price := 1 + len(here)
+	if s.Enum != nil {
+		price += len(s.Enum.Values) / 50
+	}
+	name, own := "", func(any) error { return nil }
+	if s.Format != nil {
+		name, own = s.Format.Name, s.Format.Validate
+		if name == "regex" {
+			own = func(v any) error {
+				p, ok := v.(string)
+				if !ok {
+					return nil
+				}
+				_, err := compilePattern(p)
+				return err
+			}
+		}
+	}
+	s.Format = &jsonschema.Format{Name: name, Validate: func(v any) error {
+		cost := price
+		switch v := v.(type) {
+		case string:
+			cost += len(v) / 64
+		case []any:
+			cost += len(v)
+		case map[string]any:
+			cost += len(v) * (1 + len(s.PatternProperties))
+		}
+		if !c.spend(cost) {
+			return errSpent
+		}
+		return own(v)
+	}}
+	for _, b := range append(here, below...) {
+		c.count(b, seen)
+	}
+}
+
+// children are the subschemas that a visit may lead to: for the value itself,
+// and for its members.
+func children(s *jsonschema.Schema) (here, below []*jsonschema.Schema) {
+	here = []*jsonschema.Schema{s.Ref, s.RecursiveRef, s.Not, s.If, s.Then, s.Else}
+	below = []*jsonschema.Schema{s.PropertyNames, s.UnevaluatedProperties, s.Contains, s.Items2020, s.UnevaluatedItems, s.ContentSchema}
+	if s.DynamicRef != nil {
+		here = append(here, s.DynamicRef.Ref)
+	}
+	for _, list := range [][]*jsonschema.Schema{s.AllOf, s.AnyOf, s.OneOf} {
+		here = append(here, list...)
+	}
+	for _, p := range s.DependentSchemas {
+		here = append(here, p)
+	}
+	for _, d := range s.Dependencies {
+		if p, ok := d.(*jsonschema.Schema); ok {
+			here = append(here, p)
+		}
+	}
+	below = append(below, s.PrefixItems...)
+	for _, p := range s.Properties {
+		below = append(below, p)
+	}
+	for _, p := range s.PatternProperties {
+		below = append(below, p)
+	}
+	if p, ok := s.AdditionalProperties.(*jsonschema.Schema); ok {
+		below = append(below, p)
+	}
+	absent := func(p *jsonschema.Schema) bool { return p == nil }
+	return slices.DeleteFunc(here, absent), slices.DeleteFunc(below, absent)
+}
+
+// pattern is a regular expression whose work is paid for: it is linear in the
+// text, but a long pattern over a long text is long all the same.
+type pattern struct {
+	*regexp.Regexp
+	size int // instructions
+	c    *copied
+}
+
+// MatchString implements jsonschema.Regexp.
+func (p *pattern) MatchString(s string) bool {
+	return p.c.spend(1+p.size*len(s)/64) && p.Regexp.MatchString(s)
+}
+
+func (c *copied) regexp(s string) (jsonschema.Regexp, error) {
+	re, err := compilePattern(s)
+	if err != nil {
+		return nil, err
+	}
+	re.c = c
+	return re, nil
+}
+
+func compilePattern(s string) (*pattern, error) {
+	if len(s) > maxPattern {
+		return nil, fmt.Errorf("has %d characters; at most %d are allowed", len(s), maxPattern)
+	}
+	re, err := regexp.Compile(s)
+	if err != nil {
+		return nil, err
+	}
+	tree, err := syntax.Parse(s, syntax.Perl)
+	if err != nil {
+		return nil, err
+	}
+	prog, err := syntax.Compile(tree.Simplify())
+	if err != nil {
+		return nil, err
+	}
+	return &pattern{Regexp: re, size: len(prog.Inst)}, nil
+}

@@ -1,0 +1,65 @@
+package schema
+
+import (
+	"crypto/sha256"
+	"sync"
+
+	"github.com/pawl-work/pawl"
+)
+
+// Cache compiles each schema once, however many types and versions share it. The
+// zero value is ready; the least lately asked for makes room.
+type Cache struct {
+	mu   sync.Mutex
+	made map[[sha256.Size]byte]*entry
+	tick int64
+}
+
+type entry struct {
+	once sync.Once
+	sch  *Schema
+	bad  []pawl.Field
+	used int64
+}
+
+const maxCached = 1000
+
+// Get is Compile, remembered by the schema's bytes.
+func (c *Cache) Get(raw []byte) (*Schema, []pawl.Field) {
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	e := c.entry(sha256.Sum256(raw))
+	e.once.Do(func() { e.sch, e.bad = Compile(raw) })
+	return e.sch, e.bad
+}
+
+func (c *Cache) entry(key [sha256.Size]byte) *entry {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.made[key]
+	if e == nil {
+		if c.made == nil {
+			c.made = map[[sha256.Size]byte]*entry{}
+		}
+		if len(c.made) >= maxCached {
+			c.evict()
+		}
+		e = &entry{}
+		c.made[key] = e
+	}
+	c.tick++
+	e.used = c.tick
+	return e
+}
+
+func (c *Cache) evict() {
+	var oldest [sha256.Size]byte
+	used := int64(-1)
+	for k, e := range c.made {
+		if used < 0 || e.used < used {
+			oldest, used = k, e.used
+		}
+	}
+	delete(c.made, oldest)
+}

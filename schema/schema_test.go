@@ -1,0 +1,235 @@
+package schema
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pawl-work/pawl"
+)
+
+func must(t testing.TB, text string) *Schema {
+	t.Helper()
+	s, bad := Compile([]byte(text))
+	if bad != nil {
+		t.Fatalf("%s: %v", text, bad)
+	}
+	return s
+}
+
+func lines(fs []pawl.Field) string {
+	var b strings.Builder
+	for _, f := range fs {
+		fmt.Fprintf(&b, "%s %s\n", f.Pointer, f.Message)
+	}
+	return b.String()
+}
+
+const person = `{"type":"object","required":["name","age"],"additionalProperties":false,"properties":{
+	"name":{"type":"string","minLength":1,"maxLength":5},"age":{"type":"integer","minimum":0,"maximum":150},"mail":{"type":"string","format":"email"},
+	"tags":{"type":"array","items":{"enum":["a","b"]},"uniqueItems":true,"maxItems":2},"id":{"type":"string","pattern":"^[a-z]+$"},"a/b~c":{"type":"null"},
+	"share":{"type":"number","multipleOf":0.1},"what":{"const":"this"},"pet":{"oneOf":[{"type":"object","required":["cat"],"properties":{"cat":{"type":"string"}}},{"type":"object","required":["dog"],"properties":{"dog":{"type":"integer"}}}]}}}`
+
+// What does not fit is told where it is, and how to mend it.
+func TestCheckTellsWhereAndWhy(t *testing.T) {
+	s := must(t, person)
+	for _, c := range []struct{ value, says string }{
+		{`{"name":"Ann","age":7}`, ""},
+		{`{"name":"Ann","age":7.0,"share":0.3,"what":"this","pet":{"dog":1}}`, ""},
+		{`[]`, " is an array; it must be an object\n"},
+		{``, " is null; it must be an object\n"},
+		{`{"name":"","age":"x"}`, "/age is a string; it must be an integer\n/name has 0 characters; it must have at least 1\n"},
+		{`{"extra":1,"mail":"no"}`, "/age is required\n/extra is not allowed here\n/mail is \"no\", which is no email\n/name is required\n"},
+		{`{"name":"A","age":151,"id":"UPPER"}`, "/age is 151; it must be at most 150\n/id is \"UPPER\", which does not match ^[a-z]+$\n"},
+		{`{"name":"A","age":1.5,"tags":["a","a","c"]}`, "/age is a number; it must be an integer\n/tags has 3 elements; it must have at most 2\n/tags has the same element twice, at 0 and 1\n/tags/2 is \"c\"; it must be \"a\" or \"b\"\n"},
+		{`{"name":"A","age":1,"a/b~c":1,"share":0.25,"what":{}}`, "/a~1b~0c is a number; it must be null\n/share is 0.25; it must be a multiple of 0.1\n/what is an object; it must be \"this\"\n"},
+		{`{"name":"A","age":1,"pet":{"dog":"rex"}}`, "/pet fits none of 2 alternatives; what the nearest says follows\n/pet/dog is a string; it must be an integer\n"},
+		{`{"name":"A","age":1,"name":"B"}`, "/name is there more than once\n"},
+		{`{"name":`, "/name is not valid JSON\n"},
+		{`{} {}`, " is followed by something else\n"},
+	} {
+		if diff := cmp.Diff(c.says, lines(s.Check([]byte(c.value)))); diff != "" {
+			t.Errorf("%s: %s", c.value, diff)
+		}
+	}
+	var none *Schema
+	if bad := none.Check([]byte("no JSON")); bad != nil {
+		t.Error("no schema refused", bad)
+	}
+}
+
+// Numbers are what is written, not what a float64 makes of them.
+func TestNumbersAreExact(t *testing.T) {
+	s := must(t, `{"const":9007199254740993}`)
+	if bad := s.Check([]byte("9007199254740993")); bad != nil {
+		t.Error(bad)
+	}
+	if s.Check([]byte("9007199254740992")) == nil {
+		t.Error("a number fits its neighbour's schema")
+	}
+	s = must(t, `{"multipleOf":0.01,"maximum":1e400}`)
+	if bad := s.Check([]byte("1000000000000000000000.07")); bad != nil {
+		t.Error(bad)
+	}
+}
+
+// However wrong a value is, what is told stays short.
+func TestWhatIsToldIsShort(t *testing.T) {
+	s := must(t, `{"type":"object","additionalProperties":{"enum":["`+strings.Repeat("y", 500)+`","z"]}}`)
+	value := map[string]string{}
+	for i := range 500 {
+		value[fmt.Sprintf("%03d%s", i, strings.Repeat("k", 1000))] = strings.Repeat("x", 1000)
+	}
+	raw, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bad := s.Check(raw)
+	if len(bad) != MaxErrors || bad[MaxErrors-1].Message != "does not fit in 491 more places" {
+		t.Error(len(bad), bad[len(bad)-1])
+	}
+	for _, f := range bad {
+		if len([]rune(f.Pointer)) > maxPointer || len([]rune(f.Message)) > maxMessage {
+			t.Error(f)
+		}
+	}
+}
+
+func TestSchemasThatAreNone(t *testing.T) {
+	for _, c := range []struct{ schema, says string }{
+		{`{`, " is not valid JSON\n"},
+		{`3`, " is no schema: a schema is an object, true or false\n"},
+		{`{"type":"objekt"}`, "/type fits none of 2 alternatives"},
+		{`{"properties":{"a":{"minLength":-1}}}`, "/properties/a/minLength is -1; it must be at least 0\n"},
+		{`{"properties":{"a":{"required":"b"}}}`, "/properties/a/required is a string; it must be an array\n"},
+		{`{"properties":{"a":{"$ref":"#/$defs/no"}}}`, "/properties/a/$ref refers to a place that the schema does not have\n"},
+		{`{"$ref":"#nowhere"}`, "/$ref refers to a place that the schema does not have\n"},
+		{`{"properties":{"a":{"pattern":"(?=x)"}}}`, "/properties/a/pattern is \"(?=x)\", which is no regex\n"},
+		{`{"patternProperties":{"(":{}}}`, "/patternProperties/( has a name that is not allowed here\n"},
+		{`{"pattern":"` + strings.Repeat("a", 1001) + `"}`, "/pattern is \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…\", which is no regex\n"},
+		{`{"pattern":"((a{100}){100}){100}"}`, "/pattern is \"((a{100}){100}){100}\", which is no regex\n"},
+		{`{"$schema":"http://json-schema.org/draft-07/schema#"}`, "/$schema is \"http://json-schema.org/draft-07/schema#\"; schemas are read as " + Dialect + "\n"},
+		{`{"maximum":1e999999999}`, "/maximum is a number with an exponent beyond ±1000\n"},
+		{`{"enum":[` + strings.Repeat("0,", maxNodes) + `0]}`, " has more than 5000 parts\n"},
+		{strings.Repeat(`{"not":`, 600) + "{}" + strings.Repeat("}", 600), " is nested deeper than 500 levels\n"},
+		{`{"title":"` + strings.Repeat("a", maxBytes) + `"}`, " has 262156 bytes; at most 262144 are allowed\n"},
+	} {
+		s, bad := Compile([]byte(c.schema))
+		if got := lines(bad); s != nil || !strings.HasPrefix(got, c.says) {
+			t.Errorf("%.60s\n got %s\nwant %s", c.schema, got, c.says)
+		}
+	}
+}
+
+// A reference to a file or the network is refused and never followed.
+func TestNothingIsFetched(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("fetched over HTTP") }))
+	defer srv.Close()
+	secret := filepath.Join(t.TempDir(), "secret.json")
+	if err := os.WriteFile(secret, []byte(`{"const":"s3cret"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, ref := range []string{srv.URL + "/a.json", "file://" + filepath.ToSlash(secret), filepath.ToSlash(secret), "other.json", "../up.json#/$defs/x", "http://[::1]:1/x#y"} {
+		for _, key := range []string{"$ref", "$dynamicRef"} {
+			text, err := json.Marshal(map[string]any{"properties": map[string]any{"x": map[string]any{key: ref}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, bad := Compile(text)
+			if got := lines(bad); s != nil || got != "/properties/x/"+escape(key)+" leads out of the schema; schemas are never fetched, put what it needs under $defs\n" {
+				t.Errorf("%s %s: %s", key, ref, got)
+			}
+		}
+	}
+	inside := must(t, `{"$id":"https://example.com/a","properties":{"x":{"$ref":"https://example.com/b"}},"$defs":{"b":{"$id":"b","type":"string"}}}`)
+	if bad := inside.Check([]byte(`{"x":1}`)); lines(bad) != "/x is a number; it must be a string\n" {
+		t.Error("a reference to what the schema has itself:", bad)
+	}
+}
+
+// bombs are schemas and values that would take for ever.
+var bombs = map[string][2]string{
+	"alternatives of alternatives": {doubling(40), `1`},
+	"recursion that doubles at each level": {`{"$defs":{"n":{"type":"object","allOf":[{"properties":{"c":{"$ref":"#/$defs/n"}}},{"properties":{"c":{"$ref":"#/$defs/n"}}}]}},"$ref":"#/$defs/n"}`,
+		strings.Repeat(`{"c":`, 60) + "1" + strings.Repeat("}", 60)},
+	"under a not":             {strings.Replace(doubling(40), `"$ref":"#/$defs/d0"`, `"not":{"$ref":"#/$defs/d0"}`, 1), `1`},
+	"a long pattern and text": {`{"pattern":"` + strings.Repeat("(a|b)*", 160) + `c$"}`, `"` + strings.Repeat("ab", 1<<19) + `"`},
+	"a number that is long":   {`{"multipleOf":3}`, `1e1000000000`},
+	"a pattern in a value":    {`{"format":"regex"}`, `"` + strings.Repeat("((((", 1<<18) + `"`},
+}
+
+func doubling(n int) string {
+	var b strings.Builder
+	b.WriteString(`{"$ref":"#/$defs/d0","$defs":{`)
+	for i := range n {
+		fmt.Fprintf(&b, `"d%d":{"anyOf":[{"$ref":"#/$defs/d%d"},{"$ref":"#/$defs/d%d"}]},`, i, i+1, i+1)
+	}
+	fmt.Fprintf(&b, `"d%d":{"type":"string"}}}`, n)
+	return b.String()
+}
+
+func TestBombsAreRefused(t *testing.T) {
+	for name, b := range bombs {
+
+		s, bad := Compile([]byte(b[0]))
+		if bad != nil {
+			t.Errorf("%s: %v", name, bad)
+			continue
+		}
+		got := s.Check([]byte(b[1]))
+		if len(got) == 0 {
+			t.Errorf("%s: taken", name)
+		}
+		if again := s.Check([]byte(b[1])); lines(again) != lines(got) {
+			t.Errorf("%s: %v, then %v", name, got, again)
+		}
+	}
+}
+
+// A check that spent its budget leaves the next one a whole one.
+func TestChecksDoNotShareABudget(t *testing.T) {
+	s := must(t, `{"type":"array","items":{"type":"integer","minimum":0}}`)
+	good := []byte("[" + strings.Repeat("1,", 1000) + "1]")
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			for range 50 {
+				if bad := s.Check(good); bad != nil {
+					t.Error(bad)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestCacheCompilesOnce(t *testing.T) {
+	var c Cache
+	a, bad := c.Get([]byte(person))
+	if bad != nil {
+		t.Fatal(bad)
+	}
+	b, _ := c.Get([]byte(person))
+	if a != b {
+		t.Error("compiled twice")
+	}
+	if none, bad := c.Get(nil); none != nil || bad != nil {
+		t.Error(none, bad)
+	}
+	for i := range maxCached {
+		if _, bad := c.Get(fmt.Appendf(nil, `{"const":%d}`, i)); bad != nil {
+			t.Fatal(bad)
+		}
+	}
+	if d, _ := c.Get([]byte(person)); d == a {
+		t.Error("the oldest made no room")
+	}
+}
