@@ -39,6 +39,7 @@ require (
 	modernc.org/libc v1.78.0 // indirect
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
+	zombiezen.com/go/sqlite v1.4.2 // indirect
 )
 
 replace github.com/pawl-work/pawl => ../

@@ -32,6 +32,8 @@ type lane[Row, Ans any] struct {
 	// orphan is told what was answered to a caller who gave up during the flush;
 	// nil = it stays as it is.
 	orphan func(ctx context.Context, rows []Row, out []Ans)
+	// wide = every call has its own flush: the store gathers them.
+	wide bool
 
 	mu      sync.Mutex
 	waiting []*ticket[Row, Ans]
@@ -55,7 +57,7 @@ func (l *lane[Row, Ans]) do(ctx context.Context, rows []Row) ([]Ans, error) {
 	t := &ticket[Row, Ans]{rows: rows, done: make(chan struct{})}
 	l.mu.Lock()
 	l.waiting = append(l.waiting, t)
-	if l.flying < laneFlights {
+	if l.wide || l.flying < laneFlights {
 		l.flying++
 		l.flights.Add(1)
 		go l.fly(context.WithoutCancel(ctx))

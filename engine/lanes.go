@@ -49,6 +49,9 @@ func (e *Engine) openLanes() {
 		})
 		return out, err
 	})
+	for _, wide := range []*bool{&l.create.wide, &l.claim.wide, &l.heartbeat.wide, &l.progress.wide, &l.checkpoint.wide, &l.complete.wide, &l.leave.wide, &l.await.wide} {
+		*wide = e.db.Dialect().Gathers
+	}
 }
 
 // auto runs a hot verb by itself.

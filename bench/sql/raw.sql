@@ -41,7 +41,7 @@ WHERE id IN (
   FROM items
   WHERE state = 0 AND queue = 1 AND run_at <= ?2
   ORDER BY priority DESC, run_at, id
-  LIMIT ?3)
+  LIMIT 0 + ?3)
 RETURNING id, attempt, payload
 -- name: raw complete
 UPDATE items

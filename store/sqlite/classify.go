@@ -50,7 +50,11 @@ var extended = map[int]verdict{
 // codeOf is the extended result code of a driver's error, 0 for any other.
 func codeOf(err error) int {
 	var e *sqlite.Error
-	if errors.As(err, &e) {
+	var f *fault
+	switch {
+	case errors.As(err, &f):
+		return f.code
+	case errors.As(err, &e):
 		return e.Code()
 	}
 	return 0

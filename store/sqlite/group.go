@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 const (
 	groupCalls = 512
 	groupTime  = 5 * time.Millisecond // after that long no further call is begun
+	gatherTime = 150 * time.Microsecond
 )
 
 // group is the calls of one transaction. When there are several, each has a
@@ -42,6 +44,7 @@ func (d *db) serve() {
 		d.pass()
 	}()
 	for !d.writer.handed() {
+		d.writer.gather(len(g.calls))
 		if !d.beginForQueue() {
 			continue
 		}
@@ -70,6 +73,19 @@ func (w *writer) handed() bool {
 		close(c.done)
 	}
 	return c.alone
+}
+
+// gather lets those who have just been answered come back with their next calls
+// before the next group sets out: else half of them would wait for each fsync
+// while the other half is in it. It ends when as many wait as were in the last
+// group, or when that is not to be expected.
+func (w *writer) gather(last int) {
+	if last < 2 || w.count() >= last {
+		return
+	}
+	for began := clock.Now(); w.count() < last && clock.Now().Sub(began) < gatherTime; {
+		runtime.Gosched()
+	}
 }
 
 // beginForQueue begins a transaction, waiting for other processes as long as
@@ -144,8 +160,12 @@ func (w *writer) board(g *group) *call {
 }
 
 func (d *db) runOne(g *group, c *call) {
-	s, ctx := d.writer.session, context.Background()
-	if g.joint {
+	s, ctx, caller := d.writer.session, context.Background(), c.ctx
+	saved := g.joint && !c.hot
+	if g.joint && c.hot { // a caller who goes in the middle of it must not spoil the group
+		caller = context.WithoutCancel(caller)
+	}
+	if saved {
 		if _, err := s.exec(ctx, "SAVEPOINT call", nil); err != nil {
 			g.failed = err
 		}
@@ -153,19 +173,19 @@ func (d *db) runOne(g *group, c *call) {
 	var err error
 	if g.failed == nil {
 		t := &tx{session: s, moment: &g.moment}
-		err = t.run(c.ctx, c.fn)
-		if err != nil && (!g.joint || broken(err)) {
+		err = t.run(caller, c.fn)
+		if err != nil && (!saved || broken(err)) {
 			g.failed = err
 		}
 	}
-	if g.joint && g.failed == nil {
+	if saved && g.failed == nil {
 		if err != nil {
 			if _, gone := s.exec(ctx, "ROLLBACK TO call", nil); gone != nil {
 				g.failed = err // SQLite has rolled everything back by itself
 			}
 		}
 	}
-	if g.joint && g.failed == nil {
+	if saved && g.failed == nil {
 		if _, gone := s.exec(ctx, "RELEASE call", nil); gone != nil {
 			g.failed = gone
 		}

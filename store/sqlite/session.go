@@ -11,6 +11,17 @@ import (
 // maxStatements bounds the statements a connection keeps prepared.
 const maxStatements = 512
 
+// connection is what a transaction runs on: a reader's session, or the pen.
+type connection interface {
+	exec(ctx context.Context, query string, args []any) (int64, error)
+	query(ctx context.Context, t *tx, query string, args []any) (store.Rows, error)
+	// settle closes results that the transaction left open: a statement that is
+	// still being read would keep its snapshot.
+	settle()
+	// discard closes the connection for good.
+	discard()
+}
+
 // session is one connection and the statements prepared on it. It serves one
 // goroutine at a time.
 type session struct {
@@ -35,7 +46,7 @@ func connect(ctx context.Context, from *sql.DB) (*session, error) {
 	return &session{conn: conn, stmts: map[string]*statement{}}, nil
 }
 
-// discard closes the connection for good, instead of giving it back to its pool.
+// discard does not give the connection back to its pool.
 func (s *session) discard() {
 	for _, st := range s.stmts {
 		st.Close()
@@ -81,7 +92,7 @@ func (s *session) exec(ctx context.Context, query string, args []any) (int64, er
 	return res.RowsAffected()
 }
 
-func (s *session) query(ctx context.Context, t *tx, query string, args []any) (*rows, error) {
+func (s *session) query(ctx context.Context, t *tx, query string, args []any) (store.Rows, error) {
 	st, err := s.statement(ctx, query)
 	if err != nil {
 		return nil, err
@@ -104,8 +115,6 @@ func (s *session) query(ctx context.Context, t *tx, query string, args []any) (*
 	return r, nil
 }
 
-// settle closes results that the transaction left open: a statement that is
-// still being read would keep its snapshot.
 func (s *session) settle() {
 	if s.open > 0 {
 		for _, st := range s.stmts {

@@ -8,7 +8,7 @@ import (
 
 // tx implements store.Tx on a session.
 type tx struct {
-	session *session
+	session connection
 	moment  *moment
 	// failed is the first error that ended the transaction. SQLite rolls back by
 	// itself on a full disk and the like; statements run after that would commit

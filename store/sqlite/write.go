@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -31,7 +30,7 @@ const lastWait = time.Second
 // meanwhile wait in the order they came, and go into the next transaction
 // together (see serve).
 type writer struct {
-	db *sql.DB
+	path string
 
 	mu     sync.Mutex
 	taken  bool    // somebody has the connection: a caller, or serve
@@ -39,7 +38,7 @@ type writer struct {
 	closed bool
 	idle   chan struct{} // closed when it is given back after closing
 
-	session *session // nil until first used, and after it broke; its taker's
+	session connection // nil until first used, and after it broke; its taker's
 }
 
 // stage is how far a call in the queue has come.
@@ -56,6 +55,7 @@ const (
 type call struct {
 	ctx   context.Context
 	fn    func(ctx context.Context, tx store.Tx) error
+	hot   bool // from Auto
 	err   error
 	done  chan struct{}
 	stage stage
@@ -68,10 +68,14 @@ type call struct {
 // an error of one undoes only its own part, and none is answered before the
 // commit. It must not be called from within itself.
 func (d *db) Do(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
+	return d.write(ctx, fn, false)
+}
+
+func (d *db) write(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error, hot bool) error {
 	if err := ctx.Err(); err != nil {
 		return classify(err)
 	}
-	c, err := d.writer.enter(ctx, fn)
+	c, err := d.writer.enter(ctx, fn, hot)
 	if err != nil {
 		return err
 	}
@@ -85,7 +89,7 @@ func (d *db) Do(ctx context.Context, fn func(ctx context.Context, tx store.Tx) e
 }
 
 // enter takes the connection if nobody has it, and else joins the queue.
-func (w *writer) enter(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) (*call, error) {
+func (w *writer) enter(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error, hot bool) (*call, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
@@ -95,7 +99,7 @@ func (w *writer) enter(ctx context.Context, fn func(ctx context.Context, tx stor
 		w.taken = true
 		return nil, nil
 	}
-	c := &call{ctx: ctx, fn: fn, done: make(chan struct{})}
+	c := &call{ctx: ctx, fn: fn, hot: hot, done: make(chan struct{})}
 	w.queue = append(w.queue, c)
 	return c, nil
 }
@@ -249,8 +253,9 @@ func (d *db) begin(ctx context.Context) (err error) {
 	}
 	w := &d.writer
 	if w.session == nil {
-		if w.session, err = connect(ctx, w.db); err != nil {
-			return err
+		if w.session, err = openPen(w.path); err != nil {
+			w.session = nil
+			return classify(err)
 		}
 	}
 	if _, err := w.session.exec(context.Background(), "BEGIN IMMEDIATE", nil); err != nil {

@@ -1,0 +1,335 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	direct "zombiezen.com/go/sqlite"
+
+	"github.com/pawl-work/pawl/store"
+)
+
+// pen is the writing connection. It is the same SQLite as the readers', but
+// without database/sql between: that was as much work as SQLite itself.
+type pen struct {
+	conn    *direct.Conn
+	stmts   map[string]*sheet
+	reading []*lines // results not closed yet
+}
+
+// sheet is a prepared statement.
+type sheet struct {
+	*direct.Stmt
+	args    []int // which argument each of its parameters is: $3 may be its first
+	kept    bool
+	reading bool
+}
+
+// fault is an error of the pen, with its extended result code.
+type fault struct {
+	code int
+	err  error
+}
+
+func (f *fault) Error() string { return f.err.Error() }
+func (f *fault) Unwrap() error { return f.err }
+
+func faulty(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &fault{int(direct.ErrCode(err)), err}
+}
+
+func openPen(path string) (connection, error) {
+	conn, err := direct.OpenConn(dsn(path, "rw"), direct.OpenReadWrite|direct.OpenURI)
+	if err != nil {
+		return nil, faulty(err)
+	}
+	conn.SetBusyTimeout(0)
+	p := &pen{conn: conn, stmts: map[string]*sheet{}}
+	for _, pragma := range writerPragmas {
+		if _, err := p.exec(context.Background(), "PRAGMA "+pragma, nil); err != nil {
+			p.discard()
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+func (p *pen) discard() {
+	p.settle()
+	for _, s := range p.stmts {
+		_ = s.Finalize()
+	}
+	_ = p.conn.Close()
+}
+
+// begin finds or prepares a statement and binds its parameters. One that is
+// being read, or beyond what is kept, is prepared for this time only.
+func (p *pen) begin(query string, args []any) (*sheet, error) {
+	s := p.stmts[query]
+	if s == nil || s.reading {
+		var err error
+		if s, err = p.prepare(query, s == nil && len(p.stmts) < maxStatements); err != nil {
+			return nil, err
+		}
+	}
+	for i, n := range s.args {
+		if n >= len(args) {
+			s.end()
+			return nil, fmt.Errorf("sqlite: %d arguments, but a parameter $%d", len(args), n+1)
+		}
+		if err := s.bind(i+1, args[n]); err != nil {
+			s.end()
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func (p *pen) prepare(query string, keep bool) (*sheet, error) {
+	stmt, trailing, err := p.conn.PrepareTransient(rewrite(query))
+	if err != nil {
+		return nil, faulty(err)
+	}
+	s := &sheet{Stmt: stmt, kept: keep, args: make([]int, stmt.BindParamCount())}
+	if trailing > 0 {
+		err = errors.New("sqlite: more than one statement")
+	}
+	for i := 0; i < len(s.args) && err == nil; i++ {
+		s.args[i], err = strconv.Atoi(strings.TrimLeft(stmt.BindParamName(i+1), "$"))
+		s.args[i]--
+	}
+	if err != nil {
+		_ = stmt.Finalize()
+		return nil, err
+	}
+	if keep {
+		p.stmts[query] = s
+	}
+	return s, nil
+}
+
+func (s *sheet) end() {
+	s.reading = false
+	if s.kept {
+		_ = s.Reset() // repeats what Step said
+	} else {
+		_ = s.Finalize()
+	}
+}
+
+func (s *sheet) bind(i int, arg any) error {
+	switch v := arg.(type) {
+	case nil:
+		s.BindNull(i)
+	case string:
+		s.BindText(i, v)
+	case int64:
+		s.BindInt64(i, v)
+	case store.Text:
+		if v == "" {
+			s.BindNull(i)
+		} else {
+			s.BindText(i, string(v))
+		}
+	case bool:
+		s.BindBool(i, v)
+	case float64:
+		s.BindFloat(i, v)
+	case []byte:
+		if v == nil {
+			s.BindNull(i)
+		} else {
+			s.BindBytes(i, v)
+		}
+	default:
+		plain, err := driver.DefaultParameterConverter.ConvertValue(arg)
+		if err != nil {
+			return err
+		}
+		if !driver.IsValue(plain) || reflect.TypeOf(plain) == reflect.TypeOf(arg) {
+			return fmt.Errorf("sqlite: a %T cannot be bound", arg)
+		}
+		return s.bind(i, plain)
+	}
+	return nil
+}
+
+func (p *pen) exec(_ context.Context, query string, args []any) (int64, error) {
+	s, err := p.begin(query, args)
+	if err != nil {
+		return 0, err
+	}
+	more := true
+	for more && err == nil {
+		more, err = s.Step()
+	}
+	n := p.conn.Changes()
+	s.end()
+	return int64(n), faulty(err)
+}
+
+func (p *pen) query(_ context.Context, t *tx, query string, args []any) (store.Rows, error) {
+	s, err := p.begin(query, args)
+	if err != nil {
+		return nil, err
+	}
+	r := &lines{pen: p, tx: t, stmt: s}
+	if r.ahead, err = s.Step(); err != nil {
+		s.end()
+		return nil, faulty(err)
+	}
+	s.reading = true
+	p.reading = append(p.reading, r)
+	return r, nil
+}
+
+func (p *pen) settle() {
+	for len(p.reading) > 0 {
+		p.reading[len(p.reading)-1].Close()
+	}
+}
+
+// lines implements store.Rows.
+type lines struct {
+	pen    *pen
+	tx     *tx
+	stmt   *sheet
+	ahead  bool // a row has been stepped to that Next has not given out
+	begun  bool
+	closed bool
+	err    error
+}
+
+func (r *lines) Next() bool {
+	if r.closed {
+		return false
+	}
+	if r.begun {
+		var err error
+		if r.ahead, err = r.stmt.Step(); err != nil {
+			r.err = faulty(err)
+		}
+	}
+	r.begun = true
+	if !r.ahead || r.err != nil {
+		r.Close()
+		return false
+	}
+	return true
+}
+
+func (r *lines) Close() {
+	if r.closed {
+		return
+	}
+	r.closed = true
+	if i := slices.Index(r.pen.reading, r); i >= 0 {
+		r.pen.reading = slices.Delete(r.pen.reading, i, i+1)
+	}
+	r.stmt.end()
+}
+
+func (r *lines) Err() error { return r.tx.fail(r.err) }
+
+func (r *lines) Scan(dest ...any) error {
+	for i, d := range dest {
+		if err := r.scan(i, d); err != nil {
+			return classify(fmt.Errorf("sqlite: column %d: %w", i, err))
+		}
+	}
+	return nil
+}
+
+func (r *lines) scan(i int, dest any) error {
+	kind := r.stmt.ColumnType(i)
+	switch d := dest.(type) {
+	case *string:
+		if kind == direct.TypeText {
+			*d = r.stmt.ColumnText(i)
+			return nil
+		}
+	case *store.Text:
+		if kind == direct.TypeText {
+			*d = store.Text(r.stmt.ColumnText(i))
+			return nil
+		}
+	case *int64:
+		if kind == direct.TypeInteger {
+			*d = r.stmt.ColumnInt64(i)
+			return nil
+		}
+	}
+	return assign(dest, r.value(i, kind))
+}
+
+func (r *lines) value(i int, kind direct.ColumnType) any {
+	switch kind {
+	case direct.TypeInteger:
+		return r.stmt.ColumnInt64(i)
+	case direct.TypeFloat:
+		return r.stmt.ColumnFloat(i)
+	case direct.TypeText:
+		return r.stmt.ColumnText(i)
+	case direct.TypeBlob:
+		b := make([]byte, r.stmt.ColumnLen(i))
+		r.stmt.ColumnBytes(i, b)
+		return b
+	}
+	return nil
+}
+
+// assign is what database/sql does with a column's value, as far as this house
+// needs it.
+func assign(dest, value any) error {
+	if s, ok := dest.(sql.Scanner); ok {
+		return s.Scan(value)
+	}
+	to := reflect.ValueOf(dest).Elem()
+	if to.Kind() == reflect.Pointer {
+		if value == nil {
+			to.SetZero()
+			return nil
+		}
+		to.Set(reflect.New(to.Type().Elem()))
+		return assign(to.Interface(), value)
+	}
+	switch v := value.(type) {
+	case int64:
+		switch {
+		case to.CanInt() && !to.OverflowInt(v):
+			to.SetInt(v)
+			return nil
+		case to.Kind() == reflect.Bool && (v == 0 || v == 1):
+			to.SetBool(v == 1)
+			return nil
+		}
+	case float64:
+		if to.CanFloat() {
+			to.SetFloat(v)
+			return nil
+		}
+	case string:
+		if to.Kind() == reflect.String {
+			to.SetString(v)
+			return nil
+		}
+	}
+	if v := reflect.ValueOf(value); value == nil && to.Kind() == reflect.Interface {
+		to.SetZero()
+		return nil
+	} else if value != nil && v.Type().AssignableTo(to.Type()) {
+		to.Set(v)
+		return nil
+	}
+	return fmt.Errorf("a %T does not go into a %T", value, dest)
+}

@@ -1,0 +1,93 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
+
+// The pen gives and takes what database/sql does, which the readers use: the
+// same texts run on both.
+func TestAssign(t *testing.T) {
+	var (
+		text    string
+		typed   pawl.ItemState
+		number  int
+		big     int64
+		small   int8
+		flag    bool
+		maybe   *int64
+		perhaps *string
+		null    store.Text
+		share   float64
+		bytes   []byte
+		other   any
+	)
+	for _, ok := range []struct{ dest, value any }{
+		{&text, "a"}, {&typed, "queued"}, {&number, int64(7)}, {&big, int64(1 << 40)}, {&flag, int64(1)}, {&maybe, int64(5)}, {&perhaps, "b"},
+		{&null, nil}, {&share, 0.5}, {&bytes, []byte{1}}, {&other, "c"},
+	} {
+		if err := assign(ok.dest, ok.value); err != nil {
+			t.Errorf("%T from %T: %v", ok.dest, ok.value, err)
+		}
+	}
+	if text != "a" || typed != "queued" || number != 7 || big != 1<<40 || !flag || *maybe != 5 || *perhaps != "b" || null != "" || share != 0.5 || len(bytes) != 1 || other != "c" {
+		t.Error("something was assigned wrongly")
+	}
+	if err := assign(&maybe, nil); err != nil || maybe != nil {
+		t.Errorf("NULL: %v, %v", maybe, err)
+	}
+	for _, bad := range []struct{ dest, value any }{{&text, nil}, {&number, nil}, {&small, int64(1 << 10)}, {&number, "7"}, {&flag, int64(2)}, {&text, []byte("x")}} {
+		if err := assign(bad.dest, bad.value); err == nil {
+			t.Errorf("a %T went into a %T", bad.value, bad.dest)
+		}
+	}
+}
+
+// Parameters are found by their number, in whatever order the text has them, and
+// a statement that is being read can be asked again.
+func TestPenStatements(t *testing.T) {
+	c, err := openPen(t.TempDir() + "/none.db")
+	if err == nil {
+		c.discard()
+		t.Fatal("a file that is not there was opened")
+	}
+	if codeOf(err) == 0 {
+		t.Errorf("no code in %v", err)
+	}
+	db := newHouse(t).open()
+	err = db.Do(t.Context(), func(ctx context.Context, tx store.Tx) error {
+		const query = "SELECT $2, $1, $2 UNION ALL SELECT 'x', 'y', 'z'"
+		outer, err := tx.Query(ctx, query, "one", "two")
+		if err != nil {
+			return err
+		}
+		defer outer.Close()
+		var seen []string
+		for outer.Next() {
+			var a, b, c string
+			if err := outer.Scan(&a, &b, &c); err != nil {
+				return err
+			}
+			var d, e, f int64
+			if _, err := store.Row(ctx, tx, []any{&d, &e, &f}, query, int64(1), true); err != nil {
+				return err
+			}
+			seen = append(seen, fmt.Sprint(a, b, c, d, e, f))
+		}
+		if want := []string{"twoonetwo1 1 1", "xyz1 1 1"}; !slices.Equal(seen, want) {
+			t.Errorf("%q, want %q", seen, want)
+		}
+		if _, err := tx.Exec(ctx, "SELECT $1, $2", "one"); err == nil {
+			t.Error("an argument was missing and nobody minded")
+		}
+		return outer.Err()
+	})
+	if err == nil {
+		t.Error("a transaction whose statement could not run was committed")
+	}
+}
