@@ -35,6 +35,7 @@ type Claimer interface {
 type Operator interface {
 	TaskMender
 	Sweeper
+	RelayKeeper
 }
 
 // Reader reads.
@@ -124,6 +125,19 @@ type Sweeper interface {
 	Sweep(ctx context.Context) (SweepStats, error)
 	ListArchives(ctx context.Context, page Page) (List[Archive], error)
 	RestoreArchive(ctx context.Context, taskID string) (Task, error)
+}
+
+// RelayKeeper looks after the relays, which send events to other systems. They
+// belong to the whole database, not to a namespace.
+type RelayKeeper interface {
+	// ListRelays says where each relay stands, by name.
+	ListRelays(ctx context.Context) (List[Relay], error)
+	// ResumeRelay has a disabled relay tried again, from where it stood. One that
+	// is not disabled is a conflict.
+	ResumeRelay(ctx context.Context, sink string) (Relay, error)
+	// ForgetRelay removes what is known of a relay that nobody runs any more; one
+	// that is run is a conflict. Run again, it begins at the beginning.
+	ForgetRelay(ctx context.Context, sink string) error
 }
 
 // TaskReader reads tasks.

@@ -100,6 +100,10 @@ var Routes = []Route{
 	{"list_archives", get, "/v1/archives", Operator, 200, "List archived tasks, newest first."},
 	{"restore_archive", post, "/v1/archives/{id}:restore", Operator, 200, "Bring an archived task back."},
 
+	{"list_relays", get, "/v1/relays", Operator, 200, "Say where the relays stand, which send events to other systems."},
+	{"resume_relay", post, "/v1/relays/{id}:resume", Operator, 200, "Have a disabled relay tried again."},
+	{"forget_relay", del, "/v1/relays/{id}", Operator, 204, "Remove what is known of a relay that nobody runs any more."},
+
 	{"list_keys", get, "/v1/idempotency-keys", Reader, 200, "List idempotency keys, newest first."},
 	{"get_key", get, "/v1/idempotency-keys/{id}", Submitter, 200, "Read an idempotency key."},
 	{"get_keys", post, "/v1/idempotency-keys:get", Submitter, 200, "Read idempotency keys, each answered on its own."},

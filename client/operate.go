@@ -36,3 +36,19 @@ func (c *Client) ListArchives(ctx context.Context, page pawl.Page) (pawl.List[pa
 func (c *Client) RestoreArchive(ctx context.Context, taskID string) (pawl.Task, error) {
 	return read[pawl.Task](ctx, c, "restore_archive", taskID, nil)
 }
+
+// ListRelays says where the relays stand; see pawl.RelayKeeper.
+func (c *Client) ListRelays(ctx context.Context) (pawl.List[pawl.Relay], error) {
+	return read[pawl.List[pawl.Relay]](ctx, c, "list_relays", "", nil)
+}
+
+// ResumeRelay has a disabled relay tried again; see pawl.RelayKeeper.
+func (c *Client) ResumeRelay(ctx context.Context, sink string) (pawl.Relay, error) {
+	return read[pawl.Relay](ctx, c, "resume_relay", sink, nil)
+}
+
+// ForgetRelay removes what is known of a relay; see pawl.RelayKeeper.
+func (c *Client) ForgetRelay(ctx context.Context, sink string) error {
+	_, err := read[struct{}](ctx, c, "forget_relay", sink, nil)
+	return err
+}

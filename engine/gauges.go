@@ -11,15 +11,18 @@ import (
 )
 
 // Gauges counts the items of all namespaces that have not ended, by type and
-// state, and says how old the oldest of each is. It reads the narrow tables
+// state, and says how old the oldest of each is, and how far each relay is
+// behind. It reads the narrow tables
 // from end to end: some 100 ms for a million queued items.
 func (e *Engine) Gauges(ctx context.Context) ([]pawl.Gauge, error) {
 	var out []pawl.Gauge
+	var at int64
 	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
 		}
+		at = now
 		depths, err := store.Depths(ctx, tx, now)
 		if err != nil {
 			return err
@@ -36,5 +39,9 @@ func (e *Engine) Gauges(ctx context.Context) ([]pawl.Gauge, error) {
 		}
 		return nil
 	})
-	return out, err
+	if err != nil {
+		return nil, err
+	}
+	relays, err := e.relayGauges(ctx, at)
+	return append(out, relays...), err
 }

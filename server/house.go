@@ -27,6 +27,15 @@ func (s *server) house() {
 	add(s, "sweep", func(ctx context.Context, _ *empty) (*answer[pawl.SweepStats], error) {
 		return reply(s.svc.Sweep(ctx))
 	})
+	add(s, "list_relays", func(ctx context.Context, _ *nothing) (*answer[pawl.List[pawl.Relay]], error) {
+		return page(s.svc.ListRelays(ctx))
+	})
+	add(s, "resume_relay", func(ctx context.Context, in *emptyOn) (*answer[pawl.Relay], error) {
+		return reply(s.svc.ResumeRelay(ctx, in.ID))
+	})
+	add(s, "forget_relay", func(ctx context.Context, in *member) (*nothing, error) {
+		return &nothing{}, s.svc.ForgetRelay(ctx, in.ID)
+	})
 	add(s, "list_archives", func(ctx context.Context, in *api.Paging) (*answer[pawl.List[pawl.Archive]], error) {
 		return page(s.svc.ListArchives(ctx, in.Page()))
 	})

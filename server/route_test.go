@@ -47,11 +47,12 @@ func TestEveryRouteAnswers(t *testing.T) {
 	h.keysAnswer(call, results)
 	h.signalsAnswer(call, results)
 
-	for _, name := range []string{"list_tasks", "list_items", "list_events", "list_checkpoints", "list_workers", "list_sweeps", "list_archives", "list_keys"} {
+	for _, name := range []string{"list_tasks", "list_items", "list_events", "list_checkpoints", "list_workers", "list_sweeps", "list_archives", "list_relays", "list_keys"} {
 		if r := call(name, "", ""); r.json["items"] == nil {
 			t.Errorf("%s has no items: %s", name, r.text)
 		}
 	}
+	h.relaysAnswer(call)
 	call("register_worker", "", `{"worker_id":"host:1/a","version":"1"}`)
 	if r := call("sweep", "", ""); r.json["expired_found"] == nil {
 		t.Errorf("sweep: %s", r.text)
@@ -197,6 +198,25 @@ func (h *house) itemsAnswer(call caller, results reader) {
 	if r := call("restore_archive", task, ""); r.str("id") != task {
 		h.Errorf("restored: %s", r.text)
 	}
+}
+
+// relaysAnswer takes the place of a relay that is disabled.
+func (h *house) relaysAnswer(call caller) {
+	h.Helper()
+	r, _, err := h.p.Engine.TakeRelay(h.Context(), "bus", "shelf", "me", time.Minute)
+	now := h.p.Now()
+	r.DisabledAt = &now
+	if err == nil {
+		_, err = h.p.Engine.KeepRelay(h.Context(), r, 0)
+	}
+	if err != nil {
+		h.Fatal(err)
+	}
+	if r := call("resume_relay", "bus", ""); r.str("sink") != "bus" || r.json["disabled_at"] != nil {
+		h.Errorf("resume: %s", r.text)
+	}
+	h.do(409, "POST", "/v1/relays/bus:resume", "")
+	call("forget_relay", "bus", "")
 }
 
 func (h *house) keysAnswer(call caller, results reader) {

@@ -9,6 +9,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/pawl-work/pawl/internal/throwaway"
 )
 
 // RabbitMQ is the URL of a RabbitMQ server that answers; without one the test is
@@ -46,4 +48,27 @@ func named(t testing.TB, variable, what string) string {
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
+}
+
+// Own is a broker of the test's own, to be stopped and started: throwaway.NewNATS
+// or throwaway.NewRabbitMQ. It answers, and is gone when the test ends. Without
+// the program the test is skipped, or fails when CI=true.
+func Own(t testing.TB, start func() (*throwaway.Broker, error)) *throwaway.Broker {
+	t.Helper()
+	b, err := start()
+	if err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := b.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return b
 }

@@ -22,6 +22,7 @@ var brokers = []struct {
 // not wait: RabbitMQ takes its seconds while the tests are built, and a test
 // that finds its broker not there yet tries again.
 func startBrokers(ctx context.Context, env []string, report *Report) (with []string, stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
 	var running []*throwaway.Broker
 	for _, b := range brokers {
 		if os.Getenv(b.variable) != "" {
@@ -42,6 +43,7 @@ func startBrokers(ctx context.Context, env []string, report *Report) (with []str
 		}()
 	}
 	return env, func() {
+		cancel()
 		for _, broker := range running {
 			if err := broker.Stop(); err != nil {
 				note("%v", err)

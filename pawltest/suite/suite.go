@@ -49,7 +49,7 @@ func Run(t *testing.T, open Open) {
 		cancels, deletes, dependencies,
 		checkpoints, resumes, events, eventFilters,
 		keys, keyAges, dedupe,
-		lists, itemLists, limits, limitsOfWork, badText, namespaces, workers, sweeps, retention, races,
+		lists, itemLists, limits, limitsOfWork, badText, namespaces, workers, sweeps, relays, retention, races,
 	}
 	for _, n := range nouns {
 		t.Run(n.name, func(t *testing.T) {

@@ -1,0 +1,174 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
+
+// maxRelays bounds the list of relays.
+const maxRelays = 1000
+
+// TakeRelay leases a sink to a holder for ttl, unless another has it or it is
+// disabled; see relay.Book.
+func (e *Engine) TakeRelay(ctx context.Context, sink, kind, holder string, ttl time.Duration) (r pawl.Relay, ok bool, err error) {
+	free := func(r pawl.Relay, now int64) bool {
+		return r.DisabledAt == nil && (r.Holder == "" || r.Holder == holder || r.HeldUntil == nil || r.HeldUntil.UnixMicro() <= now)
+	}
+	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) error { // those who stand by write nothing
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		r, ok, err = store.ReadRelay(ctx, tx, sink)
+		ok = !ok || free(r, now)
+		return err
+	})
+	if err != nil || !ok {
+		return r, false, err
+	}
+	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		if r, err = store.StartRelay(ctx, tx, sink); err != nil {
+			return err
+		}
+		if ok = free(r, now); !ok {
+			return nil
+		}
+		until := store.Stamp(now + ttl.Microseconds())
+		r.Kind, r.Holder, r.HeldUntil = kind, holder, &until
+		return store.WriteRelay(ctx, tx, now, r)
+	})
+	return r, ok && err == nil, err
+}
+
+// KeepRelay writes down how a relay stands and renews its lease, or with ttl 0
+// gives it back; see relay.Book.
+func (e *Engine) KeepRelay(ctx context.Context, r pawl.Relay, ttl time.Duration) (ok bool, err error) {
+	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		was, found, err := store.HoldRelay(ctx, tx, r.Sink)
+		if ok = found && was.Holder == r.Holder; err != nil || !ok {
+			return err
+		}
+		if ttl > 0 {
+			until := store.Stamp(now + ttl.Microseconds())
+			r.HeldUntil = &until
+		} else {
+			r.Holder, r.HeldUntil = "", nil
+		}
+		return store.WriteRelay(ctx, tx, now, r)
+	})
+	return ok, err
+}
+
+// ListRelays says where the relays stand; see pawl.RelayKeeper.
+func (e *Engine) ListRelays(ctx context.Context) (pawl.List[pawl.Relay], error) {
+	out := pawl.List[pawl.Relay]{Items: []pawl.Relay{}}
+	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+		rs, err := store.ListRelays(ctx, tx, maxRelays)
+		out.Items = append(out.Items[:0], rs...)
+		return err
+	})
+	if err != nil || len(out.Items) == 0 {
+		return out, err
+	}
+	head, err := e.feed.Head(ctx)
+	for i := range out.Items {
+		if err == nil {
+			err = e.behind(ctx, head, &out.Items[i])
+		}
+	}
+	return out, err
+}
+
+// behind says how far a relay is behind the newest event.
+func (e *Engine) behind(ctx context.Context, head int64, r *pawl.Relay) error {
+	if r.Lag = max(head-r.Position, 0); r.Lag == 0 {
+		return nil
+	}
+	next, err := e.feed.Read(ctx, r.Position, 1)
+	if len(next) == 1 {
+		r.OldestAt = &next[0].CreatedAt
+	}
+	return err
+}
+
+// ResumeRelay has a disabled relay tried again; see pawl.RelayKeeper.
+func (e *Engine) ResumeRelay(ctx context.Context, sink string) (pawl.Relay, error) {
+	return e.changeRelay(ctx, sink, func(ctx context.Context, tx store.Tx, now int64, r *pawl.Relay) error {
+		if r.DisabledAt == nil {
+			return &pawl.Error{Code: pawl.CodeConflict, Op: "resume", Message: "the relay is not disabled", State: "enabled", Allowed: []string{}}
+		}
+		r.DisabledAt, r.FailingAt, r.Error = nil, nil, ""
+		return store.WriteRelay(ctx, tx, now, *r)
+	})
+}
+
+// ForgetRelay removes what is known of a relay; see pawl.RelayKeeper.
+func (e *Engine) ForgetRelay(ctx context.Context, sink string) error {
+	_, err := e.changeRelay(ctx, sink, func(ctx context.Context, tx store.Tx, now int64, r *pawl.Relay) error {
+		if r.Holder != "" && r.HeldUntil != nil && r.HeldUntil.UnixMicro() > now {
+			return &pawl.Error{Code: pawl.CodeConflict, Op: "forget", State: "held", Allowed: []string{},
+				Message: fmt.Sprintf("%s relays to it; take it out of the settings there first", r.Holder)}
+		}
+		return store.ForgetRelay(ctx, tx, sink)
+	})
+	return err
+}
+
+func (e *Engine) changeRelay(ctx context.Context, sink string, fn func(ctx context.Context, tx store.Tx, now int64, r *pawl.Relay) error) (r pawl.Relay, err error) {
+	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		var found bool
+		if r, found, err = store.HoldRelay(ctx, tx, sink); err != nil {
+			return err
+		}
+		if !found {
+			return pawl.NotFound("relay", sink)
+		}
+		return fn(ctx, tx, now, &r)
+	})
+	return r, err
+}
+
+// relayGauges are the gauges of the relays.
+func (e *Engine) relayGauges(ctx context.Context, now int64) ([]pawl.Gauge, error) {
+	list, err := e.ListRelays(ctx)
+	var out []pawl.Gauge
+	for _, r := range list.Items {
+		labels := []string{"sink", r.Sink}
+		gauge := func(name, help string, value float64) {
+			out = append(out, pawl.Gauge{Name: name, Help: help, Labels: labels, Value: value})
+		}
+		age, failing, disabled := 0.0, 0.0, 0.0
+		if r.OldestAt != nil {
+			age = max(float64(now-r.OldestAt.UnixMicro())/1e6, 0)
+		}
+		if r.FailingAt != nil {
+			failing = 1
+		}
+		if r.DisabledAt != nil {
+			disabled = 1
+		}
+		gauge("pawl_relay_lag_events", "Events that the sink does not have yet.", float64(r.Lag))
+		gauge("pawl_relay_lag_seconds", "Since the oldest of them.", age)
+		gauge("pawl_relay_sent", "Events that the sink has confirmed, repetitions too.", float64(r.Sent))
+		gauge("pawl_relay_refused", "Events that were set aside.", float64(r.Refused))
+		gauge("pawl_relay_failing", "1 while the sink takes nothing.", failing)
+		gauge("pawl_relay_disabled", "1 when nothing is sent until somebody resumes it.", disabled)
+	}
+	return out, err
+}

@@ -1,0 +1,173 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/pawltest"
+)
+
+// A sink's lease is one server's until it is over by the database's clock, or
+// given back; what another holder says then counts for nothing.
+func TestOneServerRelaysToASink(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		take := func(holder string) (pawl.Relay, bool) {
+			t.Helper()
+			r, ok, err := p.Engine.TakeRelay(t.Context(), "bus", "shelf", holder, 10*time.Second)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r, ok
+		}
+		keep := func(r pawl.Relay, ttl time.Duration) bool {
+			t.Helper()
+			return need[bool](t)(p.Engine.KeepRelay(t.Context(), r, ttl))
+		}
+		a, ok := take("a")
+		if !ok || a.Position != 0 || a.Holder != "a" || !a.HeldUntil.Equal(p.Now().Add(10*time.Second)) {
+			t.Fatalf("a took %+v, %v", a, ok)
+		}
+		if r, ok := take("b"); ok || r.Holder != "a" {
+			t.Errorf("b took %+v, %v", r, ok)
+		}
+		a.Position, a.Sent = 7, 7
+		p.Advance(9 * time.Second)
+		if !keep(a, 10*time.Second) {
+			t.Error("a does not hold it")
+		}
+		p.Advance(9 * time.Second)
+		if _, ok := take("b"); ok {
+			t.Error("b took what a renewed")
+		}
+		p.Advance(2 * time.Second)
+		b, ok := take("b")
+		if !ok || b.Position != 7 || b.Sent != 7 {
+			t.Errorf("b took %+v, %v", b, ok)
+		}
+		a.Position = 99
+		if keep(a, 10*time.Second) || keep(a, 0) {
+			t.Error("a holds what b took")
+		}
+		b.Position = 8
+		if !keep(b, 0) {
+			t.Error("b does not hold it")
+		}
+		if a, ok = take("a"); !ok || a.Position != 8 {
+			t.Errorf("a took %+v, %v", a, ok)
+		}
+	})
+}
+
+// Of many that ask at once one gets it.
+func TestOneOfManyServersGetsASink(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		others := []*engine.Engine{p.Engine, p.Another(engine.Options{}), p.Another(engine.Options{})}
+		var mu sync.Mutex
+		var got []string
+		var all sync.WaitGroup
+		for i := range 12 {
+			holder := string(rune('a' + i))
+			all.Go(func() {
+				_, ok, err := others[i%3].TakeRelay(context.Background(), "bus", "shelf", holder, time.Minute)
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil {
+					t.Error(err)
+				} else if ok {
+					got = append(got, holder)
+				}
+			})
+		}
+		all.Wait()
+		if len(got) != 1 {
+			t.Errorf("%v hold it", got)
+		}
+	})
+}
+
+// The list says how far each relay is behind, and so do the gauges; the sweeps'
+// cursors and the feed's are no relays.
+func TestRelaysAreListed(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		need[pawl.SweepStats](t)(p.Engine.Sweep(t.Context()))
+		made := p.Now()
+		need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "a"}))
+		for _, sink := range []string{"hook", "bus"} {
+			if _, ok, err := p.Engine.TakeRelay(t.Context(), sink, "shelf", "me", time.Minute); !ok || err != nil {
+				t.Fatal(ok, err)
+			}
+		}
+		p.Advance(30 * time.Second)
+		list := need[pawl.List[pawl.Relay]](t)(p.Engine.ListRelays(t.Context()))
+		if len(list.Items) != 2 || list.Items[0].Sink != "bus" || list.Items[1].Sink != "hook" {
+			t.Fatalf("listed are %+v", list.Items)
+		}
+		bus := list.Items[0]
+		if bus.Lag != 1 || bus.OldestAt == nil || !bus.OldestAt.Equal(made) {
+			t.Errorf("the bus is behind by %d since %v", bus.Lag, bus.OldestAt)
+		}
+		failing := p.Now()
+		bus.Position, bus.Holder, bus.FailingAt, bus.DisabledAt, bus.Error = 1, "me", &failing, &failing, "down"
+		bus.Refused, bus.LastRefused = 1, []pawl.RefusedEvent{{EventID: "evt_1", Position: 1, Reason: "no", At: failing}}
+		need[bool](t)(p.Engine.KeepRelay(t.Context(), bus, 0))
+		list = need[pawl.List[pawl.Relay]](t)(p.Engine.ListRelays(t.Context()))
+		if bus = list.Items[0]; bus.Lag != 0 || bus.OldestAt != nil || bus.Error != "down" || len(bus.LastRefused) != 1 || bus.Holder != "" {
+			t.Errorf("the bus stands at %+v", bus)
+		}
+		var gauges []string
+		for _, g := range need[[]pawl.Gauge](t)(p.Engine.Gauges(t.Context())) {
+			if strings.HasPrefix(g.Name, "pawl_relay_") && g.Value > 0 {
+				gauges = append(gauges, strings.TrimPrefix(g.Name, "pawl_relay_")+" "+g.Labels[1])
+			}
+		}
+		if want := []string{"refused bus", "failing bus", "disabled bus", "lag_events hook", "lag_seconds hook"}; !slices.Equal(gauges, want) {
+			t.Errorf("gauges are %v, want %v", gauges, want)
+		}
+	})
+}
+
+// A disabled relay is nobody's until it is resumed.
+func TestDisabledRelayIsResumed(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		take := func() (pawl.Relay, bool) {
+			r, ok, err := p.Engine.TakeRelay(t.Context(), "hook", "shelf", "me", time.Minute)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r, ok
+		}
+		r, _ := take()
+		if _, err := p.Engine.ResumeRelay(t.Context(), "hook"); !errors.Is(err, pawl.ErrConflict) {
+			t.Errorf("resuming what is not disabled: %v", err)
+		}
+		if err := p.Engine.ForgetRelay(t.Context(), "hook"); !errors.Is(err, pawl.ErrConflict) {
+			t.Errorf("forgetting what is run: %v", err)
+		}
+		at := p.Now()
+		r.DisabledAt, r.FailingAt, r.Error, r.Position = &at, &at, "gone", 3
+		need[bool](t)(p.Engine.KeepRelay(t.Context(), r, 0))
+		if _, ok := take(); ok {
+			t.Error("it was taken")
+		}
+		if r := need[pawl.Relay](t)(p.Engine.ResumeRelay(t.Context(), "hook")); r.DisabledAt != nil || r.Error != "" || r.Position != 3 {
+			t.Errorf("resumed: %+v", r)
+		}
+		if r, ok := take(); !ok || r.Position != 3 {
+			t.Errorf("taken: %+v, %v", r, ok)
+		}
+		p.Advance(time.Hour)
+		if err := p.Engine.ForgetRelay(t.Context(), "hook"); err != nil {
+			t.Error(err)
+		}
+		if r, ok := take(); !ok || r.Position != 0 {
+			t.Errorf("taken anew: %+v, %v", r, ok)
+		}
+	})
+}

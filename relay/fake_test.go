@@ -1,0 +1,209 @@
+package relay_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/relay"
+)
+
+// tape is a record that a test writes: a Source.
+type tape struct {
+	mu     sync.Mutex
+	events []pawl.Event
+	more   chan struct{}
+	reads  int // the most events that were read at once
+}
+
+func newTape() *tape { return &tape{more: make(chan struct{})} }
+
+// write adds an event of a task.
+func (s *tape) write(task, event string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := int64(len(s.events) + 1)
+	s.events = append(s.events, pawl.Event{ID: fmt.Sprintf("evt_%d", n), Position: n, Namespace: "default", TaskType: "t", TaskID: task, Event: event, CreatedAt: time.Unix(n, 0)})
+	close(s.more)
+	s.more = make(chan struct{})
+}
+
+func (s *tape) Read(_ context.Context, after int64, limit int) ([]pawl.Event, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	from := min(int(after), len(s.events))
+	s.reads = max(s.reads, limit)
+	return s.events[from:min(from+limit, len(s.events))], nil
+}
+
+func (s *tape) Wait(ctx context.Context, after int64) error {
+	for {
+		s.mu.Lock()
+		more, there := s.more, int64(len(s.events)) > after
+		s.mu.Unlock()
+		if there {
+			return nil
+		}
+		select {
+		case <-more:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// book is a Book in memory.
+type book struct {
+	mu     sync.Mutex
+	relays map[string]pawl.Relay
+	down   bool
+}
+
+func newBook() *book { return &book{relays: map[string]pawl.Relay{}} }
+
+var errDown = errors.New("the database does not answer")
+
+func (b *book) TakeRelay(_ context.Context, sink, kind, holder string, ttl time.Duration) (pawl.Relay, bool, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r := b.relays[sink]
+	switch now := time.Now(); {
+	case b.down:
+		return r, false, errDown
+	case r.DisabledAt != nil, r.Holder != "" && r.HeldUntil.After(now):
+		return r, false, nil
+	default:
+		until := now.Add(ttl)
+		r.Sink, r.Kind, r.Holder, r.HeldUntil = sink, kind, holder, &until
+	}
+	b.relays[sink] = r
+	return r, true, nil
+}
+
+func (b *book) KeepRelay(ctx context.Context, r pawl.Relay, ttl time.Duration) (bool, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.down || ctx.Err() != nil {
+		return false, errDown
+	}
+	if b.relays[r.Sink].Holder != r.Holder {
+		return false, nil
+	}
+	until := time.Now().Add(ttl)
+	r.HeldUntil = &until
+	if ttl == 0 {
+		r.Holder, r.HeldUntil = "", nil
+	}
+	b.relays[r.Sink] = r
+	return true, nil
+}
+
+func (b *book) of(sink string) pawl.Relay {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.relays[sink]
+}
+
+// change does what another process would.
+func (b *book) change(sink string, fn func(*pawl.Relay)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r := b.relays[sink]
+	fn(&r)
+	b.relays[sink] = r
+}
+
+// shelf is a Sink that keeps what it takes; answer decides.
+type shelf struct {
+	mu     sync.Mutex
+	taken  []relay.Message
+	answer func(relay.Message) error // nil = everything is taken
+	most   int
+	twice  bool // a wave held two of one task
+	waves  int
+	closed bool
+}
+
+func (s *shelf) Send(ctx context.Context, messages []relay.Message) []error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waves++
+	s.most = max(s.most, len(messages))
+	seen := map[string]bool{}
+	answers := make([]error, len(messages))
+	for i, m := range messages {
+		s.twice = s.twice || seen[m.Event.TaskID]
+		seen[m.Event.TaskID] = true
+		if s.answer != nil {
+			answers[i] = s.answer(m)
+		}
+		if answers[i] == nil {
+			s.taken = append(s.taken, m)
+		}
+	}
+	return answers
+}
+
+func (s *shelf) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	return nil
+}
+
+func (s *shelf) set(answer func(relay.Message) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answer = answer
+}
+
+func (s *shelf) ids() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var ids []string
+	for _, m := range s.taken {
+		ids = append(ids, m.Event.ID)
+	}
+	return ids
+}
+
+// until waits for what must come, at most 20 s.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for range 2000 {
+		if ok() {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("never: %s", what)
+}
+
+// start runs a relay until stop, or the test's end.
+func start(t *testing.T, o relay.Options) (stop func()) {
+	t.Helper()
+	if o.Lease == 0 {
+		o.Lease = 600 * time.Millisecond
+	}
+	if o.Holder == "" {
+		o.Holder = "here"
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- relay.Run(ctx, o) }()
+	var once sync.Once
+	stop = func() {
+		once.Do(func() {
+			cancel()
+			if err := <-done; err != nil {
+				t.Errorf("Run: %v", err)
+			}
+		})
+	}
+	t.Cleanup(stop)
+	return stop
+}

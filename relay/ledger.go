@@ -1,0 +1,90 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/clock"
+)
+
+// saveGap is the least time between two writes of where a relay stands: with
+// much to do, one write stands for many waves.
+const saveGap = 250 * time.Millisecond
+
+var errLost = errors.New("another server relays to this sink now")
+
+// ledger writes down where a relay stands and keeps its lease meanwhile. keep is
+// the only one to write; everybody else changes state through update.
+type ledger struct {
+	book  Book
+	lease time.Duration
+	poke  chan struct{}
+
+	mu    sync.Mutex
+	state pawl.Relay
+}
+
+func newLedger(book Book, lease time.Duration, at pawl.Relay) *ledger {
+	return &ledger{book: book, lease: lease, poke: make(chan struct{}, 1), state: at}
+}
+
+// update changes the state; it is written soon.
+func (l *ledger) update(change func(*pawl.Relay)) {
+	l.mu.Lock()
+	change(&l.state)
+	l.mu.Unlock()
+	select {
+	case l.poke <- struct{}{}:
+	default:
+	}
+}
+
+func (l *ledger) read() pawl.Relay {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.state
+	s.LastRefused = append([]pawl.RefusedEvent(nil), s.LastRefused...)
+	return s
+}
+
+// keep writes the state when it changed and renews the lease in time, until ctx
+// ends. When the lease is another's, or could not be renewed while it lasted, it
+// calls lost.
+func (l *ledger) keep(ctx context.Context, lost func(error)) {
+	kept := clock.Now()
+	timer := time.NewTimer(l.lease / 3)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.poke:
+		case <-timer.C:
+		}
+		asked := clock.Now()
+		ok, err := l.book.KeepRelay(ctx, l.read(), l.lease)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil && !ok:
+			lost(errLost)
+			return
+		case err == nil:
+			kept = asked
+		case clock.Now().Sub(kept) > l.lease:
+			lost(err)
+			return
+		}
+		sleep(ctx, min(saveGap, l.lease/6))
+		timer.Reset(l.lease/3 - min(saveGap, l.lease/6))
+	}
+}
+
+// leave writes the state a last time and gives the lease back.
+func (l *ledger) leave(ctx context.Context) error {
+	_, err := l.book.KeepRelay(ctx, l.read(), 0)
+	return err
+}

@@ -1,0 +1,48 @@
+package relay
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/pawl-work/pawl"
+)
+
+// MediaType is that of a message's body.
+const MediaType = "application/cloudevents+json"
+
+// Message is one event as it is sent.
+type Message struct {
+	Event  pawl.Event
+	Origin string
+	Body   []byte // the event as CloudEvents 1.0 JSON
+}
+
+// Unique is an id that no other message of any Pawl has: the CloudEvent's source
+// and id.
+func (m Message) Unique() string { return m.Origin + "/" + m.Event.ID }
+
+// envelope is CloudEvents 1.0, structured mode.
+type envelope struct {
+	SpecVersion     string     `json:"specversion"`
+	ID              string     `json:"id"`
+	Source          string     `json:"source"`
+	Type            string     `json:"type"`
+	Subject         string     `json:"subject"`
+	Time            time.Time  `json:"time"`
+	DataContentType string     `json:"datacontenttype"`
+	PartitionKey    string     `json:"partitionkey"` // the extension "partitioning"
+	Data            pawl.Event `json:"data"`
+}
+
+// compose makes the message of an event.
+func compose(origin string, e pawl.Event) (Message, error) {
+	subject := e.TaskID
+	if e.ItemID != "" {
+		subject += "/" + e.ItemID
+	}
+	body, err := json.Marshal(envelope{
+		SpecVersion: "1.0", ID: e.ID, Source: origin, Type: "work.pawl." + e.Event, Subject: subject,
+		Time: e.CreatedAt.UTC(), DataContentType: "application/json", PartitionKey: e.TaskID, Data: e,
+	})
+	return Message{Event: e, Origin: origin, Body: body}, err
+}

@@ -1,0 +1,136 @@
+// Package nats is a relay's way to NATS JetStream: messages to a stream that
+// keeps them on disk and knows one that was sent twice by its id.
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/relay"
+)
+
+// Options steer a sink. URL is required.
+type Options struct {
+	URL    string // nats:// or tls://, several with commas between
+	Stream string // "" = PAWL; made when there is none, and never changed
+	Prefix string // of every subject; "" = pawl
+}
+
+// Kind is what the list of relays calls such a sink.
+const Kind = "nats"
+
+const dialTime = 10 * time.Second
+
+// New makes a sink that connects when it first sends; from then on the library
+// keeps the connection.
+func New(o Options) (relay.Sink, error) {
+	if o.URL == "" {
+		return nil, pawl.Invalid("/relay", "no NATS URL")
+	}
+	if o.Stream == "" {
+		o.Stream = "PAWL"
+	}
+	if o.Prefix == "" {
+		o.Prefix = "pawl"
+	}
+	return &sink{o: o}, nil
+}
+
+type sink struct {
+	o      Options
+	conn   *nats.Conn
+	js     jetstream.JetStream
+	stream bool // it is there
+}
+
+// Send implements relay.Sink.
+func (s *sink) Send(ctx context.Context, messages []relay.Message) []error {
+	answers := make([]error, len(messages))
+	if err := s.connect(ctx); err != nil {
+		for i := range answers {
+			answers[i] = err
+		}
+		return answers
+	}
+	futures := make([]jetstream.PubAckFuture, len(messages))
+	for i, m := range messages {
+		msg := nats.NewMsg(s.o.Prefix + "." + m.Key())
+		msg.Data = m.Body
+		msg.Header.Set("Content-Type", relay.MediaType)
+		futures[i], answers[i] = s.js.PublishMsgAsync(msg, jetstream.WithMsgID(m.Unique()))
+	}
+	for i, f := range futures {
+		if f != nil {
+			answers[i] = s.outcome(ctx, f)
+		}
+		if errors.Is(answers[i], nats.ErrMaxPayload) {
+			answers[i] = pawl.Permanent(answers[i])
+		}
+	}
+	return answers
+}
+
+// outcome waits for one acknowledgement. A repetition that the stream dropped
+// is one too.
+func (s *sink) outcome(ctx context.Context, f jetstream.PubAckFuture) error {
+	select {
+	case <-f.Ok():
+		return nil
+	case err := <-f.Err():
+		if errors.Is(err, jetstream.ErrNoStreamResponse) {
+			s.stream = false // look again
+		}
+		return fmt.Errorf("NATS: %w", err)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// connect makes sure of a connection and of the stream.
+func (s *sink) connect(ctx context.Context) error {
+	if s.conn == nil {
+		conn, err := nats.Connect(s.o.URL, nats.Name("pawl relay"), nats.Timeout(dialTime),
+			nats.MaxReconnects(-1), nats.ReconnectWait(500*time.Millisecond),
+			nats.ReconnectBufSize(-1)) // what cannot be sent now is sent again by the relay, in order
+		if err != nil {
+			return fmt.Errorf("connecting to NATS: %w", err)
+		}
+		js, err := jetstream.New(conn, jetstream.WithPublishAsyncTimeout(dialTime))
+		if err != nil {
+			conn.Close()
+			return err
+		}
+		s.conn, s.js = conn, js
+	}
+	if s.stream {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTime)
+	defer cancel()
+	_, err := s.js.Stream(ctx, s.o.Stream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		_, err = s.js.CreateStream(ctx, jetstream.StreamConfig{
+			Name: s.o.Stream, Subjects: []string{s.o.Prefix + ".>"}, Storage: jetstream.FileStorage,
+			Description: "what happened in Pawl",
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("looking for the stream %s: %w", s.o.Stream, err)
+	}
+	s.stream = true
+	return nil
+}
+
+// Close implements relay.Sink.
+func (s *sink) Close() error {
+	if s.conn != nil {
+		s.conn.Close()
+	}
+	return nil
+}

@@ -1,0 +1,192 @@
+package relay_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/pawltest"
+	"github.com/pawl-work/pawl/relay"
+)
+
+// venue is a place that events go to, which a test can stop and start.
+type venue struct {
+	sink     func() relay.Sink
+	down, up func()
+	arrived  func(want int) []pawl.Event // in order, repetitions too
+	once     bool                        // it drops repetitions itself
+}
+
+// Nothing is lost and the order of each task holds while the place that events
+// go to crashes and comes back, the server that relays dies between what it sent
+// and what it wrote down, and another goes on.
+func TestNothingIsLost(t *testing.T) {
+	tasks, databases := 800, map[string][]pawltest.Database{
+		"RabbitMQ": {pawltest.Postgres}, "NATS": {pawltest.SQLite}, "webhook": {pawltest.Postgres},
+	}
+	if os.Getenv("PAWL_TORTURE") == "1" {
+		tasks = 20_000
+		for name := range databases {
+			databases[name] = pawltest.Databases
+		}
+	}
+	for name, open := range map[string]func(*testing.T) venue{"RabbitMQ": rabbitVenue, "NATS": natsVenue, "webhook": hookVenue} {
+		for _, which := range databases[name] {
+			t.Run(name+" "+string(which), func(t *testing.T) {
+				t.Parallel()
+				outage(t, pawltest.OpenReal(t, which), open(t), tasks)
+			})
+		}
+	}
+}
+
+// mortal is a server's book that fails from one moment on: what it was about to
+// write is never written, and it gives nothing back.
+type mortal struct {
+	relay.Book
+	dead atomic.Bool
+}
+
+func (m *mortal) KeepRelay(ctx context.Context, r pawl.Relay, ttl time.Duration) (bool, error) {
+	if m.dead.Load() {
+		return false, errDown
+	}
+	return m.Book.KeepRelay(ctx, r, ttl)
+}
+
+func (m *mortal) TakeRelay(ctx context.Context, sink, kind, holder string, ttl time.Duration) (pawl.Relay, bool, error) {
+	if m.dead.Load() {
+		return pawl.Relay{}, false, errDown
+	}
+	return m.Book.TakeRelay(ctx, sink, kind, holder, ttl)
+}
+
+func outage(t *testing.T, p *pawltest.Pawl, v venue, tasks int) {
+	server := func(name string, e *engine.Engine) (stop func(), book *mortal) {
+		book = &mortal{Book: e}
+		return start(t, relay.Options{
+			Source: e.Feed(), Book: book, Holder: name, Lease: 2 * time.Second,
+			Sinks: []relay.Out{{Name: "out", Kind: "venue", Sink: v.sink(), Batch: 200}},
+		}), book
+	}
+	stop, book := server("first", p.Engine)
+	until(t, "the first relays", func() bool { return where(t, p).Holder == "first" })
+	server("second", p.Another(engine.Options{}))
+	quarter := func() { work(t, p, tasks/4) }
+	quarter()
+	v.down()
+	quarter()
+	until(t, "the outage shows", func() bool { r := where(t, p); return r.FailingAt != nil && r.Error != "" && r.Lag > 0 })
+	v.up()
+	quarter()
+	until(t, "it is sent again", func() bool { return where(t, p).FailingAt == nil })
+	book.dead.Store(true)
+	stop()
+	quarter()
+	until(t, "the second relays", func() bool { return where(t, p).Holder == "second" })
+	for at, i := int64(-1), 0; where(t, p).Lag > 0; i++ {
+		if r := where(t, p); r.Position == at && i > 1200 {
+			t.Fatalf("it stands at %+v", r)
+		} else if r.Position != at {
+			at, i = r.Position, 0
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	compare(t, p, v)
+}
+
+// where is how the one relay of a test stands.
+func where(t *testing.T, p *pawltest.Pawl) pawl.Relay {
+	t.Helper()
+	list, err := p.Engine.ListRelays(t.Context())
+	if err != nil || len(list.Items) > 1 {
+		t.Fatal(list.Items, err)
+	}
+	return append(list.Items, pawl.Relay{})[0]
+}
+
+// work creates tasks and does half of them.
+func work(t *testing.T, p *pawltest.Pawl, tasks int) {
+	t.Helper()
+	const batch = 100
+	for done := 0; done < tasks; done += batch {
+		var make []pawl.NewTask
+		for i := range min(batch, tasks-done) {
+			make = append(make, pawl.NewTask{Type: fmt.Sprintf("type.%d", i%3)})
+		}
+		if _, err := p.Engine.CreateTasks(t.Context(), make); err != nil {
+			t.Fatal(err)
+		}
+		ls, err := p.Engine.Claim(t.Context(), pawl.ClaimRequest{WorkerID: "w", Limit: batch / 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var calls []pawl.CompleteCall
+		for _, l := range ls {
+			calls = append(calls, pawl.CompleteCall{Fence: l.Fence()})
+		}
+		if _, err := p.Engine.Complete(t.Context(), calls); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// compare holds what arrived against the record.
+func compare(t *testing.T, p *pawltest.Pawl, v venue) {
+	t.Helper()
+	record := map[string]bool{}
+	for at := int64(0); ; {
+		page, err := p.Engine.Feed().Read(t.Context(), at, 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page) == 0 {
+			break
+		}
+		for _, e := range page {
+			record[e.ID], at = true, e.Position
+		}
+	}
+	want := len(record)
+	seen, last, wrong := map[string]bool{}, map[string]int64{}, 0
+	arrived := v.arrived(want)
+	for _, e := range arrived {
+		if seen[e.ID] {
+			continue
+		}
+		seen[e.ID] = true
+		if !record[e.ID] {
+			t.Errorf("%s is not on record", e.ID)
+		}
+		if e.Position < last[e.TaskID] {
+			wrong++
+		}
+		last[e.TaskID] = e.Position
+	}
+	if len(seen) != want || wrong > 0 {
+		t.Errorf("%d of %d events arrived, %d after a later one of their task", len(seen), want, wrong)
+	}
+	if v.once && len(arrived) != want {
+		t.Errorf("%d arrived for %d events", len(arrived), want)
+	}
+	t.Logf("%d events, %d repeated", want, len(arrived)-len(seen))
+}
+
+// event reads the event of a CloudEvent.
+func event(t *testing.T, body []byte) pawl.Event {
+	t.Helper()
+	var ce struct {
+		ID   string     `json:"id"`
+		Data pawl.Event `json:"data"`
+	}
+	if err := json.Unmarshal(body, &ce); err != nil || ce.ID != ce.Data.ID {
+		t.Errorf("%v: %s", err, body)
+	}
+	return ce.Data
+}

@@ -1,0 +1,217 @@
+// Package rabbitmq is a relay's way to RabbitMQ: persistent messages to a
+// durable topic exchange, each confirmed by the broker and none taken for sent
+// that no queue wants.
+package rabbitmq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/clock"
+	"github.com/pawl-work/pawl/relay"
+)
+
+// Options steer a sink. URL is required.
+type Options struct {
+	URL      string // amqp:// or amqps://
+	Exchange string // a topic exchange; "" = pawl
+	// Existing takes the exchange as it is; else it is declared, durable.
+	Existing bool
+	// Await has events that no queue is bound for tried again until one is; else
+	// they are set aside.
+	Await bool
+}
+
+// Kind is what the list of relays calls such a sink.
+const Kind = "rabbitmq"
+
+const (
+	dialTime  = 10 * time.Second
+	heartbeat = 10 * time.Second
+	keyLimit  = 255 // bytes, by AMQP 0-9-1
+	// inFlight bounds the messages without an answer. The library hands every
+	// return to us before the confirmation that follows it; the channel for them
+	// has room for all, so none is overlooked and nothing waits.
+	inFlight = 1000
+)
+
+// New makes a sink that connects when it first sends, and again whenever its
+// connection is lost. A URL that is none is invalid.
+func New(o Options) (relay.Sink, error) {
+	if _, err := amqp.ParseURI(o.URL); err != nil {
+		return nil, pawl.Invalid("/relay", "not a RabbitMQ URL: %v", err)
+	}
+	if o.Exchange == "" {
+		o.Exchange = "pawl"
+	}
+	return &sink{o: o}, nil
+}
+
+type sink struct {
+	o        Options
+	wire     net.Conn // below conn: closing it unblocks whoever writes
+	conn     *amqp.Connection
+	ch       *amqp.Channel
+	returned chan amqp.Return
+}
+
+// Send implements relay.Sink.
+func (s *sink) Send(ctx context.Context, messages []relay.Message) []error {
+	answers := make([]error, len(messages))
+	for from := 0; from < len(messages); from += inFlight {
+		to := min(from+inFlight, len(messages))
+		s.send(ctx, messages[from:to], answers[from:to])
+	}
+	return answers
+}
+
+func (s *sink) send(ctx context.Context, messages []relay.Message, answers []error) {
+	if err := s.connect(ctx); err != nil {
+		for i := range answers {
+			answers[i] = err
+		}
+		return
+	}
+	wire := s.wire
+	defer context.AfterFunc(ctx, func() { _ = wire.Close() })()
+	confirmations := make([]*amqp.DeferredConfirmation, len(messages))
+	for i, m := range messages {
+		key := m.Key()
+		if len(key) > keyLimit {
+			answers[i] = pawl.Permanent(fmt.Errorf("its routing key has %d bytes, AMQP knows %d at most", len(key), keyLimit))
+			continue
+		}
+		confirmations[i], answers[i] = s.ch.PublishWithDeferredConfirm(s.o.Exchange, key, true, false, amqp.Publishing{
+			ContentType:  relay.MediaType,
+			DeliveryMode: amqp.Persistent,
+			MessageId:    m.Event.ID,
+			Timestamp:    m.Event.CreatedAt,
+			Type:         m.Event.Event,
+			AppId:        "pawl",
+			Body:         m.Body,
+		})
+	}
+	broken := false
+	for i, c := range confirmations {
+		if c != nil {
+			answers[i] = s.outcome(ctx, c)
+		}
+		broken = broken || (answers[i] != nil && !errors.Is(answers[i], errNack) && retryable(answers[i]))
+	}
+	s.unroutable(messages, answers)
+	if broken { // a late confirmation must not be taken for another message's
+		s.drop()
+	}
+}
+
+var (
+	errNack = errors.New("RabbitMQ did not take it: a queue is full, or it had a mishap")
+	errCut  = errors.New("RabbitMQ has not confirmed it: the connection was lost, or the exchange is gone")
+)
+
+// outcome waits for one confirmation. A channel that is closed answers false,
+// like a broker that says no; both mean that the message is not there for sure.
+func (s *sink) outcome(ctx context.Context, c *amqp.DeferredConfirmation) error {
+	acked, err := c.WaitContext(ctx)
+	switch {
+	case acked:
+		return nil
+	case err != nil || s.ch.IsClosed():
+		return errors.Join(errCut, err)
+	default:
+		return errNack
+	}
+}
+
+func retryable(err error) bool {
+	ok, _ := pawl.RetryOf(err)
+	return ok
+}
+
+// unroutable answers for messages that came back: RabbitMQ confirms them too.
+func (s *sink) unroutable(messages []relay.Message, answers []error) {
+	for {
+		select {
+		case r, open := <-s.returned:
+			if !open {
+				return
+			}
+			for i, m := range messages {
+				if m.Event.ID == r.MessageId && answers[i] == nil {
+					answers[i] = fmt.Errorf("no queue is bound for %s (%d %s)", r.RoutingKey, r.ReplyCode, r.ReplyText)
+					if !s.o.Await {
+						answers[i] = pawl.Permanent(answers[i])
+					}
+				}
+			}
+		default:
+			return
+		}
+	}
+}
+
+// connect makes sure of a channel that confirms, and of the exchange.
+func (s *sink) connect(ctx context.Context) error {
+	if s.ch != nil && !s.ch.IsClosed() {
+		return nil
+	}
+	s.drop()
+	conn, err := amqp.DialConfig(s.o.URL, amqp.Config{
+		Heartbeat: heartbeat,
+		Locale:    "en_US",
+		Properties: amqp.Table{
+			"connection_name": "pawl relay",
+			"product":         "pawl",
+		},
+		Dial: func(network, addr string) (net.Conn, error) {
+			wire, err := (&net.Dialer{Timeout: dialTime}).DialContext(ctx, network, addr)
+			if err == nil {
+				s.wire = wire
+				err = wire.SetDeadline(clock.Now().Add(dialTime)) // for the handshake; the library lifts it
+			}
+			return wire, err
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("connecting to RabbitMQ: %w", err)
+	}
+	s.conn = conn
+	wire := s.wire
+	defer context.AfterFunc(ctx, func() { _ = wire.Close() })()
+	ch, err := conn.Channel()
+	if err == nil {
+		err = ch.Confirm(false)
+	}
+	if err == nil && !s.o.Existing {
+		err = ch.ExchangeDeclare(s.o.Exchange, amqp.ExchangeTopic, true, false, false, false, nil)
+	}
+	if err != nil {
+		s.drop()
+		return fmt.Errorf("preparing RabbitMQ: %w", err)
+	}
+	s.ch, s.returned = ch, ch.NotifyReturn(make(chan amqp.Return, inFlight))
+	return nil
+}
+
+// drop lets go of the connection.
+func (s *sink) drop() {
+	if s.wire != nil {
+		_ = s.wire.Close()
+	}
+	if s.conn != nil {
+		_ = s.conn.Close()
+	}
+	s.conn, s.ch, s.wire = nil, nil, nil
+}
+
+// Close implements relay.Sink.
+func (s *sink) Close() error {
+	s.drop()
+	return nil
+}

@@ -1,0 +1,160 @@
+package relay_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/given"
+	"github.com/pawl-work/pawl/internal/throwaway"
+	"github.com/pawl-work/pawl/relay"
+	natsrelay "github.com/pawl-work/pawl/relay/nats"
+	"github.com/pawl-work/pawl/relay/rabbitmq"
+	"github.com/pawl-work/pawl/relay/webhook"
+)
+
+func must[T any](t *testing.T) func(v T, err error) T {
+	return func(v T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+// power kills a broker and starts it again.
+func power(t *testing.T, b *throwaway.Broker) (down, up func()) {
+	return b.Kill, func() {
+		t.Helper()
+		if err := b.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// rabbitVenue is a RabbitMQ with a durable queue for everything.
+func rabbitVenue(t *testing.T) venue {
+	b := given.Own(t, throwaway.NewRabbitMQ)
+	channel := func() *amqp.Channel {
+		conn := must[*amqp.Connection](t)(amqp.Dial(b.URL))
+		t.Cleanup(func() { _ = conn.Close() })
+		return must[*amqp.Channel](t)(conn.Channel())
+	}
+	ch := channel()
+	if err := ch.ExchangeDeclare("pawl", "topic", true, false, false, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	q := must[amqp.Queue](t)(ch.QueueDeclare("all", true, false, false, false, nil))
+	if err := ch.QueueBind(q.Name, "#", "pawl", false, nil); err != nil {
+		t.Fatal(err)
+	}
+	v := venue{
+		sink: func() relay.Sink { return must[relay.Sink](t)(rabbitmq.New(rabbitmq.Options{URL: b.URL})) },
+		arrived: func(want int) []pawl.Event {
+			deliveries := must[<-chan amqp.Delivery](t)(channel().Consume("all", "", true, false, false, false, nil))
+			var got []pawl.Event
+			seen := map[string]bool{}
+			for len(seen) < want {
+				select {
+				case d := <-deliveries:
+					e := event(t, d.Body)
+					got, seen[e.ID] = append(got, e), true
+					if d.MessageId != e.ID || d.DeliveryMode != amqp.Persistent || d.RoutingKey != "default."+relay.Word(e.TaskType)+"."+e.Event {
+						t.Errorf("%s came as %s, mode %d, for %s", e.ID, d.MessageId, d.DeliveryMode, d.RoutingKey)
+					}
+				case <-time.After(10 * time.Second):
+					return got
+				}
+			}
+			return got
+		},
+	}
+	v.down, v.up = power(t, b)
+	return v
+}
+
+// natsVenue is a NATS server; the sink makes its stream.
+func natsVenue(t *testing.T) venue {
+	b := given.Own(t, throwaway.NewNATS)
+	v := venue{
+		once: true,
+		sink: func() relay.Sink { return must[relay.Sink](t)(natsrelay.New(natsrelay.Options{URL: b.URL})) },
+		arrived: func(want int) []pawl.Event {
+			conn := must[*nats.Conn](t)(nats.Connect(b.URL))
+			defer conn.Close()
+			js := must[jetstream.JetStream](t)(jetstream.New(conn))
+			stream := must[jetstream.Stream](t)(js.Stream(t.Context(), "PAWL"))
+			held := must[*jetstream.StreamInfo](t)(stream.Info(t.Context())).State.Msgs
+			consumer := must[jetstream.Consumer](t)(stream.OrderedConsumer(t.Context(), jetstream.OrderedConsumerConfig{}))
+			var got []pawl.Event
+			for uint64(len(got)) < held {
+				batch := must[jetstream.MessageBatch](t)(consumer.Fetch(1000, jetstream.FetchMaxWait(10*time.Second)))
+				before := len(got)
+				for m := range batch.Messages() {
+					got = append(got, event(t, m.Data()))
+				}
+				if len(got) == before {
+					t.Fatalf("%d of %d messages could be read: %v", len(got), held, batch.Error())
+				}
+			}
+			return got
+		},
+	}
+	v.down, v.up = power(t, b)
+	return v
+}
+
+// hookVenue is a receiver of webhooks; while it is down its port refuses.
+func hookVenue(t *testing.T) venue {
+	var mu sync.Mutex
+	var got []pawl.Event
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		got = append(got, event(t, body))
+		w.WriteHeader(http.StatusNoContent)
+	})
+	addr := "127.0.0.1:0"
+	var srv *http.Server
+	v := venue{
+		down: func() { _ = srv.Close() },
+		up: func() {
+			ln, err := new(net.ListenConfig).Listen(context.Background(), "tcp", addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			addr = ln.Addr().String()
+			srv = &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
+			go srv.Serve(ln)
+		},
+		arrived: func(int) []pawl.Event {
+			mu.Lock()
+			defer mu.Unlock()
+			return got
+		},
+	}
+	v.up()
+	t.Cleanup(v.down)
+	url := "http://" + addr + "/hook"
+	v.sink = func() relay.Sink {
+		return must[relay.Sink](t)(webhook.New(webhook.Options{URL: url, Secrets: []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}, AllowPrivate: true}))
+	}
+	return v
+}

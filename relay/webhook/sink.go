@@ -1,0 +1,200 @@
+// Package webhook is a relay's way to an HTTP endpoint, as Standard Webhooks
+// says: one POST for each event, signed, tried again until the receiver answers
+// with a 2xx. It reaches public addresses only, unless told otherwise, and
+// follows no redirect.
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/clock"
+	"github.com/pawl-work/pawl/relay"
+)
+
+// Options steer a sink. URL and Secrets are required.
+type Options struct {
+	URL string // http:// or https://
+	// Secrets sign every message: whsec_ and base64 of 24 to 64 bytes. While a
+	// secret is being changed, the new one and the old.
+	Secrets []string
+	// AllowPrivate lets it reach addresses that are not public: this machine, the
+	// network it is in.
+	AllowPrivate bool
+	// Timeout is for one request, from the look-up of its name to the end of its
+	// answer; 0 = 15 s.
+	Timeout time.Duration
+	// Concurrency is how many requests may be under way, each for another task; 0
+	// = 8.
+	Concurrency int
+}
+
+// Kind is what the list of relays calls such a sink.
+const Kind = "webhook"
+
+// What a relay does with such a sink, unless told otherwise.
+const (
+	Batch        = 64
+	MaxTries     = 20                 // of one event, while others pass: some seven minutes
+	DisableAfter = 3 * 24 * time.Hour // without any success
+)
+
+const (
+	maxBody   = 1 << 20 // of a message
+	maxAnswer = 16 << 10
+)
+
+// New makes a sink. A URL or a secret that is none is invalid.
+func New(o Options) (relay.Sink, error) {
+	u, err := url.Parse(o.URL)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		return nil, pawl.Invalid("/relay", "a webhook's URL begins with https:// or http://")
+	}
+	if len(o.Secrets) == 0 {
+		return nil, pawl.Invalid("/relay", "a webhook needs a secret to sign with")
+	}
+	s := &sink{url: o.URL, slots: make(chan struct{}, max(o.Concurrency, 1))}
+	if o.Concurrency <= 0 {
+		s.slots = make(chan struct{}, 8)
+	}
+	for _, secret := range o.Secrets {
+		key, err := standardwebhooks.NewWebhook(secret)
+		if err != nil || !strings.HasPrefix(secret, prefix) || len(secret) < len(prefix)+32 {
+			return nil, pawl.Invalid("/relay", "a webhook's secret is %s and base64 of 24 to 64 bytes", prefix)
+		}
+		s.keys = append(s.keys, key)
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = 15 * time.Second
+	}
+	dialer := &net.Dialer{Timeout: o.Timeout}
+	if !o.AllowPrivate {
+		dialer.ControlContext = refusePrivate
+	}
+	s.client = &http.Client{
+		Timeout: o.Timeout,
+		// No Proxy: it would dial in our place, and look at no address.
+		Transport: &http.Transport{
+			DialContext:            dialer.DialContext,
+			ForceAttemptHTTP2:      true,
+			TLSHandshakeTimeout:    o.Timeout,
+			MaxIdleConnsPerHost:    cap(s.slots),
+			IdleConnTimeout:        time.Minute,
+			MaxResponseHeaderBytes: 64 << 10,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return s, nil
+}
+
+const prefix = "whsec_"
+
+type sink struct {
+	url    string
+	keys   []*standardwebhooks.Webhook
+	client *http.Client
+	slots  chan struct{}
+}
+
+// Send implements relay.Sink.
+func (s *sink) Send(ctx context.Context, messages []relay.Message) []error {
+	answers := make([]error, len(messages))
+	var all sync.WaitGroup
+	for i, m := range messages {
+		select {
+		case s.slots <- struct{}{}:
+		case <-ctx.Done():
+			answers[i] = ctx.Err()
+			continue
+		}
+		all.Go(func() {
+			answers[i] = s.post(ctx, m)
+			<-s.slots
+		})
+	}
+	all.Wait()
+	return answers
+}
+
+func (s *sink) post(ctx context.Context, m relay.Message) error {
+	if len(m.Body) > maxBody {
+		return pawl.Permanent(fmt.Errorf("it has %d bytes, more than %d", len(m.Body), maxBody))
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, bytes.NewReader(m.Body))
+	if err != nil {
+		return err
+	}
+	now := clock.Now()
+	signatures := make([]string, len(s.keys))
+	for i, key := range s.keys {
+		if signatures[i], err = key.Sign(m.Event.ID, now, m.Body); err != nil {
+			return err
+		}
+	}
+	req.Header.Set("Content-Type", relay.MediaType)
+	req.Header.Set("User-Agent", "pawl")
+	req.Header.Set(standardwebhooks.HeaderWebhookID, m.Event.ID)
+	req.Header.Set(standardwebhooks.HeaderWebhookTimestamp, strconv.FormatInt(now.Unix(), 10))
+	req.Header.Set(standardwebhooks.HeaderWebhookSignature, strings.Join(signatures, " "))
+	answer, err := s.client.Do(req)
+	if err != nil {
+		var u *url.Error // it repeats the address, which may hold a secret
+		if errors.As(err, &u) {
+			err = u.Err
+		}
+		return err
+	}
+	defer answer.Body.Close()
+	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, maxAnswer)) // so that the connection can be used again
+	return judge(answer)
+}
+
+// judge says what an answer means. No status says that the event is at fault: a
+// receiver with a bug answers 400 to all of them.
+func judge(answer *http.Response) error {
+	err := fmt.Errorf("the receiver answered %d", answer.StatusCode)
+	switch code := answer.StatusCode; {
+	case code/100 == 2:
+		return nil
+	case code == http.StatusGone:
+		return errors.Join(err, relay.ErrGone)
+	case code/100 == 3:
+		return errors.Join(err, errors.New("redirects are not followed"))
+	case code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable:
+		return later(err, answer.Header.Get("Retry-After"))
+	}
+	return err
+}
+
+// longest is how long a receiver may ask us to wait.
+const longest = time.Hour
+
+// later honours Retry-After, in seconds or as a date.
+func later(err error, header string) error {
+	if n, bad := strconv.Atoi(header); bad == nil && n > 0 {
+		return pawl.RetryAfter(min(time.Duration(min(n, 1<<20))*time.Second, longest), err)
+	}
+	if at, bad := http.ParseTime(header); bad == nil {
+		return pawl.RetryAfter(min(max(at.Sub(clock.Now()), 0), longest), err)
+	}
+	return err
+}
+
+// Close implements relay.Sink.
+func (s *sink) Close() error {
+	s.client.CloseIdleConnections()
+	return nil
+}
