@@ -18,6 +18,7 @@ import (
 type limit struct {
 	pool  *pgxpool.Pool
 	token atomic.Int64
+	took  func(payload []byte) // of each claimed row; nil = nobody asks
 
 	mu     sync.Mutex
 	head   readyKey // nothing before it is left, as far as this process knows
@@ -110,6 +111,9 @@ func (l *limit) claim(ctx context.Context, token int64, batch int) ([]int64, err
 	var body []byte
 	_, err = pgx.ForEachRow(rows, []any{&last.npri, &last.runAt, &last.id, &body}, func() error {
 		ids = append(ids, last.id)
+		if l.took != nil {
+			l.took(body)
+		}
 		return nil
 	})
 	if len(ids) == 0 {

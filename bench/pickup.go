@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/internal/clock"
@@ -80,7 +82,7 @@ func (l *latency) add(s series) {
 // everything at its defaults.
 func (b *bench) pickups(ctx context.Context) error {
 	for _, pace := range []struct{ rate, n int }{{50, b.sized(1000, 100)}, {300, b.sized(6000, 400)}} {
-		var here, there, tuned, plain latency
+		var here, there, tuned, plain, hand latency
 		err := b.alternate(func() error {
 			for _, m := range []struct {
 				into *latency
@@ -90,6 +92,7 @@ func (b *bench) pickups(ctx context.Context) error {
 				{&here, func(url string, r *race) (series, error) { return pawlPickup(ctx, url, url, pace.rate, r) }, forPawl},
 				{&tuned, func(url string, r *race) (series, error) { return riverPickup(ctx, url, riverBest, pace.rate, r) }, forRiver},
 				{&there, func(url string, r *race) (series, error) { return pawlPickup(ctx, url, "", pace.rate, r) }, forPawl},
+				{&hand, func(url string, r *race) (series, error) { return handPickup(ctx, url, pace.rate, r) }, forLimit},
 				{&plain, func(url string, r *race) (series, error) { return riverPickup(ctx, url, riverDefaults, pace.rate, r) }, forRiver},
 			} {
 				if err := b.fresh(ctx, m.on, func(url string) error {
@@ -105,14 +108,14 @@ func (b *bench) pickups(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		peer := func(s series, t series) string {
-			return fmt.Sprintf("River: %s ms, tuned %s ms", figure(s.median()), figure(t.median()))
+		peer := func(s, t, h series) string {
+			return fmt.Sprintf("River: %s ms, tuned %s ms; by hand %s ms", figure(s.median()), figure(t.median()), figure(h.median()))
 		}
 		at := fmt.Sprintf(" at %d/s", pace.rate)
-		b.add(line{name: "pickup p50" + at, got: here.p50, unit: " ms", atMost: 2, peer: peer(plain.p50, tuned.p50)})
-		b.add(line{name: "pickup p99" + at, got: here.p99, unit: " ms", atMost: 10, peer: peer(plain.p99, tuned.p99)})
-		b.add(line{name: "pickup p50" + at + ", made by another engine", got: there.p50, unit: " ms", atMost: 2, peer: peer(plain.p50, tuned.p50)})
-		b.add(line{name: "pickup p99" + at + ", made by another engine", got: there.p99, unit: " ms", atMost: 10, peer: peer(plain.p99, tuned.p99)})
+		b.add(line{name: "pickup p50" + at, got: here.p50, unit: " ms", atMost: 2, peer: peer(plain.p50, tuned.p50, hand.p50)})
+		b.add(line{name: "pickup p99" + at, got: here.p99, unit: " ms", atMost: 10, peer: peer(plain.p99, tuned.p99, hand.p99)})
+		b.add(line{name: "pickup p50" + at + ", made by another engine", got: there.p50, unit: " ms", atMost: 2, peer: peer(plain.p50, tuned.p50, hand.p50)})
+		b.add(line{name: "pickup p99" + at + ", made by another engine", got: there.p99, unit: " ms", atMost: 10, peer: peer(plain.p99, tuned.p99, hand.p99)})
 	}
 	return nil
 }
@@ -167,4 +170,52 @@ func riverPickup(ctx context.Context, url string, set riverSet, rate int, r *rac
 		return err
 	})
 	return out, errors.Join(err, h.Stop(ctx))
+}
+
+// handPickup is the floor: the statements of the SQL limit, one row a call, and
+// LISTEN and NOTIFY between two that do nothing else.
+func handPickup(ctx context.Context, url string, rate int, r *race) (out series, err error) {
+	l, err := openLimit(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	defer l.pool.Close()
+	ear, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	defer ear.Close(context.WithoutCancel(ctx))
+	if _, err := ear.Exec(ctx, text("limit listen")); err != nil {
+		return nil, err
+	}
+	l.took = func(payload []byte) {
+		var a riverArgs
+		_ = json.Unmarshal(payload, &a) // ours
+		r.arrive(numberOf(a.To))
+	}
+	working, end := context.WithCancel(ctx)
+	var own sync.WaitGroup
+	own.Go(func() {
+		for token := int64(1); ; token++ {
+			if _, werr := ear.WaitForNotification(working); werr != nil {
+				return // it is over; a connection that broke leaves tasks that nobody picks up
+			}
+			_, werr := l.claim(ctx, token, 100)
+			err = errors.Join(err, werr)
+		}
+	})
+	out, failed := r.run(ctx, rate, func(i int) error {
+		body, err := json.Marshal(riverArgs{numbered(i)})
+		if err != nil {
+			return err
+		}
+		if _, err := l.pool.Exec(ctx, text("limit create"), []string{string(body)}); err != nil {
+			return err
+		}
+		_, err = l.pool.Exec(ctx, text("limit notify"))
+		return err
+	})
+	end()
+	own.Wait()
+	return out, errors.Join(err, failed)
 }

@@ -13,8 +13,8 @@ import (
 )
 
 // Claim takes items; see pawl.Leaser. It waits without holding a connection:
-// woken at once by this process's own writes, by SQLite's change counter, and
-// by polling with back-off otherwise.
+// woken at once by this process's own writes, by other processes' notices and by
+// SQLite's change counter, and by polling with back-off otherwise.
 func (e *Engine) Claim(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease, error) {
 	if err := checkClaim(&req); err != nil {
 		return nil, err
@@ -26,12 +26,25 @@ func (e *Engine) Claim(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease
 	pause := 10 * time.Millisecond
 	if req.WaitSeconds > 0 {
 		e.listen()
+		if e.notices.hears.Load() {
+			pause = 50 * time.Millisecond // for lost notices, and for work made Inside
+		}
 	}
-	for {
+	byType := req.TaskID == "" && req.ItemID == ""
+	for first := true; ; first = false {
 		woken := e.wake.on(c.Namespace)
-		leases, err := e.tryClaim(ctx, c, &req)
-		if err != nil || len(leases) > 0 || req.WaitSeconds == 0 {
-			return leases, err
+		lull, look := false, false
+		if first && byType && req.WaitSeconds > 0 {
+			lull, look = e.wake.lull(c.Namespace, req.Types, woken)
+		}
+		if !lull || look {
+			leases, err := e.tryClaim(ctx, c, &req, lull)
+			if err == nil && byType && len(leases) < req.Limit {
+				e.wake.short(c.Namespace, req.Types, woken)
+			}
+			if err != nil || len(leases) > 0 || req.WaitSeconds == 0 {
+				return leases, err
+			}
 		}
 		poll := time.NewTimer(pause + rand.N(pause/2))
 		select {
@@ -42,7 +55,7 @@ func (e *Engine) Claim(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease
 			}
 		case <-deadline.C:
 			poll.Stop()
-			return e.tryClaim(ctx, c, &req)
+			return e.tryClaim(ctx, c, &req, false)
 		case <-ctx.Done():
 			poll.Stop()
 			return nil, ctx.Err()
@@ -75,12 +88,12 @@ func checkClaim(req *pawl.ClaimRequest) error {
 }
 
 // tryClaim claims what is there now. Before it says "nothing" it has looked at
-// every stretch of the queue from its start.
-func (e *Engine) tryClaim(ctx context.Context, c pawl.Caller, req *pawl.ClaimRequest) ([]pawl.Lease, error) {
+// every stretch of the queue from its start; with look it begins with that.
+func (e *Engine) tryClaim(ctx context.Context, c pawl.Caller, req *pawl.ClaimRequest, look bool) ([]pawl.Lease, error) {
 	if req.TaskID != "" || req.ItemID != "" {
 		return e.claimPicks(ctx, c, req)
 	}
-	rows, err := e.lanes.claim.do(ctx, []claiming{{namespace: c.Namespace, types: req.Types, who: claimant(c, req)}})
+	rows, err := e.lanes.claim.do(ctx, []claiming{{namespace: c.Namespace, types: req.Types, look: look, who: claimant(c, req)}})
 	return leases(req, rows), err
 }
 
@@ -90,6 +103,7 @@ type claiming struct {
 	ord       int
 	namespace string
 	types     []string
+	look      bool
 	who       store.Claimant
 }
 
@@ -106,7 +120,7 @@ func sameStretch(a, b *claiming) bool {
 // claimGroup claims for callers who ask for the same, and once more from the
 // start when there was nothing.
 func (e *Engine) claimGroup(ctx context.Context, group []claiming) ([]store.Claimed, error) {
-	for look := false; ; look = true {
+	for look := slices.ContainsFunc(group, func(c claiming) bool { return c.look }); ; look = true {
 		m, fresh, err := e.groupsFor(ctx, group[0].namespace, look)
 		if err != nil {
 			return nil, err

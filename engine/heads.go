@@ -119,6 +119,7 @@ func (e *Engine) groupsFor(ctx context.Context, namespace string, look bool) (*m
 	fresh := s == nil || look || clock.Now().Sub(s.at) >= s.fresh
 	if fresh {
 		e.groups.mu.Unlock()
+		e.wake.looked(namespace)
 		var err error
 		s, err = e.lookAtGroups(ctx, namespace)
 		e.groups.mu.Lock()
@@ -137,7 +138,11 @@ func (e *Engine) groupsFor(ctx context.Context, namespace string, look bool) (*m
 
 func (e *Engine) lookAtGroups(ctx context.Context, namespace string) (*groupSet, error) {
 	s := &groupSet{at: clock.Now()}
-	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+	read := e.db.Dialect().Look
+	if read == nil {
+		read = e.db.View
+	}
+	err := read(ctx, func(ctx context.Context, tx store.Tx) (err error) {
 		s.groups, err = store.Groups(ctx, tx, namespace)
 		return err
 	})

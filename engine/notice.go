@@ -4,11 +4,17 @@ import (
 	"context"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// noticeGap is the least time between two hints of this process.
-const noticeGap = 5 * time.Millisecond
+// The least time between two hints of this process: where much is made, nobody
+// waits for the single item.
+const (
+	noticeGap = time.Millisecond
+	busyGap   = 5 * time.Millisecond
+	busy      = 8 // words about new work within a gap
+)
 
 // notices carry the news of claimable work between processes, where the
 // database can: as hints, outside the hot transactions, gathered while one is on
@@ -16,8 +22,10 @@ const noticeGap = 5 * time.Millisecond
 type notices struct {
 	mu        sync.Mutex
 	due       map[string]bool // namespaces to tell of
+	words     int             // that went into due
 	sending   bool
 	listening bool
+	hears     atomic.Bool        // the listener is connected
 	stop      context.CancelFunc // ends the listener
 	work      sync.WaitGroup
 }
@@ -45,6 +53,7 @@ func (e *Engine) tell(namespace string) {
 		n.due = map[string]bool{}
 	}
 	n.due[namespace] = true
+	n.words++
 	if !n.sending {
 		n.sending = true
 		n.work.Go(e.notify)
@@ -60,7 +69,12 @@ func (e *Engine) notify() {
 		for ns := range n.due {
 			payloads = append(payloads, e.name+" "+ns)
 		}
+		gap := noticeGap
+		if n.words > busy {
+			gap = busyGap
+		}
 		clear(n.due)
+		n.words = 0
 		n.sending = len(payloads) > 0
 		n.mu.Unlock()
 		if len(payloads) == 0 {
@@ -71,7 +85,7 @@ func (e *Engine) notify() {
 			e.log.DebugContext(ctx, "other processes will find the work by polling", "error", err)
 		}
 		cancel()
-		time.Sleep(noticeGap)
+		time.Sleep(gap)
 	}
 }
 
@@ -89,9 +103,12 @@ func (e *Engine) listen() {
 		for pause := 100 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, 10*time.Second) {
 			err := e.db.Dialect().Listen(ctx, func() {
 				pause = 100 * time.Millisecond
-				e.wake.all("") // what was told before we heard
+				n.hears.Store(true)
+				e.groups.forget() // what was told before we heard
+				e.wake.all("")
 				e.feed.Wake()
 			}, e.hear)
+			n.hears.Store(false)
 			e.mishap(ctx, "listening for other processes' work", err)
 			select {
 			case <-ctx.Done():
@@ -108,7 +125,7 @@ func (e *Engine) hear(payload string) {
 	}
 	e.feed.Wake()
 	if ns != ofFeed {
-		e.wake.all(ns)
+		e.wake.told(ns)
 	}
 }
 

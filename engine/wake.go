@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,6 +13,15 @@ import (
 type waker struct {
 	mu      sync.Mutex
 	waiting map[string]chan struct{}
+	foreign map[string]bool // another process told of it, and nobody has looked from the start since
+	lulls   map[string]lull // the newest of each namespace
+}
+
+// lull is what a claim that got less than it asked for has seen: there is no
+// more until the next word about the namespace.
+type lull struct {
+	types []string
+	until <-chan struct{}
 }
 
 // on is closed at the next word about the namespace.
@@ -37,6 +47,45 @@ func (w *waker) all(namespace string) {
 			delete(w.waiting, ns)
 		}
 	}
+}
+
+// told wakes as all does, at the word of another process: what that made may lie
+// before the heads that this one remembers.
+func (w *waker) told(namespace string) {
+	w.mu.Lock()
+	if w.foreign == nil {
+		w.foreign = map[string]bool{}
+	}
+	w.foreign[namespace] = true
+	w.mu.Unlock()
+	w.all(namespace)
+}
+
+// looked says that somebody is about to look from the start.
+func (w *waker) looked(namespace string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.foreign, namespace)
+}
+
+// short notes a claim that began when until was the next word, and got less than
+// it asked for.
+func (w *waker) short(namespace string, types []string, until <-chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.lulls == nil {
+		w.lulls = map[string]lull{}
+	}
+	w.lulls[namespace] = lull{types, until}
+}
+
+// lull says whether a claim that begins would find nothing, and whether it has to
+// look from the start to be sure.
+func (w *waker) lull(namespace string, types []string, until <-chan struct{}) (lull, look bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l := w.lulls[namespace]
+	return l.until == until && slices.Equal(l.types, types), w.foreign[namespace]
 }
 
 // changed asks SQLite, at most every 20 ms for the whole process, whether

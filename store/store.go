@@ -64,6 +64,9 @@ type Dialect struct {
 	// Changed returns a number that differs when another process may have
 	// written since: PRAGMA data_version. Nil where waiting polls instead.
 	Changed func(ctx context.Context) (int64, error)
+	// Look is a View for statements that need no snapshot between them; nil = View
+	// costs no more.
+	Look func(ctx context.Context, fn func(ctx context.Context, tx Tx) error) error
 	// Notify tells other processes something short, as a hint; Listen hears it
 	// until ctx ends or its connection does, and says when it has begun. Both nil
 	// where there is no such thing.

@@ -61,3 +61,7 @@ ev AS (
   FROM x)
 SELECT count(*)
 FROM x
+-- name: limit listen
+LISTEN bench
+-- name: limit notify
+NOTIFY bench

@@ -94,7 +94,7 @@ func Open(ctx context.Context, url string, o Options) (store.DB, error) {
 	}
 	d.plain = stdlib.OpenDBFromPool(d.cold)
 	d.dialect = store.Dialect{Name: "postgres", Hot: hot.Verbs{}, Timed: hot.Verbs{}, Rewrite: rewriteFor(o.Schema), Commits: commits(), Schema: o.Schema,
-		Notify: d.notifier(o.Schema), Listen: listener(cfg.ConnConfig, o.Schema), Migrator: d.migrator(cfg.ConnConfig, o.Schema)}
+		Look: d.Auto, Notify: d.notifier(o.Schema), Listen: listener(cfg.ConnConfig, o.Schema), Migrator: d.migrator(cfg.ConnConfig, o.Schema)}
 	if err = d.checkSessions(ctx); err == nil {
 		err = d.check(ctx)
 	}

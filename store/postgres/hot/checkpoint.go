@@ -4,14 +4,23 @@ import (
 	"context"
 	_ "embed"
 
+	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
 )
 
 //go:embed checkpoint.sql
 var checkpointSQL string
 
+//go:embed step.sql
+var stepSQL string
+
 // Checkpoint implements store.Hot.
 func (Verbs) Checkpoint(ctx context.Context, tx store.Tx, calls []store.Checkpoint) ([]store.Checkpointed, error) {
+	if len(calls) == 1 && calls[0].Type != pawl.ManualCheckpoint && calls[0].Type != pawl.ApprovalPoint {
+		if done, err := step(ctx, tx, &calls[0]); err != nil || len(done) > 0 {
+			return done, err
+		}
+	}
 	args := append(fences(calls, func(c *store.Checkpoint) *store.Fence { return &c.Fence }),
 		column(calls, func(c *store.Checkpoint) string { return c.ID }),
 		column(calls, func(c *store.Checkpoint) string { return c.Type }),
@@ -27,6 +36,18 @@ func (Verbs) Checkpoint(ctx context.Context, tx store.Tx, calls []store.Checkpoi
 			c.ID, c.Ord = calls[c.Ord-1].ID, calls[c.Ord-1].Ord
 			out = append(out, c)
 		}
+		return err
+	})
+	return out, err
+}
+
+// step saves a lone checkpoint; nothing where that takes more than its statement.
+func step(ctx context.Context, tx store.Tx, c *store.Checkpoint) (out []store.Checkpointed, err error) {
+	args := []any{c.ItemID, c.Namespace, c.WorkerID, c.Attempt, c.ID, c.Type, null(c.Name), null(c.ArgsHash), c.Snapshot, null(c.Metadata)}
+	err = read(ctx, tx, stepSQL, args, func(r store.Rows) error {
+		done := store.Checkpointed{Ord: c.Ord, ID: c.ID}
+		err := r.Scan(&done.Seq)
+		out = append(out, done)
 		return err
 	})
 	return out, err

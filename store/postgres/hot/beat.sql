@@ -1,0 +1,32 @@
+-- Touch where every call is a plain heartbeat: no new length, nothing reported.
+-- All rows change alike, by what they hold, so they are updated in place.
+WITH c AS MATERIALIZED (
+  SELECT *
+  FROM unnest($1::text[], $2::text[], $3::text[], $4::int[])
+    WITH ORDINALITY AS c(item_id, namespace, worker_id, attempt, ord)),
+k AS MATERIALIZED (
+  SELECT l.*, c.ord
+  FROM c,
+    LATERAL (
+      SELECT l.item_id, l.namespace, l.task_id, l.worker_id, l.attempt, l.state, l.failures, l.lease_seconds, l.lease_expires_at
+      FROM pawl.leases l
+      WHERE l.item_id = c.item_id AND l.namespace = c.namespace AND l.worker_id = c.worker_id AND l.attempt = c.attempt
+      OFFSET 0
+      FOR UPDATE) l),
+n AS MATERIALIZED (SELECT pawl.now() AS now FROM (SELECT count(*) FROM k) locked),
+x AS MATERIALIZED (
+  SELECT k.*, n.now
+  FROM k, n
+  WHERE k.lease_expires_at > n.now),
+lease AS (
+  UPDATE pawl.leases
+  SET state = 'in_progress', heartbeat_at = (SELECT now FROM n), lease_expires_at = (SELECT now FROM n) + lease_seconds * 1000000::bigint
+  WHERE item_id = ANY(ARRAY(SELECT item_id FROM x))),
+event AS (
+  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, actor_type, actor_id, created_at)
+  SELECT namespace, task_id, item_id, attempt, 'in_progress', 'leased', 'in_progress', 'worker', worker_id, now
+  FROM x
+  WHERE state = 'leased'
+  ORDER BY ord)
+SELECT ord, task_id, failures, lease_seconds, now + lease_seconds * 1000000::bigint, now
+FROM x

@@ -1,0 +1,23 @@
+-- Checkpoint for one call under a lease that is in progress, which leaves no
+-- event: what the steps of a handler are. It answers nothing where that is not
+-- so; the statement for many then says what is.
+WITH k AS MATERIALIZED (
+  SELECT task_id, namespace, lease_expires_at
+  FROM pawl.leases
+  WHERE item_id = $1::text AND namespace = $2::text AND worker_id = $3::text AND attempt = $4::int AND state = 'in_progress'
+  FOR UPDATE),
+n AS MATERIALIZED (SELECT pawl.now() AS now FROM (SELECT count(*) FROM k) locked),
+u AS (
+  INSERT INTO pawl.task_live (task_id, namespace, checkpoints)
+  SELECT task_id, namespace, 1
+  FROM k, n
+  WHERE k.lease_expires_at > n.now
+  ON CONFLICT (task_id) DO UPDATE
+  SET checkpoints = task_live.checkpoints + 1
+  RETURNING task_id, checkpoints),
+saved AS (
+  INSERT INTO pawl.checkpoints (id, namespace, task_id, item_id, attempt, seq, type, name, args_hash, snapshot, metadata, created_at)
+  SELECT $5::text, $2::text, task_id, $1::text, $4::int, checkpoints, $6::text, $7::text, $8::text, $9::text, $10::text, now
+  FROM u, n)
+SELECT checkpoints
+FROM u
