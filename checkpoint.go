@@ -87,8 +87,9 @@ type ResumeState struct {
 	IterationStart *Checkpoint           `json:"iteration_start"`
 	IterationEnd   *Checkpoint           `json:"iteration_end"`
 	ErrorBoundary  *Checkpoint           `json:"error_boundary"`
-	Steps          map[string]Checkpoint `json:"steps"`   // the newest of each name
-	Signals        map[string]SentSignal `json:"signals"` // sent ones that a step waits for, under its name; see Awaited
-	Parts          []json.RawMessage     `json:"parts"`
+	Steps          map[string]Checkpoint `json:"steps"`           // the newest of each name
+	Signals        map[string]SentSignal `json:"signals"`         // sent ones that a step waits for, under its name; see Awaited
+	Parts          []ItemPart            `json:"parts"`           // the live ones
+	Error          *Failure              `json:"error,omitempty"` // the item's last: why an attempt failed, or its result was sent back
 	OpenMessage    json.RawMessage       `json:"open_message"`
 }

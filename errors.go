@@ -175,6 +175,15 @@ func Invalid(pointer, format string, args ...any) *Error {
 	return &Error{Code: CodeInvalid, Fields: []Field{{pointer, fmt.Sprintf(format, args...)}}}
 }
 
+// FieldsOf is what an invalid error says of each field; nil for other errors.
+func FieldsOf(err error) []Field {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Fields
+	}
+	return nil
+}
+
 // NotFound makes a not_found error for a noun and its id.
 func NotFound(noun, id string) *Error {
 	return &Error{Code: CodeNotFound, Message: "no " + noun + " " + id}

@@ -34,7 +34,8 @@ type Item struct {
 	Result          json.RawMessage `json:"result,omitempty"`
 	AssembledResult json.RawMessage `json:"assembled_result,omitempty"`
 	PartsRequired   json.RawMessage `json:"parts_required,omitempty"`
-	Error           *Failure        `json:"error,omitempty"` // the last one, in every state
+	PartsState      json.RawMessage `json:"parts_state,omitempty"` // of one item read by itself: by key, the status and number of its live parts
+	Error           *Failure        `json:"error,omitempty"`       // the last one, in every state
 	After           []string        `json:"after,omitempty"`
 	RunAt           *time.Time      `json:"run_at,omitempty"` // scheduled: when it becomes due; waiting: until when
 	CreatedAt       time.Time       `json:"created_at"`

@@ -33,6 +33,7 @@ const (
 	MaxPage            = 1000
 	MaxAttemptsCeiling = 1000
 	MaxRework          = 5
+	MaxParts           = 100
 	MinPriority        = -32768
 	MaxPriority        = 32767
 )
@@ -86,6 +87,7 @@ var Limits = []Limit{
 	{"page", MaxPage, "rows", "rows of one page"},
 	{"max_attempts", MaxAttemptsCeiling, "failures", "budget of an item"},
 	{"rework", MaxRework, "times", "how often an item is sent back for rework"},
+	{"parts", MaxParts, "parts", "live parts of an item"},
 	{"priority_min", MinPriority, "", "lowest priority"},
 	{"priority_max", MaxPriority, "", "highest priority; higher goes first"},
 	{"delay", int64(MaxDelay / time.Second), "seconds", "how far ahead a time may lie"},

@@ -13,6 +13,7 @@ import "context"
 type Service interface {
 	Submitter
 	Claimer
+	Approver
 	Operator
 	Reader
 }
@@ -28,7 +29,13 @@ type Submitter interface {
 type Claimer interface {
 	Leaser
 	Finisher
+	Deliverer
 	Recorder
+}
+
+// Approver decides about what was handed in.
+type Approver interface {
+	Decider
 }
 
 // Operator mends: retries, buries, deletes, sweeps, restores.
@@ -99,6 +106,26 @@ type Finisher interface {
 	Fail(ctx context.Context, calls []FailCall) ([]Result[Moved], error)
 }
 
+// Deliverer hands results in that are to be accepted (seed 5).
+type Deliverer interface {
+	Submit(ctx context.Context, calls []SubmitCall) ([]Result[Moved], error)
+	// SubmitParts hands pieces of results in; Finalize puts an item's pieces
+	// together and submits what comes of it.
+	SubmitParts(ctx context.Context, calls []PartCall) ([]Result[ItemPart], error)
+	Finalize(ctx context.Context, calls []FinalizeCall) ([]Result[Moved], error)
+}
+
+// Decider approves and rejects. Of two who decide at once the first wins; the
+// other gets a conflict that says who did.
+type Decider interface {
+	// ApproveTasks approves tasks that are ready for approval, and applies them
+	// where that needs no worker.
+	ApproveTasks(ctx context.Context, calls []ApproveCall) ([]Result[Task], error)
+	// RejectTasks rejects tasks for good, or sends items back to be worked on
+	// again, at most MaxRework times each.
+	RejectTasks(ctx context.Context, calls []RejectCall) ([]Result[Task], error)
+}
+
 // Recorder saves what an attempt has come to so far.
 type Recorder interface {
 	Progress(ctx context.Context, calls []ProgressCall) ([]Result[Moved], error)
@@ -158,6 +185,8 @@ type ItemReader interface {
 type RecordReader interface {
 	ListEvents(ctx context.Context, f EventFilter) (List[Event], error)
 	ListCheckpoints(ctx context.Context, f CheckpointFilter) (List[Checkpoint], error)
+	// ListParts lists the pieces of an item's result, oldest first.
+	ListParts(ctx context.Context, f PartFilter) (List[ItemPart], error)
 	// CountCheckpoints counts a task's checkpoints by type.
 	CountCheckpoints(ctx context.Context, taskID string) (map[string]int64, error)
 }

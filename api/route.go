@@ -84,9 +84,21 @@ var Routes = []Route{
 	{"suspend", post, "/v1/items/{id}:suspend", Claimer, 200, "Give the lease up until a time or a signal."},
 	{"suspend_items", post, "/v1/items:suspend", Claimer, 200, "Suspend items, each answered on its own."},
 
+	{"submit", post, "/v1/items/{id}:submit", Claimer, 200, "Hand in an item's result, to be accepted with its task."},
+	{"submit_items", post, "/v1/items:submit", Claimer, 200, "Submit results, each answered on its own."},
+	{"submit_part", post, "/v1/items/{id}/parts", Claimer, 201, "Hand in a piece of an item's result."},
+	{"submit_parts", post, "/v1/parts:batch", Claimer, 200, "Hand in pieces of results, each answered on its own."},
+	{"finalize", post, "/v1/items/{id}:finalize", Claimer, 200, "Put an item's parts together and submit what comes of it."},
+	{"finalize_items", post, "/v1/items:finalize", Claimer, 200, "Finalize items, each answered on its own."},
+	{"approve_task", post, "/v1/tasks/{id}:approve", Approver, 200, "Approve a submitted task; it is applied where that needs no worker."},
+	{"approve_tasks", post, "/v1/tasks:approve", Approver, 200, "Approve tasks, each answered on its own."},
+	{"reject_task", post, "/v1/tasks/{id}:reject", Approver, 200, "Reject a submitted task for good, or send items back for rework."},
+	{"reject_tasks", post, "/v1/tasks:reject", Approver, 200, "Reject tasks, each answered on its own."},
+
 	{"list_items", get, "/v1/items", Reader, 200, "List items, oldest first."},
 	{"get_item", get, "/v1/items/{id}", Reader, 200, "Read an item."},
 	{"resume_item", get, "/v1/items/{id}/resume", Claimer, 200, "Read all that the next attempt needs to go on."},
+	{"item_parts", get, "/v1/items/{id}/parts", Reader, 200, "List the pieces of an item's result, oldest first."},
 	{"item_events", get, "/v1/items/{id}/events", Reader, 200, "List an item's events, newest first."},
 
 	{"list_events", get, "/v1/events", Reader, 200, "List events, newest first."},

@@ -15,6 +15,7 @@ import (
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/feed"
 	"github.com/pawl-work/pawl/internal/clock"
+	"github.com/pawl-work/pawl/schema"
 	"github.com/pawl-work/pawl/store"
 	"github.com/pawl-work/pawl/store/postgres"
 	"github.com/pawl-work/pawl/store/sqlite"
@@ -54,6 +55,8 @@ type Options struct {
 	// PollInterval bounds how long a waiting claim may miss work that another
 	// process made, when its notice is lost; 0 = 250 ms.
 	PollInterval time.Duration
+	// Hooks are the rules of types that only Go can say, by the type's name.
+	Hooks map[string]pawl.Hooks
 	// Log gets one line per mishap; nil = slog.Default.
 	Log *slog.Logger
 }
@@ -72,6 +75,7 @@ type Engine struct {
 	notices notices
 	name    string // of this engine among those of its database
 	seen    registry
+	schemas schema.Cache
 	sweeper *sweep.Sweeper
 	running sync.Mutex  // held by Run
 	active  atomic.Bool // a Run is at work

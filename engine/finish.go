@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
@@ -13,6 +14,7 @@ import (
 // Complete ends items with their results; see pawl.Finisher.
 func (e *Engine) Complete(ctx context.Context, calls []pawl.CompleteCall) ([]pawl.Result[pawl.Moved], error) {
 	c, fed := pawl.CallerOf(ctx), false
+	var asides []string
 	v := fenced[pawl.CompleteCall, store.Complete, store.Moved, pawl.Moved]{
 		op:    "complete",
 		lane:  &e.lanes.complete,
@@ -22,7 +24,7 @@ func (e *Engine) Complete(ctx context.Context, calls []pawl.CompleteCall) ([]paw
 			return store.Complete{Fence: fenceRow(c, p.Fence), Result: orNull(p.Result)}
 		},
 		answer: func(p *pawl.CompleteCall, m *store.Moved) pawl.Moved {
-			fed = fed || m.Fed
+			fed, asides = fed || m.Fed, aside(asides, m)
 			return moved(p.Fence, m)
 		},
 	}
@@ -30,7 +32,18 @@ func (e *Engine) Complete(ctx context.Context, calls []pawl.CompleteCall) ([]paw
 	if fed {
 		e.followUp(ctx)
 	}
+	for _, id := range asides {
+		e.advanceSoon(ctx, id)
+	}
 	return out, err
+}
+
+// aside notes the task of an apply item: it goes on with what that came to.
+func aside(tasks []string, m *store.Moved) []string {
+	if strings.HasSuffix(m.Type, pawl.ApplySuffix) {
+		tasks = append(tasks, m.TaskID)
+	}
+	return tasks
 }
 
 // Fail ends attempts that failed; see pawl.Finisher.
@@ -85,6 +98,7 @@ func (e *Engine) Suspend(ctx context.Context, calls []pawl.SuspendCall) ([]pawl.
 // they put in the row.
 func leave[C any](ctx context.Context, e *Engine, verb string, through *lane[store.Leave, store.Moved], calls []C, fence func(*C) pawl.Fence, check func(*C, *fields), fill func(*C, *store.Leave)) ([]pawl.Result[pawl.Moved], error) {
 	c, fed := pawl.CallerOf(ctx), false
+	var asides []string
 	v := fenced[C, store.Leave, store.Moved, pawl.Moved]{op: verb, lane: through, fence: fence, check: check,
 		row: func(_ int, p *C) store.Leave {
 			l := store.Leave{Fence: fenceRow(c, fence(p)), Verb: verb}
@@ -93,6 +107,9 @@ func leave[C any](ctx context.Context, e *Engine, verb string, through *lane[sto
 		},
 		answer: func(p *C, m *store.Moved) pawl.Moved {
 			fed = fed || m.Fed
+			if m.State == "failed" {
+				asides = aside(asides, m)
+			}
 			if m.State == "queued" {
 				e.groups.lower(c.Namespace, m.Type, -2*m.Priority, fence(p).ItemID)
 			}
@@ -104,6 +121,9 @@ func leave[C any](ctx context.Context, e *Engine, verb string, through *lane[sto
 		e.followUp(ctx)
 	}
 	e.ready(c.Namespace)
+	for _, id := range asides {
+		e.advanceSoon(ctx, id)
+	}
 	return out, err
 }
 

@@ -67,6 +67,12 @@ func (e *Engine) changeTask(ctx context.Context, verb string, call *pawl.TaskCal
 		if err := movable(ctx, tx, c, verb, call); err != nil {
 			return err
 		}
+		if released, err = e.changeApply(ctx, tx, verb, call); err != nil || released != nil {
+			if err == nil {
+				task, err = store.GetTask(ctx, tx, c.Namespace, call.TaskID)
+			}
+			return err
+		}
 		done, err := store.Apply(ctx, tx, now, store.Change{Namespace: c.Namespace, TaskID: call.TaskID, Verb: verb, ItemIDs: call.ItemIDs,
 			Actor: store.Actor{Type: kind, ID: id}, Reason: store.Text(call.Reason)})
 		if err != nil {
@@ -84,7 +90,39 @@ func (e *Engine) changeTask(ctx context.Context, verb string, call *pawl.TaskCal
 	if err == nil {
 		e.released(released)
 	}
+	if err == nil && task.State == pawl.TaskApproved {
+		e.advanceSoon(ctx, call.TaskID)
+		return e.GetTask(ctx, call.TaskID)
+	}
 	return task, err
+}
+
+// changeApply retries or buries a task that failed when it was applied: its
+// work is accepted, only applying is done again. Nil = it is no such task.
+func (e *Engine) changeApply(ctx context.Context, tx store.Tx, verb string, call *pawl.TaskCall) ([]store.DueItem, error) {
+	if verb != "retry" && verb != "bury" || call.ItemIDs != nil {
+		return nil, nil
+	}
+	kind, id := actor(pawl.CallerOf(ctx), pawl.ActorUser, "")
+	by := store.Actor{Type: kind, ID: id}
+	c, found, err := store.OpenCase(ctx, tx, pawl.CallerOf(ctx).Namespace, call.TaskID)
+	if err != nil || !found || c.FailedIn != "apply" {
+		return nil, err
+	}
+	to, event, itemTo := "approved", "retried", "queued"
+	failedIn := store.Text("")
+	if verb == "bury" {
+		to, event, itemTo, failedIn = "dead_lettered", "dead_lettered", "dead_lettered", "apply"
+	}
+	if err := c.Move(ctx, tx, store.TaskMove{Event: event, To: to, Actor: by, Message: store.Text(call.Reason), Todo: verb == "retry", FailedIn: failedIn}); err != nil {
+		return nil, err
+	}
+	it, found, err := c.AsideItem(ctx, tx, pawl.KindApply)
+	if err != nil || !found || !slices.Contains(pawl.ItemState(it.State).Allowed(), verb) {
+		return []store.DueItem{}, err
+	}
+	_, queued, err := c.Items(ctx, tx, store.ItemMove{Event: event, From: it.State, To: itemTo, IDs: []string{it.ID}, Actor: by})
+	return append([]store.DueItem{}, queued...), err
 }
 
 // movable refuses the call when one of the items it names is not the task's, or

@@ -124,10 +124,36 @@ func joined(rows []store.ItemResult) (json.RawMessage, error) {
 	return json.Marshal(list)
 }
 
-// GetItem reads one item.
+// GetItem reads one item, with the state of its parts.
 func (e *Engine) GetItem(ctx context.Context, id string) (pawl.Item, error) {
 	it, _, err := e.look(ctx, id)
+	if err != nil || !it.Acceptance {
+		return it.Item, err
+	}
+	parts, err := e.liveParts(ctx, id)
+	if len(parts) > 0 {
+		it.PartsState = partsState(parts)
+	}
 	return it.Item, err
+}
+
+// partsState says of each key how its live parts stand.
+func partsState(parts []pawl.ItemPart) json.RawMessage {
+	type state struct {
+		Status string `json:"status"` // the worst: rejected, draft, validated
+		Count  int    `json:"count"`
+	}
+	worse := []string{pawl.PartValidated, pawl.PartDraft, pawl.PartRejected}
+	out := map[string]state{}
+	for _, p := range parts {
+		s := out[p.Key]
+		s.Count++
+		if slices.Index(worse, p.Status) >= slices.Index(worse, s.Status) {
+			s.Status = p.Status
+		}
+		out[p.Key] = s
+	}
+	return asJSON(out)
 }
 
 // ListItems lists items, oldest first unless Desc.
@@ -155,7 +181,14 @@ func (e *Engine) Resume(ctx context.Context, itemID string) (pawl.ResumeState, e
 		if err != nil {
 			return pawl.ResumeState{}, err
 		}
-		out := pawl.ResumeState{ItemID: itemID, TaskID: it.TaskID, Attempt: it.Attempt, Steps: map[string]pawl.Checkpoint{}, Signals: map[string]pawl.SentSignal{}, Parts: []json.RawMessage{}}
+		out := pawl.ResumeState{ItemID: itemID, TaskID: it.TaskID, Attempt: it.Attempt, Steps: map[string]pawl.Checkpoint{}, Signals: map[string]pawl.SentSignal{}, Parts: []pawl.ItemPart{}, Error: it.Error}
+		if it.Acceptance {
+			parts, err := store.ListParts(ctx, tx, ns, pawl.PartFilter{ItemID: itemID, Page: pawl.Page{Limit: pawl.MaxParts}})
+			if err != nil {
+				return pawl.ResumeState{}, err
+			}
+			out.Parts = parts.Items
+		}
 		for i := range saved { // in order of their number: the newest of each wins
 			c := &saved[i]
 			out.Newest = c

@@ -41,6 +41,9 @@ func (e *Engine) Run(ctx context.Context) error {
 			if err := e.flushSeen(ctx); err != nil {
 				e.mishap(ctx, "worker registry", err)
 			}
+			if err := e.advanceAll(ctx); err != nil {
+				e.mishap(ctx, "decisions", err)
+			}
 		}
 		timer := time.NewTimer(wait)
 		select {
@@ -88,7 +91,11 @@ func (e *Engine) mishap(ctx context.Context, what string, err error) {
 
 // Sweep runs one whole pass; see pawl.Sweeper.
 func (e *Engine) Sweep(ctx context.Context) (pawl.SweepStats, error) {
-	return e.sweeper.Pass(ctx)
+	s, err := e.sweeper.Pass(ctx)
+	if err == nil {
+		err = e.advanceAll(ctx)
+	}
+	return s, err
 }
 
 // ListSweeps lists passes, newest first.

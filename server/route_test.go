@@ -44,6 +44,7 @@ func TestEveryRouteAnswers(t *testing.T) {
 
 	h.tasksAnswer(call, results)
 	h.itemsAnswer(call, results)
+	h.acceptanceAnswers(call, results)
 	h.keysAnswer(call, results)
 	h.signalsAnswer(call, results)
 

@@ -80,6 +80,7 @@ func New(svc pawl.Service, o Options) http.Handler {
 	s.api = humachi.New(s.mux, config(o.Version))
 	s.tasks()
 	s.items()
+	s.accept()
 	s.record()
 	s.house()
 	s.keys()

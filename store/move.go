@@ -100,11 +100,13 @@ func moveHeld(ctx context.Context, tx Tx, now int64, t *movedTask, ch change, c 
 		h.Since = &now
 		e := Event{Namespace: h.Namespace, TaskID: h.TaskID, ItemID: Text(h.ItemID), Attempt: h.Attempt,
 			Event: eventOf(c.Verb, h.State), From: Text(from), To: Text(h.State), Actor: c.Actor, Message: c.Reason}
-		if t.solo {
+		switch {
+		case h.Solo == Aside:
+		case t.solo:
 			if err := t.soloMove(ctx, tx, now, from, h, &e); err != nil {
 				return err
 			}
-		} else {
+		default:
 			t.count(from, -1)
 			t.count(h.State, +1)
 			t.acceptance = t.acceptance || h.Acceptance == 1

@@ -30,13 +30,14 @@ RETURNING state, items, open, failed, dead, cancelled
 
 -- name: set task state
 UPDATE pawl.task_live
-SET state = $2, version = version + 1, completed_at = $3, updated_at = $4
+SET state = $2, version = version + 1, completed_at = $3, updated_at = $4, todo = CASE WHEN $2 = 'submitted' THEN 1 ELSE 0 END, ready_for_approval = 0, decide_by = NULL
 WHERE task_id = $1
 
 -- name: bump solo
 INSERT INTO pawl.task_live (task_id, namespace, version, updated_at)
 VALUES ($1, $2, $3, $4)
-ON CONFLICT (task_id) DO UPDATE SET version = task_live.version + $3, state = 'open', updated_at = $4
+ON CONFLICT (task_id) DO UPDATE SET version = task_live.version + $3, state = 'open', todo = 0, ready_for_approval = 0, decide_by = NULL,
+  failed_in = NULL, error = NULL, updated_at = $4
 
 -- name: let go of input hash
 UPDATE pawl.tasks
@@ -47,6 +48,11 @@ WHERE id = $1 AND dedupes = 1
 UPDATE pawl.tasks
 SET dedupes = 1
 WHERE id = $1 AND input_hash IS NOT NULL AND dedupes = 0
+
+-- name: feed dependents
+UPDATE pawl.waiting
+SET needs = needs - (SELECT COUNT(*) FROM pawl.item_deps d WHERE d.item_id = waiting.item_id AND d.needs_id IN @list($1))
+WHERE item_id IN (SELECT d.item_id FROM pawl.item_deps d WHERE d.needs_id IN @list($1))
 
 -- name: break dependents
 UPDATE pawl.waiting

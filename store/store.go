@@ -44,6 +44,15 @@ type Tx interface {
 	Now(ctx context.Context) (int64, error)
 }
 
+// Native is the driver's own transaction under tx, for what a hook writes along
+// with it: a pgx.Tx on PostgreSQL, nil elsewhere.
+func Native(tx Tx) any {
+	if n, ok := tx.(interface{ Native() any }); ok {
+		return n.Native()
+	}
+	return nil
+}
+
 // Rows is what a query yields. Close may be called twice.
 type Rows interface {
 	Next() bool

@@ -109,7 +109,7 @@ func brief(ctx context.Context) (pawl.Lease, []byte, error) {
 		resume.Steps = map[string]pawl.Checkpoint{} // programs want an object, not null
 	}
 	if resume.Parts == nil {
-		resume.Parts = []json.RawMessage{}
+		resume.Parts = []pawl.ItemPart{}
 	}
 	raw, err := json.Marshal(work{lease, resume})
 	return lease, raw, err

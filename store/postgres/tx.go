@@ -106,6 +106,14 @@ func rewriteFor(schema string) func(string) string {
 	return f.(func(string) string)
 }
 
+// Native is the pgx.Tx, nil on a connection without one.
+func (s *session) Native() any {
+	if tx, ok := s.on.(pgx.Tx); ok {
+		return tx
+	}
+	return nil
+}
+
 // runner is a transaction or a connection.
 type runner interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)

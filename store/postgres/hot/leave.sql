@@ -87,7 +87,7 @@ b AS MATERIALIZED (
   ORDER BY task_id),
 u AS (
   INSERT INTO pawl.task_live (task_id, namespace, items, open, failed, checkpoints, updated_at)
-  SELECT b.task_id, b.namespace, b.solo, CASE WHEN b.solo = 1 THEN 1 ELSE b.spent END, CASE WHEN b.solo = 1 THEN 0 ELSE b.spent END, b.checkpoints, n.now
+  SELECT b.task_id, b.namespace, b.solo, CASE WHEN b.solo = 0 THEN b.spent ELSE 1 END, CASE WHEN b.solo = 0 THEN b.spent ELSE 0 END, b.checkpoints, n.now
   FROM b, n
   WHERE (SELECT count(*) FROM event) + (SELECT count(*) FROM broken)
     + (SELECT count(*) FROM ready) + (SELECT count(*) FROM scheduled) + (SELECT count(*) FROM waiting) + (SELECT count(*) FROM rested) >= 0
@@ -105,7 +105,7 @@ settled AS (
   INSERT INTO pawl.task_events (namespace, task_id, event, from_state, to_state, actor_type, created_at)
   SELECT namespace, task_id, state, 'open', state, 'system', updated_at
   FROM u
-  WHERE open = 0
+  WHERE open = 0 AND task_id = ANY(ARRAY(SELECT task_id FROM b WHERE solo = 0))
   RETURNING task_id),
 z AS MATERIALIZED (
   SELECT *

@@ -27,7 +27,7 @@ type counts struct {
 
 // left counts an item that went from its lease to state.
 func (t *tally) left(l *lease, state string) {
-	if l.solo == 1 || state != "completed" && state != "failed" {
+	if l.solo != 0 || state != "completed" && state != "failed" {
 		return
 	}
 	if *t == nil {

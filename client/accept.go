@@ -1,0 +1,38 @@
+package client
+
+import (
+	"context"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/api"
+)
+
+// Submit hands results in; see pawl.Deliverer.
+func (c *Client) Submit(ctx context.Context, calls []pawl.SubmitCall) ([]pawl.Result[pawl.Moved], error) {
+	return batch[pawl.SubmitCall, pawl.Moved](ctx, c, "submit_items", calls)
+}
+
+// SubmitParts hands pieces of results in; see pawl.Deliverer.
+func (c *Client) SubmitParts(ctx context.Context, calls []pawl.PartCall) ([]pawl.Result[pawl.ItemPart], error) {
+	return batch[pawl.PartCall, pawl.ItemPart](ctx, c, "submit_parts", calls)
+}
+
+// Finalize puts items' parts together; see pawl.Deliverer.
+func (c *Client) Finalize(ctx context.Context, calls []pawl.FinalizeCall) ([]pawl.Result[pawl.Moved], error) {
+	return batch[pawl.FinalizeCall, pawl.Moved](ctx, c, "finalize_items", calls)
+}
+
+// ListParts lists an item's parts; see pawl.RecordReader.
+func (c *Client) ListParts(ctx context.Context, f pawl.PartFilter) (pawl.List[pawl.ItemPart], error) {
+	return read[pawl.List[pawl.ItemPart]](ctx, c, "item_parts", f.ItemID, api.PartQueryOf(f))
+}
+
+// ApproveTasks approves; see pawl.Decider.
+func (c *Client) ApproveTasks(ctx context.Context, calls []pawl.ApproveCall) ([]pawl.Result[pawl.Task], error) {
+	return batch[pawl.ApproveCall, pawl.Task](ctx, c, "approve_tasks", calls)
+}
+
+// RejectTasks rejects; see pawl.Decider.
+func (c *Client) RejectTasks(ctx context.Context, calls []pawl.RejectCall) ([]pawl.Result[pawl.Task], error) {
+	return batch[pawl.RejectCall, pawl.Task](ctx, c, "reject_tasks", calls)
+}

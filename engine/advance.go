@@ -1,0 +1,290 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
+
+// advanceSoon takes the steps that the engine owes a task. What fails is left to
+// the next pass of Run: the task keeps its mark.
+func (e *Engine) advanceSoon(ctx context.Context, taskID string) {
+	if err := e.advance(context.WithoutCancel(ctx), taskID); err != nil {
+		e.log.WarnContext(ctx, "a task is left to the sweep", "task_id", taskID, "error", err)
+	}
+}
+
+// advanceAll takes every step that is owed, and sees to approvals that nobody
+// gave in time.
+func (e *Engine) advanceAll(ctx context.Context) error {
+	var owed, late []store.TaskRef
+	after := ""
+	for {
+		err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+			now, err := tx.Now(ctx)
+			if err == nil {
+				late, err = store.Undecided(ctx, tx, now, 100)
+			}
+			if err == nil {
+				owed, err = store.ToDo(ctx, tx, after, 100)
+			}
+			return err
+		})
+		if err != nil || len(owed)+len(late) == 0 {
+			return err
+		}
+		for _, t := range late {
+			if err := e.expireApproval(pawl.As(ctx, pawl.Caller{Namespace: t.Namespace}), t.ID); err != nil {
+				e.mishap(ctx, "an approval that nobody gave", err)
+			}
+		}
+		for _, t := range owed {
+			e.advanceSoon(pawl.As(ctx, pawl.Caller{Namespace: t.Namespace}), t.ID)
+			after = t.ID
+		}
+		if len(owed) == 0 {
+			return nil
+		}
+	}
+}
+
+// advance takes a task as far as it goes without anybody: checked, approved by
+// rule, applied.
+func (e *Engine) advance(ctx context.Context, taskID string) error {
+	for range 8 {
+		again := false
+		err := e.onCase(ctx, taskID, func(ctx context.Context, tx store.Tx, d *deciding) (err error) {
+			again, err = d.step(ctx, tx)
+			return err
+		})
+		if failed, ok := asApplyFailure(err); ok {
+			err = e.onCase(ctx, taskID, func(ctx context.Context, tx store.Tx, d *deciding) error {
+				if d.State != "approved" {
+					return nil
+				}
+				return d.failApply(ctx, tx, failed.Failure())
+			})
+		}
+		if err != nil || !again {
+			return err
+		}
+	}
+	return nil
+}
+
+// step takes one step; again = there may be another.
+func (d *deciding) step(ctx context.Context, tx store.Tx) (again bool, err error) {
+	switch d.State {
+	case "submitted":
+		if d.Ready {
+			return false, d.Rest(ctx, tx)
+		}
+		return d.check(ctx, tx)
+	case "approved":
+		return false, d.goOn(ctx, tx)
+	case "rejected", "completed":
+		return d.catchUp(ctx, tx)
+	}
+	return false, d.Rest(ctx, tx)
+}
+
+var system = store.Actor{Type: pawl.ActorSystem}
+
+// check looks at all that was handed in: the type's check, and whether its rule
+// approves.
+func (d *deciding) check(ctx context.Context, tx store.Tx) (again bool, err error) {
+	task, items, err := d.load(ctx, tx, "submitted")
+	if err != nil {
+		return false, err
+	}
+	complaints, err := d.rules.check(ctx, task, items)
+	if err != nil {
+		complaints = []pawl.Complaint{{Code: "check_failed", Message: err.Error()}}
+	}
+	if len(complaints) > 0 {
+		failure := asJSON(pawl.Failure{Code: "check_failed", Message: complaints[0].Message, Detail: asJSON(complaints)})
+		return false, d.Checked(ctx, tx, false, false, store.Text(failure), nil, "")
+	}
+	consent, err := d.rules.approves(ctx, task, items)
+	if err != nil {
+		d.e.log.WarnContext(ctx, "a task is left to somebody: its rule of approval failed", "task_id", d.TaskID, "error", err)
+	}
+	var by *int64
+	if s := d.rules.Approval.ExpiresSeconds; s > 0 && !consent {
+		at := d.Now + int64(s)*1_000_000
+		by = &at
+	}
+	if err := d.Checked(ctx, tx, true, false, "", by, ""); err != nil || !consent {
+		return false, err
+	}
+	if err := d.approve(ctx, tx, verdictBy{by: system, rule: true, comment: "by rule"}); err != nil {
+		return false, err
+	}
+	return true, nil // applied in a transaction of its own: it may fail, and the consent stands
+}
+
+// goOn applies an approved task, or sees what has become of its apply item.
+func (d *deciding) goOn(ctx context.Context, tx store.Tx) error {
+	more, err := d.moveItems(ctx, tx, store.ItemMove{Event: "accepted", From: "submitted", To: "accepted", Actor: system})
+	if err != nil {
+		return err
+	}
+	if more {
+		d.after = append(d.after, func(ctx context.Context) { d.e.advanceSoon(ctx, d.TaskID) })
+		return nil
+	}
+	switch d.rules.Apply.Mode {
+	case pawl.ApplyGo:
+		task, items, err := d.load(ctx, tx, "accepted")
+		if err != nil {
+			return err
+		}
+		done, err := d.rules.apply(ctx, pawl.Application{Task: task, Items: items, Tx: store.Native(tx)})
+		if err != nil {
+			return &applyFailure{err}
+		}
+		if hook := d.rules.hooks.AfterApply; hook != nil {
+			d.after = append(d.after, func(ctx context.Context) { hook(ctx, task, done) })
+		}
+		return d.settle(ctx, tx, done)
+	case pawl.ApplyItem:
+		return d.applyByItem(ctx, tx)
+	}
+	return d.settle(ctx, tx, pawl.Applied{})
+}
+
+// applyByItem queues the apply item, or takes over what it came to.
+func (d *deciding) applyByItem(ctx context.Context, tx store.Tx) error {
+	it, found, err := d.AsideItem(ctx, tx, pawl.KindApply)
+	if err != nil {
+		return err
+	}
+	switch {
+	case !found:
+		due, err := d.PutAside(ctx, tx, d.rules.applyItem(d.e.ids.next("itm"), d.TaskID))
+		d.queued = append(d.queued, due)
+		return err
+	case it.State == string(pawl.ItemCompleted):
+		var done pawl.Applied
+		if err := json.Unmarshal([]byte(it.Result), &done); err != nil {
+			return d.failApply(ctx, tx, pawl.Failure{Code: "apply_failed", Message: "the apply item's result is not {result?, diff?}: " + err.Error()})
+		}
+		return d.settle(ctx, tx, done)
+	case it.State == string(pawl.ItemFailed), it.State == string(pawl.ItemDeadLettered), it.State == string(pawl.ItemCancelled):
+		f := pawl.Failure{Code: "apply_failed", Message: "the apply item is " + it.State}
+		if it.Error != "" {
+			_ = json.Unmarshal([]byte(it.Error), &f) // written by us
+		}
+		return d.failApply(ctx, tx, f)
+	}
+	return nil // at work
+}
+
+// settle says that the task has taken effect, and ends it with its items.
+func (d *deciding) settle(ctx context.Context, tx store.Tx, done pawl.Applied) error {
+	var diff store.Text
+	if done.Diff != nil {
+		diff = store.Text(asJSON(done.Diff))
+	}
+	if err := d.Move(ctx, tx, store.TaskMove{Event: "applied", To: "applied", Actor: system, Diff: diff}); err != nil {
+		return err
+	}
+	if len(done.Result) > 0 {
+		if err := d.PutResult(ctx, tx, string(done.Result)); err != nil {
+			return err
+		}
+	}
+	more, err := d.moveItems(ctx, tx, store.ItemMove{Event: "completed", From: "accepted", To: "completed", Actor: system})
+	if err != nil {
+		return err
+	}
+	d.after = append(d.after, d.e.followUp)
+	if more {
+		d.after = append(d.after, func(ctx context.Context) { d.e.advanceSoon(ctx, d.TaskID) })
+	}
+	return d.Move(ctx, tx, store.TaskMove{Event: "completed", To: "completed", Actor: system, Todo: more})
+}
+
+// catchUp moves the items of a task that was decided about before all of them
+// could be moved with it.
+func (d *deciding) catchUp(ctx context.Context, tx store.Tx) (again bool, err error) {
+	from, to, event := "accepted", "completed", "completed"
+	if d.State == "rejected" {
+		from, to, event = "submitted", "rejected", "rejected"
+	}
+	if again, err = d.moveItems(ctx, tx, store.ItemMove{Event: event, From: from, To: to, Actor: system}); err != nil || again {
+		return again, err
+	}
+	return false, d.Rest(ctx, tx)
+}
+
+// failApply says that the task did not take effect; retry tries again.
+func (d *deciding) failApply(ctx context.Context, tx store.Tx, f pawl.Failure) error {
+	return d.Move(ctx, tx, store.TaskMove{Event: "failed", To: "failed", Actor: system, Message: store.Text(f.Message), FailedIn: "apply", Error: store.Text(asJSON(f))})
+}
+
+// applyFailure undoes the transaction that was to apply; the failure is
+// written by another.
+type applyFailure struct{ error }
+
+func (f *applyFailure) Unwrap() error { return f.error }
+
+// Failure is what is kept.
+func (f *applyFailure) Failure() pawl.Failure {
+	return pawl.Failure{Code: "apply_failed", Message: strings.ToValidUTF8(f.Error(), "\ufffd")}
+}
+
+func asApplyFailure(err error) (*applyFailure, bool) {
+	var f *applyFailure
+	ok := errors.As(err, &f)
+	return f, ok
+}
+
+// load reads the task and those of its items that rest in a state.
+func (d *deciding) load(ctx context.Context, tx store.Tx, state string) (pawl.Task, []pawl.Item, error) {
+	task, err := store.GetTask(ctx, tx, d.Namespace, d.TaskID)
+	if err != nil || !d.rules.looksAtItems() {
+		return task, nil, err
+	}
+	ids, err := d.Resting(ctx, tx, state, pawl.MaxItemsPerTask)
+	if err != nil {
+		return task, nil, err
+	}
+	items := make([]pawl.Item, 0, len(ids))
+	for _, id := range ids {
+		it, err := store.GetItem(ctx, tx, d.Namespace, id, d.Now)
+		if err != nil {
+			return task, nil, err
+		}
+		items = append(items, it.Item)
+	}
+	return task, items, nil
+}
+
+// expireApproval does what the type says when nobody decided in time.
+func (e *Engine) expireApproval(ctx context.Context, taskID string) error {
+	return e.onCase(ctx, taskID, func(ctx context.Context, tx store.Tx, d *deciding) error {
+		if d.State != "submitted" || d.DecideBy == nil || *d.DecideBy > d.Now {
+			return nil
+		}
+		if err := d.NobodyDecided(ctx, tx); err != nil {
+			return err
+		}
+		if err := d.Note(ctx, tx, "approval_expired", system, ""); err != nil {
+			return err
+		}
+		switch d.rules.Approval.OnExpiry {
+		case pawl.ExpiryEscalate:
+			return d.Note(ctx, tx, "escalated", system, store.Text(asJSON(map[string]any{"to": d.rules.Approval.EscalateTo})))
+		case pawl.ExpiryReject:
+			late := fmt.Sprintf("nobody decided within %d s", d.rules.Approval.ExpiresSeconds)
+			return d.reject(ctx, tx, verdictBy{by: system}, []pawl.Complaint{{Code: "approval_expired", Message: late}})
+		}
+		return nil
+	})
+}

@@ -1,0 +1,285 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
+
+// ApproveTasks approves; see pawl.Decider.
+func (e *Engine) ApproveTasks(ctx context.Context, calls []pawl.ApproveCall) ([]pawl.Result[pawl.Task], error) {
+	return each(ctx, "approve", calls, func(ctx context.Context, c *pawl.ApproveCall) (pawl.Task, error) {
+		var f fields
+		f.text("/task_id", c.TaskID, 1, pawl.MaxIDLen)
+		f.text("/comment", c.Comment, 0, pawl.MaxReasonLen)
+		if err := f.err("approve"); err != nil {
+			return pawl.Task{}, err
+		}
+		kind, id := actor(pawl.CallerOf(ctx), pawl.ActorUser, "")
+		err := e.approve(ctx, c.TaskID, verdictBy{by: store.Actor{Type: kind, ID: id}, comment: c.Comment})
+		if err != nil {
+			return pawl.Task{}, err
+		}
+		return e.GetTask(ctx, c.TaskID)
+	})
+}
+
+// verdictBy is who decides, and what he says.
+type verdictBy struct {
+	by      store.Actor
+	comment string
+	rule    bool // the type's own rule decides, nobody
+}
+
+// approve approves a task and, where that needs no worker, applies it in the
+// same transaction. If applying fails all of that is undone; the approval is
+// then written by itself, and the failure after it.
+func (e *Engine) approve(ctx context.Context, taskID string, v verdictBy) error {
+	err := e.decide(ctx, taskID, "approve", v, func(ctx context.Context, tx store.Tx, d *deciding) error {
+		if err := d.approve(ctx, tx, v); err != nil {
+			return err
+		}
+		return d.goOn(ctx, tx)
+	})
+	failed, ok := asApplyFailure(err)
+	if !ok {
+		return err
+	}
+	return e.decide(ctx, taskID, "approve", v, func(ctx context.Context, tx store.Tx, d *deciding) error {
+		if err := d.approve(ctx, tx, v); err != nil {
+			return err
+		}
+		return d.failApply(ctx, tx, failed.Failure())
+	})
+}
+
+// deciding is a decision under way: the locked task, its rules, what it queued.
+type deciding struct {
+	*store.Case
+	e      *Engine
+	rules  *rules
+	queued []store.DueItem
+	after  []func(context.Context) // once it has committed
+}
+
+// decide runs fn with the task locked, if the caller may decide about it and
+// nobody has yet.
+func (e *Engine) decide(ctx context.Context, taskID, verb string, v verdictBy, fn func(ctx context.Context, tx store.Tx, d *deciding) error) error {
+	return e.onCase(ctx, taskID, func(ctx context.Context, tx store.Tx, d *deciding) error {
+		if d.State != "submitted" {
+			return d.decided(ctx, tx, verb)
+		}
+		if !v.rule {
+			if err := d.may(ctx, tx, verb, v.by); err != nil {
+				return err
+			}
+		}
+		return fn(ctx, tx, d)
+	})
+}
+
+// onCase runs fn with a task's row locked. A task that nothing was handed in
+// for is judged by the state it has.
+func (e *Engine) onCase(ctx context.Context, taskID string, fn func(ctx context.Context, tx store.Tx, d *deciding) error) error {
+	var d *deciding
+	err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		ns := pawl.CallerOf(ctx).Namespace
+		c, found, err := store.OpenCase(ctx, tx, ns, taskID)
+		if err != nil {
+			return err
+		}
+		if !found {
+			state, err := store.TaskState(ctx, tx, ns, taskID)
+			if err != nil {
+				return err
+			}
+			return conflict("decide", state, pawl.TaskState(state).Allowed())
+		}
+		d = &deciding{Case: c, e: e}
+		if d.rules, err = e.rulesOf(ctx, tx, ns, c.Type, c.TypeVersion); err != nil {
+			return err
+		}
+		return fn(ctx, tx, d)
+	})
+	if err != nil {
+		return err
+	}
+	e.released(d.queued)
+	for _, fn := range d.after {
+		fn(ctx)
+	}
+	return nil
+}
+
+// decided is the conflict of a decision about what is not submitted: it says
+// who was first.
+func (d *deciding) decided(ctx context.Context, tx store.Tx, verb string) error {
+	state, err := store.TaskState(ctx, tx, d.Namespace, d.TaskID)
+	if err != nil {
+		return err
+	}
+	event, who, err := d.DecidedBy(ctx, tx)
+	if err != nil {
+		return err
+	}
+	c := conflict(verb, state, pawl.TaskState(state).Allowed()).(*pawl.Error)
+	if event != "" && d.State != "open" {
+		c.Holder = who
+		c.Message = fmt.Sprintf("the task was %s by %s already", event, who)
+	}
+	return c
+}
+
+// may refuses who may not decide about tasks of the type.
+func (d *deciding) may(ctx context.Context, tx store.Tx, verb string, by store.Actor) error {
+	a := d.rules.Approval
+	allowed := a.By
+	if len(allowed) > 0 && a.OnExpiry == pawl.ExpiryEscalate {
+		if escalated, err := store.TaskHasEvent(ctx, tx, d.TaskID, "escalated"); err != nil {
+			return err
+		} else if escalated {
+			allowed = append(slices.Clip(allowed), a.EscalateTo...)
+		}
+	}
+	who := by.Type + "/" + by.ID
+	if len(allowed) > 0 && !slices.Contains(allowed, who) && !slices.Contains(allowed, by.Type+"/*") {
+		return &pawl.Error{Code: pawl.CodeForbidden, Op: verb, Message: fmt.Sprintf("%s may not decide about tasks of type %s; %s may", who, d.Type, strings.Join(allowed, ", "))}
+	}
+	if !a.NotByRequester || verb != "approve" {
+		return nil
+	}
+	involved, err := store.TookPart(ctx, tx, d.TaskID, by)
+	if err == nil && involved {
+		err = &pawl.Error{Code: pawl.CodeForbidden, Op: verb, Message: who + " asked for this task or worked on it; somebody else is to approve it"}
+	}
+	return err
+}
+
+// approve moves the task to approved and its items to accepted.
+func (d *deciding) approve(ctx context.Context, tx store.Tx, v verdictBy) error {
+	if !d.Ready {
+		c := conflict("approve", d.State, pawl.TaskState(d.State).Allowed()).(*pawl.Error)
+		c.Message = "the task is not ready for approval: it was not checked yet, or did not pass; see its error"
+		return c
+	}
+	if err := d.Move(ctx, tx, store.TaskMove{Event: "approved", To: "approved", Actor: v.by, Message: store.Text(v.comment), Todo: true}); err != nil {
+		return err
+	}
+	_, err := d.moveItems(ctx, tx, store.ItemMove{Event: "accepted", From: "submitted", To: "accepted", Actor: v.by})
+	return err
+}
+
+// moveItems moves a batch of the task's items and says whether more are left
+// for another transaction.
+func (d *deciding) moveItems(ctx context.Context, tx store.Tx, m store.ItemMove) (more bool, err error) {
+	_, queued, err := d.Items(ctx, tx, m)
+	if err != nil {
+		return false, err
+	}
+	d.queued = append(d.queued, queued...)
+	if m.IDs != nil {
+		return false, nil
+	}
+	left, err := d.Resting(ctx, tx, m.From, 1)
+	return len(left) > 0, err
+}
+
+// RejectTasks rejects, for good or for rework; see pawl.Decider.
+func (e *Engine) RejectTasks(ctx context.Context, calls []pawl.RejectCall) ([]pawl.Result[pawl.Task], error) {
+	return each(ctx, "reject", calls, func(ctx context.Context, c *pawl.RejectCall) (pawl.Task, error) {
+		if err := checkReject(c); err != nil {
+			return pawl.Task{}, err
+		}
+		kind, id := actor(pawl.CallerOf(ctx), pawl.ActorUser, "")
+		v := verdictBy{by: store.Actor{Type: kind, ID: id}, comment: c.Comment}
+		err := e.decide(ctx, c.TaskID, "reject", v, func(ctx context.Context, tx store.Tx, d *deciding) error {
+			if c.AllowRework {
+				return d.rework(ctx, tx, v, c)
+			}
+			return d.reject(ctx, tx, v, c.Errors)
+		})
+		if err != nil {
+			return pawl.Task{}, err
+		}
+		e.followUp(ctx)
+		return e.GetTask(ctx, c.TaskID)
+	})
+}
+
+func checkReject(c *pawl.RejectCall) error {
+	var f fields
+	f.text("/task_id", c.TaskID, 1, pawl.MaxIDLen)
+	f.text("/comment", c.Comment, 0, pawl.MaxReasonLen)
+	if len(c.Errors) == 0 {
+		f.add("/errors", "is required: say what is wrong, so that it can be mended")
+	}
+	f.number("/errors", len(c.Errors), 0, 100)
+	for i, x := range c.Errors {
+		at := fmt.Sprintf("/errors/%d", i)
+		f.text(at+"/code", x.Code, 1, pawl.MaxTypeLen)
+		f.text(at+"/message", x.Message, 1, pawl.MaxReasonLen)
+		f.text(at+"/field", x.Field, 0, pawl.MaxReasonLen)
+	}
+	if len(c.ItemIDs) > 0 && !c.AllowRework {
+		f.add("/items", "is for rework: a task is rejected as a whole")
+	}
+	for i, id := range c.ItemIDs {
+		f.text(fmt.Sprintf("/items/%d", i), id, 1, pawl.MaxIDLen)
+	}
+	return f.err("reject")
+}
+
+// reject ends the task and its items.
+func (d *deciding) reject(ctx context.Context, tx store.Tx, v verdictBy, errors []pawl.Complaint) error {
+	data := store.Text(asJSON(map[string]any{"errors": errors}))
+	failure := store.Text(asJSON(pawl.Failure{Code: "rejected", Message: errors[0].Message, Detail: asJSON(errors)}))
+	if err := d.Move(ctx, tx, store.TaskMove{Event: "rejected", To: "rejected", Actor: v.by, Message: store.Text(v.comment), Data: data, Error: failure}); err != nil {
+		return err
+	}
+	more, err := d.moveItems(ctx, tx, store.ItemMove{Event: "rejected", From: "submitted", To: "rejected", Actor: v.by, Data: data})
+	if more {
+		d.after = append(d.after, func(ctx context.Context) { d.e.advanceSoon(ctx, d.TaskID) })
+	}
+	return err
+}
+
+// rework queues items again with the reasons; the others stay submitted.
+func (d *deciding) rework(ctx context.Context, tx store.Tx, v verdictBy, c *pawl.RejectCall) error {
+	ids := slices.Compact(slices.Sorted(slices.Values(c.ItemIDs)))
+	all, err := d.Resting(ctx, tx, "submitted", pawl.MaxItemsPerTask)
+	if err != nil {
+		return err
+	}
+	if len(ids) == 0 {
+		ids = all
+	}
+	for _, id := range ids {
+		if _, found := slices.BinarySearch(all, id); !found {
+			return pawl.NotFound("submitted item", id+" in task "+d.TaskID)
+		}
+	}
+	spent, err := store.ReworkedTooOften(ctx, tx, ids, pawl.MaxRework)
+	if err != nil {
+		return err
+	}
+	if spent != "" {
+		c := conflict("reject", d.State, pawl.TaskState(d.State).Allowed()).(*pawl.Error)
+		c.Message = fmt.Sprintf("the item %s has been sent back %d times, the most there is: approve the task, or reject it for good", spent, pawl.MaxRework)
+		return c
+	}
+	data := store.Text(asJSON(map[string]any{"errors": c.Errors, "rework": true}))
+	reasons := store.Text(asJSON(pawl.Failure{Code: "rejected", Message: c.Errors[0].Message, Detail: asJSON(c.Errors)}))
+	if err := d.Reopen(ctx, tx, len(ids), store.TaskMove{Event: "rejected", Actor: v.by, Message: store.Text(v.comment), Data: data}); err != nil {
+		return err
+	}
+	for chunk := range slices.Chunk(ids, store.DecideBatch) {
+		if _, err := d.moveItems(ctx, tx, store.ItemMove{Event: "rejected", From: "submitted", To: "queued", IDs: chunk, Actor: v.by, Data: data, Error: reasons}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,48 @@
+package server
+
+import (
+	"context"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/api"
+)
+
+// accept registers what hands in and what decides.
+func (s *server) accept() {
+	itemVerb(s, "submit", s.svc.Submit, func(f pawl.Fence, b api.SubmitBody) pawl.SubmitCall {
+		return pawl.SubmitCall{Fence: f, Result: b.Result, Evidence: b.Evidence, Notes: b.Notes}
+	})
+	itemVerb(s, "finalize", s.svc.Finalize, func(f pawl.Fence, b api.FinalizeBody) pawl.FinalizeCall {
+		return pawl.FinalizeCall{Fence: f, Mode: b.Mode, Evidence: b.Evidence, Notes: b.Notes}
+	})
+	add(s, "submit_part", func(ctx context.Context, in *on[api.PartBody]) (*answer[pawl.ItemPart], error) {
+		b := in.Body
+		return reply(one(s.svc.SubmitParts(ctx, []pawl.PartCall{{Fence: b.Fence(in.ID), Key: b.Key, Seq: b.Seq, Payload: b.Payload,
+			Evidence: b.Evidence, Notes: b.Notes, Draft: b.Draft}})))
+	})
+	batch(s, "submit_items", is200[pawl.Moved], s.svc.Submit)
+	batch(s, "finalize_items", is200[pawl.Moved], s.svc.Finalize)
+	batch(s, "submit_parts", is201[pawl.ItemPart], s.svc.SubmitParts)
+	add(s, "item_parts", func(ctx context.Context, in *struct {
+		ID string `path:"id" doc:"The item's id."`
+		api.PartQuery
+	}) (*answer[pawl.List[pawl.ItemPart]], error) {
+		return page(s.svc.ListParts(ctx, pawl.PartFilter{ItemID: in.ID, Key: in.Key, All: in.All, Page: in.Page()}))
+	})
+	add(s, "approve_task", func(ctx context.Context, in *struct {
+		ID   string `path:"id" doc:"The id."`
+		Body *api.ApproveBody
+	}) (*answer[pawl.Task], error) {
+		c := pawl.ApproveCall{TaskID: in.ID}
+		if in.Body != nil {
+			c.Comment = in.Body.Comment
+		}
+		return reply(one(s.svc.ApproveTasks(ctx, []pawl.ApproveCall{c})))
+	})
+	add(s, "reject_task", func(ctx context.Context, in *on[api.RejectBody]) (*answer[pawl.Task], error) {
+		b := in.Body
+		return reply(one(s.svc.RejectTasks(ctx, []pawl.RejectCall{{TaskID: in.ID, Errors: b.Errors, AllowRework: b.AllowRework, ItemIDs: b.ItemIDs, Comment: b.Comment}})))
+	})
+	batch(s, "approve_tasks", is200[pawl.Task], s.svc.ApproveTasks)
+	batch(s, "reject_tasks", is200[pawl.Task], s.svc.RejectTasks)
+}

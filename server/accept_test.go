@@ -1,0 +1,55 @@
+package server_test
+
+import (
+	"fmt"
+)
+
+// acceptanceAnswers asks what hands in and what decides.
+func (h *house) acceptanceAnswers(call caller, results reader) {
+	h.Helper()
+	def := `{"name":"report","parts":[{"key":"head"}],"approval":{"mode":"manual"}}`
+	if err := h.p.Exec("INSERT INTO pawl.types (namespace, name, version, definition, created_at) VALUES ('default', 'report', 1, $1, 1)", def); err != nil {
+		h.Fatal(err)
+	}
+	held := func() (task, item string) {
+		h.Helper()
+		task = h.do(201, "POST", "/v1/tasks", `{"type":"report"}`).str("id")
+		for _, q := range []string{"UPDATE pawl.tasks SET type_version = 1 WHERE id = $1", "UPDATE pawl.ready SET acceptance = 1 WHERE task_id = $1"} {
+			if err := h.p.Exec(q, task); err != nil {
+				h.Fatal(err)
+			}
+		}
+		return task, h.do(200, "POST", "/v1/claims", `{"worker_id":"w1","types":["report"]}`).items()[0]["id"].(string)
+	}
+	fence := `"worker_id":"w1","attempt":1`
+	no := `"errors":[{"code":"thin","message":"too thin"}]`
+
+	task, item := held()
+	if r := call("submit", item, "{"+fence+`,"result":{"a": 1},"evidence":["x"],"notes":"n"}`); r.str("state") != "submitted" {
+		h.Errorf("submit answers %s", r.text)
+	}
+	if r := call("approve_task", task, `{"comment":"fine"}`); r.str("state") != "completed" {
+		h.Errorf("approve answers %s", r.text)
+	}
+	if r := h.do(409, "POST", "/v1/tasks/"+task+":reject", "{"+no+"}"); r.json["allowed"] == nil || r.str("holder") != "user" {
+		h.Errorf("reject of what was approved answers %s", r.text)
+	}
+	task, item = held()
+	call("submit_part", item, "{"+fence+`,"key":"head","payload":"h"}`)
+	if r := call("item_parts", item, ""); len(r.items()) != 1 {
+		h.Errorf("parts: %s", r.text)
+	}
+	if r := call("finalize", item, "{"+fence+`,"mode":"best_effort"}`); r.str("state") != "submitted" {
+		h.Errorf("finalize answers %s", r.text)
+	}
+	if r := call("reject_task", task, "{"+no+`,"allow_rework":true,"items":["`+item+`"]}`); r.str("state") != "queued" {
+		h.Errorf("reject answers %s", r.text)
+	}
+	for _, b := range []struct{ name, verb string }{{"approve_tasks", ""}, {"reject_tasks", "," + no}} {
+		task, item = held()
+		results(call("submit_parts", "", fmt.Sprintf(`{"items":[{"id":%q,%s,"key":"head","payload":1},{"id":%[1]q,%s,"key":"tail","payload":1}]}`, item, fence, fence)), 201, 400)
+		results(call("finalize_items", "", fmt.Sprintf(`{"items":[{"id":%q,%s}]}`, item, fence)), 200)
+		results(call("submit_items", "", fmt.Sprintf(`{"items":[{"id":%q,%s}]}`, item, fence)), 409)
+		results(call(b.name, "", fmt.Sprintf(`{"items":[{"task_id":%q%s},{"task_id":"tsk_nope"%s}]}`, task, b.verb, b.verb)), 200, 404)
+	}
+}

@@ -1,0 +1,204 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/pawl-work/pawl"
+)
+
+var acceptSQL = Texts(sqlFiles, "accept.sql")
+
+// Grip is a lease that a transaction holds still: nobody moves the item until
+// it ends.
+type Grip struct {
+	Fence
+	TaskID, State string
+	Failures      int
+	Now           int64
+}
+
+// Hold takes the lease that a fence names; false when it is not the item's
+// current one by the database's clock, read after the row is locked.
+func Hold(ctx context.Context, tx Tx, f Fence) (Grip, bool, error) {
+	g := Grip{Fence: f}
+	var until int64
+	found, err := Row(ctx, tx, []any{&until, &g.State, &g.TaskID, &g.Failures}, acceptSQL["hold lease"], f.ItemID, f.Namespace, f.WorkerID, f.Attempt)
+	if err != nil || !found {
+		return g, false, err
+	}
+	g.Now, err = tx.Now(ctx)
+	return g, until > g.Now, err
+}
+
+// event is about the gripped item.
+func (g *Grip) event(name string) Event {
+	return Event{Namespace: g.Namespace, TaskID: g.TaskID, ItemID: Text(g.ItemID), Attempt: g.Attempt, Event: name, Actor: Actor{pawl.ActorWorker, g.WorkerID}}
+}
+
+// start leaves the first sign of life.
+func (g *Grip) start(ctx context.Context, tx Tx) error {
+	if g.State != "leased" {
+		return nil
+	}
+	if _, err := tx.Exec(ctx, acceptSQL["start lease"], g.ItemID); err != nil {
+		return err
+	}
+	e := g.event("in_progress")
+	e.From, e.To = "leased", "in_progress"
+	g.State = "in_progress"
+	return Record(ctx, tx, g.Now, []Event{e})
+}
+
+// Complain keeps why a submission was refused as the item's error. Nothing else
+// changes, and no event is left.
+func (g *Grip) Complain(ctx context.Context, tx Tx, failure string) error {
+	_, err := tx.Exec(ctx, acceptSQL["complain"], g.ItemID, failure)
+	return err
+}
+
+// Submission is a result that fits.
+type Submission struct {
+	Result    string
+	Assembled Text // put together from parts: the result too
+	Data      Text // of the event: evidence and notes
+}
+
+// Submit moves the gripped item to submitted, and its task when it was the
+// last one at work; settled says so.
+func (g *Grip) Submit(ctx context.Context, tx Tx, s Submission) (settled bool, err error) {
+	held, err := Take(ctx, tx, []string{g.ItemID}, []string{"leased", "in_progress"})
+	if err != nil || len(held) != 1 {
+		return false, err
+	}
+	h := &held[0]
+	h.State, h.LeftBy, h.Since, h.Error = "submitted", "submitted", &g.Now, ""
+	h.Result, h.Assembled = Text(s.Result), s.Assembled
+	if err := Put(ctx, tx, held); err != nil {
+		return false, err
+	}
+	e := g.event("submitted")
+	e.From, e.To, e.Data = Text(g.State), "submitted", s.Data
+	if h.Solo == 1 {
+		e.TaskFrom, e.TaskTo = "open", "submitted"
+		if _, err := tx.Exec(ctx, acceptSQL["solo submitted"], g.TaskID, g.Namespace, g.Now); err != nil {
+			return false, err
+		}
+		return true, Record(ctx, tx, g.Now, []Event{e})
+	}
+	if err := Record(ctx, tx, g.Now, []Event{e}); err != nil {
+		return false, err
+	}
+	t := movedTask{found: true, acceptance: true, open: -1}
+	out := Applied{Items: 1}
+	err = t.conclude(ctx, tx, g.Now, Change{Namespace: g.Namespace, TaskID: g.TaskID, Verb: "submit", Actor: e.Actor}, &out)
+	return out.Changed, err
+}
+
+// Part is a piece to put.
+type Part struct {
+	ID, Key                 string
+	Seq                     *int
+	Status, Payload         string
+	Evidence, Notes, Errors Text
+	Checksum                string
+	MaxParts                int
+}
+
+// PutPart makes the part the live one of its key and seq. The same payload with
+// the same status again is answered with what is there, and changes nothing; a
+// rejected part does not take the place of one that is validated.
+func (g *Grip) PutPart(ctx context.Context, tx Tx, p Part) (pawl.ItemPart, error) {
+	if err := g.start(ctx, tx); err != nil {
+		return pawl.ItemPart{}, err
+	}
+	out := pawl.ItemPart{ID: p.ID, ItemID: g.ItemID, Key: p.Key, Seq: p.Seq, Status: p.Status, Payload: json.RawMessage(p.Payload), Evidence: raw(p.Evidence), Notes: string(p.Notes),
+		Checksum: p.Checksum, WorkerID: g.WorkerID, Attempt: g.Attempt, CreatedAt: Stamp(g.Now), UpdatedAt: Stamp(g.Now)}
+	seq := -1
+	if p.Seq != nil {
+		seq = *p.Seq
+	}
+	var id, status, payload, worker string
+	var checksum, evidence, notes Text
+	var attempt int
+	var created int64
+	found, err := Row(ctx, tx, []any{&id, &status, &checksum, &payload, &evidence, &notes, &worker, &attempt, &created}, acceptSQL["live part"], g.ItemID, p.Key, seq)
+	if err != nil {
+		return out, err
+	}
+	var superseded *int64
+	switch {
+	case found && status == p.Status && string(checksum) == p.Checksum && evidence == p.Evidence && notes == p.Notes:
+		out.ID, out.WorkerID, out.Attempt, out.CreatedAt, out.UpdatedAt = id, worker, attempt, Stamp(created), Stamp(created)
+		return out, nil
+	case found && status == pawl.PartValidated && p.Status == pawl.PartRejected:
+		superseded = &g.Now
+		out.SupersededAt = stampOf(superseded)
+	case found:
+		if _, err := tx.Exec(ctx, acceptSQL["supersede part"], id, g.Now); err != nil {
+			return out, err
+		}
+	default:
+		var live int
+		if _, err := Row(ctx, tx, []any{&live}, acceptSQL["count parts"], g.ItemID); err != nil {
+			return out, err
+		}
+		if live >= p.MaxParts {
+			return out, pawl.Invalid("/key", "the item has its most parts: %d", p.MaxParts)
+		}
+	}
+	if _, err := tx.Exec(ctx, acceptSQL["put part"], p.ID, g.Namespace, g.ItemID, p.Key, p.Seq, p.Status, p.Payload, p.Evidence, p.Notes, p.Errors, p.Checksum,
+		g.WorkerID, g.Attempt, g.Now, superseded); err != nil {
+		return out, err
+	}
+	name := "part_submitted"
+	if p.Status == pawl.PartRejected {
+		name = "part_rejected"
+	}
+	e := g.event(name)
+	data, _ := json.Marshal(map[string]any{"part_id": p.ID, "key": p.Key, "seq": p.Seq, "status": p.Status, "checksum": p.Checksum, "errors": raw(p.Errors)}) // plain values
+	e.Data = Text(data)
+	return out, Record(ctx, tx, g.Now, []Event{e})
+}
+
+// ListParts lists parts of an item, oldest first.
+func ListParts(ctx context.Context, tx Tx, namespace string, q pawl.PartFilter) (pawl.List[pawl.ItemPart], error) {
+	var w where
+	w.and("p.item_id = ?", q.ItemID)
+	w.and("p.namespace = ?", namespace)
+	if q.Key != "" {
+		w.and("p.part_key = ?", q.Key)
+	}
+	if !q.All {
+		w.and("p.superseded_at IS NULL")
+	}
+	if q.Cursor != "" {
+		w.and("p.id > ?", q.Cursor)
+	}
+	rows, err := tx.Query(ctx, w.text(acceptSQL["parts"], "p.id", q.Limit+1), w.args...)
+	if err != nil {
+		return pawl.List[pawl.ItemPart]{}, err
+	}
+	defer rows.Close()
+	var out []pawl.ItemPart
+	for rows.Next() {
+		var p pawl.ItemPart
+		var payload string
+		var evidence, notes, errs, checksum Text
+		var created int64
+		var superseded *int64
+		if err := rows.Scan(&p.ID, &p.ItemID, &p.Key, &p.Seq, &p.Status, &payload, &evidence, &notes, &errs, &checksum, &p.WorkerID, &p.Attempt, &created, &superseded); err != nil {
+			return pawl.List[pawl.ItemPart]{}, err
+		}
+		p.Payload, p.Evidence, p.Notes, p.Checksum = json.RawMessage(payload), raw(evidence), string(notes), string(checksum)
+		p.CreatedAt, p.SupersededAt, p.UpdatedAt = Stamp(created), stampOf(superseded), Stamp(created)
+		if p.SupersededAt != nil {
+			p.UpdatedAt = *p.SupersededAt
+		}
+		if errs != "" {
+			_ = json.Unmarshal([]byte(errs), &p.Errors) // written by us
+		}
+		out = append(out, p)
+	}
+	return paged(out, q.Limit, func(p pawl.ItemPart) string { return p.ID }), rows.Err()
+}

@@ -1,0 +1,43 @@
+-- name: hold lease
+SELECT l.lease_expires_at, l.state, l.task_id, l.failures
+FROM pawl.leases l
+WHERE l.item_id = $1 AND l.namespace = $2 AND l.worker_id = $3 AND l.attempt = $4
+@lock
+
+-- name: start lease
+UPDATE pawl.leases
+SET state = 'in_progress'
+WHERE item_id = $1
+
+-- name: complain
+UPDATE pawl.leases
+SET error = $2
+WHERE item_id = $1
+
+-- name: solo submitted
+INSERT INTO pawl.task_live (task_id, namespace, state, version, todo, updated_at)
+VALUES ($1, $2, 'submitted', 1, 1, $3)
+ON CONFLICT (task_id) DO UPDATE SET state = 'submitted', version = task_live.version + 1, todo = 1, ready_for_approval = 0, updated_at = $3
+
+-- name: live part
+SELECT p.id, p.status, p.checksum, p.payload, p.evidence, p.notes, p.worker_id, p.attempt, p.created_at
+FROM pawl.work_item_parts p
+WHERE p.item_id = $1 AND p.part_key = $2 AND COALESCE(p.seq, -1) = $3 AND p.superseded_at IS NULL
+
+-- name: count parts
+SELECT COUNT(*)
+FROM pawl.work_item_parts p
+WHERE p.item_id = $1 AND p.superseded_at IS NULL
+
+-- name: supersede part
+UPDATE pawl.work_item_parts
+SET superseded_at = $2
+WHERE id = $1
+
+-- name: put part
+INSERT INTO pawl.work_item_parts (id, namespace, item_id, part_key, seq, status, payload, evidence, notes, errors, checksum, worker_id, attempt, created_at, superseded_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+
+-- name: parts
+SELECT p.id, p.item_id, p.part_key, p.seq, p.status, p.payload, p.evidence, p.notes, p.errors, p.checksum, p.worker_id, p.attempt, p.created_at, p.superseded_at
+FROM pawl.work_item_parts p

@@ -1,0 +1,302 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/pawl-work/pawl"
+)
+
+var decideSQL = Texts(sqlFiles, "decide.sql")
+
+// Aside is the solo of a plan or apply item: its moves are neither the task's
+// nor counted.
+const Aside = 2
+
+// DecideBatch is how many items move in the transaction of a decision; those of
+// a larger task follow it.
+const DecideBatch = 10_000
+
+// Case is a task in the transaction that decides about it, its row locked.
+type Case struct {
+	Namespace, TaskID string
+	Type              string
+	TypeVersion       int
+	Solo              bool
+	State             string // stored
+	Ready             bool
+	Todo              bool
+	FailedIn          string
+	DecideBy          *int64
+	Now               int64
+}
+
+// OpenCase locks a task for a decision; false when nothing was ever handed in
+// for it.
+func OpenCase(ctx context.Context, tx Tx, namespace, taskID string) (*Case, bool, error) {
+	c := &Case{Namespace: namespace, TaskID: taskID}
+	var solo, ready, todo int
+	found, err := Row(ctx, tx, []any{&c.Type, &c.TypeVersion, &solo, &c.State, &ready, &todo, &c.FailedIn, &c.DecideBy}, decideSQL["task to decide"], taskID, namespace)
+	if err != nil || !found {
+		return c, false, err
+	}
+	c.Solo, c.Ready, c.Todo = solo == 1, ready == 1, todo == 1
+	c.Now, err = tx.Now(ctx)
+	return c, true, err
+}
+
+// DecidedBy says how the task was decided last, and by whom.
+func (c *Case) DecidedBy(ctx context.Context, tx Tx) (event, who string, err error) {
+	var kind, id Text
+	_, err = Row(ctx, tx, []any{&event, &kind, &id}, decideSQL["decided by"], c.TaskID)
+	return event, strings.TrimSuffix(string(kind)+"/"+string(id), "/"), err
+}
+
+// TaskMove is one step of a task's lifecycle after its work.
+type TaskMove struct {
+	Event         string
+	To            string
+	Actor         Actor
+	Message, Data Text
+	Diff          Text
+	Todo          bool // the engine owes it the next step
+	FailedIn      Text
+	Error         Text
+}
+
+// Move brings the task to a state and leaves its event.
+func (c *Case) Move(ctx context.Context, tx Tx, m TaskMove) error {
+	var completed *int64
+	if m.To == "completed" || m.To == "rejected" || m.To == "failed" {
+		completed = &c.Now
+	}
+	todo := 0
+	if m.Todo {
+		todo = 1
+	}
+	if _, err := tx.Exec(ctx, decideSQL["move task"], c.TaskID, m.To, todo, m.FailedIn, m.Error, completed, c.Now); err != nil {
+		return err
+	}
+	e := Event{Namespace: c.Namespace, TaskID: c.TaskID, Event: m.Event, From: Text(c.State), To: Text(m.To), Actor: m.Actor, Message: m.Message, Data: m.Data, Diff: m.Diff}
+	c.State, c.Todo, c.Ready = m.To, m.Todo, false
+	if err := Record(ctx, tx, c.Now, []Event{e}); err != nil {
+		return err
+	}
+	return releaseHash(ctx, tx, c.TaskID, Applied{Task: m.To})
+}
+
+// Reopen sends n items' task back to work.
+func (c *Case) Reopen(ctx context.Context, tx Tx, n int, m TaskMove) error {
+	if _, err := tx.Exec(ctx, decideSQL["reopen"], c.TaskID, n, c.Now); err != nil {
+		return err
+	}
+	e := Event{Namespace: c.Namespace, TaskID: c.TaskID, Event: m.Event, From: Text(c.State), To: "open", Actor: m.Actor, Message: m.Message, Data: m.Data}
+	c.State = "open"
+	return Record(ctx, tx, c.Now, []Event{e})
+}
+
+// Checked keeps what the look before an approval came to: ready, or why not.
+func (c *Case) Checked(ctx context.Context, tx Tx, ready, todo bool, failure Text, decideBy *int64, data Text) error {
+	flag, owed := 0, 0
+	if ready {
+		flag = 1
+	}
+	if todo {
+		owed = 1
+	}
+	if _, err := tx.Exec(ctx, decideSQL["checked"], c.TaskID, flag, failure, decideBy, owed, c.Now); err != nil {
+		return err
+	}
+	c.Ready, c.Todo, c.DecideBy = ready, todo, decideBy
+	if !ready {
+		return nil
+	}
+	return c.Note(ctx, tx, "ready_for_approval", Actor{Type: pawl.ActorSystem}, data)
+}
+
+// Note leaves an event about the task that changes no state.
+func (c *Case) Note(ctx context.Context, tx Tx, event string, by Actor, data Text) error {
+	return Record(ctx, tx, c.Now, []Event{{Namespace: c.Namespace, TaskID: c.TaskID, Event: event, Actor: by, Data: data}})
+}
+
+// Rest says that the engine owes the task nothing now.
+func (c *Case) Rest(ctx context.Context, tx Tx) error {
+	c.Todo = false
+	_, err := tx.Exec(ctx, decideSQL["nothing to do"], c.TaskID)
+	return err
+}
+
+// NobodyDecided takes the time of decision away, once.
+func (c *Case) NobodyDecided(ctx context.Context, tx Tx) error {
+	c.DecideBy = nil
+	_, err := tx.Exec(ctx, decideSQL["nobody decided"], c.TaskID, c.Now)
+	return err
+}
+
+// ItemMove is how a decision moves the items that rest in a state.
+type ItemMove struct {
+	Event, From, To string
+	IDs             []string // nil = all of the task's
+	Actor           Actor
+	Data            Text
+	Error           Text // rework: the reasons
+}
+
+// Items moves up to DecideBatch of the task's items and says how many, and
+// those that are queued.
+func (c *Case) Items(ctx context.Context, tx Tx, m ItemMove) (int, []DueItem, error) {
+	ids := m.IDs
+	if ids == nil {
+		var err error
+		if ids, err = c.Resting(ctx, tx, m.From, DecideBatch); err != nil {
+			return 0, nil, err
+		}
+	}
+	held, err := Take(ctx, tx, ids, []string{m.From})
+	if err != nil || len(held) == 0 {
+		return 0, nil, err
+	}
+	events := make([]Event, len(held))
+	var queued []DueItem
+	var feeders []string
+	for i := range held {
+		h := &held[i]
+		h.State, h.Since = m.To, &c.Now
+		switch m.To {
+		case "accepted":
+			h.AcceptedAt = &c.Now
+		case "queued":
+			h.Failures, h.Rank, h.CompletedAt = 0, h.Again(), nil
+			if m.Event == "rejected" {
+				h.Rework, h.Error, h.Result, h.Assembled, h.LeftBy = h.Rework+1, m.Error, "", "", "rejected"
+			}
+			queued = append(queued, DueItem{h.Namespace, h.ItemID, h.Type, h.Rank})
+		}
+		if h.Feeds == 1 && (m.To == "completed" || m.To == "rejected") {
+			feeders = append(feeders, h.ItemID)
+		}
+		events[i] = Event{Namespace: h.Namespace, TaskID: h.TaskID, ItemID: Text(h.ItemID), Attempt: h.Attempt, Event: m.Event, From: Text(m.From), To: Text(m.To), Actor: m.Actor, Data: m.Data}
+	}
+	if err := Put(ctx, tx, held); err != nil {
+		return 0, nil, err
+	}
+	if err := Record(ctx, tx, c.Now, events); err != nil {
+		return 0, nil, err
+	}
+	if len(feeders) > 0 {
+		query := "feed dependents"
+		if m.To == "rejected" {
+			query = "break dependents"
+		}
+		if _, err := tx.Exec(ctx, moveSQL[query], List(feeders)); err != nil {
+			return 0, nil, err
+		}
+	}
+	return len(held), queued, nil
+}
+
+// Resting lists the task's items that rest in a state.
+func (c *Case) Resting(ctx context.Context, tx Tx, state string, limit int) ([]string, error) {
+	return Strings(ctx, tx, decideSQL["resting items"], c.TaskID, state, limit)
+}
+
+// AsideItem is a plan or apply item.
+type AsideItem struct {
+	ID, State     string
+	Result, Error Text
+}
+
+// AsideItem reads the task's newest item of a kind.
+func (c *Case) AsideItem(ctx context.Context, tx Tx, kind string) (AsideItem, bool, error) {
+	var a AsideItem
+	found, err := Row(ctx, tx, []any{&a.ID, &a.State, &a.Result, &a.Error}, decideSQL["item aside"], c.TaskID, kind)
+	return a, found, err
+}
+
+// PutAside queues a plan or apply item.
+func (c *Case) PutAside(ctx context.Context, tx Tx, it NewItem) (DueItem, error) {
+	if _, err := tx.Exec(ctx, decideSQL["put item"], it.ID, c.Namespace, c.TaskID, it.Type, it.Kind, it.Position, it.Priority, it.MaxAttempts, it.Input, c.Now); err != nil {
+		return DueItem{}, err
+	}
+	h := Held{ItemID: it.ID, Namespace: c.Namespace, TaskID: c.TaskID, Type: it.Type, State: "queued", Priority: it.Priority, MaxAttempts: it.MaxAttempts,
+		Solo: Aside, Rank: 1 - 2*it.Priority, Since: &c.Now}
+	if err := Put(ctx, tx, []Held{h}); err != nil {
+		return DueItem{}, err
+	}
+	return DueItem{c.Namespace, it.ID, it.Type, h.Rank}, Record(ctx, tx, c.Now, []Event{{Namespace: c.Namespace, TaskID: c.TaskID, ItemID: Text(it.ID), Event: "planned",
+		To: "queued", Actor: it.Actor}})
+}
+
+// PutResult keeps what applying came to as the task's result.
+func (c *Case) PutResult(ctx context.Context, tx Tx, payload string) error {
+	_, err := tx.Exec(ctx, decideSQL["put result"], c.TaskID, c.Namespace, payload, c.Now)
+	return err
+}
+
+// TaskRef names a task.
+type TaskRef struct{ ID, Namespace string }
+
+// ToDo lists tasks that the engine owes a step, from behind an id on.
+func ToDo(ctx context.Context, tx Tx, after string, limit int) ([]TaskRef, error) {
+	return taskRefs(ctx, tx, decideSQL["to do"], after, limit)
+}
+
+// Undecided lists tasks whose time of decision has passed.
+func Undecided(ctx context.Context, tx Tx, now int64, limit int) ([]TaskRef, error) {
+	return taskRefs(ctx, tx, decideSQL["undecided for too long"], now, limit)
+}
+
+func taskRefs(ctx context.Context, tx Tx, query string, args ...any) ([]TaskRef, error) {
+	rows, err := tx.Query(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []TaskRef
+	for rows.Next() {
+		var t TaskRef
+		if err := rows.Scan(&t.ID, &t.Namespace); err != nil {
+			return nil, err
+		}
+		out = append(out, t)
+	}
+	return out, rows.Err()
+}
+
+// TaskHasEvent says whether an event of a name is on a task's record.
+func TaskHasEvent(ctx context.Context, tx Tx, taskID, event string) (bool, error) {
+	var one int
+	return Row(ctx, tx, []any{&one}, decideSQL["has event"], taskID, event)
+}
+
+// TookPart says whether somebody asked for a task or worked on it.
+func TookPart(ctx context.Context, tx Tx, taskID string, who Actor) (bool, error) {
+	var one int
+	return Row(ctx, tx, []any{&one}, decideSQL["took part"], taskID, who.Type, who.ID)
+}
+
+// ReworkedTooOften is the first of the items that was sent back limit times, or "".
+func ReworkedTooOften(ctx context.Context, tx Tx, itemIDs []string, limit int) (id string, err error) {
+	_, err = Row(ctx, tx, []any{&id}, decideSQL["reworked too often"], List(itemIDs), limit)
+	return id, err
+}
+
+// TypeAt reads a version of a type. Version 0 is a type that nobody registered.
+func TypeAt(ctx context.Context, tx Tx, namespace, name string, version int) (*pawl.Type, error) {
+	t := &pawl.Type{Name: name}
+	if version == 0 {
+		return t, nil
+	}
+	var definition string
+	found, err := Row(ctx, tx, []any{&definition}, decideSQL["type at"], namespace, name, version)
+	if err == nil && !found {
+		err = pawl.NotFound("type", fmt.Sprintf("%s version %d", name, version))
+	}
+	if err == nil {
+		err = json.Unmarshal([]byte(definition), t)
+	}
+	t.Name, t.Version = name, version
+	return t, err
+}

@@ -1,0 +1,101 @@
+-- name: task to decide
+SELECT t.type, t.type_version, t.solo, k.state, k.ready_for_approval, k.todo, COALESCE(k.failed_in, ''), k.decide_by
+FROM pawl.tasks t
+JOIN pawl.task_live k ON k.task_id = t.id
+WHERE t.id = $1 AND t.namespace = $2
+@lock
+
+-- name: decided by
+SELECT e.event, e.actor_type, e.actor_id
+FROM pawl.task_events e
+WHERE e.task_id = $1 AND e.item_id IS NULL AND e.event IN ('approved', 'rejected', 'cancelled')
+ORDER BY e.id DESC
+LIMIT 1
+
+-- name: move task
+UPDATE pawl.task_live
+SET state = $2, version = version + 1, todo = $3, ready_for_approval = 0, decide_by = NULL, failed_in = $4, error = $5,
+  applied_at = CASE WHEN $2 = 'applied' THEN $7 ELSE applied_at END, completed_at = $6, updated_at = $7
+WHERE task_id = $1
+
+-- name: reopen
+UPDATE pawl.task_live
+SET state = 'open', version = version + 1, open = $2, todo = 0, ready_for_approval = 0, decide_by = NULL, error = NULL, completed_at = NULL, updated_at = $3
+WHERE task_id = $1
+
+-- name: checked
+UPDATE pawl.task_live
+SET ready_for_approval = $2, error = $3, decide_by = $4, todo = $5, updated_at = $6
+WHERE task_id = $1
+
+-- name: nothing to do
+UPDATE pawl.task_live
+SET todo = 0
+WHERE task_id = $1
+
+-- name: to do
+SELECT k.task_id, k.namespace
+FROM pawl.task_live k
+WHERE k.todo = 1 AND k.task_id > $1
+ORDER BY k.task_id
+LIMIT $2
+
+-- name: undecided for too long
+SELECT k.task_id, k.namespace
+FROM pawl.task_live k
+WHERE k.decide_by <= $1
+ORDER BY k.decide_by
+LIMIT $2
+
+-- name: nobody decided
+UPDATE pawl.task_live
+SET decide_by = NULL, updated_at = $2
+WHERE task_id = $1 AND decide_by IS NOT NULL
+
+-- name: resting items
+SELECT r.item_id
+FROM pawl.work_items w
+JOIN pawl.rests r ON r.item_id = w.id
+WHERE w.task_id = $1 AND w.kind = 'work' AND r.state = $2
+ORDER BY r.item_id
+LIMIT $3
+
+-- name: item aside
+SELECT i.id, i.state, i.result, i.error
+FROM pawl.item_rows i
+WHERE i.task_id = $1 AND i.kind = $2
+ORDER BY i.id DESC
+LIMIT 1
+
+-- name: put item
+INSERT INTO pawl.work_items (id, namespace, task_id, type, kind, position, priority, max_attempts, input, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+
+-- name: put result
+INSERT INTO pawl.task_results (task_id, namespace, payload, created_at)
+VALUES ($1, $2, $3, $4)
+ON CONFLICT (task_id) DO UPDATE SET payload = $3, created_at = $4
+
+-- name: has event
+SELECT 1
+FROM pawl.task_events e
+WHERE e.task_id = $1 AND e.event = $2
+LIMIT 1
+
+-- name: took part
+SELECT 1
+FROM pawl.task_events e
+WHERE e.task_id = $1 AND e.event IN ('proposed', 'leased', 'submitted') AND e.actor_type = $2 AND e.actor_id = $3
+LIMIT 1
+
+-- name: reworked too often
+SELECT r.item_id
+FROM pawl.rests r
+WHERE r.item_id IN @list($1) AND r.rework >= $2
+ORDER BY r.item_id
+LIMIT 1
+
+-- name: type at
+SELECT definition
+FROM pawl.types
+WHERE namespace = $1 AND name = $2 AND version = $3
