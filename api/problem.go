@@ -22,7 +22,8 @@ const typePrefix = "urn:pawl:error:"
 
 // Problem is a refusal as RFC 9457 writes it, with Pawl's own members. Every
 // conflict about a state carries State and Allowed, [] at an end; every
-// lease_lost carries Reason, State, Holder and Attempt.
+// lease_lost carries Reason, State, Holder and Attempt; a conflict about what
+// somebody else decided, Holder.
 type Problem struct {
 	Type     string       `json:"type"`
 	Title    string       `json:"title"` // the same for every problem of its code
@@ -60,6 +61,9 @@ func ProblemOf(err error, instance string) Problem {
 		p.Holder, p.Attempt = &e.Holder, &e.Attempt
 	case e.Code == pawl.CodeConflict && e.State != "" && e.Allowed == nil:
 		p.Allowed = []string{}
+	}
+	if e.Code == pawl.CodeConflict && e.Holder != "" { // who decided first
+		p.Holder = &e.Holder
 	}
 	return p
 }

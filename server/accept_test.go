@@ -19,7 +19,7 @@ func (h *house) acceptanceAnswers(call caller, results reader) {
 				h.Fatal(err)
 			}
 		}
-		return task, h.do(200, "POST", "/v1/claims", `{"worker_id":"w1","types":["report"]}`).items()[0]["id"].(string)
+		return task, h.do(200, "POST", "/v1/claims", `{"worker_id":"w1","task_id":"`+task+`"}`).items()[0]["id"].(string)
 	}
 	fence := `"worker_id":"w1","attempt":1`
 	no := `"errors":[{"code":"thin","message":"too thin"}]`
