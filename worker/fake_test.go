@@ -22,15 +22,16 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // every call. The rules of the fence are the contract's, as far as a worker can
 // tell.
 type fake struct {
-	mu     sync.Mutex
-	start  time.Time
-	items  []*fakeItem
-	more   chan struct{} // closed when there is more
-	calls  []call
-	refuse func(verb string, id string) error // per call; nil = carry out
-	down   func(verb string) error            // per batch
-	stuck  func(verb string) bool             // per batch: hang until the context ends
-	info   []pawl.WorkerInfo
+	pawl.Deliverer // not called
+	mu             sync.Mutex
+	start          time.Time
+	items          []*fakeItem
+	more           chan struct{} // closed when there is more
+	calls          []call
+	refuse         func(verb string, id string) error // per call; nil = carry out
+	down           func(verb string) error            // per batch
+	stuck          func(verb string) bool             // per batch: hang until the context ends
+	info           []pawl.WorkerInfo
 }
 
 type call struct {
