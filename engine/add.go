@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
@@ -31,42 +32,79 @@ func (e *Engine) addItems(ctx context.Context, call *pawl.AddItems) (pawl.Task, 
 	}
 	c := pawl.CallerOf(ctx)
 	kind, id := actor(c, pawl.ActorAPI, "")
+	linked := slices.ContainsFunc(call.Items, func(i pawl.NewItem) bool { return i.Key != "" || len(i.After) > 0 })
+	room, apart, err := e.roomApart(ctx, c.Namespace, call, linked)
+	if err != nil {
+		return pawl.Task{}, err
+	}
 	d := draft{}
 	var now int64
 	var task pawl.Task
-	err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
 		if now, err = tx.Now(ctx); err != nil {
 			return err
 		}
-		live, err := store.Grow(ctx, tx, now, c.Namespace, call.TaskID, len(call.Items))
-		if err != nil {
-			return err
+		if !apart {
+			if room, err = store.MakeRoom(ctx, tx, now, c.Namespace, call.TaskID, len(call.Items)); err != nil {
+				return err
+			}
 		}
-		row := store.NewTask{ID: call.TaskID, Namespace: c.Namespace, Type: live.Type, Priority: live.Priority, Actor: store.Actor{Type: kind, ID: id}}
+		row := store.NewTask{ID: call.TaskID, Namespace: c.Namespace, Type: room.Type, Priority: room.Priority, Actor: store.Actor{Type: kind, ID: id}}
 		d = draft{task: row, items: make([]store.NewItem, len(call.Items))}
 		for i := range call.Items {
-			d.items[i] = newItem(&row, &pawl.NewTask{}, &call.Items[i], e.ids.next("itm"), live.Items+i)
+			d.items[i] = newItem(&row, &pawl.NewTask{}, &call.Items[i], e.ids.next("itm"), room.Position+i)
 		}
-		known, err := store.KeysOfTask(ctx, tx, call.TaskID)
-		if err != nil {
-			return err
-		}
-		if err := link(d.items, call.Items, known); err != nil {
-			return err
-		}
-		for i := range d.items {
-			if d.items[i].Needs, err = store.Feed(ctx, tx, d.items[i].Needs, d.items); err != nil {
+		if linked {
+			if err := linkToOld(ctx, tx, call, d.items); err != nil {
 				return err
 			}
 		}
 		if _, err := e.db.Dialect().Hot.Create(ctx, tx, nil, d.items); err != nil {
 			return err
 		}
-		task, err = store.GetTask(ctx, tx, c.Namespace, call.TaskID)
+		if task, err = store.GetTask(ctx, tx, c.Namespace, call.TaskID); err != nil {
+			return err
+		}
+		task.Items, task.ItemsOpen, err = store.Grow(ctx, tx, now, c.Namespace, call.TaskID, len(call.Items))
 		return err
 	})
 	if err == nil {
 		e.created([]draft{d}, now)
 	}
 	return task, err
+}
+
+// roomApart takes the positions ahead where several may write at once, so that
+// whoever adds to the same task waits for a count and not for an insert. Keys are
+// one of a kind in a task: who gives any locks it from the start.
+func (e *Engine) roomApart(ctx context.Context, namespace string, call *pawl.AddItems, linked bool) (room store.Room, apart bool, err error) {
+	if linked || e.db.Dialect().Name == "sqlite" {
+		return room, false, nil
+	}
+	err = e.db.Auto(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		room, apart, err = store.TakePositions(ctx, tx, namespace, call.TaskID, len(call.Items))
+		return err
+	})
+	return room, apart, err
+}
+
+// linkToOld links new items to each other and to those that are there.
+func linkToOld(ctx context.Context, tx store.Tx, call *pawl.AddItems, rows []store.NewItem) error {
+	known, err := store.KeysOfTask(ctx, tx, call.TaskID)
+	if err != nil {
+		return err
+	}
+	if err := link(rows, call.Items, known); err != nil {
+		return err
+	}
+	made := make(map[string]bool, len(rows))
+	for i := range rows {
+		made[rows[i].ID] = true
+	}
+	for i := range rows {
+		if rows[i].Needs, err = store.Feed(ctx, tx, rows[i].Needs, made); err != nil {
+			return err
+		}
+	}
+	return nil
 }

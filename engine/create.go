@@ -92,11 +92,13 @@ type born struct {
 }
 
 func insertDrafts(ctx context.Context, tx store.Tx, hot store.Hot, drafts []draft) ([]born, error) {
-	tasks := make([]store.NewTask, 0, len(drafts))
-	var items []store.NewItem
-	for _, d := range drafts {
-		tasks = append(tasks, d.task)
-		items = append(items, d.items...)
+	n := 0
+	for i := range drafts {
+		n += len(drafts[i].items)
+	}
+	tasks, items := make([]store.NewTask, 0, len(drafts)), make([]store.NewItem, 0, n)
+	for i := range drafts {
+		tasks, items = append(tasks, drafts[i].task), append(items, drafts[i].items...)
 	}
 	now, err := hot.Create(ctx, tx, tasks, items)
 	if err != nil {
@@ -109,14 +111,28 @@ func insertDrafts(ctx context.Context, tx store.Tx, hot store.Hot, drafts []draf
 	return out, nil
 }
 
-// created tells this process's claimers of new work.
+// created tells this process's claimers of new work: of each stretch its first.
 func (e *Engine) created(drafts []draft, now int64) {
 	e.ids.set(now, clock.Now())
+	first := map[string]map[store.Group]string{}
 	for _, d := range drafts {
-		for i := range d.items {
-			e.groups.lower(d.task.Namespace, d.items[i].Type, 1-2*d.items[i].Priority, d.items[i].ID)
+		of := first[d.task.Namespace]
+		if of == nil {
+			of = map[store.Group]string{}
+			first[d.task.Namespace] = of
 		}
-		e.ready(d.task.Namespace)
+		for i := range d.items {
+			key := store.Group{Type: d.items[i].Type, Rank: 1 - 2*d.items[i].Priority}
+			if id, known := of[key]; !known || d.items[i].ID < id {
+				of[key] = d.items[i].ID
+			}
+		}
+	}
+	for namespace, of := range first {
+		for key, id := range of {
+			e.groups.lower(namespace, key.Type, key.Rank, id)
+		}
+		e.ready(namespace)
 	}
 }
 

@@ -12,44 +12,66 @@ var growSQL = Texts(sqlFiles, "grow.sql")
 
 var openStates = []string{"queued", "scheduled", "waiting", "leased", "in_progress"}
 
-// Growing is what new items of a task take from it.
-type Growing struct {
+// Room is what new items of a task take from it.
+type Room struct {
 	Type     string
 	Priority int
-	Items    int // before them
+	Position int // of the first of them
 }
 
-// Grow makes room for n more items in an open task; a task of one becomes a
-// task of many. A task that is not open is a conflict.
-func Grow(ctx context.Context, tx Tx, now int64, namespace, taskID string, n int) (Growing, error) {
-	var g Growing
+// MakeRoom takes positions for n more items in an open task, which it locks; a
+// task of one becomes a task of many. A task that is not open is a conflict.
+func MakeRoom(ctx context.Context, tx Tx, now int64, namespace, taskID string, n int) (Room, error) {
+	var r Room
 	var solo int
-	found, err := Row(ctx, tx, []any{&g.Type, &g.Priority, &solo}, growSQL["task to grow"], taskID, namespace)
+	found, err := Row(ctx, tx, []any{&r.Type, &r.Priority, &solo}, growSQL["task to grow"], taskID, namespace)
 	if err != nil {
-		return g, err
+		return r, err
 	}
 	if !found {
-		return g, pawl.NotFound("task", taskID)
+		return r, pawl.NotFound("task", taskID)
 	}
-	grown := true
+	open := true
 	if solo == 1 {
-		if grown, err = manyFromSolo(ctx, tx, now, namespace, taskID); err != nil {
-			return g, err
+		if open, err = manyFromSolo(ctx, tx, now, namespace, taskID); err != nil {
+			return r, err
 		}
 	}
-	if grown {
-		if grown, err = Row(ctx, tx, []any{&g.Items}, growSQL["grow"], taskID, n, now); err != nil {
-			return g, err
+	if open {
+		if open, err = Row(ctx, tx, []any{&r.Position}, growSQL["take positions"], taskID, n); err != nil {
+			return r, err
 		}
 	}
-	if grown {
-		return g, nil
+	if !open {
+		return r, takesNoMore(ctx, tx, namespace, taskID)
 	}
+	return r, nil
+}
+
+// TakePositions is MakeRoom ahead of the transaction that adds the items, so that
+// many may add to one task at once: what is not used is left out. False when the
+// task is not an open one of many.
+func TakePositions(ctx context.Context, tx Tx, namespace, taskID string, n int) (r Room, ok bool, err error) {
+	ok, err = Row(ctx, tx, []any{&r.Type, &r.Priority, &r.Position}, growSQL["take positions of many"], taskID, n, namespace)
+	return r, ok, err
+}
+
+// Grow counts n more items of a task, if it is open still, and says how many it
+// has and how many of them are open. It locks the task: do it last.
+func Grow(ctx context.Context, tx Tx, now int64, namespace, taskID string, n int) (items, open int, err error) {
+	grown, err := Row(ctx, tx, []any{&items, &open}, growSQL["grow"], taskID, n, now)
+	if err == nil && !grown {
+		err = takesNoMore(ctx, tx, namespace, taskID)
+	}
+	return items, open, err
+}
+
+func takesNoMore(ctx context.Context, tx Tx, namespace, taskID string) error {
 	state, err := TaskState(ctx, tx, namespace, taskID)
 	if err != nil {
-		return g, err
+		return err
 	}
-	return g, &pawl.Error{Code: pawl.CodeConflict, Op: "add_items", State: state, Allowed: pawl.TaskState(state).Allowed(),
+	return &pawl.Error{Code: pawl.CodeConflict, Op: "add_items", State: state, Allowed: pawl.TaskState(state).Allowed(),
 		Message: "the task takes no more items: it is " + state}
 }
 
@@ -91,13 +113,9 @@ func KeysOfTask(ctx context.Context, tx Tx, taskID string) (map[string]string, e
 }
 
 // Feed marks the items that new ones need, so that their end is noticed, and
-// answers with the needs that have not completed yet. fresh are the rows made in
-// the same call.
-func Feed(ctx context.Context, tx Tx, needs []string, fresh []NewItem) ([]string, error) {
-	made := map[string]bool{}
-	for i := range fresh {
-		made[fresh[i].ID] = true
-	}
+// answers with the needs that have not completed yet. made are the ids of those
+// made in the same call.
+func Feed(ctx context.Context, tx Tx, needs []string, made map[string]bool) ([]string, error) {
 	var open []string
 	for _, id := range needs {
 		if made[id] {

@@ -11,13 +11,26 @@ WHERE id = $1
 -- name: count solo
 INSERT INTO pawl.task_live (task_id, namespace, items, open, updated_at)
 VALUES ($1, $2, 1, 1, $3)
-ON CONFLICT (task_id) DO UPDATE SET items = 1, open = 1, failed = 0, dead = 0, cancelled = 0, updated_at = $3
+ON CONFLICT (task_id) DO UPDATE SET items = 1, open = 1, positions = 1, failed = 0, dead = 0, cancelled = 0, updated_at = $3
+
+-- name: take positions
+UPDATE pawl.task_live
+SET positions = CASE WHEN positions < items THEN items ELSE positions END + $2
+WHERE task_id = $1 AND state = 'open'
+RETURNING positions - $2
+
+-- name: take positions of many
+UPDATE pawl.task_live
+SET positions = CASE WHEN task_live.positions < task_live.items THEN task_live.items ELSE task_live.positions END + $2
+FROM pawl.tasks t
+WHERE task_live.task_id = $1 AND task_live.state = 'open' AND t.id = task_live.task_id AND t.namespace = $3 AND t.solo = 0
+RETURNING t.type, t.priority, task_live.positions - $2
 
 -- name: grow
 UPDATE pawl.task_live
 SET items = items + $2, open = open + $2, updated_at = $3
 WHERE task_id = $1 AND state = 'open'
-RETURNING items - $2
+RETURNING items, open
 
 -- name: next number
 INSERT INTO pawl.task_live (task_id, namespace, checkpoints, updated_at)

@@ -8,10 +8,16 @@ FROM pawl.item_rows i
 -- name: tasks
 SELECT t.id, t.namespace, t.type, t.type_version, t.solo, t.title, t.priority, t.payload, t.metadata, t.requested_by_type, t.requested_by_id,
   t.input_hash, t.created_at, t.state, t.version, t.items, t.open, t.failed_in, t.error, t.stage, t.item_state, t.progress,
-  COALESCE(t.retry_count, (SELECT SUM(i.failures) FROM pawl.item_rows i WHERE i.task_id = t.id), 0), t.applied_at, t.completed_at,
+  COALESCE(t.retry_count,
+    COALESCE((SELECT SUM(l.failures) FROM pawl.leases l WHERE l.task_id = t.id AND l.failures > 0), 0)
+    + COALESCE((SELECT SUM(e.failures) FROM pawl.ends e WHERE e.task_id = t.id AND e.failures > 0), 0)
+    + COALESCE((SELECT SUM(r.failures) FROM pawl.ready r WHERE r.task_id = t.id AND r.failures > 0), 0)
+    + COALESCE((SELECT SUM(s.failures) FROM pawl.scheduled s WHERE s.task_id = t.id AND s.failures > 0), 0)
+    + COALESCE((SELECT SUM(g.failures) FROM pawl.waiting g WHERE g.task_id = t.id AND g.failures > 0), 0)
+    + COALESCE((SELECT SUM(p.failures) FROM pawl.rests p WHERE p.task_id = t.id AND p.failures > 0), 0)), t.applied_at, t.completed_at,
   COALESCE((SELECT e.created_at FROM pawl.task_events e WHERE e.task_id = t.id ORDER BY e.id DESC LIMIT 1), t.created_at),
   COALESCE((SELECT e.created_at FROM pawl.task_events e WHERE e.task_id = t.id AND e.to_state IS NOT NULL ORDER BY e.id DESC LIMIT 1), t.created_at),
-  (SELECT r.error FROM pawl.rests r JOIN pawl.work_items w ON w.id = r.item_id WHERE t.solo = 0 AND w.task_id = t.id AND r.error IS NOT NULL ORDER BY r.since DESC LIMIT 1)
+  (SELECT r.error FROM pawl.rests r WHERE t.solo = 0 AND r.task_id = t.id AND r.error IS NOT NULL ORDER BY r.since DESC, r.item_id LIMIT 1)
 FROM pawl.task_rows t
 
 -- name: available
@@ -46,7 +52,7 @@ FROM pawl.work_items w
 JOIN pawl.tasks t ON t.id = w.task_id
 JOIN pawl.ends e ON e.item_id = w.id
 WHERE w.task_id = $1 AND w.kind = 'work' AND e.state = 'completed'
-ORDER BY w.position
+ORDER BY w.position, w.id
 
 -- name: applied result
 SELECT r.payload
