@@ -11,6 +11,7 @@ type Caller struct {
 	Namespace string // "" = DefaultNamespace
 	ActorType string // "" = by the verb: api creates, worker works, user operates
 	ActorID   string
+	Key       string // the API key he calls with: what he claims belongs to it; "" = none
 }
 
 type callerKey struct{}

@@ -73,6 +73,15 @@ type KeyFilter struct {
 	Page
 }
 
+// Answer is what a whole call was answered, as a door sent it; it is kept under
+// the call's idempotency key and given again byte for byte.
+type Answer struct {
+	Code     int    // HTTP's, whatever the door
+	Type     string // the media type of Body; "" = there is none
+	Location string // of what the call made, if it says
+	Body     []byte // text
+}
+
 // Once runs fn once for (key, request): whoever comes later with the same
 // request gets the first result, byte for byte as JSON; with another request
 // ErrKeyReused; while it runs ErrKeyInFlight. An error of fn is kept to be read

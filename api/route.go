@@ -136,6 +136,10 @@ var Routes = []Route{
 	{"description", get, "/openapi.json", Anyone, 200, "Describe the API as OpenAPI 3.1."},
 }
 
+// Mutates says that the call changes something, so that it takes an
+// idempotency key.
+func (r Route) Mutates() bool { return r.Method != http.MethodGet && r.Name != "get_keys" }
+
 // RouteOf is the row of a name. A name that is in no row is a programmer's
 // error and panics.
 func RouteOf(name string) Route {
@@ -153,4 +157,13 @@ func RouteOf(name string) Route {
 const (
 	NamespaceHeader = "Pawl-Namespace"
 	ActorHeader     = "Pawl-Actor"
+)
+
+// The headers of idempotency keys. A mutating call with KeyHeader (or the same
+// with X- before it) is carried out once, and its answer given again with
+// ReplayedHeader; KeySecondsHeader says for how long, 24 hours without it.
+const (
+	KeyHeader        = "Idempotency-Key"
+	KeySecondsHeader = "Idempotency-Seconds"
+	ReplayedHeader   = "Idempotency-Replayed"
 )

@@ -53,12 +53,13 @@ type sealed struct {
 }
 
 type batcher[V any] struct {
-	c    *Client
-	r    request
-	out  []pawl.Result[V]
-	sent int   // requests
-	lost error // of the last request that was not answered
-	none bool  // the first request was not answered: nothing is known of any call
+	c        *Client
+	r        request
+	out      []pawl.Result[V]
+	sent     int   // requests
+	requests int   // those of them that were refused as a whole among them
+	lost     error // of the last request that was not answered
+	none     bool  // the first request was not answered: nothing is known of any call
 }
 
 // send puts in the answers. A request refused as a whole for what one call
@@ -71,6 +72,8 @@ func (b *batcher[V]) send(ctx context.Context, chunk []sealed) {
 	for i := range chunk {
 		texts[i] = chunk[i].text
 	}
+	b.c.keyed(ctx, &b.r, b.requests)
+	b.requests++
 	b.r.body = slices.Concat([]byte(`{"items":[`), bytes.Join(texts, []byte(",")), []byte(`]}`))
 	var answer api.Results[V]
 	err := b.c.do(ctx, b.r, &answer)

@@ -16,8 +16,10 @@ func (c *Client) Claim(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease
 		return nil, err
 	}
 	wait := time.Duration(min(max(req.WaitSeconds, 0), pawl.MaxWaitSeconds)) * time.Second
+	r := request{route: api.RouteOf("claim"), body: body, wait: wait}
+	c.keyed(ctx, &r, 0)
 	var out api.Leases
-	err = c.do(ctx, request{route: api.RouteOf("claim"), body: body, wait: wait}, &out)
+	err = c.do(ctx, r, &out)
 	return out.Items, err
 }
 

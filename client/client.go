@@ -6,17 +6,20 @@ package client
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"io"
-	"math/rand/v2"
+	mathrand "math/rand/v2"
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+	"unicode"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/api"
@@ -30,10 +33,15 @@ type Options struct {
 	// Timeout bounds one request, besides the time a claim waits; 0 = 2 minutes.
 	// An operator's verbs have an hour. The context bounds the whole call.
 	Timeout time.Duration
-	// Tries is how often a read or a heartbeat is sent in all while the server
-	// does not answer or says 503; 0 = 4. Other calls are sent once: the caller
-	// decides whether to repeat what may have been done.
+	// Tries is how often a call is sent in all while the server does not answer
+	// or says to come again (503, 429, a key in flight); 0 = 4. Calls that change
+	// something carry an idempotency key of the client's own making, kept for 15
+	// minutes, so that sending them again does nothing twice. A claim, a sweep and
+	// whatever goes out without a key are sent again only when they cannot have
+	// been carried out.
 	Tries int
+	// NoKeys leaves the keys out, but for those of WithKey.
+	NoKeys bool
 }
 
 // Client speaks to a server. It is safe for use by many goroutines.
@@ -81,12 +89,53 @@ type request struct {
 	query url.Values
 	body  []byte        // JSON; nil = none
 	wait  time.Duration // that the server may take to begin its answer, by the caller's wish
+	key   string        // idempotency key; "" = none
+	brief bool          // the key is our own, for our own repeats
 }
 
 // repeats says that the call may be sent again without harm.
 func (r *request) repeats() bool {
-	return r.route.Method == http.MethodGet || strings.HasPrefix(r.route.Name, "heartbeat")
+	return r.key != "" || !r.route.Mutates() || slices.Contains(harmless, r.route.Name)
 }
+
+// harmless are the calls that change nothing when they are made once more, and
+// unkeyed those that go out without a key of our own besides: a claim waits, and
+// keeping its answer would cost it the company of other claims; another sweep is
+// no harm; keys have tokens of their own.
+var (
+	harmless = []string{"heartbeat", "heartbeat_items", "progress", "progress_items", "register_worker"}
+	unkeyed  = append([]string{"claim", "sweep", "begin_keys", "complete_keys", "fail_keys"}, harmless...)
+)
+
+// keyed gives a call its idempotency key: the one of its context (n tells the
+// requests of one call apart), or one of our own.
+func (c *Client) keyed(ctx context.Context, r *request, n int) {
+	if !r.route.Mutates() {
+		return
+	}
+	if key, _ := ctx.Value(keyOfCall{}).(string); key != "" {
+		if r.key = key; n > 0 {
+			r.key += "#" + strconv.Itoa(n)
+		}
+		r.brief = false
+	} else if !c.opts.NoKeys && !slices.Contains(unkeyed, r.route.Name) {
+		r.key, r.brief = rand.Text(), true
+	}
+}
+
+type keyOfCall struct{}
+
+// WithKey returns a context whose mutating calls carry an idempotency key: made
+// again with it within 24 hours, by whatever process, the same call is answered
+// as it was the first time. One key serves each verb once: another request under
+// the same key and verb is ErrKeyReused. A batch too large for one request goes
+// in several, under the key and the key with #1, #2 … behind it.
+func WithKey(ctx context.Context, key string) context.Context {
+	return context.WithValue(ctx, keyOfCall{}, key)
+}
+
+// keySeconds is how long a key of our own is kept.
+const keySeconds = "900"
 
 func (r *request) url(base string) string {
 	id := strings.ReplaceAll(url.PathEscape(r.id), ":", "%3A")
@@ -102,21 +151,19 @@ func (c *Client) do(ctx context.Context, r request, out any) error {
 	if c.bad != nil {
 		return c.bad
 	}
-	tries := 1
-	if r.repeats() {
-		tries = c.opts.Tries
-	}
 	pause := 50 * time.Millisecond
-	for {
+	for tries := c.opts.Tries; ; {
 		err := c.once(ctx, &r, out)
 		tries--
-		if err == nil || tries == 0 || !again(err) {
+		if err == nil || tries <= 0 || !again(&r, err) {
 			return err
 		}
-		wait := pause + rand.N(pause)
+		wait := pause + mathrand.N(pause)
 		var e *pawl.Error
-		if errors.As(err, &e) && e.RetryAfter > wait {
-			wait = min(e.RetryAfter, 5*time.Second)
+		if errors.As(err, &e) && e.RetryAfter > longestWait {
+			return err // the caller has better things to do
+		} else if e != nil {
+			wait = max(wait, e.RetryAfter)
 		}
 		select {
 		case <-time.After(wait):
@@ -127,19 +174,32 @@ func (c *Client) do(ctx context.Context, r request, out any) error {
 	}
 }
 
-// again says that the server said 503, or was not there to say anything.
-func again(err error) bool {
+// longestWait is the longest Retry-After that is waited for here.
+const longestWait = 2 * time.Minute
+
+// again says that a call is worth sending again: nothing of it was carried out,
+// or it may be carried out twice.
+func again(r *request, err error) bool {
 	var e *pawl.Error
-	if !errors.As(err, &e) || e.Code != pawl.CodeUnavailable {
+	if !errors.As(err, &e) {
 		return false
 	}
-	return e.Err == nil || errors.Is(e.Err, syscall.ECONNREFUSED)
+	switch e.Code {
+	case pawl.CodeLimit, pawl.CodeKeyInFlight:
+		return true
+	case pawl.CodeUnavailable:
+		return errors.Is(e.Err, syscall.ECONNREFUSED) || r.repeats() && !errors.Is(e.Err, context.DeadlineExceeded)
+	}
+	return false
 }
 
 func (c *Client) once(ctx context.Context, r *request, out any) error {
 	timeout := c.opts.Timeout + r.wait
 	if r.route.Role == api.Operator && r.route.Method != http.MethodGet {
 		timeout = max(timeout, time.Hour) // a sweep or a deletion goes over as many rows as there are
+	}
+	if strings.ContainsFunc(r.key, unicode.IsControl) {
+		return &pawl.Error{Code: pawl.CodeInvalid, Op: r.route.Name, Message: "the idempotency key holds a control character"}
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -175,6 +235,12 @@ func (c *Client) headers(req *http.Request, r *request) {
 	}
 	if c.key != "" {
 		req.Header.Set("Authorization", "Bearer "+c.key)
+	}
+	if r.key != "" {
+		req.Header.Set(api.KeyHeader, `"`+strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(r.key)+`"`)
+	}
+	if r.brief {
+		req.Header.Set(api.KeySecondsHeader, keySeconds)
 	}
 	caller := pawl.CallerOf(req.Context())
 	if caller.Namespace != pawl.DefaultNamespace {

@@ -13,6 +13,7 @@ func read[V any](ctx context.Context, c *Client, name, id string, query any) (V,
 	if query != nil {
 		r.query = api.Values(query)
 	}
+	c.keyed(ctx, &r, 0)
 	var out V
 	err := c.do(ctx, r, &out)
 	return out, err

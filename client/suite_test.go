@@ -22,9 +22,9 @@ func TestBehaviour(t *testing.T) {
 }
 
 // over is a service behind a server.
-func over(t *testing.T, svc pawl.Service) *client.Client {
+func over(t *testing.T, svc pawl.Service, o ...client.Options) *client.Client {
 	t.Helper()
 	srv := httptest.NewServer(server.New(svc, server.Options{Log: slog.New(slog.DiscardHandler)}))
 	t.Cleanup(srv.Close)
-	return client.New(srv.URL, "")
+	return client.NewWith(srv.URL, "", append(o, client.Options{})[0])
 }

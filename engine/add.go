@@ -69,7 +69,7 @@ func (e *Engine) addItems(ctx context.Context, call *pawl.AddItems) (pawl.Task, 
 		return err
 	})
 	if err == nil {
-		e.created([]draft{d}, now)
+		e.after(ctx, func() { e.created([]draft{d}, now) })
 	}
 	return task, err
 }

@@ -21,6 +21,10 @@ func (e *Engine) Claim(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease
 	}
 	c := pawl.CallerOf(ctx)
 	e.seen.note(c.Namespace, req.WorkerID)
+	if w := e.db.of(ctx); w != nil { // it waits outside its transaction
+		w.wait = max(w.wait, time.Duration(req.WaitSeconds)*time.Second)
+		req.WaitSeconds = 0
+	}
 	deadline := time.NewTimer(time.Duration(req.WaitSeconds) * time.Second)
 	defer deadline.Stop()
 	pause := 10 * time.Millisecond
@@ -192,6 +196,9 @@ func (e *Engine) claimRows(ctx context.Context, cl store.Claim) (rows []store.Cl
 		rows, err = e.db.Dialect().Hot.Claim(ctx, tx, cl)
 		return err
 	})
+	if w := e.db.of(ctx); w != nil && len(rows) > 0 {
+		w.took = true
+	}
 	return rows, err
 }
 

@@ -55,7 +55,7 @@ func (e *Engine) createAll(ctx context.Context, out []pawl.Result[pawl.Task], dr
 	for _, b := range made {
 		out[ords[b.ord]].Value = plain[b.ord].answer(b.now)
 	}
-	e.created(plain, made[0].now)
+	e.after(ctx, func() { e.created(plain, made[0].now) })
 	return nil
 }
 
@@ -158,7 +158,7 @@ func (e *Engine) createOnce(ctx context.Context, d draft) (pawl.Task, error) {
 			return pawl.Task{}, err
 		}
 		if older == "" {
-			e.created([]draft{d}, now)
+			e.after(ctx, func() { e.created([]draft{d}, now) })
 			return d.answer(now), nil
 		}
 		t, err := e.GetTask(ctx, older)

@@ -108,7 +108,7 @@ func (e *Engine) onCase(ctx context.Context, taskID string, fn func(ctx context.
 	if err != nil {
 		return err
 	}
-	e.released(d.queued)
+	e.after(ctx, func() { e.released(d.queued) })
 	for _, fn := range d.after {
 		fn(ctx)
 	}

@@ -40,6 +40,12 @@ func (w watched) Auto(ctx context.Context, fn func(ctx context.Context, tx store
 	return err
 }
 
+func (w watched) Whole(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
+	err := w.DB.Whole(ctx, fn)
+	w.wake()
+	return err
+}
+
 // Options tune an engine. The zero value is the default of each.
 type Options struct {
 	// Schema is PostgreSQL's schema; "" = the URL's or DB_SCHEMA's, else pawl.
@@ -64,7 +70,7 @@ type Options struct {
 // Engine is an open Pawl. It is safe for use by many goroutines. Close it when
 // done; Run it somewhere, or nobody takes up a dead worker's work.
 type Engine struct {
-	db      store.DB
+	db      joining
 	feed    *feed.Feed
 	opts    Options
 	log     *slog.Logger
@@ -73,12 +79,15 @@ type Engine struct {
 	groups  groupCache
 	wake    waker
 	notices notices
-	name    string // of this engine among those of its database
-	seen    registry
-	schemas schema.Cache
-	sweeper *sweep.Sweeper
-	running sync.Mutex  // held by Run
-	active  atomic.Bool // a Run is at work
+	// answering are the keys of whole calls under way here: [3]string{namespace,
+	// scope, key}.
+	answering sync.Map
+	name      string // of this engine among those of its database
+	seen      registry
+	schemas   schema.Cache
+	sweeper   *sweep.Sweeper
+	running   sync.Mutex  // held by Run
+	active    atomic.Bool // a Run is at work
 }
 
 var _ pawl.Service = (*Engine)(nil)
@@ -112,7 +121,7 @@ func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 	}
 	e := &Engine{opts: o, log: o.Log}
 	e.feed = feed.New(db, feed.Options{Poll: o.PollInterval, Moved: func() { e.tell(ofFeed) }, Awaited: e.listen, Log: o.Log})
-	e.db = watched{db, e.feed.Wake}
+	e.db = joining{&watched{db, e.feed.Wake}}
 	e.openLanes()
 	if err := e.start(ctx); err != nil {
 		db.Close()
@@ -163,7 +172,7 @@ func (e *Engine) Close() error {
 func (e *Engine) Feed() *feed.Feed { return e.feed }
 
 // DB is the store below, for tests and measurements.
-func (e *Engine) DB() store.DB { return e.db }
+func (e *Engine) DB() store.DB { return e.db.DB }
 
 // Migrator runs and lists the schema's migrations.
 func (e *Engine) Migrator() store.Migrator { return e.db.Dialect().Migrator }

@@ -111,7 +111,8 @@ func leave[C any](ctx context.Context, e *Engine, verb string, through *lane[sto
 				asides = aside(asides, m)
 			}
 			if m.State == "queued" {
-				e.groups.lower(c.Namespace, m.Type, -2*m.Priority, fence(p).ItemID)
+				typ, rank, id := m.Type, -2*m.Priority, fence(p).ItemID
+				e.after(ctx, func() { e.groups.lower(c.Namespace, typ, rank, id) })
 			}
 			return moved(fence(p), m)
 		},
@@ -120,7 +121,7 @@ func leave[C any](ctx context.Context, e *Engine, verb string, through *lane[sto
 	if fed {
 		e.followUp(ctx)
 	}
-	e.ready(c.Namespace)
+	e.after(ctx, func() { e.ready(c.Namespace) })
 	for _, id := range asides {
 		e.advanceSoon(ctx, id)
 	}

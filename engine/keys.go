@@ -14,20 +14,18 @@ import (
 // BeginKeys opens idempotency keys; see pawl.KeyBegin and contract §5.
 func (e *Engine) BeginKeys(ctx context.Context, calls []pawl.KeyBegin) ([]pawl.Result[pawl.KeyBegun], error) {
 	return eachKey(ctx, "begin", calls, func(c pawl.Caller, k *pawl.KeyBegin) (pawl.KeyBegun, error) {
-		var f fields
-		f.keyName(k.Scope, k.Key)
-		f.text("/request_hash", k.RequestHash, 1, pawl.MaxKeyLen)
-		f.number("/lock_seconds", k.LockSeconds, 0, pawl.MaxLeaseSeconds)
-		if k.TTLSeconds < -1 || k.TTLSeconds > int64(pawl.MaxDelay/time.Second) {
-			f.add("/ttl_seconds", "must lie between -1 and %d", int64(pawl.MaxDelay/time.Second))
-		}
-		if err := f.err("begin"); err != nil {
+		if err := checkKey(k); err != nil {
 			return pawl.KeyBegun{}, err
 		}
 		var out pawl.KeyBegun
 		var refused error
 		err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-			out, refused, err = e.beginKey(ctx, tx, c.Namespace, k)
+			var row store.KeyRow
+			if out, row, refused, err = e.beginKey(ctx, tx, c.Namespace, k, nil); err != nil || !out.Run {
+				return err
+			}
+			held, _, err := store.ReadKey(ctx, tx, c.Namespace, row.Scope, row.Hash, false)
+			out.Key, out.Key.Key = held.Key, k.Key
 			return err
 		})
 		if err == nil {
@@ -37,44 +35,57 @@ func (e *Engine) BeginKeys(ctx context.Context, calls []pawl.KeyBegin) ([]pawl.R
 	})
 }
 
-func (e *Engine) beginKey(ctx context.Context, tx store.Tx, ns string, k *pawl.KeyBegin) (out pawl.KeyBegun, refused, err error) {
+func checkKey(k *pawl.KeyBegin) error {
+	var f fields
+	f.keyName(k.Scope, k.Key)
+	f.text("/request_hash", k.RequestHash, 1, pawl.MaxKeyLen)
+	f.number("/lock_seconds", k.LockSeconds, 0, pawl.MaxLeaseSeconds)
+	if k.TTLSeconds < -1 || k.TTLSeconds > int64(pawl.MaxDelay/time.Second) {
+		f.add("/ttl_seconds", "must lie between -1 and %d", int64(pawl.MaxDelay/time.Second))
+	}
+	return f.err("begin")
+}
+
+// beginKey opens a key: row is as it is then. code is not nil for a whole call.
+func (e *Engine) beginKey(ctx context.Context, tx store.Tx, ns string, k *pawl.KeyBegin, code *int) (out pawl.KeyBegun, row store.KeyRow, refused, err error) {
 	now, err := tx.Now(ctx)
 	if err != nil {
-		return out, nil, err
+		return out, row, nil, err
 	}
-	row := e.keyRow(k, now)
+	row = e.keyRow(k, now)
+	row.Code = code
 	opened, err := store.OpenKey(ctx, tx, ns, row, now)
 	if err != nil {
-		return out, nil, err
+		return out, row, nil, err
 	}
 	if !opened {
-		old, _, err := store.ReadKey(ctx, tx, ns, row.Scope, row.Hash, true)
+		old, found, err := store.ReadKey(ctx, tx, ns, row.Scope, row.Hash, true)
 		if err != nil {
-			return out, nil, err
+			return out, row, nil, err
 		}
 		switch {
+		case !found: // not yet committed
+			return out, row, inFlight(time.Second), nil
 		case old.Expires != 0 && old.Expires <= now: // absent from that moment
 			if err := store.ReopenKey(ctx, tx, ns, row, now); err != nil {
-				return out, nil, err
+				return out, row, nil, err
 			}
 		case old.RequestHash != "" && old.RequestHash != k.RequestHash:
 			refused = &pawl.Error{Code: pawl.CodeKeyReused, Op: "begin"}
-			return out, refused, store.HitKey(ctx, tx, ns, row.Scope, row.Hash, 0)
+			return out, row, refused, store.HitKey(ctx, tx, ns, row.Scope, row.Hash, 0)
 		case old.Status == pawl.KeyCompleted:
 			old.Key.Key = k.Key
-			return pawl.KeyBegun{Key: old.Key}, nil, store.HitKey(ctx, tx, ns, row.Scope, row.Hash, 1)
+			return pawl.KeyBegun{Key: old.Key}, old, nil, store.HitKey(ctx, tx, ns, row.Scope, row.Hash, 1)
 		case old.Status == pawl.KeyPending && old.Locked > now:
-			refused = &pawl.Error{Code: pawl.CodeKeyInFlight, Op: "begin", RetryAfter: time.Duration(old.Locked-now) * time.Microsecond}
-			return out, refused, store.HitKey(ctx, tx, ns, row.Scope, row.Hash, 0)
+			refused = inFlight(time.Duration(old.Locked-now) * time.Microsecond)
+			return out, row, refused, store.HitKey(ctx, tx, ns, row.Scope, row.Hash, 0)
 		default: // failed, or its holder is gone
 			if err := store.TakeOverKey(ctx, tx, ns, row); err != nil {
-				return out, nil, err
+				return out, row, nil, err
 			}
 		}
 	}
-	held, _, err := store.ReadKey(ctx, tx, ns, row.Scope, row.Hash, false)
-	held.Key.Key = k.Key
-	return pawl.KeyBegun{Run: true, Token: row.Token, Key: held.Key}, nil, err
+	return pawl.KeyBegun{Run: true, Token: row.Token}, row, nil, nil
 }
 
 func (e *Engine) keyRow(k *pawl.KeyBegin, now int64) store.KeyRow {

@@ -55,6 +55,10 @@ type ticket[Row, Ans any] struct {
 // after that he learns that the outcome is unknown.
 func (l *lane[Row, Ans]) do(ctx context.Context, rows []Row) ([]Ans, error) {
 	t := &ticket[Row, Ans]{rows: rows, done: make(chan struct{})}
+	if wholeOf(ctx) != nil { // its transaction is no other call's
+		l.flush(ctx, []*ticket[Row, Ans]{t})
+		return t.out, t.err
+	}
 	l.mu.Lock()
 	l.waiting = append(l.waiting, t)
 	if l.wide || l.flying < laneFlights {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -88,7 +89,7 @@ func (e *Engine) changeTask(ctx context.Context, verb string, call *pawl.TaskCal
 		return nil
 	})
 	if err == nil {
-		e.released(released)
+		e.after(ctx, func() { e.released(released) })
 	}
 	if err == nil && task.State == pawl.TaskApproved {
 		e.advanceSoon(ctx, call.TaskID)
@@ -153,7 +154,7 @@ func (e *Engine) released(items []store.DueItem) {
 
 // DeleteTasks removes tasks; see pawl.TaskMender. Answers with the id.
 func (e *Engine) DeleteTasks(ctx context.Context, calls []pawl.TaskCall) ([]pawl.Result[string], error) {
-	if err := tooMany("delete", len(calls)); err != nil {
+	if err := cmp.Or(tooMany("delete", len(calls)), e.severally(ctx, "delete")); err != nil {
 		return nil, err
 	}
 	c := pawl.CallerOf(ctx)
@@ -190,6 +191,10 @@ func (e *Engine) deleteTask(ctx context.Context, c pawl.Caller, call pawl.TaskCa
 // items that completed, failed or were cancelled. The sweep does the same, so
 // nothing is lost when this process dies first.
 func (e *Engine) followUp(ctx context.Context) {
+	if e.db.of(ctx) != nil {
+		e.after(ctx, func() { e.followUp(context.WithValue(ctx, wholeKey{}, nil)) })
+		return
+	}
 	ctx = context.WithoutCancel(ctx)
 	due, err := e.sweeper.FollowUp(ctx)
 	if err != nil {

@@ -28,6 +28,7 @@ type entry struct {
 	Item     string
 	Attempt  int
 	Result   string // completed with it
+	Key      string // answered once, with Result
 	Sequence int64  // saved a checkpoint of this number
 	Verb     string // what a thawed worker tried …
 	Error    string // … and heard
@@ -84,6 +85,8 @@ func beProcess(role string) int {
 		switch role {
 		case "worker":
 			err = workUntilKilled(e)
+		case "answerer":
+			err = answerUntilKilled(e)
 		case "frozen":
 			err = freezeAndThaw(e)
 		}

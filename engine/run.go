@@ -91,6 +91,9 @@ func (e *Engine) mishap(ctx context.Context, what string, err error) {
 
 // Sweep runs one whole pass; see pawl.Sweeper.
 func (e *Engine) Sweep(ctx context.Context) (pawl.SweepStats, error) {
+	if err := e.severally(ctx, "sweep"); err != nil {
+		return pawl.SweepStats{}, err
+	}
 	s, err := e.sweeper.Pass(ctx)
 	if err == nil {
 		err = e.advanceAll(ctx)

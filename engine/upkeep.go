@@ -39,5 +39,5 @@ func SchemaSQL(dialect, schema string, from int64) (string, error) {
 // file, while work goes on. A file that exists is a conflict; PostgreSQL's is
 // invalid: it has pg_dump.
 func (e *Engine) Backup(ctx context.Context, file string) error {
-	return sqlite.Backup(ctx, e.db.(watched).DB, file)
+	return sqlite.Backup(ctx, e.db.DB.(*watched).DB, file)
 }

@@ -55,10 +55,17 @@ func callerParams(r api.Route) []*huma.Param {
 		return nil
 	}
 	text := &huma.Schema{Type: huma.TypeString}
-	return []*huma.Param{
+	params := []*huma.Param{
 		{Name: api.NamespaceHeader, In: "header", Schema: text, Description: "The namespace of the call, percent-encoded; default without it."},
 		{Name: api.ActorHeader, In: "header", Schema: text, Description: "Who events name, as type/id or type, percent-encoded."},
 	}
+	if !r.Mutates() {
+		return params
+	}
+	longest, least := pawl.MaxKeyLen, 1.0
+	return append(params,
+		&huma.Param{Name: api.KeyHeader, In: "header", Schema: &huma.Schema{Type: huma.TypeString, MaxLength: &longest}, Description: "The call is carried out once for its key; later calls get the first answer."},
+		&huma.Param{Name: api.KeySecondsHeader, In: "header", Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: &least}, Description: "How long the answer is kept; 24 hours without it."})
 }
 
 // tag groups operations by the first word of their path behind the version.

@@ -55,7 +55,6 @@ func TestBadInput(t *testing.T) {
 		{"too large", "POST", "/v1/tasks", `{"type":"` + strings.Repeat("a", pawl.MaxBodyBytes) + `"}`, nil, 413, "too_large", nil},
 		{"a body on GET", "GET", "/v1/tasks", `{}`, nil, 400, "invalid", []string{""}},
 		{"a body where none belongs", "POST", "/v1/sweeps", `{"dry":true}`, nil, 400, "invalid", []string{"/dry"}},
-		{"an idempotency key", "POST", "/v1/tasks", `{"type":"a"}`, []string{"Idempotency-Key", "k"}, 400, "invalid", nil},
 		{"a namespace that is not encoded", "GET", "/v1/tasks", ``, []string{"Pawl-Namespace", "%zz"}, 400, "invalid", nil},
 		{"a namespace with NUL", "GET", "/v1/tasks", ``, []string{"Pawl-Namespace", "a%00"}, 400, "invalid", nil},
 		{"a namespace that is too long", "GET", "/v1/tasks", ``, []string{"Pawl-Namespace", strings.Repeat("n", 256)}, 400, "invalid", nil},

@@ -45,7 +45,7 @@ func (s *server) intake(next http.Handler) http.Handler {
 
 // unheard are headers that ask for a promise, so that leaving them unread would
 // be to break it.
-var unheard = []string{"Idempotency-Key", "If-Match", "If-Unmodified-Since"}
+var unheard = []string{"If-Match", "If-Unmodified-Since"}
 
 func read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.ContentLength > pawl.MaxBodyBytes {

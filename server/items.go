@@ -95,8 +95,9 @@ func (s *server) claim(ctx context.Context, in *body[pawl.ClaimRequest]) (*answe
 	if len(leases) > 0 && ctx.Err() != nil {
 		s.giveBack(ctx, leases)
 	}
-	if leases == nil {
+	if len(leases) == 0 {
 		leases = []pawl.Lease{}
+		nothingDone(ctx)
 	}
 	return &answer[api.Leases]{api.Leases{Items: leases}}, nil
 }

@@ -57,8 +57,7 @@ func detail(err error) error {
 func (s *server) refuse(ctx context.Context, err error) error {
 	p := &problem{Problem: s.problem(ctx, err)}
 	if after := retryAfter(err); after > 0 {
-		seconds := (after + time.Second - 1) / time.Second
-		p.headers = http.Header{"Retry-After": {strconv.FormatInt(int64(seconds), 10)}}
+		p.headers = http.Header{"Retry-After": {inSeconds(after)}}
 	}
 	return p
 }
@@ -66,9 +65,16 @@ func (s *server) refuse(ctx context.Context, err error) error {
 // write answers a request that no operation takes.
 func (s *server) write(w http.ResponseWriter, r *http.Request, err error) {
 	p := s.problem(r.Context(), err)
+	if after := retryAfter(err); after > 0 {
+		w.Header().Set("Retry-After", inSeconds(after))
+	}
 	w.Header().Set("Content-Type", api.ProblemType)
 	w.WriteHeader(p.Status)
 	_ = json.NewEncoder(w).Encode(p) // the caller may be gone
+}
+
+func inSeconds(d time.Duration) string {
+	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)
 }
 
 func retryAfter(err error) time.Duration {

@@ -36,6 +36,9 @@ type Options struct {
 	Hosts []string
 	// Ready says whether the database answers. Nil = a small read.
 	Ready func(context.Context) error
+	// RequireKeys are the names of the mutating routes that are taken with an
+	// Idempotency-Key only; "*" = all of them.
+	RequireKeys []string
 	// Version is the program's, for the API's description. "" = "dev".
 	Version string
 	// Gauges are read for GET /metrics, at most every few seconds. Nil = the
@@ -122,7 +125,10 @@ func add[I, O any](s *server, name string, h func(context.Context, *I) (*O, erro
 		BodyReadTimeout:              -1,
 	}
 	if r.Role == api.Operator && r.Method != http.MethodGet {
-		op.Middlewares = huma.Middlewares{patient}
+		op.Middlewares = append(op.Middlewares, patient)
+	}
+	if r.Mutates() {
+		op.Middlewares = append(op.Middlewares, s.keyed(r))
 	}
 	huma.Register(s.api, op, func(ctx context.Context, in *I) (*O, error) {
 		out, err := h(ctx, in)
@@ -166,13 +172,18 @@ func batch[C, V any](s *server, name string, ok func(V) int, verb func(context.C
 			return nil, err
 		}
 		out := api.Results[V]{Results: make([]api.Result[V], len(rs))}
+		refused := 0
 		for i, r := range rs {
 			if r.Err != nil {
+				refused++
 				p := s.problem(ctx, r.Err)
 				out.Results[i] = api.Result[V]{Status: p.Status, Error: &p, RetryAfterMS: retryAfter(r.Err).Milliseconds()}
 				continue
 			}
 			out.Results[i] = api.Result[V]{Status: ok(r.Value), Value: &r.Value}
+		}
+		if refused == len(rs) {
+			nothingDone(ctx)
 		}
 		return &answer[api.Results[V]]{out}, nil
 	})

@@ -17,17 +17,20 @@ type KeyRow struct {
 	pawl.Key
 	Hash, Token     string
 	Expires, Locked int64 // 0 = never, not
+	Code            *int  // of a whole call's answer, whose body is Response; nil = the key is no call's
+	Type, Location  string
 }
 
-// OpenKey enters a key that is not there yet; false when it is.
+// OpenKey enters a key that is not there yet; false when it is, or when another
+// transaction that is under way enters it.
 func OpenKey(ctx context.Context, tx Tx, namespace string, k KeyRow, now int64) (bool, error) {
-	n, err := tx.Exec(ctx, keySQL["open key"], namespace, k.Scope, k.Hash, k.RequestHash, k.Token, Text(k.TaskID), Text(k.ItemID), now, nullable(k.Expires), k.Locked)
+	n, err := tx.Exec(ctx, keySQL["open key"], namespace, k.Scope, k.Hash, k.RequestHash, k.Token, Text(k.TaskID), Text(k.ItemID), now, nullable(k.Expires), k.Locked, k.Code)
 	return n == 1, err
 }
 
 // ReopenKey starts an expired key over.
 func ReopenKey(ctx context.Context, tx Tx, namespace string, k KeyRow, now int64) error {
-	_, err := tx.Exec(ctx, keySQL["reopen key"], namespace, k.Scope, k.Hash, k.RequestHash, k.Token, Text(k.TaskID), Text(k.ItemID), now, nullable(k.Expires), k.Locked)
+	_, err := tx.Exec(ctx, keySQL["reopen key"], namespace, k.Scope, k.Hash, k.RequestHash, k.Token, Text(k.TaskID), Text(k.ItemID), now, nullable(k.Expires), k.Locked, k.Code)
 	return err
 }
 
@@ -49,6 +52,19 @@ func SettleKey(ctx context.Context, tx Tx, namespace, scope, hash, token, status
 	return n == 1, err
 }
 
+// SettleAnswer stores what a whole call was answered; false when the token is
+// not the key's.
+func SettleAnswer(ctx context.Context, tx Tx, namespace, scope, hash, token string, a pawl.Answer, now int64) (bool, error) {
+	n, err := tx.Exec(ctx, keySQL["settle answer"], namespace, scope, hash, token, string(a.Body), a.Code, Text(a.Type), Text(a.Location), now)
+	return n == 1, err
+}
+
+// DropKey forgets a key whose run came to nothing, if the token is still its.
+func DropKey(ctx context.Context, tx Tx, namespace, scope, hash, token string) error {
+	_, err := tx.Exec(ctx, keySQL["drop key"], namespace, scope, hash, token)
+	return err
+}
+
 // ReadKey reads a key, locking it where there are row locks when lock is set.
 func ReadKey(ctx context.Context, tx Tx, namespace, scope, hash string, lock bool) (KeyRow, bool, error) {
 	query := keySQL["read key"]
@@ -62,10 +78,11 @@ func ReadKey(ctx context.Context, tx Tx, namespace, scope, hash string, lock boo
 	return rows[0], true, nil
 }
 
-// ListKeys lists keys, newest first.
+// ListKeys lists keys, newest first; those of whole calls are not among them.
 func ListKeys(ctx context.Context, tx Tx, namespace string, q pawl.KeyFilter) (pawl.List[pawl.Key], error) {
 	var w where
 	w.and("k.namespace = ?", namespace)
+	w.and("k.code IS NULL")
 	if q.Status != "" {
 		w.and("k.status = ?", q.Status)
 	}
@@ -95,7 +112,7 @@ func ListKeys(ctx context.Context, tx Tx, namespace string, q pawl.KeyFilter) (p
 	return out, nil
 }
 
-// KeyStats counts a namespace's keys.
+// KeyStats counts a namespace's keys, but for those of whole calls.
 func KeyStats(ctx context.Context, tx Tx, namespace string) (pawl.KeyStats, error) {
 	var s pawl.KeyStats
 	_, err := Row(ctx, tx, []any{&s.Pending, &s.Completed, &s.Failed, &s.Hits, &s.Misses, &s.Replays}, keySQL["key stats"], namespace)
@@ -114,9 +131,12 @@ func scanKeys(ctx context.Context, tx Tx, query string, args ...any) ([]KeyRow, 
 		var request, token, response, task, item Text
 		var created int64
 		var completed, expires, locked *int64
-		if err := rows.Scan(&k.Scope, &k.Hash, &request, &k.Status, &token, &response, &task, &item, &created, &completed, &expires, &locked); err != nil {
+		var kind, location Text
+		if err := rows.Scan(&k.Scope, &k.Hash, &request, &k.Status, &token, &response, &task, &item, &created, &completed, &expires, &locked,
+			&k.Code, &kind, &location); err != nil {
 			return nil, err
 		}
+		k.Type, k.Location = string(kind), string(location)
 		k.RequestHash, k.Token, k.TaskID, k.ItemID = string(request), string(token), string(task), string(item)
 		k.Response = json.RawMessage(raw(response))
 		k.CreatedAt, k.CompletedAt, k.ExpiresAt, k.LockedUntil = Stamp(created), stampOf(completed), stampOf(expires), stampOf(locked)

@@ -21,6 +21,8 @@ type DB interface {
 	// Auto runs one hot verb: on PostgreSQL its single statement commits by
 	// itself on a hot connection, on SQLite it has a transaction of its own.
 	Auto(ctx context.Context, fn func(ctx context.Context, tx Tx) error) error
+	// Whole is Do for a transaction that has hot verbs and others in it.
+	Whole(ctx context.Context, fn func(ctx context.Context, tx Tx) error) error
 	// View runs fn on a snapshot for reading.
 	View(ctx context.Context, fn func(ctx context.Context, tx Tx) error) error
 	// Dialect says what differs.
@@ -30,7 +32,9 @@ type DB interface {
 
 // Tx runs statements. Placeholders are $1, $2 …; table names carry the prefix
 // "pawl."; @list($1) is the rows of a JSON array of texts, @lock and @skip are
-// FOR UPDATE and FOR UPDATE SKIP LOCKED where there is such a thing. Query
+// FOR UPDATE and FOR UPDATE SKIP LOCKED where there is such a thing, and @alone
+// is false while another transaction that asked it of the same ($1, $2, $3) is
+// under way. Query
 // rewrites these once per text and keeps the result, so texts must be constants
 // or from a bounded set.
 type Tx interface {

@@ -42,7 +42,8 @@ type config struct {
 }
 
 type serveConfig struct {
-	Addr string `koanf:"addr"`
+	Addr        string   `koanf:"addr"`
+	RequireKeys []string `koanf:"require_keys"`
 }
 
 type workerConfig struct {

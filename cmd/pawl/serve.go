@@ -18,7 +18,7 @@ func (a *app) serveCmd() *cobra.Command {
 		}
 		return with(a, func(ctx context.Context, s pawl.Service, _ []string) error {
 			log := a.log()
-			h := server.New(s, server.Options{Stopping: ctx, Log: log, Version: readVersion().Version})
+			h := server.New(s, server.Options{Stopping: ctx, Log: log, Version: readVersion().Version, RequireKeys: a.cfg.Serve.RequireKeys})
 			return alongside(ctx, s, func(ctx context.Context) error {
 				return server.Serve(ctx, a.cfg.Serve.Addr, h, server.ServeOptions{Log: log, Listening: func(at net.Addr) {
 					log.Info("serving", "url", "http://"+at.String(), "db", named(a.cfg.DB, a.cfg.Schema))
@@ -28,6 +28,8 @@ func (a *app) serveCmd() *cobra.Command {
 	})
 	cmd.Flags().String("addr", "", "where to listen, loopback only (default "+defaults().Serve.Addr+")")
 	bind(cmd.Flags(), "addr", "serve.addr")
+	cmd.Flags().StringSlice("require-keys", nil, "routes taken with an Idempotency-Key only, such as create_task; * for all")
+	bind(cmd.Flags(), "require-keys", "serve.require_keys")
 	sweepFlags(cmd.Flags())
 	return cmd
 }

@@ -317,6 +317,13 @@ func (w *world) same(got, want any, what string) {
 	}
 }
 
+func (w *world) atLeast(got, want int64, what string) {
+	w.Helper()
+	if got < want {
+		w.Fatalf("%s: %d, want %d or more", what, got, want)
+	}
+}
+
 // at wants a time to be there and to be this one.
 func (w *world) at(got *time.Time, want time.Time, what string) {
 	w.Helper()

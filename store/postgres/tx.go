@@ -24,12 +24,17 @@ var (
 
 // Do implements store.DB.
 func (d *db) Do(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
-	return d.again(ctx, func() error { return d.inside(ctx, writing, fn) })
+	return d.again(ctx, func() error { return inside(ctx, d.cold, d.dialect.Rewrite, writing, fn) })
+}
+
+// Whole implements store.DB: on a hot connection, for its hot verbs.
+func (d *db) Whole(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
+	return d.again(ctx, func() error { return inside(ctx, d.hot, d.dialect.Rewrite, writing, fn) })
 }
 
 // View implements store.DB.
 func (d *db) View(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
-	return d.again(ctx, func() error { return d.inside(ctx, reading, fn) })
+	return d.again(ctx, func() error { return inside(ctx, d.cold, d.dialect.Rewrite, reading, fn) })
 }
 
 // Auto implements store.DB. A statement that lost a deadlock has done nothing,
@@ -42,8 +47,8 @@ func (d *db) Auto(ctx context.Context, fn func(ctx context.Context, tx store.Tx)
 	})
 }
 
-func (d *db) inside(ctx context.Context, o pgx.TxOptions, fn func(ctx context.Context, tx store.Tx) error) error {
-	tx, err := d.cold.BeginTx(ctx, o)
+func inside(ctx context.Context, pool *pgxpool.Pool, rewrite func(string) string, o pgx.TxOptions, fn func(ctx context.Context, tx store.Tx) error) error {
+	tx, err := pool.BeginTx(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -53,7 +58,7 @@ func (d *db) inside(ctx context.Context, o pgx.TxOptions, fn func(ctx context.Co
 		defer cancel()
 		_ = tx.Rollback(ctx)
 	}()
-	if err := fn(ctx, &session{on: tx, rewrite: d.dialect.Rewrite, one: true}); err != nil {
+	if err := fn(ctx, &session{on: tx, rewrite: rewrite, one: true}); err != nil {
 		return err
 	}
 	return tx.Commit(ctx)
@@ -102,7 +107,8 @@ func rewriteFor(schema string) func(string) string {
 	}
 	f, _ := rewrites.LoadOrStore(schema, store.Rewriter("(SELECT jsonb_array_elements_text(%s::jsonb))",
 		"pawl.", `"`+schema+`".`, "@lock", "FOR UPDATE", "@skip", "FOR UPDATE SKIP LOCKED",
-		"@metadata", "json_each_text(t.metadata::json)"))
+		"@metadata", "json_each_text(t.metadata::json)",
+		"@alone", "pg_try_advisory_xact_lock(hashtextextended(concat_ws(' ', CAST($1 AS TEXT), CAST($2 AS TEXT), CAST($3 AS TEXT)), 0))"))
 	return f.(func(string) string)
 }
 

@@ -115,7 +115,7 @@ func (d *db) present() error {
 // no row locks, lists as JSON, members of an object as json_each has them, but
 // numbers as they are spelt. A bare parameter as LIMIT makes SQLite plan the
 // statement anew whenever it is bound, which was most of a claim: hence 0 +.
-var rewrite = store.Rewriter("(SELECT value FROM json_each(%s))", "pawl.", "", "@lock", "", "@skip", "", "LIMIT $", "LIMIT 0 + $",
+var rewrite = store.Rewriter("(SELECT value FROM json_each(%s))", "pawl.", "", "@lock", "", "@skip", "", "@alone", "TRUE", "LIMIT $", "LIMIT 0 + $",
 	"@metadata", "(SELECT j.key, CASE j.type WHEN 'text' THEN j.value WHEN 'null' THEN NULL ELSE t.metadata -> j.fullkey END AS value FROM json_each(t.metadata) j)")
 
 func (d *db) Dialect() *store.Dialect { return d.dialect }
@@ -124,6 +124,11 @@ func (d *db) Dialect() *store.Dialect { return d.dialect }
 // something is wrong, and so goes without a savepoint in a group.
 func (d *db) Auto(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
 	return d.write(ctx, fn, true)
+}
+
+// Whole is Do: all writes are alike here.
+func (d *db) Whole(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
+	return d.Do(ctx, fn)
 }
 
 // Close waits for what is under way. The last connection to the file folds the

@@ -1,0 +1,319 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
+
+// whole is a call that is carried out as a whole: every verb that is given its
+// context runs in one transaction, which ends with the call's answer.
+type whole struct {
+	on    store.DB
+	tx    store.Tx
+	after []func()      // what this process learns once it has committed
+	wait  time.Duration // as long as a claim would have
+	took  bool          // a claim took something
+	lost  error         // what ended the transaction, whatever the call made of it
+}
+
+type wholeKey struct{}
+
+func wholeOf(ctx context.Context) *whole {
+	w, _ := ctx.Value(wholeKey{}).(*whole)
+	return w
+}
+
+// joining is a database whose calls join the transaction of their context.
+type joining struct{ store.DB }
+
+func (j joining) of(ctx context.Context) *whole {
+	if w := wholeOf(ctx); w != nil && w.on == j.DB {
+		return w
+	}
+	return nil
+}
+
+// Do implements store.DB. An error undoes this part alone.
+func (j joining) Do(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
+	w := j.of(ctx)
+	if w == nil {
+		return j.DB.Do(ctx, fn)
+	}
+	if err := w.exec(ctx, "SAVEPOINT part"); err != nil {
+		return err
+	}
+	if err := fn(ctx, w.tx); err != nil {
+		var pg *pgconn.PgError
+		if w.lost == nil && errors.As(err, &pg) && strings.HasPrefix(pg.Code, "40") {
+			w.lost = err // a lost deadlock: the whole call runs again
+		}
+		if gone := w.exec(ctx, "ROLLBACK TO SAVEPOINT part"); gone != nil {
+			return gone
+		}
+		return err
+	}
+	return w.exec(ctx, "RELEASE SAVEPOINT part")
+}
+
+// Auto implements store.DB. An error of a hot verb is one of the whole call.
+func (j joining) Auto(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
+	w := j.of(ctx)
+	if w == nil {
+		return j.DB.Auto(ctx, fn)
+	}
+	err := fn(ctx, w.tx)
+	if err != nil && w.lost == nil {
+		w.lost = err
+	}
+	return err
+}
+
+// View implements store.DB.
+func (j joining) View(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
+	w := j.of(ctx)
+	if w == nil {
+		return j.DB.View(ctx, fn)
+	}
+	return fn(ctx, w.tx)
+}
+
+func (w *whole) exec(ctx context.Context, query string) error {
+	_, err := w.tx.Exec(ctx, query)
+	if err != nil && w.lost == nil {
+		w.lost = err
+	}
+	return err
+}
+
+// after runs fn when what ctx is part of has committed.
+func (e *Engine) after(ctx context.Context, fn func()) {
+	if w := e.db.of(ctx); w != nil {
+		w.after = append(w.after, fn)
+		return
+	}
+	fn()
+}
+
+// severally refuses what runs in several transactions inside one.
+func (e *Engine) severally(ctx context.Context, op string) error {
+	if e.db.of(ctx) != nil {
+		return &pawl.Error{Code: pawl.CodeInvalid, Op: op, Message: op + " runs in several transactions and cannot be part of one"}
+	}
+	return nil
+}
+
+// errNothing undoes a call that has nothing to be kept.
+var errNothing = errors.New("nothing to keep")
+
+// AnswerOnce carries a call out once for its key: who comes later with the same
+// request gets the first answer, replayed. run makes the call by the verbs of
+// this engine, with the context that it is given and in one goroutine; what they
+// do and the answer commit together or not at all, so that a process that dies
+// between the effect and its answer has done nothing, or the answer is there.
+// run may run more than once before that, and must have no other effect.
+//
+// An error of run is answered as it is, undoes what was done and leaves the key
+// unused; so does a nil answer, for a call that came to nothing. A claim that
+// waits waits outside the transaction. Another request's key is ErrKeyReused; one
+// under way, here or elsewhere, ErrKeyInFlight.
+func (e *Engine) AnswerOnce(ctx context.Context, k pawl.KeyBegin, run func(ctx context.Context) (*pawl.Answer, error)) (answer pawl.Answer, replayed bool, err error) {
+	ns, leave, err := e.enterKey(ctx, &k)
+	if err != nil {
+		return answer, false, err
+	}
+	defer leave()
+	w := &whole{}
+	try := func() (bool, error) {
+		var refused error
+		err := e.db.Whole(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+			w, replayed, refused = &whole{on: e.db.DB, tx: tx}, false, nil
+			begun, row, why, err := e.beginKey(ctx, tx, ns, &k, new(int))
+			if err != nil || why != nil {
+				refused = why // what the refusal counted stays
+				return err
+			}
+			if !begun.Run {
+				answer, replayed = answerOf(row), true
+				return nil
+			}
+			made, err := shielded(context.WithValue(ctx, wholeKey{}, w), run)
+			switch {
+			case w.lost != nil:
+				return w.lost
+			case err != nil:
+				return err
+			case made == nil:
+				return errNothing
+			}
+			answer = *made
+			return e.keepAnswer(ctx, tx, ns, row, answer)
+		})
+		if err == nil {
+			err = refused
+		}
+		return err == nil || !errors.Is(err, errNothing), err
+	}
+	done, err := try()
+	if !done && w.wait > 0 {
+		err = e.await(ctx, ns, w.wait, try)
+	}
+	if err == nil {
+		for _, fn := range w.after {
+			fn()
+		}
+		return answer, replayed, nil
+	}
+	if w.took { // and it is back
+		e.groups.forget()
+		e.wake.all(ns)
+	}
+	if p := (panicked{}); errors.As(err, &p) {
+		e.log.ErrorContext(ctx, "a call panicked in its transaction", "panic", p.value, "stack", string(p.stack))
+		panic(p.value)
+	}
+	if errors.Is(err, errNothing) {
+		err = nil
+	}
+	return pawl.Answer{}, false, err
+}
+
+// await tries until it is done, whenever there may be work in a namespace, and
+// once more when the time is over, as Claim does.
+func (e *Engine) await(ctx context.Context, namespace string, wait time.Duration, try func() (bool, error)) error {
+	deadline := time.NewTimer(wait)
+	defer deadline.Stop()
+	e.listen()
+	for pause := 50 * time.Millisecond; ; {
+		woken := e.wake.on(namespace)
+		if done, err := try(); done {
+			return err
+		}
+		poll := time.NewTimer(pause + rand.N(pause/2))
+		select {
+		case <-woken:
+		case <-poll.C:
+			if !e.changed(ctx) {
+				pause = min(2*pause, e.opts.PollInterval)
+			}
+		case <-deadline.C:
+			poll.Stop()
+			_, err := try()
+			return err
+		case <-ctx.Done():
+			poll.Stop()
+			return ctx.Err()
+		}
+		poll.Stop()
+	}
+}
+
+// AnswerLong is AnswerOnce for a call that runs in several transactions: its key
+// is begun before and its answer kept after them. When the process dies in
+// between, or the answer cannot be kept, the key stays in flight until its lease
+// of 60 s ends, and the next call with it runs again.
+func (e *Engine) AnswerLong(ctx context.Context, k pawl.KeyBegin, run func(ctx context.Context) (*pawl.Answer, error)) (answer pawl.Answer, replayed bool, err error) {
+	ns, leave, err := e.enterKey(ctx, &k)
+	if err != nil {
+		return answer, false, err
+	}
+	defer leave()
+	var begun pawl.KeyBegun
+	var row store.KeyRow
+	var refused error
+	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		begun, row, refused, err = e.beginKey(ctx, tx, ns, &k, new(int))
+		return err
+	})
+	switch {
+	case err != nil:
+		return answer, false, err
+	case refused != nil:
+		return answer, false, refused
+	case !begun.Run:
+		return answerOf(row), true, nil
+	}
+	made, err := run(ctx)
+	ctx = context.WithoutCancel(ctx)
+	if err != nil || made == nil {
+		dropped := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+			return store.DropKey(ctx, tx, ns, row.Scope, row.Hash, row.Token)
+		})
+		if dropped != nil {
+			e.mishap(ctx, "giving an idempotency key back", dropped)
+		}
+		return answer, false, err
+	}
+	return *made, false, e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		return e.keepAnswer(ctx, tx, ns, row, *made)
+	})
+}
+
+// enterKey checks a call's key and holds it for this process, until leave.
+func (e *Engine) enterKey(ctx context.Context, k *pawl.KeyBegin) (ns string, leave func(), err error) {
+	ns = pawl.CallerOf(ctx).Namespace
+	if err := checkKey(k); err != nil {
+		return ns, nil, err
+	}
+	if err := e.severally(ctx, "answer"); err != nil {
+		return ns, nil, err
+	}
+	name := [3]string{ns, k.Scope, k.Key}
+	if _, held := e.answering.LoadOrStore(name, true); held {
+		return ns, nil, inFlight(time.Second)
+	}
+	return ns, func() { e.answering.Delete(name) }, nil
+}
+
+func inFlight(after time.Duration) error {
+	return &pawl.Error{Code: pawl.CodeKeyInFlight, Op: "begin", RetryAfter: after}
+}
+
+func (e *Engine) keepAnswer(ctx context.Context, tx store.Tx, ns string, row store.KeyRow, a pawl.Answer) error {
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return err
+	}
+	kept, err := store.SettleAnswer(ctx, tx, ns, row.Scope, row.Hash, row.Token, a, now)
+	if err == nil && !kept {
+		err = inFlight(time.Second) // its lease ran out, and another has taken it over
+	}
+	return err
+}
+
+func answerOf(row store.KeyRow) pawl.Answer {
+	a := pawl.Answer{Type: row.Type, Location: row.Location}
+	if row.Code != nil {
+		a.Code = *row.Code
+	}
+	if row.Type != "" {
+		a.Body = row.Response
+	}
+	return a
+}
+
+// panicked carries a panic out of a transaction that another goroutine may run.
+type panicked struct {
+	value any
+	stack []byte
+}
+
+func (p panicked) Error() string { return fmt.Sprint("panic: ", p.value) }
+
+func shielded(ctx context.Context, run func(ctx context.Context) (*pawl.Answer, error)) (a *pawl.Answer, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = panicked{v, debug.Stack()}
+		}
+	}()
+	return run(ctx)
+}

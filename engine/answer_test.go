@@ -1,0 +1,153 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/pawltest"
+)
+
+// titled counts the tasks of a title.
+func titled(t *testing.T, svc pawl.Service, title string) (n int) {
+	t.Helper()
+	for _, task := range need[pawl.List[pawl.Task]](t)(svc.ListTasks(t.Context(), pawl.TaskFilter{Page: pawl.Page{Limit: pawl.MaxPage}})).Items {
+		if task.Title == title {
+			n++
+		}
+	}
+	return n
+}
+
+// Two engines on one database get the same calls under the same keys at once:
+// each is carried out once, and everybody who is answered hears the same.
+func TestOneKeyAtTwoServers(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		engines := []*engine.Engine{p.Engine, p.Another(engine.Options{})}
+		for round := range times(20, 500) {
+			key := fmt.Sprint("k", round)
+			var mu sync.Mutex
+			answers := map[string]int{}
+			var all sync.WaitGroup
+			for n := range 8 {
+				all.Go(func() {
+					answer, _, err := createOnce(t.Context(), engines[n%2], key, nil)
+					mu.Lock()
+					defer mu.Unlock()
+					switch {
+					case err == nil:
+						answers[answer]++
+					case !errors.Is(err, pawl.ErrKeyInFlight):
+						t.Errorf("%s: %v", key, err)
+					}
+				})
+			}
+			all.Wait()
+			if n := titled(t, p.Engine, key); n != 1 || len(answers) != 1 {
+				t.Fatalf("%s: %d tasks, answers %v", key, n, answers)
+			}
+		}
+	})
+}
+
+// What a refused call did is undone with it, and its key is free.
+func TestARefusedCallLeavesNothing(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		no := errors.New("no")
+		key := pawl.KeyBegin{Scope: "test", Key: "k", RequestHash: "h"}
+		for _, want := range []error{no, nil} {
+			a, replayed, err := p.Engine.AnswerOnce(t.Context(), key, func(ctx context.Context) (*pawl.Answer, error) {
+				_, err := pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "a", Title: "undone"})
+				return nil, errors.Join(want, err)
+			})
+			if !errors.Is(err, want) || a.Code != 0 || replayed {
+				t.Errorf("answer %+v, %v, %v", a, replayed, err)
+			}
+		}
+		func() {
+			defer func() {
+				if v := recover(); v != "oh" {
+					t.Errorf("panicked with %v", v)
+				}
+			}()
+			_, _, _ = p.Engine.AnswerOnce(t.Context(), key, func(context.Context) (*pawl.Answer, error) { panic("oh") })
+		}()
+		if n := titled(t, p.Engine, "undone"); n != 0 {
+			t.Errorf("%d tasks of refused calls", n)
+		}
+		if ls := need[[]pawl.Lease](t)(p.Engine.Claim(t.Context(), pawl.ClaimRequest{WorkerID: "w"})); len(ls) != 0 {
+			t.Errorf("claimed %v", ls)
+		}
+		if _, replayed, err := createOnce(t.Context(), p.Engine, "k", nil); replayed || err != nil {
+			t.Errorf("the key is not free: %v, %v", replayed, err)
+		}
+	})
+}
+
+// In a call that is carried out as a whole, one part's refusal undoes that part.
+func TestPartsOfAWholeCall(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		ctx := t.Context()
+		task := need[pawl.Task](t)(pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "a", Payload: []byte(`1`), Dedupe: pawl.Dedupe{All: true}}))
+		a, _, err := p.Engine.AnswerOnce(ctx, pawl.KeyBegin{Key: "k", RequestHash: "h"}, func(ctx context.Context) (*pawl.Answer, error) {
+			e := p.Engine
+			again := need[pawl.Task](t)(pawl.Create(ctx, e, pawl.NewTask{Type: "a", Payload: []byte(`1`), Dedupe: pawl.Dedupe{All: true}}))
+			cancelled := need[[]pawl.Result[pawl.Task]](t)(e.CancelTasks(ctx, []pawl.TaskCall{{TaskID: "tsk_none"}, {TaskID: task.ID, ItemIDs: []string{"itm_none"}}}))
+			if !again.Deduplicated || cancelled[0].Err == nil || cancelled[1].Err == nil {
+				t.Errorf("%+v, %+v", again, cancelled)
+			}
+			if _, err := e.DeleteTasks(ctx, []pawl.TaskCall{{TaskID: task.ID}}); !errors.Is(err, pawl.ErrInvalid) {
+				t.Errorf("delete: %v", err)
+			}
+			if _, _, err := e.AnswerOnce(ctx, pawl.KeyBegin{Key: "other", RequestHash: "h"}, nil); !errors.Is(err, pawl.ErrInvalid) {
+				t.Errorf("a whole call in another: %v", err)
+			}
+			l := need[[]pawl.Lease](t)(e.Claim(ctx, pawl.ClaimRequest{WorkerID: "w", WaitSeconds: 1}))[0]
+			_, err := pawl.Complete(ctx, e, l.Fence(), []byte(`"done"`))
+			return &pawl.Answer{Code: 200}, err
+		})
+		if err != nil || a.Code != 200 {
+			t.Fatalf("%+v, %v", a, err)
+		}
+		if got := need[pawl.Task](t)(p.Engine.GetTask(ctx, task.ID)); got.State != pawl.TaskCompleted {
+			t.Errorf("the task is %s", got.State)
+		}
+	})
+}
+
+// A call in several transactions holds its key for 60 s beyond its process's death.
+func TestTheKeyOfALongCallIsTakenOver(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		key := pawl.KeyBegin{Scope: "test", Key: "k", RequestHash: "h"}
+		dead := need[pawl.KeyBegun](t)(first(p.Engine.BeginKeys(t.Context(), []pawl.KeyBegin{key}))) // and no more was heard of it
+		var e *pawl.Error
+		for range 2 {
+			_, _, err := p.Engine.AnswerLong(t.Context(), key, nil)
+			if !errors.As(err, &e) || e.Code != pawl.CodeKeyInFlight || e.RetryAfter != time.Minute {
+				t.Fatalf("in flight: %v", err)
+			}
+		}
+		p.Advance(time.Minute)
+		runs := 0
+		for range 2 {
+			a, replayed, err := p.Engine.AnswerLong(t.Context(), key, func(context.Context) (*pawl.Answer, error) {
+				runs++
+				return &pawl.Answer{Code: 204}, nil
+			})
+			if err != nil || a.Code != 204 {
+				t.Errorf("%+v, %v, %v", a, replayed, err)
+			}
+		}
+		if runs != 1 {
+			t.Errorf("it ran %d times", runs)
+		}
+		if _, err := first(p.Engine.CompleteKeys(t.Context(), []pawl.KeyDone{{Scope: key.Scope, Key: key.Key, Token: dead.Token}})); !errors.Is(err, pawl.ErrConflict) {
+			t.Errorf("the dead holder's answer: %v", err)
+		}
+	})
+}

@@ -1,0 +1,105 @@
+//go:build unix
+
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/pawltest"
+)
+
+// createOnce creates a task under a key; the answer is its id, at is asked when
+// it has been created and the answer is still to be kept.
+func createOnce(ctx context.Context, e *engine.Engine, key string, at func()) (answer string, replayed bool, err error) {
+	a, replayed, err := e.AnswerOnce(ctx, pawl.KeyBegin{Scope: "test", Key: key, RequestHash: "h"}, func(ctx context.Context) (*pawl.Answer, error) {
+		t, err := pawl.Create(ctx, e, pawl.NewTask{Type: "a", Title: key})
+		if at != nil {
+			at()
+		}
+		return &pawl.Answer{Code: 201, Type: "text/plain", Body: []byte(t.ID)}, err
+	})
+	return string(a.Body), replayed, err
+}
+
+// answerUntilKilled creates tasks under keys and journals the answers, until
+// the failpoint named in the environment comes up.
+func answerUntilKilled(e *engine.Engine) error {
+	seed, _ := strconv.Atoi(os.Getenv("PAWL_TEST_SEED"))
+	for n := 0; ; n++ {
+		key, point := fmt.Sprintf("%d.%d", seed, n), ""
+		if n == seed%5 {
+			point = os.Getenv("PAWL_TEST_FAILPOINT")
+		}
+		write(entry{Key: key}) // asked
+		answer, _, err := createOnce(context.Background(), e, key, func() {
+			if point == "between effect and answer" {
+				kill()
+			}
+			if point == "in the commit" {
+				time.AfterFunc(time.Duration(rand.IntN(2000))*time.Microsecond, kill)
+			}
+		})
+		if err != nil {
+			return err
+		}
+		if point == "before the answer is sent" {
+			kill()
+		}
+		write(entry{Key: key, Result: answer})
+	}
+}
+
+// A process is killed between the effect of a call and its answer, or before the
+// answer is sent. Asked again with its key, each call has been carried out once,
+// and is answered as it was.
+func TestAnswersSurviveACrash(t *testing.T) {
+	for _, which := range pawltest.Databases {
+		t.Run(string(which), func(t *testing.T) {
+			t.Parallel()
+			p := pawltest.OpenReal(t, which)
+			crashAnswers(t, p)
+		})
+	}
+}
+
+func crashAnswers(t *testing.T, p *pawltest.Pawl) {
+	t.Helper()
+	seen := map[string]string{} // by key; "" = never answered
+	for round := range times(9, 90) {
+		point := []string{"between effect and answer", "in the commit", "before the answer is sent"}[round%3]
+		v := start(t, p, "answerer", "PAWL_TEST_FAILPOINT="+point, fmt.Sprint("PAWL_TEST_SEED=", 100+round))
+		for {
+			e, more := v.read(t)
+			if !more {
+				break
+			}
+			seen[e.Key] = e.Result
+		}
+		if err := v.Wait(); err == nil {
+			t.Fatalf("%s: it was not killed", point)
+		}
+	}
+	for key, first := range seen {
+		answer, replayed, err := createOnce(t.Context(), p.Engine, key, nil)
+		for errors.Is(err, pawl.ErrKeyInFlight) { // the server has yet to notice that the process is dead
+			time.Sleep(10 * time.Millisecond)
+			answer, replayed, err = createOnce(t.Context(), p.Engine, key, nil)
+		}
+		if err != nil || first != "" && (!replayed || answer != first) {
+			t.Errorf("%s: answered %q first and %q now, replayed %v, %v", key, first, answer, replayed, err)
+		}
+	}
+	tasks := need[pawl.List[pawl.Task]](t)(p.Engine.ListTasks(t.Context(), pawl.TaskFilter{Page: pawl.Page{Limit: pawl.MaxPage}}))
+	if len(tasks.Items) != len(seen) {
+		t.Errorf("%d tasks for %d keys", len(tasks.Items), len(seen))
+	}
+}
