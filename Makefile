@@ -3,7 +3,7 @@
 # on Debian the packages that are missing.
 
 .DEFAULT_GOAL := help
-.PHONY: help build test check torture bench bench-short demo update
+.PHONY: help build test check api-lint torture bench bench-short demo update
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,6 +25,9 @@ check: ## what CI runs: format, vet, staticcheck, house rules, build without C, 
 	go test -count=1 ./internal/tidy
 	CGO_ENABLED=0 go build ./...
 	$(MAKE) --no-print-directory test
+
+api-lint: ## the API's description by the rules of others, and every answer to the client held against it; brings its own Node
+	./server/lint/run
 
 torture: ## the long runs: crashes, frozen workers, races, by the thousand
 	PAWL_TORTURE=1 go run ./internal/testenv -timeout 4h ./...

@@ -12,13 +12,20 @@ import (
 	"github.com/pawl-work/pawl/server"
 )
 
-// What the engine promises in process the client promises over HTTP. One
-// database will do: the other differs below the service.
+func TestMain(m *testing.M) { pawltest.Main(m) }
+
+// What the engine promises in process the client promises over HTTP.
 func TestBehaviour(t *testing.T) {
-	suite.Run(t, func(t *testing.T) (pawl.Service, suite.Clock) {
-		p := pawltest.Open(t, pawltest.SQLite)
-		return over(t, p.Service), p
-	})
+	t.Cleanup(func() { stopProxy() })
+	for _, which := range pawltest.Databases {
+		t.Run(string(which), func(t *testing.T) {
+			t.Parallel()
+			suite.Run(t, func(t *testing.T) (pawl.Service, suite.Clock) {
+				p := pawltest.Open(t, which)
+				return over(t, p.Service), p
+			})
+		})
+	}
 }
 
 // over is a service behind a server.
@@ -26,5 +33,9 @@ func over(t *testing.T, svc pawl.Service, o ...client.Options) *client.Client {
 	t.Helper()
 	srv := httptest.NewServer(server.New(svc, server.Options{Log: slog.New(slog.DiscardHandler)}))
 	t.Cleanup(srv.Close)
-	return client.NewWith(srv.URL, "", append(o, client.Options{})[0])
+	opts := append(o, client.Options{})[0]
+	if opts.HTTP == nil {
+		opts.HTTP = judged(t)
+	}
+	return client.NewWith(srv.URL, "", opts)
 }

@@ -80,13 +80,31 @@ func tag(path string) string {
 	return "server"
 }
 
+// about says of each group what it is for.
+var about = map[string]string{
+	"tasks":            "What somebody asked for.",
+	"signals":          "What suspended items wait for.",
+	"claims":           "Taking work.",
+	"items":            "Doing work: every write carries the worker and the attempt of its claim.",
+	"events":           "The record.",
+	"checkpoints":      "What attempts have saved.",
+	"workers":          "Who does the work.",
+	"types":            "What kinds of tasks there are, and their rules.",
+	"stats":            "How things stand.",
+	"sweeps":           "What time moves.",
+	"archives":         "What retention has put away.",
+	"idempotency-keys": "Keys for side effects of the caller's own.",
+	"plain":            "The older shape of tasks.",
+	"server":           "How the server itself is.",
+}
+
 func tags() []*huma.Tag {
 	var out []*huma.Tag
 	seen := map[string]bool{}
 	for _, r := range api.Routes {
 		if t := tag(r.Path); !seen[t] {
 			seen[t] = true
-			out = append(out, &huma.Tag{Name: t})
+			out = append(out, &huma.Tag{Name: t, Description: about[t]})
 		}
 	}
 	return out
@@ -186,6 +204,7 @@ func describe(o *huma.OpenAPI) []byte {
 	}
 	schemas := doc["components"].(map[string]any)["schemas"].(map[string]any)
 	closeRequests(doc, schemas)
+	describeRefusals(doc)
 	for _, b := range bounds {
 		for _, schema := range schemas {
 			if p := property(schema, b.property); p != nil && p["type"] == b.kind {

@@ -1,0 +1,86 @@
+package server
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/api"
+)
+
+// refusals are the codes that a route may refuse with; the description names
+// their statuses, and no answer has another.
+func refusals(r api.Route) []pawl.Code {
+	out := []pawl.Code{pawl.CodeInvalid, pawl.CodeForbidden, pawl.CodeInternal}
+	if r.Role != api.Anyone {
+		out = append(out, pawl.CodeUnauthenticated, pawl.CodeLimit)
+	}
+	if r.Role != api.Anyone || r.Name == "ready" {
+		out = append(out, pawl.CodeUnavailable)
+	}
+	if strings.Contains(r.Path, "{id}") || slices.Contains(naming, r.Name) {
+		out = append(out, pawl.CodeNotFound)
+	}
+	if r.Method != http.MethodGet {
+		out = append(out, pawl.CodeConflict, pawl.CodeTooLarge, pawl.CodeMediaType, pawl.CodeKeyReused, pawl.CodeKeyRequired)
+	}
+	if r.Name == "task_result" {
+		out = append(out, pawl.CodeConflict)
+	}
+	if r.Method == http.MethodPatch {
+		out = append(out, pawl.CodePrecondition)
+	}
+	return out
+}
+
+// naming are the calls that name a task or an item elsewhere than in the path.
+var naming = []string{"claim", "list_items", "list_events", "list_checkpoints"}
+
+// describeRefusals puts the statuses of refusals in the place of huma's one for
+// all, each described once.
+func describeRefusals(doc map[string]any) {
+	shared := map[string]any{}
+	for _, r := range api.Routes {
+		path, _ := doc["paths"].(map[string]any)[r.Path].(map[string]any)
+		op, _ := path[strings.ToLower(r.Method)].(map[string]any)
+		answers, _ := op["responses"].(map[string]any)
+		delete(answers, "default")
+		for _, c := range refusals(r) {
+			status := strconv.Itoa(c.Info().HTTP)
+			if answers != nil {
+				answers[status] = map[string]any{"$ref": "#/components/responses/" + status}
+			}
+			shared[status] = sharedRefusal(c.Info().HTTP)
+		}
+	}
+	doc["components"].(map[string]any)["responses"] = shared
+}
+
+// sharedRefusal describes all errors of a status.
+func sharedRefusal(status int) map[string]any {
+	var says []string
+	for _, e := range pawl.Errors {
+		if e.HTTP == status {
+			says = append(says, string(e.Code)+": "+e.Means)
+		}
+	}
+	out := map[string]any{
+		"description": strings.Join(says, " "),
+		"content":     map[string]any{api.ProblemType: map[string]any{"schema": map[string]any{"$ref": "#/components/schemas/Problem"}}},
+	}
+	if status == http.StatusConflict || status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
+		out["headers"] = map[string]any{"Retry-After": map[string]any{
+			"description": "Seconds after which another try makes sense, where that is known.",
+			"schema":      map[string]any{"type": "integer"},
+		}}
+	}
+	return out
+}
+
+// title is a route's name in words.
+func title(name string) string {
+	s := strings.ReplaceAll(name, "_", " ")
+	return strings.ToUpper(s[:1]) + s[1:]
+}
