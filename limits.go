@@ -87,7 +87,7 @@ var Limits = []Limit{
 	{"page", MaxPage, "rows", "rows of one page"},
 	{"max_attempts", MaxAttemptsCeiling, "failures", "budget of an item"},
 	{"rework", MaxRework, "times", "how often an item is sent back for rework"},
-	{"parts", MaxParts, "parts", "live parts of an item"},
+	{"parts", MaxParts, "parts", "live parts of an item, and rules for parts of a type"},
 	{"priority_min", MinPriority, "", "lowest priority"},
 	{"priority_max", MaxPriority, "", "highest priority; higher goes first"},
 	{"delay", int64(MaxDelay / time.Second), "seconds", "how far ahead a time may lie"},

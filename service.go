@@ -41,6 +41,7 @@ type Approver interface {
 // Operator mends: retries, buries, deletes, sweeps, restores.
 type Operator interface {
 	TaskMender
+	TypeKeeper
 	Sweeper
 	RelayKeeper
 }
@@ -48,6 +49,7 @@ type Operator interface {
 // Reader reads.
 type Reader interface {
 	TaskReader
+	TypeReader
 	ItemReader
 	RecordReader
 	HouseReader
@@ -147,6 +149,17 @@ type TaskMender interface {
 	DeleteTasks(ctx context.Context, calls []TaskCall) ([]Result[string], error)
 }
 
+// TypeKeeper keeps the registry of types.
+type TypeKeeper interface {
+	// PutTypes registers types. A definition that is there already changes
+	// nothing; another one is the next version, which new tasks have. A put holds
+	// at once for who asks this process, and within a second for others.
+	PutTypes(ctx context.Context, types []Type) ([]Result[TypeRef], error)
+	// RemoveTypes takes types off the registry: new tasks of the name have the
+	// defaults. Tasks that are there go on with the version they have.
+	RemoveTypes(ctx context.Context, names []string) ([]Result[string], error)
+}
+
 // Sweeper runs one pass over what time moves, and brings archived tasks back.
 type Sweeper interface {
 	Sweep(ctx context.Context) (SweepStats, error)
@@ -173,6 +186,14 @@ type TaskReader interface {
 	ListTasks(ctx context.Context, f TaskFilter) (List[Task], error)
 	// TaskResult is a conflict until the task has completed.
 	TaskResult(ctx context.Context, id string) (TaskResult, error)
+}
+
+// TypeReader reads the registry of types.
+type TypeReader interface {
+	// GetType reads a version of a type, removed or not; version 0 is the one
+	// that holds.
+	GetType(ctx context.Context, name string, version int) (Type, error)
+	ListTypes(ctx context.Context, f TypeFilter) (List[Type], error)
 }
 
 // ItemReader reads items.

@@ -13,7 +13,7 @@ import (
 // A task's type rules all of the task's items, whatever types of their own they
 // have.
 type Type struct {
-	Name        string `json:"name"`                  // ≤ 120; must not end in .plan or .apply
+	Name        string `json:"name,omitempty"`        // required, ≤ 114; must not end in .plan or .apply
 	Version     int    `json:"version,omitempty"`     // from 1, given when it is put; what a caller says is not heard
 	Description string `json:"description,omitempty"` // for people and models, ≤ 2000 characters
 

@@ -102,6 +102,17 @@ type (
 		OfItem
 		Paging
 	}
+	// TypeQuery is a pawl.TypeFilter.
+	TypeQuery struct {
+		Name     []string `query:"name" doc:"Of any of these names."`
+		Versions bool     `query:"versions" doc:"true: every version, newest first within a name."`
+		Removed  bool     `query:"removed" doc:"true: removed ones too."`
+		Paging
+	}
+	// TypeVersion asks for a version of the type in the path.
+	TypeVersion struct {
+		Version int `query:"version" minimum:"0" doc:"Its number; 0 or absent: the one that holds."`
+	}
 	// KeyScope names the scope of the key in the path.
 	KeyScope struct {
 		Scope string `query:"scope" doc:"The key's scope."`
@@ -235,6 +246,16 @@ func (q KeyQuery) Filter() (pawl.KeyFilter, error) {
 // KeyQueryOf writes a filter as a query.
 func KeyQueryOf(f pawl.KeyFilter) KeyQuery {
 	return KeyQuery{Status: f.Status, OfTask: OfTask{Task: f.TaskID}, OfItem: OfItem{Item: f.ItemID}, Paging: PagingOf(f.Page)}
+}
+
+// Filter is the filter that the query asks for.
+func (q TypeQuery) Filter() pawl.TypeFilter {
+	return pawl.TypeFilter{Names: q.Name, Versions: q.Versions, Removed: q.Removed, Page: q.Page()}
+}
+
+// TypeQueryOf writes a filter as a query.
+func TypeQueryOf(f pawl.TypeFilter) TypeQuery {
+	return TypeQuery{Name: f.Names, Versions: f.Versions, Removed: f.Removed, Paging: PagingOf(f.Page)}
 }
 
 // WorkerQueryOf writes a filter as a query.

@@ -30,6 +30,7 @@ type Route struct {
 const (
 	get   = http.MethodGet
 	post  = http.MethodPost
+	put   = http.MethodPut
 	patch = http.MethodPatch
 	del   = http.MethodDelete
 )
@@ -115,6 +116,13 @@ var Routes = []Route{
 	{"list_relays", get, "/v1/relays", Operator, 200, "Say where the relays stand, which send events to other systems."},
 	{"resume_relay", post, "/v1/relays/{id}:resume", Operator, 200, "Have a disabled relay tried again."},
 	{"forget_relay", del, "/v1/relays/{id}", Operator, 204, "Remove what is known of a relay that nobody runs any more."},
+
+	{"list_types", get, "/v1/types", Reader, 200, "List registered types by name."},
+	{"get_type", get, "/v1/types/{id}", Reader, 200, "Read a type: the version that holds, or the one asked for."},
+	{"put_type", put, "/v1/types/{id}", Operator, 201, "Register a type; 200 with unchanged set when the definition was there already."},
+	{"put_types", post, "/v1/types:put", Operator, 200, "Register types, each answered on its own."},
+	{"remove_type", del, "/v1/types/{id}", Operator, 204, "Take a type off the registry; its tasks go on with the version they have."},
+	{"remove_types", post, "/v1/types:remove", Operator, 200, "Take types off the registry, each answered on its own."},
 
 	{"list_keys", get, "/v1/idempotency-keys", Reader, 200, "List idempotency keys, newest first."},
 	{"get_key", get, "/v1/idempotency-keys/{id}", Submitter, 200, "Read an idempotency key."},

@@ -22,6 +22,16 @@ func (c *Client) DeleteTasks(ctx context.Context, calls []pawl.TaskCall) ([]pawl
 	return batch[pawl.TaskCall, string](ctx, c, "delete_tasks", calls)
 }
 
+// PutTypes registers types; see pawl.TypeKeeper.
+func (c *Client) PutTypes(ctx context.Context, types []pawl.Type) ([]pawl.Result[pawl.TypeRef], error) {
+	return batch[pawl.Type, pawl.TypeRef](ctx, c, "put_types", types)
+}
+
+// RemoveTypes takes types off the registry; see pawl.TypeKeeper.
+func (c *Client) RemoveTypes(ctx context.Context, names []string) ([]pawl.Result[string], error) {
+	return batch[string, string](ctx, c, "remove_types", names)
+}
+
 // Sweep runs one pass on the server; see pawl.Sweeper.
 func (c *Client) Sweep(ctx context.Context) (pawl.SweepStats, error) {
 	return read[pawl.SweepStats](ctx, c, "sweep", "", nil)

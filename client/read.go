@@ -34,6 +34,16 @@ func (c *Client) TaskResult(ctx context.Context, id string) (pawl.TaskResult, er
 	return read[pawl.TaskResult](ctx, c, "task_result", id, nil)
 }
 
+// GetType reads a version of a type; see pawl.TypeReader.
+func (c *Client) GetType(ctx context.Context, name string, version int) (pawl.Type, error) {
+	return read[pawl.Type](ctx, c, "get_type", name, api.TypeVersion{Version: version})
+}
+
+// ListTypes lists registered types; see pawl.TypeReader.
+func (c *Client) ListTypes(ctx context.Context, f pawl.TypeFilter) (pawl.List[pawl.Type], error) {
+	return read[pawl.List[pawl.Type]](ctx, c, "list_types", "", api.TypeQueryOf(f))
+}
+
 // GetItem reads one item.
 func (c *Client) GetItem(ctx context.Context, id string) (pawl.Item, error) {
 	return read[pawl.Item](ctx, c, "get_item", id, nil)

@@ -377,7 +377,7 @@ func at(raw json.RawMessage, pointer string) (json.RawMessage, bool) {
 		return nil, false
 	}
 	for _, token := range strings.Split(pointer[1:], "/") {
-		token = strings.NewReplacer("~1", "/", "~0", "~").Replace(token)
+		token = unescape(token)
 		var object map[string]json.RawMessage
 		var list []json.RawMessage
 		if json.Unmarshal(raw, &object) == nil && object != nil {
@@ -394,6 +394,9 @@ func at(raw json.RawMessage, pointer string) (json.RawMessage, bool) {
 	}
 	return raw, true
 }
+
+// unescape reads a token of a JSON Pointer.
+func unescape(token string) string { return strings.NewReplacer("~1", "/", "~0", "~").Replace(token) }
 
 // summary is what the proposed event says of the request (seed 3).
 func summary(t *pawl.NewTask, items int, clonedFrom string) string {

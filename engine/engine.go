@@ -5,6 +5,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"strings"
@@ -61,7 +62,11 @@ type Options struct {
 	// PollInterval bounds how long a waiting claim may miss work that another
 	// process made, when its notice is lost; 0 = 250 ms.
 	PollInterval time.Duration
-	// Hooks are the rules of types that only Go can say, by the type's name.
+	// Types are registered in the default namespace when the engine opens, as by
+	// PutTypes: what is there already is left, what differs is the next version.
+	Types []pawl.Type
+	// Hooks are the rules of types that only Go can say, by the type's name in any
+	// namespace.
 	Hooks map[string]pawl.Hooks
 	// Log gets one line per mishap; nil = slog.Default.
 	Log *slog.Logger
@@ -85,6 +90,7 @@ type Engine struct {
 	name      string // of this engine among those of its database
 	seen      registry
 	schemas   schema.Cache
+	types     typeCache
 	sweeper   *sweep.Sweeper
 	running   sync.Mutex  // held by Run
 	active    atomic.Bool // a Run is at work
@@ -126,6 +132,9 @@ func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 	if err := e.start(ctx); err != nil {
 		db.Close()
 		return nil, err
+	}
+	if err := e.register(ctx, o.Types); err != nil {
+		return nil, errors.Join(err, e.Close())
 	}
 	return e, nil
 }

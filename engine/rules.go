@@ -19,12 +19,28 @@ type rules struct {
 
 // rulesOf are the rules of a type's version.
 func (e *Engine) rulesOf(ctx context.Context, tx store.Tx, namespace, name string, version int) (*rules, error) {
-	t, err := store.TypeAt(ctx, tx, namespace, name, version)
+	if version == 0 {
+		return e.ruled(&pawl.Type{Name: name}), nil // nobody registered it
+	}
+	if t := e.types.get(namespace, name, version); t != nil {
+		return e.ruled(t), nil
+	}
+	row, err := store.GetType(ctx, tx, namespace, name, version)
 	if err != nil {
 		return nil, err
 	}
-	return &rules{t, e.opts.Hooks[name], e}, nil
+	if row.Version == 0 {
+		return nil, pawl.NotFound("type", fmt.Sprintf("%s version %d", name, version))
+	}
+	t, err := row.Type(name)
+	if err != nil {
+		return nil, err
+	}
+	e.types.keep(namespace, &t)
+	return e.ruled(&t), nil
 }
+
+func (e *Engine) ruled(t *pawl.Type) *rules { return &rules{t, e.opts.Hooks[t.Name], e} }
 
 // rulesOfTask are those of a task's version of its type.
 func (e *Engine) rulesOfTask(ctx context.Context, taskID string) (r *rules, err error) {

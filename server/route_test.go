@@ -45,6 +45,7 @@ func TestEveryRouteAnswers(t *testing.T) {
 	h.tasksAnswer(call, results)
 	h.itemsAnswer(call, results)
 	h.acceptanceAnswers(call, results)
+	h.typesAnswer(call, results)
 	h.keysAnswer(call, results)
 	h.signalsAnswer(call, results)
 
@@ -134,6 +135,36 @@ func (h *house) tasksAnswer(call caller, results reader) {
 	}
 	call("delete_task", task, "")
 	results(call("delete_tasks", "", fmt.Sprintf(`{"items":[{"task_id":%q},{"task_id":%q}]}`, many, task)), 200, 404)
+}
+
+func (h *house) typesAnswer(call caller, results reader) {
+	h.Helper()
+	if r := call("put_type", "mail", `{"max_attempts":5}`); r.text != `{"name":"mail","version":1}`+"\n" {
+		h.Errorf("put: %s", r.text)
+	}
+	if r := h.do(200, "PUT", "/v1/types/mail", `{"name":"mail","max_attempts":5}`); r.json["unchanged"] != true {
+		h.Errorf("put again: %s", r.text)
+	}
+	if r := h.do(400, "PUT", "/v1/types/mail", `{"name":"post","result_schema":{}}`); !strings.Contains(r.text, `"pointer":"/name"`) {
+		h.Errorf("another name: %s", r.text)
+	}
+	if r := h.do(400, "PUT", "/v1/types/mail", `{"result_schema":{"type":"objekt"}}`); !strings.Contains(r.text, `"pointer":"/result_schema/type"`) {
+		h.Errorf("no schema: %s", r.text)
+	}
+	h.do(400, "PUT", "/v1/types/mail", `{"max_attemps":5}`)
+	rs := results(call("put_types", "", `{"items":[{"name":"mail","max_attempts":5},{"name":"post"},{"name":"x.apply"}]}`), 200, 201, 400)
+	if problem := rs[2]["error"].(map[string]any); problem["errors"].([]any)[0].(map[string]any)["pointer"] != "/name" {
+		h.Errorf("the refused one: %v", problem)
+	}
+	if r := call("list_types", "", ""); len(r.items()) != 2 {
+		h.Errorf("types: %s", r.text)
+	}
+	if r := call("get_type", "mail", ""); r.json["max_attempts"] != 5.0 || r.json["version"] != 1.0 {
+		h.Errorf("type: %s", r.text)
+	}
+	h.do(404, "GET", "/v1/types/mail?version=2", "")
+	call("remove_type", "mail", "")
+	results(call("remove_types", "", `{"items":["mail","post"]}`), 404, 200)
 }
 
 // claim takes an item of a type made for it.

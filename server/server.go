@@ -86,6 +86,7 @@ func New(svc pawl.Service, o Options) http.Handler {
 	s.accept()
 	s.record()
 	s.house()
+	s.types()
 	s.keys()
 	s.signals()
 	s.plain()

@@ -2,8 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"strings"
 
 	"github.com/pawl-work/pawl"
@@ -281,22 +279,4 @@ func TookPart(ctx context.Context, tx Tx, taskID string, who Actor) (bool, error
 func ReworkedTooOften(ctx context.Context, tx Tx, itemIDs []string, limit int) (id string, err error) {
 	_, err = Row(ctx, tx, []any{&id}, decideSQL["reworked too often"], List(itemIDs), limit)
 	return id, err
-}
-
-// TypeAt reads a version of a type. Version 0 is a type that nobody registered.
-func TypeAt(ctx context.Context, tx Tx, namespace, name string, version int) (*pawl.Type, error) {
-	t := &pawl.Type{Name: name}
-	if version == 0 {
-		return t, nil
-	}
-	var definition string
-	found, err := Row(ctx, tx, []any{&definition}, decideSQL["type at"], namespace, name, version)
-	if err == nil && !found {
-		err = pawl.NotFound("type", fmt.Sprintf("%s version %d", name, version))
-	}
-	if err == nil {
-		err = json.Unmarshal([]byte(definition), t)
-	}
-	t.Name, t.Version = name, version
-	return t, err
 }

@@ -94,8 +94,3 @@ FROM pawl.rests r
 WHERE r.item_id IN @list($1) AND r.rework >= $2
 ORDER BY r.item_id
 LIMIT 1
-
--- name: type at
-SELECT definition
-FROM pawl.types
-WHERE namespace = $1 AND name = $2 AND version = $3

@@ -1,0 +1,122 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
+
+// PutTypes registers types; see pawl.TypeKeeper. Each has a transaction of its own.
+func (e *Engine) PutTypes(ctx context.Context, types []pawl.Type) ([]pawl.Result[pawl.TypeRef], error) {
+	if err := tooMany("put type", len(types)); err != nil {
+		return nil, err
+	}
+	out := make([]pawl.Result[pawl.TypeRef], len(types))
+	for i := range types {
+		out[i].Value, out[i].Err = e.putType(ctx, pawl.CallerOf(ctx).Namespace, types[i])
+	}
+	return out, nil
+}
+
+func (e *Engine) putType(ctx context.Context, ns string, t pawl.Type) (pawl.TypeRef, error) {
+	if err := e.checkType(&t); err != nil {
+		return pawl.TypeRef{}, err
+	}
+	t.Version, t.CreatedAt, t.RemovedAt, t.Acceptance = 0, nil, nil, t.NeedsAcceptance()
+	text, err := json.Marshal(t)
+	if err != nil {
+		return pawl.TypeRef{}, pawl.Invalid("", "cannot be written as JSON: %v", err)
+	}
+	hash, err := pawl.HashOf(json.RawMessage(text))
+	if err != nil {
+		return pawl.TypeRef{}, err
+	}
+	for try := 0; ; try++ {
+		ref := pawl.TypeRef{Name: t.Name}
+		err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+			now, err := tx.Now(ctx)
+			if err != nil {
+				return err
+			}
+			before, err := store.GetType(ctx, tx, ns, t.Name, 0)
+			if err != nil {
+				return err
+			}
+			ref.Version, ref.Unchanged = before.Version, false
+			if before.Version > 0 && before.RemovedAt == nil {
+				if same, err := pawl.HashOf(json.RawMessage(before.Definition)); err != nil || same == hash {
+					ref.Unchanged = true
+					return err
+				}
+			}
+			ref.Version++
+			return store.PutType(ctx, tx, ns, t.Name, ref.Version, string(text), now)
+		})
+		if pawl.CodeOf(err) == pawl.CodeConflict && try < 3 {
+			continue // another one put this version between our look and our insert
+		}
+		e.types.forget()
+		return ref, err
+	}
+}
+
+// register puts the types that the program brings along.
+func (e *Engine) register(ctx context.Context, types []pawl.Type) error {
+	for i := range types {
+		if _, err := e.putType(ctx, pawl.DefaultNamespace, types[i]); err != nil {
+			return fmt.Errorf("type %s: %w", types[i].Name, err)
+		}
+	}
+	return nil
+}
+
+// RemoveTypes removes types from the registry; see pawl.TypeKeeper.
+func (e *Engine) RemoveTypes(ctx context.Context, names []string) ([]pawl.Result[string], error) {
+	if err := tooMany("remove type", len(names)); err != nil {
+		return nil, err
+	}
+	out := make([]pawl.Result[string], len(names))
+	for i, name := range names {
+		out[i].Value = name
+		out[i].Err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+			now, err := tx.Now(ctx)
+			if err != nil {
+				return err
+			}
+			live, err := store.RemoveType(ctx, tx, pawl.CallerOf(ctx).Namespace, name, now)
+			if err == nil && !live {
+				return pawl.NotFound("type", name)
+			}
+			return err
+		})
+	}
+	e.types.forget()
+	return out, nil
+}
+
+// GetType reads a type; see pawl.TypeReader.
+func (e *Engine) GetType(ctx context.Context, name string, version int) (pawl.Type, error) {
+	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.Type, error) {
+		r, err := store.GetType(ctx, tx, ns, name, version)
+		if err != nil {
+			return pawl.Type{}, err
+		}
+		if r.Version == 0 || version == 0 && r.RemovedAt != nil {
+			return pawl.Type{}, pawl.NotFound("type", name)
+		}
+		return r.Type(name)
+	})
+}
+
+// ListTypes lists types; see pawl.TypeReader.
+func (e *Engine) ListTypes(ctx context.Context, q pawl.TypeFilter) (pawl.List[pawl.Type], error) {
+	if err := page(&q.Page); err != nil {
+		return pawl.List[pawl.Type]{}, err
+	}
+	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.Type], error) {
+		return store.ListTypes(ctx, tx, ns, q)
+	})
+}

@@ -1,0 +1,132 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/pawl-work/pawl"
+)
+
+var typeSQL = Texts(sqlFiles, "type.sql")
+
+// TypeRow is one version of a type. Version 0: there is none.
+type TypeRow struct {
+	Version    int
+	Definition string // pawl.Type as JSON, without what the registry adds
+	CreatedAt  int64
+	RemovedAt  *int64
+}
+
+// Type is the row as a pawl.Type.
+func (r *TypeRow) Type(name string) (pawl.Type, error) {
+	var t pawl.Type
+	if err := json.Unmarshal([]byte(r.Definition), &t); err != nil {
+		return t, &pawl.Error{Code: pawl.CodeInternal, Message: fmt.Sprintf("type %s, version %d, cannot be read", name, r.Version), Err: err}
+	}
+	at := Stamp(r.CreatedAt)
+	t.Name, t.Version, t.CreatedAt, t.RemovedAt = name, r.Version, &at, stampOf(r.RemovedAt)
+	return t, nil
+}
+
+// GetType reads a version of a type; version 0 is the newest, removed or not.
+func GetType(ctx context.Context, tx Tx, namespace, name string, version int) (TypeRow, error) {
+	var r TypeRow
+	into := []any{&r.Version, &r.Definition, &r.CreatedAt, &r.RemovedAt}
+	if version == 0 {
+		_, err := Row(ctx, tx, into, typeSQL["newest version"], namespace, name)
+		return r, err
+	}
+	_, err := Row(ctx, tx, into, typeSQL["one version"], namespace, name, version)
+	return r, err
+}
+
+// PutType writes a new version; one that is there already is a conflict.
+func PutType(ctx context.Context, tx Tx, namespace, name string, version int, definition string, now int64) error {
+	_, err := tx.Exec(ctx, typeSQL["put type"], namespace, name, version, definition, now)
+	return err
+}
+
+// RemoveType marks all versions of a type as removed; false when none was live.
+func RemoveType(ctx context.Context, tx Tx, namespace, name string, now int64) (bool, error) {
+	n, err := tx.Exec(ctx, typeSQL["remove type"], namespace, name, now)
+	return n > 0, err
+}
+
+// ListTypes lists a namespace's types by name, newest version first.
+func ListTypes(ctx context.Context, tx Tx, namespace string, q pawl.TypeFilter) (pawl.List[pawl.Type], error) {
+	var w where
+	w.and("t.namespace = ?", namespace)
+	if len(q.Names) > 0 {
+		w.and("t.name IN @list(?)", List(q.Names))
+	}
+	if !q.Removed {
+		w.and("t.removed_at IS NULL")
+	}
+	if !q.Versions {
+		w.and("t.version = (SELECT MAX(x.version) FROM pawl.types x WHERE x.namespace = t.namespace AND x.name = t.name)")
+	}
+	if q.Cursor != "" {
+		at, name, _ := strings.Cut(q.Cursor, ".")
+		n, err := strconv.Atoi(at)
+		if err != nil {
+			return pawl.List[pawl.Type]{}, notACursor()
+		}
+		w.and("(t.name, -t.version) > (?, ?)", name, -n)
+	}
+	rows, err := tx.Query(ctx, w.text(typeSQL["types"], "t.name, t.version DESC", q.Limit+1), w.args...)
+	if err != nil {
+		return pawl.List[pawl.Type]{}, err
+	}
+	defer rows.Close()
+	var out []pawl.Type
+	for rows.Next() {
+		var name string
+		var r TypeRow
+		if err := rows.Scan(&name, &r.Version, &r.Definition, &r.CreatedAt, &r.RemovedAt); err != nil {
+			return pawl.List[pawl.Type]{}, err
+		}
+		t, err := r.Type(name)
+		if err != nil {
+			return pawl.List[pawl.Type]{}, err
+		}
+		out = append(out, t)
+	}
+	return paged(out, q.Limit, func(t pawl.Type) string { return fmt.Sprintf("%d.%s", t.Version, t.Name) }), rows.Err()
+}
+
+// RegistryStamp differs when a type was put or removed since.
+type RegistryStamp struct {
+	Versions, Put, Removed, Removal int64
+}
+
+// StampOfTypes reads the stamp of all namespaces' types.
+func StampOfTypes(ctx context.Context, tx Tx) (RegistryStamp, error) {
+	var s RegistryStamp
+	_, err := Row(ctx, tx, []any{&s.Versions, &s.Put, &s.Removed, &s.Removal}, typeSQL["registry stamp"])
+	return s, err
+}
+
+// TypeName is a type of a namespace.
+type TypeName struct{ Namespace, Name string }
+
+// Registry maps every registered type to the version that holds.
+func Registry(ctx context.Context, tx Tx) (map[TypeName]int, error) {
+	rows, err := tx.Query(ctx, typeSQL["registry"])
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	out := map[TypeName]int{}
+	for rows.Next() {
+		var n TypeName
+		var version int
+		if err := rows.Scan(&n.Namespace, &n.Name, &version); err != nil {
+			return nil, err
+		}
+		out[n] = version
+	}
+	return out, rows.Err()
+}

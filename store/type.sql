@@ -1,0 +1,34 @@
+-- name: newest version
+SELECT t.version, t.definition, t.created_at, t.removed_at
+FROM pawl.types t
+WHERE t.namespace = $1 AND t.name = $2
+ORDER BY t.version DESC
+LIMIT 1
+
+-- name: one version
+SELECT t.version, t.definition, t.created_at, t.removed_at
+FROM pawl.types t
+WHERE t.namespace = $1 AND t.name = $2 AND t.version = $3
+
+-- name: put type
+INSERT INTO pawl.types (namespace, name, version, definition, created_at)
+VALUES ($1, $2, $3, $4, $5)
+
+-- name: remove type
+UPDATE pawl.types
+SET removed_at = $3
+WHERE namespace = $1 AND name = $2 AND removed_at IS NULL
+
+-- name: types
+SELECT t.name, t.version, t.definition, t.created_at, t.removed_at
+FROM pawl.types t
+
+-- name: registry stamp
+SELECT COUNT(*), COALESCE(MAX(t.created_at), 0), COUNT(t.removed_at), COALESCE(MAX(t.removed_at), 0)
+FROM pawl.types t
+
+-- name: registry
+SELECT t.namespace, t.name, MAX(t.version)
+FROM pawl.types t
+WHERE t.removed_at IS NULL
+GROUP BY t.namespace, t.name
