@@ -42,10 +42,10 @@ func TestEveryRouteAnswers(t *testing.T) {
 		return out
 	}
 
+	h.typesAnswer(call, results)
 	h.tasksAnswer(call, results)
 	h.itemsAnswer(call, results)
 	h.acceptanceAnswers(call, results)
-	h.typesAnswer(call, results)
 	h.keysAnswer(call, results)
 	h.signalsAnswer(call, results)
 
