@@ -16,6 +16,7 @@ const (
 	sendTime    = time.Minute     // for one wave
 	stopGrace   = 5 * time.Second // for the wave under way when we are to stop
 	leaveTime   = 5 * time.Second // to give the lease back
+	quietTime   = time.Minute     // between words about refused events
 	windowSize  = 1000            // events in memory
 	probe       = 4               // messages of a wave while the sink fails
 	keptRefused = 10
@@ -30,6 +31,7 @@ type turn struct {
 	window window
 	fails  int       // waves in a row of which the sink took nothing
 	until  time.Time // no wave before
+	quiet  time.Time // no word about refused events before
 }
 
 // turn relays until ctx ends, the lease is lost or the sink is disabled.
@@ -223,8 +225,9 @@ func (t *turn) report(ctx context.Context, sent int64, refused []pawl.RefusedEve
 		}
 	})
 	after := t.ledger.read()
-	if len(refused) > 0 {
-		t.log.WarnContext(ctx, "events were set aside", "count", len(refused), "first", refused[0].EventID, "reason", refused[0].Reason)
+	if len(refused) > 0 && !now.Before(t.quiet) { // a queue that is bound for a few events has the others refused all the time
+		t.quiet = now.Add(quietTime)
+		t.log.WarnContext(ctx, "events are set aside", "refused", after.Refused, "one", refused[0].EventID, "reason", refused[0].Reason)
 	}
 	switch {
 	case after.DisabledAt != nil:

@@ -37,6 +37,7 @@ type config struct {
 	Serve  serveConfig  `koanf:"serve"`
 	Worker workerConfig `koanf:"worker"`
 	Sweep  sweepConfig  `koanf:"sweep"`
+	Relay  relayConfig  `koanf:"relay"`
 
 	named bool // the database was named by somebody, not by default
 }
@@ -211,6 +212,8 @@ func (a *app) loadEnv(k *koanf.Koanf, known []string) error {
 			i := slices.Index(names, name)
 			switch {
 			case value == "": // as good as not set
+			case i >= 0 && slices.Contains(lists, known[i]):
+				return known[i], strings.Fields(value)
 			case i >= 0:
 				return known[i], value
 			case !isForeign(name) && bad == nil:

@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"net"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/server"
 )
 
@@ -16,10 +18,21 @@ func (a *app) serveCmd() *cobra.Command {
 		if a.cfg.Server != "" {
 			return invalid("a server is run on a --db, not on another --server")
 		}
+		outs, err := a.cfg.Relay.outs()
+		if err != nil {
+			return err
+		}
 		return with(a, func(ctx context.Context, s pawl.Service, _ []string) error {
 			log := a.log()
 			h := server.New(s, server.Options{Stopping: ctx, Log: log, Version: readVersion().Version, RequireKeys: a.cfg.Serve.RequireKeys})
 			return alongside(ctx, s, func(ctx context.Context) error {
+				relaying, stop := context.WithCancel(ctx)
+				var relayed sync.WaitGroup
+				defer relayed.Wait()
+				defer stop()
+				if e, ok := s.(*engine.Engine); ok && len(outs) > 0 {
+					relayed.Go(func() { _ = relays(relaying, e, outs, a.cfg.Relay.Origin, log) }) // outs are checked
+				}
 				return server.Serve(ctx, a.cfg.Serve.Addr, h, server.ServeOptions{Log: log, Listening: func(at net.Addr) {
 					log.Info("serving", "url", "http://"+at.String(), "db", named(a.cfg.DB, a.cfg.Schema))
 				}})
@@ -30,6 +43,8 @@ func (a *app) serveCmd() *cobra.Command {
 	bind(cmd.Flags(), "addr", "serve.addr")
 	cmd.Flags().StringSlice("require-keys", nil, "routes taken with an Idempotency-Key only, such as create_task; * for all")
 	bind(cmd.Flags(), "require-keys", "serve.require_keys")
+	cmd.Flags().StringArray("relay", nil, "send every event to NAME=URL: amqp, nats or https; see docs/relay.md")
+	bind(cmd.Flags(), "relay", "relay.sinks")
 	sweepFlags(cmd.Flags())
 	return cmd
 }

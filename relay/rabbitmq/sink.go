@@ -45,7 +45,7 @@ const (
 // connection is lost. A URL that is none is invalid.
 func New(o Options) (relay.Sink, error) {
 	if _, err := amqp.ParseURI(o.URL); err != nil {
-		return nil, pawl.Invalid("/relay", "not a RabbitMQ URL: %v", err)
+		return nil, pawl.Invalid("/relay", "not a RabbitMQ URL") // err repeats it, password and all
 	}
 	if o.Exchange == "" {
 		o.Exchange = "pawl"

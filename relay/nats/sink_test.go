@@ -1,0 +1,88 @@
+package nats_test
+
+import (
+	"crypto/rand"
+	"fmt"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/given"
+	"github.com/pawl-work/pawl/relay"
+	natsrelay "github.com/pawl-work/pawl/relay/nats"
+)
+
+// The stream is made, subjects say what the event is, a message that is sent
+// twice is there once, one of another Pawl with the same number is another, and
+// one that is too large is refused for good.
+func TestStream(t *testing.T) {
+	url, name := given.NATS(t), "PAWLTEST"+rand.Text()
+	conn, err := nats.Connect(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := natsrelay.New(natsrelay.Options{URL: url, Stream: name, Prefix: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	defer js.DeleteStream(t.Context(), name)
+	var wave []relay.Message
+	for n := range 300 {
+		wave = append(wave, relay.Message{
+			Event:  pawl.Event{ID: fmt.Sprint("evt_", n), TaskID: fmt.Sprint("tsk_", n), Namespace: "default", TaskType: "a.b c>", Event: "completed"},
+			Origin: "/here", Body: fmt.Append(nil, n),
+		})
+	}
+	send := func() {
+		t.Helper()
+		for n, err := range s.Send(t.Context(), wave) {
+			if err != nil {
+				t.Errorf("%d: %v", n, err)
+			}
+		}
+	}
+	held := func(want uint64) {
+		t.Helper()
+		stream, err := js.Stream(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := stream.CachedInfo().State.Msgs; n != want {
+			t.Errorf("the stream holds %d, want %d", n, want)
+		}
+		m, err := stream.GetMsg(t.Context(), want)
+		if err != nil || m.Subject != name+".default.a%2Eb%20c%3E.completed" || m.Header.Get("Content-Type") != "application/cloudevents+json" {
+			t.Errorf("%+v, %v", m, err)
+		}
+	}
+	send()
+	send()
+	held(300)
+	for i := range wave {
+		wave[i].Origin = "/there"
+	}
+	send()
+	held(600)
+	wave[0].Event.ID, wave[0].Body = "evt_x", make([]byte, conn.MaxPayload()+1)
+	if err := s.Send(t.Context(), wave[:1])[0]; err == nil {
+		t.Error("what is too large was sent")
+	} else if retryable, _ := pawl.RetryOf(err); retryable {
+		t.Errorf("what is too large is tried again: %v", err)
+	}
+	if err := js.DeleteStream(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	_ = s.Send(t.Context(), wave[1:2]) // finds it gone
+	if err := s.Send(t.Context(), wave[1:2])[0]; err != nil {
+		t.Errorf("the stream is not made anew: %v", err)
+	}
+	held(1)
+}

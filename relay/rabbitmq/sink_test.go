@@ -1,0 +1,167 @@
+package rabbitmq_test
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/given"
+	"github.com/pawl-work/pawl/relay"
+	"github.com/pawl-work/pawl/relay/rabbitmq"
+)
+
+// exchange is one of a test's own, and a channel to look at it.
+func exchange(t *testing.T) (url, name string, ch *amqp.Channel) {
+	t.Helper()
+	url, name = given.RabbitMQ(t), "pawl-test-"+rand.Text()
+	conn, err := amqp.Dial(url)
+	if err == nil {
+		ch, err = conn.Channel()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = ch.ExchangeDelete(name, false, false)
+		_ = conn.Close()
+	})
+	return url, name, ch
+}
+
+func queue(t *testing.T, ch *amqp.Channel, exchange, key string, args amqp.Table) string {
+	t.Helper()
+	q, err := ch.QueueDeclare("", false, false, true, false, args)
+	if err == nil {
+		err = ch.QueueBind(q.Name, key, exchange, false, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q.Name
+}
+
+func open(t *testing.T, o rabbitmq.Options) relay.Sink {
+	t.Helper()
+	s, err := rabbitmq.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func message(n int, typ, event string) relay.Message {
+	return relay.Message{Event: pawl.Event{ID: fmt.Sprint("evt_", n), TaskID: fmt.Sprint("tsk_", n), Namespace: "default", TaskType: typ, Event: event}, Body: []byte(`{}`)}
+}
+
+// The broker confirms what no queue is bound for, too: it comes back first, and
+// is set aside, or waits for a queue. The others of its wave are there.
+func TestUnroutableMessagesAreNotTakenForSent(t *testing.T) {
+	url, name, ch := exchange(t)
+	aside, await := open(t, rabbitmq.Options{URL: url, Exchange: name}), open(t, rabbitmq.Options{URL: url, Exchange: name, Await: true})
+	if err := aside.Send(t.Context(), []relay.Message{message(0, "a.b", "leased")})[0]; err == nil {
+		t.Error("what no queue is bound for was taken for sent")
+	}
+	q := queue(t, ch, name, "default.a%2Eb.completed", nil)
+	var wave []relay.Message
+	for n := range 400 {
+		wave = append(wave, message(n, "a.b", []string{"leased", "completed"}[n%2]))
+	}
+	for sink, final := range map[relay.Sink]bool{aside: true, await: false} {
+		for n, err := range sink.Send(t.Context(), wave) {
+			retryable, _ := pawl.RetryOf(err)
+			if bound := n%2 == 1; (err == nil) != bound || (!bound && retryable == final) {
+				t.Errorf("%d: %v", n, err)
+			}
+		}
+	}
+	if got, err := ch.QueueDeclarePassive(q, false, false, true, false, nil); err != nil || got.Messages != 400 {
+		t.Errorf("%d messages, %v", got.Messages, err)
+	}
+	queue(t, ch, name, "#", nil)
+	for n, err := range await.Send(t.Context(), wave) {
+		if err != nil {
+			t.Errorf("%d: %v", n, err)
+		}
+	}
+}
+
+// A queue that is full says no; what it took and what not is told apart, and the
+// connection goes on.
+func TestFullQueueSaysNo(t *testing.T) {
+	url, name, ch := exchange(t)
+	s := open(t, rabbitmq.Options{URL: url, Exchange: name})
+	if err := s.Send(t.Context(), []relay.Message{message(0, "a", "leased")})[0]; err == nil {
+		t.Error("no queue, no refusal")
+	}
+	q := queue(t, ch, name, "#", amqp.Table{"x-max-length": 3, "x-overflow": "reject-publish"})
+	send := func() (taken int) {
+		var wave []relay.Message
+		for n := range 10 {
+			wave = append(wave, message(n, "a", "leased"))
+		}
+		for n, err := range s.Send(t.Context(), wave) {
+			if retryable, _ := pawl.RetryOf(err); err == nil {
+				taken++
+			} else if !retryable {
+				t.Errorf("%d: %v", n, err)
+			}
+		}
+		return taken
+	}
+	if n := send(); n == 10 || n == 0 {
+		t.Errorf("%d were taken", n)
+	}
+	if n, err := ch.QueuePurge(q, false); err != nil || n == 0 {
+		t.Fatal(n, err)
+	}
+	if send() == 0 {
+		t.Error("none was taken by an empty queue")
+	}
+}
+
+// An exchange that goes away answers nothing: that is no confirmation, and the
+// sink makes it anew.
+func TestExchangeThatGoesAway(t *testing.T) {
+	url, name, ch := exchange(t)
+	s := open(t, rabbitmq.Options{URL: url, Exchange: name, Await: true})
+	_ = s.Send(t.Context(), []relay.Message{message(0, "a", "leased")})
+	if err := ch.ExchangeDelete(name, false, false); err != nil {
+		t.Fatal(err)
+	}
+	for n, err := range s.Send(t.Context(), []relay.Message{message(0, "a", "leased"), message(1, "a", "leased")}) {
+		if retryable, _ := pawl.RetryOf(err); err == nil || !retryable {
+			t.Errorf("%d: %v", n, err)
+		}
+	}
+	_ = s.Send(t.Context(), []relay.Message{message(0, "a", "leased")}) // makes it
+	queue(t, ch, name, "#", nil)
+	if err := s.Send(t.Context(), []relay.Message{message(0, "a", "leased")})[0]; err != nil {
+		t.Error(err)
+	}
+}
+
+// What can never be sent is said to be so: here, a routing key that is too long.
+func TestKeyThatIsTooLong(t *testing.T) {
+	url, name, ch := exchange(t)
+	s := open(t, rabbitmq.Options{URL: url, Exchange: name, Await: true})
+	_ = s.Send(t.Context(), []relay.Message{message(0, "a", "leased")})
+	queue(t, ch, name, "#", nil)
+	answers := s.Send(t.Context(), []relay.Message{message(0, strings.Repeat(".", 120), "leased"), message(1, "a", "leased")})
+	if retryable, _ := pawl.RetryOf(answers[0]); answers[0] == nil || retryable || answers[1] != nil {
+		t.Errorf("%v", answers)
+	}
+}
+
+// A password in a URL that is none is not repeated.
+func TestURLIsChecked(t *testing.T) {
+	_, err := rabbitmq.New(rabbitmq.Options{URL: "amqp://me:hidden@host:port"})
+	if !errors.Is(err, pawl.ErrInvalid) || strings.Contains(err.Error(), "hidden") {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,121 @@
+package rabbitmq
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/pawl-work/pawl"
+)
+
+// QueueOptions name the queue whose messages drive a worker. URL and Queue are
+// required; the queue is there already, and bound.
+type QueueOptions struct {
+	Options
+	URL   string // amqp:// or amqps://
+	Queue string
+	// Prefetch bounds the messages under way, those that are kept for a pause too;
+	// 0 = 100.
+	Prefetch int
+}
+
+const (
+	reconnectFirst = 100 * time.Millisecond
+	reconnectMost  = 10 * time.Second
+)
+
+// Run drives work by a queue until ctx ends: it consumes, again whenever the
+// connection is lost, and hands work a claimer, as in
+//
+//	rabbitmq.Run(ctx, eng, o, func(ctx context.Context, c pawl.Claimer) error {
+//		return worker.Run(ctx, c, handlers...)
+//	})
+//
+// It returns what work returns. The connection outlives work, so that what it
+// still finished is acknowledged.
+func Run(ctx context.Context, svc Service, o QueueOptions, work func(context.Context, pawl.Claimer) error) error {
+	if _, err := amqp.ParseURI(o.URL); err != nil || o.Queue == "" {
+		return pawl.Invalid("/queue", "a RabbitMQ URL and the name of a queue are needed")
+	}
+	if o.Prefetch <= 0 {
+		o.Prefetch = 100
+	}
+	deliveries := make(chan amqp.Delivery)
+	claimer := Drive(svc, deliveries, o.Options).(*driven)
+	consuming, stop := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		o.consume(consuming, deliveries, claimer)
+	}()
+	err := work(ctx, claimer)
+	stop()
+	<-done
+	return err
+}
+
+// consume keeps a connection until ctx ends.
+func (o QueueOptions) consume(ctx context.Context, into chan<- amqp.Delivery, d *driven) {
+	wait, failed := reconnectFirst, false
+	for ctx.Err() == nil {
+		served, err := o.serve(ctx, into)
+		if ctx.Err() != nil {
+			return
+		}
+		if served {
+			wait, failed = reconnectFirst, false
+		}
+		if !failed {
+			d.o.Log.WarnContext(ctx, "no messages from RabbitMQ; it is tried again", "queue", o.Queue, "error", err)
+			failed = true
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+		wait = min(2*wait, reconnectMost)
+	}
+}
+
+// serve hands on what comes over one connection.
+func (o QueueOptions) serve(ctx context.Context, into chan<- amqp.Delivery) (served bool, err error) {
+	conn, err := amqp.DialConfig(o.URL, amqp.Config{Heartbeat: 10 * time.Second, Locale: "en_US", Properties: amqp.Table{"connection_name": "pawl worker"}})
+	if err != nil {
+		return false, fmt.Errorf("connecting: %w", err)
+	}
+	defer conn.Close()
+	ch, err := conn.Channel()
+	if err == nil {
+		err = ch.Qos(o.Prefetch, 0, false)
+	}
+	var deliveries <-chan amqp.Delivery
+	if err == nil {
+		deliveries, err = ch.Consume(o.Queue, "", false, false, false, false, nil)
+	}
+	if err != nil {
+		return false, err
+	}
+	lost := conn.NotifyClose(make(chan *amqp.Error, 1))
+	for {
+		select {
+		case m, ok := <-deliveries:
+			if !ok {
+				return true, fmt.Errorf("the queue is gone, or the connection")
+			}
+			select {
+			case into <- m:
+			case <-ctx.Done():
+				return true, nil
+			}
+		case e := <-lost:
+			if e == nil {
+				return true, fmt.Errorf("the connection was closed")
+			}
+			return true, e
+		case <-ctx.Done():
+			return true, nil
+		}
+	}
+}

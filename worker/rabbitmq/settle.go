@@ -1,0 +1,59 @@
+package rabbitmq
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/pawl-work/pawl"
+)
+
+// over settles the messages of the calls after which their attempt is over: those
+// that were carried out, and those that were refused for good.
+func over[C, V any](ctx context.Context, d *driven, calls []C, fence func(C) pawl.Fence, pause time.Duration, rs []pawl.Result[V], err error) ([]pawl.Result[V], error) {
+	if err != nil {
+		return rs, err
+	}
+	for i, r := range rs {
+		if r.Err == nil || errors.Is(r.Err, pawl.ErrLeaseLost) || errors.Is(r.Err, pawl.ErrConflict) || errors.Is(r.Err, pawl.ErrNotFound) {
+			d.let(ctx, fence(calls[i]), pause)
+		}
+	}
+	return rs, nil
+}
+
+// Complete implements pawl.Finisher.
+func (d *driven) Complete(ctx context.Context, calls []pawl.CompleteCall) ([]pawl.Result[pawl.Moved], error) {
+	rs, err := d.Service.Complete(ctx, calls)
+	return over(ctx, d, calls, func(c pawl.CompleteCall) pawl.Fence { return c.Fence }, 0, rs, err)
+}
+
+// Fail implements pawl.Finisher.
+func (d *driven) Fail(ctx context.Context, calls []pawl.FailCall) ([]pawl.Result[pawl.Moved], error) {
+	rs, err := d.Service.Fail(ctx, calls)
+	return over(ctx, d, calls, func(c pawl.FailCall) pawl.Fence { return c.Fence }, d.o.Pause, rs, err)
+}
+
+// Release implements pawl.Leaser.
+func (d *driven) Release(ctx context.Context, calls []pawl.ReleaseCall) ([]pawl.Result[pawl.Moved], error) {
+	rs, err := d.Service.Release(ctx, calls)
+	return over(ctx, d, calls, func(c pawl.ReleaseCall) pawl.Fence { return c.Fence }, 0, rs, err)
+}
+
+// Suspend implements pawl.Leaser.
+func (d *driven) Suspend(ctx context.Context, calls []pawl.SuspendCall) ([]pawl.Result[pawl.Moved], error) {
+	rs, err := d.Service.Suspend(ctx, calls)
+	return over(ctx, d, calls, func(c pawl.SuspendCall) pawl.Fence { return c.Fence }, d.o.Pause, rs, err)
+}
+
+// Heartbeat implements pawl.Leaser: a lease that it finds lost, or an item
+// cancelled, is over too.
+func (d *driven) Heartbeat(ctx context.Context, calls []pawl.HeartbeatCall) ([]pawl.Result[pawl.Beat], error) {
+	rs, err := d.Service.Heartbeat(ctx, calls)
+	for i, r := range rs {
+		if err == nil && (r.Value.Cancelled || errors.Is(r.Err, pawl.ErrLeaseLost) || errors.Is(r.Err, pawl.ErrNotFound)) {
+			d.let(ctx, calls[i].Fence, d.o.Pause)
+		}
+	}
+	return rs, err
+}
