@@ -33,13 +33,14 @@ func (e *Engine) CreateTasks(ctx context.Context, tasks []pawl.NewTask) ([]pawl.
 
 // createAll makes tasks of drafts and answers each at its place.
 func (e *Engine) createAll(ctx context.Context, out []pawl.Result[pawl.Task], drafts []draft) error {
-	var plain []draft
-	for _, d := range drafts {
+	plain := make([]draft, 0, len(drafts))
+	for i := range drafts {
+		d := &drafts[i]
 		if !d.task.Dedupes {
-			plain = append(plain, d)
+			plain = append(plain, *d)
 			continue
 		}
-		out[d.ord].Value, out[d.ord].Err = e.createOnce(ctx, d)
+		out[d.ord].Value, out[d.ord].Err = e.createOnce(ctx, *d)
 	}
 	if len(plain) == 0 {
 		return nil
@@ -65,7 +66,7 @@ func (e *Engine) draftAll(ctx context.Context, tasks []pawl.NewTask) ([]pawl.Res
 		return nil, nil, err
 	}
 	out := make([]pawl.Result[pawl.Task], len(tasks))
-	var drafts []draft
+	drafts := make([]draft, 0, len(tasks))
 	for i := range tasks {
 		d, err := e.draft(pawl.CallerOf(ctx), &tasks[i], "")
 		if err != nil {
@@ -105,8 +106,8 @@ func insertDrafts(ctx context.Context, tx store.Tx, hot store.Hot, drafts []draf
 		return nil, err
 	}
 	out := make([]born, len(drafts))
-	for i, d := range drafts {
-		out[i] = born{d.ord, now}
+	for i := range drafts {
+		out[i] = born{drafts[i].ord, now}
 	}
 	return out, nil
 }
@@ -115,7 +116,8 @@ func insertDrafts(ctx context.Context, tx store.Tx, hot store.Hot, drafts []draf
 func (e *Engine) created(drafts []draft, now int64) {
 	e.ids.set(now, clock.Now())
 	first := map[string]map[store.Group]string{}
-	for _, d := range drafts {
+	for i := range drafts {
+		d := &drafts[i]
 		of := first[d.task.Namespace]
 		if of == nil {
 			of = map[store.Group]string{}

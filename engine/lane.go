@@ -118,8 +118,10 @@ func (l *lane[Row, Ans]) fly(ctx context.Context) {
 // board takes the tickets of the next group off the queue, in order; one whose
 // item is in the group already stays for the next.
 func (l *lane[Row, Ans]) board() []*ticket[Row, Ans] {
-	if len(l.waiting) == 0 {
-		return nil
+	if len(l.waiting) < 2 {
+		alone := l.waiting
+		l.waiting = nil
+		return alone
 	}
 	var group, rest []*ticket[Row, Ans]
 	seen := map[string]bool{}
@@ -185,22 +187,29 @@ func (l *lane[Row, Ans]) flush(ctx context.Context, group []*ticket[Row, Ans]) {
 func (l *lane[Row, Ans]) attempt(ctx context.Context, group []*ticket[Row, Ans]) error {
 	ctx, cancel := context.WithTimeout(ctx, flushLimit)
 	defer cancel()
+	if len(group) == 1 { // as it came: its ords are the group's
+		t := group[0]
+		l.sort(t.rows)
+		out, err := l.run(ctx, t.rows)
+		t.out = out
+		return err
+	}
 	type seat struct {
 		t   *ticket[Row, Ans]
 		ord int
 	}
-	var rows []Row
-	var seats []seat
+	n := 0
+	for _, t := range group {
+		n += len(t.rows)
+	}
+	rows, seats := make([]Row, 0, n), make([]seat, 0, n)
 	for _, t := range group {
 		for i := range t.rows {
-			row := t.rows[i]
-			*l.ord(&row) = len(seats)
-			rows, seats = append(rows, row), append(seats, seat{t, i})
+			rows, seats = append(rows, t.rows[i]), append(seats, seat{t, *l.ord(&t.rows[i])})
+			*l.ord(&rows[len(rows)-1]) = len(rows) - 1
 		}
 	}
-	if l.item != nil {
-		sort.Slice(rows, func(a, b int) bool { return l.item(&rows[a]) < l.item(&rows[b]) })
-	}
+	l.sort(rows)
 	answers, err := l.run(ctx, rows)
 	if err != nil {
 		return err
@@ -214,4 +223,17 @@ func (l *lane[Row, Ans]) attempt(ctx context.Context, group []*ticket[Row, Ans])
 		s.t.out = append(s.t.out, a)
 	}
 	return nil
+}
+
+// sort puts rows in the order of their items: the order of locking for all.
+func (l *lane[Row, Ans]) sort(rows []Row) {
+	if l.item == nil {
+		return
+	}
+	for i := 1; i < len(rows); i++ {
+		if l.item(&rows[i]) < l.item(&rows[i-1]) {
+			sort.Slice(rows, func(a, b int) bool { return l.item(&rows[a]) < l.item(&rows[b]) })
+			return
+		}
+	}
 }
