@@ -89,7 +89,7 @@ type EventFilter struct {
 	// After asks for feed order: events with a position above this one, oldest
 	// first; 0 = all, FeedEnd = those to come. Nil = by number, newest first or
 	// Asc. Per task the feed's order is the order of commit; a number may come to
-	// light after a higher one.
+	// light after a higher one. A page of it may be short, or empty, before the last.
 	After  *int64
 	TaskID string
 	ItemID string

@@ -205,6 +205,12 @@ type ItemReader interface {
 // RecordReader reads the record.
 type RecordReader interface {
 	ListEvents(ctx context.Context, f EventFilter) (List[Event], error)
+	// FollowEvents hands fn the events after f.After (nil = all) in feed order,
+	// those there are and then those to come, each once, until ctx ends (nil) or
+	// fn returns an error. At first fn is told the position that it begins after,
+	// and no events; then of every batch the position to go on after. The page of
+	// f does not count.
+	FollowEvents(ctx context.Context, f EventFilter, fn func(through int64, events []Event) error) error
 	ListCheckpoints(ctx context.Context, f CheckpointFilter) (List[Checkpoint], error)
 	// ListParts lists the pieces of an item's result, oldest first.
 	ListParts(ctx context.Context, f PartFilter) (List[ItemPart], error)

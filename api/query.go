@@ -66,8 +66,10 @@ type (
 	}
 	// EventQuery is a pawl.EventFilter but for its task and item.
 	EventQuery struct {
-		Event string `query:"event" doc:"Of this name."`
-		Order string `query:"order" enum:"asc,desc" doc:"asc: oldest first; newest first without it."`
+		After string   `query:"after" pattern:"^(-1|[0-9]{1,18})$" doc:"Feed order: those with a position above this one, oldest first; 0 = all, -1 = those to come."`
+		Type  []string `query:"type" doc:"Of tasks of any of these types."`
+		Event string   `query:"event" doc:"Of this name."`
+		Order string   `query:"order" enum:"asc,desc" doc:"asc: oldest first; newest first without it."`
 		Span
 		Paging
 	}
@@ -206,14 +208,21 @@ func ItemsQueryOf(f pawl.ItemFilter) ItemsQuery {
 // Filter is the filter that the query asks for, within a task or item where
 // they are given.
 func (q EventQuery) Filter(task, item string) pawl.EventFilter {
-	return pawl.EventFilter{TaskID: task, ItemID: item, Event: q.Event, Since: q.Since, Until: q.Until, Asc: q.Order == "asc", Page: q.Page()}
+	f := pawl.EventFilter{TaskID: task, ItemID: item, Types: q.Type, Event: q.Event, Since: q.Since, Until: q.Until, Asc: q.Order == "asc", Page: q.Page()}
+	if after, err := strconv.ParseInt(q.After, 10, 64); err == nil { // its pattern allows nothing else
+		f.After = &after
+	}
+	return f
 }
 
 // EventsQueryOf writes a filter as a query.
 func EventsQueryOf(f pawl.EventFilter) EventsQuery {
-	q := EventsQuery{OfTask{Task: f.TaskID}, OfItem{Item: f.ItemID}, EventQuery{Event: f.Event, Span: Span{f.Since, f.Until}, Paging: PagingOf(f.Page)}}
+	q := EventsQuery{OfTask{Task: f.TaskID}, OfItem{Item: f.ItemID}, EventQuery{Type: f.Types, Event: f.Event, Span: Span{f.Since, f.Until}, Paging: PagingOf(f.Page)}}
 	if f.Asc {
 		q.Order = "asc"
+	}
+	if f.After != nil {
+		q.After = strconv.FormatInt(*f.After, 10)
 	}
 	return q
 }

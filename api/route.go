@@ -102,7 +102,7 @@ var Routes = []Route{
 	{"item_parts", get, "/v1/items/{id}/parts", Reader, 200, "List the pieces of an item's result, oldest first."},
 	{"item_events", get, "/v1/items/{id}/events", Reader, 200, "List an item's events, newest first."},
 
-	{"list_events", get, "/v1/events", Reader, 200, "List events, newest first."},
+	{"list_events", get, "/v1/events", Reader, 200, "List events, newest first, or with after in feed order; as text/event-stream, follow the feed."},
 	{"list_checkpoints", get, "/v1/checkpoints", Reader, 200, "List checkpoints in order of their number."},
 
 	{"list_workers", get, "/v1/workers", Reader, 200, "List workers, last seen first."},

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
@@ -219,10 +220,13 @@ func (e *Engine) Resume(ctx context.Context, itemID string) (pawl.ResumeState, e
 	})
 }
 
-// ListEvents lists events, newest first unless Asc.
+// ListEvents lists events, newest first unless Asc, or in feed order.
 func (e *Engine) ListEvents(ctx context.Context, q pawl.EventFilter) (pawl.List[pawl.Event], error) {
 	if err := page(&q.Page); err != nil {
 		return pawl.List[pawl.Event]{}, err
+	}
+	if q.After != nil || strings.HasPrefix(q.Cursor, feedCursor) {
+		return e.feedPage(ctx, q)
 	}
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.Event], error) {
 		if err := known(ctx, tx, ns, q.TaskID, q.ItemID); err != nil {

@@ -56,6 +56,8 @@ type (
 // readyTime bounds the question whether the database answers.
 const readyTime = 2 * time.Second
 
+var errStopping = &pawl.Error{Code: pawl.CodeUnavailable, Message: "the server is stopping"}
+
 // health registers what says how the server itself is.
 func (s *server) health() {
 	add(s, "health", func(context.Context, *nothing) (*answer[api.Condition], error) {
@@ -63,7 +65,7 @@ func (s *server) health() {
 	})
 	add(s, "ready", func(ctx context.Context, _ *nothing) (*answer[api.Condition], error) {
 		if s.opts.Stopping.Err() != nil {
-			return nil, &pawl.Error{Code: pawl.CodeUnavailable, Message: "the server is stopping"}
+			return nil, errStopping
 		}
 		ctx, cancel := context.WithTimeout(ctx, readyTime)
 		defer cancel()

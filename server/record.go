@@ -2,6 +2,9 @@ package server
 
 import (
 	"context"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/api"
@@ -9,7 +12,10 @@ import (
 
 // record registers what is read of the record as a whole.
 func (s *server) record() {
-	add(s, "list_events", func(ctx context.Context, in *api.EventsQuery) (*answer[pawl.List[pawl.Event]], error) {
+	add(s, "list_events", func(ctx context.Context, in *struct {
+		LastEventID string `header:"Last-Event-ID" pattern:"^[0-9]{1,18}$" doc:"Of a stream: the position to go on after; before that of after."`
+		api.EventsQuery
+	}) (*answer[pawl.List[pawl.Event]], error) {
 		task, err := in.OfTask.Of()
 		if err != nil {
 			return nil, err
@@ -18,8 +24,21 @@ func (s *server) record() {
 		if err != nil {
 			return nil, err
 		}
-		return page(s.svc.ListEvents(ctx, in.Filter(task, item)))
+		f := in.Filter(task, item)
+		if f.After != nil && in.Order == "desc" {
+			return nil, pawl.Invalid("/order", "is asc where after is given: the feed goes one way")
+		}
+		if st := streamOf(ctx); st != nil {
+			if last, err := strconv.ParseInt(in.LastEventID, 10, 64); err == nil { // its pattern allows nothing else
+				f.After = &last
+			}
+			return &answer[pawl.List[pawl.Event]]{}, s.followEvents(ctx, st, f)
+		}
+		return page(s.svc.ListEvents(ctx, f))
 	})
+	listed := s.api.OpenAPI().Paths[api.RouteOf("list_events").Path].Get.Responses["200"]
+	listed.Description = "A page; or the feed, an event a frame with its position as the id, for whoever accepts that."
+	listed.Content[eventStream] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString}}
 	add(s, "list_checkpoints", func(ctx context.Context, in *api.CheckpointsQuery) (*answer[pawl.List[pawl.Checkpoint]], error) {
 		task, err := in.OfTask.Of()
 		if err != nil {

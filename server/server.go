@@ -53,6 +53,7 @@ type server struct {
 	api     huma.API
 	spec    func() []byte
 	metrics *metrics
+	frames  frames
 }
 
 // New returns the API of svc.
@@ -131,6 +132,9 @@ func add[I, O any](s *server, name string, h func(context.Context, *I) (*O, erro
 	}
 	if r.Mutates() {
 		op.Middlewares = append(op.Middlewares, s.keyed(r))
+	}
+	if r.Name == "list_events" {
+		op.Middlewares = huma.Middlewares{streams}
 	}
 	huma.Register(s.api, op, func(ctx context.Context, in *I) (*O, error) {
 		out, err := h(ctx, in)

@@ -15,6 +15,7 @@ func (w *world) audit() {
 	if w.blind {
 		return
 	}
+	w.auditFeed()
 	f := pawl.TaskFilter{Page: pawl.Page{Limit: 1000}}
 	for {
 		page, err := w.svc.ListTasks(w.ctx, f)

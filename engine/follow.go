@@ -1,0 +1,119 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
+
+const (
+	// feedCursor begins the cursors of pages in feed order.
+	feedCursor = "pos_"
+	// feedScan bounds the positions that one page looks through.
+	feedScan = 10_000
+)
+
+// FollowEvents follows the feed; see pawl.RecordReader. The events are shared
+// with others who follow it: do not change what they point to.
+func (e *Engine) FollowEvents(ctx context.Context, q pawl.EventFilter, fn func(through int64, events []pawl.Event) error) error {
+	q.Page = pawl.Page{}
+	match, after, err := e.inFeed(ctx, q)
+	if err != nil {
+		return err
+	}
+	defer e.feed.Follow()()
+	if err := fn(after, nil); err != nil {
+		return err
+	}
+	for {
+		events, through, err := e.feed.Next(ctx, after, pawl.MaxPage)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		after = through
+		if events = matching(events, match); len(events) > 0 {
+			if err := fn(through, events); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// feedPage is a page in feed order of what was committed before the call.
+func (e *Engine) feedPage(ctx context.Context, q pawl.EventFilter) (pawl.List[pawl.Event], error) {
+	out := pawl.List[pawl.Event]{Items: []pawl.Event{}}
+	match, after, err := e.inFeed(ctx, q)
+	if err != nil {
+		return out, err
+	}
+	head, err := e.feed.Head(ctx)
+	for from := after; err == nil && after < head && after-from < feedScan && len(out.Items) < q.Limit; {
+		var events []pawl.Event
+		if events, after, err = e.feed.Page(ctx, after, pawl.MaxPage); err != nil {
+			break
+		}
+		events = matching(events, match)
+		if room := q.Limit - len(out.Items); len(events) > room {
+			events = events[:room]
+			after = events[room-1].Position
+		}
+		out.Items = append(out.Items, events...)
+	}
+	if after < head {
+		out.Next = feedCursor + strconv.FormatInt(after, 10)
+	}
+	return out, err
+}
+
+// inFeed is what a filter asks of the feed: which events, after which position.
+func (e *Engine) inFeed(ctx context.Context, q pawl.EventFilter) (match func(*pawl.Event) bool, after int64, err error) {
+	if q.After != nil {
+		after = *q.After
+	}
+	if q.Cursor != "" {
+		if after, err = strconv.ParseInt(strings.TrimPrefix(q.Cursor, feedCursor), 10, 64); err != nil || after < 0 {
+			return nil, 0, pawl.Invalid("/cursor", "is not a cursor of this list")
+		}
+	}
+	if after < pawl.FeedEnd {
+		return nil, 0, pawl.Invalid("/after", "is a position, 0 for the beginning or -1 for the end")
+	}
+	ns := pawl.CallerOf(ctx).Namespace
+	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) error { return known(ctx, tx, ns, q.TaskID, q.ItemID) })
+	if err == nil && after == pawl.FeedEnd {
+		after, err = e.feed.Head(ctx)
+	}
+	return func(ev *pawl.Event) bool {
+		return ev.Namespace == ns &&
+			(q.TaskID == "" || ev.TaskID == q.TaskID) &&
+			(q.ItemID == "" || ev.ItemID == q.ItemID) &&
+			(q.Event == "" || ev.Event == q.Event) &&
+			(len(q.Types) == 0 || slices.Contains(q.Types, ev.TaskType)) &&
+			(q.Since.IsZero() || !ev.CreatedAt.Before(q.Since)) &&
+			(q.Until.IsZero() || ev.CreatedAt.Before(q.Until))
+	}, after, err
+}
+
+// matching copies only when some do not match.
+func matching(events []pawl.Event, match func(*pawl.Event) bool) []pawl.Event {
+	for i := range events {
+		if match(&events[i]) {
+			continue
+		}
+		out := append([]pawl.Event{}, events[:i]...)
+		for j := range events[i+1:] {
+			if ev := &events[i+1+j]; match(ev) {
+				out = append(out, *ev)
+			}
+		}
+		return out
+	}
+	return events
+}

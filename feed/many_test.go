@@ -1,0 +1,98 @@
+package feed_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/feed"
+	"github.com/pawl-work/pawl/pawltest"
+	"github.com/pawl-work/pawl/store"
+)
+
+// counting counts what is read of a database.
+type counting struct {
+	store.DB
+	views atomic.Int64
+}
+
+func (c *counting) View(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
+	c.views.Add(1)
+	return c.DB.View(ctx, fn)
+}
+
+// A thousand readers read everything, and cost the database a few questions a
+// look, not a thousand.
+func TestAThousandReadersCostAsMuchAsOne(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		const readers, tasks = 1000, 100
+		db := &counting{DB: p.Engine.DB()}
+		f := feed.New(db, feed.Options{Poll: 10 * time.Millisecond})
+		defer f.Close()
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		var ready, done sync.WaitGroup
+		ready.Add(readers)
+		for range readers {
+			done.Go(func() {
+				defer f.Follow()()
+				ready.Done()
+				var after int64
+				for n := 0; n < tasks; {
+					events, through, err := f.Next(ctx, after, 1000)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					after, n = through, n+len(events)
+				}
+			})
+		}
+		ready.Wait()
+		for range tasks {
+			create(t, p.Service, ctx)
+			f.Wake()
+		}
+		done.Wait()
+		if n := db.views.Load(); n > 10*tasks {
+			t.Errorf("%d readings of the database for %d events and %d readers", n, tasks, readers)
+		}
+	})
+}
+
+// What was deleted is passed over, and nobody waits in vain or in circles.
+func TestWhatIsGoneIsPassedOver(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		f := p.Engine.Feed()
+		var tasks []pawl.TaskCall
+		for range 150 {
+			tasks = append(tasks, pawl.TaskCall{TaskID: create(t, p.Service, t.Context()), Force: true})
+		}
+		if got := read(t, f, 0); len(got) != 150 {
+			t.Fatalf("%d events", len(got))
+		}
+		if _, err := p.Service.DeleteTasks(t.Context(), tasks); err != nil {
+			t.Fatal(err)
+		}
+		for after := range int64(3) {
+			if got := read(t, f, after); len(got) != 0 {
+				t.Fatalf("of what is gone there is %v", ids(got))
+			}
+		}
+		short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		if err := f.Wait(short, 0); err == nil {
+			t.Error("there is nothing to wait for, and Wait says there is")
+		}
+		id := create(t, p.Service, t.Context())
+		if err := f.Wait(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		if got := read(t, f, 0); len(got) != 1 || got[0].TaskID != id {
+			t.Fatalf("after what is gone: %v", ids(got))
+		}
+	})
+}

@@ -1,0 +1,198 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humachi"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/clock"
+)
+
+const eventStream = "text/event-stream"
+
+var (
+	// beat is how long a stream is silent at most.
+	beat = 15 * time.Second
+	// slowest is how long a reader may take to make room: then it is cut off, and
+	// comes back with the last id it has.
+	slowest = 10 * time.Second
+)
+
+// stream is the answer to a reader who asked for server-sent events. The
+// operation's own answer is dropped once it has begun.
+type stream struct {
+	http.ResponseWriter
+	mu    sync.Mutex
+	begun bool
+	ended bool
+	timer *time.Timer
+}
+
+type streamKey struct{}
+
+func streamOf(ctx context.Context) *stream {
+	st, _ := ctx.Value(streamKey{}).(*stream)
+	return st
+}
+
+// streams lets an operation answer with a stream, if the caller wants one.
+func streams(c huma.Context, next func(huma.Context)) {
+	r, w := humachi.Unwrap(c)
+	if r.Method != http.MethodGet || !wantsStream(r.Header.Get("Accept")) {
+		next(c)
+		return
+	}
+	st := &stream{ResponseWriter: w}
+	next(humachi.NewContext(c.Operation(), r.WithContext(context.WithValue(r.Context(), streamKey{}, st)), dropping{st}))
+}
+
+// wantsStream says that of the two kinds of answer a stream is named first.
+func wantsStream(accept string) bool {
+	for part := range strings.SplitSeq(accept, ",") {
+		switch kind, _, _ := mime.ParseMediaType(part); kind {
+		case eventStream:
+			return true
+		case "application/json", "*/*", "application/*":
+			return false
+		}
+	}
+	return false
+}
+
+// dropping writes answers only as long as no stream has begun.
+type dropping struct{ *stream }
+
+func (d dropping) WriteHeader(status int) {
+	if !d.begun {
+		d.ResponseWriter.WriteHeader(status)
+	}
+}
+
+func (d dropping) Write(b []byte) (int, error) {
+	if d.begun {
+		return len(b), nil
+	}
+	return d.ResponseWriter.Write(b)
+}
+
+// begin sends the header. A position that the caller did not name is sent too:
+// else whoever is cut off before the first event would not know where to go on.
+func (st *stream) begin(position int64, named bool, gone func()) error {
+	h := st.Header()
+	h.Set("Content-Type", eventStream)
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no")
+	st.ResponseWriter.WriteHeader(http.StatusOK)
+	st.begun = true
+	st.timer = time.AfterFunc(beat, func() {
+		if st.send([]byte(":\n\n")) != nil {
+			gone()
+		}
+	})
+	if named {
+		return st.send([]byte(":\n\n"))
+	}
+	return st.send([]byte("id: " + strconv.FormatInt(position, 10) + "\n\n"))
+}
+
+// send writes some frames and pushes them out.
+func (st *stream) send(frames []byte) error {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.ended {
+		return http.ErrAbortHandler
+	}
+	st.timer.Reset(beat)
+	out := http.NewResponseController(st.ResponseWriter)
+	_ = out.SetWriteDeadline(clock.Now().Add(slowest)) // not every writer has deadlines
+	if _, err := st.ResponseWriter.Write(frames); err != nil {
+		return err
+	}
+	return out.Flush()
+}
+
+// end waits for a beat under way: nothing may be written after the handler.
+func (st *stream) end() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.ended = true
+	if st.timer != nil {
+		st.timer.Stop()
+	}
+}
+
+// followEvents answers with the feed until the reader goes or the server stops.
+func (s *server) followEvents(ctx context.Context, st *stream, f pawl.EventFilter) error {
+	ctx, gone := context.WithCancel(ctx)
+	defer gone()
+	defer context.AfterFunc(s.opts.Stopping, gone)()
+	defer st.end()
+	named := f.After == nil || *f.After >= 0
+	if s.opts.Stopping.Err() != nil {
+		return errStopping
+	}
+	err := s.svc.FollowEvents(ctx, f, func(through int64, events []pawl.Event) error {
+		if !st.begun {
+			return st.begin(through, named, gone)
+		}
+		var b bytes.Buffer
+		for i := range events {
+			b.Write(s.frames.of(&events[i]))
+		}
+		return st.send(b.Bytes())
+	})
+	switch {
+	case st.begun:
+		return nil // whatever ended it: the reader comes back
+	case err == nil:
+		err = errStopping
+	}
+	return err
+}
+
+// frames keeps the newest events as they are sent: many readers get the same.
+type frames struct {
+	mu sync.Mutex
+	at map[int64][]byte
+}
+
+const framesKept = 4096
+
+func (k *frames) of(e *pawl.Event) []byte {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if b, known := k.at[e.Position]; known {
+		return b
+	}
+	if k.at == nil || len(k.at) >= framesKept {
+		k.at = map[int64][]byte{}
+	}
+	b := frame(e)
+	k.at[e.Position] = b
+	return b
+}
+
+// frame is an event on one line: a payload of several would be several lines of
+// data.
+func frame(e *pawl.Event) []byte {
+	var text bytes.Buffer
+	_ = encode(&text, e) // an event always encodes, and a buffer takes all
+	line := bytes.TrimSuffix(text.Bytes(), []byte("\n"))
+	if bytes.ContainsAny(line, "\r\n") {
+		var one bytes.Buffer
+		if json.Compact(&one, line) == nil {
+			line = one.Bytes()
+		}
+	}
+	return []byte("id: " + strconv.FormatInt(e.Position, 10) + "\ndata: " + string(line) + "\n\n")
+}

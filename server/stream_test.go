@@ -1,0 +1,292 @@
+package server_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/pawltest"
+	"github.com/pawl-work/pawl/server"
+)
+
+// tape is a stream of events as a browser reads it.
+type tape struct {
+	t    *testing.T
+	body io.ReadCloser
+	in   *bufio.Reader
+	last string // the last id, for the next stream
+}
+
+// tune asks a server for the stream.
+func tune(t *testing.T, srv *httptest.Server, query string, headers ...string) *tape {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), "GET", srv.URL+"/v1/events"+query, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Accept", "text/event-stream")
+	for i := 0; i+1 < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	res, err := srv.Client().Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { res.Body.Close() })
+	if res.StatusCode != 200 || res.Header.Get("Content-Type") != "text/event-stream" {
+		data, _ := io.ReadAll(res.Body)
+		t.Fatalf("%d %s: %s", res.StatusCode, res.Header.Get("Content-Type"), data)
+	}
+	return &tape{t: t, body: res.Body, in: bufio.NewReader(res.Body)}
+}
+
+// next is the next event; false at the stream's end.
+func (p *tape) next() (e pawl.Event, ok bool) {
+	p.t.Helper()
+	for {
+		line, err := p.in.ReadString('\n')
+		if err != nil {
+			return e, false
+		}
+		line = strings.TrimSuffix(line, "\n")
+		if id, found := strings.CutPrefix(line, "id: "); found {
+			p.last = id
+		}
+		if data, found := strings.CutPrefix(line, "data: "); found {
+			if err := json.Unmarshal([]byte(data), &e); err != nil {
+				p.t.Errorf("%v: %s", err, data)
+			}
+			if strconv.FormatInt(e.Position, 10) != p.last {
+				p.t.Errorf("id %s of the event at %d", p.last, e.Position)
+			}
+			return e, true
+		}
+	}
+}
+
+func create(t *testing.T, svc pawl.Submitter, n int) {
+	t.Helper()
+	rs, err := svc.CreateTasks(t.Context(), slices.Repeat([]pawl.NewTask{{Type: "t"}}, n))
+	if err != nil || rs[0].Err != nil {
+		t.Fatal(err, rs)
+	}
+}
+
+func inFeed(t *testing.T, svc pawl.RecordReader) (out []string) {
+	t.Helper()
+	f := pawl.EventFilter{After: new(int64)}
+	for {
+		page, err := svc.ListEvents(t.Context(), f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range page.Items {
+			out = append(out, e.ID)
+		}
+		if f.Cursor = page.Next; f.Cursor == "" {
+			return out
+		}
+	}
+}
+
+// A reader that is cut off again and again, and comes back to one server or the
+// other, sees every event once and in order.
+func TestStreamGoesOnAtAnotherServer(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		other := p.Another(engine.Options{})
+		servers := []*httptest.Server{serve(t, p.Service, server.Options{}), serve(t, other, server.Options{})}
+		const tasks = 300
+		go func() {
+			for i := range tasks / 5 {
+				create(t, []pawl.Service{p.Service, other}[i%2], 5)
+			}
+		}()
+		var got []string
+		last := ""
+		for n := 0; len(got) < tasks; n++ {
+			var headers []string
+			if last != "" {
+				headers = []string{"Last-Event-ID", last}
+			}
+			s := tune(t, servers[n%2], "", headers...)
+			for range n%17 + 1 {
+				if len(got) == tasks {
+					break
+				}
+				e, ok := s.next()
+				if !ok {
+					t.Fatalf("the stream ended after %d events", len(got))
+				}
+				got = append(got, e.ID)
+			}
+			s.body.Close()
+			last = s.last
+		}
+		if want := inFeed(t, p.Service); !slices.Equal(got, want) {
+			t.Errorf("streamed %v\nin the feed %v", got, want)
+		}
+	})
+}
+
+func TestStreamFilters(t *testing.T) {
+	h := open(t)
+	create(t, h.p.Service, 1)
+	other := pawl.As(t.Context(), pawl.Caller{Namespace: "other"})
+	b, err := pawl.Create(other, h.p.Service, pawl.NewTask{Type: "b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := pawl.Create(t.Context(), h.p.Service, pawl.NewTask{Type: "c"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for query, want := range map[string]string{"?type=c": c.ID, "?task=" + c.ID: c.ID, "?event=proposed&type=c": c.ID, "?after=2": c.ID} {
+		if e, ok := tune(t, h.srv, query).next(); !ok || e.TaskID != want {
+			t.Errorf("%s: %+v", query, e)
+		}
+	}
+	if e, ok := tune(t, h.srv, "", "Pawl-Namespace", "other").next(); !ok || e.TaskID != b.ID {
+		t.Errorf("of another namespace: %+v", e)
+	}
+	// From the end: nothing of the past, and the place is told at once.
+	end := tune(t, h.srv, "?after=-1")
+	create(t, h.p.Service, 1)
+	if e, ok := end.next(); !ok || e.Position != 4 {
+		t.Errorf("from the end: %+v", e)
+	}
+	quiet := tune(t, h.srv, "?after=-1")
+	if line, err := quiet.in.ReadString('\n'); err != nil || line != "id: 4\n" {
+		t.Errorf("a stream from the end begins with %q, %v", line, err)
+	}
+}
+
+// What is wrong is said before a stream begins, as a problem.
+func TestStreamIsRefused(t *testing.T) {
+	h := open(t)
+	for query, want := range map[string]int{"?task=tsk_nope": 404, "?after=x": 400, "?after=-2": 400, "?order=desc&after=1": 400, "?what=1": 400} {
+		if r := ask(t, h.srv, "GET", "/v1/events"+query, "", "Accept", "text/event-stream"); r.StatusCode != want || r.json["code"] == nil {
+			t.Errorf("%s: %d %s", query, r.StatusCode, r.text)
+		}
+	}
+	if r := ask(t, h.srv, "GET", "/v1/events", "", "Accept", "text/event-stream", "Last-Event-ID", "evt_1"); r.StatusCode != 400 {
+		t.Errorf("an id that is no position: %d %s", r.StatusCode, r.text)
+	}
+	if r := ask(t, h.srv, "GET", "/v1/events", "", "Accept", "application/json, text/event-stream"); r.json["items"] == nil {
+		t.Errorf("whoever takes a page first gets %s", r.text)
+	}
+}
+
+func TestStreamEndsWhenTheServerStops(t *testing.T) {
+	p := pawltest.Open(t, pawltest.SQLite)
+	ctx, stop := context.WithCancel(t.Context())
+	srv := serve(t, p.Service, server.Options{Stopping: ctx})
+	s := tune(t, srv, "")
+	create(t, p.Service, 1)
+	if _, ok := s.next(); !ok {
+		t.Fatal("no event came")
+	}
+	stop()
+	if e, ok := s.next(); ok {
+		t.Errorf("after the end: %+v", e)
+	}
+	r := ask(t, srv, "GET", "/v1/events", "", "Accept", "text/event-stream")
+	if r.StatusCode != 503 {
+		t.Errorf("a server that stops begins a stream: %d %s", r.StatusCode, r.text)
+	}
+}
+
+// A quiet stream says something now and then; a reader that takes nothing is cut
+// off, and costs the others nothing.
+func TestStreamBeatsAndCutsTheSlow(t *testing.T) {
+	defer server.Impatient(300 * time.Millisecond)()
+	p := pawltest.Open(t, pawltest.SQLite)
+	srv := httptest.NewUnstartedServer(server.New(p.Service, server.Options{Log: slog.New(slog.DiscardHandler)}))
+	srv.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		_ = c.(*net.TCPConn).SetWriteBuffer(64 << 10) // the system's own would take it all
+		return ctx
+	}
+	srv.Start()
+	t.Cleanup(srv.Close)
+	quiet := tune(t, srv, "?event=none")
+	for range 3 {
+		if line, err := quiet.in.ReadString('\n'); err != nil || line != ":\n" {
+			t.Fatalf("%q, %v", line, err)
+		}
+		if line, err := quiet.in.ReadString('\n'); err != nil || line != "\n" {
+			t.Fatalf("%q, %v", line, err)
+		}
+	}
+	quiet.body.Close()
+	slow, err := net.Dial("tcp", srv.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slow.Close()
+	_ = slow.(*net.TCPConn).SetReadBuffer(4096)
+	fmt.Fprintf(slow, "GET /v1/events HTTP/1.1\r\nHost: %s\r\nAccept: text/event-stream\r\n\r\n", srv.Listener.Addr())
+	if _, err := io.ReadFull(slow, make([]byte, 100)); err != nil {
+		t.Fatal(err)
+	}
+	fast := tune(t, srv, "")
+	const tasks = 10_000
+	go func() {
+		for range tasks / 1000 {
+			create(t, p.Service, 1000)
+		}
+	}()
+	for n := range tasks {
+		if _, ok := fast.next(); !ok {
+			t.Fatalf("the other reader was cut off after %d events", n)
+		}
+	}
+	_ = slow.SetReadDeadline(time.Now().Add(time.Minute))
+	if _, err := io.Copy(io.Discard, slow); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("the slow reader is still connected")
+	}
+}
+
+// A thousand readers at once all get everything.
+func TestAThousandStreams(t *testing.T) {
+	p := pawltest.Open(t, pawltest.SQLite)
+	srv := serve(t, p.Service, server.Options{})
+	srv.Client().Transport.(*http.Transport).MaxIdleConnsPerHost = 1
+	const readers, tasks = 1000, 50
+	var ready, done sync.WaitGroup
+	ready.Add(readers)
+	var wrong sync.Map
+	for n := range readers {
+		done.Go(func() {
+			s := tune(t, srv, "?after=-1")
+			ready.Done()
+			for range tasks {
+				if _, ok := s.next(); !ok {
+					wrong.Store(n, true)
+					return
+				}
+			}
+			s.body.Close()
+		})
+	}
+	ready.Wait()
+	for range tasks {
+		create(t, p.Service, 1)
+	}
+	done.Wait()
+	wrong.Range(func(n, _ any) bool { t.Errorf("reader %d was cut off", n); return true })
+}
