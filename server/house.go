@@ -56,7 +56,7 @@ type (
 // readyTime bounds the question whether the database answers.
 const readyTime = 2 * time.Second
 
-var errStopping = &pawl.Error{Code: pawl.CodeUnavailable, Message: "the server is stopping"}
+var errStopping = &pawl.Error{Code: pawl.CodeUnavailable, Message: "the server is stopping", RetryAfter: time.Second}
 
 // health registers what says how the server itself is.
 func (s *server) health() {

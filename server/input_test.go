@@ -2,9 +2,17 @@ package server_test
 
 import (
 	"bufio"
+	"context"
+	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"net"
+	"net/http"
+	"os"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -47,7 +55,10 @@ func TestBadInput(t *testing.T) {
 		{"bytes that are not UTF-8", "POST", "/v1/tasks", "{\"type\":\"a\",\"payload\":{\"b\":[\"\xff\"]}}", nil, 400, "invalid", []string{"/payload/b/0"}},
 		{"NUL", "POST", "/v1/tasks", "{\"type\":\"a\x00\"}", nil, 400, "invalid", []string{"/type"}},
 		{"a byte order mark", "POST", "/v1/tasks", "\ufeff{\"type\":\"a\"}", nil, 400, "invalid", []string{""}},
-		{"too deep", "POST", "/v1/tasks", `{"type":"a","payload":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `}`, nil, 400, "invalid", nil},
+		{"too deep", "POST", "/v1/tasks", `{"type":"a","payload":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + `}`, nil, 400, "invalid", nil},
+		{"too deep, of objects", "POST", "/v1/tasks", strings.Repeat(`{"a":`, 100_000) + "1" + strings.Repeat("}", 100_000), nil, 400, "invalid", nil},
+		{"too deep, and cut", "POST", "/v1/tasks:batch", strings.Repeat(`{"items":[`, 100_000), nil, 400, "invalid", nil},
+		{"ten megabytes", "POST", "/v1/tasks", `{"type":"a","payload":"` + strings.Repeat("a", 10<<20) + `"}`, nil, 413, "too_large", nil},
 		{"another media type", "POST", "/v1/tasks", `{"type":"a"}`, []string{"Content-Type", "text/plain"}, 415, "media_type", nil},
 		{"a form", "POST", "/v1/tasks", `{"type":"a"}`, []string{"Content-Type", "application/x-www-form-urlencoded"}, 415, "media_type", nil},
 		{"another charset", "POST", "/v1/tasks", `{"type":"a"}`, []string{"Content-Type", "application/json; charset=latin1"}, 415, "media_type", nil},
@@ -137,5 +148,132 @@ func TestBodiesThatDoNotArrive(t *testing.T) {
 		if err != nil || !strings.Contains(status, " 400 ") && !strings.Contains(status, " 413 ") {
 			t.Errorf("%s: %q, %v", name, status, err)
 		}
+	}
+}
+
+// talk writes to a server as it is, and reads what it says until it hangs up.
+func talk(t *testing.T, addr, text string) string {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_, _ = conn.Write([]byte(text)) // it may have hung up before the end
+	_ = conn.SetReadDeadline(clock.Now().Add(20 * time.Second))
+	said, err := io.ReadAll(conn)
+	if err != nil && len(said) == 0 && errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("no answer and no end: %v", err)
+	}
+	return string(said)
+}
+
+// Who sends slowly, or stops half-way, holds a connection for so long and no
+// longer; the others are served meanwhile.
+func TestSlowAndHalfOpenConnections(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	at := make(chan net.Addr, 1)
+	log := slog.New(slog.DiscardHandler)
+	h := server.New(nobody{}, server.Options{Log: log, BodyTime: 200 * time.Millisecond})
+	ended := make(chan error, 1)
+	go func() {
+		ended <- server.Serve(ctx, "127.0.0.1:0", h, server.ServeOptions{Log: log, HeaderTime: 200 * time.Millisecond, Listening: func(a net.Addr) { at <- a }})
+	}()
+	addr := (<-at).String()
+	for name, c := range map[string]struct{ text, want string }{
+		"nothing at all":       {"", ""},
+		"half a request line":  {"GET /v1/ta", ""},
+		"half a head":          {"GET /v1/tasks HTTP/1.1\r\nHost: localhost\r\nX-", ""},
+		"half a body":          {"POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{\"type\":", "HTTP/1.1 400 "},
+		"half a chunk":         {"POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n40\r\n{", "HTTP/1.1 400 "},
+		"no HTTP":              {"\x16\x03\x01\x02\x00\x01\x00", "HTTP/1.1 400 "},
+		"no host":              {"GET /v1/tasks HTTP/1.1\r\n\r\n", "HTTP/1.1 400 "},
+		"two lengths":          {"POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}", "HTTP/1.1 400 "},
+		"a flood of headers":   {"GET /v1/tasks HTTP/1.1\r\nHost: localhost\r\n" + strings.Repeat("X-Flood: "+strings.Repeat("x", 1000)+"\r\n", 400) + "\r\n", "HTTP/1.1 431 "},
+		"a header without end": {"GET /v1/tasks HTTP/1.1\r\nHost: localhost\r\nX-Flood: " + strings.Repeat("x", 400<<10), "HTTP/1.1 431 "},
+		"a path without end":   {"GET /" + strings.Repeat("x", 400<<10), "HTTP/1.1 431 "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if said := talk(t, addr, c.text); !strings.HasPrefix(said, c.want) {
+				t.Errorf("said %.200q, want %q", said, c.want)
+			}
+		})
+	}
+	t.Run("the others", func(t *testing.T) {
+		if status, _ := get(t, "http://"+addr+"/healthz"); status != 200 {
+			t.Errorf("healthz: %d", status)
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("the end: %v", err)
+		}
+	})
+}
+
+// Paths that climb, hide a slash or double one lead nowhere, and never to
+// another task than they spell.
+func TestPathTricks(t *testing.T) {
+	h := open(t)
+	made := h.do(201, "POST", "/v1/tasks", `{"type":"a"}`).str("id")
+	for _, path := range []string{
+		"/v1/../v1/tasks", "/v1/./tasks", "//v1/tasks", "/v1//tasks", "/v1/tasks/" + made + "/../" + made, "/v1/tasks/%2e%2e/tasks", "/v1/tasks/" + made + "%2fitems", "/v1/tasks/" + made + "/",
+		"/v1/tasks/..%2f..%2fhealthz", "/V1/tasks", "/v1/tasks/" + made + ";v=1", "/v1/tasks/" + made + "%00", "/v1/tasks/" + made + "%0d%0aX: y", "/v1/tasks/%5c..%5c", "/tasks/../v1/tasks",
+	} {
+		conn, err := net.Dial("tcp", h.srv.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", path)
+		said, _ := io.ReadAll(conn)
+		_ = conn.Close()
+		if !strings.HasPrefix(string(said), "HTTP/1.1 404 ") && !strings.HasPrefix(string(said), "HTTP/1.1 400 ") {
+			t.Errorf("GET %s: %.200q", path, said)
+		}
+	}
+	h.do(200, "GET", "/v1/tasks/"+made, "")
+}
+
+// A caller that hangs up in the middle of a call leaves it whole or undone, and
+// the server at work.
+func TestCallersWhoHangUp(t *testing.T) {
+	h := open(t)
+	before := runtime.NumGoroutine()
+	var wg sync.WaitGroup
+	answered := make(chan bool, 200)
+	for n := range 200 {
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(n%40)*250*time.Microsecond)
+			defer cancel()
+			req, _ := http.NewRequestWithContext(ctx, "POST", h.srv.URL+"/v1/tasks", strings.NewReader(`{"type":"a","items":[{"input":1},{"input":2},{"input":3}]}`))
+			if res, err := http.DefaultClient.Do(req); err == nil {
+				_, err = io.ReadAll(res.Body)
+				_ = res.Body.Close()
+				if err == nil && res.StatusCode == 201 {
+					answered <- true
+				}
+			}
+		})
+	}
+	wg.Wait()
+	h.do(201, "POST", "/v1/tasks", `{"type":"last"}`)
+	tasks := h.do(200, "GET", "/v1/tasks?type=a&limit=1000", "").items()
+	if len(tasks) < len(answered) || len(tasks) > 200 {
+		t.Errorf("%d tasks after %d answers to 200 calls", len(tasks), len(answered))
+	}
+	for _, task := range tasks {
+		id := task["id"].(string)
+		if n := len(h.do(200, "GET", "/v1/tasks/"+id+"/items", "").items()); n != 3 {
+			t.Errorf("%s has %d items", id, n)
+		}
+	}
+	http.DefaultClient.CloseIdleConnections()
+	for try := 0; runtime.NumGoroutine() > before+20; try++ {
+		if try == 100 {
+			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
+		}
+		time.Sleep(50 * time.Millisecond)
 	}
 }

@@ -13,9 +13,6 @@ import (
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
-// bodyTime is how long a caller may take to send a body.
-const bodyTime = 30 * time.Second
-
 // intake reads the body before anything looks at it, so that its size, type and
 // syntax are judged in one place.
 func (s *server) intake(next http.Handler) http.Handler {
@@ -30,7 +27,7 @@ func (s *server) intake(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		data, err := read(w, r)
+		data, err := s.read(w, r)
 		if err == nil && len(data) > 0 {
 			err = judge(r, data)
 		}
@@ -47,15 +44,17 @@ func (s *server) intake(next http.Handler) http.Handler {
 // be to break it.
 var unheard = []string{"If-Match", "If-Unmodified-Since"}
 
-func read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+func (s *server) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.ContentLength > pawl.MaxBodyBytes {
 		w.Header().Set("Connection", "close") // the rest is not read
 		return nil, tooLarge
 	}
 	rc := http.NewResponseController(w)
-	_ = rc.SetReadDeadline(clock.Now().Add(bodyTime)) // not every writer has deadlines
+	_ = rc.SetReadDeadline(clock.Now().Add(s.opts.BodyTime)) // not every writer has deadlines
 	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, pawl.MaxBodyBytes))
-	_ = rc.SetReadDeadline(time.Time{})
+	if err == nil { // else it bounds what net/http still reads to be rid of the rest
+		_ = rc.SetReadDeadline(time.Time{})
+	}
 	var over *http.MaxBytesError
 	switch {
 	case errors.As(err, &over):

@@ -86,6 +86,9 @@ func (s *server) claim(ctx context.Context, in *body[pawl.ClaimRequest]) (*answe
 		first.WaitSeconds = 0
 	}
 	leases, err := s.svc.Claim(ctx, first)
+	if err == nil && len(leases) == 0 && waits && s.opts.Stopping.Err() != nil {
+		return nil, errStopping
+	}
 	if err == nil && len(leases) == 0 && waits {
 		leases, err = s.await(ctx, in.Body)
 	}

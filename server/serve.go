@@ -16,6 +16,14 @@ import (
 type ServeOptions struct {
 	// Grace is how long requests under way may take once ctx has ended; 0 = 30 s.
 	Grace time.Duration
+	// Notice is how long calls are still taken once ctx has ended, while readyz
+	// says 503, for a balancer to look elsewhere; 0 = not at all.
+	Notice time.Duration
+	// CertFile and KeyFile are PEM files; with them the server speaks TLS. They are
+	// read again when they have changed.
+	CertFile, KeyFile string
+	// HeaderTime is how long a caller may take to send a request's head; 0 = 10 s.
+	HeaderTime time.Duration
 	// Listening is told the address, port and all, before the first request.
 	Listening func(net.Addr)
 	// Log takes the HTTP server's own complaints; nil = slog's default.
@@ -31,8 +39,15 @@ func Serve(ctx context.Context, addr string, h http.Handler, o ServeOptions) err
 	if o.Grace <= 0 {
 		o.Grace = pawl.DefaultStopGrace
 	}
+	if o.HeaderTime <= 0 {
+		o.HeaderTime = 10 * time.Second
+	}
 	if o.Log == nil {
 		o.Log = slog.Default()
+	}
+	certs, err := certificates(o.CertFile, o.KeyFile)
+	if err != nil {
+		return err
 	}
 	ln, err := listen(ctx, addr)
 	if err != nil {
@@ -43,19 +58,24 @@ func Serve(ctx context.Context, addr string, h http.Handler, o ServeOptions) err
 	}
 	srv := &http.Server{
 		Handler:           h,
-		ReadHeaderTimeout: 10 * time.Second,
+		ReadHeaderTimeout: o.HeaderTime,
 		// No ReadTimeout: it would end claims that wait. Bodies have their own.
 		WriteTimeout:   pawl.MaxWaitSeconds*time.Second + time.Minute,
 		IdleTimeout:    2 * time.Minute,
 		MaxHeaderBytes: 256 << 10,
 		ErrorLog:       slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn),
+		TLSConfig:      certs,
 	}
 	served := make(chan error, 1)
-	go func() { served <- srv.Serve(ln) }()
-	select {
-	case err := <-served:
+	go func() {
+		if certs != nil {
+			served <- srv.ServeTLS(ln, "", "")
+		} else {
+			served <- srv.Serve(ln)
+		}
+	}()
+	if err := until(ctx, o.Notice, served); err != nil {
 		return &pawl.Error{Code: pawl.CodeUnavailable, Op: "serve", Message: "serving " + addr + " ended", Err: err}
-	case <-ctx.Done():
 	}
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.Grace)
 	defer cancel()
@@ -68,6 +88,22 @@ func Serve(ctx context.Context, addr string, h http.Handler, o ServeOptions) err
 		return &pawl.Error{Code: pawl.CodeUnavailable, Op: "serve", Message: fmt.Sprintf("requests still under way after %s were cut", o.Grace), Err: err}
 	}
 	return err
+}
+
+// until waits for ctx to end, and notice longer; an error is that serving has
+// ended before.
+func until(ctx context.Context, notice time.Duration, served <-chan error) error {
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-served:
+		return err
+	case <-time.After(notice):
+		return nil
+	}
 }
 
 // listen refuses addresses that are not loopback, before and after names are

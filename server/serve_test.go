@@ -128,6 +128,34 @@ func TestNotReadyWhileStopping(t *testing.T) {
 	}
 }
 
+// With notice, readyz is off first while calls are still taken; a claim that
+// would wait is told to come again instead of being answered at once, over and
+// over.
+func TestReadinessIsOffFirst(t *testing.T) {
+	base, stop, ended := running(t, &late{}, server.ServeOptions{Notice: 300 * time.Millisecond})
+	stop()
+	for status := 200; status != 503; {
+		status, _ = get(t, base+"/readyz")
+	}
+	if status, text := get(t, base+"/healthz"); status != 200 {
+		t.Errorf("within the notice: %d %s", status, text)
+	}
+	res, err := http.Post(base+"/v1/claims", "application/json", strings.NewReader(`{"worker_id":"w1","wait_seconds":30}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	if res.StatusCode != 503 || res.Header.Get("Retry-After") == "" {
+		t.Errorf("a claim that waits: %s, Retry-After %q", res.Status, res.Header.Get("Retry-After"))
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("the end: %v", err)
+	}
+	if _, err := net.Dial("tcp", strings.TrimPrefix(base, "http://")); err == nil {
+		t.Error("it listens after its end")
+	}
+}
+
 func TestNotReadyWithoutDatabase(t *testing.T) {
 	srv := serve(t, nobody{}, server.Options{Ready: func(context.Context) error {
 		return &pawl.Error{Code: pawl.CodeUnavailable, RetryAfter: 1500 * time.Millisecond}

@@ -39,6 +39,8 @@ type Options struct {
 	// RequireKeys are the names of the mutating routes that are taken with an
 	// Idempotency-Key only; "*" = all of them.
 	RequireKeys []string
+	// BodyTime is how long a caller may take to send a body; 0 = 30 s.
+	BodyTime time.Duration
 	// Version is the program's, for the API's description. "" = "dev".
 	Version string
 	// Gauges are read for GET /metrics, at most every few seconds. Nil = the
@@ -63,6 +65,9 @@ func New(svc pawl.Service, o Options) http.Handler {
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()
+	}
+	if o.BodyTime <= 0 {
+		o.BodyTime = 30 * time.Second
 	}
 	if o.Version == "" {
 		o.Version = "dev"

@@ -43,8 +43,11 @@ type config struct {
 }
 
 type serveConfig struct {
-	Addr        string   `koanf:"addr"`
-	RequireKeys []string `koanf:"require_keys"`
+	Addr        string        `koanf:"addr"`
+	RequireKeys []string      `koanf:"require_keys"`
+	TLSCert     string        `koanf:"tls_cert"`
+	TLSKey      string        `koanf:"tls_key"`
+	Notice      time.Duration `koanf:"notice"`
 }
 
 type workerConfig struct {

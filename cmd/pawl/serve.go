@@ -23,7 +23,10 @@ func (a *app) serveCmd() *cobra.Command {
 			return err
 		}
 		return with(a, func(ctx context.Context, s pawl.Service, _ []string) error {
-			log := a.log()
+			log, c, scheme := a.log(), a.cfg.Serve, "http://"
+			if c.TLSCert != "" {
+				scheme = "https://"
+			}
 			h := server.New(s, server.Options{Stopping: ctx, Log: log, Version: readVersion().Version, RequireKeys: a.cfg.Serve.RequireKeys})
 			return alongside(ctx, s, func(ctx context.Context) error {
 				relaying, stop := context.WithCancel(ctx)
@@ -33,8 +36,8 @@ func (a *app) serveCmd() *cobra.Command {
 				if e, ok := s.(*engine.Engine); ok && len(outs) > 0 {
 					relayed.Go(func() { _ = relays(relaying, e, outs, a.cfg.Relay.Origin, log) }) // outs are checked
 				}
-				return server.Serve(ctx, a.cfg.Serve.Addr, h, server.ServeOptions{Log: log, Listening: func(at net.Addr) {
-					log.Info("serving", "url", "http://"+at.String(), "db", named(a.cfg.DB, a.cfg.Schema))
+				return server.Serve(ctx, a.cfg.Serve.Addr, h, server.ServeOptions{Log: log, CertFile: c.TLSCert, KeyFile: c.TLSKey, Notice: c.Notice, Listening: func(at net.Addr) {
+					log.Info("serving", "url", scheme+at.String(), "db", named(a.cfg.DB, a.cfg.Schema))
 				}})
 			})
 		})(cmd, args)
@@ -45,6 +48,12 @@ func (a *app) serveCmd() *cobra.Command {
 	bind(cmd.Flags(), "require-keys", "serve.require_keys")
 	cmd.Flags().StringArray("relay", nil, "send every event to NAME=URL: amqp, nats or https; see docs/relay.md")
 	bind(cmd.Flags(), "relay", "relay.sinks")
+	cmd.Flags().String("tls-cert", "", "speak TLS with the certificate in this PEM file, read again when it changes")
+	bind(cmd.Flags(), "tls-cert", "serve.tls_cert")
+	cmd.Flags().String("tls-key", "", "and its key")
+	bind(cmd.Flags(), "tls-key", "serve.tls_key")
+	cmd.Flags().Duration("notice", 0, "how long calls are still taken when it is to stop, while /readyz says 503")
+	bind(cmd.Flags(), "notice", "serve.notice")
 	sweepFlags(cmd.Flags())
 	return cmd
 }

@@ -1,0 +1,67 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/api"
+)
+
+// FuzzBodies decodes anything as the bodies there are. What passes is JSON, has
+// each name once where names are ours, and what is the caller's own comes out of
+// the encoder as it went in.
+func FuzzBodies(f *testing.F) {
+	for _, s := range []string{`{"type":"a","payload":{"b": 1,"b":2}}`, `{"items":[{"input":1}]}`, `{"a":{"a":1}}`, `[1,`, `"\ud800"`, "{\"a\":\"\xff\"}", `{"worker_id":"w","attempt":1,"error":{"message":"x","detail":[]}}`, `{"dedupe":["/a"]}`, ` 1 2`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if scan(data) != nil {
+			return
+		}
+		if !json.Valid(data) {
+			t.Fatalf("%q passed and is not JSON", data)
+		}
+		var tree any
+		if err := decode(data, &tree); err != nil {
+			t.Fatalf("%q passed and is no tree: %v", data, err)
+		}
+		var task pawl.NewTask
+		if decode(data, &task) == nil && len(task.Payload) > 0 {
+			var b bytes.Buffer
+			if err := encode(&b, pawl.Task{Payload: task.Payload, Metadata: json.RawMessage(`{}`)}); err != nil || !bytes.Contains(b.Bytes(), task.Payload) {
+				t.Fatalf("%q is not in %q: %v", task.Payload, b.Bytes(), err)
+			}
+		}
+		for _, body := range []any{new(pawl.TaskUpdate), new(api.FailBody), new(api.CheckpointBody), new(pawl.ClaimRequest), new(api.Batch[pawl.CompleteCall]), new(api.KeyBeginBody), new(pawl.SignalCall)} {
+			_ = decode(data, body) // an error, or not: no panic
+		}
+	})
+}
+
+// FuzzQueries: a query that passes is text, and each name is there once.
+func FuzzQueries(f *testing.F) {
+	for _, s := range []string{"a=1&a=2", "a=%00", "metadata[a%00]=x", "%zz", "a=b;c=d", "=&&=", "a=\xff"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		q, err := oneEach(raw)
+		if err == nil && !plainText(q) {
+			t.Fatalf("%q became %q", raw, q)
+		}
+	})
+}
+
+// FuzzIfMatch: a version is read from a quoted number, and from nothing else.
+func FuzzIfMatch(f *testing.F) {
+	for _, s := range []string{`"0"`, `*`, ``, `W/"1"`, `"1","2"`, `1`, `"99999999999999999999"`, `"`} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		v, err := versionOf(s)
+		if err == nil && v != nil && (*v < 0 || len(s) < 3) {
+			t.Fatalf("%q is version %d", s, *v)
+		}
+	})
+}
