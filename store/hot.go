@@ -51,7 +51,7 @@ type Hot interface {
 	// is in claim order: rank, item id.
 	Claim(ctx context.Context, tx Tx, c Claim) ([]Claimed, error)
 	// Touch is heartbeat and progress: extends the lease when Extend is set
-	// (LeaseSeconds 0 = the lease's own length; otherwise it becomes that),
+	// (LeaseSeconds 0 = the claim's length; another holds until the next heartbeat),
 	// heartbeat_at = now then; writes progress and stage when given, with
 	// progressed_at = now; a stage that differs from the one stored leaves an event
 	// progressed (states NULL) with data {"stage":…,"progress":…}.

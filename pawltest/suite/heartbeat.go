@@ -29,7 +29,9 @@ var heartbeats = noun{"heartbeats", []promise{
 		w.ok(err, "heartbeat")
 		w.same([]any{b.LeaseSeconds, b.LeaseExpiresAt}, []any{3600, w.now().Add(time.Hour)}, "the answer")
 		w.advance(30 * time.Minute)
-		w.beat(l)
+		b, err = first(w.svc.Heartbeat(w.ctx, []pawl.HeartbeatCall{{Fence: l.Fence()}}))
+		w.ok(err, "a heartbeat of the claim's length")
+		w.same([]any{b.LeaseSeconds, b.LeaseExpiresAt}, []any{300, w.now().Add(300 * time.Second)}, "the answer after it")
 	}},
 	{"the first is a sign of life, with an event; the others leave none", func(w *world) {
 		t := w.solo()

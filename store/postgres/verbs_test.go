@@ -282,14 +282,14 @@ func TestTouch(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	h.touch(store.Touch{Fence: f, Stage: &stage}, store.Touch{Fence: fence("itm_none", "w", 1)})
-	h.want("(in_progress,90,50,half,t,t)", "SELECT state, lease_seconds, progress, stage, progressed_at > acquired_at, heartbeat_at = $1 FROM leases", got[0].Now)
+	h.want("(in_progress,30,50,half,t,t)", "SELECT state, lease_seconds, progress, stage, progressed_at > acquired_at, heartbeat_at = $1 FROM leases", got[0].Now)
 	empty := ""
 	h.touch(store.Touch{Fence: f, Stage: &empty})
 	h.want("(50,)", "SELECT progress, stage FROM leases")
 	h.want("(in_progress,leased,in_progress,,,worker,w,1) (progressed,,,,,worker,w,1) (progressed,,,,,worker,w,1)", itemEvents+" OFFSET 2", c.ItemID)
 	h.want(`("{""stage"" : ""half"", ""progress"" : 50}") ("{""stage"" : """", ""progress"" : 50}")`, "SELECT data FROM task_events WHERE event = 'progressed' ORDER BY id")
 	h.touch(store.Touch{Fence: f, Extend: true})
-	h.want("(90)", "SELECT (lease_expires_at - heartbeat_at) / 1000000 FROM leases")
+	h.want("(30)", "SELECT (lease_expires_at - heartbeat_at) / 1000000 FROM leases")
 }
 
 func TestCheckpointsAreNumberedDensely(t *testing.T) {

@@ -184,15 +184,15 @@ func TestTouchExtendsAndReports(t *testing.T) {
 	h.touch(store.Touch{Fence: fence("w", c), Stage: stage("reading")})
 	h.touch(store.Touch{Fence: fence("w", c), Stage: stage("reading"), Progress: progress(30)})
 	h.touch(store.Touch{Fence: fence("w", c), Stage: stage("writing"), Progress: progress(40), Extend: true, LeaseSeconds: 5})
-	h.want("lease", h.table("SELECT progress, stage, lease_seconds, lease_expires_at - acquired_at, heartbeat_at - acquired_at FROM pawl.leases"), "40 writing 5 15000000 10000000")
+	h.want("lease", h.table("SELECT progress, stage, lease_seconds, lease_expires_at - acquired_at, heartbeat_at - acquired_at FROM pawl.leases"), "40 writing 60 15000000 10000000")
 	h.want("events", h.events(id), `proposed - queued - open - api someone {"of":"task"}
 leased queued leased - - 1 worker w -
 in_progress leased in_progress - - 1 worker w -
 progressed - - - - 1 worker w {"stage":"reading","progress":20}
 progressed - - - - 1 worker w {"stage":"writing","progress":40}`)
 	got = h.touch(store.Touch{Fence: fence("w", c), Extend: true})
-	if got[0].LeaseSeconds != 5 || got[0].LeaseExpiresAt != h.stamp()+5*second {
-		t.Errorf("the lease's own length: %+v", got)
+	if got[0].LeaseSeconds != 60 || got[0].LeaseExpiresAt != h.stamp()+60*second {
+		t.Errorf("the claim's length: %+v", got)
 	}
 	h.complete("w", c)
 	h.want("the stage stays readable", h.table("SELECT stage FROM pawl.ends"), "writing")

@@ -28,11 +28,11 @@ lease AS (
   INSERT INTO pawl.leases (item_id, namespace, task_id, type, priority, state, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared,
     prefetch, worker_id, lease_seconds, started_at, acquired_at, heartbeat_at, lease_expires_at, progress, stage, progressed_at)
   SELECT item_id, namespace, task_id, type, priority, 'in_progress', attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared,
-    prefetch, worker_id, new_seconds, started_at, acquired_at, new_heartbeat, new_end, new_progress, new_stage,
+    prefetch, worker_id, lease_seconds, started_at, acquired_at, new_heartbeat, new_end, new_progress, new_stage,
     CASE WHEN progressed IS NOT NULL OR staged IS NOT NULL THEN now ELSE progressed_at END
   FROM y
   ON CONFLICT (item_id) DO UPDATE
-  SET state = excluded.state, lease_seconds = excluded.lease_seconds, heartbeat_at = excluded.heartbeat_at, lease_expires_at = excluded.lease_expires_at,
+  SET state = excluded.state, heartbeat_at = excluded.heartbeat_at, lease_expires_at = excluded.lease_expires_at,
     progress = excluded.progress, stage = excluded.stage, progressed_at = excluded.progressed_at),
 event AS (
   INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, actor_type, actor_id, data, created_at)

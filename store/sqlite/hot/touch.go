@@ -79,7 +79,7 @@ func (h *held) touch(ctx context.Context, tx store.Tx, t *store.Touch, now int64
 			h.leaseSeconds = int64(t.LeaseSeconds)
 		}
 		h.expiresAt = now + h.leaseSeconds*1_000_000
-		if _, err := tx.Exec(ctx, touchExtend, t.ItemID, now, h.leaseSeconds, h.expiresAt); err != nil {
+		if _, err := tx.Exec(ctx, touchExtend, t.ItemID, now, h.expiresAt); err != nil {
 			return err
 		}
 	} else if !reports && h.state == "leased" {

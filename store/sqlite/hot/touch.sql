@@ -10,7 +10,7 @@ WHERE item_id = $1
 
 -- name: Extend
 UPDATE pawl.leases
-SET state = 'in_progress', heartbeat_at = $2, lease_seconds = $3, lease_expires_at = $4
+SET state = 'in_progress', heartbeat_at = $2, lease_expires_at = $3
 WHERE item_id = $1
 
 -- name: Report
