@@ -41,6 +41,9 @@ type Options struct {
 	RequireKeys []string
 	// BodyTime is how long a caller may take to send a body; 0 = 30 s.
 	BodyTime time.Duration
+	// At are further doors by their path, such as /mcp: what comes there is
+	// guarded and its caller read like any other's.
+	At map[string]http.Handler
 	// Version is the program's, for the API's description. "" = "dev".
 	Version string
 	// Gauges are read for GET /metrics, at most every few seconds. Nil = the
@@ -98,6 +101,9 @@ func New(svc pawl.Service, o Options) http.Handler {
 	s.plain()
 	s.health()
 	s.measured()
+	for path, door := range o.At {
+		s.mux.Handle(path, door)
+	}
 	s.spec = sync.OnceValue(func() []byte { return describe(s.api.OpenAPI()) }) // a fifth of a small test, were it made each time
 	return s.mux
 }

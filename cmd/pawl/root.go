@@ -40,7 +40,7 @@ func (a *app) root() *cobra.Command {
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	root.AddCommand(
 		a.taskCmd(), a.itemCmd(), a.eventCmd(), a.checkpointCmd(), a.signalCmd(), a.keyCmd(),
-		a.workerCmd(), a.serveCmd(), a.relayCmd(), a.sweepCmd(), a.pruneCmd(), a.archiveCmd(), a.backupCmd(), a.migrateCmd(),
+		a.workerCmd(), a.serveCmd(), a.mcpCmd(), a.relayCmd(), a.sweepCmd(), a.pruneCmd(), a.archiveCmd(), a.backupCmd(), a.migrateCmd(),
 		a.statsCmd(), a.doctorCmd(), a.benchCmd(), a.demoCmd(), a.demoWorkerCmd(), a.versionCmd(),
 	)
 	return root

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"net"
+	"net/http"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -10,11 +11,12 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/mcp"
 	"github.com/pawl-work/pawl/server"
 )
 
 func (a *app) serveCmd() *cobra.Command {
-	cmd := a.verb("serve", "Serve the HTTP API, and sweep", cobra.NoArgs, func(cmd *cobra.Command, args []string) error {
+	cmd := a.verb("serve", "Serve the HTTP API and MCP, and sweep", cobra.NoArgs, func(cmd *cobra.Command, args []string) error {
 		if a.cfg.Server != "" {
 			return invalid("a server is run on a --db, not on another --server")
 		}
@@ -27,7 +29,8 @@ func (a *app) serveCmd() *cobra.Command {
 			if c.TLSCert != "" {
 				scheme = "https://"
 			}
-			h := server.New(s, server.Options{Stopping: ctx, Log: log, Version: readVersion().Version, RequireKeys: a.cfg.Serve.RequireKeys})
+			h := server.New(s, server.Options{Stopping: ctx, Log: log, Version: readVersion().Version, RequireKeys: a.cfg.Serve.RequireKeys,
+				At: map[string]http.Handler{"/mcp": mcp.New(s, a.mcpOptions(ctx)).HTTP()}})
 			return alongside(ctx, s, func(ctx context.Context) error {
 				relaying, stop := context.WithCancel(ctx)
 				var relayed sync.WaitGroup

@@ -1,0 +1,31 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/client"
+	"github.com/pawl-work/pawl/mcp"
+)
+
+func (a *app) mcpCmd() *cobra.Command {
+	cmd := a.verb("mcp", "Serve an agent over the Model Context Protocol on stdin and stdout", cobra.NoArgs, with(a, func(ctx context.Context, s pawl.Service, _ []string) error {
+		return alongside(ctx, s, func(ctx context.Context) error {
+			return mcp.New(s, a.mcpOptions(ctx)).Stdio(ctx, a.stdin, a.stdout)
+		})
+	}))
+	cmd.Long = `Gives one agent the tools work_propose, work_checkout, work_submit and so on, until
+stdin ends. Over HTTP, for many agents, "pawl serve" has the same at /mcp.`
+	cmd.Example = "  pawl mcp --db sqlite:work.db\n  pawl mcp --server http://127.0.0.1:7033 --key KEY"
+	return cmd
+}
+
+func (a *app) mcpOptions(stopping context.Context) mcp.Options {
+	o := mcp.Options{Stopping: stopping, Log: a.log(), Version: readVersion().Version}
+	if a.cfg.Server != "" {
+		o.WithKey, o.Named = client.WithKey, a.cfg.Key != ""
+	}
+	return o
+}

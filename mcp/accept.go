@@ -1,0 +1,85 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/pawl-work/pawl"
+)
+
+type submitIn struct {
+	holding
+	Result   json.RawMessage `json:"result" jsonschema:"any JSON that fits the type's result_schema"`
+	Evidence json.RawMessage `json:"evidence,omitempty" jsonschema:"what the result rests on; some types require it"`
+	Notes    string          `json:"notes,omitempty" jsonschema:"for whoever decides"`
+}
+
+func submit(ctx context.Context, s *Server, in submitIn) (itemOut, error) {
+	rs, err := s.svc.Submit(ctx, []pawl.SubmitCall{{Fence: in.fence(), Result: in.Result, Evidence: in.Evidence, Notes: in.Notes}})
+	return s.moved(ctx, rs, err)
+}
+
+type submitPartIn struct {
+	holding
+	Key      string          `json:"key" jsonschema:"which piece: one of the type's parts"`
+	Seq      *int            `json:"seq,omitempty" jsonschema:"of a repeatable part: its number, from 0"`
+	Payload  json.RawMessage `json:"payload" jsonschema:"any JSON that fits the part's schema"`
+	Evidence json.RawMessage `json:"evidence,omitempty" jsonschema:"what it rests on; some types require it"`
+	Notes    string          `json:"notes,omitempty"`
+	Draft    bool            `json:"draft,omitempty" jsonschema:"true: kept unchecked, and not part of the result"`
+}
+
+type partOut struct {
+	Part pawl.ItemPart `json:"part"`
+}
+
+func submitPart(ctx context.Context, s *Server, in submitPartIn) (partOut, error) {
+	p, err := one(s.svc.SubmitParts(ctx, []pawl.PartCall{{Fence: in.fence(), Key: in.Key, Seq: in.Seq, Payload: in.Payload, Evidence: in.Evidence, Notes: in.Notes, Draft: in.Draft}}))
+	return partOut{p}, err
+}
+
+type listPartsIn struct {
+	ItemID string `json:"item_id"`
+	Key    string `json:"key,omitempty" jsonschema:"only this piece"`
+	All    bool   `json:"all,omitempty" jsonschema:"those too that a later part took the place of"`
+	paging
+}
+
+func listParts(ctx context.Context, s *Server, in listPartsIn) (pageOut[pawl.ItemPart], error) {
+	return pageOf(s.svc.ListParts(ctx, pawl.PartFilter{ItemID: in.ItemID, Key: in.Key, All: in.All, Page: in.page()}))
+}
+
+type finalizeIn struct {
+	holding
+	Mode     string          `json:"mode,omitempty" jsonschema:"strict (default): all required parts must be validated; best_effort: of what is validated"`
+	Evidence json.RawMessage `json:"evidence,omitempty" jsonschema:"what the result rests on; some types require it"`
+	Notes    string          `json:"notes,omitempty" jsonschema:"for whoever decides"`
+}
+
+func finalize(ctx context.Context, s *Server, in finalizeIn) (itemOut, error) {
+	rs, err := s.svc.Finalize(ctx, []pawl.FinalizeCall{{Fence: in.fence(), Mode: in.Mode, Evidence: in.Evidence, Notes: in.Notes}})
+	return s.moved(ctx, rs, err)
+}
+
+type approveIn struct {
+	TaskID  string `json:"task_id"`
+	Comment string `json:"comment,omitempty" jsonschema:"for the record"`
+}
+
+func approve(ctx context.Context, s *Server, in approveIn) (taskOut, error) {
+	t, err := one(s.svc.ApproveTasks(ctx, []pawl.ApproveCall{{TaskID: in.TaskID, Comment: in.Comment}}))
+	return taskOut{t}, err
+}
+
+type rejectIn struct {
+	TaskID      string           `json:"task_id"`
+	Errors      []pawl.Complaint `json:"errors" jsonschema:"why, at least one: a code, a message, and the field as a JSON Pointer into the result"`
+	AllowRework bool             `json:"allow_rework,omitempty" jsonschema:"true: send items back to be worked on again; else the task is rejected for good"`
+	ItemIDs     []string         `json:"items,omitempty" jsonschema:"rework: only these items; none = all"`
+	Comment     string           `json:"comment,omitempty" jsonschema:"for the record"`
+}
+
+func reject(ctx context.Context, s *Server, in rejectIn) (taskOut, error) {
+	t, err := one(s.svc.RejectTasks(ctx, []pawl.RejectCall{{TaskID: in.TaskID, Errors: in.Errors, AllowRework: in.AllowRework, ItemIDs: in.ItemIDs, Comment: in.Comment}}))
+	return taskOut{t}, err
+}

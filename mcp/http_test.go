@@ -1,0 +1,121 @@
+package mcp_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/pawltest"
+)
+
+// post sends a body to /mcp as a client of an older revision does, which needs
+// no headers of its own.
+func post(t *testing.T, url, body string, headers ...string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/mcp", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	for i := 0; i < len(headers); i += 2 {
+		if req.Header.Set(headers[i], headers[i+1]); headers[i] == "Host" {
+			req.Host = headers[i+1]
+		}
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	raw, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(raw)
+}
+
+func proposing(arguments string) string {
+	return `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"work_propose","arguments":` + arguments + `}}`
+}
+
+// What a well-behaved client would not send.
+func TestForeignRequests(t *testing.T) {
+	p := pawltest.Open(t, pawltest.SQLite)
+	url := serve(t, p.Service)
+	for _, c := range []struct {
+		what, body string
+		headers    []string
+		status     int
+		says       string
+	}{
+		{"a number out of range", proposing(`{"type":"a","priority":1e400}`), nil, 200, `/priority`},
+		{"a name twice", proposing(`{"type":"a","type":"b"}`), nil, 400, `is there twice`},
+		{"arguments that are no object", proposing(`[1]`), nil, 200, `invalid`},
+		{"a body that ends too soon", `{"jsonrpc":"2.0","id":1,"method":`, nil, 400, `ends too soon`},
+		{"text that is not UTF-8", proposing(`{"type":"` + "\xff" + `"}`), nil, 400, `invalid`},
+		{"a method that is not there", `{"jsonrpc":"2.0","id":1,"method":"work/steal"}`, nil, 400, `unsupported`},
+		{"a revision that is not there", proposing(`{"type":"a"}`), []string{"Mcp-Protocol-Version", "1999-01-01"}, 400, `nsupported protocol version`},
+		{"another host", proposing(`{"type":"a"}`), []string{"Host", "evil.example"}, 403, `does not go by the name`},
+		{"another origin", proposing(`{"type":"a"}`), []string{"Origin", "https://evil.example"}, 403, `other origins`},
+		{"another page", proposing(`{"type":"a"}`), []string{"Sec-Fetch-Site", "cross-site"}, 403, `other origins`},
+		{"another media type", proposing(`{"type":"a"}`), []string{"Content-Type", "text/plain"}, 415, `application/json`},
+	} {
+		if status, body := post(t, url, c.body, c.headers...); status != c.status || !strings.Contains(body, c.says) {
+			t.Errorf("%s: %d %s\nwant %d … %s …", c.what, status, body, c.status, c.says)
+		}
+	}
+	if l, err := p.Service.ListTasks(t.Context(), pawl.TaskFilter{}); err != nil || len(l.Items) != 0 {
+		t.Errorf("it left %v, %v", l.Items, err)
+	}
+}
+
+// The namespace and the actor of a request are the call's, as everywhere; who
+// names nobody is an agent.
+func TestCallersAreTheDoors(t *testing.T) {
+	p := pawltest.Open(t, pawltest.SQLite)
+	url := serve(t, p.Service)
+	for _, c := range []struct{ ns, actor, kind, id string }{{"", "", "agent", ""}, {"blue", "user/eve", "user", "eve"}} {
+		status, body := post(t, url, proposing(`{"type":"a"}`), "Pawl-Namespace", c.ns, "Pawl-Actor", c.actor)
+		if status != 200 {
+			t.Fatalf("%d %s", status, body)
+		}
+		l, err := p.Service.ListEvents(pawl.As(t.Context(), pawl.Caller{Namespace: c.ns}), pawl.EventFilter{})
+		if err != nil || len(l.Items) != 1 || l.Items[0].ActorType != c.kind || l.Items[0].ActorID != c.id {
+			t.Errorf("%+v: %+v, %v", c, l.Items, err)
+		}
+	}
+}
+
+// Both revisions are answered by one handler without sessions.
+func TestBothRevisions(t *testing.T) {
+	url := serve(t, pawltest.Open(t, pawltest.SQLite).Service)
+	const info = `"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}`
+	for revision, body := range map[string]string{
+		"2025-11-25": `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`,
+		"2026-07-28": `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` + info + `}}}`,
+	} {
+		status, answer := post(t, url, body, "Mcp-Protocol-Version", revision, "Mcp-Method", "tools/list")
+		if status != 200 || strings.Count(answer, `"name":"work_`) != 20 {
+			t.Errorf("%s: %d %.300s", revision, status, answer)
+		}
+		if i := strings.Index(answer, "{"); i >= 0 {
+			var m struct {
+				Result struct {
+					Tools []struct{ InputSchema, OutputSchema struct{ Type string } }
+				}
+			}
+			if err := json.NewDecoder(strings.NewReader(answer[i:])).Decode(&m); err != nil {
+				t.Fatal(err)
+			}
+			for _, tool := range m.Result.Tools {
+				if tool.InputSchema.Type != "object" || tool.OutputSchema.Type != "object" {
+					t.Errorf("%s: %+v", revision, tool)
+				}
+			}
+		}
+	}
+}

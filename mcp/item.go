@@ -1,0 +1,170 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/pawl-work/pawl"
+)
+
+type checkoutIn struct {
+	WorkerID     string   `json:"worker_id" jsonschema:"your own name, the same in all calls"`
+	TaskID       string   `json:"task_id,omitempty" jsonschema:"only items of this task"`
+	ItemID       string   `json:"item_id,omitempty" jsonschema:"only this item"`
+	Types        []string `json:"types,omitempty" jsonschema:"only items of these types; none = any"`
+	Limit        int      `json:"limit,omitempty" jsonschema:"at most so many; 1 by default"`
+	LeaseSeconds int      `json:"lease_seconds,omitempty" jsonschema:"how long they are yours without a heartbeat; the type's, else 300"`
+	WaitSeconds  int      `json:"wait_seconds,omitempty" jsonschema:"0 to 60: wait so long for work"`
+}
+
+type checkoutOut struct {
+	Items []pawl.Lease `json:"items" jsonschema:"yours until lease_expires_at"`
+}
+
+// checkout claims; what was claimed for a caller that has gone is given back,
+// who would never learn of it.
+func checkout(ctx context.Context, s *Server, in checkoutIn) (checkoutOut, error) {
+	waiting, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if in.WaitSeconds > 0 {
+		defer context.AfterFunc(s.opts.Stopping, cancel)()
+	}
+	leases, err := s.svc.Claim(waiting, pawl.ClaimRequest{
+		WorkerID: in.WorkerID, TaskID: in.TaskID, ItemID: in.ItemID, Types: in.Types,
+		Limit: in.Limit, LeaseSeconds: in.LeaseSeconds, WaitSeconds: in.WaitSeconds,
+	})
+	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
+		leases, err = nil, nil // the server stops
+	}
+	if len(leases) > 0 && ctx.Err() != nil {
+		s.giveBack(ctx, leases)
+	}
+	return checkoutOut{append([]pawl.Lease{}, leases...)}, err
+}
+
+const giveBackTime = 5 * time.Second
+
+func (s *Server) giveBack(ctx context.Context, leases []pawl.Lease) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)
+	defer cancel()
+	calls := make([]pawl.ReleaseCall, len(leases))
+	for i, l := range leases {
+		calls[i].Fence = l.Fence()
+	}
+	if _, err := s.svc.Release(ctx, calls); err != nil {
+		s.opts.Log.WarnContext(ctx, "giving back what was checked out for a client that has gone", "error", err)
+	}
+}
+
+// holding is the lease that a worker's call carries.
+type holding struct {
+	ItemID   string `json:"item_id" jsonschema:"the id that work_checkout answered with"`
+	WorkerID string `json:"worker_id" jsonschema:"the name you checked it out by"`
+	Attempt  int    `json:"attempt" jsonschema:"the attempt that work_checkout answered with"`
+}
+
+func (h holding) fence() pawl.Fence {
+	return pawl.Fence{ItemID: h.ItemID, WorkerID: h.WorkerID, Attempt: h.Attempt}
+}
+
+// itemOut answers with an item as it is after a verb.
+type itemOut struct {
+	Item pawl.Item `json:"item"`
+}
+
+// moved reads the item that a verb has moved.
+func (s *Server) moved(ctx context.Context, rs []pawl.Result[pawl.Moved], err error) (itemOut, error) {
+	m, err := one(rs, err)
+	if err != nil {
+		return itemOut{}, err
+	}
+	item, err := s.svc.GetItem(ctx, m.ID)
+	return itemOut{item}, err
+}
+
+type heartbeatIn struct {
+	holding
+	LeaseSeconds int `json:"lease_seconds,omitempty" jsonschema:"as long as before by default"`
+}
+
+func heartbeat(ctx context.Context, s *Server, in heartbeatIn) (pawl.Beat, error) {
+	b, err := one(s.svc.Heartbeat(ctx, []pawl.HeartbeatCall{{Fence: in.fence(), LeaseSeconds: in.LeaseSeconds}}))
+	if b.Stopped == nil {
+		b.Stopped = []string{}
+	}
+	return b, err
+}
+
+type progressIn struct {
+	holding
+	Progress *int    `json:"progress,omitempty" jsonschema:"0 to 99 percent"`
+	Stage    *string `json:"stage,omitempty" jsonschema:"where you are, in a few words"`
+}
+
+func progress(ctx context.Context, s *Server, in progressIn) (itemOut, error) {
+	rs, err := s.svc.Progress(ctx, []pawl.ProgressCall{{Fence: in.fence(), Progress: in.Progress, Stage: in.Stage}})
+	return s.moved(ctx, rs, err)
+}
+
+type checkpointIn struct {
+	holding
+	Type     string          `json:"type,omitempty" jsonschema:"custom by default; or iteration_start, iteration_end, tool_executed, llm_response, approval_point, state_transition, manual_checkpoint, error_boundary"`
+	Name     string          `json:"name,omitempty" jsonschema:"names a step: work_resume answers with the newest of each name"`
+	Snapshot json.RawMessage `json:"snapshot" jsonschema:"any JSON, at most 1 MiB"`
+	Metadata json.RawMessage `json:"metadata,omitempty" jsonschema:"a JSON object"`
+}
+
+func checkpoint(ctx context.Context, s *Server, in checkpointIn) (pawl.CheckpointRef, error) {
+	if in.Type == "" {
+		in.Type = pawl.CustomCheckpoint
+	}
+	return pawl.SaveCheckpoint(ctx, s.svc, in.fence(), pawl.NewCheckpoint{Type: in.Type, Name: in.Name, Snapshot: in.Snapshot, Metadata: in.Metadata})
+}
+
+type resumeIn struct {
+	ItemID string `json:"item_id"`
+}
+
+func resume(ctx context.Context, s *Server, in resumeIn) (pawl.ResumeState, error) {
+	r, err := s.svc.Resume(ctx, in.ItemID)
+	if r.Steps == nil {
+		r.Steps = map[string]pawl.Checkpoint{}
+	}
+	if r.Signals == nil {
+		r.Signals = map[string]pawl.SentSignal{}
+	}
+	if r.Parts == nil {
+		r.Parts = []pawl.ItemPart{}
+	}
+	return r, err
+}
+
+type completeIn struct {
+	holding
+	Result json.RawMessage `json:"result,omitempty" jsonschema:"any JSON that fits the type's result_schema"`
+}
+
+func complete(ctx context.Context, s *Server, in completeIn) (itemOut, error) {
+	rs, err := s.svc.Complete(ctx, []pawl.CompleteCall{{Fence: in.fence(), Result: in.Result}})
+	return s.moved(ctx, rs, err)
+}
+
+type failIn struct {
+	holding
+	Error        pawl.Failure `json:"error" jsonschema:"why: a text, or an object of code, message and detail"`
+	Retryable    *bool        `json:"retryable,omitempty" jsonschema:"false: it will never work, do not try again; true by default"`
+	RetryAfterMS *int64       `json:"retry_after_ms,omitempty" jsonschema:"when to try again, instead of the type's back-off"`
+}
+
+func fail(ctx context.Context, s *Server, in failIn) (itemOut, error) {
+	rs, err := s.svc.Fail(ctx, []pawl.FailCall{{Fence: in.fence(), Error: in.Error, Retryable: in.Retryable, RetryAfterMS: in.RetryAfterMS}})
+	return s.moved(ctx, rs, err)
+}
+
+type releaseIn struct{ holding }
+
+func release(ctx context.Context, s *Server, in releaseIn) (itemOut, error) {
+	rs, err := s.svc.Release(ctx, []pawl.ReleaseCall{{Fence: in.fence()}})
+	return s.moved(ctx, rs, err)
+}

@@ -1,0 +1,125 @@
+// Package mcp is Pawl over the Model Context Protocol: the verbs as tools named
+// work_*, tasks and types as resources, for agents. It holds no rule of its own;
+// it reads a call, asks the pawl.Service and writes the answer, so that an engine
+// and a client of a server are served alike. Revisions 2025-11-25 and 2026-07-28
+// are spoken by one handler that keeps no sessions.
+package mcp
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/api"
+)
+
+// Options steer a server. The zero value lets every caller use every tool.
+type Options struct {
+	// Stopping ends when the server is about to stop: calls that wait are
+	// answered at once. Nil = never.
+	Stopping context.Context
+	// Log takes the detail of internal errors; nil = slog's default.
+	Log *slog.Logger
+	// Version is the program's. "" = "dev".
+	Version string
+	// Admit judges a call by the role that its tool needs, and may name the
+	// caller anew. Nil = everybody may do all.
+	Admit func(ctx context.Context, role api.Role) (context.Context, error)
+	// WithKey puts an idempotency key on the calls of a context, for a service
+	// that carries keys further, as client.WithKey does. Nil = the service keeps
+	// the answers itself (AnswerKeeper), as an engine does.
+	WithKey func(ctx context.Context, key string) context.Context
+	// Tune changes what the SDK's server is made with, for a program that serves
+	// more beside the tools (see SDK). Nil = as it is.
+	Tune func(*sdk.ServerOptions)
+	// Named says that the service knows who calls, by an API key for example.
+	// Else a caller without a name is put on record as an agent.
+	Named bool
+}
+
+// AnswerKeeper carries calls out once for their key, as engine.Engine does.
+type AnswerKeeper interface {
+	// AnswerOnce runs a call and keeps its answer in one transaction.
+	AnswerOnce(ctx context.Context, k pawl.KeyBegin, run func(context.Context) (*pawl.Answer, error)) (answer pawl.Answer, replayed bool, err error)
+}
+
+// Server is a service as tools and resources. It is safe for many sessions.
+type Server struct {
+	svc  pawl.Service
+	opts Options
+	sdk  *sdk.Server
+}
+
+// New returns a server of svc.
+func New(svc pawl.Service, o Options) *Server {
+	if o.Stopping == nil {
+		o.Stopping = context.Background()
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.Version == "" {
+		o.Version = "dev"
+	}
+	s := &Server{svc: svc, opts: o}
+	so := &sdk.ServerOptions{
+		Instructions: instructions,
+		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}, Resources: &sdk.ResourceCapabilities{}}, // neither list ever changes
+	}
+	if o.Tune != nil {
+		o.Tune(so)
+	}
+	s.sdk = sdk.NewServer(&sdk.Implementation{Name: "pawl", Title: "Pawl", Version: o.Version}, so)
+	for _, t := range tools() {
+		s.sdk.AddTool(t.describe(), s.handle(t))
+	}
+	s.resources()
+	return s
+}
+
+// SDK is the server underneath, for tools and resources of a program's own.
+func (s *Server) SDK() *sdk.Server { return s.sdk }
+
+// HTTP serves the streamable HTTP transport, without sessions. The caller of a
+// request is the one of its context (pawl.As).
+func (s *Server) HTTP() http.Handler {
+	return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s.sdk }, &sdk.StreamableHTTPOptions{
+		Stateless:                    true, // else the handler speaks to no client of 2026-07-28
+		PropagateRequestCancellation: true,
+		MaxRequestBodyBytes:          pawl.MaxBodyBytes,
+	})
+}
+
+// Stdio serves one client over a pair of streams, until in ends or ctx does;
+// then it returns nil.
+func (s *Server) Stdio(ctx context.Context, in io.Reader, out io.Writer) error {
+	err := s.sdk.Run(ctx, &sdk.IOTransport{Reader: io.NopCloser(in), Writer: open{out}, MaxLineLength: pawl.MaxBodyBytes})
+	if err == nil || errors.Is(err, io.EOF) || ctx.Err() != nil {
+		return nil
+	}
+	return &pawl.Error{Code: pawl.CodeUnavailable, Op: "mcp", Message: "the client is gone", Err: err}
+}
+
+// open is a stream that stays open when its session ends.
+type open struct{ io.Writer }
+
+func (open) Close() error { return nil }
+
+// instructions teach an agent the loop.
+const instructions = `Pawl keeps work that must not be lost. A task is what somebody asked for; its items are the units of work, leased to one worker at a time.
+
+To do work, choose a worker_id of your own and keep it:
+1. work_checkout takes an item and answers with its id, attempt and input. Every later call about it carries item_id, worker_id and attempt: they are your lease.
+2. work_get says what a good result is (rules: schemas, parts). work_resume tells what earlier attempts left: checkpoints, parts, and why a result was sent back.
+3. While you work, call work_heartbeat well before lease_expires_at; work_progress and work_checkpoint keep what you have so far.
+4. Hand in with work_submit, or piece by piece with work_submit_part and then work_finalize; types without acceptance end with work_complete. A refused result names what is wrong by JSON Pointer: your lease is as it was, so mend it and hand it in again.
+5. If you cannot go on: work_fail with the reason, or work_release to give the item back unharmed.
+
+When a call says lease_lost, stop: the item is somebody else's. Check out again.
+To have work done: work_propose, then work_wait. A submitted task waits for work_approve or work_reject; rejecting with allow_rework sends its items back with your reasons.
+Calls that change something may carry an idempotency key in _meta as "` + KeyMeta + `": made again with the same key, they are answered as the first time.`

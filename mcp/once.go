@@ -1,0 +1,90 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"unicode/utf8"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/pawl-work/pawl"
+)
+
+// Members of a tool call's _meta, and of its answer's.
+const (
+	// KeyMeta is a call's idempotency key: made again with it, by whatever
+	// process, within 24 hours, the same call is answered as it was the first time.
+	KeyMeta = "io.github.pawl-work/idempotency-key"
+	// ReplayedMeta is true on an answer that was given before.
+	ReplayedMeta = "io.github.pawl-work/idempotency-replayed"
+)
+
+// keyOf is a call's idempotency key, "" = none.
+func keyOf(meta sdk.Meta) (string, error) {
+	v, ok := meta[KeyMeta]
+	if !ok {
+		return "", nil
+	}
+	key, ok := v.(string)
+	if !ok || key == "" || utf8.RuneCountInString(key) > pawl.MaxKeyLen || strings.ContainsRune(key, 0) {
+		return "", pawl.Invalid("/_meta/"+strings.ReplaceAll(KeyMeta, "/", "~1"), "is to be a text of 1 to %d characters", pawl.MaxKeyLen)
+	}
+	return key, nil
+}
+
+// once carries a call out once for its key: the effect and the answer commit
+// together. Refusals, and calls that came to nothing, are not kept.
+func (s *Server) once(ctx context.Context, t tool, key string, args json.RawMessage) (answer json.RawMessage, replayed bool, err error) {
+	run := func(ctx context.Context) error {
+		out, err := t.run(ctx, s, args)
+		if err == nil {
+			answer, err = encode(out)
+		}
+		return err
+	}
+	if s.opts.WithKey != nil {
+		return answer, false, run(s.opts.WithKey(ctx, key))
+	}
+	keeper, ok := s.svc.(AnswerKeeper)
+	if !ok {
+		return nil, false, &pawl.Error{Code: pawl.CodeInvalid, Message: "this server does not keep the promise that " + KeyMeta + " asks for; send the call without it"}
+	}
+	if len(args) == 0 {
+		args = json.RawMessage("{}")
+	}
+	hash, err := pawl.HashOf(args)
+	if err != nil {
+		return nil, false, err
+	}
+	c := pawl.CallerOf(ctx)
+	scope := "mcp " + t.name + " " + cmp.Or(c.Key, c.ActorType+"/"+c.ActorID)
+	if utf8.RuneCountInString(scope) > pawl.MaxScopeLen || !utf8.ValidString(scope) {
+		sum := sha256.Sum256([]byte(scope))
+		scope = "mcp " + t.name + " sha256:" + hex.EncodeToString(sum[:])
+	}
+	kept, replayed, err := keeper.AnswerOnce(ctx, pawl.KeyBegin{Scope: scope, Key: key, RequestHash: hash}, func(ctx context.Context) (*pawl.Answer, error) {
+		answer = nil
+		if err := run(ctx); err != nil || t.nothing(answer) {
+			return nil, err
+		}
+		return &pawl.Answer{Code: http.StatusOK, Type: "application/json", Body: answer}, nil
+	})
+	switch {
+	case err != nil:
+		return nil, false, err
+	case kept.Code != 0:
+		answer = kept.Body
+	}
+	return answer, replayed, nil
+}
+
+// nothing says that a checkout took nothing: asked again, there may be something.
+func (t tool) nothing(answer json.RawMessage) bool {
+	var taken checkoutOut
+	return t.route == "claim" && json.Unmarshal(answer, &taken) == nil && len(taken.Items) == 0
+}

@@ -1,0 +1,131 @@
+package mcp
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/api"
+)
+
+// problem is an api.Problem without what is HTTP's.
+type problem struct {
+	Code         pawl.Code    `json:"code"`
+	Title        string       `json:"title"`
+	Detail       string       `json:"detail,omitempty"`
+	Errors       []pawl.Field `json:"errors,omitempty"`
+	State        string       `json:"state,omitempty"`
+	Allowed      []string     `json:"allowed,omitzero"`
+	Holder       *string      `json:"holder,omitempty"`
+	Attempt      *int         `json:"attempt,omitempty"`
+	Reason       string       `json:"reason,omitempty"`
+	Retryable    bool         `json:"retryable"`
+	RetryAfterMS int64        `json:"retry_after_ms,omitempty"`
+}
+
+// refusal is the structured answer of a call that was refused; every tool's
+// output schema has a place for it.
+type refusal struct {
+	Problem problem `json:"problem"`
+}
+
+func problemOf(p api.Problem, err error) problem {
+	out := problem{
+		Code: p.Code, Title: p.Title, Detail: p.Detail, Errors: renamed(p.Errors), State: p.State, Allowed: p.Allowed,
+		Holder: p.Holder, Attempt: p.Attempt, Reason: p.Reason, Retryable: p.Code.Info().Retryable,
+	}
+	var e *pawl.Error
+	if errors.As(err, &e) {
+		out.RetryAfterMS = e.RetryAfter.Milliseconds()
+	}
+	return out
+}
+
+// renamed are fields as the tools name them: what a fence calls id is item_id.
+func renamed(fields []pawl.Field) []pawl.Field {
+	out := make([]pawl.Field, len(fields))
+	for i, f := range fields {
+		if out[i] = f; f.Pointer == "/id" {
+			out[i].Pointer = "/item_id"
+		}
+	}
+	return out
+}
+
+// next is what a model is to do about an error.
+var next = map[pawl.Code]string{
+	pawl.CodeInvalid:         "Mend it and call again; nothing else has changed.",
+	pawl.CodeLeaseLost:       "Stop working on this item; check out again.",
+	pawl.CodeNotFound:        "Look it up with work_list or work_get.",
+	pawl.CodeUnauthenticated: "Ask whoever runs this for an API key.",
+	pawl.CodeForbidden:       "Ask somebody who may.",
+	pawl.CodeTooLarge:        "Make it smaller, or hand it in by parts.",
+	pawl.CodeKeyInFlight:     "Call again in a moment with the same key.",
+	pawl.CodeKeyReused:       "Take a new key for a new request.",
+	pawl.CodeKeyRequired:     "Send a key in _meta as " + KeyMeta + ".",
+	pawl.CodeLimit:           "Wait, then call again.",
+	pawl.CodeUnavailable:     "Call again in a moment.",
+	pawl.CodeInternal:        "This is not your fault; tell whoever runs this.",
+}
+
+// sentence is a problem for a model: what is wrong, where, and what to do.
+func sentence(p api.Problem) string {
+	var b strings.Builder
+	switch {
+	case p.Code == pawl.CodeLeaseLost:
+		b.WriteString(lost(p))
+	case p.Detail != "":
+		b.WriteString(ended(p.Detail))
+	default:
+		b.WriteString(ended(p.Title))
+	}
+	for _, f := range renamed(p.Errors) {
+		fmt.Fprintf(&b, "\n- %s %s", f.Pointer, f.Message)
+	}
+	if len(p.Errors) > 0 {
+		b.WriteString("\n")
+	} else {
+		b.WriteString(" ")
+	}
+	if p.Code == pawl.CodeConflict && p.State != "" {
+		fmt.Fprintf(&b, "Its state is %s", p.State)
+		if len(p.Allowed) > 0 {
+			fmt.Fprintf(&b, ", which allows: %s", strings.Join(p.Allowed, ", "))
+		}
+		b.WriteString(". ")
+	}
+	b.WriteString(next[p.Code])
+	return strings.TrimSpace(b.String()) + " (" + string(p.Code) + ")"
+}
+
+// lost says how a lease was lost, and to whom.
+func lost(p api.Problem) string {
+	holder, attempt := "", 0
+	if p.Holder != nil {
+		holder = *p.Holder
+	}
+	if p.Attempt != nil {
+		attempt = *p.Attempt
+	}
+	switch p.Reason {
+	case pawl.ReasonExpired:
+		return fmt.Sprintf("The lease of attempt %d ran out.", attempt)
+	case pawl.ReasonReleased:
+		return fmt.Sprintf("The lease of attempt %d was given back.", attempt)
+	}
+	return fmt.Sprintf("The lease was lost to %s, attempt %d.", holder, attempt)
+}
+
+func ended(s string) string {
+	return strings.ToUpper(s[:1]) + strings.TrimSuffix(s[1:], ".") + "."
+}
+
+// detail is the error with its cause, which its own text leaves out.
+func detail(err error) error {
+	var e *pawl.Error
+	if errors.As(err, &e) && e.Err != nil {
+		return errors.Join(err, e.Err)
+	}
+	return err
+}

@@ -1,0 +1,73 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"net/url"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/api"
+)
+
+// Where the resources are.
+const (
+	tasksAt = "pawl://tasks/"
+	typesAt = "pawl://types/"
+)
+
+const asJSON = "application/json"
+
+func (s *Server) resources() {
+	s.resource(tasksAt+"{id}", "task", "A task with its items and, once it has completed, its result.", func(ctx context.Context, id string) (any, error) {
+		return get(ctx, s, getIn{TaskID: id})
+	})
+	s.resource(typesAt+"{name}", "type", "What good work of a type is: the schemas of payload, input, result and parts, and who approves.", func(ctx context.Context, name string) (any, error) {
+		return s.svc.GetType(ctx, name, 0)
+	})
+}
+
+// resource serves what a template names by its last segment.
+func (s *Server) resource(template, name, means string, read func(ctx context.Context, id string) (any, error)) {
+	s.sdk.AddResourceTemplate(&sdk.ResourceTemplate{URITemplate: template, Name: name, Description: means, MIMEType: asJSON}, func(ctx context.Context, req *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+		uri := req.Params.URI
+		id, err := url.PathUnescape(uri[strings.LastIndexByte(uri, '/')+1:])
+		if err != nil || id == "" {
+			return nil, sdk.ResourceNotFoundError(uri)
+		}
+		if s.opts.Admit != nil {
+			if ctx, err = s.opts.Admit(ctx, api.Reader); err != nil {
+				return nil, s.unreadable(ctx, uri, err)
+			}
+		}
+		v, err := read(ctx, id)
+		if err != nil {
+			return nil, s.unreadable(ctx, uri, err)
+		}
+		text, err := encode(v)
+		if err != nil {
+			return nil, s.unreadable(ctx, uri, err)
+		}
+		return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: uri, MIMEType: asJSON, Text: string(text)}}}, nil
+	})
+}
+
+// unreadable is an error as the protocol has it: resources have no other place
+// for one.
+func (s *Server) unreadable(ctx context.Context, uri string, err error) error {
+	p := api.ProblemOf(err, "")
+	code := int64(jsonrpc.CodeInternalError)
+	switch p.Code {
+	case pawl.CodeNotFound:
+		return sdk.ResourceNotFoundError(uri)
+	case pawl.CodeInternal, pawl.CodeUnavailable:
+		s.opts.Log.ErrorContext(ctx, "reading a resource", "uri", uri, "error", detail(err))
+	default:
+		code = jsonrpc.CodeInvalidParams
+	}
+	data, _ := json.Marshal(problemOf(p, err)) // a problem always encodes
+	return &jsonrpc.Error{Code: code, Message: sentence(p), Data: data}
+}

@@ -1,0 +1,234 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/pawl-work/pawl"
+)
+
+type proposeIn struct {
+	Type        string          `json:"type" jsonschema:"the kind of task, such as pdf.parse"`
+	Payload     json.RawMessage `json:"payload,omitempty" jsonschema:"what it is about: any JSON that fits the type's payload_schema"`
+	Title       string          `json:"title,omitempty" jsonschema:"a line for people, at most 200 characters"`
+	Priority    int             `json:"priority,omitempty" jsonschema:"higher goes first; 0 by default"`
+	Items       []proposeItem   `json:"items,omitempty" jsonschema:"the units of work; leave out for one item, or where the type plans them itself"`
+	MaxAttempts int             `json:"max_attempts,omitempty" jsonschema:"how often each item may fail; the type's, else 3"`
+	RunAt       *time.Time      `json:"run_at,omitempty" jsonschema:"not before this time"`
+	Dedupe      pawl.Dedupe     `json:"dedupe,omitzero" jsonschema:"true: answer with an older task of the same payload instead of a new one; a list of JSON Pointers: of the same values there"`
+	RequestedBy *pawl.Requester `json:"requested_by,omitempty" jsonschema:"on whose behalf, for the record"`
+	Metadata    json.RawMessage `json:"metadata,omitempty" jsonschema:"a JSON object of your own, at most 16 KiB"`
+}
+
+type proposeItem struct {
+	Input       json.RawMessage `json:"input" jsonschema:"any JSON"`
+	Key         string          `json:"key,omitempty" jsonschema:"names the item within its task"`
+	After       []string        `json:"after,omitempty" jsonschema:"keys of items that must be completed first"`
+	Type        string          `json:"type,omitempty" jsonschema:"the task's by default"`
+	Priority    *int            `json:"priority,omitempty"`
+	MaxAttempts int             `json:"max_attempts,omitempty"`
+	RunAt       *time.Time      `json:"run_at,omitempty"`
+}
+
+// taskOut answers with a task.
+type taskOut struct {
+	Task pawl.Task `json:"task"`
+}
+
+func propose(ctx context.Context, s *Server, in proposeIn) (taskOut, error) {
+	t := pawl.NewTask{
+		Type: in.Type, Payload: in.Payload, Title: in.Title, Priority: in.Priority, MaxAttempts: in.MaxAttempts,
+		RunAt: in.RunAt, Dedupe: in.Dedupe, RequestedBy: in.RequestedBy, Metadata: in.Metadata,
+	}
+	for _, i := range in.Items {
+		t.Items = append(t.Items, pawl.NewItem{Input: i.Input, Key: i.Key, After: i.After, Type: i.Type, Priority: i.Priority, MaxAttempts: i.MaxAttempts, RunAt: i.RunAt})
+	}
+	task, err := pawl.Create(ctx, s.svc, t)
+	return taskOut{task}, err
+}
+
+// paging is how a list goes on.
+type paging struct {
+	Limit  int    `json:"limit,omitempty" jsonschema:"1 to 1000; 20 by default"`
+	Cursor string `json:"cursor,omitempty" jsonschema:"the next of the page before"`
+}
+
+// few is the size of a page that nobody named: a model reads all of it.
+const few = 20
+
+func (p paging) page() pawl.Page {
+	if p.Limit == 0 {
+		p.Limit = few
+	}
+	return pawl.Page{Limit: p.Limit, Cursor: p.Cursor}
+}
+
+type listIn struct {
+	Types     []string         `json:"types,omitempty" jsonschema:"only these types"`
+	States    []pawl.TaskState `json:"states,omitempty" jsonschema:"only these states"`
+	Status    []pawl.Status    `json:"status,omitempty" jsonschema:"only these coarse states"`
+	Available *bool            `json:"available,omitempty" jsonschema:"true: with items that can be checked out now"`
+	paging
+}
+
+// pageOut answers with a page.
+type pageOut[T any] struct {
+	Items []T    `json:"items"`
+	Next  string `json:"next,omitempty" jsonschema:"there is more: pass it as cursor"`
+}
+
+// pageOf is a page whose items are never null.
+func pageOf[T any](l pawl.List[T], err error) (pageOut[T], error) {
+	if l.Items == nil {
+		l.Items = []T{}
+	}
+	return pageOut[T]{l.Items, l.Next}, err
+}
+
+func list(ctx context.Context, s *Server, in listIn) (pageOut[pawl.Task], error) {
+	return pageOf(s.svc.ListTasks(ctx, pawl.TaskFilter{Types: in.Types, States: in.States, Statuses: in.Status, Available: in.Available, Page: in.page()}))
+}
+
+type getIn struct {
+	TaskID string `json:"task_id,omitempty" jsonschema:"a task, with its first 100 items"`
+	ItemID string `json:"item_id,omitempty" jsonschema:"or one item, with its task"`
+}
+
+type getOut struct {
+	Task   pawl.Task       `json:"task"`
+	Items  []pawl.Item     `json:"items"`
+	Result json.RawMessage `json:"result,omitempty" jsonschema:"what a completed task came to"`
+	Rules  json.RawMessage `json:"rules,omitempty" jsonschema:"what good work of its type is: result_schema, parts, approval and more; absent = anything goes"`
+}
+
+func get(ctx context.Context, s *Server, in getIn) (out getOut, err error) {
+	switch {
+	case (in.TaskID == "") == (in.ItemID == ""):
+		return out, pawl.Invalid("", "name either task_id or item_id")
+	case in.ItemID != "":
+		item, err := s.svc.GetItem(ctx, in.ItemID)
+		if err != nil {
+			return out, err
+		}
+		out.Items, in.TaskID = []pawl.Item{item}, item.TaskID
+	}
+	if out.Task, err = s.svc.GetTask(ctx, in.TaskID); err != nil {
+		return out, err
+	}
+	if in.ItemID == "" {
+		l, err := s.svc.ListItems(ctx, pawl.ItemFilter{TaskID: in.TaskID})
+		if err != nil {
+			return out, err
+		}
+		out.Items = append([]pawl.Item{}, l.Items...)
+	}
+	if out.Task.State == pawl.TaskCompleted {
+		r, err := s.svc.TaskResult(ctx, in.TaskID)
+		if err != nil {
+			return out, err
+		}
+		out.Result = r.Payload
+	}
+	out.Rules, err = s.rules(ctx, out.Task)
+	return out, err
+}
+
+// rules are those of the type that a task was made with.
+func (s *Server) rules(ctx context.Context, t pawl.Task) (json.RawMessage, error) {
+	if t.TypeVersion == 0 {
+		return nil, nil
+	}
+	typ, err := s.svc.GetType(ctx, t.Type, t.TypeVersion)
+	if errors.Is(err, pawl.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return encode(typ)
+}
+
+type waitIn struct {
+	TaskID       string `json:"task_id"`
+	AfterVersion *int   `json:"after_version,omitempty" jsonschema:"the version of the task as you saw it: wait until it is higher; without it a task that awaits a decision is answered at once"`
+	WaitSeconds  *int   `json:"wait_seconds,omitempty" jsonschema:"0 to 60; 30 by default"`
+}
+
+type waitOut struct {
+	Task     pawl.Task `json:"task"`
+	TimedOut bool      `json:"timed_out" jsonschema:"nothing happened in that time; wait again"`
+}
+
+// atWork are the states of a task that somebody or something still moves.
+var atWork = []pawl.TaskState{pawl.TaskQueued, pawl.TaskCheckedOut, pawl.TaskInProgress, pawl.TaskApproved, pawl.TaskApplied}
+
+// The looks at a task that is waited for come further and further apart.
+const (
+	firstLook = 50 * time.Millisecond
+	lastLook  = time.Second
+)
+
+func wait(ctx context.Context, s *Server, in waitIn) (waitOut, error) {
+	seconds := 30
+	if in.WaitSeconds != nil {
+		seconds = *in.WaitSeconds
+	}
+	if seconds < 0 || seconds > pawl.MaxWaitSeconds {
+		return waitOut{}, pawl.Invalid("/wait_seconds", "is to be 0 to %d", pawl.MaxWaitSeconds)
+	}
+	waiting, cancel := context.WithTimeout(ctx, time.Duration(seconds)*time.Second)
+	defer cancel()
+	defer context.AfterFunc(s.opts.Stopping, cancel)()
+	for pause := firstLook; ; pause = min(2*pause, lastLook) {
+		t, err := s.svc.GetTask(ctx, in.TaskID)
+		if err != nil {
+			return waitOut{}, err
+		}
+		if !slices.Contains(atWork, t.State) && (in.AfterVersion == nil || t.Version > *in.AfterVersion || t.Status != pawl.StatusInProgress) {
+			return waitOut{Task: t}, nil
+		}
+		select {
+		case <-time.After(pause):
+		case <-waiting.Done():
+			return waitOut{t, true}, nil
+		}
+	}
+}
+
+type cancelIn struct {
+	TaskID  string   `json:"task_id"`
+	ItemIDs []string `json:"item_ids,omitempty" jsonschema:"only these items"`
+	Reason  string   `json:"reason,omitempty" jsonschema:"for the record"`
+}
+
+func cancel(ctx context.Context, s *Server, in cancelIn) (taskOut, error) {
+	t, err := one(s.svc.CancelTasks(ctx, []pawl.TaskCall{{TaskID: in.TaskID, ItemIDs: in.ItemIDs, Reason: in.Reason}}))
+	return taskOut{t}, err
+}
+
+type logsIn struct {
+	TaskID string `json:"task_id,omitempty"`
+	ItemID string `json:"item_id,omitempty"`
+	Event  string `json:"event,omitempty" jsonschema:"only these, such as rejected"`
+	Asc    bool   `json:"asc,omitempty" jsonschema:"oldest first"`
+	paging
+}
+
+func logs(ctx context.Context, s *Server, in logsIn) (pageOut[pawl.Event], error) {
+	if in.TaskID == "" && in.ItemID == "" {
+		return pageOut[pawl.Event]{}, pawl.Invalid("", "name a task_id or an item_id")
+	}
+	return pageOf(s.svc.ListEvents(ctx, pawl.EventFilter{TaskID: in.TaskID, ItemID: in.ItemID, Event: in.Event, Asc: in.Asc, Page: in.page()}))
+}
+
+// one unwraps the answer to a batch of one.
+func one[T any](rs []pawl.Result[T], err error) (T, error) {
+	if err != nil || len(rs) != 1 {
+		var zero T
+		return zero, err
+	}
+	return rs[0].Value, rs[0].Err
+}
