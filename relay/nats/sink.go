@@ -69,12 +69,17 @@ func (s *sink) Send(ctx context.Context, messages []relay.Message) []error {
 		if f != nil {
 			answers[i] = s.outcome(ctx, f)
 		}
-		if errors.Is(answers[i], nats.ErrMaxPayload) {
+		switch {
+		case errors.Is(answers[i], nats.ErrMaxPayload):
 			answers[i] = pawl.Permanent(answers[i])
+		case errors.Is(answers[i], nats.ErrReconnectBufExceeded):
+			answers[i] = errAway
 		}
 	}
 	return answers
 }
+
+var errAway = errors.New("NATS: the connection is lost, and not back yet")
 
 // outcome waits for one acknowledgement. A repetition that the stream dropped
 // is one too.

@@ -1,0 +1,18 @@
+package rabbitmq
+
+import "testing"
+
+// Whatever a message holds, it names something or is refused.
+func FuzzMessage(f *testing.F) {
+	for _, body := range []string{
+		`{"task_id":"tsk_1"}`, `{"item_id":"itm_1","namespace":"x"}`, `{"specversion":"1.0","data":{"task_id":"tsk_1","item_id":"itm_1"}}`,
+		`{"data":{"data":{"task_id":"tsk_1"}}}`, `{"data":null}`, `[]`, `"`, ``, "\x00", `{"task_id":7}`,
+	} {
+		f.Add([]byte(body))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if n, err := read(body); err == nil && n.TaskID == "" && n.ItemID == "" {
+			t.Errorf("%q names nothing", body)
+		}
+	})
+}
