@@ -23,6 +23,8 @@ type Task struct {
 	RequestedBy        *Requester      `json:"requested_by,omitempty"`
 	InputHash          string          `json:"input_hash,omitempty"`
 	Deduplicated       bool            `json:"deduplicated,omitempty"` // this create found an older task
+	DryRun             bool            `json:"dry_run,omitempty"`      // nothing was created; Planned are the items it would have
+	Planned            []NewItem       `json:"planned,omitempty"`
 	Items              int             `json:"items"`
 	ItemsOpen          int             `json:"items_open"` // not yet out of work
 	Error              *Failure        `json:"error,omitempty"`
@@ -55,6 +57,7 @@ type NewTask struct {
 	InputHash   string          `json:"input_hash,omitempty"` // own hash, ≤ 64 characters; asks for dedupe too
 	RequestedBy *Requester      `json:"requested_by,omitempty"`
 	Metadata    json.RawMessage `json:"metadata,omitempty"` // a JSON object ≤ 16 KiB; nil = {}
+	DryRun      bool            `json:"dry_run,omitempty"`  // check and plan, and create nothing
 }
 
 // NewItem asks for one item of a task; zero fields take the task's.

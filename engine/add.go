@@ -25,7 +25,7 @@ func (e *Engine) addItems(ctx context.Context, call *pawl.AddItems) (pawl.Task, 
 	if len(call.Items) == 0 || len(call.Items) > pawl.MaxItemsPerCall {
 		f.add("/items", "has %d items; 1 to %d are allowed", len(call.Items), pawl.MaxItemsPerCall)
 	} else {
-		f.items(call.Items, e.ids.now())
+		f.items("/items", call.Items, e.ids.now())
 	}
 	if err := f.err("add_items"); err != nil {
 		return pawl.Task{}, err
@@ -54,6 +54,11 @@ func (e *Engine) addItems(ctx context.Context, call *pawl.AddItems) (pawl.Task, 
 		for i := range call.Items {
 			d.items[i] = newItem(&row, &pawl.NewTask{}, &call.Items[i], e.ids.next("itm"), room.Position+i)
 		}
+		if room.TypeVersion > 0 {
+			if d, err = e.typed(ctx, tx, room, call.Items, d); err != nil {
+				return err
+			}
+		}
 		if linked {
 			if err := linkToOld(ctx, tx, call, d.items); err != nil {
 				return err
@@ -61,6 +66,11 @@ func (e *Engine) addItems(ctx context.Context, call *pawl.AddItems) (pawl.Task, 
 		}
 		if _, err := e.db.Dialect().Hot.Create(ctx, tx, nil, d.items); err != nil {
 			return err
+		}
+		if d.parts != "" {
+			if err := store.DressTask(ctx, tx, call.TaskID, store.Text(d.parts), false); err != nil {
+				return err
+			}
 		}
 		if task, err = store.GetTask(ctx, tx, c.Namespace, call.TaskID); err != nil {
 			return err
@@ -72,6 +82,23 @@ func (e *Engine) addItems(ctx context.Context, call *pawl.AddItems) (pawl.Task, 
 		e.after(ctx, func() { e.created([]draft{d}, now) })
 	}
 	return task, err
+}
+
+// typed puts what the task's version of its type says into new items.
+func (e *Engine) typed(ctx context.Context, tx store.Tx, room store.Room, items []pawl.NewItem, d draft) (draft, error) {
+	r, err := e.rulesOf(ctx, tx, d.task.Namespace, room.Type, room.TypeVersion)
+	if err != nil {
+		return d, err
+	}
+	if err := r.checkItems(items, nil); err != nil {
+		return d, err
+	}
+	for i := range items {
+		if items[i].MaxAttempts == 0 && r.MaxAttempts > 0 {
+			d.items[i].MaxAttempts = r.MaxAttempts
+		}
+	}
+	return r.drafted(d), nil
 }
 
 // roomApart takes the positions ahead where several may write at once, so that

@@ -52,7 +52,7 @@ func (e *Engine) cloned(ctx context.Context, call *pawl.TaskClone) (draft, error
 	if err != nil {
 		return draft{}, err
 	}
-	return e.draft(pawl.CallerOf(ctx), &t, call.TaskID)
+	return e.draft(ctx, &t, call.TaskID)
 }
 
 // workOf reads a task's items in order of position, but for those that Pawl made.

@@ -17,7 +17,12 @@ type draft struct {
 	ord   int
 	task  store.NewTask
 	items []store.NewItem
+	parts string // keys of the parts that its items need, as a list; "" = none
+	plans bool   // its only item is a plan item
 }
+
+// apart says that more is written than a plain create does.
+func (d *draft) apart() bool { return d.parts != "" || d.plans }
 
 // CreateTasks creates tasks with their items; see pawl.TaskMaker.
 func (e *Engine) CreateTasks(ctx context.Context, tasks []pawl.NewTask) ([]pawl.Result[pawl.Task], error) {
@@ -36,7 +41,7 @@ func (e *Engine) createAll(ctx context.Context, out []pawl.Result[pawl.Task], dr
 	plain := make([]draft, 0, len(drafts))
 	for i := range drafts {
 		d := &drafts[i]
-		if !d.task.Dedupes {
+		if !d.task.Dedupes && !d.apart() {
 			plain = append(plain, *d)
 			continue
 		}
@@ -68,9 +73,13 @@ func (e *Engine) draftAll(ctx context.Context, tasks []pawl.NewTask) ([]pawl.Res
 	out := make([]pawl.Result[pawl.Task], len(tasks))
 	drafts := make([]draft, 0, len(tasks))
 	for i := range tasks {
-		d, err := e.draft(pawl.CallerOf(ctx), &tasks[i], "")
+		d, err := e.draft(ctx, &tasks[i], "")
 		if err != nil {
 			out[i].Err = err
+			continue
+		}
+		if tasks[i].DryRun {
+			out[i].Value = d.rehearsed(clock.Now().UnixMicro())
 			continue
 		}
 		d.ord = i
@@ -107,7 +116,13 @@ func insertDrafts(ctx context.Context, tx store.Tx, hot store.Hot, drafts []draf
 	}
 	out := make([]born, len(drafts))
 	for i := range drafts {
-		out[i] = born{drafts[i].ord, now}
+		d := &drafts[i]
+		if d.apart() {
+			if err := store.DressTask(ctx, tx, d.task.ID, store.Text(d.parts), d.plans); err != nil {
+				return nil, err
+			}
+		}
+		out[i] = born{d.ord, now}
 	}
 	return out, nil
 }
@@ -138,14 +153,17 @@ func (e *Engine) created(drafts []draft, now int64) {
 	}
 }
 
-// createOnce creates a task unless its input hash is held by another one.
+// createOnce creates a task in a transaction of its own, unless its input hash
+// is held by another one.
 func (e *Engine) createOnce(ctx context.Context, d draft) (pawl.Task, error) {
 	for try := 0; ; try++ {
 		var older string
 		var now int64
 		err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-			if older, err = store.HolderOfHash(ctx, tx, d.task.Namespace, d.task.Type, string(d.task.InputHash)); err != nil || older != "" {
-				return err
+			if d.task.Dedupes {
+				if older, err = store.HolderOfHash(ctx, tx, d.task.Namespace, d.task.Type, string(d.task.InputHash)); err != nil || older != "" {
+					return err
+				}
 			}
 			made, err := insertDrafts(ctx, tx, e.db.Dialect().Hot, []draft{d})
 			if err == nil {
@@ -170,13 +188,23 @@ func (e *Engine) createOnce(ctx context.Context, d draft) (pawl.Task, error) {
 }
 
 // draft checks a task and makes its rows; of is the task it is a clone of.
-func (e *Engine) draft(c pawl.Caller, t *pawl.NewTask, of string) (draft, error) {
+func (e *Engine) draft(ctx context.Context, t *pawl.NewTask, of string) (draft, error) {
 	if err := checkTask(t, e.ids.now()); err != nil {
 		return draft{}, err
 	}
 	hash, err := inputHash(t)
 	if err != nil {
 		return draft{}, err
+	}
+	c := pawl.CallerOf(ctx)
+	r, err := e.rulesFor(ctx, c.Namespace, t.Type)
+	if err != nil {
+		return draft{}, err
+	}
+	if r != nil {
+		if t, err = e.planned(ctx, r, t, of != ""); err != nil {
+			return draft{}, err
+		}
 	}
 	kind, id := actor(c, pawl.ActorAPI, "")
 	if t.RequestedBy != nil && c.ActorID == "" {
@@ -192,7 +220,13 @@ func (e *Engine) draft(c pawl.Caller, t *pawl.NewTask, of string) (draft, error)
 	if t.RequestedBy != nil {
 		row.RequestedByType, row.RequestedByID = store.Text(t.RequestedBy.Type), store.Text(t.RequestedBy.ID)
 	}
+	if r != nil {
+		row.TypeVersion = r.Version
+	}
 	row.Data = summary(t, row.Items, of)
+	if r != nil && r.Plan.Mode == pawl.PlanItem && len(t.Items) == 0 {
+		return r.planning(row, t, itemID), nil
+	}
 	if solo {
 		item := pawl.NewItem{Input: t.Payload}
 		if len(t.Items) == 1 {
@@ -200,7 +234,7 @@ func (e *Engine) draft(c pawl.Caller, t *pawl.NewTask, of string) (draft, error)
 		}
 		it := newItem(&row, t, &item, itemID, 0)
 		it.Data = store.Text(row.Data)
-		return draft{task: row, items: []store.NewItem{it}}, nil
+		return r.drafted(draft{task: row, items: []store.NewItem{it}}), nil
 	}
 	payload := orNull(t.Payload)
 	row.Payload = &payload
@@ -208,7 +242,7 @@ func (e *Engine) draft(c pawl.Caller, t *pawl.NewTask, of string) (draft, error)
 	for i := range t.Items {
 		d.items[i] = newItem(&row, t, &t.Items[i], e.ids.next("itm"), i)
 	}
-	return d, link(d.items, t.Items, nil)
+	return r.drafted(d), link(d.items, t.Items, nil)
 }
 
 // newItem fills an item's row, zero fields from its task.
@@ -308,6 +342,7 @@ func circle(items []pawl.NewItem, at map[string]int) int {
 func checkTask(t *pawl.NewTask, now time.Time) error {
 	var f fields
 	f.text("/type", t.Type, 1, pawl.MaxTypeLen)
+	f.ownName("/type", t.Type)
 	f.text("/title", t.Title, 0, pawl.MaxTitleLen)
 	f.text("/input_hash", t.InputHash, 0, 64)
 	f.number("/priority", t.Priority, pawl.MinPriority, pawl.MaxPriority)
@@ -323,14 +358,15 @@ func checkTask(t *pawl.NewTask, now time.Time) error {
 		f.add("/items", "has %d items; at most %d are allowed", len(t.Items), pawl.MaxItemsPerTask)
 		return f.err("create")
 	}
-	f.items(t.Items, now)
+	f.items("/items", t.Items, now)
 	return f.err("create")
 }
 
-func (f *fields) items(items []pawl.NewItem, now time.Time) {
+func (f *fields) items(at string, items []pawl.NewItem, now time.Time) {
 	for i := range items {
-		it, p := &items[i], fmt.Sprintf("/items/%d", i)
+		it, p := &items[i], at+"/"+number(i)
 		f.text(p+"/type", it.Type, 0, pawl.MaxTypeLen)
+		f.ownName(p+"/type", it.Type)
 		f.text(p+"/key", it.Key, 0, pawl.MaxKeyLen)
 		f.json(p+"/input", it.Input, pawl.MaxPayloadBytes)
 		f.number(p+"/max_attempts", it.MaxAttempts, 0, pawl.MaxAttemptsCeiling)
@@ -415,7 +451,7 @@ func summary(t *pawl.NewTask, items int, clonedFrom string) string {
 // answer is the task as it is right after its creation.
 func (d *draft) answer(now int64) pawl.Task {
 	r := &d.task
-	t := pawl.Task{ID: r.ID, Namespace: r.Namespace, Type: r.Type, State: pawl.TaskQueued, Status: pawl.StatusPending, Title: string(r.Title),
+	t := pawl.Task{ID: r.ID, Namespace: r.Namespace, Type: r.Type, TypeVersion: r.TypeVersion, State: pawl.TaskQueued, Status: pawl.StatusPending, Title: string(r.Title),
 		Stage: "Queued", Priority: r.Priority, Metadata: json.RawMessage(r.Metadata), InputHash: string(r.InputHash), Items: r.Items, ItemsOpen: r.Items,
 		CreatedAt: stamp(now), UpdatedAt: stamp(now), LastTransitionedAt: stamp(now)}
 	if r.RequestedByID != "" {
@@ -428,6 +464,9 @@ func (d *draft) answer(now int64) pawl.Task {
 		}
 	} else {
 		t.Payload = json.RawMessage(*r.Payload)
+	}
+	if d.plans {
+		t.Items, t.ItemsOpen = 0, 0
 	}
 	return t
 }

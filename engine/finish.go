@@ -15,11 +15,25 @@ import (
 func (e *Engine) Complete(ctx context.Context, calls []pawl.CompleteCall) ([]pawl.Result[pawl.Moved], error) {
 	c, fed := pawl.CallerOf(ctx), false
 	var asides []string
+	var plans []*pawl.CompleteCall // refused as plain work
 	v := fenced[pawl.CompleteCall, store.Complete, store.Moved, pawl.Moved]{
 		op:    "complete",
 		lane:  &e.lanes.complete,
 		fence: func(p *pawl.CompleteCall) pawl.Fence { return p.Fence },
-		check: func(p *pawl.CompleteCall, f *fields) { f.json("/result", p.Result, pawl.MaxPayloadBytes) },
+		check: func(p *pawl.CompleteCall, f *fields) {
+			limit := pawl.MaxPayloadBytes
+			if len(p.Result) > limit && e.isPlan(ctx, p.ItemID) {
+				limit = pawl.MaxBodyBytes
+			}
+			f.json("/result", p.Result, limit)
+		},
+		excuse: func(p *pawl.CompleteCall, it pawl.Item, _ int64) (pawl.Moved, bool) {
+			plan := it.Kind == pawl.KindPlan && it.State.Leased()
+			if plan {
+				plans = append(plans, p)
+			}
+			return pawl.Moved{}, plan
+		},
 		row: func(_ int, p *pawl.CompleteCall) store.Complete {
 			return store.Complete{Fence: fenceRow(c, p.Fence), Result: orNull(p.Result)}
 		},
@@ -29,6 +43,11 @@ func (e *Engine) Complete(ctx context.Context, calls []pawl.CompleteCall) ([]paw
 		},
 	}
 	out, err := v.do(ctx, e, calls)
+	for i := range calls {
+		if err == nil && slices.Contains(plans, &calls[i]) {
+			out[i].Value, out[i].Err = e.takePlan(ctx, &calls[i])
+		}
+	}
 	if fed {
 		e.followUp(ctx)
 	}

@@ -58,7 +58,7 @@ func (e *Engine) putType(ctx context.Context, ns string, t pawl.Type) (pawl.Type
 		if pawl.CodeOf(err) == pawl.CodeConflict && try < 3 {
 			continue // another one put this version between our look and our insert
 		}
-		e.types.forget()
+		e.after(ctx, e.types.forget)
 		return ref, err
 	}
 }
@@ -93,7 +93,7 @@ func (e *Engine) RemoveTypes(ctx context.Context, names []string) ([]pawl.Result
 			return err
 		})
 	}
-	e.types.forget()
+	e.after(ctx, e.types.forget)
 	return out, nil
 }
 

@@ -202,3 +202,24 @@ func ListParts(ctx context.Context, tx Tx, namespace string, q pawl.PartFilter) 
 	}
 	return paged(out, q.Limit, func(p pawl.ItemPart) string { return p.ID }), rows.Err()
 }
+
+// EndPlan ends the gripped plan item, in whose place its task has n items now;
+// false when the task is not being planned.
+func (g *Grip) EndPlan(ctx context.Context, tx Tx, n int) (bool, error) {
+	held, err := Take(ctx, tx, []string{g.ItemID}, []string{"leased", "in_progress"})
+	if err != nil || len(held) != 1 {
+		return false, err
+	}
+	h := &held[0]
+	result, _ := json.Marshal(map[string]int{"items": n}) // the items themselves are the result
+	h.State, h.LeftBy, h.Since, h.CompletedAt, h.Result = "completed", "", &g.Now, &g.Now, Text(result)
+	if err := Put(ctx, tx, held); err != nil {
+		return false, err
+	}
+	e := g.event("completed")
+	e.From, e.To = Text(g.State), "completed"
+	if err := Record(ctx, tx, g.Now, []Event{e}); err != nil {
+		return false, err
+	}
+	return EndPlanning(ctx, tx, g.TaskID, n, g.Now)
+}

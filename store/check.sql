@@ -122,7 +122,8 @@ LEFT JOIN (
     SUM(CASE WHEN i.state = 'dead_lettered' THEN 1 ELSE 0 END) AS dead,
     SUM(CASE WHEN i.state = 'cancelled' THEN 1 ELSE 0 END) AS cancelled
   FROM pawl.item_rows i
-  WHERE i.task_id > $1 AND i.task_id <= $2 AND i.kind = 'work'
+  WHERE i.task_id > $1 AND i.task_id <= $2
+    AND (i.kind = 'work' OR i.kind = 'plan' AND EXISTS (SELECT 1 FROM pawl.task_live p WHERE p.task_id = i.task_id AND p.planning = 1))
   GROUP BY i.task_id
 ) c ON c.task_id = t.id
 WHERE t.id > $1 AND t.id <= $2 AND t.solo = 0

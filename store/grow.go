@@ -14,9 +14,10 @@ var openStates = []string{"queued", "scheduled", "waiting", "leased", "in_progre
 
 // Room is what new items of a task take from it.
 type Room struct {
-	Type     string
-	Priority int
-	Position int // of the first of them
+	Type        string
+	TypeVersion int
+	Priority    int
+	Position    int // of the first of them
 }
 
 // MakeRoom takes positions for n more items in an open task, which it locks; a
@@ -24,7 +25,7 @@ type Room struct {
 func MakeRoom(ctx context.Context, tx Tx, now int64, namespace, taskID string, n int) (Room, error) {
 	var r Room
 	var solo int
-	found, err := Row(ctx, tx, []any{&r.Type, &r.Priority, &solo}, growSQL["task to grow"], taskID, namespace)
+	found, err := Row(ctx, tx, []any{&r.Type, &r.TypeVersion, &r.Priority, &solo}, growSQL["task to grow"], taskID, namespace)
 	if err != nil {
 		return r, err
 	}
@@ -52,7 +53,7 @@ func MakeRoom(ctx context.Context, tx Tx, now int64, namespace, taskID string, n
 // many may add to one task at once: what is not used is left out. False when the
 // task is not an open one of many.
 func TakePositions(ctx context.Context, tx Tx, namespace, taskID string, n int) (r Room, ok bool, err error) {
-	ok, err = Row(ctx, tx, []any{&r.Type, &r.Priority, &r.Position}, growSQL["take positions of many"], taskID, n, namespace)
+	ok, err = Row(ctx, tx, []any{&r.Type, &r.TypeVersion, &r.Priority, &r.Position}, growSQL["take positions of many"], taskID, n, namespace)
 	return r, ok, err
 }
 

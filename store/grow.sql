@@ -1,5 +1,5 @@
 -- name: task to grow
-SELECT t.type, t.priority, t.solo
+SELECT t.type, t.type_version, t.priority, t.solo
 FROM pawl.tasks t
 WHERE t.id = $1 AND t.namespace = $2
 
@@ -16,15 +16,15 @@ ON CONFLICT (task_id) DO UPDATE SET items = 1, open = 1, positions = 1, failed =
 -- name: take positions
 UPDATE pawl.task_live
 SET positions = CASE WHEN positions < items THEN items ELSE positions END + $2
-WHERE task_id = $1 AND state = 'open'
+WHERE task_id = $1 AND state = 'open' AND planning = 0
 RETURNING positions - $2
 
 -- name: take positions of many
 UPDATE pawl.task_live
 SET positions = CASE WHEN task_live.positions < task_live.items THEN task_live.items ELSE task_live.positions END + $2
 FROM pawl.tasks t
-WHERE task_live.task_id = $1 AND task_live.state = 'open' AND t.id = task_live.task_id AND t.namespace = $3 AND t.solo = 0
-RETURNING t.type, t.priority, task_live.positions - $2
+WHERE task_live.task_id = $1 AND task_live.state = 'open' AND task_live.planning = 0 AND t.id = task_live.task_id AND t.namespace = $3 AND t.solo = 0
+RETURNING t.type, t.type_version, t.priority, task_live.positions - $2
 
 -- name: grow
 UPDATE pawl.task_live

@@ -130,3 +130,25 @@ func Registry(ctx context.Context, tx Tx) (map[TypeName]int, error) {
 	}
 	return out, rows.Err()
 }
+
+// DressTask writes what a type asks of a task beyond a plain create: the parts
+// that its items need, as a list of keys, and that it is being planned.
+func DressTask(ctx context.Context, tx Tx, taskID string, parts Text, planning bool) error {
+	if parts != "" {
+		if _, err := tx.Exec(ctx, typeSQL["need parts"], taskID, parts); err != nil {
+			return err
+		}
+	}
+	if planning {
+		_, err := tx.Exec(ctx, typeSQL["begin planning"], taskID)
+		return err
+	}
+	return nil
+}
+
+// EndPlanning counts a task's n items in place of its plan item; false when it
+// is not open, or not being planned.
+func EndPlanning(ctx context.Context, tx Tx, taskID string, n int, now int64) (bool, error) {
+	changed, err := tx.Exec(ctx, typeSQL["end planning"], taskID, n, now)
+	return changed == 1, err
+}

@@ -32,3 +32,18 @@ SELECT t.namespace, t.name, MAX(t.version)
 FROM pawl.types t
 WHERE t.removed_at IS NULL
 GROUP BY t.namespace, t.name
+
+-- name: need parts
+UPDATE pawl.work_items
+SET parts_required = $2
+WHERE task_id = $1 AND kind = 'work'
+
+-- name: begin planning
+UPDATE pawl.task_live
+SET planning = 1
+WHERE task_id = $1
+
+-- name: end planning
+UPDATE pawl.task_live
+SET planning = 0, items = items + $2 - 1, open = open + $2 - 1, updated_at = $3
+WHERE task_id = $1 AND state = 'open' AND planning = 1

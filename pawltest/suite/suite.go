@@ -48,7 +48,7 @@ func Run(t *testing.T, open Open) {
 		failures, retries, burials, releases, suspensions, signals, expiry, prefetch, schedules,
 		cancels, deletes, dependencies,
 		checkpoints, resumes, events, eventFilters, feeds,
-		keys, keyAges, dedupe, types,
+		keys, keyAges, dedupe, types, plans,
 		lists, itemLists, limits, limitsOfWork, badText, namespaces, workers, sweeps, relays, retention, races,
 	}
 	for _, n := range nouns {

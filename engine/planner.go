@@ -1,0 +1,111 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
+
+// isPlan says whether an item is a plan item, whose result may be as large as a
+// call: it is a list of items, and kept as those.
+func (e *Engine) isPlan(ctx context.Context, itemID string) bool {
+	it, _, err := e.look(ctx, itemID)
+	return err == nil && it.Kind == pawl.KindPlan
+}
+
+// takePlan makes a plan item's result its task's items. What does not fit is
+// refused: the item keeps its lease, and the task is as it was.
+func (e *Engine) takePlan(ctx context.Context, call *pawl.CompleteCall) (pawl.Moved, error) {
+	const op = "plan"
+	it, now, err := e.look(ctx, call.ItemID)
+	if err == nil {
+		err = verdict(it, call.Fence, now, op)
+	}
+	if err != nil {
+		return pawl.Moved{}, err
+	}
+	task, err := e.GetTask(ctx, it.TaskID)
+	if err != nil {
+		return pawl.Moved{}, err
+	}
+	r, err := e.rulesAt(ctx, task.Namespace, task.Type, task.TypeVersion)
+	if err != nil {
+		return pawl.Moved{}, err
+	}
+	d, err := e.drawn(r, &task, &it.Item, call)
+	if pawl.CodeOf(err) == pawl.CodeInvalid {
+		return pawl.Moved{}, e.complain(ctx, call.Fence, op, err)
+	}
+	if err != nil {
+		return pawl.Moved{}, err
+	}
+	err = e.gripped(ctx, call.Fence, op, func(ctx context.Context, tx store.Tx, g *store.Grip) error {
+		now = g.Now
+		if _, err := e.db.Dialect().Hot.Create(ctx, tx, nil, d.items); err != nil {
+			return err
+		}
+		if err := store.DressTask(ctx, tx, task.ID, store.Text(d.parts), false); err != nil {
+			return err
+		}
+		planned, err := g.EndPlan(ctx, tx, len(d.items))
+		if err == nil && !planned {
+			err = conflict(op, string(task.State), task.State.Allowed())
+		}
+		return err
+	})
+	if err != nil {
+		return pawl.Moved{}, err
+	}
+	e.after(ctx, func() { e.created([]draft{d}, now) })
+	return pawl.Moved{ID: it.ID, TaskID: task.ID, State: pawl.ItemCompleted, Attempt: call.Attempt, Failures: it.Failures}, nil
+}
+
+// drawn drafts the items of a plan that a worker hands in.
+func (e *Engine) drawn(r *rules, task *pawl.Task, it *pawl.Item, call *pawl.CompleteCall) (draft, error) {
+	items, err := readPlan(call.Result)
+	if err == nil {
+		err = r.checkPlan("/result/items", items, e)
+	}
+	if err != nil {
+		return draft{}, err
+	}
+	like := pawl.NewTask{MaxAttempts: it.MaxAttempts}
+	if r.Plan.MaxAttempts > 0 {
+		like.MaxAttempts = r.MaxAttempts // the plan item's budget is its own
+	}
+	row := store.NewTask{ID: task.ID, Namespace: task.Namespace, Type: task.Type, Priority: task.Priority, Actor: store.Actor{Type: pawl.ActorWorker, ID: call.WorkerID}}
+	d := draft{task: row, items: make([]store.NewItem, len(items))}
+	for i := range items {
+		d.items[i] = newItem(&row, &like, &items[i], e.ids.next("itm"), i)
+	}
+	err = link(d.items, items, nil)
+	var wrong *pawl.Error
+	if errors.As(err, &wrong) {
+		for i := range wrong.Fields {
+			wrong.Fields[i].Pointer = "/result" + wrong.Fields[i].Pointer
+		}
+	}
+	return r.drafted(d), err
+}
+
+// readPlan reads {"items": [{"input": …}, …]}, or the list alone.
+func readPlan(raw json.RawMessage) ([]pawl.NewItem, error) {
+	var plan struct {
+		Items []pawl.NewItem `json:"items"`
+	}
+	into := any(&plan)
+	if text := bytes.TrimLeft(raw, " \t\r\n"); len(text) > 0 && text[0] == '[' {
+		into = &plan.Items
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(into); err != nil {
+		return nil, pawl.Invalid("/result", `is no plan, which is {"items": [{"input": …}, …]}: %s`, strings.TrimPrefix(err.Error(), "json: "))
+	}
+	return plan.Items, nil
+}

@@ -1,0 +1,186 @@
+package suite
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/pawl-work/pawl"
+)
+
+// ids is the list 1…n as JSON.
+func ids(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, ",%d", i+1)
+	}
+	return "[" + b.String()[1:] + "]"
+}
+
+// tried is the refusal of a create.
+func (w *world) tried(t pawl.NewTask) []string {
+	w.Helper()
+	before, err := w.svc.Stats(w.ctx)
+	w.ok(err, "stats")
+	_, err = pawl.Create(w.ctx, w.svc, t)
+	after, e := w.svc.Stats(w.ctx)
+	w.ok(e, "stats")
+	w.same(after.Events, before.Events, "events after a refusal")
+	return refusals(err)
+}
+
+// drawn hands a plan in and is refused.
+func (w *world) drawn(l pawl.Lease, plan string) []string {
+	w.Helper()
+	_, err := pawl.Complete(w.ctx, w.svc, l.Fence(), raw(plan))
+	it := w.item(l.ID)
+	w.same([]any{it.State.Leased(), it.Attempt}, []any{true, l.Attempt}, "the plan item keeps its lease")
+	return refusals(err)
+}
+
+var sync250 = pawl.Type{
+	Name:        "user.data.sync",
+	Plan:        pawl.Plan{Mode: pawl.PlanSplit, Pointer: "/user_ids", Size: 100, Number: "batch_id", Keep: []string{"source"}},
+	InputSchema: raw(`{"type":"object","required":["batch_id","user_ids"],"properties":{"user_ids":{"type":"array","items":{"type":"integer"},"maxItems":100}}}`),
+}
+
+var plans = noun{"plans", []promise{
+	{"250 user ids in chunks of 100 are three items", func(w *world) {
+		w.put(sync250)
+		t := w.create(pawl.NewTask{Type: "user.data.sync", Payload: raw(`{"source":"external-api","user_ids":` + ids(250) + `}`)})
+		w.same([]any{t.Items, t.ItemsOpen, t.TypeVersion, t.State}, []any{3, 3, 1, pawl.TaskQueued}, "the answer")
+		w.same(w.task(t.ID).TypeVersion, 1, "the version it keeps")
+		sizes := []int{}
+		for i, it := range w.items(t.ID) {
+			var in struct {
+				BatchID int    `json:"batch_id"`
+				UserIDs []int  `json:"user_ids"`
+				Source  string `json:"source"`
+			}
+			w.ok(json.Unmarshal(it.Input, &in), "input")
+			w.same([]any{in.BatchID, in.Source, in.UserIDs[0], it.Position, it.Type}, []any{i + 1, "external-api", 100*i + 1, i, "user.data.sync"}, "an input")
+			sizes = append(sizes, len(in.UserIDs))
+		}
+		w.same(sizes, []int{100, 100, 50}, "sizes")
+		one := w.create(pawl.NewTask{Type: "user.data.sync", Payload: raw(`{"user_ids":[7]}`)})
+		w.same(string(w.only(one.ID).Input), `{"batch_id":1,"user_ids":[7]}`, "the only chunk")
+		w.same(string(w.task(one.ID).Payload), `{"user_ids":[7]}`, "its task's payload")
+	}},
+	{"a list that is none, empty or too long is refused, and nothing is made", func(w *world) {
+		w.put(sync250)
+		w.put(pawl.Type{Name: "each", Plan: pawl.Plan{Mode: pawl.PlanSplit, Size: 1, Into: "id"}, Limits: pawl.TypeLimits{MaxItems: 2}})
+		w.put(pawl.Type{Name: "all", Plan: pawl.Plan{Mode: pawl.PlanSplit, Pointer: "/n", Size: 1}})
+		try := func(typ, payload string) []string { return w.tried(pawl.NewTask{Type: typ, Payload: raw(payload)}) }
+		w.same(try("user.data.sync", `{"user_ids":[]}`), []string{"/payload/user_ids is empty: there would be nothing to do"}, "none")
+		w.same(try("user.data.sync", `{"user_ids":{"a":1}}`), []string{"/payload/user_ids must be a list: the type splits it into items"}, "an object")
+		w.same(try("user.data.sync", ``), []string{"/payload/user_ids must be a list: the type splits it into items"}, "no payload")
+		w.same(try("user.data.sync", `{"user_ids":["x"]}`), []string{"/items/0/input/user_ids/0 is a string; it must be an integer"}, "an input that does not fit")
+		w.same(try("each", `[1,2,3]`), []string{"/payload makes 3 items of 1 elements each; at most 2 are allowed"}, "over the type's limit")
+		w.same(try("all", `{"n":`+ids(100_001)+`}`), []string{"/payload/n makes 100001 items of 1 elements each; at most 100000 are allowed"}, "over all limits")
+		w.same(w.tried(pawl.NewTask{Type: "each", Payload: raw(`[1]`), Items: []pawl.NewItem{{Input: raw("1")}}}), []string{"/items must be left out: the type plans the items of its tasks"}, "items of one's own")
+	}},
+	{"a dry run shows the items and makes nothing", func(w *world) {
+		w.put(sync250)
+		t := w.create(pawl.NewTask{Type: "user.data.sync", Payload: raw(`{"user_ids":` + ids(101) + `}`), DryRun: true})
+		w.same([]any{t.ID, t.DryRun, t.Items, len(t.Planned), string(t.Planned[1].Input)}, []any{"", true, 2, 2, `{"batch_id":2,"user_ids":[101]}`}, "the answer")
+		plain := w.create(pawl.NewTask{Type: "unregistered", Payload: raw(`{"a": 1}`), DryRun: true})
+		w.same([]any{plain.Items, string(plain.Planned[0].Input)}, []any{1, `{"a": 1}`}, "of a type that nobody registered")
+		w.same(len(w.tried(pawl.NewTask{Type: "user.data.sync", DryRun: true})), 1, "refusals")
+		list, err := w.svc.ListTasks(w.ctx, pawl.TaskFilter{})
+		w.ok(err, "list")
+		w.same(len(list.Items), 0, "tasks")
+		w.nothing()
+	}},
+	{"payload, inputs and limits are the type's, and what it leaves out is filled in", func(w *world) {
+		w.put(pawl.Type{Name: "mail", PayloadSchema: raw(`{"required":["to"]}`), InputSchema: raw(`{"type":"object"}`), Priority: 7, MaxAttempts: 5,
+			Limits: pawl.TypeLimits{MaxItems: 2, MaxPayloadBytes: 30}})
+		t := w.create(pawl.NewTask{Type: "mail", Payload: raw(`{"to":"ana"}`)})
+		it := w.only(t.ID)
+		w.same([]any{t.Priority, it.Priority, it.MaxAttempts}, []any{7, 7, 5}, "priority, max_attempts")
+		own := w.only(w.create(pawl.NewTask{Type: "mail", Payload: raw(`{"to":"ana"}`), Priority: 1, MaxAttempts: 2}).ID)
+		w.same([]any{own.Priority, own.MaxAttempts}, []any{1, 2}, "the call's own")
+		w.same(w.tried(pawl.NewTask{Type: "mail", Payload: raw(`{"cc":"ana"}`)}), []string{"/payload/to is required"}, "payload")
+		w.same(w.tried(pawl.NewTask{Type: "mail", Payload: raw(`{"to":"ana"}`), Items: []pawl.NewItem{{Input: raw(`{}`)}, {Input: raw(`3`)}}}), []string{"/items/1/input is a number; it must be an object"}, "an input")
+		w.same(w.tried(pawl.NewTask{Type: "mail", Payload: raw(`{"to":"` + strings.Repeat("a", 30) + `"}`)}), []string{"/payload has 39 bytes; at most 30 are allowed"}, "size")
+		w.same(w.tried(pawl.NewTask{Type: "mail", Payload: raw(`{"to":1}`), Items: make([]pawl.NewItem, 3)}), []string{"/items has 3 items; at most 2 are allowed"}, "items")
+		_, err := first(w.svc.AddItems(w.ctx, []pawl.AddItems{{TaskID: t.ID, Items: []pawl.NewItem{{Input: raw(`"x"`)}}}}))
+		w.same(refusals(err), []string{"/items/0/input is a string; it must be an object"}, "an added item")
+		w.same(w.task(t.ID).Items, 1, "items after that")
+	}},
+	{"a task goes on with the version it was made with", func(w *world) {
+		w.put(pawl.Type{Name: "t", MaxAttempts: 5, InputSchema: raw(`{"type":"integer"}`)})
+		t := w.create(pawl.NewTask{Type: "t", Items: []pawl.NewItem{{Input: raw("1")}}})
+		w.put(pawl.Type{Name: "t", MaxAttempts: 6, InputSchema: raw(`{"type":"string"}`)})
+		_, err := first(w.svc.AddItems(w.ctx, []pawl.AddItems{{TaskID: t.ID, Items: []pawl.NewItem{{Input: raw(`"x"`)}}}}))
+		w.same(refusals(err), []string{"/items/0/input is a string; it must be an integer"}, "an item added later")
+		w.removed("t")
+		_, err = first(w.svc.AddItems(w.ctx, []pawl.AddItems{{TaskID: t.ID, Items: []pawl.NewItem{{Input: raw("2")}}}}))
+		w.ok(err, "add after the type was removed")
+		for _, it := range w.items(t.ID) {
+			w.same(it.MaxAttempts, 5, "max_attempts")
+		}
+		free := w.create(pawl.NewTask{Type: "t", Payload: raw(`{}`)})
+		w.same([]any{free.TypeVersion, w.only(free.ID).MaxAttempts}, []any{0, pawl.DefaultMaxAttempts}, "a task made after it was removed")
+		clone, err := first(w.svc.CloneTasks(w.ctx, []pawl.TaskClone{{TaskID: t.ID}}))
+		w.ok(err, "clone")
+		w.same([]any{clone.TypeVersion, clone.Items}, []any{0, 2}, "its clone")
+	}},
+	{"the endings .plan and .apply belong to Pawl", func(w *world) {
+		w.same(w.tried(pawl.NewTask{Type: "bank.apply"}), []string{"/type ends in .apply, which is kept for items that Pawl makes"}, "a task's")
+		w.same(w.tried(pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Input: raw("1"), Type: "bank.plan"}}}), []string{"/items/0/type ends in .plan, which is kept for items that Pawl makes"}, "an item's")
+	}},
+	{"a worker that claims the plan item by name makes the task's items", func(w *world) {
+		w.put(pawl.Type{Name: "report", Plan: pawl.Plan{Mode: pawl.PlanItem, MaxAttempts: 2}, MaxAttempts: 4, InputSchema: raw(`{"type":"object","required":["page"]}`)})
+		t := w.create(pawl.NewTask{Type: "report", Payload: raw(`{"pages":2}`)})
+		w.same([]any{t.State, t.Items, t.ItemsOpen}, []any{pawl.TaskQueued, 0, 0}, "the answer")
+		w.nothing()
+		plan := w.only(t.ID)
+		w.same([]any{plan.Kind, plan.Type, plan.MaxAttempts, string(plan.Input)}, []any{pawl.KindPlan, "report.plan", 2, `{"pages":2}`}, "the plan item")
+		w.same(len(w.claims(pawl.ClaimRequest{WorkerID: "w1", TaskID: t.ID})), 0, "claimed by its task")
+		l := w.claims(pawl.ClaimRequest{WorkerID: "p1", Types: []string{"report.plan"}})[0]
+		w.beat(l)
+		now := w.task(t.ID)
+		w.same([]any{now.State, now.Items, now.Progress}, []any{pawl.TaskQueued, 0, 0}, "the task while it is planned")
+		_, err := first(w.svc.AddItems(w.ctx, []pawl.AddItems{{TaskID: t.ID, Items: []pawl.NewItem{{Input: raw(`{"page":9}`)}}}}))
+		w.conflict(err, "queued", pawl.TaskQueued.Allowed()...)
+		w.same(w.drawn(l, `{"items":[]}`), []string{"/result/items is empty: the plan makes no items, so there would be nothing to do"}, "none")
+		w.same(w.drawn(l, `7`), []string{`/result is no plan, which is {"items": [{"input": …}, …]}: cannot unmarshal number into Go value of type struct { Items []pawl.NewItem "json:\"items\"" }`}[:1], "no plan")
+		w.same(w.drawn(l, `[{"input":{}}]`), []string{"/result/items/0/input/page is required"}, "an input that does not fit")
+		w.same(w.drawn(l, `[{"input":{"page":1},"key":"a","after":["b"]}]`), []string{`/result/items/0/after/0 no item of the task has the key "b"`}, "a key that is not there")
+		w.same(w.drawn(l, `{"items":[`+strings.Repeat(`{"input":1},`, 100_000)+`{"input":1}]}`), []string{"/result/items has 100001 items; at most 100000 are allowed"}, "too many")
+		w.same(w.task(t.ID).State, pawl.TaskQueued, "the task after the refusals")
+		m := w.complete(l, `{"items":[{"input":{"page":1},"key":"a"},{"input":{"page":2},"key":"b","after":["a"]}]}`)
+		w.same([]any{m.State, m.TaskID, m.Attempt}, []any{pawl.ItemCompleted, t.ID, 1}, "the answer")
+		now = w.task(t.ID)
+		w.same([]any{now.State, now.Items, now.ItemsOpen}, []any{pawl.TaskQueued, 2, 2}, "the task, planned")
+		a := w.claim("w1")
+		w.same([]any{a.Key, a.MaxAttempts, string(a.Input)}, []any{"a", 4, `{"page":1}`}, "its first item")
+		w.complete(a, `"one"`)
+		w.complete(w.claim("w1"), `"two"`)
+		w.same(w.task(t.ID).State, pawl.TaskCompleted, "the task")
+		got, err := w.svc.TaskResult(w.ctx, t.ID)
+		w.ok(err, "result")
+		w.same(string(got.Payload), `{"a":"one","b":"two"}`, "its result")
+		w.lost(func() error {
+			_, err := pawl.Complete(w.ctx, w.svc, pawl.Fence{ItemID: l.ID, WorkerID: "other", Attempt: 1}, raw(`[]`))
+			return err
+		}(), "taken", "completed", "p1", 1)
+	}},
+	{"a plan that fails for good fails its task, and a retry plans again", func(w *world) {
+		w.put(pawl.Type{Name: "report", Plan: pawl.Plan{Mode: pawl.PlanItem}})
+		t := w.create(pawl.NewTask{Type: "report"})
+		claim := func() pawl.Lease {
+			return w.claims(pawl.ClaimRequest{WorkerID: "p1", Types: []string{"report.plan"}})[0]
+		}
+		w.failFor(claim(), "no idea")
+		now := w.task(t.ID)
+		w.same([]any{now.State, now.Error.Message, now.Items}, []any{pawl.TaskFailed, "no idea", 0}, "the task")
+		w.same(w.retry(t.ID).State, pawl.TaskQueued, "after retry")
+		w.expire(claim())
+		w.complete(claim(), `[{"input":1}]`)
+		w.complete(w.claim("w1"), `2`)
+		w.same(w.task(t.ID).State, pawl.TaskCompleted, "the task")
+		dropped := w.create(pawl.NewTask{Type: "report"})
+		w.same(w.cancel(dropped.ID).State, pawl.TaskCancelled, "cancelled while it is planned")
+	}},
+}}
