@@ -31,7 +31,6 @@ func (e *Engine) addItems(ctx context.Context, call *pawl.AddItems) (pawl.Task, 
 		return pawl.Task{}, err
 	}
 	c := pawl.CallerOf(ctx)
-	kind, id := actor(c, pawl.ActorAPI, "")
 	linked := slices.ContainsFunc(call.Items, func(i pawl.NewItem) bool { return i.Key != "" || len(i.After) > 0 })
 	room, apart, err := e.roomApart(ctx, c.Namespace, call, linked)
 	if err != nil {
@@ -49,15 +48,8 @@ func (e *Engine) addItems(ctx context.Context, call *pawl.AddItems) (pawl.Task, 
 				return err
 			}
 		}
-		row := store.NewTask{ID: call.TaskID, Namespace: c.Namespace, Type: room.Type, Priority: room.Priority, Actor: store.Actor{Type: kind, ID: id}}
-		d = draft{task: row, items: make([]store.NewItem, len(call.Items))}
-		for i := range call.Items {
-			d.items[i] = newItem(&row, &pawl.NewTask{}, &call.Items[i], e.ids.next("itm"), room.Position+i)
-		}
-		if room.TypeVersion > 0 {
-			if d, err = e.typed(ctx, tx, room, call.Items, d); err != nil {
-				return err
-			}
+		if d, err = e.more(ctx, tx, room, call); err != nil {
+			return err
 		}
 		if linked {
 			if err := linkToOld(ctx, tx, call, d.items); err != nil {
@@ -67,10 +59,8 @@ func (e *Engine) addItems(ctx context.Context, call *pawl.AddItems) (pawl.Task, 
 		if _, err := e.db.Dialect().Hot.Create(ctx, tx, nil, d.items); err != nil {
 			return err
 		}
-		if d.parts != "" {
-			if err := store.DressTask(ctx, tx, call.TaskID, store.Text(d.parts), false); err != nil {
-				return err
-			}
+		if err := store.DressTask(ctx, tx, call.TaskID, store.Text(d.parts), false); err != nil {
+			return err
 		}
 		if task, err = store.GetTask(ctx, tx, c.Namespace, call.TaskID); err != nil {
 			return err
@@ -84,19 +74,26 @@ func (e *Engine) addItems(ctx context.Context, call *pawl.AddItems) (pawl.Task, 
 	return task, err
 }
 
-// typed puts what the task's version of its type says into new items.
-func (e *Engine) typed(ctx context.Context, tx store.Tx, room store.Room, items []pawl.NewItem, d draft) (draft, error) {
-	r, err := e.rulesOf(ctx, tx, d.task.Namespace, room.Type, room.TypeVersion)
-	if err != nil {
-		return d, err
-	}
-	if err := r.checkItems(items, nil); err != nil {
-		return d, err
-	}
-	for i := range items {
-		if items[i].MaxAttempts == 0 && r.MaxAttempts > 0 {
-			d.items[i].MaxAttempts = r.MaxAttempts
+// more drafts new items of a task, with what its version of its type says.
+func (e *Engine) more(ctx context.Context, tx store.Tx, room store.Room, call *pawl.AddItems) (draft, error) {
+	c := pawl.CallerOf(ctx)
+	kind, id := actor(c, pawl.ActorAPI, "")
+	row := store.NewTask{ID: call.TaskID, Namespace: c.Namespace, Type: room.Type, Priority: room.Priority, Actor: store.Actor{Type: kind, ID: id}}
+	d := draft{task: row, items: make([]store.NewItem, len(call.Items))}
+	var like pawl.NewTask
+	var r *rules
+	if room.TypeVersion > 0 {
+		var err error
+		if r, err = e.rulesOf(ctx, tx, c.Namespace, room.Type, room.TypeVersion); err != nil {
+			return d, err
 		}
+		if err := r.checkItems(call.Items, nil); err != nil {
+			return d, err
+		}
+		like.MaxAttempts = r.MaxAttempts
+	}
+	for i := range call.Items {
+		d.items[i] = newItem(&row, &like, &call.Items[i], e.ids.next("itm"), room.Position+i)
 	}
 	return r.drafted(d), nil
 }

@@ -36,7 +36,7 @@ GROUP BY t.namespace, t.name
 -- name: need parts
 UPDATE pawl.work_items
 SET parts_required = $2
-WHERE task_id = $1 AND kind = 'work'
+WHERE task_id = $1 AND kind = 'work' AND parts_required IS NULL
 
 -- name: begin planning
 UPDATE pawl.task_live

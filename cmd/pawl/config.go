@@ -44,6 +44,7 @@ type config struct {
 
 type serveConfig struct {
 	Addr        string        `koanf:"addr"`
+	Types       string        `koanf:"types"`
 	RequireKeys []string      `koanf:"require_keys"`
 	TLSCert     string        `koanf:"tls_cert"`
 	TLSKey      string        `koanf:"tls_key"`

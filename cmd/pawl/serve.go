@@ -25,6 +25,9 @@ func (a *app) serveCmd() *cobra.Command {
 			return err
 		}
 		return with(a, func(ctx context.Context, s pawl.Service, _ []string) error {
+			if err := a.putTypes(ctx, s, a.cfg.Serve.Types); err != nil {
+				return err
+			}
 			log, c, scheme := a.log(), a.cfg.Serve, "http://"
 			if c.TLSCert != "" {
 				scheme = "https://"
@@ -47,6 +50,8 @@ func (a *app) serveCmd() *cobra.Command {
 	})
 	cmd.Flags().String("addr", "", "where to listen, loopback only (default "+defaults().Serve.Addr+")")
 	bind(cmd.Flags(), "addr", "serve.addr")
+	cmd.Flags().String("types", "", "register the types in this folder of YAML and JSON files first")
+	bind(cmd.Flags(), "types", "serve.types")
 	cmd.Flags().StringSlice("require-keys", nil, "routes taken with an Idempotency-Key only, such as create_task; * for all")
 	bind(cmd.Flags(), "require-keys", "serve.require_keys")
 	cmd.Flags().StringArray("relay", nil, "send every event to NAME=URL: amqp, nats or https; see docs/relay.md")

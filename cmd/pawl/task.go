@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -128,6 +129,14 @@ func taskRow(t pawl.Task) string {
 }
 
 func showTasks(w io.Writer, ts []pawl.Task) {
+	if len(ts) == 1 && ts[0].DryRun {
+		rows := make([]string, len(ts[0].Planned))
+		for i, it := range ts[0].Planned {
+			rows[i] = row(i+1, cmp.Or(it.Type, ts[0].Type), it.Key, clip(printable(string(it.Input)), 100))
+		}
+		table(w, "ITEM\tTYPE\tKEY\tINPUT", rows)
+		return
+	}
 	if len(ts) == 1 {
 		taskFields(w, ts[0])
 		return

@@ -89,6 +89,9 @@ func (a *app) taskCreate() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		for i := range tasks {
+			tasks[i].DryRun = tasks[i].DryRun || n.DryRun
+		}
 		rs, err := s.CreateTasks(ctx, tasks)
 		return each(a, rs, err, showTasks)
 	}))
@@ -106,6 +109,7 @@ func (a *app) taskCreate() *cobra.Command {
 	f.BoolVar(&n.dedupe, "dedupe", false, "find the task with this payload and items, if there is one")
 	f.StringSliceVar(&n.dedupeOn, "dedupe-on", nil, "the same, by these JSON Pointers into the payload")
 	f.StringVar(&n.InputHash, "input-hash", "", "the same, by a hash of your own")
+	f.BoolVar(&n.DryRun, "dry-run", false, "show the items it would have, and create nothing")
 	f.StringVar(&n.by, "requested-by", "", "who asked: ID or TYPE:ID")
 	f.StringVar(&n.metadata, "metadata", "", "a JSON object, @FILE or -")
 	f.StringVar(&n.file, "file", "", "file (or -) of whole tasks as JSON, a list or one a line")
