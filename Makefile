@@ -3,7 +3,7 @@
 # on Debian the packages that are missing.
 
 .DEFAULT_GOAL := help
-.PHONY: help build test check api-lint torture bench bench-short demo update
+.PHONY: help build test check conformance api-lint torture bench bench-short demo update
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ check: ## what CI runs: format, vet, staticcheck, house rules, build without C, 
 
 api-lint: ## the API's description by the rules of others, and every answer to the client held against it; brings its own Node
 	./server/lint/run
+
+conformance: ## the MCP suite against the MCP layer, both revisions; needs npm
+	./mcp/conformance/suite.sh
 
 torture: ## the long runs: crashes, frozen workers, races, by the thousand
 	PAWL_TORTURE=1 go run ./internal/testenv -timeout 4h ./...

@@ -34,6 +34,9 @@ type Options struct {
 	// that carries keys further, as client.WithKey does. Nil = the service keeps
 	// the answers itself (AnswerKeeper), as an engine does.
 	WithKey func(ctx context.Context, key string) context.Context
+	// Sessions gives clients of revisions before 2026-07-28 sessions over HTTP, in
+	// which tools of a program's own can ask them back. Ours never do.
+	Sessions bool
 	// Tune changes what the SDK's server is made with, for a program that serves
 	// more beside the tools (see SDK). Nil = as it is.
 	Tune func(*sdk.ServerOptions)
@@ -85,15 +88,32 @@ func New(svc pawl.Service, o Options) *Server {
 // SDK is the server underneath, for tools and resources of a program's own.
 func (s *Server) SDK() *sdk.Server { return s.sdk }
 
-// HTTP serves the streamable HTTP transport, without sessions. The caller of a
-// request is the one of its context (pawl.As).
+// HTTP serves the streamable HTTP transport. The caller of a request is the one
+// of its context (pawl.As).
 func (s *Server) HTTP() http.Handler {
-	return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s.sdk }, &sdk.StreamableHTTPOptions{
+	over := sdk.StreamableHTTPOptions{
 		Stateless:                    true, // else the handler speaks to no client of 2026-07-28
 		PropagateRequestCancellation: true,
 		MaxRequestBodyBytes:          pawl.MaxBodyBytes,
+	}
+	get := func(*http.Request) *sdk.Server { return s.sdk }
+	plain := sdk.NewStreamableHTTPHandler(get, &over)
+	if !s.opts.Sessions {
+		return plain
+	}
+	over.Stateless = false
+	old := sdk.NewStreamableHTTPHandler(get, &over)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Mcp-Protocol-Version") >= sessionless {
+			plain.ServeHTTP(w, r)
+		} else {
+			old.ServeHTTP(w, r)
+		}
 	})
 }
+
+// sessionless is the first revision without sessions.
+const sessionless = "2026-07-28"
 
 // Stdio serves one client over a pair of streams, until in ends or ctx does;
 // then it returns nil.

@@ -23,7 +23,7 @@ type shape struct {
 // known are the schemas of types that are written otherwise than Go has them.
 func known() map[reflect.Type]*jsonschema.Schema {
 	return map[reflect.Type]*jsonschema.Schema{
-		reflect.TypeFor[json.RawMessage](): {},
+		reflect.TypeFor[json.RawMessage](): {Description: "any JSON"}, // 2025-11-25 wants an object here, and an empty schema is written as true
 		reflect.TypeFor[time.Time]():       {Type: "string", Format: "date-time"},
 		reflect.TypeFor[pawl.ItemState]():  words(pawl.ItemStates),
 		reflect.TypeFor[pawl.TaskState]():  words(pawl.TaskStates),
@@ -31,7 +31,7 @@ func known() map[reflect.Type]*jsonschema.Schema {
 		reflect.TypeFor[pawl.Status](): {Type: "string", Enum: []any{
 			pawl.StatusPending, pawl.StatusInProgress, pawl.StatusCompleted, pawl.StatusFailed, pawl.StatusCancelled, pawl.StatusExpired}},
 		reflect.TypeFor[pawl.Failure](): {Types: []string{"string", "object"}, Properties: map[string]*jsonschema.Schema{
-			"code": {Type: "string"}, "message": {Type: "string"}, "detail": {}}},
+			"code": {Type: "string"}, "message": {Type: "string"}, "detail": {Description: "any JSON"}}},
 	}
 }
 

@@ -30,6 +30,7 @@ var arrows = map[string][]string{
 	"relay/webhook":      {"", "relay"},
 	"server":             {"", "api"},
 	"mcp":                {"", "api", "schema"},
+	"mcp/conformance":    {"engine", "mcp"},
 	"cmd/pawl":           {"", "client", "store", "engine", "server", "mcp", "worker", "relay", "relay/rabbitmq", "relay/nats", "relay/webhook", "internal/measure", "internal/throwaway"},
 	"pawltest":           {"", "store", "engine"},
 	"pawltest/suite":     {"", "pawltest"},

@@ -1,0 +1,23 @@
+#!/bin/sh
+# Runs the conformance suite, for both revisions, against the test program of
+# this folder; what is known to fail is in expected.yaml. The suite needs a newer
+# Node than many machines have, so it brings one.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+dir=$(mktemp -d)
+server=
+trap 'test -z "$server" || kill "$server" 2> /dev/null || true; rm -rf "$dir"' EXIT
+(cd "$here" && go build -o "$dir/conformance" .)
+npm install --prefix "$dir" --silent --no-audit --no-fund @modelcontextprotocol/conformance@0.2.0-alpha.12 node@24
+PATH=$dir/node_modules/.bin:$PATH
+"$dir/conformance" --addr 127.0.0.1:0 > "$dir/url" &
+server=$!
+n=0
+until url=$(head -n 1 "$dir/url") && test -n "$url"; do
+	n=$((n + 1))
+	test $n -lt 100 || { echo "the server does not start" >&2; exit 1; }
+	sleep 0.1
+done
+for revision in 2025-11-25 2026-07-28; do
+	(cd "$dir" && conformance server --url "$url" --requirements $revision --expected-failures "$here/expected.yaml" "$@")
+done
