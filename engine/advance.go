@@ -149,7 +149,9 @@ func (d *deciding) goOn(ctx context.Context, tx store.Tx) error {
 			return &applyFailure{err}
 		}
 		if hook := d.rules.hooks.AfterApply; hook != nil {
-			d.after = append(d.after, func(ctx context.Context) { hook(ctx, task, done) })
+			d.after = append(d.after, func(ctx context.Context) {
+				d.e.after(ctx, func() { hook(context.WithValue(ctx, wholeKey{}, nil), task, done) })
+			})
 		}
 		return d.settle(ctx, tx, done)
 	case pawl.ApplyItem:
