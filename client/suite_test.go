@@ -3,6 +3,7 @@ package client_test
 import (
 	"log/slog"
 	"net/http/httptest"
+	"os"
 	"testing"
 
 	"github.com/pawl-work/pawl"
@@ -12,7 +13,12 @@ import (
 	"github.com/pawl-work/pawl/server"
 )
 
-func TestMain(m *testing.M) { pawltest.Main(m) }
+func TestMain(m *testing.M) {
+	if url := os.Getenv(serveURL); url != "" {
+		panic(beServer(url, os.Getenv(serveURL+"_SCHEMA")))
+	}
+	pawltest.Main(m)
+}
 
 // What the engine promises in process the client promises over HTTP.
 func TestBehaviour(t *testing.T) {
