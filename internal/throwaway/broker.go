@@ -76,7 +76,7 @@ func NewRabbitMQ() (*Broker, error) {
 		"RABBITMQ_NODENAME=pawl-"+strings.ToLower(rand.Text()[:8])+"@localhost",
 		"RABBITMQ_DIST_PORT="+strconv.Itoa(peers),
 		"RABBITMQ_MNESIA_BASE="+filepath.Join(b.Dir, "data"),
-		"RABBITMQ_LOGS=-",
+		"RABBITMQ_LOGS=-", "RABBITMQ_LOG_BASE="+b.Dir, "ERL_CRASH_DUMP="+filepath.Join(b.Dir, "crash"),
 		"RABBITMQ_PID_FILE="+filepath.Join(b.Dir, "pid"),
 		"RABBITMQ_CONFIG_FILE="+filepath.Join(b.Dir, "rabbitmq.conf"),
 		"RABBITMQ_CONF_ENV_FILE="+filepath.Join(b.Dir, "none"),
