@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -28,7 +29,9 @@ func offices(t *testing.T, def string, hooks pawl.Hooks, fn func(o office)) {
 			t.Parallel()
 			p := pawltest.OpenWith(t, which, engine.Options{Hooks: map[string]pawl.Hooks{"report": hooks}})
 			o := office{t, p}
-			o.must(p.Exec("INSERT INTO pawl.types (namespace, name, version, definition, created_at) VALUES ('default', 'report', 1, $1, 1)", def))
+			var typ pawl.Type
+			o.must(json.Unmarshal([]byte(def), &typ))
+			need[pawl.TypeRef](t)(first(p.Engine.PutTypes(t.Context(), []pawl.Type{typ})))
 			fn(o)
 		})
 	}
@@ -51,8 +54,6 @@ func (o office) task(n int) (pawl.Task, []pawl.Lease) {
 		}
 	}
 	task := need[pawl.Task](o.T)(pawl.Create(o.Context(), o.Engine, nt))
-	o.must(o.Exec("UPDATE pawl.tasks SET type_version = 1 WHERE id = $1", task.ID))
-	o.must(o.Exec("UPDATE pawl.ready SET acceptance = 1 WHERE task_id = $1", task.ID))
 	return task, leases(o.T, o.Engine, pawl.ClaimRequest{WorkerID: "w", TaskID: task.ID, Limit: n}, n)
 }
 

@@ -7,18 +7,10 @@ import (
 // acceptanceAnswers asks what hands in and what decides.
 func (h *house) acceptanceAnswers(call caller, results reader) {
 	h.Helper()
-	def := `{"name":"report","parts":[{"key":"head"}],"approval":{"mode":"manual"}}`
-	if err := h.p.Exec("INSERT INTO pawl.types (namespace, name, version, definition, created_at) VALUES ('default', 'report', 1, $1, 1)", def); err != nil {
-		h.Fatal(err)
-	}
+	h.do(201, "PUT", "/v1/types/report", `{"parts":[{"key":"head"}],"approval":{"mode":"manual"}}`)
 	held := func() (task, item string) {
 		h.Helper()
 		task = h.do(201, "POST", "/v1/tasks", `{"type":"report"}`).str("id")
-		for _, q := range []string{"UPDATE pawl.tasks SET type_version = 1 WHERE id = $1", "UPDATE pawl.ready SET acceptance = 1 WHERE task_id = $1"} {
-			if err := h.p.Exec(q, task); err != nil {
-				h.Fatal(err)
-			}
-		}
 		return task, h.do(200, "POST", "/v1/claims", `{"worker_id":"w1","task_id":"`+task+`"}`).items()[0]["id"].(string)
 	}
 	fence := `"worker_id":"w1","attempt":1`
