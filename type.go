@@ -37,7 +37,7 @@ type Type struct {
 
 	Priority      int         `json:"priority,omitempty"`      // of tasks that name none
 	MaxAttempts   int         `json:"max_attempts,omitempty"`  // 1…1000 of items that name none; 0 = 3
-	LeaseSeconds  int         `json:"lease_seconds,omitempty"` // 1…86400 of claims that name none; 0 = 300
+	LeaseSeconds  int         `json:"lease_seconds,omitempty"` // 1…86400 of claims for the type that name none; 0 = 300
 	Backoff       Backoff     `json:"backoff,omitzero"`
 	OnItemFailure FailurePlan `json:"on_item_failure,omitempty"` // "" = wait
 	Limits        TypeLimits  `json:"limits,omitzero"`

@@ -16,10 +16,16 @@ import (
 // woken at once by this process's own writes, by other processes' notices and by
 // SQLite's change counter, and by polling with back-off otherwise.
 func (e *Engine) Claim(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease, error) {
+	c := pawl.CallerOf(ctx)
+	if req.LeaseSeconds == 0 && len(req.Types) <= pawl.MaxClaim {
+		var err error
+		if req.LeaseSeconds, err = e.leaseFor(ctx, c.Namespace, req.Types); err != nil {
+			return nil, err
+		}
+	}
 	if err := checkClaim(&req); err != nil {
 		return nil, err
 	}
-	c := pawl.CallerOf(ctx)
 	e.seen.note(c.Namespace, req.WorkerID)
 	if w := e.db.of(ctx); w != nil { // it waits outside its transaction
 		w.wait = max(w.wait, time.Duration(req.WaitSeconds)*time.Second)

@@ -67,6 +67,10 @@ func aside(tasks []string, m *store.Moved) []string {
 
 // Fail ends attempts that failed; see pawl.Finisher.
 func (e *Engine) Fail(ctx context.Context, calls []pawl.FailCall) ([]pawl.Result[pawl.Moved], error) {
+	delays, err := e.backoffs(ctx, calls)
+	if err != nil {
+		return nil, err
+	}
 	return leave(ctx, e, store.VerbFail, &e.lanes.leave, calls, func(p *pawl.FailCall) pawl.Fence { return p.Fence },
 		func(p *pawl.FailCall, f *fields) {
 			f.text("/error/message", p.Error.Message, 0, pawl.MaxErrorBytes)
@@ -80,6 +84,9 @@ func (e *Engine) Fail(ctx context.Context, calls []pawl.FailCall) ([]pawl.Result
 			b, _ := json.Marshal(p.Error) // checked: it is JSON
 			l.Error, l.Retryable, l.CheckpointID = string(b), p.Retryable == nil || *p.Retryable, e.ids.next("ckp")
 			l.Jitter = 1 + pawl.BackoffJitter*(2*rand.Float64()-1)
+			if us, own := delays[p.ItemID]; own {
+				l.DelayMicros = &us
+			}
 			if p.RetryAfterMS != nil {
 				us := *p.RetryAfterMS * 1000
 				l.DelayMicros = &us

@@ -152,3 +152,27 @@ func EndPlanning(ctx context.Context, tx Tx, taskID string, n int, now int64) (b
 	changed, err := tx.Exec(ctx, typeSQL["end planning"], taskID, n, now)
 	return changed == 1, err
 }
+
+// Failing is a leased item of a registered type, before its attempt fails.
+type Failing struct {
+	ItemID, Type          string
+	Failures, TypeVersion int
+}
+
+// AboutToFail reads those of the items that are leased and of registered types.
+func AboutToFail(ctx context.Context, tx Tx, namespace string, itemIDs []string) ([]Failing, error) {
+	rows, err := tx.Query(ctx, typeSQL["about to fail"], List(itemIDs), namespace)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []Failing
+	for rows.Next() {
+		var f Failing
+		if err := rows.Scan(&f.ItemID, &f.Failures, &f.Type, &f.TypeVersion); err != nil {
+			return nil, err
+		}
+		out = append(out, f)
+	}
+	return out, rows.Err()
+}

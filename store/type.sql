@@ -47,3 +47,9 @@ WHERE task_id = $1
 UPDATE pawl.task_live
 SET planning = 0, items = items + $2 - 1, open = open + $2 - 1, updated_at = $3
 WHERE task_id = $1 AND state = 'open' AND planning = 1
+
+-- name: about to fail
+SELECT l.item_id, l.failures, t.type, t.type_version
+FROM pawl.leases l
+JOIN pawl.tasks t ON t.id = l.task_id
+WHERE l.item_id IN @list($1) AND l.namespace = $2 AND t.type_version > 0

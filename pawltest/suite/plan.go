@@ -2,8 +2,10 @@ package suite
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/pawl-work/pawl"
 )
@@ -106,6 +108,32 @@ var plans = noun{"plans", []promise{
 		_, err := first(w.svc.AddItems(w.ctx, []pawl.AddItems{{TaskID: t.ID, Items: []pawl.NewItem{{Input: raw(`"x"`)}}}}))
 		w.same(refusals(err), []string{"/items/0/input is a string; it must be an object"}, "an added item")
 		w.same(w.task(t.ID).Items, 1, "items after that")
+	}},
+	{"the lease of a claim and the back-off of a failure are the type's", func(w *world) {
+		w.put(pawl.Type{Name: "slow", LeaseSeconds: 900, Backoff: pawl.Backoff{BaseSeconds: 10, MaxSeconds: 15}, Plan: pawl.Plan{Mode: pawl.PlanItem, LeaseSeconds: 30}})
+		w.put(pawl.Type{Name: "quick", LeaseSeconds: 20})
+		lease := func(req pawl.ClaimRequest) pawl.Lease {
+			req.WorkerID = "w1"
+			return w.claims(req)[0]
+		}
+		w.create(pawl.NewTask{Type: "slow"})
+		p := lease(pawl.ClaimRequest{Types: []string{"slow.plan"}})
+		w.same(p.LeaseSeconds, 30, "of the plan item")
+		w.complete(p, `[{"input":1},{"input":2},{"input":3}]`)
+		l := lease(pawl.ClaimRequest{Types: []string{"slow"}})
+		w.same(l.LeaseSeconds, 900, "of the type")
+		w.same(lease(pawl.ClaimRequest{Types: []string{"slow"}, LeaseSeconds: 60}).LeaseSeconds, 60, "the claim's own")
+		w.same(lease(pawl.ClaimRequest{Types: []string{"slow", "quick"}}).LeaseSeconds, pawl.DefaultLeaseSeconds, "of types that differ")
+		for _, base := range []float64{10, 15} {
+			m, err := pawl.Fail(w.ctx, w.svc, l.Fence(), errors.New("no"))
+			w.ok(err, "fail")
+			if d := m.RunAt.Sub(w.now()).Seconds(); d < 0.8*base || d > 1.2*base {
+				w.Errorf("the back-off is %v s, not %v give or take a fifth", d, base)
+			}
+			w.advance(20 * time.Second)
+			w.sweep()
+			l = w.claimItem("w1", l.ID)
+		}
 	}},
 	{"a task goes on with the version it was made with", func(w *world) {
 		w.put(pawl.Type{Name: "t", MaxAttempts: 5, InputSchema: raw(`{"type":"integer"}`)})
