@@ -92,6 +92,27 @@ type TaskVerb struct {
 	Reason  string   `json:"reason,omitempty"`
 }
 
+// TaskView is a task as it is read: all of it, or the fields that were asked for
+// and id, and what was to be included.
+type TaskView struct {
+	pawl.Task
+	Included *Included `json:"included,omitempty"`
+}
+
+// ItemView is an item as it is read: all of it, or the fields that were asked
+// for and id.
+type ItemView struct {
+	pawl.Item
+}
+
+// Included is what belongs to a task, as far as it was asked for.
+type Included struct {
+	Items       []pawl.Item       `json:"items,omitempty"`
+	Events      []pawl.Event      `json:"events,omitempty"`
+	Checkpoints []pawl.Checkpoint `json:"checkpoints,omitempty"`
+	Result      *pawl.TaskResult  `json:"result,omitempty"`
+}
+
 // TaskPatch is the body of a task's PATCH: pawl.TaskUpdate without the task,
 // which the path names, and the version, which If-Match names.
 type TaskPatch struct {

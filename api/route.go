@@ -141,6 +141,7 @@ var Routes = []Route{
 	{"health", get, "/healthz", Anyone, 200, "Say that the process runs."},
 	{"ready", get, "/readyz", Anyone, 200, "Say that the server takes calls: 503 while it stops or its database does not answer."},
 	{"metrics", get, "/metrics", Reader, 200, "Tell how requests went and what is queued, for Prometheus."},
+	{"reference", get, "/docs", Anyone, 200, "Describe the API as a page, which needs nothing from elsewhere."},
 	{"description", get, "/openapi.json", Anyone, 200, "Describe the API as OpenAPI 3.1."},
 }
 

@@ -35,6 +35,7 @@ func config(version string) huma.Config {
 		},
 		Formats:       map[string]huma.Format{"application/json": format, "json": format},
 		DefaultFormat: "application/json",
+		Transformers:  []huma.Transformer{sparse},
 	}
 	c.AllowAdditionalPropertiesByDefault = true // decode refuses them, and says where
 	return c
@@ -205,6 +206,9 @@ func describe(o *huma.OpenAPI) []byte {
 	schemas := doc["components"].(map[string]any)["schemas"].(map[string]any)
 	closeRequests(doc, schemas)
 	describeRefusals(doc)
+	for _, v := range views {
+		schemas[v].(map[string]any)["required"] = []string{"id"}
+	}
 	for _, b := range bounds {
 		for _, schema := range schemas {
 			if p := property(schema, b.property); p != nil && p["type"] == b.kind {

@@ -71,6 +71,13 @@ func (s *server) health() {
 		defer cancel()
 		return reply(api.Condition{Status: "ready"}, s.opts.Ready(ctx))
 	})
+	add(s, "reference", func(context.Context, *nothing) (*huma.StreamResponse, error) {
+		return &huma.StreamResponse{Body: func(c huma.Context) {
+			c.SetHeader("Content-Type", "text/html; charset=utf-8")
+			c.SetHeader("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+			_, _ = c.BodyWriter().Write(s.page())
+		}}, nil
+	})
 	add(s, "description", func(context.Context, *nothing) (*huma.StreamResponse, error) {
 		return &huma.StreamResponse{Body: func(c huma.Context) {
 			c.SetHeader("Content-Type", "application/json")

@@ -43,15 +43,23 @@ func (s *server) items() {
 
 // ofItem registers what is read of items.
 func (s *server) ofItem() {
-	add(s, "list_items", func(ctx context.Context, in *api.ItemsQuery) (*answer[pawl.List[pawl.Item]], error) {
+	add(s, "list_items", func(ctx context.Context, in *struct {
+		api.ItemsQuery
+		api.ItemShape
+	}) (*answer[pawl.List[api.ItemView]], error) {
 		task, err := in.Of()
 		if err != nil {
 			return nil, err
 		}
-		return page(s.svc.ListItems(ctx, in.Filter(task)))
+		list, err := s.svc.ListItems(ctx, in.Filter(task))
+		return page(itemViews(list), err)
 	})
-	add(s, "get_item", func(ctx context.Context, in *member) (*answer[pawl.Item], error) {
-		return reply(s.svc.GetItem(ctx, in.ID))
+	add(s, "get_item", func(ctx context.Context, in *struct {
+		ID string `path:"id" doc:"The id."`
+		api.ItemShape
+	}) (*answer[api.ItemView], error) {
+		i, err := s.svc.GetItem(ctx, in.ID)
+		return reply(api.ItemView{Item: i}, err)
 	})
 	add(s, "resume_item", func(ctx context.Context, in *member) (*answer[pawl.ResumeState], error) {
 		return reply(s.svc.Resume(ctx, in.ID))

@@ -59,7 +59,7 @@ func TestEveryRouteAnswers(t *testing.T) {
 	if r := call("sweep", "", ""); r.json["expired_found"] == nil {
 		t.Errorf("sweep: %s", r.text)
 	}
-	for _, name := range []string{"stats", "health", "ready", "metrics", "description"} {
+	for _, name := range []string{"stats", "health", "ready", "metrics", "reference", "description"} {
 		call(name, "", "")
 	}
 	for _, r := range api.Routes {

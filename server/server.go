@@ -57,6 +57,7 @@ type server struct {
 	mux     chi.Router
 	api     huma.API
 	spec    func() []byte
+	page    func() []byte
 	metrics *metrics
 	frames  frames
 }
@@ -105,6 +106,7 @@ func New(svc pawl.Service, o Options) http.Handler {
 		s.mux.Handle(path, door)
 	}
 	s.spec = sync.OnceValue(func() []byte { return describe(s.api.OpenAPI()) }) // a fifth of a small test, were it made each time
+	s.page = sync.OnceValue(func() []byte { return reference(s.spec()) })
 	return s.mux
 }
 

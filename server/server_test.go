@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -126,6 +127,30 @@ func TestEveryRouteIsRegisteredAndNoOther(t *testing.T) {
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
 		t.Errorf("registered:\n%s\nin api.Routes:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// The page names every call and every schema, and loads nothing from elsewhere.
+func TestReferenceNeedsNothingElse(t *testing.T) {
+	srv := serve(t, nobody{}, server.Options{})
+	r := ask(t, srv, "GET", "/docs", "")
+	if r.StatusCode != 200 || !strings.HasPrefix(r.Header.Get("Content-Type"), "text/html") || !strings.Contains(r.Header.Get("Content-Security-Policy"), "default-src 'none'") {
+		t.Fatalf("%s %s", r.Status, r.Header)
+	}
+	for _, route := range api.Routes {
+		if !strings.Contains(r.text, `<details id="`+route.Name+`">`) {
+			t.Errorf("%s is not there", route.Name)
+		}
+	}
+	for _, m := range regexp.MustCompile(`href="#([^"]*)"`).FindAllStringSubmatch(r.text, -1) {
+		if !strings.Contains(r.text, `id="`+m[1]+`"`) {
+			t.Errorf("#%s leads nowhere", m[1])
+		}
+	}
+	for _, elsewhere := range []string{"src=", "<script", "<link", "@import", "url("} {
+		if strings.Contains(r.text, elsewhere) {
+			t.Errorf("it loads: %s", elsewhere)
+		}
 	}
 }
 

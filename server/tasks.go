@@ -12,16 +12,7 @@ import (
 func (s *server) tasks() {
 	add(s, "create_task", s.createTask)
 	batch(s, "create_tasks", createdStatus, s.svc.CreateTasks)
-	add(s, "list_tasks", func(ctx context.Context, in *api.TaskQuery) (*answer[pawl.List[pawl.Task]], error) {
-		f, err := in.Filter()
-		if err != nil {
-			return nil, err
-		}
-		return page(s.svc.ListTasks(ctx, f))
-	})
-	add(s, "get_task", func(ctx context.Context, in *member) (*versioned, error) {
-		return tagged(s.svc.GetTask(ctx, in.ID))
-	})
+	s.readTasks()
 	add(s, "update_task", s.updateTask)
 	batch(s, "update_tasks", is200[pawl.Task], s.svc.UpdateTasks)
 	add(s, "clone_task", func(ctx context.Context, in *struct {
@@ -65,12 +56,13 @@ func (s *server) ofTask() {
 	add(s, "task_items", func(ctx context.Context, in *struct {
 		ID string `path:"id" doc:"The task's id."`
 		api.ItemQuery
-	}) (*answer[pawl.List[pawl.Item]], error) {
+		api.ItemShape
+	}) (*answer[pawl.List[api.ItemView]], error) {
 		list, err := s.svc.ListItems(ctx, in.Filter(in.ID))
 		if err == nil && len(list.Items) == 0 {
 			_, err = s.svc.GetTask(ctx, in.ID) // an unknown task has no empty list
 		}
-		return page(list, err)
+		return page(itemViews(list), err)
 	})
 	add(s, "task_events", func(ctx context.Context, in *struct {
 		ID string `path:"id" doc:"The task's id."`

@@ -1,0 +1,160 @@
+package server
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/pawl-work/pawl/api"
+)
+
+//go:embed reference.html
+var referenceText string
+
+var referencePage = template.Must(template.New("reference").Parse(referenceText))
+
+// word is a piece of the name of a kind of value: text, or the name of a schema.
+type word struct{ Text, Ref string }
+
+type (
+	refRow struct {
+		Name, In, Status, Means string
+		Required                bool
+		Kind                    []word
+	}
+	refCall struct {
+		Name, Method, Path, Means string
+		Params, Answers           []refRow
+		Body                      []word
+	}
+	refGroup struct {
+		Name, About string
+		Calls       []refCall
+	}
+	refSchema struct {
+		Name, Means string
+		Members     []refRow
+	}
+)
+
+// reference is the description as a page for people: no script, nothing from
+// elsewhere.
+func reference(spec []byte) []byte {
+	var doc map[string]any
+	if err := json.Unmarshal(spec, &doc); err != nil {
+		panic(err) // we wrote it: a programmer's error
+	}
+	var page struct {
+		Info    struct{ Title, Version, Description string }
+		Groups  []refGroup
+		Schemas []refSchema
+	}
+	info, parts := doc["info"], doc["components"]
+	page.Info.Title, page.Info.Version, page.Info.Description = plain(within(info, "title")), plain(within(info, "version")), plain(within(info, "description"))
+	for _, t := range tags() {
+		g := refGroup{Name: t.Name, About: t.Description}
+		for _, r := range api.Routes {
+			if tag(r.Path) == t.Name {
+				op := within(within(doc["paths"], r.Path), strings.ToLower(r.Method))
+				g.Calls = append(g.Calls, refCall{r.Name, r.Method, r.Path, r.Means, refParams(op), refAnswers(op, parts), kind(content(within(op, "requestBody")))})
+			}
+		}
+		page.Groups = append(page.Groups, g)
+	}
+	schemas, _ := within(parts, "schemas").(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(schemas)) {
+		page.Schemas = append(page.Schemas, refSchemaOf(name, schemas[name]))
+	}
+	var b bytes.Buffer
+	if err := referencePage.Execute(&b, page); err != nil {
+		panic(err) // of our own making
+	}
+	return b.Bytes()
+}
+
+func within(v any, name string) any {
+	object, _ := v.(map[string]any)
+	return object[name]
+}
+
+func plain(v any) string {
+	s, _ := v.(string)
+	return s
+}
+
+func refParams(op any) []refRow {
+	list, _ := within(op, "parameters").([]any)
+	out := make([]refRow, len(list))
+	for i, p := range list {
+		out[i] = refRow{Name: plain(within(p, "name")), In: plain(within(p, "in")), Means: plain(within(p, "description")), Kind: kind(within(p, "schema"))}
+	}
+	return out
+}
+
+func refAnswers(op, parts any) []refRow {
+	answers, _ := within(op, "responses").(map[string]any)
+	var out []refRow
+	for _, status := range slices.Sorted(maps.Keys(answers)) {
+		a := answers[status]
+		if ref := plain(within(a, "$ref")); ref != "" {
+			a = within(within(parts, "responses"), ref[strings.LastIndexByte(ref, '/')+1:])
+		}
+		out = append(out, refRow{Status: status, Means: plain(within(a, "description")), Kind: kind(content(a))})
+	}
+	return out
+}
+
+func refSchemaOf(name string, s any) refSchema {
+	out := refSchema{Name: name, Means: plain(within(s, "description"))}
+	required, _ := within(s, "required").([]any)
+	members, _ := within(s, "properties").(map[string]any)
+	for _, n := range slices.Sorted(maps.Keys(members)) {
+		out.Members = append(out.Members, refRow{Name: n, Means: plain(within(members[n], "description")), Required: slices.Contains(required, any(n)), Kind: kind(members[n])})
+	}
+	return out
+}
+
+// content is the schema of the first media type of a body or an answer.
+func content(v any) any {
+	all, _ := within(v, "content").(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		return within(all[name], "schema")
+	}
+	return nil
+}
+
+// kind says of a schema what its values are.
+func kind(schema any) []word {
+	if schema == nil {
+		return nil
+	}
+	if ref := plain(within(schema, "$ref")); ref != "" {
+		return []word{{Ref: ref[strings.LastIndexByte(ref, '/')+1:]}}
+	}
+	if forms, ok := within(schema, "oneOf").([]any); ok {
+		var out []word
+		for i, f := range forms {
+			if i > 0 {
+				out = append(out, word{Text: " or "})
+			}
+			out = append(out, kind(f)...)
+		}
+		return out
+	}
+	if words, ok := within(schema, "enum").([]any); ok {
+		return []word{{Text: strings.Trim(fmt.Sprint(words), "[]")}}
+	}
+	switch is := plain(within(schema, "type")); is {
+	case "array":
+		return append([]word{{Text: "list of "}}, kind(within(schema, "items"))...)
+	case "":
+		return []word{{Text: "any JSON"}}
+	default:
+		return []word{{Text: strings.TrimSpace(is + " " + plain(within(schema, "format")))}}
+	}
+}

@@ -1,0 +1,158 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/api"
+)
+
+// readTasks registers the two reads of tasks whose answer the caller may shape.
+func (s *server) readTasks() {
+	add(s, "list_tasks", func(ctx context.Context, in *struct {
+		api.TaskQuery
+		api.TaskShape
+	}) (*answer[pawl.List[api.TaskView]], error) {
+		f, err := in.Filter()
+		if err != nil {
+			return nil, err
+		}
+		if len(in.Include) > 0 && f.Limit > pawl.DefaultPage {
+			return nil, pawl.Invalid("/limit", "is at most %d with include", pawl.DefaultPage)
+		}
+		list, err := s.svc.ListTasks(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		out := pawl.List[api.TaskView]{Items: make([]api.TaskView, len(list.Items)), Next: list.Next}
+		for i, t := range list.Items {
+			if out.Items[i], err = s.view(ctx, t, in.Include); err != nil {
+				return nil, err
+			}
+		}
+		return reply(out, nil)
+	})
+	add(s, "get_task", func(ctx context.Context, in *struct {
+		ID string `path:"id" doc:"The id."`
+		api.TaskShape
+	}) (*struct {
+		ETag string `header:"ETag" doc:"The task's version, quoted, for If-Match."`
+		Body api.TaskView
+	}, error) {
+		t, err := s.svc.GetTask(ctx, in.ID)
+		if err != nil {
+			return nil, err
+		}
+		v, err := s.view(ctx, t, in.Include)
+		return &struct {
+			ETag string `header:"ETag" doc:"The task's version, quoted, for If-Match."`
+			Body api.TaskView
+		}{etag(t), v}, err
+	})
+}
+
+// view reads what is to be included. A task that was deleted meanwhile has
+// nothing; one that has not completed has no result.
+func (s *server) view(ctx context.Context, t pawl.Task, include []string) (api.TaskView, error) {
+	v := api.TaskView{Task: t}
+	if len(include) == 0 {
+		return v, nil
+	}
+	v.Included = &api.Included{}
+	for _, what := range include {
+		var err error
+		switch what {
+		case "items":
+			v.Included.Items, err = rows(s.svc.ListItems(ctx, pawl.ItemFilter{TaskID: t.ID}))
+		case "events":
+			v.Included.Events, err = rows(s.svc.ListEvents(ctx, pawl.EventFilter{TaskID: t.ID}))
+		case "checkpoints":
+			v.Included.Checkpoints, err = rows(s.svc.ListCheckpoints(ctx, pawl.CheckpointFilter{TaskID: t.ID, Desc: true}))
+		case "result":
+			var r pawl.TaskResult
+			if r, err = s.svc.TaskResult(ctx, t.ID); err == nil {
+				v.Included.Result = &r
+			} else if pawl.CodeOf(err) == pawl.CodeConflict {
+				err = nil
+			}
+		}
+		if err != nil && pawl.CodeOf(err) != pawl.CodeNotFound {
+			return v, err
+		}
+	}
+	return v, nil
+}
+
+func itemViews(l pawl.List[pawl.Item]) pawl.List[api.ItemView] {
+	out := pawl.List[api.ItemView]{Items: make([]api.ItemView, len(l.Items)), Next: l.Next}
+	for i, it := range l.Items {
+		out.Items[i].Item = it
+	}
+	return out
+}
+
+func rows[T any](l pawl.List[T], err error) ([]T, error) { return l.Items, err }
+
+// sparse leaves of what is read the members that the query names. It runs last,
+// on the answer of any operation.
+func sparse(ctx huma.Context, _ string, v any) (any, error) {
+	if ctx.Method() != "GET" {
+		return v, nil
+	}
+	asked := ctx.Query("fields")
+	if asked == "" {
+		return v, nil
+	}
+	keep := append(strings.Split(asked, ","), "id", "included")
+	switch v := v.(type) {
+	case api.TaskView:
+		return only(v, keep)
+	case api.ItemView:
+		return only(v, keep)
+	case pawl.List[api.TaskView]:
+		return onlyAll(v, keep)
+	case pawl.List[api.ItemView]:
+		return onlyAll(v, keep)
+	}
+	return v, nil
+}
+
+func onlyAll[T any](l pawl.List[T], keep []string) (any, error) {
+	out := pawl.List[json.RawMessage]{Items: make([]json.RawMessage, len(l.Items)), Next: l.Next}
+	for i, v := range l.Items {
+		var err error
+		if out.Items[i], err = only(v, keep); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func only(v any, keep []string) (json.RawMessage, error) {
+	var b bytes.Buffer
+	if err := encode(&b, v); err != nil {
+		return nil, err
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(b.Bytes(), &members); err != nil {
+		return nil, err
+	}
+	var out []byte
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(keep))) {
+		if value, there := members[name]; there {
+			out = append(append(append(append(out, ','), '"'), name...), '"', ':')
+			out = append(out, value...)
+		}
+	}
+	out[0] = '{' // id is always there
+	return append(out, '}'), nil
+}
+
+// views are the schemas of what may be read in part: only id is sure.
+var views = []string{"TaskView", "ItemView"}

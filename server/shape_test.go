@@ -1,0 +1,62 @@
+package server_test
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/api"
+)
+
+// The fields that may be asked for are the members that there are.
+func TestFieldsAreTheMembers(t *testing.T) {
+	for shape, of := range map[reflect.Type]reflect.Type{
+		reflect.TypeFor[api.TaskShape](): reflect.TypeFor[pawl.Task](),
+		reflect.TypeFor[api.ItemShape](): reflect.TypeFor[pawl.Item](),
+	} {
+		var names []string
+		for i := range of.NumField() {
+			name, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ",")
+			names = append(names, name)
+		}
+		f, _ := shape.FieldByName("Fields")
+		if got, want := f.Tag.Get("enum"), strings.Join(names, ","); got != want {
+			t.Errorf("%s:\n got %s\nwant %s", shape.Name(), got, want)
+		}
+	}
+}
+
+// What is read may be asked for in part, and with what belongs to it.
+func TestShapes(t *testing.T) {
+	h := open(t)
+	id := h.do(201, "POST", "/v1/tasks", `{"type":"a","title":"x","payload":{"n": 1}}`).str("id")
+	item := h.do(200, "GET", "/v1/tasks/"+id+"/items?fields=id", "").items()[0]["id"].(string)
+	for path, want := range map[string]string{
+		"/v1/tasks/" + id + "?fields=title,payload":            `{"id":"` + id + `","payload":{"n": 1},"title":"x"}`,
+		"/v1/tasks?fields=state&fields=state":                  `{"items":[{"id":"` + id + `","state":"queued"}]}`,
+		"/v1/items/" + item + "?fields=error,attempt":          `{"attempt":0,"id":"` + item + `"}`,
+		"/v1/items?fields=input":                               `{"items":[{"id":"` + item + `","input":{"n": 1}}]}`,
+		"/v1/tasks/" + id + "/items?fields=state":              `{"items":[{"id":"` + item + `","state":"queued"}]}`,
+		"/v1/tasks/" + id + "?fields=id&include=result":        `{"id":"` + id + `","included":{}}`,
+		"/v1/tasks?fields=id&include=checkpoints&state=failed": `{"items":[]}`,
+	} {
+		if got := strings.TrimSpace(h.do(200, "GET", path, "").text); got != want {
+			t.Errorf("%s\n got %s\nwant %s", path, got, want)
+		}
+	}
+	h.fail(id)
+	r := h.do(200, "GET", "/v1/tasks/"+id+"?include=items,events,result,checkpoints", "")
+	in, _ := r.json["included"].(map[string]any)
+	if in == nil || len(in["items"].([]any)) != 1 || len(in["events"].([]any)) < 3 || in["checkpoints"] == nil || in["result"] != nil || r.str("title") != "x" {
+		t.Errorf("included: %s", r.text)
+	}
+	for path, names := range map[string]string{"/v1/tasks?fields=colour": "last_transitioned_at", "/v1/items/" + item + "?fields=title": "lease_expires_at", "/v1/tasks/" + id + "?include=parts": "checkpoints"} {
+		if r := h.do(400, "GET", path, ""); !strings.Contains(r.text, names) {
+			t.Errorf("%s does not say what there is: %s", path, r.text)
+		}
+	}
+	if r := h.do(400, "GET", "/v1/tasks?include=items&limit=1000", ""); !strings.Contains(r.text, "/limit") {
+		t.Errorf("a thousand with include: %s", r.text)
+	}
+}
