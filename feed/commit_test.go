@@ -330,3 +330,48 @@ func TestOrderIsTheOrderOfCommit(t *testing.T) {
 		}
 	}
 }
+
+// A page goes when its events are gone and old, and the positions of the others
+// stay.
+func TestPagesGoWithTheirEvents(t *testing.T) {
+	p := pawltest.Open(t, pawltest.Postgres)
+	f := p.Engine.Feed()
+	var tasks []pawl.TaskCall
+	pages := func() (n int) {
+		if err := shell(t, p, "").QueryRow(t.Context(), `SELECT count(*) FROM feed_pages`).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	for range 200 { // more than fit in loose pages
+		tasks = append(tasks, pawl.TaskCall{TaskID: create(t, p.Service, t.Context()), Force: true})
+		if _, err := f.Head(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := read(t, f, 0)
+	if n := pages(); n > 100 {
+		t.Errorf("%d pages are not packed", n)
+	}
+	if _, err := p.Service.DeleteTasks(t.Context(), tasks[:150]); err != nil {
+		t.Fatal(err)
+	}
+	all := pages()
+	if _, err := p.Service.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := pages(); n != all {
+		t.Errorf("of %d young pages %d are left", all, n)
+	}
+	p.Advance(31 * 24 * time.Hour)
+	if _, err := p.Service.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := pages(); n != all-2 {
+		t.Errorf("of %d pages %d are left, want all but the two of 64 whose events are gone", all, n)
+	}
+	after := read(t, f, 0)
+	if len(after) < 50 || after[0].ID != before[150].ID || after[0].Position != before[150].Position {
+		t.Errorf("the feed begins with %+v, before it was %+v", after[0], before[150])
+	}
+}

@@ -170,13 +170,10 @@ func FeedPages(ctx context.Context, tx Tx, position int64, events, most int) ([]
 	defer rows.Close()
 	var out []FeedPage
 	for events > 0 && rows.Next() {
-		var p FeedPage
-		var packed []byte
-		var count int
-		if err := rows.Scan(&p.First, &packed, &count); err != nil {
+		p, err := scanPage(rows)
+		if err != nil {
 			return nil, err
 		}
-		p.IDs = Unpack(packed)
 		if cut := position - p.First; cut >= int64(len(p.IDs)) {
 			continue
 		} else if cut > 0 {
@@ -186,6 +183,63 @@ func FeedPages(ctx context.Context, tx Tx, position int64, events, most int) ([]
 		out = append(out, p)
 	}
 	return out, rows.Err()
+}
+
+func scanPage(rows Rows) (FeedPage, error) {
+	var p FeedPage
+	var packed []byte
+	var count int
+	err := rows.Scan(&p.First, &packed, &count)
+	p.IDs = Unpack(packed)
+	return p, err
+}
+
+// PruneFeed looks at up to limit packed pages behind one that were made before a
+// time, removes those between whose numbers there are no events any more, and
+// says which was the last; 0 = there are no more.
+func PruneFeed(ctx context.Context, tx Tx, behind, before int64, limit int) (last int64, err error) {
+	s, err := HoldFeed(ctx, tx)
+	if err != nil {
+		return behind, err
+	}
+	end := s.Loose
+	if end == 0 {
+		end = s.Position + 1
+	}
+	rows, err := tx.Query(ctx, feedSQL["old pages"], behind, end, before, limit)
+	if err != nil {
+		return behind, err
+	}
+	defer rows.Close()
+	var pages []FeedPage
+	for rows.Next() {
+		p, err := scanPage(rows)
+		if err != nil {
+			return behind, err
+		}
+		pages = append(pages, p)
+	}
+	if err := rows.Err(); err != nil {
+		return behind, err
+	}
+	rows.Close()
+	for _, p := range pages {
+		var one int
+		used, err := Row(ctx, tx, []any{&one}, feedSQL["any number"], slices.Min(p.IDs), slices.Max(p.IDs))
+		if err != nil {
+			return behind, err
+		}
+		if !used {
+			if _, err := tx.Exec(ctx, feedSQL["remove pages"], p.First, p.First); err != nil {
+				return behind, err
+			}
+		}
+		last = p.First
+	}
+	if len(pages) < limit {
+		return 0, nil
+	}
+	return last, nil
 }
 
 // nearby is how far apart the numbers of events may be that are read in one

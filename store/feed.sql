@@ -43,3 +43,16 @@ LIMIT $2
 -- name: remove pages
 DELETE FROM pawl.feed_pages
 WHERE page >= $1 AND page <= $2
+
+-- name: old pages
+SELECT page, ids, count
+FROM pawl.feed_pages
+WHERE page > $1 AND page < $2 AND created_at < $3
+ORDER BY page
+LIMIT $4
+
+-- name: any number
+SELECT 1
+FROM pawl.task_events
+WHERE id >= $1 AND id <= $2
+LIMIT 1

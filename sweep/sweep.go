@@ -33,6 +33,7 @@ type Sweeper struct {
 
 	housekeeping sync.Mutex // one at a time in this process
 	examined     examined
+	feedSeen     int64 // the page of the feed that was looked at last
 	carry        carry
 	encoders     sync.Pool // of *zstd.Encoder
 }
@@ -51,7 +52,7 @@ type broom func(p *pass, ctx context.Context) error
 
 var (
 	quick = []broom{(*pass).expire, (*pass).due, (*pass).giveUp}
-	slow  = []broom{(*pass).bury, (*pass).stale, (*pass).keys, (*pass).checkpoints, (*pass).fold, (*pass).retain}
+	slow  = []broom{(*pass).bury, (*pass).stale, (*pass).keys, (*pass).checkpoints, (*pass).fold, (*pass).retain, (*pass).feed}
 )
 
 // Pass is one whole sweep: what Quick does, then burial, stale tasks, keys,
