@@ -104,6 +104,7 @@ func (e *Engine) tryClaim(ctx context.Context, c pawl.Caller, req *pawl.ClaimReq
 		return e.claimPicks(ctx, c, req)
 	}
 	rows, err := e.lanes.claim.do(ctx, []claiming{{namespace: c.Namespace, types: req.Types, look: look, who: claimant(c, req)}})
+	e.own(ctx, c, rows)
 	return leases(req, rows), err
 }
 
@@ -119,7 +120,7 @@ type claiming struct {
 
 func claimant(c pawl.Caller, req *pawl.ClaimRequest) store.Claimant {
 	kind, id := actor(c, pawl.ActorWorker, req.WorkerID)
-	return store.Claimant{WorkerID: req.WorkerID, Limit: req.Limit, LeaseSeconds: req.LeaseSeconds, Prefetch: req.Prefetch, Actor: store.Actor{Type: kind, ID: id}}
+	return store.Claimant{WorkerID: req.WorkerID, Limit: req.Limit, LeaseSeconds: req.LeaseSeconds, Prefetch: req.Prefetch, Actor: store.Actor{Type: kind, ID: id}, Key: store.Text(c.Key)}
 }
 
 // sameStretch says that two claims can be one statement.
@@ -194,6 +195,7 @@ func (e *Engine) claimPicks(ctx context.Context, c pawl.Caller, req *pawl.ClaimR
 		return nil, nil
 	}
 	rows, err := e.claimRows(ctx, store.Claim{Namespace: c.Namespace, Picks: picks, Claimants: []store.Claimant{claimant(c, req)}})
+	e.own(ctx, c, rows)
 	return leases(req, rows), err
 }
 

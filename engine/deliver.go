@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -149,6 +150,11 @@ func (e *Engine) accepting(ctx context.Context, f pawl.Fence, op string) (store.
 	it, now, err := e.look(ctx, f.ItemID)
 	if err == nil {
 		err = verdict(it, f, now, op)
+	}
+	if err == nil {
+		var others map[pawl.Fence]error
+		others, err = e.foreign(ctx, pawl.CallerOf(ctx), []pawl.Fence{f})
+		err = cmp.Or(err, others[f])
 	}
 	if err != nil {
 		return it, nil, err

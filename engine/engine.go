@@ -89,6 +89,7 @@ type Engine struct {
 	answering sync.Map
 	name      string // of this engine among those of its database
 	seen      registry
+	owners    owners
 	schemas   schema.Cache
 	types     typeCache
 	sweeper   *sweep.Sweeper

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
@@ -36,6 +37,20 @@ func (v *fenced[C, Row, Ans, R]) do(ctx context.Context, e *Engine, calls []C) (
 		if out[i].Err = f.err(v.op); out[i].Err == nil {
 			good = append(good, i)
 		}
+	}
+	if c := pawl.CallerOf(ctx); c.Key != "" {
+		fences := make([]pawl.Fence, len(good))
+		for n, i := range good {
+			fences[n] = v.fence(&calls[i])
+		}
+		others, err := e.foreign(ctx, c, fences)
+		if err != nil {
+			return nil, err
+		}
+		good = slices.DeleteFunc(good, func(i int) bool {
+			out[i].Err = others[v.fence(&calls[i])]
+			return out[i].Err != nil
+		})
 	}
 	for len(good) > 0 {
 		wave, rest := v.wave(calls, good)

@@ -17,7 +17,7 @@ func (s *server) guard(next http.Handler) http.Handler {
 	cross := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
-		case !s.ours(r.Host):
+		case !s.ours(r.Host) && (!s.gate.Required() || len(s.opts.Hosts) > 0): // no page has a key to send
 			s.write(w, r, &pawl.Error{Code: pawl.CodeForbidden, Message: "this server does not go by the name " + r.Host})
 		case cross.Check(r) != nil, foreign(r):
 			s.write(w, r, &pawl.Error{Code: pawl.CodeForbidden, Message: "requests from other origins are refused"})

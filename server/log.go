@@ -6,16 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"regexp"
 	"runtime/debug"
-	"strings"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
 
-	"github.com/pawl-work/pawl"
-	"github.com/pawl-work/pawl/api"
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
@@ -80,21 +76,4 @@ func (s *server) panicked(w middleware.WrapResponseWriter, r *http.Request, v an
 		return
 	}
 	s.write(w, r, err)
-}
-
-// asCaller reads who calls and for which namespace.
-func (s *server) asCaller(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ns, err1 := url.PathUnescape(r.Header.Get(api.NamespaceHeader))
-		actor, err2 := url.PathUnescape(r.Header.Get(api.ActorHeader))
-		if err1 != nil || err2 != nil || !plainText(ns+actor) || len(ns) > pawl.MaxIDLen || len(actor) > pawl.MaxIDLen {
-			s.write(w, r, &pawl.Error{Code: pawl.CodeInvalid, Message: api.NamespaceHeader + " and " + api.ActorHeader + " are to be percent-encoded text of at most 255 bytes"})
-			return
-		}
-		if ns != "" || actor != "" {
-			kind, id, _ := strings.Cut(actor, "/")
-			r = r.WithContext(pawl.As(r.Context(), pawl.Caller{Namespace: ns, ActorType: kind, ActorID: id}))
-		}
-		next.ServeHTTP(w, r)
-	})
 }

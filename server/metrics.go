@@ -21,6 +21,7 @@ import (
 type metrics struct {
 	registry *prometheus.Registry
 	took     *prometheus.HistogramVec
+	refusals *prometheus.CounterVec
 	gauges   []func(context.Context) ([]pawl.Gauge, error)
 
 	mu   sync.Mutex
@@ -40,9 +41,12 @@ func newMetrics(gauges []func(context.Context) ([]pawl.Gauge, error)) *metrics {
 			Name: "pawl_http_request_seconds", Help: "How long requests took; claims that wait and streams too.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5, 30, 60},
 		}, []string{"route", "method", "status"}),
+		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "pawl_refusals_total", Help: "Calls refused for want of a key, a role, a namespace or patience.",
+		}, []string{"route", "code"}),
 		gauges: gauges,
 	}
-	m.registry.MustRegister(m.took, m, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(m.took, m.refusals, m, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 

@@ -68,6 +68,9 @@ func (s *server) write(w http.ResponseWriter, r *http.Request, err error) {
 	if after := retryAfter(err); after > 0 {
 		w.Header().Set("Retry-After", inSeconds(after))
 	}
+	if p.Code == pawl.CodeUnauthenticated {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="pawl"`)
+	}
 	w.Header().Set("Content-Type", api.ProblemType)
 	w.WriteHeader(p.Status)
 	_ = json.NewEncoder(w).Encode(p) // the caller may be gone

@@ -28,13 +28,16 @@ type ServeOptions struct {
 	Listening func(net.Addr)
 	// Log takes the HTTP server's own complaints; nil = slog's default.
 	Log *slog.Logger
+	// Guarded says that every call needs an API key (access.Options.Required):
+	// then addresses that others can reach are served too.
+	Guarded bool
 }
 
 // Serve listens on addr ("127.0.0.1:7033") and serves h until ctx ends; then it
 // takes no new connections, lets requests under way finish, and returns nil, or
 // unavailable if some had to be cut. Give the same ctx to New as
 // Options.Stopping. An address that others than this machine can reach is
-// refused: there are no API keys to tell callers apart.
+// refused, unless the calls are guarded.
 func Serve(ctx context.Context, addr string, h http.Handler, o ServeOptions) error {
 	if o.Grace <= 0 {
 		o.Grace = pawl.DefaultStopGrace
@@ -49,7 +52,7 @@ func Serve(ctx context.Context, addr string, h http.Handler, o ServeOptions) err
 	if err != nil {
 		return err
 	}
-	ln, err := listen(ctx, addr)
+	ln, err := listen(ctx, addr, o.Guarded)
 	if err != nil {
 		return err
 	}
@@ -106,22 +109,28 @@ func until(ctx context.Context, notice time.Duration, served <-chan error) error
 	}
 }
 
+// Public says whether an address to listen on can be reached from other machines.
+func Public(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	return err == nil && !loopback(host)
+}
+
 // listen refuses addresses that are not loopback, before and after names are
 // looked up.
-func listen(ctx context.Context, addr string) (net.Listener, error) {
+func listen(ctx context.Context, addr string, guarded bool) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, &pawl.Error{Code: pawl.CodeInvalid, Op: "serve", Message: fmt.Sprintf("%q is no address; write it as 127.0.0.1:7033", addr), Err: err}
 	}
 	open := &pawl.Error{Code: pawl.CodeInvalid, Op: "serve", Message: fmt.Sprintf("%q can be reached from other machines; without API keys only loopback is served, such as 127.0.0.1:7033", addr)}
-	if !loopback(host) {
+	if !guarded && !loopback(host) {
 		return nil, open
 	}
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	if err != nil {
 		return nil, &pawl.Error{Code: pawl.CodeUnavailable, Op: "serve", Message: "cannot listen on " + addr, Err: err}
 	}
-	if at, ok := ln.Addr().(*net.TCPAddr); !ok || !at.IP.IsLoopback() {
+	if at, ok := ln.Addr().(*net.TCPAddr); !guarded && (!ok || !at.IP.IsLoopback()) {
 		_ = ln.Close()
 		return nil, open
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/go-chi/chi/v5/middleware"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/access"
 	"github.com/pawl-work/pawl/api"
 	"github.com/pawl-work/pawl/internal/clock"
 )
@@ -34,6 +35,9 @@ type Options struct {
 	// without port. A request for any other host is refused: a page that has
 	// its own name point to this machine must not reach it.
 	Hosts []string
+	// Gate judges callers by their API keys. Nil lets everybody in who brings
+	// none: for a loopback address.
+	Gate *access.Gate
 	// Ready says whether the database answers. Nil = a small read.
 	Ready func(context.Context) error
 	// RequireKeys are the names of the mutating routes that are taken with an
@@ -60,6 +64,7 @@ type server struct {
 	page    func() []byte
 	metrics *metrics
 	frames  frames
+	gate    *access.Gate
 }
 
 // New returns the API of svc.
@@ -85,8 +90,11 @@ func New(svc pawl.Service, o Options) http.Handler {
 	if e, ok := svc.(gauged); ok && o.Gauges == nil {
 		o.Gauges = append(o.Gauges, e.Gauges)
 	}
+	if o.Gate == nil {
+		o.Gate = access.New(access.Options{Log: o.Log})
+	}
 	settle.Do(settleHuma)
-	s := &server{svc: svc, opts: o, mux: chi.NewRouter(), metrics: newMetrics(o.Gauges)}
+	s := &server{svc: svc, opts: o, mux: chi.NewRouter(), metrics: newMetrics(o.Gauges), gate: o.Gate}
 	s.mux.Use(s.identify, s.logged, s.guard, s.asCaller, s.tidyURL, s.intake, middleware.GetHead)
 	s.mux.NotFound(s.notFound)
 	s.mux.MethodNotAllowed(s.methodNotAllowed)
@@ -140,6 +148,9 @@ func add[I, O any](s *server, name string, h func(context.Context, *I) (*O, erro
 		MaxBodyBytes:                 -1, // intake has read and bounded the body
 		BodyReadTimeout:              -1,
 	}
+	if r.Role != api.Anyone {
+		op.Middlewares = append(op.Middlewares, s.admit(r))
+	}
 	if r.Role == api.Operator && r.Method != http.MethodGet {
 		op.Middlewares = append(op.Middlewares, patient)
 	}
@@ -147,13 +158,14 @@ func add[I, O any](s *server, name string, h func(context.Context, *I) (*O, erro
 		op.Middlewares = append(op.Middlewares, s.keyed(r))
 	}
 	if r.Name == "list_events" {
-		op.Middlewares = huma.Middlewares{streams}
+		op.Middlewares = append(op.Middlewares, streams)
 	}
 	huma.Register(s.api, op, func(ctx context.Context, in *I) (*O, error) {
 		out, err := h(ctx, in)
 		if err != nil {
 			return nil, s.refuse(ctx, err)
 		}
+		visible(ctx, r, out)
 		return out, nil
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humachi"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/access"
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
@@ -137,6 +138,7 @@ func (s *server) followEvents(ctx context.Context, st *stream, f pawl.EventFilte
 	defer gone()
 	defer context.AfterFunc(s.opts.Stopping, gone)()
 	defer st.end()
+	hidden := !access.Of(ctx).Payloads()
 	named := f.After == nil || *f.After >= 0
 	if s.opts.Stopping.Err() != nil {
 		return errStopping
@@ -147,7 +149,12 @@ func (s *server) followEvents(ctx context.Context, st *stream, f pawl.EventFilte
 		}
 		var b bytes.Buffer
 		for i := range events {
-			b.Write(s.frames.of(&events[i]))
+			if e := events[i]; hidden {
+				access.Hide(&e)
+				b.Write(frame(&e))
+			} else {
+				b.Write(s.frames.of(&e))
+			}
 		}
 		return st.send(b.Bytes())
 	})

@@ -148,6 +148,7 @@ type Claimant struct {
 	Limit, LeaseSeconds int
 	Prefetch            bool
 	Actor               Actor // zero: the worker
+	Key                 Text  // the API key that the leases belong to; "" = none
 }
 
 // Limit is how many rows a claim may take.

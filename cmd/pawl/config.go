@@ -43,12 +43,16 @@ type config struct {
 }
 
 type serveConfig struct {
-	Addr        string        `koanf:"addr"`
-	Types       string        `koanf:"types"`
-	RequireKeys []string      `koanf:"require_keys"`
-	TLSCert     string        `koanf:"tls_cert"`
-	TLSKey      string        `koanf:"tls_key"`
-	Notice      time.Duration `koanf:"notice"`
+	Addr         string        `koanf:"addr"`
+	Auth         string        `koanf:"auth"`
+	Hosts        []string      `koanf:"hosts"`
+	RequireKeys  []string      `koanf:"require_keys"`
+	RatePerKey   int           `koanf:"rate_per_key"`
+	RatePerAgent int           `koanf:"rate_per_agent"`
+	TLSCert      string        `koanf:"tls_cert"`
+	TLSKey       string        `koanf:"tls_key"`
+	Notice       time.Duration `koanf:"notice"`
+	Types        string        `koanf:"types"`
 }
 
 type workerConfig struct {
@@ -232,6 +236,9 @@ func (a *app) loadEnv(k *koanf.Koanf, known []string) error {
 func (c config) check() error {
 	if c.Output != "table" && c.Output != "json" {
 		return invalid("output is table or json, not %q", c.Output)
+	}
+	if c.Serve.Auth != "" && c.Serve.Auth != "required" {
+		return invalid("serve.auth is required or nothing, not %q", c.Serve.Auth)
 	}
 	if c.Migrate != "up" && c.Migrate != "off" {
 		return invalid("migrate is up or off, not %q", c.Migrate)

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 
@@ -11,107 +13,148 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
+// keyMaster makes and ends API keys: an engine. Whoever may open the database
+// may do so; no server does.
+type keyMaster interface {
+	CreateAPIKey(ctx context.Context, n pawl.NewAPIKey) (key pawl.APIKey, token string, err error)
+	ListAPIKeys(ctx context.Context) ([]pawl.APIKey, error)
+	RevokeAPIKey(ctx context.Context, id string) (pawl.APIKey, error)
+}
+
+func noKeyMaster() error {
+	return invalid("API keys are made where the database is, not through a --server")
+}
+
 func (a *app) keyCmd() *cobra.Command {
-	return noun("key", "Idempotency keys: do a thing outside once",
-		a.keyList(), a.keyGet(), a.keyBegin(),
-		a.keyDone("complete", "Keep the answer of a run", pawl.KeyKeeper.CompleteKeys),
-		a.keyDone("fail", "Keep the error of a run; the next begin runs again", pawl.KeyKeeper.FailKeys))
+	return noun("key", "API keys: who may call a server, as what and where",
+		a.keyCreate(), a.keyBootstrap(), a.keyList(), a.keyRevoke())
+}
+
+// mastered is with for those who make keys.
+func mastered(a *app, run func(ctx context.Context, m keyMaster, args []string) error) func(*cobra.Command, []string) error {
+	return with(a, func(ctx context.Context, s any, args []string) error {
+		m, ok := s.(keyMaster)
+		if !ok {
+			return noKeyMaster()
+		}
+		return run(ctx, m, args)
+	})
+}
+
+// newKey is a key with its token, which is shown this once.
+type newKey struct {
+	pawl.APIKey
+	Token string `json:"token"`
+}
+
+func (a *app) makeKey(ctx context.Context, m keyMaster, n pawl.NewAPIKey) error {
+	key, token, err := m.CreateAPIKey(ctx, n)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(a.stderr, "the token is shown this once: keep it")
+	return a.show(newKey{key, token}, func(w io.Writer) {
+		keyFields(w, key)
+		fields(w, "token", token)
+	})
+}
+
+func (a *app) keyCreate() *cobra.Command {
+	var n pawl.NewAPIKey
+	var expires, actor string
+	cmd := a.verb("create --role ROLE", "Make a key; its token is shown once", cobra.NoArgs, mastered(a, func(ctx context.Context, m keyMaster, _ []string) (err error) {
+		if n.Expires, err = days(expires); err != nil {
+			return err
+		}
+		n.Namespace = pawl.CallerOf(ctx).Namespace // --namespace is everybody's flag
+		if actor != "" {
+			kind, id, found := strings.Cut(actor, "/")
+			if !found {
+				return invalid("--as is TYPE/ID, such as agent/summarizer")
+			}
+			n.ActorType, n.ActorID = kind, id
+		}
+		if n.Name == "" {
+			n.Name = strings.Join(n.Roles, "-")
+		}
+		return a.makeKey(ctx, m, n)
+	}))
+	f := cmd.Flags()
+	f.StringSliceVar(&n.Roles, "role", nil, "what it is good for: "+strings.Join(pawl.KeyRoles, ", ")+"; several with commas")
+	f.StringVar(&n.Name, "name", "", "who holds it (default: its roles)")
+	f.StringVar(&expires, "expires", "", "how long it is good for, such as 90d or 12h (default: for ever)")
+	f.StringVar(&actor, "as", "", "whom events name, TYPE/ID (default api/NAME)")
+	f.BoolVar(&n.Payloads, "payloads", false, "reads payloads, whatever its roles")
+	f.IntVar(&n.Rate, "rate", 0, "calls a second (default: the server's)")
+	_ = cmd.MarkFlagRequired("role")
+	return cmd
+}
+
+func (a *app) keyBootstrap() *cobra.Command {
+	return a.verb("bootstrap", "Make the first key: every role, every namespace", cobra.NoArgs, mastered(a, func(ctx context.Context, m keyMaster, _ []string) error {
+		keys, err := m.ListAPIKeys(ctx)
+		if err != nil {
+			return err
+		}
+		for _, k := range keys {
+			if k.RevokedAt == nil {
+				return &pawl.Error{Code: pawl.CodeConflict, Op: "bootstrap", Message: "there are keys already: key create makes more"}
+			}
+		}
+		return a.makeKey(ctx, m, pawl.NewAPIKey{Name: "bootstrap", Namespace: pawl.AnyNamespace, Roles: pawl.KeyRoles, ActorType: pawl.ActorUser})
+	}))
 }
 
 func (a *app) keyList() *cobra.Command {
-	var f pawl.KeyFilter
-	var p pages
-	var status *choice[string]
-	cmd := a.verb("list", "List keys, newest first", cobra.NoArgs, with(a, func(ctx context.Context, s pawl.HouseReader, _ []string) error {
-		chosen, err := status.read()
+	return a.verb("list", "List keys, newest first", cobra.NoArgs, mastered(a, func(ctx context.Context, m keyMaster, _ []string) error {
+		keys, err := m.ListAPIKeys(ctx)
 		if err != nil {
 			return err
 		}
-		if len(chosen) > 1 {
-			return invalid("--status takes one word here")
-		}
-		f.Status = strings.Join(chosen, "")
-		line := func(k pawl.Key) string {
-			return row(k.Scope, k.Status, k.CreatedAt, k.CompletedAt, k.ExpiresAt, k.TaskID, k.ItemID)
-		}
-		return list(ctx, a, p, "SCOPE\tSTATUS\tCREATED\tCOMPLETED\tEXPIRES\tTASK\tITEM", line, func(ctx context.Context, page pawl.Page) (pawl.List[pawl.Key], error) {
-			f.Page = page
-			return s.ListKeys(ctx, f)
-		})
-	}))
-	p.flags(cmd)
-	status = choose[string](cmd, "status", "pending, completed or failed", []string{pawl.KeyPending, pawl.KeyCompleted, pawl.KeyFailed})
-	cmd.Flags().StringVar(&f.TaskID, "task", "", "of this task")
-	cmd.Flags().StringVar(&f.ItemID, "item", "", "of this item")
-	return cmd
-}
-
-func (a *app) keyGet() *cobra.Command {
-	var scope string
-	cmd := a.verb("get KEY", "Show a key", cobra.ExactArgs(1), with(a, func(ctx context.Context, s pawl.KeyKeeper, args []string) error {
-		rs, err := s.GetKeys(ctx, []pawl.KeyName{{Scope: scope, Key: args[0]}})
-		return each(a, rs, err, showKeys)
-	}))
-	cmd.Flags().StringVar(&scope, "scope", "", "its scope")
-	return cmd
-}
-
-func (a *app) keyBegin() *cobra.Command {
-	var k pawl.KeyBegin
-	var request string
-	var ttl time.Duration
-	cmd := a.verb("begin KEY --request JSON", "Open a key: run, or take the first answer", cobra.ExactArgs(1), with(a, func(ctx context.Context, s pawl.KeyKeeper, args []string) error {
-		raw, err := a.jsonArg("request", request)
-		if err != nil {
-			return err
-		}
-		k.Key, k.TTLSeconds = args[0], int64(ttl/time.Second)
-		if k.RequestHash, err = pawl.HashOf(raw); err != nil {
-			return err
-		}
-		rs, err := s.BeginKeys(ctx, []pawl.KeyBegin{k})
-		return each(a, rs, err, func(w io.Writer, bs []pawl.KeyBegun) {
-			for _, b := range bs {
-				if b.Run {
-					fields(w, "run", "yes", "token", b.Token, "until", whenever(b.Key.LockedUntil))
-					continue
-				}
-				fields(w, "run", "no, it was answered")
-				showKeys(w, []pawl.Key{b.Key})
+		return a.show(pawl.List[pawl.APIKey]{Items: keys}, func(w io.Writer) {
+			rows := make([]string, len(keys))
+			for i, k := range keys {
+				rows[i] = row(k.ID, k.Name, k.Namespace, strings.Join(k.Roles, ","), k.LastUsedAt, k.Refusals, k.ExpiresAt, k.RevokedAt)
 			}
+			table(w, "KEY\tNAME\tNAMESPACE\tROLES\tLAST USED\tREFUSALS\tEXPIRES\tREVOKED", rows)
 		})
 	}))
-	f := cmd.Flags()
-	f.StringVar(&k.Scope, "scope", "", "its scope")
-	f.StringVar(&request, "request", "null", "what is asked for: JSON, @FILE or -; another request under the same key is refused")
-	f.StringVar(&k.TaskID, "task", "", "links it to a task")
-	f.StringVar(&k.ItemID, "item", "", "links it to an item")
-	f.DurationVar(&ttl, "ttl", 0, "how long it is kept; -1s for ever (default 24h)")
-	f.IntVar(&k.LockSeconds, "lock", 0, "seconds until another may take over (default 60)")
-	return cmd
 }
 
-func (a *app) keyDone(name, short string, call func(pawl.KeyKeeper, context.Context, []pawl.KeyDone) ([]pawl.Result[pawl.Key], error)) *cobra.Command {
-	var k pawl.KeyDone
-	var response string
-	cmd := a.verb(name+" KEY --token TOKEN", short, cobra.ExactArgs(1), with(a, func(ctx context.Context, s pawl.KeyKeeper, args []string) (err error) {
-		k.Key = args[0]
-		if k.Response, err = a.jsonArg("response", response); err != nil {
+func (a *app) keyRevoke() *cobra.Command {
+	return a.verb("revoke KEY", "End a key for good", cobra.ExactArgs(1), mastered(a, func(ctx context.Context, m keyMaster, args []string) error {
+		key, err := m.RevokeAPIKey(ctx, args[0])
+		if err != nil {
 			return err
 		}
-		rs, err := call(s, ctx, []pawl.KeyDone{k})
-		return each(a, rs, err, showKeys)
+		return a.show(key, func(w io.Writer) { keyFields(w, key) })
 	}))
-	cmd.Flags().StringVar(&k.Scope, "scope", "", "its scope")
-	cmd.Flags().StringVar(&k.Token, "token", "", "what begin gave")
-	cmd.Flags().StringVar(&response, "response", "null", "JSON, @FILE or -")
-	_ = cmd.MarkFlagRequired("token")
-	return cmd
 }
 
-func showKeys(w io.Writer, ks []pawl.Key) {
-	for _, k := range ks {
-		fields(w, "scope", printable(k.Scope), "key", printable(k.Key), "status", k.Status, "response", clip(printable(string(k.Response)), 200),
-			"task", k.TaskID, "item", k.ItemID, "created", when(k.CreatedAt), "completed", whenever(k.CompletedAt), "expires", whenever(k.ExpiresAt))
+func keyFields(w io.Writer, k pawl.APIKey) {
+	payloads := ""
+	if k.Payloads {
+		payloads = "yes"
 	}
+	rate := ""
+	if k.Rate > 0 {
+		rate = fmt.Sprint(k.Rate, " calls a second")
+	}
+	fields(w, "key", k.ID, "name", printable(k.Name), "namespace", printable(k.Namespace), "roles", strings.Join(k.Roles, ", "), "payloads", payloads, "rate", rate,
+		"acts as", printable(k.ActorType+"/"+k.ActorID), "created", when(k.CreatedAt), "expires", whenever(k.ExpiresAt), "revoked", whenever(k.RevokedAt))
+}
+
+// days reads a duration that may be in days: 90d.
+func days(s string) (time.Duration, error) {
+	if s == "" {
+		return 0, nil
+	}
+	if n, found := strings.CutSuffix(s, "d"); found {
+		if d, err := strconv.Atoi(n); err == nil && d > 0 && d <= 3650 {
+			return time.Duration(d) * 24 * time.Hour, nil
+		}
+	} else if d, err := time.ParseDuration(s); err == nil && d > 0 {
+		return d, nil
+	}
+	return 0, invalid("%q is no duration: 90d, 12h", s)
 }

@@ -4,14 +4,19 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"slices"
+	"strconv"
 	"sync"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/access"
 	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/mcp"
+	"github.com/pawl-work/pawl/relay"
 	"github.com/pawl-work/pawl/server"
 )
 
@@ -24,46 +29,82 @@ func (a *app) serveCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return with(a, func(ctx context.Context, s pawl.Service, _ []string) error {
-			if err := a.putTypes(ctx, s, a.cfg.Serve.Types); err != nil {
-				return err
-			}
-			log, c, scheme := a.log(), a.cfg.Serve, "http://"
-			if c.TLSCert != "" {
-				scheme = "https://"
-			}
-			h := server.New(s, server.Options{Stopping: ctx, Log: log, Version: readVersion().Version, RequireKeys: a.cfg.Serve.RequireKeys,
-				At: map[string]http.Handler{"/mcp": mcp.New(s, a.mcpOptions(ctx)).HTTP()}})
-			return alongside(ctx, s, func(ctx context.Context) error {
-				relaying, stop := context.WithCancel(ctx)
-				var relayed sync.WaitGroup
-				defer relayed.Wait()
-				defer stop()
-				if e, ok := s.(*engine.Engine); ok && len(outs) > 0 {
-					relayed.Go(func() { _ = relays(relaying, e, outs, a.cfg.Relay.Origin, log) }) // outs are checked
-				}
-				return server.Serve(ctx, a.cfg.Serve.Addr, h, server.ServeOptions{Log: log, CertFile: c.TLSCert, KeyFile: c.TLSKey, Notice: c.Notice, Listening: func(at net.Addr) {
-					log.Info("serving", "url", scheme+at.String(), "db", named(a.cfg.DB, a.cfg.Schema))
-				}})
-			})
-		})(cmd, args)
+		return with(a, func(ctx context.Context, s pawl.Service, _ []string) error { return a.serve(ctx, s, outs) })(cmd, args)
 	})
-	cmd.Flags().String("addr", "", "where to listen, loopback only (default "+defaults().Serve.Addr+")")
-	bind(cmd.Flags(), "addr", "serve.addr")
-	cmd.Flags().String("types", "", "register the types in this folder of YAML and JSON files first")
-	bind(cmd.Flags(), "types", "serve.types")
-	cmd.Flags().StringSlice("require-keys", nil, "routes taken with an Idempotency-Key only, such as create_task; * for all")
-	bind(cmd.Flags(), "require-keys", "serve.require_keys")
-	cmd.Flags().StringArray("relay", nil, "send every event to NAME=URL: amqp, nats or https; see docs/relay.md")
-	bind(cmd.Flags(), "relay", "relay.sinks")
-	cmd.Flags().String("tls-cert", "", "speak TLS with the certificate in this PEM file, read again when it changes")
-	bind(cmd.Flags(), "tls-cert", "serve.tls_cert")
-	cmd.Flags().String("tls-key", "", "and its key")
-	bind(cmd.Flags(), "tls-key", "serve.tls_key")
-	cmd.Flags().Duration("notice", 0, "how long calls are still taken when it is to stop, while /readyz says 503")
-	bind(cmd.Flags(), "notice", "serve.notice")
-	sweepFlags(cmd.Flags())
+	f := cmd.Flags()
+	f.String("addr", "", "where to listen; API keys are needed on any address but loopback (default "+defaults().Serve.Addr+")")
+	f.String("auth", "", "required: every call needs an API key, on loopback too")
+	f.StringSlice("hosts", nil, "names this server goes by, besides the loopback's")
+	f.StringSlice("require-keys", nil, "routes taken with an Idempotency-Key only, such as create_task; * for all")
+	f.Int("rate-per-key", 0, "calls a second of an API key that has no rate of its own (default: no bound)")
+	f.Int("rate-per-agent", 0, "calls a second of one worker or actor (default: no bound)")
+	for flag, key := range map[string]string{"addr": "addr", "auth": "auth", "hosts": "hosts", "require-keys": "require_keys",
+		"rate-per-key": "rate_per_key", "rate-per-agent": "rate_per_agent", "tls-cert": "tls_cert", "tls-key": "tls_key", "notice": "notice", "types": "types"} {
+		bind(f, flag, "serve."+key)
+	}
+	f.StringArray("relay", nil, "send every event to NAME=URL: amqp, nats or https; see docs/relay.md")
+	bind(f, "relay", "relay.sinks")
+	f.String("tls-cert", "", "speak TLS with the certificate in this PEM file, read again when it changes")
+	f.String("tls-key", "", "and its key")
+	f.String("types", "", "register the types in this folder of YAML and JSON files first")
+	f.Duration("notice", 0, "how long calls are still taken when it is to stop, while /readyz says 503")
+	sweepFlags(f)
 	return cmd
+}
+
+func (a *app) serve(ctx context.Context, s pawl.Service, outs []relay.Out) error {
+	if err := a.putTypes(ctx, s, a.cfg.Serve.Types); err != nil {
+		return err
+	}
+	o, log, scheme := a.cfg.Serve, a.log(), "http://"
+	if o.TLSCert != "" {
+		scheme = "https://"
+	}
+	guarded := o.Auth == "required" || server.Public(o.Addr)
+	if guarded {
+		if err := anyKey(ctx, s, o.Addr); err != nil {
+			return err
+		}
+	}
+	keys, _ := s.(access.Keys)
+	gate := access.New(access.Options{Keys: keys, Required: guarded, RatePerKey: o.RatePerKey, RatePerAgent: o.RatePerAgent, Log: log})
+	defer gate.Flush(ctx)
+	h := server.New(s, server.Options{Stopping: ctx, Log: log, Version: readVersion().Version, RequireKeys: o.RequireKeys, Hosts: o.Hosts, Gate: gate,
+		At: map[string]http.Handler{"/mcp": mcp.New(s, a.mcpOptions(ctx)).HTTP()}})
+	return alongside(ctx, s, func(ctx context.Context) error {
+		relaying, stop := context.WithCancel(ctx)
+		var relayed sync.WaitGroup
+		defer relayed.Wait()
+		defer stop()
+		if e, ok := s.(*engine.Engine); ok && len(outs) > 0 {
+			relayed.Go(func() { _ = relays(relaying, e, outs, a.cfg.Relay.Origin, log) }) // outs are checked
+		}
+		return server.Serve(ctx, o.Addr, h, server.ServeOptions{Log: log, Guarded: guarded, CertFile: o.TLSCert, KeyFile: o.TLSKey, Notice: o.Notice, Listening: func(at net.Addr) {
+			log.Info("serving", "url", scheme+at.String(), "db", named(a.cfg.DB, a.cfg.Schema), "keys_required", guarded)
+		}})
+	})
+}
+
+// anyKey refuses to serve those who have keys when there is none.
+func anyKey(ctx context.Context, s any, addr string) error {
+	m, ok := s.(keyMaster)
+	if !ok {
+		return noKeyMaster()
+	}
+	keys, err := m.ListAPIKeys(ctx)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(keys, func(k pawl.APIKey) bool {
+		return k.RevokedAt == nil && (k.ExpiresAt == nil || k.ExpiresAt.After(clock.Now()))
+	}) {
+		why := "every call is to have an API key"
+		if server.Public(addr) {
+			why = strconv.Quote(addr) + " can be reached from other machines, so every call needs an API key"
+		}
+		return invalid("%s, and there is none: make the first with pawl key bootstrap, or listen on loopback without", why)
+	}
+	return nil
 }
 
 // alongside runs the sweeps, if s owns any, for as long as run runs.

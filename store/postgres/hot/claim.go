@@ -52,7 +52,8 @@ func (Verbs) Claim(ctx context.Context, tx store.Tx, c store.Claim) ([]store.Cla
 		column(c.Claimants, func(w *store.Claimant) int { return w.LeaseSeconds }),
 		column(c.Claimants, func(w *store.Claimant) int { return bit(w.Prefetch) }),
 		column(c.Claimants, func(w *store.Claimant) string { return actor(w.Actor, w.WorkerID).Type }),
-		column(c.Claimants, func(w *store.Claimant) string { return actor(w.Actor, w.WorkerID).ID })}
+		column(c.Claimants, func(w *store.Claimant) string { return actor(w.Actor, w.WorkerID).ID }),
+		column(c.Claimants, func(w *store.Claimant) string { return string(w.Key) })}
 	var out []store.Claimed
 	err := read(ctx, tx, claimSQL, args, func(r store.Rows) error {
 		var d store.Claimed

@@ -28,10 +28,10 @@ r AS MATERIALIZED (
   FROM d),
 lease AS (
   INSERT INTO pawl.leases (item_id, namespace, task_id, type, priority, state, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared,
-    prefetch, worker_id, lease_seconds, started_at, acquired_at, heartbeat_at, lease_expires_at, error)
+    prefetch, worker_id, lease_seconds, started_at, acquired_at, heartbeat_at, lease_expires_at, error, key_id)
   SELECT item_id, $1::text, task_id, type, priority, 'leased', claim, failures, max_attempts, solo, feeds, acceptance, rework, spared,
     ($11::smallint[])[who], ($9::text[])[who], ($10::int[])[who], COALESCE(started_at, (SELECT now FROM n)), (SELECT now FROM n), (SELECT now FROM n),
-    (SELECT now FROM n) + ($10::int[])[who] * 1000000::bigint, error
+    (SELECT now FROM n) + ($10::int[])[who] * 1000000::bigint, error, NULLIF(($14::text[])[who], '')
   FROM r),
 event AS (
   INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, actor_type, actor_id, created_at)

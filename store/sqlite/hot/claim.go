@@ -162,7 +162,7 @@ func hold(ctx context.Context, tx store.Tx, namespace string, c *store.Claimant,
 	}
 	r.attempt++
 	_, err := tx.Exec(ctx, claimLease, r.itemID, namespace, r.taskID, r.kind, priority, r.attempt, r.failures, r.maxAttempts,
-		r.solo, r.feeds, r.acceptance, r.rework, r.spared, flag(c.Prefetch), c.WorkerID, int64(c.LeaseSeconds), started, now, expires, r.err)
+		r.solo, r.feeds, r.acceptance, r.rework, r.spared, flag(c.Prefetch), c.WorkerID, int64(c.LeaseSeconds), started, now, expires, r.err, c.Key)
 	if err == nil {
 		_, err = tx.Exec(ctx, claimLeased, namespace, r.taskID, r.itemID, r.attempt, who.Type, store.Text(who.ID), now)
 	}

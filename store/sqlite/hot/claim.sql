@@ -27,9 +27,9 @@ LIMIT $5
 
 -- name: Lease
 INSERT INTO pawl.leases (item_id, namespace, task_id, type, priority, state, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, prefetch,
-  worker_id, lease_seconds, started_at, acquired_at, heartbeat_at, lease_expires_at, error)
+  worker_id, lease_seconds, started_at, acquired_at, heartbeat_at, lease_expires_at, error, key_id)
 VALUES ($1, $2, $3, $4, $5, 'leased', $6, $7, $8, $9, $10, $11, $12, $13, $14,
-  $15, $16, $17, $18, $18, $19, $20)
+  $15, $16, $17, $18, $18, $19, $20, $21)
 
 -- name: Leased
 INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, actor_type, actor_id, created_at)

@@ -1,0 +1,236 @@
+// Package access says who may call what: one check for every door. A key
+// (pawl.APIKey) holds roles, is bound to a namespace and to the name that events
+// know its holder by, and makes so many calls a second.
+package access
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/clock"
+)
+
+// Keys is where keys are kept: engine.Engine.
+type Keys interface {
+	// FindAPIKey is the key of a token; ErrUnauthenticated when there is none that
+	// is good.
+	FindAPIKey(ctx context.Context, token string) (pawl.APIKey, error)
+	// UseAPIKeys notes that keys have just been used.
+	UseAPIKeys(ctx context.Context, uses []pawl.APIKeyUse) error
+}
+
+// Options steer a Gate. The zero value lets everybody in who has no key.
+type Options struct {
+	// Keys knows the keys. Nil: a call with a key is refused, whatever it is.
+	Keys Keys
+	// Required refuses calls without a key.
+	Required bool
+	// RatePerKey and RatePerAgent bound the calls a second of a key that says
+	// nothing of its own, and of one agent (namespace and worker, or actor), with
+	// as many at once; 0 = no bound.
+	RatePerKey, RatePerAgent int
+	// Log takes a line for each refusal; nil = slog's default.
+	Log *slog.Logger
+}
+
+// Gate is the check. It is safe for use by many goroutines.
+type Gate struct {
+	o      Options
+	keys   buckets
+	agents buckets
+
+	mu    sync.Mutex
+	known map[string]known          // by token
+	uses  map[string]pawl.APIKeyUse // since they were last noted
+	noted time.Time
+}
+
+// known is a key as it was a moment ago.
+type known struct {
+	key pawl.APIKey
+	at  time.Time
+}
+
+const (
+	fresh     = time.Second      // how long a key is taken as it was
+	noteEvery = 30 * time.Second // how often uses are written
+	mostKnown = 10_000
+)
+
+// New returns a gate.
+func New(o Options) *Gate {
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	return &Gate{o: o, known: map[string]known{}, uses: map[string]pawl.APIKeyUse{}}
+}
+
+// Required says whether a call needs a key.
+func (g *Gate) Required() bool { return g.o.Required }
+
+// Pass is what a call may do.
+type Pass struct {
+	Key *pawl.APIKey // nil = it came without: it may do all
+}
+
+// Enter identifies the holder of a token, "" = none: ErrUnauthenticated, or
+// ErrLimit when the key makes too many calls.
+func (g *Gate) Enter(ctx context.Context, token string) (Pass, error) {
+	switch {
+	case token == "" && g.o.Required:
+		return Pass{}, &pawl.Error{Code: pawl.CodeUnauthenticated, Message: "this server takes calls with an API key only: Authorization: Bearer …"}
+	case token == "":
+		return Pass{}, nil
+	case g.o.Keys == nil:
+		return Pass{}, &pawl.Error{Code: pawl.CodeUnauthenticated, Message: "this server knows no API keys"}
+	}
+	key, err := g.find(ctx, token)
+	if err != nil {
+		return Pass{}, err
+	}
+	g.use(ctx, key.ID, 0)
+	rate := key.Rate
+	if rate == 0 {
+		rate = g.o.RatePerKey
+	}
+	return Pass{&key}, g.keys.take(key.ID, rate, "this API key makes")
+}
+
+func (g *Gate) find(ctx context.Context, token string) (pawl.APIKey, error) {
+	now := clock.Now()
+	g.mu.Lock()
+	k, ok := g.known[token]
+	g.mu.Unlock()
+	if ok && now.Sub(k.at) < fresh && (k.key.ExpiresAt == nil || k.key.ExpiresAt.Sub(now) > fresh) {
+		return k.key, nil
+	}
+	key, err := g.o.Keys.FindAPIKey(ctx, token)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err != nil {
+		delete(g.known, token)
+		return key, err
+	}
+	if len(g.known) >= mostKnown {
+		clear(g.known)
+	}
+	g.known[token] = known{key, now}
+	return key, nil
+}
+
+// Agent bounds the calls of one agent.
+func (g *Gate) Agent(namespace, agent string) error {
+	if agent == "" {
+		return nil
+	}
+	return g.agents.take(namespace+"\x00"+agent, g.o.RatePerAgent, "the agent "+agent+" makes")
+}
+
+// Rates says whether agents are bounded at all.
+func (g *Gate) Rates() bool { return g.o.RatePerAgent > 0 }
+
+// May says whether the pass is good for a role; "" needs none. house is what
+// concerns all namespaces.
+func (p Pass) May(role string, house bool) error {
+	switch {
+	case p.Key == nil || role == "":
+		return nil
+	case !slices.Contains(p.Key.Roles, role):
+		return &pawl.Error{Code: pawl.CodeForbidden, Message: fmt.Sprintf("this call needs the role %s; the API key holds %s", role, strings.Join(p.Key.Roles, ", "))}
+	case house && p.Key.Namespace != pawl.AnyNamespace:
+		return &pawl.Error{Code: pawl.CodeForbidden, Message: fmt.Sprintf("this call concerns all namespaces: it needs the role %s in namespace %s", role, pawl.AnyNamespace)}
+	}
+	return nil
+}
+
+// Caller is who calls in a role: the namespace that was asked for must be the
+// key's, and events name the key's actor, whoever the call says it is; a worker's
+// own verbs name the worker. A key of all namespaces may speak for anybody.
+func (p Pass) Caller(asked pawl.Caller, role string) (pawl.Caller, error) {
+	k := p.Key
+	if k == nil {
+		return asked, nil
+	}
+	c := pawl.Caller{Namespace: k.Namespace, ActorType: k.ActorType, ActorID: k.ActorID, Key: k.ID}
+	if k.Namespace == pawl.AnyNamespace {
+		c.Namespace = asked.Namespace
+	} else if asked.Namespace != "" && asked.Namespace != k.Namespace {
+		return c, &pawl.Error{Code: pawl.CodeNotFound, Message: "this API key knows no namespace " + asked.Namespace}
+	}
+	switch {
+	case k.Namespace == pawl.AnyNamespace && (asked.ActorType != "" || asked.ActorID != ""):
+		c.ActorType, c.ActorID = asked.ActorType, asked.ActorID
+	case role == "claimer":
+		c.ActorType, c.ActorID = "", ""
+	}
+	return c, nil
+}
+
+// Payloads says whether answers may show payloads: what tasks and items are
+// about and come to, snapshots, details of errors and events. A key that only
+// reads or claims sees none but what it claims itself.
+func (p Pass) Payloads() bool {
+	return p.Key == nil || p.Key.Payloads || slices.ContainsFunc(p.Key.Roles, func(r string) bool { return r != "reader" && r != "claimer" })
+}
+
+// Refused puts a refusal on record: a line in the log, and the key's count. why
+// is of code unauthenticated, forbidden, limit, or not_found for a wall.
+func (g *Gate) Refused(ctx context.Context, p Pass, why error, about ...any) {
+	about = append(about, "code", string(pawl.CodeOf(why)), "error", why)
+	if p.Key != nil {
+		about = append(about, "key", p.Key.ID, "key_name", p.Key.Name, "key_namespace", p.Key.Namespace)
+		g.use(ctx, p.Key.ID, 1)
+	}
+	g.o.Log.WarnContext(ctx, "refused", about...)
+}
+
+// use counts, and now and then writes what was counted.
+func (g *Gate) use(ctx context.Context, id string, refusals int64) {
+	now := clock.Now()
+	g.mu.Lock()
+	u := g.uses[id]
+	u.ID, u.Refusals = id, u.Refusals+refusals
+	g.uses[id] = u
+	due := now.Sub(g.noted) >= noteEvery
+	if due {
+		g.noted = now
+	}
+	g.mu.Unlock()
+	if due {
+		g.Flush(ctx)
+	}
+}
+
+// Flush writes what was counted. A server does so when it stops.
+func (g *Gate) Flush(ctx context.Context) {
+	g.mu.Lock()
+	uses := make([]pawl.APIKeyUse, 0, len(g.uses))
+	for _, u := range g.uses {
+		uses = append(uses, u)
+	}
+	clear(g.uses)
+	g.mu.Unlock()
+	if len(uses) == 0 {
+		return
+	}
+	if err := g.o.Keys.UseAPIKeys(context.WithoutCancel(ctx), uses); err != nil {
+		g.o.Log.WarnContext(ctx, "when API keys were last used could not be written", "error", err)
+	}
+}
+
+type passKey struct{}
+
+// With is a context of calls that hold a pass.
+func With(ctx context.Context, p Pass) context.Context { return context.WithValue(ctx, passKey{}, p) }
+
+// Of is the pass of a context; one without may do all.
+func Of(ctx context.Context) Pass {
+	p, _ := ctx.Value(passKey{}).(Pass)
+	return p
+}

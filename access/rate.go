@@ -1,0 +1,64 @@
+package access
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/clock"
+)
+
+// buckets bound how often names come up: each may rate times a second, and as
+// often at once.
+type buckets struct {
+	mu sync.Mutex
+	by map[string]*bucket
+}
+
+type bucket struct {
+	left float64
+	at   time.Time
+}
+
+const mostBuckets = 10_000
+
+func (b *buckets) take(name string, rate int, who string) error {
+	if rate <= 0 {
+		return nil
+	}
+	now := clock.Now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.by) >= mostBuckets {
+		b.forget(now)
+	}
+	k := b.by[name]
+	if k == nil {
+		if b.by == nil {
+			b.by = map[string]*bucket{}
+		}
+		k = &bucket{left: float64(rate), at: now}
+		b.by[name] = k
+	}
+	k.left = min(float64(rate), k.left+now.Sub(k.at).Seconds()*float64(rate))
+	k.at = now
+	if k.left < 1 {
+		return &pawl.Error{Code: pawl.CodeLimit, Message: fmt.Sprintf("%s more than %d calls a second", who, rate),
+			RetryAfter: time.Duration((1 - k.left) / float64(rate) * float64(time.Second))}
+	}
+	k.left--
+	return nil
+}
+
+// forget drops those who have been quiet, or all when there are none.
+func (b *buckets) forget(now time.Time) {
+	for name, k := range b.by {
+		if now.Sub(k.at) > 2*time.Second {
+			delete(b.by, name)
+		}
+	}
+	if len(b.by) >= mostBuckets {
+		clear(b.by)
+	}
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-work/pawl"
+)
+
+func (a *app) idempotencyCmd() *cobra.Command {
+	return noun("idempotency", "Idempotency keys: do a thing outside once",
+		a.onceList(), a.onceGet(), a.onceBegin(),
+		a.onceDone("complete", "Keep the answer of a run", pawl.KeyKeeper.CompleteKeys),
+		a.onceDone("fail", "Keep the error of a run; the next begin runs again", pawl.KeyKeeper.FailKeys))
+}
+
+func (a *app) onceList() *cobra.Command {
+	var f pawl.KeyFilter
+	var p pages
+	var status *choice[string]
+	cmd := a.verb("list", "List keys, newest first", cobra.NoArgs, with(a, func(ctx context.Context, s pawl.HouseReader, _ []string) error {
+		chosen, err := status.read()
+		if err != nil {
+			return err
+		}
+		if len(chosen) > 1 {
+			return invalid("--status takes one word here")
+		}
+		f.Status = strings.Join(chosen, "")
+		line := func(k pawl.Key) string {
+			return row(k.Scope, k.Status, k.CreatedAt, k.CompletedAt, k.ExpiresAt, k.TaskID, k.ItemID)
+		}
+		return list(ctx, a, p, "SCOPE\tSTATUS\tCREATED\tCOMPLETED\tEXPIRES\tTASK\tITEM", line, func(ctx context.Context, page pawl.Page) (pawl.List[pawl.Key], error) {
+			f.Page = page
+			return s.ListKeys(ctx, f)
+		})
+	}))
+	p.flags(cmd)
+	status = choose[string](cmd, "status", "pending, completed or failed", []string{pawl.KeyPending, pawl.KeyCompleted, pawl.KeyFailed})
+	cmd.Flags().StringVar(&f.TaskID, "task", "", "of this task")
+	cmd.Flags().StringVar(&f.ItemID, "item", "", "of this item")
+	return cmd
+}
+
+func (a *app) onceGet() *cobra.Command {
+	var scope string
+	cmd := a.verb("get KEY", "Show a key", cobra.ExactArgs(1), with(a, func(ctx context.Context, s pawl.KeyKeeper, args []string) error {
+		rs, err := s.GetKeys(ctx, []pawl.KeyName{{Scope: scope, Key: args[0]}})
+		return each(a, rs, err, showKeys)
+	}))
+	cmd.Flags().StringVar(&scope, "scope", "", "its scope")
+	return cmd
+}
+
+func (a *app) onceBegin() *cobra.Command {
+	var k pawl.KeyBegin
+	var request string
+	var ttl time.Duration
+	cmd := a.verb("begin KEY --request JSON", "Open a key: run, or take the first answer", cobra.ExactArgs(1), with(a, func(ctx context.Context, s pawl.KeyKeeper, args []string) error {
+		raw, err := a.jsonArg("request", request)
+		if err != nil {
+			return err
+		}
+		k.Key, k.TTLSeconds = args[0], int64(ttl/time.Second)
+		if k.RequestHash, err = pawl.HashOf(raw); err != nil {
+			return err
+		}
+		rs, err := s.BeginKeys(ctx, []pawl.KeyBegin{k})
+		return each(a, rs, err, func(w io.Writer, bs []pawl.KeyBegun) {
+			for _, b := range bs {
+				if b.Run {
+					fields(w, "run", "yes", "token", b.Token, "until", whenever(b.Key.LockedUntil))
+					continue
+				}
+				fields(w, "run", "no, it was answered")
+				showKeys(w, []pawl.Key{b.Key})
+			}
+		})
+	}))
+	f := cmd.Flags()
+	f.StringVar(&k.Scope, "scope", "", "its scope")
+	f.StringVar(&request, "request", "null", "what is asked for: JSON, @FILE or -; another request under the same key is refused")
+	f.StringVar(&k.TaskID, "task", "", "links it to a task")
+	f.StringVar(&k.ItemID, "item", "", "links it to an item")
+	f.DurationVar(&ttl, "ttl", 0, "how long it is kept; -1s for ever (default 24h)")
+	f.IntVar(&k.LockSeconds, "lock", 0, "seconds until another may take over (default 60)")
+	return cmd
+}
+
+func (a *app) onceDone(name, short string, call func(pawl.KeyKeeper, context.Context, []pawl.KeyDone) ([]pawl.Result[pawl.Key], error)) *cobra.Command {
+	var k pawl.KeyDone
+	var response string
+	cmd := a.verb(name+" KEY --token TOKEN", short, cobra.ExactArgs(1), with(a, func(ctx context.Context, s pawl.KeyKeeper, args []string) (err error) {
+		k.Key = args[0]
+		if k.Response, err = a.jsonArg("response", response); err != nil {
+			return err
+		}
+		rs, err := call(s, ctx, []pawl.KeyDone{k})
+		return each(a, rs, err, showKeys)
+	}))
+	cmd.Flags().StringVar(&k.Scope, "scope", "", "its scope")
+	cmd.Flags().StringVar(&k.Token, "token", "", "what begin gave")
+	cmd.Flags().StringVar(&response, "response", "null", "JSON, @FILE or -")
+	_ = cmd.MarkFlagRequired("token")
+	return cmd
+}
+
+func showKeys(w io.Writer, ks []pawl.Key) {
+	for _, k := range ks {
+		fields(w, "scope", printable(k.Scope), "key", printable(k.Key), "status", k.Status, "response", clip(printable(string(k.Response)), 200),
+			"task", k.TaskID, "item", k.ItemID, "created", when(k.CreatedAt), "completed", whenever(k.CompletedAt), "expires", whenever(k.ExpiresAt))
+	}
+}

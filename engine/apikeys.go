@@ -1,0 +1,155 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"slices"
+	"strings"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
+
+// CreateAPIKey makes an API key. The token is what its holder sends; it is told
+// this once, and only its hash is kept.
+func (e *Engine) CreateAPIKey(ctx context.Context, n pawl.NewAPIKey) (key pawl.APIKey, token string, err error) {
+	if n.Namespace == "" {
+		n.Namespace = pawl.DefaultNamespace
+	}
+	if n.ActorType == "" {
+		n.ActorType = pawl.ActorAPI
+	}
+	if n.ActorID == "" {
+		n.ActorID = n.Name
+	}
+	if err := checkAPIKey(&n); err != nil {
+		return key, "", err
+	}
+	id := e.ids.next("key")
+	token = "pawl_" + strings.TrimPrefix(id, "key_") + "_" + rand.Text()
+	row := store.APIKeyRow{SecretHash: hashToken(token), APIKey: pawl.APIKey{ID: id, Namespace: n.Namespace, Name: n.Name, Roles: n.Roles, Payloads: n.Payloads,
+		Rate: n.Rate, ActorType: n.ActorType, ActorID: n.ActorID}}
+	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		row.CreatedAt = stamp(now)
+		if n.Expires > 0 {
+			at := row.CreatedAt.Add(n.Expires)
+			row.ExpiresAt = &at
+		}
+		return store.CreateAPIKey(ctx, tx, row)
+	})
+	return row.APIKey, token, err
+}
+
+func checkAPIKey(n *pawl.NewAPIKey) error {
+	var f fields
+	f.text("/name", n.Name, 1, pawl.MaxIDLen)
+	f.text("/namespace", n.Namespace, 1, pawl.MaxIDLen)
+	f.text("/actor_id", n.ActorID, 1, pawl.MaxIDLen)
+	if actors := []string{pawl.ActorUser, pawl.ActorAgent, pawl.ActorWorker, pawl.ActorSystem, pawl.ActorAPI}; !slices.Contains(actors, n.ActorType) {
+		f.add("/actor_type", "is %q; possible: %s", n.ActorType, strings.Join(actors, ", "))
+	}
+	if len(n.Roles) == 0 {
+		f.add("/roles", "is required; possible: %s", strings.Join(pawl.KeyRoles, ", "))
+	}
+	for _, r := range n.Roles {
+		if !slices.Contains(pawl.KeyRoles, r) {
+			f.add("/roles", "%q is no role; possible: %s", r, strings.Join(pawl.KeyRoles, ", "))
+		}
+	}
+	f.number("/rate", n.Rate, 0, 1_000_000)
+	if n.Expires < 0 || n.Expires > pawl.MaxDelay {
+		f.add("/expires", "must lie ahead, by at most ten years")
+	}
+	return f.err("key create")
+}
+
+func hashToken(token string) string {
+	sum := sha256.Sum256([]byte(token)) // 128 random bits need no salt, and no slow hash
+	return hex.EncodeToString(sum[:])
+}
+
+// FindAPIKey is the key of a token, ErrUnauthenticated when that is unknown, or
+// the key expired or revoked.
+func (e *Engine) FindAPIKey(ctx context.Context, token string) (pawl.APIKey, error) {
+	no := func(why string) (pawl.APIKey, error) {
+		return pawl.APIKey{}, &pawl.Error{Code: pawl.CodeUnauthenticated, Message: why}
+	}
+	parts := strings.Split(token, "_")
+	if len(parts) != 3 || parts[0] != "pawl" || len(parts[1]) != 26 || len(token) > 100 {
+		return no("this is no API key of Pawl's")
+	}
+	var row store.APIKeyRow
+	var found bool
+	var now int64
+	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		if now, err = tx.Now(ctx); err != nil {
+			return err
+		}
+		row, found, err = store.GetAPIKey(ctx, tx, "key_"+parts[1])
+		return err
+	})
+	switch {
+	case err != nil:
+		return pawl.APIKey{}, err
+	case !found || subtle.ConstantTimeCompare([]byte(row.SecretHash), []byte(hashToken(token))) != 1:
+		return no("this API key is not known here")
+	case row.RevokedAt != nil:
+		return no("this API key has been revoked")
+	case row.ExpiresAt != nil && row.ExpiresAt.UnixMicro() <= now:
+		return no("this API key has expired")
+	}
+	return row.APIKey, nil
+}
+
+// ListAPIKeys lists the keys of all namespaces, newest first.
+func (e *Engine) ListAPIKeys(ctx context.Context) (out []pawl.APIKey, err error) {
+	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+		rows, err := store.ListAPIKeys(ctx, tx)
+		out = make([]pawl.APIKey, len(rows))
+		for i, r := range rows {
+			out[i] = r.APIKey
+		}
+		return err
+	})
+	return out, err
+}
+
+// RevokeAPIKey ends a key for good; servers that know it take it for at most a
+// second more.
+func (e *Engine) RevokeAPIKey(ctx context.Context, id string) (key pawl.APIKey, err error) {
+	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		found, err := store.RevokeAPIKey(ctx, tx, id, now)
+		if err == nil && !found {
+			err = pawl.NotFound("API key", id)
+		}
+		if err != nil {
+			return err
+		}
+		row, _, err := store.GetAPIKey(ctx, tx, id)
+		key = row.APIKey
+		return err
+	})
+	return key, err
+}
+
+// UseAPIKeys notes that keys have just been used.
+func (e *Engine) UseAPIKeys(ctx context.Context, uses []pawl.APIKeyUse) error {
+	return e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		return store.UseAPIKeys(ctx, tx, uses, now)
+	})
+}

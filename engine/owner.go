@@ -1,0 +1,96 @@
+package engine
+
+import (
+	"context"
+	"sync"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
+
+// owners remembers which API keys attempts were claimed with: for an attempt
+// that never changes. The older half is forgotten in time.
+type owners struct {
+	mu       sync.Mutex
+	new, old map[store.Attempt]string
+}
+
+const ownersKept = 50_000
+
+func (o *owners) note(a store.Attempt, key string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.new == nil || len(o.new) >= ownersKept {
+		o.old, o.new = o.new, map[store.Attempt]string{}
+	}
+	o.new[a] = key
+}
+
+func (o *owners) of(a store.Attempt) (string, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	key, known := o.new[a]
+	if !known {
+		key, known = o.old[a]
+	}
+	return key, known
+}
+
+// own notes whose claims are.
+func (e *Engine) own(ctx context.Context, c pawl.Caller, rows []store.Claimed) {
+	if c.Key == "" || len(rows) == 0 {
+		return
+	}
+	e.after(ctx, func() {
+		for i := range rows {
+			e.owners.note(store.Attempt{ItemID: rows[i].ItemID, N: rows[i].Attempt}, c.Key)
+		}
+	})
+}
+
+// foreign says which of a caller's calls are about leases that belong to another
+// API key: claimed by another holder, whatever name he goes by.
+func (e *Engine) foreign(ctx context.Context, c pawl.Caller, fences []pawl.Fence) (map[pawl.Fence]error, error) {
+	if c.Key == "" {
+		return nil, nil
+	}
+	known := map[store.Attempt]string{}
+	var ask []string
+	for _, f := range fences {
+		a := store.Attempt{ItemID: f.ItemID, N: f.Attempt}
+		if key, noted := e.owners.of(a); noted {
+			known[a] = key
+		} else {
+			ask = append(ask, f.ItemID)
+		}
+	}
+	if len(ask) > 0 {
+		var keys map[store.Attempt]string
+		err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+			keys, err = store.KeysOfLeases(ctx, tx, ask)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		for a, key := range keys {
+			known[a] = key
+			e.after(ctx, func() { e.owners.note(a, key) })
+		}
+	}
+	var out map[pawl.Fence]error
+	for _, f := range fences {
+		if key, is := known[store.Attempt{ItemID: f.ItemID, N: f.Attempt}]; is && key != c.Key {
+			it, _, err := e.look(ctx, f.ItemID)
+			if err == nil {
+				err = &pawl.Error{Code: pawl.CodeLeaseLost, Reason: pawl.ReasonTaken, State: string(it.State), Holder: it.LastWorkerID, Attempt: it.Attempt,
+					Message: "the lease belongs to another API key"}
+			}
+			if out == nil {
+				out = map[pawl.Fence]error{}
+			}
+			out[f] = err
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,28 @@
+-- name: create api key
+INSERT INTO pawl.api_keys (id, namespace, name, roles, payloads, rate, actor_type, actor_id, secret_hash, created_at, expires_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+
+-- name: api keys
+SELECT k.id, k.namespace, k.name, k.roles, k.payloads, k.rate, k.actor_type, k.actor_id, k.secret_hash, k.refusals, k.created_at, k.expires_at, k.revoked_at, k.last_used_at
+FROM pawl.api_keys k
+ORDER BY k.id DESC
+
+-- name: api key
+SELECT k.id, k.namespace, k.name, k.roles, k.payloads, k.rate, k.actor_type, k.actor_id, k.secret_hash, k.refusals, k.created_at, k.expires_at, k.revoked_at, k.last_used_at
+FROM pawl.api_keys k
+WHERE k.id = $1
+
+-- name: revoke api key
+UPDATE pawl.api_keys
+SET revoked_at = COALESCE(revoked_at, $2)
+WHERE id = $1
+
+-- name: use api key
+UPDATE pawl.api_keys
+SET last_used_at = $2, refusals = refusals + $3
+WHERE id = $1
+
+-- name: keys of leases
+SELECT l.item_id, l.attempt, l.key_id
+FROM pawl.leases l
+WHERE l.item_id IN @list($1) AND l.key_id IS NOT NULL
