@@ -91,5 +91,5 @@ type ResumeState struct {
 	Signals        map[string]SentSignal `json:"signals"`         // sent ones that a step waits for, under its name; see Awaited
 	Parts          []ItemPart            `json:"parts"`           // the live ones
 	Error          *Failure              `json:"error,omitempty"` // the item's last: why an attempt failed, or its result was sent back
-	OpenMessage    json.RawMessage       `json:"open_message"`
+	OpenMessage    *OpenMessage          `json:"open_message"`    // that the next attempt goes on with
 }

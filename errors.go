@@ -96,6 +96,7 @@ type Error struct {
 	Holder     string        // lease_lost: who claimed last
 	Attempt    int           // lease_lost: the latest attempt
 	Reason     string        // lease_lost: taken, expired, released
+	Expected   *int64        // conflict of an append: the offset that the next chunk has
 	RetryAfter time.Duration // limit, unavailable, key_in_flight: when to try again; 0 = not known
 	Err        error         // the cause, for logs; never sent
 }

@@ -105,6 +105,7 @@ type Lease struct {
 	LeaseExpiresAt time.Time       `json:"lease_expires_at"`
 	ServerTime     time.Time       `json:"server_time"` // the database's clock at the claim
 	WorkerID       string          `json:"worker_id"`
+	OpenMessage    *OpenMessage    `json:"open_message,omitempty"` // that an earlier attempt, or the task's maker, has begun
 }
 
 // Fence names this claim.

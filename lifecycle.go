@@ -239,6 +239,12 @@ func (s TaskState) Stored() TaskState {
 // Allowed lists the verbs a caller may ask for.
 func (s TaskState) Allowed() []string { return Allowed(TaskMoves, string(s.Stored())) }
 
+// Ended says that the message never changes again.
+func (s MessageState) Ended() bool { return find(MessageStates, string(s)).Terminal }
+
+// Allowed lists the verbs a caller may ask for.
+func (s MessageState) Allowed() []string { return Allowed(MessageMoves, string(s)) }
+
 func find(states []StateInfo, name string) StateInfo {
 	for _, s := range states {
 		if s.Name == name {

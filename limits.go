@@ -34,6 +34,10 @@ const (
 	MaxAttemptsCeiling = 1000
 	MaxRework          = 5
 	MaxParts           = 100
+	MaxChunksPerCall   = 10_000
+	MaxAppendBytes     = 4 << 20
+	MaxMessages        = 1000
+	MaxSteps           = 10_000
 	MinPriority        = -32768
 	MaxPriority        = 32767
 )
@@ -59,6 +63,8 @@ const (
 	DefaultRetainKeys      = 7 * 24 * time.Hour
 	DefaultRetainSweeps    = 7 * 24 * time.Hour
 	DefaultStopGrace       = 30 * time.Second
+	DefaultMaxSteps        = 10
+	DefaultRetainChunks    = 24 * time.Hour
 	BackoffBase            = 60 * time.Second
 	BackoffMax             = time.Hour
 	BackoffJitter          = 0.2
@@ -88,6 +94,10 @@ var Limits = []Limit{
 	{"max_attempts", MaxAttemptsCeiling, "failures", "budget of an item"},
 	{"rework", MaxRework, "times", "how often an item is sent back for rework"},
 	{"parts", MaxParts, "parts", "live parts of an item, and rules for parts of a type"},
+	{"chunks", MaxChunksPerCall, "chunks", "chunks of one append; each up to a payload's size"},
+	{"append", MaxAppendBytes, "bytes", "chunks of one append together"},
+	{"messages", MaxMessages, "messages", "messages that a task is created with"},
+	{"max_steps", MaxSteps, "steps", "most that a message may be given to make"},
 	{"priority_min", MinPriority, "", "lowest priority"},
 	{"priority_max", MaxPriority, "", "highest priority; higher goes first"},
 	{"delay", int64(MaxDelay / time.Second), "seconds", "how far ahead a time may lie"},
@@ -110,6 +120,8 @@ var Defaults = []Limit{
 	{"retain_keys", int64(DefaultRetainKeys / time.Second), "seconds", "completed keys without expiry"},
 	{"retain_sweeps", int64(DefaultRetainSweeps / time.Second), "seconds", "sweep statistics"},
 	{"stop_grace", int64(DefaultStopGrace / time.Second), "seconds", "a stopping worker waits for its handlers, then gives back"},
+	{"max_steps", DefaultMaxSteps, "steps", "that a message may take"},
+	{"retain_chunks", int64(DefaultRetainChunks / time.Second), "seconds", "chunks of a message, after its end; then a reader gets the whole at once"},
 	{"backoff_base", int64(BackoffBase / time.Second), "seconds", "before the first retry; doubles with each failure"},
 	{"backoff_max", int64(BackoffMax / time.Second), "seconds", "longest back-off"},
 	{"backoff_jitter", int64(BackoffJitter * 100), "percent", "each back-off is shortened or lengthened by up to this"},

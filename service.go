@@ -23,6 +23,7 @@ type Submitter interface {
 	TaskMaker
 	KeyKeeper
 	Signaller
+	Stopper
 }
 
 // Claimer does work: takes items, keeps them, hands them back.
@@ -31,6 +32,7 @@ type Claimer interface {
 	Finisher
 	Deliverer
 	Recorder
+	Messenger
 }
 
 // Approver decides about what was handed in.
@@ -53,6 +55,7 @@ type Reader interface {
 	ItemReader
 	RecordReader
 	HouseReader
+	MessageReader
 }
 
 // TaskMaker makes and ends tasks.
@@ -73,6 +76,11 @@ type TaskMaker interface {
 	// CheckpointTasks saves checkpoints of tasks themselves, without a lease:
 	// only the types of TaskCheckpointTypes.
 	CheckpointTasks(ctx context.Context, calls []TaskCheckpoint) ([]Result[CheckpointRef], error)
+}
+
+// Stopper stops messages that are being made.
+type Stopper interface {
+	StopMessages(ctx context.Context, calls []StopCall) ([]Result[Message], error)
 }
 
 // KeyKeeper keeps idempotency keys for side effects outside (seed 1).
@@ -136,6 +144,16 @@ type Recorder interface {
 	Resume(ctx context.Context, itemID string) (ResumeState, error)
 	// RegisterWorker enters a worker into the registry, or renews its entry.
 	RegisterWorker(ctx context.Context, w WorkerInfo) error
+}
+
+// Messenger writes messages while they are being made (seed 4).
+type Messenger interface {
+	StartMessages(ctx context.Context, calls []StartMessage) ([]Result[Message], error)
+	// Append adds chunks. Lower offsets with equal content are answered and write
+	// nothing; every other offset but the next is a conflict that says Expected.
+	Append(ctx context.Context, calls []AppendCall) ([]Result[Appended], error)
+	StepMessages(ctx context.Context, calls []StepCall) ([]Result[CheckpointRef], error)
+	FinishMessages(ctx context.Context, calls []FinishCall) ([]Result[Message], error)
 }
 
 // TaskMender mends tasks that rest, and removes tasks.
@@ -216,6 +234,18 @@ type RecordReader interface {
 	ListParts(ctx context.Context, f PartFilter) (List[ItemPart], error)
 	// CountCheckpoints counts a task's checkpoints by type.
 	CountCheckpoints(ctx context.Context, taskID string) (map[string]int64, error)
+}
+
+// MessageReader reads messages, whole or while they are being made.
+type MessageReader interface {
+	GetMessage(ctx context.Context, id string) (Message, error)
+	// ListMessages lists a conversation in order, open messages too.
+	ListMessages(ctx context.Context, f MessageFilter) (List[Message], error)
+	// FollowMessage hands fn the chunks after a number (−1 = all), those there are
+	// and then those to come, each once and in order, until the message has ended
+	// (the last frame says so), ctx ends (nil too) or fn returns an error. The first
+	// frame is empty: it says that the message is there.
+	FollowMessage(ctx context.Context, id string, after int64, fn func(MessageFrame) error) error
 }
 
 // HouseReader reads how things stand.

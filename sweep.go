@@ -16,6 +16,7 @@ type SweepOptions struct {
 	RetainTasks  time.Duration `json:"-"` // ended tasks and all that hangs on them
 	RetainKeys   time.Duration `json:"-"` // completed keys without expiry
 	RetainSweeps time.Duration `json:"-"` // sweep statistics
+	RetainChunks time.Duration `json:"-"` // chunks of messages that ended
 	ArchiveDir   string        `json:"-"` // "" = beside the database for SQLite; PostgreSQL then keeps the archive in its table
 }
 
@@ -31,6 +32,7 @@ func DefaultSweepOptions() SweepOptions {
 		RetainTasks:              DefaultRetainTasks,
 		RetainKeys:               DefaultRetainKeys,
 		RetainSweeps:             DefaultRetainSweeps,
+		RetainChunks:             DefaultRetainChunks,
 	}
 }
 

@@ -22,6 +22,7 @@ type Task struct {
 	Metadata           json.RawMessage `json:"metadata"`
 	RequestedBy        *Requester      `json:"requested_by,omitempty"`
 	InputHash          string          `json:"input_hash,omitempty"`
+	Thread             string          `json:"thread,omitempty"`       // the conversation it belongs to
 	Deduplicated       bool            `json:"deduplicated,omitempty"` // this create found an older task
 	DryRun             bool            `json:"dry_run,omitempty"`      // nothing was created; Planned are the items it would have
 	Planned            []NewItem       `json:"planned,omitempty"`
@@ -58,6 +59,9 @@ type NewTask struct {
 	RequestedBy *Requester      `json:"requested_by,omitempty"`
 	Metadata    json.RawMessage `json:"metadata,omitempty"` // a JSON object ≤ 16 KiB; nil = {}
 	DryRun      bool            `json:"dry_run,omitempty"`  // check and plan, and create nothing
+	Thread      string          `json:"thread,omitempty"`   // the conversation it belongs to, ≤ 255 characters
+	Messages    []NewMessage    `json:"messages,omitempty"` // what was said before it, e.g. by the user; ≤ 1000
+	Reply       *Reply          `json:"reply,omitempty"`    // an open message for whoever claims the item
 }
 
 // NewItem asks for one item of a task; zero fields take the task's.

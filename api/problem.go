@@ -23,7 +23,7 @@ const typePrefix = "urn:pawl:error:"
 // Problem is a refusal as RFC 9457 writes it, with Pawl's own members. Every
 // conflict about a state carries State and Allowed, [] at an end; every
 // lease_lost carries Reason, State, Holder and Attempt; a conflict about what
-// somebody else decided, Holder.
+// somebody else decided, Holder; one about a message's offset, Expected.
 type Problem struct {
 	Type     string       `json:"type"`
 	Title    string       `json:"title"` // the same for every problem of its code
@@ -37,6 +37,7 @@ type Problem struct {
 	Holder   *string      `json:"holder,omitempty"`
 	Attempt  *int         `json:"attempt,omitempty"`
 	Reason   string       `json:"reason,omitempty"`
+	Expected *int64       `json:"expected,omitempty"` // of an append: the offset that the message has
 }
 
 // ProblemOf writes an error as a problem. What is not a *pawl.Error is
@@ -55,7 +56,7 @@ func ProblemOf(err error, instance string) Problem {
 	if info.Code == pawl.CodeInternal {
 		return p
 	}
-	p.Detail, p.Errors, p.State, p.Allowed, p.Reason = e.Message, e.Fields, e.State, e.Allowed, e.Reason
+	p.Detail, p.Errors, p.State, p.Allowed, p.Reason, p.Expected = e.Message, e.Fields, e.State, e.Allowed, e.Reason, e.Expected
 	switch {
 	case e.Code == pawl.CodeLeaseLost:
 		p.Holder, p.Attempt = &e.Holder, &e.Attempt
@@ -88,12 +89,13 @@ func title(means string) string {
 // Err is the error that the problem was written from, as far as it was sent.
 func (p Problem) Err() error {
 	e := &pawl.Error{
-		Code:    cmp.Or(p.Code, pawl.CodeInternal),
-		Message: p.Detail,
-		Fields:  p.Errors,
-		State:   p.State,
-		Allowed: p.Allowed,
-		Reason:  p.Reason,
+		Code:     cmp.Or(p.Code, pawl.CodeInternal),
+		Message:  p.Detail,
+		Fields:   p.Errors,
+		State:    p.State,
+		Allowed:  p.Allowed,
+		Reason:   p.Reason,
+		Expected: p.Expected,
 	}
 	if p.Holder != nil {
 		e.Holder = *p.Holder

@@ -60,11 +60,7 @@ func (c *Client) Checkpoint(ctx context.Context, calls []pawl.CheckpointCall) ([
 
 // Resume reads all that an item's next attempt needs; see pawl.Recorder.
 func (c *Client) Resume(ctx context.Context, itemID string) (pawl.ResumeState, error) {
-	out, err := read[pawl.ResumeState](ctx, c, "resume_item", itemID, nil)
-	if string(out.OpenMessage) == "null" {
-		out.OpenMessage = nil // raw values keep even null
-	}
-	return out, err
+	return read[pawl.ResumeState](ctx, c, "resume_item", itemID, nil)
 }
 
 // RegisterWorker enters a worker into the registry; see pawl.Recorder.

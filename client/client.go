@@ -103,7 +103,7 @@ func (r *request) repeats() bool {
 // keeping its answer would cost it the company of other claims; another sweep is
 // no harm; keys have tokens of their own.
 var (
-	harmless = []string{"heartbeat", "heartbeat_items", "progress", "progress_items", "register_worker"}
+	harmless = []string{"heartbeat", "heartbeat_items", "progress", "progress_items", "register_worker", "append_messages"}
 	unkeyed  = append([]string{"claim", "sweep", "begin_keys", "complete_keys", "fail_keys"}, harmless...)
 )
 

@@ -215,7 +215,7 @@ func leases(req *pawl.ClaimRequest, rows []store.Claimed) []pawl.Lease {
 	for i, r := range rows {
 		out[i] = pawl.Lease{ID: r.ItemID, TaskID: r.TaskID, Type: r.Type, Key: string(r.Key), Attempt: r.Attempt, Failures: r.Failures, MaxAttempts: r.MaxAttempts,
 			Priority: r.Priority, Input: json.RawMessage(r.Input), LeaseSeconds: r.LeaseSeconds, LeaseExpiresAt: stamp(r.LeaseExpiresAt),
-			ServerTime: stamp(r.AcquiredAt), WorkerID: req.WorkerID}
+			ServerTime: stamp(r.AcquiredAt), WorkerID: req.WorkerID, OpenMessage: openMessage(r.Open)}
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -14,11 +15,13 @@ import (
 
 // draft is a task on its way in: its rows, and the answer but for the time.
 type draft struct {
-	ord   int
-	task  store.NewTask
-	items []store.NewItem
-	parts string // keys of the parts that its items need, as a list; "" = none
-	plans bool   // its only item is a plan item
+	ord      int
+	task     store.NewTask
+	items    []store.NewItem
+	parts    string // keys of the parts that its items need, as a list; "" = none
+	plans    bool   // its only item is a plan item
+	thread   string
+	messages []store.NewMessage
 }
 
 // apart says that more is written than a plain create does.
@@ -41,7 +44,7 @@ func (e *Engine) createAll(ctx context.Context, out []pawl.Result[pawl.Task], dr
 	plain := make([]draft, 0, len(drafts))
 	for i := range drafts {
 		d := &drafts[i]
-		if !d.task.Dedupes && !d.apart() {
+		if !d.task.Dedupes && !d.apart() && !d.talks() {
 			plain = append(plain, *d)
 			continue
 		}
@@ -121,6 +124,9 @@ func insertDrafts(ctx context.Context, tx store.Tx, hot store.Hot, drafts []draf
 			if err := store.DressTask(ctx, tx, d.task.ID, store.Text(d.parts), d.plans); err != nil {
 				return nil, err
 			}
+		}
+		if err := d.say(ctx, tx, now); err != nil {
+			return nil, err
 		}
 		out[i] = born{d.ord, now}
 	}
@@ -225,7 +231,8 @@ func (e *Engine) draft(ctx context.Context, t *pawl.NewTask, of string) (draft, 
 	}
 	row.Data = summary(t, row.Items, of)
 	if r != nil && r.Plan.Mode == pawl.PlanItem && len(t.Items) == 0 {
-		return r.planning(row, t, itemID), nil
+		d := r.planning(row, t, itemID)
+		return d, e.converse(&d, t)
 	}
 	if solo {
 		item := pawl.NewItem{Input: t.Payload}
@@ -234,7 +241,8 @@ func (e *Engine) draft(ctx context.Context, t *pawl.NewTask, of string) (draft, 
 		}
 		it := newItem(&row, t, &item, itemID, 0)
 		it.Data = store.Text(row.Data)
-		return r.drafted(draft{task: row, items: []store.NewItem{it}}), nil
+		d := r.drafted(draft{task: row, items: []store.NewItem{it}})
+		return d, e.converse(&d, t)
 	}
 	payload := orNull(t.Payload)
 	row.Payload = &payload
@@ -242,7 +250,8 @@ func (e *Engine) draft(ctx context.Context, t *pawl.NewTask, of string) (draft, 
 	for i := range t.Items {
 		d.items[i] = newItem(&row, t, &t.Items[i], e.ids.next("itm"), i)
 	}
-	return r.drafted(d), link(d.items, t.Items, nil)
+	d = r.drafted(d)
+	return d, cmp.Or(e.converse(&d, t), link(d.items, t.Items, nil))
 }
 
 // newItem fills an item's row, zero fields from its task.
@@ -359,6 +368,7 @@ func checkTask(t *pawl.NewTask, now time.Time) error {
 		return f.err("create")
 	}
 	f.items("/items", t.Items, now)
+	f.conversation(t)
 	return f.err("create")
 }
 
@@ -452,7 +462,7 @@ func summary(t *pawl.NewTask, items int, clonedFrom string) string {
 func (d *draft) answer(now int64) pawl.Task {
 	r := &d.task
 	t := pawl.Task{ID: r.ID, Namespace: r.Namespace, Type: r.Type, TypeVersion: r.TypeVersion, State: pawl.TaskQueued, Status: pawl.StatusPending, Title: string(r.Title),
-		Stage: "Queued", Priority: r.Priority, Metadata: json.RawMessage(r.Metadata), InputHash: string(r.InputHash), Items: r.Items, ItemsOpen: r.Items,
+		Stage: "Queued", Priority: r.Priority, Metadata: json.RawMessage(r.Metadata), InputHash: string(r.InputHash), Thread: d.thread, Items: r.Items, ItemsOpen: r.Items,
 		CreatedAt: stamp(now), UpdatedAt: stamp(now), LastTransitionedAt: stamp(now)}
 	if r.RequestedByID != "" {
 		t.RequestedBy = &pawl.Requester{Type: string(r.RequestedByType), ID: string(r.RequestedByID)}

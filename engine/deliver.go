@@ -190,6 +190,9 @@ func (e *Engine) submit(ctx context.Context, f pawl.Fence, op string, make func(
 	if err == nil && settled {
 		e.advanceSoon(ctx, it.TaskID)
 	}
+	if err == nil {
+		e.endMessages(ctx, e.homes.left([]string{f.ItemID}), "")
+	}
 	return out, err
 }
 

@@ -90,6 +90,8 @@ type Engine struct {
 	name      string // of this engine among those of its database
 	seen      registry
 	owners    owners
+	homes     homes // of messages
+	tails     tails
 	schemas   schema.Cache
 	types     typeCache
 	sweeper   *sweep.Sweeper
@@ -130,6 +132,10 @@ func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 	e.feed = feed.New(db, feed.Options{Poll: o.PollInterval, Moved: func() { e.tell(ofFeed) }, Awaited: e.listen, Log: o.Log})
 	e.db = joining{&watched{db, e.feed.Wake}}
 	e.openLanes()
+	e.tails.db, e.tails.log, e.tails.poll = e.db, o.Log, tailPoll
+	if e.db.Dialect().Notify == nil {
+		e.tails.poll = tailPollSQLite
+	}
 	if err := e.start(ctx); err != nil {
 		db.Close()
 		return nil, err
@@ -174,6 +180,7 @@ func (e *Engine) start(ctx context.Context) error {
 func (e *Engine) Close() error {
 	e.lanes.wait()
 	e.feed.Close()
+	e.tails.close()
 	e.notices.close()
 	return e.db.Close()
 }

@@ -54,6 +54,13 @@ func (e *Engine) Complete(ctx context.Context, calls []pawl.CompleteCall) ([]paw
 	for _, id := range asides {
 		e.advanceSoon(ctx, id)
 	}
+	var done []string
+	for i := range out {
+		if out[i].Err == nil {
+			done = append(done, calls[i].ItemID)
+		}
+	}
+	e.endMessages(ctx, e.homes.left(done), "")
 	return out, err
 }
 
@@ -124,7 +131,7 @@ func (e *Engine) Suspend(ctx context.Context, calls []pawl.SuspendCall) ([]pawl.
 // they put in the row.
 func leave[C any](ctx context.Context, e *Engine, verb string, through *lane[store.Leave, store.Moved], calls []C, fence func(*C) pawl.Fence, check func(*C, *fields), fill func(*C, *store.Leave)) ([]pawl.Result[pawl.Moved], error) {
 	c, fed := pawl.CallerOf(ctx), false
-	var asides []string
+	var asides, failed []string
 	v := fenced[C, store.Leave, store.Moved, pawl.Moved]{op: verb, lane: through, fence: fence, check: check,
 		row: func(_ int, p *C) store.Leave {
 			l := store.Leave{Fence: fenceRow(c, fence(p)), Verb: verb}
@@ -134,7 +141,7 @@ func leave[C any](ctx context.Context, e *Engine, verb string, through *lane[sto
 		answer: func(p *C, m *store.Moved) pawl.Moved {
 			fed = fed || m.Fed
 			if m.State == "failed" {
-				asides = aside(asides, m)
+				asides, failed = aside(asides, m), append(failed, fence(p).ItemID)
 			}
 			if m.State == "queued" {
 				typ, rank, id := m.Type, -2*m.Priority, fence(p).ItemID
@@ -151,6 +158,7 @@ func leave[C any](ctx context.Context, e *Engine, verb string, through *lane[sto
 	for _, id := range asides {
 		e.advanceSoon(ctx, id)
 	}
+	e.endMessages(ctx, failed, "")
 	return out, err
 }
 

@@ -15,6 +15,7 @@ type lanes struct {
 	heartbeat  lane[store.Touch, store.Touched]
 	progress   lane[store.Touch, store.Touched]
 	checkpoint lane[store.Checkpoint, store.Checkpointed]
+	append     lane[store.Append, store.Appended]
 	complete   lane[store.Complete, store.Moved]
 	leave      lane[store.Leave, store.Moved]
 	await      lane[store.Leave, store.Moved] // suspends for signals
@@ -35,6 +36,8 @@ func (e *Engine) openLanes() {
 	l.heartbeat, l.progress = touch(), touch()
 	l.checkpoint = lane[store.Checkpoint, store.Checkpointed]{item: func(r *store.Checkpoint) string { return r.ItemID },
 		ord: func(r *store.Checkpoint) *int { return &r.Ord }, of: func(a *store.Checkpointed) *int { return &a.Ord }, run: auto(e.db, hot.Checkpoint)}
+	l.append = lane[store.Append, store.Appended]{item: func(r *store.Append) string { return r.ItemID }, size: func(r *store.Append) int { return 1 + len(r.Body)>>14 },
+		ord: func(r *store.Append) *int { return &r.Ord }, of: func(a *store.Appended) *int { return &a.Ord }, run: auto(e.db, hot.Append)}
 	l.complete = lane[store.Complete, store.Moved]{item: func(r *store.Complete) string { return r.ItemID },
 		ord: func(r *store.Complete) *int { return &r.Ord }, of: func(a *store.Moved) *int { return &a.Ord }, run: auto(e.db, hot.Complete)}
 	leaving := func(run func(context.Context, []store.Leave) ([]store.Moved, error)) lane[store.Leave, store.Moved] {
@@ -49,7 +52,7 @@ func (e *Engine) openLanes() {
 		})
 		return out, err
 	})
-	for _, wide := range []*bool{&l.create.wide, &l.claim.wide, &l.heartbeat.wide, &l.progress.wide, &l.checkpoint.wide, &l.complete.wide, &l.leave.wide, &l.await.wide} {
+	for _, wide := range []*bool{&l.create.wide, &l.claim.wide, &l.heartbeat.wide, &l.progress.wide, &l.checkpoint.wide, &l.append.wide, &l.complete.wide, &l.leave.wide, &l.await.wide} {
 		*wide = e.db.Dialect().Gathers
 	}
 }
@@ -68,7 +71,7 @@ func auto[Row, Ans any](db store.DB, verb func(context.Context, store.Tx, []Row)
 // wait is for the flushes under way.
 func (l *lanes) wait() {
 	for _, w := range []*sync.WaitGroup{&l.create.flights, &l.claim.flights, &l.heartbeat.flights, &l.progress.flights,
-		&l.checkpoint.flights, &l.complete.flights, &l.leave.flights, &l.await.flights} {
+		&l.checkpoint.flights, &l.append.flights, &l.complete.flights, &l.leave.flights, &l.await.flights} {
 		w.Wait()
 	}
 }

@@ -74,7 +74,7 @@ func (e *Engine) changeTask(ctx context.Context, verb string, call *pawl.TaskCal
 			}
 			return err
 		}
-		done, err := store.Apply(ctx, tx, now, store.Change{Namespace: c.Namespace, TaskID: call.TaskID, Verb: verb, ItemIDs: call.ItemIDs,
+		done, err := applyChange(ctx, tx, now, store.Change{Namespace: c.Namespace, TaskID: call.TaskID, Verb: verb, ItemIDs: call.ItemIDs,
 			Actor: store.Actor{Type: kind, ID: id}, Reason: store.Text(call.Reason)})
 		if err != nil {
 			return err
@@ -89,13 +89,31 @@ func (e *Engine) changeTask(ctx context.Context, verb string, call *pawl.TaskCal
 		return nil
 	})
 	if err == nil {
-		e.after(ctx, func() { e.released(released) })
+		e.hasChanged(ctx, verb, call.TaskID, released)
 	}
 	if err == nil && task.State == pawl.TaskApproved {
 		e.advanceSoon(ctx, call.TaskID)
 		return e.GetTask(ctx, call.TaskID)
 	}
 	return task, err
+}
+
+// applyChange carries a change out; what retried items had open goes on.
+func applyChange(ctx context.Context, tx store.Tx, now int64, c store.Change) (store.Applied, error) {
+	done, err := store.Apply(ctx, tx, now, c)
+	if err == nil && c.Verb == "retry" {
+		err = store.ResumeMessages(ctx, tx, now, c.TaskID, done.Released, c.Actor)
+	}
+	return done, err
+}
+
+// hasChanged tells claimers of what came back to the queue, and ends what cancelled
+// items had open.
+func (e *Engine) hasChanged(ctx context.Context, verb, taskID string, released []store.DueItem) {
+	e.after(ctx, func() { e.released(released) })
+	if verb == "cancel" {
+		e.endMessages(ctx, nil, taskID)
+	}
 }
 
 // changeApply retries or buries a task that failed when it was applied: its

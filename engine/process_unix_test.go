@@ -85,6 +85,8 @@ func beProcess(role string) int {
 		switch role {
 		case "worker":
 			err = workUntilKilled(e)
+		case "writer":
+			err = sayUntilKilled(e)
 		case "answerer":
 			err = answerUntilKilled(e)
 		case "frozen":

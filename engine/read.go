@@ -190,6 +190,9 @@ func (e *Engine) Resume(ctx context.Context, itemID string) (pawl.ResumeState, e
 			}
 			out.Parts = parts.Items
 		}
+		if out.OpenMessage, err = resumeMessage(ctx, tx, itemID); err != nil {
+			return pawl.ResumeState{}, err
+		}
 		for i := range saved { // in order of their number: the newest of each wins
 			c := &saved[i]
 			out.Newest = c

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"strings"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
@@ -22,7 +23,7 @@ func (e *Engine) Heartbeat(ctx context.Context, calls []pawl.HeartbeatCall) ([]p
 			return store.Touch{Fence: fenceRow(c, h.Fence), Extend: true, LeaseSeconds: h.LeaseSeconds}
 		},
 		answer: func(_ *pawl.HeartbeatCall, t *store.Touched) pawl.Beat {
-			return pawl.Beat{LeaseExpiresAt: stamp(t.LeaseExpiresAt), LeaseSeconds: t.LeaseSeconds, ServerTime: stamp(t.Now), Stopped: []string{}}
+			return pawl.Beat{LeaseExpiresAt: stamp(t.LeaseExpiresAt), LeaseSeconds: t.LeaseSeconds, ServerTime: stamp(t.Now), Stopped: append([]string{}, strings.Fields(string(t.Stopped))...)}
 		},
 		excuse: func(h *pawl.HeartbeatCall, it pawl.Item, now int64) (pawl.Beat, bool) {
 			latest := it.State == pawl.ItemCancelled && it.Attempt == h.Attempt && it.LastWorkerID == h.WorkerID

@@ -114,22 +114,26 @@ func tags() []*huma.Tag {
 // written maps types that write their own JSON, and words that come from a
 // table, to types that say so.
 var written = map[reflect.Type]reflect.Type{
-	reflect.TypeFor[pawl.Failure]():   reflect.TypeFor[failure](),
-	reflect.TypeFor[pawl.Dedupe]():    reflect.TypeFor[dedupe](),
-	reflect.TypeFor[pawl.TaskState](): reflect.TypeFor[taskState](),
-	reflect.TypeFor[pawl.ItemState](): reflect.TypeFor[itemState](),
-	reflect.TypeFor[pawl.Status]():    reflect.TypeFor[status](),
-	reflect.TypeFor[pawl.Code]():      reflect.TypeFor[code](),
-	reflect.TypeFor[problem]():        reflect.TypeFor[api.Problem](),
+	reflect.TypeFor[pawl.Failure]():      reflect.TypeFor[failure](),
+	reflect.TypeFor[pawl.Dedupe]():       reflect.TypeFor[dedupe](),
+	reflect.TypeFor[pawl.TaskState]():    reflect.TypeFor[taskState](),
+	reflect.TypeFor[pawl.ItemState]():    reflect.TypeFor[itemState](),
+	reflect.TypeFor[pawl.Status]():       reflect.TypeFor[status](),
+	reflect.TypeFor[pawl.Code]():         reflect.TypeFor[code](),
+	reflect.TypeFor[pawl.MessageState](): reflect.TypeFor[messageState](),
+	reflect.TypeFor[pawl.Words]():        reflect.TypeFor[textOfChunk](),
+	reflect.TypeFor[problem]():           reflect.TypeFor[api.Problem](),
 }
 
 type (
-	failure   struct{}
-	dedupe    struct{}
-	taskState string
-	itemState string
-	status    string
-	code      string
+	failure      struct{}
+	dedupe       struct{}
+	taskState    string
+	itemState    string
+	status       string
+	code         string
+	messageState string
+	textOfChunk  struct{}
 )
 
 func (failure) Schema(huma.Registry) *huma.Schema {
@@ -160,6 +164,10 @@ func (dedupe) Schema(huma.Registry) *huma.Schema {
 
 func (taskState) Schema(huma.Registry) *huma.Schema { return shown(pawl.TaskStates) }
 func (itemState) Schema(huma.Registry) *huma.Schema { return shown(pawl.ItemStates) }
+
+func (messageState) Schema(huma.Registry) *huma.Schema { return shown(pawl.MessageStates) }
+
+func (textOfChunk) Schema(huma.Registry) *huma.Schema { return &huma.Schema{Type: huma.TypeString} }
 
 func (status) Schema(huma.Registry) *huma.Schema {
 	return words(string(pawl.StatusPending), string(pawl.StatusInProgress), string(pawl.StatusCompleted), string(pawl.StatusFailed), string(pawl.StatusCancelled), string(pawl.StatusExpired))
@@ -327,4 +335,5 @@ func eventNames() []string {
 // nullable are the members that are null rather than left out.
 var nullable = []string{
 	"ResumeState.newest", "ResumeState.iteration_start", "ResumeState.iteration_end", "ResumeState.error_boundary", "SweepTotals.last_scan",
+	"ResumeState.open_message",
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 	jsonv2 "github.com/go-json-experiment/json"
@@ -57,7 +58,7 @@ func decode(data []byte, v any) error {
 		dec.UseNumber() // 1e400 is a number too
 		return dec.Decode(tree)
 	}
-	err := jsonv2.Unmarshal(data, v, jsonv2.RejectUnknownMembers(true), jsontext.AllowDuplicateNames(true))
+	err := jsonv2.Unmarshal(data, v, jsonv2.RejectUnknownMembers(true), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) // scan has looked
 	var wrong *jsonv2.SemanticError
 	if errors.As(err, &wrong) {
 		return fault{string(wrong.JSONPointer), misfit(wrong)}
@@ -91,13 +92,25 @@ func decodeFault(text string) (pawl.Field, bool) {
 
 // opaque are the members whose values are the caller's own: any JSON, kept as
 // it is.
-var opaque = []string{"payload", "input", "result", "snapshot", "metadata", "detail", "response"}
+var opaque = []string{"payload", "input", "result", "snapshot", "metadata", "detail", "response", "content", "output", "data", "usage"}
 
 // scan says where a text is not JSON: broken syntax, bytes that are not UTF-8,
 // anything after the value, and, outside opaque values, a name twice in one
 // object.
-func scan(data []byte) error {
-	dec := jsontext.NewDecoder(bytes.NewReader(data), jsontext.AllowDuplicateNames(true))
+func scan(data []byte) error { return scanWith(data) }
+
+// scanHalved is scan for texts that may be cut in the middle of a character: as
+// JSON, that is half of a surrogate pair.
+func scanHalved(data []byte) error {
+	err := scan(data)
+	if err != nil && utf8.Valid(data) {
+		return scanWith(data, jsontext.AllowInvalidUTF8(true))
+	}
+	return err
+}
+
+func scanWith(data []byte, also ...jsontext.Options) error {
+	dec := jsontext.NewDecoder(bytes.NewReader(data), append(also, jsontext.AllowDuplicateNames(true))...)
 	var open []map[string]bool // the names so far of every object we are in; nil for a list
 	for {
 		token, err := dec.ReadToken()

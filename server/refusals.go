@@ -36,7 +36,7 @@ func refusals(r api.Route) []pawl.Code {
 }
 
 // naming are the calls that name a task or an item elsewhere than in the path.
-var naming = []string{"claim", "list_items", "list_events", "list_checkpoints"}
+var naming = []string{"claim", "list_items", "list_events", "list_checkpoints", "list_messages"}
 
 // describeRefusals puts the statuses of refusals in the place of huma's one for
 // all, each described once.

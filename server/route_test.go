@@ -46,6 +46,7 @@ func TestEveryRouteAnswers(t *testing.T) {
 	h.tasksAnswer(call, results)
 	h.itemsAnswer(call, results)
 	h.acceptanceAnswers(call, results)
+	h.messagesAnswer(call, results)
 	h.keysAnswer(call, results)
 	h.signalsAnswer(call, results)
 
@@ -391,5 +392,51 @@ func TestRequestsAreNamed(t *testing.T) {
 	}
 	if id := ask(t, srv, "GET", "/healthz", "", "X-Request-Id", "a b").Header.Get("X-Request-Id"); !lastID.MatchString(id) {
 		t.Errorf("the caller's that is none: %q", id)
+	}
+}
+
+func (h *house) messagesAnswer(call caller, results reader) {
+	h.Helper()
+	made := h.do(201, "POST", "/v1/tasks", `{"type":"chat","thread":"t","messages":[{"role":"user","content":"Hi"}],"reply":{"model":"m"}}`)
+	claim := func(task string) (item, fence string) {
+		r := h.do(200, "POST", "/v1/claims", fmt.Sprintf(`{"worker_id":"w","task_id":%q}`, task))
+		return r.items()[0]["id"].(string), `"worker_id":"w","attempt":1`
+	}
+	item, fence := claim(made.str("id"))
+	list := call("item_messages", item, "")
+	id := list.items()[1]["id"].(string)
+	if r := call("append", id, "{"+fence+`,"offset":0,"chunks":[{"type":"text","text":"a\ud83d"},{"type":"text","text":"\ude00b"}]}`); r.json["offset"] != 2.0 {
+		h.Errorf("append: %s", r.text)
+	}
+	if r := h.do(409, "POST", "/v1/messages/"+id+":append", "{"+fence+`,"offset":7,"chunks":[{"type":"text","text":"x"}]}`); r.json["expected"] != 2.0 || r.str("state") != "streaming" {
+		h.Errorf("a gap: %s", r.text)
+	}
+	h.do(400, "POST", "/v1/messages/"+id+":append", "{"+fence+`,"offset":2,"chunks":[{"type":"text","text":"`+"\xff"+`"}]}`)
+	results(call("append_messages", "", fmt.Sprintf(`{"items":[{"id":%q,%s,"offset":2,"chunks":[{"type":"text","text":"c"}]}]}`, id, fence)), 200)
+	if r := call("step_message", id, "{"+fence+`,"snapshot":{"n":1}}`); r.json["sequence"] != 1.0 {
+		h.Errorf("step: %s", r.text)
+	}
+	results(call("step_messages", "", fmt.Sprintf(`{"items":[{"id":%q,%s}]}`, id, fence)), 201)
+	if r := call("finish_message", id, "{"+fence+"}"); r.str("status") != "complete" {
+		h.Errorf("finish: %s", r.text)
+	}
+	if r := call("get_message", id, ""); !strings.Contains(r.text, `"content":[{"type":"text","text":"a😀bc"}]`) {
+		h.Errorf("content: %s", r.text)
+	}
+	want := ":\n\nid: 1\ndata: {\"offset\":0,\"chunks\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"text\",\"text\":\"😀b\"}]}\n\n" +
+		"id: 2\ndata: {\"offset\":2,\"chunks\":[{\"type\":\"text\",\"text\":\"c\"}]}\n\nevent: end\ndata: {\"status\":\"complete\",\"offset\":3}\n\n"
+	if r := call("follow_message", id, ""); r.text != strings.TrimSpace(want) && r.text != want {
+		h.Errorf("the stream: %q", r.text)
+	}
+	results(call("finish_messages", "", fmt.Sprintf(`{"items":[{"id":%q,%s}]}`, id, fence)), 409)
+	if r := call("start_message", item, "{"+fence+`,"role":"assistant"}`); r.str("status") != "streaming" || !strings.HasPrefix(r.str("id"), "msg_") {
+		h.Errorf("start: %s", r.text)
+	} else if r := call("stop_message", r.str("id"), `{"reason":"enough"}`); r.str("status") != "stopped" {
+		h.Errorf("stop: %s", r.text)
+	}
+	results(call("start_messages", "", fmt.Sprintf(`{"items":[{"id":%q,%s,"role":"tool","content":"x"}]}`, item, fence)), 201)
+	results(call("stop_messages", "", fmt.Sprintf(`{"items":[{"id":%q}]}`, id)), 409)
+	if r := call("list_messages", "", ""); len(r.items()) != 4 {
+		h.Errorf("messages: %s", r.text)
 	}
 }

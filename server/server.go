@@ -102,6 +102,7 @@ func New(svc pawl.Service, o Options) http.Handler {
 	s.tasks()
 	s.items()
 	s.accept()
+	s.messages()
 	s.record()
 	s.house()
 	s.types()
@@ -153,6 +154,10 @@ func add[I, O any](s *server, name string, h func(context.Context, *I) (*O, erro
 	}
 	if r.Role == api.Operator && r.Method != http.MethodGet {
 		op.Middlewares = append(op.Middlewares, patient)
+	}
+	if r.Name == "follow_message" {
+		op.Responses = map[string]*huma.Response{"200": {Description: "Frames of chunks with the last one's number as id; abandoned, snapshot and end without.",
+			Content: map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}}}}}
 	}
 	if r.Mutates() {
 		op.Middlewares = append(op.Middlewares, s.keyed(r))

@@ -47,6 +47,8 @@ var Rules = []Rule{
 	{"hangs on its task", "every row of a task has its task, and its namespace", "delete the rows"},
 	{"hangs on its item", "every event and checkpoint of an item has its item, of the same task and namespace", "delete the rows"},
 	{"loose ends", "every part, dependency, chunk and key has what it hangs on", "delete the rows"},
+	{"chunks", "the chunks of a message are numbered from 0 without a gap, as many as it counts", "set messages.chunks to what is there, and cut what lies behind a gap off"},
+	{"open message", "an item has one open message at most, and one that has ended has its content", "stop the older ones"},
 	{"signals", "no item waits for a signal that was sent", "send the signal again"},
 	{"input hash", "only tasks that are neither cancelled nor rejected nor dead-lettered hold an input hash", "set tasks.dedupes to 0"},
 	{"keys", "a pending key has a holder and an end of his turn, another one an answer's time", "delete the key"},

@@ -285,6 +285,33 @@ FROM pawl.idempotency_keys k
 JOIN pawl.work_items w ON w.id = k.item_id
 WHERE k.namespace <> w.namespace
 
+-- name: chunks
+SELECT x.id, x.task_id, 'it counts ' || x.chunks || ' chunks; there are ' || x.held || ', the last ends at ' || x.until || ', gaps ' || x.gaps
+FROM (
+  SELECT m.id, m.task_id, m.chunks, m.state, COALESCE(m.replayable, 0) AS replayable,
+    COALESCE(c.held, 0) AS held, COALESCE(c.until, 0) AS until, COALESCE(c.gaps, 0) AS gaps
+  FROM pawl.messages m
+  LEFT JOIN (
+    SELECT p.message_id, SUM(p.count) AS held, MAX(p.seq + p.count) AS until, SUM(CASE WHEN p.seq <> p.place THEN 1 ELSE 0 END) AS gaps
+    FROM (
+      SELECT b.message_id, b.seq, b.count, COALESCE(LAG(b.seq + b.count) OVER (PARTITION BY b.message_id ORDER BY b.seq), 0) AS place
+      FROM pawl.message_chunks b
+    ) p
+    GROUP BY p.message_id
+  ) c ON c.message_id = m.id
+) x
+WHERE x.gaps > 0 OR (x.state IN ('streaming', 'error') OR x.replayable = 1) AND (x.held <> x.chunks OR x.until <> x.chunks)
+
+-- name: open message
+SELECT m.id, m.task_id, 'item ' || m.item_id || ' has another one: ' || o.id
+FROM pawl.messages m
+JOIN pawl.messages o ON o.item_id = m.item_id AND o.state = 'streaming' AND o.id > m.id
+WHERE m.state = 'streaming'
+UNION ALL
+SELECT m.id, m.task_id, 'it is ' || m.state || ' without content'
+FROM pawl.messages m
+WHERE m.state <> 'streaming' AND m.content IS NULL
+
 -- name: signals
 SELECT g.item_id, g.task_id, 'it waits for signal ' || g.signal || ', key "' || s.key || '", which was sent at ' || s.sent_at
 FROM pawl.waiting g

@@ -11,7 +11,7 @@ import "context"
 // namespace, worker_id and attempt are the call's, and lease_expires_at lies
 // after the database's clock as read after any wait for the row's lock.
 //
-// First sign of life: Touch and Checkpoint move a leased item to in_progress,
+// First sign of life: Touch, Checkpoint and Append move a leased item to in_progress,
 // with an event in_progress (leased > in_progress). It is not one for Complete,
 // Fail, Release or Suspend: their events start from the state found.
 //
@@ -62,6 +62,12 @@ type Hot interface {
 	// {"checkpoint_id":…,"type":…,"name":…,"sequence":…}) only for
 	// manual_checkpoint and approval_point.
 	Checkpoint(ctx context.Context, tx Tx, calls []Checkpoint) ([]Checkpointed, error)
+	// Append adds chunks to streaming messages: one row for each call, numbered
+	// from the call's offset, which must be what the message has. The first by
+	// another attempt than the last writer's begins the step anew there, and marks
+	// what the step had before as cut off. Every call whose fence holds is
+	// answered; only those that are Done wrote anything.
+	Append(ctx context.Context, tx Tx, calls []Append) ([]Appended, error)
 	// Complete moves items from leases to ends (completed); refused like a
 	// broken fence when the lease has acceptance = 1. Event completed, data
 	// NULL. feeds = 1: every waiting row that item_deps names gets needs-1.
@@ -182,6 +188,7 @@ type Claimed struct {
 	Rank, Priority, Attempt, Failures int
 	MaxAttempts, LeaseSeconds         int
 	Input                             string
+	Open                              Text // its open message: id, chunks and step number, parted by spaces
 	AcquiredAt, LeaseExpiresAt        int64
 }
 
@@ -201,6 +208,7 @@ type Touched struct {
 	TaskID, State          string // the state after it: in_progress
 	Failures, LeaseSeconds int
 	LeaseExpiresAt, Now    int64
+	Stopped                Text // ids of messages that were stopped, parted by spaces
 }
 
 // Checkpoint is one checkpoint under a lease.
@@ -218,6 +226,25 @@ type Checkpointed struct {
 	Ord int
 	ID  string
 	Seq int64
+}
+
+// Append is the chunks of one call, encoded.
+type Append struct {
+	Ord int
+	Fence
+	MessageID string
+	Offset    int64
+	Count     int
+	Body      string
+}
+
+// Appended answers an Append.
+type Appended struct {
+	Ord       int
+	State     string // of the message
+	Chunks    int64  // it had before
+	TakenOver bool   // its last writer was of another attempt
+	Done      bool
 }
 
 // Complete is one result.

@@ -7,7 +7,7 @@ FROM pawl.item_rows i
 
 -- name: tasks
 SELECT t.id, t.namespace, t.type, t.type_version, t.solo, t.title, t.priority, t.payload, t.metadata, t.requested_by_type, t.requested_by_id,
-  t.input_hash, t.created_at, t.state, t.version, t.items, t.open, t.failed_in, t.error, t.stage, t.item_state, t.progress,
+  t.input_hash, t.thread, t.created_at, t.state, t.version, t.items, t.open, t.failed_in, t.error, t.stage, t.item_state, t.progress,
   COALESCE(t.retry_count,
     COALESCE((SELECT SUM(l.failures) FROM pawl.leases l WHERE l.task_id = t.id AND l.failures > 0), 0)
     + COALESCE((SELECT SUM(e.failures) FROM pawl.ends e WHERE e.task_id = t.id AND e.failures > 0), 0)

@@ -139,18 +139,18 @@ func scanTasks(ctx context.Context, tx Tx, query string, args ...any) ([]pawl.Ta
 func scanTask(rows Rows) (pawl.Task, error) {
 	var t pawl.Task
 	var solo int
-	var title, payload, byType, byID, hash, failedIn, failure, stage, itemState, itemFailure Text
+	var title, payload, byType, byID, hash, thread, failedIn, failure, stage, itemState, itemFailure Text
 	var metadata string
 	var progress *int
 	var created, updated, moved int64
 	var applied, completed *int64
 	err := rows.Scan(&t.ID, &t.Namespace, &t.Type, &t.TypeVersion, &solo, &title, &t.Priority, &payload, &metadata, &byType, &byID,
-		&hash, &created, &t.State, &t.Version, &t.Items, &t.ItemsOpen, &failedIn, &failure, &stage, &itemState, &progress,
+		&hash, &thread, &created, &t.State, &t.Version, &t.Items, &t.ItemsOpen, &failedIn, &failure, &stage, &itemState, &progress,
 		&t.RetryCount, &applied, &completed, &updated, &moved, &itemFailure)
 	if err != nil {
 		return t, err
 	}
-	t.Title, t.InputHash, t.FailedIn = string(title), string(hash), string(failedIn)
+	t.Title, t.InputHash, t.Thread, t.FailedIn = string(title), string(hash), string(thread), string(failedIn)
 	t.Payload, t.Metadata = raw(payload), json.RawMessage(metadata)
 	if t.Payload == nil {
 		t.Payload = json.RawMessage("null")

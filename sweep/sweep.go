@@ -51,8 +51,8 @@ type pass struct {
 type broom func(p *pass, ctx context.Context) error
 
 var (
-	quick = []broom{(*pass).expire, (*pass).due, (*pass).giveUp}
-	slow  = []broom{(*pass).bury, (*pass).stale, (*pass).keys, (*pass).checkpoints, (*pass).fold, (*pass).retain, (*pass).feed}
+	quick = []broom{(*pass).expire, (*pass).due, (*pass).giveUp, (*pass).messages}
+	slow  = []broom{(*pass).bury, (*pass).stale, (*pass).keys, (*pass).checkpoints, (*pass).chunks, (*pass).fold, (*pass).retain, (*pass).feed}
 )
 
 // Pass is one whole sweep: what Quick does, then burial, stale tasks, keys,

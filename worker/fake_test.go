@@ -23,6 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // tell.
 type fake struct {
 	pawl.Deliverer // not called
+	pawl.Messenger // not called
 	mu             sync.Mutex
 	start          time.Time
 	items          []*fakeItem

@@ -72,6 +72,7 @@ type sweepConfig struct {
 	RetainTasks              time.Duration `koanf:"retain_tasks"`
 	RetainKeys               time.Duration `koanf:"retain_keys"`
 	RetainSweeps             time.Duration `koanf:"retain_sweeps"`
+	RetainChunks             time.Duration `koanf:"retain_chunks"`
 	ArchiveDir               string        `koanf:"archive_dir"`
 }
 
@@ -106,6 +107,7 @@ func defaults() config {
 			RetainTasks:              s.RetainTasks,
 			RetainKeys:               s.RetainKeys,
 			RetainSweeps:             s.RetainSweeps,
+			RetainChunks:             s.RetainChunks,
 			ArchiveDir:               s.ArchiveDir,
 		},
 	}
@@ -122,6 +124,7 @@ func (s sweepConfig) options() *pawl.SweepOptions {
 		RetainTasks:              s.RetainTasks,
 		RetainKeys:               s.RetainKeys,
 		RetainSweeps:             s.RetainSweeps,
+		RetainChunks:             s.RetainChunks,
 		ArchiveDir:               s.ArchiveDir,
 	}
 }

@@ -34,8 +34,9 @@ func retentionFlags(f *pflag.FlagSet) {
 	f.Duration("retain-tasks", d.RetainTasks, "ended tasks are archived and removed after this; 0 never")
 	f.Duration("retain-keys", d.RetainKeys, "completed keys without expiry; 0 never")
 	f.Duration("retain-sweeps", d.RetainSweeps, "statistics of sweeps; 0 never")
+	f.Duration("retain-chunks", d.RetainChunks, "chunks of messages that ended; 0 never")
 	f.String("archive-dir", "", "where archives go (default beside the database, or in it)")
-	for flag, key := range map[string]string{"retain-tasks": "retain_tasks", "retain-keys": "retain_keys", "retain-sweeps": "retain_sweeps", "archive-dir": "archive_dir"} {
+	for flag, key := range map[string]string{"retain-tasks": "retain_tasks", "retain-keys": "retain_keys", "retain-sweeps": "retain_sweeps", "retain-chunks": "retain_chunks", "archive-dir": "archive_dir"} {
 		bind(f, flag, "sweep."+key)
 	}
 }

@@ -8,7 +8,7 @@ k AS MATERIALIZED (
   SELECT l.*, c.ord
   FROM c,
     LATERAL (
-      SELECT l.item_id, l.namespace, l.task_id, l.worker_id, l.attempt, l.state, l.failures, l.lease_seconds, l.lease_expires_at
+      SELECT l.item_id, l.namespace, l.task_id, l.worker_id, l.attempt, l.state, l.failures, l.lease_seconds, l.lease_expires_at, l.stopped
       FROM pawl.leases l
       WHERE l.item_id = c.item_id AND l.namespace = c.namespace AND l.worker_id = c.worker_id AND l.attempt = c.attempt
       OFFSET 0
@@ -28,5 +28,5 @@ event AS (
   FROM x
   WHERE state = 'leased'
   ORDER BY ord)
-SELECT ord, task_id, failures, lease_seconds, now + lease_seconds * 1000000::bigint, now
+SELECT ord, task_id, failures, lease_seconds, now + lease_seconds * 1000000::bigint, now, stopped
 FROM x

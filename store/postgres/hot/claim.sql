@@ -38,6 +38,7 @@ event AS (
   SELECT $1::text, task_id, item_id, claim, 'leased', 'queued', 'leased', ($12::text[])[who], NULLIF(($13::text[])[who], ''), (SELECT now FROM n)
   FROM r)
 SELECT r.who, ($10::int[])[who], r.item_id, r.task_id, r.type, w.key, r.rank, r.priority, r.claim, r.failures, r.max_attempts, w.input,
-  (SELECT now FROM n), (SELECT now FROM n) + ($10::int[])[who] * 1000000::bigint
+  (SELECT now FROM n), (SELECT now FROM n) + ($10::int[])[who] * 1000000::bigint,
+  (SELECT m.id || ' ' || m.chunks || ' ' || m.step_number FROM pawl.messages m WHERE m.item_id = r.item_id AND m.state = 'streaming' LIMIT 1)
 FROM r
 LEFT JOIN LATERAL (SELECT w.key, w.input FROM pawl.work_items w WHERE w.id = r.item_id LIMIT 1) w ON true

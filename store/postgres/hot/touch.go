@@ -29,7 +29,7 @@ func (Verbs) Touch(ctx context.Context, tx store.Tx, calls []store.Touch) ([]sto
 	out := make([]store.Touched, 0, len(calls))
 	err := read(ctx, tx, query, args, func(r store.Rows) error {
 		t := store.Touched{State: "in_progress"}
-		err := r.Scan(&t.Ord, &t.TaskID, &t.Failures, &t.LeaseSeconds, &t.LeaseExpiresAt, &t.Now)
+		err := r.Scan(&t.Ord, &t.TaskID, &t.Failures, &t.LeaseSeconds, &t.LeaseExpiresAt, &t.Now, &t.Stopped)
 		if err == nil {
 			t.Ord = calls[t.Ord-1].Ord
 			out = append(out, t)

@@ -9,14 +9,16 @@ WHERE namespace = $1 AND type = $2 AND rank = $3
     LIMIT $5)
 RETURNING type, rank, item_id, task_id, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, started_at, error,
   (SELECT w.key FROM pawl.work_items w WHERE w.id = item_id),
-  (SELECT w.input FROM pawl.work_items w WHERE w.id = item_id)
+  (SELECT w.input FROM pawl.work_items w WHERE w.id = item_id),
+  (SELECT m.id || ' ' || m.chunks || ' ' || m.step_number FROM pawl.messages m WHERE m.item_id = ready.item_id AND m.state = 'streaming' LIMIT 1)
 
 -- name: Pick
 DELETE FROM pawl.ready
 WHERE namespace = $1 AND type = $2 AND rank = $3 AND item_id = $4
 RETURNING type, rank, item_id, task_id, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, started_at, error,
   (SELECT w.key FROM pawl.work_items w WHERE w.id = item_id),
-  (SELECT w.input FROM pawl.work_items w WHERE w.id = item_id)
+  (SELECT w.input FROM pawl.work_items w WHERE w.id = item_id),
+  (SELECT m.id || ' ' || m.chunks || ' ' || m.step_number FROM pawl.messages m WHERE m.item_id = ready.item_id AND m.state = 'streaming' LIMIT 1)
 
 -- name: Peek
 SELECT item_id

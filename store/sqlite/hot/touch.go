@@ -20,11 +20,12 @@ type held struct {
 	failures, leaseSeconds, expiresAt int64
 	progress                          *int64
 	stage                             *string
+	stopped                           store.Text
 }
 
 // look reads the lease a fence names; false = refused.
 func (h *held) look(ctx context.Context, tx store.Tx, f *store.Fence, now int64) (bool, error) {
-	return store.Row(ctx, tx, []any{&h.taskID, &h.state, &h.failures, &h.leaseSeconds, &h.expiresAt, &h.progress, &h.stage},
+	return store.Row(ctx, tx, []any{&h.taskID, &h.state, &h.failures, &h.leaseSeconds, &h.expiresAt, &h.progress, &h.stage, &h.stopped},
 		touchLook, f.ItemID, f.Namespace, f.WorkerID, int64(f.Attempt), now)
 }
 
@@ -66,7 +67,7 @@ func (Verbs) Touch(ctx context.Context, tx store.Tx, calls []store.Touch) ([]sto
 			return nil, err
 		}
 		if found {
-			out = append(out, store.Touched{Ord: t.Ord, TaskID: h.taskID, State: h.state, Failures: int(h.failures), LeaseSeconds: int(h.leaseSeconds), LeaseExpiresAt: h.expiresAt, Now: now})
+			out = append(out, store.Touched{Ord: t.Ord, TaskID: h.taskID, State: h.state, Failures: int(h.failures), LeaseSeconds: int(h.leaseSeconds), LeaseExpiresAt: h.expiresAt, Now: now, Stopped: h.stopped})
 		}
 	}
 	return out, nil

@@ -1,0 +1,292 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
+
+// homes remembers to which item messages belong; that never changes.
+type homes struct {
+	mu   sync.Mutex
+	item map[[2]string]string // {namespace, message} → item
+	open map[string]bool      // items that may have an open message
+}
+
+const homesKept = 100_000
+
+func (h *homes) put(namespace, message, item string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.item == nil || len(h.item) >= homesKept {
+		h.item, h.open = map[[2]string]string{}, map[string]bool{}
+	}
+	h.item[[2]string{namespace, message}] = item
+	h.open[item] = true
+}
+
+func (h *homes) of(namespace, message string) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.item[[2]string{namespace, message}]
+}
+
+// left says which of some items may leave an open message behind.
+func (h *homes) left(items []string) (out []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, id := range items {
+		if h.open[id] {
+			delete(h.open, id)
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// writing is a call of a message's writer, with the fence of its item.
+type writing struct {
+	call  *pawl.AppendCall
+	at    int
+	fence pawl.Fence
+}
+
+// grown is the store's answer to a writing.
+type grown struct {
+	store.Appended
+	known bool
+}
+
+// Append adds chunks to open messages; see pawl.Messenger.
+func (e *Engine) Append(ctx context.Context, calls []pawl.AppendCall) ([]pawl.Result[pawl.Appended], error) {
+	if err := tooMany("append", len(calls)); err != nil {
+		return nil, err
+	}
+	out := make([]pawl.Result[pawl.Appended], len(calls))
+	bodies := make([]string, len(calls))
+	for i := range calls {
+		bodies[i], out[i].Err = checkAppend(&calls[i])
+	}
+	var todo []writing
+	for i := range calls {
+		if out[i].Err == nil {
+			todo = append(todo, writing{call: &calls[i], at: i})
+		}
+	}
+	if err := e.findHomes(ctx, todo, func(i int, err error) { out[i].Err = err }); err != nil {
+		return nil, err
+	}
+	todo = slices.DeleteFunc(todo, func(w writing) bool { return out[w.at].Err != nil })
+	c := pawl.CallerOf(ctx)
+	v := fenced[writing, store.Append, store.Appended, grown]{
+		op:    "append",
+		lane:  &e.lanes.append,
+		fence: func(w *writing) pawl.Fence { return w.fence },
+		check: func(*writing, *fields) {},
+		row: func(_ int, w *writing) store.Append {
+			return store.Append{Fence: fenceRow(c, w.fence), MessageID: w.call.MessageID, Offset: w.call.Offset, Count: len(w.call.Chunks), Body: bodies[w.at]}
+		},
+		answer: func(_ *writing, a *store.Appended) grown { return grown{*a, true} },
+	}
+	answers, err := v.do(ctx, e, todo)
+	if err != nil {
+		return nil, err
+	}
+	for n, a := range answers {
+		w := &todo[n]
+		if out[w.at].Err = a.Err; a.Err == nil {
+			out[w.at].Value, out[w.at].Err = e.appended(ctx, w.call, bodies[w.at], a.Value.Appended)
+		}
+	}
+	return out, nil
+}
+
+// appended is the answer to a call whose fence held.
+func (e *Engine) appended(ctx context.Context, c *pawl.AppendCall, body string, a store.Appended) (pawl.Appended, error) {
+	n := int64(len(c.Chunks))
+	switch {
+	case a.Done:
+		e.after(ctx, func() {
+			e.tails.grown(c.MessageID, store.ChunkRow{Seq: c.Offset, Count: len(c.Chunks), Attempt: c.Attempt, Body: body}, a.TakenOver)
+		})
+		return pawl.Appended{Offset: c.Offset + n}, nil
+	case a.State != string(pawl.MessageStreaming):
+		return pawl.Appended{}, conflict("append", a.State, pawl.MessageState(a.State).Allowed())
+	}
+	if c.Offset+n <= a.Chunks {
+		same, err := e.saidAlready(ctx, c)
+		if err != nil || same {
+			return pawl.Appended{Offset: a.Chunks}, err
+		}
+	}
+	refusal := &pawl.Error{Code: pawl.CodeConflict, Op: "append", State: a.State, Allowed: pawl.MessageState(a.State).Allowed(), Expected: &a.Chunks}
+	switch {
+	case c.Offset > a.Chunks:
+		refusal.Message = fmt.Sprintf("the message has %d chunks: those before %d are missing", a.Chunks, c.Offset)
+	default:
+		refusal.Message = fmt.Sprintf("the message has %d chunks, and other ones at %d", a.Chunks, c.Offset)
+	}
+	return pawl.Appended{}, refusal
+}
+
+// saidAlready says that a message has the chunks of a call where it puts them.
+func (e *Engine) saidAlready(ctx context.Context, c *pawl.AppendCall) (bool, error) {
+	same := false
+	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+		same = false
+		rows, err := store.Chunks(ctx, tx, c.MessageID, c.Offset, len(c.Chunks)+1)
+		if err != nil {
+			return err
+		}
+		var there []pawl.Chunk
+		for i := range rows {
+			chunks, err := rows[i].Decode()
+			if err != nil {
+				return err
+			}
+			if i == 0 {
+				chunks = chunks[min(c.Offset-rows[i].Seq, int64(len(chunks))):]
+			}
+			there = append(there, chunks...)
+		}
+		if len(there) < len(c.Chunks) {
+			return nil
+		}
+		was, err := store.EncodeChunks(there[:len(c.Chunks)])
+		if err != nil {
+			return err
+		}
+		is, err := store.EncodeChunks(c.Chunks)
+		same = was == is
+		return err
+	})
+	return same, err
+}
+
+// findHomes fills in the fences of calls: of each message's item.
+func (e *Engine) findHomes(ctx context.Context, todo []writing, refuse func(i int, err error)) error {
+	ns := pawl.CallerOf(ctx).Namespace
+	var unknown []string
+	for i := range todo {
+		w := &todo[i]
+		w.fence = pawl.Fence{ItemID: e.homes.of(ns, w.call.MessageID), WorkerID: w.call.WorkerID, Attempt: w.call.Attempt}
+		if w.fence.ItemID == "" {
+			unknown = append(unknown, w.call.MessageID)
+		}
+	}
+	if unknown == nil {
+		return nil
+	}
+	found := map[string]store.Home{}
+	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+		homes, err := store.Homes(ctx, tx, ns, unknown)
+		for _, h := range homes {
+			found[h.ID] = h
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for i := range todo {
+		w := &todo[i]
+		if w.fence.ItemID != "" {
+			continue
+		}
+		h, known := found[w.call.MessageID]
+		switch {
+		case !known:
+			refuse(w.at, pawl.NotFound("message", w.call.MessageID))
+		case h.ItemID == "":
+			refuse(w.at, conflict("append", h.State, pawl.MessageState(h.State).Allowed()))
+		default:
+			w.fence.ItemID = h.ItemID
+			e.homes.put(ns, h.ID, h.ItemID)
+		}
+	}
+	return nil
+}
+
+// checkAppend checks a call and encodes its chunks.
+func checkAppend(c *pawl.AppendCall) (body string, err error) {
+	var f fields
+	f.writer(c.MessageFence)
+	if c.Offset < 0 {
+		f.add("/offset", "is %d; it must be 0 or more", c.Offset)
+	}
+	if n := len(c.Chunks); n == 0 || n > pawl.MaxChunksPerCall {
+		f.add("/chunks", "has %d chunks; 1 to %d are allowed", n, pawl.MaxChunksPerCall)
+		return "", f.err("append")
+	}
+	size := 0
+	for i := range c.Chunks {
+		size += len(c.Chunks[i].Text) + len(c.Chunks[i].Input) + len(c.Chunks[i].Output) + len(c.Chunks[i].Data)
+		if f.chunk(fmt.Sprintf("/chunks/%d", i), &c.Chunks[i]); len(f) > 20 {
+			break
+		}
+	}
+	if size > pawl.MaxAppendBytes {
+		f.add("/chunks", "have %d bytes together; at most %d are allowed", size, pawl.MaxAppendBytes)
+	}
+	if err := f.err("append"); err != nil {
+		return "", err
+	}
+	return store.EncodeChunks(c.Chunks)
+}
+
+// writer checks the fence of a message's writer.
+func (f *fields) writer(m pawl.MessageFence) {
+	f.fence(pawl.Fence{ItemID: m.MessageID, WorkerID: m.WorkerID, Attempt: m.Attempt})
+}
+
+// chunk checks a chunk: that it has what its type needs, and nothing else.
+func (f *fields) chunk(at string, c *pawl.Chunk) {
+	if !slices.Contains(pawl.ChunkTypes, c.Type) {
+		f.add(at+"/type", "is %q%s", c.Type, oneOf(pawl.ChunkTypes))
+		return
+	}
+	text := c.Type == pawl.ChunkText || c.Type == pawl.ChunkReasoning || c.Type == pawl.ChunkError
+	tool := c.Type == pawl.ChunkToolCall || c.Type == pawl.ChunkToolResult
+	for _, m := range []struct {
+		name         string
+		there, fits  bool
+		isMissing    bool
+		whyIsMissing string
+	}{
+		{"text", c.Text != "", text, false, ""},
+		{"tool_call_id", c.ToolCallID != "", tool, tool && c.ToolCallID == "", "is required"},
+		{"tool_name", c.ToolName != "", tool, c.Type == pawl.ChunkToolCall && c.ToolName == "", "is required"},
+		{"input", len(c.Input) > 0, c.Type == pawl.ChunkToolCall, false, ""},
+		{"output", len(c.Output) > 0, c.Type == pawl.ChunkToolResult, false, ""},
+		{"is_error", c.IsError, c.Type == pawl.ChunkToolResult, false, ""},
+		{"media_type", c.MediaType != "", c.Type == pawl.ChunkFile, c.Type == pawl.ChunkFile && c.MediaType == "", "is required"},
+		{"url", c.URL != "", c.Type == pawl.ChunkFile, c.Type == pawl.ChunkFile && c.URL == "", "is required: files live elsewhere"},
+		{"data", len(c.Data) > 0, c.Type == pawl.ChunkData, c.Type == pawl.ChunkData && len(c.Data) == 0, "is required"},
+	} {
+		switch {
+		case m.there && !m.fits:
+			f.add(at+"/"+m.name, "is not for a chunk of type %s", c.Type)
+		case m.isMissing:
+			f.add(at+"/"+m.name, "%s", m.whyIsMissing)
+		}
+	}
+	switch n := len(c.Text); {
+	case n > pawl.MaxPayloadBytes:
+		f.add(at+"/text", "has %d bytes; at most %d are allowed", n, pawl.MaxPayloadBytes)
+	case !c.Text.Valid():
+		f.add(at+"/text", "is not valid UTF-8")
+	case slices.Contains([]byte(c.Text), 0):
+		f.add(at+"/text", "contains a NUL character")
+	}
+	f.text(at+"/tool_call_id", c.ToolCallID, 0, pawl.MaxIDLen)
+	f.text(at+"/tool_name", c.ToolName, 0, pawl.MaxIDLen)
+	f.text(at+"/media_type", c.MediaType, 0, pawl.MaxIDLen)
+	f.text(at+"/url", c.URL, 0, pawl.MaxReasonLen)
+	f.json(at+"/input", c.Input, pawl.MaxPayloadBytes)
+	f.json(at+"/output", c.Output, pawl.MaxPayloadBytes)
+	f.json(at+"/data", c.Data, pawl.MaxPayloadBytes)
+}

@@ -1,0 +1,128 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/pawltest"
+)
+
+// heard are the chunks that a reader got, by number, and whether one came twice
+// or out of turn.
+type heard struct {
+	words []string
+	fault string
+	cuts  int
+	end   pawl.MessageState
+}
+
+func listen(ctx context.Context, svc pawl.Service, id string, began chan<- struct{}) (heard, error) {
+	var h heard
+	err := svc.FollowMessage(ctx, id, -1, func(f pawl.MessageFrame) error {
+		if began != nil {
+			close(began)
+			began = nil
+			return nil
+		}
+		if f.Abandoned != nil {
+			h.cuts++
+		}
+		if f.End != nil {
+			h.end = f.End.Status
+		}
+		for i, c := range f.Chunks {
+			if n := f.Offset + int64(i); n != int64(len(h.words)) {
+				h.fault = fmt.Sprintf("chunk %d came when %d was due", n, len(h.words))
+			}
+			h.words = append(h.words, string(c.Text))
+		}
+		return nil
+	})
+	return h, err
+}
+
+func say(t testing.TB, svc pawl.Service, l pawl.Lease, offset int64, words ...string) {
+	t.Helper()
+	c := pawl.AppendCall{MessageFence: pawl.MessageFence{MessageID: l.OpenMessage.ID, WorkerID: l.WorkerID, Attempt: l.Attempt}, Offset: offset}
+	for _, w := range words {
+		c.Chunks = append(c.Chunks, pawl.Chunk{Type: pawl.ChunkText, Text: pawl.Words(w)})
+	}
+	need[pawl.Appended](t)(first(svc.Append(context.Background(), []pawl.AppendCall{c})))
+}
+
+// What one server takes in another one's readers get, the cut of a writer that
+// was taken over too.
+func TestASecondServerReads(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		other := p.Another(engine.Options{})
+		need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "chat", Reply: &pawl.Reply{}}))
+		l := leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w"}, 1)[0]
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		began, got := make(chan struct{}), make(chan heard, 1)
+		go func() {
+			h, err := listen(ctx, other, l.OpenMessage.ID, began)
+			if err != nil {
+				t.Error(err)
+			}
+			got <- h
+		}()
+		<-began
+		say(t, p.Engine, l, 0, "a", "b")
+		p.Advance(5 * time.Minute)
+		need[pawl.SweepStats](t)(p.Engine.Sweep(t.Context()))
+		l = leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w2"}, 1)[0]
+		say(t, p.Engine, l, 2, "c")
+		need[pawl.Message](t)(first(p.Engine.FinishMessages(t.Context(), []pawl.FinishCall{{MessageFence: pawl.MessageFence{MessageID: l.OpenMessage.ID, WorkerID: "w2", Attempt: 2}}})))
+		h := <-got
+		if strings.Join(h.words, "") != "abc" || h.fault != "" || h.cuts != 1 || h.end != pawl.MessageComplete {
+			t.Errorf("the reader heard %+v", h)
+		}
+	})
+}
+
+// A reader who takes nothing holds up neither the writer nor other readers, and
+// gets all of it when he goes on.
+func TestASlowReaderGetsAllOfIt(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "chat", Reply: &pawl.Reply{}}))
+		l := leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w"}, 1)[0]
+		id := l.OpenMessage.ID
+		stuck, goOn, got := make(chan struct{}), make(chan struct{}), make(chan int64, 1)
+		go func() {
+			next, waited := int64(0), false
+			err := p.Engine.FollowMessage(t.Context(), id, -1, func(f pawl.MessageFrame) error {
+				if len(f.Chunks) > 0 && !waited {
+					waited = true
+					close(stuck)
+					<-goOn
+				}
+				if len(f.Chunks) > 0 && f.Offset != next {
+					return fmt.Errorf("chunk %d came when %d was due", f.Offset, next)
+				}
+				next += int64(len(f.Chunks))
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			got <- next
+		}()
+		say(t, p.Engine, l, 0, "first")
+		<-stuck
+		const rows = 700 // more than is kept at hand
+		for n := range int64(rows) {
+			say(t, p.Engine, l, 1+2*n, "x", "y")
+		}
+		need[pawl.Message](t)(first(p.Engine.FinishMessages(t.Context(), []pawl.FinishCall{{MessageFence: pawl.MessageFence{MessageID: id, WorkerID: "w", Attempt: 1}}})))
+		close(goOn)
+		if n := <-got; n != 1+2*rows {
+			t.Errorf("the slow reader got %d chunks of %d", n, 1+2*rows)
+		}
+	})
+}

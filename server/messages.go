@@ -1,0 +1,132 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humachi"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/api"
+)
+
+// messages registers what agents say.
+func (s *server) messages() {
+	add(s, "start_message", func(ctx context.Context, in *on[api.StartMessageBody]) (*answer[pawl.Message], error) {
+		b := in.Body
+		return reply(one(s.svc.StartMessages(ctx, []pawl.StartMessage{{Fence: b.Fence(in.ID), Role: b.Role, Thread: b.Thread, Model: b.Model,
+			MaxSteps: b.MaxSteps, Content: b.Content, Metadata: b.Metadata}})))
+	})
+	add(s, "append", func(ctx context.Context, in *on[api.AppendBody]) (*answer[pawl.Appended], error) {
+		b := in.Body
+		return reply(one(s.svc.Append(ctx, []pawl.AppendCall{{MessageFence: b.Message(in.ID), Offset: b.Offset, Chunks: b.Chunks}})))
+	})
+	add(s, "step_message", func(ctx context.Context, in *on[api.StepBody]) (*answer[pawl.CheckpointRef], error) {
+		return reply(one(s.svc.StepMessages(ctx, []pawl.StepCall{{MessageFence: in.Body.Message(in.ID), Snapshot: in.Body.Snapshot}})))
+	})
+	add(s, "finish_message", func(ctx context.Context, in *on[api.FinishBody]) (*answer[pawl.Message], error) {
+		return reply(one(s.svc.FinishMessages(ctx, []pawl.FinishCall{{MessageFence: in.Body.Message(in.ID), Usage: in.Body.Usage}})))
+	})
+	add(s, "stop_message", func(ctx context.Context, in *struct {
+		ID   string `path:"id" doc:"The id."`
+		Body *api.StopBody
+	}) (*answer[pawl.Message], error) {
+		c := pawl.StopCall{MessageID: in.ID}
+		if in.Body != nil {
+			c.Reason = in.Body.Reason
+		}
+		return reply(one(s.svc.StopMessages(ctx, []pawl.StopCall{c})))
+	})
+	batch(s, "start_messages", is201[pawl.Message], s.svc.StartMessages)
+	batch(s, "append_messages", is200[pawl.Appended], s.svc.Append)
+	batch(s, "step_messages", is201[pawl.CheckpointRef], s.svc.StepMessages)
+	batch(s, "finish_messages", is200[pawl.Message], s.svc.FinishMessages)
+	batch(s, "stop_messages", is200[pawl.Message], s.svc.StopMessages)
+	s.ofMessage()
+}
+
+// ofMessage registers what is read of messages.
+func (s *server) ofMessage() {
+	add(s, "get_message", func(ctx context.Context, in *member) (*answer[pawl.Message], error) {
+		return reply(s.svc.GetMessage(ctx, in.ID))
+	})
+	add(s, "list_messages", func(ctx context.Context, in *api.MessagesQuery) (*answer[pawl.List[pawl.Message]], error) {
+		f, err := in.Filter()
+		if err != nil {
+			return nil, err
+		}
+		return page(s.svc.ListMessages(ctx, f))
+	})
+	add(s, "item_messages", func(ctx context.Context, in *struct {
+		ID string `path:"id" doc:"The item's id."`
+		api.MessageQuery
+	}) (*answer[pawl.List[pawl.Message]], error) {
+		return page(s.svc.ListMessages(ctx, pawl.MessageFilter{ItemID: in.ID, Thread: in.Thread, Statuses: in.Status, Page: in.Page()}))
+	})
+	add(s, "follow_message", func(_ context.Context, in *struct {
+		ID          string `path:"id" doc:"The message's id."`
+		LastEventID string `header:"Last-Event-ID" pattern:"^[0-9]{1,18}$" doc:"The number of the last chunk that is known."`
+		api.FollowQuery
+	}) (*huma.StreamResponse, error) {
+		after := int64(in.After)
+		if n, err := strconv.ParseInt(in.LastEventID, 10, 64); err == nil { // its pattern allows nothing else
+			after = n
+		}
+		return &huma.StreamResponse{Body: func(c huma.Context) {
+			r, w := humachi.Unwrap(c)
+			if err := s.followMessage(r, w, in.ID, after); err != nil {
+				s.write(w, r, err)
+			}
+		}}, nil
+	})
+}
+
+// followMessage answers with the frames of a message until it ends, the reader
+// goes or the server stops. An error is one before the answer has begun.
+func (s *server) followMessage(r *http.Request, w http.ResponseWriter, id string, after int64) error {
+	ctx, gone := context.WithCancel(r.Context())
+	defer gone()
+	defer context.AfterFunc(s.opts.Stopping, gone)()
+	st := &stream{ResponseWriter: w}
+	defer st.end()
+	err := s.svc.FollowMessage(ctx, id, after, func(f pawl.MessageFrame) error {
+		if !st.begun {
+			return st.begin(0, true, gone)
+		}
+		return st.send(frameOf(f))
+	})
+	switch {
+	case st.begun:
+		return nil // whatever ended it: the reader comes back
+	case err == nil:
+		err = &pawl.Error{Code: pawl.CodeUnavailable, Message: "the server is stopping"}
+	}
+	return err
+}
+
+// frameOf writes a frame; only chunks have an id, that of the last one.
+func frameOf(f pawl.MessageFrame) []byte {
+	switch {
+	case f.Abandoned != nil:
+		return named(api.FrameAbandoned, f.Abandoned)
+	case f.Snapshot != nil:
+		return named(api.FrameSnapshot, f.Snapshot)
+	case f.End != nil:
+		return named(api.FrameEnd, f.End)
+	}
+	return append([]byte("id: "+strconv.FormatInt(f.Last(), 10)+"\n"), line(api.ChunkFrame{Offset: f.Offset, Chunks: f.Chunks})...)
+}
+
+func named(event string, v any) []byte { return append([]byte("event: "+event+"\n"), line(v)...) }
+
+// line is a value as data on one line.
+func line(v any) []byte {
+	var b bytes.Buffer
+	_ = encode(&b, v) // frames always encode, and a buffer takes all
+	text := bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	text = bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("\n"), []byte(" ")), []byte("\r"), []byte(" ")) // only between tokens
+	return append(append([]byte("data: "), text...), "\n\n"...)
+}

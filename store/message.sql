@@ -1,0 +1,108 @@
+-- name: message
+SELECT m.id, m.namespace, m.thread, m.task_id, m.item_id, m.attempt, m.role, m.content, m.state, m.model, m.step_number, m.max_steps, m.chunks,
+  COALESCE(m.step_offset, 0), m.cuts, m.usage, m.metadata, m.created_at, m.ended_at
+FROM pawl.messages m
+
+-- name: chunks
+SELECT c.seq, c.count, c.attempt, c.body
+FROM pawl.message_chunks c
+WHERE c.message_id = $1 AND c.seq >= (
+  SELECT COALESCE(MAX(b.seq), 0) FROM pawl.message_chunks b WHERE b.message_id = $1 AND b.seq <= $2)
+ORDER BY c.seq
+LIMIT $3
+
+-- name: heads
+SELECT m.id, m.state, m.chunks, m.step_number, m.cuts
+FROM pawl.messages m
+WHERE m.id IN @list($1)
+
+-- name: homes
+SELECT m.id, COALESCE(m.item_id, ''), m.state
+FROM pawl.messages m
+WHERE m.namespace = $1 AND m.id IN @list($2)
+
+-- name: start message
+INSERT INTO pawl.messages (id, namespace, thread, task_id, item_id, attempt, role, content, state, model, max_steps, metadata, created_at, ended_at, step_offset)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, 0)
+
+-- name: set thread
+UPDATE pawl.tasks
+SET thread = $2
+WHERE id = $1
+
+-- name: thread of task
+SELECT COALESCE(thread, '')
+FROM pawl.tasks
+WHERE id = $1
+
+-- name: open message
+SELECT m.id
+FROM pawl.messages m
+WHERE m.item_id = $1 AND m.state = 'streaming'
+ORDER BY m.id
+LIMIT 1
+
+-- name: take over
+UPDATE pawl.messages
+SET attempt = $2, step_offset = $3, cuts = $4
+WHERE id = $1
+
+-- name: step
+UPDATE pawl.messages
+SET step_number = $2, step_offset = chunks, checkpoint_id = $3
+WHERE id = $1
+
+-- name: save step
+INSERT INTO pawl.checkpoints (id, namespace, task_id, item_id, attempt, seq, type, name, message_id, snapshot, metadata, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, 'iteration_end', $7, $8, $9, $10, $11)
+
+-- name: end message
+UPDATE pawl.messages
+SET state = $2, content = $3, usage = $4, ended_at = $5, replayable = $6
+WHERE id = $1
+
+-- name: hold messages
+SELECT m.id
+FROM pawl.messages m
+WHERE m.task_id = $1 AND m.item_id IN @list($2)
+ORDER BY m.id
+@lock
+
+-- name: resume messages
+UPDATE pawl.messages
+SET state = 'streaming', content = NULL, ended_at = NULL
+WHERE state = 'error' AND task_id = $1 AND item_id IN @list($2)
+RETURNING id, item_id, namespace
+
+-- name: hold lease of item
+SELECT COALESCE(l.stopped, '')
+FROM pawl.leases l
+WHERE l.item_id = $1
+@lock
+
+-- name: tell lease
+UPDATE pawl.leases
+SET stopped = $2
+WHERE item_id = $1
+
+-- name: strays
+SELECT m.id, m.namespace, COALESCE(r.state, e.state)
+FROM pawl.messages m
+LEFT JOIN pawl.rests r ON r.item_id = m.item_id
+LEFT JOIN pawl.ends e ON e.item_id = m.item_id
+
+-- name: retired messages
+SELECT m.id
+FROM pawl.messages m
+WHERE m.replayable = 1 AND m.ended_at <= $1
+ORDER BY m.ended_at
+LIMIT $2
+
+-- name: remove chunks
+DELETE FROM pawl.message_chunks
+WHERE message_id IN @list($1)
+
+-- name: not replayable
+UPDATE pawl.messages
+SET replayable = 0
+WHERE id IN @list($1)

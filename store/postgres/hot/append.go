@@ -1,0 +1,32 @@
+package hot
+
+import (
+	"context"
+	_ "embed"
+
+	"github.com/pawl-work/pawl/store"
+)
+
+//go:embed append.sql
+var appendSQL string
+
+// Append implements store.Hot.
+func (Verbs) Append(ctx context.Context, tx store.Tx, calls []store.Append) ([]store.Appended, error) {
+	args := append(fences(calls, func(c *store.Append) *store.Fence { return &c.Fence }),
+		column(calls, func(c *store.Append) string { return c.MessageID }),
+		column(calls, func(c *store.Append) int64 { return c.Offset }),
+		column(calls, func(c *store.Append) int { return c.Count }),
+		column(calls, func(c *store.Append) string { return c.Body }))
+	out := make([]store.Appended, 0, len(calls))
+	err := read(ctx, tx, appendSQL, args, func(r store.Rows) error {
+		var a store.Appended
+		err := r.Scan(&a.Ord, &a.State, &a.Chunks, &a.TakenOver)
+		if err == nil {
+			c := &calls[a.Ord-1]
+			a.Ord, a.Done = c.Ord, a.State == "streaming" && a.Chunks == c.Offset
+			out = append(out, a)
+		}
+		return err
+	})
+	return out, err
+}

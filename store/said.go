@@ -1,0 +1,221 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/pawl-work/pawl"
+)
+
+// EncodeChunks writes the chunks of one append as they are kept.
+func EncodeChunks(chunks []pawl.Chunk) (string, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(chunks)
+	return strings.TrimSuffix(b.String(), "\n"), err
+}
+
+// Decode reads the chunks of a row, as they were given.
+func (r *ChunkRow) Decode() ([]pawl.Chunk, error) {
+	var chunks []pawl.Chunk
+	if err := json.Unmarshal([]byte(r.Body), &chunks); err != nil || len(chunks) != r.Count {
+		return nil, &pawl.Error{Code: pawl.CodeInternal, Op: "message", Message: "chunks cannot be read", Err: err}
+	}
+	return chunks, nil
+}
+
+// Joiner makes characters whole that were cut in two: the first half of one moves
+// to the chunk with the second. It takes a message's chunks one after another.
+type Joiner struct {
+	half string // of a surrogate pair, as UTF-8 would write it
+	kind string
+}
+
+// Next is the chunk as readers get it.
+func (j *Joiner) Next(c pawl.Chunk) pawl.Chunk {
+	if c.Text == "" || j.half == "" && utf8.ValidString(string(c.Text)) {
+		if c.Text != "" || c.Type != j.kind {
+			j.half = ""
+		}
+		return c
+	}
+	text := string(c.Text)
+	if c.Type == j.kind {
+		text = j.half + text
+	}
+	j.half, j.kind = "", c.Type
+	var out strings.Builder
+	for text != "" {
+		r, size := utf8.DecodeRuneInString(text)
+		switch {
+		case r != utf8.RuneError || size > 1:
+			out.WriteString(text[:size])
+		case halfOf(text) == 0:
+			out.WriteRune(utf8.RuneError)
+		case halfOf(text) < 0xDC00 && halfOf(text[3:]) >= 0xDC00:
+			out.WriteRune((halfOf(text)-0xD800)<<10 + (halfOf(text[3:]) - 0xDC00) + 0x10000)
+			size = 6
+		case halfOf(text) < 0xDC00 && len(text) == 3:
+			j.half, size = text, 3
+		default:
+			out.WriteRune(utf8.RuneError)
+			size = 3
+		}
+		text = text[size:]
+	}
+	c.Text = pawl.Words(out.String())
+	return c
+}
+
+// halfOf is the surrogate that a text begins with, 0 if it begins with none.
+func halfOf(s string) rune {
+	if len(s) < 3 || s[0] != 0xED || s[1] < 0xA0 || s[1] > 0xBF || s[2] < 0x80 || s[2] > 0xBF {
+		return 0
+	}
+	return rune(s[0]&0xF)<<12 | rune(s[1]&0x3F)<<6 | rune(s[2]&0x3F)
+}
+
+// Said is all of a message's chunks, read in one go.
+func Said(ctx context.Context, tx Tx, id string) ([]pawl.Chunk, error) {
+	var out []pawl.Chunk
+	var j Joiner
+	for from := int64(0); ; {
+		rows, err := Chunks(ctx, tx, id, from, 10_000)
+		if err != nil {
+			return nil, err
+		}
+		for i := range rows {
+			chunks, err := rows[i].Decode()
+			if err != nil {
+				return nil, err
+			}
+			for _, c := range chunks {
+				out = append(out, j.Next(c))
+			}
+			from = rows[i].Seq + int64(rows[i].Count)
+		}
+		if len(rows) < 10_000 {
+			return out, nil
+		}
+	}
+}
+
+// Fold is the content that chunks make: those of one kind that follow each other
+// are one part. open says that more may come.
+func Fold(chunks []pawl.Chunk, cuts []pawl.Cut, open bool) string {
+	var parts []pawl.MessagePart
+	var text strings.Builder
+	flush := func() {
+		if n := len(parts); n > 0 && parts[n-1].Text != nil {
+			*parts[n-1].Text = text.String()
+		}
+		text.Reset()
+	}
+	for i := range chunks {
+		c := &chunks[i]
+		p := part(c)
+		for len(cuts) > 0 && int64(i) >= cuts[0].To {
+			cuts = cuts[1:]
+		}
+		if len(cuts) > 0 && int64(i) >= cuts[0].From {
+			p.Status = pawl.PartAbandoned
+		}
+		begins := len(cuts) > 0 && (int64(i) == cuts[0].From)
+		if n := len(parts); n > 0 && !begins && p.Text != nil && p.Type != pawl.ChunkError && parts[n-1].Type == p.Type && parts[n-1].Status == p.Status {
+			text.WriteString(string(c.Text))
+			continue
+		}
+		flush()
+		text.WriteString(string(c.Text))
+		parts = append(parts, p)
+	}
+	flush()
+	if n := len(parts); open && n > 0 && parts[n-1].Text != nil && parts[n-1].Status == "" {
+		parts[n-1].Status = pawl.PartStreaming
+	} else if open && (n == 0 || parts[n-1].Status == pawl.PartAbandoned) {
+		parts = append(parts, pawl.MessagePart{Type: pawl.ChunkText, Text: new(string), Status: pawl.PartStreaming})
+	}
+	if parts == nil {
+		return "[]"
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(parts) // checked when they came in
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// part is a chunk as the ecosystem writes it.
+func part(c *pawl.Chunk) pawl.MessagePart {
+	p := pawl.MessagePart{Type: strings.ReplaceAll(c.Type, "_", "-"), ToolCallID: c.ToolCallID, ToolName: c.ToolName, Input: c.Input, Output: c.Output,
+		IsError: c.IsError, MediaType: c.MediaType, URL: c.URL, Data: c.Data}
+	if c.Type == pawl.ChunkText || c.Type == pawl.ChunkReasoning || c.Type == pawl.ChunkError {
+		p.Text = new(string)
+	}
+	return p
+}
+
+// Content is what a message says: its content, or while it is open what its
+// chunks come to.
+func Content(ctx context.Context, tx Tx, m *MessageRow) (string, error) {
+	if m.Kept != "" {
+		return string(m.Kept), nil
+	}
+	chunks, err := Said(ctx, tx, m.ID)
+	if err == nil && int64(len(chunks)) < m.Offset {
+		err = &pawl.Error{Code: pawl.CodeInternal, Op: "message", Message: "chunks of message " + m.ID + " are missing"}
+	}
+	return Fold(chunks, m.Cuts, m.Status == pawl.MessageStreaming), err
+}
+
+// ToolCalls says how far the calls of tools came, in order of their beginning.
+func ToolCalls(chunks []pawl.Chunk) []pawl.ToolCall {
+	var out []pawl.ToolCall
+	at := map[string]int{}
+	for i := range chunks {
+		c := &chunks[i]
+		n, known := at[c.ToolCallID]
+		switch {
+		case c.Type == pawl.ChunkToolCall && !known:
+			at[c.ToolCallID] = len(out)
+			out = append(out, pawl.ToolCall{ToolCallID: c.ToolCallID, ToolName: c.ToolName})
+		case c.Type == pawl.ChunkToolResult && known:
+			out[n].Done = true
+		}
+	}
+	return out
+}
+
+// EndStray ends an open message whose item is out of work: failed items leave an
+// error, cancelled ones what was said stopped, the others a whole message.
+func EndStray(ctx context.Context, tx Tx, s Stray) error {
+	to := pawl.MessageComplete
+	switch s.ItemState {
+	case "failed", "dead_lettered":
+		to = pawl.MessageError
+	case "cancelled":
+		to = pawl.MessageStopped
+	}
+	m, err := HoldMessage(ctx, tx, s.Namespace, s.ID)
+	if err != nil || m.Status != pawl.MessageStreaming {
+		return err
+	}
+	still, err := Strays(ctx, tx, []string{m.ItemID}, "", 1)
+	if err != nil || len(still) == 0 || still[0].ItemState != s.ItemState { // retried meanwhile
+		return err
+	}
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return err
+	}
+	m.Status = to
+	content, err := Content(ctx, tx, &m)
+	if err != nil {
+		return err
+	}
+	return EndMessage(ctx, tx, now, &m, to, content, Actor{Type: pawl.ActorSystem}, "its item is "+s.ItemState)
+}
