@@ -22,6 +22,9 @@ func (e *Engine) advanceSoon(ctx context.Context, taskID string) {
 // advanceAll takes every step that is owed, and sees to approvals that nobody
 // gave in time.
 func (e *Engine) advanceAll(ctx context.Context) error {
+	if err := e.cancelDoomed(ctx, ""); err != nil {
+		return err
+	}
 	var owed, late []store.TaskRef
 	after := ""
 	for {

@@ -131,7 +131,7 @@ func (e *Engine) Suspend(ctx context.Context, calls []pawl.SuspendCall) ([]pawl.
 // they put in the row.
 func leave[C any](ctx context.Context, e *Engine, verb string, through *lane[store.Leave, store.Moved], calls []C, fence func(*C) pawl.Fence, check func(*C, *fields), fill func(*C, *store.Leave)) ([]pawl.Result[pawl.Moved], error) {
 	c, fed := pawl.CallerOf(ctx), false
-	var asides, failed []string
+	var asides, failed, doomed []string
 	v := fenced[C, store.Leave, store.Moved, pawl.Moved]{op: verb, lane: through, fence: fence, check: check,
 		row: func(_ int, p *C) store.Leave {
 			l := store.Leave{Fence: fenceRow(c, fence(p)), Verb: verb}
@@ -142,6 +142,7 @@ func leave[C any](ctx context.Context, e *Engine, verb string, through *lane[sto
 			fed = fed || m.Fed
 			if m.State == "failed" {
 				asides, failed = aside(asides, m), append(failed, fence(p).ItemID)
+				doomed = append(doomed, m.TaskID)
 			}
 			if m.State == "queued" {
 				typ, rank, id := m.Type, -2*m.Priority, fence(p).ItemID
@@ -159,6 +160,11 @@ func leave[C any](ctx context.Context, e *Engine, verb string, through *lane[sto
 		e.advanceSoon(ctx, id)
 	}
 	e.endMessages(ctx, failed, "")
+	for _, id := range doomed {
+		if err := e.cancelDoomed(context.WithoutCancel(ctx), id); err != nil {
+			e.mishap(ctx, "cancelling what is left of a task with a failed item", err) // the next pass does it
+		}
+	}
 	return out, err
 }
 

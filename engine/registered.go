@@ -41,6 +41,13 @@ func (c *typeCache) forget() {
 	c.at = time.Time{}
 }
 
+// used says whether any type was ever registered, as far as is known here.
+func (c *typeCache) used() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stamp.Versions > 0 || c.at.IsZero()
+}
+
 // current is the registry, if it is fresh.
 func (c *typeCache) current() (map[store.TypeName]int, bool) {
 	c.mu.Lock()

@@ -176,3 +176,33 @@ func AboutToFail(ctx context.Context, tx Tx, namespace string, itemIDs []string)
 	}
 	return out, rows.Err()
 }
+
+// FailingTask is an open task of a registered type with an item that has failed
+// for good.
+type FailingTask struct {
+	ID, Namespace, Type string
+	TypeVersion         int
+}
+
+// FailingTasks lists them by id; only names one, "" = any.
+func FailingTasks(ctx context.Context, tx Tx, after, only string, limit int) ([]FailingTask, error) {
+	rows, err := tx.Query(ctx, typeSQL["failing tasks"], after, only, limit)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []FailingTask
+	for rows.Next() {
+		var t FailingTask
+		if err := rows.Scan(&t.ID, &t.Namespace, &t.Type, &t.TypeVersion); err != nil {
+			return nil, err
+		}
+		out = append(out, t)
+	}
+	return out, rows.Err()
+}
+
+// StillToRun are items of a task that are not out of work.
+func StillToRun(ctx context.Context, tx Tx, taskID string, limit int) ([]string, error) {
+	return Strings(ctx, tx, typeSQL["still to run"], taskID, List(openStates), limit)
+}

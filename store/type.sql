@@ -53,3 +53,19 @@ SELECT l.item_id, l.failures, t.type, t.type_version
 FROM pawl.leases l
 JOIN pawl.tasks t ON t.id = l.task_id
 WHERE l.item_id IN @list($1) AND l.namespace = $2 AND t.type_version > 0
+
+-- name: failing tasks
+SELECT k.task_id, t.namespace, t.type, t.type_version
+FROM pawl.task_live k
+JOIN pawl.tasks t ON t.id = k.task_id
+WHERE k.state = 'open' AND k.failed > 0 AND t.type_version > 0 AND k.task_id > $1
+  AND ($2 = '' OR k.task_id = $2)
+ORDER BY k.task_id
+LIMIT $3
+
+-- name: still to run
+SELECT i.id
+FROM pawl.item_rows i
+WHERE i.task_id = $1 AND i.state IN @list($2)
+ORDER BY i.id
+LIMIT $3

@@ -153,6 +153,27 @@ var plans = noun{"plans", []promise{
 		w.ok(err, "clone")
 		w.same([]any{clone.TypeVersion, clone.Items}, []any{0, 2}, "its clone")
 	}},
+	{"an item that failed cancels the others, where the type says so", func(w *world) {
+		w.put(pawl.Type{Name: "all", OnItemFailure: pawl.FailureCancel, MaxAttempts: 1})
+		w.put(pawl.Type{Name: "each", OnItemFailure: pawl.FailureWait, MaxAttempts: 1})
+		three := []pawl.NewItem{{Input: raw("1"), Type: "x"}, {Input: raw("2")}, {Input: raw("3")}}
+		all, each := w.create(pawl.NewTask{Type: "all", Items: three}), w.create(pawl.NewTask{Type: "each", Items: three})
+		for range 2 {
+			w.failNow(w.claims(pawl.ClaimRequest{WorkerID: "w1", Types: []string{"x"}})[0], "no")
+		}
+		states := func(id string) (out []pawl.ItemState) {
+			for _, it := range w.items(id) {
+				out = append(out, it.State)
+			}
+			return out
+		}
+		w.same(states(all.ID), []pawl.ItemState{pawl.ItemFailed, pawl.ItemCancelled, pawl.ItemCancelled}, "cancel")
+		w.same(w.task(all.ID).State, pawl.TaskFailed, "its task")
+		w.same(states(each.ID), []pawl.ItemState{pawl.ItemFailed, pawl.ItemQueued, pawl.ItemQueued}, "wait")
+		gone := w.create(pawl.NewTask{Type: "all", Items: three})
+		w.expire(w.claims(pawl.ClaimRequest{WorkerID: "w1", Types: []string{"x"}})[0])
+		w.same(states(gone.ID), []pawl.ItemState{pawl.ItemFailed, pawl.ItemCancelled, pawl.ItemCancelled}, "after an expiry")
+	}},
 	{"the endings .plan and .apply belong to Pawl", func(w *world) {
 		w.same(w.tried(pawl.NewTask{Type: "bank.apply"}), []string{"/type ends in .apply, which is kept for items that Pawl makes"}, "a task's")
 		w.same(w.tried(pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Input: raw("1"), Type: "bank.plan"}}}), []string{"/items/0/type ends in .plan, which is kept for items that Pawl makes"}, "an item's")

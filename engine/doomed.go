@@ -1,0 +1,62 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
+
+// cancelDoomed cancels what is left to run of tasks that have a failed item,
+// where their type says so (on_item_failure: cancel): at once when a worker says
+// that it failed, and in each pass, for what expired and what a crash cut off.
+// only names one task, "" = all.
+func (e *Engine) cancelDoomed(ctx context.Context, only string) error {
+	if !e.types.used() {
+		return nil
+	}
+	for after := ""; ; {
+		var page []store.FailingTask
+		err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+			page, err = store.FailingTasks(ctx, tx, after, only, 100)
+			return err
+		})
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		for _, t := range page {
+			after = t.ID
+			r, err := e.rulesAt(ctx, t.Namespace, t.Type, t.TypeVersion)
+			if err == nil && r.OnItemFailure == pawl.FailureCancel {
+				err = e.cancelRest(ctx, t)
+			}
+			if err != nil {
+				e.mishap(ctx, "cancelling what is left of a task with a failed item", err)
+			}
+		}
+	}
+}
+
+func (e *Engine) cancelRest(ctx context.Context, t store.FailingTask) error {
+	for {
+		var ids []string
+		err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+			ids, err = store.StillToRun(ctx, tx, t.ID, 1000)
+			return err
+		})
+		if err != nil || len(ids) == 0 {
+			return err
+		}
+		as := pawl.As(ctx, pawl.Caller{Namespace: t.Namespace, ActorType: pawl.ActorSystem})
+		rs, err := e.CancelTasks(as, []pawl.TaskCall{{TaskID: t.ID, ItemIDs: ids, Reason: "another item of the task has failed"}})
+		if err == nil {
+			err = rs[0].Err
+		}
+		if pawl.CodeOf(err) == pawl.CodeConflict {
+			return nil // it ended meanwhile
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
