@@ -26,8 +26,6 @@ func (a agent) report() string {
 		a.Fatal(err, rs[0].Err)
 	}
 	task := a.ok("work_propose", args{"type": "report", "payload": args{"about": "pawls", "big": json.Number("12345678901234567890")}, "title": "On pawls"}).Task
-	a.must(a.p.Exec("UPDATE pawl.tasks SET type_version = 1 WHERE id = $1", task.ID))
-	a.must(a.p.Exec("UPDATE pawl.ready SET acceptance = 1 WHERE task_id = $1", task.ID))
 	return task.ID
 }
 

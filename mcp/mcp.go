@@ -77,11 +77,17 @@ func New(svc pawl.Service, o Options) *Server {
 	if o.Tune != nil {
 		o.Tune(so)
 	}
+	if so.Capabilities == nil {
+		so.Capabilities = &sdk.ServerCapabilities{}
+	}
+	so.Capabilities.AddExtension(TasksExtension, map[string]any{})
 	s.sdk = sdk.NewServer(&sdk.Implementation{Name: "pawl", Title: "Pawl", Version: o.Version}, so)
 	for _, t := range tools() {
 		s.sdk.AddTool(t.describe(), s.handle(t))
 	}
 	s.resources()
+	s.extend()
+	s.runs()
 	return s
 }
 
@@ -99,13 +105,13 @@ func (s *Server) HTTP() http.Handler {
 	get := func(*http.Request) *sdk.Server { return s.sdk }
 	plain := sdk.NewStreamableHTTPHandler(get, &over)
 	if !s.opts.Sessions {
-		return plain
+		return named(plain)
 	}
 	over.Stateless = false
 	old := sdk.NewStreamableHTTPHandler(get, &over)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Mcp-Protocol-Version") >= sessionless {
-			plain.ServeHTTP(w, r)
+			named(plain).ServeHTTP(w, r)
 		} else {
 			old.ServeHTTP(w, r)
 		}

@@ -95,6 +95,9 @@ func connect(t *testing.T, p *pawltest.Pawl, over sdk.Transport) agent {
 		t.Fatal(err)
 	}
 	for _, tool := range list.Tools {
+		if tool.OutputSchema == nil {
+			continue
+		}
 		raw, err := json.Marshal(tool.OutputSchema)
 		if err != nil {
 			t.Fatal(err)

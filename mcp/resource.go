@@ -38,10 +38,8 @@ func (s *Server) resource(template, name, means string, read func(ctx context.Co
 		if err != nil || id == "" {
 			return nil, sdk.ResourceNotFoundError(uri)
 		}
-		if s.opts.Admit != nil {
-			if ctx, err = s.opts.Admit(ctx, api.Reader); err != nil {
-				return nil, s.unreadable(ctx, uri, err)
-			}
+		if ctx, err = s.admit(ctx, api.Reader); err != nil {
+			return nil, s.unreadable(ctx, uri, err)
 		}
 		v, err := read(ctx, id)
 		if err != nil {

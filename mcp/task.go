@@ -39,6 +39,11 @@ type taskOut struct {
 }
 
 func propose(ctx context.Context, s *Server, in proposeIn) (taskOut, error) {
+	task, err := pawl.Create(ctx, s.svc, in.task())
+	return taskOut{task}, err
+}
+
+func (in proposeIn) task() pawl.NewTask {
 	t := pawl.NewTask{
 		Type: in.Type, Payload: in.Payload, Title: in.Title, Priority: in.Priority, MaxAttempts: in.MaxAttempts,
 		RunAt: in.RunAt, Dedupe: in.Dedupe, RequestedBy: in.RequestedBy, Metadata: in.Metadata,
@@ -46,8 +51,7 @@ func propose(ctx context.Context, s *Server, in proposeIn) (taskOut, error) {
 	for _, i := range in.Items {
 		t.Items = append(t.Items, pawl.NewItem{Input: i.Input, Key: i.Key, After: i.After, Type: i.Type, Priority: i.Priority, MaxAttempts: i.MaxAttempts, RunAt: i.RunAt})
 	}
-	task, err := pawl.Create(ctx, s.svc, t)
-	return taskOut{task}, err
+	return t
 }
 
 // paging is how a list goes on.

@@ -119,10 +119,8 @@ func (s *Server) handle(t tool) sdk.ToolHandler {
 
 func (s *Server) call(ctx context.Context, t tool, req *sdk.CallToolRequest) (answer json.RawMessage, replayed bool, err error) {
 	route := api.RouteOf(t.route)
-	if s.opts.Admit != nil {
-		if ctx, err = s.opts.Admit(ctx, route.Role); err != nil {
-			return nil, false, err
-		}
+	if ctx, err = s.admit(ctx, route.Role); err != nil {
+		return nil, false, err
 	}
 	ctx = s.asAgent(ctx, route.Role, req.ClientInfo())
 	key, err := keyOf(req.Params.Meta)
@@ -138,6 +136,14 @@ func (s *Server) call(ctx context.Context, t tool, req *sdk.CallToolRequest) (an
 	}
 	answer, err = encode(out)
 	return answer, false, err
+}
+
+// admit judges a call by the role it needs.
+func (s *Server) admit(ctx context.Context, role api.Role) (context.Context, error) {
+	if s.opts.Admit == nil {
+		return ctx, nil
+	}
+	return s.opts.Admit(ctx, role)
 }
 
 // asAgent names a caller who has no name yet: whoever calls here is an agent. A

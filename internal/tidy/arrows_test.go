@@ -31,7 +31,7 @@ var arrows = map[string][]string{
 	"access":             {""},
 	"server":             {"", "api", "access"},
 	"mcp":                {"", "api", "schema"},
-	"mcp/conformance":    {"engine", "mcp"},
+	"mcp/conformance":    {"", "engine", "mcp", "worker"},
 	"cmd/pawl":           {"", "client", "store", "engine", "access", "server", "mcp", "worker", "relay", "relay/rabbitmq", "relay/nats", "relay/webhook", "internal/measure", "internal/throwaway"},
 	"pawltest":           {"", "store", "engine"},
 	"pawltest/suite":     {"", "pawltest"},

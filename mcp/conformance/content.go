@@ -55,6 +55,12 @@ func embedded(uri string) sdk.Content {
 	return &sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: uri, MIMEType: "text/plain", Text: "what is embedded"}}
 }
 
+// logging is what the suite wants to be declared; the rest follows from what is
+// offered.
+func logging() *sdk.ServerCapabilities {
+	return &sdk.ServerCapabilities{Logging: &sdk.LoggingCapabilities{}}
+}
+
 // contents are the tools that answer with each kind of content.
 func contents(s *sdk.Server) {
 	add(s, "test_simple_text", "answers with a text", always(text("This is a simple text response for testing.")))

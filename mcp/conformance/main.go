@@ -57,14 +57,16 @@ func run(ctx context.Context, addr string) error {
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(ln) }()
 	fmt.Printf("http://%s/mcp\n", ln.Addr())
-	sweeping := make(chan error, 1)
-	go func() { sweeping <- eng.Run(ctx) }()
+	running := make(chan error, 2)
+	go func() { running <- eng.Run(ctx) }()
+	go func() { running <- work(ctx, eng) }()
 	select {
 	case err = <-served:
 	case <-ctx.Done():
 		err = srv.Close()
 		<-served
-		<-sweeping
+		<-running
+		<-running
 	}
 	if errors.Is(err, http.ErrServerClosed) {
 		err = nil
@@ -75,7 +77,7 @@ func run(ctx context.Context, addr string) error {
 // handler is the server with its fixtures at /mcp, and /readyz.
 func handler(ctx context.Context, eng *engine.Engine) http.Handler {
 	s := mcp.New(eng, mcp.Options{Stopping: ctx, Sessions: true, Tune: func(o *sdk.ServerOptions) {
-		o.Capabilities = nil // as the SDK finds them: logging, and lists that change
+		o.Capabilities = logging()
 		o.CompletionHandler = func(context.Context, *sdk.CompleteRequest) (*sdk.CompleteResult, error) {
 			return &sdk.CompleteResult{Completion: sdk.CompletionResultDetails{Values: []string{}}}, nil
 		}
@@ -87,6 +89,7 @@ func handler(ctx context.Context, eng *engine.Engine) http.Handler {
 	answers(s.SDK())
 	rounds(s.SDK())
 	offers(s.SDK())
+	lasting(s)
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", http.NewCrossOriginProtection().Handler(s.HTTP()))
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {

@@ -1,0 +1,91 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/pawl-work/pawl"
+)
+
+// How questions and answers are named in a task's checkpoints, and the signal
+// that an answer is.
+const (
+	askPrefix    = "ask "
+	answerPrefix = "answer "
+	waitPrefix   = "wait "
+	inputSignal  = "mcp.input"
+)
+
+// Ask asks the client of a task's call from within a worker's handler, by form:
+// the task shows as input_required until every question is answered by
+// tasks/update. It waits without a lease, as pawl.WaitFor does: the first call
+// returns pawl.ErrSuspended, which the handler returns. Keys are unique within
+// the task.
+func Ask(ctx context.Context, questions map[string]*sdk.ElicitParams) (map[string]*sdk.ElicitResult, error) {
+	item, err := pawl.ItemFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	left, err := pawl.ResumeFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	keys := slices.Sorted(maps.Keys(questions))
+	for _, key := range keys {
+		if _, asked := left.Steps[askPrefix+key]; !asked {
+			if _, err := pawl.Save(ctx, pawl.ApprovalPoint, askPrefix+key, questions[key]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	answers := map[string]*sdk.ElicitResult{}
+	for _, key := range keys {
+		if answers[key], err = pawl.WaitFor[*sdk.ElicitResult](ctx, waitPrefix+key, inputSignal, item.TaskID+" "+key); err != nil {
+			return nil, err
+		}
+	}
+	return answers, nil
+}
+
+// pending are a task's questions that are not answered yet.
+func (s *Server) pending(ctx context.Context, taskID string) (sdk.InputRequestMap, error) {
+	l, err := s.svc.ListCheckpoints(ctx, pawl.CheckpointFilter{TaskID: taskID, Types: []string{pawl.ApprovalPoint, pawl.CustomCheckpoint}, Page: pawl.Page{Limit: pawl.MaxPage}})
+	if err != nil {
+		return nil, err
+	}
+	open := sdk.InputRequestMap{}
+	for _, c := range l.Items {
+		if key, asks := strings.CutPrefix(c.Name, askPrefix); asks && c.Type == pawl.ApprovalPoint {
+			q := &sdk.ElicitParams{}
+			if json.Unmarshal(c.Snapshot, q) == nil && q.Message != "" { // else it is somebody else's name
+				open[key] = q
+			}
+		}
+	}
+	for _, c := range l.Items {
+		if key, answers := strings.CutPrefix(c.Name, answerPrefix); answers && c.ItemID == "" {
+			delete(open, key)
+		}
+	}
+	return open, nil
+}
+
+// answer sends an answer to whoever waits for it, and keeps it on the task's
+// record, so that it is asked for no more. If the second does not come about the
+// client is asked again, and does no harm by answering.
+func (s *Server) answer(ctx context.Context, taskID, key string, raw json.RawMessage) error {
+	if _, err := pawl.Signal(ctx, s.svc, inputSignal, taskID+" "+key, raw); err != nil {
+		return err
+	}
+	_, err := one(s.svc.CheckpointTasks(ctx, []pawl.TaskCheckpoint{{TaskID: taskID, NewCheckpoint: pawl.NewCheckpoint{Type: pawl.CustomCheckpoint, Name: answerPrefix + key, Snapshot: raw}}}))
+	if errors.Is(err, pawl.ErrConflict) { // it went on, and has ended
+		err = nil
+	}
+	return err
+}

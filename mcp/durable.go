@@ -1,0 +1,278 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/api"
+)
+
+// TasksExtension is the extension by which a call is answered with a durable
+// task, to be asked after with tasks/get (SEP-2663). Such a task is a Pawl task,
+// by its own id: it is there before the call is answered, and after a crash.
+const TasksExtension = "io.modelcontextprotocol/tasks"
+
+const (
+	keptMS = int64(24 * time.Hour / time.Millisecond) // how long a task can be asked after at least: ended ones are kept longer
+	pollMS = int64(500)
+)
+
+// The statuses of a durable task.
+const (
+	working       = "working"
+	inputRequired = "input_required"
+	completed     = "completed"
+	failed        = "failed"
+	cancelled     = "cancelled"
+)
+
+// durable is a Pawl task as the extension shows it.
+type durable struct {
+	sdk.ResultBase
+	ResultType     string              `json:"resultType"` // task: the answer to a call; complete: to tasks/get
+	TaskID         string              `json:"taskId"`
+	Status         string              `json:"status"`
+	StatusMessage  string              `json:"statusMessage,omitempty"`
+	CreatedAt      time.Time           `json:"createdAt"`
+	LastUpdatedAt  time.Time           `json:"lastUpdatedAt"`
+	TTLMs          int64               `json:"ttlMs"`
+	PollIntervalMs int64               `json:"pollIntervalMs"`
+	Result         *sdk.CallToolResult `json:"result,omitempty"`
+	Error          *wireError          `json:"error,omitempty"`
+	InputRequests  sdk.InputRequestMap `json:"inputRequests,omitempty"`
+}
+
+type wireError struct {
+	Code    int64  `json:"code"`
+	Message string `json:"message"`
+}
+
+// ack answers what has nothing to say.
+type ack struct {
+	sdk.ResultBase
+	ResultType string `json:"resultType"`
+}
+
+type durableParams struct {
+	sdk.ParamsBase
+	TaskID         string                     `json:"taskId"`
+	InputResponses map[string]json.RawMessage `json:"inputResponses,omitempty"`
+}
+
+// extend registers the extension's methods.
+func (s *Server) extend() {
+	s.sdk.AddReceivingMiddleware(s.handles)
+	method(s, "tasks/get", api.Reader, s.readDurable)
+	method(s, "tasks/update", api.Reader, func(ctx context.Context, p *durableParams) (*ack, error) {
+		return &ack{ResultType: "complete"}, s.answerDurable(ctx, p)
+	})
+	method(s, "tasks/cancel", api.Submitter, func(ctx context.Context, p *durableParams) (*ack, error) {
+		_, err := one(s.svc.CancelTasks(ctx, []pawl.TaskCall{{TaskID: p.TaskID}}))
+		if errors.Is(err, pawl.ErrConflict) { // it has ended: what was asked for holds
+			err = nil
+		}
+		return &ack{ResultType: "complete"}, err
+	})
+}
+
+// method registers a method for clients that declared the extension.
+func method[R sdk.Result](s *Server, name string, role api.Role, fn func(context.Context, *durableParams) (R, error)) {
+	err := sdk.AddReceivingCustomMethod(s.sdk, name, func(ctx context.Context, ss *sdk.ServerSession, p *durableParams) (out R, err error) {
+		var client *sdk.Implementation
+		var caps *sdk.ClientCapabilities
+		if init := ss.InitializeParams(); init != nil {
+			client, caps = init.ClientInfo, init.Capabilities
+		}
+		if !extended(caps) {
+			return out, unextended()
+		}
+		if ctx, err = s.admit(ctx, role); err == nil {
+			out, err = fn(s.asAgent(ctx, role, client), p)
+		}
+		if err != nil {
+			var none R
+			return none, s.undone(ctx, name, err)
+		}
+		return out, nil
+	})
+	if err != nil {
+		panic("mcp: " + err.Error()) // a name of ours
+	}
+}
+
+// undone is an error as the protocol has it; an unknown task is an invalid
+// parameter there.
+func (s *Server) undone(ctx context.Context, what string, err error) error {
+	p := api.ProblemOf(err, "")
+	code := int64(jsonrpc.CodeInvalidParams)
+	if p.Code == pawl.CodeInternal || p.Code == pawl.CodeUnavailable {
+		s.opts.Log.ErrorContext(ctx, "a method of tasks", "method", what, "error", detail(err))
+		code = jsonrpc.CodeInternalError
+	}
+	data, _ := json.Marshal(problemOf(p, err)) // a problem always encodes
+	return &jsonrpc.Error{Code: code, Message: sentence(p), Data: data}
+}
+
+func extended(caps *sdk.ClientCapabilities) bool {
+	if caps == nil {
+		return false
+	}
+	_, ok := caps.Extensions[TasksExtension]
+	return ok
+}
+
+func unextended() error {
+	caps := &sdk.ClientCapabilities{}
+	caps.AddExtension(TasksExtension, map[string]any{})
+	data, _ := json.Marshal(sdk.MissingRequiredClientCapabilityData{RequiredCapabilities: caps}) // always encodes
+	return &jsonrpc.Error{Code: sdk.CodeMissingRequiredClientCapabilities, Message: "this needs the extension " + TasksExtension, Data: data}
+}
+
+func (s *Server) readDurable(ctx context.Context, p *durableParams) (*durable, error) {
+	t, err := s.svc.GetTask(ctx, p.TaskID)
+	if err != nil {
+		return nil, err
+	}
+	d := handleOf(t)
+	d.ResultType = "complete"
+	switch t.State {
+	case pawl.TaskCancelled:
+		d.Status = cancelled
+	case pawl.TaskSubmitted:
+		d.Status, d.InputRequests = inputRequired, sdk.InputRequestMap{approval: approvalOf(t)}
+	case pawl.TaskCompleted, pawl.TaskFailed, pawl.TaskDeadLettered, pawl.TaskRejected:
+		err = s.outcome(ctx, t, d)
+	default:
+		if d.InputRequests, err = s.pending(ctx, t.ID); len(d.InputRequests) > 0 {
+			d.Status = inputRequired
+		}
+	}
+	return d, err
+}
+
+// handleOf is a task as a call is answered with.
+func handleOf(t pawl.Task) *durable {
+	return &durable{ResultType: "task", TaskID: t.ID, Status: working, StatusMessage: t.Stage, CreatedAt: t.CreatedAt, LastUpdatedAt: t.UpdatedAt, TTLMs: keptMS, PollIntervalMs: pollMS}
+}
+
+// panicked is the code of a failure that was nobody's intention.
+const panicked = "panic"
+
+// outcome puts in what a task came to. A worker that says that it could not do
+// it has answered; one that broke has not.
+func (s *Server) outcome(ctx context.Context, t pawl.Task, d *durable) error {
+	d.Status = completed
+	switch {
+	case t.State == pawl.TaskCompleted:
+		r, err := s.svc.TaskResult(ctx, t.ID)
+		if err != nil {
+			return err
+		}
+		d.Result = resultOf(r.Payload)
+	case t.Error != nil && t.Error.Code == panicked:
+		d.Status, d.Error = failed, &wireError{jsonrpc.CodeInternalError, t.Error.Message}
+	default:
+		why := "The task is " + string(t.State) + "."
+		if t.Error != nil {
+			why = t.Error.Message
+		}
+		d.Result = &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: why}}}
+	}
+	return nil
+}
+
+// resultOf is a result as a tool's: a text as it is, anything else as JSON.
+func resultOf(payload json.RawMessage) *sdk.CallToolResult {
+	var text string
+	if json.Unmarshal(payload, &text) != nil {
+		text = string(payload)
+	}
+	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}}
+}
+
+// approval is the question that a submitted task asks.
+const approval = "approval"
+
+func approvalOf(t pawl.Task) *sdk.ElicitParams {
+	name := t.Title
+	if name == "" {
+		name = t.ID
+	}
+	return &sdk.ElicitParams{Mode: "form", Message: "Approve " + name + " (" + t.Type + ")? work_get shows what was handed in.", RequestedSchema: json.RawMessage(`{
+		"type": "object", "required": ["decision"], "properties": {
+		"decision": {"type": "string", "enum": ["approve", "rework", "reject"], "description": "rework sends it back with your comment"},
+		"comment": {"type": "string", "description": "why"}}}`)}
+}
+
+// answerDurable takes what a client answers to the questions of a task; keys
+// that ask nothing are left.
+func (s *Server) answerDurable(ctx context.Context, p *durableParams) error {
+	t, err := s.svc.GetTask(ctx, p.TaskID)
+	if err != nil {
+		return err
+	}
+	if t.State == pawl.TaskSubmitted {
+		if raw, ok := p.InputResponses[approval]; ok {
+			return s.decide(ctx, t, raw)
+		}
+		return nil
+	}
+	open, err := s.pending(ctx, t.ID)
+	if err != nil || len(open) == 0 {
+		return err
+	}
+	if ctx, err = s.admit(ctx, api.Submitter); err != nil {
+		return err
+	}
+	for key, raw := range p.InputResponses {
+		if _, asked := open[key]; asked {
+			if err := s.answer(ctx, t.ID, key, raw); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Server) decide(ctx context.Context, t pawl.Task, raw json.RawMessage) (err error) {
+	var said struct {
+		Action  string
+		Content struct{ Decision, Comment string }
+	}
+	if err := json.Unmarshal(raw, &said); err != nil {
+		return pawl.Invalid("/inputResponses/"+approval, "is no answer: %v", err)
+	}
+	if said.Action == "cancel" {
+		return nil // not decided
+	}
+	if ctx, err = s.admit(ctx, api.Approver); err != nil {
+		return err
+	}
+	why := said.Content.Comment
+	if why == "" {
+		why = "not approved"
+	}
+	reject := pawl.RejectCall{TaskID: t.ID, Errors: []pawl.Complaint{{Code: "rejected", Message: why}}}
+	switch decision := said.Content.Decision; {
+	case said.Action == "accept" && decision == "approve":
+		_, err = one(s.svc.ApproveTasks(ctx, []pawl.ApproveCall{{TaskID: t.ID, Comment: said.Content.Comment}}))
+	case said.Action == "decline", decision == "reject", decision == "rework":
+		reject.AllowRework = decision == "rework"
+		_, err = one(s.svc.RejectTasks(ctx, []pawl.RejectCall{reject}))
+	default:
+		err = pawl.Invalid("/inputResponses/"+approval+"/content/decision", "is to be approve, rework or reject")
+	}
+	return err
+}
+
+// atRest says that nothing but a person or a client moves the task.
+func atRest(d *durable) bool {
+	return slices.Contains([]string{completed, failed, cancelled, inputRequired}, d.Status)
+}

@@ -1,0 +1,149 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/api"
+)
+
+// TaskTool is a tool whose calls are tasks. Clients that declare the extension
+// get the task to ask after; others wait for what it comes to, a minute at most.
+type TaskTool struct {
+	// Tool should declare no output schema: some clients hold a task against it.
+	Tool *sdk.Tool
+	// Required refuses clients without the extension.
+	Required bool
+	// Task makes a call's task. A result instead of nil is the call's answer, and
+	// no task is made: to ask for input first, for example.
+	Task func(ctx context.Context, req *sdk.CallToolRequest) (pawl.NewTask, *sdk.CallToolResult, error)
+}
+
+// AddTaskTool adds a tool whose calls are tasks of this service.
+func (s *Server) AddTaskTool(t TaskTool) {
+	s.sdk.AddTool(t.Tool, func(ctx context.Context, req *sdk.CallToolRequest) (res *sdk.CallToolResult, err error) {
+		own := tool{name: t.Tool.Name, route: "create_task"}
+		defer func() {
+			if v := recover(); v != nil {
+				res = s.refused(ctx, own, fmt.Errorf("panic: %v\n%s", v, debug.Stack()))
+			}
+		}()
+		declared := extended(req.ClientCapabilities())
+		if t.Required && !declared {
+			return nil, unextended()
+		}
+		if ctx, err = s.admit(ctx, api.Submitter); err != nil {
+			return s.refused(ctx, own, err), nil
+		}
+		ctx = s.asAgent(ctx, api.Submitter, req.ClientInfo())
+		made, res, err := t.Task(ctx, req)
+		if res != nil && err == nil {
+			return res, nil
+		}
+		var task pawl.Task
+		if err == nil {
+			task, err = s.make(ctx, own, req, made)
+		}
+		if err != nil {
+			return s.refused(ctx, own, err), nil
+		}
+		if h, ok := ctx.Value(handleKey{}).(*handled); ok && declared {
+			h.answer = handleOf(task)
+			return &sdk.CallToolResult{Content: []sdk.Content{}}, nil
+		}
+		return s.inline(ctx, own, task.ID), nil
+	})
+}
+
+// make creates the task of a call, once for its idempotency key.
+func (s *Server) make(ctx context.Context, own tool, req *sdk.CallToolRequest, made pawl.NewTask) (pawl.Task, error) {
+	key, err := keyOf(req.Params.Meta)
+	if err != nil {
+		return pawl.Task{}, err
+	}
+	if key == "" {
+		return pawl.Create(ctx, s.svc, made)
+	}
+	own.run = func(ctx context.Context, s *Server, _ json.RawMessage) (any, error) {
+		return pawl.Create(ctx, s.svc, made)
+	}
+	var task pawl.Task
+	raw, _, err := s.once(ctx, own, key, req.Params.Arguments)
+	if err == nil {
+		err = json.Unmarshal(raw, &task)
+	}
+	return task, err
+}
+
+// inline waits for a task on behalf of a client that cannot ask after it.
+func (s *Server) inline(ctx context.Context, own tool, id string) *sdk.CallToolResult {
+	waiting, cancel := context.WithTimeout(ctx, pawl.MaxWaitSeconds*time.Second)
+	defer cancel()
+	defer context.AfterFunc(s.opts.Stopping, cancel)()
+	for pause := firstLook; ; pause = min(2*pause, lastLook) {
+		d, err := s.readDurable(ctx, &durableParams{TaskID: id})
+		switch {
+		case err != nil:
+			return s.refused(ctx, own, err)
+		case d.Result != nil:
+			return d.Result
+		case d.Error != nil:
+			return s.refused(ctx, own, &pawl.Error{Code: pawl.CodeConflict, Message: d.Error.Message})
+		}
+		late := false
+		select {
+		case <-time.After(pause):
+		case <-waiting.Done():
+			late = true
+		}
+		if late || atRest(d) {
+			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "Task " + id + " is " + d.Status + ". Ask after it with work_wait and work_get."}}}
+		}
+	}
+}
+
+// handled is where a tool leaves the task that its call is to be answered with:
+// the SDK's own result has no room for one.
+type handled struct{ answer *durable }
+
+type handleKey struct{}
+
+func (s *Server) handles(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+		if method != "tools/call" {
+			return next(ctx, method, req)
+		}
+		h := &handled{}
+		res, err := next(context.WithValue(ctx, handleKey{}, h), method, req)
+		if err == nil && h.answer != nil {
+			return h.answer, nil
+		}
+		return res, err
+	}
+}
+
+// runs is the product's own: a task from its proposal to what it comes to.
+func (s *Server) runs() {
+	in := inputOf[proposeIn]()
+	destructive, world := false, false
+	s.AddTaskTool(TaskTool{
+		Tool: &sdk.Tool{
+			Name:        "work_run",
+			Title:       "Have work done",
+			Description: "Propose a task and have what it comes to, in one call: work_propose and work_wait for clients that know durable tasks. Others wait a minute, then get the task's id.",
+			InputSchema: in.raw,
+			Annotations: &sdk.ToolAnnotations{Title: "Have work done", DestructiveHint: &destructive, OpenWorldHint: &world},
+		},
+		Task: func(_ context.Context, req *sdk.CallToolRequest) (pawl.NewTask, *sdk.CallToolResult, error) {
+			var p proposeIn
+			err := in.read(req.Params.Arguments, &p)
+			return p.task(), nil, err
+		},
+	})
+}
