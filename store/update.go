@@ -29,7 +29,7 @@ func Reprioritize(ctx context.Context, tx Tx, taskID string, from, to int) ([]Du
 		for i := range held {
 			h := &held[i]
 			moved[i] = h.ItemID
-			h.Rank, h.Priority = h.Rank-2*(to-from), to
+			h.Rank, h.Priority = -2*to+h.Rank&1, to // not by the difference: it may have been moved since the ids were read
 			if h.State == "queued" {
 				released = append(released, DueItem{h.Namespace, h.ItemID, h.Type, h.Rank})
 			}

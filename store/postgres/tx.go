@@ -108,7 +108,7 @@ func rewriteFor(schema string) func(string) string {
 	f, _ := rewrites.LoadOrStore(schema, store.Rewriter("(SELECT jsonb_array_elements_text(%s::jsonb))",
 		"pawl.", `"`+schema+`".`, "@lock", "FOR UPDATE", "@skip", "FOR UPDATE SKIP LOCKED",
 		"@metadata", "json_each_text(t.metadata::json)",
-		"@alone", "pg_try_advisory_xact_lock(hashtextextended(concat_ws(' ', CAST($1 AS TEXT), CAST($2 AS TEXT), CAST($3 AS TEXT)), 0))"))
+		"@alone", "pg_try_advisory_xact_lock(hashtextextended(concat_ws(' ', '"+schema+"', CAST($1 AS TEXT), CAST($2 AS TEXT), CAST($3 AS TEXT)), 0))"))
 	return f.(func(string) string)
 }
 
