@@ -178,6 +178,8 @@ func TestWallsCallByCall(t *testing.T) {
 // bodies are what calls about one thing need to get as far as the thing.
 var bodies = map[string]string{
 	"add_items":       `{"items":[{"input":1}]}`,
+	"start_message":   `{"worker_id":"w","attempt":1,"role":"tool","content":"x"}`,
+	"append":          `{"worker_id":"w","attempt":1,"offset":0,"chunks":[{"type":"text","text":"x"}]}`,
 	"checkpoint_task": `{"type":"custom","snapshot":1}`,
 	"checkpoint":      `{"worker_id":"w","attempt":1,"type":"custom","snapshot":1}`,
 	"fail":            `{"worker_id":"w","attempt":1,"error":"x"}`,
