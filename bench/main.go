@@ -26,14 +26,15 @@ import (
 
 // bench is one run.
 type bench struct {
-	short  bool
-	rounds int     // how often systems alternate
-	scale  float64 // of the sizes, to try the bench itself
-	server *throwaway.Server
-	admin  *admin
-	disk   string // for SQLite files
-	docs   string
-	until  time.Time // when the short form's time for the section is up
+	short         bool
+	rounds        int     // how often systems alternate
+	scale         float64 // of the sizes, to try the bench itself
+	server        *throwaway.Server
+	admin         *admin
+	disk          string // for SQLite files
+	docs          string
+	until         time.Time // when the short form's time for the section is up
+	serverProfile string    // of a server behind HTTP
 	report
 }
 
@@ -53,18 +54,27 @@ var sections = []section{
 	{"fleet", 35 * time.Second, (*bench).fleet},
 	{"sqlite", 45 * time.Second, (*bench).sqlite},
 	{"held", 30 * time.Second, (*bench).held},
+	{"http", 0, (*bench).http},
 	{"backlog", 0, (*bench).backlog},
 	{"bloat", 0, (*bench).bloat},
 	{"checkpoints", 0, (*bench).manyCheckpoints},
 }
 
+// children are what this program is when it starts itself.
+var children = map[string]func(args []string, in io.Reader, out io.Writer) error{
+	"drain": drainAsChild, // one process of the fleet
+	"serve": serveAsChild, // the server behind HTTP
+}
+
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == "drain" { // one process of the fleet
-		if err := drainAsChild(os.Args[2:], os.Stdin, os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+	if len(os.Args) > 1 {
+		if as, ok := children[os.Args[1]]; ok {
+			if err := as(os.Args[2:], os.Stdin, os.Stdout); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+			return
 		}
-		return
 	}
 	os.Exit(run())
 }
@@ -77,6 +87,7 @@ func run() int {
 	flag.StringVar(&b.docs, "docs", "../docs", "where performance.md is and the curves go")
 	only := flag.String("only", "", "run only sections whose names match")
 	profile := flag.String("profile", "", "write a CPU profile here")
+	flag.StringVar(&b.serverProfile, "server-profile", "", "write a CPU profile of the last server of the section http here")
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -23,31 +24,61 @@ var format = huma.Format{Marshal: encode, Unmarshal: decode}
 // stored: encoders tidy raw JSON, so each is left a hole and put in afterwards.
 // A caller that is gone is no error.
 func encode(w io.Writer, v any) error {
-	type hole struct {
-		at  int64
-		raw json.RawMessage
-	}
-	var holes []hole
-	leave := jsonv2.MarshalToFunc(func(enc *jsontext.Encoder, raw json.RawMessage) error {
-		if err := enc.WriteToken(jsontext.Null); err != nil || len(raw) == 0 {
-			return err
-		}
-		holes = append(holes, hole{enc.OutputOffset() - int64(len("null")), raw})
-		return nil
-	})
-	var b bytes.Buffer
-	if err := jsonv2.MarshalWrite(&b, v, jsonv2.WithMarshalers(leave), jsonv1.OmitEmptyWithLegacySemantics(true), jsonv2.Deterministic(true), jsontext.AllowInvalidUTF8(true)); err != nil {
+	e := encoders.Get().(*encoder)
+	defer e.free()
+	if err := jsonv2.MarshalWrite(&e.text, v, e.options); err != nil {
 		return err
 	}
-	text := b.Bytes()
-	var out []byte
+	text := e.text.Bytes()
 	from := int64(0)
-	for _, h := range holes {
-		out = append(append(out, text[from:h.at]...), h.raw...)
+	for _, h := range e.holes {
+		e.out = append(append(e.out, text[from:h.at]...), h.raw...)
 		from = h.at + int64(len("null"))
 	}
-	_, _ = w.Write(append(append(out, text[from:]...), '\n'))
+	e.out = append(append(e.out, text[from:]...), '\n')
+	_, _ = w.Write(e.out)
 	return nil
+}
+
+// encoder is what an answer is written with. It is used again: the library
+// remembers how a type is written by the options it was given.
+type encoder struct {
+	options jsonv2.Options
+	text    bytes.Buffer
+	holes   []hole
+	out     []byte
+}
+
+type hole struct {
+	at  int64
+	raw json.RawMessage
+}
+
+var encoders = sync.Pool{New: func() any {
+	e := &encoder{}
+	e.options = jsonv2.JoinOptions(jsonv2.WithMarshalers(jsonv2.MarshalToFunc(e.leave)),
+		jsonv1.OmitEmptyWithLegacySemantics(true), jsonv2.Deterministic(true), jsontext.AllowInvalidUTF8(true))
+	return e
+}}
+
+// leave writes a hole for a raw value.
+func (e *encoder) leave(enc *jsontext.Encoder, raw json.RawMessage) error {
+	if err := enc.WriteToken(jsontext.Null); err != nil || len(raw) == 0 {
+		return err
+	}
+	e.holes = append(e.holes, hole{enc.OutputOffset() - int64(len("null")), raw})
+	return nil
+}
+
+// free gives it back, unless an answer was so large that it would hold much.
+func (e *encoder) free() {
+	if e.text.Cap() > 64<<10 || cap(e.out) > 64<<10 {
+		return
+	}
+	e.text.Reset()
+	clear(e.holes)
+	e.holes, e.out = e.holes[:0], e.out[:0]
+	encoders.Put(e)
 }
 
 // decode reads a body that scan has passed: first as a tree that huma checks

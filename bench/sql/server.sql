@@ -30,3 +30,7 @@ WHERE state = 'completed'
 VACUUM ANALYZE
 -- name: vacuum full
 VACUUM FULL
+-- name: connections
+SELECT count(*)
+FROM pg_stat_activity
+WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()

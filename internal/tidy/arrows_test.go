@@ -36,7 +36,7 @@ var arrows = map[string][]string{
 	"pawltest":           {"", "store", "engine"},
 	"pawltest/suite":     {"", "pawltest"},
 	"pawltest/scenario":  {"", "pawltest", "pawltest/suite"},
-	"bench":              {"", "engine", "store", "store/postgres", "worker", "internal/throwaway"}, // a module of its own
+	"bench":              {"", "engine", "store", "store/postgres", "worker", "internal/throwaway", "server"}, // a module of its own
 	"internal/clock":     {},
 	"internal/given":     {"internal/throwaway"},
 	"internal/measure":   {""},

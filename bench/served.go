@@ -1,0 +1,121 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/pawl-work/pawl/server"
+)
+
+// served is a server in a process of its own.
+type served struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	log *os.File
+	url string
+}
+
+// serve starts a server and waits until it listens. It writes its log, a line a
+// request as by default, to a file.
+func (b *bench) serve(ctx context.Context, database string) (*served, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	s := &served{cmd: exec.CommandContext(ctx, self, "serve", "-url", database, "-profile", b.serverProfile)}
+	b.admin.made++
+	if s.log, err = os.Create(filepath.Join(b.disk, fmt.Sprintf("serve_%d.log", b.admin.made))); err != nil {
+		return nil, err
+	}
+	s.cmd.Stderr = s.log
+	if s.in, err = s.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := s.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.cmd.Start(); err != nil {
+		return nil, err
+	}
+	at, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("the server did not start: %w", err), s.stop())
+	}
+	s.url = "http://" + strings.TrimSpace(at)
+	return s, nil
+}
+
+// stop has the server end as it is asked to, and waits.
+func (s *served) stop() error {
+	_ = s.in.Close()
+	err := s.cmd.Wait()
+	_ = s.log.Close()
+	_ = os.Remove(s.log.Name())
+	return err
+}
+
+// serveAsChild serves until stdin ends.
+func serveAsChild(args []string, in io.Reader, out io.Writer) error {
+	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
+	url := flags.String("url", "", "the database")
+	profile := flags.String("profile", "", "write a CPU profile here")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	ctx, end := context.WithCancel(context.Background())
+	go func() {
+		_, _ = io.Copy(io.Discard, in)
+		end()
+	}()
+	return profiled(*profile, func() error {
+		h, err := openHouse(context.WithoutCancel(ctx), *url)
+		if err != nil {
+			return err
+		}
+		log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+		err = server.Serve(ctx, "127.0.0.1:0", server.New(h.Engine, server.Options{Stopping: ctx, Log: log}), server.ServeOptions{Log: log, Listening: func(at net.Addr) {
+			_, _ = fmt.Fprintln(out, at) // whoever started it sees that it is gone
+		}})
+		return errors.Join(err, h.stop())
+	})
+}
+
+// shares is processor time by who used it, in seconds or in percent.
+type shares struct{ tool, server, database float64 }
+
+func (b *bench) shares(s *served) shares {
+	tool := float64(ticksOf("self")) / 100 // USER_HZ
+	return shares{tool, float64(ticksOf(strconv.Itoa(s.cmd.Process.Pid))) / 100, b.admin.cpu() - tool}
+}
+
+// less is what was used since, in percent.
+func (u shares) less(before shares) shares {
+	tool, server, database := u.tool-before.tool, u.server-before.server, max(0, u.database-before.database)
+	all := (tool + server + database) / 100
+	return shares{tool / all, server / all, database / all}
+}
+
+// resident is the memory of the server that is in RAM, in MB. Linux only:
+// elsewhere it is an error.
+func (s *served) resident() (float64, error) {
+	raw, err := os.ReadFile("/proc/" + strconv.Itoa(s.cmd.Process.Pid) + "/status")
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(string(raw), "VmRSS:")
+	size, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
+	kb, err := strconv.ParseFloat(size, 64)
+	return kb / 1024, err
+}
