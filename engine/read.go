@@ -127,7 +127,14 @@ func joined(rows []store.ItemResult) (json.RawMessage, error) {
 
 // GetItem reads one item, with the state of its parts.
 func (e *Engine) GetItem(ctx context.Context, id string) (pawl.Item, error) {
-	it, _, err := e.look(ctx, id)
+	var it store.ItemRow
+	err := e.glance(ctx, func(ctx context.Context, tx store.Tx) error {
+		now, err := tx.Now(ctx)
+		if err == nil {
+			it, err = store.GetItem(ctx, tx, pawl.CallerOf(ctx).Namespace, id, now)
+		}
+		return err
+	})
 	if err != nil || !it.Acceptance {
 		return it.Item, err
 	}
