@@ -3,7 +3,7 @@
 # on Debian the packages that are missing.
 
 .DEFAULT_GOAL := help
-.PHONY: help build test check conformance api-lint torture bench bench-short demo update
+.PHONY: help build test check conformance api-lint api-proxy torture bench bench-short demo update
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,8 +26,11 @@ check: ## what CI runs: format, vet, staticcheck, house rules, build without C, 
 	CGO_ENABLED=0 go build ./...
 	$(MAKE) --no-print-directory test
 
-api-lint: ## the API's description by the rules of others, and every answer to the client held against it; brings its own Node
+api-lint: ## the API's description by the rules of others; brings its own Node
 	./server/lint/run
+
+api-proxy: ## every answer to the client's suite held against the description by Prism
+	./server/lint/run proxy
 
 conformance: ## the MCP suite against the MCP layer, both revisions; needs npm
 	./mcp/conformance/suite.sh

@@ -27,7 +27,7 @@ import (
 
 // prismProgram names the program of Prism, the validating proxy. With it, every
 // request and answer of the behaviour suite goes through the proxy, which holds
-// them against the API's description; `make api-lint` sets it.
+// them against the API's description; `make api-proxy` sets it.
 const prismProgram = "PAWL_TEST_PRISM"
 
 // exempt are the calls that the proxy does not see: claims that wait and streams,
