@@ -214,7 +214,7 @@ func TestStreamEndsWhenTheServerStops(t *testing.T) {
 // A quiet stream says something now and then; a reader that takes nothing is cut
 // off, and costs the others nothing.
 func TestStreamBeatsAndCutsTheSlow(t *testing.T) {
-	defer server.Impatient(300 * time.Millisecond)()
+	t.Cleanup(server.Impatient(300 * time.Millisecond)) // last: after the server and its streams have ended
 	p := pawltest.Open(t, pawltest.SQLite)
 	srv := httptest.NewUnstartedServer(server.New(p.Service, server.Options{Log: slog.New(slog.DiscardHandler)}))
 	srv.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
