@@ -108,20 +108,7 @@ func MoveFeed(ctx context.Context, tx Tx, now int64, s FeedState) error {
 // Numbers lists up to limit events with numbers above one and up to another, in
 // order.
 func Numbers(ctx context.Context, tx Tx, above, upTo int64, limit int) ([]int64, error) {
-	rows, err := tx.Query(ctx, feedSQL["numbers"], above, upTo, limit)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []int64
-	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		out = append(out, id)
-	}
-	return out, rows.Err()
+	return Ints(ctx, tx, feedSQL["numbers"], above, upTo, limit)
 }
 
 // NewestNumber is the number of the newest event; 0 = there is none.

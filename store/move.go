@@ -152,18 +152,27 @@ func idsToMove(ctx context.Context, tx Tx, ch change, c Change) ([]string, error
 
 // Strings reads a query of one text column.
 func Strings(ctx context.Context, tx Tx, query string, args ...any) ([]string, error) {
+	return column[string](ctx, tx, query, args)
+}
+
+// Ints reads a query of one column of numbers.
+func Ints(ctx context.Context, tx Tx, query string, args ...any) ([]int64, error) {
+	return column[int64](ctx, tx, query, args)
+}
+
+func column[T any](ctx context.Context, tx Tx, query string, args []any) ([]T, error) {
 	rows, err := tx.Query(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var out []string
+	var out []T
 	for rows.Next() {
-		var s string
-		if err := rows.Scan(&s); err != nil {
+		var v T
+		if err := rows.Scan(&v); err != nil {
 			return nil, err
 		}
-		out = append(out, s)
+		out = append(out, v)
 	}
 	return out, rows.Err()
 }

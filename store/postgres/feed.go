@@ -31,20 +31,7 @@ func among(ctx context.Context, tx store.Tx, spans []store.Span) ([]int64, error
 	for i, s := range spans {
 		low[i], high[i] = s.Low, s.High
 	}
-	rows, err := tx.Query(ctx, feedSQL["among"], low, high)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []int64
-	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		out = append(out, id)
-	}
-	return out, rows.Err()
+	return store.Ints(ctx, tx, feedSQL["among"], low, high)
 }
 
 func running(ctx context.Context, tx store.Tx) ([]string, error) {
