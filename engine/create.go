@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/pawl-work/pawl"
@@ -279,75 +278,6 @@ func newItem(row *store.NewTask, t *pawl.NewTask, i *pawl.NewItem, id string, po
 	return it
 }
 
-// link turns After's keys into ids, and refuses unknown keys, repeated keys and
-// circles. known are the keys of items that are there already.
-func link(rows []store.NewItem, items []pawl.NewItem, known map[string]string) error {
-	var f fields
-	at := map[string]int{}
-	for i, it := range items {
-		if it.Key == "" {
-			continue
-		}
-		if _, dup := at[it.Key]; dup || known[it.Key] != "" {
-			f.add(fmt.Sprintf("/items/%d/key", i), "another item of the task has the key %q", it.Key)
-		}
-		at[it.Key] = i
-	}
-	for i, it := range items {
-		for n, key := range it.After {
-			if j, ok := at[key]; ok {
-				rows[i].Needs = append(rows[i].Needs, rows[j].ID)
-				rows[j].Feeds = true
-			} else if id := known[key]; id != "" {
-				rows[i].Needs = append(rows[i].Needs, id)
-			} else {
-				f.add(fmt.Sprintf("/items/%d/after/%d", i, n), "no item of the task has the key %q", key)
-			}
-		}
-	}
-	if i := circle(items, at); i >= 0 {
-		f.add(fmt.Sprintf("/items/%d/after", i), "the item depends on itself, by way of others")
-	}
-	return f.err("create")
-}
-
-// circle finds an item on a circle of dependencies, −1 when there is none.
-func circle(items []pawl.NewItem, at map[string]int) int {
-	waits := make([]int, len(items))
-	feeds := make([][]int, len(items))
-	free := make([]int, 0, len(items))
-	for i, it := range items {
-		for _, key := range it.After {
-			if j, ok := at[key]; ok {
-				waits[i]++
-				feeds[j] = append(feeds[j], i)
-			}
-		}
-		if waits[i] == 0 {
-			free = append(free, i)
-		}
-	}
-	done := 0
-	for ; len(free) > 0; done++ {
-		i := free[len(free)-1]
-		free = free[:len(free)-1]
-		for _, k := range feeds[i] {
-			if waits[k]--; waits[k] == 0 {
-				free = append(free, k)
-			}
-		}
-	}
-	if done == len(items) {
-		return -1
-	}
-	for i, n := range waits {
-		if n > 0 {
-			return i
-		}
-	}
-	return -1
-}
-
 func checkTask(t *pawl.NewTask, now time.Time) error {
 	var f fields
 	f.text("/type", t.Type, 1, pawl.MaxTypeLen)
@@ -415,36 +345,6 @@ func inputHash(t *pawl.NewTask) (string, error) {
 	}
 	return pawl.HashOf(values)
 }
-
-// at reads a JSON Pointer (RFC 6901).
-func at(raw json.RawMessage, pointer string) (json.RawMessage, bool) {
-	if pointer == "" {
-		return raw, len(raw) > 0
-	}
-	if pointer[0] != '/' {
-		return nil, false
-	}
-	for _, token := range strings.Split(pointer[1:], "/") {
-		token = unescape(token)
-		var object map[string]json.RawMessage
-		var list []json.RawMessage
-		if json.Unmarshal(raw, &object) == nil && object != nil {
-			v, ok := object[token]
-			if !ok {
-				return nil, false
-			}
-			raw = v
-		} else if n := 0; json.Unmarshal(raw, &list) == nil && json.Unmarshal([]byte(token), &n) == nil && n >= 0 && n < len(list) {
-			raw = list[n]
-		} else {
-			return nil, false
-		}
-	}
-	return raw, true
-}
-
-// unescape reads a token of a JSON Pointer.
-func unescape(token string) string { return strings.NewReplacer("~1", "/", "~0", "~").Replace(token) }
 
 // summary is what the proposed event says of the request (seed 3).
 func summary(t *pawl.NewTask, items int, clonedFrom string) string {

@@ -105,18 +105,39 @@ func (ts *tails) close() {
 	ts.work.Wait()
 }
 
-// grown takes a row that this process has committed.
-func (ts *tails) grown(id string, row store.ChunkRow, takenOver bool) {
+// grown takes what this process has committed.
+func (ts *tails) grown(c *pawl.AppendCall, body string, takenOver bool) {
 	ts.mu.Lock()
-	t := ts.of[id]
-	fits := t != nil && !takenOver && t.head.Chunks == row.Seq
+	t := ts.of[c.MessageID]
+	fits := t != nil && !takenOver && t.head.Chunks == c.Offset
+	if fits && !slices.ContainsFunc(c.Chunks, func(c pawl.Chunk) bool { return c.Input != nil || c.Output != nil || c.Data != nil }) {
+		t.add(tailRow{c.Offset, len(body), slices.Clone(c.Chunks)}) // the caller's slice is his own
+		t.trim()
+		t.move()
+		t = nil
+	}
 	ts.mu.Unlock()
 	switch {
 	case t == nil:
-	case fits:
-		ts.take(id, []store.ChunkRow{row})
+	case fits: // JSON within them: read back as it is kept
+		ts.take(c.MessageID, []store.ChunkRow{{Seq: c.Offset, Count: len(c.Chunks), Attempt: c.Attempt, Body: body}})
 	default:
 		ts.wake()
+	}
+}
+
+// add takes a row, if it is its turn.
+func (t *tail) add(r tailRow) {
+	if r.at == t.head.Chunks {
+		t.rows, t.bytes, t.head.Chunks = append(t.rows, r), t.bytes+r.size, r.at+int64(len(r.chunks))
+	}
+}
+
+// trim keeps what is at hand within its bounds.
+func (t *tail) trim() {
+	for len(t.rows) > 1 && (len(t.rows) > tailRows || t.bytes > tailBytes) {
+		t.bytes -= t.rows[0].size
+		t.rows = t.rows[1:]
 	}
 }
 
@@ -139,16 +160,9 @@ func (ts *tails) take(id string, rows []store.ChunkRow) {
 	}
 	before := t.head.Chunks
 	for _, r := range fresh {
-		if r.at != t.head.Chunks {
-			continue // known, or not yet its turn
-		}
-		t.rows, t.bytes, t.head.Chunks = append(t.rows, r), t.bytes+r.size, r.at+int64(len(r.chunks))
+		t.add(r)
 	}
-	for len(t.rows) > 1 && (len(t.rows) > tailRows || t.bytes > tailBytes) {
-		t.bytes -= t.rows[0].size
-		t.rows = t.rows[1:]
-	}
-	if t.head.Chunks > before {
+	if t.trim(); t.head.Chunks > before {
 		t.move()
 	}
 }
@@ -209,20 +223,21 @@ func (ts *tails) look(ctx context.Context) error {
 		ids = append(ids, id)
 	}
 	var heads []store.Head
-	fresh := map[string][]store.ChunkRow{}
+	var fresh map[string][]store.ChunkRow
 	err := ts.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		clear(fresh)
 		if heads, err = store.Heads(ctx, tx, ids); err != nil {
 			return err
 		}
+		var places []store.Place
 		for _, h := range heads {
 			if h.Chunks > known[h.ID] {
-				if fresh[h.ID], err = store.Chunks(ctx, tx, h.ID, known[h.ID], tailRows); err != nil {
-					return err
-				}
+				places = append(places, store.Place{MessageID: h.ID, From: known[h.ID]})
 			}
 		}
-		return nil
+		if fresh = nil; places != nil {
+			fresh, err = ts.db.Dialect().Hot.Tail(ctx, tx, places, tailRows)
+		}
+		return err
 	})
 	if err != nil {
 		return err
@@ -281,186 +296,4 @@ func (ts *tails) now(id string, from int64) (h store.Head, rows []tailRow, moved
 		}
 	}
 	return t.head, rows, t.moved, false
-}
-
-// reader is somebody's place in a message.
-type reader struct {
-	e     *Engine
-	id    string
-	ns    string
-	at    int64 // the next chunk
-	told  int64 // the end of the newest cut he was told of
-	join  store.Joiner
-	begun bool // join has seen the chunk before at
-	fn    func(pawl.MessageFrame) error
-}
-
-// followPage bounds the rows that a reader takes from the database at once.
-const followPage = 200
-
-// FollowMessage follows a message; see pawl.MessageReader. The frames are shared
-// with others who follow it: do not change what they point to.
-func (e *Engine) FollowMessage(ctx context.Context, id string, after int64, fn func(pawl.MessageFrame) error) error {
-	if after < -1 {
-		return pawl.Invalid("/after", "is %d: it is the number of a chunk, or -1", after)
-	}
-	r := &reader{e: e, id: id, ns: pawl.CallerOf(ctx).Namespace, at: after + 1, told: -1, fn: fn}
-	row, err := view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (store.MessageRow, error) {
-		return store.GetMessage(ctx, tx, ns, id)
-	})
-	if err != nil {
-		return err
-	}
-	if r.at > row.Offset {
-		return &pawl.Error{Code: pawl.CodeInvalid, Op: "follow", Fields: []pawl.Field{{Pointer: "/after", Message: "lies ahead: no such chunk has been said"}}}
-	}
-	leave, err := e.tails.join(store.Head{ID: id, State: string(row.Status), Chunks: row.Offset, Cuts: row.Cuts})
-	if err != nil {
-		return err
-	}
-	defer leave()
-	if err := fn(pawl.MessageFrame{Offset: r.at}); err != nil {
-		return err
-	}
-	for {
-		head, rows, moved, closed := e.tails.now(id, r.from())
-		if closed {
-			return errTailsClosed
-		}
-		if ended, err := r.advance(ctx, head, rows); err != nil || ended {
-			if ctx.Err() != nil {
-				return nil
-			}
-			return err
-		}
-		select {
-		case <-moved:
-		case <-ctx.Done():
-			return nil
-		}
-	}
-}
-
-// advance tells the reader what there is for him; ended says that nothing will come.
-func (r *reader) advance(ctx context.Context, head store.Head, rows []tailRow) (ended bool, err error) {
-	if head.State == "" {
-		return true, pawl.NotFound("message", r.id)
-	}
-	for r.at < head.Chunks {
-		if rows == nil {
-			if rows, err = r.load(ctx); err != nil {
-				return false, err
-			}
-			if rows == nil {
-				if !pawl.MessageState(head.State).Ended() {
-					return false, nil // between two heads
-				}
-				return true, r.snapshot(ctx)
-			}
-		}
-		for _, row := range rows {
-			if err := r.tell(head, row); err != nil {
-				return false, err
-			}
-		}
-		rows = nil
-	}
-	if err := r.abandoned(head, r.at); err != nil || head.State == string(pawl.MessageStreaming) {
-		return false, err
-	}
-	return true, r.fn(pawl.MessageFrame{Offset: r.at, End: &pawl.MessageEnd{Status: pawl.MessageState(head.State), Offset: head.Chunks}})
-}
-
-// from is the first chunk that the reader needs: at first the one before his
-// place, which may hold half of a character.
-func (r *reader) from() int64 {
-	if r.begun {
-		return r.at
-	}
-	return max(0, r.at-1)
-}
-
-// load reads rows from the database; nil when they are not there.
-func (r *reader) load(ctx context.Context) ([]tailRow, error) {
-	from := r.from()
-	rows, err := view(ctx, r.e, func(ctx context.Context, tx store.Tx, _ string) ([]store.ChunkRow, error) {
-		return store.Chunks(ctx, tx, r.id, from, followPage)
-	})
-	if err != nil {
-		return nil, err
-	}
-	var out []tailRow
-	for i := range rows {
-		chunks, err := rows[i].Decode()
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, tailRow{at: rows[i].Seq, chunks: chunks})
-	}
-	if len(out) == 0 || out[0].at > from || out[len(out)-1].at+int64(len(out[len(out)-1].chunks)) <= r.at {
-		return nil, nil
-	}
-	return out, nil
-}
-
-// tell hands a row over, from the reader's place on, in pieces where something
-// was cut off in between.
-func (r *reader) tell(head store.Head, row tailRow) error {
-	if row.at+int64(len(row.chunks)) <= r.at && r.begun {
-		return nil
-	}
-	frame := pawl.MessageFrame{Offset: r.at}
-	for i, c := range row.chunks {
-		n := row.at + int64(i)
-		if n < r.at-1 || n < r.at && r.begun {
-			continue
-		}
-		c = r.join.Next(c)
-		if r.begun = true; n < r.at {
-			continue
-		}
-		if len(frame.Chunks) == 0 {
-			if err := r.abandoned(head, n); err != nil {
-				return err
-			}
-		}
-		frame.Chunks = append(frame.Chunks, c)
-	}
-	if len(frame.Chunks) == 0 {
-		return nil
-	}
-	r.at += int64(len(frame.Chunks))
-	return r.fn(frame)
-}
-
-// abandoned tells of what was cut off right before a chunk. A row is one
-// attempt's, so no cut ends within one.
-func (r *reader) abandoned(head store.Head, at int64) error {
-	for i := range head.Cuts {
-		if cut := head.Cuts[i]; cut.To == at && cut.To > r.told {
-			r.told = cut.To
-			if err := r.fn(pawl.MessageFrame{Offset: at, Abandoned: &cut}); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// snapshot is for a reader whose chunks are gone: the whole message, and its end.
-func (r *reader) snapshot(ctx context.Context) error {
-	m, err := view(ctx, r.e, func(ctx context.Context, tx store.Tx, _ string) (pawl.Message, error) {
-		row, err := store.GetMessage(ctx, tx, r.ns, r.id)
-		if err != nil {
-			return pawl.Message{}, err
-		}
-		return inFull(ctx, tx, row)
-	})
-	if err != nil {
-		return err
-	}
-	if err := r.fn(pawl.MessageFrame{Offset: r.at, Snapshot: &m}); err != nil {
-		return err
-	}
-	return r.fn(pawl.MessageFrame{Offset: m.Offset, End: &pawl.MessageEnd{Status: m.Status, Offset: m.Offset}})
 }

@@ -68,6 +68,9 @@ type Hot interface {
 	// what the step had before as cut off. Every call whose fence holds is
 	// answered; only those that are Done wrote anything.
 	Append(ctx context.Context, tx Tx, calls []Append) ([]Appended, error)
+	// Tail reads what is new of messages: of each, by its id, up to limit rows of
+	// chunks from its place on, which is where a row begins.
+	Tail(ctx context.Context, tx Tx, places []Place, limit int) (map[string][]ChunkRow, error)
 	// Complete moves items from leases to ends (completed); refused like a
 	// broken fence when the lease has acceptance = 1. Event completed, data
 	// NULL. feeds = 1: every waiting row that item_deps names gets needs-1.

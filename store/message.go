@@ -118,6 +118,12 @@ type ChunkRow struct {
 	Body    string
 }
 
+// Place is where somebody is in a message: at the chunk that comes next.
+type Place struct {
+	MessageID string
+	From      int64
+}
+
 // Chunks reads up to limit rows of a message's chunks: the one with the chunk
 // from, and those behind it.
 func Chunks(ctx context.Context, tx Tx, id string, from int64, limit int) ([]ChunkRow, error) {

@@ -10,24 +10,6 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// EncodeChunks writes the chunks of one append as they are kept.
-func EncodeChunks(chunks []pawl.Chunk) (string, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(chunks)
-	return strings.TrimSuffix(b.String(), "\n"), err
-}
-
-// Decode reads the chunks of a row, as they were given.
-func (r *ChunkRow) Decode() ([]pawl.Chunk, error) {
-	var chunks []pawl.Chunk
-	if err := json.Unmarshal([]byte(r.Body), &chunks); err != nil || len(chunks) != r.Count {
-		return nil, &pawl.Error{Code: pawl.CodeInternal, Op: "message", Message: "chunks cannot be read", Err: err}
-	}
-	return chunks, nil
-}
-
 // Joiner makes characters whole that were cut in two: the first half of one moves
 // to the chunk with the second. It takes a message's chunks one after another.
 type Joiner struct {

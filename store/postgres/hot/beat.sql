@@ -5,15 +5,8 @@ WITH c AS MATERIALIZED (
   FROM unnest($1::text[], $2::text[], $3::text[], $4::int[])
     WITH ORDINALITY AS c(item_id, namespace, worker_id, attempt, ord)),
 k AS MATERIALIZED (
-  SELECT l.*, c.ord
-  FROM c,
-    LATERAL (
-      SELECT l.item_id, l.namespace, l.task_id, l.worker_id, l.attempt, l.state, l.failures, l.lease_seconds, l.lease_expires_at, l.stopped
-      FROM pawl.leases l
-      WHERE l.item_id = c.item_id AND l.namespace = c.namespace AND l.worker_id = c.worker_id AND l.attempt = c.attempt
-      OFFSET 0
-      FOR UPDATE) l),
-n AS MATERIALIZED (SELECT pawl.now() AS now FROM (SELECT count(*) FROM k) locked),
+  SELECT l.item_id, l.namespace, l.task_id, l.worker_id, l.attempt, l.state, l.failures, l.lease_seconds, l.lease_expires_at, l.stopped, c.ord
+  @held,
 x AS MATERIALIZED (
   SELECT k.*, n.now
   FROM k, n

@@ -6,28 +6,12 @@ WITH c AS MATERIALIZED (
     WITH ORDINALITY AS c(item_id, namespace, worker_id, attempt, ord)),
 k AS MATERIALIZED (
   SELECT l.item_id, l.namespace, l.task_id, l.state, l.attempt, l.worker_id, l.lease_expires_at, c.ord
-  FROM c,
-    LATERAL (
-      SELECT l.*
-      FROM pawl.leases l
-      WHERE l.item_id = c.item_id AND l.namespace = c.namespace AND l.worker_id = c.worker_id AND l.attempt = c.attempt
-      OFFSET 0
-      FOR UPDATE) l),
-n AS MATERIALIZED (SELECT pawl.now() AS now FROM (SELECT count(*) FROM k) locked),
+  @held,
 x AS MATERIALIZED (
   SELECT k.*
   FROM k, n
   WHERE k.lease_expires_at > n.now),
-lease AS (
-  UPDATE pawl.leases
-  SET state = 'in_progress'
-  WHERE item_id = ANY(ARRAY(SELECT item_id FROM x WHERE state = 'leased'))),
-started AS (
-  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, actor_type, actor_id, created_at)
-  SELECT namespace, task_id, item_id, attempt, 'in_progress', 'leased', 'in_progress', 'worker', worker_id, now
-  FROM x, n
-  WHERE state = 'leased'
-  RETURNING 1),
+@begun,
 u AS (
   INSERT INTO pawl.task_live (task_id, namespace, checkpoints)
   SELECT task_id, namespace, count(*)

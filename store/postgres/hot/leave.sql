@@ -8,14 +8,7 @@ k AS MATERIALIZED (
     CASE WHEN c.verb = 'fail' THEN l.failures + 1 ELSE l.failures END AS new_failures,
     c.verb = 'fail' AND NOT (c.retryable AND l.failures + 1 < l.max_attempts) AS spent,
     CASE WHEN c.verb = 'fail' THEN COALESCE(c.delay, trunc(LEAST(3600000000, 60000000 * power(2, LEAST(l.failures, 30))) * c.jitter)::bigint) ELSE 0 END AS wait
-  FROM c,
-    LATERAL (
-      SELECT l.*
-      FROM pawl.leases l
-      WHERE l.item_id = c.item_id AND l.namespace = c.namespace AND l.worker_id = c.worker_id AND l.attempt = c.attempt
-      OFFSET 0
-      FOR UPDATE) l),
-n AS MATERIALIZED (SELECT pawl.now() AS now FROM (SELECT count(*) FROM k) locked),
+  @held,
 x AS MATERIALIZED (
   SELECT k.*
   FROM k, n

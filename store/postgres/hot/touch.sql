@@ -4,14 +4,7 @@ WITH c AS MATERIALIZED (
     WITH ORDINALITY AS c(item_id, namespace, worker_id, attempt, extend, seconds, progressed, staged, ord)),
 k AS MATERIALIZED (
   SELECT l.*, c.ord, c.extend, c.progressed, c.staged, COALESCE(NULLIF(c.seconds, 0), l.lease_seconds) AS seconds
-  FROM c,
-    LATERAL (
-      SELECT l.*
-      FROM pawl.leases l
-      WHERE l.item_id = c.item_id AND l.namespace = c.namespace AND l.worker_id = c.worker_id AND l.attempt = c.attempt
-      OFFSET 0
-      FOR UPDATE) l),
-n AS MATERIALIZED (SELECT pawl.now() AS now FROM (SELECT count(*) FROM k) locked),
+  @held,
 x AS MATERIALIZED (
   SELECT k.*
   FROM k, n

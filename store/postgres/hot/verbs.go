@@ -4,7 +4,8 @@
 //   - c is the calls. x is the rows they name, locked one by one in the order of
 //     the calls: no join, so no plan that a table once empty can turn quadratic.
 //     The lease's end is read above the lock, after any wait for it; OFFSET 0
-//     keeps the planner from pushing that below.
+//     keeps the planner from pushing that below. (@held and @begun are in
+//     ../fence.sql.)
 //   - n is the statement's one now, read when the locks are held.
 //   - Rows are changed by key (= ANY of an array) where all change alike, and by
 //     INSERT … ON CONFLICT DO UPDATE where each has its own values: both find

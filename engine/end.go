@@ -1,0 +1,106 @@
+package engine
+
+import (
+	"context"
+	"strings"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+	"github.com/pawl-work/pawl/sweep"
+)
+
+// FinishMessages ends open messages; see pawl.Messenger.
+func (e *Engine) FinishMessages(ctx context.Context, calls []pawl.FinishCall) ([]pawl.Result[pawl.Message], error) {
+	return each(ctx, "finish", calls, func(ctx context.Context, c *pawl.FinishCall) (pawl.Message, error) {
+		var f fields
+		f.writer(c.MessageFence)
+		f.object("/usage", c.Usage, pawl.MaxMetadataBytes)
+		if err := f.err("finish"); err != nil {
+			return pawl.Message{}, err
+		}
+		var out pawl.Message
+		err := e.writes(ctx, c.MessageFence, "finish", func(ctx context.Context, tx store.Tx, g *store.Grip, row *store.MessageRow) error {
+			kind, id := actor(pawl.CallerOf(ctx), pawl.ActorWorker, c.WorkerID)
+			row.Usage = c.Usage
+			err := endMessage(ctx, tx, g.Now, row, pawl.MessageComplete, store.Actor{Type: kind, ID: id}, "")
+			out = row.Message
+			return err
+		})
+		if err == nil {
+			e.after(ctx, func() { e.tails.moved(c.MessageID) })
+		}
+		return out, err
+	})
+}
+
+// endMessage folds what was said into the message.
+func endMessage(ctx context.Context, tx store.Tx, now int64, row *store.MessageRow, to pawl.MessageState, by store.Actor, reason string) error {
+	row.Status = to
+	content, err := store.Content(ctx, tx, row)
+	if err != nil {
+		return err
+	}
+	return store.EndMessage(ctx, tx, now, row, to, content, by, reason)
+}
+
+// StopMessages stops open messages; see pawl.Stopper.
+func (e *Engine) StopMessages(ctx context.Context, calls []pawl.StopCall) ([]pawl.Result[pawl.Message], error) {
+	return each(ctx, "stop", calls, func(ctx context.Context, c *pawl.StopCall) (pawl.Message, error) {
+		var f fields
+		f.text("/id", c.MessageID, 1, pawl.MaxIDLen)
+		f.text("/reason", c.Reason, 0, pawl.MaxReasonLen)
+		if err := f.err("stop"); err != nil {
+			return pawl.Message{}, err
+		}
+		ns := pawl.CallerOf(ctx).Namespace
+		var out pawl.Message
+		err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+			row, err := store.GetMessage(ctx, tx, ns, c.MessageID)
+			if err != nil {
+				return err
+			}
+			stopped, leased, err := store.HoldItem(ctx, tx, row.ItemID) // before the message, as its writer does
+			if err != nil {
+				return err
+			}
+			if row, err = store.HoldMessage(ctx, tx, ns, c.MessageID); err != nil {
+				return err
+			}
+			if row.Status != pawl.MessageStreaming {
+				return conflict("stop", string(row.Status), row.Status.Allowed())
+			}
+			now, err := tx.Now(ctx)
+			if err != nil {
+				return err
+			}
+			kind, id := actor(pawl.CallerOf(ctx), pawl.ActorUser, "")
+			if err := endMessage(ctx, tx, now, &row, pawl.MessageStopped, store.Actor{Type: kind, ID: id}, c.Reason); err != nil {
+				return err
+			}
+			out = row.Message
+			if !leased {
+				return nil
+			}
+			return store.TellLease(ctx, tx, row.ItemID, strings.TrimSpace(stopped+" "+row.ID))
+		})
+		if err == nil {
+			e.after(ctx, func() { e.tails.moved(c.MessageID) })
+		}
+		return out, err
+	})
+}
+
+// endMessages ends what items, or a task, that are out of work left open. The
+// sweep does the same, so nothing is lost when this process dies first.
+func (e *Engine) endMessages(ctx context.Context, items []string, taskID string) {
+	if len(items) == 0 && taskID == "" {
+		return
+	}
+	e.after(ctx, func() {
+		ctx := context.WithValue(context.WithoutCancel(ctx), wholeKey{}, nil)
+		if err := sweep.EndStrays(ctx, e.db, items, taskID); err != nil {
+			e.log.WarnContext(ctx, "open messages are left to the sweep", "error", err)
+		}
+		e.tails.wake()
+	})
+}

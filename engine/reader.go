@@ -1,0 +1,190 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
+
+// reader is somebody's place in a message.
+type reader struct {
+	e     *Engine
+	id    string
+	ns    string
+	at    int64 // the next chunk
+	told  int64 // the end of the newest cut he was told of
+	join  store.Joiner
+	begun bool // join has seen the chunk before at
+	fn    func(pawl.MessageFrame) error
+}
+
+// followPage bounds the rows that a reader takes from the database at once.
+const followPage = 200
+
+// FollowMessage follows a message; see pawl.MessageReader. The frames are shared
+// with others who follow it: do not change what they point to.
+func (e *Engine) FollowMessage(ctx context.Context, id string, after int64, fn func(pawl.MessageFrame) error) error {
+	if after < -1 {
+		return pawl.Invalid("/after", "is %d: it is the number of a chunk, or -1", after)
+	}
+	r := &reader{e: e, id: id, ns: pawl.CallerOf(ctx).Namespace, at: after + 1, told: -1, fn: fn}
+	row, err := view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (store.MessageRow, error) {
+		return store.GetMessage(ctx, tx, ns, id)
+	})
+	if err != nil {
+		return err
+	}
+	if r.at > row.Offset {
+		return &pawl.Error{Code: pawl.CodeInvalid, Op: "follow", Fields: []pawl.Field{{Pointer: "/after", Message: "lies ahead: no such chunk has been said"}}}
+	}
+	leave, err := e.tails.join(store.Head{ID: id, State: string(row.Status), Chunks: row.Offset, Cuts: row.Cuts})
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if err := fn(pawl.MessageFrame{Offset: r.at}); err != nil {
+		return err
+	}
+	for {
+		head, rows, moved, closed := e.tails.now(id, r.from())
+		if closed {
+			return errTailsClosed
+		}
+		if ended, err := r.advance(ctx, head, rows); err != nil || ended {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// advance tells the reader what there is for him; ended says that nothing will come.
+func (r *reader) advance(ctx context.Context, head store.Head, rows []tailRow) (ended bool, err error) {
+	if head.State == "" {
+		return true, pawl.NotFound("message", r.id)
+	}
+	for r.at < head.Chunks {
+		if rows == nil {
+			if rows, err = r.load(ctx); err != nil {
+				return false, err
+			}
+			if rows == nil {
+				if !pawl.MessageState(head.State).Ended() {
+					return false, nil // between two heads
+				}
+				return true, r.snapshot(ctx)
+			}
+		}
+		for _, row := range rows {
+			if err := r.tell(head, row); err != nil {
+				return false, err
+			}
+		}
+		rows = nil
+	}
+	if err := r.abandoned(head, r.at); err != nil || head.State == string(pawl.MessageStreaming) {
+		return false, err
+	}
+	return true, r.fn(pawl.MessageFrame{Offset: r.at, End: &pawl.MessageEnd{Status: pawl.MessageState(head.State), Offset: head.Chunks}})
+}
+
+// from is the first chunk that the reader needs: at first the one before his
+// place, which may hold half of a character.
+func (r *reader) from() int64 {
+	if r.begun {
+		return r.at
+	}
+	return max(0, r.at-1)
+}
+
+// load reads rows from the database; nil when they are not there.
+func (r *reader) load(ctx context.Context) ([]tailRow, error) {
+	from := r.from()
+	rows, err := view(ctx, r.e, func(ctx context.Context, tx store.Tx, _ string) ([]store.ChunkRow, error) {
+		return store.Chunks(ctx, tx, r.id, from, followPage)
+	})
+	if err != nil {
+		return nil, err
+	}
+	var out []tailRow
+	for i := range rows {
+		chunks, err := rows[i].Decode()
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, tailRow{at: rows[i].Seq, chunks: chunks})
+	}
+	if len(out) == 0 || out[0].at > from || out[len(out)-1].at+int64(len(out[len(out)-1].chunks)) <= r.at {
+		return nil, nil
+	}
+	return out, nil
+}
+
+// tell hands a row over, from the reader's place on, in pieces where something
+// was cut off in between.
+func (r *reader) tell(head store.Head, row tailRow) error {
+	if row.at+int64(len(row.chunks)) <= r.at && r.begun {
+		return nil
+	}
+	frame := pawl.MessageFrame{Offset: r.at}
+	for i, c := range row.chunks {
+		n := row.at + int64(i)
+		if n < r.at-1 || n < r.at && r.begun {
+			continue
+		}
+		c = r.join.Next(c)
+		if r.begun = true; n < r.at {
+			continue
+		}
+		if len(frame.Chunks) == 0 {
+			if err := r.abandoned(head, n); err != nil {
+				return err
+			}
+		}
+		frame.Chunks = append(frame.Chunks, c)
+	}
+	if len(frame.Chunks) == 0 {
+		return nil
+	}
+	r.at += int64(len(frame.Chunks))
+	return r.fn(frame)
+}
+
+// abandoned tells of what was cut off right before a chunk. A row is one
+// attempt's, so no cut ends within one.
+func (r *reader) abandoned(head store.Head, at int64) error {
+	for i := range head.Cuts {
+		if cut := head.Cuts[i]; cut.To == at && cut.To > r.told {
+			r.told = cut.To
+			if err := r.fn(pawl.MessageFrame{Offset: at, Abandoned: &cut}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// snapshot is for a reader whose chunks are gone: the whole message, and its end.
+func (r *reader) snapshot(ctx context.Context) error {
+	m, err := view(ctx, r.e, func(ctx context.Context, tx store.Tx, _ string) (pawl.Message, error) {
+		row, err := store.GetMessage(ctx, tx, r.ns, r.id)
+		if err != nil {
+			return pawl.Message{}, err
+		}
+		return inFull(ctx, tx, row)
+	})
+	if err != nil {
+		return err
+	}
+	if err := r.fn(pawl.MessageFrame{Offset: r.at, Snapshot: &m}); err != nil {
+		return err
+	}
+	return r.fn(pawl.MessageFrame{Offset: m.Offset, End: &pawl.MessageEnd{Status: m.Status, Offset: m.Offset}})
+}

@@ -1,0 +1,29 @@
+package hot
+
+import (
+	"context"
+	_ "embed"
+
+	"github.com/pawl-work/pawl/store"
+)
+
+//go:embed tail.sql
+var tailSQL string
+
+// Tail implements store.Hot.
+func (Verbs) Tail(ctx context.Context, tx store.Tx, places []store.Place, limit int) (map[string][]store.ChunkRow, error) {
+	args := []any{
+		column(places, func(p *store.Place) string { return p.MessageID }),
+		column(places, func(p *store.Place) int64 { return p.From }),
+		limit,
+	}
+	out := map[string][]store.ChunkRow{}
+	err := read(ctx, tx, tailSQL, args, func(r store.Rows) error {
+		var id string
+		var c store.ChunkRow
+		err := r.Scan(&id, &c.Seq, &c.Count, &c.Attempt, &c.Body)
+		out[id] = append(out[id], c)
+		return err
+	})
+	return out, err
+}
