@@ -1,16 +1,8 @@
 package client
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"io"
-	"math/rand/v2"
-	"mime"
-	"net/http"
-	"time"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/api"
@@ -52,121 +44,38 @@ func (c *Client) ListMessages(ctx context.Context, f pawl.MessageFilter) (pawl.L
 	return read[pawl.List[pawl.Message]](ctx, c, "list_messages", "", api.MessagesQueryOf(f))
 }
 
-const (
-	// messageSilence is how long a message's stream may say nothing: servers say
-	// something every fifteen seconds.
-	messageSilence = 45 * time.Second
-	// messagePause is the longest between two tries to get a stream back.
-	messagePause = 5 * time.Second
-)
-
 // FollowMessage follows a message; see pawl.MessageReader. A stream that breaks is
 // taken up again where it broke, from whichever server answers.
 func (c *Client) FollowMessage(ctx context.Context, id string, after int64, fn func(pawl.MessageFrame) error) error {
-	if c.bad != nil {
-		return c.bad
-	}
-	l := listener{client: c, id: id, after: after, told: -1, fn: fn}
-	pause, tries := 50*time.Millisecond, c.opts.Tries
-	for {
-		before := l.after
-		err := l.stream(ctx)
-		switch {
-		case l.ended || l.refused != nil:
-			return l.refused
-		case ctx.Err() != nil:
-			return nil
-		case !errors.Is(err, pawl.ErrUnavailable):
-			return err
-		case l.after > before:
-			pause = 50 * time.Millisecond
-		case !l.begun:
-			if tries--; tries <= 0 {
-				return err
-			}
-		}
-		select {
-		case <-time.After(pause + rand.N(pause)):
-		case <-ctx.Done():
-			return nil
-		}
-		pause = min(2*pause, messagePause)
-	}
+	r := reader{after: after, told: -1, fn: fn}
+	l := listener{client: c, take: r.take, next: func() request {
+		return request{route: api.RouteOf("follow_message"), id: id, query: api.Values(api.FollowQuery{After: int(r.after)})}
+	}}
+	return l.listen(ctx)
 }
 
-// listener is a place in a message.
-type listener struct {
-	client  *Client
-	id      string
-	after   int64
-	told    int64 // the end of the newest cut that fn was told of
-	fn      func(pawl.MessageFrame) error
-	begun   bool
-	ended   bool
-	refused error // fn's
+// reader is a place in a message.
+type reader struct {
+	after int64 // the last chunk that is handed over
+	told  int64 // the end of the newest cut that fn was told of
+	fn    func(pawl.MessageFrame) error
+	begun bool
 }
 
-// stream reads one stream until it breaks or the message has ended.
-func (l *listener) stream(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	quiet := time.AfterFunc(messageSilence, cancel)
-	defer quiet.Stop()
-	r := request{route: api.RouteOf("follow_message"), id: l.id, query: api.Values(api.FollowQuery{After: int(l.after)})}
-	req, err := http.NewRequestWithContext(ctx, r.route.Method, r.url(l.client.base), nil)
-	if err != nil {
-		return &pawl.Error{Code: pawl.CodeInvalid, Op: r.route.Name, Message: "cannot be asked for over HTTP", Err: err}
-	}
-	l.client.headers(req, &r)
-	res, err := l.client.opts.HTTP.Do(req)
-	if err != nil {
-		return away(&r, err)
-	}
-	defer res.Body.Close()
-	if kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); res.StatusCode != http.StatusOK || kind != "text/event-stream" {
-		data, _ := io.ReadAll(io.LimitReader(res.Body, 1<<20)) // what came of it
-		return refusal(&r, res, data)
-	}
-	if !l.begun {
-		l.begun = true
-		if l.refused = l.fn(pawl.MessageFrame{Offset: l.after + 1}); l.refused != nil {
-			return nil
+func (r *reader) take(in frame) error {
+	if !r.begun {
+		r.begun = true
+		if err := r.fn(pawl.MessageFrame{Offset: r.after + 1}); err != nil {
+			return over{err}
 		}
 	}
-	return away(&r, l.read(res.Body, quiet))
-}
-
-// read hands over the frames of a stream.
-func (l *listener) read(body io.Reader, quiet *time.Timer) error {
-	in := bufio.NewReaderSize(body, 64<<10)
-	var event, data string
-	for !l.ended && l.refused == nil {
-		line, err := in.ReadBytes('\n')
-		if err != nil {
-			return err
-		}
-		quiet.Reset(messageSilence)
-		name, value, _ := bytes.Cut(bytes.TrimRight(line, "\r\n"), []byte(":"))
-		switch value = bytes.TrimPrefix(value, []byte(" ")); {
-		case string(name) == "event":
-			event = string(value)
-		case string(name) == "data":
-			data = string(value)
-		case len(name) == 0 && len(value) == 0 && data != "": // the end of a frame
-			if err := l.frame(event, data); err != nil {
-				return err
-			}
-			event, data = "", ""
-		}
+	if in.data == nil {
+		return nil
 	}
-	return nil
-}
-
-func (l *listener) frame(event, data string) error {
-	f := pawl.MessageFrame{Offset: l.after + 1}
+	f := pawl.MessageFrame{Offset: r.after + 1}
 	var chunks api.ChunkFrame
 	var into any
-	switch event {
+	switch in.event {
 	case "":
 		into = &chunks
 	case api.FrameAbandoned:
@@ -181,20 +90,21 @@ func (l *listener) frame(event, data string) error {
 	default:
 		return nil // of a later server
 	}
-	if err := json.Unmarshal([]byte(data), into); err != nil {
+	if err := json.Unmarshal(in.data, into); err != nil {
 		return err
 	}
-	if event == "" {
+	if in.event == "" {
 		f.Offset, f.Chunks = chunks.Offset, chunks.Chunks
-		l.after = f.Last()
+		r.after = f.Last()
 	}
 	if f.Abandoned != nil {
-		if f.Abandoned.To <= l.told {
+		if f.Abandoned.To <= r.told {
 			return nil // told before the stream broke
 		}
-		l.told = f.Abandoned.To
+		r.told = f.Abandoned.To
 	}
-	l.refused = l.fn(f)
-	l.ended = f.End != nil
+	if err := r.fn(f); err != nil || f.End != nil {
+		return over{err}
+	}
 	return nil
 }
