@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -123,6 +124,64 @@ func TestASlowReaderGetsAllOfIt(t *testing.T) {
 		close(goOn)
 		if n := <-got; n != 1+2*rows {
 			t.Errorf("the slow reader got %d chunks of %d", n, 1+2*rows)
+		}
+	})
+}
+
+// Many workers at two servers take many pending messages at once: each is made
+// once, by one of them (seed 4, testing 3).
+func TestManyWorkersMakeEachMessageOnce(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		const messages, workers, words = 60, 8, 5
+		asked := make([]pawl.NewTask, messages)
+		for i := range asked {
+			asked[i] = pawl.NewTask{Type: "chat", Thread: fmt.Sprint("t", i), Reply: &pawl.Reply{}}
+		}
+		for _, r := range need[[]pawl.Result[pawl.Task]](t)(p.Engine.CreateTasks(t.Context(), asked)) {
+			if r.Err != nil {
+				t.Fatal(r.Err)
+			}
+		}
+		servers := []*engine.Engine{p.Engine, p.Another(engine.Options{})}
+		var working sync.WaitGroup
+		for n := range workers {
+			working.Go(func() {
+				e, me := servers[n%len(servers)], fmt.Sprint("w", n)
+				for {
+					ls, err := e.Claim(t.Context(), pawl.ClaimRequest{WorkerID: me, WaitSeconds: 1})
+					if err != nil {
+						t.Error(err)
+					}
+					if len(ls) == 0 {
+						return
+					}
+					l := ls[0]
+					fence := pawl.MessageFence{MessageID: l.OpenMessage.ID, WorkerID: me, Attempt: l.Attempt}
+					for i := range int64(words) {
+						_, err := first(e.Append(t.Context(), []pawl.AppendCall{{MessageFence: fence, Offset: i, Chunks: []pawl.Chunk{{Type: pawl.ChunkText, Text: pawl.Words(me + " ")}}}}))
+						if err != nil {
+							t.Errorf("%s is not alone in %s: %v", me, l.ID, err)
+						}
+					}
+					if _, err := first(e.FinishMessages(t.Context(), []pawl.FinishCall{{MessageFence: fence}})); err != nil {
+						t.Error(err)
+					}
+					if _, err := pawl.Complete(t.Context(), e, l.Fence(), nil); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		working.Wait()
+		list := need[pawl.List[pawl.Message]](t)(p.Engine.ListMessages(t.Context(), pawl.MessageFilter{Page: pawl.Page{Limit: pawl.MaxPage}}))
+		if len(list.Items) != messages {
+			t.Fatalf("%d messages of %d", len(list.Items), messages)
+		}
+		for _, m := range list.Items {
+			who, _, _ := strings.Cut(m.Text(), " ")
+			if m.Status != pawl.MessageComplete || m.Attempt != 1 || m.Text() != strings.Repeat(who+" ", words) {
+				t.Errorf("%s is %s after attempt %d: %q", m.ID, m.Status, m.Attempt, m.Text())
+			}
 		}
 	})
 }

@@ -3,6 +3,7 @@ package scenario
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -10,13 +11,14 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// commands are the words of a conversation. w is a worker, i an item, t a task.
+// commands are the words of a conversation. w is a worker, i an item, t a task,
+// m a message, r a reader.
 var commands map[string]func(s *stage, c call) (string, error)
 
 func init() {
 	commands = map[string]func(s *stage, c call) (string, error){
 		// Work: what submits, does and ends it.
-		"submit":     submit,                            // type=T [items=N] [payload=J] [title=T] [priority=N] [max_attempts=N] [run_at=+D] [hash=H] [dedupe]; or lines: item key=K [after=K,K] …
+		"submit":     submit,                            // type=T [items=N] [payload=J] [title=T] [priority=N] [max_attempts=N] [run_at=+D] [hash=H] [dedupe] [thread=T] [user=TEXT] [reply=MODEL [max_steps=N]]; or lines: item key=K [after=K,K] …
 		"add":        add,                               // t, lines: item …
 		"claim":      claim,                             // w [limit=N] [types=T,T] [task=t] [item=i] [lease=S] [prefetch]
 		"heartbeat":  heartbeat,                         // w i [lease=S] [attempt=N]
@@ -32,6 +34,16 @@ func init() {
 		"bury":       operate(pawl.Service.BuryTasks),   // t [i …]
 		"delete":     remove,                            // t [force]
 		"restore":    restore,                           // t
+		// Messages: what is said under a claim, and who listens.
+		"begin-message": beginMessage, // w i role=R [model=M] [max_steps=N] [content=J]
+		"append":        appendChunks, // w m [offset=N] TEXT-OR-CHUNK …
+		"step":          step,         // w m [J]
+		"end":           endMessage,   // w m [usage=J]
+		"stop":          stopMessage,  // m [reason=T]
+		"listen":        listen,       // r m [after=N]
+		"heard":         heard,        // r
+		"leave":         leave,        // r
+		"server":        toServer,     // N
 		// Time.
 		"advance": advance, // D
 		"sweep":   sweep,
@@ -48,6 +60,8 @@ func init() {
 		"events":      readEvents,      // t | i
 		"checkpoints": readCheckpoints, // t | i, [type=T,T] [last]
 		"counts":      readCounts,      // t
+		"message":     readMessage,     // m
+		"messages":    readMessages,    // thread=T | task=t
 		"resume":      readResume,      // i
 		"result":      readResult,      // t
 		"stats":       readStats,
@@ -72,6 +86,14 @@ func submit(s *stage, c call) (string, error) {
 		RunAt: s.at(c.named["run_at"]), InputHash: c.named["hash"], Metadata: c.raw("metadata"),
 	}
 	t.Dedupe.All = c.word(0) == "dedupe"
+	t.Thread = c.named["thread"]
+	if text, said := c.named["user"]; said {
+		content, _ := json.Marshal(text) // a text always marshals
+		t.Messages = []pawl.NewMessage{{Role: pawl.RoleUser, Content: content}}
+	}
+	if model, wanted := c.named["reply"]; wanted {
+		t.Reply = &pawl.Reply{Model: model, MaxSteps: c.number("max_steps")}
+	}
 	for n := range c.number("items") {
 		t.Items = append(t.Items, pawl.NewItem{Input: json.RawMessage(fmt.Sprintf(`{"n":%d}`, n+1))})
 	}
@@ -107,7 +129,11 @@ func (s *stage) shortTask(t pawl.Task) (string, error) {
 	for _, i := range items {
 		out += " " + s.name("item", i.ID)
 	}
-	return out, err
+	messages, heard := s.nameMessages(pawl.MessageFilter{TaskID: t.ID})
+	for _, m := range messages {
+		out += " " + s.name("message", m.ID)
+	}
+	return out, errors.Join(err, heard)
 }
 
 func claim(s *stage, c call) (string, error) {
@@ -121,8 +147,12 @@ func claim(s *stage, c call) (string, error) {
 	var out strings.Builder
 	for _, l := range leases {
 		s.claims[[2]string{l.WorkerID, l.ID}] = l.Attempt
-		fmt.Fprintf(&out, "%s of %s: attempt %d, failures %d, until %s, input %s\n",
+		fmt.Fprintf(&out, "%s of %s: attempt %d, failures %d, until %s, input %s",
 			s.name("item", l.ID), s.name("task", l.TaskID), l.Attempt, l.Failures, s.when(l.LeaseExpiresAt), l.Input)
+		if o := l.OpenMessage; o != nil {
+			fmt.Fprintf(&out, ", %s open at %d after step %d", s.name("message", o.ID), o.Offset, o.StepNumber)
+		}
+		fmt.Fprintln(&out)
 	}
 	if len(leases) == 0 {
 		return "nothing", nil
@@ -138,7 +168,11 @@ func heartbeat(s *stage, c call) (string, error) {
 	if b.Cancelled {
 		return "cancelled", nil
 	}
-	return "until " + s.when(b.LeaseExpiresAt), nil
+	out := "until " + s.when(b.LeaseExpiresAt)
+	for _, id := range b.Stopped {
+		out += ", stopped " + s.name("message", id)
+	}
+	return out, nil
 }
 
 func progress(s *stage, c call) (string, error) {

@@ -184,6 +184,12 @@ func readResume(s *stage, c call) (string, error) {
 		got := r.Signals[name]
 		fmt.Fprintf(&out, "signal for %s: %s %s sent at %s: %s\n", name, got.Name, got.Key, s.when(got.SentAt), got.Payload)
 	}
+	if o := r.OpenMessage; o != nil {
+		fmt.Fprintf(&out, "%s open at %d after step %d", s.name("message", o.ID), o.Offset, o.StepNumber)
+		for _, c := range o.ToolCalls {
+			fmt.Fprintf(&out, ", %s %s %s", c.ToolName, c.ToolCallID, map[bool]string{true: "done", false: "begun"}[c.Done])
+		}
+	}
 	return out.String(), nil
 }
 

@@ -10,8 +10,8 @@
 //	----
 //	item1 of task1: attempt 1, failures 0, until +5m0s, input {"n":1}
 //
-// Tasks and items are named in the order of their making, times are told from
-// the start. Commands are listed in commands.go and reads.go.
+// Tasks, items and messages are named in the order of their making, times are
+// told from the start. Commands are listed in commands.go.
 package scenario
 
 import (
@@ -30,9 +30,10 @@ import (
 //go:embed testdata/*.txt
 var files embed.FS
 
-// Run plays every conversation against a service of its own, in parallel. With
-// a directory to rewrite, what comes out is written there instead of compared.
-func Run(t *testing.T, open func(t *testing.T) (pawl.Service, pawltest.Clock), rewrite string) {
+// Run plays every conversation against a service of its own, in parallel; another
+// is one more on the same database. With a directory to rewrite, what comes out is
+// written there instead of compared.
+func Run(t *testing.T, open func(t *testing.T) (svc pawl.Service, clock pawltest.Clock, another func() pawl.Service), rewrite string) {
 	entries, err := files.ReadDir("testdata")
 	if err != nil {
 		t.Fatal(err)
@@ -44,8 +45,8 @@ func Run(t *testing.T, open func(t *testing.T) (pawl.Service, pawltest.Clock), r
 			if err != nil {
 				t.Fatal(err)
 			}
-			svc, clock := open(t)
-			got := newStage(t.Context(), svc, clock).play(string(want))
+			svc, clock, another := open(t)
+			got := newStage(t.Context(), svc, clock, another).play(string(want))
 			if rewrite != "" {
 				if err := os.WriteFile(filepath.Join(rewrite, entry.Name()), []byte(got), 0o644); err != nil {
 					t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/pawltest"
 	"github.com/pawl-work/pawl/pawltest/scenario"
 )
@@ -20,9 +21,9 @@ func TestScenarios(t *testing.T) {
 			if *rewrite && which == pawltest.SQLite {
 				dir = "testdata"
 			}
-			scenario.Run(t, func(t *testing.T) (pawl.Service, pawltest.Clock) {
+			scenario.Run(t, func(t *testing.T) (pawl.Service, pawltest.Clock, func() pawl.Service) {
 				p := pawltest.Open(t, which)
-				return p.Service, p
+				return p.Service, p, func() pawl.Service { return p.Another(engine.Options{}) }
 			}, dir)
 		})
 	}

@@ -24,12 +24,17 @@ type stage struct {
 	names  map[string]string // id → task1
 	claims map[[2]string]int // (worker, item id) → the attempt it was given last
 	tokens map[string]string // key → token of the run under way
-	counts map[string]int    // task, item → how many have names
+	counts map[string]int    // task, item, message → how many have names
+
+	another func() pawl.Service
+	servers []pawl.Service
+	readers map[string]*reader // by their names
 }
 
-func newStage(ctx context.Context, svc pawl.Service, clock pawltest.Clock) *stage {
+func newStage(ctx context.Context, svc pawl.Service, clock pawltest.Clock, another func() pawl.Service) *stage {
 	return &stage{ctx: ctx, svc: svc, clock: clock, start: clock.Now(), ids: map[string]string{}, names: map[string]string{},
-		claims: map[[2]string]int{}, tokens: map[string]string{}, counts: map[string]int{}}
+		claims: map[[2]string]int{}, tokens: map[string]string{}, counts: map[string]int{},
+		another: another, servers: []pawl.Service{svc}, readers: map[string]*reader{}}
 }
 
 // call is a command: its verb, plain words and name=value pairs.
@@ -163,6 +168,9 @@ func (s *stage) refusal(err error) string {
 		out += fmt.Sprintf(" %s: state %s, holder %q, attempt %d", e.Reason, e.State, e.Holder, e.Attempt)
 	} else if e.Code == pawl.CodeConflict {
 		out += fmt.Sprintf(": state %s allows %v", e.State, e.Allowed)
+	}
+	if e.Expected != nil {
+		out += fmt.Sprintf(", expected %d", *e.Expected)
 	}
 	if e.RetryAfter > 0 {
 		out += ", retry after " + e.RetryAfter.String()

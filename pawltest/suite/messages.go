@@ -412,7 +412,7 @@ var messages = noun{"messages", []promise{
 		_, l := w.asked()
 		id := l.OpenMessage.ID
 		for pointer, chunk := range map[string]pawl.Chunk{
-			"/chunks/1/text":         {Type: "text", Text: pawl.Words(strings.Repeat("x", 5<<20/2))},
+			"/chunks/1/text":         {Type: "text", Text: pawl.Words(strings.Repeat("x", 5<<20))},
 			"/chunks/1/type":         {Type: "tool-call"},
 			"/chunks/1/tool_call_id": {Type: "tool_call", ToolName: "a"},
 			"/chunks/1/input":        {Type: "text", Text: "a", Input: raw(`1`)},
