@@ -39,7 +39,7 @@ func (a *app) root() *cobra.Command {
 	globalFlags(root.PersistentFlags())
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	root.AddCommand(
-		a.taskCmd(), a.itemCmd(), a.eventCmd(), a.checkpointCmd(), a.signalCmd(), a.idempotencyCmd(), a.keyCmd(), a.typeCmd(),
+		a.taskCmd(), a.itemCmd(), a.messageCmd(), a.eventCmd(), a.checkpointCmd(), a.signalCmd(), a.idempotencyCmd(), a.keyCmd(), a.typeCmd(),
 		a.workerCmd(), a.serveCmd(), a.mcpCmd(), a.relayCmd(), a.sweepCmd(), a.pruneCmd(), a.archiveCmd(), a.backupCmd(), a.migrateCmd(),
 		a.statsCmd(), a.doctorCmd(), a.benchCmd(), a.demoCmd(), a.demoWorkerCmd(), a.versionCmd(),
 	)

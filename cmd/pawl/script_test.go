@@ -15,6 +15,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/store"
 )
@@ -26,15 +27,15 @@ func TestMain(m *testing.M) {
 // Each script is a conversation with the program. Besides testscript's own
 // commands: exits N CMD… runs it and wants that exit code; let NAME PATH and
 // json PATH TEXT read the last stdout as JSON; until PATTERN CMD… runs it until
-// it says so; serve starts a server and sets URL; spoil FILE SQL changes a
-// database behind Pawl's back.
+// it says so; serve starts a server and sets URL; say MESSAGE WORKER ATTEMPT
+// TEXT… is a writer's process; spoil FILE SQL changes a database behind Pawl's back.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"exits": exits, "let": let, "json": jsonIs, "until": until, "serve": serve, "spoil": spoil, "pause": pause,
+			"exits": exits, "let": let, "json": jsonIs, "until": until, "serve": serve, "spoil": spoil, "pause": pause, "say": say,
 		},
 	})
 }
@@ -151,4 +152,24 @@ func spoil(ts *testscript.TestScript, neg bool, args []string) {
 		_, err := tx.Exec(ctx, args[1])
 		return err
 	}))
+}
+
+func say(ts *testscript.TestScript, neg bool, args []string) {
+	ctx := context.Background()
+	e, err := engine.Open(ctx, "sqlite:"+ts.MkAbs("pawl.db"))
+	ts.Check(err)
+	defer e.Close()
+	m, err := e.GetMessage(ctx, args[0])
+	ts.Check(err)
+	attempt, err := strconv.Atoi(args[2])
+	ts.Check(err)
+	c := pawl.AppendCall{MessageFence: pawl.MessageFence{MessageID: m.ID, WorkerID: args[1], Attempt: attempt}, Offset: m.Offset}
+	for _, arg := range args[3:] {
+		text, err := strconv.Unquote(`"` + arg + `"`)
+		ts.Check(err)
+		c.Chunks = append(c.Chunks, pawl.Chunk{Type: pawl.ChunkText, Text: pawl.Words(text)})
+	}
+	rs, err := e.Append(ctx, []pawl.AppendCall{c})
+	ts.Check(err)
+	ts.Check(rs[0].Err)
 }
