@@ -3,7 +3,7 @@
 # on Debian the packages that are missing.
 
 .DEFAULT_GOAL := help
-.PHONY: help build test check conformance api-lint api-proxy torture bench bench-short demo update
+.PHONY: help build test check conformance api-lint api-proxy torture bench bench-short bench-soak demo update
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ bench: ## every target beside River, raw SQL and backlite; brings its own Postgr
 
 bench-short: ## the same, smaller, in under 6 minutes; exit 1 on a miss that is not a known one
 	cd bench && go run . -short
+
+bench-soak: ## 1,000 streams of words for an hour on each database: memory stays flat; SOAK=10m for less
+	cd bench && go run . -only messages -soak $(or $(SOAK),1h)
 
 demo: ## real work with a killed and a frozen worker, proved exact
 	go run ./cmd/pawl demo

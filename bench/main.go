@@ -31,6 +31,7 @@ type bench struct {
 	scale         float64 // of the sizes, to try the bench itself
 	server        *throwaway.Server
 	admin         *admin
+	soak          time.Duration
 	disk          string // for SQLite files
 	docs          string
 	until         time.Time // when the short form's time for the section is up
@@ -54,6 +55,7 @@ var sections = []section{
 	{"fleet", 35 * time.Second, (*bench).fleet},
 	{"sqlite", 45 * time.Second, (*bench).sqlite},
 	{"held", 30 * time.Second, (*bench).held},
+	{"messages", 60 * time.Second, (*bench).messages},
 	{"http", 0, (*bench).http},
 	{"backlog", 0, (*bench).backlog},
 	{"bloat", 0, (*bench).bloat},
@@ -84,6 +86,7 @@ func run() int {
 	flag.BoolVar(&b.short, "short", false, "smaller sizes and without what takes minutes: under 6 minutes")
 	flag.IntVar(&b.rounds, "rounds", 3, "how often the systems alternate")
 	flag.Float64Var(&b.scale, "scale", 1, "of all sizes; other than 1 is for trying the bench itself")
+	flag.DurationVar(&b.soak, "soak", 0, "how long the section messages has its streams speak in the end, to see that memory stays flat; 0 = not")
 	flag.StringVar(&b.docs, "docs", "../docs", "where performance.md is and the curves go")
 	only := flag.String("only", "", "run only sections whose names match")
 	profile := flag.String("profile", "", "write a CPU profile here")

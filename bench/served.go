@@ -109,8 +109,10 @@ func (u shares) less(before shares) shares {
 
 // resident is the memory of the server that is in RAM, in MB. Linux only:
 // elsewhere it is an error.
-func (s *served) resident() (float64, error) {
-	raw, err := os.ReadFile("/proc/" + strconv.Itoa(s.cmd.Process.Pid) + "/status")
+func (s *served) resident() (float64, error) { return residentOf(strconv.Itoa(s.cmd.Process.Pid)) }
+
+func residentOf(process string) (float64, error) {
+	raw, err := os.ReadFile("/proc/" + process + "/status")
 	if err != nil {
 		return 0, err
 	}

@@ -34,3 +34,7 @@ VACUUM FULL
 SELECT count(*)
 FROM pg_stat_activity
 WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()
+-- name: transactions
+SELECT xact_commit + xact_rollback
+FROM pg_stat_database
+WHERE datname = current_database()
