@@ -64,6 +64,8 @@ const (
 	DefaultRetainSweeps    = 7 * 24 * time.Hour
 	DefaultStopGrace       = 30 * time.Second
 	DefaultMaxSteps        = 10
+	DefaultFlush           = 100 * time.Millisecond
+	MaxFlush               = time.Second
 	DefaultRetainChunks    = 24 * time.Hour
 	BackoffBase            = 60 * time.Second
 	BackoffMax             = time.Hour
@@ -97,6 +99,7 @@ var Limits = []Limit{
 	{"chunks", MaxChunksPerCall, "chunks", "chunks of one append; each up to a payload's size"},
 	{"append", MaxAppendBytes, "bytes", "chunks of one append together"},
 	{"messages", MaxMessages, "messages", "messages that a task is created with"},
+	{"flush", MaxFlush.Milliseconds(), "milliseconds", "that a worker may be told to keep what is said back for more"},
 	{"max_steps", MaxSteps, "steps", "most that a message may be given to make"},
 	{"priority_min", MinPriority, "", "lowest priority"},
 	{"priority_max", MaxPriority, "", "highest priority; higher goes first"},
@@ -121,6 +124,7 @@ var Defaults = []Limit{
 	{"retain_sweeps", int64(DefaultRetainSweeps / time.Second), "seconds", "sweep statistics"},
 	{"stop_grace", int64(DefaultStopGrace / time.Second), "seconds", "a stopping worker waits for its handlers, then gives back"},
 	{"max_steps", DefaultMaxSteps, "steps", "that a message may take"},
+	{"flush", DefaultFlush.Milliseconds(), "milliseconds", "that what a handler says may wait for more; at most a second"},
 	{"retain_chunks", int64(DefaultRetainChunks / time.Second), "seconds", "chunks of a message, after its end; then a reader gets the whole at once"},
 	{"backoff_base", int64(BackoffBase / time.Second), "seconds", "before the first retry; doubles with each failure"},
 	{"backoff_max", int64(BackoffMax / time.Second), "seconds", "longest back-off"},

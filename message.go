@@ -258,9 +258,9 @@ type Reply struct {
 	Metadata json.RawMessage `json:"metadata,omitempty"`
 }
 
-// StartMessage begins a message under an item's lease. One with Content is whole
-// at once; an item has one open message at most.
-type StartMessage struct {
+// StartCall begins a message under an item's lease. One with Content is whole at
+// once; an item has one open message at most.
+type StartCall struct {
 	Fence
 	Role     string          `json:"role"`
 	Thread   string          `json:"thread,omitempty"` // "" = the task's
@@ -319,6 +319,16 @@ type OpenMessage struct {
 	Offset     int64      `json:"offset"`
 	StepNumber int        `json:"step_number"`
 	ToolCalls  []ToolCall `json:"tool_calls,omitempty"` // in a resume: of the abandoned steps too
+}
+
+// MessageRef says how far a message of an item came that was said piece by piece.
+type MessageRef struct {
+	ID         string       `json:"id"`
+	Status     MessageState `json:"status"`
+	Offset     int64        `json:"offset"`
+	StepNumber int          `json:"step_number"`
+	Model      string       `json:"model,omitempty"`
+	MaxSteps   int          `json:"max_steps"`
 }
 
 // ToolCall says how far a call of a tool came: Done when its result is there,

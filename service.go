@@ -148,7 +148,7 @@ type Recorder interface {
 
 // Messenger writes messages while they are being made (seed 4).
 type Messenger interface {
-	StartMessages(ctx context.Context, calls []StartMessage) ([]Result[Message], error)
+	StartMessages(ctx context.Context, calls []StartCall) ([]Result[Message], error)
 	// Append adds chunks. Lower offsets with equal content are answered and write
 	// nothing; every other offset but the next is a conflict that says Expected.
 	Append(ctx context.Context, calls []AppendCall) ([]Result[Appended], error)

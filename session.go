@@ -12,9 +12,14 @@ import (
 // stop; nothing is handed in.
 var ErrCancelled = errors.New("pawl: the item was cancelled")
 
+// ErrStopped says that somebody stopped the message: it is what its writer gets
+// from then on, and the cause of its context. A handler that returns it has its
+// item completed, without a result.
+var ErrStopped = errors.New("pawl: the message was stopped")
+
 // Session is a handler's hold on its item, under one claim. Package worker puts
 // one into the context of every handler, package pawltest fakes them; Step,
-// Save, Progress, Sleep and WaitFor stand on it. Every write is fenced: once the lease
+// Save, Progress, Sleep, WaitFor and StartMessage stand on it. Every write is fenced: once the lease
 // is lost it is refused with ErrLeaseLost. Safe for concurrent use.
 type Session interface {
 	// Lease is the claim; its end as last extended.
@@ -31,6 +36,29 @@ type Session interface {
 	// Suspend gives the lease up; the session puts in the fence. After it
 	// nothing more is handed in for this claim.
 	Suspend(ctx context.Context, call SuspendCall) error
+	Speaker
+}
+
+// Speaker is the part of a Session that writes messages.
+type Speaker interface {
+	// BeginMessage begins a message of the item; the session puts in the fence.
+	BeginMessage(ctx context.Context, call StartCall) (MessageRef, error)
+	// Pen goes on with an open message of the item. A message has one at a time.
+	Pen(m MessageRef) Pen
+}
+
+// Pen writes one open message under a session's claim. Safe for concurrent use.
+type Pen interface {
+	// Context is the handler's; it ends with ErrStopped as its cause when the
+	// message was stopped.
+	Context() context.Context
+	// Write takes chunks, which are sent soon and together with others. It waits
+	// while too much is waiting. Its error is what became of earlier ones.
+	Write(chunks ...Chunk) error
+	// Step ends a step when all that was written is accepted.
+	Step(ctx context.Context, snapshot json.RawMessage) (CheckpointRef, error)
+	// Finish ends the message when all that was written is accepted.
+	Finish(ctx context.Context, usage json.RawMessage) error
 }
 
 // WithSession returns the context of a handler: all that hangs off it works
@@ -105,6 +133,10 @@ type handling struct {
 	resumed *ResumeState             // what earlier attempts left, once read
 	saved   map[string]Checkpoint    // by this attempt and, once read, by earlier ones
 	running map[string]chan struct{} // steps under way; closed when they end
+
+	speaking sync.Mutex   // held while a message is begun
+	begun    []MessageRef // by earlier attempts, and by the task's maker; nil until asked for
+	spoken   int          // messages of this attempt
 }
 
 func handlingOf(ctx context.Context) (*handling, error) {

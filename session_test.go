@@ -3,6 +3,7 @@ package pawl_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,7 +24,9 @@ type item struct {
 	call      pawl.SuspendCall           // the last one
 	signals   map[string]pawl.SentSignal // what Resume tells of them
 	progress  []pawl.ProgressCall
-	fail      error // what the next call answers
+	messages  []pawl.MessageRef
+	said      [][]pawl.Chunk // of each
+	fail      error          // what the next call answers
 }
 
 type session struct {
@@ -43,7 +46,7 @@ func (s *session) Resume(context.Context) (pawl.ResumeState, error) {
 		s.fail = nil
 		return pawl.ResumeState{}, err
 	}
-	out := pawl.ResumeState{ItemID: s.lease.ID, Attempt: s.lease.Attempt, Steps: map[string]pawl.Checkpoint{}, Signals: s.signals}
+	out := pawl.ResumeState{ItemID: s.lease.ID, Attempt: s.lease.Attempt, Steps: map[string]pawl.Checkpoint{}, Signals: s.signals, Messages: slices.Clone(s.messages)}
 	for _, c := range s.saved {
 		if c.Name != "" {
 			out.Steps[c.Name] = c

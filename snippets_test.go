@@ -87,7 +87,7 @@ func TestGoInDocsCompiles(t *testing.T) {
 var known = map[string]string{
 	"context": "context", "errors": "errors", "fmt": "fmt", "json": "encoding/json", "slog": "log/slog", "time": "time", "testing": "testing",
 	"pawl": "github.com/pawl-work/pawl", "engine": "github.com/pawl-work/pawl/engine", "worker": "github.com/pawl-work/pawl/worker",
-	"pawltest": "github.com/pawl-work/pawl/pawltest", "relay": "github.com/pawl-work/pawl/relay", "rabbitmq": "github.com/pawl-work/pawl/relay/rabbitmq",
+	"agent": "github.com/pawl-work/pawl/agent", "pawltest": "github.com/pawl-work/pawl/pawltest", "relay": "github.com/pawl-work/pawl/relay", "rabbitmq": "github.com/pawl-work/pawl/relay/rabbitmq",
 }
 
 // fragment makes a program of statements.

@@ -9,8 +9,8 @@ import (
 )
 
 // StartMessages begins messages; see pawl.Messenger.
-func (c *Client) StartMessages(ctx context.Context, calls []pawl.StartMessage) ([]pawl.Result[pawl.Message], error) {
-	return batch[pawl.StartMessage, pawl.Message](ctx, c, "start_messages", calls)
+func (c *Client) StartMessages(ctx context.Context, calls []pawl.StartCall) ([]pawl.Result[pawl.Message], error) {
+	return batch[pawl.StartCall, pawl.Message](ctx, c, "start_messages", calls)
 }
 
 // Append adds chunks to open messages; see pawl.Messenger. Sent again, it writes

@@ -14,11 +14,11 @@ import (
 )
 
 // StartMessages begins messages under leases; see pawl.Messenger.
-func (e *Engine) StartMessages(ctx context.Context, calls []pawl.StartMessage) ([]pawl.Result[pawl.Message], error) {
+func (e *Engine) StartMessages(ctx context.Context, calls []pawl.StartCall) ([]pawl.Result[pawl.Message], error) {
 	return each(ctx, "message", calls, e.startMessage)
 }
 
-func (e *Engine) startMessage(ctx context.Context, c *pawl.StartMessage) (pawl.Message, error) {
+func (e *Engine) startMessage(ctx context.Context, c *pawl.StartCall) (pawl.Message, error) {
 	var f fields
 	f.fence(c.Fence)
 	f.role("/role", c.Role)
@@ -179,15 +179,12 @@ func openMessage(text store.Text) *pawl.OpenMessage {
 }
 
 // resumeMessage is the message that an item's next attempt goes on with.
-func resumeMessage(ctx context.Context, tx store.Tx, itemID string) (*pawl.OpenMessage, error) {
-	id, err := store.OpenMessageOf(ctx, tx, itemID)
-	if err != nil || id == "" {
-		return nil, err
+func resumeMessage(ctx context.Context, tx store.Tx, said []pawl.MessageRef) (*pawl.OpenMessage, error) {
+	for _, m := range said {
+		if m.Status == pawl.MessageStreaming {
+			chunks, err := store.Said(ctx, tx, m.ID)
+			return &pawl.OpenMessage{ID: m.ID, Offset: m.Offset, StepNumber: m.StepNumber, ToolCalls: store.ToolCalls(chunks)}, err
+		}
 	}
-	heads, err := store.Heads(ctx, tx, []string{id})
-	if err != nil || len(heads) == 0 {
-		return nil, err
-	}
-	chunks, err := store.Said(ctx, tx, id)
-	return &pawl.OpenMessage{ID: id, Offset: heads[0].Chunks, StepNumber: heads[0].Step, ToolCalls: store.ToolCalls(chunks)}, err
+	return nil, nil
 }

@@ -197,7 +197,10 @@ func (e *Engine) Resume(ctx context.Context, itemID string) (pawl.ResumeState, e
 			}
 			out.Parts = parts.Items
 		}
-		if out.OpenMessage, err = resumeMessage(ctx, tx, itemID); err != nil {
+		if out.Messages, err = store.SaidByItem(ctx, tx, it.TaskID, itemID); err != nil {
+			return pawl.ResumeState{}, err
+		}
+		if out.OpenMessage, err = resumeMessage(ctx, tx, out.Messages); err != nil {
 			return pawl.ResumeState{}, err
 		}
 		for i := range saved { // in order of their number: the newest of each wins

@@ -17,7 +17,7 @@ import (
 func (s *server) messages() {
 	add(s, "start_message", func(ctx context.Context, in *on[api.StartMessageBody]) (*answer[pawl.Message], error) {
 		b := in.Body
-		return reply(one(s.svc.StartMessages(ctx, []pawl.StartMessage{{Fence: b.Fence(in.ID), Role: b.Role, Thread: b.Thread, Model: b.Model,
+		return reply(one(s.svc.StartMessages(ctx, []pawl.StartCall{{Fence: b.Fence(in.ID), Role: b.Role, Thread: b.Thread, Model: b.Model,
 			MaxSteps: b.MaxSteps, Content: b.Content, Metadata: b.Metadata}})))
 	})
 	add(s, "append", func(ctx context.Context, in *on[api.AppendBody]) (*answer[pawl.Appended], error) {

@@ -253,6 +253,25 @@ func OpenMessageOf(ctx context.Context, tx Tx, itemID string) (string, error) {
 	return id, err
 }
 
+// SaidByItem lists the messages of an item that were said piece by piece, oldest
+// first.
+func SaidByItem(ctx context.Context, tx Tx, taskID, itemID string) ([]pawl.MessageRef, error) {
+	rows, err := tx.Query(ctx, messageSQL["said by item"], taskID, itemID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	out := []pawl.MessageRef{}
+	for rows.Next() {
+		var m pawl.MessageRef
+		if err := rows.Scan(&m.ID, &m.Status, &m.Offset, &m.StepNumber, &m.Model, &m.MaxSteps); err != nil {
+			return nil, err
+		}
+		out = append(out, m)
+	}
+	return out, rows.Err()
+}
+
 // Start leaves the first sign of life.
 func (g *Grip) Start(ctx context.Context, tx Tx) error { return g.start(ctx, tx) }
 

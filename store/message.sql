@@ -42,6 +42,13 @@ WHERE m.item_id = $1 AND m.state = 'streaming'
 ORDER BY m.id
 LIMIT 1
 
+-- What was never open has never been replayable.
+-- name: said by item
+SELECT m.id, m.state, m.chunks, m.step_number, COALESCE(m.model, ''), m.max_steps
+FROM pawl.messages m
+WHERE m.task_id = $1 AND m.item_id = $2 AND (m.state = 'streaming' OR m.replayable IS NOT NULL)
+ORDER BY m.created_at, m.id
+
 -- name: take over
 UPDATE pawl.messages
 SET attempt = $2, step_offset = $3, cuts = $4

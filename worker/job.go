@@ -23,7 +23,8 @@ const (
 	abandoned         // given back while its handler runs on
 )
 
-// job is one claimed item. The crew's mu guards hold, beaten and verdict.
+// job is one claimed item. The crew's mu guards hold, beaten, verdict
+// and pens.
 type job struct {
 	fence  pawl.Fence
 	at     time.Time // when it was claimed, by the local clock
@@ -33,6 +34,7 @@ type job struct {
 	hold    hold
 	beaten  bool // a heartbeat was sent
 	verdict verdict
+	pens    []*pen // of the messages that its handler wrote
 }
 
 func (w *crew) newJob(l pawl.Lease, at time.Time) *job {
@@ -74,9 +76,12 @@ func (w *crew) run(j *job, l pawl.Lease) {
 	out, err = do(j.ctx, l.Input)
 }
 
-// ended hands in what a handler came to, then frees its slot.
+// ended hands in what a handler came to, after all that it said, then frees its
+// slot.
 func (w *crew) ended(j *job, out json.RawMessage, err error, start time.Time) {
+	w.drain(j)
 	w.mu.Lock()
+	j.endPens(errOver)
 	before := j.verdict
 	if before == working {
 		j.verdict = returned
@@ -104,7 +109,7 @@ func (w *crew) ended(j *job, out json.RawMessage, err error, start time.Time) {
 // outcome is what is handed in for a job: its result, its failure or, when it
 // was cut short by the stop, its release.
 func (w *crew) outcome(j *job, out json.RawMessage, err error) *handin {
-	if err == nil {
+	if err == nil || w.wasStopped(j, err) {
 		return &handin{job: j, verb: complete, result: out}
 	}
 	if retryable, _ := pawl.RetryOf(err); retryable && context.Cause(w.work) != nil {
@@ -129,6 +134,7 @@ func (w *crew) lose(j *job, why error) {
 		j.verdict = cancelled
 	}
 	was := j.verdict
+	j.endPens(why)
 	w.mu.Unlock()
 	j.cancel(why)
 	if was == cancelled {

@@ -97,6 +97,7 @@ func (w *crew) beat(due []*job) {
 		if j.verdict == working {
 			j.beaten = true
 			gone = j.hold.answer(sent, got, a.Value, a.Err)
+			j.stopMessages(a.Value.Stopped)
 		}
 		missed := j.hold.misses
 		w.mu.Unlock()

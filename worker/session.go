@@ -58,6 +58,7 @@ func (s *session) Progress(ctx context.Context, call pawl.ProgressCall) error {
 // Suspend gives the lease up: heartbeats stop before it, so that none is
 // answered with the loss of a lease that was let go.
 func (s *session) Suspend(ctx context.Context, call pawl.SuspendCall) error {
+	s.w.drain(s.j)
 	if !s.turn(working, resting) {
 		return &pawl.Error{Code: pawl.CodeLeaseLost, Op: "suspend", Message: "the claim is over"}
 	}

@@ -47,6 +47,10 @@ type Options struct {
 	// 0 = 30 s; negative = none.
 	StopGrace time.Duration
 
+	// FlushEvery is how long what handlers say in messages may wait for more, at
+	// most a second; 0 = 100 ms. Much of it goes at once.
+	FlushEvery time.Duration
+
 	MaxMisses  int  // failed heartbeats in a row that lose a lease; 0 = 3
 	KeepTrying bool // let heartbeats fail until the lease's own end
 	NoPrefetch bool // claim only what can be started at once
@@ -87,6 +91,7 @@ func RunWith(ctx context.Context, c pawl.Claimer, o Options, handlers ...Handler
 	var own sync.WaitGroup
 	own.Go(w.pulse)
 	own.Go(w.handIn)
+	own.Go(w.scribe)
 	own.Go(w.register)
 	refused := w.claims(ctx)
 	stopped := w.stop()
@@ -113,6 +118,7 @@ type crew struct {
 	hangUp context.CancelFunc
 
 	room    chan struct{} // cap 1: a slot or a place ahead came free
+	said    chan struct{} // cap 1: somebody said something, or is in a hurry
 	poke    chan struct{} // cap 1: a heartbeat falls due before the pulse planned to wake
 	changed chan struct{} // cap 1: a handler or a hand-in is over
 	queue   chan *handin
@@ -136,7 +142,7 @@ func newCrew(c pawl.Claimer, o Options, handlers []Handler) (*crew, error) {
 	}
 	w := &crew{
 		c: c, o: o, handlers: map[string]HandlerFunc{}, log: o.Log.With("worker_id", o.ID),
-		room: make(chan struct{}, 1), poke: make(chan struct{}, 1), changed: make(chan struct{}, 1),
+		room: make(chan struct{}, 1), said: make(chan struct{}, 1), poke: make(chan struct{}, 1), changed: make(chan struct{}, 1),
 		queue: make(chan *handin, max(o.Concurrency, handInRoom)), jobs: map[*job]struct{}{},
 	}
 	for _, h := range handlers {
@@ -173,6 +179,9 @@ func withDefaults(o Options) Options {
 	case o.StopGrace < 0:
 		o.StopGrace = 0
 	}
+	if o.FlushEvery == 0 {
+		o.FlushEvery = pawl.DefaultFlush
+	}
 	if o.MaxMisses == 0 {
 		o.MaxMisses = pawl.DefaultHeartbeatMisses
 	}
@@ -192,6 +201,7 @@ func check(o Options, handlers []Handler) error {
 	within("/concurrency", o.Concurrency, 1, pawl.MaxItemsPerCall)
 	within("/lease_seconds", o.LeaseSeconds, 1, pawl.MaxLeaseSeconds)
 	within("/wait_seconds", o.WaitSeconds, 1, pawl.MaxWaitSeconds)
+	within("/flush_every_ms", int(o.FlushEvery.Milliseconds()), 1, int(pawl.MaxFlush.Milliseconds()))
 	within("/max_misses", o.MaxMisses, 1, pawl.MaxAttemptsCeiling)
 	var names []string
 	for _, h := range handlers {

@@ -111,6 +111,9 @@ func brief(ctx context.Context) (pawl.Lease, []byte, error) {
 	if resume.Parts == nil {
 		resume.Parts = []pawl.ItemPart{}
 	}
+	if resume.Messages == nil {
+		resume.Messages = []pawl.MessageRef{}
+	}
 	raw, err := json.Marshal(work{lease, resume})
 	return lease, raw, err
 }

@@ -24,6 +24,7 @@ var arrows = map[string][]string{
 	"engine":             {"", "store", "store/sqlite", "store/postgres", "sweep", "feed", "schema"},
 	"worker":             {""},
 	"worker/rabbitmq":    {""},
+	"agent":              {"", "schema"},
 	"relay":              {""},
 	"relay/rabbitmq":     {"", "relay"},
 	"relay/nats":         {"", "relay"},

@@ -1,0 +1,85 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/pawl-work/pawl"
+)
+
+// OutcomeSignal is the signal that says what became of a call, an Outcome as its
+// payload: {"output": …}, {"output": …, "is_error": true}, or {"again": true} when
+// it did not happen.
+const OutcomeSignal = "agent.outcome"
+
+// OutcomeKey is the key of the signal for a call: asked for the first time, or
+// once more after it was made again.
+func OutcomeKey(c Call, time int) string {
+	key := fmt.Sprintf("%s/%d.%d", c.MessageID, c.Step, c.Number)
+	if time > 1 {
+		key += fmt.Sprint("/", time)
+	}
+	return key
+}
+
+// begun is what is saved before a call with side effects is made.
+type begun struct {
+	Call
+	Time int `json:"time"` // how often it was
+}
+
+// settle makes a call once, whatever the number of attempts.
+func (r *run) settle(ctx context.Context, c Call) (Outcome, error) {
+	return pawl.Step(ctx, r.name("tool", c.Step, c.Number), func(ctx context.Context) (Outcome, error) {
+		if c.Step <= r.done {
+			return Outcome{}, errOthers
+		}
+		if !r.kit[c.Name].SideEffects {
+			return r.kit.run(ctx, c)
+		}
+		name := r.name("begun", c.Step, c.Number)
+		earlier, err := pawl.ResumeFrom(ctx)
+		if err != nil {
+			return Outcome{}, err
+		}
+		now := begun{Call: c, Time: 1}
+		if was, known := earlier.Steps[name]; known {
+			if err := json.Unmarshal(was.Snapshot, &now); err != nil {
+				return Outcome{}, err
+			}
+			o, err := r.ask(ctx, now, earlier)
+			if err != nil || !o.Again {
+				return o, err
+			}
+			now.Time++
+		}
+		if _, err := pawl.Save(ctx, pawl.StateTransition, name, now); err != nil {
+			return Outcome{}, err
+		}
+		return r.kit.run(ctx, c)
+	})
+}
+
+// question is saved when it is asked what became of a call.
+type question struct {
+	Question string `json:"question"`
+	Signal   string `json:"signal"`
+	Key      string `json:"key"`
+	begun
+}
+
+// ask finds out what became of a call that left no result.
+func (r *run) ask(ctx context.Context, was begun, earlier pawl.ResumeState) (Outcome, error) {
+	if r.Ask != nil {
+		return r.Ask(ctx, was.Call)
+	}
+	q := question{fmt.Sprintf("Did the call of %s happen, and what came of it?", was.Name), OutcomeSignal, OutcomeKey(was.Call, was.Time), was}
+	name := r.name("question", was.Step, was.Number, was.Time)
+	if _, asked := earlier.Steps[name]; !asked {
+		if _, err := pawl.Save(ctx, pawl.ApprovalPoint, name, q); err != nil {
+			return Outcome{}, err
+		}
+	}
+	return pawl.WaitFor[Outcome](ctx, r.name("ask", was.Step, was.Number, was.Time), q.Signal, q.Key)
+}

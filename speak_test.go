@@ -1,0 +1,223 @@
+package pawl_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/pawl-work/pawl"
+)
+
+// BeginMessage and Pen make the fake session a Speaker: what is written is kept,
+// as the database would.
+func (s *session) BeginMessage(_ context.Context, call pawl.StartCall) (pawl.MessageRef, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ref := pawl.MessageRef{ID: fmt.Sprint("msg_", len(s.messages)+1), Status: pawl.MessageStreaming, Model: call.Model, MaxSteps: 10}
+	s.messages = append(s.messages, ref)
+	s.said = append(s.said, nil)
+	return ref, nil
+}
+
+func (s *session) Pen(m pawl.MessageRef) pawl.Pen {
+	for n := range s.messages {
+		if s.messages[n].ID == m.ID {
+			return &pen{s.item, n}
+		}
+	}
+	panic("no such message")
+}
+
+type pen struct {
+	*item
+	n int
+}
+
+func (p *pen) Context() context.Context { return context.Background() }
+
+func (p *pen) Write(chunks ...pawl.Chunk) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.said[p.n] = append(p.said[p.n], chunks...)
+	return p.fail
+}
+
+func (p *pen) Step(context.Context, json.RawMessage) (pawl.CheckpointRef, error) {
+	p.messages[p.n].StepNumber++
+	return pawl.CheckpointRef{Sequence: int64(p.messages[p.n].StepNumber)}, nil
+}
+
+func (p *pen) Finish(context.Context, json.RawMessage) error {
+	p.messages[p.n].Status = pawl.MessageComplete
+	return nil
+}
+
+// told is what a message was told, in short.
+func (i *item) told(n int) string {
+	var out []string
+	for _, c := range i.said[n] {
+		out = append(out, strings.TrimRight(c.Type+":"+string(c.Text)+c.ToolName+string(c.Input)+string(c.Output), ":"))
+	}
+	return strings.Join(out, " ")
+}
+
+func must[T any](t *testing.T, v T, err error) T {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestACharacterCutBetweenTwoCallsComesOutWhole(t *testing.T) {
+	i := newItem()
+	m, err := pawl.StartMessage(i.attempt(1), pawl.Reply{})
+	must(t, m, err)
+	face := "😀"
+	for _, part := range []string{"a" + face[:1], face[1:2], "", face[2:3], face[3:] + "b"} {
+		if err := m.Text(part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := i.told(0); got != "text:a text:😀b" {
+		t.Errorf("told %q", got)
+	}
+}
+
+func TestWhatIsNoTextBecomesAReplacementCharacter(t *testing.T) {
+	i := newItem()
+	m, err := pawl.StartMessage(i.attempt(1), pawl.Reply{})
+	must(t, m, err)
+	_ = m.Text("a\xffb\x00c")
+	_ = m.Text("half \xf0\x9f")
+	_ = m.Reasoning("hm\xe2")
+	_ = m.ToolCall("c1", "look", map[string]int{"n": 1})
+	_ = m.Text("\xf0\x9f")
+	must(t, pawl.CheckpointRef{}, m.Finish(t.Context(), nil))
+	want := "text:a\uFFFDb\uFFFDc text:half  text:\uFFFD reasoning:hm reasoning:\uFFFD tool_call:look{\"n\":1} text:\uFFFD"
+	if got := i.told(0); got != want {
+		t.Errorf("told\n%q, want\n%q", got, want)
+	}
+}
+
+func FuzzTextIsTheSameHoweverItIsCut(f *testing.F) {
+	f.Add("a😀é\xff\x00b", uint8(1))
+	f.Add("\xed\xa0\xbd\xed\xb8\x80", uint8(2))
+	f.Fuzz(func(t *testing.T, text string, size uint8) {
+		i := newItem()
+		m, err := pawl.StartMessage(i.attempt(1), pawl.Reply{})
+		must(t, m, err)
+		n := int(size)%8 + 1
+		for rest := text; rest != ""; {
+			k := min(n, len(rest))
+			_ = m.Text(rest[:k])
+			rest = rest[k:]
+		}
+		_ = m.Finish(t.Context(), nil)
+		got := ""
+		for _, c := range i.said[0] {
+			got += string(c.Text)
+		}
+		clean := func(s string) string { // how many bytes a run of bad ones has is not promised
+			s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+			return strings.ReplaceAll(s, "\uFFFD", "")
+		}
+		if clean(got) != clean(text) {
+			t.Errorf("cut in pieces of %d, %q came out as %q", n, text, got)
+		}
+	})
+}
+
+func TestAnEndedMessageIsNotSaidAgain(t *testing.T) {
+	i := newItem()
+	first := i.attempt(1)
+	for _, text := range []string{"one", "two"} {
+		m, err := pawl.StartMessage(first, pawl.Reply{Model: "m"})
+		must(t, m, err)
+		_ = m.Text(text)
+		if _, err := m.Step(first, nil); err != nil || m.StepNumber() != 1 {
+			t.Fatal(m.StepNumber(), err)
+		}
+		if text == "one" {
+			must(t, m, m.Finish(first, nil))
+		}
+	}
+	second := i.attempt(2)
+	m, err := pawl.StartMessage(second, pawl.Reply{})
+	if must(t, m, err); !m.Ended() || m.ID() != "msg_1" || m.StepNumber() != 1 || m.Model() != "m" {
+		t.Errorf("the first: %+v", m)
+	}
+	_, err = m.Step(second, nil)
+	if err := errors.Join(err, m.Text("one"), m.ToolCall("a", "b", nil), m.Finish(second, nil)); err != nil {
+		t.Errorf("said again: %v", err)
+	}
+	if m, err = pawl.StartMessage(second, pawl.Reply{}); must(t, m, err).ID() != "msg_2" || m.Ended() {
+		t.Errorf("the second: %+v", m)
+	}
+	_ = m.Text("more")
+	if m, err = pawl.StartMessage(second, pawl.Reply{}); must(t, m, err).ID() != "msg_3" {
+		t.Errorf("the third: %+v", m)
+	}
+	if i.told(0) != "text:one" || i.told(1) != "text:two text:more" {
+		t.Errorf("told %q, %q", i.told(0), i.told(1))
+	}
+}
+
+func TestAStoppedMessageIsNotBegunAgain(t *testing.T) {
+	i := newItem()
+	i.messages, i.said = []pawl.MessageRef{{ID: "msg_1", Status: pawl.MessageStopped}}, make([][]pawl.Chunk, 1)
+	if _, err := pawl.StartMessage(i.attempt(1), pawl.Reply{}); !errors.Is(err, pawl.ErrStopped) {
+		t.Errorf("err = %v", err)
+	}
+}
+
+func TestWhatNoChunkHoldsIsRefusedAtOnce(t *testing.T) {
+	i := newItem()
+	m, err := pawl.StartMessage(i.attempt(1), pawl.Reply{})
+	must(t, m, err)
+	for name, err := range map[string]error{
+		"a function":  m.ToolCall("a", "b", func() {}),
+		"2 MiB":       m.ToolResult("a", "b", strings.Repeat("x", 2<<20), false),
+		"a bad usage": m.Finish(t.Context(), make(chan int)),
+	} {
+		if !errors.Is(err, pawl.ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := m.Text("fine"); err != nil || i.told(0) != "text:fine" {
+		t.Errorf("after it: %v, %q", err, i.told(0))
+	}
+}
+
+func TestAMessageNeedsASession(t *testing.T) {
+	if _, err := pawl.StartMessage(t.Context(), pawl.Reply{}); !errors.Is(err, pawl.ErrNoSession) {
+		t.Errorf("err = %v", err)
+	}
+}
+
+func TestMessagesBegunAtOnceAreTwo(t *testing.T) {
+	i := newItem()
+	ctx := i.attempt(1)
+	var wg sync.WaitGroup
+	var ids sync.Map
+	for range 8 {
+		wg.Go(func() {
+			m, err := pawl.StartMessage(ctx, pawl.Reply{})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			ids.Store(m.ID(), true)
+		})
+	}
+	wg.Wait()
+	n := 0
+	ids.Range(func(any, any) bool { n++; return true })
+	if n != 8 {
+		t.Errorf("%d messages", n)
+	}
+}
