@@ -109,6 +109,7 @@ func pool(cfg *pgxpool.Config, conns int32, session string) (*pgxpool.Pool, erro
 	cfg = cfg.Copy()
 	cfg.MaxConns, cfg.MinConns, cfg.MinIdleConns = conns, 0, 0
 	cfg.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
+		registerTexts(c.TypeMap())
 		_, err := c.Exec(ctx, session)
 		return err
 	}
