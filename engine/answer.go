@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -133,7 +132,7 @@ func (e *Engine) AnswerOnce(ctx context.Context, k pawl.KeyBegin, run func(ctx c
 	}
 	defer leave()
 	w := &whole{}
-	try := func() (bool, error) {
+	try := func(<-chan struct{}) (bool, error) {
 		var refused error
 		err := e.db.Whole(ctx, func(ctx context.Context, tx store.Tx) (err error) {
 			w, replayed, refused = &whole{on: e.db.DB, tx: tx}, false, nil
@@ -163,9 +162,9 @@ func (e *Engine) AnswerOnce(ctx context.Context, k pawl.KeyBegin, run func(ctx c
 		}
 		return err == nil || !errors.Is(err, errNothing), err
 	}
-	done, err := try()
+	done, err := try(nil)
 	if !done && w.wait > 0 {
-		err = e.await(ctx, ns, w.wait, try)
+		err = e.await(ctx, ns, strings.Join([]string{ns, k.Scope, k.Key}, "\x00"), w.wait, try)
 	}
 	if err == nil {
 		for _, fn := range w.after {
@@ -185,36 +184,6 @@ func (e *Engine) AnswerOnce(ctx context.Context, k pawl.KeyBegin, run func(ctx c
 		err = nil
 	}
 	return pawl.Answer{}, false, err
-}
-
-// await tries until it is done, whenever there may be work in a namespace, and
-// once more when the time is over, as Claim does.
-func (e *Engine) await(ctx context.Context, namespace string, wait time.Duration, try func() (bool, error)) error {
-	deadline := time.NewTimer(wait)
-	defer deadline.Stop()
-	e.listen()
-	for pause := 50 * time.Millisecond; ; {
-		woken := e.wake.on(namespace)
-		if done, err := try(); done {
-			return err
-		}
-		poll := time.NewTimer(pause + rand.N(pause/2))
-		select {
-		case <-woken:
-		case <-poll.C:
-			if !e.changed(ctx) {
-				pause = min(2*pause, e.opts.PollInterval)
-			}
-		case <-deadline.C:
-			poll.Stop()
-			_, err := try()
-			return err
-		case <-ctx.Done():
-			poll.Stop()
-			return ctx.Err()
-		}
-		poll.Stop()
-	}
 }
 
 // AnswerLong is AnswerOnce for a call that runs in several transactions: its key

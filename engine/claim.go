@@ -4,8 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pawl-work/pawl"
@@ -14,7 +14,8 @@ import (
 
 // Claim takes items; see pawl.Leaser. It waits without holding a connection:
 // woken at once by this process's own writes, by other processes' notices and by
-// SQLite's change counter, and by polling with back-off otherwise.
+// SQLite's change counter, and by polling with back-off otherwise, which of those
+// who wait for the same one does for all.
 func (e *Engine) Claim(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease, error) {
 	c := pawl.CallerOf(ctx)
 	if req.LeaseSeconds == 0 && len(req.Types) <= pawl.MaxClaim {
@@ -31,47 +32,31 @@ func (e *Engine) Claim(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease
 		w.wait = max(w.wait, time.Duration(req.WaitSeconds)*time.Second)
 		req.WaitSeconds = 0
 	}
-	deadline := time.NewTimer(time.Duration(req.WaitSeconds) * time.Second)
-	defer deadline.Stop()
-	pause := 10 * time.Millisecond
-	if req.WaitSeconds > 0 {
-		e.listen()
-		if e.notices.hears.Load() {
-			pause = 50 * time.Millisecond // for lost notices, and for work made Inside
-		}
-	}
 	byType := req.TaskID == "" && req.ItemID == ""
-	for first := true; ; first = false {
-		woken := e.wake.on(c.Namespace)
-		lull, look := false, false
-		if first && byType && req.WaitSeconds > 0 {
-			lull, look = e.wake.lull(c.Namespace, req.Types, woken)
+	var leases []pawl.Lease
+	first := req.WaitSeconds > 0
+	try := func(woken <-chan struct{}) (bool, error) {
+		lull, told := false, false
+		if first && byType {
+			lull, told = e.wake.lull(c.Namespace, req.Types, woken)
 		}
-		if !lull || look {
-			leases, err := e.tryClaim(ctx, c, &req, lull)
-			if err == nil && byType && len(leases) < req.Limit {
-				e.wake.short(c.Namespace, req.Types, woken)
-			}
-			if err != nil || len(leases) > 0 || req.WaitSeconds == 0 {
-				return leases, err
-			}
+		if first = false; lull && !told {
+			return false, nil
 		}
-		poll := time.NewTimer(pause + rand.N(pause/2))
-		select {
-		case <-woken:
-		case <-poll.C:
-			if !e.changed(ctx) {
-				pause = min(2*pause, e.opts.PollInterval)
-			}
-		case <-deadline.C:
-			poll.Stop()
-			return e.tryClaim(ctx, c, &req, false)
-		case <-ctx.Done():
-			poll.Stop()
-			return nil, ctx.Err()
+		var err error
+		leases, err = e.tryClaim(ctx, c, &req, lull)
+		if err == nil && byType && len(leases) < req.Limit {
+			e.wake.short(c.Namespace, req.Types, woken)
 		}
-		poll.Stop()
+		return err != nil || len(leases) > 0, err
 	}
+	if req.WaitSeconds == 0 {
+		_, err := try(e.wake.on(c.Namespace))
+		return leases, err
+	}
+	same := strings.Join(append([]string{c.Namespace, req.TaskID, req.ItemID}, req.Types...), "\x00")
+	err := e.await(ctx, c.Namespace, same, time.Duration(req.WaitSeconds)*time.Second, try)
+	return leases, err
 }
 
 func checkClaim(req *pawl.ClaimRequest) error {

@@ -144,16 +144,6 @@ func (e *Engine) look(ctx context.Context, id string) (it store.ItemRow, now int
 	return it, now, err
 }
 
-// glance reads without a snapshot, where that takes fewer round trips. Within a
-// call that is carried out whole it reads what that has written.
-func (e *Engine) glance(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
-	read := e.db.Dialect().Look
-	if read == nil || wholeOf(ctx) != nil {
-		read = e.db.View
-	}
-	return read(ctx, fn)
-}
-
 // verdict is the contract's order of answers (§3) for a verb that carries a
 // fence, after "unknown item": taken, expired or released, conflict. Nil means
 // that the claim holds and the state allows the verb.

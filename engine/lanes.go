@@ -19,6 +19,7 @@ type lanes struct {
 	complete   lane[store.Complete, store.Moved]
 	leave      lane[store.Leave, store.Moved]
 	await      lane[store.Leave, store.Moved] // suspends for signals
+	read       lane[reading, read]
 }
 
 func (e *Engine) openLanes() {
@@ -52,6 +53,7 @@ func (e *Engine) openLanes() {
 		})
 		return out, err
 	})
+	l.read = lane[reading, read]{ord: func(r *reading) *int { return &r.ord }, of: func(a *read) *int { return &a.ord }, run: e.readGroup}
 	for _, wide := range []*bool{&l.create.wide, &l.claim.wide, &l.heartbeat.wide, &l.progress.wide, &l.checkpoint.wide, &l.append.wide, &l.complete.wide, &l.leave.wide, &l.await.wide} {
 		*wide = e.db.Dialect().Gathers
 	}
@@ -71,7 +73,7 @@ func auto[Row, Ans any](db store.DB, verb func(context.Context, store.Tx, []Row)
 // wait is for the flushes under way.
 func (l *lanes) wait() {
 	for _, w := range []*sync.WaitGroup{&l.create.flights, &l.claim.flights, &l.heartbeat.flights, &l.progress.flights,
-		&l.checkpoint.flights, &l.append.flights, &l.complete.flights, &l.leave.flights, &l.await.flights} {
+		&l.checkpoint.flights, &l.append.flights, &l.complete.flights, &l.leave.flights, &l.await.flights, &l.read.flights} {
 		w.Wait()
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -127,14 +128,7 @@ func joined(rows []store.ItemResult) (json.RawMessage, error) {
 
 // GetItem reads one item, with the state of its parts.
 func (e *Engine) GetItem(ctx context.Context, id string) (pawl.Item, error) {
-	var it store.ItemRow
-	err := e.glance(ctx, func(ctx context.Context, tx store.Tx) error {
-		now, err := tx.Now(ctx)
-		if err == nil {
-			it, err = store.GetItem(ctx, tx, pawl.CallerOf(ctx).Namespace, id, now)
-		}
-		return err
-	})
+	it, err := e.readItem(ctx, id)
 	if err != nil || !it.Acceptance {
 		return it.Item, err
 	}
@@ -143,6 +137,60 @@ func (e *Engine) GetItem(ctx context.Context, id string) (pawl.Item, error) {
 		it.PartsState = partsState(parts)
 	}
 	return it.Item, err
+}
+
+// reading is one caller's read of an item, on its way into a statement with those
+// of others.
+type reading struct {
+	ord int
+	id  string
+}
+
+// read is what came of it.
+type read struct {
+	ord  int
+	item store.ItemRow
+}
+
+// readItem reads an item as it is now. Where that costs round trips, whoever
+// reads at the same time does it together; within a call that is carried out
+// whole it reads what that has written.
+func (e *Engine) readItem(ctx context.Context, id string) (store.ItemRow, error) {
+	if e.db.Dialect().Look == nil || wholeOf(ctx) != nil {
+		it, _, err := e.look(ctx, id)
+		return it, err
+	}
+	got, err := e.lanes.read.do(ctx, []reading{{id: id}})
+	switch {
+	case err != nil:
+		return store.ItemRow{}, cmp.Or(ctx.Err(), err)
+	case len(got) == 0 || got[0].item.Namespace != pawl.CallerOf(ctx).Namespace:
+		return store.ItemRow{}, pawl.NotFound("item", id)
+	}
+	return got[0].item, nil
+}
+
+// readGroup reads the items of a group, whatever namespaces they are in.
+func (e *Engine) readGroup(ctx context.Context, group []reading) (out []read, err error) {
+	asked := map[string][]int{}
+	for _, r := range group {
+		asked[r.id] = append(asked[r.id], r.ord)
+	}
+	err = e.db.Dialect().Look(ctx, func(ctx context.Context, tx store.Tx) error {
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		items, err := store.GetItems(ctx, tx, slices.Collect(maps.Keys(asked)), now)
+		out = make([]read, 0, len(group))
+		for _, it := range items {
+			for _, ord := range asked[it.ID] {
+				out = append(out, read{ord, it})
+			}
+		}
+		return err
+	})
+	return out, err
 }
 
 // partsState says of each key how its live parts stand.

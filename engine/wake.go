@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -15,6 +16,7 @@ type waker struct {
 	waiting map[string]chan struct{}
 	foreign map[string]bool // another process told of it, and nobody has looked from the start since
 	lulls   map[string]lull // the newest of each namespace
+	turns   map[string]*turn
 }
 
 // lull is what a claim that got less than it asked for has seen: there is no
@@ -86,6 +88,84 @@ func (w *waker) lull(namespace string, types []string, until <-chan struct{}) (l
 	defer w.mu.Unlock()
 	l := w.lulls[namespace]
 	return l.until == until && slices.Equal(l.types, types), w.foreign[namespace]
+}
+
+// turn is shared by the claims that wait for the same: one of them looks now and
+// then, whoever holds what is in free.
+type turn struct {
+	waiting int
+	free    chan struct{}
+}
+
+// join takes part in the turns of those who wait for the same.
+func (w *waker) join(same string) *turn {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t := w.turns[same]
+	if t == nil {
+		t = &turn{free: make(chan struct{}, 1)}
+		t.free <- struct{}{}
+		if w.turns == nil {
+			w.turns = map[string]*turn{}
+		}
+		w.turns[same] = t
+	}
+	t.waiting++
+	return t
+}
+
+// leave passes the turn on, if it is the leaver's.
+func (w *waker) leave(same string, t *turn, holds bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if holds {
+		t.free <- struct{}{}
+	}
+	if t.waiting--; t.waiting == 0 {
+		delete(w.turns, same)
+	}
+}
+
+// await tries until it is done: at once, at every word about a namespace, and once
+// more when the time is over. Words may be lost, and of what is made Inside there
+// is none: so one of those who wait for the same also tries now and then.
+func (e *Engine) await(ctx context.Context, namespace, same string, wait time.Duration, try func(woken <-chan struct{}) (done bool, err error)) error {
+	deadline := time.NewTimer(wait)
+	defer deadline.Stop()
+	e.listen()
+	t, looks := e.wake.join(same), false
+	defer func() { e.wake.leave(same, t, looks) }()
+	var tick <-chan time.Time
+	pause := 10 * time.Millisecond
+	if e.notices.hears.Load() {
+		pause = 50 * time.Millisecond
+	}
+	woken := e.wake.on(namespace)
+	done, err := try(woken)
+	for !done {
+		select {
+		case <-t.free:
+			looks, tick = true, time.After(pause)
+		case <-woken:
+			woken = e.wake.on(namespace)
+			done, err = try(woken)
+		case <-tick:
+			if !e.changed(ctx) {
+				pause = min(2*pause, e.opts.PollInterval)
+			}
+			woken = e.wake.on(namespace)
+			if done, err = try(woken); done && err == nil {
+				e.wake.all(namespace) // nobody has told the others
+			}
+			tick = time.After(pause + rand.N(pause/2))
+		case <-deadline.C:
+			_, err = try(woken)
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return err
 }
 
 // changed asks SQLite, at most every 20 ms for the whole process, whether

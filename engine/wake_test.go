@@ -35,3 +35,32 @@ func TestLull(t *testing.T) {
 	w.looked("n")
 	is("after a look from the start", "n", types, true, false)
 }
+
+// Of those who wait for the same one looks, and the next when it leaves.
+func TestTurns(t *testing.T) {
+	var w waker
+	takes := func(turn *turn) bool {
+		select {
+		case <-turn.free:
+			return true
+		default:
+			return false
+		}
+	}
+	a, b, other := w.join("same"), w.join("same"), w.join("other")
+	if !takes(a) || takes(b) || !takes(other) {
+		t.Fatal("not one of each looks")
+	}
+	w.leave("same", a, true)
+	c := w.join("same")
+	if !takes(c) || takes(b) {
+		t.Fatal("the turn was not passed on")
+	}
+	w.leave("same", b, false)
+	if w.leave("same", c, true); w.turns["same"] != nil || w.turns["other"] == nil {
+		t.Errorf("left behind: %v", w.turns)
+	}
+	if d := w.join("same"); !takes(d) {
+		t.Error("nobody looks after all have left")
+	}
+}

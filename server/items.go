@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"net/http"
 	"time"
 
 	"github.com/pawl-work/pawl"
@@ -94,12 +95,33 @@ func (s *server) claim(ctx context.Context, in *body[pawl.ClaimRequest]) (*answe
 		first.WaitSeconds = 0
 	}
 	leases, err := s.svc.Claim(ctx, first)
-	if err == nil && len(leases) == 0 && waits && s.opts.Stopping.Err() != nil {
+	if err != nil || len(leases) > 0 || !waits {
+		return s.claimed(ctx, leases, err)
+	}
+	if s.opts.Stopping.Err() != nil {
 		return nil, errStopping
 	}
-	if err == nil && len(leases) == 0 && waits {
-		leases, err = s.await(ctx, in.Body)
+	wait := func() (*answer[api.Leases], error) {
+		leases, err := s.await(ctx, in.Body)
+		return s.claimed(ctx, leases, err)
 	}
+	if ctx.Value(recordKey{}) != nil { // it waits outside the transaction that it is in
+		return wait()
+	}
+	callOf(ctx).rest = func(w http.ResponseWriter, r *http.Request) {
+		out, err := wait()
+		if err != nil {
+			s.write(w, r, err)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = encode(w, out.Body) // the caller may be gone
+	}
+	return &answer[api.Leases]{}, nil
+}
+
+// claimed answers with leases.
+func (s *server) claimed(ctx context.Context, leases []pawl.Lease, err error) (*answer[api.Leases], error) {
 	if err != nil {
 		return nil, err
 	}

@@ -20,13 +20,22 @@ const requestID = "X-Request-Id"
 
 var idForm = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
 
-// call is what every line and problem about a request needs.
-type call struct{ id, path string }
+// call is what every line and problem about a request needs, and how it goes on.
+type call struct {
+	id, path string
+	streams  bool // the caller wants a stream
+	// rest answers when all that led to the operation has returned; nil = the
+	// operation has answered.
+	rest func(w http.ResponseWriter, r *http.Request)
+}
 
 type callKey struct{}
 
-func callOf(ctx context.Context) call {
-	c, _ := ctx.Value(callKey{}).(call)
+func callOf(ctx context.Context) *call {
+	c, _ := ctx.Value(callKey{}).(*call)
+	if c == nil {
+		c = &call{}
+	}
 	return c
 }
 
@@ -37,7 +46,7 @@ func (s *server) identify(next http.Handler) http.Handler {
 			id = "req_" + rand.Text()
 		}
 		w.Header().Set(requestID, id)
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callKey{}, call{id, r.URL.EscapedPath()})))
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callKey{}, &call{id: id, path: r.URL.EscapedPath()})))
 	})
 }
 
@@ -66,6 +75,9 @@ func (s *server) logged(next http.Handler) http.Handler {
 				slog.Duration("took", took))
 		}()
 		next.ServeHTTP(ww, r)
+		if rest := callOf(r.Context()).rest; rest != nil {
+			rest(ww, r)
+		}
 	})
 }
 

@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/adapters/humachi"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/api"
@@ -76,9 +75,11 @@ func (s *server) ofMessage() {
 			after = n
 		}
 		return &huma.StreamResponse{Body: func(c huma.Context) {
-			r, w := humachi.Unwrap(c)
-			if err := s.followMessage(r, w, in.ID, after); err != nil {
-				s.write(w, r, err)
+			ctx := c.Context()
+			callOf(ctx).rest = func(w http.ResponseWriter, r *http.Request) {
+				if err := s.followMessage(ctx, w, in.ID, after); err != nil {
+					s.write(w, r, err)
+				}
 			}
 		}}, nil
 	})
@@ -86,8 +87,8 @@ func (s *server) ofMessage() {
 
 // followMessage answers with the frames of a message until it ends, the reader
 // goes or the server stops. An error is one before the answer has begun.
-func (s *server) followMessage(r *http.Request, w http.ResponseWriter, id string, after int64) error {
-	ctx, gone := context.WithCancel(r.Context())
+func (s *server) followMessage(ctx context.Context, w http.ResponseWriter, id string, after int64) error {
+	ctx, gone := context.WithCancel(ctx)
 	defer gone()
 	defer context.AfterFunc(s.opts.Stopping, gone)()
 	st := &stream{ResponseWriter: w}

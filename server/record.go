@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"net/http"
 	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -28,11 +29,16 @@ func (s *server) record() {
 		if f.After != nil && in.Order == "desc" {
 			return nil, pawl.Invalid("/order", "is asc where after is given: the feed goes one way")
 		}
-		if st := streamOf(ctx); st != nil {
+		if call := callOf(ctx); call.streams {
 			if last, err := strconv.ParseInt(in.LastEventID, 10, 64); err == nil { // its pattern allows nothing else
 				f.After = &last
 			}
-			return &answer[pawl.List[pawl.Event]]{}, s.followEvents(ctx, st, f)
+			call.rest = func(w http.ResponseWriter, r *http.Request) {
+				if err := s.followEvents(ctx, w, f); err != nil {
+					s.write(w, r, err)
+				}
+			}
+			return &answer[pawl.List[pawl.Event]]{}, nil
 		}
 		return page(s.svc.ListEvents(ctx, f))
 	})

@@ -162,8 +162,8 @@ func add[I, O any](s *server, name string, h func(context.Context, *I) (*O, erro
 	if r.Mutates() {
 		op.Middlewares = append(op.Middlewares, s.keyed(r))
 	}
-	if r.Name == "list_events" {
-		op.Middlewares = append(op.Middlewares, streams)
+	if r.Name == "list_events" || r.Name == "claim" {
+		op.Middlewares = append(op.Middlewares, waits)
 	}
 	huma.Register(s.api, op, func(ctx context.Context, in *I) (*O, error) {
 		out, err := h(ctx, in)

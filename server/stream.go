@@ -29,32 +29,14 @@ var (
 	slowest = 10 * time.Second
 )
 
-// stream is the answer to a reader who asked for server-sent events. The
-// operation's own answer is dropped once it has begun.
-type stream struct {
-	http.ResponseWriter
-	mu    sync.Mutex
-	begun bool
-	ended bool
-	timer *time.Timer
-}
-
-type streamKey struct{}
-
-func streamOf(ctx context.Context) *stream {
-	st, _ := ctx.Value(streamKey{}).(*stream)
-	return st
-}
-
-// streams lets an operation answer with a stream, if the caller wants one.
-func streams(c huma.Context, next func(huma.Context)) {
+// waits lets an operation answer late, by its call's rest: thousands who wait are
+// not to keep the stack of all that led there. What the operation itself returns
+// is dropped then.
+func waits(c huma.Context, next func(huma.Context)) {
 	r, w := humachi.Unwrap(c)
-	if r.Method != http.MethodGet || !wantsStream(r.Header.Get("Accept")) {
-		next(c)
-		return
-	}
-	st := &stream{ResponseWriter: w}
-	next(humachi.NewContext(c.Operation(), r.WithContext(context.WithValue(r.Context(), streamKey{}, st)), dropping{st}))
+	call := callOf(r.Context())
+	call.streams = r.Method == http.MethodGet && wantsStream(r.Header.Get("Accept"))
+	next(humachi.NewContext(c.Operation(), r, dropping{w, call}))
 }
 
 // wantsStream says that of the two kinds of answer a stream is named first.
@@ -70,20 +52,32 @@ func wantsStream(accept string) bool {
 	return false
 }
 
-// dropping writes answers only as long as no stream has begun.
-type dropping struct{ *stream }
+// dropping writes answers only as long as no other is to come.
+type dropping struct {
+	http.ResponseWriter
+	call *call
+}
 
 func (d dropping) WriteHeader(status int) {
-	if !d.begun {
+	if d.call.rest == nil {
 		d.ResponseWriter.WriteHeader(status)
 	}
 }
 
 func (d dropping) Write(b []byte) (int, error) {
-	if d.begun {
+	if d.call.rest != nil {
 		return len(b), nil
 	}
 	return d.ResponseWriter.Write(b)
+}
+
+// stream is the answer to a reader who asked for server-sent events.
+type stream struct {
+	http.ResponseWriter
+	mu    sync.Mutex
+	begun bool
+	ended bool
+	timer *time.Timer
 }
 
 // begin sends the header. A position that the caller did not name is sent too:
@@ -132,11 +126,13 @@ func (st *stream) end() {
 	}
 }
 
-// followEvents answers with the feed until the reader goes or the server stops.
-func (s *server) followEvents(ctx context.Context, st *stream, f pawl.EventFilter) error {
+// followEvents answers with the feed until the reader goes or the server stops. An
+// error is one before the answer has begun.
+func (s *server) followEvents(ctx context.Context, w http.ResponseWriter, f pawl.EventFilter) error {
 	ctx, gone := context.WithCancel(ctx)
 	defer gone()
 	defer context.AfterFunc(s.opts.Stopping, gone)()
+	st := &stream{ResponseWriter: w}
 	defer st.end()
 	hidden := !access.Of(ctx).Payloads()
 	named := f.After == nil || *f.After >= 0

@@ -33,6 +33,11 @@ func GetItem(ctx context.Context, tx Tx, namespace, id string, now int64) (ItemR
 	return rows[0], nil
 }
 
+// GetItems reads those of some items that there are, in whichever namespaces.
+func GetItems(ctx context.Context, tx Tx, ids []string, now int64) ([]ItemRow, error) {
+	return scanItems(ctx, tx, now, readSQL["items"]+"\nWHERE i.id @among", List(ids))
+}
+
 // where gathers conditions and their arguments. The conditions are from a fixed
 // set, so the texts it makes are few.
 type where struct {

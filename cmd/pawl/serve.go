@@ -15,6 +15,7 @@ import (
 	"github.com/pawl-work/pawl/access"
 	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/internal/clock"
+	"github.com/pawl-work/pawl/internal/collect"
 	"github.com/pawl-work/pawl/mcp"
 	"github.com/pawl-work/pawl/relay"
 	"github.com/pawl-work/pawl/server"
@@ -53,6 +54,7 @@ func (a *app) serveCmd() *cobra.Command {
 }
 
 func (a *app) serve(ctx context.Context, s pawl.Service, outs []relay.Out) error {
+	collect.Bound(collect.Room)
 	if err := a.putTypes(ctx, s, a.cfg.Serve.Types); err != nil {
 		return err
 	}

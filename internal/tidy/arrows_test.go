@@ -33,12 +33,13 @@ var arrows = map[string][]string{
 	"server":             {"", "api", "access"},
 	"mcp":                {"", "api", "schema"},
 	"mcp/conformance":    {"", "engine", "mcp", "worker"},
-	"cmd/pawl":           {"", "client", "store", "engine", "access", "server", "mcp", "worker", "relay", "relay/rabbitmq", "relay/nats", "relay/webhook", "internal/measure", "internal/throwaway"},
+	"cmd/pawl":           {"", "client", "store", "engine", "access", "server", "mcp", "worker", "relay", "relay/rabbitmq", "relay/nats", "relay/webhook", "internal/collect", "internal/measure", "internal/throwaway"},
 	"pawltest":           {"", "store", "engine"},
 	"pawltest/suite":     {"", "pawltest"},
 	"pawltest/scenario":  {"", "pawltest", "pawltest/suite"},
-	"bench":              {"", "engine", "store", "store/postgres", "worker", "internal/throwaway", "server"}, // a module of its own
+	"bench":              {"", "engine", "store", "store/postgres", "worker", "internal/collect", "internal/throwaway", "server"}, // a module of its own
 	"internal/clock":     {},
+	"internal/collect":   {},
 	"internal/given":     {"internal/throwaway"},
 	"internal/measure":   {""},
 	"internal/tidy":      {},

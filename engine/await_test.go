@@ -1,0 +1,69 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/pawltest"
+)
+
+// What no word comes of is found by all who wait for it, though one of them looks
+// for all.
+func TestWorkWithoutAWordIsFoundByAllWhoWait(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		const callers = 8
+		got := make(chan string, callers)
+		for i := range callers {
+			go func() {
+				ls, err := p.Engine.Claim(ctx, pawl.ClaimRequest{WorkerID: fmt.Sprint("w", i), Types: []string{"quiet"}, WaitSeconds: 30})
+				if err != nil || len(ls) != 1 {
+					t.Errorf("claimed %d, %v", len(ls), err)
+					got <- fmt.Sprint("nothing for ", i)
+					return
+				}
+				got <- ls[0].ID
+			}()
+		}
+		time.Sleep(300 * time.Millisecond) // all of them wait
+		quietly(t, ctx, p, callers)
+		seen := map[string]bool{}
+		for range callers {
+			id := <-got
+			if seen[id] {
+				t.Errorf("%s was claimed twice", id)
+			}
+			seen[id] = true
+		}
+	})
+}
+
+// quietly creates tasks so that no claim of the engine is told: in a transaction
+// of somebody else's, or by another engine on a file.
+func quietly(t *testing.T, ctx context.Context, p *pawltest.Pawl, n int) {
+	t.Helper()
+	task := pawl.NewTask{Type: "quiet"}
+	if p.Database == pawltest.SQLite {
+		other := p.Another(engine.Options{})
+		for range n {
+			need[pawl.Task](t)(pawl.Create(ctx, other, task))
+		}
+		return
+	}
+	conn := need[*pgx.Conn](t)(pgx.Connect(ctx, p.URL))
+	defer conn.Close(context.WithoutCancel(ctx))
+	tx := need[pgx.Tx](t)(conn.Begin(ctx))
+	for range n {
+		need[pawl.Task](t)(p.Engine.In(tx).Submit(ctx, task))
+	}
+	if err := tx.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
