@@ -8,9 +8,10 @@ import "encoding/json"
 // item stay as they were, and the complaints are the item's error (seed 5).
 type SubmitCall struct {
 	Fence
-	Result   json.RawMessage `json:"result,omitempty"`   // nil = null
-	Evidence json.RawMessage `json:"evidence,omitempty"` // what the result rests on; kept on the event
-	Notes    string          `json:"notes,omitempty"`    // ≤ 1000 characters
+	Result     json.RawMessage `json:"result,omitempty"`   // nil = null
+	Evidence   json.RawMessage `json:"evidence,omitempty"` // what the result rests on; kept on the event
+	Notes      string          `json:"notes,omitempty"`    // ≤ 1000 characters
+	Provenance *Provenance     `json:"provenance,omitempty"`
 }
 
 // PartCall hands in a piece of an item's result. It takes the place of the
@@ -36,9 +37,10 @@ const (
 // FinalizeCall puts an item's parts together and submits what comes of it.
 type FinalizeCall struct {
 	Fence
-	Mode     string          `json:"mode,omitempty"`
-	Evidence json.RawMessage `json:"evidence,omitempty"`
-	Notes    string          `json:"notes,omitempty"`
+	Mode       string          `json:"mode,omitempty"`
+	Evidence   json.RawMessage `json:"evidence,omitempty"`
+	Notes      string          `json:"notes,omitempty"`
+	Provenance *Provenance     `json:"provenance,omitempty"`
 }
 
 // The statuses of a part.
@@ -58,8 +60,9 @@ type PartFilter struct {
 
 // ApproveCall decides for a submitted task.
 type ApproveCall struct {
-	TaskID  string `json:"task_id"`
-	Comment string `json:"comment,omitempty"`
+	TaskID     string      `json:"task_id"`
+	Comment    string      `json:"comment,omitempty"`
+	Provenance *Provenance `json:"provenance,omitempty"`
 }
 
 // RejectCall decides against a submitted task: for good, or sends items back.
@@ -69,4 +72,5 @@ type RejectCall struct {
 	AllowRework bool        `json:"allow_rework,omitempty"`
 	ItemIDs     []string    `json:"items,omitempty"` // rework: only these; empty = all
 	Comment     string      `json:"comment,omitempty"`
+	Provenance  *Provenance `json:"provenance,omitempty"`
 }

@@ -80,14 +80,15 @@ type Fence struct {
 // ClaimRequest asks for items to work on: highest priority first, then what was
 // handed back before what is fresh, then oldest.
 type ClaimRequest struct {
-	WorkerID     string   `json:"worker_id"`
-	Types        []string `json:"types,omitempty"` // empty = any kind of work
-	TaskID       string   `json:"task_id,omitempty"`
-	ItemID       string   `json:"item_id,omitempty"`
-	Limit        int      `json:"limit,omitempty"`         // 1…1000; 0 = 1
-	LeaseSeconds int      `json:"lease_seconds,omitempty"` // 1…86400; 0 = 300
-	WaitSeconds  int      `json:"wait_seconds,omitempty"`  // 0…60: wait for work that long
-	Prefetch     bool     `json:"prefetch,omitempty"`      // taken ahead: expires uncounted if never started
+	WorkerID     string      `json:"worker_id"`
+	Types        []string    `json:"types,omitempty"` // empty = any kind of work
+	TaskID       string      `json:"task_id,omitempty"`
+	ItemID       string      `json:"item_id,omitempty"`
+	Limit        int         `json:"limit,omitempty"`         // 1…1000; 0 = 1
+	LeaseSeconds int         `json:"lease_seconds,omitempty"` // 1…86400; 0 = 300
+	WaitSeconds  int         `json:"wait_seconds,omitempty"`  // 0…60: wait for work that long
+	Prefetch     bool        `json:"prefetch,omitempty"`      // taken ahead: expires uncounted if never started
+	Provenance   *Provenance `json:"provenance,omitempty"`    // of who claims
 }
 
 // Lease is one claimed item: what to do and until when it is ours.
@@ -136,15 +137,17 @@ type ProgressCall struct {
 // CompleteCall hands in an item's result and ends it.
 type CompleteCall struct {
 	Fence
-	Result json.RawMessage `json:"result,omitempty"` // nil = null
+	Result     json.RawMessage `json:"result,omitempty"` // nil = null
+	Provenance *Provenance     `json:"provenance,omitempty"`
 }
 
 // FailCall says that an attempt failed.
 type FailCall struct {
 	Fence
-	Error        Failure `json:"error"`
-	Retryable    *bool   `json:"retryable,omitempty"`      // nil = true
-	RetryAfterMS *int64  `json:"retry_after_ms,omitempty"` // nil = the policy's back-off; 0 = at once
+	Error        Failure     `json:"error"`
+	Retryable    *bool       `json:"retryable,omitempty"`      // nil = true
+	RetryAfterMS *int64      `json:"retry_after_ms,omitempty"` // nil = the policy's back-off; 0 = at once
+	Provenance   *Provenance `json:"provenance,omitempty"`
 }
 
 // ReleaseCall gives an item back, uncounted.

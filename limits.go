@@ -18,6 +18,7 @@ const (
 	MaxKeyLen          = 255
 	MaxIDLen           = 255
 	MaxTitleLen        = 200
+	MaxFingerprintLen  = 64
 	MaxStageLen        = 500
 	MaxStepNameLen     = 255
 	MaxReasonLen       = 2000
@@ -80,6 +81,7 @@ var Limits = []Limit{
 	{"key", MaxKeyLen, "characters", "an idempotency key, an item's key, a signal's name and key"},
 	{"id", MaxIDLen, "characters", "worker ids, agent names and other ids given by callers"},
 	{"title", MaxTitleLen, "characters", "title of a task"},
+	{"fingerprint", MaxFingerprintLen, "characters", "an input hash, the fingerprint of a request"},
 	{"stage", MaxStageLen, "characters", "stage of an item"},
 	{"step_name", MaxStepNameLen, "characters", "name of a checkpoint"},
 	{"reason", MaxReasonLen, "characters", "reason, comment or notes"},

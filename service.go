@@ -232,6 +232,8 @@ type RecordReader interface {
 	ListCheckpoints(ctx context.Context, f CheckpointFilter) (List[Checkpoint], error)
 	// ListParts lists the pieces of an item's result, oldest first.
 	ListParts(ctx context.Context, f PartFilter) (List[ItemPart], error)
+	// ListProvenance lists who did what to a task or item, oldest first.
+	ListProvenance(ctx context.Context, f ProvenanceFilter) (List[ProvenanceRecord], error)
 	// CountCheckpoints counts a task's checkpoints by type.
 	CountCheckpoints(ctx context.Context, taskID string) (map[string]int64, error)
 }

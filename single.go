@@ -30,7 +30,7 @@ func Heartbeat(ctx context.Context, s Leaser, f Fence) (Beat, error) {
 
 // Complete ends an item with its result, any JSON value.
 func Complete(ctx context.Context, s Finisher, f Fence, result json.RawMessage) (Moved, error) {
-	return one(s.Complete(ctx, []CompleteCall{{f, result}}))
+	return one(s.Complete(ctx, []CompleteCall{{Fence: f, Result: result}}))
 }
 
 // Fail says that an attempt failed; whether and when it is retried is read from

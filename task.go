@@ -57,11 +57,12 @@ type NewTask struct {
 	Dedupe      Dedupe          `json:"dedupe,omitzero"`
 	InputHash   string          `json:"input_hash,omitempty"` // own hash, ≤ 64 characters; asks for dedupe too
 	RequestedBy *Requester      `json:"requested_by,omitempty"`
-	Metadata    json.RawMessage `json:"metadata,omitempty"` // a JSON object ≤ 16 KiB; nil = {}
-	DryRun      bool            `json:"dry_run,omitempty"`  // check and plan, and create nothing
-	Thread      string          `json:"thread,omitempty"`   // the conversation it belongs to, ≤ 255 characters
-	Messages    []NewMessage    `json:"messages,omitempty"` // what was said before it, e.g. by the user; ≤ 1000
-	Reply       *Reply          `json:"reply,omitempty"`    // an open message for whoever claims the item
+	Metadata    json.RawMessage `json:"metadata,omitempty"`   // a JSON object ≤ 16 KiB; nil = {}
+	DryRun      bool            `json:"dry_run,omitempty"`    // check and plan, and create nothing
+	Thread      string          `json:"thread,omitempty"`     // the conversation it belongs to, ≤ 255 characters
+	Messages    []NewMessage    `json:"messages,omitempty"`   // what was said before it, e.g. by the user; ≤ 1000
+	Reply       *Reply          `json:"reply,omitempty"`      // an open message for whoever claims the item
+	Provenance  *Provenance     `json:"provenance,omitempty"` // of who asks
 }
 
 // NewItem asks for one item of a task; zero fields take the task's.

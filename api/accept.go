@@ -11,16 +11,18 @@ type (
 	// SubmitBody hands a result in.
 	SubmitBody struct {
 		Holder
-		Result   json.RawMessage `json:"result,omitempty"`
-		Evidence json.RawMessage `json:"evidence,omitempty"`
-		Notes    string          `json:"notes,omitempty"`
+		Result     json.RawMessage  `json:"result,omitempty"`
+		Evidence   json.RawMessage  `json:"evidence,omitempty"`
+		Notes      string           `json:"notes,omitempty"`
+		Provenance *pawl.Provenance `json:"provenance,omitempty"`
 	}
 	// FinalizeBody puts the item's parts together and submits what comes of it.
 	FinalizeBody struct {
 		Holder
-		Mode     string          `json:"mode,omitempty"`
-		Evidence json.RawMessage `json:"evidence,omitempty"`
-		Notes    string          `json:"notes,omitempty"`
+		Mode       string           `json:"mode,omitempty"`
+		Evidence   json.RawMessage  `json:"evidence,omitempty"`
+		Notes      string           `json:"notes,omitempty"`
+		Provenance *pawl.Provenance `json:"provenance,omitempty"`
 	}
 	// PartBody hands a piece of a result in.
 	PartBody struct {
@@ -34,7 +36,8 @@ type (
 	}
 	// ApproveBody decides for a task.
 	ApproveBody struct {
-		Comment string `json:"comment,omitempty"`
+		Comment    string           `json:"comment,omitempty"`
+		Provenance *pawl.Provenance `json:"provenance,omitempty"`
 	}
 	// RejectBody decides against a task.
 	RejectBody struct {
@@ -42,6 +45,7 @@ type (
 		AllowRework bool             `json:"allow_rework,omitempty"`
 		ItemIDs     []string         `json:"items,omitempty"`
 		Comment     string           `json:"comment,omitempty"`
+		Provenance  *pawl.Provenance `json:"provenance,omitempty"`
 	}
 )
 

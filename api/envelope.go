@@ -63,14 +63,16 @@ type (
 	// CompleteBody hands in a result.
 	CompleteBody struct {
 		Holder
-		Result json.RawMessage `json:"result,omitempty"`
+		Result     json.RawMessage  `json:"result,omitempty"`
+		Provenance *pawl.Provenance `json:"provenance,omitempty"`
 	}
 	// FailBody says that the attempt failed.
 	FailBody struct {
 		Holder
-		Error        pawl.Failure `json:"error"`
-		Retryable    *bool        `json:"retryable,omitempty"`
-		RetryAfterMS *int64       `json:"retry_after_ms,omitempty"`
+		Error        pawl.Failure     `json:"error"`
+		Retryable    *bool            `json:"retryable,omitempty"`
+		RetryAfterMS *int64           `json:"retry_after_ms,omitempty"`
+		Provenance   *pawl.Provenance `json:"provenance,omitempty"`
 	}
 	// ReleaseBody gives the item back.
 	ReleaseBody struct {
@@ -107,10 +109,11 @@ type ItemView struct {
 
 // Included is what belongs to a task, as far as it was asked for.
 type Included struct {
-	Items       []pawl.Item       `json:"items,omitempty"`
-	Events      []pawl.Event      `json:"events,omitempty"`
-	Checkpoints []pawl.Checkpoint `json:"checkpoints,omitempty"`
-	Result      *pawl.TaskResult  `json:"result,omitempty"`
+	Items       []pawl.Item             `json:"items,omitempty"`
+	Events      []pawl.Event            `json:"events,omitempty"`
+	Checkpoints []pawl.Checkpoint       `json:"checkpoints,omitempty"`
+	Provenances []pawl.ProvenanceRecord `json:"provenances,omitempty"`
+	Result      *pawl.TaskResult        `json:"result,omitempty"`
 }
 
 // TaskPatch is the body of a task's PATCH: pawl.TaskUpdate without the task,

@@ -63,6 +63,7 @@ var Routes = []Route{
 	{"task_result", get, "/v1/tasks/{id}/result", Reader, 200, "Read what a completed task came to."},
 	{"task_items", get, "/v1/tasks/{id}/items", Reader, 200, "List a task's items, oldest first."},
 	{"task_events", get, "/v1/tasks/{id}/events", Reader, 200, "List a task's events, newest first."},
+	{"task_provenance", get, "/v1/tasks/{id}/provenance", Reader, 200, "List who did what to a task and with what, oldest first."},
 	{"task_checkpoints", get, "/v1/tasks/{id}/checkpoints", Reader, 200, "List a task's checkpoints in order of their number."},
 	{"count_checkpoints", get, "/v1/tasks/{id}/checkpoints/counts", Reader, 200, "Count a task's checkpoints by type."},
 
@@ -116,6 +117,7 @@ var Routes = []Route{
 	{"resume_item", get, "/v1/items/{id}/resume", Claimer, 200, "Read all that the next attempt needs to go on."},
 	{"item_parts", get, "/v1/items/{id}/parts", Reader, 200, "List the pieces of an item's result, oldest first."},
 	{"item_events", get, "/v1/items/{id}/events", Reader, 200, "List an item's events, newest first."},
+	{"item_provenance", get, "/v1/items/{id}/provenance", Reader, 200, "List who did what to an item and with what, oldest first."},
 
 	{"list_events", get, "/v1/events", Reader, 200, "List events, newest first, or with after in feed order; as text/event-stream, follow the feed."},
 	{"list_checkpoints", get, "/v1/checkpoints", Reader, 200, "List checkpoints in order of their number."},

@@ -22,6 +22,7 @@ func batch[C, V any](ctx context.Context, c *Client, name string, calls []C) ([]
 	if len(calls) > pawl.MaxItemsPerCall {
 		return nil, &pawl.Error{Code: pawl.CodeInvalid, Op: name, Message: fmt.Sprintf("%d calls in one batch; at most %d are allowed", len(calls), pawl.MaxItemsPerCall)}
 	}
+	calls = pawl.Provenant(ctx, calls)
 	out := make([]pawl.Result[V], len(calls))
 	b := batcher[V]{c: c, r: request{route: api.RouteOf(name)}, out: out}
 	var chunk []sealed

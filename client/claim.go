@@ -11,7 +11,7 @@ import (
 // Claim takes items; see pawl.Leaser. An answer that gets lost leaves its items
 // leased until their leases run out.
 func (c *Client) Claim(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease, error) {
-	body, err := encode(req)
+	body, err := encode(pawl.Provenant(ctx, []pawl.ClaimRequest{req})[0])
 	if err != nil {
 		return nil, err
 	}

@@ -59,6 +59,18 @@ func (c *Client) ListEvents(ctx context.Context, f pawl.EventFilter) (pawl.List[
 	return read[pawl.List[pawl.Event]](ctx, c, "list_events", "", api.EventsQueryOf(f))
 }
 
+// ListProvenance lists who did what; see pawl.RecordReader.
+func (c *Client) ListProvenance(ctx context.Context, f pawl.ProvenanceFilter) (pawl.List[pawl.ProvenanceRecord], error) {
+	name, id := "task_provenance", f.TaskID
+	switch {
+	case f.TaskID != "" && f.ItemID != "":
+		return pawl.List[pawl.ProvenanceRecord]{}, pawl.Invalid("/item_id", "does not go with task_id")
+	case f.ItemID != "":
+		name, id = "item_provenance", f.ItemID
+	}
+	return read[pawl.List[pawl.ProvenanceRecord]](ctx, c, name, id, api.PagingOf(f.Page))
+}
+
 // ListCheckpoints lists checkpoints; see pawl.RecordReader.
 func (c *Client) ListCheckpoints(ctx context.Context, f pawl.CheckpointFilter) (pawl.List[pawl.Checkpoint], error) {
 	return read[pawl.List[pawl.Checkpoint]](ctx, c, "list_checkpoints", "", api.CheckpointsQueryOf(f))

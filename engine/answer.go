@@ -22,6 +22,8 @@ type whole struct {
 	after []func()      // what this process learns once it has committed
 	wait  time.Duration // as long as a claim would have
 	took  bool          // a claim took something
+	key   string        // the idempotency key it is carried out under; "" = none
+	sole  bool          // it has one part, so that what undoes that may undo it all
 	lost  error         // what ended the transaction, whatever the call made of it
 }
 
@@ -131,12 +133,12 @@ func (e *Engine) AnswerOnce(ctx context.Context, k pawl.KeyBegin, run func(ctx c
 		return answer, false, err
 	}
 	defer leave()
-	w := &whole{}
+	var w *whole
 	try := func(<-chan struct{}) (bool, error) {
 		var refused error
-		err := e.db.Whole(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-			w, replayed, refused = &whole{on: e.db.DB, tx: tx}, false, nil
-			begun, row, why, err := e.beginKey(ctx, tx, ns, &k, new(int))
+		w, err = e.within(ctx, func(ctx context.Context, w *whole) error {
+			replayed, refused, w.key, w.sole = false, nil, k.Key, false
+			begun, row, why, err := e.beginKey(ctx, w.tx, ns, &k, new(int))
 			if err != nil || why != nil {
 				refused = why // what the refusal counted stays
 				return err
@@ -145,7 +147,7 @@ func (e *Engine) AnswerOnce(ctx context.Context, k pawl.KeyBegin, run func(ctx c
 				answer, replayed = answerOf(row), true
 				return nil
 			}
-			made, err := shielded(context.WithValue(ctx, wholeKey{}, w), run)
+			made, err := run(ctx)
 			switch {
 			case w.lost != nil:
 				return w.lost
@@ -155,7 +157,7 @@ func (e *Engine) AnswerOnce(ctx context.Context, k pawl.KeyBegin, run func(ctx c
 				return errNothing
 			}
 			answer = *made
-			return e.keepAnswer(ctx, tx, ns, row, answer)
+			return e.keepAnswer(ctx, w.tx, ns, row, answer)
 		})
 		if err == nil {
 			err = refused
@@ -166,24 +168,55 @@ func (e *Engine) AnswerOnce(ctx context.Context, k pawl.KeyBegin, run func(ctx c
 	if !done && w.wait > 0 {
 		err = e.await(ctx, ns, strings.Join([]string{ns, k.Scope, k.Key}, "\x00"), w.wait, try)
 	}
+	nothing := errors.Is(err, errNothing)
+	if err = e.ended(ctx, w, err); err != nil || nothing {
+		return pawl.Answer{}, false, err
+	}
+	return answer, replayed, nil
+}
+
+// within runs fn as a part of the whole call that ctx is part of; without one, as
+// a whole of its own, which ended is to be told the end of.
+func (e *Engine) within(ctx context.Context, fn func(ctx context.Context, w *whole) error) (*whole, error) {
+	if w := e.db.of(ctx); w != nil {
+		return nil, fn(ctx, w)
+	}
+	w := &whole{}
+	err := e.db.Whole(ctx, func(ctx context.Context, tx store.Tx) error {
+		w = &whole{on: e.db.DB, tx: tx, sole: true}
+		err := shielded(context.WithValue(ctx, wholeKey{}, w), func(ctx context.Context) error { return fn(ctx, w) })
+		if w.lost != nil {
+			return w.lost
+		}
+		return err
+	})
+	return w, err
+}
+
+// ended tells this process what a whole has done, or that it has not, and answers
+// with its error; that there was nothing to keep is none.
+func (e *Engine) ended(ctx context.Context, w *whole, err error) error {
+	if w == nil { // it goes on
+		return err
+	}
 	if err == nil {
 		for _, fn := range w.after {
 			fn()
 		}
-		return answer, replayed, nil
+		return nil
 	}
 	if w.took { // and it is back
 		e.groups.forget()
-		e.wake.all(ns)
+		e.wake.all(pawl.CallerOf(ctx).Namespace)
 	}
 	if p := (panicked{}); errors.As(err, &p) {
 		e.log.ErrorContext(ctx, "a call panicked in its transaction", "panic", p.value, "stack", string(p.stack))
 		panic(p.value)
 	}
 	if errors.Is(err, errNothing) {
-		err = nil
+		return nil
 	}
-	return pawl.Answer{}, false, err
+	return err
 }
 
 // AnswerLong is AnswerOnce for a call that runs in several transactions: its key
@@ -278,7 +311,7 @@ type panicked struct {
 
 func (p panicked) Error() string { return fmt.Sprint("panic: ", p.value) }
 
-func shielded(ctx context.Context, run func(ctx context.Context) (*pawl.Answer, error)) (a *pawl.Answer, err error) {
+func shielded(ctx context.Context, run func(ctx context.Context) error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = panicked{v, debug.Stack()}

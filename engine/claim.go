@@ -17,6 +17,13 @@ import (
 // SQLite's change counter, and by polling with back-off otherwise, which of those
 // who wait for the same one does for all.
 func (e *Engine) Claim(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease, error) {
+	if req = pawl.Provenant(ctx, []pawl.ClaimRequest{req})[0]; req.Provenance != nil {
+		return e.claimVouched(ctx, req)
+	}
+	return e.claim(ctx, req)
+}
+
+func (e *Engine) claim(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease, error) {
 	c := pawl.CallerOf(ctx)
 	if req.LeaseSeconds == 0 && len(req.Types) <= pawl.MaxClaim {
 		var err error
@@ -54,9 +61,13 @@ func (e *Engine) Claim(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease
 		_, err := try(e.wake.on(c.Namespace))
 		return leases, err
 	}
-	same := strings.Join(append([]string{c.Namespace, req.TaskID, req.ItemID}, req.Types...), "\x00")
-	err := e.await(ctx, c.Namespace, same, time.Duration(req.WaitSeconds)*time.Second, try)
+	err := e.await(ctx, c.Namespace, alike(c, &req), time.Duration(req.WaitSeconds)*time.Second, try)
 	return leases, err
+}
+
+// alike names the wait of claims for the same.
+func alike(c pawl.Caller, req *pawl.ClaimRequest) string {
+	return strings.Join(append([]string{c.Namespace, req.TaskID, req.ItemID}, req.Types...), "\x00")
 }
 
 func checkClaim(req *pawl.ClaimRequest) error {

@@ -28,6 +28,10 @@ func (d *draft) apart() bool { return d.parts != "" || d.plans }
 
 // CreateTasks creates tasks with their items; see pawl.TaskMaker.
 func (e *Engine) CreateTasks(ctx context.Context, tasks []pawl.NewTask) ([]pawl.Result[pawl.Task], error) {
+	return vouched(ctx, e, "create", tasks, ofTask, e.createTasks)
+}
+
+func (e *Engine) createTasks(ctx context.Context, tasks []pawl.NewTask) ([]pawl.Result[pawl.Task], error) {
 	out, drafts, err := e.draftAll(ctx, tasks)
 	if err != nil {
 		return nil, err
@@ -76,7 +80,7 @@ func (e *Engine) draftAll(ctx context.Context, tasks []pawl.NewTask) ([]pawl.Res
 	drafts := make([]draft, 0, len(tasks))
 	for i := range tasks {
 		d, err := e.draft(ctx, &tasks[i], "")
-		if err != nil {
+		if err = cmp.Or(err, checkProvenance("create", tasks[i].Provenance)); err != nil {
 			out[i].Err = err
 			continue
 		}
@@ -283,7 +287,7 @@ func checkTask(t *pawl.NewTask, now time.Time) error {
 	f.text("/type", t.Type, 1, pawl.MaxTypeLen)
 	f.ownName("/type", t.Type)
 	f.text("/title", t.Title, 0, pawl.MaxTitleLen)
-	f.text("/input_hash", t.InputHash, 0, 64)
+	f.text("/input_hash", t.InputHash, 0, pawl.MaxFingerprintLen)
 	f.number("/priority", t.Priority, pawl.MinPriority, pawl.MaxPriority)
 	f.number("/max_attempts", t.MaxAttempts, 0, pawl.MaxAttemptsCeiling)
 	f.json("/payload", t.Payload, pawl.MaxPayloadBytes)

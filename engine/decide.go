@@ -12,7 +12,7 @@ import (
 
 // ApproveTasks approves; see pawl.Decider.
 func (e *Engine) ApproveTasks(ctx context.Context, calls []pawl.ApproveCall) ([]pawl.Result[pawl.Task], error) {
-	return each(ctx, "approve", calls, func(ctx context.Context, c *pawl.ApproveCall) (pawl.Task, error) {
+	return vouched(ctx, e, "approve", calls, ofTask, eachly("approve", func(ctx context.Context, c *pawl.ApproveCall) (pawl.Task, error) {
 		var f fields
 		f.text("/task_id", c.TaskID, 1, pawl.MaxIDLen)
 		f.text("/comment", c.Comment, 0, pawl.MaxReasonLen)
@@ -25,7 +25,7 @@ func (e *Engine) ApproveTasks(ctx context.Context, calls []pawl.ApproveCall) ([]
 			return pawl.Task{}, err
 		}
 		return e.GetTask(ctx, c.TaskID)
-	})
+	}))
 }
 
 // verdictBy is who decides, and what he says.
@@ -190,7 +190,7 @@ func (d *deciding) moveItems(ctx context.Context, tx store.Tx, m store.ItemMove)
 
 // RejectTasks rejects, for good or for rework; see pawl.Decider.
 func (e *Engine) RejectTasks(ctx context.Context, calls []pawl.RejectCall) ([]pawl.Result[pawl.Task], error) {
-	return each(ctx, "reject", calls, func(ctx context.Context, c *pawl.RejectCall) (pawl.Task, error) {
+	return vouched(ctx, e, "reject", calls, ofTask, eachly("reject", func(ctx context.Context, c *pawl.RejectCall) (pawl.Task, error) {
 		if err := checkReject(c); err != nil {
 			return pawl.Task{}, err
 		}
@@ -207,7 +207,7 @@ func (e *Engine) RejectTasks(ctx context.Context, calls []pawl.RejectCall) ([]pa
 		}
 		e.followUp(ctx)
 		return e.GetTask(ctx, c.TaskID)
-	})
+	}))
 }
 
 func checkReject(c *pawl.RejectCall) error {

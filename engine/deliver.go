@@ -14,7 +14,7 @@ import (
 
 // Submit hands results in that are to be accepted; see pawl.Deliverer.
 func (e *Engine) Submit(ctx context.Context, calls []pawl.SubmitCall) ([]pawl.Result[pawl.Moved], error) {
-	return each(ctx, "submit", calls, func(ctx context.Context, c *pawl.SubmitCall) (pawl.Moved, error) {
+	return vouched(ctx, e, "submit", calls, ofMove, eachly("submit", func(ctx context.Context, c *pawl.SubmitCall) (pawl.Moved, error) {
 		var f fields
 		f.fence(c.Fence)
 		f.json("/result", c.Result, pawl.MaxPayloadBytes)
@@ -28,13 +28,13 @@ func (e *Engine) Submit(ctx context.Context, calls []pawl.SubmitCall) ([]pawl.Re
 			bad.evidence(r, c.Evidence)
 			return store.Submission{Result: result, Data: extras(c.Evidence, c.Notes)}, bad.err("submit")
 		})
-	})
+	}))
 }
 
 // Finalize puts an item's parts together and submits what comes of it; see
 // pawl.Deliverer.
 func (e *Engine) Finalize(ctx context.Context, calls []pawl.FinalizeCall) ([]pawl.Result[pawl.Moved], error) {
-	return each(ctx, "finalize", calls, func(ctx context.Context, c *pawl.FinalizeCall) (pawl.Moved, error) {
+	return vouched(ctx, e, "finalize", calls, ofMove, eachly("finalize", func(ctx context.Context, c *pawl.FinalizeCall) (pawl.Moved, error) {
 		var f fields
 		f.fence(c.Fence)
 		f.extras(c.Evidence, c.Notes)
@@ -57,7 +57,7 @@ func (e *Engine) Finalize(ctx context.Context, calls []pawl.FinalizeCall) ([]paw
 			bad.evidence(r, c.Evidence)
 			return store.Submission{Result: string(result), Assembled: store.Text(result), Data: extras(c.Evidence, c.Notes)}, bad.err("finalize")
 		})
-	})
+	}))
 }
 
 // SubmitParts hands pieces of results in; see pawl.Deliverer.
@@ -242,6 +242,11 @@ func each[C, R any](ctx context.Context, op string, calls []C, one func(context.
 		out[i].Value, out[i].Err = one(ctx, &calls[i])
 	}
 	return out, nil
+}
+
+// eachly is each, to be called later.
+func eachly[C, R any](op string, one func(context.Context, *C) (R, error)) func(context.Context, []C) ([]pawl.Result[R], error) {
+	return func(ctx context.Context, calls []C) ([]pawl.Result[R], error) { return each(ctx, op, calls, one) }
 }
 
 // extras checks evidence and notes.

@@ -13,6 +13,10 @@ import (
 
 // Complete ends items with their results; see pawl.Finisher.
 func (e *Engine) Complete(ctx context.Context, calls []pawl.CompleteCall) ([]pawl.Result[pawl.Moved], error) {
+	return vouched(ctx, e, "complete", calls, ofMove, e.complete)
+}
+
+func (e *Engine) complete(ctx context.Context, calls []pawl.CompleteCall) ([]pawl.Result[pawl.Moved], error) {
 	c, fed := pawl.CallerOf(ctx), false
 	var asides []string
 	var plans []*pawl.CompleteCall // refused as plain work
@@ -74,6 +78,10 @@ func aside(tasks []string, m *store.Moved) []string {
 
 // Fail ends attempts that failed; see pawl.Finisher.
 func (e *Engine) Fail(ctx context.Context, calls []pawl.FailCall) ([]pawl.Result[pawl.Moved], error) {
+	return vouched(ctx, e, "fail", calls, ofMove, e.fail)
+}
+
+func (e *Engine) fail(ctx context.Context, calls []pawl.FailCall) ([]pawl.Result[pawl.Moved], error) {
 	delays, err := e.backoffs(ctx, calls)
 	if err != nil {
 		return nil, err

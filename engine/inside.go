@@ -46,6 +46,7 @@ func (in *Inside) CreateTasks(ctx context.Context, tasks []pawl.NewTask) ([]pawl
 	if in.err != nil {
 		return nil, in.err
 	}
+	tasks = pawl.Provenant(ctx, tasks)
 	out, drafts, err := in.e.draftAll(ctx, tasks)
 	if err != nil {
 		return nil, err
@@ -63,6 +64,13 @@ func (in *Inside) CreateTasks(ctx context.Context, tasks []pawl.NewTask) ([]pawl
 			}
 		}
 		made, err := insertDrafts(ctx, in.tx, in.e.db.Dialect().Hot, []draft{d})
+		if err != nil {
+			return nil, err
+		}
+		rows, err := in.e.vouch(ctx, "", nil, "create", &tasks[d.ord], deed{task: d.task.ID})
+		if err == nil && len(rows) > 0 {
+			err = store.PutProvenances(ctx, in.tx, rows)
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -17,8 +17,9 @@ const peek = 500 * time.Millisecond
 
 // Run owns what time does, until ctx ends: expired leases are swept as they run
 // out, due items queued, and every scan interval one of the servers goes over
-// everything (bury, stale, keys, retention); and it keeps the feed going. It is safe on any number of them. It returns nil when ctx ends; a database that does not answer is
-// logged and tried again. At most one Run works in an engine; another waits.
+// everything (bury, stale, keys, retention); and it keeps the feed going, and the
+// record sealed. It is safe on any number of them. It returns nil when ctx ends; a
+// database that does not answer is logged and tried again. At most one Run works in an engine; another waits.
 func (e *Engine) Run(ctx context.Context) error {
 	e.running.Lock()
 	defer e.running.Unlock()
@@ -89,9 +90,12 @@ func (e *Engine) mishap(ctx context.Context, what string, err error) {
 	}
 }
 
-// Sweep runs one whole pass; see pawl.Sweeper.
+// Sweep seals the record and runs one whole pass; see pawl.Sweeper.
 func (e *Engine) Sweep(ctx context.Context) (pawl.SweepStats, error) {
 	if err := e.severally(ctx, "sweep"); err != nil {
+		return pawl.SweepStats{}, err
+	}
+	if err := e.feed.Seal(ctx); err != nil { // before retention takes it away
 		return pawl.SweepStats{}, err
 	}
 	s, err := e.sweeper.Pass(ctx)

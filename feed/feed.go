@@ -88,15 +88,14 @@ func New(db store.DB, o Options) *Feed {
 	return &Feed{db: db, opts: o, commits: db.Dialect().Commits, woken: make(chan struct{}, 1), moved: make(chan struct{}), slow: make(chan struct{}, 2)}
 }
 
-// Run keeps giving positions until ctx ends, whether anybody reads or not. Any
-// number of processes may: each turn is one's alone.
+// Run keeps giving positions and sealing what has one until ctx ends, whether
+// anybody reads or not. Any number of processes may: each turn is one's alone.
 func (f *Feed) Run(ctx context.Context) {
-	if f.commits == nil {
-		return // there is nothing to give
+	if f.commits != nil { // else there is nothing to give
+		f.join(0)
+		defer f.leave(0)
 	}
-	f.join(0)
-	defer f.leave(0)
-	<-ctx.Done()
+	f.keepSealed(ctx)
 }
 
 // Wake says that something was committed.

@@ -94,7 +94,10 @@ func method[R sdk.Result](s *Server, name string, role api.Role, fn func(context
 			return out, unextended()
 		}
 		if ctx, err = s.admit(ctx, role); err == nil {
-			out, err = fn(s.asAgent(ctx, role, client), p)
+			ctx, err = vouched(s.asAgent(ctx, role, client), client, nil)
+		}
+		if err == nil {
+			out, err = fn(ctx, p)
 		}
 		if err != nil {
 			var none R

@@ -42,6 +42,9 @@ func (s *Server) AddTaskTool(t TaskTool) {
 			return s.refused(ctx, own, err), nil
 		}
 		ctx = s.asAgent(ctx, api.Submitter, req.ClientInfo())
+		if ctx, err = vouched(ctx, req.ClientInfo(), req.Params.Meta); err != nil {
+			return s.refused(ctx, own, err), nil
+		}
 		made, res, err := t.Task(ctx, req)
 		if res != nil && err == nil {
 			return res, nil

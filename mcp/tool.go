@@ -124,6 +124,9 @@ func (s *Server) call(ctx context.Context, t tool, req *sdk.CallToolRequest) (an
 	}
 	ctx = s.asAgent(ctx, route.Role, req.ClientInfo())
 	key, err := keyOf(req.Params.Meta)
+	if err == nil {
+		ctx, err = vouched(ctx, req.ClientInfo(), req.Params.Meta)
+	}
 	if err != nil {
 		return nil, false, err
 	}

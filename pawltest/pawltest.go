@@ -184,7 +184,11 @@ func (p *Pawl) check() {
 	if err != nil {
 		p.t.Errorf("pawltest: check: %v", err)
 	}
-	for _, b := range breaches {
+	broken, _, err := p.Engine.CheckChains(context.Background(), 20)
+	if err != nil {
+		p.t.Errorf("pawltest: check of the chains: %v", err)
+	}
+	for _, b := range append(breaches, broken...) {
 		p.t.Errorf("pawltest: rule %q is broken by %s: %s", b.Rule, b.Subject, b.Found)
 	}
 }

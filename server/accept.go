@@ -10,10 +10,10 @@ import (
 // accept registers what hands in and what decides.
 func (s *server) accept() {
 	itemVerb(s, "submit", s.svc.Submit, func(f pawl.Fence, b api.SubmitBody) pawl.SubmitCall {
-		return pawl.SubmitCall{Fence: f, Result: b.Result, Evidence: b.Evidence, Notes: b.Notes}
+		return pawl.SubmitCall{Fence: f, Result: b.Result, Evidence: b.Evidence, Notes: b.Notes, Provenance: b.Provenance}
 	})
 	itemVerb(s, "finalize", s.svc.Finalize, func(f pawl.Fence, b api.FinalizeBody) pawl.FinalizeCall {
-		return pawl.FinalizeCall{Fence: f, Mode: b.Mode, Evidence: b.Evidence, Notes: b.Notes}
+		return pawl.FinalizeCall{Fence: f, Mode: b.Mode, Evidence: b.Evidence, Notes: b.Notes, Provenance: b.Provenance}
 	})
 	add(s, "submit_part", func(ctx context.Context, in *on[api.PartBody]) (*answer[pawl.ItemPart], error) {
 		b := in.Body
@@ -35,13 +35,13 @@ func (s *server) accept() {
 	}) (*answer[pawl.Task], error) {
 		c := pawl.ApproveCall{TaskID: in.ID}
 		if in.Body != nil {
-			c.Comment = in.Body.Comment
+			c.Comment, c.Provenance = in.Body.Comment, in.Body.Provenance
 		}
 		return reply(one(s.svc.ApproveTasks(ctx, []pawl.ApproveCall{c})))
 	})
 	add(s, "reject_task", func(ctx context.Context, in *on[api.RejectBody]) (*answer[pawl.Task], error) {
 		b := in.Body
-		return reply(one(s.svc.RejectTasks(ctx, []pawl.RejectCall{{TaskID: in.ID, Errors: b.Errors, AllowRework: b.AllowRework, ItemIDs: b.ItemIDs, Comment: b.Comment}})))
+		return reply(one(s.svc.RejectTasks(ctx, []pawl.RejectCall{{TaskID: in.ID, Errors: b.Errors, AllowRework: b.AllowRework, ItemIDs: b.ItemIDs, Comment: b.Comment, Provenance: b.Provenance}})))
 	})
 	batch(s, "approve_tasks", is200[pawl.Task], s.svc.ApproveTasks)
 	batch(s, "reject_tasks", is200[pawl.Task], s.svc.RejectTasks)

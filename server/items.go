@@ -21,10 +21,10 @@ func (s *server) items() {
 		return pawl.ProgressCall{Fence: f, Progress: b.Progress, Stage: b.Stage}
 	})
 	itemVerb(s, "complete", s.svc.Complete, func(f pawl.Fence, b api.CompleteBody) pawl.CompleteCall {
-		return pawl.CompleteCall{Fence: f, Result: b.Result}
+		return pawl.CompleteCall{Fence: f, Result: b.Result, Provenance: b.Provenance}
 	})
 	itemVerb(s, "fail", s.svc.Fail, func(f pawl.Fence, b api.FailBody) pawl.FailCall {
-		return pawl.FailCall{Fence: f, Error: b.Error, Retryable: b.Retryable, RetryAfterMS: b.RetryAfterMS}
+		return pawl.FailCall{Fence: f, Error: b.Error, Retryable: b.Retryable, RetryAfterMS: b.RetryAfterMS, Provenance: b.Provenance}
 	})
 	itemVerb(s, "release", s.svc.Release, func(f pawl.Fence, _ api.ReleaseBody) pawl.ReleaseCall {
 		return pawl.ReleaseCall{Fence: f}
@@ -70,6 +70,12 @@ func (s *server) ofItem() {
 		api.EventQuery
 	}) (*answer[pawl.List[pawl.Event]], error) {
 		return page(s.svc.ListEvents(ctx, in.Filter("", in.ID)))
+	})
+	add(s, "item_provenance", func(ctx context.Context, in *struct {
+		ID string `path:"id" doc:"The item's id."`
+		api.Paging
+	}) (*answer[pawl.List[pawl.ProvenanceRecord]], error) {
+		return page(s.svc.ListProvenance(ctx, pawl.ProvenanceFilter{ItemID: in.ID, Page: in.Page()}))
 	})
 }
 

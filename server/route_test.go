@@ -113,6 +113,7 @@ func (h *house) tasksAnswer(call caller, results reader) {
 	call("checkpoint_task", task, `{"type":"manual_checkpoint","snapshot":{}}`)
 	results(call("checkpoint_tasks", "", fmt.Sprintf(`{"items":[{"task_id":%q,"type":"custom","snapshot":1}]}`, task)), 201)
 	call("task_checkpoints", task, "")
+	call("task_provenance", task, "")
 	if r := call("count_checkpoints", task, ""); r.json["counts"].(map[string]any)["custom"] != 1.0 {
 		h.Errorf("counts: %s", r.text)
 	}
@@ -218,6 +219,7 @@ func (h *house) itemsAnswer(call caller, results reader) {
 	results(call("checkpoint_items", "", fmt.Sprintf(`{"items":[{"id":%q,%s,"type":"custom","snapshot":null}]}`, id, fence)), 201)
 	call("get_item", id, "")
 	call("item_events", id, "")
+	call("item_provenance", id, "")
 	if r := call("resume_item", id, ""); r.json["steps"].(map[string]any)["fetch"] == nil || !strings.Contains(r.text, `"snapshot":{"a": 1}`) {
 		h.Errorf("resume: %s", r.text)
 	}

@@ -74,6 +74,8 @@ func (s *server) view(ctx context.Context, t pawl.Task, include []string) (api.T
 			v.Included.Events, err = rows(s.svc.ListEvents(ctx, pawl.EventFilter{TaskID: t.ID}))
 		case "checkpoints":
 			v.Included.Checkpoints, err = rows(s.svc.ListCheckpoints(ctx, pawl.CheckpointFilter{TaskID: t.ID, Desc: true}))
+		case "provenances":
+			v.Included.Provenances, err = rows(s.svc.ListProvenance(ctx, pawl.ProvenanceFilter{TaskID: t.ID}))
 		case "result":
 			var r pawl.TaskResult
 			if r, err = s.svc.TaskResult(ctx, t.ID); err == nil {

@@ -70,6 +70,12 @@ func (s *server) ofTask() {
 	}) (*answer[pawl.List[pawl.Event]], error) {
 		return page(s.svc.ListEvents(ctx, in.Filter(in.ID, "")))
 	})
+	add(s, "task_provenance", func(ctx context.Context, in *struct {
+		ID string `path:"id" doc:"The task's id."`
+		api.Paging
+	}) (*answer[pawl.List[pawl.ProvenanceRecord]], error) {
+		return page(s.svc.ListProvenance(ctx, pawl.ProvenanceFilter{TaskID: in.ID, Page: in.Page()}))
+	})
 	add(s, "task_checkpoints", func(ctx context.Context, in *struct {
 		ID string `path:"id" doc:"The task's id."`
 		api.CheckpointQuery

@@ -17,7 +17,7 @@ var archiveSQL = Texts(sqlFiles, "archive.sql")
 // hanging is all that hangs on an ended task, in the order in which it can be
 // put back.
 var hanging = []string{"tasks", "task_live", "work_items", "item_deps", "ends", "work_item_parts", "checkpoints", "task_events",
-	"task_results", "provenances", "messages", "message_chunks"}
+	"task_results", "provenances", "messages", "message_chunks", "seals"}
 
 // columns of a hanging table, as its text selects them.
 func columns(table string) []string {
@@ -220,7 +220,7 @@ func BeingDeleted(ctx context.Context, tx Tx, taskID string) (bool, error) {
 // goes after them, the record and the task itself last.
 var removal = []string{"unlink keys of task", "unlink keys of items", "remove message_chunks", "remove messages", "remove provenances",
 	"remove ready", "remove scheduled", "remove waiting", "remove leases", "remove rests", "remove ends", "remove item_deps",
-	"remove work_item_parts", "remove work_items", "remove checkpoints", "remove task_results", "remove task_events", "remove task_live", "remove tasks"}
+	"remove work_item_parts", "remove work_items", "remove checkpoints", "remove task_results", "remove task_events", "remove seals", "remove task_live", "remove tasks"}
 
 // DeleteTask removes up to batch rows of a task; done says that nothing is left.
 // Idempotency keys stay, their links NULL. A task too large for one batch gets an
@@ -234,6 +234,11 @@ func DeleteTask(ctx context.Context, tx Tx, namespace, taskID string, batch int)
 	err = gated(ctx, tx, "delete", func() error {
 		left := int64(batch)
 		for _, step := range removal {
+			if step == "remove seals" { // nobody seals what is on its way out
+				if _, err := HoldCursor(ctx, tx, sealCursor); err != nil {
+					return err
+				}
+			}
 			n, err := tx.Exec(ctx, archiveSQL[step], taskID, left)
 			if err != nil {
 				return err

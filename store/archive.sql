@@ -54,7 +54,7 @@ FROM pawl.task_results
 WHERE task_id = $1
 
 -- name: rows provenances
-SELECT id, namespace, task_id, item_id, verb, scope, idempotency_key, agent_id, agent_name, agent_version, model, request_fingerprint, extra, created_at
+SELECT id, namespace, task_id, item_id, attempt, event_id, verb, scope, idempotency_key, agent_id, agent_name, agent_version, model, request_fingerprint, extra, created_at
 FROM pawl.provenances
 WHERE task_id = $1
 ORDER BY id
@@ -70,6 +70,12 @@ SELECT message_id, seq, count, attempt, body, created_at
 FROM pawl.message_chunks
 WHERE message_id IN (SELECT id FROM pawl.messages WHERE task_id = $1)
 ORDER BY message_id, seq
+
+-- name: rows seals
+SELECT task_id, namespace, last, count, ids, links, created_at
+FROM pawl.seals
+WHERE task_id = $1
+ORDER BY last
 
 -- name: unlink keys of task
 UPDATE pawl.idempotency_keys
@@ -164,6 +170,10 @@ WHERE task_id IN (SELECT task_id FROM pawl.task_results WHERE task_id = $1 LIMIT
 -- name: remove task_events
 DELETE FROM pawl.task_events
 WHERE id IN (SELECT id FROM pawl.task_events WHERE task_id = $1 ORDER BY id LIMIT $2)
+
+-- name: remove seals
+DELETE FROM pawl.seals
+WHERE (task_id, last) IN (SELECT task_id, last FROM pawl.seals WHERE task_id = $1 ORDER BY last LIMIT $2)
 
 -- name: remove task_live
 DELETE FROM pawl.task_live

@@ -241,16 +241,11 @@ func EventsAt(ctx context.Context, tx Tx, p FeedPage) ([]pawl.Event, error) {
 		at[id] = i
 	}
 	found := make([]pawl.Event, len(p.IDs))
-	sorted := slices.Sorted(slices.Values(p.IDs))
-	for len(sorted) > 0 {
-		n := 1
-		for n < len(sorted) && sorted[n]-sorted[n-1] <= nearby {
-			n++
-		}
+	for _, s := range stretches(p.IDs) {
 		var w where
-		w.and("e.id >= ?", sorted[0])
-		w.and("e.id <= ?", sorted[n-1])
-		err := scanEvents(ctx, tx, w.text(readSQL["events"], "e.id", int(sorted[n-1]-sorted[0])+1), w.args, func(id int64, e pawl.Event) {
+		w.and("e.id >= ?", s.Low)
+		w.and("e.id <= ?", s.High)
+		err := scanEvents(ctx, tx, w.text(readSQL["events"], "e.id", int(s.High-s.Low)+1), w.args, func(id int64, e pawl.Event) {
 			if i, ours := at[id]; ours {
 				e.Position = p.First + int64(i)
 				found[i] = e
@@ -259,9 +254,21 @@ func EventsAt(ctx context.Context, tx Tx, p FeedPage) ([]pawl.Event, error) {
 		if err != nil {
 			return nil, err
 		}
-		sorted = sorted[n:]
 	}
 	return slices.DeleteFunc(found, func(e pawl.Event) bool { return e.Position == 0 }), nil
+}
+
+// stretches covers numbers with spans, each to be read in one statement.
+func stretches(ids []int64) []Span {
+	var out []Span
+	for _, id := range slices.Sorted(slices.Values(ids)) {
+		if n := len(out); n > 0 && id-out[n-1].High <= nearby {
+			out[n-1].High = id
+		} else {
+			out = append(out, Span{id, id})
+		}
+	}
+	return out
 }
 
 // EventsAfter reads up to limit events whose numbers, which are their positions,

@@ -32,7 +32,8 @@ type DB interface {
 
 // Tx runs statements. Placeholders are $1, $2 …; table names carry the prefix
 // "pawl."; @list($1) is the rows of a JSON array of texts, @among says that a column
-// is one of those of $1, each to be looked up in its index, @lock and @skip are
+// is one of those of $1, each to be looked up in its index, @each($1) AS x a table
+// whose x.value ->> 0 … are the members of each array in a JSON array, @lock and @skip are
 // FOR UPDATE and FOR UPDATE SKIP LOCKED where there is such a thing, and @alone
 // is false while another transaction that asked it of the same ($1, $2, $3) is
 // under way. Query

@@ -52,7 +52,10 @@ func (s *Sweeper) Restore(ctx context.Context, namespace, taskID string) error {
 		if err := s.load(a, func(line []byte) error { return r.Line(ctx, tx, line) }); err != nil {
 			return err
 		}
-		return r.Done(ctx, tx)
+		if err := r.Done(ctx, tx); err != nil {
+			return err
+		}
+		return store.SealRest(ctx, tx, s.DB.Dialect().Commits, taskID)
 	})
 	if err == nil {
 		s.Log.InfoContext(ctx, "task restored from its archive", "task_id", taskID, "namespace", namespace)

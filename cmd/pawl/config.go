@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -24,15 +25,16 @@ import (
 // (serve.addr), its variable that in capitals after PAWL_ (PAWL_SERVE_ADDR), its
 // flag the one bound to it.
 type config struct {
-	DB        string `koanf:"db"`
-	Schema    string `koanf:"schema"`
-	Migrate   string `koanf:"migrate"`
-	Server    string `koanf:"server"`
-	Key       string `koanf:"key"`
-	Namespace string `koanf:"namespace"`
-	Actor     string `koanf:"actor"`
-	Output    string `koanf:"output"`
-	Log       string `koanf:"log"`
+	DB         string `koanf:"db"`
+	Schema     string `koanf:"schema"`
+	Migrate    string `koanf:"migrate"`
+	Server     string `koanf:"server"`
+	Key        string `koanf:"key"`
+	Namespace  string `koanf:"namespace"`
+	Actor      string `koanf:"actor"`
+	Provenance string `koanf:"provenance"`
+	Output     string `koanf:"output"`
+	Log        string `koanf:"log"`
 
 	Serve  serveConfig  `koanf:"serve"`
 	Worker workerConfig `koanf:"worker"`
@@ -136,9 +138,10 @@ func globalFlags(f *pflag.FlagSet) {
 	f.String("key", "", "API key for --server")
 	f.StringP("namespace", "n", "", "namespace to work in (default default)")
 	f.String("actor", "", "who acts, for the record")
+	f.String("provenance", "", "what the agent at work says of itself, as JSON: agent_id, agent_name, agent_version, model, …")
 	f.StringP("output", "o", "", "table or json (default table)")
 	f.String("log", "", "debug, info, warn or error, on stderr (default info)")
-	for _, name := range []string{"db", "schema", "server", "key", "namespace", "actor", "output", "log"} {
+	for _, name := range []string{"db", "schema", "server", "key", "namespace", "actor", "provenance", "output", "log"} {
 		bind(f, name, name)
 	}
 	f.Bool("json", false, "short for -o json")
@@ -246,11 +249,27 @@ func (c config) check() error {
 	if c.Migrate != "up" && c.Migrate != "off" {
 		return invalid("migrate is up or off, not %q", c.Migrate)
 	}
+	if _, err := c.provenance(); err != nil {
+		return err
+	}
 	var level slog.Level
 	if level.UnmarshalText([]byte(c.Log)) != nil {
 		return invalid("log is debug, info, warn or error, not %q", c.Log)
 	}
 	return nil
+}
+
+// provenance is what the calls carry; nothing without the setting.
+func (c config) provenance() (p pawl.Provenance, err error) {
+	if c.Provenance == "" {
+		return p, nil
+	}
+	in := json.NewDecoder(strings.NewReader(c.Provenance))
+	in.DisallowUnknownFields()
+	if err := in.Decode(&p); err != nil {
+		return p, invalid("provenance: %v", err)
+	}
+	return p, nil
 }
 
 func (a *app) getenv(name string) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -13,27 +14,37 @@ import (
 // checker holds a database against the rules that always hold: the engine.
 type checker interface {
 	Check(ctx context.Context) ([]engine.Breach, error)
+	CheckChains(ctx context.Context, limit int) ([]engine.Breach, int, error)
 }
 
 // checkup is what doctor found.
 type checkup struct {
 	Clean    bool            `json:"clean"`
 	Breaches []engine.Breach `json:"breaches"`
+	Chains   int             `json:"chains"` // that were verified
 }
 
 func (a *app) doctorCmd() *cobra.Command {
+	var chains string
 	cmd := a.verb("doctor", "Check every rule that always holds; exit 1 with a line per breach", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
 		if err := a.exists(); err != nil {
 			return err
 		}
 		a.cfg.Migrate = "off" // it looks, and changes nothing
-		return with(a, a.doctor)(cmd, nil)
+		limit, err := strconv.Atoi(chains)
+		if chains == "all" {
+			limit, err = -1, nil
+		} else if err != nil || limit < 0 {
+			return invalid("--chains is a number, or all")
+		}
+		return with(a, func(ctx context.Context, s any, _ []string) error { return a.doctor(ctx, s, limit) })(cmd, nil)
 	})
+	cmd.Flags().StringVar(&chains, "chains", "1000", "verify the hash chains of so many tasks, newest first; all: of every one")
 	cmd.Long = "Checks the whole database, all its namespaces, and changes nothing.\nEach breach is a line: the rule, what breaks it, what was found, how to mend it."
 	return cmd
 }
 
-func (a *app) doctor(ctx context.Context, s any, _ []string) error {
+func (a *app) doctor(ctx context.Context, s any, chains int) error {
 	c, ok := s.(checker)
 	if !ok {
 		return invalid("the doctor looks at a --db, not through a --server")
@@ -42,10 +53,15 @@ func (a *app) doctor(ctx context.Context, s any, _ []string) error {
 	if err != nil {
 		return err
 	}
+	broken, looked, err := c.CheckChains(ctx, chains)
+	if err != nil {
+		return err
+	}
+	breaches = append(breaches, broken...)
 	if breaches == nil {
 		breaches = []engine.Breach{}
 	}
-	err = a.show(checkup{len(breaches) == 0, breaches}, func(w io.Writer) {
+	err = a.show(checkup{len(breaches) == 0, breaches, looked}, func(w io.Writer) {
 		for _, b := range breaches {
 			fmt.Fprintf(w, "%s: %s: %s; mend: %s\n", printable(b.Rule), printable(b.Subject), printable(b.Found), printable(b.Mend))
 		}

@@ -41,7 +41,7 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(
 		a.taskCmd(), a.itemCmd(), a.messageCmd(), a.eventCmd(), a.checkpointCmd(), a.signalCmd(), a.idempotencyCmd(), a.keyCmd(), a.typeCmd(),
 		a.workerCmd(), a.serveCmd(), a.mcpCmd(), a.relayCmd(), a.sweepCmd(), a.pruneCmd(), a.archiveCmd(), a.backupCmd(), a.migrateCmd(),
-		a.statsCmd(), a.doctorCmd(), a.benchCmd(), a.demoCmd(), a.demoWorkerCmd(), a.versionCmd(),
+		a.statsCmd(), a.provenanceCmd(), a.verifyCmd(), a.doctorCmd(), a.benchCmd(), a.demoCmd(), a.demoWorkerCmd(), a.versionCmd(),
 	)
 	return root
 }
@@ -91,9 +91,10 @@ func with[R any](a *app, run func(ctx context.Context, s R, args []string) error
 	}
 }
 
-// as names the caller on the record.
+// as names the caller on the record, and what he says of himself.
 func (a *app) as(ctx context.Context) context.Context {
-	return pawl.As(ctx, pawl.Caller{Namespace: a.cfg.Namespace, ActorID: a.cfg.Actor})
+	p, _ := a.cfg.provenance() // checked by configure
+	return pawl.As(pawl.WithProvenance(ctx, p), pawl.Caller{Namespace: a.cfg.Namespace, ActorID: a.cfg.Actor})
 }
 
 // byUser names whoever is logged in, for what an operator decides, unless

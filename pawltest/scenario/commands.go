@@ -13,6 +13,7 @@ import (
 
 // commands are the words of a conversation. w is a worker, i an item, t a task,
 // m a message, r a reader.
+// Each takes by=NAME/VERSION/MODEL and once=KEY: the provenance of its calls.
 var commands map[string]func(s *stage, c call) (string, error)
 
 func init() {
@@ -44,6 +45,11 @@ func init() {
 		"heard":         heard,        // r
 		"leave":         leave,        // r
 		"server":        toServer,     // N
+		// Acceptance.
+		"type":    putType, // J
+		"deliver": deliver, // w i J [evidence=J] [notes=T]
+		"approve": approve, // t [comment=T]
+		"reject":  reject,  // t CODE MESSAGE [rework]
 		// Time.
 		"advance": advance, // D
 		"sweep":   sweep,
@@ -58,6 +64,7 @@ func init() {
 		"items":       readItems,       // t
 		"list":        readTasks,       // [state=S,S] [status=S] [type=T]
 		"events":      readEvents,      // t | i
+		"provenance":  readProvenance,  // t | i
 		"checkpoints": readCheckpoints, // t | i, [type=T,T] [last]
 		"counts":      readCounts,      // t
 		"message":     readMessage,     // m

@@ -97,7 +97,7 @@ func (s *stage) run(lines []string) string {
 	if !known {
 		return "no command " + c.verb
 	}
-	answer, err := verb(s, c)
+	answer, err := verb(s.by(c), c)
 	if err != nil {
 		return s.refusal(err)
 	}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
+)
+
+func (a *app) provenanceCmd() *cobra.Command {
+	var p pages
+	cmd := a.verb("provenance TASK", "Show who did what to a task, and with which evidence", cobra.ExactArgs(1), with(a, func(ctx context.Context, s pawl.RecordReader, args []string) error {
+		f := pawl.ProvenanceFilter{TaskID: args[0]}
+		if strings.HasPrefix(args[0], "itm_") {
+			f = pawl.ProvenanceFilter{ItemID: args[0]}
+		}
+		return list(ctx, a, p, "TIME\tVERB\tITEM\tATTEMPT\tAGENT\tNAME\tVERSION\tMODEL\tKEY\tEVENT\tEVIDENCE", provenanceRow, func(ctx context.Context, page pawl.Page) (pawl.List[pawl.ProvenanceRecord], error) {
+			f.Page = page
+			return s.ListProvenance(ctx, f)
+		})
+	}))
+	p.flags(cmd)
+	cmd.Long = "Shows who did what to a task or item, oldest first: as agents said of themselves\nwhen they did it, with the evidence and notes of what they handed in."
+	cmd.Example = "  pawl provenance tsk_01J… -o json"
+	return cmd
+}
+
+func provenanceRow(r pawl.ProvenanceRecord) string {
+	attempt := ""
+	if r.Attempt > 0 {
+		attempt = strconv.Itoa(r.Attempt)
+	}
+	return row(r.CreatedAt, r.Verb, r.ItemID, attempt, r.AgentID, r.AgentName, r.AgentVersion, r.Model, r.IdempotencyKey, r.EventID, evidence(r.Data))
+}
+
+// evidence is what an event's data says for a decision: evidence and notes, or
+// the errors of a rejection.
+func evidence(data json.RawMessage) string {
+	var said struct {
+		Evidence json.RawMessage  `json:"evidence"`
+		Notes    string           `json:"notes"`
+		Errors   []pawl.Complaint `json:"errors"`
+	}
+	_ = json.Unmarshal(data, &said) // other events have other data
+	out := string(said.Evidence)
+	for _, e := range said.Errors {
+		out = strings.TrimSpace(out + " " + e.Code + ": " + e.Message)
+	}
+	return strings.TrimSpace(out + " " + said.Notes)
+}
+
+// verifier holds tasks against their chains: the engine.
+type verifier interface {
+	VerifyTask(ctx context.Context, taskID, head string) (engine.Chain, error)
+}
+
+func (a *app) verifyCmd() *cobra.Command {
+	var head string
+	cmd := a.verb("verify TASK", "Hold a task's record against its hash chain; exit 1 where they differ", cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error {
+		if err := a.exists(); err != nil {
+			return err
+		}
+		a.cfg.Migrate = "off" // it looks, and changes nothing
+		return with(a, func(ctx context.Context, s any, args []string) error { return a.verify(ctx, s, args[0], head) })(cmd, args)
+	})
+	cmd.Flags().StringVar(&head, "head", "", "a head that was printed before and kept elsewhere: it must be in the chain")
+	cmd.Long = "Computes the chain of a task's events anew and names the first event that is not\nwhat was sealed: changed, missing, inserted or reordered. Whoever can write to the\ndatabase can write the whole chain anew, unless a head is kept elsewhere (--head)."
+	cmd.Example = "  pawl verify tsk_01J…\n  pawl verify tsk_01J… --head m0Zt…"
+	return cmd
+}
+
+func (a *app) verify(ctx context.Context, s any, taskID, head string) error {
+	v, ok := s.(verifier)
+	if !ok {
+		return invalid("verify looks at a --db, not through a --server")
+	}
+	c, err := v.VerifyTask(ctx, taskID, head)
+	if err != nil {
+		return err
+	}
+	err = a.show(c, func(w io.Writer) {
+		fields(w, "events", strconv.Itoa(c.Events), "sealed to", strconv.FormatInt(c.Sealed, 10), "sealed at", whenever(c.SealedAt), "head", c.Head)
+		if c.Break != nil {
+			fmt.Fprintf(w, "%s: %s: %s\n", c.Break.Kind, strings.TrimSpace(c.Break.EventID+" "), c.Break.Found)
+			return
+		}
+		fmt.Fprintln(w, "intact")
+	})
+	if err == nil && !c.Intact {
+		return errCheck
+	}
+	return err
+}

@@ -1,0 +1,73 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
+
+// Chain is what verifying a task's chain came to.
+type Chain = store.Chain
+
+// VerifyTask holds a task's events against the chain that they were sealed as.
+// head is a link that was kept elsewhere and must be in it; "" = none. Nothing is
+// changed.
+func (e *Engine) VerifyTask(ctx context.Context, taskID, head string) (Chain, error) {
+	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (Chain, error) {
+		if _, err := store.TaskState(ctx, tx, ns, taskID); err != nil {
+			return Chain{}, err
+		}
+		return store.VerifyChain(ctx, tx, e.db.Dialect().Commits, taskID, head)
+	})
+}
+
+// Seal seals the record as it is now; Run keeps it sealed.
+func (e *Engine) Seal(ctx context.Context) error { return e.feed.Seal(ctx) }
+
+// chainRule is the one of store.Rules that CheckChains looks after.
+const chainRule = "chain"
+
+// CheckChains verifies the chains of the newest tasks of all namespaces, up to
+// limit; below 0 = of all. It answers how many it looked at.
+func (e *Engine) CheckChains(ctx context.Context, limit int) (out []Breach, looked int, err error) {
+	for before := store.EndOfTime; limit < 0 || looked < limit; {
+		size := pawl.MaxPage
+		if limit >= 0 {
+			size = min(size, limit-looked)
+		}
+		var tasks []string
+		err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+			tasks, err = store.TasksBefore(ctx, tx, before, size)
+			return err
+		})
+		if err != nil || len(tasks) == 0 {
+			return out, looked, err
+		}
+		for _, id := range tasks {
+			b, err := e.checkChain(ctx, id)
+			if err != nil {
+				return out, looked, err
+			}
+			out = append(out, b...)
+		}
+		looked, before = looked+len(tasks), tasks[len(tasks)-1]
+	}
+	return out, looked, nil
+}
+
+func (e *Engine) checkChain(ctx context.Context, taskID string) (out []Breach, err error) {
+	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+		c, err := store.VerifyChain(ctx, tx, e.db.Dialect().Commits, taskID, "")
+		if err != nil || c.Intact {
+			return err
+		}
+		if leaving, err := store.BeingDeleted(ctx, tx, taskID); err != nil || leaving {
+			return err
+		}
+		out = []Breach{{Rule: chainRule, Subject: taskID + " " + c.Break.EventID, Found: c.Break.Kind + ": " + c.Break.Found,
+			Mend: "find out who wrote around the record, and restore a backup"}}
+		return nil
+	})
+	return out, err
+}

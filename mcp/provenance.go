@@ -1,0 +1,42 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/pawl-work/pawl"
+)
+
+// ProvenanceMeta is the member of a call's _meta in which an agent says more of
+// itself than its client does: members of pawl.Provenance, such as model.
+const ProvenanceMeta = "io.github.pawl-work/provenance"
+
+// vouched puts on record who makes a call: the client by its name and version,
+// the agent by the worker of the call or the caller's name, and what _meta says.
+func vouched(ctx context.Context, client *sdk.Implementation, meta sdk.Meta) (context.Context, error) {
+	var p pawl.Provenance
+	if client != nil {
+		p.AgentName, p.AgentVersion = short(client.Name), short(client.Version)
+	}
+	if said, ok := meta[ProvenanceMeta]; ok {
+		b, err := json.Marshal(said)
+		if err == nil {
+			err = json.Unmarshal(b, &p)
+		}
+		if err != nil {
+			return ctx, pawl.Invalid("/_meta/"+strings.ReplaceAll(ProvenanceMeta, "/", "~1"), "is to be an object: agent_id, agent_name, agent_version, model, request_fingerprint, extra")
+		}
+	}
+	return pawl.WithProvenance(ctx, p), nil
+}
+
+// short is what a name may have.
+func short(s string) string {
+	if r := []rune(s); len(r) > pawl.MaxIDLen {
+		return string(r[:pawl.MaxIDLen])
+	}
+	return s
+}

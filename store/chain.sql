@@ -1,0 +1,50 @@
+-- The chains: each task's events, sealed after their commit. A link is SHA-256
+-- over the link before it and the event in canonical form; see docs/provenance.md.
+
+-- name: sealed to
+SELECT position, updated_at
+FROM pawl.relay_cursors
+WHERE sink = 'seal'
+
+-- name: links of events
+SELECT e.id, e.namespace, e.task_id, e.item_id, e.attempt, e.event, e.from_state, e.to_state, e.task_from, e.task_to, e.actor_type, e.actor_id,
+  e.message, e.data, e.diff, e.trace_parent, e.created_at
+FROM pawl.task_events e
+
+-- name: vouchers
+SELECT p.event_id, p.id, p.item_id, p.attempt, p.verb, p.scope, p.idempotency_key, p.agent_id, p.agent_name, p.agent_version, p.model,
+  p.request_fingerprint, p.extra
+FROM pawl.provenances p
+WHERE p.event_id >= $1 AND p.event_id <= $2
+ORDER BY p.event_id, p.id
+
+-- name: heads
+SELECT s.task_id, s.last, substr(s.links, length(s.links) - 42)
+FROM pawl.tasks t
+JOIN pawl.seals s ON s.task_id = t.id AND s.last = (SELECT MAX(x.last) FROM pawl.seals x WHERE x.task_id = t.id)
+WHERE t.id @among
+
+-- name: put seals
+INSERT INTO pawl.seals (task_id, namespace, last, count, ids, links, created_at)
+SELECT t.id, t.namespace, CAST(s.value ->> 1 AS BIGINT), CAST(s.value ->> 2 AS INTEGER), s.value ->> 3, s.value ->> 4, CAST($2 AS BIGINT)
+FROM @each($1) AS s
+JOIN pawl.tasks t ON t.id = s.value ->> 0
+
+-- name: seals
+SELECT last, count, ids, links, created_at
+FROM pawl.seals
+WHERE task_id = $1
+ORDER BY last
+
+-- name: numbers of task
+SELECT id
+FROM pawl.task_events
+WHERE task_id = $1
+ORDER BY id
+
+-- name: tasks before
+SELECT id
+FROM pawl.tasks
+WHERE id < $1
+ORDER BY id DESC
+LIMIT $2

@@ -1,0 +1,80 @@
+package store
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/pawl-work/pawl"
+)
+
+var provenanceSQL = Texts(sqlFiles, "provenance.sql")
+
+// Provenance is a row of provenances to insert. Event is the name of the event
+// that it belongs to: the newest of the task, or item.
+type Provenance struct {
+	ID, Namespace, TaskID string
+	ItemID                Text
+	Attempt               int
+	Verb, Scope, Event    string
+	pawl.Provenance
+}
+
+// PutProvenances adds rows of one verb, each beside its event, which is there. A
+// key that another row has in its scope is a conflict.
+func PutProvenances(ctx context.Context, tx Tx, all []Provenance) error {
+	query := "put"
+	if all[0].Event == "proposed" {
+		query = "put creation"
+	}
+	rows := make([][]any, len(all))
+	for i, p := range all {
+		var attempt *int
+		if p.Attempt > 0 {
+			attempt = &p.Attempt
+		}
+		rows[i] = []any{p.ID, p.Namespace, p.TaskID, p.ItemID, attempt, p.Verb, p.Scope, Text(p.IdempotencyKey), Text(p.AgentID), Text(p.AgentName),
+			Text(p.AgentVersion), Text(p.Model), Text(p.RequestFingerprint), Text(p.Extra), p.Event}
+	}
+	return tx.ExecEach(ctx, provenanceSQL[query], rows)
+}
+
+// ListProvenances lists who did what to a task or item, oldest first.
+func ListProvenances(ctx context.Context, tx Tx, namespace string, q pawl.ProvenanceFilter) (pawl.List[pawl.ProvenanceRecord], error) {
+	var w where
+	w.and("p.namespace = ?", namespace)
+	if q.TaskID != "" {
+		w.and("p.task_id = ?", q.TaskID)
+	} else {
+		w.and("p.item_id = ?", q.ItemID)
+	}
+	if err := w.after("p.id >", "prv_", q.Cursor); err != nil {
+		return pawl.List[pawl.ProvenanceRecord]{}, err
+	}
+	rows, err := tx.Query(ctx, w.text(provenanceSQL["provenances"], "p.id", q.Limit+1), w.args...)
+	if err != nil {
+		return pawl.List[pawl.ProvenanceRecord]{}, err
+	}
+	defer rows.Close()
+	var out []pawl.ProvenanceRecord
+	for rows.Next() {
+		var r pawl.ProvenanceRecord
+		var task, item, scope, key, id, name, version, model, print, extra, data Text
+		var attempt *int
+		var event *int64
+		var created int64
+		if err := rows.Scan(&r.ID, &task, &item, &attempt, &r.Verb, &scope, &key, &id, &name, &version, &model, &print, &extra, &created, &event, &data); err != nil {
+			return pawl.List[pawl.ProvenanceRecord]{}, err
+		}
+		r.TaskID, r.ItemID, r.Scope, r.Data, r.CreatedAt = string(task), string(item), string(scope), raw(data), Stamp(created)
+		r.Provenance = pawl.Provenance{AgentID: string(id), AgentName: string(name), AgentVersion: string(version), Model: string(model),
+			RequestFingerprint: string(print), IdempotencyKey: string(key), Extra: raw(extra)}
+		if attempt != nil {
+			r.Attempt = *attempt
+		}
+		if event != nil {
+			r.EventID = "evt_" + strconv.FormatInt(*event, 10)
+		}
+		out = append(out, r)
+	}
+	return paged(out, q.Limit, func(r pawl.ProvenanceRecord) string { return r.ID }), rows.Err()
+}

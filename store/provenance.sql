@@ -1,0 +1,26 @@
+-- Who did what: a row beside the newest event of what was done, and of its time.
+-- A task's creation is its first event, and may be about its only item.
+
+-- name: put
+INSERT INTO pawl.provenances (id, namespace, task_id, item_id, attempt, verb, scope, idempotency_key, agent_id, agent_name, agent_version, model,
+  request_fingerprint, extra, created_at, event_id)
+SELECT $1, $2, e.task_id, $4, CAST($5 AS INTEGER), $6, $7, $8, $9, $10, $11, $12, $13, $14, e.created_at, e.id
+FROM pawl.task_events e
+WHERE e.task_id = $3 AND e.event = $15 AND (e.item_id = $4 OR $4 IS NULL AND e.item_id IS NULL)
+ORDER BY e.id DESC
+LIMIT 1
+
+-- name: put creation
+INSERT INTO pawl.provenances (id, namespace, task_id, item_id, attempt, verb, scope, idempotency_key, agent_id, agent_name, agent_version, model,
+  request_fingerprint, extra, created_at, event_id)
+SELECT $1, $2, e.task_id, $4, CAST($5 AS INTEGER), $6, $7, $8, $9, $10, $11, $12, $13, $14, e.created_at, e.id
+FROM pawl.task_events e
+WHERE e.task_id = $3 AND e.event = $15
+ORDER BY e.id
+LIMIT 1
+
+-- name: provenances
+SELECT p.id, p.task_id, p.item_id, p.attempt, p.verb, p.scope, p.idempotency_key, p.agent_id, p.agent_name, p.agent_version, p.model,
+  p.request_fingerprint, p.extra, p.created_at, p.event_id, e.data
+FROM pawl.provenances p
+LEFT JOIN pawl.task_events e ON e.id = p.event_id
