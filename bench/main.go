@@ -55,7 +55,7 @@ var sections = []section{
 	{"fleet", 35 * time.Second, (*bench).fleet},
 	{"sqlite", 45 * time.Second, (*bench).sqlite},
 	{"held", 30 * time.Second, (*bench).held},
-	{"messages", 60 * time.Second, (*bench).messages},
+	{"messages", 40 * time.Second, (*bench).messages},
 	{"http", 0, (*bench).http},
 	{"backlog", 0, (*bench).backlog},
 	{"bloat", 0, (*bench).bloat},

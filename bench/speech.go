@@ -96,11 +96,12 @@ func (s *speech) run(ctx context.Context, takes time.Duration) error {
 
 // stream is one conversation: a message, or with rotate one after the other.
 func (s *speech) stream(ctx context.Context, i int, r reply, until time.Time) (err error) {
-	sleep(ctx, time.Duration(i)*flushEvery/time.Duration(s.streams)) // not all at once
+	turn := s.rotate * time.Duration(i+1) / time.Duration(s.streams) // of the first; not all change at once
+	sleep(ctx, time.Duration(i)*flushEvery/time.Duration(s.streams))
 	for begun := clock.Now(); ; begun = clock.Now() {
 		end := until
-		if s.rotate > 0 && begun.Add(s.rotate).Before(until) {
-			end = begun.Add(s.rotate)
+		if next := begun.Add(turn); s.rotate > 0 && next.Before(until) {
+			end = next
 		}
 		if err := s.message(ctx, r, begun, end); err != nil || end == until {
 			return err
@@ -108,6 +109,7 @@ func (s *speech) stream(ctx context.Context, i int, r reply, until time.Time) (e
 		if r, err = s.begin(ctx, r.fence.WorkerID); err != nil {
 			return err
 		}
+		turn = s.rotate
 	}
 }
 

@@ -20,7 +20,7 @@ type reader struct {
 }
 
 // followPage bounds the rows that a reader takes from the database at once.
-const followPage = 200
+const followPage = 500
 
 // FollowMessage follows a message; see pawl.MessageReader. The frames are shared
 // with others who follow it: do not change what they point to.
@@ -113,7 +113,7 @@ func (r *reader) load(ctx context.Context) ([]tailRow, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out []tailRow
+	out := make([]tailRow, 0, len(rows))
 	for i := range rows {
 		chunks, err := rows[i].Decode()
 		if err != nil {
@@ -143,10 +143,11 @@ func (r *reader) tell(head store.Head, row tailRow) error {
 		if r.begun = true; n < r.at {
 			continue
 		}
-		if len(frame.Chunks) == 0 {
+		if frame.Chunks == nil {
 			if err := r.abandoned(head, n); err != nil {
 				return err
 			}
+			frame.Chunks = make([]pawl.Chunk, 0, len(row.chunks)-i)
 		}
 		frame.Chunks = append(frame.Chunks, c)
 	}

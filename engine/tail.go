@@ -12,12 +12,14 @@ import (
 )
 
 // How often it is looked for what other processes wrote to messages that are
-// being read, and what is kept of each at hand.
+// being read (twice as often after a look that found something), and what is kept
+// of each at hand.
 const (
 	tailPoll       = 100 * time.Millisecond
 	tailPollSQLite = 20 * time.Millisecond
-	tailRows       = 512
+	tailRows       = 64 // who is further behind reads for himself
 	tailBytes      = 1 << 20
+	chunkBytes     = 200 // that a chunk takes besides its words
 )
 
 // tails are the messages that somebody reads. Whatever is written to them by this
@@ -111,7 +113,7 @@ func (ts *tails) grown(c *pawl.AppendCall, body string, takenOver bool) {
 	t := ts.of[c.MessageID]
 	fits := t != nil && !takenOver && t.head.Chunks == c.Offset
 	if fits && !slices.ContainsFunc(c.Chunks, func(c pawl.Chunk) bool { return c.Input != nil || c.Output != nil || c.Data != nil }) {
-		t.add(tailRow{c.Offset, len(body), slices.Clone(c.Chunks)}) // the caller's slice is his own
+		t.add(tailRow{c.Offset, rowBytes(body, len(c.Chunks)), slices.Clone(c.Chunks)}) // the caller's slice is his own
 		t.trim()
 		t.move()
 		t = nil
@@ -133,10 +135,13 @@ func (t *tail) add(r tailRow) {
 	}
 }
 
+func rowBytes(body string, chunks int) int { return len(body) + chunks*chunkBytes }
+
 // trim keeps what is at hand within its bounds.
 func (t *tail) trim() {
 	for len(t.rows) > 1 && (len(t.rows) > tailRows || t.bytes > tailBytes) {
 		t.bytes -= t.rows[0].size
+		t.rows[0] = tailRow{}
 		t.rows = t.rows[1:]
 	}
 }
@@ -150,7 +155,7 @@ func (ts *tails) take(id string, rows []store.ChunkRow) {
 			ts.log.Error("a message cannot be followed", "message_id", id, "error", err)
 			return
 		}
-		fresh = append(fresh, tailRow{rows[i].Seq, len(rows[i].Body), chunks})
+		fresh = append(fresh, tailRow{rows[i].Seq, rowBytes(rows[i].Body, len(chunks)), chunks})
 	}
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -191,16 +196,21 @@ func (ts *tails) wake() {
 // run looks at the database while anybody reads.
 func (ts *tails) run(ctx context.Context) {
 	failed := false
-	ticker := time.NewTicker(ts.poll)
-	defer ticker.Stop()
+	timer := time.NewTimer(ts.poll)
+	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-timer.C:
 		case <-ts.woken:
 		}
-		err := ts.look(ctx)
+		news, err := ts.look(ctx)
+		pause := ts.poll
+		if news {
+			pause /= 2
+		}
+		timer.Reset(pause)
 		if err != nil && ctx.Err() == nil && !failed {
 			ts.log.WarnContext(ctx, "messages cannot be followed; it is tried again", "error", err)
 		}
@@ -209,7 +219,7 @@ func (ts *tails) run(ctx context.Context) {
 }
 
 // look reads how far all followed messages are, and what is new of each.
-func (ts *tails) look(ctx context.Context) error {
+func (ts *tails) look(ctx context.Context) (news bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, flushLimit)
 	defer cancel()
 	known := map[string]int64{}
@@ -224,7 +234,7 @@ func (ts *tails) look(ctx context.Context) error {
 	}
 	var heads []store.Head
 	var fresh map[string][]store.ChunkRow
-	err := ts.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+	err = ts.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
 		if heads, err = store.Heads(ctx, tx, ids); err != nil {
 			return err
 		}
@@ -240,7 +250,7 @@ func (ts *tails) look(ctx context.Context) error {
 		return err
 	})
 	if err != nil {
-		return err
+		return false, err
 	}
 	for _, h := range heads {
 		ts.cuts(h) // before the chunks that stand after a cut
@@ -251,7 +261,7 @@ func (ts *tails) look(ctx context.Context) error {
 	for id := range known { // deleted
 		ts.settle(store.Head{ID: id})
 	}
-	return nil
+	return fresh != nil, nil
 }
 
 func (ts *tails) cuts(h store.Head) {

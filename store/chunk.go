@@ -55,8 +55,11 @@ func plain(c *pawl.Chunk) bool {
 }
 
 // Decode reads the chunks of a row, as they were given.
-func (r *ChunkRow) Decode() ([]pawl.Chunk, error) {
-	if chunks := r.words(); chunks != nil {
+func (r *ChunkRow) Decode() ([]pawl.Chunk, error) { return r.decode(make([]pawl.Chunk, 0, r.Count)) }
+
+// decode is Decode into a slice that is used again.
+func (r *ChunkRow) decode(into []pawl.Chunk) ([]pawl.Chunk, error) {
+	if chunks := r.words(into[:0]); chunks != nil {
 		return chunks, nil
 	}
 	var chunks []pawl.Chunk
@@ -67,8 +70,7 @@ func (r *ChunkRow) Decode() ([]pawl.Chunk, error) {
 }
 
 // words reads a row of plain chunks; nil when it is none.
-func (r *ChunkRow) words() []pawl.Chunk {
-	chunks := make([]pawl.Chunk, 0, r.Count)
+func (r *ChunkRow) words(chunks []pawl.Chunk) []pawl.Chunk {
 	rest, found := strings.CutPrefix(r.Body, between[0])
 	for found {
 		kind, said, _ := strings.Cut(rest, thenText)

@@ -64,58 +64,74 @@ func halfOf(s string) rune {
 // Said is all of a message's chunks, read in one go.
 func Said(ctx context.Context, tx Tx, id string) ([]pawl.Chunk, error) {
 	var out []pawl.Chunk
+	_, err := said(ctx, tx, id, func(c *pawl.Chunk) { out = append(out, *c) })
+	return out, err
+}
+
+// said hands over a message's chunks one after the other, and says how many.
+func said(ctx context.Context, tx Tx, id string, fn func(c *pawl.Chunk)) (n int64, err error) {
 	var j Joiner
-	for from := int64(0); ; {
-		rows, err := Chunks(ctx, tx, id, from, 10_000)
+	var chunks []pawl.Chunk
+	for {
+		rows, err := Chunks(ctx, tx, id, n, 10_000)
 		if err != nil {
-			return nil, err
+			return n, err
 		}
 		for i := range rows {
-			chunks, err := rows[i].Decode()
-			if err != nil {
-				return nil, err
+			if chunks, err = rows[i].decode(chunks); err != nil {
+				return n, err
 			}
-			for _, c := range chunks {
-				out = append(out, j.Next(c))
+			for k := range chunks {
+				c := j.Next(chunks[k])
+				fn(&c)
 			}
-			from = rows[i].Seq + int64(rows[i].Count)
+			n = rows[i].Seq + int64(rows[i].Count)
 		}
 		if len(rows) < 10_000 {
-			return out, nil
+			return n, nil
 		}
 	}
 }
 
-// Fold is the content that chunks make: those of one kind that follow each other
-// are one part. open says that more may come.
-func Fold(chunks []pawl.Chunk, cuts []pawl.Cut, open bool) string {
-	var parts []pawl.MessagePart
-	var text strings.Builder
-	flush := func() {
-		if n := len(parts); n > 0 && parts[n-1].Text != nil {
-			*parts[n-1].Text = text.String()
-		}
-		text.Reset()
+// content is the content that chunks make: those of one kind that follow each
+// other are one part.
+type content struct {
+	cuts  []pawl.Cut
+	n     int64 // chunks so far
+	parts []pawl.MessagePart
+	text  strings.Builder // of the last part
+}
+
+func (f *content) add(c *pawl.Chunk) {
+	n := f.n
+	f.n++
+	for len(f.cuts) > 0 && n >= f.cuts[0].To {
+		f.cuts = f.cuts[1:]
 	}
-	for i := range chunks {
-		c := &chunks[i]
+	status, begins := "", false
+	if len(f.cuts) > 0 && n >= f.cuts[0].From {
+		status, begins = pawl.PartAbandoned, n == f.cuts[0].From
+	}
+	if last := len(f.parts) - 1; last < 0 || begins || f.parts[last].Text == nil || c.Type == pawl.ChunkError || f.parts[last].Type != c.Type || f.parts[last].Status != status {
+		f.flush()
 		p := part(c)
-		for len(cuts) > 0 && int64(i) >= cuts[0].To {
-			cuts = cuts[1:]
-		}
-		if len(cuts) > 0 && int64(i) >= cuts[0].From {
-			p.Status = pawl.PartAbandoned
-		}
-		begins := len(cuts) > 0 && (int64(i) == cuts[0].From)
-		if n := len(parts); n > 0 && !begins && p.Text != nil && p.Type != pawl.ChunkError && parts[n-1].Type == p.Type && parts[n-1].Status == p.Status {
-			text.WriteString(string(c.Text))
-			continue
-		}
-		flush()
-		text.WriteString(string(c.Text))
-		parts = append(parts, p)
+		p.Status = status
+		f.parts = append(f.parts, p)
 	}
-	flush()
+	f.text.WriteString(string(c.Text))
+}
+
+func (f *content) flush() {
+	if n := len(f.parts); n > 0 && f.parts[n-1].Text != nil {
+		*f.parts[n-1].Text = f.text.String()
+	}
+	f.text.Reset()
+}
+
+// json is the content as it is kept; open says that more may come.
+func (f *content) json(open bool) string {
+	f.flush()
+	parts := f.parts
 	if n := len(parts); open && n > 0 && parts[n-1].Text != nil && parts[n-1].Status == "" {
 		parts[n-1].Status = pawl.PartStreaming
 	} else if open && (n == 0 || parts[n-1].Status == pawl.PartAbandoned) {
@@ -147,11 +163,12 @@ func Content(ctx context.Context, tx Tx, m *MessageRow) (string, error) {
 	if m.Kept != "" {
 		return string(m.Kept), nil
 	}
-	chunks, err := Said(ctx, tx, m.ID)
-	if err == nil && int64(len(chunks)) < m.Offset {
+	f := content{cuts: m.Cuts}
+	n, err := said(ctx, tx, m.ID, f.add)
+	if err == nil && n < m.Offset {
 		err = &pawl.Error{Code: pawl.CodeInternal, Op: "message", Message: "chunks of message " + m.ID + " are missing"}
 	}
-	return Fold(chunks, m.Cuts, m.Status == pawl.MessageStreaming), err
+	return f.json(m.Status == pawl.MessageStreaming), err
 }
 
 // ToolCalls says how far the calls of tools came, in order of their beginning.
