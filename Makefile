@@ -29,7 +29,7 @@ check: ## what CI runs: format, vet, staticcheck, house rules, build without C, 
 api-lint: ## the API's description by the rules of others; brings its own Node
 	./server/lint/run
 
-api-proxy: ## every answer to the client's suite held against the description by Prism
+api-proxy: ## api-lint, and every answer to the client's suite held against the description by Prism
 	./server/lint/run proxy
 
 conformance: ## the MCP suite against the MCP layer, both revisions; needs npm

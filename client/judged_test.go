@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -22,6 +23,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/api"
 	"github.com/pawl-work/pawl/server"
 )
 
@@ -30,16 +32,29 @@ import (
 // them against the API's description; `make api-proxy` sets it.
 const prismProgram = "PAWL_TEST_PRISM"
 
-// exempt are the calls that the proxy does not see: claims that wait and streams,
-// since it would hold their answers back, and paths that are no text, which end it.
-func exempt(req *http.Request, body []byte) bool {
-	if strings.Contains(req.Header.Get("Accept"), "text/event-stream") || !utf8.ValidString(req.URL.Path) {
-		return true
-	}
+// exempt are the calls that the proxy does not see, by the names of their routes:
+// streams, which have no answer as a whole, and claims that wait; besides, paths
+// that are no text, which end it.
+func exempt(req *http.Request, body []byte, answer http.Header) bool {
 	var claim struct {
 		Wait int `json:"wait_seconds"`
 	}
-	return req.URL.Path == "/v1/claims" && json.Unmarshal(body, &claim) == nil && claim.Wait > 0
+	switch {
+	case !utf8.ValidString(req.URL.Path):
+		return true
+	case of("list_events", req), of("follow_message", req):
+		return answer.Get("Content-Type") == "text/event-stream"
+	case of("claim", req):
+		return json.Unmarshal(body, &claim) == nil && claim.Wait > 0
+	}
+	return false
+}
+
+// of says that a request is one of a route.
+func of(route string, req *http.Request) bool {
+	r := api.RouteOf(route)
+	ok, err := path.Match(strings.Replace(r.Path, "{id}", "*", 1), req.URL.EscapedPath())
+	return ok && err == nil && req.Method == r.Method
 }
 
 // judged is the HTTP client of a test: nil, the client's own, without Prism.
@@ -90,7 +105,7 @@ func (w *witness) RoundTrip(req *http.Request) (*http.Response, error) {
 		req.Body = io.NopCloser(bytes.NewReader(body))
 	}
 	res, err := http.DefaultTransport.RoundTrip(req)
-	if err != nil || exempt(req, body) {
+	if err != nil || exempt(req, body, res.Header) {
 		return res, err
 	}
 	answer, err := io.ReadAll(res.Body)
