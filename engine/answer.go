@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,9 @@ type whole struct {
 	key   string        // the idempotency key it is carried out under; "" = none
 	sole  bool          // it has one part, so that what undoes that may undo it all
 	lost  error         // what ended the transaction, whatever the call made of it
+
+	undone bool                          // the call wanted it so
+	kept   []func(context.Context) error // and what of its refusals stays
 }
 
 type wholeKey struct{}
@@ -124,9 +128,10 @@ var errNothing = errors.New("nothing to keep")
 // run may run more than once before that, and must have no other effect.
 //
 // An error of run is answered as it is, undoes what was done and leaves the key
-// unused; so does a nil answer, for a call that came to nothing. A claim that
-// waits waits outside the transaction. Another request's key is ErrKeyReused; one
-// under way, here or elsewhere, ErrKeyInFlight.
+// unused; so does a nil answer, for a call that came to nothing. What the verbs
+// keep of a refusal, an item's complaint or a rejected part, is kept all the same.
+// A claim that waits waits outside the transaction. Another request's key is
+// ErrKeyReused; one under way, here or elsewhere, ErrKeyInFlight.
 func (e *Engine) AnswerOnce(ctx context.Context, k pawl.KeyBegin, run func(ctx context.Context) (*pawl.Answer, error)) (answer pawl.Answer, replayed bool, err error) {
 	ns, leave, err := e.enterKey(ctx, &k)
 	if err != nil {
@@ -151,10 +156,11 @@ func (e *Engine) AnswerOnce(ctx context.Context, k pawl.KeyBegin, run func(ctx c
 			switch {
 			case w.lost != nil:
 				return w.lost
-			case err != nil:
+			case err == nil && made == nil:
+				err = errNothing
+			}
+			if w.undone = err != nil; w.undone {
 				return err
-			case made == nil:
-				return errNothing
 			}
 			answer = *made
 			return e.keepAnswer(ctx, w.tx, ns, row, answer)
@@ -170,9 +176,35 @@ func (e *Engine) AnswerOnce(ctx context.Context, k pawl.KeyBegin, run func(ctx c
 	}
 	nothing := errors.Is(err, errNothing)
 	if err = e.ended(ctx, w, err); err != nil || nothing {
-		return pawl.Answer{}, false, err
+		return pawl.Answer{}, false, cmp.Or(keepAgain(ctx, w), err)
 	}
 	return answer, replayed, nil
+}
+
+// kept is gripped for what is kept of a refusal: it stays when the call that is
+// refused is undone.
+func (e *Engine) kept(ctx context.Context, f pawl.Fence, op string, fn func(ctx context.Context, tx store.Tx, g *store.Grip) error) error {
+	keep := func(ctx context.Context) error { return e.gripped(ctx, f, op, fn) }
+	err := keep(ctx)
+	if w := e.db.of(ctx); w != nil && err == nil {
+		w.kept = append(w.kept, keep)
+	}
+	return err
+}
+
+// keepAgain writes what is kept of a call that was undone. Whoever lost his lease
+// meanwhile has nothing to keep it for.
+func keepAgain(ctx context.Context, w *whole) error {
+	if !w.undone {
+		return nil
+	}
+	for _, keep := range w.kept {
+		err := keep(ctx)
+		if code := pawl.CodeOf(err); code == pawl.CodeUnavailable || code == pawl.CodeInternal {
+			return err
+		}
+	}
+	return nil
 }
 
 // within runs fn as a part of the whole call that ctx is part of; without one, as

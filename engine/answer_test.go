@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,6 +86,60 @@ func TestARefusedCallLeavesNothing(t *testing.T) {
 		}
 		if _, replayed, err := createOnce(t.Context(), p.Engine, "k", nil); replayed || err != nil {
 			t.Errorf("the key is not free: %v, %v", replayed, err)
+		}
+	})
+}
+
+// Under a key as without one, a refused submission leaves the item as it was, and
+// on it why; a rejected part stays as evidence, once. The key is free.
+func TestWhatIsKeptOfARefusalStays(t *testing.T) {
+	const parts = `{"name":"report","result_schema":{"type":"object","required":["title"]},"parts":[{"key":"head","schema":{"type":"string"}}],"approval":{"mode":"manual"}}`
+	offices(t, parts, pawl.Hooks{}, func(o office) {
+		ctx, e := o.Context(), o.Engine
+		under := func(key string, run func(ctx context.Context) error) {
+			o.Helper()
+			for range 2 {
+				_, replayed, err := e.AnswerOnce(ctx, pawl.KeyBegin{Scope: "test", Key: key, RequestHash: "h"}, func(ctx context.Context) (*pawl.Answer, error) {
+					_, made := pawl.Create(ctx, e, pawl.NewTask{Type: "a", Title: "undone"})
+					return nil, cmp.Or(made, run(ctx))
+				})
+				if !errors.Is(err, pawl.ErrInvalid) || replayed {
+					o.Errorf("%s: %v, %v", key, replayed, err)
+				}
+			}
+		}
+		_, ls := o.task(1)
+		fence := ls[0].Fence()
+		under("submit", func(ctx context.Context) error {
+			_, err := first(e.Submit(ctx, []pawl.SubmitCall{{Fence: fence, Result: []byte(`{}`)}}))
+			return err
+		})
+		if it := o.item(fence.ItemID, pawl.ItemLeased); it.Error == nil || it.Error.Code != "refused" {
+			o.Errorf("the item's error is %+v", it.Error)
+		}
+		under("part", func(ctx context.Context) error {
+			_, err := first(e.SubmitParts(ctx, []pawl.PartCall{{Fence: fence, Key: "head", Payload: []byte(`7`)}}))
+			return err
+		})
+		if l := need[pawl.List[pawl.ItemPart]](o.T)(e.ListParts(ctx, pawl.PartFilter{ItemID: fence.ItemID, All: true})); len(l.Items) != 1 || l.Items[0].Status != pawl.PartRejected {
+			o.Errorf("the parts are %+v", l.Items)
+		}
+		if n := titled(o.T, e, "undone"); n != 0 {
+			o.Errorf("%d tasks of refused calls", n)
+		}
+		if _, replayed, err := createOnce(ctx, e, "submit", nil); replayed || err != nil {
+			o.Errorf("the key is not free: %v, %v", replayed, err)
+		}
+		// Whose lease ended meanwhile hears why he was refused, and leaves nothing.
+		_, ls = o.task(1)
+		fence = ls[0].Fence()
+		_, _, err := e.AnswerOnce(ctx, pawl.KeyBegin{Scope: "test", Key: "both", RequestHash: "h"}, func(ctx context.Context) (*pawl.Answer, error) {
+			_, err := first(e.Submit(ctx, []pawl.SubmitCall{{Fence: fence, Result: []byte(`{}`)}}))
+			o.Advance(pawl.DefaultLeaseSeconds * time.Second)
+			return nil, err
+		})
+		if it := o.item(fence.ItemID, pawl.ItemLeased); !errors.Is(err, pawl.ErrInvalid) || it.Error != nil {
+			o.Errorf("%v; the item's error is %+v", err, it.Error)
 		}
 	})
 }

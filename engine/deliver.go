@@ -114,14 +114,15 @@ func (e *Engine) putPart(ctx context.Context, c *pawl.PartCall) (pawl.ItemPart, 
 		refusal = bad.err("part")
 	}
 	var out pawl.ItemPart
-	err = e.gripped(ctx, c.Fence, "part", func(ctx context.Context, tx store.Tx, g *store.Grip) (err error) {
+	grip := e.gripped
+	if refusal != nil {
+		grip = e.kept
+	}
+	err = grip(ctx, c.Fence, "part", func(ctx context.Context, tx store.Tx, g *store.Grip) (err error) {
 		out, err = g.PutPart(ctx, tx, p)
 		return err
 	})
-	if err == nil {
-		err = refusal
-	}
-	return out, err
+	return out, cmp.Or(err, refusal)
 }
 
 // ListParts lists an item's parts; see pawl.RecordReader.
@@ -199,12 +200,9 @@ func (e *Engine) submit(ctx context.Context, f pawl.Fence, op string, make func(
 // complain keeps why a submission was refused, and answers with it.
 func (e *Engine) complain(ctx context.Context, f pawl.Fence, op string, refusal error) error {
 	failure := pawl.Failure{Code: "refused", Message: "the result was refused", Detail: asJSON(pawl.FieldsOf(refusal))}
-	if err := e.gripped(ctx, f, op, func(ctx context.Context, tx store.Tx, g *store.Grip) error {
+	return cmp.Or(e.kept(ctx, f, op, func(ctx context.Context, tx store.Tx, g *store.Grip) error {
 		return g.Complain(ctx, tx, string(asJSON(failure)))
-	}); err != nil {
-		return err
-	}
-	return refusal
+	}), refusal)
 }
 
 // gripped runs fn under an item's lease, or says why there is none.

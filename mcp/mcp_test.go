@@ -40,8 +40,7 @@ var doors = map[string]func(t *testing.T, p *pawltest.Pawl) sdk.Transport{
 		return &sdk.StreamableClientTransport{Endpoint: serve(t, p.Service) + "/mcp"}
 	},
 	"stdio of a client": func(t *testing.T, p *pawltest.Pawl) sdk.Transport {
-		c := client.NewWith(serve(t, p.Service), "", client.Options{NoKeys: true}) // under a key a refusal leaves nothing, not even what was wrong
-		return pipe(t, c, mcp.Options{Log: quiet, WithKey: client.WithKey})
+		return pipe(t, client.New(serve(t, p.Service), ""), mcp.Options{Log: quiet, WithKey: client.WithKey})
 	},
 }
 

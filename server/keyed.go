@@ -34,7 +34,8 @@ type AnswerKeeper interface {
 // long are the calls that run in several transactions, as many as it takes.
 var long = []string{"delete_task", "delete_tasks", "sweep", "restore_archive"}
 
-// errRefused undoes a call whose answer is a refusal, which its record holds.
+// errRefused undoes a call whose answer is a refusal, which its record holds; what
+// the service keeps of a refusal stays.
 var errRefused = errors.New("refused")
 
 // keyed carries a mutating call out once for its Idempotency-Key, if it has one.

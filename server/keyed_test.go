@@ -89,6 +89,45 @@ func TestRefusalsAreNotKept(t *testing.T) {
 	})
 }
 
+// What a refused submission leaves behind it leaves with a key as without one,
+// alone and in a batch of refusals.
+func TestWhatIsKeptOfARefusalStays(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		h := &house{t, p, serve(t, p.Service, server.Options{})}
+		h.do(201, "PUT", "/v1/types/report", `{"result_schema":{"type":"object"},"parts":[{"key":"head","schema":{"type":"string"}}],"approval":{"mode":"manual"}}`)
+		for name, headers := range map[string][]string{"without a key": nil, "with a key": {keyHeader, "k"}} {
+			for _, batch := range []bool{false, true} {
+				task := h.do(201, "POST", "/v1/tasks", `{"type":"report"}`).str("id")
+				item := h.do(200, "POST", "/v1/claims", `{"worker_id":"w","task_id":"`+task+`"}`).items()[0]["id"].(string)
+				refused := func(verb, several, body string) {
+					t.Helper()
+					body = `"worker_id":"w","attempt":1,` + body
+					if batch {
+						r := ask(t, h.srv, "POST", several, `{"items":[{"id":"`+item+`",`+body+`}]}`, headers...)
+						if r.StatusCode != 200 || !strings.Contains(r.text, `"status":400`) {
+							t.Errorf("%s: %s answers %s %s", name, several, r.Status, r.text)
+						}
+						return
+					}
+					if r := ask(t, h.srv, "POST", "/v1/items/"+item+verb, "{"+body+"}", headers...); r.StatusCode != 400 {
+						t.Errorf("%s: %s answers %s %s", name, verb, r.Status, r.text)
+					}
+				}
+				for range 2 { // and again, as a client does whose answer was lost
+					refused(":submit", "/v1/items:submit", `"result":7`)
+					refused("/parts", "/v1/parts:batch", `"key":"head","payload":7`)
+				}
+				if r := h.do(200, "GET", "/v1/items/"+item, ""); !strings.Contains(r.text, `"code":"refused"`) || r.str("worker_id") != "w" {
+					t.Errorf("%s: the item is %s", name, r.text)
+				}
+				if r := h.do(200, "GET", "/v1/items/"+item+"/parts?all=true", ""); len(r.items()) != 1 || r.items()[0]["status"] != "rejected" {
+					t.Errorf("%s: its parts are %s", name, r.text)
+				}
+			}
+		}
+	})
+}
+
 func TestClaimsWithAKey(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		srv := serve(t, p.Service, server.Options{})
