@@ -21,6 +21,11 @@ type Relay struct {
 	UpdatedAt   time.Time      `json:"updated_at"`
 }
 
+// TypeRelayDisabled is the type of the alert that a relay has been disabled: a task
+// of namespace default that has failed, made in the same transaction. Its payload
+// is the Relay.
+const TypeRelayDisabled = "pawl.relay_disabled"
+
 // RefusedEvent is an event that a sink will not have.
 type RefusedEvent struct {
 	EventID  string    `json:"event_id"`

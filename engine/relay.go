@@ -66,9 +66,33 @@ func (e *Engine) KeepRelay(ctx context.Context, r pawl.Relay, ttl time.Duration)
 		} else {
 			r.Holder, r.HeldUntil = "", nil
 		}
+		if r.DisabledAt != nil && was.DisabledAt == nil {
+			if err := e.raise(ctx, tx, now, r); err != nil {
+				return err
+			}
+		}
 		return store.WriteRelay(ctx, tx, now, r)
 	})
 	return ok, err
+}
+
+// raise puts on record that a relay is disabled, for whoever follows the record
+// or looks at what failed: a task that nobody does, and that failed.
+func (e *Engine) raise(ctx context.Context, tx store.Tx, now int64, r pawl.Relay) error {
+	ctx = pawl.As(ctx, pawl.Caller{ActorType: pawl.ActorSystem})
+	what := "relay " + r.Sink + " is disabled"
+	d, err := e.draft(ctx, &pawl.NewTask{Type: pawl.TypeRelayDisabled, Title: what, Payload: asJSON(r)}, "")
+	if err != nil { // somebody has made rules for the type that this does not meet
+		e.log.WarnContext(ctx, what+", which could not be put on record", "error", err)
+		return nil
+	}
+	if _, err := insertDrafts(ctx, tx, e.db.Dialect().Hot, []draft{d}); err != nil {
+		return err
+	}
+	what += ": " + r.Error
+	_, err = store.Apply(ctx, tx, now, store.Change{Namespace: d.task.Namespace, TaskID: d.task.ID, Verb: "give_up", To: "failed",
+		Error: store.Text(asJSON(pawl.Failure{Code: "relay_disabled", Message: what})), Actor: d.task.Actor, Reason: store.Text(what)})
+	return err
 }
 
 // ListRelays says where the relays stand; see pawl.RelayKeeper.

@@ -118,7 +118,7 @@ func TestRelaysAreListed(t *testing.T) {
 		bus.Refused, bus.LastRefused = 1, []pawl.RefusedEvent{{EventID: "evt_1", Position: 1, Reason: "no", At: failing}}
 		need[bool](t)(p.Engine.KeepRelay(t.Context(), bus, 0))
 		list = need[pawl.List[pawl.Relay]](t)(p.Engine.ListRelays(t.Context()))
-		if bus = list.Items[0]; bus.Lag != 0 || bus.OldestAt != nil || bus.Error != "down" || len(bus.LastRefused) != 1 || bus.Holder != "" {
+		if bus = list.Items[0]; bus.Lag != 2 /* the alert that it is disabled */ || bus.Error != "down" || len(bus.LastRefused) != 1 || bus.Holder != "" {
 			t.Errorf("the bus stands at %+v", bus)
 		}
 		var gauges []string
@@ -127,8 +127,44 @@ func TestRelaysAreListed(t *testing.T) {
 				gauges = append(gauges, strings.TrimPrefix(g.Name, "pawl_relay_")+" "+g.Labels[1])
 			}
 		}
-		if want := []string{"refused bus", "failing bus", "disabled bus", "lag_events hook", "lag_seconds hook"}; !slices.Equal(gauges, want) {
+		if want := []string{"lag_events bus", "refused bus", "failing bus", "disabled bus", "lag_events hook", "lag_seconds hook"}; !slices.Equal(gauges, want) {
 			t.Errorf("gauges are %v, want %v", gauges, want)
+		}
+	})
+}
+
+// That a relay has been disabled is on the record, once each time: a task that
+// failed, with the sink's name and its error.
+func TestADisabledRelayIsOnRecord(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		ctx := t.Context()
+		for n := 1; n <= 2; n++ {
+			r, ok, err := p.Engine.TakeRelay(ctx, "hook", "webhook", "me", time.Minute)
+			if err != nil || !ok {
+				t.Fatal(ok, err)
+			}
+			at := p.Now()
+			r.FailingAt, r.DisabledAt, r.Error = &at, &at, "the receiver answered 410"
+			for _, ttl := range []time.Duration{time.Minute, 0} {
+				need[bool](t)(p.Engine.KeepRelay(ctx, r, ttl))
+			}
+			list := need[pawl.List[pawl.Task]](t)(p.Engine.ListTasks(ctx, pawl.TaskFilter{Types: []string{pawl.TypeRelayDisabled}}))
+			if len(list.Items) != n {
+				t.Fatalf("disabled %d times, %d tasks", n, len(list.Items))
+			}
+			task := list.Items[0]
+			if task.State != pawl.TaskFailed || task.Error == nil || task.Error.Message != "relay hook is disabled: the receiver answered 410" || !strings.Contains(string(task.Payload), `"sink":"hook"`) {
+				t.Errorf("the task is %+v, its error %+v", task, task.Error)
+			}
+			events := need[pawl.List[pawl.Event]](t)(p.Engine.ListEvents(ctx, pawl.EventFilter{TaskID: task.ID, Asc: true}))
+			if len(events.Items) != 2 || events.Items[1].Event != "failed" || events.Items[1].TaskTo != "failed" || events.Items[1].ActorType != pawl.ActorSystem || events.Items[1].Message != task.Error.Message {
+				t.Errorf("on record: %+v", events.Items)
+			}
+			need[pawl.Relay](t)(p.Engine.ResumeRelay(ctx, "hook"))
+		}
+		need[pawl.SweepStats](t)(p.Engine.Sweep(ctx))
+		if ls := need[[]pawl.Lease](t)(p.Engine.Claim(ctx, pawl.ClaimRequest{WorkerID: "w"})); len(ls) != 0 {
+			t.Errorf("it is work for somebody: %+v", ls)
 		}
 	})
 }

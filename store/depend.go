@@ -49,7 +49,7 @@ func dependents(ctx context.Context, tx Tx, query, after string, limit int) ([]D
 // failed (Mend takes it up again once that completes), cancelled when one was
 // cancelled.
 func GiveUp(ctx context.Context, tx Tx, now int64, d Dependent) error {
-	c := Change{Namespace: d.Namespace, TaskID: d.TaskID, Verb: "give_up", ItemIDs: []string{d.ItemID}, Actor: Actor{Type: pawl.ActorSystem}}
+	c := Change{Namespace: d.Namespace, TaskID: d.TaskID, Verb: "give_up", ItemIDs: []string{d.ItemID}, LeftBy: "dependency", Actor: Actor{Type: pawl.ActorSystem}}
 	switch {
 	case d.Failed > 0:
 		c.To, c.Error = "failed", DependencyFailed

@@ -15,6 +15,7 @@ type Change struct {
 	ItemIDs           []string // nil = every item of the task that the verb applies to
 	To                string   // give_up: failed or cancelled
 	Error             Text     // give_up: why, as JSON
+	LeftBy            Text     // give_up: dependency = Mend may take it up again
 	Actor             Actor
 	Reason            Text
 }
@@ -43,7 +44,7 @@ var changes = map[string]change{
 	"cancel": {[]string{"queued", "scheduled", "waiting", "leased", "in_progress", "submitted", "accepted", "failed", "dead_lettered"}, "items to move",
 		func(h *Held, c *Change, now int64) { h.State, h.Stage = "cancelled", stageOf(c) }},
 	"give_up": {[]string{"queued", "scheduled", "waiting"}, "items to move", func(h *Held, c *Change, now int64) {
-		h.State, h.Error, h.CompletedAt, h.LeftBy = c.To, c.Error, &now, "dependency"
+		h.State, h.Error, h.CompletedAt, h.LeftBy = c.To, c.Error, &now, c.LeftBy
 	}},
 }
 
