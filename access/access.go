@@ -76,7 +76,8 @@ func (g *Gate) Required() bool { return g.o.Required }
 
 // Pass is what a call may do.
 type Pass struct {
-	Key *pawl.APIKey // nil = it came without: it may do all
+	Key   *pawl.APIKey // nil = it came without: it may do all
+	token string
 }
 
 // Enter identifies the holder of a token, "" = none: ErrUnauthenticated, or
@@ -99,7 +100,21 @@ func (g *Gate) Enter(ctx context.Context, token string) (Pass, error) {
 	if rate == 0 {
 		rate = g.o.RatePerKey
 	}
-	return Pass{&key}, g.keys.take(key.ID, rate, "this API key makes")
+	return Pass{&key, token}, g.keys.take(key.ID, rate, "this API key makes")
+}
+
+// Still says whether a call that lasts may go on: ErrUnauthenticated when its key
+// has expired or been revoked since it entered. While the keys cannot be read it
+// may.
+func (g *Gate) Still(ctx context.Context, p Pass) error {
+	if p.Key == nil {
+		return nil
+	}
+	_, err := g.find(ctx, p.token)
+	if pawl.CodeOf(err) != pawl.CodeUnauthenticated {
+		return nil
+	}
+	return err
 }
 
 func (g *Gate) find(ctx context.Context, token string) (pawl.APIKey, error) {

@@ -86,6 +86,10 @@ const (
 	FrameEnd       = "end"
 )
 
+// FrameRefused is the name of the last frame of any stream whose key has expired
+// or been revoked; its data is the Problem.
+const FrameRefused = "refused"
+
 // ChunkFrame is the data of a frame of chunks; its id is the last one's number.
 type ChunkFrame struct {
 	Offset int64        `json:"offset"` // number of the first

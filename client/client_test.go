@@ -251,3 +251,27 @@ func (r refusing) RestoreArchive(context.Context, string) (pawl.Task, error) {
 func (r refusing) CancelTasks(_ context.Context, calls []pawl.TaskCall) ([]pawl.Result[pawl.Task], error) {
 	return []pawl.Result[pawl.Task]{{Err: r.err}}, nil
 }
+
+// A stream whose last frame says that the key has ended is not taken up again.
+func TestAStreamThatIsRefused(t *testing.T) {
+	asked := 0
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked++
+		w.Header().Set("Content-Type", "text/event-stream")
+		p, _ := json.Marshal(api.ProblemOf(&pawl.Error{Code: pawl.CodeUnauthenticated, Message: "this API key has been revoked"}, ""))
+		fmt.Fprintf(w, ":\n\nevent: %s\ndata: %s\n\n", api.FrameRefused, p)
+	}))
+	t.Cleanup(srv.Close)
+	c := client.New(srv.URL, "k")
+	for _, err := range []error{
+		c.FollowEvents(t.Context(), pawl.EventFilter{}, func(int64, []pawl.Event) error { return nil }),
+		c.FollowMessage(t.Context(), "msg_1", -1, func(pawl.MessageFrame) error { return nil }),
+	} {
+		if !errors.Is(err, pawl.ErrUnauthenticated) || !strings.Contains(err.Error(), "revoked") {
+			t.Errorf("it ends with %v", err)
+		}
+	}
+	if asked != 2 {
+		t.Errorf("asked %d times", asked)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"math/rand/v2"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/api"
 )
 
 const (
@@ -120,6 +122,12 @@ func (l *listener) read(body io.Reader, quiet *time.Timer) error {
 		name, value, _ := bytes.Cut(line, []byte(":"))
 		value = bytes.TrimPrefix(value, []byte(" "))
 		switch {
+		case len(line) == 0 && f.event == api.FrameRefused:
+			var p api.Problem
+			if err := json.Unmarshal(f.data, &p); err != nil {
+				return err
+			}
+			return over{p.Err()}
 		case len(line) == 0:
 			f.more = in.Buffered() > 0
 			l.moved = l.moved || f.id != "" || f.data != nil

@@ -120,10 +120,15 @@ func (s *server) admit(route api.Route) func(huma.Context, func(huma.Context)) {
 // turnAway refuses a call and puts that on record.
 func (s *server) turnAway(w http.ResponseWriter, r *http.Request, pass access.Pass, route string, err error) {
 	if code := pawl.CodeOf(err); code != pawl.CodeUnavailable && code != pawl.CodeInternal {
-		s.metrics.refusals.WithLabelValues(route, string(code)).Inc()
-		s.gate.Refused(r.Context(), pass, err, "request_id", callOf(r.Context()).id, "method", r.Method, "path", r.URL.Path, "remote", r.RemoteAddr)
+		s.putDown(r, pass, route, err)
 	}
 	s.write(w, r, err)
+}
+
+// putDown puts a refusal on record.
+func (s *server) putDown(r *http.Request, pass access.Pass, route string, err error) {
+	s.metrics.refusals.WithLabelValues(route, string(pawl.CodeOf(err))).Inc()
+	s.gate.Refused(r.Context(), pass, err, "request_id", callOf(r.Context()).id, "method", r.Method, "path", r.URL.Path, "remote", r.RemoteAddr)
 }
 
 // visible hides the payloads of an answer from those who may not read them.

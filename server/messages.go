@@ -77,7 +77,7 @@ func (s *server) ofMessage() {
 		return &huma.StreamResponse{Body: func(c huma.Context) {
 			ctx := c.Context()
 			callOf(ctx).rest = func(w http.ResponseWriter, r *http.Request) {
-				if err := s.followMessage(ctx, w, in.ID, after); err != nil {
+				if err := s.followMessage(ctx, s.opened(ctx, w, r, "follow_message"), in.ID, after); err != nil {
 					s.write(w, r, err)
 				}
 			}
@@ -87,11 +87,10 @@ func (s *server) ofMessage() {
 
 // followMessage answers with the frames of a message until it ends, the reader
 // goes or the server stops. An error is one before the answer has begun.
-func (s *server) followMessage(ctx context.Context, w http.ResponseWriter, id string, after int64) error {
+func (s *server) followMessage(ctx context.Context, st *stream, id string, after int64) error {
 	ctx, gone := context.WithCancel(ctx)
 	defer gone()
 	defer context.AfterFunc(s.opts.Stopping, gone)()
-	st := &stream{ResponseWriter: w}
 	defer st.end()
 	err := s.svc.FollowMessage(ctx, id, after, func(f pawl.MessageFrame) error {
 		if !st.begun {
@@ -103,7 +102,7 @@ func (s *server) followMessage(ctx context.Context, w http.ResponseWriter, id st
 	case st.begun:
 		return nil // whatever ended it: the reader comes back
 	case err == nil:
-		err = &pawl.Error{Code: pawl.CodeUnavailable, Message: "the server is stopping"}
+		err = errStopping
 	}
 	return err
 }

@@ -156,7 +156,7 @@ func add[I, O any](s *server, name string, h func(context.Context, *I) (*O, erro
 		op.Middlewares = append(op.Middlewares, patient)
 	}
 	if r.Name == "follow_message" {
-		op.Responses = map[string]*huma.Response{"200": {Description: "Frames of chunks with the last one's number as id; abandoned, snapshot and end without.",
+		op.Responses = map[string]*huma.Response{"200": {Description: "Frames of chunks with the last one's number as id; abandoned, snapshot, end and refused without.",
 			Content: map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}}}}}
 	}
 	if r.Mutates() {

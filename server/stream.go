@@ -16,13 +16,15 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/access"
+	"github.com/pawl-work/pawl/api"
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
 const eventStream = "text/event-stream"
 
 var (
-	// beat is how long a stream is silent at most.
+	// beat is how long a stream is silent at most, and how long it goes on at most
+	// after its key has ended.
 	beat = 15 * time.Second
 	// slowest is how long a reader may take to make room: then it is cut off, and
 	// comes back with the last id it has.
@@ -74,10 +76,24 @@ func (d dropping) Write(b []byte) (int, error) {
 // stream is the answer to a reader who asked for server-sent events.
 type stream struct {
 	http.ResponseWriter
-	mu    sync.Mutex
-	begun bool
-	ended bool
-	timer *time.Timer
+	lapsed func() []byte // the last frame, once the reader's key is good no more
+	mu     sync.Mutex
+	begun  bool
+	ended  bool
+	timer  *time.Timer
+}
+
+// opened is a stream to whoever sent a request, as long as his key is good.
+func (s *server) opened(ctx context.Context, w http.ResponseWriter, r *http.Request, route string) *stream {
+	return &stream{ResponseWriter: w, lapsed: func() []byte {
+		pass := access.Of(ctx)
+		err := s.gate.Still(ctx, pass)
+		if err == nil {
+			return nil
+		}
+		s.putDown(r, pass, route, err)
+		return named(api.FrameRefused, s.problem(ctx, err))
+	}}
 }
 
 // begin sends the header. A position that the caller did not name is sent too:
@@ -89,15 +105,35 @@ func (st *stream) begin(position int64, named bool, gone func()) error {
 	h.Set("X-Accel-Buffering", "no")
 	st.ResponseWriter.WriteHeader(http.StatusOK)
 	st.begun = true
-	st.timer = time.AfterFunc(beat, func() {
-		if st.send([]byte(":\n\n")) != nil {
-			gone()
-		}
-	})
+	st.mu.Lock()
+	st.timer = time.AfterFunc(beat, func() { st.tick(gone) })
+	st.mu.Unlock()
 	if named {
-		return st.send([]byte(":\n\n"))
+		return st.send(alive)
 	}
 	return st.send([]byte("id: " + strconv.FormatInt(position, 10) + "\n\n"))
+}
+
+var alive = []byte(":\n\n")
+
+// tick says that the stream is there, or that it ends here: then, and when
+// nobody takes it, it is gone.
+func (st *stream) tick(gone func()) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.ended {
+		return
+	}
+	frame, last := alive, st.lapsed()
+	if last != nil {
+		frame = last
+	}
+	if err := st.write(frame); err != nil || last != nil {
+		st.ended = true
+		gone()
+		return
+	}
+	st.timer.Reset(beat)
 }
 
 // send writes some frames and pushes them out.
@@ -107,7 +143,10 @@ func (st *stream) send(frames []byte) error {
 	if st.ended {
 		return http.ErrAbortHandler
 	}
-	st.timer.Reset(beat)
+	return st.write(frames)
+}
+
+func (st *stream) write(frames []byte) error {
 	out := http.NewResponseController(st.ResponseWriter)
 	_ = out.SetWriteDeadline(clock.Now().Add(slowest)) // not every writer has deadlines
 	if _, err := st.ResponseWriter.Write(frames); err != nil {
@@ -128,11 +167,10 @@ func (st *stream) end() {
 
 // followEvents answers with the feed until the reader goes or the server stops. An
 // error is one before the answer has begun.
-func (s *server) followEvents(ctx context.Context, w http.ResponseWriter, f pawl.EventFilter) error {
+func (s *server) followEvents(ctx context.Context, st *stream, f pawl.EventFilter) error {
 	ctx, gone := context.WithCancel(ctx)
 	defer gone()
 	defer context.AfterFunc(s.opts.Stopping, gone)()
-	st := &stream{ResponseWriter: w}
 	defer st.end()
 	hidden := !access.Of(ctx).Payloads()
 	named := f.After == nil || *f.After >= 0

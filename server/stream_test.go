@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/access"
+	"github.com/pawl-work/pawl/api"
 	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/pawltest"
 	"github.com/pawl-work/pawl/server"
@@ -33,10 +35,16 @@ type tape struct {
 	last string // the last id, for the next stream
 }
 
-// tune asks a server for the stream.
+// tune asks a server for the stream of events.
 func tune(t *testing.T, srv *httptest.Server, query string, headers ...string) *tape {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), "GET", srv.URL+"/v1/events"+query, nil)
+	return listen(t, srv, "/v1/events"+query, headers...)
+}
+
+// listen asks for any stream.
+func listen(t *testing.T, srv *httptest.Server, path string, headers ...string) *tape {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), "GET", srv.URL+path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -289,4 +297,78 @@ func TestAThousandStreams(t *testing.T) {
 	}
 	done.Wait()
 	wrong.Range(func(n, _ any) bool { t.Errorf("reader %d was cut off", n); return true })
+}
+
+// A stream goes on for at most a beat after its key was revoked or has expired:
+// its last frame says so, whether anything else happens meanwhile or not. With
+// another key it goes on.
+func TestAStreamEndsWithItsKey(t *testing.T) {
+	t.Cleanup(server.Impatient(200 * time.Millisecond))
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		h := gated(t, p, access.Options{})
+		task, err := pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "a", Reply: &pawl.Reply{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ls, err := p.Service.Claim(t.Context(), pawl.ClaimRequest{WorkerID: "w"})
+		if err != nil || len(ls) != 1 || ls[0].OpenMessage == nil {
+			t.Fatal(ls, err)
+		}
+		for _, path := range []string{"/v1/events?task=" + task.ID, "/v1/messages/" + ls[0].OpenMessage.ID + "/stream"} {
+			for what, end := range map[string]func(pawl.APIKey){
+				"revoked": func(k pawl.APIKey) {
+					if _, err := p.Engine.RevokeAPIKey(t.Context(), k.ID); err != nil {
+						t.Error(err)
+					}
+				},
+				"expired": func(pawl.APIKey) { p.Advance(time.Hour) },
+			} {
+				key, token := h.key(pawl.NewAPIKey{Roles: []string{"reader"}, Expires: time.Hour})
+				_, other := h.key(pawl.NewAPIKey{Roles: []string{"reader"}, Expires: 100 * time.Hour})
+				s := listen(t, h.srv, path, "Authorization", token)
+				goesOn := listen(t, h.srv, path, "Authorization", other)
+				for range 3 {
+					if text := s.frame(); strings.Contains(text, "refused") {
+						t.Fatalf("%s: the key is good, and the stream says %s", path, text)
+					}
+				}
+				end(key)
+				text := s.frame()
+				for range 100 { // some beats: the gate knows a key for a second
+					if text == "" || strings.HasPrefix(text, "event: refused") {
+						break
+					}
+					text = s.frame()
+				}
+				data, _ := strings.CutPrefix(text, "event: refused\ndata: ")
+				var p api.Problem
+				if err := json.Unmarshal([]byte(data), &p); err != nil || p.Status != 401 || !strings.Contains(p.Detail, what) {
+					t.Errorf("%s, %s: the last frame is %q", path, what, text)
+				}
+				if text := s.frame(); text != "" {
+					t.Errorf("%s, %s: after the last frame comes %q", path, what, text)
+				}
+				for range 20 {
+					if text := goesOn.frame(); text == "" || strings.Contains(text, "refused") {
+						t.Fatalf("%s: the stream of another key: %q", path, text)
+					}
+				}
+			}
+		}
+	})
+}
+
+// frame is the next frame of any stream, "" at its end.
+func (p *tape) frame() string {
+	var b strings.Builder
+	for {
+		line, err := p.in.ReadString('\n')
+		if err != nil {
+			return ""
+		}
+		if line == "\n" {
+			return strings.TrimSuffix(b.String(), "\n")
+		}
+		b.WriteString(line)
+	}
 }
