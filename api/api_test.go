@@ -129,6 +129,7 @@ func TestPlainShape(t *testing.T) {
 		{pawl.Event{Event: "proposed", ToState: "open", ActorType: "api"}, "PENDING", "Queued", "API"},
 		{pawl.Event{Event: "leased", ItemID: "i", FromState: "queued", ToState: "leased", ActorType: "worker"}, "IN_PROGRESS", "Leased", "WORKER"},
 		{pawl.Event{Event: "progressed", ItemID: "i", Message: "Progress reported", ActorType: "worker"}, "IN_PROGRESS", "Progress reported", "WORKER"},
+		{pawl.Event{Event: "progressed", ItemID: "i", Message: "Progress reported", Data: []byte(`{"progress":4,"stage":"Cloning"}`), ActorType: "worker"}, "IN_PROGRESS", "Cloning", "WORKER"},
 		{pawl.Event{Event: "completed", ItemID: "i", ToState: "completed", TaskTo: "completed", ActorType: "worker"}, "COMPLETED", "Completed", "WORKER"},
 		{pawl.Event{Event: "cancelled", ItemID: "i", ToState: "cancelled", TaskTo: "cancelled", ActorType: "user"}, "CANCELLED", "Cancelled by user", "USER"},
 		{pawl.Event{Event: "dead_lettered", ToState: "dead_lettered", ActorType: "system"}, "FAILED", "Dead lettered", "SYSTEM"},

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 	"time"
@@ -58,7 +59,7 @@ func PlainTaskOf(t pawl.Task) PlainTask {
 
 // PlainEventOf writes an event in the older shape: its status is the task's
 // where the event moved the task, else the item's; an event that moved nothing
-// happened in progress.
+// happened in progress. Its state is what it moved to, or the stage it reports.
 func PlainEventOf(e pawl.Event) PlainEvent {
 	p := PlainEvent{
 		ID: e.ID, TaskID: e.TaskID, Status: capitals(pawl.StatusInProgress), State: e.Message,
@@ -71,6 +72,10 @@ func PlainEventOf(e pawl.Event) PlainEvent {
 		p.Status, p.State = capitals(pawl.ItemState(e.ToState).Status()), words(e.ToState)
 	case e.ToState != "":
 		p.Status, p.State = capitals(pawl.TaskState(e.ToState).Status()), words(strings.Replace(e.ToState, "open", "queued", 1))
+	case e.Event == "progressed":
+		var step struct{ Stage string }
+		_ = json.Unmarshal(e.Data, &step) // written by us
+		p.State = cmp.Or(step.Stage, p.State)
 	}
 	return p
 }

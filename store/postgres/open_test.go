@@ -68,6 +68,14 @@ func TestRollingUpgrade(t *testing.T) {
 	}
 }
 
+// The tables whose rows come and go with every item are vacuumed when a twentieth
+// of them is dead, and at full speed.
+func TestHotTablesAreVacuumedEarly(t *testing.T) {
+	h := build(t)
+	h.want("(leases) (ready) (scheduled) (task_live) (waiting)", `SELECT relname FROM pg_class WHERE relnamespace = '`+h.schema+`'::regnamespace
+		AND reloptions @> ARRAY['autovacuum_vacuum_scale_factor=0.05', 'autovacuum_vacuum_cost_delay=0'] ORDER BY relname`)
+}
+
 // TestMigrationSQL runs the printed SQL by hand: Up then finds nothing to do.
 func TestMigrationSQL(t *testing.T) {
 	h := plot(t)
