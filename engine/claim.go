@@ -17,52 +17,73 @@ import (
 // SQLite's change counter, and by polling with back-off otherwise, which of those
 // who wait for the same one does for all.
 func (e *Engine) Claim(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease, error) {
-	if req = pawl.Provenant(ctx, []pawl.ClaimRequest{req})[0]; req.Provenance != nil {
-		return e.claimVouched(ctx, req)
+	s := &seeker{e: e, caller: pawl.CallerOf(ctx), req: pawl.Provenant(ctx, []pawl.ClaimRequest{req})[0]}
+	if s.req.Provenance != nil {
+		return e.claimVouched(ctx, s.req)
 	}
-	return e.claim(ctx, req)
+	return s.claim(ctx)
 }
 
-func (e *Engine) claim(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease, error) {
-	c := pawl.CallerOf(ctx)
+// seeker is a claim under way. Thousands may wait: what they need is here and not
+// on their stacks.
+type seeker struct {
+	e      *Engine
+	caller pawl.Caller
+	req    pawl.ClaimRequest
+	tried  bool
+	leases []pawl.Lease
+}
+
+func (s *seeker) claim(ctx context.Context) ([]pawl.Lease, error) {
+	err := s.prepare(ctx)
+	switch {
+	case err != nil:
+	case s.req.WaitSeconds == 0:
+		_, err = s.try(ctx, s.e.wake.on(s.caller.Namespace))
+	default:
+		err = s.e.await(ctx, s.caller.Namespace, alike(s.caller, &s.req), time.Duration(s.req.WaitSeconds)*time.Second,
+			func(woken <-chan struct{}) (bool, error) { return s.try(ctx, woken) })
+	}
+	return s.leases, err
+}
+
+// prepare checks the request and fills in what it leaves out.
+func (s *seeker) prepare(ctx context.Context) error {
+	req := &s.req
 	if req.LeaseSeconds == 0 && len(req.Types) <= pawl.MaxClaim {
 		var err error
-		if req.LeaseSeconds, err = e.leaseFor(ctx, c.Namespace, req.Types); err != nil {
-			return nil, err
+		if req.LeaseSeconds, err = s.e.leaseFor(ctx, s.caller.Namespace, req.Types); err != nil {
+			return err
 		}
 	}
-	if err := checkClaim(&req); err != nil {
-		return nil, err
+	if err := checkClaim(req); err != nil {
+		return err
 	}
-	e.seen.note(c.Namespace, req.WorkerID)
-	if w := e.db.of(ctx); w != nil { // it waits outside its transaction
+	s.e.seen.note(s.caller.Namespace, req.WorkerID)
+	if w := s.e.db.of(ctx); w != nil { // it waits outside its transaction
 		w.wait = max(w.wait, time.Duration(req.WaitSeconds)*time.Second)
 		req.WaitSeconds = 0
 	}
-	byType := req.TaskID == "" && req.ItemID == ""
-	var leases []pawl.Lease
-	first := req.WaitSeconds > 0
-	try := func(woken <-chan struct{}) (bool, error) {
-		lull, told := false, false
-		if first && byType {
-			lull, told = e.wake.lull(c.Namespace, req.Types, woken)
-		}
-		if first = false; lull && !told {
-			return false, nil
-		}
-		var err error
-		leases, err = e.tryClaim(ctx, c, &req, lull)
-		if err == nil && byType && len(leases) < req.Limit {
-			e.wake.short(c.Namespace, req.Types, woken)
-		}
-		return err != nil || len(leases) > 0, err
+	return nil
+}
+
+// try claims what is there; one that begins to wait rests at once where another
+// has just seen that there is nothing.
+func (s *seeker) try(ctx context.Context, woken <-chan struct{}) (bool, error) {
+	e, ns := s.e, s.caller.Namespace
+	byType, lull, told := s.req.TaskID == "" && s.req.ItemID == "", false, false
+	if byType && !s.tried && s.req.WaitSeconds > 0 {
+		lull, told = e.wake.lull(ns, s.req.Types, woken)
 	}
-	if req.WaitSeconds == 0 {
-		_, err := try(e.wake.on(c.Namespace))
-		return leases, err
+	if s.tried = true; lull && !told {
+		return false, nil
 	}
-	err := e.await(ctx, c.Namespace, alike(c, &req), time.Duration(req.WaitSeconds)*time.Second, try)
-	return leases, err
+	var err error
+	s.leases, err = e.tryClaim(ctx, s.caller, &s.req, lull)
+	if err == nil && byType && len(s.leases) < s.req.Limit {
+		e.wake.short(ns, s.req.Types, woken)
+	}
+	return err != nil || len(s.leases) > 0, err
 }
 
 // alike names the wait of claims for the same.

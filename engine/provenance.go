@@ -99,7 +99,7 @@ func (e *Engine) claimVouched(ctx context.Context, req pawl.ClaimRequest) (lease
 	plain.Provenance = nil
 	part := func(ctx context.Context, w *whole) error {
 		return e.attested(ctx, w, func(ctx context.Context) (rows []store.Provenance, err error) {
-			leases, err = e.claim(ctx, plain)
+			leases, err = (&seeker{e: e, caller: pawl.CallerOf(ctx), req: plain}).claim(ctx)
 			for i := 0; i < len(leases) && err == nil; i++ {
 				rows, err = e.vouch(ctx, w.key, rows, "claim", &req, deed{leases[i].TaskID, leases[i].ID, leases[i].Attempt})
 			}

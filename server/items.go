@@ -107,15 +107,13 @@ func (s *server) claim(ctx context.Context, in *body[pawl.ClaimRequest]) (*answe
 	if s.opts.Stopping.Err() != nil {
 		return nil, errStopping
 	}
-	wait := func() (*answer[api.Leases], error) {
-		leases, err := s.await(ctx, in.Body)
+	if ctx.Value(recordKey{}) != nil { // it waits outside the transaction that it is in
+		leases, err := s.await(ctx, &in.Body)
 		return s.claimed(ctx, leases, err)
 	}
-	if ctx.Value(recordKey{}) != nil { // it waits outside the transaction that it is in
-		return wait()
-	}
 	callOf(ctx).rest = func(w http.ResponseWriter, r *http.Request) {
-		out, err := wait()
+		leases, err := s.await(ctx, &in.Body)
+		out, err := s.claimed(ctx, leases, err)
 		if err != nil {
 			s.write(w, r, err)
 			return
@@ -142,11 +140,11 @@ func (s *server) claimed(ctx context.Context, leases []pawl.Lease, err error) (*
 }
 
 // await is a claim that the server's end answers with nothing.
-func (s *server) await(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease, error) {
+func (s *server) await(ctx context.Context, req *pawl.ClaimRequest) ([]pawl.Lease, error) {
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.opts.Stopping, cancel)()
-	leases, err := s.svc.Claim(waiting, req)
+	leases, err := s.svc.Claim(waiting, *req)
 	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
 		return nil, nil
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // Room is what Bound is given by programs that serve, in bytes.
-const Room = 32 << 20
+const Room = 16 << 20
 
 // Bound has the collector run whenever there are so many bytes of garbage. By
 // itself it runs when there is as much of it as is alive: all the time in a server
