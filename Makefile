@@ -3,7 +3,7 @@
 # on Debian the packages that are missing.
 
 .DEFAULT_GOAL := help
-.PHONY: help build test check conformance api-lint api-proxy torture bench bench-short bench-soak demo update
+.PHONY: help build test check conformance api-lint api-proxy sdk torture bench bench-short bench-soak demo update
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ api-proxy: ## api-lint, and every answer to the client's suite held against the 
 
 conformance: ## the MCP suite against the MCP layer, both revisions; needs npm
 	./mcp/conformance/suite.sh
+
+sdk: ## the TypeScript package, and the AI SDK's stock client, against real servers; brings its own Node
+	./sdk/typescript/run
 
 torture: ## the long runs: crashes, frozen workers, races, by the thousand
 	PAWL_TORTURE=1 go run ./internal/testenv -timeout 4h ./...

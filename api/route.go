@@ -112,6 +112,9 @@ var Routes = []Route{
 	{"follow_message", get, "/v1/messages/{id}/stream", Reader, 200, "Follow a message as server-sent events, from any chunk on."},
 	{"item_messages", get, "/v1/items/{id}/messages", Reader, 200, "List an item's messages in order."},
 
+	{"chat", post, "/v1/chat/{type}", Submitter, 200, "Say something in a chat of the AI SDK, and stream the reply; the same message again is the same reply."},
+	{"resume_chat", get, "/v1/chat/{type}/{chat}/stream", Reader, 200, "Stream the reply that is being made in a chat, from its first word; 204 when none is."},
+
 	{"list_items", get, "/v1/items", Reader, 200, "List items, oldest first."},
 	{"get_item", get, "/v1/items/{id}", Reader, 200, "Read an item."},
 	{"resume_item", get, "/v1/items/{id}/resume", Claimer, 200, "Read all that the next attempt needs to go on."},
@@ -163,8 +166,10 @@ var Routes = []Route{
 }
 
 // Mutates says that the call changes something, so that it takes an
-// idempotency key.
-func (r Route) Mutates() bool { return r.Method != http.MethodGet && r.Name != "get_keys" }
+// idempotency key; what is said in a chat is known by its own id.
+func (r Route) Mutates() bool {
+	return r.Method != http.MethodGet && r.Name != "get_keys" && r.Name != "chat"
+}
 
 // RouteOf is the row of a name. A name that is in no row is a programmer's
 // error and panics.

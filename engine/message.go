@@ -182,7 +182,7 @@ func openMessage(text store.Text) *pawl.OpenMessage {
 func resumeMessage(ctx context.Context, tx store.Tx, said []pawl.MessageRef) (*pawl.OpenMessage, error) {
 	for _, m := range said {
 		if m.Status == pawl.MessageStreaming {
-			chunks, err := store.Said(ctx, tx, m.ID)
+			chunks, err := store.Said(ctx, tx, m.ID, nil)
 			return &pawl.OpenMessage{ID: m.ID, Offset: m.Offset, StepNumber: m.StepNumber, ToolCalls: store.ToolCalls(chunks)}, err
 		}
 	}

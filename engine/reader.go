@@ -139,15 +139,15 @@ func (r *reader) tell(head store.Head, row tailRow) error {
 		if n < r.at-1 || n < r.at && r.begun {
 			continue
 		}
-		c = r.join.Next(c)
-		if r.begun = true; n < r.at {
-			continue
-		}
-		if frame.Chunks == nil {
+		if n >= r.at && frame.Chunks == nil {
 			if err := r.abandoned(head, n); err != nil {
 				return err
 			}
 			frame.Chunks = make([]pawl.Chunk, 0, len(row.chunks)-i)
+		}
+		c = r.join.Next(c)
+		if r.begun = true; n < r.at {
+			continue
 		}
 		frame.Chunks = append(frame.Chunks, c)
 	}
@@ -163,7 +163,7 @@ func (r *reader) tell(head store.Head, row tailRow) error {
 func (r *reader) abandoned(head store.Head, at int64) error {
 	for i := range head.Cuts {
 		if cut := head.Cuts[i]; cut.To == at && cut.To > r.told {
-			r.told = cut.To
+			r.told, r.join = cut.To, store.Joiner{} // half of a character that was cut off goes with it
 			if err := r.fn(pawl.MessageFrame{Offset: at, Abandoned: &cut}); err != nil {
 				return err
 			}

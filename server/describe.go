@@ -90,6 +90,7 @@ var about = map[string]string{
 	"parts":            "Results in pieces.",
 	"messages":         "What agents say, while they say it.",
 	"events":           "The record.",
+	"chat":             "The door for clients of the AI SDK.",
 	"checkpoints":      "What attempts have saved.",
 	"workers":          "Who does the work.",
 	"types":            "What kinds of tasks there are, and their rules.",
@@ -114,6 +115,25 @@ func tags() []*huma.Tag {
 	return out
 }
 
+// streamed says what the answers are of that are streams of events.
+var streamed = map[string]string{
+	"follow_message": "Frames of chunks with the last one's number as id; abandoned, snapshot, end and refused without.",
+	"chat":           "The reply as the AI SDK's UI message stream, from its first word to its end.",
+	"resume_chat":    "The reply that is being made, as the AI SDK's UI message stream, from its first word.",
+}
+
+// streamsOf describes the answers of a route that streams, nil of another.
+func streamsOf(r api.Route) map[string]*huma.Response {
+	if streamed[r.Name] == "" {
+		return nil
+	}
+	out := map[string]*huma.Response{"200": {Description: streamed[r.Name], Content: map[string]*huma.MediaType{eventStream: {Schema: &huma.Schema{Type: huma.TypeString}}}}}
+	if r.Name == "resume_chat" {
+		out["204"] = &huma.Response{Description: "No reply is being made."}
+	}
+	return out
+}
+
 // written maps types that write their own JSON, and words that come from a
 // table, to types that say so.
 var written = map[reflect.Type]reflect.Type{
@@ -126,6 +146,7 @@ var written = map[reflect.Type]reflect.Type{
 	reflect.TypeFor[pawl.MessageState](): reflect.TypeFor[messageState](),
 	reflect.TypeFor[pawl.Words]():        reflect.TypeFor[textOfChunk](),
 	reflect.TypeFor[problem]():           reflect.TypeFor[api.Problem](),
+	reflect.TypeFor[api.Chat]():          reflect.TypeFor[chat](),
 }
 
 type (
@@ -137,6 +158,7 @@ type (
 	code         string
 	messageState string
 	textOfChunk  struct{}
+	chat         struct{}
 )
 
 func (failure) Schema(huma.Registry) *huma.Schema {
@@ -169,6 +191,29 @@ func (taskState) Schema(huma.Registry) *huma.Schema { return shown(pawl.TaskStat
 func (itemState) Schema(huma.Registry) *huma.Schema { return shown(pawl.ItemStates) }
 
 func (messageState) Schema(huma.Registry) *huma.Schema { return shown(pawl.MessageStates) }
+
+func (chat) Schema(r huma.Registry) *huma.Schema {
+	text := &huma.Schema{Type: huma.TypeString}
+	said := &huma.Schema{
+		Type:        huma.TypeObject,
+		Description: "A UIMessage of the AI SDK.",
+		Properties:  map[string]*huma.Schema{"id": text, "role": text, "metadata": {}, "parts": {Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeObject}}},
+	}
+	return &huma.Schema{
+		Type:        huma.TypeObject,
+		Description: "What DefaultChatTransport of the npm package ai sends; other members are the application's, and go into the task's payload.",
+		Properties: map[string]*huma.Schema{
+			"id":        {Type: huma.TypeString, Description: "The chat's, which is the thread."},
+			"messages":  {Type: huma.TypeArray, Items: said, Description: "All that was said, or only what was said last, which is a user's."},
+			"message":   said,
+			"trigger":   words(api.ChatSubmit, api.ChatRegenerate),
+			"messageId": {Type: huma.TypeString, Description: "Of the message that is said again, or made again."},
+			"model":     {Type: huma.TypeString, Description: "The reply's."},
+		},
+		Required:             []string{"id"},
+		AdditionalProperties: true,
+	}
+}
 
 func (textOfChunk) Schema(huma.Registry) *huma.Schema { return &huma.Schema{Type: huma.TypeString} }
 

@@ -1,10 +1,28 @@
 package server
 
-import "time"
+import (
+	"time"
+
+	"github.com/pawl-work/pawl"
+)
 
 // Impatient makes streams beat and cut slow readers sooner, for one test.
 func Impatient(d time.Duration) (undo func()) {
 	b, s := beat, slowest
 	beat, slowest = d, d
 	return func() { beat, slowest = b, s }
+}
+
+// UIStream is what a reader gets of a message's frames who came when it was as m.
+func UIStream(m pawl.Message, frames []pawl.MessageFrame) (string, error) {
+	ui := newUIStream(m, func() string { return "why" })
+	text := ""
+	for _, f := range frames {
+		b, err := ui.frame(f)
+		if err != nil {
+			return text, err
+		}
+		text += string(b)
+	}
+	return text, nil
 }

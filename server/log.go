@@ -56,10 +56,8 @@ func (s *server) logged(next http.Handler) http.Handler {
 		began := clock.Now()
 		ww := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
 		defer func() {
-			if v := recover(); v != nil {
-				if v == http.ErrAbortHandler {
-					panic(v)
-				}
+			v := recover()
+			if v != nil && v != http.ErrAbortHandler {
 				s.panicked(ww, r, v)
 			}
 			route := chi.RouteContext(r.Context()).RoutePattern()
@@ -73,6 +71,9 @@ func (s *server) logged(next http.Handler) http.Handler {
 				slog.Int("status", ww.Status()),
 				slog.Int("bytes", ww.BytesWritten()),
 				slog.Duration("took", took))
+			if v == http.ErrAbortHandler { // an answer that is broken off on purpose
+				panic(v)
+			}
 		}()
 		next.ServeHTTP(ww, r)
 		if rest := callOf(r.Context()).rest; rest != nil {

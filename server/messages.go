@@ -74,29 +74,30 @@ func (s *server) ofMessage() {
 		if n, err := strconv.ParseInt(in.LastEventID, 10, 64); err == nil { // its pattern allows nothing else
 			after = n
 		}
-		return &huma.StreamResponse{Body: func(c huma.Context) {
-			ctx := c.Context()
-			callOf(ctx).rest = func(w http.ResponseWriter, r *http.Request) {
-				if err := s.followMessage(ctx, s.opened(ctx, w, r, "follow_message"), in.ID, after); err != nil {
-					s.write(w, r, err)
-				}
-			}
-		}}, nil
+		return s.streaming("follow_message", func(r *http.Request, st *stream) error {
+			return s.follow(r.Context(), st, in.ID, after, frameOf)
+		}), nil
 	})
 }
 
-// followMessage answers with the frames of a message until it ends, the reader
-// goes or the server stops. An error is one before the answer has begun.
-func (s *server) followMessage(ctx context.Context, st *stream, id string, after int64) error {
+// follow answers with what frame makes of a message's frames until it ends, the
+// reader goes or the server stops. An error is one before the answer has begun.
+func (s *server) follow(ctx context.Context, st *stream, id string, after int64, frame func(pawl.MessageFrame) ([]byte, error)) error {
 	ctx, gone := context.WithCancel(ctx)
 	defer gone()
 	defer context.AfterFunc(s.opts.Stopping, gone)()
 	defer st.end()
 	err := s.svc.FollowMessage(ctx, id, after, func(f pawl.MessageFrame) error {
 		if !st.begun {
-			return st.begin(0, true, gone)
+			if err := st.begin(0, true, gone); err != nil {
+				return err
+			}
 		}
-		return st.send(frameOf(f))
+		b, err := frame(f)
+		if err != nil || len(b) == 0 {
+			return err
+		}
+		return st.send(b)
 	})
 	switch {
 	case st.begun:
@@ -107,17 +108,20 @@ func (s *server) followMessage(ctx context.Context, st *stream, id string, after
 	return err
 }
 
-// frameOf writes a frame; only chunks have an id, that of the last one.
-func frameOf(f pawl.MessageFrame) []byte {
+// frameOf writes a frame; only chunks have an id, that of the last one. The first
+// frame of all has nothing in it.
+func frameOf(f pawl.MessageFrame) ([]byte, error) {
 	switch {
 	case f.Abandoned != nil:
-		return named(api.FrameAbandoned, f.Abandoned)
+		return named(api.FrameAbandoned, f.Abandoned), nil
 	case f.Snapshot != nil:
-		return named(api.FrameSnapshot, f.Snapshot)
+		return named(api.FrameSnapshot, f.Snapshot), nil
 	case f.End != nil:
-		return named(api.FrameEnd, f.End)
+		return named(api.FrameEnd, f.End), nil
+	case f.Chunks == nil:
+		return nil, nil
 	}
-	return append([]byte("id: "+strconv.FormatInt(f.Last(), 10)+"\n"), line(api.ChunkFrame{Offset: f.Offset, Chunks: f.Chunks})...)
+	return append([]byte("id: "+strconv.FormatInt(f.Last(), 10)+"\n"), line(api.ChunkFrame{Offset: f.Offset, Chunks: f.Chunks})...), nil
 }
 
 func named(event string, v any) []byte { return append([]byte("event: "+event+"\n"), line(v)...) }

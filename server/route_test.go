@@ -64,7 +64,7 @@ func TestEveryRouteAnswers(t *testing.T) {
 		call(name, "", "")
 	}
 	for _, r := range api.Routes {
-		if !asked[r.Name] {
+		if !asked[r.Name] && r.Name != "chat" && r.Name != "resume_chat" { // which TestChat asks
 			t.Errorf("%s was not asked", r.Name)
 		}
 	}

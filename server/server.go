@@ -103,6 +103,7 @@ func New(svc pawl.Service, o Options) http.Handler {
 	s.items()
 	s.accept()
 	s.messages()
+	s.chats()
 	s.record()
 	s.house()
 	s.types()
@@ -155,10 +156,7 @@ func add[I, O any](s *server, name string, h func(context.Context, *I) (*O, erro
 	if r.Role == api.Operator && r.Method != http.MethodGet {
 		op.Middlewares = append(op.Middlewares, patient)
 	}
-	if r.Name == "follow_message" {
-		op.Responses = map[string]*huma.Response{"200": {Description: "Frames of chunks with the last one's number as id; abandoned, snapshot, end and refused without.",
-			Content: map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}}}}}
-	}
+	op.Responses = streamsOf(r)
 	if r.Mutates() {
 		op.Middlewares = append(op.Middlewares, s.keyed(r))
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -61,15 +62,16 @@ func halfOf(s string) rune {
 	return rune(s[0]&0xF)<<12 | rune(s[1]&0x3F)<<6 | rune(s[2]&0x3F)
 }
 
-// Said is all of a message's chunks, read in one go.
-func Said(ctx context.Context, tx Tx, id string) ([]pawl.Chunk, error) {
+// Said is all of a message's chunks, read in one go. Half of a character that was
+// cut off does not go over to what is said in its place.
+func Said(ctx context.Context, tx Tx, id string, cuts []pawl.Cut) ([]pawl.Chunk, error) {
 	var out []pawl.Chunk
-	_, err := said(ctx, tx, id, func(c *pawl.Chunk) { out = append(out, *c) })
+	_, err := said(ctx, tx, id, cuts, func(c *pawl.Chunk) { out = append(out, *c) })
 	return out, err
 }
 
 // said hands over a message's chunks one after the other, and says how many.
-func said(ctx context.Context, tx Tx, id string, fn func(c *pawl.Chunk)) (n int64, err error) {
+func said(ctx context.Context, tx Tx, id string, cuts []pawl.Cut, fn func(c *pawl.Chunk)) (n int64, err error) {
 	var j Joiner
 	var chunks []pawl.Chunk
 	for {
@@ -80,6 +82,9 @@ func said(ctx context.Context, tx Tx, id string, fn func(c *pawl.Chunk)) (n int6
 		for i := range rows {
 			if chunks, err = rows[i].decode(chunks); err != nil {
 				return n, err
+			}
+			if slices.ContainsFunc(cuts, func(c pawl.Cut) bool { return c.To == rows[i].Seq }) {
+				j = Joiner{}
 			}
 			for k := range chunks {
 				c := j.Next(chunks[k])
@@ -164,7 +169,7 @@ func Content(ctx context.Context, tx Tx, m *MessageRow) (string, error) {
 		return string(m.Kept), nil
 	}
 	f := content{cuts: m.Cuts}
-	n, err := said(ctx, tx, m.ID, f.add)
+	n, err := said(ctx, tx, m.ID, m.Cuts, f.add)
 	if err == nil && n < m.Offset {
 		err = &pawl.Error{Code: pawl.CodeInternal, Op: "message", Message: "chunks of message " + m.ID + " are missing"}
 	}

@@ -43,6 +43,7 @@ var arrows = map[string][]string{
 	"internal/given":     {"internal/throwaway"},
 	"internal/measure":   {""},
 	"internal/tidy":      {},
+	"internal/talker":    {"", "engine"},
 	"internal/testenv":   {"internal/throwaway"},
 	"internal/throwaway": {},
 }

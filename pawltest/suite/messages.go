@@ -356,6 +356,18 @@ var messages = noun{"messages", []promise{
 		w.same(w.follow(id, -1), "0:a 1:😀b 2:😀 3:c end:complete/4", "the stream")
 		w.same(w.follow(id, 0), "1:😀b 2:😀 3:c end:complete/4", "from within")
 	}},
+	{"half of a character that was cut off does not go over to what is said in its place", func(w *world) {
+		_, l := w.asked()
+		id := l.OpenMessage.ID
+		w.append(l, id, 0, "a\xed\xa0\xbd")
+		w.expire(l)
+		l = w.claim("w2")
+		w.append(l, id, 1, "b")
+		w.same(w.said(id), "text:a/abandoned text:b/streaming", "content")
+		w.finish(l, id)
+		w.same(w.follow(id, -1), "0:a abandoned:0-1/1 1:b end:complete/2", "the stream")
+		w.same(w.follow(id, 0), "abandoned:0-1/1 1:b end:complete/2", "from the cut on")
+	}},
 	{"readers who stay see every chunk once, as it is said", func(w *world) {
 		_, l := w.asked()
 		id := l.OpenMessage.ID

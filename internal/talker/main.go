@@ -1,0 +1,81 @@
+// Talker is an agent for the tests of the AI SDK's stock client: it claims what is
+// asked of type talk, on the database itself and not through a server, and says
+// the same each time, word by word.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
+)
+
+const speech = "A pawl is the catch that lets a ratchet turn forward and never slip back. Für Elise, 雪, and a 🦫: what has been said stays said, whoever listens."
+
+func main() {
+	db := flag.String("db", "", "where the work is")
+	pause := flag.Duration("pause", 20*time.Millisecond, "between words")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := talk(ctx, *db, *pause); err != nil && ctx.Err() == nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func talk(ctx context.Context, db string, pause time.Duration) error {
+	eng, err := engine.Open(ctx, db)
+	if err != nil {
+		return err
+	}
+	defer eng.Close()
+	for {
+		ls, err := eng.Claim(ctx, pawl.ClaimRequest{WorkerID: "talker", Types: []string{"talk"}, WaitSeconds: 20})
+		if err != nil {
+			return err
+		}
+		for _, l := range ls {
+			if err := answer(ctx, eng, l, pause); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// answer says the speech in two steps, with a tool's call between them.
+func answer(ctx context.Context, eng *engine.Engine, l pawl.Lease, pause time.Duration) error {
+	at, to := l.OpenMessage.Offset, pawl.MessageFence{MessageID: l.OpenMessage.ID, WorkerID: l.WorkerID, Attempt: l.Attempt}
+	say := func(chunks ...pawl.Chunk) error {
+		time.Sleep(pause)
+		rs, err := eng.Append(ctx, []pawl.AppendCall{{MessageFence: to, Offset: at, Chunks: chunks}})
+		if err == nil {
+			at, err = rs[0].Value.Offset, rs[0].Err
+		}
+		return err
+	}
+	said := []pawl.Chunk{{Type: pawl.ChunkReasoning, Text: "What is "}, {Type: pawl.ChunkReasoning, Text: "it? "}, {Type: pawl.ChunkText, Text: "Let me see. "},
+		{Type: pawl.ChunkToolCall, ToolCallID: "c1", ToolName: "lookup", Input: []byte(`{"word":"pawl"}`)},
+		{Type: pawl.ChunkToolResult, ToolCallID: "c1", ToolName: "lookup", Output: []byte(`["catch","ratchet"]`)}}
+	for _, c := range said {
+		if err := say(c); err != nil {
+			return err
+		}
+	}
+	if _, err := eng.StepMessages(ctx, []pawl.StepCall{{MessageFence: to}}); err != nil {
+		return err
+	}
+	for word := range strings.SplitAfterSeq(speech, " ") {
+		if err := say(pawl.Chunk{Type: pawl.ChunkText, Text: pawl.Words(word)}); err != nil {
+			return err
+		}
+	}
+	_, err := pawl.Complete(ctx, eng, l.Fence(), []byte("null"))
+	return err
+}

@@ -1,0 +1,5 @@
+export { again, fence, must, pawl, PawlError, type Chunk, type Lease, type Message, type Pawl, type PawlOptions, type Problem, type Schemas } from "./client.ts";
+export { conversation, toModel, type Part } from "./conversation.ts";
+export { pawlStream, type PawlStream, type PawlStreamOptions, type StepSnapshot } from "./stream.ts";
+export { Cancelled, work, type Job, type WorkOptions } from "./worker.ts";
+export { Stopped } from "./writer.ts";

@@ -1,0 +1,78 @@
+import { createHash } from "node:crypto";
+import type { ToolSet } from "ai";
+import { again, fence, type Lease, type Pawl, type Schemas } from "./client.ts";
+import type { Writer } from "./writer.ts";
+
+/** Where tools that have run are looked up, and kept. */
+export interface Memory {
+  pawl: Pawl;
+  lease: Lease;
+  writer: Writer;
+  signal: AbortSignal;
+  /** The checkpoints of earlier attempts, by name. */
+  steps: { [name: string]: Schemas["Checkpoint"] };
+  /** The number of the step under way, from 1. */
+  step: number;
+}
+
+/**
+ * The same tools, each run once for a call in a step: its result is saved before it
+ * is used, and an attempt that makes the step again gets it without running. A call is
+ * known by the step, the tool, its input, and which of several equal ones it is.
+ */
+export function recorded<TOOLS extends ToolSet>(tools: TOOLS, record: Memory): TOOLS {
+  const seen = new Map<string, number>();
+  const out: ToolSet = {};
+  for (const [name, tool] of Object.entries(tools)) {
+    const execute = tool.execute;
+    if (!execute) {
+      out[name] = tool;
+      continue;
+    }
+    const once = (input: unknown, options: Parameters<typeof execute>[1]) => {
+      const call = `tool:${record.step}:${name.slice(0, 120)}:${fingerprint(input)}`;
+      const nth = (seen.get(call) ?? 0) + 1;
+      seen.set(call, nth);
+      const key = `${call}:${nth}`;
+      const known = record.steps[key];
+      if (known) return (known.snapshot as { output: unknown }).output;
+      const result: unknown = execute(input as never, options);
+      return isStream(result) ? streamed(result, (output) => keep(record, key, name, input, output)) : settled(result, (output) => keep(record, key, name, input, output));
+    };
+    out[name] = { ...tool, execute: once } as ToolSet[string];
+  }
+  return out as TOOLS;
+}
+
+async function settled(result: unknown, save: (output: unknown) => Promise<void>): Promise<unknown> {
+  const output = await result;
+  await save(output);
+  return output;
+}
+
+/** Of a tool that yields what it has so far, the last is its result. */
+async function* streamed(result: AsyncIterable<unknown>, save: (output: unknown) => Promise<void>): AsyncGenerator<unknown> {
+  let output: unknown;
+  for await (output of result) yield output;
+  await save(output);
+}
+
+function isStream(v: unknown): v is AsyncIterable<unknown> {
+  return typeof v === "object" && v !== null && Symbol.asyncIterator in v;
+}
+
+async function keep({ pawl, lease, writer, signal }: Memory, name: string, tool_name: string, input: unknown, output: unknown): Promise<void> {
+  signal.throwIfAborted();
+  const snapshot = { tool_name, input: input ?? null, output: output ?? null };
+  const body = { ...fence(lease), type: "tool_executed" as const, name, snapshot };
+  await writer.try(() => again(() => pawl.POST("/v1/items/{id}:checkpoint", { params: { path: { id: lease.id } }, body }), signal));
+  signal.throwIfAborted();
+}
+
+/** The same for equal JSON, whatever the order of its members. */
+function fingerprint(value: unknown): string {
+  const text = JSON.stringify(value ?? null, (_, v: unknown) =>
+    v && typeof v === "object" && !Array.isArray(v) ? Object.fromEntries(Object.entries(v).sort(([a], [b]) => (a < b ? -1 : 1))) : v,
+  );
+  return createHash("sha256").update(text).digest("hex").slice(0, 32);
+}

@@ -1,0 +1,202 @@
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { test } from "node:test";
+import { setTimeout as pause } from "node:timers/promises";
+import { conversation, must, pawl, PawlError, pawlStream, work, type Message, type Pawl, type Schemas } from "../src/index.ts";
+import { model, reference, reply, tools } from "./agent.ts";
+import { databases, House, kill, until } from "./house.ts";
+
+type Part = { type: string; text?: string; status?: string; toolCallId?: string };
+
+/** What stands of a message; results that come together in the order of their calls, as they run at once. */
+function standing(m: Message): Part[] {
+  const parts = (m.content as Part[]).filter((p) => p.status !== "abandoned");
+  for (let n = 1; n < parts.length; n++) {
+    const [a, b] = [parts[n - 1]!, parts[n]!];
+    if (a.type === "tool-result" && b.type === a.type && a.toolCallId! > b.toolCallId!) [parts[n - 1], parts[n], n] = [b, a, 0];
+  }
+  return parts;
+}
+const textOf = (m: Message) => standing(m).map((p) => (p.type === "text" ? p.text : "")).join("");
+
+/** Asks for a reply, and answers with its id. */
+async function ask(p: Pawl, more: Partial<Schemas["NewTask"]> = {}): Promise<{ task: string; message: string }> {
+  const task = await must(p.POST("/v1/tasks", {
+    body: { type: "agent", messages: [{ role: "user", content: "What do they come to?" }], reply: { model: "m" }, ...more },
+  }));
+  const { items } = await must(p.GET("/v1/messages", { params: { query: { task_id: task.id } } }));
+  return { task: task.id, message: items.at(-1)!.id };
+}
+
+const read = (p: Pawl, id: string) => must(p.GET("/v1/messages/{id}", { params: { path: { id } } }));
+
+/** Claims the one item there is. */
+async function claim(p: Pawl, lease_seconds = 60) {
+  const { items } = await must(p.POST("/v1/claims", { body: { worker_id: "w", lease_seconds, wait_seconds: 20 } }));
+  return items[0]!;
+}
+
+for (const database of databases) {
+  test(`what streamText says is saved while it says it (${database})`, { timeout: 60_000 }, async () => {
+    await using house = await House.open(database);
+    const { url } = await house.serve();
+    const p = pawl(url, { actor: "agent/test" });
+    const { task, message } = await ask(p);
+    const lease = await claim(p);
+    const ran: string[] = [];
+    const seen: number[] = [];
+    const s = await pawlStream({
+      pawl: p, lease, model: model(10), tools: tools((line) => ran.push(line), 1),
+      prepareStep: ({ stepNumber }) => void seen.push(stepNumber),
+    });
+    const partly = new Set<string>();
+    let done = false;
+    const watching = (async () => {
+      while (!done) partly.add(textOf(await read(p, message)));
+    })();
+    const m = await s.message;
+    done = true;
+    await watching;
+    assert.ok(partly.size > 3, `it was seen as ${[...partly].join(" | ")}`);
+    for (const text of partly) assert.ok(reference.startsWith(text), text);
+    assert.equal(m.status, "complete");
+    assert.equal(textOf(m), reference);
+    assert.equal(await s.result!.text, "and it is twenty-one, plus three.");
+    assert.deepEqual(seen, [0, 1, 2]);
+    assert.deepEqual(ran, ['["add",1,2]', '["add",3,4]', '["multiply",3,7]', '["add",5,6]']);
+    assert.deepEqual(m.usage, { input_tokens: 30, output_tokens: 15 });
+    assert.deepEqual(standing(m).map((x) => x.type), ["reasoning", "text", "tool-call", "tool-call", "tool-result", "tool-result", "text", "tool-call", "tool-call", "tool-result", "tool-result", "text"]);
+    const saved = await must(p.GET("/v1/tasks/{id}/checkpoints", { params: { path: { id: task } } }));
+    const last = saved.items.at(-1)!;
+    assert.deepEqual(saved.items.filter((c) => c.type === "iteration_end").map((c) => c.name), ["step:1", "step:2", "step:3"]);
+    const snapshot = last.snapshot as Record<string, unknown>;
+    assert.equal(snapshot.text, reference);
+    assert.equal(snapshot.finish_reason, "stop");
+    assert.equal(snapshot.max_steps, 10);
+  });
+
+  test(`an agent that is killed anywhere is followed by one that ends with the same words (${database})`, { timeout: 300_000 }, async (t) => {
+    await using house = await House.open(database);
+    const { url } = await house.serve();
+    const p = pawl(url);
+    const log = join(house.dir, "ran");
+    const start = (n: number) => house.run(process.execPath, [join(import.meta.dirname, "agent.ts"), url, `agent-${n}`, log]);
+    const rounds = process.env.PAWL_TORTURE ? 50 : 4;
+    let agents = 0;
+    let agent = start(agents++);
+    const whole = await ask(p, { max_attempts: 50 });
+    await until(async () => (await read(p, whole.message)).status === "complete", "a reply is complete");
+    const want = await read(p, whole.message);
+    assert.equal(textOf(want), reference);
+    let kills = 0;
+    for (let round = 0; round < rounds; round++) {
+      const { task, message } = await ask(p, { max_attempts: 50 });
+      for (let at = Math.random() * 6; ; at += 3 + Math.random() * 20) {
+        await until(async () => (await read(p, message)).offset >= at || (await read(p, message)).status !== "streaming", `chunk ${at} is said`);
+        if ((await read(p, message)).status !== "streaming") break;
+        await kill(agent);
+        kills++;
+        agent = start(agents++);
+      }
+      const got = await read(p, message);
+      assert.equal(got.status, "complete");
+      assert.deepEqual(standing(got), standing(want));
+      await once(p, task, log);
+    }
+    t.diagnostic(`${kills} kills in ${rounds} replies`);
+    assert.ok(kills >= rounds);
+  });
+
+  test(`a generation outlives its server, and ends when it is stopped (${database})`, { timeout: 60_000 }, async () => {
+    await using house = await House.open(database);
+    let { url, port, child } = await house.serve();
+    const p = pawl(url);
+    const first = await ask(p);
+    const lease = await claim(p);
+    const s = await pawlStream({ pawl: p, lease, model: model(30), tools: tools(() => {}, 30) });
+    await until(async () => (await read(p, first.message)).offset >= 4, "something is said");
+    await kill(child);
+    await pause(300);
+    ({ child } = await house.serve(port));
+    assert.equal(textOf(await s.message), reference);
+
+    const second = await ask(p);
+    const ending = new AbortController();
+    const working = work(p, { workerId: "w2", types: ["agent"], signal: ending.signal }, (job) => reply(job, () => {}, 50));
+    await until(async () => (await read(p, second.message)).offset >= 4, "something is said");
+    await must(p.POST("/v1/messages/{id}:stop", { params: { path: { id: second.message } }, body: { reason: "enough" } }));
+    await until(async () => (await must(p.GET("/v1/tasks/{id}", { params: { path: { id: second.task } } }))).state === "completed", "the item is completed");
+    const m = await read(p, second.message);
+    assert.equal(m.status, "stopped");
+    assert.ok(reference.startsWith(textOf(m)) && textOf(m).length < reference.length);
+
+    const third = await ask(p);
+    await until(async () => (await read(p, third.message)).offset >= 2, "something is said");
+    ending.abort(); // it has 30 s to end what is under way
+    await working;
+    assert.equal(textOf(await read(p, third.message)), reference);
+  });
+
+  test(`a model that fails leaves what it said, and the next attempt begins the step again (${database})`, { timeout: 60_000 }, async () => {
+    await using house = await House.open(database);
+    const p = pawl((await house.serve()).url);
+    const { task, message } = await ask(p, { max_attempts: 2 });
+    const broken = model(1);
+    const doStream = broken.doStream;
+    broken.doStream = async (options) => {
+      const { stream } = await doStream(options);
+      if (options.prompt.every((m) => m.role !== "tool")) return { stream };
+      let n = 0;
+      const breaks = new TransformStream({ transform: (part, c) => (n++ < 5 ? c.enqueue(part) : (c.enqueue({ type: "error", error: new Error("overloaded") }), c.terminate())) });
+      return { stream: stream.pipeThrough(breaks) };
+    };
+    const lease = await claim(p);
+    const ran: string[] = [];
+    const s = await pawlStream({ pawl: p, lease, model: broken, tools: tools((line) => ran.push(line), 1), onError: () => {} });
+    await assert.rejects(s.message, /overloaded/);
+    const params = { path: { id: lease.id } };
+    await must(p.POST("/v1/items/{id}:fail", { params, body: { worker_id: "w", attempt: 1, error: "overloaded", retry_after_ms: 0 } }));
+    const next = await claim(p);
+    assert.equal(next.open_message?.step_number, 1);
+    const more = await pawlStream({ pawl: p, lease: next, model: model(1), tools: tools((line) => ran.push(line), 1) });
+    assert.equal(textOf(await more.message), reference);
+    assert.deepEqual(ran, ['["add",1,2]', '["add",3,4]', '["multiply",3,7]', '["add",5,6]']);
+    await assert.rejects(must(p.POST("/v1/messages/{id}:append", { params: { path: { id: message } }, body: { worker_id: "w", attempt: 1, offset: 0, chunks: [] } })), PawlError);
+    assert.ok(task);
+  });
+}
+
+/** No tool ran in a later attempt than the one that kept its result. */
+async function once(p: Pawl, task: string, log: string): Promise<void> {
+  const { items } = await must(p.GET("/v1/tasks/{id}/checkpoints", { params: { path: { id: task }, query: { limit: 1000 } } }));
+  const kept = items.filter((c) => c.type === "tool_executed");
+  const ran = (await readFile(log, "utf8")).split("\n").flatMap((line) => {
+    const [of, attempt, call] = line.split(" ");
+    return of === task ? [{ attempt: Number(attempt), call }] : [];
+  });
+  assert.equal(kept.length, 4);
+  for (const c of kept) {
+    const { tool_name, input } = c.snapshot as { tool_name: string; input: { a: number; b: number } };
+    const call = JSON.stringify([tool_name, input.a, input.b]);
+    const runs = ran.filter((r) => r.call === call).map((r) => r.attempt);
+    assert.equal(Math.max(...runs), c.attempt, `${call} ran in ${runs}, its result was kept in ${c.attempt}`);
+  }
+}
+
+test("a conversation is what stands of it", { timeout: 60_000 }, async () => {
+  await using house = await House.open("sqlite");
+  const p = pawl((await house.serve()).url);
+  const user = (id: string, text: string) => ({ role: "user", content: text, metadata: { chat: { id } } });
+  const { message: one } = await ask(p, { thread: "t", messages: [{ role: "system", content: "Obey." }, user("u1", "One?")], reply: { metadata: { chat: { reply_to: "u1" } } } });
+  assert.deepEqual(await conversation(p, one), [{ role: "user", content: [{ type: "text", text: "One?" }] }]);
+  const s = await pawlStream({ pawl: p, lease: await claim(p), model: model(0), tools: tools(() => {}, 0) });
+  await s.message;
+  const { message: two } = await ask(p, { thread: "t", messages: [user("u2", "Two?")], reply: { metadata: { chat: { reply_to: "u2" } } } });
+  const said = await conversation(p, two);
+  assert.deepEqual(said.map((m) => m.role), ["user", "assistant", "tool", "assistant", "tool", "assistant", "user"]);
+  const { message: other } = await ask(p, { thread: "t", messages: [user("u1", "Once more?")], reply: { metadata: { chat: { reply_to: "u1" } } } });
+  assert.deepEqual(await conversation(p, other), [{ role: "user", content: [{ type: "text", text: "Once more?" }] }]);
+  const { message: again } = await ask(p, { thread: "t", messages: undefined, reply: { metadata: { chat: { reply_to: "u1" } } } });
+  assert.deepEqual((await conversation(p, again)).length, 1);
+});

@@ -1,0 +1,326 @@
+package server
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/api"
+)
+
+// followUI answers with a message as a UI message stream, from its first word on
+// until it ends. A stream that ends before the message is broken off, so that
+// its reader knows: he comes back and gets all of it.
+func (s *server) followUI(r *http.Request, st *stream, m pawl.Message) error {
+	st.Header().Set(api.UIStreamHeader, api.UIStreamVersion)
+	lapsed := st.lapsed
+	st.lapsed = func() []byte {
+		if lapsed() == nil {
+			return nil
+		}
+		return line(uiChunk{Type: "error", ErrorText: "the API key is not good any more"})
+	}
+	ui := newUIStream(m, func() string { return s.whyFailed(r.Context(), m.ItemID) })
+	err := s.follow(r.Context(), st, m.ID, -1, ui.frame)
+	if err != nil {
+		st.Header().Del(api.UIStreamHeader)
+		return err
+	}
+	if !ui.ended && r.Context().Err() == nil {
+		panic(http.ErrAbortHandler)
+	}
+	return nil
+}
+
+// tailCut says that what a message says last was cut off.
+func tailCut(m *pawl.Message) bool {
+	parts, _ := m.Parts() // a content that is none has no parts
+	n := len(parts)
+	if n > 0 && parts[n-1].Status == pawl.PartStreaming && *parts[n-1].Text == "" { // which waits for words
+		n--
+	}
+	return n > 0 && parts[n-1].Status == pawl.PartAbandoned
+}
+
+// whyFailed is why a message came to an error.
+func (s *server) whyFailed(ctx context.Context, itemID string) string {
+	if it, err := s.svc.GetItem(ctx, itemID); err == nil && it.Error != nil && it.Error.Message != "" {
+		return it.Error.Message
+	}
+	return "the reply has come to an error"
+}
+
+// uiStream makes of a message's frames the chunks of the AI SDK's UI message
+// stream. What it says of a message is the same whenever it is followed: parts
+// are named by the number of their first chunk, and a step begins with the first
+// chunk, and with each that follows results of tools or what was cut off.
+type uiStream struct {
+	id     string
+	known  int64 // the chunks that were there already: they are told without what was cut off
+	tail   bool  // the last of them were cut off, which comes after them
+	reason func() string
+	held   []said // those that stand, until all that was there has come
+	fresh  bool   // what was said last was cut off
+
+	out     bytes.Buffer
+	started bool
+	ended   bool
+	at      int64  // the next chunk
+	from    int64  // the first of the step under way
+	step    []said // the chunks of the step under way; nil = none is
+	part    string // the kind of the part that is open
+	partID  string
+	called  map[string]int64 // the calls of tools that stand, by the chunk that told them first
+}
+
+func newUIStream(m pawl.Message, reason func() string) *uiStream {
+	return &uiStream{id: m.ID, known: m.Offset, tail: tailCut(&m), called: map[string]int64{}, reason: reason}
+}
+
+// said is a chunk with its number.
+type said struct {
+	n     int64
+	fresh bool // it follows what was cut off
+	chunk pawl.Chunk
+}
+
+// uiData begins the type of a part that is the application's own.
+const uiData = "data-"
+
+// uiChunk is a chunk of the UI message stream.
+type uiChunk struct {
+	Type         string          `json:"type"`
+	MessageID    string          `json:"messageId,omitempty"`
+	ID           string          `json:"id,omitempty"`
+	Delta        string          `json:"delta,omitempty"`
+	ToolCallID   string          `json:"toolCallId,omitempty"`
+	ToolName     string          `json:"toolName,omitempty"`
+	Input        json.RawMessage `json:"input,omitempty"`
+	Output       json.RawMessage `json:"output,omitempty"`
+	ErrorText    string          `json:"errorText,omitempty"`
+	MediaType    string          `json:"mediaType,omitempty"`
+	URL          string          `json:"url,omitempty"`
+	Data         json.RawMessage `json:"data,omitempty"`
+	Transient    bool            `json:"transient,omitempty"`
+	FinishReason string          `json:"finishReason,omitempty"`
+}
+
+// errCutBefore breaks a stream off in which an earlier step than the one under
+// way was cut off: a client can take back one step only. Its next stream leaves
+// out what was cut off.
+var errCutBefore = errors.New("a step that has been told was cut off")
+
+func (u *uiStream) emit(c uiChunk) { u.out.Write(line(c)) }
+
+// frame is what there is to be sent of a frame.
+func (u *uiStream) frame(f pawl.MessageFrame) ([]byte, error) {
+	u.out.Reset()
+	if !u.started {
+		u.started = true
+		u.emit(uiChunk{Type: "start", MessageID: u.id})
+	}
+	for i, c := range f.Chunks {
+		u.at = f.Offset + int64(i) + 1
+		u.take(said{u.at - 1, u.fresh, c})
+		u.fresh = false
+	}
+	switch {
+	case f.Abandoned != nil:
+		if err := u.cut(f.Abandoned); err != nil {
+			return nil, err
+		}
+	case f.Snapshot != nil:
+		u.whole(f.Snapshot)
+	case f.End != nil:
+		u.end(f.End.Status)
+	}
+	return u.out.Bytes(), nil
+}
+
+// take tells a chunk, or holds it until all that was there has come.
+func (u *uiStream) take(s said) {
+	if s.n < u.known {
+		u.held = append(u.held, s)
+		if u.at == u.known && !u.tail {
+			u.release()
+		}
+		return
+	}
+	u.say(s)
+}
+
+func (u *uiStream) release() {
+	held := u.held
+	u.held = nil
+	for _, s := range held {
+		u.say(s)
+	}
+}
+
+// say tells a chunk, in a new step where one begins.
+func (u *uiStream) say(s said) {
+	if n := len(u.step); n > 0 && (s.fresh || u.step[n-1].chunk.Type == pawl.ChunkToolResult && s.chunk.Type != pawl.ChunkToolResult) {
+		u.endStep()
+	}
+	if u.step == nil {
+		u.from = s.n
+		u.emit(uiChunk{Type: "start-step"})
+	}
+	u.step = append(u.step, s)
+	u.tell(s)
+}
+
+func (u *uiStream) tell(s said) {
+	c := &s.chunk
+	if c.Type == pawl.ChunkText || c.Type == pawl.ChunkReasoning {
+		if u.part != c.Type {
+			u.endPart()
+			u.part, u.partID = c.Type, strconv.FormatInt(s.n, 10)
+			u.emit(uiChunk{Type: c.Type + "-start", ID: u.partID})
+		}
+		if c.Text != "" {
+			u.emit(uiChunk{Type: c.Type + "-delta", ID: u.partID, Delta: string(c.Text)})
+		}
+		return
+	}
+	u.endPart()
+	switch c.Type {
+	case pawl.ChunkToolCall:
+		u.call(s.n, c.ToolCallID, c.ToolName, c.Input)
+	case pawl.ChunkToolResult:
+		if _, known := u.called[c.ToolCallID]; !known { // it was said in a try that was cut off: a client takes no result without it
+			u.call(s.n, c.ToolCallID, c.ToolName, nil)
+		}
+		if c.IsError {
+			u.emit(uiChunk{Type: "tool-output-error", ToolCallID: c.ToolCallID, ErrorText: cmp.Or(textOf(c.Output), "error")})
+		} else {
+			u.emit(uiChunk{Type: "tool-output-available", ToolCallID: c.ToolCallID, Output: orNull(c.Output)})
+		}
+	case pawl.ChunkFile:
+		u.emit(uiChunk{Type: "file", MediaType: c.MediaType, URL: c.URL})
+	case pawl.ChunkData:
+		u.emit(dataOf(c.Data))
+	case pawl.ChunkError:
+		text, _ := json.Marshal(map[string]string{"text": string(c.Text)}) // a text always encodes
+		u.emit(uiChunk{Type: uiData + pawl.ChunkError, Data: text})
+	}
+}
+
+func (u *uiStream) call(n int64, id, tool string, input json.RawMessage) {
+	if _, known := u.called[id]; !known {
+		u.called[id] = n
+	}
+	u.emit(uiChunk{Type: "tool-input-available", ToolCallID: id, ToolName: cmp.Or(tool, "unknown"), Input: orNull(input)})
+}
+
+// dataOf is data as a part of its client's: one that is written as such, or any.
+func dataOf(raw json.RawMessage) uiChunk {
+	var own struct {
+		Type string
+		ID   string
+		Data json.RawMessage
+	}
+	if err := json.Unmarshal(raw, &own); err == nil && len(own.Type) > len(uiData) && strings.HasPrefix(own.Type, uiData) {
+		return uiChunk{Type: own.Type, ID: own.ID, Data: orNull(own.Data)}
+	}
+	return uiChunk{Type: uiData + "value", Data: orNull(raw)}
+}
+
+// textOf is a value as text: a text itself, the rest as JSON.
+func textOf(raw json.RawMessage) string {
+	var text string
+	if err := json.Unmarshal(raw, &text); err != nil {
+		return string(raw)
+	}
+	return text
+}
+
+func (u *uiStream) endPart() {
+	if u.part != "" {
+		u.emit(uiChunk{Type: u.part + "-end", ID: u.partID})
+		u.part = ""
+	}
+}
+
+func (u *uiStream) endStep() {
+	u.endPart()
+	if u.step != nil {
+		u.emit(uiChunk{Type: "finish-step"})
+		u.step = nil
+	}
+}
+
+// cut takes back what was cut off: of what is held, or of the step under way,
+// whose other chunks are told again.
+func (u *uiStream) cut(c *pawl.Cut) error {
+	u.fresh = true
+	for n := len(u.held); n > 0 && u.held[n-1].n >= c.From; n-- {
+		u.held = u.held[:n-1]
+	}
+	if u.tail && c.To >= u.known {
+		u.tail = false
+		u.release()
+		return nil
+	}
+	if u.step == nil {
+		return nil
+	}
+	if c.From < u.from {
+		return errCutBefore
+	}
+	again := u.step
+	for n := len(again); n > 0 && again[n-1].n >= c.From; n-- {
+		again = again[:n-1]
+	}
+	maps.DeleteFunc(u.called, func(_ string, n int64) bool { return n >= u.from }) // those that stand are told again
+	u.emit(uiChunk{Type: "reset-step"})
+	data, _ := json.Marshal(c) // three numbers
+	u.emit(uiChunk{Type: uiData + api.FrameAbandoned, Data: data, Transient: true})
+	u.part, u.step = "", again
+	for _, s := range again {
+		u.tell(s)
+	}
+	u.endPart()
+	return nil
+}
+
+// whole tells a message whose chunks are gone, part by part.
+func (u *uiStream) whole(m *pawl.Message) {
+	parts, _ := m.Parts() // a content that is none has no parts
+	for i, p := range parts {
+		if p.Status == pawl.PartAbandoned {
+			continue
+		}
+		c := pawl.Chunk{Type: strings.ReplaceAll(p.Type, "-", "_"), ToolCallID: p.ToolCallID, ToolName: p.ToolName, Input: p.Input, Output: p.Output,
+			IsError: p.IsError, MediaType: p.MediaType, URL: p.URL, Data: p.Data}
+		if p.Text != nil {
+			c.Text = pawl.Words(*p.Text)
+		}
+		u.endPart()
+		u.say(said{int64(i), i > 0 && parts[i-1].Status == pawl.PartAbandoned, c})
+	}
+}
+
+// end says how the message ended.
+func (u *uiStream) end(status pawl.MessageState) {
+	u.release()
+	u.endStep()
+	switch status {
+	case pawl.MessageStopped:
+		u.emit(uiChunk{Type: "abort"})
+		u.emit(uiChunk{Type: "finish", FinishReason: "interrupted"})
+	case pawl.MessageError:
+		u.emit(uiChunk{Type: "error", ErrorText: u.reason()})
+	default:
+		u.emit(uiChunk{Type: "finish", FinishReason: "stop"})
+	}
+	u.out.WriteString("data: [DONE]\n\n")
+	u.ended = true
+}
