@@ -3,7 +3,7 @@
 # on Debian the packages that are missing.
 
 .DEFAULT_GOAL := help
-.PHONY: help build test check conformance api-lint api-proxy sdk torture bench bench-short bench-soak demo update
+.PHONY: help build test check conformance mcp-clients api-lint api-proxy sdk torture bench bench-short bench-soak demo update
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,8 +32,11 @@ api-lint: ## the API's description by the rules of others; brings its own Node
 api-proxy: ## api-lint, and every answer to the client's suite held against the description by Prism
 	./server/lint/run proxy
 
-conformance: ## the MCP suite against the MCP layer, both revisions; needs npm
+conformance: ## the MCP suite against the MCP layer, both revisions; brings its own Node
 	./mcp/conformance/suite.sh
+
+mcp-clients: ## a work order through two MCP clients that are not ours; brings its own Node
+	./mcp/foreign/run
 
 sdk: ## the TypeScript package, and the AI SDK's stock client, against real servers; brings its own Node
 	./sdk/typescript/run

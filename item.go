@@ -107,6 +107,7 @@ type Lease struct {
 	ServerTime     time.Time       `json:"server_time"` // the database's clock at the claim
 	WorkerID       string          `json:"worker_id"`
 	OpenMessage    *OpenMessage    `json:"open_message,omitempty"` // that an earlier attempt, or the task's maker, has begun
+	Token          string          `json:"token"`                  // shows a service of yours that the item is being worked on: see TaskToken
 }
 
 // Fence names this claim.

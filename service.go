@@ -56,6 +56,7 @@ type Reader interface {
 	RecordReader
 	HouseReader
 	MessageReader
+	TokenReader
 }
 
 // TaskMaker makes and ends tasks.

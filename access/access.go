@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -45,10 +46,11 @@ type Gate struct {
 	keys   buckets
 	agents buckets
 
-	mu    sync.Mutex
-	known map[string]known          // by token
-	uses  map[string]pawl.APIKeyUse // since they were last noted
-	noted time.Time
+	mu       sync.Mutex
+	known    map[string]known          // by token
+	uses     map[string]pawl.APIKeyUse // since they were last noted
+	noted    time.Time
+	refusals map[Refusal]int64
 }
 
 // known is a key as it was a moment ago.
@@ -68,7 +70,7 @@ func New(o Options) *Gate {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	return &Gate{o: o, known: map[string]known{}, uses: map[string]pawl.APIKeyUse{}}
+	return &Gate{o: o, known: map[string]known{}, uses: map[string]pawl.APIKeyUse{}, refusals: map[Refusal]int64{}}
 }
 
 // Required says whether a call needs a key.
@@ -77,6 +79,7 @@ func (g *Gate) Required() bool { return g.o.Required }
 // Pass is what a call may do.
 type Pass struct {
 	Key   *pawl.APIKey // nil = it came without: it may do all
+	Asked pawl.Caller  // who the call says it is, and which namespace it is for
 	token string
 }
 
@@ -100,7 +103,7 @@ func (g *Gate) Enter(ctx context.Context, token string) (Pass, error) {
 	if rate == 0 {
 		rate = g.o.RatePerKey
 	}
-	return Pass{&key, token}, g.keys.take(key.ID, rate, "this API key makes")
+	return Pass{Key: &key, token: token}, g.keys.take(key.ID, rate, "this API key makes")
 }
 
 // Still says whether a call that lasts may go on: ErrUnauthenticated when its key
@@ -139,16 +142,29 @@ func (g *Gate) find(ctx context.Context, token string) (pawl.APIKey, error) {
 	return key, nil
 }
 
-// Agent bounds the calls of one agent.
-func (g *Gate) Agent(namespace, agent string) error {
-	if agent == "" {
-		return nil
+// Admit lets a call in whose pass holds the role that it needs, and answers with
+// the context of its caller: ErrForbidden, ErrNotFound for another namespace, or
+// ErrLimit. house is what concerns all namespaces; agent says who makes the call,
+// for his rate.
+func (g *Gate) Admit(ctx context.Context, role string, house bool, agent func(pawl.Caller) string) (context.Context, error) {
+	p := Of(ctx)
+	if err := p.May(role, house); err != nil {
+		return ctx, err
 	}
-	return g.agents.take(namespace+"\x00"+agent, g.o.RatePerAgent, "the agent "+agent+" makes")
+	c, err := p.Caller(role)
+	if err != nil {
+		return ctx, err
+	}
+	ctx = pawl.As(ctx, c)
+	if g.o.RatePerAgent <= 0 {
+		return ctx, nil
+	}
+	who := agent(c)
+	if who == "" {
+		return ctx, nil
+	}
+	return ctx, g.agents.take(pawl.CallerOf(ctx).Namespace+"\x00"+who, g.o.RatePerAgent, "the agent "+who+" makes")
 }
-
-// Rates says whether agents are bounded at all.
-func (g *Gate) Rates() bool { return g.o.RatePerAgent > 0 }
 
 // May says whether the pass is good for a role; "" needs none. house is what
 // concerns all namespaces.
@@ -167,8 +183,8 @@ func (p Pass) May(role string, house bool) error {
 // Caller is who calls in a role: the namespace that was asked for must be the
 // key's, and events name the key's actor, whoever the call says it is; a worker's
 // own verbs name the worker. A key of all namespaces may speak for anybody.
-func (p Pass) Caller(asked pawl.Caller, role string) (pawl.Caller, error) {
-	k := p.Key
+func (p Pass) Caller(role string) (pawl.Caller, error) {
+	k, asked := p.Key, p.Asked
 	if k == nil {
 		return asked, nil
 	}
@@ -187,22 +203,37 @@ func (p Pass) Caller(asked pawl.Caller, role string) (pawl.Caller, error) {
 	return c, nil
 }
 
-// Payloads says whether answers may show payloads: what tasks and items are
-// about and come to, snapshots, details of errors and events. A key that only
-// reads or claims sees none but what it claims itself.
-func (p Pass) Payloads() bool {
-	return p.Key == nil || p.Key.Payloads || slices.ContainsFunc(p.Key.Roles, func(r string) bool { return r != "reader" && r != "claimer" })
+// Refusal is a kind of refusal: of a route or tool, "" = before any was reached.
+type Refusal struct {
+	Route string
+	Code  pawl.Code
 }
 
-// Refused puts a refusal on record: a line in the log, and the key's count. why
-// is of code unauthenticated, forbidden, limit, or not_found for a wall.
-func (g *Gate) Refused(ctx context.Context, p Pass, why error, about ...any) {
-	about = append(about, "code", string(pawl.CodeOf(why)), "error", why)
-	if p.Key != nil {
-		about = append(about, "key", p.Key.ID, "key_name", p.Key.Name, "key_namespace", p.Key.Namespace)
-		g.use(ctx, p.Key.ID, 1)
+// Refused puts a refusal on record: a line in the log, the key's count, and that
+// of Refusals. What is no refusal (of code unauthenticated, forbidden, limit, or
+// not_found for a wall) but a fault leaves nothing.
+func (g *Gate) Refused(ctx context.Context, route string, why error, about ...any) {
+	code := pawl.CodeOf(why)
+	if code == pawl.CodeUnavailable || code == pawl.CodeInternal {
+		return
+	}
+	g.mu.Lock()
+	g.refusals[Refusal{route, code}]++
+	g.mu.Unlock()
+	about = append(about, "code", string(code), "error", why)
+	if k := Of(ctx).Key; k != nil {
+		about = append(about, "key", k.ID, "key_name", k.Name, "key_namespace", k.Namespace)
+		g.use(ctx, k.ID, 1)
 	}
 	g.o.Log.WarnContext(ctx, "refused", about...)
+}
+
+// Refusals are the refusals of this process so far. The names of routes bound
+// how many kinds there are.
+func (g *Gate) Refusals() map[Refusal]int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return maps.Clone(g.refusals)
 }
 
 // use counts, and now and then writes what was counted.

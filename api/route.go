@@ -144,6 +144,8 @@ var Routes = []Route{
 	{"remove_type", del, "/v1/types/{id}", Operator, 204, "Take a type off the registry; its tasks go on with the version they have."},
 	{"remove_types", post, "/v1/types:remove", Operator, 200, "Take types off the registry, each answered on its own."},
 
+	{"check_token", get, "/v1/task-token", Reader, 200, "Say what a task token stands for, while its lease runs."},
+
 	{"list_keys", get, "/v1/idempotency-keys", Reader, 200, "List idempotency keys, newest first."},
 	{"get_key", get, "/v1/idempotency-keys/{id}", Submitter, 200, "Read an idempotency key."},
 	{"get_keys", post, "/v1/idempotency-keys:get", Submitter, 200, "Read idempotency keys, each answered on its own."},
@@ -189,6 +191,9 @@ const (
 	NamespaceHeader = "Pawl-Namespace"
 	ActorHeader     = "Pawl-Actor"
 )
+
+// TaskTokenHeader carries the task token that is asked about.
+const TaskTokenHeader = "Pawl-Task-Token"
 
 // The headers of idempotency keys. A mutating call with KeyHeader (or the same
 // with X- before it) is carried out once, and its answer given again with

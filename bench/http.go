@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -19,13 +20,7 @@ import (
 // this one: whole lives beside the same calls in process, heartbeats at a steady
 // rate, and callers who wait.
 func (b *bench) http(ctx context.Context) error {
-	for _, db := range []struct {
-		name string
-		on   func(fn func(url string) error) error
-	}{
-		{"SQLite", b.file},
-		{"PostgreSQL", func(fn func(url string) error) error { return b.fresh(ctx, forPawl, fn) }},
-	} {
+	for _, db := range b.databases(ctx) {
 		if err := b.livesOverHTTP(ctx, db.name, db.on); err != nil {
 			return err
 		}
@@ -39,6 +34,16 @@ func (b *bench) http(ctx context.Context) error {
 		b.add(line{name: "HTTP heartbeat p99, " + db.name, got: late, unit: " ms", atMost: 20, absolute: "at " + figure(reached.median()) + " calls/s"})
 	}
 	return b.waiters(ctx)
+}
+
+// database is one that a server is measured over, fresh for each time.
+type database struct {
+	name string
+	on   func(fn func(url string) error) error
+}
+
+func (b *bench) databases(ctx context.Context) []database {
+	return []database{{"SQLite", b.file}, {"PostgreSQL", func(fn func(url string) error) error { return b.fresh(ctx, forPawl, fn) }}}
 }
 
 // life are the rates of the three calls of an item's life, each taken alone.
@@ -195,11 +200,15 @@ func attack(s *served, n, pace int, target func(i int) (path string, body any), 
 	}
 	var next atomic.Int64
 	jsons, stream := http.Header{"Content-Type": {"application/json"}}, http.Header{"Accept": {"text/event-stream"}}
+	agent := http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, "Mcp-Protocol-Version": {"2025-11-25"}}
 	targeter := func(t *vegeta.Target) error {
 		i := next.Add(1) - 1
 		t.Method, t.URL, t.Body, t.Header = http.MethodPost, urls[i], bodies[i], jsons
-		if t.Body == nil {
+		switch {
+		case t.Body == nil:
 			t.Method, t.Header = http.MethodGet, stream
+		case strings.HasSuffix(t.URL, "/mcp"):
+			t.Header = agent
 		}
 		return nil
 	}

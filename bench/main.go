@@ -57,6 +57,7 @@ var sections = []section{
 	{"held", 30 * time.Second, (*bench).held},
 	{"messages", 40 * time.Second, (*bench).messages},
 	{"http", 0, (*bench).http},
+	{"mcp", 0, (*bench).mcp},
 	{"backlog", 0, (*bench).backlog},
 	{"bloat", 0, (*bench).bloat},
 	{"checkpoints", 0, (*bench).manyCheckpoints},

@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/pawl-work/pawl/internal/collect"
+	"github.com/pawl-work/pawl/mcp"
 	"github.com/pawl-work/pawl/server"
 )
 
@@ -87,7 +89,8 @@ func serveAsChild(args []string, in io.Reader, out io.Writer) error {
 			return err
 		}
 		log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-		err = server.Serve(ctx, "127.0.0.1:0", server.New(h.Engine, server.Options{Stopping: ctx, Log: log}), server.ServeOptions{Log: log, Listening: func(at net.Addr) {
+		err = server.Serve(ctx, "127.0.0.1:0", server.New(h.Engine, server.Options{Stopping: ctx, Log: log,
+			At: map[string]http.Handler{"/mcp": mcp.New(h.Engine, mcp.Options{Stopping: ctx, Log: log}).HTTP()}}), server.ServeOptions{Log: log, Listening: func(at net.Addr) {
 			_, _ = fmt.Fprintln(out, at) // whoever started it sees that it is gone
 		}})
 		return errors.Join(err, h.stop())

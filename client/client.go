@@ -91,6 +91,7 @@ type request struct {
 	wait  time.Duration // that the server may take to begin its answer, by the caller's wish
 	key   string        // idempotency key; "" = none
 	brief bool          // the key is our own, for our own repeats
+	token string        // task token that is asked about; "" = none
 }
 
 // repeats says that the call may be sent again without harm.
@@ -241,6 +242,9 @@ func (c *Client) headers(req *http.Request, r *request) {
 	}
 	if r.brief {
 		req.Header.Set(api.KeySecondsHeader, keySeconds)
+	}
+	if r.token != "" {
+		req.Header.Set(api.TaskTokenHeader, r.token)
 	}
 	caller := pawl.CallerOf(req.Context())
 	if caller.Namespace != pawl.DefaultNamespace {

@@ -2,6 +2,8 @@ package client
 
 import (
 	"context"
+	"strings"
+	"unicode"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/api"
@@ -47,6 +49,16 @@ func (c *Client) ListTypes(ctx context.Context, f pawl.TypeFilter) (pawl.List[pa
 // GetItem reads one item.
 func (c *Client) GetItem(ctx context.Context, id string) (pawl.Item, error) {
 	return read[pawl.Item](ctx, c, "get_item", id, nil)
+}
+
+// CheckToken says what a task token stands for; see pawl.TokenReader.
+func (c *Client) CheckToken(ctx context.Context, token string) (pawl.TaskToken, error) {
+	var out pawl.TaskToken
+	if strings.ContainsFunc(token, unicode.IsControl) {
+		return out, &pawl.Error{Code: pawl.CodeInvalid, Op: "check_token", Message: "the task token holds a control character"}
+	}
+	err := c.do(ctx, request{route: api.RouteOf("check_token"), token: token}, &out)
+	return out, err
 }
 
 // ListItems lists items; see pawl.ItemReader.

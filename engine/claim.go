@@ -122,7 +122,7 @@ func (e *Engine) tryClaim(ctx context.Context, c pawl.Caller, req *pawl.ClaimReq
 	}
 	rows, err := e.lanes.claim.do(ctx, []claiming{{namespace: c.Namespace, types: req.Types, look: look, who: claimant(c, req)}})
 	e.own(ctx, c, rows)
-	return leases(req, rows), err
+	return e.leases(c, req, rows), err
 }
 
 // claiming is one caller's claim by type, on its way into a statement with
@@ -213,7 +213,7 @@ func (e *Engine) claimPicks(ctx context.Context, c pawl.Caller, req *pawl.ClaimR
 	}
 	rows, err := e.claimRows(ctx, store.Claim{Namespace: c.Namespace, Picks: picks, Claimants: []store.Claimant{claimant(c, req)}})
 	e.own(ctx, c, rows)
-	return leases(req, rows), err
+	return e.leases(c, req, rows), err
 }
 
 func (e *Engine) claimRows(ctx context.Context, cl store.Claim) (rows []store.Claimed, err error) {
@@ -227,12 +227,13 @@ func (e *Engine) claimRows(ctx context.Context, cl store.Claim) (rows []store.Cl
 	return rows, err
 }
 
-func leases(req *pawl.ClaimRequest, rows []store.Claimed) []pawl.Lease {
+func (e *Engine) leases(c pawl.Caller, req *pawl.ClaimRequest, rows []store.Claimed) []pawl.Lease {
 	out := make([]pawl.Lease, len(rows))
 	for i, r := range rows {
 		out[i] = pawl.Lease{ID: r.ItemID, TaskID: r.TaskID, Type: r.Type, Key: string(r.Key), Attempt: r.Attempt, Failures: r.Failures, MaxAttempts: r.MaxAttempts,
 			Priority: r.Priority, Input: json.RawMessage(r.Input), LeaseSeconds: r.LeaseSeconds, LeaseExpiresAt: stamp(r.LeaseExpiresAt),
-			ServerTime: stamp(r.AcquiredAt), WorkerID: req.WorkerID, OpenMessage: openMessage(r.Open)}
+			ServerTime: stamp(r.AcquiredAt), WorkerID: req.WorkerID, OpenMessage: openMessage(r.Open),
+			Token: e.tokens.of(c.Namespace, r.ItemID, r.Attempt)}
 	}
 	return out
 }

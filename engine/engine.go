@@ -90,7 +90,8 @@ type Engine struct {
 	name      string // of this engine among those of its database
 	seen      registry
 	owners    owners
-	homes     homes // of messages
+	tokens    *tokens // set by start
+	homes     homes   // of messages
 	tails     tails
 	schemas   schema.Cache
 	types     typeCache
@@ -172,6 +173,11 @@ func (e *Engine) start(ctx context.Context) error {
 		now, err := tx.Now(ctx)
 		e.ids.set(now, clock.Now())
 		e.name = e.ids.next("eng")
+		if err != nil {
+			return err
+		}
+		secret, err := store.TokenSecret(ctx, tx)
+		e.tokens = newTokens(secret)
 		return err
 	})
 }

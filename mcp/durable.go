@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/access"
 	"github.com/pawl-work/pawl/api"
 )
 
@@ -68,7 +70,7 @@ type durableParams struct {
 
 // extend registers the extension's methods.
 func (s *Server) extend() {
-	s.sdk.AddReceivingMiddleware(s.handles)
+	s.sdk.AddReceivingMiddleware(s.handles, s.lists)
 	method(s, "tasks/get", api.Reader, s.readDurable)
 	method(s, "tasks/update", api.Reader, func(ctx context.Context, p *durableParams) (*ack, error) {
 		return &ack{ResultType: "complete"}, s.answerDurable(ctx, p)
@@ -93,7 +95,7 @@ func method[R sdk.Result](s *Server, name string, role api.Role, fn func(context
 		if !extended(caps) {
 			return out, unextended()
 		}
-		if ctx, err = s.admit(ctx, role); err == nil {
+		if ctx, err = s.admit(ctx, name, nil, role); err == nil {
 			ctx, err = vouched(s.asAgent(ctx, role, client), client, nil)
 		}
 		if err == nil {
@@ -157,7 +159,18 @@ func (s *Server) readDurable(ctx context.Context, p *durableParams) (*durable, e
 			d.Status = inputRequired
 		}
 	}
+	if access.Of(ctx).Hides("task_result") {
+		d.conceal()
+	}
 	return d, err
+}
+
+// conceal leaves payloads out: what was asked by a handler, and what it came to.
+func (d *durable) conceal() {
+	maps.DeleteFunc(d.InputRequests, func(key string, _ sdk.InputRequest) bool { return key != approval })
+	if d.Result != nil && !d.Result.IsError {
+		d.Result = &sdk.CallToolResult{Meta: sdk.Meta{PayloadsMeta: "hidden"}, Content: []sdk.Content{&sdk.TextContent{Text: "What it came to is a payload, which this API key does not read."}}}
+	}
 }
 
 // handleOf is a task as a call is answered with.
@@ -231,7 +244,7 @@ func (s *Server) answerDurable(ctx context.Context, p *durableParams) error {
 	if err != nil || len(open) == 0 {
 		return err
 	}
-	if ctx, err = s.admit(ctx, api.Submitter); err != nil {
+	if err = s.may(ctx, "tasks/update", api.Submitter); err != nil {
 		return err
 	}
 	for key, raw := range p.InputResponses {
@@ -255,7 +268,7 @@ func (s *Server) decide(ctx context.Context, t pawl.Task, raw json.RawMessage) (
 	if said.Action == "cancel" {
 		return nil // not decided
 	}
-	if ctx, err = s.admit(ctx, api.Approver); err != nil {
+	if err = s.may(ctx, "tasks/update", api.Approver); err != nil {
 		return err
 	}
 	why := said.Content.Comment

@@ -14,7 +14,8 @@ import (
 type rpc struct {
 	*testing.T
 	url   string
-	plain bool // it does not declare the extension
+	plain bool   // it does not declare the extension
+	token string // of its API key; "" = none
 }
 
 type reply struct {
@@ -25,37 +26,65 @@ type reply struct {
 			Method string
 			Params struct{ Message string }
 		}
-		Result, Error *struct {
+		Result *struct {
 			Content []struct{ Text string }
 			IsError bool
+		}
+		Failure struct {
 			Code    int
 			Message string
+		} `json:"error"`
+		Content, Contents []struct{ Text string }
+		IsError           bool
+		StructuredContent struct {
+			Problem struct{ Code pawl.Code }
+			Task    args
+			Items   []args
 		}
-		Content []struct{ Text string }
+		Tools []struct{ Name string }
+		Meta  args `json:"_meta"`
 	}
 	Error struct {
 		Code    int
 		Message string
+		Data    struct{ Code pawl.Code }
 	}
 }
 
-func (c rpc) send(method, name string, params args) (out reply) {
+func (c rpc) send(method, name string, params args) reply {
+	c.Helper()
+	return c.keyed(method, name, params, "")
+}
+
+// keyed is send under an idempotency key; "" = none.
+func (c rpc) keyed(method, name string, params args, key string) (out reply) {
 	c.Helper()
 	caps := args{"extensions": args{mcp.TasksExtension: args{}}}
 	if c.plain {
 		caps = args{}
 	}
-	params["_meta"] = args{"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": caps,
+	meta := args{"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": caps,
 		"io.modelcontextprotocol/clientInfo": args{"name": "t", "version": "1"}}
+	if key != "" {
+		meta[mcp.KeyMeta] = key
+	}
+	params["_meta"] = meta
 	body, err := json.Marshal(args{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 	if err != nil {
 		c.Fatal(err)
 	}
-	_, raw := post(c.T, c.url, string(body), "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", method, "Mcp-Name", name)
+	_, raw := post(c.T, c.url, string(body), "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", method, "Mcp-Name", name, "Authorization", c.bearer())
 	if err := json.Unmarshal([]byte(raw[max(0, strings.IndexByte(raw, '{')):]), &out); err != nil {
 		c.Fatalf("%s: %s", method, raw)
 	}
 	return out
+}
+
+func (c rpc) bearer() string {
+	if c.token == "" {
+		return ""
+	}
+	return "Bearer " + c.token
 }
 
 func (c rpc) run(arguments args) reply {
@@ -130,7 +159,7 @@ func (c rpc) refusals(id string) {
 		"an unknown task":       {c.get("tsk_none"), -32602},
 		"another task's header": {c.send("tasks/get", "tsk_none", args{"taskId": id}), -32020},
 		"a method of old":       {c.send("tasks/result", id, args{"taskId": id}), -32601},
-		"without the extension": {rpc{c.T, c.url, true}.get(id), -32021},
+		"without the extension": {rpc{T: c.T, url: c.url, plain: true}.get(id), -32021},
 	} {
 		if r.got.Error.Code != r.code {
 			c.Errorf("%s: %+v, want %d", what, r.got, r.code)

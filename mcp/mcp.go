@@ -11,10 +11,12 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"sync"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/access"
 	"github.com/pawl-work/pawl/api"
 )
 
@@ -27,9 +29,10 @@ type Options struct {
 	Log *slog.Logger
 	// Version is the program's. "" = "dev".
 	Version string
-	// Admit judges a call by the role that its tool needs, and may name the
-	// caller anew. Nil = everybody may do all.
-	Admit func(ctx context.Context, role api.Role) (context.Context, error)
+	// Gate keeps the rates of agents and takes refusals on record. What a call may
+	// do its pass says (access.Of its context); one without may do all. Nil = a
+	// gate of this server's own.
+	Gate *access.Gate
 	// WithKey puts an idempotency key on the calls of a context, for a service
 	// that carries keys further, as client.WithKey does. Nil = the service keeps
 	// the answers itself (AnswerKeeper), as an engine does.
@@ -53,9 +56,10 @@ type AnswerKeeper interface {
 
 // Server is a service as tools and resources. It is safe for many sessions.
 type Server struct {
-	svc  pawl.Service
-	opts Options
-	sdk  *sdk.Server
+	svc   pawl.Service
+	opts  Options
+	sdk   *sdk.Server
+	roles sync.Map // that tools need, []api.Role by name
 }
 
 // New returns a server of svc.
@@ -69,10 +73,14 @@ func New(svc pawl.Service, o Options) *Server {
 	if o.Version == "" {
 		o.Version = "dev"
 	}
+	if o.Gate == nil {
+		o.Gate = access.New(access.Options{Log: o.Log})
+	}
 	s := &Server{svc: svc, opts: o}
 	so := &sdk.ServerOptions{
 		Instructions: instructions,
 		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}, Resources: &sdk.ResourceCapabilities{}}, // neither list ever changes
+		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },           // what there is to see is the caller's
 	}
 	if o.Tune != nil {
 		o.Tune(so)
@@ -83,6 +91,7 @@ func New(svc pawl.Service, o Options) *Server {
 	so.Capabilities.AddExtension(TasksExtension, map[string]any{})
 	s.sdk = sdk.NewServer(&sdk.Implementation{Name: "pawl", Title: "Pawl", Version: o.Version}, so)
 	for _, t := range tools() {
+		s.needs(t.name, api.RouteOf(t.route).Role)
 		s.sdk.AddTool(t.describe(), s.handle(t))
 	}
 	s.resources()
@@ -121,10 +130,10 @@ func (s *Server) HTTP() http.Handler {
 // sessionless is the first revision without sessions.
 const sessionless = "2026-07-28"
 
-// Stdio serves one client over a pair of streams, until in ends or ctx does;
-// then it returns nil.
+// Stdio serves one client over a pair of streams, until in ends and what was asked
+// is answered, or ctx ends; then it returns nil.
 func (s *Server) Stdio(ctx context.Context, in io.Reader, out io.Writer) error {
-	err := s.sdk.Run(ctx, &sdk.IOTransport{Reader: io.NopCloser(in), Writer: open{out}, MaxLineLength: pawl.MaxBodyBytes})
+	err := s.sdk.Run(ctx, drained{&sdk.IOTransport{Reader: io.NopCloser(in), Writer: open{out}, MaxLineLength: pawl.MaxBodyBytes}})
 	if err == nil || errors.Is(err, io.EOF) || ctx.Err() != nil {
 		return nil
 	}

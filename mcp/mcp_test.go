@@ -116,6 +116,7 @@ type answer struct {
 	Part     pawl.ItemPart
 	Items    []json.RawMessage
 	Parts    []pawl.ItemPart
+	Messages []pawl.Message
 	Steps    map[string]pawl.Checkpoint
 	Error    *pawl.Failure
 	Result   json.RawMessage

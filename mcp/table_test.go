@@ -21,7 +21,7 @@ func TestPageHasTheTools(t *testing.T) {
 			t.Errorf("docs/mcp.md lacks\n%s", row)
 		}
 	}
-	for _, name := range []string{KeyMeta, ReplayedMeta} {
+	for _, name := range []string{KeyMeta, ReplayedMeta, PayloadsMeta} {
 		if !strings.Contains(string(raw), name) {
 			t.Errorf("docs/mcp.md lacks %s", name)
 		}

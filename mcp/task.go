@@ -102,10 +102,11 @@ type getIn struct {
 }
 
 type getOut struct {
-	Task   pawl.Task       `json:"task"`
-	Items  []pawl.Item     `json:"items"`
-	Result json.RawMessage `json:"result,omitempty" jsonschema:"what a completed task came to"`
-	Rules  json.RawMessage `json:"rules,omitempty" jsonschema:"what good work of its type is: result_schema, parts, approval and more; absent = anything goes"`
+	Task     pawl.Task       `json:"task"`
+	Items    []pawl.Item     `json:"items"`
+	Messages []pawl.Message  `json:"messages,omitempty" jsonschema:"what is said about it: the first 100, and those that are being said, status streaming, as far as they are"`
+	Result   json.RawMessage `json:"result,omitempty" jsonschema:"what a completed task came to"`
+	Rules    json.RawMessage `json:"rules,omitempty" jsonschema:"what good work of its type is: result_schema, parts, approval and more; absent = anything goes"`
 }
 
 func get(ctx context.Context, s *Server, in getIn) (out getOut, err error) {
@@ -129,6 +130,13 @@ func get(ctx context.Context, s *Server, in getIn) (out getOut, err error) {
 		}
 		out.Items = append([]pawl.Item{}, l.Items...)
 	}
+	about := pawl.MessageFilter{TaskID: in.TaskID}
+	if out.Task.Items > 1 {
+		about.ItemID = in.ItemID
+	}
+	if out.Messages, err = s.said(ctx, about); err != nil {
+		return out, err
+	}
 	if out.Task.State == pawl.TaskCompleted {
 		r, err := s.svc.TaskResult(ctx, in.TaskID)
 		if err != nil {
@@ -138,6 +146,18 @@ func get(ctx context.Context, s *Server, in getIn) (out getOut, err error) {
 	}
 	out.Rules, err = s.rules(ctx, out.Task)
 	return out, err
+}
+
+// said are the messages of a task or item: a page of them, oldest first, and
+// beyond it those that are open.
+func (s *Server) said(ctx context.Context, f pawl.MessageFilter) ([]pawl.Message, error) {
+	l, err := s.svc.ListMessages(ctx, f)
+	if err != nil || l.Next == "" {
+		return l.Items, err
+	}
+	f.Statuses, f.Cursor = []pawl.MessageState{pawl.MessageStreaming}, l.Next
+	open, err := s.svc.ListMessages(ctx, f)
+	return append(l.Items, open.Items...), err
 }
 
 // rules are those of the type that a task was made with.

@@ -15,6 +15,7 @@ import (
 
 // TaskTool is a tool whose calls are tasks. Clients that declare the extension
 // get the task to ask after; others wait for what it comes to, a minute at most.
+// Its callers need the roles submitter and reader.
 type TaskTool struct {
 	// Tool should declare no output schema: some clients hold a task against it.
 	Tool *sdk.Tool
@@ -25,8 +26,12 @@ type TaskTool struct {
 	Task func(ctx context.Context, req *sdk.CallToolRequest) (pawl.NewTask, *sdk.CallToolResult, error)
 }
 
+// runRoles make a task, and read what it comes to.
+var runRoles = []api.Role{api.Submitter, api.Reader}
+
 // AddTaskTool adds a tool whose calls are tasks of this service.
 func (s *Server) AddTaskTool(t TaskTool) {
+	s.needs(t.Tool.Name, runRoles...)
 	s.sdk.AddTool(t.Tool, func(ctx context.Context, req *sdk.CallToolRequest) (res *sdk.CallToolResult, err error) {
 		own := tool{name: t.Tool.Name, route: "create_task"}
 		defer func() {
@@ -38,7 +43,7 @@ func (s *Server) AddTaskTool(t TaskTool) {
 		if t.Required && !declared {
 			return nil, unextended()
 		}
-		if ctx, err = s.admit(ctx, api.Submitter); err != nil {
+		if ctx, err = s.admit(ctx, own.name, req.Params.Arguments, runRoles...); err != nil {
 			return s.refused(ctx, own, err), nil
 		}
 		ctx = s.asAgent(ctx, api.Submitter, req.ClientInfo())
@@ -74,7 +79,8 @@ func (s *Server) make(ctx context.Context, own tool, req *sdk.CallToolRequest, m
 		return pawl.Create(ctx, s.svc, made)
 	}
 	own.run = func(ctx context.Context, s *Server, _ json.RawMessage) (any, error) {
-		return pawl.Create(ctx, s.svc, made)
+		task, err := pawl.Create(ctx, s.svc, made)
+		return &task, err
 	}
 	var task pawl.Task
 	raw, _, err := s.once(ctx, own, key, req.Params.Arguments)

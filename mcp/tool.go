@@ -37,7 +37,7 @@ var tools = sync.OnceValue(func() []tool {
 	return []tool{
 		{"work_propose", "Propose a task", "create_task", 0, "Ask for work: creates a task of a type with a payload. Without items it has one item whose input is the payload.", of(propose)},
 		{"work_list", "List tasks", "list_tasks", reads, "List tasks, newest first, by type, state or status. State submitted waits for a decision; available: true has items to check out.", of(list)},
-		{"work_get", "Read a task", "get_task", reads, "Read a task with its items, the rules of its type (what a good result is) and, once it has completed, its result; or one item.", of(get)},
+		{"work_get", "Read a task", "get_task", reads, "Read a task with its items, what is said about it so far, the rules of its type (what a good result is) and, once it has completed, its result; or one item.", of(get)},
 		{"work_checkout", "Check out work", "claim", 0, "Take items to work on under a lease: of a task, of certain types, or anywhere. No items means that there is nothing to do now.", of(checkout)},
 		{"work_heartbeat", "Keep a lease", "heartbeat", repeats, "Extend your lease on an item. cancelled: true means stop, nobody wants it any more.", of(heartbeat)},
 		{"work_progress", "Report progress", "progress", repeats, "Say how far you are: progress in percent, stage in a few words.", of(progress)},
@@ -61,7 +61,7 @@ var tools = sync.OnceValue(func() []tool {
 // verb is what a tool takes, answers and does.
 type verb struct {
 	in, out *shape
-	run     func(ctx context.Context, s *Server, args json.RawMessage) (any, error)
+	run     func(ctx context.Context, s *Server, args json.RawMessage) (any, error) // answers with a pointer
 }
 
 // of makes a verb of a function: its schemas are those of the function's types.
@@ -72,7 +72,8 @@ func of[I, O any](fn func(ctx context.Context, s *Server, in I) (O, error)) verb
 		if err := v.in.read(args, &in); err != nil {
 			return nil, err
 		}
-		return fn(ctx, s, in)
+		out, err := fn(ctx, s, in)
+		return &out, err
 	}
 	return v
 }
@@ -109,17 +110,13 @@ func (s *Server) handle(t tool) sdk.ToolHandler {
 		if err != nil {
 			return s.refused(ctx, t, err), nil
 		}
-		res = &sdk.CallToolResult{StructuredContent: answer, Content: []sdk.Content{&sdk.TextContent{Text: string(answer)}}}
-		if replayed {
-			res.Meta = sdk.Meta{ReplayedMeta: true}
-		}
-		return res, nil
+		return &sdk.CallToolResult{Meta: remarks(ctx, t.route, replayed), StructuredContent: answer, Content: []sdk.Content{&sdk.TextContent{Text: string(answer)}}}, nil
 	}
 }
 
 func (s *Server) call(ctx context.Context, t tool, req *sdk.CallToolRequest) (answer json.RawMessage, replayed bool, err error) {
 	route := api.RouteOf(t.route)
-	if ctx, err = s.admit(ctx, route.Role); err != nil {
+	if ctx, err = s.admit(ctx, t.name, req.Params.Arguments, route.Role); err != nil {
 		return nil, false, err
 	}
 	ctx = s.asAgent(ctx, route.Role, req.ClientInfo())
@@ -137,16 +134,8 @@ func (s *Server) call(ctx context.Context, t tool, req *sdk.CallToolRequest) (an
 	if err != nil {
 		return nil, false, err
 	}
-	answer, err = encode(out)
+	answer, err = shown(ctx, t.route, out)
 	return answer, false, err
-}
-
-// admit judges a call by the role it needs.
-func (s *Server) admit(ctx context.Context, role api.Role) (context.Context, error) {
-	if s.opts.Admit == nil {
-		return ctx, nil
-	}
-	return s.opts.Admit(ctx, role)
 }
 
 // asAgent names a caller who has no name yet: whoever calls here is an agent. A

@@ -151,7 +151,7 @@ func (s *schema) empty() error {
 		DECLARE r record;
 		BEGIN
 			INSERT INTO retention_gate VALUES ('pawltest');
-			FOR r IN SELECT tablename FROM pg_tables WHERE schemaname = current_schema AND tablename NOT IN ('schema_migrations', 'retention_gate', 'test_clock') LOOP
+			FOR r IN SELECT tablename FROM pg_tables WHERE schemaname = current_schema AND tablename NOT IN ('schema_migrations', 'secrets', 'retention_gate', 'test_clock') LOOP
 				EXECUTE format('DELETE FROM %I', r.tablename);
 			END LOOP;
 			DELETE FROM retention_gate;

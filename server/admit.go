@@ -22,16 +22,14 @@ import (
 // house are the calls that concern all namespaces.
 var house = []string{"metrics", "sweep", "list_sweeps", "list_relays", "resume_relay", "forget_relay"}
 
-// own are the calls whose answers are the caller's own work, payloads and all.
-var own = []string{"claim", "resume_item"}
+// bare are the calls whose answers are nothing but a payload.
+var bare = []string{"task_result", "follow_message"}
 
 // payloadsHeader says that an answer's payloads have been left out.
 const payloadsHeader = "Pawl-Payloads"
 
-type askedKey struct{}
-
 // asCaller reads who calls and for which namespace, and checks his key; what it
-// is good for each operation says (see admit).
+// is good for each operation says (see admit), and each further door.
 func (s *server) asCaller(next http.Handler) http.Handler {
 	free := map[string]bool{}
 	for _, r := range api.Routes {
@@ -46,44 +44,20 @@ func (s *server) asCaller(next http.Handler) http.Handler {
 		}
 		asked := pawl.Caller{Namespace: ns}
 		asked.ActorType, asked.ActorID, _ = strings.Cut(actor, "/")
-		ctx := context.WithValue(r.Context(), askedKey{}, asked)
 		if !free[r.URL.Path] {
-			pass, err := s.gate.Enter(ctx, bearer(r.Header))
+			pass, err := s.gate.Enter(r.Context(), access.Bearer(r.Header))
+			pass.Asked = asked
+			r = r.WithContext(access.With(r.Context(), pass))
+			if _, door := s.opts.At[r.URL.Path]; door && err == nil {
+				asked, err = pass.Caller("")
+			}
 			if err != nil {
-				s.turnAway(w, r, pass, "", err)
+				s.turnAway(w, r, "", err)
 				return
 			}
-			ctx = access.With(ctx, pass)
-			if _, door := s.opts.At[r.URL.Path]; door && pass.Key != nil {
-				if asked, err = s.through(pass, asked); err != nil {
-					s.turnAway(w, r, pass, r.URL.Path, err)
-					return
-				}
-			}
 		}
-		next.ServeHTTP(w, r.WithContext(pawl.As(ctx, asked)))
+		next.ServeHTTP(w, r.WithContext(pawl.As(r.Context(), asked)))
 	})
-}
-
-// through lets a key through another door of this server. Such a door does not
-// tell the roles of its calls apart here, so the key must hold all of them.
-func (s *server) through(pass access.Pass, asked pawl.Caller) (pawl.Caller, error) {
-	for _, role := range pawl.KeyRoles {
-		if err := pass.May(role, false); err != nil {
-			return asked, err
-		}
-	}
-	return pass.Caller(asked, "")
-}
-
-// bearer is the token of a request. What is no bearer's is one that nobody has.
-func bearer(h http.Header) string {
-	text := h.Get("Authorization")
-	scheme, token, _ := strings.Cut(text, " ")
-	if strings.EqualFold(scheme, "Bearer") {
-		return strings.TrimSpace(token)
-	}
-	return text
 }
 
 // admit lets a call in whose key holds the route's role, into the key's
@@ -92,48 +66,36 @@ func (s *server) admit(route api.Route) func(huma.Context, func(huma.Context)) {
 	concernsAll := slices.Contains(house, route.Name)
 	return func(c huma.Context, next func(huma.Context)) {
 		r, w := humachi.Unwrap(c)
-		ctx := r.Context()
-		pass := access.Of(ctx)
-		asked, _ := ctx.Value(askedKey{}).(pawl.Caller)
-		err := pass.May(string(route.Role), concernsAll)
-		if err == nil && route.Name == "task_result" && !pass.Payloads() {
-			err = &pawl.Error{Code: pawl.CodeForbidden, Message: "a result is a payload: this call needs a key with payloads, or the role submitter, approver or operator"}
-		}
-		caller := asked
-		if err == nil {
-			caller, err = pass.Caller(asked, string(route.Role))
-		}
-		if err == nil && s.gate.Rates() {
-			err = s.gate.Agent(pawl.CallerOf(pawl.As(ctx, caller)).Namespace, agent(r, caller))
+		ctx, err := s.gate.Admit(r.Context(), string(route.Role), concernsAll, func(c pawl.Caller) string { return agent(r, c) })
+		hides := access.Of(ctx).Hides(route.Name)
+		if err == nil && hides && slices.Contains(bare, route.Name) {
+			err = &pawl.Error{Code: pawl.CodeForbidden, Message: "all of this answer is a payload: this call needs a key with payloads, or the role submitter, approver or operator"}
 		}
 		if err != nil {
-			s.turnAway(w, r, pass, route.Name, err)
+			s.turnAway(w, r, route.Name, err)
 			return
 		}
-		if !pass.Payloads() && !slices.Contains(own, route.Name) {
+		if hides {
 			w.Header().Set(payloadsHeader, "hidden")
 		}
-		next(humachi.NewContext(c.Operation(), r.WithContext(pawl.As(ctx, caller)), w))
+		next(humachi.NewContext(c.Operation(), r.WithContext(ctx), w))
 	}
 }
 
 // turnAway refuses a call and puts that on record.
-func (s *server) turnAway(w http.ResponseWriter, r *http.Request, pass access.Pass, route string, err error) {
-	if code := pawl.CodeOf(err); code != pawl.CodeUnavailable && code != pawl.CodeInternal {
-		s.putDown(r, pass, route, err)
-	}
+func (s *server) turnAway(w http.ResponseWriter, r *http.Request, route string, err error) {
+	s.putDown(r, route, err)
 	s.write(w, r, err)
 }
 
 // putDown puts a refusal on record.
-func (s *server) putDown(r *http.Request, pass access.Pass, route string, err error) {
-	s.metrics.refusals.WithLabelValues(route, string(pawl.CodeOf(err))).Inc()
-	s.gate.Refused(r.Context(), pass, err, "request_id", callOf(r.Context()).id, "method", r.Method, "path", r.URL.Path, "remote", r.RemoteAddr)
+func (s *server) putDown(r *http.Request, route string, err error) {
+	s.gate.Refused(r.Context(), route, err, "request_id", callOf(r.Context()).id, "method", r.Method, "path", r.URL.Path, "remote", r.RemoteAddr)
 }
 
 // visible hides the payloads of an answer from those who may not read them.
 func visible(ctx context.Context, route api.Route, out any) {
-	if !access.Of(ctx).Payloads() && !slices.Contains(own, route.Name) {
+	if access.Of(ctx).Hides(route.Name) {
 		access.Hide(out)
 	}
 }

@@ -98,6 +98,7 @@ var about = map[string]string{
 	"sweeps":           "What time moves.",
 	"archives":         "What retention has put away.",
 	"relays":           "Where the record goes to.",
+	"task-token":       "What services ask that do nothing but for work under way.",
 	"idempotency-keys": "Keys for side effects of the caller's own.",
 	"plain":            "The older shape of tasks.",
 	"server":           "How the server itself is.",

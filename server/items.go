@@ -44,6 +44,11 @@ func (s *server) items() {
 
 // ofItem registers what is read of items.
 func (s *server) ofItem() {
+	add(s, "check_token", func(ctx context.Context, in *struct {
+		Token string `header:"Pawl-Task-Token" required:"true" doc:"The token of a claim."`
+	}) (*answer[pawl.TaskToken], error) {
+		return reply(s.svc.CheckToken(ctx, in.Token))
+	})
 	add(s, "list_items", func(ctx context.Context, in *struct {
 		api.ItemsQuery
 		api.ItemShape

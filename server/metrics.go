@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/access"
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
@@ -21,7 +22,7 @@ import (
 type metrics struct {
 	registry *prometheus.Registry
 	took     *prometheus.HistogramVec
-	refusals *prometheus.CounterVec
+	gate     *access.Gate
 	gauges   []func(context.Context) ([]pawl.Gauge, error)
 
 	mu   sync.Mutex
@@ -34,19 +35,17 @@ type gauged interface {
 	Gauges(context.Context) ([]pawl.Gauge, error)
 }
 
-func newMetrics(gauges []func(context.Context) ([]pawl.Gauge, error)) *metrics {
+func newMetrics(gauges []func(context.Context) ([]pawl.Gauge, error), gate *access.Gate) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(), // not the global one: an embedder may have two servers
 		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "pawl_http_request_seconds", Help: "How long requests took; claims that wait and streams too.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5, 30, 60},
 		}, []string{"route", "method", "status"}),
-		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "pawl_refusals_total", Help: "Calls refused for want of a key, a role, a namespace or patience.",
-		}, []string{"route", "code"}),
+		gate:   gate,
 		gauges: gauges,
 	}
-	m.registry.MustRegister(m.took, m.refusals, m, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(m.took, m, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
@@ -66,9 +65,14 @@ func (m *metrics) Describe(chan<- *prometheus.Desc) {}
 // long, or after twenty times as long as reading them took.
 const gaugesKeep = 5 * time.Second
 
+var refused = prometheus.NewDesc("pawl_refusals_total", "Calls refused for want of a key, a role, a namespace or patience.", []string{"route", "code"}, nil)
+
 // Collect implements prometheus.Collector. A gauge that cannot be read fails
 // the scrape: a number from yesterday would look like today's.
 func (m *metrics) Collect(out chan<- prometheus.Metric) {
+	for r, n := range m.gate.Refusals() {
+		out <- prometheus.MustNewConstMetric(refused, prometheus.CounterValue, float64(n), r.Route, string(r.Code))
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if began := clock.Now(); !began.Before(m.next) {

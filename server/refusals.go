@@ -26,7 +26,7 @@ func refusals(r api.Route) []pawl.Code {
 	if r.Method != http.MethodGet {
 		out = append(out, pawl.CodeConflict, pawl.CodeTooLarge, pawl.CodeMediaType, pawl.CodeKeyReused, pawl.CodeKeyRequired)
 	}
-	if r.Name == "task_result" {
+	if r.Name == "task_result" || r.Name == "check_token" {
 		out = append(out, pawl.CodeConflict)
 	}
 	if r.Method == http.MethodPatch {
@@ -36,7 +36,7 @@ func refusals(r api.Route) []pawl.Code {
 }
 
 // naming are the calls that name a task or an item elsewhere than in the path.
-var naming = []string{"claim", "list_items", "list_events", "list_checkpoints", "list_messages"}
+var naming = []string{"claim", "check_token", "list_items", "list_events", "list_checkpoints", "list_messages"}
 
 // describeRefusals puts the statuses of refusals in the place of huma's one for
 // all, each described once.

@@ -19,11 +19,11 @@ func TestEveryRouteAnswers(t *testing.T) {
 	h := open(t)
 	asked := map[string]bool{}
 	said := description(t, h.srv)
-	call := func(name, id, body string) reply {
+	call := func(name, id, body string, headers ...string) reply {
 		t.Helper()
 		r := api.RouteOf(name)
 		asked[name] = true
-		out := h.do(r.Success, r.Method, strings.Replace(r.Path, "{id}", id, 1), body)
+		out := h.do(r.Success, r.Method, strings.Replace(r.Path, "{id}", id, 1), body, headers...)
 		said.check(t, r, out)
 		return out
 	}
@@ -71,7 +71,7 @@ func TestEveryRouteAnswers(t *testing.T) {
 }
 
 type (
-	caller func(name, id, body string) reply
+	caller func(name, id, body string, headers ...string) reply
 	reader func(r reply, want ...int) []map[string]any
 )
 
@@ -212,6 +212,9 @@ func (h *house) itemsAnswer(call caller, results reader) {
 	h.do(201, "POST", "/v1/tasks", `{"type":"c"}`)
 	lease := call("claim", "", `{"worker_id":"w1","types":["c"],"lease_seconds":60}`).items()[0]
 	id := lease["id"].(string)
+	if r := call("check_token", "", "", api.TaskTokenHeader, lease["token"].(string)); r.str("item_id") != id || r.str("worker_id") != "w1" {
+		h.Errorf("the token: %s", r.text)
+	}
 	call("resume_item", id, "")
 	call("heartbeat", id, "{"+fence+"}")
 	results(call("heartbeat_items", "", fmt.Sprintf(`{"items":[{"id":%q,%s}]}`, id, fence)), 200)

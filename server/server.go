@@ -46,7 +46,8 @@ type Options struct {
 	// BodyTime is how long a caller may take to send a body; 0 = 30 s.
 	BodyTime time.Duration
 	// At are further doors by their path, such as /mcp: what comes there is
-	// guarded and its caller read like any other's.
+	// guarded and its caller read like any other's. What his key is good for
+	// (access.Of) each door judges itself.
 	At map[string]http.Handler
 	// Version is the program's, for the API's description. "" = "dev".
 	Version string
@@ -94,7 +95,7 @@ func New(svc pawl.Service, o Options) http.Handler {
 		o.Gate = access.New(access.Options{Log: o.Log})
 	}
 	settle.Do(settleHuma)
-	s := &server{svc: svc, opts: o, mux: chi.NewRouter(), metrics: newMetrics(o.Gauges), gate: o.Gate}
+	s := &server{svc: svc, opts: o, mux: chi.NewRouter(), metrics: newMetrics(o.Gauges, o.Gate), gate: o.Gate}
 	s.mux.Use(s.identify, s.logged, s.guard, s.asCaller, s.tidyURL, s.intake, middleware.GetHead)
 	s.mux.NotFound(s.notFound)
 	s.mux.MethodNotAllowed(s.methodNotAllowed)

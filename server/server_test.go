@@ -87,9 +87,9 @@ func ask(t *testing.T, srv *httptest.Server, method, path, body string, headers 
 }
 
 // do is ask that wants a status.
-func (h *house) do(status int, method, path, body string) reply {
+func (h *house) do(status int, method, path, body string, headers ...string) reply {
 	h.Helper()
-	r := ask(h.T, h.srv, method, path, body)
+	r := ask(h.T, h.srv, method, path, body, headers...)
 	if r.StatusCode != status {
 		h.Fatalf("%s %s %s: %s, want %d\n%s", method, path, body, r.Status, status, r.text)
 	}

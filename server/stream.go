@@ -91,7 +91,7 @@ func (s *server) opened(ctx context.Context, w http.ResponseWriter, r *http.Requ
 		if err == nil {
 			return nil
 		}
-		s.putDown(r, pass, route, err)
+		s.putDown(r, route, err)
 		return named(api.FrameRefused, s.problem(ctx, err))
 	}}
 }
@@ -172,7 +172,7 @@ func (s *server) followEvents(ctx context.Context, st *stream, f pawl.EventFilte
 	defer gone()
 	defer context.AfterFunc(s.opts.Stopping, gone)()
 	defer st.end()
-	hidden := !access.Of(ctx).Payloads()
+	hidden := access.Of(ctx).Hides("list_events")
 	named := f.After == nil || *f.After >= 0
 	if s.opts.Stopping.Err() != nil {
 		return errStopping

@@ -22,6 +22,11 @@ UPDATE pawl.api_keys
 SET last_used_at = $2, refusals = refusals + $3
 WHERE id = $1
 
+-- name: secret
+SELECT s.value
+FROM pawl.secrets s
+WHERE s.name = $1
+
 -- name: keys of leases
 SELECT l.item_id, l.attempt, l.key_id
 FROM pawl.leases l

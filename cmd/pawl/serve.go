@@ -71,8 +71,10 @@ func (a *app) serve(ctx context.Context, s pawl.Service, outs []relay.Out) error
 	keys, _ := s.(access.Keys)
 	gate := access.New(access.Options{Keys: keys, Required: guarded, RatePerKey: o.RatePerKey, RatePerAgent: o.RatePerAgent, Log: log})
 	defer gate.Flush(ctx)
+	agents := a.mcpOptions(ctx)
+	agents.Gate = gate
 	h := server.New(s, server.Options{Stopping: ctx, Log: log, Version: readVersion().Version, RequireKeys: o.RequireKeys, Hosts: o.Hosts, Gate: gate,
-		At: map[string]http.Handler{"/mcp": mcp.New(s, a.mcpOptions(ctx)).HTTP()}})
+		At: map[string]http.Handler{"/mcp": mcp.New(s, agents).HTTP()}})
 	return alongside(ctx, s, func(ctx context.Context) error {
 		relaying, stop := context.WithCancel(ctx)
 		var relayed sync.WaitGroup

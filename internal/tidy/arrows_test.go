@@ -29,15 +29,15 @@ var arrows = map[string][]string{
 	"relay/rabbitmq":     {"", "relay"},
 	"relay/nats":         {"", "relay"},
 	"relay/webhook":      {"", "relay"},
-	"access":             {""},
+	"access":             {"", "api"}, // RequireTask answers with problems
 	"server":             {"", "api", "access"},
-	"mcp":                {"", "api", "schema"},
+	"mcp":                {"", "api", "access", "schema"},
 	"mcp/conformance":    {"", "engine", "mcp", "worker"},
 	"cmd/pawl":           {"", "client", "store", "engine", "access", "server", "mcp", "worker", "relay", "relay/rabbitmq", "relay/nats", "relay/webhook", "internal/collect", "internal/measure", "internal/throwaway"},
 	"pawltest":           {"", "store", "engine"},
 	"pawltest/suite":     {"", "pawltest"},
 	"pawltest/scenario":  {"", "pawltest", "pawltest/suite"},
-	"bench":              {"", "engine", "store", "store/postgres", "worker", "internal/collect", "internal/throwaway", "server"}, // a module of its own
+	"bench":              {"", "engine", "store", "store/postgres", "worker", "internal/collect", "internal/throwaway", "server", "mcp"}, // a module of its own
 	"internal/clock":     {},
 	"internal/collect":   {},
 	"internal/given":     {"internal/throwaway"},

@@ -1,15 +1,14 @@
-#!/bin/sh
+#!/usr/bin/env bash
 # Runs the conformance suite, for both revisions, against the test program of
-# this folder; what is known to fail is in expected.yaml. The suite needs a newer
-# Node than many machines have, so it brings one.
-set -eu
-here=$(cd "$(dirname "$0")" && pwd)
+# this folder; what is known to fail is in expected.yaml.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+PATH=$("$here/../../internal/npm" mcp/foreign):$PATH
+export PATH
 dir=$(mktemp -d)
 server=
 trap 'test -z "$server" || kill "$server" 2> /dev/null || true; rm -rf "$dir"' EXIT
 (cd "$here" && go build -o "$dir/conformance" .)
-npm install --prefix "$dir" --silent --no-audit --no-fund @modelcontextprotocol/conformance@0.2.0-alpha.12 node@24
-PATH=$dir/node_modules/.bin:$PATH
 "$dir/conformance" --addr 127.0.0.1:0 > "$dir/url" &
 server=$!
 n=0

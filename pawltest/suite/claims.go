@@ -18,7 +18,7 @@ var claims = noun{"claims", []promise{
 		l := w.claim("w1")
 		w.same(l, pawl.Lease{
 			ID: w.only(t.ID).ID, TaskID: t.ID, Type: "a", Key: "k", Attempt: 1, MaxAttempts: 5, Priority: 4, Input: raw(`{"x":1}`),
-			LeaseSeconds: 300, LeaseExpiresAt: w.now().Add(300 * time.Second), ServerTime: w.now(), WorkerID: "w1",
+			LeaseSeconds: 300, LeaseExpiresAt: w.now().Add(300 * time.Second), ServerTime: w.now(), WorkerID: "w1", Token: l.Token,
 		}, "the lease")
 	}},
 	{"one item unless more are asked for", func(w *world) {

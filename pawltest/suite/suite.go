@@ -44,7 +44,7 @@ func Run(t *testing.T, open Open) {
 	nouns := []noun{
 		tasks, updates, clones, derived, settling, results, adding,
 		items, claims, priorities, waits,
-		fence, heartbeats, progress,
+		fence, heartbeats, progress, taskTokens,
 		failures, retries, burials, releases, suspensions, signals, expiry, prefetch, schedules,
 		cancels, deletes, dependencies,
 		checkpoints, resumes, messages, events, eventFilters, feeds, provenance,

@@ -1,0 +1,75 @@
+package engine
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"hash"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/pawl-work/pawl"
+)
+
+// tokens makes task tokens: item and attempt in the clear, and a MAC of them and
+// the namespace under the database's secret. Nothing is stored for one: that its
+// lease lives, the lease says.
+type tokens struct {
+	macs sync.Pool // of hash.Hash; making one costs as much as two uses
+}
+
+func newTokens(secret string) *tokens {
+	return &tokens{sync.Pool{New: func() any { return hmac.New(sha256.New, []byte(secret)) }}}
+}
+
+const (
+	tokenPrefix = "task_"
+	itemPrefix  = "itm_"
+	macBytes    = 16
+)
+
+func (t *tokens) of(namespace, item string, attempt int) string {
+	mac := t.macs.Get().(hash.Hash)
+	defer t.macs.Put(mac)
+	mac.Reset()
+	b := make([]byte, 0, 128)
+	b = append(b, tokenPrefix...)
+	b = append(b, strings.TrimPrefix(item, itemPrefix)...)
+	b = append(b, '_')
+	b = strconv.AppendInt(b, int64(attempt), 10)
+	mac.Write(b)
+	mac.Write([]byte{0})
+	mac.Write([]byte(namespace))
+	var sum [sha256.Size]byte
+	b = append(b, '_')
+	return string(hex.AppendEncode(b, mac.Sum(sum[:0])[:macBytes]))
+}
+
+// CheckToken says what a task token stands for; see pawl.TokenReader.
+func (e *Engine) CheckToken(ctx context.Context, token string) (pawl.TaskToken, error) {
+	c := pawl.CallerOf(ctx)
+	item, attempt, ok := tokenParts(token)
+	if !ok || !hmac.Equal([]byte(token), []byte(e.tokens.of(c.Namespace, item, attempt))) {
+		return pawl.TaskToken{}, &pawl.Error{Code: pawl.CodeInvalid, Op: "check token", Message: "this is no task token of this database and namespace"}
+	}
+	it, now, err := e.look(ctx, item)
+	if err == nil {
+		err = verdict(it, pawl.Fence{ItemID: item, WorkerID: it.LastWorkerID, Attempt: attempt}, now, "check token")
+	}
+	if err != nil {
+		return pawl.TaskToken{}, err
+	}
+	return pawl.TaskToken{TaskID: it.TaskID, ItemID: item, Namespace: c.Namespace, Type: it.Type, Key: it.Key, WorkerID: it.LastWorkerID, Attempt: attempt,
+		LeaseExpiresAt: stamp(it.LeaseExpires)}, nil
+}
+
+// tokenParts reads a token without believing it.
+func tokenParts(token string) (item string, attempt int, ok bool) {
+	rest, ok := strings.CutPrefix(token, tokenPrefix)
+	id, rest, two := strings.Cut(rest, "_")
+	n, _, three := strings.Cut(rest, "_")
+	attempt, err := strconv.Atoi(n)
+	return itemPrefix + id, attempt, ok && two && three && err == nil && len(token) <= 128
+}

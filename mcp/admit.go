@@ -1,0 +1,97 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/access"
+	"github.com/pawl-work/pawl/api"
+)
+
+// PayloadsMeta is "hidden" in the _meta of an answer whose payloads were left out
+// for the caller's API key.
+const PayloadsMeta = "io.github.pawl-work/payloads"
+
+// admit lets a call of a tool or method in whose key holds the roles it needs,
+// the first of which names the caller; a refusal is put on record.
+func (s *Server) admit(ctx context.Context, name string, args json.RawMessage, roles ...api.Role) (context.Context, error) {
+	in, err := s.opts.Gate.Admit(ctx, string(roles[0]), false, func(c pawl.Caller) string { return agentOf(args, c) })
+	for _, r := range roles[1:] {
+		if err == nil {
+			err = access.Of(ctx).May(string(r), false)
+		}
+	}
+	if err != nil {
+		s.opts.Gate.Refused(ctx, name, err, "door", "mcp")
+	}
+	return in, err
+}
+
+// may is admit for a call that is in already, and turns out to need more.
+func (s *Server) may(ctx context.Context, name string, role api.Role) error {
+	err := access.Of(ctx).May(string(role), false)
+	if err != nil {
+		s.opts.Gate.Refused(ctx, name, err, "door", "mcp")
+	}
+	return err
+}
+
+// agentOf is who makes a call, for his rate: the worker that it names, or the actor.
+func agentOf(args json.RawMessage, c pawl.Caller) string {
+	var by struct {
+		WorkerID string `json:"worker_id"`
+	}
+	if json.Unmarshal(args, &by) == nil && by.WorkerID != "" {
+		return by.WorkerID
+	}
+	return c.ActorID
+}
+
+// needs notes which roles a tool needs.
+func (s *Server) needs(tool string, roles ...api.Role) { s.roles.Store(tool, roles) }
+
+// lists leaves out of the list of tools those that the caller's key is no good
+// for; called all the same they are refused.
+func (s *Server) lists(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+		res, err := next(ctx, method, req)
+		list, ok := res.(*sdk.ListToolsResult)
+		if err != nil || !ok {
+			return res, err
+		}
+		pass := access.Of(ctx)
+		list.Tools = slices.DeleteFunc(slices.Clone(list.Tools), func(t *sdk.Tool) bool {
+			roles, ours := s.roles.Load(t.Name)
+			return ours && slices.ContainsFunc(roles.([]api.Role), func(r api.Role) bool { return pass.May(string(r), false) != nil })
+		})
+		return list, nil
+	}
+}
+
+// shown is an answer, a pointer, as the caller may see it: without payloads where
+// his key reads none.
+func shown(ctx context.Context, route string, out any) (json.RawMessage, error) {
+	if access.Of(ctx).Hides(route) {
+		access.Hide(out)
+	}
+	return encode(out)
+}
+
+// remarks are the _meta of an answer.
+func remarks(ctx context.Context, route string, replayed bool) sdk.Meta {
+	m := sdk.Meta{}
+	if replayed {
+		m[ReplayedMeta] = true
+	}
+	if access.Of(ctx).Hides(route) {
+		m[PayloadsMeta] = "hidden"
+	}
+	if len(m) == 0 {
+		return nil
+	}
+	return m
+}

@@ -1,0 +1,268 @@
+package mcp_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/access"
+	"github.com/pawl-work/pawl/api"
+	"github.com/pawl-work/pawl/mcp"
+	"github.com/pawl-work/pawl/pawltest"
+	"github.com/pawl-work/pawl/server"
+)
+
+// guarded is a server that takes calls with API keys only.
+type guarded struct {
+	*testing.T
+	p    *pawltest.Pawl
+	url  string
+	gate *access.Gate
+	log  *strings.Builder
+}
+
+func guard(t *testing.T, p *pawltest.Pawl, o access.Options) guarded {
+	t.Helper()
+	log := &strings.Builder{}
+	o.Keys, o.Required, o.Log = p.Engine, true, slog.New(slog.NewTextHandler(log, nil))
+	gate := access.New(o)
+	srv := httptest.NewServer(server.New(p.Service, server.Options{Log: quiet, Gate: gate, At: map[string]http.Handler{"/mcp": mcp.New(p.Service, mcp.Options{Log: quiet, Gate: gate}).HTTP()}}))
+	t.Cleanup(srv.Close)
+	return guarded{t, p, srv.URL, gate, log}
+}
+
+// as is a client with a key of its own.
+func (g guarded) as(k pawl.NewAPIKey) rpc {
+	g.Helper()
+	k.Name = strings.Join(k.Roles, "+")
+	_, token, err := g.p.Engine.CreateAPIKey(g.Context(), k)
+	if err != nil {
+		g.Fatal(err)
+	}
+	return rpc{T: g.T, url: g.url, token: token}
+}
+
+func (g guarded) holds(roles ...string) rpc { return g.as(pawl.NewAPIKey{Roles: roles}) }
+
+func (c rpc) call(tool string, in args) reply {
+	return c.send("tools/call", tool, args{"name": tool, "arguments": in})
+}
+
+func (c rpc) tools() (names []string) {
+	for _, t := range c.send("tools/list", "", args{}).Result.Tools {
+		names = append(names, t.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// must wants an answer that is no refusal.
+func (c rpc) must(tool string, in args) reply {
+	c.Helper()
+	r := c.call(tool, in)
+	if r.Error.Code != 0 || r.Result.IsError {
+		c.Fatalf("%s: %+v", tool, r)
+	}
+	return r
+}
+
+// Each tool needs the role of its verb and no other: a key that holds it alone
+// gets as far as its arguments, one that holds all others is refused, and the
+// list of tools says no more than that.
+func TestEveryToolNeedsItsRole(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		g := guard(t, p, access.Options{})
+		need := mcp.ToolRoles()
+		refused := 0
+		for _, role := range pawl.KeyRoles {
+			only := g.holds(role)
+			others := g.holds(slices.DeleteFunc(slices.Clone(pawl.KeyRoles), func(r string) bool { return r == role })...)
+			var good []string
+			for tool, needed := range need {
+				if string(needed) == role {
+					good = append(good, tool)
+				}
+				for c, may := range map[*rpc]bool{&only: string(needed) == role, &others: string(needed) != role} {
+					r := c.call(tool, args{"nonsense": true})
+					if code := r.Result.StructuredContent.Problem.Code; may && code != pawl.CodeInvalid || !may && (code != pawl.CodeForbidden || !r.Result.IsError || !strings.Contains(r.Result.Content[0].Text, "role "+string(needed))) {
+						t.Errorf("%s with %s, may: %v; %+v", tool, c.token, may, r)
+					}
+					if !may {
+						refused++
+					}
+				}
+			}
+			slices.Sort(good)
+			if got := only.tools(); !slices.Equal(got, good) {
+				t.Errorf("%s is shown %v\nwant %v", role, got, good)
+			}
+		}
+		all := g.holds(pawl.KeyRoles...)
+		if got := all.tools(); len(got) != len(need)+1 || !slices.Contains(got, "work_run") {
+			t.Errorf("a key of every role is shown %v", got)
+		}
+		if n := strings.Count(g.log.String(), "code=forbidden"); n != refused {
+			t.Errorf("%d refusals, of which %d are on record", refused, n)
+		}
+		if n := g.gate.Refusals()[access.Refusal{Route: "work_approve", Code: pawl.CodeForbidden}]; n != int64(len(pawl.KeyRoles)) {
+			t.Errorf("work_approve is refused %d times in the metrics", n)
+		}
+	})
+}
+
+// What is no tool has its roles too, and so has each step of what needs several.
+func TestMethodsNeedTheirRoles(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		g := guard(t, p, access.Options{})
+		if rs, err := p.Service.PutTypes(t.Context(), []pawl.Type{{Name: "letter", Approval: pawl.Approval{Mode: pawl.ApprovalManual}}}); err != nil || rs[0].Err != nil {
+			t.Fatal(err, rs)
+		}
+		maker, worker := g.holds("submitter", "reader"), g.holds("claimer")
+		for _, c := range []rpc{g.holds("submitter"), g.holds("reader", "claimer", "approver", "operator")} {
+			if r := c.run(args{"type": "letter"}); r.Result.StructuredContent.Problem.Code != pawl.CodeForbidden {
+				t.Errorf("work_run: %+v", r)
+			}
+			if slices.Contains(c.tools(), "work_run") {
+				t.Error("it is shown work_run")
+			}
+		}
+		id := maker.run(args{"type": "letter"}).Result.TaskID
+		lease := worker.must("work_checkout", args{"worker_id": "w"}).Result.StructuredContent.Items[0]
+		worker.must("work_submit", args{"item_id": lease["id"], "worker_id": "w", "attempt": 1, "result": "Dear Ann"})
+		yes := args{"action": "accept", "content": args{"decision": "approve"}}
+		read := func(uri string) func(rpc) reply {
+			return func(c rpc) reply { return c.send("resources/read", uri, args{"uri": uri}) }
+		}
+		for what, c := range map[string]struct {
+			need []string
+			do   func(rpc) reply
+		}{
+			"tasks/get":          {[]string{"reader"}, func(c rpc) reply { return c.get(id) }},
+			"a task as resource": {[]string{"reader"}, read("pawl://tasks/" + id)},
+			"a type as resource": {[]string{"reader"}, read("pawl://types/letter")},
+			"deciding":           {[]string{"reader", "approver"}, func(c rpc) reply { return c.update(id, "approval", yes) }},
+			"tasks/cancel":       {[]string{"submitter"}, func(c rpc) reply { return c.send("tasks/cancel", id, args{"taskId": id}) }},
+		} {
+			for _, lacks := range c.need {
+				others := g.holds(slices.DeleteFunc(slices.Clone(pawl.KeyRoles), func(r string) bool { return r == lacks })...)
+				if r := c.do(others); r.Error.Code != -32602 || r.Error.Data.Code != pawl.CodeForbidden {
+					t.Errorf("%s without %s: %+v", what, lacks, r)
+				}
+			}
+			if what == "tasks/cancel" {
+				continue // deciding may still come
+			}
+			if r := c.do(g.holds(c.need...)); r.Error.Code != 0 {
+				t.Errorf("%s with %v: %+v", what, c.need, r)
+			}
+		}
+		if r := maker.get(id).Result; r.Status != "completed" || r.Result.Content[0].Text != "Dear Ann" {
+			t.Errorf("decided, it is %+v", r)
+		}
+		if r := g.holds("reader").get(id).Result; r.Status != "completed" || strings.Contains(r.Result.Content[0].Text, "Ann") {
+			t.Errorf("to who reads no payloads it is %+v", r)
+		}
+	})
+}
+
+// A key of one namespace finds nothing of another, by whatever tool.
+func TestWallsToolByTool(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		g := guard(t, p, access.Options{})
+		ours := g.as(pawl.NewAPIKey{Roles: pawl.KeyRoles, Namespace: "ours"})
+		theirs := pawl.As(t.Context(), pawl.Caller{Namespace: "theirs"})
+		task, err := pawl.Create(theirs, p.Service, pawl.NewTask{Type: "a", Payload: json.RawMessage(`"secret"`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ls, err := p.Service.Claim(theirs, pawl.ClaimRequest{WorkerID: "w"})
+		if err != nil || len(ls) != 1 {
+			t.Fatal(ls, err)
+		}
+		held := args{"item_id": ls[0].ID, "worker_id": "w", "attempt": 1}
+		about := map[string]args{
+			"work_get": {"task_id": task.ID}, "work_wait": {"task_id": task.ID, "wait_seconds": 0}, "work_approve": {"task_id": task.ID}, "work_cancel": {"task_id": task.ID},
+			"work_reject": {"task_id": task.ID, "errors": []args{{"code": "c", "message": "m"}}}, "work_heartbeat": held, "work_progress": held, "work_release": held, "work_complete": held,
+			"work_checkpoint": with(held, "snapshot", 1), "work_submit": with(held, "result", 1), "work_submit_part": with(held, "key", "k", "payload", 1), "work_finalize": held,
+			"work_fail": with(held, "error", "x"), "work_resume": {"item_id": ls[0].ID}, "work_list_parts": {"item_id": ls[0].ID}, "work_logs": {"task_id": task.ID},
+			"work_list": {}, "work_checkout": {"worker_id": "w"},
+		}
+		for tool := range mcp.ToolRoles() {
+			in, ok := about[tool]
+			if !ok && tool != "work_propose" {
+				t.Errorf("%s has no row here", tool)
+			}
+			if !ok {
+				continue
+			}
+			r := ours.call(tool, in)
+			nothing := !r.Result.IsError && r.Result.StructuredContent.Items != nil && len(r.Result.StructuredContent.Items) == 0
+			if r.Result.StructuredContent.Problem.Code != pawl.CodeNotFound && !nothing || strings.Contains(fmt.Sprint(r), "secret") {
+				t.Errorf("%s: %+v", tool, r)
+			}
+		}
+		if r := ours.get(task.ID); r.Error.Data.Code != pawl.CodeNotFound {
+			t.Errorf("tasks/get: %+v", r)
+		}
+		if status, body := post(t, g.url, proposing(`{"type":"a"}`), "Authorization", "Bearer "+ours.token, api.NamespaceHeader, "theirs"); status != 404 {
+			t.Errorf("their namespace by name: %d %s", status, body)
+		}
+		it, err := p.Service.GetItem(theirs, ls[0].ID)
+		if err != nil || it.State != pawl.ItemLeased {
+			t.Errorf("the item is %+v, %v", it, err)
+		}
+	})
+}
+
+// Payloads are hidden from keys that only read or claim, but for what they check
+// out; the answer says so.
+func TestPayloadsAreHiddenFromTools(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		g := guard(t, p, access.Options{})
+		maker, worker, auditor := g.holds("submitter"), g.holds("claimer", "reader"), g.as(pawl.NewAPIKey{Roles: []string{"reader"}, Payloads: true})
+		task := maker.must("work_propose", args{"type": "a", "payload": "secret", "title": "shown"}).Result.StructuredContent.Task["id"]
+		sees := func(c rpc, tool string, in args, secret bool) reply {
+			t.Helper()
+			r := c.must(tool, in)
+			if got := strings.Contains(r.Result.Content[0].Text, "secret"); got != secret || (r.Result.Meta[mcp.PayloadsMeta] == "hidden") == secret {
+				t.Errorf("%s: %+v", tool, r.Result)
+			}
+			return r
+		}
+		lease := sees(worker, "work_checkout", args{"worker_id": "w"}, true).Result.StructuredContent.Items[0]
+		held := args{"item_id": lease["id"], "worker_id": "w", "attempt": 1}
+		worker.must("work_checkpoint", with(held, "name", "s", "snapshot", "secret"))
+		sees(worker, "work_resume", args{"item_id": lease["id"]}, true)
+		sees(worker, "work_complete", with(held, "result", "secret"), false)
+		for tool, in := range map[string]args{"work_get": {"task_id": task}, "work_list": {}, "work_wait": {"task_id": task}} {
+			if r := sees(worker, tool, in, false); !strings.Contains(r.Result.Content[0].Text, "shown") {
+				t.Errorf("%s hides too much: %+v", tool, r.Result)
+			}
+			sees(auditor, tool, in, true)
+		}
+		if r := worker.send("resources/read", "pawl://tasks/"+task.(string), args{"uri": "pawl://tasks/" + task.(string)}); len(r.Result.Contents) != 1 || strings.Contains(r.Result.Contents[0].Text, "secret") {
+			t.Errorf("as a resource: %+v", r)
+		}
+	})
+}
+
+func TestAgentsRatesAreBounded(t *testing.T) {
+	g := guard(t, pawltest.Open(t, pawltest.SQLite), access.Options{RatePerAgent: 2})
+	c := g.holds("claimer")
+	limited := 0
+	for range 20 {
+		if c.call("work_checkout", args{"worker_id": "eager"}).Result.StructuredContent.Problem.Code == pawl.CodeLimit {
+			limited++
+		}
+	}
+	if limited == 0 {
+		t.Error("an agent of two calls a second made 20 at once")
+	}
+	c.must("work_checkout", args{"worker_id": "other"})
+}

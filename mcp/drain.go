@@ -1,0 +1,90 @@
+package mcp
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/pawl-work/pawl"
+)
+
+// drained is a transport whose end is told only when what was asked has been
+// answered: the SDK drops calls under way when its client says no more, and one
+// that has said all it had to say still listens.
+type drained struct{ sdk.Transport }
+
+func (t drained) Connect(ctx context.Context) (sdk.Connection, error) {
+	conn, err := t.Transport.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &draining{Connection: conn, asked: map[jsonrpc.ID]bool{}, closed: make(chan struct{})}, nil
+}
+
+type draining struct {
+	sdk.Connection
+	closed chan struct{}
+	close  sync.Once
+
+	mu    sync.Mutex
+	asked map[jsonrpc.ID]bool // and not answered
+	none  chan struct{}       // closed when all is answered; nil = nobody waits for that
+}
+
+// longestDrain is the longest that calls take by their own wish, and a moment.
+const longestDrain = (pawl.MaxWaitSeconds + 10) * time.Second
+
+func (d *draining) Read(ctx context.Context) (jsonrpc.Message, error) {
+	msg, err := d.Connection.Read(ctx)
+	if err != nil {
+		d.drain(ctx)
+		return msg, err
+	}
+	if req, ok := msg.(*jsonrpc.Request); ok && req.IsCall() {
+		d.mu.Lock()
+		d.asked[req.ID] = true
+		d.mu.Unlock()
+	}
+	return msg, nil
+}
+
+func (d *draining) Write(ctx context.Context, msg jsonrpc.Message) error {
+	err := d.Connection.Write(ctx, msg)
+	if res, ok := msg.(*jsonrpc.Response); ok {
+		d.mu.Lock()
+		delete(d.asked, res.ID)
+		if len(d.asked) == 0 && d.none != nil {
+			close(d.none)
+			d.none = nil
+		}
+		d.mu.Unlock()
+	}
+	return err
+}
+
+func (d *draining) Close() error {
+	d.close.Do(func() { close(d.closed) })
+	return d.Connection.Close()
+}
+
+func (d *draining) drain(ctx context.Context) {
+	d.mu.Lock()
+	none := make(chan struct{})
+	if len(d.asked) == 0 {
+		close(none)
+	} else {
+		d.none = none
+	}
+	d.mu.Unlock()
+	late := time.NewTimer(longestDrain)
+	defer late.Stop()
+	select {
+	case <-none:
+	case <-d.closed:
+	case <-ctx.Done():
+	case <-late.C:
+	}
+}

@@ -1,0 +1,75 @@
+package suite
+
+import (
+	"strings"
+	"time"
+
+	"github.com/pawl-work/pawl"
+)
+
+var taskTokens = noun{"task tokens", []promise{
+	{"a claim's token says what it stands for, for as long as its lease runs", func(w *world) {
+		t := w.create(pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Input: raw(`1`), Key: "k"}}})
+		l := w.claim("w1")
+		w.same(w.token(l), pawl.TaskToken{TaskID: t.ID, ItemID: l.ID, Namespace: t.Namespace, Type: "a", Key: "k", WorkerID: "w1", Attempt: 1,
+			LeaseExpiresAt: l.LeaseExpiresAt}, "what it stands for")
+		w.advance(200 * time.Second)
+		w.beat(l)
+		w.advance(299 * time.Second)
+		w.same(w.token(l).LeaseExpiresAt, w.now().Add(time.Second), "its end, after a heartbeat")
+	}},
+	{"it is no good from the moment the lease ends, swept or not", func(w *world) {
+		t := w.solo()
+		l := w.claim("w1")
+		w.advance(300 * time.Second)
+		w.lost(w.dead(l), pawl.ReasonExpired, "leased", "w1", 1)
+		w.sweep()
+		w.lost(w.dead(l), pawl.ReasonExpired, "queued", "w1", 1)
+		other := w.claim("w2")
+		w.lost(w.dead(l), pawl.ReasonTaken, "leased", "w2", 2)
+		w.same(w.token(other).WorkerID, "w2", "the next one's")
+		w.release(other)
+		w.lost(w.dead(other), pawl.ReasonReleased, "queued", "w2", 2)
+		last := w.claim("w1")
+		w.complete(last, `1`)
+		w.conflict(w.dead(last), "completed")
+		_, err := first(w.svc.DeleteTasks(w.ctx, []pawl.TaskCall{{TaskID: t.ID}}))
+		w.ok(err, "delete")
+		w.refused(w.dead(last), pawl.CodeNotFound)
+	}},
+	{"cancelled, the item's token is no good", func(w *world) {
+		t := w.solo()
+		l := w.claim("w1")
+		w.cancel(t.ID)
+		w.conflict(w.dead(l), "cancelled")
+	}},
+	{"one that is changed, made up, or of another namespace is none", func(w *world) {
+		w.solo()
+		l := w.claim("w1")
+		first := l.Token
+		w.release(l)
+		l = w.claim("w1") // the same item, the next attempt
+		for _, made := range []string{"", "x", first + "0", strings.ToUpper(l.Token), strings.Replace(first, "_1_", "_2_", 1), strings.Replace(l.Token, "_2_", "_02_", 1),
+			l.Token[:len(l.Token)-1], "task_" + strings.TrimPrefix(l.ID, "itm_") + "_2_", strings.Repeat("x", 5000)} {
+			_, err := w.svc.CheckToken(w.ctx, made)
+			w.refused(err, pawl.CodeInvalid)
+		}
+		o := w.in("other")
+		_, err := o.svc.CheckToken(o.ctx, l.Token)
+		w.refused(err, pawl.CodeInvalid)
+	}},
+}}
+
+// token wants a claim's token to be good.
+func (w *world) token(l pawl.Lease) pawl.TaskToken {
+	w.Helper()
+	t, err := w.svc.CheckToken(w.ctx, l.Token)
+	w.ok(err, "check token")
+	return t
+}
+
+// dead is why a claim's token is not good.
+func (w *world) dead(l pawl.Lease) error {
+	_, err := w.svc.CheckToken(w.ctx, l.Token)
+	return err
+}
