@@ -150,7 +150,9 @@ func globalFlags(f *pflag.FlagSet) {
 
 // bind lets a flag set a key.
 func bind(f *pflag.FlagSet, flag, key string) {
-	_ = f.SetAnnotation(flag, keyAnnotation, []string{key})
+	if err := f.SetAnnotation(flag, keyAnnotation, []string{key}); err != nil {
+		panic("pawl: " + err.Error()) // it is bound before it is made
+	}
 }
 
 // configure reads the settings: flags before variables before the file before

@@ -39,16 +39,16 @@ func (a *app) serveCmd() *cobra.Command {
 	f.StringSlice("require-keys", nil, "routes taken with an Idempotency-Key only, such as create_task; * for all")
 	f.Int("rate-per-key", 0, "calls a second of an API key that has no rate of its own (default: no bound)")
 	f.Int("rate-per-agent", 0, "calls a second of one worker or actor (default: no bound)")
-	for flag, key := range map[string]string{"addr": "addr", "auth": "auth", "hosts": "hosts", "require-keys": "require_keys",
-		"rate-per-key": "rate_per_key", "rate-per-agent": "rate_per_agent", "tls-cert": "tls_cert", "tls-key": "tls_key", "notice": "notice", "types": "types"} {
-		bind(f, flag, "serve."+key)
-	}
 	f.StringArray("relay", nil, "send every event to NAME=URL: amqp, nats or https; see docs/relay.md")
 	bind(f, "relay", "relay.sinks")
 	f.String("tls-cert", "", "speak TLS with the certificate in this PEM file, read again when it changes")
 	f.String("tls-key", "", "and its key")
 	f.String("types", "", "register the types in this folder of YAML and JSON files first")
 	f.Duration("notice", 0, "how long calls are still taken when it is to stop, while /readyz says 503")
+	for flag, key := range map[string]string{"addr": "addr", "auth": "auth", "hosts": "hosts", "require-keys": "require_keys",
+		"rate-per-key": "rate_per_key", "rate-per-agent": "rate_per_agent", "tls-cert": "tls_cert", "tls-key": "tls_key", "notice": "notice", "types": "types"} {
+		bind(f, flag, "serve."+key)
+	}
 	sweepFlags(f)
 	return cmd
 }
