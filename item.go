@@ -108,6 +108,8 @@ type Lease struct {
 	WorkerID       string          `json:"worker_id"`
 	OpenMessage    *OpenMessage    `json:"open_message,omitempty"` // that an earlier attempt, or the task's maker, has begun
 	Token          string          `json:"token"`                  // shows a service of yours that the item is being worked on: see TaskToken
+	Error          *Failure        `json:"error,omitempty"`        // the item's last one: what to do otherwise
+	Reasons        []Complaint     `json:"reasons,omitempty"`      // why the item was sent back for rework, the last time it was
 }
 
 // Fence names this claim.

@@ -29,8 +29,9 @@ type Task struct {
 	Items              int             `json:"items"`
 	ItemsOpen          int             `json:"items_open"` // not yet out of work
 	Error              *Failure        `json:"error,omitempty"`
-	RetryCount         int             `json:"retry_count"`         // failures of its items, added up
-	FailedIn           string          `json:"failed_in,omitempty"` // "apply" when it was apply that failed
+	RetryCount         int             `json:"retry_count"`                  // failures of its items, added up
+	FailedIn           string          `json:"failed_in,omitempty"`          // "plan" or "apply" when it was that, and not its work, that failed
+	ReadyForApproval   bool            `json:"ready_for_approval,omitempty"` // submitted, and passed its checks: it may be approved
 	Version            int             `json:"version"`
 	CreatedAt          time.Time       `json:"created_at"`
 	UpdatedAt          time.Time       `json:"updated_at"`

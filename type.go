@@ -182,9 +182,11 @@ type TypeLimits struct {
 	MaxPartBytes    int `json:"max_part_bytes,omitempty"`    // of a part
 }
 
-// Retention says how long ended tasks are kept.
+// Retention says how long ended tasks are kept, with all that hangs on them,
+// before they are archived and removed. It overrides SweepOptions.RetainTasks,
+// whichever is longer; a task goes by the version that it was made with.
 type Retention struct {
-	TaskSeconds int `json:"task_seconds,omitempty"` // 0 = as long as all
+	TaskSeconds int `json:"task_seconds,omitempty"` // 60…ten years after its end; 0 = as long as all
 }
 
 // TypeRef answers a put: the version that holds now.

@@ -54,6 +54,7 @@ var sections = []section{
 	{"steps", 20 * time.Second, (*bench).stepsOfBoth},
 	{"fleet", 35 * time.Second, (*bench).fleet},
 	{"sqlite", 45 * time.Second, (*bench).sqlite},
+	{"accept", 10 * time.Second, (*bench).acceptance},
 	{"held", 30 * time.Second, (*bench).held},
 	{"messages", 40 * time.Second, (*bench).messages},
 	{"http", 0, (*bench).http},

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/pawl-work/pawl"
@@ -70,7 +71,7 @@ func (e *Engine) advance(ctx context.Context, taskID string) error {
 				if d.State != "approved" {
 					return nil
 				}
-				return d.failApply(ctx, tx, failed.Failure())
+				return d.fail(ctx, tx, pawl.KindApply, failed.Failure())
 			})
 		}
 		if err != nil || !again {
@@ -83,6 +84,8 @@ func (e *Engine) advance(ctx context.Context, taskID string) error {
 // step takes one step; again = there may be another.
 func (d *deciding) step(ctx context.Context, tx store.Tx) (again bool, err error) {
 	switch d.State {
+	case "open":
+		return false, d.planByItem(ctx, tx)
 	case "submitted":
 		if d.Ready {
 			return false, d.Rest(ctx, tx)
@@ -171,21 +174,44 @@ func (d *deciding) applyByItem(ctx context.Context, tx store.Tx) error {
 	}
 	switch {
 	case !found:
-		due, err := d.PutAside(ctx, tx, d.rules.applyItem(d.e.ids.next("itm"), d.TaskID))
-		d.queued = append(d.queued, due)
+		row := d.rules.applyItem(d.e.ids.next("itm"), d.Namespace, d.TaskID)
+		d.queued = append(d.queued, store.DueItem{Namespace: row.Namespace, ItemID: row.ID, Type: row.Type, Rank: 1 - 2*row.Priority})
+		_, err := d.e.db.Dialect().Hot.Create(ctx, tx, nil, []store.NewItem{row})
 		return err
 	case it.State == string(pawl.ItemCompleted):
 		var done pawl.Applied
 		if err := json.Unmarshal([]byte(it.Result), &done); err != nil {
-			return d.failApply(ctx, tx, pawl.Failure{Code: "apply_failed", Message: "the apply item's result is not {result?, diff?}: " + err.Error()})
+			return d.fail(ctx, tx, pawl.KindApply, pawl.Failure{Code: "apply_failed", Message: "the apply item's result is not {result?, diff?}: " + err.Error()})
 		}
 		return d.settle(ctx, tx, done)
-	case it.State == string(pawl.ItemFailed), it.State == string(pawl.ItemDeadLettered), it.State == string(pawl.ItemCancelled):
-		f := pawl.Failure{Code: "apply_failed", Message: "the apply item is " + it.State}
-		if it.Error != "" {
-			_ = json.Unmarshal([]byte(it.Error), &f) // written by us
-		}
-		return d.failApply(ctx, tx, f)
+	case slices.Contains(given, it.State):
+		return d.fail(ctx, tx, pawl.KindApply, failureOf(it))
+	}
+	return nil // at work
+}
+
+// given are the states of an item that nobody does any more by himself.
+var given = []string{string(pawl.ItemFailed), string(pawl.ItemDeadLettered), string(pawl.ItemCancelled)}
+
+// failureOf is why an item aside came to nothing.
+func failureOf(it store.AsideItem) pawl.Failure {
+	f := pawl.Failure{Code: it.Kind + "_failed", Message: "the " + it.Kind + " item is " + it.State}
+	if it.Error != "" {
+		_ = json.Unmarshal([]byte(it.Error), &f) // written by us
+	}
+	return f
+}
+
+// planByItem sees what has become of the plan item of an open task.
+func (d *deciding) planByItem(ctx context.Context, tx store.Tx) error {
+	it, found, err := d.AsideItem(ctx, tx, pawl.KindPlan)
+	switch {
+	case err != nil:
+		return err
+	case !found, it.State == string(pawl.ItemCompleted):
+		return d.Rest(ctx, tx)
+	case slices.Contains(given, it.State):
+		return d.fail(ctx, tx, pawl.KindPlan, failureOf(it))
 	}
 	return nil // at work
 }
@@ -228,9 +254,10 @@ func (d *deciding) catchUp(ctx context.Context, tx store.Tx) (again bool, err er
 	return false, d.Rest(ctx, tx)
 }
 
-// failApply says that the task did not take effect; retry tries again.
-func (d *deciding) failApply(ctx context.Context, tx store.Tx, f pawl.Failure) error {
-	return d.Move(ctx, tx, store.TaskMove{Event: "failed", To: "failed", Actor: system, Message: store.Text(f.Message), FailedIn: "apply", Error: store.Text(asJSON(f))})
+// fail says that the task could not be planned, or did not take effect: retry
+// tries again.
+func (d *deciding) fail(ctx context.Context, tx store.Tx, in string, f pawl.Failure) error {
+	return d.Move(ctx, tx, store.TaskMove{Event: "failed", To: "failed", Actor: system, Message: store.Text(f.Message), FailedIn: store.Text(in), Error: store.Text(asJSON(f))})
 }
 
 // applyFailure undoes the transaction that was to apply; the failure is

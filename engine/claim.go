@@ -234,6 +234,13 @@ func (e *Engine) leases(c pawl.Caller, req *pawl.ClaimRequest, rows []store.Clai
 			Priority: r.Priority, Input: json.RawMessage(r.Input), LeaseSeconds: r.LeaseSeconds, LeaseExpiresAt: stamp(r.LeaseExpiresAt),
 			ServerTime: stamp(r.AcquiredAt), WorkerID: req.WorkerID, OpenMessage: openMessage(r.Open),
 			Token: e.tokens.of(c.Namespace, r.ItemID, r.Attempt)}
+		if r.Error != "" {
+			out[i].Error = new(pawl.Failure)
+			_ = json.Unmarshal([]byte(r.Error), out[i].Error) // written by us
+		}
+		if r.Reasons != "" {
+			_ = json.Unmarshal([]byte(r.Reasons), &out[i].Reasons) // written by us
+		}
 	}
 	return out
 }

@@ -379,8 +379,5 @@ func (d *draft) answer(now int64) pawl.Task {
 	} else {
 		t.Payload = json.RawMessage(*r.Payload)
 	}
-	if d.plans {
-		t.Items, t.ItemsOpen = 0, 0
-	}
 	return t
 }

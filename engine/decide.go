@@ -53,7 +53,7 @@ func (e *Engine) approve(ctx context.Context, taskID string, v verdictBy) error 
 		if err := d.approve(ctx, tx, v); err != nil {
 			return err
 		}
-		return d.failApply(ctx, tx, failed.Failure())
+		return d.fail(ctx, tx, pawl.KindApply, failed.Failure())
 	})
 }
 
@@ -272,12 +272,13 @@ func (d *deciding) rework(ctx context.Context, tx store.Tx, v verdictBy, c *pawl
 		return c
 	}
 	data := store.Text(asJSON(map[string]any{"errors": c.Errors, "rework": true}))
-	reasons := store.Text(asJSON(pawl.Failure{Code: "rejected", Message: c.Errors[0].Message, Detail: asJSON(c.Errors)}))
+	reasons := asJSON(c.Errors)
+	failure := store.Text(asJSON(pawl.Failure{Code: "rejected", Message: c.Errors[0].Message, Detail: reasons}))
 	if err := d.Reopen(ctx, tx, len(ids), store.TaskMove{Event: "rejected", Actor: v.by, Message: store.Text(v.comment), Data: data}); err != nil {
 		return err
 	}
 	for chunk := range slices.Chunk(ids, store.DecideBatch) {
-		if _, err := d.moveItems(ctx, tx, store.ItemMove{Event: "rejected", From: "submitted", To: "queued", IDs: chunk, Actor: v.by, Data: data, Error: reasons}); err != nil {
+		if _, err := d.moveItems(ctx, tx, store.ItemMove{Event: "rejected", From: "submitted", To: "queued", IDs: chunk, Actor: v.by, Data: data, Error: failure, Reasons: store.Text(reasons)}); err != nil {
 			return err
 		}
 	}

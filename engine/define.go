@@ -21,7 +21,9 @@ func (e *Engine) checkType(t *pawl.Type) error {
 	f.number("/lease_seconds", t.LeaseSeconds, 0, pawl.MaxLeaseSeconds)
 	f.number("/backoff/base_seconds", t.Backoff.BaseSeconds, 0, pawl.MaxLeaseSeconds)
 	f.number("/backoff/max_seconds", t.Backoff.MaxSeconds, 0, 30*pawl.MaxLeaseSeconds)
-	f.number("/retention/task_seconds", t.Retention.TaskSeconds, 0, int(pawl.MaxDelay.Seconds()))
+	if s := t.Retention.TaskSeconds; s != 0 {
+		f.number("/retention/task_seconds", s, 60, int(pawl.MaxDelay.Seconds()))
+	}
 	f.number("/limits/max_items", t.Limits.MaxItems, 0, pawl.MaxItemsPerTask)
 	f.number("/limits/max_payload_bytes", t.Limits.MaxPayloadBytes, 0, pawl.MaxPayloadBytes)
 	f.number("/limits/max_result_bytes", t.Limits.MaxResultBytes, 0, pawl.MaxPayloadBytes)

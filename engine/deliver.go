@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/pawl-work/pawl"
@@ -55,7 +56,11 @@ func (e *Engine) Finalize(ctx context.Context, calls []pawl.FinalizeCall) ([]paw
 			}
 			bad := r.checkResult(result)
 			bad.evidence(r, c.Evidence)
-			return store.Submission{Result: string(result), Assembled: store.Text(result), Data: extras(c.Evidence, c.Notes)}, bad.err("finalize")
+			ids := make([]string, len(parts))
+			for i := range parts {
+				ids[i] = parts[i].ID
+			}
+			return store.Submission{Result: string(result), Assembled: store.Text(result), Parts: ids, Data: extras(c.Evidence, c.Notes)}, bad.err("finalize")
 		})
 	}))
 }
@@ -102,9 +107,7 @@ func (e *Engine) putPart(ctx context.Context, c *pawl.PartCall) (pawl.ItemPart, 
 	if err := f.err("part"); err != nil {
 		return pawl.ItemPart{}, err
 	}
-	sum := sha256.Sum256(c.Payload)
-	p := store.Part{ID: e.ids.next("prt"), Key: c.Key, Seq: c.Seq, Status: pawl.PartValidated, Payload: string(c.Payload), Evidence: store.Text(c.Evidence),
-		Notes: store.Text(c.Notes), Checksum: hex.EncodeToString(sum[:]), MaxParts: r.maxParts()}
+	p := e.partOf(ctx, c, r)
 	var refusal error
 	if c.Draft {
 		p.Status = pawl.PartDraft
@@ -123,6 +126,17 @@ func (e *Engine) putPart(ctx context.Context, c *pawl.PartCall) (pawl.ItemPart, 
 		return err
 	})
 	return out, cmp.Or(err, refusal)
+}
+
+// partOf is the row of a part that fits.
+func (e *Engine) partOf(ctx context.Context, c *pawl.PartCall, r *rules) store.Part {
+	sum := sha256.Sum256(c.Payload)
+	p := store.Part{ID: e.ids.next("prt"), Key: c.Key, Seq: c.Seq, Status: pawl.PartValidated, Payload: string(c.Payload), Evidence: store.Text(c.Evidence),
+		Notes: store.Text(c.Notes), Checksum: hex.EncodeToString(sum[:]), MaxParts: r.maxParts()}
+	if w := e.db.of(ctx); w != nil && w.key != "" {
+		p.KeyHash = store.Text(keyHash(w.key))
+	}
+	return p
 }
 
 // ListParts lists an item's parts; see pawl.RecordReader.
@@ -160,7 +174,7 @@ func (e *Engine) accepting(ctx context.Context, f pawl.Fence, op string) (store.
 	if err != nil {
 		return it, nil, err
 	}
-	if !it.Acceptance {
+	if !it.Acceptance || it.Kind != pawl.KindWork {
 		return it, nil, &pawl.Error{Code: pawl.CodeConflict, Op: op, State: string(it.State), Allowed: it.State.Allowed(),
 			Message: "results of this type need no acceptance: complete the item instead"}
 	}
@@ -169,32 +183,42 @@ func (e *Engine) accepting(ctx context.Context, f pawl.Fence, op string) (store.
 }
 
 // submit checks what an item's worker hands in and moves the item to submitted.
-// What does not fit is kept as the item's error; the lease stays.
+// What does not fit is kept as the item's error; the lease stays. A result whose
+// parts changed meanwhile is put together again.
 func (e *Engine) submit(ctx context.Context, f pawl.Fence, op string, make func(*rules, store.ItemRow) (store.Submission, error)) (pawl.Moved, error) {
 	it, r, err := e.accepting(ctx, f, op)
 	if err != nil {
 		return pawl.Moved{}, err
 	}
-	s, err := make(r, it)
-	if pawl.CodeOf(err) == pawl.CodeInvalid {
-		return pawl.Moved{}, e.complain(ctx, f, op, err)
-	}
-	if err != nil {
-		return pawl.Moved{}, err
-	}
 	settled := false
 	out := pawl.Moved{ID: f.ItemID, TaskID: it.TaskID, State: pawl.ItemSubmitted, Attempt: f.Attempt, Failures: it.Failures}
-	err = e.gripped(ctx, f, op, func(ctx context.Context, tx store.Tx, g *store.Grip) (err error) {
-		settled, err = g.Submit(ctx, tx, s)
-		return err
-	})
-	if err == nil && settled {
+	for try := 0; ; try++ {
+		s, err := make(r, it)
+		if pawl.CodeOf(err) == pawl.CodeInvalid {
+			return pawl.Moved{}, e.complain(ctx, f, op, err)
+		}
+		if err != nil {
+			return pawl.Moved{}, err
+		}
+		err = e.gripped(ctx, f, op, func(ctx context.Context, tx store.Tx, g *store.Grip) (err error) {
+			settled, err = g.Submit(ctx, tx, s)
+			return err
+		})
+		if err == nil {
+			break
+		}
+		if changed := errors.Is(err, store.ErrPartsChanged); changed && try == 10 {
+			err = &pawl.Error{Code: pawl.CodeUnavailable, Op: op, Message: "the item's parts keep changing; try again", Err: err}
+		} else if changed {
+			continue
+		}
+		return pawl.Moved{}, err
+	}
+	if settled {
 		e.advanceSoon(ctx, it.TaskID)
 	}
-	if err == nil {
-		e.endMessages(ctx, e.homes.left([]string{f.ItemID}), "")
-	}
-	return out, err
+	e.endMessages(ctx, e.homes.left([]string{f.ItemID}), "")
+	return out, nil
 }
 
 // complain keeps why a submission was refused, and answers with it.
@@ -214,6 +238,7 @@ func (e *Engine) gripped(ctx context.Context, f pawl.Fence, op string, fn func(c
 			if held = ok; err != nil || !ok {
 				return err
 			}
+			g.By.Type, g.By.ID = actor(pawl.CallerOf(ctx), g.By.Type, g.By.ID)
 			return fn(ctx, tx, &g)
 		})
 		if err != nil || held {

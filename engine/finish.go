@@ -68,9 +68,9 @@ func (e *Engine) complete(ctx context.Context, calls []pawl.CompleteCall) ([]paw
 	return out, err
 }
 
-// aside notes the task of an apply item: it goes on with what that came to.
+// aside notes the task of a plan or apply item: it goes on with what that came to.
 func aside(tasks []string, m *store.Moved) []string {
-	if strings.HasSuffix(m.Type, pawl.ApplySuffix) {
+	if strings.HasSuffix(m.Type, pawl.ApplySuffix) || strings.HasSuffix(m.Type, pawl.PlanSuffix) {
 		tasks = append(tasks, m.TaskID)
 	}
 	return tasks

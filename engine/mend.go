@@ -68,7 +68,7 @@ func (e *Engine) changeTask(ctx context.Context, verb string, call *pawl.TaskCal
 		if err := movable(ctx, tx, c, verb, call); err != nil {
 			return err
 		}
-		if released, err = e.changeApply(ctx, tx, verb, call); err != nil || released != nil {
+		if released, err = e.changeAside(ctx, tx, verb, call); err != nil || released != nil {
 			if err == nil {
 				task, err = store.GetTask(ctx, tx, c.Namespace, call.TaskID)
 			}
@@ -91,7 +91,7 @@ func (e *Engine) changeTask(ctx context.Context, verb string, call *pawl.TaskCal
 	if err == nil {
 		e.hasChanged(ctx, verb, call.TaskID, released)
 	}
-	if err == nil && task.State == pawl.TaskApproved {
+	if err == nil && (task.State == pawl.TaskApproved || task.Items == 0 && !task.State.Ended()) { // what became of its item aside is seen to at once
 		e.advanceSoon(ctx, call.TaskID)
 		return e.GetTask(ctx, call.TaskID)
 	}
@@ -116,29 +116,33 @@ func (e *Engine) hasChanged(ctx context.Context, verb, taskID string, released [
 	}
 }
 
-// changeApply retries or buries a task that failed when it was applied: its
-// work is accepted, only applying is done again. Nil = it is no such task.
-func (e *Engine) changeApply(ctx context.Context, tx store.Tx, verb string, call *pawl.TaskCall) ([]store.DueItem, error) {
-	if verb != "retry" && verb != "bury" || call.ItemIDs != nil {
+// changeAside retries or buries a task that failed when it was planned or
+// applied: that alone is done again. Nil = it is no such task, or other items
+// are named.
+func (e *Engine) changeAside(ctx context.Context, tx store.Tx, verb string, call *pawl.TaskCall) ([]store.DueItem, error) {
+	if verb != "retry" && verb != "bury" {
 		return nil, nil
 	}
 	kind, id := actor(pawl.CallerOf(ctx), pawl.ActorUser, "")
 	by := store.Actor{Type: kind, ID: id}
 	c, found, err := store.OpenCase(ctx, tx, pawl.CallerOf(ctx).Namespace, call.TaskID)
-	if err != nil || !found || c.FailedIn != "apply" {
+	if err != nil || !found || c.FailedIn == "" {
 		return nil, err
 	}
-	to, event, itemTo := "approved", "retried", "queued"
+	it, found, err := c.AsideItem(ctx, tx, c.FailedIn)
+	if err != nil || call.ItemIDs != nil && !slices.Equal(call.ItemIDs, []string{it.ID}) {
+		return nil, err
+	}
+	to, event, itemTo := map[string]string{pawl.KindPlan: "open", pawl.KindApply: "approved"}[c.FailedIn], "retried", "queued"
 	failedIn := store.Text("")
 	if verb == "bury" {
-		to, event, itemTo, failedIn = "dead_lettered", "dead_lettered", "dead_lettered", "apply"
+		to, event, itemTo, failedIn = "dead_lettered", "dead_lettered", "dead_lettered", store.Text(c.FailedIn)
 	}
 	if err := c.Move(ctx, tx, store.TaskMove{Event: event, To: to, Actor: by, Message: store.Text(call.Reason), Todo: verb == "retry", FailedIn: failedIn}); err != nil {
 		return nil, err
 	}
-	it, found, err := c.AsideItem(ctx, tx, pawl.KindApply)
-	if err != nil || !found || !slices.Contains(pawl.ItemState(it.State).Allowed(), verb) {
-		return []store.DueItem{}, err
+	if !found || !slices.Contains(pawl.ItemState(it.State).Allowed(), verb) {
+		return []store.DueItem{}, nil
 	}
 	_, queued, err := c.Items(ctx, tx, store.ItemMove{Event: event, From: it.State, To: itemTo, IDs: []string{it.ID}, Actor: by})
 	return append([]store.DueItem{}, queued...), err

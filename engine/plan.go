@@ -220,9 +220,9 @@ func (r *rules) drafted(d draft) draft {
 // plan item alone.
 func (r *rules) planning(row store.NewTask, t *pawl.NewTask, itemID string) draft {
 	payload := orNull(t.Payload)
-	row.Payload, row.Solo, row.Items = &payload, false, 1
+	row.Payload, row.Solo, row.Items = &payload, false, 0
 	it := newItem(&row, t, &pawl.NewItem{Input: json.RawMessage(payload)}, itemID, -1)
-	it.Type, it.Kind, it.Acceptance = r.Name+pawl.PlanSuffix, pawl.KindPlan, true // acceptance: its end is no plain complete
+	it.Type, it.Kind, it.Aside, it.Acceptance = r.Name+pawl.PlanSuffix, pawl.KindPlan, true, true // acceptance: its end is no plain complete
 	if r.Plan.MaxAttempts > 0 {
 		it.MaxAttempts = r.Plan.MaxAttempts
 	}

@@ -175,13 +175,13 @@ func (r *rules) apply(ctx context.Context, a pawl.Application) (out pawl.Applied
 }
 
 // applyItem is the item that a worker applies a task by.
-func (r *rules) applyItem(id, taskID string) store.NewItem {
+func (r *rules) applyItem(id, namespace, taskID string) store.NewItem {
 	attempts := r.Apply.MaxAttempts
 	for _, n := range []int{r.MaxAttempts, pawl.DefaultMaxAttempts} {
 		if attempts == 0 {
 			attempts = n
 		}
 	}
-	return store.NewItem{ID: id, TaskID: taskID, Type: r.Name + pawl.ApplySuffix, Kind: pawl.KindApply, Priority: r.Priority, MaxAttempts: attempts,
+	return store.NewItem{ID: id, Namespace: namespace, TaskID: taskID, Type: r.Name + pawl.ApplySuffix, Kind: pawl.KindApply, Aside: true, Priority: r.Priority, MaxAttempts: attempts,
 		Input: string(asJSON(map[string]string{"task_id": taskID})), Actor: system}
 }

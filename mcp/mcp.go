@@ -149,7 +149,7 @@ func (open) Close() error { return nil }
 const instructions = `Pawl keeps work that must not be lost. A task is what somebody asked for; its items are the units of work, leased to one worker at a time.
 
 To do work, choose a worker_id of your own and keep it:
-1. work_checkout takes an item and answers with its id, attempt and input. Every later call about it carries item_id, worker_id and attempt: they are your lease.
+1. work_checkout takes an item and answers with its id, attempt and input, and with error and reasons where it is to be done again. Every later call about it carries item_id, worker_id and attempt: they are your lease.
 2. work_get says what a good result is (rules: schemas, parts). work_resume tells what earlier attempts left: checkpoints, parts, and why a result was sent back.
 3. While you work, call work_heartbeat well before lease_expires_at; work_progress and work_checkpoint keep what you have so far.
 4. Hand in with work_submit, or piece by piece with work_submit_part and then work_finalize; types without acceptance end with work_complete. A refused result names what is wrong by JSON Pointer: your lease is as it was, so mend it and hand it in again.

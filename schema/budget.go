@@ -40,7 +40,16 @@ func (c *copied) count(s *jsonschema.Schema, seen map[*jsonschema.Schema]bool) {
 				if !ok {
 					return nil
 				}
-				_, err := compilePattern(p)
+				if !c.spend(readingCost * min(len(p), maxPattern)) {
+					return errSpent
+				}
+				tree, size, err := read(p)
+				if err == nil && !c.spend(size) {
+					err = errSpent
+				}
+				if err == nil {
+					_, err = syntax.Compile(tree)
+				}
 				return err
 			}
 		}
@@ -111,30 +120,58 @@ func (p *pattern) MatchString(s string) bool {
 	return p.c.spend(1+p.size*len(s)/64) && p.Regexp.MatchString(s)
 }
 
+// readingCost is what a character of a pattern costs that a value holds.
+const readingCost = 200
+
+var errPatterns = errors.New("makes the patterns of the schema too large")
+
+// regexp compiles a pattern of the schema, once.
 func (c *copied) regexp(s string) (jsonschema.Regexp, error) {
-	re, err := compilePattern(s)
+	if p := c.patterns[s]; p != nil {
+		return p, nil
+	}
+	if c.text -= len(s); c.text < 0 {
+		return nil, errPatterns
+	}
+	_, size, err := read(s)
 	if err != nil {
 		return nil, err
 	}
-	re.c = c
-	return re, nil
-}
-
-func compilePattern(s string) (*pattern, error) {
-	if len(s) > maxPattern {
-		return nil, fmt.Errorf("has %d characters; at most %d are allowed", len(s), maxPattern)
+	if c.program -= size; c.program < 0 {
+		return nil, errPatterns
 	}
 	re, err := regexp.Compile(s)
 	if err != nil {
 		return nil, err
 	}
+	p := &pattern{Regexp: re, size: size, c: c}
+	c.patterns[s] = p
+	return p, nil
+}
+
+// read reads a pattern, and how large its program would be, without making it.
+func read(s string) (*syntax.Regexp, int, error) {
+	if len(s) > maxPattern {
+		return nil, 0, fmt.Errorf("has %d characters; at most %d are allowed", len(s), maxPattern)
+	}
 	tree, err := syntax.Parse(s, syntax.Perl)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	prog, err := syntax.Compile(tree.Simplify())
-	if err != nil {
-		return nil, err
+	return tree, sizeOf(tree), nil
+}
+
+// sizeOf is about how many instructions a pattern comes to.
+func sizeOf(re *syntax.Regexp) int {
+	size := 1 + len(re.Rune)/16
+	for _, sub := range re.Sub {
+		size += sizeOf(sub)
 	}
-	return &pattern{Regexp: re, size: len(prog.Inst)}, nil
+	if re.Op == syntax.OpLiteral {
+		size = len(re.Rune)
+	}
+	if re.Op == syntax.OpRepeat {
+		size *= max(1, re.Min, re.Max)
+	}
+	return size
 }

@@ -23,6 +23,8 @@ const (
 	maxBytes   = 256 << 10 // of a schema
 	maxNodes   = 5000      // objects, lists and values of a schema
 	maxPattern = 1000      // characters of a pattern
+	maxText    = 16_000    // characters of all of a schema's patterns: to read one takes up to 20 µs each
+	maxProgram = 50_000    // instructions that all of them come to: a{1000} is a thousand
 	home       = "pawl:///schema"
 
 	// A check may take so many steps: visits of a subschema, each with the
@@ -42,8 +44,11 @@ type Schema struct {
 // copied is one compilation. Each has a budget of its own and serves one check
 // at a time.
 type copied struct {
-	sch   *jsonschema.Schema
-	steps int // left of the check under way
+	sch      *jsonschema.Schema
+	patterns map[string]*pattern
+	text     int // left of maxText
+	program  int // left of maxProgram
+	steps    int // left of the check under way
 }
 
 // Compile compiles a schema; what is wrong with it is told by pointers into it.
@@ -81,7 +86,7 @@ func Compile(raw []byte) (*Schema, []pawl.Field) {
 }
 
 func (s *Schema) compile() (*copied, error) {
-	out := &copied{steps: steps}
+	out := &copied{steps: steps, patterns: map[string]*pattern{}, text: maxText, program: maxProgram}
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.UseLoader(nowhere{})

@@ -116,6 +116,7 @@ func TestSchemasThatAreNone(t *testing.T) {
 		{`{"patternProperties":{"(":{}}}`, "/patternProperties/( has a name that is not allowed here\n"},
 		{`{"pattern":"` + strings.Repeat("a", 1001) + `"}`, "/pattern is \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…\", which is no regex\n"},
 		{`{"pattern":"((a{100}){100}){100}"}`, "/pattern is \"((a{100}){100}){100}\", which is no regex\n"},
+		{`{"pattern":"` + strings.Repeat(`\\pL{900}`, 60) + `"}`, "/pattern is \"\\\\pL{900}\\\\pL{900}"},
 		{`{"$schema":"http://json-schema.org/draft-07/schema#"}`, "/$schema is \"http://json-schema.org/draft-07/schema#\"; schemas are read as " + Dialect + "\n"},
 		{`{"maximum":1e999999999}`, "/maximum is a number with an exponent beyond ±1000\n"},
 		{`{"enum":[` + strings.Repeat("0,", maxNodes) + `0]}`, " has more than 5000 parts\n"},
@@ -160,10 +161,11 @@ var bombs = map[string][2]string{
 	"alternatives of alternatives": {doubling(40), `1`},
 	"recursion that doubles at each level": {`{"$defs":{"n":{"type":"object","allOf":[{"properties":{"c":{"$ref":"#/$defs/n"}}},{"properties":{"c":{"$ref":"#/$defs/n"}}}]}},"$ref":"#/$defs/n"}`,
 		strings.Repeat(`{"c":`, 60) + "1" + strings.Repeat("}", 60)},
-	"under a not":             {strings.Replace(doubling(40), `"$ref":"#/$defs/d0"`, `"not":{"$ref":"#/$defs/d0"}`, 1), `1`},
-	"a long pattern and text": {`{"pattern":"` + strings.Repeat("(a|b)*", 160) + `c$"}`, `"` + strings.Repeat("ab", 1<<19) + `"`},
-	"a number that is long":   {`{"multipleOf":3}`, `1e1000000000`},
-	"a pattern in a value":    {`{"format":"regex"}`, `"` + strings.Repeat("((((", 1<<18) + `"`},
+	"under a not":              {strings.Replace(doubling(40), `"$ref":"#/$defs/d0"`, `"not":{"$ref":"#/$defs/d0"}`, 1), `1`},
+	"a long pattern and text":  {`{"pattern":"` + strings.Repeat("(a|b)*", 160) + `c$"}`, `"` + strings.Repeat("ab", 1<<19) + `"`},
+	"a number that is long":    {`{"multipleOf":3}`, `1e1000000000`},
+	"many patterns in a value": {`{"items":{"format":"regex"}}`, `["` + strings.Repeat(strings.Repeat(`\\pL`, 200)+`","`, 1200) + `"]`},
+	"a pattern in a value":     {`{"format":"regex"}`, `"` + strings.Repeat("((((", 1<<18) + `"`},
 }
 
 func doubling(n int) string {
@@ -192,6 +194,25 @@ func TestBombsAreRefused(t *testing.T) {
 			t.Errorf("%s: %v, then %v", name, got, again)
 		}
 	}
+}
+
+// A schema that is refused is refused soon: its patterns are measured before
+// they are compiled. 256 KiB of them would take minutes and gigabytes.
+func TestManyPatternsAreRefused(t *testing.T) {
+	for name, p := range map[string]string{"texts": strings.Repeat(`\\pL`, 200), "programs": `(a{30}){30}`} {
+		var b strings.Builder
+		for i := range 240 {
+			fmt.Fprintf(&b, `,{"pattern":"%s%d"}`, p, i)
+		}
+		if s, bad := Compile([]byte(`{"anyOf":[` + b.String()[1:] + `]}`)); s != nil || len(bad) != 1 && !strings.Contains(lines(bad), "which is no regex") {
+			t.Errorf("%s: %v", name, lines(bad))
+		}
+	}
+	var b strings.Builder
+	for i := range 400 { // what people write is far from it
+		fmt.Fprintf(&b, `,{"pattern":"^[a-z][a-z0-9-]{0,62}%d$"}`, i%100)
+	}
+	must(t, `{"anyOf":[`+b.String()[1:]+`]}`)
 }
 
 // A check that spent its budget leaves the next one a whole one.

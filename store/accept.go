@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"slices"
 
 	"github.com/pawl-work/pawl"
 )
@@ -13,6 +15,7 @@ var acceptSQL = Texts(sqlFiles, "accept.sql")
 // it ends.
 type Grip struct {
 	Fence
+	By            Actor // of what is done under it
 	TaskID, State string
 	Failures      int
 	Now           int64
@@ -21,7 +24,7 @@ type Grip struct {
 // Hold takes the lease that a fence names; false when it is not the item's
 // current one by the database's clock, read after the row is locked.
 func Hold(ctx context.Context, tx Tx, f Fence) (Grip, bool, error) {
-	g := Grip{Fence: f}
+	g := Grip{Fence: f, By: Actor{pawl.ActorWorker, f.WorkerID}}
 	var until int64
 	found, err := Row(ctx, tx, []any{&until, &g.State, &g.TaskID, &g.Failures}, acceptSQL["hold lease"], f.ItemID, f.Namespace, f.WorkerID, f.Attempt)
 	if err != nil || !found {
@@ -33,7 +36,7 @@ func Hold(ctx context.Context, tx Tx, f Fence) (Grip, bool, error) {
 
 // event is about the gripped item.
 func (g *Grip) event(name string) Event {
-	return Event{Namespace: g.Namespace, TaskID: g.TaskID, ItemID: Text(g.ItemID), Attempt: g.Attempt, Event: name, Actor: Actor{pawl.ActorWorker, g.WorkerID}}
+	return Event{Namespace: g.Namespace, TaskID: g.TaskID, ItemID: Text(g.ItemID), Attempt: g.Attempt, Event: name, Actor: g.By}
 }
 
 // start leaves the first sign of life.
@@ -60,13 +63,26 @@ func (g *Grip) Complain(ctx context.Context, tx Tx, failure string) error {
 // Submission is a result that fits.
 type Submission struct {
 	Result    string
-	Assembled Text // put together from parts: the result too
-	Data      Text // of the event: evidence and notes
+	Assembled Text     // put together from parts: the result too
+	Parts     []string // the ids of all live parts it was made from, in order; nil = it was handed in whole
+	Data      Text     // of the event: evidence and notes
 }
+
+// ErrPartsChanged says that parts came or went after a result was made of them.
+var ErrPartsChanged = errors.New("the parts changed while they were put together")
 
 // Submit moves the gripped item to submitted, and its task when it was the
 // last one at work; settled says so.
 func (g *Grip) Submit(ctx context.Context, tx Tx, s Submission) (settled bool, err error) {
+	if s.Parts != nil { // the lease is held still, and with it the parts
+		live, err := Strings(ctx, tx, acceptSQL["live parts"], g.ItemID)
+		if err == nil && !slices.Equal(live, s.Parts) {
+			err = ErrPartsChanged
+		}
+		if err != nil {
+			return false, err
+		}
+	}
 	held, err := Take(ctx, tx, []string{g.ItemID}, []string{"leased", "in_progress"})
 	if err != nil || len(held) != 1 {
 		return false, err
@@ -102,6 +118,7 @@ type Part struct {
 	Status, Payload         string
 	Evidence, Notes, Errors Text
 	Checksum                string
+	KeyHash                 Text // of the call's idempotency key
 	MaxParts                int
 }
 
@@ -147,7 +164,7 @@ func (g *Grip) PutPart(ctx context.Context, tx Tx, p Part) (pawl.ItemPart, error
 			return out, pawl.Invalid("/key", "the item has its most parts: %d", p.MaxParts)
 		}
 	}
-	if _, err := tx.Exec(ctx, acceptSQL["put part"], p.ID, g.Namespace, g.ItemID, p.Key, p.Seq, p.Status, p.Payload, p.Evidence, p.Notes, p.Errors, p.Checksum,
+	if _, err := tx.Exec(ctx, acceptSQL["put part"], p.ID, g.Namespace, g.ItemID, p.Key, p.Seq, p.Status, p.Payload, p.Evidence, p.Notes, p.Errors, p.Checksum, p.KeyHash,
 		g.WorkerID, g.Attempt, g.Now, superseded); err != nil {
 		return out, err
 	}

@@ -24,6 +24,12 @@ SELECT p.id, p.status, p.checksum, p.payload, p.evidence, p.notes, p.worker_id, 
 FROM pawl.work_item_parts p
 WHERE p.item_id = $1 AND p.part_key = $2 AND COALESCE(p.seq, -1) = $3 AND p.superseded_at IS NULL
 
+-- name: live parts
+SELECT p.id
+FROM pawl.work_item_parts p
+WHERE p.item_id = $1 AND p.superseded_at IS NULL
+ORDER BY p.id
+
 -- name: count parts
 SELECT COUNT(*)
 FROM pawl.work_item_parts p
@@ -35,8 +41,8 @@ SET superseded_at = $2
 WHERE id = $1
 
 -- name: put part
-INSERT INTO pawl.work_item_parts (id, namespace, item_id, part_key, seq, status, payload, evidence, notes, errors, checksum, worker_id, attempt, created_at, superseded_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+INSERT INTO pawl.work_item_parts (id, namespace, item_id, part_key, seq, status, payload, evidence, notes, errors, checksum, idempotency_key_hash, worker_id, attempt, created_at, superseded_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
 
 -- name: parts
 SELECT p.id, p.item_id, p.part_key, p.seq, p.status, p.payload, p.evidence, p.notes, p.errors, p.checksum, p.worker_id, p.attempt, p.created_at, p.superseded_at

@@ -13,7 +13,7 @@ FROM pawl.task_live
 WHERE task_id = $1
 
 -- name: rows work_items
-SELECT id, namespace, task_id, type, kind, position, key, priority, max_attempts, run_at, after, input, parts_required, created_at
+SELECT id, namespace, task_id, type, kind, position, key, priority, max_attempts, run_at, after, input, parts_required, reasons, created_at
 FROM pawl.work_items
 WHERE task_id = $1
 ORDER BY position, id

@@ -36,7 +36,7 @@ SELECT p.item_id, p.task_id,
     WHEN p.type <> w.type THEN p.place || '.type is ' || p.type || ', the item''s ' || w.type
     WHEN p.priority <> w.priority THEN 'priority in ' || p.place || ' is ' || p.priority || ', the item''s ' || w.priority
     WHEN p.max_attempts <> w.max_attempts THEN p.place || '.max_attempts is ' || p.max_attempts || ', the item''s ' || w.max_attempts
-    ELSE p.place || '.solo is ' || p.solo || ', the task''s ' || t.solo
+    ELSE p.place || '.solo is ' || p.solo || ', the task''s ' || t.solo || ', the kind ' || w.kind
   END
 FROM (
   SELECT 'ready' AS place, item_id, namespace, task_id, type, CASE WHEN rank % 2 = 0 THEN -rank / 2 ELSE (1 - rank) / 2 END AS priority, max_attempts, solo FROM pawl.ready
@@ -54,7 +54,7 @@ FROM (
 LEFT JOIN pawl.work_items w ON w.id = p.item_id
 LEFT JOIN pawl.tasks t ON t.id = p.task_id
 WHERE w.id IS NULL OR t.id IS NULL OR p.namespace <> w.namespace OR p.task_id <> w.task_id
-  OR p.type <> w.type OR p.priority <> w.priority OR p.max_attempts <> w.max_attempts OR p.solo <> t.solo
+  OR p.type <> w.type OR p.priority <> w.priority OR p.max_attempts <> w.max_attempts OR p.solo <> CASE WHEN w.kind = 'work' THEN t.solo ELSE 2 END
 
 -- name: lease
 SELECT item_id, task_id, 'worker "' || worker_id || '", attempt ' || attempt || ', until ' || lease_expires_at
@@ -123,24 +123,25 @@ LEFT JOIN (
     SUM(CASE WHEN i.state = 'cancelled' THEN 1 ELSE 0 END) AS cancelled
   FROM pawl.item_rows i
   WHERE i.task_id > $1 AND i.task_id <= $2
-    AND (i.kind = 'work' OR i.kind = 'plan' AND EXISTS (SELECT 1 FROM pawl.task_live p WHERE p.task_id = i.task_id AND p.planning = 1))
+    AND i.kind = 'work'
   GROUP BY i.task_id
 ) c ON c.task_id = t.id
 WHERE t.id > $1 AND t.id <= $2 AND t.solo = 0
-  AND (k.task_id IS NULL OR c.task_id IS NULL OR k.items <> c.items OR k.open <> c.open OR k.failed <> c.failed OR k.dead <> c.dead OR k.cancelled <> c.cancelled)
+  AND (k.task_id IS NULL OR k.items <> COALESCE(c.items, 0) OR k.open <> COALESCE(c.open, 0) OR k.failed <> COALESCE(c.failed, 0)
+    OR k.dead <> COALESCE(c.dead, 0) OR k.cancelled <> COALESCE(c.cancelled, 0) OR k.items = 0 AND k.planning = 0)
 
 -- name: settled
 SELECT k.task_id, k.task_id, 'state ' || k.state || ' with ' || k.open || ' open, ' || k.failed || ' failed, ' || k.dead || ' dead items'
 FROM pawl.task_live k
 JOIN pawl.tasks t ON t.id = k.task_id
 WHERE k.task_id > $1 AND k.task_id <= $2 AND t.solo = 0
-  AND (k.open > 0 AND k.state <> 'open' OR k.open = 0 AND k.state = 'open' OR k.state IN ('completed', 'cancelled') AND k.failed + k.dead > 0)
+  AND (k.open > 0 AND k.state <> 'open' OR k.open + k.planning = 0 AND k.state = 'open' OR k.state IN ('completed', 'cancelled') AND k.failed + k.dead > 0)
 
 -- name: only item
 SELECT t.id, t.id, 'solo ' || t.solo || ' with ' || COALESCE(w.items, 0) || ' items, the first ' || COALESCE(w.first, 'none')
 FROM pawl.tasks t
 LEFT JOIN (
-  SELECT task_id, COUNT(*) AS items, MIN(id) AS first
+  SELECT task_id, SUM(CASE WHEN kind = 'work' THEN 1 ELSE 0 END) AS items, MIN(CASE WHEN kind = 'work' THEN id END) AS first
   FROM pawl.work_items
   WHERE task_id > $1 AND task_id <= $2
   GROUP BY task_id

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/pawl-work/pawl"
@@ -10,7 +11,8 @@ import (
 var decideSQL = Texts(sqlFiles, "decide.sql")
 
 // Aside is the solo of a plan or apply item: its moves are neither the task's
-// nor counted.
+// nor counted. What becomes of its task the engine sees to, which owes it that
+// (todo) for as long as there is such an item.
 const Aside = 2
 
 // DecideBatch is how many items move in the transaction of a decision; those of
@@ -67,7 +69,7 @@ type TaskMove struct {
 // Move brings the task to a state and leaves its event.
 func (c *Case) Move(ctx context.Context, tx Tx, m TaskMove) error {
 	var completed *int64
-	if m.To == "completed" || m.To == "rejected" || m.To == "failed" {
+	if slices.Contains([]string{"completed", "rejected", "failed"}, m.To) {
 		completed = &c.Now
 	}
 	todo := 0
@@ -78,11 +80,15 @@ func (c *Case) Move(ctx context.Context, tx Tx, m TaskMove) error {
 		return err
 	}
 	e := Event{Namespace: c.Namespace, TaskID: c.TaskID, Event: m.Event, From: Text(c.State), To: Text(m.To), Actor: m.Actor, Message: m.Message, Data: m.Data, Diff: m.Diff}
+	done := Applied{Task: m.To}
+	if c.State == "dead_lettered" {
+		done.Items = 1 // of the retry that takes the input hash again
+	}
 	c.State, c.Todo, c.Ready = m.To, m.Todo, false
 	if err := Record(ctx, tx, c.Now, []Event{e}); err != nil {
 		return err
 	}
-	return releaseHash(ctx, tx, c.TaskID, Applied{Task: m.To})
+	return releaseHash(ctx, tx, c.TaskID, done)
 }
 
 // Reopen sends n items' task back to work.
@@ -139,7 +145,7 @@ type ItemMove struct {
 	IDs             []string // nil = all of the task's
 	Actor           Actor
 	Data            Text
-	Error           Text // rework: the reasons
+	Error, Reasons  Text // rework: why, as a failure and as the list of complaints
 }
 
 // Items moves up to DecideBatch of the task's items and says how many, and
@@ -183,6 +189,11 @@ func (c *Case) Items(ctx context.Context, tx Tx, m ItemMove) (int, []DueItem, er
 	if err := Record(ctx, tx, c.Now, events); err != nil {
 		return 0, nil, err
 	}
+	if m.Reasons != "" {
+		if _, err := tx.Exec(ctx, decideSQL["give reasons"], List(ids), m.Reasons); err != nil {
+			return 0, nil, err
+		}
+	}
 	if len(feeders) > 0 {
 		query := "feed dependents"
 		if m.To == "rejected" {
@@ -202,29 +213,15 @@ func (c *Case) Resting(ctx context.Context, tx Tx, state string, limit int) ([]s
 
 // AsideItem is a plan or apply item.
 type AsideItem struct {
-	ID, State     string
-	Result, Error Text
+	ID, Kind, State string
+	Result, Error   Text
 }
 
 // AsideItem reads the task's newest item of a kind.
 func (c *Case) AsideItem(ctx context.Context, tx Tx, kind string) (AsideItem, bool, error) {
-	var a AsideItem
+	a := AsideItem{Kind: kind}
 	found, err := Row(ctx, tx, []any{&a.ID, &a.State, &a.Result, &a.Error}, decideSQL["item aside"], c.TaskID, kind)
 	return a, found, err
-}
-
-// PutAside queues a plan or apply item.
-func (c *Case) PutAside(ctx context.Context, tx Tx, it NewItem) (DueItem, error) {
-	if _, err := tx.Exec(ctx, decideSQL["put item"], it.ID, c.Namespace, c.TaskID, it.Type, it.Kind, it.Position, it.Priority, it.MaxAttempts, it.Input, c.Now); err != nil {
-		return DueItem{}, err
-	}
-	h := Held{ItemID: it.ID, Namespace: c.Namespace, TaskID: c.TaskID, Type: it.Type, State: "queued", Priority: it.Priority, MaxAttempts: it.MaxAttempts,
-		Solo: Aside, Rank: 1 - 2*it.Priority, Since: &c.Now}
-	if err := Put(ctx, tx, []Held{h}); err != nil {
-		return DueItem{}, err
-	}
-	return DueItem{c.Namespace, it.ID, it.Type, h.Rank}, Record(ctx, tx, c.Now, []Event{{Namespace: c.Namespace, TaskID: c.TaskID, ItemID: Text(it.ID), Event: "planned",
-		To: "queued", Actor: it.Actor}})
 }
 
 // PutResult keeps what applying came to as the task's result.

@@ -60,16 +60,17 @@ WHERE w.task_id = $1 AND w.kind = 'work' AND r.state = $2
 ORDER BY r.item_id
 LIMIT $3
 
+-- name: give reasons
+UPDATE pawl.work_items
+SET reasons = $2
+WHERE id IN @list($1)
+
 -- name: item aside
 SELECT i.id, i.state, i.result, i.error
 FROM pawl.item_rows i
 WHERE i.task_id = $1 AND i.kind = $2
 ORDER BY i.id DESC
 LIMIT 1
-
--- name: put item
-INSERT INTO pawl.work_items (id, namespace, task_id, type, kind, position, priority, max_attempts, input, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 
 -- name: put result
 INSERT INTO pawl.task_results (task_id, namespace, payload, created_at)

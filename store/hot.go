@@ -121,6 +121,7 @@ type NewTask struct {
 type NewItem struct {
 	ID, Namespace, TaskID, Type, Kind string
 	Solo                              bool
+	Aside                             bool // a plan or apply item
 	Position                          int
 	Key                               Text
 	Priority                          int
@@ -133,6 +134,18 @@ type NewItem struct {
 	Input                             string
 	Actor                             Actor
 	Data                              Text // solo: the task's Data goes into the one event
+}
+
+// Mark is the solo of the item's rows: 1 of a task's only item, Aside of a plan
+// or apply item, else 0.
+func (i *NewItem) Mark() int {
+	switch {
+	case i.Aside:
+		return Aside
+	case i.Solo:
+		return 1
+	}
+	return 0
 }
 
 // Fence names a claim.
@@ -192,6 +205,7 @@ type Claimed struct {
 	MaxAttempts, LeaseSeconds         int
 	Input                             string
 	Open                              Text // its open message: id, chunks and step number, parted by spaces
+	Error, Reasons                    Text // the last failure, and the complaints of the last rework, as JSON
 	AcquiredAt, LeaseExpiresAt        int64
 }
 

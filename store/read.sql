@@ -17,7 +17,8 @@ SELECT t.id, t.namespace, t.type, t.type_version, t.solo, t.title, t.priority, t
     + COALESCE((SELECT SUM(p.failures) FROM pawl.rests p WHERE p.task_id = t.id AND p.failures > 0), 0)), t.applied_at, t.completed_at,
   COALESCE((SELECT e.created_at FROM pawl.task_events e WHERE e.task_id = t.id ORDER BY e.id DESC LIMIT 1), t.created_at),
   COALESCE((SELECT e.created_at FROM pawl.task_events e WHERE e.task_id = t.id AND e.to_state IS NOT NULL ORDER BY e.id DESC LIMIT 1), t.created_at),
-  (SELECT r.error FROM pawl.rests r WHERE t.solo = 0 AND r.task_id = t.id AND r.error IS NOT NULL ORDER BY r.since DESC, r.item_id LIMIT 1)
+  (SELECT r.error FROM pawl.rests r WHERE t.solo = 0 AND r.task_id = t.id AND r.error IS NOT NULL ORDER BY r.since DESC, r.item_id LIMIT 1),
+  CASE WHEN t.state = 'submitted' THEN (SELECT k.ready_for_approval FROM pawl.task_live k WHERE k.task_id = t.id) END
 FROM pawl.task_rows t
 
 -- name: available

@@ -144,7 +144,7 @@ func releaseHash(ctx context.Context, tx Tx, taskID string, a Applied) error {
 	switch {
 	case slices.Contains([]string{"cancelled", "rejected", "dead_lettered"}, a.Task):
 		query = "let go of input hash"
-	case a.Task == "open" && a.Items > 0:
+	case (a.Task == "open" || a.Task == "approved") && a.Items > 0:
 		query = "hold input hash"
 	}
 	if query == "" {

@@ -141,12 +141,12 @@ func scanTask(rows Rows) (pawl.Task, error) {
 	var solo int
 	var title, payload, byType, byID, hash, thread, failedIn, failure, stage, itemState, itemFailure Text
 	var metadata string
-	var progress *int
+	var progress, ready *int
 	var created, updated, moved int64
 	var applied, completed *int64
 	err := rows.Scan(&t.ID, &t.Namespace, &t.Type, &t.TypeVersion, &solo, &title, &t.Priority, &payload, &metadata, &byType, &byID,
 		&hash, &thread, &created, &t.State, &t.Version, &t.Items, &t.ItemsOpen, &failedIn, &failure, &stage, &itemState, &progress,
-		&t.RetryCount, &applied, &completed, &updated, &moved, &itemFailure)
+		&t.RetryCount, &applied, &completed, &updated, &moved, &itemFailure, &ready)
 	if err != nil {
 		return t, err
 	}
@@ -161,7 +161,7 @@ func scanTask(rows Rows) (pawl.Task, error) {
 	if t.Error = failureOf(failure); t.Error == nil {
 		t.Error = failureOf(itemFailure)
 	}
-	t.Status = t.State.Status()
+	t.Status, t.ReadyForApproval = t.State.Status(), ready != nil && *ready == 1
 	t.CreatedAt, t.UpdatedAt, t.LastTransitionedAt = Stamp(created), Stamp(updated), Stamp(moved)
 	t.AppliedAt, t.CompletedAt = stampOf(applied), stampOf(completed)
 	if solo == 1 {

@@ -131,6 +131,53 @@ func Registry(ctx context.Context, tx Tx) (map[TypeName]int, error) {
 	return out, rows.Err()
 }
 
+// TypeVersion is a version of a type of a namespace.
+type TypeVersion struct {
+	TypeName
+	Version int
+}
+
+// Retentions are the seconds that tasks are kept, by the versions that say so.
+func Retentions(ctx context.Context, tx Tx) (map[TypeVersion]int, error) {
+	rows, err := tx.Query(ctx, typeSQL["definitions"])
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	out := map[TypeVersion]int{}
+	for rows.Next() {
+		var v TypeVersion
+		var definition string
+		if err := rows.Scan(&v.Namespace, &v.Name, &v.Version, &definition); err != nil {
+			return nil, err
+		}
+		var t struct{ Retention pawl.Retention }
+		if json.Unmarshal([]byte(definition), &t) == nil && t.Retention.TaskSeconds > 0 {
+			out[v] = t.Retention.TaskSeconds
+		}
+	}
+	return out, rows.Err()
+}
+
+// TypesOfTasks are the types of those tasks that are there.
+func TypesOfTasks(ctx context.Context, tx Tx, taskIDs []string) (map[string]TypeVersion, error) {
+	rows, err := tx.Query(ctx, typeSQL["types of tasks"], List(taskIDs))
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	out := map[string]TypeVersion{}
+	for rows.Next() {
+		var id string
+		var v TypeVersion
+		if err := rows.Scan(&id, &v.Namespace, &v.Name, &v.Version); err != nil {
+			return nil, err
+		}
+		out[id] = v
+	}
+	return out, rows.Err()
+}
+
 // DressTask writes what a type asks of a task beyond a plain create: the parts
 // that its items need, as a list of keys, and that it is being planned.
 func DressTask(ctx context.Context, tx Tx, taskID string, parts Text, planning bool) error {
@@ -146,8 +193,8 @@ func DressTask(ctx context.Context, tx Tx, taskID string, parts Text, planning b
 	return nil
 }
 
-// EndPlanning counts a task's n items in place of its plan item; false when it
-// is not open, or not being planned.
+// EndPlanning counts a task's n items; false when it is not open, or not being
+// planned.
 func EndPlanning(ctx context.Context, tx Tx, taskID string, n int, now int64) (bool, error) {
 	changed, err := tx.Exec(ctx, typeSQL["end planning"], taskID, n, now)
 	return changed == 1, err

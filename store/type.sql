@@ -40,12 +40,12 @@ WHERE task_id = $1 AND kind = 'work' AND parts_required IS NULL
 
 -- name: begin planning
 UPDATE pawl.task_live
-SET planning = 1
+SET planning = 1, todo = 1
 WHERE task_id = $1
 
 -- name: end planning
 UPDATE pawl.task_live
-SET planning = 0, items = items + $2 - 1, open = open + $2 - 1, updated_at = $3
+SET planning = 0, todo = 0, items = $2, open = $2, updated_at = $3
 WHERE task_id = $1 AND state = 'open' AND planning = 1
 
 -- name: about to fail
@@ -69,3 +69,12 @@ FROM pawl.item_rows i
 WHERE i.task_id = $1 AND i.state IN @list($2)
 ORDER BY i.id
 LIMIT $3
+
+-- name: definitions
+SELECT namespace, name, version, definition
+FROM pawl.types
+
+-- name: types of tasks
+SELECT id, namespace, type, type_version
+FROM pawl.tasks
+WHERE id IN @list($1)

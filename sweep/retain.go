@@ -3,7 +3,10 @@ package sweep
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"slices"
+	"time"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
@@ -16,19 +19,45 @@ const deleteBatch = 5 * batch
 // maxAgain bounds the tasks that a cursor remembers to try again.
 const maxAgain = 1000
 
-// retain archives and removes tasks that ended longer than RetainTasks ago. It
-// reads the record in order and stops at what is younger; the event that ended a
-// task leads to it. A task that cannot be archived is left, counted and tried
-// again by the next pass. One that was brought back from its archive is kept for
-// as long again.
+// retain archives and removes tasks that ended longer ago than they are kept:
+// RetainTasks, or what their type says. It reads the record in order, once for
+// each length of time, and stops at what is younger; the event that ended a task
+// leads to it. A task that cannot be archived is left, counted and tried again by
+// the next pass. One that was brought back from its archive is kept for as long
+// again.
 func (p *pass) retain(ctx context.Context) error {
-	if p.Options.RetainTasks <= 0 {
-		return nil
+	own, err := p.retentions(ctx)
+	if err != nil {
+		return p.mishap(ctx, "retention", err)
 	}
-	for {
-		tasks, page, err := p.retired(ctx)
-		if err != nil || len(tasks)+len(page) == 0 {
+	spans := []span{{retainCursor, p.Options.RetainTasks, 0}}
+	for _, seconds := range slices.Compact(slices.Sorted(maps.Values(own))) {
+		spans = append(spans, span{fmt.Sprintf("%s.%d", retainCursor, seconds), time.Duration(seconds) * time.Second, seconds})
+	}
+	for _, s := range spans {
+		if s.age <= 0 {
+			continue // for ever
+		}
+		if err := p.retainFor(ctx, s, own); err != nil {
 			return p.mishap(ctx, "retention", err)
+		}
+	}
+	return nil
+}
+
+// span is a length of time that tasks are kept, and how far the record was read
+// for it: seconds of their types' own, 0 for those whose types say nothing.
+type span struct {
+	cursor  string
+	age     time.Duration
+	seconds int
+}
+
+func (p *pass) retainFor(ctx context.Context, s span, own map[store.TypeVersion]int) error {
+	for {
+		tasks, page, err := p.retired(ctx, s, own)
+		if err != nil || len(tasks)+len(page) == 0 {
+			return err
 		}
 		var again []string
 		for some := range slices.Chunk(tasks, 50) {
@@ -37,19 +66,35 @@ func (p *pass) retain(ctx context.Context) error {
 				p.Log.ErrorContext(ctx, "a task could not be archived and stays", "task_id", id, "error", err)
 			})
 			if err != nil {
-				return p.mishap(ctx, "retention", err)
+				return err
 			}
 		}
-		if err := p.passBy(ctx, page, again); err != nil || len(page) < batch {
-			return p.mishap(ctx, "retention", err)
+		if err := p.passBy(ctx, s.cursor, page, again); err != nil || len(page) < batch {
+			return err
 		}
 	}
 }
 
-// retired lists tasks whose time is up: those that failed before, those that
-// were brought back long ago, and those that the next page of the record ended.
-func (p *pass) retired(ctx context.Context) (tasks []string, page []store.Entry, err error) {
-	at, page, err := p.aged(ctx, retainCursor, p.Options.RetainTasks)
+// retentions are what types say of their tasks. Definitions never change, so
+// they are read when there are others.
+func (p *pass) retentions(ctx context.Context) (own map[store.TypeVersion]int, err error) {
+	err = p.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
+		stamp, err := store.StampOfTypes(ctx, tx)
+		if err == nil && (stamp != p.types || p.kept == nil) {
+			p.kept, err = store.Retentions(ctx, tx)
+			p.types = stamp
+		}
+		own = p.kept
+		return err
+	})
+	return own, err
+}
+
+// retired lists tasks of a span whose time is up: those that failed before,
+// those that were brought back long ago, and those that the next page of the
+// record ended.
+func (p *pass) retired(ctx context.Context, s span, own map[store.TypeVersion]int) (tasks []string, page []store.Entry, err error) {
+	at, page, err := p.aged(ctx, s.cursor, s.age)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -58,23 +103,30 @@ func (p *pass) retired(ctx context.Context) (tasks []string, page []store.Entry,
 		if err != nil {
 			return err
 		}
-		tasks, err = store.RestoredBy(ctx, tx, ago(now, p.Options.RetainTasks), batch)
+		if tasks, err = store.RestoredBy(ctx, tx, ago(now, s.age), batch); err != nil {
+			return err
+		}
+		tasks = append(tasks, at.Again...)
+		for _, e := range page {
+			if pawl.TaskState(e.TaskTo).Ended() {
+				tasks = append(tasks, e.TaskID)
+			}
+		}
+		if len(own) == 0 || len(tasks) == 0 {
+			return nil
+		}
+		of, err := store.TypesOfTasks(ctx, tx, tasks)
+		tasks = slices.DeleteFunc(tasks, func(id string) bool { return own[of[id]] != s.seconds })
 		return err
 	})
-	tasks = append(tasks, at.Again...)
-	for _, e := range page {
-		if pawl.TaskState(e.TaskTo).Ended() {
-			tasks = append(tasks, e.TaskID)
-		}
-	}
 	return tasks, page, err
 }
 
-// passBy moves the cursor behind a page. The tasks to try again are kept, up to
+// passBy moves a cursor behind a page. The tasks to try again are kept, up to
 // a bound; the log has them all.
-func (p *pass) passBy(ctx context.Context, page []store.Entry, again []string) error {
+func (p *pass) passBy(ctx context.Context, cursor string, page []store.Entry, again []string) error {
 	return p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) error {
-		at, err := store.HoldCursor(ctx, tx, retainCursor)
+		at, err := store.HoldCursor(ctx, tx, cursor)
 		if err != nil {
 			return err
 		}
@@ -82,7 +134,7 @@ func (p *pass) passBy(ctx context.Context, page []store.Entry, again []string) e
 			at.Position = max(at.Position, page[len(page)-1].ID)
 		}
 		at.Again = again[:min(len(again), maxAgain)]
-		return store.MoveCursor(ctx, tx, now, retainCursor, at)
+		return store.MoveCursor(ctx, tx, now, cursor, at)
 	})
 }
 

@@ -362,3 +362,48 @@ func TestCheckpointsThatAResumeNeedsStay(t *testing.T) {
 		h.same(h.pass().Checkpoints, 0, "pruned with the cleanup off")
 	})
 }
+
+// A type may have its tasks kept for less or more than the others, even where
+// the others stay for ever; a task goes by the version it was made with.
+func TestTypesSayHowLongTheirTasksAreKept(t *testing.T) {
+	each(t, func(h *house) {
+		put := func(name string, days int) {
+			rs, err := h.Service.PutTypes(h.Context(), []pawl.Type{{Name: name, Retention: pawl.Retention{TaskSeconds: days * 24 * 3600}}})
+			h.ok(err)
+			h.ok(rs[0].Err)
+		}
+		ended := func(name string) string {
+			task := h.create(pawl.NewTask{Type: name})
+			h.complete(h.claim(1)[0])
+			return task.ID
+		}
+		there := func(id string) bool {
+			_, err := h.Service.GetTask(h.Context(), id)
+			return err == nil
+		}
+		put("short", 1)
+		put("long", 60)
+		short, long, plain := ended("short"), ended("long"), ended("plain")
+		put("short", 45)
+		later := ended("short")
+		after := func(days int, want ...bool) {
+			h.Helper()
+			h.Advance(time.Duration(days) * day)
+			h.pass()
+			h.same([]bool{there(short), there(later), there(long), there(plain)}, want, "there")
+		}
+		h.pass()
+		after(0, true, true, true, true)
+		h.Advance(time.Second)
+		after(1, false, true, true, true)
+		h.ok(h.Restore(h.Context(), "default", short))
+		after(0, true, true, true, true)
+		after(2, false, true, true, true)
+		after(27, false, true, true, false)
+		h.Options.RetainTasks = 0
+		last := ended("plain")
+		after(15, false, false, true, false)
+		after(15, false, false, false, false)
+		h.same(there(last), true, "of those kept for ever")
+	})
+}

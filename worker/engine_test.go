@@ -36,6 +36,21 @@ func hands(t *testing.T, p *pawltest.Pawl, o worker.Options, handlers ...worker.
 	return stop
 }
 
+// A handler does not have to know whether its results are to be accepted.
+func TestResultsAreSubmittedWhereTheTypeSaysSo(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		if _, err := p.Service.PutTypes(t.Context(), []pawl.Type{{Name: "essay", Approval: pawl.Approval{Mode: pawl.ApprovalManual}, MaxAttempts: 1, ResultSchema: json.RawMessage(`{"type":"string"}`)}}); err != nil {
+			t.Fatal(err)
+		}
+		good, bad := create(t, p, pawl.NewTask{Type: "essay", Payload: json.RawMessage(`"on pawls"`)}), create(t, p, pawl.NewTask{Type: "essay", Payload: json.RawMessage(`7`)})
+		hands(t, p, worker.Options{}, worker.Handler{Type: "essay", Do: func(_ context.Context, in json.RawMessage) (json.RawMessage, error) { return in, nil }})
+		until(t, p, good, pawl.ItemSubmitted)
+		if it := until(t, p, bad, pawl.ItemFailed); it.Error == nil || it.Error.Code != worker.CodeInvalidResult {
+			t.Errorf("failed with %+v", it.Error)
+		}
+	})
+}
+
 func create(t *testing.T, p *pawltest.Pawl, task pawl.NewTask) pawl.Task {
 	t.Helper()
 	out, err := pawl.Create(t.Context(), p.Engine, task)

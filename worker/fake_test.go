@@ -204,6 +204,13 @@ func (f *fake) Complete(ctx context.Context, calls []pawl.CompleteCall) ([]pawl.
 	})
 }
 
+func (f *fake) Submit(ctx context.Context, calls []pawl.SubmitCall) ([]pawl.Result[pawl.Moved], error) {
+	return batch(ctx, f, "submit", calls, func(c pawl.SubmitCall) pawl.Fence { return c.Fence }, func(it *fakeItem, c pawl.SubmitCall) pawl.Moved {
+		it.state, it.result = pawl.ItemSubmitted, string(c.Result)
+		return pawl.Moved{State: it.state}
+	})
+}
+
 func (f *fake) Fail(ctx context.Context, calls []pawl.FailCall) ([]pawl.Result[pawl.Moved], error) {
 	return batch(ctx, f, "fail", calls, func(c pawl.FailCall) pawl.Fence { return c.Fence }, func(it *fakeItem, c pawl.FailCall) pawl.Moved {
 		it.state, it.failure = pawl.ItemFailed, &c

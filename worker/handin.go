@@ -28,6 +28,7 @@ type verb int
 
 const (
 	complete verb = iota
+	submit        // where a result is to be accepted
 	fail
 	release
 )
@@ -115,7 +116,7 @@ func (w *crew) send(batch []*handin) (again []*handin) {
 	for _, h := range batch {
 		by[h.verb] = append(by[h.verb], h)
 	}
-	for _, v := range []verb{complete, fail, release} {
+	for _, v := range []verb{complete, submit, fail, release} {
 		if len(by[v]) == 0 {
 			continue
 		}
@@ -139,6 +140,8 @@ func (w *crew) post(v verb, hs []*handin) []error {
 	switch v {
 	case complete:
 		errs, err = answers(w.c.Complete(ctx, each(hs, func(h *handin) pawl.CompleteCall { return pawl.CompleteCall{Fence: h.job.fence, Result: h.result} })))
+	case submit:
+		errs, err = answers(w.c.Submit(ctx, each(hs, func(h *handin) pawl.SubmitCall { return pawl.SubmitCall{Fence: h.job.fence, Result: h.result} })))
 	case fail:
 		errs, err = answers(w.c.Fail(ctx, each(hs, func(h *handin) pawl.FailCall { return h.failure })))
 	case release:
@@ -172,13 +175,14 @@ func (w *crew) settle(h *handin, err error) (again bool) {
 			return true
 		}
 		w.tellLost(j, &pawl.Error{Code: pawl.CodeLeaseLost, Op: "hand in", Reason: pawl.ReasonExpired, Message: "the lease ran out before the result could be handed in", Err: err})
-	case h.verb == complete && (code == pawl.CodeInvalid || code == pawl.CodeTooLarge):
+	case h.verb <= submit && (code == pawl.CodeInvalid || code == pawl.CodeTooLarge):
 		return w.failInstead(h, CodeInvalidResult, fmt.Sprintf("the result was refused: %v", err))
 	case h.verb == complete && code == pawl.CodeConflict && errors.As(err, &e) && pawl.ItemState(e.State).Leased():
-		return w.failInstead(h, string(code), fmt.Sprintf("the item cannot be completed: %v", err))
+		h.verb, h.next = submit, time.Time{} // the only verb that the state of a lease forbids: its type wants results accepted
+		return true
 	case code == pawl.CodeConflict: // cancelled meanwhile, or an earlier try was carried out
 		w.log.Debug("the item had ended", about...)
-	case h.unsure && h.verb != complete && code == pawl.CodeLeaseLost:
+	case h.unsure && h.verb > submit && code == pawl.CodeLeaseLost:
 		w.log.Debug("an earlier try was carried out", about...)
 	case loss(err) != nil:
 		w.tellLost(j, loss(err))

@@ -144,19 +144,22 @@ func TestWhatIsReadyAtOnceIsOneCall(t *testing.T) {
 
 func TestARefusedResultFailsItsItemAndNoOther(t *testing.T) {
 	for name, c := range map[string]struct {
-		answer error
-		code   string
+		answer, second error // to complete, and to submit
+		code           string
 	}{
-		"invalid":   {pawl.Invalid("/result", "holds NUL"), CodeInvalidResult},
-		"too large": {pawl.ErrTooLarge, CodeInvalidResult},
-		"forbidden": {&pawl.Error{Code: pawl.CodeConflict, State: "in_progress", Allowed: []string{"submit"}}, "conflict"},
+		"invalid":   {pawl.Invalid("/result", "holds NUL"), nil, CodeInvalidResult},
+		"too large": {pawl.ErrTooLarge, nil, CodeInvalidResult},
+		"submitted": {toSubmit, pawl.Invalid("/result/title", "is required"), CodeInvalidResult},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_ = crewOf(t, Options{Concurrency: 2}, takes(time.Second), func(t *testing.T, f *fake) {
 				f.set(func() {
 					f.refuse = func(verb, id string) error {
-						if verb == "complete" && id == "itm_0" {
+						switch {
+						case verb == "complete" && id == "itm_0":
 							return c.answer
+						case verb == "submit":
+							return c.second
 						}
 						return nil
 					}
@@ -172,6 +175,29 @@ func TestARefusedResultFailsItsItemAndNoOther(t *testing.T) {
 			})
 		})
 	}
+}
+
+// toSubmit is what complete answers where results are to be accepted.
+var toSubmit = &pawl.Error{Code: pawl.CodeConflict, State: "in_progress", Allowed: []string{"submit"}}
+
+func TestAResultThatIsToBeAcceptedIsSubmitted(t *testing.T) {
+	_ = crewOf(t, Options{Concurrency: 2}, takes(time.Second), func(t *testing.T, f *fake) {
+		f.set(func() {
+			f.refuse = func(verb, _ string) error {
+				if verb == "complete" {
+					return toSubmit
+				}
+				return nil
+			}
+		})
+		f.add("t", `1`, `2`)
+		pass(2 * time.Second)
+		for _, it := range f.items {
+			if it.state != pawl.ItemSubmitted {
+				t.Errorf("%s is %s", it.lease.ID, it.state)
+			}
+		}
+	})
 }
 
 func TestABatchRefusedAsAWholeIsSentOneByOne(t *testing.T) {

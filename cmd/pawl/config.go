@@ -88,6 +88,7 @@ const (
 // config file's name, what `worker --exec` tells its programs, what tests read,
 // and what Kubernetes sets for a service that is called pawl.
 var foreign = []string{"PAWL_CONFIG", "PAWL_ITEM_ID", "PAWL_TASK_ID", "PAWL_TYPE", "PAWL_ATTEMPT", "PAWL_WORKER_ID",
+	"PAWL_PAYLOAD_SCHEMA", "PAWL_INPUT_SCHEMA", "PAWL_RESULT_SCHEMA", "PAWL_PARTS", "PAWL_ERROR", "PAWL_REASONS",
 	"PAWL_TEST_*", "PAWL_SERVICE_*", "PAWL_PORT", "PAWL_PORT_*"}
 
 func defaults() config {

@@ -52,6 +52,7 @@ type demoReport struct {
 
 func (a *app) demoCmd() *cobra.Command {
 	d := demo{a: a}
+	agents := false
 	cmd := a.verb("demo", "Real work, a killed worker, a frozen worker, an exact result", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
 		if d.crew < 3 {
 			return invalid("--workers is 3 or more: one is killed, one is frozen, one goes on")
@@ -68,29 +69,48 @@ func (a *app) demoCmd() *cobra.Command {
 		}
 		return with(a, func(ctx context.Context, s pawl.Service, _ []string) error {
 			d.svc, d.voice, d.report.DB = s, a.stderr, named(a.cfg.DB, a.cfg.Schema)
+			if err := d.begin(ctx); err != nil {
+				return err
+			}
+			if agents {
+				return (&commission{demo: &d}).run(ctx)
+			}
 			return d.run(ctx)
 		})(cmd, nil)
 	})
 	cmd.Long = `Splits a tree of files into items, each file a step, and works on them with several
 processes. One is killed in the middle of an item, one is frozen past its lease and
 thawed. In the end the result is computed once more, directly, and must be the same.
-Exit 0 only if all of that held. The database is left for pawl doctor.`
+Exit 0 only if all of that held. The database is left for pawl doctor.
+
+With --agents a work order over copies of a dozen of those files: two scripted
+agents do it through MCP, handing in piece by piece; one is killed half-way, and
+the other goes on with its pieces; an item is sent back with reasons and mended;
+approved, the order changes the files, and the diff on record is held against
+the disk.`
 	cmd.Flags().StringVar(&d.root, "input", "", "the tree (default the source of the Go on PATH)")
+	cmd.Flags().BoolVar(&agents, "agents", false, "a work order, done by agents through MCP")
 	cmd.Flags().IntVar(&d.crew, "workers", 4, "worker processes, 3 or more")
 	cmd.Flags().DurationVar(&d.timeout, "timeout", 5*time.Minute, "give up after this")
 	cmd.Flags().DurationVar(&d.recovery, "most-recovery", 1500*time.Millisecond, "from the end of a lease to the next claim, at most; more where the machine is busy")
 	return cmd
 }
 
-func (d *demo) run(ctx context.Context) (err error) {
+// begin finds the tree, and a name for this run.
+func (d *demo) begin(ctx context.Context) (err error) {
 	if d.root == "" {
 		if d.root, err = toolchain(ctx); err != nil {
 			return err
 		}
 	}
-	if d.root, err = filepath.Abs(d.root); err != nil {
-		return err
-	}
+	var mark [4]byte
+	_, _ = rand.Read(mark[:]) // never fails
+	d.typ = "demo." + hex.EncodeToString(mark[:])
+	d.root, err = filepath.Abs(d.root)
+	return err
+}
+
+func (d *demo) run(ctx context.Context) error {
 	files, err := treeFiles(d.root)
 	if err != nil {
 		return err
@@ -98,9 +118,6 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if d.items, err = split(files); err != nil {
 		return err
 	}
-	var mark [4]byte
-	_, _ = rand.Read(mark[:]) // never fails
-	d.typ = "demo." + hex.EncodeToString(mark[:])
 	if d.task, err = pawl.Create(ctx, d.svc, pawl.NewTask{Type: d.typ, Title: "Facts of every file under " + filepath.Base(d.root), Items: d.items}); err != nil {
 		return err
 	}
@@ -114,7 +131,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if err := d.prove(ctx); err != nil {
 		d.fault("%v", err)
 	}
-	return d.close()
+	return d.conclude(d.report, d.summary)
 }
 
 // say tells what happens: beside the bar on a terminal, else a line on stderr.
@@ -132,15 +149,14 @@ func (d *demo) fault(format string, args ...any) {
 	d.faults = append(d.faults, fmt.Sprintf(format, args...))
 }
 
-// close prints the summary and decides.
-func (d *demo) close() error {
-	r := d.report
+// conclude prints the report and decides.
+func (d *demo) conclude(report any, summary func(io.Writer)) error {
 	if d.a.cfg.Output == "json" {
-		if err := d.a.encode(r, false); err != nil { // one line, on a terminal too
+		if err := d.a.encode(report, false); err != nil { // one line, on a terminal too
 			return err
 		}
 	} else {
-		d.summary(d.a.stdout)
+		summary(d.a.stdout)
 	}
 	if len(d.faults) > 0 {
 		for _, f := range d.faults {
@@ -148,7 +164,7 @@ func (d *demo) close() error {
 		}
 		return errCheck
 	}
-	d.say("all of it held; look closer with: pawl doctor --db %s", r.DB)
+	d.say("all of it held; look closer with: pawl doctor --db %s", d.report.DB)
 	return nil
 }
 

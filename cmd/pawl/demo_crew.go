@@ -34,14 +34,17 @@ type word struct {
 	err  error
 }
 
-// hire starts a worker process of this program.
-func (d *demo) hire(name, gate string, words chan<- word) (*hand, error) {
+// nameOf is a worker's name in the database.
+func (d *demo) nameOf(name string) string { return d.typ + "." + name }
+
+// hire starts a worker process of this program: a hidden command and what it is
+// to know.
+func (d *demo) hire(name string, words chan<- word, args ...string) (*hand, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(self, "demo-worker", "--id", d.typ+"."+name, "--type", d.typ, "--task", d.task.ID, "--lease", fmt.Sprint(demoLease),
-		"--input", d.root, "--gate", gate, "--json", "--log", "warn", "--namespace", d.a.cfg.Namespace, "--schema", d.a.cfg.Schema)
+	cmd := exec.Command(self, append(args, "--id", d.nameOf(name), "--type", d.typ, "--json", "--log", "warn", "--namespace", d.a.cfg.Namespace, "--schema", d.a.cfg.Schema)...)
 	cmd.Args[0] = os.Args[0]
 	cmd.Env = append(slices.Clone(d.a.env), "PAWL_DB="+d.a.cfg.DB, "PAWL_MIGRATE=off") // not an argument: it may hold a password
 	h := &hand{name: name, cmd: cmd, said: &last{limit: 4 << 10}}
@@ -116,7 +119,7 @@ func (d *demo) work(ctx context.Context) error {
 }
 
 func (f *foreman) hire(gate string) error {
-	h, err := f.demo.hire(fmt.Sprintf("w%d", len(f.hands)+1), gate, f.words)
+	h, err := f.demo.hire(fmt.Sprintf("w%d", len(f.hands)+1), f.words, "demo-worker", "--task", f.task.ID, "--lease", fmt.Sprint(demoLease), "--input", f.root, "--gate", gate)
 	if err == nil {
 		f.hands = append(f.hands, h)
 	}

@@ -35,6 +35,22 @@ func TestDemoOnPostgres(t *testing.T) {
 	}
 }
 
+// So does the order of the agents.
+func TestDemoOfAgentsOnPostgres(t *testing.T) {
+	url, schema := pawltest.Place(t, pawltest.Postgres)
+	var r orderReport
+	if err := json.Unmarshal(runPawl(t, "demo", "--agents", "--db", url, "--schema", schema, "--json"), &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.Files != orderFiles || r.Items != 3 || r.Attempts < 5 || r.Kills != 1 || r.PartsRefused != 2 || r.PartsKept != 2 || r.SentBack != 1 || !r.Exact {
+		t.Errorf("%+v", r)
+	}
+	if err := os.RemoveAll(r.Folder); err != nil {
+		t.Error(err)
+	}
+	runPawl(t, "doctor", "--db", url, "--schema", schema)
+}
+
 // runPawl runs the program and gives its stdout.
 func runPawl(t *testing.T, args ...string) []byte {
 	t.Helper()

@@ -55,11 +55,22 @@ func toolchain(ctx context.Context) (string, error) {
 	return filepath.Join(root, "src"), nil
 }
 
-// treeFiles lists the regular files under root in the order of their paths.
-// Names that JSON cannot hold are left out.
+// treeFiles lists the files of a tree that is to be worked on.
 func treeFiles(root string) ([]string, error) {
-	var files []string
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+	files, err := walkFiles(root)
+	if err != nil {
+		return nil, invalid("%v", err)
+	}
+	if len(files) < minFiles {
+		return nil, invalid("%s has %d files; the demo wants %d at least", root, len(files), minFiles)
+	}
+	return files, nil
+}
+
+// walkFiles lists the regular files under root in the order of their paths.
+// Names that JSON cannot hold are left out.
+func walkFiles(root string) (files []string, err error) {
+	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
 			return err
 		}
@@ -69,13 +80,7 @@ func treeFiles(root string) ([]string, error) {
 		}
 		return err
 	})
-	if err != nil {
-		return nil, invalid("%v", err)
-	}
-	if len(files) < minFiles {
-		return nil, invalid("%s has %d files; the demo wants %d at least", root, len(files), minFiles)
-	}
-	return files, nil
+	return files, err
 }
 
 // split cuts files into items of two files at least.

@@ -26,7 +26,18 @@ type program struct {
 	stderr io.Writer     // takes what programs write there
 	env    []string      // what they inherit
 	grace  time.Duration // from SIGTERM to SIGKILL
+	types  typeReader    // nil: programs are not told what a good result is
 }
+
+// typeReader reads what a task's type asks for.
+type typeReader interface {
+	GetTask(ctx context.Context, id string) (pawl.Task, error)
+	GetType(ctx context.Context, name string, version int) (pawl.Type, error)
+}
+
+// maxVariable bounds what the environment is told in one variable: longer ones
+// keep programs from being started at all (128 KiB on Linux).
+const maxVariable = 96 << 10
 
 const stopGrace = 5 * time.Second
 
@@ -124,10 +135,32 @@ func (p program) command(ctx context.Context, l pawl.Lease) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, p.args[0], p.args[1:]...)
 	cmd.Env = append(slices.Clone(p.env), "PAWL_ITEM_ID="+l.ID, "PAWL_TASK_ID="+l.TaskID, "PAWL_TYPE="+l.Type,
 		fmt.Sprintf("PAWL_ATTEMPT=%d", l.Attempt), "PAWL_WORKER_ID="+l.WorkerID)
+	for name, v := range p.told(ctx, l) {
+		if raw, err := json.Marshal(v); err == nil && len(raw) <= maxVariable && string(raw) != "null" {
+			cmd.Env = append(cmd.Env, name+"="+string(raw))
+		}
+	}
 	group(cmd)
 	cmd.Cancel = func() error { return terminate(cmd) }
 	cmd.WaitDelay = p.grace
 	return cmd
+}
+
+// told are the variables of an item whose values are JSON: what its type asks
+// for, and why it is to be done again. Who may not read types is told the latter.
+func (p program) told(ctx context.Context, l pawl.Lease) map[string]any {
+	vars := map[string]any{"PAWL_ERROR": l.Error, "PAWL_REASONS": l.Reasons}
+	if p.types == nil {
+		return vars
+	}
+	task, err := p.types.GetTask(ctx, l.TaskID)
+	if err != nil || task.TypeVersion == 0 {
+		return vars
+	}
+	if t, err := p.types.GetType(ctx, task.Type, task.TypeVersion); err == nil {
+		vars["PAWL_PAYLOAD_SCHEMA"], vars["PAWL_INPUT_SCHEMA"], vars["PAWL_RESULT_SCHEMA"], vars["PAWL_PARTS"] = t.PayloadSchema, t.InputSchema, t.ResultSchema, t.Parts
+	}
+	return vars
 }
 
 // outcome is what a program that ended by itself came to.

@@ -41,7 +41,7 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(
 		a.taskCmd(), a.itemCmd(), a.messageCmd(), a.eventCmd(), a.checkpointCmd(), a.signalCmd(), a.idempotencyCmd(), a.keyCmd(), a.typeCmd(),
 		a.workerCmd(), a.serveCmd(), a.mcpCmd(), a.relayCmd(), a.sweepCmd(), a.pruneCmd(), a.archiveCmd(), a.backupCmd(), a.migrateCmd(),
-		a.statsCmd(), a.provenanceCmd(), a.verifyCmd(), a.doctorCmd(), a.benchCmd(), a.demoCmd(), a.demoWorkerCmd(), a.versionCmd(),
+		a.statsCmd(), a.provenanceCmd(), a.verifyCmd(), a.doctorCmd(), a.benchCmd(), a.demoCmd(), a.demoWorkerCmd(), a.demoAgentCmd(), a.versionCmd(),
 	)
 	return root
 }

@@ -17,7 +17,7 @@ func (a *app) taskCmd() *cobra.Command {
 		operate(a, "cancel TASK…", "Cancel tasks, or some items of one", pawl.TaskMaker.CancelTasks),
 		operate(a, "retry TASK…", "Queue failed and dead-lettered items again", pawl.TaskMender.RetryTasks),
 		operate(a, "bury TASK…", "Set failed items aside", pawl.TaskMender.BuryTasks),
-		a.taskUpdate(), a.taskClone(), a.taskDelete(), a.taskCheckpoint())
+		a.taskApprove(), a.taskReject(), a.taskUpdate(), a.taskClone(), a.taskDelete(), a.taskCheckpoint())
 }
 
 func (a *app) taskList() *cobra.Command {

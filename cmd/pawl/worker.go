@@ -27,6 +27,7 @@ func (a *app) workerCmd() *cobra.Command {
 		}
 		return with(a, func(ctx context.Context, s pawl.Claimer, args []string) error {
 			p := program{args: args, stderr: a.stderr, env: a.env, grace: stopGrace}
+			p.types, _ = s.(typeReader)
 			handlers := make([]worker.Handler, len(types))
 			for i, t := range types {
 				handlers[i] = worker.Handler{Type: t, Do: p.do}
@@ -46,14 +47,7 @@ func (a *app) workerCmd() *cobra.Command {
 			return err
 		})(cmd, args)
 	})
-	cmd.Long = `Claims items and runs COMMAND for each. The program gets the item as JSON on stdin
-(id, task_id, type, attempt, input, resume …) and hands its result in as JSON on
-stdout; nothing is null. On descriptor 3 it may write lines of JSON:
-  {"progress":40,"stage":"reading"}
-  {"checkpoint":{"type":"custom","name":"page","snapshot":{"page":7}}}
-Exit code 64 or 65 fails the item for good, any other but 0 is retried (75 says so);
-the end of stderr becomes the error. When the lease is lost or the item cancelled,
-its process group gets SIGTERM, and SIGKILL after 5 s.`
+	cmd.Long = workerHelp
 	cmd.Example = "  pawl worker --type pdf.parse --concurrency 4 --exec -- ./parse.py --fast"
 	f := cmd.Flags()
 	f.StringSliceVarP(&types, "type", "t", nil, "items of these types")
@@ -70,6 +64,18 @@ its process group gets SIGTERM, and SIGKILL after 5 s.`
 	cmd.AddCommand(a.workerList())
 	return cmd
 }
+
+const workerHelp = `Claims items and runs COMMAND for each. The program gets the item as JSON on stdin
+(id, task_id, type, attempt, input, resume …) and hands its result in as JSON on
+stdout; nothing is null. On descriptor 3 it may write lines of JSON:
+  {"progress":40,"stage":"reading"}
+  {"checkpoint":{"type":"custom","name":"page","snapshot":{"page":7}}}
+Its type's schemas are in the environment (PAWL_RESULT_SCHEMA, PAWL_PARTS …), and
+what went wrong before (PAWL_ERROR, PAWL_REASONS). A program that hands in by
+itself ("pawl item submit", "pawl item part") is told of a refusal by exit code 2.
+Exit code 64 or 65 fails the item for good, any other but 0 is retried (75 says so);
+the end of stderr becomes the error. When the lease is lost or the item cancelled,
+its process group gets SIGTERM, and SIGKILL after 5 s.`
 
 func (a *app) workerList() *cobra.Command {
 	var f pawl.WorkerFilter

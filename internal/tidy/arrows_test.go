@@ -37,7 +37,7 @@ var arrows = map[string][]string{
 	"pawltest":           {"", "store", "engine"},
 	"pawltest/suite":     {"", "pawltest"},
 	"pawltest/scenario":  {"", "pawltest", "pawltest/suite"},
-	"bench":              {"", "engine", "store", "store/postgres", "worker", "internal/collect", "internal/throwaway", "server", "mcp"}, // a module of its own
+	"bench":              {"", "engine", "schema", "store", "store/postgres", "worker", "internal/collect", "internal/throwaway", "server", "mcp"}, // a module of its own
 	"internal/clock":     {},
 	"internal/collect":   {},
 	"internal/given":     {"internal/throwaway"},

@@ -48,7 +48,7 @@ func Run(t *testing.T, open Open) {
 		failures, retries, burials, releases, suspensions, signals, expiry, prefetch, schedules,
 		cancels, deletes, dependencies,
 		checkpoints, resumes, messages, events, eventFilters, feeds, provenance,
-		keys, keyAges, dedupe, types, plans,
+		keys, keyAges, dedupe, types, plans, acceptance,
 		lists, itemLists, limits, limitsOfWork, badText, namespaces, workers, sweeps, relays, retention, races,
 	}
 	for _, n := range nouns {

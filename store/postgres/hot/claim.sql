@@ -39,6 +39,7 @@ event AS (
   FROM r)
 SELECT r.who, ($10::int[])[who], r.item_id, r.task_id, r.type, w.key, r.rank, r.priority, r.claim, r.failures, r.max_attempts, w.input,
   (SELECT now FROM n), (SELECT now FROM n) + ($10::int[])[who] * 1000000::bigint,
-  (SELECT m.id || ' ' || m.chunks || ' ' || m.step_number FROM pawl.messages m WHERE m.item_id = r.item_id AND m.state = 'streaming' LIMIT 1)
+  (SELECT m.id || ' ' || m.chunks || ' ' || m.step_number FROM pawl.messages m WHERE m.item_id = r.item_id AND m.state = 'streaming' LIMIT 1),
+  r.error, w.reasons
 FROM r
-LEFT JOIN LATERAL (SELECT w.key, w.input FROM pawl.work_items w WHERE w.id = r.item_id LIMIT 1) w ON true
+LEFT JOIN LATERAL (SELECT w.key, w.input, w.reasons FROM pawl.work_items w WHERE w.id = r.item_id LIMIT 1) w ON true

@@ -79,7 +79,7 @@ func itemColumns(items []store.NewItem) []any {
 		once(column(items, func(i *store.NewItem) string { return i.TaskID })),
 		once(column(items, func(i *store.NewItem) string { return i.Type })),
 		sparse(items, pawl.KindWork, func(i *store.NewItem) string { return i.Kind }),
-		sparse(items, 0, func(i *store.NewItem) int { return bit(i.Solo) }),
+		sparse(items, 0, (*store.NewItem).Mark),
 		sparse(items, 0, func(i *store.NewItem) int { return i.Position }),
 		sparse(items, nil, func(i *store.NewItem) *string { return null(i.Key) }),
 		sparse(items, 0, func(i *store.NewItem) int { return i.Priority }),

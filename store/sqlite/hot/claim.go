@@ -23,13 +23,13 @@ type claimed struct {
 	rank, attempt, failures, maxAttempts    int64
 	solo, feeds, acceptance, rework, spared int64
 	startedAt                               *int64
-	err, key, open                          store.Text
+	err, key, reasons, open                 store.Text
 	input                                   string
 }
 
 func (r *claimed) targets() []any {
 	return []any{&r.kind, &r.rank, &r.itemID, &r.taskID, &r.attempt, &r.failures, &r.maxAttempts, &r.solo, &r.feeds, &r.acceptance, &r.rework, &r.spared,
-		&r.startedAt, &r.err, &r.key, &r.input, &r.open}
+		&r.startedAt, &r.err, &r.key, &r.input, &r.reasons, &r.open}
 }
 
 // Claim implements store.Hot. Nobody else writes meanwhile, so no row is locked.
@@ -169,6 +169,6 @@ func hold(ctx context.Context, tx store.Tx, namespace string, c *store.Claimant,
 	return store.Claimed{
 		ItemID: r.itemID, TaskID: r.taskID, Type: r.kind, Key: r.key, Rank: int(r.rank), Priority: int(priority),
 		Attempt: int(r.attempt), Failures: int(r.failures), MaxAttempts: int(r.maxAttempts), LeaseSeconds: c.LeaseSeconds,
-		Input: r.input, Open: r.open, AcquiredAt: now, LeaseExpiresAt: expires,
+		Input: r.input, Open: r.open, Error: r.err, Reasons: r.reasons, AcquiredAt: now, LeaseExpiresAt: expires,
 	}, err
 }

@@ -10,6 +10,7 @@ WHERE namespace = $1 AND type = $2 AND rank = $3
 RETURNING type, rank, item_id, task_id, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, started_at, error,
   (SELECT w.key FROM pawl.work_items w WHERE w.id = item_id),
   (SELECT w.input FROM pawl.work_items w WHERE w.id = item_id),
+  CASE WHEN rework > 0 THEN (SELECT w.reasons FROM pawl.work_items w WHERE w.id = item_id) END,
   (SELECT m.id || ' ' || m.chunks || ' ' || m.step_number FROM pawl.messages m WHERE m.item_id = ready.item_id AND m.state = 'streaming' LIMIT 1)
 
 -- name: Pick
@@ -18,6 +19,7 @@ WHERE namespace = $1 AND type = $2 AND rank = $3 AND item_id = $4
 RETURNING type, rank, item_id, task_id, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, started_at, error,
   (SELECT w.key FROM pawl.work_items w WHERE w.id = item_id),
   (SELECT w.input FROM pawl.work_items w WHERE w.id = item_id),
+  CASE WHEN rework > 0 THEN (SELECT w.reasons FROM pawl.work_items w WHERE w.id = item_id) END,
   (SELECT m.id || ' ' || m.chunks || ' ' || m.step_number FROM pawl.messages m WHERE m.item_id = ready.item_id AND m.state = 'streaming' LIMIT 1)
 
 -- name: Peek

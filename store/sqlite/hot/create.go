@@ -64,7 +64,7 @@ func newItem(ctx context.Context, tx store.Tx, n *store.NewItem, now int64) erro
 		needs += added
 	}
 	e := event{namespace: n.Namespace, taskID: n.TaskID, itemID: store.Text(n.ID), name: "planned", actor: n.Actor, data: n.Data}
-	solo, feeds, acceptance := flag(n.Solo), flag(n.Feeds), flag(n.Acceptance)
+	solo, feeds, acceptance := int64(n.Mark()), flag(n.Feeds), flag(n.Acceptance)
 	switch {
 	case needs > 0:
 		e.to = "waiting"

@@ -1,0 +1,225 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/store"
+)
+
+// sound wants no rule broken while things are under way, not only in the end.
+func (o office) sound(when string) {
+	o.Helper()
+	breaches, err := o.Engine.Check(o.Context())
+	o.must(err)
+	for _, b := range breaches {
+		o.Errorf("%s: %s: %s: %s", when, b.Rule, b.Subject, b.Found)
+	}
+}
+
+// Plan and apply items are set aside alike: whatever becomes of them, the
+// counters are those of the work, and a retry or a burial of the item is its
+// task's.
+func TestItemsAsideAreAlike(t *testing.T) {
+	for _, c := range []struct{ kind, def, again string }{
+		{pawl.KindPlan, `{"name":"report","max_attempts":1,"plan":{"mode":"item"},"approval":{"mode":"manual"}}`, "queued"},
+		{pawl.KindApply, `{"name":"report","acceptance":true,"apply":{"mode":"item","max_attempts":1}}`, "approved"},
+	} {
+		t.Run(c.kind, func(t *testing.T) {
+			offices(t, c.def, pawl.Hooks{}, func(o office) {
+				other := o.Another(engine.Options{})
+				ctx := o.Context()
+				task := need[pawl.Task](o.T)(pawl.Create(ctx, o.Engine, pawl.NewTask{Type: "report", Payload: []byte(`1`)}))
+				if c.kind == pawl.KindApply {
+					o.submit(leases(o.T, o.Engine, pawl.ClaimRequest{WorkerID: "w"}, 1)[0], `1`)
+				}
+				claim := func() pawl.Lease {
+					return leases(o.T, o.Engine, pawl.ClaimRequest{WorkerID: "hand", Types: []string{"report." + c.kind}}, 1)[0]
+				}
+				o.sound("queued")
+				l := claim()
+				o.sound("claimed")
+				for name, err := range map[string]error{
+					"submit": second(first(o.Engine.Submit(ctx, []pawl.SubmitCall{{Fence: l.Fence(), Result: []byte(`1`)}}))),
+					"part":   second(first(o.Engine.SubmitParts(ctx, []pawl.PartCall{{Fence: l.Fence(), Key: "a", Payload: []byte(`1`)}}))),
+				} {
+					if pawl.CodeOf(err) != pawl.CodeConflict {
+						o.Errorf("%s of an item aside: %v", name, err)
+					}
+				}
+				failed := func(why string) {
+					o.Helper()
+					f := o.state(task.ID, pawl.TaskFailed)
+					if f.FailedIn != c.kind || f.Error == nil || f.Error.Message != why || f.ItemsOpen != 0 {
+						o.Errorf("failed as %q, %+v", f.FailedIn, f.Error)
+					}
+					o.sound(why)
+				}
+				no := false
+				need[pawl.Moved](o.T)(first(other.Fail(ctx, []pawl.FailCall{{Fence: l.Fence(), Error: pawl.Failure{Message: "disk full"}, Retryable: &no}})))
+				failed("disk full")
+
+				need[pawl.Task](o.T)(first(o.Engine.RetryTasks(ctx, []pawl.TaskCall{{TaskID: task.ID, ItemIDs: []string{l.ID}}})))
+				o.state(task.ID, pawl.TaskState(c.again))
+				o.sound("retried by its item")
+				l = claim()
+				o.Advance(time.Duration(l.LeaseSeconds) * time.Second)
+				need[pawl.SweepStats](o.T)(o.Engine.Sweep(ctx))
+				failed("Max retries exceeded")
+
+				need[pawl.Task](o.T)(first(o.Engine.BuryTasks(ctx, []pawl.TaskCall{{TaskID: task.ID}})))
+				o.state(task.ID, pawl.TaskDeadLettered)
+				o.item(l.ID, pawl.ItemDeadLettered)
+				o.sound("buried")
+				need[pawl.Task](o.T)(pawl.Retry(ctx, o.Engine, task.ID))
+				o.state(task.ID, pawl.TaskState(c.again))
+				o.sound("retried")
+				need[pawl.Task](o.T)(first(o.Engine.CancelTasks(ctx, []pawl.TaskCall{{TaskID: task.ID, ItemIDs: []string{l.ID}}})))
+				if c.kind == pawl.KindPlan {
+					o.state(task.ID, pawl.TaskCancelled)
+				} else {
+					o.state(task.ID, pawl.TaskFailed)
+				}
+				o.sound("cancelled by its item")
+			})
+		})
+	}
+}
+
+// count reads a number past the engine.
+func (o office) count(query string) (n int) {
+	o.Helper()
+	o.must(o.Engine.DB().View(o.Context(), func(ctx context.Context, tx store.Tx) error {
+		_, err := store.Row(ctx, tx, []any{&n}, query)
+		return err
+	}))
+	return n
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// The rows that older programs left of tasks that were being planned are set
+// aside by migration 14.
+func TestPlansOfBeforeAreSetAside(t *testing.T) {
+	offices(t, `{"name":"report","max_attempts":1,"plan":{"mode":"item"}}`, pawl.Hooks{}, func(o office) {
+		ctx := o.Context()
+		task := need[pawl.Task](o.T)(pawl.Create(ctx, o.Engine, pawl.NewTask{Type: "report"}))
+		for _, query := range []string{
+			"UPDATE pawl.ready SET solo = 0", "UPDATE pawl.task_live SET items = 1, open = 1, todo = 0", // as it was
+		} {
+			o.must(o.Exec(query))
+		}
+		for query := range strings.SplitSeq(migration(o.T, o.Engine, 14), ";\n") {
+			if strings.Contains(query, "UPDATE") {
+				o.must(o.Exec(query))
+			}
+		}
+		o.sound("migrated")
+		l := leases(o.T, o.Engine, pawl.ClaimRequest{WorkerID: "hand", Types: []string{"report.plan"}}, 1)[0]
+		need[pawl.Moved](o.T)(pawl.Complete(ctx, o.Engine, l.Fence(), []byte(`[{"input":1},{"input":2}]`)))
+		if got := need[pawl.Task](o.T)(o.Engine.GetTask(ctx, task.ID)); got.Items != 2 || got.ItemsOpen != 2 {
+			o.Errorf("%d of %d items open", got.ItemsOpen, got.Items)
+		}
+	})
+}
+
+// migration is the text of a migration.
+func migration(t *testing.T, e *engine.Engine, id int64) string {
+	t.Helper()
+	text, err := e.DB().Dialect().Migrator.SQL(id - 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _, _ = strings.Cut(text, fmt.Sprintf("\n-- %d: ", id+1))
+	return text
+}
+
+// Whatever hooks do, the answer is clear and the state as it was.
+func TestHooksThatDoHarm(t *testing.T) {
+	offices(t, `{"name":"report","plan":{"mode":"go"}}`, pawl.Hooks{Plan: func(_ context.Context, t pawl.NewTask) ([]pawl.NewItem, error) {
+		switch string(t.Payload) {
+		case `"none"`:
+			return nil, nil
+		case `"many"`:
+			return make([]pawl.NewItem, 100_001), nil
+		case `"panic"`:
+			panic("half-way")
+		case `"invalid"`:
+			return nil, pawl.Invalid("/payload", "says nothing")
+		}
+		return nil, errors.New("no idea")
+	}}, func(o office) {
+		for payload, want := range map[string]string{
+			`"none"`: "/items is empty", `"many"`: "/items has 100001 items; at most 100000", `"panic"`: "panic: half-way", `"invalid"`: "/payload says nothing", `"else"`: "no idea",
+		} {
+			_, err := pawl.Create(o.Context(), o.Engine, pawl.NewTask{Type: "report", Payload: []byte(payload)})
+			told := fmt.Sprint(err)
+			for _, f := range pawl.FieldsOf(err) {
+				told += " " + f.Pointer + " " + f.Message
+			}
+			if err == nil || !strings.Contains(told, want) {
+				o.Errorf("%s: %s", payload, told)
+			}
+		}
+		if n := need[pawl.Stats](o.T)(o.Engine.Stats(o.Context())).Events; n != 0 {
+			o.Errorf("%d events", n)
+		}
+	})
+}
+
+// An apply that panics half-way has done nothing in the transaction it was
+// given; the approval stands.
+func TestAnApplyThatPanicsHalfWay(t *testing.T) {
+	offices(t, `{"name":"report","approval":{"mode":"manual"},"apply":{"mode":"go"}}`, pawl.Hooks{Apply: func(ctx context.Context, a pawl.Application) (pawl.Applied, error) {
+		if tx, ok := a.Tx.(pgx.Tx); ok {
+			if _, err := tx.Exec(ctx, "INSERT INTO "+string(a.Task.Payload)+".signals (namespace, name, created_at) VALUES ('default', 'half', 1)"); err != nil {
+				return pawl.Applied{}, err
+			}
+		}
+		panic("half-way")
+	}}, func(o office) {
+		task := need[pawl.Task](o.T)(pawl.Create(o.Context(), o.Engine, pawl.NewTask{Type: "report", Payload: fmt.Appendf(nil, "%q", o.Schema), Items: make([]pawl.NewItem, 2)}))
+		ls := leases(o.T, o.Engine, pawl.ClaimRequest{WorkerID: "w", Limit: 2}, 2)
+		for _, l := range ls {
+			o.submit(l, `1`)
+		}
+		got := need[pawl.Task](o.T)(first(o.Engine.ApproveTasks(o.Context(), []pawl.ApproveCall{{TaskID: task.ID}})))
+		if got.State != pawl.TaskFailed || got.FailedIn != "apply" || !strings.Contains(got.Error.Message, "half-way") {
+			o.Errorf("%s in %q: %+v", got.State, got.FailedIn, got.Error)
+		}
+		for _, l := range ls {
+			o.item(l.ID, pawl.ItemAccepted)
+		}
+		if n := o.count("SELECT COUNT(*) FROM pawl.signals"); n != 0 {
+			o.Errorf("%d rows are left of it", n)
+		}
+		if got := o.events(task.ID); strings.Contains(got, "applied") || strings.Count(got, "approved") != 1 {
+			o.Error(got)
+		}
+	})
+}
+
+// A part keeps the hash of the key that it was handed in under.
+func TestAPartKnowsItsKey(t *testing.T) {
+	offices(t, `{"name":"report","parts":[{"key":"head"}],"approval":{"mode":"manual"}}`, pawl.Hooks{}, func(o office) {
+		_, ls := o.task(1)
+		put := func(ctx context.Context) error {
+			return second(first(o.Engine.SubmitParts(ctx, []pawl.PartCall{{Fence: ls[0].Fence(), Key: "head", Payload: []byte(`1`)}})))
+		}
+		_, _, err := o.Engine.AnswerOnce(o.Context(), pawl.KeyBegin{Scope: "s", Key: "k", RequestHash: "h"}, func(ctx context.Context) (*pawl.Answer, error) {
+			return &pawl.Answer{Code: 201}, put(ctx)
+		})
+		o.must(err)
+		if n := o.count("SELECT COUNT(*) FROM pawl.work_item_parts p JOIN pawl.idempotency_keys k ON k.key_hash = p.idempotency_key_hash"); n != 1 {
+			o.Errorf("%d parts know their key", n)
+		}
+	})
+}

@@ -1,0 +1,181 @@
+package suite
+
+import (
+	"time"
+
+	"github.com/pawl-work/pawl"
+)
+
+// essay is a type whose results are looked at by somebody.
+var essay = pawl.Type{
+	Name:         "essay",
+	ResultSchema: raw(`{"type":"object","required":["title"],"properties":{"title":{"type":"string","maxLength":9},"pages":{"type":"array"}},"additionalProperties":false}`),
+	Approval:     pawl.Approval{Mode: pawl.ApprovalManual},
+}
+
+// album is a type whose results are put together.
+var album = pawl.Type{
+	Name:     "album",
+	Parts:    []pawl.PartRule{{Key: "title", Required: true, Schema: raw(`{"type":"string"}`)}, {Key: "pages", Required: true, Repeatable: true}},
+	Approval: pawl.Approval{Mode: pawl.ApprovalManual},
+}
+
+// commissioned is a task of a type with n items, all claimed by "w1".
+func (w *world) commissioned(t pawl.Type, n int) (pawl.Task, []pawl.Lease) {
+	w.Helper()
+	w.put(t)
+	task := w.create(pawl.NewTask{Type: t.Name, Items: make([]pawl.NewItem, n)})
+	return task, w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: n})
+}
+
+func (w *world) trySubmit(l pawl.Lease, result string) error {
+	_, err := first(w.svc.Submit(w.ctx, []pawl.SubmitCall{{Fence: l.Fence(), Result: raw(result)}}))
+	return err
+}
+
+func (w *world) submit(l pawl.Lease, result string) {
+	w.Helper()
+	w.ok(w.trySubmit(l, result), "submit")
+}
+
+func (w *world) tryPart(l pawl.Lease, key string, seq *int, payload string) error {
+	_, err := first(w.svc.SubmitParts(w.ctx, []pawl.PartCall{{Fence: l.Fence(), Key: key, Seq: seq, Payload: raw(payload)}}))
+	return err
+}
+
+func (w *world) tryFinalize(l pawl.Lease) error {
+	_, err := first(w.svc.Finalize(w.ctx, []pawl.FinalizeCall{{Fence: l.Fence()}}))
+	return err
+}
+
+func (w *world) tryApprove(taskID string) error {
+	_, err := first(w.svc.ApproveTasks(w.ctx, []pawl.ApproveCall{{TaskID: taskID}}))
+	return err
+}
+
+// sendBack rejects for rework: all items, or those named.
+func (w *world) sendBack(taskID string, why []pawl.Complaint, items ...string) pawl.Task {
+	w.Helper()
+	t, err := first(w.svc.RejectTasks(w.ctx, []pawl.RejectCall{{TaskID: taskID, Errors: why, AllowRework: true, ItemIDs: items}}))
+	w.ok(err, "reject")
+	return t
+}
+
+// untouched runs what is to be refused, and wants the record and the item as
+// they were.
+func (w *world) untouched(l pawl.Lease, refused func() error) error {
+	w.Helper()
+	events, item := len(w.record(pawl.EventFilter{TaskID: l.TaskID})), w.item(l.ID)
+	err := refused()
+	w.same(len(w.record(pawl.EventFilter{TaskID: l.TaskID})), events, "events after a refusal")
+	now := w.item(l.ID)
+	now.Error = item.Error // why it was refused is kept
+	w.same(now, item, "the item after a refusal")
+	return err
+}
+
+var acceptance = noun{"acceptance", []promise{
+	{"a claim carries the item's last error", func(w *world) {
+		w.solo()
+		l := w.claim("w1")
+		w.same(l.Error, (*pawl.Failure)(nil), "of the first claim")
+		_, err := first(w.svc.Fail(w.ctx, []pawl.FailCall{{Fence: l.Fence(), Error: pawl.Failure{Code: "full", Message: "no room", Detail: raw(`{"free":0}`)}, RetryAfterMS: ptr(int64(0))}}))
+		w.ok(err, "fail")
+		l = w.claim("w2")
+		w.same(l.Error, &pawl.Failure{Code: "full", Message: "no room", Detail: raw(`{"free":0}`)}, "after a failure")
+		w.expire(l)
+		w.same(w.claim("w3").Error, &pawl.Failure{Code: "lease_expired", Message: "Lease expired - retry 2/3"}, "after an expiry")
+	}},
+	{"the next worker is handed the reasons of a rejection, and so is the one after a failure", func(w *world) {
+		task, ls := w.commissioned(essay, 2)
+		for _, l := range ls {
+			w.submit(l, `{"title":"Pawls"}`)
+		}
+		why := []pawl.Complaint{{Code: "thin", Message: "one page is too few", Field: "/pages"}, {Code: "dull", Message: "no pictures"}}
+		w.same(w.sendBack(task.ID, why, ls[0].ID).State, pawl.TaskInProgress, "the task")
+		l := w.claim("w2")
+		w.same([]any{l.ID, l.Attempt, l.Failures, l.Reasons}, []any{ls[0].ID, 2, 0, why}, "the claim")
+		w.same(l.Error, &pawl.Failure{Code: "rejected", Message: "one page is too few", Detail: raw(`[{"code":"thin","message":"one page is too few","field":"/pages"},{"code":"dull","message":"no pictures"}]`)}, "its error")
+		w.failNow(l, "no pictures to be had")
+		l = w.claim("w3")
+		w.same([]any{l.Error.Message, l.Reasons}, []any{"no pictures to be had", why}, "the claim after a failure")
+		w.submit(l, `{"title":"Pawls","pages":[1,2]}`)
+		other := why[1:]
+		w.sendBack(task.ID, other)
+		for _, l := range w.claims(pawl.ClaimRequest{WorkerID: "w4", Limit: 2}) {
+			w.same(l.Reasons, other, "of the newest rejection, to every item")
+		}
+	}},
+	{"a result that nearly fits is refused whole, and the lease stays", func(w *world) {
+		_, ls := w.commissioned(essay, 1)
+		for result, at := range map[string]string{
+			`{"title":"much too long"}`: "/result/title", `{"title":7}`: "/result/title", `{"titel":"x"}`: "/result/titel", `[{"title":"x"}]`: "/result",
+			`null`: "/result", `{"title":"x","pages":{}}`: "/result/pages", `{"title":"x","title":"y"}`: "/result/title",
+		} {
+			w.invalid(w.untouched(ls[0], func() error { return w.trySubmit(ls[0], result) }), at)
+		}
+		w.submit(ls[0], `{"title":"fits"}`)
+	}},
+	{"only the holder of the lease hands in", func(w *world) {
+		_, ls := w.commissioned(essay, 1)
+		l := ls[0]
+		for _, f := range []pawl.Lease{{ID: l.ID, TaskID: l.TaskID, WorkerID: "w2", Attempt: 1}, {ID: l.ID, TaskID: l.TaskID, WorkerID: "w1", Attempt: 2}} {
+			w.lost(w.untouched(f, func() error { return w.trySubmit(f, `{"title":"x"}`) }), "taken", "leased", "w1", 1)
+		}
+		w.expire(l)
+		w.lost(w.untouched(l, func() error { return w.trySubmit(l, `{"title":"x"}`) }), "expired", "queued", "w1", 1)
+		w.claim("w2")
+		w.lost(w.untouched(l, func() error { return w.trySubmit(l, `{"title":"x"}`) }), "taken", "leased", "w2", 2)
+	}},
+	{"finalize says which parts are missing, and after it there are no more", func(w *world) {
+		_, ls := w.commissioned(album, 1)
+		l := ls[0]
+		w.ok(w.tryPart(l, "pages", ptr(0), `1`), "part")
+		w.invalid(w.untouched(l, func() error { return w.tryFinalize(l) }), "/parts/title")
+		w.ok(w.tryPart(l, "title", nil, `"x"`), "part")
+		w.ok(w.tryFinalize(l), "finalize")
+		w.same(string(w.item(l.ID).Result), `{"title":"x","pages":[1]}`, "the result")
+		w.conflict(w.untouched(l, func() error { return w.tryPart(l, "title", nil, `"y"`) }), "submitted", pawl.ItemSubmitted.Allowed()...)
+		w.conflict(w.untouched(l, func() error { return w.tryFinalize(l) }), "submitted", pawl.ItemSubmitted.Allowed()...)
+	}},
+	{"a task is decided about when it is ready, once, with reasons", func(w *world) {
+		task, ls := w.commissioned(essay, 2)
+		w.submit(ls[0], `{"title":"a"}`)
+		w.conflict(w.untouched(ls[0], func() error { return w.tryApprove(task.ID) }), "in_progress", pawl.TaskInProgress.Allowed()...)
+		w.same(w.task(task.ID).ReadyForApproval, false, "ready, before all is handed in")
+		w.submit(ls[1], `{"title":"b"}`)
+		w.same(w.task(task.ID).ReadyForApproval, true, "ready")
+		for at, c := range map[string]pawl.RejectCall{
+			"/errors": {}, "/errors/0/code": {Errors: []pawl.Complaint{{Message: "no"}}}, "/errors/0/message": {Errors: []pawl.Complaint{{Code: "no"}}},
+			"/items": {Errors: []pawl.Complaint{{Code: "no", Message: "no"}}, ItemIDs: []string{ls[0].ID}},
+		} {
+			c.TaskID = task.ID
+			w.invalid(w.untouched(ls[0], func() error { _, err := first(w.svc.RejectTasks(w.ctx, []pawl.RejectCall{c})); return err }), at)
+		}
+		w.ok(w.as("user", "eve").tryApprove(task.ID), "approve")
+		err := w.untouched(ls[0], func() error { return w.as("user", "bob").tryApprove(task.ID) })
+		w.conflict(err, "completed", []string{}...)
+		w.same(w.refused(err, pawl.CodeConflict).Holder, "user/eve", "who decided")
+	}},
+	{"a type removed while work is in flight still judges it", func(w *world) {
+		task, ls := w.commissioned(essay, 1)
+		w.removed(essay.Name)
+		w.invalid(w.untouched(ls[0], func() error { return w.trySubmit(ls[0], `{}`) }), "/result/title")
+		w.submit(ls[0], `{"title":"x"}`)
+		w.sendBack(task.ID, []pawl.Complaint{{Code: "thin", Message: "thin"}})
+		w.submit(w.claim("w2"), `{"title":"y"}`)
+		w.ok(w.tryApprove(task.ID), "approve")
+		w.same(w.task(task.ID).State, pawl.TaskCompleted, "the task")
+	}},
+	{"an approval that nobody gave expires once", func(w *world) {
+		slow := essay
+		slow.Approval.ExpiresSeconds, slow.Approval.OnExpiry = 60, pawl.ExpiryReject
+		task, ls := w.commissioned(slow, 1)
+		w.submit(ls[0], `{"title":"x"}`)
+		w.advance(time.Minute)
+		w.sweep()
+		w.sweep()
+		w.same(w.task(task.ID).State, pawl.TaskRejected, "the task")
+		w.same(len(w.record(pawl.EventFilter{TaskID: task.ID, Event: "approval_expired"})), 1, "events")
+	}},
+}}
