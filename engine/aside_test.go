@@ -107,7 +107,7 @@ func (o office) count(query string) (n int) {
 func second[T any](_ T, err error) error { return err }
 
 // The rows that older programs left of tasks that were being planned are set
-// aside by migration 14.
+// aside by migration 12.
 func TestPlansOfBeforeAreSetAside(t *testing.T) {
 	offices(t, `{"name":"report","max_attempts":1,"plan":{"mode":"item"}}`, pawl.Hooks{}, func(o office) {
 		ctx := o.Context()
@@ -117,7 +117,7 @@ func TestPlansOfBeforeAreSetAside(t *testing.T) {
 		} {
 			o.must(o.Exec(query))
 		}
-		for query := range strings.SplitSeq(migration(o.T, o.Engine, 14), ";\n") {
+		for query := range strings.SplitSeq(migration(o.T, o.Engine, 12), ";\n") {
 			if strings.Contains(query, "UPDATE") {
 				o.must(o.Exec(query))
 			}
