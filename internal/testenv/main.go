@@ -1,7 +1,8 @@
 // Command testenv runs `go test` with all that the tests need: it names a
 // PostgreSQL in PAWL_TEST_POSTGRES, a RabbitMQ in PAWL_TEST_RABBITMQ and a NATS
 // server in PAWL_TEST_NATS, and starts throw-away ones where nobody has named
-// any. Its arguments are those of `go test`.
+// any. Its arguments are those of `go test`; with ./... among them, the modules
+// under contrib are tested too.
 //
 // At the end it lists every test that was skipped, with its reason. With CI=true
 // a skip that is not on the list in skips.go is a failure, and every result is
@@ -16,6 +17,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"syscall"
 	"time"
@@ -59,7 +61,10 @@ func run(args []string) int {
 			env = append(env, "PAWL_TEST_POSTGRES="+server.URL)
 		}
 	}
-	code := test(ctx, args, env, report)
+	code := test(ctx, args, "", env, report)
+	for _, dir := range besides(args) {
+		code = max(code, test(ctx, args, dir, env, report))
+	}
 	if !report.Close(code == 0) && code == 0 {
 		code = 1
 	}
@@ -89,11 +94,24 @@ func inMemory(env []string) (with []string, leave func()) {
 	}
 }
 
+// besides are the modules beside the root's that are tested with all of it. The
+// bench measures; it is none of them.
+func besides(args []string) (dirs []string) {
+	if !slices.Contains(args, "./...") {
+		return nil
+	}
+	found, _ := filepath.Glob("contrib/*/go.mod") // the pattern is good
+	for _, mod := range found {
+		dirs = append(dirs, filepath.Dir(mod))
+	}
+	return dirs
+}
+
 // test runs go test in a process group of its own and feeds its events to the
 // report; when ctx ends, or the run does, the whole group goes.
-func test(ctx context.Context, args, env []string, report *Report) int {
+func test(ctx context.Context, args []string, dir string, env []string, report *Report) int {
 	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
-	cmd.Env, cmd.Stderr = env, os.Stderr
+	cmd.Dir, cmd.Env, cmd.Stderr = dir, env, os.Stderr
 	ownGroup(cmd)
 	out, err := cmd.StdoutPipe()
 	if err == nil {

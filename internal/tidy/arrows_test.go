@@ -38,6 +38,7 @@ var arrows = map[string][]string{
 	"pawltest/suite":     {"", "pawltest"},
 	"pawltest/scenario":  {"", "pawltest", "pawltest/suite"},
 	"bench":              {"", "engine", "schema", "store", "store/postgres", "worker", "internal/collect", "internal/throwaway", "server", "mcp"}, // a module of its own
+	"contrib/openai":     {"", "agent"},
 	"internal/clock":     {},
 	"internal/collect":   {},
 	"internal/given":     {"internal/throwaway"},

@@ -1,0 +1,218 @@
+// Package openai is a model for agent.Loop over OpenAI's Chat Completions, which
+// many servers speak besides: OPENAI_BASE_URL says where it is, OPENAI_API_KEY
+// which key it takes.
+//
+//	loop := agent.Loop{Model: openai.New(openai.Options{Model: "gpt-5"})}
+package openai
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
+	"github.com/openai/openai-go/v3/shared"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/agent"
+)
+
+// Options say which model is asked, and how.
+type Options struct {
+	Model string // its name, as the server knows it
+	// Client are options of the SDK's client, besides what it reads from the
+	// environment.
+	Client []option.RequestOption
+	// Tune changes each request before it is sent; nil = as it is.
+	Tune func(*openai.ChatCompletionNewParams)
+}
+
+// New is a model. It is safe for concurrent use.
+func New(o Options) agent.Model { return &model{o, openai.NewClient(o.Client...)} }
+
+type model struct {
+	o      Options
+	client openai.Client
+}
+
+func (m *model) Name() string { return m.o.Model }
+
+// later is when a request that broke off is made again, by another attempt.
+const later = time.Second
+
+// errCut is a stream that ended before the turn did.
+var errCut = pawl.RetryAfter(later, errors.New("openai: the stream broke off"))
+
+// Stream implements agent.Model.
+func (m *model) Stream(ctx context.Context, r agent.Request, say func(agent.Part) error) (agent.End, error) {
+	params, err := request(m.o.Model, r)
+	if err != nil {
+		return agent.End{}, err
+	}
+	if m.o.Tune != nil {
+		m.o.Tune(&params)
+	}
+	stream := m.client.Chat.Completions.NewStreaming(ctx, params)
+	defer stream.Close()
+	h := hearing{say: say}
+	for stream.Next() {
+		if err := h.hear(stream.Current()); err != nil {
+			return h.end, err
+		}
+	}
+	if err := stream.Err(); err != nil {
+		return h.end, explain(ctx, err)
+	}
+	if h.end.Finish == "" {
+		return h.end, errCut
+	}
+	return h.end, h.calls()
+}
+
+// hearing is one turn being heard.
+type hearing struct {
+	say   func(agent.Part) error
+	end   agent.End
+	tools []pawl.Chunk // calls, whose input comes in pieces
+}
+
+func (h *hearing) hear(c openai.ChatCompletionChunk) error {
+	if c.Usage.TotalTokens > 0 {
+		h.end.Usage = agent.Usage{Input: c.Usage.PromptTokens, Output: c.Usage.CompletionTokens}
+	}
+	if len(c.Choices) == 0 {
+		return nil
+	}
+	choice := c.Choices[0]
+	if choice.FinishReason != "" {
+		h.end.Finish = choice.FinishReason
+	}
+	d := choice.Delta
+	for _, name := range []string{"reasoning_content", "reasoning"} { // of servers that tell it
+		var thought string
+		if f, ok := d.JSON.ExtraFields[name]; ok && json.Unmarshal([]byte(f.Raw()), &thought) == nil && thought != "" {
+			if err := h.say(agent.Part{Chunk: pawl.Chunk{Type: pawl.ChunkReasoning, Text: pawl.Words(thought)}}); err != nil {
+				return err
+			}
+			break
+		}
+	}
+	if text := d.Content + d.Refusal; text != "" {
+		if err := h.say(agent.Part{Chunk: pawl.Chunk{Type: pawl.ChunkText, Text: pawl.Words(text)}}); err != nil {
+			return err
+		}
+	}
+	for _, t := range d.ToolCalls {
+		if t.Index < 0 || t.Index > int64(len(h.tools)) {
+			return pawl.Permanent(errors.New("openai: a tool call has no place"))
+		}
+		if t.Index == int64(len(h.tools)) {
+			h.tools = append(h.tools, pawl.Chunk{Type: pawl.ChunkToolCall})
+		}
+		call := &h.tools[t.Index]
+		call.ToolCallID += t.ID
+		call.ToolName += t.Function.Name
+		call.Input = append(call.Input, t.Function.Arguments...)
+	}
+	return nil
+}
+
+// calls tells of the calls of tools, which are whole when the turn is.
+func (h *hearing) calls() error {
+	for _, c := range h.tools {
+		if err := h.say(agent.Part{Chunk: c}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// request is what is asked, in the server's words.
+func request(model string, r agent.Request) (openai.ChatCompletionNewParams, error) {
+	p := openai.ChatCompletionNewParams{Model: model, StreamOptions: openai.ChatCompletionStreamOptionsParam{IncludeUsage: openai.Bool(true)}}
+	if r.System != "" {
+		p.Messages = append(p.Messages, openai.SystemMessage(r.System))
+	}
+	for _, m := range r.Messages {
+		p.Messages = append(p.Messages, message(m)...)
+	}
+	for _, t := range r.Tools {
+		f := shared.FunctionDefinitionParam{Name: t.Name, Description: openai.String(t.Description)}
+		if len(t.Schema) > 0 {
+			if err := json.Unmarshal(t.Schema, &f.Parameters); err != nil {
+				return p, pawl.Permanent(err)
+			}
+		}
+		p.Tools = append(p.Tools, openai.ChatCompletionFunctionTool(f))
+	}
+	return p, nil
+}
+
+func message(m agent.Message) (out []openai.ChatCompletionMessageParamUnion) {
+	var words strings.Builder
+	var parts []openai.ChatCompletionContentPartUnionParam
+	var calls []openai.ChatCompletionMessageToolCallUnionParam
+	for _, p := range m.Parts {
+		switch p.Type {
+		case pawl.ChunkText:
+			words.WriteString(string(p.Text))
+			parts = append(parts, openai.TextContentPart(string(p.Text)))
+		case pawl.ChunkFile:
+			parts = append(parts, openai.ImageContentPart(openai.ChatCompletionContentPartImageImageURLParam{URL: p.URL}))
+		case pawl.ChunkToolCall:
+			calls = append(calls, openai.ChatCompletionMessageToolCallUnionParam{OfFunction: &openai.ChatCompletionMessageFunctionToolCallParam{
+				ID: p.ToolCallID, Function: openai.ChatCompletionMessageFunctionToolCallFunctionParam{Name: p.ToolName, Arguments: string(p.Input)}}})
+		case pawl.ChunkToolResult:
+			out = append(out, openai.ToolMessage(told(p.Output), p.ToolCallID))
+		}
+	}
+	switch m.Role {
+	case pawl.RoleUser:
+		if len(parts) == 1 && words.Len() > 0 {
+			return []openai.ChatCompletionMessageParamUnion{openai.UserMessage(words.String())}
+		}
+		return []openai.ChatCompletionMessageParamUnion{openai.UserMessage(parts)}
+	case pawl.RoleSystem:
+		return []openai.ChatCompletionMessageParamUnion{openai.SystemMessage(words.String())}
+	case pawl.RoleAssistant:
+		said := openai.ChatCompletionAssistantMessageParam{ToolCalls: calls}
+		if words.Len() > 0 {
+			said.Content.OfString = openai.String(words.String())
+		}
+		return []openai.ChatCompletionMessageParamUnion{{OfAssistant: &said}}
+	}
+	return out
+}
+
+// told is what a tool answered, as text.
+func told(output json.RawMessage) string {
+	var text string
+	if json.Unmarshal(output, &text) == nil {
+		return text
+	}
+	return string(output)
+}
+
+// explain says of an error whether it passes: the server is busy or away, or it
+// will never take this request.
+func explain(ctx context.Context, err error) error {
+	var e *openai.Error
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case !errors.As(err, &e):
+		return pawl.RetryAfter(later, err)
+	case e.StatusCode >= 500, e.StatusCode == http.StatusTooManyRequests, e.StatusCode == http.StatusRequestTimeout, e.StatusCode == http.StatusConflict:
+		after := later
+		if s, bad := strconv.Atoi(e.Response.Header.Get("Retry-After")); bad == nil {
+			after = max(after, time.Duration(s)*time.Second)
+		}
+		return pawl.RetryAfter(after, err)
+	}
+	return pawl.Permanent(err)
+}
