@@ -1,0 +1,230 @@
+// Package anthropic is a model for agent.Loop over Anthropic's Messages:
+// ANTHROPIC_BASE_URL says where it is, ANTHROPIC_API_KEY which key it takes.
+//
+//	loop := agent.Loop{Model: anthropic.New(anthropic.Options{Model: "claude-sonnet-4-5"})}
+package anthropic
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/anthropics/anthropic-sdk-go"
+	"github.com/anthropics/anthropic-sdk-go/option"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/agent"
+)
+
+// Options say which model is asked, and how.
+type Options struct {
+	Model     string // its name, as the server knows it
+	MaxTokens int64  // of one turn; 0 = 8192
+	// Client are options of the SDK's client, besides what it reads from the
+	// environment.
+	Client []option.RequestOption
+	// Tune changes each request before it is sent; nil = as it is.
+	Tune func(*anthropic.MessageNewParams)
+}
+
+// New is a model. It is safe for concurrent use.
+func New(o Options) agent.Model { return &model{o, anthropic.NewClient(o.Client...)} }
+
+type model struct {
+	o      Options
+	client anthropic.Client
+}
+
+func (m *model) Name() string { return m.o.Model }
+
+const (
+	mostTokens = 8192
+	later      = time.Second // when a request that broke off is made again, by another attempt
+)
+
+// errCut is a stream that ended before the turn did.
+var errCut = pawl.RetryAfter(later, errors.New("anthropic: the stream broke off"))
+
+// kept is what a piece of reasoning needs to be said again.
+type kept struct {
+	Signature string `json:"signature,omitempty"`
+	Redacted  string `json:"redacted,omitempty"`
+}
+
+// Stream implements agent.Model.
+func (m *model) Stream(ctx context.Context, r agent.Request, say func(agent.Part) error) (agent.End, error) {
+	params, err := request(r)
+	if err != nil {
+		return agent.End{}, err
+	}
+	params.Model, params.MaxTokens = m.o.Model, cmp.Or(m.o.MaxTokens, mostTokens)
+	if m.o.Tune != nil {
+		m.o.Tune(&params)
+	}
+	stream := m.client.Messages.NewStreaming(ctx, params)
+	defer stream.Close()
+	h := hearing{say: say}
+	for stream.Next() {
+		if err := h.hear(stream.Current()); err != nil {
+			return h.end, err
+		}
+	}
+	if err := stream.Err(); err != nil {
+		return h.end, explain(ctx, err)
+	}
+	if !h.over {
+		return h.end, errCut
+	}
+	return h.end, nil
+}
+
+// hearing is one turn being heard.
+type hearing struct {
+	say  func(agent.Part) error
+	end  agent.End
+	over bool
+	call *pawl.Chunk // of a tool, whose input comes in pieces
+}
+
+func (h *hearing) hear(e anthropic.MessageStreamEventUnion) error {
+	switch e := e.AsAny().(type) {
+	case anthropic.MessageStartEvent:
+		u := e.Message.Usage
+		h.end.Usage.Input = u.InputTokens + u.CacheReadInputTokens + u.CacheCreationInputTokens
+	case anthropic.ContentBlockStartEvent:
+		switch b := e.ContentBlock; b.Type {
+		case "tool_use":
+			h.call = &pawl.Chunk{Type: pawl.ChunkToolCall, ToolCallID: b.ID, ToolName: b.Name}
+		case "redacted_thinking":
+			return h.part(pawl.ChunkReasoning, "", &kept{Redacted: b.Data})
+		}
+	case anthropic.ContentBlockDeltaEvent:
+		switch d := e.Delta; d.Type {
+		case "text_delta":
+			return h.part(pawl.ChunkText, d.Text, nil)
+		case "thinking_delta":
+			return h.part(pawl.ChunkReasoning, d.Thinking, nil)
+		case "signature_delta":
+			return h.part(pawl.ChunkReasoning, "", &kept{Signature: d.Signature})
+		case "input_json_delta":
+			if h.call != nil {
+				h.call.Input = append(h.call.Input, d.PartialJSON...)
+			}
+		}
+	case anthropic.ContentBlockStopEvent:
+		if c := h.call; c != nil {
+			h.call = nil
+			return h.say(agent.Part{Chunk: *c})
+		}
+	case anthropic.MessageDeltaEvent:
+		h.end.Finish, h.end.Usage.Output = string(e.Delta.StopReason), e.Usage.OutputTokens
+	case anthropic.MessageStopEvent:
+		h.over = true
+	}
+	return nil
+}
+
+func (h *hearing) part(kind, text string, k *kept) error {
+	p := agent.Part{Chunk: pawl.Chunk{Type: kind, Text: pawl.Words(text)}}
+	if k != nil {
+		var err error
+		if p.Provider, err = json.Marshal(k); err != nil {
+			return err
+		}
+	}
+	return h.say(p)
+}
+
+// request is what is asked, in the server's words.
+func request(r agent.Request) (p anthropic.MessageNewParams, err error) {
+	if r.System != "" {
+		p.System = []anthropic.TextBlockParam{{Text: r.System}}
+	}
+	for _, m := range r.Messages {
+		blocks, err := blocks(m)
+		if err != nil {
+			return p, pawl.Permanent(err)
+		}
+		switch m.Role {
+		case pawl.RoleSystem:
+			for _, b := range blocks {
+				p.System = append(p.System, *b.OfText)
+			}
+		case pawl.RoleAssistant:
+			p.Messages = append(p.Messages, anthropic.NewAssistantMessage(blocks...))
+		default:
+			p.Messages = append(p.Messages, anthropic.NewUserMessage(blocks...))
+		}
+	}
+	for _, t := range r.Tools {
+		tool := anthropic.ToolParam{Name: t.Name, Description: anthropic.String(t.Description)}
+		if len(t.Schema) > 0 {
+			if err := json.Unmarshal(t.Schema, &tool.InputSchema); err != nil {
+				return p, pawl.Permanent(err)
+			}
+		}
+		p.Tools = append(p.Tools, anthropic.ToolUnionParam{OfTool: &tool})
+	}
+	return p, nil
+}
+
+func blocks(m agent.Message) (out []anthropic.ContentBlockParamUnion, err error) {
+	for _, p := range m.Parts {
+		switch p.Type {
+		case pawl.ChunkText:
+			out = append(out, anthropic.NewTextBlock(string(p.Text)))
+		case pawl.ChunkFile:
+			out = append(out, anthropic.NewImageBlock(anthropic.URLImageSourceParam{URL: p.URL}))
+		case pawl.ChunkToolCall:
+			out = append(out, anthropic.NewToolUseBlock(p.ToolCallID, p.Input, p.ToolName))
+		case pawl.ChunkToolResult:
+			out = append(out, anthropic.NewToolResultBlock(p.ToolCallID, told(p.Output), p.IsError))
+		case pawl.ChunkReasoning:
+			var k kept
+			if len(p.Provider) == 0 {
+				continue // without its signature it is not taken back
+			}
+			if err := json.Unmarshal(p.Provider, &k); err != nil {
+				return nil, err
+			}
+			if k.Redacted != "" {
+				out = append(out, anthropic.NewRedactedThinkingBlock(k.Redacted))
+			} else {
+				out = append(out, anthropic.NewThinkingBlock(k.Signature, string(p.Text)))
+			}
+		}
+	}
+	return out, nil
+}
+
+// told is what a tool answered, as text.
+func told(output json.RawMessage) string {
+	var text string
+	if json.Unmarshal(output, &text) == nil {
+		return text
+	}
+	return string(output)
+}
+
+// explain says of an error whether it passes: the server is busy or away, or it
+// will never take this request.
+func explain(ctx context.Context, err error) error {
+	var e *anthropic.Error
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case !errors.As(err, &e):
+		return pawl.RetryAfter(later, err)
+	case e.StatusCode >= 500, e.StatusCode == http.StatusTooManyRequests, e.StatusCode == http.StatusRequestTimeout, e.StatusCode == http.StatusConflict:
+		after := later
+		if s, bad := strconv.Atoi(e.Response.Header.Get("Retry-After")); bad == nil {
+			after = max(after, time.Duration(s)*time.Second)
+		}
+		return pawl.RetryAfter(after, err)
+	}
+	return pawl.Permanent(err)
+}
