@@ -100,9 +100,11 @@ func besides(args []string) (dirs []string) {
 	if !slices.Contains(args, "./...") {
 		return nil
 	}
-	found, _ := filepath.Glob("contrib/*/go.mod") // the pattern is good
-	for _, mod := range found {
-		dirs = append(dirs, filepath.Dir(mod))
+	for _, room := range []string{"contrib", "examples"} {
+		found, _ := filepath.Glob(room + "/*/go.mod") // the pattern is good
+		for _, mod := range found {
+			dirs = append(dirs, filepath.Dir(mod))
+		}
 	}
 	return dirs
 }

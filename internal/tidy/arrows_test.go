@@ -38,7 +38,9 @@ var arrows = map[string][]string{
 	"pawltest/suite":     {"", "pawltest"},
 	"pawltest/scenario":  {"", "pawltest", "pawltest/suite"},
 	"bench":              {"", "engine", "schema", "store", "store/postgres", "worker", "internal/collect", "internal/throwaway", "server", "mcp"}, // a module of its own
+	"contrib/anthropic":  {"", "agent"},
 	"contrib/openai":     {"", "agent"},
+	"examples/chat":      {"", "agent", "engine", "worker", "contrib/openai"},
 	"internal/clock":     {},
 	"internal/collect":   {},
 	"internal/given":     {"internal/throwaway"},
