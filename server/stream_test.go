@@ -323,8 +323,8 @@ func TestAStreamEndsWithItsKey(t *testing.T) {
 				},
 				"expired": func(pawl.APIKey) { p.Advance(time.Hour) },
 			} {
-				key, token := h.key(pawl.NewAPIKey{Roles: []string{"reader"}, Expires: time.Hour})
-				_, other := h.key(pawl.NewAPIKey{Roles: []string{"reader"}, Expires: 100 * time.Hour})
+				key, token := h.key(pawl.NewAPIKey{Roles: []string{"reader"}, Payloads: true, Expires: time.Hour})
+				_, other := h.key(pawl.NewAPIKey{Roles: []string{"reader"}, Payloads: true, Expires: 100 * time.Hour})
 				s := listen(t, h.srv, path, "Authorization", token)
 				goesOn := listen(t, h.srv, path, "Authorization", other)
 				for range 3 {
