@@ -21,16 +21,17 @@ const speech = "A pawl is the catch that lets a ratchet turn forward and never s
 func main() {
 	db := flag.String("db", "", "where the work is")
 	pause := flag.Duration("pause", 20*time.Millisecond, "between words")
+	hold := flag.String("hold", "", "a file: while it is there, the speech stops in the middle")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := talk(ctx, *db, *pause); err != nil && ctx.Err() == nil {
+	if err := talk(ctx, *db, *hold, *pause); err != nil && ctx.Err() == nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func talk(ctx context.Context, db string, pause time.Duration) error {
+func talk(ctx context.Context, db, hold string, pause time.Duration) error {
 	eng, err := engine.Open(ctx, db)
 	if err != nil {
 		return err
@@ -42,7 +43,7 @@ func talk(ctx context.Context, db string, pause time.Duration) error {
 			return err
 		}
 		for _, l := range ls {
-			if err := answer(ctx, eng, l, pause); err != nil {
+			if err := answer(ctx, eng, l, hold, pause); err != nil {
 				return err
 			}
 		}
@@ -50,7 +51,7 @@ func talk(ctx context.Context, db string, pause time.Duration) error {
 }
 
 // answer says the speech in two steps, with a tool's call between them.
-func answer(ctx context.Context, eng *engine.Engine, l pawl.Lease, pause time.Duration) error {
+func answer(ctx context.Context, eng *engine.Engine, l pawl.Lease, hold string, pause time.Duration) error {
 	at, to := l.OpenMessage.Offset, pawl.MessageFence{MessageID: l.OpenMessage.ID, WorkerID: l.WorkerID, Attempt: l.Attempt}
 	say := func(chunks ...pawl.Chunk) error {
 		time.Sleep(pause)
@@ -71,7 +72,13 @@ func answer(ctx context.Context, eng *engine.Engine, l pawl.Lease, pause time.Du
 	if _, err := eng.StepMessages(ctx, []pawl.StepCall{{MessageFence: to}}); err != nil {
 		return err
 	}
-	for word := range strings.SplitAfterSeq(speech, " ") {
+	for n, word := range strings.SplitAfter(speech, " ") {
+		for n == 10 && ctx.Err() == nil {
+			if _, err := os.Stat(hold); err != nil {
+				break
+			}
+			time.Sleep(pause)
+		}
 		if err := say(pawl.Chunk{Type: pawl.ChunkText, Text: pawl.Words(word)}); err != nil {
 			return err
 		}

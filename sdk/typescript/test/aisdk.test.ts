@@ -34,6 +34,14 @@ class Page extends AbstractChat<UIMessage> {
   }
 }
 
+/** Has a page come back while the talker holds, and stay to the end. */
+async function comesBack(page: Page, house: House): Promise<void> {
+  const back = page.resumeStream();
+  await until(() => page.status === "streaming", "the page hears on");
+  await house.goOn();
+  await back;
+}
+
 function textOf(m: UIMessage | undefined): string {
   return (m?.parts ?? []).map((p) => (p.type === "text" ? p.text : "")).join("");
 }
@@ -54,22 +62,25 @@ for (const database of databases) {
     assert.deepEqual(want.parts.map((p) => p.type), ["step-start", "reasoning", "text", "tool-lookup", "step-start", "text"]);
 
     // The connection drops; the same page comes back.
+    await house.hold();
     const dropped = new Page(here.url, "dropped");
     const sent = dropped.sendMessage(question);
     await dropped.hears(6);
     await dropped.stop();
     await sent;
     assert.ok(textOf(dropped.reply).length < textOf(want).length);
-    await dropped.resumeStream();
+    await comesBack(dropped, house);
 
     // The page is loaded anew, at another server, while the reply is made.
+    await house.hold();
     const left = new Page(here.url, "left");
     void left.sendMessage(question);
     await left.hears(8);
     const reloaded = new Page(there.url, "left", left.messages.slice(0, 1));
-    await reloaded.resumeStream();
+    await comesBack(reloaded, house);
 
     // The server is killed; it comes up again, and so does the page.
+    await house.hold();
     const orphan = new Page(here.url, "orphan");
     const asked = orphan.sendMessage(question);
     await orphan.hears(8);
@@ -77,7 +88,7 @@ for (const database of databases) {
     await asked;
     assert.equal(orphan.status, "error");
     here = await house.serve(here.port);
-    await orphan.resumeStream();
+    await comesBack(orphan, house);
 
     for (const [name, page] of Object.entries({ dropped, reloaded, orphan })) {
       const got = page.reply!;

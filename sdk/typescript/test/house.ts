@@ -1,6 +1,6 @@
 // Real servers for tests: `pawl serve` on a database of its own, and the talker.
 import { spawn, type ChildProcess } from "node:child_process";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -56,7 +56,15 @@ export class House implements AsyncDisposable {
   }
 
   talker(): ChildProcess {
-    return this.run(join(bin, "talker"), ["--db", this.db]);
+    return this.run(join(bin, "talker"), ["--db", this.db, "--hold", join(this.dir, "hold")]);
+  }
+
+  /** From now on the talker stops in the middle of what it says, until it may go on. */
+  async hold(): Promise<void> {
+    await writeFile(join(this.dir, "hold"), "");
+  }
+  async goOn(): Promise<void> {
+    await rm(join(this.dir, "hold"));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
