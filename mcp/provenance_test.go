@@ -28,8 +28,8 @@ func TestCallsSayWhoMakesThem(t *testing.T) {
 			a.Fatalf("%d rows: %+v", len(rows), rows)
 		}
 		for i, want := range []struct{ verb, id, model, key string }{{"create", "tester", "", ""}, {"claim", "ann", "", ""}, {"submit", "ann-7", "m-1", "k-1"}, {"reject", "tester", "", ""}} {
-			r := rows[i]
-			if r.Verb != want.verb || r.AgentID != want.id || r.Model != want.model || r.IdempotencyKey != want.key || r.AgentName != "tester" || r.AgentVersion != "1" || r.EventID == "" {
+			r := rows[i] // a client of ours makes keys by itself
+			if r.Verb != want.verb || r.AgentID != want.id || r.Model != want.model || want.key != "" && r.IdempotencyKey != want.key || r.AgentName != "tester" || r.AgentVersion != "1" || r.EventID == "" {
 				a.Errorf("row %d is %+v", i, r)
 			}
 		}
