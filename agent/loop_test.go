@@ -267,13 +267,16 @@ func TestALoopEndsAtItsMostSteps(t *testing.T) {
 	eachHouse(t, func(h house) {
 		var runs atomic.Int32
 		m := &parrot{turns: strings.Split(strings.Repeat("more look(1);", 20), ";")}
-		stop := h.work(agent.Loop{Model: m, Tools: []agent.Tool{look(&runs)}}, worker.Options{})
+		h.work(agent.Loop{Model: m, Tools: []agent.Tool{look(&runs)}}, worker.Options{})
 		for most, task := range map[int]pawl.Task{10: h.ask(pawl.Reply{}), 4: h.ask(pawl.Reply{MaxSteps: 4})} {
 			if r := h.result(task); r.Steps != most || r.Finish != agent.FinishMaxSteps || h.message(task).StepNumber != most {
 				h.Errorf("at most %d: %+v", most, r)
 			}
 		}
-		_ = stop()
+	})
+	eachHouse(t, func(h house) {
+		var runs atomic.Int32
+		m := &parrot{turns: strings.Split(strings.Repeat("more look(1);", 20), ";")}
 		h.work(agent.Loop{Model: m, Tools: []agent.Tool{look(&runs)}, MaxSteps: 2}, worker.Options{})
 		if r := h.result(h.ask(pawl.Reply{})); r.Steps != 2 {
 			h.Errorf("at most 2: %+v", r)
