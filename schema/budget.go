@@ -161,9 +161,9 @@ func read(s string) (*syntax.Regexp, int, error) {
 	return tree, sizeOf(tree), nil
 }
 
-// sizeOf is about how many instructions a pattern comes to.
+// sizeOf is how many instructions a pattern comes to at most: two for an operation.
 func sizeOf(re *syntax.Regexp) int {
-	size := 1 + len(re.Rune)/16
+	size := 2 + len(re.Rune)/16
 	for _, sub := range re.Sub {
 		size += sizeOf(sub)
 	}
