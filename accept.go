@@ -16,7 +16,7 @@ type SubmitCall struct {
 
 // PartCall hands in a piece of an item's result. It takes the place of the
 // live part of the same key and seq; the old one stays as evidence. The same
-// payload again changes nothing. A piece that does not fit its schema is kept as
+// payload again changes nothing, whatever is said with it. A piece that does not fit its schema is kept as
 // rejected, and the call is invalid.
 type PartCall struct {
 	Fence

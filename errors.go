@@ -44,7 +44,7 @@ type ErrorInfo struct {
 var Errors = []ErrorInfo{
 	{CodeInvalid, 400, 2, false, "The request is not well-formed; `errors` names each field by JSON Pointer."},
 	{CodeUnauthenticated, 401, 5, false, "No key, or one that is unknown, expired or revoked."},
-	{CodeForbidden, 403, 5, false, "The key does not hold the role this call needs."},
+	{CodeForbidden, 403, 5, false, "This caller may not do this; `detail` says why: a key without the role that the call needs, a host or an origin that is not this server's."},
 	{CodeNotFound, 404, 3, false, "There is no such thing in this namespace."},
 	{CodeMethod, 405, 2, false, "The path exists, the method or verb does not."},
 	{CodeConflict, 409, 4, false, "The state forbids it; `state` and `allowed` say what is possible."},

@@ -81,6 +81,9 @@ const (
 	ActorAPI    = "api"
 )
 
+// ActorTypes are all there are.
+var ActorTypes = []string{ActorUser, ActorAgent, ActorWorker, ActorSystem, ActorAPI}
+
 // FeedEnd as EventFilter.After is the newest position there is.
 const FeedEnd int64 = -1
 

@@ -50,7 +50,8 @@ type Applied struct {
 	Diff   *Diff           `json:"diff,omitempty"`   // kept on the event
 }
 
-// Diff says what applying changed.
+// Diff says what applying changed. Operations that are left out are worked out from
+// Before and After, and Counts, how many there are of each kind, from Operations.
 type Diff struct {
 	Summary    string           `json:"summary,omitempty"`
 	Before     json.RawMessage  `json:"before,omitempty"`

@@ -107,6 +107,7 @@ type Lease struct {
 	ServerTime     time.Time       `json:"server_time"` // the database's clock at the claim
 	WorkerID       string          `json:"worker_id"`
 	OpenMessage    *OpenMessage    `json:"open_message,omitempty"` // that an earlier attempt, or the task's maker, has begun
+	Stopped        []string        `json:"stopped,omitempty"`      // id of its message that was stopped, when none is open: it is not to be said again
 	Token          string          `json:"token"`                  // shows a service of yours that the item is being worked on: see TaskToken
 	Error          *Failure        `json:"error,omitempty"`        // the item's last one: what to do otherwise
 	Reasons        []Complaint     `json:"reasons,omitempty"`      // why the item was sent back for rework, the last time it was

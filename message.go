@@ -292,7 +292,8 @@ type Appended struct {
 }
 
 // StepCall ends a step of an open message: one checkpoint iteration_end, named
-// step:N, with the snapshot, or without one with what the message says so far.
+// step:N, with the snapshot, or without one with what the message says so far. A
+// message that has made its max_steps is refused one more.
 type StepCall struct {
 	MessageFence
 	Snapshot json.RawMessage `json:"snapshot,omitempty"`

@@ -89,7 +89,8 @@ func (m *MessageWriter) ID() string { return m.ref.ID }
 // Model is what the message was begun with.
 func (m *MessageWriter) Model() string { return m.ref.Model }
 
-// MaxSteps is how many steps the message may take; who makes them keeps to it.
+// MaxSteps is how many steps the message may take: Step refuses one more with
+// ErrConflict.
 func (m *MessageWriter) MaxSteps() int { return m.ref.MaxSteps }
 
 // StepNumber is the last step that is done; 0 = none.

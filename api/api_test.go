@@ -48,6 +48,7 @@ func TestProblemsAndErrorsAreEachOther(t *testing.T) {
 		{Code: pawl.CodeConflict, Message: "no", State: "failed", Allowed: []string{"retry"}},
 		{Code: pawl.CodeLeaseLost, Message: "no", State: "leased", Holder: "w", Attempt: 3, Reason: pawl.ReasonTaken},
 		{Code: pawl.CodeNotFound, Message: "no task x"},
+		{Code: pawl.CodeKeyReused},
 	} {
 		b, err := json.Marshal(api.ProblemOf(fmt.Errorf("wrapped: %w", in), "/v1/x"))
 		if err != nil {

@@ -7,7 +7,9 @@ package api
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/pawl-work/pawl"
@@ -29,7 +31,7 @@ type Problem struct {
 	Title    string       `json:"title"` // the same for every problem of its code
 	Status   int          `json:"status"`
 	Code     pawl.Code    `json:"code"`
-	Detail   string       `json:"detail,omitempty"`
+	Detail   string       `json:"detail"`             // on the wire never empty: what Errors say, or what the code means
 	Instance string       `json:"instance,omitempty"` // the path that was asked for
 	Errors   []pawl.Field `json:"errors,omitempty"`
 	State    string       `json:"state,omitempty"`
@@ -69,6 +71,30 @@ func ProblemOf(err error, instance string) Problem {
 	return p
 }
 
+// MarshalJSON writes the problem whole, a detail included.
+func (p Problem) MarshalJSON() ([]byte, error) {
+	type plain Problem
+	p.Detail = cmp.Or(p.Detail, p.said())
+	return json.Marshal(plain(p))
+}
+
+// said is the detail of a problem that has no text of its own.
+func (p Problem) said() string {
+	const most = 3
+	var b strings.Builder
+	for i, f := range p.Errors {
+		if i == most {
+			fmt.Fprintf(&b, "; and %d more", len(p.Errors)-most)
+			break
+		}
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		b.WriteString(strings.TrimSpace(f.Pointer + " " + f.Message))
+	}
+	return cmp.Or(b.String(), strings.TrimSuffix(p.Code.Info().Means, "."))
+}
+
 func asError(err error) *pawl.Error {
 	var e *pawl.Error
 	switch {
@@ -96,6 +122,9 @@ func (p Problem) Err() error {
 		Allowed:  p.Allowed,
 		Reason:   p.Reason,
 		Expected: p.Expected,
+	}
+	if p.Detail == p.said() {
+		e.Message = ""
 	}
 	if p.Holder != nil {
 		e.Holder = *p.Holder

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -273,5 +274,46 @@ func TestAStreamThatIsRefused(t *testing.T) {
 	}
 	if asked != 2 {
 		t.Errorf("asked %d times", asked)
+	}
+}
+
+// A reader who is asked for patience when he comes back waits as long as he is
+// told and goes on where he was.
+func TestAReaderWhoIsAskedForPatience(t *testing.T) {
+	var asked atomic.Int32
+	var told time.Time
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch n := asked.Add(1); n {
+		case 2:
+			told = time.Now()
+			w.Header().Set("Content-Type", api.ProblemType)
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusTooManyRequests)
+			_ = json.NewEncoder(w).Encode(api.ProblemOf(pawl.ErrLimit, "/"))
+		default:
+			if waited := time.Since(told); n == 3 && waited < time.Second {
+				t.Errorf("asked again after %s", waited)
+			}
+			after := 0 // of the chunks 0 and 1, one a stream
+			if r.URL.Query().Get("after") == "0" {
+				after = 1
+			}
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprintf(w, "id: %d\ndata: {\"offset\":%d,\"chunks\":[{\"type\":\"text\",\"text\":\"a\"}]}\n\n", after, after)
+			if after == 1 {
+				fmt.Fprintf(w, "event: %s\ndata: {\"status\":\"complete\",\"offset\":2}\n\n", api.FrameEnd)
+			}
+		}
+	}))
+	t.Cleanup(srv.Close)
+	var got []int64
+	err := client.New(srv.URL, "").FollowMessage(t.Context(), "msg_1", -1, func(f pawl.MessageFrame) error {
+		if f.Chunks != nil {
+			got = append(got, f.Offset)
+		}
+		return nil
+	})
+	if err != nil || !slices.Equal(got, []int64{0, 1}) || asked.Load() != 3 {
+		t.Errorf("got %v in %d calls: %v", got, asked.Load(), err)
 	}
 }

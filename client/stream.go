@@ -64,7 +64,7 @@ func (l *listener) listen(ctx context.Context) error {
 			return done.err
 		case ctx.Err() != nil:
 			return nil
-		case !errors.Is(err, pawl.ErrUnavailable):
+		case !errors.Is(err, pawl.ErrUnavailable) && !errors.Is(err, pawl.ErrLimit):
 			return err
 		case l.moved:
 			pause = shortestPause
@@ -73,8 +73,15 @@ func (l *listener) listen(ctx context.Context) error {
 				return err
 			}
 		}
+		wait := pause + rand.N(pause)
+		var e *pawl.Error
+		if errors.As(err, &e) && e.RetryAfter > longestWait {
+			return err
+		} else if e != nil {
+			wait = max(wait, e.RetryAfter)
+		}
 		select {
-		case <-time.After(pause + rand.N(pause)):
+		case <-time.After(wait):
 		case <-ctx.Done():
 			return nil
 		}

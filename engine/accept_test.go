@@ -122,11 +122,11 @@ func TestARefusedResultLeavesTheLease(t *testing.T) {
 func TestAnApprovedTaskIsApplied(t *testing.T) {
 	for n := range 2 {
 		t.Run(fmt.Sprint("items", 1+2*n), func(t *testing.T) {
-			applies := 0
+			applies, tasks := 0, 0
 			var mu sync.Mutex
 			t.Cleanup(func() {
-				if applies != len(pawltest.Databases) {
-					t.Errorf("applied %d times", applies)
+				if applies != tasks {
+					t.Errorf("%d tasks applied %d times", tasks, applies)
 				}
 			})
 			offices(t, `{"name":"report","approval":{"mode":"manual"},"apply":{"mode":"go"}}`, pawl.Hooks{Apply: func(ctx context.Context, a pawl.Application) (pawl.Applied, error) {
@@ -135,6 +135,9 @@ func TestAnApprovedTaskIsApplied(t *testing.T) {
 				applies++
 				return pawl.Applied{Result: []byte(`{"done":true}`), Diff: &pawl.Diff{Summary: fmt.Sprint(len(a.Items), " reports")}}, nil
 			}}, func(o office) {
+				mu.Lock()
+				tasks++
+				mu.Unlock()
 				task, ls := o.task(1 + 2*n)
 				for _, l := range ls {
 					o.state(task.ID, pawl.TaskState([]string{"checked_out", "in_progress"}[min(1, slices.IndexFunc(ls, func(x pawl.Lease) bool { return x.ID == l.ID }))]))
@@ -383,4 +386,28 @@ func TestAThousandItemsAreApprovedAndAppliedTogether(t *testing.T) {
 		need[pawl.Task](o.T)(first(o.Engine.ApproveTasks(o.Context(), []pawl.ApproveCall{{TaskID: task.ID}})))
 		o.state(task.ID, pawl.TaskCompleted)
 	})
+}
+
+func TestADiffOfBeforeAndAfterGetsItsOperations(t *testing.T) {
+	for name, c := range map[string]struct{ diff, want string }{
+		"worked out":           {`{"before":{"a":1,"l":[1,2]},"after":{"a":2,"l":[1],"n":null}}`, `{"before":{"a":1,"l":[1,2]},"after":{"a":2,"l":[1],"n":null},"operations":[{"value":2,"op":"replace","path":"/a"},{"op":"remove","path":"/l/1"},{"value":null,"op":"add","path":"/n"}],"counts":{"add":1,"remove":1,"replace":1}}`},
+		"large numbers":        {`{"before":12345678901234567890,"after":12345678901234567891}`, `{"before":12345678901234567890,"after":12345678901234567891,"operations":[{"value":12345678901234567891,"op":"replace","path":""}],"counts":{"replace":1}}`},
+		"nothing changed":      {`{"before":{"a":1},"after":{"a":1}}`, `{"before":{"a":1},"after":{"a":1},"operations":[]}`},
+		"said by who applied":  {`{"before":1,"after":2,"operations":[{"op":"test","path":"","value":1}],"counts":{"pages":7}}`, `{"before":1,"after":2,"operations":[{"op":"test","path":"","value":1}],"counts":{"pages":7}}`},
+		"before without after": {`{"summary":"gone","before":{"a":1}}`, `{"summary":"gone","before":{"a":1}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			apply := func(context.Context, pawl.Application) (done pawl.Applied, err error) {
+				return done, json.Unmarshal([]byte(`{"diff":`+c.diff+`}`), &done)
+			}
+			offices(t, `{"name":"report","approval":{"mode":"auto"},"apply":{"mode":"go"}}`, pawl.Hooks{Apply: apply}, func(o office) {
+				task, ls := o.task(1)
+				o.submit(ls[0], `1`)
+				l := need[pawl.List[pawl.Event]](o.T)(o.Engine.ListEvents(o.Context(), pawl.EventFilter{TaskID: task.ID, Event: "applied"}))
+				if len(l.Items) != 1 || string(l.Items[0].Diff) != c.want {
+					o.Errorf("applied: %+v", l.Items)
+				}
+			})
+		})
+	}
 }

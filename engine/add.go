@@ -20,14 +20,19 @@ func (e *Engine) AddItems(ctx context.Context, calls []pawl.AddItems) ([]pawl.Re
 	return out, nil
 }
 
-func (e *Engine) addItems(ctx context.Context, call *pawl.AddItems) (pawl.Task, error) {
+// addable refuses what is wrong with new items by themselves.
+func (e *Engine) addable(items []pawl.NewItem) error {
 	var f fields
-	if len(call.Items) == 0 || len(call.Items) > pawl.MaxItemsPerCall {
-		f.add("/items", "has %d items; 1 to %d are allowed", len(call.Items), pawl.MaxItemsPerCall)
+	if len(items) == 0 || len(items) > pawl.MaxItemsPerCall {
+		f.add("/items", "has %d items; 1 to %d are allowed", len(items), pawl.MaxItemsPerCall)
 	} else {
-		f.items("/items", call.Items, e.ids.now())
+		f.items("/items", items, e.ids.now())
 	}
-	if err := f.err("add_items"); err != nil {
+	return f.err("add_items")
+}
+
+func (e *Engine) addItems(ctx context.Context, call *pawl.AddItems) (pawl.Task, error) {
+	if err := e.addable(call.Items); err != nil {
 		return pawl.Task{}, err
 	}
 	c := pawl.CallerOf(ctx)
@@ -36,9 +41,10 @@ func (e *Engine) addItems(ctx context.Context, call *pawl.AddItems) (pawl.Task, 
 	if err != nil {
 		return pawl.Task{}, err
 	}
-	d := draft{}
+	var d draft
 	var now int64
 	var task pawl.Task
+	var failed []string
 	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
 		if now, err = tx.Now(ctx); err != nil {
 			return err
@@ -52,11 +58,14 @@ func (e *Engine) addItems(ctx context.Context, call *pawl.AddItems) (pawl.Task, 
 			return err
 		}
 		if linked {
-			if err := linkToOld(ctx, tx, call, d.items); err != nil {
+			if failed, err = linkToOld(ctx, tx, call, d.items); err != nil {
 				return err
 			}
 		}
 		if _, err := e.db.Dialect().Hot.Create(ctx, tx, nil, d.items); err != nil {
+			return err
+		}
+		if err := store.Break(ctx, tx, failed); err != nil {
 			return err
 		}
 		if err := store.DressTask(ctx, tx, call.TaskID, store.Text(d.parts), false); err != nil {
@@ -68,10 +77,15 @@ func (e *Engine) addItems(ctx context.Context, call *pawl.AddItems) (pawl.Task, 
 		task.Items, task.ItemsOpen, err = store.Grow(ctx, tx, now, c.Namespace, call.TaskID, len(call.Items))
 		return err
 	})
-	if err == nil {
-		e.after(ctx, func() { e.created([]draft{d}, now) })
+	if err != nil {
+		return task, err
 	}
-	return task, err
+	e.after(ctx, func() { e.created([]draft{d}, now) })
+	if len(failed) > 0 {
+		e.followUp(ctx)
+		return e.GetTask(ctx, call.TaskID)
+	}
+	return task, nil
 }
 
 // more drafts new items of a task, with what its version of its type says.
@@ -112,23 +126,26 @@ func (e *Engine) roomApart(ctx context.Context, namespace string, call *pawl.Add
 	return room, apart, err
 }
 
-// linkToOld links new items to each other and to those that are there.
-func linkToOld(ctx context.Context, tx store.Tx, call *pawl.AddItems, rows []store.NewItem) error {
+// linkToOld links new items to each other and to those that are there, and
+// answers with those of them that have failed.
+func linkToOld(ctx context.Context, tx store.Tx, call *pawl.AddItems, rows []store.NewItem) (failed []string, err error) {
 	known, err := store.KeysOfTask(ctx, tx, call.TaskID)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := link(rows, call.Items, known); err != nil {
-		return err
+		return nil, err
 	}
 	made := make(map[string]bool, len(rows))
 	for i := range rows {
 		made[rows[i].ID] = true
 	}
 	for i := range rows {
-		if rows[i].Needs, err = store.Feed(ctx, tx, rows[i].Needs, made); err != nil {
-			return err
+		var broken []string
+		if rows[i].Needs, broken, err = store.Feed(ctx, tx, rows[i].Needs, made); err != nil {
+			return nil, err
 		}
+		failed = append(failed, broken...)
 	}
-	return nil
+	return failed, nil
 }

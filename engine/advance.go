@@ -62,12 +62,12 @@ func (e *Engine) advanceAll(ctx context.Context) error {
 func (e *Engine) advance(ctx context.Context, taskID string) error {
 	for range 8 {
 		again := false
-		err := e.onCase(ctx, taskID, func(ctx context.Context, tx store.Tx, d *deciding) (err error) {
+		err := e.onCase(ctx, taskID, "advance", func(ctx context.Context, tx store.Tx, d *deciding) (err error) {
 			again, err = d.step(ctx, tx)
 			return err
 		})
 		if failed, ok := asApplyFailure(err); ok {
-			err = e.onCase(ctx, taskID, func(ctx context.Context, tx store.Tx, d *deciding) error {
+			err = e.onCase(ctx, taskID, "advance", func(ctx context.Context, tx store.Tx, d *deciding) error {
 				if d.State != "approved" {
 					return nil
 				}
@@ -220,7 +220,7 @@ func (d *deciding) planByItem(ctx context.Context, tx store.Tx) error {
 func (d *deciding) settle(ctx context.Context, tx store.Tx, done pawl.Applied) error {
 	var diff store.Text
 	if done.Diff != nil {
-		diff = store.Text(asJSON(done.Diff))
+		diff = store.Text(asJSON(withOperations(*done.Diff)))
 	}
 	if err := d.Move(ctx, tx, store.TaskMove{Event: "applied", To: "applied", Actor: system, Diff: diff}); err != nil {
 		return err
@@ -300,7 +300,7 @@ func (d *deciding) load(ctx context.Context, tx store.Tx, state string) (pawl.Ta
 
 // expireApproval does what the type says when nobody decided in time.
 func (e *Engine) expireApproval(ctx context.Context, taskID string) error {
-	return e.onCase(ctx, taskID, func(ctx context.Context, tx store.Tx, d *deciding) error {
+	return e.onCase(ctx, taskID, "expire", func(ctx context.Context, tx store.Tx, d *deciding) error {
 		if d.State != "submitted" || d.DecideBy == nil || *d.DecideBy > d.Now {
 			return nil
 		}

@@ -52,8 +52,8 @@ func checkAPIKey(n *pawl.NewAPIKey) error {
 	f.text("/name", n.Name, 1, pawl.MaxIDLen)
 	f.text("/namespace", n.Namespace, 1, pawl.MaxIDLen)
 	f.text("/actor_id", n.ActorID, 1, pawl.MaxIDLen)
-	if actors := []string{pawl.ActorUser, pawl.ActorAgent, pawl.ActorWorker, pawl.ActorSystem, pawl.ActorAPI}; !slices.Contains(actors, n.ActorType) {
-		f.add("/actor_type", "is %q; possible: %s", n.ActorType, strings.Join(actors, ", "))
+	if !slices.Contains(pawl.ActorTypes, n.ActorType) {
+		f.add("/actor_type", "is %q; possible: %s", n.ActorType, strings.Join(pawl.ActorTypes, ", "))
 	}
 	if len(n.Roles) == 0 {
 		f.add("/roles", "is required; possible: %s", strings.Join(pawl.KeyRoles, ", "))

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"strings"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
@@ -65,7 +66,7 @@ func (e *Engine) checkChain(ctx context.Context, taskID string) (out []Breach, e
 		if leaving, err := store.BeingDeleted(ctx, tx, taskID); err != nil || leaving {
 			return err
 		}
-		out = []Breach{{Rule: chainRule, Subject: taskID + " " + c.Break.EventID, Found: c.Break.Kind + ": " + c.Break.Found,
+		out = []Breach{{Rule: chainRule, Subject: strings.TrimSpace(taskID + " " + c.Break.EventID), Found: c.Break.Kind + ": " + c.Break.Found,
 			Mend: "find out who wrote around the record, and restore a backup"}}
 		return nil
 	})

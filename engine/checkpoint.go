@@ -36,7 +36,7 @@ func (f *fields) checkpoint(p *pawl.NewCheckpoint, types []string) {
 	f.text("/name", p.Name, 0, pawl.MaxStepNameLen)
 	f.text("/args_hash", p.ArgsHash, 0, pawl.MaxKeyLen)
 	f.json("/snapshot", p.Snapshot, pawl.MaxPayloadBytes)
-	f.object("/metadata", p.Metadata, pawl.MaxMetadataBytes)
+	f.object("/metadata", &p.Metadata, pawl.MaxMetadataBytes)
 	if len(p.Snapshot) == 0 {
 		f.add("/snapshot", "is required")
 	}

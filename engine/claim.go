@@ -18,8 +18,9 @@ import (
 // who wait for the same one does for all.
 func (e *Engine) Claim(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease, error) {
 	s := &seeker{e: e, caller: pawl.CallerOf(ctx), req: pawl.Provenant(ctx, []pawl.ClaimRequest{req})[0]}
-	if s.req.Provenance != nil {
-		return e.claimVouched(ctx, s.req)
+	var err error
+	if s.voucher, err = voucher(ctx, e.keyOf(ctx), "claim", &s.req); err != nil {
+		return nil, err
 	}
 	return s.claim(ctx)
 }
@@ -27,11 +28,12 @@ func (e *Engine) Claim(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease
 // seeker is a claim under way. Thousands may wait: what they need is here and not
 // on their stacks.
 type seeker struct {
-	e      *Engine
-	caller pawl.Caller
-	req    pawl.ClaimRequest
-	tried  bool
-	leases []pawl.Lease
+	e       *Engine
+	caller  pawl.Caller
+	req     pawl.ClaimRequest
+	voucher *store.Provenance // who says who he is; nil = nobody
+	tried   bool
+	leases  []pawl.Lease
 }
 
 func (s *seeker) claim(ctx context.Context) ([]pawl.Lease, error) {
@@ -79,7 +81,7 @@ func (s *seeker) try(ctx context.Context, woken <-chan struct{}) (bool, error) {
 		return false, nil
 	}
 	var err error
-	s.leases, err = e.tryClaim(ctx, s.caller, &s.req, lull)
+	s.leases, err = s.take(ctx, lull)
 	if err == nil && byType && len(s.leases) < s.req.Limit {
 		e.wake.short(ns, s.req.Types, woken)
 	}
@@ -114,13 +116,18 @@ func checkClaim(req *pawl.ClaimRequest) error {
 	return f.err("claim")
 }
 
-// tryClaim claims what is there now. Before it says "nothing" it has looked at
+// take claims what is there now. Before it says "nothing" it has looked at
 // every stretch of the queue from its start; with look it begins with that.
-func (e *Engine) tryClaim(ctx context.Context, c pawl.Caller, req *pawl.ClaimRequest, look bool) ([]pawl.Lease, error) {
+func (s *seeker) take(ctx context.Context, look bool) ([]pawl.Lease, error) {
+	e, c, req := s.e, s.caller, &s.req
+	wish := claiming{namespace: c.Namespace, types: req.Types, look: look, who: claimant(c, req), voucher: s.voucher}
+	var rows []store.Claimed
+	var err error
 	if req.TaskID != "" || req.ItemID != "" {
-		return e.claimPicks(ctx, c, req)
+		rows, err = e.claimPicks(ctx, &wish, req)
+	} else {
+		rows, err = e.lanes.claim.do(ctx, []claiming{wish})
 	}
-	rows, err := e.lanes.claim.do(ctx, []claiming{{namespace: c.Namespace, types: req.Types, look: look, who: claimant(c, req)}})
 	e.own(ctx, c, rows)
 	return e.leases(c, req, rows), err
 }
@@ -133,6 +140,7 @@ type claiming struct {
 	types     []string
 	look      bool
 	who       store.Claimant
+	voucher   *store.Provenance
 }
 
 func claimant(c pawl.Caller, req *pawl.ClaimRequest) store.Claimant {
@@ -190,41 +198,51 @@ func (e *Engine) claimFor(ctx context.Context, group []claiming, groups []store.
 	if len(groups) == 0 {
 		return nil, nil
 	}
-	cl := store.Claim{Namespace: group[0].namespace, Groups: groups, Claimants: make([]store.Claimant, len(group))}
-	for i := range group {
-		cl.Claimants[i] = group[i].who
-	}
-	return e.claimRows(ctx, cl)
+	return e.claimRows(ctx, store.Claim{Namespace: group[0].namespace, Groups: groups}, group)
 }
 
 // claimPicks claims named items: one, or the best of a task. They are filters:
 // an id that nothing has yields nothing.
-func (e *Engine) claimPicks(ctx context.Context, c pawl.Caller, req *pawl.ClaimRequest) ([]pawl.Lease, error) {
+func (e *Engine) claimPicks(ctx context.Context, wish *claiming, req *pawl.ClaimRequest) ([]store.Claimed, error) {
 	var picks []store.Pick
 	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		picks, err = store.Picks(ctx, tx, c.Namespace, req.TaskID, req.ItemID, req.Types, req.Limit)
+		picks, err = store.Picks(ctx, tx, wish.namespace, req.TaskID, req.ItemID, req.Types, req.Limit)
 		return err
+	})
+	if err != nil || len(picks) == 0 {
+		return nil, err
+	}
+	return e.claimRows(ctx, store.Claim{Namespace: wish.namespace, Picks: picks}, []claiming{*wish})
+}
+
+// claimRows claims for a group, and keeps in the same transaction who said of
+// himself who he is.
+func (e *Engine) claimRows(ctx context.Context, cl store.Claim, group []claiming) (rows []store.Claimed, err error) {
+	run, vouched := e.db.Auto, false
+	for i := range group {
+		cl.Claimants = append(cl.Claimants, group[i].who)
+		vouched = vouched || group[i].voucher != nil
+	}
+	if vouched {
+		run = e.db.Do
+	}
+	err = run(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		if rows, err = e.db.Dialect().Hot.Claim(ctx, tx, cl); err != nil || !vouched {
+			return err
+		}
+		var kept []store.Provenance
+		for _, r := range rows {
+			kept = e.vouch(kept, group[r.Claimant].voucher, deed{r.TaskID, r.ItemID, r.Attempt})
+		}
+		return keepVouchers(ctx, tx, kept)
 	})
 	if err != nil {
 		return nil, err
 	}
-	if len(picks) == 0 {
-		return nil, nil
-	}
-	rows, err := e.claimRows(ctx, store.Claim{Namespace: c.Namespace, Picks: picks, Claimants: []store.Claimant{claimant(c, req)}})
-	e.own(ctx, c, rows)
-	return e.leases(c, req, rows), err
-}
-
-func (e *Engine) claimRows(ctx context.Context, cl store.Claim) (rows []store.Claimed, err error) {
-	err = e.db.Auto(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		rows, err = e.db.Dialect().Hot.Claim(ctx, tx, cl)
-		return err
-	})
 	if w := e.db.of(ctx); w != nil && len(rows) > 0 {
 		w.took = true
 	}
-	return rows, err
+	return rows, nil
 }
 
 func (e *Engine) leases(c pawl.Caller, req *pawl.ClaimRequest, rows []store.Claimed) []pawl.Lease {
@@ -232,7 +250,7 @@ func (e *Engine) leases(c pawl.Caller, req *pawl.ClaimRequest, rows []store.Clai
 	for i, r := range rows {
 		out[i] = pawl.Lease{ID: r.ItemID, TaskID: r.TaskID, Type: r.Type, Key: string(r.Key), Attempt: r.Attempt, Failures: r.Failures, MaxAttempts: r.MaxAttempts,
 			Priority: r.Priority, Input: json.RawMessage(r.Input), LeaseSeconds: r.LeaseSeconds, LeaseExpiresAt: stamp(r.LeaseExpiresAt),
-			ServerTime: stamp(r.AcquiredAt), WorkerID: req.WorkerID, OpenMessage: openMessage(r.Open),
+			ServerTime: stamp(r.AcquiredAt), WorkerID: req.WorkerID, OpenMessage: openMessage(r.Said), Stopped: strings.Fields(string(store.StoppedIn(r.Said))),
 			Token: e.tokens.of(c.Namespace, r.ItemID, r.Attempt)}
 		if r.Error != "" {
 			out[i].Error = new(pawl.Failure)

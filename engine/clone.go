@@ -34,7 +34,7 @@ func (e *Engine) CloneTasks(ctx context.Context, calls []pawl.TaskClone) ([]pawl
 func (e *Engine) cloned(ctx context.Context, call *pawl.TaskClone) (draft, error) {
 	var f fields
 	f.text("/task_id", call.TaskID, 1, pawl.MaxIDLen)
-	f.object("/metadata", call.Metadata, pawl.MaxMetadataBytes)
+	f.object("/metadata", &call.Metadata, pawl.MaxMetadataBytes)
 	if err := f.err("clone"); err != nil {
 		return draft{}, err
 	}

@@ -23,14 +23,14 @@ func (f *fields) conversation(t *pawl.NewTask) {
 		at := fmt.Sprintf("/messages/%d", i)
 		f.role(at+"/role", t.Messages[i].Role)
 		f.content(at+"/content", t.Messages[i].Content)
-		f.object(at+"/metadata", t.Messages[i].Metadata, pawl.MaxMetadataBytes)
+		f.object(at+"/metadata", &t.Messages[i].Metadata, pawl.MaxMetadataBytes)
 	}
 	if t.Reply == nil {
 		return
 	}
 	f.text("/reply/model", t.Reply.Model, 0, pawl.MaxIDLen)
 	f.number("/reply/max_steps", t.Reply.MaxSteps, 0, pawl.MaxSteps)
-	f.object("/reply/metadata", t.Reply.Metadata, pawl.MaxMetadataBytes)
+	f.object("/reply/metadata", &t.Reply.Metadata, pawl.MaxMetadataBytes)
 }
 
 func (f *fields) role(pointer, role string) {

@@ -291,7 +291,7 @@ func checkTask(t *pawl.NewTask, now time.Time) error {
 	f.number("/priority", t.Priority, pawl.MinPriority, pawl.MaxPriority)
 	f.number("/max_attempts", t.MaxAttempts, 0, pawl.MaxAttemptsCeiling)
 	f.json("/payload", t.Payload, pawl.MaxPayloadBytes)
-	f.object("/metadata", t.Metadata, pawl.MaxMetadataBytes)
+	f.object("/metadata", &t.Metadata, pawl.MaxMetadataBytes)
 	f.ahead("/run_at", t.RunAt, now)
 	if t.RequestedBy != nil {
 		f.text("/requested_by/type", t.RequestedBy.Type, 1, 50)
@@ -312,6 +312,9 @@ func (f *fields) items(at string, items []pawl.NewItem, now time.Time) {
 		f.text(p+"/type", it.Type, 0, pawl.MaxTypeLen)
 		f.ownName(p+"/type", it.Type)
 		f.text(p+"/key", it.Key, 0, pawl.MaxKeyLen)
+		for n, key := range it.After {
+			f.text(p+"/after/"+number(n), key, 1, pawl.MaxKeyLen)
+		}
 		f.json(p+"/input", it.Input, pawl.MaxPayloadBytes)
 		f.number(p+"/max_attempts", it.MaxAttempts, 0, pawl.MaxAttemptsCeiling)
 		f.ahead(p+"/run_at", it.RunAt, now)

@@ -69,7 +69,7 @@ type deciding struct {
 // decide runs fn with the task locked, if the caller may decide about it and
 // nobody has yet.
 func (e *Engine) decide(ctx context.Context, taskID, verb string, v verdictBy, fn func(ctx context.Context, tx store.Tx, d *deciding) error) error {
-	return e.onCase(ctx, taskID, func(ctx context.Context, tx store.Tx, d *deciding) error {
+	return e.onCase(ctx, taskID, verb, func(ctx context.Context, tx store.Tx, d *deciding) error {
 		if d.State != "submitted" {
 			return d.decided(ctx, tx, verb)
 		}
@@ -84,7 +84,7 @@ func (e *Engine) decide(ctx context.Context, taskID, verb string, v verdictBy, f
 
 // onCase runs fn with a task's row locked. A task that nothing was handed in
 // for is judged by the state it has.
-func (e *Engine) onCase(ctx context.Context, taskID string, fn func(ctx context.Context, tx store.Tx, d *deciding) error) error {
+func (e *Engine) onCase(ctx context.Context, taskID, verb string, fn func(ctx context.Context, tx store.Tx, d *deciding) error) error {
 	var d *deciding
 	err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 		ns := pawl.CallerOf(ctx).Namespace
@@ -97,7 +97,7 @@ func (e *Engine) onCase(ctx context.Context, taskID string, fn func(ctx context.
 			if err != nil {
 				return err
 			}
-			return conflict("decide", state, pawl.TaskState(state).Allowed())
+			return conflict(verb, state, pawl.TaskState(state).Allowed())
 		}
 		d = &deciding{Case: c, e: e}
 		if d.rules, err = e.rulesOf(ctx, tx, ns, c.Type, c.TypeVersion); err != nil {

@@ -14,7 +14,7 @@ func (e *Engine) FinishMessages(ctx context.Context, calls []pawl.FinishCall) ([
 	return each(ctx, "finish", calls, func(ctx context.Context, c *pawl.FinishCall) (pawl.Message, error) {
 		var f fields
 		f.writer(c.MessageFence)
-		f.object("/usage", c.Usage, pawl.MaxMetadataBytes)
+		f.object("/usage", &c.Usage, pawl.MaxMetadataBytes)
 		if err := f.err("finish"); err != nil {
 			return pawl.Message{}, err
 		}

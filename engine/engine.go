@@ -96,8 +96,10 @@ type Engine struct {
 	schemas   schema.Cache
 	types     typeCache
 	sweeper   *sweep.Sweeper
-	running   sync.Mutex  // held by Run
-	active    atomic.Bool // a Run is at work
+	running   sync.Mutex      // held by Run
+	active    atomic.Bool     // a Run is at work
+	open      context.Context // ends with Close, and so does Run
+	shut      context.CancelFunc
 }
 
 var _ pawl.Service = (*Engine)(nil)
@@ -130,6 +132,7 @@ func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{opts: o, log: o.Log}
+	e.open, e.shut = context.WithCancel(context.Background())
 	e.feed = feed.New(db, feed.Options{Poll: o.PollInterval, Moved: func() { e.tell(ofFeed) }, Awaited: e.listen, Log: o.Log})
 	e.db = joining{&watched{db, e.feed.Wake}}
 	e.openLanes()
@@ -138,6 +141,7 @@ func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 		e.tails.poll = tailPollSQLite
 	}
 	if err := e.start(ctx); err != nil {
+		e.shut()
 		db.Close()
 		return nil, err
 	}
@@ -182,8 +186,12 @@ func (e *Engine) start(ctx context.Context) error {
 	})
 }
 
-// Close ends the engine's connections. Calls under way fail as unavailable.
+// Close ends Run, waits for it, and ends the engine's connections. Calls under
+// way fail as unavailable.
 func (e *Engine) Close() error {
+	e.shut()
+	e.running.Lock() // Run has let go of the database
+	defer e.running.Unlock()
 	e.lanes.wait()
 	e.feed.Close()
 	e.tails.close()

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/pawl-work/pawl"
@@ -169,7 +170,18 @@ func verdict(it store.ItemRow, f pawl.Fence, now int64, verb string) error {
 	if it.State.Leased() && !(verb == "complete" && it.Acceptance) {
 		return nil
 	}
-	return conflict(verb, string(it.State), it.State.Allowed())
+	return conflict(verb, string(it.State), allowed(it))
+}
+
+// allowed are the verbs that an item's state and type allow: what is accepted is
+// submitted, the rest completed.
+func allowed(it store.ItemRow) []string {
+	other := "submit"
+	if it.Acceptance && it.Kind == pawl.KindWork {
+		other = "complete"
+	}
+	verbs := it.State.Allowed()
+	return slices.DeleteFunc(append(make([]string, 0, len(verbs)), verbs...), func(v string) bool { return it.State.Leased() && v == other })
 }
 
 func conflict(op, state string, allowed []string) error {
@@ -177,5 +189,5 @@ func conflict(op, state string, allowed []string) error {
 }
 
 func fenceRow(c pawl.Caller, f pawl.Fence) store.Fence {
-	return store.Fence{Namespace: c.Namespace, ItemID: f.ItemID, WorkerID: f.WorkerID, Attempt: f.Attempt}
+	return store.Fence{Namespace: c.Namespace, ItemID: f.ItemID, WorkerID: f.WorkerID, Attempt: min(f.Attempt, math.MaxInt32)} // the column holds no more, nor does an item
 }

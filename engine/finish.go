@@ -19,7 +19,7 @@ func (e *Engine) Complete(ctx context.Context, calls []pawl.CompleteCall) ([]paw
 func (e *Engine) complete(ctx context.Context, calls []pawl.CompleteCall) ([]pawl.Result[pawl.Moved], error) {
 	c, fed := pawl.CallerOf(ctx), false
 	var asides []string
-	var plans []*pawl.CompleteCall // refused as plain work
+	var plans, applied []*pawl.CompleteCall // refused as plain work
 	v := fenced[pawl.CompleteCall, store.Complete, store.Moved, pawl.Moved]{
 		op:    "complete",
 		lane:  &e.lanes.complete,
@@ -32,11 +32,15 @@ func (e *Engine) complete(ctx context.Context, calls []pawl.CompleteCall) ([]paw
 			f.json("/result", p.Result, limit)
 		},
 		excuse: func(p *pawl.CompleteCall, it pawl.Item, _ int64) (pawl.Moved, bool) {
-			plan := it.Kind == pawl.KindPlan && it.State.Leased()
-			if plan {
+			switch {
+			case !it.State.Leased():
+				return pawl.Moved{}, false
+			case it.Kind == pawl.KindPlan:
 				plans = append(plans, p)
+			case it.Kind == pawl.KindApply:
+				applied = append(applied, p)
 			}
-			return pawl.Moved{}, plan
+			return pawl.Moved{}, it.Kind != pawl.KindWork
 		},
 		row: func(_ int, p *pawl.CompleteCall) store.Complete {
 			return store.Complete{Fence: fenceRow(c, p.Fence), Result: orNull(p.Result)}
@@ -50,6 +54,9 @@ func (e *Engine) complete(ctx context.Context, calls []pawl.CompleteCall) ([]paw
 	for i := range calls {
 		if err == nil && slices.Contains(plans, &calls[i]) {
 			out[i].Value, out[i].Err = e.takePlan(ctx, &calls[i])
+		}
+		if err == nil && slices.Contains(applied, &calls[i]) {
+			out[i].Value, out[i].Err = e.takeApplied(ctx, &calls[i])
 		}
 	}
 	if fed {

@@ -67,9 +67,9 @@ func (in *Inside) CreateTasks(ctx context.Context, tasks []pawl.NewTask) ([]pawl
 		if err != nil {
 			return nil, err
 		}
-		rows, err := in.e.vouch(ctx, "", nil, "create", &tasks[d.ord], deed{task: d.task.ID})
-		if err == nil && len(rows) > 0 {
-			err = store.PutProvenances(ctx, in.tx, rows)
+		v, err := voucher(ctx, "", "create", &tasks[d.ord])
+		if err == nil {
+			err = keepVouchers(ctx, in.tx, in.e.vouch(nil, v, deed{task: d.task.ID}))
 		}
 		if err != nil {
 			return nil, err

@@ -30,8 +30,11 @@ func (e *Engine) changeTasks(ctx context.Context, verb string, calls []pawl.Task
 		return nil, err
 	}
 	out := make([]pawl.Result[pawl.Task], len(calls))
-	for i := range calls {
-		out[i].Value, out[i].Err = e.changeTask(ctx, verb, &calls[i])
+	for i, call := range calls {
+		if len(call.ItemIDs) == 0 {
+			call.ItemIDs = nil // none named is all of them
+		}
+		out[i].Value, out[i].Err = e.changeTask(ctx, verb, &call)
 	}
 	e.followUp(ctx)
 	return out, nil
@@ -84,7 +87,7 @@ func (e *Engine) changeTask(ctx context.Context, verb string, call *pawl.TaskCal
 			return err
 		}
 		if done.Items == 0 && !done.Changed { // somebody else was first
-			return conflict(verb, string(task.State), task.State.Allowed())
+			return unmoved(verb, task.State)
 		}
 		return nil
 	})
@@ -96,6 +99,15 @@ func (e *Engine) changeTask(ctx context.Context, verb string, call *pawl.TaskCal
 		return e.GetTask(ctx, call.TaskID)
 	}
 	return task, err
+}
+
+// unmoved says why a verb that the state allows, or did a moment ago, moved nothing.
+func unmoved(verb string, state pawl.TaskState) error {
+	err := conflict(verb, string(state), state.Allowed()).(*pawl.Error)
+	if verb == "retry" && slices.Contains(err.Allowed, verb) {
+		err.Message = "these items failed with others that they wait for: retry those, and they go on by themselves"
+	}
+	return err
 }
 
 // applyChange carries a change out; what retried items had open goes on.

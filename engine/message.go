@@ -25,7 +25,7 @@ func (e *Engine) startMessage(ctx context.Context, c *pawl.StartCall) (pawl.Mess
 	f.text("/thread", c.Thread, 0, pawl.MaxIDLen)
 	f.text("/model", c.Model, 0, pawl.MaxIDLen)
 	f.number("/max_steps", c.MaxSteps, 0, pawl.MaxSteps)
-	f.object("/metadata", c.Metadata, pawl.MaxMetadataBytes)
+	f.object("/metadata", &c.Metadata, pawl.MaxMetadataBytes)
 	content := ""
 	if len(c.Content) > 0 {
 		content = f.content("/content", c.Content)
@@ -170,12 +170,12 @@ func (e *Engine) ListMessages(ctx context.Context, q pawl.MessageFilter) (pawl.L
 // openMessage reads what a claim says of an item's open message.
 func openMessage(text store.Text) *pawl.OpenMessage {
 	words := strings.Fields(string(text))
-	if len(words) != 3 {
+	if len(words) != 4 || words[0] != string(pawl.MessageStreaming) {
 		return nil
 	}
-	offset, _ := strconv.ParseInt(words[1], 10, 64) // a column of numbers
-	step, _ := strconv.Atoi(words[2])
-	return &pawl.OpenMessage{ID: words[0], Offset: offset, StepNumber: step}
+	offset, _ := strconv.ParseInt(words[2], 10, 64) // a column of numbers
+	step, _ := strconv.Atoi(words[3])
+	return &pawl.OpenMessage{ID: words[1], Offset: offset, StepNumber: step}
 }
 
 // resumeMessage is the message that an item's next attempt goes on with.

@@ -44,8 +44,9 @@ func vouched[C, R any](ctx context.Context, e *Engine, verb string, calls []C, o
 	ctx = pawl.WithProvenance(ctx, pawl.Provenance{}) // what comes of a call is not its caller's doing
 	out := make([]pawl.Result[R], len(calls))
 	sound, at := make([]C, 0, len(calls)), make([]int, 0, len(calls))
+	vouchers := make([]*store.Provenance, len(calls))
 	for i := range calls {
-		if out[i].Err = checkProvenance(verb, *pawl.ProvenanceOf(&calls[i])); out[i].Err == nil {
+		if vouchers[i], out[i].Err = voucher(ctx, e.keyOf(ctx), verb, &calls[i]); out[i].Err == nil {
 			sound, at = append(sound, calls[i]), append(at, i)
 		}
 	}
@@ -55,13 +56,10 @@ func vouched[C, R any](ctx context.Context, e *Engine, verb string, calls []C, o
 	part := func(ctx context.Context, w *whole, calls []C, at []int) error {
 		return e.attested(ctx, w, func(ctx context.Context) (rows []store.Provenance, err error) {
 			rs, err := run(ctx, calls)
-			if err != nil {
-				return nil, err
-			}
-			for i := 0; i < len(rs) && err == nil; i++ {
+			for i := range rs {
 				out[at[i]] = rs[i]
-				if d := of(rs[i].Value); rs[i].Err == nil && d.task != "" {
-					rows, err = e.vouch(ctx, w.key, rows, verb, &calls[i], d)
+				if rs[i].Err == nil {
+					rows = e.vouch(rows, vouchers[at[i]], of(rs[i].Value))
 				}
 			}
 			return rows, err
@@ -89,47 +87,6 @@ func vouched[C, R any](ctx context.Context, e *Engine, verb string, calls []C, o
 	return out, err
 }
 
-// claimVouched is a claim by somebody who says who he is.
-func (e *Engine) claimVouched(ctx context.Context, req pawl.ClaimRequest) (leases []pawl.Lease, err error) {
-	if err := checkProvenance("claim", req.Provenance); err != nil {
-		return nil, err
-	}
-	ctx = pawl.WithProvenance(ctx, pawl.Provenance{})
-	plain := req
-	plain.Provenance = nil
-	part := func(ctx context.Context, w *whole) error {
-		return e.attested(ctx, w, func(ctx context.Context) (rows []store.Provenance, err error) {
-			leases, err = (&seeker{e: e, caller: pawl.CallerOf(ctx), req: plain}).claim(ctx)
-			for i := 0; i < len(leases) && err == nil; i++ {
-				rows, err = e.vouch(ctx, w.key, rows, "claim", &req, deed{leases[i].TaskID, leases[i].ID, leases[i].Attempt})
-			}
-			return rows, err
-		})
-	}
-	if w := e.db.of(ctx); w != nil {
-		err = part(ctx, w)
-		return leases, err
-	}
-	var w *whole
-	try := func(<-chan struct{}) (done bool, err error) {
-		w, err = e.within(ctx, func(ctx context.Context, w *whole) error {
-			if err := part(ctx, w); err != nil || len(leases) > 0 {
-				return err
-			}
-			return errNothing
-		})
-		return !errors.Is(err, errNothing), err
-	}
-	done, err := try(nil)
-	if c := pawl.CallerOf(ctx); !done && w.wait > 0 {
-		err = e.await(ctx, c.Namespace, alike(c, &req), w.wait, try)
-	}
-	if err = e.ended(ctx, w, err); err != nil {
-		leases = nil
-	}
-	return leases, err
-}
-
 func checkProvenance(verb string, p *pawl.Provenance) error {
 	if p == nil {
 		return nil
@@ -141,25 +98,33 @@ func checkProvenance(verb string, p *pawl.Provenance) error {
 	f.text("/provenance/model", p.Model, 0, pawl.MaxIDLen)
 	f.text("/provenance/request_fingerprint", p.RequestFingerprint, 0, pawl.MaxFingerprintLen)
 	f.text("/provenance/idempotency_key", p.IdempotencyKey, 0, pawl.MaxKeyLen)
-	f.object("/provenance/extra", p.Extra, pawl.MaxMetadataBytes)
+	f.object("/provenance/extra", &p.Extra, pawl.MaxMetadataBytes)
 	return f.err(verb)
 }
 
-// vouch adds the row of a call that was carried out, if it brought provenance;
+// keyOf is the idempotency key of the call that ctx is part of.
+func (e *Engine) keyOf(ctx context.Context) string {
+	if w := e.db.of(ctx); w != nil {
+		return w.key
+	}
+	return ""
+}
+
+// voucher is the row that will vouch for a call, nil if it brings no provenance;
 // what the caller left open is filled in. key is the call's.
-func (e *Engine) vouch(ctx context.Context, key string, rows []store.Provenance, verb string, call any, d deed) ([]store.Provenance, error) {
+func voucher(ctx context.Context, key, verb string, call any) (*store.Provenance, error) {
 	given := pawl.ProvenanceOf(call)
 	p := *given
 	if p == nil {
-		return rows, nil
+		return nil, nil
 	}
-	row := store.Provenance{ID: e.ids.next("prv"), Namespace: pawl.CallerOf(ctx).Namespace, TaskID: d.task, ItemID: store.Text(d.item), Attempt: d.attempt, Verb: verb, Provenance: *p}
-	row.AgentID = cmp.Or(p.AgentID, workerOf(call), pawl.CallerOf(ctx).ActorID)
+	if err := checkProvenance(verb, p); err != nil {
+		return nil, err
+	}
+	c := pawl.CallerOf(ctx)
+	row := &store.Provenance{Namespace: c.Namespace, Verb: verb, Provenance: *p}
+	row.AgentID = cmp.Or(p.AgentID, workerOf(call), c.ActorID)
 	row.IdempotencyKey = cmp.Or(p.IdempotencyKey, key)
-	row.Scope = verb + ":task:" + d.task
-	if d.item != "" {
-		row.Scope = verb + ":item:" + d.item
-	}
 	if p.RequestFingerprint == "" {
 		*given = nil // the fingerprint is the request's, whoever made it
 		hash, err := pawl.HashOf(call)
@@ -174,7 +139,35 @@ func (e *Engine) vouch(ctx context.Context, key string, rows []store.Provenance,
 			row.Event = v.Event
 		}
 	}
-	return append(rows, row), nil
+	return row, nil
+}
+
+// vouch adds the row of what a call came to.
+func (e *Engine) vouch(rows []store.Provenance, v *store.Provenance, d deed) []store.Provenance {
+	if v == nil || d.task == "" {
+		return rows
+	}
+	row := *v
+	row.ID, row.TaskID, row.ItemID, row.Attempt = e.ids.next("prv"), d.task, store.Text(d.item), d.attempt
+	row.Scope = row.Verb + ":task:" + d.task
+	if d.item != "" {
+		row.Scope = row.Verb + ":item:" + d.item
+	}
+	return append(rows, row)
+}
+
+// keepVouchers writes rows of one verb. A key that was used for the same before
+// is refused.
+func keepVouchers(ctx context.Context, tx store.Tx, rows []store.Provenance) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	err := store.PutProvenances(ctx, tx, rows)
+	if pawl.CodeOf(err) == pawl.CodeConflict {
+		err = &pawl.Error{Code: pawl.CodeKeyReused, Op: rows[0].Verb, Err: errKeyUsed,
+			Message: fmt.Sprintf("the idempotency key of the provenance was used for %s before", rows[0].Scope)}
+	}
+	return err
 }
 
 func workerOf(call any) string {
@@ -206,11 +199,8 @@ func (e *Engine) attested(ctx context.Context, w *whole, part func(context.Conte
 		}
 	}
 	rows, err := part(ctx)
-	if err == nil && len(rows) > 0 {
-		if err = store.PutProvenances(ctx, w.tx, rows); pawl.CodeOf(err) == pawl.CodeConflict {
-			err = &pawl.Error{Code: pawl.CodeKeyReused, Op: rows[0].Verb, Err: errKeyUsed,
-				Message: fmt.Sprintf("the idempotency key of the provenance was used for %s before", rows[0].Scope)}
-		}
+	if err == nil {
+		err = keepVouchers(ctx, w.tx, rows)
 	}
 	switch {
 	case w.sole:

@@ -57,6 +57,17 @@ func words[S ~string](states []pawl.StateInfo, asked []S, statuses []pawl.Status
 	return f.err("list")
 }
 
+// priorities refuses what no task can have.
+func priorities(q pawl.TaskFilter) error {
+	var f fields
+	for at, p := range map[string]*int{"/min_priority": q.MinPriority, "/max_priority": q.MaxPriority} {
+		if p != nil {
+			f.number(at, *p, pawl.MinPriority, pawl.MaxPriority)
+		}
+	}
+	return f.err("list")
+}
+
 // members refuses what no metadata can hold, and more than a query should ask.
 func members(asked map[string]string) error {
 	var f fields
@@ -73,7 +84,7 @@ const maxMembers = 20
 
 // ListTasks lists tasks, newest first unless Asc.
 func (e *Engine) ListTasks(ctx context.Context, q pawl.TaskFilter) (pawl.List[pawl.Task], error) {
-	if err := cmp.Or(page(&q.Page), words(pawl.TaskStates, q.States, q.Statuses), members(q.Metadata)); err != nil {
+	if err := cmp.Or(page(&q.Page), words(pawl.TaskStates, q.States, q.Statuses), members(q.Metadata), priorities(q)); err != nil {
 		return pawl.List[pawl.Task]{}, err
 	}
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.Task], error) {

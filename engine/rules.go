@@ -182,6 +182,6 @@ func (r *rules) applyItem(id, namespace, taskID string) store.NewItem {
 			attempts = n
 		}
 	}
-	return store.NewItem{ID: id, Namespace: namespace, TaskID: taskID, Type: r.Name + pawl.ApplySuffix, Kind: pawl.KindApply, Aside: true, Priority: r.Priority, MaxAttempts: attempts,
+	return store.NewItem{ID: id, Namespace: namespace, TaskID: taskID, Type: r.Name + pawl.ApplySuffix, Kind: pawl.KindApply, Aside: true, Acceptance: true, Priority: r.Priority, MaxAttempts: attempts,
 		Input: string(asJSON(map[string]string{"task_id": taskID})), Actor: system}
 }

@@ -15,14 +15,20 @@ import (
 // are met within it, and a lease's end is swept within a second.
 const peek = 500 * time.Millisecond
 
-// Run owns what time does, until ctx ends: expired leases are swept as they run
+// Run owns what time does, until ctx ends or the engine is closed: expired leases are swept as they run
 // out, due items queued, and every scan interval one of the servers goes over
 // everything (bury, stale, keys, retention); and it keeps the feed going, and the
-// record sealed. It is safe on any number of them. It returns nil when ctx ends; a
+// record sealed. It is safe on any number of them. It returns nil at its end; a
 // database that does not answer is logged and tried again. At most one Run works in an engine; another waits.
 func (e *Engine) Run(ctx context.Context) error {
 	e.running.Lock()
 	defer e.running.Unlock()
+	if e.open.Err() != nil {
+		return nil // closed meanwhile, or before
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(e.open, stop)()
 	e.active.Store(true)
 	defer e.active.Store(false)
 	var passes sync.WaitGroup

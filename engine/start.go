@@ -19,7 +19,7 @@ func (e *Engine) Start(ctx context.Context) *Runner {
 	go func() {
 		defer close(r.done)
 		defer cancel()
-		_ = e.Run(ctx) // it returns nil when ctx ends, and only then
+		_ = e.Run(ctx) // it returns nil when ctx ends or the engine is closed, and only then
 	}()
 	return r
 }

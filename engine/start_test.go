@@ -2,6 +2,8 @@ package engine_test
 
 import (
 	"context"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,6 +41,38 @@ func TestStartAndStop(t *testing.T) {
 			}
 			if s, err := p.Service.Stats(t.Context()); err != nil || s.Sweeps.TotalScans < 1 || s.Sweeps.LastScan == nil {
 				t.Errorf("after it: %+v, %v", s.Sweeps, err)
+			}
+		})
+	}
+}
+
+// Whoever closes the engine first need not think of Run: it ends, and says
+// nothing of a database that is closed.
+func TestCloseEndsRun(t *testing.T) {
+	for _, which := range pawltest.Databases {
+		t.Run(string(which), func(t *testing.T) {
+			t.Parallel()
+			var log strings.Builder
+			url, schema := pawltest.Place(t, which)
+			eng, err := engine.OpenWith(t.Context(), url, engine.Options{Schema: schema, Log: slog.New(slog.NewTextHandler(&log, nil))})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := eng.Start(t.Context())
+			time.Sleep(5 * time.Millisecond) // somewhere in its first pass, as in a program that ends at once
+			if err := eng.Close(); err != nil {
+				t.Errorf("close: %v", err)
+			}
+			for wait := time.Now().Add(10 * time.Second); r.Running(); time.Sleep(time.Millisecond) {
+				if time.Now().After(wait) {
+					t.Fatal("it runs on in a closed engine")
+				}
+			}
+			if err := eng.Run(t.Context()); err != nil {
+				t.Errorf("run after Close: %v", err)
+			}
+			if said := log.String(); said != "" {
+				t.Errorf("it logged %q", said)
 			}
 		})
 	}

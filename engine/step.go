@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -20,6 +21,10 @@ func (e *Engine) StepMessages(ctx context.Context, calls []pawl.StepCall) ([]paw
 		}
 		ref := pawl.CheckpointRef{ID: e.ids.next("ckp")}
 		err := e.writes(ctx, c.MessageFence, "step", func(ctx context.Context, tx store.Tx, g *store.Grip, row *store.MessageRow) (err error) {
+			if row.StepNumber >= row.MaxSteps {
+				return &pawl.Error{Code: pawl.CodeConflict, Op: "step", State: string(row.Status), Allowed: row.Status.Allowed(),
+					Message: fmt.Sprintf("the message has made the %d steps that it may: finish it", row.MaxSteps)}
+			}
 			snapshot := string(c.Snapshot)
 			if snapshot == "" {
 				if snapshot, err = soFar(ctx, tx, row); err != nil {

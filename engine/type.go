@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
@@ -99,6 +100,9 @@ func (e *Engine) RemoveTypes(ctx context.Context, names []string) ([]pawl.Result
 
 // GetType reads a type; see pawl.TypeReader.
 func (e *Engine) GetType(ctx context.Context, name string, version int) (pawl.Type, error) {
+	if version > math.MaxInt32 { // more than the column holds
+		return pawl.Type{}, pawl.NotFound("type", name)
+	}
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.Type, error) {
 		r, err := store.GetType(ctx, tx, ns, name, version)
 		if err != nil {

@@ -51,6 +51,7 @@ func (e *Engine) updateTask(ctx context.Context, call *pawl.TaskUpdate) (t pawl.
 func checkUpdate(call *pawl.TaskUpdate) error {
 	var f fields
 	f.text("/task_id", call.TaskID, 1, pawl.MaxIDLen)
+	f.object("/metadata", &call.Metadata, pawl.MaxMetadataBytes)
 	if call.Title == nil && call.Priority == nil && len(call.Metadata) == 0 {
 		f.add("", "asks for no change; there are title, priority and metadata")
 	}
@@ -60,7 +61,6 @@ func checkUpdate(call *pawl.TaskUpdate) error {
 	if call.Priority != nil {
 		f.number("/priority", *call.Priority, pawl.MinPriority, pawl.MaxPriority)
 	}
-	f.object("/metadata", call.Metadata, pawl.MaxMetadataBytes)
 	return f.err("update")
 }
 
@@ -136,7 +136,7 @@ func change(t *pawl.Task, call *pawl.TaskUpdate) (string, error) {
 	if len(call.Metadata) > 0 {
 		merged := merge(t.Metadata, call.Metadata)
 		var f fields
-		f.object("/metadata", merged, pawl.MaxMetadataBytes)
+		f.object("/metadata", &merged, pawl.MaxMetadataBytes)
 		if err := f.err("update"); err != nil {
 			return "", err
 		}

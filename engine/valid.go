@@ -115,13 +115,16 @@ func badString(raw json.RawMessage) (pointer, what string) {
 	return "", ""
 }
 
-// object checks a JSON object.
-func (f *fields) object(pointer string, raw json.RawMessage, limit int) {
-	f.json(pointer, raw, limit)
-	if first := bytes.TrimLeft(raw, " \t\r\n"); len(first) > 0 && first[0] != '{' {
+// object checks a JSON object; null is none, like a member that is left out.
+func (f *fields) object(pointer string, raw *json.RawMessage, limit int) {
+	if string(bytes.TrimSpace(*raw)) == "null" {
+		*raw = nil
+	}
+	f.json(pointer, *raw, limit)
+	if first := bytes.TrimLeft(*raw, " \t\r\n"); len(first) > 0 && first[0] != '{' {
 		f.add(pointer, "must be a JSON object")
 	}
-	if halved(raw) {
+	if halved(*raw) {
 		f.add(pointer, "has half of a surrogate pair: such text is no Unicode, and PostgreSQL cannot search it")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -44,8 +45,18 @@ func (s *server) asCaller(next http.Handler) http.Handler {
 		}
 		asked := pawl.Caller{Namespace: ns}
 		asked.ActorType, asked.ActorID, _ = strings.Cut(actor, "/")
+		if asked.ActorType != "" && !slices.Contains(pawl.ActorTypes, asked.ActorType) {
+			s.write(w, r, &pawl.Error{Code: pawl.CodeInvalid, Message: fmt.Sprintf("%s is type/id or type; possible types: %s", api.ActorHeader, strings.Join(pawl.ActorTypes, ", "))})
+			return
+		}
 		if !free[r.URL.Path] {
-			pass, err := s.gate.Enter(r.Context(), access.Bearer(r.Header))
+			var pass access.Pass
+			var err error
+			if len(r.Header.Values("Authorization")) > 1 {
+				err = &pawl.Error{Code: pawl.CodeUnauthenticated, Message: "Authorization is given more than once"}
+			} else {
+				pass, err = s.gate.Enter(r.Context(), access.Bearer(r.Header))
+			}
 			pass.Asked = asked
 			r = r.WithContext(access.With(r.Context(), pass))
 			if _, door := s.opts.At[r.URL.Path]; door && err == nil {

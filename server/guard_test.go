@@ -1,6 +1,8 @@
 package server_test
 
 import (
+	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/pawl-work/pawl/server"
@@ -32,7 +34,7 @@ func TestForeignHostsAndOrigins(t *testing.T) {
 		{"a form of another site", "POST", []string{"Sec-Fetch-Site", "cross-site"}, 403},
 	} {
 		r := ask(t, srv, c.method, "/healthz", "", c.headers...)
-		if r.StatusCode != c.want || c.want == 403 && r.str("code") != "forbidden" {
+		if r.StatusCode != c.want || c.want == 403 && (r.str("code") != "forbidden" || r.str("title") != "This caller may not do this") {
 			t.Errorf("%s: %s, want %d\n%s", c.name, r.Status, c.want, r.text)
 		}
 	}
@@ -51,5 +53,30 @@ func TestNamespaceAndActor(t *testing.T) {
 	events := ask(t, h.srv, "GET", "/v1/events", "", "Pawl-Namespace", "b%C3%A9").items()
 	if len(events) != 1 || events[0]["actor_type"] != "user" || events[0]["actor_id"] != "Ana M" {
 		t.Errorf("events: %v", events)
+	}
+}
+
+// Of two Authorizations nobody could say which one counts.
+func TestTwoAuthorizations(t *testing.T) {
+	h := open(t)
+	req, err := http.NewRequestWithContext(t.Context(), "GET", h.srv.URL+"/v1/tasks", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header["Authorization"] = []string{"", ""}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	if res.StatusCode != 401 || res.Header.Get("WWW-Authenticate") == "" {
+		t.Errorf("%s, WWW-Authenticate %q", res.Status, res.Header.Get("WWW-Authenticate"))
+	}
+}
+
+func TestMetadataIsAskedForByMember(t *testing.T) {
+	h := open(t)
+	if r := ask(t, h.srv, "GET", "/v1/tasks?metadata=1", ""); r.StatusCode != 400 || !strings.Contains(r.text, "metadata[key]=value") {
+		t.Errorf("%s %s", r.Status, r.text)
 	}
 }

@@ -63,6 +63,7 @@ func TestBadInput(t *testing.T) {
 		{"a form", "POST", "/v1/tasks", `{"type":"a"}`, []string{"Content-Type", "application/x-www-form-urlencoded"}, 415, "media_type", nil},
 		{"another charset", "POST", "/v1/tasks", `{"type":"a"}`, []string{"Content-Type", "application/json; charset=latin1"}, 415, "media_type", nil},
 		{"a media type that is none", "POST", "/v1/tasks", `{"type":"a"}`, []string{"Content-Type", ";;"}, 415, "media_type", nil},
+		{"packed", "POST", "/v1/tasks", `{"type":"a"}`, []string{"Content-Encoding", "gzip"}, 415, "media_type", nil},
 		{"too large", "POST", "/v1/tasks", `{"type":"` + strings.Repeat("a", pawl.MaxBodyBytes) + `"}`, nil, 413, "too_large", nil},
 		{"a body on GET", "GET", "/v1/tasks", `{}`, nil, 400, "invalid", []string{""}},
 		{"a body where none belongs", "POST", "/v1/sweeps", `{"dry":true}`, nil, 400, "invalid", []string{"/dry"}},
@@ -89,6 +90,9 @@ func TestBadInput(t *testing.T) {
 			}
 			if path, _, _ := strings.Cut(c.path, "?"); r.str("instance") != path || r.str("type") != "urn:pawl:error:"+c.code || r.json["status"] != float64(c.status) {
 				t.Errorf("problem: %s", r.text)
+			}
+			if r.str("detail") == "" {
+				t.Errorf("no detail: %s", r.text)
 			}
 			var got []string
 			list, _ := r.json["errors"].([]any)
@@ -275,5 +279,29 @@ func TestCallersWhoHangUp(t *testing.T) {
 			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
 		}
 		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// Many a client writes all of its request before it reads: it is to see the
+// answer, not a connection that was closed under it.
+func TestTooLargeIsAnsweredToWhoWritesFirst(t *testing.T) {
+	h := open(t)
+	for _, head := range []string{fmt.Sprintf("Content-Length: %d", pawl.MaxBodyBytes+1), "Transfer-Encoding: chunked"} {
+		conn, err := net.Dial("tcp", h.srv.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		body := strings.Repeat(" ", pawl.MaxBodyBytes+1)
+		if strings.HasPrefix(head, "Transfer") {
+			body = fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body)
+		}
+		if _, err := io.WriteString(conn, "POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"+head+"\r\n\r\n"+body); err != nil {
+			t.Fatalf("%s: the request was cut off: %v", head, err)
+		}
+		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil || res.StatusCode != http.StatusRequestEntityTooLarge {
+			t.Errorf("%s: %v, %v", head, res, err)
+		}
 	}
 }

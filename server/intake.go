@@ -45,12 +45,13 @@ func (s *server) intake(next http.Handler) http.Handler {
 var unheard = []string{"If-Match", "If-Unmodified-Since"}
 
 func (s *server) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	if r.ContentLength > pawl.MaxBodyBytes {
-		w.Header().Set("Connection", "close") // the rest is not read
-		return nil, tooLarge
-	}
 	rc := http.NewResponseController(w)
 	_ = rc.SetReadDeadline(clock.Now().Add(s.opts.BodyTime)) // not every writer has deadlines
+	if r.ContentLength > pawl.MaxBodyBytes {
+		w.Header().Set("Connection", "close") // what is left is not read
+		hear(r, rc)
+		return nil, tooLarge
+	}
 	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, pawl.MaxBodyBytes))
 	if err == nil { // else it bounds what net/http still reads to be rid of the rest
 		_ = rc.SetReadDeadline(time.Time{})
@@ -58,12 +59,23 @@ func (s *server) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	var over *http.MaxBytesError
 	switch {
 	case errors.As(err, &over):
+		hear(r, rc)
 		return nil, tooLarge
 	case err != nil:
 		w.Header().Set("Connection", "close")
 		return nil, &pawl.Error{Code: pawl.CodeInvalid, Message: "the body did not arrive whole", Err: err}
 	}
 	return data, nil
+}
+
+// hear reads a body on that is refused, when it is not far too long: many a
+// client reads no answer before all is written, and a connection that is closed
+// under it would hide why.
+func hear(r *http.Request, rc *http.ResponseController) {
+	if r.Header.Get("Expect") == "" && r.ContentLength <= 3*pawl.MaxBodyBytes {
+		_ = rc.SetReadDeadline(clock.Now().Add(5 * time.Second))
+		_, _ = io.CopyN(io.Discard, r.Body, 2*pawl.MaxBodyBytes)
+	}
 }
 
 var tooLarge = &pawl.Error{Code: pawl.CodeTooLarge, Message: "the body is over 8 MiB"}
@@ -73,6 +85,9 @@ func judge(r *http.Request, data []byte) error {
 	case http.MethodPost, http.MethodPut, http.MethodPatch:
 	default:
 		return pawl.Invalid("", "%s takes no body", r.Method)
+	}
+	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		return &pawl.Error{Code: pawl.CodeMediaType, Message: "the body is to be sent as it is, not in " + coding}
 	}
 	if ct := r.Header.Get("Content-Type"); ct != "" {
 		kind, params, err := mime.ParseMediaType(ct)

@@ -31,6 +31,23 @@ type AnswerKeeper interface {
 	AnswerLong(ctx context.Context, k pawl.KeyBegin, run func(context.Context) (*pawl.Answer, error)) (answer pawl.Answer, replayed bool, err error)
 }
 
+// CheckRequireKeys refuses names for Options.RequireKeys that are no route's which
+// takes an Idempotency-Key: whoever misspelt one would believe himself protected.
+func CheckRequireKeys(names []string) error {
+	there := []string{"*"}
+	for _, r := range api.Routes {
+		if r.Mutates() {
+			there = append(there, r.Name)
+		}
+	}
+	for _, name := range names {
+		if !slices.Contains(there, name) {
+			return &pawl.Error{Code: pawl.CodeInvalid, Message: strconv.Quote(name) + " is no route that takes an " + api.KeyHeader + "; there are " + strings.Join(there, ", ")}
+		}
+	}
+	return nil
+}
+
 // long are the calls that run in several transactions, as many as it takes.
 var long = []string{"delete_task", "delete_tasks", "sweep", "restore_archive"}
 
@@ -87,7 +104,7 @@ func (s *server) keyed(route api.Route) func(huma.Context, func(huma.Context)) {
 		case err != nil:
 			s.write(w, r, err)
 		default:
-			send(w, answer, replayed)
+			send(w, answer, replayed, tagOf(c.Operation(), answer))
 		}
 	}
 }
@@ -203,8 +220,21 @@ func (r *record) send(w http.ResponseWriter) {
 	_, _ = w.Write(r.body.Bytes()) // the caller may be gone
 }
 
-func send(w http.ResponseWriter, a pawl.Answer, replayed bool) {
-	for name, value := range map[string]string{"Content-Type": a.Type, "Location": a.Location} {
+// tagOf is the ETag of a kept answer: where a call answers with a task, the
+// task's version.
+func tagOf(op *huma.Operation, a pawl.Answer) string {
+	var task struct {
+		Version *int `json:"version"`
+	}
+	r := op.Responses[strconv.Itoa(a.Code)]
+	if r == nil || r.Headers["ETag"] == nil || json.Unmarshal(a.Body, &task) != nil || task.Version == nil {
+		return ""
+	}
+	return strconv.Quote(strconv.Itoa(*task.Version))
+}
+
+func send(w http.ResponseWriter, a pawl.Answer, replayed bool, tag string) {
+	for name, value := range map[string]string{"Content-Type": a.Type, "Location": a.Location, "ETag": tag} {
 		if value != "" {
 			w.Header().Set(name, value)
 		}

@@ -28,7 +28,8 @@ func TestACallWithAKeyIsCarriedOutOnce(t *testing.T) {
 			ask(` {"payload": {"s":"\u00e9","n":9007199254740993}, "type":"a"}`, keyHeader, "k"),
 		} {
 			if again.StatusCode != 201 || again.text != first.text || again.Header.Get(replayedHeader) != "true" ||
-				again.Header.Get("Location") != first.Header.Get("Location") || again.Header.Get("Content-Type") != first.Header.Get("Content-Type") {
+				again.Header.Get("Location") != first.Header.Get("Location") || again.Header.Get("Content-Type") != first.Header.Get("Content-Type") ||
+				again.Header.Get("ETag") != `"0"` || first.Header.Get("ETag") != `"0"` {
 				t.Errorf("%s %v\n%s want\n%s", again.Status, again.Header, again.text, first.text)
 			}
 		}
@@ -47,6 +48,9 @@ func TestACallWithAKeyIsCarriedOutOnce(t *testing.T) {
 			if r.StatusCode != 201 || r.text == first.text || r.Header.Get(replayedHeader) != "" {
 				t.Errorf("another caller: %s %v\n%s", r.Status, r.Header, r.text)
 			}
+		}
+		if r := ask(body, api.ActorHeader, "user:ann"); r.StatusCode != 400 || r.str("code") != "invalid" {
+			t.Errorf("a caller of no known type: %s %s", r.Status, r.text)
 		}
 		p.Advance(pawl.DefaultKeyTTL)
 		if r := ask(body, keyHeader, "k"); r.StatusCode != 201 || r.str("id") == first.str("id") {

@@ -144,6 +144,8 @@ func queryField(op *huma.Operation, path, message string) pawl.Field {
 		case p.In != "query":
 		case p.Name == name && p.Schema.Format == "date-time":
 			return pawl.Field{Pointer: pointer(name), Message: "is no RFC 3339 time"}
+		case p.Name == path && p.Style == "deepObject":
+			return pawl.Field{Pointer: pointer(name), Message: "is asked for by member: " + name + "[key]=value"}
 		case p.Name == name:
 			return pawl.Field{Pointer: pointers(path), Message: message}
 		default:

@@ -30,6 +30,14 @@ func (s *server) record() {
 			return nil, pawl.Invalid("/order", "is asc where after is given: the feed goes one way")
 		}
 		if call := callOf(ctx); call.streams {
+			for _, p := range []struct {
+				name  string
+				given bool
+			}{{"order", in.Order == "desc"}, {"limit", in.Limit != 0}, {"cursor", in.Cursor != ""}} {
+				if p.given {
+					return nil, pawl.Invalid(pointer(p.name), "has no meaning in a stream: it goes one way, from after on, and has no pages")
+				}
+			}
 			if last, err := strconv.ParseInt(in.LastEventID, 10, 64); err == nil { // its pattern allows nothing else
 				f.After = &last
 			}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html/template"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -16,7 +17,14 @@ import (
 //go:embed reference.html
 var referenceText string
 
-var referencePage = template.Must(template.New("reference").Parse(referenceText))
+var referencePage = template.Must(template.New("reference").Funcs(template.FuncMap{"text": marked}).Parse(referenceText))
+
+var ticked = regexp.MustCompile("`([^`]*)`")
+
+// marked is a text of ours for people: what stands between backticks is code.
+func marked(text string) template.HTML {
+	return template.HTML(ticked.ReplaceAllString(template.HTMLEscapeString(text), "<code>$1</code>"))
+}
 
 // word is a piece of the name of a kind of value: text, or the name of a schema.
 type word struct{ Text, Ref string }
@@ -147,7 +155,11 @@ func kind(schema any) []word {
 		return out
 	}
 	if words, ok := within(schema, "enum").([]any); ok {
-		return []word{{Text: strings.Trim(fmt.Sprint(words), "[]")}}
+		var out []string
+		for _, w := range words {
+			out = append(out, fmt.Sprint(w))
+		}
+		return []word{{Text: strings.Join(out, " | ")}}
 	}
 	switch is := plain(within(schema, "type")); is {
 	case "array":

@@ -12,9 +12,9 @@ import (
 )
 
 // tidyURL makes three things of a URL hold that the router and huma do not: a
-// verb follows the last colon of a path, whatever the id before it holds; a
-// parameter given more than once is a list, not its first value; and all of it
-// is text.
+// verb follows the last colon of a path, whatever the id before it holds and
+// whatever the method; a parameter given more than once is a list, not its first
+// value; and all of it is text.
 func (s *server) tidyURL(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !plainText(r.URL.Path) {
@@ -33,6 +33,10 @@ func (s *server) tidyURL(next http.Handler) http.Handler {
 				return
 			}
 			r.URL.RawQuery = q
+		}
+		if r.Method != http.MethodPost && s.verb(r.URL.EscapedPath()) {
+			s.methodNotAllowed(w, r)
+			return
 		}
 		next.ServeHTTP(w, r)
 	})
@@ -59,12 +63,25 @@ func plainText(s string) bool { return utf8.ValidString(s) && !strings.ContainsR
 
 var methods = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
 
+// verb says that a path ends in a verb of ours, which POST alone takes: a router
+// that knows ids only reads it as the end of one.
+func (s *server) verb(path string) bool {
+	slash, colon := strings.LastIndexByte(path, '/'), strings.LastIndexByte(path, ':')
+	return colon > slash && strings.HasSuffix(s.mux.Find(chi.NewRouteContext(), http.MethodPost, path), path[colon:])
+}
+
 // allowed lists the methods that a path takes.
 func (s *server) allowed(path string) []string {
+	if s.verb(path) {
+		return []string{http.MethodPost}
+	}
 	var out []string
 	for _, m := range methods {
 		if s.mux.Match(chi.NewRouteContext(), m, path) {
 			out = append(out, m)
+			if m == http.MethodGet {
+				out = append(out, http.MethodHead)
+			}
 		}
 	}
 	return out
@@ -87,5 +104,5 @@ func (s *server) notFound(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	s.write(w, r, &pawl.Error{Code: pawl.CodeNotFound, Message: "no such path; /openapi.json lists them"})
+	s.write(w, r, &pawl.Error{Code: pawl.CodeNotFound, Message: "no such path; /docs and /openapi.json list them"})
 }

@@ -118,7 +118,10 @@ func Public(addr string) bool {
 // listen refuses addresses that are not loopback, before and after names are
 // looked up.
 func listen(ctx context.Context, addr string, guarded bool) (net.Listener, error) {
-	host, _, err := net.SplitHostPort(addr)
+	host, port, err := net.SplitHostPort(addr)
+	if err == nil {
+		_, err = net.DefaultResolver.LookupPort(ctx, "tcp", port)
+	}
 	if err != nil {
 		return nil, &pawl.Error{Code: pawl.CodeInvalid, Op: "serve", Message: fmt.Sprintf("%q is no address; write it as 127.0.0.1:7033", addr), Err: err}
 	}

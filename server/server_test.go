@@ -138,7 +138,7 @@ func TestReferenceNeedsNothingElse(t *testing.T) {
 		t.Fatalf("%s %s", r.Status, r.Header)
 	}
 	for _, route := range api.Routes {
-		if !strings.Contains(r.text, `<details id="`+route.Name+`">`) {
+		if !strings.Contains(r.text, `</summary><a id="`+route.Name+`">`) { // inside: a link to it opens it
 			t.Errorf("%s is not there", route.Name)
 		}
 	}
@@ -146,6 +146,12 @@ func TestReferenceNeedsNothingElse(t *testing.T) {
 		if !strings.Contains(r.text, `id="`+m[1]+`"`) {
 			t.Errorf("#%s leads nowhere", m[1])
 		}
+	}
+	if strings.Contains(r.text, "`") || !strings.Contains(r.text, "<code>state</code>") {
+		t.Error("what stands between backticks is not shown as code")
+	}
+	if strings.Contains(r.text, "</a><a href") {
+		t.Error("links without a space between them are one word, which runs out of a narrow page")
 	}
 	for _, elsewhere := range []string{"src=", "<script", "<link", "@import", "url("} {
 		if strings.Contains(r.text, elsewhere) {

@@ -187,7 +187,7 @@ func TestStreamFilters(t *testing.T) {
 // What is wrong is said before a stream begins, as a problem.
 func TestStreamIsRefused(t *testing.T) {
 	h := open(t)
-	for query, want := range map[string]int{"?task=tsk_nope": 404, "?after=x": 400, "?after=-2": 400, "?order=desc&after=1": 400, "?what=1": 400} {
+	for query, want := range map[string]int{"?task=tsk_nope": 404, "?after=x": 400, "?after=-2": 400, "?order=desc&after=1": 400, "?order=desc": 400, "?limit=5": 400, "?cursor=x": 400, "?what=1": 400} {
 		if r := ask(t, h.srv, "GET", "/v1/events"+query, "", "Accept", "text/event-stream"); r.StatusCode != want || r.json["code"] == nil {
 			t.Errorf("%s: %d %s", query, r.StatusCode, r.text)
 		}

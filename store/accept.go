@@ -145,7 +145,8 @@ func (g *Grip) PutPart(ctx context.Context, tx Tx, p Part) (pawl.ItemPart, error
 	}
 	var superseded *int64
 	switch {
-	case found && status == p.Status && string(checksum) == p.Checksum && evidence == p.Evidence && notes == p.Notes:
+	case found && status == p.Status && string(checksum) == p.Checksum:
+		out.Evidence, out.Notes = raw(evidence), string(notes)
 		out.ID, out.WorkerID, out.Attempt, out.CreatedAt, out.UpdatedAt = id, worker, attempt, Stamp(created), Stamp(created)
 		return out, nil
 	case found && status == pawl.PartValidated && p.Status == pawl.PartRejected:
@@ -223,20 +224,25 @@ func ListParts(ctx context.Context, tx Tx, namespace string, q pawl.PartFilter) 
 // EndPlan ends the gripped plan item, in whose place its task has n items now;
 // false when the task is not being planned.
 func (g *Grip) EndPlan(ctx context.Context, tx Tx, n int) (bool, error) {
+	result, _ := json.Marshal(map[string]int{"items": n}) // the items themselves are the result
+	if ended, err := g.EndAside(ctx, tx, string(result)); err != nil || !ended {
+		return false, err
+	}
+	return EndPlanning(ctx, tx, g.TaskID, n, g.Now)
+}
+
+// EndAside ends the gripped plan or apply item with its result.
+func (g *Grip) EndAside(ctx context.Context, tx Tx, result string) (bool, error) {
 	held, err := Take(ctx, tx, []string{g.ItemID}, []string{"leased", "in_progress"})
 	if err != nil || len(held) != 1 {
 		return false, err
 	}
 	h := &held[0]
-	result, _ := json.Marshal(map[string]int{"items": n}) // the items themselves are the result
 	h.State, h.LeftBy, h.Since, h.CompletedAt, h.Result = "completed", "", &g.Now, &g.Now, Text(result)
 	if err := Put(ctx, tx, held); err != nil {
 		return false, err
 	}
 	e := g.event("completed")
 	e.From, e.To = Text(g.State), "completed"
-	if err := Record(ctx, tx, g.Now, []Event{e}); err != nil {
-		return false, err
-	}
-	return EndPlanning(ctx, tx, g.TaskID, n, g.Now)
+	return true, Record(ctx, tx, g.Now, []Event{e})
 }

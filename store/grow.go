@@ -114,10 +114,9 @@ func KeysOfTask(ctx context.Context, tx Tx, taskID string) (map[string]string, e
 }
 
 // Feed marks the items that new ones need, so that their end is noticed, and
-// answers with the needs that have not completed yet. made are the ids of those
-// made in the same call.
-func Feed(ctx context.Context, tx Tx, needs []string, made map[string]bool) ([]string, error) {
-	var open []string
+// answers with the needs that have not completed yet, and with those of them
+// that have failed: see Break. made are the ids of those made in the same call.
+func Feed(ctx context.Context, tx Tx, needs []string, made map[string]bool) (open, failed []string, err error) {
 	for _, id := range needs {
 		if made[id] {
 			open = append(open, id)
@@ -125,25 +124,38 @@ func Feed(ctx context.Context, tx Tx, needs []string, made map[string]bool) ([]s
 		}
 		held, err := Take(ctx, tx, []string{id}, append([]string{"submitted", "accepted", "failed", "dead_lettered"}, openStates...))
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if len(held) == 1 {
 			held[0].Feeds = 1
 			if err := Put(ctx, tx, held); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			open = append(open, id)
+			if pawl.ItemState(held[0].State).Status() == pawl.StatusFailed {
+				failed = append(failed, id)
+			}
 			continue
 		}
 		var state string
 		if _, err := Row(ctx, tx, []any{&state}, "SELECT state FROM pawl.ends WHERE item_id = $1", id); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if state != "completed" {
-			return nil, &pawl.Error{Code: pawl.CodeConflict, Op: "add_items", State: state, Allowed: []string{}, Message: fmt.Sprintf("the item %s that others are to wait for is %s", id, state)}
+			return nil, nil, &pawl.Error{Code: pawl.CodeConflict, Op: "add_items", State: state, Allowed: []string{}, Message: fmt.Sprintf("the item %s that others are to wait for is %s", id, state)}
 		}
 	}
-	return open, nil
+	return open, failed, nil
+}
+
+// Break says to those that wait for these items that they failed: the next
+// follow-up gives them up.
+func Break(ctx context.Context, tx Tx, failed []string) error {
+	if len(failed) == 0 {
+		return nil
+	}
+	_, err := tx.Exec(ctx, moveSQL["break dependents"], List(failed))
+	return err
 }
 
 // TaskCheckpoint is a checkpoint of a task itself.

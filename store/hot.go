@@ -1,6 +1,11 @@
 package store
 
-import "context"
+import (
+	"context"
+	"strings"
+
+	"github.com/pawl-work/pawl"
+)
 
 // Hot is the closed list of hot verbs. Each takes a batch in which no item
 // occurs twice, and answers only for the calls it carried out: a call whose
@@ -204,9 +209,19 @@ type Claimed struct {
 	Rank, Priority, Attempt, Failures int
 	MaxAttempts, LeaseSeconds         int
 	Input                             string
-	Open                              Text // its open message: id, chunks and step number, parted by spaces
+	Said                              Text // its open message, or the newest that was stopped: state, id, chunks and step number, parted by spaces
 	Error, Reasons                    Text // the last failure, and the complaints of the last rework, as JSON
 	AcquiredAt, LeaseExpiresAt        int64
+}
+
+// StoppedIn is the id of the message in Claimed.Said that was stopped; "" = none.
+func StoppedIn(said Text) Text {
+	rest, stopped := strings.CutPrefix(string(said), string(pawl.MessageStopped)+" ")
+	if !stopped {
+		return ""
+	}
+	id, _, _ := strings.Cut(rest, " ")
+	return Text(id)
 }
 
 // Touch is one heartbeat or progress report.

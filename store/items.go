@@ -263,7 +263,7 @@ func Groups(ctx context.Context, tx Tx, namespace string) ([]Group, error) {
 func Picks(ctx context.Context, tx Tx, namespace, taskID, itemID string, types []string, limit int) ([]Pick, error) {
 	query, args := readSQL["pick task"], []any{namespace, taskID, List(types), limit}
 	if itemID != "" {
-		query, args = readSQL["pick item"], []any{namespace, itemID, List(types)}
+		query, args = readSQL["pick item"], []any{namespace, itemID, List(types), taskID}
 	}
 	rows, err := tx.Query(ctx, query, args...)
 	if err != nil {

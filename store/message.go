@@ -2,9 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-	"strings"
 
 	"github.com/pawl-work/pawl"
 )
@@ -19,26 +16,6 @@ type MessageRow struct {
 	Cuts       []pawl.Cut
 	Kept       Text // the content
 	cuts       Text
-}
-
-// CutOff adds a stretch of chunks that an attempt said in a step it did not end.
-func CutOff(cuts Text, from, to, attempt int64) Text {
-	if from >= to {
-		return cuts
-	}
-	return Text(strings.TrimSpace(fmt.Sprintf("%s %d-%d-%d", cuts, from, to, attempt)))
-}
-
-// CutsOf reads what CutOff wrote.
-func CutsOf(text Text) []pawl.Cut {
-	var out []pawl.Cut
-	for word := range strings.FieldsSeq(string(text)) {
-		var c pawl.Cut
-		if _, err := fmt.Sscanf(word, "%d-%d-%d", &c.From, &c.To, &c.Attempt); err == nil {
-			out = append(out, c)
-		}
-	}
-	return out
 }
 
 func scanMessages(ctx context.Context, tx Tx, query string, args ...any) ([]MessageRow, error) {
@@ -194,58 +171,6 @@ func Homes(ctx context.Context, tx Tx, namespace string, ids []string) ([]Home, 
 	return out, rows.Err()
 }
 
-// NewMessage is a message to insert: open when it has no content.
-type NewMessage struct {
-	ID, Namespace, TaskID string
-	Thread, ItemID        Text
-	Attempt               *int
-	Role                  string
-	Content               Text
-	Model                 Text
-	MaxSteps              int
-	Metadata              Text
-	Actor                 Actor
-}
-
-// PutMessages inserts messages, each with its event.
-func PutMessages(ctx context.Context, tx Tx, now int64, all []NewMessage) error {
-	rows := make([][]any, len(all))
-	events := make([]Event, len(all))
-	for i, m := range all {
-		state, ended := string(pawl.MessageStreaming), (*int64)(nil)
-		if m.Content != "" {
-			state, ended = string(pawl.MessageComplete), &now
-		}
-		rows[i] = []any{m.ID, m.Namespace, m.Thread, m.TaskID, m.ItemID, m.Attempt, m.Role, m.Content, state, m.Model, m.MaxSteps, m.Metadata, now, ended}
-		events[i] = messageEvent("message_started", m.Namespace, m.TaskID, m.ItemID, m.Actor, map[string]any{"message_id": m.ID, "role": m.Role, "status": state})
-		if m.Attempt != nil {
-			events[i].Attempt = *m.Attempt
-		}
-	}
-	if err := tx.ExecEach(ctx, messageSQL["start message"], rows); err != nil {
-		return err
-	}
-	return Record(ctx, tx, now, events)
-}
-
-func messageEvent(name, namespace, taskID string, itemID Text, by Actor, data map[string]any) Event {
-	text, _ := json.Marshal(data) // plain values
-	return Event{Namespace: namespace, TaskID: taskID, ItemID: itemID, Event: name, Actor: by, Data: Text(text)}
-}
-
-// SetThread says which conversation a task belongs to.
-func SetThread(ctx context.Context, tx Tx, taskID, thread string) error {
-	_, err := tx.Exec(ctx, messageSQL["set thread"], taskID, thread)
-	return err
-}
-
-// ThreadOf is a task's conversation.
-func ThreadOf(ctx context.Context, tx Tx, taskID string) (string, error) {
-	var thread string
-	_, err := Row(ctx, tx, []any{&thread}, messageSQL["thread of task"], taskID)
-	return thread, err
-}
-
 // OpenMessageOf is the id of an item's open message, "" when there is none.
 func OpenMessageOf(ctx context.Context, tx Tx, itemID string) (string, error) {
 	var id string
@@ -270,140 +195,4 @@ func SaidByItem(ctx context.Context, tx Tx, taskID, itemID string) ([]pawl.Messa
 		out = append(out, m)
 	}
 	return out, rows.Err()
-}
-
-// Start leaves the first sign of life.
-func (g *Grip) Start(ctx context.Context, tx Tx) error { return g.start(ctx, tx) }
-
-// TakeOver makes the gripped attempt the message's writer: what another one said
-// in a step it did not end is marked as cut off.
-func (g *Grip) TakeOver(ctx context.Context, tx Tx, m *MessageRow) error {
-	if m.Attempt == g.Attempt {
-		return nil
-	}
-	if m.Attempt > 0 {
-		m.cuts = CutOff(m.cuts, m.StepOffset, m.Offset, int64(m.Attempt))
-	}
-	m.Cuts, m.StepOffset, m.Attempt = CutsOf(m.cuts), m.Offset, g.Attempt
-	_, err := tx.Exec(ctx, messageSQL["take over"], m.ID, m.Attempt, m.StepOffset, m.cuts)
-	return err
-}
-
-// Step saves the checkpoint that ends a step of a message and returns its number.
-func (g *Grip) Step(ctx context.Context, tx Tx, m *MessageRow, checkpointID, snapshot string) (seq int64, err error) {
-	m.StepNumber++
-	if _, err := tx.Exec(ctx, messageSQL["step"], m.ID, m.StepNumber, checkpointID); err != nil {
-		return 0, err
-	}
-	if _, err := Row(ctx, tx, []any{&seq}, growSQL["next number"], g.TaskID, g.Namespace, g.Now); err != nil {
-		return 0, err
-	}
-	metadata, _ := json.Marshal(map[string]any{"message_id": m.ID, "step_number": m.StepNumber, "offset": m.Offset}) // plain values
-	_, err = tx.Exec(ctx, messageSQL["save step"], checkpointID, g.Namespace, g.TaskID, g.ItemID, g.Attempt, seq, fmt.Sprintf("step:%d", m.StepNumber), m.ID,
-		snapshot, string(metadata), g.Now)
-	return seq, err
-}
-
-// EndMessage ends a held message, with its content and its event. Of one that may
-// still be resumed the chunks are kept until then.
-func EndMessage(ctx context.Context, tx Tx, now int64, m *MessageRow, to pawl.MessageState, content string, by Actor, reason string) error {
-	replayable := 0
-	if to.Ended() && m.Offset > 0 {
-		replayable = 1
-	}
-	if _, err := tx.Exec(ctx, messageSQL["end message"], m.ID, string(to), content, Text(m.Usage), now, replayable); err != nil {
-		return err
-	}
-	at := Stamp(now)
-	m.Status, m.Content, m.EndedAt = to, json.RawMessage(content), &at
-	data := map[string]any{"message_id": m.ID, "status": to, "chunks": m.Offset, "steps": m.StepNumber}
-	e := messageEvent("message_ended", m.Namespace, m.TaskID, Text(m.ItemID), by, data)
-	e.Attempt, e.Message = m.Attempt, Text(reason)
-	return Record(ctx, tx, now, []Event{e})
-}
-
-// HoldItem locks the lease of an item, if there is one, before its message is.
-func HoldItem(ctx context.Context, tx Tx, itemID string) (stopped string, leased bool, err error) {
-	leased, err = Row(ctx, tx, []any{&stopped}, messageSQL["hold lease of item"], itemID)
-	return stopped, leased, err
-}
-
-// TellLease has the holder of a lease learn by the next heartbeat which messages
-// were stopped.
-func TellLease(ctx context.Context, tx Tx, itemID, stopped string) error {
-	_, err := tx.Exec(ctx, messageSQL["tell lease"], itemID, stopped)
-	return err
-}
-
-// ResumeMessages opens the messages again that ended with an error, of items of a
-// task that are queued again.
-func ResumeMessages(ctx context.Context, tx Tx, now int64, taskID string, items []DueItem, by Actor) error {
-	ids := make([]string, len(items))
-	for i := range items {
-		ids[i] = items[i].ItemID
-	}
-	if held, err := Strings(ctx, tx, messageSQL["hold messages"], taskID, List(ids)); err != nil || len(held) == 0 {
-		return err
-	}
-	rows, err := tx.Query(ctx, messageSQL["resume messages"], taskID, List(ids))
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	var events []Event
-	for rows.Next() {
-		var id, item, namespace string
-		if err := rows.Scan(&id, &item, &namespace); err != nil {
-			return err
-		}
-		events = append(events, messageEvent("message_started", namespace, taskID, Text(item), by, map[string]any{"message_id": id, "status": pawl.MessageStreaming}))
-	}
-	if err := rows.Err(); err != nil {
-		return err
-	}
-	rows.Close()
-	return Record(ctx, tx, now, events)
-}
-
-// Stray is an open message whose item is out of work.
-type Stray struct{ ID, Namespace, ItemState string }
-
-// Strays lists up to limit open messages whose items are out of work: of some
-// items, of a task, or of all.
-func Strays(ctx context.Context, tx Tx, items []string, taskID string, limit int) ([]Stray, error) {
-	var w where
-	w.and("m.state = 'streaming' AND m.item_id IS NOT NULL AND (r.item_id IS NOT NULL OR e.item_id IS NOT NULL)")
-	if items != nil {
-		w.and("m.item_id IN @list(?)", List(items))
-	}
-	if taskID != "" {
-		w.and("m.task_id = ?", taskID)
-	}
-	rows, err := tx.Query(ctx, w.text(messageSQL["strays"], "m.id", limit), w.args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []Stray
-	for rows.Next() {
-		var s Stray
-		if err := rows.Scan(&s.ID, &s.Namespace, &s.ItemState); err != nil {
-			return nil, err
-		}
-		out = append(out, s)
-	}
-	return out, rows.Err()
-}
-
-// RemoveChunks removes the chunks of up to limit messages that ended by a time.
-func RemoveChunks(ctx context.Context, tx Tx, endedBy int64, limit int) (int64, error) {
-	ids, err := Strings(ctx, tx, messageSQL["retired messages"], endedBy, limit)
-	if err != nil || len(ids) == 0 {
-		return 0, err
-	}
-	if _, err := tx.Exec(ctx, messageSQL["remove chunks"], List(ids)); err != nil {
-		return 0, err
-	}
-	_, err = tx.Exec(ctx, messageSQL["not replayable"], List(ids))
-	return int64(len(ids)), err
 }

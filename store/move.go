@@ -127,11 +127,7 @@ func moveHeld(ctx context.Context, tx Tx, now int64, t *movedTask, ch change, c 
 	if err := Record(ctx, tx, now, events); err != nil {
 		return err
 	}
-	if len(feeders) > 0 {
-		_, err := tx.Exec(ctx, moveSQL["break dependents"], List(feeders))
-		return err
-	}
-	return nil
+	return Break(ctx, tx, feeders)
 }
 
 func eventOf(verb, to string) string {

@@ -91,7 +91,7 @@ LIMIT 1
 SELECT r.type, r.rank, r.item_id
 FROM pawl.item_ranks w
 JOIN pawl.ready r ON r.namespace = w.namespace AND r.type = w.type AND r.rank = w.rank AND r.item_id = w.id
-WHERE w.id = $2 AND w.namespace = $1 AND ($3 = '[]' OR w.type IN @list($3))
+WHERE w.id = $2 AND w.namespace = $1 AND ($3 = '[]' OR w.type IN @list($3)) AND ($3 <> '[]' OR w.kind = 'work') AND ($4 = '' OR w.task_id = $4)
 
 -- name: pick task
 SELECT r.type, r.rank, r.item_id

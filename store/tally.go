@@ -151,5 +151,8 @@ func releaseHash(ctx context.Context, tx Tx, taskID string, a Applied) error {
 		return nil
 	}
 	_, err := tx.Exec(ctx, moveSQL[query], taskID)
+	if pawl.CodeOf(err) == pawl.CodeConflict {
+		return &pawl.Error{Code: pawl.CodeConflict, State: string(pawl.TaskDeadLettered), Allowed: pawl.TaskDeadLettered.Allowed(), Message: "another task has its input now", Err: err}
+	}
 	return err
 }

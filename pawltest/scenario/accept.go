@@ -8,18 +8,21 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// by is the stage on which a command is played: its calls carry the provenance
-// that the command names.
+// by is the stage on which a command is played: its calls carry the actor and
+// the provenance that the command names.
 func (s *stage) by(c call) *stage {
-	agent, key := c.named["by"], c.named["once"]
-	if agent == "" && key == "" {
-		return s
-	}
-	p := pawl.Provenance{IdempotencyKey: key}
-	p.AgentName, agent, _ = strings.Cut(agent, "/")
-	p.AgentVersion, p.Model, _ = strings.Cut(agent, "/")
 	other := *s
-	other.ctx = pawl.WithProvenance(s.ctx, p)
+	if kind := c.named["as"]; kind != "" {
+		caller := pawl.CallerOf(s.ctx)
+		caller.ActorType = kind
+		other.ctx = pawl.As(s.ctx, caller)
+	}
+	if agent, key := c.named["by"], c.named["once"]; agent != "" || key != "" {
+		p := pawl.Provenance{IdempotencyKey: key}
+		p.AgentName, agent, _ = strings.Cut(agent, "/")
+		p.AgentVersion, p.Model, _ = strings.Cut(agent, "/")
+		other.ctx = pawl.WithProvenance(other.ctx, p)
+	}
 	return &other
 }
 
@@ -35,6 +38,16 @@ func putType(s *stage, c call) (string, error) {
 func deliver(s *stage, c call) (string, error) {
 	m, err := first(s.svc.Submit(s.ctx, []pawl.SubmitCall{{Fence: s.fence(c), Result: json.RawMessage(c.word(2)), Evidence: c.raw("evidence"), Notes: c.named["notes"]}}))
 	return fmt.Sprintf("%s %s", s.name("item", m.ID), m.State), err
+}
+
+func putPart(s *stage, c call) (string, error) {
+	call := pawl.PartCall{Fence: s.fence(c), Key: c.named["key"], Payload: json.RawMessage(c.word(2)), Evidence: c.raw("evidence"), Notes: c.named["notes"], Draft: c.word(3) == "draft"}
+	if _, found := c.named["seq"]; found {
+		n := c.number("seq")
+		call.Seq = &n
+	}
+	p, err := first(s.svc.SubmitParts(s.ctx, []pawl.PartCall{call}))
+	return fmt.Sprintf("%s %s", s.name("part", p.ID), p.Status), err
 }
 
 func approve(s *stage, c call) (string, error) {

@@ -13,13 +13,14 @@ import (
 
 // commands are the words of a conversation. w is a worker, i an item, t a task,
 // m a message, r a reader.
-// Each takes by=NAME/VERSION/MODEL and once=KEY: the provenance of its calls.
+// Each takes by=NAME/VERSION/MODEL and once=KEY, the provenance of its calls, and
+// as=TYPE, who makes them.
 var commands map[string]func(s *stage, c call) (string, error)
 
 func init() {
 	commands = map[string]func(s *stage, c call) (string, error){
 		// Work: what submits, does and ends it.
-		"submit":     submit,                            // type=T [items=N] [payload=J] [title=T] [priority=N] [max_attempts=N] [run_at=+D] [hash=H] [dedupe] [thread=T] [user=TEXT] [reply=MODEL [max_steps=N]]; or lines: item key=K [after=K,K] …
+		"submit":     submit,                            // type=T [items=N] [payload=J] [title=T] [priority=N] [max_attempts=N] [run_at=+D] [hash=H] [dedupe] [thread=T] [user=TEXT] [requested=TYPE/ID] [metadata=J] [reply=MODEL [max_steps=N]]; or lines: item key=K [after=K,K] …
 		"add":        add,                               // t, lines: item …
 		"claim":      claim,                             // w [limit=N] [types=T,T] [task=t] [item=i] [lease=S] [prefetch]
 		"heartbeat":  heartbeat,                         // w i [lease=S] [attempt=N]
@@ -47,6 +48,7 @@ func init() {
 		"server":        toServer,     // N
 		// Acceptance.
 		"type":    putType, // J
+		"part":    putPart, // w i key=K J [seq=N] [evidence=J] [notes=T] [draft]
 		"deliver": deliver, // w i J [evidence=J] [notes=T]
 		"approve": approve, // t [comment=T]
 		"reject":  reject,  // t CODE MESSAGE [rework]
@@ -72,6 +74,7 @@ func init() {
 		"resume":      readResume,      // i
 		"result":      readResult,      // t
 		"stats":       readStats,
+		"show":        show, // t | i, [parts | EVENT]: every field
 	}
 }
 
@@ -91,6 +94,9 @@ func submit(s *stage, c call) (string, error) {
 	t := pawl.NewTask{
 		Type: c.named["type"], Title: c.named["title"], Payload: c.raw("payload"), Priority: c.number("priority"), MaxAttempts: c.number("max_attempts"),
 		RunAt: s.at(c.named["run_at"]), InputHash: c.named["hash"], Metadata: c.raw("metadata"),
+	}
+	if kind, id, found := strings.Cut(c.named["requested"], "/"); found {
+		t.RequestedBy = &pawl.Requester{Type: kind, ID: id}
 	}
 	t.Dedupe.All = c.word(0) == "dedupe"
 	t.Thread = c.named["thread"]
@@ -158,6 +164,9 @@ func claim(s *stage, c call) (string, error) {
 			s.name("item", l.ID), s.name("task", l.TaskID), l.Attempt, l.Failures, s.when(l.LeaseExpiresAt), l.Input)
 		if o := l.OpenMessage; o != nil {
 			fmt.Fprintf(&out, ", %s open at %d after step %d", s.name("message", o.ID), o.Offset, o.StepNumber)
+		}
+		for _, id := range l.Stopped {
+			fmt.Fprintf(&out, ", %s stopped", s.name("message", id))
 		}
 		fmt.Fprintln(&out)
 	}

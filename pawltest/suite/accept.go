@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"strings"
 	"time"
 
 	"github.com/pawl-work/pawl"
@@ -115,6 +116,54 @@ var acceptance = noun{"acceptance", []promise{
 			w.invalid(w.untouched(ls[0], func() error { return w.trySubmit(ls[0], result) }), at)
 		}
 		w.submit(ls[0], `{"title":"fits"}`)
+	}},
+	{"a refusal names the verb that the type allows, and what was asked for", func(w *world) {
+		task, ls := w.commissioned(essay, 1)
+		_, err := pawl.Complete(w.ctx, w.svc, ls[0].Fence(), raw(`{"title":"x"}`))
+		w.conflict(err, "leased", "submit", "fail", "release", "suspend", "cancel")
+		err = w.untouched(ls[0], func() error { return w.tryApprove(task.ID) })
+		w.conflict(err, "checked_out", pawl.TaskCheckedOut.Allowed()...)
+		w.same(strings.Contains(err.Error(), "does not allow approve"), true, err.Error())
+		w.solo()
+		plain := w.claim("w1")
+		w.conflict(w.untouched(plain, func() error { return w.trySubmit(plain, `1`) }), "leased", "complete", "fail", "release", "suspend", "cancel")
+	}},
+	{"the same part again changes nothing, whatever is said with it", func(w *world) {
+		_, ls := w.commissioned(album, 1)
+		put := func(notes string, payload string, draft bool) pawl.ItemPart {
+			p, err := first(w.svc.SubmitParts(w.ctx, []pawl.PartCall{{Fence: ls[0].Fence(), Key: "title", Payload: raw(payload), Notes: notes, Draft: draft}}))
+			w.ok(err, "part")
+			return p
+		}
+		draft := put("first", `"x"`, true)
+		part := put("second", `"x"`, false)
+		w.same(part.ID == draft.ID, false, "a draft that is checked now is the same part")
+		events := len(w.record(pawl.EventFilter{TaskID: ls[0].TaskID}))
+		w.same(put("third", `"x"`, false), part, "again")
+		w.same(len(w.record(pawl.EventFilter{TaskID: ls[0].TaskID})), events, "events")
+	}},
+	{"what applying came to is checked, and kept as the diff", func(w *world) {
+		t := essay
+		t.Name, t.Approval.Mode, t.Apply.Mode = "published", pawl.ApprovalNone, pawl.ApplyItem
+		task, ls := w.commissioned(t, 1)
+		w.submit(ls[0], `{"title":"x"}`)
+		l := w.claims(pawl.ClaimRequest{WorkerID: "w2", Types: []string{"published.apply"}})[0]
+		for result, at := range map[string]string{
+			`5`: "/result", `{"before":1,"after":2}`: "/result", `{"diff":{"counts":{"a":"b"}}}`: "/result", `{"diff":{"operations":3}}`: "/result/diff/operations",
+			`{"diff":{"operations":[{"op":"remove","path":"/a"},{"op":"add","path":"/a"}]}}`: "/result/diff/operations/1",
+			`{"diff":{"operations":[{"op":"put","path":"/a","value":1}]}}`:                   "/result/diff/operations/0",
+			`{"diff":{"operations":[{"op":"remove","path":"a"}]}}`:                           "/result/diff/operations/0",
+		} {
+			w.invalid(w.untouched(l, func() error {
+				_, err := pawl.Complete(w.ctx, w.svc, l.Fence(), raw(result))
+				return err
+			}), at)
+			w.same(w.task(task.ID).State, pawl.TaskApproved, "the task")
+		}
+		diff := `{"summary":"one page","before":{"a":1},"after":{"a":2},"operations":[{"op":"replace","path":"/a","value":2}],"counts":{"replaced":1}}`
+		w.complete(l, `{"result":{"url":"x"},"diff":`+diff+`}`)
+		w.same(w.task(task.ID).State, pawl.TaskCompleted, "the task")
+		w.same(string(w.record(pawl.EventFilter{TaskID: task.ID, Event: "applied"})[0].Diff), diff, "the diff")
 	}},
 	{"only the holder of the lease hands in", func(w *world) {
 		_, ls := w.commissioned(essay, 1)

@@ -71,6 +71,12 @@ var cancels = noun{"cancel", []promise{
 		w.conflict(call(t.ID), "cancelled")
 		w.refused(call("tsk_01ARZ3NDEKTSV4RRFFQ69G5FAV"), pawl.CodeNotFound)
 	}},
+	{"an empty list of items is all of them", func(w *world) {
+		t := w.many(2)
+		got, err := first(w.svc.CancelTasks(w.ctx, []pawl.TaskCall{{TaskID: t.ID, ItemIDs: []string{}}}))
+		w.ok(err, "cancel")
+		w.same(got.State, pawl.TaskCancelled, "state")
+	}},
 	{"some items; the others go on and decide", func(w *world) {
 		t := w.many(3)
 		all := w.items(t.ID)

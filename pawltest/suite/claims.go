@@ -81,6 +81,12 @@ var claims = noun{"claims", []promise{
 		w.same(len(w.claims(pawl.ClaimRequest{WorkerID: "w1", ItemID: id, Types: []string{"b"}})), 0, "as type b")
 		w.same(len(w.claims(pawl.ClaimRequest{WorkerID: "w1", ItemID: id, Types: []string{"a"}})), 1, "as type a")
 	}},
+	{"the task must be that of the item asked for", func(w *world) {
+		t, other := w.solo(), w.solo()
+		id := w.only(t.ID).ID
+		w.same(len(w.claims(pawl.ClaimRequest{WorkerID: "w1", ItemID: id, TaskID: other.ID})), 0, "as another task's")
+		w.same(len(w.claims(pawl.ClaimRequest{WorkerID: "w1", ItemID: id, TaskID: t.ID})), 1, "as its task's")
+	}},
 	{"a lease is as long as asked for", func(w *world) {
 		w.many(3)
 		for _, seconds := range []int{1, 60, pawl.MaxLeaseSeconds} {

@@ -122,7 +122,7 @@ var dedupe = noun{"dedupe", []promise{
 		w.bury(a.ID)
 		b := w.create(ask)
 		_, err := first(w.svc.RetryTasks(w.ctx, []pawl.TaskCall{{TaskID: a.ID}}))
-		w.refused(err, pawl.CodeConflict)
+		w.conflict(err, "dead_lettered", "retry", "cancel")
 		w.same(w.task(a.ID).State, pawl.TaskDeadLettered, "state")
 		w.cancel(b.ID)
 		w.retry(a.ID)

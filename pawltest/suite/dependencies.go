@@ -1,6 +1,8 @@
 package suite
 
 import (
+	"strings"
+
 	"github.com/pawl-work/pawl"
 )
 
@@ -87,6 +89,36 @@ var dependencies = noun{"dependencies", []promise{
 		w.complete(w.claim("w1"), `1`)
 		w.same(w.task(t.ID).State, pawl.TaskFailed, "state")
 	}},
+	{"what is added after a failed item is given up too, and goes on with it", func(w *world) {
+		for _, end := range []func(taskID, itemID string){func(string, string) {}, func(taskID, itemID string) { w.bury(taskID, itemID) }} {
+			t, i := w.chain(after("a"), after("free"))
+			w.failFor(w.claimItem("w1", i["a"].ID), "no")
+			end(t.ID, i["a"].ID)
+			got, err := first(w.svc.AddItems(w.ctx, []pawl.AddItems{{TaskID: t.ID, Items: []pawl.NewItem{after("b", "a"), after("c", "b")}}}))
+			w.ok(err, "add items")
+			w.sweep()
+			w.same([]any{got.Items, w.task(t.ID).ItemsOpen}, []any{4, 1}, "items, open")
+			all := w.items(t.ID)
+			for _, it := range all[2:] {
+				w.same([]any{it.State, it.Failures, it.Error.Code}, []any{pawl.ItemFailed, 0, "dependency_failed"}, it.Key)
+			}
+			w.retry(t.ID, i["a"].ID)
+			for _, id := range []string{i["a"].ID, all[2].ID, all[3].ID, i["free"].ID} {
+				w.complete(w.claimItem("w1", id), `1`)
+			}
+			w.same(w.task(t.ID).State, pawl.TaskCompleted, "state")
+		}
+	}},
+	{"what failed with another is not retried by itself", func(w *world) {
+		t, i := w.chain(after("a"), after("b", "a"))
+		w.failFor(w.claim("w1"), "no")
+		w.sweep()
+		_, err := first(w.svc.RetryTasks(w.ctx, []pawl.TaskCall{{TaskID: t.ID, ItemIDs: []string{i["b"].ID}}}))
+		w.conflict(err, "failed", "retry", "bury", "cancel")
+		if why := err.Error(); !strings.Contains(why, "failed with others") {
+			w.Errorf("it says %s", why)
+		}
+	}},
 	{"what comes after a cancelled item does not wait for ever", func(w *world) {
 		t, i := w.chain(after("a"), after("b", "a"))
 		w.cancel(t.ID, i["a"].ID)
@@ -104,6 +136,7 @@ var dependencies = noun{"dependencies", []promise{
 			"/items/1/after/1": {after("a"), after("b", "a", "nope")},
 			"/items/1/key":     {after("a"), after("a")},
 			"/items/0/after":   {after("a", "a")},
+			"/items/0/after/0": {{Input: raw(`1`), After: []string{""}}},
 		} {
 			_, err := pawl.Create(w.ctx, w.svc, pawl.NewTask{Type: "a", Items: items})
 			w.invalid(err, pointer)

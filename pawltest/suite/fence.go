@@ -2,6 +2,7 @@ package suite
 
 import (
 	"errors"
+	"math"
 	"time"
 
 	"github.com/pawl-work/pawl"
@@ -87,7 +88,7 @@ var fence = noun{"the fence", []promise{
 		t := w.solo()
 		w.release(w.claim("w1"))
 		l := w.claim("w1")
-		for _, attempt := range []int{1, 3, 1 << 30} {
+		for _, attempt := range []int{1, 3, 1 << 30, 1 << 31, math.MaxInt64} {
 			f := l.Fence()
 			f.Attempt = attempt
 			w.refuse(f, t.ID, func(_ string, err error) {

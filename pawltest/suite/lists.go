@@ -2,6 +2,7 @@ package suite
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -83,6 +84,14 @@ var lists = noun{"lists of tasks", []promise{
 			w.same(w.titles(f), want, fmt.Sprintf("tasks of %+v", f))
 		}
 		w.same(w.titles(pawl.TaskFilter{States: []pawl.TaskState{pawl.TaskQueued}, Statuses: []pawl.Status{pawl.StatusFailed}}), "", "queued and failed")
+	}},
+	{"a priority that no task can have is invalid", func(w *world) {
+		for _, p := range []int{pawl.MinPriority - 1, pawl.MaxPriority + 1, math.MaxInt32 + 1, math.MinInt64} {
+			_, err := w.svc.ListTasks(w.ctx, pawl.TaskFilter{MinPriority: &p})
+			w.invalid(err, "/min_priority")
+			_, err = w.svc.ListTasks(w.ctx, pawl.TaskFilter{MaxPriority: &p})
+			w.invalid(err, "/max_priority")
+		}
 	}},
 	{"by members of metadata, whatever their kind and however the text is written", func(w *world) {
 		for title, metadata := range map[string]string{

@@ -186,6 +186,7 @@ var plans = noun{"plans", []promise{
 		plan := w.only(t.ID)
 		w.same([]any{plan.Kind, plan.Type, plan.MaxAttempts, string(plan.Input)}, []any{pawl.KindPlan, "report.plan", 2, `{"pages":2}`}, "the plan item")
 		w.same(len(w.claims(pawl.ClaimRequest{WorkerID: "w1", TaskID: t.ID})), 0, "claimed by its task")
+		w.same(len(w.claims(pawl.ClaimRequest{WorkerID: "w1", ItemID: plan.ID})), 0, "claimed by its id alone")
 		l := w.claims(pawl.ClaimRequest{WorkerID: "p1", Types: []string{"report.plan"}})[0]
 		w.beat(l)
 		now := w.task(t.ID)

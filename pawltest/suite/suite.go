@@ -47,7 +47,7 @@ func Run(t *testing.T, open Open) {
 		fence, heartbeats, progress, taskTokens,
 		failures, retries, burials, releases, suspensions, signals, expiry, prefetch, schedules,
 		cancels, deletes, dependencies,
-		checkpoints, resumes, messages, events, eventFilters, feeds, provenance,
+		checkpoints, resumes, messages, appends, steps, readers, events, eventFilters, feeds, provenance,
 		keys, keyAges, dedupe, types, plans, acceptance,
 		lists, itemLists, limits, limitsOfWork, badText, namespaces, workers, sweeps, relays, retention, races,
 	}

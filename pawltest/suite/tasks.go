@@ -59,6 +59,10 @@ var tasks = noun{"tasks", []promise{
 		w.same(string(w.task(t.ID).Payload), "null", "payload")
 		w.same(string(w.only(t.ID).Input), "null", "input")
 		w.same(string(t.Metadata), "{}", "metadata")
+		t = w.create(pawl.NewTask{Type: "a", Metadata: raw("null")})
+		w.same(string(t.Metadata), "{}", "metadata")
+		_, err := first(w.svc.UpdateTasks(w.ctx, []pawl.TaskUpdate{{TaskID: t.ID, Metadata: raw("null")}}))
+		w.refused(err, pawl.CodeInvalid)
 	}},
 	{"items take the task's type, priority and budget unless they have their own", func(w *world) {
 		t := w.create(pawl.NewTask{Type: "a", Priority: 5, MaxAttempts: 7, Items: []pawl.NewItem{

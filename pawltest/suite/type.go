@@ -2,6 +2,7 @@ package suite
 
 import (
 	"errors"
+	"math"
 	"sync"
 
 	"github.com/pawl-work/pawl"
@@ -55,9 +56,11 @@ var types = noun{"types", []promise{
 		now := w.held("user.data.sync", 0)
 		w.same([]any{now.Version, now.MaxAttempts, now.Description, now.CreatedAt}, []any{2, 6, "Sync users", ptr(w.now())}, "the one that holds")
 		w.same(w.held("user.data.sync", 1).MaxAttempts, 5, "the first, later")
-		_, err := w.svc.GetType(w.ctx, "user.data.sync", 3)
-		w.refused(err, pawl.CodeNotFound)
-		_, err = w.svc.GetType(w.ctx, "other", 0)
+		for _, version := range []int{3, math.MaxInt32 + 1} {
+			_, err := w.svc.GetType(w.ctx, "user.data.sync", version)
+			w.refused(err, pawl.CodeNotFound)
+		}
+		_, err := w.svc.GetType(w.ctx, "other", 0)
 		w.refused(err, pawl.CodeNotFound)
 		_, err = w.in("elsewhere").svc.GetType(w.in("elsewhere").ctx, "user.data.sync", 0)
 		w.refused(err, pawl.CodeNotFound)

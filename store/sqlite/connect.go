@@ -102,13 +102,11 @@ func prepareFile(ctx context.Context, path string) error {
 	})
 }
 
-// isOurs is false for a file without content.
+// isOurs is false for a file without content. It looks at both in one statement:
+// between two, another process may make the file its own.
 func isOurs(ctx context.Context, conn *sql.Conn, path string) (bool, error) {
 	var id, things int64
-	err := conn.QueryRowContext(ctx, "PRAGMA application_id").Scan(&id)
-	if err == nil {
-		err = conn.QueryRowContext(ctx, "SELECT COUNT(*) FROM sqlite_schema").Scan(&things)
-	}
+	err := conn.QueryRowContext(ctx, "SELECT (SELECT application_id FROM pragma_application_id), COUNT(*) FROM sqlite_schema").Scan(&id, &things)
 	switch {
 	case err != nil && codeOf(err) == codeNotADB:
 		return false, invalid("%s is not a SQLite database", path)

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -12,19 +13,40 @@ import (
 // used, nor below the newest stamp on record, whoever wrote it.
 type ratchet struct {
 	clock func() time.Time
+	log   *slog.Logger // nil = a clock of one transaction, which says nothing
 	last  atomic.Int64
+	stood atomic.Bool // it was said that time stands still
 }
 
 func (r *ratchet) notBelow(stamp int64) int64 {
-	now := max(r.clock().UnixMicro(), stamp)
+	clock := r.clock().UnixMicro()
+	now := max(clock, stamp)
 	for {
 		last := r.last.Load()
 		if last >= now {
-			return last
+			now = last
+			break
 		}
 		if r.last.CompareAndSwap(last, now) {
-			return now
+			break
 		}
+	}
+	if r.log != nil {
+		r.compare(clock, now)
+	}
+	return now
+}
+
+// compare says once, each time that the clock falls behind, that time stands
+// still: leases that do not end look like anything but a clock.
+func (r *ratchet) compare(clock, now int64) {
+	behind := time.Duration(now-clock) * time.Microsecond
+	if behind < time.Second {
+		if r.stood.Load() {
+			r.stood.Store(false)
+		}
+	} else if behind > time.Minute && r.stood.CompareAndSwap(false, true) {
+		r.log.Warn("the machine's clock is behind the record: until it has caught up no lease ends and nothing falls due", "behind", behind.Round(time.Second))
 	}
 }
 

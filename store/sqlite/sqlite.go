@@ -69,7 +69,7 @@ func Open(ctx context.Context, path string, o Options) (store.DB, error) {
 	if err := prepareFile(ctx, path); err != nil {
 		return nil, err
 	}
-	d := &db{path: path, log: o.Log, clock: &ratchet{clock: o.Clock}}
+	d := &db{path: path, log: o.Log, clock: &ratchet{clock: o.Clock, log: o.Log}}
 	if d.rw, err = sql.Open("sqlite", dsn(path, "rw", writerPragmas...)); err == nil {
 		d.ro, err = sql.Open("sqlite", dsn(path, "rw", readerPragmas...))
 	}

@@ -22,16 +22,23 @@ WITH d AS (
     LIMIT $2::int))
   RETURNING type, rank, item_id, task_id, attempt + 1 AS claim, failures, max_attempts, solo, feeds, acceptance, rework, spared, started_at, error),
 n AS MATERIALIZED (SELECT pawl.now() AS now FROM (SELECT count(*) FROM d) locked),
--- Dealt out in claim order: each claimant's rows start at its place in $8.
+-- Dealt out in claim order: each claimant's rows start at its place in $8. What was
+-- said is the item's open message, or the newest that was stopped.
 r AS MATERIALIZED (
-  SELECT d.*, -(d.rank >> 1) AS priority, width_bucket((row_number() OVER (ORDER BY d.rank, d.item_id))::int, $8::int[]) AS who
+  SELECT d.*, -(d.rank >> 1) AS priority, width_bucket((row_number() OVER (ORDER BY d.rank, d.item_id))::int, $8::int[]) AS who,
+    (SELECT m.state || ' ' || m.id || ' ' || m.chunks || ' ' || m.step_number
+     FROM pawl.messages m
+     WHERE m.item_id = d.item_id AND m.state IN ('streaming', 'stopped')
+     ORDER BY m.state DESC, m.id DESC
+     LIMIT 1) AS said
   FROM d),
 lease AS (
   INSERT INTO pawl.leases (item_id, namespace, task_id, type, priority, state, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared,
-    prefetch, worker_id, lease_seconds, started_at, acquired_at, heartbeat_at, lease_expires_at, error, key_id)
+    prefetch, worker_id, lease_seconds, started_at, acquired_at, heartbeat_at, lease_expires_at, error, stopped, key_id)
   SELECT item_id, $1::text, task_id, type, priority, 'leased', claim, failures, max_attempts, solo, feeds, acceptance, rework, spared,
     ($11::smallint[])[who], ($9::text[])[who], ($10::int[])[who], COALESCE(started_at, (SELECT now FROM n)), (SELECT now FROM n), (SELECT now FROM n),
-    (SELECT now FROM n) + ($10::int[])[who] * 1000000::bigint, error, NULLIF(($14::text[])[who], '')
+    (SELECT now FROM n) + ($10::int[])[who] * 1000000::bigint, error, CASE WHEN split_part(said, ' ', 1) = 'stopped' THEN split_part(said, ' ', 2) END,
+    NULLIF(($14::text[])[who], '')
   FROM r),
 event AS (
   INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, actor_type, actor_id, created_at)
@@ -39,7 +46,6 @@ event AS (
   FROM r)
 SELECT r.who, ($10::int[])[who], r.item_id, r.task_id, r.type, w.key, r.rank, r.priority, r.claim, r.failures, r.max_attempts, w.input,
   (SELECT now FROM n), (SELECT now FROM n) + ($10::int[])[who] * 1000000::bigint,
-  (SELECT m.id || ' ' || m.chunks || ' ' || m.step_number FROM pawl.messages m WHERE m.item_id = r.item_id AND m.state = 'streaming' LIMIT 1),
-  r.error, w.reasons
+  r.said, r.error, w.reasons
 FROM r
 LEFT JOIN LATERAL (SELECT w.key, w.input, w.reasons FROM pawl.work_items w WHERE w.id = r.item_id LIMIT 1) w ON true

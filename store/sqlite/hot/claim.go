@@ -23,13 +23,13 @@ type claimed struct {
 	rank, attempt, failures, maxAttempts    int64
 	solo, feeds, acceptance, rework, spared int64
 	startedAt                               *int64
-	err, key, reasons, open                 store.Text
+	err, key, reasons, said                 store.Text
 	input                                   string
 }
 
 func (r *claimed) targets() []any {
 	return []any{&r.kind, &r.rank, &r.itemID, &r.taskID, &r.attempt, &r.failures, &r.maxAttempts, &r.solo, &r.feeds, &r.acceptance, &r.rework, &r.spared,
-		&r.startedAt, &r.err, &r.key, &r.input, &r.reasons, &r.open}
+		&r.startedAt, &r.err, &r.key, &r.input, &r.reasons, &r.said}
 }
 
 // Claim implements store.Hot. Nobody else writes meanwhile, so no row is locked.
@@ -162,13 +162,13 @@ func hold(ctx context.Context, tx store.Tx, namespace string, c *store.Claimant,
 	}
 	r.attempt++
 	_, err := tx.Exec(ctx, claimLease, r.itemID, namespace, r.taskID, r.kind, priority, r.attempt, r.failures, r.maxAttempts,
-		r.solo, r.feeds, r.acceptance, r.rework, r.spared, flag(c.Prefetch), c.WorkerID, int64(c.LeaseSeconds), started, now, expires, r.err, c.Key)
+		r.solo, r.feeds, r.acceptance, r.rework, r.spared, flag(c.Prefetch), c.WorkerID, int64(c.LeaseSeconds), started, now, expires, r.err, c.Key, store.StoppedIn(r.said))
 	if err == nil {
 		_, err = tx.Exec(ctx, claimLeased, namespace, r.taskID, r.itemID, r.attempt, who.Type, store.Text(who.ID), now)
 	}
 	return store.Claimed{
 		ItemID: r.itemID, TaskID: r.taskID, Type: r.kind, Key: r.key, Rank: int(r.rank), Priority: int(priority),
 		Attempt: int(r.attempt), Failures: int(r.failures), MaxAttempts: int(r.maxAttempts), LeaseSeconds: c.LeaseSeconds,
-		Input: r.input, Open: r.open, Error: r.err, Reasons: r.reasons, AcquiredAt: now, LeaseExpiresAt: expires,
+		Input: r.input, Said: r.said, Error: r.err, Reasons: r.reasons, AcquiredAt: now, LeaseExpiresAt: expires,
 	}, err
 }

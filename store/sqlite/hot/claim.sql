@@ -11,7 +11,11 @@ RETURNING type, rank, item_id, task_id, attempt, failures, max_attempts, solo, f
   (SELECT w.key FROM pawl.work_items w WHERE w.id = item_id),
   (SELECT w.input FROM pawl.work_items w WHERE w.id = item_id),
   CASE WHEN rework > 0 THEN (SELECT w.reasons FROM pawl.work_items w WHERE w.id = item_id) END,
-  (SELECT m.id || ' ' || m.chunks || ' ' || m.step_number FROM pawl.messages m WHERE m.item_id = ready.item_id AND m.state = 'streaming' LIMIT 1)
+  (SELECT m.state || ' ' || m.id || ' ' || m.chunks || ' ' || m.step_number
+   FROM pawl.messages m
+   WHERE m.item_id = ready.item_id AND m.state IN ('streaming', 'stopped')
+   ORDER BY m.state DESC, m.id DESC
+   LIMIT 1)
 
 -- name: Pick
 DELETE FROM pawl.ready
@@ -20,7 +24,11 @@ RETURNING type, rank, item_id, task_id, attempt, failures, max_attempts, solo, f
   (SELECT w.key FROM pawl.work_items w WHERE w.id = item_id),
   (SELECT w.input FROM pawl.work_items w WHERE w.id = item_id),
   CASE WHEN rework > 0 THEN (SELECT w.reasons FROM pawl.work_items w WHERE w.id = item_id) END,
-  (SELECT m.id || ' ' || m.chunks || ' ' || m.step_number FROM pawl.messages m WHERE m.item_id = ready.item_id AND m.state = 'streaming' LIMIT 1)
+  (SELECT m.state || ' ' || m.id || ' ' || m.chunks || ' ' || m.step_number
+   FROM pawl.messages m
+   WHERE m.item_id = ready.item_id AND m.state IN ('streaming', 'stopped')
+   ORDER BY m.state DESC, m.id DESC
+   LIMIT 1)
 
 -- name: Peek
 SELECT item_id
@@ -31,9 +39,9 @@ LIMIT $5
 
 -- name: Lease
 INSERT INTO pawl.leases (item_id, namespace, task_id, type, priority, state, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, prefetch,
-  worker_id, lease_seconds, started_at, acquired_at, heartbeat_at, lease_expires_at, error, key_id)
+  worker_id, lease_seconds, started_at, acquired_at, heartbeat_at, lease_expires_at, error, key_id, stopped)
 VALUES ($1, $2, $3, $4, $5, 'leased', $6, $7, $8, $9, $10, $11, $12, $13, $14,
-  $15, $16, $17, $18, $18, $19, $20, $21)
+  $15, $16, $17, $18, $18, $19, $20, $21, $22)
 
 -- name: Leased
 INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, actor_type, actor_id, created_at)

@@ -96,7 +96,11 @@ func (h *held) touch(ctx context.Context, tx store.Tx, t *store.Touch, now int64
 
 // report writes progress and stage, and leaves an event when the stage is new.
 func (h *held) report(ctx context.Context, tx store.Tx, t *store.Touch, now int64) error {
-	isNew := t.Stage != nil && (h.stage == nil || *h.stage != *t.Stage)
+	was := ""
+	if h.stage != nil {
+		was = *h.stage
+	}
+	isNew := t.Stage != nil && was != *t.Stage // "" is none
 	if t.Progress != nil {
 		n := int64(*t.Progress)
 		h.progress = &n

@@ -1,0 +1,71 @@
+package scenario
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/pawl-work/pawl"
+)
+
+// show tells every field of something, as it goes over the wire: of a task, an
+// item, an item's parts or the events of one name.
+func show(s *stage, c call) (string, error) {
+	task, item, what := s.id(c.word(0)), "", c.word(1)
+	if strings.HasPrefix(task, "itm_") {
+		task, item = "", task
+	}
+	var v any
+	var err error
+	switch {
+	case what == "parts":
+		v, err = s.svc.ListParts(s.ctx, pawl.PartFilter{ItemID: item})
+	case what != "":
+		v, err = s.svc.ListEvents(s.ctx, pawl.EventFilter{TaskID: task, ItemID: item, Event: what})
+	case item != "":
+		v, err = s.svc.GetItem(s.ctx, item)
+	default:
+		v, err = s.svc.GetTask(s.ctx, task)
+	}
+	if err != nil {
+		return "", err
+	}
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return "", err
+	}
+	var plain any
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	if err := dec.Decode(&plain); err != nil {
+		return "", err
+	}
+	out, err := json.MarshalIndent(s.told(plain, ""), "", "  ")
+	return string(out), err
+}
+
+// told puts names for ids and the time since the start for times of Pawl's.
+func (s *stage) told(v any, member string) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, one := range v {
+			v[name] = s.told(one, name)
+		}
+	case []any:
+		for i := range v {
+			v[i] = s.told(v[i], "")
+		}
+	case string:
+		if name := s.names[v]; name != "" {
+			return name
+		}
+		if strings.HasPrefix(v, "evt_") && member == "id" {
+			return "event"
+		}
+		if at, err := time.Parse(time.RFC3339Nano, v); err == nil && strings.HasSuffix(member, "_at") && !at.Before(s.start) {
+			return s.when(at)
+		}
+	}
+	return v
+}

@@ -1,0 +1,112 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/pawl-work/pawl"
+)
+
+// EndMessage ends a held message, with its content and its event. Of one that may
+// still be resumed the chunks are kept until then.
+func EndMessage(ctx context.Context, tx Tx, now int64, m *MessageRow, to pawl.MessageState, content string, by Actor, reason string) error {
+	replayable := 0
+	if to.Ended() && m.Offset > 0 {
+		replayable = 1
+	}
+	if _, err := tx.Exec(ctx, messageSQL["end message"], m.ID, string(to), content, Text(m.Usage), now, replayable); err != nil {
+		return err
+	}
+	at := Stamp(now)
+	m.Status, m.Content, m.EndedAt = to, json.RawMessage(content), &at
+	data := map[string]any{"message_id": m.ID, "status": to, "chunks": m.Offset, "steps": m.StepNumber}
+	e := messageEvent("message_ended", m.Namespace, m.TaskID, Text(m.ItemID), by, data)
+	e.Attempt, e.Message = m.Attempt, Text(reason)
+	return Record(ctx, tx, now, []Event{e})
+}
+
+// HoldItem locks the lease of an item, if there is one, before its message is.
+func HoldItem(ctx context.Context, tx Tx, itemID string) (stopped string, leased bool, err error) {
+	leased, err = Row(ctx, tx, []any{&stopped}, messageSQL["hold lease of item"], itemID)
+	return stopped, leased, err
+}
+
+// TellLease has the holder of a lease learn by the next heartbeat which messages
+// were stopped.
+func TellLease(ctx context.Context, tx Tx, itemID, stopped string) error {
+	_, err := tx.Exec(ctx, messageSQL["tell lease"], itemID, stopped)
+	return err
+}
+
+// ResumeMessages opens the messages again that ended with an error, of items of a
+// task that are queued again.
+func ResumeMessages(ctx context.Context, tx Tx, now int64, taskID string, items []DueItem, by Actor) error {
+	ids := make([]string, len(items))
+	for i := range items {
+		ids[i] = items[i].ItemID
+	}
+	if held, err := Strings(ctx, tx, messageSQL["hold messages"], taskID, List(ids)); err != nil || len(held) == 0 {
+		return err
+	}
+	rows, err := tx.Query(ctx, messageSQL["resume messages"], taskID, List(ids))
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	var events []Event
+	for rows.Next() {
+		var id, item, namespace string
+		if err := rows.Scan(&id, &item, &namespace); err != nil {
+			return err
+		}
+		events = append(events, messageEvent("message_started", namespace, taskID, Text(item), by, map[string]any{"message_id": id, "status": pawl.MessageStreaming}))
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	rows.Close()
+	return Record(ctx, tx, now, events)
+}
+
+// Stray is an open message whose item is out of work.
+type Stray struct{ ID, Namespace, ItemState string }
+
+// Strays lists up to limit open messages whose items are out of work: of some
+// items, of a task, or of all.
+func Strays(ctx context.Context, tx Tx, items []string, taskID string, limit int) ([]Stray, error) {
+	var w where
+	w.and("m.state = 'streaming' AND m.item_id IS NOT NULL AND (r.item_id IS NOT NULL OR e.item_id IS NOT NULL)")
+	if items != nil {
+		w.and("m.item_id IN @list(?)", List(items))
+	}
+	if taskID != "" {
+		w.and("m.task_id = ?", taskID)
+	}
+	rows, err := tx.Query(ctx, w.text(messageSQL["strays"], "m.id", limit), w.args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []Stray
+	for rows.Next() {
+		var s Stray
+		if err := rows.Scan(&s.ID, &s.Namespace, &s.ItemState); err != nil {
+			return nil, err
+		}
+		out = append(out, s)
+	}
+	return out, rows.Err()
+}
+
+// RemoveChunks removes the chunks of up to limit messages that ended by a time.
+func RemoveChunks(ctx context.Context, tx Tx, endedBy int64, limit int) (int64, error) {
+	ids, err := Strings(ctx, tx, messageSQL["retired messages"], endedBy, limit)
+	if err != nil || len(ids) == 0 {
+		return 0, err
+	}
+	if _, err := tx.Exec(ctx, messageSQL["remove chunks"], List(ids)); err != nil {
+		return 0, err
+	}
+	_, err = tx.Exec(ctx, messageSQL["not replayable"], List(ids))
+	return int64(len(ids)), err
+}

@@ -1,0 +1,62 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/pawl-work/pawl"
+)
+
+// Start leaves the first sign of life.
+func (g *Grip) Start(ctx context.Context, tx Tx) error { return g.start(ctx, tx) }
+
+// TakeOver makes the gripped attempt the message's writer: what another one said
+// in a step it did not end is marked as cut off.
+func (g *Grip) TakeOver(ctx context.Context, tx Tx, m *MessageRow) error {
+	if m.Attempt == g.Attempt {
+		return nil
+	}
+	if m.Attempt > 0 {
+		m.cuts = CutOff(m.cuts, m.StepOffset, m.Offset, int64(m.Attempt))
+	}
+	m.Cuts, m.StepOffset, m.Attempt = CutsOf(m.cuts), m.Offset, g.Attempt
+	_, err := tx.Exec(ctx, messageSQL["take over"], m.ID, m.Attempt, m.StepOffset, m.cuts)
+	return err
+}
+
+// Step saves the checkpoint that ends a step of a message and returns its number.
+func (g *Grip) Step(ctx context.Context, tx Tx, m *MessageRow, checkpointID, snapshot string) (seq int64, err error) {
+	m.StepNumber++
+	if _, err := tx.Exec(ctx, messageSQL["step"], m.ID, m.StepNumber, checkpointID); err != nil {
+		return 0, err
+	}
+	if _, err := Row(ctx, tx, []any{&seq}, growSQL["next number"], g.TaskID, g.Namespace, g.Now); err != nil {
+		return 0, err
+	}
+	metadata, _ := json.Marshal(map[string]any{"message_id": m.ID, "step_number": m.StepNumber, "offset": m.Offset}) // plain values
+	_, err = tx.Exec(ctx, messageSQL["save step"], checkpointID, g.Namespace, g.TaskID, g.ItemID, g.Attempt, seq, fmt.Sprintf("step:%d", m.StepNumber), m.ID,
+		snapshot, string(metadata), g.Now)
+	return seq, err
+}
+
+// CutOff adds a stretch of chunks that an attempt said in a step it did not end.
+func CutOff(cuts Text, from, to, attempt int64) Text {
+	if from >= to {
+		return cuts
+	}
+	return Text(strings.TrimSpace(fmt.Sprintf("%s %d-%d-%d", cuts, from, to, attempt)))
+}
+
+// CutsOf reads what CutOff wrote.
+func CutsOf(text Text) []pawl.Cut {
+	var out []pawl.Cut
+	for word := range strings.FieldsSeq(string(text)) {
+		var c pawl.Cut
+		if _, err := fmt.Sscanf(word, "%d-%d-%d", &c.From, &c.To, &c.Attempt); err == nil {
+			out = append(out, c)
+		}
+	}
+	return out
+}
