@@ -9,9 +9,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/http"
-	"strconv"
-	"time"
 
 	"github.com/anthropics/anthropic-sdk-go"
 	"github.com/anthropics/anthropic-sdk-go/option"
@@ -41,13 +38,7 @@ type model struct {
 
 func (m *model) Name() string { return m.o.Model }
 
-const (
-	mostTokens = 8192
-	later      = time.Second // when a request that broke off is made again, by another attempt
-)
-
-// errCut is a stream that ended before the turn did.
-var errCut = pawl.RetryAfter(later, errors.New("anthropic: the stream broke off"))
+const mostTokens = 8192
 
 // kept is what a piece of reasoning needs to be said again.
 type kept struct {
@@ -74,10 +65,10 @@ func (m *model) Stream(ctx context.Context, r agent.Request, say func(agent.Part
 		}
 	}
 	if err := stream.Err(); err != nil {
-		return h.end, explain(ctx, err)
+		return h.end, failed(ctx, err)
 	}
 	if !h.over {
-		return h.end, errCut
+		return h.end, agent.ErrCut
 	}
 	return h.end, nil
 }
@@ -182,7 +173,7 @@ func blocks(m agent.Message) (out []anthropic.ContentBlockParamUnion, err error)
 		case pawl.ChunkToolCall:
 			out = append(out, anthropic.NewToolUseBlock(p.ToolCallID, p.Input, p.ToolName))
 		case pawl.ChunkToolResult:
-			out = append(out, anthropic.NewToolResultBlock(p.ToolCallID, told(p.Output), p.IsError))
+			out = append(out, anthropic.NewToolResultBlock(p.ToolCallID, agent.Told(p.Output), p.IsError))
 		case pawl.ChunkReasoning:
 			var k kept
 			if len(p.Provider) == 0 {
@@ -201,30 +192,11 @@ func blocks(m agent.Message) (out []anthropic.ContentBlockParamUnion, err error)
 	return out, nil
 }
 
-// told is what a tool answered, as text.
-func told(output json.RawMessage) string {
-	var text string
-	if json.Unmarshal(output, &text) == nil {
-		return text
-	}
-	return string(output)
-}
-
-// explain says of an error whether it passes: the server is busy or away, or it
-// will never take this request.
-func explain(ctx context.Context, err error) error {
+// failed says of an error whether it passes.
+func failed(ctx context.Context, err error) error {
 	var e *anthropic.Error
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case !errors.As(err, &e):
-		return pawl.RetryAfter(later, err)
-	case e.StatusCode >= 500, e.StatusCode == http.StatusTooManyRequests, e.StatusCode == http.StatusRequestTimeout, e.StatusCode == http.StatusConflict:
-		after := later
-		if s, bad := strconv.Atoi(e.Response.Header.Get("Retry-After")); bad == nil {
-			after = max(after, time.Duration(s)*time.Second)
-		}
-		return pawl.RetryAfter(after, err)
+	if errors.As(err, &e) {
+		return agent.Failed(ctx, err, e.Response)
 	}
-	return pawl.Permanent(err)
+	return agent.Failed(ctx, err, nil)
 }

@@ -9,10 +9,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/http"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
@@ -42,12 +39,6 @@ type model struct {
 
 func (m *model) Name() string { return m.o.Model }
 
-// later is when a request that broke off is made again, by another attempt.
-const later = time.Second
-
-// errCut is a stream that ended before the turn did.
-var errCut = pawl.RetryAfter(later, errors.New("openai: the stream broke off"))
-
 // Stream implements agent.Model.
 func (m *model) Stream(ctx context.Context, r agent.Request, say func(agent.Part) error) (agent.End, error) {
 	params, err := request(m.o.Model, r)
@@ -66,10 +57,10 @@ func (m *model) Stream(ctx context.Context, r agent.Request, say func(agent.Part
 		}
 	}
 	if err := stream.Err(); err != nil {
-		return h.end, explain(ctx, err)
+		return h.end, failed(ctx, err)
 	}
 	if h.end.Finish == "" {
-		return h.end, errCut
+		return h.end, agent.ErrCut
 	}
 	return h.end, h.calls()
 }
@@ -168,7 +159,7 @@ func message(m agent.Message) (out []openai.ChatCompletionMessageParamUnion) {
 			calls = append(calls, openai.ChatCompletionMessageToolCallUnionParam{OfFunction: &openai.ChatCompletionMessageFunctionToolCallParam{
 				ID: p.ToolCallID, Function: openai.ChatCompletionMessageFunctionToolCallFunctionParam{Name: p.ToolName, Arguments: string(p.Input)}}})
 		case pawl.ChunkToolResult:
-			out = append(out, openai.ToolMessage(told(p.Output), p.ToolCallID))
+			out = append(out, openai.ToolMessage(agent.Told(p.Output), p.ToolCallID))
 		}
 	}
 	switch m.Role {
@@ -189,30 +180,11 @@ func message(m agent.Message) (out []openai.ChatCompletionMessageParamUnion) {
 	return out
 }
 
-// told is what a tool answered, as text.
-func told(output json.RawMessage) string {
-	var text string
-	if json.Unmarshal(output, &text) == nil {
-		return text
-	}
-	return string(output)
-}
-
-// explain says of an error whether it passes: the server is busy or away, or it
-// will never take this request.
-func explain(ctx context.Context, err error) error {
+// failed says of an error whether it passes.
+func failed(ctx context.Context, err error) error {
 	var e *openai.Error
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case !errors.As(err, &e):
-		return pawl.RetryAfter(later, err)
-	case e.StatusCode >= 500, e.StatusCode == http.StatusTooManyRequests, e.StatusCode == http.StatusRequestTimeout, e.StatusCode == http.StatusConflict:
-		after := later
-		if s, bad := strconv.Atoi(e.Response.Header.Get("Retry-After")); bad == nil {
-			after = max(after, time.Duration(s)*time.Second)
-		}
-		return pawl.RetryAfter(after, err)
+	if errors.As(err, &e) {
+		return agent.Failed(ctx, err, e.Response)
 	}
-	return pawl.Permanent(err)
+	return agent.Failed(ctx, err, nil)
 }
