@@ -35,9 +35,12 @@ export function pawl(url: string, options: PawlOptions = {}): Pawl {
 export class PawlError extends Error {
   override readonly name = "PawlError";
   readonly problem: Problem;
-  constructor(problem: Problem) {
-    super(problem.detail ?? problem.title);
+  /** Seconds that the server asks to wait; 0 = it says nothing. */
+  readonly retryAfter: number;
+  constructor(problem: Problem, retryAfter = 0) {
+    super(problem.detail);
     this.problem = problem;
+    this.retryAfter = retryAfter;
   }
   get code(): Problem["code"] {
     return this.problem.code;
@@ -50,24 +53,29 @@ type Answer<T> = { data?: T; error?: unknown; response: Response };
 export async function must<T>(call: Promise<Answer<T>>): Promise<T> {
   const { data, error, response } = await call;
   if (response.ok) return data as T;
-  if (error && typeof error === "object" && "code" in error) throw new PawlError(error as Problem);
-  const code = response.status >= 502 ? "unavailable" : "internal"; // of something before the server
-  throw new PawlError({ type: "about:blank", title: `${response.status} ${response.statusText}`, status: response.status, code });
+  const after = Math.max(Number(response.headers.get("Retry-After")) || 0, 0); // a date is not sent by the server
+  if (error && typeof error === "object" && "code" in error) throw new PawlError(error as Problem, after);
+  const code = response.status >= 502 ? "unavailable" : response.status === 429 ? "limit" : "internal"; // of something before the server
+  const title = `${response.status} ${response.statusText}`;
+  throw new PawlError({ type: "about:blank", title, detail: title, status: response.status, code }, after);
 }
 
 /**
  * `must`, tried again while the server cannot be reached or asks for patience: for
- * calls that may be repeated. It ends with `signal`, or after about 10 s without one.
+ * calls that may be repeated. It waits as long as the server says, and ends with
+ * `signal`, or without one after ten tries, about 10 s.
  */
 export async function again<T>(call: () => Promise<Answer<T>>, signal?: AbortSignal): Promise<T> {
   for (let n = 0; ; n++) {
+    let asked = 0;
     try {
       return await must(call());
     } catch (error) {
+      if (error instanceof PawlError) asked = error.retryAfter * 1000;
       const passing = error instanceof TypeError || (error instanceof PawlError && (error.code === "unavailable" || error.code === "limit"));
       if (!passing || signal?.aborted || (!signal && n === 9)) throw error;
     }
-    await pause(Math.min(50 * 2 ** n, 2000), undefined, signal ? { signal } : {});
+    await pause(Math.max(Math.min(50 * 2 ** n, 2000), asked), undefined, signal ? { signal } : {});
   }
 }
 
