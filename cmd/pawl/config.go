@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
 	"log/slog"
 	"reflect"
@@ -159,9 +160,6 @@ func bind(f *pflag.FlagSet, flag, key string) {
 // configure reads the settings: flags before variables before the file before
 // defaults. An unknown key is an error that names its source.
 func (a *app) configure(cmd *cobra.Command) error {
-	if json, _ := cmd.Flags().GetBool("json"); json {
-		a.cfg.Output = "json" // for the errors of what follows, too
-	}
 	k := koanf.New(".")
 	known := keysOf(reflect.TypeOf(config{}), "")
 	if err := a.loadFile(k, cmd.Flags(), known); err != nil {
@@ -170,25 +168,55 @@ func (a *app) configure(cmd *cobra.Command) error {
 	if err := a.loadEnv(k, known); err != nil {
 		return err
 	}
-	flags := posflag.ProviderWithFlag(cmd.Flags(), ".", nil, func(f *pflag.Flag) (string, any) {
-		if key := f.Annotations[keyAnnotation]; len(key) == 1 && f.Changed {
-			return key[0], posflag.FlagVal(cmd.Flags(), f)
-		}
-		return "", nil
-	})
-	if err := k.Load(flags, nil); err != nil {
+	if err := loadFlags(k, cmd.Flags()); err != nil {
 		return err
 	}
 	cfg := defaults()
 	if err := k.Unmarshal("", &cfg); err != nil {
 		return invalid("settings: %v", err)
 	}
-	if json, _ := cmd.Flags().GetBool("json"); json {
-		cfg.Output = "json"
+	db, server := given(cmd.Flags(), "db"), given(cmd.Flags(), "server")
+	if db && !server {
+		cfg.Server = "" // what a variable or the file names gives way to a flag
 	}
 	a.nameDatabase(&cfg)
 	a.cfg = cfg
+	if db && server {
+		return usage(cmd, errors.New("--db and --server name two Pawls; give one of them"))
+	}
 	return cfg.check()
+}
+
+// given says that a flag was set to something.
+func given(flags *pflag.FlagSet, name string) bool {
+	value, _ := flags.GetString(name)
+	return flags.Changed(name) && value != ""
+}
+
+func loadFlags(k *koanf.Koanf, flags *pflag.FlagSet) error {
+	err := k.Load(posflag.ProviderWithFlag(flags, ".", nil, func(f *pflag.Flag) (string, any) {
+		if key := f.Annotations[keyAnnotation]; len(key) == 1 && f.Changed {
+			return key[0], posflag.FlagVal(flags, f)
+		}
+		return "", nil
+	}), nil)
+	if json, _ := flags.GetBool("json"); json && err == nil {
+		err = k.Set("output", "json")
+	}
+	return err
+}
+
+// output is how a command line is refused that was not understood: as it asks
+// for, or else the environment or the file, as far as they can be read.
+func (a *app) output() string {
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.ParseErrorsAllowlist.UnknownFlags = true
+	globalFlags(flags)
+	_ = flags.Parse(a.args) // what was wrong is being told
+	k, known := koanf.New("."), keysOf(reflect.TypeOf(config{}), "")
+	_ = errors.Join(a.loadFile(k, flags, known), a.loadEnv(k, known), loadFlags(k, flags))
+	return k.String("output")
 }
 
 func (a *app) loadFile(k *koanf.Koanf, flags *pflag.FlagSet, known []string) error {

@@ -36,37 +36,79 @@ func usage(cmd *cobra.Command, err error) error {
 	return invalid("%v; see `%s --help`", err, cmd.CommandPath())
 }
 
+// refusals are those of a batch, by the place of the call; the first decides.
+type refusals []refused
+
+type refused struct {
+	index int
+	err   error
+}
+
+func (r refusals) Error() string { return r[0].err.Error() }
+func (r refusals) Unwrap() error { return r[0].err }
+
 // exit tells about an error on stderr and gives its exit code.
 func (a *app) exit(err error) int {
-	if err == nil {
+	switch {
+	case err == nil:
 		return 0
-	}
-	if errors.Is(err, errCheck) {
+	case errors.Is(err, errCheck):
 		return exitCheck
 	}
-	var e *pawl.Error
-	switch {
-	case errors.As(err, &e):
-	case errors.Is(err, context.Canceled):
+	e := a.asError(err)
+	if e == nil {
 		fmt.Fprintln(a.stderr, "pawl: interrupted")
 		return exitInterrupted
-	case a.running:
-		e = &pawl.Error{Code: pawl.CodeInternal, Message: err.Error()}
-	default: // cobra's own: unknown commands, missing arguments
-		e = &pawl.Error{Code: pawl.CodeInvalid, Message: strings.ReplaceAll(err.Error(), "\n", " ")}
+	}
+	if a.cfg.Output == "" { // the settings were not read
+		a.cfg.Output = a.output()
+	}
+	var many refusals
+	errors.As(err, &many)
+	if a.cfg.Output == "json" {
+		a.tellJSON(e, many)
+		return e.Code.Info().Exit
 	}
 	a.tell(e)
+	for _, r := range many[min(1, len(many)):] {
+		if e := a.asError(r.err); e != nil {
+			a.tell(e)
+		}
+	}
 	return e.Code.Info().Exit
 }
 
-// tell writes an error to stderr: for people, or as one JSON object.
-func (a *app) tell(e *pawl.Error) {
-	if a.cfg.Output == "json" {
-		enc := json.NewEncoder(a.stderr)
-		enc.SetEscapeHTML(false)
-		_ = enc.Encode(problem{e.Code, summary(e), e.Fields, e.State, e.Allowed, e.Holder, e.Attempt, e.Reason, e.RetryAfter.Milliseconds()})
-		return
+// asError is an error of ours; nil where a signal came first.
+func (a *app) asError(err error) *pawl.Error {
+	var e *pawl.Error
+	switch {
+	case errors.As(err, &e):
+		return e
+	case errors.Is(err, context.Canceled):
+		return nil
+	case a.running:
+		return &pawl.Error{Code: pawl.CodeInternal, Message: err.Error()}
 	}
+	// cobra's own: unknown commands, missing arguments
+	return &pawl.Error{Code: pawl.CodeInvalid, Message: strings.Join(strings.Fields(err.Error()), " ")}
+}
+
+// tellJSON writes one object to stderr: the error that decides and, of several
+// calls, all that were refused.
+func (a *app) tellJSON(e *pawl.Error, many refusals) {
+	p := problemOf(e)
+	for _, r := range many {
+		if e := a.asError(r.err); e != nil {
+			p.Refused = append(p.Refused, refusal{r.index, problemOf(e)})
+		}
+	}
+	enc := json.NewEncoder(a.stderr)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(p)
+}
+
+// tell writes an error to stderr for people.
+func (a *app) tell(e *pawl.Error) {
 	fmt.Fprintf(a.stderr, "pawl: %s (%s)\n", printable(summary(e)), e.Code)
 	for _, f := range e.Fields {
 		fmt.Fprintf(a.stderr, "  %s\n", printable(strings.TrimPrefix(f.Pointer+": "+f.Message, ": ")))
@@ -99,6 +141,18 @@ type problem struct {
 	Attempt      int          `json:"attempt,omitempty"`
 	Reason       string       `json:"reason,omitempty"`
 	RetryAfterMS int64        `json:"retry_after_ms,omitempty"`
+	Refused      []refusal    `json:"refused,omitempty"`
+}
+
+// refusal is the problem of one call of several; index is its place among them,
+// from 0.
+type refusal struct {
+	Index int `json:"index"`
+	problem
+}
+
+func problemOf(e *pawl.Error) problem {
+	return problem{Code: e.Code, Detail: summary(e), Errors: e.Fields, State: e.State, Allowed: e.Allowed, Holder: e.Holder, Attempt: e.Attempt, Reason: e.Reason, RetryAfterMS: e.RetryAfter.Milliseconds()}
 }
 
 func summary(e *pawl.Error) string {

@@ -17,7 +17,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, env: os.Environ()}
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, args: args, env: os.Environ()}
 	root := a.root()
 	root.SetArgs(args)
 	return a.exit(root.ExecuteContext(ctx))

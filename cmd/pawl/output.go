@@ -162,26 +162,28 @@ func each[T any](a *app, rs []pawl.Result[T], err error, text func(w io.Writer, 
 		return err
 	}
 	held := make([]T, 0, len(rs))
-	var first error
-	for _, r := range rs {
-		switch {
-		case r.Err == nil:
+	var no refusals
+	for i, r := range rs {
+		if r.Err == nil {
 			held = append(held, r.Value)
-		case first == nil:
-			first = r.Err
-		default:
-			a.exit(r.Err)
+		} else {
+			no = append(no, refused{i, r.Err})
 		}
 	}
-	if len(held) == 0 {
-		return first
+	if len(held) > 0 {
+		var v any = held
+		if len(rs) == 1 {
+			v = held[0]
+		}
+		if err := a.show(v, func(w io.Writer) { text(w, held) }); err != nil {
+			return err
+		}
 	}
-	var v any = held
-	if len(rs) == 1 {
-		v = held[0]
+	switch {
+	case len(no) == 0:
+		return nil
+	case len(rs) == 1:
+		return no[0].err
 	}
-	if err := a.show(v, func(w io.Writer) { text(w, held) }); err != nil {
-		return err
-	}
-	return first
+	return no
 }

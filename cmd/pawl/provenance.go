@@ -88,7 +88,11 @@ func (a *app) verify(ctx context.Context, s any, taskID, head string) error {
 	err = a.show(c, func(w io.Writer) {
 		fields(w, "events", strconv.Itoa(c.Events), "sealed to", strconv.FormatInt(c.Sealed, 10), "sealed at", whenever(c.SealedAt), "head", c.Head)
 		if c.Break != nil {
-			fmt.Fprintf(w, "%s: %s: %s\n", c.Break.Kind, strings.TrimSpace(c.Break.EventID+" "), c.Break.Found)
+			where := c.Break.Kind
+			if c.Break.EventID != "" { // damaged seals and a missing head are at no event
+				where += ": " + c.Break.EventID
+			}
+			fmt.Fprintf(w, "%s: %s\n", where, c.Break.Found)
 			return
 		}
 		fmt.Fprintln(w, "intact")

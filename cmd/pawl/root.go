@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -17,7 +18,7 @@ import (
 type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	env            []string
+	args, env      []string
 	cfg            config
 	running        bool // the command line was understood: errors from here on are the command's own
 }
@@ -54,11 +55,16 @@ func noun(name, short string, verbs ...*cobra.Command) *cobra.Command {
 		Args:  cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usage(cmd, fmt.Errorf("there is no verb %q here", args[0]))
+				meant := ""
+				if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
+					meant = ", but " + strings.Join(like, ", ")
+				}
+				return usage(cmd, fmt.Errorf("there is no verb %q here%s", args[0], meant))
 			}
 			return cmd.Help()
 		},
 	}
+	cmd.SuggestionsMinimumDistance = 2 // as the root has it
 	cmd.AddCommand(verbs...)
 	return cmd
 }
@@ -68,7 +74,12 @@ func (a *app) verb(use, short string, args cobra.PositionalArgs, run func(cmd *c
 	return &cobra.Command{
 		Use:   use,
 		Short: short,
-		Args:  args,
+		Args: func(cmd *cobra.Command, given []string) error {
+			if args(cmd, given) == nil {
+				return nil
+			}
+			return usage(cmd, fmt.Errorf("%d arguments do not make a `%s`", len(given), cmd.UseLine()))
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := a.configure(cmd); err != nil {
 				return err

@@ -26,6 +26,9 @@ func (a *app) serveCmd() *cobra.Command {
 		if a.cfg.Server != "" {
 			return invalid("a server is run on a --db, not on another --server")
 		}
+		if err := server.CheckRequireKeys(a.cfg.Serve.RequireKeys); err != nil {
+			return err
+		}
 		outs, err := a.cfg.Relay.outs()
 		if err != nil {
 			return err
