@@ -117,6 +117,23 @@ var MessageStates = []StateInfo{
 	{Name: "error", Status: StatusFailed, Shown: true, Stored: true},
 }
 
+// TaskStatuses and ItemStatuses are the statuses that tasks and items have, in
+// the order of a life.
+var (
+	TaskStatuses = statuses(TaskStates)
+	ItemStatuses = append(statuses(ItemStates), StatusExpired)
+)
+
+func statuses(states []StateInfo) []Status {
+	var out []Status
+	for _, s := range states {
+		if !slices.Contains(out, s.Status) {
+			out = append(out, s.Status)
+		}
+	}
+	return out
+}
+
 // Move is one row of a lifecycle: a verb takes any state of From to one of To.
 // From holds "" for creation.
 type Move struct {

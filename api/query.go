@@ -39,7 +39,7 @@ type (
 		ID          []string          `query:"id" doc:"These tasks."`
 		Type        []string          `query:"type" doc:"Of any of these types."`
 		State       []pawl.TaskState  `query:"state" doc:"In any of these states."`
-		Status      []pawl.Status     `query:"status" doc:"Of any of these statuses."`
+		Status      []pawl.Status     `query:"status" enum:"pending,in_progress,completed,failed,cancelled" doc:"Of any of these statuses."`
 		MinPriority int               `query:"min_priority" default:"-32768" doc:"Of this priority or higher."`
 		MaxPriority int               `query:"max_priority" default:"32767" doc:"Of this priority or lower."`
 		Metadata    map[string]string `query:"metadata,deepObject" doc:"metadata[repo]=x: with this member in its metadata, a text or the JSON of a number, true or false."`

@@ -42,7 +42,7 @@ func (e *Engine) GetTask(ctx context.Context, id string) (pawl.Task, error) {
 }
 
 // words refuses states and statuses that no table has.
-func words[S ~string](states []pawl.StateInfo, asked []S, statuses []pawl.Status, more ...pawl.Status) error {
+func words[S ~string](states []pawl.StateInfo, asked []S, known, statuses []pawl.Status) error {
 	var f fields
 	for i, s := range asked {
 		if !slices.ContainsFunc(states, func(x pawl.StateInfo) bool { return x.Shown && x.Name == string(s) }) {
@@ -50,7 +50,7 @@ func words[S ~string](states []pawl.StateInfo, asked []S, statuses []pawl.Status
 		}
 	}
 	for i, s := range statuses {
-		if !slices.Contains(more, s) && !slices.ContainsFunc(states, func(x pawl.StateInfo) bool { return x.Status == s }) {
+		if !slices.Contains(known, s) {
 			f.add(fmt.Sprintf("/status/%d", i), "%q is no status", s)
 		}
 	}
@@ -84,7 +84,7 @@ const maxMembers = 20
 
 // ListTasks lists tasks, newest first unless Asc.
 func (e *Engine) ListTasks(ctx context.Context, q pawl.TaskFilter) (pawl.List[pawl.Task], error) {
-	if err := cmp.Or(page(&q.Page), words(pawl.TaskStates, q.States, q.Statuses), members(q.Metadata), priorities(q)); err != nil {
+	if err := cmp.Or(page(&q.Page), words(pawl.TaskStates, q.States, pawl.TaskStatuses, q.Statuses), members(q.Metadata), priorities(q)); err != nil {
 		return pawl.List[pawl.Task]{}, err
 	}
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.Task], error) {
@@ -225,7 +225,7 @@ func partsState(parts []pawl.ItemPart) json.RawMessage {
 
 // ListItems lists items, oldest first unless Desc.
 func (e *Engine) ListItems(ctx context.Context, q pawl.ItemFilter) (pawl.List[pawl.Item], error) {
-	if err := cmp.Or(page(&q.Page), words(pawl.ItemStates, q.States, q.Statuses, pawl.StatusExpired)); err != nil {
+	if err := cmp.Or(page(&q.Page), words(pawl.ItemStates, q.States, pawl.ItemStatuses, q.Statuses)); err != nil {
 		return pawl.List[pawl.Item]{}, err
 	}
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.Item], error) {

@@ -22,17 +22,31 @@ type shape struct {
 
 // known are the schemas of types that are written otherwise than Go has them.
 func known() map[reflect.Type]*jsonschema.Schema {
-	return map[reflect.Type]*jsonschema.Schema{
+	all := map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[json.RawMessage](): {Description: "any JSON"}, // 2025-11-25 wants an object here, and an empty schema is written as true
 		reflect.TypeFor[time.Time]():       {Type: "string", Format: "date-time"},
 		reflect.TypeFor[pawl.ItemState]():  words(pawl.ItemStates),
 		reflect.TypeFor[pawl.TaskState]():  words(pawl.TaskStates),
 		reflect.TypeFor[pawl.Dedupe]():     {Types: []string{"boolean", "array"}, Items: &jsonschema.Schema{Type: "string"}},
-		reflect.TypeFor[pawl.Status](): {Type: "string", Enum: []any{
-			pawl.StatusPending, pawl.StatusInProgress, pawl.StatusCompleted, pawl.StatusFailed, pawl.StatusCancelled, pawl.StatusExpired}},
+		reflect.TypeFor[pawl.Status]():     oneOf(pawl.ItemStatuses),
 		reflect.TypeFor[pawl.Failure](): {Types: []string{"string", "object"}, Properties: map[string]*jsonschema.Schema{
 			"code": {Type: "string"}, "message": {Type: "string"}, "detail": {Description: "any JSON"}}},
 	}
+	item, err := jsonschema.For[pawl.Item](&jsonschema.ForOptions{TypeSchemas: all})
+	if err != nil {
+		panic("mcp: " + err.Error()) // a type of ours
+	}
+	all[reflect.TypeFor[pawl.Item]()] = item
+	all[reflect.TypeFor[pawl.Status]()] = oneOf(pawl.TaskStatuses)
+	return all
+}
+
+func oneOf[S ~string](words []S) *jsonschema.Schema {
+	s := &jsonschema.Schema{Type: "string"}
+	for _, w := range words {
+		s.Enum = append(s.Enum, w)
+	}
+	return s
 }
 
 func words(states []pawl.StateInfo) *jsonschema.Schema {

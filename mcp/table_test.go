@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/api"
 )
 
@@ -37,6 +38,19 @@ func TestHintsAreTrue(t *testing.T) {
 		}
 		if tool.hints&reads != 0 && tool.hints&destroys != 0 {
 			t.Errorf("%s reads and destroys", tool.name)
+		}
+	}
+}
+
+// A task is never expired, an item may be.
+func TestStatusesAreTheTables(t *testing.T) {
+	for of, c := range map[string][2]any{
+		"tasks":       {schemaOf[pawl.Task]().Properties["status"].Enum, pawl.TaskStatuses},
+		"items":       {schemaOf[itemOut]().Properties["item"].Properties["status"].Enum, pawl.ItemStatuses},
+		"a work_list": {schemaOf[listIn]().Properties["status"].Items.Enum, pawl.TaskStatuses},
+	} {
+		if fmt.Sprint(c[0]) != fmt.Sprint(c[1]) {
+			t.Errorf("%s: %v, the table has %v", of, c[0], c[1])
 		}
 	}
 }

@@ -219,7 +219,7 @@ func (chat) Schema(r huma.Registry) *huma.Schema {
 func (textOfChunk) Schema(huma.Registry) *huma.Schema { return &huma.Schema{Type: huma.TypeString} }
 
 func (status) Schema(huma.Registry) *huma.Schema {
-	return words(string(pawl.StatusPending), string(pawl.StatusInProgress), string(pawl.StatusCompleted), string(pawl.StatusFailed), string(pawl.StatusCancelled), string(pawl.StatusExpired))
+	return words(texts(pawl.ItemStatuses)...)
 }
 
 func (code) Schema(huma.Registry) *huma.Schema {
@@ -369,8 +369,18 @@ var wordLists = []struct {
 	{"TaskCheckpoint.type", pawl.TaskCheckpointTypes},
 	{"Event.event", eventNames()},
 	{"Event.actor_type", []string{pawl.ActorUser, pawl.ActorAgent, pawl.ActorWorker, pawl.ActorSystem, pawl.ActorAPI}},
+	{"Task.status", texts(pawl.TaskStatuses)},
+	{"TaskView.status", texts(pawl.TaskStatuses)},
 	{"Key.status", []string{pawl.KeyPending, pawl.KeyCompleted, pawl.KeyFailed}},
 	{"Problem.reason", []string{pawl.ReasonTaken, pawl.ReasonExpired, pawl.ReasonReleased}},
+}
+
+func texts[S ~string](words []S) []string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		out[i] = string(w)
+	}
+	return out
 }
 
 func eventNames() []string {

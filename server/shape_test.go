@@ -1,7 +1,9 @@
 package server_test
 
 import (
+	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,6 +25,36 @@ func TestFieldsAreTheMembers(t *testing.T) {
 		f, _ := shape.FieldByName("Fields")
 		if got, want := f.Tag.Get("enum"), strings.Join(names, ","); got != want {
 			t.Errorf("%s:\n got %s\nwant %s", shape.Name(), got, want)
+		}
+	}
+}
+
+// The statuses that the description offers are the table's, and those that the
+// server takes: a task is never expired.
+func TestStatusesAreTheTables(t *testing.T) {
+	h := open(t)
+	d := description(t, h.srv)
+	for path, of := range map[string]struct {
+		schema string
+		words  []pawl.Status
+	}{
+		"/v1/tasks": {"Task", pawl.TaskStatuses},
+		"/v1/items": {"Item", pawl.ItemStatuses},
+	} {
+		said := []any{d.schemas[of.schema].(map[string]any)["properties"].(map[string]any)["status"]}
+		get := d.doc["paths"].(map[string]any)[path].(map[string]any)["get"].(map[string]any)
+		for _, p := range get["parameters"].([]any) {
+			if p := p.(map[string]any); p["name"] == "status" {
+				said = append(said, p["schema"].(map[string]any)["items"])
+			}
+		}
+		for i, s := range said {
+			if got, want := fmt.Sprint(s.(map[string]any)["enum"]), fmt.Sprint(of.words); got != want {
+				t.Errorf("%s, %d: %s, the table has %s", path, i, got, want)
+			}
+		}
+		for _, s := range pawl.ItemStatuses {
+			h.do(map[bool]int{true: 200, false: 400}[slices.Contains(of.words, s)], "GET", path+"?status="+string(s), "")
 		}
 	}
 }

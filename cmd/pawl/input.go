@@ -158,7 +158,10 @@ func shown(states []pawl.StateInfo) []string {
 	return names
 }
 
-// statuses are the coarse words; expired is for items alone.
-func statuses(more ...string) []string {
-	return append([]string{"pending", "in_progress", "completed", "failed", "cancelled"}, more...)
+func texts[S ~string](words []S) []string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		out[i] = string(w)
+	}
+	return out
 }

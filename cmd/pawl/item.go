@@ -39,7 +39,7 @@ func (a *app) itemList() *cobra.Command {
 	cmd.Flags().StringSliceVarP(&f.Types, "type", "t", nil, "of these types")
 	cmd.Flags().StringSliceVar(&f.IDs, "id", nil, "only these")
 	state = choose[pawl.ItemState](cmd, "state", "in these states", shown(pawl.ItemStates))
-	status = choose[pawl.Status](cmd, "status", "with these statuses", statuses("expired"))
+	status = choose[pawl.Status](cmd, "status", "with these statuses", texts(pawl.ItemStatuses))
 	cmd.Flags().StringVar(&f.WorkerID, "worker", "", "held by this worker, or last held by it")
 	cmd.Flags().BoolVar(&f.Desc, "desc", false, "newest first")
 	return cmd

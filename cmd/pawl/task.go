@@ -48,7 +48,7 @@ func (a *app) taskList() *cobra.Command {
 	cmd.Flags().StringSliceVarP(&f.Types, "type", "t", nil, "of these types")
 	cmd.Flags().StringSliceVar(&f.IDs, "id", nil, "only these")
 	state = choose[pawl.TaskState](cmd, "state", "in these states", shown(pawl.TaskStates))
-	status = choose[pawl.Status](cmd, "status", "with these statuses", statuses())
+	status = choose[pawl.Status](cmd, "status", "with these statuses", texts(pawl.TaskStatuses))
 	cmd.Flags().StringVar(&since, "since", "", "created at or after: a time, or a span back from now")
 	cmd.Flags().StringVar(&until, "until", "", "created before: a time, or a span back from now")
 	cmd.Flags().BoolVar(&f.Asc, "asc", false, "oldest first, or with --by-priority lowest first")
