@@ -105,7 +105,7 @@ func (e *Engine) changeTask(ctx context.Context, verb string, call *pawl.TaskCal
 func unmoved(verb string, state pawl.TaskState) error {
 	err := conflict(verb, string(state), state.Allowed()).(*pawl.Error)
 	if verb == "retry" && slices.Contains(err.Allowed, verb) {
-		err.Message = "these items failed with others that they wait for: retry those, and they go on by themselves"
+		err.Message = "no item can run again yet: what failed with others goes on by itself when those have completed, or is retried then if it was buried"
 	}
 	return err
 }

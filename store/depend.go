@@ -28,6 +28,13 @@ func MendableDependents(ctx context.Context, tx Tx, after string, limit int) ([]
 	return dependents(ctx, tx, "mendable dependents", after, limit)
 }
 
+// LostDependents lists up to limit items that failed with a dependency, where
+// something they need has ended otherwise than completed since, from after an
+// item id on.
+func LostDependents(ctx context.Context, tx Tx, after string, limit int) ([]Dependent, error) {
+	return dependents(ctx, tx, "lost dependents", after, limit)
+}
+
 func dependents(ctx context.Context, tx Tx, query, after string, limit int) ([]Dependent, error) {
 	rows, err := tx.Query(ctx, moveSQL[query], after, limit)
 	if err != nil {
@@ -60,6 +67,13 @@ func GiveUp(ctx context.Context, tx Tx, now int64, d Dependent) error {
 		return err
 	}
 	_, err := Apply(ctx, tx, now, c)
+	return err
+}
+
+// Lose cancels an item that failed with a dependency and can never run.
+func Lose(ctx context.Context, tx Tx, now int64, d Dependent) error {
+	_, err := Apply(ctx, tx, now, Change{Namespace: d.Namespace, TaskID: d.TaskID, Verb: "cancel", ItemIDs: []string{d.ItemID},
+		Actor: Actor{Type: pawl.ActorSystem}, Reason: "an item it depends on was cancelled"})
 	return err
 }
 

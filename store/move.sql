@@ -73,6 +73,14 @@ UPDATE pawl.waiting
 SET broken = 0
 WHERE item_id = $1
 
+-- name: lost dependents
+SELECT r.item_id, r.namespace, r.task_id, 0, 1
+FROM pawl.rests r
+WHERE r.state = 'failed' AND r.left_by = 'dependency' AND r.item_id > $1
+  AND EXISTS (SELECT 1 FROM pawl.item_deps d JOIN pawl.ends e ON e.item_id = d.needs_id WHERE d.item_id = r.item_id AND e.state <> 'completed')
+ORDER BY r.item_id
+LIMIT $2
+
 -- name: mendable dependents
 SELECT r.item_id, r.namespace, r.task_id, 0, 0
 FROM pawl.rests r

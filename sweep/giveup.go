@@ -6,17 +6,26 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// giveUp ends waiting items whose dependency failed or was cancelled, and queues
-// those again that failed with a dependency which has completed since.
+// giveUp ends waiting items whose dependency failed or was cancelled. Of those that
+// failed with a dependency, it cancels what can never run, since the dependency was
+// cancelled, and queues again what can, since it has completed.
 func (p *pass) giveUp(ctx context.Context) error {
-	n, err := p.dependents(ctx, store.BrokenDependents, func(ctx context.Context, tx store.Tx, now int64, d store.Dependent) ([]store.DueItem, error) {
-		return nil, store.GiveUp(ctx, tx, now, d)
-	})
-	p.stats.GivenUp += n
-	if err != nil {
-		return err
+	for _, end := range []struct {
+		list func(ctx context.Context, tx store.Tx, after string, limit int) ([]store.Dependent, error)
+		move func(ctx context.Context, tx store.Tx, now int64, d store.Dependent) error
+	}{
+		{store.BrokenDependents, store.GiveUp},
+		{store.LostDependents, store.Lose},
+	} {
+		n, err := p.dependents(ctx, end.list, func(ctx context.Context, tx store.Tx, now int64, d store.Dependent) ([]store.DueItem, error) {
+			return nil, end.move(ctx, tx, now, d)
+		})
+		p.stats.GivenUp += n
+		if err != nil {
+			return err
+		}
 	}
-	n, err = p.dependents(ctx, store.MendableDependents, store.Mend)
+	n, err := p.dependents(ctx, store.MendableDependents, store.Mend)
 	p.stats.Due += n
 	return err
 }

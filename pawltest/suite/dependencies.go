@@ -130,6 +130,33 @@ var dependencies = noun{"dependencies", []promise{
 			w.Errorf("the task is %s", got.State)
 		}
 	}},
+	{"what failed with an item that is cancelled goes with it", func(w *world) {
+		t, i := w.chain(after("a"), after("b", "a"), after("c", "b", "free"), after("free"))
+		w.failFor(w.claimItem("w1", i["a"].ID), "no")
+		w.sweep()
+		w.cancel(t.ID, i["a"].ID)
+		w.sweep()
+		for _, key := range []string{"b", "c"} {
+			got := w.item(i[key].ID)
+			w.same([]any{got.State, got.Error.Code}, []any{pawl.ItemCancelled, "dependency_failed"}, key)
+			e := w.record(pawl.EventFilter{ItemID: got.ID})
+			w.same([]any{len(e), e[2].Event, e[2].FromState, e[2].ActorType}, []any{3, "cancelled", "failed", "system"}, "its event")
+		}
+		w.complete(w.claim("w1"), `1`)
+		w.same(w.task(t.ID).State, pawl.TaskCompleted, "state")
+	}},
+	{"what was buried with others is retried when those have completed", func(w *world) {
+		t, i := w.chain(after("a"), after("b", "a"))
+		w.failFor(w.claim("w1"), "no")
+		w.sweep()
+		w.bury(t.ID)
+		w.retry(t.ID)
+		w.complete(w.claimItem("w1", i["a"].ID), `1`)
+		w.same(w.task(t.ID).State, pawl.TaskDeadLettered, "state")
+		w.retry(t.ID)
+		w.complete(w.claimItem("w1", i["b"].ID), `1`)
+		w.same(w.task(t.ID).State, pawl.TaskCompleted, "state")
+	}},
 	{"a key that is not there, twice there, or after itself is invalid", func(w *world) {
 		for pointer, items := range map[string][]pawl.NewItem{
 			"/items/1/after/0": {after("a"), after("b", "nope")},
