@@ -45,7 +45,7 @@ func TestResultsAreSubmittedWhereTheTypeSaysSo(t *testing.T) {
 		good, bad := create(t, p, pawl.NewTask{Type: "essay", Payload: json.RawMessage(`"on pawls"`)}), create(t, p, pawl.NewTask{Type: "essay", Payload: json.RawMessage(`7`)})
 		hands(t, p, worker.Options{}, worker.Handler{Type: "essay", Do: func(_ context.Context, in json.RawMessage) (json.RawMessage, error) { return in, nil }})
 		until(t, p, good, pawl.ItemSubmitted)
-		if it := until(t, p, bad, pawl.ItemFailed); it.Error == nil || it.Error.Code != worker.CodeInvalidResult {
+		if it := until(t, p, bad, pawl.ItemFailed); it.Error == nil || it.Error.Code != worker.CodeInvalidResult || it.Error.Message != "the result was refused: /result: is a number; it must be a string" {
 			t.Errorf("failed with %+v", it.Error)
 		}
 	})

@@ -1,10 +1,11 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
+	"strings"
 	"time"
 
 	"github.com/pawl-work/pawl"
@@ -176,7 +177,9 @@ func (w *crew) settle(h *handin, err error) (again bool) {
 		}
 		w.tellLost(j, &pawl.Error{Code: pawl.CodeLeaseLost, Op: "hand in", Reason: pawl.ReasonExpired, Message: "the lease ran out before the result could be handed in", Err: err})
 	case h.verb <= submit && (code == pawl.CodeInvalid || code == pawl.CodeTooLarge):
-		return w.failInstead(h, CodeInvalidResult, fmt.Sprintf("the result was refused: %v", err))
+		message := "the result was refused: " + reasons(err)
+		w.log.Warn("the result was refused, and its item fails", "item_id", j.fence.ItemID, "attempt", j.fence.Attempt, "error", message)
+		return w.failInstead(h, CodeInvalidResult, message)
 	case h.verb == complete && code == pawl.CodeConflict && errors.As(err, &e) && pawl.ItemState(e.State).Leased():
 		h.verb, h.next = submit, time.Time{} // the only verb that the state of a lease forbids: its type wants results accepted
 		return true
@@ -194,6 +197,22 @@ func (w *crew) settle(h *handin, err error) (again bool) {
 	w.mu.Unlock()
 	signal(w.changed)
 	return false
+}
+
+// reasons is a refusal in short: what is wrong where, or what it says.
+func reasons(err error) string {
+	var e *pawl.Error
+	if !errors.As(err, &e) {
+		return err.Error()
+	}
+	out := make([]string, len(e.Fields))
+	for i, f := range e.Fields {
+		out[i] = f.Pointer + ": " + f.Message
+	}
+	if len(out) == 0 {
+		return cmp.Or(e.Message, e.Code.Info().Means)
+	}
+	return strings.Join(out, "; ")
 }
 
 // failInstead makes a refused result a final failure that says why.

@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"strconv"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -145,14 +148,15 @@ func TestWhatIsReadyAtOnceIsOneCall(t *testing.T) {
 func TestARefusedResultFailsItsItemAndNoOther(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer, second error // to complete, and to submit
-		code           string
+		says           string
 	}{
-		"invalid":   {pawl.Invalid("/result", "holds NUL"), nil, CodeInvalidResult},
-		"too large": {pawl.ErrTooLarge, nil, CodeInvalidResult},
-		"submitted": {toSubmit, pawl.Invalid("/result/title", "is required"), CodeInvalidResult},
+		"invalid":   {pawl.Invalid("/result", "holds NUL"), nil, "/result: holds NUL"},
+		"too large": {pawl.ErrTooLarge, nil, pawl.CodeTooLarge.Info().Means},
+		"submitted": {toSubmit, &pawl.Error{Code: pawl.CodeInvalid, Op: "submit", Fields: []pawl.Field{{Pointer: "/result/title", Message: "is required"}, {Pointer: "/result/n", Message: "is missing"}}}, "/result/title: is required; /result/n: is missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_ = crewOf(t, Options{Concurrency: 2}, takes(time.Second), func(t *testing.T, f *fake) {
+			var log lines
+			_ = crewOf(t, Options{Concurrency: 2, Log: slog.New(slog.NewTextHandler(&log, nil))}, takes(time.Second), func(t *testing.T, f *fake) {
 				f.set(func() {
 					f.refuse = func(verb, id string) error {
 						switch {
@@ -166,8 +170,11 @@ func TestARefusedResultFailsItsItemAndNoOther(t *testing.T) {
 				})
 				f.add("t", `1`, `2`)
 				pass(2 * time.Second)
-				if got := f.items[0].failure; got == nil || *got.Retryable || got.Error.Code != c.code {
+				if got := f.items[0].failure; got == nil || *got.Retryable || got.Error.Code != CodeInvalidResult || got.Error.Message != "the result was refused: "+c.says {
 					t.Errorf("%+v", got)
+				}
+				if said := log.String(); !strings.Contains(said, "level=WARN") || !strings.Contains(said, c.says) || !strings.Contains(said, "item_id=itm_0") {
+					t.Errorf("the log says %s", said)
 				}
 				if f.state("itm_1") != pawl.ItemCompleted {
 					t.Error("the other was not completed")
@@ -175,6 +182,24 @@ func TestARefusedResultFailsItsItemAndNoOther(t *testing.T) {
 			})
 		})
 	}
+}
+
+// lines is a log that may be read while it is written.
+type lines struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }
 
 // toSubmit is what complete answers where results are to be accepted.
