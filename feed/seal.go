@@ -11,11 +11,14 @@ import (
 const (
 	// sealEvery is the pause between looks for what is to be sealed.
 	sealEvery = 500 * time.Millisecond
-	// sealShare: while there is more to seal than that, the sealer rests so many
-	// times as long as it has worked.
-	sealShare = 2
-	// sealTurn is how long another process's sealing is taken to go on.
-	sealTurn = 2 * time.Second
+	// While there is more to seal than that, the sealer rests easyShare times as
+	// long as it has worked: a burst has the machine for itself. One that goes on
+	// for longer than sealLag is followed at hardShare, so that it is caught up with.
+	easyShare, hardShare = 4, 1
+	sealLag              = time.Minute
+	// sealTurn is how long another process's sealing is taken to go on; none rests
+	// longer than half of it.
+	sealTurn = 10 * time.Second
 )
 
 // Seal seals the events that were committed when it was called: each task's as a
@@ -83,8 +86,12 @@ func (f *Feed) keepSealed(ctx context.Context) {
 		if sealed {
 			mine = b.Through
 		}
-		if sealed && b.Full() {
-			wait = sealShare * clock.Now().Sub(began)
+		if sealed && b.More {
+			share := time.Duration(easyShare)
+			if b.Lag > sealLag.Microseconds() {
+				share = hardShare
+			}
+			wait = min(share*clock.Now().Sub(began), sealTurn/2)
 		}
 	}
 }

@@ -19,10 +19,8 @@ WHERE p.event_id >= $1 AND p.event_id <= $2
 ORDER BY p.event_id, p.id
 
 -- name: heads
-SELECT s.task_id, s.last, substr(s.links, length(s.links) - 42)
-FROM pawl.tasks t
-JOIN pawl.seals s ON s.task_id = t.id AND s.last = (SELECT MAX(x.last) FROM pawl.seals x WHERE x.task_id = t.id)
-WHERE t.id @among
+SELECT t.value ->> 0, (SELECT s.last || ' ' || substr(s.links, length(s.links) - 42) FROM pawl.seals s WHERE s.task_id = t.value ->> 0 ORDER BY s.last DESC LIMIT 1)
+FROM @each($1) AS t
 
 -- name: put seals
 INSERT INTO pawl.seals (task_id, namespace, last, count, ids, links, created_at)

@@ -5,25 +5,30 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 )
 
 // sealCursor is how far the feed is sealed.
 const sealCursor = "seal"
 
-// sealLimit bounds the events that are sealed in one transaction.
-const sealLimit = 5000
+const (
+	// sealLimit bounds the events that are sealed in one transaction: the more
+	// there are, the more of a task's stand in one seal.
+	sealLimit = 20_000
+	// sealPages bounds the pages of the feed that are read for them: a packed one
+	// has thousands.
+	sealPages = 256
+)
 
 // Batch is the next events to be sealed, read in one snapshot.
 type Batch struct {
 	After, Through int64 // positions: sealed so far, and with it
 	Age            int64 // since the last sealing, in microseconds
-	Events         int
+	Lag            int64 // since the oldest event in it
+	More           bool  // there may be more behind it
 	seals          []seal
 }
-
-// Full says that there may be more behind it.
-func (b *Batch) Full() bool { return b.Events == sealLimit }
 
 // seal is a row of seals to insert.
 type seal struct {
@@ -45,11 +50,10 @@ func NextBatch(ctx context.Context, tx Tx, commits *Commits) (Batch, error) {
 		return b, err
 	}
 	b.Age = now - updated
-	ids, through, err := unsealed(ctx, tx, commits, b.After)
-	if b.Through = through; err != nil || len(ids) == 0 {
+	var ids []int64
+	if ids, b.Through, b.More, err = unsealed(ctx, tx, commits, b.After); err != nil || len(ids) == 0 {
 		return b, err
 	}
-	b.Events = len(ids)
 	found, err := records(ctx, tx, "", ids)
 	if err != nil {
 		return b, err
@@ -60,62 +64,54 @@ func NextBatch(ctx context.Context, tx Tx, commits *Commits) (Batch, error) {
 			events = append(events, r)
 		}
 	}
+	if len(events) > 0 {
+		b.Lag = now - events[0].created
+	}
 	b.seals, err = chained(ctx, tx, events)
 	return b, err
 }
 
 // unsealed lists the numbers of the events behind a position, in feed order.
-func unsealed(ctx context.Context, tx Tx, commits *Commits, after int64) (ids []int64, through int64, err error) {
+func unsealed(ctx context.Context, tx Tx, commits *Commits, after int64) (ids []int64, through int64, more bool, err error) {
 	if commits == nil {
 		ids, err = Ints(ctx, tx, feedSQL["numbers"], after, int64(1)<<62, sealLimit)
 		if n := len(ids); n > 0 {
-			return ids, ids[n-1], err
+			after = ids[n-1]
 		}
-		return nil, after, err
+		return ids, after, len(ids) == sealLimit, err
 	}
 	s, err := ReadFeed(ctx, tx)
 	if err != nil || s.Position <= after {
-		return nil, after, err
+		return nil, after, false, err
 	}
-	pages, err := FeedPages(ctx, tx, after+1, sealLimit, sealLimit)
+	pages, err := FeedPages(ctx, tx, after+1, sealLimit, sealPages)
 	through = s.Position // a page that is not to be found is gone
 	for _, p := range pages {
 		p.IDs = p.IDs[:min(len(p.IDs), sealLimit-len(ids))]
 		ids = append(ids, p.IDs...)
 		through = p.First + int64(len(p.IDs)) - 1
 	}
-	return ids, through, err
+	return ids, through, through < s.Position, err
 }
 
 // chained makes a seal for each task of the events, behind what it has.
 func chained(ctx context.Context, tx Tx, events []*record) ([]seal, error) {
 	at := map[string]int{}
 	var seals []seal
-	var tasks []string
+	var old [][1]string
 	for _, r := range events {
 		if _, known := at[r.task]; !known {
 			at[r.task] = len(seals)
 			seals = append(seals, seal{task: r.task})
-			tasks = append(tasks, r.task)
+			if r.texts[1] != "proposed" { // a task's first event has none before it
+				old = append(old, [1]string{r.task})
+			}
 		}
 	}
 	heads := make([]Link, len(seals))
-	rows, err := tx.Query(ctx, chainSQL["heads"], List(tasks))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var task, link string
-		var last int64
-		if err := rows.Scan(&task, &last, &link); err != nil {
-			return nil, err
-		}
-		i := at[task]
-		seals[i].last = last
-		heads[i], _ = readLink(link) // one that is damaged is found by who verifies
-	}
-	if err := rows.Err(); err != nil {
+	if err := readHeads(ctx, tx, old, func(task string, last int64, head Link) {
+		seals[at[task]].last, heads[at[task]] = last, head
+	}); err != nil {
 		return nil, err
 	}
 	var buf []byte
@@ -128,6 +124,38 @@ func chained(ctx context.Context, tx Tx, events []*record) ([]seal, error) {
 		s.links.WriteString(heads[i].String())
 	}
 	return seals, nil
+}
+
+// readHeads tells where the chains of tasks have come to, of those that have any.
+func readHeads(ctx context.Context, tx Tx, tasks [][1]string, fn func(task string, last int64, head Link)) error {
+	if len(tasks) == 0 {
+		return nil
+	}
+	text, err := json.Marshal(tasks)
+	if err != nil {
+		return err
+	}
+	rows, err := tx.Query(ctx, chainSQL["heads"], string(text))
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var task string
+		var at Text
+		if err := rows.Scan(&task, &at); err != nil {
+			return err
+		}
+		if last, link, sealed := strings.Cut(string(at), " "); sealed {
+			n, err := strconv.ParseInt(last, 10, 64)
+			if err != nil {
+				return err
+			}
+			head, _ := readLink(link) // one that is damaged is found by who verifies
+			fn(task, n, head)
+		}
+	}
+	return rows.Err()
 }
 
 // PutBatch seals a batch; false when somebody else has sealed meanwhile. Events of
@@ -225,7 +253,7 @@ func passedBy(ctx context.Context, tx Tx, commits *Commits, sealed int64, ids []
 		return id > s.Top || slices.ContainsFunc(s.Gaps, func(g Span) bool { return g.Low <= id && id <= g.High })
 	})
 	for after := sealed; len(ids) > 0 && after < s.Position; {
-		pages, err := FeedPages(ctx, tx, after+1, sealLimit, sealLimit)
+		pages, err := FeedPages(ctx, tx, after+1, sealLimit, sealPages)
 		if err != nil || len(pages) == 0 {
 			return ids, err
 		}
