@@ -1,15 +1,17 @@
 package server
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/pawl-work/pawl"
 )
 
-// Impatient makes streams beat and cut slow readers sooner, for one test.
-func Impatient(d time.Duration) (undo func()) {
+// Impatient makes streams beat and cut slow readers sooner, for one test; 0 = as
+// ever.
+func Impatient(beats, cuts time.Duration) (undo func()) {
 	b, s := beat, slowest
-	beat, slowest = d, d
+	beat, slowest = cmp.Or(beats, b), cmp.Or(cuts, s)
 	return func() { beat, slowest = b, s }
 }
 

@@ -146,7 +146,7 @@ func TestBodiesThatDoNotArrive(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, _ = conn.Write([]byte(text))
-		_ = conn.SetReadDeadline(clock.Now().Add(10 * time.Second))
+		_ = conn.SetReadDeadline(clock.Now().Add(time.Minute))
 		status, err := bufio.NewReader(conn).ReadString('\n')
 		_ = conn.Close()
 		if err != nil || !strings.Contains(status, " 400 ") && !strings.Contains(status, " 413 ") {
@@ -164,7 +164,7 @@ func talk(t *testing.T, addr, text string) string {
 	}
 	defer conn.Close()
 	_, _ = conn.Write([]byte(text)) // it may have hung up before the end
-	_ = conn.SetReadDeadline(clock.Now().Add(20 * time.Second))
+	_ = conn.SetReadDeadline(clock.Now().Add(time.Minute))
 	said, err := io.ReadAll(conn)
 	if err != nil && len(said) == 0 && errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("no answer and no end: %v", err)
@@ -176,14 +176,17 @@ func talk(t *testing.T, addr, text string) string {
 // longer; the others are served meanwhile.
 func TestSlowAndHalfOpenConnections(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
-	at := make(chan net.Addr, 1)
 	log := slog.New(slog.DiscardHandler)
 	h := server.New(nobody{}, server.Options{Log: log, BodyTime: 200 * time.Millisecond})
-	ended := make(chan error, 1)
-	go func() {
-		ended <- server.Serve(ctx, "127.0.0.1:0", h, server.ServeOptions{Log: log, HeaderTime: 200 * time.Millisecond, Listening: func(a net.Addr) { at <- a }})
-	}()
-	addr := (<-at).String()
+	ended := make(chan error, 2)
+	serve := func(headerTime time.Duration) string {
+		at := make(chan net.Addr, 1)
+		go func() {
+			ended <- server.Serve(ctx, "127.0.0.1:0", h, server.ServeOptions{Log: log, HeaderTime: headerTime, Listening: func(a net.Addr) { at <- a }})
+		}()
+		return (<-at).String()
+	}
+	hasty, patient := serve(200*time.Millisecond), serve(0) // a busy machine may not read a whole head in 200 ms
 	for name, c := range map[string]struct{ text, want string }{
 		"nothing at all":       {"", ""},
 		"half a request line":  {"GET /v1/ta", ""},
@@ -199,19 +202,23 @@ func TestSlowAndHalfOpenConnections(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if said := talk(t, addr, c.text); !strings.HasPrefix(said, c.want) {
+			at := patient
+			if c.want == "" {
+				at = hasty
+			}
+			if said := talk(t, at, c.text); !strings.HasPrefix(said, c.want) {
 				t.Errorf("said %.200q, want %q", said, c.want)
 			}
 		})
 	}
 	t.Run("the others", func(t *testing.T) {
-		if status, _ := get(t, "http://"+addr+"/healthz"); status != 200 {
+		if status, _ := get(t, "http://"+patient+"/healthz"); status != 200 {
 			t.Errorf("healthz: %d", status)
 		}
 	})
 	t.Cleanup(func() {
 		cancel()
-		if err := <-ended; err != nil {
+		if err := errors.Join(<-ended, <-ended); err != nil {
 			t.Errorf("the end: %v", err)
 		}
 	})
@@ -275,7 +282,7 @@ func TestCallersWhoHangUp(t *testing.T) {
 	}
 	http.DefaultClient.CloseIdleConnections()
 	for try := 0; runtime.NumGoroutine() > before+20; try++ {
-		if try == 100 {
+		if try == 1200 {
 			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
 		}
 		time.Sleep(50 * time.Millisecond)
