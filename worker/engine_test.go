@@ -73,7 +73,7 @@ func only(t *testing.T, p *pawltest.Pawl, task pawl.Task) pawl.Item {
 // until waits until the task's item is in a state, and returns it.
 func until(t *testing.T, p *pawltest.Pawl, task pawl.Task, state pawl.ItemState) pawl.Item {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		it := only(t, p, task)
 		if it.State == state {
 			return it
@@ -98,7 +98,7 @@ func reach[T any](t *testing.T, c <-chan T) (v T) {
 	t.Helper()
 	select {
 	case v = <-c:
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the handler did not get there")
 	}
 	return v
@@ -118,7 +118,7 @@ func TestATaskOfManyItemsIsDone(t *testing.T) {
 			ran.Add(1)
 			return 2 * n, nil
 		}))
-		for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 			got, err := p.Engine.GetTask(t.Context(), made.ID)
 			if err != nil || time.Now().After(end) {
 				t.Fatalf("%v; %d open", err, got.ItemsOpen)
@@ -210,10 +210,7 @@ func TestStepsOfALostAttemptAreReplayed(t *testing.T) {
 		}
 		a := hands(t, p, worker.Options{ID: "a", LeaseSeconds: 5, Concurrency: 1, OnLeaseLost: func(_ pawl.Lease, err error) { told <- err }}, worker.Handle("t", work))
 		reach(t, stepped)
-		p.Advance(6 * time.Second)
-		if s := sweep(t, p); s.Recovered != 1 {
-			t.Fatalf("%+v", s)
-		}
+		lapse(t, p)
 		hands(t, p, worker.Options{ID: "b"}, worker.Handle("t", work))
 		it := until(t, p, task, pawl.ItemCompleted)
 		if string(it.Result) != `1` || it.LastWorkerID != "b" || it.Attempt != 2 || ran.Load() != 1 {
@@ -279,7 +276,7 @@ func TestAHandlerWaitsForASignalWithoutALease(t *testing.T) {
 		if s, err := pawl.Signal(t.Context(), p.Engine, "approved", "42", json.RawMessage(`"ana"`)); err != nil || s.Woken != 1 {
 			t.Errorf("%+v, %v", s, err)
 		}
-		for end := time.Now().Add(20 * time.Second); until(t, p, task, pawl.ItemWaiting).RunAt == nil; time.Sleep(5 * time.Millisecond) { // the veto's turn
+		for end := time.Now().Add(time.Minute); until(t, p, task, pawl.ItemWaiting).RunAt == nil; time.Sleep(5 * time.Millisecond) { // the veto's turn
 			if time.Now().After(end) {
 				t.Fatal("the signal did not wake it")
 			}
@@ -347,7 +344,7 @@ func TestALeaseClaimedByHandIsKeptAlive(t *testing.T) {
 		k := worker.KeepAlive(t.Context(), p.Engine, leases[0], worker.KeepAliveOptions{Interval: 20 * time.Millisecond, OnLeaseLost: func(err error) { told <- err }})
 		for range 3 { // each longer than half the lease
 			p.Advance(200 * time.Second)
-			for end := time.Now().Add(10 * time.Second); !only(t, p, task).LeaseExpiresAt.Equal(p.Now().Add(300 * time.Second)); time.Sleep(5 * time.Millisecond) {
+			for end := time.Now().Add(time.Minute); !only(t, p, task).LeaseExpiresAt.Equal(p.Now().Add(300 * time.Second)); time.Sleep(5 * time.Millisecond) {
 				if time.Now().After(end) {
 					t.Fatal("no heartbeat")
 				}
