@@ -171,10 +171,10 @@ func (s *shelf) ids() []string {
 	return ids
 }
 
-// until waits for what must come, at most 20 s.
+// until waits for what must come, for a minute or two.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for range 2000 {
+	for range 6000 {
 		if ok() {
 			return
 		}

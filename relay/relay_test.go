@@ -8,9 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
-
-	"go.uber.org/goleak"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/relay"
@@ -23,24 +22,25 @@ func one(name string, s relay.Sink) []relay.Out {
 // Everything arrives once while nothing goes wrong, in the order of the record,
 // never two of one task at once; the place is written down, and given back.
 func TestEverythingArrivesInOrder(t *testing.T) {
-	defer goleak.VerifyNone(t)
-	src, at, sink := newTape(), newBook(), &shelf{}
-	for i := range 3000 {
-		src.write(fmt.Sprint("tsk_", i%700), "leased")
-	}
-	stop := start(t, relay.Options{Source: src, Book: at, Sinks: one("s", sink)})
-	until(t, "all is there", func() bool { return len(sink.ids()) == 3000 })
-	src.write("tsk_1", "completed")
-	until(t, "a late one too", func() bool { return len(sink.ids()) == 3001 })
-	until(t, "the place is written down while it runs", func() bool { return at.of("s").Position == 3001 })
-	stop()
-	if r := at.of("s"); r.Position != 3001 || r.Sent != 3001 || r.Holder != "" || r.Error != "" {
-		t.Errorf("it stands at %+v", r)
-	}
-	if sink.twice || sink.most > 500 || src.reads > 1000 || !sink.closed {
-		t.Errorf("two of one task at once: %v; a wave of %d; a read of %d; closed: %v", sink.twice, sink.most, src.reads, sink.closed)
-	}
-	ordered(t, sink)
+	synctest.Test(t, func(t *testing.T) {
+		src, at, sink := newTape(), newBook(), &shelf{}
+		for i := range 3000 {
+			src.write(fmt.Sprint("tsk_", i%700), "leased")
+		}
+		stop := start(t, relay.Options{Source: src, Book: at, Sinks: one("s", sink)})
+		until(t, "all is there", func() bool { return len(sink.ids()) == 3000 })
+		src.write("tsk_1", "completed")
+		until(t, "a late one too", func() bool { return len(sink.ids()) == 3001 })
+		until(t, "the place is written down while it runs", func() bool { return at.of("s").Position == 3001 })
+		stop()
+		if r := at.of("s"); r.Position != 3001 || r.Sent != 3001 || r.Holder != "" || r.Error != "" {
+			t.Errorf("it stands at %+v", r)
+		}
+		if sink.twice || sink.most > 500 || src.reads > 1000 || !sink.closed {
+			t.Errorf("two of one task at once: %v; a wave of %d; a read of %d; closed: %v", sink.twice, sink.most, src.reads, sink.closed)
+		}
+		ordered(t, sink)
+	})
 }
 
 // ordered says whether each task's events arrived in the order of the record,
@@ -63,28 +63,30 @@ func ordered(t *testing.T, s *shelf) {
 
 // What is sent is a CloudEvent of version 1.0.
 func TestMessagesAreCloudEvents(t *testing.T) {
-	src, at, sink := newTape(), newBook(), &shelf{}
-	src.write("tsk_1", "completed")
-	start(t, relay.Options{Source: src, Book: at, Sinks: one("s", sink), Origin: "/here"})
-	until(t, "it is there", func() bool { return len(sink.ids()) == 1 })
-	var got map[string]any
-	if err := json.Unmarshal(sink.taken[0].Body, &got); err != nil {
-		t.Fatal(err)
-	}
-	for name, want := range map[string]string{
-		"specversion": "1.0", "id": "evt_1", "source": "/here", "type": "work.pawl.completed", "subject": "tsk_1",
-		"time": "1970-01-01T00:00:01Z", "datacontenttype": "application/json", "partitionkey": "tsk_1",
-	} {
-		if got[name] != want {
-			t.Errorf("%s is %v, want %s", name, got[name], want)
+	synctest.Test(t, func(t *testing.T) {
+		src, at, sink := newTape(), newBook(), &shelf{}
+		src.write("tsk_1", "completed")
+		start(t, relay.Options{Source: src, Book: at, Sinks: one("s", sink), Origin: "/here"})
+		until(t, "it is there", func() bool { return len(sink.ids()) == 1 })
+		var got map[string]any
+		if err := json.Unmarshal(sink.taken[0].Body, &got); err != nil {
+			t.Fatal(err)
 		}
-	}
-	if data, ok := got["data"].(map[string]any); !ok || data["task_type"] != "t" || data["event"] != "completed" {
-		t.Errorf("the event is %v", got["data"])
-	}
-	if m := sink.taken[0]; m.Unique() != "/here/evt_1" || m.Key() != "default.t.completed" {
-		t.Errorf("it is %s, for %s", m.Unique(), m.Key())
-	}
+		for name, want := range map[string]string{
+			"specversion": "1.0", "id": "evt_1", "source": "/here", "type": "work.pawl.completed", "subject": "tsk_1",
+			"time": "1970-01-01T00:00:01Z", "datacontenttype": "application/json", "partitionkey": "tsk_1",
+		} {
+			if got[name] != want {
+				t.Errorf("%s is %v, want %s", name, got[name], want)
+			}
+		}
+		if data, ok := got["data"].(map[string]any); !ok || data["task_type"] != "t" || data["event"] != "completed" {
+			t.Errorf("the event is %v", got["data"])
+		}
+		if m := sink.taken[0]; m.Unique() != "/here/evt_1" || m.Key() != "default.t.completed" {
+			t.Errorf("it is %s, for %s", m.Unique(), m.Key())
+		}
+	})
 }
 
 func TestWordsHoldNothingThatSeparates(t *testing.T) {
@@ -100,83 +102,91 @@ func TestWordsHoldNothingThatSeparates(t *testing.T) {
 // While the sink fails nothing is lost or piled up, and the lag shows; then it
 // all arrives, in order.
 func TestSinkThatFailsIsTriedAgain(t *testing.T) {
-	src, at, sink := newTape(), newBook(), &shelf{}
-	sink.set(func(relay.Message) error { return errors.New("it is down") })
-	for i := range 2500 {
-		src.write(fmt.Sprint("tsk_", i%50), "leased")
-	}
-	start(t, relay.Options{Source: src, Book: at, Sinks: one("s", sink)})
-	until(t, "it says that it fails", func() bool { r := at.of("s"); return r.Error == "it is down" && r.FailingAt != nil })
-	if r := at.of("s"); r.Position != 0 || r.DisabledAt != nil {
-		t.Errorf("it stands at %+v", r)
-	}
-	sink.set(nil)
-	until(t, "all is there", func() bool { return len(sink.ids()) == 2500 })
-	until(t, "it is well again", func() bool { r := at.of("s"); return r.Position == 2500 && r.Error == "" && r.FailingAt == nil })
-	ordered(t, sink)
+	synctest.Test(t, func(t *testing.T) {
+		src, at, sink := newTape(), newBook(), &shelf{}
+		sink.set(func(relay.Message) error { return errors.New("it is down") })
+		for i := range 2500 {
+			src.write(fmt.Sprint("tsk_", i%50), "leased")
+		}
+		start(t, relay.Options{Source: src, Book: at, Sinks: one("s", sink)})
+		until(t, "it says that it fails", func() bool { r := at.of("s"); return r.Error == "it is down" && r.FailingAt != nil })
+		if r := at.of("s"); r.Position != 0 || r.DisabledAt != nil {
+			t.Errorf("it stands at %+v", r)
+		}
+		sink.set(nil)
+		until(t, "all is there", func() bool { return len(sink.ids()) == 2500 })
+		until(t, "it is well again", func() bool { r := at.of("s"); return r.Position == 2500 && r.Error == "" && r.FailingAt == nil })
+		ordered(t, sink)
+	})
 }
 
 // One sink that fails does not hold the others up.
 func TestSinksAreApart(t *testing.T) {
-	src, at, good, bad := newTape(), newBook(), &shelf{}, &shelf{}
-	bad.set(func(relay.Message) error { return errors.New("down") })
-	for range 10 {
-		src.write("tsk_1", "leased")
-	}
-	start(t, relay.Options{Source: src, Book: at, Sinks: append(one("good", good), one("bad", bad)...)})
-	until(t, "the good one has all", func() bool { return at.of("good").Position == 10 })
-	if p := at.of("bad").Position; p != 0 {
-		t.Errorf("the bad one stands at %d", p)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		src, at, good, bad := newTape(), newBook(), &shelf{}, &shelf{}
+		bad.set(func(relay.Message) error { return errors.New("down") })
+		for range 10 {
+			src.write("tsk_1", "leased")
+		}
+		start(t, relay.Options{Source: src, Book: at, Sinks: append(one("good", good), one("bad", bad)...)})
+		until(t, "the good one has all", func() bool { return at.of("good").Position == 10 })
+		if p := at.of("bad").Position; p != 0 {
+			t.Errorf("the bad one stands at %d", p)
+		}
+	})
 }
 
 // An event that the sink will never have is set aside and listed, and the others
 // go on: those of its own task too.
 func TestRefusedEventsAreSetAside(t *testing.T) {
-	src, at, sink := newTape(), newBook(), &shelf{}
-	sink.set(func(m relay.Message) error {
-		if m.Event.Event == "failed" {
-			return pawl.Permanent(errors.New("no room for it"))
+	synctest.Test(t, func(t *testing.T) {
+		src, at, sink := newTape(), newBook(), &shelf{}
+		sink.set(func(m relay.Message) error {
+			if m.Event.Event == "failed" {
+				return pawl.Permanent(errors.New("no room for it"))
+			}
+			return nil
+		})
+		for range 15 {
+			src.write("tsk_1", "failed")
+			src.write("tsk_1", "retried")
 		}
-		return nil
+		start(t, relay.Options{Source: src, Book: at, Sinks: one("s", sink)})
+		until(t, "it is at the end", func() bool { return at.of("s").Position == 30 })
+		r := at.of("s")
+		if r.Sent != 15 || r.Refused != 15 || len(r.LastRefused) != 10 || r.LastRefused[9].EventID != "evt_29" || r.LastRefused[9].Reason != "no room for it" {
+			t.Errorf("it stands at %+v", r)
+		}
 	})
-	for range 15 {
-		src.write("tsk_1", "failed")
-		src.write("tsk_1", "retried")
-	}
-	start(t, relay.Options{Source: src, Book: at, Sinks: one("s", sink)})
-	until(t, "it is at the end", func() bool { return at.of("s").Position == 30 })
-	r := at.of("s")
-	if r.Sent != 15 || r.Refused != 15 || len(r.LastRefused) != 10 || r.LastRefused[9].EventID != "evt_29" || r.LastRefused[9].Reason != "no room for it" {
-		t.Errorf("it stands at %+v", r)
-	}
 }
 
 // An event that fails while others pass holds up its own task, and where the
 // sink is told so, not for ever.
 func TestPoisonIsGivenUp(t *testing.T) {
-	src, at, sink := newTape(), newBook(), &shelf{}
-	sink.set(func(m relay.Message) error {
-		if m.Event.ID == "evt_1" {
-			return errors.New("poison")
+	synctest.Test(t, func(t *testing.T) {
+		src, at, sink := newTape(), newBook(), &shelf{}
+		sink.set(func(m relay.Message) error {
+			if m.Event.ID == "evt_1" {
+				return errors.New("poison")
+			}
+			return nil
+		})
+		src.write("tsk_1", "leased")
+		src.write("tsk_1", "completed")
+		src.write("tsk_2", "leased")
+		start(t, relay.Options{Source: src, Book: at, Sinks: []relay.Out{{Name: "s", Sink: sink, MaxTries: 3}}})
+		until(t, "another task's passes", func() bool { return slices.Equal(sink.ids(), []string{"evt_3"}) })
+		for i := range 1000 { // it is given up only while others pass
+			src.write(fmt.Sprint("tsk_x", i), "leased")
+			if at.of("s").Refused == 1 {
+				break
+			}
+			time.Sleep(20 * time.Millisecond)
 		}
-		return nil
-	})
-	src.write("tsk_1", "leased")
-	src.write("tsk_1", "completed")
-	src.write("tsk_2", "leased")
-	start(t, relay.Options{Source: src, Book: at, Sinks: []relay.Out{{Name: "s", Sink: sink, MaxTries: 3}}})
-	until(t, "another task's passes", func() bool { return slices.Equal(sink.ids(), []string{"evt_3"}) })
-	for i := range 1000 { // it is given up only while others pass
-		src.write(fmt.Sprint("tsk_x", i), "leased")
-		if at.of("s").Refused == 1 {
-			break
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	until(t, "it is set aside and what lay behind it sent", func() bool {
-		r := at.of("s")
-		return r.Refused == 1 && strings.Contains(r.LastRefused[0].Reason, "poison") && slices.Contains(sink.ids(), "evt_2")
+		until(t, "it is set aside and what lay behind it sent", func() bool {
+			r := at.of("s")
+			return r.Refused == 1 && strings.Contains(r.LastRefused[0].Reason, "poison") && slices.Contains(sink.ids(), "evt_2")
+		})
 	})
 }
 
@@ -191,20 +201,21 @@ func TestSinkIsDisabled(t *testing.T) {
 		"gone":            {relay.ErrGone, relay.Out{Name: "s"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			src, at, sink := newTape(), newBook(), &shelf{}
-			sink.set(func(relay.Message) error { return c.err })
-			src.write("tsk_1", "leased")
-			c.out.Sink = sink
-			start(t, relay.Options{Source: src, Book: at, Sinks: []relay.Out{c.out}})
-			until(t, "it is disabled and left", func() bool { r := at.of("s"); return r.DisabledAt != nil && r.Holder == "" })
-			sink.set(nil)
-			time.Sleep(50 * time.Millisecond)
-			if n := len(sink.ids()); n != 0 {
-				t.Errorf("%d were sent", n)
-			}
-			at.change("s", func(r *pawl.Relay) { r.DisabledAt, r.FailingAt = nil, nil })
-			until(t, "it goes on", func() bool { return len(sink.ids()) == 1 })
+			synctest.Test(t, func(t *testing.T) {
+				src, at, sink := newTape(), newBook(), &shelf{}
+				sink.set(func(relay.Message) error { return c.err })
+				src.write("tsk_1", "leased")
+				c.out.Sink = sink
+				start(t, relay.Options{Source: src, Book: at, Sinks: []relay.Out{c.out}})
+				until(t, "it is disabled and left", func() bool { r := at.of("s"); return r.DisabledAt != nil && r.Holder == "" })
+				sink.set(nil)
+				time.Sleep(50 * time.Millisecond)
+				if n := len(sink.ids()); n != 0 {
+					t.Errorf("%d were sent", n)
+				}
+				at.change("s", func(r *pawl.Relay) { r.DisabledAt, r.FailingAt = nil, nil })
+				until(t, "it goes on", func() bool { return len(sink.ids()) == 1 })
+			})
 		})
 	}
 }
@@ -212,81 +223,89 @@ func TestSinkIsDisabled(t *testing.T) {
 // Of two servers one relays; the other goes on where it stopped, when it stops
 // or falls silent.
 func TestAnotherServerTakesOver(t *testing.T) {
-	src, at, sink := newTape(), newBook(), &shelf{}
-	first := start(t, relay.Options{Source: src, Book: at, Sinks: one("s", sink), Holder: "first"})
-	until(t, "the first has it", func() bool { return at.of("s").Holder == "first" })
-	start(t, relay.Options{Source: src, Book: at, Sinks: one("s", sink), Holder: "second"})
-	src.write("tsk_1", "leased")
-	until(t, "it is sent", func() bool { return at.of("s").Position == 1 })
-	if h := at.of("s").Holder; h != "first" {
-		t.Errorf("%s relays", h)
-	}
-	first()
-	src.write("tsk_1", "completed")
-	until(t, "the second sends", func() bool { r := at.of("s"); return r.Holder == "second" && r.Position == 2 })
-	if ids := sink.ids(); !slices.Equal(ids, []string{"evt_1", "evt_2"}) {
-		t.Errorf("sent were %v", ids)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		src, at, sink := newTape(), newBook(), &shelf{}
+		first := start(t, relay.Options{Source: src, Book: at, Sinks: one("s", sink), Holder: "first"})
+		until(t, "the first has it", func() bool { return at.of("s").Holder == "first" })
+		start(t, relay.Options{Source: src, Book: at, Sinks: one("s", sink), Holder: "second"})
+		src.write("tsk_1", "leased")
+		until(t, "it is sent", func() bool { return at.of("s").Position == 1 })
+		if h := at.of("s").Holder; h != "first" {
+			t.Errorf("%s relays", h)
+		}
+		first()
+		src.write("tsk_1", "completed")
+		until(t, "the second sends", func() bool { r := at.of("s"); return r.Holder == "second" && r.Position == 2 })
+		if ids := sink.ids(); !slices.Equal(ids, []string{"evt_1", "evt_2"}) {
+			t.Errorf("sent were %v", ids)
+		}
+	})
 }
 
 // A relay that lost its lease without knowing stops within its heartbeat and
 // writes nothing over what the next one wrote.
 func TestLostLeaseStopsARelay(t *testing.T) {
-	src, at, sink := newTape(), newBook(), &shelf{}
-	start(t, relay.Options{Source: src, Book: at, Sinks: one("s", sink)})
-	src.write("tsk_1", "leased")
-	until(t, "it is sent", func() bool { return at.of("s").Position == 1 })
-	at.change("s", func(r *pawl.Relay) { r.Holder, r.Position = "another", 5; *r.HeldUntil = time.Now().Add(time.Hour) })
-	for range 4 {
+	synctest.Test(t, func(t *testing.T) {
+		src, at, sink := newTape(), newBook(), &shelf{}
+		start(t, relay.Options{Source: src, Book: at, Sinks: one("s", sink)})
 		src.write("tsk_1", "leased")
-	}
-	time.Sleep(time.Second)
-	sink.mu.Lock()
-	waves := sink.waves
-	sink.mu.Unlock()
-	src.write("tsk_1", "leased")
-	time.Sleep(300 * time.Millisecond)
-	sink.mu.Lock()
-	defer sink.mu.Unlock()
-	if r := at.of("s"); r.Position != 5 || r.Holder != "another" || sink.waves != waves {
-		t.Errorf("it stands at %+v after %d and %d waves", r, waves, sink.waves)
-	}
+		until(t, "it is sent", func() bool { return at.of("s").Position == 1 })
+		at.change("s", func(r *pawl.Relay) { r.Holder, r.Position = "another", 5; *r.HeldUntil = time.Now().Add(time.Hour) })
+		for range 4 {
+			src.write("tsk_1", "leased")
+		}
+		time.Sleep(time.Second)
+		sink.mu.Lock()
+		waves := sink.waves
+		sink.mu.Unlock()
+		src.write("tsk_1", "leased")
+		time.Sleep(300 * time.Millisecond)
+		sink.mu.Lock()
+		defer sink.mu.Unlock()
+		if r := at.of("s"); r.Position != 5 || r.Holder != "another" || sink.waves != waves {
+			t.Errorf("it stands at %+v after %d and %d waves", r, waves, sink.waves)
+		}
+	})
 }
 
 // A crash between the sink's confirmation and the place's writing repeats
 // events; none is skipped.
 func TestCrashBeforeThePlaceIsWritten(t *testing.T) {
-	src, at, sink := newTape(), newBook(), &shelf{}
-	for range 5 {
-		src.write("tsk_1", "leased")
-	}
-	stop := start(t, relay.Options{Source: src, Book: at, Sinks: one("s", sink), Holder: "first"})
-	until(t, "all is sent", func() bool { return len(sink.ids()) == 5 })
-	at.mu.Lock()
-	at.relays["s"], at.down = pawl.Relay{Sink: "s", Position: 2}, true // as if nothing more had been written
-	at.mu.Unlock()
-	stop()
-	at.mu.Lock()
-	at.down = false
-	at.mu.Unlock()
-	start(t, relay.Options{Source: src, Book: at, Sinks: one("s", sink), Holder: "second"})
-	until(t, "it is at the end again", func() bool { return at.of("s").Position == 5 })
-	if ids := sink.ids(); !slices.Equal(ids, []string{"evt_1", "evt_2", "evt_3", "evt_4", "evt_5", "evt_3", "evt_4", "evt_5"}) {
-		t.Errorf("sent were %v", ids)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		src, at, sink := newTape(), newBook(), &shelf{}
+		for range 5 {
+			src.write("tsk_1", "leased")
+		}
+		stop := start(t, relay.Options{Source: src, Book: at, Sinks: one("s", sink), Holder: "first"})
+		until(t, "all is sent", func() bool { return len(sink.ids()) == 5 })
+		at.mu.Lock()
+		at.relays["s"], at.down = pawl.Relay{Sink: "s", Position: 2}, true // as if nothing more had been written
+		at.mu.Unlock()
+		stop()
+		at.mu.Lock()
+		at.down = false
+		at.mu.Unlock()
+		start(t, relay.Options{Source: src, Book: at, Sinks: one("s", sink), Holder: "second"})
+		until(t, "it is at the end again", func() bool { return at.of("s").Position == 5 })
+		if ids := sink.ids(); !slices.Equal(ids, []string{"evt_1", "evt_2", "evt_3", "evt_4", "evt_5", "evt_3", "evt_4", "evt_5"}) {
+			t.Errorf("sent were %v", ids)
+		}
+	})
 }
 
 // Only what is asked for is sent; the place moves over the rest.
 func TestFilters(t *testing.T) {
-	src, at, sink := newTape(), newBook(), &shelf{}
-	for _, event := range []string{"proposed", "leased", "completed"} {
-		src.write("tsk_1", event)
-	}
-	start(t, relay.Options{Source: src, Book: at, Sinks: []relay.Out{{Name: "s", Sink: sink, Events: []string{"leased"}, Types: []string{"t"}, Namespaces: []string{"default"}}}})
-	until(t, "it is at the end", func() bool { return at.of("s").Position == 3 })
-	if ids := sink.ids(); !slices.Equal(ids, []string{"evt_2"}) {
-		t.Errorf("sent were %v", ids)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		src, at, sink := newTape(), newBook(), &shelf{}
+		for _, event := range []string{"proposed", "leased", "completed"} {
+			src.write("tsk_1", event)
+		}
+		start(t, relay.Options{Source: src, Book: at, Sinks: []relay.Out{{Name: "s", Sink: sink, Events: []string{"leased"}, Types: []string{"t"}, Namespaces: []string{"default"}}}})
+		until(t, "it is at the end", func() bool { return at.of("s").Position == 3 })
+		if ids := sink.ids(); !slices.Equal(ids, []string{"evt_2"}) {
+			t.Errorf("sent were %v", ids)
+		}
+	})
 }
 
 func TestNamesAreChecked(t *testing.T) {

@@ -75,7 +75,7 @@ func rabbitVenue(t *testing.T) venue {
 					if d.MessageId != e.ID || d.DeliveryMode != amqp.Persistent || d.RoutingKey != "default."+relay.Word(e.TaskType)+"."+e.Event {
 						t.Errorf("%s came as %s, mode %d, for %s", e.ID, d.MessageId, d.DeliveryMode, d.RoutingKey)
 					}
-				case <-time.After(10 * time.Second):
+				case <-time.After(time.Minute):
 					return got
 				}
 			}
@@ -101,7 +101,7 @@ func natsVenue(t *testing.T) venue {
 			consumer := must[jetstream.Consumer](t)(stream.OrderedConsumer(t.Context(), jetstream.OrderedConsumerConfig{}))
 			var got []pawl.Event
 			for uint64(len(got)) < held {
-				batch := must[jetstream.MessageBatch](t)(consumer.Fetch(1000, jetstream.FetchMaxWait(10*time.Second)))
+				batch := must[jetstream.MessageBatch](t)(consumer.Fetch(min(1000, int(held)-len(got)), jetstream.FetchMaxWait(time.Minute)))
 				before := len(got)
 				for m := range batch.Messages() {
 					got = append(got, event(t, m.Data()))
