@@ -17,13 +17,13 @@ import (
 // for all.
 func TestWorkWithoutAWordIsFoundByAllWhoWait(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
 		const callers = 8
 		got := make(chan string, callers)
 		for i := range callers {
 			go func() {
-				ls, err := p.Engine.Claim(ctx, pawl.ClaimRequest{WorkerID: fmt.Sprint("w", i), Types: []string{"quiet"}, WaitSeconds: 30})
+				ls, err := p.Engine.Claim(ctx, pawl.ClaimRequest{WorkerID: fmt.Sprint("w", i), Types: []string{"quiet"}, WaitSeconds: 60})
 				if err != nil || len(ls) != 1 {
 					t.Errorf("claimed %d, %v", len(ls), err)
 					got <- fmt.Sprint("nothing for ", i)

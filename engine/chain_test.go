@@ -266,7 +266,7 @@ func TestManySealOneChain(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for deadline := time.After(30 * time.Second); ; {
+			for deadline := time.After(time.Minute); ; {
 				got, err := p.Engine.VerifyTask(t.Context(), task.ID, "")
 				if err != nil || !got.Intact {
 					t.Fatalf("%+v, %v", got, err)

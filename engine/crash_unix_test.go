@@ -79,13 +79,13 @@ func killTwo(t *testing.T, p *pawltest.Pawl, rnd *rand.Rand) []entry {
 // finishAll does what is left, as the dead workers' leases run out.
 func finishAll(t *testing.T, p *pawltest.Pawl, taskID string) {
 	t.Helper()
-	for {
-		ls := need[[]pawl.Lease](t)(p.Service.Claim(t.Context(), pawl.ClaimRequest{WorkerID: "heir", Limit: 100, WaitSeconds: 3}))
-		for _, l := range ls {
-			need[pawl.Moved](t)(pawl.Complete(t.Context(), p.Service, l.Fence(), []byte(fmt.Sprintf(`{"by":"heir","attempt":%d}`, l.Attempt))))
-		}
+	for need[pawl.Task](t)(p.Service.GetTask(t.Context(), taskID)).ItemsOpen > 0 {
+		ls := need[[]pawl.Lease](t)(p.Service.Claim(t.Context(), pawl.ClaimRequest{WorkerID: "heir", Limit: 100, WaitSeconds: 60}))
 		if len(ls) == 0 {
 			break
+		}
+		for _, l := range ls {
+			need[pawl.Moved](t)(pawl.Complete(t.Context(), p.Service, l.Fence(), []byte(fmt.Sprintf(`{"by":"heir","attempt":%d}`, l.Attempt))))
 		}
 	}
 	if task := need[pawl.Task](t)(p.Service.GetTask(t.Context(), taskID)); task.State != pawl.TaskCompleted || task.Version != 1 {

@@ -184,7 +184,7 @@ func freezeAndThaw(e *engine.Engine) error {
 	if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
 		return err
 	}
-	time.Sleep(100 * time.Millisecond) // another thread may get the signal: without this we may be in the next transaction when it stops us all
+	time.Sleep(l.LeaseExpiresAt.Sub(l.ServerTime)) // another thread may get the signal: without this we may be in the next transaction when it stops us all
 	for _, v := range stale {
 		errs, err := v.call(ctx, e, []pawl.Fence{l.Fence()})
 		if err = errors.Join(err, errors.Join(errs...)); err == nil {
