@@ -59,18 +59,25 @@ func TestServersKilledUnderCallersLoseAndRepeatNothing(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			var crowd sync.WaitGroup
 			answers := make([]map[string][]byte, 32)
+			answered := make(chan bool, 1)
 			for n := range answers {
 				answers[n] = map[string][]byte{}
-				crowd.Go(func() { insist(ctx, t, base, n, answers[n]) })
+				crowd.Go(func() { insist(ctx, t, base, n, answers[n], answered) })
 			}
 			for range kills {
 				c := serveChild(t, p, ln)
-				time.Sleep(300*time.Millisecond + rand.N(300*time.Millisecond))
+				<-answered // it is up
+				time.Sleep(rand.N(300 * time.Millisecond))
 				_ = c.Process.Kill()
 				_ = c.Wait()
+				for len(answered) > 0 { // of the dead
+					<-answered
+				}
 			}
 			serveChild(t, p, ln)
-			time.Sleep(300 * time.Millisecond)
+			for range 32 {
+				<-answered
+			}
 			stop()
 			crowd.Wait()
 			keys := 0
@@ -133,7 +140,7 @@ func serveChild(t *testing.T, p *pawltest.Pawl, ln net.Listener) *exec.Cmd {
 
 // insist creates tasks one after the other, each until it is answered, and now
 // and then asks again for an answer that it has.
-func insist(ctx context.Context, t *testing.T, base string, n int, heard map[string][]byte) {
+func insist(ctx context.Context, t *testing.T, base string, n int, heard map[string][]byte, answered chan<- bool) {
 	for i := 0; ctx.Err() == nil; i++ {
 		key := fmt.Sprintf("c%d-%d", n, i)
 		for ctx.Err() == nil {
@@ -144,6 +151,11 @@ func insist(ctx context.Context, t *testing.T, base string, n int, heard map[str
 			}
 			if first, known := heard[key]; known && !bytes.Equal(first, got) {
 				t.Errorf("%s was answered %s, then %s", key, first, got)
+			} else if !known {
+				select {
+				case answered <- true:
+				default:
+				}
 			}
 			heard[key] = got
 			if rand.N(4) > 0 {
@@ -156,7 +168,7 @@ func insist(ctx context.Context, t *testing.T, base string, n int, heard map[str
 // create makes a task under a key. A call that is under way elsewhere, or lost
 // with its server, is an error: try again.
 func create(ctx context.Context, base, key string) (answer []byte, replayed bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/v1/tasks", strings.NewReader(fmt.Sprintf(`{"type":"k","payload":%q}`, key)))
 	if err != nil {

@@ -197,7 +197,7 @@ var proxy = sync.OnceValues(func() (*prism, error) {
 		fmt.Printf("prism saw %d requests and their answers\n", p.sent.Load())
 	}
 	p.url = "http://127.0.0.1:" + port
-	for range 300 {
+	for range 1200 {
 		if conn, err := net.Dial("tcp", "127.0.0.1:"+port); err == nil {
 			_ = conn.Close()
 			return p, nil

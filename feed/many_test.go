@@ -30,9 +30,11 @@ func TestAThousandReadersCostAsMuchAsOne(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		const readers, tasks = 1000, 100
 		db := &counting{DB: p.Engine.DB()}
-		f := feed.New(db, feed.Options{Poll: 10 * time.Millisecond})
+		const poll = 20 * time.Millisecond // as it is on SQLite anyway
+		began := time.Now()
+		f := feed.New(db, feed.Options{Poll: poll})
 		defer f.Close()
-		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer stop()
 		var ready, done sync.WaitGroup
 		ready.Add(readers)
@@ -57,7 +59,7 @@ func TestAThousandReadersCostAsMuchAsOne(t *testing.T) {
 			f.Wake()
 		}
 		done.Wait()
-		if n := db.views.Load(); n > 10*tasks {
+		if n := db.views.Load(); n > 10*tasks+2*int64(time.Since(began)/poll) {
 			t.Errorf("%d readings of the database for %d events and %d readers", n, tasks, readers)
 		}
 	})
