@@ -97,7 +97,7 @@ func jsonIs(ts *testscript.TestScript, neg bool, args []string) {
 
 func until(ts *testscript.TestScript, neg bool, args []string) {
 	want := regexp.MustCompile(args[0])
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		err := ts.Exec(args[1], args[2:]...)
 		if err == nil && want.MatchString(ts.ReadFile("stdout")) {
 			return
