@@ -156,7 +156,7 @@ var provenance = noun{"provenance", []promise{
 		w.by(bot).nothing()
 		done := make(chan []pawl.Lease, 1)
 		go func() {
-			ls, _ := w.svc.Claim(w.by(bot).ctx, pawl.ClaimRequest{WorkerID: "w1", WaitSeconds: 20})
+			ls, _ := w.svc.Claim(w.by(bot).ctx, pawl.ClaimRequest{WorkerID: "w1", WaitSeconds: 60})
 			done <- ls
 		}()
 		time.Sleep(50 * time.Millisecond) // it waits by now, or finds the task at once
