@@ -16,7 +16,7 @@ build: ## ./pawl, one file without C
 UNWATCHED = -gcflags=modernc.org/...='-race=false -d=checkptr=0'
 
 test: ## every test, with the race detector, on SQLite and PostgreSQL
-	go run ./internal/testenv -race $(UNWATCHED) -timeout 20m ./...
+	go run ./internal/testenv -race $(UNWATCHED) -timeout 1h ./...
 
 check: ## what CI runs: format, vet, staticcheck, house rules, build without C, test
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not gofmt'd:"; echo "$$unformatted"; exit 1; }

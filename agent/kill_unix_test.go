@@ -130,7 +130,7 @@ func victim(t *testing.T, env ...string) (journal []run) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	timer := time.AfterFunc(10*time.Second, func() { _ = c.Process.Kill() })
+	timer := time.AfterFunc(time.Minute, func() { _ = c.Process.Kill() })
 	defer timer.Stop()
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		if len(journal) == 0 { // a story takes 200 ms

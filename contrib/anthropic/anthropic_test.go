@@ -139,7 +139,7 @@ func TestAGenerationThatBreaksOffGoesOn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 			now, err := p.Engine.GetTask(ctx, task.ID)
 			if err != nil || time.Now().After(end) || now.State == pawl.TaskFailed {
 				t.Fatal(now.State, now.Error, err)

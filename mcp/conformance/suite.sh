@@ -14,7 +14,7 @@ server=$!
 n=0
 until url=$(head -n 1 "$dir/url") && test -n "$url"; do
 	n=$((n + 1))
-	test $n -lt 100 || { echo "the server does not start" >&2; exit 1; }
+	test $n -lt 600 || { echo "the server does not start" >&2; exit 1; }
 	sleep 0.1
 done
 for revision in 2025-11-25 2026-07-28; do

@@ -47,7 +47,7 @@ export class House implements AsyncDisposable {
     port ??= await freePort();
     const url = `http://127.0.0.1:${port}`;
     const child = this.run(join(bin, "pawl"), ["serve", "--db", this.db, "--addr", `127.0.0.1:${port}`]);
-    for (let n = 0; n < 200; n++) {
+    for (let n = 0; n < 1200; n++) {
       const ready = await fetch(`${url}/readyz`).catch(() => undefined);
       if (ready?.ok) return { url, port, child };
       await pause(50);
@@ -94,7 +94,7 @@ function freePort(): Promise<number> {
 
 /** Comes back when something holds. */
 export async function until(holds: () => boolean | Promise<boolean>, what: string): Promise<void> {
-  for (let n = 0; n < 3000; n++) {
+  for (let n = 0; n < 6000; n++) {
     if (await holds()) return;
     await pause(10);
   }
