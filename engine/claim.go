@@ -17,36 +17,41 @@ import (
 // SQLite's change counter, and by polling with back-off otherwise, which of those
 // who wait for the same one does for all.
 func (e *Engine) Claim(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease, error) {
-	s := &seeker{e: e, caller: pawl.CallerOf(ctx), req: pawl.Provenant(ctx, []pawl.ClaimRequest{req})[0]}
-	var err error
-	if s.voucher, err = voucher(ctx, e.keyOf(ctx), "claim", &s.req); err != nil {
-		return nil, err
+	s, err := e.seek(ctx, req)
+	if err == nil {
+		err = s.claim(ctx)
 	}
-	return s.claim(ctx)
+	return s.leases, err
 }
 
 // seeker is a claim under way. Thousands may wait: what they need is here and not
-// on their stacks.
+// on their stacks, which are given back by half as long as a quarter is enough.
 type seeker struct {
 	e       *Engine
 	caller  pawl.Caller
 	req     pawl.ClaimRequest
 	voucher *store.Provenance // who says who he is; nil = nobody
+	same    string            // names the wait, if it waits
 	tried   bool
 	leases  []pawl.Lease
 }
 
-func (s *seeker) claim(ctx context.Context) ([]pawl.Lease, error) {
-	err := s.prepare(ctx)
-	switch {
-	case err != nil:
-	case s.req.WaitSeconds == 0:
-		_, err = s.try(ctx, s.e.wake.on(s.caller.Namespace))
-	default:
-		err = s.e.await(ctx, s.caller.Namespace, alike(s.caller, &s.req), time.Duration(s.req.WaitSeconds)*time.Second,
-			func(woken <-chan struct{}) (bool, error) { return s.try(ctx, woken) })
+// seek begins a claim.
+func (e *Engine) seek(ctx context.Context, req pawl.ClaimRequest) (s *seeker, err error) {
+	s = &seeker{e: e, caller: pawl.CallerOf(ctx), req: pawl.Provenant(ctx, []pawl.ClaimRequest{req})[0]}
+	if s.voucher, err = voucher(ctx, e.keyOf(ctx), "claim", &s.req); err == nil {
+		err = s.prepare(ctx)
 	}
-	return s.leases, err
+	return s, err
+}
+
+func (s *seeker) claim(ctx context.Context) error {
+	if s.req.WaitSeconds == 0 {
+		_, err := s.try(ctx, s.e.wake.on(s.caller.Namespace))
+		return err
+	}
+	return s.e.await(ctx, s.caller.Namespace, s.same, time.Duration(s.req.WaitSeconds)*time.Second,
+		func(woken <-chan struct{}) (bool, error) { return s.try(ctx, woken) })
 }
 
 // prepare checks the request and fills in what it leaves out.
@@ -65,6 +70,9 @@ func (s *seeker) prepare(ctx context.Context) error {
 	if w := s.e.db.of(ctx); w != nil { // it waits outside its transaction
 		w.wait = max(w.wait, time.Duration(req.WaitSeconds)*time.Second)
 		req.WaitSeconds = 0
+	}
+	if req.WaitSeconds > 0 {
+		s.same = alike(s.caller, req)
 	}
 	return nil
 }

@@ -146,14 +146,23 @@ func (s *server) claimed(ctx context.Context, leases []pawl.Lease, err error) (*
 
 // await is a claim that the server's end answers with nothing.
 func (s *server) await(ctx context.Context, req *pawl.ClaimRequest) ([]pawl.Lease, error) {
-	waiting, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(s.opts.Stopping, cancel)()
+	waiting, end := s.served(ctx)
+	defer end()
 	leases, err := s.svc.Claim(waiting, *req)
 	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
 		return nil, nil
 	}
 	return leases, err
+}
+
+// served is a context that the server's end cuts short.
+func (s *server) served(ctx context.Context) (_ context.Context, end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	unhook := context.AfterFunc(s.opts.Stopping, cancel)
+	return ctx, func() {
+		unhook()
+		cancel()
+	}
 }
 
 // giveBack releases what was claimed for a caller that has gone: he would never
