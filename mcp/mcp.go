@@ -11,6 +11,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -56,10 +57,11 @@ type AnswerKeeper interface {
 
 // Server is a service as tools and resources. It is safe for many sessions.
 type Server struct {
-	svc   pawl.Service
-	opts  Options
-	sdk   *sdk.Server
-	roles sync.Map // that tools need, []api.Role by name
+	svc    pawl.Service
+	opts   Options
+	sdk    *sdk.Server
+	roles  sync.Map // that tools need, []api.Role by name
+	leanly []string // revisions
 }
 
 // New returns a server of svc.
@@ -85,6 +87,9 @@ func New(svc pawl.Service, o Options) *Server {
 	if o.Tune != nil {
 		o.Tune(so)
 	}
+	s.leanly = slices.DeleteFunc(slices.Clone(revisions), func(v string) bool {
+		return len(so.SupportedProtocolVersions) > 0 && !slices.Contains(so.SupportedProtocolVersions, v)
+	})
 	if so.Capabilities == nil {
 		so.Capabilities = &sdk.ServerCapabilities{}
 	}
@@ -114,7 +119,7 @@ func (s *Server) HTTP() http.Handler {
 	get := func(*http.Request) *sdk.Server { return s.sdk }
 	plain := sdk.NewStreamableHTTPHandler(get, &over)
 	if !s.opts.Sessions {
-		return named(plain)
+		return s.lean(named(plain))
 	}
 	over.Stateless = false
 	old := sdk.NewStreamableHTTPHandler(get, &over)
