@@ -49,6 +49,9 @@ type Options struct {
 	// guarded and its caller read like any other's. What his key is good for
 	// (access.Of) each door judges itself.
 	At map[string]http.Handler
+	// Front stands before the API, behind the check of hosts and origins: what it
+	// takes it answers itself, such as the dashboard; all else it hands on. Nil = nothing.
+	Front func(api http.Handler) http.Handler
 	// Version is the program's, for the API's description. "" = "dev".
 	Version string
 	// Gauges are read for GET /metrics, at most every few seconds. Nil = the
@@ -96,7 +99,11 @@ func New(svc pawl.Service, o Options) http.Handler {
 	}
 	settle.Do(settleHuma)
 	s := &server{svc: svc, opts: o, mux: chi.NewRouter(), metrics: newMetrics(o.Gauges, o.Gate), gate: o.Gate}
-	s.mux.Use(s.identify, s.logged, s.guard, s.asCaller, s.tidyURL, s.intake, middleware.GetHead)
+	s.mux.Use(s.identify, s.logged, s.guard)
+	if o.Front != nil {
+		s.mux.Use(o.Front)
+	}
+	s.mux.Use(s.asCaller, s.tidyURL, s.intake, middleware.GetHead)
 	s.mux.NotFound(s.notFound)
 	s.mux.MethodNotAllowed(s.methodNotAllowed)
 	s.api = humachi.New(s.mux, config(o.Version))

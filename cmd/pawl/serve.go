@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/access"
+	"github.com/pawl-work/pawl/dashboard"
 	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/internal/collect"
@@ -77,7 +78,7 @@ func (a *app) serve(ctx context.Context, s pawl.Service, outs []relay.Out) error
 	agents := a.mcpOptions(ctx)
 	agents.Gate = gate
 	h := server.New(s, server.Options{Stopping: ctx, Log: log, Version: readVersion().Version, RequireKeys: o.RequireKeys, Hosts: o.Hosts, Gate: gate,
-		At: map[string]http.Handler{"/mcp": mcp.New(s, agents).HTTP()}})
+		At: map[string]http.Handler{"/mcp": mcp.New(s, agents).HTTP()}, Front: dashboard.New(s, dashboard.Options{Gate: gate, Log: log, Version: readVersion().Version})})
 	return alongside(ctx, s, func(ctx context.Context) error {
 		relaying, stop := context.WithCancel(ctx)
 		var relayed sync.WaitGroup

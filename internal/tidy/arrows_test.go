@@ -32,8 +32,9 @@ var arrows = map[string][]string{
 	"access":             {"", "api"}, // RequireTask answers with problems
 	"server":             {"", "api", "access"},
 	"mcp":                {"", "api", "access", "schema"},
+	"dashboard":          {"", "api", "access"},
 	"mcp/conformance":    {"", "engine", "mcp", "worker"},
-	"cmd/pawl":           {"", "client", "store", "engine", "access", "server", "mcp", "worker", "relay", "relay/rabbitmq", "relay/nats", "relay/webhook", "internal/collect", "internal/measure", "internal/throwaway"},
+	"cmd/pawl":           {"", "client", "store", "engine", "access", "server", "mcp", "dashboard", "worker", "relay", "relay/rabbitmq", "relay/nats", "relay/webhook", "internal/collect", "internal/measure", "internal/throwaway"},
 	"pawltest":           {"", "store", "engine"},
 	"pawltest/suite":     {"", "pawltest"},
 	"pawltest/scenario":  {"", "pawltest", "pawltest/suite"},

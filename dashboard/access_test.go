@@ -1,0 +1,200 @@
+package dashboard_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/pawltest"
+)
+
+// login brings a key of its own for the browser; the cookie is the browser's.
+func (h *house) login(n pawl.NewAPIKey) page {
+	h.Helper()
+	n.Name = "ann"
+	_, token, err := h.p.Engine.CreateAPIKey(h.Context(), n)
+	if err != nil {
+		h.Fatal(err)
+	}
+	return h.post("/ui/login", "key", " "+token+"\n", "next", "/ui/tasks")
+}
+
+func TestLogin(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		h := open(t, p, true)
+		broken := h.failed()
+		for _, path := range []string{"/ui/", "/ui/tasks", "/ui/tasks/" + broken.TaskID, "/ui/items/" + broken.ID, "/ui/workers", "/ui/types", "/ui/legend", "/ui/tasks/" + broken.TaskID + "/retry"} {
+			got := h.get(path)
+			h.shows(got, 401, "Log in", `value="`+path+`"`)
+			h.lacks(got, "a page is torn", "Workers")
+		}
+		if got := h.post("/ui/tasks/"+broken.TaskID+"/retry", "reason", "x"); got.StatusCode != 401 {
+			t.Errorf("a form without a key: %s", got.Status)
+		}
+		h.shows(h.post("/ui/login", "key", "nonsense"), 401, "Log in", `role="alert"`)
+		h.browser.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+		in := h.login(pawl.NewAPIKey{Roles: pawl.KeyRoles})
+		if c := in.Cookies(); in.Header.Get("Location") != "/ui/tasks" || len(c) != 1 || !c[0].HttpOnly || c[0].SameSite != http.SameSiteStrictMode || c[0].Path != "/ui/" || c[0].Secure {
+			t.Errorf("logging in: %v", in.Header)
+		}
+		_, token, err := p.Engine.CreateAPIKey(t.Context(), pawl.NewAPIKey{Name: "elsewhere", Roles: pawl.KeyRoles})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := h.post("/ui/login", "key", token, "next", "https://elsewhere.example/ui/"); got.Header.Get("Location") != "/ui/" {
+			t.Errorf("led to %s", got.Header.Get("Location"))
+		}
+		h.browser.CheckRedirect = nil
+		h.shows(h.get("/ui/"), 200, "Log out", "elsewhere")
+		h.shows(h.get("/v1/stats"), 401) // the cookie is the dashboard's
+		h.shows(h.post("/ui/logout"), 401, "Log in")
+		h.shows(h.get("/ui/"), 401, "Log in")
+	})
+}
+
+// Under TLS the key goes over TLS only.
+func TestTheCookieIsSecureUnderTLS(t *testing.T) {
+	h := open(t, pawltest.Open(t, pawltest.SQLite), true)
+	_, token, err := h.p.Engine.CreateAPIKey(t.Context(), pawl.NewAPIKey{Name: "ann", Roles: pawl.KeyRoles})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.browser.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	got := h.send("POST", "/ui/login", map[string][]string{"key": {token}}, "X-Forwarded-Proto", "https")
+	if c := got.Cookies(); len(c) != 1 || !c[0].Secure {
+		t.Errorf("behind a proxy with TLS: %v", got.Header)
+	}
+}
+
+func TestARevokedKeyIsLoggedOut(t *testing.T) {
+	h := open(t, pawltest.Open(t, pawltest.SQLite), true)
+	k, token, err := h.p.Engine.CreateAPIKey(t.Context(), pawl.NewAPIKey{Name: "ann", Roles: pawl.KeyRoles})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.p.Engine.RevokeAPIKey(t.Context(), k.ID); err != nil {
+		t.Fatal(err)
+	}
+	got := h.send("GET", "/ui/tasks", nil, "Cookie", "pawl_key="+token)
+	h.shows(got, 401, "Log in", `role="alert"`)
+	if c := got.Cookies(); len(c) != 1 || c[0].MaxAge != -1 {
+		t.Errorf("the cookie stays: %v", got.Header)
+	}
+}
+
+// A key that only reads sees no buttons, no payloads, and its forms are refused.
+func TestAKeyThatOnlyReads(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		h := open(t, p, true)
+		broken, waiting := h.failed(), h.submitted()
+		talk, message := h.spoken()
+		h.login(pawl.NewAPIKey{Roles: []string{"reader"}})
+		for _, path := range []string{"/ui/", "/ui/tasks", "/ui/tasks/" + broken.TaskID, "/ui/tasks/" + waiting.TaskID, "/ui/tasks/" + talk.TaskID, "/ui/items/" + broken.ID, "/ui/items/" + waiting.ID, "/ui/items/" + talk.ID, "/ui/messages/" + message} {
+			got := h.get(path)
+			h.shows(got, 200, "payloads are hidden")
+			h.lacks(got, "secret", "retry…", "approve…", "cancel…", "data-stream", `class="deed`)
+		}
+		for path, role := range map[string]string{"/ui/tasks/" + broken.TaskID + "/retry": "operator", "/ui/items/" + broken.ID + "/bury": "operator", "/ui/tasks/" + waiting.TaskID + "/approve": "approver", "/ui/tasks/" + waiting.TaskID + "/cancel": "submitter"} {
+			h.shows(h.get(path), 403, "forbidden", role)
+			h.shows(h.post(path, "reason", "x"), 403, "forbidden", role)
+		}
+		if got := h.get("/ui/messages/" + message + "/stream"); got.StatusCode != 403 {
+			t.Errorf("the stream: %s", got.Status)
+		}
+		h.post("/ui/logout")
+		h.login(pawl.NewAPIKey{Roles: []string{"claimer"}})
+		h.shows(h.get("/ui/"), 403, "needs the role reader")
+		h.login(pawl.NewAPIKey{Roles: []string{"reader", "approver"}})
+		got := h.get("/ui/tasks/" + waiting.TaskID)
+		h.shows(got, 200, "secret", "approve…", "reject…")
+		h.lacks(got, "cancel…")
+		h.shows(h.post("/ui/tasks/"+waiting.TaskID+"/approve"), 200, "by api/ann")
+	})
+}
+
+// Nothing of another namespace is to be found, by whatever page.
+func TestWalls(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		h := open(t, p, true)
+		broken := h.failed()
+		_, message := h.spoken()
+		h.login(pawl.NewAPIKey{Roles: pawl.KeyRoles, Namespace: "others"})
+		h.post("/ui/namespace", "namespace", "default")
+		for _, path := range []string{"/ui/tasks/" + broken.TaskID, "/ui/items/" + broken.ID, "/ui/messages/" + message, "/ui/messages/" + message + "/stream", "/ui/tasks/" + broken.TaskID + "/retry"} {
+			if got := h.get(path); got.StatusCode != 404 || strings.Contains(got.text, "torn") {
+				t.Errorf("%s: %s", path, got.Status)
+			}
+		}
+		h.shows(h.post("/ui/tasks/"+broken.TaskID+"/retry"), 404)
+		for _, path := range []string{"/ui/", "/ui/tasks", "/ui/workers"} {
+			got := h.get(path)
+			h.shows(got, 200, "namespace others")
+			h.lacks(got, broken.TaskID, "w-pdf", ">pdf<", "pdf")
+		}
+		h.login(pawl.NewAPIKey{Roles: pawl.KeyRoles, Namespace: pawl.AnyNamespace})
+		h.shows(h.get("/ui/tasks"), 200, broken.TaskID) // the cookie that the other key could not use
+		h.shows(h.post("/ui/namespace", "namespace", "nobody's"), 200, `value="nobody&#39;s"`, "Nothing does.")
+	})
+}
+
+// What another site's page sends is refused, with or without keys.
+func TestForeignFormsAreRefused(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		h := open(t, p, false)
+		broken := h.failed()
+		for _, headers := range [][]string{{"Origin", "https://elsewhere.example"}, {"Origin", "null"}, {"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Sec-Fetch-Site", "same-origin", "Origin", "https://elsewhere.example"}} {
+			for _, path := range []string{"/ui/tasks/" + broken.TaskID + "/retry", "/ui/items/" + broken.ID + "/cancel", "/ui/login", "/ui/logout", "/ui/namespace"} {
+				if got := h.send("POST", path, map[string][]string{"reason": {"x"}}, headers...); got.StatusCode != 403 {
+					t.Errorf("%s with %v: %s", path, headers, got.Status)
+				}
+			}
+		}
+		it, err := p.Service.GetItem(t.Context(), broken.ID)
+		if err != nil || it.State != pawl.ItemFailed {
+			t.Errorf("the item is %+v, %v", it.State, err)
+		}
+		if got := h.send("POST", "/ui/items/"+broken.ID+"/retry", map[string][]string{}, "Origin", h.srv.URL, "Sec-Fetch-Site", "same-origin"); got.StatusCode != 200 {
+			t.Errorf("our own form: %s", got.Status)
+		}
+		if got := h.post("/ui/tasks/"+broken.TaskID+"/cancel", "reason", strings.Repeat("x", 70_000)); got.StatusCode != 413 {
+			t.Errorf("a form that is too long: %s", got.Status)
+		}
+	})
+}
+
+// A browser's EventSource follows a message with the key it logged in with.
+func TestFollowingAMessage(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		h := open(t, p, true)
+		l, message := h.spoken()
+		if got := h.get("/ui/messages/" + message + "/stream"); got.StatusCode != 401 {
+			t.Errorf("without a key: %s", got.Status)
+		}
+		h.login(pawl.NewAPIKey{Roles: []string{"reader"}, Payloads: true})
+		h.shows(h.get("/ui/messages/"+message), 200, `data-stream="/ui/messages/`+message+`/stream" data-offset="2"`)
+		res, err := h.browser.Get(h.srv.URL + "/ui/messages/" + message + "/stream?after=1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		f := pawl.MessageFence{MessageID: message, WorkerID: l.WorkerID, Attempt: l.Attempt}
+		only[pawl.Appended](t)(p.Service.Append(t.Context(), []pawl.AppendCall{{MessageFence: f, Offset: 2, Chunks: []pawl.Chunk{{Type: "text", Text: "and more"}}}}))
+		only[pawl.Message](t)(p.Service.FinishMessages(t.Context(), []pawl.FinishCall{{MessageFence: f}}))
+		var data []string
+		for lines := bufio.NewScanner(res.Body); lines.Scan(); {
+			if text, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+				data = append(data, text)
+			}
+		}
+		var frame struct{ Offset int }
+		if len(data) < 2 || json.Unmarshal([]byte(data[0]), &frame) != nil || frame.Offset != 2 || !strings.Contains(data[0], "and more") || !strings.Contains(data[len(data)-1], "complete") {
+			t.Errorf("%s: %q", res.Status, data)
+		}
+		ended := h.get("/ui/messages/" + message)
+		h.shows(ended, 200, "and more", "complete")
+		h.lacks(ended, "data-stream")
+	})
+}

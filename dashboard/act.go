@@ -1,0 +1,134 @@
+package dashboard
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/access"
+)
+
+// deed is what somebody can do to a task, or to one item of it.
+type deed struct {
+	Verb, Role string
+	Items      bool   // to an item too
+	Means      string // what comes of it
+	Asks       string // what the form asks for
+	do         func(ctx context.Context, s Service, c pawl.TaskCall, form url.Values) ([]pawl.Result[pawl.Task], error)
+}
+
+var deeds = []deed{
+	{"approve", "approver", false, "Its results are accepted and take effect. The first decision counts.", "Comment", func(ctx context.Context, s Service, c pawl.TaskCall, _ url.Values) ([]pawl.Result[pawl.Task], error) {
+		return s.ApproveTasks(ctx, []pawl.ApproveCall{{TaskID: c.TaskID, Comment: c.Reason}})
+	}},
+	{"reject", "approver", false, "Its results are not accepted. The first decision counts.", "Reasons, one a line", reject},
+	{"retry", "operator", true, "What failed is queued again, its failures forgotten.", "Reason", func(ctx context.Context, s Service, c pawl.TaskCall, _ url.Values) ([]pawl.Result[pawl.Task], error) {
+		return s.RetryTasks(ctx, []pawl.TaskCall{c})
+	}},
+	{"bury", "operator", true, "What failed is set aside as a dead letter.", "Reason", func(ctx context.Context, s Service, c pawl.TaskCall, _ url.Values) ([]pawl.Result[pawl.Task], error) {
+		return s.BuryTasks(ctx, []pawl.TaskCall{c})
+	}},
+	{"cancel", "submitter", true, "What has not ended is cancelled for good; whoever works on it is told.", "Reason", func(ctx context.Context, s Service, c pawl.TaskCall, _ url.Values) ([]pawl.Result[pawl.Task], error) {
+		return s.CancelTasks(ctx, []pawl.TaskCall{c})
+	}},
+}
+
+func reject(ctx context.Context, s Service, c pawl.TaskCall, form url.Values) ([]pawl.Result[pawl.Task], error) {
+	call := pawl.RejectCall{TaskID: c.TaskID, AllowRework: form.Get("rework") != ""}
+	for line := range strings.Lines(c.Reason) {
+		if line = strings.TrimSpace(line); line != "" {
+			call.Errors = append(call.Errors, pawl.Complaint{Code: "rejected", Message: line})
+		}
+	}
+	return s.RejectTasks(ctx, []pawl.RejectCall{call})
+}
+
+// deedsFor are those that a state allows and a visitor may do.
+func deedsFor(pass access.Pass, item bool, allowed []string) []deed {
+	return slices.DeleteFunc(slices.Clone(deeds), func(a deed) bool {
+		return item && !a.Items || !slices.Contains(allowed, a.Verb) || pass.May(a.Role, false) != nil
+	})
+}
+
+// question is what is asked before something is done.
+type question struct {
+	deed
+	Task pawl.Task
+	Item *pawl.Item
+	Back string // the page of what it is done to
+}
+
+// ask reads what is to be done, and to what.
+func (d *desk) ask(r *http.Request) (*question, error) {
+	i := slices.IndexFunc(deeds, func(a deed) bool { return a.Verb == r.PathValue("verb") })
+	item := strings.HasPrefix(r.URL.Path, "/ui/items/")
+	if i < 0 || item && !deeds[i].Items {
+		return nil, pawl.ErrNotFound
+	}
+	q, id := &question{deed: deeds[i], Back: "/ui/tasks/"}, r.PathValue("id")
+	if item {
+		it, err := d.svc.GetItem(r.Context(), id)
+		if err != nil {
+			return nil, err
+		}
+		q.Item, q.Back, id = &it, "/ui/items/"+escape(id), it.TaskID
+	}
+	t, err := d.svc.GetTask(r.Context(), id)
+	if err != nil {
+		return nil, err
+	}
+	if q.Task = t; q.Item == nil {
+		q.Back += escape(t.ID)
+	}
+	return q, nil
+}
+
+func (d *desk) confirm(v *visit) (any, error) {
+	q, err := d.ask(v.Request)
+	if err == nil {
+		err = v.pass.May(q.Role, false)
+	}
+	return q, err
+}
+
+// act does what was asked for and confirmed. Whoever saw an older version of the
+// task is asked to look again.
+func (d *desk) act(w http.ResponseWriter, r *http.Request) {
+	role := "reader" // what is no deed is nothing to be found
+	if i := slices.IndexFunc(deeds, func(a deed) bool { return a.Verb == r.PathValue("verb") }); i >= 0 {
+		role = deeds[i].Role
+	}
+	r, err := d.enter(r, role)
+	if err != nil {
+		d.turnAway(w, r, err)
+		return
+	}
+	if err := r.ParseForm(); err != nil {
+		d.refuse(w, r, &pawl.Error{Code: pawl.CodeTooLarge, Message: fmt.Sprintf("the form is over %d bytes, or is none", maxForm)})
+		return
+	}
+	q, err := d.ask(r)
+	if err == nil && r.PostForm.Get("version") != "" && r.PostForm.Get("version") != strconv.Itoa(q.Task.Version) {
+		err = &pawl.Error{Code: pawl.CodePrecondition, Message: "the task has changed since you looked", State: string(q.Task.State), Allowed: q.Task.State.Allowed()}
+	}
+	if err == nil {
+		c := pawl.TaskCall{TaskID: q.Task.ID, Reason: strings.TrimSpace(r.PostForm.Get("reason"))}
+		if q.Item != nil {
+			c.ItemIDs = []string{q.Item.ID}
+		}
+		var rs []pawl.Result[pawl.Task]
+		if rs, err = q.do(r.Context(), d.svc, c, r.PostForm); err == nil {
+			err = rs[0].Err
+		}
+	}
+	if err != nil {
+		d.refuse(w, r, err)
+		return
+	}
+	http.Redirect(w, r, q.Back, http.StatusSeeOther)
+}

@@ -1,0 +1,281 @@
+package dashboard_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"html"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/access"
+	"github.com/pawl-work/pawl/dashboard"
+	"github.com/pawl-work/pawl/pawltest"
+	"github.com/pawl-work/pawl/server"
+)
+
+// house is a server with a dashboard, and a browser before it: it keeps cookies
+// and goes where it is sent.
+type house struct {
+	*testing.T
+	p       *pawltest.Pawl
+	srv     *httptest.Server
+	browser *http.Client
+}
+
+func open(t *testing.T, p *pawltest.Pawl, required bool) *house {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	gate := access.New(access.Options{Keys: p.Engine, Required: required, Log: log})
+	srv := httptest.NewServer(server.New(p.Service, server.Options{Gate: gate, Log: log, Front: dashboard.New(p.Engine, dashboard.Options{Gate: gate, Log: log, Version: "v0"})}))
+	t.Cleanup(srv.Close)
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &house{t, p, srv, &http.Client{Jar: jar}}
+}
+
+type page struct {
+	*http.Response
+	text string
+}
+
+func (h *house) send(method, path string, form url.Values, headers ...string) page {
+	h.Helper()
+	req, err := http.NewRequestWithContext(h.Context(), method, h.srv.URL+path, strings.NewReader(form.Encode()))
+	if err != nil {
+		h.Fatal(err)
+	}
+	if form != nil {
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	res, err := h.browser.Do(req)
+	if err != nil {
+		h.Fatal(err)
+	}
+	defer res.Body.Close()
+	raw, err := io.ReadAll(res.Body)
+	if err != nil {
+		h.Fatal(err)
+	}
+	return page{res, string(raw)}
+}
+
+func (h *house) get(path string) page { h.Helper(); return h.send("GET", path, nil) }
+
+func (h *house) post(path string, fields ...string) page {
+	h.Helper()
+	form := url.Values{}
+	for i := 0; i < len(fields); i += 2 {
+		form.Set(fields[i], fields[i+1])
+	}
+	return h.send("POST", path, form)
+}
+
+// shows is a page of that status on which all those texts are to be read.
+func (h *house) shows(p page, status int, texts ...string) {
+	h.Helper()
+	if p.StatusCode != status {
+		h.Errorf("%s %s: %s\n%s", p.Request.Method, p.Request.URL.Path, p.Status, p.text)
+	}
+	for _, text := range texts {
+		if !strings.Contains(html.UnescapeString(p.text), text) && !strings.Contains(p.text, text) {
+			h.Errorf("%s does not show %q:\n%s", p.Request.URL.Path, text, p.text)
+		}
+	}
+}
+
+func (h *house) lacks(p page, texts ...string) {
+	h.Helper()
+	for _, text := range texts {
+		if strings.Contains(p.text, text) {
+			h.Errorf("%s shows %q:\n%s", p.Request.URL.Path, text, p.text)
+		}
+	}
+}
+
+func only[T any](t *testing.T) func(rs []pawl.Result[T], err error) T {
+	return func(rs []pawl.Result[T], err error) T {
+		t.Helper()
+		if err == nil {
+			err = rs[0].Err
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rs[0].Value
+	}
+}
+
+func (h *house) claim(typ string) pawl.Lease {
+	h.Helper()
+	ls, err := h.p.Service.Claim(h.Context(), pawl.ClaimRequest{WorkerID: "w-" + typ, Types: []string{typ}, LeaseSeconds: 60})
+	if err != nil || len(ls) != 1 {
+		h.Fatal(ls, err)
+	}
+	return ls[0]
+}
+
+func (h *house) create(n pawl.NewTask) pawl.Task {
+	h.Helper()
+	t, err := pawl.Create(h.Context(), h.p.Service, n)
+	if err != nil {
+		h.Fatal(err)
+	}
+	return t
+}
+
+// failed is a task whose only attempt failed.
+func (h *house) failed() pawl.Lease {
+	h.Helper()
+	h.create(pawl.NewTask{Type: "pdf", Title: "read a book", MaxAttempts: 1, Payload: json.RawMessage(`{"secret":1}`)})
+	l := h.claim("pdf")
+	only[pawl.Moved](h.T)(h.p.Service.Fail(h.Context(), []pawl.FailCall{{Fence: l.Fence(), Error: pawl.Failure{Code: "torn", Message: "a page is torn", Detail: json.RawMessage(`"secret"`)}}}))
+	return l
+}
+
+// submitted is a task that waits for somebody's decision.
+func (h *house) submitted() pawl.Lease {
+	h.Helper()
+	only[pawl.TypeRef](h.T)(h.p.Service.PutTypes(h.Context(), []pawl.Type{{Name: "edit", Approval: pawl.Approval{Mode: pawl.ApprovalManual}, Apply: pawl.Apply{Mode: pawl.ApplyItem}}}))
+	h.create(pawl.NewTask{Type: "edit", Title: "change a line"})
+	l := h.claim("edit")
+	only[pawl.Moved](h.T)(h.p.Service.Submit(h.Context(), []pawl.SubmitCall{{Fence: l.Fence(), Result: json.RawMessage(`{"secret":"new line"}`)}}))
+	return l
+}
+
+// spoken is an item whose agent is in the middle of a message.
+func (h *house) spoken() (pawl.Lease, string) {
+	h.Helper()
+	h.create(pawl.NewTask{Type: "chat", Reply: &pawl.Reply{Model: "m1"}})
+	l := h.claim("chat")
+	f := pawl.MessageFence{MessageID: l.OpenMessage.ID, WorkerID: l.WorkerID, Attempt: l.Attempt}
+	only[pawl.Appended](h.T)(h.p.Service.Append(h.Context(), []pawl.AppendCall{{MessageFence: f, Chunks: []pawl.Chunk{{Type: "text", Text: "secret words"}, {Type: "tool_call", ToolCallID: "c", ToolName: "look", Input: json.RawMessage(`{"secret":2}`)}}}}))
+	return l, f.MessageID
+}
+
+func TestPages(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		h := open(t, p, false)
+		h.shows(h.get("/ui/"), 200, "Nothing does.")
+		broken, waiting := h.failed(), h.submitted()
+		talk, message := h.spoken()
+		only[pawl.CheckpointRef](t)(p.Service.Checkpoint(t.Context(), []pawl.CheckpointCall{{Fence: talk.Fence(), NewCheckpoint: pawl.NewCheckpoint{Type: pawl.ToolExecuted, Name: "look:1", Snapshot: json.RawMessage(`{"found":3}`)}}}))
+		for path, texts := range map[string][]string{
+			"/ui/":                                    {"Waiting for approval", waiting.TaskID, broken.ID, "a page is torn", "w-chat", "Leases that ran out", talk.ID},
+			"/ui/tasks":                               {broken.TaskID, waiting.TaskID, talk.TaskID, "read a book"},
+			"/ui/tasks?state=failed&type=pdf":         {broken.TaskID, `value="pdf"`, "<option selected>failed"},
+			"/ui/tasks?id=" + broken.ID:               {"Attempts", broken.TaskID},
+			"/ui/tasks?id=" + message:                 {"secret words"},
+			"/ui/tasks/" + broken.TaskID:              {"read a book", "torn", "a page is torn", `"secret": 1`, "Events", "leased → failed", "task open → failed", "error_boundary"},
+			"/ui/tasks/" + waiting.TaskID:             {"approve…", "reject…", "cancel…", "What was handed in", `"secret": "new line"`},
+			"/ui/items/" + talk.ID:                    {"look:1", `"found": 3`, "w-chat", "goes on, lease until", message, "expired"},
+			"/ui/items/" + broken.ID:                  {"<b>failed</b>", "1 of 1 allowed", "retry…", "bury…"},
+			"/ui/messages/" + message:                 {"secret words", "tool-call look", "/stream", `data-offset="2"`, "m1"},
+			"/ui/workers":                             {"w-pdf", "w-edit", "w-chat"},
+			"/ui/types":                               {"edit", "approval manual", "apply item"},
+			"/ui/legend":                              {"Legend"},
+			"/ui/tasks/" + waiting.TaskID + "/reject": {"Reasons, one a line", "change a line", "No, go back"},
+		} {
+			if strings.Contains(path, "items/"+talk.ID) || path == "/ui/" {
+				p.Advance(2 * time.Minute) // past the lease
+			}
+			got := h.get(path)
+			h.shows(got, 200, append(texts, "<h1", `<main id="main"`, "Pawl v0")...)
+			for name, want := range map[string]string{"Content-Security-Policy": "default-src 'none'; style-src 'self'", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Content-Type": "text/html; charset=utf-8"} {
+				if !strings.HasPrefix(got.Header.Get(name), want) {
+					t.Errorf("%s: %s is %q", path, name, got.Header.Get(name))
+				}
+			}
+			h.lacks(got, "style=", "onclick", "http://", "https://")
+		}
+		for path, status := range map[string]int{"/ui/tasks/tsk_none": 404, "/ui/items/itm_none": 404, "/ui/messages/msg_none": 404, "/ui/nothing": 404, "/ui/tasks?state=open": 400, "/ui/tasks?cursor=x": 400, "/ui/tasks/" + broken.TaskID + "/explode": 404, "/ui/items/" + broken.ID + "/approve": 404} {
+			h.shows(h.get(path), status, "To the overview")
+		}
+		for path, kind := range map[string]string{"style.css": "text/css", "live.js": "text/javascript", "pawl.svg": "image/svg+xml"} {
+			if got := h.get("/ui/static/" + path); got.StatusCode != 200 || !strings.HasPrefix(got.Header.Get("Content-Type"), kind) {
+				t.Errorf("%s: %s %v", path, got.Status, got.Header)
+			}
+		}
+	})
+}
+
+// Who asks for / as a browser does is led here; programs get what they got.
+func TestTheFrontDoor(t *testing.T) {
+	h := open(t, pawltest.Open(t, pawltest.SQLite), false)
+	if got := h.send("GET", "/", nil, "Accept", "text/html,*/*;q=0.8"); got.Request.URL.Path != "/ui/" || got.StatusCode != 200 {
+		t.Errorf("a browser is at %s: %s", got.Request.URL.Path, got.Status)
+	}
+	if got := h.get("/"); got.StatusCode != 404 || !strings.HasPrefix(got.Header.Get("Content-Type"), "application/problem+json") {
+		t.Errorf("a program: %s %s", got.Status, got.text)
+	}
+	h.shows(h.get("/v1/stats"), 200, "items_by_state")
+}
+
+func TestListsHavePages(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		h := open(t, p, false)
+		for i := range 60 {
+			h.create(pawl.NewTask{Type: "many", Title: fmt.Sprintf("number %d.", i)})
+		}
+		first := h.get("/ui/tasks?type=many")
+		h.shows(first, 200, "number 59.", "number 10.", "Older")
+		h.lacks(first, "number 9.")
+		_, rest, _ := strings.Cut(first.text, `rel="next" href="`)
+		next, _, _ := strings.Cut(rest, `"`)
+		second := h.get("/ui/tasks" + html.UnescapeString(next))
+		h.shows(second, 200, "number 9.", "number 0.", "First page", `value="many"`)
+		h.lacks(second, "Older")
+	})
+}
+
+// Every act goes through a form that asks once more, and is on the record as a
+// user's.
+func TestActs(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		h := open(t, p, false)
+		broken := h.failed()
+		task, item := "/ui/tasks/"+broken.TaskID, "/ui/items/"+broken.ID
+		h.shows(h.get(task+"/bury"), 200, "bury this task?", `<form class="confirm" method="post">`)
+		h.shows(h.post(task+"/bury", "reason", "of no use"), 200, "dead_lettered", "of no use", "by user")
+		h.shows(h.post(item+"/retry", "reason", "it was mended"), 200, "queued", "it was mended")
+		h.shows(h.post(item+"/retry"), 409, "The state forbids it", "conflict (409)", "queued", "cancel")
+		h.shows(h.post(item+"/cancel"), 200, "cancelled")
+		h.shows(h.post(task+"/cancel"), 409, "nothing: it has ended")
+
+		waiting := h.submitted()
+		task = "/ui/tasks/" + waiting.TaskID
+		h.shows(h.post(task+"/reject", "reason", " \n "), 400, "invalid (400)")
+		h.shows(h.post(task+"/reject", "reason", "too long\n\nno date", "rework", "yes"), 200, "queued", "too long", "no date")
+		if l := h.claim("edit"); len(l.Reasons) != 2 || l.Reasons[1].Message != "no date" {
+			t.Errorf("the next worker gets %+v", l.Reasons)
+		} else {
+			only[pawl.Moved](t)(p.Service.Submit(t.Context(), []pawl.SubmitCall{{Fence: l.Fence(), Result: json.RawMessage(`1`)}}))
+		}
+		h.shows(h.post(task+"/approve", "version", "0"), 412, "has changed since you looked", "approve, reject, cancel")
+		now, err := p.Service.GetTask(t.Context(), waiting.TaskID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.shows(h.get(task+"/approve"), 200, fmt.Sprintf(`name="version" value="%d"`, now.Version))
+		h.shows(h.post(task+"/approve", "version", fmt.Sprint(now.Version), "reason", "well done"), 200, "approved", "well done", "by user")
+		h.shows(h.post(task+"/reject", "reason", "too late"), 409, "decided by")
+		l := h.claim("edit.apply")
+		only[pawl.Moved](t)(p.Service.Complete(t.Context(), []pawl.CompleteCall{{Fence: l.Fence(), Result: json.RawMessage(`{"result":1,"diff":{"summary":"a line","before":{"n":1},"after":{"n":2}}}`)}}))
+		if _, err := p.Service.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		h.shows(h.get(task), 200, "completed", "a line", `<tr class="replace"><td>replace</td><td>/n</td>`)
+	})
+}

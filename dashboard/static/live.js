@@ -1,0 +1,67 @@
+// What JavaScript is for here: a message grows while it is read, and the other
+// pages are read again every few seconds. All else works without it.
+
+// seen is visible of package dashboard, for words that do not come from there.
+const seen = text => text
+  .replace(/[\u0000-\u0008\u000b-\u001f]/g, c => String.fromCharCode(0x2400 + c.charCodeAt(0)))
+  .replace(/[\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
+
+function add(parent, name, text, className) {
+  const e = parent.appendChild(document.createElement(name));
+  if (className) e.className = className;
+  e.textContent = text;
+  return e;
+}
+
+function say(words, chunk) {
+  const type = chunk.type.replace("_", "-");
+  const text = typeof chunk.text === "string" && chunk.type !== "error";
+  let part = words.lastElementChild;
+  if (!text || !part || part.dataset.type !== type || part.classList.contains("abandoned")) {
+    part = add(words, "section", "", "said " + type);
+    part.dataset.type = type;
+    add(part, "h3", seen([type, chunk.tool_name].filter(Boolean).join(" ")));
+  }
+  if (chunk.text) (part.querySelector("p") || add(part, "p", "", "text")).append(seen(chunk.text));
+  for (const value of [chunk.input, chunk.output, chunk.data]) {
+    if (value !== undefined) add(part, "pre", seen(JSON.stringify(value, null, 2))).tabIndex = 0;
+  }
+}
+
+function follow(words) {
+  const source = new EventSource(words.dataset.stream + "?after=" + (words.dataset.offset - 1));
+  const count = document.getElementById("chunks");
+  words.classList.add("live");
+  source.onmessage = event => {
+    const frame = JSON.parse(event.data);
+    for (const chunk of frame.chunks) say(words, chunk);
+    count.textContent = frame.offset + frame.chunks.length;
+  };
+  // What changes more than the end of it is shown by the page itself.
+  for (const name of ["abandoned", "snapshot", "end", "refused"]) {
+    source.addEventListener(name, () => {
+      source.close();
+      setTimeout(() => location.reload(), 500);
+    });
+  }
+}
+
+function readAgain(main) {
+  setInterval(async () => {
+    const busy = document.hidden || main.contains(document.activeElement) || main.querySelector("details[open]") || !getSelection().isCollapsed;
+    if (busy) return;
+    try {
+      const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+      if (!answer.ok) return;
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      main.replaceChildren(...page.getElementById("main").childNodes);
+    } catch {
+      // the server is away: what is shown stays, and the next time may do better
+    }
+  }, 5000);
+}
+
+const main = document.querySelector("main[data-live]");
+const words = document.querySelector("[data-stream]");
+if (words) follow(words);
+else if (main) readAgain(main);
