@@ -34,7 +34,7 @@ func named(t testing.TB, variable, what string) string {
 		t.Fatalf("%s is no URL", variable)
 	}
 	// It may be starting still.
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	for {
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp", u.Host)

@@ -149,9 +149,9 @@ func (b *Broker) Start() error {
 	return nil
 }
 
-// Ready waits until the server answers, at most 60 s.
+// Ready waits until the server answers, at most 5 min.
 func (b *Broker) Ready(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 60*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	for {
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp", b.addr)

@@ -216,7 +216,7 @@ func (s *Server) start(ctx context.Context, bin string, who *account) error {
 
 // ready waits until the server answers.
 func (s *Server) ready(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 60*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	for {
 		conn, err := pgx.Connect(ctx, s.URL)

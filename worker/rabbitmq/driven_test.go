@@ -104,7 +104,7 @@ func (p *post) drained(stop func(), svc rabbitmq.Service, handler worker.Handler
 
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for range 3000 {
+	for range 6000 {
 		if ok() {
 			return
 		}
