@@ -159,10 +159,13 @@ func (st *stream) write(frames []byte) error {
 func (st *stream) end() {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.ended = true
 	if st.timer != nil {
 		st.timer.Stop()
 	}
+	if st.begun && !st.ended { // the last frame's time may be up, and its end is still to be written
+		_ = http.NewResponseController(st.ResponseWriter).SetWriteDeadline(clock.Now().Add(slowest))
+	}
+	st.ended = true
 }
 
 // followEvents answers with the feed until the reader goes or the server stops. An

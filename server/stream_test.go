@@ -249,6 +249,18 @@ func tight(t *testing.T, svc pawl.Service) (srv *httptest.Server, cut func(net.C
 	}
 }
 
+// A stream that has been silent for longer than a reader may take still ends whole.
+func TestSilentStreamEndsWhole(t *testing.T) {
+	t.Cleanup(server.Impatient(0, 50*time.Millisecond))
+	ctx, stop := context.WithCancel(t.Context())
+	s := tune(t, serve(t, pawltest.Open(t, pawltest.SQLite).Service, server.Options{Stopping: ctx}), "?event=none&after=0")
+	time.Sleep(200 * time.Millisecond)
+	stop()
+	if rest, err := io.ReadAll(s.in); err != nil {
+		t.Errorf("%q, %v", rest, err)
+	}
+}
+
 // A quiet stream says something now and then; a reader that takes nothing is cut
 // off, and costs the others nothing.
 func TestStreamBeatsAndCutsTheSlow(t *testing.T) {
