@@ -11,7 +11,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"slices"
 	"sync"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -57,11 +56,10 @@ type AnswerKeeper interface {
 
 // Server is a service as tools and resources. It is safe for many sessions.
 type Server struct {
-	svc    pawl.Service
-	opts   Options
-	sdk    *sdk.Server
-	roles  sync.Map // that tools need, []api.Role by name
-	leanly []string // revisions
+	svc   pawl.Service
+	opts  Options
+	sdk   *sdk.Server
+	roles sync.Map // that tools need, []api.Role by name
 }
 
 // New returns a server of svc.
@@ -87,9 +85,6 @@ func New(svc pawl.Service, o Options) *Server {
 	if o.Tune != nil {
 		o.Tune(so)
 	}
-	s.leanly = slices.DeleteFunc(slices.Clone(revisions), func(v string) bool {
-		return len(so.SupportedProtocolVersions) > 0 && !slices.Contains(so.SupportedProtocolVersions, v)
-	})
 	if so.Capabilities == nil {
 		so.Capabilities = &sdk.ServerCapabilities{}
 	}
@@ -119,7 +114,7 @@ func (s *Server) HTTP() http.Handler {
 	get := func(*http.Request) *sdk.Server { return s.sdk }
 	plain := sdk.NewStreamableHTTPHandler(get, &over)
 	if !s.opts.Sessions {
-		return s.lean(named(plain))
+		return named(plain)
 	}
 	over.Stateless = false
 	old := sdk.NewStreamableHTTPHandler(get, &over)
