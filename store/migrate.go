@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -65,6 +66,17 @@ func Verify(ctx context.Context, m Migrator) error {
 		}
 	}
 	return tooOld(all)
+}
+
+// Unfit makes of a migrator's error that the database's codes say nothing about
+// the refusal of a schema that its table of migrations does not describe.
+func Unfit(err error) error {
+	var e *pawl.Error
+	if !errors.As(err, &e) || e.Code != pawl.CodeInternal || e.Message != "" {
+		return err
+	}
+	return &pawl.Error{Code: pawl.CodeInvalid, Op: "migrate", Err: e.Err,
+		Message: "the schema is not what the table schema_migrations says, or that table is not Pawl's: restore a backup, or name another database"}
 }
 
 var (

@@ -207,10 +207,10 @@ type classified struct{ store.Migrator }
 
 func (m classified) Up(ctx context.Context) ([]store.Migration, error) {
 	done, err := m.Migrator.Up(ctx)
-	return done, classify(err)
+	return done, store.Unfit(classify(err))
 }
 
 func (m classified) Status(ctx context.Context) ([]store.Migration, error) {
 	all, err := m.Migrator.Status(ctx)
-	return all, classify(err)
+	return all, store.Unfit(classify(err))
 }

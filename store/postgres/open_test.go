@@ -68,6 +68,26 @@ func TestRollingUpgrade(t *testing.T) {
 	}
 }
 
+// A schema that its table of migrations does not describe is refused, and not
+// taken for a fault of ours.
+func TestATableOfMigrationsThatIsNotTrue(t *testing.T) {
+	for name, statement := range map[string]string{
+		"another's":   "DROP TABLE schema_migrations; CREATE TABLE schema_migrations (version text)",
+		"gone":        "DROP TABLE schema_migrations",
+		"empty":       "DELETE FROM schema_migrations",
+		"with a gap":  "DELETE FROM schema_migrations WHERE id = 5",
+		"of nonsense": "ALTER TABLE schema_migrations ALTER id TYPE text USING 'x' || id",
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := build(t)
+			h.exec(statement)
+			if _, err := h.open().Dialect().Migrator.Up(t.Context()); pawl.CodeOf(err) != pawl.CodeInvalid || !strings.Contains(err.Error(), "schema_migrations") {
+				t.Errorf("up: %v", err)
+			}
+		})
+	}
+}
+
 // The tables whose rows come and go with every item are vacuumed when a twentieth
 // of them is dead, and at full speed.
 func TestHotTablesAreVacuumedEarly(t *testing.T) {

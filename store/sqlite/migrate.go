@@ -35,7 +35,7 @@ func (m migrator) Up(ctx context.Context) ([]store.Migration, error) {
 		done, err = m.Migrator.Up(ctx)
 		return err
 	})
-	return done, classify(err)
+	return done, store.Unfit(classify(err))
 }
 
 // Status implements store.Migrator.
@@ -45,7 +45,7 @@ func (m migrator) Status(ctx context.Context) ([]store.Migration, error) {
 		all, err = m.Migrator.Status(ctx)
 		return err
 	})
-	return all, classify(err)
+	return all, store.Unfit(classify(err))
 }
 
 // SQL implements store.Migrator. From nothing, it marks the file as ours first:

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -192,6 +193,42 @@ func TestStatusBeforeAndAfterMigrating(t *testing.T) {
 	}
 	if err := store.Verify(t.Context(), m); err != nil {
 		t.Error(err)
+	}
+}
+
+// A schema that its table of migrations does not describe is refused, and not
+// taken for a fault of ours.
+func TestATableOfMigrationsThatIsNotTrue(t *testing.T) {
+	for name, statement := range map[string]string{
+		"another's":   "DROP TABLE schema_migrations; CREATE TABLE schema_migrations (version TEXT)",
+		"gone":        "DROP TABLE schema_migrations",
+		"empty":       "DELETE FROM schema_migrations",
+		"with a gap":  "DELETE FROM schema_migrations WHERE id = 5",
+		"of nonsense": "DROP TABLE schema_migrations; CREATE TABLE schema_migrations (id, description, executed_at, oldest); INSERT INTO schema_migrations VALUES ('x', 1, 1, 1)",
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "work.db")
+			db, err := Open(t.Context(), path, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			m := db.Dialect().Migrator
+			if _, err := m.Up(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			other, err := sql.Open("sqlite", path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer other.Close()
+			if _, err := other.Exec(statement); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := m.Up(t.Context()); pawl.CodeOf(err) != pawl.CodeInvalid || !strings.Contains(err.Error(), "schema_migrations") {
+				t.Errorf("up: %v", err)
+			}
+		})
 	}
 }
 
