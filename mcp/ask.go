@@ -36,14 +36,18 @@ func Ask(ctx context.Context, questions map[string]*sdk.ElicitParams) (map[strin
 	if err != nil {
 		return nil, err
 	}
-	keys := slices.Sorted(maps.Keys(questions))
-	for _, key := range keys {
-		if _, asked := left.Steps[askPrefix+key]; !asked {
-			if _, err := pawl.Save(ctx, pawl.ApprovalPoint, askPrefix+key, questions[key]); err != nil {
-				return nil, err
-			}
+	fresh := maps.Clone(questions)
+	for _, c := range left.Steps {
+		for key := range asked(c) {
+			delete(fresh, key)
 		}
 	}
+	if names := slices.Sorted(maps.Keys(fresh)); len(names) > 0 { // all at once: a client sees all or none
+		if _, err := pawl.Save(ctx, pawl.ApprovalPoint, askPrefix+names[0], fresh); err != nil {
+			return nil, err
+		}
+	}
+	keys := slices.Sorted(maps.Keys(questions))
 	answers := map[string]*sdk.ElicitResult{}
 	for _, key := range keys {
 		if answers[key], err = pawl.WaitFor[*sdk.ElicitResult](ctx, waitPrefix+key, inputSignal, item.TaskID+" "+key); err != nil {
@@ -51,6 +55,22 @@ func Ask(ctx context.Context, questions map[string]*sdk.ElicitParams) (map[strin
 		}
 	}
 	return answers, nil
+}
+
+// asked are the questions of a checkpoint by their keys; none of a checkpoint that
+// only happens to have such a name.
+func asked(c pawl.Checkpoint) sdk.InputRequestMap {
+	var questions map[string]*sdk.ElicitParams
+	if c.Type != pawl.ApprovalPoint || !strings.HasPrefix(c.Name, askPrefix) || json.Unmarshal(c.Snapshot, &questions) != nil {
+		return nil
+	}
+	out := sdk.InputRequestMap{}
+	for key, q := range questions {
+		if q != nil && q.Message != "" {
+			out[key] = q
+		}
+	}
+	return out
 }
 
 // pending are a task's questions that are not answered yet.
@@ -61,12 +81,7 @@ func (s *Server) pending(ctx context.Context, taskID string) (sdk.InputRequestMa
 	}
 	open := sdk.InputRequestMap{}
 	for _, c := range l.Items {
-		if key, asks := strings.CutPrefix(c.Name, askPrefix); asks && c.Type == pawl.ApprovalPoint {
-			q := &sdk.ElicitParams{}
-			if json.Unmarshal(c.Snapshot, q) == nil && q.Message != "" { // else it is somebody else's name
-				open[key] = q
-			}
-		}
+		maps.Copy(open, asked(c))
 	}
 	for _, c := range l.Items {
 		if key, answers := strings.CutPrefix(c.Name, answerPrefix); answers && c.ItemID == "" {
