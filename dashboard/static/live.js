@@ -4,7 +4,8 @@
 // seen is visible of package dashboard, for words that do not come from there.
 const seen = text => text
   .replace(/[\u0000-\u0008\u000b-\u001f]/g, c => String.fromCharCode(0x2400 + c.charCodeAt(0)))
-  .replace(/[\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
+  .replace(/\u007f/g, "\u2421")
+  .replace(/[\u0080-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
 
 function add(parent, name, text, className) {
   const e = parent.appendChild(document.createElement(name));
