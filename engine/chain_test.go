@@ -340,3 +340,18 @@ func TestChainsLiveThroughTheArchive(t *testing.T) {
 		}
 	})
 }
+
+// More events than one batch takes are sealed in several, one chain all the same.
+func TestAChainGoesOnFromBatchToBatch(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		const items = 10_500
+		c := &chained{scene: &scene{T: t, Pawl: p}}
+		c.task = c.create(pawl.NewTask{Type: "a", Items: make([]pawl.NewItem, items)})
+		c.ok(first(p.Service.CancelTasks(t.Context(), []pawl.TaskCall{{TaskID: c.task.ID}})))
+		c.ok(nil, p.Engine.Seal(t.Context()))
+		got := c.verify("")
+		if !got.Intact || got.Sealed != int64(got.Events) || got.Events < 2*items {
+			t.Errorf("%+v", got)
+		}
+	})
+}
