@@ -54,6 +54,10 @@ type Options struct {
 	// Migrate is what Open does about the schema: "" or "up" brings it up to
 	// date, "off" only verifies that this program can run on it.
 	Migrate string
+	// Existing opens only a database that Pawl's schema is in already, as old as it
+	// may be: a SQLite file that is missing or empty, and a PostgreSQL schema without
+	// Pawl's tables are not_found, and nothing is created.
+	Existing bool
 	// Clock is SQLite's clock, for tests; nil = the machine's. PostgreSQL has
 	// its own.
 	Clock func() time.Time
@@ -155,7 +159,7 @@ func openDB(ctx context.Context, url string, o Options) (store.DB, error) {
 	scheme, rest, _ := strings.Cut(url, ":")
 	switch scheme {
 	case "sqlite":
-		return sqlite.Open(ctx, strings.TrimPrefix(rest, "//"), sqlite.Options{Clock: o.Clock, Log: o.Log})
+		return sqlite.Open(ctx, strings.TrimPrefix(rest, "//"), sqlite.Options{Clock: o.Clock, Log: o.Log, Existing: o.Existing})
 	case "postgres", "postgresql":
 		return postgres.Open(ctx, url, postgres.Options{Schema: o.Schema, Log: o.Log})
 	}
@@ -164,6 +168,11 @@ func openDB(ctx context.Context, url string, o Options) (store.DB, error) {
 
 // start migrates or verifies, and sets this process's sense of the database's time.
 func (e *Engine) start(ctx context.Context) error {
+	if e.opts.Existing {
+		if err := store.Exists(ctx, e.db.Dialect().Migrator); err != nil {
+			return err
+		}
+	}
 	if e.opts.Migrate == "off" {
 		if err := store.Verify(ctx, e.db.Dialect().Migrator); err != nil {
 			return err

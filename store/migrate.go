@@ -68,6 +68,16 @@ func Verify(ctx context.Context, m Migrator) error {
 	return tooOld(all)
 }
 
+// Exists is a not_found error when no migration was run: Pawl has never used the
+// schema.
+func Exists(ctx context.Context, m Migrator) error {
+	all, err := m.Status(ctx)
+	if err != nil || slices.ContainsFunc(all, func(x Migration) bool { return x.ExecutedAt != 0 }) {
+		return err
+	}
+	return &pawl.Error{Code: pawl.CodeNotFound, Op: "open", Message: "the database does not hold Pawl's schema; check its name, or create the schema with `pawl migrate up`"}
+}
+
 // Unfit makes of a migrator's error that the database's codes say nothing about
 // the refusal of a schema that its table of migrations does not describe.
 func Unfit(err error) error {

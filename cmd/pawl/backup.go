@@ -14,12 +14,7 @@ type backer interface {
 }
 
 func (a *app) backupCmd() *cobra.Command {
-	return a.verb("backup FILE", "Copy the SQLite database, as of one moment, while work goes on", cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error {
-		if err := a.exists(); err != nil {
-			return err
-		}
-		return with(a, a.backup)(cmd, args)
-	})
+	return a.verb("backup FILE", "Copy the SQLite database, as of one moment, while work goes on", cobra.ExactArgs(1), with(a, a.backup))
 }
 
 func (a *app) backup(ctx context.Context, s any, args []string) error {

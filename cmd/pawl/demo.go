@@ -67,7 +67,7 @@ func (a *app) demoCmd() *cobra.Command {
 			}
 			a.cfg.DB = "sqlite:" + filepath.Join(dir, "demo.db")
 		}
-		return with(a, func(ctx context.Context, s pawl.Service, _ []string) error {
+		return creating(a, func(ctx context.Context, s pawl.Service, _ []string) error {
 			d.svc, d.voice, d.report.DB = s, a.stderr, named(a.cfg.DB, a.cfg.Schema)
 			if err := d.begin(ctx); err != nil {
 				return err

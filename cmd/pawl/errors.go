@@ -26,11 +26,6 @@ func invalid(format string, args ...any) error {
 	return &pawl.Error{Code: pawl.CodeInvalid, Message: fmt.Sprintf(format, args...)}
 }
 
-// notThere says that a database's file is missing: exit 3.
-func notThere(path string, err error) error {
-	return &pawl.Error{Code: pawl.CodeNotFound, Message: "there is no database " + path, Err: err}
-}
-
 // usage is invalid, with the way to the command's help.
 func usage(cmd *cobra.Command, err error) error {
 	return invalid("%v; see `%s --help`", err, cmd.CommandPath())

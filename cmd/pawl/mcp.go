@@ -11,7 +11,7 @@ import (
 )
 
 func (a *app) mcpCmd() *cobra.Command {
-	cmd := a.verb("mcp", "Serve an agent over the Model Context Protocol on stdin and stdout", cobra.NoArgs, with(a, func(ctx context.Context, s pawl.Service, _ []string) error {
+	cmd := a.verb("mcp", "Serve an agent over the Model Context Protocol on stdin and stdout", cobra.NoArgs, creating(a, func(ctx context.Context, s pawl.Service, _ []string) error {
 		return alongside(ctx, s, func(ctx context.Context) error {
 			return mcp.New(s, a.mcpOptions(ctx)).Stdio(ctx, a.stdin, a.stdout)
 		})

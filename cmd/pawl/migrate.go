@@ -29,17 +29,16 @@ func (a *app) migrateCmd() *cobra.Command {
 		a.migrateSQL())
 }
 
-// schema opens the database for its migrations alone; only some make one that
-// is missing.
-func (a *app) schema(makes bool, run func(context.Context, store.Migrator) error) func(*cobra.Command, []string) error {
+// schema opens the database for its migrations alone; only up creates one that is
+// missing.
+func (a *app) schema(creates bool, run func(context.Context, store.Migrator) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
 		if a.cfg.Server != "" {
 			return invalid("migrations are run on a --db, not through a --server")
 		}
-		if err := a.exists(); err != nil && !makes {
-			return err
-		}
-		m, done, err := engine.Schema(cmd.Context(), a.cfg.DB, a.engineOptions())
+		o := a.engineOptions()
+		o.Existing = !creates
+		m, done, err := engine.Schema(cmd.Context(), a.cfg.DB, o)
 		if err != nil {
 			return err
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"net/url"
-	"os"
 	"strings"
 
 	"github.com/pawl-work/pawl"
@@ -17,7 +16,9 @@ func (a *app) open(ctx context.Context) (pawl.Service, func(), error) {
 	if a.cfg.Server != "" {
 		return client.New(a.cfg.Server, a.cfg.Key), func() {}, nil
 	}
-	eng, err := engine.OpenWith(ctx, a.cfg.DB, a.engineOptions())
+	o := a.engineOptions()
+	o.Existing = !a.creates
+	eng, err := engine.OpenWith(ctx, a.cfg.DB, o)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -83,17 +84,4 @@ func named(db, schema string) string {
 		u.RawQuery = q.Encode()
 	}
 	return u.Redacted()
-}
-
-// exists refuses a SQLite file that is not there: a look must not make one.
-func (a *app) exists() error {
-	path, found := strings.CutPrefix(a.cfg.DB, "sqlite:")
-	if !found || a.cfg.Server != "" {
-		return nil
-	}
-	path, _, _ = strings.Cut(strings.TrimPrefix(path, "//"), "?")
-	if _, err := os.Stat(path); err != nil {
-		return notThere(path, err)
-	}
-	return nil
 }

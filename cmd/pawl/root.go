@@ -20,6 +20,7 @@ type app struct {
 	stdout, stderr io.Writer
 	args, env      []string
 	cfg            config
+	creates        bool // the command may create the database
 	running        bool // the command line was understood: errors from here on are the command's own
 }
 
@@ -99,6 +100,15 @@ func with[R any](a *app, run func(ctx context.Context, s R, args []string) error
 		}
 		defer done()
 		return run(a.as(cmd.Context()), any(svc).(R), args)
+	}
+}
+
+// creating is with for the few commands that may create the database: to all
+// others one that is missing is an error, so that a mistyped name is found.
+func creating[R any](a *app, run func(ctx context.Context, s R, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		a.creates = true
+		return with(a, run)(cmd, args)
 	}
 }
 

@@ -34,7 +34,7 @@ func (a *app) serveCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return with(a, func(ctx context.Context, s pawl.Service, _ []string) error { return a.serve(ctx, s, outs) })(cmd, args)
+		return creating(a, func(ctx context.Context, s pawl.Service, _ []string) error { return a.serve(ctx, s, outs) })(cmd, args)
 	})
 	f := cmd.Flags()
 	f.String("addr", "", "where to listen; API keys are needed on any address but loopback (default "+defaults().Serve.Addr+")")

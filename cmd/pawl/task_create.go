@@ -84,7 +84,7 @@ func (n *newTask) read(a *app) (_ []pawl.NewTask, err error) {
 
 func (a *app) taskCreate() *cobra.Command {
 	var n newTask
-	cmd := a.verb("create --type TYPE [--payload JSON]", "Create a task, or many from a file", cobra.NoArgs, with(a, func(ctx context.Context, s pawl.TaskMaker, _ []string) error {
+	cmd := a.verb("create --type TYPE [--payload JSON]", "Create a task, or many from a file", cobra.NoArgs, creating(a, func(ctx context.Context, s pawl.TaskMaker, _ []string) error {
 		tasks, err := n.read(a)
 		if err != nil {
 			return err

@@ -31,6 +31,8 @@ type Options struct {
 	// time of a transaction is never below the newest stamp on record.
 	Clock func() time.Time
 	Log   *slog.Logger // nil = slog.Default()
+	// Existing refuses a file that is missing or empty, as not_found.
+	Existing bool
 }
 
 // db implements store.DB.
@@ -50,7 +52,8 @@ type db struct {
 
 var errClosed = &pawl.Error{Code: pawl.CodeUnavailable, Message: "the database has been closed"}
 
-// Open opens the SQLite file at path, and makes it where there is none; the
+// Open opens the SQLite file at path, and makes it where there is none, unless
+// only an Existing one is to be opened; the
 // schema is the Migrator's to bring. A path without its directory, a file that
 // is no database or another program's, and ":memory:" (nothing would survive,
 // and connections could not share it) are invalid; what the disk or the
@@ -65,6 +68,9 @@ func Open(ctx context.Context, path string, o Options) (store.DB, error) {
 	path, err := checkPath(path)
 	if err != nil {
 		return nil, err
+	}
+	if info, err := os.Stat(path); o.Existing && (os.IsNotExist(err) || err == nil && info.Size() == 0) {
+		return nil, &pawl.Error{Code: pawl.CodeNotFound, Op: "open", Message: "there is no database " + path + "; check its name, or create it with `pawl migrate up`"}
 	}
 	if err := prepareFile(ctx, path); err != nil {
 		return nil, err
