@@ -1,9 +1,11 @@
 package pawl
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"sync"
 	"time"
 )
 
@@ -49,6 +51,18 @@ type KeyBegun struct {
 	Run   bool   `json:"run"`
 	Token string `json:"token,omitempty"` // fences this run: a taken-over holder's answer is refused
 	Key   Key    `json:"key"`
+	// LockSeconds is how long the run holds the key without a renewal.
+	LockSeconds int `json:"lock_seconds,omitempty"`
+}
+
+// KeyRenew makes the lease of a run begin anew. Another may take the key over
+// when the lease has ended; until one does, it can still be renewed. A key does
+// not expire before its lease ends.
+type KeyRenew struct {
+	Scope       string `json:"scope,omitempty"`
+	Key         string `json:"key"`
+	Token       string `json:"token"`
+	LockSeconds int    `json:"lock_seconds,omitempty"` // from now; 0 = 60
 }
 
 // KeyDone ends a run: with the answer, or with the error of a failed one.
@@ -82,12 +96,55 @@ type Answer struct {
 	Body     []byte // text
 }
 
+// KeyRenewer renews the leases of keys; every KeyKeeper does.
+type KeyRenewer interface {
+	RenewKeys(ctx context.Context, calls []KeyRenew) ([]Result[Key], error)
+}
+
+// HoldKey renews the lease of a begun run, three times in its length, until stop
+// is called; stop waits for a renewal that is under way. The context that it
+// returns ends when a renewal is refused, because another has taken the key over;
+// the refusal is its cause. A renewal that cannot be made is tried again.
+func HoldKey(ctx context.Context, keys KeyRenewer, scope, key string, begun KeyBegun) (held context.Context, stop func()) {
+	held, cancel := context.WithCancelCause(ctx)
+	lock := cmp.Or(begun.LockSeconds, int(DefaultKeyLease/time.Second))
+	call := KeyRenew{Scope: scope, Key: key, Token: begun.Token, LockSeconds: lock}
+	every := time.Duration(lock) * time.Second / 3
+	over, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			select {
+			case <-over:
+				return
+			case <-tick.C:
+			}
+			try, done := context.WithTimeout(context.WithoutCancel(ctx), every)
+			_, err := one(keys.RenewKeys(try, []KeyRenew{call}))
+			done()
+			if errors.Is(err, ErrConflict) || errors.Is(err, ErrNotFound) {
+				cancel(err)
+				return
+			}
+		}
+	}()
+	return held, sync.OnceFunc(func() {
+		close(over)
+		<-ended
+		cancel(nil)
+	})
+}
+
 // Once runs fn once for (key, request): whoever comes later with the same
 // request gets the first result, byte for byte as JSON; with another request
-// ErrKeyReused; while it runs ErrKeyInFlight. An error of fn is kept to be read
-// and the next call runs again. The scope is "once". If the process dies inside
-// fn, another may run it again after 60 s: fn is at least once, its recorded
-// answer exactly once.
+// ErrKeyReused; while it runs ErrKeyInFlight, however long that takes, because
+// the key's lease is renewed. An error of fn is kept to be read and the next call
+// runs again. The scope is "once". If the process dies inside fn, or cannot reach
+// the database for 60 s, another may run fn again: fn is at least once, its
+// recorded answer exactly once. The context of fn ends when another has taken the
+// key over.
 func Once[T any](ctx context.Context, keys KeyKeeper, key string, request any, fn func(context.Context) (T, error)) (T, error) {
 	var out T
 	hash, err := HashOf(request)
@@ -101,15 +158,17 @@ func Once[T any](ctx context.Context, keys KeyKeeper, key string, request any, f
 	if !begun.Run {
 		return out, json.Unmarshal(begun.Key.Response, &out)
 	}
+	held, stop := HoldKey(ctx, keys, "once", key, begun)
+	defer stop() // also when fn panics
 	done := KeyDone{Scope: "once", Key: key, Token: begun.Token}
-	out, err = fn(ctx)
+	if out, err = fn(held); err == nil {
+		done.Response, err = json.Marshal(out)
+	}
+	stop()
 	if err != nil {
 		done.Response, _ = json.Marshal(Failure{Message: err.Error()})
 		_, ferr := one(keys.FailKeys(context.WithoutCancel(ctx), []KeyDone{done}))
 		return out, errors.Join(err, ferr)
-	}
-	if done.Response, err = json.Marshal(out); err != nil {
-		return out, err
 	}
 	_, err = one(keys.CompleteKeys(context.WithoutCancel(ctx), []KeyDone{done}))
 	return out, err

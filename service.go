@@ -87,6 +87,7 @@ type Stopper interface {
 // KeyKeeper keeps idempotency keys for side effects outside (seed 1).
 type KeyKeeper interface {
 	BeginKeys(ctx context.Context, calls []KeyBegin) ([]Result[KeyBegun], error)
+	KeyRenewer
 	CompleteKeys(ctx context.Context, calls []KeyDone) ([]Result[Key], error)
 	FailKeys(ctx context.Context, calls []KeyDone) ([]Result[Key], error)
 	GetKeys(ctx context.Context, names []KeyName) ([]Result[Key], error)

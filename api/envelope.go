@@ -149,6 +149,13 @@ type KeyBeginBody struct {
 	LockSeconds int    `json:"lock_seconds,omitempty"`
 }
 
+// KeyRenewBody is the body of a key's renewal.
+type KeyRenewBody struct {
+	Scope       string `json:"scope,omitempty"`
+	Token       string `json:"token"`
+	LockSeconds int    `json:"lock_seconds,omitempty"`
+}
+
 // KeyDoneBody is the body of a key's complete and fail.
 type KeyDoneBody struct {
 	Scope    string          `json:"scope,omitempty"`

@@ -151,6 +151,8 @@ var Routes = []Route{
 	{"get_keys", post, "/v1/idempotency-keys:get", Submitter, 200, "Read idempotency keys, each answered on its own."},
 	{"begin_key", post, "/v1/idempotency-keys/{id}:begin", Submitter, 200, "Open a key: run means that the caller is to run, else the first answer stands."},
 	{"begin_keys", post, "/v1/idempotency-keys:begin", Submitter, 200, "Open keys, each answered on its own."},
+	{"renew_key", post, "/v1/idempotency-keys/{id}:renew", Submitter, 200, "Keep a key for a run that goes on."},
+	{"renew_keys", post, "/v1/idempotency-keys:renew", Submitter, 200, "Keep keys for runs that go on, each answered on its own."},
 	{"complete_key", post, "/v1/idempotency-keys/{id}:complete", Submitter, 200, "Keep the answer of a run."},
 	{"complete_keys", post, "/v1/idempotency-keys:complete", Submitter, 200, "Keep the answers of runs, each answered on its own."},
 	{"fail_key", post, "/v1/idempotency-keys/{id}:fail", Submitter, 200, "Keep the error of a run; the next begin runs again."},

@@ -104,7 +104,7 @@ func (r *request) repeats() bool {
 // keeping its answer would cost it the company of other claims; another sweep is
 // no harm; keys have tokens of their own.
 var (
-	harmless = []string{"heartbeat", "heartbeat_items", "progress", "progress_items", "register_worker", "append_messages"}
+	harmless = []string{"heartbeat", "heartbeat_items", "progress", "progress_items", "register_worker", "append_messages", "renew_keys"}
 	unkeyed  = append([]string{"claim", "sweep", "begin_keys", "complete_keys", "fail_keys"}, harmless...)
 )
 

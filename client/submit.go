@@ -36,6 +36,11 @@ func (c *Client) BeginKeys(ctx context.Context, calls []pawl.KeyBegin) ([]pawl.R
 	return batch[pawl.KeyBegin, pawl.KeyBegun](ctx, c, "begin_keys", calls)
 }
 
+// RenewKeys keeps keys for runs that go on; see pawl.KeyKeeper.
+func (c *Client) RenewKeys(ctx context.Context, calls []pawl.KeyRenew) ([]pawl.Result[pawl.Key], error) {
+	return batch[pawl.KeyRenew, pawl.Key](ctx, c, "renew_keys", calls)
+}
+
 // CompleteKeys keeps the answers of runs; see pawl.KeyKeeper.
 func (c *Client) CompleteKeys(ctx context.Context, calls []pawl.KeyDone) ([]pawl.Result[pawl.Key], error) {
 	return batch[pawl.KeyDone, pawl.Key](ctx, c, "complete_keys", calls)

@@ -252,9 +252,9 @@ func (e *Engine) ended(ctx context.Context, w *whole, err error) error {
 }
 
 // AnswerLong is AnswerOnce for a call that runs in several transactions: its key
-// is begun before and its answer kept after them. When the process dies in
-// between, or the answer cannot be kept, the key stays in flight until its lease
-// of 60 s ends, and the next call with it runs again.
+// is begun before and its answer kept after them; its lease is renewed in between.
+// When the process dies, or the answer cannot be kept, the key stays in flight
+// until its lease of 60 s ends, and the next call with it runs again.
 func (e *Engine) AnswerLong(ctx context.Context, k pawl.KeyBegin, run func(ctx context.Context) (*pawl.Answer, error)) (answer pawl.Answer, replayed bool, err error) {
 	ns, leave, err := e.enterKey(ctx, &k)
 	if err != nil {
@@ -276,7 +276,10 @@ func (e *Engine) AnswerLong(ctx context.Context, k pawl.KeyBegin, run func(ctx c
 	case !begun.Run:
 		return answerOf(row), true, nil
 	}
-	made, err := run(ctx)
+	held, stop := pawl.HoldKey(ctx, e, k.Scope, k.Key, begun)
+	defer stop()
+	made, err := run(held)
+	stop()
 	ctx = context.WithoutCancel(ctx)
 	if err != nil || made == nil {
 		dropped := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {

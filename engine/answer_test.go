@@ -206,3 +206,24 @@ func TestTheKeyOfALongCallIsTakenOver(t *testing.T) {
 		}
 	})
 }
+
+// A call in several transactions renews its key's lease while it runs.
+func TestTheKeyOfALongCallIsRenewed(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		key := pawl.KeyBegin{Scope: "test", Key: "k", RequestHash: "h", LockSeconds: 3}
+		a, _, err := p.Engine.AnswerLong(t.Context(), key, func(ctx context.Context) (*pawl.Answer, error) {
+			name := []pawl.KeyName{{Scope: key.Scope, Key: key.Key}}
+			for range 3 {
+				p.Advance(2 * time.Second)
+				want := p.Now().Add(3 * time.Second)
+				for need[pawl.Key](t)(first(p.Engine.GetKeys(ctx, name))).LockedUntil.Before(want) {
+					time.Sleep(10 * time.Millisecond)
+				}
+			}
+			return &pawl.Answer{Code: 204}, nil
+		})
+		if err != nil || a.Code != 204 {
+			t.Errorf("%+v, %v", a, err)
+		}
+	})
+}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -85,7 +86,7 @@ func (e *Engine) beginKey(ctx context.Context, tx store.Tx, ns string, k *pawl.K
 			}
 		}
 	}
-	return pawl.KeyBegun{Run: true, Token: row.Token}, row, nil, nil
+	return pawl.KeyBegun{Run: true, Token: row.Token, LockSeconds: lockSeconds(k.LockSeconds)}, row, nil, nil
 }
 
 func (e *Engine) keyRow(k *pawl.KeyBegin, now int64) store.KeyRow {
@@ -97,12 +98,19 @@ func (e *Engine) keyRow(k *pawl.KeyBegin, now int64) store.KeyRow {
 	if ttl > 0 {
 		row.Expires = now + ttl.Microseconds()
 	}
-	lock := time.Duration(k.LockSeconds) * time.Second
-	if lock == 0 {
-		lock = pawl.DefaultKeyLease
+	row.Locked = lockedUntil(now, k.LockSeconds)
+	if row.Expires != 0 {
+		row.Expires = max(row.Expires, row.Locked) // a live run keeps its key
 	}
-	row.Locked = now + lock.Microseconds()
 	return row
+}
+
+func lockSeconds(asked int) int {
+	return cmp.Or(asked, int(pawl.DefaultKeyLease/time.Second))
+}
+
+func lockedUntil(now int64, asked int) int64 {
+	return now + int64(lockSeconds(asked))*int64(time.Second/time.Microsecond)
 }
 
 // keyHash is what is stored of a key: it may hold a secret or be long.
@@ -135,32 +143,55 @@ func (e *Engine) settleKeys(ctx context.Context, status string, calls []pawl.Key
 		if err := f.err("complete"); err != nil {
 			return pawl.Key{}, err
 		}
-		var out store.KeyRow
-		err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
-			now, err := tx.Now(ctx)
-			if err != nil {
-				return err
-			}
-			hash := keyHash(k.Key)
-			settled, err := store.SettleKey(ctx, tx, c.Namespace, k.Scope, hash, k.Token, status, orNull(k.Response), now)
-			if err != nil {
-				return err
-			}
-			var found bool
-			if out, found, err = store.ReadKey(ctx, tx, c.Namespace, k.Scope, hash, false); err != nil {
-				return err
-			}
-			if !found {
-				return pawl.NotFound("key", k.Key)
-			}
-			if !settled {
-				return &pawl.Error{Code: pawl.CodeConflict, Op: status, State: out.Status, Allowed: []string{}, Message: fmt.Sprintf("the key is %s, and this run does not hold it", out.Status)}
-			}
-			return nil
+		return e.heldKey(ctx, c.Namespace, status, pawl.KeyName{Scope: k.Scope, Key: k.Key}, func(ctx context.Context, tx store.Tx, hash string, now int64) (bool, error) {
+			return store.SettleKey(ctx, tx, c.Namespace, k.Scope, hash, k.Token, status, orNull(k.Response), now)
 		})
-		out.Key.Key = k.Key
-		return out.Key, err
 	})
+}
+
+// RenewKeys makes the leases of runs begin anew.
+func (e *Engine) RenewKeys(ctx context.Context, calls []pawl.KeyRenew) ([]pawl.Result[pawl.Key], error) {
+	return eachKey(ctx, "renew", calls, func(c pawl.Caller, k *pawl.KeyRenew) (pawl.Key, error) {
+		var f fields
+		f.keyName(k.Scope, k.Key)
+		f.text("/token", k.Token, 1, pawl.MaxKeyLen)
+		f.number("/lock_seconds", k.LockSeconds, 0, pawl.MaxLeaseSeconds)
+		if err := f.err("renew"); err != nil {
+			return pawl.Key{}, err
+		}
+		return e.heldKey(ctx, c.Namespace, "renew", pawl.KeyName{Scope: k.Scope, Key: k.Key}, func(ctx context.Context, tx store.Tx, hash string, now int64) (bool, error) {
+			return store.RenewKey(ctx, tx, c.Namespace, k.Scope, hash, k.Token, lockedUntil(now, k.LockSeconds))
+		})
+	})
+}
+
+// heldKey changes a key that a run holds; change says whether it does.
+func (e *Engine) heldKey(ctx context.Context, ns, op string, k pawl.KeyName, change func(ctx context.Context, tx store.Tx, hash string, now int64) (bool, error)) (pawl.Key, error) {
+	var out store.KeyRow
+	err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		hash := keyHash(k.Key)
+		held, err := change(ctx, tx, hash, now)
+		if err != nil {
+			return err
+		}
+		var found bool
+		if out, found, err = store.ReadKey(ctx, tx, ns, k.Scope, hash, false); err != nil {
+			return err
+		}
+		if !found {
+			return pawl.NotFound("key", k.Key)
+		}
+		if !held {
+			return &pawl.Error{Code: pawl.CodeConflict, Op: op, State: out.Status, Allowed: []string{}, Message: fmt.Sprintf("the key is %s, and this run does not hold it", out.Status)}
+		}
+		return nil
+	})
+	out.Key.Key = k.Key
+	return out.Key, err
 }
 
 // GetKeys reads keys; expired ones are absent.

@@ -185,6 +185,7 @@ var bodies = map[string]string{
 	"fail":            `{"worker_id":"w","attempt":1,"error":"x"}`,
 	"suspend":         `{"worker_id":"w","attempt":1,"until":"2026-01-29T11:00:00Z"}`,
 	"begin_key":       `{"request_hash":"h"}`,
+	"renew_key":       `{"token":"t"}`,
 	"complete_key":    `{"token":"t","response":1}`,
 	"fail_key":        `{"token":"t","response":1}`,
 	"update_task":     `{"title":"x"}`,

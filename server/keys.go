@@ -28,10 +28,15 @@ func (s *server) keys() {
 		return reply(one(s.svc.BeginKeys(ctx, []pawl.KeyBegin{{Scope: b.Scope, Key: in.ID, RequestHash: b.RequestHash,
 			TaskID: b.TaskID, ItemID: b.ItemID, TTLSeconds: b.TTLSeconds, LockSeconds: b.LockSeconds}})))
 	})
+	add(s, "renew_key", func(ctx context.Context, in *on[api.KeyRenewBody]) (*answer[pawl.Key], error) {
+		b := in.Body
+		return reply(one(s.svc.RenewKeys(ctx, []pawl.KeyRenew{{Scope: b.Scope, Key: in.ID, Token: b.Token, LockSeconds: b.LockSeconds}})))
+	})
 	s.endKey("complete_key", s.svc.CompleteKeys)
 	s.endKey("fail_key", s.svc.FailKeys)
 	batch(s, "get_keys", is200[pawl.Key], s.svc.GetKeys)
 	batch(s, "begin_keys", is200[pawl.KeyBegun], s.svc.BeginKeys)
+	batch(s, "renew_keys", is200[pawl.Key], s.svc.RenewKeys)
 	batch(s, "complete_keys", is200[pawl.Key], s.svc.CompleteKeys)
 	batch(s, "fail_keys", is200[pawl.Key], s.svc.FailKeys)
 }

@@ -268,6 +268,10 @@ func (h *house) keysAnswer(call caller, results reader) {
 	if r.str("code") != "key_in_flight" || r.Header.Get("Retry-After") == "" {
 		h.Errorf("in flight: %s, Retry-After %q", r.text, r.Header.Get("Retry-After"))
 	}
+	h.p.Advance(50 * time.Second)
+	call("renew_key", "order:42:send", fmt.Sprintf(`{"scope":"mail","token":%q}`, token))
+	h.p.Advance(50 * time.Second)
+	h.do(409, "POST", "/v1/idempotency-keys/order:42:send:begin", `{"scope":"mail","request_hash":"h"}`)
 	call("complete_key", "order:42:send", fmt.Sprintf(`{"scope":"mail","token":%q,"response":{"sent": 1}}`, token))
 	if r := call("get_key", "order:42:send?scope=mail", ""); r.str("status") != "completed" || !strings.Contains(r.text, `{"sent": 1}`) {
 		h.Errorf("the key: %s", r.text)
@@ -280,6 +284,7 @@ func (h *house) keysAnswer(call caller, results reader) {
 	results(call("get_keys", "", `{"items":[{"scope":"mail","key":"order:42:send"},{"key":"nope"}]}`), 200, 404)
 	rs := results(call("begin_keys", "", `{"items":[{"key":"x","request_hash":"h"},{"key":"y","request_hash":"h"}]}`), 200, 200)
 	of := func(i int) string { return rs[i]["value"].(map[string]any)["token"].(string) }
+	results(call("renew_keys", "", fmt.Sprintf(`{"items":[{"key":"x","token":%q},{"key":"y","token":"run_not"},{"key":"z","token":"t"}]}`, of(0))), 200, 409, 404)
 	results(call("complete_keys", "", fmt.Sprintf(`{"items":[{"key":"x","token":%q,"response":1}]}`, of(0))), 200)
 	results(call("fail_keys", "", fmt.Sprintf(`{"items":[{"key":"y","token":%q,"response":"no"}]}`, of(1))), 200)
 }

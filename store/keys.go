@@ -40,6 +40,13 @@ func TakeOverKey(ctx context.Context, tx Tx, namespace string, k KeyRow) error {
 	return err
 }
 
+// RenewKey makes the lease of a run last until a time, and its key at least as
+// long; false when the token is not the key's.
+func RenewKey(ctx context.Context, tx Tx, namespace, scope, hash, token string, until int64) (bool, error) {
+	n, err := tx.Exec(ctx, keySQL["renew key"], namespace, scope, hash, token, until)
+	return n == 1, err
+}
+
 // HitKey counts a begin that found a live key; replays is 1 when it was answered.
 func HitKey(ctx context.Context, tx Tx, namespace, scope, hash string, replays int) error {
 	_, err := tx.Exec(ctx, keySQL["hit key"], namespace, scope, hash, replays)

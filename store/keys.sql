@@ -22,6 +22,11 @@ UPDATE pawl.idempotency_keys
 SET status = 'pending', token = $4, locked_until = $5, misses = misses + 1
 WHERE namespace = $1 AND scope = $2 AND key_hash = $3
 
+-- name: renew key
+UPDATE pawl.idempotency_keys
+SET locked_until = $5, expires_at = CASE WHEN expires_at < $5 THEN $5 ELSE expires_at END
+WHERE namespace = $1 AND scope = $2 AND key_hash = $3 AND token = $4 AND status = 'pending'
+
 -- name: hit key
 UPDATE pawl.idempotency_keys
 SET hits = hits + 1, replays = replays + $4

@@ -13,7 +13,7 @@ import (
 
 func (a *app) idempotencyCmd() *cobra.Command {
 	return noun("idempotency", "Idempotency keys: do a thing outside once",
-		a.onceList(), a.onceGet(), a.onceBegin(),
+		a.onceList(), a.onceGet(), a.onceBegin(), a.onceRenew(),
 		a.onceDone("complete", "Keep the answer of a run", pawl.KeyKeeper.CompleteKeys),
 		a.onceDone("fail", "Keep the error of a run; the next begin runs again", pawl.KeyKeeper.FailKeys))
 }
@@ -88,6 +88,25 @@ func (a *app) onceBegin() *cobra.Command {
 	f.StringVar(&k.ItemID, "item", "", "links it to an item")
 	f.DurationVar(&ttl, "ttl", 0, "how long it is kept; -1s for ever (default 24h)")
 	f.IntVar(&k.LockSeconds, "lock", 0, "seconds until another may take over (default 60)")
+	return cmd
+}
+
+func (a *app) onceRenew() *cobra.Command {
+	var k pawl.KeyRenew
+	cmd := a.verb("renew KEY --token TOKEN", "Keep a key for a run that goes on", cobra.ExactArgs(1), with(a, func(ctx context.Context, s pawl.KeyKeeper, args []string) error {
+		k.Key = args[0]
+		rs, err := s.RenewKeys(ctx, []pawl.KeyRenew{k})
+		return each(a, rs, err, func(w io.Writer, ks []pawl.Key) {
+			for _, k := range ks {
+				fields(w, "scope", printable(k.Scope), "key", printable(k.Key), "status", k.Status, "until", whenever(k.LockedUntil))
+			}
+		})
+	}))
+	f := cmd.Flags()
+	f.StringVar(&k.Scope, "scope", "", "its scope")
+	f.StringVar(&k.Token, "token", "", "what begin gave")
+	f.IntVar(&k.LockSeconds, "lock", 0, "seconds from now until another may take over (default 60)")
+	_ = cmd.MarkFlagRequired("token")
 	return cmd
 }
 

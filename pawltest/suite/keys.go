@@ -44,6 +44,37 @@ func (w *world) key(scope, name string) (pawl.Key, error) {
 	return first(w.svc.GetKeys(w.ctx, []pawl.KeyName{{Scope: scope, Key: name}}))
 }
 
+// quickKeys has the leases of keys renewed every third of a second of the
+// machine's clock, each time for the full 60 s of the service's.
+type quickKeys struct {
+	pawl.KeyKeeper
+	renewed chan error // takes the outcome of each renewal
+	over    atomic.Bool
+}
+
+func (q *quickKeys) BeginKeys(ctx context.Context, calls []pawl.KeyBegin) ([]pawl.Result[pawl.KeyBegun], error) {
+	rs, err := q.KeyKeeper.BeginKeys(ctx, calls)
+	for i := range rs {
+		rs[i].Value.LockSeconds = 1
+	}
+	return rs, err
+}
+
+func (q *quickKeys) RenewKeys(ctx context.Context, calls []pawl.KeyRenew) ([]pawl.Result[pawl.Key], error) {
+	for i := range calls {
+		calls[i].LockSeconds = 60
+	}
+	rs, err := q.KeyKeeper.RenewKeys(context.WithoutCancel(ctx), calls)
+	if !q.over.Load() {
+		_, failed := first(rs, err)
+		select {
+		case q.renewed <- failed:
+		case <-ctx.Done():
+		}
+	}
+	return rs, err
+}
+
 var keys = noun{"idempotency keys", []promise{
 	{"the first runs, the next gets its answer byte for byte", func(w *world) {
 		ask := pawl.KeyBegin{Scope: "tools", Key: "tool-pdf_parser-document.pdf", RequestHash: "sha256:abc"}
@@ -184,6 +215,92 @@ var keys = noun{"idempotency keys", []promise{
 		_, err := pawl.Once(w.ctx, w.svc, "parse", map[string]string{"file": "y"}, effect)
 		w.refused(err, pawl.CodeKeyReused)
 		w.same(runs, 1, "runs")
+	}},
+	{"a run that goes on keeps its key by renewing it, also past the key's expiry", func(w *world) {
+		ask := pawl.KeyBegin{Key: "k", RequestHash: "h", TTLSeconds: 90}
+		b := w.opened(ask)
+		w.same(b.LockSeconds, 60, "lock_seconds")
+		renew := func(token string, lock int) (pawl.Key, error) {
+			return first(w.svc.RenewKeys(w.ctx, []pawl.KeyRenew{{Key: "k", Token: token, LockSeconds: lock}}))
+		}
+		for range 4 {
+			w.advance(50 * time.Second)
+			k, err := renew(b.Token, 0)
+			w.ok(err, "renew")
+			w.at(k.LockedUntil, w.now().Add(60*time.Second), "locked_until")
+			w.refused(w.beginErr(ask), pawl.CodeKeyInFlight)
+			w.sweep()
+		}
+		_, err := renew("run_of_another", 0)
+		w.same(w.refused(err, pawl.CodeConflict).State, pawl.KeyPending, "state")
+		_, err = first(w.svc.RenewKeys(w.ctx, []pawl.KeyRenew{{Key: "nope", Token: b.Token}}))
+		w.refused(err, pawl.CodeNotFound)
+		_, err = renew(b.Token, -1)
+		w.invalid(err, "/lock_seconds")
+		w.advance(2 * time.Hour) // its lease is over, and nobody has taken it over: it may go on
+		_, err = renew(b.Token, 3600)
+		w.ok(err, "renew late")
+		w.advance(59 * time.Minute)
+		w.refused(w.beginErr(ask), pawl.CodeKeyInFlight)
+		w.advance(time.Minute)
+		next := w.opened(ask)
+		_, err = renew(b.Token, 0)
+		w.refused(err, pawl.CodeConflict)
+		w.finishKey(pawl.KeyDone{Key: "k", Token: next.Token, Response: raw(`1`)})
+		_, err = renew(next.Token, 0)
+		w.same(w.refused(err, pawl.CodeConflict).State, pawl.KeyCompleted, "state")
+	}},
+	{"a key does not expire before the lease of its run ends", func(w *world) {
+		ask := pawl.KeyBegin{Key: "k", RequestHash: "h", TTLSeconds: 10}
+		w.opened(ask)
+		w.advance(30 * time.Second)
+		w.sweep()
+		w.refused(w.beginErr(ask), pawl.CodeKeyInFlight)
+	}},
+	{"an effect that lasts longer than the lease of its key runs once", func(w *world) {
+		runs := 0
+		var effect func(context.Context) (int, error)
+		keys := &quickKeys{KeyKeeper: w.svc, renewed: make(chan error)}
+		effect = func(context.Context) (int, error) {
+			if runs++; runs > 1 {
+				return 0, errors.New("it runs twice")
+			}
+			for range 5 {
+				if err := <-keys.renewed; err != nil {
+					return 0, err
+				}
+				w.advance(20 * time.Second)
+				_, err := pawl.Once(w.ctx, w.svc, "slow", 1, effect)
+				w.refused(err, pawl.CodeKeyInFlight)
+			}
+			keys.over.Store(true)
+			return 42, nil
+		}
+		for range 2 {
+			got, err := pawl.Once(w.ctx, keys, "slow", 1, effect)
+			w.ok(err, "once")
+			w.same(got, 42, "the result")
+		}
+	}},
+	{"an effect whose key was taken over learns of it", func(w *world) {
+		keys := &quickKeys{KeyKeeper: w.svc, renewed: make(chan error)}
+		_, err := pawl.Once(w.ctx, keys, "k", 1, func(ctx context.Context) (int, error) {
+			w.advance(2 * time.Minute) // as if nothing could have been renewed
+			_, err := pawl.Once(w.ctx, w.svc, "k", 1, func(context.Context) (int, error) { return 2, nil })
+			w.ok(err, "the other's")
+			for err := range keys.renewed {
+				if err != nil { // what was under way before the other began may have succeeded
+					break
+				}
+			}
+			<-ctx.Done()
+			w.refused(context.Cause(ctx), pawl.CodeConflict)
+			return 1, nil
+		})
+		w.refused(err, pawl.CodeConflict)
+		got, err := pawl.Once(w.ctx, w.svc, "k", 1, func(context.Context) (int, error) { return 3, nil })
+		w.ok(err, "once")
+		w.same(got, 2, "the result")
 	}},
 	{"an effect that failed runs again", func(w *world) {
 		runs := 0
