@@ -106,8 +106,9 @@ func (r *rules) checkItems(items []pawl.NewItem, payload json.RawMessage) error 
 	return r.inputs("/items", items).err("create")
 }
 
-// inputs checks items' inputs against the type's input schema; enough is said
-// of the first few that do not fit.
+// inputs checks items' inputs against the type's input schema, and that none
+// waits for what only its own task's approval could bring; enough is said of the
+// first few that do not fit.
 func (r *rules) inputs(at string, items []pawl.NewItem) (f fields) {
 	compiled, bad := r.e.schemas.Get(r.InputSchema)
 	for _, b := range bad {
@@ -116,6 +117,9 @@ func (r *rules) inputs(at string, items []pawl.NewItem) (f fields) {
 	for i := range items {
 		if len(f) >= schema.MaxErrors {
 			return f
+		}
+		if r.NeedsAcceptance() && len(items[i].After) > 0 {
+			f.add(at+"/"+number(i)+"/after", "cannot be used: results of the type %s are accepted when their task is approved, and the task cannot be approved while an item waits", r.Name)
 		}
 		here := at + "/" + number(i) + "/input"
 		f = append(f, r.smallEnough(here, items[i].Input)...)

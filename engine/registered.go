@@ -24,7 +24,8 @@ type typeCache struct {
 	mu      sync.Mutex
 	newest  map[store.TypeName]int // never changed once made
 	stamp   store.RegistryStamp
-	at      time.Time // when it was last looked at; zero = look now
+	at      time.Time // when newest was read; zero = look now
+	changes int       // made by this process
 	looking sync.Mutex
 	known   map[typeVersion]*pawl.Type
 }
@@ -39,6 +40,7 @@ func (c *typeCache) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.at = time.Time{}
+	c.changes++
 }
 
 // used says whether any type was ever registered, as far as is known here.
@@ -94,8 +96,7 @@ func (e *Engine) lookAtTypes(ctx context.Context) (map[store.TypeName]int, error
 		return newest, nil
 	}
 	c.mu.Lock()
-	stamp, newest := c.stamp, c.newest
-	c.at = clock.Now() // a change made here from now on takes it back
+	stamp, newest, changes, began := c.stamp, c.newest, c.changes, clock.Now()
 	c.mu.Unlock()
 	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := store.StampOfTypes(ctx, tx)
@@ -106,13 +107,15 @@ func (e *Engine) lookAtTypes(ctx context.Context) (map[store.TypeName]int, error
 		newest, err = store.Registry(ctx, tx)
 		return err
 	})
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if err != nil {
-		c.at = time.Time{}
 		return nil, err
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.newest, c.stamp = newest, stamp
+	if c.changes == changes { // else it may be older than a change made here
+		c.at = began
+	}
 	return newest, nil
 }
 

@@ -174,6 +174,14 @@ var plans = noun{"plans", []promise{
 		w.expire(w.claims(pawl.ClaimRequest{WorkerID: "w1", Types: []string{"x"}})[0])
 		w.same(states(gone.ID), []pawl.ItemState{pawl.ItemFailed, pawl.ItemCancelled, pawl.ItemCancelled}, "after an expiry")
 	}},
+	{"items whose results need acceptance wait for no others of their task", func(w *world) {
+		w.put(pawl.Type{Name: "order", Acceptance: true})
+		why := "after cannot be used: results of the type order are accepted when their task is approved, and the task cannot be approved while an item waits"
+		w.same(w.tried(pawl.NewTask{Type: "order", Items: []pawl.NewItem{after("a"), after("b", "a")}}), []string{"/items/1/" + why}, "created")
+		t := w.create(pawl.NewTask{Type: "order", Items: []pawl.NewItem{after("a")}})
+		_, err := first(w.svc.AddItems(w.ctx, []pawl.AddItems{{TaskID: t.ID, Items: []pawl.NewItem{after("b", "a")}}}))
+		w.same(refusals(err), []string{"/items/0/" + why}, "added")
+	}},
 	{"the endings .plan and .apply belong to Pawl", func(w *world) {
 		w.same(w.tried(pawl.NewTask{Type: "bank.apply"}), []string{"/type ends in .apply, which is kept for items that Pawl makes"}, "a task's")
 		w.same(w.tried(pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Input: raw("1"), Type: "bank.plan"}}}), []string{"/items/0/type ends in .plan, which is kept for items that Pawl makes"}, "an item's")
