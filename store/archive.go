@@ -203,6 +203,18 @@ func NamespaceOfTask(ctx context.Context, tx Tx, taskID string) (string, error) 
 	return ns, err
 }
 
+// HoldTask locks an ended task's rows, which whoever moves it takes or changes,
+// until the transaction ends; false when it is not there.
+func HoldTask(ctx context.Context, tx Tx, taskID string) (bool, error) {
+	for _, step := range []string{"lock task_live", "lock task", "lock rests"} {
+		found, err := Strings(ctx, tx, archiveSQL[step], taskID)
+		if err != nil || step == "lock task" && len(found) == 0 {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
 // NewestEvent is the id of a task's newest event, 0 when it has none.
 func NewestEvent(ctx context.Context, tx Tx, taskID string) (int64, error) {
 	var id int64
@@ -229,6 +241,9 @@ var removal = []string{"unlink keys of task", "unlink keys of items", "remove me
 func DeleteTask(ctx context.Context, tx Tx, namespace, taskID string, batch int) (done bool, err error) {
 	ns, err := NamespaceOfTask(ctx, tx, taskID)
 	if err != nil || ns != namespace {
+		return true, err
+	}
+	if there, err := HoldTask(ctx, tx, taskID); err != nil || !there {
 		return true, err
 	}
 	err = gated(ctx, tx, "delete", func() error {
@@ -273,6 +288,13 @@ type Archived struct {
 func KeepArchive(ctx context.Context, tx Tx, namespace string, a Archived) error {
 	_, err := tx.Exec(ctx, archiveSQL["keep archive"], a.TaskID, namespace, Text(a.Path), a.Body, a.Bytes, a.SHA256, a.CreatedAt.UnixMicro())
 	return err
+}
+
+// ArchivePath is the file of a task's archive; "" when there is none.
+func ArchivePath(ctx context.Context, tx Tx, taskID string) (string, error) {
+	var path Text
+	_, err := Row(ctx, tx, []any{&path}, archiveSQL["path of archive"], taskID)
+	return string(path), err
 }
 
 // RestoredBy lists up to limit tasks that were brought back by a time and have

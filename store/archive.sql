@@ -188,6 +188,30 @@ SELECT namespace
 FROM pawl.tasks
 WHERE id = $1
 
+-- name: lock task_live
+SELECT task_id
+FROM pawl.task_live
+WHERE task_id = $1
+@lock
+
+-- name: lock task
+SELECT id
+FROM pawl.tasks
+WHERE id = $1
+@lock
+
+-- name: lock rests
+SELECT item_id
+FROM pawl.rests
+WHERE item_id IN (SELECT id FROM pawl.work_items WHERE task_id = $1)
+ORDER BY item_id
+@lock
+
+-- name: path of archive
+SELECT path
+FROM pawl.archives
+WHERE task_id = $1
+
 -- name: being deleted
 SELECT id
 FROM pawl.task_events

@@ -3,6 +3,7 @@ package sweep
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -33,20 +34,31 @@ type archived struct {
 	newest    int64
 }
 
+// errLeaving says that the deletion of a task has begun: what is left of it is
+// no archive.
+var errLeaving = errors.New("the deletion of the task has begun")
+
 // write archives a task: all that hangs on it as compressed JSONL, one row a
 // line, in a file of ArchiveDir or, without one, for the database to keep. The
-// file is on the disk when write returns.
-func (s *Sweeper) write(ctx context.Context, namespace, taskID string) (archived, error) {
-	a := archived{namespace: namespace}
+// file is on the disk when write returns, under a name of its own: no archive is
+// written over another one. A task whose deletion has begun is errLeaving; one that
+// is not there has no namespace.
+func (s *Sweeper) write(ctx context.Context, taskID string) (a archived, err error) {
 	a.TaskID = taskID
 	var out sink
 	defer func() { out.abandon() }()
-	err := s.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
+	err = s.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
 		}
+		if a.namespace, err = store.NamespaceOfTask(ctx, tx, taskID); err != nil || a.namespace == "" {
+			return err
+		}
 		a.CreatedAt = time.UnixMicro(now).UTC()
+		if leaving, err := store.BeingDeleted(ctx, tx, taskID); err != nil || leaving {
+			return cmp.Or(err, errLeaving)
+		}
 		out.abandon() // of a try before
 		if out, err = s.open(taskID, a.CreatedAt); err != nil {
 			return err
@@ -56,7 +68,7 @@ func (s *Sweeper) write(ctx context.Context, namespace, taskID string) (archived
 		}
 		return store.ReadTask(ctx, tx, taskID, out.line)
 	})
-	if err != nil {
+	if err != nil || a.namespace == "" {
 		return a, err
 	}
 	return a, out.finish(&a.Archived)
@@ -91,7 +103,7 @@ func (s *Sweeper) open(taskID string, at time.Time) (sink, error) {
 		if err != nil {
 			return k, diskError(err)
 		}
-		k.file, k.path, out = f, filepath.Join(dir, taskID+".jsonl.zst"), f
+		k.file, k.path, out = f, filepath.Join(dir, taskID+"."+s.NewID("arc")+".jsonl.zst"), f
 	}
 	all := io.MultiWriter(out, k.sum, k.size)
 	if zip, ok := s.encoders.Get().(*zstd.Encoder); ok {

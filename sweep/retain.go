@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"os"
 	"slices"
 	"time"
 
@@ -144,57 +146,48 @@ var errChanged = errors.New("the task changed while it was archived")
 // retire archives some tasks, then removes them. The archives are on the disk
 // before the transaction that notes them and takes the first rows.
 func (p *pass) retire(ctx context.Context, tasks []string) error {
-	var written []archived
+	slices.Sort(tasks) // the order in which their rows are locked
+	var written, leaving []archived
 	for _, id := range tasks {
-		namespace, gone, err := p.halfGone(ctx, id)
-		if err != nil {
+		a, err := p.write(ctx, id)
+		switch {
+		case errors.Is(err, errLeaving):
+			leaving = append(leaving, a)
+		case err != nil:
+			p.discard(ctx, written)
 			return err
-		}
-		if gone {
-			err = p.Delete(ctx, namespace, id)
-		} else if namespace != "" {
-			var a archived
-			a, err = p.write(ctx, namespace, id)
-			written = append(written, a)
-		} else {
+		case a.namespace == "":
 			err = p.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) error { return store.ForgetRestored(ctx, tx, id) })
-		}
-		if err != nil {
-			return err
+			if err != nil {
+				p.discard(ctx, written)
+				return err
+			}
+		default:
+			written = append(written, a)
 		}
 	}
-	var rest []archived
+	var replaced []archived
 	err := p.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) error {
-		rest = nil
+		replaced = nil
 		for _, a := range written {
-			newest, err := store.NewestEvent(ctx, tx, a.TaskID)
+			old, done, err := retireTask(ctx, tx, a)
 			if err != nil {
 				return err
 			}
-			if newest == 0 { // another server has removed it
-				continue
-			}
-			if newest != a.newest {
-				return errChanged
-			}
-			if err := store.KeepArchive(ctx, tx, a.namespace, a.Archived); err != nil {
-				return err
-			}
-			done, err := store.DeleteTask(ctx, tx, a.namespace, a.TaskID, deleteBatch)
-			if err != nil {
-				return err
-			}
+			replaced = append(replaced, old)
 			if !done {
-				rest = append(rest, a)
+				leaving = append(leaving, a)
 			}
 		}
 		return nil
 	})
 	if err != nil {
+		p.discard(ctx, written)
 		return err
 	}
+	p.removeFiles(ctx, replaced)
 	p.stats.TasksPruned += int64(len(written))
-	for _, a := range rest {
+	for _, a := range leaving {
 		if err := p.Delete(ctx, a.namespace, a.TaskID); err != nil {
 			return err
 		}
@@ -202,17 +195,73 @@ func (p *pass) retire(ctx context.Context, tasks []string) error {
 	return nil
 }
 
-// halfGone says whose a task is, "" when it is gone, and whether its deletion
-// was begun and cut off: its archive, if it was to have one, is written then.
-func (p *pass) halfGone(ctx context.Context, id string) (namespace string, gone bool, err error) {
-	err = p.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		if namespace, err = store.NamespaceOfTask(ctx, tx, id); err != nil || namespace == "" {
-			return err
+// retireTask notes a task's archive and removes its first rows; done says that
+// none is left. It locks the task before it looks: another server may be retiring
+// it too, and only what is whole may be noted. It answers with the archive that
+// is not needed any more: the one before, or its own.
+func retireTask(ctx context.Context, tx store.Tx, a archived) (unneeded archived, done bool, err error) {
+	there, err := store.HoldTask(ctx, tx, a.TaskID)
+	if err != nil || !there {
+		return a, true, err
+	}
+	leaving, err := store.BeingDeleted(ctx, tx, a.TaskID)
+	if err != nil || leaving {
+		return a, false, err
+	}
+	newest, err := store.NewestEvent(ctx, tx, a.TaskID)
+	if err != nil {
+		return a, false, err
+	}
+	if newest != a.newest {
+		return a, false, errChanged
+	}
+	unneeded.Path, err = store.ArchivePath(ctx, tx, a.TaskID)
+	if err != nil {
+		return a, false, err
+	}
+	if err := store.KeepArchive(ctx, tx, a.namespace, a.Archived); err != nil {
+		return a, false, err
+	}
+	done, err = store.DeleteTask(ctx, tx, a.namespace, a.TaskID, deleteBatch)
+	return unneeded, done, err
+}
+
+// discard removes the files of archives that were not noted. The outcome of the
+// transaction that was to note them may be unknown: the lock on the task waits for
+// it. What cannot be looked at stays, and is in nobody's way.
+func (p *pass) discard(ctx context.Context, written []archived) {
+	var unneeded []archived
+	err := p.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) error {
+		unneeded = nil
+		for _, a := range written {
+			if _, err := store.HoldTask(ctx, tx, a.TaskID); err != nil {
+				return err
+			}
+			path, err := store.ArchivePath(ctx, tx, a.TaskID)
+			if err != nil {
+				return err
+			}
+			if path != a.Path {
+				unneeded = append(unneeded, a)
+			}
 		}
-		gone, err = store.BeingDeleted(ctx, tx, id)
-		return err
+		return nil
 	})
-	return namespace, gone, err
+	if err == nil {
+		p.removeFiles(ctx, unneeded)
+	}
+}
+
+// removeFiles removes the files of archives that no row names.
+func (p *pass) removeFiles(ctx context.Context, unneeded []archived) {
+	for _, a := range unneeded {
+		if a.Path == "" {
+			continue
+		}
+		if err := os.Remove(a.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			p.Log.WarnContext(ctx, "an archive that is not needed any more could not be removed", "path", a.Path, "error", err)
+		}
+	}
 }
 
 // Delete removes a task and all that hangs on it, in bounded batches; idempotency

@@ -1,0 +1,108 @@
+package sweep_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/pawl-work/pawl/pawltest"
+	"github.com/pawl-work/pawl/store"
+	"github.com/pawl-work/pawl/sweep"
+)
+
+// errCrash is what a server's transactions end with once it has crashed.
+var errCrash = errors.New("crashed")
+
+// crashing is a database whose server crashes before its nth transaction, and
+// does something else just before then.
+type crashing struct {
+	store.DB
+	left int
+	then func()
+}
+
+func (c *crashing) next() error {
+	if c.left--; c.left >= 0 {
+		return nil
+	}
+	if c.then == nil {
+		return errCrash
+	}
+	then := c.then
+	c.left, c.then = 1<<30, nil
+	then()
+	return nil
+}
+
+func (c *crashing) Do(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
+	if err := c.next(); err != nil {
+		return err
+	}
+	return c.DB.Do(ctx, fn)
+}
+
+func (c *crashing) View(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
+	if err := c.next(); err != nil {
+		return err
+	}
+	return c.DB.View(ctx, fn)
+}
+
+// server is one more server over the same database and archives.
+func (h *house) server(db store.DB) *sweep.Sweeper {
+	return &sweep.Sweeper{DB: db, Options: h.Options, NewID: h.NewID, Server: "another", Log: h.Log}
+}
+
+// Two servers retire the same task, of more rows than one transaction removes.
+// The first stands still before each of its transactions in turn, while the
+// second does so many of its own and crashes; then the first goes on, or crashes
+// too. Whatever they came to, the archive is whole.
+func TestTwoServersNeverLeaveAPartOfAnArchive(t *testing.T) {
+	each(t, func(h *house) {
+		if h.Database == pawltest.SQLite { // files there, the table on PostgreSQL
+			h.Options.ArchiveDir = filepath.Join(t.TempDir(), "archives")
+		}
+		task := rich(h)
+		h.exec(`INSERT INTO pawl.provenances (id, namespace, task_id, verb, created_at)
+			WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 6000)
+			SELECT 'prv_many_' || i, 'default', $1, 'create', 5 FROM n`, task.ID)
+		before := h.dump(task.ID)
+		const most = 4 // transactions of one that nothing disturbs: write, remove twice
+		for n := range most * most * 2 {
+			first, second, dies := n/2/most, n/2%most, n%2 == 1
+			h.interleave(task.ID, first, second, dies)
+			if got := h.unpack(task.ID); !slices.Equal(got, before) {
+				t.Fatalf("after %d and %d transactions (%v) the archive has %d rows of %d", first, second, dies, len(got), len(before))
+			}
+			h.ok(h.Restore(h.Context(), "default", task.ID))
+		}
+		files, err := filepath.Glob(filepath.Join(h.Options.ArchiveDir, "*", "*"))
+		h.ok(err)
+		if h.Options.ArchiveDir != "" && len(files) > most*most { // a crash may leave one that no row names
+			t.Errorf("%d files are left: %v", len(files), files)
+		}
+	})
+}
+
+// interleave retires a task by two servers, then by a third that nothing disturbs.
+func (h *house) interleave(taskID string, first, second int, dies bool) {
+	h.Helper()
+	one := &crashing{DB: h.DB, left: first}
+	one.then = func() {
+		if err := h.server(&crashing{DB: h.DB, left: second}).Retire(h.Context(), taskID); err != nil && !errors.Is(err, errCrash) {
+			h.Fatal(err)
+		}
+		if dies {
+			one.left = 2
+		}
+	}
+	if err := h.server(one).Retire(h.Context(), taskID); err != nil && !errors.Is(err, errCrash) {
+		h.Fatal(err)
+	}
+	h.ok(h.server(h.DB).Retire(h.Context(), taskID))
+	if n := h.count("SELECT COUNT(*) FROM pawl.tasks"); n > 0 {
+		h.Fatalf("after %d and %d transactions the task is still there", first, second)
+	}
+}
