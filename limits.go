@@ -61,6 +61,7 @@ const (
 	DefaultBuryAfter       = 48 * time.Hour
 	DefaultStaleAfter      = 24 * time.Hour
 	DefaultRetainTasks     = 30 * 24 * time.Hour
+	DefaultRetainFailed    = 90 * 24 * time.Hour
 	DefaultRetainKeys      = 7 * 24 * time.Hour
 	DefaultRetainSweeps    = 7 * 24 * time.Hour
 	DefaultStopGrace       = 30 * time.Second
@@ -122,6 +123,8 @@ var Defaults = []Limit{
 	{"bury_after", int64(DefaultBuryAfter / time.Second), "seconds", "failed becomes dead_lettered"},
 	{"stale_after", int64(DefaultStaleAfter / time.Second), "seconds", "one event for a task that nobody touched"},
 	{"retain_tasks", int64(DefaultRetainTasks / time.Second), "seconds", "ended tasks and all that hangs on them, archived first"},
+	{"retain_failed", int64(DefaultRetainFailed / time.Second), "seconds", "failed tasks, from their last change, archived like ended ones"},
+	{"retain_dead_lettered", int64(DefaultRetainFailed / time.Second), "seconds", "dead-lettered tasks, from their last change, archived like ended ones"},
 	{"retain_keys", int64(DefaultRetainKeys / time.Second), "seconds", "completed keys without expiry"},
 	{"retain_sweeps", int64(DefaultRetainSweeps / time.Second), "seconds", "sweep statistics"},
 	{"stop_grace", int64(DefaultStopGrace / time.Second), "seconds", "a stopping worker waits for its handlers, then gives back"},

@@ -14,6 +14,8 @@ type SweepOptions struct {
 	BuryAfter    time.Duration `json:"-"` // failed → dead_lettered
 	StaleAfter   time.Duration `json:"-"` // one event for a task that nobody touched
 	RetainTasks  time.Duration `json:"-"` // ended tasks and all that hangs on them
+	RetainFailed time.Duration `json:"-"` // failed tasks, from their last change
+	RetainDead   time.Duration `json:"-"` // dead-lettered tasks, from their last change
 	RetainKeys   time.Duration `json:"-"` // completed keys without expiry
 	RetainSweeps time.Duration `json:"-"` // sweep statistics
 	RetainChunks time.Duration `json:"-"` // chunks of messages that ended
@@ -30,6 +32,8 @@ func DefaultSweepOptions() SweepOptions {
 		BuryAfter:                DefaultBuryAfter,
 		StaleAfter:               DefaultStaleAfter,
 		RetainTasks:              DefaultRetainTasks,
+		RetainFailed:             DefaultRetainFailed,
+		RetainDead:               DefaultRetainFailed,
 		RetainKeys:               DefaultRetainKeys,
 		RetainSweeps:             DefaultRetainSweeps,
 		RetainChunks:             DefaultRetainChunks,

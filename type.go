@@ -182,11 +182,14 @@ type TypeLimits struct {
 	MaxPartBytes    int `json:"max_part_bytes,omitempty"`    // of a part
 }
 
-// Retention says how long ended tasks are kept, with all that hangs on them,
-// before they are archived and removed. It overrides SweepOptions.RetainTasks,
-// whichever is longer; a task goes by the version that it was made with.
+// Retention says how long tasks that ended, failed or were dead-lettered are kept,
+// with all that hangs on them, before they are archived and removed. It overrides
+// the ages in SweepOptions, whichever is longer; a task goes by the version that
+// it was made with. 0 = as long as all.
 type Retention struct {
-	TaskSeconds int `json:"task_seconds,omitempty"` // 60…ten years after its end; 0 = as long as all
+	TaskSeconds   int `json:"task_seconds,omitempty"`          // 60…ten years after its end
+	FailedSeconds int `json:"failed_seconds,omitempty"`        // 60…ten years after a failed task last changed
+	DeadSeconds   int `json:"dead_lettered_seconds,omitempty"` // 60…ten years after a dead-lettered task last changed
 }
 
 // TypeRef answers a put: the version that holds now.

@@ -21,8 +21,10 @@ func (e *Engine) checkType(t *pawl.Type) error {
 	f.number("/lease_seconds", t.LeaseSeconds, 0, pawl.MaxLeaseSeconds)
 	f.number("/backoff/base_seconds", t.Backoff.BaseSeconds, 0, pawl.MaxLeaseSeconds)
 	f.number("/backoff/max_seconds", t.Backoff.MaxSeconds, 0, 30*pawl.MaxLeaseSeconds)
-	if s := t.Retention.TaskSeconds; s != 0 {
-		f.number("/retention/task_seconds", s, 60, int(pawl.MaxDelay.Seconds()))
+	for member, s := range map[string]int{"task_seconds": t.Retention.TaskSeconds, "failed_seconds": t.Retention.FailedSeconds, "dead_lettered_seconds": t.Retention.DeadSeconds} {
+		if s != 0 {
+			f.number("/retention/"+member, s, 60, int(pawl.MaxDelay.Seconds()))
+		}
 	}
 	f.number("/limits/max_items", t.Limits.MaxItems, 0, pawl.MaxItemsPerTask)
 	f.number("/limits/max_payload_bytes", t.Limits.MaxPayloadBytes, 0, pawl.MaxPayloadBytes)

@@ -14,9 +14,9 @@ import (
 
 var archiveSQL = Texts(sqlFiles, "archive.sql")
 
-// hanging is all that hangs on an ended task, in the order in which it can be
+// hanging is all that hangs on a task whose items are out of work, in the order in which it can be
 // put back.
-var hanging = []string{"tasks", "task_live", "work_items", "item_deps", "ends", "work_item_parts", "checkpoints", "task_events",
+var hanging = []string{"tasks", "task_live", "work_items", "item_deps", "rests", "ends", "work_item_parts", "checkpoints", "task_events",
 	"task_results", "provenances", "messages", "message_chunks", "seals"}
 
 // columns of a hanging table, as its text selects them.
@@ -26,8 +26,8 @@ func columns(table string) []string {
 	return strings.Split(list, ", ")
 }
 
-// ReadTask reads all that hangs on an ended task, one JSON object a row, its
-// table first. A task with items that have not ended is a conflict.
+// ReadTask reads all that hangs on a task, one JSON object a row, its table first.
+// A task with items that still have work left is a conflict.
 func ReadTask(ctx context.Context, tx Tx, taskID string, line func([]byte) error) error {
 	rows := map[string]int{}
 	for _, table := range hanging {
@@ -37,8 +37,8 @@ func ReadTask(ctx context.Context, tx Tx, taskID string, line func([]byte) error
 		}
 		rows[table] = n
 	}
-	if rows["work_items"] != rows["ends"] {
-		return &pawl.Error{Code: pawl.CodeConflict, Op: "archive", Message: fmt.Sprintf("task %s has %d items and %d have ended", taskID, rows["work_items"], rows["ends"])}
+	if out := rows["rests"] + rows["ends"]; rows["work_items"] != out {
+		return &pawl.Error{Code: pawl.CodeConflict, Op: "archive", Message: fmt.Sprintf("task %s has %d items and %d are out of work", taskID, rows["work_items"], out)}
 	}
 	return nil
 }
@@ -297,10 +297,16 @@ func ArchivePath(ctx context.Context, tx Tx, taskID string) (string, error) {
 	return string(path), err
 }
 
-// RestoredBy lists up to limit tasks that were brought back by a time and have
-// not been archived again.
-func RestoredBy(ctx context.Context, tx Tx, by int64, limit int) ([]string, error) {
-	return Strings(ctx, tx, archiveSQL["restored by"], by, limit)
+// RestoredBy lists up to limit tasks that were brought back by a time, have not
+// been archived again and are in one of some states, or gone.
+func RestoredBy(ctx context.Context, tx Tx, by int64, states []string, limit int) ([]string, error) {
+	return Strings(ctx, tx, archiveSQL["restored by"], by, List(states), limit)
+}
+
+// RestingSince picks those of some tasks that are in a state and have no event
+// after a time.
+func RestingSince(ctx context.Context, tx Tx, taskIDs []string, state string, by int64) ([]string, error) {
+	return Strings(ctx, tx, archiveSQL["resting since"], List(taskIDs), state, by)
 }
 
 // ForgetRestored takes a task off RestoredBy's list: it is gone.

@@ -8,7 +8,7 @@ FROM pawl.tasks
 WHERE id = $1
 
 -- name: rows task_live
-SELECT task_id, namespace, state, version, items, open, failed, dead, cancelled, checkpoints, pruned, failed_in, error, ready_for_approval, applied_at, completed_at, updated_at
+SELECT task_id, namespace, state, version, items, positions, open, failed, dead, cancelled, checkpoints, pruned, failed_in, error, ready_for_approval, applied_at, completed_at, updated_at
 FROM pawl.task_live
 WHERE task_id = $1
 
@@ -23,6 +23,12 @@ SELECT needs_id, item_id
 FROM pawl.item_deps
 WHERE needs_id IN (SELECT id FROM pawl.work_items WHERE task_id = $1)
 ORDER BY needs_id, item_id
+
+-- name: rows rests
+SELECT item_id, namespace, task_id, type, priority, state, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, left_by, worker_id, started_at, since, completed_at, accepted_at, progress, stage, result, assembled_result, evidence, notes, error
+FROM pawl.rests
+WHERE item_id IN (SELECT id FROM pawl.work_items WHERE task_id = $1)
+ORDER BY item_id
 
 -- name: rows ends
 SELECT item_id, namespace, task_id, state, attempt, failures, rework, left_by, worker_id, started_at, ended_at, accepted_at, stage, result, assembled_result, error
@@ -250,8 +256,15 @@ WHERE task_id = $1
 SELECT task_id
 FROM pawl.archives
 WHERE restored_at IS NOT NULL AND restored_at <= $1
+  AND NOT EXISTS (SELECT 1 FROM pawl.task_rows r WHERE r.id = archives.task_id AND r.state NOT IN @list($2))
 ORDER BY restored_at
-LIMIT $2
+LIMIT $3
+
+-- name: resting since
+SELECT r.id
+FROM pawl.task_rows r
+WHERE r.id @among AND r.state = $2
+  AND (SELECT e.created_at FROM pawl.task_events e WHERE e.task_id = r.id ORDER BY e.id DESC LIMIT 1) <= $3
 
 -- name: forget restored
 UPDATE pawl.archives

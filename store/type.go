@@ -137,14 +137,14 @@ type TypeVersion struct {
 	Version int
 }
 
-// Retentions are the seconds that tasks are kept, by the versions that say so.
-func Retentions(ctx context.Context, tx Tx) (map[TypeVersion]int, error) {
+// Retentions are how long tasks are kept, by the versions that say so.
+func Retentions(ctx context.Context, tx Tx) (map[TypeVersion]pawl.Retention, error) {
 	rows, err := tx.Query(ctx, typeSQL["definitions"])
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	out := map[TypeVersion]int{}
+	out := map[TypeVersion]pawl.Retention{}
 	for rows.Next() {
 		var v TypeVersion
 		var definition string
@@ -152,8 +152,8 @@ func Retentions(ctx context.Context, tx Tx) (map[TypeVersion]int, error) {
 			return nil, err
 		}
 		var t struct{ Retention pawl.Retention }
-		if json.Unmarshal([]byte(definition), &t) == nil && t.Retention.TaskSeconds > 0 {
-			out[v] = t.Retention.TaskSeconds
+		if json.Unmarshal([]byte(definition), &t) == nil && t.Retention != (pawl.Retention{}) {
+			out[v] = t.Retention
 		}
 	}
 	return out, rows.Err()

@@ -21,10 +21,11 @@ const deleteBatch = 5 * batch
 // maxAgain bounds the tasks that a cursor remembers to try again.
 const maxAgain = 1000
 
-// retain archives and removes tasks that ended longer ago than they are kept:
-// RetainTasks, or what their type says. It reads the record in order, once for
-// each length of time, and stops at what is younger; the event that ended a task
-// leads to it. A task that cannot be archived is left, counted and tried again by
+// retain archives and removes tasks that ended, or failed or were dead-lettered
+// and have not changed since, longer ago than they are kept: the options' ages, or
+// what their type says. It reads the record in order, once for each length of
+// time, and stops at what is younger; the event that ended a task leads to it, or
+// the newest of one that failed. A task that cannot be archived is left, counted and tried again by
 // the next pass. One that was brought back from its archive is kept for as long
 // again.
 func (p *pass) retain(ctx context.Context) error {
@@ -32,30 +33,49 @@ func (p *pass) retain(ctx context.Context) error {
 	if err != nil {
 		return p.mishap(ctx, "retention", err)
 	}
-	spans := []span{{retainCursor, p.Options.RetainTasks, 0}}
-	for _, seconds := range slices.Compact(slices.Sorted(maps.Values(own))) {
-		spans = append(spans, span{fmt.Sprintf("%s.%d", retainCursor, seconds), time.Duration(seconds) * time.Second, seconds})
-	}
-	for _, s := range spans {
-		if s.age <= 0 {
-			continue // for ever
+	for _, k := range []kept{
+		{retainCursor, ended, p.Options.RetainTasks, func(r pawl.Retention) int { return r.TaskSeconds }},
+		{retainCursor + ".failed", []string{string(pawl.TaskFailed)}, p.Options.RetainFailed, func(r pawl.Retention) int { return r.FailedSeconds }},
+		{retainCursor + ".dead", []string{string(pawl.TaskDeadLettered)}, p.Options.RetainDead, func(r pawl.Retention) int { return r.DeadSeconds }},
+	} {
+		spans := []span{{k, 0}}
+		for r := range maps.Values(own) {
+			if s := k.own(r); s > 0 && !slices.ContainsFunc(spans, func(o span) bool { return o.seconds == s }) {
+				spans = append(spans, span{kept{fmt.Sprintf("%s.%d", k.cursor, s), k.states, time.Duration(s) * time.Second, k.own}, s})
+			}
 		}
-		if err := p.retainFor(ctx, s, own); err != nil {
-			return p.mishap(ctx, "retention", err)
+		for _, s := range spans {
+			if s.age <= 0 {
+				continue // for ever
+			}
+			if err := p.retainFor(ctx, s, own); err != nil {
+				return p.mishap(ctx, "retention", err)
+			}
 		}
 	}
 	return nil
 }
 
-// span is a length of time that tasks are kept, and how far the record was read
-// for it: seconds of their types' own, 0 for those whose types say nothing.
+// ended are the states that tasks end in.
+var ended = []string{string(pawl.TaskCompleted), string(pawl.TaskRejected), string(pawl.TaskCancelled)}
+
+// kept says how long tasks in some states are kept, and how far the record was
+// read for it. own reads a type's own length of time, in seconds.
+type kept struct {
+	cursor string
+	states []string
+	age    time.Duration
+	own    func(pawl.Retention) int
+}
+
+// span is a length of time that tasks are kept: seconds of their types' own, 0
+// for those whose types say nothing.
 type span struct {
-	cursor  string
-	age     time.Duration
+	kept
 	seconds int
 }
 
-func (p *pass) retainFor(ctx context.Context, s span, own map[store.TypeVersion]int) error {
+func (p *pass) retainFor(ctx context.Context, s span, own map[store.TypeVersion]pawl.Retention) error {
 	for {
 		tasks, page, err := p.retired(ctx, s, own)
 		if err != nil || len(tasks)+len(page) == 0 {
@@ -79,7 +99,7 @@ func (p *pass) retainFor(ctx context.Context, s span, own map[store.TypeVersion]
 
 // retentions are what types say of their tasks. Definitions never change, so
 // they are read when there are others.
-func (p *pass) retentions(ctx context.Context) (own map[store.TypeVersion]int, err error) {
+func (p *pass) retentions(ctx context.Context) (own map[store.TypeVersion]pawl.Retention, err error) {
 	err = p.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		stamp, err := store.StampOfTypes(ctx, tx)
 		if err == nil && (stamp != p.types || p.kept == nil) {
@@ -94,8 +114,8 @@ func (p *pass) retentions(ctx context.Context) (own map[store.TypeVersion]int, e
 
 // retired lists tasks of a span whose time is up: those that failed before,
 // those that were brought back long ago, and those that the next page of the
-// record ended.
-func (p *pass) retired(ctx context.Context, s span, own map[store.TypeVersion]int) (tasks []string, page []store.Entry, err error) {
+// record leads to.
+func (p *pass) retired(ctx context.Context, s span, own map[store.TypeVersion]pawl.Retention) (tasks []string, page []store.Entry, err error) {
 	at, page, err := p.aged(ctx, s.cursor, s.age)
 	if err != nil {
 		return nil, nil, err
@@ -105,20 +125,26 @@ func (p *pass) retired(ctx context.Context, s span, own map[store.TypeVersion]in
 		if err != nil {
 			return err
 		}
-		if tasks, err = store.RestoredBy(ctx, tx, ago(now, s.age), batch); err != nil {
+		if tasks, err = store.RestoredBy(ctx, tx, ago(now, s.age), s.states, batch); err != nil {
 			return err
 		}
 		tasks = append(tasks, at.Again...)
+		resting := !pawl.TaskState(s.states[0]).Ended()
 		for _, e := range page {
-			if pawl.TaskState(e.TaskTo).Ended() {
+			if resting && e.Newest || !resting && pawl.TaskState(e.TaskTo).Ended() {
 				tasks = append(tasks, e.TaskID)
+			}
+		}
+		if resting && len(tasks) > 0 {
+			if tasks, err = store.RestingSince(ctx, tx, tasks, s.states[0], ago(now, s.age)); err != nil {
+				return err
 			}
 		}
 		if len(own) == 0 || len(tasks) == 0 {
 			return nil
 		}
 		of, err := store.TypesOfTasks(ctx, tx, tasks)
-		tasks = slices.DeleteFunc(tasks, func(id string) bool { return own[of[id]] != s.seconds })
+		tasks = slices.DeleteFunc(tasks, func(id string) bool { return s.own(own[of[id]]) != s.seconds })
 		return err
 	})
 	return tasks, page, err

@@ -228,7 +228,7 @@ func TestNothingIsRemovedWithoutItsArchive(t *testing.T) {
 
 func TestRetentionForEver(t *testing.T) {
 	each(t, func(h *house) {
-		h.Options.RetainTasks, h.Options.BuryAfter, h.Options.StaleAfter, h.Options.RetainKeys, h.Options.RetainSweeps, h.Options.RetainChunks = 0, 0, 0, 0, 0, 0
+		h.Options = pawl.SweepOptions{ScanIntervalSeconds: 60}
 		h.solos(1, 3)
 		h.complete(h.claim(1)...)
 		h.solos(2, 1)

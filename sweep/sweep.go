@@ -31,9 +31,9 @@ type Sweeper struct {
 	// nobody is.
 	OnReady func([]store.DueItem)
 
-	housekeeping sync.Mutex                // one at a time in this process
-	types        store.RegistryStamp       // of the types that kept is of
-	kept         map[store.TypeVersion]int // seconds, by types that say how long
+	housekeeping sync.Mutex          // one at a time in this process
+	types        store.RegistryStamp // of the types that kept is of
+	kept         map[store.TypeVersion]pawl.Retention
 	examined     examined
 	feedSeen     int64 // the page of the feed that was looked at last
 	carry        carry

@@ -73,6 +73,8 @@ type sweepConfig struct {
 	BuryAfter                time.Duration `koanf:"bury_after"`
 	StaleAfter               time.Duration `koanf:"stale_after"`
 	RetainTasks              time.Duration `koanf:"retain_tasks"`
+	RetainFailed             time.Duration `koanf:"retain_failed"`
+	RetainDead               time.Duration `koanf:"retain_dead_lettered"`
 	RetainKeys               time.Duration `koanf:"retain_keys"`
 	RetainSweeps             time.Duration `koanf:"retain_sweeps"`
 	RetainChunks             time.Duration `koanf:"retain_chunks"`
@@ -109,6 +111,8 @@ func defaults() config {
 			BuryAfter:                s.BuryAfter,
 			StaleAfter:               s.StaleAfter,
 			RetainTasks:              s.RetainTasks,
+			RetainFailed:             s.RetainFailed,
+			RetainDead:               s.RetainDead,
 			RetainKeys:               s.RetainKeys,
 			RetainSweeps:             s.RetainSweeps,
 			RetainChunks:             s.RetainChunks,
@@ -126,6 +130,8 @@ func (s sweepConfig) options() *pawl.SweepOptions {
 		BuryAfter:                s.BuryAfter,
 		StaleAfter:               s.StaleAfter,
 		RetainTasks:              s.RetainTasks,
+		RetainFailed:             s.RetainFailed,
+		RetainDead:               s.RetainDead,
 		RetainKeys:               s.RetainKeys,
 		RetainSweeps:             s.RetainSweeps,
 		RetainChunks:             s.RetainChunks,

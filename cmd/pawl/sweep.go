@@ -32,11 +32,16 @@ func sweepFlags(f *pflag.FlagSet) {
 func retentionFlags(f *pflag.FlagSet) {
 	d := defaults().Sweep
 	f.Duration("retain-tasks", d.RetainTasks, "ended tasks are archived and removed after this; 0 never")
+	f.Duration("retain-failed", d.RetainFailed, "failed tasks are archived and removed this long after their last change; 0 never")
+	f.Duration("retain-dead-lettered", d.RetainDead, "dead-lettered tasks are archived and removed this long after their last change; 0 never")
 	f.Duration("retain-keys", d.RetainKeys, "completed keys without expiry; 0 never")
 	f.Duration("retain-sweeps", d.RetainSweeps, "statistics of sweeps; 0 never")
 	f.Duration("retain-chunks", d.RetainChunks, "chunks of messages that ended; 0 never")
 	f.String("archive-dir", "", "where archives go (default beside the database, or in it)")
-	for flag, key := range map[string]string{"retain-tasks": "retain_tasks", "retain-keys": "retain_keys", "retain-sweeps": "retain_sweeps", "retain-chunks": "retain_chunks", "archive-dir": "archive_dir"} {
+	for flag, key := range map[string]string{
+		"retain-tasks": "retain_tasks", "retain-failed": "retain_failed", "retain-dead-lettered": "retain_dead_lettered",
+		"retain-keys": "retain_keys", "retain-sweeps": "retain_sweeps", "retain-chunks": "retain_chunks", "archive-dir": "archive_dir",
+	} {
 		bind(f, flag, "sweep."+key)
 	}
 }
@@ -110,7 +115,7 @@ func sweepFields(w io.Writer, st pawl.SweepStats) {
 
 func (a *app) pruneCmd() *cobra.Command {
 	cmd := a.verb("prune", "Archive and remove what is past its age, now", cobra.NoArgs, with(a, a.sweepOnce))
-	cmd.Long = "A pass of the sweep with the ages given here: ended tasks are archived as compressed JSONL, then removed with all that hangs on them."
+	cmd.Long = "A pass of the sweep with the ages given here: ended, failed and dead-lettered tasks are archived as compressed JSONL, then removed with all that hangs on them."
 	retentionFlags(cmd.Flags())
 	return cmd
 }

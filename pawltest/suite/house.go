@@ -165,13 +165,22 @@ var retention = noun{"retention", []promise{
 		w.same([]any{after.Task, after.Items, after.Checkpoints}, []any{before.Task, before.Items, before.Checkpoints}, "what came back")
 		w.same(len(after.Events) >= len(before.Events), true, "its events came back")
 	}},
-	{"failed tasks stay", func(w *world) {
+	{"failed tasks go 90 days after they last changed, archived, and can be brought back and retried", func(w *world) {
 		t := w.solo()
 		w.failFor(w.claim("w1"), "no")
-		w.advance(31 * 24 * time.Hour)
-		w.sweep()
+		w.advance(49 * time.Hour)
 		w.sweep()
 		w.same(w.task(t.ID).State, pawl.TaskDeadLettered, "state")
+		w.advance(90*24*time.Hour - time.Second)
+		w.same(w.sweep().TasksPruned, int64(0), "pruned a second early")
+		w.advance(2 * time.Second)
+		w.same(w.sweep().TasksPruned, int64(1), "pruned")
+		_, err := w.svc.RestoreArchive(w.ctx, t.ID)
+		w.ok(err, "restore")
+		w.same(w.sweep().TasksPruned, int64(0), "pruned again at once")
+		got, err := pawl.Retry(w.ctx, w.svc, t.ID)
+		w.ok(err, "retry")
+		w.same(got.State, pawl.TaskQueued, "state after a retry")
 	}},
 	{"a restored task stays until its time is up again", func(w *world) {
 		t := w.solo()

@@ -1,0 +1,193 @@
+package sweep_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/pawltest"
+	"github.com/pawl-work/pawl/store"
+)
+
+// failed makes tasks that failed: of one item, of many with one that was
+// submitted, and one that was dead-lettered.
+func failed(h *house) (one, many, dead pawl.Task) {
+	h.Helper()
+	h.ok(h.put(pawl.Type{Name: "judged", Acceptance: true}))
+	one = h.create(pawl.NewTask{Type: "a", Payload: json.RawMessage(`1`), InputHash: "one"})
+	dead = h.create(pawl.NewTask{Type: "a", Payload: json.RawMessage(`2`)})
+	for _, l := range h.claim(2) {
+		h.fail(l)
+	}
+	h.bury(dead.ID)
+	many = h.create(pawl.NewTask{Type: "judged", Payload: json.RawMessage(`{}`), Items: []pawl.NewItem{{Input: json.RawMessage(`1`)}, {Input: json.RawMessage(`2`)}}})
+	ls := h.claim(2)
+	rs, err := h.Engine.Submit(h.Context(), []pawl.SubmitCall{{Fence: ls[0].Fence(), Result: json.RawMessage(`1`)}})
+	h.ok(err)
+	h.ok(rs[0].Err)
+	h.save(ls[1], pawl.ManualCheckpoint, "before the end")
+	h.fail(ls[1])
+	return one, many, dead
+}
+
+func (h *house) put(t pawl.Type) error {
+	h.Helper()
+	rs, err := h.Engine.PutTypes(h.Context(), []pawl.Type{t})
+	h.ok(err)
+	return rs[0].Err
+}
+
+func (h *house) bury(taskID string) {
+	h.Helper()
+	rs, err := h.Engine.BuryTasks(h.Context(), []pawl.TaskCall{{TaskID: taskID}})
+	h.ok(err)
+	h.ok(rs[0].Err)
+}
+
+func TestRetentionOfFailedTasks(t *testing.T) {
+	each(t, func(h *house) {
+		h.Options.BuryAfter = 0
+		h.Options.RetainDead = 10 * day
+		one, many, dead := failed(h)
+		before := map[string][]string{}
+		for _, task := range []pawl.Task{one, many, dead} {
+			before[task.ID] = h.dump(task.ID)
+		}
+		h.Advance(10 * day)
+		h.same(h.pass().TasksPruned, 0, "pruned at the end of the shorter age")
+		h.Advance(time.Second)
+		h.same(h.pass().TasksPruned, 1, "dead-lettered tasks pruned")
+		h.ok(h.Restore(h.Context(), "default", dead.ID))
+		_, err := pawl.Retry(h.Context(), h.Service, one.ID) // changes: its age begins anew when it fails again
+		h.ok(err)
+		h.Advance(day)
+		h.fail(h.claim(1)[0])
+		h.Advance(79*day + time.Second)
+		h.same(h.pass().TasksPruned, 2, "pruned 90 days after the first failure: the one of many, and the dead one again")
+		h.same([]any{h.state(one.ID)}, []any{"failed"}, "what failed again")
+		h.Advance(11 * day)
+		h.same(h.pass().TasksPruned, 1, "pruned 90 days after the second failure")
+		for _, id := range []string{many.ID, dead.ID} {
+			h.same(h.unpack(id), before[id], "what is in the archive")
+			h.ok(h.Restore(h.Context(), "default", id))
+			h.same(h.dump(id), before[id], "what came back")
+			_, err := pawl.Retry(h.Context(), h.Service, id)
+			h.ok(err)
+		}
+		h.claim(2)
+		h.same([]any{h.state(many.ID), h.state(dead.ID)}, []any{"in_progress", "checked_out"}, "states after a retry")
+		found, err := h.Engine.Check(h.Context())
+		h.ok(err)
+		h.same(found, []any(nil), "breaches")
+	})
+}
+
+func TestTypesSayHowLongFailedTasksAreKept(t *testing.T) {
+	each(t, func(h *house) {
+		h.Options.BuryAfter = 0
+		h.Options.RetainFailed = 0 // for ever
+		h.ok(h.put(pawl.Type{Name: "brief", Retention: pawl.Retention{TaskSeconds: 60, FailedSeconds: 3600, DeadSeconds: 7200}}))
+		var ids []string
+		for _, typ := range []string{"brief", "brief", "other"} {
+			ids = append(ids, h.create(pawl.NewTask{Type: typ, Payload: json.RawMessage(`1`)}).ID)
+			h.fail(h.claim(1)...)
+		}
+		h.bury(ids[1])
+		for _, step := range []struct {
+			after  time.Duration
+			pruned int
+		}{{3600 * time.Second, 0}, {time.Second, 1}, {3599 * time.Second, 0}, {time.Second, 1}, {1000 * day, 0}} {
+			h.Advance(step.after)
+			h.same(h.pass().TasksPruned, step.pruned, "pruned after another "+step.after.String())
+		}
+		h.same(h.state(ids[2]), "failed", "another type's")
+		err := h.put(pawl.Type{Name: "x", Retention: pawl.Retention{FailedSeconds: 59}})
+		var e *pawl.Error
+		if !errors.As(err, &e) || len(e.Fields) != 1 || e.Fields[0].Pointer != "/retention/failed_seconds" {
+			t.Errorf("59 seconds: %v", err)
+		}
+	})
+}
+
+// A task that is retried while it is retired is kept or goes as a whole: at no
+// moment is there an item without its task.
+func TestARetryWhileATaskIsRetired(t *testing.T) {
+	each(t, func(h *house) {
+		for first := range 3 {
+			one, many, dead := failed(h)
+			for _, task := range []pawl.Task{one, many, dead} {
+				retried := false
+				db := &crashing{DB: h.DB, left: first, then: func() {
+					_, err := pawl.Retry(h.Context(), h.Service, task.ID)
+					retried = err == nil
+				}}
+				err := h.server(db).Retire(h.Context(), task.ID)
+				there := h.count("SELECT COUNT(*) FROM pawl.tasks WHERE id = $1", task.ID) == 1
+				if retried != there || there != (err != nil) {
+					t.Errorf("before transaction %d: retried %v, there %v, %v", first, retried, there, err)
+				}
+			}
+			h.same(h.count("SELECT COUNT(*) FROM pawl.ready r WHERE NOT EXISTS (SELECT 1 FROM pawl.tasks t WHERE t.id = r.task_id)"), 0, "items without a task")
+			h.exec("UPDATE pawl.tasks SET dedupes = 0, input_hash = NULL")
+			for { // what was retried is taken away from the next round
+				ls, err := h.Service.Claim(h.Context(), pawl.ClaimRequest{WorkerID: "w", Limit: 10})
+				h.ok(err)
+				if len(ls) == 0 {
+					break
+				}
+			}
+		}
+	})
+}
+
+// slow is a database whose first write transaction waits, with its statements
+// done, for something else.
+type slow struct {
+	store.DB
+	before func()
+}
+
+func (s *slow) Do(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
+	return s.DB.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		err := fn(ctx, tx)
+		if s.before != nil && err == nil {
+			before := s.before
+			s.before = nil
+			before()
+		}
+		return err
+	})
+}
+
+// PostgreSQL: a retry that begins while the task's rows are being removed waits
+// for that, and finds no task.
+func TestARetryWaitsForTheRemoval(t *testing.T) {
+	each(t, func(h *house) {
+		if h.Database != pawltest.Postgres {
+			return // SQLite has one writer at a time
+		}
+		one, many, dead := failed(h)
+		for _, task := range []pawl.Task{one, many, dead} {
+			done := make(chan error, 1)
+			db := &slow{DB: h.DB, before: func() {
+				go func() {
+					_, err := pawl.Retry(h.Context(), h.Service, task.ID)
+					done <- err
+				}()
+				for h.count("SELECT COUNT(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = current_setting('application_name')") == 0 {
+					time.Sleep(time.Millisecond)
+				}
+			}}
+			h.ok(h.server(db).Retire(h.Context(), task.ID))
+			if err := <-done; pawl.CodeOf(err) != pawl.CodeNotFound && pawl.CodeOf(err) != pawl.CodeConflict {
+				t.Errorf("a retry while the task goes: %v", err)
+			}
+		}
+		for _, table := range append(hangingTables, "ready", "rests") {
+			h.same(h.count("SELECT COUNT(*) FROM pawl."+table), 0, "rows left in "+table)
+		}
+	})
+}
