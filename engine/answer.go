@@ -242,7 +242,7 @@ func (e *Engine) ended(ctx context.Context, w *whole, err error) error {
 		e.wake.all(pawl.CallerOf(ctx).Namespace)
 	}
 	if p := (panicked{}); errors.As(err, &p) {
-		e.log.ErrorContext(ctx, "a call panicked in its transaction", "panic", p.value, "stack", string(p.stack))
+		e.logPanic(ctx, p)
 		panic(p.value)
 	}
 	if errors.Is(err, errNothing) {
@@ -345,6 +345,10 @@ type panicked struct {
 }
 
 func (p panicked) Error() string { return fmt.Sprint("panic: ", p.value) }
+
+func (e *Engine) logPanic(ctx context.Context, p panicked) {
+	e.log.ErrorContext(ctx, "a call panicked in its transaction", "panic", p.value, "stack", string(p.stack))
+}
 
 func shielded(ctx context.Context, run func(ctx context.Context) error) (err error) {
 	defer func() {

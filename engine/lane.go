@@ -2,12 +2,14 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sort"
 	"sync"
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
 )
 
 const (
@@ -19,9 +21,10 @@ const (
 // lane gathers concurrent calls of one hot verb into one statement: whatever
 // waits while a flush is under way goes into the next one. There is no timer, so
 // a lone caller pays nothing, and nothing is answered before its commit. A group
-// holds one call per item; the next one waits for the next flush. When a
-// statement raises all the same, the group is run again in halves, so that an
-// error hits only the call that caused it.
+// holds one call per item; the next one waits for the next flush. When the
+// database refuses a statement all the same, the group is run again in halves, so
+// that an error hits only the call that caused it. A group whose outcome is not
+// known is never run again, and a panic is an error of its group.
 type lane[Row, Ans any] struct {
 	item func(*Row) string    // no two rows of a group share it; nil = they are all different
 	fits func(a, b *Row) bool // nil = any two rows can be in a group
@@ -32,6 +35,8 @@ type lane[Row, Ans any] struct {
 	// orphan is told what was answered to a caller who gave up during the flush;
 	// nil = it stays as it is.
 	orphan func(ctx context.Context, rows []Row, out []Ans)
+	// panicked is told of a panic, whose group is answered with an error.
+	panicked func(ctx context.Context, p panicked)
 	// wide = every call has its own flush: the store gathers them.
 	wide bool
 
@@ -110,7 +115,7 @@ func (l *lane[Row, Ans]) fly(ctx context.Context) {
 		}
 		l.mu.Unlock()
 		for _, t := range gone {
-			l.orphan(ctx, t.rows, t.out)
+			_ = l.shield(ctx, func(ctx context.Context) error { l.orphan(ctx, t.rows, t.out); return nil })
 		}
 	}
 }
@@ -171,10 +176,10 @@ func (l *lane[Row, Ans]) joins(t, first *ticket[Row, Ans], seen map[string]bool)
 
 // flush runs a group as one statement and hands out the answers.
 func (l *lane[Row, Ans]) flush(ctx context.Context, group []*ticket[Row, Ans]) {
-	err := l.attempt(ctx, group)
+	err := l.shield(ctx, func(ctx context.Context) error { return l.attempt(ctx, group) })
 	switch {
 	case err == nil:
-	case len(group) == 1 || pawl.CodeOf(err) == pawl.CodeUnavailable: // what may have been written is not written again
+	case len(group) == 1 || !wroteNothing(err): // what may have been written is not written again
 		for _, t := range group {
 			t.out, t.err = nil, err
 		}
@@ -182,6 +187,35 @@ func (l *lane[Row, Ans]) flush(ctx context.Context, group []*ticket[Row, Ans]) {
 		l.flush(ctx, group[:len(group)/2])
 		l.flush(ctx, group[len(group)/2:])
 	}
+}
+
+// wroteNothing says that an error proves that nothing was written: the database
+// gave it, or we refused the call ourselves.
+func wroteNothing(err error) bool {
+	var undone store.Undone
+	var own *pawl.Error
+	switch code := pawl.CodeOf(err); {
+	case code == pawl.CodeUnavailable:
+		return false
+	case errors.As(err, &undone):
+		return true
+	default:
+		return errors.As(err, &own) && own.Err == nil && code != pawl.CodeInternal
+	}
+}
+
+// shield makes an error of a panic. In a transaction of a whole call it stays the
+// caller's panic: see ended.
+func (l *lane[Row, Ans]) shield(ctx context.Context, run func(ctx context.Context) error) error {
+	err := shielded(ctx, run)
+	p := panicked{}
+	if wholeOf(ctx) != nil || !errors.As(err, &p) {
+		return err
+	}
+	if l.panicked != nil {
+		l.panicked(ctx, p)
+	}
+	return &pawl.Error{Code: pawl.CodeInternal, Message: "the call panicked; the log has its stack", Err: p}
 }
 
 func (l *lane[Row, Ans]) attempt(ctx context.Context, group []*ticket[Row, Ans]) error {

@@ -54,6 +54,10 @@ func (e *Engine) openLanes() {
 		return out, err
 	})
 	l.read = lane[reading, read]{ord: func(r *reading) *int { return &r.ord }, of: func(a *read) *int { return &a.ord }, run: e.readGroup}
+	for _, told := range []*func(context.Context, panicked){&l.create.panicked, &l.claim.panicked, &l.heartbeat.panicked, &l.progress.panicked, &l.checkpoint.panicked,
+		&l.append.panicked, &l.complete.panicked, &l.leave.panicked, &l.await.panicked, &l.read.panicked} {
+		*told = e.logPanic
+	}
 	for _, wide := range []*bool{&l.create.wide, &l.claim.wide, &l.heartbeat.wide, &l.progress.wide, &l.checkpoint.wide, &l.append.wide, &l.complete.wide, &l.leave.wide, &l.await.wide} {
 		*wide = e.db.Dialect().Gathers
 	}

@@ -59,6 +59,17 @@ func Native(tx Tx) any {
 	return nil
 }
 
+// Undone marks an error that the database itself answered with: the statement
+// that failed has left nothing behind. After any other error, an answer that
+// could not be read for example, the statement may have been carried out.
+type Undone struct{ Err error }
+
+// Error implements error.
+func (u Undone) Error() string { return u.Err.Error() }
+
+// Unwrap gives the driver's error.
+func (u Undone) Unwrap() error { return u.Err }
+
 // Rows is what a query yields. Close may be called twice.
 type Rows interface {
 	Next() bool

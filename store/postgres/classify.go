@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/puddle/v2"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
 )
 
 const (
@@ -66,7 +67,7 @@ func classify(err error) error {
 		if !found {
 			v = verdict{code: pawl.CodeInternal}
 		}
-		e := &pawl.Error{Code: v.code, Message: v.message, Err: err}
+		e := &pawl.Error{Code: v.code, Message: v.message, Err: store.Undone{Err: err}}
 		if e.Code == pawl.CodeConflict {
 			e.Allowed = []string{}
 		}

@@ -8,6 +8,7 @@ import (
 	lib "modernc.org/sqlite/lib"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
 )
 
 const codeNotADB = lib.SQLITE_NOTADB
@@ -78,6 +79,9 @@ func classify(err error) error {
 	}
 	if !found {
 		v = verdict{code: pawl.CodeInternal}
+	}
+	if code != 0 && !broken(err) {
+		err = store.Undone{Err: err}
 	}
 	e := &pawl.Error{Code: v.code, Message: v.message, Err: err}
 	if e.Code == pawl.CodeConflict {

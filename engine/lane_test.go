@@ -1,0 +1,118 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
+
+type laneRow struct{ id, ord int }
+
+// gathered calls a lane with rows 0…5 at once and makes sure that 1…5 are one
+// group: the first call holds both flights until the others wait.
+func gathered(t *testing.T, run func(ctx context.Context, ids []int) error) (errs [7]error, told int) {
+	t.Helper()
+	hold, held := make(chan struct{}), make(chan struct{}, laneFlights)
+	l := &lane[laneRow, laneRow]{
+		ord:      func(r *laneRow) *int { return &r.ord },
+		of:       func(r *laneRow) *int { return &r.ord },
+		panicked: func(context.Context, panicked) { told++ },
+		run: func(ctx context.Context, rows []laneRow) ([]laneRow, error) {
+			var ids []int
+			for _, r := range rows {
+				ids = append(ids, r.id)
+			}
+			if ids[0] >= 5 {
+				held <- struct{}{}
+				<-hold
+				return rows, nil
+			}
+			return rows, run(ctx, ids)
+		},
+	}
+	var calls sync.WaitGroup
+	call := func(id int) {
+		calls.Go(func() { _, errs[id] = l.do(context.Background(), []laneRow{{id: id}}) })
+	}
+	for id := range laneFlights {
+		call(5 + id)
+		<-held
+	}
+	for id := range 5 {
+		call(id)
+	}
+	for waiting := 0; waiting < 5; time.Sleep(time.Millisecond) {
+		l.mu.Lock()
+		waiting = len(l.waiting)
+		l.mu.Unlock()
+	}
+	close(hold)
+	calls.Wait()
+	l.flights.Wait()
+	if _, err := l.do(context.Background(), []laneRow{{id: 4}}); err != nil && errs[4] == nil {
+		t.Errorf("a later call: %v", err)
+	}
+	return errs, told
+}
+
+// A statement whose answer could not be read may have been carried out: it is not
+// run again, whatever the error's code is.
+func TestAnUnknownOutcomeIsNotRunAgain(t *testing.T) {
+	var mu sync.Mutex
+	wrote := map[int]int{}
+	errs, _ := gathered(t, func(_ context.Context, ids []int) error {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, id := range ids {
+			wrote[id]++
+		}
+		if len(ids) > 1 || wrote[ids[0]] > 1 {
+			return &pawl.Error{Code: pawl.CodeInternal, Err: errors.New("an answer that cannot be read")}
+		}
+		return nil
+	})
+	for id := range 4 { // 4 is called once more at the end
+		if wrote[id] != 1 || errs[id] == nil {
+			t.Errorf("call %d was written %d times and answered with %v", id, wrote[id], errs[id])
+		}
+	}
+}
+
+// What the database refused is run again in halves: the error hits its cause only.
+func TestARefusedGroupIsRunInHalves(t *testing.T) {
+	errs, _ := gathered(t, func(_ context.Context, ids []int) error {
+		if slices.Contains(ids, 3) {
+			return &pawl.Error{Code: pawl.CodeInternal, Err: store.Undone{Err: errors.New("refused")}}
+		}
+		return nil
+	})
+	for id, err := range errs {
+		if (err != nil) != (id == 3) {
+			t.Errorf("call %d: %v", id, err)
+		}
+	}
+}
+
+// A panic is an error of its group: the process and the lane go on.
+func TestAPanicEndsItsGroupOnly(t *testing.T) {
+	errs, told := gathered(t, func(_ context.Context, ids []int) error {
+		if len(ids) > 1 {
+			panic("no")
+		}
+		return nil
+	})
+	for id := range 5 {
+		if pawl.CodeOf(errs[id]) != pawl.CodeInternal {
+			t.Errorf("call %d: %v", id, errs[id])
+		}
+	}
+	if errs[5] != nil || errs[6] != nil || told != 1 {
+		t.Errorf("the others: %v, %v; told %d times", errs[5], errs[6], told)
+	}
+}
