@@ -95,8 +95,9 @@ type Error struct {
 	Allowed    []string      // conflict about a state: the verbs it allows, never nil
 	Holder     string        // lease_lost: who claimed last
 	Attempt    int           // lease_lost: the latest attempt
-	Reason     string        // lease_lost: taken, expired, released
+	Reason     string        // lease_lost: taken, expired, released; conflict of a feed's cursor: epoch
 	Expected   *int64        // conflict of an append: the offset that the next chunk has
+	Restart    *FeedPosition // conflict with reason epoch: the position to restart from
 	RetryAfter time.Duration // limit, unavailable, key_in_flight: when to try again; 0 = not known
 	Err        error         // the cause, for logs; never sent
 }

@@ -10,6 +10,7 @@ import (
 type Event struct {
 	ID        string          `json:"id"`                 // evt_ + the row's number
 	Position  int64           `json:"position,omitempty"` // its place in the feed; only where it was read from there
+	Epoch     int64           `json:"epoch,omitempty"`    // in which it got its position; see FeedPosition
 	Namespace string          `json:"namespace"`
 	TaskID    string          `json:"task_id"`
 	TaskType  string          `json:"task_type,omitempty"`
@@ -93,7 +94,10 @@ type EventFilter struct {
 	// first; 0 = all, FeedEnd = those to come. Nil = by number, newest first or
 	// Asc. Per task the feed's order is the order of commit; a number may come to
 	// light after a higher one. A page of it may be short, or empty, before the last.
-	After  *int64
+	After *int64
+	// Epoch is the epoch of After, and counts only where that is above 0. An older
+	// one than the feed's is a conflict with reason epoch; see RestartOf.
+	Epoch  int64
 	TaskID string
 	ItemID string
 	Types  []string // of tasks of these types

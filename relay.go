@@ -5,9 +5,10 @@ import "time"
 // Relay is where one sink stands: a place outside that events are sent to.
 type Relay struct {
 	Sink     string     `json:"sink"`
-	Kind     string     `json:"kind,omitempty"` // rabbitmq, nats, webhook
-	Position int64      `json:"position"`       // everything up to here is there, or was set aside
-	Lag      int64      `json:"lag"`            // events behind the newest
+	Kind     string     `json:"kind,omitempty"`  // rabbitmq, nats, webhook
+	Position int64      `json:"position"`        // everything up to here is there, or was set aside
+	Epoch    int64      `json:"epoch,omitempty"` // of Position; see FeedPosition
+	Lag      int64      `json:"lag"`             // events behind the newest
 	OldestAt *time.Time `json:"oldest_at,omitempty"`
 	Sent     int64      `json:"sent"`    // events the sink has confirmed, repetitions too
 	Refused  int64      `json:"refused"` // events set aside, since the sink will not have them

@@ -229,8 +229,9 @@ type RecordReader interface {
 	// those there are and then those to come, each once, until ctx ends (nil) or
 	// fn returns an error. At first fn is told the position that it begins after,
 	// and no events; then of every batch the position to go on after. The page of
-	// f does not count.
-	FollowEvents(ctx context.Context, f EventFilter, fn func(through int64, events []Event) error) error
+	// f does not count. When the database went back in time it returns a conflict
+	// with the position to restart from; see RestartOf.
+	FollowEvents(ctx context.Context, f EventFilter, fn func(through FeedPosition, events []Event) error) error
 	ListCheckpoints(ctx context.Context, f CheckpointFilter) (List[Checkpoint], error)
 	// ListParts lists the pieces of an item's result, oldest first.
 	ListParts(ctx context.Context, f PartFilter) (List[ItemPart], error)

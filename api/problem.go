@@ -25,7 +25,8 @@ const typePrefix = "urn:pawl:error:"
 // Problem is a refusal as RFC 9457 writes it, with Pawl's own members. Every
 // conflict about a state carries State and Allowed, [] at an end; every
 // lease_lost carries Reason, State, Holder and Attempt; a conflict about what
-// somebody else decided, Holder; one about a message's offset, Expected.
+// somebody else decided, Holder; one about a message's offset, Expected; one with
+// reason epoch, Position.
 type Problem struct {
 	Type     string       `json:"type"`
 	Title    string       `json:"title"` // the same for every problem of its code
@@ -40,6 +41,7 @@ type Problem struct {
 	Attempt  *int         `json:"attempt,omitempty"`
 	Reason   string       `json:"reason,omitempty"`
 	Expected *int64       `json:"expected,omitempty"` // of an append: the offset that the message has
+	Position string       `json:"position,omitempty"` // with reason epoch: EPOCH-POSITION to restart from
 }
 
 // ProblemOf writes an error as a problem. What is not a *pawl.Error is
@@ -64,6 +66,9 @@ func ProblemOf(err error, instance string) Problem {
 		p.Holder, p.Attempt = &e.Holder, &e.Attempt
 	case e.Code == pawl.CodeConflict && e.State != "" && e.Allowed == nil:
 		p.Allowed = []string{}
+	}
+	if e.Restart != nil {
+		p.Position = e.Restart.String()
 	}
 	if e.Code == pawl.CodeConflict && e.Holder != "" { // who decided first
 		p.Holder = &e.Holder
@@ -128,6 +133,9 @@ func (p Problem) Err() error {
 	}
 	if p.Holder != nil {
 		e.Holder = *p.Holder
+	}
+	if at, err := pawl.ParseFeedPosition(p.Position); err == nil {
+		e.Restart = &at
 	}
 	if p.Attempt != nil {
 		e.Attempt = *p.Attempt

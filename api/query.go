@@ -75,7 +75,7 @@ type (
 	}
 	// EventQuery is a pawl.EventFilter but for its task and item.
 	EventQuery struct {
-		After string   `query:"after" pattern:"^(-1|[0-9]{1,18})$" doc:"Feed order: those with a position above this one, oldest first; 0 = all, -1 = those to come."`
+		After string   `query:"after" pattern:"^(-1|([0-9]{1,9}-)?[0-9]{1,18})$" doc:"Feed order: those with a position above this one, EPOCH-POSITION, oldest first; digits alone are of epoch 0; 0 = all, -1 = those to come."`
 		Type  []string `query:"type" doc:"Of tasks of any of these types."`
 		Event string   `query:"event" doc:"Of this name."`
 		Order string   `query:"order" enum:"asc,desc" doc:"asc: oldest first; newest first without it."`
@@ -218,8 +218,11 @@ func ItemsQueryOf(f pawl.ItemFilter) ItemsQuery {
 // they are given.
 func (q EventQuery) Filter(task, item string) pawl.EventFilter {
 	f := pawl.EventFilter{TaskID: task, ItemID: item, Types: q.Type, Event: q.Event, Since: q.Since, Until: q.Until, Asc: q.Order == "asc", Page: q.Page()}
-	if after, err := strconv.ParseInt(q.After, 10, 64); err == nil { // its pattern allows nothing else
-		f.After = &after
+	if q.After == "-1" {
+		end := pawl.FeedEnd
+		f.After = &end
+	} else if at, err := pawl.ParseFeedPosition(q.After); err == nil { // its pattern allows nothing else
+		f.After, f.Epoch = &at.Position, at.Epoch
 	}
 	return f
 }
@@ -231,7 +234,9 @@ func EventsQueryOf(f pawl.EventFilter) EventsQuery {
 		q.Order = "asc"
 	}
 	if f.After != nil {
-		q.After = strconv.FormatInt(*f.After, 10)
+		if q.After = strconv.FormatInt(*f.After, 10); *f.After > 0 {
+			q.After = pawl.FeedPosition{Epoch: f.Epoch, Position: *f.After}.String()
+		}
 	}
 	return q
 }

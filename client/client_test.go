@@ -265,7 +265,7 @@ func TestAStreamThatIsRefused(t *testing.T) {
 	t.Cleanup(srv.Close)
 	c := client.New(srv.URL, "k")
 	for _, err := range []error{
-		c.FollowEvents(t.Context(), pawl.EventFilter{}, func(int64, []pawl.Event) error { return nil }),
+		c.FollowEvents(t.Context(), pawl.EventFilter{}, func(pawl.FeedPosition, []pawl.Event) error { return nil }),
 		c.FollowMessage(t.Context(), "msg_1", -1, func(pawl.MessageFrame) error { return nil }),
 	} {
 		if !errors.Is(err, pawl.ErrUnauthenticated) || !strings.Contains(err.Error(), "revoked") {

@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"encoding/json"
-	"strconv"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/api"
@@ -12,16 +11,16 @@ import (
 // FollowEvents follows the feed; see pawl.RecordReader. A stream that breaks is
 // taken up again where it broke, from whichever server answers; only the first
 // must answer soon.
-func (c *Client) FollowEvents(ctx context.Context, f pawl.EventFilter, fn func(through int64, events []pawl.Event) error) error {
+func (c *Client) FollowEvents(ctx context.Context, f pawl.EventFilter, fn func(through pawl.FeedPosition, events []pawl.Event) error) error {
 	f.Page = pawl.Page{}
 	s := follower{fn: fn}
 	if f.After != nil {
-		s.after = *f.After
+		s.after = pawl.FeedPosition{Epoch: f.Epoch, Position: *f.After}
 	}
 	s.through = s.after
 	l := listener{client: c, take: s.take, next: func() request {
 		s.events, s.through = nil, s.after // what was not handed over comes again
-		f.After = &s.after
+		f.After, f.Epoch = &s.after.Position, s.after.Epoch
 		return request{route: api.RouteOf("list_events"), query: api.Values(api.EventsQueryOf(f))}
 	}}
 	return l.listen(ctx)
@@ -29,17 +28,17 @@ func (c *Client) FollowEvents(ctx context.Context, f pawl.EventFilter, fn func(t
 
 // follower is a place in the feed.
 type follower struct {
-	fn      func(int64, []pawl.Event) error
-	after   int64 // all up to here is handed over
-	through int64 // all up to here has come
+	fn      func(pawl.FeedPosition, []pawl.Event) error
+	after   pawl.FeedPosition // all up to here is handed over
+	through pawl.FeedPosition // all up to here has come
 	events  []pawl.Event
 	begun   bool
 }
 
 // take hands over as many events at once as have come.
 func (s *follower) take(f frame) error {
-	if n, err := strconv.ParseInt(f.id, 10, 64); err == nil {
-		s.through = n
+	if at, err := pawl.ParseFeedPosition(f.id); err == nil {
+		s.through = at
 	}
 	if f.data != nil {
 		var e pawl.Event
@@ -60,7 +59,7 @@ func (s *follower) hand() error {
 		s.begun = true
 		start := s.through
 		if len(s.events) > 0 {
-			start = max(s.after, 0)
+			start = pawl.FeedPosition{Epoch: s.through.Epoch, Position: max(s.after.Position, 0)}
 		}
 		if err := s.fn(start, nil); err != nil {
 			return over{err}

@@ -10,6 +10,13 @@ import (
 // Breach is one thing found that a rule forbids: see store.Rules.
 type Breach = store.Breach
 
+// Warning is something that breaks no rule and puts a promise at risk.
+type Warning = store.Warning
+
+// Warnings lists what puts a promise at risk: how the database is set up, and
+// whether it went back in time. Nothing is changed.
+func (e *Engine) Warnings(ctx context.Context) ([]Warning, error) { return store.Warnings(ctx, e.db) }
+
 // breachesShown bounds the breaches of one rule in an answer.
 const breachesShown = 20
 

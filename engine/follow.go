@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/pawl-work/pawl"
@@ -19,7 +18,7 @@ const (
 
 // FollowEvents follows the feed; see pawl.RecordReader. The events are shared
 // with others who follow it: do not change what they point to.
-func (e *Engine) FollowEvents(ctx context.Context, q pawl.EventFilter, fn func(through int64, events []pawl.Event) error) error {
+func (e *Engine) FollowEvents(ctx context.Context, q pawl.EventFilter, fn func(through pawl.FeedPosition, events []pawl.Event) error) error {
 	q.Page = pawl.Page{}
 	match, after, err := e.inFeed(ctx, q)
 	if err != nil {
@@ -53,8 +52,8 @@ func (e *Engine) feedPage(ctx context.Context, q pawl.EventFilter) (pawl.List[pa
 	if err != nil {
 		return out, err
 	}
-	head, err := e.feed.Head(ctx)
-	for from := after; err == nil && after < head && after-from < feedScan && len(out.Items) < q.Limit; {
+	head := e.feed.Newest()
+	for from := after.Position; err == nil && after.Position < head && after.Position-from < feedScan && len(out.Items) < q.Limit; {
 		var events []pawl.Event
 		if events, after, err = e.feed.Page(ctx, after, pawl.MaxPage); err != nil {
 			break
@@ -62,33 +61,33 @@ func (e *Engine) feedPage(ctx context.Context, q pawl.EventFilter) (pawl.List[pa
 		events = matching(events, match)
 		if room := q.Limit - len(out.Items); len(events) > room {
 			events = events[:room]
-			after = events[room-1].Position
+			after.Position = events[room-1].Position
 		}
 		out.Items = append(out.Items, events...)
 	}
-	if after < head {
-		out.Next = feedCursor + strconv.FormatInt(after, 10)
+	if after.Position < head {
+		out.Next = feedCursor + after.String()
 	}
 	return out, err
 }
 
 // inFeed is what a filter asks of the feed: which events, after which position.
-func (e *Engine) inFeed(ctx context.Context, q pawl.EventFilter) (match func(*pawl.Event) bool, after int64, err error) {
+func (e *Engine) inFeed(ctx context.Context, q pawl.EventFilter) (match func(*pawl.Event) bool, after pawl.FeedPosition, err error) {
 	if q.After != nil {
-		after = *q.After
+		after = pawl.FeedPosition{Epoch: q.Epoch, Position: *q.After}
 	}
 	if q.Cursor != "" {
-		if after, err = strconv.ParseInt(strings.TrimPrefix(q.Cursor, feedCursor), 10, 64); err != nil || after < 0 {
-			return nil, 0, pawl.Invalid("/cursor", "is not a cursor of this list")
+		if after, err = pawl.ParseFeedPosition(strings.TrimPrefix(q.Cursor, feedCursor)); err != nil {
+			return nil, after, pawl.Invalid("/cursor", "is not a cursor of this list")
 		}
 	}
-	if after < pawl.FeedEnd {
-		return nil, 0, pawl.Invalid("/after", "is a position, 0 for the beginning or -1 for the end")
+	if after.Position < pawl.FeedEnd {
+		return nil, after, pawl.Invalid("/after", "is a position, 0 for the beginning or -1 for the end")
 	}
 	ns := pawl.CallerOf(ctx).Namespace
 	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) error { return known(ctx, tx, ns, q.TaskID, q.ItemID) })
-	if err == nil && after == pawl.FeedEnd {
-		after, err = e.feed.Head(ctx)
+	if err == nil {
+		after, err = e.feed.Begin(ctx, after)
 	}
 	return func(ev *pawl.Event) bool {
 		return ev.Namespace == ns &&

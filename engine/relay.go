@@ -41,6 +41,14 @@ func (e *Engine) TakeRelay(ctx context.Context, sink, kind, holder string, ttl t
 		if ok = free(r, now); !ok {
 			return nil
 		}
+		s, err := store.ReadFeed(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if at := (pawl.FeedPosition{Epoch: r.Epoch, Position: r.Position}); at.Epoch != s.Epoch { // the database went back in time
+			at = s.Restart(at)
+			r.Epoch, r.Position = at.Epoch, at.Position
+		}
 		until := store.Stamp(now + ttl.Microseconds())
 		r.Kind, r.Holder, r.HeldUntil = kind, holder, &until
 		return store.WriteRelay(ctx, tx, now, r)

@@ -20,6 +20,7 @@ const (
 // with positions in (low, high].
 type cache struct {
 	mu        sync.Mutex
+	epoch     int64
 	low, high int64
 	events    []pawl.Event
 	bytes     int
@@ -32,48 +33,61 @@ func (c *cache) drop() {
 }
 
 // Page reads up to limit events after a position and up to the newest one known,
-// without looking for newer ones. Go on after through.
-func (f *Feed) Page(ctx context.Context, after int64, limit int) (events []pawl.Event, through int64, err error) {
+// without looking for newer ones. Go on after through. A position of an older
+// epoch than the feed's is a conflict with reason epoch.
+func (f *Feed) Page(ctx context.Context, at pawl.FeedPosition, limit int) (events []pawl.Event, through pawl.FeedPosition, err error) {
 	f.mu.Lock()
 	head, read := f.head, f.read()
-	f.mu.Unlock()
-	if head <= after {
-		return nil, after, nil
+	if at.Position <= 0 { // the beginning is the same in every epoch
+		at.Epoch = f.state.Epoch
 	}
-	if read && head-after <= cacheEvents {
-		events, through, ok, err := f.cached(ctx, after, head, limit)
-		if err != nil || ok {
+	err = f.of(at)
+	f.mu.Unlock()
+	if err != nil || head <= at.Position {
+		return nil, at, err
+	}
+	through = at
+	if read && head-at.Position <= cacheEvents {
+		var ok bool
+		if events, through.Position, ok, err = f.cached(ctx, at, head, limit); err != nil || ok {
 			return events, through, err
 		}
 	}
 	select {
 	case f.slow <- struct{}{}:
 	case <-ctx.Done():
-		return nil, after, ctx.Err()
+		return nil, at, ctx.Err()
 	}
 	defer func() { <-f.slow }()
-	return f.fetch(ctx, after, head, limit)
+	events, through.Position, err = f.fetch(ctx, at, head, limit)
+	return events, through, err
 }
 
 // cached reads from the cache, after it has taken in what is new; the first who
 // wants that does it for all.
-func (f *Feed) cached(ctx context.Context, after, head int64, limit int) (events []pawl.Event, through int64, ok bool, err error) {
-	c := &f.cache
+func (f *Feed) cached(ctx context.Context, at pawl.FeedPosition, head int64, limit int) (events []pawl.Event, through int64, ok bool, err error) {
+	c, after := &f.cache, at.Position
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.high < head-cacheEvents || c.high == 0 {
-		c.low, c.high, c.events, c.bytes = after, after, nil, 0
+	if c.high < head-cacheEvents || c.high == 0 || c.epoch != at.Epoch {
+		c.epoch, c.low, c.high, c.events, c.bytes = at.Epoch, after, after, nil, 0
 	}
 	for c.high < head {
-		more, to, err := f.fetch(ctx, c.high, head, chunk)
+		more, to, err := f.fetch(ctx, pawl.FeedPosition{Epoch: c.epoch, Position: c.high}, head, chunk)
 		if err != nil {
 			return nil, after, false, err
+		}
+		if to == c.high { // the database that answered has no more
+			break
 		}
 		c.high = to
 		c.add(more)
 	}
 	if after < c.low {
 		return nil, after, false, nil
+	}
+	if c.high <= after {
+		return nil, after, true, nil
 	}
 	from := sort.Search(len(c.events), func(i int) bool { return c.events[i].Position > after })
 	to := min(from+limit, len(c.events))
@@ -102,9 +116,11 @@ func (c *cache) add(events []pawl.Event) {
 func size(e pawl.Event) int { return 300 + len(e.Data) + len(e.Diff) + len(e.Message) }
 
 // fetch reads events from the database: up to limit of those there are with
-// positions in (after, head]. A View reads what was committed, so a page that is
-// not to be found is gone.
-func (f *Feed) fetch(ctx context.Context, after, head int64, limit int) (events []pawl.Event, through int64, err error) {
+// positions in (at, head]. How far positions were given is read in the same
+// snapshot: up to there a page that is not to be found is gone, and beyond it
+// nothing is passed, for the connection may lead to a server that lags.
+func (f *Feed) fetch(ctx context.Context, at pawl.FeedPosition, head int64, limit int) (events []pawl.Event, through int64, err error) {
+	after := at.Position
 	err = f.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		events, through = nil, head
 		if f.commits == nil {
@@ -116,12 +132,28 @@ func (f *Feed) fetch(ctx context.Context, after, head int64, limit int) (events 
 			}
 			return err
 		}
+		s, err := store.ReadFeed(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if s.Epoch > at.Epoch {
+			return stale(s, at)
+		} else if s.Epoch < at.Epoch {
+			return errOldServer
+		}
+		if through = min(head, s.Position); through <= after {
+			through = after
+			return nil
+		}
 		pages, err := store.FeedPages(ctx, tx, after+1, limit, loosePages)
 		for _, p := range pages {
 			p.IDs = p.IDs[:min(len(p.IDs), limit)]
 			some, err := store.EventsAt(ctx, tx, p)
 			if err != nil {
 				return err
+			}
+			for i := range some {
+				some[i].Epoch = s.EpochAt(some[i].Position)
 			}
 			events = append(events, some...)
 			limit -= len(p.IDs)

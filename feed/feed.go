@@ -49,11 +49,12 @@ type Feed struct {
 	woken   chan struct{}
 
 	mu      sync.Mutex
-	head    int64         // the newest position known
-	moved   chan struct{} // closed when head moves
-	next    *look         // the look that begins when the one under way has ended
-	waiting int           // readers
-	drivers int           // those and Run
+	head    int64           // the newest position known
+	state   store.FeedState // its epoch and their starts, as head was read
+	moved   chan struct{}   // closed when head moves
+	next    *look           // the look that begins when the one under way has ended
+	waiting int             // readers
+	drivers int             // those and Run
 	stop    context.CancelFunc
 	closed  bool
 	recent  time.Time  // until then it counts as read though nobody waits
@@ -67,6 +68,7 @@ type Feed struct {
 	// Of the look under way.
 	gave      bool // it gave positions
 	version   int64
+	server    store.Server // that answered last
 	asked     time.Time
 	witnesses []witness
 }
@@ -136,22 +138,52 @@ func (f *Feed) Head(ctx context.Context) (int64, error) {
 	return f.Newest(), err
 }
 
-// Read reads up to limit events after a position, in order, of all namespaces;
+// Begin is where a reader begins: after the newest position for one that is
+// negative, and in the present epoch for the beginning. A position of an older
+// epoch is a conflict with reason epoch.
+func (f *Feed) Begin(ctx context.Context, at pawl.FeedPosition) (pawl.FeedPosition, error) {
+	if err := f.refresh(ctx); err != nil {
+		return at, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if at.Position <= 0 {
+		at.Epoch = f.state.Epoch
+	}
+	if at.Position < 0 {
+		at.Position = f.head
+	}
+	return at, f.of(at)
+}
+
+// Epoch is the newest epoch that this process knows of.
+func (f *Feed) Epoch() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.state.Epoch
+}
+
+// Read is ReadAt in the present epoch.
+func (f *Feed) Read(ctx context.Context, after int64, limit int) ([]pawl.Event, error) {
+	return f.ReadAt(ctx, pawl.FeedPosition{Epoch: f.Epoch(), Position: after}, limit)
+}
+
+// ReadAt reads up to limit events after a position, in order, of all namespaces;
 // none only when there is none: whatever was committed before the call counts.
 // The events are shared with other readers: do not change what they point to.
-func (f *Feed) Read(ctx context.Context, after int64, limit int) ([]pawl.Event, error) {
-	fresh, from := false, after
+func (f *Feed) ReadAt(ctx context.Context, after pawl.FeedPosition, limit int) ([]pawl.Event, error) {
+	fresh, from := false, after.Position
 	for {
 		events, through, err := f.Page(ctx, after, limit)
 		if err != nil || len(events) > 0 {
 			return events, err
 		}
-		if through > after {
+		if through.Position > after.Position {
 			after = through
 			continue
 		}
 		if fresh {
-			f.nothing(from, after)
+			f.nothing(from, after.Position)
 			return nil, nil
 		}
 		if err := f.refresh(ctx); err != nil {
@@ -161,13 +193,18 @@ func (f *Feed) Read(ctx context.Context, after int64, limit int) ([]pawl.Event, 
 	}
 }
 
-// Wait returns when there is something to Read after a position, or with ctx's
-// error.
+// Wait is WaitAt in the present epoch.
 func (f *Feed) Wait(ctx context.Context, after int64) error {
+	return f.WaitAt(ctx, pawl.FeedPosition{Epoch: f.Epoch(), Position: after})
+}
+
+// WaitAt returns when there is something to read after a position, when the epoch
+// is another one, or with ctx's error.
+func (f *Feed) WaitAt(ctx context.Context, after pawl.FeedPosition) error {
 	defer f.Follow()()
 	f.mu.Lock()
-	if f.void.Low <= after && after < f.void.High {
-		after = f.void.High
+	if f.void.Low <= after.Position && after.Position < f.void.High {
+		after.Position = f.void.High
 	}
 	f.mu.Unlock()
 	return f.beyond(ctx, after)
@@ -195,25 +232,32 @@ func (f *Feed) Follow() (leave func()) {
 // Next waits until the feed goes on after a position, and reads up to limit
 // events of it, in order. They may be fewer than there are positions, or none:
 // some events are gone. Go on after through.
-func (f *Feed) Next(ctx context.Context, after int64, limit int) (events []pawl.Event, through int64, err error) {
-	if err := f.beyond(ctx, after); err != nil {
-		return nil, after, err
+func (f *Feed) Next(ctx context.Context, after pawl.FeedPosition, limit int) (events []pawl.Event, through pawl.FeedPosition, err error) {
+	for {
+		if err := f.beyond(ctx, after); err != nil {
+			return nil, after, err
+		}
+		if events, through, err = f.Page(ctx, after, limit); err != nil || through != after {
+			return events, through, err
+		}
+		if !f.pause(ctx, f.opts.Poll, false) { // the server that answered lags
+			return nil, after, ctx.Err()
+		}
 	}
-	return f.Page(ctx, after, limit)
 }
 
-// beyond waits until the newest position is beyond one.
-func (f *Feed) beyond(ctx context.Context, after int64) error {
+// beyond waits until the newest position is beyond one, or of another epoch.
+func (f *Feed) beyond(ctx context.Context, after pawl.FeedPosition) error {
 	for {
 		f.mu.Lock()
-		head, moved, closed := f.head, f.moved, f.closed
+		head, moved, closed, turned := f.head, f.moved, f.closed, f.state.Epoch > after.Epoch
 		f.mu.Unlock()
 		switch {
 		case closed:
 			return errClosed
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case head > after:
+		case head > after.Position || turned:
 			return nil
 		}
 		select {
@@ -251,21 +295,15 @@ func (f *Feed) run(l *look) {
 	defer f.turn.Unlock()
 	f.mu.Lock()
 	f.next = nil
-	was := f.head
 	f.gave = false
 	f.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), lookLimit)
 	defer cancel()
 	defer close(l.done)
-	head, err := f.sequence(ctx)
-	if l.err = err; head <= was {
+	s, err := f.sequence(ctx)
+	if l.err = err; err != nil || !f.adopt(s) {
 		return
 	}
-	f.mu.Lock()
-	f.head = head
-	close(f.moved)
-	f.moved = make(chan struct{})
-	f.mu.Unlock()
 	if f.gave && f.opts.Moved != nil {
 		f.opts.Moved()
 	}

@@ -42,7 +42,7 @@ func TestAThousandReadersCostAsMuchAsOne(t *testing.T) {
 			done.Go(func() {
 				defer f.Follow()()
 				ready.Done()
-				var after int64
+				var after pawl.FeedPosition
 				for n := 0; n < tasks; {
 					events, through, err := f.Next(ctx, after, 1000)
 					if err != nil {

@@ -73,6 +73,9 @@ func (f *Feed) keepSealed(ctx context.Context) {
 	for f.pause(ctx, wait, false) {
 		wait = sealEvery
 		if head, err := f.sealable(ctx); err == nil && mine >= 0 && head <= mine {
+			if head < mine {
+				mine = -1 // the database went back in time
+			}
 			continue // nothing has come
 		}
 		began := clock.Now()

@@ -29,18 +29,19 @@ const (
 // nobody waiting. Events of one turn come in order of their numbers: a change
 // that knew of another one of its task had waited for its commit, and drew its
 // number after it.
-func (f *Feed) sequence(ctx context.Context) (int64, error) {
+func (f *Feed) sequence(ctx context.Context) (s store.FeedState, err error) {
 	if f.commits == nil {
-		return f.newest(ctx)
+		s.Position, err = f.newest(ctx)
+		return s, err
 	}
 	for {
 		s, ripe, err := f.glance(ctx)
 		if err != nil || !ripe {
-			return s.Position, err
+			return s, err
 		}
 		more, err := f.give(ctx, &s)
 		if err != nil || !more {
-			return s.Position, err
+			return s, err
 		}
 	}
 }
@@ -73,6 +74,16 @@ func (f *Feed) glance(ctx context.Context) (s store.FeedState, ripe bool, err er
 		if s, err = store.ReadFeed(ctx, tx); err != nil {
 			return err
 		}
+		at, err := f.commits.Server(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if ripe, err = f.regressed(s, at); err != nil || ripe || at.Standby {
+			return err
+		}
+		if ripe = s.Top > 0 && s.Server.System == "" && at.System != ""; ripe { // an older program gave the positions
+			return nil
+		}
 		drawn, err := f.commits.Drawn(ctx, tx)
 		if err != nil || drawn > s.Top {
 			ripe = err == nil
@@ -89,7 +100,10 @@ func (f *Feed) glance(ctx context.Context) (s store.FeedState, ripe bool, err er
 // process; a process that dies in it leaves nothing, and one that stands still
 // in it loses its connection. More: there is more to give.
 func (f *Feed) give(ctx context.Context, out *store.FeedState) (more bool, err error) {
+	var was store.FeedState
+	gave := false
 	err = f.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		gave = false
 		drawn, err := f.commits.Drawn(ctx, tx)
 		if err != nil {
 			return err
@@ -98,7 +112,10 @@ func (f *Feed) give(ctx context.Context, out *store.FeedState) (more bool, err e
 		if err != nil {
 			return err
 		}
-		*out = s
+		was, *out = s, s
+		if err := f.settleEpoch(ctx, tx, &s); err != nil {
+			return err
+		}
 		// The gaps last: whatever an event above knew of is to be seen by then.
 		drawn = max(drawn, s.Top)
 		fresh, err := store.Numbers(ctx, tx, s.Top, drawn, pageIDs)
@@ -119,15 +136,22 @@ func (f *Feed) give(ctx context.Context, out *store.FeedState) (more bool, err e
 		next := s
 		next.Gaps, next.Top = append(slices.Clip(old), missing(s.Top, drawn, fresh)...), drawn
 		ids := slices.Sorted(slices.Values(append(late, fresh...)))
-		if len(ids) == 0 && next.Top == s.Top && slices.Equal(next.Gaps, s.Gaps) {
+		if len(ids) == 0 && next.Top == s.Top && slices.Equal(next.Gaps, s.Gaps) && s.Epoch == was.Epoch && s.Server == was.Server {
 			return nil
 		}
 		if err := write(ctx, tx, &next, ids); err != nil {
 			return err
 		}
-		*out, f.gave = next, true
+		*out, gave = next, true
 		return nil
 	})
+	if err == nil && gave {
+		f.gave = true
+		if out.Epoch != was.Epoch {
+			f.opts.Log.WarnContext(ctx, "the database went back in time, or may have: a new epoch of the feed begins; readers of the old one are told where to restart",
+				"epoch", out.Epoch, "position", was.Position, "was", was.Server, "is", out.Server)
+		}
+	}
 	return more && err == nil, err
 }
 

@@ -17,7 +17,9 @@ type tape struct {
 	mu     sync.Mutex
 	events []pawl.Event
 	more   chan struct{}
-	reads  int // the most events that were read at once
+	epoch  int64
+	start  int64 // of the epoch
+	reads  int   // the most events that were read at once
 }
 
 func newTape() *tape { return &tape{more: make(chan struct{})} }
@@ -27,23 +29,37 @@ func (s *tape) write(task, event string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := int64(len(s.events) + 1)
-	s.events = append(s.events, pawl.Event{ID: fmt.Sprintf("evt_%d", n), Position: n, Namespace: "default", TaskType: "t", TaskID: task, Event: event, CreatedAt: time.Unix(n, 0)})
+	s.events = append(s.events, pawl.Event{ID: fmt.Sprintf("evt_%d", n), Position: n, Epoch: s.epoch, Namespace: "default", TaskType: "t", TaskID: task, Event: event, CreatedAt: time.Unix(n, 0)})
 	close(s.more)
 	s.more = make(chan struct{})
 }
 
-func (s *tape) Read(_ context.Context, after int64, limit int) ([]pawl.Event, error) {
+// turn takes the record back to a position, in a new epoch.
+func (s *tape) turn(position int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	from := min(int(after), len(s.events))
+	s.events, s.start = s.events[:position:position], position
+	s.epoch++
+	close(s.more)
+	s.more = make(chan struct{})
+}
+
+func (s *tape) ReadAt(_ context.Context, after pawl.FeedPosition, limit int) ([]pawl.Event, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if after.Epoch != s.epoch {
+		restart := pawl.FeedPosition{Epoch: s.epoch, Position: min(after.Position, s.start)}
+		return nil, &pawl.Error{Code: pawl.CodeConflict, Reason: pawl.ReasonEpoch, Restart: &restart}
+	}
+	from := min(int(after.Position), len(s.events))
 	s.reads = max(s.reads, limit)
 	return s.events[from:min(from+limit, len(s.events))], nil
 }
 
-func (s *tape) Wait(ctx context.Context, after int64) error {
+func (s *tape) WaitAt(ctx context.Context, after pawl.FeedPosition) error {
 	for {
 		s.mu.Lock()
-		more, there := s.more, int64(len(s.events)) > after
+		more, there := s.more, int64(len(s.events)) > after.Position || s.epoch != after.Epoch
 		s.mu.Unlock()
 		if there {
 			return nil

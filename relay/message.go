@@ -2,6 +2,7 @@ package relay
 
 import (
 	"encoding/json"
+	"strconv"
 	"time"
 
 	"github.com/pawl-work/pawl"
@@ -19,7 +20,19 @@ type Message struct {
 
 // Unique is an id that no other message of any Pawl has: the CloudEvent's source
 // and id.
-func (m Message) Unique() string { return m.Origin + "/" + m.Event.ID }
+func (m Message) Unique() string { return m.Origin + "/" + m.ID() }
+
+// ID is the CloudEvent's id.
+func (m Message) ID() string { return idOf(m.Event) }
+
+// A database that went back in time gives the numbers
+// of lost events to others, so the id of an event of a later epoch begins with it.
+func idOf(e pawl.Event) string {
+	if e.Epoch == 0 {
+		return e.ID
+	}
+	return strconv.FormatInt(e.Epoch, 10) + "-" + e.ID
+}
 
 // envelope is CloudEvents 1.0, structured mode.
 type envelope struct {
@@ -41,7 +54,7 @@ func compose(origin string, e pawl.Event) (Message, error) {
 		subject += "/" + e.ItemID
 	}
 	body, err := json.Marshal(envelope{
-		SpecVersion: "1.0", ID: e.ID, Source: origin, Type: "work.pawl." + e.Event, Subject: subject,
+		SpecVersion: "1.0", ID: idOf(e), Source: origin, Type: "work.pawl." + e.Event, Subject: subject,
 		Time: e.CreatedAt.UTC(), DataContentType: "application/json", PartitionKey: e.TaskID, Data: e,
 	})
 	return Message{Event: e, Origin: origin, Body: body}, err

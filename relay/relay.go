@@ -19,10 +19,11 @@ import (
 
 // Source is the record in the order of the feed; *feed.Tail is one.
 type Source interface {
-	// Read reads up to limit events after a position.
-	Read(ctx context.Context, after int64, limit int) ([]pawl.Event, error)
-	// Wait returns when there may be an event after a position.
-	Wait(ctx context.Context, after int64) error
+	// ReadAt reads up to limit events after a position. A position of an older epoch
+	// than the feed's is a conflict with reason epoch.
+	ReadAt(ctx context.Context, after pawl.FeedPosition, limit int) ([]pawl.Event, error)
+	// WaitAt returns when there may be an event after a position, or another epoch.
+	WaitAt(ctx context.Context, after pawl.FeedPosition) error
 }
 
 // Book keeps where relays stand, for all servers; *engine.Engine is one. Its

@@ -318,3 +318,29 @@ func TestNamesAreChecked(t *testing.T) {
 		t.Errorf("two of one name: %v", err)
 	}
 }
+
+// When the database went back in time, the relay reads again from where the two
+// histories part, and what has the number of a lost event has another id.
+func TestARelayReadsAgainInANewEpoch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src, at, sink := newTape(), newBook(), &shelf{}
+		for range 5 {
+			src.write("tsk_1", "leased")
+		}
+		start(t, relay.Options{Source: src, Book: at, Sinks: one("s", sink)})
+		until(t, "it is at the end", func() bool { return at.of("s").Position == 5 })
+		src.turn(3)
+		for range 2 {
+			src.write("tsk_2", "leased")
+		}
+		until(t, "it gives the lease back", func() bool { return at.of("s").Holder == "" })
+		at.change("s", func(r *pawl.Relay) { r.Epoch, r.Position = 1, 3 }) // as the engine does when it is taken
+		until(t, "the new ones are sent", func() bool {
+			return slices.Equal(sink.ids(), []string{"evt_1", "evt_2", "evt_3", "evt_4", "evt_5", "evt_4", "evt_5"})
+		})
+		sent := sink.taken[len(sink.taken)-1]
+		if sent.ID() != "1-evt_5" || sent.Unique() != "/pawl/1-evt_5" || !strings.Contains(string(sent.Body), `"id":"1-evt_5"`) || !strings.Contains(string(sent.Body), `"epoch":1`) {
+			t.Errorf("%s: %s", sent.Unique(), sent.Body)
+		}
+	})
+}

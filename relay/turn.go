@@ -29,6 +29,8 @@ type turn struct {
 	*runner
 	ledger *ledger
 	window window
+	epoch  int64     // of the window's positions
+	over   bool      // the database went back in time: the next turn begins where its place is by then
 	fails  int       // waves in a row of which the sink took nothing
 	until  time.Time // no wave before
 	quiet  time.Time // no word about refused events before
@@ -36,7 +38,7 @@ type turn struct {
 
 // turn relays until ctx ends, the lease is lost or the sink is disabled.
 func (r *runner) turn(ctx context.Context, at pawl.Relay) {
-	t := &turn{runner: r, ledger: newLedger(r.Book, r.Lease, at), window: window{base: at.Position, last: at.Position}}
+	t := &turn{runner: r, ledger: newLedger(r.Book, r.Lease, at), epoch: at.Epoch, window: window{base: at.Position, last: at.Position}}
 	holding, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	var keeping sync.WaitGroup
 	keeping.Go(func() { t.ledger.keep(holding, end) })
@@ -44,7 +46,7 @@ func (r *runner) turn(ctx context.Context, at pawl.Relay) {
 	working, stop := context.WithCancel(holding)
 	defer context.AfterFunc(ctx, stop)()
 	t.log.DebugContext(ctx, "relaying", "position", at.Position)
-	for working.Err() == nil && t.ledger.read().DisabledAt == nil {
+	for working.Err() == nil && !t.over && t.ledger.read().DisabledAt == nil {
 		t.step(working)
 	}
 	stop()
@@ -65,6 +67,11 @@ func (r *runner) turn(ctx context.Context, at pawl.Relay) {
 // step reads what there is room for, sends a wave and settles it, or waits.
 func (t *turn) step(ctx context.Context) {
 	read, err := t.fill(ctx)
+	if at, epoch := pawl.RestartOf(err); epoch {
+		t.over = true
+		t.log.WarnContext(ctx, "the database went back in time; the relay restarts", "read_to", t.window.last, "restarts_at", at.String())
+		return
+	}
 	if err != nil {
 		if ctx.Err() == nil {
 			t.log.WarnContext(ctx, "the record cannot be read; it is tried again", "error", err)
@@ -96,7 +103,7 @@ func (t *turn) fill(ctx context.Context) (int, error) {
 	if room <= 0 {
 		return 0, nil
 	}
-	events, err := t.Source.Read(ctx, t.window.last, room)
+	events, err := t.Source.ReadAt(ctx, pawl.FeedPosition{Epoch: t.epoch, Position: t.window.last}, room)
 	if err != nil {
 		return 0, err
 	}
@@ -129,7 +136,7 @@ func (t *turn) rest(ctx context.Context, now time.Time) {
 		<-ctx.Done()
 		return
 	}
-	if err := t.Source.Wait(ctx, t.window.last); err != nil && ctx.Err() == nil {
+	if err := t.Source.WaitAt(ctx, pawl.FeedPosition{Epoch: t.epoch, Position: t.window.last}); err != nil && ctx.Err() == nil {
 		t.log.WarnContext(ctx, "the record cannot be waited for; it is tried again", "error", err)
 		sleep(ctx, time.Second)
 	}

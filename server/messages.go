@@ -89,7 +89,7 @@ func (s *server) follow(ctx context.Context, st *stream, id string, after int64,
 	defer st.end()
 	err := s.svc.FollowMessage(ctx, id, after, func(f pawl.MessageFrame) error {
 		if !st.begun {
-			if err := st.begin(0, true, gone); err != nil {
+			if err := st.begin(pawl.FeedPosition{}, true, gone); err != nil {
 				return err
 			}
 		}

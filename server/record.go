@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"net/http"
-	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -14,7 +13,7 @@ import (
 // record registers what is read of the record as a whole.
 func (s *server) record() {
 	add(s, "list_events", func(ctx context.Context, in *struct {
-		LastEventID string `header:"Last-Event-ID" pattern:"^[0-9]{1,18}$" doc:"Of a stream: the position to go on after; before that of after."`
+		LastEventID string `header:"Last-Event-ID" pattern:"^([0-9]{1,9}-)?[0-9]{1,18}$" doc:"Of a stream: the position to go on after, EPOCH-POSITION; digits alone are of epoch 0; before that of after."`
 		api.EventsQuery
 	}) (*answer[pawl.List[pawl.Event]], error) {
 		task, err := in.OfTask.Of()
@@ -38,8 +37,8 @@ func (s *server) record() {
 					return nil, pawl.Invalid(pointer(p.name), "has no meaning in a stream: it goes one way, from after on, and has no pages")
 				}
 			}
-			if last, err := strconv.ParseInt(in.LastEventID, 10, 64); err == nil { // its pattern allows nothing else
-				f.After = &last
+			if last, err := pawl.ParseFeedPosition(in.LastEventID); err == nil { // its pattern allows nothing else
+				f.After, f.Epoch = &last.Position, last.Epoch
 			}
 			call.rest = func(w http.ResponseWriter, r *http.Request) {
 				if err := s.followEvents(ctx, s.opened(ctx, w, r, "list_events"), f); err != nil {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"mime"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -98,7 +97,7 @@ func (s *server) opened(ctx context.Context, w http.ResponseWriter, r *http.Requ
 
 // begin sends the header. A position that the caller did not name is sent too:
 // else whoever is cut off before the first event would not know where to go on.
-func (st *stream) begin(position int64, named bool, gone func()) error {
+func (st *stream) begin(position pawl.FeedPosition, named bool, gone func()) error {
 	h := st.Header()
 	h.Set("Content-Type", eventStream)
 	h.Set("Cache-Control", "no-store")
@@ -111,7 +110,7 @@ func (st *stream) begin(position int64, named bool, gone func()) error {
 	if named {
 		return st.send(alive)
 	}
-	return st.send([]byte("id: " + strconv.FormatInt(position, 10) + "\n\n"))
+	return st.send([]byte("id: " + position.String() + "\n\n"))
 }
 
 var alive = []byte(":\n\n")
@@ -180,7 +179,7 @@ func (s *server) followEvents(ctx context.Context, st *stream, f pawl.EventFilte
 	if s.opts.Stopping.Err() != nil {
 		return errStopping
 	}
-	err := s.svc.FollowEvents(ctx, f, func(through int64, events []pawl.Event) error {
+	err := s.svc.FollowEvents(ctx, f, func(through pawl.FeedPosition, events []pawl.Event) error {
 		if !st.begun {
 			return st.begin(through, named, gone)
 		}
@@ -188,9 +187,9 @@ func (s *server) followEvents(ctx context.Context, st *stream, f pawl.EventFilte
 		for i := range events {
 			if e := events[i]; hidden {
 				access.Hide(&e)
-				b.Write(frame(&e))
+				b.Write(frame(through.Epoch, &e))
 			} else {
-				b.Write(s.frames.of(&e))
+				b.Write(s.frames.of(through.Epoch, &e))
 			}
 		}
 		return st.send(b.Bytes())
@@ -207,28 +206,29 @@ func (s *server) followEvents(ctx context.Context, st *stream, f pawl.EventFilte
 // frames keeps the newest events as they are sent: many readers get the same.
 type frames struct {
 	mu sync.Mutex
-	at map[int64][]byte
+	at map[pawl.FeedPosition][]byte
 }
 
 const framesKept = 4096
 
-func (k *frames) of(e *pawl.Event) []byte {
+func (k *frames) of(epoch int64, e *pawl.Event) []byte {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if b, known := k.at[e.Position]; known {
+	at := pawl.FeedPosition{Epoch: epoch, Position: e.Position}
+	if b, known := k.at[at]; known {
 		return b
 	}
 	if k.at == nil || len(k.at) >= framesKept {
-		k.at = map[int64][]byte{}
+		k.at = map[pawl.FeedPosition][]byte{}
 	}
-	b := frame(e)
-	k.at[e.Position] = b
+	b := frame(epoch, e)
+	k.at[at] = b
 	return b
 }
 
 // frame is an event on one line: a payload of several would be several lines of
 // data.
-func frame(e *pawl.Event) []byte {
+func frame(epoch int64, e *pawl.Event) []byte {
 	var text bytes.Buffer
 	_ = encode(&text, e) // an event always encodes, and a buffer takes all
 	line := bytes.TrimSuffix(text.Bytes(), []byte("\n"))
@@ -238,5 +238,5 @@ func frame(e *pawl.Event) []byte {
 			line = one.Bytes()
 		}
 	}
-	return []byte("id: " + strconv.FormatInt(e.Position, 10) + "\ndata: " + string(line) + "\n\n")
+	return []byte("id: " + pawl.FeedPosition{Epoch: epoch, Position: e.Position}.String() + "\ndata: " + string(line) + "\n\n")
 }

@@ -24,6 +24,25 @@ type Commits struct {
 	// Running names every other transaction under way in this database, with or
 	// without a transaction number of its own.
 	Running func(ctx context.Context, tx Tx) ([]string, error)
+	// Server names the server that answers, in its present history.
+	Server func(ctx context.Context, tx Tx) (Server, error)
+	// Reset closes the connections: one of them leads to a server that is not the
+	// newest.
+	Reset func()
+}
+
+// Server is a database server in one history. After a failover the timeline is
+// another one; after a restore from a dump, the system is. The zero value: unknown.
+type Server struct {
+	System   string `json:"system,omitempty"`
+	Timeline int64  `json:"timeline,omitempty"`
+	Standby  bool   `json:"-"` // it follows a primary and takes no writes
+}
+
+// EpochStart is where an epoch begins: its positions are above this one.
+type EpochStart struct {
+	Epoch    int64 `json:"epoch"`
+	Position int64 `json:"position"`
 }
 
 // Span is the numbers from Low to High, both included.
@@ -37,6 +56,47 @@ type FeedState struct {
 	Loose    int64  // the first of the newest pages that are still to be packed; 0 = none
 	Pages    int    // how many of them
 	IDs      int    // and with how many events
+	Epoch    int64  // it rises when the database went back in time
+	Starts   []EpochStart
+	Server   Server // that gave the newest positions
+}
+
+// epochsKept bounds the starts of epochs that are kept; of older ones the lowest.
+const epochsKept = 100
+
+// Raise begins an epoch behind the newest position.
+func (s *FeedState) Raise(epoch int64) {
+	s.Epoch = epoch
+	s.Starts = append(slices.Clone(s.Starts), EpochStart{epoch, s.Position})
+	if len(s.Starts) > epochsKept {
+		s.Starts[1].Position = min(s.Starts[0].Position, s.Starts[1].Position)
+		s.Starts = s.Starts[1:]
+	}
+}
+
+// Restart is where a reader of another epoch goes on: behind what is in the
+// present history and in that of its epoch.
+func (s FeedState) Restart(at pawl.FeedPosition) pawl.FeedPosition {
+	out := pawl.FeedPosition{Epoch: s.Epoch, Position: at.Position}
+	if at.Epoch > s.Epoch { // of a history that this database knows nothing of
+		out.Position = 0
+	}
+	for _, e := range s.Starts {
+		if e.Epoch > at.Epoch {
+			out.Position = min(out.Position, e.Position)
+		}
+	}
+	return out
+}
+
+// EpochAt is the epoch in which a position was given.
+func (s FeedState) EpochAt(position int64) (epoch int64) {
+	for _, e := range s.Starts {
+		if e.Position < position {
+			epoch = e.Epoch
+		}
+	}
+	return epoch
 }
 
 type feedDetail struct {
@@ -45,6 +105,10 @@ type feedDetail struct {
 	Loose int64  `json:"loose,omitempty"`
 	Pages int    `json:"pages,omitempty"`
 	IDs   int    `json:"ids,omitempty"`
+
+	Epoch  int64        `json:"epoch,omitempty"`
+	Starts []EpochStart `json:"epochs,omitempty"`
+	Server *Server      `json:"server,omitempty"`
 }
 
 // ReadFeed reads how far positions have been given.
@@ -78,7 +142,10 @@ func readFeed(ctx context.Context, tx Tx, query string) (FeedState, bool, error)
 	if err := json.Unmarshal([]byte(text), &d); err != nil {
 		return s, true, err
 	}
-	s.Top, s.Loose, s.Pages, s.IDs = d.Top, d.Loose, d.Pages, d.IDs
+	s.Top, s.Loose, s.Pages, s.IDs, s.Epoch, s.Starts = d.Top, d.Loose, d.Pages, d.IDs, d.Epoch, d.Starts
+	if d.Server != nil {
+		s.Server = *d.Server
+	}
 	packed, err := base64.RawStdEncoding.DecodeString(d.Gaps)
 	if err != nil {
 		return s, true, err
@@ -96,7 +163,10 @@ func MoveFeed(ctx context.Context, tx Tx, now int64, s FeedState) error {
 	for _, g := range s.Gaps {
 		bounds = append(bounds, g.Low, g.High)
 	}
-	d := feedDetail{Top: s.Top, Gaps: base64.RawStdEncoding.EncodeToString(Pack(bounds)), Loose: s.Loose, Pages: s.Pages, IDs: s.IDs}
+	d := feedDetail{Top: s.Top, Gaps: base64.RawStdEncoding.EncodeToString(Pack(bounds)), Loose: s.Loose, Pages: s.Pages, IDs: s.IDs, Epoch: s.Epoch, Starts: s.Starts}
+	if s.Server.System != "" {
+		d.Server = &s.Server
+	}
 	text, err := json.Marshal(d)
 	if err != nil {
 		return err

@@ -15,6 +15,7 @@ const relayPrefix = "relay."
 
 // relayDetail is what a relay's row keeps besides its position.
 type relayDetail struct {
+	Epoch       int64               `json:"epoch,omitempty"`
 	Kind        string              `json:"kind,omitempty"`
 	Sent        int64               `json:"sent,omitempty"`
 	Refused     int64               `json:"refused,omitempty"`
@@ -80,7 +81,7 @@ func relays(ctx context.Context, tx Tx, query string, arg any) ([]pawl.Relay, er
 			return nil, err
 		}
 		r.Sink, r.UpdatedAt = strings.TrimPrefix(r.Sink, relayPrefix), Stamp(at)
-		r.Kind, r.Sent, r.Refused, r.LastRefused, r.Error = d.Kind, d.Sent, d.Refused, d.LastRefused, d.Error
+		r.Epoch, r.Kind, r.Sent, r.Refused, r.LastRefused, r.Error = d.Epoch, d.Kind, d.Sent, d.Refused, d.LastRefused, d.Error
 		r.FailingAt, r.DisabledAt, r.Holder, r.HeldUntil = d.FailingAt, d.DisabledAt, d.Holder, d.HeldUntil
 		out = append(out, r)
 	}
@@ -89,7 +90,7 @@ func relays(ctx context.Context, tx Tx, query string, arg any) ([]pawl.Relay, er
 
 // WriteRelay writes where a relay stands, after HoldRelay or StartRelay.
 func WriteRelay(ctx context.Context, tx Tx, now int64, r pawl.Relay) error {
-	detail, err := json.Marshal(relayDetail{r.Kind, r.Sent, r.Refused, r.LastRefused, r.Error, r.FailingAt, r.DisabledAt, r.Holder, r.HeldUntil})
+	detail, err := json.Marshal(relayDetail{r.Epoch, r.Kind, r.Sent, r.Refused, r.LastRefused, r.Error, r.FailingAt, r.DisabledAt, r.Holder, r.HeldUntil})
 	if err != nil {
 		return err
 	}

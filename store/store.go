@@ -101,6 +101,9 @@ type Dialect struct {
 	// Commits tells how transactions come to light. Nil where the numbers of
 	// events are the order of their commit.
 	Commits *Commits
+	// Warnings says what of the server's set-up puts a promise at risk; nil = there
+	// is nothing to ask.
+	Warnings func(ctx context.Context) ([]Warning, error)
 	// Schema is PostgreSQL's, for WrapTx.
 	Schema string
 	// Migrator runs and lists migrations.

@@ -14,14 +14,16 @@ import (
 // checker holds a database against the rules that always hold: the engine.
 type checker interface {
 	Check(ctx context.Context) ([]engine.Breach, error)
+	Warnings(ctx context.Context) ([]engine.Warning, error)
 	CheckChains(ctx context.Context, limit int) ([]engine.Breach, int, error)
 }
 
 // checkup is what doctor found.
 type checkup struct {
-	Clean    bool            `json:"clean"`
-	Breaches []engine.Breach `json:"breaches"`
-	Chains   int             `json:"chains"` // that were verified
+	Clean    bool             `json:"clean"`
+	Breaches []engine.Breach  `json:"breaches"`
+	Warnings []engine.Warning `json:"warnings"` // they do not change the exit code
+	Chains   int              `json:"chains"`   // that were verified
 }
 
 func (a *app) doctorCmd() *cobra.Command {
@@ -37,7 +39,7 @@ func (a *app) doctorCmd() *cobra.Command {
 		return with(a, func(ctx context.Context, s any, _ []string) error { return a.doctor(ctx, s, limit) })(cmd, nil)
 	})
 	cmd.Flags().StringVar(&chains, "chains", "1000", "verify the hash chains of so many tasks, newest first; all: of every one")
-	cmd.Long = "Checks the whole database, all its namespaces, and changes nothing.\nEach breach is a line: the rule, what breaks it, what was found, how to mend it."
+	cmd.Long = "Checks the whole database, all its namespaces, and changes nothing.\nEach breach is a line: the rule, what breaks it, what was found, how to mend it.\nWarnings are lines that begin so; they do not change the exit code."
 	return cmd
 }
 
@@ -58,7 +60,17 @@ func (a *app) doctor(ctx context.Context, s any, chains int) error {
 	if breaches == nil {
 		breaches = []engine.Breach{}
 	}
-	err = a.show(checkup{len(breaches) == 0, breaches, looked}, func(w io.Writer) {
+	warnings, err := c.Warnings(ctx)
+	if err != nil {
+		return err
+	}
+	if warnings == nil {
+		warnings = []engine.Warning{}
+	}
+	err = a.show(checkup{len(breaches) == 0, breaches, warnings, looked}, func(w io.Writer) {
+		for _, m := range warnings {
+			fmt.Fprintf(w, "warning: %s: %s; %s\n", printable(m.Name), printable(m.Found), printable(m.Advice))
+		}
 		for _, b := range breaches {
 			fmt.Fprintf(w, "%s: %s: %s; mend: %s\n", printable(b.Rule), printable(b.Subject), printable(b.Found), printable(b.Mend))
 		}

@@ -76,7 +76,7 @@ func (t *tail) follow(ctx context.Context, lines int) error {
 	end, begun := pawl.FeedEnd, false
 	f := t.filter
 	f.After = &end
-	return t.from.FollowEvents(ctx, f, func(_ int64, events []pawl.Event) error {
+	took := func(_ pawl.FeedPosition, events []pawl.Event) error {
 		if !begun {
 			begun = true
 			if err := t.past(ctx, lines); err != nil {
@@ -92,5 +92,13 @@ func (t *tail) follow(ctx context.Context, lines int) error {
 			}
 		}
 		return nil
-	})
+	}
+	for {
+		err := t.from.FollowEvents(ctx, f, took)
+		at, epoch := pawl.RestartOf(err)
+		if !epoch {
+			return err
+		}
+		f.After, f.Epoch = &at.Position, at.Epoch // the database went back in time: what it has now is printed
+	}
 }

@@ -26,14 +26,14 @@ func (r *record) ListEvents(_ context.Context, f pawl.EventFilter) (pawl.List[pa
 	return pawl.List[pawl.Event]{Items: found[:min(f.Limit, len(found))]}, nil
 }
 
-func (r *record) FollowEvents(_ context.Context, f pawl.EventFilter, fn func(int64, []pawl.Event) error) error {
+func (r *record) FollowEvents(_ context.Context, f pawl.EventFilter, fn func(pawl.FeedPosition, []pawl.Event) error) error {
 	from := len(r.events)
 	r.during()
-	if err := fn(int64(from), nil); err != nil {
+	if err := fn(pawl.FeedPosition{Position: int64(from)}, nil); err != nil {
 		return err
 	}
 	r.commit(100)
-	return fn(int64(len(r.events)), r.events[from:])
+	return fn(pawl.FeedPosition{Position: int64(len(r.events))}, r.events[from:])
 }
 
 func TestTailPrintsEachOnce(t *testing.T) {

@@ -29,6 +29,10 @@ type Options struct {
 	// on, 1 GB of shared buffers, 200 connections, all else PostgreSQL's defaults.
 	// Without it nothing waits for a disk: quick, and worth nothing after a crash.
 	Durable bool
+	// Replicated lets standbys follow it; see Server.Standby.
+	Replicated bool
+	// Set are further settings, as name=value.
+	Set []string
 }
 
 // Server is a running PostgreSQL on loopback. Stop it.
@@ -181,10 +185,14 @@ var durable = []string{"fsync=on", "synchronous_commit=on", "full_page_writes=on
 
 // Settings are what the server runs with beside PostgreSQL's defaults.
 func (o Options) Settings() []string {
+	settings := careless
 	if o.Durable {
-		return durable
+		settings = durable
 	}
-	return careless
+	if o.Replicated {
+		settings = append(slices.Clone(settings), "wal_level=replica", "max_wal_senders=4", "wal_keep_size=256MB")
+	}
+	return append(slices.Clone(settings), o.Set...)
 }
 
 func (s *Server) start(ctx context.Context, bin string, who *account) error {
@@ -240,6 +248,9 @@ func (s *Server) PID() int { return s.process.pid() }
 // Stop ends the server and removes its files. The error is of files that could
 // not be removed.
 func (s *Server) Stop() error {
+	if s.process != nil && s.process.cmd.Process != nil {
+		_ = s.Thaw() // it may have ended
+	}
 	s.process.end(syscall.SIGQUIT) // at once: there is nothing to save
 	return os.RemoveAll(s.Dir)
 }

@@ -125,7 +125,7 @@ var feeds = noun{"feed", []promise{
 	{"a position or cursor that is none is invalid", func(w *world) {
 		_, err := w.svc.ListEvents(w.ctx, pawl.EventFilter{After: ptr(int64(-2))})
 		w.invalid(err, "/after")
-		for _, cursor := range []string{"x", "pos_", "pos_-1", "pos_x", "pos_99999999999999999999"} {
+		for _, cursor := range []string{"x", "pos_", "pos_-1", "pos_x", "pos_0-", "pos_-0-1", "pos_99999999999999999999"} {
 			_, err := w.svc.ListEvents(w.ctx, pawl.EventFilter{After: ptr(int64(0)), Page: pawl.Page{Cursor: cursor}})
 			w.invalid(err, "/cursor")
 		}
@@ -161,16 +161,16 @@ var feeds = noun{"feed", []promise{
 		defer stop()
 		ended := make(chan error, 1)
 		go func() {
-			ended <- w.svc.FollowEvents(ctx, pawl.EventFilter{}, func(through int64, events []pawl.Event) error {
+			ended <- w.svc.FollowEvents(ctx, pawl.EventFilter{}, func(through pawl.FeedPosition, events []pawl.Event) error {
 				mu.Lock()
 				defer mu.Unlock()
 				if calls++; calls == 1 {
-					if through != 0 || len(events) != 0 {
-						w.Errorf("it begins at %d with %d events", through, len(events))
+					if through != (pawl.FeedPosition{}) || len(events) != 0 {
+						w.Errorf("it begins at %s with %d events", through, len(events))
 					}
 					close(begun)
-				} else if len(events) == 0 || events[len(events)-1].Position > through {
-					w.Errorf("%d events through %d", len(events), through)
+				} else if len(events) == 0 || events[len(events)-1].Position > through.Position {
+					w.Errorf("%d events through %s", len(events), through)
 				}
 				if got = append(got, events...); len(got) >= 42 {
 					close(enough)
@@ -201,7 +201,7 @@ var feeds = noun{"feed", []promise{
 		ctx, stop := context.WithTimeout(w.ctx, time.Minute)
 		defer stop()
 		begun := false
-		err := w.svc.FollowEvents(ctx, pawl.EventFilter{After: ptr(pawl.FeedEnd), Event: "leased"}, func(_ int64, events []pawl.Event) error {
+		err := w.svc.FollowEvents(ctx, pawl.EventFilter{After: ptr(pawl.FeedEnd), Event: "leased"}, func(_ pawl.FeedPosition, events []pawl.Event) error {
 			if !begun {
 				begun = true
 				w.solo()
@@ -219,7 +219,7 @@ var feeds = noun{"feed", []promise{
 		w.same(names(got), "leased leased", "what was followed")
 	}},
 	{"of a task that is not there cannot be followed", func(w *world) {
-		err := w.svc.FollowEvents(w.ctx, pawl.EventFilter{TaskID: "tsk_nope"}, func(int64, []pawl.Event) error { return nil })
+		err := w.svc.FollowEvents(w.ctx, pawl.EventFilter{TaskID: "tsk_nope"}, func(pawl.FeedPosition, []pawl.Event) error { return nil })
 		w.refused(err, pawl.CodeNotFound)
 	}},
 }}

@@ -90,7 +90,7 @@ func (s *sink) send(ctx context.Context, messages []relay.Message, answers []err
 		confirmations[i], answers[i] = s.ch.PublishWithDeferredConfirm(s.o.Exchange, key, true, false, amqp.Publishing{
 			ContentType:  relay.MediaType,
 			DeliveryMode: amqp.Persistent,
-			MessageId:    m.Event.ID,
+			MessageId:    m.ID(),
 			Timestamp:    m.Event.CreatedAt,
 			Type:         m.Event.Event,
 			AppId:        "pawl",
@@ -143,7 +143,7 @@ func (s *sink) unroutable(messages []relay.Message, answers []error) {
 				return
 			}
 			for i, m := range messages {
-				if m.Event.ID == r.MessageId && answers[i] == nil {
+				if m.ID() == r.MessageId && answers[i] == nil {
 					answers[i] = fmt.Errorf("no queue is bound for %s (%d %s)", r.RoutingKey, r.ReplyCode, r.ReplyText)
 					if !s.o.Await {
 						answers[i] = pawl.Permanent(answers[i])

@@ -140,13 +140,13 @@ func (s *sink) post(ctx context.Context, m relay.Message) error {
 	now := clock.Now()
 	signatures := make([]string, len(s.keys))
 	for i, key := range s.keys {
-		if signatures[i], err = key.Sign(m.Event.ID, now, m.Body); err != nil {
+		if signatures[i], err = key.Sign(m.ID(), now, m.Body); err != nil {
 			return err
 		}
 	}
 	req.Header.Set("Content-Type", relay.MediaType)
 	req.Header.Set("User-Agent", "pawl")
-	req.Header.Set(standardwebhooks.HeaderWebhookID, m.Event.ID)
+	req.Header.Set(standardwebhooks.HeaderWebhookID, m.ID())
 	req.Header.Set(standardwebhooks.HeaderWebhookTimestamp, strconv.FormatInt(now.Unix(), 10))
 	req.Header.Set(standardwebhooks.HeaderWebhookSignature, strings.Join(signatures, " "))
 	answer, err := s.client.Do(req)

@@ -13,8 +13,13 @@ var feedFile embed.FS
 var feedSQL = store.Texts(feedFile, "feed.sql")
 
 // commits is how transactions of this database come to light.
-func commits() *store.Commits {
-	return &store.Commits{Drawn: drawn, Among: among, Running: running}
+func (d *db) commits() *store.Commits {
+	return &store.Commits{Drawn: drawn, Among: among, Running: running, Server: server, Reset: d.reset}
+}
+
+func server(ctx context.Context, tx store.Tx) (s store.Server, err error) {
+	_, err = store.Row(ctx, tx, []any{&s.System, &s.Timeline, &s.Standby}, feedSQL["server"])
+	return s, err
 }
 
 func drawn(ctx context.Context, tx store.Tx) (id int64, err error) {

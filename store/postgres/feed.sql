@@ -27,3 +27,16 @@ UNION ALL
 SELECT 'prepared ' || p.gid
 FROM pg_prepared_xacts p
 WHERE p.database = current_database()
+
+-- A standby that was promoted is on another timeline; the name of a WAL file
+-- begins with it. The control file names it only after the next checkpoint.
+-- name: server
+SELECT (SELECT c.system_identifier::text FROM pg_control_system() c),
+  CASE WHEN pg_is_in_recovery() THEN 0 ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint END,
+  pg_is_in_recovery()
+
+-- A login without pg_monitor sees NULL where another's state is.
+-- name: set-up
+SELECT clock_timestamp(), current_setting('synchronous_commit'),
+  (SELECT COUNT(*) FROM pg_stat_replication r WHERE r.state IN ('streaming', 'catchup') AND r.sync_state = 'async' AND r.application_name <> 'pg_basebackup'),
+  (SELECT COUNT(*) FROM pg_stat_replication r WHERE r.state IS NULL)

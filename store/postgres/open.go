@@ -93,7 +93,7 @@ func Open(ctx context.Context, url string, o Options) (store.DB, error) {
 		return nil, classify(err)
 	}
 	d.plain = stdlib.OpenDBFromPool(d.cold)
-	d.dialect = store.Dialect{Name: "postgres", Hot: hot.Verbs{}, Timed: hot.Verbs{}, Rewrite: rewriteFor(o.Schema), Commits: commits(), Schema: o.Schema,
+	d.dialect = store.Dialect{Name: "postgres", Hot: hot.Verbs{}, Timed: hot.Verbs{}, Rewrite: rewriteFor(o.Schema), Commits: d.commits(), Warnings: d.warnings, Schema: o.Schema,
 		Look: d.Auto, Notify: d.notifier(o.Schema), Listen: listener(cfg.ConnConfig, o.Schema), Migrator: d.migrator(cfg.ConnConfig, o.Schema)}
 	if err = d.checkSessions(ctx); err == nil {
 		err = d.check(ctx)
@@ -120,7 +120,8 @@ func pool(cfg *pgxpool.Config, conns int32, session string) (*pgxpool.Pool, erro
 func (d *db) check(ctx context.Context) error {
 	var version int
 	var encoding string
-	err := d.cold.QueryRow(ctx, "SELECT current_setting('server_version_num')::int, current_setting('server_encoding')").Scan(&version, &encoding)
+	var named bool
+	err := d.cold.QueryRow(ctx, "SELECT current_setting('server_version_num')::int, current_setting('server_encoding'), has_function_privilege('pg_control_system()', 'EXECUTE') AND has_function_privilege('pg_walfile_name(pg_lsn)', 'EXECUTE')").Scan(&version, &encoding, &named)
 	switch {
 	case err != nil:
 		return classify(err)
@@ -129,7 +130,16 @@ func (d *db) check(ctx context.Context) error {
 	case encoding != "UTF8":
 		return pawl.Invalid("/url", "the database's encoding is %s; Pawl needs UTF8", encoding)
 	}
+	if !named { // an administrator took the rights away: then only a lower position shows that the database went back in time
+		d.dialect.Commits.Server = func(context.Context, store.Tx) (store.Server, error) { return store.Server{}, nil }
+	}
 	return nil
+}
+
+// reset closes every connection: those in use when they are given back.
+func (d *db) reset() {
+	d.hot.Reset()
+	d.cold.Reset()
 }
 
 // checkSessions refuses a pooler of transactions: two connections that are open

@@ -1,0 +1,86 @@
+package feed
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
+
+// errOldServer is the answer of a server that a newer one has replaced: it is an
+// old primary, or one that lags behind by an epoch.
+var errOldServer = &pawl.Error{Code: pawl.CodeUnavailable, Op: "feed", Message: "the connection leads to a database server that another one has replaced"}
+
+// stale refuses a position of another epoch.
+func stale(s store.FeedState, at pawl.FeedPosition) error {
+	restart := s.Restart(at)
+	return &pawl.Error{Code: pawl.CodeConflict, Op: "feed", Reason: pawl.ReasonEpoch, Restart: &restart,
+		Message: fmt.Sprintf("position %s is of another epoch: the database went back in time; restart from %s", at, restart)}
+}
+
+// of refuses a position of another epoch than the one that is known. f.mu is held.
+func (f *Feed) of(at pawl.FeedPosition) error {
+	if at.Epoch == f.state.Epoch || at.Position <= 0 && at.Epoch < f.state.Epoch {
+		return nil
+	}
+	return stale(f.state, at)
+}
+
+// adopt takes up what a look found, and says whether anything is new.
+func (f *Feed) adopt(s store.FeedState) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	turned := s.Epoch > f.state.Epoch
+	if !turned && s.Position <= f.head {
+		return false
+	}
+	if turned {
+		f.void = store.Span{}
+		f.witnesses = nil // transactions of another server, or of another history
+	}
+	f.head, f.state = s.Position, s
+	close(f.moved)
+	f.moved = make(chan struct{})
+	return true
+}
+
+// regressed says that the database went back in time, or may have, since
+// positions were given last: another server answers, or one that lacks what this
+// process has read. A server that was replaced is an error; one that lags is none.
+func (f *Feed) regressed(s store.FeedState, at store.Server) (bool, error) {
+	f.mu.Lock()
+	head, epoch := f.head, f.state.Epoch
+	f.mu.Unlock()
+	switch {
+	case at.Standby:
+		return false, nil
+	case at.System == f.server.System && at.Timeline < f.server.Timeline:
+		f.commits.Reset()
+		return false, errOldServer
+	}
+	f.server = at
+	known := s.Server.System != "" && at.System != ""
+	return known && at != s.Server || s.Epoch < epoch || s.Epoch == epoch && s.Position < head, nil
+}
+
+// settleEpoch raises the epoch of s, which is held, when the database went back
+// in time. A timeline is used once, so that an epoch whose start was itself lost
+// is not begun a second time.
+func (f *Feed) settleEpoch(ctx context.Context, tx store.Tx, s *store.FeedState) error {
+	at, err := f.commits.Server(ctx, tx)
+	if err != nil {
+		return err
+	}
+	raise, err := f.regressed(*s, at)
+	if err != nil {
+		return err
+	}
+	if raise {
+		s.Raise(max(s.Epoch+1, f.Epoch()+1, at.Timeline-1))
+	}
+	if at.System != "" {
+		s.Server = at
+	}
+	return nil
+}

@@ -1,0 +1,300 @@
+package feed_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/feed"
+	"github.com/pawl-work/pawl/pawltest"
+	"github.com/pawl-work/pawl/store"
+)
+
+// lagging is a database whose snapshots are an old one while it lags, as on a
+// connection to a server that is behind.
+type lagging struct {
+	store.DB
+	snapshot string
+	lags     atomic.Bool
+}
+
+func (l *lagging) View(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
+	return l.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
+		if l.lags.Load() {
+			if _, err := tx.Exec(ctx, "SET TRANSACTION SNAPSHOT '"+l.snapshot+"'"); err != nil {
+				return err
+			}
+		}
+		return fn(ctx, tx)
+	})
+}
+
+// A reader never passes a position that the database which answers does not have.
+func TestALaggingServerSkipsNothing(t *testing.T) {
+	for _, followed := range []bool{false, true} {
+		t.Run(fmt.Sprintf("followed=%v", followed), func(t *testing.T) {
+			p := pawltest.Open(t, pawltest.Postgres)
+			for range 10 {
+				create(t, p.Service, t.Context())
+			}
+			before := read(t, p.Engine.Feed(), 0)
+			old, err := shell(t, p, "").BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+			if err != nil {
+				t.Fatal(err)
+			}
+			db := &lagging{DB: p.Engine.DB()}
+			if err := old.QueryRow(t.Context(), "SELECT pg_export_snapshot()").Scan(&db.snapshot); err != nil {
+				t.Fatal(err)
+			}
+			for range 35 {
+				create(t, p.Service, t.Context())
+			}
+			f := feed.New(db, feed.Options{Poll: 10 * time.Millisecond})
+			defer f.Close()
+			if followed {
+				defer f.Follow()()
+			}
+			if head, err := f.Head(t.Context()); err != nil || head != 45 {
+				t.Fatal(head, err)
+			}
+			db.lags.Store(true)
+			at := pawl.FeedPosition{Position: before[9].Position}
+			events, through, err := f.Page(t.Context(), at, 100)
+			if err != nil || len(events) != 0 || through != at {
+				t.Fatalf("from a server that lags: %v through %s, %v", ids(events), through, err)
+			}
+			if events, through, err = f.Page(t.Context(), pawl.FeedPosition{}, 100); err != nil || len(events) != 10 || through.Position != 10 {
+				t.Fatalf("from its beginning: %v through %s, %v", ids(events), through, err)
+			}
+			db.lags.Store(false)
+			if got, err := f.ReadAt(t.Context(), at, 100); err != nil || len(got) != 35 {
+				t.Errorf("%d events behind what the server had, %v", len(got), err)
+			}
+		})
+	}
+}
+
+// Of a turn whose commit failed nothing is known.
+func TestAPositionThatWasNotCommittedIsNotTheHead(t *testing.T) {
+	p := pawltest.Open(t, pawltest.Postgres)
+	create(t, p.Service, t.Context())
+	db := &unsure{DB: p.Engine.DB()}
+	f := feed.New(db, feed.Options{})
+	defer f.Close()
+	db.fails.Store(true)
+	if _, err := f.Head(t.Context()); err == nil {
+		t.Fatal("it does not fail")
+	}
+	if n := f.Newest(); n != 0 {
+		t.Errorf("the newest position is %d", n)
+	}
+}
+
+// unsure is a database whose commits fail.
+type unsure struct {
+	store.DB
+	fails atomic.Bool
+}
+
+func (u *unsure) Do(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
+	return u.DB.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		if err := fn(ctx, tx); err != nil || !u.fails.Load() {
+			return err
+		}
+		return errors.New("the commit failed")
+	})
+}
+
+// regress takes the database back to a position, as a failover that lost commits
+// does: events behind it, and all that knew of them, are gone.
+func regress(t *testing.T, p *pawltest.Pawl, position int64, promoted bool) {
+	t.Helper()
+	c := shell(t, p, "")
+	var ids []int64
+	var text string
+	if err := c.QueryRow(t.Context(), `SELECT detail FROM relay_cursors WHERE sink = 'feed'`).Scan(&text); err != nil {
+		t.Fatal(err)
+	}
+	err := p.Engine.DB().View(t.Context(), func(ctx context.Context, tx store.Tx) error {
+		pages, err := store.FeedPages(ctx, tx, 1, int(position), 1000)
+		for _, page := range pages {
+			ids = append(ids, page.IDs...)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids = ids[:position]
+	top := slices.Max(ids)
+	lost := ` IN (SELECT task_id FROM task_events WHERE id > $1)`
+	for _, table := range []string{"ready", "work_items"} {
+		exec(t, c, `DELETE FROM `+table+` WHERE task_id`+lost, top)
+	}
+	exec(t, c, `DELETE FROM tasks WHERE id`+lost, top)
+	exec(t, c, `SET session_replication_role = replica`) // the record is append-only for everybody else
+	exec(t, c, `DELETE FROM task_events WHERE id > $1`, top)
+	exec(t, c, `SET session_replication_role = origin`)
+	exec(t, c, `SELECT setval('task_events_id_seq', $1)`, top)
+	exec(t, c, `DELETE FROM feed_pages`)
+	exec(t, c, `INSERT INTO feed_pages (page, ids, count, created_at) VALUES (1, $1, $2, 0)`, store.Pack(ids), len(ids))
+	exec(t, c, `UPDATE relay_cursors SET position = least(position, $1) WHERE sink LIKE 'relay.%' OR sink = 'seal'`, position)
+	exec(t, c, `UPDATE relay_cursors SET position = $1, detail = (detail::jsonb - 'loose' - 'pages' - 'ids' - 'gaps' || jsonb_build_object('top', $2::bigint))::text WHERE sink = 'feed'`, position, top)
+	if promoted {
+		exec(t, c, `UPDATE relay_cursors SET detail = jsonb_set(detail::jsonb, '{server,timeline}', '77')::text WHERE sink = 'feed'`)
+	}
+}
+
+// When the database has lost commits, nobody misses what comes after that: those
+// who followed it are told where to restart, by a server that saw the lost events
+// and by one that did not.
+func TestAnEpochBeginsWhenTheDatabaseWentBack(t *testing.T) {
+	for _, fresh := range []bool{false, true} {
+		t.Run(fmt.Sprintf("fresh=%v", fresh), func(t *testing.T) {
+			p := pawltest.Open(t, pawltest.Postgres)
+			for range 100 {
+				create(t, p.Service, t.Context())
+			}
+			all := read(t, p.Engine.Feed(), 0)
+			regress(t, p, 60, fresh)
+			e := p.Engine
+			if fresh {
+				e = p.Another(engine.Options{})
+			}
+			var later []string
+			for range 100 { // the positions of those that were lost are given again
+				later = append(later, create(t, p.Service, t.Context()))
+				if _, err := e.Feed().Head(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			epoch := e.Feed().Epoch()
+			if epoch < 1 {
+				t.Fatalf("the epoch is %d", epoch)
+			}
+			for _, at := range []int64{45, 60, 80, 100} {
+				cursor := pawl.FeedPosition{Position: all[at-1].Position}
+				_, err := e.Feed().ReadAt(t.Context(), cursor, 1000)
+				restart, ok := pawl.RestartOf(err)
+				if want := (pawl.FeedPosition{Epoch: epoch, Position: min(at, 60)}); !ok || restart != want {
+					t.Fatalf("%s answers %v, want a restart at %s", cursor, err, want)
+				}
+				got, err := e.Feed().ReadAt(t.Context(), restart, 1000)
+				if err != nil || len(got) != 100+int(60-restart.Position) {
+					t.Fatalf("after the restart at %s: %d events, %v", restart, len(got), err)
+				}
+				for i, ev := range got[len(got)-100:] {
+					if ev.TaskID != later[i] || ev.Epoch != epoch || ev.Position != int64(61+i) {
+						t.Fatalf("the %dth new event is %+v", i, ev)
+					}
+				}
+				if restart.Position < 60 && (got[0].ID != all[restart.Position].ID || got[0].Epoch != 0) {
+					t.Errorf("what was kept comes as %+v", got[0])
+				}
+			}
+			if got, err := e.Feed().ReadAt(t.Context(), pawl.FeedPosition{}, 1000); err != nil || len(got) != 160 {
+				t.Errorf("from the beginning: %d events, %v", len(got), err)
+			}
+			if _, err := e.Feed().ReadAt(t.Context(), pawl.FeedPosition{Epoch: 99, Position: 10}, 10); !errors.Is(err, &pawl.Error{Code: pawl.CodeConflict, Reason: pawl.ReasonEpoch}) {
+				t.Errorf("a position of an epoch that never was: %v", err)
+			}
+			if err := e.Feed().Seal(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// Whoever follows while it happens is told, and nothing that comes after the
+// restart is missed.
+func TestAFollowerLearnsOfANewEpoch(t *testing.T) {
+	p := pawltest.Open(t, pawltest.Postgres)
+	for range 20 {
+		create(t, p.Service, t.Context())
+	}
+	begun := make(chan struct{})
+	ended := make(chan error, 1)
+	go func() {
+		seen := 0
+		ended <- p.Service.FollowEvents(t.Context(), pawl.EventFilter{}, func(_ pawl.FeedPosition, events []pawl.Event) error {
+			if seen += len(events); seen == 20 {
+				close(begun)
+			}
+			return nil
+		})
+	}()
+	<-begun
+	regress(t, p, 12, false)
+	restart, ok := pawl.RestartOf(<-ended)
+	if want := (pawl.FeedPosition{Epoch: 1, Position: 12}); !ok || restart != want {
+		t.Fatalf("it restarts at %s, want %s", restart, want)
+	}
+	id := create(t, p.Service, t.Context())
+	next, err := p.Service.ListEvents(t.Context(), pawl.EventFilter{After: &restart.Position, Epoch: restart.Epoch})
+	if err != nil || len(next.Items) != 1 || next.Items[0].TaskID != id {
+		t.Errorf("%+v, %v", next.Items, err)
+	}
+	for _, cursor := range []string{"pos_15", "pos_0-15"} {
+		_, err := p.Service.ListEvents(t.Context(), pawl.EventFilter{After: &restart.Position, Page: pawl.Page{Cursor: cursor}})
+		if at, ok := pawl.RestartOf(err); !ok || at != restart {
+			t.Errorf("%s: %v", cursor, err)
+		}
+	}
+}
+
+// A relay that knew of lost events goes on from where the database is.
+func TestARelayRestartsInANewEpoch(t *testing.T) {
+	p := pawltest.Open(t, pawltest.Postgres)
+	for range 20 {
+		create(t, p.Service, t.Context())
+	}
+	read(t, p.Engine.Feed(), 0)
+	r, ok, err := p.Engine.TakeRelay(t.Context(), "s", "webhook", "one", time.Minute)
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	regress(t, p, 12, false)
+	r.Position = 20 // it is written down before anybody has noticed
+	if ok, err := p.Engine.KeepRelay(t.Context(), r, time.Minute); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	if _, err := p.Engine.Feed().Head(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if r, ok, err = p.Engine.TakeRelay(t.Context(), "s", "webhook", "one", time.Minute); err != nil || !ok || r.Position != 12 || r.Epoch != 1 {
+		t.Errorf("it stands at %d-%d, %v %v", r.Epoch, r.Position, ok, err)
+	}
+	list, err := p.Engine.ListRelays(t.Context())
+	if err != nil || list.Items[0].Epoch != 1 {
+		t.Errorf("%+v, %v", list.Items, err)
+	}
+}
+
+// What has no position yet when another server takes over gets one in the new
+// epoch.
+func TestAGapIsFilledInANewEpoch(t *testing.T) {
+	p := pawltest.Open(t, pawltest.Postgres)
+	task := create(t, p.Service, t.Context())
+	slow := begin(t, shell(t, p, ""))
+	late := leave(t, slow, task, "late")
+	create(t, p.Service, t.Context())
+	before := read(t, p.Engine.Feed(), 0)
+	exec(t, shell(t, p, ""), `UPDATE relay_cursors SET detail = jsonb_set(detail::jsonb, '{server,timeline}', '77')::text WHERE sink = 'feed'`)
+	end(t, slow.Commit(t.Context()))
+	if _, err := p.Engine.Feed().Head(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	got := read(t, p.Engine.Feed(), before[1].Position)
+	if len(got) != 1 || got[0].ID != late || got[0].Epoch == 0 || !strings.HasPrefix(got[0].ID, "evt_") {
+		t.Errorf("%+v", got)
+	}
+}

@@ -1,0 +1,128 @@
+package throwaway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Standby makes and starts a streaming standby of a server that was started with
+// Options.Replicated. It is asynchronous unless the primary's settings name it:
+// its application_name is "standby".
+func (s *Server) Standby(ctx context.Context) (*Server, error) {
+	bin, err := Find()
+	if err != nil {
+		return nil, err
+	}
+	who, err := accountOf("postgres")
+	if err != nil {
+		return nil, err
+	}
+	dir, err := makeDir(who, s.options)
+	if err != nil {
+		return nil, err
+	}
+	copied := &Server{Dir: dir, Version: s.Version, options: s.options}
+	cmd := exec.CommandContext(ctx, filepath.Join(bin, "pg_basebackup"), "-d", s.URL+"&application_name=standby",
+		"-D", filepath.Join(dir, "data"), "--checkpoint=fast", "--wal-method=stream", "--write-recovery-conf", "--no-sync")
+	cmd.Dir = dir
+	runAs(cmd, who)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return nil, errors.Join(fmt.Errorf("pg_basebackup: %w\n%s", err, tail(string(out), 20)), copied.Stop())
+	}
+	password, err := os.ReadFile(filepath.Join(s.Dir, "password"))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "password"), password, 0o600)
+	}
+	if err == nil {
+		err = copied.start(ctx, bin, who)
+	}
+	if err != nil {
+		return nil, errors.Join(err, copied.Stop())
+	}
+	return copied, nil
+}
+
+// Promote makes a standby the primary, and returns when it takes writes.
+func (s *Server) Promote(ctx context.Context) error {
+	c, err := pgx.Connect(ctx, s.URL)
+	if err != nil {
+		return err
+	}
+	defer c.Close(context.WithoutCancel(ctx))
+	var done bool
+	if err := c.QueryRow(ctx, "SELECT pg_promote(true, 60)").Scan(&done); err != nil {
+		return err
+	}
+	if !done {
+		return errors.New("the standby was not promoted within 60 s")
+	}
+	return nil
+}
+
+// Freeze stops all processes of the server where they are: connections stay open
+// and nothing answers, as after a fault of the whole machine. Stop ends it.
+func (s *Server) Freeze() error { return s.signal(syscall.SIGSTOP) }
+
+// Thaw lets a frozen server go on.
+func (s *Server) Thaw() error { return s.signal(syscall.SIGCONT) }
+
+// signal reaches the first process and its children, which are in sessions of
+// their own. The first is stopped first, so that it starts no more of them.
+func (s *Server) signal(sig syscall.Signal) error {
+	if err := syscall.Kill(s.PID(), sig); err != nil {
+		return err
+	}
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return err
+	}
+	for _, path := range stats {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has ended
+		}
+		_, rest, _ := strings.Cut(string(text), ") ") // the name may hold anything but this
+		if fields := strings.Fields(rest); len(fields) > 1 && fields[1] == strconv.Itoa(s.PID()) {
+			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+			if err != nil {
+				return err
+			}
+			_ = syscall.Kill(pid, sig) // it may have ended
+		}
+	}
+	return nil
+}
+
+// Halt ends the server at once, as a crash of it does; its files stay until Stop.
+func (s *Server) Halt() { s.process.end(syscall.SIGQUIT) }
+
+// CatchUp waits until a standby has replayed all that its primary has written.
+func (s *Server) CatchUp(ctx context.Context, primary *Server) error {
+	c, err := pgx.Connect(ctx, primary.URL)
+	if err != nil {
+		return err
+	}
+	defer c.Close(context.WithoutCancel(ctx))
+	for {
+		var there bool
+		err := c.QueryRow(ctx, "SELECT COALESCE(bool_and(replay_lsn >= pg_current_wal_lsn()), false) FROM pg_stat_replication WHERE application_name = 'standby'").Scan(&there)
+		if err != nil || there {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
