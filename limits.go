@@ -26,6 +26,9 @@ const (
 	MaxMetadataBytes   = 16 << 10
 	MaxErrorBytes      = 64 << 10
 	MaxBodyBytes       = 8 << 20
+	MaxBodyValues      = 1_000_000
+	MaxDepth           = 500
+	MaxDedupePointers  = 16
 	MaxItemsPerCall    = 10_000
 	MaxItemsPerTask    = 100_000
 	MaxClaim           = 1000
@@ -90,6 +93,9 @@ var Limits = []Limit{
 	{"metadata", MaxMetadataBytes, "bytes", "metadata of a task or checkpoint"},
 	{"error", MaxErrorBytes, "bytes", "an item's error, detail included"},
 	{"body", MaxBodyBytes, "bytes", "body of one HTTP request"},
+	{"body_values", MaxBodyValues, "values", "names and values of one HTTP request, payloads and the like not counted"},
+	{"depth", MaxDepth, "levels", "nesting of a JSON value"},
+	{"dedupe_pointers", MaxDedupePointers, "pointers", "pointers that a dedupe names"},
 	{"items_per_call", MaxItemsPerCall, "items", "items in one call"},
 	{"items_per_task", MaxItemsPerTask, "items", "items of a task when it is created; more by add_items"},
 	{"claim", MaxClaim, "items", "items of one claim"},

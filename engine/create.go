@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/internal/clock"
+	"github.com/pawl-work/pawl/internal/jsonscan"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -293,6 +294,9 @@ func checkTask(t *pawl.NewTask, now time.Time) error {
 	f.json("/payload", t.Payload, pawl.MaxPayloadBytes)
 	f.object("/metadata", &t.Metadata, pawl.MaxMetadataBytes)
 	f.ahead("/run_at", t.RunAt, now)
+	if n := len(t.Dedupe.Pointers); n > pawl.MaxDedupePointers {
+		f.add("/dedupe", "has %d pointers; at most %d are allowed", n, pawl.MaxDedupePointers)
+	}
 	if t.RequestedBy != nil {
 		f.text("/requested_by/type", t.RequestedBy.Type, 1, 50)
 		f.text("/requested_by/id", t.RequestedBy.ID, 1, pawl.MaxIDLen)
@@ -340,9 +344,9 @@ func inputHash(t *pawl.NewTask) (string, error) {
 	}
 	var f fields
 	values := map[string]json.RawMessage{}
-	for i, p := range t.Dedupe.Pointers {
-		v, ok := at(t.Payload, p)
-		if !ok {
+	for i, v := range jsonscan.Select(t.Payload, t.Dedupe.Pointers) {
+		p := t.Dedupe.Pointers[i]
+		if v == nil {
 			f.add(fmt.Sprintf("/dedupe/%d", i), "the payload has nothing at %q", p)
 		}
 		values[p] = v

@@ -125,7 +125,7 @@ func into(p *pawl.Plan) string {
 	if p.Into != "" || p.Pointer == "" {
 		return p.Into
 	}
-	return unescape(p.Pointer[strings.LastIndexByte(p.Pointer, '/')+1:])
+	return strings.NewReplacer("~1", "/", "~0", "~").Replace(p.Pointer[strings.LastIndexByte(p.Pointer, '/')+1:])
 }
 
 func (f *fields) parts(t *pawl.Type) {

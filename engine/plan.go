@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/jsonscan"
 	"github.com/pawl-work/pawl/schema"
 	"github.com/pawl-work/pawl/store"
 )
@@ -134,9 +135,9 @@ func (r *rules) inputs(at string, items []pawl.NewItem) (f fields) {
 func (r *rules) split(payload json.RawMessage) ([]pawl.NewItem, error) {
 	p := &r.Plan
 	where := "/payload" + p.Pointer
-	found, ok := at(payload, p.Pointer)
+	found := jsonscan.Select(payload, []string{p.Pointer})[0]
 	var list []json.RawMessage
-	if !ok || json.Unmarshal(found, &list) != nil || list == nil {
+	if found == nil || json.Unmarshal(found, &list) != nil || list == nil {
 		return nil, pawl.Invalid(where, "must be a list: the type splits it into items")
 	}
 	if len(list) == 0 {

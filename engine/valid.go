@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/jsonscan"
 )
 
 // fields gathers what is wrong with a call; nil error when nothing is.
@@ -53,7 +54,8 @@ func (f *fields) ahead(pointer string, t *time.Time, now time.Time) {
 	}
 }
 
-// json checks a JSON value: its size, that it is JSON, UTF-8 and free of NUL.
+// json checks a JSON value: its size and depth, that it is JSON, UTF-8 and free
+// of NUL.
 func (f *fields) json(pointer string, raw json.RawMessage, limit int) {
 	if len(raw) == 0 {
 		return
@@ -62,57 +64,17 @@ func (f *fields) json(pointer string, raw json.RawMessage, limit int) {
 		f.add(pointer, "has %d bytes; at most %d are allowed", len(raw), limit)
 		return
 	}
+	if jsonscan.Depth(raw) > pawl.MaxDepth {
+		f.add(pointer, "is nested more than %d levels deep", pawl.MaxDepth)
+		return
+	}
 	if !json.Valid(raw) {
 		f.add(pointer, "is not valid JSON")
 		return
 	}
-	if utf8.Valid(raw) && !bytes.Contains(raw, []byte(`\u0000`)) {
-		return
-	}
-	if at, what := badString(raw); what != "" {
+	if at, what := jsonscan.BadString(raw); what != "" {
 		f.add(pointer+at, "%s", what)
 	}
-}
-
-// badString finds the first string with invalid UTF-8 or a NUL in a JSON text
-// and says where it is, as a JSON Pointer.
-func badString(raw json.RawMessage) (pointer, what string) {
-	switch first := bytes.TrimLeft(raw, " \t\r\n"); first[0] {
-	case '"':
-		var s string
-		if !utf8.Valid(raw) {
-			return "", "is not valid UTF-8"
-		}
-		if json.Unmarshal(raw, &s) == nil && strings.ContainsRune(s, 0) {
-			return "", "contains a NUL character"
-		}
-	case '[':
-		var list []json.RawMessage
-		if json.Unmarshal(raw, &list) == nil {
-			for i, v := range list {
-				if at, what := badString(v); what != "" {
-					return fmt.Sprintf("/%d%s", i, at), what
-				}
-			}
-		}
-	case '{':
-		var object map[string]json.RawMessage
-		if json.Unmarshal(raw, &object) == nil {
-			for k, v := range object {
-				name := "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(k)
-				if strings.ContainsRune(k, 0) {
-					return name, "its name contains a NUL character"
-				}
-				if at, what := badString(v); what != "" {
-					return name + at, what
-				}
-			}
-		}
-		if !utf8.Valid(raw) {
-			return "", "has a name that is not valid UTF-8"
-		}
-	}
-	return "", ""
 }
 
 // object checks a JSON object; null is none, like a member that is left out.

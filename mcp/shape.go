@@ -11,6 +11,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/jsonscan"
 	"github.com/pawl-work/pawl/schema"
 )
 
@@ -109,10 +110,16 @@ func compile(s *jsonschema.Schema) *shape {
 	return &shape{raw, check}
 }
 
+// envelopeDepth is how deep a value may lie in a tool's arguments.
+const envelopeDepth = 16
+
 // read checks arguments and reads them.
 func (s *shape) read(args json.RawMessage, into any) error {
 	if len(bytes.TrimSpace(args)) == 0 {
 		args = json.RawMessage("{}")
+	}
+	if jsonscan.Depth(args) > pawl.MaxDepth+envelopeDepth {
+		return pawl.Invalid("", "is nested more than %d levels deep", pawl.MaxDepth)
 	}
 	if bad := s.check.Check(args); bad != nil {
 		return &pawl.Error{Code: pawl.CodeInvalid, Message: "the arguments do not fit the tool's input schema", Fields: bad}

@@ -15,6 +15,7 @@ import (
 	jsonv1 "github.com/go-json-experiment/json/v1"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/jsonscan"
 )
 
 // format reads strictly and writes payloads as they are.
@@ -81,14 +82,8 @@ func (e *encoder) free() {
 	encoders.Put(e)
 }
 
-// decode reads a body that scan has passed: first as a tree that huma checks
-// against the schema, then as the type itself, names matched exactly.
+// decode reads a body that scan and fits have passed, names matched exactly.
 func decode(data []byte, v any) error {
-	if tree, ok := v.(*any); ok {
-		dec := json.NewDecoder(bytes.NewReader(data))
-		dec.UseNumber() // 1e400 is a number too
-		return dec.Decode(tree)
-	}
 	err := jsonv2.Unmarshal(data, v, jsonv2.RejectUnknownMembers(true), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) // scan has looked
 	var wrong *jsonv2.SemanticError
 	if errors.As(err, &wrong) {
@@ -141,33 +136,36 @@ func scanHalved(data []byte) error {
 }
 
 func scanWith(data []byte, also ...jsontext.Options) error {
-	dec := jsontext.NewDecoder(bytes.NewReader(data), append(also, jsontext.AllowDuplicateNames(true))...)
-	var open []map[string]bool // the names so far of every object we are in; nil for a list
-	for {
+	if jsonscan.Depth(data) > pawl.MaxDepth+envelopeDepth {
+		return pawl.Invalid("", tooDeep, pawl.MaxDepth)
+	}
+	dec := jsontext.NewDecoder(bytes.NewBuffer(data), append(also, jsontext.AllowDuplicateNames(true))...)
+	var open []names
+	for values := 0; ; values++ {
+		if values > pawl.MaxBodyValues {
+			return tooMany
+		}
 		token, err := dec.ReadToken()
 		if err != nil {
 			return unreadable(err)
 		}
 		switch token.Kind() {
 		case '{':
-			open = append(open, map[string]bool{})
+			open = append(open, names{})
 		case '[':
-			open = append(open, nil)
+			open = append(open, names{})
 		case '}', ']':
 			open = open[:len(open)-1]
 		case '"':
 			if in, n := dec.StackIndex(dec.StackDepth()); in != '{' || n%2 == 0 {
 				break // a value
 			}
-			name, names := token.String(), open[len(open)-1]
-			if names[name] {
+			name := token.String()
+			if !open[len(open)-1].add(name) {
 				return pawl.Invalid(string(dec.StackPointer()), "is there twice")
 			}
-			names[name] = true
-			if slices.Contains(opaque, name) {
-				if err := dec.SkipValue(); err != nil {
-					return unreadable(err)
-				}
+			if err := scanOpaque(dec, name); err != nil {
+				return err
 			}
 		}
 		if dec.StackDepth() == 0 {
@@ -177,6 +175,55 @@ func scanWith(data []byte, also ...jsontext.Options) error {
 			return nil
 		}
 	}
+}
+
+// envelopeDepth is how deep a value may lie in its call.
+const envelopeDepth = 16
+
+const tooDeep = "is nested more than %d levels deep"
+
+// scanOpaque reads past the value of a name that is opaque.
+func scanOpaque(dec *jsontext.Decoder, name string) error {
+	if !slices.Contains(opaque, name) {
+		return nil
+	}
+	at := dec.StackPointer()
+	value, err := dec.ReadValue()
+	if err != nil {
+		return unreadable(err)
+	}
+	if jsonscan.Depth(value) > pawl.MaxDepth {
+		return pawl.Invalid(string(at), tooDeep, pawl.MaxDepth)
+	}
+	return nil
+}
+
+// names are those of an object so far: few are compared one by one.
+type names struct {
+	few  []string
+	many map[string]bool
+}
+
+// add says whether the name is new.
+func (n *names) add(name string) bool {
+	if n.many == nil && len(n.few) < 16 {
+		if slices.Contains(n.few, name) {
+			return false
+		}
+		n.few = append(n.few, name)
+		return true
+	}
+	if n.many == nil {
+		n.many = map[string]bool{}
+		for _, name := range n.few {
+			n.many[name] = true
+		}
+	}
+	if n.many[name] {
+		return false
+	}
+	n.many[name] = true
+	return true
 }
 
 func unreadable(err error) error {

@@ -157,6 +157,7 @@ func add[I, O any](s *server, name string, h func(context.Context, *I) (*O, erro
 		RejectUnknownQueryParameters: true,
 		MaxBodyBytes:                 -1, // intake has read and bounded the body
 		BodyReadTimeout:              -1,
+		SkipValidateBody:             true, // fits has
 	}
 	if r.Role != api.Anyone {
 		op.Middlewares = append(op.Middlewares, s.admit(r))
@@ -165,6 +166,9 @@ func add[I, O any](s *server, name string, h func(context.Context, *I) (*O, erro
 		op.Middlewares = append(op.Middlewares, patient)
 	}
 	op.Responses = streamsOf(r)
+	if r.Method != http.MethodGet {
+		op.Middlewares = append(op.Middlewares, s.fits)
+	}
 	if r.Mutates() {
 		op.Middlewares = append(op.Middlewares, s.keyed(r))
 	}

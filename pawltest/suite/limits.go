@@ -70,6 +70,48 @@ var limits = noun{"limits of a task", []promise{
 		_, err = pawl.Create(w.ctx, w.svc, pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Input: raw(big(pawl.MaxPayloadBytes + 1))}}})
 		w.tooMuch(err, "/items/0/input")
 	}},
+	{"values are nested at most 500 levels deep", func(w *world) {
+		nested := func(n int, inside string) []byte {
+			return raw(strings.Repeat(`{"a":`, n) + inside + strings.Repeat(`}`, n))
+		}
+		over, at := nested(pawl.MaxDepth+1, "1"), nested(pawl.MaxDepth, "1")
+		for _, bad := range []struct {
+			pointer string
+			task    pawl.NewTask
+		}{
+			{"/payload", pawl.NewTask{Type: "a", Payload: over}},
+			{"/payload", pawl.NewTask{Type: "a", Payload: nested(6000, `"\u0000"`)}},
+			{"/payload", pawl.NewTask{Type: "a", Payload: nested(20_000, `1`)}},
+			{"/payload/a/a", pawl.NewTask{Type: "a", Payload: nested(2, `"\u0000"`)}},
+			{"/metadata", pawl.NewTask{Type: "a", Metadata: over}},
+			{"/items/1/input", pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Input: raw(`1`)}, {Input: over}}}},
+		} {
+			_, err := pawl.Create(w.ctx, w.svc, bad.task)
+			w.invalid(err, bad.pointer)
+		}
+		t := w.create(pawl.NewTask{Type: "a", Payload: at, Metadata: at})
+		w.same(w.task(t.ID).Metadata, t.Metadata, "the metadata")
+		l := w.claim("w1")
+		_, err := pawl.Complete(w.ctx, w.svc, l.Fence(), over)
+		w.invalid(err, "/result")
+		_, err = pawl.SaveCheckpoint(w.ctx, w.svc, l.Fence(), pawl.NewCheckpoint{Type: pawl.CustomCheckpoint, Snapshot: over})
+		w.invalid(err, "/snapshot")
+		_, err = pawl.Signal(w.ctx, w.svc, "s", "k", over)
+		w.invalid(err, "/payload")
+		_, err = pawl.Complete(w.ctx, w.svc, l.Fence(), at)
+		w.ok(err, "completing")
+		w.same(w.titles(pawl.TaskFilter{Metadata: map[string]string{"b": "c"}}), "", "tasks by metadata")
+	}},
+	{"a dedupe names at most 16 pointers", func(w *world) {
+		pointers := make([]string, pawl.MaxDedupePointers+1)
+		for i := range pointers {
+			pointers[i] = "/a"
+		}
+		_, err := pawl.Create(w.ctx, w.svc, pawl.NewTask{Type: "a", Payload: raw(`{"a":1}`), Dedupe: pawl.Dedupe{Pointers: pointers}})
+		w.invalid(err, "/dedupe")
+		first := w.create(pawl.NewTask{Type: "a", Payload: raw(`{"a":1}`), Dedupe: pawl.Dedupe{Pointers: pointers[1:]}})
+		w.same(w.create(pawl.NewTask{Type: "a", Payload: raw(`{"a":1,"b":2}`), Dedupe: pawl.Dedupe{Pointers: pointers[1:]}}).ID, first.ID, "the task")
+	}},
 	{"all that is wrong is named at once", func(w *world) {
 		_, err := pawl.Create(w.ctx, w.svc, pawl.NewTask{Priority: 1 << 20, MaxAttempts: -1})
 		for _, pointer := range []string{"/type", "/priority", "/max_attempts"} {

@@ -1,0 +1,257 @@
+// Package jsonscan reads valid JSON texts in one pass: the cost is linear in the
+// text, however deep it is nested. It recurses, so callers bound the depth first.
+package jsonscan
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Depth is how many objects and lists of a text are open at once. The text need
+// not be valid.
+func Depth(raw []byte) int {
+	depth, deepest := 0, 0
+	for i := 0; i < len(raw); i++ {
+		switch raw[i] {
+		case '"':
+			i = endOfString(raw, i) - 1
+		case '{', '[':
+			depth++
+			deepest = max(deepest, depth)
+		case '}', ']':
+			depth--
+		}
+	}
+	return deepest
+}
+
+// BadString returns the JSON Pointer of the first string that is not UTF-8 or
+// contains NUL, and what is wrong with it; "" for none.
+func BadString(raw []byte) (pointer, reason string) {
+	if utf8.Valid(raw) && !bytes.Contains(raw, []byte(`\u0000`)) {
+		return "", ""
+	}
+	f := &fault{}
+	f.look(raw, 0)
+	return string(f.path), f.reason
+}
+
+// fault is a search for a bad string; path leads to the value it is at.
+type fault struct {
+	path   []byte
+	reason string
+}
+
+func (f *fault) look(raw []byte, i int) int {
+	return members(raw, i, func(name []byte, index, at int) (end int) {
+		before := len(f.path)
+		switch {
+		case name == nil:
+			f.path = strconv.AppendInt(append(f.path, '/'), int64(index), 10)
+		case !utf8.Valid(name):
+			f.reason = "has a name that is not valid UTF-8"
+			return -1
+		default:
+			f.path = append(append(f.path, '/'), escape.Replace(unquote(name))...)
+			if hasNUL(name) {
+				f.reason = "its name contains a NUL character"
+				return -1
+			}
+		}
+		if end = f.look(raw, at); end >= 0 {
+			f.path = f.path[:before]
+		}
+		return end
+	}, func(text []byte) bool {
+		switch {
+		case text[0] != '"':
+		case !utf8.Valid(text):
+			f.reason = "is not valid UTF-8"
+		case hasNUL(text):
+			f.reason = "contains a NUL character"
+		}
+		return f.reason == ""
+	})
+}
+
+// Select returns the values that JSON Pointers (RFC 6901) name in a text, nil
+// where there is none. Of a name that is there twice the last counts.
+func Select(raw []byte, pointers []string) []json.RawMessage {
+	s := &selection{raw: raw, out: make([]json.RawMessage, len(pointers))}
+	var all []wanted
+	for i, p := range pointers {
+		switch {
+		case len(raw) == 0:
+		case p == "":
+			s.out[i] = raw
+		case p[0] == '/':
+			all = append(all, want(i, p))
+		}
+	}
+	if len(all) > 0 {
+		s.look(0, all)
+	}
+	return s.out
+}
+
+type selection struct {
+	raw []byte
+	out []json.RawMessage
+}
+
+// wanted is the rest of a pointer from some value on.
+type wanted struct {
+	which int
+	path  []string
+}
+
+func want(which int, pointer string) wanted {
+	w := wanted{which, strings.Split(pointer[1:], "/")}
+	for i, token := range w.path {
+		w.path[i] = unescape.Replace(token)
+	}
+	return w
+}
+
+// look finds what is wanted of the value at i.
+func (s *selection) look(i int, from []wanted) int {
+	return members(s.raw, i, func(name []byte, index, at int) (end int) {
+		var here, below []wanted
+		for _, w := range from {
+			if name != nil && !is(name, w.path[0]) || name == nil && w.path[0] != strconv.Itoa(index) {
+				continue
+			}
+			s.out[w.which] = nil // an earlier member of the same name does not count
+			if len(w.path) == 1 {
+				here = append(here, w)
+			} else {
+				below = append(below, wanted{w.which, w.path[1:]})
+			}
+		}
+		if len(below) > 0 {
+			end = s.look(at, below)
+		} else {
+			end = skip(s.raw, at)
+		}
+		for _, w := range here {
+			s.out[w.which] = s.raw[at:end]
+		}
+		return end
+	}, func([]byte) bool { return true })
+}
+
+// members calls each for every member of the object or list at i, and scalar for
+// any other value. each answers where the member's value ends, -1 to stop. The
+// answer is where the value at i ends, -1 when it was stopped.
+func members(raw []byte, i int, each func(name []byte, index, at int) int, scalar func(text []byte) bool) int {
+	i = space(raw, i)
+	if raw[i] != '{' && raw[i] != '[' {
+		end := skip(raw, i)
+		if !scalar(raw[i:end]) {
+			return -1
+		}
+		return end
+	}
+	object := raw[i] == '{'
+	i = space(raw, i+1)
+	for index := 0; raw[i] != '}' && raw[i] != ']'; index++ {
+		var name []byte
+		if object {
+			end := endOfString(raw, i)
+			name, i = raw[i:end], space(raw, end)+1 // behind the colon
+		}
+		if i = each(name, index, space(raw, i)); i < 0 {
+			return -1
+		}
+		if i = space(raw, i); raw[i] == ',' {
+			i = space(raw, i+1)
+		}
+	}
+	return i + 1
+}
+
+// skip is where the value at i ends.
+func skip(raw []byte, i int) int {
+	for depth := 0; i < len(raw); i++ {
+		switch raw[i] {
+		case '"':
+			i = endOfString(raw, i) - 1
+		case '{', '[':
+			depth++
+			continue
+		case '}', ']':
+			depth--
+		default:
+			if depth > 0 {
+				continue
+			}
+			for i+1 < len(raw) && !bytes.ContainsRune([]byte(" \t\r\n,]}"), rune(raw[i+1])) {
+				i++
+			}
+		}
+		if depth == 0 {
+			return i + 1
+		}
+	}
+	return i
+}
+
+func space(raw []byte, i int) int {
+	for i < len(raw) && (raw[i] == ' ' || raw[i] == '\t' || raw[i] == '\r' || raw[i] == '\n') {
+		i++
+	}
+	return i
+}
+
+// endOfString is the index behind the string that begins at i.
+func endOfString(raw []byte, i int) int {
+	for i++; i < len(raw); i++ {
+		switch raw[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return len(raw)
+}
+
+// hasNUL says that a string holds the escape of a NUL; behind an even number of
+// backslashes the same letters are text.
+func hasNUL(text []byte) bool {
+	for i := 0; i+5 < len(text); i++ {
+		if text[i] != '\\' {
+			continue
+		}
+		if string(text[i+1:i+6]) == "u0000" {
+			return true
+		}
+		i++
+	}
+	return false
+}
+
+// is says that a name of a text stands for key.
+func is(name []byte, key string) bool {
+	if bytes.IndexByte(name, '\\') < 0 {
+		return string(name[1:len(name)-1]) == key
+	}
+	return unquote(name) == key
+}
+
+func unquote(name []byte) string {
+	if bytes.IndexByte(name, '\\') < 0 {
+		return string(name[1 : len(name)-1])
+	}
+	var s string
+	_ = json.Unmarshal(name, &s) // part of a valid text
+	return s
+}
+
+var (
+	escape   = strings.NewReplacer("~", "~0", "/", "~1")
+	unescape = strings.NewReplacer("~1", "/", "~0", "~")
+)

@@ -1,0 +1,167 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humachi"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/pawl-work/pawl"
+)
+
+// maxFaults is how many faults of a body are told.
+const maxFaults = 100
+
+// fits checks a body against its operation's schema. Unlike huma's own check it
+// stops after maxFaults, and does not look into values that are the caller's own.
+func (s *server) fits(c huma.Context, next func(huma.Context)) {
+	r, w := humachi.Unwrap(c)
+	op := c.Operation()
+	body, err := io.ReadAll(r.Body)
+	if err != nil || len(body) == 0 || op.RequestBody == nil {
+		next(c)
+		return
+	}
+	again := r.WithContext(r.Context())
+	again.Body = io.NopCloser(bytes.NewReader(body))
+	tree, err := treeOf(jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)))
+	if err != nil {
+		s.write(w, r, unreadable(err))
+		return
+	}
+	check := bodyCheck{s.api.OpenAPI().Components.Schemas, huma.NewPathBuffer(nil, 0), &huma.ValidateResult{}}
+	check.path.Push("body")
+	for _, content := range op.RequestBody.Content {
+		check.value(content.Schema, tree)
+		break // all have the same schema
+	}
+	if faults := check.res.Errors; len(faults) > 0 {
+		s.refuseBody(c, faults[:min(len(faults), maxFaults)])
+		return
+	}
+	next(humachi.NewContext(op, again, w))
+}
+
+func (s *server) refuseBody(c huma.Context, faults []error) {
+	_ = huma.WriteErr(s.api, c, http.StatusUnprocessableEntity, "", faults...) // the caller may be gone
+}
+
+// bodyCheck is a check of one body.
+type bodyCheck struct {
+	schemas huma.Registry
+	path    *huma.PathBuffer
+	res     *huma.ValidateResult
+}
+
+// value checks a value. Of long lists it looks at the first elements, and at one
+// after the other of the rest while all is well.
+func (b *bodyCheck) value(s *huma.Schema, v any) {
+	for s.Ref != "" {
+		s = b.schemas.SchemaFromRef(s.Ref)
+	}
+	object, _ := v.(map[string]any)
+	rest := map[string][]any{}
+	for name, value := range object {
+		if list, ok := value.([]any); ok && len(list) > maxFaults && s.Properties[name] != nil {
+			rest[name] = list
+		}
+	}
+	if len(rest) == 0 {
+		huma.Validate(b.schemas, s, b.path, huma.ModeWriteToServer, v, b.res)
+		return
+	}
+	cut := maps.Clone(object)
+	for name, list := range rest {
+		cut[name] = list[:maxFaults]
+	}
+	huma.Validate(b.schemas, s, b.path, huma.ModeWriteToServer, cut, b.res)
+	for _, name := range slices.Sorted(maps.Keys(rest)) {
+		b.list(name, s.Properties[name], rest[name])
+	}
+}
+
+// list checks how long a list is, and the elements after its first.
+func (b *bodyCheck) list(name string, s *huma.Schema, list []any) {
+	b.path.Push(name)
+	defer b.path.Pop()
+	for s.Ref != "" {
+		s = b.schemas.SchemaFromRef(s.Ref)
+	}
+	if s.Items == nil {
+		return
+	}
+	whole := *s
+	whole.Items = &huma.Schema{}
+	huma.Validate(b.schemas, &whole, b.path, huma.ModeWriteToServer, list, b.res)
+	for i := maxFaults; i < len(list) && len(b.res.Errors) < maxFaults; i++ {
+		b.path.PushIndex(i)
+		b.value(s.Items, list[i])
+		b.path.Pop()
+	}
+}
+
+// treeOf reads the next value. What is the caller's own is left empty.
+func treeOf(dec *jsontext.Decoder) (any, error) {
+	token, err := dec.ReadToken()
+	if err != nil {
+		return nil, err
+	}
+	switch token.Kind() {
+	case '{':
+		object := map[string]any{}
+		for dec.PeekKind() != '}' {
+			name, err := dec.ReadToken()
+			if err != nil {
+				return nil, err
+			}
+			read, key := treeOf, name.String()
+			if slices.Contains(opaque, key) {
+				read = kindOf
+			}
+			if object[key], err = read(dec); err != nil {
+				return nil, err
+			}
+		}
+		_, err = dec.ReadToken()
+		return object, err
+	case '[':
+		list := []any{}
+		for dec.PeekKind() != ']' {
+			v, err := treeOf(dec)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, v)
+		}
+		_, err = dec.ReadToken()
+		return list, err
+	case '"':
+		return token.String(), nil
+	case '0':
+		return json.Number(token.String()), nil // 1e400 is a number too
+	case 't', 'f':
+		return token.Bool(), nil
+	}
+	return nil, nil
+}
+
+// kindOf reads past the next value and answers with an empty one of its kind.
+func kindOf(dec *jsontext.Decoder) (any, error) {
+	switch dec.PeekKind() {
+	case '{':
+		return map[string]any{}, dec.SkipValue()
+	case '[':
+		return []any{}, dec.SkipValue()
+	}
+	return treeOf(dec)
+}
+
+// tooMany refuses a body of more values outside those that are the caller's own
+// than any call needs.
+var tooMany = &pawl.Error{Code: pawl.CodeTooLarge, Message: "the body holds too many values"}
