@@ -1,6 +1,7 @@
 import { isStepCount, streamText, type LanguageModelUsage, type ModelMessage, type StepResult, type StreamTextResult, type TextStreamPart, type ToolSet } from "ai";
 import { again, fence, must, PawlError, type Chunk, type Lease, type Message, type Pawl, type Schemas } from "./client.ts";
 import { conversation } from "./conversation.ts";
+import { wordsOf } from "./failure.ts";
 import { recorded, type Memory } from "./replay.ts";
 import { Stopped, Writer } from "./writer.ts";
 
@@ -186,8 +187,4 @@ function chunkOf(part: TextStreamPart<ToolSet>): Chunk | undefined {
     default:
       return undefined;
   }
-}
-
-function wordsOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

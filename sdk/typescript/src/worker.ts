@@ -1,5 +1,8 @@
 import { setTimeout as pause } from "node:timers/promises";
-import { again, fence, must, PawlError, type Lease, type Pawl } from "./client.ts";
+import { fence, must, PawlError, type Lease, type Pawl } from "./client.ts";
+import { failureOf, handIn, resultOf, type Outcome, type Refusal } from "./handin.ts";
+import { wordsOf } from "./failure.ts";
+import { Steps } from "./step.ts";
 import { Stopped } from "./writer.ts";
 
 export interface WorkOptions {
@@ -15,6 +18,20 @@ export interface WorkOptions {
   signal?: AbortSignal;
   /** 30 s by default. */
   graceMs?: number;
+  /** What the list of workers shows. */
+  name?: string;
+  version?: string;
+  /** Where the worker logs: the console by default; false = nowhere. */
+  log?: Log | false;
+  /** Told of every call about an item that the server refused or could not be asked. */
+  onRefused?: (refusal: Refusal) => void;
+}
+
+/** Where a worker logs, such as the console or pino. */
+export interface Log {
+  info(message: string, about: object): void;
+  warn(message: string, about: object): void;
+  error(message: string, about: object): void;
 }
 
 export interface Job {
@@ -22,6 +39,13 @@ export interface Job {
   lease: Lease;
   /** Ends when the lease is lost, the item cancelled or its message stopped: pass it on as abortSignal. */
   abortSignal: AbortSignal;
+  /**
+   * Runs `fn` once for the item: its result is saved as JSON under the name, and a later
+   * attempt gets it without running `fn`. What `fn` throws is not saved. `args` are what the
+   * result depends on: a result that was saved with others is an error. If the process dies
+   * after `fn` and before its result is saved, `fn` runs again; see `once`.
+   */
+  step<T>(name: string, fn: () => T | Promise<T>, ...args: unknown[]): Promise<T>;
 }
 
 /** The item was cancelled while it was done. */
@@ -32,34 +56,78 @@ export class Cancelled extends Error {
 /** The item is to be given back: the worker ends. */
 class Ending extends Error {}
 
+const silent: Log = { info() {}, warn() {}, error() {} };
+const passing = ["unavailable", "limit", "internal"];
+
 /**
- * Claims items and does them until `signal` ends: each under heartbeats, completed with
- * what `handle` comes to, failed with what it throws.
+ * Claims items and does them until `signal` ends: each under heartbeats, handed in with
+ * what `handle` comes to, failed with what it throws (see `Permanent` and `RetryAfter`). A
+ * result is submitted where the item's type wants it accepted. It throws when the server
+ * refuses to let this worker claim.
  */
 export async function work(pawl: Pawl, options: WorkOptions, handle: (job: Job) => Promise<unknown>): Promise<void> {
-  const { workerId, types, leaseSeconds = 300, concurrency = 1, signal = new AbortController().signal, graceMs = 30_000 } = options;
+  const { workerId, types, leaseSeconds = 300, concurrency = 1, graceMs = 30_000 } = options;
+  const log = options.log === false ? silent : (options.log ?? console);
+  const refused = new AbortController();
+  const signal = options.signal ? AbortSignal.any([options.signal, refused.signal]) : refused.signal;
   const ending = new AbortController();
-  signal.addEventListener("abort", () => setTimeout(() => ending.abort(new Ending()), graceMs).unref(), { once: true });
+  let grace: NodeJS.Timeout | undefined;
+  signal.addEventListener("abort", () => (grace = setTimeout(() => ending.abort(new Ending()), graceMs).unref()), { once: true });
   const one = async () => {
     while (!signal.aborted) {
       try {
         const body = { worker_id: workerId, types, lease_seconds: leaseSeconds, wait_seconds: 20 };
         const { items } = await must(pawl.POST("/v1/claims", { body, signal }));
-        for (const lease of items) await hold(pawl, lease, ending.signal, handle);
+        for (const lease of items) await hold({ pawl, log, onRefused: options.onRefused }, lease, ending.signal, handle);
       } catch (error) {
         if (signal.aborted) return;
-        if (error instanceof PawlError && !["unavailable", "limit", "internal"].includes(error.code)) throw error;
-        await pause(500, undefined, { signal }).catch(() => {});
+        if (error instanceof PawlError && !passing.includes(error.code)) {
+          refused.abort(error); // the others end too
+          throw error;
+        }
+        log.warn("pawl: nothing can be claimed for now", { worker_id: workerId, error: wordsOf(error) });
+        await pause(Math.max(500, error instanceof PawlError ? error.retryAfter * 1000 : 0), undefined, { signal }).catch(() => {});
       }
     }
   };
-  await Promise.all(Array.from({ length: concurrency }, one));
+  const over = new AbortController();
+  const registering = register(pawl, options, log, over.signal);
+  const ended = await Promise.allSettled(Array.from({ length: concurrency }, one));
+  clearTimeout(grace);
+  over.abort();
+  await registering;
+  for (const e of ended) if (e.status === "rejected") throw e.reason;
+}
+
+/** Keeps the worker in the list of workers. */
+async function register(pawl: Pawl, { workerId, types, name, version }: WorkOptions, log: Log, over: AbortSignal): Promise<void> {
+  const body = { worker_id: workerId, types, ...(name ? { name } : {}), ...(version ? { version } : {}) };
+  while (!over.aborted) {
+    try {
+      await must(pawl.POST("/v1/workers", { body, signal: over }));
+    } catch (error) {
+      if (!over.aborted) log.warn("pawl: the list of workers did not take this one", { worker_id: workerId, error: wordsOf(error) });
+    }
+    await pause(30_000, undefined, { signal: over, ref: false }).catch(() => {});
+  }
+}
+
+interface Worker {
+  pawl: Pawl;
+  log: Log;
+  onRefused: ((refusal: Refusal) => void) | undefined;
 }
 
 /** Does one item under heartbeats. */
-async function hold(pawl: Pawl, lease: Lease, ending: AbortSignal, handle: (job: Job) => Promise<unknown>): Promise<void> {
+async function hold({ pawl, log, onRefused }: Worker, lease: Lease, ending: AbortSignal, handle: (job: Job) => Promise<unknown>): Promise<void> {
+  const about = { item_id: lease.id, task_id: lease.task_id, type: lease.type, attempt: lease.attempt };
+  const refused = (verb: Refusal["verb"], error: unknown) => {
+    log.warn(`pawl: ${verb} was refused`, { ...about, error: wordsOf(error), ...(error instanceof PawlError ? { code: error.code } : {}) });
+    onRefused?.({ lease, verb, error });
+  };
   const over = new AbortController();
   const stop = () => over.abort(ending.reason);
+  if (ending.aborted) stop();
   ending.addEventListener("abort", stop, { once: true });
   const ms = lease.lease_seconds * 1000;
   let until = performance.now() + ms;
@@ -72,33 +140,42 @@ async function hold(pawl: Pawl, lease: Lease, ending: AbortSignal, handle: (job:
       if (h.cancelled) over.abort(new Cancelled("the item was cancelled"));
       if (h.stopped.length > 0) over.abort(new Stopped());
     } catch (error) {
-      if (error instanceof PawlError && error.code === "lease_lost") over.abort(error);
-      else if (performance.now() > until) over.abort(error); // nobody can say that it is still ours
+      if (over.signal.aborted) return; // it was handed in meanwhile
+      const lost = error instanceof PawlError && error.code === "lease_lost";
+      refused("heartbeat", error);
+      if (lost || performance.now() > until) over.abort(error); // nobody can say that it is still ours
     }
+    if (over.signal.aborted) clearInterval(beat);
   }, ms / 10);
+  const began = performance.now();
+  log.info("pawl: an item is begun", about);
   try {
-    const end = await outcome(pawl, lease, over.signal, handle);
-    if (end) await again(end, AbortSignal.timeout(ms));
-  } catch (error) {
-    if (!(error instanceof PawlError)) throw error; // a refusal: somebody else has the item, or it has ended
+    const outcome = await outcomeOf({ pawl, lease, abortSignal: over.signal, step: new Steps(pawl, lease).run }, handle);
+    if (!outcome) {
+      log.warn("pawl: an item was lost", { ...about, error: wordsOf(over.signal.reason) });
+      return;
+    }
+    const taken = await handIn(pawl, lease, outcome, AbortSignal.timeout(Math.max(Math.ceil(until - performance.now()), 1000)), refused);
+    const duration_ms = Math.round(performance.now() - began);
+    if (taken?.verb === "fail") log.warn("pawl: an item has failed", { ...about, duration_ms, error: taken.error.message, retryable: taken.retryable });
+    else if (taken) log.info(`pawl: an item is done: ${taken.verb}`, { ...about, duration_ms });
+    else log.error("pawl: what an item came to was not taken", { ...about, duration_ms, verb: outcome.verb });
   } finally {
+    over.abort();
     clearInterval(beat);
     ending.removeEventListener("abort", stop);
   }
 }
 
-type Call = () => Promise<{ data?: unknown; error?: unknown; response: Response }>;
-
-/** The call that ends the claim, if it is still ours. */
-async function outcome(pawl: Pawl, lease: Lease, over: AbortSignal, handle: (job: Job) => Promise<unknown>): Promise<Call | undefined> {
-  const params = { path: { id: lease.id } };
+/** What the item came to; undefined when it is no longer ours. */
+async function outcomeOf(job: Job, handle: (job: Job) => Promise<unknown>): Promise<Outcome | undefined> {
+  const over = job.abortSignal;
   try {
-    const result = await handle({ pawl, lease, abortSignal: over });
-    return () => pawl.POST("/v1/items/{id}:complete", { params, body: { ...fence(lease), result: result ?? null } });
+    return resultOf(await handle(job));
   } catch (error) {
-    if (over.aborted && over.reason instanceof Ending) return () => pawl.POST("/v1/items/{id}:release", { params, body: fence(lease) });
-    if (over.aborted && over.reason instanceof Stopped) return () => pawl.POST("/v1/items/{id}:complete", { params, body: { ...fence(lease), result: null } });
+    if (over.reason instanceof Ending) return { verb: "release" };
+    if (over.reason instanceof Stopped) return resultOf(null);
     if (over.aborted || (error instanceof PawlError && error.code === "lease_lost")) return undefined;
-    return () => pawl.POST("/v1/items/{id}:fail", { params, body: { ...fence(lease), error: error instanceof Error ? error.message : String(error) } });
+    return failureOf(error);
   }
 }

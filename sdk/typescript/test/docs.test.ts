@@ -9,6 +9,7 @@ const given = `
 import { DefaultChatTransport, type LanguageModel } from "ai";
 declare const model: LanguageModel;
 declare function lookUp(place: string): Promise<string>;
+declare function deliver(to: string, text: string): Promise<{ deferred: boolean }>;
 `;
 
 test("the TypeScript of the documents compiles", async () => {
@@ -18,11 +19,11 @@ test("the TypeScript of the documents compiles", async () => {
     const text = await readFile(join(root, doc), "utf8");
     blocks.push(...[...text.matchAll(/^```ts\n(.*?)^```$/gms)].map((m) => m[1]!));
   }
-  assert.equal(blocks.length, 3);
+  assert.equal(blocks.length, 4);
   const files = blocks.map((_, n) => join(root, `test/snippet-${n}.ts`));
   try {
     const uses = 'import { must, pawl } from "@pawl-work/sdk";\n';
-    await Promise.all(blocks.map((b, n) => writeFile(files[n]!, given + (b.includes("import ") ? "" : uses) + b + "export {};\nvoid [model, lookUp, DefaultChatTransport];\n")));
+    await Promise.all(blocks.map((b, n) => writeFile(files[n]!, given + (b.includes("import ") ? "" : uses) + b + "export {};\nvoid [model, lookUp, deliver, DefaultChatTransport];\n")));
     const { config } = ts.readConfigFile(join(root, "tsconfig.json"), ts.sys.readFile);
     const { options } = ts.parseJsonConfigFileContent(config, ts.sys, root);
     const program = ts.createProgram(files, { ...options, noUnusedLocals: false, paths: { "@pawl-work/sdk": ["./src/index.ts"] }, pathsBasePath: root });

@@ -1,0 +1,189 @@
+// What work() makes of items, and that nothing the server refuses goes unsaid.
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { join } from "node:path";
+import { test } from "node:test";
+import { promisify } from "node:util";
+import { fence, must, once, pawl, PawlError, Permanent, RetryAfter, work, type Job, type Log, type Pawl, type Refusal, type Schemas, type WorkOptions } from "../src/index.ts";
+import { databases, House, until } from "./house.ts";
+
+const bin = process.env.PAWL_BIN ?? join(import.meta.dirname, "../../../.work/sdk");
+const inTime = { timeout: 120_000 };
+
+/** A log that keeps its lines. */
+function kept(): Log & { lines: string[] } {
+  const lines: string[] = [];
+  const keep = (level: string) => (message: string, about: object) => void lines.push(`${level} ${message} ${JSON.stringify(about)}`);
+  return { lines, info: keep("info"), warn: keep("warn"), error: keep("error") };
+}
+
+/** A worker of a type until `done` holds; what it was refused, and what it logged. */
+async function works(p: Pawl, type: string, handle: (job: Job) => Promise<unknown>, done: () => Promise<boolean>, more: Partial<WorkOptions> = {}) {
+  const over = new AbortController();
+  const log = kept();
+  const refusals: Refusal[] = [];
+  const working = work(p, { workerId: "w1", types: [type], leaseSeconds: 60, graceMs: 0, signal: over.signal, log, onRefused: (r) => refusals.push(r), ...more }, handle);
+  try {
+    await Promise.race([until(done, "the work is done"), working]);
+  } finally {
+    over.abort();
+    await working.catch(() => {});
+  }
+  return { refusals, said: refusals.map((r) => `${r.verb} ${r.error instanceof PawlError ? r.error.code : r.error}`), log: log.lines };
+}
+
+type Task = { id: string; state?: string };
+
+async function create(p: Pawl, type: string, more: Partial<Schemas["NewTask"]> = {}): Promise<() => Promise<Task>> {
+  const { id } = await must(p.POST("/v1/tasks", { body: { type, payload: {}, ...more } }));
+  return () => must(p.GET("/v1/tasks/{id}", { params: { path: { id } } }));
+}
+
+const itemOf = async (p: Pawl, t: Task) => (await must(p.GET("/v1/tasks/{id}/items", { params: { path: { id: t.id } } }))).items[0]!;
+
+for (const database of databases) {
+  test(`a result is submitted where its type wants it accepted (${database})`, inTime, async () => {
+    await using house = await House.open(database);
+    const p = pawl((await house.serve()).url);
+    const result_schema = { type: "object", required: ["text"] };
+    await must(p.PUT("/v1/types/{id}", { params: { path: { id: "draft" } }, body: { acceptance: true, approval: { mode: "manual" }, result_schema } }));
+    const task = await create(p, "draft");
+    let calls = 0;
+    const { said, log } = await works(p, "draft", async () => ({ text: `paid for ${++calls} times` }), async () => (await task()).state === "submitted");
+    assert.deepEqual((await itemOf(p, await task())).result, { text: "paid for 1 times" });
+    assert.deepEqual(said, []);
+    assert.ok(log.some((line) => line.includes("is done: submit")), log.join("\n"));
+
+    // What its schema refuses fails it for good, and says so.
+    const bad = await create(p, "draft");
+    const refused = await works(p, "draft", async () => ({ words: ++calls }), async () => (await bad()).state === "failed");
+    assert.equal(calls, 2);
+    assert.deepEqual(refused.said, ["submit invalid"]);
+    const { error } = await itemOf(p, await bad());
+    assert.ok(typeof error === "object" && error.code === "invalid_result" && error.message.includes("text"), JSON.stringify(error));
+    assert.ok(refused.log.some((line) => line.startsWith("warn pawl: submit was refused")), refused.log.join("\n"));
+  });
+
+  test(`errors fail for good, later or by the budget (${database})`, inTime, async () => {
+    await using house = await House.open(database);
+    const p = pawl((await house.serve()).url);
+    const task = await create(p, "t", { max_attempts: 5 });
+    const throws = [new RetryAfter(0, "busy"), new RetryAfter(0, "still busy"), new Permanent("no such account", { code: "no_account" })];
+    const { said } = await works(p, "t", async ({ lease }) => { throw throws[lease.attempt - 1]!; }, async () => (await task()).state === "failed");
+    const item = await itemOf(p, await task());
+    assert.deepEqual([item.attempt, item.error], [3, { code: "no_account", message: "no such account" }]);
+    assert.deepEqual(said, []);
+
+    const later = await create(p, "t");
+    await works(p, "t", async () => { throw new RetryAfter(3600, "tomorrow"); }, async () => (await itemOf(p, await later())).state === "scheduled");
+    const { run_at } = await itemOf(p, await later());
+    assert.ok(Date.parse(run_at!) - Date.now() > 3500_000, run_at);
+
+    const odd = await create(p, "odd");
+    await works(p, "odd", async () => { throw new Permanent("a \0 and half a \ud83d pair"); }, async () => (await odd()).state === "failed");
+    assert.deepEqual((await itemOf(p, await odd())).error, { message: "a \ufffd and half a \ufffd pair" });
+
+    const loop: unknown[] = [];
+    loop.push(loop);
+    const endless = await create(p, "endless");
+    await works(p, "endless", async () => loop, async () => (await endless()).state === "failed");
+    assert.match(JSON.stringify((await itemOf(p, await endless())).error), /invalid_result/);
+  });
+
+  test(`a step runs once for its item (${database})`, inTime, async () => {
+    await using house = await House.open(database);
+    const p = pawl((await house.serve()).url);
+    const task = await create(p, "steps");
+    const ran: string[] = [];
+    const handle = async ({ step, lease }: Job) => {
+      const a = await step("a", () => (ran.push("a"), { at: new Date(0) as unknown }), 1, { b: 2, a: 1 });
+      assert.deepEqual(a, { at: "1970-01-01T00:00:00.000Z" });
+      assert.deepEqual(await Promise.all([step("b", () => ran.push("b")), step("b", () => ran.push("b"))]), [2, 2]);
+      if (lease.attempt === 1) await assert.rejects(step("c", () => { throw new Error("not saved"); }));
+      if (lease.attempt === 1) throw new RetryAfter(0, "once more");
+      await step("c", () => ran.push("c"));
+      await assert.rejects(step("a", () => "other", 1, { b: 3, a: 1 }), /other arguments/);
+      await assert.rejects(step("d", () => step("d", () => 1)), /inside itself/);
+      return step("nothing", () => undefined);
+    };
+    await works(p, "steps", handle, async () => ["completed", "failed"].includes((await task()).state!));
+    assert.deepEqual([(await task()).state, ran], ["completed", ["a", "b", "c"]]);
+  });
+
+  test(`every refusal reaches the caller and the log (${database})`, inTime, async () => {
+    await using house = await House.open(database);
+    const p = pawl((await house.serve()).url);
+    const gone = await create(p, "gone");
+    let given = false;
+    const handle = async ({ lease }: Job) => {
+      if (given) return "the second";
+      await must(p.POST("/v1/items/{id}:release", { params: { path: { id: lease.id } }, body: fence(lease) }));
+      given = true;
+      return "the first";
+    };
+    const { said, log, refusals } = await works(p, "gone", handle, async () => (await gone()).state === "completed");
+    assert.deepEqual(said, ["complete lease_lost"]);
+    assert.equal(refusals[0]!.lease.attempt, 1);
+    assert.ok(log.some((line) => line.startsWith("warn pawl: complete was refused") && line.includes("lease_lost")), log.join("\n"));
+    assert.ok(log.some((line) => line.startsWith("error pawl: what an item came to was not taken")), log.join("\n"));
+    assert.equal((await itemOf(p, await gone())).result, "the second");
+
+    // A lease that a heartbeat does not find any more.
+    const late = await create(p, "late");
+    const lost = await works(p, "late", async ({ lease, abortSignal }) => {
+      if (lease.attempt > 1) return null;
+      await must(p.POST("/v1/items/{id}:release", { params: { path: { id: lease.id } }, body: fence(lease) }));
+      await until(() => abortSignal.aborted, "the handler learns of it");
+      abortSignal.throwIfAborted();
+    }, async () => (await late()).state === "completed", { leaseSeconds: 3 });
+    assert.deepEqual(lost.said, ["heartbeat lease_lost"]);
+    assert.ok(lost.log.some((line) => line.startsWith("warn pawl: an item was lost")), lost.log.join("\n"));
+
+    // A worker that may not claim ends, and so do all its claims.
+    await assert.rejects(work(p, { workerId: "", types: ["gone"], concurrency: 3, log: false }, async () => {}), (error) => error instanceof PawlError && error.code === "invalid");
+  });
+
+  test(`a worker is in the list of workers (${database})`, inTime, async () => {
+    await using house = await House.open(database);
+    const p = pawl((await house.serve()).url);
+    const listed = async () => (await must(p.GET("/v1/workers"))).items.find((w) => w.worker_id === "w1" && w.name);
+    await works(p, "t", async () => {}, async () => (await listed()) !== undefined, { name: "the agent", version: "1.2" });
+    const { name, version, types } = (await listed())!;
+    assert.deepEqual({ name, version, types }, { name: "the agent", version: "1.2", types: ["t"] });
+  });
+
+  test(`an effect outside runs once, however long it takes (${database})`, inTime, async () => {
+    await using house = await House.open(database);
+    const { url } = await house.serve();
+    const p = pawl(url);
+    const held = async () => (await must(p.GET("/v1/idempotency-keys/{id}", { params: { path: { id: "charge/7" }, query: { scope: "once" } } }))).locked_until!;
+    const hasty = pawl(url, { // it is told that its key is held for a second, and asks for a minute at each renewal
+      fetch: async (request) => {
+        const { pathname } = new URL((request as Request).url);
+        if (pathname.endsWith(":renew")) return fetch(new Request(request, { body: JSON.stringify({ ...(await (request as Request).clone().json()), lock_seconds: 60 }) }));
+        const answer = await fetch(request);
+        return pathname.endsWith(":begin") ? Response.json({ ...((await answer.json()) as object), lock_seconds: 1 }, answer) : answer;
+      },
+    });
+    const request = { amount: 7, to: "<Ana & Bo>", "\u{1f9ab}": 1, "\uffee": [null, 1.5], "10": 1, "9": 2 };
+    let runs = 0;
+    const charge = async () => {
+      const before = await held();
+      await until(async () => (await held()) > before, "the key is renewed");
+      await assert.rejects(once(p, "charge/7", request, () => ++runs), (error) => error instanceof PawlError && error.code === "key_in_flight");
+      return { id: `ch_${++runs}` };
+    };
+    for (const _ of [1, 2]) assert.deepEqual(await once(hasty, "charge/7", request, charge), { id: "ch_1" });
+    await assert.rejects(once(p, "charge/7", { amount: 8 }, charge), (error) => error instanceof PawlError && error.code === "key_reused");
+
+    // Go and TypeScript know a request by the same hash.
+    const begun = await promisify(execFile)(join(bin, "pawl"), ["--server", url, "idempotency", "begin", "charge/7", "--scope", "once", "--request", JSON.stringify(request), "--json"]);
+    assert.deepEqual(JSON.parse(begun.stdout).key.response, { id: "ch_1" });
+
+    // What failed runs again, and its error is kept.
+    await assert.rejects(once(p, "fails", 1, async () => { throw new Error("no luck"); }), /no luck/);
+    const failed = await must(p.GET("/v1/idempotency-keys/{id}", { params: { path: { id: "fails" }, query: { scope: "once" } } }));
+    assert.deepEqual([failed.status, failed.response], ["failed", { message: "no luck" }]);
+    assert.equal(await once(p, "fails", 1, () => 2), 2);
+  });
+}
