@@ -71,6 +71,7 @@ var Events = []EventInfo{
 	{"fired", false, "Schedule fired"},
 	{"approval_expired", false, "Approval expired"},
 	{"escalated", false, "Approval escalated"},
+	{"lease_revoked", true, "Lease revoked"},
 }
 
 // Actor types.

@@ -162,6 +162,7 @@ var ItemMoves = []Move{
 	{held, "fail", []string{"scheduled", "queued", "failed"}, "failed", true, "failures+1; back-off, or at once when it is 0; failed when not retryable or the budget is spent"},
 	{held, "expire", []string{"queued", "scheduled", "failed"}, "lease_expired", false, "by the sweep; failures+1, but for what was prefetched and never started"},
 	{held, "release", []string{"queued"}, "released", true, "given back; not counted"},
+	{held, "revoke_lease", []string{"queued"}, "lease_revoked", false, "an operator ended the lease, or the API key that holds it was revoked; not counted"},
 	{held, "suspend", []string{"waiting"}, "suspended", true, "until a signal or a time; not counted"},
 	{[]string{"submitted"}, "accept", []string{"accepted"}, "accepted", false, "its task was approved"},
 	{[]string{"accepted"}, "settle", []string{"completed"}, "", false, "its task was applied"},
@@ -176,6 +177,9 @@ var ItemMoves = []Move{
 var TaskMoves = []Move{
 	{[]string{""}, "create", []string{"open"}, "proposed", true, "with its items"},
 	{[]string{"open"}, "settle", []string{"submitted", "completed", "failed", "dead_lettered", "cancelled"}, "", false, "its last working item is out of work"},
+	{[]string{"submitted"}, "settle", []string{"completed", "failed", "dead_lettered", "cancelled"}, "", false, "the last item that decided about it was cancelled; the others decide"},
+	{[]string{"failed"}, "settle", []string{"submitted", "completed", "dead_lettered", "cancelled"}, "", false, "the last item that decided about it was cancelled; the others decide"},
+	{[]string{"dead_lettered"}, "settle", []string{"submitted", "completed", "failed", "cancelled"}, "", false, "the last item that decided about it was cancelled; the others decide"},
 	{[]string{"open"}, "give_up", []string{"failed", "cancelled"}, "", false, "its deadline passed"},
 	{[]string{"submitted"}, "approve", []string{"approved"}, "approved", true, "a decision; the first wins"},
 	{[]string{"submitted"}, "reject", []string{"rejected", "open"}, "rejected", true, "for good, or items sent back for rework"},

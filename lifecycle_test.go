@@ -28,6 +28,7 @@ leased|in_progress        submit    → submitted
 leased|in_progress        fail      → scheduled | queued | failed
 leased|in_progress        expire    → queued | scheduled | failed
 leased|in_progress        release   → queued
+leased|in_progress        revoke_lease → queued
 leased|in_progress        suspend   → waiting
 submitted                 accept    → accepted
 accepted                  settle    → completed
@@ -39,6 +40,9 @@ failed                    bury      → dead_lettered
 	{"task", "Tasks", pawl.TaskStates, pawl.TaskMoves, `
 ·                     create    → open
 open                  settle    → submitted | completed | failed | dead_lettered | cancelled
+submitted             settle    → completed | failed | dead_lettered | cancelled
+failed                settle    → submitted | completed | dead_lettered | cancelled
+dead_lettered         settle    → submitted | completed | failed | cancelled
 open                  give_up   → failed | cancelled
 submitted             approve   → approved
 submitted             reject    → rejected | open

@@ -29,4 +29,7 @@ func TestListsOfTheChecks(t *testing.T) {
 	if err := insert("leased", "queued", "leased"); err != nil {
 		t.Error(err)
 	}
+	if err := insert("lease_revoked", "leased", "queued"); err != nil { // a word that a later migration added
+		t.Error(err)
+	}
 }

@@ -1,0 +1,23 @@
+-- oldest: 1
+-- +goose Up
+-- The API key that caused an event; NULL without keys.
+ALTER TABLE pawl.task_events ADD COLUMN key_id text COLLATE "C";
+
+-- A task settles again when the last item that decided about it is cancelled, and
+-- an operator can end a lease.
+ALTER DOMAIN pawl.event_name DROP CONSTRAINT event_name_check;
+ALTER DOMAIN pawl.event_name ADD CONSTRAINT event_name_check CHECK (VALUE IN (
+  'proposed', 'planned', 'due', 'ready', 'leased', 'in_progress', 'progressed', 'checkpointed', 'submitted',
+  'part_submitted', 'part_rejected', 'ready_for_approval', 'accepted', 'completed', 'failed', 'released',
+  'lease_expired', 'suspended', 'approved', 'applied', 'rejected', 'retried', 'dead_lettered', 'cancelled',
+  'updated', 'stale', 'deleted', 'message_started', 'message_ended', 'signalled', 'fired', 'approval_expired',
+  'escalated', 'lease_revoked'));
+ALTER DOMAIN pawl.task_move DROP CONSTRAINT task_move_check;
+ALTER DOMAIN pawl.task_move ADD CONSTRAINT task_move_check CHECK (VALUE IN (
+  '>', '>open', 'open>submitted', 'open>completed', 'open>failed', 'open>dead_lettered', 'open>cancelled',
+  'submitted>completed', 'submitted>failed', 'submitted>dead_lettered', 'failed>submitted', 'failed>completed',
+  'dead_lettered>submitted', 'dead_lettered>completed', 'dead_lettered>failed',
+  'submitted>approved', 'submitted>rejected', 'submitted>open', 'approved>applied', 'approved>failed',
+  'applied>completed', 'failed>open', 'failed>approved', 'dead_lettered>open', 'dead_lettered>approved',
+  'failed>dead_lettered', 'submitted>cancelled', 'approved>cancelled', 'applied>cancelled', 'failed>cancelled',
+  'dead_lettered>cancelled'));

@@ -1,0 +1,12 @@
+-- oldest: 1
+-- +goose Up
+-- The API key that caused an event; NULL without keys.
+ALTER TABLE task_events ADD COLUMN key_id TEXT;
+
+-- A task settles again when the last item that decided about it is cancelled, and
+-- an operator can end a lease. Only words are added to the lists of the checks, so
+-- the schema's text is changed in place instead of copying every event.
+PRAGMA writable_schema = ON;
+UPDATE sqlite_schema SET sql = replace(sql, '[escalated]', '[escalated][lease_revoked]') WHERE name = 'task_events';
+UPDATE sqlite_schema SET sql = replace(sql, '[open>cancelled]', '[open>cancelled][submitted>completed][submitted>failed][submitted>dead_lettered][failed>submitted][failed>completed][dead_lettered>submitted][dead_lettered>completed][dead_lettered>failed]') WHERE name = 'task_events';
+PRAGMA writable_schema = RESET;
