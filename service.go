@@ -151,8 +151,9 @@ type Recorder interface {
 // Messenger writes messages while they are being made (seed 4).
 type Messenger interface {
 	StartMessages(ctx context.Context, calls []StartCall) ([]Result[Message], error)
-	// Append adds chunks. Lower offsets with equal content are answered and write
-	// nothing; every other offset but the next is a conflict that says Expected.
+	// Append adds chunks. Lower offsets with what the same attempt wrote there are
+	// answered and write nothing; every other offset but the next is a conflict that
+	// says Expected.
 	Append(ctx context.Context, calls []AppendCall) ([]Result[Appended], error)
 	StepMessages(ctx context.Context, calls []StepCall) ([]Result[CheckpointRef], error)
 	FinishMessages(ctx context.Context, calls []FinishCall) ([]Result[Message], error)

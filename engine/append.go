@@ -115,9 +115,10 @@ func (e *Engine) appended(ctx context.Context, c *pawl.AppendCall, body string, 
 	case a.State != string(pawl.MessageStreaming):
 		return pawl.Appended{}, conflict("append", a.State, pawl.MessageState(a.State).Allowed())
 	}
+	writer := 0
 	if c.Offset+n <= a.Chunks {
-		same, err := e.saidAlready(ctx, c)
-		if err != nil || same {
+		var err error
+		if writer, err = e.writtenBy(ctx, c); err != nil || writer == c.Attempt {
 			return pawl.Appended{Offset: a.Chunks}, err
 		}
 	}
@@ -125,17 +126,21 @@ func (e *Engine) appended(ctx context.Context, c *pawl.AppendCall, body string, 
 	switch {
 	case c.Offset > a.Chunks:
 		refusal.Message = fmt.Sprintf("the message has %d chunks: those before %d are missing", a.Chunks, c.Offset)
+	case writer > 0:
+		refusal.Message = fmt.Sprintf("attempt %d wrote these chunks, not attempt %d: write at %d", writer, c.Attempt, a.Chunks)
 	default:
 		refusal.Message = fmt.Sprintf("the message has %d chunks, and other ones at %d", a.Chunks, c.Offset)
 	}
 	return pawl.Appended{}, refusal
 }
 
-// saidAlready says that a message has the chunks of a call where it puts them.
-func (e *Engine) saidAlready(ctx context.Context, c *pawl.AppendCall) (bool, error) {
-	same := false
-	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
-		same = false
+// writtenBy is the attempt that wrote the chunks of a call at its offset: one
+// other than the call's, if any other did; 0 when other chunks are there. What
+// another attempt wrote is no repeat: the caller's next append would abandon it.
+func (e *Engine) writtenBy(ctx context.Context, c *pawl.AppendCall) (writer int, err error) {
+	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+		writer = 0
+		by := c.Attempt
 		rows, err := store.Chunks(ctx, tx, c.MessageID, c.Offset, len(c.Chunks)+1)
 		if err != nil {
 			return err
@@ -149,6 +154,9 @@ func (e *Engine) saidAlready(ctx context.Context, c *pawl.AppendCall) (bool, err
 			if i == 0 {
 				chunks = chunks[min(c.Offset-rows[i].Seq, int64(len(chunks))):]
 			}
+			if len(there) < len(c.Chunks) && rows[i].Attempt != c.Attempt {
+				by = rows[i].Attempt
+			}
 			there = append(there, chunks...)
 		}
 		if len(there) < len(c.Chunks) {
@@ -159,10 +167,12 @@ func (e *Engine) saidAlready(ctx context.Context, c *pawl.AppendCall) (bool, err
 			return err
 		}
 		is, err := store.EncodeChunks(c.Chunks)
-		same = was == is
+		if was == is {
+			writer = by
+		}
 		return err
 	})
-	return same, err
+	return writer, err
 }
 
 // findHomes fills in the fences of calls: of each message's item.

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -124,6 +125,77 @@ func TestASlowReaderGetsAllOfIt(t *testing.T) {
 		close(goOn)
 		if n := <-got; n != 1+2*rows {
 			t.Errorf("the slow reader got %d chunks of %d", n, 1+2*rows)
+		}
+	})
+}
+
+// A reader learns of what was abandoned also when it reads the chunks behind it
+// in the same piece as those before it.
+func TestASlowReaderLearnsOfACut(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "chat", Reply: &pawl.Reply{}}))
+		l := leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w"}, 1)[0]
+		id := l.OpenMessage.ID
+		const rows = 510 // more than a reader takes from the database at once
+		for n := range int64(rows) {
+			say(t, p.Engine, l, n, "x")
+		}
+		stuck, goOn, got := make(chan struct{}), make(chan struct{}), make(chan []string, 1)
+		go func() {
+			var frames []string
+			err := p.Engine.FollowMessage(t.Context(), id, -1, func(f pawl.MessageFrame) error {
+				if len(f.Chunks) > 0 && f.Offset == 0 {
+					close(stuck)
+					<-goOn
+				}
+				if f.Abandoned != nil || f.Offset >= rows {
+					frames = append(frames, fmt.Sprintf("%d:%v", f.Offset, f.Abandoned != nil))
+				}
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			got <- frames
+		}()
+		<-stuck
+		p.Advance(5 * time.Minute)
+		need[pawl.SweepStats](t)(p.Engine.Sweep(t.Context()))
+		l = leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w2"}, 1)[0]
+		say(t, p.Engine, l, rows, "y")
+		need[pawl.Message](t)(first(p.Engine.FinishMessages(t.Context(), []pawl.FinishCall{{MessageFence: pawl.MessageFence{MessageID: id, WorkerID: "w2", Attempt: 2}}})))
+		close(goOn)
+		if frames := <-got; !slices.Equal(frames, []string{"510:true", "510:false", "511:false"}) {
+			t.Errorf("the reader got %v", frames)
+		}
+	})
+}
+
+// An attempt may take over before it says anything, and then write through the
+// server that a reader is at.
+func TestAReaderLearnsOfACutBeforeTheFirstChunk(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "chat", Reply: &pawl.Reply{}}))
+		l := leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w"}, 1)[0]
+		say(t, p.Engine, l, 0, "a")
+		p.Advance(5 * time.Minute)
+		need[pawl.SweepStats](t)(p.Engine.Sweep(t.Context()))
+		l = leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w2"}, 1)[0]
+		began, got := make(chan struct{}), make(chan heard, 1)
+		go func() {
+			h, err := listen(t.Context(), p.Engine, l.OpenMessage.ID, began)
+			if err != nil {
+				t.Error(err)
+			}
+			got <- h
+		}()
+		<-began
+		fence := pawl.MessageFence{MessageID: l.OpenMessage.ID, WorkerID: "w2", Attempt: 2}
+		need[pawl.CheckpointRef](t)(first(p.Another(engine.Options{}).StepMessages(t.Context(), []pawl.StepCall{{MessageFence: fence}})))
+		say(t, p.Engine, l, 1, "b")
+		need[pawl.Message](t)(first(p.Engine.FinishMessages(t.Context(), []pawl.FinishCall{{MessageFence: fence}})))
+		if h := <-got; strings.Join(h.words, "") != "ab" || h.cuts != 1 || h.fault != "" {
+			t.Errorf("the reader heard %+v", h)
 		}
 	})
 }

@@ -16,6 +16,7 @@ type reader struct {
 	told  int64 // the end of the newest cut he was told of
 	join  store.Joiner
 	begun bool // join has seen the chunk before at
+	by    int  // the attempt that wrote the chunk before at
 	fn    func(pawl.MessageFrame) error
 }
 
@@ -83,13 +84,13 @@ func (r *reader) advance(ctx context.Context, head store.Head, rows []tailRow) (
 			}
 		}
 		for _, row := range rows {
-			if err := r.tell(head, row); err != nil {
+			if err := r.tell(ctx, &head, row); err != nil {
 				return false, err
 			}
 		}
 		rows = nil
 	}
-	if err := r.abandoned(head, r.at); err != nil || head.State == string(pawl.MessageStreaming) {
+	if err := r.abandoned(head, r.at); err != nil || head.State == string(pawl.MessageStreaming) || r.at > head.Chunks { // the head is old
 		return false, err
 	}
 	return true, r.fn(pawl.MessageFrame{Offset: r.at, End: &pawl.MessageEnd{Status: pawl.MessageState(head.State), Offset: head.Chunks}})
@@ -119,7 +120,7 @@ func (r *reader) load(ctx context.Context) ([]tailRow, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, tailRow{at: rows[i].Seq, chunks: chunks})
+		out = append(out, tailRow{at: rows[i].Seq, attempt: rows[i].Attempt, chunks: chunks})
 	}
 	if len(out) == 0 || out[0].at > from || out[len(out)-1].at+int64(len(out[len(out)-1].chunks)) <= r.at {
 		return nil, nil
@@ -127,12 +128,18 @@ func (r *reader) load(ctx context.Context) ([]tailRow, error) {
 	return out, nil
 }
 
-// tell hands a row over, from the reader's place on, in pieces where something
-// was cut off in between.
-func (r *reader) tell(head store.Head, row tailRow) error {
+// tell hands over what a row has from the reader's place on, and before it what
+// was abandoned there.
+func (r *reader) tell(ctx context.Context, head *store.Head, row tailRow) error {
 	if row.at+int64(len(row.chunks)) <= r.at && r.begun {
 		return nil
 	}
+	if r.by != 0 && r.by != row.attempt {
+		if err := r.refresh(ctx, head); err != nil {
+			return err
+		}
+	}
+	r.by = row.attempt
 	frame := pawl.MessageFrame{Offset: r.at}
 	for i, c := range row.chunks {
 		n := row.at + int64(i)
@@ -140,7 +147,7 @@ func (r *reader) tell(head store.Head, row tailRow) error {
 			continue
 		}
 		if n >= r.at && frame.Chunks == nil {
-			if err := r.abandoned(head, n); err != nil {
+			if err := r.abandoned(*head, n); err != nil {
 				return err
 			}
 			frame.Chunks = make([]pawl.Chunk, 0, len(row.chunks)-i)
@@ -156,6 +163,18 @@ func (r *reader) tell(head store.Head, row tailRow) error {
 	}
 	r.at += int64(len(frame.Chunks))
 	return r.fn(frame)
+}
+
+// refresh reads the cuts anew. A row may be newer than the head that its reader
+// has; a row of another attempt is never older than the cut before it.
+func (r *reader) refresh(ctx context.Context, head *store.Head) error {
+	heads, err := view(ctx, r.e, func(ctx context.Context, tx store.Tx, _ string) ([]store.Head, error) {
+		return store.Heads(ctx, tx, []string{r.id})
+	})
+	if err == nil && len(heads) == 1 && len(heads[0].Cuts) > len(head.Cuts) {
+		head.Cuts = heads[0].Cuts
+	}
+	return err
 }
 
 // abandoned tells of what was cut off right before a chunk. A row is one

@@ -48,9 +48,10 @@ type tail struct {
 }
 
 type tailRow struct {
-	at     int64
-	size   int
-	chunks []pawl.Chunk
+	at      int64
+	attempt int
+	size    int
+	chunks  []pawl.Chunk
 }
 
 func (t *tail) move() {
@@ -113,7 +114,7 @@ func (ts *tails) grown(c *pawl.AppendCall, body string, takenOver bool) {
 	t := ts.of[c.MessageID]
 	fits := t != nil && !takenOver && t.head.Chunks == c.Offset
 	if fits && !slices.ContainsFunc(c.Chunks, func(c pawl.Chunk) bool { return c.Input != nil || c.Output != nil || c.Data != nil }) {
-		t.add(tailRow{c.Offset, rowBytes(body, len(c.Chunks)), slices.Clone(c.Chunks)}) // the caller's slice is his own
+		t.add(tailRow{c.Offset, c.Attempt, rowBytes(body, len(c.Chunks)), slices.Clone(c.Chunks)}) // the caller's slice is his own
 		t.trim()
 		t.move()
 		t = nil
@@ -155,7 +156,7 @@ func (ts *tails) take(id string, rows []store.ChunkRow) {
 			ts.log.Error("a message cannot be followed", "message_id", id, "error", err)
 			return
 		}
-		fresh = append(fresh, tailRow{rows[i].Seq, rowBytes(rows[i].Body, len(chunks)), chunks})
+		fresh = append(fresh, tailRow{rows[i].Seq, rows[i].Attempt, rowBytes(rows[i].Body, len(chunks)), chunks})
 	}
 	ts.mu.Lock()
 	defer ts.mu.Unlock()

@@ -55,6 +55,30 @@ var appends = noun{"appends", []promise{
 		_, err := w.tryAppend(l, id, 3, texts("d"))
 		w.conflict(err, "complete")
 	}},
+	{"what another attempt wrote is no repeat: the answer says where to go on", func(w *world) {
+		_, l := w.asked()
+		id := l.OpenMessage.ID
+		w.append(l, id, 0, "a", "b")
+		w.expire(l)
+		l = w.claim("w2")
+		w.same(l.OpenMessage.Offset, int64(2), "the place of the new attempt")
+		refused := func(offset, expected int64, words ...string) {
+			w.Helper()
+			_, err := w.tryAppend(l, id, offset, texts(words...))
+			w.refused(err, pawl.CodeConflict)
+			var e *pawl.Error
+			if errors.As(err, &e); e.Expected == nil || *e.Expected != expected || !strings.Contains(e.Message, "attempt 1") {
+				w.Errorf("%d %v: %v, expected %v", offset, words, err, e.Expected)
+			}
+		}
+		refused(0, 2, "a", "b")
+		refused(1, 2, "b")
+		w.append(l, id, 2, "a", "b")
+		refused(0, 4, "a")
+		refused(1, 4, "b", "a")
+		w.same(w.append(l, id, 2, "a"), int64(4), "a repeat of its own")
+		w.same(w.said(id), "text:ab/abandoned text:ab/streaming", "the content")
+	}},
 	{"only the holder of the lease writes", func(w *world) {
 		_, l := w.asked()
 		id := l.OpenMessage.ID
