@@ -22,7 +22,7 @@ func TestHostileTextsAreHarmless(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	deep := json.RawMessage(strings.Repeat(`[`, 5000) + strings.Repeat(`]`, 5000))
+	deep := json.RawMessage(strings.Repeat(`[`, pawl.MaxDepth) + strings.Repeat(`]`, pawl.MaxDepth))
 	payload := json.RawMessage(`{"evil":` + string(quoted) + `,"` + strings.Repeat("k", 300) + `":"` + strings.Repeat("<i>", 30_000) + `"}`)
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		h := open(t, p, false)

@@ -137,7 +137,7 @@ func scanHalved(data []byte) error {
 
 func scanWith(data []byte, also ...jsontext.Options) error {
 	if jsonscan.Depth(data) > pawl.MaxDepth+envelopeDepth {
-		return pawl.Invalid("", tooDeep, pawl.MaxDepth)
+		return pawl.Invalid(deepValue(data), tooDeep, pawl.MaxDepth)
 	}
 	dec := jsontext.NewDecoder(bytes.NewBuffer(data), append(also, jsontext.AllowDuplicateNames(true))...)
 	var open []names
@@ -181,6 +181,25 @@ func scanWith(data []byte, also ...jsontext.Options) error {
 const envelopeDepth = 16
 
 const tooDeep = "is nested more than %d levels deep"
+
+// deepValue is the JSON Pointer of the caller's value in which data is nested
+// too deep, "" when it is nested outside of one.
+func deepValue(data []byte) string {
+	dec := jsontext.NewDecoder(bytes.NewReader(data), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	for dec.StackDepth() <= pawl.MaxDepth+envelopeDepth {
+		if _, err := dec.ReadToken(); err != nil {
+			return ""
+		}
+	}
+	var pointer jsontext.Pointer
+	for name := range dec.StackPointer().Tokens() {
+		pointer = pointer.AppendToken(name)
+		if slices.Contains(opaque, name) {
+			return string(pointer)
+		}
+	}
+	return ""
+}
 
 // scanOpaque reads past the value of a name that is opaque.
 func scanOpaque(dec *jsontext.Decoder, name string) error {

@@ -33,6 +33,7 @@ var flagsFor = map[string][]string{
 	"pawl task reject":          {"--error", "a=b"},
 	"pawl idempotency begin":    {"--request", "1"},
 	"pawl idempotency complete": {"--token", "t"},
+	"pawl idempotency renew":    {"--token", "t"},
 	"pawl idempotency fail":     {"--token", "t", "--response", "1"},
 	"pawl key create":           {"--role", "reader"},
 	"pawl demo-worker":          {"--type", "t"},
