@@ -58,7 +58,7 @@ func (e *Engine) CheckChains(ctx context.Context, limit int) (out []Breach, look
 }
 
 func (e *Engine) checkChain(ctx context.Context, taskID string) (out []Breach, err error) {
-	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+	err = e.db.View(store.WithLimit(ctx, checkLimit), func(ctx context.Context, tx store.Tx) error {
 		c, err := store.VerifyChain(ctx, tx, e.db.Dialect().Commits, taskID, "")
 		if err != nil || c.Intact {
 			return err

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/pawl-work/pawl/store"
 )
@@ -20,6 +21,9 @@ func (e *Engine) Warnings(ctx context.Context) ([]Warning, error) { return store
 // breachesShown bounds the breaches of one rule in an answer.
 const breachesShown = 20
 
+// checkLimit is of one statement: it may read the whole database.
+const checkLimit = time.Hour
+
 // Check holds the database, all its namespaces, against the rules that always
 // hold. Nothing is changed, and it can run beside everything else. Of each rule
 // the first 20 breaches are answered and then how many there are in all; none is
@@ -27,7 +31,7 @@ const breachesShown = 20
 func (e *Engine) Check(ctx context.Context) ([]Breach, error) {
 	var out []Breach
 	found := map[string]int{}
-	err := store.Check(ctx, e.db, func(b Breach) {
+	err := store.Check(store.WithLimit(ctx, checkLimit), e.db, func(b Breach) {
 		if found[b.Rule]++; found[b.Rule] <= breachesShown {
 			out = append(out, b)
 		}

@@ -3,12 +3,14 @@ package engine
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sort"
 	"sync"
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -16,6 +18,12 @@ const (
 	laneFlights = 2                // flushes of one verb under way at once
 	laneRows    = 1000             // rows of one statement
 	flushLimit  = 30 * time.Second // how long a flush may take: its callers may have gone
+
+	// Of rows that another transaction locks: how long a group waits for each while
+	// there were any within lockMemory, and how long a call does that is alone.
+	groupLock  = 100 * time.Millisecond
+	loneLock   = 3 * time.Second
+	lockMemory = 10 * time.Second
 )
 
 // lane gathers concurrent calls of one hot verb into one statement: whatever
@@ -23,8 +31,10 @@ const (
 // a lone caller pays nothing, and nothing is answered before its commit. A group
 // holds one call per item; the next one waits for the next flush. When the
 // database refuses a statement all the same, the group is run again in halves, so
-// that an error hits only the call that caused it. A group whose outcome is not
-// known is never run again, and a panic is an error of its group.
+// that an error hits only the call that caused it. A call that waits for what
+// another transaction locks is carried out by itself, beside the groups, and later
+// calls for its item too. A group whose outcome is not known is never run again,
+// and a panic is an error of its group.
 type lane[Row, Ans any] struct {
 	item func(*Row) string    // no two rows of a group share it; nil = they are all different
 	fits func(a, b *Row) bool // nil = any two rows can be in a group
@@ -44,6 +54,8 @@ type lane[Row, Ans any] struct {
 	waiting []*ticket[Row, Ans]
 	flying  int
 	flights sync.WaitGroup
+	locked  time.Time         // when a group last met a lock
+	apart   map[string]*apart // by item
 }
 
 // ticket is one caller's rows, their ords 0…n-1.
@@ -53,6 +65,7 @@ type ticket[Row, Ans any] struct {
 	err  error
 	done chan struct{}
 	gone bool // the caller gave up during the flush
+	lone bool // it is carried out by itself
 }
 
 // do carries rows out, with whatever else is waiting, and answers with what the
@@ -105,19 +118,123 @@ func (l *lane[Row, Ans]) fly(ctx context.Context) {
 		}
 		l.mu.Unlock()
 		l.flush(ctx, group)
-		var gone []*ticket[Row, Ans]
-		l.mu.Lock()
-		for _, t := range group {
-			close(t.done)
-			if t.gone && l.orphan != nil && len(t.out) > 0 {
-				gone = append(gone, t)
-			}
+		l.answer(ctx, group, false)
+	}
+}
+
+// answer wakes the callers of those of a group that were carried out by themselves,
+// or of those that were not.
+func (l *lane[Row, Ans]) answer(ctx context.Context, group []*ticket[Row, Ans], lone bool) {
+	var gone []*ticket[Row, Ans]
+	l.mu.Lock()
+	for _, t := range group {
+		if t.lone != lone {
+			continue
 		}
-		l.mu.Unlock()
-		for _, t := range gone {
-			_ = l.shield(ctx, func(ctx context.Context) error { l.orphan(ctx, t.rows, t.out); return nil })
+		close(t.done)
+		if t.gone && l.orphan != nil && len(t.out) > 0 {
+			gone = append(gone, t)
 		}
 	}
+	l.mu.Unlock()
+	for _, t := range gone {
+		_ = l.shield(ctx, func(ctx context.Context) error { l.orphan(ctx, t.rows, t.out); return nil })
+	}
+}
+
+// apart is an item whose calls are carried out by themselves: another transaction
+// locks what they need.
+type apart struct {
+	until time.Time     // later calls join groups again
+	done  chan struct{} // closed when the call under way has ended
+	err   error         // and how
+}
+
+// alone carries a call out by itself, with time to wait for a lock. Of the calls
+// for an item one waits; when it waits in vain, so did the others.
+func (l *lane[Row, Ans]) alone(ctx context.Context, t *ticket[Row, Ans]) {
+	l.mu.Lock()
+	t.lone = true
+	l.flights.Add(1)
+	l.mu.Unlock()
+	go func() {
+		defer l.flights.Done()
+		group := []*ticket[Row, Ans]{t}
+		a, err := l.enter(t)
+		if err == nil {
+			err = l.shield(ctx, func(ctx context.Context) error { return l.attempt(store.WithLockWait(ctx, loneLock), group) })
+			l.leave(t, a, err)
+		}
+		if err != nil {
+			t.out, t.err = nil, err
+		}
+		l.answer(ctx, group, true)
+	}()
+}
+
+// enter waits until no other call for its items is under way by itself, or has
+// waited in vain.
+func (l *lane[Row, Ans]) enter(t *ticket[Row, Ans]) (*apart, error) {
+	for {
+		l.mu.Lock()
+		other := l.partOf(t)
+		if other == nil || other.done == nil {
+			a := &apart{done: make(chan struct{})}
+			l.set(t, a)
+			l.mu.Unlock()
+			return a, nil
+		}
+		l.mu.Unlock()
+		<-other.done
+		if errors.Is(other.err, store.ErrLocked) {
+			return nil, other.err
+		}
+	}
+}
+
+func (l *lane[Row, Ans]) leave(t *ticket[Row, Ans], a *apart, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a.err = err
+	close(a.done)
+	if err == nil {
+		l.set(t, nil)
+	} else {
+		l.set(t, &apart{until: clock.Now().Add(lockMemory)})
+	}
+}
+
+// set notes how the items of a call stand. l.mu is held.
+func (l *lane[Row, Ans]) set(t *ticket[Row, Ans], a *apart) {
+	if l.item == nil {
+		return
+	}
+	if l.apart == nil {
+		l.apart = map[string]*apart{}
+	}
+	maps.DeleteFunc(l.apart, func(_ string, a *apart) bool { return a.done == nil && clock.Now().After(a.until) })
+	for i := range t.rows {
+		if item := l.item(&t.rows[i]); a == nil {
+			delete(l.apart, item)
+		} else {
+			l.apart[item] = a
+		}
+	}
+}
+
+// partOf is what is known of the items of a call, one under way first; nil: it may
+// join a group. l.mu is held.
+func (l *lane[Row, Ans]) partOf(t *ticket[Row, Ans]) (found *apart) {
+	for i := 0; i < len(t.rows) && len(l.apart) > 0; i++ {
+		switch a := l.apart[l.item(&t.rows[i])]; {
+		case a == nil:
+		case a.done != nil:
+			return a
+		case clock.Now().Before(a.until):
+			found = a
+		}
+	}
+	return found
 }
 
 // board takes the tickets of the next group off the queue, in order; one whose
@@ -176,17 +293,55 @@ func (l *lane[Row, Ans]) joins(t, first *ticket[Row, Ans], seen map[string]bool)
 
 // flush runs a group as one statement and hands out the answers.
 func (l *lane[Row, Ans]) flush(ctx context.Context, group []*ticket[Row, Ans]) {
-	err := l.shield(ctx, func(ctx context.Context) error { return l.attempt(ctx, group) })
+	shared := wholeOf(ctx) == nil
+	if shared {
+		group = slices.DeleteFunc(slices.Clone(group), func(t *ticket[Row, Ans]) bool {
+			l.mu.Lock()
+			stuck := l.partOf(t) != nil
+			l.mu.Unlock()
+			if stuck {
+				l.alone(ctx, t)
+			}
+			return stuck
+		})
+	}
+	if len(group) > 0 {
+		l.try(ctx, group, shared)
+	}
+}
+
+func (l *lane[Row, Ans]) try(ctx context.Context, group []*ticket[Row, Ans], shared bool) {
+	err := l.shield(ctx, func(ctx context.Context) error {
+		if shared && l.careful() {
+			ctx = store.WithLockWait(ctx, groupLock)
+		}
+		return l.attempt(ctx, group)
+	})
+	locked := shared && errors.Is(err, store.ErrLocked)
+	if locked {
+		l.mu.Lock()
+		l.locked = clock.Now()
+		l.mu.Unlock()
+	}
 	switch {
 	case err == nil:
-	case len(group) == 1 || !wroteNothing(err): // what may have been written is not written again
+	case locked && len(group) == 1:
+		l.alone(ctx, group[0])
+	case len(group) == 1 || !locked && !wroteNothing(err): // what may have been written is not written again
 		for _, t := range group {
 			t.out, t.err = nil, err
 		}
 	default:
-		l.flush(ctx, group[:len(group)/2])
-		l.flush(ctx, group[len(group)/2:])
+		l.try(ctx, group[:len(group)/2], shared)
+		l.try(ctx, group[len(group)/2:], shared)
 	}
+}
+
+// careful says that groups met locks lately.
+func (l *lane[Row, Ans]) careful() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.locked.IsZero() && clock.Now().Sub(l.locked) < lockMemory
 }
 
 // wroteNothing says that an error proves that nothing was written: the database

@@ -15,6 +15,11 @@ import (
 // are met within it, and a lease's end is swept within a second.
 const peek = 500 * time.Millisecond
 
+const (
+	passLimit = 10 * time.Minute // of one statement of a whole pass
+	peekLimit = 10 * time.Second // of asking what falls due
+)
+
 // Run owns what time does, until ctx ends or the engine is closed: expired leases are swept as they run
 // out, due items queued, and every scan interval one of the servers goes over
 // everything (bury, stale, keys, retention); and it keeps the feed going, and the
@@ -29,11 +34,12 @@ func (e *Engine) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	defer context.AfterFunc(e.open, stop)()
+	ctx = store.For(ctx, store.Background)
 	e.active.Store(true)
 	defer e.active.Store(false)
 	var passes sync.WaitGroup
 	passes.Go(func() { e.feed.Run(ctx) })
-	passes.Go(func() { e.sweeper.Keep(ctx) }) // apart: retention may take longer than a lease may wait
+	passes.Go(func() { e.sweeper.Keep(store.WithLimit(ctx, passLimit)) }) // apart: retention may take longer than a lease may wait
 	defer passes.Wait()
 	var lastSeen time.Time
 	for ctx.Err() == nil {
@@ -80,7 +86,7 @@ func (e *Engine) quick(ctx context.Context) (time.Duration, error) {
 }
 
 func (e *Engine) nextDue(ctx context.Context) (next, now int64, ok bool, err error) {
-	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+	err = e.db.View(store.WithLimit(ctx, peekLimit), func(ctx context.Context, tx store.Tx) (err error) {
 		if next, ok, err = store.NextDue(ctx, tx); err != nil {
 			return err
 		}
@@ -101,6 +107,7 @@ func (e *Engine) Sweep(ctx context.Context) (pawl.SweepStats, error) {
 	if err := e.severally(ctx, "sweep"); err != nil {
 		return pawl.SweepStats{}, err
 	}
+	ctx = store.WithLimit(store.For(ctx, store.Background), passLimit)
 	if err := e.feed.Seal(ctx); err != nil { // before retention takes it away
 		return pawl.SweepStats{}, err
 	}

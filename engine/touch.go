@@ -12,6 +12,7 @@ import (
 // item is told so instead of refused (contract §3).
 func (e *Engine) Heartbeat(ctx context.Context, calls []pawl.HeartbeatCall) ([]pawl.Result[pawl.Beat], error) {
 	c := pawl.CallerOf(ctx)
+	ctx = store.For(ctx, store.Heartbeats)
 	v := fenced[pawl.HeartbeatCall, store.Touch, store.Touched, pawl.Beat]{
 		op:    "heartbeat",
 		lane:  &e.lanes.heartbeat,

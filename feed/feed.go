@@ -297,7 +297,7 @@ func (f *Feed) run(l *look) {
 	f.next = nil
 	f.gave = false
 	f.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), lookLimit)
+	ctx, cancel := context.WithTimeout(store.For(context.Background(), store.Background), lookLimit)
 	defer cancel()
 	defer close(l.done)
 	s, err := f.sequence(ctx)

@@ -36,6 +36,9 @@ func (p *pass) drain(ctx context.Context, what string,
 			if fatal(ctx, err) {
 				return err
 			}
+			if locked(err) {
+				ctx = store.WithLockWait(ctx, lockWait)
+			}
 			return p.apart(ctx, what, list, run)
 		}
 		if n < size {

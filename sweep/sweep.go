@@ -143,10 +143,17 @@ func fatal(ctx context.Context, err error) bool {
 	return gone(ctx, err) || errors.Is(err, errDirectory)
 }
 
-// gone says that the caller gave up, or the database does not answer.
+// gone says that the caller gave up, or the database does not answer. One that
+// says that somebody locks a row does.
 func gone(ctx context.Context, err error) bool {
-	return ctx.Err() != nil || errors.Is(err, pawl.ErrUnavailable)
+	return ctx.Err() != nil || errors.Is(err, pawl.ErrUnavailable) && !locked(err)
 }
+
+// locked says that another transaction locks a row: the next sweep tries again.
+func locked(err error) bool { return errors.Is(err, store.ErrLocked) }
+
+// lockWait is how long a batch waits for each lock after one that met a lock.
+const lockWait = 100 * time.Millisecond
 
 // halve carries out things in one transaction, or, when that fails, in halves,
 // until those that fail stand alone. Each of these is handed to failed and
@@ -161,10 +168,16 @@ func halve[T any](ctx context.Context, p *pass, things []T, run func(ctx context
 		return nil
 	case fatal(ctx, err):
 		return err
+	case len(things) == 1 && locked(err):
+		p.Log.DebugContext(ctx, "the sweep left for later what another transaction locks", "error", err)
+		return nil
 	case len(things) == 1:
 		p.stats.Errors++
 		failed(things[0], err)
 		return nil
+	}
+	if locked(err) {
+		ctx = store.WithLockWait(ctx, lockWait)
 	}
 	mid := len(things) / 2
 	if err := halve(ctx, p, things[:mid], run, failed); err != nil {

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 
@@ -17,6 +18,8 @@ import (
 const (
 	deadlock      = "40P01"
 	serialization = "40001"
+	lockTimeout   = "55P03"
+	readOnly      = "25006"
 )
 
 // verdict is what a SQLSTATE means to a caller.
@@ -32,7 +35,8 @@ var verdicts = map[string]verdict{
 	"53":    {pawl.CodeUnavailable, "the database is out of resources"},
 	"53100": {pawl.CodeUnavailable, "the disk under the database is full"},
 	"53300": {pawl.CodeUnavailable, "the database has no connection left"},
-	"55P03": {pawl.CodeUnavailable, "the database's lock cannot be taken"},
+	"55P03": {pawl.CodeUnavailable, "another transaction locks what the call needs; try again"},
+	"57014": {pawl.CodeUnavailable, "the database did not carry the call out in time"},
 	"57":    {pawl.CodeUnavailable, "the database ended the call"},
 	"58":    {pawl.CodeUnavailable, "the disk under the database does not answer"},
 	"25006": {pawl.CodeUnavailable, "the database is read-only"},
@@ -66,6 +70,9 @@ func classify(err error) error {
 		}
 		if !found {
 			v = verdict{code: pawl.CodeInternal}
+		}
+		if pg.Code == lockTimeout {
+			err = fmt.Errorf("%w: %w", store.ErrLocked, err)
 		}
 		e := &pawl.Error{Code: v.code, Message: v.message, Err: store.Undone{Err: err}}
 		if e.Code == pawl.CodeConflict {

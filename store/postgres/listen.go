@@ -2,8 +2,10 @@ package postgres
 
 import (
 	"context"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // channel is where processes of one schema tell each other of new work.
@@ -13,13 +15,19 @@ func channel(schema string) string { return "pawl_ready_" + schema[:min(len(sche
 // lock of the whole database.
 func (d *db) notifier(schema string) func(ctx context.Context, payloads []string) error {
 	return func(ctx context.Context, payloads []string) error {
-		_, err := d.cold.Exec(ctx, "SELECT pg_notify($1, p) FROM unnest($2::text[]) p", channel(schema), payloads)
+		ctx, end := d.background.bound(ctx, d.background.limit)
+		defer end()
+		_, err := d.background.Exec(ctx, "SELECT pg_notify($1, p) FROM unnest($2::text[]) p", channel(schema), payloads)
 		if err != nil {
 			return classify(err)
 		}
 		return nil
 	}
 }
+
+// pingEvery is how long the listener hears nothing before it asks whether the
+// server still answers.
+const pingEvery = 5 * time.Second
 
 // listener hears hints on a connection of its own, until ctx ends or the
 // connection does. It needs a session: behind a pooler of transactions it hears
@@ -31,16 +39,33 @@ func listener(conn *pgx.ConnConfig, schema string) func(ctx context.Context, rea
 			return classify(err)
 		}
 		defer c.Close(context.WithoutCancel(ctx))
-		if _, err := c.Exec(ctx, "LISTEN "+pgx.Identifier{channel(schema)}.Sanitize()); err != nil {
+		within, cancel := context.WithTimeout(ctx, dialLimit)
+		defer cancel()
+		if _, err := c.Exec(within, "LISTEN "+pgx.Identifier{channel(schema)}.Sanitize()); err != nil {
 			return classify(err)
 		}
 		ready()
 		for {
-			n, err := c.WaitForNotification(ctx)
-			if err != nil {
+			within, cancel := context.WithTimeout(ctx, pingEvery)
+			n, err := c.WaitForNotification(within)
+			cancel()
+			switch {
+			case err == nil:
+				heard(n.Payload)
+			case ctx.Err() == nil && pgconn.Timeout(err) && !c.IsClosed():
+				if err := answers(ctx, c); err != nil {
+					return classify(err)
+				}
+			default:
 				return classify(err)
 			}
-			heard(n.Payload)
 		}
 	}
+}
+
+// answers asks whether the server still does.
+func answers(ctx context.Context, c *pgx.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, pingLimit)
+	defer cancel()
+	return c.Ping(ctx)
 }

@@ -4,9 +4,12 @@ import (
 	"context"
 	"database/sql"
 	"embed"
+	"errors"
 	"io/fs"
 	"log/slog"
 	"regexp"
+	"strconv"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -26,33 +29,32 @@ type Options struct {
 	// Schema is where Pawl lives: lower-case letters, digits and underscores, at
 	// most 63. "" = the URL's parameter schema, else pawl.
 	Schema string
-	// MaxConns bounds the connections of this process, at least 4; 0 = 10. Six
-	// tenths of them are for hot verbs.
+	// MaxConns bounds the connections for calls, at least 4; 0 = 10. Six tenths of
+	// them are for hot verbs. Heartbeats have up to 2 more, sweeps and the feed 3,
+	// and LISTEN one.
 	MaxConns int
 	// Log gets one line per retried transaction; nil = slog.Default.
 	Log *slog.Logger
 }
 
-// The planner must not choose for the hot statements: their arrays are guessed
-// at ten elements, and a plan made while a table was empty is quadratic later.
-// Read committed is what their re-checks of a row rely on.
-const (
-	everySession = `SET default_transaction_isolation = 'read committed'; SET jit = off; SET idle_in_transaction_session_timeout = '60s'`
-	hotSession   = everySession + `; SET plan_cache_mode = force_generic_plan;
-SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off`
-)
-
 const oldestServer = 140000
 
 var identifier = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 
-// db implements store.DB over two pools: hot connections, on which plans cannot
-// flip, for Auto; cold ones for Do and View.
+// db implements store.DB over pools: hot connections, on which plans cannot flip,
+// for Auto; cold ones for Do and View; and those that are reserved, see
+// store.Purpose.
 type db struct {
-	hot, cold *pgxpool.Pool
-	plain     *sql.DB // the cold pool as migrations want it
-	dialect   store.Dialect
-	log       *slog.Logger
+	hot, cold         *pool
+	beats, background *pool
+	plain             *sql.DB         // for migrations, which take their time
+	unhurried         *pgx.ConnConfig // of plain
+	wires             wires
+	dialect           store.Dialect
+	log               *slog.Logger
+
+	resetting sync.Mutex
+	lastReset time.Time
 }
 
 // Open connects to the server at url and says what is wrong with either: an
@@ -84,17 +86,11 @@ func Open(ctx context.Context, url string, o Options) (store.DB, error) {
 		o.Log = slog.Default()
 	}
 	d := &db{log: o.Log}
-	total := int32(max(4, o.MaxConns))
-	if d.hot, err = pool(cfg, total-total*4/10, hotSession); err != nil {
+	if err := d.connect(cfg, int32(max(4, o.MaxConns))); err != nil {
 		return nil, classify(err)
 	}
-	if d.cold, err = pool(cfg, total*4/10, everySession); err != nil {
-		d.hot.Close()
-		return nil, classify(err)
-	}
-	d.plain = stdlib.OpenDBFromPool(d.cold)
 	d.dialect = store.Dialect{Name: "postgres", Hot: hot.Verbs{}, Timed: hot.Verbs{}, Rewrite: rewriteFor(o.Schema), Commits: d.commits(), Warnings: d.warnings, Schema: o.Schema,
-		Look: d.Auto, Notify: d.notifier(o.Schema), Listen: listener(cfg.ConnConfig, o.Schema), Migrator: d.migrator(cfg.ConnConfig, o.Schema)}
+		Look: d.Auto, Notify: d.notifier(o.Schema), Listen: listener(cfg.ConnConfig, o.Schema), Migrator: d.migrator(d.unhurried, o.Schema)}
 	if err = d.checkSessions(ctx); err == nil {
 		err = d.check(ctx)
 	}
@@ -105,15 +101,36 @@ func Open(ctx context.Context, url string, o Options) (store.DB, error) {
 	return d, nil
 }
 
-func pool(cfg *pgxpool.Config, conns int32, session string) (*pgxpool.Pool, error) {
-	cfg = cfg.Copy()
-	cfg.MaxConns, cfg.MinConns, cfg.MinIdleConns = conns, 0, 0
-	cfg.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
-		registerTexts(c.TypeMap())
-		_, err := c.Exec(ctx, session)
-		return err
+// connect makes the pools, which open their connections when they need them.
+func (d *db) connect(cfg *pgxpool.Config, total int32) (err error) {
+	one := cfg.ConnConfig
+	one.DialFunc = d.wires.dial
+	if one.ConnectTimeout == 0 {
+		one.ConnectTimeout = dialLimit
 	}
-	return pgxpool.NewWithConfig(context.Background(), cfg)
+	set := func(name string, d time.Duration) time.Duration {
+		if ms, err := strconv.Atoi(one.RuntimeParams[name]); err == nil && ms > 0 {
+			d = time.Duration(ms) * time.Millisecond
+		}
+		return d
+	}
+	hot := kind{total - total*4/10, hotSession, set("statement_timeout", hotLimit), set("lock_timeout", hotLock)}
+	cold := kind{total * 4 / 10, everySession, set("statement_timeout", coldLimit), set("lock_timeout", coldLock)}
+	beats, background := hot, cold
+	beats.conns, background.conns, background.lock = 2, 3, hot.lock
+	var errs [4]error
+	d.hot, errs[0] = d.pool(cfg, hot)
+	d.cold, errs[1] = d.pool(cfg, cold)
+	d.beats, errs[2] = d.pool(cfg, beats)
+	d.background, errs[3] = d.pool(cfg, background)
+	d.unhurried = one.Copy()
+	d.unhurried.DialFunc = new(wires).dial // never cut
+	d.plain = stdlib.OpenDB(*d.unhurried, stdlib.OptionAfterConnect(func(ctx context.Context, c *pgx.Conn) error {
+		_, err := c.Exec(ctx, everySession+"; SET statement_timeout = 0; SET lock_timeout = 0")
+		return err
+	}))
+	d.plain.SetMaxIdleConns(0)
+	return errors.Join(errs[:]...)
 }
 
 // check asks the server who it is.
@@ -136,18 +153,12 @@ func (d *db) check(ctx context.Context) error {
 	return nil
 }
 
-// reset closes every connection: those in use when they are given back.
-func (d *db) reset() {
-	d.hot.Reset()
-	d.cold.Reset()
-}
-
 // checkSessions refuses a pooler of transactions: two connections that are open
 // at once and have one backend. Settings of a session, prepared statements, LISTEN
 // and the lock of migrations would belong to strangers there.
 func (d *db) checkSessions(ctx context.Context) error {
 	var pids [2]int
-	for i, p := range []*pgxpool.Pool{d.hot, d.cold} { // one of each: a pool may hold no more
+	for i, p := range []*pool{d.hot, d.cold} { // one of each: a pool may hold no more
 		c, err := p.Acquire(ctx)
 		if err != nil {
 			return classify(err)
@@ -169,8 +180,9 @@ func (d *db) Dialect() *store.Dialect { return &d.dialect }
 // Close implements store.DB. It waits for the calls under way.
 func (d *db) Close() error {
 	err := d.plain.Close()
-	d.hot.Close()
-	d.cold.Close()
+	for _, p := range d.pools() {
+		p.Close()
+	}
 	return err
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawl-work/pawl/store"
 )
@@ -26,44 +25,38 @@ var (
 
 // Do implements store.DB.
 func (d *db) Do(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
-	return d.again(ctx, func() error { return inside(ctx, d.cold, d.dialect.Rewrite, writing, fn) })
+	return d.again(ctx, func() error { return d.coldPool(ctx).do(ctx, d.dialect.Rewrite, writing, true, fn) })
 }
 
-// Whole implements store.DB: on a hot connection, for its hot verbs.
+// Whole implements store.DB: on a hot connection, for its hot verbs. As it has
+// others too, it waits for locks as long as they do.
 func (d *db) Whole(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
-	return d.again(ctx, func() error { return inside(ctx, d.hot, d.dialect.Rewrite, writing, fn) })
+	if store.LockWaitOf(ctx) == 0 {
+		ctx = store.WithLockWait(ctx, d.cold.lock)
+	}
+	return d.again(ctx, func() error { return d.hotPool(ctx).do(ctx, d.dialect.Rewrite, writing, true, fn) })
 }
 
 // View implements store.DB.
 func (d *db) View(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
-	return d.again(ctx, func() error { return inside(ctx, d.cold, d.dialect.Rewrite, reading, fn) })
+	return d.again(ctx, func() error { return d.coldPool(ctx).do(ctx, d.dialect.Rewrite, reading, false, fn) })
 }
 
 // Auto implements store.DB. A statement that lost a deadlock has done nothing,
 // so fn runs again, as it does in Do.
 func (d *db) Auto(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
+	p := d.hotPool(ctx)
 	return d.again(ctx, func() error {
-		return d.hot.AcquireFunc(ctx, func(c *pgxpool.Conn) error {
-			return fn(ctx, &session{on: c, rewrite: d.dialect.Rewrite})
-		})
+		if wait := store.LockWaitOf(ctx); wait > 0 || store.LimitOf(ctx) > p.limit { // only a transaction can have settings of its own
+			return p.do(ctx, d.dialect.Rewrite, writing, wait > p.lock, fn)
+		}
+		c, free, err := p.acquire(ctx, false)
+		if err != nil {
+			return err
+		}
+		defer free()
+		return fn(ctx, &session{on: c, rewrite: d.dialect.Rewrite, pool: p, limit: p.limit})
 	})
-}
-
-func inside(ctx context.Context, pool *pgxpool.Pool, rewrite func(string) string, o pgx.TxOptions, fn func(ctx context.Context, tx store.Tx) error) error {
-	tx, err := pool.BeginTx(ctx, o)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		// After a commit this does nothing; a cancelled ctx must not cost the connection.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-		defer cancel()
-		_ = tx.Rollback(ctx)
-	}()
-	if err := fn(ctx, &session{on: tx, rewrite: rewrite, one: true}); err != nil {
-		return err
-	}
-	return tx.Commit(ctx)
 }
 
 // again runs a transaction until it has not lost to another one.
@@ -72,6 +65,9 @@ func (d *db) again(ctx context.Context, run func() error) error {
 		err := run()
 		var pg *pgconn.PgError
 		lost := errors.As(err, &pg) && (pg.Code == deadlock || pg.Code == serialization)
+		if pg != nil && pg.Code == readOnly { // the primary is another server now
+			d.reset()
+		}
 		unsent := n == 1 && pgconn.SafeToRetry(err) // a pooled connection had died before
 		if err == nil || n == tries || !lost && !unsent {
 			return classify(err)
@@ -145,21 +141,35 @@ type session struct {
 	rewrite func(string) string
 	one     bool // a transaction, with one now
 	now     int64
+	pool    *pool // nil: a caller's transaction, with limits of its own
+	limit   time.Duration
+}
+
+// bound is ctx for one statement.
+func (s *session) bound(ctx context.Context) (context.Context, func()) {
+	if s.pool == nil {
+		return ctx, func() {}
+	}
+	return s.pool.bound(ctx, s.limit)
 }
 
 // Exec implements store.Tx.
 func (s *session) Exec(ctx context.Context, query string, args ...any) (int64, error) {
+	ctx, end := s.bound(ctx)
+	defer end()
 	tag, err := s.on.Exec(ctx, s.rewrite(query), args...)
 	return tag.RowsAffected(), classify(err)
 }
 
 // Query implements store.Tx.
 func (s *session) Query(ctx context.Context, query string, args ...any) (store.Rows, error) {
+	ctx, end := s.bound(ctx)
 	r, err := s.on.Query(ctx, s.rewrite(query), args...)
 	if err != nil {
+		end()
 		return nil, classify(err)
 	}
-	return rows{r}, nil
+	return rows{r, end}, nil
 }
 
 // chunk bounds what ExecEach keeps in memory before it waits for the answers.
@@ -174,7 +184,10 @@ func (s *session) ExecEach(ctx context.Context, query string, all [][]any) error
 		for _, args := range all[:n] {
 			b.Queue(text, args...)
 		}
-		if err := s.on.SendBatch(ctx, &b).Close(); err != nil {
+		within, end := s.bound(ctx)
+		err := s.on.SendBatch(within, &b).Close()
+		end()
+		if err != nil {
 			return classify(err)
 		}
 		all = all[n:]
@@ -191,7 +204,17 @@ func (s *session) Now(ctx context.Context) (int64, error) {
 	return s.now, err
 }
 
-type rows struct{ pgx.Rows }
+// rows end the bound of their statement when they are closed.
+type rows struct {
+	pgx.Rows
+	end func()
+}
+
+// Close implements store.Rows.
+func (r rows) Close() {
+	r.Rows.Close()
+	r.end()
+}
 
 // Scan implements store.Rows.
 func (r rows) Scan(dest ...any) error { return classify(r.Rows.Scan(dest...)) }

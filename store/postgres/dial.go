@@ -1,0 +1,87 @@
+package postgres
+
+import (
+	"context"
+	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/pawl-work/pawl/internal/clock"
+)
+
+// A peer that is gone without a word is noticed by the kernel: on an idle
+// connection by keepalives, on one with unacknowledged data by the user timeout.
+const (
+	aliveIdle   = 5 * time.Second
+	aliveEvery  = 5 * time.Second
+	aliveCount  = 2
+	userTimeout = 10 * time.Second
+)
+
+// wires are the open connections of a database.
+type wires struct {
+	mu   sync.Mutex
+	open map[*wire]bool
+}
+
+// wire is a connection that knows when the server said something last.
+type wire struct {
+	net.Conn
+	heard atomic.Int64 // in microseconds
+	of    *wires
+}
+
+// dial is how every connection is made.
+func (w *wires) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	d := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: aliveIdle, Interval: aliveEvery, Count: aliveCount}, Control: func(network, _ string, raw syscall.RawConn) error {
+		if network == "unix" {
+			return nil
+		}
+		return raw.Control(func(fd uintptr) { setUserTimeout(fd, userTimeout) })
+	}}
+	c, err := d.DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	out := &wire{Conn: c, of: w}
+	out.heard.Store(clock.Now().UnixMicro())
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.open == nil {
+		w.open = map[*wire]bool{}
+	}
+	w.open[out] = true
+	return out, nil
+}
+
+// cut closes the connections on which nothing came for so long.
+func (w *wires) cut(silent time.Duration) {
+	before := clock.Now().Add(-silent).UnixMicro()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for c := range w.open {
+		if c.heard.Load() <= before {
+			_ = c.Conn.Close()
+			delete(w.open, c)
+		}
+	}
+}
+
+// Read implements net.Conn.
+func (c *wire) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if n > 0 {
+		c.heard.Store(clock.Now().UnixMicro())
+	}
+	return n, err
+}
+
+// Close implements net.Conn.
+func (c *wire) Close() error {
+	c.of.mu.Lock()
+	delete(c.of.open, c)
+	c.of.mu.Unlock()
+	return c.Conn.Close()
+}

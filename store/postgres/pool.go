@@ -1,0 +1,223 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/clock"
+	"github.com/pawl-work/pawl/store"
+)
+
+// How long a statement may take, and wait for a lock. The URL's statement_timeout
+// and lock_timeout, in milliseconds, take the place of these. The client waits a
+// quarter longer than the server: it gives up only when the server does not even
+// end the statement.
+const (
+	hotLimit    = 8 * time.Second
+	coldLimit   = 24 * time.Second
+	hotLock     = time.Second // a group of calls is then run again without the one that waits
+	coldLock    = 3 * time.Second
+	dialLimit   = 5 * time.Second // to connect, for each host of the URL
+	pingAfter   = time.Second     // a connection that was idle for so long is asked whether it still answers
+	pingLimit   = 3 * time.Second
+	resetGap    = time.Second
+	idleTxLimit = "60s"
+)
+
+// The planner must not choose for the hot statements: their arrays are guessed
+// at ten elements, and a plan made while a table was empty is quadratic later.
+// Read committed is what their re-checks of a row rely on.
+const (
+	everySession = `SET default_transaction_isolation = 'read committed'; SET jit = off; SET idle_in_transaction_session_timeout = '` + idleTxLimit + `'`
+	hotSession   = everySession + `; SET plan_cache_mode = force_generic_plan;
+SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off`
+)
+
+// pool is connections of one kind.
+type pool struct {
+	*pgxpool.Pool
+	frozen func()        // told of a server that does not answer
+	limit  time.Duration // of a statement
+	lock   time.Duration // how long it waits for a lock
+	slots  chan struct{} // for those who may wait long for a lock: they leave connections to the others
+}
+
+// kind is what distinguishes a pool.
+type kind struct {
+	conns       int32
+	session     string
+	limit, lock time.Duration
+}
+
+func (d *db) pool(cfg *pgxpool.Config, k kind) (*pool, error) {
+	cfg = cfg.Copy()
+	cfg.MaxConns, cfg.MinConns, cfg.MinIdleConns = k.conns, 0, 0
+	p := &pool{frozen: d.frozen, limit: k.limit * 5 / 4, lock: k.lock, slots: make(chan struct{}, max(1, k.conns-max(1, k.conns/3)))}
+	session := fmt.Sprintf("%s; SET statement_timeout = %d; SET lock_timeout = %d", k.session, k.limit.Milliseconds(), k.lock.Milliseconds())
+	cfg.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
+		registerTexts(c.TypeMap())
+		ctx, cancel := context.WithTimeout(ctx, dialLimit)
+		defer cancel()
+		_, err := c.Exec(ctx, session)
+		return err
+	}
+	cfg.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false } // PrepareConn does it
+	cfg.AfterRelease = func(c *pgx.Conn) bool {
+		c.PgConn().CustomData()[releasedAt] = clock.Now()
+		return true
+	}
+	cfg.PrepareConn = func(ctx context.Context, c *pgx.Conn) (bool, error) {
+		at, used := c.PgConn().CustomData()[releasedAt].(time.Time)
+		if !used || clock.Now().Sub(at) < pingAfter {
+			return true, nil
+		}
+		ctx, end := p.bound(ctx, min(pingLimit, p.limit))
+		defer end()
+		return c.Ping(ctx) == nil, nil // one that is dead is replaced
+	}
+	var err error
+	p.Pool, err = pgxpool.NewWithConfig(context.Background(), cfg)
+	return p, err
+}
+
+const releasedAt = "pawl released at"
+
+var (
+	errFrozen = errors.New("the server does not answer")
+	errNoConn = &pawl.Error{Code: pawl.CodeUnavailable, Message: "no connection to the database became free in time"}
+)
+
+// bound is ctx for one statement. A server that does not answer within it is
+// frozen, or cut off: all its connections are.
+func (p *pool) bound(ctx context.Context, limit time.Duration) (context.Context, func()) {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errFrozen)
+	stop := context.AfterFunc(ctx, func() {
+		if errors.Is(context.Cause(ctx), errFrozen) {
+			p.frozen()
+		}
+	})
+	return ctx, func() { stop(); cancel() }
+}
+
+// acquire takes a connection, which free gives back.
+func (p *pool) acquire(ctx context.Context, patient bool) (c *pgxpool.Conn, free func(), err error) {
+	within, cancel := context.WithTimeoutCause(ctx, p.limit, errNoConn)
+	defer cancel()
+	leave := func() {}
+	if patient {
+		select {
+		case p.slots <- struct{}{}:
+			leave = func() { <-p.slots }
+		case <-within.Done():
+			return nil, nil, context.Cause(within)
+		}
+	}
+	if c, err = p.Acquire(within); err != nil {
+		leave()
+		if errors.Is(context.Cause(within), errNoConn) {
+			err = errNoConn
+		}
+		return nil, nil, err
+	}
+	return c, func() { c.Release(); leave() }, nil
+}
+
+// do runs fn in a transaction. Patient: it may wait long for a lock.
+func (p *pool) do(ctx context.Context, rewrite func(string) string, o pgx.TxOptions, patient bool, fn func(ctx context.Context, tx store.Tx) error) error {
+	c, free, err := p.acquire(ctx, patient)
+	if err != nil {
+		return err
+	}
+	defer free()
+	s := &session{rewrite: rewrite, one: true, pool: p, limit: p.limit}
+	begin, end := p.bound(ctx, s.limit)
+	tx, err := c.BeginTx(begin, o)
+	end()
+	if err != nil {
+		return err
+	}
+	defer func() {
+		// After a commit this does nothing; a cancelled ctx must not cost the connection.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		_ = tx.Rollback(ctx)
+	}()
+	s.on = tx
+	if err := s.follow(ctx); err != nil {
+		return err
+	}
+	if err := fn(ctx, s); err != nil {
+		return err
+	}
+	commit, end := p.bound(ctx, s.limit)
+	defer end()
+	return tx.Commit(commit)
+}
+
+// follow does in a transaction what the hints of ctx say.
+func (s *session) follow(ctx context.Context) error {
+	if wait := store.LockWaitOf(ctx); wait > 0 {
+		if _, err := s.Exec(ctx, "SELECT set_config('lock_timeout', $1, true)", strconv.FormatInt(wait.Milliseconds(), 10)); err != nil {
+			return err
+		}
+	}
+	limit := store.LimitOf(ctx)
+	if limit > s.limit {
+		if _, err := s.Exec(ctx, "SELECT set_config('statement_timeout', $1, true)", strconv.FormatInt(limit.Milliseconds(), 10)); err != nil {
+			return err
+		}
+		limit = limit * 5 / 4
+	}
+	if limit > 0 {
+		s.limit = limit
+	}
+	return nil
+}
+
+// frozen closes every connection that a server has been silent on: whoever waits
+// there would wait for its own limit, though another server may answer already.
+func (d *db) frozen() {
+	d.log.Warn("the database does not answer; its connections are closed")
+	d.reset()
+	d.wires.cut(d.hot.limit / 2)
+}
+
+// reset closes every connection: those in use when they are given back.
+func (d *db) reset() {
+	d.resetting.Lock()
+	defer d.resetting.Unlock()
+	if now := clock.Now(); now.Sub(d.lastReset) >= resetGap {
+		d.lastReset = now
+		for _, p := range d.pools() {
+			p.Reset()
+		}
+	}
+}
+
+func (d *db) pools() []*pool { return []*pool{d.hot, d.cold, d.beats, d.background} }
+
+// hotPool is where a context's hot verbs run.
+func (d *db) hotPool(ctx context.Context) *pool {
+	if store.PurposeOf(ctx) == store.Calls {
+		return d.hot
+	}
+	return d.beats
+}
+
+// coldPool is where its other transactions do.
+func (d *db) coldPool(ctx context.Context) *pool {
+	switch store.PurposeOf(ctx) {
+	case store.Heartbeats:
+		return d.beats
+	case store.Background:
+		return d.background
+	}
+	return d.cold
+}
