@@ -20,19 +20,28 @@ func (e *Engine) AddItems(ctx context.Context, calls []pawl.AddItems) ([]pawl.Re
 	return out, nil
 }
 
-// addable refuses what is wrong with new items by themselves.
-func (e *Engine) addable(items []pawl.NewItem) error {
+// addable refuses what is wrong with new items, by themselves or by the rules of
+// their task, and answers with those.
+func (e *Engine) addable(ctx context.Context, call *pawl.AddItems) (*rules, error) {
 	var f fields
-	if len(items) == 0 || len(items) > pawl.MaxItemsPerCall {
-		f.add("/items", "has %d items; 1 to %d are allowed", len(items), pawl.MaxItemsPerCall)
+	if n := len(call.Items); n == 0 || n > pawl.MaxItemsPerCall {
+		f.add("/items", "has %d items; 1 to %d are allowed", n, pawl.MaxItemsPerCall)
 	} else {
-		f.items("/items", items, e.ids.now())
+		f.items("/items", call.Items, e.ids.now())
 	}
-	return f.err("add_items")
+	if err := f.err("add_items"); err != nil {
+		return nil, err
+	}
+	r, err := e.rulesOfTask(ctx, call.TaskID)
+	if err != nil {
+		return nil, err
+	}
+	return r, r.checkItems(call.Items, nil)
 }
 
 func (e *Engine) addItems(ctx context.Context, call *pawl.AddItems) (pawl.Task, error) {
-	if err := e.addable(call.Items); err != nil {
+	r, err := e.addable(ctx, call)
+	if err != nil {
 		return pawl.Task{}, err
 	}
 	c := pawl.CallerOf(ctx)
@@ -54,9 +63,7 @@ func (e *Engine) addItems(ctx context.Context, call *pawl.AddItems) (pawl.Task, 
 				return err
 			}
 		}
-		if d, err = e.more(ctx, tx, room, call); err != nil {
-			return err
-		}
+		d = e.more(ctx, r, room, call)
 		if linked {
 			if failed, err = linkToOld(ctx, tx, call, d.items); err != nil {
 				return err
@@ -89,27 +96,16 @@ func (e *Engine) addItems(ctx context.Context, call *pawl.AddItems) (pawl.Task, 
 }
 
 // more drafts new items of a task, with what its version of its type says.
-func (e *Engine) more(ctx context.Context, tx store.Tx, room store.Room, call *pawl.AddItems) (draft, error) {
+func (e *Engine) more(ctx context.Context, r *rules, room store.Room, call *pawl.AddItems) draft {
 	c := pawl.CallerOf(ctx)
 	kind, id := actor(c, pawl.ActorAPI, "")
 	row := store.NewTask{ID: call.TaskID, Namespace: c.Namespace, Type: room.Type, Priority: room.Priority, Actor: store.Actor{Type: kind, ID: id}}
 	d := draft{task: row, items: make([]store.NewItem, len(call.Items))}
-	var like pawl.NewTask
-	var r *rules
-	if room.TypeVersion > 0 {
-		var err error
-		if r, err = e.rulesOf(ctx, tx, c.Namespace, room.Type, room.TypeVersion); err != nil {
-			return d, err
-		}
-		if err := r.checkItems(call.Items, nil); err != nil {
-			return d, err
-		}
-		like.MaxAttempts = r.MaxAttempts
-	}
+	like := pawl.NewTask{MaxAttempts: r.MaxAttempts}
 	for i := range call.Items {
 		d.items[i] = newItem(&row, &like, &call.Items[i], e.ids.next("itm"), room.Position+i)
 	}
-	return r.drafted(d), nil
+	return r.drafted(d)
 }
 
 // roomApart takes the positions ahead where several may write at once, so that

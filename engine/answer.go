@@ -29,6 +29,12 @@ type whole struct {
 
 	undone bool                          // the call wanted it so
 	kept   []func(context.Context) error // and what of its refusals stays
+
+	begun  bool
+	queued []string      // statements to run when it begins
+	wants  chan struct{} // the call is about to write
+	ready  chan error    // its transaction has begun, or never will
+	ended  error         // why it never will
 }
 
 type wholeKey struct{}
@@ -54,6 +60,9 @@ func (j joining) Do(ctx context.Context, fn func(ctx context.Context, tx store.T
 	if w == nil {
 		return j.DB.Do(ctx, fn)
 	}
+	if err := w.begin(ctx); err != nil {
+		return err
+	}
 	if err := w.exec(ctx, "SAVEPOINT part"); err != nil {
 		return err
 	}
@@ -76,6 +85,9 @@ func (j joining) Auto(ctx context.Context, fn func(ctx context.Context, tx store
 	if w == nil {
 		return j.DB.Auto(ctx, fn)
 	}
+	if err := w.begin(ctx); err != nil {
+		return err
+	}
 	err := fn(ctx, w.tx)
 	if err != nil && w.lost == nil {
 		w.lost = err
@@ -83,16 +95,27 @@ func (j joining) Auto(ctx context.Context, fn func(ctx context.Context, tx store
 	return err
 }
 
-// View implements store.DB.
+// View implements store.DB. What a call reads before it writes it reads by itself,
+// so that no transaction is open while it is decoded and checked.
 func (j joining) View(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
 	w := j.of(ctx)
-	if w == nil {
+	switch {
+	case w == nil || !w.begun:
 		return j.DB.View(ctx, fn)
+	case w.ended != nil:
+		return w.ended
 	}
 	return fn(ctx, w.tx)
 }
 
 func (w *whole) exec(ctx context.Context, query string) error {
+	if !w.begun {
+		w.queued = append(w.queued, query)
+		return nil
+	}
+	if w.ended != nil {
+		return w.ended
+	}
 	_, err := w.tx.Exec(ctx, query)
 	if err != nil && w.lost == nil {
 		w.lost = err
@@ -125,6 +148,8 @@ var errNothing = errors.New("nothing to keep")
 // this engine, with the context that it is given and in one goroutine; what they
 // do and the answer commit together or not at all, so that a process that dies
 // between the effect and its answer has done nothing, or the answer is there.
+// The transaction begins when a verb first writes: what run does before, such as
+// decoding, and what verbs check of their calls, holds none.
 // run may run more than once before that, and must have no other effect.
 //
 // An error of run is answered as it is, undoes what was done and leaves the key
@@ -141,18 +166,23 @@ func (e *Engine) AnswerOnce(ctx context.Context, k pawl.KeyBegin, run func(ctx c
 	var w *whole
 	try := func(<-chan struct{}) (bool, error) {
 		var refused error
-		w, err = e.within(ctx, func(ctx context.Context, w *whole) error {
-			replayed, refused, w.key, w.sole = false, nil, k.Key, false
-			begun, row, why, err := e.beginKey(ctx, w.tx, ns, &k, new(int))
-			if err != nil || why != nil {
-				refused = why // what the refusal counted stays
-				return err
+		var row store.KeyRow
+		w, err = e.within(ctx, func(ctx context.Context, w *whole) (err error) {
+			var begun pawl.KeyBegun
+			begun, row, refused, err = e.beginKey(ctx, w.tx, ns, &k, new(int))
+			if replayed = err == nil && refused == nil && !begun.Run; replayed {
+				answer = answerOf(row)
 			}
-			if !begun.Run {
-				answer, replayed = answerOf(row), true
-				return nil
+			if replayed || refused != nil {
+				return errAnswered // what the refusal counted stays
 			}
+			return err
+		}, func(ctx context.Context, w *whole) error {
+			w.key, w.sole = k.Key, false
 			made, err := run(ctx)
+			if gone := w.begin(ctx); gone != nil { // the key is asked for, whatever came of the call
+				return gone
+			}
 			switch {
 			case w.lost != nil:
 				return w.lost
@@ -205,24 +235,6 @@ func keepAgain(ctx context.Context, w *whole) error {
 		}
 	}
 	return nil
-}
-
-// within runs fn as a part of the whole call that ctx is part of; without one, as
-// a whole of its own, which ended is to be told the end of.
-func (e *Engine) within(ctx context.Context, fn func(ctx context.Context, w *whole) error) (*whole, error) {
-	if w := e.db.of(ctx); w != nil {
-		return nil, fn(ctx, w)
-	}
-	w := &whole{}
-	err := e.db.Whole(ctx, func(ctx context.Context, tx store.Tx) error {
-		w = &whole{on: e.db.DB, tx: tx, sole: true}
-		err := shielded(context.WithValue(ctx, wholeKey{}, w), func(ctx context.Context) error { return fn(ctx, w) })
-		if w.lost != nil {
-			return w.lost
-		}
-		return err
-	})
-	return w, err
 }
 
 // ended tells this process what a whole has done, or that it has not, and answers

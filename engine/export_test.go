@@ -1,6 +1,12 @@
 package engine
 
-import "github.com/pawl-work/pawl"
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
 
 // Hears says whether this process hears of others' work; it begins to listen.
 func (e *Engine) Hears() bool {
@@ -13,4 +19,40 @@ func (e *Engine) Told() bool {
 	e.wake.mu.Lock()
 	defer e.wake.mu.Unlock()
 	return e.wake.foreign[pawl.DefaultNamespace]
+}
+
+// spyDB counts write transactions: those begun, and those open now.
+type spyDB struct {
+	store.DB
+	begun, open atomic.Int32
+}
+
+func (s *spyDB) count(fn func(context.Context, store.Tx) error) func(context.Context, store.Tx) error {
+	return func(ctx context.Context, tx store.Tx) error {
+		s.begun.Add(1)
+		s.open.Add(1)
+		defer s.open.Add(-1)
+		return fn(ctx, tx)
+	}
+}
+
+func (s *spyDB) Do(ctx context.Context, fn func(context.Context, store.Tx) error) error {
+	return s.DB.Do(ctx, s.count(fn))
+}
+
+func (s *spyDB) Auto(ctx context.Context, fn func(context.Context, store.Tx) error) error {
+	return s.DB.Auto(ctx, s.count(fn))
+}
+
+func (s *spyDB) Whole(ctx context.Context, fn func(context.Context, store.Tx) error) error {
+	return s.DB.Whole(ctx, s.count(fn))
+}
+
+// Spy has an engine that nobody else uses yet say how many write transactions
+// have begun, and how many are open.
+func (e *Engine) Spy() (begun, open func() int32) {
+	under := e.db.DB.(*watched)
+	s := &spyDB{DB: under.DB}
+	under.DB = s
+	return s.begun.Load, s.open.Load
 }

@@ -65,7 +65,7 @@ func vouched[C, R any](ctx context.Context, e *Engine, verb string, calls []C, o
 			return rows, err
 		})
 	}
-	w, err := e.within(ctx, func(ctx context.Context, w *whole) error {
+	w, err := e.within(ctx, nil, func(ctx context.Context, w *whole) error {
 		w.sole = w.sole && len(sound) == 1
 		err := part(ctx, w, sound, at)
 		if !errors.Is(err, errKeyUsed) || w.sole {
@@ -199,8 +199,10 @@ func (e *Engine) attested(ctx context.Context, w *whole, part func(context.Conte
 		}
 	}
 	rows, err := part(ctx)
-	if err == nil {
-		err = keepVouchers(ctx, w.tx, rows)
+	if err == nil && len(rows) > 0 {
+		if err = w.begin(ctx); err == nil {
+			err = keepVouchers(ctx, w.tx, rows)
+		}
 	}
 	switch {
 	case w.sole:

@@ -36,8 +36,21 @@ func (e *Engine) putType(ctx context.Context, ns string, t pawl.Type) (pawl.Type
 		return pawl.TypeRef{}, err
 	}
 	for try := 0; ; try++ {
+		seen, err := view(ctx, e, func(ctx context.Context, tx store.Tx, _ string) (store.TypeRow, error) {
+			return store.GetType(ctx, tx, ns, t.Name, 0)
+		})
+		if err != nil {
+			return pawl.TypeRef{}, err
+		}
+		same := false
+		if seen.Version > 0 && seen.RemovedAt == nil {
+			before, err := pawl.HashOf(json.RawMessage(seen.Definition))
+			if same = before == hash; err != nil {
+				return pawl.TypeRef{}, err
+			}
+		}
 		ref := pawl.TypeRef{Name: t.Name}
-		err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 			now, err := tx.Now(ctx)
 			if err != nil {
 				return err
@@ -46,23 +59,25 @@ func (e *Engine) putType(ctx context.Context, ns string, t pawl.Type) (pawl.Type
 			if err != nil {
 				return err
 			}
-			ref.Version, ref.Unchanged = before.Version, false
-			if before.Version > 0 && before.RemovedAt == nil {
-				if same, err := pawl.HashOf(json.RawMessage(before.Definition)); err != nil || same == hash {
-					ref.Unchanged = true
-					return err
-				}
+			if before.Version != seen.Version || (before.RemovedAt == nil) != (seen.RemovedAt == nil) {
+				return errTypeChanged
+			}
+			if ref.Version, ref.Unchanged = before.Version, same; same {
+				return nil
 			}
 			ref.Version++
 			return store.PutType(ctx, tx, ns, t.Name, ref.Version, string(text), now)
 		})
-		if pawl.CodeOf(err) == pawl.CodeConflict && try < 3 {
+		if pawl.CodeOf(err) == pawl.CodeConflict && try < 100 {
 			continue // another one put this version between our look and our insert
 		}
 		e.after(ctx, e.types.forget)
 		return ref, err
 	}
 }
+
+// errTypeChanged says that another one changed the type since it was compared.
+var errTypeChanged = &pawl.Error{Code: pawl.CodeConflict, Op: "put type", Allowed: []string{}, Message: "the type is being changed; try again"}
 
 // register puts the types that the program brings along.
 func (e *Engine) register(ctx context.Context, types []pawl.Type) error {
