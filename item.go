@@ -38,6 +38,7 @@ type Item struct {
 	Error           *Failure        `json:"error,omitempty"`       // the last one, in every state
 	After           []string        `json:"after,omitempty"`
 	RunAt           *time.Time      `json:"run_at,omitempty"` // scheduled: when it becomes due; waiting: until when
+	BlockedBy       *Blocked        `json:"blocked_by"`       // what it waits for, where nobody works on it
 	CreatedAt       time.Time       `json:"created_at"`
 	StartedAt       *time.Time      `json:"started_at,omitempty"` // first claim
 	AcceptedAt      *time.Time      `json:"accepted_at,omitempty"`

@@ -24,6 +24,7 @@ type WorkerFilter struct {
 type Stats struct {
 	ItemsByState   map[ItemState]int64 `json:"items_by_state"`
 	TasksByState   map[TaskState]int64 `json:"tasks_by_state"`
+	TasksPending   Pending             `json:"tasks_pending"` // the queued tasks, by what their items wait for
 	Leases         int64               `json:"leases"`
 	ExpiredLeases  int64               `json:"expired_leases"` // run out, not yet swept
 	StaleLeases    int64               `json:"stale_leases"`   // no heartbeat for 4 of its intervals

@@ -27,7 +27,9 @@ type Task struct {
 	DryRun             bool            `json:"dry_run,omitempty"`      // nothing was created; Planned are the items it would have
 	Planned            []NewItem       `json:"planned,omitempty"`
 	Items              int             `json:"items"`
-	ItemsOpen          int             `json:"items_open"` // not yet out of work
+	ItemsOpen          int             `json:"items_open"`              // not yet out of work
+	ItemsPending       *Pending        `json:"items_pending,omitempty"` // those of them that nobody works on
+	BlockedBy          *Blocked        `json:"blocked_by"`              // what it waits for, where nobody works on it
 	Error              *Failure        `json:"error,omitempty"`
 	RetryCount         int             `json:"retry_count"`                  // failures of its items, added up
 	FailedIn           string          `json:"failed_in,omitempty"`          // "plan" or "apply" when it was that, and not its work, that failed

@@ -51,12 +51,12 @@ type (
 	}
 	// TaskShape says which parts of a task are wanted.
 	TaskShape struct {
-		Fields  []string `query:"fields" enum:"id,namespace,type,type_version,state,status,title,stage,progress,priority,payload,metadata,requested_by,input_hash,thread,deduplicated,dry_run,planned,items,items_open,error,retry_count,failed_in,ready_for_approval,version,created_at,updated_at,last_transitioned_at,applied_at,completed_at" doc:"These members only, and id."`
+		Fields  []string `query:"fields" enum:"id,namespace,type,type_version,state,status,title,stage,progress,priority,payload,metadata,requested_by,input_hash,thread,deduplicated,dry_run,planned,items,items_open,items_pending,blocked_by,error,retry_count,failed_in,ready_for_approval,version,created_at,updated_at,last_transitioned_at,applied_at,completed_at" doc:"These members only, and id."`
 		Include []string `query:"include" enum:"items,events,checkpoints,provenances,result" doc:"What belongs to the task, in its member included: its first 100 items, its newest 100 events and checkpoints, its first 100 provenances, its result or null."`
 	}
 	// ItemShape says which members of an item are wanted.
 	ItemShape struct {
-		Fields []string `query:"fields" enum:"id,task_id,namespace,type,kind,key,position,state,status,stage,progress,priority,attempt,failures,max_attempts,rework,worker_id,last_worker_id,lease_seconds,lease_acquired_at,lease_expires_at,heartbeat_at,input,result,assembled_result,parts_required,parts_state,error,after,run_at,created_at,started_at,accepted_at,completed_at,updated_at" doc:"These members only, and id."`
+		Fields []string `query:"fields" enum:"id,task_id,namespace,type,kind,key,position,state,status,stage,progress,priority,attempt,failures,max_attempts,rework,worker_id,last_worker_id,lease_seconds,lease_acquired_at,lease_expires_at,heartbeat_at,input,result,assembled_result,parts_required,parts_state,error,after,run_at,blocked_by,created_at,started_at,accepted_at,completed_at,updated_at" doc:"These members only, and id."`
 	}
 	// ItemQuery is a pawl.ItemFilter but for its task.
 	ItemQuery struct {

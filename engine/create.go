@@ -381,7 +381,8 @@ func (d *draft) answer(now int64) pawl.Task {
 	if r.Solo {
 		t.Payload = json.RawMessage(d.items[0].Input)
 		if d.items[0].RunAt != nil && *d.items[0].RunAt > now {
-			t.Stage = "Scheduled"
+			until := stamp(*d.items[0].RunAt)
+			t.Stage, t.BlockedBy = "Scheduled", &pawl.Blocked{Reason: pawl.BlockedByTime, Detail: "run_at", Until: &until}
 		}
 	} else {
 		t.Payload = json.RawMessage(*r.Payload)

@@ -73,7 +73,7 @@ func (e *Engine) changeTask(ctx context.Context, verb string, call *pawl.TaskCal
 		}
 		if released, err = e.changeAside(ctx, tx, verb, call); err != nil || released != nil {
 			if err == nil {
-				task, err = store.GetTask(ctx, tx, c.Namespace, call.TaskID)
+				task, err = taskAndReason(ctx, tx, c.Namespace, call.TaskID)
 			}
 			return err
 		}
@@ -83,7 +83,7 @@ func (e *Engine) changeTask(ctx context.Context, verb string, call *pawl.TaskCal
 			return err
 		}
 		released = done.Released
-		if task, err = store.GetTask(ctx, tx, c.Namespace, call.TaskID); err != nil {
+		if task, err = taskAndReason(ctx, tx, c.Namespace, call.TaskID); err != nil {
 			return err
 		}
 		if done.Items == 0 && !done.Changed { // somebody else was first

@@ -37,8 +37,27 @@ func page(p *pawl.Page) error {
 // GetTask reads one task.
 func (e *Engine) GetTask(ctx context.Context, id string) (pawl.Task, error) {
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.Task, error) {
-		return store.GetTask(ctx, tx, ns, id)
+		return taskAndReason(ctx, tx, ns, id)
 	})
+}
+
+// taskAndReason reads a task and what it waits for.
+func taskAndReason(ctx context.Context, tx store.Tx, ns, id string) (pawl.Task, error) {
+	t, err := store.GetTask(ctx, tx, ns, id)
+	if err != nil {
+		return t, err
+	}
+	one := []pawl.Task{t}
+	err = blockTasks(ctx, tx, ns, one)
+	return one[0], err
+}
+
+func blockTasks(ctx context.Context, tx store.Tx, ns string, tasks []pawl.Task) error {
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return err
+	}
+	return store.BlockTasks(ctx, tx, ns, tasks, now)
 }
 
 // words refuses states and statuses that no table has.
@@ -88,7 +107,11 @@ func (e *Engine) ListTasks(ctx context.Context, q pawl.TaskFilter) (pawl.List[pa
 		return pawl.List[pawl.Task]{}, err
 	}
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.Task], error) {
-		return store.ListTasks(ctx, tx, ns, q)
+		l, err := store.ListTasks(ctx, tx, ns, q)
+		if err != nil {
+			return l, err
+		}
+		return l, blockTasks(ctx, tx, ns, l.Items)
 	})
 }
 
@@ -140,6 +163,9 @@ func joined(rows []store.ItemResult) (json.RawMessage, error) {
 // GetItem reads one item, with the state of its parts.
 func (e *Engine) GetItem(ctx context.Context, id string) (pawl.Item, error) {
 	it, err := e.readItem(ctx, id)
+	if err == nil && it.Status == pawl.StatusPending {
+		return e.itemAndReason(ctx, id)
+	}
 	if err != nil || !it.Acceptance {
 		return it.Item, err
 	}
@@ -148,6 +174,22 @@ func (e *Engine) GetItem(ctx context.Context, id string) (pawl.Item, error) {
 		it.PartsState = partsState(parts)
 	}
 	return it.Item, err
+}
+
+// itemAndReason reads an item that nobody works on, and what it waits for.
+func (e *Engine) itemAndReason(ctx context.Context, id string) (pawl.Item, error) {
+	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.Item, error) {
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return pawl.Item{}, err
+		}
+		it, err := store.GetItem(ctx, tx, ns, id, now)
+		one := []pawl.Item{it.Item}
+		if err == nil {
+			err = store.BlockItems(ctx, tx, ns, one, now)
+		}
+		return one[0], err
+	})
 }
 
 // reading is one caller's read of an item, on its way into a statement with those
@@ -233,7 +275,11 @@ func (e *Engine) ListItems(ctx context.Context, q pawl.ItemFilter) (pawl.List[pa
 		if err != nil {
 			return pawl.List[pawl.Item]{}, err
 		}
-		return store.ListItems(ctx, tx, ns, q, now)
+		l, err := store.ListItems(ctx, tx, ns, q, now)
+		if err != nil {
+			return l, err
+		}
+		return l, store.BlockItems(ctx, tx, ns, l.Items, now)
 	})
 }
 

@@ -101,7 +101,7 @@ func update(ctx context.Context, tx store.Tx, call *pawl.TaskUpdate) (t pawl.Tas
 	if err := store.UpdateTask(ctx, tx, now, t, diff, store.Actor{Type: kind, ID: id}); err != nil {
 		return t, nil, err
 	}
-	t, err = store.GetTask(ctx, tx, c.Namespace, call.TaskID)
+	t, err = taskAndReason(ctx, tx, c.Namespace, call.TaskID)
 	return t, released, err
 }
 

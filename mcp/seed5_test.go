@@ -206,7 +206,7 @@ func canonical(v any) json.RawMessage {
 const leasedItem = `{"id": "ITEM", "task_id": "TASK", "namespace": "default", "type": "user.data.sync", "kind": "work", "position": 0, "state": "leased", "status": "in_progress",
 	"stage": "Leased", "progress": 0, "priority": 10, "attempt": 1, "failures": 0, "max_attempts": 3, "worker_id": "agent-123", "last_worker_id": "agent-123",
 	"lease_seconds": 600, "lease_acquired_at": "2026-01-29T10:00:00Z", "lease_expires_at": "2026-01-29T10:10:00Z", "heartbeat_at": "2026-01-29T10:00:00Z",
-	"input": {"batch_id": 1, "user_ids": [123, 456, 789]}, "created_at": "2026-01-29T10:00:00Z", "started_at": "2026-01-29T10:00:00Z", "updated_at": "2026-01-29T10:00:00Z"}`
+	"input": {"batch_id": 1, "user_ids": [123, 456, 789]}, "blocked_by": null, "created_at": "2026-01-29T10:00:00Z", "started_at": "2026-01-29T10:00:00Z", "updated_at": "2026-01-29T10:00:00Z"}`
 
 const contactsPart = `{"id": "PART", "item_id": "ITEM", "key": "contacts", "seq": 1, "status": "validated",
 	"payload": {"contacts": [{"email": "user@example.com", "name": "John Doe"}]}, "evidence": {"source": "linkedin-api", "retrieved_at": "2025-01-15T10:30:00Z"},
@@ -216,7 +216,7 @@ const contactsPart = `{"id": "PART", "item_id": "ITEM", "key": "contacts", "seq"
 // Its acceptance_config is the schema of type_version.
 const submittedOrder = `{"id": "TASK", "namespace": "default", "type": "user.data.sync", "type_version": 1, "state": "submitted", "status": "in_progress", "stage": "Submitted", "progress": 99,
 	"priority": 10, "requested_by": {"type": "agent", "id": "agent-123"}, "payload": {"source": "external-api", "filters": {"active": true}},
-	"metadata": {"requested_by": "admin-dashboard"}, "items": 1, "items_open": 0, "retry_count": 0, "version": 1, "ready_for_approval": true,
+	"metadata": {"requested_by": "admin-dashboard"}, "items": 1, "items_open": 0, "blocked_by": null, "retry_count": 0, "version": 1, "ready_for_approval": true,
 	"created_at": "2026-01-29T10:00:00Z", "updated_at": "2026-01-29T10:05:00Z", "last_transitioned_at": "2026-01-29T10:05:00Z"}`
 
 // The result is the item's, and not kept twice.

@@ -369,6 +369,7 @@ var wordLists = []struct {
 	{"TaskCheckpoint.type", pawl.TaskCheckpointTypes},
 	{"Event.event", eventNames()},
 	{"Event.actor_type", []string{pawl.ActorUser, pawl.ActorAgent, pawl.ActorWorker, pawl.ActorSystem, pawl.ActorAPI}},
+	{"Blocked.reason", pawl.BlockedReasons},
 	{"Task.status", texts(pawl.TaskStatuses)},
 	{"TaskView.status", texts(pawl.TaskStatuses)},
 	{"Key.status", []string{pawl.KeyPending, pawl.KeyCompleted, pawl.KeyFailed}},
@@ -394,5 +395,5 @@ func eventNames() []string {
 // nullable are the members that are null rather than left out.
 var nullable = []string{
 	"ResumeState.newest", "ResumeState.iteration_start", "ResumeState.iteration_end", "ResumeState.error_boundary", "SweepTotals.last_scan",
-	"ResumeState.open_message",
+	"ResumeState.open_message", "Task.blocked_by", "TaskView.blocked_by", "Item.blocked_by", "ItemView.blocked_by",
 }

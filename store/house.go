@@ -78,6 +78,18 @@ func House(ctx context.Context, tx Tx, namespace string, now int64) (pawl.Stats,
 	if err := counts(ctx, tx, houseSQL["task counts"], namespace, func(state string, n int64) { s.TasksByState[pawl.TaskState(state)] = n }); err != nil {
 		return s, err
 	}
+	if err := counts(ctx, tx, blockedSQL["pending tasks"], namespace, func(place string, n int64) {
+		switch place {
+		case "scheduled":
+			s.TasksPending.Scheduled = n
+		case "waiting":
+			s.TasksPending.Waiting = n
+		default:
+			s.TasksPending.Queued = n
+		}
+	}); err != nil {
+		return s, err
+	}
 	var oldest *int64
 	if _, err := Row(ctx, tx, []any{&s.Leases, &s.ExpiredLeases, &s.StaleLeases, &oldest, &s.Workers, &s.Checkpoints, &s.Events}, houseSQL["house"], namespace, now); err != nil {
 		return s, err

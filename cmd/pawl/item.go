@@ -55,10 +55,11 @@ func (a *app) itemGet() *cobra.Command {
 	}))
 }
 
-const itemHeader = "ITEM\tTYPE\tSTATE\tATTEMPT\tFAILURES\tWORKER\tLEASE UNTIL\tTASK\tKEY"
+const itemHeader = "ITEM\tTYPE\tSTATE\tWHY\tDUE\tATTEMPT\tFAILURES\tWORKER\tLEASE UNTIL\tAGE\tTASK\tKEY"
 
 func itemRow(it pawl.Item) string {
-	return row(it.ID, it.Type, stateOf(it), it.Attempt, fmt.Sprintf("%d/%d", it.Failures, it.MaxAttempts), it.WorkerID, it.LeaseExpiresAt, it.TaskID, it.Key)
+	return row(it.ID, it.Type, stateOf(it), why(it.BlockedBy, it.Error), due(it.BlockedBy), it.Attempt,
+		fmt.Sprintf("%d/%d", it.Failures, it.MaxAttempts), it.WorkerID, it.LeaseExpiresAt, age(it.CreatedAt), it.TaskID, it.Key)
 }
 
 // stateOf is the item's state, marked while its lease has run out unswept.
@@ -78,6 +79,7 @@ func itemFields(w io.Writer, it pawl.Item) {
 		"key", printable(it.Key),
 		"state", stateOf(it),
 		"status", string(it.Status),
+		"blocked by", blocked(it.BlockedBy),
 		"stage", printable(it.Stage),
 		"progress", fmt.Sprintf("%d%%", it.Progress),
 		"priority", fmt.Sprint(it.Priority),

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/clock"
 )
 
 // show prints v as JSON when that is asked for, else what text writes: indented
@@ -99,6 +101,48 @@ func failure(f *pawl.Failure) string {
 		return printable(f.Code + ": " + f.Message)
 	}
 	return printable(f.Message)
+}
+
+// blocked says what something waits for.
+func blocked(b *pawl.Blocked) string {
+	if b == nil {
+		return ""
+	}
+	text := b.Reason + ": " + printable(b.Detail)
+	if b.Until != nil {
+		text += ", until " + when(*b.Until)
+	}
+	return text
+}
+
+// why is what something waits for and, if it failed, its last error.
+func why(b *pawl.Blocked, f *pawl.Failure) string {
+	var both []string
+	if b != nil {
+		both = append(both, b.Reason+": "+b.Detail)
+	}
+	if f != nil {
+		both = append(both, "error: "+cmp.Or(f.Message, f.Code))
+	}
+	return strings.Join(both, "; ")
+}
+
+func due(b *pawl.Blocked) *time.Time {
+	if b == nil {
+		return nil
+	}
+	return b.Until
+}
+
+// age is how long ago a time was, to the second.
+func age(t time.Time) string { return max(clock.Now().Sub(t), 0).Truncate(time.Second).String() }
+
+// pending says how items that nobody works on are divided.
+func pending(p *pawl.Pending) string {
+	if p == nil {
+		return ""
+	}
+	return fmt.Sprintf(": %d queued, %d scheduled, %d waiting", p.Queued, p.Scheduled, p.Waiting)
 }
 
 // printable escapes what is not for printing, line breaks and tabs too.

@@ -29,7 +29,11 @@ func statsFields(w io.Writer, st pawl.Stats) {
 	}
 	for _, x := range pawl.TaskStates {
 		if n := st.TasksByState[pawl.TaskState(x.Name)]; n > 0 {
-			rows = append(rows, row("tasks "+x.Name, n))
+			text := fmt.Sprint(n)
+			if x.Name == string(pawl.TaskQueued) {
+				text += pending(&st.TasksPending)
+			}
+			rows = append(rows, row("tasks "+x.Name, text))
 		}
 	}
 	rows = append(rows,

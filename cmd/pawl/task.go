@@ -122,10 +122,10 @@ func taskCalls(ids []string, like pawl.TaskCall) []pawl.TaskCall {
 	return calls
 }
 
-const taskHeader = "TASK\tTYPE\tSTATE\tDONE\tITEMS\tPRIORITY\tCREATED\tTITLE"
+const taskHeader = "TASK\tTYPE\tSTATE\tWHY\tDUE\tDONE\tITEMS\tPRIORITY\tAGE\tTITLE"
 
 func taskRow(t pawl.Task) string {
-	return row(t.ID, t.Type, t.State, fmt.Sprintf("%d%%", t.Progress), t.Items, t.Priority, t.CreatedAt, t.Title)
+	return row(t.ID, t.Type, t.State, why(t.BlockedBy, t.Error), due(t.BlockedBy), fmt.Sprintf("%d%%", t.Progress), t.Items, t.Priority, age(t.CreatedAt), t.Title)
 }
 
 func showTasks(w io.Writer, ts []pawl.Task) {
@@ -166,9 +166,10 @@ func taskFields(w io.Writer, t pawl.Task) {
 		"state", string(t.State),
 		"status", string(t.Status),
 		"stage", printable(t.Stage),
+		"blocked by", blocked(t.BlockedBy),
 		"progress", fmt.Sprintf("%d%%", t.Progress),
 		"priority", fmt.Sprint(t.Priority),
-		"items", fmt.Sprintf("%d, %d open", t.Items, t.ItemsOpen),
+		"items", fmt.Sprintf("%d, %d open", t.Items, t.ItemsOpen)+pending(t.ItemsPending),
 		"retries", fmt.Sprint(t.RetryCount),
 		"error", failure(t.Error),
 		"requested by", printable(by),

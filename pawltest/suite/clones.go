@@ -21,7 +21,7 @@ var clones = noun{"clones", []promise{
 		w.complete(w.claim("w1"), `1`)
 		w.advance(time.Second)
 		got := w.clone(pawl.TaskClone{TaskID: of.ID})
-		w.same(got, w.task(got.ID), "the clone read back")
+		w.same(asCreated(got), asCreated(w.task(got.ID)), "the clone read back")
 		want := of
 		want.ID, want.InputHash, want.Deduplicated = got.ID, "", false
 		want.CreatedAt, want.UpdatedAt, want.LastTransitionedAt = w.now(), w.now(), w.now()

@@ -11,6 +11,7 @@ var items = noun{"items", []promise{
 		t := w.solo()
 		now := w.now()
 		got := w.only(t.ID)
+		got.BlockedBy = nil // there is no worker
 		w.same(got, pawl.Item{
 			ID: got.ID, TaskID: t.ID, Namespace: pawl.DefaultNamespace, Type: "a", Kind: pawl.KindWork, Position: got.Position,
 			State: pawl.ItemQueued, Status: pawl.StatusPending, Stage: got.Stage, MaxAttempts: 3, Input: raw(`{"n":1}`),

@@ -62,7 +62,7 @@ var limits = noun{"limits of a task", []promise{
 			Type: strings.Repeat("t", pawl.MaxTypeLen), Title: strings.Repeat("é", pawl.MaxTitleLen), Payload: raw(big(pawl.MaxPayloadBytes)),
 			Metadata: raw(`{"a":` + big(pawl.MaxMetadataBytes-6) + `}`), InputHash: strings.Repeat("h", 64), Items: items,
 		})
-		w.same(w.task(t.ID), t, "the task")
+		w.same(asCreated(w.task(t.ID)), t, "the task")
 	}},
 	{"a payload over a mebibyte is too much", func(w *world) {
 		_, err := pawl.Create(w.ctx, w.svc, pawl.NewTask{Type: "a", Payload: raw(big(pawl.MaxPayloadBytes + 1))})

@@ -21,3 +21,7 @@ ALTER DOMAIN pawl.task_move ADD CONSTRAINT task_move_check CHECK (VALUE IN (
   'applied>completed', 'failed>open', 'failed>approved', 'dead_lettered>open', 'dead_lettered>approved',
   'failed>dead_lettered', 'submitted>cancelled', 'approved>cancelled', 'applied>cancelled', 'failed>cancelled',
   'dead_lettered>cancelled'));
+
+-- What a task waits for is read from its scheduled and waiting items.
+CREATE INDEX scheduled_of_task ON pawl.scheduled (task_id);
+CREATE INDEX waiting_of_task ON pawl.waiting (task_id);

@@ -10,3 +10,7 @@ PRAGMA writable_schema = ON;
 UPDATE sqlite_schema SET sql = replace(sql, '[escalated]', '[escalated][lease_revoked]') WHERE name = 'task_events';
 UPDATE sqlite_schema SET sql = replace(sql, '[open>cancelled]', '[open>cancelled][submitted>completed][submitted>failed][submitted>dead_lettered][failed>submitted][failed>completed][dead_lettered>submitted][dead_lettered>completed][dead_lettered>failed]') WHERE name = 'task_events';
 PRAGMA writable_schema = RESET;
+
+-- What a task waits for is read from its scheduled and waiting items.
+CREATE INDEX scheduled_of_task ON scheduled (task_id);
+CREATE INDEX waiting_of_task ON waiting (task_id);

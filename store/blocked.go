@@ -1,0 +1,292 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-work/pawl"
+)
+
+var blockedSQL = Texts(sqlFiles, "blocked.sql")
+
+// WorkerLive is how long a worker counts as live after it was last seen: workers
+// register again every 30 s, and a claim waits for at most 60.
+const WorkerLive = 2 * time.Minute
+
+// typesSampled is how many items at each end of a task are asked for their type.
+const typesSampled = 100
+
+// liveTypes are the lists of types that the live workers of a namespace take;
+// a list that is nil is of workers that never registered: they may take any.
+type liveTypes [][]string
+
+func readLive(ctx context.Context, tx Tx, namespace string, now int64) (liveTypes, error) {
+	rows, err := tx.Query(ctx, blockedSQL["live workers"], namespace, now-WorkerLive.Microseconds(), now)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	live := liveTypes{}
+	for rows.Next() {
+		var raw Text
+		if err := rows.Scan(&raw); err != nil {
+			return nil, err
+		}
+		var types []string
+		if raw != "" {
+			_ = json.Unmarshal([]byte(raw), &types) // written by us
+		}
+		live = append(live, types)
+	}
+	return live, rows.Err()
+}
+
+// take says whether some live worker takes a type. Plan and apply items are
+// claimed by name only.
+func (l liveTypes) take(typ string) bool {
+	aside := strings.HasSuffix(typ, pawl.PlanSuffix) || strings.HasSuffix(typ, pawl.ApplySuffix)
+	return slices.ContainsFunc(l, func(types []string) bool {
+		return types == nil || len(types) == 0 && !aside || slices.Contains(types, typ)
+	})
+}
+
+func noWorker(types []string) *pawl.Blocked {
+	slices.Sort(types)
+	return &pawl.Blocked{Reason: pawl.BlockedByNoWorker, Detail: "no live worker takes " + strings.Join(types, ", ")}
+}
+
+// BlockItems says of each item what it waits for, as things are at now.
+func BlockItems(ctx context.Context, tx Tx, namespace string, items []pawl.Item, now int64) error {
+	var parked []string
+	queued := false
+	for i := range items {
+		switch items[i].State {
+		case pawl.ItemScheduled, pawl.ItemWaiting:
+			parked = append(parked, items[i].ID)
+		case pawl.ItemQueued:
+			queued = true
+		}
+	}
+	reasons, err := parkedReasons(ctx, tx, parked)
+	if err != nil {
+		return err
+	}
+	var live liveTypes
+	if queued {
+		if live, err = readLive(ctx, tx, namespace, now); err != nil {
+			return err
+		}
+	}
+	for i := range items {
+		it := &items[i]
+		it.BlockedBy = reasons[it.ID]
+		if it.State == pawl.ItemQueued && !live.take(it.Type) {
+			it.BlockedBy = noWorker([]string{it.Type})
+		}
+	}
+	return nil
+}
+
+// parkedReasons says of scheduled and waiting items what for.
+func parkedReasons(ctx context.Context, tx Tx, ids []string) (map[string]*pawl.Blocked, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	rows, err := tx.Query(ctx, blockedSQL["blocked items"], List(ids))
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	out := map[string]*pawl.Blocked{}
+	for rows.Next() {
+		var id string
+		var until *int64
+		var signal, key, first, firstKey, left Text
+		var needs, failures int
+		if err := rows.Scan(&id, &until, &signal, &key, &needs, &first, &firstKey, &failures, &left); err != nil {
+			return nil, err
+		}
+		b := &pawl.Blocked{Reason: pawl.BlockedByTime, Until: stampOf(until)}
+		switch {
+		case signal != "":
+			b.Reason, b.Detail = pawl.BlockedBySignal, string(signal)
+			if key != "" {
+				b.Detail += ", key " + string(key)
+			}
+		case needs > 0:
+			b.Reason, b.Detail = pawl.BlockedByDependency, string(first)
+			if firstKey != "" {
+				b.Detail = fmt.Sprintf("%s (%s)", firstKey, first)
+			}
+			if needs > 1 {
+				b.Detail += fmt.Sprintf(" and %d more", needs-1)
+			}
+		case left == "failed" || left == "expired":
+			b.Detail = fmt.Sprintf("back-off after failure %d", failures)
+		case left == "suspended":
+			b.Detail = "sleep"
+		default:
+			b.Detail = "run_at"
+		}
+		out[id] = b
+	}
+	return out, rows.Err()
+}
+
+// taskPlaces is where the items of a task are that nobody works on.
+type taskPlaces struct {
+	pawl.Pending
+	leased             int64
+	scheduled, waiting string // the item that says for what
+}
+
+// BlockTasks says of each task what it waits for, and counts its items that
+// nobody works on. What it reads does not grow with the tasks' items.
+func BlockTasks(ctx context.Context, tx Tx, namespace string, tasks []pawl.Task, now int64) error {
+	var ids []string
+	for i := range tasks {
+		if unfinished(&tasks[i]) {
+			ids = append(ids, tasks[i].ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	at, err := placesOf(ctx, tx, ids)
+	if err != nil {
+		return err
+	}
+	queued, parked := countPending(tasks, at)
+	idle, err := withoutWorker(ctx, tx, namespace, tasks, queued, now)
+	if err != nil {
+		return err
+	}
+	reasons, err := parkedReasons(ctx, tx, slices.DeleteFunc(parked, func(id string) bool { return id == "" }))
+	if err != nil {
+		return err
+	}
+	for i := range tasks {
+		t := &tasks[i]
+		p := at[t.ID]
+		if p == nil {
+			continue
+		}
+		if t.BlockedBy = idle[t.ID]; p.leased > 0 || p.Queued > 0 || t.BlockedBy != nil {
+			continue
+		}
+		id := p.waiting
+		if b := reasons[id]; p.scheduled != "" && (b == nil || b.Reason == pawl.BlockedByDependency) {
+			id = p.scheduled
+		}
+		if t.BlockedBy = reasons[id]; t.BlockedBy != nil && t.Items > 1 {
+			t.BlockedBy.Detail = id + ": " + t.BlockedBy.Detail
+		}
+	}
+	return nil
+}
+
+// countPending counts the items of tasks that nobody works on. It names the tasks
+// that may need a worker, and the items that say what the other tasks wait for.
+func countPending(tasks []pawl.Task, at map[string]*taskPlaces) (queued, parked []string) {
+	for i := range tasks {
+		t := &tasks[i]
+		if !unfinished(t) {
+			continue
+		}
+		p := at[t.ID]
+		if p == nil {
+			p = &taskPlaces{}
+			at[t.ID] = p
+		}
+		if t.State != pawl.TaskApproved { // whose item, if any, is aside
+			open := max(int64(t.ItemsOpen), 1) // the plan's item is not counted
+			p.Queued = max(open-p.leased-p.Scheduled-p.Waiting, 0)
+			pending := p.Pending
+			t.ItemsPending = &pending
+		}
+		switch {
+		case p.leased > 0:
+		case p.Queued > 0 || t.State == pawl.TaskApproved && p.Pending == pawl.Pending{}:
+			queued = append(queued, t.ID)
+		default:
+			parked = append(parked, p.scheduled, p.waiting)
+		}
+	}
+	return queued, parked
+}
+
+// unfinished says that a task may have items that somebody can claim, now or later.
+func unfinished(t *pawl.Task) bool {
+	return slices.Contains([]pawl.TaskState{pawl.TaskQueued, pawl.TaskCheckedOut, pawl.TaskInProgress, pawl.TaskApproved}, t.State)
+}
+
+func placesOf(ctx context.Context, tx Tx, ids []string) (map[string]*taskPlaces, error) {
+	rows, err := tx.Query(ctx, blockedSQL["places of tasks"], List(ids))
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	out := map[string]*taskPlaces{}
+	for rows.Next() {
+		var task, place, item string
+		var n int64
+		if err := rows.Scan(&task, &place, &n, &item); err != nil {
+			return nil, err
+		}
+		p := out[task]
+		if p == nil {
+			p = &taskPlaces{}
+			out[task] = p
+		}
+		switch place {
+		case "scheduled":
+			p.Scheduled, p.scheduled = n, item
+		case "waiting":
+			p.Waiting, p.waiting = n, item
+		default:
+			p.leased = n
+		}
+	}
+	return out, rows.Err()
+}
+
+// withoutWorker says which of some tasks have queued items, none of which a live
+// worker takes. Of a task of many items, the first and the last hundred are
+// asked for their type; where none of these is queued, it is the task's.
+func withoutWorker(ctx context.Context, tx Tx, namespace string, tasks []pawl.Task, ids []string, now int64) (map[string]*pawl.Blocked, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	live, err := readLive(ctx, tx, namespace, now)
+	if err != nil || slices.ContainsFunc(live, func(types []string) bool { return types == nil }) {
+		return nil, err
+	}
+	rows, err := tx.Query(ctx, blockedSQL["queued types"], List(ids), typesSampled)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	types := map[string][]string{}
+	for rows.Next() {
+		var task, typ string
+		if err := rows.Scan(&task, &typ); err != nil {
+			return nil, err
+		}
+		types[task] = append(types[task], typ)
+	}
+	out := map[string]*pawl.Blocked{}
+	for _, t := range tasks {
+		mine := types[t.ID]
+		if mine == nil && t.State != pawl.TaskApproved {
+			mine = []string{t.Type}
+		}
+		if slices.Contains(ids, t.ID) && mine != nil && !slices.ContainsFunc(mine, live.take) {
+			out[t.ID] = noWorker(mine)
+		}
+	}
+	return out, rows.Err()
+}

@@ -1,0 +1,73 @@
+-- name: places of tasks
+SELECT x.task_id, x.place, x.n, x.item_id
+FROM (
+  SELECT s.task_id, 'scheduled' AS place, COUNT(*) OVER (PARTITION BY s.task_id) AS n, s.item_id,
+    ROW_NUMBER() OVER (PARTITION BY s.task_id ORDER BY s.run_at, s.item_id) AS rank
+  FROM pawl.scheduled s
+  WHERE s.task_id IN @list($1)
+  UNION ALL
+  SELECT g.task_id, 'waiting', COUNT(*) OVER (PARTITION BY g.task_id), g.item_id,
+    ROW_NUMBER() OVER (PARTITION BY g.task_id ORDER BY CASE WHEN g.signal IS NOT NULL THEN 0 WHEN g.needs = 0 THEN 1 ELSE 2 END, g.item_id)
+  FROM pawl.waiting g
+  WHERE g.task_id IN @list($1)
+) x
+WHERE x.rank = 1
+UNION ALL
+SELECT l.task_id, 'leased', COUNT(*), ''
+FROM pawl.leases l
+WHERE l.task_id IN @list($1)
+GROUP BY l.task_id
+
+-- name: queued types
+SELECT DISTINCT w.task_id, w.type
+FROM pawl.work_items w
+WHERE w.task_id IN @list($1) AND w.position < $2
+  AND (EXISTS (SELECT 1 FROM pawl.ready r WHERE r.namespace = w.namespace AND r.type = w.type AND r.rank = 1 - 2 * w.priority AND r.item_id = w.id)
+    OR EXISTS (SELECT 1 FROM pawl.ready r WHERE r.namespace = w.namespace AND r.type = w.type AND r.rank = -2 * w.priority AND r.item_id = w.id))
+UNION
+SELECT w.task_id, w.type
+FROM pawl.task_live k
+JOIN pawl.work_items w ON w.task_id = k.task_id AND w.position >= k.items - $2
+WHERE k.task_id IN @list($1)
+  AND (EXISTS (SELECT 1 FROM pawl.ready r WHERE r.namespace = w.namespace AND r.type = w.type AND r.rank = 1 - 2 * w.priority AND r.item_id = w.id)
+    OR EXISTS (SELECT 1 FROM pawl.ready r WHERE r.namespace = w.namespace AND r.type = w.type AND r.rank = -2 * w.priority AND r.item_id = w.id))
+
+-- name: blocked items
+SELECT s.item_id, s.run_at, NULL, NULL, 0, NULL, NULL, s.failures, s.left_by
+FROM pawl.scheduled s
+WHERE s.item_id IN @list($1)
+UNION ALL
+SELECT x.item_id, x.until, x.signal, x.signal_key, x.needs, x.first, w.key, x.failures, x.left_by
+FROM (
+  SELECT g.item_id, g.until, g.signal, g.signal_key, g.needs, g.failures, g.left_by,
+    (SELECT d.needs_id FROM pawl.item_deps d
+     WHERE d.item_id = g.item_id AND NOT EXISTS (SELECT 1 FROM pawl.ends e WHERE e.item_id = d.needs_id AND e.state = 'completed')
+     ORDER BY d.needs_id LIMIT 1) AS first
+  FROM pawl.waiting g
+  WHERE g.item_id IN @list($1)
+) x
+LEFT JOIN pawl.work_items w ON w.id = x.first
+
+-- name: live workers
+SELECT DISTINCT k.types
+FROM pawl.workers k
+WHERE k.namespace = $1 AND (k.last_seen_at >= $2
+  OR k.worker_id IN (SELECT l.worker_id FROM pawl.leases l WHERE l.namespace = $1 AND l.lease_expires_at > $3))
+
+-- name: pending tasks
+SELECT x.place, COUNT(*)
+FROM (
+  SELECT CASE WHEN t.solo = 1 THEN t.item_state
+    WHEN t.items > t.scheduled + t.waiting THEN 'queued'
+    WHEN t.scheduled > 0 THEN 'scheduled'
+    WHEN t.waiting > 0 THEN 'waiting'
+    ELSE 'queued' END AS place
+  FROM (
+    SELECT t.solo, t.item_state, t.items,
+      CASE WHEN t.solo = 1 THEN 0 ELSE (SELECT COUNT(*) FROM pawl.scheduled s WHERE s.task_id = t.id) END AS scheduled,
+      CASE WHEN t.solo = 1 THEN 0 ELSE (SELECT COUNT(*) FROM pawl.waiting g WHERE g.task_id = t.id) END AS waiting
+    FROM pawl.task_rows t
+    WHERE t.namespace = $1 AND t.state = 'queued'
+  ) t
+) x
+GROUP BY x.place
