@@ -10,8 +10,8 @@ import (
 // version; a task keeps the version it was made with. A type that nobody
 // registered is allowed and has the defaults. What only Go can say is in Hooks.
 //
-// A task's type rules all of the task's items, whatever types of their own they
-// have.
+// A task's type rules all of the task's items. An item's own type must not be a
+// registered one that has rules for input or results: they would not apply.
 type Type struct {
 	Name        string `json:"name,omitempty"`        // required, ≤ 114; must not end in .plan or .apply
 	Version     int    `json:"version,omitempty"`     // from 1, given when it is put; what a caller says is not heard

@@ -207,14 +207,15 @@ func (e *Engine) draft(ctx context.Context, t *pawl.NewTask, of string) (draft, 
 		return draft{}, err
 	}
 	c := pawl.CallerOf(ctx)
-	r, err := e.rulesFor(ctx, c.Namespace, t.Type)
+	r, err := e.rulesToCreate(ctx, c.Namespace, t.Type)
+	if err == nil && r != nil {
+		t, err = e.planned(ctx, r, t, of != "")
+	}
+	if err == nil {
+		err = e.checkItemTypes(ctx, t.Type, "/items", t.Items)
+	}
 	if err != nil {
 		return draft{}, err
-	}
-	if r != nil {
-		if t, err = e.planned(ctx, r, t, of != ""); err != nil {
-			return draft{}, err
-		}
 	}
 	kind, id := actor(c, pawl.ActorAPI, "")
 	if t.RequestedBy != nil && c.ActorID == "" {

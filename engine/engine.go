@@ -66,6 +66,8 @@ type Options struct {
 	// PollInterval bounds how long a waiting claim may miss work that another
 	// process made, when its notice is lost; 0 = 250 ms.
 	PollInterval time.Duration
+	// RegisteredTypesOnly refuses new tasks and items of types that nobody registered.
+	RegisteredTypesOnly bool
 	// Types are registered in the default namespace when the engine opens, as by
 	// PutTypes: what is there already is left, what differs is the next version.
 	Types []pawl.Type

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -37,7 +38,7 @@ func (e *Engine) takePlan(ctx context.Context, call *pawl.CompleteCall) (pawl.Mo
 	if err != nil {
 		return pawl.Moved{}, err
 	}
-	d, err := e.drawn(r, &task, &it.Item, call)
+	d, err := e.drawn(ctx, r, &task, &it.Item, call)
 	if pawl.CodeOf(err) == pawl.CodeInvalid {
 		return pawl.Moved{}, e.complain(ctx, call.Fence, op, err)
 	}
@@ -66,10 +67,10 @@ func (e *Engine) takePlan(ctx context.Context, call *pawl.CompleteCall) (pawl.Mo
 }
 
 // drawn drafts the items of a plan that a worker hands in.
-func (e *Engine) drawn(r *rules, task *pawl.Task, it *pawl.Item, call *pawl.CompleteCall) (draft, error) {
+func (e *Engine) drawn(ctx context.Context, r *rules, task *pawl.Task, it *pawl.Item, call *pawl.CompleteCall) (draft, error) {
 	items, err := readPlan(call.Result)
 	if err == nil {
-		err = r.checkPlan("/result/items", items, e)
+		err = cmp.Or(r.checkPlan("/result/items", items, e), e.checkItemTypes(ctx, task.Type, "/result/items", items))
 	}
 	if err != nil {
 		return draft{}, err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/internal/clock"
+	"github.com/pawl-work/pawl/schema"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -72,6 +73,47 @@ func (e *Engine) rulesFor(ctx context.Context, namespace, name string) (*rules, 
 		return nil, nil
 	}
 	return e.rulesAt(ctx, namespace, name, version)
+}
+
+// rulesToCreate are rulesFor, and refuse a type that is not registered where
+// only registered ones are taken.
+func (e *Engine) rulesToCreate(ctx context.Context, namespace, name string) (*rules, error) {
+	r, err := e.rulesFor(ctx, namespace, name)
+	if err == nil && r == nil && e.opts.RegisteredTypesOnly {
+		err = pawl.Invalid("/type", "the type %s is not registered, and this server takes registered types only", name)
+	}
+	return r, err
+}
+
+// checkItemTypes refuses items whose own types have rules for input or results:
+// items follow the rules of their task's type, so those rules would not apply.
+func (e *Engine) checkItemTypes(ctx context.Context, taskType, at string, items []pawl.NewItem) error {
+	var f fields
+	ruled, namespace := map[string]bool{"": false, taskType: false}, pawl.CallerOf(ctx).Namespace
+	for i := range items {
+		name := items[i].Type
+		if _, known := ruled[name]; !known {
+			r, err := e.rulesToCreate(ctx, namespace, name)
+			if pawl.CodeOf(err) == pawl.CodeInvalid {
+				return pawl.Invalid(at+"/"+number(i)+"/type", "the type %s is not registered, and this server takes registered types only", name)
+			}
+			if err != nil {
+				return err
+			}
+			ruled[name] = r != nil && r.judgesWork()
+		}
+		if ruled[name] && len(f) < schema.MaxErrors {
+			f.add(at+"/"+number(i)+"/type", "the type %s has rules for input or results, which apply only to tasks of that type; create a task of the type %s", name, name)
+		}
+	}
+	return f.err("create")
+}
+
+// judgesWork says whether the type has rules for what an item is given or what
+// is handed in for it, as opposed to when and how often it runs.
+func (r *rules) judgesWork() bool {
+	return r.NeedsAcceptance() || r.EvidenceRequired || len(r.PayloadSchema)+len(r.InputSchema)+len(r.ResultSchema) > 0 ||
+		r.Plan.Mode != "" && r.Plan.Mode != pawl.PlanStatic || r.Limits != pawl.TypeLimits{}
 }
 
 // rulesAt are the rules of a version.

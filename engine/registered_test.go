@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -35,4 +36,43 @@ func TestCreatesAtOnceHaveTheRulesOfTheirType(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestRegisteredTypesOnly(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		older := need[pawl.Task](t)(pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "other", Items: []pawl.NewItem{{Key: "a"}, {Key: "b"}}}))
+		e := p.Another(engine.Options{RegisteredTypesOnly: true, Types: []pawl.Type{{Name: "a"}, {Name: "b"}}})
+		for _, c := range []struct {
+			task    pawl.NewTask
+			refused string
+		}{
+			{pawl.NewTask{Type: "a"}, ""},
+			{pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Type: "a"}, {Type: "b"}, {}}}, ""},
+			{pawl.NewTask{Type: "other"}, "/type"},
+			{pawl.NewTask{Type: "a", Items: []pawl.NewItem{{}, {Type: "other"}}}, "/items/1/type"},
+		} {
+			_, err := pawl.Create(t.Context(), e, c.task)
+			checkRefused(t, err, c.refused)
+		}
+		for _, item := range []pawl.NewItem{{}, {Type: "other"}, {Type: "b"}} { // an older task goes on
+			_, err := first(e.AddItems(t.Context(), []pawl.AddItems{{TaskID: older.ID, Items: []pawl.NewItem{item}}}))
+			checkRefused(t, err, "")
+		}
+		_, err := first(e.AddItems(t.Context(), []pawl.AddItems{{TaskID: older.ID, Items: []pawl.NewItem{{Type: "new"}}}}))
+		checkRefused(t, err, "/items/0/type")
+		_, err = first(e.CloneTasks(t.Context(), []pawl.TaskClone{{TaskID: older.ID}}))
+		checkRefused(t, err, "/type")
+	})
+}
+
+// checkRefused wants an error about one field, or none.
+func checkRefused(t *testing.T, err error, pointer string) {
+	t.Helper()
+	var e *pawl.Error
+	if errors.As(err, &e) && len(e.Fields) == 1 && e.Fields[0].Pointer == pointer {
+		return
+	}
+	if err != nil || pointer != "" {
+		t.Errorf("%v, want a refusal of %q", err, pointer)
+	}
 }

@@ -56,6 +56,7 @@ type serveConfig struct {
 	TLSKey       string        `koanf:"tls_key"`
 	Notice       time.Duration `koanf:"notice"`
 	Types        string        `koanf:"types"`
+	TypesOnly    bool          `koanf:"registered_types_only"`
 }
 
 type workerConfig struct {

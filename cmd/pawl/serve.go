@@ -48,9 +48,11 @@ func (a *app) serveCmd() *cobra.Command {
 	f.String("tls-cert", "", "speak TLS with the certificate in this PEM file, read again when it changes")
 	f.String("tls-key", "", "and its key")
 	f.String("types", "", "register the types in this folder of YAML and JSON files first")
+	f.Bool("registered-types-only", false, "refuse tasks and items of types that are not registered")
 	f.Duration("notice", 0, "how long calls are still taken when it is to stop, while /readyz says 503")
 	for flag, key := range map[string]string{"addr": "addr", "auth": "auth", "hosts": "hosts", "require-keys": "require_keys",
-		"rate-per-key": "rate_per_key", "rate-per-agent": "rate_per_agent", "tls-cert": "tls_cert", "tls-key": "tls_key", "notice": "notice", "types": "types"} {
+		"rate-per-key": "rate_per_key", "rate-per-agent": "rate_per_agent", "tls-cert": "tls_cert", "tls-key": "tls_key", "notice": "notice", "types": "types",
+		"registered-types-only": "registered_types_only"} {
 		bind(f, flag, "serve."+key)
 	}
 	sweepFlags(f)

@@ -47,6 +47,30 @@ var sync250 = pawl.Type{
 }
 
 var plans = noun{"plans", []promise{
+	{"an item cannot name a type whose rules would not apply to it", func(w *world) {
+		w.put(pawl.Type{Name: "strict", InputSchema: raw(`{"type":"object"}`), Acceptance: true})
+		w.put(pawl.Type{Name: "slow", LeaseSeconds: 600, MaxAttempts: 5, Backoff: pawl.Backoff{BaseSeconds: 1}})
+		w.put(pawl.Type{Name: "planned", Plan: pawl.Plan{Mode: pawl.PlanItem}})
+		items := func(types ...string) (out []pawl.NewItem) {
+			for _, t := range types {
+				out = append(out, pawl.NewItem{Type: t, Input: raw(`1`)})
+			}
+			return out
+		}
+		refused := func(at string) []string {
+			return []string{at + "/type the type strict has rules for input or results, which apply only to tasks of that type; create a task of the type strict"}
+		}
+		w.same(w.tried(pawl.NewTask{Type: "other", Items: items("strict")}), refused("/items/0"), "create")
+		t := w.create(pawl.NewTask{Type: "other", Items: items("slow", "unregistered", "other")})
+		_, err := first(w.svc.AddItems(w.ctx, []pawl.AddItems{{TaskID: t.ID, Items: items("slow", "strict")}}))
+		w.same(refusals(err), refused("/items/1"), "add_items")
+		w.same(w.task(t.ID).Items, 3, "items after the refusal")
+		w.create(pawl.NewTask{Type: "planned"})
+		w.same(w.drawn(w.claims(pawl.ClaimRequest{WorkerID: "w", Types: []string{"planned.plan"}})[0], `[{"type":"strict","input":1}]`), refused("/result/items/0"), "a plan")
+		own := w.create(pawl.NewTask{Type: "strict", Payload: raw(`{}`), Items: []pawl.NewItem{{Type: "strict", Input: raw(`{}`)}}})
+		_, err = first(w.svc.AddItems(w.ctx, []pawl.AddItems{{TaskID: own.ID, Items: []pawl.NewItem{{Type: "strict", Input: raw(`{}`)}}}}))
+		w.ok(err, "an item of the task's own type")
+	}},
 	{"250 user ids in chunks of 100 are three items", func(w *world) {
 		w.put(sync250)
 		t := w.create(pawl.NewTask{Type: "user.data.sync", Payload: raw(`{"source":"external-api","user_ids":` + ids(250) + `}`)})
