@@ -200,7 +200,11 @@ func TestPages(t *testing.T) {
 			}
 			h.lacks(got, "style=", "onclick", "http://", "https://")
 		}
-		for path, status := range map[string]int{"/ui/tasks/tsk_none": 404, "/ui/items/itm_none": 404, "/ui/messages/msg_none": 404, "/ui/nothing": 404, "/ui/tasks?state=open": 400, "/ui/tasks?cursor=x": 400, "/ui/tasks/" + broken.TaskID + "/explode": 404, "/ui/items/" + broken.ID + "/approve": 404} {
+		ann := pawl.As(t.Context(), pawl.Caller{ActorType: "user", ActorID: "ann"})
+		only[string](t)(p.Service.DeleteTasks(ann, []pawl.TaskCall{{TaskID: broken.TaskID, Force: true, Reason: "not needed"}}))
+		h.shows(h.get("/ui/"), 200, "Tasks last deleted", broken.TaskID, "user ann", "not needed")
+		h.shows(h.get("/ui/tasks/"+broken.TaskID), 404, "was deleted on", "user ann")
+		for path, status := range map[string]int{"/ui/tasks/tsk_none": 404, "/ui/items/itm_none": 404, "/ui/messages/msg_none": 404, "/ui/nothing": 404, "/ui/tasks?state=open": 400, "/ui/tasks?cursor=x": 400, "/ui/tasks/" + waiting.TaskID + "/explode": 404, "/ui/items/" + talk.ID + "/approve": 404} {
 			h.shows(h.get(path), status, "To the overview")
 		}
 		for path, kind := range map[string]string{"style.css": "text/css", "live.js": "text/javascript", "pawl.svg": "image/svg+xml"} {

@@ -45,6 +45,7 @@ type overview struct {
 	Expired   part[pawl.Item]
 	Failed    part[pawl.Item]
 	Workers   part[pawl.WorkerInfo]
+	Deleted   part[pawl.Event]
 }
 
 func (d *desk) overview(v *visit) (any, error) {
@@ -60,6 +61,7 @@ func (d *desk) overview(v *visit) (any, error) {
 		Expired:   partOf(d.svc.ListItems(ctx, pawl.ItemFilter{Statuses: []pawl.Status{pawl.StatusExpired}, Page: v.page("", few)})),
 		Failed:    partOf(d.svc.ListItems(ctx, pawl.ItemFilter{States: []pawl.ItemState{pawl.ItemFailed}, Desc: true, Page: v.page("", few)})),
 		Workers:   partOf(d.svc.ListWorkers(ctx, pawl.WorkerFilter{Page: v.page("", few)})),
+		Deleted:   partOf(d.svc.ListEvents(ctx, pawl.EventFilter{Event: "deleted", Page: v.page("", few)})),
 		Tasks:     map[string]int64{},
 	}
 	for state, n := range stats.TasksByState {

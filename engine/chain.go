@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -17,7 +18,14 @@ type Chain = store.Chain
 func (e *Engine) VerifyTask(ctx context.Context, taskID, head string) (Chain, error) {
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (Chain, error) {
 		if _, err := store.TaskState(ctx, tx, ns, taskID); err != nil {
-			return Chain{}, err
+			if deleted, failed := store.WasDeleted(ctx, tx, ns, taskID); failed != nil || !deleted {
+				return Chain{}, cmp.Or(failed, err)
+			}
+			c, found, failed := store.VerifyTombstone(ctx, tx, taskID, head)
+			if failed != nil || !found {
+				return Chain{}, cmp.Or(failed, err)
+			}
+			return c, nil
 		}
 		return store.VerifyChain(ctx, tx, e.db.Dialect().Commits, taskID, head)
 	})
@@ -30,8 +38,18 @@ func (e *Engine) Seal(ctx context.Context) error { return e.feed.Seal(ctx) }
 const chainRule = "chain"
 
 // CheckChains verifies the chains of the newest tasks of all namespaces, up to
-// limit; below 0 = of all. It answers how many it looked at.
+// limit, and what as many deleted tasks left; below 0 = of all. It answers how many
+// tasks it looked at.
 func (e *Engine) CheckChains(ctx context.Context, limit int) (out []Breach, looked int, err error) {
+	out, looked, err = e.eachChain(ctx, limit, store.TasksBefore)
+	if err != nil {
+		return out, looked, err
+	}
+	deleted, more, err := e.eachChain(ctx, limit, store.TombstonesBefore)
+	return append(out, deleted...), looked + more, err
+}
+
+func (e *Engine) eachChain(ctx context.Context, limit int, list func(ctx context.Context, tx store.Tx, before string, limit int) ([]string, error)) (out []Breach, looked int, err error) {
 	for before := store.EndOfTime; limit < 0 || looked < limit; {
 		size := pawl.MaxPage
 		if limit >= 0 {
@@ -39,7 +57,7 @@ func (e *Engine) CheckChains(ctx context.Context, limit int) (out []Breach, look
 		}
 		var tasks []string
 		err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-			tasks, err = store.TasksBefore(ctx, tx, before, size)
+			tasks, err = list(ctx, tx, before, size)
 			return err
 		})
 		if err != nil || len(tasks) == 0 {
@@ -59,11 +77,23 @@ func (e *Engine) CheckChains(ctx context.Context, limit int) (out []Breach, look
 
 func (e *Engine) checkChain(ctx context.Context, taskID string) (out []Breach, err error) {
 	err = e.db.View(store.WithLimit(ctx, checkLimit), func(ctx context.Context, tx store.Tx) error {
-		c, err := store.VerifyChain(ctx, tx, e.db.Dialect().Commits, taskID, "")
-		if err != nil || c.Intact {
+		ns, err := store.NamespaceOfTask(ctx, tx, taskID)
+		if err != nil {
 			return err
 		}
-		if leaving, err := store.BeingDeleted(ctx, tx, taskID); err != nil || leaving {
+		var c Chain
+		if ns == "" {
+			var found bool
+			if c, found, err = store.VerifyTombstone(ctx, tx, taskID, ""); !found {
+				return err // it was removed meanwhile
+			}
+		} else {
+			if leaving, err := store.BeingDeleted(ctx, tx, taskID); err != nil || leaving {
+				return err
+			}
+			c, err = store.VerifyChain(ctx, tx, e.db.Dialect().Commits, taskID, "")
+		}
+		if err != nil || c.Intact {
 			return err
 		}
 		out = []Breach{{Rule: chainRule, Subject: strings.TrimSpace(taskID + " " + c.Break.EventID), Found: c.Break.Kind + ": " + c.Break.Found,

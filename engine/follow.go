@@ -85,7 +85,7 @@ func (e *Engine) inFeed(ctx context.Context, q pawl.EventFilter) (match func(*pa
 		return nil, after, pawl.Invalid("/after", "is a position, 0 for the beginning or -1 for the end")
 	}
 	ns := pawl.CallerOf(ctx).Namespace
-	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) error { return known(ctx, tx, ns, q.TaskID, q.ItemID) })
+	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) error { return recorded(ctx, tx, ns, q) })
 	if err == nil {
 		after, err = e.feed.Begin(ctx, after)
 	}

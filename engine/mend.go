@@ -218,7 +218,9 @@ func (e *Engine) deleteTask(ctx context.Context, c pawl.Caller, call pawl.TaskCa
 		}
 	}
 	e.log.InfoContext(ctx, "task deleted", "task_id", call.TaskID, "namespace", c.Namespace, "actor", c.ActorID)
-	return e.sweeper.Delete(ctx, c.Namespace, call.TaskID)
+	by := store.Deletion{Key: c.Key, Reason: call.Reason}
+	by.Actor.Type, by.Actor.ID = actor(c, pawl.ActorUser, "")
+	return e.sweeper.Delete(ctx, c.Namespace, call.TaskID, by)
 }
 
 // followUp moves what the last change made ready or impossible: dependents of

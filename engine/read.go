@@ -347,11 +347,23 @@ func (e *Engine) ListEvents(ctx context.Context, q pawl.EventFilter) (pawl.List[
 		return e.feedPage(ctx, q)
 	}
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.Event], error) {
-		if err := known(ctx, tx, ns, q.TaskID, q.ItemID); err != nil {
+		if err := recorded(ctx, tx, ns, q); err != nil {
 			return pawl.List[pawl.Event]{}, err
 		}
 		return store.ListEvents(ctx, tx, ns, q)
 	})
+}
+
+// recorded refuses ids of tasks and items that the namespace has no events of.
+func recorded(ctx context.Context, tx store.Tx, ns string, q pawl.EventFilter) error {
+	err := known(ctx, tx, ns, q.TaskID, q.ItemID)
+	if pawl.CodeOf(err) != pawl.CodeNotFound || q.TaskID == "" || q.ItemID != "" {
+		return err
+	}
+	if deleted, failed := store.WasDeleted(ctx, tx, ns, q.TaskID); failed != nil || deleted {
+		return failed
+	}
+	return err
 }
 
 // known refuses ids of tasks and items that the namespace does not have.

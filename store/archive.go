@@ -122,6 +122,13 @@ func (r *Returner) Line(ctx context.Context, tx Tx, line []byte) error {
 			return damaged(r.TaskID, fmt.Errorf("it is the archive of %v", row["id"]))
 		}
 		r.seen = true
+		err := gated(ctx, tx, "restore", func() error { // the seal of an earlier deletion is in the place of the chain's
+			_, err := tx.Exec(ctx, archiveSQL["remove seals"], r.TaskID, 1)
+			return err
+		})
+		if err != nil {
+			return err
+		}
 		if err := keepDedupe(ctx, tx, row); err != nil {
 			return err
 		}
@@ -188,7 +195,10 @@ func (r *Returner) Done(ctx context.Context, tx Tx) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, archiveSQL["mark restored"], r.TaskID, now)
+	if _, err := tx.Exec(ctx, archiveSQL["mark restored"], r.TaskID, now); err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, tombstoneSQL["mark tombstones restored"], r.TaskID, now)
 	return err
 }
 
@@ -222,12 +232,6 @@ func NewestEvent(ctx context.Context, tx Tx, taskID string) (int64, error) {
 	return id, err
 }
 
-// BeingDeleted says that the deletion of a task has begun and not ended.
-func BeingDeleted(ctx context.Context, tx Tx, taskID string) (bool, error) {
-	var id int64
-	return Row(ctx, tx, []any{&id}, archiveSQL["being deleted"], taskID)
-}
-
 // removal is the order in which a task is removed: what leads to other rows
 // goes after them, the record and the task itself last.
 var removal = []string{"unlink keys of task", "unlink keys of items", "remove message_chunks", "remove messages", "remove provenances",
@@ -235,16 +239,22 @@ var removal = []string{"unlink keys of task", "unlink keys of items", "remove me
 	"remove work_item_parts", "remove work_items", "remove checkpoints", "remove task_results", "remove task_events", "remove seals", "remove task_live", "remove tasks"}
 
 // DeleteTask removes up to batch rows of a task; done says that nothing is left.
-// Idempotency keys stay, their links NULL. A task too large for one batch gets an
-// event `deleted` with the first, which goes with the last: it says that the
-// task is on its way out, for whoever goes on after a crash.
-func DeleteTask(ctx context.Context, tx Tx, namespace, taskID string, batch int) (done bool, err error) {
+// Idempotency keys stay, their links NULL. What by says of the deletion stays as an
+// event `deleted`, which has a seal of its own. Nil: retention removes the task. If
+// it is too large for one batch, it has an event `deleted` until the last batch, so
+// that a deletion that was interrupted is resumed.
+func DeleteTask(ctx context.Context, tx Tx, namespace, taskID string, by *Deletion, batch int) (done bool, err error) {
 	ns, err := NamespaceOfTask(ctx, tx, taskID)
 	if err != nil || ns != namespace {
 		return true, err
 	}
 	if there, err := HoldTask(ctx, tx, taskID); err != nil || !there {
 		return true, err
+	}
+	if by != nil {
+		if err := buryTask(ctx, tx, namespace, taskID, by); err != nil {
+			return false, err
+		}
 	}
 	err = gated(ctx, tx, "delete", func() error {
 		left := int64(batch)
@@ -263,7 +273,7 @@ func DeleteTask(ctx context.Context, tx Tx, namespace, taskID string, batch int)
 			}
 		}
 		done = true
-		return nil
+		return sealTombstone(ctx, tx, namespace, taskID)
 	})
 	if err != nil || done {
 		return done, err

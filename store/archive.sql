@@ -51,7 +51,7 @@ ORDER BY seq
 -- name: rows task_events
 SELECT id, namespace, task_id, item_id, attempt, event, from_state, to_state, task_from, task_to, actor_type, actor_id, message, data, diff, trace_parent, created_at
 FROM pawl.task_events
-WHERE task_id = $1
+WHERE task_id = $1 AND event <> 'deleted'
 ORDER BY id
 
 -- name: rows task_results
@@ -175,7 +175,12 @@ WHERE task_id IN (SELECT task_id FROM pawl.task_results WHERE task_id = $1 LIMIT
 
 -- name: remove task_events
 DELETE FROM pawl.task_events
-WHERE id IN (SELECT id FROM pawl.task_events WHERE task_id = $1 ORDER BY id LIMIT $2)
+WHERE id IN (
+  SELECT id
+  FROM pawl.task_events
+  WHERE task_id = $1 AND (event <> 'deleted' OR id NOT IN (SELECT event_id FROM pawl.tombstones WHERE task_id = $1))
+  ORDER BY id
+  LIMIT $2)
 
 -- name: remove seals
 DELETE FROM pawl.seals
@@ -217,12 +222,6 @@ ORDER BY item_id
 SELECT path
 FROM pawl.archives
 WHERE task_id = $1
-
--- name: being deleted
-SELECT id
-FROM pawl.task_events
-WHERE task_id = $1 AND event = 'deleted'
-LIMIT 1
 
 -- name: newest event
 SELECT COALESCE(MAX(id), 0)

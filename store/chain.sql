@@ -37,7 +37,7 @@ ORDER BY last
 -- name: numbers of task
 SELECT id
 FROM pawl.task_events
-WHERE task_id = $1
+WHERE task_id = $1 AND event <> 'deleted'
 ORDER BY id
 
 -- name: tasks before

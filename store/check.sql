@@ -237,12 +237,14 @@ FROM (
   SELECT 'checkpoints', task_id, namespace FROM pawl.checkpoints WHERE task_id > $1 AND task_id <= $2
   UNION
   SELECT 'task_events', task_id, namespace FROM pawl.task_events WHERE task_id > $1 AND task_id <= $2
+    AND (event <> 'deleted' OR id NOT IN (SELECT event_id FROM pawl.tombstones WHERE task_id > $1 AND task_id <= $2))
   UNION
   SELECT 'task_results', task_id, namespace FROM pawl.task_results WHERE task_id > $1 AND task_id <= $2
   UNION
   SELECT 'provenances', task_id, namespace FROM pawl.provenances WHERE task_id > $1 AND task_id <= $2
   UNION
-  SELECT 'seals', task_id, namespace FROM pawl.seals WHERE task_id > $1 AND task_id <= $2
+  SELECT 'seals', task_id, namespace FROM pawl.seals s WHERE task_id > $1 AND task_id <= $2
+    AND NOT EXISTS (SELECT 1 FROM pawl.tombstones b WHERE b.task_id = s.task_id)
   UNION
   SELECT 'messages', task_id, namespace FROM pawl.messages WHERE task_id > $1 AND task_id <= $2
   UNION

@@ -24,6 +24,9 @@ func ListEvents(ctx context.Context, tx Tx, namespace string, q pawl.EventFilter
 	}
 	if q.Event != "" {
 		w.and("e.event = ?", q.Event)
+		if q.Event == "deleted" && q.TaskID == "" { // they are few among many
+			w.and("e.id IN (SELECT b.event_id FROM pawl.tombstones b WHERE b.namespace = ?)", namespace)
+		}
 	}
 	if !q.Since.IsZero() {
 		w.and("e.created_at >= ?", q.Since.UnixMicro())

@@ -60,7 +60,7 @@ func NextBatch(ctx context.Context, tx Tx, commits *Commits) (Batch, error) {
 	}
 	events := make([]*record, 0, len(ids))
 	for _, id := range ids {
-		if r := found[id]; r != nil { // else its task was deleted
+		if r := found[id]; r != nil && r.texts[1] != "deleted" { // else its task was deleted; a tombstone is sealed with the deletion
 			events = append(events, r)
 		}
 	}

@@ -17,7 +17,7 @@ func TaskExists(ctx context.Context, tx Tx, namespace, id string) error {
 	var n int
 	found, err := Row(ctx, tx, []any{&n}, readSQL["task exists"], id, namespace)
 	if err == nil && !found {
-		return pawl.NotFound("task", id)
+		return noTask(ctx, tx, namespace, id)
 	}
 	return err
 }
@@ -27,7 +27,7 @@ func TaskState(ctx context.Context, tx Tx, namespace, id string) (string, error)
 	var s string
 	found, err := Row(ctx, tx, []any{&s}, readSQL["task state"], id, namespace)
 	if err == nil && !found {
-		return "", pawl.NotFound("task", id)
+		return "", noTask(ctx, tx, namespace, id)
 	}
 	return s, err
 }
@@ -39,7 +39,7 @@ func GetTask(ctx context.Context, tx Tx, namespace, id string) (pawl.Task, error
 		return pawl.Task{}, err
 	}
 	if len(rows) == 0 {
-		return pawl.Task{}, pawl.NotFound("task", id)
+		return pawl.Task{}, noTask(ctx, tx, namespace, id)
 	}
 	return rows[0], nil
 }

@@ -18,6 +18,16 @@ type Chain struct {
 	Head     string      `json:"head,omitempty"`      // the last link: keep it elsewhere, and what lies before it cannot be changed unseen
 	SealedAt *time.Time  `json:"sealed_at,omitempty"` // when the last was
 	Break    *ChainBreak `json:"break,omitempty"`
+	Deleted  *Deleted    `json:"deleted,omitempty"` // set when the task was deleted: the chain is its event `deleted`
+}
+
+// Deleted is what the record says of the deletion of a task.
+type Deleted struct {
+	EventID   string    `json:"event_id"`
+	At        time.Time `json:"at"`
+	ActorType string    `json:"actor_type"`
+	ActorID   string    `json:"actor_id,omitempty"`
+	Tombstone
 }
 
 // ChainBreak is the first place at which a chain does not hold.

@@ -214,7 +214,7 @@ func (p *pass) retire(ctx context.Context, tasks []string) error {
 	p.removeFiles(ctx, replaced)
 	p.stats.TasksPruned += int64(len(written))
 	for _, a := range leaving {
-		if err := p.Delete(ctx, a.namespace, a.TaskID); err != nil {
+		if err := p.resume(ctx, a.namespace, a.TaskID); err != nil {
 			return err
 		}
 	}
@@ -248,7 +248,7 @@ func retireTask(ctx context.Context, tx store.Tx, a archived) (unneeded archived
 	if err := store.KeepArchive(ctx, tx, a.namespace, a.Archived); err != nil {
 		return a, false, err
 	}
-	done, err = store.DeleteTask(ctx, tx, a.namespace, a.TaskID, deleteBatch)
+	done, err = store.DeleteTask(ctx, tx, a.namespace, a.TaskID, nil, deleteBatch)
 	return unneeded, done, err
 }
 
@@ -291,13 +291,29 @@ func (p *pass) removeFiles(ctx context.Context, unneeded []archived) {
 }
 
 // Delete removes a task and all that hangs on it, in bounded batches; idempotency
-// keys stay, without their links. No event is left, for the record of the task
-// goes with it. A task that is not there is not an error.
-func (s *Sweeper) Delete(ctx context.Context, namespace, taskID string) error {
+// keys stay, without their links. The record of the task goes with it, but for one
+// event `deleted` that says who deleted it. A task that is not there is not an error.
+func (s *Sweeper) Delete(ctx context.Context, namespace, taskID string, by store.Deletion) error {
+	return s.delete(ctx, namespace, taskID, &by)
+}
+
+// resume goes on with the deletion of a task, if one has begun.
+func (s *Sweeper) resume(ctx context.Context, namespace, taskID string) error {
+	return s.delete(ctx, namespace, taskID, nil)
+}
+
+func (s *Sweeper) delete(ctx context.Context, namespace, taskID string, by *store.Deletion) error {
 	for {
 		var done bool
 		err := s.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) (err error) {
-			done, err = store.DeleteTask(ctx, tx, namespace, taskID, deleteBatch)
+			done = true
+			if by == nil {
+				begun, err := store.BeingDeleted(ctx, tx, taskID)
+				if err != nil || !begun {
+					return err
+				}
+			}
+			done, err = store.DeleteTask(ctx, tx, namespace, taskID, by, deleteBatch)
 			return err
 		})
 		if err != nil || done {

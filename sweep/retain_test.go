@@ -249,7 +249,7 @@ func TestLargeTaskGoesInBatches(t *testing.T) {
 		before := h.dump(task.ID)
 		one := func() (done bool) {
 			h.ok(h.DB.Do(h.Context(), func(ctx context.Context, tx store.Tx) (err error) {
-				done, err = store.DeleteTask(ctx, tx, "default", task.ID, 400)
+				done, err = store.DeleteTask(ctx, tx, "default", task.ID, nil, 400)
 				return err
 			}))
 			return done

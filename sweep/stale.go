@@ -85,7 +85,7 @@ func (p *pass) markStale(ctx context.Context, at store.Cursor, page []store.Entr
 	p.stats.Stale += marked
 	for _, e := range page {
 		if e.Event == "deleted" {
-			if err := p.Delete(ctx, e.Namespace, e.TaskID); err != nil {
+			if err := p.resume(ctx, e.Namespace, e.TaskID); err != nil {
 				return err
 			}
 		}

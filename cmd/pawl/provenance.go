@@ -84,6 +84,9 @@ func (a *app) verify(ctx context.Context, s any, taskID, head string) error {
 	}
 	err = a.show(c, func(w io.Writer) {
 		fields(w, "events", strconv.Itoa(c.Events), "sealed to", strconv.FormatInt(c.Sealed, 10), "sealed at", whenever(c.SealedAt), "head", c.Head)
+		if d := c.Deleted; d != nil {
+			fields(w, "deleted", whenever(&d.At), "by", strings.TrimSpace(d.ActorType+" "+d.ActorID), "key", d.Key, "events", strconv.FormatInt(d.Tombstone.Events, 10), "last event", d.LastEvent, "hash", d.Hash)
+		}
 		if c.Break != nil {
 			where := c.Break.Kind
 			if c.Break.EventID != "" { // damaged seals and a missing head are at no event

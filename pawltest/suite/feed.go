@@ -140,15 +140,18 @@ var feeds = noun{"feed", []promise{
 		_, err := other.svc.ListEvents(other.ctx, pawl.EventFilter{After: ptr(int64(0)), TaskID: t.ID})
 		w.refused(err, pawl.CodeNotFound)
 	}},
-	{"a deleted task leaves it, and others keep their positions", func(w *world) {
+	{"a deleted task leaves one event, and others keep their positions", func(w *world) {
 		a, b := w.solo(), w.solo()
 		before := w.feed(pawl.EventFilter{TaskID: b.ID})
 		_, err := w.svc.DeleteTasks(w.ctx, []pawl.TaskCall{{TaskID: a.ID, Force: true}})
 		w.ok(err, "delete")
 		after := w.feed(pawl.EventFilter{})
-		w.same(after, before, "the feed")
+		w.same(len(after), 2, "events in the feed")
+		w.same(after[:1], before, "the event of the other task")
+		w.same([]string{after[1].Event, after[1].TaskID}, []string{"deleted", a.ID}, "the event of the deleted task")
+		w.same(w.feed(pawl.EventFilter{TaskID: a.ID}), after[1:], "the feed of the deleted task")
 		c := w.solo()
-		w.same(w.feed(pawl.EventFilter{After: &after[0].Position})[0].TaskID, c.ID, "what comes next")
+		w.same(w.feed(pawl.EventFilter{After: &after[1].Position})[0].TaskID, c.ID, "what comes next")
 	}},
 	{"whoever follows it sees what there is, and what comes", func(w *world) {
 		w.solo()

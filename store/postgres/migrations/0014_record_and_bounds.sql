@@ -25,3 +25,14 @@ ALTER DOMAIN pawl.task_move ADD CONSTRAINT task_move_check CHECK (VALUE IN (
 -- What a task waits for is read from its scheduled and waiting items.
 CREATE INDEX scheduled_of_task ON pawl.scheduled (task_id);
 CREATE INDEX waiting_of_task ON pawl.waiting (task_id);
+-- Deleted tasks: leads to the event `deleted` that stays of each.
+CREATE TABLE pawl.tombstones (
+  task_id     text COLLATE "C" NOT NULL,
+  event_id    bigint NOT NULL,
+  namespace   text COLLATE "C" NOT NULL,
+  created_at  bigint NOT NULL,
+  restored_at bigint,
+  PRIMARY KEY (task_id, event_id)
+);
+CREATE INDEX tombstones_of_namespace ON pawl.tombstones (namespace, event_id);
+CREATE INDEX tombstones_by_age ON pawl.tombstones (created_at);

@@ -14,3 +14,14 @@ PRAGMA writable_schema = RESET;
 -- What a task waits for is read from its scheduled and waiting items.
 CREATE INDEX scheduled_of_task ON scheduled (task_id);
 CREATE INDEX waiting_of_task ON waiting (task_id);
+-- Deleted tasks: leads to the event `deleted` that stays of each.
+CREATE TABLE tombstones (
+  task_id     TEXT NOT NULL,
+  event_id    INTEGER NOT NULL,
+  namespace   TEXT NOT NULL,
+  created_at  INTEGER NOT NULL,
+  restored_at INTEGER,
+  PRIMARY KEY (task_id, event_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX tombstones_of_namespace ON tombstones (namespace, event_id);
+CREATE INDEX tombstones_by_age ON tombstones (created_at);

@@ -1,0 +1,224 @@
+package engine_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/pawltest"
+	"github.com/pawl-work/pawl/store"
+)
+
+const day = 24 * time.Hour
+
+// deletedBy deletes the task with force and answers with the only event that it left.
+func (c *chained) deletedBy(caller pawl.Caller, reason string) (pawl.Event, store.Tombstone) {
+	c.Helper()
+	ctx := pawl.As(c.Context(), caller)
+	c.ok(first(c.Service.DeleteTasks(ctx, []pawl.TaskCall{{TaskID: c.task.ID, Force: true, Reason: reason}})))
+	list, err := c.Service.ListEvents(c.Context(), pawl.EventFilter{TaskID: c.task.ID})
+	c.ok(list, err)
+	if len(list.Items) != 1 || list.Items[0].Event != "deleted" {
+		c.Fatalf("a deleted task left %+v", list.Items)
+	}
+	var b store.Tombstone
+	c.ok(nil, json.Unmarshal(list.Items[0].Data, &b))
+	return list.Items[0], b
+}
+
+func (c *chained) breaches() []engine.Breach {
+	c.Helper()
+	all, err := c.Engine.Check(c.Context())
+	c.ok(nil, err)
+	chains, _, err := c.Engine.CheckChains(c.Context(), -1)
+	c.ok(nil, err)
+	return append(all, chains...)
+}
+
+func TestADeletedTaskLeavesATombstone(t *testing.T) {
+	t.Parallel()
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		c := newChained(t, p)
+		c.ok(first(p.Service.CancelTasks(t.Context(), []pawl.TaskCall{{TaskID: c.task.ID}})))
+		c.ok(nil, p.Engine.Seal(t.Context()))
+		before := c.verify("")
+		e, b := c.deletedBy(pawl.Caller{ActorType: "user", ActorID: "ann", Key: "key_1"}, "a test")
+		if e.ActorID != "ann" || e.Message != "a test" || e.CreatedAt.IsZero() {
+			t.Errorf("the event is %+v", e)
+		}
+		want := store.Tombstone{Key: "key_1", Type: "a", State: "cancelled", Events: int64(before.Events), LastEvent: b.LastEvent, Hash: before.Head}
+		if b != want || !strings.HasPrefix(b.LastEvent, "evt_") {
+			t.Errorf("the tombstone is %+v, want %+v", b, want)
+		}
+		feed, err := p.Service.ListEvents(t.Context(), pawl.EventFilter{Event: "deleted"})
+		c.ok(nil, err)
+		if len(feed.Items) != 1 || feed.Items[0].ID != e.ID {
+			t.Errorf("deleted tasks are listed as %+v", feed.Items)
+		}
+		_, err = p.Service.GetTask(t.Context(), c.task.ID)
+		if pawl.CodeOf(err) != pawl.CodeNotFound || !strings.Contains(err.Error(), "was deleted on") || !strings.Contains(err.Error(), "ann") {
+			t.Errorf("the task is %v", err)
+		}
+		if _, err := p.Service.ListEvents(pawl.As(t.Context(), pawl.Caller{Namespace: "other"}), pawl.EventFilter{TaskID: c.task.ID}); pawl.CodeOf(err) != pawl.CodeNotFound {
+			t.Errorf("another namespace reads it: %v", err)
+		}
+		for head, intact := range map[string]bool{"": true, before.Head: true, strings.Repeat("A", 43): false} {
+			if got := c.verify(head); got.Intact != intact || got.Deleted == nil || got.Deleted.ActorID != "ann" {
+				t.Errorf("with head %q: %+v", head, got)
+			}
+		}
+		c.ok(nil, p.Engine.Seal(t.Context()))
+		if got := c.breaches(); len(got) > 0 {
+			t.Errorf("the doctor finds %+v", got)
+		}
+		c.ok(p.Service.Sweep(t.Context()))
+		p.Advance(89 * day)
+		c.ok(p.Service.Sweep(t.Context()))
+		if got := c.verify(""); !got.Intact {
+			t.Errorf("after 89 days: %+v", got)
+		}
+		p.Advance(2 * day)
+		c.ok(p.Service.Sweep(t.Context()))
+		if _, err := p.Engine.VerifyTask(t.Context(), c.task.ID, ""); pawl.CodeOf(err) != pawl.CodeNotFound {
+			t.Errorf("after 91 days: %v", err)
+		}
+		if got := c.breaches(); len(got) > 0 {
+			t.Errorf("the doctor finds %+v", got)
+		}
+	})
+}
+
+// What is not sealed yet when the task is deleted counts as well.
+func TestATombstoneHasTheHashOfWhatWasNotSealed(t *testing.T) {
+	t.Parallel()
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		c := newChained(t, p)
+		c.ok(first(p.Service.CancelTasks(t.Context(), []pawl.TaskCall{{TaskID: c.task.ID}})))
+		_, b := c.deletedBy(pawl.Caller{}, "")
+		if b.Events <= 5 || b.Hash == c.verify("").Head || !c.verify(b.Hash).Intact {
+			t.Errorf("%+v", b)
+		}
+	})
+}
+
+// Whoever changes what a deleted task left, or removes a part of it, is found.
+func TestAChangedTombstoneIsFound(t *testing.T) {
+	t.Parallel()
+	for name, does := range map[string][2]string{
+		"a changed actor":      {"task_events", "UPDATE pawl.task_events SET actor_id = 'bob' WHERE event = 'deleted'"},
+		"changed data":         {"task_events", "UPDATE pawl.task_events SET data = '{}' WHERE event = 'deleted'"},
+		"a removed event":      {"task_events", "DELETE FROM pawl.task_events WHERE event = 'deleted'"},
+		"a removed seal":       {"seals", "DELETE FROM pawl.seals WHERE task_id = '$'"},
+		"a removed tombstone":  {"seals", "DELETE FROM pawl.tombstones"},
+		"a task without a row": {"seals", "DELETE FROM pawl.tasks WHERE id = '$'"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+				c := newChained(t, p)
+				t.Cleanup(func() { // before the rules are checked
+					var all []string
+					for _, table := range []string{"task_events", "seals", "tombstones", "provenances", "checkpoints", "ready", "scheduled", "rests", "ends", "task_live", "work_items", "tasks"} {
+						all = append(all, "DELETE FROM pawl."+table)
+					}
+					c.around("seals", all...)
+				})
+				c.ok(first(p.Service.CancelTasks(t.Context(), []pawl.TaskCall{{TaskID: c.task.ID}})))
+				if !strings.Contains(does[1], "pawl.tasks") {
+					c.deletedBy(pawl.Caller{ActorID: "ann"}, "")
+				}
+				c.around(does[0], strings.ReplaceAll(does[1], "$", c.task.ID))
+				if got := c.breaches(); len(got) == 0 {
+					t.Error("the doctor finds nothing")
+				}
+			})
+		})
+	}
+}
+
+// A task that comes back from its archive after its deletion goes on with its chain,
+// is not taken for one that is being deleted, and can be deleted again.
+func TestATaskIsRestoredAfterItsDeletion(t *testing.T) {
+	t.Parallel()
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		c := &chained{scene: &scene{T: t, Pawl: p}}
+		c.task = c.create(pawl.NewTask{Type: "a"})
+		c.ok(pawl.Fail(t.Context(), p.Service, c.claim("a").Fence(), pawl.Permanent(errors.New("no"))))
+		c.ok(nil, p.Engine.Seal(t.Context()))
+		archive := func() {
+			for range 2 { // the first marks it dead-lettered
+				p.Advance(99 * day)
+				c.ok(p.Service.Sweep(t.Context()))
+			}
+		}
+		archive()
+		for range 2 {
+			c.ok(p.Service.RestoreArchive(t.Context(), c.task.ID))
+			c.ok(first(p.Service.RetryTasks(t.Context(), []pawl.TaskCall{{TaskID: c.task.ID}})))
+			c.ok(nil, p.Engine.Seal(t.Context()))
+			c.ok(p.Service.Sweep(t.Context()))
+			if got := c.verify(""); !got.Intact || got.Deleted != nil {
+				t.Fatalf("%+v", got)
+			}
+			c.deletedLast()
+		}
+		c.ok(p.Service.RestoreArchive(t.Context(), c.task.ID))
+		archive()
+		c.ok(p.Service.RestoreArchive(t.Context(), c.task.ID))
+		if got := c.breaches(); len(got) > 0 {
+			t.Errorf("the doctor finds %+v", got)
+		}
+	})
+}
+
+// deletedLast deletes the task with force; what it left is intact.
+func (c *chained) deletedLast() {
+	c.Helper()
+	c.ok(first(c.Service.DeleteTasks(c.Context(), []pawl.TaskCall{{TaskID: c.task.ID, Force: true}})))
+	if got := c.verify(""); !got.Intact || got.Deleted == nil {
+		c.Fatalf("%+v", got)
+	}
+}
+
+// A deletion in many transactions has one tombstone from the first on, and another
+// process ends it.
+func TestALargeTaskHasOneTombstone(t *testing.T) {
+	t.Parallel()
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		c := &chained{scene: &scene{T: t, Pawl: p}}
+		c.task = c.create(pawl.NewTask{Type: "a", Items: make([]pawl.NewItem, 50)})
+		c.ok(first(p.Service.CancelTasks(t.Context(), []pawl.TaskCall{{TaskID: c.task.ID}})))
+		c.ok(nil, p.Engine.Seal(t.Context()))
+		by := &store.Deletion{Actor: store.Actor{Type: "user", ID: "ann"}}
+		batch := func() (done bool) {
+			c.ok(nil, p.Engine.DB().Do(t.Context(), func(ctx context.Context, tx store.Tx) (err error) {
+				done, err = store.DeleteTask(ctx, tx, "default", c.task.ID, by, 60)
+				return err
+			}))
+			return done
+		}
+		for n := range 3 {
+			if batch() {
+				t.Fatalf("it is gone after %d batches", n+1)
+			}
+			by = nil // another process goes on
+		}
+		c.ok(nil, p.Engine.Seal(t.Context()))
+		if got := c.breaches(); len(got) > 0 {
+			t.Errorf("half-way the doctor finds %+v", got)
+		}
+		for !batch() {
+		}
+		c.ok(nil, p.Engine.Seal(t.Context()))
+		if got := c.verify(""); !got.Intact || got.Deleted.ActorID != "ann" || got.Deleted.Tombstone.Events < 100 {
+			t.Errorf("%+v", got)
+		}
+		if got := c.breaches(); len(got) > 0 {
+			t.Errorf("the doctor finds %+v", got)
+		}
+	})
+}

@@ -1,0 +1,69 @@
+-- Tombstones: what stays of a task that was deleted, which is the event `deleted`,
+-- a row of tombstones that leads to it, and its seal.
+
+-- name: bury task
+INSERT INTO pawl.tombstones (task_id, event_id, namespace, created_at)
+VALUES ($1, $2, $3, $4)
+
+-- name: tombstone
+SELECT b.event_id, e.data
+FROM pawl.tombstones b
+LEFT JOIN pawl.task_events e ON e.id = b.event_id AND e.event = 'deleted'
+WHERE b.task_id = $1 AND b.restored_at IS NULL
+ORDER BY b.event_id DESC
+LIMIT 1
+
+-- name: task was deleted
+SELECT b.created_at, COALESCE(e.actor_type, 'somebody'), e.actor_id
+FROM pawl.tombstones b
+LEFT JOIN pawl.task_events e ON e.id = b.event_id
+WHERE b.task_id = $1 AND b.namespace = $2 AND b.restored_at IS NULL
+ORDER BY b.event_id DESC
+LIMIT 1
+
+-- name: being deleted
+SELECT e.id
+FROM pawl.task_events e
+WHERE e.task_id = $1 AND e.event = 'deleted' AND EXISTS (SELECT 1 FROM pawl.tasks t WHERE t.id = $1)
+  AND NOT EXISTS (SELECT 1 FROM pawl.tombstones b WHERE b.task_id = $1 AND b.event_id = e.id AND b.restored_at IS NOT NULL)
+LIMIT 1
+
+-- name: put seal of tombstone
+INSERT INTO pawl.seals (task_id, namespace, last, count, ids, links, created_at)
+VALUES ($1, $2, $3, 1, $4, $5, $6)
+
+-- name: mark tombstones restored
+UPDATE pawl.tombstones
+SET restored_at = $2
+WHERE task_id = $1 AND restored_at IS NULL
+
+-- name: tombstones before
+SELECT task_id
+FROM pawl.tombstones
+WHERE restored_at IS NULL AND task_id < $1
+ORDER BY task_id DESC
+LIMIT $2
+
+-- name: old tombstones
+SELECT b.task_id, b.event_id
+FROM pawl.tombstones b
+WHERE b.created_at <= $1
+  AND NOT EXISTS (SELECT 1 FROM pawl.tasks t WHERE t.id = b.task_id)
+ORDER BY b.created_at
+LIMIT $2
+
+-- name: remove tombstone
+DELETE FROM pawl.tombstones
+WHERE task_id = $1 AND event_id = $2
+  AND NOT EXISTS (SELECT 1 FROM pawl.tasks t WHERE t.id = $1)
+
+-- name: remove event of tombstone
+DELETE FROM pawl.task_events
+WHERE id = $2 AND task_id = $1
+  AND NOT EXISTS (SELECT 1 FROM pawl.tombstones b WHERE b.task_id = $1 AND b.event_id = $2)
+
+-- name: remove seal of tombstone
+DELETE FROM pawl.seals
+WHERE task_id = $1
+  AND NOT EXISTS (SELECT 1 FROM pawl.tasks t WHERE t.id = $1)
+  AND NOT EXISTS (SELECT 1 FROM pawl.tombstones b WHERE b.task_id = $1)
