@@ -16,7 +16,8 @@ func group(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true
 
 // terminate asks a program's group to stop, kill makes it. There may be nobody left.
 func terminate(cmd *exec.Cmd) error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
-func kill(cmd *exec.Cmd)            { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+func kill(cmd *exec.Cmd)            { killGroup(cmd.Process.Pid) }
+func killGroup(id int)              { _ = syscall.Kill(-id, syscall.SIGKILL) }
 
 // freeze stops this process until another thaws it. Another thread may be the
 // one that gets the signal, and until it stops us all this one would go on, into

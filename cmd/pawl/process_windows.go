@@ -12,6 +12,7 @@ func group(*exec.Cmd) {}
 
 func terminate(cmd *exec.Cmd) error { return cmd.Process.Kill() }
 func kill(cmd *exec.Cmd)            { _ = cmd.Process.Kill() }
+func killGroup(int)                 {}
 
 func freeze() error          { return errNotHere }
 func thaw(*os.Process) error { return errNotHere }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -27,6 +28,7 @@ type program struct {
 	env    []string      // what they inherit
 	grace  time.Duration // from SIGTERM to SIGKILL
 	types  typeReader    // nil: programs are not told what a good result is
+	watch  *watcher      // kills their process groups when this process is killed; nil on Windows
 }
 
 // typeReader reads what a task's type asks for.
@@ -79,9 +81,14 @@ func (p program) do(ctx context.Context, _ json.RawMessage) (json.RawMessage, er
 	cmd := p.command(ctx, lease)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(stdin), out, io.MultiWriter(tail, p.stderr)
 	cmd.ExtraFiles = []*os.File{w}
+	runtime.LockOSThread() // the program ends with the thread that started it
+	defer runtime.UnlockOSThread()
 	err = cmd.Start()
 	w.Close()
-	if err != nil {
+	if err == nil {
+		p.watch.began(cmd.Process.Pid)
+		defer p.watch.ended(cmd.Process.Pid)
+	} else {
 		return nil, worker.Failed(pawl.Failure{Code: codeNotRun, Message: err.Error()})
 	}
 	told := make(chan error, 1)
@@ -141,6 +148,7 @@ func (p program) command(ctx context.Context, l pawl.Lease) *exec.Cmd {
 		}
 	}
 	group(cmd)
+	dieWithParent(cmd)
 	cmd.Cancel = func() error { return terminate(cmd) }
 	cmd.WaitDelay = p.grace
 	return cmd

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os/exec"
+	"runtime"
 
 	"github.com/spf13/cobra"
 
@@ -28,6 +29,13 @@ func (a *app) workerCmd() *cobra.Command {
 		return with(a, func(ctx context.Context, s pawl.Claimer, args []string) error {
 			p := program{args: args, stderr: a.stderr, env: a.env, grace: stopGrace}
 			p.types, _ = s.(typeReader)
+			if runtime.GOOS != "windows" {
+				var err error
+				if p.watch, err = startWatcher(); err != nil {
+					return err
+				}
+				defer p.watch.close()
+			}
 			handlers := make([]worker.Handler, len(types))
 			for i, t := range types {
 				handlers[i] = worker.Handler{Type: t, Do: p.do}
@@ -75,7 +83,8 @@ what went wrong before (PAWL_ERROR, PAWL_REASONS). A program that hands in by
 itself ("pawl item submit", "pawl item part") is told of a refusal by exit code 2.
 Exit code 64 or 65 fails the item for good, any other but 0 is retried (75 says so);
 the end of stderr becomes the error. When the lease is lost or the item cancelled,
-its process group gets SIGTERM, and SIGKILL after 5 s.`
+its process group gets SIGTERM, and SIGKILL after 5 s. When the worker itself is
+killed, its programs' process groups get SIGKILL at once.`
 
 func (a *app) workerList() *cobra.Command {
 	var f pawl.WorkerFilter
