@@ -73,10 +73,8 @@ func (e *Engine) addItems(ctx context.Context, call *pawl.AddItems) (pawl.Task, 
 		if now, err = tx.Now(ctx); err != nil {
 			return err
 		}
-		if !apart {
-			if room, err = store.MakeRoom(ctx, tx, now, c.Namespace, call.TaskID, len(call.Items)); err != nil {
-				return err
-			}
+		if room, err = lockRoom(ctx, tx, now, call, room, apart); err != nil {
+			return err
 		}
 		d = e.more(ctx, r, room, call)
 		if linked {
@@ -135,6 +133,17 @@ func (e *Engine) roomApart(ctx context.Context, namespace string, call *pawl.Add
 		return err
 	})
 	return room, apart, err
+}
+
+// lockRoom locks the task that items are added to: shared when the positions were
+// taken ahead, else alone, to take them now.
+func lockRoom(ctx context.Context, tx store.Tx, now int64, call *pawl.AddItems, ahead store.Room, apart bool) (room store.Room, err error) {
+	ns := pawl.CallerOf(ctx).Namespace
+	if !apart {
+		return store.MakeRoom(ctx, tx, now, ns, call.TaskID, len(call.Items))
+	}
+	ahead.Priority, err = store.ShareTask(ctx, tx, ns, call.TaskID)
+	return ahead, err
 }
 
 // linkToOld links new items to each other and to those that are there, and

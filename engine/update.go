@@ -64,12 +64,15 @@ func checkUpdate(call *pawl.TaskUpdate) error {
 	return f.err("update")
 }
 
-// update moves the items first and locks the task after them, in the order in
-// which all verbs lock.
+// update locks the task, moves its items and then locks its counters, in the order
+// in which all verbs lock.
 func update(ctx context.Context, tx store.Tx, call *pawl.TaskUpdate) (t pawl.Task, released []store.DueItem, err error) {
 	c := pawl.CallerOf(ctx)
 	now, err := tx.Now(ctx)
 	if err != nil {
+		return t, nil, err
+	}
+	if err := store.LockTaskRow(ctx, tx, c.Namespace, call.TaskID); err != nil {
 		return t, nil, err
 	}
 	seen, err := store.GetTask(ctx, tx, c.Namespace, call.TaskID)

@@ -216,7 +216,7 @@ func NamespaceOfTask(ctx context.Context, tx Tx, taskID string) (string, error) 
 // HoldTask locks an ended task's rows, which whoever moves it takes or changes,
 // until the transaction ends; false when it is not there.
 func HoldTask(ctx context.Context, tx Tx, taskID string) (bool, error) {
-	for _, step := range []string{"lock task_live", "lock task", "lock rests"} {
+	for _, step := range []string{"lock task", "lock task_live", "lock rests"} {
 		found, err := Strings(ctx, tx, archiveSQL[step], taskID)
 		if err != nil || step == "lock task" && len(found) == 0 {
 			return false, err

@@ -214,11 +214,11 @@ FROM (
   LEFT JOIN (
     SELECT task_id, MAX(CASE WHEN became IS NOT NULL THEN id END) AS last, COUNT(*) AS changes
     FROM (
-      SELECT id, task_id, event, CASE WHEN item_id IS NULL THEN to_state ELSE task_to END AS became
+      SELECT id, task_id, item_id, event, CASE WHEN item_id IS NULL THEN to_state ELSE task_to END AS became
       FROM pawl.task_events
       WHERE task_id > $1 AND task_id <= $2
     ) a
-    WHERE became IS NOT NULL OR event = 'updated'
+    WHERE became IS NOT NULL OR event = 'updated' AND item_id IS NULL
     GROUP BY task_id
   ) c ON c.task_id = t.id
   LEFT JOIN pawl.task_events e ON e.id = c.last

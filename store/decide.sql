@@ -3,7 +3,7 @@ SELECT t.type, t.type_version, t.solo, k.state, k.ready_for_approval, k.todo, CO
 FROM pawl.tasks t
 JOIN pawl.task_live k ON k.task_id = t.id
 WHERE t.id = $1 AND t.namespace = $2
-@lock
+@exclusive
 
 -- name: decided by
 SELECT e.event, e.actor_type, e.actor_id

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/pawl-work/pawl"
 )
@@ -28,6 +29,43 @@ func MendableDependents(ctx context.Context, tx Tx, after string, limit int) ([]
 	return dependents(ctx, tx, "mendable dependents", after, limit)
 }
 
+// WaitingUntil is the item id that ends the stretch of n waiting items after an
+// item id; EndOfTime when there are fewer.
+func WaitingUntil(ctx context.Context, tx Tx, after string, n int) (string, error) {
+	until := EndOfTime
+	_, err := Row(ctx, tx, []any{&until}, moveSQL["waiting until"], after, n-1)
+	return until, err
+}
+
+// MiscountedDependents lists the items of a stretch whose counts of what they wait
+// for are wrong.
+func MiscountedDependents(ctx context.Context, tx Tx, after, until string) ([]Dependent, error) {
+	return dependents(ctx, tx, "miscounted dependents", after, until)
+}
+
+// Recount sets an item's counts to what the rows of the items say that it waits
+// for, with its own row locked, and leaves an event if they were wrong.
+func Recount(ctx context.Context, tx Tx, now int64, d Dependent) (bool, error) {
+	var needs, broken, attempt, newNeeds, newBroken int
+	found, err := Row(ctx, tx, []any{&needs, &broken, &attempt}, moveSQL["hold waiting"], d.ItemID)
+	if err != nil || !found {
+		return false, err
+	}
+	if _, err := Row(ctx, tx, []any{&newNeeds, &newBroken}, moveSQL["recount"], d.ItemID); err != nil {
+		return false, err
+	}
+	if newNeeds == needs && (newBroken > 0) == (broken > 0) {
+		return false, nil
+	}
+	type change struct {
+		From int `json:"from"`
+		To   int `json:"to"`
+	}
+	diff, _ := json.Marshal(map[string]change{"needs": {needs, newNeeds}, "failed_needs": {min(broken, 1), newBroken}}) // plain values
+	return true, Record(ctx, tx, now, []Event{{Namespace: d.Namespace, TaskID: d.TaskID, ItemID: Text(d.ItemID), Attempt: attempt, Event: "updated",
+		Actor: Actor{Type: pawl.ActorSystem}, Message: "the count of the items that it waits for was wrong", Diff: Text(diff)}})
+}
+
 // LostDependents lists up to limit items that failed with a dependency, where
 // something they need has ended otherwise than completed since, from after an
 // item id on.
@@ -35,8 +73,8 @@ func LostDependents(ctx context.Context, tx Tx, after string, limit int) ([]Depe
 	return dependents(ctx, tx, "lost dependents", after, limit)
 }
 
-func dependents(ctx context.Context, tx Tx, query, after string, limit int) ([]Dependent, error) {
-	rows, err := tx.Query(ctx, moveSQL[query], after, limit)
+func dependents(ctx context.Context, tx Tx, query string, args ...any) ([]Dependent, error) {
+	rows, err := tx.Query(ctx, moveSQL[query], args...)
 	if err != nil {
 		return nil, err
 	}

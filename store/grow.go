@@ -80,12 +80,9 @@ func takesNoMore(ctx context.Context, tx Tx, namespace, taskID string) error {
 // out of work.
 func manyFromSolo(ctx context.Context, tx Tx, now int64, namespace, taskID string) (bool, error) {
 	itemID := "itm_" + taskID[len("tsk_"):]
-	held, err := Take(ctx, tx, []string{itemID}, openStates)
+	zero := 0
+	held, err := Amend(ctx, tx, []string{itemID}, openStates, Amendment{Solo: &zero})
 	if err != nil || len(held) == 0 {
-		return false, err
-	}
-	held[0].Solo = 0
-	if err := Put(ctx, tx, held); err != nil {
 		return false, err
 	}
 	if _, err := tx.Exec(ctx, growSQL["many from solo"], taskID, itemID); err != nil {
@@ -117,20 +114,17 @@ func KeysOfTask(ctx context.Context, tx Tx, taskID string) (map[string]string, e
 // answers with the needs that have not completed yet, and with those of them
 // that have failed: see Break. made are the ids of those made in the same call.
 func Feed(ctx context.Context, tx Tx, needs []string, made map[string]bool) (open, failed []string, err error) {
+	one := 1
 	for _, id := range needs {
 		if made[id] {
 			open = append(open, id)
 			continue
 		}
-		held, err := Take(ctx, tx, []string{id}, append([]string{"submitted", "accepted", "failed", "dead_lettered"}, openStates...))
+		held, err := Amend(ctx, tx, []string{id}, aliveStates, Amendment{Feeds: &one})
 		if err != nil {
 			return nil, nil, err
 		}
 		if len(held) == 1 {
-			held[0].Feeds = 1
-			if err := Put(ctx, tx, held); err != nil {
-				return nil, nil, err
-			}
 			open = append(open, id)
 			if pawl.ItemState(held[0].State).Status() == pawl.StatusFailed {
 				failed = append(failed, id)

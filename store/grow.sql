@@ -2,6 +2,7 @@
 SELECT t.type, t.type_version, t.priority, t.solo
 FROM pawl.tasks t
 WHERE t.id = $1 AND t.namespace = $2
+@exclusive
 
 -- name: many from solo
 UPDATE pawl.tasks

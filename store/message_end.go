@@ -27,7 +27,15 @@ func EndMessage(ctx context.Context, tx Tx, now int64, m *MessageRow, to pawl.Me
 
 // HoldItem locks the lease of an item, if there is one, before its message is.
 func HoldItem(ctx context.Context, tx Tx, itemID string) (stopped string, leased bool, err error) {
-	leased, err = Row(ctx, tx, []any{&stopped}, messageSQL["hold lease of item"], itemID)
+	for try := 0; try < 100; try++ { // the row may be moved at the same time
+		if leased, err = Row(ctx, tx, []any{&stopped}, messageSQL["hold lease of item"], itemID); err != nil || leased {
+			break
+		}
+		held, err := Strings(ctx, tx, placeSQL["still in"], List([]string{itemID}), List([]string{"leased", "in_progress"}))
+		if err != nil || len(held) == 0 {
+			return "", false, err
+		}
+	}
 	return stopped, leased, err
 }
 

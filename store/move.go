@@ -60,7 +60,7 @@ func stageOf(c *Change) Text {
 // left that could run, and cancels the task whatever its items came to.
 func Apply(ctx context.Context, tx Tx, now int64, c Change) (Applied, error) {
 	ch := changes[c.Verb]
-	t, err := taskToMove(ctx, tx, c)
+	t, err := lockTask(ctx, tx, c)
 	out := Applied{Found: t.found, Task: t.state}
 	if err != nil || !t.found {
 		return out, err
@@ -74,6 +74,9 @@ func Apply(ctx context.Context, tx Tx, now int64, c Change) (Applied, error) {
 			break
 		}
 		held, err := Take(ctx, tx, ids, ch.from)
+		if err == nil && t.solo && len(held) > 0 {
+			err = t.read(ctx, tx, c.TaskID)
+		}
 		if err != nil {
 			return out, err
 		}

@@ -16,11 +16,24 @@ WHERE i.task_id = $1 AND i.namespace = $2 AND i.state IN @list($3)
       AND NOT EXISTS (SELECT 1 FROM pawl.ends e WHERE e.item_id = d.needs_id AND e.state = 'completed'))
 ORDER BY i.id
 
--- name: task to move
-SELECT t.solo, COALESCE(k.state, 'open'), COALESCE(k.failed_in, '')
+-- The lock of a task is its row in tasks: what adds items takes it shared, what
+-- moves items by their task takes it alone, and both take it before any item.
+-- name: lock task
+SELECT t.solo
 FROM pawl.tasks t
-LEFT JOIN pawl.task_live k ON k.task_id = t.id
 WHERE t.id = $1 AND t.namespace = $2
+@exclusive
+
+-- name: share task
+SELECT t.priority
+FROM pawl.tasks t
+WHERE t.id = $1 AND t.namespace = $2
+@shared
+
+-- name: stored state
+SELECT k.state, COALESCE(k.failed_in, '')
+FROM pawl.task_live k
+WHERE k.task_id = $1
 
 -- name: tally
 UPDATE pawl.task_live
@@ -67,6 +80,46 @@ FROM pawl.waiting w
 WHERE w.broken > 0 AND w.item_id > $1
 ORDER BY w.item_id
 LIMIT $2
+
+-- name: waiting until
+SELECT item_id
+FROM pawl.waiting
+WHERE item_id > $1
+ORDER BY item_id
+LIMIT 1 OFFSET $2
+
+-- Items of which the number that they wait for, or that one of those has failed, is
+-- not what the rows of those say.
+-- name: miscounted dependents
+SELECT w.item_id, w.namespace, w.task_id, 0, 0
+FROM pawl.waiting w
+WHERE w.item_id > $1 AND w.item_id <= $2 AND w.needs > 0 AND (
+  w.needs <> (SELECT COUNT(*) FROM pawl.item_deps d
+    WHERE d.item_id = w.item_id AND NOT EXISTS (SELECT 1 FROM pawl.ends e WHERE e.item_id = d.needs_id AND e.state = 'completed'))
+  OR w.broken = 0 AND EXISTS (
+    SELECT 1 FROM pawl.item_deps d
+    WHERE d.item_id = w.item_id AND (
+      EXISTS (SELECT 1 FROM pawl.rests r WHERE r.item_id = d.needs_id AND r.state IN ('failed', 'dead_lettered'))
+      OR EXISTS (SELECT 1 FROM pawl.ends e WHERE e.item_id = d.needs_id AND e.state <> 'completed'))))
+ORDER BY w.item_id
+
+-- name: hold waiting
+SELECT needs, broken, attempt
+FROM pawl.waiting
+WHERE item_id = $1
+@lock
+
+-- name: recount
+UPDATE pawl.waiting AS w
+SET needs = (SELECT COUNT(*) FROM pawl.item_deps d
+    WHERE d.item_id = w.item_id AND NOT EXISTS (SELECT 1 FROM pawl.ends e WHERE e.item_id = d.needs_id AND e.state = 'completed')),
+  broken = CASE WHEN EXISTS (
+    SELECT 1 FROM pawl.item_deps d
+    WHERE d.item_id = w.item_id AND (
+      EXISTS (SELECT 1 FROM pawl.rests r WHERE r.item_id = d.needs_id AND r.state IN ('failed', 'dead_lettered'))
+      OR EXISTS (SELECT 1 FROM pawl.ends e WHERE e.item_id = d.needs_id AND e.state <> 'completed'))) THEN 1 ELSE 0 END
+WHERE w.item_id = $1
+RETURNING needs, broken
 
 -- name: whole again
 UPDATE pawl.waiting

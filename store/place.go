@@ -25,7 +25,8 @@ type Held struct {
 	AcquiredAt, HeartbeatAt, ExpiresAt          int64
 	Progress                                    *int
 	Stage, Result, Assembled                    Text
-	CompletedAt, AcceptedAt                     *int64
+	CompletedAt, AcceptedAt, ProgressedAt       *int64
+	Stopped, KeyID, Evidence, Notes             Text
 }
 
 // Fresh ranks an item that was never claimed or held before; Again one that
@@ -51,52 +52,128 @@ var places = []place{
 		return []any{&h.LeftBy, &h.Since, &h.Priority, &h.Until, &h.Signal, &h.SignalKey, &h.Needs, &h.Broken}
 	}},
 	{"leases", []string{"leased", "in_progress"}, func(h *Held) []any {
-		return []any{&h.Priority, &h.State, &h.Prefetch, &h.LeaseSeconds, &h.AcquiredAt, &h.HeartbeatAt, &h.ExpiresAt, &h.Progress, &h.Stage}
+		return []any{&h.Priority, &h.State, &h.Prefetch, &h.LeaseSeconds, &h.AcquiredAt, &h.HeartbeatAt, &h.ExpiresAt, &h.Progress, &h.Stage,
+			&h.ProgressedAt, &h.Stopped, &h.KeyID}
 	}},
 	{"rests", []string{"submitted", "accepted", "failed", "dead_lettered"}, func(h *Held) []any {
-		return []any{&h.LeftBy, &h.Since, &h.Priority, &h.State, &h.CompletedAt, &h.AcceptedAt, &h.Progress, &h.Stage, &h.Result, &h.Assembled}
+		return []any{&h.LeftBy, &h.Since, &h.Priority, &h.State, &h.CompletedAt, &h.AcceptedAt, &h.Progress, &h.Stage, &h.Result, &h.Assembled,
+			&h.Evidence, &h.Notes}
 	}},
 }
 
 // Take removes the rows of the given items from their places, where their state
 // is one of states, and hands them over sorted by item id. The rows are locked
-// by their removal; ready goes before leases, so that a claim that commits
-// meanwhile is met in leases. Items in other states are left and not answered.
+// by their removal. Items in other states are left and not answered.
 func Take(ctx context.Context, tx Tx, itemIDs, states []string) ([]Held, error) {
-	slices.Sort(itemIDs)
-	ids := List(itemIDs)
-	var out []Held
-	for _, p := range places {
-		wanted := intersect(p.states, states)
-		if len(wanted) == 0 {
-			continue
-		}
+	return everywhere(ctx, tx, itemIDs, states, func(ids string, p *place, wanted []string) ([]Held, error) {
 		args := []any{ids}
 		if p.name == "rests" {
 			args = append(args, List(wanted))
 		}
-		rows, err := tx.Query(ctx, placeSQL["take "+p.name], args...)
-		if err != nil {
+		return scanHeld(ctx, tx, placeSQL["take "+p.name], args, func(h *Held) []any {
+			h.State = p.states[0]
+			return append(carried(h), p.own(h)...)
+		})
+	})
+}
+
+// Amendment is what changes of items that stay where they are; what is nil stays.
+type Amendment struct{ Solo, Feeds, Priority *int }
+
+// Amend changes items in the places of the given states, and says which: their
+// ids, states, and of queued ones the rank. Two kinds of row are
+// removed and inserted again. One is in ready, where the rank is the row's key and
+// claims skip what is locked. The other is the lease of an item that others come
+// to wait for: the statement that ends it must not go on with the new row and an
+// older list of who waits; it finds nothing, and its caller looks again.
+func Amend(ctx context.Context, tx Tx, itemIDs, states []string, a Amendment) ([]Held, error) {
+	return everywhere(ctx, tx, itemIDs, states, func(ids string, p *place, _ []string) ([]Held, error) {
+		if p.name != "ready" && (p.name != "leases" || a.Feeds == nil) {
+			return scanHeld(ctx, tx, placeSQL["amend "+p.name], []any{ids, a.Solo, a.Feeds, a.Priority}, func(h *Held) []any {
+				return []any{&h.ItemID, &h.Namespace, &h.Type, &h.State}
+			})
+		}
+		held, err := scanHeld(ctx, tx, placeSQL["take "+p.name], []any{ids}, func(h *Held) []any {
+			h.State = p.states[0]
+			return append(carried(h), p.own(h)...)
+		})
+		for i := range held {
+			held[i].amend(a)
+		}
+		if err != nil || len(held) == 0 {
 			return nil, err
 		}
-		for rows.Next() {
-			h := Held{State: p.states[0]}
-			if err := rows.Scan(append(carried(&h), p.own(&h)...)...); err != nil {
-				rows.Close()
+		return held, Put(ctx, tx, held)
+	})
+}
+
+func (h *Held) amend(a Amendment) {
+	if a.Solo != nil {
+		h.Solo = *a.Solo
+	}
+	if a.Feeds != nil {
+		h.Feeds = *a.Feeds
+	}
+	if a.Priority != nil {
+		h.Rank, h.Priority = -2**a.Priority+h.Rank&1, *a.Priority
+	}
+}
+
+// aliveStates are those of an item that has not ended.
+var aliveStates = append([]string{"submitted", "accepted", "failed", "dead_lettered"}, openStates...)
+
+// everywhere runs one for every place that holds items of the states. Between two
+// of its statements an item may move to a place that was passed already; it is
+// looked for again.
+func everywhere(ctx context.Context, tx Tx, itemIDs, states []string, one func(ids string, p *place, wanted []string) ([]Held, error)) ([]Held, error) {
+	missing, out := slices.Sorted(slices.Values(itemIDs)), []Held(nil)
+	for try := 0; len(missing) > 0 && try < 100; try++ {
+		found := make(map[string]bool, len(missing))
+		for i := range places {
+			wanted := intersect(places[i].states, states)
+			if len(wanted) == 0 {
+				continue
+			}
+			held, err := one(List(missing), &places[i], wanted)
+			if err != nil {
 				return nil, err
 			}
-			if p.name == "ready" {
-				h.Priority = -(h.Rank >> 1)
+			for i := range held {
+				found[held[i].ItemID] = true
 			}
-			out = append(out, h)
+			out = append(out, held...)
 		}
-		rows.Close()
-		if err := rows.Err(); err != nil {
+		if len(found) == len(missing) {
+			break
+		}
+		missing = slices.DeleteFunc(missing, func(id string) bool { return found[id] })
+		var err error
+		if missing, err = Strings(ctx, tx, placeSQL["still in"], List(missing), List(states)); err != nil {
 			return nil, err
 		}
 	}
 	slices.SortFunc(out, func(a, b Held) int { return strings.Compare(a.ItemID, b.ItemID) })
 	return out, nil
+}
+
+func scanHeld(ctx context.Context, tx Tx, query string, args []any, targets func(h *Held) []any) ([]Held, error) {
+	rows, err := tx.Query(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []Held
+	for rows.Next() {
+		var h Held
+		if err := rows.Scan(targets(&h)...); err != nil {
+			return nil, err
+		}
+		if h.State == "queued" {
+			h.Priority = -(h.Rank >> 1)
+		}
+		out = append(out, h)
+	}
+	return out, rows.Err()
 }
 
 // Put inserts rows into the places their states name. For ends, Since is when

@@ -26,12 +26,12 @@ RETURNING item_id, namespace, task_id, type, attempt, failures, max_attempts, so
 -- name: take leases
 DELETE FROM pawl.leases
 WHERE item_id IN @list($1)
-RETURNING item_id, namespace, task_id, type, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, worker_id, started_at, error, priority, state, prefetch, lease_seconds, acquired_at, heartbeat_at, lease_expires_at, progress, stage
+RETURNING item_id, namespace, task_id, type, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, worker_id, started_at, error, priority, state, prefetch, lease_seconds, acquired_at, heartbeat_at, lease_expires_at, progress, stage, progressed_at, stopped, key_id
 
 -- name: take rests
 DELETE FROM pawl.rests
 WHERE item_id IN @list($1) AND state IN @list($2)
-RETURNING item_id, namespace, task_id, type, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, worker_id, started_at, error, left_by, since, priority, state, completed_at, accepted_at, progress, stage, result, assembled_result
+RETURNING item_id, namespace, task_id, type, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, worker_id, started_at, error, left_by, since, priority, state, completed_at, accepted_at, progress, stage, result, assembled_result, evidence, notes
 
 -- name: put ready
 INSERT INTO pawl.ready (item_id, namespace, task_id, type, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, worker_id, started_at, error, left_by, since, rank)
@@ -46,16 +46,48 @@ INSERT INTO pawl.waiting (item_id, namespace, task_id, type, attempt, failures, 
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)
 
 -- name: put leases
-INSERT INTO pawl.leases (item_id, namespace, task_id, type, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, worker_id, started_at, error, priority, state, prefetch, lease_seconds, acquired_at, heartbeat_at, lease_expires_at, progress, stage)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24)
+INSERT INTO pawl.leases (item_id, namespace, task_id, type, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, worker_id, started_at, error, priority, state, prefetch, lease_seconds, acquired_at, heartbeat_at, lease_expires_at, progress, stage, progressed_at, stopped, key_id)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27)
 
 -- name: put rests
-INSERT INTO pawl.rests (item_id, namespace, task_id, type, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, worker_id, started_at, error, left_by, since, priority, state, completed_at, accepted_at, progress, stage, result, assembled_result)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25)
+INSERT INTO pawl.rests (item_id, namespace, task_id, type, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, worker_id, started_at, error, left_by, since, priority, state, completed_at, accepted_at, progress, stage, result, assembled_result, evidence, notes)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27)
 
 -- name: put ends
 INSERT INTO pawl.ends (item_id, namespace, task_id, attempt, failures, rework, worker_id, started_at, error, left_by, state, ended_at, accepted_at, stage, result, assembled_result)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+
+-- Rows that others change at the same time are changed where they are: who waits
+-- for a row's lock finds its newest version, and nothing in place of a row that
+-- was removed and inserted again.
+-- name: amend scheduled
+UPDATE pawl.scheduled
+SET solo = COALESCE($2, solo), feeds = COALESCE($3, feeds), priority = COALESCE($4, priority)
+WHERE item_id IN @list($1)
+RETURNING item_id, namespace, type, 'scheduled'
+
+-- name: amend waiting
+UPDATE pawl.waiting
+SET solo = COALESCE($2, solo), feeds = COALESCE($3, feeds), priority = COALESCE($4, priority)
+WHERE item_id IN @list($1)
+RETURNING item_id, namespace, type, 'waiting'
+
+-- name: amend leases
+UPDATE pawl.leases
+SET solo = COALESCE($2, solo), feeds = COALESCE($3, feeds), priority = COALESCE($4, priority)
+WHERE item_id IN @list($1)
+RETURNING item_id, namespace, type, state
+
+-- name: amend rests
+UPDATE pawl.rests
+SET solo = COALESCE($2, solo), feeds = COALESCE($3, feeds), priority = COALESCE($4, priority)
+WHERE item_id IN @list($1)
+RETURNING item_id, namespace, type, state
+
+-- name: still in
+SELECT i.id
+FROM pawl.item_rows i
+WHERE i.id @among AND i.state IN @list($2)
 
 -- name: record
 INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, task_from, task_to, actor_type, actor_id, message, data, diff, created_at)

@@ -34,8 +34,9 @@ type DB interface {
 // "pawl."; @list($1) is the rows of a JSON array of texts, @among says that a column
 // is one of those of $1, each to be looked up in its index, @each($1) AS x a table
 // whose x.value ->> 0 … are the members of each array in a JSON array, @lock and @skip are
-// FOR UPDATE and FOR UPDATE SKIP LOCKED where there is such a thing, and @alone
-// is false while another transaction that asked it of the same ($1, $2, $3) is
+// FOR UPDATE and FOR UPDATE SKIP LOCKED where there is such a thing, @exclusive and
+// @shared are FOR NO KEY UPDATE, which lets others refer to the row, and FOR SHARE,
+// and @alone is false while another transaction that asked it of the same ($1, $2, $3) is
 // under way. Query
 // rewrites these once per text and keeps the result, so texts must be constants
 // or from a bounded set.

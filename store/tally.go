@@ -15,12 +15,24 @@ type movedTask struct {
 	open, failed, dead, cancelled int    // deltas
 }
 
-func taskToMove(ctx context.Context, tx Tx, c Change) (movedTask, error) {
-	var t movedTask
+// lockTask locks the task of a Change before any of its items: until the
+// transaction ends no item is added, and a task of one stays one.
+func lockTask(ctx context.Context, tx Tx, c Change) (t movedTask, err error) {
 	var solo int
-	found, err := Row(ctx, tx, []any{&solo, &t.state, &t.failedIn}, moveSQL["task to move"], c.TaskID, c.Namespace)
-	t.found, t.solo = found, solo == 1
+	t.found, err = Row(ctx, tx, []any{&solo}, moveSQL["lock task"], c.TaskID, c.Namespace)
+	t.solo = solo == 1
+	if err == nil && t.found {
+		err = t.read(ctx, tx, c.TaskID)
+	}
 	return t, err
+}
+
+// read reads the stored state. That of a task of one changes with its item, so it
+// holds from when the item is taken.
+func (t *movedTask) read(ctx context.Context, tx Tx, taskID string) error {
+	t.state, t.failedIn = "open", ""
+	_, err := Row(ctx, tx, []any{&t.state, &t.failedIn}, moveSQL["stored state"], taskID)
+	return err
 }
 
 func (t *movedTask) count(state string, n int) {

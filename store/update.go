@@ -8,12 +8,9 @@ import (
 
 var updateSQL = Texts(sqlFiles, "update.sql")
 
-// mobile are the states in which an item's row carries its priority on.
-var mobile = append([]string{"submitted", "accepted", "failed", "dead_lettered"}, openStates...)
-
 // Reprioritize gives the items of a task that have its priority, and have not
 // ended, another one. What moves meanwhile from place to place is met in the
-// next round: until an item's row is taken, its work_items row has the old one.
+// next round: until an item's row is changed, its work_items row has the old one.
 func Reprioritize(ctx context.Context, tx Tx, taskID string, from, to int) ([]DueItem, error) {
 	var released []DueItem
 	for {
@@ -21,7 +18,7 @@ func Reprioritize(ctx context.Context, tx Tx, taskID string, from, to int) ([]Du
 		if err != nil || len(ids) == 0 {
 			return released, err
 		}
-		held, err := Take(ctx, tx, ids, mobile)
+		held, err := Amend(ctx, tx, ids, aliveStates, Amendment{Priority: &to})
 		if err != nil {
 			return nil, err
 		}
@@ -29,13 +26,9 @@ func Reprioritize(ctx context.Context, tx Tx, taskID string, from, to int) ([]Du
 		for i := range held {
 			h := &held[i]
 			moved[i] = h.ItemID
-			h.Rank, h.Priority = -2*to+h.Rank&1, to // not by the difference: it may have been moved since the ids were read
 			if h.State == "queued" {
 				released = append(released, DueItem{h.Namespace, h.ItemID, h.Type, h.Rank})
 			}
-		}
-		if err := Put(ctx, tx, held); err != nil {
-			return nil, err
 		}
 		if _, err := tx.Exec(ctx, updateSQL["set priorities"], List(moved), to); err != nil {
 			return nil, err
@@ -43,8 +36,28 @@ func Reprioritize(ctx context.Context, tx Tx, taskID string, from, to int) ([]Du
 	}
 }
 
-// LockTask holds a task against other changes of what UpdateTask writes, and
-// reads it.
+// LockTaskRow locks a task: until the transaction ends nobody else moves its items by
+// their task, adds more, or changes what UpdateTask writes.
+func LockTaskRow(ctx context.Context, tx Tx, namespace, taskID string) error {
+	var solo int
+	found, err := Row(ctx, tx, []any{&solo}, moveSQL["lock task"], taskID, namespace)
+	if err == nil && !found {
+		err = pawl.NotFound("task", taskID)
+	}
+	return err
+}
+
+// ShareTask keeps others from moving the items of a task by their task, but not
+// from adding more, until the transaction ends, and says its priority.
+func ShareTask(ctx context.Context, tx Tx, namespace, taskID string) (priority int, err error) {
+	found, err := Row(ctx, tx, []any{&priority}, moveSQL["share task"], taskID, namespace)
+	if err == nil && !found {
+		err = pawl.NotFound("task", taskID)
+	}
+	return priority, err
+}
+
+// LockTask locks a task's counters, in which its version is, and reads it.
 func LockTask(ctx context.Context, tx Tx, now int64, namespace, taskID string) (pawl.Task, error) {
 	if err := TaskExists(ctx, tx, namespace, taskID); err != nil {
 		return pawl.Task{}, err

@@ -35,7 +35,8 @@ type Sweeper struct {
 	types        store.RegistryStamp // of the types that kept is of
 	kept         map[store.TypeVersion]pawl.Retention
 	examined     examined
-	feedSeen     int64 // the page of the feed that was looked at last
+	recounted    string // the waiting item whose counts were compared last
+	feedSeen     int64  // the page of the feed that was looked at last
 	carry        carry
 	encoders     sync.Pool // of *zstd.Encoder
 }
@@ -54,7 +55,7 @@ type broom func(p *pass, ctx context.Context) error
 
 var (
 	quick = []broom{(*pass).expire, (*pass).due, (*pass).giveUp, (*pass).messages}
-	slow  = []broom{(*pass).bury, (*pass).stale, (*pass).keys, (*pass).checkpoints, (*pass).chunks, (*pass).fold, (*pass).retain, (*pass).tombstones, (*pass).feed}
+	slow  = []broom{(*pass).recount, (*pass).bury, (*pass).stale, (*pass).keys, (*pass).checkpoints, (*pass).chunks, (*pass).fold, (*pass).retain, (*pass).tombstones, (*pass).feed}
 )
 
 // Pass is one whole sweep: what Quick does, then burial, stale tasks, keys,

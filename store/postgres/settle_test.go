@@ -330,3 +330,22 @@ func TestCrossedBatches(t *testing.T) {
 	h.want("(0)", "SELECT count(*) FROM leases")
 	h.want("(t)", "SELECT bool_and(checkpoints = (SELECT count(*) FROM checkpoints c WHERE c.task_id = k.task_id) AND checkpoints = (SELECT COALESCE(max(seq), 0) FROM checkpoints c WHERE c.task_id = k.task_id)) FROM task_live k")
 }
+
+// A task that is no longer open, whatever its counters say, takes no state from an
+// item that leaves its lease.
+func TestOnlyAnOpenTaskSettles(t *testing.T) {
+	h := build(t)
+	var ids []string
+	for i := range 3 {
+		ids = append(ids, h.many(i+1, 1, func(n *store.NewItem) { n.MaxAttempts = 1 })[0].ID)
+	}
+	h.claim("w", 9, nil)
+	h.exec("UPDATE task_live SET state = 'cancelled', version = 1, updated_at = 7, completed_at = 7")
+	h.complete(done(0, ids[0]))
+	h.leave(fail(ids[1], 1, false, 0))
+	h.advance(24 * time.Hour)
+	h.expire(9, nil)
+	h.want("(0)", "SELECT count(*) FROM leases")
+	h.want("(cancelled,1,0,7,7) (cancelled,1,0,7,7) (cancelled,1,0,7,7)", "SELECT state, version, open, updated_at, completed_at FROM task_live ORDER BY task_id")
+	h.want("(0)", "SELECT count(*) FROM task_events WHERE item_id IS NULL AND event <> 'proposed'")
+}

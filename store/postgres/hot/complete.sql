@@ -61,24 +61,24 @@ u AS (
   ON CONFLICT (task_id) DO UPDATE
   SET open = task_live.open - excluded.open,
     state = CASE
-      WHEN task_live.open > excluded.open THEN task_live.state
+      WHEN (task_live.open, task_live.state) <> (excluded.open, 'open') THEN task_live.state
       WHEN task_live.failed > 0 THEN 'failed'
       WHEN task_live.dead > 0 THEN 'dead_lettered'
       ELSE 'completed' END,
-    version = task_live.version + CASE WHEN task_live.open > excluded.open THEN 0 ELSE 1 END,
-    completed_at = CASE WHEN task_live.open > excluded.open THEN task_live.completed_at ELSE excluded.updated_at END,
-    updated_at = CASE WHEN task_live.open > excluded.open THEN task_live.updated_at ELSE excluded.updated_at END
+    version = task_live.version + CASE WHEN (task_live.open, task_live.state) = (excluded.open, 'open') THEN 1 ELSE 0 END,
+    completed_at = CASE WHEN (task_live.open, task_live.state) = (excluded.open, 'open') THEN excluded.updated_at ELSE task_live.completed_at END,
+    updated_at = CASE WHEN (task_live.open, task_live.state) = (excluded.open, 'open') THEN excluded.updated_at ELSE task_live.updated_at END
   RETURNING task_id, namespace, open, state, updated_at),
 settled AS (
   INSERT INTO pawl.task_events (namespace, task_id, event, from_state, to_state, actor_type, created_at)
   SELECT namespace, task_id, state, 'open', state, 'system', updated_at
   FROM u
-  WHERE open = 0
+  WHERE open = 0 AND updated_at = (SELECT now FROM n)
   RETURNING task_id),
 freed AS (
   UPDATE pawl.tasks
   SET dedupes = 0
-  WHERE id = ANY(ARRAY(SELECT task_id FROM u WHERE open = 0 AND state = 'dead_lettered')))
+  WHERE id = ANY(ARRAY(SELECT task_id FROM u WHERE open = 0 AND state = 'dead_lettered' AND updated_at = (SELECT now FROM n))))
 SELECT ord, task_id, 'completed', failures, priority, type, 0::bigint, (SELECT now FROM n), feeds, solo
 FROM x
 UNION ALL

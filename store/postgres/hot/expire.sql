@@ -79,16 +79,16 @@ u AS (
   SET checkpoints = task_live.checkpoints + excluded.checkpoints,
     open = task_live.open - CASE WHEN excluded.items = 0 THEN excluded.open ELSE 0 END,
     failed = task_live.failed + excluded.failed,
-    state = CASE WHEN excluded.items = 0 AND task_live.open = excluded.open THEN 'failed' ELSE task_live.state END,
-    version = task_live.version + CASE WHEN excluded.items = 0 AND task_live.open = excluded.open THEN 1 ELSE 0 END,
-    completed_at = CASE WHEN excluded.items = 0 AND task_live.open = excluded.open THEN excluded.updated_at ELSE task_live.completed_at END,
-    updated_at = CASE WHEN excluded.items = 0 AND task_live.open = excluded.open THEN excluded.updated_at ELSE task_live.updated_at END
+    state = CASE WHEN (excluded.items, task_live.open, task_live.state) = (0, excluded.open, 'open') THEN 'failed' ELSE task_live.state END,
+    version = task_live.version + CASE WHEN (excluded.items, task_live.open, task_live.state) = (0, excluded.open, 'open') THEN 1 ELSE 0 END,
+    completed_at = CASE WHEN (excluded.items, task_live.open, task_live.state) = (0, excluded.open, 'open') THEN excluded.updated_at ELSE task_live.completed_at END,
+    updated_at = CASE WHEN (excluded.items, task_live.open, task_live.state) = (0, excluded.open, 'open') THEN excluded.updated_at ELSE task_live.updated_at END
   RETURNING task_id, namespace, open, state, updated_at, checkpoints),
 settled AS (
   INSERT INTO pawl.task_events (namespace, task_id, event, from_state, to_state, actor_type, created_at)
   SELECT namespace, task_id, state, 'open', state, 'system', updated_at
   FROM u
-  WHERE open = 0 AND task_id = ANY(ARRAY(SELECT task_id FROM b WHERE solo = 0))),
+  WHERE open = 0 AND updated_at = (SELECT now FROM n) AND task_id = ANY(ARRAY(SELECT task_id FROM b WHERE solo = 0))),
 z AS MATERIALIZED (
   SELECT *
   FROM (

@@ -12,6 +12,7 @@
 //     the row by its index and see its newest version.
 //   - task_live comes last, by data dependency: its lock is the contended one.
 //     A row of items 0 stands for a task of many, whose row is there already.
+//     Only a task that is open settles: its row then has the statement's now.
 //   - Every parameter is cast; every row found answers with its call's ordinal.
 package hot
 
