@@ -40,6 +40,7 @@ const (
 	MaxParts           = 100
 	MaxChunksPerCall   = 10_000
 	MaxAppendBytes     = 4 << 20
+	MaxGroupBytes      = 8 << 20
 	MaxMessages        = 1000
 	MaxSteps           = 10_000
 	MinPriority        = -32768
@@ -72,6 +73,7 @@ const (
 	DefaultFlush           = 100 * time.Millisecond
 	MaxFlush               = time.Second
 	DefaultRetainChunks    = 24 * time.Hour
+	DefaultBodiesInFlight  = 64 << 20
 	BackoffBase            = 60 * time.Second
 	BackoffMax             = time.Hour
 	BackoffJitter          = 0.2
@@ -107,6 +109,7 @@ var Limits = []Limit{
 	{"parts", MaxParts, "parts", "live parts of an item, and rules for parts of a type"},
 	{"chunks", MaxChunksPerCall, "chunks", "chunks of one append; each up to a payload's size"},
 	{"append", MaxAppendBytes, "bytes", "chunks of one append together"},
+	{"group", MaxGroupBytes, "bytes", "values that one group commit writes; a larger call has its own"},
 	{"messages", MaxMessages, "messages", "messages that a task is created with"},
 	{"flush", MaxFlush.Milliseconds(), "milliseconds", "that a worker may be told to keep what is said back for more"},
 	{"max_steps", MaxSteps, "steps", "most that a message may be given to make"},
@@ -137,6 +140,7 @@ var Defaults = []Limit{
 	{"max_steps", DefaultMaxSteps, "steps", "that a message may take"},
 	{"flush", DefaultFlush.Milliseconds(), "milliseconds", "that what a handler says may wait for more; at most a second"},
 	{"retain_chunks", int64(DefaultRetainChunks / time.Second), "seconds", "chunks of a message, after its end; then a reader gets the whole at once"},
+	{"bodies_in_flight", DefaultBodiesInFlight, "bytes", "bodies over 16 KiB of calls under way at one server; further ones wait 2 s and are then refused with `limit`"},
 	{"backoff_base", int64(BackoffBase / time.Second), "seconds", "before the first retry; doubles with each failure"},
 	{"backoff_max", int64(BackoffMax / time.Second), "seconds", "longest back-off"},
 	{"backoff_jitter", int64(BackoffJitter * 100), "percent", "each back-off is shortened or lengthened by up to this"},

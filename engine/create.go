@@ -27,6 +27,21 @@ type draft struct {
 // apart says that more is written than a plain create does.
 func (d *draft) apart() bool { return d.parts != "" || d.plans }
 
+// bytes are those of its values.
+func (d *draft) bytes() int {
+	n := len(d.task.Metadata) + len(d.task.Data)
+	if d.task.Payload != nil {
+		n += len(*d.task.Payload)
+	}
+	for i := range d.items {
+		n += len(d.items[i].Input)
+	}
+	for i := range d.messages {
+		n += len(d.messages[i].Content) + len(d.messages[i].Metadata)
+	}
+	return n
+}
+
 // CreateTasks creates tasks with their items; see pawl.TaskMaker.
 func (e *Engine) CreateTasks(ctx context.Context, tasks []pawl.NewTask) ([]pawl.Result[pawl.Task], error) {
 	return vouched(ctx, e, "create", tasks, ofTask, e.createTasks)

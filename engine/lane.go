@@ -39,6 +39,7 @@ type lane[Row, Ans any] struct {
 	item func(*Row) string    // no two rows of a group share it; nil = they are all different
 	fits func(a, b *Row) bool // nil = any two rows can be in a group
 	size func(*Row) int       // how much of laneRows it takes; nil = 1
+	heft func(*Row) int       // bytes of its values; nil = they are few
 	ord  func(*Row) *int      // where a row keeps its place in the call
 	of   func(*Ans) *int      // which row an answer is for
 	run  func(ctx context.Context, rows []Row) ([]Ans, error)
@@ -247,10 +248,10 @@ func (l *lane[Row, Ans]) board() []*ticket[Row, Ans] {
 	}
 	var group, rest []*ticket[Row, Ans]
 	seen := map[string]bool{}
-	total := 0
+	total, bytes := 0, 0
 	for _, t := range l.waiting {
-		n := l.weight(t)
-		if total > 0 && (total+n > laneRows || !l.joins(t, group[0], seen)) {
+		n, b := l.sum(t, l.size, 1), l.sum(t, l.heft, 0)
+		if total > 0 && (total+n > laneRows || bytes+b > pawl.MaxGroupBytes || !l.joins(t, group[0], seen)) {
 			rest = append(rest, t)
 			continue
 		}
@@ -259,20 +260,21 @@ func (l *lane[Row, Ans]) board() []*ticket[Row, Ans] {
 				seen[l.item(&t.rows[i])] = true
 			}
 		}
-		total += n
+		total, bytes = total+n, bytes+b
 		group = append(group, t)
 	}
 	l.waiting = rest
 	return group
 }
 
-func (l *lane[Row, Ans]) weight(t *ticket[Row, Ans]) int {
-	if l.size == nil {
-		return len(t.rows)
+// sum adds up what a ticket's rows measure, each the same without a measure.
+func (l *lane[Row, Ans]) sum(t *ticket[Row, Ans], of func(*Row) int, each int) int {
+	if of == nil {
+		return each * len(t.rows)
 	}
 	n := 0
 	for i := range t.rows {
-		n += l.size(&t.rows[i])
+		n += of(&t.rows[i])
 	}
 	return n
 }

@@ -116,3 +116,22 @@ func TestAPanicEndsItsGroupOnly(t *testing.T) {
 		t.Errorf("the others: %v, %v; told %d times", errs[5], errs[6], told)
 	}
 }
+
+// A group is bounded by the bytes of its rows too; a call of more has its own.
+func TestGroupsAreBoundedByBytes(t *testing.T) {
+	l := &lane[laneRow, laneRow]{heft: func(r *laneRow) int { return r.id << 20 }}
+	for _, mib := range []int{3, 4, 2, 9, 1} {
+		l.waiting = append(l.waiting, &ticket[laneRow, laneRow]{rows: []laneRow{{id: mib}}})
+	}
+	var got [][]int
+	for len(l.waiting) > 0 {
+		var group []int
+		for _, t := range l.board() {
+			group = append(group, t.rows[0].id)
+		}
+		got = append(got, group)
+	}
+	if want := [][]int{{3, 4, 1}, {2}, {9}}; !slices.EqualFunc(got, want, slices.Equal[[]int]) {
+		t.Errorf("groups of %v MiB, want %v", got, want)
+	}
+}

@@ -24,7 +24,7 @@ type lanes struct {
 
 func (e *Engine) openLanes() {
 	hot, l := e.db.Dialect().Hot, &e.lanes
-	l.create = lane[draft, born]{ord: func(d *draft) *int { return &d.ord }, of: func(b *born) *int { return &b.ord }, size: func(d *draft) int { return len(d.items) },
+	l.create = lane[draft, born]{ord: func(d *draft) *int { return &d.ord }, of: func(b *born) *int { return &b.ord }, size: func(d *draft) int { return len(d.items) }, heft: (*draft).bytes,
 		run: auto(e.db, func(ctx context.Context, tx store.Tx, rows []draft) ([]born, error) {
 			return insertDrafts(ctx, tx, hot, rows)
 		})}
@@ -35,14 +35,14 @@ func (e *Engine) openLanes() {
 			ord: func(r *store.Touch) *int { return &r.Ord }, of: func(a *store.Touched) *int { return &a.Ord }, run: auto(e.db, hot.Touch)}
 	}
 	l.heartbeat, l.progress = touch(), touch()
-	l.checkpoint = lane[store.Checkpoint, store.Checkpointed]{item: func(r *store.Checkpoint) string { return r.ItemID },
+	l.checkpoint = lane[store.Checkpoint, store.Checkpointed]{heft: func(r *store.Checkpoint) int { return len(r.Snapshot) + len(r.Metadata) }, item: func(r *store.Checkpoint) string { return r.ItemID },
 		ord: func(r *store.Checkpoint) *int { return &r.Ord }, of: func(a *store.Checkpointed) *int { return &a.Ord }, run: auto(e.db, hot.Checkpoint)}
-	l.append = lane[store.Append, store.Appended]{item: func(r *store.Append) string { return r.ItemID }, size: func(r *store.Append) int { return 1 + len(r.Body)>>14 },
+	l.append = lane[store.Append, store.Appended]{item: func(r *store.Append) string { return r.ItemID }, heft: func(r *store.Append) int { return len(r.Body) },
 		ord: func(r *store.Append) *int { return &r.Ord }, of: func(a *store.Appended) *int { return &a.Ord }, run: auto(e.db, hot.Append)}
-	l.complete = lane[store.Complete, store.Moved]{item: func(r *store.Complete) string { return r.ItemID },
+	l.complete = lane[store.Complete, store.Moved]{heft: func(r *store.Complete) int { return len(r.Result) }, item: func(r *store.Complete) string { return r.ItemID },
 		ord: func(r *store.Complete) *int { return &r.Ord }, of: func(a *store.Moved) *int { return &a.Ord }, run: auto(e.db, hot.Complete)}
 	leaving := func(run func(context.Context, []store.Leave) ([]store.Moved, error)) lane[store.Leave, store.Moved] {
-		return lane[store.Leave, store.Moved]{item: func(r *store.Leave) string { return r.ItemID },
+		return lane[store.Leave, store.Moved]{heft: func(r *store.Leave) int { return len(r.Error) }, item: func(r *store.Leave) string { return r.ItemID },
 			ord: func(r *store.Leave) *int { return &r.Ord }, of: func(a *store.Moved) *int { return &a.Ord }, run: run}
 	}
 	l.leave = leaving(auto(e.db, hot.Leave))

@@ -16,6 +16,7 @@ import (
 // intake reads the body before anything looks at it, so that its size, type and
 // syntax are judged in one place.
 func (s *server) intake(next http.Handler) http.Handler {
+	read := s.reads(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for _, name := range unheard {
 			if r.Header.Get(name) != "" && !(name == "If-Match" && r.Method == http.MethodPatch) {
@@ -23,6 +24,13 @@ func (s *server) intake(next http.Handler) http.Handler {
 				return
 			}
 		}
+		s.bodies.bounded(w, r, func(err error) { s.refuseBytes(w, r, err) }, read)
+	})
+}
+
+// reads reads the body and judges it.
+func (s *server) reads(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body == nil || r.Body == http.NoBody {
 			next.ServeHTTP(w, r)
 			return
@@ -52,7 +60,9 @@ func (s *server) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		hear(r, rc)
 		return nil, tooLarge
 	}
-	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, pawl.MaxBodyBytes))
+	var body bytes.Buffer
+	body.Grow(int(max(0, r.ContentLength)) + bytes.MinRead)
+	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, pawl.MaxBodyBytes))
 	if err == nil { // else it bounds what net/http still reads to be rid of the rest
 		_ = rc.SetReadDeadline(time.Time{})
 	}
@@ -65,7 +75,7 @@ func (s *server) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		w.Header().Set("Connection", "close")
 		return nil, &pawl.Error{Code: pawl.CodeInvalid, Message: "the body did not arrive whole", Err: err}
 	}
-	return data, nil
+	return body.Bytes(), nil
 }
 
 // hear reads a body on that is refused, when it is not far too long: many a

@@ -45,6 +45,10 @@ type Options struct {
 	RequireKeys []string
 	// BodyTime is how long a caller may take to send a body; 0 = 30 s.
 	BodyTime time.Duration
+	// BodiesInFlight bounds the bytes of bodies over 16 KiB that are read and whose
+	// calls are not yet answered; further ones wait 2 s and are then refused as
+	// limit. 0 = pawl.DefaultBodiesInFlight.
+	BodiesInFlight int64
 	// At are further doors by their path, such as /mcp: what comes there is
 	// guarded and its caller read like any other's. What his key is good for
 	// (access.Of) each door judges itself.
@@ -68,6 +72,7 @@ type server struct {
 	page    func() []byte
 	metrics *metrics
 	frames  frames
+	bodies  bodies
 	gate    *access.Gate
 }
 
@@ -81,6 +86,9 @@ func New(svc pawl.Service, o Options) http.Handler {
 	}
 	if o.BodyTime <= 0 {
 		o.BodyTime = 30 * time.Second
+	}
+	if o.BodiesInFlight <= 0 {
+		o.BodiesInFlight = pawl.DefaultBodiesInFlight
 	}
 	if o.Version == "" {
 		o.Version = "dev"
@@ -98,7 +106,7 @@ func New(svc pawl.Service, o Options) http.Handler {
 		o.Gate = access.New(access.Options{Log: o.Log})
 	}
 	settle.Do(settleHuma)
-	s := &server{svc: svc, opts: o, mux: chi.NewRouter(), metrics: newMetrics(o.Gauges, o.Gate), gate: o.Gate}
+	s := &server{svc: svc, opts: o, mux: chi.NewRouter(), metrics: newMetrics(o.Gauges, o.Gate), gate: o.Gate, bodies: bodies{max: o.BodiesInFlight}}
 	s.mux.Use(s.identify, s.logged, s.guard)
 	if o.Front != nil {
 		s.mux.Use(o.Front)

@@ -57,6 +57,8 @@ type serveConfig struct {
 	Notice       time.Duration `koanf:"notice"`
 	Types        string        `koanf:"types"`
 	TypesOnly    bool          `koanf:"registered_types_only"`
+
+	BodiesInFlight int64 `koanf:"bodies_in_flight"`
 }
 
 type workerConfig struct {

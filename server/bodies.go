@@ -1,0 +1,110 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/clock"
+)
+
+const (
+	// smallBody is up to how many bytes a body is let in at once: heartbeats and the
+	// like must not wait for large ones.
+	smallBody = 16 << 10
+	// bodyWait is how long a larger one waits for the bytes of others to be free.
+	bodyWait = 2 * time.Second
+)
+
+// bodies bounds the bytes of large request bodies that are read and whose calls
+// are not yet answered. Those who wait are let in in the order they came.
+type bodies struct {
+	max int64
+
+	mu    sync.Mutex
+	used  int64
+	queue []*bodyWaiter
+}
+
+type bodyWaiter struct {
+	n  int64
+	in chan struct{}
+}
+
+// bounded holds the room for a request's body while its call is carried out.
+func (b *bodies) bounded(w http.ResponseWriter, r *http.Request, refuse func(error), next http.Handler) {
+	n := r.ContentLength
+	if n < 0 {
+		n = pawl.MaxBodyBytes // it does not say
+	}
+	if r.Body == nil || r.Body == http.NoBody || n <= smallBody || n > pawl.MaxBodyBytes { // which is refused unread
+		next.ServeHTTP(w, r)
+		return
+	}
+	n = min(n, b.max)
+	if err := b.enter(r.Context(), n); err != nil {
+		w.Header().Set("Connection", "close") // the body is not read
+		refuse(err)
+		return
+	}
+	defer b.leave(n)
+	next.ServeHTTP(w, r)
+}
+
+func (b *bodies) enter(ctx context.Context, n int64) error {
+	b.mu.Lock()
+	if len(b.queue) == 0 && b.used+n <= b.max {
+		b.used += n
+		b.mu.Unlock()
+		return nil
+	}
+	me := &bodyWaiter{n, make(chan struct{})}
+	b.queue = append(b.queue, me)
+	b.mu.Unlock()
+	patience := time.NewTimer(bodyWait)
+	defer patience.Stop()
+	select {
+	case <-me.in:
+		return nil
+	case <-patience.C:
+	case <-ctx.Done():
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i := slices.Index(b.queue, me)
+	if i < 0 { // let in meanwhile
+		return nil
+	}
+	b.queue = slices.Delete(b.queue, i, i+1)
+	b.admit()
+	return &pawl.Error{Code: pawl.CodeLimit, RetryAfter: time.Second, Message: fmt.Sprintf("the bodies of calls under way have %d bytes together, as many as this server takes at once; send the call again later", b.max)}
+}
+
+func (b *bodies) leave(n int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.used -= n
+	b.admit()
+}
+
+// admit lets in those for whom there is room now.
+func (b *bodies) admit() {
+	for len(b.queue) > 0 && b.used+b.queue[0].n <= b.max {
+		b.used += b.queue[0].n
+		close(b.queue[0].in)
+		b.queue = b.queue[1:]
+	}
+}
+
+// refuseBytes answers a call whose body is not read. Many a client reads no answer
+// before all is written: a little of it is read and thrown away.
+func (s *server) refuseBytes(w http.ResponseWriter, r *http.Request, err error) {
+	rc := http.NewResponseController(w)
+	_ = rc.SetReadDeadline(clock.Now().Add(5 * time.Second))
+	hear(r, rc)
+	s.write(w, r, err)
+}
