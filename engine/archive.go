@@ -8,12 +8,15 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
+// archivesBeside follows a SQLite file's path in the name of its archives' directory.
+const archivesBeside = ".archives"
+
 // withArchives is where archives go when nobody says: beside a SQLite database,
 // work.db in work.db.archives. PostgreSQL keeps them in its table.
 func withArchives(url string, o pawl.SweepOptions) (*pawl.SweepOptions, error) {
 	path, local := strings.CutPrefix(url, "sqlite:")
 	if o.ArchiveDir == "" && local {
-		o.ArchiveDir = strings.TrimPrefix(path, "//") + ".archives"
+		o.ArchiveDir = strings.TrimPrefix(path, "//") + archivesBeside
 	}
 	if o.ArchiveDir == "" {
 		return &o, nil

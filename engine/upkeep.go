@@ -8,6 +8,7 @@ import (
 	"github.com/pawl-work/pawl/store"
 	"github.com/pawl-work/pawl/store/postgres"
 	"github.com/pawl-work/pawl/store/sqlite"
+	"github.com/pawl-work/pawl/sweep"
 )
 
 // Schema opens the database at url for its migrations alone: none is run, and
@@ -36,8 +37,11 @@ func SchemaSQL(dialect, schema string, from int64) (string, error) {
 }
 
 // Backup writes a copy of an open SQLite database, as of one moment, to a new
-// file, while work goes on. A file that exists is a conflict; PostgreSQL's is
-// invalid: it has pg_dump.
+// file, while work goes on, and copies the archives to the new directory
+// FILE.archives, where an engine over the copy finds them. A file or directory that
+// exists is a conflict; PostgreSQL's is invalid: it has pg_dump.
 func (e *Engine) Backup(ctx context.Context, file string) error {
-	return sqlite.Backup(ctx, e.db.DB.(*watched).DB, file)
+	return sqlite.Backup(ctx, e.db.DB.(*watched).DB, file, func(ctx context.Context, path string) error {
+		return sweep.CopyArchives(ctx, e.opts.Sweep.ArchiveDir, path+archivesBeside)
+	})
 }

@@ -8,7 +8,7 @@ FROM (
   UNION ALL
   SELECT MIN(run_at) FROM pawl.scheduled
   UNION ALL
-  SELECT MIN(until) FROM pawl.waiting WHERE until IS NOT NULL
+  SELECT MIN(until) FROM pawl.waiting WHERE until IS NOT NULL AND needs = 0
   UNION ALL
   SELECT CASE WHEN EXISTS (SELECT 1 FROM pawl.waiting WHERE needs = 0 AND until IS NULL AND signal IS NULL) THEN 0 END
   UNION ALL
@@ -27,7 +27,7 @@ SELECT x.item_id
 FROM (
   SELECT item_id FROM pawl.scheduled WHERE run_at <= $1
   UNION ALL
-  SELECT item_id FROM pawl.waiting WHERE until <= $1
+  SELECT item_id FROM pawl.waiting WHERE until <= $1 AND needs = 0
   UNION ALL
   SELECT item_id FROM pawl.waiting WHERE needs = 0 AND until IS NULL AND signal IS NULL
 ) x

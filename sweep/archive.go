@@ -23,6 +23,9 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
+// archiveSuffix ends the name of an archive's file.
+const archiveSuffix = ".jsonl.zst"
+
 // maxBody bounds an archive that the database keeps; a larger one needs a
 // directory.
 const maxBody = 256 << 20
@@ -103,7 +106,7 @@ func (s *Sweeper) open(taskID string, at time.Time) (sink, error) {
 		if err != nil {
 			return k, diskError(err)
 		}
-		k.file, k.path, out = f, filepath.Join(dir, taskID+"."+s.NewID("arc")+".jsonl.zst"), f
+		k.file, k.path, out = f, filepath.Join(dir, taskID+"."+s.NewID("arc")+archiveSuffix), f
 	}
 	all := io.MultiWriter(out, k.sum, k.size)
 	if zip, ok := s.encoders.Get().(*zstd.Encoder); ok {

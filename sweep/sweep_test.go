@@ -81,6 +81,25 @@ func TestOneBadDueItemIsSetApart(t *testing.T) {
 	})
 }
 
+// An item with a time that waits for another one is due when that has completed:
+// Run must not try again and again before.
+func TestATimeIsNotDueBeforeTheDependencies(t *testing.T) {
+	each(t, func(h *house) {
+		at := h.Now().Add(time.Minute)
+		h.create(pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Key: "a"}, {Key: "b", After: []string{"a"}, RunAt: &at}}})
+		first := h.claim(1)
+		h.Advance(2 * time.Minute)
+		next, ok, err := h.Next(h.Context())
+		h.ok(err)
+		if lease := first[0].LeaseExpiresAt.UnixMicro(); !ok || next != lease {
+			h.Errorf("next due at %d, %t; want the end of the lease, %d", next, ok, lease)
+		}
+		h.complete(first...)
+		h.same(h.pass().Due, 0, "due after its follow-up")
+		h.complete(h.claim(1)...)
+	})
+}
+
 func TestDependentsAreGivenUpAndMended(t *testing.T) {
 	each(t, func(h *house) {
 		task := h.create(pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Key: "a"}, {Key: "b", After: []string{"a"}}, {Key: "c", After: []string{"b"}}, {Key: "d", After: []string{"c"}}}})

@@ -13,8 +13,9 @@ import (
 
 // Backup writes a copy of an open database, as of one moment, to the new file
 // dest, while work goes on. The copy is whole and on the disk before it has that
-// name; a dest that exists is a conflict, a missing directory invalid.
-func Backup(ctx context.Context, from store.DB, dest string) error {
+// name, and so is what more copies besides; a dest that exists is a conflict, a
+// missing directory invalid.
+func Backup(ctx context.Context, from store.DB, dest string, more func(ctx context.Context, dest string) error) error {
 	d, ok := from.(*db)
 	if !ok {
 		return &pawl.Error{Code: pawl.CodeInvalid, Op: "backup", Message: "only a SQLite database is copied this way; for PostgreSQL use pg_dump"}
@@ -37,6 +38,11 @@ func Backup(ctx context.Context, from store.DB, dest string) error {
 	}
 	if err := partial.Sync(); err != nil {
 		return notOnDisk(err)
+	}
+	if more != nil {
+		if err := more(ctx, dest); err != nil {
+			return err
+		}
 	}
 	if err := os.Rename(partial.Name(), dest); err != nil {
 		return notOnDisk(err)

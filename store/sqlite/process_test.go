@@ -269,17 +269,17 @@ func TestBackupIsWholeWhileWorkGoesOn(t *testing.T) {
 			}
 		}
 	}()
-	err := Backup(t.Context(), h.DB, dest)
+	err := Backup(t.Context(), h.DB, dest, nil)
 	close(stop)
 	<-stopped
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.wantCode(Backup(t.Context(), h.DB, dest), pawl.CodeConflict)
-	h.wantCode(Backup(t.Context(), h.DB, filepath.Join(dest, "x", "y.db")), pawl.CodeInvalid)
+	h.wantCode(Backup(t.Context(), h.DB, dest, nil), pawl.CodeConflict)
+	h.wantCode(Backup(t.Context(), h.DB, filepath.Join(dest, "x", "y.db"), nil), pawl.CodeInvalid)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	h.wantCode(Backup(gone, h.DB, dest+"2"), pawl.CodeUnavailable)
+	h.wantCode(Backup(gone, h.DB, dest+"2", nil), pawl.CodeUnavailable)
 	if left, err := os.ReadDir(filepath.Dir(dest)); err != nil || len(left) != 1 {
 		t.Errorf("left %v (%v)", left, err)
 	}

@@ -36,3 +36,7 @@ CREATE TABLE pawl.tombstones (
 );
 CREATE INDEX tombstones_of_namespace ON pawl.tombstones (namespace, event_id);
 CREATE INDEX tombstones_by_age ON pawl.tombstones (created_at);
+
+-- An item that waits for others is not due when its time has come.
+DROP INDEX pawl.waiting_until;
+CREATE INDEX waiting_until ON pawl.waiting (until) WHERE until IS NOT NULL AND needs = 0;

@@ -25,3 +25,7 @@ CREATE TABLE tombstones (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX tombstones_of_namespace ON tombstones (namespace, event_id);
 CREATE INDEX tombstones_by_age ON tombstones (created_at);
+
+-- An item that waits for others is not due when its time has come.
+DROP INDEX waiting_until;
+CREATE INDEX waiting_until ON waiting (until) WHERE until IS NOT NULL AND needs = 0;
