@@ -93,4 +93,5 @@ type ResumeState struct {
 	Error          *Failure              `json:"error,omitempty"` // the item's last: why an attempt failed, or its result was sent back
 	OpenMessage    *OpenMessage          `json:"open_message"`    // that the next attempt goes on with
 	Messages       []MessageRef          `json:"messages"`        // all that were said piece by piece, oldest first: an ended one is not to be said again
+	Held           bool                  `json:"-"`               // by the caller's API key, in process only: it may see payloads
 }

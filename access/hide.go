@@ -5,11 +5,16 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/pawl-work/pawl"
 )
 
 // payloads are the members that carry what work is about; metadata, titles,
 // stages and error messages are not among them.
 var payloads = []string{"payload", "input", "result", "assembled_result", "snapshot", "detail", "data", "diff", "response", "evidence", "content", "before", "after", "operations"}
+
+// notes are text that is part of a payload.
+var notes = []string{"notes"}
 
 // Payloads says whether answers may show payloads: what tasks and items are
 // about and come to, snapshots, details of errors and events. A key that only
@@ -18,11 +23,16 @@ func (p Pass) Payloads() bool {
 	return p.Key == nil || p.Key.Payloads || slices.ContainsFunc(p.Key.Roles, func(r string) bool { return r != "reader" && r != "claimer" })
 }
 
-// own are the routes whose answers are the caller's own work, payloads and all.
-var own = []string{"claim", "resume_item"}
+// Hides says that answers of a route are to be shown without payloads (Hide). What
+// a call claims is shown whole.
+func (p Pass) Hides(route string) bool { return !p.Payloads() && route != "claim" }
 
-// Hides says that answers of a route are to be shown without payloads (Hide).
-func (p Pass) Hides(route string) bool { return !p.Payloads() && !slices.Contains(own, route) }
+// HidesFrom is Hides for one answer, a pointer: where to go on is shown whole to
+// the key that holds the item's lease.
+func (p Pass) HidesFrom(route string, answer any) bool {
+	r, ok := answer.(*pawl.ResumeState)
+	return p.Hides(route) && !(ok && r.Held)
+}
 
 var rawJSON = reflect.TypeFor[json.RawMessage]()
 
@@ -42,6 +52,13 @@ func hide(v reflect.Value) {
 		for i := range v.Len() {
 			hide(v.Index(i))
 		}
+	case reflect.Map:
+		for _, key := range v.MapKeys() {
+			value := reflect.New(v.Type().Elem()).Elem() // what is in a map cannot be set
+			value.Set(v.MapIndex(key))
+			hide(value)
+			v.SetMapIndex(key, value)
+		}
 	case reflect.Struct:
 		for i := range v.NumField() {
 			f := v.Type().Field(i)
@@ -49,6 +66,8 @@ func hide(v reflect.Value) {
 			switch {
 			case !f.IsExported() && !f.Anonymous, !v.Field(i).CanSet() && f.Type == rawJSON:
 			case f.Type == rawJSON && slices.Contains(payloads, name):
+				v.Field(i).SetZero()
+			case f.Type.Kind() == reflect.String && slices.Contains(notes, name):
 				v.Field(i).SetZero()
 			default:
 				hide(v.Field(i))

@@ -48,6 +48,20 @@ func (e *Engine) own(ctx context.Context, c pawl.Caller, rows []store.Claimed) {
 	})
 }
 
+// holds says that the caller's API key has the lease of an item.
+func (e *Engine) holds(ctx context.Context, tx store.Tx, it store.ItemRow) (bool, error) {
+	key := pawl.CallerOf(ctx).Key
+	if key == "" || !it.State.Leased() {
+		return false, nil
+	}
+	now, err := tx.Now(ctx)
+	if err != nil || it.LeaseExpires <= now {
+		return false, err
+	}
+	keys, err := store.KeysOfLeases(ctx, tx, []string{it.ID})
+	return keys[store.Attempt{ItemID: it.ID, N: it.Attempt}] == key, err
+}
+
 // foreign says which of a caller's calls are about leases that belong to another
 // API key: claimed by another holder, whatever name he goes by.
 func (e *Engine) foreign(ctx context.Context, c pawl.Caller, fences []pawl.Fence) (map[pawl.Fence]error, error) {

@@ -294,7 +294,11 @@ func (e *Engine) Resume(ctx context.Context, itemID string) (pawl.ResumeState, e
 		if err != nil {
 			return pawl.ResumeState{}, err
 		}
-		out := pawl.ResumeState{ItemID: itemID, TaskID: it.TaskID, Attempt: it.Attempt, Steps: map[string]pawl.Checkpoint{}, Signals: map[string]pawl.SentSignal{}, Parts: []pawl.ItemPart{}, Error: it.Error}
+		held, err := e.holds(ctx, tx, it)
+		if err != nil {
+			return pawl.ResumeState{}, err
+		}
+		out := pawl.ResumeState{Held: held, ItemID: itemID, TaskID: it.TaskID, Attempt: it.Attempt, Steps: map[string]pawl.Checkpoint{}, Signals: map[string]pawl.SentSignal{}, Parts: []pawl.ItemPart{}, Error: it.Error}
 		if it.Acceptance {
 			parts, err := store.ListParts(ctx, tx, ns, pawl.PartFilter{ItemID: itemID, Page: pawl.Page{Limit: pawl.MaxParts}})
 			if err != nil {

@@ -72,22 +72,24 @@ func (s *Server) lists(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// shown is an answer, a pointer, as the caller may see it: without payloads where
-// his key reads none.
-func shown(ctx context.Context, route string, out any) (json.RawMessage, error) {
-	if access.Of(ctx).Hides(route) {
+// shown is an answer, a pointer, as the caller may see it, without payloads where
+// its key reads none, and the _meta that says so.
+func shown(ctx context.Context, route string, out any) (json.RawMessage, sdk.Meta, error) {
+	hides := access.Of(ctx).HidesFrom(route, out)
+	if hides {
 		access.Hide(out)
 	}
-	return encode(out)
+	text, err := encode(out)
+	return text, remarks(hides, false), err
 }
 
 // remarks are the _meta of an answer.
-func remarks(ctx context.Context, route string, replayed bool) sdk.Meta {
+func remarks(hidden, replayed bool) sdk.Meta {
 	m := sdk.Meta{}
 	if replayed {
 		m[ReplayedMeta] = true
 	}
-	if access.Of(ctx).Hides(route) {
+	if hidden {
 		m[PayloadsMeta] = "hidden"
 	}
 	if len(m) == 0 {

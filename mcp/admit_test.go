@@ -220,6 +220,54 @@ func TestWallsToolByTool(t *testing.T) {
 	})
 }
 
+// No tool shows a payload to a key that reads and claims; an item's holder alone
+// sees where to go on with it.
+func TestNoToolShowsPayloads(t *testing.T) {
+	g := guard(t, pawltest.Open(t, pawltest.SQLite), access.Options{})
+	worker, other := g.holds("claimer", "reader"), g.holds("claimer", "reader")
+	maker := g.holds(pawl.KeyRoles...)
+	s := "s3cret"
+	maker.must("work_propose", args{"type": "a", "payload": s})
+	item := maker.must("work_checkout", args{"worker_id": "m"}).Result.StructuredContent.Items[0]
+	held := args{"item_id": item["id"], "worker_id": "m", "attempt": 1}
+	maker.must("work_checkpoint", with(held, "snapshot", s, "name", "n"))
+	maker.must("work_complete", with(held, "result", s))
+	maker.must("work_propose", args{"type": "b", "payload": s})
+	mine := worker.must("work_checkout", args{"worker_id": "w", "types": []string{"b"}}).Result.StructuredContent.Items[0]
+	own := args{"item_id": mine["id"], "worker_id": "w", "attempt": 1}
+	worker.must("work_checkpoint", with(own, "snapshot", s, "name", "n"))
+	shows := func(c rpc, tool string, in args) bool {
+		t.Helper()
+		r := c.call(tool, in)
+		if r.Error.Code != 0 || r.Result.IsError {
+			t.Errorf("%s: %+v", tool, r)
+		}
+		return strings.Contains(r.Result.Content[0].Text, s)
+	}
+	if !shows(worker, "work_resume", args{"item_id": mine["id"]}) {
+		t.Error("the holder does not see where to go on")
+	}
+	for _, c := range []struct {
+		tool string
+		in   args
+	}{
+		{"work_resume", args{"item_id": mine["id"]}}, {"work_resume", args{"item_id": item["id"]}}, {"work_get", args{"item_id": mine["id"]}}, {"work_get", args{"task_id": item["task_id"]}},
+		{"work_list", args{}}, {"work_logs", args{"task_id": item["task_id"]}}, {"work_wait", args{"task_id": item["task_id"]}}, {"work_list_parts", args{"item_id": item["id"]}},
+	} {
+		if shows(other, c.tool, c.in) {
+			t.Errorf("%s %v shows a payload", c.tool, c.in)
+		}
+	}
+	for _, c := range []struct {
+		tool string
+		in   args
+	}{{"work_heartbeat", own}, {"work_progress", own}, {"work_complete", own}, {"work_resume", args{"item_id": mine["id"]}}} {
+		if shows(worker, c.tool, c.in) {
+			t.Errorf("%s %v shows a payload", c.tool, c.in)
+		}
+	}
+}
+
 // Payloads are hidden from keys that only read or claim, but for what they check
 // out; the answer says so.
 func TestPayloadsAreHiddenFromTools(t *testing.T) {

@@ -43,7 +43,7 @@ func (s *Server) once(ctx context.Context, t tool, key string, args json.RawMess
 	run := func(ctx context.Context) error {
 		out, err := t.run(ctx, s, args)
 		if err == nil {
-			answer, err = shown(ctx, t.route, out)
+			answer, _, err = shown(ctx, t.route, out)
 		}
 		return err
 	}

@@ -48,11 +48,11 @@ func (s *Server) resource(template, name, route, means string, read func(ctx con
 		if err != nil {
 			return nil, s.unreadable(ctx, uri, err)
 		}
-		text, err := shown(ctx, route, v)
+		text, meta, err := shown(ctx, route, v)
 		if err != nil {
 			return nil, s.unreadable(ctx, uri, err)
 		}
-		return &sdk.ReadResourceResult{Meta: remarks(ctx, route, false), Contents: []*sdk.ResourceContents{{URI: uri, MIMEType: asJSON, Text: string(text)}}}, nil
+		return &sdk.ReadResourceResult{Meta: meta, Contents: []*sdk.ResourceContents{{URI: uri, MIMEType: asJSON, Text: string(text)}}}, nil
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/access"
 	"github.com/pawl-work/pawl/api"
 )
 
@@ -106,18 +107,18 @@ func (s *Server) handle(t tool) sdk.ToolHandler {
 				res = s.refused(ctx, t, fmt.Errorf("panic: %v\n%s", v, debug.Stack()))
 			}
 		}()
-		answer, replayed, err := s.call(ctx, t, req)
+		answer, meta, err := s.call(ctx, t, req)
 		if err != nil {
 			return s.refused(ctx, t, err), nil
 		}
-		return &sdk.CallToolResult{Meta: remarks(ctx, t.route, replayed), StructuredContent: answer, Content: []sdk.Content{&sdk.TextContent{Text: string(answer)}}}, nil
+		return &sdk.CallToolResult{Meta: meta, StructuredContent: answer, Content: []sdk.Content{&sdk.TextContent{Text: string(answer)}}}, nil
 	}
 }
 
-func (s *Server) call(ctx context.Context, t tool, req *sdk.CallToolRequest) (answer json.RawMessage, replayed bool, err error) {
+func (s *Server) call(ctx context.Context, t tool, req *sdk.CallToolRequest) (answer json.RawMessage, meta sdk.Meta, err error) {
 	route := api.RouteOf(t.route)
 	if ctx, err = s.admit(ctx, t.name, req.Params.Arguments, route.Role); err != nil {
-		return nil, false, err
+		return nil, nil, err
 	}
 	ctx = s.asAgent(ctx, route.Role, req.ClientInfo())
 	key, err := keyOf(req.Params.Meta)
@@ -125,17 +126,17 @@ func (s *Server) call(ctx context.Context, t tool, req *sdk.CallToolRequest) (an
 		ctx, err = vouched(ctx, req.ClientInfo(), req.Params.Meta)
 	}
 	if err != nil {
-		return nil, false, err
+		return nil, nil, err
 	}
 	if key != "" && t.hints&reads == 0 {
-		return s.once(ctx, t, key, req.Params.Arguments)
+		answer, replayed, err := s.once(ctx, t, key, req.Params.Arguments)
+		return answer, remarks(access.Of(ctx).Hides(t.route), replayed), err
 	}
 	out, err := t.run(ctx, s, req.Params.Arguments)
 	if err != nil {
-		return nil, false, err
+		return nil, nil, err
 	}
-	answer, err = shown(ctx, t.route, out)
-	return answer, false, err
+	return shown(ctx, t.route, out)
 }
 
 // asAgent names a caller who has no name yet: whoever calls here is an agent. A

@@ -47,8 +47,26 @@ type envelope struct {
 	Data            pawl.Event `json:"data"`
 }
 
+// withoutPayloads leaves out what a sink is never told: data and diff (evidence,
+// notes, reasons, metadata), and what people wrote as comments. The message of a
+// failure stays.
+func withoutPayloads(e pawl.Event) pawl.Event {
+	e.Data, e.Diff = nil, nil
+	if e.Event == "failed" || e.Event == "lease_expired" {
+		return e
+	}
+	e.Message = ""
+	for _, info := range pawl.Events {
+		if info.Name == e.Event {
+			e.Message = info.Means
+		}
+	}
+	return e
+}
+
 // compose makes the message of an event.
 func compose(origin string, e pawl.Event) (Message, error) {
+	e = withoutPayloads(e)
 	subject := e.TaskID
 	if e.ItemID != "" {
 		subject += "/" + e.ItemID

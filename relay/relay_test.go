@@ -61,6 +61,30 @@ func ordered(t *testing.T, s *shelf) {
 	}
 }
 
+// No payload, metadata or comment is ever sent: what an event says beside its
+// change stays in the database.
+func TestMessagesHaveNoPayloads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src, at, sink := newTape(), newBook(), &shelf{}
+		for _, e := range pawl.Events {
+			src.write("tsk_1", e.Name)
+			last := &src.events[len(src.events)-1]
+			last.Message, last.Data, last.Diff = "what a person wrote", json.RawMessage(`{"evidence":"s3cret"}`), json.RawMessage(`{"metadata":"s3cret"}`)
+		}
+		start(t, relay.Options{Source: src, Book: at, Sinks: one("s", sink)})
+		until(t, "all is there", func() bool { return len(sink.ids()) == len(pawl.Events) })
+		for i, m := range sink.taken {
+			failure := m.Event.Event == "failed" || m.Event.Event == "lease_expired"
+			if body := string(m.Body); strings.Contains(body, "s3cret") || strings.Contains(body, "what a person wrote") != failure || m.Event.Data != nil || m.Event.Diff != nil {
+				t.Errorf("%s", body)
+			}
+			if !failure && m.Event.Message != pawl.Events[i].Means {
+				t.Errorf("%s says %q", m.Event.Event, m.Event.Message)
+			}
+		}
+	})
+}
+
 // What is sent is a CloudEvent of version 1.0.
 func TestMessagesAreCloudEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -24,7 +24,7 @@ import (
 var house = []string{"metrics", "sweep", "list_sweeps", "list_relays", "resume_relay", "forget_relay"}
 
 // bare are the calls whose answers are nothing but a payload.
-var bare = []string{"task_result", "follow_message"}
+var bare = []string{"task_result", "follow_message", "resume_chat"}
 
 // payloadsHeader says that an answer's payloads have been left out.
 const payloadsHeader = "Pawl-Payloads"
@@ -86,7 +86,7 @@ func (s *server) admit(route api.Route) func(huma.Context, func(huma.Context)) {
 			s.turnAway(w, r, route.Name, err)
 			return
 		}
-		if hides {
+		if hides && route.Name != "resume_item" { // which knows only later
 			w.Header().Set(payloadsHeader, "hidden")
 		}
 		next(humachi.NewContext(c.Operation(), r.WithContext(ctx), w))
@@ -104,10 +104,25 @@ func (s *server) putDown(r *http.Request, route string, err error) {
 	s.gate.Refused(r.Context(), route, err, "request_id", callOf(r.Context()).id, "method", r.Method, "path", r.URL.Path, "remote", r.RemoteAddr)
 }
 
+// resumed is where to go on with an item. Whether its payloads are hidden depends
+// on who holds the lease.
+type resumed struct {
+	Payloads string `header:"Pawl-Payloads"`
+	Body     pawl.ResumeState
+}
+
 // visible hides the payloads of an answer from those who may not read them.
 func visible(ctx context.Context, route api.Route, out any) {
-	if access.Of(ctx).Hides(route.Name) {
-		access.Hide(out)
+	answer := out
+	r, ok := out.(*resumed)
+	if ok {
+		answer = &r.Body
+	}
+	if !access.Of(ctx).HidesFrom(route.Name, answer) {
+		return
+	}
+	if access.Hide(out); ok {
+		r.Payloads = "hidden"
 	}
 }
 

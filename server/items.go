@@ -67,8 +67,12 @@ func (s *server) ofItem() {
 		i, err := s.svc.GetItem(ctx, in.ID)
 		return reply(api.ItemView{Item: i}, err)
 	})
-	add(s, "resume_item", func(ctx context.Context, in *member) (*answer[pawl.ResumeState], error) {
-		return reply(s.svc.Resume(ctx, in.ID))
+	add(s, "resume_item", func(ctx context.Context, in *member) (*resumed, error) {
+		r, err := s.svc.Resume(ctx, in.ID)
+		if err != nil {
+			return nil, err
+		}
+		return &resumed{Body: r}, nil
 	})
 	add(s, "item_events", func(ctx context.Context, in *struct {
 		ID string `path:"id" doc:"The item's id."`

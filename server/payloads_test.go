@@ -1,0 +1,159 @@
+package server_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/access"
+	"github.com/pawl-work/pawl/api"
+	"github.com/pawl-work/pawl/pawltest"
+)
+
+const marked = "s3cret"
+
+// aboutSecrets fills every place that holds a payload with marked text, and says
+// what its paths are to name: an item that another key holds, with a message
+// that it writes.
+func (h *house) aboutSecrets() (paths map[string]string) {
+	h.Helper()
+	_, boss := h.key(pawl.NewAPIKey{Roles: pawl.KeyRoles})
+	do := func(method, path, body string) reply {
+		h.Helper()
+		r := h.ask(boss, method, path, strings.ReplaceAll(body, "$", `"`+marked+`"`))
+		if r.StatusCode > 299 {
+			h.Fatalf("%s %s: %s %s", method, path, r.Status, r.text)
+		}
+		return r
+	}
+	fence := `{"worker_id":"boss","attempt":1`
+	item := func(task string) string {
+		return "/v1/items/" + do("POST", "/v1/claims", `{"worker_id":"boss","task_id":"`+task+`"}`).items()[0]["id"].(string)
+	}
+	do("PUT", "/v1/types/kept", `{"approval":{"mode":"manual"},"parts":[{"key":"k","repeatable":true}]}`)
+	submitted := do("POST", "/v1/tasks", `{"type":"kept","payload":$}`).str("id")
+	at := item(submitted)
+	do("POST", at+"/parts", fence+`,"key":"k","seq":1,"payload":$,"evidence":$,"notes":$}`)
+	do("POST", at+":submit", fence+`,"result":$,"evidence":$,"notes":$}`)
+	do("POST", "/v1/tasks/"+submitted+":reject", `{"errors":[{"code":"c","message":"m"}],"allow_rework":true}`)
+	done := do("POST", "/v1/tasks", `{"type":"plain","payload":$}`).str("id")
+	do("POST", item(done)+":complete", fence+`,"result":$}`)
+	failed := do("POST", "/v1/tasks", `{"type":"plain","payload":$,"max_attempts":1}`).str("id")
+	do("POST", item(failed)+":fail", fence+`,"error":{"message":"m","detail":$}}`)
+	do("POST", "/v1/signals", `{"name":"go","key":"k","payload":$}`)
+	token := do("POST", "/v1/idempotency-keys/k:begin", `{"request_hash":"h"}`).str("token")
+	do("POST", "/v1/idempotency-keys/k:complete", `{"token":"`+token+`","response":$}`)
+	task := do("POST", "/v1/tasks", `{"type":"talk","thread":"t","messages":[{"role":"user","content":$}],"reply":{"model":"m"}}`).str("id")
+	at = item(task)
+	do("POST", at+":checkpoint", fence+`,"type":"state_transition","name":"wait","snapshot":$,"metadata":{"signal":"go","key":"k"}}`)
+	messages := h.ask(boss, "GET", "/v1/messages?task_id="+task, "").items()
+	message := messages[len(messages)-1]["id"].(string)
+	do("POST", "/v1/messages/"+message+":append", fence+`,"offset":0,"chunks":[{"type":"text","text":$}]}`)
+	do("POST", "/v1/tasks/"+task+":checkpoint", `{"type":"custom","snapshot":$}`)
+	return map[string]string{"tasks": done, "items": strings.TrimPrefix(at, "/v1/items/"), "messages": message, "idempotency-keys": "k", "types": "kept"}
+}
+
+// No call shows a payload to a key that reads and claims, but for what it has
+// claimed itself.
+func TestNoRouteShowsPayloads(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		h := gated(t, p, access.Options{})
+		paths := h.aboutSecrets()
+		_, worker := h.key(pawl.NewAPIKey{Roles: []string{"claimer", "reader"}, Namespace: pawl.AnyNamespace})
+		look := func(what, method, path string) reply {
+			t.Helper()
+			r := h.ask(worker, method, path, "")
+			if strings.Contains(r.text, marked) {
+				t.Errorf("%s shows a payload: %s", what, r.text)
+			}
+			return r
+		}
+		for _, r := range api.Routes {
+			kind, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(r.Path, "/v1"), "/"), "/")
+			path := strings.NewReplacer("{id}", paths[kind], "{type}", "talk", "{chat}", "t").Replace(r.Path)
+			switch {
+			case r.Role != api.Reader && r.Role != api.Claimer:
+				continue
+			case r.Method == "GET":
+				if r.Name == "check_token" {
+					continue // a token says nothing but whose it is, and needs one
+				}
+				got := look(r.Name, r.Method, path)
+				payload := slices.Contains([]string{"task_result", "follow_message", "resume_chat"}, r.Name)
+				if payload && got.StatusCode != 403 || !payload && got.StatusCode != 200 {
+					t.Errorf("%s: %s %s", r.Name, got.Status, got.text)
+				}
+			}
+		}
+		look("another task's events", "GET", "/v1/events?limit=1000")
+		_, boss := h.key(pawl.NewAPIKey{Roles: []string{"operator", "reader"}})
+		if r := h.ask(boss, "GET", "/v1/events?limit=1000", ""); !strings.Contains(r.text, marked) {
+			t.Errorf("nothing is marked: %s", r.text)
+		}
+	})
+}
+
+// What a verb answers is without payloads too, alone and in a batch; the worker's
+// own item is shown whole when it is claimed and while it is held.
+func TestNoVerbShowsPayloads(t *testing.T) {
+	h := gated(t, pawltest.Open(t, pawltest.SQLite), access.Options{})
+	_, worker := h.key(pawl.NewAPIKey{Roles: []string{"claimer", "reader"}})
+	_, other := h.key(pawl.NewAPIKey{Roles: []string{"claimer"}})
+	_, boss := h.key(pawl.NewAPIKey{Roles: pawl.KeyRoles})
+	h.ask(boss, "PUT", "/v1/types/kept", `{"parts":[{"key":"k"}]}`)
+	for _, r := range api.Routes {
+		if r.Role != api.Claimer || r.Method == "GET" || r.Name == "claim" || r.Name == "register_worker" {
+			continue
+		}
+		kind := "plain"
+		if slices.Contains([]string{"submit", "submit_items", "submit_part", "submit_parts", "finalize", "finalize_items"}, r.Name) {
+			kind = "kept"
+		}
+		reply := ""
+		if strings.HasPrefix(r.Path, "/v1/messages") && r.Name != "start_messages" {
+			reply = `,"reply":{"model":"m"}`
+		}
+		h.ask(boss, "POST", "/v1/tasks", `{"type":"`+kind+`","payload":"`+marked+`"`+reply+`}`)
+		claimed := h.ask(worker, "POST", "/v1/claims", `{"worker_id":"w"}`)
+		if !strings.Contains(claimed.text, marked) {
+			t.Fatalf("%s: claimed %s", r.Name, claimed.text)
+		}
+		item := claimed.items()[0]
+		id := item["id"].(string)
+		h.ask(worker, "POST", "/v1/items/"+id+":checkpoint", `{"worker_id":"w","attempt":1,"type":"custom","snapshot":"`+marked+`"}`)
+		if kind == "kept" {
+			h.ask(worker, "POST", "/v1/items/"+id+"/parts", `{"worker_id":"w","attempt":1,"key":"k","payload":"`+marked+`","notes":"`+marked+`"}`)
+		}
+		if got := h.ask(worker, "GET", "/v1/items/"+id+"/resume", ""); !strings.Contains(got.text, marked) || got.Header.Get("Pawl-Payloads") != "" {
+			t.Errorf("to its holder: %v %s", got.Header, got.text)
+		}
+		if got := h.ask(other, "GET", "/v1/items/"+id+"/resume", ""); got.StatusCode != 200 || strings.Contains(got.text, marked) || got.Header.Get("Pawl-Payloads") != "hidden" {
+			t.Errorf("to another key: %s %v %s", got.Status, got.Header, got.text)
+		}
+		if reply != "" {
+			id = item["open_message"].(map[string]any)["id"].(string)
+			h.ask(worker, "POST", "/v1/messages/"+id+":append", `{"worker_id":"w","attempt":1,"offset":0,"chunks":[{"type":"text","text":"`+marked+`"}]}`)
+		}
+		single := strings.NewReplacer("_items", "", "submit_parts", "submit_part", "append_messages", "append", "_messages", "_message").Replace(r.Name)
+		body := strings.Replace(bodies[single], `"offset":0`, `"offset":1`, 1)
+		if body == "" {
+			body = `{"worker_id":"w","attempt":1}`
+		}
+		if single == "submit_part" {
+			body = strings.Replace(body, `"payload":1`, `"payload":2`, 1)
+		}
+		path := strings.ReplaceAll(r.Path, "{id}", id)
+		if path == r.Path {
+			body = `{"items":[` + strings.Replace(body, "{", `{"id":"`+id+`",`, 1) + `]}`
+		}
+		got := h.ask(worker, r.Method, path, body)
+		if got.StatusCode != r.Success || strings.Contains(got.text, `"code":`) || strings.Contains(got.text, marked) {
+			t.Errorf("%s: %s %s", r.Name, got.Status, got.text)
+		}
+		h.ask(boss, "POST", "/v1/tasks/"+item["task_id"].(string)+":cancel", "{}")
+		if got := h.ask(worker, "GET", "/v1/items/"+item["id"].(string)+"/resume", ""); strings.Contains(got.text, marked) {
+			t.Errorf("%s: after the lease's end: %s", r.Name, got.text)
+		}
+	}
+}
