@@ -22,14 +22,16 @@ const (
 
 // wires are the open connections of a database.
 type wires struct {
-	mu   sync.Mutex
-	open map[*wire]bool
+	first time.Duration // how long the first answer may take
+	mu    sync.Mutex
+	open  map[*wire]bool
 }
 
 // wire is a connection that knows when the server said something last.
 type wire struct {
 	net.Conn
 	heard atomic.Int64 // in microseconds
+	mute  *time.Timer  // nil: it may stay silent
 	of    *wires
 }
 
@@ -46,7 +48,15 @@ func (w *wires) dial(ctx context.Context, network, addr string) (net.Conn, error
 		return nil, err
 	}
 	out := &wire{Conn: c, of: w}
-	out.heard.Store(clock.Now().UnixMicro())
+	began := clock.Now().UnixMicro()
+	out.heard.Store(began)
+	if w.first > 0 { // the driver's requests to cancel wait longer, and a place in the pool with them
+		out.mute = time.AfterFunc(w.first, func() {
+			if out.heard.Load() == began {
+				_ = out.Close()
+			}
+		})
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.open == nil {
@@ -83,5 +93,8 @@ func (c *wire) Close() error {
 	c.of.mu.Lock()
 	delete(c.of.open, c)
 	c.of.mu.Unlock()
+	if c.mute != nil {
+		c.mute.Stop()
+	}
 	return c.Conn.Close()
 }

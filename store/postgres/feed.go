@@ -14,7 +14,7 @@ var feedSQL = store.Texts(feedFile, "feed.sql")
 
 // commits is how transactions of this database come to light.
 func (d *db) commits() *store.Commits {
-	return &store.Commits{Drawn: drawn, Among: among, Running: running, Server: server, Reset: d.reset}
+	return &store.Commits{Drawn: drawn, Among: among, Running: running, Server: server, Reset: func() { d.reset() }}
 }
 
 func server(ctx context.Context, tx store.Tx) (s store.Server, err error) {

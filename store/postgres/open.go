@@ -108,6 +108,7 @@ func (d *db) connect(cfg *pgxpool.Config, total int32) (err error) {
 	if one.ConnectTimeout == 0 {
 		one.ConnectTimeout = dialLimit
 	}
+	d.wires.first = one.ConnectTimeout
 	set := func(name string, d time.Duration) time.Duration {
 		if ms, err := strconv.Atoi(one.RuntimeParams[name]); err == nil && ms > 0 {
 			d = time.Duration(ms) * time.Millisecond

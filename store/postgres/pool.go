@@ -184,21 +184,26 @@ func (s *session) follow(ctx context.Context) error {
 // frozen closes every connection that a server has been silent on: whoever waits
 // there would wait for its own limit, though another server may answer already.
 func (d *db) frozen() {
-	d.log.Warn("the database does not answer; its connections are closed")
-	d.reset()
+	if d.reset() {
+		d.log.Warn("the database does not answer; its connections are closed")
+	}
 	d.wires.cut(d.hot.limit / 2)
 }
 
-// reset closes every connection: those in use when they are given back.
-func (d *db) reset() {
+// reset closes every connection, those in use when they are given back, unless it
+// has just done so.
+func (d *db) reset() bool {
 	d.resetting.Lock()
 	defer d.resetting.Unlock()
-	if now := clock.Now(); now.Sub(d.lastReset) >= resetGap {
-		d.lastReset = now
-		for _, p := range d.pools() {
-			p.Reset()
-		}
+	now := clock.Now()
+	if now.Sub(d.lastReset) < resetGap {
+		return false
 	}
+	d.lastReset = now
+	for _, p := range d.pools() {
+		p.Reset()
+	}
+	return true
 }
 
 func (d *db) pools() []*pool { return []*pool{d.hot, d.cold, d.beats, d.background} }

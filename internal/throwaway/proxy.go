@@ -1,0 +1,125 @@
+package throwaway
+
+import (
+	"context"
+	"net"
+	"sync"
+)
+
+// Proxy passes connections on to a server, until it is frozen: then they stay
+// open, new ones are taken, and nothing is passed on.
+type Proxy struct {
+	Addr string
+
+	to       string
+	listener net.Listener
+	work     sync.WaitGroup
+	mu       sync.Mutex
+	moving   *sync.Cond
+	frozen   bool
+	closed   bool
+	open     map[net.Conn]bool
+}
+
+// NewProxy makes a proxy for the server at an address. Close it.
+func NewProxy(ctx context.Context, to string) (*Proxy, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp4", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	p := &Proxy{Addr: l.Addr().String(), to: to, listener: l, open: map[net.Conn]bool{}}
+	p.moving = sync.NewCond(&p.mu)
+	p.work.Go(p.accept)
+	return p, nil
+}
+
+// Freeze stops all traffic.
+func (p *Proxy) Freeze() { p.set(func() { p.frozen = true }) }
+
+// Thaw passes on what has come meanwhile, and what comes.
+func (p *Proxy) Thaw() { p.set(func() { p.frozen = false }) }
+
+// Close ends the proxy and its connections.
+func (p *Proxy) Close() error {
+	err := p.listener.Close()
+	p.set(func() {
+		p.closed = true
+		for c := range p.open {
+			_ = c.Close()
+		}
+	})
+	p.work.Wait()
+	return err
+}
+
+func (p *Proxy) set(change func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	change()
+	p.moving.Broadcast()
+}
+
+func (p *Proxy) accept() {
+	for {
+		in, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		p.work.Go(func() {
+			defer p.drop(in)
+			if !p.keep(in) || !p.pass() {
+				return
+			}
+			out, err := net.Dial("tcp", p.to)
+			if err != nil {
+				return
+			}
+			defer p.drop(out)
+			if !p.keep(out) {
+				return
+			}
+			p.work.Go(func() { p.copy(out, in) })
+			p.copy(in, out)
+		})
+	}
+}
+
+// copy ends both connections at its end.
+func (p *Proxy) copy(to, from net.Conn) {
+	defer p.drop(to)
+	defer p.drop(from)
+	b := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(b)
+		if n > 0 && p.pass() {
+			_, _ = to.Write(b[:n]) // the next read fails too
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// pass waits while the proxy is frozen; false: it is closed.
+func (p *Proxy) pass() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for p.frozen && !p.closed {
+		p.moving.Wait()
+	}
+	return !p.closed
+}
+
+func (p *Proxy) keep(c net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.open[c] = true
+	return !p.closed
+}
+
+func (p *Proxy) drop(c net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.open, c)
+	_ = c.Close()
+}
