@@ -88,7 +88,7 @@ func storyLoop(tell func(run)) agent.Loop {
 }
 
 func storyWorker(ctx context.Context, c pawl.Claimer, l agent.Loop) error {
-	o := worker.Options{LeaseSeconds: 1, Concurrency: 4, FlushEvery: 5 * time.Millisecond, Log: slog.New(slog.DiscardHandler)}
+	o := worker.Options{LeaseSeconds: 1, Concurrency: 4, FlushEvery: 5 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)}
 	return worker.RunWith(ctx, c, o, worker.Handle("chat", func(ctx context.Context, _ any) (agent.Result, error) { return l.Run(ctx, nil) }))
 }
 

@@ -102,7 +102,7 @@ func (h house) work(l agent.Loop, o worker.Options) (stop func() error) {
 	h.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	o.Log, o.FlushEvery = slog.New(slog.DiscardHandler), time.Millisecond
+	o.Logger, o.FlushEvery = slog.New(slog.DiscardHandler), time.Millisecond
 	go func() {
 		done <- worker.RunWith(ctx, h.c, o, worker.Handle("chat", func(ctx context.Context, words string) (agent.Result, error) {
 			return l.Run(ctx, []agent.Message{agent.Text(pawl.RoleUser, words)})

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -122,7 +123,7 @@ func replays(ctx context.Context, url string, n int, into *series) (err error) {
 	var ran atomic.Int64
 	var start, stop time.Time
 	var once sync.Once
-	err = worker.RunWith(working, h, worker.Options{Concurrency: crowd, LeaseSeconds: 600}, worker.Handler{Type: taskOf, Do: func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
+	err = worker.RunWith(working, h, worker.Options{Concurrency: crowd, LeaseSeconds: 600, Logger: slog.New(slog.DiscardHandler)}, worker.Handler{Type: taskOf, Do: func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
 		lease, err := pawl.ItemFrom(ctx)
 		if err != nil {
 			return nil, err

@@ -22,7 +22,7 @@ func hands(t *testing.T, svc pawl.Service, handlers ...worker.Handler) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- worker.RunWith(ctx, svc, worker.Options{Concurrency: 4, Log: quiet}, handlers...) }()
+	go func() { done <- worker.RunWith(ctx, svc, worker.Options{Concurrency: 4, Logger: quiet}, handlers...) }()
 	t.Cleanup(func() {
 		stop()
 		if err := <-done; err != nil {

@@ -23,7 +23,7 @@ func hands(t *testing.T, p *pawltest.Pawl, o worker.Options, handlers ...worker.
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	o.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	o.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 	go func() { done <- worker.RunWith(ctx, p.Engine, o, handlers...) }()
 	stop = func() error {
 		if ctx.Err() != nil {

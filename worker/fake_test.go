@@ -325,8 +325,8 @@ func crewOf(t *testing.T, o Options, handler HandlerFunc, fn func(t *testing.T, 
 func crewOn(t *testing.T, f *fake, o Options, handlers []Handler, fn func(t *testing.T, f *fake)) error {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	if o.Log == nil {
-		o.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
 	go func() { done <- RunWith(ctx, f, o, handlers...) }()
 	fn(t, f)

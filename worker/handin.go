@@ -166,10 +166,10 @@ func (w *crew) post(v verb, hs []*handin) []error {
 // settle takes in the answer to one call; true when it is to be sent again.
 func (w *crew) settle(h *handin, err error) (again bool) {
 	j := h.job
-	about := []any{"item_id", j.fence.ItemID, "attempt", j.fence.Attempt, "error", err}
 	var e *pawl.Error
 	switch code := pawl.CodeOf(err); {
 	case err == nil:
+		h.logTaken()
 	case passing(err):
 		if h.unsure, h.tries = true, h.tries+1; w.held(j) {
 			h.next = clock.Now().Add(handInPause.after(h.tries, err))
@@ -178,25 +178,40 @@ func (w *crew) settle(h *handin, err error) (again bool) {
 		w.tellLost(j, &pawl.Error{Code: pawl.CodeLeaseLost, Op: "hand in", Reason: pawl.ReasonExpired, Message: "the lease ran out before the result could be handed in", Err: err})
 	case h.verb <= submit && (code == pawl.CodeInvalid || code == pawl.CodeTooLarge):
 		message := "the result was refused: " + reasons(err)
-		w.log.Warn("the result was refused, and its item fails", "item_id", j.fence.ItemID, "attempt", j.fence.Attempt, "error", message)
+		j.log.Warn("the result was refused, and its item fails", "error", message)
 		return w.failInstead(h, CodeInvalidResult, message)
 	case h.verb == complete && code == pawl.CodeConflict && errors.As(err, &e) && pawl.ItemState(e.State).Leased():
 		h.verb, h.next = submit, time.Time{} // the only verb that the state of a lease forbids: its type wants results accepted
 		return true
 	case code == pawl.CodeConflict: // cancelled meanwhile, or an earlier try was carried out
-		w.log.Debug("the item had ended", about...)
+		j.log.Debug("the item had ended", "error", err)
 	case h.unsure && h.verb > submit && code == pawl.CodeLeaseLost:
-		w.log.Debug("an earlier try was carried out", about...)
+		j.log.Debug("an earlier try was carried out", "error", err)
 	case loss(err) != nil:
 		w.tellLost(j, loss(err))
 	default:
-		w.log.Error("what the handler came to was refused", about...)
+		j.log.Error("what the handler came to was refused", "error", err)
 	}
 	w.mu.Lock()
 	w.handing--
 	w.mu.Unlock()
 	signal(w.changed)
 	return false
+}
+
+// logTaken logs what was handed in and taken.
+func (h *handin) logTaken() {
+	log := h.job.log.With("took", h.job.took)
+	switch h.verb {
+	case complete:
+		log.Info("item done")
+	case submit:
+		log.Info("item submitted")
+	case release:
+		log.Info("item released")
+	case fail:
+		log.Warn("item failed", "error", h.failure.Error.Message, "code", h.failure.Error.Code, "retryable", h.failure.Retryable == nil || *h.failure.Retryable)
+	}
 }
 
 // reasons is a refusal in short: what is wrong where, or what it says.

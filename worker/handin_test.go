@@ -70,7 +70,7 @@ func TestASecondTryFindsTheFirstCarriedOut(t *testing.T) {
 				ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 				defer stop()
 				f.add("t", `1`)
-				if err := RunWith(ctx, f, Options{Log: quiet(), OnLeaseLost: func(pawl.Lease, error) { lost.Add(1) }}, Handler{"t", do}); err != nil {
+				if err := RunWith(ctx, f, Options{Logger: quiet(), OnLeaseLost: func(pawl.Lease, error) { lost.Add(1) }}, Handler{"t", do}); err != nil {
 					t.Error(err)
 				}
 				if n := len(f.of(verb)); n != 2 || lost.Load() != 0 {
@@ -156,7 +156,7 @@ func TestARefusedResultFailsItsItemAndNoOther(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log lines
-			_ = crewOf(t, Options{Concurrency: 2, Log: slog.New(slog.NewTextHandler(&log, nil))}, takes(time.Second), func(t *testing.T, f *fake) {
+			_ = crewOf(t, Options{Concurrency: 2, Logger: slog.New(slog.NewTextHandler(&log, nil))}, takes(time.Second), func(t *testing.T, f *fake) {
 				f.set(func() {
 					f.refuse = func(verb, id string) error {
 						switch {
@@ -340,7 +340,7 @@ func TestASuspendWhoseAnswerWasLostIsASuspend(t *testing.T) {
 		defer stop()
 		f.add("t", `1`)
 		h := Handle("t", func(ctx context.Context, _ any) (any, error) { return nil, pawl.Sleep(ctx, "nap", time.Hour) })
-		if err := RunWith(ctx, f, Options{Log: quiet()}, h); err != nil || f.state("itm_0") != pawl.ItemWaiting || len(f.of("fail")) != 0 {
+		if err := RunWith(ctx, f, Options{Logger: quiet()}, h); err != nil || f.state("itm_0") != pawl.ItemWaiting || len(f.of("fail")) != 0 {
 			t.Errorf("%v, %s, %d fails", err, f.state("itm_0"), len(f.of("fail")))
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/pawl-work/pawl"
@@ -31,6 +32,8 @@ type job struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
+	log     *slog.Logger  // with what names the claim
+	took    time.Duration // by its handler
 	hold    hold
 	beaten  bool // a heartbeat was sent
 	verdict verdict
@@ -39,6 +42,7 @@ type job struct {
 
 func (w *crew) newJob(l pawl.Lease, at time.Time) *job {
 	j := &job{fence: l.Fence(), at: at, hold: newHold(l, at)}
+	j.log = w.log.With("item_id", l.ID, "task_id", l.TaskID, "type", l.Type, "attempt", l.Attempt)
 	j.hold.allowed, j.hold.toEnd = w.o.MaxMisses, w.o.KeepTrying
 	return j
 }
@@ -65,6 +69,7 @@ func (w *crew) run(j *job, l pawl.Lease) {
 	var out json.RawMessage
 	err, start := errExited, clock.Now()
 	defer func() { w.ended(j, out, err, start) }()
+	j.log.Info("item started")
 	do, ok := w.handlers[l.Type]
 	if !ok {
 		do, ok = w.handlers[""]
@@ -79,6 +84,7 @@ func (w *crew) run(j *job, l pawl.Lease) {
 // ended hands in what a handler came to, after all that it said, then frees its
 // slot.
 func (w *crew) ended(j *job, out json.RawMessage, err error, start time.Time) {
+	j.took = clock.Now().Sub(start)
 	w.drain(j)
 	w.mu.Lock()
 	j.endPens(errOver)
@@ -93,8 +99,9 @@ func (w *crew) ended(j *job, out json.RawMessage, err error, start time.Time) {
 	case working:
 		w.hand(w.outcome(j, out, err))
 	case resting:
+		j.log.Info("item suspended", "took", j.took)
 		if !errors.Is(err, pawl.ErrSuspended) {
-			w.log.Warn("the handler did not return ErrSuspended; what it returned is dropped, the item goes on later", "item_id", j.fence.ItemID, "attempt", j.fence.Attempt, "error", err)
+			j.log.Warn("the handler did not return ErrSuspended; what it returned is dropped, the item goes on later", "error", err)
 		}
 	}
 	w.mu.Lock()
@@ -138,7 +145,7 @@ func (w *crew) lose(j *job, why error) {
 	w.mu.Unlock()
 	j.cancel(why)
 	if was == cancelled {
-		w.log.Info("item cancelled", "item_id", j.fence.ItemID, "attempt", j.fence.Attempt)
+		j.log.Info("item cancelled")
 		return
 	}
 	w.tellLost(j, why)
@@ -146,7 +153,7 @@ func (w *crew) lose(j *job, why error) {
 
 // tellLost logs a lost lease and calls OnLeaseLost.
 func (w *crew) tellLost(j *job, why error) {
-	w.log.Warn("lease lost", "item_id", j.fence.ItemID, "attempt", j.fence.Attempt, "error", why)
+	j.log.Warn("lease lost", "error", why)
 	if w.o.OnLeaseLost == nil {
 		return
 	}
@@ -156,7 +163,7 @@ func (w *crew) tellLost(j *job, why error) {
 	w.callbacks.Go(func() {
 		defer func() {
 			if v := recover(); v != nil {
-				w.log.Error("OnLeaseLost panicked", "item_id", j.fence.ItemID, "panic", v)
+				j.log.Error("OnLeaseLost panicked", "panic", v)
 			}
 		}()
 		w.o.OnLeaseLost(lease, why)

@@ -3,9 +3,7 @@ package worker
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"log/slog"
 	"runtime/debug"
 	"time"
 
@@ -50,22 +48,6 @@ func panicked(v any, stack []byte) error {
 	text := legible(fmt.Sprint(v), 2<<10)
 	detail, _ := json.Marshal(map[string]string{"panic": text, "stack": legible(string(stack), maxDetail/2)}) // strings always can
 	return Failed(pawl.Failure{Code: CodePanic, Message: "panic: " + text, Detail: detail})
-}
-
-// Logging logs one line per item: what it was, how long it took and how it
-// ended; never what is in it.
-func Logging(log *slog.Logger) Middleware {
-	return Timing(func(ctx context.Context, lease pawl.Lease, took time.Duration, err error) {
-		about := []any{"item_id", lease.ID, "task_id", lease.TaskID, "type", lease.Type, "attempt", lease.Attempt, "took", took}
-		switch {
-		case err == nil:
-			log.InfoContext(ctx, "item done", about...)
-		case errors.Is(err, pawl.ErrSuspended):
-			log.InfoContext(ctx, "item suspended", about...)
-		default:
-			log.WarnContext(ctx, "item failed", append(about, "error", err)...)
-		}
-	})
 }
 
 // Timing calls seen after every item with its claim, how long its handler ran by

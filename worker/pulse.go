@@ -105,7 +105,7 @@ func (w *crew) beat(due []*job) {
 		case gone != nil:
 			w.lose(j, gone)
 		case a.Err != nil && missed > 0:
-			w.log.Warn("heartbeat failed", "item_id", j.fence.ItemID, "attempt", j.fence.Attempt, "in_a_row", missed, "error", a.Err)
+			j.log.Warn("heartbeat failed", "in_a_row", missed, "error", a.Err)
 		}
 	}
 }

@@ -41,7 +41,7 @@ func speaker(t *testing.T, c pawl.Claimer, o worker.Options, fn func(ctx context
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	o.Log = slog.New(slog.DiscardHandler)
+	o.Logger = slog.New(slog.DiscardHandler)
 	go func() {
 		done <- worker.RunWith(ctx, c, o, worker.Handle("chat", func(ctx context.Context, _ any) (string, error) { return "said", fn(ctx) }))
 	}()

@@ -56,7 +56,12 @@ type Options struct {
 	NoPrefetch bool // claim only what can be started at once
 
 	Middleware []Middleware // around every handler; the first is the outermost
-	Log        *slog.Logger // nil = slog.Default()
+
+	// Logger gets a line when an item is started and when it is done, submitted,
+	// failed, suspended, released, refused, cancelled or lost: with item_id,
+	// task_id, type, attempt and took, never what is in it. nil = slog.Default();
+	// slog.New(slog.DiscardHandler) keeps the worker silent.
+	Logger *slog.Logger
 
 	// OnLeaseLost is called, in a goroutine of its own, when a lease was lost while
 	// its handler ran or before its result was handed in; err matches
@@ -141,7 +146,7 @@ func newCrew(c pawl.Claimer, o Options, handlers []Handler) (*crew, error) {
 		return nil, err
 	}
 	w := &crew{
-		c: c, o: o, handlers: map[string]HandlerFunc{}, log: o.Log.With("worker_id", o.ID),
+		c: c, o: o, handlers: map[string]HandlerFunc{}, log: o.Logger.With("worker_id", o.ID),
 		room: make(chan struct{}, 1), said: make(chan struct{}, 1), poke: make(chan struct{}, 1), changed: make(chan struct{}, 1),
 		queue: make(chan *handin, max(o.Concurrency, handInRoom)), jobs: map[*job]struct{}{},
 	}
@@ -185,8 +190,8 @@ func withDefaults(o Options) Options {
 	if o.MaxMisses == 0 {
 		o.MaxMisses = pawl.DefaultHeartbeatMisses
 	}
-	if o.Log == nil {
-		o.Log = slog.Default()
+	if o.Logger == nil {
+		o.Logger = slog.Default()
 	}
 	return o
 }

@@ -136,7 +136,7 @@ func TestAServiceThatDoesNotWaitIsNotHammered(t *testing.T) {
 		f := &impatient{newFake()}
 		ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 		defer stop()
-		if err := RunWith(ctx, f, Options{Log: quiet()}, Handler{"t", takes(0)}); err != nil {
+		if err := RunWith(ctx, f, Options{Logger: quiet()}, Handler{"t", takes(0)}); err != nil {
 			t.Fatal(err)
 		}
 		if n := len(f.of("claim")); n > 100 {
@@ -188,7 +188,7 @@ func TestRefusedClaimsEndTheWorker(t *testing.T) {
 			}
 			return nil
 		}
-		if err := RunWith(context.Background(), f, Options{Log: quiet()}, Handler{"t", takes(0)}); pawl.CodeOf(err) != pawl.CodeForbidden {
+		if err := RunWith(context.Background(), f, Options{Logger: quiet()}, Handler{"t", takes(0)}); pawl.CodeOf(err) != pawl.CodeForbidden {
 			t.Errorf("err = %v", err)
 		}
 	})
@@ -252,12 +252,11 @@ func TestMiddlewareWrapsFromTheOutsideIn(t *testing.T) {
 	}
 	var took time.Duration
 	timing := Timing(func(_ context.Context, l pawl.Lease, d time.Duration, err error) { took = d; seen = append(seen, l.ID) })
-	var log strings.Builder
-	logging := Logging(slog.New(slog.NewTextHandler(&log, nil)))
+	var log lines
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
 		h := Handle("t", func(context.Context, any) (any, error) { time.Sleep(time.Second); panic("x") }, mark("third"))
-		_ = crewOn(t, f, Options{Middleware: []Middleware{mark("first"), timing, logging, mark("second")}}, []Handler{h}, func(t *testing.T, f *fake) {
+		_ = crewOn(t, f, Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), Middleware: []Middleware{mark("first"), timing, mark("second")}}, []Handler{h}, func(t *testing.T, f *fake) {
 			f.add("t", `"secret"`)
 			pass(2 * time.Second)
 		})

@@ -53,7 +53,7 @@ func (a *app) demoWorkerCmd() *cobra.Command {
 			_ = a.encode(t, false) // a parent that is gone hears nothing
 		}
 		d.svc = &gate{Claimer: s, tell: d.tell}
-		o.Concurrency, o.WaitSeconds, o.NoPrefetch, o.StopGrace, o.Log = 1, 1, true, time.Second, a.log()
+		o.Concurrency, o.WaitSeconds, o.NoPrefetch, o.StopGrace, o.Logger = 1, 1, true, time.Second, a.log()
 		return worker.RunWith(ctx, d.svc, o, worker.Handle(typ, d.do))
 	}))
 	cmd.Hidden = true

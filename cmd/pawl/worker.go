@@ -40,8 +40,7 @@ func (a *app) workerCmd() *cobra.Command {
 			for i, t := range types {
 				handlers[i] = worker.Handler{Type: t, Do: p.do}
 			}
-			o.Log = a.log()
-			o.Middleware = []worker.Middleware{worker.Logging(o.Log)}
+			o.Logger = a.log()
 			c := a.cfg.Worker
 			o.Name, o.Concurrency, o.LeaseSeconds, o.StopGrace = c.Name, c.Concurrency, c.LeaseSeconds, c.Grace
 			if c.Grace == 0 {
@@ -49,7 +48,7 @@ func (a *app) workerCmd() *cobra.Command {
 			}
 			err := alongside(ctx, s, func(ctx context.Context) error { return worker.RunWith(ctx, s, o, handlers...) })
 			if errors.Is(err, worker.ErrGivenBack) {
-				o.Log.Warn("stopped", "error", err)
+				o.Logger.Warn("stopped", "error", err)
 				return errCheck
 			}
 			return err

@@ -130,7 +130,7 @@ func TestAGenerationThatBreaksOffGoesOn(t *testing.T) {
 		ctx, stop := context.WithCancel(context.Background())
 		done := make(chan error, 1)
 		go func() {
-			done <- worker.RunWith(ctx, p.Engine, worker.Options{Log: slog.New(slog.DiscardHandler)}, worker.Handle("chat", func(ctx context.Context, words string) (agent.Result, error) {
+			done <- worker.RunWith(ctx, p.Engine, worker.Options{Logger: slog.New(slog.DiscardHandler)}, worker.Handle("chat", func(ctx context.Context, words string) (agent.Result, error) {
 				return loop.Run(ctx, []agent.Message{agent.Text(pawl.RoleUser, words)})
 			}))
 		}()

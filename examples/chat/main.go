@@ -71,7 +71,7 @@ func answer(ctx context.Context, eng *engine.Engine, model agent.Model) error {
 			return len(strings.Fields(in.Text)), nil
 		})
 	loop := agent.Loop{Model: model, System: "You are brief and friendly.", Tools: []agent.Tool{count}}
-	o := worker.Options{LeaseSeconds: 3, Log: slog.New(slog.DiscardHandler)} // so long a reply waits when its maker has died
+	o := worker.Options{LeaseSeconds: 3, Logger: slog.New(slog.DiscardHandler)} // so long a reply waits when its maker has died
 	err := worker.RunWith(ctx, eng, o, worker.Handle("chat", func(ctx context.Context, _ json.RawMessage) (agent.Result, error) {
 		said, err := before(ctx, eng)
 		if err != nil {
