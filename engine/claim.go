@@ -66,6 +66,13 @@ func (s *seeker) prepare(ctx context.Context) error {
 	if err := checkClaim(req); err != nil {
 		return err
 	}
+	if req.TaskID != "" || req.ItemID != "" {
+		if _, err := view(ctx, s.e, func(ctx context.Context, tx store.Tx, ns string) (struct{}, error) {
+			return struct{}{}, known(ctx, tx, ns, req.TaskID, req.ItemID)
+		}); err != nil {
+			return err
+		}
+	}
 	s.e.seen.note(s.caller.Namespace, req.WorkerID)
 	if w := s.e.db.of(ctx); w != nil { // it waits outside its transaction
 		w.wait = max(w.wait, time.Duration(req.WaitSeconds)*time.Second)

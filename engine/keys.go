@@ -40,6 +40,8 @@ func checkKey(k *pawl.KeyBegin) error {
 	var f fields
 	f.keyName(k.Scope, k.Key)
 	f.text("/request_hash", k.RequestHash, 1, pawl.MaxKeyLen)
+	f.text("/task_id", k.TaskID, 0, pawl.MaxIDLen)
+	f.text("/item_id", k.ItemID, 0, pawl.MaxIDLen)
 	f.number("/lock_seconds", k.LockSeconds, 0, pawl.MaxLeaseSeconds)
 	if k.TTLSeconds < -1 || k.TTLSeconds > int64(pawl.MaxDelay/time.Second) {
 		f.add("/ttl_seconds", "must lie between -1 and %d", int64(pawl.MaxDelay/time.Second))
@@ -55,6 +57,12 @@ func (e *Engine) beginKey(ctx context.Context, tx store.Tx, ns string, k *pawl.K
 	}
 	row = e.keyRow(k, now)
 	row.Code = code
+	if err := known(ctx, tx, ns, k.TaskID, k.ItemID); err != nil {
+		_, begun, gone := store.ReadKey(ctx, tx, ns, row.Scope, row.Hash, false)
+		if !begun || gone != nil { // else it began when they were there
+			return out, row, nil, cmp.Or(gone, err)
+		}
+	}
 	opened, err := store.OpenKey(ctx, tx, ns, row, now)
 	if err != nil {
 		return out, row, nil, err

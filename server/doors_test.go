@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/access"
 	"github.com/pawl-work/pawl/api"
+	"github.com/pawl-work/pawl/pawltest"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -134,4 +136,133 @@ func TestDepthHoldsAtEveryDoor(t *testing.T) {
 		t.Errorf("only %d places were tried", asked)
 	}
 	t.Log(asked, "places")
+}
+
+// names are the members and parameters by which calls name things, and what kind
+// of thing each names in our test.
+var names = map[string]string{"task_id": "task", "task": "task", "item_id": "item", "item": "item", "item_ids": "item", "message_id": "message", "id": "item"}
+
+// besides are members that a call needs besides what its schema requires.
+var besides = map[string]map[string]any{
+	"update_tasks":    {"title": "x"},
+	"suspend_items":   {"signal": "s"},
+	"start_messages":  {"role": "tool", "content": "x"},
+	"append_messages": {"offset": 0, "chunks": []any{map[string]any{"type": "text", "text": "x"}}},
+}
+
+// naming are bodies of a schema that each name one thing of others, by its place.
+func (b bodyOf) naming(route string, s any, ids map[string]string, depth int) map[string]any {
+	m, out := b.resolve(s), map[string]any{}
+	properties, _ := m["properties"].(map[string]any)
+	switch {
+	case depth > 3 || s == nil:
+	case m["type"] == "array":
+		for at, v := range b.naming(route, m["items"], ids, depth+1) {
+			out["/0"+at] = []any{v}
+		}
+	case m["type"] == "object":
+		for name, of := range properties {
+			if name == "requested_by" { // the application's own word
+				continue
+			}
+			member, id := b.resolve(of), ids[names[name]]
+			if name == "id" && strings.HasSuffix(route, "_messages") && route != "start_messages" {
+				id = ids["message"]
+			}
+			var v any
+			switch {
+			case id != "" && member["type"] == "string":
+				v = id
+			case id != "" && member["type"] == "array" && b.resolve(member["items"])["type"] == "string":
+				v = []any{id}
+			}
+			if v != nil {
+				whole := b.least(s).(map[string]any)
+				maps.Copy(whole, besides[route])
+				whole[name] = v
+				out["/"+name] = whole
+				continue
+			}
+			for at, v := range b.naming(route, of, ids, depth+1) {
+				whole := b.least(s).(map[string]any)
+				whole[name] = v
+				out["/"+name+at] = whole
+			}
+		}
+	}
+	return out
+}
+
+// What a call names of another namespace's, in its body or its query, is as if it
+// did not exist, whichever call it is.
+func TestIDsOfOthersAreUnknownEverywhere(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		h := gated(t, p, access.Options{})
+		_, ours := h.key(pawl.NewAPIKey{Roles: pawl.KeyRoles, Namespace: "ours"})
+		theirs := pawl.As(t.Context(), pawl.Caller{Namespace: "theirs"})
+		task, err := pawl.Create(theirs, p.Service, pawl.NewTask{Type: "a", Payload: []byte(`"secret"`), Thread: "th",
+			Messages: []pawl.NewMessage{{Role: pawl.RoleUser, Content: json.RawMessage(`"secret"`)}}, Reply: &pawl.Reply{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ls, err := p.Service.Claim(theirs, pawl.ClaimRequest{WorkerID: "x"})
+		if err != nil || len(ls) != 1 || ls[0].OpenMessage == nil {
+			t.Fatal(ls, err)
+		}
+		ids := map[string]string{"task": task.ID, "item": ls[0].ID, "message": ls[0].OpenMessage.ID}
+		before, _ := p.Service.GetTask(theirs, task.ID)
+		own, err := pawl.Create(pawl.As(t.Context(), pawl.Caller{Namespace: "ours"}), p.Service, pawl.NewTask{Type: "b"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := h.ask(ours, "GET", "/openapi.json", "").json
+		bodies := bodyOf{said["components"].(map[string]any)["schemas"].(map[string]any)}
+		asked := 0
+		check := func(r api.Route, at, path, body string) {
+			asked++
+			got := h.ask(ours, r.Method, path, body)
+			var results struct {
+				Results []struct{ Status int } `json:"results"`
+			}
+			_ = json.Unmarshal([]byte(got.text), &results)
+			unknown := got.StatusCode == 404 || len(results.Results) == 1 && results.Results[0].Status == 404 ||
+				got.StatusCode == 200 && r.Method == "GET" && len(got.items()) == 0 && got.json["items"] != nil
+			if !unknown || strings.Contains(got.text, "secret") {
+				t.Errorf("%s%s: %s %.300s\n%s", r.Name, at, got.Status, got.text, body)
+			}
+		}
+		for _, r := range api.Routes {
+			path := strings.NewReplacer("{id}", own.ID, "{type}", "a").Replace(r.Path)
+			if strings.Contains(r.Path, "/idempotency-keys/") {
+				path = strings.Replace(r.Path, "{id}", "k", 1)
+			}
+			op := said["paths"].(map[string]any)[r.Path].(map[string]any)[strings.ToLower(r.Method)].(map[string]any)
+			params, _ := op["parameters"].([]any)
+			for _, param := range params {
+				m := bodies.resolve(param)
+				if name, _ := m["name"].(string); m["in"] == "query" && names[name] != "" {
+					check(r, "?"+name, path+"?"+name+"="+ids[names[name]], "")
+				}
+			}
+			request, _ := op["requestBody"].(map[string]any)
+			if request == nil || r.Name == "chat" {
+				continue
+			}
+			schema := request["content"].(map[string]any)["application/json"].(map[string]any)["schema"]
+			made := bodies.naming(r.Name, schema, ids, 0)
+			for _, at := range slices.Sorted(maps.Keys(made)) {
+				body, err := json.Marshal(made[at])
+				if err != nil {
+					t.Fatal(err)
+				}
+				check(r, at, path, string(body))
+			}
+		}
+		if after, err := p.Service.GetTask(theirs, task.ID); err != nil || after.Version != before.Version || after.State != before.State {
+			t.Errorf("their task is %+v, %v", after, err)
+		}
+		if asked < 40 {
+			t.Errorf("only %d places were tried", asked)
+		}
+	})
 }
