@@ -61,6 +61,7 @@ type PartFilter struct {
 // ApproveCall decides for a submitted task.
 type ApproveCall struct {
 	TaskID     string      `json:"task_id"`
+	Version    *int        `json:"version,omitempty"` // the task must still have it: what was looked at; nil = any
 	Comment    string      `json:"comment,omitempty"`
 	Provenance *Provenance `json:"provenance,omitempty"`
 }
@@ -68,7 +69,8 @@ type ApproveCall struct {
 // RejectCall decides against a submitted task: for good, or sends items back.
 type RejectCall struct {
 	TaskID      string      `json:"task_id"`
-	Errors      []Complaint `json:"errors"` // at least one: the next worker gets them
+	Version     *int        `json:"version,omitempty"` // as in ApproveCall
+	Errors      []Complaint `json:"errors"`            // at least one: the next worker gets them
 	AllowRework bool        `json:"allow_rework,omitempty"`
 	ItemIDs     []string    `json:"items,omitempty"` // rework: only these; empty = all
 	Comment     string      `json:"comment,omitempty"`

@@ -23,6 +23,7 @@ type Event struct {
 	TaskTo    string          `json:"task_to,omitempty"`
 	ActorType string          `json:"actor_type"` // user, agent, worker, system, api
 	ActorID   string          `json:"actor_id,omitempty"`
+	KeyID     string          `json:"key_id,omitempty"` // the API key that caused it; absent: none
 	Message   string          `json:"message,omitempty"`
 	Data      json.RawMessage `json:"data,omitempty"`
 	Diff      json.RawMessage `json:"diff,omitempty"`

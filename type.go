@@ -118,8 +118,14 @@ type Approval struct {
 	// By lists who may decide, as type/id or type/* of the caller's actor; empty
 	// = whoever holds the approver's role.
 	By []string `json:"by,omitempty"`
-	// NotByRequester: who asked for the task, or worked on it, may not approve it.
-	NotByRequester bool `json:"not_by_requester,omitempty"`
+	// NotByRequester: who asked for the task may not approve it: neither its
+	// requested_by, nor the actor or the API key that created it. Nil = where the
+	// mode is manual.
+	NotByRequester *bool `json:"not_by_requester,omitempty"`
+	// NotByWorker: who claimed an item of the task may not approve it: neither that
+	// worker, nor its actor or API key. Nil = where the mode is manual, or
+	// NotByRequester is true.
+	NotByWorker *bool `json:"not_by_worker,omitempty"`
 	// ExpiresSeconds after it was submitted a task that nobody decided about
 	// leaves an event approval_expired; 0 = never.
 	ExpiresSeconds int `json:"expires_seconds,omitempty"`
@@ -127,6 +133,20 @@ type Approval struct {
 	OnExpiry ExpiryPlan `json:"on_expiry,omitempty"`
 	// EscalateTo lists who may decide after an escalation, besides By.
 	EscalateTo []string `json:"escalate_to,omitempty"`
+}
+
+// Separates says whom the rules keep from approving: the requester of a task,
+// and the workers on it.
+func (a *Approval) Separates() (requester, workers bool) {
+	requester = a.Mode == ApprovalManual
+	if a.NotByRequester != nil {
+		requester = *a.NotByRequester
+	}
+	workers = a.Mode == ApprovalManual || requester
+	if a.NotByWorker != nil {
+		workers = *a.NotByWorker
+	}
+	return requester, workers
 }
 
 // ExpiryPlan says what becomes of an approval that expired.

@@ -36,11 +36,13 @@ type (
 	}
 	// ApproveBody decides for a task.
 	ApproveBody struct {
+		Version    *int             `json:"version,omitempty" doc:"The version that the task must still have, as If-Match says it; absent = any."`
 		Comment    string           `json:"comment,omitempty"`
 		Provenance *pawl.Provenance `json:"provenance,omitempty"`
 	}
 	// RejectBody decides against a task.
 	RejectBody struct {
+		Version     *int             `json:"version,omitempty" doc:"The version that the task must still have, as If-Match says it; absent = any."`
 		Errors      []pawl.Complaint `json:"errors"`
 		AllowRework bool             `json:"allow_rework,omitempty"`
 		ItemIDs     []string         `json:"items,omitempty"`

@@ -198,3 +198,30 @@ func TestFollowingAMessage(t *testing.T) {
 		h.lacks(ended, "data-stream")
 	})
 }
+
+// Who worked on a task is told at the dashboard that somebody else must approve it.
+func TestAWorkerIsRefusedAtTheApproval(t *testing.T) {
+	h := open(t, pawltest.Open(t, pawltest.SQLite), true)
+	h.login(pawl.NewAPIKey{Roles: pawl.KeyRoles})
+	keys, err := h.p.Engine.ListAPIKeys(h.Context())
+	if err != nil || len(keys) != 1 {
+		t.Fatal(keys, err)
+	}
+	ctx := pawl.As(h.Context(), pawl.Caller{Key: keys[0].ID})
+	if _, err := h.p.Engine.PutTypes(ctx, []pawl.Type{{Name: "letter", Approval: pawl.Approval{Mode: pawl.ApprovalManual}}}); err != nil {
+		t.Fatal(err)
+	}
+	task, err := pawl.Create(h.Context(), h.p.Service, pawl.NewTask{Type: "letter"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ls, err := h.p.Service.Claim(ctx, pawl.ClaimRequest{WorkerID: "w"})
+	if err != nil || len(ls) != 1 {
+		t.Fatal(ls, err)
+	}
+	if rs, err := h.p.Service.Submit(ctx, []pawl.SubmitCall{{Fence: ls[0].Fence(), Result: []byte("1")}}); err != nil || rs[0].Err != nil {
+		t.Fatal(rs, err)
+	}
+	h.shows(h.post("/ui/tasks/"+task.ID+"/approve", "version", "1"), 403, "worked on this task")
+	h.shows(h.get("/ui/tasks/"+task.ID), 200, "with <code>"+keys[0].ID+"</code>")
+}

@@ -23,8 +23,8 @@ type deed struct {
 }
 
 var deeds = []deed{
-	{"approve", "approver", false, "Its results are accepted and take effect. The first decision counts.", "Comment", func(ctx context.Context, s Service, c pawl.TaskCall, _ url.Values) ([]pawl.Result[pawl.Task], error) {
-		return s.ApproveTasks(ctx, []pawl.ApproveCall{{TaskID: c.TaskID, Comment: c.Reason}})
+	{"approve", "approver", false, "Its results are accepted and take effect. The first decision counts.", "Comment", func(ctx context.Context, s Service, c pawl.TaskCall, form url.Values) ([]pawl.Result[pawl.Task], error) {
+		return s.ApproveTasks(ctx, []pawl.ApproveCall{{TaskID: c.TaskID, Version: seen(form), Comment: c.Reason}})
 	}},
 	{"reject", "approver", false, "Its results are not accepted. The first decision counts.", "Reasons, one a line", reject},
 	{"retry", "operator", true, "What failed is queued again, its failures forgotten.", "Reason", func(ctx context.Context, s Service, c pawl.TaskCall, _ url.Values) ([]pawl.Result[pawl.Task], error) {
@@ -38,8 +38,17 @@ var deeds = []deed{
 	}},
 }
 
+// seen is the version of the task that the form showed.
+func seen(form url.Values) *int {
+	v, err := strconv.Atoi(form.Get("version"))
+	if err != nil {
+		return nil
+	}
+	return &v
+}
+
 func reject(ctx context.Context, s Service, c pawl.TaskCall, form url.Values) ([]pawl.Result[pawl.Task], error) {
-	call := pawl.RejectCall{TaskID: c.TaskID, AllowRework: form.Get("rework") != ""}
+	call := pawl.RejectCall{TaskID: c.TaskID, Version: seen(form), AllowRework: form.Get("rework") != ""}
 	for line := range strings.Lines(c.Reason) {
 		if line = strings.TrimSpace(line); line != "" {
 			call.Errors = append(call.Errors, pawl.Complaint{Code: "rejected", Message: line})

@@ -111,8 +111,8 @@ func (e *Engine) addItems(ctx context.Context, call *pawl.AddItems) (pawl.Task, 
 // more drafts new items of a task, with what its version of its type says.
 func (e *Engine) more(ctx context.Context, r *rules, room store.Room, call *pawl.AddItems) draft {
 	c := pawl.CallerOf(ctx)
-	kind, id := actor(c, pawl.ActorAPI, "")
-	row := store.NewTask{ID: call.TaskID, Namespace: c.Namespace, Type: room.Type, Priority: room.Priority, Actor: store.Actor{Type: kind, ID: id}}
+	by := actor(c, pawl.ActorAPI, "")
+	row := store.NewTask{ID: call.TaskID, Namespace: c.Namespace, Type: room.Type, Priority: room.Priority, Actor: by}
 	d := draft{task: row, items: make([]store.NewItem, len(call.Items))}
 	like := pawl.NewTask{MaxAttempts: r.MaxAttempts}
 	for i := range call.Items {

@@ -17,7 +17,7 @@ import (
 )
 
 // crowded is a type that leaves much to quarrel about.
-const crowded = `{"name":"report","max_attempts":1000,"approval":{"mode":"manual"},"apply":{"mode":"go"},
+const crowded = `{"name":"report","max_attempts":1000,"approval":{"mode":"manual","not_by_requester":false,"not_by_worker":false},"apply":{"mode":"go"},
 	"result_schema":{"type":"object","required":["title"]},
 	"parts":[{"key":"title","required":true,"schema":{"type":"string"}},{"key":"pages","repeatable":true,"schema":{"type":"integer"}}]}`
 

@@ -70,9 +70,9 @@ func (e *Engine) CheckpointTasks(ctx context.Context, calls []pawl.TaskCheckpoin
 			if pawl.TaskState(state).Ended() {
 				return conflict("checkpoint", state, pawl.TaskState(state).Allowed())
 			}
-			kind, id := actor(c, pawl.ActorUser, "")
+			by := actor(c, pawl.ActorUser, "")
 			ref.Sequence, err = store.SaveTaskCheckpoint(ctx, tx, now, store.TaskCheckpoint{Namespace: c.Namespace, TaskID: p.TaskID, ID: ref.ID, Type: p.Type,
-				Name: store.Text(p.Name), ArgsHash: store.Text(p.ArgsHash), Snapshot: orNull(p.Snapshot), Metadata: store.Text(p.Metadata), Actor: store.Actor{Type: kind, ID: id}})
+				Name: store.Text(p.Name), ArgsHash: store.Text(p.ArgsHash), Snapshot: orNull(p.Snapshot), Metadata: store.Text(p.Metadata), Actor: by})
 			return err
 		})
 		if out[i].Value, out[i].Err = ref, err; err != nil {

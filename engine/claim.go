@@ -159,8 +159,8 @@ type claiming struct {
 }
 
 func claimant(c pawl.Caller, req *pawl.ClaimRequest) store.Claimant {
-	kind, id := actor(c, pawl.ActorWorker, req.WorkerID)
-	return store.Claimant{WorkerID: req.WorkerID, Limit: req.Limit, LeaseSeconds: req.LeaseSeconds, Prefetch: req.Prefetch, Actor: store.Actor{Type: kind, ID: id}, Key: store.Text(c.Key)}
+	by := actor(c, pawl.ActorWorker, req.WorkerID)
+	return store.Claimant{WorkerID: req.WorkerID, Limit: req.Limit, LeaseSeconds: req.LeaseSeconds, Prefetch: req.Prefetch, Actor: by, Key: store.Text(c.Key)}
 }
 
 // sameStretch says that two claims can be one statement.

@@ -232,14 +232,14 @@ func (e *Engine) draft(ctx context.Context, t *pawl.NewTask, of string) (draft, 
 	if err != nil {
 		return draft{}, err
 	}
-	kind, id := actor(c, pawl.ActorAPI, "")
+	by := actor(c, pawl.ActorAPI, "")
 	if t.RequestedBy != nil && c.ActorID == "" {
-		id = t.RequestedBy.ID
+		by.ID = t.RequestedBy.ID
 	}
 	solo := len(t.Items) == 0 || len(t.Items) == 1 && t.Items[0].Key == "" && len(t.Payload) == 0
 	taskID, itemID := e.ids.pair()
 	row := store.NewTask{ID: taskID, Namespace: c.Namespace, Type: t.Type, Solo: solo, Title: store.Text(t.Title), Priority: t.Priority,
-		Metadata: "{}", InputHash: store.Text(hash), Dedupes: hash != "", Items: max(1, len(t.Items)), Actor: store.Actor{Type: kind, ID: id}}
+		Metadata: "{}", InputHash: store.Text(hash), Dedupes: hash != "", Items: max(1, len(t.Items)), Actor: by}
 	if len(t.Metadata) > 0 {
 		row.Metadata = string(t.Metadata)
 	}

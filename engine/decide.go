@@ -19,8 +19,8 @@ func (e *Engine) ApproveTasks(ctx context.Context, calls []pawl.ApproveCall) ([]
 		if err := f.err("approve"); err != nil {
 			return pawl.Task{}, err
 		}
-		kind, id := actor(pawl.CallerOf(ctx), pawl.ActorUser, "")
-		err := e.approve(ctx, c.TaskID, verdictBy{by: store.Actor{Type: kind, ID: id}, comment: c.Comment})
+		by := actor(pawl.CallerOf(ctx), pawl.ActorUser, "")
+		err := e.approve(ctx, c.TaskID, verdictBy{by: by, comment: c.Comment, version: c.Version})
 		if err != nil {
 			return pawl.Task{}, err
 		}
@@ -32,6 +32,7 @@ func (e *Engine) ApproveTasks(ctx context.Context, calls []pawl.ApproveCall) ([]
 type verdictBy struct {
 	by      store.Actor
 	comment string
+	version *int // the task must still have it; nil = any
 	rule    bool // the type's own rule decides, nobody
 }
 
@@ -70,6 +71,13 @@ type deciding struct {
 // nobody has yet.
 func (e *Engine) decide(ctx context.Context, taskID, verb string, v verdictBy, fn func(ctx context.Context, tx store.Tx, d *deciding) error) error {
 	return e.onCase(ctx, taskID, verb, func(ctx context.Context, tx store.Tx, d *deciding) error {
+		if v.version != nil && *v.version != d.Version {
+			state, err := store.TaskState(ctx, tx, d.Namespace, d.TaskID)
+			if err != nil {
+				return err
+			}
+			return otherVersion(verb, state, d.Version, *v.version)
+		}
 		if d.State != "submitted" {
 			return d.decided(ctx, tx, verb)
 		}
@@ -149,14 +157,41 @@ func (d *deciding) may(ctx context.Context, tx store.Tx, verb string, by store.A
 	if len(allowed) > 0 && !slices.Contains(allowed, who) && !slices.Contains(allowed, by.Type+"/*") {
 		return &pawl.Error{Code: pawl.CodeForbidden, Op: verb, Message: fmt.Sprintf("%s may not decide about tasks of type %s; %s may", who, d.Type, strings.Join(allowed, ", "))}
 	}
-	if !a.NotByRequester || verb != "approve" {
+	if verb != "approve" {
 		return nil
 	}
-	involved, err := store.TookPart(ctx, tx, d.TaskID, by)
-	if err == nil && involved {
-		err = &pawl.Error{Code: pawl.CodeForbidden, Op: verb, Message: who + " asked for this task or worked on it; somebody else is to approve it"}
+	return d.separate(ctx, tx, by)
+}
+
+// separate refuses an approver who asked for the task or worked on it, where the
+// type keeps these apart. An agent without an API key is whoever it says it is:
+// all such agents are the same one.
+func (d *deciding) separate(ctx context.Context, tx store.Tx, by store.Actor) error {
+	requester, workers := d.rules.Approval.Separates()
+	for _, x := range []struct {
+		asked bool
+		find  func(context.Context, store.Tx, string, store.Actor) (bool, error)
+		did   string
+	}{{requester, store.AskedFor, "asked for this task"}, {workers, store.WorkedOn, "worked on this task"}} {
+		if !x.asked {
+			continue
+		}
+		found, err := x.find(ctx, tx, d.TaskID, by)
+		if err != nil {
+			return err
+		}
+		if found {
+			who := "the caller (" + strings.TrimSuffix(by.Type+"/"+by.ID, "/") + ")"
+			switch {
+			case by.Key != "":
+				who += ", or its API key,"
+			case by.Type == pawl.ActorAgent:
+				who += ", or another agent without an API key,"
+			}
+			return &pawl.Error{Code: pawl.CodeForbidden, Op: "approve", Message: who + " " + x.did + ": another person or API key must approve it"}
+		}
 	}
-	return err
+	return nil
 }
 
 // approve moves the task to approved and its items to accepted.
@@ -194,8 +229,8 @@ func (e *Engine) RejectTasks(ctx context.Context, calls []pawl.RejectCall) ([]pa
 		if err := checkReject(c); err != nil {
 			return pawl.Task{}, err
 		}
-		kind, id := actor(pawl.CallerOf(ctx), pawl.ActorUser, "")
-		v := verdictBy{by: store.Actor{Type: kind, ID: id}, comment: c.Comment}
+		by := actor(pawl.CallerOf(ctx), pawl.ActorUser, "")
+		v := verdictBy{by: by, comment: c.Comment, version: c.Version}
 		err := e.decide(ctx, c.TaskID, "reject", v, func(ctx context.Context, tx store.Tx, d *deciding) error {
 			if c.AllowRework {
 				return d.rework(ctx, tx, v, c)

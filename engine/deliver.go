@@ -238,7 +238,7 @@ func (e *Engine) gripped(ctx context.Context, f pawl.Fence, op string, fn func(c
 			if held = ok; err != nil || !ok {
 				return err
 			}
-			g.By.Type, g.By.ID = actor(pawl.CallerOf(ctx), g.By.Type, g.By.ID)
+			g.By = actor(pawl.CallerOf(ctx), g.By.Type, g.By.ID)
 			return fn(ctx, tx, &g)
 		})
 		if err != nil || held {

@@ -20,9 +20,9 @@ func (e *Engine) FinishMessages(ctx context.Context, calls []pawl.FinishCall) ([
 		}
 		var out pawl.Message
 		err := e.writes(ctx, c.MessageFence, "finish", func(ctx context.Context, tx store.Tx, g *store.Grip, row *store.MessageRow) error {
-			kind, id := actor(pawl.CallerOf(ctx), pawl.ActorWorker, c.WorkerID)
+			by := actor(pawl.CallerOf(ctx), pawl.ActorWorker, c.WorkerID)
 			row.Usage = c.Usage
-			err := endMessage(ctx, tx, g.Now, row, pawl.MessageComplete, store.Actor{Type: kind, ID: id}, "")
+			err := endMessage(ctx, tx, g.Now, row, pawl.MessageComplete, by, "")
 			out = row.Message
 			return err
 		})
@@ -73,8 +73,8 @@ func (e *Engine) StopMessages(ctx context.Context, calls []pawl.StopCall) ([]paw
 			if err != nil {
 				return err
 			}
-			kind, id := actor(pawl.CallerOf(ctx), pawl.ActorUser, "")
-			if err := endMessage(ctx, tx, now, &row, pawl.MessageStopped, store.Actor{Type: kind, ID: id}, c.Reason); err != nil {
+			by := actor(pawl.CallerOf(ctx), pawl.ActorUser, "")
+			if err := endMessage(ctx, tx, now, &row, pawl.MessageStopped, by, c.Reason); err != nil {
 				return err
 			}
 			out = row.Message

@@ -53,7 +53,7 @@ func (e *Engine) changeTask(ctx context.Context, verb string, call *pawl.TaskCal
 		return pawl.Task{}, err
 	}
 	c := pawl.CallerOf(ctx)
-	kind, id := actor(c, pawl.ActorUser, "")
+	by := actor(c, pawl.ActorUser, "")
 	var released []store.DueItem
 	var task pawl.Task
 	err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
@@ -78,7 +78,7 @@ func (e *Engine) changeTask(ctx context.Context, verb string, call *pawl.TaskCal
 			return err
 		}
 		done, err := applyChange(ctx, tx, now, store.Change{Namespace: c.Namespace, TaskID: call.TaskID, Verb: verb, ItemIDs: call.ItemIDs,
-			Actor: store.Actor{Type: kind, ID: id}, Reason: store.Text(call.Reason)})
+			Actor: by, Reason: store.Text(call.Reason)})
 		if err != nil {
 			return err
 		}
@@ -135,8 +135,7 @@ func (e *Engine) changeAside(ctx context.Context, tx store.Tx, verb string, call
 	if verb != "retry" && verb != "bury" {
 		return nil, nil
 	}
-	kind, id := actor(pawl.CallerOf(ctx), pawl.ActorUser, "")
-	by := store.Actor{Type: kind, ID: id}
+	by := actor(pawl.CallerOf(ctx), pawl.ActorUser, "")
 	c, found, err := store.OpenCase(ctx, tx, pawl.CallerOf(ctx).Namespace, call.TaskID)
 	if err != nil || !found || c.FailedIn == "" {
 		return nil, err
@@ -219,7 +218,7 @@ func (e *Engine) deleteTask(ctx context.Context, c pawl.Caller, call pawl.TaskCa
 	}
 	e.log.InfoContext(ctx, "task deleted", "task_id", call.TaskID, "namespace", c.Namespace, "actor", c.ActorID)
 	by := store.Deletion{Key: c.Key, Reason: call.Reason}
-	by.Actor.Type, by.Actor.ID = actor(c, pawl.ActorUser, "")
+	by.Actor = actor(c, pawl.ActorUser, "")
 	return e.sweeper.Delete(ctx, c.Namespace, call.TaskID, by)
 }
 

@@ -34,9 +34,9 @@ func (e *Engine) startMessage(ctx context.Context, c *pawl.StartCall) (pawl.Mess
 		return pawl.Message{}, err
 	}
 	caller := pawl.CallerOf(ctx)
-	kind, id := actor(caller, pawl.ActorWorker, c.WorkerID)
+	by := actor(caller, pawl.ActorWorker, c.WorkerID)
 	m := store.NewMessage{ID: e.ids.next("msg"), Namespace: caller.Namespace, ItemID: store.Text(c.ItemID), Attempt: &c.Attempt, Role: c.Role, Content: store.Text(content),
-		Model: store.Text(c.Model), MaxSteps: cmp.Or(c.MaxSteps, pawl.DefaultMaxSteps), Metadata: store.Text(c.Metadata), Thread: store.Text(c.Thread), Actor: store.Actor{Type: kind, ID: id}}
+		Model: store.Text(c.Model), MaxSteps: cmp.Or(c.MaxSteps, pawl.DefaultMaxSteps), Metadata: store.Text(c.Metadata), Thread: store.Text(c.Thread), Actor: by}
 	if err := e.ours(ctx, c.Fence); err != nil {
 		return pawl.Message{}, err
 	}

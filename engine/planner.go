@@ -79,7 +79,7 @@ func (e *Engine) drawn(ctx context.Context, r *rules, task *pawl.Task, it *pawl.
 	if r.Plan.MaxAttempts > 0 {
 		like.MaxAttempts = r.MaxAttempts // the plan item's budget is its own
 	}
-	row := store.NewTask{ID: task.ID, Namespace: task.Namespace, Type: task.Type, Priority: task.Priority, Actor: store.Actor{Type: pawl.ActorWorker, ID: call.WorkerID}}
+	row := store.NewTask{ID: task.ID, Namespace: task.Namespace, Type: task.Type, Priority: task.Priority, Actor: store.Actor{Type: pawl.ActorWorker, ID: call.WorkerID, Key: pawl.CallerOf(ctx).Key}}
 	d := draft{task: row, items: make([]store.NewItem, len(items))}
 	for i := range items {
 		d.items[i] = newItem(&row, &like, &items[i], e.ids.next("itm"), i)

@@ -28,10 +28,10 @@ func (e *Engine) sendSignal(ctx context.Context, call *pawl.SignalCall) (pawl.Si
 		return pawl.Signalled{}, err
 	}
 	c := pawl.CallerOf(ctx)
-	kind, id := actor(c, pawl.ActorUser, "")
+	by := actor(c, pawl.ActorUser, "")
 	var sent store.Sent
 	err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		sent, err = store.SendSignal(ctx, tx, store.Signal{Namespace: c.Namespace, Name: call.Name, Key: call.Key}, orNull(call.Payload), store.Actor{Type: kind, ID: id})
+		sent, err = store.SendSignal(ctx, tx, store.Signal{Namespace: c.Namespace, Name: call.Name, Key: call.Key}, orNull(call.Payload), by)
 		return err
 	})
 	if err != nil {

@@ -100,8 +100,8 @@ func update(ctx context.Context, tx store.Tx, call *pawl.TaskUpdate) (t pawl.Tas
 	if err != nil || diff == "" {
 		return t, nil, err
 	}
-	kind, id := actor(c, pawl.ActorUser, "")
-	if err := store.UpdateTask(ctx, tx, now, t, diff, store.Actor{Type: kind, ID: id}); err != nil {
+	by := actor(c, pawl.ActorUser, "")
+	if err := store.UpdateTask(ctx, tx, now, t, diff, by); err != nil {
 		return t, nil, err
 	}
 	t, err = taskAndReason(ctx, tx, c.Namespace, call.TaskID)
@@ -110,13 +110,18 @@ func update(ctx context.Context, tx store.Tx, call *pawl.TaskUpdate) (t pawl.Tas
 
 func updatable(t pawl.Task, call *pawl.TaskUpdate) error {
 	if call.Version != nil && *call.Version != t.Version {
-		return &pawl.Error{Code: pawl.CodePrecondition, Op: "update", State: string(t.State), Allowed: t.State.Allowed(),
-			Message: fmt.Sprintf("the task has version %d, not %d", t.Version, *call.Version)}
+		return otherVersion("update", string(t.State), t.Version, *call.Version)
 	}
 	if t.State.Ended() {
 		return conflict("update", string(t.State), t.State.Allowed())
 	}
 	return nil
+}
+
+// otherVersion refuses a call about a version that the task does not have.
+func otherVersion(verb, state string, has, named int) error {
+	return &pawl.Error{Code: pawl.CodePrecondition, Op: verb, State: state, Allowed: pawl.TaskState(state).Allowed(),
+		Message: fmt.Sprintf("the task has version %d, not %d: it has changed since you looked", has, named)}
 }
 
 // changed is one line of an update's diff.

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/internal/jsonscan"
+	"github.com/pawl-work/pawl/store"
 )
 
 // fields gathers what is wrong with a call; nil error when nothing is.
@@ -138,12 +140,6 @@ func micros(t *time.Time) *int64 {
 func stamp(us int64) time.Time { return time.UnixMicro(us).UTC() }
 
 // actor is who an event names: the caller's own word, or the verb's default.
-func actor(c pawl.Caller, kind, id string) (string, string) {
-	if c.ActorType != "" {
-		kind = c.ActorType
-	}
-	if c.ActorID != "" {
-		id = c.ActorID
-	}
-	return kind, id
+func actor(c pawl.Caller, kind, id string) store.Actor {
+	return store.Actor{Type: cmp.Or(c.ActorType, kind), ID: cmp.Or(c.ActorID, id), Key: c.Key}
 }

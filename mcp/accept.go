@@ -63,16 +63,18 @@ func finalize(ctx context.Context, s *Server, in finalizeIn) (itemOut, error) {
 
 type approveIn struct {
 	TaskID  string `json:"task_id"`
+	Version int    `json:"version" jsonschema:"the task's version that you looked at, as work_get and work_wait answer it"`
 	Comment string `json:"comment,omitempty" jsonschema:"for the record"`
 }
 
 func approve(ctx context.Context, s *Server, in approveIn) (taskOut, error) {
-	t, err := one(s.svc.ApproveTasks(ctx, []pawl.ApproveCall{{TaskID: in.TaskID, Comment: in.Comment}}))
+	t, err := one(s.svc.ApproveTasks(ctx, []pawl.ApproveCall{{TaskID: in.TaskID, Version: &in.Version, Comment: in.Comment}}))
 	return taskOut{t}, err
 }
 
 type rejectIn struct {
 	TaskID      string           `json:"task_id"`
+	Version     int              `json:"version" jsonschema:"the task's version that you looked at, as work_get and work_wait answer it"`
 	Errors      []pawl.Complaint `json:"errors" jsonschema:"why, at least one: a code, a message, and the field as a JSON Pointer into the result"`
 	AllowRework bool             `json:"allow_rework,omitempty" jsonschema:"true: send items back to be worked on again; else the task is rejected for good"`
 	ItemIDs     []string         `json:"items,omitempty" jsonschema:"rework: only these items; none = all"`
@@ -80,6 +82,6 @@ type rejectIn struct {
 }
 
 func reject(ctx context.Context, s *Server, in rejectIn) (taskOut, error) {
-	t, err := one(s.svc.RejectTasks(ctx, []pawl.RejectCall{{TaskID: in.TaskID, Errors: in.Errors, AllowRework: in.AllowRework, ItemIDs: in.ItemIDs, Comment: in.Comment}}))
+	t, err := one(s.svc.RejectTasks(ctx, []pawl.RejectCall{{TaskID: in.TaskID, Version: &in.Version, Errors: in.Errors, AllowRework: in.AllowRework, ItemIDs: in.ItemIDs, Comment: in.Comment}}))
 	return taskOut{t}, err
 }

@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -20,9 +21,9 @@ const PayloadsMeta = "io.github.pawl-work/payloads"
 // the first of which names the caller; a refusal is put on record.
 func (s *Server) admit(ctx context.Context, name string, args json.RawMessage, roles ...api.Role) (context.Context, error) {
 	in, err := s.opts.Gate.Admit(ctx, string(roles[0]), false, func(c pawl.Caller) string { return agentOf(args, c) })
-	for _, r := range roles[1:] {
+	for _, r := range roles {
 		if err == nil {
-			err = access.Of(ctx).May(string(r), false)
+			err = s.allows(ctx, r)
 		}
 	}
 	if err != nil {
@@ -31,9 +32,19 @@ func (s *Server) admit(ctx context.Context, name string, args json.RawMessage, r
 	return in, err
 }
 
+// allows says whether the caller may do what needs a role: by its API key, or
+// without one by the set of tools.
+func (s *Server) allows(ctx context.Context, role api.Role) error {
+	pass := access.Of(ctx)
+	if pass.Key == nil && !offers(s.opts.Tools, role) {
+		return &pawl.Error{Code: pawl.CodeForbidden, Message: fmt.Sprintf("this needs the role %s, which an agent without an API key has only where the server was started with --tools %s or all", role, toolsOf(role))}
+	}
+	return pass.May(string(role), false)
+}
+
 // may is admit for a call that is in already, and turns out to need more.
 func (s *Server) may(ctx context.Context, name string, role api.Role) error {
-	err := access.Of(ctx).May(string(role), false)
+	err := s.allows(ctx, role)
 	if err != nil {
 		s.opts.Gate.Refused(ctx, name, err, "door", "mcp")
 	}
@@ -63,10 +74,9 @@ func (s *Server) lists(next sdk.MethodHandler) sdk.MethodHandler {
 		if err != nil || !ok {
 			return res, err
 		}
-		pass := access.Of(ctx)
 		list.Tools = slices.DeleteFunc(slices.Clone(list.Tools), func(t *sdk.Tool) bool {
 			roles, ours := s.roles.Load(t.Name)
-			return ours && slices.ContainsFunc(roles.([]api.Role), func(r api.Role) bool { return pass.May(string(r), false) != nil })
+			return ours && slices.ContainsFunc(roles.([]api.Role), func(r api.Role) bool { return s.allows(ctx, r) != nil })
 		})
 		return list, nil
 	}

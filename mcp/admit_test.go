@@ -187,8 +187,8 @@ func TestWallsToolByTool(t *testing.T) {
 		}
 		held := args{"item_id": ls[0].ID, "worker_id": "w", "attempt": 1}
 		about := map[string]args{
-			"work_get": {"task_id": task.ID}, "work_wait": {"task_id": task.ID, "wait_seconds": 0}, "work_approve": {"task_id": task.ID}, "work_cancel": {"task_id": task.ID},
-			"work_reject": {"task_id": task.ID, "errors": []args{{"code": "c", "message": "m"}}}, "work_heartbeat": held, "work_progress": held, "work_release": held, "work_complete": held,
+			"work_get": {"task_id": task.ID}, "work_wait": {"task_id": task.ID, "wait_seconds": 0}, "work_approve": {"task_id": task.ID, "version": 1}, "work_cancel": {"task_id": task.ID},
+			"work_reject": {"task_id": task.ID, "version": 1, "errors": []args{{"code": "c", "message": "m"}}}, "work_heartbeat": held, "work_progress": held, "work_release": held, "work_complete": held,
 			"work_checkpoint": with(held, "snapshot", 1), "work_submit": with(held, "result", 1), "work_submit_part": with(held, "key", "k", "payload", 1), "work_finalize": held,
 			"work_fail": with(held, "error", "x"), "work_resume": {"item_id": ls[0].ID}, "work_list_parts": {"item_id": ls[0].ID}, "work_logs": {"task_id": task.ID},
 			"work_list": {}, "work_checkout": {"worker_id": "w"},
@@ -313,4 +313,50 @@ func TestAgentsRatesAreBounded(t *testing.T) {
 		t.Error("an agent of two calls a second made 20 at once")
 	}
 	c.must("work_checkout", args{"worker_id": "other"})
+}
+
+// Without an API key an agent is offered the set of tools that the server was
+// started with: by default none that decides, neither as a tool nor as an answer
+// to a task's question.
+func TestSetsOfTools(t *testing.T) {
+	p := pawltest.Open(t, pawltest.SQLite)
+	if rs, err := p.Service.PutTypes(t.Context(), []pawl.Type{{Name: "letter", Approval: pawl.Approval{Mode: pawl.ApprovalManual}}}); err != nil || rs[0].Err != nil {
+		t.Fatal(err, rs)
+	}
+	task, err := pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "letter"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ls, err := p.Service.Claim(t.Context(), pawl.ClaimRequest{WorkerID: "w"})
+	if err != nil || len(ls) != 1 {
+		t.Fatal(ls, err)
+	}
+	if rs, err := p.Service.Submit(t.Context(), []pawl.SubmitCall{{Fence: ls[0].Fence(), Result: []byte("1")}}); err != nil || rs[0].Err != nil {
+		t.Fatal(err, rs)
+	}
+	for _, c := range []struct {
+		set             string
+		works, approves bool
+	}{{"", true, false}, {mcp.ToolsWorker, true, false}, {mcp.ToolsApprover, false, true}, {mcp.ToolsAll, true, true}} {
+		srv := httptest.NewServer(mcp.New(p.Service, mcp.Options{Log: quiet, Tools: c.set}).HTTP())
+		client := rpc{T: t, url: srv.URL}
+		names := client.tools()
+		for tool, offered := range map[string]bool{"work_checkout": c.works, "work_submit": c.works, "work_propose": c.works, "work_run": c.works,
+			"work_approve": c.approves, "work_reject": c.approves, "work_get": true, "work_list": true} {
+			if slices.Contains(names, tool) != offered {
+				t.Errorf("%q offers %s: %v, want %v", c.set, tool, !offered, offered)
+			}
+			if tool == "work_run" {
+				continue
+			}
+			if code := client.call(tool, args{"nonsense": true}).Result.StructuredContent.Problem.Code; (code != pawl.CodeForbidden) != offered {
+				t.Errorf("%q, %s called: %s", c.set, tool, code)
+			}
+		}
+		r := client.update(task.ID, "approval", args{"action": "accept", "content": args{"decision": "perhaps"}})
+		if want := map[bool]pawl.Code{true: pawl.CodeInvalid, false: pawl.CodeForbidden}[c.approves]; r.Error.Data.Code != want {
+			t.Errorf("%q, an answer to the question: %+v, want %s", c.set, r, want)
+		}
+		srv.Close()
+	}
 }

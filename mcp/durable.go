@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -221,10 +222,12 @@ func approvalOf(t pawl.Task) *sdk.ElicitParams {
 	if name == "" {
 		name = t.ID
 	}
-	return &sdk.ElicitParams{Mode: "form", Message: "Approve " + name + " (" + t.Type + ")? work_get shows what was handed in.", RequestedSchema: json.RawMessage(`{
+	schema := fmt.Sprintf(`{
 		"type": "object", "required": ["decision"], "properties": {
 		"decision": {"type": "string", "enum": ["approve", "rework", "reject"], "description": "rework sends it back with your comment"},
-		"comment": {"type": "string", "description": "why"}}}`)}
+		"comment": {"type": "string", "description": "why"},
+		"version": {"type": "integer", "default": %d, "description": "of the task that is decided about: leave it as it is"}}}`, t.Version)
+	return &sdk.ElicitParams{Mode: "form", Message: "Approve " + name + " (" + t.Type + ")? work_get shows what was handed in.", RequestedSchema: json.RawMessage(schema)}
 }
 
 // answerDurable takes what a client answers to the questions of a task; keys
@@ -260,7 +263,10 @@ func (s *Server) answerDurable(ctx context.Context, p *durableParams) error {
 func (s *Server) decide(ctx context.Context, t pawl.Task, raw json.RawMessage) (err error) {
 	var said struct {
 		Action  string
-		Content struct{ Decision, Comment string }
+		Content struct {
+			Decision, Comment string
+			Version           *int
+		}
 	}
 	if err := json.Unmarshal(raw, &said); err != nil {
 		return pawl.Invalid("/inputResponses/"+approval, "is no answer: %v", err)
@@ -271,14 +277,18 @@ func (s *Server) decide(ctx context.Context, t pawl.Task, raw json.RawMessage) (
 	if err = s.may(ctx, "tasks/update", api.Approver); err != nil {
 		return err
 	}
+	seen := said.Content.Version
+	if seen == nil { // the client left it out: at least what was read here
+		seen = &t.Version
+	}
 	why := said.Content.Comment
 	if why == "" {
 		why = "not approved"
 	}
-	reject := pawl.RejectCall{TaskID: t.ID, Errors: []pawl.Complaint{{Code: "rejected", Message: why}}}
+	reject := pawl.RejectCall{TaskID: t.ID, Version: seen, Errors: []pawl.Complaint{{Code: "rejected", Message: why}}}
 	switch decision := said.Content.Decision; {
 	case said.Action == "accept" && decision == "approve":
-		_, err = one(s.svc.ApproveTasks(ctx, []pawl.ApproveCall{{TaskID: t.ID, Comment: said.Content.Comment}}))
+		_, err = one(s.svc.ApproveTasks(ctx, []pawl.ApproveCall{{TaskID: t.ID, Version: seen, Comment: said.Content.Comment}}))
 	case said.Action == "decline", decision == "reject", decision == "rework":
 		reject.AllowRework = decision == "rework"
 		_, err = one(s.svc.RejectTasks(ctx, []pawl.RejectCall{reject}))

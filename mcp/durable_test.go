@@ -100,7 +100,7 @@ func (c rpc) update(task, key string, response args) reply {
 func TestAPendingApprovalIsAnswered(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		c := rpc{T: t, url: serve(t, p.Service)}
-		def := pawl.Type{Name: "letter", Approval: pawl.Approval{Mode: pawl.ApprovalManual}}
+		def := pawl.Type{Name: "letter", Approval: pawl.Approval{Mode: pawl.ApprovalManual, NotByRequester: new(bool), NotByWorker: new(bool)}}
 		if rs, err := p.Service.PutTypes(t.Context(), []pawl.Type{def}); err != nil || rs[0].Err != nil {
 			t.Fatal(err, rs)
 		}

@@ -170,7 +170,7 @@ func TestARunOutlivesItsServer(t *testing.T) {
 // somebody else.
 func TestARunForAClientThatKnowsNoTasks(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
-		if rs, err := p.Service.PutTypes(t.Context(), []pawl.Type{{Name: "letter", Approval: pawl.Approval{Mode: pawl.ApprovalManual}}}); err != nil || rs[0].Err != nil {
+		if rs, err := p.Service.PutTypes(t.Context(), []pawl.Type{{Name: "letter", Approval: pawl.Approval{Mode: pawl.ApprovalManual, NotByRequester: new(bool), NotByWorker: new(bool)}}}); err != nil || rs[0].Err != nil {
 			t.Fatal(err, rs)
 		}
 		c := rpc{T: t, url: serve(t, p.Service), plain: true}

@@ -14,7 +14,7 @@ import (
 
 const report = `{"name":"report","result_schema":{"type":"object","required":["title","pages"],"properties":{"title":{"type":"string"},"pages":{"type":"array"}}},
 	"parts":[{"key":"title","required":true,"schema":{"type":"string","maxLength":20}},{"key":"pages","required":true,"repeatable":true,"schema":{"type":"object","required":["n"]}}],
-	"approval":{"mode":"manual"},"apply":{"mode":"go"}}`
+	"approval":{"mode":"manual","not_by_requester":false,"not_by_worker":false},"apply":{"mode":"go"}}`
 
 // report registers the type, and makes a task of it.
 func (a agent) report() string {
@@ -77,8 +77,8 @@ func TestTheLoop(t *testing.T) {
 		if seen.TimedOut || seen.Task.State != pawl.TaskSubmitted {
 			a.Fatalf("waited for, the task is %s (timed out: %v)", seen.Task.State, seen.TimedOut)
 		}
-		a.no(pawl.CodeInvalid, "/errors", "work_reject", args{"task_id": task, "errors": []args{}})
-		a.ok("work_reject", args{"task_id": task, "allow_rework": true, "errors": []args{{"code": "short", "message": "one page is too few", "field": "/pages"}}})
+		a.no(pawl.CodeInvalid, "/errors", "work_reject", args{"task_id": task, "version": seen.Task.Version, "errors": []args{}})
+		a.ok("work_reject", args{"task_id": task, "version": seen.Task.Version, "allow_rework": true, "errors": []args{{"code": "short", "message": "one page is too few", "field": "/pages"}}})
 
 		_, lease = a.checkout("bob", task)
 		r := a.ok("work_resume", args{"item_id": l.ID})
@@ -90,12 +90,14 @@ func TestTheLoop(t *testing.T) {
 		}
 		a.no(pawl.CodeInvalid, "/result/pages", "work_submit", with(lease, "result", args{"title": "Pawls"}))
 		a.ok("work_submit", with(lease, "result", args{"title": "Pawls", "pages": []int{1, 2}}))
-		if s := a.ok("work_approve", args{"task_id": task, "comment": "good"}).Task.State; s != pawl.TaskCompleted {
+		a.no(pawl.CodePrecondition, "changed since you looked", "work_approve", args{"task_id": task, "version": seen.Task.Version})
+		a.no(pawl.CodeInvalid, "", "work_approve", args{"task_id": task})
+		seen = a.ok("work_get", args{"task_id": task})
+		if s := a.ok("work_approve", args{"task_id": task, "version": seen.Task.Version, "comment": "good"}).Task.State; s != pawl.TaskCompleted {
 			a.Errorf("approved, the task is %s", s)
 		}
-		a.no(pawl.CodeConflict, "completed", "work_approve", args{"task_id": task})
-
 		got := a.ok("work_get", args{"task_id": task})
+		a.no(pawl.CodeConflict, "completed", "work_approve", args{"task_id": task, "version": got.Task.Version})
 		if string(got.Result) != `{"title":"Pawls","pages":[1,2]}` && string(got.Result) != `{"pages":[1,2],"title":"Pawls"}` {
 			a.Errorf("the result is %s", got.Result)
 		}
@@ -226,7 +228,7 @@ func TestBadInput(t *testing.T) {
 			}
 		}
 		a.no(pawl.CodeNotFound, "No item itm_none", "work_heartbeat", args{"item_id": "itm_none", "worker_id": "w", "attempt": 1})
-		a.no(pawl.CodeNotFound, "", "work_approve", args{"task_id": "tsk_none"})
+		a.no(pawl.CodeNotFound, "", "work_approve", args{"task_id": "tsk_none", "version": 1})
 		if _, err := a.session.CallTool(a.Context(), &sdk.CallToolParams{Name: "work_nope"}); err == nil {
 			a.Error("a tool that is not there was called")
 		}

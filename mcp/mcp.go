@@ -6,11 +6,14 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
+	"strconv"
 	"sync"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -27,6 +30,9 @@ type Options struct {
 	Stopping context.Context
 	// Log takes the detail of internal errors; nil = slog's default.
 	Log *slog.Logger
+	// Tools says which tools callers without an API key are offered: ToolsWorker ("" too),
+	// ToolsApprover or ToolsAll. A key is offered what its roles are good for.
+	Tools string
 	// Version is the program's. "" = "dev".
 	Version string
 	// Gate keeps the rates of agents and takes refusals on record. What a call may
@@ -46,6 +52,33 @@ type Options struct {
 	// Named says that the service knows who calls, by an API key for example.
 	// Else a caller without a name is put on record as an agent.
 	Named bool
+}
+
+// The sets of tools for callers without an API key. An agent that can both work
+// and approve could approve what it has done itself, so that has to be asked for.
+const (
+	ToolsWorker   = "worker"   // ask for work, do it and read
+	ToolsApprover = "approver" // approve, reject and read
+	ToolsAll      = "all"
+)
+
+// ToolSets are all there are.
+var ToolSets = []string{ToolsWorker, ToolsApprover, ToolsAll}
+
+// offers says whether a set has what needs a role.
+func offers(set string, r api.Role) bool {
+	switch set {
+	case ToolsAll:
+		return true
+	case ToolsApprover:
+		return r == api.Approver || r == api.Reader
+	}
+	return r != api.Approver
+}
+
+// toolsOf is the narrowest set that has what needs a role.
+func toolsOf(r api.Role) string {
+	return ToolSets[slices.IndexFunc(ToolSets, func(set string) bool { return offers(set, r) })]
 }
 
 // AnswerKeeper carries calls out once for their key, as engine.Engine does.
@@ -72,6 +105,9 @@ func New(svc pawl.Service, o Options) *Server {
 	}
 	if o.Version == "" {
 		o.Version = "dev"
+	}
+	if !slices.Contains(ToolSets, cmp.Or(o.Tools, ToolsWorker)) {
+		panic("mcp: no set of tools " + strconv.Quote(o.Tools))
 	}
 	if o.Gate == nil {
 		o.Gate = access.New(access.Options{Log: o.Log})
@@ -156,5 +192,5 @@ To do work, choose a worker_id of your own and keep it:
 5. If you cannot go on: work_fail with the reason, or work_release to give the item back unharmed.
 
 When a call says lease_lost, stop: the item is somebody else's. Check out again.
-To have work done: work_propose, then work_wait. A submitted task waits for work_approve or work_reject; rejecting with allow_rework sends its items back with your reasons.
+To have work done: work_propose, then work_wait. A submitted task waits for an approver: where you are offered work_approve and work_reject, decide with the version that work_get showed; rejecting with allow_rework sends its items back with your reasons.
 Calls that change something may carry an idempotency key in _meta as "` + KeyMeta + `": made again with the same key, they are answered as the first time.`

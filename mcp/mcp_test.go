@@ -35,19 +35,21 @@ type agent struct {
 
 // doors are the ways in.
 var doors = map[string]func(t *testing.T, p *pawltest.Pawl) sdk.Transport{
-	"stdio": func(t *testing.T, p *pawltest.Pawl) sdk.Transport { return pipe(t, p.Service, mcp.Options{Log: quiet}) },
+	"stdio": func(t *testing.T, p *pawltest.Pawl) sdk.Transport {
+		return pipe(t, p.Service, mcp.Options{Log: quiet, Tools: mcp.ToolsAll})
+	},
 	"http": func(t *testing.T, p *pawltest.Pawl) sdk.Transport {
 		return &sdk.StreamableClientTransport{Endpoint: serve(t, p.Service) + "/mcp"}
 	},
 	"stdio of a client": func(t *testing.T, p *pawltest.Pawl) sdk.Transport {
-		return pipe(t, client.New(serve(t, p.Service), ""), mcp.Options{Log: quiet, WithKey: client.WithKey})
+		return pipe(t, client.New(serve(t, p.Service), ""), mcp.Options{Log: quiet, WithKey: client.WithKey, Tools: mcp.ToolsAll})
 	},
 }
 
 // serve is a whole server, as pawl serve has it.
 func serve(t *testing.T, svc pawl.Service) string {
 	t.Helper()
-	srv := httptest.NewServer(server.New(svc, server.Options{Log: quiet, At: map[string]http.Handler{"/mcp": mcp.New(svc, mcp.Options{Log: quiet}).HTTP()}}))
+	srv := httptest.NewServer(server.New(svc, server.Options{Log: quiet, At: map[string]http.Handler{"/mcp": mcp.New(svc, mcp.Options{Log: quiet, Tools: mcp.ToolsAll}).HTTP()}}))
 	t.Cleanup(srv.Close)
 	return srv.URL
 }

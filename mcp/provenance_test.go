@@ -19,7 +19,7 @@ func TestCallsSayWhoMakesThem(t *testing.T) {
 		if err != nil || res.IsError {
 			a.Fatal(err, res)
 		}
-		a.ok("work_reject", args{"task_id": task, "errors": []args{{"code": "no", "message": "not at all"}}})
+		a.ok("work_reject", args{"task_id": task, "version": 1, "errors": []args{{"code": "no", "message": "not at all"}}})
 
 		list, err := a.p.Service.ListProvenance(a.Context(), pawl.ProvenanceFilter{TaskID: task})
 		a.must(err)

@@ -19,7 +19,7 @@ import (
 // The example of an order in seed 5, as a type: its acceptance_config is the
 // schema of the payload.
 const userDataSync = `{"name":"user.data.sync","payload_schema":{"type":"object","properties":{"source":{"type":"string"},"filters":{"type":"object"}}},
-	"result_schema":{"type":"object","required":["contacts"]},"lease_seconds":600,"evidence_required":true,"approval":{"mode":"manual"},
+	"result_schema":{"type":"object","required":["contacts"]},"lease_seconds":600,"evidence_required":true,"approval":{"mode":"manual","not_by_requester":false,"not_by_worker":false},
 	"parts":[{"key":"contacts","repeatable":true,"schema":{"type":"object","required":["contacts"],"properties":{"contacts":{"type":"array","items":{"type":"object","properties":{"email":{"type":"string","format":"email"}}}}}}}]}`
 
 // door is one way in: a call by the name of its tool, or by its route.

@@ -30,18 +30,31 @@ func (s *server) accept() {
 		return page(s.svc.ListParts(ctx, pawl.PartFilter{ItemID: in.ID, Key: in.Key, All: in.All, Page: in.Page()}))
 	})
 	add(s, "approve_task", func(ctx context.Context, in *struct {
-		ID   string `path:"id" doc:"The id."`
+		ID string `path:"id" doc:"The id."`
+		Versioned
 		Body *api.ApproveBody
-	}) (*answer[pawl.Task], error) {
-		c := pawl.ApproveCall{TaskID: in.ID}
+	}) (*versioned, error) {
+		var b api.ApproveBody
 		if in.Body != nil {
-			c.Comment, c.Provenance = in.Body.Comment, in.Body.Provenance
+			b = *in.Body
 		}
-		return reply(one(s.svc.ApproveTasks(ctx, []pawl.ApproveCall{c})))
+		v, err := in.version(b.Version)
+		if err != nil {
+			return nil, err
+		}
+		return tagged(one(s.svc.ApproveTasks(ctx, []pawl.ApproveCall{{TaskID: in.ID, Version: v, Comment: b.Comment, Provenance: b.Provenance}})))
 	})
-	add(s, "reject_task", func(ctx context.Context, in *on[api.RejectBody]) (*answer[pawl.Task], error) {
+	add(s, "reject_task", func(ctx context.Context, in *struct {
+		ID string `path:"id" doc:"The id."`
+		Versioned
+		Body api.RejectBody
+	}) (*versioned, error) {
 		b := in.Body
-		return reply(one(s.svc.RejectTasks(ctx, []pawl.RejectCall{{TaskID: in.ID, Errors: b.Errors, AllowRework: b.AllowRework, ItemIDs: b.ItemIDs, Comment: b.Comment, Provenance: b.Provenance}})))
+		v, err := in.version(b.Version)
+		if err != nil {
+			return nil, err
+		}
+		return tagged(one(s.svc.RejectTasks(ctx, []pawl.RejectCall{{TaskID: in.ID, Version: v, Errors: b.Errors, AllowRework: b.AllowRework, ItemIDs: b.ItemIDs, Comment: b.Comment, Provenance: b.Provenance}})))
 	})
 	batch(s, "approve_tasks", is200[pawl.Task], s.svc.ApproveTasks)
 	batch(s, "reject_tasks", is200[pawl.Task], s.svc.RejectTasks)

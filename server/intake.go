@@ -19,7 +19,7 @@ func (s *server) intake(next http.Handler) http.Handler {
 	read := s.reads(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for _, name := range unheard {
-			if r.Header.Get(name) != "" && !(name == "If-Match" && r.Method == http.MethodPatch) {
+			if r.Header.Get(name) != "" && !(name == "If-Match" && matches(r)) {
 				s.write(w, r, &pawl.Error{Code: pawl.CodeInvalid, Message: "this server does not keep the promise that " + name + " asks for; send the call without it"})
 				return
 			}
@@ -51,6 +51,11 @@ func (s *server) reads(next http.Handler) http.Handler {
 // unheard are headers that ask for a promise, so that leaving them unread would
 // be to break it.
 var unheard = []string{"If-Match", "If-Unmodified-Since"}
+
+// matches says whether a call reads If-Match.
+func matches(r *http.Request) bool {
+	return r.Method == http.MethodPatch || strings.HasPrefix(r.URL.Path, "/v1/tasks/") && (strings.HasSuffix(r.URL.Path, ":approve") || strings.HasSuffix(r.URL.Path, ":reject"))
+}
 
 func (s *server) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	rc := http.NewResponseController(w)

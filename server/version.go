@@ -50,12 +50,29 @@ func versionOf(ifMatch string) (*int, error) {
 	return &v, nil
 }
 
-func (s *server) updateTask(ctx context.Context, in *struct {
-	ID      string `path:"id" doc:"The id."`
+// Versioned is the header of calls about a version of a task.
+type Versioned struct {
 	IfMatch string `header:"If-Match" doc:"The version that the task must still have, quoted, as in the ETag of an answer; * = any."`
-	Body    api.TaskPatch
+}
+
+// version is the version that the header names, or the body; nil = any.
+func (m *Versioned) version(body *int) (*int, error) {
+	v, err := versionOf(m.IfMatch)
+	switch {
+	case err != nil || body == nil:
+		return v, err
+	case v != nil && *v != *body:
+		return nil, pawl.Invalid("/version", "is %d, but If-Match names %d", *body, *v)
+	}
+	return body, nil
+}
+
+func (s *server) updateTask(ctx context.Context, in *struct {
+	ID string `path:"id" doc:"The id."`
+	Versioned
+	Body api.TaskPatch
 }) (*versioned, error) {
-	v, err := versionOf(in.IfMatch)
+	v, err := in.version(nil)
 	if err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ type Grip struct {
 // Hold takes the lease that a fence names; false when it is not the item's
 // current one by the database's clock, read after the row is locked.
 func Hold(ctx context.Context, tx Tx, f Fence) (Grip, bool, error) {
-	g := Grip{Fence: f, By: Actor{pawl.ActorWorker, f.WorkerID}}
+	g := Grip{Fence: f, By: Actor{Type: pawl.ActorWorker, ID: f.WorkerID}}
 	var until int64
 	found, err := Row(ctx, tx, []any{&until, &g.State, &g.TaskID, &g.Failures}, acceptSQL["hold lease"], f.ItemID, f.Namespace, f.WorkerID, f.Attempt)
 	if err != nil || !found {

@@ -49,7 +49,7 @@ WHERE task_id = $1
 ORDER BY seq
 
 -- name: rows task_events
-SELECT id, namespace, task_id, item_id, attempt, event, from_state, to_state, task_from, task_to, actor_type, actor_id, message, data, diff, trace_parent, created_at
+SELECT id, namespace, task_id, item_id, attempt, event, from_state, to_state, task_from, task_to, actor_type, actor_id, message, data, diff, trace_parent, key_id, created_at
 FROM pawl.task_events
 WHERE task_id = $1 AND event <> 'deleted'
 ORDER BY id

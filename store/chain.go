@@ -32,6 +32,7 @@ type record struct {
 	texts           [12]Text // item_id … trace_parent, without attempt
 	attempt         *int
 	created         int64
+	key             Text // the API key
 	vouchers        []voucher
 }
 
@@ -62,6 +63,9 @@ func (r *record) canonical(b []byte) []byte {
 		b = field(b, string(t))
 	}
 	b = field(b, strconv.FormatInt(r.created, 10))
+	if r.key != "" { // events of before keys were recorded keep their links
+		b = field(b, string(r.key))
+	}
 	for _, v := range r.vouchers {
 		b = field(b, v.id)
 		b = field(b, string(v.texts[0]))
@@ -124,7 +128,7 @@ func readRecords(ctx context.Context, tx Tx, query string, args []any, into map[
 	for rows.Next() {
 		r := &record{}
 		t := &r.texts
-		if err := rows.Scan(&r.id, &r.namespace, &r.task, &t[0], &r.attempt, &t[1], &t[2], &t[3], &t[4], &t[5], &t[6], &t[7], &t[8], &t[9], &t[10], &t[11], &r.created); err != nil {
+		if err := rows.Scan(&r.id, &r.namespace, &r.task, &t[0], &r.attempt, &t[1], &t[2], &t[3], &t[4], &t[5], &t[6], &t[7], &t[8], &t[9], &t[10], &t[11], &r.created, &r.key); err != nil {
 			return err
 		}
 		if _, asked := into[r.id]; asked {

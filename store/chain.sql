@@ -8,7 +8,7 @@ WHERE sink = 'seal'
 
 -- name: links of events
 SELECT e.id, e.namespace, e.task_id, e.item_id, e.attempt, e.event, e.from_state, e.to_state, e.task_from, e.task_to, e.actor_type, e.actor_id,
-  e.message, e.data, e.diff, e.trace_parent, e.created_at
+  e.message, e.data, e.diff, e.trace_parent, e.created_at, e.key_id
 FROM pawl.task_events e
 
 -- name: vouchers

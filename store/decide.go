@@ -30,6 +30,7 @@ type Case struct {
 	Todo              bool
 	FailedIn          string
 	DecideBy          *int64
+	Version           int // as it was found
 	Now               int64
 }
 
@@ -38,7 +39,7 @@ type Case struct {
 func OpenCase(ctx context.Context, tx Tx, namespace, taskID string) (*Case, bool, error) {
 	c := &Case{Namespace: namespace, TaskID: taskID}
 	var solo, ready, todo int
-	found, err := Row(ctx, tx, []any{&c.Type, &c.TypeVersion, &solo, &c.State, &ready, &todo, &c.FailedIn, &c.DecideBy}, decideSQL["task to decide"], taskID, namespace)
+	found, err := Row(ctx, tx, []any{&c.Type, &c.TypeVersion, &solo, &c.State, &ready, &todo, &c.FailedIn, &c.DecideBy, &c.Version}, decideSQL["task to decide"], taskID, namespace)
 	if err != nil || !found {
 		return c, false, err
 	}
@@ -266,10 +267,24 @@ func TaskHasEvent(ctx context.Context, tx Tx, taskID, event string) (bool, error
 	return Row(ctx, tx, []any{&one}, decideSQL["has event"], taskID, event)
 }
 
-// TookPart says whether somebody asked for a task or worked on it.
-func TookPart(ctx context.Context, tx Tx, taskID string, who Actor) (bool, error) {
+// AskedFor says whether a task was asked for by somebody: under the actor's name,
+// by its API key, or, where it is an agent without one, by any such agent.
+func AskedFor(ctx context.Context, tx Tx, taskID string, who Actor) (bool, error) {
+	return tookPart(ctx, tx, "asked for", taskID, who)
+}
+
+// WorkedOn says whether somebody has claimed an item of a task; see AskedFor.
+func WorkedOn(ctx context.Context, tx Tx, taskID string, who Actor) (bool, error) {
+	return tookPart(ctx, tx, "worked on", taskID, who)
+}
+
+func tookPart(ctx context.Context, tx Tx, query, taskID string, who Actor) (bool, error) {
 	var one int
-	return Row(ctx, tx, []any{&one}, decideSQL["took part"], taskID, who.Type, who.ID)
+	var unnamed Text // NULL compares with nothing
+	if who.Key == "" && who.Type == pawl.ActorAgent {
+		unnamed = pawl.ActorAgent
+	}
+	return Row(ctx, tx, []any{&one}, decideSQL[query], taskID, Text(who.ID), Text(who.Key), unnamed)
 }
 
 // ReworkedTooOften is the first of the items that was sent back limit times, or "".

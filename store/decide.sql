@@ -1,5 +1,5 @@
 -- name: task to decide
-SELECT t.type, t.type_version, t.solo, k.state, k.ready_for_approval, k.todo, COALESCE(k.failed_in, ''), k.decide_by
+SELECT t.type, t.type_version, t.solo, k.state, k.ready_for_approval, k.todo, COALESCE(k.failed_in, ''), k.decide_by, k.version
 FROM pawl.tasks t
 JOIN pawl.task_live k ON k.task_id = t.id
 WHERE t.id = $1 AND t.namespace = $2
@@ -83,10 +83,26 @@ FROM pawl.task_events e
 WHERE e.task_id = $1 AND e.event = $2
 LIMIT 1
 
--- name: took part
+-- name: asked for
+SELECT 1
+FROM pawl.tasks t
+WHERE t.id = $1 AND t.requested_by_id = $2
+UNION ALL
 SELECT 1
 FROM pawl.task_events e
-WHERE e.task_id = $1 AND e.event IN ('proposed', 'leased', 'submitted') AND e.actor_type = $2 AND e.actor_id = $3
+WHERE e.task_id = $1 AND e.event IN ('proposed', 'planned') AND (e.actor_id = $2 OR e.key_id = $3 OR e.actor_type = $4 AND e.key_id IS NULL)
+LIMIT 1
+
+-- name: worked on
+SELECT 1
+FROM pawl.work_items w
+JOIN pawl.rests r ON r.item_id = w.id
+WHERE w.task_id = $1 AND r.worker_id = $2
+UNION ALL
+SELECT 1
+FROM pawl.task_events e
+WHERE e.task_id = $1 AND e.event IN ('leased', 'in_progress', 'part_submitted', 'submitted', 'completed', 'failed', 'released', 'suspended')
+  AND (e.actor_id = $2 OR e.key_id = $3 OR e.actor_type = $4 AND e.key_id IS NULL)
 LIMIT 1
 
 -- name: reworked too often

@@ -101,7 +101,10 @@ type Timed interface {
 }
 
 // Actor goes into an event.
-type Actor struct{ Type, ID string }
+type Actor struct {
+	Type, ID string
+	Key      string // the API key that the call came with; "" = none
+}
 
 // NewTask is a row of tasks to insert.
 type NewTask struct {

@@ -250,7 +250,7 @@ func Record(ctx context.Context, tx Tx, now int64, events []Event) error {
 		if e.Attempt > 0 {
 			attempt = &e.Attempt
 		}
-		rows[i] = []any{e.Namespace, e.TaskID, e.ItemID, attempt, e.Event, e.From, e.To, e.TaskFrom, e.TaskTo, e.Actor.Type, Text(e.Actor.ID), e.Message, e.Data, e.Diff, now}
+		rows[i] = []any{e.Namespace, e.TaskID, e.ItemID, attempt, e.Event, e.From, e.To, e.TaskFrom, e.TaskTo, e.Actor.Type, Text(e.Actor.ID), e.Message, e.Data, e.Diff, Text(e.Actor.Key), now}
 	}
 	return tx.ExecEach(ctx, placeSQL["record"], rows)
 }

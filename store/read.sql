@@ -30,7 +30,7 @@ EXISTS (
 
 -- name: events
 SELECT e.id, e.namespace, e.task_id, e.item_id, e.attempt, e.event, e.from_state, e.to_state, e.task_from, e.task_to, e.actor_type, e.actor_id,
-  e.message, e.data, e.diff, e.created_at, (SELECT t.type FROM pawl.tasks t WHERE t.id = e.task_id)
+  e.message, e.data, e.diff, e.key_id, e.created_at, (SELECT t.type FROM pawl.tasks t WHERE t.id = e.task_id)
 FROM pawl.task_events e
 
 -- name: checkpoints

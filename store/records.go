@@ -71,10 +71,10 @@ func scanEvent(rows Rows) (int64, pawl.Event, error) {
 	var e pawl.Event
 	var id, created int64
 	var attempt *int
-	var item, from, to, taskFrom, taskTo, actorID, message, data, diff, typ Text
-	err := rows.Scan(&id, &e.Namespace, &e.TaskID, &item, &attempt, &e.Event, &from, &to, &taskFrom, &taskTo, &e.ActorType, &actorID, &message, &data, &diff, &created, &typ)
+	var item, from, to, taskFrom, taskTo, actorID, message, data, diff, key, typ Text
+	err := rows.Scan(&id, &e.Namespace, &e.TaskID, &item, &attempt, &e.Event, &from, &to, &taskFrom, &taskTo, &e.ActorType, &actorID, &message, &data, &diff, &key, &created, &typ)
 	e.ID, e.TaskType, e.ItemID, e.FromState, e.ToState = "evt_"+strconv.FormatInt(id, 10), string(typ), string(item), string(from), string(to)
-	e.TaskFrom, e.TaskTo, e.ActorID, e.Message = string(taskFrom), string(taskTo), string(actorID), string(message)
+	e.TaskFrom, e.TaskTo, e.ActorID, e.KeyID, e.Message = string(taskFrom), string(taskTo), string(actorID), string(key), string(message)
 	e.Data, e.Diff, e.CreatedAt = raw(data), raw(diff), Stamp(created)
 	if attempt != nil {
 		e.Attempt = *attempt

@@ -125,28 +125,39 @@ func (a *app) itemFinalize() *cobra.Command {
 
 func (a *app) taskApprove() *cobra.Command {
 	var comment string
-	cmd := a.verb("approve TASK…", "Approve submitted tasks: they take effect, once", cobra.MinimumNArgs(1), with(a, func(ctx context.Context, s pawl.Decider, args []string) error {
+	var version int
+	var cmd *cobra.Command
+	cmd = a.verb("approve TASK…", "Approve submitted tasks: they take effect, once", cobra.MinimumNArgs(1), with(a, func(ctx context.Context, s pawl.Decider, args []string) error {
 		calls := make([]pawl.ApproveCall, len(args))
 		for i, id := range args {
 			calls[i] = pawl.ApproveCall{TaskID: id, Comment: comment}
+			if cmd.Flags().Changed("version") {
+				calls[i].Version = &version
+			}
 		}
 		rs, err := s.ApproveTasks(a.byUser(ctx), calls)
 		return each(a, rs, err, showTasks)
 	}))
 	cmd.Flags().StringVar(&comment, "comment", "", "for the record")
+	cmd.Flags().IntVar(&version, "version", 0, "only if the task still has this version")
 	return cmd
 }
 
 func (a *app) taskReject() *cobra.Command {
 	var call pawl.RejectCall
 	var errors []string
-	cmd := a.verb("reject TASK --error CODE=MESSAGE", "Reject a submitted task, for good or for rework", cobra.ExactArgs(1), with(a, func(ctx context.Context, s pawl.Decider, args []string) error {
+	var version int
+	var cmd *cobra.Command
+	cmd = a.verb("reject TASK --error CODE=MESSAGE", "Reject a submitted task, for good or for rework", cobra.ExactArgs(1), with(a, func(ctx context.Context, s pawl.Decider, args []string) error {
 		call.TaskID, call.Errors = args[0], make([]pawl.Complaint, len(errors))
 		for i, e := range errors {
 			c := &call.Errors[i]
 			code, message, _ := strings.Cut(e, "=")
 			c.Code, c.Field, _ = strings.Cut(code, "@")
 			c.Message = message
+		}
+		if cmd.Flags().Changed("version") {
+			call.Version = &version
 		}
 		rs, err := s.RejectTasks(a.byUser(ctx), []pawl.RejectCall{call})
 		return each(a, rs, err, showTasks)
@@ -156,5 +167,6 @@ func (a *app) taskReject() *cobra.Command {
 	f.BoolVar(&call.AllowRework, "rework", false, "send its items back, with the reasons")
 	f.StringSliceVar(&call.ItemIDs, "item", nil, "rework: only these")
 	f.StringVar(&call.Comment, "comment", "", "for the record")
+	f.IntVar(&version, "version", 0, "only if the task still has this version")
 	return cmd
 }

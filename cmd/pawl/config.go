@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/mcp"
 )
 
 // config is every setting there is. A setting's key is its path of names here
@@ -57,6 +58,7 @@ type serveConfig struct {
 	Notice       time.Duration `koanf:"notice"`
 	Types        string        `koanf:"types"`
 	TypesOnly    bool          `koanf:"registered_types_only"`
+	MCPTools     string        `koanf:"mcp_tools"`
 
 	BodiesInFlight int64 `koanf:"bodies_in_flight"`
 }
@@ -285,6 +287,9 @@ func (c config) check() error {
 	}
 	if c.Serve.Auth != "" && c.Serve.Auth != "required" {
 		return invalid("serve.auth is required or nothing, not %q", c.Serve.Auth)
+	}
+	if c.Serve.MCPTools != "" && !slices.Contains(mcp.ToolSets, c.Serve.MCPTools) {
+		return invalid("serve.mcp_tools is one of %s, not %q", strings.Join(mcp.ToolSets, ", "), c.Serve.MCPTools)
 	}
 	if c.Migrate != "up" && c.Migrate != "off" {
 		return invalid("migrate is up or off, not %q", c.Migrate)

@@ -88,8 +88,11 @@ func change(e pawl.Event) string {
 }
 
 func actor(e pawl.Event) string {
-	if e.ActorID == "" {
-		return e.ActorType
+	who := e.ActorType
+	for _, x := range []string{e.ActorID, e.KeyID} {
+		if x != "" {
+			who += " " + x
+		}
 	}
-	return e.ActorType + " " + e.ActorID
+	return who
 }

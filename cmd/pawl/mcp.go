@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -11,14 +13,21 @@ import (
 )
 
 func (a *app) mcpCmd() *cobra.Command {
+	var tools string
 	cmd := a.verb("mcp", "Serve an agent over the Model Context Protocol on stdin and stdout", cobra.NoArgs, creating(a, func(ctx context.Context, s pawl.Service, _ []string) error {
+		if !slices.Contains(mcp.ToolSets, tools) {
+			return invalid("--tools is one of %s, not %q", strings.Join(mcp.ToolSets, ", "), tools)
+		}
 		return alongside(ctx, s, func(ctx context.Context) error {
-			return mcp.New(s, a.mcpOptions(ctx)).Stdio(ctx, a.stdin, a.stdout)
+			o := a.mcpOptions(ctx)
+			o.Tools = tools
+			return mcp.New(s, o).Stdio(ctx, a.stdin, a.stdout)
 		})
 	}))
 	cmd.Long = `Gives one agent the tools work_propose, work_checkout, work_submit and so on, until
 stdin ends. Over HTTP, for many agents, "pawl serve" has the same at /mcp.`
-	cmd.Example = "  pawl mcp --db sqlite:work.db\n  pawl mcp --server http://127.0.0.1:7033 --key KEY"
+	cmd.Example = "  pawl mcp --db sqlite:work.db --tools approver\n  pawl mcp --db sqlite:work.db\n  pawl mcp --server http://127.0.0.1:7033 --key KEY"
+	cmd.Flags().StringVar(&tools, "tools", mcp.ToolsWorker, "worker: ask for work, do it and read; approver: approve, reject and read; all")
 	return cmd
 }
 

@@ -41,6 +41,7 @@ func (a *app) serveCmd() *cobra.Command {
 	f.String("auth", "", "required: every call needs an API key, on loopback too")
 	f.StringSlice("hosts", nil, "names this server goes by, besides the loopback's")
 	f.StringSlice("require-keys", nil, "routes taken with an Idempotency-Key only, such as create_task; * for all")
+	f.String("mcp-tools", "", "what /mcp offers agents without an API key: worker (default), approver or all")
 	f.Int("rate-per-key", 0, "calls a second of an API key that has no rate of its own (default: no bound)")
 	f.Int("rate-per-agent", 0, "calls a second of one worker or actor (default: no bound)")
 	f.Int64("bodies-in-flight", 0, "bytes of request bodies of calls under way at once (default: 64 MiB)")
@@ -51,7 +52,7 @@ func (a *app) serveCmd() *cobra.Command {
 	f.String("types", "", "register the types in this folder of YAML and JSON files first")
 	f.Bool("registered-types-only", false, "refuse tasks and items of types that are not registered")
 	f.Duration("notice", 0, "how long calls are still taken when it is to stop, while /readyz says 503")
-	for flag, key := range map[string]string{"addr": "addr", "auth": "auth", "hosts": "hosts", "require-keys": "require_keys",
+	for flag, key := range map[string]string{"addr": "addr", "auth": "auth", "hosts": "hosts", "require-keys": "require_keys", "mcp-tools": "mcp_tools",
 		"rate-per-key": "rate_per_key", "rate-per-agent": "rate_per_agent", "tls-cert": "tls_cert", "tls-key": "tls_key", "notice": "notice", "types": "types",
 		"registered-types-only": "registered_types_only", "bodies-in-flight": "bodies_in_flight"} {
 		bind(f, flag, "serve."+key)
@@ -79,7 +80,7 @@ func (a *app) serve(ctx context.Context, s pawl.Service, outs []relay.Out) error
 	gate := access.New(access.Options{Keys: keys, Required: guarded, RatePerKey: o.RatePerKey, RatePerAgent: o.RatePerAgent, Log: log})
 	defer gate.Flush(ctx)
 	agents := a.mcpOptions(ctx)
-	agents.Gate = gate
+	agents.Gate, agents.Tools = gate, o.MCPTools
 	h := server.New(s, server.Options{Stopping: ctx, Log: log, Version: readVersion().Version, RequireKeys: o.RequireKeys, Hosts: o.Hosts, Gate: gate, BodiesInFlight: o.BodiesInFlight,
 		At: map[string]http.Handler{"/mcp": mcp.New(s, agents).HTTP()}, Front: dashboard.New(s, dashboard.Options{Gate: gate, Log: log, Version: readVersion().Version})})
 	return alongside(ctx, s, func(ctx context.Context) error {

@@ -76,7 +76,7 @@ func run(ctx context.Context, addr string) error {
 
 // handler is the server with its fixtures at /mcp, and /readyz.
 func handler(ctx context.Context, eng *engine.Engine) http.Handler {
-	s := mcp.New(eng, mcp.Options{Stopping: ctx, Sessions: true, Tune: func(o *sdk.ServerOptions) {
+	s := mcp.New(eng, mcp.Options{Stopping: ctx, Sessions: true, Tools: mcp.ToolsAll, Tune: func(o *sdk.ServerOptions) {
 		o.Capabilities = logging()
 		o.CompletionHandler = func(context.Context, *sdk.CompleteRequest) (*sdk.CompleteResult, error) {
 			return &sdk.CompleteResult{Completion: sdk.CompletionResultDetails{Values: []string{}}}, nil

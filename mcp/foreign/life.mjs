@@ -46,9 +46,10 @@ await refused("invalid", "/payload", "work_submit_part", part("greeting", "Most 
 await refused("invalid", "", "work_finalize", lease);
 assert.equal((await ask("work_submit_part", part("greeting", "Dear Ann"))).part.status, "validated");
 assert.equal((await ask("work_finalize", lease)).item.state, "submitted");
-assert.equal((await ask("work_wait", { task_id: task.id, wait_seconds: 10 })).task.state, "submitted");
+const waited = (await ask("work_wait", { task_id: task.id, wait_seconds: 10 })).task;
+assert.equal(waited.state, "submitted");
 
-await ask("work_reject", { task_id: task.id, allow_rework: true, errors: [{ code: "short", message: "say more", field: "/body" }] });
+await ask("work_reject", { task_id: task.id, version: waited.version, allow_rework: true, errors: [{ code: "short", message: "say more", field: "/body" }] });
 [item, lease] = await checkout("eve", "letter");
 assert.equal(item.attempt, 2);
 assert.match(JSON.stringify((await ask("work_resume", { item_id: item.id })).error), /say more/);
@@ -56,8 +57,11 @@ await refused("lease_lost", "", "work_submit", { ...lease, worker_id: "ben", att
 const result = { greeting: "Dear Ann", body: ["How are you?", "I am well."] };
 assert.equal((await ask("work_submit", { ...lease, result })).item.state, "submitted");
 
-assert.equal((await ask("work_approve", { task_id: task.id, comment: "good" })).task.state, "approved");
-await refused("conflict", "", "work_approve", { task_id: task.id });
+await refused("precondition", "", "work_approve", { task_id: task.id, version: waited.version });
+const { version } = (await ask("work_get", { task_id: task.id })).task;
+const approved = (await ask("work_approve", { task_id: task.id, version, comment: "good" })).task;
+assert.equal(approved.state, "approved");
+await refused("conflict", "", "work_approve", { task_id: task.id, version: approved.version });
 [item, lease] = await checkout("hand", "letter.apply");
 await ask("work_complete", { ...lease, result: { diff: { summary: "sent to Ann", before: null, after: result } } });
 

@@ -14,8 +14,8 @@ lease AS (
   SET state = 'in_progress'
   WHERE item_id = ANY(ARRAY(SELECT item_id FROM x WHERE state = 'leased'))),
 started AS (
-  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, actor_type, actor_id, created_at)
-  SELECT namespace, task_id, item_id, attempt, 'in_progress', 'leased', 'in_progress', 'worker', worker_id, now
+  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, actor_type, actor_id, key_id, created_at)
+  SELECT namespace, task_id, item_id, attempt, 'in_progress', 'leased', 'in_progress', 'worker', worker_id, key_id, now
   FROM x, n
   WHERE state = 'leased'
   RETURNING 1)

@@ -4,10 +4,10 @@ WITH c AS MATERIALIZED (
     WITH ORDINALITY AS c(item_id, namespace, worker_id, attempt, result, ord)),
 k AS MATERIALIZED (
   SELECT c.item_id, c.namespace, l.task_id, l.type, l.priority, l.state, c.attempt, l.failures, l.solo, l.feeds, l.rework, c.worker_id, l.started_at, l.lease_expires_at,
-    l.stage, l.error, c.ord, c.result
+    l.stage, l.error, l.key_id, c.ord, c.result
   FROM c,
     LATERAL (
-      SELECT l.task_id, l.type, l.priority, l.state, l.failures, l.solo, l.feeds, l.rework, l.started_at, l.lease_expires_at, l.stage, l.error
+      SELECT l.task_id, l.type, l.priority, l.state, l.failures, l.solo, l.feeds, l.rework, l.started_at, l.lease_expires_at, l.stage, l.error, l.key_id
       FROM pawl.leases l
       WHERE l.item_id = c.item_id AND l.namespace = c.namespace AND l.worker_id = c.worker_id AND l.attempt = c.attempt AND l.acceptance = 0
       OFFSET 0
@@ -26,9 +26,9 @@ ended AS (
   FROM x
   RETURNING 1),
 event AS (
-  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, task_from, task_to, actor_type, actor_id, created_at)
+  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, task_from, task_to, actor_type, actor_id, key_id, created_at)
   SELECT namespace, task_id, item_id, attempt, 'completed', state, 'completed',
-    CASE WHEN solo = 1 THEN 'open' END, CASE WHEN solo = 1 THEN 'completed' END, 'worker', worker_id, (SELECT now FROM n)
+    CASE WHEN solo = 1 THEN 'open' END, CASE WHEN solo = 1 THEN 'completed' END, 'worker', worker_id, key_id, (SELECT now FROM n)
   FROM x
   RETURNING 1),
 fed AS MATERIALIZED (

@@ -33,7 +33,9 @@ func (Verbs) Create(ctx context.Context, tx store.Tx, tasks []store.NewTask, ite
 		}
 	}
 	args := append(taskColumns(tasks), itemColumns(items)...)
-	args = append(args, column(deps, func(d *dep) string { return d.needs }), column(deps, func(d *dep) string { return d.item }))
+	args = append(args, column(deps, func(d *dep) string { return d.needs }), column(deps, func(d *dep) string { return d.item }),
+		sparse(tasks, nil, func(t *store.NewTask) *string { return ofMany(t, t.Actor.Key) }),
+		sparse(items, nil, func(i *store.NewItem) *string { return null(store.Text(i.Actor.Key)) }))
 	err = read(ctx, tx, createSQL, args, func(r store.Rows) error { return r.Scan(&now) })
 	return now, err
 }

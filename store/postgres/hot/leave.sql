@@ -46,9 +46,9 @@ rested AS (
   WHERE spent
   RETURNING 1),
 event AS (
-  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, task_from, task_to, actor_type, actor_id, data, created_at)
+  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, task_from, task_to, actor_type, actor_id, key_id, data, created_at)
   SELECT namespace, task_id, item_id, attempt, event, state, to_state,
-    CASE WHEN spent AND solo = 1 THEN 'open' END, CASE WHEN spent AND solo = 1 THEN 'failed' END, 'worker', worker_id,
+    CASE WHEN spent AND solo = 1 THEN 'open' END, CASE WHEN spent AND solo = 1 THEN 'failed' END, 'worker', worker_id, key_id,
     CASE
       WHEN to_state = 'scheduled' THEN json_build_object('error', new_error::json, 'failures', new_failures, 'max_attempts', max_attempts,
         'run_at', to_char(pawl.stamp(run_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))::text

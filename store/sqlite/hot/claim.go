@@ -152,7 +152,7 @@ func rowsOf(ctx context.Context, tx store.Tx, taken []claimed, query string, arg
 func hold(ctx context.Context, tx store.Tx, namespace string, c *store.Claimant, r *claimed, now int64) (store.Claimed, error) {
 	who := c.Actor
 	if who.Type == "" {
-		who = worker(c.WorkerID)
+		who = worker(c.WorkerID, c.Key)
 	}
 	priority := (1 - r.rank) >> 1 // rank is -2*priority, or that + 1
 	expires := now + int64(c.LeaseSeconds)*1_000_000
@@ -164,7 +164,7 @@ func hold(ctx context.Context, tx store.Tx, namespace string, c *store.Claimant,
 	_, err := tx.Exec(ctx, claimLease, r.itemID, namespace, r.taskID, r.kind, priority, r.attempt, r.failures, r.maxAttempts,
 		r.solo, r.feeds, r.acceptance, r.rework, r.spared, flag(c.Prefetch), c.WorkerID, int64(c.LeaseSeconds), started, now, expires, r.err, c.Key, store.StoppedIn(r.said))
 	if err == nil {
-		_, err = tx.Exec(ctx, claimLeased, namespace, r.taskID, r.itemID, r.attempt, who.Type, store.Text(who.ID), now)
+		_, err = tx.Exec(ctx, claimLeased, namespace, r.taskID, r.itemID, r.attempt, who.Type, store.Text(who.ID), c.Key, now)
 	}
 	return store.Claimed{
 		ItemID: r.itemID, TaskID: r.taskID, Type: r.kind, Key: r.key, Rank: int(r.rank), Priority: int(priority),

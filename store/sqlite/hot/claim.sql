@@ -44,5 +44,5 @@ VALUES ($1, $2, $3, $4, $5, 'leased', $6, $7, $8, $9, $10, $11, $12, $13, $14,
   $15, $16, $17, $18, $18, $19, $20, $21, $22)
 
 -- name: Leased
-INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, actor_type, actor_id, created_at)
-VALUES ($1, $2, $3, $4, 'leased', 'queued', 'leased', $5, $6, $7)
+INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, actor_type, actor_id, key_id, created_at)
+VALUES ($1, $2, $3, $4, 'leased', 'queued', 'leased', $5, $6, $7, $8)

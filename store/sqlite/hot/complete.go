@@ -23,7 +23,7 @@ func (Verbs) Complete(ctx context.Context, tx store.Tx, calls []store.Complete) 
 	var counts tally
 	var l lease
 	// Only what is needed: the driver asks for the name and type of each column.
-	targets := []any{&l.taskID, &l.kind, &l.state, &l.priority, &l.failures, &l.rework, &l.solo, &l.feeds, &l.startedAt, &l.stage, &l.err}
+	targets := []any{&l.taskID, &l.kind, &l.state, &l.priority, &l.failures, &l.rework, &l.solo, &l.feeds, &l.startedAt, &l.stage, &l.err, &l.keyID}
 	for i := range calls {
 		c := &calls[i]
 		l.itemID, l.namespace, l.workerID, l.attempt = c.ItemID, c.Namespace, c.WorkerID, int64(c.Attempt)
@@ -50,7 +50,7 @@ func (l *lease) end(ctx context.Context, tx store.Tx, result string, now int64) 
 	if err != nil {
 		return err
 	}
-	e := l.event("completed", "completed", worker(l.workerID))
+	e := l.event("completed", "completed", worker(l.workerID, l.keyID))
 	if l.solo == 1 {
 		e.taskFrom, e.taskTo = "open", "completed"
 	}

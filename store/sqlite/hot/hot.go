@@ -69,13 +69,15 @@ type event struct {
 
 func (e *event) write(ctx context.Context, tx store.Tx, now int64) error {
 	_, err := tx.Exec(ctx, addEvent, e.namespace, e.taskID, e.itemID, orNull(e.attempt), e.name, e.from, e.to, e.taskFrom, e.taskTo,
-		e.actor.Type, store.Text(e.actor.ID), e.data, now)
+		e.actor.Type, store.Text(e.actor.ID), store.Text(e.actor.Key), e.data, now)
 	return err
 }
 
 var system = store.Actor{Type: pawl.ActorSystem}
 
-func worker(id string) store.Actor { return store.Actor{Type: pawl.ActorWorker, ID: id} }
+func worker(id string, key store.Text) store.Actor {
+	return store.Actor{Type: pawl.ActorWorker, ID: id, Key: string(key)}
+}
 
 // checkpoint is a row of checkpoints.
 type checkpoint struct {

@@ -14,13 +14,13 @@ type lease struct {
 	prefetch, startedAt, acquiredAt, heartbeatAt     int64
 	expiresAt                                        int64
 	progress                                         *int64
-	stage, err                                       store.Text
+	stage, err, keyID                                store.Text
 }
 
 func (l *lease) targets() []any {
 	return []any{&l.itemID, &l.namespace, &l.taskID, &l.kind, &l.state, &l.workerID,
 		&l.priority, &l.attempt, &l.failures, &l.maxAttempts, &l.solo, &l.feeds, &l.acceptance, &l.rework, &l.spared,
-		&l.prefetch, &l.startedAt, &l.acquiredAt, &l.heartbeatAt, &l.expiresAt, &l.progress, &l.stage, &l.err}
+		&l.prefetch, &l.startedAt, &l.acquiredAt, &l.heartbeatAt, &l.expiresAt, &l.progress, &l.stage, &l.err, &l.keyID}
 }
 
 func (l *lease) event(name, to string, actor store.Actor) event {

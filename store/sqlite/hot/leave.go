@@ -52,7 +52,7 @@ func (l *lease) release(ctx context.Context, tx store.Tx, now int64) (string, er
 	if err := l.toReady(ctx, tx, "released", now); err != nil {
 		return "", err
 	}
-	e := l.event("released", "queued", worker(l.workerID))
+	e := l.event("released", "queued", worker(l.workerID, l.keyID))
 	return "queued", e.write(ctx, tx, now)
 }
 
@@ -71,7 +71,7 @@ func (l *lease) suspend(ctx context.Context, tx store.Tx, c *store.Leave, now in
 		text := rfc3339(*c.Until)
 		runAt, data.Until = *c.Until, &text
 	}
-	e := l.event("suspended", "waiting", worker(l.workerID))
+	e := l.event("suspended", "waiting", worker(l.workerID, l.keyID))
 	if e.data, err = encode(data); err != nil {
 		return "", 0, err
 	}
@@ -127,7 +127,7 @@ func (l *lease) fail(ctx context.Context, tx store.Tx, c *store.Leave, now int64
 	if err != nil {
 		return "", 0, err
 	}
-	e := l.event("failed", state, worker(l.workerID))
+	e := l.event("failed", state, worker(l.workerID, l.keyID))
 	data := failData{Error: raw(c.Error), Failures: l.failures, MaxAttempts: l.maxAttempts}
 	if runAt > 0 {
 		data.RunAt = rfc3339(runAt)

@@ -20,17 +20,17 @@ type held struct {
 	failures, leaseSeconds, expiresAt int64
 	progress                          *int64
 	stage                             *string
-	stopped                           store.Text
+	stopped, keyID                    store.Text
 }
 
 // look reads the lease a fence names; false = refused.
 func (h *held) look(ctx context.Context, tx store.Tx, f *store.Fence, now int64) (bool, error) {
-	return store.Row(ctx, tx, []any{&h.taskID, &h.state, &h.failures, &h.leaseSeconds, &h.expiresAt, &h.progress, &h.stage, &h.stopped},
+	return store.Row(ctx, tx, []any{&h.taskID, &h.state, &h.failures, &h.leaseSeconds, &h.expiresAt, &h.progress, &h.stage, &h.stopped, &h.keyID},
 		touchLook, f.ItemID, f.Namespace, f.WorkerID, int64(f.Attempt), now)
 }
 
 func (h *held) event(name string, f *store.Fence) event {
-	return event{namespace: f.Namespace, taskID: h.taskID, itemID: store.Text(f.ItemID), attempt: int64(f.Attempt), name: name, actor: worker(f.WorkerID)}
+	return event{namespace: f.Namespace, taskID: h.taskID, itemID: store.Text(f.ItemID), attempt: int64(f.Attempt), name: name, actor: worker(f.WorkerID, h.keyID)}
 }
 
 // started leaves the event of the first sign of life.
