@@ -6,8 +6,10 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/dashboard"
 	"github.com/pawl-work/pawl/pawltest"
 )
 
@@ -75,14 +77,46 @@ func TestARevokedKeyIsLoggedOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	h.shows(h.post("/ui/login", "key", token), 200)
 	if _, err := h.p.Engine.RevokeAPIKey(t.Context(), k.ID); err != nil {
 		t.Fatal(err)
 	}
-	got := h.send("GET", "/ui/tasks", nil, "Cookie", "pawl_key="+token)
+	got := h.get("/ui/tasks")
+	for end := time.Now().Add(time.Minute); got.StatusCode == 200 && time.Now().Before(end); got = h.get("/ui/tasks") { // a key is remembered for a second
+		time.Sleep(50 * time.Millisecond)
+	}
 	h.shows(got, 401, "Log in", `role="alert"`)
 	if c := got.Cookies(); len(c) != 1 || c[0].MaxAge != -1 {
 		t.Errorf("the cookie stays: %v", got.Header)
 	}
+}
+
+// The cookie is a session: it does not hold the key, it ends when nobody uses it,
+// and a logout ends every copy of it. A page that reads itself again is no use.
+func TestASessionEnds(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		h := openWith(t, p, true, dashboard.Options{SessionIdle: 2 * time.Second})
+		h.browser.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+		_, token, err := h.p.Engine.CreateAPIKey(t.Context(), pawl.NewAPIKey{Name: "ann", Roles: pawl.KeyRoles})
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := h.post("/ui/login", "key", token)
+		copied := in.Cookies()[0]
+		if strings.Contains(copied.Value, token) || copied.Name != "pawl_session" {
+			t.Errorf("the cookie is %s", copied)
+		}
+		h.shows(h.get("/ui/"), 200)
+		for status := 200; status == 200; {
+			time.Sleep(100 * time.Millisecond)
+			status = h.send("GET", "/ui/", nil, "Pawl-Automatic", "1").StatusCode
+		}
+		h.shows(h.send("GET", "/ui/", nil, "Cookie", copied.String()), 401, "your session has ended")
+		copied = h.post("/ui/login", "key", token).Cookies()[0]
+		h.post("/ui/logout")
+		h.shows(h.send("GET", "/ui/", nil, "Cookie", copied.Name+"="+copied.Value), 401, "your session has ended")
+		h.shows(h.send("GET", "/ui/", nil, "Cookie", "pawl_session="+token), 401, "Log in") // a key is no session
+	})
 }
 
 // A key that only reads sees no buttons, no payloads, and its forms are refused.

@@ -117,6 +117,7 @@ func (d *desk) act(w http.ResponseWriter, r *http.Request) {
 		d.turnAway(w, r, err)
 		return
 	}
+	d.used(w, r)
 	if err := r.ParseForm(); err != nil {
 		d.refuse(w, r, &pawl.Error{Code: pawl.CodeTooLarge, Message: fmt.Sprintf("the form is over %d bytes, or is none", maxForm)})
 		return

@@ -40,6 +40,12 @@ type Service interface {
 type Options struct {
 	// Gate judges visitors by the API key they logged in with. Nil lets everybody in.
 	Gate *access.Gate
+	// SessionIdle ends the session of a browser in which nobody has done anything for
+	// so long (0 = an hour), and SessionLength every session (0 = 12 hours).
+	SessionIdle, SessionLength time.Duration
+	// Secret encrypts the sessions: 32 bytes. Servers that share it share their
+	// sessions. Nil = the service's own if it is an engine, else a random one.
+	Secret []byte
 	// Log takes the detail of internal errors; nil = slog's default.
 	Log *slog.Logger
 	// Version is the program's, shown at the foot of each page.
@@ -50,10 +56,11 @@ type Options struct {
 }
 
 type desk struct {
-	svc    Service
-	o      Options
-	pages  map[string]*template.Template
-	depths depths
+	svc      Service
+	o        Options
+	sessions *sessions
+	pages    map[string]*template.Template
+	depths   depths
 }
 
 // patience bounds what a page may take to be read.
@@ -78,7 +85,10 @@ func New(svc Service, o Options) func(api http.Handler) http.Handler {
 	}); ok && o.Gauges == nil {
 		o.Gauges = e.Gauges
 	}
-	d := &desk{svc: svc, o: o, pages: parse()}
+	if e, ok := svc.(interface{ DerivedSecret(purpose string) []byte }); ok && o.Secret == nil {
+		o.Secret = e.DerivedSecret("dashboard sessions")
+	}
+	d := &desk{svc: svc, o: o, pages: parse(), sessions: newSessions(o.Secret, cmp.Or(o.SessionIdle, time.Hour), cmp.Or(o.SessionLength, 12*time.Hour))}
 	return func(api http.Handler) http.Handler {
 		pages := d.routes(api)
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -164,6 +174,7 @@ func (d *desk) answer(w http.ResponseWriter, r *http.Request, page string, read 
 		d.turnAway(w, r, err)
 		return
 	}
+	d.used(w, r)
 	v := &visit{r, access.Of(r.Context())}
 	data, err := read(v)
 	if to, elsewhere := data.(redirect); err == nil && elsewhere {

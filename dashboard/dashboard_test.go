@@ -32,9 +32,15 @@ type house struct {
 
 func open(t *testing.T, p *pawltest.Pawl, required bool) *house {
 	t.Helper()
+	return openWith(t, p, required, dashboard.Options{})
+}
+
+func openWith(t *testing.T, p *pawltest.Pawl, required bool, o dashboard.Options) *house {
+	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	gate := access.New(access.Options{Keys: p.Engine, Required: required, Log: log})
-	srv := httptest.NewServer(server.New(p.Service, server.Options{Gate: gate, Log: log, Front: dashboard.New(p.Engine, dashboard.Options{Gate: gate, Log: log, Version: "v0"})}))
+	o.Gate, o.Log, o.Version = gate, log, "v0"
+	srv := httptest.NewServer(server.New(p.Service, server.Options{Gate: gate, Log: log, Front: dashboard.New(p.Engine, o)}))
 	t.Cleanup(srv.Close)
 	jar, err := cookiejar.New(nil)
 	if err != nil {

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"net/http"
 	"net/url"
+	"path"
 	"strings"
 
 	"github.com/pawl-work/pawl"
@@ -10,10 +11,10 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
-// The cookies: the API key that somebody logged in with, and the namespace that
-// he chose, where he may.
+// The cookies: the session of somebody who logged in, and the namespace that was
+// chosen where that is allowed.
 const (
-	keyCookie       = "pawl_key"
+	sessionCookie   = "pawl_session"
 	namespaceCookie = "pawl_namespace"
 )
 
@@ -37,18 +38,42 @@ func keep(w http.ResponseWriter, r *http.Request, name, value string) {
 	http.SetCookie(w, c)
 }
 
-// token is the API key of a visitor; where none is asked for, none is heard.
-func (d *desk) token(r *http.Request) string {
+// token is the API key of a visitor; where none is asked for, none is heard. A
+// session that has ended is an error.
+func (d *desk) token(r *http.Request) (string, error) {
 	if !d.o.Gate.Required() {
-		return ""
+		return "", nil
 	}
-	return cookie(r, keyCookie)
+	s, err := d.sessions.open(cookie(r, sessionCookie))
+	return s.Key, err
+}
+
+// automatic is the header of what a page asks for by itself; that keeps no
+// session alive.
+const automatic = "Pawl-Automatic"
+
+// used keeps the session of a visitor alive.
+func (d *desk) used(w http.ResponseWriter, r *http.Request) {
+	if !d.o.Gate.Required() || r.Header.Get(automatic) != "" {
+		return
+	}
+	s, err := d.sessions.open(cookie(r, sessionCookie))
+	if err != nil || s.Key == "" {
+		return
+	}
+	if s, due := d.sessions.renew(s); due {
+		keep(w, r, sessionCookie, d.sessions.seal(s))
+	}
 }
 
 // enter is the request as its visitor may make it in a role. Without keys he is
 // a user; with one he goes by its name, as at every door.
 func (d *desk) enter(r *http.Request, role string) (*http.Request, error) {
-	pass, err := d.o.Gate.Enter(r.Context(), d.token(r))
+	token, err := d.token(r)
+	if err != nil {
+		return r, err
+	}
+	pass, err := d.o.Gate.Enter(r.Context(), token)
 	if err != nil {
 		return r, err
 	}
@@ -65,7 +90,7 @@ func (d *desk) enter(r *http.Request, role string) (*http.Request, error) {
 // turnAway asks those for a key who brought none that is good.
 func (d *desk) turnAway(w http.ResponseWriter, r *http.Request, err error) {
 	none := pawl.CodeOf(err) == pawl.CodeUnauthenticated
-	if d.token(r) != "" || !none { // whoever comes for the first time is no refusal
+	if cookie(r, sessionCookie) != "" || !none { // whoever comes for the first time is no refusal
 		d.o.Gate.Refused(r.Context(), "dashboard", err, "method", r.Method, "path", r.URL.Path, "remote", r.RemoteAddr)
 	}
 	if none {
@@ -85,37 +110,48 @@ func (d *desk) askForKey(w http.ResponseWriter, r *http.Request, why error) {
 	k, status := knock{Next: "/ui/"}, http.StatusOK
 	if r.Method == http.MethodGet && r.URL.Path != "/ui/login" {
 		k.Next = r.URL.RequestURI()
-	} else if next := r.PostFormValue("next"); strings.HasPrefix(next, "/ui/") {
-		k.Next = next
+	} else {
+		k.Next = ownPage(r.PostFormValue("next"))
 	}
 	if why != nil {
 		status = http.StatusUnauthorized
-		if d.token(r) != "" || r.URL.Path == "/ui/login" {
+		if cookie(r, sessionCookie) != "" || r.URL.Path == "/ui/login" {
 			k.Again = api.ProblemOf(why, "").Detail
-			keep(w, r, keyCookie, "")
+			keep(w, r, sessionCookie, "")
 		}
 	}
 	d.show(w, r, status, "login", &k)
 }
 
-func (d *desk) login(w http.ResponseWriter, r *http.Request) {
-	key, next := strings.TrimSpace(r.PostFormValue("key")), r.PostFormValue("next")
-	if !strings.HasPrefix(next, "/ui/") {
-		next = "/ui/"
+// ownPage is next if it is the address of one of our pages, else the first page.
+// Browsers resolve dot segments and read a backslash as a slash.
+func ownPage(next string) string {
+	u, err := url.Parse(next)
+	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || strings.ContainsAny(u.Path, "\\") ||
+		!strings.HasPrefix(u.Path, "/ui/") || strings.TrimSuffix(path.Clean(u.Path), "/")+"/" != strings.TrimSuffix(u.Path, "/")+"/" {
+		return "/ui/"
 	}
+	return (&url.URL{Path: u.Path, RawPath: u.RawPath, RawQuery: u.RawQuery}).String()
+}
+
+func (d *desk) login(w http.ResponseWriter, r *http.Request) {
+	key := strings.TrimSpace(r.PostFormValue("key"))
 	if d.o.Gate.Required() {
 		if _, err := d.o.Gate.Enter(r.Context(), key); err != nil {
 			d.o.Gate.Refused(r.Context(), "dashboard", err, "method", r.Method, "path", r.URL.Path, "remote", r.RemoteAddr)
 			d.askForKey(w, r, err)
 			return
 		}
-		keep(w, r, keyCookie, key)
+		keep(w, r, sessionCookie, d.sessions.seal(d.sessions.begin(key)))
 	}
-	http.Redirect(w, r, next, http.StatusSeeOther)
+	http.Redirect(w, r, ownPage(r.PostFormValue("next")), http.StatusSeeOther)
 }
 
 func (d *desk) logout(w http.ResponseWriter, r *http.Request) {
-	keep(w, r, keyCookie, "")
+	if s, err := d.sessions.open(cookie(r, sessionCookie)); err == nil && s.ID != "" {
+		d.sessions.end(s)
+	}
+	keep(w, r, sessionCookie, "")
 	keep(w, r, namespaceCookie, "")
 	http.Redirect(w, r, "/ui/", http.StatusSeeOther)
 }
@@ -145,7 +181,7 @@ func (d *desk) stream(next http.Handler) http.HandlerFunc {
 		on.URL.RawPath = "/v1/messages/" + url.PathEscape(r.PathValue("id")) + "/stream"
 		on.Header.Del("Cookie")
 		on.Header.Del("Authorization")
-		if token := d.token(r); token != "" {
+		if token, err := d.token(r); err == nil && token != "" {
 			on.Header.Set("Authorization", "Bearer "+token)
 		}
 		if ns := access.Of(r.Context()).Asked.Namespace; ns != "" {

@@ -77,10 +77,14 @@ func (s *server) send(ctx context.Context, kind string, c *api.Chat) (pawl.Messa
 	if err != nil {
 		return pawl.Message{}, err
 	}
-	if c.Trigger == api.ChatRegenerate && c.MessageID == "" { // the newest; while that is made, it is the one
-		if m, err := s.newest(ctx, c.ID, ""); err != nil || m != nil && m.Status == pawl.MessageStreaming {
-			return deref(m), err
-		} else if m != nil {
+	if c.Trigger == api.ChatRegenerate && c.MessageID == "" { // the newest; while that reply to the same message is made, it is the one
+		m, err := s.newest(ctx, c.ID, "")
+		switch {
+		case err != nil:
+			return pawl.Message{}, err
+		case m != nil && m.Status == pawl.MessageStreaming && api.MarkOf(*m).ReplyTo == last.ID:
+			return *m, nil
+		case m != nil:
 			c.MessageID = m.ID
 		}
 	}
@@ -170,13 +174,6 @@ func (s *server) replyOf(ctx context.Context, taskID string) (pawl.Message, erro
 		err = &pawl.Error{Code: pawl.CodeConflict, Message: "task " + taskID + " has the same input_hash and no reply"}
 	}
 	return pawl.Message{}, err
-}
-
-func deref(m *pawl.Message) pawl.Message {
-	if m == nil {
-		return pawl.Message{}
-	}
-	return *m
 }
 
 func mark(m api.ChatMark) json.RawMessage {

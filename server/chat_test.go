@@ -280,8 +280,12 @@ func TestChatGoesOn(t *testing.T) {
 		if same := hear(in, func(m *uiMessage) bool { return m.id != "" }); same.id != fifth.id {
 			t.Errorf("asked for again while it is made: %s, not %s", same.id, fifth.id)
 		}
+		_, in = c.begin(t.Context(), "POST", "/v1/chat/talk", strings.ReplaceAll(again, `"u1"`, `"u9"`))
+		if other := hear(in, func(m *uiMessage) bool { return m.id != "" }); other.id == "" || other.id == fifth.id {
+			t.Errorf("the reply to another message, which is being made, is answered: %q", other.id)
+		}
 		list, err := p.Service.ListMessages(t.Context(), pawl.MessageFilter{Thread: "t"})
-		if err != nil || len(list.Items) != 8 {
+		if err != nil || len(list.Items) != 9 {
 			t.Fatal(len(list.Items), err)
 		}
 		if got, want := string(list.Items[0].Content), `[{"type":"text","text":"Hi"},{"type":"tool-call","toolCallId":"t1","toolName":"add","input":[1]},{"type":"tool-result","toolCallId":"t1","toolName":"add","output":2},`+

@@ -19,7 +19,7 @@ func (s *server) guard(next http.Handler) http.Handler {
 		switch {
 		case !s.ours(r.Host) && (!s.gate.Required() || len(s.opts.Hosts) > 0): // no page has a key to send
 			s.write(w, r, &pawl.Error{Code: pawl.CodeForbidden, Message: "this server does not go by the name " + r.Host})
-		case cross.Check(r) != nil, foreign(r):
+		case cross.Check(r) != nil, foreign(r), embedded(r):
 			s.write(w, r, &pawl.Error{Code: pawl.CodeForbidden, Message: "requests from other origins are refused"})
 		default:
 			next.ServeHTTP(w, r)
@@ -43,6 +43,17 @@ func loopback(name string) bool {
 	}
 	ip, err := netip.ParseAddr(name)
 	return err == nil && ip.IsLoopback()
+}
+
+// embedded says that a browser sends the request for another site's page, and not
+// because its user follows a link: the page cannot read the answer, but it could
+// hold connections or measure times.
+func embedded(r *http.Request) bool {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "cross-site", "same-site":
+		return r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Header.Get("Sec-Fetch-Dest") != "document"
+	}
+	return false
 }
 
 // foreign says that a browser sends the request, of any method, for a page of

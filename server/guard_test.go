@@ -31,11 +31,19 @@ func TestForeignHostsAndOrigins(t *testing.T) {
 		{"another page reads", "GET", []string{"Origin", "http://evil.example"}, 403},
 		{"a page of another port", "GET", []string{"Origin", "http://127.0.0.1:1"}, 403},
 		{"a page without origin", "GET", []string{"Origin", "null"}, 403},
+		{"an image of another site", "GET", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors", "Sec-Fetch-Dest", "image"}, 403},
+		{"a script of another port", "GET", []string{"Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "no-cors", "Sec-Fetch-Dest", "script"}, 403},
+		{"a frame of another site", "GET", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "iframe"}, 403},
+		{"a link of another site", "GET", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"}, 200},
+		{"an address that was typed", "GET", []string{"Sec-Fetch-Site", "none", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"}, 200},
 		{"a form of another site", "POST", []string{"Sec-Fetch-Site", "cross-site"}, 403},
 	} {
 		r := ask(t, srv, c.method, "/healthz", "", c.headers...)
 		if r.StatusCode != c.want || c.want == 403 && (r.str("code") != "forbidden" || r.str("title") != "This caller may not do this") {
 			t.Errorf("%s: %s, want %d\n%s", c.name, r.Status, c.want, r.text)
+		}
+		if r.Header.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s: without nosniff", c.name)
 		}
 	}
 }

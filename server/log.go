@@ -46,6 +46,7 @@ func (s *server) identify(next http.Handler) http.Handler {
 			id = "req_" + rand.Text()
 		}
 		w.Header().Set(requestID, id)
+		w.Header().Set("X-Content-Type-Options", "nosniff")
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callKey{}, &call{id: id, path: r.URL.EscapedPath()})))
 	})
 }

@@ -56,6 +56,10 @@ func Serve(ctx context.Context, addr string, h http.Handler, o ServeOptions) err
 	if err != nil {
 		return err
 	}
+	if certs == nil && Public(addr) {
+		o.Log.WarnContext(ctx, "serving without TLS on an address that other machines reach: API keys and payloads can be read on the way; "+
+			"give a certificate, or listen on loopback behind a proxy that speaks TLS", "addr", ln.Addr().String())
+	}
 	if o.Listening != nil {
 		o.Listening(ln.Addr())
 	}

@@ -287,3 +287,15 @@ func TestOnlyLoopbackIsServed(t *testing.T) {
 		t.Errorf("an address that is taken: %v", err)
 	}
 }
+
+// Keys and payloads that travel unencrypted are warned of.
+func TestServingInPublicWithoutTLSIsWarnedOf(t *testing.T) {
+	for addr, want := range map[string]bool{"0.0.0.0:0": true, "127.0.0.1:0": false} {
+		ctx, stop := context.WithCancel(t.Context())
+		var log strings.Builder
+		err := server.Serve(ctx, addr, http.NotFoundHandler(), server.ServeOptions{Guarded: true, Log: slog.New(slog.NewTextHandler(&log, nil)), Listening: func(net.Addr) { stop() }})
+		if err != nil || strings.Contains(log.String(), "serving without TLS") != want {
+			t.Errorf("%s: %v, the log is %q", addr, err, log.String())
+		}
+	}
+}

@@ -56,6 +56,8 @@ type serveConfig struct {
 	TLSCert      string        `koanf:"tls_cert"`
 	TLSKey       string        `koanf:"tls_key"`
 	Notice       time.Duration `koanf:"notice"`
+	SessionIdle  time.Duration `koanf:"session_idle"`
+	SessionEnd   time.Duration `koanf:"session_length"`
 	Types        string        `koanf:"types"`
 	TypesOnly    bool          `koanf:"registered_types_only"`
 	MCPTools     string        `koanf:"mcp_tools"`
@@ -106,7 +108,7 @@ func defaults() config {
 		Namespace: pawl.DefaultNamespace,
 		Output:    "table",
 		Log:       "info",
-		Serve:     serveConfig{Addr: "127.0.0.1:7033"},
+		Serve:     serveConfig{Addr: "127.0.0.1:7033", SessionIdle: time.Hour, SessionEnd: 12 * time.Hour},
 		Worker:    workerConfig{Concurrency: 1, LeaseSeconds: pawl.DefaultLeaseSeconds, Grace: pawl.DefaultStopGrace},
 		Sweep: sweepConfig{
 			ScanIntervalSeconds:      s.ScanIntervalSeconds,

@@ -82,7 +82,7 @@ func (a *app) serve(ctx context.Context, s pawl.Service, outs []relay.Out) error
 	agents := a.mcpOptions(ctx)
 	agents.Gate, agents.Tools = gate, o.MCPTools
 	h := server.New(s, server.Options{Stopping: ctx, Log: log, Version: readVersion().Version, RequireKeys: o.RequireKeys, Hosts: o.Hosts, Gate: gate, BodiesInFlight: o.BodiesInFlight,
-		At: map[string]http.Handler{"/mcp": mcp.New(s, agents).HTTP()}, Front: dashboard.New(s, dashboard.Options{Gate: gate, Log: log, Version: readVersion().Version})})
+		At: map[string]http.Handler{"/mcp": mcp.New(s, agents).HTTP()}, Front: dashboard.New(s, dashboard.Options{Gate: gate, Log: log, Version: readVersion().Version, SessionIdle: o.SessionIdle, SessionLength: o.SessionEnd})})
 	return alongside(ctx, s, func(ctx context.Context) error {
 		relaying, stop := context.WithCancel(ctx)
 		var relayed sync.WaitGroup

@@ -52,7 +52,7 @@ function readAgain(main) {
     const busy = document.hidden || main.contains(document.activeElement) || main.querySelector("details[open]") || !getSelection().isCollapsed;
     if (busy) return;
     try {
-      const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+      const answer = await fetch(location.href, { headers: { Accept: "text/html", "Pawl-Automatic": "1" } });
       if (!answer.ok) return;
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       main.replaceChildren(...page.getElementById("main").childNodes);

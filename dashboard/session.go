@@ -1,0 +1,109 @@
+package dashboard
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/clock"
+)
+
+// session is what the cookie of a browser holds, encrypted.
+type session struct {
+	ID    string    `json:"id"`
+	Key   string    `json:"key"` // the API key
+	Begun time.Time `json:"begun"`
+	Seen  time.Time `json:"seen"` // when a person did something last
+}
+
+// renewAfter is how old Seen is before it is written anew.
+const renewAfter = 5 * time.Second
+
+// sessions encrypts sessions and judges them. The servers that share the secret
+// share the sessions; only the server that was told of a logout knows of it.
+type sessions struct {
+	aead         cipher.AEAD
+	idle, length time.Duration
+	now          func() time.Time
+
+	mu    sync.Mutex
+	ended map[string]time.Time // by id: when it would have ended anyway
+}
+
+// newSessions panics on a secret that is not 32 bytes long; nil = a random one.
+func newSessions(secret []byte, idle, length time.Duration) *sessions {
+	if secret == nil {
+		secret = make([]byte, 32)
+		_, _ = rand.Read(secret) // never fails
+	}
+	block, err := aes.NewCipher(secret)
+	if err != nil {
+		panic("dashboard: Options.Secret: " + err.Error())
+	}
+	aead, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		panic("dashboard: " + err.Error())
+	}
+	return &sessions{aead: aead, idle: idle, length: length, now: clock.Now, ended: map[string]time.Time{}}
+}
+
+var sessionContext = []byte("pawl dashboard session 1")
+
+func (s *sessions) begin(key string) session {
+	now := s.now()
+	return session{ID: rand.Text(), Key: key, Begun: now, Seen: now}
+}
+
+// seal is a session as the value of a cookie.
+func (s *sessions) seal(of session) string {
+	text, _ := json.Marshal(of) // texts and times always marshal
+	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, text, sessionContext))
+}
+
+// open reads the value of a cookie. A session that has ended is an error; what no
+// server of ours has sealed is no session.
+func (s *sessions) open(value string) (of session, err error) {
+	sealed, err := base64.RawURLEncoding.DecodeString(value)
+	if err != nil {
+		return session{}, nil
+	}
+	text, err := s.aead.Open(nil, nil, sealed, sessionContext)
+	if err != nil || json.Unmarshal(text, &of) != nil {
+		return session{}, nil
+	}
+	now := s.now()
+	s.mu.Lock()
+	_, loggedOut := s.ended[of.ID]
+	s.mu.Unlock()
+	if loggedOut || now.Sub(of.Seen) >= s.idle || now.Sub(of.Begun) >= s.length {
+		return session{}, &pawl.Error{Code: pawl.CodeUnauthenticated, Message: "your session has ended; log in again"}
+	}
+	return of, nil
+}
+
+// renew says that a person has just used a session, and whether that is worth a
+// new cookie.
+func (s *sessions) renew(of session) (session, bool) {
+	now := s.now()
+	due := now.Sub(of.Seen) >= min(renewAfter, s.idle/4)
+	of.Seen = now
+	return of, due
+}
+
+// end ends a session on this server.
+func (s *sessions) end(of session) {
+	now := s.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, until := range s.ended {
+		if now.After(until) {
+			delete(s.ended, id)
+		}
+	}
+	s.ended[of.ID] = of.Begun.Add(s.length)
+}
