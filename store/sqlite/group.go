@@ -207,6 +207,7 @@ func (d *db) finish(g *group) {
 	if err == nil {
 		if err = d.commit(); err == nil {
 			w.answer(g.calls, nil)
+			d.limitLog()
 			return
 		}
 	}

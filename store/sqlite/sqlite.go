@@ -48,6 +48,7 @@ type db struct {
 	watch   watch
 	dialect *store.Dialect
 	closing sync.Once
+	wal     logLimit
 }
 
 var errClosed = &pawl.Error{Code: pawl.CodeUnavailable, Message: "the database has been closed"}
@@ -75,7 +76,7 @@ func Open(ctx context.Context, path string, o Options) (store.DB, error) {
 	if err := prepareFile(ctx, path); err != nil {
 		return nil, err
 	}
-	d := &db{path: path, log: o.Log, clock: &ratchet{clock: o.Clock, log: o.Log}}
+	d := &db{path: path, log: o.Log, clock: &ratchet{clock: o.Clock, log: o.Log}, wal: logLimit{bound: logBound, wait: logWait}}
 	if d.rw, err = sql.Open("sqlite", dsn(path, "rw", writerPragmas...)); err == nil {
 		d.ro, err = sql.Open("sqlite", dsn(path, "rw", readerPragmas...))
 	}

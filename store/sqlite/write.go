@@ -243,6 +243,7 @@ func (d *db) once(ctx context.Context, fn func(ctx context.Context, tx store.Tx)
 		return t.fail(err)
 	}
 	done = true
+	d.limitLog()
 	return nil
 }
 
