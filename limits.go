@@ -29,6 +29,7 @@ const (
 	MaxBodyValues      = 1_000_000
 	MaxDepth           = 500
 	MaxDedupePointers  = 16
+	MaxMCPBatch        = 100
 	MaxItemsPerCall    = 10_000
 	MaxItemsPerTask    = 100_000
 	MaxClaim           = 1000
@@ -98,6 +99,7 @@ var Limits = []Limit{
 	{"body_values", MaxBodyValues, "values", "names and values of one HTTP request, payloads and the like not counted"},
 	{"depth", MaxDepth, "levels", "nesting of a JSON value"},
 	{"dedupe_pointers", MaxDedupePointers, "pointers", "pointers that a dedupe names"},
+	{"mcp_batch", MaxMCPBatch, "calls", "calls in one JSON-RPC batch over MCP; each counts towards its key's rate"},
 	{"items_per_call", MaxItemsPerCall, "items", "items in one call"},
 	{"items_per_task", MaxItemsPerTask, "items", "items of a task when it is created; more by add_items"},
 	{"claim", MaxClaim, "items", "items of one claim"},

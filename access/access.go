@@ -4,6 +4,7 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -99,11 +100,17 @@ func (g *Gate) Enter(ctx context.Context, token string) (Pass, error) {
 		return Pass{}, err
 	}
 	g.use(ctx, key.ID, 0)
-	rate := key.Rate
-	if rate == 0 {
-		rate = g.o.RatePerKey
+	p := Pass{Key: &key, token: token}
+	return p, g.Count(p, 1)
+}
+
+// Count counts calls of a pass's key, all or none of them: ErrLimit when it makes
+// too many. Enter has counted one.
+func (g *Gate) Count(p Pass, calls int) error {
+	if p.Key == nil || calls == 0 {
+		return nil
 	}
-	return Pass{Key: &key, token: token}, g.keys.take(key.ID, rate, "this API key makes")
+	return g.keys.take(p.Key.ID, cmp.Or(p.Key.Rate, g.o.RatePerKey), calls, "this API key makes")
 }
 
 // Still says whether a call that lasts may go on: ErrUnauthenticated when its key
@@ -163,7 +170,7 @@ func (g *Gate) Admit(ctx context.Context, role string, house bool, agent func(pa
 	if who == "" {
 		return ctx, nil
 	}
-	return ctx, g.agents.take(pawl.CallerOf(ctx).Namespace+"\x00"+who, g.o.RatePerAgent, "the agent "+who+" makes")
+	return ctx, g.agents.take(pawl.CallerOf(ctx).Namespace+"\x00"+who, g.o.RatePerAgent, 1, "the agent "+who+" makes")
 }
 
 // May says whether the pass is good for a role; "" needs none. house is what

@@ -23,7 +23,8 @@ type bucket struct {
 
 const mostBuckets = 10_000
 
-func (b *buckets) take(name string, rate int, who string) error {
+// take counts n calls of a name, all or none of them.
+func (b *buckets) take(name string, rate, n int, who string) error {
 	if rate <= 0 {
 		return nil
 	}
@@ -43,11 +44,11 @@ func (b *buckets) take(name string, rate int, who string) error {
 	}
 	k.left = min(float64(rate), k.left+now.Sub(k.at).Seconds()*float64(rate))
 	k.at = now
-	if k.left < 1 {
+	if k.left < float64(n) {
 		return &pawl.Error{Code: pawl.CodeLimit, Message: fmt.Sprintf("%s more than %d calls a second", who, rate),
-			RetryAfter: time.Duration((1 - k.left) / float64(rate) * float64(time.Second))}
+			RetryAfter: time.Duration((float64(n) - k.left) / float64(rate) * float64(time.Second))}
 	}
-	k.left--
+	k.left -= float64(n)
 	return nil
 }
 

@@ -300,6 +300,27 @@ func TestPayloadsAreHiddenFromTools(t *testing.T) {
 	})
 }
 
+// A batch is as many calls as it has, for the rate of its key, and has a bound.
+func TestBatchesAreCounted(t *testing.T) {
+	g := guard(t, pawltest.Open(t, pawltest.SQLite), access.Options{RatePerKey: 5})
+	send := func(calls int) (int, string) {
+		c := g.holds("submitter")
+		body := strings.TrimSuffix(strings.Repeat(proposing(`{"type":"a"}`)+",", calls), ",")
+		for i := range calls { // each with an id of its own
+			body = strings.Replace(body, `"id":1,`, fmt.Sprintf(`"id":"%d",`, i), 1)
+		}
+		return post(t, g.url, "["+body+"]", "Mcp-Protocol-Version", "2025-03-26", "Authorization", c.bearer())
+	}
+	for _, c := range []struct{ calls, status, made int }{{5, 200, 5}, {6, 429, 0}, {pawl.MaxMCPBatch + 1, 400, 0}} {
+		before, err := g.p.Service.ListTasks(t.Context(), pawl.TaskFilter{})
+		status, body := send(c.calls)
+		after, err2 := g.p.Service.ListTasks(t.Context(), pawl.TaskFilter{})
+		if made := len(after.Items) - len(before.Items); status != c.status || made != c.made || err != nil || err2 != nil {
+			t.Errorf("%d calls at once: %d %.200s, %d tasks, %v %v", c.calls, status, body, made, err, err2)
+		}
+	}
+}
+
 func TestAgentsRatesAreBounded(t *testing.T) {
 	g := guard(t, pawltest.Open(t, pawltest.SQLite), access.Options{RatePerAgent: 2})
 	c := g.holds("claimer")

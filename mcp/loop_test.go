@@ -10,6 +10,8 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/mcp"
+	"github.com/pawl-work/pawl/pawltest"
 )
 
 const report = `{"name":"report","result_schema":{"type":"object","required":["title","pages"],"properties":{"title":{"type":"string"},"pages":{"type":"array"}}},
@@ -194,6 +196,44 @@ func TestKeys(t *testing.T) {
 		}
 		a.no(pawl.CodeInvalid, "/_meta/", "work_propose", args{"type": "plain"}, strings.Repeat("k", 256))
 	})
+}
+
+// Two agents may use the same key: each has its own effect and its own answer.
+func TestKeysAreTheCallers(t *testing.T) {
+	each(t, pawl.Hooks{}, func(a agent) {
+		key := "k1 of " + a.Name()
+		for range 2 {
+			a.ok("work_propose", args{"type": "shared"})
+		}
+		taken := map[string]bool{}
+		for _, worker := range []string{"ann", "bob", "ann", "bob"} {
+			taken[string(a.ok("work_checkout", args{"worker_id": worker, "types": []string{"shared"}}, key).Items[0])] = true
+		}
+		if len(taken) != 2 {
+			a.Errorf("two agents took %v", taken)
+		}
+	})
+}
+
+// What an agent says it is tells it from others with its key and client.
+func TestAgentsOfOneClientHaveTheirKeys(t *testing.T) {
+	p := pawltest.Open(t, pawltest.SQLite)
+	url := serve(t, p.Service)
+	propose := func(agent, payload string) string {
+		t.Helper()
+		status, body := post(t, url, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"work_propose","arguments":{"type":"a","payload":`+payload+`},"_meta":{"`+
+			mcp.KeyMeta+`":"k","`+mcp.ProvenanceMeta+`":{"agent_id":"`+agent+`"}}}}`)
+		if status != 200 || strings.Contains(body, "key_reused") {
+			t.Fatalf("%s: %d %s", agent, status, body)
+		}
+		return body
+	}
+	if propose("one", "1") == propose("two", "2") || propose("one", "1") == propose("two", "2") {
+		t.Error("two agents got one answer")
+	}
+	if l, err := p.Service.ListTasks(t.Context(), pawl.TaskFilter{}); err != nil || len(l.Items) != 2 {
+		t.Errorf("%d tasks, %v", len(l.Items), err)
+	}
 }
 
 func TestBadInput(t *testing.T) {

@@ -150,17 +150,17 @@ func (s *Server) HTTP() http.Handler {
 	get := func(*http.Request) *sdk.Server { return s.sdk }
 	plain := sdk.NewStreamableHTTPHandler(get, &over)
 	if !s.opts.Sessions {
-		return named(plain)
+		return s.checked(plain)
 	}
 	over.Stateless = false
 	old := sdk.NewStreamableHTTPHandler(get, &over)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return s.checked(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Mcp-Protocol-Version") >= sessionless {
-			named(plain).ServeHTTP(w, r)
+			plain.ServeHTTP(w, r)
 		} else {
 			old.ServeHTTP(w, r)
 		}
-	})
+	}))
 }
 
 // sessionless is the first revision without sessions.

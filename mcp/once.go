@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -37,9 +36,17 @@ func keyOf(meta sdk.Meta) (string, error) {
 	return key, nil
 }
 
+// caller tells callers apart whose keys must not meet: by the API key or actor, the
+// worker that a call names, what an agent says it is, and its client.
+func caller(ctx context.Context, args json.RawMessage, p pawl.Provenance) string {
+	c := pawl.CallerOf(ctx)
+	who, _ := json.Marshal([]string{c.Key, c.ActorType, c.ActorID, agentOf(args, pawl.Caller{}), p.AgentID, p.AgentName}) // texts always encode
+	return string(who)
+}
+
 // once carries a call out once for its key: the effect and the answer commit
 // together. Refusals, and calls that came to nothing, are not kept.
-func (s *Server) once(ctx context.Context, t tool, key string, args json.RawMessage) (answer json.RawMessage, replayed bool, err error) {
+func (s *Server) once(ctx context.Context, t tool, who, key string, args json.RawMessage) (answer json.RawMessage, replayed bool, err error) {
 	run := func(ctx context.Context) error {
 		out, err := t.run(ctx, s, args)
 		if err == nil {
@@ -47,8 +54,9 @@ func (s *Server) once(ctx context.Context, t tool, key string, args json.RawMess
 		}
 		return err
 	}
-	if s.opts.WithKey != nil {
-		return answer, false, run(s.opts.WithKey(ctx, key))
+	if s.opts.WithKey != nil { // the service knows this server's caller, not who calls here
+		sum := sha256.Sum256([]byte(who + key))
+		return answer, false, run(s.opts.WithKey(ctx, "mcp sha256:"+hex.EncodeToString(sum[:])))
 	}
 	keeper, ok := s.svc.(AnswerKeeper)
 	if !ok {
@@ -61,8 +69,7 @@ func (s *Server) once(ctx context.Context, t tool, key string, args json.RawMess
 	if err != nil {
 		return nil, false, err
 	}
-	c := pawl.CallerOf(ctx)
-	scope := "mcp " + t.name + " " + cmp.Or(c.Key, c.ActorType+"/"+c.ActorID)
+	scope := "mcp " + t.name + " " + who
 	if utf8.RuneCountInString(scope) > pawl.MaxScopeLen || !utf8.ValidString(scope) {
 		sum := sha256.Sum256([]byte(scope))
 		scope = "mcp " + t.name + " sha256:" + hex.EncodeToString(sum[:])

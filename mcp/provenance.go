@@ -16,8 +16,7 @@ const ProvenanceMeta = "io.github.pawl-work/provenance"
 
 // vouched puts on record who makes a call: the client by its name and version,
 // the agent by the worker of the call or the caller's name, and what _meta says.
-func vouched(ctx context.Context, client *sdk.Implementation, meta sdk.Meta) (context.Context, error) {
-	var p pawl.Provenance
+func vouched(ctx context.Context, client *sdk.Implementation, meta sdk.Meta) (_ context.Context, p pawl.Provenance, _ error) {
 	if client != nil {
 		p.AgentName, p.AgentVersion = short(client.Name), short(client.Version)
 	}
@@ -27,10 +26,13 @@ func vouched(ctx context.Context, client *sdk.Implementation, meta sdk.Meta) (co
 			err = json.Unmarshal(b, &p)
 		}
 		if err != nil {
-			return ctx, pawl.Invalid("/_meta/"+strings.ReplaceAll(ProvenanceMeta, "/", "~1"), "is to be an object: agent_id, agent_name, agent_version, model, request_fingerprint, extra")
+			return ctx, p, pawl.Invalid("/_meta/"+strings.ReplaceAll(ProvenanceMeta, "/", "~1"), "is to be an object: agent_id, agent_name, agent_version, model, request_fingerprint, extra")
 		}
 	}
-	return pawl.WithProvenance(ctx, p), nil
+	if p.IdempotencyKey == "" { // a service behind this server is given another one
+		p.IdempotencyKey, _ = keyOf(meta) // one that is not valid is refused where it is used
+	}
+	return pawl.WithProvenance(ctx, p), p, nil
 }
 
 // short is what a name may have.

@@ -2,21 +2,28 @@ package mcp
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
+	"strconv"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/access"
+	"github.com/pawl-work/pawl/api"
 )
 
-// named holds a request about a task against the header that names the task for
-// whatever lies between: the SDK does so for its own methods only.
-func named(next http.Handler) http.Handler {
+// checked looks at a request before the SDK does: at how many calls it makes, and
+// at the header that names a task for proxies, which the SDK compares for its own
+// methods only.
+func (s *Server) checked(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodPost || r.Header.Get("Mcp-Protocol-Version") < sessionless {
+		if r.Method != http.MethodPost {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -26,6 +33,19 @@ func named(next http.Handler) http.Handler {
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
+		if err := s.count(r.Context(), body); err != nil {
+			s.opts.Gate.Refused(r.Context(), "batch", err, "door", "mcp")
+			p := api.ProblemOf(err, "")
+			if ms := problemOf(p, err).RetryAfterMS; ms > 0 {
+				w.Header().Set("Retry-After", strconv.FormatInt((ms+999)/1000, 10))
+			}
+			answer(w, p.Status, nil, wireError{jsonrpc.CodeInvalidRequest, sentence(p)})
+			return
+		}
+		if r.Header.Get("Mcp-Protocol-Version") < sessionless {
+			next.ServeHTTP(w, r)
+			return
+		}
 		var call struct {
 			ID     json.RawMessage `json:"id"`
 			Method string          `json:"method"`
@@ -35,11 +55,32 @@ func named(next http.Handler) http.Handler {
 		}
 		about := json.Unmarshal(body, &call) == nil && slices.Contains([]string{"tasks/get", "tasks/update", "tasks/cancel"}, call.Method)
 		if about && r.Header.Get("Mcp-Name") != call.Params.TaskID {
-			w.Header().Set("Content-Type", asJSON)
-			w.WriteHeader(http.StatusBadRequest)
-			_ = json.NewEncoder(w).Encode(map[string]any{"jsonrpc": "2.0", "id": call.ID, "error": wireError{sdk.CodeHeaderMismatch, "the header Mcp-Name is to be the task's id"}}) // the caller may be gone
+			answer(w, http.StatusBadRequest, call.ID, wireError{sdk.CodeHeaderMismatch, "the header Mcp-Name is to be the task's id"})
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// count bounds a batch, and counts its calls towards the rate of the caller's
+// key, which the door has counted one of: all or none of them are carried out.
+func (s *Server) count(ctx context.Context, body []byte) error {
+	if body = bytes.TrimSpace(body); len(body) == 0 || body[0] != '[' {
+		return nil
+	}
+	var calls []json.RawMessage
+	if json.Unmarshal(body, &calls) != nil || len(calls) == 0 {
+		return nil // the SDK says what is wrong with it
+	}
+	if len(calls) > pawl.MaxMCPBatch {
+		return &pawl.Error{Code: pawl.CodeInvalid, Message: fmt.Sprintf("the batch has %d calls; at most %d are allowed", len(calls), pawl.MaxMCPBatch)}
+	}
+	return s.opts.Gate.Count(access.Of(ctx), len(calls)-1)
+}
+
+// answer refuses a request in the protocol's form.
+func answer(w http.ResponseWriter, status int, id json.RawMessage, e wireError) {
+	w.Header().Set("Content-Type", asJSON)
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]any{"jsonrpc": "2.0", "id": id, "error": e}) // the caller may be gone
 }

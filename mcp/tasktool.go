@@ -47,7 +47,8 @@ func (s *Server) AddTaskTool(t TaskTool) {
 			return s.refused(ctx, own, err), nil
 		}
 		ctx = s.asAgent(ctx, api.Submitter, req.ClientInfo())
-		if ctx, err = vouched(ctx, req.ClientInfo(), req.Params.Meta); err != nil {
+		var p pawl.Provenance
+		if ctx, p, err = vouched(ctx, req.ClientInfo(), req.Params.Meta); err != nil {
 			return s.refused(ctx, own, err), nil
 		}
 		made, res, err := t.Task(ctx, req)
@@ -56,7 +57,7 @@ func (s *Server) AddTaskTool(t TaskTool) {
 		}
 		var task pawl.Task
 		if err == nil {
-			task, err = s.make(ctx, own, req, made)
+			task, err = s.make(ctx, own, caller(ctx, req.Params.Arguments, p), req, made)
 		}
 		if err != nil {
 			return s.refused(ctx, own, err), nil
@@ -70,7 +71,7 @@ func (s *Server) AddTaskTool(t TaskTool) {
 }
 
 // make creates the task of a call, once for its idempotency key.
-func (s *Server) make(ctx context.Context, own tool, req *sdk.CallToolRequest, made pawl.NewTask) (pawl.Task, error) {
+func (s *Server) make(ctx context.Context, own tool, who string, req *sdk.CallToolRequest, made pawl.NewTask) (pawl.Task, error) {
 	key, err := keyOf(req.Params.Meta)
 	if err != nil {
 		return pawl.Task{}, err
@@ -83,7 +84,7 @@ func (s *Server) make(ctx context.Context, own tool, req *sdk.CallToolRequest, m
 		return &task, err
 	}
 	var task pawl.Task
-	raw, _, err := s.once(ctx, own, key, req.Params.Arguments)
+	raw, _, err := s.once(ctx, own, who, key, req.Params.Arguments)
 	if err == nil {
 		err = json.Unmarshal(raw, &task)
 	}

@@ -122,14 +122,15 @@ func (s *Server) call(ctx context.Context, t tool, req *sdk.CallToolRequest) (an
 	}
 	ctx = s.asAgent(ctx, route.Role, req.ClientInfo())
 	key, err := keyOf(req.Params.Meta)
+	var p pawl.Provenance
 	if err == nil {
-		ctx, err = vouched(ctx, req.ClientInfo(), req.Params.Meta)
+		ctx, p, err = vouched(ctx, req.ClientInfo(), req.Params.Meta)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
 	if key != "" && t.hints&reads == 0 {
-		answer, replayed, err := s.once(ctx, t, key, req.Params.Arguments)
+		answer, replayed, err := s.once(ctx, t, caller(ctx, req.Params.Arguments, p), key, req.Params.Arguments)
 		return answer, remarks(access.Of(ctx).Hides(t.route), replayed), err
 	}
 	out, err := t.run(ctx, s, req.Params.Arguments)
