@@ -187,5 +187,8 @@ type ItemFilter struct {
 	Statuses []Status // StatusExpired too
 	WorkerID string   // the holder or the last one
 	Desc     bool
+	// Fields are the members that are wanted; nil = all. Large ones that are not,
+	// input, result and assembled_result, are not read.
+	Fields []string
 	Page
 }

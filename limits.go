@@ -41,6 +41,8 @@ const (
 	MaxParts           = 100
 	MaxChunksPerCall   = 10_000
 	MaxAppendBytes     = 4 << 20
+	MaxPageBytes       = 8 << 20
+	MaxCallBytes       = 32 << 20
 	MaxGroupBytes      = 8 << 20
 	MaxMessages        = 1000
 	MaxSteps           = 10_000
@@ -106,6 +108,8 @@ var Limits = []Limit{
 	{"lease_seconds", MaxLeaseSeconds, "seconds", "length of a lease"},
 	{"wait_seconds", MaxWaitSeconds, "seconds", "how long a claim may wait"},
 	{"page", MaxPage, "rows", "rows of one page"},
+	{"page_bytes", MaxPageBytes, "bytes", "values of one page: one that reaches them ends early, with a cursor"},
+	{"call_bytes", MaxCallBytes, "bytes", "values that one call may store, clones and planned items included, and results that are read as one"},
 	{"max_attempts", MaxAttemptsCeiling, "failures", "budget of an item"},
 	{"rework", MaxRework, "times", "how often an item is sent back for rework"},
 	{"parts", MaxParts, "parts", "live parts of an item, and rules for parts of a type"},

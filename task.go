@@ -158,6 +158,9 @@ type TaskFilter struct {
 	Available   *bool             // has items that could be claimed now, or has none
 	ByPriority  bool              // highest first, newest first among equals; Asc turns both round
 	Asc         bool              // oldest first
+	// Fields are the members that are wanted; nil = all. Large ones that are not,
+	// payload and metadata, are not read.
+	Fields []string
 	Page
 }
 

@@ -28,7 +28,10 @@ func (c *Client) GetTask(ctx context.Context, id string) (pawl.Task, error) {
 
 // ListTasks lists tasks; see pawl.TaskReader.
 func (c *Client) ListTasks(ctx context.Context, f pawl.TaskFilter) (pawl.List[pawl.Task], error) {
-	return read[pawl.List[pawl.Task]](ctx, c, "list_tasks", "", api.TaskQueryOf(f))
+	return read[pawl.List[pawl.Task]](ctx, c, "list_tasks", "", struct {
+		api.TaskQuery
+		api.TaskShape
+	}{api.TaskQueryOf(f), api.TaskShape{Fields: f.Fields}})
 }
 
 // TaskResult is what a completed task came to; see pawl.TaskReader.
@@ -63,7 +66,10 @@ func (c *Client) CheckToken(ctx context.Context, token string) (pawl.TaskToken, 
 
 // ListItems lists items; see pawl.ItemReader.
 func (c *Client) ListItems(ctx context.Context, f pawl.ItemFilter) (pawl.List[pawl.Item], error) {
-	return read[pawl.List[pawl.Item]](ctx, c, "list_items", "", api.ItemsQueryOf(f))
+	return read[pawl.List[pawl.Item]](ctx, c, "list_items", "", struct {
+		api.ItemsQuery
+		api.ItemShape
+	}{api.ItemsQueryOf(f), api.ItemShape{Fields: f.Fields}})
 }
 
 // ListEvents lists events; see pawl.RecordReader.

@@ -16,8 +16,12 @@ func (e *Engine) CloneTasks(ctx context.Context, calls []pawl.TaskClone) ([]pawl
 	}
 	out := make([]pawl.Result[pawl.Task], len(calls))
 	var drafts []draft
+	room := callRoom{op: "clone"}
 	for i := range calls {
-		d, err := e.cloned(ctx, &calls[i])
+		d, err := e.cloned(ctx, &calls[i], room)
+		if err == nil {
+			err = room.take(d.bytes())
+		}
 		if err != nil {
 			out[i].Err = err
 			continue
@@ -31,7 +35,9 @@ func (e *Engine) CloneTasks(ctx context.Context, calls []pawl.TaskClone) ([]pawl
 	return out, nil
 }
 
-func (e *Engine) cloned(ctx context.Context, call *pawl.TaskClone) (draft, error) {
+// cloned drafts a clone; room is what is left of the call's, so that no more is
+// read of a task than can be stored.
+func (e *Engine) cloned(ctx context.Context, call *pawl.TaskClone, room callRoom) (draft, error) {
 	var f fields
 	f.text("/task_id", call.TaskID, 1, pawl.MaxIDLen)
 	f.object("/metadata", &call.Metadata, pawl.MaxMetadataBytes)
@@ -46,7 +52,7 @@ func (e *Engine) cloned(ctx context.Context, call *pawl.TaskClone) (draft, error
 		if of.Items > pawl.MaxItemsPerTask {
 			return pawl.NewTask{}, pawl.Invalid("/task_id", "the task has %d items; at most %d are cloned", of.Items, pawl.MaxItemsPerTask)
 		}
-		items, err := workOf(ctx, tx, ns, of)
+		items, err := workOf(ctx, tx, ns, of, room)
 		return likeness(of, items, call), err
 	})
 	if err != nil {
@@ -56,15 +62,18 @@ func (e *Engine) cloned(ctx context.Context, call *pawl.TaskClone) (draft, error
 }
 
 // workOf reads a task's items in order of position, but for those that Pawl made.
-func workOf(ctx context.Context, tx store.Tx, ns string, of pawl.Task) ([]pawl.Item, error) {
+func workOf(ctx context.Context, tx store.Tx, ns string, of pawl.Task, room callRoom) ([]pawl.Item, error) {
 	var out []pawl.Item
-	f := pawl.ItemFilter{TaskID: of.ID, Page: pawl.Page{Limit: pawl.MaxPage}}
+	f := pawl.ItemFilter{TaskID: of.ID, Fields: []string{"input"}, Page: pawl.Page{Limit: pawl.MaxPage}}
 	for {
 		page, err := store.ListItems(ctx, tx, ns, f, 0)
 		if err != nil {
 			return nil, err
 		}
 		for _, it := range page.Items {
+			if err := room.take(len(it.Input)); err != nil {
+				return nil, err
+			}
 			if it.Kind == pawl.KindWork {
 				out = append(out, it)
 			}

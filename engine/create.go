@@ -94,6 +94,7 @@ func (e *Engine) draftAll(ctx context.Context, tasks []pawl.NewTask) ([]pawl.Res
 	}
 	out := make([]pawl.Result[pawl.Task], len(tasks))
 	drafts := make([]draft, 0, len(tasks))
+	room := callRoom{op: "create"}
 	for i := range tasks {
 		d, err := e.draft(ctx, &tasks[i], "")
 		if err = cmp.Or(err, checkProvenance("create", tasks[i].Provenance)); err != nil {
@@ -104,10 +105,29 @@ func (e *Engine) draftAll(ctx context.Context, tasks []pawl.NewTask) ([]pawl.Res
 			out[i].Value = d.rehearsed(clock.Now().UnixMicro())
 			continue
 		}
+		if out[i].Err = room.take(d.bytes()); out[i].Err != nil {
+			continue
+		}
 		d.ord = i
 		drafts = append(drafts, d)
 	}
 	return out, drafts, nil
+}
+
+// callRoom bounds the bytes that one call stores: a short call may ask for much
+// by cloning, or by a plan.
+type callRoom struct {
+	op   string
+	used int
+}
+
+// take refuses what goes beyond.
+func (r *callRoom) take(n int) error {
+	if r.used+n > pawl.MaxCallBytes {
+		return &pawl.Error{Code: pawl.CodeTooLarge, Op: r.op, Message: fmt.Sprintf("the call would store more than %d bytes; make several calls of it", pawl.MaxCallBytes)}
+	}
+	r.used += n
+	return nil
 }
 
 func tooMany(op string, n int) error {

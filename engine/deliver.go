@@ -153,10 +153,9 @@ func (e *Engine) ListParts(ctx context.Context, q pawl.PartFilter) (pawl.List[pa
 }
 
 func (e *Engine) liveParts(ctx context.Context, itemID string) ([]pawl.ItemPart, error) {
-	l, err := view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.ItemPart], error) {
-		return store.ListParts(ctx, tx, ns, pawl.PartFilter{ItemID: itemID, Page: pawl.Page{Limit: pawl.MaxParts}})
+	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) ([]pawl.ItemPart, error) {
+		return store.LiveParts(ctx, tx, ns, itemID)
 	})
-	return l.Items, err
 }
 
 // accepting reads an item and the rules of its task's type, and refuses what

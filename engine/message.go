@@ -148,23 +148,37 @@ func (e *Engine) ListMessages(ctx context.Context, q pawl.MessageFilter) (pawl.L
 		if err := known(ctx, tx, ns, q.TaskID, q.ItemID); err != nil {
 			return out, err
 		}
-		rows, err := store.ListMessages(ctx, tx, ns, q)
+		return store.Pages(q.Page, func(m *pawl.Message) int { return len(m.Content) + len(m.Metadata) }, func(m pawl.Message) string { return m.ID }, func(p pawl.Page) (pawl.List[pawl.Message], error) {
+			q.Page = p
+			return messagesOf(ctx, tx, ns, q)
+		})
+	})
+}
+
+// messagesOf reads a page of messages in full; of one that reaches the bytes of a
+// page the rest is left for the next.
+func messagesOf(ctx context.Context, tx store.Tx, ns string, q pawl.MessageFilter) (out pawl.List[pawl.Message], err error) {
+	rows, err := store.ListMessages(ctx, tx, ns, q)
+	if err != nil {
+		return out, err
+	}
+	if len(rows) > q.Limit {
+		rows = rows[:q.Limit]
+		out.Next = rows[q.Limit-1].ID
+	}
+	bytes := 0
+	for _, row := range rows {
+		m, err := inFull(ctx, tx, row)
 		if err != nil {
 			return out, err
 		}
-		if len(rows) > q.Limit {
-			rows = rows[:q.Limit]
-			out.Next = rows[q.Limit-1].ID
+		out.Items = append(out.Items, m)
+		if bytes += len(m.Content); bytes > pawl.MaxPageBytes {
+			out.Next = m.ID
+			break
 		}
-		for _, row := range rows {
-			m, err := inFull(ctx, tx, row)
-			if err != nil {
-				return out, err
-			}
-			out.Items = append(out.Items, m)
-		}
-		return out, nil
-	})
+	}
+	return out, nil
 }
 
 // openMessage reads what a claim says of an item's open message.

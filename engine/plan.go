@@ -155,6 +155,10 @@ func (r *rules) split(payload json.RawMessage) ([]pawl.NewItem, error) {
 			kept.Write(member(name, v))
 		}
 	}
+	room := callRoom{op: "plan"}
+	if err := room.take(len(found) + n*kept.Len()); err != nil {
+		return nil, err
+	}
 	items := make([]pawl.NewItem, n)
 	for i := range items {
 		chunk := list[i*p.Size : min((i+1)*p.Size, len(list))]

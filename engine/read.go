@@ -134,7 +134,7 @@ func (e *Engine) TaskResult(ctx context.Context, id string) (pawl.TaskResult, er
 			out.CreatedAt = *t.CompletedAt
 		}
 		if applied == nil {
-			out.Payload, err = joined(rows)
+			out.Payload = joined(rows)
 		}
 		return out, err
 	})
@@ -142,22 +142,34 @@ func (e *Engine) TaskResult(ctx context.Context, id string) (pawl.TaskResult, er
 
 // joined puts items' results together: the only one as it is, an object by key
 // when all have one, else a list by position.
-func joined(rows []store.ItemResult) (json.RawMessage, error) {
+func joined(rows []store.ItemResult) json.RawMessage {
 	if len(rows) == 1 && rows[0].Solo {
-		return rows[0].Result, nil
+		return rows[0].Result
 	}
-	byKey := map[string]json.RawMessage{}
-	list := make([]json.RawMessage, len(rows))
+	byKey := map[string]int{}
+	size := 2
 	for i, r := range rows {
-		list[i] = r.Result
+		size += len(r.Key) + len(r.Result) + 8
 		if r.Key != "" {
-			byKey[r.Key] = r.Result
+			byKey[r.Key] = i
 		}
 	}
+	out := make([]byte, 0, size) // the values are JSON: they are not read again
 	if len(byKey) == len(rows) && len(rows) > 0 {
-		return json.Marshal(byKey)
+		for _, key := range slices.Sorted(maps.Keys(byKey)) {
+			out = append(append(append(append(out, ','), asJSON(key)...), ':'), rows[byKey[key]].Result...)
+		}
+		out[0] = '{'
+		return append(out, '}')
 	}
-	return json.Marshal(list)
+	for _, r := range rows {
+		out = append(append(out, ','), r.Result...)
+	}
+	if len(rows) == 0 {
+		return json.RawMessage("[]")
+	}
+	out[0] = '['
+	return append(out, ']')
 }
 
 // GetItem reads one item, with the state of its parts.
@@ -300,11 +312,11 @@ func (e *Engine) Resume(ctx context.Context, itemID string) (pawl.ResumeState, e
 		}
 		out := pawl.ResumeState{Held: held, ItemID: itemID, TaskID: it.TaskID, Attempt: it.Attempt, Steps: map[string]pawl.Checkpoint{}, Signals: map[string]pawl.SentSignal{}, Parts: []pawl.ItemPart{}, Error: it.Error}
 		if it.Acceptance {
-			parts, err := store.ListParts(ctx, tx, ns, pawl.PartFilter{ItemID: itemID, Page: pawl.Page{Limit: pawl.MaxParts}})
+			parts, err := store.LiveParts(ctx, tx, ns, itemID)
 			if err != nil {
 				return pawl.ResumeState{}, err
 			}
-			out.Parts = parts.Items
+			out.Parts = append(out.Parts, parts...)
 		}
 		if out.Messages, err = store.SaidByItem(ctx, tx, it.TaskID, itemID); err != nil {
 			return pawl.ResumeState{}, err

@@ -57,7 +57,9 @@ func (s *server) ofItem() {
 		if err != nil {
 			return nil, err
 		}
-		list, err := s.svc.ListItems(ctx, in.Filter(task))
+		f := in.Filter(task)
+		f.Fields = in.Fields
+		list, err := s.svc.ListItems(ctx, f)
 		return page(itemViews(list), err)
 	})
 	add(s, "get_item", func(ctx context.Context, in *struct {

@@ -29,6 +29,9 @@ func refusals(r api.Route) []pawl.Code {
 	if r.Name == "task_result" || r.Name == "check_token" {
 		out = append(out, pawl.CodeConflict)
 	}
+	if r.Name == "task_result" {
+		out = append(out, pawl.CodeTooLarge)
+	}
 	if r.Method == http.MethodPatch {
 		out = append(out, pawl.CodePrecondition)
 	}

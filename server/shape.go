@@ -26,14 +26,22 @@ func (s *server) readTasks() {
 		if len(in.Include) > 0 && f.Limit > pawl.DefaultPage {
 			return nil, pawl.Invalid("/limit", "is at most %d with include", pawl.DefaultPage)
 		}
+		f.Fields = in.Fields
 		list, err := s.svc.ListTasks(ctx, f)
 		if err != nil {
 			return nil, err
 		}
 		out := pawl.List[api.TaskView]{Items: make([]api.TaskView, len(list.Items)), Next: list.Next}
+		bytes := 0
 		for i, t := range list.Items {
 			if out.Items[i], err = s.view(ctx, t, in.Include); err != nil {
 				return nil, err
+			}
+			if bytes += sizeOf(out.Items[i].Included); bytes > pawl.MaxPageBytes && i > 0 {
+				out.Items, f.Limit = out.Items[:i], i
+				list, err := s.svc.ListTasks(ctx, f) // the page ends early: its cursor is asked for
+				out.Next = list.Next
+				return &answer[pawl.List[api.TaskView]]{out}, err
 			}
 		}
 		return reply(out, nil)
@@ -45,7 +53,7 @@ func (s *server) readTasks() {
 		ETag string `header:"ETag" doc:"The task's version, quoted, for If-Match."`
 		Body api.TaskView
 	}, error) {
-		t, err := s.svc.GetTask(ctx, in.ID)
+		t, err := s.taskOf(ctx, in.ID, in.Fields)
 		if err != nil {
 			return nil, err
 		}
@@ -55,6 +63,44 @@ func (s *server) readTasks() {
 			Body api.TaskView
 		}{etag(t), v}, err
 	})
+}
+
+// sizeOf is about how many bytes of values are included.
+func sizeOf(in *api.Included) (n int) {
+	if in == nil {
+		return 0
+	}
+	for i := range in.Items {
+		n += len(in.Items[i].Input) + len(in.Items[i].Result) + len(in.Items[i].AssembledResult)
+	}
+	for i := range in.Events {
+		n += len(in.Events[i].Data) + len(in.Events[i].Diff)
+	}
+	for i := range in.Checkpoints {
+		n += len(in.Checkpoints[i].Snapshot) + len(in.Checkpoints[i].Metadata)
+	}
+	for i := range in.Provenances {
+		n += len(in.Provenances[i].Extra) + len(in.Provenances[i].Data)
+	}
+	if in.Result != nil {
+		n += len(in.Result.Payload)
+	}
+	return n
+}
+
+// taskOf reads a task, without the large members that are not wanted.
+func (s *server) taskOf(ctx context.Context, id string, fields []string) (pawl.Task, error) {
+	if len(fields) == 0 {
+		return s.svc.GetTask(ctx, id)
+	}
+	l, err := s.svc.ListTasks(ctx, pawl.TaskFilter{IDs: []string{id}, Fields: fields, Page: pawl.Page{Limit: 1}})
+	if err == nil && len(l.Items) == 0 {
+		err = pawl.NotFound("task", id)
+	}
+	if err != nil {
+		return pawl.Task{}, err
+	}
+	return l.Items[0], nil
 }
 
 // view reads what is to be included. A task that was deleted meanwhile has
@@ -80,7 +126,7 @@ func (s *server) view(ctx context.Context, t pawl.Task, include []string) (api.T
 			var r pawl.TaskResult
 			if r, err = s.svc.TaskResult(ctx, t.ID); err == nil {
 				v.Included.Result = &r
-			} else if pawl.CodeOf(err) == pawl.CodeConflict {
+			} else if code := pawl.CodeOf(err); code == pawl.CodeConflict || code == pawl.CodeTooLarge {
 				err = nil
 			}
 		}

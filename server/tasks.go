@@ -58,7 +58,9 @@ func (s *server) ofTask() {
 		api.ItemQuery
 		api.ItemShape
 	}) (*answer[pawl.List[api.ItemView]], error) {
-		list, err := s.svc.ListItems(ctx, in.Filter(in.ID))
+		f := in.Filter(in.ID)
+		f.Fields = in.Fields
+		list, err := s.svc.ListItems(ctx, f)
 		if err == nil && len(list.Items) == 0 {
 			_, err = s.svc.GetTask(ctx, in.ID) // an unknown task has no empty list
 		}

@@ -179,8 +179,25 @@ func (g *Grip) PutPart(ctx context.Context, tx Tx, p Part) (pawl.ItemPart, error
 	return out, Record(ctx, tx, g.Now, []Event{e})
 }
 
+// LiveParts are the parts of an item that hold, all of them, oldest first.
+func LiveParts(ctx context.Context, tx Tx, namespace, itemID string) (out []pawl.ItemPart, err error) {
+	l := pawl.List[pawl.ItemPart]{}
+	for more := true; more && err == nil; more = l.Next != "" {
+		l, err = ListParts(ctx, tx, namespace, pawl.PartFilter{ItemID: itemID, Page: pawl.Page{Limit: pawl.MaxParts, Cursor: l.Next}})
+		out = append(out, l.Items...)
+	}
+	return out, err
+}
+
 // ListParts lists parts of an item, oldest first.
 func ListParts(ctx context.Context, tx Tx, namespace string, q pawl.PartFilter) (pawl.List[pawl.ItemPart], error) {
+	return Pages(q.Page, func(v *pawl.ItemPart) int { return len(v.Payload) + len(v.Evidence) + len(v.Notes) }, func(p pawl.ItemPart) string { return p.ID }, func(p pawl.Page) (pawl.List[pawl.ItemPart], error) {
+		q.Page = p
+		return listParts(ctx, tx, namespace, q)
+	})
+}
+
+func listParts(ctx context.Context, tx Tx, namespace string, q pawl.PartFilter) (pawl.List[pawl.ItemPart], error) {
 	var w where
 	w.and("p.item_id = ?", q.ItemID)
 	w.and("p.namespace = ?", namespace)

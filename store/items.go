@@ -78,6 +78,17 @@ var placeOf = map[string]string{"scheduled": "scheduled", "waiting": "waiting", 
 
 // ListItems lists a namespace's items in order of id.
 func ListItems(ctx context.Context, tx Tx, namespace string, q pawl.ItemFilter, now int64) (pawl.List[pawl.Item], error) {
+	return Pages(q.Page, func(i *pawl.Item) int {
+		return len(i.Input) + len(i.Result) + len(i.AssembledResult) + sizeOfFailure(i.Error)
+	}, itemCursor, func(p pawl.Page) (pawl.List[pawl.Item], error) {
+		q.Page = p
+		return listItems(ctx, tx, namespace, q, now)
+	})
+}
+
+func itemCursor(i pawl.Item) string { return i.ID }
+
+func listItems(ctx context.Context, tx Tx, namespace string, q pawl.ItemFilter, now int64) (pawl.List[pawl.Item], error) {
 	var w where
 	w.and("i.namespace = ?", namespace)
 	if len(q.IDs) > 0 {
@@ -105,7 +116,7 @@ func ListItems(ctx context.Context, tx Tx, namespace string, q pawl.ItemFilter, 
 	if err := w.after("i.id "+cmp, "itm_", q.Cursor); err != nil {
 		return pawl.List[pawl.Item]{}, err
 	}
-	rows, err := scanItems(ctx, tx, now, w.text(readSQL["items"], "i.id "+dir, q.Limit+1), w.args...)
+	rows, err := scanItems(ctx, tx, now, w.text(without(readSQL["items"], q.Fields, largeOfItem), "i.id "+dir, q.Limit+1), w.args...)
 	if err != nil {
 		return pawl.List[pawl.Item]{}, err
 	}
@@ -113,7 +124,7 @@ func ListItems(ctx context.Context, tx Tx, namespace string, q pawl.ItemFilter, 
 	for i := range rows {
 		items[i] = rows[i].Item
 	}
-	return paged(items, q.Limit, func(i pawl.Item) string { return i.ID }), nil
+	return paged(items, q.Limit, itemCursor), nil
 }
 
 // states asks for item states; where all of them are rare, the rare places are
@@ -154,23 +165,32 @@ func (w *where) statuses(statuses []pawl.Status, now int64) {
 	}
 }
 
+// large are columns of values that may be large, by the member that shows them,
+// and what stands for each where it is not wanted.
+type large struct{ member, column, instead string }
+
+var (
+	largeOfTask = []large{{"payload", " t.payload,", " NULL,"}, {"metadata", " t.metadata,", " '{}',"}}
+	largeOfItem = []large{{"input", " i.input,", " 'null',"}, {"result", " i.result,", " NULL,"}, {"assembled_result", " i.assembled_result,", " NULL,"}}
+)
+
+// without is a query that reads no large column but those of the fields that are
+// asked for; none = all.
+func without(query string, fields []string, columns []large) string {
+	for _, c := range columns {
+		if len(fields) > 0 && !slices.Contains(fields, c.member) {
+			query = strings.Replace(query, c.column, c.instead, 1)
+		}
+	}
+	return query
+}
+
 func texts[S ~string](in []S) []string {
 	out := make([]string, len(in))
 	for i, s := range in {
 		out[i] = string(s)
 	}
 	return out
-}
-
-// paged cuts the row too many off, and makes the cursor of it.
-func paged[T any](rows []T, limit int, id func(T) string) pawl.List[T] {
-	if rows == nil {
-		rows = []T{}
-	}
-	if len(rows) <= limit {
-		return pawl.List[T]{Items: rows}
-	}
-	return pawl.List[T]{Items: rows[:limit], Next: id(rows[limit-1])}
 }
 
 func scanItems(ctx context.Context, tx Tx, now int64, query string, args ...any) ([]ItemRow, error) {

@@ -87,6 +87,18 @@ func ReadKey(ctx context.Context, tx Tx, namespace, scope, hash string, lock boo
 
 // ListKeys lists keys, newest first; those of whole calls are not among them.
 func ListKeys(ctx context.Context, tx Tx, namespace string, q pawl.KeyFilter) (pawl.List[pawl.Key], error) {
+	list, err := Pages(q.Page, func(k *KeyRow) int { return len(k.Response) }, keyCursor, func(p pawl.Page) (pawl.List[KeyRow], error) {
+		q.Page = p
+		return listKeys(ctx, tx, namespace, q)
+	})
+	out := pawl.List[pawl.Key]{Items: make([]pawl.Key, len(list.Items)), Next: list.Next}
+	for i, k := range list.Items {
+		out.Items[i] = k.Key
+	}
+	return out, err
+}
+
+func listKeys(ctx context.Context, tx Tx, namespace string, q pawl.KeyFilter) (pawl.List[KeyRow], error) {
 	var w where
 	w.and("k.namespace = ?", namespace)
 	w.and("k.code IS NULL")
@@ -103,21 +115,15 @@ func ListKeys(ctx context.Context, tx Tx, namespace string, q pawl.KeyFilter) (p
 		at, rest, _ := strings.Cut(q.Cursor, ".")
 		n, err := strconv.ParseInt(at, 10, 64)
 		if err != nil {
-			return pawl.List[pawl.Key]{}, notACursor()
+			return pawl.List[KeyRow]{}, notACursor()
 		}
 		w.and("(k.created_at, k.key_hash) < (?, ?)", n, rest)
 	}
 	rows, err := scanKeys(ctx, tx, w.text(keySQL["list keys"], "k.created_at DESC, k.key_hash DESC", q.Limit+1), w.args...)
-	if err != nil {
-		return pawl.List[pawl.Key]{}, err
-	}
-	list := paged(rows, q.Limit, func(k KeyRow) string { return fmt.Sprintf("%d.%s", k.CreatedAt.UnixMicro(), k.Hash) })
-	out := pawl.List[pawl.Key]{Items: make([]pawl.Key, len(list.Items)), Next: list.Next}
-	for i, k := range list.Items {
-		out.Items[i] = k.Key
-	}
-	return out, nil
+	return paged(rows, q.Limit, keyCursor), err
 }
+
+func keyCursor(k KeyRow) string { return fmt.Sprintf("%d.%s", k.CreatedAt.UnixMicro(), k.Hash) }
 
 // KeyStats counts a namespace's keys, but for those of whole calls.
 func KeyStats(ctx context.Context, tx Tx, namespace string) (pawl.KeyStats, error) {

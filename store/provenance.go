@@ -40,6 +40,13 @@ func PutProvenances(ctx context.Context, tx Tx, all []Provenance) error {
 
 // ListProvenances lists who did what to a task or item, oldest first.
 func ListProvenances(ctx context.Context, tx Tx, namespace string, q pawl.ProvenanceFilter) (pawl.List[pawl.ProvenanceRecord], error) {
+	return Pages(q.Page, func(v *pawl.ProvenanceRecord) int { return len(v.Extra) + len(v.Data) }, func(r pawl.ProvenanceRecord) string { return r.ID }, func(p pawl.Page) (pawl.List[pawl.ProvenanceRecord], error) {
+		q.Page = p
+		return listProvenances(ctx, tx, namespace, q)
+	})
+}
+
+func listProvenances(ctx context.Context, tx Tx, namespace string, q pawl.ProvenanceFilter) (pawl.List[pawl.ProvenanceRecord], error) {
 	var w where
 	w.and("p.namespace = ?", namespace)
 	if q.TaskID != "" {

@@ -55,6 +55,11 @@ JOIN pawl.ends e ON e.item_id = w.id
 WHERE w.task_id = $1 AND w.kind = 'work' AND e.state = 'completed'
 ORDER BY w.position, w.id
 
+-- name: size of results
+SELECT COALESCE(SUM(octet_length(e.result)), 0)
+FROM pawl.ends e
+WHERE e.task_id = $1 AND e.state = 'completed'
+
 -- name: applied result
 SELECT r.payload
 FROM pawl.task_results r

@@ -10,6 +10,13 @@ import (
 
 // ListEvents lists events in order of their row number.
 func ListEvents(ctx context.Context, tx Tx, namespace string, q pawl.EventFilter) (pawl.List[pawl.Event], error) {
+	return Pages(q.Page, func(v *pawl.Event) int { return len(v.Data) + len(v.Diff) + len(v.Message) }, func(e pawl.Event) string { return e.ID }, func(p pawl.Page) (pawl.List[pawl.Event], error) {
+		q.Page = p
+		return listEvents(ctx, tx, namespace, q)
+	})
+}
+
+func listEvents(ctx context.Context, tx Tx, namespace string, q pawl.EventFilter) (pawl.List[pawl.Event], error) {
 	var w where
 	w.and("e.namespace = ?", namespace)
 	if q.TaskID != "" {
@@ -92,6 +99,13 @@ func scanEvent(rows Rows) (int64, pawl.Event, error) {
 // ListCheckpoints lists checkpoints: of a task in order of their number, else
 // in order of their making.
 func ListCheckpoints(ctx context.Context, tx Tx, namespace string, q pawl.CheckpointFilter) (pawl.List[pawl.Checkpoint], error) {
+	return Pages(q.Page, func(v *pawl.Checkpoint) int { return len(v.Snapshot) + len(v.Metadata) }, checkpointCursor(q), func(p pawl.Page) (pawl.List[pawl.Checkpoint], error) {
+		q.Page = p
+		return listCheckpoints(ctx, tx, namespace, q)
+	})
+}
+
+func listCheckpoints(ctx context.Context, tx Tx, namespace string, q pawl.CheckpointFilter) (pawl.List[pawl.Checkpoint], error) {
 	var w where
 	w.and("c.namespace = ?", namespace)
 	if q.TaskID != "" {
@@ -125,12 +139,14 @@ func ListCheckpoints(ctx context.Context, tx Tx, namespace string, q pawl.Checkp
 	if err != nil {
 		return pawl.List[pawl.Checkpoint]{}, err
 	}
-	return paged(out, q.Limit, func(c pawl.Checkpoint) string {
-		if col == "c.seq" {
-			return strconv.FormatInt(c.Sequence, 10)
-		}
-		return c.ID
-	}), nil
+	return paged(out, q.Limit, checkpointCursor(q)), nil
+}
+
+func checkpointCursor(q pawl.CheckpointFilter) func(pawl.Checkpoint) string {
+	if q.TaskID == "" && q.ItemID == "" {
+		return func(c pawl.Checkpoint) string { return c.ID }
+	}
+	return func(c pawl.Checkpoint) string { return strconv.FormatInt(c.Sequence, 10) }
 }
 
 // ResumeCheckpoints reads the checkpoints of an item that its next attempt

@@ -46,6 +46,19 @@ func GetTask(ctx context.Context, tx Tx, namespace, id string) (pawl.Task, error
 
 // ListTasks lists a namespace's tasks in order of id.
 func ListTasks(ctx context.Context, tx Tx, namespace string, q pawl.TaskFilter) (pawl.List[pawl.Task], error) {
+	cursor := func(t pawl.Task) string { return t.ID }
+	if q.ByPriority {
+		cursor = func(t pawl.Task) string { return strconv.Itoa(t.Priority) + "_" + t.ID }
+	}
+	return Pages(q.Page, func(t *pawl.Task) int {
+		return len(t.Payload) + len(t.Metadata) + sizeOfFailure(t.Error)
+	}, cursor, func(p pawl.Page) (pawl.List[pawl.Task], error) {
+		q.Page = p
+		return listTasks(ctx, tx, namespace, q, cursor)
+	})
+}
+
+func listTasks(ctx context.Context, tx Tx, namespace string, q pawl.TaskFilter, cursor func(pawl.Task) string) (pawl.List[pawl.Task], error) {
 	var w where
 	w.and("t.namespace = ?", namespace)
 	if len(q.IDs) > 0 {
@@ -88,9 +101,9 @@ func ListTasks(ctx context.Context, tx Tx, namespace string, q pawl.TaskFilter) 
 	if q.Asc {
 		cmp, dir = ">", " ASC"
 	}
-	order, cursor, err := "t.id"+dir, func(t pawl.Task) string { return t.ID }, error(nil)
+	order, err := "t.id"+dir, error(nil)
 	if q.ByPriority {
-		order, cursor = "t.priority"+dir+", "+order, func(t pawl.Task) string { return strconv.Itoa(t.Priority) + "_" + t.ID }
+		order = "t.priority" + dir + ", " + order
 		err = w.afterPriority(cmp, q.Cursor)
 	} else {
 		err = w.after("t.id "+cmp, "tsk_", q.Cursor)
@@ -98,7 +111,7 @@ func ListTasks(ctx context.Context, tx Tx, namespace string, q pawl.TaskFilter) 
 	if err != nil {
 		return pawl.List[pawl.Task]{}, err
 	}
-	rows, err := scanTasks(ctx, tx, w.text(readSQL["tasks"], order, q.Limit+1), w.args...)
+	rows, err := scanTasks(ctx, tx, w.text(without(readSQL["tasks"], q.Fields, largeOfTask), order, q.Limit+1), w.args...)
 	if err != nil {
 		return pawl.List[pawl.Task]{}, err
 	}
@@ -196,6 +209,13 @@ func Results(ctx context.Context, tx Tx, taskID string) ([]ItemResult, json.RawM
 	found, err := Row(ctx, tx, []any{&applied}, readSQL["applied result"], taskID)
 	if err != nil || found {
 		return nil, json.RawMessage(applied), err
+	}
+	var size int64
+	if _, err := Row(ctx, tx, []any{&size}, readSQL["size of results"], taskID); err != nil {
+		return nil, nil, err
+	}
+	if size > pawl.MaxCallBytes {
+		return nil, nil, &pawl.Error{Code: pawl.CodeTooLarge, Op: "result", Message: fmt.Sprintf("the results of its items have %d bytes together; at most %d are read as one: list the task's items", size, pawl.MaxCallBytes)}
 	}
 	rows, err := tx.Query(ctx, readSQL["results"], taskID)
 	if err != nil {

@@ -57,6 +57,24 @@ func RemoveType(ctx context.Context, tx Tx, namespace, name string, now int64) (
 
 // ListTypes lists a namespace's types by name, newest version first.
 func ListTypes(ctx context.Context, tx Tx, namespace string, q pawl.TypeFilter) (pawl.List[pawl.Type], error) {
+	return Pages(q.Page, sizeOfType, typeCursor, func(p pawl.Page) (pawl.List[pawl.Type], error) {
+		q.Page = p
+		return listTypes(ctx, tx, namespace, q)
+	})
+}
+
+func typeCursor(t pawl.Type) string { return fmt.Sprintf("%d.%s", t.Version, t.Name) }
+
+// sizeOfType is about how many bytes a definition has.
+func sizeOfType(t *pawl.Type) int {
+	n := len(t.PayloadSchema) + len(t.InputSchema) + len(t.ResultSchema) + len(t.Approval.When) + len(t.Description)
+	for i := range t.Parts {
+		n += len(t.Parts[i].Schema)
+	}
+	return n
+}
+
+func listTypes(ctx context.Context, tx Tx, namespace string, q pawl.TypeFilter) (pawl.List[pawl.Type], error) {
 	var w where
 	w.and("t.namespace = ?", namespace)
 	if len(q.Names) > 0 {
@@ -94,7 +112,7 @@ func ListTypes(ctx context.Context, tx Tx, namespace string, q pawl.TypeFilter) 
 		}
 		out = append(out, t)
 	}
-	return paged(out, q.Limit, func(t pawl.Type) string { return fmt.Sprintf("%d.%s", t.Version, t.Name) }), rows.Err()
+	return paged(out, q.Limit, typeCursor), rows.Err()
 }
 
 // RegistryStamp differs when a type was put or removed since.
