@@ -48,6 +48,8 @@ type demoReport struct {
 	Exact              bool   `json:"exact"`
 	RecoveryMSP99      int64  `json:"recovery_ms_p99"`
 	DB                 string `json:"db"`
+
+	Warnings []string `json:"warnings"` // what was slow: it changes no exit code
 }
 
 func (a *app) demoCmd() *cobra.Command {
@@ -81,7 +83,7 @@ func (a *app) demoCmd() *cobra.Command {
 	cmd.Long = `Splits a tree of files into items, each file a step, and works on them with several
 processes. One is killed in the middle of an item, one is frozen past its lease and
 thawed. In the end the result is computed once more, directly, and must be the same.
-Exit 0 only if all of that held. The database is left for pawl doctor.
+Exit 0 only if all of that held; that it was slow is a warning. The database is left for pawl doctor.
 
 With --agents a work order over copies of a dozen of those files: two scripted
 agents do it through MCP, handing in piece by piece; one is killed half-way, and
@@ -92,7 +94,7 @@ the disk.`
 	cmd.Flags().BoolVar(&agents, "agents", false, "a work order, done by agents through MCP")
 	cmd.Flags().IntVar(&d.crew, "workers", 4, "worker processes, 3 or more")
 	cmd.Flags().DurationVar(&d.timeout, "timeout", 5*time.Minute, "give up after this")
-	cmd.Flags().DurationVar(&d.recovery, "most-recovery", 1500*time.Millisecond, "from the end of a lease to the next claim, at most; more where the machine is busy")
+	cmd.Flags().DurationVar(&d.recovery, "most-recovery", 1500*time.Millisecond, "warn when the next claim comes later than this after the end of a lease")
 	return cmd
 }
 
@@ -157,6 +159,9 @@ func (d *demo) conclude(report any, summary func(io.Writer)) error {
 		}
 	} else {
 		summary(d.a.stdout)
+	}
+	for _, w := range d.report.Warnings {
+		fmt.Fprintf(d.a.stderr, "warning: %s\n", printable(w))
 	}
 	if len(d.faults) > 0 {
 		for _, f := range d.faults {
