@@ -37,7 +37,7 @@ func (f *Feed) adopt(s store.FeedState) bool {
 	}
 	if turned {
 		f.void = store.Span{}
-		f.witnesses = nil // transactions of another server, or of another history
+		f.witnesses, f.prepared = nil, nil // transactions of another server, or of another history
 	}
 	f.head, f.state = s.Position, s
 	close(f.moved)

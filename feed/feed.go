@@ -71,6 +71,7 @@ type Feed struct {
 	server    store.Server // that answered last
 	asked     time.Time
 	witnesses []witness
+	prepared  map[string]prepared // transactions, by number
 }
 
 // look is one reading of how far the feed goes, for all who asked for it.

@@ -2,6 +2,7 @@ package feed
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -185,9 +186,33 @@ func write(ctx context.Context, tx store.Tx, s *store.FeedState, ids []int64) er
 // witness is gaps, and the transactions that were under way when they had been
 // found: only these can still fill them.
 type witness struct {
-	gaps    []store.Span
-	running map[string]bool
-	over    bool // all have ended: what the next look does not find is nowhere
+	gaps     []store.Span
+	open     map[string]string // see store.Running
+	prepared map[string]bool
+	over     bool // all have ended: what the next look does not find is nowhere
+}
+
+// follow takes away what has ended since the last look. What was open may have been
+// prepared: it goes on under its number, or, where that was not known, as any of
+// those that were prepared lately.
+func (w *witness) follow(r store.Running, lately []string) {
+	for name, number := range w.open {
+		now, open := r.Open[name]
+		switch {
+		case open:
+			w.open[name] = now
+			continue
+		case number == "":
+			for _, p := range lately {
+				w.prepared[p] = true
+			}
+		default:
+			w.prepared[number] = true
+		}
+		delete(w.open, name)
+	}
+	maps.DeleteFunc(w.prepared, func(number string, _ bool) bool { return !r.Prepared[number] })
+	w.over = len(w.open)+len(w.prepared) == 0
 }
 
 // outlived leaves out the gaps that nobody can fill any more: all transactions
@@ -199,33 +224,60 @@ func (f *Feed) outlived(ctx context.Context, tx store.Tx, gaps []store.Span) ([]
 		return gaps, nil
 	}
 	f.asked = clock.Now()
-	names, err := f.commits.Running(ctx, tx)
+	running, err := f.commits.Running(ctx, tx)
 	if err != nil {
 		return gaps, err
 	}
-	running := map[string]bool{}
-	for _, name := range names {
-		running[name] = true
+	lately, err := f.know(ctx, tx, running.Prepared)
+	if err != nil {
+		return gaps, err
 	}
 	unseen := gaps
 	kept := f.witnesses[:0]
 	for _, w := range f.witnesses {
-		for name := range w.running {
-			if !running[name] {
-				delete(w.running, name)
-			}
-		}
 		unseen = less(unseen, w.gaps)
 		if w.over {
 			gaps = less(gaps, w.gaps)
 			continue
 		}
-		w.over = len(w.running) == 0
+		w.follow(running, lately)
 		kept = append(kept, w)
 	}
 	f.witnesses = kept
 	if len(unseen) > 0 {
-		f.witnesses = append(f.witnesses, witness{gaps: unseen, running: running})
+		w := witness{gaps: unseen, open: running.Open, prepared: map[string]bool{}}
+		for number, p := range f.prepared {
+			if p.drawn >= unseen[0].Low {
+				w.prepared[number] = true
+			}
+		}
+		f.witnesses = append(f.witnesses, w)
 	}
 	return gaps, nil
+}
+
+// prepared is what is known of a prepared transaction: its numbers are not above
+// what had been drawn when it was first seen, so that a newer gap is not its own.
+type prepared struct {
+	drawn int64
+	again bool // it was seen before
+}
+
+// know takes up what is prepared now, and says what was not before the last look.
+func (f *Feed) know(ctx context.Context, tx store.Tx, now map[string]bool) (lately []string, err error) {
+	known := map[string]prepared{}
+	for number := range now {
+		p, seen := f.prepared[number]
+		if !seen {
+			if p.drawn, err = f.commits.Drawn(ctx, tx); err != nil {
+				return nil, err
+			}
+		}
+		if !p.again {
+			lately = append(lately, number)
+		}
+		known[number] = prepared{p.drawn, seen}
+	}
+	f.prepared = known
+	return lately, nil
 }

@@ -21,14 +21,20 @@ type Commits struct {
 	Drawn func(ctx context.Context, tx Tx) (int64, error)
 	// Among lists, in order, the events there are with numbers in any of the spans.
 	Among func(ctx context.Context, tx Tx, spans []Span) ([]int64, error)
-	// Running names every other transaction under way in this database, with or
-	// without a transaction number of its own.
-	Running func(ctx context.Context, tx Tx) ([]string, error)
+	// Running is every other transaction under way in this database.
+	Running func(ctx context.Context, tx Tx) (Running, error)
 	// Server names the server that answers, in its present history.
 	Server func(ctx context.Context, tx Tx) (Server, error)
 	// Reset closes the connections: one of them leads to a server that is not the
 	// newest.
 	Reset func()
+}
+
+// Running is transactions under way. One that is prepared meanwhile is in either or
+// in both.
+type Running struct {
+	Open     map[string]string // by name, with their transaction numbers; "" = none yet, or not known
+	Prepared map[string]bool   // by transaction number: no process has them
 }
 
 // Server is a database server in one history. After a failover the timeline is

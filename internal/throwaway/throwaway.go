@@ -177,7 +177,7 @@ var place = []string{"listen_addresses=127.0.0.1", "unix_socket_directories=", "
 // connections.
 var careless = []string{
 	"fsync=off", "full_page_writes=off", "wal_level=minimal", "max_wal_senders=0", "max_wal_size=512MB",
-	"max_connections=300", "shared_buffers=128MB",
+	"max_connections=300", "shared_buffers=128MB", "max_prepared_transactions=20",
 }
 
 // durable is for measurements.

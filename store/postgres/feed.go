@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"embed"
+	"strings"
 
 	"github.com/pawl-work/pawl/store"
 )
@@ -39,6 +40,20 @@ func among(ctx context.Context, tx store.Tx, spans []store.Span) ([]int64, error
 	return store.Ints(ctx, tx, feedSQL["among"], low, high)
 }
 
-func running(ctx context.Context, tx store.Tx) ([]string, error) {
-	return store.Strings(ctx, tx, feedSQL["running"])
+func running(ctx context.Context, tx store.Tx) (store.Running, error) {
+	r := store.Running{Open: map[string]string{}, Prepared: map[string]bool{}}
+	// In this order: what is prepared in between is found twice, and not never.
+	open, err := store.Strings(ctx, tx, feedSQL["open"])
+	if err != nil {
+		return r, err
+	}
+	prepared, err := store.Strings(ctx, tx, feedSQL["prepared"])
+	for _, text := range open {
+		name, number, _ := strings.Cut(text, " ")
+		r.Open[name] = number
+	}
+	for _, number := range prepared {
+		r.Prepared[number] = true
+	}
+	return r, err
 }

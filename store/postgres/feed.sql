@@ -17,14 +17,15 @@ FROM unnest($1::bigint[], $2::bigint[]) AS s (low, high),
 ORDER BY e.id
 
 -- A transaction holds a lock on itself from its first statement on, whether it
--- has written yet or not; a prepared one has no process.
--- name: running
-SELECT l.virtualtransaction
+-- has written yet, and has a number, or not.
+-- name: open
+SELECT l.virtualtransaction || ' ' || COALESCE(a.backend_xid::text, '')
 FROM pg_locks l
 JOIN pg_stat_activity a ON a.pid = l.pid
 WHERE l.locktype = 'virtualxid' AND l.mode = 'ExclusiveLock' AND l.pid <> pg_backend_pid() AND a.datname = current_database()
-UNION ALL
-SELECT 'prepared ' || p.gid
+
+-- name: prepared
+SELECT p.transaction::text
 FROM pg_prepared_xacts p
 WHERE p.database = current_database()
 

@@ -1,0 +1,115 @@
+package feed_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawl-work/pawl/pawltest"
+)
+
+// preparing is a connection to a server that keeps prepared transactions.
+func preparing(t *testing.T, p *pawltest.Pawl) *pgx.Conn {
+	t.Helper()
+	c := shell(t, p, "")
+	var most int
+	if err := c.QueryRow(t.Context(), "SELECT current_setting('max_prepared_transactions')::int").Scan(&most); err != nil {
+		t.Fatal(err)
+	}
+	if most == 0 {
+		t.Skip("the server has max_prepared_transactions=0")
+	}
+	return c
+}
+
+// until reads, which looks at the transactions under way now and then, until done
+// says so.
+func until(t *testing.T, p *pawltest.Pawl, after int64, done func() bool) {
+	t.Helper()
+	for begun := time.Now(); !done(); time.Sleep(20 * time.Millisecond) {
+		if got := read(t, p.Engine.Feed(), after); len(got) != 0 {
+			t.Fatalf("from nowhere: %v", ids(got))
+		}
+		if time.Since(begun) > 30*time.Second {
+			t.Fatal("it does not come about")
+		}
+	}
+}
+
+// A transaction that is prepared after its gap was found, and outlives it, is in
+// the feed when it commits, and the record is intact all the time. One that is
+// rolled back is looked for no longer; later gaps do not wait for either.
+func TestAPreparedTransactionIsFound(t *testing.T) {
+	for name, c := range map[string]struct{ early, numbered bool }{ // prepared before the gap is found; with a number of its own by then
+		"late":          {},
+		"late numbered": {numbered: true},
+		"early":         {early: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := pawltest.Open(t, pawltest.Postgres)
+			conn, other := preparing(t, p), shell(t, p, "")
+			f, gid := p.Engine.Feed(), p.Schema
+			task := create(t, p.Service, t.Context())
+			var drawn int64
+			exec(t, conn, "BEGIN")
+			if c.numbered {
+				exec(t, conn, "SELECT pg_current_xact_id()")
+			}
+			if err := conn.QueryRow(t.Context(), "SELECT nextval('task_events_id_seq')").Scan(&drawn); err != nil {
+				t.Fatal(err)
+			}
+			write := func() {
+				exec(t, conn, "INSERT INTO task_events (id, namespace, task_id, event, actor_type, message, created_at) VALUES ($1, 'default', $2, 'stale', 'system', 'late', 1769680800000000)", drawn, task)
+				exec(t, conn, "PREPARE TRANSACTION '"+gid+"'")
+			}
+			if c.early {
+				write()
+			}
+			t.Cleanup(func() { _, _ = other.Exec(context.Background(), "ROLLBACK PREPARED '"+gid+"'") })
+			create(t, p.Service, t.Context())
+			got := read(t, f, 0)
+			after := got[len(got)-1].Position
+			until(t, p, after, func() bool { return f.Witnesses() > 0 })
+			if !c.early {
+				write()
+			}
+			gap := func() (before string) {
+				before = gaps(t, other)
+				lost := begin(t, shell(t, p, ""))
+				leave(t, lost, task, "lost")
+				end(t, lost.Rollback(t.Context()))
+				create(t, p.Service, t.Context())
+				got := read(t, f, after)
+				after = got[len(got)-1].Position
+				if gaps(t, other) == before {
+					t.Fatal("no gap")
+				}
+				return before
+			}
+			only := gap()
+			until(t, p, after, func() bool { return f.Witnesses() > 1 }) // the prepared transaction is seen
+			// A gap that comes later is given up: as many looks were enough for that.
+			before := gap()
+			until(t, p, after, func() bool { return gaps(t, other) == before || gaps(t, other) == only })
+			if err := f.Seal(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for _, committed := range []bool{false, true} {
+				if committed {
+					exec(t, other, "COMMIT PREPARED '"+gid+"'")
+				}
+				if chain, err := p.Engine.VerifyTask(t.Context(), task, ""); err != nil || !chain.Intact {
+					t.Errorf("committed %v: %+v, %v", committed, chain.Break, err)
+				}
+			}
+			if got, want := ids(read(t, f, after)), []string{fmt.Sprintf("evt_%d", drawn)}; !slices.Equal(got, want) {
+				t.Errorf("after the commit: %v, want %v", got, want)
+			}
+			until(t, p, after+1, func() bool { return gaps(t, other) == "" })
+		})
+	}
+}
