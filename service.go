@@ -207,6 +207,9 @@ type TaskReader interface {
 	ListTasks(ctx context.Context, f TaskFilter) (List[Task], error)
 	// TaskResult is a conflict until the task has completed.
 	TaskResult(ctx context.Context, id string) (TaskResult, error)
+	// PartialResult is TaskResult, and for a task that is failed, dead_lettered or
+	// cancelled the results of those of its items that completed.
+	PartialResult(ctx context.Context, id string) (TaskResult, error)
 }
 
 // TypeReader reads the registry of types.

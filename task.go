@@ -171,4 +171,5 @@ type TaskResult struct {
 	TaskID    string          `json:"task_id"`
 	Payload   json.RawMessage `json:"payload"`
 	CreatedAt time.Time       `json:"created_at"`
+	Partial   bool            `json:"partial,omitempty"` // of a task that did not complete: results of its completed items alone
 }

@@ -190,6 +190,7 @@ type FailurePlan string
 const (
 	FailureWait   FailurePlan = "wait"   // they run to their end
 	FailureCancel FailurePlan = "cancel" // they are cancelled
+	FailureIgnore FailurePlan = "ignore" // they run to their end, and decide alone what the task becomes
 )
 
 // TypeLimits bound what a type takes. They can only be tighter than the Limits

@@ -128,6 +128,10 @@ type (
 	KeyScope struct {
 		Scope string `query:"scope" doc:"The key's scope."`
 	}
+	// ResultQuery is what reading a task's result asks besides its id.
+	ResultQuery struct {
+		Partial bool `query:"partial" doc:"true: of a failed, dead-lettered or cancelled task too, the results of its items that completed."`
+	}
 	// DeleteQuery is what deleting a task asks besides its id.
 	DeleteQuery struct {
 		Force  bool   `query:"force" doc:"true: even when it has not ended."`

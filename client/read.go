@@ -39,6 +39,12 @@ func (c *Client) TaskResult(ctx context.Context, id string) (pawl.TaskResult, er
 	return read[pawl.TaskResult](ctx, c, "task_result", id, nil)
 }
 
+// PartialResult is TaskResult, or what the completed items of a task came to that
+// did not complete; see pawl.TaskReader.
+func (c *Client) PartialResult(ctx context.Context, id string) (pawl.TaskResult, error) {
+	return read[pawl.TaskResult](ctx, c, "task_result", id, api.ResultQuery{Partial: true})
+}
+
 // GetType reads a version of a type; see pawl.TypeReader.
 func (c *Client) GetType(ctx context.Context, name string, version int) (pawl.Type, error) {
 	return read[pawl.Type](ctx, c, "get_type", name, api.TypeVersion{Version: version})

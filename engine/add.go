@@ -88,7 +88,7 @@ func (e *Engine) addItems(ctx context.Context, call *pawl.AddItems) (pawl.Task, 
 		if err := store.Break(ctx, tx, failed); err != nil {
 			return err
 		}
-		if err := store.DressTask(ctx, tx, call.TaskID, store.Text(d.parts), false); err != nil {
+		if err := store.DressTask(ctx, tx, call.TaskID, d.dress()); err != nil {
 			return err
 		}
 		if task, err = store.GetTask(ctx, tx, c.Namespace, call.TaskID); err != nil {

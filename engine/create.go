@@ -20,12 +20,17 @@ type draft struct {
 	items    []store.NewItem
 	parts    string // keys of the parts that its items need, as a list; "" = none
 	plans    bool   // its only item is a plan item
+	ignores  bool   // failed items do not count when it settles
 	thread   string
 	messages []store.NewMessage
 }
 
 // apart says that more is written than a plain create does.
-func (d *draft) apart() bool { return d.parts != "" || d.plans }
+func (d *draft) apart() bool { return d.parts != "" || d.plans || d.ignores && !d.task.Solo }
+
+func (d *draft) dress() store.Dress {
+	return store.Dress{Parts: store.Text(d.parts), Planning: d.plans, Ignores: d.ignores}
+}
 
 // bytes are those of its values.
 func (d *draft) bytes() int {
@@ -160,7 +165,7 @@ func insertDrafts(ctx context.Context, tx store.Tx, hot store.Hot, drafts []draf
 	for i := range drafts {
 		d := &drafts[i]
 		if d.apart() {
-			if err := store.DressTask(ctx, tx, d.task.ID, store.Text(d.parts), d.plans); err != nil {
+			if err := store.DressTask(ctx, tx, d.task.ID, d.dress()); err != nil {
 				return nil, err
 			}
 		}

@@ -31,7 +31,7 @@ func (e *Engine) checkType(t *pawl.Type) error {
 	f.number("/limits/max_result_bytes", t.Limits.MaxResultBytes, 0, pawl.MaxPayloadBytes)
 	f.number("/limits/max_parts", t.Limits.MaxParts, 0, pawl.MaxParts)
 	f.number("/limits/max_part_bytes", t.Limits.MaxPartBytes, 0, pawl.MaxPayloadBytes)
-	choice(&f, "/on_item_failure", t.OnItemFailure, pawl.FailureWait, pawl.FailureCancel)
+	choice(&f, "/on_item_failure", t.OnItemFailure, pawl.FailureWait, pawl.FailureCancel, pawl.FailureIgnore)
 	f.plan(&t.Plan)
 	f.parts(t)
 	f.approval(&t.Approval)

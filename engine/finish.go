@@ -158,6 +158,9 @@ func leave[C any](ctx context.Context, e *Engine, verb string, through *lane[sto
 			if m.State == "failed" {
 				asides, failed = aside(asides, m), append(failed, fence(p).ItemID)
 				doomed = append(doomed, m.TaskID)
+				if m.Submitted {
+					asides = append(asides, m.TaskID)
+				}
 			}
 			if m.State == "queued" {
 				typ, rank, id := m.Type, -2*m.Priority, fence(p).ItemID

@@ -65,7 +65,8 @@ func (e *Engine) changeTask(ctx context.Context, verb string, call *pawl.TaskCal
 		if err != nil {
 			return err
 		}
-		if call.ItemIDs == nil && !slices.Contains(pawl.TaskState(before).Allowed(), verb) {
+		again := verb == "retry" && pawl.TaskState(before).Stored() == pawl.TaskOpen // of its failed items, which is no move of the task
+		if call.ItemIDs == nil && !again && !slices.Contains(pawl.TaskState(before).Allowed(), verb) {
 			return conflict(verb, before, pawl.TaskState(before).Allowed())
 		}
 		if err := movable(ctx, tx, c, verb, call); err != nil {
@@ -94,7 +95,8 @@ func (e *Engine) changeTask(ctx context.Context, verb string, call *pawl.TaskCal
 	if err == nil {
 		e.hasChanged(ctx, verb, call.TaskID, released)
 	}
-	if err == nil && (task.State == pawl.TaskApproved || task.Items == 0 && !task.State.Ended()) { // what became of its item aside is seen to at once
+	owed := task.State == pawl.TaskApproved || task.State == pawl.TaskSubmitted || task.Items == 0 && !task.State.Ended()
+	if err == nil && owed { // it is checked, or what became of its item aside is seen to, at once
 		e.advanceSoon(ctx, call.TaskID)
 		return e.GetTask(ctx, call.TaskID)
 	}

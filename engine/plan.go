@@ -219,6 +219,7 @@ func (r *rules) drafted(d draft) draft {
 	for i := range d.items {
 		d.items[i].Acceptance = r.NeedsAcceptance()
 	}
+	d.ignores = r.OnItemFailure == pawl.FailureIgnore
 	if keys := r.RequiredParts(); len(keys) > 0 {
 		d.parts = store.List(keys)
 	}
@@ -235,7 +236,7 @@ func (r *rules) planning(row store.NewTask, t *pawl.NewTask, itemID string) draf
 	if r.Plan.MaxAttempts > 0 {
 		it.MaxAttempts = r.Plan.MaxAttempts
 	}
-	return draft{task: row, items: []store.NewItem{it}, plans: true}
+	return draft{task: row, items: []store.NewItem{it}, plans: true, ignores: r.OnItemFailure == pawl.FailureIgnore}
 }
 
 // rehearsed is the answer to a dry run: the task as it would be, and its items.

@@ -50,7 +50,7 @@ func (e *Engine) takePlan(ctx context.Context, call *pawl.CompleteCall) (pawl.Mo
 		if _, err := e.db.Dialect().Hot.Create(ctx, tx, nil, d.items); err != nil {
 			return err
 		}
-		if err := store.DressTask(ctx, tx, task.ID, store.Text(d.parts), false); err != nil {
+		if err := store.DressTask(ctx, tx, task.ID, d.dress()); err != nil {
 			return err
 		}
 		planned, err := g.EndPlan(ctx, tx, len(d.items))

@@ -117,19 +117,31 @@ func (e *Engine) ListTasks(ctx context.Context, q pawl.TaskFilter) (pawl.List[pa
 
 // TaskResult is what a completed task came to.
 func (e *Engine) TaskResult(ctx context.Context, id string) (pawl.TaskResult, error) {
+	return e.result(ctx, id, nil)
+}
+
+// PartialResult is TaskResult, or what the completed items of a task came to that
+// did not complete; see pawl.TaskReader.
+func (e *Engine) PartialResult(ctx context.Context, id string) (pawl.TaskResult, error) {
+	return e.result(ctx, id, []pawl.TaskState{pawl.TaskFailed, pawl.TaskDeadLettered, pawl.TaskCancelled})
+}
+
+// result is what a task came to that has taken effect, or is in one of some states.
+func (e *Engine) result(ctx context.Context, id string, partial []pawl.TaskState) (pawl.TaskResult, error) {
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.TaskResult, error) {
 		t, err := store.GetTask(ctx, tx, ns, id)
 		if err != nil {
 			return pawl.TaskResult{}, err
 		}
-		if t.State != pawl.TaskCompleted && t.State != pawl.TaskApplied {
+		part := slices.Contains(partial, t.State)
+		if t.State != pawl.TaskCompleted && t.State != pawl.TaskApplied && !part {
 			return pawl.TaskResult{}, conflict("result", string(t.State), t.State.Allowed())
 		}
 		rows, applied, err := store.Results(ctx, tx, id)
 		if err != nil {
 			return pawl.TaskResult{}, err
 		}
-		out := pawl.TaskResult{TaskID: id, CreatedAt: t.UpdatedAt, Payload: applied}
+		out := pawl.TaskResult{TaskID: id, CreatedAt: t.UpdatedAt, Payload: applied, Partial: part}
 		if t.CompletedAt != nil {
 			out.CreatedAt = *t.CompletedAt
 		}

@@ -106,6 +106,7 @@ type getOut struct {
 	Items    []pawl.Item     `json:"items"`
 	Messages []pawl.Message  `json:"messages,omitempty" jsonschema:"what is said about it: the first 100, and those that are being said, status streaming, as far as they are"`
 	Result   json.RawMessage `json:"result,omitempty" jsonschema:"what a completed task came to"`
+	Partial  bool            `json:"partial,omitempty" jsonschema:"result is of a failed task: its completed items alone"`
 	Rules    json.RawMessage `json:"rules,omitempty" jsonschema:"what good work of its type is: result_schema, parts, approval and more; absent = anything goes"`
 }
 
@@ -137,12 +138,12 @@ func get(ctx context.Context, s *Server, in getIn) (out getOut, err error) {
 	if out.Messages, err = s.said(ctx, about); err != nil {
 		return out, err
 	}
-	if out.Task.State == pawl.TaskCompleted {
-		r, err := s.svc.TaskResult(ctx, in.TaskID)
-		if err != nil {
+	if slices.Contains([]pawl.TaskState{pawl.TaskCompleted, pawl.TaskFailed, pawl.TaskDeadLettered}, out.Task.State) {
+		r, err := s.svc.PartialResult(ctx, in.TaskID)
+		if err != nil && pawl.CodeOf(err) != pawl.CodeConflict { // it was retried meanwhile
 			return out, err
 		}
-		out.Result = r.Payload
+		out.Result, out.Partial = r.Payload, r.Partial
 	}
 	out.Rules, err = s.rules(ctx, out.Task)
 	return out, err

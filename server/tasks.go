@@ -50,7 +50,13 @@ func (s *server) tasks() {
 
 // ofTask registers what is read of a task.
 func (s *server) ofTask() {
-	add(s, "task_result", func(ctx context.Context, in *member) (*answer[pawl.TaskResult], error) {
+	add(s, "task_result", func(ctx context.Context, in *struct {
+		ID string `path:"id" doc:"The task's id."`
+		api.ResultQuery
+	}) (*answer[pawl.TaskResult], error) {
+		if in.Partial {
+			return reply(s.svc.PartialResult(ctx, in.ID))
+		}
 		return reply(s.svc.TaskResult(ctx, in.ID))
 	})
 	add(s, "task_items", func(ctx context.Context, in *struct {

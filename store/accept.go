@@ -255,7 +255,7 @@ func (g *Grip) EndAside(ctx context.Context, tx Tx, result string) (bool, error)
 		return false, err
 	}
 	h := &held[0]
-	h.State, h.LeftBy, h.Since, h.CompletedAt, h.Result = "completed", "", &g.Now, &g.Now, Text(result)
+	h.State, h.LeftBy, h.Error, h.Since, h.CompletedAt, h.Result = "completed", "", "", &g.Now, &g.Now, Text(result)
 	if err := Put(ctx, tx, held); err != nil {
 		return false, err
 	}

@@ -99,6 +99,9 @@ type Returner struct {
 	seen              bool
 }
 
+// lacking are the values of columns that archives of older programs do not have.
+var lacking = map[string]any{"ignores_failures": 0}
+
 // Line takes the next line of an archive.
 func (r *Returner) Line(ctx context.Context, tx Tx, line []byte) error {
 	dec := json.NewDecoder(bytes.NewReader(line))
@@ -136,7 +139,11 @@ func (r *Returner) Line(ctx context.Context, tx Tx, line []byte) error {
 	r.table, r.names = table, columns(table)
 	values := make([]any, len(r.names))
 	for i, name := range r.names {
-		values[i] = row[name]
+		if v, written := row[name]; written {
+			values[i] = v
+		} else {
+			values[i] = lacking[name]
+		}
 		if n, ok := values[i].(json.Number); ok {
 			v, err := n.Int64()
 			if err != nil {

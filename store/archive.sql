@@ -8,7 +8,7 @@ FROM pawl.tasks
 WHERE id = $1
 
 -- name: rows task_live
-SELECT task_id, namespace, state, version, items, positions, open, failed, dead, cancelled, checkpoints, pruned, failed_in, error, ready_for_approval, applied_at, completed_at, updated_at
+SELECT task_id, namespace, state, version, items, positions, open, failed, dead, cancelled, checkpoints, pruned, failed_in, error, ready_for_approval, applied_at, completed_at, updated_at, ignores_failures
 FROM pawl.task_live
 WHERE task_id = $1
 

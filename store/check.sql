@@ -135,7 +135,7 @@ SELECT k.task_id, k.task_id, 'state ' || k.state || ' with ' || k.open || ' open
 FROM pawl.task_live k
 JOIN pawl.tasks t ON t.id = k.task_id
 WHERE k.task_id > $1 AND k.task_id <= $2 AND t.solo = 0
-  AND (k.open > 0 AND k.state <> 'open' OR k.open + k.planning = 0 AND k.state = 'open' OR k.state IN ('completed', 'cancelled') AND k.failed + k.dead > 0)
+  AND (k.open > 0 AND k.state <> 'open' OR k.open + k.planning = 0 AND k.state = 'open' OR k.state IN ('completed', 'cancelled') AND k.failed + k.dead > 0 AND k.ignores_failures = 0)
 
 -- name: only item
 SELECT t.id, t.id, 'solo ' || t.solo || ' with ' || COALESCE(w.items, 0) || ' items, the first ' || COALESCE(w.first, 'none')

@@ -172,6 +172,8 @@ func (c *Case) Items(ctx context.Context, tx Tx, m ItemMove) (int, []DueItem, er
 		switch m.To {
 		case "accepted":
 			h.AcceptedAt = &c.Now
+		case "completed":
+			h.Error = ""
 		case "queued":
 			h.Failures, h.Rank, h.CompletedAt = 0, h.Again(), nil
 			if m.Event == "rejected" {

@@ -338,6 +338,7 @@ type Moved struct {
 	Now                int64
 	Fed                bool // feeds was 1: others may have become ready, or broken
 	Settled            bool // the task left open in this statement
+	Submitted          bool // … and is submitted: its step is owed
 }
 
 // Expired is one lease the sweep ended. Claimed with prefetch and still leased,

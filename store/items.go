@@ -225,7 +225,9 @@ func scanItem(rows Rows, now int64) (ItemRow, error) {
 	}
 	it.Key, it.WorkerID, it.LastWorkerID, it.LeftBy = string(key), string(worker), string(last), string(left)
 	it.Input, it.Result, it.AssembledResult, it.PartsRequired = json.RawMessage(input), raw(result), raw(assembled), raw(parts)
-	it.Error = failureOf(failure)
+	if it.State != pawl.ItemCompleted { // whose events keep it
+		it.Error = failureOf(failure)
+	}
 	if after != "" {
 		_ = json.Unmarshal([]byte(after), &it.After) // written by us
 	}

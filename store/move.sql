@@ -39,11 +39,12 @@ WHERE k.task_id = $1
 UPDATE pawl.task_live
 SET open = open + $2, failed = failed + $3, dead = dead + $4, cancelled = cancelled + $5, updated_at = $6
 WHERE task_id = $1
-RETURNING state, items, open, failed, dead, cancelled
+RETURNING state, COALESCE(failed_in, ''), items, open, failed, dead, cancelled, ignores_failures
 
 -- name: set task state
 UPDATE pawl.task_live
-SET state = $2, version = version + 1, completed_at = $3, updated_at = $4, todo = CASE WHEN $2 = 'submitted' THEN 1 ELSE 0 END, ready_for_approval = 0, decide_by = NULL
+SET state = $2, version = version + 1, completed_at = $3, updated_at = $4,
+  error = CASE WHEN $2 IN ('open', 'submitted', 'completed') THEN NULL ELSE error END, todo = CASE WHEN $2 = 'submitted' THEN 1 ELSE 0 END, ready_for_approval = 0, decide_by = NULL
 WHERE task_id = $1
 
 -- name: bump solo
@@ -61,6 +62,14 @@ WHERE id = $1 AND dedupes = 1
 UPDATE pawl.tasks
 SET dedupes = 1
 WHERE id = $1 AND input_hash IS NOT NULL AND dedupes = 0
+
+-- name: hold input hash if free
+UPDATE pawl.tasks
+SET dedupes = 1
+WHERE id = $1 AND input_hash IS NOT NULL AND dedupes = 0
+  AND NOT EXISTS (
+    SELECT 1 FROM pawl.tasks o
+    WHERE o.namespace = tasks.namespace AND o.type = tasks.type AND o.input_hash = tasks.input_hash AND o.dedupes = 1)
 
 -- name: feed dependents
 UPDATE pawl.waiting

@@ -89,9 +89,11 @@ func (t *movedTask) soloMove(ctx context.Context, tx Tx, now int64, from string,
 
 // conclude writes the counters of a task of many and moves the task on.
 func (t *movedTask) conclude(ctx context.Context, tx Tx, now int64, c Change, out *Applied) error {
-	var state string
-	var items, open, failed, dead, cancelled int
-	found, err := Row(ctx, tx, []any{&state, &items, &open, &failed, &dead, &cancelled}, moveSQL["tally"], c.TaskID, t.open, t.failed, t.dead, t.cancelled, now)
+	var state, failedIn string
+	var open int
+	n := Counts{Acceptance: t.acceptance}
+	found, err := Row(ctx, tx, []any{&state, &failedIn, &n.Items, &open, &n.Failed, &n.Dead, &n.Cancelled, &n.Ignores}, moveSQL["tally"],
+		c.TaskID, t.open, t.failed, t.dead, t.cancelled, now)
 	if err != nil || !found {
 		return err
 	}
@@ -102,11 +104,15 @@ func (t *movedTask) conclude(ctx context.Context, tx Tx, now int64, c Change, ou
 		if !pawl.TaskState(state).Ended() {
 			to = "cancelled"
 		}
-	case state == "open" && open == 0 && out.Items > 0:
-		to, verb = SettledState(failed, dead, cancelled, items, t.acceptance), "settle"
+	case state == "open" && open == 0 && out.Items > 0,
+		t.cancelled > 0 && open == 0 && failedIn == "" && slices.Contains([]string{"submitted", "failed", "dead_lettered"}, state):
+		to, verb = n.Settled(), "settle"
 	case c.Verb == "retry" && open > 0 && (state == "failed" || state == "dead_lettered"):
 		to = "open"
-	case c.Verb == "bury" && state == "failed" && failed == 0:
+	case c.Verb == "retry" && state != "open" && out.Items > 0: // it ended while the items were collected
+		return &pawl.Error{Code: pawl.CodeConflict, Op: "retry", State: state, Allowed: pawl.TaskState(state).Allowed(),
+			Message: "the state is " + state + ", which takes no item back"}
+	case c.Verb == "bury" && state == "failed" && n.Failed == 0:
 		to = "dead_lettered"
 	}
 	if to == state {
@@ -131,19 +137,32 @@ func (t *movedTask) conclude(ctx context.Context, tx Tx, now int64, c Change, ou
 	if err := Record(ctx, tx, now, []Event{{Namespace: c.Namespace, TaskID: c.TaskID, Event: event, From: Text(state), To: Text(to), Actor: actor, Message: c.Reason}}); err != nil {
 		return err
 	}
+	if state == "dead_lettered" && verb == "settle" && to != "cancelled" {
+		_, err := tx.Exec(ctx, moveSQL["hold input hash if free"], c.TaskID)
+		return err
+	}
 	return releaseHash(ctx, tx, c.TaskID, *out)
 }
 
-// SettledState is what an open task becomes when its last item is out of work.
-func SettledState(failed, dead, cancelled, items int, acceptance bool) string {
+// Counts are what decides about a task that has no item at work.
+type Counts struct {
+	Items, Failed, Dead, Cancelled int
+	Ignores                        int  // 1 = failed items do not count where others are left
+	Acceptance                     bool // its items were handed in for acceptance
+}
+
+// Settled is the state that the task takes: cancelled items do not count.
+func (n Counts) Settled() string {
+	left := n.Items - n.Cancelled
+	counts := n.Ignores == 0 || n.Failed+n.Dead == left
 	switch {
-	case failed > 0:
-		return "failed"
-	case dead > 0:
-		return "dead_lettered"
-	case cancelled == items:
+	case left == 0:
 		return "cancelled"
-	case acceptance:
+	case counts && n.Failed > 0:
+		return "failed"
+	case counts && n.Dead > 0:
+		return "dead_lettered"
+	case n.Acceptance:
 		return "submitted"
 	}
 	return "completed"

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -171,8 +172,8 @@ func scanTask(rows Rows) (pawl.Task, error) {
 	if byID != "" || byType != "" {
 		t.RequestedBy = &pawl.Requester{Type: string(byType), ID: string(byID)}
 	}
-	if t.Error = failureOf(failure); t.Error == nil {
-		t.Error = failureOf(itemFailure)
+	if t.State != pawl.TaskCompleted { // whose events keep it
+		t.Error = cmp.Or(failureOf(failure), failureOf(itemFailure))
 	}
 	t.Status, t.ReadyForApproval = t.State.Status(), ready != nil && *ready == 1
 	t.CreatedAt, t.UpdatedAt, t.LastTransitionedAt = Stamp(created), Stamp(updated), Stamp(moved)

@@ -196,19 +196,26 @@ func TypesOfTasks(ctx context.Context, tx Tx, taskIDs []string) (map[string]Type
 	return out, rows.Err()
 }
 
-// DressTask writes what a type asks of a task beyond a plain create: the parts
-// that its items need, as a list of keys, and that it is being planned.
-func DressTask(ctx context.Context, tx Tx, taskID string, parts Text, planning bool) error {
-	if parts != "" {
-		if _, err := tx.Exec(ctx, typeSQL["need parts"], taskID, parts); err != nil {
-			return err
-		}
+// Dress is what a type asks of a task beyond a plain create.
+type Dress struct {
+	Parts    Text // the parts that its items need, as a list of keys
+	Planning bool // a worker plans its items
+	Ignores  bool // failed items do not count when it settles
+}
+
+// DressTask writes what a type asks of a task of many. That failed items do not
+// count is nothing to a task of one.
+func DressTask(ctx context.Context, tx Tx, taskID string, d Dress) (err error) {
+	if d.Parts != "" {
+		_, err = tx.Exec(ctx, typeSQL["need parts"], taskID, d.Parts)
 	}
-	if planning {
-		_, err := tx.Exec(ctx, typeSQL["begin planning"], taskID)
-		return err
+	if err == nil && d.Planning {
+		_, err = tx.Exec(ctx, typeSQL["begin planning"], taskID)
 	}
-	return nil
+	if err == nil && d.Ignores {
+		_, err = tx.Exec(ctx, typeSQL["ignore failures"], taskID)
+	}
+	return err
 }
 
 // EndPlanning counts a task's n items; false when it is not open, or not being

@@ -43,6 +43,11 @@ UPDATE pawl.task_live
 SET planning = 1, todo = 1
 WHERE task_id = $1
 
+-- name: ignore failures
+UPDATE pawl.task_live
+SET ignores_failures = 1
+WHERE task_id = $1 AND ignores_failures = 0
+
 -- name: end planning
 UPDATE pawl.task_live
 SET planning = 0, todo = 0, items = $2, open = $2, updated_at = $3

@@ -74,13 +74,20 @@ func (a *app) taskGet() *cobra.Command {
 }
 
 func (a *app) taskResult() *cobra.Command {
-	return a.verb("result TASK", "Print what a completed task came to: the JSON alone", cobra.ExactArgs(1), with(a, func(ctx context.Context, s pawl.TaskReader, args []string) error {
-		r, err := s.TaskResult(ctx, args[0])
+	var partial bool
+	cmd := a.verb("result TASK", "Print what a completed task came to: the JSON alone", cobra.ExactArgs(1), with(a, func(ctx context.Context, s pawl.TaskReader, args []string) error {
+		read := s.TaskResult
+		if partial {
+			read = s.PartialResult
+		}
+		r, err := read(ctx, args[0])
 		if err != nil {
 			return err
 		}
 		return a.show(r, func(w io.Writer) { fmt.Fprintf(w, "%s\n", r.Payload) })
 	}))
+	cmd.Flags().BoolVar(&partial, "partial", false, "of a task that failed or was cancelled: the results of its items that completed")
+	return cmd
 }
 
 // operate is a verb that moves tasks, or some items of one. R is the role it needs.

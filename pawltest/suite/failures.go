@@ -99,7 +99,7 @@ var failures = noun{"failures", []promise{
 		w.same(w.only(t.ID).Error, &pawl.Failure{Message: "no such file"}, "error")
 		w.same(w.task(t.ID).State, pawl.TaskFailed, "state")
 	}},
-	{"the last error stays readable in every state", func(w *world) {
+	{"the last error stays readable until the item has completed", func(w *world) {
 		t := w.solo()
 		says := func(want string) {
 			w.Helper()
@@ -117,8 +117,9 @@ var failures = noun{"failures", []promise{
 		w.failNow(l, "second")
 		says("second")
 		l = w.claim("w1")
-		w.complete(l, `1`)
 		says("second")
+		w.complete(l, `1`)
+		w.same([]any{w.only(t.ID).Error, w.task(t.ID).Error}, []any{(*pawl.Failure)(nil), (*pawl.Failure)(nil)}, "error of what completed")
 	}},
 	{"an error has a code, a message and a detail", func(w *world) {
 		t := w.solo()

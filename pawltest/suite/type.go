@@ -121,7 +121,7 @@ var types = noun{"types", []promise{
 			"/limits/max_items is 1000000; it must lie between 0 and 100000",
 			"/max_attempts is -1; it must lie between 0 and 1000",
 			"/name ends in .plan, which is kept for items that Pawl makes",
-			`/on_item_failure is "panic"; it must be one of wait, cancel`,
+			`/on_item_failure is "panic"; it must be one of wait, cancel, ignore`,
 			"/parts/1/key is there already",
 			"/plan/number is the member that the chunk is put in",
 			`/plan/pointer is no JSON Pointer: it begins with "/"`,

@@ -4,10 +4,10 @@ WITH c AS MATERIALIZED (
     WITH ORDINALITY AS c(item_id, namespace, worker_id, attempt, result, ord)),
 k AS MATERIALIZED (
   SELECT c.item_id, c.namespace, l.task_id, l.type, l.priority, l.state, c.attempt, l.failures, l.solo, l.feeds, l.rework, c.worker_id, l.started_at, l.lease_expires_at,
-    l.stage, l.error, l.key_id, c.ord, c.result
+    l.stage, l.key_id, c.ord, c.result
   FROM c,
     LATERAL (
-      SELECT l.task_id, l.type, l.priority, l.state, l.failures, l.solo, l.feeds, l.rework, l.started_at, l.lease_expires_at, l.stage, l.error, l.key_id
+      SELECT l.task_id, l.type, l.priority, l.state, l.failures, l.solo, l.feeds, l.rework, l.started_at, l.lease_expires_at, l.stage, l.key_id
       FROM pawl.leases l
       WHERE l.item_id = c.item_id AND l.namespace = c.namespace AND l.worker_id = c.worker_id AND l.attempt = c.attempt AND l.acceptance = 0
       OFFSET 0
@@ -21,8 +21,8 @@ gone AS (
   DELETE FROM pawl.leases
   WHERE item_id = ANY(ARRAY(SELECT item_id FROM x))),
 ended AS (
-  INSERT INTO pawl.ends (item_id, namespace, task_id, state, attempt, failures, rework, worker_id, started_at, ended_at, stage, result, error)
-  SELECT item_id, namespace, task_id, 'completed', attempt, failures, rework, worker_id, started_at, (SELECT now FROM n), stage, result, error
+  INSERT INTO pawl.ends (item_id, namespace, task_id, state, attempt, failures, rework, worker_id, started_at, ended_at, stage, result)
+  SELECT item_id, namespace, task_id, 'completed', attempt, failures, rework, worker_id, started_at, (SELECT now FROM n), stage, result
   FROM x
   RETURNING 1),
 event AS (
@@ -62,8 +62,8 @@ u AS (
   SET open = task_live.open - excluded.open,
     state = CASE
       WHEN (task_live.open, task_live.state) <> (excluded.open, 'open') THEN task_live.state
-      WHEN task_live.failed > 0 THEN 'failed'
-      WHEN task_live.dead > 0 THEN 'dead_lettered'
+      WHEN task_live.failed > 0 AND task_live.ignores_failures = 0 THEN 'failed'
+      WHEN task_live.dead > 0 AND task_live.ignores_failures = 0 THEN 'dead_lettered'
       ELSE 'completed' END,
     version = task_live.version + CASE WHEN (task_live.open, task_live.state) = (excluded.open, 'open') THEN 1 ELSE 0 END,
     completed_at = CASE WHEN (task_live.open, task_live.state) = (excluded.open, 'open') THEN excluded.updated_at ELSE task_live.completed_at END,
@@ -74,7 +74,7 @@ settled AS (
   SELECT namespace, task_id, state, 'open', state, 'system', updated_at
   FROM u
   WHERE open = 0 AND updated_at = (SELECT now FROM n)
-  RETURNING task_id),
+  RETURNING task_id, to_state),
 freed AS (
   UPDATE pawl.tasks
   SET dedupes = 0
@@ -82,5 +82,5 @@ freed AS (
 SELECT ord, task_id, 'completed', failures, priority, type, 0::bigint, (SELECT now FROM n), feeds, solo
 FROM x
 UNION ALL
-SELECT 0, task_id, '', 0, 0, '', 0, 0, 0, 0
+SELECT 0, task_id, to_state, 0, 0, '', 0, 0, 0, 0
 FROM settled

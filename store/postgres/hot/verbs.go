@@ -12,7 +12,8 @@
 //     the row by its index and see its newest version.
 //   - task_live comes last, by data dependency: its lock is the contended one.
 //     A row of items 0 stands for a task of many, whose row is there already.
-//     Only a task that is open settles: its row then has the statement's now.
+//     Only a task that is open settles: its row then has the statement's now. The
+//     state of such a row is what it settles as where failed items do not count.
 //   - Every parameter is cast; every row found answers with its call's ordinal.
 package hot
 
@@ -108,7 +109,7 @@ func read(ctx context.Context, tx store.Tx, query string, args []any, scan func(
 // without an ordinal for each task of many that left open.
 func moved(ctx context.Context, tx store.Tx, query string, args []any, ord func(i int) int) ([]store.Moved, error) {
 	var out []store.Moved
-	settled := map[string]bool{}
+	settled := map[string]string{}
 	err := read(ctx, tx, query, args, func(r store.Rows) error {
 		var i, fed, done int
 		var m store.Moved
@@ -116,7 +117,7 @@ func moved(ctx context.Context, tx store.Tx, query string, args []any, ord func(
 			return err
 		}
 		if i == 0 {
-			settled[m.TaskID] = true
+			settled[m.TaskID] = m.State
 			return nil
 		}
 		m.Ord, m.Fed, m.Settled = ord(i-1), fed == 1, done == 1
@@ -124,7 +125,8 @@ func moved(ctx context.Context, tx store.Tx, query string, args []any, ord func(
 		return nil
 	})
 	for i := range out {
-		out[i].Settled = out[i].Settled || settled[out[i].TaskID]
+		to, many := settled[out[i].TaskID]
+		out[i].Settled, out[i].Submitted = out[i].Settled || many, to == "submitted"
 	}
 	return out, err
 }

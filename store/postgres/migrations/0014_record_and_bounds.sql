@@ -40,3 +40,5 @@ CREATE INDEX tombstones_by_age ON pawl.tombstones (created_at);
 -- An item that waits for others is not due when its time has come.
 DROP INDEX pawl.waiting_until;
 CREATE INDEX waiting_until ON pawl.waiting (until) WHERE until IS NOT NULL AND needs = 0;
+-- The type says that failed items do not count when the task settles.
+ALTER TABLE pawl.task_live ADD COLUMN ignores_failures smallint NOT NULL DEFAULT 0;

@@ -23,7 +23,7 @@ func (Verbs) Complete(ctx context.Context, tx store.Tx, calls []store.Complete) 
 	var counts tally
 	var l lease
 	// Only what is needed: the driver asks for the name and type of each column.
-	targets := []any{&l.taskID, &l.kind, &l.state, &l.priority, &l.failures, &l.rework, &l.solo, &l.feeds, &l.startedAt, &l.stage, &l.err, &l.keyID}
+	targets := []any{&l.taskID, &l.kind, &l.state, &l.priority, &l.failures, &l.rework, &l.solo, &l.feeds, &l.startedAt, &l.stage, &l.keyID}
 	for i := range calls {
 		c := &calls[i]
 		l.itemID, l.namespace, l.workerID, l.attempt = c.ItemID, c.Namespace, c.WorkerID, int64(c.Attempt)
@@ -43,7 +43,7 @@ func (Verbs) Complete(ctx context.Context, tx store.Tx, calls []store.Complete) 
 }
 
 func (l *lease) end(ctx context.Context, tx store.Tx, result string, now int64) error {
-	_, err := tx.Exec(ctx, completeEnd, l.itemID, l.namespace, l.taskID, l.attempt, l.failures, l.rework, l.workerID, l.startedAt, now, l.stage, result, l.err)
+	_, err := tx.Exec(ctx, completeEnd, l.itemID, l.namespace, l.taskID, l.attempt, l.failures, l.rework, l.workerID, l.startedAt, now, l.stage, result)
 	if err == nil && l.feeds == 1 {
 		_, err = tx.Exec(ctx, completeFeed, l.itemID)
 	}

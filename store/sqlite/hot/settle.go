@@ -23,6 +23,7 @@ type counts struct {
 	out, failed int64
 	acceptance  bool
 	settled     bool
+	submitted   bool
 }
 
 // left counts an item that went from its lease to state.
@@ -55,7 +56,7 @@ func (t tally) settle(ctx context.Context, tx store.Tx, moved []store.Moved, now
 	}
 	for i := range moved {
 		if c := t[moved[i].TaskID]; c != nil && c.settled && (moved[i].State == "completed" || moved[i].State == "failed") {
-			moved[i].Settled = true
+			moved[i].Settled, moved[i].Submitted = true, c.submitted
 		}
 	}
 	return nil
@@ -63,8 +64,9 @@ func (t tally) settle(ctx context.Context, tx store.Tx, moved []store.Moved, now
 
 func (c *counts) write(ctx context.Context, tx store.Tx, taskID string, now int64) error {
 	var namespace, state string
-	var items, open, failed, dead, cancelled int64
-	found, err := store.Row(ctx, tx, []any{&namespace, &state, &items, &open, &failed, &dead, &cancelled}, settleCount, taskID, c.out, c.failed)
+	var open int64
+	var n store.Counts
+	found, err := store.Row(ctx, tx, []any{&namespace, &state, &n.Items, &open, &n.Failed, &n.Dead, &n.Cancelled, &n.Ignores}, settleCount, taskID, c.out, c.failed)
 	if err != nil || !found || state != "open" || open > 0 {
 		return err
 	}
@@ -73,7 +75,8 @@ func (c *counts) write(ctx context.Context, tx store.Tx, taskID string, now int6
 			return err
 		}
 	}
-	to := store.SettledState(int(failed), int(dead), int(cancelled), int(items), c.acceptance)
+	n.Acceptance = c.acceptance
+	to := n.Settled()
 	var completed any = now
 	if to == "submitted" {
 		completed = nil
@@ -86,7 +89,7 @@ func (c *counts) write(ctx context.Context, tx store.Tx, taskID string, now int6
 			return err
 		}
 	}
-	c.settled = true
+	c.settled, c.submitted = true, to == "submitted"
 	e := event{namespace: namespace, taskID: taskID, name: to, from: "open", to: store.Text(to), actor: system}
 	return e.write(ctx, tx, now)
 }

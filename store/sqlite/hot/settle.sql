@@ -2,7 +2,7 @@
 UPDATE pawl.task_live
 SET open = open - $2, failed = failed + $3
 WHERE task_id = $1
-RETURNING namespace, state, items, open, failed, dead, cancelled
+RETURNING namespace, state, items, open, failed, dead, cancelled, ignores_failures
 
 -- name: Submitted
 SELECT CASE WHEN EXISTS (SELECT 1 FROM pawl.rests WHERE state = 'submitted')
@@ -15,7 +15,7 @@ SELECT CASE WHEN EXISTS (SELECT 1 FROM pawl.rests WHERE state = 'submitted')
 
 -- name: Settle
 UPDATE pawl.task_live
-SET state = $2, version = version + 1, completed_at = $3, updated_at = $4
+SET state = $2, version = version + 1, completed_at = $3, updated_at = $4, todo = CASE WHEN $2 = 'submitted' THEN 1 ELSE todo END
 WHERE task_id = $1
 
 -- name: FreeInputHash

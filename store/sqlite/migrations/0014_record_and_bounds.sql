@@ -29,3 +29,5 @@ CREATE INDEX tombstones_by_age ON tombstones (created_at);
 -- An item that waits for others is not due when its time has come.
 DROP INDEX waiting_until;
 CREATE INDEX waiting_until ON waiting (until) WHERE until IS NOT NULL AND needs = 0;
+-- The type says that failed items do not count when the task settles.
+ALTER TABLE task_live ADD COLUMN ignores_failures INTEGER NOT NULL DEFAULT 0;
