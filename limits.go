@@ -71,6 +71,8 @@ const (
 	DefaultRetainFailed    = 90 * 24 * time.Hour
 	DefaultRetainKeys      = 7 * 24 * time.Hour
 	DefaultRetainSweeps    = 7 * 24 * time.Hour
+	RetainWorkers          = 7 * 24 * time.Hour
+	MaxWorkers             = 10_000
 	DefaultStopGrace       = 30 * time.Second
 	DefaultMaxSteps        = 10
 	DefaultFlush           = 100 * time.Millisecond
@@ -142,6 +144,7 @@ var Defaults = []Limit{
 	{"retain_dead_lettered", int64(DefaultRetainFailed / time.Second), "seconds", "dead-lettered tasks, from their last change, archived like ended ones"},
 	{"retain_keys", int64(DefaultRetainKeys / time.Second), "seconds", "completed keys without expiry"},
 	{"retain_sweeps", int64(DefaultRetainSweeps / time.Second), "seconds", "sweep statistics"},
+	{"retain_workers", int64(RetainWorkers / time.Second), "seconds", "workers that were not seen; a namespace keeps the 10,000 seen last"},
 	{"stop_grace", int64(DefaultStopGrace / time.Second), "seconds", "a stopping worker waits for its handlers, then gives back"},
 	{"max_steps", DefaultMaxSteps, "steps", "that a message may take"},
 	{"flush", DefaultFlush.Milliseconds(), "milliseconds", "that what a handler says may wait for more; at most a second"},

@@ -22,16 +22,16 @@ type Provenance struct {
 
 // ProvenanceRecord is who did one thing, with what.
 type ProvenanceRecord struct {
-	ID      string `json:"id"`
-	TaskID  string `json:"task_id"`
-	ItemID  string `json:"item_id,omitempty"`
-	Attempt int    `json:"attempt,omitempty"`
-	Verb    string `json:"verb"`            // one of ProvenanceVerbs
-	Scope   string `json:"scope,omitempty"` // of the idempotency key: verb:item:ID or verb:task:ID
-	Provenance
-	EventID   string          `json:"event_id,omitempty"` // the event of what was done
-	Data      json.RawMessage `json:"data,omitempty"`     // that event's: evidence and notes of a submission, errors of a rejection
-	CreatedAt time.Time       `json:"created_at"`
+	ID         string          `json:"id"`
+	TaskID     string          `json:"task_id"`
+	ItemID     string          `json:"item_id,omitempty"`
+	Attempt    int             `json:"attempt,omitempty"`
+	Verb       string          `json:"verb"`            // one of ProvenanceVerbs
+	Scope      string          `json:"scope,omitempty"` // of the idempotency key: verb:item:ID or verb:task:ID
+	Provenance                 // its IdempotencyKey is the key's SHA-256, in hex: the key itself is not stored
+	EventID    string          `json:"event_id,omitempty"` // the event of what was done
+	Data       json.RawMessage `json:"data,omitempty"`     // that event's: evidence and notes of a submission, errors of a rejection
+	CreatedAt  time.Time       `json:"created_at"`
 }
 
 // ProvenanceVerb is one row of ProvenanceVerbs.

@@ -113,6 +113,15 @@ func (g *Gate) Count(p Pass, calls int) error {
 	return g.keys.take(p.Key.ID, cmp.Or(p.Key.Rate, g.o.RatePerKey), calls, "this API key makes")
 }
 
+// Own leaves out of a namespace's statistics what counts all namespaces, for keys
+// of one: of the sweeps only whether somebody sweeps.
+func (p Pass) Own(s pawl.Stats) pawl.Stats {
+	if p.Key != nil && p.Key.Namespace != pawl.AnyNamespace {
+		s.Sweeps = pawl.SweepTotals{IsRunning: s.Sweeps.IsRunning}
+	}
+	return s
+}
+
 // Still says whether a call that lasts may go on: ErrUnauthenticated when its key
 // has expired or been revoked since it entered. While the keys cannot be read it
 // may.

@@ -55,7 +55,7 @@ func (d *desk) overview(v *visit) (any, error) {
 		return nil, err
 	}
 	o := &overview{
-		Stats:     stats,
+		Stats:     v.pass.Own(stats),
 		Types:     partOf(d.depths.of(ctx, d.o.Gauges)),
 		Submitted: partOf(d.svc.ListTasks(ctx, pawl.TaskFilter{States: []pawl.TaskState{pawl.TaskSubmitted}, Page: v.page("", few)})),
 		Expired:   partOf(d.svc.ListItems(ctx, pawl.ItemFilter{Statuses: []pawl.Status{pawl.StatusExpired}, Page: v.page("", few)})),

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
@@ -124,7 +125,9 @@ func voucher(ctx context.Context, key, verb string, call any) (*store.Provenance
 	c := pawl.CallerOf(ctx)
 	row := &store.Provenance{Namespace: c.Namespace, Verb: verb, Provenance: *p}
 	row.AgentID = cmp.Or(p.AgentID, workerOf(call), c.ActorID)
-	row.IdempotencyKey = cmp.Or(p.IdempotencyKey, key)
+	if key = cmp.Or(p.IdempotencyKey, key); key != "" {
+		row.IdempotencyKey = keyHash(key)
+	}
 	if p.RequestFingerprint == "" {
 		*given = nil // the fingerprint is the request's, whoever made it
 		hash, err := pawl.HashOf(call)
@@ -240,6 +243,16 @@ func (e *Engine) ListProvenance(ctx context.Context, q pawl.ProvenanceFilter) (p
 		if err != nil {
 			return out, err
 		}
-		return store.ListProvenances(ctx, tx, ns, q)
+		if out, err = store.ListProvenances(ctx, tx, ns, q); err != nil {
+			return out, err
+		}
+		for i := range out.Items { // older versions stored the key itself
+			if k := &out.Items[i].IdempotencyKey; *k != "" && !isKeyHash.MatchString(*k) {
+				*k = keyHash(*k)
+			}
+		}
+		return out, nil
 	})
 }
+
+var isKeyHash = regexp.MustCompile(`^[0-9a-f]{64}$`)

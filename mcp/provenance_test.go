@@ -1,6 +1,8 @@
 package mcp_test
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -29,7 +31,7 @@ func TestCallsSayWhoMakesThem(t *testing.T) {
 		}
 		for i, want := range []struct{ verb, id, model, key string }{{"create", "tester", "", ""}, {"claim", "ann", "", ""}, {"submit", "ann-7", "m-1", "k-1"}, {"reject", "tester", "", ""}} {
 			r := rows[i] // a client of ours makes keys by itself
-			if r.Verb != want.verb || r.AgentID != want.id || r.Model != want.model || want.key != "" && r.IdempotencyKey != want.key || r.AgentName != "tester" || r.AgentVersion != "1" || r.EventID == "" {
+			if r.Verb != want.verb || r.AgentID != want.id || r.Model != want.model || want.key != "" && r.IdempotencyKey != fmt.Sprintf("%x", sha256.Sum256([]byte(want.key))) || r.AgentName != "tester" || r.AgentVersion != "1" || r.EventID == "" {
 				a.Errorf("row %d is %+v", i, r)
 			}
 		}

@@ -294,6 +294,25 @@ func TestRatesAreBounded(t *testing.T) {
 	}
 }
 
+// What counts all namespaces is not told to a key of one.
+func TestStatsAreOfTheKeysNamespace(t *testing.T) {
+	p := pawltest.Open(t, pawltest.SQLite)
+	h := gated(t, p, access.Options{})
+	if _, err := p.Engine.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for ns, want := range map[string]bool{"": false, "others": false, pawl.AnyNamespace: true} {
+		_, token := h.key(pawl.NewAPIKey{Roles: []string{"reader"}, Namespace: ns})
+		var got pawl.Stats
+		if err := json.Unmarshal([]byte(h.ask(token, "GET", "/v1/stats", "").text), &got); err != nil {
+			t.Fatal(err)
+		}
+		if (got.Sweeps.LastScan != nil) != want || (got.Sweeps.TotalScans > 0) != want || !got.Sweeps.IsRunning {
+			t.Errorf("namespace %q: %+v", ns, got.Sweeps)
+		}
+	}
+}
+
 // Events name the key's actor, whoever the call says it is; those of a worker's
 // verbs name the worker. Refusals and uses are on the key's record.
 func TestWhoIsOnTheRecord(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/access"
 	"github.com/pawl-work/pawl/api"
 )
 
@@ -19,7 +20,8 @@ func (s *server) house() {
 		return &nothing{}, s.svc.RegisterWorker(ctx, pawl.WorkerInfo{WorkerID: in.Body.WorkerID, Name: in.Body.Name, Version: in.Body.Version, Types: in.Body.Types})
 	})
 	add(s, "stats", func(ctx context.Context, _ *nothing) (*answer[pawl.Stats], error) {
-		return reply(s.svc.Stats(ctx))
+		stats, err := s.svc.Stats(ctx)
+		return reply(access.Of(ctx).Own(stats), err)
 	})
 	add(s, "list_sweeps", func(ctx context.Context, in *api.Paging) (*answer[pawl.List[pawl.SweepStats]], error) {
 		return page(s.svc.ListSweeps(ctx, in.Page()))

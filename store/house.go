@@ -32,6 +32,13 @@ func SeeWorkers(ctx context.Context, tx Tx, seen []Seen, now int64) error {
 	return tx.ExecEach(ctx, houseSQL["see worker"], rows)
 }
 
+// ForgetWorkers deletes up to limit workers that were not seen since a time, or
+// that are not among the most of their namespace that were seen last. It answers
+// how many.
+func ForgetWorkers(ctx context.Context, tx Tx, before int64, most, limit int) (int64, error) {
+	return tx.Exec(ctx, houseSQL["forget workers"], before, most, limit)
+}
+
 // ListWorkers lists a namespace's workers, last seen first.
 func ListWorkers(ctx context.Context, tx Tx, namespace string, q pawl.WorkerFilter) (pawl.List[pawl.WorkerInfo], error) {
 	var w where

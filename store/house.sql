@@ -9,6 +9,17 @@ VALUES ($1, $2, $3, $3)
 ON CONFLICT (namespace, worker_id) DO UPDATE SET last_seen_at = $3
 WHERE workers.last_seen_at < $3
 
+-- name: forget workers
+DELETE FROM pawl.workers
+WHERE (namespace, worker_id) IN (
+  SELECT k.namespace, k.worker_id
+  FROM (
+    SELECT namespace, worker_id, last_seen_at, row_number() OVER (PARTITION BY namespace ORDER BY last_seen_at DESC, worker_id DESC) AS nth
+    FROM pawl.workers
+  ) k
+  WHERE k.last_seen_at < $1 OR k.nth > $2
+  LIMIT $3)
+
 -- name: workers
 SELECT k.worker_id, k.name, k.version, k.types, k.started_at, k.last_seen_at,
   (SELECT COUNT(*) FROM pawl.leases l WHERE l.namespace = k.namespace AND l.worker_id = k.worker_id)

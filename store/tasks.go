@@ -125,7 +125,7 @@ func (w *where) afterPriority(comparison, cursor string) error {
 		return nil
 	}
 	n, id, _ := strings.Cut(cursor, "_")
-	priority, err := strconv.Atoi(n)
+	priority, err := strconv.ParseInt(n, 10, 16) // a smallint in PostgreSQL
 	if rest, found := strings.CutPrefix(id, "tsk_"); err != nil || !found || len(rest) != 26 {
 		return notACursor()
 	}

@@ -79,6 +79,21 @@ func (p *pass) fold(ctx context.Context) error {
 	}
 }
 
+// workers forgets workers that were not seen for long, and those beyond the bound
+// of a namespace: whoever may claim may invent names without end.
+func (p *pass) workers(ctx context.Context) error {
+	for {
+		var n int64
+		err := p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) (err error) {
+			n, err = store.ForgetWorkers(ctx, tx, ago(now, pawl.RetainWorkers), pawl.MaxWorkers, batch)
+			return err
+		})
+		if err != nil || n < batch {
+			return p.mishap(ctx, "workers", err)
+		}
+	}
+}
+
 // mishap counts what a broom could not do; the pass goes on with the next broom
 // unless there is no point in it.
 func (p *pass) mishap(ctx context.Context, what string, err error) error {

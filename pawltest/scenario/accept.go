@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -19,6 +20,7 @@ func (s *stage) by(c call) *stage {
 	}
 	if agent, key := c.named["by"], c.named["once"]; agent != "" || key != "" {
 		p := pawl.Provenance{IdempotencyKey: key}
+		s.keys[fmt.Sprintf("%x", sha256.Sum256([]byte(key)))] = key
 		p.AgentName, agent, _ = strings.Cut(agent, "/")
 		p.AgentVersion, p.Model, _ = strings.Cut(agent, "/")
 		other.ctx = pawl.WithProvenance(other.ctx, p)
@@ -78,8 +80,8 @@ func readProvenance(s *stage, c call) (string, error) {
 		if p.AgentID != "" {
 			fmt.Fprintf(&out, ", agent %s", p.AgentID)
 		}
-		if p.IdempotencyKey != "" && len(p.IdempotencyKey) < 20 { // a client makes longer ones by itself
-			fmt.Fprintf(&out, ", key %s", p.IdempotencyKey)
+		if key := s.keys[p.IdempotencyKey]; key != "" { // a client makes others by itself
+			fmt.Fprintf(&out, ", key %s", key)
 		}
 		if len(p.RequestFingerprint) != 64 {
 			fmt.Fprintf(&out, ", fingerprint %q", p.RequestFingerprint)

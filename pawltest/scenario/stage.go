@@ -24,6 +24,7 @@ type stage struct {
 	names  map[string]string // id → task1
 	claims map[[2]string]int // (worker, item id) → the attempt it was given last
 	tokens map[string]string // key → token of the run under way
+	keys   map[string]string // hash → idempotency key that a command named
 	counts map[string]int    // task, item, message → how many have names
 
 	another func() pawl.Service
@@ -33,7 +34,7 @@ type stage struct {
 
 func newStage(ctx context.Context, svc pawl.Service, clock pawltest.Clock, another func() pawl.Service) *stage {
 	return &stage{ctx: ctx, svc: svc, clock: clock, start: clock.Now(), ids: map[string]string{}, names: map[string]string{},
-		claims: map[[2]string]int{}, tokens: map[string]string{}, counts: map[string]int{},
+		claims: map[[2]string]int{}, tokens: map[string]string{}, keys: map[string]string{}, counts: map[string]int{},
 		another: another, servers: []pawl.Service{svc}, readers: map[string]*reader{}}
 }
 

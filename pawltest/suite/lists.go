@@ -134,8 +134,10 @@ var lists = noun{"lists of tasks", []promise{
 			w.same(w.titles(pawl.TaskFilter{ByPriority: true, Page: pawl.Page{Limit: size}}), "7/4 3/2 3/0 0/3 -1/5 -1/1", "highest first")
 			w.same(w.titles(pawl.TaskFilter{ByPriority: true, Asc: true, Page: pawl.Page{Limit: size}}), "-1/1 -1/5 0/3 3/0 3/2 7/4", "lowest first")
 		}
-		_, err := w.svc.ListTasks(w.ctx, pawl.TaskFilter{ByPriority: true, Page: pawl.Page{Cursor: "tsk_01ARZ3NDEKTSV4RRFFQ69G5FAV"}})
-		w.invalid(err, "/cursor")
+		for _, n := range []string{"", "40000_", "-40000_", "99999999999999999999_", "x_", "0x1_"} {
+			_, err := w.svc.ListTasks(w.ctx, pawl.TaskFilter{ByPriority: true, Page: pawl.Page{Cursor: n + "tsk_01ARZ3NDEKTSV4RRFFQ69G5FAV"}})
+			w.invalid(err, "/cursor")
+		}
 	}},
 	{"a hundred a page unless asked otherwise", func(w *world) {
 		var calls []pawl.NewTask

@@ -1,6 +1,8 @@
 package suite
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"strings"
 	"time"
 
@@ -63,7 +65,7 @@ var provenance = noun{"provenance", []promise{
 			[]any{task.ID, "", 0, "research-bot", "1.2.3", "m-1", string(bot.Extra), 64}, "who created it")
 		w.same([]any{claim.ItemID, claim.Attempt, claim.AgentID, claim.Scope}, []any{l.ID, 1, "agent-7", "claim:item:" + l.ID}, "who claimed it: the worker, who has said no other name")
 		w.same([]any{submit.AgentID, submit.RequestFingerprint, submit.IdempotencyKey, string(submit.Data)},
-			[]any{"seven", given.RequestFingerprint, "abc123-unique-key", `{"evidence":{"url":"https://example.com"},"notes":"see there"}`}, "who submitted it, in words of his own")
+			[]any{"seven", given.RequestFingerprint, hashOfKey("abc123-unique-key"), `{"evidence":{"url":"https://example.com"},"notes":"see there"}`}, "who submitted it, in words of his own")
 		w.same([]any{approve.AgentID, approve.AgentName, approve.ItemID, approve.Scope}, []any{"ada", "console", "", "approve:task:" + task.ID}, "who approved it")
 	}},
 	{"finalize, complete, fail and reject say who, too", func(w *world) {
@@ -168,3 +170,6 @@ var provenance = noun{"provenance", []promise{
 		w.same(verbsOf(w.vouched(task.ID)), "claim", "rows")
 	}},
 }}
+
+// hashOfKey is what is shown of an idempotency key.
+func hashOfKey(key string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(key))) }
