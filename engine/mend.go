@@ -34,7 +34,12 @@ func (e *Engine) changeTasks(ctx context.Context, verb string, calls []pawl.Task
 		if len(call.ItemIDs) == 0 {
 			call.ItemIDs = nil // none named is all of them
 		}
-		out[i].Value, out[i].Err = e.changeTask(ctx, verb, &call)
+		if verb == "cancel" {
+			out[i].Err = e.cancelAhead(ctx, &call)
+		}
+		if out[i].Err == nil {
+			out[i].Value, out[i].Err = e.changeTask(ctx, verb, &call)
+		}
 	}
 	e.followUp(ctx)
 	return out, nil
@@ -214,7 +219,11 @@ func (e *Engine) deleteTask(ctx context.Context, c pawl.Caller, call pawl.TaskCa
 			err.Message = "the task has not ended; cancel it first, or delete with force"
 			return err
 		}
-		if _, err := e.changeTask(ctx, "cancel", &pawl.TaskCall{TaskID: call.TaskID, Reason: call.Reason}); err != nil && pawl.CodeOf(err) != pawl.CodeConflict {
+		cancel := pawl.TaskCall{TaskID: call.TaskID, Reason: call.Reason}
+		if err := e.cancelAhead(ctx, &cancel); err != nil {
+			return err
+		}
+		if _, err := e.changeTask(ctx, "cancel", &cancel); err != nil && pawl.CodeOf(err) != pawl.CodeConflict {
 			return err
 		}
 	}

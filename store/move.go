@@ -142,6 +142,12 @@ func eventOf(verb, to string) string {
 	return to
 }
 
+// ItemsToCancel lists the items that a cancel of a task with more than a number of
+// items moves. Those that failed come first, so that the task stays open.
+func ItemsToCancel(ctx context.Context, tx Tx, namespace, taskID string, more int) ([]string, error) {
+	return Strings(ctx, tx, moveSQL["items to cancel"], taskID, namespace, more, List(changes["cancel"].from))
+}
+
 func idsToMove(ctx context.Context, tx Tx, ch change, c Change) ([]string, error) {
 	narrowed := ""
 	if c.ItemIDs != nil {

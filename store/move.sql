@@ -153,3 +153,10 @@ WHERE r.state = 'failed' AND r.left_by = 'dependency' AND r.item_id > $1
       AND NOT EXISTS (SELECT 1 FROM pawl.ends e WHERE e.item_id = d.needs_id AND e.state = 'completed'))
 ORDER BY r.item_id
 LIMIT $2
+
+-- name: items to cancel
+SELECT i.id
+FROM pawl.task_live k
+JOIN pawl.item_rows i ON i.task_id = k.task_id
+WHERE k.task_id = $1 AND k.namespace = $2 AND k.items > $3 AND i.kind = 'work' AND i.state IN @list($4)
+ORDER BY CASE WHEN i.state IN ('failed', 'dead_lettered') THEN 0 ELSE 1 END, i.id
