@@ -7,6 +7,8 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"io"
@@ -30,6 +32,9 @@ type Options struct {
 	// HTTP makes the requests; nil = a client of its own. A Timeout of its own
 	// would cut claims that wait.
 	HTTP *http.Client
+	// RootCAs are the authorities that may sign the server's certificate; nil =
+	// the system's. Not heard where HTTP is given.
+	RootCAs *x509.CertPool
 	// Timeout bounds one request, besides the time a claim waits; 0 = 2 minutes.
 	// An operator's verbs have an hour. The context bounds the whole call.
 	Timeout time.Duration
@@ -67,6 +72,9 @@ func NewWith(address, key string, o Options) *Client {
 	if o.HTTP == nil {
 		t := http.DefaultTransport.(*http.Transport).Clone()
 		t.MaxIdleConnsPerHost = 64 // a worker has many calls under way at once
+		if o.RootCAs != nil {
+			t.TLSClientConfig = &tls.Config{RootCAs: o.RootCAs}
+		}
 		o.HTTP = &http.Client{Transport: t}
 	}
 	if o.Timeout <= 0 {
@@ -189,7 +197,7 @@ func again(r *request, err error) bool {
 	case pawl.CodeLimit, pawl.CodeKeyInFlight:
 		return true
 	case pawl.CodeUnavailable:
-		return errors.Is(e.Err, syscall.ECONNREFUSED) || r.repeats() && !errors.Is(e.Err, context.DeadlineExceeded)
+		return !isTLS(e.Err) && (errors.Is(e.Err, syscall.ECONNREFUSED) || r.repeats() && !errors.Is(e.Err, context.DeadlineExceeded))
 	}
 	return false
 }
@@ -258,7 +266,21 @@ func (c *Client) headers(req *http.Request, r *request) {
 // away is the error of a call that got no answer; errors.Is finds the end of
 // the context in it.
 func away(r *request, err error) error {
+	if isTLS(err) {
+		return &pawl.Error{Code: pawl.CodeUnavailable, Op: r.route.Name, Message: "no TLS connection to the server", Err: err}
+	}
 	return &pawl.Error{Code: pawl.CodeUnavailable, Op: r.route.Name, Message: "the server does not answer", Err: err}
+}
+
+// isTLS says that a connection failed over certificates or the protocol, which
+// trying again does not mend.
+func isTLS(err error) bool {
+	return is[*tls.CertificateVerificationError](err) || is[tls.RecordHeaderError](err) || is[tls.AlertError](err)
+}
+
+func is[E error](err error) bool {
+	var e E
+	return errors.As(err, &e)
 }
 
 // refusal reads a problem; an answer that is none comes from something between

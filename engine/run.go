@@ -118,6 +118,23 @@ func (e *Engine) Sweep(ctx context.Context) (pawl.SweepStats, error) {
 	return s, err
 }
 
+// Prunable is what the next pass would remove: tasks of all namespaces, which it
+// archives first, and idempotency keys.
+type Prunable struct {
+	Tasks []string `json:"tasks"`
+	Keys  int64    `json:"keys"`
+}
+
+// Prunable says what Sweep would remove now, by the ages of the engine's options
+// and of the types, without a change.
+func (e *Engine) Prunable(ctx context.Context) (p Prunable, err error) {
+	p.Tasks, p.Keys, err = e.sweeper.Preview(ctx)
+	if p.Tasks == nil {
+		p.Tasks = []string{}
+	}
+	return p, err
+}
+
 // ListSweeps lists passes, newest first.
 func (e *Engine) ListSweeps(ctx context.Context, p pawl.Page) (pawl.List[pawl.SweepStats], error) {
 	if err := page(&p); err != nil {

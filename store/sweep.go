@@ -163,6 +163,13 @@ func RemoveOldKeys(ctx context.Context, tx Tx, endedBy int64, limit int) (int64,
 	return tx.Exec(ctx, sweepSQL["remove old keys"], endedBy, limit)
 }
 
+// CountOldKeys counts the keys that have expired and those without expiry that
+// ended by a time.
+func CountOldKeys(ctx context.Context, tx Tx, now, endedBy int64) (n int64, err error) {
+	_, err = Row(ctx, tx, []any{&n}, sweepSQL["count old keys"], now, endedBy)
+	return n, err
+}
+
 // EndOfTime sorts after every id.
 const EndOfTime = "\U0010FFFF"
 

@@ -108,6 +108,11 @@ WHERE (namespace, scope, key_hash) IN (
   LIMIT $2
   @skip)
 
+-- name: count old keys
+SELECT COUNT(*)
+FROM pawl.idempotency_keys
+WHERE expires_at <= $1 OR (expires_at IS NULL AND completed_at <= $2)
+
 -- name: counters until
 SELECT task_id
 FROM pawl.task_live

@@ -81,6 +81,13 @@ func (p *pass) retainFor(ctx context.Context, s span, own map[store.TypeVersion]
 		if err != nil || len(tasks)+len(page) == 0 {
 			return err
 		}
+		if p.preview != nil {
+			p.preview.note(s.cursor, tasks, page)
+			if len(page) < batch {
+				return nil
+			}
+			continue
+		}
 		var again []string
 		for some := range slices.Chunk(tasks, 50) {
 			err := halve(ctx, p, some, p.retire, func(id string, err error) {

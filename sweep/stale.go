@@ -45,7 +45,7 @@ func (p *pass) aged(ctx context.Context, cursor string, age time.Duration) (at s
 		if err != nil {
 			return err
 		}
-		if at, err = store.ReadCursor(ctx, tx, cursor); err != nil {
+		if at, err = p.cursor(ctx, tx, cursor); err != nil {
 			return err
 		}
 		page, err = store.RecordAfter(ctx, tx, at.Position, batch)

@@ -46,6 +46,8 @@ type pass struct {
 	*Sweeper
 	tell  func([]store.DueItem) // nil = nobody
 	stats pawl.SweepStats
+
+	preview *preview // nil: what is found is carried out
 }
 
 // broom is one thing that a pass does. It returns an error only when the pass

@@ -60,7 +60,7 @@ func (a *app) itemPart() *cobra.Command {
 		rs, err := s.SubmitParts(ctx, []pawl.PartCall{call})
 		return each(a, rs, err, showParts)
 	})
-	cmd.Flags().StringVar(&key, "key", "", "which piece")
+	cmd.Flags().StringVar(&key, "part", "", "which piece: the key of its part")
 	cmd.Flags().IntVar(&seq, "seq", 0, "its number, from 0, where there are several")
 	cmd.Flags().StringVar(&payload, "payload", "", "JSON, @FILE or -")
 	cmd.Flags().BoolVar(&draft, "draft", false, "keep it unchecked; it is not part of the result")
@@ -79,7 +79,7 @@ func (a *app) itemParts() *cobra.Command {
 		})
 	}))
 	p.flags(cmd)
-	cmd.Flags().StringVar(&f.Key, "key", "", "only these")
+	cmd.Flags().StringVar(&f.Key, "part", "", "only those of this key")
 	cmd.Flags().BoolVar(&f.All, "superseded", false, "those too that a later one took the place of")
 	return cmd
 }

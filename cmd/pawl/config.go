@@ -32,6 +32,7 @@ type config struct {
 	Migrate    string `koanf:"migrate"`
 	Server     string `koanf:"server"`
 	Key        string `koanf:"key"`
+	CA         string `koanf:"ca"`
 	Namespace  string `koanf:"namespace"`
 	Actor      string `koanf:"actor"`
 	Provenance string `koanf:"provenance"`
@@ -151,12 +152,13 @@ func globalFlags(f *pflag.FlagSet) {
 	f.String("schema", "", "PostgreSQL: the schema to live in (default pawl)")
 	f.String("server", "", "a pawl server's URL, instead of a database")
 	f.String("key", "", "API key for --server")
+	f.String("ca", "", "PEM file of the certificate authority that signed the certificate of --server")
 	f.StringP("namespace", "n", "", "namespace to work in (default default)")
 	f.String("actor", "", "who acts, for the record")
 	f.String("provenance", "", "what the agent at work says of itself, as JSON: agent_id, agent_name, agent_version, model, …")
 	f.StringP("output", "o", "", "table or json (default table)")
 	f.String("log", "", "debug, info, warn or error, on stderr (default info)")
-	for _, name := range []string{"db", "schema", "server", "key", "namespace", "actor", "provenance", "output", "log"} {
+	for _, name := range []string{"db", "schema", "server", "key", "ca", "namespace", "actor", "provenance", "output", "log"} {
 		bind(f, name, name)
 	}
 	f.Bool("json", false, "short for -o json")

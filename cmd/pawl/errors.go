@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -121,6 +122,9 @@ func (a *app) tell(e *pawl.Error) {
 	}
 	if e.Err != nil {
 		fmt.Fprintf(a.stderr, "  because: %s\n", printable(e.Err.Error()))
+	}
+	if untrusted := new(x509.UnknownAuthorityError); errors.As(e.Err, untrusted) {
+		fmt.Fprintln(a.stderr, "  name the authority that signed it: --ca FILE")
 	}
 }
 

@@ -65,7 +65,7 @@ func (a *app) onceBegin() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		k.Key, k.TTLSeconds = args[0], int64(ttl/time.Second)
+		k.Key, k.TTLSeconds = args[0], forEver(ttl)
 		if k.RequestHash, err = pawl.HashOf(raw); err != nil {
 			return err
 		}
@@ -86,9 +86,17 @@ func (a *app) onceBegin() *cobra.Command {
 	f.StringVar(&request, "request", "null", "what is asked for: JSON, @FILE or -; another request under the same key is refused")
 	f.StringVar(&k.TaskID, "task", "", "links it to a task")
 	f.StringVar(&k.ItemID, "item", "", "links it to an item")
-	f.DurationVar(&ttl, "ttl", 0, "how long it is kept; -1s for ever (default 24h)")
+	f.DurationVar(&ttl, "ttl", 24*time.Hour, "how long it is kept; 0 for ever")
 	f.IntVar(&k.LockSeconds, "lock", 0, "seconds until another may take over (default 60)")
 	return cmd
+}
+
+// forEver is a length of time in seconds as keys have it: below 0 for ever.
+func forEver(d time.Duration) int64 {
+	if d == 0 {
+		return -1
+	}
+	return int64(d / time.Second)
 }
 
 func (a *app) onceRenew() *cobra.Command {

@@ -82,7 +82,7 @@ func (a *app) keyCreate() *cobra.Command {
 	f := cmd.Flags()
 	f.StringSliceVar(&n.Roles, "role", nil, "what it is good for: "+strings.Join(pawl.KeyRoles, ", ")+"; several with commas")
 	f.StringVar(&n.Name, "name", "", "who holds it (default: its roles)")
-	f.StringVar(&expires, "expires", "", "how long it is good for, such as 90d or 12h (default: for ever)")
+	f.StringVar(&expires, "expires", "", "how long it is good for, such as 90d or 12h; 0 for ever (default 0)")
 	f.StringVar(&actor, "as", "", "whom events name, TYPE/ID (default api/NAME)")
 	f.BoolVar(&n.Payloads, "payloads", false, "reads payloads, whatever its roles")
 	f.IntVar(&n.Rate, "rate", 0, "calls a second (default: the server's)")
@@ -146,7 +146,7 @@ func keyFields(w io.Writer, k pawl.APIKey) {
 
 // days reads a duration that may be in days: 90d.
 func days(s string) (time.Duration, error) {
-	if s == "" {
+	if s == "" || s == "0" {
 		return 0, nil
 	}
 	if n, found := strings.CutSuffix(s, "d"); found {

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"crypto/x509"
 	"net"
 	"net/url"
+	"os"
 	"strings"
 
 	"github.com/pawl-work/pawl"
@@ -14,7 +16,17 @@ import (
 // open opens what the settings name: a server, or a database in this process.
 func (a *app) open(ctx context.Context) (pawl.Service, func(), error) {
 	if a.cfg.Server != "" {
-		return client.New(a.cfg.Server, a.cfg.Key), func() {}, nil
+		var o client.Options
+		if a.cfg.CA != "" {
+			pem, err := os.ReadFile(a.cfg.CA)
+			if err != nil {
+				return nil, nil, invalid("--ca: %v", err)
+			}
+			if o.RootCAs = x509.NewCertPool(); !o.RootCAs.AppendCertsFromPEM(pem) {
+				return nil, nil, invalid("--ca: %s holds no PEM certificate", a.cfg.CA)
+			}
+		}
+		return client.NewWith(a.cfg.Server, a.cfg.Key, o), func() {}, nil
 	}
 	o := a.engineOptions()
 	o.Existing = !a.creates

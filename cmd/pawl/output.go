@@ -69,6 +69,8 @@ func row(cells ...any) string {
 			out[i] = when(c)
 		case *time.Time:
 			out[i] = whenever(c)
+		case []string:
+			out[i] = clip(printable(strings.Join(c, ", ")), 60)
 		default:
 			out[i] = clip(printable(fmt.Sprint(c)), 60)
 		}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -25,13 +24,9 @@ type app struct {
 }
 
 func (a *app) root() *cobra.Command {
-	root := &cobra.Command{
-		Use:           "pawl",
-		Short:         "A durable engine for long, expensive, failure-prone work",
-		Long:          "Pawl leases work, checkpoints progress and keeps every step on the record.\n\nSettings come from flags, then PAWL_* variables, then pawl.yaml, then defaults.",
-		SilenceErrors: true,
-		SilenceUsage:  true,
-	}
+	root := noun("pawl", "A durable engine for long, expensive, failure-prone work")
+	root.Long = "Pawl leases work, checkpoints progress and keeps every step on the record.\n\nSettings come from flags, then PAWL_* variables, then pawl.yaml, then defaults."
+	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
@@ -56,16 +51,11 @@ func noun(name, short string, verbs ...*cobra.Command) *cobra.Command {
 		Args:  cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				meant := ""
-				if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
-					meant = ", but " + strings.Join(like, ", ")
-				}
-				return usage(cmd, fmt.Errorf("there is no verb %q here%s", args[0], meant))
+				return unknownVerb(cmd, args[0])
 			}
 			return cmd.Help()
 		},
 	}
-	cmd.SuggestionsMinimumDistance = 2 // as the root has it
 	cmd.AddCommand(verbs...)
 	return cmd
 }

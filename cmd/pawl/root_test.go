@@ -36,7 +36,7 @@ func TestExitCodesAreTheTables(t *testing.T) {
 
 func TestNearest(t *testing.T) {
 	known := []string{"db", "serve.addr", "namespace"}
-	for word, want := range map[string]string{"dbb": "db", "serve.adr": "serve.addr", "namespcae": "namespace", "elsewhere": "", "": "db"} {
+	for word, want := range map[string]string{"dbb": "db", "serve.adr": "serve.addr", "namespcae": "namespace", "elsewhere": "", "": ""} {
 		if got := nearest(word, known); got != want {
 			t.Errorf("%s: %q, want %q", word, got, want)
 		}

@@ -33,7 +33,7 @@ func (a *app) signalSend() *cobra.Command {
 			}
 		})
 	}))
-	cmd.Flags().StringVar(&call.Key, "key", "", "tells signals of one name apart")
+	cmd.Flags().StringVar(&call.Key, "signal-key", "", "tells signals of one name apart")
 	cmd.Flags().StringVar(&payload, "payload", "", "what it says: JSON, @FILE or - (default null)")
 	return cmd
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
 )
 
 // sweepFlags are seed 2's options of a pass and the ages of retention.
@@ -31,12 +32,12 @@ func sweepFlags(f *pflag.FlagSet) {
 
 func retentionFlags(f *pflag.FlagSet) {
 	d := defaults().Sweep
-	f.Duration("retain-tasks", d.RetainTasks, "ended tasks are archived and removed after this; 0 never")
-	f.Duration("retain-failed", d.RetainFailed, "failed tasks are archived and removed this long after their last change; 0 never")
-	f.Duration("retain-dead-lettered", d.RetainDead, "dead-lettered tasks are archived and removed this long after their last change; 0 never")
-	f.Duration("retain-keys", d.RetainKeys, "completed keys without expiry; 0 never")
-	f.Duration("retain-sweeps", d.RetainSweeps, "statistics of sweeps; 0 never")
-	f.Duration("retain-chunks", d.RetainChunks, "chunks of messages that ended; 0 never")
+	f.Duration("retain-tasks", d.RetainTasks, "how long ended tasks are kept before they are archived and removed; 0 for ever")
+	f.Duration("retain-failed", d.RetainFailed, "how long failed tasks are kept after their last change; 0 for ever")
+	f.Duration("retain-dead-lettered", d.RetainDead, "how long dead-lettered tasks are kept after their last change; 0 for ever")
+	f.Duration("retain-keys", d.RetainKeys, "how long completed keys without expiry are kept; 0 for ever")
+	f.Duration("retain-sweeps", d.RetainSweeps, "how long statistics of sweeps are kept; 0 for ever")
+	f.Duration("retain-chunks", d.RetainChunks, "how long chunks of messages that ended are kept; 0 for ever")
 	f.String("archive-dir", "", "where archives go (default beside the database, or in it)")
 	for flag, key := range map[string]string{
 		"retain-tasks": "retain_tasks", "retain-failed": "retain_failed", "retain-dead-lettered": "retain_dead_lettered",
@@ -114,7 +115,27 @@ func sweepFields(w io.Writer, st pawl.SweepStats) {
 }
 
 func (a *app) pruneCmd() *cobra.Command {
-	cmd := a.verb("prune", "Archive and remove what is past its age, now", cobra.NoArgs, with(a, a.sweepOnce))
+	var dry bool
+	cmd := a.verb("prune", "Archive and remove what is past its age, now", cobra.NoArgs, with(a, func(ctx context.Context, s pawl.Sweeper, args []string) error {
+		if !dry {
+			return a.sweepOnce(ctx, s, args)
+		}
+		eng, ok := s.(*engine.Engine)
+		if !ok {
+			return invalid("--dry-run reads the database: name it with --db")
+		}
+		p, err := eng.Prunable(ctx)
+		if err != nil {
+			return err
+		}
+		return a.show(p, func(w io.Writer) {
+			for _, id := range p.Tasks {
+				fmt.Fprintln(w, id)
+			}
+			fmt.Fprintf(w, "%d tasks would be archived and removed, and %d keys removed\n", len(p.Tasks), p.Keys)
+		})
+	}))
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would be removed, and change nothing")
 	cmd.Long = "A pass of the sweep with the ages given here: ended, failed and dead-lettered tasks are archived as compressed JSONL, then removed with all that hangs on them."
 	retentionFlags(cmd.Flags())
 	return cmd
