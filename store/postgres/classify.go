@@ -41,6 +41,8 @@ var verdicts = map[string]verdict{
 	"58":    {pawl.CodeUnavailable, "the disk under the database does not answer"},
 	"25006": {pawl.CodeUnavailable, "the database is read-only"},
 	"25P03": {pawl.CodeUnavailable, "the transaction was idle for too long"},
+	"26000": {pawl.CodeUnavailable, useSessions},
+	"42P05": {pawl.CodeUnavailable, useSessions},
 	"28":    {pawl.CodeUnavailable, "the database refused the login"},
 	"3D":    {pawl.CodeUnavailable, "there is no such database"},
 	"42501": {pawl.CodeUnavailable, "the login lacks a right in the database"},

@@ -154,27 +154,6 @@ func (d *db) check(ctx context.Context) error {
 	return nil
 }
 
-// checkSessions refuses a pooler of transactions: two connections that are open
-// at once and have one backend. Settings of a session, prepared statements, LISTEN
-// and the lock of migrations would belong to strangers there.
-func (d *db) checkSessions(ctx context.Context) error {
-	var pids [2]int
-	for i, p := range []*pool{d.hot, d.cold} { // one of each: a pool may hold no more
-		c, err := p.Acquire(ctx)
-		if err != nil {
-			return classify(err)
-		}
-		defer c.Release()
-		if err := c.QueryRow(ctx, "SELECT pg_backend_pid()", pgx.QueryExecModeSimpleProtocol).Scan(&pids[i]); err != nil {
-			return classify(err)
-		}
-	}
-	if pids[0] == pids[1] {
-		return pawl.Invalid("/url", "a pooler of transactions answers there; Pawl needs the server itself, or a pooler of sessions")
-	}
-	return nil
-}
-
 // Dialect implements store.DB.
 func (d *db) Dialect() *store.Dialect { return &d.dialect }
 

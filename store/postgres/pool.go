@@ -63,31 +63,18 @@ func (d *db) pool(cfg *pgxpool.Config, k kind) (*pool, error) {
 	session := fmt.Sprintf("%s; SET statement_timeout = %d; SET lock_timeout = %d", k.session, k.limit.Milliseconds(), k.lock.Milliseconds())
 	cfg.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
 		registerTexts(c.TypeMap())
-		ctx, cancel := context.WithTimeout(ctx, dialLimit)
-		defer cancel()
-		_, err := c.Exec(ctx, session)
-		return err
+		return begin(ctx, c, session)
 	}
-	cfg.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false } // PrepareConn does it
+	cfg.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false } // p.sound does it
 	cfg.AfterRelease = func(c *pgx.Conn) bool {
 		c.PgConn().CustomData()[releasedAt] = clock.Now()
 		return true
 	}
-	cfg.PrepareConn = func(ctx context.Context, c *pgx.Conn) (bool, error) {
-		at, used := c.PgConn().CustomData()[releasedAt].(time.Time)
-		if !used || clock.Now().Sub(at) < pingAfter {
-			return true, nil
-		}
-		ctx, end := p.bound(ctx, min(pingLimit, p.limit))
-		defer end()
-		return c.Ping(ctx) == nil, nil // one that is dead is replaced
-	}
+	cfg.PrepareConn = p.sound
 	var err error
 	p.Pool, err = pgxpool.NewWithConfig(context.Background(), cfg)
 	return p, err
 }
-
-const releasedAt = "pawl released at"
 
 var (
 	errFrozen = errors.New("the server does not answer")

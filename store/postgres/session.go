@@ -1,0 +1,103 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/clock"
+)
+
+// errPooler is the answer of a pooler that gives the statements of one connection to
+// the sessions of several. Settings, prepared statements, LISTEN and the lock of
+// migrations would belong to strangers there.
+func errPooler() error { return pawl.Invalid("/url", useSessions) }
+
+const useSessions = "a pooler of transactions answers there: it gives the statements of one connection to several sessions of the server; " +
+	"use session pooling (pool_mode=session in PgBouncer), or connect to the server itself"
+
+// What is kept with a connection.
+const (
+	releasedAt = "pawl released at"
+	backendID  = "pawl backend"
+)
+
+// backend asks which of the server's processes has the connection's session, after
+// other statements. A pooler cannot part what is sent as one.
+func backend(ctx context.Context, c *pgx.Conn, statements string) (pid string, err error) {
+	results, err := c.PgConn().Exec(ctx, statements+"SELECT pg_backend_pid()").ReadAll()
+	if err != nil {
+		return "", err
+	}
+	if rows := results[len(results)-1].Rows; len(rows) == 1 && len(rows[0]) == 1 {
+		pid = string(rows[0][0])
+	}
+	return pid, nil
+}
+
+// begin gives a new connection its settings.
+func begin(ctx context.Context, c *pgx.Conn, settings string) error {
+	ctx, cancel := context.WithTimeout(ctx, dialLimit)
+	defer cancel()
+	pid, err := backend(ctx, c, settings+";")
+	c.PgConn().CustomData()[backendID] = pid
+	return err
+}
+
+// sound says whether a connection that was idle still answers, from the session
+// that it had.
+func (p *pool) sound(ctx context.Context, c *pgx.Conn) (bool, error) {
+	at, used := c.PgConn().CustomData()[releasedAt].(time.Time)
+	if !used || clock.Now().Sub(at) < pingAfter {
+		return true, nil
+	}
+	ctx, end := p.bound(ctx, min(pingLimit, p.limit))
+	defer end()
+	pid, err := backend(ctx, c, "")
+	if err != nil {
+		return false, nil // another connection takes its place
+	}
+	return same(c, pid)
+}
+
+func same(c *pgx.Conn, pid string) (bool, error) {
+	if pid != c.PgConn().CustomData()[backendID] {
+		return false, errPooler()
+	}
+	return true, nil
+}
+
+// checkSessions refuses a pooler of transactions: a connection that changes its
+// session, or two that have one. While the second is in a transaction, a pooler
+// cannot give its session to the first.
+func (d *db) checkSessions(ctx context.Context) error {
+	var conns [2]*pgx.Conn
+	for i, p := range []*pool{d.hot, d.cold} { // one of each: a pool may hold no more
+		c, free, err := p.acquire(ctx, false)
+		if err != nil {
+			return classify(err)
+		}
+		defer free()
+		conns[i] = c.Conn()
+	}
+	ctx, end := d.cold.bound(ctx, d.cold.limit)
+	defer end()
+	if conns[0].PgConn().CustomData()[backendID] == conns[1].PgConn().CustomData()[backendID] {
+		return errPooler()
+	}
+	for _, ask := range []struct {
+		conn       int
+		statements string
+	}{{0, ""}, {0, ""}, {1, "BEGIN;"}, {0, ""}, {1, ""}, {1, "ROLLBACK;"}, {1, ""}} {
+		pid, err := backend(ctx, conns[ask.conn], ask.statements)
+		if err != nil {
+			return classify(err)
+		}
+		if _, err := same(conns[ask.conn], pid); err != nil {
+			return err
+		}
+	}
+	return nil
+}
