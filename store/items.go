@@ -35,7 +35,7 @@ func GetItem(ctx context.Context, tx Tx, namespace, id string, now int64) (ItemR
 
 // GetItems reads those of some items that there are, in whichever namespaces.
 func GetItems(ctx context.Context, tx Tx, ids []string, now int64) ([]ItemRow, error) {
-	return scanItems(ctx, tx, now, readSQL["items"]+"\nWHERE i.id @among", List(ids))
+	return scanItems(ctx, tx, now, readSQL["items"]+"\nWHERE i.id @among($1)", List(ids))
 }
 
 // where gathers conditions and their arguments. The conditions are from a fixed
@@ -51,6 +51,13 @@ func (w *where) and(cond string, args ...any) {
 		cond = strings.Replace(cond, "?", fmt.Sprintf("$%d", len(w.args)), 1)
 	}
 	w.conds = append(w.conds, cond)
+}
+
+// with is a copy with one condition more.
+func (w where) with(cond string, args ...any) where {
+	w.conds, w.args = slices.Clip(w.conds), slices.Clip(w.args)
+	w.and(cond, args...)
+	return w
 }
 
 func (w *where) text(base, order string, limit int) string {
@@ -72,10 +79,6 @@ func (w *where) after(comparison, prefix, cursor string) error {
 
 func notACursor() error { return pawl.Invalid("/cursor", "is not a cursor of this list") }
 
-// placeOf names the table a state's rows are in, for states that few items are in.
-var placeOf = map[string]string{"scheduled": "scheduled", "waiting": "waiting", "leased": "leases", "in_progress": "leases",
-	"submitted": "rests", "accepted": "rests", "failed": "rests", "dead_lettered": "rests"}
-
 // ListItems lists a namespace's items in order of id.
 func ListItems(ctx context.Context, tx Tx, namespace string, q pawl.ItemFilter, now int64) (pawl.List[pawl.Item], error) {
 	return Pages(q.Page, func(i *pawl.Item) int {
@@ -89,34 +92,36 @@ func ListItems(ctx context.Context, tx Tx, namespace string, q pawl.ItemFilter, 
 func itemCursor(i pawl.Item) string { return i.ID }
 
 func listItems(ctx context.Context, tx Tx, namespace string, q pawl.ItemFilter, now int64) (pawl.List[pawl.Item], error) {
-	var w where
-	w.and("i.namespace = ?", namespace)
+	l := listing[ItemRow]{table: "work_items i", rows: without(readSQL["items"], q.Fields, largeOfItem), prefix: "itm_", key: "i.id",
+		order: "i.id ASC", byID: true, desc: q.Desc, cursor: q.Cursor, limit: q.Limit}
+	l.after = func(w *where, cursor string) error { return w.after("i.id >", l.prefix, cursor) }
+	if q.Desc {
+		l.order, l.after = "i.id DESC", func(w *where, cursor string) error { return w.after("i.id <", l.prefix, cursor) }
+	}
+	l.scan = func(query string, args ...any) ([]ItemRow, error) { return scanItems(ctx, tx, now, query, args...) }
+	l.own.and("i.namespace = ?", namespace)
 	if len(q.IDs) > 0 {
-		w.and("i.id IN @list(?)", List(q.IDs))
+		l.own.and("i.id @among(?)", List(q.IDs))
 	}
 	if q.TaskID != "" {
-		w.and("i.task_id = ?", q.TaskID)
+		l.own.and("i.task_id = ?", q.TaskID)
 	}
 	if len(q.Types) > 0 {
-		w.and("i.type IN @list(?)", List(q.Types))
+		l.own.and("i.type @among(?)", List(q.Types))
 	}
 	if len(q.States) > 0 {
-		w.states(texts(q.States))
+		l.sources = l.derived.states(texts(q.States))
 	}
 	if len(q.Statuses) > 0 {
-		w.statuses(q.Statuses, now)
+		l.sources = l.derived.statuses(q.Statuses, now)
 	}
 	if q.WorkerID != "" {
-		w.and("i.last_worker_id = ?", q.WorkerID)
+		l.derived.and("i.last_worker_id = ?", q.WorkerID)
 	}
-	cmp, dir := ">", "ASC"
-	if q.Desc {
-		cmp, dir = "<", "DESC"
+	if q.TaskID != "" || len(q.IDs) > 0 {
+		l.sources = nil // these lead to fewer
 	}
-	if err := w.after("i.id "+cmp, "itm_", q.Cursor); err != nil {
-		return pawl.List[pawl.Item]{}, err
-	}
-	rows, err := scanItems(ctx, tx, now, w.text(without(readSQL["items"], q.Fields, largeOfItem), "i.id "+dir, q.Limit+1), w.args...)
+	rows, err := l.page(ctx, tx, namespace)
 	if err != nil {
 		return pawl.List[pawl.Item]{}, err
 	}
@@ -127,27 +132,15 @@ func listItems(ctx context.Context, tx Tx, namespace string, q pawl.ItemFilter, 
 	return paged(items, q.Limit, itemCursor), nil
 }
 
-// states asks for item states; where all of them are rare, the rare places are
-// read first instead of every item.
-func (w *where) states(states []string) {
-	w.and("i.state IN @list(?)", List(states))
-	var from []string
-	for _, s := range states {
-		p := placeOf[s]
-		if p == "" {
-			return
-		}
-		if q := "SELECT item_id FROM pawl." + p; !slices.Contains(from, q) {
-			from = append(from, q)
-		}
-	}
-	slices.Sort(from)
-	w.and("i.id IN (" + strings.Join(from, " UNION ALL ") + ")")
+// states asks for item states, and says where items of them are.
+func (w *where) states(states []string) (sources []string) {
+	w.and("i.state @among(?)", List(states))
+	return itemSources(states, "item_id")
 }
 
 // statuses asks for the coarse words; expired is a lease that has run out, and
 // such a one is not in_progress.
-func (w *where) statuses(statuses []pawl.Status, now int64) {
+func (w *where) statuses(statuses []pawl.Status, now int64) (sources []string) {
 	var states []string
 	expired := slices.Contains(statuses, pawl.StatusExpired)
 	running := slices.Contains(statuses, pawl.StatusInProgress)
@@ -156,13 +149,14 @@ func (w *where) statuses(statuses []pawl.Status, now int64) {
 			states = append(states, s.Name)
 		}
 	}
-	w.states(states)
+	sources = w.states(states)
 	if expired && !running {
 		w.and("(i.lease_expires_at IS NULL OR i.lease_expires_at <= ?)", now)
 	}
 	if running && !expired {
 		w.and("(i.lease_expires_at IS NULL OR i.lease_expires_at > ?)", now)
 	}
+	return sources
 }
 
 // large are columns of values that may be large, by the member that shows them,

@@ -79,7 +79,7 @@ func ListMessages(ctx context.Context, tx Tx, namespace string, q pawl.MessageFi
 		w.and("m.task_id = (SELECT x.task_id FROM pawl.work_items x WHERE x.id = ?)", q.ItemID)
 	}
 	if len(q.Statuses) > 0 {
-		w.and("m.state IN @list(?)", List(texts(q.Statuses)))
+		w.and("m.state @among(?)", List(texts(q.Statuses)))
 	}
 	if err := w.after("m.id >", "msg_", q.Cursor); err != nil {
 		return nil, err

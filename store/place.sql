@@ -87,7 +87,7 @@ RETURNING item_id, namespace, type, state
 -- name: still in
 SELECT i.id
 FROM pawl.item_rows i
-WHERE i.id @among AND i.state IN @list($2)
+WHERE i.id @among($1) AND i.state IN @list($2)
 
 -- name: record
 INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, task_from, task_to, actor_type, actor_id, message, data, diff, key_id, created_at)

@@ -27,7 +27,7 @@ func listEvents(ctx context.Context, tx Tx, namespace string, q pawl.EventFilter
 		w.and("e.item_id = ?", q.ItemID)
 	}
 	if len(q.Types) > 0 {
-		w.and("(SELECT x.type FROM pawl.tasks x WHERE x.id = e.task_id) IN @list(?)", List(q.Types))
+		w.and("(SELECT x.type FROM pawl.tasks x WHERE x.id = e.task_id) @among(?)", List(q.Types))
 	}
 	if q.Event != "" {
 		w.and("e.event = ?", q.Event)
@@ -115,7 +115,7 @@ func listCheckpoints(ctx context.Context, tx Tx, namespace string, q pawl.Checkp
 		w.and("c.item_id = ?", q.ItemID)
 	}
 	if len(q.Types) > 0 {
-		w.and("c.type IN @list(?)", List(q.Types))
+		w.and("c.type @among(?)", List(q.Types))
 	}
 	if q.Name != "" {
 		w.and("c.name = ?", q.Name)

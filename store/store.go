@@ -31,8 +31,8 @@ type DB interface {
 }
 
 // Tx runs statements. Placeholders are $1, $2 …; table names carry the prefix
-// "pawl."; @list($1) is the rows of a JSON array of texts, @among says that a column
-// is one of those of $1, each to be looked up in its index, @each($1) AS x a table
+// "pawl."; @list($1) is the rows of a JSON array of texts, @among($1) says that a column
+// is one of those, each to be looked up in its index, @each($1) AS x a table
 // whose x.value ->> 0 … are the members of each array in a JSON array, @lock and @skip are
 // FOR UPDATE and FOR UPDATE SKIP LOCKED where there is such a thing, @exclusive and
 // @shared are FOR NO KEY UPDATE, which lets others refer to the row, and FOR SHARE,

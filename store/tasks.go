@@ -60,25 +60,36 @@ func ListTasks(ctx context.Context, tx Tx, namespace string, q pawl.TaskFilter) 
 }
 
 func listTasks(ctx context.Context, tx Tx, namespace string, q pawl.TaskFilter, cursor func(pawl.Task) string) (pawl.List[pawl.Task], error) {
-	var w where
+	l := listing[pawl.Task]{table: "tasks t", rows: without(readSQL["tasks"], q.Fields, largeOfTask), prefix: "tsk_", key: "t.id",
+		byID: !q.ByPriority, desc: !q.Asc, cursor: q.Cursor, limit: q.Limit}
+	cmp, dir := "<", " DESC"
+	if q.Asc {
+		cmp, dir = ">", " ASC"
+	}
+	l.order = "t.id" + dir
+	l.after = func(w *where, cursor string) error { return w.after("t.id "+cmp, l.prefix, cursor) }
+	if q.ByPriority {
+		l.key, l.order = "t.priority || '_' || t.id", "t.priority"+dir+", "+l.order
+		l.after = func(w *where, cursor string) error { return w.afterPriority(cmp, cursor) }
+	}
+	l.scan = func(query string, args ...any) ([]pawl.Task, error) { return scanTasks(ctx, tx, query, args...) }
+	l.own.tasks(namespace, &q)
+	statesOfTasks(&l, &q)
+	rows, err := l.page(ctx, tx, namespace)
+	if err != nil {
+		return pawl.List[pawl.Task]{}, err
+	}
+	return paged(rows, q.Limit, cursor), nil
+}
+
+// tasks adds the conditions of a filter on columns of tasks.
+func (w *where) tasks(namespace string, q *pawl.TaskFilter) {
 	w.and("t.namespace = ?", namespace)
 	if len(q.IDs) > 0 {
-		w.and("t.id IN @list(?)", List(q.IDs))
+		w.and("t.id @among(?)", List(q.IDs))
 	}
 	if len(q.Types) > 0 {
-		w.and("t.type IN @list(?)", List(q.Types))
-	}
-	if len(q.States) > 0 {
-		w.and("t.state IN @list(?)", List(texts(q.States)))
-	}
-	if len(q.Statuses) > 0 {
-		var states []string
-		for _, s := range pawl.TaskStates {
-			if s.Shown && slices.Contains(q.Statuses, s.Status) {
-				states = append(states, s.Name)
-			}
-		}
-		w.and("t.state IN @list(?)", List(states))
+		w.and("t.type @among(?)", List(q.Types))
 	}
 	if q.MinPriority != nil {
 		w.and("t.priority >= ?", *q.MinPriority)
@@ -98,25 +109,31 @@ func listTasks(ctx context.Context, tx Tx, namespace string, q pawl.TaskFilter, 
 	if !q.Until.IsZero() {
 		w.and("t.created_at < ?", q.Until.UnixMicro())
 	}
-	cmp, dir := "<", " DESC"
-	if q.Asc {
-		cmp, dir = ">", " ASC"
+}
+
+// statesOfTasks adds the conditions on states, which are derived, and says where to
+// look for the tasks.
+func statesOfTasks(l *listing[pawl.Task], q *pawl.TaskFilter) {
+	if q.Available != nil && *q.Available {
+		l.sources = []string{from("task_id", "ready", "")}
 	}
-	order, err := "t.id"+dir, error(nil)
-	if q.ByPriority {
-		order = "t.priority" + dir + ", " + order
-		err = w.afterPriority(cmp, q.Cursor)
-	} else {
-		err = w.after("t.id "+cmp, "tsk_", q.Cursor)
+	if len(q.Statuses) > 0 {
+		var states []string
+		for _, s := range pawl.TaskStates {
+			if s.Shown && slices.Contains(q.Statuses, s.Status) {
+				states = append(states, s.Name)
+			}
+		}
+		l.derived.and("t.state @among(?)", List(states))
+		l.sources = taskSources(states)
 	}
-	if err != nil {
-		return pawl.List[pawl.Task]{}, err
+	if len(q.States) > 0 {
+		l.derived.and("t.state @among(?)", List(texts(q.States)))
+		l.sources = taskSources(texts(q.States))
 	}
-	rows, err := scanTasks(ctx, tx, w.text(without(readSQL["tasks"], q.Fields, largeOfTask), order, q.Limit+1), w.args...)
-	if err != nil {
-		return pawl.List[pawl.Task]{}, err
+	if len(q.IDs) > 0 {
+		l.sources = nil // they lead to fewer
 	}
-	return paged(rows, q.Limit, cursor), nil
 }
 
 // afterPriority goes on behind a cursor of a list in order of priority and id.

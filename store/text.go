@@ -21,29 +21,32 @@ func Texts(fsys embed.FS, file string) map[string]string {
 }
 
 // Rewriter makes a Dialect.Rewrite out of replacements (old, new, old, new …),
-// applied once per text. list is what @list($n) becomes, with %s for $n.
-func Rewriter(list string, replacements ...string) func(string) string {
+// applied once per text. list is what @list($n) becomes, among what @among($n)
+// becomes, with %s for $n.
+func Rewriter(list, among string, replacements ...string) func(string) string {
 	r := strings.NewReplacer(replacements...)
-	before, after, _ := strings.Cut(list, "%s")
 	var seen sync.Map
 	return func(q string) string {
 		if done, ok := seen.Load(q); ok {
 			return done.(string)
 		}
-		var b strings.Builder
-		rest := q
-		for {
-			head, tail, found := strings.Cut(rest, "@list(")
-			b.WriteString(head)
-			if !found {
-				break
-			}
-			arg, tail2, _ := strings.Cut(tail, ")")
-			b.WriteString(before + arg + after)
-			rest = tail2
-		}
-		done := r.Replace(b.String())
+		done := r.Replace(expand(expand(q, "@list(", list), "@among(", among))
 		seen.Store(q, done)
 		return done
+	}
+}
+
+// expand puts a template in the place of each mark and its argument.
+func expand(text, mark, template string) string {
+	var b strings.Builder
+	for {
+		head, tail, found := strings.Cut(text, mark)
+		b.WriteString(head)
+		if !found {
+			return b.String()
+		}
+		var arg string
+		arg, text, _ = strings.Cut(tail, ")")
+		b.WriteString(strings.Replace(template, "%s", arg, 1))
 	}
 }

@@ -78,7 +78,7 @@ func listTypes(ctx context.Context, tx Tx, namespace string, q pawl.TypeFilter) 
 	var w where
 	w.and("t.namespace = ?", namespace)
 	if len(q.Names) > 0 {
-		w.and("t.name IN @list(?)", List(q.Names))
+		w.and("t.name @among(?)", List(q.Names))
 	}
 	if !q.Removed {
 		w.and("t.removed_at IS NULL")

@@ -122,7 +122,7 @@ func (d *db) present() error {
 // no row locks, lists as JSON, members of an object as json_each has them, but
 // numbers as they are spelt. A bare parameter as LIMIT makes SQLite plan the
 // statement anew whenever it is bound, which was most of a claim: hence 0 +.
-var rewrite = store.Rewriter("(SELECT value FROM json_each(%s))", "@each(", "json_each(", "pawl.", "", "@lock", "", "@exclusive", "", "@shared", "", "@skip", "", "@alone", "TRUE", "@among", "IN (SELECT value FROM json_each($1))", "LIMIT $", "LIMIT 0 + $",
+var rewrite = store.Rewriter("(SELECT value FROM json_each(%s))", "IN (SELECT value FROM json_each(%s))", "@each(", "json_each(", "pawl.", "", "@lock", "", "@exclusive", "", "@shared", "", "@skip", "", "@alone", "TRUE", "LIMIT $", "LIMIT 0 + $",
 	"@metadata", "(SELECT j.key, CASE j.type WHEN 'text' THEN j.value WHEN 'null' THEN NULL ELSE t.metadata -> j.fullkey END AS value FROM json_each(t.metadata) j)")
 
 func (d *db) Dialect() *store.Dialect { return d.dialect }

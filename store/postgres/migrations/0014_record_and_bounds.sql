@@ -42,3 +42,9 @@ DROP INDEX pawl.waiting_until;
 CREATE INDEX waiting_until ON pawl.waiting (until) WHERE until IS NOT NULL AND needs = 0;
 -- The type says that failed items do not count when the task settles.
 ALTER TABLE pawl.task_live ADD COLUMN ignores_failures smallint NOT NULL DEFAULT 0;
+-- Lists: tasks by priority, tasks and items of rare states, tasks until a time, keys.
+CREATE INDEX tasks_by_priority ON pawl.tasks (namespace, priority, id);
+CREATE INDEX tasks_by_time ON pawl.tasks USING brin (created_at);
+CREATE INDEX task_live_by_state ON pawl.task_live (state, task_id) WHERE state <> 'completed';
+CREATE INDEX ends_not_completed ON pawl.ends (state, task_id) WHERE state <> 'completed';
+CREATE INDEX idempotency_keys_listed ON pawl.idempotency_keys (namespace, created_at, key_hash) WHERE code IS NULL;

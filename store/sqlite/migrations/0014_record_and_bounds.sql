@@ -31,3 +31,8 @@ DROP INDEX waiting_until;
 CREATE INDEX waiting_until ON waiting (until) WHERE until IS NOT NULL AND needs = 0;
 -- The type says that failed items do not count when the task settles.
 ALTER TABLE task_live ADD COLUMN ignores_failures INTEGER NOT NULL DEFAULT 0;
+-- Lists: tasks by priority, tasks and items of rare states, keys.
+CREATE INDEX tasks_by_priority ON tasks (namespace, priority, id);
+CREATE INDEX task_live_by_state ON task_live (state, task_id) WHERE state <> 'completed';
+CREATE INDEX ends_not_completed ON ends (state, task_id) WHERE state <> 'completed';
+CREATE INDEX idempotency_keys_listed ON idempotency_keys (namespace, created_at, key_hash) WHERE code IS NULL;

@@ -1,0 +1,281 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/pawltest"
+	"github.com/pawl-work/pawl/store"
+)
+
+// full fills a database for plans: n tasks of one item each, mostly completed, with
+// the statistics of their columns. Two namespaces, ten types.
+func full(t *testing.T, p *pawltest.Pawl, n int) {
+	t.Helper()
+	id := func(prefix, number string) string {
+		return "'" + prefix + "_000000000000000000' || substr(CAST(100000000 + " + number + " AS TEXT), 2)"
+	}
+	numbers := fmt.Sprintf("WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)\n", n)
+	common := "CASE WHEN i % 50 = 0 THEN 'small' ELSE 'default' END"
+	queries := []string{
+		"INSERT INTO pawl.tasks (id, namespace, type, solo, priority, payload, requested_by_id, input_hash, metadata, created_at)\n" + numbers +
+			"SELECT " + id("tsk", "i") + ", " + common + ", 'type-' || i % 10, 1, i % 5, NULL, 'user-' || i % 1000, 'hash-' || i, '{\"a\":1}', 1800000000000000 + CAST(i AS BIGINT) * 1000000 FROM n",
+		"INSERT INTO pawl.work_items (id, namespace, task_id, type, kind, position, priority, max_attempts, input, created_at)\n" +
+			"SELECT 'itm_' || substr(id, 5), namespace, id, type, 'work', 0, priority, 3, '{}', created_at FROM pawl.tasks",
+		"INSERT INTO pawl.ends (item_id, namespace, task_id, state, attempt, failures, worker_id, ended_at)\n" +
+			"SELECT id, namespace, task_id, 'completed', 1, 0, 'w' || (created_at / 1000000) % 100, created_at FROM pawl.work_items WHERE (created_at / 1000000) % 500 > 3",
+		"INSERT INTO pawl.rests (item_id, namespace, task_id, type, priority, state, attempt, failures, max_attempts, solo, since, worker_id)\n" +
+			"SELECT id, namespace, task_id, type, priority, 'failed', 3, 3, 3, 1, created_at, 'w1' FROM pawl.work_items WHERE (created_at / 1000000) % 500 = 1",
+		"INSERT INTO pawl.leases (item_id, namespace, task_id, type, priority, state, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, prefetch, worker_id, lease_seconds, started_at, acquired_at, heartbeat_at, lease_expires_at)\n" +
+			"SELECT id, namespace, task_id, type, priority, 'leased', 1, 0, 3, 1, 0, 0, 0, 0, 0, 'w2', 60, created_at, created_at, created_at, created_at FROM pawl.work_items WHERE (created_at / 1000000) % 500 = 2",
+		"INSERT INTO pawl.ready (namespace, type, rank, item_id, task_id, max_attempts, solo)\n" +
+			"SELECT namespace, type, 1 - 2 * priority, id, task_id, 3, 1 FROM pawl.work_items WHERE (created_at / 1000000) % 500 IN (0, 3)",
+		"INSERT INTO pawl.task_events (namespace, task_id, item_id, event, to_state, actor_type, created_at)\n" +
+			"SELECT namespace, id, NULL, 'proposed', 'open', 'api', created_at FROM pawl.tasks ORDER BY id",
+		"INSERT INTO pawl.checkpoints (id, namespace, task_id, item_id, seq, type, name, snapshot, metadata, created_at)\n" +
+			"SELECT 'ckp_' || substr(id, 5), namespace, task_id, id, 1, 'custom', 'step-' || (created_at / 1000000) % 20, '{}', '{\"a\":1}', created_at FROM pawl.work_items",
+		"INSERT INTO pawl.messages (id, namespace, thread, task_id, item_id, role, state, content, created_at, ended_at)\n" +
+			"SELECT 'msg_' || substr(id, 5), namespace, 'chat-' || (created_at / 1000000) % 100, task_id, id, 'assistant', 'complete', '{}', created_at, created_at FROM pawl.work_items",
+		"INSERT INTO pawl.idempotency_keys (namespace, scope, key_hash, status, task_id, item_id, created_at, completed_at)\n" +
+			"SELECT namespace, 's', id, 'completed', task_id, id, created_at, created_at FROM pawl.work_items",
+		"INSERT INTO pawl.provenances (id, namespace, task_id, item_id, verb, created_at)\n" +
+			"SELECT 'prv_' || substr(id, 5), namespace, task_id, id, 'create', created_at FROM pawl.work_items",
+		"INSERT INTO pawl.work_item_parts (id, namespace, item_id, part_key, payload, worker_id, attempt, created_at)\n" +
+			"SELECT 'prt_' || substr(id, 5), namespace, id, 'a', '{}', 'w', 1, created_at FROM pawl.work_items",
+		"INSERT INTO pawl.archives (task_id, namespace, bytes, sha256, created_at)\n" +
+			"SELECT 'tsk_' || substr(id, 6) || '0', namespace, 1, '', created_at FROM pawl.tasks",
+		"INSERT INTO pawl.workers (namespace, worker_id, started_at, last_seen_at)\n" +
+			"SELECT namespace, id, created_at, created_at FROM pawl.tasks WHERE (created_at / 1000000) % 10 = 0",
+		"ANALYZE",
+	}
+	t.Cleanup(func() { // before the rules are checked: events of most changes are missing
+		var clear []string
+		for _, table := range filled {
+			clear = append(clear, "DELETE FROM pawl."+table)
+		}
+		c := &chained{scene: &scene{T: t, Pawl: p}}
+		c.around("seals", clear...)
+	})
+	if p.Database == pawltest.Postgres { // as autovacuum does
+		queries = append(queries, "SELECT brin_summarize_new_values('pawl.task_events_by_time')", "SELECT brin_summarize_new_values('pawl.tasks_by_time')")
+	}
+	for _, q := range queries {
+		if err := p.Exec(q); err != nil {
+			t.Fatalf("%s: %v", q, err)
+		}
+	}
+}
+
+// filled are the tables with as many rows as there are tasks, and some that hang on them.
+var filled = []string{"ends", "rests", "leases", "ready", "task_events", "checkpoints", "messages", "idempotency_keys", "provenances", "work_item_parts",
+	"archives", "workers", "work_items", "tasks"}
+
+// recorder keeps the queries that a list makes.
+type recorder struct {
+	store.Tx
+	queries []string
+	args    [][]any
+}
+
+func (r *recorder) Query(ctx context.Context, query string, args ...any) (store.Rows, error) {
+	r.queries, r.args = append(r.queries, query), append(r.args, args)
+	return r.Tx.Query(ctx, query, args...)
+}
+
+// explain answers with the plan of a query, a line a step.
+func explain(ctx context.Context, tx store.Tx, lite bool, query string, args []any) (plan []string, err error) {
+	var a, b, c int
+	var line string
+	prefix, dest := "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) ", []any{&line}
+	if lite {
+		prefix, dest = "EXPLAIN QUERY PLAN ", []any{&a, &b, &c, &line}
+	}
+	rows, err := tx.Query(ctx, prefix+query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := rows.Scan(dest...); err != nil {
+			return nil, err
+		}
+		plan = append(plan, line)
+	}
+	return plan, rows.Err()
+}
+
+var (
+	actual  = regexp.MustCompile(`Scan.*rows=([0-9.]+) loops=(\d+)`)
+	removed = regexp.MustCompile(`Rows Removed by (?:Filter|Index Recheck): (\d+)`)
+)
+
+// mostRead is how many rows a step reads at once, or how often it is taken, at most.
+func mostRead(plan []string) (most float64) {
+	var rows, loops float64
+	for _, line := range plan {
+		if m := actual.FindStringSubmatch(line); m != nil {
+			rows, _ = strconv.ParseFloat(m[1], 64)
+			loops, _ = strconv.ParseFloat(m[2], 64)
+		} else if m := removed.FindStringSubmatch(line); m != nil {
+			n, _ := strconv.ParseFloat(m[1], 64)
+			rows += n
+		} else if strings.Contains(line, "->") {
+			rows = 0
+		}
+		most = max(most, rows, loops)
+	}
+	return most
+}
+
+// sorted says that SQLite reads a large table from end to end and sorts it.
+func sorted(plan []string) bool {
+	all := strings.Join(plan, "\n") + "\n"
+	return regexp.MustCompile(`(?m)^SCAN [twecmkp](\n| USING)`).MatchString(all) && strings.Contains(all, "TEMP B-TREE FOR ORDER BY")
+}
+
+// reads are lists with the filters that the doors offer.
+func reads() map[string]func(ctx context.Context, tx store.Tx, ns string) error {
+	out := map[string]func(ctx context.Context, tx store.Tx, ns string) error{}
+	page := pawl.Page{Limit: 100}
+	var tasks, items []string
+	for n := range 300 {
+		tasks, items = append(tasks, fmt.Sprintf("tsk_%026d", n*7+1)), append(items, fmt.Sprintf("itm_%026d", n*7+1))
+	}
+	at := time.UnixMicro(1800000000000000 + 100_000_000).UTC()
+	low, yes, no := 4, true, false
+	for name, f := range map[string]pawl.TaskFilter{
+		"all": {}, "oldest": {Asc: true}, "ids": {IDs: tasks}, "one id": {IDs: tasks[:1]}, "ids, state": {IDs: tasks, States: []pawl.TaskState{pawl.TaskFailed}},
+		"cursor": {Page: pawl.Page{Cursor: tasks[9]}}, "type": {Types: []string{"type-1"}}, "types": {Types: []string{"type-1", "type-2"}}, "priority": {MinPriority: &low, MaxPriority: &low},
+		"since": {Since: at}, "until": {Until: at}, "by priority": {ByPriority: true}, "by priority, cursor": {ByPriority: true, Page: pawl.Page{Cursor: "3_" + tasks[9]}},
+		"metadata": {Metadata: map[string]string{"a": "1"}}, "failed, by priority": {States: []pawl.TaskState{pawl.TaskFailed}, ByPriority: true}, "available": {Available: &yes}, "not available": {Available: &no},
+	} {
+		f.Limit = page.Limit
+		out["tasks "+name] = func(ctx context.Context, tx store.Tx, ns string) error {
+			_, err := store.ListTasks(ctx, tx, ns, f)
+			return err
+		}
+	}
+	for _, s := range pawl.TaskStates {
+		if s.Shown {
+			f := pawl.TaskFilter{States: []pawl.TaskState{pawl.TaskState(s.Name)}, Page: page}
+			out["tasks state "+s.Name] = func(ctx context.Context, tx store.Tx, ns string) error {
+				_, err := store.ListTasks(ctx, tx, ns, f)
+				return err
+			}
+		}
+	}
+	for _, s := range pawl.TaskStatuses {
+		f := pawl.TaskFilter{Statuses: []pawl.Status{s}, Page: page}
+		out["tasks status "+string(s)] = func(ctx context.Context, tx store.Tx, ns string) error {
+			_, err := store.ListTasks(ctx, tx, ns, f)
+			return err
+		}
+	}
+	for name, f := range map[string]pawl.ItemFilter{"all": {}, "ids": {IDs: items}, "task": {TaskID: tasks[0]}, "type": {Types: []string{"type-1"}}, "worker": {WorkerID: "w1"}, "newest": {Desc: true}} {
+		f.Limit = page.Limit
+		out["items "+name] = func(ctx context.Context, tx store.Tx, ns string) error {
+			_, err := store.ListItems(ctx, tx, ns, f, 1)
+			return err
+		}
+	}
+	for _, s := range pawl.ItemStates {
+		f := pawl.ItemFilter{States: []pawl.ItemState{pawl.ItemState(s.Name)}, Page: page}
+		out["items state "+s.Name] = func(ctx context.Context, tx store.Tx, ns string) error {
+			_, err := store.ListItems(ctx, tx, ns, f, 1)
+			return err
+		}
+	}
+	for name, f := range map[string]pawl.EventFilter{"all": {}, "oldest": {Asc: true}, "task": {TaskID: tasks[0]}, "item": {ItemID: items[0]}, "types": {Types: []string{"type-1"}}, "since": {Since: at}, "until": {Until: at},
+		"deleted": {Event: "deleted"}, "event": {Event: "proposed"}, "cursor": {Page: pawl.Page{Cursor: "evt_1000"}}} {
+		f.Limit = page.Limit
+		out["events "+name] = func(ctx context.Context, tx store.Tx, ns string) error {
+			_, err := store.ListEvents(ctx, tx, ns, f)
+			return err
+		}
+	}
+	for name, f := range map[string]pawl.CheckpointFilter{"all": {}, "task": {TaskID: tasks[0]}, "item": {ItemID: items[0]}, "task, types": {TaskID: tasks[0], Types: []string{"custom"}}, "name": {Name: "step-1"}} {
+		f.Limit = page.Limit
+		out["checkpoints "+name] = func(ctx context.Context, tx store.Tx, ns string) error {
+			_, err := store.ListCheckpoints(ctx, tx, ns, f)
+			return err
+		}
+	}
+	for name, f := range map[string]pawl.MessageFilter{"all": {}, "thread": {Thread: "chat-1"}, "task": {TaskID: tasks[0]}, "item": {ItemID: items[0]}, "status": {Statuses: []pawl.MessageState{"complete"}}} {
+		f.Limit = page.Limit
+		out["messages "+name] = func(ctx context.Context, tx store.Tx, ns string) error {
+			_, err := store.ListMessages(ctx, tx, ns, f)
+			return err
+		}
+	}
+	for name, f := range map[string]pawl.KeyFilter{"all": {}, "status": {Status: "pending"}, "task": {TaskID: tasks[0]}, "item": {ItemID: items[0]}} {
+		f.Limit = page.Limit
+		out["keys "+name] = func(ctx context.Context, tx store.Tx, ns string) error {
+			_, err := store.ListKeys(ctx, tx, ns, f)
+			return err
+		}
+	}
+	for name, f := range map[string]pawl.ProvenanceFilter{"task": {TaskID: tasks[0]}, "item": {ItemID: items[0]}} {
+		f.Limit = page.Limit
+		out["provenances "+name] = func(ctx context.Context, tx store.Tx, ns string) error {
+			_, err := store.ListProvenances(ctx, tx, ns, f)
+			return err
+		}
+	}
+	out["parts"] = func(ctx context.Context, tx store.Tx, ns string) error {
+		_, err := store.ListParts(ctx, tx, ns, pawl.PartFilter{ItemID: items[0], Page: page})
+		return err
+	}
+	out["workers"] = func(ctx context.Context, tx store.Tx, ns string) error {
+		_, err := store.ListWorkers(ctx, tx, ns, pawl.WorkerFilter{Page: page})
+		return err
+	}
+	out["archives"] = func(ctx context.Context, tx store.Tx, ns string) error {
+		_, err := store.ListArchives(ctx, tx, ns, "", 100)
+		return err
+	}
+	out["items by id"] = func(ctx context.Context, tx store.Tx, ns string) error {
+		_, err := store.GetItems(ctx, tx, items, 1)
+		return err
+	}
+	return out
+}
+
+// No list reads a large table from end to end, whatever it asks for.
+func TestListsReadByTheirIndexes(t *testing.T) {
+	n := 60_000
+	if os.Getenv("PAWL_TORTURE") == "1" {
+		n = 1_000_000
+	}
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		full(t, p, n)
+		lite := p.Database == pawltest.SQLite
+		for name, read := range reads() {
+			err := p.Engine.DB().View(t.Context(), func(ctx context.Context, tx store.Tx) error {
+				r := &recorder{Tx: tx}
+				if err := read(ctx, r, "default"); err != nil {
+					return err
+				}
+				for i, q := range r.queries {
+					plan, err := explain(ctx, tx, lite, q, r.args[i])
+					if err != nil {
+						return err
+					}
+					if most := mostRead(plan); most > float64(n)/3 || lite && sorted(plan) {
+						t.Errorf("%s: it reads %.0f rows of %d:\n%s", name, most, n, strings.Join(plan, "\n"))
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+}

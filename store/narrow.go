@@ -1,0 +1,178 @@
+package store
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/pawl-work/pawl"
+)
+
+// fewCandidates bounds the rows that a list collects before it reads them. Where there
+// are more, every hundredth row or so is wanted, and walking in the list's order finds
+// a page soon.
+const fewCandidates = 10_000
+
+// candidates are the ids of all rows that a list may want, in its order and behind its
+// cursor. They come from tables and indexes that hold few rows of many: without
+// them, a list of rare states reads every row there is. sources are queries with the
+// namespace as $1. few is false when there are too many, or no sources.
+func candidates(ctx context.Context, tx Tx, namespace string, sources []string, desc bool, cursor string) (ids []string, few bool, err error) {
+	if len(sources) == 0 {
+		return nil, false, nil
+	}
+	ids, err = Strings(ctx, tx, "SELECT x.id FROM ("+strings.Join(sources, " UNION ALL ")+") x\nLIMIT $2", namespace, fewCandidates+1)
+	if err != nil || len(ids) > fewCandidates {
+		return nil, false, err
+	}
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	if cursor != "" {
+		at, found := slices.BinarySearch(ids, cursor)
+		if desc {
+			ids = ids[:at]
+		} else if ids = ids[at:]; found {
+			ids = ids[1:]
+		}
+	}
+	if desc {
+		slices.Reverse(ids)
+	}
+	return ids, true, nil
+}
+
+// listing is a list whose rows are made of many tables. It finds ids by the conditions
+// that one table and its index decide, then reads the rows with these ids by all
+// conditions, until the page is full. One query for both would let the planner join
+// all the tables first.
+type listing[T any] struct {
+	own, derived where    // conditions: by columns of the table, and by those of what is joined to it
+	sources      []string // of candidates
+	table, rows  string   // the table with its alias, a letter; the query of the rows
+	prefix       string   // of ids
+	key, order   string   // what the cursor is made of, and the list's order
+	desc         bool
+	byID         bool // it is in the order of ids
+	cursor       string
+	limit        int
+	after        func(w *where, cursor string) error
+	scan         func(query string, args ...any) ([]T, error)
+}
+
+func (l *listing[T]) page(ctx context.Context, tx Tx, namespace string) (out []T, err error) {
+	behind := l.own.with("TRUE")
+	if err := l.after(&behind, l.cursor); err != nil {
+		return nil, err
+	}
+	cursor, size := l.cursor, 2*l.limit
+	if !l.byID { // candidates are in the order of their ids: all at once
+		cursor, size = "", fewCandidates
+	}
+	ids, few, err := candidates(ctx, tx, namespace, l.sources, l.desc, cursor)
+	if few {
+		for some := range slices.Chunk(ids, size) {
+			if some, err = l.find(ctx, tx, behind.with(l.id()+" @among(?)", List(some)), len(some)); err != nil {
+				return nil, err
+			}
+			rows, err := l.read(some)
+			if out = append(out, rows...); err != nil || len(out) > l.limit {
+				break
+			}
+		}
+	} else if err == nil {
+		out, err = l.walk(ctx, tx, behind)
+	}
+	return out[:min(len(out), l.limit+1)], err
+}
+
+// walk goes through the table in the list's order, in growing steps.
+func (l *listing[T]) walk(ctx context.Context, tx Tx, at where) (out []T, err error) {
+	for size := l.limit + 1; ; size = min(2*size, max(pawl.MaxPage, l.limit+1)) {
+		keys, err := l.find(ctx, tx, at, size)
+		if err != nil || len(keys) == 0 {
+			return out, err
+		}
+		rows, err := l.read(keys)
+		if out = append(out, rows...); err != nil || len(out) > l.limit || len(keys) < size || len(l.derived.conds) == 0 {
+			return out, err
+		}
+		at = l.own.with("TRUE")
+		if err := l.after(&at, keys[len(keys)-1]); err != nil {
+			return out, err
+		}
+	}
+}
+
+// find reads the keys of rows by the table's own conditions.
+func (l *listing[T]) find(ctx context.Context, tx Tx, w where, limit int) ([]string, error) {
+	return Strings(ctx, tx, w.text("SELECT "+l.key+" FROM pawl."+l.table, l.order, limit), w.args...)
+}
+
+func (l *listing[T]) read(keys []string) ([]T, error) {
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	ids := make([]string, len(keys))
+	for i, k := range keys {
+		ids[i] = k[strings.Index(k, l.prefix):]
+	}
+	w := l.derived.with(l.id()+" @among(?)", List(ids))
+	text := w.text(l.rows, l.order, l.limit+1)
+	return l.scan(text, w.args...)
+}
+
+func (l *listing[T]) id() string { return l.table[len(l.table)-1:] + ".id" }
+
+// from makes a source of candidates.
+func from(column, table, cond string) string {
+	return "SELECT " + column + " AS id FROM pawl." + table + " WHERE namespace = $1" + cond
+}
+
+// rare names the condition of a partial index, word by word: SQLite asks for that.
+const rare = " AND state <> 'completed' AND state = '"
+
+// itemSources are where items of some states are; nil when one of the states is the
+// one that most items end in.
+func itemSources(states []string, column string) (out []string) {
+	for _, s := range states {
+		switch s {
+		case "queued":
+			out = append(out, from(column, "ready", ""))
+		case "scheduled", "waiting":
+			out = append(out, from(column, s, ""))
+		case "leased", "in_progress":
+			out = append(out, from(column, "leases", ""))
+		case "submitted", "accepted", "failed", "dead_lettered":
+			out = append(out, from(column, "rests", " AND state = '"+s+"'"))
+		case "rejected", "cancelled":
+			out = append(out, from(column, "ends", rare+s+"'"))
+		default:
+			return nil
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// taskSources are where tasks of some states are: those of one item by the state of
+// the item, the others by their counters.
+func taskSources(states []string) (out []string) {
+	for _, s := range states {
+		stored, items := s, []string{s}
+		switch s {
+		case "completed":
+			return nil
+		case "queued":
+			stored, items = "open", []string{"queued", "scheduled", "waiting"}
+		case "checked_out", "in_progress":
+			stored, items = "open", []string{"leased"}
+		case "approved":
+			items = []string{"accepted"}
+		case "applied":
+			items = nil
+		}
+		out = append(append(out, itemSources(items, "task_id")...), from("task_id", "task_live", rare+stored+"'"))
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
