@@ -178,6 +178,13 @@ type Moved struct {
 	RunAt    *time.Time `json:"run_at,omitempty"` // scheduled, waiting: when it goes on
 }
 
+// RevokeCall ends the lease of an item, whoever holds it.
+type RevokeCall struct {
+	ItemID  string `json:"id"`
+	Attempt int    `json:"attempt,omitempty"` // only this attempt's; 0 = whichever holds it
+	Reason  string `json:"reason,omitempty"`  // for the record
+}
+
 // ItemFilter selects items, oldest first unless Desc.
 type ItemFilter struct {
 	IDs      []string

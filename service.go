@@ -43,6 +43,7 @@ type Approver interface {
 // Operator mends: retries, buries, deletes, sweeps, restores.
 type Operator interface {
 	TaskMender
+	LeaseKeeper
 	TypeKeeper
 	Sweeper
 	RelayKeeper
@@ -168,6 +169,14 @@ type TaskMender interface {
 	// DeleteTasks removes tasks that have ended (with Force: any) and all that
 	// hangs on them, in bounded batches.
 	DeleteTasks(ctx context.Context, calls []TaskCall) ([]Result[string], error)
+}
+
+// LeaseKeeper ends leases of others.
+type LeaseKeeper interface {
+	// RevokeLeases ends leases before their time: the items are queued again,
+	// uncounted, and the next call of the worker that held one is ErrLeaseLost. A
+	// lease that is over already, or another attempt's, is a conflict.
+	RevokeLeases(ctx context.Context, calls []RevokeCall) ([]Result[Moved], error)
 }
 
 // TypeKeeper keeps the registry of types.

@@ -37,6 +37,9 @@ type Options struct {
 	// nothing of its own, and of one agent (namespace and worker, or actor), with
 	// as many at once; 0 = no bound.
 	RatePerKey, RatePerAgent int
+	// LastingPerKey bounds the calls of a key that last at once: waits and streams;
+	// 0 = 1000.
+	LastingPerKey int
 	// Log takes a line for each refusal; nil = slog's default.
 	Log *slog.Logger
 }
@@ -50,6 +53,7 @@ type Gate struct {
 	mu       sync.Mutex
 	known    map[string]known          // by token
 	uses     map[string]pawl.APIKeyUse // since they were last noted
+	lasting  map[string]int            // calls under way that last, by key
 	noted    time.Time
 	refusals map[Refusal]int64
 }
@@ -62,7 +66,9 @@ type known struct {
 
 const (
 	fresh     = time.Second      // how long a key is taken as it was
+	glance    = fresh / 3        // how old it may be for a call that lasts
 	noteEvery = 30 * time.Second // how often uses are written
+	mostLast  = 1000             // calls of a key that last at once
 	mostKnown = 10_000
 )
 
@@ -71,7 +77,7 @@ func New(o Options) *Gate {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	return &Gate{o: o, known: map[string]known{}, uses: map[string]pawl.APIKeyUse{}, refusals: map[Refusal]int64{}}
+	return &Gate{o: o, known: map[string]known{}, uses: map[string]pawl.APIKeyUse{}, refusals: map[Refusal]int64{}, lasting: map[string]int{}}
 }
 
 // Required says whether a call needs a key.
@@ -95,7 +101,7 @@ func (g *Gate) Enter(ctx context.Context, token string) (Pass, error) {
 	case g.o.Keys == nil:
 		return Pass{}, &pawl.Error{Code: pawl.CodeUnauthenticated, Message: "this server knows no API keys"}
 	}
-	key, err := g.find(ctx, token)
+	key, err := g.find(ctx, token, fresh)
 	if err != nil {
 		return Pass{}, err
 	}
@@ -129,19 +135,24 @@ func (g *Gate) Still(ctx context.Context, p Pass) error {
 	if p.Key == nil {
 		return nil
 	}
-	_, err := g.find(ctx, p.token)
+	_, err := g.find(ctx, p.token, glance)
 	if pawl.CodeOf(err) != pawl.CodeUnauthenticated {
 		return nil
 	}
 	return err
 }
 
-func (g *Gate) find(ctx context.Context, token string) (pawl.APIKey, error) {
+// find is the key of a token, as it was at most age ago.
+func (g *Gate) find(ctx context.Context, token string, age time.Duration) (pawl.APIKey, error) {
 	now := clock.Now()
 	g.mu.Lock()
 	k, ok := g.known[token]
+	good := ok && now.Sub(k.at) < age && (k.key.ExpiresAt == nil || k.key.ExpiresAt.Sub(now) > fresh)
+	if ok && !good && now.Sub(k.at) < fresh { // one asks, the others take it as it is
+		g.known[token] = known{k.key, now}
+	}
 	g.mu.Unlock()
-	if ok && now.Sub(k.at) < fresh && (k.key.ExpiresAt == nil || k.key.ExpiresAt.Sub(now) > fresh) {
+	if good {
 		return k.key, nil
 	}
 	key, err := g.o.Keys.FindAPIKey(ctx, token)

@@ -87,6 +87,12 @@ type (
 	}
 )
 
+// RevokeBody is the body of revoke_lease.
+type RevokeBody struct {
+	Attempt int    `json:"attempt,omitempty" doc:"Only the lease of this attempt; absent = whichever holds it."`
+	Reason  string `json:"reason,omitempty"`
+}
+
 // TaskVerb is the body of cancel, retry and bury. ItemIDs narrows the verb to
 // some items; empty = all that it applies to.
 type TaskVerb struct {

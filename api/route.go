@@ -84,6 +84,8 @@ var Routes = []Route{
 	{"release", post, "/v1/items/{id}:release", Claimer, 200, "Give an item back, uncounted."},
 	{"release_items", post, "/v1/items:release", Claimer, 200, "Release items, each answered on its own."},
 	{"suspend", post, "/v1/items/{id}:suspend", Claimer, 200, "Give the lease up until a time or a signal."},
+	{"revoke_lease", post, "/v1/items/{id}:revoke_lease", Operator, 200, "End the lease of an item, whoever holds it: the item is queued again, uncounted."},
+	{"revoke_leases", post, "/v1/items:revoke_lease", Operator, 200, "Revoke leases, each answered on its own."},
 	{"suspend_items", post, "/v1/items:suspend", Claimer, 200, "Suspend items, each answered on its own."},
 
 	{"submit", post, "/v1/items/{id}:submit", Claimer, 200, "Hand in an item's result, to be accepted with its task."},

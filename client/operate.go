@@ -22,6 +22,11 @@ func (c *Client) DeleteTasks(ctx context.Context, calls []pawl.TaskCall) ([]pawl
 	return batch[pawl.TaskCall, string](ctx, c, "delete_tasks", calls)
 }
 
+// RevokeLeases ends leases; see pawl.LeaseKeeper.
+func (c *Client) RevokeLeases(ctx context.Context, calls []pawl.RevokeCall) ([]pawl.Result[pawl.Moved], error) {
+	return batch[pawl.RevokeCall, pawl.Moved](ctx, c, "revoke_leases", calls)
+}
+
 // PutTypes registers types; see pawl.TypeKeeper.
 func (c *Client) PutTypes(ctx context.Context, types []pawl.Type) ([]pawl.Result[pawl.TypeRef], error) {
 	return batch[pawl.Type, pawl.TypeRef](ctx, c, "put_types", types)

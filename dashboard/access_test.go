@@ -259,3 +259,23 @@ func TestAWorkerIsRefusedAtTheApproval(t *testing.T) {
 	h.shows(h.post("/ui/tasks/"+task.ID+"/approve", "version", "1"), 403, "worked on this task")
 	h.shows(h.get("/ui/tasks/"+task.ID), 200, "with <code>"+keys[0].ID+"</code>")
 }
+
+// An operator ends a lease from the page of its item; the form is about the attempt
+// that it showed.
+func TestALeaseIsRevokedAtTheDashboard(t *testing.T) {
+	h := open(t, pawltest.Open(t, pawltest.SQLite), false)
+	if _, err := pawl.Create(h.Context(), h.p.Service, pawl.NewTask{Type: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	ls, err := h.p.Service.Claim(h.Context(), pawl.ClaimRequest{WorkerID: "w"})
+	if err != nil || len(ls) != 1 {
+		t.Fatal(ls, err)
+	}
+	at := "/ui/items/" + ls[0].ID
+	h.shows(h.get(at), 200, `href="`+at+`/revoke_lease"`, "revoke lease")
+	h.shows(h.get(at+"/revoke_lease"), 200, `name="attempt" value="1"`)
+	h.shows(h.post(at+"/revoke_lease", "reason", "it hangs", "attempt", "2"), 409)
+	h.shows(h.post(at+"/revoke_lease", "reason", "it hangs"), 400)
+	h.shows(h.post(at+"/revoke_lease", "reason", "it hangs", "attempt", "1"), 200, "lease_revoked", "it hangs")
+	h.lacks(h.get(at), at+"/revoke_lease")
+}

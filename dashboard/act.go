@@ -22,6 +22,9 @@ type deed struct {
 	do         func(ctx context.Context, s Service, c pawl.TaskCall, form url.Values) ([]pawl.Result[pawl.Task], error)
 }
 
+// Label is the verb in words.
+func (d deed) Label() string { return strings.ReplaceAll(d.Verb, "_", " ") }
+
 var deeds = []deed{
 	{"approve", "approver", false, "Its results are accepted and take effect. The first decision counts.", "Comment", func(ctx context.Context, s Service, c pawl.TaskCall, form url.Values) ([]pawl.Result[pawl.Task], error) {
 		return s.ApproveTasks(ctx, []pawl.ApproveCall{{TaskID: c.TaskID, Version: seen(form), Comment: c.Reason}})
@@ -32,6 +35,17 @@ var deeds = []deed{
 	}},
 	{"bury", "operator", true, "What failed is set aside as a dead letter.", "Reason", func(ctx context.Context, s Service, c pawl.TaskCall, _ url.Values) ([]pawl.Result[pawl.Task], error) {
 		return s.BuryTasks(ctx, []pawl.TaskCall{c})
+	}},
+	{"revoke_lease", "operator", true, "Its worker loses the lease, and the item is queued again. It does not count as a failure.", "Reason", func(ctx context.Context, s Service, c pawl.TaskCall, form url.Values) ([]pawl.Result[pawl.Task], error) {
+		attempt, err := strconv.Atoi(form.Get("attempt"))
+		if len(c.ItemIDs) != 1 || err != nil {
+			return nil, pawl.Invalid("/attempt", "is missing: a lease is revoked by its item and attempt")
+		}
+		rs, err := s.RevokeLeases(ctx, []pawl.RevokeCall{{ItemID: c.ItemIDs[0], Attempt: attempt, Reason: c.Reason}})
+		if err == nil {
+			err = rs[0].Err
+		}
+		return []pawl.Result[pawl.Task]{{}}, err
 	}},
 	{"cancel", "submitter", true, "What has not ended is cancelled for good; whoever works on it is told.", "Reason", func(ctx context.Context, s Service, c pawl.TaskCall, _ url.Values) ([]pawl.Result[pawl.Task], error) {
 		return s.CancelTasks(ctx, []pawl.TaskCall{c})
@@ -55,6 +69,14 @@ func reject(ctx context.Context, s Service, c pawl.TaskCall, form url.Values) ([
 		}
 	}
 	return s.RejectTasks(ctx, []pawl.RejectCall{call})
+}
+
+// verbsOf are what can be done to an item: a lease can be ended by an operator.
+func verbsOf(s pawl.ItemState) []string {
+	if s.Leased() {
+		return append(slices.Clone(s.Allowed()), "revoke_lease")
+	}
+	return s.Allowed()
 }
 
 // deedsFor are those that a state allows and a visitor may do.

@@ -30,7 +30,7 @@ func parse() map[string]*template.Template {
 }
 
 var funcs = template.FuncMap{
-	"escape": escape, "ago": ago, "utc": utc, "json": func(raw json.RawMessage) string { return pretty(maxAlone, raw) }, "piece": func(raw json.RawMessage) string { return pretty(maxListed, raw) }, "cut": cut, "status": statusOf, "deeds": deedsFor,
+	"escape": escape, "ago": ago, "utc": utc, "json": func(raw json.RawMessage) string { return pretty(maxAlone, raw) }, "piece": func(raw json.RawMessage) string { return pretty(maxListed, raw) }, "cut": cut, "status": statusOf, "deeds": deedsFor, "verbs": verbsOf,
 	"allowed": pawl.Allowed, "join": strings.Join, "changes": changes, "said": said, "is": is, "whole": whole,
 	"states": func() []pawl.StateInfo { return pawl.TaskStates },
 	"turn":   turn,

@@ -121,8 +121,9 @@ func (e *Engine) ListAPIKeys(ctx context.Context) (out []pawl.APIKey, err error)
 	return out, err
 }
 
-// RevokeAPIKey ends a key for good; servers that know it take it for at most a
-// second more.
+// RevokeAPIKey ends a key for good, and the leases that were claimed with it: their
+// items are queued again, uncounted. Servers that know the key take it for at most
+// a second more; a lease that is claimed in that second is ended by the next sweep.
 func (e *Engine) RevokeAPIKey(ctx context.Context, id string) (key pawl.APIKey, err error) {
 	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)
@@ -140,6 +141,9 @@ func (e *Engine) RevokeAPIKey(ctx context.Context, id string) (key pawl.APIKey, 
 		key = row.APIKey
 		return err
 	})
+	if err == nil {
+		err = e.revokeKey(ctx, id)
+	}
 	return key, err
 }
 

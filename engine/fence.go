@@ -163,6 +163,8 @@ func verdict(it store.ItemRow, f pawl.Fence, now int64, verb string) error {
 		switch {
 		case it.State.Leased() && it.LeaseExpires <= now, !it.State.Leased() && it.LeftBy == "expired":
 			return lost(pawl.ReasonExpired, "the lease of attempt %d has run out; claim again", it.Attempt)
+		case it.LeftBy == "revoked":
+			return lost(pawl.ReasonReleased, "the lease of attempt %d was revoked; stop, and claim again", it.Attempt)
 		case it.LeftBy == "released", it.LeftBy == "suspended", it.LeftBy == "rejected":
 			return lost(pawl.ReasonReleased, "attempt %d gave its lease up; claim again", it.Attempt)
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/access"
 )
 
 type checkoutIn struct {
@@ -29,16 +30,29 @@ func checkout(ctx context.Context, s *Server, in checkoutIn) (checkoutOut, error
 	defer cancel()
 	if in.WaitSeconds > 0 {
 		defer context.AfterFunc(s.opts.Stopping, cancel)()
+		var over func()
+		var err error
+		if waiting, over, err = s.opts.Gate.Lasting(waiting); err != nil {
+			return checkoutOut{}, err
+		}
+		defer over()
 	}
 	leases, err := s.svc.Claim(waiting, pawl.ClaimRequest{
 		WorkerID: in.WorkerID, TaskID: in.TaskID, ItemID: in.ItemID, Types: in.Types,
 		Limit: in.Limit, LeaseSeconds: in.LeaseSeconds, WaitSeconds: in.WaitSeconds,
 	})
+	why := access.Ended(waiting)
+	if in.WaitSeconds > 0 && len(leases) > 0 && why == nil {
+		why = s.opts.Gate.Still(waiting, access.Of(ctx))
+	}
+	if len(leases) > 0 && (ctx.Err() != nil || why != nil) {
+		s.giveBack(ctx, leases)
+	}
+	if why != nil {
+		return checkoutOut{}, why
+	}
 	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
 		leases, err = nil, nil // the server stops
-	}
-	if len(leases) > 0 && ctx.Err() != nil {
-		s.giveBack(ctx, leases)
 	}
 	return checkoutOut{append([]pawl.Lease{}, leases...)}, err
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/access"
 )
 
 type proposeIn struct {
@@ -207,6 +208,11 @@ func wait(ctx context.Context, s *Server, in waitIn) (waitOut, error) {
 	waiting, cancel := context.WithTimeout(ctx, time.Duration(seconds)*time.Second)
 	defer cancel()
 	defer context.AfterFunc(s.opts.Stopping, cancel)()
+	waiting, over, err := s.opts.Gate.Lasting(waiting)
+	if err != nil {
+		return waitOut{}, err
+	}
+	defer over()
 	for pause := firstLook; ; pause = min(2*pause, lastLook) {
 		t, err := s.svc.GetTask(ctx, in.TaskID)
 		if err != nil {
@@ -218,7 +224,7 @@ func wait(ctx context.Context, s *Server, in waitIn) (waitOut, error) {
 		select {
 		case <-time.After(pause):
 		case <-waiting.Done():
-			return waitOut{t, true}, nil
+			return waitOut{t, true}, access.Ended(waiting)
 		}
 	}
 }

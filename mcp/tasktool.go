@@ -96,6 +96,11 @@ func (s *Server) inline(ctx context.Context, own tool, id string) *sdk.CallToolR
 	waiting, cancel := context.WithTimeout(ctx, pawl.MaxWaitSeconds*time.Second)
 	defer cancel()
 	defer context.AfterFunc(s.opts.Stopping, cancel)()
+	waiting, over, err := s.opts.Gate.Lasting(waiting)
+	if err != nil {
+		return s.refused(ctx, own, err)
+	}
+	defer over()
 	for pause := firstLook; ; pause = min(2*pause, lastLook) {
 		d, err := s.readDurable(ctx, &durableParams{TaskID: id})
 		switch {

@@ -21,8 +21,8 @@ import (
 // gated is a server that takes calls with API keys only.
 func gated(t *testing.T, p *pawltest.Pawl, o access.Options) *house {
 	t.Helper()
-	o.Keys, o.Required, o.Log = p.Engine, true, slog.New(slog.DiscardHandler)
-	return &house{t, p, serve(t, p.Service, server.Options{Gate: access.New(o)})}
+	h, _ := withGate(t, p, o)
+	return h
 }
 
 func (h *house) key(n pawl.NewAPIKey) (pawl.APIKey, string) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/access"
 	"github.com/pawl-work/pawl/api"
 )
 
@@ -32,6 +33,20 @@ func (s *server) items() {
 	itemVerb(s, "suspend", s.svc.Suspend, func(f pawl.Fence, b api.SuspendBody) pawl.SuspendCall {
 		return pawl.SuspendCall{Fence: f, Until: b.Until, Signal: b.Signal, Key: b.Key}
 	})
+	add(s, "revoke_lease", func(ctx context.Context, in *struct {
+		ID   string `path:"id" doc:"The id."`
+		Body *api.RevokeBody
+	}) (*answer[pawl.Item], error) {
+		c := pawl.RevokeCall{ItemID: in.ID}
+		if in.Body != nil {
+			c.Attempt, c.Reason = in.Body.Attempt, in.Body.Reason
+		}
+		if _, err := one(s.svc.RevokeLeases(ctx, []pawl.RevokeCall{c})); err != nil {
+			return nil, err
+		}
+		return reply(s.svc.GetItem(ctx, in.ID))
+	})
+	batch(s, "revoke_leases", is200[pawl.Moved], s.svc.RevokeLeases)
 	batch(s, "heartbeat_items", is200[pawl.Beat], s.svc.Heartbeat)
 	batch(s, "progress_items", is200[pawl.Moved], s.svc.Progress)
 	batch(s, "checkpoint_items", is201[pawl.CheckpointRef], s.svc.Checkpoint)
@@ -154,7 +169,22 @@ func (s *server) claimed(ctx context.Context, leases []pawl.Lease, err error) (*
 func (s *server) await(ctx context.Context, req *pawl.ClaimRequest) ([]pawl.Lease, error) {
 	waiting, end := s.served(ctx)
 	defer end()
+	waiting, over, err := s.gate.Lasting(waiting)
+	if err != nil {
+		return nil, err
+	}
+	defer over()
 	leases, err := s.svc.Claim(waiting, *req)
+	why := access.Ended(waiting)
+	if len(leases) > 0 && why == nil {
+		why = s.gate.Still(waiting, access.Of(ctx))
+	}
+	if why != nil { // nothing is handed to a key that was revoked meanwhile
+		if len(leases) > 0 {
+			s.giveBack(ctx, leases)
+		}
+		return nil, why
+	}
 	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
 		return nil, nil
 	}

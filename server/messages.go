@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/access"
 	"github.com/pawl-work/pawl/api"
 )
 
@@ -87,7 +88,12 @@ func (s *server) follow(ctx context.Context, st *stream, id string, after int64,
 	defer gone()
 	defer context.AfterFunc(s.opts.Stopping, gone)()
 	defer st.end()
-	err := s.svc.FollowMessage(ctx, id, after, func(f pawl.MessageFrame) error {
+	ctx, over, err := s.gate.Lasting(ctx)
+	if err != nil {
+		return err
+	}
+	defer over()
+	err = s.svc.FollowMessage(ctx, id, after, func(f pawl.MessageFrame) error {
 		if !st.begun {
 			if err := st.begin(pawl.FeedPosition{}, true, gone); err != nil {
 				return err
@@ -101,7 +107,10 @@ func (s *server) follow(ctx context.Context, st *stream, id string, after int64,
 	})
 	switch {
 	case st.begun:
+		st.lapse(ctx)
 		return nil // whatever ended it: the reader comes back
+	case access.Ended(ctx) != nil:
+		err = access.Ended(ctx)
 	case err == nil:
 		err = errStopping
 	}

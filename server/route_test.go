@@ -209,9 +209,14 @@ func (h *house) itemsAnswer(call caller, results reader) {
 			h.Errorf("%s_items answers %v", v.name, rs)
 		}
 	}
+	if r := call("revoke_lease", h.claim("revoked", "")["id"].(string), `{"attempt":1}`); r.str("state") != "queued" {
+		h.Errorf("revoke_lease answers %s", r.text)
+	}
+	id := h.claim("revoked too", "")["id"].(string)
+	results(call("revoke_leases", "", fmt.Sprintf(`{"items":[{"id":%q},{"id":"itm_nope"}]}`, id)), 200, 404)
 	h.do(201, "POST", "/v1/tasks", `{"type":"c"}`)
 	lease := call("claim", "", `{"worker_id":"w1","types":["c"],"lease_seconds":60}`).items()[0]
-	id := lease["id"].(string)
+	id = lease["id"].(string)
 	if r := call("check_token", "", "", api.TaskTokenHeader, lease["token"].(string)); r.str("item_id") != id || r.str("worker_id") != "w1" {
 		h.Errorf("the token: %s", r.text)
 	}

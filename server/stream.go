@@ -154,6 +154,19 @@ func (st *stream) write(frames []byte) error {
 	return out.Flush()
 }
 
+// lapse sends the last frame of a stream whose key has ended.
+func (st *stream) lapse(ctx context.Context) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.ended || access.Ended(ctx) == nil {
+		return
+	}
+	if last := st.lapsed(); last != nil {
+		_ = st.write(last) // the reader may be gone
+	}
+	st.ended = true
+}
+
 // end waits for a beat under way: nothing may be written after the handler.
 func (st *stream) end() {
 	st.mu.Lock()
@@ -174,12 +187,17 @@ func (s *server) followEvents(ctx context.Context, st *stream, f pawl.EventFilte
 	defer gone()
 	defer context.AfterFunc(s.opts.Stopping, gone)()
 	defer st.end()
+	ctx, over, err := s.gate.Lasting(ctx)
+	if err != nil {
+		return err
+	}
+	defer over()
 	hidden := access.Of(ctx).Hides("list_events")
 	named := f.After == nil || *f.After >= 0
 	if s.opts.Stopping.Err() != nil {
 		return errStopping
 	}
-	err := s.svc.FollowEvents(ctx, f, func(through pawl.FeedPosition, events []pawl.Event) error {
+	err = s.svc.FollowEvents(ctx, f, func(through pawl.FeedPosition, events []pawl.Event) error {
 		if !st.begun {
 			return st.begin(through, named, gone)
 		}
@@ -196,7 +214,10 @@ func (s *server) followEvents(ctx context.Context, st *stream, f pawl.EventFilte
 	})
 	switch {
 	case st.begun:
+		st.lapse(ctx)
 		return nil // whatever ended it: the reader comes back
+	case access.Ended(ctx) != nil:
+		err = access.Ended(ctx)
 	case err == nil:
 		err = errStopping
 	}

@@ -57,7 +57,7 @@ type broom func(p *pass, ctx context.Context) error
 
 var (
 	quick = []broom{(*pass).expire, (*pass).due, (*pass).giveUp, (*pass).messages}
-	slow  = []broom{(*pass).recount, (*pass).bury, (*pass).stale, (*pass).keys, (*pass).checkpoints, (*pass).chunks, (*pass).workers, (*pass).fold, (*pass).retain, (*pass).tombstones, (*pass).feed}
+	slow  = []broom{(*pass).revoked, (*pass).recount, (*pass).bury, (*pass).stale, (*pass).keys, (*pass).checkpoints, (*pass).chunks, (*pass).workers, (*pass).fold, (*pass).retain, (*pass).tombstones, (*pass).feed}
 )
 
 // Pass is one whole sweep: what Quick does, then burial, stale tasks, keys,

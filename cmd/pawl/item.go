@@ -14,7 +14,7 @@ func (a *app) itemCmd() *cobra.Command {
 	return noun("item", "A unit of work: look at it, or do it by hand",
 		a.itemList(), a.itemGet(), a.itemResume(), a.itemClaim(), a.itemHeartbeat(), a.itemProgress(),
 		a.itemCheckpoint(), a.itemComplete(), a.itemSubmit(), a.itemPart(), a.itemParts(), a.itemFinalize(),
-		a.itemFail(), a.itemRelease(), a.itemSuspend())
+		a.itemFail(), a.itemRelease(), a.itemSuspend(), a.itemRevoke())
 }
 
 func (a *app) itemList() *cobra.Command {

@@ -170,6 +170,22 @@ func (a *app) itemRelease() *cobra.Command {
 	})
 }
 
+func (a *app) itemRevoke() *cobra.Command {
+	var like pawl.RevokeCall
+	cmd := a.verb("revoke-lease ITEM…", "End the leases of items, whoever holds them, uncounted", cobra.MinimumNArgs(1), with(a, func(ctx context.Context, s pawl.LeaseKeeper, args []string) error {
+		calls := make([]pawl.RevokeCall, len(args))
+		for i, id := range args {
+			calls[i] = like
+			calls[i].ItemID = id
+		}
+		rs, err := s.RevokeLeases(a.byUser(ctx), calls)
+		return each(a, rs, err, showMoved)
+	}))
+	cmd.Flags().IntVar(&like.Attempt, "attempt", 0, "only this attempt's (default: whichever holds it)")
+	cmd.Flags().StringVar(&like.Reason, "reason", "", "why, for the record")
+	return cmd
+}
+
 func (a *app) itemSuspend() *cobra.Command {
 	var until, signal, key string
 	cmd := fenced(a, "suspend ITEM --until TIME", "Give it back until a time or a signal", func(ctx context.Context, s pawl.Leaser, f pawl.Fence) error {

@@ -1,0 +1,93 @@
+package access
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/pawl-work/pawl"
+)
+
+// Lasting is the context of a call that waits or streams: it ends within a second
+// when the key of its pass is revoked or expires, and Ended says so. Call end when
+// the call is over. ErrLimit: too many calls of the key last already.
+func (g *Gate) Lasting(ctx context.Context) (_ context.Context, end func(), err error) {
+	p := Of(ctx)
+	if p.Key == nil {
+		return ctx, func() {}, nil
+	}
+	most := cmp.Or(g.o.LastingPerKey, mostLast)
+	g.mu.Lock()
+	if g.lasting[p.Key.ID] >= most {
+		g.mu.Unlock()
+		return ctx, func() {}, &pawl.Error{Code: pawl.CodeLimit, Message: fmt.Sprintf("%d calls of this API key wait or stream already", most), RetryAfter: time.Second}
+	}
+	g.lasting[p.Key.ID]++
+	g.mu.Unlock()
+	ctx, cancel := context.WithCancelCause(ctx)
+	w := &watch{g: g, ctx: ctx, pass: p, cancel: cancel}
+	w.mu.Lock()
+	w.timer = time.AfterFunc(glance, w.look)
+	w.mu.Unlock()
+	return ctx, w.end, nil
+}
+
+// Ended is why the key of a lasting call is not good any more; nil while it is.
+func Ended(ctx context.Context) error {
+	var why *pawl.Error
+	if errors.As(context.Cause(ctx), &why) && why.Code == pawl.CodeUnauthenticated {
+		return why
+	}
+	return nil
+}
+
+// watch looks after the key of a call that lasts.
+type watch struct {
+	g      *Gate
+	ctx    context.Context
+	pass   Pass
+	cancel context.CancelCauseFunc
+
+	mu    sync.Mutex
+	timer *time.Timer
+	over  bool
+}
+
+func (w *watch) look() {
+	err := w.g.Still(w.ctx, w.pass)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.over:
+	case err != nil:
+		w.cancel(err)
+	default:
+		w.timer.Reset(glance)
+	}
+}
+
+func (w *watch) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.over {
+		return
+	}
+	w.over = true
+	w.timer.Stop()
+	w.cancel(nil)
+	w.g.mu.Lock()
+	defer w.g.mu.Unlock()
+	if w.g.lasting[w.pass.Key.ID]--; w.g.lasting[w.pass.Key.ID] == 0 {
+		delete(w.g.lasting, w.pass.Key.ID)
+	}
+}
+
+// Lasts is how many calls of a key wait or stream now.
+func (g *Gate) Lasts(keyID string) int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.lasting[keyID]
+}

@@ -1,0 +1,92 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
+
+// revokeBatch is how many leases of a revoked key end in one transaction.
+const revokeBatch = 1000
+
+// RevokeLeases ends leases; see pawl.LeaseKeeper.
+func (e *Engine) RevokeLeases(ctx context.Context, calls []pawl.RevokeCall) ([]pawl.Result[pawl.Moved], error) {
+	return each(ctx, "revoke_lease", calls, e.revokeLease)
+}
+
+func (e *Engine) revokeLease(ctx context.Context, c *pawl.RevokeCall) (out pawl.Moved, err error) {
+	const op = "revoke_lease"
+	var f fields
+	f.text("/id", c.ItemID, 1, pawl.MaxIDLen)
+	f.text("/reason", c.Reason, 0, pawl.MaxReasonLen)
+	if c.Attempt < 0 {
+		f.add("/attempt", "must not be below 0")
+	}
+	if err := f.err(op); err != nil {
+		return out, err
+	}
+	caller := pawl.CallerOf(ctx)
+	var queued []store.DueItem
+	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		attempt, worker, live, err := store.LiveLease(ctx, tx, caller.Namespace, c.ItemID)
+		if err != nil {
+			return err
+		}
+		if live && c.Attempt > 0 && c.Attempt != attempt {
+			return &pawl.Error{Code: pawl.CodeConflict, Op: op, State: string(pawl.ItemLeased), Allowed: pawl.ItemLeased.Allowed(), Holder: worker, Attempt: attempt,
+				Message: fmt.Sprintf("attempt %d of worker %s holds the lease, not attempt %d", attempt, worker, c.Attempt)}
+		}
+		if !live {
+			return notLeased(ctx, tx, caller.Namespace, c.ItemID)
+		}
+		held, due, err := store.RevokeLeases(ctx, tx, []string{c.ItemID}, actor(caller, pawl.ActorUser, ""), store.Text(c.Reason))
+		if err != nil || len(held) != 1 {
+			return err
+		}
+		h := &held[0]
+		queued, out = due, pawl.Moved{ID: h.ItemID, TaskID: h.TaskID, State: pawl.ItemQueued, Attempt: h.Attempt, Failures: h.Failures}
+		return nil
+	})
+	if err == nil {
+		e.after(ctx, func() { e.released(queued) })
+	}
+	return out, err
+}
+
+// notLeased says why an item has no lease to end.
+func notLeased(ctx context.Context, tx store.Tx, namespace, itemID string) error {
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return err
+	}
+	it, err := store.GetItem(ctx, tx, namespace, itemID, now)
+	if err != nil {
+		return err
+	}
+	no := conflict("revoke_lease", string(it.State), allowed(it)).(*pawl.Error)
+	if it.State.Leased() {
+		no.Message = "the lease has run out; the sweep queues the item"
+	}
+	return no
+}
+
+// revokeKey ends the leases that were claimed with a key, in batches.
+func (e *Engine) revokeKey(ctx context.Context, id string) error {
+	for {
+		var queued []store.DueItem
+		err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+			items, err := store.LeasesOfKey(ctx, tx, id, revokeBatch)
+			if err != nil || len(items) == 0 {
+				return err
+			}
+			_, queued, err = store.RevokeLeases(ctx, tx, items, actor(pawl.CallerOf(ctx), pawl.ActorUser, ""), store.RevokedKey)
+			return err
+		})
+		if err != nil || len(queued) == 0 {
+			return err
+		}
+		e.after(ctx, func() { e.released(queued) })
+	}
+}

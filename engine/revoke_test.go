@@ -1,0 +1,143 @@
+package engine_test
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/pawltest"
+)
+
+// An operator ends a lease: the item is queued, nothing is counted, and the late
+// worker has lost it.
+func TestRevokedLease(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		ctx, s := t.Context(), p.Service
+		task := need[pawl.Task](t)(pawl.Create(ctx, s, pawl.NewTask{Type: "a", Items: make([]pawl.NewItem, 2)}))
+		ls := leases(t, s, pawl.ClaimRequest{WorkerID: "w", TaskID: task.ID, Limit: 2}, 2)
+		need[pawl.Beat](t)(first(s.Heartbeat(ctx, []pawl.HeartbeatCall{{Fence: ls[0].Fence()}})))
+		boss := pawl.As(ctx, pawl.Caller{ActorType: pawl.ActorUser, ActorID: "boss", Key: "key_b"})
+		revoke := func(c pawl.RevokeCall) (pawl.Moved, error) { return one(s.RevokeLeases(boss, []pawl.RevokeCall{c})) }
+
+		if _, err := revoke(pawl.RevokeCall{ItemID: ls[0].ID, Attempt: 2}); !errors.Is(err, pawl.ErrConflict) {
+			t.Errorf("another attempt: %v", err)
+		}
+		if _, err := revoke(pawl.RevokeCall{ItemID: "itm_none"}); !errors.Is(err, pawl.ErrNotFound) {
+			t.Errorf("no item: %v", err)
+		}
+		elsewhere := pawl.As(ctx, pawl.Caller{Namespace: "elsewhere"})
+		if _, err := one(s.RevokeLeases(elsewhere, []pawl.RevokeCall{{ItemID: ls[0].ID}})); !errors.Is(err, pawl.ErrNotFound) {
+			t.Errorf("an item of another namespace: %v", err)
+		}
+		for i := range ls {
+			m := need[pawl.Moved](t)(revoke(pawl.RevokeCall{ItemID: ls[i].ID, Attempt: 1, Reason: "it hangs"}))
+			it := need[pawl.Item](t)(s.GetItem(ctx, ls[i].ID))
+			if m.State != pawl.ItemQueued || it.State != pawl.ItemQueued || it.Failures != 0 || it.Attempt != 1 || it.LastWorkerID != "w" {
+				t.Errorf("revoked: %+v, %+v", m, it)
+			}
+			_, err := one(s.Complete(ctx, []pawl.CompleteCall{{Fence: ls[i].Fence()}}))
+			if !errors.Is(err, pawl.ErrLeaseLost) {
+				t.Errorf("the late worker: %v", err)
+			}
+		}
+		var no *pawl.Error
+		if _, err := revoke(pawl.RevokeCall{ItemID: ls[0].ID}); !errors.As(err, &no) || no.Code != pawl.CodeConflict || no.State != "queued" || len(no.Allowed) == 0 {
+			t.Errorf("revoked twice: %v", err)
+		}
+		events := need[pawl.List[pawl.Event]](t)(s.ListEvents(ctx, pawl.EventFilter{TaskID: task.ID, Event: "lease_revoked"}))
+		if len(events.Items) != 2 {
+			t.Fatalf("%d events lease_revoked", len(events.Items))
+		}
+		if e := events.Items[1]; e.FromState != "in_progress" || e.ToState != "queued" || e.Attempt != 1 || e.ActorID != "boss" || e.KeyID != "key_b" || e.Message != "it hangs" {
+			t.Errorf("the event: %+v", e)
+		}
+		again := leases(t, s, pawl.ClaimRequest{WorkerID: "w", TaskID: task.ID, Limit: 2}, 2)
+		if again[0].Attempt != 2 || again[0].Failures != 0 {
+			t.Errorf("claimed again: %+v", again[0])
+		}
+		p.Advance(time.Hour)
+		if _, err := revoke(pawl.RevokeCall{ItemID: again[0].ID}); !errors.Is(err, pawl.ErrConflict) {
+			t.Errorf("a lease that has run out: %v", err)
+		}
+	})
+}
+
+// Whoever comes first at a lease has it: of revoking, completing, heartbeats and
+// cancelling at the same moment, each item has one end, and its record says which.
+func TestRevokingRaces(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		const n = 24
+		ctx, s := t.Context(), p.Service
+		task := need[pawl.Task](t)(pawl.Create(ctx, s, pawl.NewTask{Type: "a", Items: make([]pawl.NewItem, n)}))
+		ls := leases(t, s, pawl.ClaimRequest{WorkerID: "w", TaskID: task.ID, Limit: n}, n)
+		var wg sync.WaitGroup
+		completed, revoked := make([]error, n), make([]error, n)
+		for i := range ls {
+			wg.Go(func() { _, revoked[i] = one(s.RevokeLeases(ctx, []pawl.RevokeCall{{ItemID: ls[i].ID}})) })
+			wg.Go(func() { _, completed[i] = one(s.Complete(ctx, []pawl.CompleteCall{{Fence: ls[i].Fence()}})) })
+			wg.Go(func() { _, _ = one(s.Heartbeat(ctx, []pawl.HeartbeatCall{{Fence: ls[i].Fence()}})) })
+			if i%4 == 0 {
+				wg.Go(func() {
+					_, _ = one(s.CancelTasks(ctx, []pawl.TaskCall{{TaskID: task.ID, ItemIDs: []string{ls[i].ID}}}))
+				})
+			}
+		}
+		wg.Wait()
+		for i := range ls {
+			if completed[i] == nil && revoked[i] == nil {
+				t.Errorf("item %d was completed and its lease revoked", i)
+			}
+			it := need[pawl.Item](t)(s.GetItem(ctx, ls[i].ID))
+			events := need[pawl.List[pawl.Event]](t)(s.ListEvents(ctx, pawl.EventFilter{ItemID: it.ID, Asc: true}))
+			last := events.Items[len(events.Items)-1]
+			if last.ToState != string(it.State) {
+				t.Errorf("item %d is %s; its record ends with %s", i, it.State, last.ToState)
+			}
+			if has := slices.ContainsFunc(events.Items, func(e pawl.Event) bool { return e.Event == "lease_revoked" }); has != (revoked[i] == nil) {
+				t.Errorf("item %d: revoked %v, on record %v", i, revoked[i], has)
+			}
+		}
+		if breaches := need[[]engine.Breach](t)(p.Engine.Check(ctx)); len(breaches) > 0 {
+			t.Errorf("breaches: %+v", breaches)
+		}
+	})
+}
+
+// Revoking a key ends its leases and their task tokens, at once and for good: the
+// sweep ends one that was still claimed with it.
+func TestARevokedKeyHoldsNothing(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		ctx, s := t.Context(), p.Service
+		key, _, err := p.Engine.CreateAPIKey(ctx, pawl.NewAPIKey{Name: "w", Roles: []string{"claimer"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		theirs := pawl.As(ctx, pawl.Caller{Key: key.ID})
+		task := need[pawl.Task](t)(pawl.Create(ctx, s, pawl.NewTask{Type: "a", Items: make([]pawl.NewItem, 3)}))
+		mine := leases(t, s, pawl.ClaimRequest{WorkerID: "other", TaskID: task.ID}, 1)
+		ls := need[[]pawl.Lease](t)(s.Claim(theirs, pawl.ClaimRequest{WorkerID: "w", TaskID: task.ID, LeaseSeconds: pawl.MaxLeaseSeconds}))
+		if _, err := p.Engine.RevokeAPIKey(ctx, key.ID); err != nil {
+			t.Fatal(err)
+		}
+		late := need[[]pawl.Lease](t)(s.Claim(theirs, pawl.ClaimRequest{WorkerID: "w", ItemID: ls[0].ID}))
+		if len(late) != 1 || late[0].Attempt != 2 {
+			t.Fatalf("its item was not queued: %+v", late)
+		}
+		if _, err := s.CheckToken(ctx, ls[0].Token); !errors.Is(err, pawl.ErrLeaseLost) {
+			t.Errorf("its task token: %v", err)
+		}
+		if _, err := s.Sweep(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if it := need[pawl.Item](t)(s.GetItem(ctx, ls[0].ID)); it.State != pawl.ItemQueued || it.Failures != 0 {
+			t.Errorf("a lease claimed with a revoked key: %+v", it)
+		}
+		if it := need[pawl.Item](t)(s.GetItem(ctx, mine[0].ID)); it.State != pawl.ItemLeased {
+			t.Errorf("another's lease is %s", it.State)
+		}
+	})
+}

@@ -1,0 +1,70 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+var revokeSQL = Texts(sqlFiles, "revoke.sql")
+
+// RevokedKey is why a lease of a revoked API key ends.
+const RevokedKey = Text("its API key was revoked")
+
+// LiveLease locks an item's lease and says which attempt and worker hold it; false
+// when there is none, or it is over by the database's clock.
+func LiveLease(ctx context.Context, tx Tx, namespace, itemID string) (attempt int, workerID string, found bool, err error) {
+	var until int64
+	if found, err = Row(ctx, tx, []any{&attempt, &workerID, &until}, revokeSQL["lease"], itemID, namespace); err != nil || !found {
+		return attempt, workerID, false, err
+	}
+	now, err := tx.Now(ctx)
+	return attempt, workerID, until > now, err
+}
+
+// LeasesOfKey locks up to limit live leases that were claimed with an API key.
+func LeasesOfKey(ctx context.Context, tx Tx, keyID string, limit int) ([]string, error) {
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return Strings(ctx, tx, revokeSQL["leases of key"], keyID, now, limit)
+}
+
+// LeasesOfRevokedKeys locks up to limit live leases of API keys that are revoked.
+func LeasesOfRevokedKeys(ctx context.Context, tx Tx, limit int) ([]string, error) {
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return Strings(ctx, tx, revokeSQL["leases of revoked keys"], now, limit)
+}
+
+// RevokeLeases ends leases that this transaction has locked: their items are
+// queued again, uncounted, each with an event.
+func RevokeLeases(ctx context.Context, tx Tx, itemIDs []string, by Actor, reason Text) ([]Held, []DueItem, error) {
+	held, err := Take(ctx, tx, itemIDs, []string{"leased", "in_progress"})
+	if err != nil || len(held) == 0 {
+		return nil, nil, err
+	}
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	events, queued := make([]Event, len(held)), make([]DueItem, len(held))
+	for i := range held {
+		h := &held[i]
+		data, err := json.Marshal(map[string]string{"worker_id": string(h.WorkerID), "lease_expires_at": Stamp(h.ExpiresAt).Format(time.RFC3339Nano)})
+		if err != nil {
+			return nil, nil, err
+		}
+		events[i] = Event{Namespace: h.Namespace, TaskID: h.TaskID, ItemID: Text(h.ItemID), Attempt: h.Attempt, Event: "lease_revoked", From: Text(h.State), To: "queued",
+			Actor: by, Message: reason, Data: Text(data)}
+		h.State, h.Rank, h.Since, h.LeftBy = "queued", h.Again(), &now, "revoked"
+		queued[i] = DueItem{h.Namespace, h.ItemID, h.Type, h.Rank}
+	}
+	if err := Put(ctx, tx, held); err != nil {
+		return nil, nil, err
+	}
+	return held, queued, Record(ctx, tx, now, events)
+}

@@ -1,0 +1,33 @@
+package sweep
+
+import (
+	"context"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
+
+// revoked ends leases of revoked API keys: those that a server handed out in the
+// second before it learned of the revocation.
+func (p *pass) revoked(ctx context.Context) error {
+	for {
+		var queued []store.DueItem
+		err := p.DB.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+			items, err := store.LeasesOfRevokedKeys(ctx, tx, batch)
+			if err != nil || len(items) == 0 {
+				return err
+			}
+			_, queued, err = store.RevokeLeases(ctx, tx, items, store.Actor{Type: pawl.ActorSystem}, store.RevokedKey)
+			return err
+		})
+		if err != nil && !fatal(ctx, err) {
+			p.stats.Errors++
+			p.Log.WarnContext(ctx, "leases of revoked API keys could not be ended; it is tried again", "error", err)
+			return nil
+		}
+		if err != nil || len(queued) == 0 {
+			return err
+		}
+		p.ready(queued)
+	}
+}
