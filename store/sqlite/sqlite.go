@@ -76,7 +76,7 @@ func Open(ctx context.Context, path string, o Options) (store.DB, error) {
 	if err := prepareFile(ctx, path); err != nil {
 		return nil, err
 	}
-	d := &db{path: path, log: o.Log, clock: &ratchet{clock: o.Clock, log: o.Log}, wal: logLimit{bound: logBound, wait: logWait}}
+	d := &db{path: path, log: o.Log, clock: newRatchet(o.Clock, o.Log), wal: logLimit{bound: logBound, wait: logWait}}
 	if d.rw, err = sql.Open("sqlite", dsn(path, "rw", writerPragmas...)); err == nil {
 		d.ro, err = sql.Open("sqlite", dsn(path, "rw", readerPragmas...))
 	}

@@ -101,7 +101,7 @@ func (t *tx) ExecEach(ctx context.Context, query string, rows [][]any) error {
 // Now implements store.Tx.
 func (t *tx) Now(ctx context.Context) (int64, error) {
 	if t.moment.now == 0 {
-		now, err := t.moment.clock.read(ctx, t)
+		now, err := t.moment.clock.now(ctx, t)
 		if err != nil {
 			return 0, err
 		}

@@ -18,7 +18,7 @@ func WrapTx(sqlTx *sql.Tx, now func() time.Time) store.Tx {
 	if now == nil {
 		now = clock.Now
 	}
-	return &wrapped{tx: sqlTx, clock: &ratchet{clock: now}, stmts: map[string]*sql.Stmt{}}
+	return &wrapped{tx: sqlTx, clock: newRatchet(now, nil), stmts: map[string]*sql.Stmt{}}
 }
 
 type wrapped struct {
@@ -74,7 +74,7 @@ func (w *wrapped) ExecEach(ctx context.Context, query string, rows [][]any) erro
 
 func (w *wrapped) Now(ctx context.Context) (int64, error) {
 	if w.now == 0 {
-		now, err := w.clock.read(ctx, w)
+		now, err := w.clock.now(ctx, w)
 		if err != nil {
 			return 0, err
 		}
