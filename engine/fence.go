@@ -136,7 +136,7 @@ func (v *fenced[C, Row, Ans, R]) refuse(ctx context.Context, e *Engine, c *C, ou
 // look reads an item as it is now, not_found outside the caller's namespace.
 func (e *Engine) look(ctx context.Context, id string) (it store.ItemRow, now int64, err error) {
 	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		if now, err = tx.Now(ctx); err != nil {
+		if now, err = store.NowAgain(ctx, tx); err != nil {
 			return err
 		}
 		it, err = store.GetItem(ctx, tx, pawl.CallerOf(ctx).Namespace, id, now)

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -187,6 +188,45 @@ func TestTwoAddToATaskOfOne(t *testing.T) {
 		}
 		if got := need[pawl.Task](t)(svc[0].GetTask(t.Context(), task.ID)); got.Items != 3 || got.ItemsOpen != 3 {
 			t.Errorf("%s: %d items, %d open; want 3 and 3", place, got.Items, got.ItemsOpen)
+		}
+	}
+}
+
+// A call with an idempotency key waits for a lock until its lease has run out: the
+// lease is judged by the time after the wait.
+func TestALeaseIsJudgedAfterTheWaitForIt(t *testing.T) {
+	p, svc := onPostgres(t)
+	need[pawl.TypeRef](t)(first(svc[0].PutTypes(t.Context(), []pawl.Type{{Name: "a", Acceptance: true}})))
+	verbs := map[string]func(ctx context.Context, l pawl.Lease) error{
+		"submit": func(ctx context.Context, l pawl.Lease) error {
+			_, err := first(svc[0].Submit(ctx, []pawl.SubmitCall{{Fence: l.Fence(), Result: []byte(`1`)}}))
+			return err
+		},
+		"release": func(ctx context.Context, l pawl.Lease) error {
+			_, err := pawl.Release(ctx, svc[0], l.Fence())
+			return err
+		},
+	}
+	for verb, call := range verbs {
+		need[pawl.Task](t)(pawl.Create(t.Context(), svc[0], pawl.NewTask{Type: "a"}))
+		l := leases(t, svc[0], pawl.ClaimRequest{WorkerID: "w", LeaseSeconds: 60}, 1)[0]
+		g := newGate(t, p)
+		g.close("SELECT 1 FROM leases WHERE item_id = $1 FOR UPDATE", l.ID)
+		done := started(func() error {
+			_, _, err := p.Engine.AnswerOnce(context.Background(), pawl.KeyBegin{Scope: "test", Key: verb, RequestHash: "h"}, func(ctx context.Context) (*pawl.Answer, error) {
+				return &pawl.Answer{Code: 200}, call(ctx, l)
+			})
+			return err
+		})
+		g.waiting(1)
+		p.Advance(2 * time.Minute)
+		g.open()
+		if err := <-done; !errors.Is(err, pawl.ErrLeaseExpired) {
+			t.Errorf("%s: %v, want that the lease has run out", verb, err)
+		}
+		need[pawl.SweepStats](t)(svc[0].Sweep(t.Context()))
+		if err := cancelTask(svc[0], l.TaskID); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -31,10 +31,13 @@ func (e *Engine) Heartbeat(ctx context.Context, calls []pawl.HeartbeatCall) ([]p
 			return pawl.Beat{Cancelled: true, ServerTime: stamp(now), Stopped: []string{}}, latest
 		},
 	}
-	for i := range calls {
-		e.seen.note(c.Namespace, calls[i].WorkerID)
+	out, err := v.do(ctx, e, calls)
+	for i := range out {
+		if err == nil && out[i].Err == nil {
+			e.seen.note(c.Namespace, calls[i].WorkerID)
+		}
 	}
-	return v.do(ctx, e, calls)
+	return out, err
 }
 
 // Progress reports how far items are; see pawl.Recorder.

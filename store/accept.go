@@ -30,7 +30,7 @@ func Hold(ctx context.Context, tx Tx, f Fence) (Grip, bool, error) {
 	if err != nil || !found {
 		return g, false, err
 	}
-	g.Now, err = tx.Now(ctx)
+	g.Now, err = NowAgain(ctx, tx)
 	return g, until > g.Now, err
 }
 

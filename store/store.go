@@ -51,6 +51,16 @@ type Tx interface {
 	Now(ctx context.Context) (int64, error)
 }
 
+// NowAgain reads the time anew where the clock is the server's: after a wait for a
+// lock, an older one would judge a lease by the time before the wait. On SQLite the
+// whole transaction comes after its only wait.
+func NowAgain(ctx context.Context, tx Tx) (int64, error) {
+	if s, ok := tx.(interface{ ForgetNow() }); ok {
+		s.ForgetNow()
+	}
+	return tx.Now(ctx)
+}
+
 // Native is the driver's own transaction under tx, for what a hook writes along
 // with it: a pgx.Tx on PostgreSQL, nil elsewhere.
 func Native(tx Tx) any {

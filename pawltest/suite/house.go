@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -24,6 +25,20 @@ var workers = noun{"workers", []promise{
 		list, err = w.svc.ListWorkers(w.ctx, pawl.WorkerFilter{})
 		w.ok(err, "list workers")
 		w.same(list.Items[0].InFlight, 1, "in flight")
+	}},
+	{"a heartbeat enters its worker only where it is not refused", func(w *world) {
+		w.solo()
+		l := w.claim("w1")
+		other := l.Fence()
+		other.WorkerID = "nobody"
+		if _, err := pawl.Heartbeat(w.ctx, w.svc, other); !errors.Is(err, pawl.ErrLeaseTaken) {
+			w.Fatalf("a heartbeat of another's lease: %v", err)
+		}
+		w.advance(time.Second)
+		w.beat(l)
+		list, err := w.svc.ListWorkers(w.ctx, pawl.WorkerFilter{})
+		w.ok(err, "list workers")
+		w.same([]any{len(list.Items), list.Items[0].WorkerID, list.Items[0].LastSeenAt}, []any{1, "w1", w.now()}, "workers")
 	}},
 	{"registering again renews the entry", func(w *world) {
 		w.ok(w.svc.RegisterWorker(w.ctx, pawl.WorkerInfo{WorkerID: "w1", Version: "1"}), "register")

@@ -204,6 +204,9 @@ func (s *session) Now(ctx context.Context) (int64, error) {
 	return s.now, err
 }
 
+// ForgetNow has Now read the clock again; see store.NowAgain.
+func (s *session) ForgetNow() { s.now = 0 }
+
 // rows end the bound of their statement when they are closed.
 type rows struct {
 	pgx.Rows
