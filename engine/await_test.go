@@ -61,7 +61,7 @@ func quietly(t *testing.T, ctx context.Context, p *pawltest.Pawl, n int) {
 	defer conn.Close(context.WithoutCancel(ctx))
 	tx := need[pgx.Tx](t)(conn.Begin(ctx))
 	for range n {
-		need[pawl.Task](t)(p.Engine.In(tx).Submit(ctx, task))
+		need[pawl.Task](t)(p.Engine.In(tx).Create(ctx, task))
 	}
 	if err := tx.Commit(ctx); err != nil {
 		t.Fatal(err)

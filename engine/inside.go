@@ -22,20 +22,26 @@ type Inside struct {
 }
 
 // In wraps a transaction that the caller began on the engine's own database: a
-// pgx.Tx on PostgreSQL, an *sql.Tx of a modernc.org/sqlite handle on the same
-// file on SQLite. Waiting claims see the work at their next poll after the
+// pgx.Tx or an *sql.Tx over pgx's stdlib on PostgreSQL, an *sql.Tx of a
+// modernc.org/sqlite handle on the same file on SQLite; see docs/transactions.md. Waiting claims see the work at their next poll after the
 // commit.
 func (e *Engine) In(tx any) *Inside {
 	in := &Inside{e: e}
+	d := e.db.Dialect()
 	switch t := tx.(type) {
 	case pgx.Tx:
-		in.tx = postgres.WrapTx(t, e.db.Dialect().Schema)
+		if d.Name != "sqlite" {
+			in.tx = postgres.WrapTx(t, d.Schema)
+		}
 	case *sql.Tx:
-		in.tx = sqlite.WrapTx(t, e.opts.Clock)
+		if d.Name == "sqlite" {
+			in.tx = sqlite.WrapTx(t, e.opts.Clock)
+		} else {
+			in.tx = postgres.WrapSQL(t, d.Schema)
+		}
 	}
-	name := e.db.Dialect().Name
-	if _, isSQL := tx.(*sql.Tx); in.tx == nil || isSQL != (name == "sqlite") {
-		in.err = &pawl.Error{Code: pawl.CodeInvalid, Op: "create", Message: fmt.Sprintf("a %T is no transaction of a %s database: use *sql.Tx for sqlite and pgx.Tx for postgres", tx, name)}
+	if in.tx == nil {
+		in.err = &pawl.Error{Code: pawl.CodeInvalid, Op: "create", Message: fmt.Sprintf("a %T is no transaction of a %s database: use *sql.Tx, or on postgres pgx.Tx", tx, d.Name)}
 	}
 	return in
 }
@@ -79,8 +85,8 @@ func (in *Inside) CreateTasks(ctx context.Context, tasks []pawl.NewTask) ([]pawl
 	return out, nil
 }
 
-// Submit creates one task in the caller's transaction.
-func (in *Inside) Submit(ctx context.Context, t pawl.NewTask) (pawl.Task, error) {
+// Create creates one task in the caller's transaction.
+func (in *Inside) Create(ctx context.Context, t pawl.NewTask) (pawl.Task, error) {
 	rs, err := in.CreateTasks(ctx, []pawl.NewTask{t})
 	if err != nil {
 		return pawl.Task{}, err

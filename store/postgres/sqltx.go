@@ -1,0 +1,64 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/pawl-work/pawl/store"
+)
+
+// WrapSQL is WrapTx for a transaction of database/sql over pgx's stdlib, whose
+// driver takes the arguments of Pawl's statements as they are.
+func WrapSQL(tx *sql.Tx, schema string) store.Tx {
+	return &sqlSession{tx: tx, rewrite: rewriteFor(schema)}
+}
+
+type sqlSession struct {
+	tx      *sql.Tx
+	rewrite func(string) string
+	now     int64
+}
+
+// Exec implements store.Tx.
+func (s *sqlSession) Exec(ctx context.Context, query string, args ...any) (int64, error) {
+	res, err := s.tx.ExecContext(ctx, s.rewrite(query), args...)
+	if err != nil {
+		return 0, classify(err)
+	}
+	n, err := res.RowsAffected()
+	return n, classify(err)
+}
+
+// Query implements store.Tx.
+func (s *sqlSession) Query(ctx context.Context, query string, args ...any) (store.Rows, error) {
+	rows, err := s.tx.QueryContext(ctx, s.rewrite(query), args...)
+	if err != nil {
+		return nil, classify(err)
+	}
+	return sqlRows{rows}, nil
+}
+
+// ExecEach implements store.Tx.
+func (s *sqlSession) ExecEach(ctx context.Context, query string, rows [][]any) error {
+	for _, args := range rows {
+		if _, err := s.Exec(ctx, query, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Now implements store.Tx.
+func (s *sqlSession) Now(ctx context.Context) (int64, error) {
+	if s.now != 0 {
+		return s.now, nil
+	}
+	_, err := store.Row(ctx, s, []any{&s.now}, "SELECT pawl.now()")
+	return s.now, err
+}
+
+type sqlRows struct{ *sql.Rows }
+
+func (r sqlRows) Scan(dest ...any) error { return classify(r.Rows.Scan(dest...)) }
+func (r sqlRows) Err() error             { return classify(r.Rows.Err()) }
+func (r sqlRows) Close()                 { _ = r.Rows.Close() }
