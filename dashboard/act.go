@@ -30,6 +30,7 @@ var deeds = []deed{
 		return s.ApproveTasks(ctx, []pawl.ApproveCall{{TaskID: c.TaskID, Version: seen(form), Comment: c.Reason}})
 	}},
 	{"reject", "approver", false, "Its results are not accepted. The first decision counts.", "Reasons, one a line", reject},
+	{stop, "submitter", false, "What was said stays; its worker is told and completes the item.", "Reason", nil},
 	{"retry", "operator", true, "What failed is queued again, its failures forgotten.", "Reason", func(ctx context.Context, s Service, c pawl.TaskCall, _ url.Values) ([]pawl.Result[pawl.Task], error) {
 		return s.RetryTasks(ctx, []pawl.TaskCall{c})
 	}},
@@ -51,6 +52,9 @@ var deeds = []deed{
 		return s.CancelTasks(ctx, []pawl.TaskCall{c})
 	}},
 }
+
+// stop is the one that is done to a message.
+const stop = "stop"
 
 // seen is the version of the task that the form showed.
 func seen(form url.Values) *int {
@@ -89,17 +93,26 @@ func deedsFor(pass access.Pass, item bool, allowed []string) []deed {
 // question is what is asked before something is done.
 type question struct {
 	deed
-	Task pawl.Task
-	Item *pawl.Item
-	Back string // the page of what it is done to
+	Task    pawl.Task
+	Item    *pawl.Item
+	Message *pawl.Message
+	Work    *part[handedIn] // what is decided about
+	Back    string          // the page of what it is done to
 }
+
+// verbOf is what a path says is to be done, at its end.
+func verbOf(r *http.Request) string { return r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:] }
 
 // ask reads what is to be done, and to what.
 func (d *desk) ask(r *http.Request) (*question, error) {
-	i := slices.IndexFunc(deeds, func(a deed) bool { return a.Verb == r.PathValue("verb") })
-	item := strings.HasPrefix(r.URL.Path, "/ui/items/")
-	if i < 0 || item && !deeds[i].Items {
+	i := slices.IndexFunc(deeds, func(a deed) bool { return a.Verb == verbOf(r) })
+	item, message := strings.HasPrefix(r.URL.Path, "/ui/items/"), strings.HasPrefix(r.URL.Path, "/ui/messages/")
+	if i < 0 || item && !deeds[i].Items || message != (deeds[i].Verb == stop) {
 		return nil, pawl.ErrNotFound
+	}
+	if message {
+		m, err := d.svc.GetMessage(r.Context(), r.PathValue("id"))
+		return &question{deed: deeds[i], Message: &m, Back: "/ui/messages/" + escape(m.ID)}, err
 	}
 	q, id := &question{deed: deeds[i], Back: "/ui/tasks/"}, r.PathValue("id")
 	if item {
@@ -124,6 +137,11 @@ func (d *desk) confirm(v *visit) (any, error) {
 	if err == nil {
 		err = v.pass.May(q.Role, false)
 	}
+	if err == nil && (q.Verb == "approve" || q.Verb == "reject") {
+		var work part[handedIn]
+		work, err = d.work(v, q.Task.ID)
+		q.Work = &work
+	}
 	return q, err
 }
 
@@ -131,7 +149,7 @@ func (d *desk) confirm(v *visit) (any, error) {
 // task is asked to look again.
 func (d *desk) act(w http.ResponseWriter, r *http.Request) {
 	role := "reader" // what is no deed is nothing to be found
-	if i := slices.IndexFunc(deeds, func(a deed) bool { return a.Verb == r.PathValue("verb") }); i >= 0 {
+	if i := slices.IndexFunc(deeds, func(a deed) bool { return a.Verb == verbOf(r) }); i >= 0 {
 		role = deeds[i].Role
 	}
 	r, err := d.enter(r, role)
@@ -153,9 +171,13 @@ func (d *desk) act(w http.ResponseWriter, r *http.Request) {
 		if q.Item != nil {
 			c.ItemIDs = []string{q.Item.ID}
 		}
-		var rs []pawl.Result[pawl.Task]
-		if rs, err = q.do(r.Context(), d.svc, c, r.PostForm); err == nil {
-			err = rs[0].Err
+		if q.Message != nil {
+			err = d.stop(r.Context(), q.Message.ID, c.Reason)
+		} else {
+			var rs []pawl.Result[pawl.Task]
+			if rs, err = q.do(r.Context(), d.svc, c, r.PostForm); err == nil {
+				err = rs[0].Err
+			}
 		}
 	}
 	if err != nil {
@@ -163,4 +185,12 @@ func (d *desk) act(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	http.Redirect(w, r, q.Back, http.StatusSeeOther)
+}
+
+func (d *desk) stop(ctx context.Context, id, reason string) error {
+	rs, err := d.svc.StopMessages(ctx, []pawl.StopCall{{MessageID: id, Reason: reason}})
+	if err != nil {
+		return err
+	}
+	return rs[0].Err
 }

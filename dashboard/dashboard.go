@@ -33,6 +33,7 @@ type Service interface {
 	pawl.Approver
 	pawl.Operator
 	pawl.TaskMaker // for cancel
+	pawl.Stopper
 }
 
 // Options steer a dashboard. The zero value lets everybody in: for a loopback
@@ -110,22 +111,24 @@ func (d *desk) routes(api http.Handler) http.Handler {
 		name string
 		read func(*visit) (any, error)
 	}{
-		"/ui/{$}":               {"overview", d.overview},
-		"/ui/tasks":             {"tasks", d.tasks},
-		"/ui/tasks/{id}":        {"task", d.task},
-		"/ui/items/{id}":        {"item", d.item},
-		"/ui/messages/{id}":     {"message", d.message},
-		"/ui/workers":           {"workers", d.workers},
-		"/ui/types":             {"types", d.types},
-		"/ui/legend":            {"legend", legend},
-		"/ui/tasks/{id}/{verb}": {"confirm", d.confirm},
-		"/ui/items/{id}/{verb}": {"confirm", d.confirm},
-		"/ui/":                  {"", func(*visit) (any, error) { return nil, pawl.ErrNotFound }},
+		"/ui/{$}":                {"overview", d.overview},
+		"/ui/tasks":              {"tasks", d.tasks},
+		"/ui/tasks/{id}":         {"task", d.task},
+		"/ui/items/{id}":         {"item", d.item},
+		"/ui/messages/{id}":      {"message", d.message},
+		"/ui/workers":            {"workers", d.workers},
+		"/ui/types":              {"types", d.types},
+		"/ui/legend":             {"legend", legend},
+		"/ui/tasks/{id}/{verb}":  {"confirm", d.confirm},
+		"/ui/items/{id}/{verb}":  {"confirm", d.confirm},
+		"/ui/messages/{id}/stop": {"confirm", d.confirm},
+		"/ui/":                   {"", func(*visit) (any, error) { return nil, pawl.ErrNotFound }},
 	} {
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) { d.answer(w, r, p.name, p.read) })
 	}
 	mux.HandleFunc("POST /ui/tasks/{id}/{verb}", d.act)
 	mux.HandleFunc("POST /ui/items/{id}/{verb}", d.act)
+	mux.HandleFunc("POST /ui/messages/{id}/stop", d.act)
 	mux.HandleFunc("GET /ui/messages/{id}/stream", d.stream(api))
 	mux.HandleFunc("GET /ui/login", func(w http.ResponseWriter, r *http.Request) { d.askForKey(w, r, nil) })
 	mux.HandleFunc("POST /ui/login", d.login)
@@ -136,7 +139,7 @@ func (d *desk) routes(api http.Handler) http.Handler {
 	cross := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "same-origin") // with no-referrer, a browser's forms have the origin null
 		h.Set("Cache-Control", "no-store")

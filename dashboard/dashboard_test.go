@@ -222,6 +222,89 @@ func TestPages(t *testing.T) {
 }
 
 // Who asks for / as a browser does is led here; programs get what they got.
+// Whoever approves sees what it is: the whole result, what it changes from what to
+// what, and who made it with what.
+func TestTheConfirmationShowsAll(t *testing.T) {
+	h := open(t, pawltest.Open(t, pawltest.SQLite), false)
+	ctx := t.Context()
+	if rs, err := h.p.Service.PutTypes(ctx, []pawl.Type{{Name: "edit", Approval: pawl.Approval{Mode: "manual"}}}); err != nil || rs[0].Err != nil {
+		t.Fatal(err)
+	}
+	task, err := pawl.Create(ctx, h.p.Service, pawl.NewTask{Type: "edit", Title: "Mend the page"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ls, err := h.p.Service.Claim(ctx, pawl.ClaimRequest{WorkerID: "editor"})
+	if err != nil || len(ls) != 1 {
+		t.Fatal(ls, err)
+	}
+	call := pawl.SubmitCall{Fence: ls[0].Fence(), Notes: "see the second line", Evidence: json.RawMessage(`{"source":"the log"}`), Provenance: &pawl.Provenance{Model: "m-7", AgentName: "scribe"},
+		Result: json.RawMessage(`{"before":{"title":"Old","text":"one\ntwo\nthree"},"after":{"title":"New","text":"one\n2\nthree"},"operations":[{"op":"replace","path":"/title","value":"New"}]}`)}
+	if rs, err := h.p.Service.Submit(ctx, []pawl.SubmitCall{call}); err != nil || rs[0].Err != nil {
+		t.Fatal(rs, err)
+	}
+	for _, verb := range []string{"approve", "reject"} {
+		h.shows(h.get("/ui/tasks/"+task.ID+"/"+verb), 200, "worker/editor (scribe", "m-7", "see the second line", `"source": "the log"`, "as JSON",
+			`<td>/title</td><td><code class="text">&#34;Old&#34;</code></td><td><code class="text">&#34;New&#34;</code></td>`,
+			"<span class=\"remove\">- two\\n\n</span>", "<span class=\"add\">+ 2\\n\n</span>", "<span class=\"\">  three&#34;", `name="version" value="`)
+	}
+	if got := h.get("/ui/"); !strings.Contains(got.Header.Get("Content-Security-Policy"), "img-src 'self'") {
+		t.Errorf("the icon is not allowed: %v", got.Header)
+	}
+}
+
+// A message that is being written can be stopped from its page.
+func TestAMessageIsStopped(t *testing.T) {
+	h := open(t, pawltest.Open(t, pawltest.SQLite), false)
+	ctx := t.Context()
+	if _, err := pawl.Create(ctx, h.p.Service, pawl.NewTask{Type: "chat", Reply: &pawl.Reply{}}); err != nil {
+		t.Fatal(err)
+	}
+	l, err := h.p.Service.ListMessages(ctx, pawl.MessageFilter{})
+	if err != nil || len(l.Items) != 1 {
+		t.Fatal(l, err)
+	}
+	at := "/ui/messages/" + l.Items[0].ID
+	h.shows(h.get(at), 200, at+"/stop")
+	h.shows(h.get(at+"/stop"), 200, "stop this message?", l.Items[0].ID)
+	h.shows(h.send("POST", at+"/stop", url.Values{"reason": {"enough"}}), 200, "stopped")
+	h.lacks(h.get(at), at+"/stop")
+	for _, path := range []string{at + "/approve", "/ui/tasks/" + l.Items[0].TaskID + "/stop"} {
+		h.shows(h.get(path), 404)
+	}
+}
+
+// Each attempt says how it ended, its error whole.
+func TestAttemptsHaveTheirErrors(t *testing.T) {
+	h := open(t, pawltest.Open(t, pawltest.SQLite), false)
+	ctx := t.Context()
+	if _, err := pawl.Create(ctx, h.p.Service, pawl.NewTask{Type: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	var item string
+	for _, why := range []string{"the disk is full", "the net is down"} {
+		ls, err := h.p.Service.Claim(ctx, pawl.ClaimRequest{WorkerID: "w"})
+		if err != nil || len(ls) != 1 {
+			t.Fatal(ls, err)
+		}
+		item = ls[0].ID
+		for n := range 60 { // more events than a page has
+			if _, err := h.p.Service.Progress(ctx, []pawl.ProgressCall{{Fence: ls[0].Fence(), Progress: &n}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		fail := pawl.FailCall{Fence: ls[0].Fence(), Error: pawl.Failure{Code: "io", Message: why, Detail: json.RawMessage(`{"at":"` + why[4:7] + `"}`)}}
+		if rs, err := h.p.Service.Fail(ctx, []pawl.FailCall{fail}); err != nil || rs[0].Err != nil {
+			t.Fatal(rs, err)
+		}
+		h.p.Advance(time.Hour)
+		if _, err := h.p.Engine.Sweep(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.shows(h.get("/ui/items/"+item), 200, "Attempts, newest first", "the disk is full", "the net is down", `"at": "dis"`, `"at": "net"`)
+}
+
 func TestTheFrontDoor(t *testing.T) {
 	h := open(t, pawltest.Open(t, pawltest.SQLite), false)
 	if got := h.send("GET", "/", nil, "Accept", "text/html,*/*;q=0.8"); got.Request.URL.Path != "/ui/" || got.StatusCode != 200 {

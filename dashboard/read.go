@@ -3,6 +3,7 @@ package dashboard
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"slices"
 	"strings"
 	"sync"
@@ -184,6 +185,7 @@ type attempt struct {
 	From         time.Time
 	To           *time.Time // nil = it goes on
 	How, Why     string
+	Error        *pawl.Failure
 	LeaseRunsOut *time.Time
 }
 
@@ -210,7 +212,9 @@ func (d *desk) item(v *visit) (any, error) {
 		Checkpoints: partOf(d.svc.ListCheckpoints(ctx, pawl.CheckpointFilter{ItemID: id, Desc: true, Page: v.page("checkpoints", some)})),
 		Events:      partOf(d.svc.ListEvents(ctx, pawl.EventFilter{ItemID: id, Page: v.page("events", many)})),
 	}
-	l.Attempts = attempts(l.Events.Items)
+	if l.Attempts, err = d.attemptsOf(ctx, id); err != nil {
+		return nil, err
+	}
 	if n := len(l.Attempts); n > 0 && l.Attempts[0].To == nil {
 		l.Attempts[0].LeaseRunsOut = it.LeaseExpiresAt
 	}
@@ -218,7 +222,7 @@ func (d *desk) item(v *visit) (any, error) {
 }
 
 // left are the events by which an attempt ends.
-var left = []string{"completed", "submitted", "failed", "lease_expired", "released", "suspended", "cancelled"}
+var left = []string{"completed", "submitted", "failed", "lease_expired", "released", "suspended", "cancelled", "lease_revoked"}
 
 // attempts reads what became of each claim from events, newest first.
 func attempts(events []pawl.Event) []attempt {
@@ -230,6 +234,10 @@ func attempts(events []pawl.Event) []attempt {
 			out = slices.Insert(out, 0, attempt{Number: e.Attempt, Worker: e.ActorID, From: e.CreatedAt})
 		case open && slices.Contains(left, e.Event):
 			out[0].To, out[0].How, out[0].Why = &e.CreatedAt, e.Event, e.Message
+			var data struct{ Error *pawl.Failure }
+			if json.Unmarshal(e.Data, &data) == nil { // most have none
+				out[0].Error = data.Error
+			}
 		}
 	}
 	return out

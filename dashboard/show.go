@@ -30,7 +30,7 @@ func parse() map[string]*template.Template {
 }
 
 var funcs = template.FuncMap{
-	"escape": escape, "ago": ago, "utc": utc, "json": func(raw json.RawMessage) string { return pretty(maxAlone, raw) }, "piece": func(raw json.RawMessage) string { return pretty(maxListed, raw) }, "cut": cut, "status": statusOf, "deeds": deedsFor, "verbs": verbsOf,
+	"escape": escape, "ago": ago, "utc": utc, "json": func(raw json.RawMessage) string { return pretty(maxAlone, raw) }, "full": func(raw json.RawMessage) string { return pretty(pawl.MaxPayloadBytes, raw) }, "piece": func(raw json.RawMessage) string { return pretty(maxListed, raw) }, "cut": cut, "status": statusOf, "deeds": deedsFor, "verbs": verbsOf,
 	"allowed": pawl.Allowed, "join": strings.Join, "changes": changes, "said": said, "is": is, "whole": whole,
 	"states": func() []pawl.StateInfo { return pawl.TaskStates },
 	"turn":   turn,
@@ -164,24 +164,6 @@ func visible(r rune) rune {
 		return unicode.ReplacementChar
 	}
 	return r
-}
-
-// change is a diff as it is kept with an event; its operations are RFC 6902's.
-type change struct {
-	Summary       string
-	Before, After json.RawMessage
-	Operations    []struct {
-		Op, Path, From string
-		Value          json.RawMessage
-	}
-}
-
-func changes(raw json.RawMessage) *change {
-	var c change
-	if json.Unmarshal(raw, &c) != nil {
-		return nil
-	}
-	return &c
 }
 
 // said are the parts of a message.

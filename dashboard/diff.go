@@ -1,0 +1,143 @@
+package dashboard
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"strings"
+)
+
+// change is a diff as it is kept with an event, or as a result has it; its
+// operations are RFC 6902's.
+type change struct {
+	Summary       string
+	Before, After json.RawMessage
+	Operations    []operation
+}
+
+type operation struct {
+	Op, Path, From string
+	Value          json.RawMessage
+	Old            json.RawMessage `json:"-"` // what is at the path before
+}
+
+// changes reads a diff; nil = raw is none.
+func changes(raw json.RawMessage) *change {
+	var c change
+	if json.Unmarshal(raw, &c) != nil || c.Before == nil && c.After == nil && len(c.Operations) == 0 {
+		return nil
+	}
+	for i := range c.Operations {
+		c.Operations[i].Old = valueAt(c.Before, c.Operations[i].Path)
+	}
+	return &c
+}
+
+// valueAt is what a JSON Pointer finds; nil = nothing.
+func valueAt(raw json.RawMessage, path string) json.RawMessage {
+	if path == "" {
+		return raw
+	}
+	for token := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
+		token = strings.NewReplacer("~1", "/", "~0", "~").Replace(token)
+		var object map[string]json.RawMessage
+		var list []json.RawMessage
+		switch n, err := strconv.Atoi(token); {
+		case json.Unmarshal(raw, &object) == nil && object != nil:
+			raw = object[token]
+		case err == nil && json.Unmarshal(raw, &list) == nil && n >= 0 && n < len(list):
+			raw = list[n]
+		default:
+			return nil
+		}
+	}
+	return raw
+}
+
+// diffLine is a line of a comparison: Op is "add", "remove" or "" for both.
+type diffLine struct{ Op, Text string }
+
+// maxCompared bounds the lines that are compared with each other: the work grows
+// with the product of both sides.
+const maxCompared = 1000
+
+// Lines compares before with after, line by line.
+func (c *change) Lines() []diffLine {
+	a, b := textLines(c.Before), textLines(c.After)
+	var out, tail []diffLine
+	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
+		out, a, b = append(out, diffLine{"", a[0]}), a[1:], b[1:]
+	}
+	for len(a) > 0 && len(b) > 0 && a[len(a)-1] == b[len(b)-1] {
+		tail, a, b = append(tail, diffLine{"", a[len(a)-1]}), a[:len(a)-1], b[:len(b)-1]
+	}
+	out = append(out, compare(a, b)...)
+	for i := range tail {
+		out = append(out, tail[len(tail)-1-i])
+	}
+	return out
+}
+
+// compare finds the longest common lines of two texts; of long ones all lines of
+// the first are removed and all of the second added.
+func compare(a, b []string) (out []diffLine) {
+	common := make([][]int, len(a)+1) // common[i][j] = how many lines a[i:] and b[j:] share
+	if len(a) <= maxCompared && len(b) <= maxCompared {
+		for i := len(a); i >= 0; i-- {
+			common[i] = make([]int, len(b)+1)
+			for j := len(b) - 1; i < len(a) && j >= 0; j-- {
+				if common[i][j] = max(common[i+1][j], common[i][j+1]); a[i] == b[j] {
+					common[i][j] = common[i+1][j+1] + 1
+				}
+			}
+		}
+	} else {
+		common = nil
+	}
+	i, j := 0, 0
+	for i < len(a) || j < len(b) {
+		switch {
+		case common != nil && i < len(a) && j < len(b) && a[i] == b[j]:
+			out, i, j = append(out, diffLine{"", a[i]}), i+1, j+1
+		case i < len(a) && (j == len(b) || common == nil || common[i+1][j] >= common[i][j+1]):
+			out, i = append(out, diffLine{"remove", a[i]}), i+1
+		default:
+			out, j = append(out, diffLine{"add", b[j]}), j+1
+		}
+	}
+	return out
+}
+
+// textLines are the lines of a value: of a text its own, else those of indented
+// JSON, where a text of several lines goes over as many.
+func textLines(raw json.RawMessage) []string {
+	var text string
+	if raw == nil {
+		return nil
+	}
+	if json.Unmarshal(raw, &text) != nil {
+		var b bytes.Buffer
+		if text = string(raw); len(raw) <= maxAlone && depthOf(raw) <= maxIndent && json.Indent(&b, raw, "", "  ") == nil {
+			text = broken(b.String())
+		}
+	}
+	if len(text) > 4*maxAlone {
+		text = strings.ToValidUTF8(text[:4*maxAlone], "") + "\n… " + strconv.Itoa(len(raw)) + " bytes in all"
+	}
+	return strings.Split(text, "\n")
+}
+
+// broken breaks the lines of the texts in JSON where they break.
+func broken(text string) string {
+	var b strings.Builder
+	for i := 0; i < len(text); i++ {
+		b.WriteByte(text[i])
+		if text[i] == '\\' && i+1 < len(text) {
+			i++
+			if b.WriteByte(text[i]); text[i] == 'n' {
+				b.WriteByte('\n')
+			}
+		}
+	}
+	return b.String()
+}
