@@ -78,6 +78,9 @@ const (
 	DefaultFlush           = 100 * time.Millisecond
 	MaxFlush               = time.Second
 	DefaultRetainChunks    = 24 * time.Hour
+	DefaultReadTime        = 30 * time.Second
+	DefaultReadsPerKey     = 2
+	DefaultMaxTypes        = 1000
 	DefaultBodiesInFlight  = 64 << 20
 	BackoffBase            = 60 * time.Second
 	BackoffMax             = time.Hour
@@ -150,6 +153,9 @@ var Defaults = []Limit{
 	{"flush", DefaultFlush.Milliseconds(), "milliseconds", "that what a handler says may wait for more; at most a second"},
 	{"retain_chunks", int64(DefaultRetainChunks / time.Second), "seconds", "chunks of a message, after its end; then a reader gets the whole at once"},
 	{"bodies_in_flight", DefaultBodiesInFlight, "bytes", "bodies over 16 KiB of calls under way at one server; further ones wait 2 s and are then refused with `limit`"},
+	{"read_time", int64(DefaultReadTime / time.Second), "seconds", "a read that is no stream; then it is `unavailable`"},
+	{"reads_per_key", DefaultReadsPerKey, "reads", "of one API key under way at once; further ones wait, and more than 100 are refused with `limit`"},
+	{"max_types", DefaultMaxTypes, "types", "that a namespace has queued work of; one more is refused with `limit`"},
 	{"backoff_base", int64(BackoffBase / time.Second), "seconds", "before the first retry; doubles with each failure"},
 	{"backoff_max", int64(BackoffMax / time.Second), "seconds", "longest back-off"},
 	{"backoff_jitter", int64(BackoffJitter * 100), "percent", "each back-off is shortened or lengthened by up to this"},

@@ -216,8 +216,7 @@ func (e *Engine) claimFor(ctx context.Context, group []claiming, groups []store.
 	return e.claimRows(ctx, store.Claim{Namespace: group[0].namespace, Groups: groups}, group)
 }
 
-// claimPicks claims named items: one, or the best of a task. They are filters:
-// an id that nothing has yields nothing.
+// claimPicks claims named items: one, or the best of a task.
 func (e *Engine) claimPicks(ctx context.Context, wish *claiming, req *pawl.ClaimRequest) ([]store.Claimed, error) {
 	var picks []store.Pick
 	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {

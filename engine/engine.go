@@ -66,6 +66,9 @@ type Options struct {
 	// PollInterval bounds how long a waiting claim may miss work that another
 	// process made, when its notice is lost; 0 = 250 ms.
 	PollInterval time.Duration
+	// MaxTypes bounds the types that a namespace has queued work of, as far as this
+	// engine knows; a task of one more is refused as limit. 0 = pawl.DefaultMaxTypes.
+	MaxTypes int
 	// RegisteredTypesOnly refuses new tasks and items of types that nobody registered.
 	RegisteredTypesOnly bool
 	// Types are registered in the default namespace when the engine opens, as by
@@ -81,15 +84,16 @@ type Options struct {
 // Engine is an open Pawl. It is safe for use by many goroutines. Close it when
 // done; Run it somewhere, or nobody takes up a dead worker's work.
 type Engine struct {
-	db      joining
-	feed    *feed.Feed
-	opts    Options
-	log     *slog.Logger
-	ids     ids
-	lanes   lanes
-	groups  groupCache
-	wake    waker
-	notices notices
+	db       joining
+	feed     *feed.Feed
+	opts     Options
+	log      *slog.Logger
+	ids      ids
+	lanes    lanes
+	groups   groupCache
+	typeRoom typeRoom
+	wake     waker
+	notices  notices
 	// answering are the keys of whole calls under way here: [3]string{namespace,
 	// scope, key}.
 	answering sync.Map
@@ -124,6 +128,9 @@ func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 	}
 	if o.PollInterval <= 0 {
 		o.PollInterval = 250 * time.Millisecond
+	}
+	if o.MaxTypes <= 0 {
+		o.MaxTypes = pawl.DefaultMaxTypes
 	}
 	if o.Sweep == nil {
 		d := pawl.DefaultSweepOptions()

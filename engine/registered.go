@@ -76,11 +76,14 @@ func (e *Engine) rulesFor(ctx context.Context, namespace, name string) (*rules, 
 }
 
 // rulesToCreate are rulesFor, and refuse a type that is not registered where
-// only registered ones are taken.
+// only registered ones are taken, and one type too many.
 func (e *Engine) rulesToCreate(ctx context.Context, namespace, name string) (*rules, error) {
 	r, err := e.rulesFor(ctx, namespace, name)
 	if err == nil && r == nil && e.opts.RegisteredTypesOnly {
 		err = pawl.Invalid("/type", "the type %s is not registered, and this server takes registered types only", name)
+	}
+	if err == nil {
+		err = e.roomForType(ctx, namespace, name)
 	}
 	return r, err
 }

@@ -49,6 +49,10 @@ type Options struct {
 	// calls are not yet answered; further ones wait 2 s and are then refused as
 	// limit. 0 = pawl.DefaultBodiesInFlight.
 	BodiesInFlight int64
+	// ReadTime bounds each read that is no stream, and ReadsPerKey those of one API
+	// key that are under way at once; further ones wait. 0 = 30 s, and 2.
+	ReadTime    time.Duration
+	ReadsPerKey int
 	// At are further doors by their path, such as /mcp: what comes there is
 	// guarded and its caller read like any other's. What his key is good for
 	// (access.Of) each door judges itself.
@@ -73,6 +77,7 @@ type server struct {
 	metrics *metrics
 	frames  frames
 	bodies  bodies
+	readers readers
 	gate    *access.Gate
 }
 
@@ -87,9 +92,7 @@ func New(svc pawl.Service, o Options) http.Handler {
 	if o.BodyTime <= 0 {
 		o.BodyTime = 30 * time.Second
 	}
-	if o.BodiesInFlight <= 0 {
-		o.BodiesInFlight = pawl.DefaultBodiesInFlight
-	}
+	o.bounds()
 	if o.Version == "" {
 		o.Version = "dev"
 	}
@@ -136,6 +139,19 @@ func New(svc pawl.Service, o Options) http.Handler {
 	return s.mux
 }
 
+// bounds fills in the bounds that are left open.
+func (o *Options) bounds() {
+	if o.ReadTime <= 0 {
+		o.ReadTime = pawl.DefaultReadTime
+	}
+	if o.ReadsPerKey <= 0 {
+		o.ReadsPerKey = pawl.DefaultReadsPerKey
+	}
+	if o.BodiesInFlight <= 0 {
+		o.BodiesInFlight = pawl.DefaultBodiesInFlight
+	}
+}
+
 // settle runs once: huma keeps these in package variables.
 var settle sync.Once
 
@@ -176,6 +192,9 @@ func add[I, O any](s *server, name string, h func(context.Context, *I) (*O, erro
 	op.Responses = streamsOf(r)
 	if r.Method != http.MethodGet {
 		op.Middlewares = append(op.Middlewares, s.fits)
+	}
+	if isRead(r) {
+		op.Middlewares = append(op.Middlewares, s.bounded(r))
 	}
 	if r.Mutates() {
 		op.Middlewares = append(op.Middlewares, s.keyed(r))

@@ -13,7 +13,7 @@ type Purpose int
 // The purposes. Where connections are not scarce they are all one.
 const (
 	Calls      Purpose = iota // whatever somebody calls
-	Heartbeats                // and the verbs that time drives
+	Heartbeats                // and the verbs that time drives, and look-ups of API keys
 	Background                // sweeps and the feed
 )
 

@@ -63,7 +63,10 @@ type serveConfig struct {
 	TypesOnly    bool          `koanf:"registered_types_only"`
 	MCPTools     string        `koanf:"mcp_tools"`
 
-	BodiesInFlight int64 `koanf:"bodies_in_flight"`
+	BodiesInFlight int64         `koanf:"bodies_in_flight"`
+	ReadTime       time.Duration `koanf:"read_time"`
+	ReadsPerKey    int           `koanf:"reads_per_key"`
+	MaxTypes       int           `koanf:"max_types"`
 }
 
 type workerConfig struct {

@@ -39,7 +39,7 @@ func (a *app) open(ctx context.Context) (pawl.Service, func(), error) {
 
 func (a *app) engineOptions() engine.Options {
 	return engine.Options{Schema: a.cfg.Schema, Migrate: a.cfg.Migrate, Sweep: a.cfg.Sweep.options(), Log: a.log(),
-		RegisteredTypesOnly: a.cfg.Serve.TypesOnly}
+		RegisteredTypesOnly: a.cfg.Serve.TypesOnly, MaxTypes: a.cfg.Serve.MaxTypes}
 }
 
 // nameDatabase puts in what DB_HOST and its like say, each falling back to its

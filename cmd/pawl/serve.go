@@ -44,6 +44,9 @@ func (a *app) serveCmd() *cobra.Command {
 	f.String("mcp-tools", "", "what /mcp offers agents without an API key: worker (default), approver or all")
 	f.Int("rate-per-key", 0, "calls a second of an API key that has no rate of its own (default: no bound)")
 	f.Int("rate-per-agent", 0, "calls a second of one worker or actor (default: no bound)")
+	f.Duration("read-time", 0, "how long a read that is no stream may take (default: 30s)")
+	f.Int("reads-per-key", 0, "reads of one API key under way at once; further ones wait (default: 2)")
+	f.Int("max-types", 0, "types that a namespace may have queued work of (default: 1000)")
 	f.Int64("bodies-in-flight", 0, "bytes of request bodies of calls under way at once (default: 64 MiB)")
 	f.StringArray("relay", nil, "send every event to NAME=URL: amqp, nats or https; see docs/relay.md")
 	bind(f, "relay", "relay.sinks")
@@ -54,7 +57,8 @@ func (a *app) serveCmd() *cobra.Command {
 	f.Duration("notice", 0, "how long calls are still taken when it is to stop, while /readyz says 503")
 	for flag, key := range map[string]string{"addr": "addr", "auth": "auth", "hosts": "hosts", "require-keys": "require_keys", "mcp-tools": "mcp_tools",
 		"rate-per-key": "rate_per_key", "rate-per-agent": "rate_per_agent", "tls-cert": "tls_cert", "tls-key": "tls_key", "notice": "notice", "types": "types",
-		"registered-types-only": "registered_types_only", "bodies-in-flight": "bodies_in_flight"} {
+		"registered-types-only": "registered_types_only", "bodies-in-flight": "bodies_in_flight",
+		"read-time": "read_time", "reads-per-key": "reads_per_key", "max-types": "max_types"} {
 		bind(f, flag, "serve."+key)
 	}
 	sweepFlags(f)
@@ -81,7 +85,7 @@ func (a *app) serve(ctx context.Context, s pawl.Service, outs []relay.Out) error
 	defer gate.Flush(ctx)
 	agents := a.mcpOptions(ctx)
 	agents.Gate, agents.Tools = gate, o.MCPTools
-	h := server.New(s, server.Options{Stopping: ctx, Log: log, Version: readVersion().Version, RequireKeys: o.RequireKeys, Hosts: o.Hosts, Gate: gate, BodiesInFlight: o.BodiesInFlight,
+	h := server.New(s, server.Options{Stopping: ctx, Log: log, Version: readVersion().Version, RequireKeys: o.RequireKeys, Hosts: o.Hosts, Gate: gate, BodiesInFlight: o.BodiesInFlight, ReadTime: o.ReadTime, ReadsPerKey: o.ReadsPerKey,
 		At: map[string]http.Handler{"/mcp": mcp.New(s, agents).HTTP()}, Front: dashboard.New(s, dashboard.Options{Gate: gate, Log: log, Version: readVersion().Version, SessionIdle: o.SessionIdle, SessionLength: o.SessionEnd})})
 	return alongside(ctx, s, func(ctx context.Context) error {
 		relaying, stop := context.WithCancel(ctx)

@@ -48,3 +48,11 @@ CREATE INDEX tasks_by_time ON pawl.tasks USING brin (created_at);
 CREATE INDEX task_live_by_state ON pawl.task_live (state, task_id) WHERE state <> 'completed';
 CREATE INDEX ends_not_completed ON pawl.ends (state, task_id) WHERE state <> 'completed';
 CREATE INDEX idempotency_keys_listed ON pawl.idempotency_keys (namespace, created_at, key_hash) WHERE code IS NULL;
+
+-- Lists are led by their namespace: what others have costs it nothing.
+CREATE INDEX tasks_of_namespace ON pawl.tasks (namespace, id);
+CREATE INDEX work_items_of_namespace ON pawl.work_items (namespace, id);
+CREATE INDEX task_events_of_namespace ON pawl.task_events (namespace, id);
+CREATE INDEX checkpoints_of_namespace ON pawl.checkpoints (namespace, id);
+CREATE INDEX messages_of_namespace ON pawl.messages (namespace, id);
+CREATE INDEX idempotency_keys_of_namespace ON pawl.idempotency_keys (namespace, created_at, key_hash);

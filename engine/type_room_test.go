@@ -1,0 +1,45 @@
+package engine_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/pawltest"
+)
+
+// A namespace has queued work of a bounded number of types; when some of it is
+// done there is room again, and other namespaces are not concerned.
+func TestTypesOfANamespaceAreBounded(t *testing.T) {
+	for _, which := range pawltest.Databases {
+		t.Run(string(which), func(t *testing.T) {
+			t.Parallel()
+			p := pawltest.OpenWith(t, which, engine.Options{MaxTypes: 3})
+			ctx, e := t.Context(), p.Engine
+			for _, typ := range []string{"a", "b", "c", "a"} {
+				need[pawl.Task](t)(pawl.Create(ctx, e, pawl.NewTask{Type: typ}))
+			}
+			var limit *pawl.Error
+			_, err := pawl.Create(ctx, e, pawl.NewTask{Type: "d"})
+			if !errors.As(err, &limit) || limit.Code != pawl.CodeLimit || limit.RetryAfter <= 0 {
+				t.Fatalf("a fourth type: %v", err)
+			}
+			rs := need[[]pawl.Result[pawl.Task]](t)(e.CreateTasks(ctx, []pawl.NewTask{{Type: "a"}, {Type: "a", Items: []pawl.NewItem{{Type: "e"}}}, {Type: "b"}}))
+			if rs[0].Err != nil || pawl.CodeOf(rs[1].Err) != pawl.CodeLimit || rs[2].Err != nil {
+				t.Errorf("a batch: %v, %v, %v", rs[0].Err, rs[1].Err, rs[2].Err)
+			}
+			need[pawl.Task](t)(pawl.Create(pawl.As(ctx, pawl.Caller{Namespace: "other"}), e, pawl.NewTask{Type: "d"}))
+			need[[]pawl.Lease](t)(e.Claim(ctx, pawl.ClaimRequest{WorkerID: "w", Types: []string{"c"}}))
+			for until := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) { // the database is asked once a second
+				if _, err = pawl.Create(ctx, e, pawl.NewTask{Type: "d"}); err == nil {
+					return
+				}
+				if pawl.CodeOf(err) != pawl.CodeLimit || time.Now().After(until) {
+					t.Fatalf("with none of c queued: %v", err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,95 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humachi"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/access"
+	"github.com/pawl-work/pawl/api"
+)
+
+// readers bounds the reads of one API key that are under way at once, so that the
+// reads of one do not take every connection: further ones wait.
+type readers struct {
+	mu sync.Mutex
+	by map[string]*reader
+}
+
+type reader struct {
+	slots chan struct{}
+	users int // under way or waiting
+}
+
+// mostWaiting is how many reads of a key wait for others of it.
+const mostWaiting = 100
+
+// enter waits for one of a key's n slots, as long as ctx lasts.
+func (r *readers) enter(ctx context.Context, key string, n int) (leave func(), err error) {
+	r.mu.Lock()
+	if r.by == nil {
+		r.by = map[string]*reader{}
+	}
+	k := r.by[key]
+	if k == nil {
+		k = &reader{slots: make(chan struct{}, n)}
+		r.by[key] = k
+	}
+	full := k.users >= n+mostWaiting
+	if !full {
+		k.users++
+	}
+	r.mu.Unlock()
+	done := func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if k.users--; k.users == 0 {
+			delete(r.by, key)
+		}
+	}
+	if !full {
+		select {
+		case k.slots <- struct{}{}:
+			return func() { <-k.slots; done() }, nil
+		case <-ctx.Done():
+			done()
+		}
+	}
+	return nil, &pawl.Error{Code: pawl.CodeLimit, RetryAfter: time.Second, Message: fmt.Sprintf("this API key has %d reads under way, as many as it may, and others wait", n)}
+}
+
+// lasts says that a route streams: such an answer lasts as long as its reader wants.
+func lasts(r api.Route, c *call) bool {
+	return c.streams || r.Name == "follow_message" || r.Name == "resume_chat"
+}
+
+// bounded gives a read its time, and its key as many at once as it may have.
+func (s *server) bounded(route api.Route) func(huma.Context, func(huma.Context)) {
+	return func(c huma.Context, next func(huma.Context)) {
+		r, w := humachi.Unwrap(c)
+		if lasts(route, &call{streams: wantsStream(r.Header.Get("Accept"))}) {
+			next(c)
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), s.opts.ReadTime)
+		defer cancel()
+		if key := access.Of(ctx).Key; key != nil {
+			leave, err := s.readers.enter(ctx, key.ID, s.opts.ReadsPerKey)
+			if err != nil {
+				s.turnAway(w, r, route.Name, err)
+				return
+			}
+			defer leave()
+		}
+		next(humachi.NewContext(c.Operation(), r.WithContext(ctx), w))
+	}
+}
+
+// isRead says that a call only reads, by the database.
+func isRead(r api.Route) bool { return r.Method == http.MethodGet && r.Role != api.Anyone }

@@ -1,0 +1,66 @@
+package server_test
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/access"
+	"github.com/pawl-work/pawl/pawltest"
+	"github.com/pawl-work/pawl/server"
+)
+
+// slowLists keeps lists of tasks until their context ends, or for ever free.
+type slowLists struct {
+	pawl.Service
+	inside, most atomic.Int64
+}
+
+func (s *slowLists) ListTasks(ctx context.Context, _ pawl.TaskFilter) (pawl.List[pawl.Task], error) {
+	n := s.inside.Add(1)
+	defer s.inside.Add(-1)
+	for most := s.most.Load(); n > most && !s.most.CompareAndSwap(most, n); most = s.most.Load() {
+	}
+	<-ctx.Done()
+	return pawl.List[pawl.Task]{}, ctx.Err()
+}
+
+// The reads of one key are bounded, in number and in time; another key's do not
+// wait for them.
+func TestReadsOfAKeyAreBounded(t *testing.T) {
+	p := pawltest.Open(t, pawltest.SQLite)
+	s := &slowLists{Service: p.Service}
+	gate := access.New(access.Options{Keys: p.Engine, Required: true, Log: slog.New(slog.DiscardHandler)})
+	h := &house{t, p, serve(t, s, server.Options{Gate: gate, ReadTime: 500 * time.Millisecond, ReadsPerKey: 3})}
+	_, greedy := h.key(pawl.NewAPIKey{Roles: []string{"reader"}})
+	_, other := h.key(pawl.NewAPIKey{Roles: []string{"reader"}})
+	var late, refused atomic.Int64
+	var all sync.WaitGroup
+	for range 9 {
+		all.Go(func() {
+			switch r := h.ask(greedy, "GET", "/v1/tasks", ""); {
+			case r.StatusCode == http.StatusServiceUnavailable && r.str("code") == "unavailable":
+				late.Add(1)
+			case r.StatusCode == http.StatusTooManyRequests && r.str("code") == "limit" && r.Header.Get("Retry-After") != "":
+				refused.Add(1)
+			default:
+				t.Errorf("%s %s", r.Status, r.text)
+			}
+		})
+	}
+	if r := h.ask(other, "GET", "/v1/stats", ""); r.StatusCode != 200 {
+		t.Errorf("another key: %s %s", r.Status, r.text)
+	}
+	all.Wait()
+	if s.most.Load() != 3 || late.Load() < 3 || late.Load()+refused.Load() != 9 {
+		t.Errorf("%d at once, %d late, %d refused", s.most.Load(), late.Load(), refused.Load())
+	}
+	if r := h.ask(greedy, "GET", "/v1/stats", ""); r.StatusCode != 200 {
+		t.Errorf("afterwards: %s", r.Status)
+	}
+}
