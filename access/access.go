@@ -49,6 +49,8 @@ type Gate struct {
 	o      Options
 	keys   buckets
 	agents buckets
+	wrong  wrongKeys
+	lines  lines
 
 	mu       sync.Mutex
 	known    map[string]known          // by token
@@ -155,7 +157,15 @@ func (g *Gate) find(ctx context.Context, token string, age time.Duration) (pawl.
 	if good {
 		return k.key, nil
 	}
+	if !ok { // a key that was good a while ago is not one of many that are tried
+		if err := g.wrong.check(ctx); err != nil {
+			return k.key, err
+		}
+	}
 	key, err := g.o.Keys.FindAPIKey(ctx, token)
+	if pawl.CodeOf(err) == pawl.CodeUnauthenticated {
+		g.wrong.tried(ctx)
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err != nil {
@@ -236,7 +246,7 @@ type Refusal struct {
 	Code  pawl.Code
 }
 
-// Refused puts a refusal on record: a line in the log, the key's count, and that
+// Refused puts a refusal on record: a line in the log, at most 10 a second after the first 100, the key's count, and that
 // of Refusals. What is no refusal (of code unauthenticated, forbidden, limit, or
 // not_found for a wall) but a fault leaves nothing.
 func (g *Gate) Refused(ctx context.Context, route string, why error, about ...any) {
@@ -252,7 +262,12 @@ func (g *Gate) Refused(ctx context.Context, route string, why error, about ...an
 		about = append(about, "key", k.ID, "key_name", k.Name, "key_namespace", k.Namespace)
 		g.use(ctx, k.ID, 1)
 	}
-	g.o.Log.WarnContext(ctx, "refused", about...)
+	if left, ok := g.lines.allow(); ok {
+		if left > 0 {
+			about = append(about, "left_out", left)
+		}
+		g.o.Log.WarnContext(ctx, "refused", about...)
+	}
 }
 
 // Refusals are the refusals of this process so far. The names of routes bound

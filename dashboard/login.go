@@ -73,7 +73,7 @@ func (d *desk) enter(r *http.Request, role string) (*http.Request, error) {
 	if err != nil {
 		return r, err
 	}
-	pass, err := d.o.Gate.Enter(r.Context(), token)
+	pass, err := d.o.Gate.Enter(access.From(r.Context(), r.RemoteAddr), token)
 	if err != nil {
 		return r, err
 	}
@@ -137,7 +137,7 @@ func ownPage(next string) string {
 func (d *desk) login(w http.ResponseWriter, r *http.Request) {
 	key := strings.TrimSpace(r.PostFormValue("key"))
 	if d.o.Gate.Required() {
-		if _, err := d.o.Gate.Enter(r.Context(), key); err != nil {
+		if _, err := d.o.Gate.Enter(access.From(r.Context(), r.RemoteAddr), key); err != nil {
 			d.o.Gate.Refused(r.Context(), "dashboard", err, "method", r.Method, "path", r.URL.Path, "remote", r.RemoteAddr)
 			d.askForKey(w, r, err)
 			return

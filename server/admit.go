@@ -55,7 +55,7 @@ func (s *server) asCaller(next http.Handler) http.Handler {
 			if len(r.Header.Values("Authorization")) > 1 {
 				err = &pawl.Error{Code: pawl.CodeUnauthenticated, Message: "Authorization is given more than once"}
 			} else {
-				pass, err = s.gate.Enter(r.Context(), access.Bearer(r.Header))
+				pass, err = s.gate.Enter(access.From(r.Context(), r.RemoteAddr), access.Bearer(r.Header))
 			}
 			pass.Asked = asked
 			r = r.WithContext(access.With(r.Context(), pass))
