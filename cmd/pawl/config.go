@@ -74,6 +74,7 @@ type workerConfig struct {
 	Concurrency  int           `koanf:"concurrency"`
 	LeaseSeconds int           `koanf:"lease_seconds"`
 	Grace        time.Duration `koanf:"grace"`
+	PassEnv      []string      `koanf:"pass_env"`
 }
 
 type sweepConfig struct {
@@ -197,12 +198,18 @@ func (a *app) configure(cmd *cobra.Command) error {
 	if db && !server {
 		cfg.Server = "" // what a variable or the file names gives way to a flag
 	}
-	a.nameDatabase(&cfg)
+	unused := a.nameDatabase(&cfg)
 	a.cfg = cfg
 	if db && server {
 		return usage(cmd, errors.New("--db and --server name two Pawls; give one of them"))
 	}
-	return cfg.check()
+	if err := cfg.check(); err != nil {
+		return err
+	}
+	if cfg.Server == "" && len(unused) > 0 {
+		a.log().Warn("variables that look like a database's are not read", "variables", unused)
+	}
+	return nil
 }
 
 // given says that a flag was set to something.

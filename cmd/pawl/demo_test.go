@@ -85,6 +85,9 @@ func TestNamedDatabaseKeepsItsSecret(t *testing.T) {
 		{"sqlite:demo.db", "s", "sqlite:demo.db"},
 		{"postgres://u:secret@h/d?sslmode=disable", "", "postgres://u:xxxxx@h/d?sslmode=disable"},
 		{"postgres://u@h/d?sslmode=disable", "mine", "postgres://u@h/d?schema=mine&sslmode=disable"},
+		{"postgres://h/d?user=u&password=secret", "", "postgres://h/d?password=xxxxx&user=u"},
+		{"postgres://h/d?sslpassword=secret", "", "postgres://h/d?sslpassword=xxxxx"},
+		{"postgres://u:secret@h:port/d", "", "a URL that cannot be read"},
 	} {
 		if got := named(c[0], c[1]); got != c[2] {
 			t.Errorf("%s: %s, want %s", c[0], got, c[2])

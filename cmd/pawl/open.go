@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/pawl-work/pawl"
@@ -42,25 +44,56 @@ func (a *app) engineOptions() engine.Options {
 		RegisteredTypesOnly: a.cfg.Serve.TypesOnly, MaxTypes: a.cfg.Serve.MaxTypes}
 }
 
-// nameDatabase puts in what DB_HOST and its like say, each falling back to its
-// API_PG_DB_* twin, when nothing else names a database and a host is named.
-func (a *app) nameDatabase(cfg *config) {
-	get := func(name string) string {
-		if v := a.getenv("DB_" + name); v != "" {
-			return v
+// families are the prefixes of the variables that name a database by its parts; each
+// falls back to the next.
+var families = []string{"DB_", "API_PG_DB_"}
+
+// nameDatabase puts in what DB_URL, or DB_HOST and its like, say, when nothing else
+// names a database. It answers with the variables of the family that it does not use.
+func (a *app) nameDatabase(cfg *config) (unused []string) {
+	var used []string
+	get := func(names ...string) string {
+		var value string
+		for _, family := range families {
+			for _, name := range names {
+				used = append(used, family+name) // a twin that gives way is no surprise
+				value = cmp.Or(value, a.getenv(family+name))
+			}
 		}
-		return a.getenv("API_PG_DB_" + name)
+		return value
 	}
-	host := get("HOST")
-	cfg.named = cfg.DB != "" || host != ""
-	switch {
-	case cfg.DB != "":
-		return
-	case host == "":
+	if cfg.DB != "" {
+		cfg.named = true
+		return nil
+	}
+	cfg.DB = get("URL")
+	if cfg.DB == "" {
+		cfg.DB = fromParts(get)
+	}
+	cfg.named = cfg.DB != ""
+	if cfg.DB == "" {
 		cfg.DB = defaultDB
-		return
+	} else if schema := get("SCHEMA"); cfg.Schema == "" {
+		cfg.Schema = schema
 	}
-	u := url.URL{Scheme: "postgres", Host: host, Path: "/" + get("NAME")}
+	for _, v := range a.env {
+		name, value, _ := strings.Cut(v, "=")
+		ours := cfg.named && strings.HasPrefix(name, families[0]) || strings.HasPrefix(name, families[1])
+		if ours && value != "" && !slices.Contains(used, name) {
+			unused = append(unused, name)
+		}
+	}
+	return unused
+}
+
+// fromParts is the URL of a PostgreSQL database that a host and other parts name; ""
+// without a host.
+func fromParts(get func(names ...string) string) string {
+	host := get("HOST")
+	if host == "" {
+		return ""
+	}
+	u := url.URL{Scheme: "postgres", Host: host, Path: "/" + get("NAME", "DATABASE")}
 	port := get("PORT")
 	switch {
 	case strings.HasPrefix(host, "/"): // the folder of a socket
@@ -74,26 +107,35 @@ func (a *app) nameDatabase(cfg *config) {
 	case strings.Contains(host, ":"):
 		u.Host = "[" + host + "]"
 	}
-	if user, password := get("USER"), get("PASSWORD"); password != "" {
+	if user, password := get("USER", "USERNAME"), get("PASSWORD"); password != "" {
 		u.User = url.UserPassword(user, password)
 	} else if user != "" {
 		u.User = url.User(user)
 	}
-	cfg.DB = u.String()
-	if cfg.Schema == "" {
-		cfg.Schema = get("SCHEMA")
-	}
+	return u.String()
 }
 
 // named is the database's URL as it may be shown: with the schema it was told
-// to use, without its password.
+// to use, without its passwords.
 func named(db, schema string) string {
 	u, err := url.Parse(db)
-	if err != nil || u.Scheme == "sqlite" {
+	if strings.HasPrefix(db, "sqlite:") {
 		return db
 	}
-	if q := u.Query(); schema != "" {
+	if err != nil {
+		return "a URL that cannot be read"
+	}
+	q, changed := u.Query(), schema != ""
+	if changed {
 		q.Set("schema", schema)
+	}
+	for name := range q {
+		if strings.Contains(strings.ToLower(name), "password") {
+			q.Set(name, "xxxxx")
+			changed = true
+		}
+	}
+	if changed {
 		u.RawQuery = q.Encode()
 	}
 	return u.Redacted()

@@ -136,6 +136,15 @@ func brief(ctx context.Context) (pawl.Lease, []byte, error) {
 	return lease, raw, err
 }
 
+// handedOn is the environment that programs get: without the worker's own settings,
+// which may hold keys and passwords, but for the variables that are named.
+func handedOn(env, named []string) []string {
+	return slices.DeleteFunc(slices.Clone(env), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return !slices.Contains(named, name) && slices.ContainsFunc([]string{"PAWL_", "DB_", "API_PG_DB_"}, func(p string) bool { return strings.HasPrefix(name, p) })
+	})
+}
+
 // command is the program for one item, in a process group of its own that is
 // asked to stop when ctx ends, and made to after the grace.
 func (p program) command(ctx context.Context, l pawl.Lease) *exec.Cmd {

@@ -28,7 +28,7 @@ type relayConfig struct {
 }
 
 // lists are the settings that hold several values: in a variable, words.
-var lists = []string{"relay.sinks", "relay.secrets"}
+var lists = []string{"relay.sinks", "relay.secrets", "worker.pass_env"}
 
 // outs makes the sinks.
 func (c relayConfig) outs() ([]relay.Out, error) {

@@ -57,6 +57,10 @@ func TestDatabaseFromDBVariables(t *testing.T) {
 		{"no host", "DB_PORT=5 DB_NAME=d", "sqlite:pawl.db", ""},
 		{"all", "DB_HOST=h DB_PORT=5 DB_USER=u DB_PASSWORD=p@/ DB_NAME=d DB_SCHEMA=s", "postgres://u:p%40%2F@h:5/d", "s"},
 		{"each falls back", "API_PG_DB_HOST=h DB_PORT=5 API_PG_DB_PORT=6 API_PG_DB_USER=u API_PG_DB_NAME=d API_PG_DB_SCHEMA=s", "postgres://u@h:5/d", "s"},
+		{"a URL", "DB_URL=postgres://u:p@h:5/d DB_SCHEMA=s", "postgres://u:p@h:5/d", "s"},
+		{"its twin, before a host", "API_PG_DB_URL=postgres://h/d DB_HOST=other", "postgres://h/d", ""},
+		{"other names", "API_PG_DB_HOST=h API_PG_DB_USERNAME=u API_PG_DB_PASSWORD=p API_PG_DB_DATABASE=d", "postgres://u:p@h/d", ""},
+		{"both names", "DB_HOST=h DB_USER=u DB_USERNAME=v DB_NAME=d DB_DATABASE=e", "postgres://u@h/d", ""},
 		{"IPv6", "DB_HOST=::1 DB_PORT=5 DB_NAME=d", "postgres://[::1]:5/d", ""},
 		{"a socket", "DB_HOST=/run/postgresql DB_NAME=d", "postgres:///d?host=%2Frun%2Fpostgresql", ""},
 	} {
@@ -72,5 +76,29 @@ func TestDatabaseFromDBVariables(t *testing.T) {
 				t.Errorf("a named database gave way to %s %s", cfg.DB, cfg.Schema)
 			}
 		})
+	}
+}
+
+func TestUnusedDBVariablesAreNamed(t *testing.T) {
+	for env, want := range map[string]string{
+		"":                                       "",
+		"DB_POOL=5":                              "", // of another program, maybe
+		"DB_HOST=h DB_POOL=5":                    "DB_POOL",
+		"DB_URL=postgres://h/d DB_HOST=h":        "DB_HOST",
+		"API_PG_DB_TYPE=postgres":                "API_PG_DB_TYPE",
+		"DB_HOST=h API_PG_DB_HOST=g DB_NAME=d":   "",
+		"DB_HOST=h DB_PORT=1 DB_EMPTY= DB_USER=": "",
+	} {
+		a := &app{env: strings.Fields(env)}
+		if got := strings.Join(a.nameDatabase(new(config)), " "); got != want {
+			t.Errorf("%s: %q, want %q", env, got, want)
+		}
+	}
+}
+
+func TestProgramsDoNotGetSecrets(t *testing.T) {
+	env := []string{"PATH=/bin", "PAWL_KEY=k", "PAWL_DB=d", "PAWL_SERVER=s", "DB_PASSWORD=p", "API_PG_DB_URL=u", "HOME=/"}
+	if got := strings.Join(handedOn(env, []string{"PAWL_SERVER"}), " "); got != "PATH=/bin PAWL_SERVER=s HOME=/" {
+		t.Errorf("programs get %s", got)
 	}
 }

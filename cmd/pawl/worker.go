@@ -27,7 +27,7 @@ func (a *app) workerCmd() *cobra.Command {
 			return invalid("%v", err)
 		}
 		return with(a, func(ctx context.Context, s pawl.Claimer, args []string) error {
-			p := program{args: args, stderr: a.stderr, env: a.env, grace: stopGrace}
+			p := program{args: args, stderr: a.stderr, env: handedOn(a.env, a.cfg.Worker.PassEnv), grace: stopGrace}
 			p.types, _ = s.(typeReader)
 			if runtime.GOOS != "windows" {
 				var err error
@@ -65,7 +65,8 @@ func (a *app) workerCmd() *cobra.Command {
 	f.Int("concurrency", 0, "programs at a time (default 1)")
 	f.Int("lease", 0, "seconds a lease lasts without a heartbeat (default 300)")
 	f.Duration("grace", 0, "how long programs may go on after SIGTERM (default 30s)")
-	for flag, key := range map[string]string{"name": "name", "concurrency": "concurrency", "lease": "lease_seconds", "grace": "grace"} {
+	f.StringSlice("pass-env", nil, "PAWL_… and DB_… variables that programs get; they get no other one of these")
+	for flag, key := range map[string]string{"pass-env": "pass_env", "name": "name", "concurrency": "concurrency", "lease": "lease_seconds", "grace": "grace"} {
 		bind(f, flag, "worker."+key)
 	}
 	cmd.AddCommand(a.workerList())

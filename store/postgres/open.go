@@ -63,7 +63,7 @@ type db struct {
 func Open(ctx context.Context, url string, o Options) (store.DB, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		return nil, &pawl.Error{Code: pawl.CodeInvalid, Op: "open", Message: "the URL is not one of a PostgreSQL database", Err: err}
+		return nil, &pawl.Error{Code: pawl.CodeInvalid, Op: "open", Message: "the URL is not one of a PostgreSQL database"} // err repeats it, passwords and all
 	}
 	params := cfg.ConnConfig.RuntimeParams
 	if o.Schema == "" {

@@ -67,6 +67,16 @@ func dsn(path, mode string, pragmas ...string) string {
 	return (&url.URL{Scheme: "file", Path: path, RawQuery: q.Encode()}).String()
 }
 
+// createFile makes a file that is missing, for this user alone: SQLite gives the files
+// beside it, with its log, the same permissions.
+func createFile(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil // it is there, or SQLite says what is wrong
+	}
+	return f.Close()
+}
+
 // prepareFile makes the file ours: an empty one is marked and set to WAL, one
 // of ours is left as it is, and anything else is refused before a byte of it
 // changes. The file is only ever read through SQLite: closing another

@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -150,5 +151,27 @@ func TestOpenOnAFullOrReadOnlyPlaceIsUnavailable(t *testing.T) {
 	_, err := Open(t.Context(), path, Options{})
 	if pawl.CodeOf(err) != pawl.CodeUnavailable {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A file and its log belong to their owner alone, from the first byte on.
+func TestAFileIsCreatedForItsOwner(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows has no such permissions")
+	}
+	path := filepath.Join(t.TempDir(), "work.db")
+	db, err := Open(t.Context(), path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Dialect().Migrator.Up(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{path, path + "-wal", path + "-shm"} {
+		info, err := os.Stat(name)
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", name, info, err)
+		}
 	}
 }

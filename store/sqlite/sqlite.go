@@ -10,6 +10,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -73,7 +74,7 @@ func Open(ctx context.Context, path string, o Options) (store.DB, error) {
 	if info, err := os.Stat(path); o.Existing && (os.IsNotExist(err) || err == nil && info.Size() == 0) {
 		return nil, &pawl.Error{Code: pawl.CodeNotFound, Op: "open", Message: "there is no database " + path + "; check its name, or create it with `pawl migrate up`"}
 	}
-	if err := prepareFile(ctx, path); err != nil {
+	if err := cmp.Or(createFile(path), prepareFile(ctx, path)); err != nil {
 		return nil, err
 	}
 	d := &db{path: path, log: o.Log, clock: newRatchet(o.Clock, o.Log), wal: logLimit{bound: logBound, wait: logWait}}
