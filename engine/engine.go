@@ -23,28 +23,47 @@ import (
 	"github.com/pawl-work/pawl/sweep"
 )
 
-// watched is a database whose feed is woken by every transaction of this process.
+// watched is a database whose feed is woken by every transaction of this process,
+// until a migration excludes this program: then it refuses all of them.
 type watched struct {
 	store.DB
-	wake func()
+	wake     func()
+	excluded atomic.Pointer[error]
 }
 
-func (w watched) Do(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
-	err := w.DB.Do(ctx, fn)
-	w.wake()
+func (w *watched) Do(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
+	return w.run(ctx, w.DB.Do, true, fn)
+}
+
+func (w *watched) Auto(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
+	return w.run(ctx, w.DB.Auto, true, fn)
+}
+
+func (w *watched) Whole(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
+	return w.run(ctx, w.DB.Whole, true, fn)
+}
+
+func (w *watched) View(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
+	return w.run(ctx, w.DB.View, false, fn)
+}
+
+func (w *watched) run(ctx context.Context, how func(context.Context, func(context.Context, store.Tx) error) error, writes bool, fn func(ctx context.Context, tx store.Tx) error) error {
+	if err := w.excluded.Load(); err != nil {
+		return *err
+	}
+	err := how(ctx, fn)
+	if errors.Is(err, store.ErrExcluded) {
+		w.excluded.Store(&err)
+	}
+	if writes {
+		w.wake()
+	}
 	return err
 }
 
-func (w watched) Auto(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
-	err := w.DB.Auto(ctx, fn)
-	w.wake()
-	return err
-}
-
-func (w watched) Whole(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
-	err := w.DB.Whole(ctx, fn)
-	w.wake()
-	return err
+// fits says whether this program may go on.
+func (w *watched) fits(ctx context.Context) error {
+	return w.View(ctx, func(ctx context.Context, tx store.Tx) error { return store.Fits(ctx, tx, w.Dialect().Migrator) })
 }
 
 // Options tune an engine. The zero value is the default of each.
@@ -85,6 +104,7 @@ type Options struct {
 // done; Run it somewhere, or nobody takes up a dead worker's work.
 type Engine struct {
 	db       joining
+	watched  *watched // below it
 	feed     *feed.Feed
 	opts     Options
 	log      *slog.Logger
@@ -147,7 +167,8 @@ func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 	e := &Engine{opts: o, log: o.Log}
 	e.open, e.shut = context.WithCancel(context.Background())
 	e.feed = feed.New(db, feed.Options{Poll: o.PollInterval, Moved: func() { e.tell(ofFeed) }, Awaited: e.listen, Log: o.Log})
-	e.db = joining{&watched{db, e.feed.Wake}}
+	e.watched = &watched{DB: db, wake: e.feed.Wake}
+	e.db = joining{e.watched}
 	e.openLanes()
 	e.tails.db, e.tails.log, e.tails.poll = e.db, o.Log, tailPoll
 	if e.db.Dialect().Notify == nil {
@@ -188,6 +209,9 @@ func (e *Engine) start(ctx context.Context) error {
 		}
 	} else if _, err := e.db.Dialect().Migrator.Up(ctx); err != nil {
 		return err
+	}
+	if guard := e.db.Dialect().Guard; guard != nil {
+		guard()
 	}
 	host, _ := os.Hostname()
 	e.sweeper = &sweep.Sweeper{DB: e.db, Options: *e.opts.Sweep, NewID: e.ids.next, Server: host, Log: e.log, OnReady: e.released}

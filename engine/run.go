@@ -24,7 +24,9 @@ const (
 // out, due items queued, and every scan interval one of the servers goes over
 // everything (bury, stale, keys, retention); and it keeps the feed going, and the
 // record sealed. It is safe on any number of them. It returns nil at its end; a
-// database that does not answer is logged and tried again. At most one Run works in an engine; another waits.
+// database that does not answer is logged and tried again. When a migration has
+// excluded this program, every call is refused from then on and Run returns the
+// error: it must not use the schema any more. At most one Run works in an engine; another waits.
 func (e *Engine) Run(ctx context.Context) error {
 	e.running.Lock()
 	defer e.running.Unlock()
@@ -51,12 +53,19 @@ func (e *Engine) Run(ctx context.Context) error {
 		}
 		if clock.Now().Sub(lastSeen) >= 5*time.Second {
 			lastSeen = clock.Now()
+			if err := e.watched.fits(ctx); err != nil {
+				e.mishap(ctx, "checking the schema", err)
+			}
 			if err := e.flushSeen(ctx); err != nil {
 				e.mishap(ctx, "worker registry", err)
 			}
 			if err := e.advanceAll(ctx); err != nil {
 				e.mishap(ctx, "decisions", err)
 			}
+		}
+		if err := e.watched.excluded.Load(); err != nil {
+			stop()
+			return *err
 		}
 		timer := time.NewTimer(wait)
 		select {

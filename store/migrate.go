@@ -116,12 +116,39 @@ func tooOld(all []Migration) error {
 	}
 	for _, x := range all {
 		if !x.Known && x.Oldest > newest {
-			return &pawl.Error{Code: pawl.CodeUnavailable, Op: "migrate",
-				Message: fmt.Sprintf("the database's schema is too new for this program: migration %d (%s) needs one that knows migration %d, this one knows %d; upgrade it", x.ID, x.Description, x.Oldest, newest)}
+			return Excluded(x, newest)
 		}
 	}
 	return nil
 }
+
+// ErrExcluded is in the error of a program that a migration has excluded: it must
+// not use the schema any more.
+var ErrExcluded = errors.New("the program is too old for the schema")
+
+// Excluded is the error of a program whose newest migration is too old for another.
+func Excluded(x Migration, newest int64) error {
+	return &pawl.Error{Code: pawl.CodeUnavailable, Op: "migrate", Err: ErrExcluded,
+		Message: fmt.Sprintf("the database's schema is too new for this program: migration %d (%s) needs one that knows migration %d, this one knows %d; upgrade it", x.ID, x.Description, x.Oldest, newest)}
+}
+
+// Excluding finds a migration that excludes a program; $1 is the newest that the
+// program knows.
+const Excluding = "SELECT id, description, oldest FROM pawl.schema_migrations WHERE id > $1 AND oldest > $1 ORDER BY id LIMIT 1"
+
+// Fits says whether this program may still use the schema: ErrExcluded.
+func Fits(ctx context.Context, tx Tx, m Migrator) error {
+	var x Migration
+	newest := m.Newest()
+	found, err := Row(ctx, tx, []any{&x.ID, &x.Description, &x.Oldest}, Excluding, newest)
+	if err != nil || !found {
+		return err
+	}
+	return Excluded(x, newest)
+}
+
+// Newest implements Migrator.
+func (m *migrator) Newest() int64 { return m.known[len(m.known)-1].ID }
 
 func pending(all []Migration) bool {
 	return slices.ContainsFunc(all, func(x Migration) bool { return x.ExecutedAt == 0 })

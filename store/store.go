@@ -115,6 +115,9 @@ type Dialect struct {
 	// Warnings says what of the server's set-up puts a promise at risk; nil = there
 	// is nothing to ask.
 	Warnings func(ctx context.Context) ([]Warning, error)
+	// Guard has new connections refused from now on when a migration has excluded
+	// this program meanwhile, as ErrExcluded; nil = there is no reconnecting.
+	Guard func()
 	// Schema is PostgreSQL's, for WrapTx.
 	Schema string
 	// Migrator runs and lists migrations.
@@ -128,6 +131,8 @@ type Migrator interface {
 	// Status lists every known migration, applied or not, and applied ones this
 	// program does not know.
 	Status(ctx context.Context) ([]Migration, error)
+	// Newest is the newest migration that this program knows.
+	Newest() int64
 	// SQL is exactly what Up would run from after the given number.
 	SQL(from int64) (string, error)
 }

@@ -123,17 +123,26 @@ func anyKey(ctx context.Context, s any, addr string) error {
 	return nil
 }
 
-// alongside runs the sweeps, if s owns any, for as long as run runs.
+// alongside runs the sweeps, if s owns any, for as long as run runs. It ends when
+// they fail: a migration has excluded this program.
 func alongside(ctx context.Context, s any, run func(context.Context) error) error {
 	sweeping, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
+	ctx, halt := context.WithCancel(ctx)
+	defer halt()
 	var both errgroup.Group
 	both.Go(func() error {
 		defer stop()
 		return run(ctx)
 	})
 	if r, ok := s.(runner); ok {
-		both.Go(func() error { return r.Run(sweeping) })
+		both.Go(func() error {
+			err := r.Run(sweeping)
+			if err != nil {
+				halt()
+			}
+			return err
+		})
 	}
 	return both.Wait()
 }

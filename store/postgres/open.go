@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -53,6 +54,7 @@ type db struct {
 	dialect           store.Dialect
 	log               *slog.Logger
 
+	guarded   atomic.Bool // see store.Dialect
 	resetting sync.Mutex
 	lastReset time.Time
 }
@@ -89,7 +91,7 @@ func Open(ctx context.Context, url string, o Options) (store.DB, error) {
 	if err := d.connect(cfg, int32(max(4, o.MaxConns))); err != nil {
 		return nil, classify(err)
 	}
-	d.dialect = store.Dialect{Name: "postgres", Hot: hot.Verbs{}, Timed: hot.Verbs{}, Rewrite: rewriteFor(o.Schema), Commits: d.commits(), Warnings: d.warnings, Schema: o.Schema,
+	d.dialect = store.Dialect{Name: "postgres", Hot: hot.Verbs{}, Timed: hot.Verbs{}, Rewrite: rewriteFor(o.Schema), Commits: d.commits(), Warnings: d.warnings, Schema: o.Schema, Guard: func() { d.guarded.Store(true) },
 		Look: d.Auto, Notify: d.notifier(o.Schema), Listen: listener(cfg.ConnConfig, o.Schema), Migrator: d.migrator(d.unhurried, o.Schema)}
 	if err = d.checkSessions(ctx); err == nil {
 		err = d.check(ctx)

@@ -63,7 +63,7 @@ func (d *db) pool(cfg *pgxpool.Config, k kind) (*pool, error) {
 	session := fmt.Sprintf("%s; SET statement_timeout = %d; SET lock_timeout = %d", k.session, k.limit.Milliseconds(), k.lock.Milliseconds())
 	cfg.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
 		registerTexts(c.TypeMap())
-		return begin(ctx, c, session)
+		return d.begin(ctx, c, session)
 	}
 	cfg.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false } // p.sound does it
 	cfg.AfterRelease = func(c *pgx.Conn) bool {

@@ -2,12 +2,14 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/internal/clock"
+	"github.com/pawl-work/pawl/store"
 )
 
 // errPooler is the answer of a pooler that gives the statements of one connection to
@@ -38,12 +40,24 @@ func backend(ctx context.Context, c *pgx.Conn, statements string) (pid string, e
 }
 
 // begin gives a new connection its settings.
-func begin(ctx context.Context, c *pgx.Conn, settings string) error {
+func (d *db) begin(ctx context.Context, c *pgx.Conn, settings string) error {
 	ctx, cancel := context.WithTimeout(ctx, dialLimit)
 	defer cancel()
 	pid, err := backend(ctx, c, settings+";")
 	c.PgConn().CustomData()[backendID] = pid
-	return err
+	if err != nil || !d.guarded.Load() {
+		return err
+	}
+	var x store.Migration
+	newest := d.dialect.Migrator.Newest()
+	err = c.QueryRow(ctx, d.dialect.Rewrite(store.Excluding), pgx.QueryExecModeExec, newest).Scan(&x.ID, &x.Description, &x.Oldest)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil
+	case err != nil:
+		return err
+	}
+	return store.Excluded(x, newest)
 }
 
 // sound says whether a connection that was idle still answers, from the session

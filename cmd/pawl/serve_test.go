@@ -1,0 +1,25 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"testing"
+)
+
+// failing is a service whose Run fails at once.
+type failing struct{ err error }
+
+func (f failing) Run(context.Context) error { return f.err }
+
+// When the sweeps fail for good, as those of a program that a migration has
+// excluded do, what runs beside them ends too, with their error.
+func TestServingEndsWithTheSweeps(t *testing.T) {
+	want := errors.New("the schema is too new")
+	err := alongside(t.Context(), failing{want}, func(ctx context.Context) error {
+		<-ctx.Done()
+		return nil
+	})
+	if !errors.Is(err, want) {
+		t.Errorf("it ended with %v", err)
+	}
+}
