@@ -43,6 +43,7 @@ const (
 	MaxAppendBytes     = 4 << 20
 	MaxPageBytes       = 8 << 20
 	MaxCallBytes       = 32 << 20
+	MaxMessageBytes    = 16 << 20
 	MaxGroupBytes      = 8 << 20
 	MaxMessages        = 1000
 	MaxSteps           = 10_000
@@ -121,6 +122,7 @@ var Limits = []Limit{
 	{"chunks", MaxChunksPerCall, "chunks", "chunks of one append; each up to a payload's size"},
 	{"append", MaxAppendBytes, "bytes", "chunks of one append together"},
 	{"group", MaxGroupBytes, "bytes", "values that one group commit writes; a larger call has its own"},
+	{"message", MaxMessageBytes, "bytes", "chunks of one message together, as JSON"},
 	{"messages", MaxMessages, "messages", "messages that a task is created with"},
 	{"flush", MaxFlush.Milliseconds(), "milliseconds", "that a worker may be told to keep what is said back for more"},
 	{"max_steps", MaxSteps, "steps", "most that a message may be given to make"},

@@ -114,6 +114,8 @@ func (e *Engine) appended(ctx context.Context, c *pawl.AppendCall, body string, 
 		return pawl.Appended{Offset: c.Offset + n}, nil
 	case a.State != string(pawl.MessageStreaming):
 		return pawl.Appended{}, conflict("append", a.State, pawl.MessageState(a.State).Allowed())
+	case a.Full && a.Chunks == c.Offset:
+		return pawl.Appended{}, &pawl.Error{Code: pawl.CodeTooLarge, Op: "append", Message: fmt.Sprintf("the message would have more than %d bytes", pawl.MaxMessageBytes)}
 	}
 	writer := 0
 	if c.Offset+n <= a.Chunks {

@@ -115,3 +115,32 @@ func TestCallsThatMultiplyAreBounded(t *testing.T) {
 		}
 	})
 }
+
+// A message takes chunks up to its bytes; what it has stays readable, and it ends
+// as any other.
+func TestMessagesAreBoundedByBytes(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		ctx, e := t.Context(), p.Engine
+		need[pawl.Task](t)(pawl.Create(ctx, e, pawl.NewTask{Type: "a"}))
+		l := need[[]pawl.Lease](t)(e.Claim(ctx, pawl.ClaimRequest{WorkerID: "w"}))[0]
+		m := need[pawl.Message](t)(first(e.StartMessages(ctx, []pawl.StartCall{{Fence: l.Fence(), Role: pawl.RoleAssistant}})))
+		fence := pawl.MessageFence{MessageID: m.ID, WorkerID: "w", Attempt: l.Attempt}
+		chunk := pawl.Chunk{Type: pawl.ChunkText, Text: pawl.Words(strings.Repeat("x", 1_000_000))}
+		var err error
+		n := int64(0)
+		for ; n < 30; n++ {
+			if _, err = first(e.Append(ctx, []pawl.AppendCall{{MessageFence: fence, Offset: n, Chunks: []pawl.Chunk{chunk}}})); err != nil {
+				break
+			}
+		}
+		if n != 16 || pawl.CodeOf(err) != pawl.CodeTooLarge {
+			t.Fatalf("after %d MB: %v", n, err)
+		}
+		small := pawl.Chunk{Type: pawl.ChunkText, Text: "end"}
+		need[pawl.Appended](t)(first(e.Append(ctx, []pawl.AppendCall{{MessageFence: fence, Offset: n, Chunks: []pawl.Chunk{small}}})))
+		done := need[pawl.Message](t)(first(e.FinishMessages(ctx, []pawl.FinishCall{{MessageFence: fence}})))
+		if len(done.Content) < 16_000_000 || done.Status != pawl.MessageComplete {
+			t.Errorf("%s with %d bytes", done.Status, len(done.Content))
+		}
+	})
+}

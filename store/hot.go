@@ -279,6 +279,7 @@ type Appended struct {
 	State     string // of the message
 	Chunks    int64  // it had before
 	TakenOver bool   // its last writer was of another attempt
+	Full      bool   // it would have more than pawl.MaxMessageBytes
 	Done      bool
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 
+	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -16,14 +17,14 @@ func (Verbs) Append(ctx context.Context, tx store.Tx, calls []store.Append) ([]s
 		column(calls, func(c *store.Append) string { return c.MessageID }),
 		column(calls, func(c *store.Append) int64 { return c.Offset }),
 		column(calls, func(c *store.Append) int { return c.Count }),
-		column(calls, func(c *store.Append) string { return c.Body }))
+		column(calls, func(c *store.Append) string { return c.Body }), int64(pawl.MaxMessageBytes))
 	out := make([]store.Appended, 0, len(calls))
 	err := read(ctx, tx, appendSQL, args, func(r store.Rows) error {
 		var a store.Appended
-		err := r.Scan(&a.Ord, &a.State, &a.Chunks, &a.TakenOver)
+		err := r.Scan(&a.Ord, &a.State, &a.Chunks, &a.TakenOver, &a.Full)
 		if err == nil {
 			c := &calls[a.Ord-1]
-			a.Ord, a.Done = c.Ord, a.State == "streaming" && a.Chunks == c.Offset
+			a.Ord, a.Done = c.Ord, a.State == "streaming" && a.Chunks == c.Offset && !a.Full
 			out = append(out, a)
 		}
 		return err

@@ -3,6 +3,7 @@ package hot
 import (
 	"context"
 
+	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -39,13 +40,15 @@ func grow(ctx context.Context, tx store.Tx, c *store.Append, now int64) (a store
 	}
 	a.Ord = c.Ord
 	var writer *int64
-	var step int64
+	var step, bytes int64
 	var cuts store.Text
-	if found, err = store.Row(ctx, tx, []any{&a.State, &a.Chunks, &writer, &step, &cuts}, appendLook, c.MessageID, c.ItemID); err != nil || !found {
+	if found, err = store.Row(ctx, tx, []any{&a.State, &a.Chunks, &writer, &step, &cuts, &bytes}, appendLook, c.MessageID, c.ItemID); err != nil || !found {
 		return a, false, err
 	}
 	a.TakenOver = writer == nil || *writer != int64(c.Attempt)
-	if a.Done = a.State == "streaming" && a.Chunks == c.Offset; !a.Done {
+	bytes += int64(len(c.Body))
+	a.Full = bytes > pawl.MaxMessageBytes
+	if a.Done = a.State == "streaming" && a.Chunks == c.Offset && !a.Full; !a.Done {
 		return a, true, nil
 	}
 	if h.state == "leased" {
@@ -62,7 +65,7 @@ func grow(ctx context.Context, tx store.Tx, c *store.Append, now int64) (a store
 		}
 		step = a.Chunks
 	}
-	if _, err := tx.Exec(ctx, appendGrow, c.MessageID, c.Offset+int64(c.Count), int64(c.Attempt), step, cuts); err != nil {
+	if _, err := tx.Exec(ctx, appendGrow, c.MessageID, c.Offset+int64(c.Count), int64(c.Attempt), step, cuts, bytes); err != nil {
 		return a, true, err
 	}
 	_, err = tx.Exec(ctx, appendSaved, c.MessageID, c.Offset, int64(c.Count), int64(c.Attempt), c.Body, now)

@@ -44,3 +44,6 @@ CREATE INDEX task_events_of_namespace ON task_events (namespace, id);
 CREATE INDEX checkpoints_of_namespace ON checkpoints (namespace, id);
 CREATE INDEX messages_of_namespace ON messages (namespace, id);
 CREATE INDEX idempotency_keys_of_namespace ON idempotency_keys (namespace, created_at, key_hash);
+
+-- How many bytes the chunks of a message have; those of before are not counted.
+ALTER TABLE messages ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;
