@@ -30,7 +30,7 @@ func (w *crew) claims(ctx context.Context) error {
 			w.awaitRoom(ctx)
 			continue
 		}
-		start := clock.Now()
+		start, idleBefore := clock.Now(), w.o.Drain && w.isIdle()
 		leases, err := w.claim(ctx, req)
 		switch {
 		case err == nil:
@@ -50,6 +50,9 @@ func (w *crew) claims(ctx context.Context) error {
 		now := clock.Now()
 		last, more = req, len(leases) >= req.Limit
 		w.take(ctx, leases, now)
+		if len(leases) == 0 && idleBefore {
+			return nil
+		}
 		if len(leases) > 0 || req.Prefetch || now.Sub(start) >= shortestWait {
 			empty = 0
 			continue
@@ -58,6 +61,14 @@ func (w *crew) claims(ctx context.Context) error {
 		sleep(ctx, idle.after(empty, nil))
 	}
 	return nil
+}
+
+// isIdle says that nothing is claimed, run or handed in: no item can come from
+// here any more.
+func (w *crew) isIdle() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.jobs) == 0 && len(w.ahead) == 0 && w.handing == 0
 }
 
 // claim makes one claim. One that waits for work ends with ctx; one that does
@@ -89,7 +100,9 @@ func (w *crew) nextClaim(last pawl.ClaimRequest, more bool) (pawl.ClaimRequest, 
 	case ahead > 0 && (free == 0 || !last.Prefetch):
 		req.Limit, req.Prefetch = ahead, true
 	case free > 0:
-		req.Limit, req.WaitSeconds = min(free, pawl.MaxClaim), w.o.WaitSeconds
+		if req.Limit = min(free, pawl.MaxClaim); !w.o.Drain {
+			req.WaitSeconds = w.o.WaitSeconds
+		}
 	default:
 		return req, false
 	}

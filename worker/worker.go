@@ -55,6 +55,11 @@ type Options struct {
 	KeepTrying bool // let heartbeats fail until the lease's own end
 	NoPrefetch bool // claim only what can be started at once
 
+	// Drain ends the worker when it finds nothing more to claim and all that it
+	// had is handed in. What is scheduled, waits or is held by others is not
+	// waited for.
+	Drain bool
+
 	Middleware []Middleware // around every handler; the first is the outermost
 
 	// Logger gets a line when an item is started and when it is done, submitted,
@@ -74,7 +79,8 @@ func Run(ctx context.Context, c pawl.Claimer, handlers ...Handler) error {
 	return RunWith(ctx, c, Options{}, handlers...)
 }
 
-// RunWith claims items of the handlers' types and does them until ctx ends. Then
+// RunWith claims items of the handlers' types and does them until ctx ends, or
+// with Options.Drain until nothing is left. Then
 // it claims no more, gives the handlers Options.StopGrace and releases what they
 // could not finish. It returns nil when all that was begun has finished, an error
 // that matches ErrGivenBack when something was not, and at once, with the reason,

@@ -1,0 +1,181 @@
+package pawltest
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pawl-work/pawl"
+)
+
+// Session is an item in memory, for tests of handlers without a database: steps,
+// sleeps, signals, progress and messages work in it as they do under a lease.
+//
+//	s := pawltest.NewSession(pawl.Lease{Type: "report"})
+//	out, err := report(s.Context(t.Context()), input)
+//
+// What the handler did is in its fields; read them when the handler has returned.
+type Session struct {
+	Item        pawl.Lease        // of the attempt
+	Clock       time.Time         // what handlers are told; it stands still
+	Checkpoints []pawl.Checkpoint // saved, oldest first; steps have a name
+	Reports     []pawl.ProgressCall
+	Suspended   *pawl.SuspendCall // nil unless the attempt gave its lease up
+	Messages    []pawl.MessageRef
+	Chunks      [][]pawl.Chunk // of each message
+	Fail        error          // what the next call answers, once
+
+	mu   sync.Mutex
+	sent []pawl.SentSignal
+}
+
+var _ pawl.Session = (*Session)(nil)
+
+// NewSession is the first attempt of an item; empty members of the lease get
+// values.
+func NewSession(l pawl.Lease) *Session {
+	for at, v := range map[*string]string{&l.ID: "itm_1", &l.TaskID: "tsk_1", &l.Type: "test", &l.WorkerID: "worker"} {
+		if *at == "" {
+			*at = v
+		}
+	}
+	l.Attempt = max(l.Attempt, 1)
+	return &Session{Item: l, Clock: time.Date(2026, 1, 29, 10, 0, 0, 0, time.UTC)}
+}
+
+// Context is the context of a handler that works in the session. Each call is a
+// new run of the handler: its steps are replayed from what was saved.
+func (s *Session) Context(ctx context.Context) context.Context { return pawl.WithSession(ctx, s) }
+
+// Next is the item's next attempt, after a failure, a sleep or a signal. A sleep
+// or a wait with an end is over then.
+func (s *Session) Next() {
+	s.Item.Attempt++
+	if s.Suspended != nil && s.Suspended.Until != nil && s.Suspended.Until.After(s.Clock) {
+		s.Clock = *s.Suspended.Until
+	}
+	s.Suspended = nil
+}
+
+// Signal sends a signal that the handler waits for, or will.
+func (s *Session) Signal(name, key string, payload json.RawMessage) {
+	s.sent = append(s.sent, pawl.SentSignal{Name: name, Key: key, Payload: payload, SentAt: s.Clock})
+}
+
+func (s *Session) failed() error {
+	err := s.Fail
+	s.Fail = nil
+	return err
+}
+
+// Lease implements pawl.Session.
+func (s *Session) Lease() pawl.Lease { return s.Item }
+
+// Now implements pawl.Session.
+func (s *Session) Now() time.Time { return s.Clock }
+
+// Resume implements pawl.Session.
+func (s *Session) Resume(context.Context) (pawl.ResumeState, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := pawl.ResumeState{ItemID: s.Item.ID, TaskID: s.Item.TaskID, Attempt: s.Item.Attempt, Error: s.Item.Error,
+		Steps: map[string]pawl.Checkpoint{}, Signals: map[string]pawl.SentSignal{}, Parts: []pawl.ItemPart{}, Messages: slices.Clone(s.Messages)}
+	for i := range s.Checkpoints {
+		c := s.Checkpoints[i]
+		if out.Newest = &c; c.Name != "" {
+			out.Steps[c.Name] = c
+		}
+	}
+	for name, c := range out.Steps {
+		if a, waits := c.Awaits(); waits && !a.Over() {
+			for _, sig := range s.sent {
+				if sig.Name == a.Signal && sig.Key == a.Key {
+					out.Signals[name] = sig
+				}
+			}
+		}
+	}
+	return out, s.failed()
+}
+
+// Save implements pawl.Session.
+func (s *Session) Save(ctx context.Context, c pawl.NewCheckpoint) (pawl.CheckpointRef, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := cmp.Or(ctx.Err(), s.failed()); err != nil {
+		return pawl.CheckpointRef{}, err
+	}
+	seq := int64(len(s.Checkpoints) + 1)
+	saved := pawl.Checkpoint{ID: fmt.Sprint("chk_", seq), TaskID: s.Item.TaskID, ItemID: s.Item.ID, Attempt: s.Item.Attempt, Sequence: seq,
+		Type: c.Type, Name: c.Name, ArgsHash: c.ArgsHash, Snapshot: c.Snapshot, Metadata: c.Metadata, CreatedAt: s.Clock}
+	s.Checkpoints = append(s.Checkpoints, saved)
+	return pawl.CheckpointRef{ID: saved.ID, Sequence: seq}, nil
+}
+
+// Progress implements pawl.Session.
+func (s *Session) Progress(_ context.Context, call pawl.ProgressCall) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.Reports = append(s.Reports, call)
+	return s.failed()
+}
+
+// Suspend implements pawl.Session.
+func (s *Session) Suspend(_ context.Context, call pawl.SuspendCall) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.failed(); err != nil {
+		return err
+	}
+	s.Suspended = &call
+	return nil
+}
+
+// BeginMessage implements pawl.Speaker.
+func (s *Session) BeginMessage(_ context.Context, call pawl.StartCall) (pawl.MessageRef, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ref := pawl.MessageRef{ID: fmt.Sprint("msg_", len(s.Messages)+1), Status: pawl.MessageStreaming, Model: call.Model, MaxSteps: max(call.MaxSteps, 10)}
+	s.Messages, s.Chunks = append(s.Messages, ref), append(s.Chunks, nil)
+	return ref, s.failed()
+}
+
+// Pen implements pawl.Speaker.
+func (s *Session) Pen(m pawl.MessageRef) pawl.Pen {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return pen{s, slices.IndexFunc(s.Messages, func(o pawl.MessageRef) bool { return o.ID == m.ID })}
+}
+
+type pen struct {
+	s *Session
+	n int // of the message
+}
+
+func (p pen) Context() context.Context { return context.Background() }
+
+func (p pen) Write(chunks ...pawl.Chunk) error {
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	p.s.Chunks[p.n] = append(p.s.Chunks[p.n], chunks...)
+	p.s.Messages[p.n].Offset += int64(len(chunks))
+	return p.s.failed()
+}
+
+func (p pen) Step(ctx context.Context, snapshot json.RawMessage) (pawl.CheckpointRef, error) {
+	p.s.mu.Lock()
+	p.s.Messages[p.n].StepNumber++
+	p.s.mu.Unlock()
+	return p.s.Save(ctx, pawl.NewCheckpoint{Type: pawl.IterationEnd, Snapshot: snapshot})
+}
+
+func (p pen) Finish(context.Context, json.RawMessage) error {
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	p.s.Messages[p.n].Status = pawl.MessageComplete
+	return p.s.failed()
+}
