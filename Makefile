@@ -3,13 +3,16 @@
 # on Debian the packages that are missing.
 
 .DEFAULT_GOAL := help
-.PHONY: help build test check conformance mcp-clients api-lint api-proxy sdk torture bench bench-short bench-soak demo update
+.PHONY: help build release test check conformance mcp-clients api-lint api-proxy sdk torture bench bench-short bench-soak demo update
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## ./pawl, one file without C
 	CGO_ENABLED=0 go build -trimpath -o pawl ./cmd/pawl
+
+release: ## dist: archives for five platforms, lists of their modules, checksums; the same commit gives the same bytes
+	go run ./internal/release -out dist
 
 # SQLite is C translated to Go, called by one goroutine at a time: to watch its
 # insides too makes its tests four to eight times as slow.

@@ -36,6 +36,7 @@ var arrows = map[string][]string{
 	"mcp/conformance":    {"", "engine", "mcp", "worker"},
 	"cmd/pawl":           {"", "client", "store", "engine", "access", "server", "mcp", "dashboard", "worker", "relay", "relay/rabbitmq", "relay/nats", "relay/webhook", "internal/collect", "internal/measure", "internal/throwaway"},
 	"pawltest":           {"", "store", "engine", "worker"},
+	"internal/release":   {},
 	"pawltest/suite":     {"", "pawltest"},
 	"pawltest/scenario":  {"", "pawltest", "pawltest/suite"},
 	"bench":              {"", "engine", "schema", "store", "store/postgres", "worker", "internal/collect", "internal/throwaway", "server", "mcp"}, // a module of its own
