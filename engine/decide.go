@@ -97,15 +97,17 @@ func (e *Engine) onCase(ctx context.Context, taskID, verb string, fn func(ctx co
 	err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 		ns := pawl.CallerOf(ctx).Namespace
 		c, found, err := store.OpenCase(ctx, tx, ns, taskID)
-		if err != nil {
-			return err
-		}
-		if !found {
-			state, err := store.TaskState(ctx, tx, ns, taskID)
-			if err != nil {
-				return err
+		if err == nil && !found {
+			var state string
+			if state, err = store.TaskState(ctx, tx, ns, taskID); err == nil {
+				err = conflict(verb, state, pawl.TaskState(state).Allowed())
 			}
-			return conflict(verb, state, pawl.TaskState(state).Allowed())
+			if state == string(pawl.TaskSubmitted) { // since we looked
+				c, found, err = store.OpenCase(ctx, tx, ns, taskID)
+			}
+		}
+		if err != nil || !found {
+			return err
 		}
 		d = &deciding{Case: c, e: e}
 		if d.rules, err = e.rulesOf(ctx, tx, ns, c.Type, c.TypeVersion); err != nil {

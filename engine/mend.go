@@ -93,7 +93,7 @@ func (e *Engine) changeTask(ctx context.Context, verb string, call *pawl.TaskCal
 			return err
 		}
 		if done.Items == 0 && !done.Changed { // somebody else was first
-			return unmoved(verb, task.State)
+			return cmp.Or(movable(ctx, tx, c, verb, call), unmoved(verb, task.State))
 		}
 		return nil
 	})

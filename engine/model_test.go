@@ -74,19 +74,21 @@ func (t *modelTask) move(to pawl.TaskState) {
 
 // settle ends an open task whose last item is out of work.
 func (t *modelTask) settle() {
-	if t.stored != pawl.TaskOpen || t.open() > 0 {
-		return
+	if t.stored == pawl.TaskOpen && t.open() == 0 {
+		t.move(t.settled())
 	}
+}
+
+func (t *modelTask) settled() pawl.TaskState {
 	switch {
 	case t.count(pawl.ItemFailed) > 0:
-		t.move(pawl.TaskFailed)
+		return pawl.TaskFailed
 	case t.count(pawl.ItemDeadLettered) > 0:
-		t.move(pawl.TaskDeadLettered)
+		return pawl.TaskDeadLettered
 	case t.count(pawl.ItemCancelled) == len(t.items):
-		t.move(pawl.TaskCancelled)
-	default:
-		t.move(pawl.TaskCompleted)
+		return pawl.TaskCancelled
 	}
+	return pawl.TaskCompleted
 }
 
 // shown is the state that callers read.
@@ -208,7 +210,8 @@ func (m *model) operate(verb string, t *modelTask, only *modelItem) (pawl.Code, 
 		"retry": {pawl.ItemFailed, pawl.ItemDeadLettered}, "bury": {pawl.ItemFailed},
 		"cancel": {pawl.ItemQueued, pawl.ItemScheduled, pawl.ItemWaiting, pawl.ItemLeased, pawl.ItemInProgress, pawl.ItemFailed, pawl.ItemDeadLettered},
 	}[verb]
-	if only == nil && !slices.Contains(t.stored.Allowed(), verb) {
+	again := verb == "retry" && t.stored == pawl.TaskOpen && t.count(from...) > 0
+	if only == nil && !again && !slices.Contains(t.stored.Allowed(), verb) {
 		return pawl.CodeConflict, string(t.shown())
 	}
 	if only != nil && !slices.Contains(from, only.state) {
@@ -230,6 +233,10 @@ func (m *model) operate(verb string, t *modelTask, only *modelItem) (pawl.Code, 
 	switch {
 	case verb == "cancel" && only == nil:
 		t.move(pawl.TaskCancelled)
+	case verb == "cancel" && slices.Contains([]pawl.TaskState{pawl.TaskFailed, pawl.TaskDeadLettered}, t.stored):
+		if to := t.settled(); to != t.stored {
+			t.move(to)
+		}
 	case verb == "retry" && t.stored != pawl.TaskOpen:
 		t.move(pawl.TaskOpen)
 	case verb == "bury" && t.stored == pawl.TaskFailed && t.count(pawl.ItemFailed) == 0:
