@@ -73,8 +73,11 @@ type CheckpointFilter struct {
 	TaskID string
 	ItemID string
 	Types  []string
-	Name   string
-	Desc   bool // newest first: with Limit 1, the latest of a type
+	Names  []string // of any of these
+	// NamePrefix is how their names begin.
+	NamePrefix string
+	Metadata   map[string]string // members of its metadata: a text, or the JSON of a number, true or false
+	Desc       bool              // newest first: with Limit 1, the latest of a type
 	Page
 }
 

@@ -180,7 +180,8 @@ func plainColumn(line string) string {
 // onlyOn lists what one database has and the other has not, and why.
 var onlyOn = map[string]string{
 	"postgres index checkpoints_by_time": "BRIN; SQLite has none, and ids there are in order of time",
-	"postgres index task_events_by_time": "BRIN; SQLite has none, and ids there are in order of time",
+	"postgres index task_events_by_time": "BRIN; SQLite has task_events_since in its place",
+	"sqlite index task_events_since":     "PostgreSQL has task_events_by_time in its place",
 	"postgres index tasks_by_time":       "BRIN; SQLite has none, and rows there are in order of time",
 }
 

@@ -99,7 +99,7 @@ func TestQueriesCarryFilters(t *testing.T) {
 			"cursor=c&limit=5&max_priority=0&min_priority=0&order=asc&since=2026-01-29T10%3A00%3A00.123456Z&state=failed&type=a%2Cb"},
 		{api.ItemsQueryOf(pawl.ItemFilter{TaskID: "t", WorkerID: "w", Statuses: []pawl.Status{"expired"}, Desc: true}), "order=desc&status=expired&task=t&worker_id=w"},
 		{api.EventsQueryOf(pawl.EventFilter{TaskID: "t", ItemID: "i", Event: "leased", Until: at}), "event=leased&item=i&task=t&until=2026-01-29T10%3A00%3A00.123456Z"},
-		{api.CheckpointsQueryOf(pawl.CheckpointFilter{ItemID: "i", Types: []string{"custom"}, Name: "n", Desc: true}), "item=i&name=n&order=desc&type=custom"},
+		{api.CheckpointsQueryOf(pawl.CheckpointFilter{ItemID: "i", Types: []string{"custom"}, Names: []string{"n", "o"}, NamePrefix: "p:", Desc: true}), "item=i&name=n%2Co&name_prefix=p%3A&order=desc&type=custom"},
 		{api.KeyQueryOf(pawl.KeyFilter{Status: "failed", TaskID: "t"}), "status=failed&task=t"},
 		{api.WorkerQueryOf(pawl.WorkerFilter{SeenSince: at}), "seen_since=2026-01-29T10%3A00%3A00.123456Z"},
 	} {

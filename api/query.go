@@ -36,16 +36,19 @@ type (
 	}
 	// TaskQuery is a pawl.TaskFilter.
 	TaskQuery struct {
-		ID          []string          `query:"id" doc:"These tasks."`
-		Type        []string          `query:"type" doc:"Of any of these types."`
-		State       []pawl.TaskState  `query:"state" doc:"In any of these states."`
-		Status      []pawl.Status     `query:"status" enum:"pending,in_progress,completed,failed,cancelled" doc:"Of any of these statuses."`
-		MinPriority int               `query:"min_priority" default:"-32768" doc:"Of this priority or higher."`
-		MaxPriority int               `query:"max_priority" default:"32767" doc:"Of this priority or lower."`
-		Metadata    map[string]string `query:"metadata,deepObject" doc:"metadata[repo]=x: with this member in its metadata, a text or the JSON of a number, true or false."`
-		Available   string            `query:"has_available_items" enum:"true,false" doc:"true: with items that could be claimed now; false: with none."`
-		Order       string            `query:"order" enum:"asc,desc" doc:"asc: oldest first; newest first without it."`
-		Sort        string            `query:"sort" enum:"created_at,-created_at,priority,-priority" doc:"In place of order; - is descending. -priority: highest first, newest first among equals."`
+		ID           []string          `query:"id" doc:"These tasks."`
+		Type         []string          `query:"type" doc:"Of any of these types."`
+		State        []pawl.TaskState  `query:"state" doc:"In any of these states."`
+		Status       []pawl.Status     `query:"status" enum:"pending,in_progress,completed,failed,cancelled" doc:"Of any of these statuses."`
+		MinPriority  int               `query:"min_priority" default:"-32768" doc:"Of this priority or higher."`
+		MaxPriority  int               `query:"max_priority" default:"32767" doc:"Of this priority or lower."`
+		Metadata     map[string]string `query:"metadata,deepObject" doc:"metadata[repo]=x: with this member in its metadata, a text or the JSON of a number, true or false."`
+		UpdatedSince time.Time         `query:"updated_since" doc:"Changed at or after: updated_at is at or after this time."`
+		RequestedBy  string            `query:"requested_by" doc:"Requested by who has this id."`
+		InputHash    string            `query:"input_hash" doc:"With this input hash."`
+		Available    string            `query:"has_available_items" enum:"true,false" doc:"true: with items that could be claimed now; false: with none."`
+		Order        string            `query:"order" enum:"asc,desc" doc:"asc: oldest first; newest first without it."`
+		Sort         string            `query:"sort" enum:"created_at,-created_at,priority,-priority" doc:"In place of order; - is descending. -priority: highest first, newest first among equals."`
 		Span
 		Paging
 	}
@@ -91,9 +94,11 @@ type (
 	// CheckpointQuery is a pawl.CheckpointFilter but for its task.
 	CheckpointQuery struct {
 		OfItem
-		Type  []string `query:"type" doc:"Of any of these types."`
-		Name  string   `query:"name" doc:"Of this name."`
-		Order string   `query:"order" enum:"asc,desc" doc:"desc: newest first; by ascending number without it."`
+		Type     []string          `query:"type" doc:"Of any of these types."`
+		Name     []string          `query:"name" doc:"Of any of these names."`
+		Prefix   string            `query:"name_prefix" doc:"Of names that begin so."`
+		Metadata map[string]string `query:"metadata,deepObject" doc:"metadata[repo]=x: with this member in its metadata, a text or the JSON of a number, true or false."`
+		Order    string            `query:"order" enum:"asc,desc" doc:"desc: newest first; by ascending number without it."`
 		Paging
 	}
 	// CheckpointsQuery is a pawl.CheckpointFilter.
@@ -160,7 +165,7 @@ func either(pointer, a, b string) (string, error) {
 
 // Filter is the filter that the query asks for. Two orders are invalid.
 func (q TaskQuery) Filter() (pawl.TaskFilter, error) {
-	f := pawl.TaskFilter{IDs: q.ID, Types: q.Type, States: q.State, Statuses: q.Status, Metadata: q.Metadata, Since: q.Since, Until: q.Until, Asc: q.Order == "asc", Page: q.Page()}
+	f := pawl.TaskFilter{Changed: q.UpdatedSince, RequestedBy: q.RequestedBy, InputHash: q.InputHash, IDs: q.ID, Types: q.Type, States: q.State, Statuses: q.Status, Metadata: q.Metadata, Since: q.Since, Until: q.Until, Asc: q.Order == "asc", Page: q.Page()}
 	if q.Sort != "" {
 		if q.Order != "" {
 			return f, pawl.Invalid("/order", "does not go with sort")
@@ -182,7 +187,7 @@ func (q TaskQuery) Filter() (pawl.TaskFilter, error) {
 
 // TaskQueryOf writes a filter as a query.
 func TaskQueryOf(f pawl.TaskFilter) TaskQuery {
-	q := TaskQuery{ID: f.IDs, Type: f.Types, State: f.States, Status: f.Statuses, MinPriority: pawl.MinPriority, MaxPriority: pawl.MaxPriority, Metadata: f.Metadata,
+	q := TaskQuery{UpdatedSince: f.Changed, RequestedBy: f.RequestedBy, InputHash: f.InputHash, ID: f.IDs, Type: f.Types, State: f.States, Status: f.Statuses, MinPriority: pawl.MinPriority, MaxPriority: pawl.MaxPriority, Metadata: f.Metadata,
 		Span: Span{f.Since, f.Until}, Paging: PagingOf(f.Page)}
 	switch {
 	case f.ByPriority && f.Asc:
@@ -248,12 +253,12 @@ func EventsQueryOf(f pawl.EventFilter) EventsQuery {
 // Filter is the filter that the query asks for, within a task where it is given.
 func (q CheckpointQuery) Filter(task string) (pawl.CheckpointFilter, error) {
 	item, err := q.Of()
-	return pawl.CheckpointFilter{TaskID: task, ItemID: item, Types: q.Type, Name: q.Name, Desc: q.Order == "desc", Page: q.Page()}, err
+	return pawl.CheckpointFilter{TaskID: task, ItemID: item, Types: q.Type, Names: q.Name, NamePrefix: q.Prefix, Metadata: q.Metadata, Desc: q.Order == "desc", Page: q.Page()}, err
 }
 
 // CheckpointsQueryOf writes a filter as a query.
 func CheckpointsQueryOf(f pawl.CheckpointFilter) CheckpointsQuery {
-	q := CheckpointsQuery{OfTask{Task: f.TaskID}, CheckpointQuery{OfItem: OfItem{Item: f.ItemID}, Type: f.Types, Name: f.Name, Paging: PagingOf(f.Page)}}
+	q := CheckpointsQuery{OfTask{Task: f.TaskID}, CheckpointQuery{OfItem: OfItem{Item: f.ItemID}, Type: f.Types, Name: f.Names, Prefix: f.NamePrefix, Metadata: f.Metadata, Paging: PagingOf(f.Page)}}
 	if f.Desc {
 		q.Order = "desc"
 	}

@@ -150,11 +150,12 @@ func reads(n int) map[string]func(ctx context.Context, tx store.Tx, ns string) e
 	}
 	at := time.UnixMicro(1800000000000000 + 100_000_000).UTC()
 	late := time.UnixMicro(1800000000000000 + int64(n)*900_000).UTC() // events are walked from the newest: an early bound is slow
+	newest := time.UnixMicro(1800000000000000 + int64(n)*999_000).UTC()
 	low, yes, no := 4, true, false
 	for name, f := range map[string]pawl.TaskFilter{
 		"all": {}, "oldest": {Asc: true}, "ids": {IDs: tasks}, "one id": {IDs: tasks[:1]}, "ids, state": {IDs: tasks, States: []pawl.TaskState{pawl.TaskFailed}},
 		"cursor": {Page: pawl.Page{Cursor: tasks[9]}}, "type": {Types: []string{"type-1"}}, "types": {Types: []string{"type-1", "type-2"}}, "priority": {MinPriority: &low, MaxPriority: &low},
-		"since": {Since: at}, "until": {Until: at}, "by priority": {ByPriority: true}, "by priority, cursor": {ByPriority: true, Page: pawl.Page{Cursor: "3_" + tasks[9]}},
+		"since": {Since: at}, "until": {Until: at}, "requester": {RequestedBy: "user-7"}, "input hash": {InputHash: "hash-7"}, "changed": {Changed: newest}, "by priority": {ByPriority: true}, "by priority, cursor": {ByPriority: true, Page: pawl.Page{Cursor: "3_" + tasks[9]}},
 		"metadata": {Metadata: map[string]string{"a": "1"}}, "failed, by priority": {States: []pawl.TaskState{pawl.TaskFailed}, ByPriority: true}, "available": {Available: &yes}, "not available": {Available: &no},
 	} {
 		f.Limit = page.Limit
@@ -201,7 +202,7 @@ func reads(n int) map[string]func(ctx context.Context, tx store.Tx, ns string) e
 			return err
 		}
 	}
-	for name, f := range map[string]pawl.CheckpointFilter{"all": {}, "task": {TaskID: tasks[0]}, "item": {ItemID: items[0]}, "task, types": {TaskID: tasks[0], Types: []string{"custom"}}, "name": {Name: "step-1"}} {
+	for name, f := range map[string]pawl.CheckpointFilter{"all": {}, "task": {TaskID: tasks[0]}, "item": {ItemID: items[0]}, "task, types": {TaskID: tasks[0], Types: []string{"custom"}}, "names": {Names: []string{"step-1", "step-2"}}, "prefix": {NamePrefix: "step"}, "metadata": {Metadata: map[string]string{"a": "1"}}} {
 		f.Limit = page.Limit
 		out["checkpoints "+name] = func(ctx context.Context, tx store.Tx, ns string) error {
 			_, err := store.ListCheckpoints(ctx, tx, ns, f)

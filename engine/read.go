@@ -87,6 +87,14 @@ func priorities(q pawl.TaskFilter) error {
 	return f.err("list")
 }
 
+// requested refuses what no task can have been made with.
+func requested(q pawl.TaskFilter) error {
+	var f fields
+	f.text("/requested_by", q.RequestedBy, 0, pawl.MaxIDLen)
+	f.text("/input_hash", q.InputHash, 0, pawl.MaxIDLen)
+	return f.err("list")
+}
+
 // members refuses what no metadata can hold, and more than a query should ask.
 func members(asked map[string]string) error {
 	var f fields
@@ -103,7 +111,7 @@ const maxMembers = 20
 
 // ListTasks lists tasks, newest first unless Asc.
 func (e *Engine) ListTasks(ctx context.Context, q pawl.TaskFilter) (pawl.List[pawl.Task], error) {
-	if err := cmp.Or(page(&q.Page), words(pawl.TaskStates, q.States, pawl.TaskStatuses, q.Statuses), members(q.Metadata), priorities(q)); err != nil {
+	if err := cmp.Or(page(&q.Page), words(pawl.TaskStates, q.States, pawl.TaskStatuses, q.Statuses), members(q.Metadata), requested(q), priorities(q)); err != nil {
 		return pawl.List[pawl.Task]{}, err
 	}
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.Task], error) {
@@ -410,7 +418,12 @@ func known(ctx context.Context, tx store.Tx, ns, taskID, itemID string) error {
 
 // ListCheckpoints lists checkpoints, in order of their number unless Desc.
 func (e *Engine) ListCheckpoints(ctx context.Context, q pawl.CheckpointFilter) (pawl.List[pawl.Checkpoint], error) {
-	if err := page(&q.Page); err != nil {
+	var f fields
+	f.text("/name_prefix", q.NamePrefix, 0, pawl.MaxIDLen)
+	for i, name := range q.Names {
+		f.text(fmt.Sprintf("/name/%d", i), name, 0, pawl.MaxIDLen)
+	}
+	if err := cmp.Or(page(&q.Page), members(q.Metadata), f.err("list")); err != nil {
 		return pawl.List[pawl.Checkpoint]{}, err
 	}
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.Checkpoint], error) {

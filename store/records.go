@@ -117,8 +117,14 @@ func listCheckpoints(ctx context.Context, tx Tx, namespace string, q pawl.Checkp
 	if len(q.Types) > 0 {
 		w.and("c.type @among(?)", List(q.Types))
 	}
-	if q.Name != "" {
-		w.and("c.name = ?", q.Name)
+	if len(q.Names) > 0 {
+		w.and("c.name @among(?)", List(q.Names))
+	}
+	if q.NamePrefix != "" {
+		w.and("substr(c.name, 1, length(?)) = ?", q.NamePrefix, q.NamePrefix)
+	}
+	for name, value := range q.Metadata {
+		w.and("EXISTS (SELECT 1 FROM @checkpoint_metadata m WHERE m.key = ? AND m.value = ?)", name, value)
 	}
 	col, cmp, dir := "c.id", ">", " ASC"
 	if q.Desc {

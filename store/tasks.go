@@ -103,6 +103,15 @@ func (w *where) tasks(namespace string, q *pawl.TaskFilter) {
 	if q.Available != nil {
 		w.and(map[bool]string{false: "NOT "}[*q.Available] + readSQL["available"])
 	}
+	if q.RequestedBy != "" {
+		w.and("t.requested_by_id = ?", q.RequestedBy)
+	}
+	if q.InputHash != "" {
+		w.and("t.input_hash = ?", q.InputHash)
+	}
+	if !q.Changed.IsZero() {
+		w.and("EXISTS (SELECT 1 FROM pawl.task_events e WHERE e.task_id = t.id AND e.created_at >= ?)", q.Changed.UnixMicro())
+	}
 	if !q.Since.IsZero() {
 		w.and("t.created_at >= ?", q.Since.UnixMicro())
 	}
@@ -130,6 +139,9 @@ func statesOfTasks(l *listing[pawl.Task], q *pawl.TaskFilter) {
 	if len(q.States) > 0 {
 		l.derived.and("t.state @among(?)", List(texts(q.States)))
 		l.sources = taskSources(texts(q.States))
+	}
+	if !q.Changed.IsZero() && len(l.sources) == 0 {
+		l.sources = []string{from("task_id", "task_events", fmt.Sprintf(" AND created_at >= %d", q.Changed.UnixMicro()))}
 	}
 	if len(q.IDs) > 0 {
 		l.sources = nil // they lead to fewer

@@ -36,7 +36,9 @@ func (a *app) checkpointList() *cobra.Command {
 	cmd.Flags().StringVar(&f.TaskID, "task", "", "of this task")
 	cmd.Flags().StringVar(&f.ItemID, "item", "", "of this item")
 	kind = choose[string](cmd, "type", "of these types", pawl.CheckpointTypes)
-	cmd.Flags().StringVar(&f.Name, "name", "", "of this name")
+	cmd.Flags().StringSliceVar(&f.Names, "name", nil, "of these names")
+	cmd.Flags().StringVar(&f.NamePrefix, "name-prefix", "", "of names that begin so")
+	cmd.Flags().StringToStringVar(&f.Metadata, "metadata", nil, "with these members in their metadata: repo=x")
 	cmd.Flags().BoolVar(&f.Desc, "desc", false, "newest first: with --limit 1, the latest")
 	return cmd
 }

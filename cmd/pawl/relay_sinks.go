@@ -80,7 +80,8 @@ func makeOut(name, place string, secrets []string) (relay.Out, error) {
 	}
 	switch scheme {
 	case "amqp", "amqps":
-		o := rabbitmq.Options{URL: place, Exchange: p.word("exchange"), Existing: p.flag("existing"), Await: p.flag("await")}
+		await := p.flag("await") || !p.told.Has("await")
+		o := rabbitmq.Options{URL: place, Exchange: p.word("exchange"), Existing: p.flag("existing"), SetAside: !await}
 		if err := p.refused(); err != nil {
 			return out, err
 		}

@@ -25,7 +25,7 @@ func (a *app) taskList() *cobra.Command {
 	var p pages
 	var state *choice[pawl.TaskState]
 	var status *choice[pawl.Status]
-	var since, until string
+	var since, until, changed string
 	cmd := a.verb("list", "List tasks, newest first", cobra.NoArgs, with(a, func(ctx context.Context, s pawl.TaskReader, _ []string) (err error) {
 		if f.States, err = state.read(); err != nil {
 			return err
@@ -37,6 +37,9 @@ func (a *app) taskList() *cobra.Command {
 			return err
 		}
 		if f.Until, err = timeArg("until", until, -1); err != nil {
+			return err
+		}
+		if f.Changed, err = timeArg("updated-since", changed, -1); err != nil {
 			return err
 		}
 		return list(ctx, a, p, taskHeader, taskRow, func(ctx context.Context, page pawl.Page) (pawl.List[pawl.Task], error) {
@@ -51,6 +54,9 @@ func (a *app) taskList() *cobra.Command {
 	status = choose[pawl.Status](cmd, "status", "with these statuses", texts(pawl.TaskStatuses))
 	cmd.Flags().StringVar(&since, "since", "", "created at or after: a time, or a span back from now")
 	cmd.Flags().StringVar(&until, "until", "", "created before: a time, or a span back from now")
+	cmd.Flags().StringVar(&changed, "updated-since", "", "changed at or after: a time, or a span back from now")
+	cmd.Flags().StringVar(&f.RequestedBy, "requested-by", "", "requested by who has this id")
+	cmd.Flags().StringVar(&f.InputHash, "input-hash", "", "with this input hash")
 	cmd.Flags().BoolVar(&f.Asc, "asc", false, "oldest first, or with --by-priority lowest first")
 	cmd.Flags().BoolVar(&f.ByPriority, "by-priority", false, "highest first")
 	cmd.Flags().StringToStringVar(&f.Metadata, "metadata", nil, "with these members in their metadata: repo=x")

@@ -194,7 +194,9 @@ var checkpoints = noun{"checkpoints", []promise{
 			"6":           {TaskID: t.ID, Desc: true, Page: pawl.Page{Limit: 1}},
 			"4":           {TaskID: t.ID, Types: []string{pawl.IterationStart}, Desc: true, Page: pawl.Page{Limit: 1}},
 			"1 3 4":       {TaskID: t.ID, Types: []string{pawl.IterationStart, pawl.IterationEnd}},
-			"2 6":         {TaskID: t.ID, Name: "x"},
+			"2 6":         {TaskID: t.ID, Names: []string{"x", "none"}},
+			"6 2":         {TaskID: t.ID, NamePrefix: "x", Desc: true},
+			"":            {TaskID: t.ID, Metadata: map[string]string{"no": "such"}},
 			"1 3 5":       {TaskID: t.ID, ItemID: ls[0].ID},
 			"2 4 6":       {ItemID: ls[1].ID},
 		} {

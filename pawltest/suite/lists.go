@@ -85,6 +85,29 @@ var lists = noun{"lists of tasks", []promise{
 		}
 		w.same(w.titles(pawl.TaskFilter{States: []pawl.TaskState{pawl.TaskQueued}, Statuses: []pawl.Status{pawl.StatusFailed}}), "", "queued and failed")
 	}},
+	{"by requester, input hash and time of the last change", func(w *world) {
+		make := func(title, who, hash string) pawl.Task {
+			t, err := pawl.Create(w.ctx, w.svc, pawl.NewTask{Type: "t", Title: title, RequestedBy: &pawl.Requester{Type: "user", ID: who}, InputHash: hash})
+			w.ok(err, "create")
+			return t
+		}
+		make("a", "ann", "h1")
+		b := make("b", "bob", "h2")
+		w.advance(time.Hour)
+		at := w.now()
+		w.cancel(b.ID)
+		make("c", "ann", "h3")
+		for want, f := range map[string]pawl.TaskFilter{
+			"c a":   {RequestedBy: "ann"},
+			"b":     {InputHash: "h2"},
+			"c b":   {Changed: at},
+			"c b a": {Changed: at.Add(-time.Hour)},
+			"c":     {Changed: at, RequestedBy: "ann"},
+			"":      {Changed: at.Add(time.Hour)},
+		} {
+			w.same(w.titles(f), want, fmt.Sprintf("tasks of %+v", f))
+		}
+	}},
 	{"a priority that no task can have is invalid", func(w *world) {
 		for _, p := range []int{pawl.MinPriority - 1, pawl.MaxPriority + 1, math.MaxInt32 + 1, math.MinInt64} {
 			_, err := w.svc.ListTasks(w.ctx, pawl.TaskFilter{MinPriority: &p})

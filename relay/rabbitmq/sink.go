@@ -23,9 +23,10 @@ type Options struct {
 	Exchange string // a topic exchange; "" = pawl
 	// Existing takes the exchange as it is; else it is declared, durable.
 	Existing bool
-	// Await has events that no queue is bound for tried again until one is; else
-	// they are set aside.
-	Await bool
+	// SetAside gives up events that no queue is bound for: the relay counts them and
+	// goes on. Else they are tried again until a queue is bound, and those behind
+	// them wait.
+	SetAside bool
 }
 
 // Kind is what the list of relays calls such a sink.
@@ -145,7 +146,7 @@ func (s *sink) unroutable(messages []relay.Message, answers []error) {
 			for i, m := range messages {
 				if m.ID() == r.MessageId && answers[i] == nil {
 					answers[i] = fmt.Errorf("no queue is bound for %s (%d %s)", r.RoutingKey, r.ReplyCode, r.ReplyText)
-					if !s.o.Await {
+					if s.o.SetAside {
 						answers[i] = pawl.Permanent(answers[i])
 					}
 				}

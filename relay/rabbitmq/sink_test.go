@@ -63,7 +63,7 @@ func message(n int, typ, event string) relay.Message {
 // is set aside, or waits for a queue. The others of its wave are there.
 func TestUnroutableMessagesAreNotTakenForSent(t *testing.T) {
 	url, name, ch := exchange(t)
-	aside, await := open(t, rabbitmq.Options{URL: url, Exchange: name}), open(t, rabbitmq.Options{URL: url, Exchange: name, Await: true})
+	aside, await := open(t, rabbitmq.Options{URL: url, Exchange: name, SetAside: true}), open(t, rabbitmq.Options{URL: url, Exchange: name})
 	if err := aside.Send(t.Context(), []relay.Message{message(0, "a.b", "leased")})[0]; err == nil {
 		t.Error("what no queue is bound for was taken for sent")
 	}
@@ -129,7 +129,7 @@ func TestFullQueueSaysNo(t *testing.T) {
 // sink makes it anew.
 func TestExchangeThatGoesAway(t *testing.T) {
 	url, name, ch := exchange(t)
-	s := open(t, rabbitmq.Options{URL: url, Exchange: name, Await: true})
+	s := open(t, rabbitmq.Options{URL: url, Exchange: name})
 	_ = s.Send(t.Context(), []relay.Message{message(0, "a", "leased")})
 	if err := ch.ExchangeDelete(name, false, false); err != nil {
 		t.Fatal(err)
@@ -149,7 +149,7 @@ func TestExchangeThatGoesAway(t *testing.T) {
 // What can never be sent is said to be so: here, a routing key that is too long.
 func TestKeyThatIsTooLong(t *testing.T) {
 	url, name, ch := exchange(t)
-	s := open(t, rabbitmq.Options{URL: url, Exchange: name, Await: true})
+	s := open(t, rabbitmq.Options{URL: url, Exchange: name})
 	_ = s.Send(t.Context(), []relay.Message{message(0, "a", "leased")})
 	queue(t, ch, name, "#", nil)
 	answers := s.Send(t.Context(), []relay.Message{message(0, strings.Repeat(".", 120), "leased"), message(1, "a", "leased")})

@@ -115,7 +115,7 @@ func rewriteFor(schema string) func(string) string {
 		"= ANY(ARRAY(SELECT jsonb_array_elements_text(%s::jsonb)))", // IN would join to the whole of a view
 		"@held", strings.ReplaceAll(fence["held"], "pawl.", quoted), "@begun", strings.ReplaceAll(fence["begun"], "pawl.", quoted),
 		"@each(", "jsonb_array_elements(", "pawl.", quoted, "@lock", "FOR UPDATE", "@exclusive", "FOR NO KEY UPDATE", "@shared", "FOR SHARE", "@skip", "FOR UPDATE SKIP LOCKED",
-		"@metadata", "json_each_text(t.metadata::json)",
+		"@metadata", "json_each_text(t.metadata::json)", "@checkpoint_metadata", "json_each_text(c.metadata::json)",
 		"@alone", "pg_try_advisory_xact_lock(hashtextextended(concat_ws(' ', '"+schema+"', CAST($1 AS TEXT), CAST($2 AS TEXT), CAST($3 AS TEXT)), 0))"))
 	return f.(func(string) string)
 }

@@ -59,3 +59,5 @@ CREATE INDEX idempotency_keys_of_namespace ON pawl.idempotency_keys (namespace, 
 
 -- How many bytes the chunks of a message have; those of before are not counted.
 ALTER TABLE pawl.messages ADD COLUMN bytes bigint NOT NULL DEFAULT 0;
+CREATE INDEX tasks_by_requester ON pawl.tasks (namespace, requested_by_id, id) WHERE requested_by_id IS NOT NULL;
+CREATE INDEX tasks_by_input ON pawl.tasks (namespace, input_hash, id) WHERE input_hash IS NOT NULL;

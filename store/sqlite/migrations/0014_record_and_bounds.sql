@@ -47,3 +47,6 @@ CREATE INDEX idempotency_keys_of_namespace ON idempotency_keys (namespace, creat
 
 -- How many bytes the chunks of a message have; those of before are not counted.
 ALTER TABLE messages ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX tasks_by_requester ON tasks (namespace, requested_by_id, id) WHERE requested_by_id IS NOT NULL;
+CREATE INDEX tasks_by_input ON tasks (namespace, input_hash, id) WHERE input_hash IS NOT NULL;
+CREATE INDEX task_events_since ON task_events (created_at);
