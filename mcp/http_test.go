@@ -122,3 +122,12 @@ func TestBothRevisions(t *testing.T) {
 		}
 	}
 }
+
+// Clients put the list of tools before their model: it is short.
+func TestTheListIsShort(t *testing.T) {
+	url := serve(t, pawltest.Open(t, pawltest.SQLite).Service)
+	status, body := post(t, url, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, "Mcp-Protocol-Version", "2025-11-25")
+	if t.Logf("%d bytes", len(body)); status != 200 || !strings.Contains(body, `"work_approve"`) || len(body) > 25_000 {
+		t.Errorf("%d, %d bytes: %.300s", status, len(body), body)
+	}
+}

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,6 +15,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/internal/jsonscan"
+	"github.com/pawl-work/pawl/internal/nearest"
 	"github.com/pawl-work/pawl/schema"
 )
 
@@ -19,6 +23,7 @@ import (
 type shape struct {
 	raw   json.RawMessage
 	check *schema.Schema
+	of    *jsonschema.Schema
 }
 
 // known are the schemas of types that are written otherwise than Go has them.
@@ -71,31 +76,21 @@ func schemaOf[T any]() *jsonschema.Schema {
 // inputOf is the shape of arguments: what it does not name is refused.
 func inputOf[T any]() *shape { return compile(schemaOf[T]()) }
 
-// outputOf is the shape of an answer: T's members, which later versions may add
-// to, or a problem. Both revisions want an object at the root.
+// outputOf is the shape of an answer: the names and types of T's members, which
+// later versions may add to, or a problem. What lies within them is left to the
+// documents: clients put the whole list of tools before their model. Both revisions
+// want an object at the root.
 func outputOf[T any]() *shape {
-	s := schemaOf[T]()
-	loosen(s)
-	p := schemaOf[problem]()
-	loosen(p)
-	s.Properties["problem"] = p
-	s.AnyOf = []*jsonschema.Schema{{Required: s.Required}, {Required: []string{"problem"}}}
-	s.Required = nil
-	return compile(s)
-}
-
-func loosen(s *jsonschema.Schema) {
-	if s == nil {
-		return
+	full := schemaOf[T]()
+	brief := &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{"problem": {Type: "object"}},
+		AnyOf: []*jsonschema.Schema{{Required: full.Required}, {Required: []string{"problem"}}}}
+	for name, p := range full.Properties {
+		brief.Properties[name] = &jsonschema.Schema{Type: p.Type, Types: p.Types}
+		if p.Type == "" && p.Types == nil {
+			brief.Properties[name].Description = p.Description // an empty schema is written as true, which clients do not expect
+		}
 	}
-	if s.Properties != nil {
-		s.AdditionalProperties = nil
-	}
-	for _, p := range s.Properties {
-		loosen(p)
-	}
-	loosen(s.Items)
-	loosen(s.AdditionalProperties)
+	return compile(brief)
 }
 
 func compile(s *jsonschema.Schema) *shape {
@@ -107,7 +102,7 @@ func compile(s *jsonschema.Schema) *shape {
 	if bad != nil {
 		panic("mcp: " + (&pawl.Error{Code: pawl.CodeInternal, Fields: bad}).Error())
 	}
-	return &shape{raw, check}
+	return &shape{raw, check, s}
 }
 
 // envelopeDepth is how deep a value may lie in a tool's arguments.
@@ -122,6 +117,11 @@ func (s *shape) read(args json.RawMessage, into any) error {
 		return pawl.Invalid("", "is nested more than %d levels deep", pawl.MaxDepth)
 	}
 	if bad := s.check.Check(args); bad != nil {
+		for i := range bad {
+			if meant := s.meant(bad[i].Pointer); meant != "" {
+				bad[i].Message += fmt.Sprintf("; did you mean %s?", meant)
+			}
+		}
 		return &pawl.Error{Code: pawl.CodeInvalid, Message: "the arguments do not fit the tool's input schema", Fields: bad}
 	}
 	err := json.Unmarshal(args, into)
@@ -133,6 +133,34 @@ func (s *shape) read(args json.RawMessage, into any) error {
 		return pawl.Invalid("", "cannot be read: %v", err)
 	}
 	return nil
+}
+
+// meant is the name that was probably meant by the last one of a pointer; "" when
+// that is one of the schema's, or like none of them.
+func (s *shape) meant(pointer string) string {
+	tokens := strings.Split(strings.TrimPrefix(pointer, "/"), "/")
+	at, word := s.of, tokens[len(tokens)-1]
+	for _, token := range tokens[:len(tokens)-1] {
+		if next := at.Properties[token]; next != nil {
+			at = next
+		} else if at = at.Items; at == nil {
+			return ""
+		}
+	}
+	known := slices.Sorted(maps.Keys(at.Properties))
+	if word == "" || slices.Contains(known, word) {
+		return ""
+	}
+	if near := nearest.Of(word, known); near != "" {
+		return near
+	}
+	begun := slices.DeleteFunc(known, func(k string) bool {
+		return len(word) < 3 || !strings.HasPrefix(k, word) && !strings.HasPrefix(word, k)
+	})
+	if len(begun) == 1 {
+		return begun[0]
+	}
+	return ""
 }
 
 // encode writes an answer; text stays as legible as it was.

@@ -1,8 +1,11 @@
 package mcp
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,6 +54,67 @@ func TestStatusesAreTheTables(t *testing.T) {
 	} {
 		if fmt.Sprint(c[0]) != fmt.Sprint(c[1]) {
 			t.Errorf("%s: %v, the table has %v", of, c[0], c[1])
+		}
+	}
+}
+
+// How to connect: each snippet is JSON that names a server, by a command of ours or
+// a URL.
+func TestSnippetsOfClients(t *testing.T) {
+	raw, err := os.ReadFile("../docs/mcp.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, page, _ := strings.Cut(string(raw), "## Connect\n")
+	page, _, _ = strings.Cut(page, "\n## ")
+	type server struct {
+		Type, Command, URL string
+		Args               []string
+		Headers            map[string]string
+	}
+	count := 0
+	for _, block := range strings.Split(page, "```json\n")[1:] {
+		block, _, _ = strings.Cut(block, "```")
+		var config struct {
+			MCPServers, Servers map[string]server
+			Inputs              []map[string]any
+		}
+		in := json.NewDecoder(strings.NewReader(block))
+		if in.DisallowUnknownFields(); in.Decode(&config) != nil {
+			t.Errorf("no settings of a client: %s", block)
+		}
+		s := config.MCPServers["pawl"]
+		if config.Servers != nil {
+			s = config.Servers["pawl"]
+		}
+		url := s.URL == "http://127.0.0.1:7033/mcp" && strings.HasPrefix(s.Headers["Authorization"], "Bearer ${")
+		command := strings.HasSuffix(s.Command, "/pawl") && len(s.Args) == 3 && s.Args[0] == "mcp" && s.Args[1] == "--db"
+		if count++; url == command {
+			t.Errorf("it names no server: %s", block)
+		}
+	}
+	if count != 4 {
+		t.Errorf("%d snippets", count)
+	}
+}
+
+// A name that is nearly right is answered with the right one.
+func TestNearMisses(t *testing.T) {
+	for _, c := range []struct{ tool, args, want string }{
+		{"work_list", `{"type":["a"]}`, "did you mean types?"},
+		{"work_checkout", `{"worker":"w"}`, "did you mean worker_id?"},
+		{"work_propose", `{"type":"a","items":[{"inptu":1}]}`, "did you mean input?"},
+		{"work_get", `{"taskId":"a"}`, "did you mean task_id?"},
+		{"work_get", `{"elsewhere":"a"}`, ""},
+	} {
+		i := slices.IndexFunc(tools(), func(t tool) bool { return t.name == c.tool })
+		err := tools()[i].in.read(json.RawMessage(c.args), &struct{}{})
+		var e *pawl.Error
+		if !errors.As(err, &e) || len(e.Fields) == 0 {
+			t.Fatalf("%s %s: %v", c.tool, c.args, err)
+		}
+		if got := fmt.Sprint(e.Fields); !strings.Contains(got, c.want) || c.want == "" && strings.Contains(got, "did you mean") {
+			t.Errorf("%s %s: %s", c.tool, c.args, got)
 		}
 	}
 }

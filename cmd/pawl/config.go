@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/nearest"
 	"github.com/pawl-work/pawl/mcp"
 )
 
@@ -357,7 +358,7 @@ func isSection(key string, known []string) bool {
 }
 
 func unknownKey(where, key string, known []string) error {
-	if near := nearest(key, known); near != "" {
+	if near := nearest.Of(key, known); near != "" {
 		return invalid("%s has an unknown setting %s; did you mean %s?", where, key, near)
 	}
 	return invalid("%s has an unknown setting %s", where, key)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/nearest"
 )
 
 // Every code has its exit code from the table, told on stderr and nowhere else.
@@ -37,7 +38,7 @@ func TestExitCodesAreTheTables(t *testing.T) {
 func TestNearest(t *testing.T) {
 	known := []string{"db", "serve.addr", "namespace"}
 	for word, want := range map[string]string{"dbb": "db", "serve.adr": "serve.addr", "namespcae": "namespace", "elsewhere": "", "": ""} {
-		if got := nearest(word, known); got != want {
+		if got := nearest.Of(word, known); got != want {
 			t.Errorf("%s: %q, want %q", word, got, want)
 		}
 	}
