@@ -35,6 +35,7 @@ const (
 	MaxClaim           = 1000
 	MaxLeaseSeconds    = 86_400
 	MaxWaitSeconds     = 60
+	MaxWorkers         = 10_000
 	MaxPage            = 1000
 	MaxAttemptsCeiling = 1000
 	MaxRework          = 5
@@ -73,7 +74,6 @@ const (
 	DefaultRetainKeys      = 7 * 24 * time.Hour
 	DefaultRetainSweeps    = 7 * 24 * time.Hour
 	RetainWorkers          = 7 * 24 * time.Hour
-	MaxWorkers             = 10_000
 	DefaultStopGrace       = 30 * time.Second
 	DefaultMaxSteps        = 10
 	DefaultFlush           = 100 * time.Millisecond
@@ -112,6 +112,7 @@ var Limits = []Limit{
 	{"items_per_task", MaxItemsPerTask, "items", "items of a task when it is created; more by add_items"},
 	{"claim", MaxClaim, "items", "items of one claim"},
 	{"lease_seconds", MaxLeaseSeconds, "seconds", "length of a lease"},
+	{"workers", MaxWorkers, "workers", "of a namespace that are remembered, those seen last"},
 	{"wait_seconds", MaxWaitSeconds, "seconds", "how long a claim may wait"},
 	{"page", MaxPage, "rows", "rows of one page"},
 	{"page_bytes", MaxPageBytes, "bytes", "values of one page: one that reaches them ends early, with a cursor"},
@@ -149,7 +150,7 @@ var Defaults = []Limit{
 	{"retain_dead_lettered", int64(DefaultRetainFailed / time.Second), "seconds", "dead-lettered tasks, from their last change, archived like ended ones"},
 	{"retain_keys", int64(DefaultRetainKeys / time.Second), "seconds", "completed keys without expiry"},
 	{"retain_sweeps", int64(DefaultRetainSweeps / time.Second), "seconds", "sweep statistics"},
-	{"retain_workers", int64(RetainWorkers / time.Second), "seconds", "workers that were not seen; a namespace keeps the 10,000 seen last"},
+	{"retain_workers", int64(RetainWorkers / time.Second), "seconds", "workers that were not seen"},
 	{"stop_grace", int64(DefaultStopGrace / time.Second), "seconds", "a stopping worker waits for its handlers, then gives back"},
 	{"max_steps", DefaultMaxSteps, "steps", "that a message may take"},
 	{"flush", DefaultFlush.Milliseconds(), "milliseconds", "that what a handler says may wait for more; at most a second"},

@@ -356,6 +356,9 @@ func TestPagesGoWithTheirEvents(t *testing.T) {
 	if _, err := p.Service.DeleteTasks(t.Context(), tasks[:150]); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := f.Head(t.Context()); err != nil { // the events that tell of the deletions have their positions
+		t.Fatal(err)
+	}
 	all := pages()
 	if _, err := p.Service.Sweep(t.Context()); err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package feed_test
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -79,21 +80,24 @@ func TestWhatIsGoneIsPassedOver(t *testing.T) {
 		if _, err := p.Service.DeleteTasks(t.Context(), tasks); err != nil {
 			t.Fatal(err)
 		}
+		last := int64(0)
 		for after := range int64(3) {
-			if got := read(t, f, after); len(got) != 0 {
-				t.Fatalf("of what is gone there is %v", ids(got))
+			got := read(t, f, after)
+			if len(got) != 150 || slices.ContainsFunc(got, func(e pawl.Event) bool { return e.Event != "deleted" }) {
+				t.Fatalf("of what is gone there is more than that it was deleted: %v", ids(got))
 			}
+			last = got[149].Position
 		}
 		short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
-		if err := f.Wait(short, 0); err == nil {
+		if err := f.Wait(short, last); err == nil {
 			t.Error("there is nothing to wait for, and Wait says there is")
 		}
 		id := create(t, p.Service, t.Context())
-		if err := f.Wait(t.Context(), 0); err != nil {
+		if err := f.Wait(t.Context(), last); err != nil {
 			t.Fatal(err)
 		}
-		if got := read(t, f, 0); len(got) != 1 || got[0].TaskID != id {
+		if got := read(t, f, last); len(got) != 1 || got[0].TaskID != id {
 			t.Fatalf("after what is gone: %v", ids(got))
 		}
 	})
