@@ -1,0 +1,425 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/pawltest"
+	"github.com/pawl-work/pawl/store"
+)
+
+// Many goroutines call all verbs that change tasks and items, through two engines
+// on one database, while backends are killed. They work on few tasks of few items,
+// so that calls meet. After each round everything comes to rest and is checked.
+//
+// PAWL_WALK is how long it takes; PAWL_WALK_SEED repeats the calls of an earlier
+// run, though not the order in which they meet.
+func TestConcurrentWalk(t *testing.T) {
+	length, seed := walkSettings(t)
+	t.Logf("PAWL_WALK_SEED=%d", seed)
+	for _, which := range pawltest.Databases {
+		t.Run(string(which), func(t *testing.T) {
+			t.Parallel()
+			d := length / 4 // SQLite has one writer: fewer orders of calls are possible
+			if which == pawltest.Postgres {
+				d = length - length/4
+			}
+			w := newConcurrentWalk(t, which, seed)
+			end := time.Now().Add(d)
+			for time.Now().Before(end) && !t.Failed() {
+				w.playRound()
+			}
+			w.stop()
+			t.Logf("%d rounds, %d calls (%d refused), %d events, %d backends killed", w.round, w.calls, w.refused, w.events, w.kills)
+			if w.round == 0 || w.calls == w.refused {
+				t.Error("nothing was tried")
+			}
+		})
+	}
+}
+
+func walkSettings(t *testing.T) (length time.Duration, seed uint64) {
+	t.Helper()
+	length, seed = 2*time.Minute, uint64(time.Now().UnixNano())
+	if os.Getenv("PAWL_TORTURE") == "1" {
+		length = time.Hour
+	}
+	var err error
+	if text := os.Getenv("PAWL_WALK"); text != "" {
+		if length, err = time.ParseDuration(text); err != nil {
+			t.Fatalf("PAWL_WALK: %v", err)
+		}
+	}
+	if text := os.Getenv("PAWL_WALK_SEED"); text != "" {
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatalf("PAWL_WALK_SEED: %v", err)
+		}
+	}
+	return length, seed
+}
+
+// walkTypes are the rules of the tasks; "plain" has none.
+var walkTypes = []pawl.Type{
+	{Name: "reviewed", Acceptance: true, Approval: pawl.Approval{Mode: pawl.ApprovalManual}, Backoff: pawl.Backoff{BaseSeconds: 5}},
+	{Name: "applied", Acceptance: true, Approval: pawl.Approval{Mode: pawl.ApprovalManual}, Apply: pawl.Apply{Mode: pawl.ApplyItem}},
+	{Name: "fragile", OnItemFailure: pawl.FailureCancel, Backoff: pawl.Backoff{BaseSeconds: 1}},
+}
+
+// concurrentWalk is a walk under way on one database.
+type concurrentWalk struct {
+	*testing.T
+	p       *pawltest.Pawl
+	seed    uint64
+	engines [2]*engine.Engine
+	feeds   [2]*walkFeed
+	killer  *pgx.Conn // nil on SQLite
+	name    string    // of the engines' connections
+	stop    func()
+
+	round, events, refused, calls, kills int
+
+	mu      sync.Mutex
+	tasks   []string
+	types   map[string]string // of the tasks
+	items   []string
+	fences  []pawl.Fence
+	keys    map[string][]string       // of items that others may wait for, by task
+	ended   map[string]pawl.TaskState // tasks that an answer showed at an end
+	done    map[string]bool           // items whose completion was answered
+	weights []int                     // of walkVerbs in this round
+}
+
+func newConcurrentWalk(t *testing.T, which pawltest.Database, seed uint64) *concurrentWalk {
+	t.Helper()
+	quiet := slog.New(slog.NewTextHandler(io.Discard, nil)) // killed backends are reported
+	p := pawltest.OpenWith(t, which, engine.Options{Types: walkTypes, Log: quiet})
+	w := &concurrentWalk{T: t, p: p, seed: seed, name: fmt.Sprint("pawl_walk_", os.Getpid())}
+	if which == pawltest.Postgres {
+		var err error
+		if w.killer, err = pgx.Connect(t.Context(), p.URL); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = w.killer.Close(context.Background()) })
+		mark := "?"
+		if strings.Contains(p.URL, "?") {
+			mark = "&"
+		}
+		p.URL += mark + "application_name=" + w.name
+		var super bool
+		if err := w.killer.QueryRow(t.Context(), "SELECT rolsuper FROM pg_roles WHERE rolname = current_user").Scan(&super); err != nil {
+			t.Fatal(err)
+		}
+		if super { // a deadlock ends at once and not after a second: more rounds
+			p.URL += "&deadlock_timeout=20ms"
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	for n := range w.engines {
+		e := p.Another(engine.Options{Log: quiet})
+		w.engines[n], w.feeds[n] = e, &walkFeed{items: map[string]string{}, tasks: map[string]string{}}
+		running.Go(func() { _ = e.Run(ctx) })
+		running.Go(func() { w.feeds[n].follow(ctx, e) })
+	}
+	w.stop = sync.OnceFunc(func() { cancel(); running.Wait() })
+	t.Cleanup(w.stop)
+	return w
+}
+
+// playRound makes tasks, has them worked on from all sides and checks the rest.
+func (w *concurrentWalk) playRound() {
+	w.round++
+	draw := rand.New(rand.NewPCG(w.seed, uint64(w.round)))
+	w.tasks, w.items, w.fences = nil, nil, nil
+	w.types, w.keys, w.ended, w.done = map[string]string{}, map[string][]string{}, map[string]pawl.TaskState{}, map[string]bool{}
+	w.weights = make([]int, len(walkVerbs))
+	for n, v := range walkVerbs { // each round favours other verbs
+		w.weights[n] = v.weight * []int{0, 1, 1, 4}[draw.IntN(4)]
+	}
+	for range 1 + draw.IntN(3) {
+		w.accept(w.create(w.Context(), draw, w.p.Service))
+	}
+	goroutines, calls := 4+draw.IntN(9), 3+draw.IntN(8)
+	var players sync.WaitGroup
+	start := make(chan struct{})
+	for n := range goroutines {
+		draw := rand.New(rand.NewPCG(w.seed, uint64(w.round)<<16|uint64(n+1)))
+		players.Go(func() {
+			<-start
+			for range calls {
+				w.call(draw)
+			}
+		})
+	}
+	close(start)
+	players.Wait()
+	w.checkRules("after the calls")
+	w.settle()
+	if !w.Failed() {
+		w.checkEnds()
+		w.checkFeeds()
+		w.forget()
+	}
+	if w.Failed() {
+		w.Errorf("PAWL_WALK_SEED=%d, round %d on %s: verbs %v", w.seed, w.round, w.p.Database, w.favoured())
+		w.describe()
+	}
+}
+
+// call makes one call of a verb drawn by the round's weights.
+func (w *concurrentWalk) call(draw *rand.Rand) {
+	total := 0
+	for _, n := range w.weights {
+		total += n
+	}
+	if total == 0 {
+		return
+	}
+	n, at := 0, draw.IntN(total)
+	for at >= w.weights[n] {
+		at -= w.weights[n]
+		n++
+	}
+	ctx, cancel := context.WithTimeout(w.Context(), time.Minute)
+	defer cancel()
+	err := walkVerbs[n].call(w, ctx, draw, w.engines[draw.IntN(2)])
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.calls++; err != nil {
+		w.refused++
+	}
+	if err != nil && !w.foreseen(err) {
+		w.Errorf("%s: %v", walkVerbs[n].name, err)
+	}
+}
+
+// foreseen says whether an error is one of those that meeting others explains.
+func (w *concurrentWalk) foreseen(err error) bool {
+	var e *pawl.Error
+	if !errors.As(err, &e) {
+		return false
+	}
+	switch e.Code {
+	case pawl.CodeConflict, pawl.CodeLeaseLost, pawl.CodePrecondition:
+		return true
+	case pawl.CodeUnavailable:
+		return w.killer != nil
+	}
+	return false
+}
+
+func (w *concurrentWalk) accept(err error) {
+	w.Helper()
+	if err != nil {
+		w.Error(err)
+	}
+}
+
+func (w *concurrentWalk) favoured() (out []string) {
+	for n, v := range walkVerbs {
+		if w.weights[n] > 0 {
+			out = append(out, fmt.Sprintf("%s:%d", v.name, w.weights[n]))
+		}
+	}
+	return out
+}
+
+func (w *concurrentWalk) checkRules(when string) {
+	w.Helper()
+	breaches, err := w.p.Engine.Check(w.Context())
+	w.accept(err)
+	for _, b := range breaches {
+		w.Errorf("%s: rule %q is broken by %s: %s", when, b.Rule, b.Subject, b.Found)
+	}
+}
+
+// settle goes on as a reliable operator and a reliable worker would until all
+// tasks have ended. Time moves as far as the longest back-off needs.
+func (w *concurrentWalk) settle() {
+	ctx, svc := w.Context(), w.p.Service
+	operator := asOperator(ctx)
+	for pass := range 40 {
+		if w.Failed() {
+			return
+		}
+		_, err := svc.Sweep(ctx)
+		w.accept(err)
+		if pass == 0 {
+			w.checkRules("at rest")
+		}
+		open := 0
+		for _, task := range w.readTasks() {
+			switch task.State {
+			case pawl.TaskCompleted, pawl.TaskCancelled, pawl.TaskRejected:
+				continue
+			case pawl.TaskFailed, pawl.TaskDeadLettered:
+				_, err = first(svc.RetryTasks(operator, []pawl.TaskCall{{TaskID: task.ID}}))
+			case pawl.TaskSubmitted:
+				_, err = first(svc.ApproveTasks(operator, []pawl.ApproveCall{{TaskID: task.ID}}))
+			default:
+				err = nil
+			}
+			open++
+			w.accept(err)
+		}
+		if open == 0 {
+			w.checkRules("at the end")
+			return
+		}
+		_, err = pawl.Signal(ctx, svc, "go", "", nil)
+		w.accept(err)
+		if w.finishAll(ctx, svc) == 0 {
+			w.p.Advance(time.Hour)
+		}
+	}
+	w.Error("tasks never end, though everything is retried, approved, signalled and worked on")
+}
+
+// finishAll works on everything that can be claimed.
+func (w *concurrentWalk) finishAll(ctx context.Context, svc pawl.Service) (n int) {
+	for _, types := range [][]string{nil, {"applied.apply"}} {
+		got, err := svc.Claim(ctx, pawl.ClaimRequest{WorkerID: "last", Types: types, Limit: pawl.MaxClaim})
+		w.accept(err)
+		for _, l := range got {
+			n++
+			w.accept(deliver(ctx, svc, l.Fence(), l.Type))
+		}
+	}
+	return n
+}
+
+// deliver hands in a result the way that the item's type asks for.
+func deliver(ctx context.Context, svc pawl.Service, f pawl.Fence, typ string) error {
+	if accepts(typ) {
+		_, err := first(svc.Submit(ctx, []pawl.SubmitCall{{Fence: f, Result: walkResult}}))
+		return err
+	}
+	_, err := pawl.Complete(ctx, svc, f, walkResult)
+	return err
+}
+
+// walkResult is a result of any item, of those that apply too.
+var walkResult = []byte(`{"result":1,"diff":{"summary":"one"}}`)
+
+func (w *concurrentWalk) readTasks() []pawl.Task {
+	w.Helper()
+	list, err := w.p.Service.ListTasks(w.Context(), pawl.TaskFilter{IDs: w.tasks})
+	w.accept(err)
+	if len(list.Items) != len(w.tasks) {
+		w.Errorf("%d tasks were made, %d are there", len(w.tasks), len(list.Items))
+	}
+	return list.Items
+}
+
+func (w *concurrentWalk) readItems(taskID string) []pawl.Item {
+	w.Helper()
+	list, err := w.p.Service.ListItems(w.Context(), pawl.ItemFilter{TaskID: taskID, Page: pawl.Page{Limit: pawl.MaxPage}})
+	w.accept(err)
+	return list.Items
+}
+
+// checkEnds holds the end of each task against its items and all answers.
+func (w *concurrentWalk) checkEnds() {
+	for _, task := range w.readTasks() {
+		if was, known := w.ended[task.ID]; known && was != task.State {
+			w.Errorf("task %s was answered as %s and is %s", task.ID, was, task.State)
+		}
+		if task.ItemsOpen != 0 {
+			w.Errorf("task %s is %s and counts %d open items", task.ID, task.State, task.ItemsOpen)
+		}
+		completed := 0
+		for _, i := range w.readItems(task.ID) {
+			if i.State == pawl.ItemCompleted {
+				completed++
+			}
+			if !i.State.Ended() && !(task.State == pawl.TaskRejected && i.State == pawl.ItemFailed) {
+				w.Errorf("item %s is %s in a task that is %s", i.ID, i.State, task.State)
+			}
+			if w.done[i.ID] && i.State != pawl.ItemCompleted {
+				w.Errorf("the result of item %s was accepted and it is %s", i.ID, i.State)
+			}
+		}
+		if task.State == pawl.TaskCompleted && completed == 0 {
+			w.Errorf("task %s is completed and none of its items", task.ID)
+		}
+	}
+}
+
+// checkFeeds waits until the feeds have all events of the database.
+func (w *concurrentWalk) checkFeeds() {
+	var ids []int64
+	err := w.p.Engine.DB().View(w.Context(), func(ctx context.Context, tx store.Tx) error {
+		rows, err := tx.Query(ctx, "SELECT id FROM pawl.task_events ORDER BY id")
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for ids = nil; rows.Next(); {
+			var id int64
+			if err := rows.Scan(&id); err != nil {
+				return err
+			}
+			ids = append(ids, id)
+		}
+		return rows.Err()
+	})
+	w.accept(err)
+	w.events += len(ids)
+	deadline := time.Now().Add(20 * time.Second)
+	for n, f := range w.feeds {
+		missing := f.missing(ids)
+		for ; len(missing) > 0 && time.Now().Before(deadline); missing = f.missing(ids) {
+			time.Sleep(5 * time.Millisecond)
+		}
+		if len(missing) > 0 {
+			w.Errorf("feed of engine %d: the events %v never came", n, missing)
+		}
+		for _, fault := range f.takeFaults() {
+			w.Errorf("feed of engine %d: %s", n, fault)
+		}
+	}
+}
+
+// forget deletes the round's tasks, so that checks stay as fast as they are.
+func (w *concurrentWalk) forget() {
+	calls := make([]pawl.TaskCall, len(w.tasks))
+	for n, id := range w.tasks {
+		calls[n].TaskID = id
+	}
+	results, err := w.p.Service.DeleteTasks(asOperator(w.Context()), calls)
+	w.accept(err)
+	for _, r := range results {
+		w.accept(r.Err)
+	}
+}
+
+// describe logs what is known of the tasks that have a fault.
+func (w *concurrentWalk) describe() {
+	for _, task := range w.readTasks() {
+		w.Logf("task %s %s is %s, version %d, %d of %d items open, answered as %q",
+			task.Type, task.ID, task.State, task.Version, task.ItemsOpen, task.Items, w.ended[task.ID])
+		for _, i := range w.readItems(task.ID) {
+			w.Logf("  item %s %q is %s, attempt %d, failures %d, after %v, error %v", i.ID, i.Key, i.State, i.Attempt, i.Failures, i.After, i.Error)
+		}
+		list, err := w.p.Service.ListEvents(w.Context(), pawl.EventFilter{TaskID: task.ID, Asc: true, Page: pawl.Page{Limit: pawl.MaxPage}})
+		w.accept(err)
+		for _, ev := range list.Items {
+			w.Logf("  %s %s %s %s→%s task %s→%s by %s %s %s",
+				ev.ID, ev.Event, ev.ItemID, ev.FromState, ev.ToState, ev.TaskFrom, ev.TaskTo, ev.ActorType, ev.ActorID, ev.Data)
+		}
+	}
+}

@@ -1,0 +1,51 @@
+// Package cost bounds what a call may cost in a fuzz test: processor time and
+// memory in proportion to its input.
+package cost
+
+import (
+	"runtime/metrics"
+	"testing"
+	"time"
+)
+
+// The budget of a call. It is wide: machines are shared, fuzzed code is instrumented,
+// and what goes on beside the call counts too. What it finds is cost that grows
+// faster than the input.
+const (
+	timePerByte  = 50 * time.Microsecond
+	bytesPerByte = 4 << 10
+)
+
+// Base is what a call may cost whatever its input.
+type Base struct {
+	Time  time.Duration
+	Bytes int
+}
+
+// Check is Base.Check with a base that fits most calls.
+func Check(t testing.TB, input int, fn func()) {
+	t.Helper()
+	Base{250 * time.Millisecond, 16 << 20}.Check(t, input, fn)
+}
+
+// Check fails the test when fn takes more processor time, or allocates more memory,
+// than an input of so many bytes may cost.
+func (b Base) Check(t testing.TB, input int, fn func()) {
+	t.Helper()
+	time0, bytes0 := processorTime(), allocated()
+	fn()
+	spent, took := processorTime()-time0, allocated()-bytes0
+	if most := b.Time + time.Duration(input)*timePerByte; spent > most {
+		t.Errorf("an input of %d bytes took %v of processor time, at most %v are allowed", input, spent, most)
+	}
+	if most := uint64(b.Bytes + input*bytesPerByte); took > most {
+		t.Errorf("an input of %d bytes took %d bytes of memory, at most %d are allowed", input, took, most)
+	}
+}
+
+// allocated is how many bytes this process has allocated so far, freed or not.
+func allocated() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}

@@ -1,0 +1,17 @@
+//go:build unix
+
+package cost
+
+import (
+	"syscall"
+	"time"
+)
+
+// processorTime is how long this process has run on processors.
+func processorTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
