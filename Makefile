@@ -3,7 +3,7 @@
 # on Debian the packages that are missing.
 
 .DEFAULT_GOAL := help
-.PHONY: help build release test check conformance mcp-clients api-lint api-proxy sdk torture bench bench-short bench-soak demo update
+.PHONY: help build release test check fuzz conformance mcp-clients api-lint api-proxy sdk torture bench bench-short bench-soak demo update
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +29,9 @@ check: ## what CI runs: format, vet, staticcheck, house rules, build without C, 
 	go test -count=1 ./internal/tidy
 	CGO_ENABLED=0 go build ./...
 	$(MAKE) --no-print-directory test
+
+fuzz: ## every fuzz target for 20 s, one after the other; TIME=5m for longer
+	go run ./internal/fuzz -time $(or $(TIME),20s)
 
 api-lint: ## the API's description by the rules of others; brings its own Node
 	./server/lint/run

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/cost"
 )
 
 // FuzzFailure and FuzzDedupe: what these two forms read, they read again from
@@ -14,14 +15,14 @@ func FuzzFailure(f *testing.F) {
 	for _, s := range []string{`"no"`, `{"message":"no","code":"c","detail":{"a":1}}`, `null`, `{}`, `1`} {
 		f.Add([]byte(s))
 	}
-	f.Fuzz(func(t *testing.T, data []byte) { again[pawl.Failure](t, data) })
+	f.Fuzz(func(t *testing.T, data []byte) { cost.Check(t, len(data), func() { again[pawl.Failure](t, data) }) })
 }
 
 func FuzzDedupe(f *testing.F) {
 	for _, s := range []string{`true`, `false`, `["/a","/b/0"]`, `[]`, `null`, `"x"`} {
 		f.Add([]byte(s))
 	}
-	f.Fuzz(func(t *testing.T, data []byte) { again[pawl.Dedupe](t, data) })
+	f.Fuzz(func(t *testing.T, data []byte) { cost.Check(t, len(data), func() { again[pawl.Dedupe](t, data) }) })
 }
 
 func again[T any](t *testing.T, data []byte) {

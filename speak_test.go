@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/cost"
 )
 
 // BeginMessage and Pen make the fake session a Speaker: what is written is kept,
@@ -112,12 +113,14 @@ func FuzzTextIsTheSameHoweverItIsCut(f *testing.F) {
 		m, err := pawl.StartMessage(i.attempt(1), pawl.Reply{})
 		must(t, m, err)
 		n := int(size)%8 + 1
-		for rest := text; rest != ""; {
-			k := min(n, len(rest))
-			_ = m.Text(rest[:k])
-			rest = rest[k:]
-		}
-		_ = m.Finish(t.Context(), nil)
+		cost.Check(t, len(text), func() {
+			for rest := text; rest != ""; {
+				k := min(n, len(rest))
+				_ = m.Text(rest[:k])
+				rest = rest[k:]
+			}
+			_ = m.Finish(t.Context(), nil)
+		})
 		got := ""
 		for _, c := range i.said[0] {
 			got += string(c.Text)

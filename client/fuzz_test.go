@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/cost"
 )
 
 // FuzzAnswers: whatever a server says, the client has an answer or an error of
@@ -25,7 +26,8 @@ func FuzzAnswers(f *testing.F) {
 			w.WriteHeader(status)
 			_, _ = w.Write([]byte(body))
 		})
-		_, err := c.GetTask(context.Background(), "tsk_1")
+		var err error
+		cost.Check(t, len(body), func() { _, err = c.GetTask(context.Background(), "tsk_1") })
 		if err != nil && pawl.CodeOf(err) == "" {
 			t.Fatal(err)
 		}

@@ -3,6 +3,8 @@ package engine
 import (
 	"encoding/json"
 	"testing"
+
+	"github.com/pawl-work/pawl/internal/cost"
 )
 
 // FuzzMerge: a merge patch of objects is an object, and the same again changes
@@ -14,7 +16,8 @@ func FuzzMerge(f *testing.F) {
 		if !json.Valid(target) || !json.Valid(patch) {
 			return
 		}
-		once := merge(target, patch)
+		var once json.RawMessage
+		cost.Check(t, len(target)+len(patch), func() { once = merge(target, patch) })
 		if !json.Valid(once) {
 			t.Fatalf("%q with %q is %q", target, patch, once)
 		}
@@ -32,7 +35,7 @@ func FuzzText(f *testing.F) {
 	f.Add([]byte("[\"\xff\"]"))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		if json.Valid(raw) {
-			_ = halved(raw)
+			cost.Check(t, len(raw), func() { _ = halved(raw) })
 		}
 	})
 }

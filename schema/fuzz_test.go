@@ -6,7 +6,11 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/cost"
 )
 
 // Whatever a schema and a value are, compiling and checking end and do not
@@ -22,7 +26,9 @@ func FuzzCheck(f *testing.F) {
 		f.Add([]byte(`{"type":["object","string"],"unevaluatedProperties":false,"if":{"minProperties":1},"then":{"required":["a"]}}`), []byte(v))
 	}
 	f.Fuzz(func(t *testing.T, schema, value []byte) {
-		v, no := decode(value)
+		var v any
+		var no *refusal
+		cost.Check(t, len(value), func() { v, no = decode(value) })
 		var want any
 		dec := json.NewDecoder(bytes.NewReader(value))
 		dec.UseNumber()
@@ -34,11 +40,17 @@ func FuzzCheck(f *testing.F) {
 		case no != nil && json.Valid(value) && utf8.Valid(value) && (no.message == noJSON || strings.Contains(no.message, "something else")):
 			t.Errorf("%q: %v, encoding/json takes it", value, no)
 		}
-		s, bad := Compile(schema)
+		var s *Schema
+		var bad, told []pawl.Field
+		// A pattern of a few bytes may have many steps, which are bounded.
+		cost.Base{Time: time.Second, Bytes: 128 << 20}.Check(t, len(schema)+len(value), func() {
+			s, bad = Compile(schema)
+			told = s.Check(value)
+		})
 		if (s == nil) == (bad == nil) && len(bytes.TrimSpace(schema)) > 0 {
 			t.Errorf("%q: %v and %v", schema, s, bad)
 		}
-		for _, field := range append(bad, s.Check(value)...) {
+		for _, field := range append(bad, told...) {
 			if utf8.RuneCountInString(field.Message) > maxMessage || utf8.RuneCountInString(field.Pointer) > maxPointer {
 				t.Errorf("%q, %q: %v", schema, value, field)
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-work/pawl/api"
 	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/internal/cost"
 	"github.com/pawl-work/pawl/pawltest"
 	"github.com/pawl-work/pawl/server"
 )
@@ -41,7 +42,7 @@ func FuzzRequests(f *testing.F) {
 		req.URL.RawQuery = query
 		req.Header.Set(header, value)
 		w := httptest.NewRecorder()
-		h.ServeHTTP(w, req)
+		cost.Check(t, len(path)+len(query)+len(value)+len(body), func() { h.ServeHTTP(w, req) })
 		if w.Code >= 500 {
 			t.Fatalf("%s %s?%s %s: %s\n%s\n%d %s", method, path, query, header, value, body, w.Code, w.Body)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/api"
+	"github.com/pawl-work/pawl/internal/cost"
 )
 
 // FuzzBodies decodes anything as the bodies there are. What passes is JSON, has
@@ -35,9 +36,12 @@ func FuzzBodies(f *testing.F) {
 				t.Fatalf("%q is not in %q: %v", task.Payload, b.Bytes(), err)
 			}
 		}
-		for _, body := range []any{new(pawl.TaskUpdate), new(api.FailBody), new(api.CheckpointBody), new(pawl.ClaimRequest), new(api.Batch[pawl.CompleteCall]), new(api.KeyBeginBody), new(pawl.SignalCall)} {
-			_ = decode(data, body) // an error, or not: no panic
-		}
+		bodies := []any{new(pawl.TaskUpdate), new(api.FailBody), new(api.CheckpointBody), new(pawl.ClaimRequest), new(api.Batch[pawl.CompleteCall]), new(api.KeyBeginBody), new(pawl.SignalCall)}
+		cost.Check(t, len(data), func() {
+			for _, body := range bodies {
+				_ = decode(data, body) // an error, or not: no panic
+			}
+		})
 	})
 }
 
@@ -47,7 +51,9 @@ func FuzzQueries(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
-		q, err := oneEach(raw)
+		var q string
+		var err error
+		cost.Check(t, len(raw), func() { q, err = oneEach(raw) })
 		if err == nil && !plainText(q) {
 			t.Fatalf("%q became %q", raw, q)
 		}
@@ -60,7 +66,9 @@ func FuzzIfMatch(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		v, err := versionOf(s)
+		var v *int
+		var err error
+		cost.Check(t, len(s), func() { v, err = versionOf(s) })
 		if err == nil && v != nil && (*v < 0 || len(s) < 3) {
 			t.Fatalf("%q is version %d", s, *v)
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pawl-work/pawl/internal/cost"
 	"github.com/pawl-work/pawl/internal/jsonscan"
 )
 
@@ -79,8 +80,12 @@ func FuzzScan(f *testing.F) {
 		if !json.Valid(text) || jsonscan.Depth(text) > 500 {
 			return
 		}
-		jsonscan.BadString(text)
-		if got := jsonscan.Select(text, []string{pointer})[0]; got != nil && !json.Valid(got) {
+		var got json.RawMessage
+		cost.Check(t, len(text)+len(pointer), func() {
+			jsonscan.BadString(text)
+			got = jsonscan.Select(text, []string{pointer})[0]
+		})
+		if got != nil && !json.Valid(got) {
 			t.Errorf("%s of %s is %s", pointer, text, got)
 		}
 	})

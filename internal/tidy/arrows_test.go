@@ -45,6 +45,8 @@ var arrows = map[string][]string{
 	"examples/chat":      {"", "agent", "engine", "worker", "contrib/openai"},
 	"internal/clock":     {},
 	"internal/collect":   {},
+	"internal/cost":      {},
+	"internal/fuzz":      {},
 	"internal/given":     {"internal/throwaway"},
 	"internal/jsonscan":  {},
 	"internal/nearest":   {},

@@ -1,6 +1,10 @@
 package rabbitmq
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/pawl-work/pawl/internal/cost"
+)
 
 // Whatever a message holds, it names something or is refused.
 func FuzzMessage(f *testing.F) {
@@ -11,8 +15,10 @@ func FuzzMessage(f *testing.F) {
 		f.Add([]byte(body))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		if n, err := read(body); err == nil && n.TaskID == "" && n.ItemID == "" {
-			t.Errorf("%q names nothing", body)
-		}
+		cost.Check(t, len(body), func() {
+			if n, err := read(body); err == nil && n.TaskID == "" && n.ItemID == "" {
+				t.Errorf("%q names nothing", body)
+			}
+		})
 	})
 }
