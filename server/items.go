@@ -165,27 +165,44 @@ func (s *server) claimed(ctx context.Context, leases []pawl.Lease, err error) (*
 	return &answer[api.Leases]{api.Leases{Items: leases}}, nil
 }
 
-// await is a claim that the server's end answers with nothing.
+// await is a claim that the server's end answers with nothing. What is not needed
+// while it waits is done elsewhere: each caller who waits keeps this frame.
 func (s *server) await(ctx context.Context, req *pawl.ClaimRequest) ([]pawl.Lease, error) {
-	waiting, end := s.served(ctx)
-	defer end()
-	waiting, over, err := s.gate.Lasting(waiting)
+	waiting, end, err := s.lasting(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer over()
+	defer end()
 	leases, err := s.svc.Claim(waiting, *req)
+	return s.waited(ctx, waiting, leases, err)
+}
+
+// lasting is a context that the end of the server, or of the caller's key, cuts
+// short.
+func (s *server) lasting(ctx context.Context) (context.Context, func(), error) {
+	waiting, end := s.served(ctx)
+	waiting, over, err := s.gate.Lasting(waiting)
+	if err != nil {
+		end()
+		return nil, nil, err
+	}
+	return waiting, func() { over(); end() }, nil
+}
+
+// waited is how a claim ends that has waited. Nothing is handed to a key that was
+// revoked meanwhile.
+func (s *server) waited(ctx, waiting context.Context, leases []pawl.Lease, err error) ([]pawl.Lease, error) {
 	why := access.Ended(waiting)
 	if len(leases) > 0 && why == nil {
 		why = s.gate.Still(waiting, access.Of(ctx))
 	}
-	if why != nil { // nothing is handed to a key that was revoked meanwhile
-		if len(leases) > 0 {
-			s.giveBack(ctx, leases)
-		}
+	switch {
+	case why != nil && len(leases) > 0:
+		s.giveBack(ctx, leases)
+		fallthrough
+	case why != nil:
 		return nil, why
-	}
-	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
+	case err != nil && waiting.Err() != nil && ctx.Err() == nil:
 		return nil, nil
 	}
 	return leases, err
