@@ -5,8 +5,10 @@
 package main
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -34,8 +36,9 @@ func main() {
 	for _, t := range targets {
 		fmt.Println("fuzz", t.dir, t.name)
 		cmd := exec.Command("go", "test", "-run", "^$", "-fuzz", "^"+t.name+"$", "-fuzztime", each.String(), "./"+t.dir)
-		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-		if err := cmd.Run(); err != nil {
+		var said bytes.Buffer
+		cmd.Stdout, cmd.Stderr = io.MultiWriter(os.Stdout, &said), os.Stderr
+		if err := cmd.Run(); err != nil && !onlyLate(said.String()) {
 			fmt.Fprintf(os.Stderr, "fuzz: %s %s: %v\n", t.dir, t.name, err)
 			failed = true
 		}
@@ -43,6 +46,13 @@ func main() {
 	if failed {
 		os.Exit(1)
 	}
+}
+
+// onlyLate says that a run failed because its time ended in the middle of an
+// input, which go test before 1.27 reports as a failure (go.dev/issue/75804), and found
+// nothing.
+func onlyLate(said string) bool {
+	return strings.Contains(said, "context deadline exceeded") && !strings.Contains(said, "Failing input written")
 }
 
 // find lists the targets of the module at root. Other modules below it are left out.
