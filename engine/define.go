@@ -61,12 +61,16 @@ func (f *fields) schema(e *Engine, pointer string, raw []byte) {
 	}
 }
 
-// ownName refuses the endings that plan and apply items have.
+// ownName refuses a type's name that is kept for plan and apply items, and one
+// with a comma: filters take lists of types that are separated by commas.
 func (f *fields) ownName(pointer, name string) {
 	for _, end := range []string{pawl.PlanSuffix, pawl.ApplySuffix} {
 		if strings.HasSuffix(name, end) {
 			f.add(pointer, "ends in %s, which is kept for items that Pawl makes", end)
 		}
+	}
+	if strings.Contains(name, ",") {
+		f.add(pointer, "contains a comma, which separates the types in a list")
 	}
 }
 

@@ -133,6 +133,32 @@ var types = noun{"types", []promise{
 		w.same(refusals(err), []string{"/parts/0/schema/$ref leads out of the schema; schemas are never fetched, put what it needs under $defs"}, "a schema that leads out")
 		w.same(len(w.types(pawl.TypeFilter{})), 0, "types")
 	}},
+	{"a name with a comma is refused wherever work is made of it, and lists with commas are read", func(w *world) {
+		w.put(pawl.Type{Name: "planned", Plan: pawl.Plan{Mode: pawl.PlanItem}})
+		w.create(pawl.NewTask{Type: "planned"})
+		plan := w.claims(pawl.ClaimRequest{WorkerID: "w", Types: []string{"planned.plan"}})[0]
+		batch := w.create(pawl.NewTask{Type: "a", Items: make([]pawl.NewItem, 2)})
+		w.create(pawl.NewTask{Type: "b"})
+		before, err := w.svc.Stats(w.ctx)
+		w.ok(err, "stats")
+		bad := []pawl.NewItem{{Input: raw(`1`)}, {Type: "a,b", Input: raw(`2`)}}
+		_, put := first(w.svc.PutTypes(w.ctx, []pawl.Type{{Name: "a,b"}}))
+		_, create := pawl.Create(w.ctx, w.svc, pawl.NewTask{Type: ","})
+		_, items := pawl.Create(w.ctx, w.svc, pawl.NewTask{Type: "a", Items: bad})
+		_, add := first(w.svc.AddItems(w.ctx, []pawl.AddItems{{TaskID: batch.ID, Items: bad}}))
+		_, drawn := pawl.Complete(w.ctx, w.svc, plan.Fence(), raw(`{"items":[{"input":1},{"type":"a,b","input":2}]}`))
+		for pointer, err := range map[string]error{"/name": put, "/type": create, "/items/1/type": items, "/result/items/1/type": drawn} {
+			w.same(refusals(err), []string{pointer + " contains a comma, which separates the types in a list"}, "refusals")
+		}
+		w.same(refusals(add), refusals(items), "refusals of items that are added")
+		after, err := w.svc.Stats(w.ctx)
+		w.ok(err, "stats")
+		w.same(after.Events, before.Events, "events after refusals")
+		page, err := w.svc.ListItems(w.ctx, pawl.ItemFilter{Types: []string{"a", "b"}})
+		w.ok(err, "list")
+		w.same(len(page.Items), 3, "items of both types")
+		w.same(len(w.claims(pawl.ClaimRequest{WorkerID: "w", Types: []string{"a", "b"}, Limit: 5})), 3, "claims of both types")
+	}},
 }}
 
 // types are all types of a filter.
