@@ -27,6 +27,28 @@ type PlainTask struct {
 	Version    int             `json:"version"`
 }
 
+// PlainNewTask asks for a task in seed 3's names and shape.
+type PlainNewTask struct {
+	Type      string          `json:"type"`
+	Payload   json.RawMessage `json:"payload,omitempty"`
+	Priority  *int            `json:"priority,omitempty"` // nil = 1
+	Metadata  json.RawMessage `json:"metadata,omitempty"`
+	InputHash string          `json:"input_hash,omitempty"` // the caller's own; asks for dedupe
+	Dedupe    pawl.Dedupe     `json:"dedupe,omitzero"`      // by a hash that Pawl makes
+}
+
+// plainPriority is what the older table gives a task without a priority.
+const plainPriority = 1
+
+// Task is the same request in Pawl's own shape.
+func (n PlainNewTask) Task() pawl.NewTask {
+	t := pawl.NewTask{Type: n.Type, Payload: n.Payload, Priority: plainPriority, Metadata: n.Metadata, InputHash: n.InputHash, Dedupe: n.Dedupe}
+	if n.Priority != nil {
+		t.Priority = *n.Priority
+	}
+	return t
+}
+
 // PlainEvent is an event in seed 3's names and shape.
 type PlainEvent struct {
 	ID        string          `json:"id"`

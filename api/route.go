@@ -160,8 +160,10 @@ var Routes = []Route{
 	{"fail_key", post, "/v1/idempotency-keys/{id}:fail", Submitter, 200, "Keep the error of a run; the next begin runs again."},
 	{"fail_keys", post, "/v1/idempotency-keys:fail", Submitter, 200, "Keep the errors of runs, each answered on its own."},
 
+	{"plain_create_task", post, "/tasks", Submitter, 201, "Create a task; takes and answers the older shape; 200 when its dedupe found an older one."},
 	{"plain_task", get, "/tasks/{id}", Reader, 200, "Read a task in the older shape: status in capitals, state as text."},
 	{"plain_task_events", get, "/tasks/{id}/events", Reader, 200, "List a task's newest 100 events in the older shape."},
+	{"plain_task_cancel", post, "/tasks/{id}:cancel", Submitter, 200, "Cancel a task; answers in the older shape."},
 	{"plain_task_retry", post, "/tasks/{id}:retry", Operator, 200, "Retry a task; answers in the older shape."},
 
 	{"health", get, "/healthz", Anyone, 200, "Say that the process runs."},

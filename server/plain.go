@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"net/url"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/api"
@@ -10,8 +11,22 @@ import (
 // plainEvents is how many events the older shape shows.
 const plainEvents = 100
 
-// plain registers the three routes of the older shape (seed 3).
+// plainCreated answers with a task that a call has created or found.
+type plainCreated struct {
+	Status   int
+	Location string `header:"Location" doc:"The path of the task."`
+	Body     api.PlainTask
+}
+
+// plain registers the routes of the older shape (seed 3).
 func (s *server) plain() {
+	add(s, "plain_create_task", func(ctx context.Context, in *body[api.PlainNewTask]) (*plainCreated, error) {
+		t, err := one(s.svc.CreateTasks(ctx, []pawl.NewTask{in.Body.Task()}))
+		if err != nil {
+			return nil, err
+		}
+		return &plainCreated{createdStatus(t), "/tasks/" + url.PathEscape(t.ID), api.PlainTaskOf(t)}, nil
+	})
 	add(s, "plain_task", func(ctx context.Context, in *member) (*answer[api.PlainTask], error) {
 		return plainTask(s.svc.GetTask(ctx, in.ID))
 	})
@@ -25,6 +40,9 @@ func (s *server) plain() {
 			out[i] = api.PlainEventOf(e)
 		}
 		return reply(out, nil)
+	})
+	add(s, "plain_task_cancel", func(ctx context.Context, in *emptyOn) (*answer[api.PlainTask], error) {
+		return plainTask(one(s.svc.CancelTasks(ctx, []pawl.TaskCall{{TaskID: in.ID}})))
 	})
 	add(s, "plain_task_retry", func(ctx context.Context, in *emptyOn) (*answer[api.PlainTask], error) {
 		return plainTask(one(s.svc.RetryTasks(ctx, []pawl.TaskCall{{TaskID: in.ID}})))

@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-work/pawl/server"
 )
 
-// The three routes of the older shape through the lives of tasks: created, worked
+// The routes of the older shape through the lives of tasks: created, worked
 // at in steps, failed and retried, completed, cancelled.
 func TestTheOlderShapeThroughALife(t *testing.T) {
 	list := func(r reply) (out []map[string]any) {
@@ -81,6 +81,44 @@ func TestTheOlderShapeThroughALife(t *testing.T) {
 		}
 		if r := h.do(409, "POST", at+":progress", `{"worker_id":"w","attempt":1,"progress":1}`); r.str("state") != string(pawl.ItemCancelled) {
 			t.Errorf("a step of what was cancelled: %s", r.text)
+		}
+	})
+}
+
+// A task that is created in the older shape is found again by the hash of its
+// input, worked at like any other, and cancelled in the older shape.
+func TestTheOlderShapeCreatesAndCancels(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		h := &house{t, p, serve(t, p.Service, server.Options{})}
+		const body = `{"type":"repo.analyze","payload":{"repo": "x"},"metadata":{"tenant":"t1"},"dedupe":true}`
+		made := h.do(201, "POST", "/tasks", body)
+		id := made.str("id")
+		if loc := made.Header.Get("Location"); loc != "/tasks/"+id || made.str("status") != "PENDING" || made.str("state") != "Queued" ||
+			made.json["priority"] != 1.0 || len(made.str("input_hash")) != 64 || !strings.Contains(made.text, `"metadata":{"tenant":"t1"}`) {
+			t.Errorf("created: Location %q, %s", loc, made.text)
+		}
+		if again := h.do(200, "POST", "/tasks", body); again.str("id") != id || again.Header.Get("Location") != "/tasks/"+id {
+			t.Errorf("created again: %s", again.text)
+		}
+		own := h.do(201, "POST", "/tasks", `{"type":"repo.analyze","priority":0,"input_hash":"mine"}`)
+		if own.json["priority"] != 0.0 || own.str("input_hash") != "mine" {
+			t.Errorf("with a hash of one's own: %s", own.text)
+		}
+		if r := h.do(200, "GET", "/v1/tasks/"+id, ""); !strings.Contains(r.text, `"payload":{"repo": "x"}`) {
+			t.Errorf("in Pawl's own shape: %s", r.text)
+		}
+		h.do(400, "POST", "/tasks", `{"type":"","payload":1}`)
+		h.do(400, "POST", "/tasks", `{"type":"a","status":"PENDING"}`)
+
+		item := h.do(200, "POST", "/v1/claims", `{"worker_id":"w","task_id":"`+id+`"}`).items()[0]["id"].(string)
+		if r := h.do(200, "POST", "/tasks/"+id+":cancel", ""); r.str("status") != "CANCELLED" || r.str("state") != "Cancelled by user" {
+			t.Errorf("cancelled: %s", r.text)
+		}
+		h.do(409, "POST", "/v1/items/"+item+":progress", `{"worker_id":"w","attempt":1,"progress":1}`)
+		h.do(409, "POST", "/tasks/"+id+":cancel", "")
+		h.do(404, "POST", "/tasks/tsk_nope:cancel", "")
+		if r := h.do(201, "POST", "/tasks", body); r.str("id") == id {
+			t.Error("a cancelled task holds its input")
 		}
 	})
 }

@@ -124,6 +124,13 @@ func (h *house) tasksAnswer(call caller, results reader) {
 	results(call("retry_tasks", "", fmt.Sprintf(`{"items":[{"task_id":%q}]}`, task)), 200)
 	h.fail(task)
 	results(call("bury_tasks", "", fmt.Sprintf(`{"items":[{"task_id":%q}]}`, task)), 200)
+	plain := call("plain_create_task", "", `{"type":"older","payload":1}`)
+	if loc := plain.Header.Get("Location"); loc != "/tasks/"+plain.str("id") || plain.str("status") != "PENDING" {
+		h.Errorf("created in the older shape: Location %q, %s", loc, plain.text)
+	}
+	if r := call("plain_task_cancel", plain.str("id"), ""); r.str("status") != "CANCELLED" {
+		h.Errorf("cancelled in the older shape: %s", r.text)
+	}
 	if r := call("plain_task_retry", task, ""); r.str("status") != "PENDING" {
 		h.Errorf("the older shape after retry: %s", r.text)
 	}
@@ -389,6 +396,7 @@ func TestVerbsThatAreNone(t *testing.T) {
 		{"DELETE", "/v1/idempotency-keys/a:begin", 405, "POST"},
 		{"PATCH", "/v1/tasks/tsk_1:clone", 405, "POST"},
 		{"GET", "/tasks/tsk_1:retry", 405, "POST"},
+		{"GET", "/tasks", 405, "POST"},
 		{"PUT", "/v1/items:complete", 405, "POST"},
 	} {
 		r := ask(t, srv, c.method, c.path, "")

@@ -178,13 +178,14 @@ var checkpoints = noun{"checkpoints", []promise{
 		}
 		w.same(got, want, "events")
 	}},
-	{"they are listed in order, newest first, by type, name and item", func(w *world) {
+	{"they are listed in order, newest first, by type, name, metadata and item", func(w *world) {
 		t := w.many(2)
 		ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 2})
 		for n, c := range []pawl.NewCheckpoint{
 			{Type: pawl.IterationStart}, {Type: pawl.ToolExecuted, Name: "x"}, {Type: pawl.IterationEnd}, {Type: pawl.IterationStart}, {Type: pawl.ToolExecuted, Name: "y"}, {Type: pawl.ToolExecuted, Name: "x"},
 		} {
 			c.Snapshot = raw(fmt.Sprint(n + 1))
+			c.Metadata = raw(fmt.Sprintf(`{"half":%d,"by":"n%d"}`, n/3, n))
 			_, err := pawl.SaveCheckpoint(w.ctx, w.svc, ls[n%2].Fence(), c)
 			w.ok(err, "checkpoint")
 		}
@@ -197,6 +198,8 @@ var checkpoints = noun{"checkpoints", []promise{
 			"2 6":         {TaskID: t.ID, Names: []string{"x", "none"}},
 			"6 2":         {TaskID: t.ID, NamePrefix: "x", Desc: true},
 			"":            {TaskID: t.ID, Metadata: map[string]string{"no": "such"}},
+			"4 5 6":       {TaskID: t.ID, Metadata: map[string]string{"half": "1"}},
+			"5":           {Metadata: map[string]string{"half": "1", "by": "n4"}},
 			"1 3 5":       {TaskID: t.ID, ItemID: ls[0].ID},
 			"2 4 6":       {ItemID: ls[1].ID},
 		} {
