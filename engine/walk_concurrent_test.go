@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -101,6 +102,9 @@ type concurrentWalk struct {
 	ended   map[string]pawl.TaskState // tasks that an answer showed at an end
 	done    map[string]bool           // items whose completion was answered
 	weights []int                     // of walkVerbs in this round
+
+	deleted  bool     // some task of this round
+	doubtful []string // tasks whose deletion was not answered
 }
 
 func newConcurrentWalk(t *testing.T, which pawltest.Database, seed uint64) *concurrentWalk {
@@ -144,7 +148,7 @@ func newConcurrentWalk(t *testing.T, which pawltest.Database, seed uint64) *conc
 func (w *concurrentWalk) playRound() {
 	w.round++
 	draw := rand.New(rand.NewPCG(w.seed, uint64(w.round)))
-	w.tasks, w.items, w.fences = nil, nil, nil
+	w.tasks, w.items, w.fences, w.deleted, w.doubtful = nil, nil, nil, false, nil
 	w.types, w.keys, w.ended, w.done = map[string]string{}, map[string][]string{}, map[string]pawl.TaskState{}, map[string]bool{}
 	w.weights = make([]int, len(walkVerbs))
 	for n, v := range walkVerbs { // each round favours other verbs
@@ -167,6 +171,11 @@ func (w *concurrentWalk) playRound() {
 	}
 	close(start)
 	players.Wait()
+	for _, id := range w.doubtful {
+		if _, err := first(w.p.Service.DeleteTasks(asOperator(w.Context()), []pawl.TaskCall{{TaskID: id, Force: true}})); !errors.Is(err, pawl.ErrNotFound) {
+			w.accept(err)
+		}
+	}
 	w.checkRules("after the calls")
 	w.settle()
 	if !w.Failed() {
@@ -202,20 +211,24 @@ func (w *concurrentWalk) call(draw *rand.Rand) {
 	if w.calls++; err != nil {
 		w.refused++
 	}
-	if err != nil && !w.foreseen(err) {
+	if err != nil && !w.foreseen(walkVerbs[n].name, err) {
 		w.Errorf("%s: %v", walkVerbs[n].name, err)
 	}
 }
 
 // foreseen says whether an error is one of those that meeting others explains.
-func (w *concurrentWalk) foreseen(err error) bool {
+func (w *concurrentWalk) foreseen(verb string, err error) bool {
 	var e *pawl.Error
 	if !errors.As(err, &e) {
 		return false
 	}
 	switch e.Code {
-	case pawl.CodeConflict, pawl.CodeLeaseLost, pawl.CodePrecondition:
+	case pawl.CodeConflict:
+		return verb == "retry" || !slices.Contains(e.Allowed, verb) // else the state allows what was refused
+	case pawl.CodeLeaseLost, pawl.CodePrecondition:
 		return true
+	case pawl.CodeNotFound:
+		return w.deleted
 	case pawl.CodeUnavailable:
 		return w.killer != nil
 	}

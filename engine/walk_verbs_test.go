@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/pawl-work/pawl"
@@ -57,6 +58,12 @@ var walkVerbs = []struct {
 	{"approve", 2, (*concurrentWalk).approve},
 	{"reject", 1, (*concurrentWalk).reject},
 	{"clone", 1, (*concurrentWalk).clone},
+	{"delete", 1, (*concurrentWalk).delete},
+	{"revoke_lease", 1, fenced(func(ctx context.Context, _ *rand.Rand, svc pawl.Service, f pawl.Fence) error {
+		_, err := first(svc.RevokeLeases(asOperator(ctx), []pawl.RevokeCall{{ItemID: f.ItemID, Attempt: f.Attempt}}))
+		return err
+	})},
+	{"message", 1, fenced(speak)},
 	{"checkpoint task", 1, func(w *concurrentWalk, ctx context.Context, draw *rand.Rand, svc pawl.Service) error {
 		c := pawl.NewCheckpoint{Type: pawl.ManualCheckpoint, Snapshot: []byte(`1`)}
 		_, err := first(svc.CheckpointTasks(ctx, []pawl.TaskCheckpoint{{TaskID: w.drawTask(draw), NewCheckpoint: c}}))
@@ -178,6 +185,42 @@ func (w *concurrentWalk) noted(items []pawl.NewItem, task pawl.Task, err error) 
 func (w *concurrentWalk) clone(ctx context.Context, draw *rand.Rand, svc pawl.Service) error {
 	task, err := first(svc.CloneTasks(ctx, []pawl.TaskClone{{TaskID: w.drawTask(draw)}}))
 	return w.noted(nil, task, err)
+}
+
+// speak starts a message of an item, says something, and finishes most of them.
+func speak(ctx context.Context, draw *rand.Rand, svc pawl.Service, f pawl.Fence) error {
+	m, err := first(svc.StartMessages(ctx, []pawl.StartCall{{Fence: f, Role: pawl.RoleAssistant}}))
+	if err != nil {
+		return err
+	}
+	of := pawl.MessageFence{MessageID: m.ID, WorkerID: f.WorkerID, Attempt: f.Attempt}
+	if _, err = first(svc.Append(ctx, []pawl.AppendCall{{MessageFence: of, Chunks: []pawl.Chunk{{Type: pawl.ChunkText, Text: "so"}}}})); err != nil || draw.IntN(3) == 0 {
+		return err
+	}
+	_, err = first(svc.FinishMessages(ctx, []pawl.FinishCall{{MessageFence: of}}))
+	return err
+}
+
+// delete deletes a task whatever it is doing, but never the last one.
+func (w *concurrentWalk) delete(ctx context.Context, draw *rand.Rand, svc pawl.Service) error {
+	w.mu.Lock()
+	n := len(w.tasks)
+	if n < 2 {
+		w.mu.Unlock()
+		return w.read(ctx, draw, svc)
+	}
+	at := draw.IntN(n)
+	id := w.tasks[at]
+	w.tasks = slices.Concat(w.tasks[:at], w.tasks[at+1:]) // a new list: others read the old one
+	w.deleted = true
+	w.mu.Unlock()
+	_, err := first(svc.DeleteTasks(asOperator(ctx), []pawl.TaskCall{{TaskID: id, Force: true}}))
+	if err != nil { // it may be there or not
+		w.mu.Lock()
+		w.doubtful = append(w.doubtful, id)
+		w.mu.Unlock()
+	}
+	return err
 }
 
 func (w *concurrentWalk) claim(ctx context.Context, draw *rand.Rand, svc pawl.Service) error {

@@ -228,8 +228,10 @@ func TestAgentsOfOneClientHaveTheirKeys(t *testing.T) {
 		}
 		return body
 	}
-	if propose("one", "1") == propose("two", "2") || propose("one", "1") == propose("two", "2") {
-		t.Error("two agents got one answer")
+	for range 2 { // the second time each has its first answer
+		if propose("one", "1") == propose("two", "2") {
+			t.Error("two agents got one answer")
+		}
 	}
 	if l, err := p.Service.ListTasks(t.Context(), pawl.TaskFilter{}); err != nil || len(l.Items) != 2 {
 		t.Errorf("%d tasks, %v", len(l.Items), err)
