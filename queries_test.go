@@ -18,49 +18,140 @@ var (
 	readFrom = regexp.MustCompile(`(?i)\b(?:FROM|JOIN)\s+(\w+)`)
 )
 
-// Every query of docs/sql.md reads only views, and finds something in a house
-// that has something of everything.
-func TestQueriesInDocsRun(t *testing.T) {
+// queries are those of docs/sql.md for a database, by the headings they stand under.
+func queries(t *testing.T, d pawltest.Database) (out [][2]string) {
+	t.Helper()
 	raw, err := os.ReadFile("docs/sql.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	blocks := sqlBlock.FindAllStringSubmatch(string(raw), -1)
+	form := map[pawltest.Database]string{pawltest.SQLite: "-- SQLite", pawltest.Postgres: "-- PostgreSQL"}[d]
+	for _, section := range strings.Split(string(raw), "\n### ")[1:] {
+		heading, _, _ := strings.Cut(section, "\n")
+		for _, b := range sqlBlock.FindAllStringSubmatch(section, -1) {
+			query := strings.TrimSuffix(strings.TrimSpace(b[1]), ";")
+			if only, rest, _ := strings.Cut(query, "\n"); only == form {
+				query = rest
+			} else if strings.HasPrefix(only, "-- ") {
+				continue
+			}
+			out = append(out, [2]string{heading, query})
+		}
+	}
+	return out
+}
+
+var anyView = regexp.MustCompile(`\bv_(\w+)`)
+
+// read runs a query and scans each row into dest, if there is any.
+func read(t *testing.T, p *pawltest.Pawl, query string, dest ...any) (rows int) {
+	t.Helper()
+	err := p.Engine.DB().View(t.Context(), func(ctx context.Context, tx store.Tx) error {
+		got, err := tx.Query(ctx, anyView.ReplaceAllString(query, "pawl.v_$1"))
+		if err != nil {
+			return err
+		}
+		defer got.Close()
+		for rows = 0; got.Next(); rows++ {
+			if len(dest) == 0 {
+				continue
+			}
+			if err := got.Scan(dest...); err != nil {
+				return err
+			}
+		}
+		return got.Err()
+	})
+	if err != nil {
+		t.Errorf("%v:\n%s", err, query)
+	}
+	return rows
+}
+
+// queryOf is the query under a heading.
+func queryOf(t *testing.T, d pawltest.Database, heading string) string {
+	t.Helper()
+	for _, q := range queries(t, d) {
+		if q[0] == heading {
+			return q[1]
+		}
+	}
+	t.Fatalf("no query for %q", heading)
+	return ""
+}
+
+// Every query of docs/sql.md reads only views, and finds something in a house
+// that has something of everything.
+func TestQueriesInDocsRun(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		words := furnish(t, p)
-		ran := 0
-		for _, b := range blocks {
-			query := strings.TrimSuffix(strings.TrimSpace(b[1]), ";")
-			if only, rest, _ := strings.Cut(query, "\n"); strings.HasPrefix(only, "-- ") {
-				if only != (map[pawltest.Database]string{pawltest.SQLite: "-- SQLite", pawltest.Postgres: "-- PostgreSQL"})[p.Database] {
-					continue
-				}
-				query = rest
-			}
-			for _, m := range readFrom.FindAllStringSubmatch(strings.ReplaceAll(query, "EXTRACT(EPOCH FROM", ""), -1) {
+		all := queries(t, p.Database)
+		for _, q := range all {
+			for _, m := range readFrom.FindAllStringSubmatch(strings.ReplaceAll(q[1], "EXTRACT(EPOCH FROM", ""), -1) {
 				if !strings.HasPrefix(m[1], "v_") {
-					t.Errorf("reads %s, which is no view:\n%s", m[1], query)
+					t.Errorf("reads %s, which is no view:\n%s", m[1], q[1])
 				}
 			}
-			query = regexp.MustCompile(`\bv_(\w+)`).ReplaceAllString(words.Replace(query), "pawl.v_$1")
-			n := 0
-			err := p.Engine.DB().View(t.Context(), func(ctx context.Context, tx store.Tx) error {
-				rows, err := tx.Query(ctx, query)
-				if err != nil {
-					return err
-				}
-				defer rows.Close()
-				for n = 0; rows.Next(); n++ {
-				}
-				return rows.Err()
-			})
-			if err != nil || n == 0 {
-				t.Errorf("%d rows, %v:\n%s", n, err, query)
+			if strings.Contains(q[1], "datetime(") {
+				t.Errorf("compares with another form of time:\n%s", q[1])
 			}
-			ran++
+			if read(t, p, words.Replace(q[1])) == 0 {
+				t.Errorf("found nothing:\n%s", q[1])
+			}
 		}
-		if ran < 15 {
-			t.Errorf("only %d queries were found", ran)
+		if len(all) < 15 {
+			t.Errorf("only %d queries were found", len(all))
+		}
+	})
+}
+
+// A lease is as long as its last heartbeat made it, not as the claim did.
+func TestLeaseHealthInDocs(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		for _, l := range []struct{ claimed, beaten, ago int }{{60, 3600, 100}, {60, 3600, 1000}, {3600, 60, 30}} {
+			if _, err := pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "a"}); err != nil {
+				t.Fatal(err)
+			}
+			ls, err := p.Service.Claim(t.Context(), pawl.ClaimRequest{WorkerID: "w", LeaseSeconds: l.claimed})
+			if err != nil || len(ls) != 1 {
+				t.Fatal(ls, err)
+			}
+			beats, err := p.Service.Heartbeat(t.Context(), []pawl.HeartbeatCall{{Fence: ls[0].Fence(), LeaseSeconds: l.beaten}})
+			if err != nil || beats[0].Err != nil {
+				t.Fatal(beats, err)
+			}
+			forward := time.Now().Add(-time.Duration(l.ago)*time.Second).UnixMicro() - p.Now().UnixMicro()
+			if err := p.Exec("UPDATE pawl.leases SET heartbeat_at = heartbeat_at + $1, lease_expires_at = lease_expires_at + $1 WHERE item_id = $2", forward, ls[0].ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var active, stale int
+		var age float64
+		read(t, p, queryOf(t, p.Database, "Lease health"), &active, &stale, &age)
+		if active != 3 || stale != 1 {
+			t.Errorf("%d of %d leases are stale, want 1 of 3: the one that was shortened", stale, active)
+		}
+	})
+}
+
+// An hour is an hour, and not the day that it began in.
+func TestLastHourInDocs(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		task, err := pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "a"}) // long ago by the machine's clock
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, ago := range []time.Duration{time.Hour - time.Minute, time.Hour + time.Second} {
+			if err := p.Exec("INSERT INTO pawl.task_events (namespace, task_id, event, actor_type, created_at) VALUES ('default', $1, 'progressed', 'api', $2)",
+				task.ID, time.Now().Add(-ago).UnixMicro()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var event string
+		var count int
+		read(t, p, queryOf(t, p.Database, "What happened in the last hour"), &event, &count)
+		if event != "progressed" || count != 1 {
+			t.Errorf("%d events %q, want 1 of 2", count, event)
 		}
 	})
 }
@@ -102,5 +193,7 @@ func furnish(t *testing.T, p *pawltest.Pawl) *strings.Replacer {
 		_, err := tx.Exec(ctx, "INSERT INTO pawl.work_item_parts (id, namespace, item_id, part_key, payload, worker_id, attempt, created_at) VALUES ('prt_x', 'default', $1, 'p', '1', 'w', 1, 1)", held.ID)
 		return err
 	}))
+	ok(p.Exec("INSERT INTO pawl.task_events (namespace, task_id, event, actor_type, created_at) VALUES ('default', $1, 'progressed', 'api', $2)",
+		task.ID, time.Now().UnixMicro())) // the views go by the machine's clock
 	return strings.NewReplacer("TASK", task.ID, "ITEM", held.ID, "WORKER", "worker-abc")
 }
