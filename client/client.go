@@ -14,6 +14,7 @@ import (
 	"io"
 	mathrand "math/rand/v2"
 	"mime"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -62,18 +63,34 @@ type Client struct {
 
 var _ pawl.Service = (*Client)(nil)
 
-// New returns a client of the server at address ("http://127.0.0.1:7033").
-// key is its API key; "" = none. An address that is no http URL is an error of
-// every call.
+// New returns a client of the server at address ("http://127.0.0.1:7033", or
+// "unix:/path/to/socket"). key is its API key; "" = none. An address that is
+// neither is an error of every call.
 func New(address, key string) *Client { return NewWith(address, key, Options{}) }
 
 // NewWith is New with options.
 func NewWith(address, key string, o Options) *Client {
+	c := &Client{base: strings.TrimSuffix(address, "/"), key: key}
+	path, local := strings.CutPrefix(address, "unix:")
+	switch u, err := url.Parse(address); {
+	case local && o.HTTP != nil:
+		c.bad = &pawl.Error{Code: pawl.CodeInvalid, Op: "client", Message: "a Unix socket needs the client's own HTTP; leave Options.HTTP nil"}
+	case local && path != "":
+		c.base = "http://localhost" // for the Host header alone
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		c.bad = &pawl.Error{Code: pawl.CodeInvalid, Op: "client", Message: strconv.Quote(address) + " is no http URL, and not unix: with a path", Err: err}
+	}
 	if o.HTTP == nil {
 		t := http.DefaultTransport.(*http.Transport).Clone()
 		t.MaxIdleConnsPerHost = 64 // a worker has many calls under way at once
 		if o.RootCAs != nil {
 			t.TLSClientConfig = &tls.Config{RootCAs: o.RootCAs}
+		}
+		if local {
+			t.Proxy = nil
+			t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+				return new(net.Dialer).DialContext(ctx, "unix", path)
+			}
 		}
 		o.HTTP = &http.Client{Transport: t}
 	}
@@ -83,10 +100,7 @@ func NewWith(address, key string, o Options) *Client {
 	if o.Tries <= 0 {
 		o.Tries = 4
 	}
-	c := &Client{base: strings.TrimSuffix(address, "/"), key: key, opts: o}
-	if u, err := url.Parse(address); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		c.bad = &pawl.Error{Code: pawl.CodeInvalid, Op: "client", Message: strconv.Quote(address) + " is no http URL", Err: err}
-	}
+	c.opts = o
 	return c
 }
 

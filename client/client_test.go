@@ -91,7 +91,13 @@ func TestAServerThatIsNotThere(t *testing.T) {
 	if rs != nil || !errors.Is(err, pawl.ErrUnavailable) {
 		t.Errorf("a batch: %v, %v", rs, err)
 	}
-	for _, address := range []string{"", "127.0.0.1:7033", "ftp://x", "http://", "http://a b"} {
+	if _, err := client.NewWith("unix:/nowhere/s", "", client.Options{Tries: 1}).Stats(t.Context()); !errors.Is(err, pawl.ErrUnavailable) {
+		t.Errorf("a socket that is not there: %v", err)
+	}
+	if _, err := client.NewWith("unix:/nowhere/s", "", client.Options{HTTP: http.DefaultClient}).Stats(t.Context()); !errors.Is(err, pawl.ErrInvalid) {
+		t.Errorf("a socket with an HTTP client of the caller's: %v", err)
+	}
+	for _, address := range []string{"", "127.0.0.1:7033", "ftp://x", "http://", "http://a b", "unix:"} {
 		if _, err := client.New(address, "").Stats(t.Context()); !errors.Is(err, pawl.ErrInvalid) {
 			t.Errorf("%q: %v", address, err)
 		}

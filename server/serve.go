@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/pawl-work/pawl"
@@ -33,7 +34,8 @@ type ServeOptions struct {
 	Guarded bool
 }
 
-// Serve listens on addr ("127.0.0.1:7033") and serves h until ctx ends; then it
+// Serve listens on addr ("127.0.0.1:7033", or "unix:/path/to/socket" with file
+// mode 0600) and serves h until ctx ends; then it
 // takes no new connections, lets requests under way finish, and returns nil, or
 // unavailable if some had to be cut. Give the same ctx to New as
 // Options.Stopping. An address that others than this machine can reach is
@@ -113,8 +115,14 @@ func until(ctx context.Context, notice time.Duration, served <-chan error) error
 	}
 }
 
+// socketPrefix begins the address of a Unix socket; its path follows.
+const socketPrefix = "unix:"
+
 // Public says whether an address to listen on can be reached from other machines.
 func Public(addr string) bool {
+	if strings.HasPrefix(addr, socketPrefix) {
+		return false
+	}
 	host, _, err := net.SplitHostPort(addr)
 	return err == nil && !loopback(host)
 }
@@ -122,6 +130,17 @@ func Public(addr string) bool {
 // listen refuses addresses that are not loopback, before and after names are
 // looked up.
 func listen(ctx context.Context, addr string, guarded bool) (net.Listener, error) {
+	if path, is := strings.CutPrefix(addr, socketPrefix); is {
+		// @ begins an abstract name, which has no file and no mode
+		if path == "" || path[0] == '@' || len(path) > longestSocket || strings.ContainsRune(path, 0) {
+			return nil, &pawl.Error{Code: pawl.CodeInvalid, Op: "serve", Message: fmt.Sprintf("%q names no socket; write it as unix:/path/to/socket, with at most %d bytes of path", addr, longestSocket)}
+		}
+		ln, err := listenSocket(ctx, path)
+		if err != nil {
+			return nil, &pawl.Error{Code: pawl.CodeUnavailable, Op: "serve", Message: "cannot listen on " + addr, Err: err}
+		}
+		return ln, nil
+	}
 	host, port, err := net.SplitHostPort(addr)
 	if err == nil {
 		_, err = net.DefaultResolver.LookupPort(ctx, "tcp", port)

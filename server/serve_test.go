@@ -272,7 +272,7 @@ func TestClaimsOfACallerWhoHasGoneAreGivenBack(t *testing.T) {
 }
 
 func TestOnlyLoopbackIsServed(t *testing.T) {
-	for _, addr := range []string{"0.0.0.0:0", ":0", "[::]:0", "10.1.2.3:0", "example.com:80", "7033", "localhost", ""} {
+	for _, addr := range []string{"0.0.0.0:0", ":0", "[::]:0", "10.1.2.3:0", "example.com:80", "7033", "localhost", "", "unix:", "unix:@abstract", "unix:/tmp/" + strings.Repeat("x", 200)} {
 		err := server.Serve(t.Context(), addr, http.NotFoundHandler(), server.ServeOptions{})
 		if !errors.Is(err, pawl.ErrInvalid) {
 			t.Errorf("%q: %v", addr, err)

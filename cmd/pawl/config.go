@@ -155,7 +155,7 @@ func (s sweepConfig) options() *pawl.SweepOptions {
 func globalFlags(f *pflag.FlagSet) {
 	f.String("db", "", "database: sqlite:FILE or postgres://… (default "+defaultDB+")")
 	f.String("schema", "", "PostgreSQL: the schema to live in (default pawl)")
-	f.String("server", "", "a pawl server's URL, instead of a database")
+	f.String("server", "", "a pawl server's URL, or unix:/path of its socket, instead of a database")
 	f.String("key", "", "API key for --server")
 	f.String("ca", "", "PEM file of the certificate authority that signed the certificate of --server")
 	f.StringP("namespace", "n", "", "namespace to work in (default default)")

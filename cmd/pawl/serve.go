@@ -37,7 +37,7 @@ func (a *app) serveCmd() *cobra.Command {
 		return creating(a, func(ctx context.Context, s pawl.Service, _ []string) error { return a.serve(ctx, s, outs) })(cmd, args)
 	})
 	f := cmd.Flags()
-	f.String("addr", "", "where to listen; API keys are needed on any address but loopback (default "+defaults().Serve.Addr+")")
+	f.String("addr", "", "where to listen, host:port or unix:/path of a socket; API keys are needed on any address but loopback and a socket (default "+defaults().Serve.Addr+")")
 	f.String("auth", "", "required: every call needs an API key, on loopback too")
 	f.StringSlice("hosts", nil, "names this server goes by, besides the loopback's")
 	f.StringSlice("require-keys", nil, "routes taken with an Idempotency-Key only, such as create_task; * for all")
@@ -96,6 +96,9 @@ func (a *app) serve(ctx context.Context, s pawl.Service, outs []relay.Out) error
 			relayed.Go(func() { _ = relays(relaying, e, outs, a.cfg.Relay.Origin, log) }) // outs are checked
 		}
 		return server.Serve(ctx, o.Addr, h, server.ServeOptions{Log: log, Guarded: guarded, CertFile: o.TLSCert, KeyFile: o.TLSKey, Notice: o.Notice, Listening: func(at net.Addr) {
+			if at.Network() == "unix" {
+				scheme = "unix:"
+			}
 			log.Info("serving", "url", scheme+at.String(), "db", named(a.cfg.DB, a.cfg.Schema), "keys_required", guarded)
 		}})
 	})

@@ -1,0 +1,16 @@
+//go:build !unix
+
+package server
+
+import (
+	"context"
+	"errors"
+	"net"
+)
+
+const longestSocket = 107
+
+// listenSocket refuses: file modes do not protect sockets here.
+func listenSocket(context.Context, string) (net.Listener, error) {
+	return nil, errors.New("this system does not protect sockets by file modes")
+}
