@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine"
@@ -43,6 +44,56 @@ func TestWorkWithoutAWordIsFoundByAllWhoWait(t *testing.T) {
 			seen[id] = true
 		}
 	})
+}
+
+// A claim whose connection is cut while it looks goes on waiting, on another one.
+func TestAWaitingClaimOutlivesItsConnection(t *testing.T) {
+	t.Parallel()
+	p := pawltest.OpenReal(t, pawltest.Postgres, engine.Options{})
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	conn := need[*pgx.Conn](t)(pgx.Connect(ctx, p.URL))
+	defer conn.Close(context.Background())
+	killer := need[*pgx.Conn](t)(pgx.Connect(ctx, p.URL))
+	defer killer.Close(context.Background())
+	blocker := need[pgx.Tx](t)(conn.Begin(ctx))
+	need[pgconn.CommandTag](t)(blocker.Exec(ctx, "LOCK TABLE "+pgx.Identifier{p.Schema, "ready"}.Sanitize()+" IN ACCESS EXCLUSIVE MODE"))
+	const callers = 3
+	got := make(chan error, callers)
+	for i := range callers {
+		go func() {
+			ls, err := p.Engine.Claim(ctx, pawl.ClaimRequest{WorkerID: fmt.Sprint("w", i), Types: []string{fmt.Sprint("t", i)}, WaitSeconds: 60})
+			if err == nil && len(ls) != 1 {
+				err = fmt.Errorf("claimed %d", len(ls))
+			}
+			got <- err
+		}()
+	}
+	for cut := 0; cut < 2*callers; { // each of them more than once, or all that share a connection
+		var n int
+		if err := killer.QueryRow(ctx, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+			WHERE application_name = 'pawl' AND wait_event_type = 'Lock' AND query LIKE '%' || $1 || '%'`, p.Schema).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		cut += n
+		select {
+		case err := <-got:
+			t.Fatalf("a claim ended after %d cuts: %v", cut, err)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	if err := blocker.Rollback(ctx); err != nil {
+		t.Fatal(err)
+	}
+	other := p.Another(engine.Options{})
+	for i := range callers {
+		need[pawl.Task](t)(pawl.Create(ctx, other, pawl.NewTask{Type: fmt.Sprint("t", i)}))
+	}
+	for range callers {
+		if err := <-got; err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // quietly creates tasks so that no claim of the engine is told: in a transaction

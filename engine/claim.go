@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -85,7 +86,8 @@ func (s *seeker) prepare(ctx context.Context) error {
 }
 
 // try claims what is there; one that begins to wait rests at once where another
-// has just seen that there is nothing.
+// has just seen that there is nothing. One whose connection is lost, or that
+// met a lock for too long, is not done.
 func (s *seeker) try(ctx context.Context, woken <-chan struct{}) (bool, error) {
 	e, ns := s.e, s.caller.Namespace
 	byType, lull, told := s.req.TaskID == "" && s.req.ItemID == "", false, false
@@ -100,7 +102,8 @@ func (s *seeker) try(ctx context.Context, woken <-chan struct{}) (bool, error) {
 	if err == nil && byType && len(s.leases) < s.req.Limit {
 		e.wake.short(ns, s.req.Types, woken)
 	}
-	return err != nil || len(s.leases) > 0, err
+	passes := errors.Is(err, store.ErrLost) || errors.Is(err, store.ErrLocked)
+	return err != nil && !passes || len(s.leases) > 0, err
 }
 
 // alike names the wait of claims for the same.

@@ -126,16 +126,19 @@ func (w *waker) leave(same string, t *turn, holds bool) {
 	}
 }
 
+const retryPause = 100 * time.Millisecond // after a try that failed
+
 // await tries until it is done: at once, at every word about a namespace, and once
 // more when the time is over. Words may be lost, and of what is made Inside there
-// is none: so one of those who wait for the same also tries now and then.
+// is none: so one of those who wait for the same also tries now and then. A try
+// that is not done and has an error is made again, and the last one's error stays.
 func (e *Engine) await(ctx context.Context, namespace, same string, wait time.Duration, try func(woken <-chan struct{}) (done bool, err error)) error {
 	deadline := time.NewTimer(wait)
 	defer deadline.Stop()
 	e.listen()
 	t, looks := e.wake.join(same), false
 	defer func() { e.wake.leave(same, t, looks) }()
-	var tick <-chan time.Time
+	var tick, again <-chan time.Time
 	pause := 10 * time.Millisecond
 	if e.notices.hears.Load() {
 		pause = 50 * time.Millisecond
@@ -143,7 +146,13 @@ func (e *Engine) await(ctx context.Context, namespace, same string, wait time.Du
 	woken := e.wake.on(namespace)
 	done, err := try(woken)
 	for !done {
+		if err != nil && again == nil {
+			again = time.After(retryPause + rand.N(retryPause))
+		}
 		select {
+		case <-again:
+			again, woken = nil, e.wake.on(namespace)
+			done, err = try(woken)
 		case <-t.free:
 			looks, tick = true, time.After(pause)
 		case <-woken:

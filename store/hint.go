@@ -21,6 +21,11 @@ const (
 // another lock, that another transaction holds. The statement has done nothing.
 var ErrLocked = errors.New("locked by another transaction")
 
+// ErrLost is in the error of a statement whose connection ended, or could not be
+// made. Another try finds another connection; what the statement has done is not
+// always known.
+var ErrLost = errors.New("the connection to the database is lost")
+
 // hints say how a context's calls are to be carried out.
 type hints struct {
 	purpose         Purpose

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -76,6 +77,9 @@ func classify(err error) error {
 		if pg.Code == lockTimeout {
 			err = fmt.Errorf("%w: %w", store.ErrLocked, err)
 		}
+		if strings.HasPrefix(pg.Code, "08") || strings.HasPrefix(pg.Code, "57P") { // 57P: the server ends the session, or takes none
+			err = fmt.Errorf("%w: %w", store.ErrLost, err)
+		}
 		e := &pawl.Error{Code: v.code, Message: v.message, Err: store.Undone{Err: err}}
 		if e.Code == pawl.CodeConflict {
 			e.Allowed = []string{}
@@ -83,7 +87,10 @@ func classify(err error) error {
 		return e
 	case errors.Is(err, context.DeadlineExceeded):
 		return &pawl.Error{Code: pawl.CodeUnavailable, Message: "the database did not answer in time", Err: err}
+	case errors.Is(err, puddle.ErrClosedPool):
+		return &pawl.Error{Code: pawl.CodeUnavailable, Message: "the database is closed", Err: err}
 	case lostConnection(err):
+		err = fmt.Errorf("%w: %w", store.ErrLost, err)
 		return &pawl.Error{Code: pawl.CodeUnavailable, Message: "the database does not answer", Err: err}
 	}
 	return &pawl.Error{Code: pawl.CodeInternal, Err: err}
@@ -94,5 +101,5 @@ func lostConnection(err error) bool {
 	var connect *pgconn.ConnectError
 	return errors.As(err, &network) || errors.As(err, &connect) || pgconn.SafeToRetry(err) || pgconn.Timeout(err) ||
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
-		errors.Is(err, puddle.ErrClosedPool) || errors.Is(err, pgx.ErrTxClosed)
+		errors.Is(err, pgx.ErrTxClosed)
 }
