@@ -1,11 +1,17 @@
 package server_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
+	"os"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/pawl-work/pawl/api"
@@ -20,6 +26,48 @@ func description(t *testing.T, srv *httptest.Server) described {
 	t.Helper()
 	doc := ask(t, srv, "GET", "/openapi.json", "").json
 	return described{doc, doc["components"].(map[string]any)["schemas"].(map[string]any)}
+}
+
+var pathParam = regexp.MustCompile(`\\\{[^}]*\}`) // in a quoted template
+
+// declarations are the operations of the description, by what their paths match,
+// the longest template first.
+var declarations = sync.OnceValue(func() (out []declaration) {
+	raw, err := os.ReadFile("testdata/openapi.json")
+	var doc struct {
+		Paths map[string]map[string]struct{ Responses map[string]any }
+	}
+	if err = cmp.Or(err, json.Unmarshal(raw, &doc)); err != nil {
+		panic(err)
+	}
+	for path, ops := range doc.Paths {
+		for method, op := range ops {
+			match := regexp.MustCompile("^" + pathParam.ReplaceAllString(regexp.QuoteMeta(path), "[^/]+") + "$")
+			out = append(out, declaration{strings.ToUpper(method), path, match, op.Responses})
+		}
+	}
+	slices.SortFunc(out, func(a, b declaration) int { return len(b.path) - len(a.path) })
+	return out
+})
+
+type declaration struct {
+	method, path string
+	match        *regexp.Regexp
+	responses    map[string]any
+}
+
+// declared wants that the description has the status of an answer; what ask asks
+// goes through it. 405 is of paths that are none, as /v1/tasks/x:nothing.
+func declared(t *testing.T, r *http.Request, status int) {
+	t.Helper()
+	for _, d := range declarations() {
+		if d.method == r.Method && d.match.MatchString(r.URL.EscapedPath()) {
+			if status != http.StatusMethodNotAllowed && d.responses[strconv.Itoa(status)] == nil {
+				t.Errorf("%s %s: status %d is not described", d.method, d.path, status)
+			}
+			return
+		}
+	}
 }
 
 // check holds an answer against the schema of its route and status. Members

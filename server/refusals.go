@@ -1,8 +1,8 @@
 package server
 
 import (
+	"maps"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -15,34 +15,35 @@ import (
 func refusals(r api.Route) []pawl.Code {
 	out := []pawl.Code{pawl.CodeInvalid, pawl.CodeForbidden, pawl.CodeInternal}
 	if r.Role != api.Anyone {
-		out = append(out, pawl.CodeUnauthenticated, pawl.CodeLimit)
+		out = append(out, pawl.CodeUnauthenticated, pawl.CodeNotFound, pawl.CodeLimit) // not found: the namespace is not the key's
 	}
 	if r.Role != api.Anyone || r.Name == "ready" {
 		out = append(out, pawl.CodeUnavailable)
 	}
-	if strings.Contains(r.Path, "{id}") || slices.Contains(naming, r.Name) {
-		out = append(out, pawl.CodeNotFound)
-	}
 	if r.Method != http.MethodGet {
 		out = append(out, pawl.CodeConflict, pawl.CodeTooLarge, pawl.CodeMediaType, pawl.CodeKeyReused, pawl.CodeKeyRequired)
 	}
-	if r.Name == "task_result" || r.Name == "check_token" {
+	if r.Name == "task_result" || r.Name == "check_token" || r.Name == "list_events" {
 		out = append(out, pawl.CodeConflict)
 	}
 	if r.Name == "task_result" {
 		out = append(out, pawl.CodeTooLarge)
 	}
-	if r.Method == http.MethodPatch {
+	if r.Method == http.MethodPatch || r.Name == "approve_task" || r.Name == "reject_task" {
 		out = append(out, pawl.CodePrecondition)
 	}
 	return out
 }
 
-// naming are the calls that name a task or an item elsewhere than in the path.
-var naming = []string{"claim", "check_token", "list_items", "list_events", "list_checkpoints", "list_messages"}
+// found says what 200 means of a route that answers 201 for what it has made.
+var found = map[string]string{
+	"create_task":       "The task that an earlier create has made: dedupe or input_hash found it.",
+	"plain_create_task": "The task that an earlier create has made: its dedupe found it.",
+	"put_type":          "The version that was there already; nothing has changed.",
+}
 
 // describeRefusals puts the statuses of refusals in the place of huma's one for
-// all, each described once.
+// all, each described once, and adds the successes that huma does not know of.
 func describeRefusals(doc map[string]any) {
 	shared := map[string]any{}
 	for _, r := range api.Routes {
@@ -50,6 +51,12 @@ func describeRefusals(doc map[string]any) {
 		op, _ := path[strings.ToLower(r.Method)].(map[string]any)
 		answers, _ := op["responses"].(map[string]any)
 		delete(answers, "default")
+		if found[r.Name] != "" {
+			ok, _ := answers[strconv.Itoa(r.Success)].(map[string]any)
+			again := maps.Clone(ok)
+			again["description"] = found[r.Name]
+			answers["200"] = again
+		}
 		for _, c := range refusals(r) {
 			status := strconv.Itoa(c.Info().HTTP)
 			if answers != nil {

@@ -56,8 +56,16 @@ type reply struct {
 	json map[string]any
 }
 
-// ask makes a request; headers are name, value, name, value.
+// ask makes a request, whose answer's status the description must have; headers
+// are name, value, name, value.
 func ask(t *testing.T, srv *httptest.Server, method, path, body string, headers ...string) reply {
+	t.Helper()
+	r := request(t, srv, method, path, body, headers...)
+	declared(t, r.Request, r.StatusCode)
+	return r
+}
+
+func request(t *testing.T, srv *httptest.Server, method, path, body string, headers ...string) reply {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, srv.URL+path, strings.NewReader(body))
 	if err != nil {
