@@ -24,6 +24,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/api"
+	"github.com/pawl-work/pawl/internal/jsonscan"
 	"github.com/pawl-work/pawl/server"
 )
 
@@ -34,13 +35,14 @@ const prismProgram = "PAWL_TEST_PRISM"
 
 // exempt are the calls that the proxy does not see, by the names of their routes:
 // streams, which have no answer as a whole, and claims that wait; besides, paths
-// that are no text, which end it.
+// that are no text, which end it, and bodies nested so deep that its own recursion
+// fails.
 func exempt(req *http.Request, body []byte, answer http.Header) bool {
 	var claim struct {
 		Wait int `json:"wait_seconds"`
 	}
 	switch {
-	case !utf8.ValidString(req.URL.Path):
+	case !utf8.ValidString(req.URL.Path), jsonscan.Depth(body) > 2*pawl.MaxDepth:
 		return true
 	case of("list_events", req), of("follow_message", req):
 		return answer.Get("Content-Type") == "text/event-stream"
