@@ -51,8 +51,6 @@ CREATE INDEX idempotency_keys_listed ON pawl.idempotency_keys (namespace, create
 
 -- Lists are led by their namespace: what others have costs it nothing.
 CREATE INDEX tasks_of_namespace ON pawl.tasks (namespace, id);
-CREATE INDEX work_items_of_namespace ON pawl.work_items (namespace, id);
-CREATE INDEX task_events_of_namespace ON pawl.task_events (namespace, id);
 CREATE INDEX checkpoints_of_namespace ON pawl.checkpoints (namespace, id);
 CREATE INDEX messages_of_namespace ON pawl.messages (namespace, id);
 CREATE INDEX idempotency_keys_of_namespace ON pawl.idempotency_keys (namespace, created_at, key_hash);

@@ -39,8 +39,6 @@ CREATE INDEX idempotency_keys_listed ON idempotency_keys (namespace, created_at,
 
 -- Lists are led by their namespace: what others have costs it nothing.
 CREATE INDEX tasks_of_namespace ON tasks (namespace, id);
-CREATE INDEX work_items_of_namespace ON work_items (namespace, id);
-CREATE INDEX task_events_of_namespace ON task_events (namespace, id);
 CREATE INDEX checkpoints_of_namespace ON checkpoints (namespace, id);
 CREATE INDEX messages_of_namespace ON messages (namespace, id);
 CREATE INDEX idempotency_keys_of_namespace ON idempotency_keys (namespace, created_at, key_hash);
