@@ -53,7 +53,6 @@ CREATE INDEX idempotency_keys_listed ON pawl.idempotency_keys (namespace, create
 CREATE INDEX tasks_of_namespace ON pawl.tasks (namespace, id);
 CREATE INDEX checkpoints_of_namespace ON pawl.checkpoints (namespace, id);
 CREATE INDEX messages_of_namespace ON pawl.messages (namespace, id);
-CREATE INDEX idempotency_keys_of_namespace ON pawl.idempotency_keys (namespace, created_at, key_hash);
 
 -- How many bytes the chunks of a message have; those of before are not counted.
 ALTER TABLE pawl.messages ADD COLUMN bytes bigint NOT NULL DEFAULT 0;

@@ -41,7 +41,6 @@ CREATE INDEX idempotency_keys_listed ON idempotency_keys (namespace, created_at,
 CREATE INDEX tasks_of_namespace ON tasks (namespace, id);
 CREATE INDEX checkpoints_of_namespace ON checkpoints (namespace, id);
 CREATE INDEX messages_of_namespace ON messages (namespace, id);
-CREATE INDEX idempotency_keys_of_namespace ON idempotency_keys (namespace, created_at, key_hash);
 
 -- How many bytes the chunks of a message have; those of before are not counted.
 ALTER TABLE messages ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;
