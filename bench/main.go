@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl/internal/clock"
-	"github.com/pawl-work/pawl/internal/throwaway"
+	"github.com/pawl-work/pawl/internal/testserver"
 )
 
 // bench is one run.
@@ -29,7 +29,7 @@ type bench struct {
 	short         bool
 	rounds        int     // how often systems alternate
 	scale         float64 // of the sizes, to try the bench itself
-	server        *throwaway.Server
+	server        *testserver.Server
 	admin         *admin
 	soak          time.Duration
 	disk          string // for SQLite files
@@ -133,7 +133,7 @@ func profiled(file string, fn func() error) (err error) {
 
 // all brings up what is needed and runs the sections.
 func (b *bench) all(ctx context.Context, pick *regexp.Regexp) (err error) {
-	if b.server, err = throwaway.Start(ctx, throwaway.Options{Durable: true}); err != nil {
+	if b.server, err = testserver.Start(ctx, testserver.Options{Durable: true}); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.server.Stop()) }()
@@ -192,6 +192,6 @@ func (b *bench) alternate(fn func() error) error {
 // say tells on stderr what goes on.
 func (b *bench) say(format string, args ...any) { fmt.Fprintf(os.Stderr, "# "+format+"\n", args...) }
 
-func describe(w io.Writer, s *throwaway.Server) {
-	fmt.Fprintf(w, "# PostgreSQL %s with %v, else its defaults; %s\n", s.Version, throwaway.Options{Durable: true}.Settings(), machine())
+func describe(w io.Writer, s *testserver.Server) {
+	fmt.Fprintf(w, "# PostgreSQL %s with %v, else its defaults; %s\n", s.Version, testserver.Options{Durable: true}.Settings(), machine())
 }

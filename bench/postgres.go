@@ -12,14 +12,14 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawl-work/pawl/engine"
-	"github.com/pawl-work/pawl/internal/throwaway"
+	"github.com/pawl-work/pawl/internal/testserver"
 )
 
 // admin makes and drops databases. Every measurement has a fresh one, copied
 // from a template that was migrated once.
 type admin struct {
 	conn   *pgx.Conn
-	server *throwaway.Server
+	server *testserver.Server
 	made   int
 }
 
@@ -30,7 +30,7 @@ const (
 	forLimit = "template_limit"
 )
 
-func newAdmin(ctx context.Context, s *throwaway.Server) (*admin, error) {
+func newAdmin(ctx context.Context, s *testserver.Server) (*admin, error) {
 	conn, err := pgx.Connect(ctx, s.URL)
 	if err != nil {
 		return nil, err

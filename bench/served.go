@@ -16,7 +16,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/pawl-work/pawl/internal/collect"
+	"github.com/pawl-work/pawl/internal/gctune"
 	"github.com/pawl-work/pawl/mcp"
 	"github.com/pawl-work/pawl/server"
 )
@@ -82,7 +82,7 @@ func serveAsChild(args []string, in io.Reader, out io.Writer) error {
 		_, _ = io.Copy(io.Discard, in)
 		end()
 	}()
-	collect.Bound(collect.Room) // as pawl serve does
+	gctune.Limit(gctune.ServerGarbage) // as pawl serve does
 	return profiled(*profile, func() error {
 		h, err := openHouse(context.WithoutCancel(ctx), *url)
 		if err != nil {

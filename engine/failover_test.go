@@ -15,16 +15,16 @@ import (
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/internal/clock"
-	"github.com/pawl-work/pawl/internal/throwaway"
+	"github.com/pawl-work/pawl/internal/testserver"
 )
 
 // replicated starts a primary and a synchronous standby.
-func replicated(t *testing.T) (primary, standby *throwaway.Server) {
+func replicated(t *testing.T) (primary, standby *testserver.Server) {
 	t.Helper()
-	if _, err := throwaway.Find(); err != nil {
+	if _, err := testserver.Find(); err != nil {
 		t.Skip(err.Error())
 	}
-	primary, err := throwaway.Start(t.Context(), throwaway.Options{Replicated: true})
+	primary, err := testserver.Start(t.Context(), testserver.Options{Replicated: true})
 	if err != nil {
 		t.Fatal(err)
 	}

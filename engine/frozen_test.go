@@ -11,13 +11,13 @@ import (
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/internal/clock"
-	"github.com/pawl-work/pawl/internal/throwaway"
+	"github.com/pawl-work/pawl/internal/testserver"
 	"github.com/pawl-work/pawl/pawltest"
 )
 
 // behind opens an engine whose database is reached by a proxy, and by others too
 // where the proxy does not answer.
-func behind(t *testing.T, p *pawltest.Pawl, proxy *throwaway.Proxy, others ...string) *engine.Engine {
+func behind(t *testing.T, p *pawltest.Pawl, proxy *testserver.Proxy, others ...string) *engine.Engine {
 	t.Helper()
 	u, err := url.Parse(p.URL)
 	if err != nil {
@@ -39,13 +39,13 @@ func behind(t *testing.T, p *pawltest.Pawl, proxy *throwaway.Proxy, others ...st
 	return e
 }
 
-func proxied(t *testing.T, p *pawltest.Pawl) (proxy *throwaway.Proxy, server string) {
+func proxied(t *testing.T, p *pawltest.Pawl) (proxy *testserver.Proxy, server string) {
 	t.Helper()
 	u, err := url.Parse(p.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if proxy, err = throwaway.NewProxy(t.Context(), u.Host); err != nil {
+	if proxy, err = testserver.NewProxy(t.Context(), u.Host); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = proxy.Close() })

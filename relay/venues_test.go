@@ -14,8 +14,8 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/pawl-work/pawl"
-	"github.com/pawl-work/pawl/internal/given"
-	"github.com/pawl-work/pawl/internal/throwaway"
+	"github.com/pawl-work/pawl/internal/testbroker"
+	"github.com/pawl-work/pawl/internal/testserver"
 	"github.com/pawl-work/pawl/relay"
 	natsrelay "github.com/pawl-work/pawl/relay/nats"
 	"github.com/pawl-work/pawl/relay/rabbitmq"
@@ -33,7 +33,7 @@ func must[T any](t *testing.T) func(v T, err error) T {
 }
 
 // power kills a broker and starts it again.
-func power(t *testing.T, b *throwaway.Broker) (down, up func()) {
+func power(t *testing.T, b *testserver.Broker) (down, up func()) {
 	return b.Kill, func() {
 		t.Helper()
 		if err := b.Start(); err != nil {
@@ -47,7 +47,7 @@ func power(t *testing.T, b *throwaway.Broker) (down, up func()) {
 
 // rabbitVenue is a RabbitMQ with a durable queue for everything.
 func rabbitVenue(t *testing.T) venue {
-	b := given.Own(t, throwaway.NewRabbitMQ)
+	b := testbroker.Start(t, testserver.NewRabbitMQ)
 	channel := func() *amqp.Channel {
 		conn := must[*amqp.Connection](t)(amqp.Dial(b.URL))
 		t.Cleanup(func() { _ = conn.Close() })
@@ -88,7 +88,7 @@ func rabbitVenue(t *testing.T) venue {
 
 // natsVenue is a NATS server; the sink makes its stream.
 func natsVenue(t *testing.T) venue {
-	b := given.Own(t, throwaway.NewNATS)
+	b := testbroker.Start(t, testserver.NewNATS)
 	v := venue{
 		once: true,
 		sink: func() relay.Sink { return must[relay.Sink](t)(natsrelay.New(natsrelay.Options{URL: b.URL})) },

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-work/pawl/internal/measure"
-	"github.com/pawl-work/pawl/internal/throwaway"
+	"github.com/pawl-work/pawl/internal/testserver"
 )
 
 // bench is one run of it.
@@ -103,7 +103,7 @@ func (b *bench) given(cmd *cobra.Command, name string) error {
 }
 
 func (b *bench) sqlite(cmd *cobra.Command) (err error) {
-	disk, err := throwaway.DiskDir()
+	disk, err := testserver.DiskDir()
 	if err != nil {
 		b.leaveOut("sqlite", err)
 		return nil
@@ -118,7 +118,7 @@ func (b *bench) sqlite(cmd *cobra.Command) (err error) {
 }
 
 func (b *bench) postgres(cmd *cobra.Command) (err error) {
-	server, err := throwaway.Start(cmd.Context(), throwaway.Options{Durable: true})
+	server, err := testserver.Start(cmd.Context(), testserver.Options{Durable: true})
 	if err != nil {
 		b.leaveOut("postgres", err)
 		return nil

@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-work/pawl/dashboard"
 	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/internal/clock"
-	"github.com/pawl-work/pawl/internal/collect"
+	"github.com/pawl-work/pawl/internal/gctune"
 	"github.com/pawl-work/pawl/mcp"
 	"github.com/pawl-work/pawl/relay"
 	"github.com/pawl-work/pawl/server"
@@ -66,7 +66,7 @@ func (a *app) serveCmd() *cobra.Command {
 }
 
 func (a *app) serve(ctx context.Context, s pawl.Service, outs []relay.Out) error {
-	collect.Bound(collect.Room)
+	gctune.Limit(gctune.ServerGarbage)
 	if err := a.putTypes(ctx, s, a.cfg.Serve.Types); err != nil {
 		return err
 	}

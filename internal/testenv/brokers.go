@@ -4,7 +4,7 @@ import (
 	"context"
 	"os"
 
-	"github.com/pawl-work/pawl/internal/throwaway"
+	"github.com/pawl-work/pawl/internal/testserver"
 )
 
 // brokers are the message brokers that tests need: the variable that names one,
@@ -12,10 +12,10 @@ import (
 var brokers = []struct {
 	name, variable, debian string
 	find                   func() (string, error)
-	start                  func() (*throwaway.Broker, error)
+	start                  func() (*testserver.Broker, error)
 }{
-	{"RabbitMQ", "PAWL_TEST_RABBITMQ", "rabbitmq-server", throwaway.FindRabbitMQ, throwaway.NewRabbitMQ},
-	{"NATS", "PAWL_TEST_NATS", "nats-server", throwaway.FindNATS, throwaway.NewNATS},
+	{"RabbitMQ", "PAWL_TEST_RABBITMQ", "rabbitmq-server", testserver.FindRabbitMQ, testserver.NewRabbitMQ},
+	{"NATS", "PAWL_TEST_NATS", "nats-server", testserver.FindNATS, testserver.NewNATS},
 }
 
 // startBrokers starts what nobody has named and adds the names to env. It does
@@ -23,7 +23,7 @@ var brokers = []struct {
 // that finds its broker not there yet tries again.
 func startBrokers(ctx context.Context, env []string, report *Report) (with []string, stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	var running []*throwaway.Broker
+	var running []*testserver.Broker
 	for _, b := range brokers {
 		if os.Getenv(b.variable) != "" {
 			continue

@@ -9,14 +9,14 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/pawl-work/pawl/internal/throwaway"
+	"github.com/pawl-work/pawl/internal/testserver"
 )
 
 // missing lists the Debian packages without which something could not run.
 func missing() []string {
 	var packages []string
 	if os.Getenv("PAWL_TEST_POSTGRES") == "" {
-		if _, err := throwaway.Find(); err != nil {
+		if _, err := testserver.Find(); err != nil {
 			packages = append(packages, "postgresql")
 		}
 	}

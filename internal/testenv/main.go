@@ -22,7 +22,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/pawl-work/pawl/internal/throwaway"
+	"github.com/pawl-work/pawl/internal/testserver"
 )
 
 func main() { os.Exit(run(os.Args[1:])) }
@@ -48,7 +48,7 @@ func run(args []string) int {
 	env, stopBrokers := startBrokers(ctx, env, report)
 	defer stopBrokers()
 	if os.Getenv("PAWL_TEST_POSTGRES") == "" {
-		server, err := throwaway.Start(ctx, throwaway.Options{})
+		server, err := testserver.Start(ctx, testserver.Options{})
 		if err != nil {
 			report.CouldNot("PostgreSQL", err.Error())
 		} else {
@@ -75,11 +75,11 @@ func run(args []string) int {
 // possible: each commit of SQLite waits for its disk, and thousands of tests for
 // one disk. What Go builds stays where it was.
 func inMemory(env []string) (with []string, leave func()) {
-	parent := throwaway.MemoryDir()
+	parent := testserver.MemoryDir()
 	if parent == "" {
 		return env, func() {}
 	}
-	dir, err := throwaway.Scratch(parent)
+	dir, err := testserver.Scratch(parent)
 	if err != nil {
 		note("%v", err)
 		return env, func() {}

@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/pawl-work/pawl"
-	"github.com/pawl-work/pawl/internal/given"
+	"github.com/pawl-work/pawl/internal/testbroker"
 	"github.com/pawl-work/pawl/relay"
 	natsrelay "github.com/pawl-work/pawl/relay/nats"
 )
@@ -18,7 +18,7 @@ import (
 // twice is there once, one of another Pawl with the same number is another, and
 // one that is too large is refused for good.
 func TestStream(t *testing.T) {
-	url, name := given.NATS(t), "PAWLTEST"+rand.Text()
+	url, name := testbroker.NATS(t), "PAWLTEST"+rand.Text()
 	conn, err := nats.Connect(url)
 	if err != nil {
 		t.Fatal(err)

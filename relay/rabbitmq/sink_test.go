@@ -10,7 +10,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/pawl-work/pawl"
-	"github.com/pawl-work/pawl/internal/given"
+	"github.com/pawl-work/pawl/internal/testbroker"
 	"github.com/pawl-work/pawl/relay"
 	"github.com/pawl-work/pawl/relay/rabbitmq"
 )
@@ -18,7 +18,7 @@ import (
 // exchange is one of a test's own, and a channel to look at it.
 func exchange(t *testing.T) (url, name string, ch *amqp.Channel) {
 	t.Helper()
-	url, name = given.RabbitMQ(t), "pawl-test-"+rand.Text()
+	url, name = testbroker.RabbitMQ(t), "pawl-test-"+rand.Text()
 	conn, err := amqp.Dial(url)
 	if err == nil {
 		ch, err = conn.Channel()

@@ -12,7 +12,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/pawl-work/pawl"
-	"github.com/pawl-work/pawl/internal/given"
+	"github.com/pawl-work/pawl/internal/testbroker"
 	"github.com/pawl-work/pawl/pawltest"
 	"github.com/pawl-work/pawl/relay"
 	relayrabbit "github.com/pawl-work/pawl/relay/rabbitmq"
@@ -40,7 +40,7 @@ type post struct {
 }
 
 func open(t *testing.T) *post {
-	p := &post{T: t, url: given.RabbitMQ(t), queue: "pawl-test-" + rand.Text()}
+	p := &post{T: t, url: testbroker.RabbitMQ(t), queue: "pawl-test-" + rand.Text()}
 	conn := must[*amqp.Connection](t)(amqp.Dial(p.url))
 	p.ch = must[*amqp.Channel](t)(conn.Channel())
 	must[amqp.Queue](t)(p.ch.QueueDeclare(p.queue, true, false, false, false, nil))

@@ -34,7 +34,7 @@ class Page extends AbstractChat<UIMessage> {
   }
 }
 
-/** Has a page come back while the talker holds, and stay to the end. */
+/** Has a page come back while the test agent holds, and stay to the end. */
 async function comesBack(page: Page, house: House): Promise<void> {
   const back = page.resumeStream();
   await until(() => page.status === "streaming", "the page hears on");
@@ -52,7 +52,7 @@ for (const database of databases) {
   test(`a reader who is cut off, leaves or loses the server ends with the same message (${database})`, { timeout: 120_000 }, async () => {
     await using house = await House.open(database);
     let [here, there] = [await house.serve(), await house.serve()];
-    house.talker();
+    house.testAgent();
 
     const whole = new Page(here.url, "uninterrupted");
     await whole.sendMessage(question);

@@ -1,4 +1,4 @@
-// Real servers for tests: `pawl serve` on a database of its own, and the talker.
+// Real servers for tests: `pawl serve` on a database of its own, and the test agent.
 import { spawn, type ChildProcess } from "node:child_process";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer, type AddressInfo } from "node:net";
@@ -55,11 +55,11 @@ export class House implements AsyncDisposable {
     throw new Error("the server does not get ready");
   }
 
-  talker(): ChildProcess {
-    return this.run(join(bin, "talker"), ["--db", this.db, "--hold", join(this.dir, "hold")]);
+  testAgent(): ChildProcess {
+    return this.run(join(bin, "testagent"), ["--db", this.db, "--hold", join(this.dir, "hold")]);
   }
 
-  /** From now on the talker stops in the middle of what it says, until it may go on. */
+  /** From now on the test agent stops in the middle of what it says, until it may go on. */
   async hold(): Promise<void> {
     await writeFile(join(this.dir, "hold"), "");
   }

@@ -1,4 +1,4 @@
-package throwaway
+package testserver
 
 import (
 	"context"
@@ -15,9 +15,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Standby makes and starts a streaming standby of a server that was started with
-// Options.Replicated. It is asynchronous unless the primary's settings name it:
-// its application_name is "standby".
+// Standby creates and starts a streaming standby of a server that was started with
+// Options.Replicated. Its application_name is "standby"; it is asynchronous unless
+// the primary's synchronous_standby_names contains that name.
 func (s *Server) Standby(ctx context.Context) (*Server, error) {
 	bin, err := Find()
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *Server) Standby(ctx context.Context) (*Server, error) {
 	return copied, nil
 }
 
-// Promote makes a standby the primary, and returns when it takes writes.
+// Promote makes a standby the primary, and returns when it accepts writes.
 func (s *Server) Promote(ctx context.Context) error {
 	c, err := pgx.Connect(ctx, s.URL)
 	if err != nil {
@@ -69,15 +69,15 @@ func (s *Server) Promote(ctx context.Context) error {
 	return nil
 }
 
-// Freeze stops all processes of the server where they are: connections stay open
-// and nothing answers, as after a fault of the whole machine. Stop ends it.
+// Freeze sends SIGSTOP to all processes of the server: connections stay open and
+// nothing answers, as when the whole machine hangs. Stop works on a frozen server.
 func (s *Server) Freeze() error { return s.signal(syscall.SIGSTOP) }
 
-// Thaw lets a frozen server go on.
+// Thaw sends SIGCONT to a frozen server.
 func (s *Server) Thaw() error { return s.signal(syscall.SIGCONT) }
 
-// signal reaches the first process and its children, which are in sessions of
-// their own. The first is stopped first, so that it starts no more of them.
+// signal signals the first process and its children, which have their own sessions.
+// The first process is signalled first, so that it starts no more children.
 func (s *Server) signal(sig syscall.Signal) error {
 	if err := syscall.Kill(s.PID(), sig); err != nil {
 		return err
@@ -89,24 +89,24 @@ func (s *Server) signal(sig syscall.Signal) error {
 	for _, path := range stats {
 		text, err := os.ReadFile(path)
 		if err != nil {
-			continue // it has ended
+			continue // the process has ended
 		}
-		_, rest, _ := strings.Cut(string(text), ") ") // the name may hold anything but this
+		_, rest, _ := strings.Cut(string(text), ") ") // the program's name ends here
 		if fields := strings.Fields(rest); len(fields) > 1 && fields[1] == strconv.Itoa(s.PID()) {
 			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
 			if err != nil {
 				return err
 			}
-			_ = syscall.Kill(pid, sig) // it may have ended
+			_ = syscall.Kill(pid, sig) // the process may have ended
 		}
 	}
 	return nil
 }
 
-// Halt ends the server at once, as a crash of it does; its files stay until Stop.
+// Halt ends the server at once, without a shutdown checkpoint; its files stay until Stop.
 func (s *Server) Halt() { s.process.end(syscall.SIGQUIT) }
 
-// CatchUp waits until a standby has replayed all that its primary has written.
+// CatchUp waits until a standby has replayed everything that its primary has written.
 func (s *Server) CatchUp(ctx context.Context, primary *Server) error {
 	c, err := pgx.Connect(ctx, primary.URL)
 	if err != nil {

@@ -1,4 +1,4 @@
-package throwaway
+package testserver
 
 import (
 	"context"
@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Proxy passes connections on to a server, until it is frozen: then they stay
-// open, new ones are taken, and nothing is passed on.
+// Proxy forwards TCP connections to a server. While it is frozen, connections stay
+// open, new ones are accepted, and no bytes are forwarded.
 type Proxy struct {
 	Addr string
 
@@ -15,20 +15,20 @@ type Proxy struct {
 	listener net.Listener
 	work     sync.WaitGroup
 	mu       sync.Mutex
-	moving   *sync.Cond
+	changed  *sync.Cond
 	frozen   bool
 	closed   bool
 	open     map[net.Conn]bool
 }
 
-// NewProxy makes a proxy for the server at an address. Close it.
+// NewProxy starts a proxy for the server at an address. The caller closes it.
 func NewProxy(ctx context.Context, to string) (*Proxy, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp4", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
 	p := &Proxy{Addr: l.Addr().String(), to: to, listener: l, open: map[net.Conn]bool{}}
-	p.moving = sync.NewCond(&p.mu)
+	p.changed = sync.NewCond(&p.mu)
 	p.work.Go(p.accept)
 	return p, nil
 }
@@ -36,7 +36,7 @@ func NewProxy(ctx context.Context, to string) (*Proxy, error) {
 // Freeze stops all traffic.
 func (p *Proxy) Freeze() { p.set(func() { p.frozen = true }) }
 
-// Thaw passes on what has come meanwhile, and what comes.
+// Thaw resumes traffic, with what arrived meanwhile first.
 func (p *Proxy) Thaw() { p.set(func() { p.frozen = false }) }
 
 // Close ends the proxy and its connections.
@@ -56,7 +56,7 @@ func (p *Proxy) set(change func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	change()
-	p.moving.Broadcast()
+	p.changed.Broadcast()
 }
 
 func (p *Proxy) accept() {
@@ -84,7 +84,7 @@ func (p *Proxy) accept() {
 	}
 }
 
-// copy ends both connections at its end.
+// copy forwards bytes until either connection ends, then closes both.
 func (p *Proxy) copy(to, from net.Conn) {
 	defer p.drop(to)
 	defer p.drop(from)
@@ -100,12 +100,12 @@ func (p *Proxy) copy(to, from net.Conn) {
 	}
 }
 
-// pass waits while the proxy is frozen; false: it is closed.
+// pass waits while the proxy is frozen. It returns false when the proxy is closed.
 func (p *Proxy) pass() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for p.frozen && !p.closed {
-		p.moving.Wait()
+		p.changed.Wait()
 	}
 	return !p.closed
 }

@@ -1,4 +1,4 @@
-package throwaway
+package testserver
 
 import (
 	"context"
@@ -15,10 +15,10 @@ import (
 	"time"
 )
 
-// Broker is a RabbitMQ or a NATS server on loopback, with a password. Stop it.
-// Like every server of this package it ends with this process.
+// Broker is a RabbitMQ or NATS server on loopback, with a password. The caller stops
+// it. Like every server of this package it ends with this process.
 type Broker struct {
-	URL string // of a user who may do everything
+	URL string // of a user with all permissions
 	Dir string // all its files
 
 	name, addr string
@@ -27,7 +27,7 @@ type Broker struct {
 	processes  []*process
 }
 
-// NewNATS makes a NATS server with JetStream, and starts it; see Broker.Ready.
+// NewNATS creates and starts a NATS server with JetStream; see Broker.Ready.
 func NewNATS() (*Broker, error) {
 	bin, err := FindNATS()
 	if err != nil {
@@ -44,9 +44,9 @@ func NewNATS() (*Broker, error) {
 	return b, b.startOrStop()
 }
 
-// NewRabbitMQ makes a RabbitMQ server and starts it; see Broker.Ready. It has an
-// epmd of its own, the directory of names without which no Erlang node starts:
-// the machine's, where there is one, is not told.
+// NewRabbitMQ creates and starts a RabbitMQ server; see Broker.Ready. Erlang nodes
+// need epmd, a directory of names: the server has its own and does not register
+// with the machine's.
 func NewRabbitMQ() (*Broker, error) {
 	bin, err := FindRabbitMQ()
 	if err != nil {
@@ -96,7 +96,7 @@ func NewRabbitMQ() (*Broker, error) {
 	return b, b.startOrStop()
 }
 
-// newBroker makes a directory and finds a port.
+// newBroker creates a directory and finds a free port.
 func newBroker(scheme string, who *account) (b *Broker, password string, err error) {
 	port, err := freePort()
 	if err != nil {
@@ -112,7 +112,7 @@ func newBroker(scheme string, who *account) (b *Broker, password string, err err
 	return b, password, nil
 }
 
-// write puts a file of the server's into its directory.
+// write writes a file into the server's directory.
 func (b *Broker) write(name, text string) error {
 	path := filepath.Join(b.Dir, name)
 	err := os.WriteFile(path, []byte(text+"\n"), 0o600)
@@ -129,8 +129,8 @@ func (b *Broker) startOrStop() error {
 	return nil
 }
 
-// Start starts the server, again after Kill: where it was, with what it kept.
-// It does not wait until it answers; see Ready.
+// Start starts the server, also after Kill, on the same address and with the same
+// files. It does not wait until the server answers; see Ready.
 func (b *Broker) Start() error {
 	log, err := os.Create(filepath.Join(b.Dir, "log"))
 	if err != nil {
@@ -163,13 +163,13 @@ func (b *Broker) Ready(ctx context.Context) error {
 			log, _ := os.ReadFile(filepath.Join(b.Dir, "log"))
 			return fmt.Errorf("%s did not start:\n%s", b.name, tail(string(log), 20))
 		case <-ctx.Done():
-			return fmt.Errorf("%s does not answer: %w", b.name, err)
+			return fmt.Errorf("%s does not accept connections: %w", b.name, err)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
 
-// Kill ends the server as a crash would. Its files stay.
+// Kill sends SIGKILL to the server. Its files stay.
 func (b *Broker) Kill() {
 	for i := len(b.processes) - 1; i >= 0; i-- {
 		b.processes[i].end(syscall.SIGKILL)
@@ -177,15 +177,15 @@ func (b *Broker) Kill() {
 	b.processes = nil
 }
 
-// Stop ends the server and removes its files. The error is of files that could
-// not be removed.
+// Stop ends the server and removes its files. The error says which files could not
+// be removed.
 func (b *Broker) Stop() error {
 	b.Kill()
 	return os.RemoveAll(b.Dir)
 }
 
-// FindRabbitMQ is RabbitMQ's program, or the error that there is none. Debian's
-// on PATH starts the machine's own server and no other.
+// FindRabbitMQ returns RabbitMQ's program, or an error if there is none. It prefers
+// the one outside PATH: Debian's on PATH can only start the machine's own server.
 func FindRabbitMQ() (string, error) {
 	if _, err := exec.LookPath("epmd"); err == nil {
 		for _, path := range []string{"/usr/lib/rabbitmq/bin/rabbitmq-server", "rabbitmq-server"} {
@@ -197,7 +197,7 @@ func FindRabbitMQ() (string, error) {
 	return "", errors.New("no RabbitMQ on this machine: install the package rabbitmq-server")
 }
 
-// FindNATS is the program of the NATS server, or the error that there is none.
+// FindNATS returns the program of the NATS server, or an error if there is none.
 func FindNATS() (string, error) {
 	for _, path := range []string{"nats-server", "/usr/sbin/nats-server"} {
 		if path, err := exec.LookPath(path); err == nil {

@@ -1,4 +1,4 @@
-package throwaway
+package testserver
 
 import (
 	"errors"
@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// A broker answers, answers again after a crash, and when it is stopped nothing
-// of it is left.
+// A broker answers, and answers again after a crash. After Stop nothing is left.
 func TestBrokersLeaveNothing(t *testing.T) {
 	for name, c := range map[string]struct {
 		find func() (string, error)
@@ -34,7 +33,7 @@ func TestBrokersLeaveNothing(t *testing.T) {
 				b.Kill()
 				if conn, err := net.Dial("tcp", b.addr); err == nil {
 					_ = conn.Close()
-					t.Error("it answers after its end")
+					t.Error("the broker answers after Kill")
 				}
 				if err := b.Start(); err != nil {
 					t.Error(err)

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package throwaway
+package testserver
 
 import (
 	"os/exec"

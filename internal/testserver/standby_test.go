@@ -1,4 +1,4 @@
-package throwaway
+package testserver
 
 import (
 	"testing"
@@ -6,8 +6,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// A standby has what its primary has, and after a promotion it takes writes,
-// on another timeline, though the primary is frozen.
+// A standby has its primary's rows. After a promotion it accepts writes on another
+// timeline, though the primary is frozen.
 func TestStandbyIsPromoted(t *testing.T) {
 	if _, err := Find(); err != nil {
 		t.Skip(err.Error())

@@ -1,4 +1,4 @@
-package throwaway
+package testserver
 
 import (
 	"errors"
@@ -10,8 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// A server answers as long as it runs, and when it is stopped nothing of it is
-// left: no file, no listener.
+// A server answers while it runs. After Stop no file and no listener is left.
 func TestServerLeavesNothing(t *testing.T) {
 	if _, err := Find(); err != nil {
 		t.Skip(err.Error())
@@ -33,7 +32,7 @@ func TestServerLeavesNothing(t *testing.T) {
 	u.User = url.User("postgres")
 	if conn, err := pgx.Connect(t.Context(), u.String()); err == nil {
 		_ = conn.Close(t.Context())
-		t.Error("whoever is on this machine gets in without the password")
+		t.Error("a connection without the password was accepted")
 	}
 
 	if err := s.Stop(); err != nil {
@@ -48,7 +47,7 @@ func TestServerLeavesNothing(t *testing.T) {
 	}
 }
 
-// A durable server's answers have reached a disk.
+// A durable server flushes each commit to a disk.
 func TestDurableServerWaitsForItsDisk(t *testing.T) {
 	if _, err := Find(); err != nil {
 		t.Skip(err.Error())

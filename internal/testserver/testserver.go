@@ -1,8 +1,7 @@
-// Package throwaway starts servers that nothing outlives: PostgreSQL for tests,
-// which want it fast, and for measurements, which want it as durable as one that
-// people rely on; RabbitMQ and NATS for tests. The programs must be on the
-// machine; nothing is installed.
-package throwaway
+// Package testserver starts temporary PostgreSQL, RabbitMQ and NATS servers that end
+// with the process. PostgreSQL is fast for tests, or durable for measurements. The
+// programs must be on the machine; nothing is installed.
+package testserver
 
 import (
 	"context"
@@ -27,7 +26,7 @@ type Options struct {
 	// Durable keeps the server's files on a disk, never in memory, and waits for
 	// that disk at every commit: fsync, synchronous_commit and full_page_writes
 	// on, 1 GB of shared buffers, 200 connections, all else PostgreSQL's defaults.
-	// Without it nothing waits for a disk: quick, and worth nothing after a crash.
+	// Without it nothing waits for a disk, and a crash loses the data.
 	Durable bool
 	// Replicated lets standbys follow it; see Server.Standby.
 	Replicated bool
@@ -37,7 +36,7 @@ type Options struct {
 
 // Server is a running PostgreSQL on loopback. Stop it.
 type Server struct {
-	URL     string // of its superuser; databases may be made and dropped
+	URL     string // of its superuser, who may create and drop databases
 	Dir     string // all its files
 	Version string
 
@@ -45,12 +44,12 @@ type Server struct {
 	process *process
 }
 
-const dirPrefix = "pawl-throwaway-"
+const dirPrefix = "pawl-testserver-"
 
-// Start makes a cluster and starts it: in memory where there is room for it, else
-// in the temporary directory; a durable one always on a disk. It fails where the
+// Start creates a cluster and starts it. Its files are in memory if there is enough,
+// else in the temporary directory; with Durable always on a disk. It fails if the
 // machine has no PostgreSQL (see Find). The server ends with this process, even
-// if that is killed; ctx is for the start alone.
+// when the process is killed; ctx bounds the start alone.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	bin, err := Find()
 	if err != nil {
@@ -68,7 +67,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if s.Version, err = initCluster(ctx, bin, dir, who); err != nil {
 		return nil, errors.Join(err, s.Stop())
 	}
-	for range 3 { // another program may take the port between our look and the server's
+	for range 3 { // another program may take the free port before the server binds it
 		if err = s.start(ctx, bin, who); err == nil || ctx.Err() != nil {
 			break
 		}
@@ -97,8 +96,8 @@ func makeDir(who *account, o Options) (string, error) {
 	return dir, err
 }
 
-// Scratch makes a directory under parent that is this process's to remove, and
-// removes those of processes that were killed before they could.
+// Scratch creates a directory under parent, which the caller removes. It also
+// removes the directories of processes that were killed before they could.
 func Scratch(parent string) (string, error) {
 	old, _ := filepath.Glob(filepath.Join(parent, dirPrefix+"*"))
 	for _, dir := range old {
@@ -110,8 +109,8 @@ func Scratch(parent string) (string, error) {
 	return os.MkdirTemp(parent, fmt.Sprintf("%s%d-", dirPrefix, os.Getpid()))
 }
 
-// MemoryDir is a directory for temporary files that is in memory, has room and
-// lets programs run; "" where there is none.
+// MemoryDir returns a directory for temporary files in memory, with at least 4 GiB
+// free, from which programs may run; "" if there is none.
 func MemoryDir() string {
 	const dir = "/dev/shm"
 	if inMemory(dir) && runnable(dir) && room(dir) > 4<<30 {
@@ -120,22 +119,22 @@ func MemoryDir() string {
 	return ""
 }
 
-// DiskDir is a directory for temporary files that is on a disk: the usual one, or
-// /var/tmp where that is in memory.
+// DiskDir returns a directory for temporary files on a disk: the usual one, or
+// /var/tmp if the usual one is in memory.
 func DiskDir() (string, error) {
 	dir := os.TempDir()
 	if inMemory(dir) && !inMemory("/var/tmp") {
 		dir = "/var/tmp"
 	}
 	if inMemory(dir) {
-		return "", fmt.Errorf("%s is in memory: name a directory on a disk in TMPDIR", dir)
+		return "", fmt.Errorf("%s is in memory: set TMPDIR to a directory on a disk", dir)
 	}
 	return dir, nil
 }
 
-// initCluster makes the cluster and answers its version. Where PostgreSQL can,
-// its default order of text is a human language's: a text key whose column forgot
-// COLLATE "C" then sorts otherwise than on SQLite, and a test sees it.
+// initCluster creates the cluster and returns its version. From PostgreSQL 15 on the
+// default collation is en-US of ICU: a text key without COLLATE "C" then sorts
+// differently than on SQLite, and a test finds it.
 func initCluster(ctx context.Context, bin, dir string, who *account) (string, error) {
 	password := rand.Text()
 	secret := filepath.Join(dir, "password")
@@ -153,7 +152,7 @@ func initCluster(ctx context.Context, bin, dir string, who *account) (string, er
 	}
 	fields := strings.Fields(string(out)) // initdb (PostgreSQL) 15.14 (Debian …)
 	if len(fields) < 3 {
-		return "", fmt.Errorf("initdb does not say its version: %q", out)
+		return "", fmt.Errorf("initdb --version printed no version: %q", out)
 	}
 	args := []string{"-D", filepath.Join(dir, "data"), "-U", "postgres", "--pwfile", secret,
 		"--auth-local=scram-sha-256", "--auth-host=password", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync", "--no-instructions"}
@@ -170,12 +169,11 @@ func initCluster(ctx context.Context, bin, dir string, who *account) (string, er
 	return fields[2], nil
 }
 
-// place is how every server of ours is reached, and in which words it speaks.
-var place = []string{"listen_addresses=127.0.0.1", "unix_socket_directories=", "timezone=UTC", "lc_messages=C", "log_checkpoints=off"}
+// alwaysSet are the settings of every server: its addresses, time zone and messages.
+var alwaysSet = []string{"listen_addresses=127.0.0.1", "unix_socket_directories=", "timezone=UTC", "lc_messages=C", "log_checkpoints=off"}
 
-// careless is for data nobody will miss, many small databases and many
-// connections.
-var careless = []string{
+// fast is for tests: no durability, many small databases and many connections.
+var fast = []string{
 	"fsync=off", "full_page_writes=off", "wal_level=minimal", "max_wal_senders=0", "max_wal_size=512MB",
 	"max_connections=300", "shared_buffers=128MB", "max_prepared_transactions=20",
 }
@@ -183,9 +181,9 @@ var careless = []string{
 // durable is for measurements.
 var durable = []string{"fsync=on", "synchronous_commit=on", "full_page_writes=on", "shared_buffers=1GB", "max_connections=200"}
 
-// Settings are what the server runs with beside PostgreSQL's defaults.
+// Settings returns the settings that differ from PostgreSQL's defaults.
 func (o Options) Settings() []string {
-	settings := careless
+	settings := fast
 	if o.Durable {
 		settings = durable
 	}
@@ -210,7 +208,7 @@ func (s *Server) start(ctx context.Context, bin string, who *account) error {
 	}
 	defer log.Close()
 	args := []string{"-D", filepath.Join(s.Dir, "data"), "-p", strconv.Itoa(port)}
-	for _, setting := range slices.Concat(place, s.options.Settings()) {
+	for _, setting := range slices.Concat(alwaysSet, s.options.Settings()) {
 		args = append(args, "-c", setting)
 	}
 	cmd := exec.Command(filepath.Join(bin, "postgres"), args...)
@@ -242,14 +240,14 @@ func (s *Server) ready(ctx context.Context) error {
 	}
 }
 
-// PID is the server's first process; its others are that one's children.
+// PID is the server's first process; its other processes are children of it.
 func (s *Server) PID() int { return s.process.pid() }
 
 // Stop ends the server and removes its files. The error is of files that could
 // not be removed.
 func (s *Server) Stop() error {
 	if s.process != nil && s.process.cmd.Process != nil {
-		_ = s.Thaw() // it may have ended
+		_ = s.Thaw() // the process may have ended
 	}
 	s.process.end(syscall.SIGQUIT) // at once: there is nothing to save
 	return os.RemoveAll(s.Dir)
@@ -264,8 +262,8 @@ func freePort() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// Find is the directory of the newest PostgreSQL's programs (Debian keeps one for
-// each version and none of them on PATH), or the error that there is none.
+// Find returns the directory of the newest PostgreSQL's programs, or an error if
+// there is none. Debian has one for each version, and none of them on PATH.
 func Find() (string, error) {
 	best, newest := "", -1
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")

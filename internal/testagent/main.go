@@ -1,6 +1,6 @@
-// Talker is an agent for the tests of the AI SDK's stock client: it claims what is
-// asked of type talk, on the database itself and not through a server, and says
-// the same each time, word by word.
+// Command testagent is an agent for the tests of the AI SDK's stock client. It claims
+// items of type talk directly from the database, not through a server, and streams
+// the same message for each, word by word.
 package main
 
 import (
@@ -16,29 +16,29 @@ import (
 	"github.com/pawl-work/pawl/engine"
 )
 
-const speech = "A pawl is the catch that lets a ratchet turn forward and never slip back. Für Elise, 雪, and a 🦫: what has been said stays said, whoever listens."
+const reply = "A pawl is the catch that lets a ratchet turn forward and never slip back. Für Elise, 雪, and a 🦫: what has been said stays said, whoever listens."
 
 func main() {
-	db := flag.String("db", "", "where the work is")
+	db := flag.String("db", "", "URL of the database")
 	pause := flag.Duration("pause", 20*time.Millisecond, "between words")
-	hold := flag.String("hold", "", "a file: while it is there, the speech stops in the middle")
+	hold := flag.String("hold", "", "a file; while it exists, the message stops half-way")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := talk(ctx, *db, *hold, *pause); err != nil && ctx.Err() == nil {
+	if err := work(ctx, *db, *hold, *pause); err != nil && ctx.Err() == nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func talk(ctx context.Context, db, hold string, pause time.Duration) error {
+func work(ctx context.Context, db, hold string, pause time.Duration) error {
 	eng, err := engine.Open(ctx, db)
 	if err != nil {
 		return err
 	}
 	defer eng.Close()
 	for {
-		ls, err := eng.Claim(ctx, pawl.ClaimRequest{WorkerID: "talker", Types: []string{"talk"}, WaitSeconds: 20})
+		ls, err := eng.Claim(ctx, pawl.ClaimRequest{WorkerID: "testagent", Types: []string{"talk"}, WaitSeconds: 20})
 		if err != nil {
 			return err
 		}
@@ -50,10 +50,10 @@ func talk(ctx context.Context, db, hold string, pause time.Duration) error {
 	}
 }
 
-// answer says the speech in two steps, with a tool's call between them.
+// answer streams the reply in two steps, with a tool call between them.
 func answer(ctx context.Context, eng *engine.Engine, l pawl.Lease, hold string, pause time.Duration) error {
 	at, to := l.OpenMessage.Offset, pawl.MessageFence{MessageID: l.OpenMessage.ID, WorkerID: l.WorkerID, Attempt: l.Attempt}
-	say := func(chunks ...pawl.Chunk) error {
+	send := func(chunks ...pawl.Chunk) error {
 		time.Sleep(pause)
 		rs, err := eng.Append(ctx, []pawl.AppendCall{{MessageFence: to, Offset: at, Chunks: chunks}})
 		if err == nil {
@@ -61,25 +61,25 @@ func answer(ctx context.Context, eng *engine.Engine, l pawl.Lease, hold string, 
 		}
 		return err
 	}
-	said := []pawl.Chunk{{Type: pawl.ChunkReasoning, Text: "What is "}, {Type: pawl.ChunkReasoning, Text: "it? "}, {Type: pawl.ChunkText, Text: "Let me see. "},
+	first := []pawl.Chunk{{Type: pawl.ChunkReasoning, Text: "What is "}, {Type: pawl.ChunkReasoning, Text: "it? "}, {Type: pawl.ChunkText, Text: "Let me see. "},
 		{Type: pawl.ChunkToolCall, ToolCallID: "c1", ToolName: "lookup", Input: []byte(`{"word":"pawl"}`)},
 		{Type: pawl.ChunkToolResult, ToolCallID: "c1", ToolName: "lookup", Output: []byte(`["catch","ratchet"]`)}}
-	for _, c := range said {
-		if err := say(c); err != nil {
+	for _, c := range first {
+		if err := send(c); err != nil {
 			return err
 		}
 	}
 	if _, err := eng.StepMessages(ctx, []pawl.StepCall{{MessageFence: to}}); err != nil {
 		return err
 	}
-	for n, word := range strings.SplitAfter(speech, " ") {
+	for n, word := range strings.SplitAfter(reply, " ") {
 		for n == 10 && ctx.Err() == nil {
 			if _, err := os.Stat(hold); err != nil {
 				break
 			}
 			time.Sleep(pause)
 		}
-		if err := say(pawl.Chunk{Type: pawl.ChunkText, Text: pawl.Words(word)}); err != nil {
+		if err := send(pawl.Chunk{Type: pawl.ChunkText, Text: pawl.Words(word)}); err != nil {
 			return err
 		}
 	}
