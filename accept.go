@@ -5,7 +5,7 @@ import "encoding/json"
 // SubmitCall hands an item's result in, where the type asks for acceptance: the
 // item is completed when its task has been approved and applied. A result that
 // does not fit the type's schema is invalid, with pointers; the lease and the
-// item stay as they were, and the complaints are the item's error (seed 5).
+// item stay as they were, and the complaints are the item's error.
 type SubmitCall struct {
 	Fence
 	Result     json.RawMessage `json:"result,omitempty"`   // nil = null

@@ -6,7 +6,7 @@ import (
 )
 
 // Checkpoint is one snapshot in its task's sequence: append-only, numbered
-// densely in commit order (seed 1).
+// densely in commit order.
 type Checkpoint struct {
 	ID        string          `json:"id"`
 	TaskID    string          `json:"task_id"`
@@ -21,7 +21,7 @@ type Checkpoint struct {
 	CreatedAt time.Time       `json:"created_at"`
 }
 
-// Types of checkpoints: seed 1's eight and custom.
+// Types of checkpoints.
 const (
 	IterationStart   = "iteration_start"
 	IterationEnd     = "iteration_end"

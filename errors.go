@@ -102,8 +102,8 @@ type Error struct {
 	Err        error         // the cause, for logs; never sent
 }
 
-// Sentinels for errors.Is. ErrLeaseTaken and ErrLeaseExpired (seed 2's
-// LeaseConflictError and LeaseExpiredError) both match ErrLeaseLost too.
+// Sentinels for errors.Is. ErrLeaseTaken and ErrLeaseExpired
+// both match ErrLeaseLost too.
 var (
 	ErrInvalid         = &Error{Code: CodeInvalid}
 	ErrUnauthenticated = &Error{Code: CodeUnauthenticated}

@@ -37,7 +37,7 @@ type EventInfo struct {
 	Means string // also the event's message when the writer gives none
 }
 
-// Events is the closed list of events (contract §7; seed 5's names kept).
+// Events is the closed list of events (docs/contract.md §7).
 var Events = []EventInfo{
 	{"proposed", true, "Task proposed"},
 	{"planned", true, "Work item planned"},

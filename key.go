@@ -10,7 +10,7 @@ import (
 )
 
 // Key is an idempotency key: (namespace, scope, key) and the hash of its
-// request lead to the first answer (seed 1).
+// request lead to the first answer.
 type Key struct {
 	Scope       string          `json:"scope"`
 	Key         string          `json:"key,omitempty"` // as asked for; only its hash is stored

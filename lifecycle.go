@@ -150,7 +150,7 @@ var (
 	pending = []string{"queued", "scheduled", "waiting"}
 )
 
-// ItemMoves is the lifecycle of an item (contract §1).
+// ItemMoves is the lifecycle of an item (docs/contract.md §1).
 var ItemMoves = []Move{
 	{[]string{""}, "create", []string{"queued", "scheduled", "waiting"}, "proposed", true, "scheduled when run_at lies ahead, waiting when it depends on another item; `planned` for each item of a task with many"},
 	{[]string{"scheduled"}, "due", []string{"queued"}, "due", false, "run_at has come"},
@@ -173,7 +173,7 @@ var ItemMoves = []Move{
 	{[]string{"scheduled", "waiting", "queued", "leased", "in_progress", "submitted", "accepted", "failed", "dead_lettered"}, "cancel", []string{"cancelled"}, "cancelled", true, "from any state but the ends"},
 }
 
-// TaskMoves is the lifecycle of a task (contract §2).
+// TaskMoves is the lifecycle of a task (docs/contract.md §2).
 var TaskMoves = []Move{
 	{[]string{""}, "create", []string{"open"}, "proposed", true, "with its items"},
 	{[]string{"open"}, "settle", []string{"submitted", "completed", "failed", "dead_lettered", "cancelled"}, "", false, "its last working item is out of work"},
@@ -191,7 +191,7 @@ var TaskMoves = []Move{
 	{[]string{"open", "submitted", "approved", "applied", "failed", "dead_lettered"}, "cancel", []string{"cancelled"}, "cancelled", true, "from any state but the ends"},
 }
 
-// MessageMoves is the lifecycle of a message (contract §6).
+// MessageMoves is the lifecycle of a message (docs/contract.md §6).
 var MessageMoves = []Move{
 	{[]string{""}, "create", []string{"streaming", "complete"}, "message_started", true, ""},
 	{[]string{"streaming"}, "finish", []string{"complete"}, "message_ended", true, ""},

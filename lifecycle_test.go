@@ -1,6 +1,8 @@
 package pawl_test
 
 import (
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -13,51 +15,12 @@ type lifecycle struct {
 	noun, title string
 	states      []pawl.StateInfo
 	moves       []pawl.Move
-	source      string // the contract's table, copied
 }
 
 var lifecycles = []lifecycle{
-	{"item", "Items", pawl.ItemStates, pawl.ItemMoves, `
-·                         create    → queued | scheduled | waiting
-scheduled                 due       → queued
-waiting                   ready     → queued
-queued                    claim     → leased
-leased                    start     → in_progress
-leased|in_progress        complete  → completed
-leased|in_progress        submit    → submitted
-leased|in_progress        fail      → scheduled | queued | failed
-leased|in_progress        expire    → queued | scheduled | failed
-leased|in_progress        release   → queued
-leased|in_progress        revoke_lease → queued
-leased|in_progress        suspend   → waiting
-submitted                 accept    → accepted
-accepted                  settle    → completed
-submitted|accepted        reject    → rejected | queued
-queued|scheduled|waiting  give_up   → failed | cancelled
-failed|dead_lettered      retry     → queued
-failed                    bury      → dead_lettered
-*                         cancel    → cancelled`},
-	{"task", "Tasks", pawl.TaskStates, pawl.TaskMoves, `
-·                     create    → open
-open                  settle    → submitted | completed | failed | dead_lettered | cancelled
-submitted             settle    → completed | failed | dead_lettered | cancelled
-failed                settle    → submitted | completed | dead_lettered | cancelled
-dead_lettered         settle    → submitted | completed | failed | cancelled
-open                  give_up   → failed | cancelled
-submitted             approve   → approved
-submitted             reject    → rejected | open
-approved              apply     → applied
-approved              fail      → failed
-applied               settle    → completed
-failed|dead_lettered  retry     → open | approved
-failed                bury      → dead_lettered
-*                     cancel    → cancelled`},
-	{"message", "Messages", pawl.MessageStates, pawl.MessageMoves, `
-·          create  → streaming | complete
-streaming  finish  → complete
-streaming  stop    → stopped
-streaming  exhaust → error
-error      resume  → streaming`},
+	{"item", "Items", pawl.ItemStates, pawl.ItemMoves},
+	{"task", "Tasks", pawl.TaskStates, pawl.TaskMoves},
+	{"message", "Messages", pawl.MessageStates, pawl.MessageMoves},
 }
 
 // eachLifecycle runs fn for items, tasks and messages.
@@ -86,10 +49,21 @@ func steps(moves []pawl.Move, fn func(m pawl.Move, from, to string)) {
 	}
 }
 
+var contractTable = regexp.MustCompile("(?ms)^```(items|tasks|messages)\n(.*?)^```$")
+
+// The moves in docs/contract.md are the moves of the code.
 func TestMovesAreTheContracts(t *testing.T) {
+	contract, err := os.ReadFile("docs/contract.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tables := map[string]string{}
+	for _, m := range contractTable.FindAllStringSubmatch(string(contract), -1) {
+		tables[m[1]] = m[2]
+	}
 	eachLifecycle(t, func(t *testing.T, l lifecycle) {
 		want := map[string]bool{}
-		for _, row := range strings.Split(strings.TrimSpace(l.source), "\n") {
+		for _, row := range strings.Split(strings.TrimSpace(tables[l.noun+"s"]), "\n") {
 			left, right, _ := strings.Cut(row, "→")
 			fields := strings.Fields(left)
 			froms := strings.Split(fields[0], "|")
@@ -222,7 +196,7 @@ func TestVerbsOfState(t *testing.T) {
 	}
 }
 
-// The coarse word for each fine one (contract §1, §2).
+// The coarse word for each fine one (docs/contract.md §1, §2).
 func TestStatuses(t *testing.T) {
 	const items = `pending: scheduled waiting queued
 in_progress: leased in_progress submitted accepted

@@ -10,7 +10,7 @@ type Limit struct {
 	Means string
 }
 
-// The bounds of the contract (§9), in the units their names say.
+// The bounds of docs/contract.md §9, in the units their names say.
 const (
 	MaxTypeLen         = 120
 	MaxPartKeyLen      = 120
@@ -56,7 +56,7 @@ const (
 // years, far from where durations overflow.
 const MaxDelay = 10 * 365 * 24 * time.Hour
 
-// The defaults of the contract (§10).
+// The defaults of docs/contract.md §10.
 const (
 	DefaultMaxAttempts     = 3
 	DefaultLeaseSeconds    = 300

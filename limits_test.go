@@ -58,7 +58,7 @@ func TestBoundsHaveRows(t *testing.T) {
 	}
 }
 
-// The contract's numbers (§9, §10), copied.
+// The numbers that docs/limits.md promises (docs/contract.md §9, §10), copied.
 func TestLimitsAreTheContracts(t *testing.T) {
 	for _, c := range []struct {
 		table []pawl.Limit

@@ -10,7 +10,7 @@ import (
 
 // Message is something that was said: by a user, whole at once, or by an agent,
 // while it is being made. An open message is whole at any moment too: Content is
-// what was said so far (seed 4).
+// what was said so far.
 type Message struct {
 	ID         string          `json:"id"`
 	Namespace  string          `json:"namespace"`

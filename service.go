@@ -85,7 +85,7 @@ type Stopper interface {
 	StopMessages(ctx context.Context, calls []StopCall) ([]Result[Message], error)
 }
 
-// KeyKeeper keeps idempotency keys for side effects outside (seed 1).
+// KeyKeeper keeps idempotency keys for side effects outside.
 type KeyKeeper interface {
 	BeginKeys(ctx context.Context, calls []KeyBegin) ([]Result[KeyBegun], error)
 	KeyRenewer
@@ -119,7 +119,7 @@ type Finisher interface {
 	Fail(ctx context.Context, calls []FailCall) ([]Result[Moved], error)
 }
 
-// Deliverer hands results in that are to be accepted (seed 5).
+// Deliverer hands results in that are to be accepted.
 type Deliverer interface {
 	Submit(ctx context.Context, calls []SubmitCall) ([]Result[Moved], error)
 	// SubmitParts hands pieces of results in; Finalize puts an item's pieces
@@ -149,7 +149,7 @@ type Recorder interface {
 	RegisterWorker(ctx context.Context, w WorkerInfo) error
 }
 
-// Messenger writes messages while they are being made (seed 4).
+// Messenger writes messages while they are being made.
 type Messenger interface {
 	StartMessages(ctx context.Context, calls []StartCall) ([]Result[Message], error)
 	// Append adds chunks. Lower offsets with what the same attempt wrote there are

@@ -2,7 +2,7 @@ package pawl
 
 import "time"
 
-// SweepOptions are seed 2's RecoverySweep options, by their names and defaults,
+// SweepOptions are the options of a sweep with their defaults,
 // and the ages of retention. A zero age keeps for ever; use DefaultSweepOptions
 // as the start.
 type SweepOptions struct {
@@ -22,7 +22,7 @@ type SweepOptions struct {
 	ArchiveDir   string        `json:"-"` // "" = beside the database for SQLite; PostgreSQL then keeps the archive in its table
 }
 
-// DefaultSweepOptions are the contract's defaults (§10).
+// DefaultSweepOptions are the defaults of docs/contract.md §10.
 func DefaultSweepOptions() SweepOptions {
 	return SweepOptions{
 		ScanIntervalSeconds:      int(DefaultSweepInterval / time.Second),
@@ -40,7 +40,7 @@ func DefaultSweepOptions() SweepOptions {
 	}
 }
 
-// SweepStats is one pass, by seed 2's six names, and what else the pass did.
+// SweepStats is one pass, what it found and what it did.
 type SweepStats struct {
 	ExpiredFound       int64 `json:"expired_found"`
 	Recovered          int64 `json:"recovered"`
@@ -60,7 +60,7 @@ type SweepStats struct {
 	NextExpiryAt time.Time `json:"next_at,omitzero"` // the next time something falls due
 }
 
-// SweepTotals is seed 2's get_statistics, over all servers and restarts.
+// SweepTotals adds the passes up, over all servers and restarts.
 type SweepTotals struct {
 	IsRunning      bool        `json:"is_running"` // in this process, or a server reported within two intervals
 	TotalScans     int64       `json:"total_scans"`

@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// PlainTask is a task in seed 3's names and shape: status in capitals, state the
+// PlainTask is a task in the plain shape: status in capitals, state the
 // stage as text, error as text.
 type PlainTask struct {
 	ID         string          `json:"id"`
@@ -27,7 +27,7 @@ type PlainTask struct {
 	Version    int             `json:"version"`
 }
 
-// PlainNewTask asks for a task in seed 3's names and shape.
+// PlainNewTask asks for a task in the plain shape.
 type PlainNewTask struct {
 	Type      string          `json:"type"`
 	Payload   json.RawMessage `json:"payload,omitempty"`
@@ -49,7 +49,7 @@ func (n PlainNewTask) Task() pawl.NewTask {
 	return t
 }
 
-// PlainEvent is an event in seed 3's names and shape.
+// PlainEvent is an event in the plain shape.
 type PlainEvent struct {
 	ID        string          `json:"id"`
 	TaskID    string          `json:"task_id"`
@@ -104,7 +104,7 @@ func PlainEventOf(e pawl.Event) PlainEvent {
 
 func capitals(s pawl.Status) string { return strings.ToUpper(string(s)) }
 
-// words writes a state as seed 3 does: 'Queued', 'In progress'.
+// words writes a state as the plain shape does: 'Queued', 'In progress'.
 func words(state string) string {
 	switch state {
 	case "":

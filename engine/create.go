@@ -398,7 +398,7 @@ func inputHash(t *pawl.NewTask) (string, error) {
 	return pawl.HashOf(values)
 }
 
-// summary is what the proposed event says of the request (seed 3).
+// summary is what the proposed event says of the request.
 func summary(t *pawl.NewTask, items int, clonedFrom string) string {
 	b, _ := json.Marshal(struct { // plain values always marshal
 		Type     string `json:"type"`

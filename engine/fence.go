@@ -145,7 +145,7 @@ func (e *Engine) look(ctx context.Context, id string) (it store.ItemRow, now int
 	return it, now, err
 }
 
-// verdict is the contract's order of answers (§3) for a verb that carries a
+// verdict is the order of answers (docs/contract.md §3) for a verb that carries a
 // fence, after "unknown item": taken, expired or released, conflict. Nil means
 // that the claim holds and the state allows the verb.
 func verdict(it store.ItemRow, f pawl.Fence, now int64, verb string) error {

@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// BeginKeys opens idempotency keys; see pawl.KeyBegin and contract §5.
+// BeginKeys opens idempotency keys; see pawl.KeyBegin and docs/contract.md §5.
 func (e *Engine) BeginKeys(ctx context.Context, calls []pawl.KeyBegin) ([]pawl.Result[pawl.KeyBegun], error) {
 	return eachKey(ctx, "begin", calls, func(c pawl.Caller, k *pawl.KeyBegin) (pawl.KeyBegun, error) {
 		if err := checkKey(k); err != nil {

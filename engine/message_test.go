@@ -201,7 +201,7 @@ func TestAReaderLearnsOfACutBeforeTheFirstChunk(t *testing.T) {
 }
 
 // Many workers at two servers take many pending messages at once: each is made
-// once, by one of them (seed 4, testing 3).
+// once, by one of them.
 func TestManyWorkersMakeEachMessageOnce(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		const messages, workers, words = 60, 8, 5

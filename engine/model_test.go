@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// model is Pawl in memory, as simple as the contract allows: what the random
+// model is Pawl in memory, as simple as docs/contract.md allows: what the random
 // walk is compared with.
 type model struct {
 	now    time.Time
@@ -141,7 +141,7 @@ func (m *model) claim(req pawl.ClaimRequest) []*modelItem {
 	return queue
 }
 
-// verdict is the contract's order of answers: a code, and the reason or state.
+// verdict is the order of answers of docs/contract.md §3: a code, and the reason or state.
 func (m *model) verdict(i *modelItem, f pawl.Fence) (pawl.Code, string) {
 	switch {
 	case f.Attempt != i.attempt || f.WorkerID != i.last:

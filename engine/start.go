@@ -12,7 +12,7 @@ type Runner struct {
 }
 
 // Start runs the engine's Run until Stop or the end of ctx, for those who own no
-// goroutine for it (seed 2's RecoverySweep.start).
+// goroutine for it.
 func (e *Engine) Start(ctx context.Context) *Runner {
 	ctx, cancel := context.WithCancel(ctx)
 	r := &Runner{cancel: cancel, done: make(chan struct{})}

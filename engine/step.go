@@ -41,7 +41,7 @@ func (e *Engine) StepMessages(ctx context.Context, calls []pawl.StepCall) ([]paw
 	})
 }
 
-// soFar is the snapshot of a step: what seed 4 saves after each.
+// soFar is the snapshot of a step: all that the message says so far.
 func soFar(ctx context.Context, tx store.Tx, row *store.MessageRow) (string, error) {
 	chunks, err := store.Said(ctx, tx, row.ID, row.Cuts)
 	if err != nil {

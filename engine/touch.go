@@ -9,7 +9,7 @@ import (
 )
 
 // Heartbeat extends leases; see pawl.Leaser. The latest claimer of a cancelled
-// item is told so instead of refused (contract §3).
+// item is told so instead of refused (docs/contract.md §3).
 func (e *Engine) Heartbeat(ctx context.Context, calls []pawl.HeartbeatCall) ([]pawl.Result[pawl.Beat], error) {
 	c := pawl.CallerOf(ctx)
 	ctx = store.For(ctx, store.Heartbeats)
@@ -65,7 +65,7 @@ func (e *Engine) Progress(ctx context.Context, calls []pawl.ProgressCall) ([]paw
 	return v.do(ctx, e, calls)
 }
 
-// capped keeps 100 for completed items (contract §2).
+// capped keeps 100 for completed items (docs/contract.md §2).
 func capped(p *int) *int {
 	if p != nil && *p == 100 {
 		n := 99

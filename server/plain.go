@@ -18,7 +18,7 @@ type plainCreated struct {
 	Body     api.PlainTask
 }
 
-// plain registers the routes of the older shape (seed 3).
+// plain registers the routes of the plain shape (docs/contract.md §9).
 func (s *server) plain() {
 	add(s, "plain_create_task", func(ctx context.Context, in *body[api.PlainNewTask]) (*plainCreated, error) {
 		t, err := one(s.svc.CreateTasks(ctx, []pawl.NewTask{in.Body.Task()}))

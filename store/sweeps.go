@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// sweepDetail is what a row of sweeps keeps besides seed 2's six numbers.
+// sweepDetail is what a row of sweeps keeps besides its six numbers.
 type sweepDetail struct {
 	Due         int64 `json:"due,omitempty"`
 	GivenUp     int64 `json:"given_up,omitempty"`

@@ -19,7 +19,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fake is a claimer in memory: one queue, leases by the clock, and a record of
-// every call. The rules of the fence are the contract's, as far as a worker can
+// every call. The rules of the fence are those of docs/contract.md §3, as far as a worker can
 // tell.
 type fake struct {
 	pawl.Deliverer // not called

@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
-// KeepAliveOptions are seed 2's HeartbeatThread's; the zero value works.
+// KeepAliveOptions steer the heartbeats of one lease; the zero value works.
 type KeepAliveOptions struct {
 	Interval     time.Duration // between heartbeats; 0 = a tenth of the lease (30 s of 300)
 	LeaseSeconds int           // how long each heartbeat makes the lease, 1…86400; 0 = the claim's

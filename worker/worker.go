@@ -29,8 +29,8 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// Options say how a worker works. The zero value works; every limit is the
-// contract's.
+// Options say how a worker works. The zero value works; the defaults are
+// those of docs/contract.md §10.
 type Options struct {
 	ID      string // one per process, ≤ 255; "" = host name, process and a random part
 	Name    string // for the registry, ≤ 255

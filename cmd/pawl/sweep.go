@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-work/pawl/engine"
 )
 
-// sweepFlags are seed 2's options of a pass and the ages of retention.
+// sweepFlags are the options of a pass and the ages of retention.
 func sweepFlags(f *pflag.FlagSet) {
 	d := defaults().Sweep
 	f.Bool("create-checkpoints", d.CreateCheckpoints, "leave an error_boundary for each expired lease")

@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// bot is seed 5's agent.
+// bot is an agent that says everything about itself.
 var bot = pawl.Provenance{AgentName: "research-bot", AgentVersion: "1.2.3", Model: "m-1", Extra: raw(`{"environment": "production", "deployment": "us-west-2"}`)}
 
 // by is the same world, whose calls say who makes them.

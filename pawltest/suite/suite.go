@@ -24,7 +24,7 @@ type Clock = pawltest.Clock
 // called once for each promise and cleans up by t.Cleanup.
 type Open func(t *testing.T) (pawl.Service, Clock)
 
-// promise is one sentence of the contract and the test that would catch its
+// promise is one sentence of docs/contract.md and the test that would catch its
 // breaking.
 type promise struct {
 	says string

@@ -197,7 +197,7 @@ func TestMessageComesAgainUntilItsItemHasEnded(t *testing.T) {
 	q.drained(stop, p.Engine, handler)
 }
 
-// The whole way of seed 3: a task is committed, its event is published after
+// The whole way: a task is committed, its event is published after
 // that, and the message drives the worker that does it.
 func TestCreationIsPublishedAfterCommitAndDone(t *testing.T) {
 	p, q := pawltest.OpenReal(t, pawltest.SQLite), open(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-work/pawl/pawltest"
 )
 
-// The example of an order in seed 5, as a type: its acceptance_config is the
+// The example of a work order as a type: its acceptance_config is the
 // schema of the payload.
 const userDataSync = `{"name":"user.data.sync","payload_schema":{"type":"object","properties":{"source":{"type":"string"},"filters":{"type":"object"}}},
 	"result_schema":{"type":"object","required":["contacts"]},"lease_seconds":600,"evidence_required":true,"approval":{"mode":"manual","not_by_requester":false,"not_by_worker":false},
@@ -85,9 +85,9 @@ func overHTTP(base string) door {
 	}
 }
 
-// The five examples of seed 5, made over each door and read over both, field for
+// The five examples of a work order, made over each door and read over both, field for
 // field.
-func TestSeed5Examples(t *testing.T) {
+func TestWorkOrderExamples(t *testing.T) {
 	for _, which := range pawltest.Databases {
 		for _, by := range []string{"mcp", "http"} {
 			t.Run(string(which)+"/"+by, func(t *testing.T) {
@@ -201,7 +201,7 @@ func canonical(v any) json.RawMessage {
 	return raw
 }
 
-// What the seed has as null is left out. Its attempts are failures; attempt
+// What is null is left out. Its attempts are failures; attempt
 // counts the claims.
 const leasedItem = `{"id": "ITEM", "task_id": "TASK", "namespace": "default", "type": "user.data.sync", "kind": "work", "position": 0, "state": "leased", "status": "in_progress",
 	"stage": "Leased", "progress": 0, "priority": 10, "attempt": 1, "failures": 0, "max_attempts": 3, "worker_id": "agent-123", "last_worker_id": "agent-123",
