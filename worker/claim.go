@@ -10,50 +10,50 @@ import (
 )
 
 const (
-	aheadFor     = 50 * time.Millisecond // take ahead at most what is done in it
-	claimMargin  = 15 * time.Second      // how much longer than it waits a claim may take
-	shortestWait = time.Second           // a claim that finds nothing sooner is not repeated at once
-	claimBackoff = 100 * time.Millisecond
-	claimPause   = 5 * time.Second
+	prefetchWindow     = 50 * time.Millisecond // take ahead at most what is done in it
+	claimTimeoutMargin = 15 * time.Second      // how much longer than it waits a claim may take
+	minEmptyWait       = time.Second           // a claim that finds nothing sooner is not repeated at once
+	minClaimBackoff    = 100 * time.Millisecond
+	maxClaimBackoff    = 5 * time.Second
 )
 
-// claims takes work until ctx ends, or until the service refuses to give any.
-func (w *crew) claims(ctx context.Context) error {
-	failing, idle := backoff{claimBackoff, claimPause}, backoff{claimBackoff, time.Second}
+// claimLoop claims items until ctx ends, or until the service refuses the claims.
+func (w *runner) claimLoop(ctx context.Context) error {
+	failing, idle := backoff{minClaimBackoff, maxClaimBackoff}, backoff{minClaimBackoff, time.Second}
 	var failed, empty int
 	var last pawl.ClaimRequest
-	more := false // it got all it asked for
+	more := false // the last claim was full
 	for ctx.Err() == nil {
-		w.returnStale()
+		w.releaseStale()
 		req, ok := w.nextClaim(last, more)
 		if !ok {
-			w.awaitRoom(ctx)
+			w.awaitSlot(ctx)
 			continue
 		}
-		start, idleBefore := clock.Now(), w.o.Drain && w.isIdle()
+		start, idleBefore := clock.Now(), w.opts.Drain && w.isIdle()
 		leases, err := w.claim(ctx, req)
 		switch {
 		case err == nil:
 			failed = 0
 		case ctx.Err() != nil:
 			return nil
-		case !passing(err):
-			w.log.Error("claims are refused", "error", err)
+		case !isTransient(err):
+			w.log.Error("claim refused; the worker stops", "error", err)
 			return err
 		default:
 			if failed++; failed == 1 {
-				w.log.Warn("claim failed; trying on", "error", err)
+				w.log.Warn("claim failed; retrying", "error", err)
 			}
 			sleep(ctx, failing.after(failed, err))
 			continue
 		}
 		now := clock.Now()
 		last, more = req, len(leases) >= req.Limit
-		w.take(ctx, leases, now)
+		w.startOrPrefetch(ctx, leases, now)
 		if len(leases) == 0 && idleBefore {
 			return nil
 		}
-		if len(leases) > 0 || req.Prefetch || now.Sub(start) >= shortestWait {
+		if len(leases) > 0 || req.Prefetch || now.Sub(start) >= minEmptyWait {
 			empty = 0
 			continue
 		}
@@ -63,45 +63,46 @@ func (w *crew) claims(ctx context.Context) error {
 	return nil
 }
 
-// isIdle says that nothing is claimed, run or handed in: no item can come from
-// here any more.
-func (w *crew) isIdle() bool {
+// isIdle reports whether no item is prefetched, running or being reported. An idle
+// worker makes no further items claimable.
+func (w *runner) isIdle() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.jobs) == 0 && len(w.ahead) == 0 && w.handing == 0
+	return len(w.jobs) == 0 && len(w.prefetched) == 0 && w.pendingResults == 0
 }
 
-// claim makes one claim. One that waits for work ends with ctx; one that does
-// not is short, and cut off it could leave items claimed by nobody who knows.
-func (w *crew) claim(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease, error) {
+// claim makes one claim. A long poll ends with ctx. A claim that does not wait is
+// short and is not cancelled: cancelling it could leave items claimed by a worker
+// that does not know of them.
+func (w *runner) claim(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease, error) {
 	if req.WaitSeconds == 0 {
-		ctx = w.calls
+		ctx = w.callCtx
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(req.WaitSeconds)*time.Second+claimMargin)
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(req.WaitSeconds)*time.Second+claimTimeoutMargin)
 	defer cancel()
-	return w.c.Claim(ctx, req)
+	return w.claimer.Claim(ctx, req)
 }
 
-// nextClaim is what to ask for now: work for the free slots and, when there was
-// more than they could take, what will be started within 50 ms. Taken ahead in
-// halves, so that fast handlers are fed by few and large claims. Handlers may be
-// done before the claim after theirs is made, so what goes ahead follows every
-// full claim, whether slots have come free meanwhile or not.
-func (w *crew) nextClaim(last pawl.ClaimRequest, more bool) (pawl.ClaimRequest, bool) {
-	req := pawl.ClaimRequest{WorkerID: w.o.ID, Types: w.types, TaskID: w.o.TaskID, LeaseSeconds: w.o.LeaseSeconds}
+// nextClaim returns the next request: items for the free slots or, after a full
+// claim, items to prefetch: as many as will be started within 50 ms. It prefetches
+// when the buffer is at most half full, so that fast handlers need few large
+// claims. A prefetch follows every full claim, also when slots are free: fast
+// handlers may finish before the next claim is made.
+func (w *runner) nextClaim(last pawl.ClaimRequest, more bool) (pawl.ClaimRequest, bool) {
+	req := pawl.ClaimRequest{WorkerID: w.opts.ID, Types: w.types, TaskID: w.opts.TaskID, LeaseSeconds: w.opts.LeaseSeconds}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	free, places := w.o.Concurrency-len(w.jobs), w.placesAhead()
+	free, places := w.opts.Concurrency-len(w.jobs), w.prefetchLimit()
 	ahead := 0
-	if more && len(w.ahead) <= places/2 {
-		ahead = places - len(w.ahead)
+	if more && len(w.prefetched) <= places/2 {
+		ahead = places - len(w.prefetched)
 	}
 	switch {
 	case ahead > 0 && (free == 0 || !last.Prefetch):
 		req.Limit, req.Prefetch = ahead, true
 	case free > 0:
-		if req.Limit = min(free, pawl.MaxClaim); !w.o.Drain {
-			req.WaitSeconds = w.o.WaitSeconds
+		if req.Limit = min(free, pawl.MaxClaim); !w.opts.Drain {
+			req.WaitSeconds = w.opts.WaitSeconds
 		}
 	default:
 		return req, false
@@ -109,91 +110,92 @@ func (w *crew) nextClaim(last pawl.ClaimRequest, more bool) (pawl.ClaimRequest, 
 	return req, true
 }
 
-// placesAhead is how many items the handlers finish in 50 ms; the caller holds mu.
-func (w *crew) placesAhead() int {
-	if w.o.NoPrefetch || w.mean == 0 {
+// prefetchLimit is how many items the handlers finish in 50 ms; the caller holds mu.
+func (w *runner) prefetchLimit() int {
+	if w.opts.NoPrefetch || w.meanTime == 0 {
 		return 0
 	}
-	return min(int(time.Duration(w.o.Concurrency)*aheadFor/w.mean), pawl.MaxClaim)
+	return min(int(time.Duration(w.opts.Concurrency)*prefetchWindow/w.meanTime), pawl.MaxClaim)
 }
 
-// take starts what was claimed, keeps what exceeds the slots, and gives back
-// what came after the stop.
-func (w *crew) take(ctx context.Context, leases []pawl.Lease, at time.Time) {
+// startOrPrefetch starts claimed items in the free slots and keeps the rest as
+// prefetched. After the stop it releases them all.
+func (w *runner) startOrPrefetch(ctx context.Context, leases []pawl.Lease, at time.Time) {
 	jobs := make([]*job, len(leases))
 	for i, l := range leases {
 		jobs[i] = w.newJob(l, at)
 	}
 	if ctx.Err() != nil {
-		w.giveBack(jobs)
+		w.releaseJobs(jobs)
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.ahead = append(w.ahead, jobs...)
-	w.fill()
+	w.prefetched = append(w.prefetched, jobs...)
+	w.startPrefetched()
 }
 
-// fill starts what was taken ahead while slots are free; the caller holds mu.
-func (w *crew) fill() {
-	for !w.stopping && len(w.ahead) > 0 && len(w.jobs) < w.o.Concurrency {
-		j := w.ahead[0]
-		w.ahead = w.ahead[1:]
+// startPrefetched starts prefetched items while slots are free. The caller holds mu.
+func (w *runner) startPrefetched() {
+	for !w.stopping && len(w.prefetched) > 0 && len(w.jobs) < w.opts.Concurrency {
+		j := w.prefetched[0]
+		w.prefetched = w.prefetched[1:]
 		w.start(j)
 	}
 }
 
-// awaitRoom waits until a slot or a place ahead comes free, or until what was
-// taken ahead has waited too long.
-func (w *crew) awaitRoom(ctx context.Context) {
+// awaitSlot waits until a slot comes free, or until the oldest prefetched item has
+// waited too long.
+func (w *runner) awaitSlot(ctx context.Context) {
 	var stale <-chan time.Time
 	w.mu.Lock()
-	if len(w.ahead) > 0 {
-		j := w.ahead[0]
-		timer := time.NewTimer(j.at.Add(j.hold.first()).Sub(clock.Now()))
+	if len(w.prefetched) > 0 {
+		j := w.prefetched[0]
+		timer := time.NewTimer(j.claimedAt.Add(j.lease.firstAfter()).Sub(clock.Now()))
 		defer timer.Stop()
 		stale = timer.C
 	}
 	w.mu.Unlock()
 	select {
 	case <-ctx.Done():
-	case <-w.room:
+	case <-w.slotFreed:
 	case <-stale:
 	}
 }
 
-// returnStale gives back what was taken ahead and would by now need a
-// heartbeat: the handlers are slower than they were, others may be free.
-func (w *crew) returnStale() {
+// releaseStale releases prefetched items that would need a heartbeat by now: the
+// handlers have become slower, and other workers may be free.
+func (w *runner) releaseStale() {
 	now := clock.Now()
 	w.mu.Lock()
 	n := 0
-	for n < len(w.ahead) && !now.Before(w.ahead[n].at.Add(w.ahead[n].hold.first())) {
+	for n < len(w.prefetched) && !now.Before(w.prefetched[n].claimedAt.Add(w.prefetched[n].lease.firstAfter())) {
 		n++
 	}
-	stale := w.ahead[:n]
-	w.ahead = w.ahead[n:]
+	stale := w.prefetched[:n]
+	w.prefetched = w.prefetched[n:]
 	if n > 0 {
-		w.mean = max(w.mean, now.Sub(stale[0].at)) // so much for the average: take no more for now
+		w.meanTime = max(w.meanTime, now.Sub(stale[0].claimedAt)) // the average was too low: stop prefetching for now
 	}
 	w.mu.Unlock()
-	w.giveBack(stale)
+	w.releaseJobs(stale)
 }
 
-// backoff grows from first to most, doubling, with a jitter of a quarter.
-type backoff struct{ first, most time.Duration }
+// backoff is exponential, from min to max, with a jitter of ±25 %.
+type backoff struct{ min, max time.Duration }
 
-// after is the pause after the n-th failure in a row; the error may ask for more.
+// after is the pause after the n-th consecutive failure, or the error's RetryAfter
+// if that is longer.
 func (b backoff) after(n int, err error) time.Duration {
-	d := b.most
+	d := b.max
 	if n < 16 {
-		d = min(b.first<<(n-1), b.most)
+		d = min(b.min<<(n-1), b.max)
 	}
 	d = d*3/4 + rand.N(d/2)
 	return max(d, retryAfter(err))
 }
 
-// sleep pauses; false when ctx ended first.
+// sleep returns false when ctx ended before the time was over.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -16,10 +16,9 @@ import (
 	"github.com/pawl-work/pawl/worker"
 )
 
-// hands runs a worker over a test's engine; stop ends it and gives what Run
-// returned. The database's clock stands still; heartbeats are timed by the real
-// one.
-func hands(t *testing.T, p *pawltest.Pawl, o worker.Options, handlers ...worker.Handler) (stop func() error) {
+// startWorker runs a worker over a test's engine; stop ends it and returns the result
+// of Run. The database's clock stands still; heartbeats use the real clock.
+func startWorker(t *testing.T, p *pawltest.Pawl, o worker.Options, handlers ...worker.Handler) (stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -43,7 +42,7 @@ func TestResultsAreSubmittedWhereTheTypeSaysSo(t *testing.T) {
 			t.Fatal(err)
 		}
 		good, bad := create(t, p, pawl.NewTask{Type: "essay", Payload: json.RawMessage(`"on pawls"`)}), create(t, p, pawl.NewTask{Type: "essay", Payload: json.RawMessage(`7`)})
-		hands(t, p, worker.Options{}, worker.Handler{Type: "essay", Do: func(_ context.Context, in json.RawMessage) (json.RawMessage, error) { return in, nil }})
+		startWorker(t, p, worker.Options{}, worker.Handler{Type: "essay", Do: func(_ context.Context, in json.RawMessage) (json.RawMessage, error) { return in, nil }})
 		until(t, p, good, pawl.ItemSubmitted)
 		if it := until(t, p, bad, pawl.ItemFailed); it.Error == nil || it.Error.Code != worker.CodeInvalidResult || it.Error.Message != "the result was refused: /result: is a number; it must be a string" {
 			t.Errorf("failed with %+v", it.Error)
@@ -114,7 +113,7 @@ func TestATaskOfManyItemsIsDone(t *testing.T) {
 		}
 		made := create(t, p, task)
 		var ran atomic.Int32
-		stop := hands(t, p, worker.Options{ID: "w1", Name: "doubler", Version: "v1", Concurrency: 4}, worker.Handle("double", func(_ context.Context, n int) (int, error) {
+		stop := startWorker(t, p, worker.Options{ID: "w1", Name: "doubler", Version: "v1", Concurrency: 4}, worker.Handle("double", func(_ context.Context, n int) (int, error) {
 			ran.Add(1)
 			return 2 * n, nil
 		}))
@@ -145,7 +144,7 @@ func TestATaskOfManyItemsIsDone(t *testing.T) {
 func TestAFailedAttemptIsRetriedAfterItsBackOff(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		task := create(t, p, pawl.NewTask{Type: "t", Payload: json.RawMessage(`1`)})
-		hands(t, p, worker.Options{}, worker.Handle("t", func(ctx context.Context, _ int) (string, error) {
+		startWorker(t, p, worker.Options{}, worker.Handle("t", func(ctx context.Context, _ int) (string, error) {
 			switch l, err := pawl.ItemFrom(ctx); {
 			case err != nil:
 				return "", err
@@ -178,7 +177,7 @@ func TestAFailedAttemptIsRetriedAfterItsBackOff(t *testing.T) {
 
 func TestWhatCannotSucceedFailsForGood(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
-		hands(t, p, worker.Options{}, worker.Handle("long", func(context.Context, any) (string, error) {
+		startWorker(t, p, worker.Options{}, worker.Handle("long", func(context.Context, any) (string, error) {
 			return strings.Repeat("x", pawl.MaxPayloadBytes+1), nil
 		}), worker.Handle("number", func(_ context.Context, n int) (int, error) { return n, nil }))
 		for typ, code := range map[string]string{"long": worker.CodeInvalidResult, "number": worker.CodeInvalidInput} {
@@ -208,10 +207,10 @@ func TestStepsOfALostAttemptAreReplayed(t *testing.T) {
 			}
 			return n, nil
 		}
-		a := hands(t, p, worker.Options{ID: "a", LeaseSeconds: 5, Concurrency: 1, OnLeaseLost: func(_ pawl.Lease, err error) { told <- err }}, worker.Handle("t", work))
+		a := startWorker(t, p, worker.Options{ID: "a", LeaseSeconds: 5, Concurrency: 1, OnLeaseLost: func(_ pawl.Lease, err error) { told <- err }}, worker.Handle("t", work))
 		reach(t, stepped)
 		lapse(t, p)
-		hands(t, p, worker.Options{ID: "b"}, worker.Handle("t", work))
+		startWorker(t, p, worker.Options{ID: "b"}, worker.Handle("t", work))
 		it := until(t, p, task, pawl.ItemCompleted)
 		if string(it.Result) != `1` || it.LastWorkerID != "b" || it.Attempt != 2 || ran.Load() != 1 {
 			t.Errorf("ran %d times; %+v", ran.Load(), it)
@@ -231,7 +230,7 @@ func TestStepsOfALostAttemptAreReplayed(t *testing.T) {
 func TestAHandlerSleepsWithoutALease(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		task := create(t, p, pawl.NewTask{Type: "t", Payload: json.RawMessage(`1`)})
-		hands(t, p, worker.Options{}, worker.Handle("t", func(ctx context.Context, _ int) (string, error) {
+		startWorker(t, p, worker.Options{}, worker.Handle("t", func(ctx context.Context, _ int) (string, error) {
 			if err := pawl.Progress(ctx, 30, "Waiting for the morning"); err != nil {
 				return "", err
 			}
@@ -255,7 +254,7 @@ func TestAHandlerSleepsWithoutALease(t *testing.T) {
 func TestAHandlerWaitsForASignalWithoutALease(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		task := create(t, p, pawl.NewTask{Type: "t", Payload: json.RawMessage(`1`)})
-		hands(t, p, worker.Options{}, worker.Handle("t", func(ctx context.Context, _ int) (string, error) {
+		startWorker(t, p, worker.Options{}, worker.Handle("t", func(ctx context.Context, _ int) (string, error) {
 			by, err := pawl.WaitFor[string](ctx, "approval", "approved", "42")
 			if err != nil {
 				return "", err
@@ -293,7 +292,7 @@ func TestACancelReachesTheHandler(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		task := create(t, p, pawl.NewTask{Type: "t", Payload: json.RawMessage(`1`)})
 		running, cause := make(chan bool, 1), make(chan error, 1)
-		stop := hands(t, p, worker.Options{LeaseSeconds: 5}, worker.Handle("t", func(ctx context.Context, _ int) (int, error) {
+		stop := startWorker(t, p, worker.Options{LeaseSeconds: 5}, worker.Handle("t", func(ctx context.Context, _ int) (int, error) {
 			running <- true
 			<-ctx.Done()
 			cause <- context.Cause(ctx)
@@ -316,7 +315,7 @@ func TestAStopGivesUnfinishedWorkBackUncounted(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		task := create(t, p, pawl.NewTask{Type: "t", Payload: json.RawMessage(`1`)})
 		running := make(chan bool, 1)
-		stop := hands(t, p, worker.Options{StopGrace: 50 * time.Millisecond}, worker.Handle("t", func(ctx context.Context, _ int) (int, error) {
+		stop := startWorker(t, p, worker.Options{StopGrace: 50 * time.Millisecond}, worker.Handle("t", func(ctx context.Context, _ int) (int, error) {
 			running <- true
 			<-ctx.Done()
 			return 0, ctx.Err()

@@ -311,18 +311,18 @@ func (f *fake) set(change func()) {
 	change()
 }
 
-// crewOf runs a worker in a bubble of virtual time until fn returns, then stops
+// runWorker runs a worker in a bubble of virtual time until fn returns, then stops
 // it and returns what Run returned.
-func crewOf(t *testing.T, o Options, handler HandlerFunc, fn func(t *testing.T, f *fake)) (err error) {
+func runWorker(t *testing.T, o Options, handler HandlerFunc, fn func(t *testing.T, f *fake)) (err error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
-		err = crewOn(t, f, o, []Handler{{Type: "t", Do: handler}}, fn)
+		err = runWorkerOn(t, f, o, []Handler{{Type: "t", Do: handler}}, fn)
 	})
 	return err
 }
 
-func crewOn(t *testing.T, f *fake, o Options, handlers []Handler, fn func(t *testing.T, f *fake)) error {
+func runWorkerOn(t *testing.T, f *fake, o Options, handlers []Handler, fn func(t *testing.T, f *fake)) error {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	if o.Logger == nil {

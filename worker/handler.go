@@ -10,22 +10,22 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// HandlerFunc does one item: its input as JSON in, its result as JSON out.
-// Inside it pawl.ItemFrom(ctx) is the claim.
+// HandlerFunc handles one item: it gets the input and returns the result, both JSON.
+// pawl.ItemFrom(ctx) returns the claim.
 type HandlerFunc func(ctx context.Context, input json.RawMessage) (json.RawMessage, error)
 
-// Handler does the items of one type. Handle makes one of a typed function; a
-// program that wants the raw JSON fills it in itself.
+// Handler handles the items of one type. Handle makes one from a typed function; fill
+// in the struct to work with raw JSON.
 type Handler struct {
-	Type string // "" = every type that no other handler of the worker is for
+	Type string // "" = every type without a handler of its own
 	Do   HandlerFunc
 }
 
-// Handle makes a handler of a typed function: the item's input is read into In,
-// what it returns becomes the item's result as JSON (≤ 1 MiB). An input that
-// does not fit In fails the item for good, with code invalid_input; a result
-// that cannot be written, with invalid_result. The first middleware is the
-// outermost, inside those of the Options.
+// Handle makes a handler from a typed function. The item's input is decoded into In;
+// the return value becomes the item's result as JSON (≤ 1 MiB). An input that does
+// not fit In fails the item permanently with code invalid_input; a result that
+// cannot be encoded, with invalid_result. The first middleware is the outermost,
+// inside those of the Options.
 func Handle[In, Out any](typ string, fn func(context.Context, In) (Out, error), mw ...Middleware) Handler {
 	do := func(ctx context.Context, input json.RawMessage) (json.RawMessage, error) {
 		var in In
@@ -47,7 +47,7 @@ func Handle[In, Out any](typ string, fn func(context.Context, In) (Out, error), 
 	return Handler{Type: typ, Do: chain(do, mw)}
 }
 
-// Codes of an item's error that the worker gives.
+// Codes of an item's error that the worker sets.
 const (
 	CodePanic         = "panic"          // the handler panicked; detail has the stack
 	CodeInvalidInput  = "invalid_input"  // the input does not fit the handler; final
@@ -58,8 +58,8 @@ type failedError struct{ f pawl.Failure }
 
 func (e *failedError) Error() string { return e.f.Message }
 
-// Failed is an error that is handed in as f stands, with its code and detail.
-// Wrap it with pawl.Permanent or pawl.RetryAfter to steer the retry.
+// Failed returns an error that is reported as f, with its code and detail. Wrap it
+// with pawl.Permanent or pawl.RetryAfter to control the retry.
 func Failed(f pawl.Failure) error { return &failedError{f} }
 
 // maxMessage and maxDetail keep an error within pawl.MaxErrorBytes.
@@ -68,8 +68,8 @@ const (
 	maxDetail  = 48 << 10
 )
 
-// failCall turns a handler's error into the call that reports it, in a form that
-// is not refused: a report that is refused would leave the item to run out.
+// failCall turns a handler's error into a call that the service does not refuse: after
+// a refusal the item would be retried only when its lease expires.
 func failCall(f pawl.Fence, err error) pawl.FailCall {
 	call := pawl.FailCallOf(f, err)
 	var failed *failedError
@@ -83,11 +83,11 @@ func failCall(f pawl.Fence, err error) pawl.FailCall {
 	case errors.As(err, &known):
 		call.Error.Code = string(known.Code)
 	}
-	call.Error.Message = legible(call.Error.Message, maxMessage)
+	call.Error.Message = sanitize(call.Error.Message, maxMessage)
 	if call.Error.Message == "" {
 		call.Error.Message = fmt.Sprintf("%T", err)
 	}
-	call.Error.Code = legible(call.Error.Code, pawl.MaxTypeLen)
+	call.Error.Code = sanitize(call.Error.Code, pawl.MaxTypeLen)
 	if d := call.Error.Detail; len(d) > maxDetail || !json.Valid(d) || strings.Contains(string(d), `\u0000`) {
 		call.Error.Detail = nil
 	}
@@ -97,8 +97,8 @@ func failCall(f pawl.Fence, err error) pawl.FailCall {
 	return call
 }
 
-// legible is valid UTF-8 without NUL and at most limit bytes long.
-func legible(s string, limit int) string {
+// sanitize returns s as valid UTF-8 without NUL, at most limit bytes long.
+func sanitize(s string, limit int) string {
 	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 	if len(s) > limit {
 		s = strings.ToValidUTF8(s[:limit-len("…")], "") + "…"

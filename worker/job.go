@@ -12,63 +12,63 @@ import (
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
-// verdict is what has become of a claim.
-type verdict int
+// jobState is the state of a claim in this worker.
+type jobState int
 
 const (
-	working   verdict = iota
-	resting           // it was suspended, or is being so
-	lost              // the lease is lost
-	cancelled         // the item was cancelled
-	returned          // its handler has returned
-	abandoned         // given back while its handler runs on
+	jobRunning   jobState = iota
+	jobSuspended          // suspended, or being suspended
+	jobLost               // the lease is lost
+	jobCancelled          // the item was cancelled
+	jobReturned           // the handler has returned
+	jobAbandoned          // released while the handler still runs
 )
 
-// job is one claimed item. The crew's mu guards hold, beaten, verdict
-// and pens.
+// job is one claimed item. The runner's mu guards lease, heartbeatSent, state and
+// writers.
 type job struct {
-	fence  pawl.Fence
-	at     time.Time // when it was claimed, by the local clock
-	ctx    context.Context
-	cancel context.CancelCauseFunc
+	fence     pawl.Fence
+	claimedAt time.Time // by the local clock
+	ctx       context.Context
+	cancel    context.CancelCauseFunc
 
-	log     *slog.Logger  // with what names the claim
-	took    time.Duration // by its handler
-	hold    hold
-	beaten  bool // a heartbeat was sent
-	verdict verdict
-	pens    []*pen // of the messages that its handler wrote
+	log           *slog.Logger  // with the ids of the claim
+	took          time.Duration // by the handler
+	lease         leaseState
+	heartbeatSent bool // a heartbeat was sent
+	state         jobState
+	writers       []*messageWriter // of the messages that the handler wrote
 }
 
-func (w *crew) newJob(l pawl.Lease, at time.Time) *job {
-	j := &job{fence: l.Fence(), at: at, hold: newHold(l, at)}
+func (w *runner) newJob(l pawl.Lease, at time.Time) *job {
+	j := &job{fence: l.Fence(), claimedAt: at, lease: newLeaseState(l, at)}
 	j.log = w.log.With("item_id", l.ID, "task_id", l.TaskID, "type", l.Type, "attempt", l.Attempt)
-	j.hold.allowed, j.hold.toEnd = w.o.MaxMisses, w.o.KeepTrying
+	j.lease.maxMisses, j.lease.keepTrying = w.opts.MaxMisses, w.opts.KeepTrying
 	return j
 }
 
-// start runs a job's handler; the caller holds mu.
-func (w *crew) start(j *job) {
-	ctx, cancel := context.WithCancelCause(w.work)
+// start starts a job's handler. The caller holds mu.
+func (w *runner) start(j *job) {
+	ctx, cancel := context.WithCancelCause(w.workCtx)
 	j.ctx, j.cancel = pawl.WithSession(ctx, &session{w, j}), cancel
-	j.hold.due = clock.Now().Add(j.hold.first())
+	j.lease.nextDue = clock.Now().Add(j.lease.firstAfter())
 	w.jobs[j] = struct{}{}
-	if w.wakeAt.IsZero() || j.hold.due.Before(w.wakeAt) {
-		w.wakeAt = j.hold.due
-		signal(w.poke)
+	if w.wakeAt.IsZero() || j.lease.nextDue.Before(w.wakeAt) {
+		w.wakeAt = j.lease.nextDue
+		signal(w.wakeHeartbeat)
 	}
-	go w.run(j, j.hold.lease)
+	go w.run(j, j.lease.lease)
 }
 
-// errExited is the error of a handler that ended its goroutine.
+// errExited is the error of a handler that called runtime.Goexit.
 var errExited = Failed(pawl.Failure{Code: CodePanic, Message: "the handler called runtime.Goexit"})
 
-// run does one item. Its owner is stop, which waits until jobs is empty. What
-// comes after the handler is deferred: a handler may end its goroutine.
-func (w *crew) run(j *job, l pawl.Lease) {
+// run runs the handler of one item. stop waits for it, until jobs is empty. finish
+// is deferred because a handler may call runtime.Goexit.
+func (w *runner) run(j *job, l pawl.Lease) {
 	var out json.RawMessage
 	err, start := errExited, clock.Now()
-	defer func() { w.ended(j, out, err, start) }()
+	defer func() { w.finish(j, out, err, start) }()
 	j.log.Info("item started")
 	do, ok := w.handlers[l.Type]
 	if !ok {
@@ -81,84 +81,83 @@ func (w *crew) run(j *job, l pawl.Lease) {
 	out, err = do(j.ctx, l.Input)
 }
 
-// ended hands in what a handler came to, after all that it said, then frees its
-// slot.
-func (w *crew) ended(j *job, out json.RawMessage, err error, start time.Time) {
+// finish sends the handler's messages, reports its result and frees its slot.
+func (w *runner) finish(j *job, out json.RawMessage, err error, start time.Time) {
 	j.took = clock.Now().Sub(start)
 	w.drain(j)
 	w.mu.Lock()
-	j.endPens(errOver)
-	before := j.verdict
-	if before == working {
-		j.verdict = returned
-		w.handing++
+	j.endWriters(errClaimOver)
+	before := j.state
+	if before == jobRunning {
+		j.state = jobReturned
+		w.pendingResults++
 	}
 	w.mu.Unlock()
 	j.cancel(nil)
 	switch before {
-	case working:
-		w.hand(w.outcome(j, out, err))
-	case resting:
+	case jobRunning:
+		w.enqueueResult(w.outcome(j, out, err))
+	case jobSuspended:
 		j.log.Info("item suspended", "took", j.took)
 		if !errors.Is(err, pawl.ErrSuspended) {
-			j.log.Warn("the handler did not return ErrSuspended; what it returned is dropped, the item goes on later", "error", err)
+			j.log.Warn("the handler suspended the item but did not return ErrSuspended; its return value is dropped", "error", err)
 		}
 	}
 	w.mu.Lock()
-	w.measure(clock.Now().Sub(start))
+	w.updateMean(clock.Now().Sub(start))
 	delete(w.jobs, j)
-	w.fill()
+	w.startPrefetched()
 	w.mu.Unlock()
-	signal(w.room)
-	signal(w.changed)
+	signal(w.slotFreed)
+	signal(w.jobEnded)
 }
 
-// outcome is what is handed in for a job: its result, its failure or, when it
-// was cut short by the stop, its release.
-func (w *crew) outcome(j *job, out json.RawMessage, err error) *handin {
+// outcome is what is reported for a job: a result, a failure or, when the stop
+// cancelled the handler, a release.
+func (w *runner) outcome(j *job, out json.RawMessage, err error) *result {
 	if err == nil || w.wasStopped(j, err) {
-		return &handin{job: j, verb: complete, result: out}
+		return &result{job: j, verb: complete, payload: out}
 	}
-	if retryable, _ := pawl.RetryOf(err); retryable && context.Cause(w.work) != nil {
+	if retryable, _ := pawl.RetryOf(err); retryable && context.Cause(w.workCtx) != nil {
 		w.mu.Lock()
-		w.tally.Released++
+		w.stopped.Released++
 		w.mu.Unlock()
-		return &handin{job: j, verb: release}
+		return &result{job: j, verb: release}
 	}
-	return &handin{job: j, verb: fail, failure: failCall(j.fence, err)}
+	return &result{job: j, verb: fail, failure: failCall(j.fence, err)}
 }
 
-// lose ends a running job whose claim is over: its handler's context is
-// cancelled with the cause, and nothing is handed in.
-func (w *crew) lose(j *job, why error) {
+// endClaim ends a running job whose claim is over: the handler's context is cancelled
+// with the cause, and nothing is reported.
+func (w *runner) endClaim(j *job, why error) {
 	w.mu.Lock()
-	if j.verdict != working {
+	if j.state != jobRunning {
 		w.mu.Unlock()
 		return
 	}
-	j.verdict = lost
+	j.state = jobLost
 	if errors.Is(why, pawl.ErrCancelled) {
-		j.verdict = cancelled
+		j.state = jobCancelled
 	}
-	was := j.verdict
-	j.endPens(why)
+	was := j.state
+	j.endWriters(why)
 	w.mu.Unlock()
 	j.cancel(why)
-	if was == cancelled {
+	if was == jobCancelled {
 		j.log.Info("item cancelled")
 		return
 	}
-	w.tellLost(j, why)
+	w.reportLost(j, why)
 }
 
-// tellLost logs a lost lease and calls OnLeaseLost.
-func (w *crew) tellLost(j *job, why error) {
+// reportLost logs a lost lease and calls OnLeaseLost.
+func (w *runner) reportLost(j *job, why error) {
 	j.log.Warn("lease lost", "error", why)
-	if w.o.OnLeaseLost == nil {
+	if w.opts.OnLeaseLost == nil {
 		return
 	}
 	w.mu.Lock()
-	lease := j.hold.lease
+	lease := j.lease.lease
 	w.mu.Unlock()
 	w.callbacks.Go(func() {
 		defer func() {
@@ -166,16 +165,16 @@ func (w *crew) tellLost(j *job, why error) {
 				j.log.Error("OnLeaseLost panicked", "panic", v)
 			}
 		}()
-		w.o.OnLeaseLost(lease, why)
+		w.opts.OnLeaseLost(lease, why)
 	})
 }
 
-// measure moves the average of how long an item keeps its slot; the caller
-// holds mu.
-func (w *crew) measure(took time.Duration) {
-	if w.mean == 0 {
-		w.mean = max(took, 1)
+// updateMean updates the moving average of how long an item occupies a slot. The
+// caller holds mu.
+func (w *runner) updateMean(took time.Duration) {
+	if w.meanTime == 0 {
+		w.meanTime = max(took, 1)
 		return
 	}
-	w.mean = max(w.mean+(took-w.mean)/8, 1)
+	w.meanTime = max(w.meanTime+(took-w.meanTime)/8, 1)
 }

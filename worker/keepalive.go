@@ -9,12 +9,12 @@ import (
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
-// KeepAliveOptions steer the heartbeats of one lease; the zero value works.
+// KeepAliveOptions configure KeepAlive; the zero value works.
 type KeepAliveOptions struct {
-	Interval     time.Duration // between heartbeats; 0 = a tenth of the lease (30 s of 300)
-	LeaseSeconds int           // how long each heartbeat makes the lease, 1…86400; 0 = the claim's
-	MaxFailures  int           // heartbeats in a row that may fail before the lease counts as lost; 0 = 3
-	KeepTrying   bool          // let them fail until the lease's own end
+	Interval     time.Duration // between heartbeats; 0 = a tenth of the lease (30 s for 300 s)
+	LeaseSeconds int           // lease length that each heartbeat requests, 1…86400; 0 = the claim's
+	MaxFailures  int           // consecutive failed heartbeats after which the lease counts as lost; 0 = 3
+	KeepTrying   bool          // ignore MaxFailures: send heartbeats until the lease expires
 	OnLeaseLost  func(error)   // called once, when the lease is lost or the item cancelled; Stop waits for it
 }
 
@@ -27,35 +27,35 @@ type Keeper struct {
 	stop   chan struct{}
 }
 
-// KeepAlive sends heartbeats for a lease claimed by hand: the first after a
-// second or one interval, whichever is sooner, then every interval, by the
-// monotonic clock. It goes on until Stop, until ctx ends, or until the lease is
-// lost: refused, or MaxFailures heartbeats in a row went unanswered. Call Stop
-// before the item is completed or failed: a heartbeat after that is refused.
+// KeepAlive sends heartbeats for a lease that the caller claimed: the first after a
+// second or one interval, whichever is sooner, then every interval of the monotonic
+// clock. It stops when Stop is called, when ctx ends, or when the lease is lost: a
+// heartbeat was refused, or MaxFailures consecutive ones failed. Call Stop before
+// the item is completed or failed: a heartbeat after that is refused.
 func KeepAlive(ctx context.Context, leaser pawl.Leaser, lease pawl.Lease, o KeepAliveOptions) *Keeper {
 	k := &Keeper{done: make(chan struct{}), stop: make(chan struct{})}
 	k.ctx, k.cancel = context.WithCancelCause(ctx)
-	h := newHold(lease, clock.Now())
+	h := newLeaseState(lease, clock.Now())
 	if o.LeaseSeconds > 0 {
-		h.ask, h.every = o.LeaseSeconds, time.Duration(o.LeaseSeconds)*time.Second/10
+		h.requestSeconds, h.interval = o.LeaseSeconds, time.Duration(o.LeaseSeconds)*time.Second/10
 	}
 	if o.Interval > 0 {
-		h.every = o.Interval
+		h.interval = o.Interval
 	}
 	if o.MaxFailures > 0 {
-		h.allowed = o.MaxFailures
+		h.maxMisses = o.MaxFailures
 	}
-	h.toEnd = o.KeepTrying
+	h.keepTrying = o.KeepTrying
 	go k.run(leaser, h, o.OnLeaseLost)
 	return k
 }
 
-// Context ends when the lease is lost, with a cause that matches
-// pawl.ErrLeaseLost; when the item is cancelled, with pawl.ErrCancelled; and
-// when the keeper is stopped. Do the work under it.
+// Context is the context to do the work under. It ends when the lease is lost, with
+// a cause that matches pawl.ErrLeaseLost; when the item is cancelled, with
+// pawl.ErrCancelled; and when the keeper is stopped.
 func (k *Keeper) Context() context.Context { return k.ctx }
 
-// Running says whether heartbeats are still being sent.
+// Running reports whether heartbeats are still being sent.
 func (k *Keeper) Running() bool {
 	select {
 	case <-k.done:
@@ -65,9 +65,9 @@ func (k *Keeper) Running() bool {
 	}
 }
 
-// Stop ends the heartbeats. With wait it returns when the last one is answered,
-// after at most timeout (0 = 5 s), and says whether it has ended. It may be
-// called more than once.
+// Stop stops the heartbeats. With wait it returns when the last one is answered, or
+// after timeout (0 = 5 s). It reports whether the keeper has ended. It may be called
+// more than once.
 func (k *Keeper) Stop(wait bool, timeout time.Duration) bool {
 	k.once.Do(func() { close(k.stop) })
 	if !wait {
@@ -87,10 +87,10 @@ func (k *Keeper) Stop(wait bool, timeout time.Duration) bool {
 }
 
 // run is the keeper's goroutine; its owner waits for it with Stop.
-func (k *Keeper) run(leaser pawl.Leaser, h hold, onLost func(error)) {
+func (k *Keeper) run(leaser pawl.Leaser, h leaseState, onLost func(error)) {
 	defer close(k.done)
 	defer k.cancel(nil)
-	timer := time.NewTimer(h.first())
+	timer := time.NewTimer(h.firstAfter())
 	defer timer.Stop()
 	for {
 		select {
@@ -100,12 +100,12 @@ func (k *Keeper) run(leaser pawl.Leaser, h hold, onLost func(error)) {
 			return
 		case <-timer.C:
 		}
-		gone := k.beat(leaser, &h)
+		gone := k.heartbeat(leaser, &h)
 		switch {
 		case k.ctx.Err() != nil:
 			return
 		case gone == nil:
-			timer.Reset(max(0, h.due.Sub(clock.Now())))
+			timer.Reset(max(0, h.nextDue.Sub(clock.Now())))
 			continue
 		case !k.stopped():
 			k.cancel(gone)
@@ -117,8 +117,8 @@ func (k *Keeper) run(leaser pawl.Leaser, h hold, onLost func(error)) {
 	}
 }
 
-// stopped says whether Stop was called: an answer that comes after it is
-// nobody's loss.
+// stopped reports whether Stop was called: an answer that arrives after it does not
+// mean a lost lease.
 func (k *Keeper) stopped() bool {
 	select {
 	case <-k.stop:
@@ -128,14 +128,14 @@ func (k *Keeper) stopped() bool {
 	}
 }
 
-func (k *Keeper) beat(leaser pawl.Leaser, h *hold) error {
-	ctx, cancel := context.WithTimeout(k.ctx, min(longestBeatCall, max(h.every, shortestBeatCall)))
+func (k *Keeper) heartbeat(leaser pawl.Leaser, h *leaseState) error {
+	ctx, cancel := context.WithTimeout(k.ctx, min(maxHeartbeatTimeout, max(h.interval, minHeartbeatTimeout)))
 	defer cancel()
 	sent := clock.Now()
-	rs, err := leaser.Heartbeat(ctx, []pawl.HeartbeatCall{{Fence: h.lease.Fence(), LeaseSeconds: h.ask}})
+	rs, err := leaser.Heartbeat(ctx, []pawl.HeartbeatCall{{Fence: h.lease.Fence(), LeaseSeconds: h.requestSeconds}})
 	var b pawl.Beat
-	if err = single(rs, err); err == nil {
+	if err = onlyError(rs, err); err == nil {
 		b = rs[0].Value
 	}
-	return h.answer(sent, clock.Now(), b, err)
+	return h.apply(sent, clock.Now(), b, err)
 }

@@ -11,12 +11,11 @@ import (
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
-// Middleware wraps handlers: what it does before and after calling next happens
-// around every item.
+// Middleware wraps a handler; it runs around every item.
 type Middleware func(next HandlerFunc) HandlerFunc
 
-// chain wraps do so that the first middleware is the outermost. What do itself
-// throws is caught inside them all, so that they see an error.
+// chain wraps do so that the first middleware is the outermost. A panic of do is
+// recovered innermost, so that every middleware sees an error.
 func chain(do HandlerFunc, mw []Middleware) HandlerFunc {
 	if do == nil {
 		return nil
@@ -28,8 +27,8 @@ func chain(do HandlerFunc, mw []Middleware) HandlerFunc {
 	return do
 }
 
-// Recover turns a panic into an error with code panic whose detail carries the
-// value and the stack. Every handler runs inside it already.
+// Recover turns a panic into an error with code panic; its detail has the value and
+// the stack. Every handler already runs inside it.
 func Recover(next HandlerFunc) HandlerFunc {
 	return func(ctx context.Context, input json.RawMessage) (out json.RawMessage, err error) {
 		defer func() {
@@ -38,20 +37,20 @@ func Recover(next HandlerFunc) HandlerFunc {
 			}
 		}()
 		if out, err = next(ctx, input); err != nil {
-			_ = err.Error() // an error that cannot speak (a typed nil) panics here, where it is caught
+			_ = err.Error() // an error whose Error method panics (a typed nil) panics here, where it is recovered
 		}
 		return out, err
 	}
 }
 
 func panicked(v any, stack []byte) error {
-	text := legible(fmt.Sprint(v), 2<<10)
-	detail, _ := json.Marshal(map[string]string{"panic": text, "stack": legible(string(stack), maxDetail/2)}) // strings always can
+	text := sanitize(fmt.Sprint(v), 2<<10)
+	detail, _ := json.Marshal(map[string]string{"panic": text, "stack": sanitize(string(stack), maxDetail/2)}) // strings always can
 	return Failed(pawl.Failure{Code: CodePanic, Message: "panic: " + text, Detail: detail})
 }
 
-// Timing calls seen after every item with its claim, how long its handler ran by
-// the monotonic clock, and how it ended.
+// Timing calls seen after every item with its claim, the time that the handler took
+// by the monotonic clock, and the handler's error.
 func Timing(seen func(ctx context.Context, lease pawl.Lease, took time.Duration, err error)) Middleware {
 	return func(next HandlerFunc) HandlerFunc {
 		return func(ctx context.Context, input json.RawMessage) (json.RawMessage, error) {

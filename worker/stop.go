@@ -11,66 +11,66 @@ import (
 )
 
 const (
-	afterCut  = time.Second     // for handlers to return once their contexts are cancelled
-	lastCalls = 5 * time.Second // for what is left to be handed in or given back
-	regular   = 30 * time.Second
+	cancelGrace      = time.Second     // for handlers to return after their contexts are cancelled
+	finalCallTimeout = 5 * time.Second // for the last results and releases
+	registerEvery    = 30 * time.Second
 )
 
-// ErrGivenBack is matched by what Run returns when it stopped before all that
-// was begun had finished.
+// ErrGivenBack matches the error of Run when it stopped before all started items had
+// finished.
 var ErrGivenBack = errors.New("worker: stopped before all had finished")
 
-// errStopping is the cause of the handlers' contexts when the grace is over.
+// errStopping is the cause of the handlers' contexts after Options.StopGrace.
 var errStopping = errors.New("worker: stopping")
 
-// Stopped says what a stop cut short. It matches ErrGivenBack. What was only
-// taken ahead and never begun is given back too, and not counted.
+// Stopped counts what a stop left unfinished. It matches ErrGivenBack. Prefetched
+// items that were never started are released too, and not counted.
 type Stopped struct {
-	Released int // begun, and given back uncounted for others to do
-	Lost     int // finished, but the database did not take the result in time; done again after the lease
+	Released int // started, then released for other workers
+	Lost     int // finished, but the result was not accepted in time; the item runs again after its lease
 }
 
-// Error says how many.
+// Error implements error.
 func (s *Stopped) Error() string {
-	return fmt.Sprintf("%v: %d given back, %d results not taken", ErrGivenBack, s.Released, s.Lost)
+	return fmt.Sprintf("%v: %d items released, %d results not accepted", ErrGivenBack, s.Released, s.Lost)
 }
 
-// Is matches ErrGivenBack.
+// Is reports whether target is ErrGivenBack.
 func (s *Stopped) Is(target error) bool { return target == ErrGivenBack }
 
-// stop waits for the handlers as long as the grace lasts, cuts the rest short,
-// and sees to it that what there is gets handed in.
-func (w *crew) stop() error {
-	end := clock.Now().Add(w.o.StopGrace)
+// stop waits for the handlers during the grace, cancels the rest, and waits until the
+// results are reported.
+func (w *runner) stop() error {
+	end := clock.Now().Add(w.opts.StopGrace)
 	w.mu.Lock()
 	w.stopping = true
-	ahead := w.ahead
-	w.ahead = nil
+	ahead := w.prefetched
+	w.prefetched = nil
 	w.mu.Unlock()
-	w.giveBack(ahead)
+	w.releaseJobs(ahead)
 
 	idle := func() bool { return len(w.jobs) == 0 }
 	if !w.await(idle, end.Sub(clock.Now())) {
-		w.cut(errStopping)
-		if !w.await(idle, afterCut) {
+		w.cancelWork(errStopping)
+		if !w.await(idle, cancelGrace) {
 			w.abandon()
 		}
 	}
-	w.await(func() bool { return w.handing == 0 }, max(lastCalls, end.Sub(clock.Now())))
-	w.cut(nil)
+	w.await(func() bool { return w.pendingResults == 0 }, max(finalCallTimeout, end.Sub(clock.Now())))
+	w.cancelWork(nil)
 
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s := w.tally
-	s.Lost = w.handing
+	s := w.stopped
+	s.Lost = w.pendingResults
 	if s != (Stopped{}) {
 		return &s
 	}
 	return nil
 }
 
-// await waits until something is so, at most for a while; false when it is not.
-func (w *crew) await(so func() bool, limit time.Duration) bool {
+// await waits until the condition holds, at most for limit; false on time-out.
+func (w *runner) await(so func() bool, limit time.Duration) bool {
 	timer := time.NewTimer(max(limit, 0))
 	defer timer.Stop()
 	for {
@@ -81,30 +81,30 @@ func (w *crew) await(so func() bool, limit time.Duration) bool {
 			return true
 		}
 		select {
-		case <-w.changed:
+		case <-w.jobEnded:
 		case <-timer.C:
 			return false
 		}
 	}
 }
 
-// abandon gives back what handlers that ignore their context hold.
-func (w *crew) abandon() {
+// abandon releases the items of handlers that ignore their cancelled context.
+func (w *runner) abandon() {
 	w.mu.Lock()
 	var left []*job
 	for j := range w.jobs {
-		if j.verdict == working {
-			j.verdict = abandoned
+		if j.state == jobRunning {
+			j.state = jobAbandoned
 			left = append(left, j)
 		}
 	}
-	w.tally.Released += len(left)
+	w.stopped.Released += len(left)
 	w.mu.Unlock()
-	w.giveBack(left)
+	w.releaseJobs(left)
 }
 
-// giveBack releases jobs at once; what cannot be released runs out by itself.
-func (w *crew) giveBack(jobs []*job) {
+// releaseJobs releases jobs. The lease of a job that cannot be released expires.
+func (w *runner) releaseJobs(jobs []*job) {
 	for len(jobs) > 0 {
 		n := min(len(jobs), pawl.MaxClaim)
 		calls := make([]pawl.ReleaseCall, n)
@@ -112,14 +112,14 @@ func (w *crew) giveBack(jobs []*job) {
 			calls[i].Fence = j.fence
 		}
 		jobs = jobs[n:]
-		ctx, cancel := context.WithTimeout(w.calls, lastCalls)
+		ctx, cancel := context.WithTimeout(w.callCtx, finalCallTimeout)
 		for try := 1; ; try++ {
-			_, err := w.c.Release(ctx, calls)
+			_, err := w.claimer.Release(ctx, calls)
 			if err == nil {
 				break
 			}
-			if !passing(err) || !sleep(ctx, handInPause.after(try, err)) {
-				w.log.Warn("items could not be given back; their leases run out", "items", n, "error", err)
+			if !isTransient(err) || !sleep(ctx, retryBackoff.after(try, err)) {
+				w.log.Warn("items could not be released; their leases will expire", "items", n, "error", err)
 				break
 			}
 		}
@@ -127,19 +127,19 @@ func (w *crew) giveBack(jobs []*job) {
 	}
 }
 
-// register enters the worker into the registry now and every 30 s.
-func (w *crew) register() {
+// registerLoop writes the worker into the registry now and every 30 s.
+func (w *runner) registerLoop() {
 	for {
 		w.mu.Lock()
-		inFlight := len(w.jobs) + len(w.ahead)
+		inFlight := len(w.jobs) + len(w.prefetched)
 		w.mu.Unlock()
-		ctx, cancel := context.WithTimeout(w.calls, handInCall)
-		err := w.c.RegisterWorker(ctx, pawl.WorkerInfo{WorkerID: w.o.ID, Name: w.o.Name, Version: w.o.Version, Types: w.types, InFlight: inFlight})
+		ctx, cancel := context.WithTimeout(w.callCtx, callTimeout)
+		err := w.claimer.RegisterWorker(ctx, pawl.WorkerInfo{WorkerID: w.opts.ID, Name: w.opts.Name, Version: w.opts.Version, Types: w.types, InFlight: inFlight})
 		cancel()
-		if err != nil && w.calls.Err() == nil {
-			w.log.Warn("the registry did not take this worker", "error", err)
+		if err != nil && w.callCtx.Err() == nil {
+			w.log.Warn("the worker could not be registered", "error", err)
 		}
-		if !sleep(w.calls, regular) {
+		if !sleep(w.callCtx, registerEvery) {
 			return
 		}
 	}

@@ -19,7 +19,7 @@ func stopAfter(t *testing.T, o Options, do HandlerFunc, items int, d time.Durati
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
 		var at time.Time
-		err = crewOn(t, f, o, []Handler{{"t", do}}, func(t *testing.T, f *fake) {
+		err = runWorkerOn(t, f, o, []Handler{{"t", do}}, func(t *testing.T, f *fake) {
 			f.add("t", slices.Repeat([]string{`1`}, items)...)
 			pass(d)
 			at = time.Now()
@@ -99,7 +99,7 @@ func TestAHandlerThatIgnoresItsContextIsLeftBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
 		var at time.Time
-		err := crewOn(t, f, Options{StopGrace: 10 * time.Second}, []Handler{{"t", func(ctx context.Context, in json.RawMessage) (json.RawMessage, error) {
+		err := runWorkerOn(t, f, Options{StopGrace: 10 * time.Second}, []Handler{{"t", func(ctx context.Context, in json.RawMessage) (json.RawMessage, error) {
 			time.Sleep(time.Minute)
 			if err := pawl.Progress(ctx, 1, "Late"); err == nil {
 				t.Error("a late write was sent")
@@ -127,7 +127,7 @@ func TestAStopWithoutADatabaseEndsAndSaysWhatWasLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
 		var at time.Time
-		err := crewOn(t, f, Options{StopGrace: 10 * time.Second}, []Handler{{"t", takes(time.Second)}}, func(t *testing.T, f *fake) {
+		err := runWorkerOn(t, f, Options{StopGrace: 10 * time.Second}, []Handler{{"t", takes(time.Second)}}, func(t *testing.T, f *fake) {
 			f.add("t", `1`)
 			pass(500 * time.Millisecond)
 			f.set(func() { f.stuck = func(string) bool { return true } })
@@ -165,7 +165,7 @@ func TestNoMoreIsTakenAheadThanIsDoneIn50Milliseconds(t *testing.T) {
 		most  int
 	}{{time.Millisecond, 4, 200}, {10 * time.Millisecond, 4, 20}, {100 * time.Millisecond, 4, 2}, {time.Second, 4, 0}} {
 		t.Run(c.takes.String(), func(t *testing.T) {
-			_ = crewOf(t, Options{Concurrency: c.at}, takes(c.takes), func(t *testing.T, f *fake) {
+			_ = runWorker(t, Options{Concurrency: c.at}, takes(c.takes), func(t *testing.T, f *fake) {
 				n := max(c.most, 10) * 10
 				f.add("t", slices.Repeat([]string{`1`}, n)...)
 				pass(c.takes * time.Duration(n/c.at+10))
@@ -188,7 +188,7 @@ func TestNoMoreIsTakenAheadThanIsDoneIn50Milliseconds(t *testing.T) {
 func TestFastHandlersAreFedByFewClaims(t *testing.T) {
 	for _, lag := range []time.Duration{0, time.Millisecond} {
 		t.Run(lag.String(), func(t *testing.T) {
-			_ = crewOf(t, Options{Concurrency: 2}, takes(100*time.Microsecond), func(t *testing.T, f *fake) {
+			_ = runWorker(t, Options{Concurrency: 2}, takes(100*time.Microsecond), func(t *testing.T, f *fake) {
 				f.set(func() {
 					f.down = func(verb string) error {
 						if verb == "claim" {
@@ -212,7 +212,7 @@ func TestFastHandlersAreFedByFewClaims(t *testing.T) {
 
 func TestWhatWaitedTooLongIsGivenBack(t *testing.T) {
 	var slow atomic.Bool
-	_ = crewOf(t, Options{Concurrency: 1}, func(ctx context.Context, in json.RawMessage) (json.RawMessage, error) {
+	_ = runWorker(t, Options{Concurrency: 1}, func(ctx context.Context, in json.RawMessage) (json.RawMessage, error) {
 		if slow.Load() {
 			return takes(time.Minute)(ctx, in)
 		}

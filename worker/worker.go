@@ -1,16 +1,17 @@
-// Package worker does the work: it claims items, keeps their leases alive while
-// handlers run, and hands the results in. A program that claims by hand keeps
-// its leases with KeepAlive.
+// Package worker claims items, runs a handler for each, sends heartbeats while the
+// handlers run, and reports the results. A program that claims items itself keeps
+// their leases alive with KeepAlive.
 //
 //	err := worker.Run(ctx, eng, worker.Handle("email.send", func(ctx context.Context, m Mail) (Receipt, error) {
 //		return pawl.Step(ctx, "send", m.send)
 //	}))
 //
-// A handler may be run more than once for an item, never by two workers that
-// both get their result taken: whoever lost the lease has his context cancelled
-// and every write refused. It ends by returning: a value; an error, which is
-// retried by the item's budget; pawl.Permanent(err); pawl.RetryAfter(d, err); or
-// the pawl.ErrSuspended of a Sleep. A panic is an error that carries its stack.
+// Delivery is at least once: a handler may run more than once for an item, but only
+// one result is accepted. When a worker loses the lease, the handler's context is
+// cancelled and every write is refused. A handler returns one of: a value; an error,
+// which is retried up to the item's max_attempts; pawl.Permanent(err);
+// pawl.RetryAfter(d, err); or the pawl.ErrSuspended of a Sleep. A panic becomes an
+// error with the stack.
 package worker
 
 import (
@@ -29,8 +30,7 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// Options say how a worker works. The zero value works; the defaults are
-// those of docs/contract.md §10.
+// Options configure a worker. The zero value works.
 type Options struct {
 	ID      string // one per process, ≤ 255; "" = host name, process and a random part
 	Name    string // for the registry, ≤ 255
@@ -38,75 +38,74 @@ type Options struct {
 
 	Concurrency  int      // handlers at a time; 0 = one per CPU
 	LeaseSeconds int      // 1…86400; 0 = 300
-	WaitSeconds  int      // how long a claim waits for work, 1…60; 0 = 30
+	WaitSeconds  int      // long-poll time of a claim, 1…60; 0 = 30
 	TaskID       string   // only this task's items; "" = any
-	Types        []string // for a handler of every type: claim only these; nil = any kind of work
+	Types        []string // with a handler for every type: claim only these types; nil = all
 
-	// StopGrace is how long handlers may go on after the context has ended, before
-	// their contexts are cancelled and what they had begun is released, uncounted.
-	// 0 = 30 s; negative = none.
+	// StopGrace is how long handlers may keep running after the context has ended.
+	// Then their contexts are cancelled and their items are released; a release does
+	// not count as a failure. 0 = 30 s; negative = none.
 	StopGrace time.Duration
 
-	// FlushEvery is how long what handlers say in messages may wait for more, at
-	// most a second; 0 = 100 ms. Much of it goes at once.
+	// FlushEvery is how long chunks of messages are buffered before they are sent, at
+	// most a second; 0 = 100 ms. A full buffer is sent at once.
 	FlushEvery time.Duration
 
-	MaxMisses  int  // failed heartbeats in a row that lose a lease; 0 = 3
-	KeepTrying bool // let heartbeats fail until the lease's own end
-	NoPrefetch bool // claim only what can be started at once
+	MaxMisses  int  // consecutive failed heartbeats after which a lease counts as lost; 0 = 3
+	KeepTrying bool // ignore MaxMisses: send heartbeats until the lease expires
+	NoPrefetch bool // claim only as many items as there are free slots
 
-	// Drain ends the worker when it finds nothing more to claim and all that it
-	// had is handed in. What is scheduled, waits or is held by others is not
-	// waited for.
+	// Drain ends the worker when a claim finds nothing and all its results are
+	// reported. It does not wait for scheduled or blocked items, or for items that
+	// other workers hold.
 	Drain bool
 
 	Middleware []Middleware // around every handler; the first is the outermost
 
 	// Logger gets a line when an item is started and when it is done, submitted,
 	// failed, suspended, released, refused, cancelled or lost: with item_id,
-	// task_id, type, attempt and took, never what is in it. nil = slog.Default();
-	// slog.New(slog.DiscardHandler) keeps the worker silent.
+	// task_id, type, attempt and took, never its input or result.
+	// nil = slog.Default(); slog.New(slog.DiscardHandler) logs nothing.
 	Logger *slog.Logger
 
 	// OnLeaseLost is called, in a goroutine of its own, when a lease was lost while
-	// its handler ran or before its result was handed in; err matches
+	// its handler ran or before its result was reported; err matches
 	// pawl.ErrLeaseLost. Run waits for it.
 	OnLeaseLost func(lease pawl.Lease, err error)
 }
 
-// Run works with the default Options until ctx ends; see RunWith.
+// Run runs a worker with the default Options until ctx ends; see RunWith.
 func Run(ctx context.Context, c pawl.Claimer, handlers ...Handler) error {
 	return RunWith(ctx, c, Options{}, handlers...)
 }
 
-// RunWith claims items of the handlers' types and does them until ctx ends, or
-// with Options.Drain until nothing is left. Then
-// it claims no more, gives the handlers Options.StopGrace and releases what they
-// could not finish. It returns nil when all that was begun has finished, an error
-// that matches ErrGivenBack when something was not, and at once, with the reason,
-// when the options are wrong or the service refuses to let this worker claim.
+// RunWith claims items of the handlers' types and runs the handlers until ctx ends,
+// or with Options.Drain until nothing is left. Then it stops claiming, lets the
+// handlers run for Options.StopGrace and releases the items they did not finish. It
+// returns nil when all started items finished, and an error that matches
+// ErrGivenBack otherwise. It returns at once, with the reason, when the options are
+// invalid or the service refuses the claims of this worker.
 //
-// The database may come and go: claims are tried again with back-off, and a
-// finished result is handed in again until its lease has run out. A handler that
-// ignores its cancelled context is left running when RunWith returns; nothing it
-// writes is taken.
+// The database may be unavailable for a time: claims are retried with back-off, and
+// a result is reported again until its lease has expired. A handler that ignores its
+// cancelled context still runs when RunWith returns; its writes are refused.
 func RunWith(ctx context.Context, c pawl.Claimer, o Options, handlers ...Handler) error {
-	w, err := newCrew(c, o, handlers)
+	w, err := newRunner(c, o, handlers)
 	if err != nil {
 		return err
 	}
-	w.work, w.cut = context.WithCancelCause(context.WithoutCancel(ctx))
-	w.calls, w.hangUp = context.WithCancel(context.WithoutCancel(ctx))
-	defer w.hangUp()
+	w.workCtx, w.cancelWork = context.WithCancelCause(context.WithoutCancel(ctx))
+	w.callCtx, w.cancelCalls = context.WithCancel(context.WithoutCancel(ctx))
+	defer w.cancelCalls()
 
 	var own sync.WaitGroup
-	own.Go(w.pulse)
-	own.Go(w.handIn)
-	own.Go(w.scribe)
-	own.Go(w.register)
-	refused := w.claims(ctx)
+	own.Go(w.heartbeatLoop)
+	own.Go(w.resultLoop)
+	own.Go(w.flushLoop)
+	own.Go(w.registerLoop)
+	refused := w.claimLoop(ctx)
 	stopped := w.stop()
-	w.hangUp()
+	w.cancelCalls()
 	own.Wait()
 	w.callbacks.Wait()
 	if refused != nil {
@@ -115,46 +114,46 @@ func RunWith(ctx context.Context, c pawl.Claimer, o Options, handlers ...Handler
 	return stopped
 }
 
-// crew is one running worker.
-type crew struct {
-	c        pawl.Claimer
-	o        Options
+// runner is one running worker.
+type runner struct {
+	claimer  pawl.Claimer
+	opts     Options
 	handlers map[string]HandlerFunc
-	types    []string // to claim; nil = any kind of work
+	types    []string // to claim; nil = all
 	log      *slog.Logger
 
-	work   context.Context // the handlers': ended by cut when the grace is over
-	cut    context.CancelCauseFunc
-	calls  context.Context // the calls': ended by hangUp, last of all
-	hangUp context.CancelFunc
+	workCtx     context.Context // of handlers; cancelWork ends it after StopGrace
+	cancelWork  context.CancelCauseFunc
+	callCtx     context.Context // of calls; cancelCalls ends it last
+	cancelCalls context.CancelFunc
 
-	room    chan struct{} // cap 1: a slot or a place ahead came free
-	said    chan struct{} // cap 1: somebody said something, or is in a hurry
-	poke    chan struct{} // cap 1: a heartbeat falls due before the pulse planned to wake
-	changed chan struct{} // cap 1: a handler or a hand-in is over
-	queue   chan *handin
+	slotFreed     chan struct{} // cap 1: a slot is free
+	flushNow      chan struct{} // cap 1: a writer has chunks to send
+	wakeHeartbeat chan struct{} // cap 1: a heartbeat is due before heartbeatLoop's timer
+	jobEnded      chan struct{} // cap 1: a handler has returned or a result is answered
+	results       chan *result
 
 	callbacks sync.WaitGroup
 
-	mu       sync.Mutex
-	stopping bool
-	jobs     map[*job]struct{} // whose handlers run
-	ahead    []*job            // claimed, not started; oldest first
-	mean     time.Duration     // moving average of how long an item keeps its slot
-	wakeAt   time.Time         // when the pulse wakes; zero = only when poked
-	handing  int               // results on their way
-	tally    Stopped
+	mu             sync.Mutex
+	stopping       bool
+	jobs           map[*job]struct{} // with a running handler
+	prefetched     []*job            // claimed, not started; oldest first
+	meanTime       time.Duration     // moving average of how long an item occupies a slot
+	wakeAt         time.Time         // heartbeatLoop's timer; zero = none
+	pendingResults int               // results that are not answered yet
+	stopped        Stopped
 }
 
-func newCrew(c pawl.Claimer, o Options, handlers []Handler) (*crew, error) {
+func newRunner(c pawl.Claimer, o Options, handlers []Handler) (*runner, error) {
 	o = withDefaults(o)
 	if err := check(o, handlers); err != nil {
 		return nil, err
 	}
-	w := &crew{
-		c: c, o: o, handlers: map[string]HandlerFunc{}, log: o.Logger.With("worker_id", o.ID),
-		room: make(chan struct{}, 1), said: make(chan struct{}, 1), poke: make(chan struct{}, 1), changed: make(chan struct{}, 1),
-		queue: make(chan *handin, max(o.Concurrency, handInRoom)), jobs: map[*job]struct{}{},
+	w := &runner{
+		claimer: c, opts: o, handlers: map[string]HandlerFunc{}, log: o.Logger.With("worker_id", o.ID),
+		slotFreed: make(chan struct{}, 1), flushNow: make(chan struct{}, 1), wakeHeartbeat: make(chan struct{}, 1), jobEnded: make(chan struct{}, 1),
+		results: make(chan *result, max(o.Concurrency, resultQueueSize)), jobs: map[*job]struct{}{},
 	}
 	for _, h := range handlers {
 		w.handlers[h.Type] = chain(h.Do, append([]Middleware{Recover}, o.Middleware...))

@@ -26,7 +26,7 @@ func TestResultsAreHandedInAsJSON(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
 		add := Handle("add", func(_ context.Context, v in) (out, error) { return out{v.A + v.B}, nil })
-		err := crewOn(t, f, Options{}, []Handler{add}, func(t *testing.T, f *fake) {
+		err := runWorkerOn(t, f, Options{}, []Handler{add}, func(t *testing.T, f *fake) {
 			f.add("add", `{"A":1,"B":2}`)
 			synctest.Wait()
 		})
@@ -62,7 +62,7 @@ func TestHowAHandlerFails(t *testing.T) {
 		{"an exit", `1`, func(context.Context, int) (any, error) { runtime.Goexit(); return nil, nil }, CodePanic, "Goexit", true, -1, ""},
 		{"an error that cannot speak", `1`, func(context.Context, int) (any, error) { var e *typedNil; return nil, e }, CodePanic, "nil pointer", true, -1, "stack"},
 		{"an empty error", `1`, func(context.Context, int) (any, error) { return nil, errors.New("") }, "", "*errors.errorString", true, -1, ""},
-		{"text nobody can store", `1`, func(context.Context, int) (any, error) {
+		{"text that cannot be stored", `1`, func(context.Context, int) (any, error) {
 			return nil, errors.New("a\x00b\xff" + strings.Repeat("é", 1<<20))
 		}, "", "a\uFFFDb\uFFFDé", true, -1, ""},
 		{"an input that does not fit", `"one"`, func(context.Context, int) (any, error) { return nil, nil }, CodeInvalidInput, "does not fit", false, -1, ""},
@@ -72,7 +72,7 @@ func TestHowAHandlerFails(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFake()
-				err := crewOn(t, f, Options{}, []Handler{Handle("t", c.do)}, func(t *testing.T, f *fake) {
+				err := runWorkerOn(t, f, Options{}, []Handler{Handle("t", c.do)}, func(t *testing.T, f *fake) {
 					f.add("t", c.input)
 					synctest.Wait()
 				})
@@ -97,7 +97,7 @@ func TestHowAHandlerFails(t *testing.T) {
 
 func TestNoMoreHandlersRunThanAllowed(t *testing.T) {
 	var now, most atomic.Int32
-	err := crewOf(t, Options{Concurrency: 3}, func(ctx context.Context, in json.RawMessage) (json.RawMessage, error) {
+	err := runWorker(t, Options{Concurrency: 3}, func(ctx context.Context, in json.RawMessage) (json.RawMessage, error) {
 		most.Store(max(most.Load(), now.Add(1)))
 		defer now.Add(-1)
 		return takes(200*time.Millisecond)(ctx, in)
@@ -117,7 +117,7 @@ func TestNoMoreHandlersRunThanAllowed(t *testing.T) {
 }
 
 func TestAnIdleWorkerAsksSeldom(t *testing.T) {
-	_ = crewOf(t, Options{Concurrency: 4}, takes(0), func(t *testing.T, f *fake) {
+	_ = runWorker(t, Options{Concurrency: 4}, takes(0), func(t *testing.T, f *fake) {
 		pass(5*time.Minute + time.Millisecond)
 		if n := len(f.of("claim")); n != 11 { // every 30 s, and the one that waits
 			t.Errorf("%d claims in 5 minutes without work", n)
@@ -156,7 +156,7 @@ func (f *impatient) Claim(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Le
 func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
 
 func TestClaimsGoOnWhenTheDatabaseComesBack(t *testing.T) {
-	err := crewOf(t, Options{}, takes(0), func(t *testing.T, f *fake) {
+	err := runWorker(t, Options{}, takes(0), func(t *testing.T, f *fake) {
 		f.set(func() {
 			f.down = func(string) error {
 				if time.Since(f.start) < time.Minute {
@@ -227,7 +227,7 @@ func TestAHandlerOfEveryTypeTakesWhatNobodyElseDoes(t *testing.T) {
 				return json.RawMessage(`"` + s + `"`), nil
 			}
 		}
-		_ = crewOn(t, f, Options{}, []Handler{{"", say("any")}, {"b", say("b")}}, func(t *testing.T, f *fake) {
+		_ = runWorkerOn(t, f, Options{}, []Handler{{"", say("any")}, {"b", say("b")}}, func(t *testing.T, f *fake) {
 			f.add("a", `1`)
 			f.add("b", `1`)
 			synctest.Wait()
@@ -256,7 +256,7 @@ func TestMiddlewareWrapsFromTheOutsideIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
 		h := Handle("t", func(context.Context, any) (any, error) { time.Sleep(time.Second); panic("x") }, mark("third"))
-		_ = crewOn(t, f, Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), Middleware: []Middleware{mark("first"), timing, mark("second")}}, []Handler{h}, func(t *testing.T, f *fake) {
+		_ = runWorkerOn(t, f, Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), Middleware: []Middleware{mark("first"), timing, mark("second")}}, []Handler{h}, func(t *testing.T, f *fake) {
 			f.add("t", `"secret"`)
 			pass(2 * time.Second)
 		})

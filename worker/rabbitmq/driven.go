@@ -1,7 +1,6 @@
-// Package rabbitmq lets RabbitMQ say what a worker does: each message names an
-// item or a task, and the worker claims exactly that. A message is acknowledged
-// when there is nothing more to do about what it names: one that is delivered
-// again after that does nothing.
+// Package rabbitmq drives a worker from a RabbitMQ queue: each message names an item or
+// a task, and the worker claims exactly that. A message is acknowledged when its item
+// or task needs no more work; a redelivery after that has no effect.
 package rabbitmq
 
 import (
@@ -25,20 +24,19 @@ type Service interface {
 	pawl.ItemReader
 }
 
-// Options steer Drive. The zero value is the default of each.
+// Options configure Drive. The zero value works.
 type Options struct {
-	// Pause is how long a message is kept whose item cannot be had now (another
-	// worker has it, or its time has not come) before it is put back; 0 = 5 s.
+	// Pause is how long a message is kept before it is requeued, if its item cannot be
+	// claimed now (another worker holds it, or it is not due); 0 = 5 s.
 	Pause time.Duration
-	// Log gets a line for a message that names nothing; nil = slog's default.
+	// Log gets a line for a message without a task or item; nil = slog's default.
 	Log *slog.Logger
 }
 
-// Drive is a pawl.Claimer for worker.Run whose claims take what deliveries name.
-// The consumer of the deliveries must not acknowledge by itself; it bounds how
-// many messages are under way (Qos): give it at least the worker's concurrency.
-// When the deliveries end, claims find nothing any more: use Run to keep a
-// connection.
+// Drive returns a pawl.Claimer for worker.Run that claims the items that deliveries
+// name. The consumer must not use automatic acknowledgement. Its prefetch count (Qos)
+// bounds the messages in flight: set it to at least the worker's concurrency. When
+// the deliveries end, claims find nothing any more: use Run to reconnect.
 func Drive(svc Service, deliveries <-chan amqp.Delivery, o Options) pawl.Claimer {
 	if o.Pause <= 0 {
 		o.Pause = 5 * time.Second
@@ -55,10 +53,10 @@ type driven struct {
 	deliveries <-chan amqp.Delivery
 
 	mu   sync.Mutex
-	held map[pawl.Fence]amqp.Delivery // of what is being done
+	held map[pawl.Fence]amqp.Delivery // of the claimed items
 }
 
-// Claim implements pawl.Claimer: it waits for messages and claims what they name.
+// Claim implements pawl.Claimer: it waits for messages and claims the items they name.
 func (d *driven) Claim(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease, error) {
 	var leases []pawl.Lease
 	limit := max(req.Limit, 1)
@@ -73,7 +71,7 @@ func (d *driven) Claim(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease
 		if err != nil {
 			_ = m.Nack(false, true)
 			if len(leases) > 0 {
-				break // the next call meets the error again
+				break // the next call gets the error again
 			}
 			return nil, err
 		}
@@ -108,7 +106,7 @@ func (d *driven) next(ctx context.Context, wait bool) (amqp.Delivery, bool) {
 	}
 }
 
-// named is what a message names, in a CloudEvent of a relay or plainly.
+// named is the body of a message: a CloudEvent of a relay, or these fields alone.
 type named struct {
 	TaskID    string `json:"task_id"`
 	ItemID    string `json:"item_id"`
@@ -116,7 +114,7 @@ type named struct {
 	Data      *named `json:"data"`
 }
 
-// read says what a message names.
+// read decodes a message.
 func read(body []byte) (named, error) {
 	var n named
 	if err := json.Unmarshal(body, &n); err != nil {
@@ -126,20 +124,20 @@ func read(body []byte) (named, error) {
 		n = *n.Data
 	}
 	if n.TaskID == "" && n.ItemID == "" {
-		return n, errors.New("it names neither task nor item")
+		return n, errors.New("the message has neither task_id nor item_id")
 	}
 	return n, nil
 }
 
-// claim takes what a message names. Where there is nothing to take, the message
-// is settled.
+// claim claims what a message names. If there is nothing to claim, it acknowledges or
+// requeues the message.
 func (d *driven) claim(ctx context.Context, req pawl.ClaimRequest, m amqp.Delivery) (pawl.Lease, bool, error) {
 	n, err := read(m.Body)
 	if mine := namespace(ctx); err == nil && n.Namespace != "" && n.Namespace != mine {
-		err = fmt.Errorf("it is of the namespace %s, the worker of %s", n.Namespace, mine)
+		err = fmt.Errorf("the message is of namespace %s, the worker of namespace %s", n.Namespace, mine)
 	}
 	if err != nil {
-		d.o.Log.WarnContext(ctx, "a message is refused", "message_id", m.MessageId, "error", err)
+		d.o.Log.WarnContext(ctx, "message rejected", "message_id", m.MessageId, "error", err)
 		return pawl.Lease{}, false, m.Nack(false, false)
 	}
 	req.TaskID, req.ItemID, req.Limit, req.WaitSeconds, req.Prefetch = n.TaskID, n.ItemID, 1, 0, false
@@ -167,7 +165,7 @@ func namespace(ctx context.Context) string {
 	return pawl.DefaultNamespace
 }
 
-// open says whether there is work to do, now or later, on what a message names.
+// open reports whether what a message names needs work, now or later.
 func (d *driven) open(ctx context.Context, n named) (bool, error) {
 	var status pawl.Status
 	var err error
@@ -192,8 +190,8 @@ func (d *driven) open(ctx context.Context, n named) (bool, error) {
 	return status == pawl.StatusPending || status == pawl.StatusInProgress || status == pawl.StatusExpired, err
 }
 
-// settle acknowledges a message, or puts it back after a pause. What goes wrong
-// is the connection's end: the broker then puts it back itself.
+// settle acknowledges a message, or requeues it after a pause. An error means that the
+// connection has ended; the broker then requeues the message itself.
 func (d *driven) settle(m amqp.Delivery, back bool, pause time.Duration) {
 	switch {
 	case !back:
@@ -205,7 +203,7 @@ func (d *driven) settle(m amqp.Delivery, back bool, pause time.Duration) {
 	}
 }
 
-// let settles the message of an attempt that is over.
+// let acknowledges or requeues the message of an attempt that is over.
 func (d *driven) let(ctx context.Context, f pawl.Fence, pause time.Duration) {
 	d.mu.Lock()
 	m, ok := d.held[f]

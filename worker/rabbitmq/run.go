@@ -10,14 +10,13 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// QueueOptions name the queue whose messages drive a worker. URL and Queue are
-// required; the queue is there already, and bound.
+// QueueOptions configure Run. URL and Queue are required. The queue must exist and be
+// bound.
 type QueueOptions struct {
 	Options
 	URL   string // amqp:// or amqps://
 	Queue string
-	// Prefetch bounds the messages under way, those that are kept for a pause too;
-	// 0 = 100.
+	// Prefetch bounds the messages in flight, including those kept for a pause; 0 = 100.
 	Prefetch int
 }
 
@@ -26,15 +25,15 @@ const (
 	reconnectMost  = 10 * time.Second
 )
 
-// Run drives work by a queue until ctx ends: it consumes, again whenever the
-// connection is lost, and hands work a claimer, as in
+// Run consumes a queue until ctx ends and passes work a claimer that claims what the
+// messages name. It reconnects whenever the connection is lost.
 //
 //	rabbitmq.Run(ctx, eng, o, func(ctx context.Context, c pawl.Claimer) error {
 //		return worker.Run(ctx, c, handlers...)
 //	})
 //
-// It returns what work returns. The connection outlives work, so that what it
-// still finished is acknowledged.
+// It returns what work returns. The connection stays open until work has returned, so
+// that the messages of items it finished last are acknowledged.
 func Run(ctx context.Context, svc Service, o QueueOptions, work func(context.Context, pawl.Claimer) error) error {
 	if _, err := amqp.ParseURI(o.URL); err != nil || o.Queue == "" {
 		return pawl.Invalid("/queue", "a RabbitMQ URL and the name of a queue are needed")
@@ -56,7 +55,7 @@ func Run(ctx context.Context, svc Service, o QueueOptions, work func(context.Con
 	return err
 }
 
-// consume keeps a connection until ctx ends.
+// consume keeps a connection open until ctx ends.
 func (o QueueOptions) consume(ctx context.Context, into chan<- amqp.Delivery, d *driven) {
 	wait, failed := reconnectFirst, false
 	for ctx.Err() == nil {
@@ -68,7 +67,7 @@ func (o QueueOptions) consume(ctx context.Context, into chan<- amqp.Delivery, d 
 			wait, failed = reconnectFirst, false
 		}
 		if !failed {
-			d.o.Log.WarnContext(ctx, "no messages from RabbitMQ; it is tried again", "queue", o.Queue, "error", err)
+			d.o.Log.WarnContext(ctx, "connection to RabbitMQ lost; reconnecting", "queue", o.Queue, "error", err)
 			failed = true
 		}
 		select {
@@ -79,7 +78,7 @@ func (o QueueOptions) consume(ctx context.Context, into chan<- amqp.Delivery, d 
 	}
 }
 
-// serve hands on what comes over one connection.
+// serve forwards the deliveries of one connection.
 func (o QueueOptions) serve(ctx context.Context, into chan<- amqp.Delivery) (served bool, err error) {
 	conn, err := amqp.DialConfig(o.URL, amqp.Config{Heartbeat: 10 * time.Second, Locale: "en_US", Properties: amqp.Table{"connection_name": "pawl worker"}})
 	if err != nil {
@@ -102,7 +101,7 @@ func (o QueueOptions) serve(ctx context.Context, into chan<- amqp.Delivery) (ser
 		select {
 		case m, ok := <-deliveries:
 			if !ok {
-				return true, fmt.Errorf("the queue is gone, or the connection")
+				return true, fmt.Errorf("the queue was deleted, or the connection was closed")
 			}
 			select {
 			case into <- m:

@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// over settles the messages of the calls after which their attempt is over: those
-// that were carried out, and those that were refused for good.
+// over settles the messages of calls that ended their attempt: calls that succeeded,
+// and calls that were refused permanently.
 func over[C, V any](ctx context.Context, d *driven, calls []C, fence func(C) pawl.Fence, pause time.Duration, rs []pawl.Result[V], err error) ([]pawl.Result[V], error) {
 	if err != nil {
 		return rs, err
@@ -46,8 +46,8 @@ func (d *driven) Suspend(ctx context.Context, calls []pawl.SuspendCall) ([]pawl.
 	return over(ctx, d, calls, func(c pawl.SuspendCall) pawl.Fence { return c.Fence }, d.o.Pause, rs, err)
 }
 
-// Heartbeat implements pawl.Leaser: a lease that it finds lost, or an item
-// cancelled, is over too.
+// Heartbeat implements pawl.Leaser. A lost lease or a cancelled item ends the attempt
+// too.
 func (d *driven) Heartbeat(ctx context.Context, calls []pawl.HeartbeatCall) ([]pawl.Result[pawl.Beat], error) {
 	rs, err := d.Service.Heartbeat(ctx, calls)
 	for i, r := range rs {

@@ -36,7 +36,7 @@ func TestHeartbeatsFallWhenTheyShould(t *testing.T) {
 		{"a lease of a second", 1, 350 * ms, []time.Duration{100 * ms, 200 * ms, 300 * ms}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_ = crewOf(t, Options{LeaseSeconds: c.lease}, takes(c.runs), func(t *testing.T, f *fake) {
+			_ = runWorker(t, Options{LeaseSeconds: c.lease}, takes(c.runs), func(t *testing.T, f *fake) {
 				f.add("t", `1`)
 				pass(c.runs + time.Second)
 				if got := beatsAt(f); !slices.Equal(got, c.want) {
@@ -51,7 +51,7 @@ func TestHeartbeatsFallWhenTheyShould(t *testing.T) {
 }
 
 func TestHeartbeatsThatFallTogetherAreOneCall(t *testing.T) {
-	_ = crewOf(t, Options{Concurrency: 20}, takes(100*time.Second), func(t *testing.T, f *fake) {
+	_ = runWorker(t, Options{Concurrency: 20}, takes(100*time.Second), func(t *testing.T, f *fake) {
 		for range 10 { // started over nine tenths of a second
 			f.add("t", `1`)
 			pass(100 * time.Millisecond)
@@ -75,7 +75,7 @@ func TestHeartbeatsThatFallTogetherAreOneCall(t *testing.T) {
 func lostWhile(t *testing.T, o Options, change func(f *fake)) (f *fake, after time.Duration, cause, told error) {
 	var mu sync.Mutex
 	o.OnLeaseLost = func(_ pawl.Lease, err error) { mu.Lock(); told = err; mu.Unlock() }
-	err := crewOf(t, o, func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
+	err := runWorker(t, o, func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
 		start := time.Now()
 		<-ctx.Done()
 		mu.Lock()
@@ -180,7 +180,7 @@ func TestARefusedWriteOfTheHandlerEndsItToo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var cause error
-			_ = crewOf(t, Options{}, func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
+			_ = runWorker(t, Options{}, func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
 				if err := pawl.Progress(ctx, 10, "Reading"); !errors.Is(err, c.answer) {
 					t.Errorf("Progress: %v", err)
 				}
@@ -204,7 +204,7 @@ func TestARefusedWriteOfTheHandlerEndsItToo(t *testing.T) {
 }
 
 func TestAPanickingCallbackDoesNotEndTheWorker(t *testing.T) {
-	err := crewOf(t, Options{OnLeaseLost: func(pawl.Lease, error) { panic("x") }}, takes(time.Hour), func(t *testing.T, f *fake) {
+	err := runWorker(t, Options{OnLeaseLost: func(pawl.Lease, error) { panic("x") }}, takes(time.Hour), func(t *testing.T, f *fake) {
 		f.set(func() { f.down = down("heartbeat") })
 		f.add("t", `1`)
 		pass(2 * time.Minute)

@@ -18,7 +18,7 @@ import (
 
 func TestAResultSurvivesALostConnection(t *testing.T) {
 	var lost atomic.Int32
-	err := crewOf(t, Options{LeaseSeconds: 60, OnLeaseLost: func(pawl.Lease, error) { lost.Add(1) }}, takes(10*time.Millisecond), func(t *testing.T, f *fake) {
+	err := runWorker(t, Options{LeaseSeconds: 60, OnLeaseLost: func(pawl.Lease, error) { lost.Add(1) }}, takes(10*time.Millisecond), func(t *testing.T, f *fake) {
 		f.set(func() { f.down = down("complete", "fail") })
 		f.add("t", `1`)
 		pass(40 * time.Second)
@@ -38,7 +38,7 @@ func TestAResultSurvivesALostConnection(t *testing.T) {
 
 func TestAResultIsGivenUpWithItsLease(t *testing.T) {
 	var told atomic.Value
-	_ = crewOf(t, Options{LeaseSeconds: 60, OnLeaseLost: func(_ pawl.Lease, err error) { told.Store(err) }}, takes(10*time.Millisecond), func(t *testing.T, f *fake) {
+	_ = runWorker(t, Options{LeaseSeconds: 60, OnLeaseLost: func(_ pawl.Lease, err error) { told.Store(err) }}, takes(10*time.Millisecond), func(t *testing.T, f *fake) {
 		f.set(func() { f.down = down("complete") })
 		f.add("t", `1`)
 		pass(50 * time.Second)
@@ -56,8 +56,8 @@ func TestAResultIsGivenUpWithItsLease(t *testing.T) {
 	})
 }
 
-// A call whose answer was lost may have been carried out: the second try is then
-// refused, and that is no loss.
+// A call whose answer was lost may have succeeded: the second try is then refused, and
+// the lease does not count as lost.
 func TestASecondTryFindsTheFirstCarriedOut(t *testing.T) {
 	for verb, do := range map[string]HandlerFunc{
 		"complete": takes(0),
@@ -66,7 +66,7 @@ func TestASecondTryFindsTheFirstCarriedOut(t *testing.T) {
 		t.Run(verb, func(t *testing.T) {
 			var lost atomic.Int32
 			synctest.Test(t, func(t *testing.T) {
-				f := &deaf{fake: newFake()}
+				f := &loseAnswers{fake: newFake()}
 				ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 				defer stop()
 				f.add("t", `1`)
@@ -81,28 +81,28 @@ func TestASecondTryFindsTheFirstCarriedOut(t *testing.T) {
 	}
 }
 
-// deaf carries out the first hand-in and loses the answer.
-type deaf struct {
+// loseAnswers executes the first report of a result and loses the answer.
+type loseAnswers struct {
 	*fake
 	heard bool
 }
 
-func (f *deaf) Complete(ctx context.Context, calls []pawl.CompleteCall) ([]pawl.Result[pawl.Moved], error) {
+func (f *loseAnswers) Complete(ctx context.Context, calls []pawl.CompleteCall) ([]pawl.Result[pawl.Moved], error) {
 	rs, err := f.fake.Complete(ctx, calls)
 	return f.lose(rs, err)
 }
 
-func (f *deaf) Fail(ctx context.Context, calls []pawl.FailCall) ([]pawl.Result[pawl.Moved], error) {
+func (f *loseAnswers) Fail(ctx context.Context, calls []pawl.FailCall) ([]pawl.Result[pawl.Moved], error) {
 	rs, err := f.fake.Fail(ctx, calls)
 	return f.lose(rs, err)
 }
 
-func (f *deaf) Suspend(ctx context.Context, calls []pawl.SuspendCall) ([]pawl.Result[pawl.Moved], error) {
+func (f *loseAnswers) Suspend(ctx context.Context, calls []pawl.SuspendCall) ([]pawl.Result[pawl.Moved], error) {
 	rs, err := f.fake.Suspend(ctx, calls)
 	return f.lose(rs, err)
 }
 
-func (f *deaf) lose(rs []pawl.Result[pawl.Moved], err error) ([]pawl.Result[pawl.Moved], error) {
+func (f *loseAnswers) lose(rs []pawl.Result[pawl.Moved], err error) ([]pawl.Result[pawl.Moved], error) {
 	if !f.heard {
 		f.heard = true
 		return nil, &pawl.Error{Code: pawl.CodeUnavailable}
@@ -111,7 +111,7 @@ func (f *deaf) lose(rs []pawl.Result[pawl.Moved], err error) ([]pawl.Result[pawl
 }
 
 func TestWhatIsReadyAtOnceIsOneCall(t *testing.T) {
-	_ = crewOf(t, Options{Concurrency: 50}, func(ctx context.Context, in json.RawMessage) (json.RawMessage, error) {
+	_ = runWorker(t, Options{Concurrency: 50}, func(ctx context.Context, in json.RawMessage) (json.RawMessage, error) {
 		out, _ := takes(time.Second)(ctx, in)
 		if string(in) == "0" {
 			return nil, errors.New("zero")
@@ -156,7 +156,7 @@ func TestARefusedResultFailsItsItemAndNoOther(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log lines
-			_ = crewOf(t, Options{Concurrency: 2, Logger: slog.New(slog.NewTextHandler(&log, nil))}, takes(time.Second), func(t *testing.T, f *fake) {
+			_ = runWorker(t, Options{Concurrency: 2, Logger: slog.New(slog.NewTextHandler(&log, nil))}, takes(time.Second), func(t *testing.T, f *fake) {
 				f.set(func() {
 					f.refuse = func(verb, id string) error {
 						switch {
@@ -206,7 +206,7 @@ func (l *lines) String() string {
 var toSubmit = &pawl.Error{Code: pawl.CodeConflict, State: "in_progress", Allowed: []string{"submit"}}
 
 func TestAResultThatIsToBeAcceptedIsSubmitted(t *testing.T) {
-	_ = crewOf(t, Options{Concurrency: 2}, takes(time.Second), func(t *testing.T, f *fake) {
+	_ = runWorker(t, Options{Concurrency: 2}, takes(time.Second), func(t *testing.T, f *fake) {
 		f.set(func() {
 			f.refuse = func(verb, _ string) error {
 				if verb == "complete" {
@@ -226,7 +226,7 @@ func TestAResultThatIsToBeAcceptedIsSubmitted(t *testing.T) {
 }
 
 func TestABatchRefusedAsAWholeIsSentOneByOne(t *testing.T) {
-	_ = crewOf(t, Options{Concurrency: 3}, takes(time.Second), func(t *testing.T, f *fake) {
+	_ = runWorker(t, Options{Concurrency: 3}, takes(time.Second), func(t *testing.T, f *fake) {
 		f.set(func() {
 			f.down = func(verb string) error {
 				if calls := f.of(verb); verb == "complete" && len(calls[len(calls)-1].ids) > 1 {
@@ -246,7 +246,7 @@ func TestABatchRefusedAsAWholeIsSentOneByOne(t *testing.T) {
 }
 
 func TestOneItemThatCannotBeHandedInHoldsUpNoOther(t *testing.T) {
-	_ = crewOf(t, Options{Concurrency: 2}, takes(10*time.Millisecond), func(t *testing.T, f *fake) {
+	_ = runWorker(t, Options{Concurrency: 2}, takes(10*time.Millisecond), func(t *testing.T, f *fake) {
 		f.set(func() {
 			f.refuse = func(verb, id string) error {
 				if verb == "complete" && id == "itm_0" {
@@ -269,7 +269,7 @@ func TestOneItemThatCannotBeHandedInHoldsUpNoOther(t *testing.T) {
 func TestStepsAndSleepInAHandler(t *testing.T) {
 	var runs, resumes int
 	var f *fake
-	_ = crewOf(t, Options{}, func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
+	_ = runWorker(t, Options{}, func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
 		n, err := pawl.Step(ctx, "count", func(context.Context) (int, error) { runs++; return runs, nil })
 		if err != nil {
 			return nil, err
@@ -301,7 +301,7 @@ func TestStepsAndSleepInAHandler(t *testing.T) {
 }
 
 func TestAHandlerThatSwallowsItsSleepHandsNothingIn(t *testing.T) {
-	_ = crewOf(t, Options{OnLeaseLost: func(pawl.Lease, error) { t.Error("lease lost") }}, func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
+	_ = runWorker(t, Options{OnLeaseLost: func(pawl.Lease, error) { t.Error("lease lost") }}, func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
 		_ = pawl.Sleep(ctx, "nap", time.Hour)
 		time.Sleep(2 * time.Minute) // and heartbeats have stopped
 		return json.RawMessage(`1`), nil
@@ -315,7 +315,7 @@ func TestAHandlerThatSwallowsItsSleepHandsNothingIn(t *testing.T) {
 }
 
 func TestAHandlersWritesWaitForTheDatabase(t *testing.T) {
-	_ = crewOf(t, Options{}, func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
+	_ = runWorker(t, Options{}, func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
 		if err := pawl.Progress(ctx, 1, "Reading"); err != nil {
 			return nil, err
 		}
@@ -335,7 +335,7 @@ func TestAHandlersWritesWaitForTheDatabase(t *testing.T) {
 
 func TestASuspendWhoseAnswerWasLostIsASuspend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &deaf{fake: newFake()}
+		f := &loseAnswers{fake: newFake()}
 		ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 		defer stop()
 		f.add("t", `1`)

@@ -255,8 +255,8 @@ func TestAStopReachesASilentHandler(t *testing.T) {
 	})
 }
 
-// A reply that was stopped before anybody had claimed it, or after its worker had
-// died, is not begun again.
+// A reply that was stopped before it was claimed, or after its worker died, is not
+// started again.
 func TestAStoppedMessageIsToldToTheNextClaimer(t *testing.T) {
 	eachDoor(t, func(t *testing.T, p *pawltest.Pawl, c pawl.Claimer) {
 		for _, claims := range []int{0, 1} {
@@ -340,8 +340,8 @@ func TestWhenTheBudgetIsSpentAllThatWasSaidIsKept(t *testing.T) {
 	})
 }
 
-// A worker is asked to stop: what can be finished is, what cannot goes back at
-// its last step, and no message is left without anybody to go on with it.
+// When a worker stops, it finishes the items it can and releases the others at their
+// last step. Another worker continues the open messages.
 func TestAStopLeavesNoMessageBehind(t *testing.T) {
 	eachDoor(t, func(t *testing.T, p *pawltest.Pawl, c pawl.Claimer) {
 		tasks, messages := make([]pawl.Task, 2), make([]func() pawl.Message, 2)
@@ -401,15 +401,14 @@ func TestAStopLeavesNoMessageBehind(t *testing.T) {
 	})
 }
 
-// moody carries appends, steps and the like out and loses the answer, or loses
-// the call.
-type moody struct {
+// flaky executes calls and loses the answer, or loses the call.
+type flaky struct {
 	pawl.Claimer
 	mu sync.Mutex
 	n  int
 }
 
-func moods[C, R any](m *moody, calls []C, do func() ([]pawl.Result[R], error)) ([]pawl.Result[R], error) {
+func moods[C, R any](m *flaky, calls []C, do func() ([]pawl.Result[R], error)) ([]pawl.Result[R], error) {
 	m.mu.Lock()
 	m.n++
 	n := m.n
@@ -424,19 +423,19 @@ func moods[C, R any](m *moody, calls []C, do func() ([]pawl.Result[R], error)) (
 	return nil, away
 }
 
-func (m *moody) StartMessages(ctx context.Context, calls []pawl.StartCall) ([]pawl.Result[pawl.Message], error) {
+func (m *flaky) StartMessages(ctx context.Context, calls []pawl.StartCall) ([]pawl.Result[pawl.Message], error) {
 	return moods(m, calls, func() ([]pawl.Result[pawl.Message], error) { return m.Claimer.StartMessages(ctx, calls) })
 }
 
-func (m *moody) Append(ctx context.Context, calls []pawl.AppendCall) ([]pawl.Result[pawl.Appended], error) {
+func (m *flaky) Append(ctx context.Context, calls []pawl.AppendCall) ([]pawl.Result[pawl.Appended], error) {
 	return moods(m, calls, func() ([]pawl.Result[pawl.Appended], error) { return m.Claimer.Append(ctx, calls) })
 }
 
-func (m *moody) StepMessages(ctx context.Context, calls []pawl.StepCall) ([]pawl.Result[pawl.CheckpointRef], error) {
+func (m *flaky) StepMessages(ctx context.Context, calls []pawl.StepCall) ([]pawl.Result[pawl.CheckpointRef], error) {
 	return moods(m, calls, func() ([]pawl.Result[pawl.CheckpointRef], error) { return m.Claimer.StepMessages(ctx, calls) })
 }
 
-func (m *moody) FinishMessages(ctx context.Context, calls []pawl.FinishCall) ([]pawl.Result[pawl.Message], error) {
+func (m *flaky) FinishMessages(ctx context.Context, calls []pawl.FinishCall) ([]pawl.Result[pawl.Message], error) {
 	return moods(m, calls, func() ([]pawl.Result[pawl.Message], error) { return m.Claimer.FinishMessages(ctx, calls) })
 }
 
@@ -447,7 +446,7 @@ func TestLostCallsAndLostAnswersLoseNoWord(t *testing.T) {
 		for n := range 60 {
 			want += fmt.Sprint(n, " ")
 		}
-		speaker(t, &moody{Claimer: c}, worker.Options{FlushEvery: time.Millisecond}, func(ctx context.Context) error {
+		speaker(t, &flaky{Claimer: c}, worker.Options{FlushEvery: time.Millisecond}, func(ctx context.Context) error {
 			m, err := pawl.StartMessage(ctx, pawl.Reply{})
 			if err != nil {
 				return err
