@@ -18,7 +18,7 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// mapping is what docs/mapping.md names: in its second columns what is in the
+// mapping is what docs/migrating.md names: in its second columns what is in the
 // databases, in Go and at the HTTP door, in its last ones tests.
 type mapping struct {
 	there, tests []named
@@ -39,7 +39,7 @@ var (
 
 func readMapping(t *testing.T) mapping {
 	t.Helper()
-	raw, err := os.ReadFile("docs/mapping.md")
+	raw, err := os.ReadFile("docs/migrating.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func readMapping(t *testing.T) mapping {
 		for n, cell := range cells {
 			for _, q := range quotedName.FindAllStringSubmatch(cell, -1) {
 				name := named{i + 1, q[1], q[2]}
-				if len(cells) == 3 && n == 2 {
+				if last := len(cells) - 1; last >= 2 && n == last {
 					m.tests = append(m.tests, name)
 				} else if len(cells) == 2 || n == 1 {
 					m.there = append(m.there, name)
