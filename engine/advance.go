@@ -95,6 +95,10 @@ func (d *deciding) step(ctx context.Context, tx store.Tx) (again bool, err error
 		return false, d.goOn(ctx, tx)
 	case "rejected", "completed":
 		return d.catchUp(ctx, tx)
+	case "dead_lettered": // settled by a hot verb, which does not lock the task
+		if err := d.ReleaseHash(ctx, tx); err != nil {
+			return false, err
+		}
 	}
 	return false, d.Rest(ctx, tx)
 }

@@ -47,6 +47,9 @@ func (e *Engine) complete(ctx context.Context, calls []pawl.CompleteCall) ([]paw
 		},
 		answer: func(p *pawl.CompleteCall, m *store.Moved) pawl.Moved {
 			fed, asides = fed || m.Fed, aside(asides, m)
+			if m.Owed {
+				asides = append(asides, m.TaskID)
+			}
 			return moved(p.Fence, m)
 		},
 	}
@@ -158,7 +161,7 @@ func leave[C any](ctx context.Context, e *Engine, verb string, through *lane[sto
 			if m.State == "failed" {
 				asides, failed = aside(asides, m), append(failed, fence(p).ItemID)
 				doomed = append(doomed, m.TaskID)
-				if m.Submitted {
+				if m.Owed {
 					asides = append(asides, m.TaskID)
 				}
 			}

@@ -328,6 +328,7 @@ SELECT t.id, t.id, 'it is ' || COALESCE(r.state, 'nowhere') || ' with input hash
 FROM pawl.tasks t
 JOIN pawl.task_rows r ON r.id = t.id
 WHERE t.dedupes = 1 AND (t.input_hash IS NULL OR r.state IS NULL OR r.state IN ('cancelled', 'rejected', 'dead_lettered'))
+  AND NOT EXISTS (SELECT 1 FROM pawl.task_live k WHERE k.task_id = t.id AND k.state = 'dead_lettered' AND k.todo = 1)
 
 -- name: keys
 SELECT k.scope || ' ' || k.key_hash, k.task_id, 'status ' || k.status

@@ -133,6 +133,12 @@ func (c *Case) Rest(ctx context.Context, tx Tx) error {
 	return err
 }
 
+// ReleaseHash lets another task have the input hash.
+func (c *Case) ReleaseHash(ctx context.Context, tx Tx) error {
+	_, err := tx.Exec(ctx, moveSQL["let go of input hash"], c.TaskID)
+	return err
+}
+
 // NobodyDecided takes the time of decision away, once.
 func (c *Case) NobodyDecided(ctx context.Context, tx Tx) error {
 	c.DecideBy = nil

@@ -35,7 +35,8 @@ import (
 // else an item with acceptance → submitted; else completed.
 //
 // Lock order: leases by item id, then waiting by item id, then task_live by
-// task id. Batches arrive sorted by item id.
+// task id. Batches arrive sorted by item id. Cold verbs lock the row in tasks
+// before all of these, so no hot verb may lock it.
 type Hot interface {
 	// Create inserts tasks, their items in the place they belong (waiting when
 	// Needs > 0, scheduled when RunAt lies ahead of the database's clock, else
@@ -339,7 +340,7 @@ type Moved struct {
 	Now                int64
 	Fed                bool // feeds was 1: others may have become ready, or broken
 	Settled            bool // the task left open in this statement
-	Submitted          bool // … and is submitted: its step is owed
+	Owed               bool // … and the engine owes it a step: it is submitted, or its input hash is to be released
 }
 
 // Expired is one lease the sweep ended. Claimed with prefetch and still leased,

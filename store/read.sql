@@ -107,8 +107,9 @@ ORDER BY r.rank, r.item_id
 LIMIT $4
 
 -- name: holder of hash
-SELECT t.id
+SELECT t.id, COALESCE(k.state, 'open')
 FROM pawl.tasks t
+LEFT JOIN pawl.task_live k ON k.task_id = t.id
 WHERE t.namespace = $1 AND t.type = $2 AND t.input_hash = $3 AND t.dedupes = 1
 
 -- name: keys of task

@@ -264,11 +264,18 @@ func Results(ctx context.Context, tx Tx, taskID string) ([]ItemResult, json.RawM
 	return out, nil, rows.Err()
 }
 
-// HolderOfHash is the task that holds an input hash, "" when none does.
-func HolderOfHash(ctx context.Context, tx Tx, namespace, typ, hash string) (string, error) {
-	var id string
-	_, err := Row(ctx, tx, []any{&id}, readSQL["holder of hash"], namespace, typ, hash)
-	return id, err
+// HolderOfHash is the task that holds an input hash, "" when none does. The hash of
+// a dead-lettered task that the engine still has to release is released.
+func HolderOfHash(ctx context.Context, tx Tx, namespace, typ, hash string) (id string, err error) {
+	var state string
+	if _, err = Row(ctx, tx, []any{&id, &state}, readSQL["holder of hash"], namespace, typ, hash); err != nil || state != "dead_lettered" {
+		return id, err
+	}
+	c, found, err := OpenCase(ctx, tx, namespace, id)
+	if err != nil || !found || c.State != "dead_lettered" { // retried since
+		return id, err
+	}
+	return "", c.ReleaseHash(ctx, tx)
 }
 
 // Stamp reads microseconds as a time.

@@ -65,6 +65,9 @@ u AS (
       WHEN task_live.failed > 0 AND task_live.ignores_failures = 0 THEN 'failed'
       WHEN task_live.dead > 0 AND task_live.ignores_failures = 0 THEN 'dead_lettered'
       ELSE 'completed' END,
+    todo = CASE
+      WHEN (task_live.open, task_live.state) = (excluded.open, 'open') AND task_live.failed = 0 AND task_live.dead > 0 AND task_live.ignores_failures = 0 THEN 1
+      ELSE task_live.todo END,
     version = task_live.version + CASE WHEN (task_live.open, task_live.state) = (excluded.open, 'open') THEN 1 ELSE 0 END,
     completed_at = CASE WHEN (task_live.open, task_live.state) = (excluded.open, 'open') THEN excluded.updated_at ELSE task_live.completed_at END,
     updated_at = CASE WHEN (task_live.open, task_live.state) = (excluded.open, 'open') THEN excluded.updated_at ELSE task_live.updated_at END
@@ -74,11 +77,7 @@ settled AS (
   SELECT namespace, task_id, state, 'open', state, 'system', updated_at
   FROM u
   WHERE open = 0 AND updated_at = (SELECT now FROM n)
-  RETURNING task_id, to_state),
-freed AS (
-  UPDATE pawl.tasks
-  SET dedupes = 0
-  WHERE id = ANY(ARRAY(SELECT task_id FROM u WHERE open = 0 AND state = 'dead_lettered' AND updated_at = (SELECT now FROM n))))
+  RETURNING task_id, to_state)
 SELECT ord, task_id, 'completed', failures, priority, type, 0::bigint, (SELECT now FROM n), feeds, solo
 FROM x
 UNION ALL

@@ -14,6 +14,9 @@
 //     A row of items 0 stands for a task of many, whose row is there already.
 //     Only a task that is open settles: its row then has the statement's now. The
 //     state of such a row is what it settles as where failed items do not count.
+//   - The row in tasks is not locked: cold verbs lock it before any item. A task
+//     that settles as dead_lettered is marked (todo); the engine then releases its
+//     input hash.
 //   - Every parameter is cast; every row found answers with its call's ordinal.
 package hot
 
@@ -126,7 +129,7 @@ func moved(ctx context.Context, tx store.Tx, query string, args []any, ord func(
 	})
 	for i := range out {
 		to, many := settled[out[i].TaskID]
-		out[i].Settled, out[i].Submitted = out[i].Settled || many, to == "submitted"
+		out[i].Settled, out[i].Owed = out[i].Settled || many, to == "submitted" || to == "dead_lettered"
 	}
 	return out, err
 }

@@ -56,7 +56,7 @@ func (t tally) settle(ctx context.Context, tx store.Tx, moved []store.Moved, now
 	}
 	for i := range moved {
 		if c := t[moved[i].TaskID]; c != nil && c.settled && (moved[i].State == "completed" || moved[i].State == "failed") {
-			moved[i].Settled, moved[i].Submitted = true, c.submitted
+			moved[i].Settled, moved[i].Owed = true, c.submitted
 		}
 	}
 	return nil

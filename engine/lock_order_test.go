@@ -1,0 +1,104 @@
+package engine_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/pawltest"
+)
+
+// deadLettering is a task whose last open item is leased and whose other item is
+// dead-lettered: completing the lease settles the task as dead_lettered.
+func deadLettering(t *testing.T, p *pawltest.Pawl) (pawl.NewTask, pawl.Lease) {
+	t.Helper()
+	call := pawl.NewTask{Type: "t", Payload: []byte(`{"n":1}`), Dedupe: pawl.Dedupe{All: true}, Items: []pawl.NewItem{{Input: []byte(`1`)}, {Input: []byte(`2`)}}}
+	need[pawl.Task](t)(pawl.Create(t.Context(), p.Service, call))
+	both := leases(t, p.Service, pawl.ClaimRequest{WorkerID: "w", LeaseSeconds: 300}, 2)
+	if err := ruin(p.Service, both[0].Fence()); err != nil {
+		t.Fatal(err)
+	}
+	need[pawl.Task](t)(first(p.Service.BuryTasks(t.Context(), []pawl.TaskCall{{TaskID: both[0].TaskID, ItemIDs: []string{both[0].ID}}})))
+	return call, both[1]
+}
+
+// A cancel locks the task, then its items, then its counters. A completion that
+// settles the task as dead_lettered has the lease and the counters locked, so it
+// must not wait for the task.
+func TestSettlingDoesNotLockTheTask(t *testing.T) {
+	p := pawltest.OpenReal(t, pawltest.Postgres)
+	call, last := deadLettering(t, p)
+	unlock := stranger(t, p, "SELECT FROM tasks WHERE id = $1 FOR NO KEY UPDATE", last.TaskID) // the first statement of a cancel
+	completed := make(chan error, 1)
+	go func() { completed <- finish(p.Service, last.Fence()) }()
+	for state := pawl.TaskOpen; state != pawl.TaskDeadLettered; time.Sleep(5 * time.Millisecond) {
+		select {
+		case err := <-completed:
+			if err != nil {
+				t.Fatalf("the completion waited for the task: %v", err)
+			}
+			completed <- nil
+		default:
+		}
+		state = need[pawl.Task](t)(p.Service.GetTask(t.Context(), last.TaskID)).State
+	}
+	if breaches, err := p.Engine.Check(t.Context()); err != nil || len(breaches) > 0 {
+		t.Errorf("while the hash is not released yet: %v, %v", breaches, err)
+	}
+	unlock()
+	if err := <-completed; err != nil {
+		t.Error(err)
+	}
+	again := need[pawl.Task](t)(pawl.Create(t.Context(), p.Service, call))
+	if again.Deduplicated || again.ID == last.TaskID {
+		t.Errorf("a dead-lettered task keeps its input hash: %+v", again)
+	}
+	need[pawl.Task](t)(first(p.Service.CancelTasks(t.Context(), []pawl.TaskCall{{TaskID: last.TaskID}})))
+}
+
+// A create that comes before the hash of a dead-lettered task is released releases it.
+func TestCreateReleasesTheHashOfADeadLetteredTask(t *testing.T) {
+	p := pawltest.OpenReal(t, pawltest.Postgres)
+	call, last := deadLettering(t, p)
+	if err := finish(p.Service, last.Fence()); err != nil {
+		t.Fatal(err)
+	}
+	conn := need[*pgx.Conn](t)(pgx.Connect(t.Context(), p.URL))
+	defer conn.Close(t.Context())
+	for _, text := range []string{"UPDATE tasks SET dedupes = 1 WHERE id = $1", "UPDATE task_live SET todo = 1 WHERE task_id = $1"} { // as after a crash
+		if _, err := conn.Exec(t.Context(), text[:7]+p.Schema+"."+text[7:], last.TaskID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if again := need[pawl.Task](t)(pawl.Create(t.Context(), p.Service, call)); again.Deduplicated {
+		t.Errorf("%+v", again)
+	}
+}
+
+// A completion locks its lease and then what waits for it; so does a cancel.
+func TestCancelLocksLeasesBeforeWhatWaits(t *testing.T) {
+	p := pawltest.OpenReal(t, pawltest.Postgres)
+	task := need[pawl.Task](t)(pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "t",
+		Items: []pawl.NewItem{{Key: "a", Input: []byte(`1`)}, {Key: "b", Input: []byte(`2`), After: []string{"a"}}}}))
+	held := leases(t, p.Service, pawl.ClaimRequest{WorkerID: "w", LeaseSeconds: 300}, 1)[0]
+	unlock := stranger(t, p, "SELECT FROM leases WHERE item_id = $1 FOR UPDATE", held.ID) // the first lock of a completion
+	var cancel sync.WaitGroup
+	cancel.Go(func() {
+		need[pawl.Task](t)(first(p.Service.CancelTasks(t.Context(), []pawl.TaskCall{{TaskID: task.ID}})))
+	})
+	defer cancel.Wait()
+	defer unlock()
+	conn := need[*pgx.Conn](t)(pgx.Connect(t.Context(), p.URL))
+	defer conn.Close(t.Context())
+	for waits := false; !waits; time.Sleep(5 * time.Millisecond) {
+		if err := conn.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%"+p.Schema+"%leases%')").Scan(&waits); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := conn.Exec(t.Context(), "SELECT FROM "+p.Schema+".waiting FOR UPDATE NOWAIT"); err != nil { // its second
+		t.Errorf("the cancel locked what waits before the lease: %v", err)
+	}
+}
