@@ -47,9 +47,6 @@ func (e *Engine) complete(ctx context.Context, calls []pawl.CompleteCall) ([]paw
 		},
 		answer: func(p *pawl.CompleteCall, m *store.Moved) pawl.Moved {
 			fed, asides = fed || m.Fed, aside(asides, m)
-			if m.Owed {
-				asides = append(asides, m.TaskID)
-			}
 			return moved(p.Fence, m)
 		},
 	}
@@ -78,9 +75,10 @@ func (e *Engine) complete(ctx context.Context, calls []pawl.CompleteCall) ([]paw
 	return out, err
 }
 
-// aside notes the task of a plan or apply item: it goes on with what that came to.
+// aside notes a task that the engine owes a step: that of a plan or apply item goes
+// on with what that came to.
 func aside(tasks []string, m *store.Moved) []string {
-	if strings.HasSuffix(m.Type, pawl.ApplySuffix) || strings.HasSuffix(m.Type, pawl.PlanSuffix) {
+	if m.Owed || strings.HasSuffix(m.Type, pawl.ApplySuffix) || strings.HasSuffix(m.Type, pawl.PlanSuffix) {
 		tasks = append(tasks, m.TaskID)
 	}
 	return tasks
@@ -161,9 +159,6 @@ func leave[C any](ctx context.Context, e *Engine, verb string, through *lane[sto
 			if m.State == "failed" {
 				asides, failed = aside(asides, m), append(failed, fence(p).ItemID)
 				doomed = append(doomed, m.TaskID)
-				if m.Owed {
-					asides = append(asides, m.TaskID)
-				}
 			}
 			if m.State == "queued" {
 				typ, rank, id := m.Type, -2*m.Priority, fence(p).ItemID
