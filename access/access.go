@@ -181,11 +181,11 @@ func (g *Gate) find(ctx context.Context, token string, age time.Duration) (pawl.
 
 // Admit lets a call in whose pass holds the role that it needs, and answers with
 // the context of its caller: ErrForbidden, ErrNotFound for another namespace, or
-// ErrLimit. house is what concerns all namespaces; agent says who makes the call,
-// for his rate.
-func (g *Gate) Admit(ctx context.Context, role string, house bool, agent func(pawl.Caller) string) (context.Context, error) {
+// ErrLimit. global marks calls that concern all namespaces; agent names the caller,
+// for its rate.
+func (g *Gate) Admit(ctx context.Context, role string, global bool, agent func(pawl.Caller) string) (context.Context, error) {
 	p := Of(ctx)
-	if err := p.May(role, house); err != nil {
+	if err := p.May(role, global); err != nil {
 		return ctx, err
 	}
 	c, err := p.Caller(role)
@@ -203,15 +203,15 @@ func (g *Gate) Admit(ctx context.Context, role string, house bool, agent func(pa
 	return ctx, g.agents.take(pawl.CallerOf(ctx).Namespace+"\x00"+who, g.o.RatePerAgent, 1, "the agent "+who+" makes")
 }
 
-// May says whether the pass is good for a role; "" needs none. house is what
-// concerns all namespaces.
-func (p Pass) May(role string, house bool) error {
+// May returns nil if the pass has the role; "" needs none. global marks calls that
+// concern all namespaces.
+func (p Pass) May(role string, global bool) error {
 	switch {
 	case p.Key == nil || role == "":
 		return nil
 	case !slices.Contains(p.Key.Roles, role):
 		return &pawl.Error{Code: pawl.CodeForbidden, Message: fmt.Sprintf("this call needs the role %s; the API key holds %s", role, strings.Join(p.Key.Roles, ", "))}
-	case house && p.Key.Namespace != pawl.AnyNamespace:
+	case global && p.Key.Namespace != pawl.AnyNamespace:
 		return &pawl.Error{Code: pawl.CodeForbidden, Message: fmt.Sprintf("this call concerns all namespaces: it needs the role %s in namespace %s", role, pawl.AnyNamespace)}
 	}
 	return nil

@@ -13,10 +13,10 @@ import (
 	"github.com/pawl-work/pawl/access"
 )
 
-// shelf knows one key, and counts the looks.
-type shelf struct{ looks int }
+// fakeKeys knows one key, and counts the lookups.
+type fakeKeys struct{ looks int }
 
-func (s *shelf) FindAPIKey(_ context.Context, token string) (pawl.APIKey, error) {
+func (s *fakeKeys) FindAPIKey(_ context.Context, token string) (pawl.APIKey, error) {
 	s.looks++
 	if token != "good" {
 		return pawl.APIKey{}, &pawl.Error{Code: pawl.CodeUnauthenticated}
@@ -24,13 +24,13 @@ func (s *shelf) FindAPIKey(_ context.Context, token string) (pawl.APIKey, error)
 	return pawl.APIKey{ID: "key_1"}, nil
 }
 
-func (s *shelf) UseAPIKeys(context.Context, []pawl.APIKeyUse) error { return nil }
+func (s *fakeKeys) UseAPIKeys(context.Context, []pawl.APIKeyUse) error { return nil }
 
 // Whoever tries keys is slowed down and fills no log; whoever has a good one is
 // not, from the same address or another.
 func TestWrongKeysAreSlowedDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		keys := &shelf{}
+		keys := &fakeKeys{}
 		var log strings.Builder
 		gate := access.New(access.Options{Keys: keys, Required: true, Log: slog.New(slog.NewTextHandler(&log, nil))})
 		here := access.From(t.Context(), "192.0.2.1:4711")

@@ -76,29 +76,29 @@ func look(runs *atomic.Int32) agent.Tool {
 	})
 }
 
-// house is a database, a door to it, and a worker behind that.
-type house struct {
+// fixture is a database and a client of it: the engine or HTTP.
+type fixture struct {
 	*testing.T
 	p *pawltest.Pawl
 	c pawl.Claimer
 }
 
-func eachHouse(t *testing.T, fn func(h house)) {
+func eachFixture(t *testing.T, fn func(h fixture)) {
 	t.Helper()
-	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) { fn(house{t, p, p.Engine}) })
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) { fn(fixture{t, p, p.Engine}) })
 	for _, which := range pawltest.Databases {
 		t.Run("client "+string(which), func(t *testing.T) {
 			t.Parallel()
 			p := pawltest.Open(t, which)
 			srv := httptest.NewServer(server.New(p.Engine, server.Options{Log: slog.New(slog.DiscardHandler)}))
 			t.Cleanup(srv.Close)
-			fn(house{t, p, client.New(srv.URL, "")})
+			fn(fixture{t, p, client.New(srv.URL, "")})
 		})
 	}
 }
 
 // work runs a worker of "chat" until stop.
-func (h house) work(l agent.Loop, o worker.Options) (stop func() error) {
+func (h fixture) work(l agent.Loop, o worker.Options) (stop func() error) {
 	h.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -116,7 +116,7 @@ func (h house) work(l agent.Loop, o worker.Options) (stop func() error) {
 	return stop
 }
 
-func (h house) ask(reply pawl.Reply) (task pawl.Task) {
+func (h fixture) ask(reply pawl.Reply) (task pawl.Task) {
 	h.Helper()
 	task, err := pawl.Create(h.Context(), h.p.Engine, pawl.NewTask{Type: "chat", Payload: json.RawMessage(`"hello"`), Reply: &reply})
 	if err != nil {
@@ -125,7 +125,7 @@ func (h house) ask(reply pawl.Reply) (task pawl.Task) {
 	return task
 }
 
-func (h house) message(task pawl.Task) pawl.Message {
+func (h fixture) message(task pawl.Task) pawl.Message {
 	h.Helper()
 	list, err := h.p.Engine.ListMessages(context.Background(), pawl.MessageFilter{TaskID: task.ID})
 	if err != nil || len(list.Items) != 1 {
@@ -134,7 +134,7 @@ func (h house) message(task pawl.Task) pawl.Message {
 	return list.Items[0]
 }
 
-func (h house) until(task pawl.Task, state pawl.ItemState) (it pawl.Item) {
+func (h fixture) until(task pawl.Task, state pawl.ItemState) (it pawl.Item) {
 	h.Helper()
 	h.eventually(string(state), func() bool {
 		list, err := h.p.Engine.ListItems(context.Background(), pawl.ItemFilter{TaskID: task.ID})
@@ -147,7 +147,7 @@ func (h house) until(task pawl.Task, state pawl.ItemState) (it pawl.Item) {
 	return it
 }
 
-func (h house) eventually(what string, so func() bool) {
+func (h fixture) eventually(what string, so func() bool) {
 	h.Helper()
 	for end := time.Now().Add(time.Minute); !so(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
@@ -156,7 +156,7 @@ func (h house) eventually(what string, so func() bool) {
 	}
 }
 
-func (h house) result(task pawl.Task) (r agent.Result) {
+func (h fixture) result(task pawl.Task) (r agent.Result) {
 	h.Helper()
 	if err := json.Unmarshal(h.until(task, pawl.ItemCompleted).Result, &r); err != nil {
 		h.Fatal(err)
@@ -165,7 +165,7 @@ func (h house) result(task pawl.Task) (r agent.Result) {
 }
 
 // expire ends all leases of up to a minute.
-func (h house) expire() {
+func (h fixture) expire() {
 	h.Helper()
 	h.p.Advance(time.Minute)
 	h.eventually("a lease has run out", func() bool { // a sweep passes over what a heartbeat holds
@@ -198,7 +198,7 @@ func content(m pawl.Message) string {
 }
 
 func TestAModelAndItsToolsMakeAMessageInSteps(t *testing.T) {
-	eachHouse(t, func(h house) {
+	eachFixture(t, func(h fixture) {
 		var runs atomic.Int32
 		m := &parrot{turns: []string{"let me look(1) look(2)", "and once more look(3)", "done"}}
 		h.work(agent.Loop{Model: m, Tools: []agent.Tool{look(&runs)}}, worker.Options{})
@@ -221,7 +221,7 @@ func TestAModelAndItsToolsMakeAMessageInSteps(t *testing.T) {
 // An attempt is lost in the middle of a turn, the next one in the middle of a
 // tool: what was heard to its end, and what a tool answered, is not made again.
 func TestWhatIsSavedIsNotMadeAgain(t *testing.T) {
-	eachHouse(t, func(h house) {
+	eachFixture(t, func(h fixture) {
 		var runs atomic.Int32
 		reached := make(chan int, 10)
 		var cuts atomic.Int32
@@ -264,7 +264,7 @@ func TestWhatIsSavedIsNotMadeAgain(t *testing.T) {
 }
 
 func TestALoopEndsAtItsMostSteps(t *testing.T) {
-	eachHouse(t, func(h house) {
+	eachFixture(t, func(h fixture) {
 		var runs atomic.Int32
 		m := &parrot{turns: strings.Split(strings.Repeat("more look(1);", 20), ";")}
 		h.work(agent.Loop{Model: m, Tools: []agent.Tool{look(&runs)}}, worker.Options{})
@@ -274,7 +274,7 @@ func TestALoopEndsAtItsMostSteps(t *testing.T) {
 			}
 		}
 	})
-	eachHouse(t, func(h house) {
+	eachFixture(t, func(h fixture) {
 		var runs atomic.Int32
 		m := &parrot{turns: strings.Split(strings.Repeat("more look(1);", 20), ";")}
 		h.work(agent.Loop{Model: m, Tools: []agent.Tool{look(&runs)}, MaxSteps: 2}, worker.Options{})
@@ -285,7 +285,7 @@ func TestALoopEndsAtItsMostSteps(t *testing.T) {
 }
 
 func TestAStopEndsALoopAtOnce(t *testing.T) {
-	eachHouse(t, func(h house) {
+	eachFixture(t, func(h fixture) {
 		m := &parrot{turns: []string{strings.Repeat("word ", 100_000)}, pause: time.Millisecond}
 		h.work(agent.Loop{Model: m}, worker.Options{})
 		task := h.ask(pawl.Reply{})
@@ -302,7 +302,7 @@ func TestAStopEndsALoopAtOnce(t *testing.T) {
 
 // What a model gets wrong it is told, and goes on.
 func TestAModelIsToldWhatToolsCannotTake(t *testing.T) {
-	eachHouse(t, func(h house) {
+	eachFixture(t, func(h fixture) {
 		var runs atomic.Int32
 		m := &parrot{turns: []string{`look("x") sing(1) look({ grumble(1)`, "sorry"}}
 		grumble := agent.Func("grumble", "", "", func(context.Context, any) (any, error) { return nil, errors.New("not today") })
@@ -321,7 +321,7 @@ func TestAModelIsToldWhatToolsCannotTake(t *testing.T) {
 func TestAnUnknownOutcomeIsAskedAbout(t *testing.T) {
 	for name, answer := range map[string]string{"it happened": `{"output":"sent"}`, "it did not": `{"again":true}`} {
 		t.Run(name, func(t *testing.T) {
-			eachHouse(t, func(h house) {
+			eachFixture(t, func(h fixture) {
 				var runs atomic.Int32
 				running := make(chan bool, 10)
 				send := agent.Func("send", "", "", func(ctx context.Context, _ any) (string, error) {
@@ -360,7 +360,7 @@ func TestAnUnknownOutcomeIsAskedAbout(t *testing.T) {
 // Made again on request, and lost again: it is asked once more, and the first
 // answer is not taken for the second.
 func TestAnUnknownOutcomeIsAskedAboutEachTime(t *testing.T) {
-	eachHouse(t, func(h house) {
+	eachFixture(t, func(h fixture) {
 		running, asked := make(chan bool, 10), make(chan agent.Call, 10)
 		send := agent.Func("send", "", "", func(ctx context.Context, _ any) (string, error) {
 			running <- true
@@ -392,7 +392,7 @@ func TestAnUnknownOutcomeIsAskedAboutEachTime(t *testing.T) {
 
 // When the model stays away the budget is spent, and what it said stays.
 func TestAModelThatStaysAwayLeavesWhatItSaid(t *testing.T) {
-	eachHouse(t, func(h house) {
+	eachFixture(t, func(h fixture) {
 		m := &parrot{turns: []string{"half a"}, fail: func(_, word int) error {
 			if word == 1 {
 				return pawl.Permanent(errors.New("no credit"))
@@ -437,7 +437,7 @@ func TestAConversationIsReadForAModel(t *testing.T) {
 }
 
 func TestBadToolsAreRefused(t *testing.T) {
-	eachHouse(t, func(h house) {
+	eachFixture(t, func(h fixture) {
 		h.work(agent.Loop{Model: &parrot{}, Tools: []agent.Tool{{Name: "a", Schema: json.RawMessage(`{"type":7}`), Run: look(new(atomic.Int32)).Run}}}, worker.Options{})
 		if it := h.until(h.ask(pawl.Reply{}), pawl.ItemFailed); !strings.Contains(it.Error.Message, "/tools/0/schema") {
 			h.Errorf("%+v", it.Error)

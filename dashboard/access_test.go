@@ -14,7 +14,7 @@ import (
 )
 
 // login brings a key of its own for the browser; the cookie is the browser's.
-func (h *house) login(n pawl.NewAPIKey) page {
+func (h *fixture) login(n pawl.NewAPIKey) page {
 	h.Helper()
 	n.Name = "ann"
 	_, token, err := h.p.Engine.CreateAPIKey(h.Context(), n)
@@ -129,7 +129,7 @@ func TestAKeyThatOnlyReads(t *testing.T) {
 		for _, path := range []string{"/ui/", "/ui/tasks", "/ui/tasks/" + broken.TaskID, "/ui/tasks/" + waiting.TaskID, "/ui/tasks/" + talk.TaskID, "/ui/items/" + broken.ID, "/ui/items/" + waiting.ID, "/ui/items/" + talk.ID, "/ui/messages/" + message} {
 			got := h.get(path)
 			h.shows(got, 200, "payloads are hidden")
-			h.lacks(got, "secret", "retry…", "approve…", "cancel…", "data-stream", `class="deed`)
+			h.lacks(got, "secret", "retry…", "approve…", "cancel…", "data-stream", `class="action`)
 		}
 		for path, role := range map[string]string{"/ui/tasks/" + broken.TaskID + "/retry": "operator", "/ui/items/" + broken.ID + "/bury": "operator", "/ui/tasks/" + waiting.TaskID + "/approve": "approver", "/ui/tasks/" + waiting.TaskID + "/cancel": "submitter"} {
 			h.shows(h.get(path), 403, "forbidden", role)

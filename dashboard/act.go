@@ -13,28 +13,28 @@ import (
 	"github.com/pawl-work/pawl/access"
 )
 
-// deed is what somebody can do to a task, or to one item of it.
-type deed struct {
+// action is something a user can do to a task, an item or a message.
+type action struct {
 	Verb, Role string
-	Items      bool   // to an item too
-	Means      string // what comes of it
-	Asks       string // what the form asks for
+	OnItems    bool   // on an item too
+	Means      string // the effect, for the confirmation page
+	Prompt     string // the label of the text field
 	do         func(ctx context.Context, s Service, c pawl.TaskCall, form url.Values) ([]pawl.Result[pawl.Task], error)
 }
 
-// Label is the verb in words.
-func (d deed) Label() string { return strings.ReplaceAll(d.Verb, "_", " ") }
+// Label is the verb with spaces.
+func (d action) Label() string { return strings.ReplaceAll(d.Verb, "_", " ") }
 
-var deeds = []deed{
+var actions = []action{
 	{"approve", "approver", false, "Its results are accepted and take effect. The first decision counts.", "Comment", func(ctx context.Context, s Service, c pawl.TaskCall, form url.Values) ([]pawl.Result[pawl.Task], error) {
-		return s.ApproveTasks(ctx, []pawl.ApproveCall{{TaskID: c.TaskID, Version: seen(form), Comment: c.Reason}})
+		return s.ApproveTasks(ctx, []pawl.ApproveCall{{TaskID: c.TaskID, Version: formVersion(form), Comment: c.Reason}})
 	}},
 	{"reject", "approver", false, "Its results are not accepted. The first decision counts.", "Reasons, one a line", reject},
-	{stop, "submitter", false, "What was said stays; its worker is told and completes the item.", "Reason", nil},
-	{"retry", "operator", true, "What failed is queued again, its failures forgotten.", "Reason", func(ctx context.Context, s Service, c pawl.TaskCall, _ url.Values) ([]pawl.Result[pawl.Task], error) {
+	{stop, "submitter", false, "The chunks stay. The worker is told to stop and completes the item.", "Reason", nil},
+	{"retry", "operator", true, "Failed items are queued again and their failures reset.", "Reason", func(ctx context.Context, s Service, c pawl.TaskCall, _ url.Values) ([]pawl.Result[pawl.Task], error) {
 		return s.RetryTasks(ctx, []pawl.TaskCall{c})
 	}},
-	{"bury", "operator", true, "What failed is set aside as a dead letter.", "Reason", func(ctx context.Context, s Service, c pawl.TaskCall, _ url.Values) ([]pawl.Result[pawl.Task], error) {
+	{"bury", "operator", true, "Failed items become dead letters.", "Reason", func(ctx context.Context, s Service, c pawl.TaskCall, _ url.Values) ([]pawl.Result[pawl.Task], error) {
 		return s.BuryTasks(ctx, []pawl.TaskCall{c})
 	}},
 	{"revoke_lease", "operator", true, "Its worker loses the lease, and the item is queued again. It does not count as a failure.", "Reason", func(ctx context.Context, s Service, c pawl.TaskCall, form url.Values) ([]pawl.Result[pawl.Task], error) {
@@ -48,16 +48,16 @@ var deeds = []deed{
 		}
 		return []pawl.Result[pawl.Task]{{}}, err
 	}},
-	{"cancel", "submitter", true, "What has not ended is cancelled for good; whoever works on it is told.", "Reason", func(ctx context.Context, s Service, c pawl.TaskCall, _ url.Values) ([]pawl.Result[pawl.Task], error) {
+	{"cancel", "submitter", true, "Items that have not ended are cancelled permanently. Their workers are told.", "Reason", func(ctx context.Context, s Service, c pawl.TaskCall, _ url.Values) ([]pawl.Result[pawl.Task], error) {
 		return s.CancelTasks(ctx, []pawl.TaskCall{c})
 	}},
 }
 
-// stop is the one that is done to a message.
+// stop is the only action on messages.
 const stop = "stop"
 
-// seen is the version of the task that the form showed.
-func seen(form url.Values) *int {
+// formVersion is the version of the task that the form showed.
+func formVersion(form url.Values) *int {
 	v, err := strconv.Atoi(form.Get("version"))
 	if err != nil {
 		return nil
@@ -66,7 +66,7 @@ func seen(form url.Values) *int {
 }
 
 func reject(ctx context.Context, s Service, c pawl.TaskCall, form url.Values) ([]pawl.Result[pawl.Task], error) {
-	call := pawl.RejectCall{TaskID: c.TaskID, Version: seen(form), AllowRework: form.Get("rework") != ""}
+	call := pawl.RejectCall{TaskID: c.TaskID, Version: formVersion(form), AllowRework: form.Get("rework") != ""}
 	for line := range strings.Lines(c.Reason) {
 		if line = strings.TrimSpace(line); line != "" {
 			call.Errors = append(call.Errors, pawl.Complaint{Code: "rejected", Message: line})
@@ -75,46 +75,46 @@ func reject(ctx context.Context, s Service, c pawl.TaskCall, form url.Values) ([
 	return s.RejectTasks(ctx, []pawl.RejectCall{call})
 }
 
-// verbsOf are what can be done to an item: a lease can be ended by an operator.
-func verbsOf(s pawl.ItemState) []string {
+// itemVerbs are the verbs that a state allows, and revoke_lease for a leased item.
+func itemVerbs(s pawl.ItemState) []string {
 	if s.Leased() {
 		return append(slices.Clone(s.Allowed()), "revoke_lease")
 	}
 	return s.Allowed()
 }
 
-// deedsFor are those that a state allows and a visitor may do.
-func deedsFor(pass access.Pass, item bool, allowed []string) []deed {
-	return slices.DeleteFunc(slices.Clone(deeds), func(a deed) bool {
-		return item && !a.Items || !slices.Contains(allowed, a.Verb) || pass.May(a.Role, false) != nil
+// actionsFor are the actions that the state and the caller's role allow.
+func actionsFor(pass access.Pass, item bool, allowed []string) []action {
+	return slices.DeleteFunc(slices.Clone(actions), func(a action) bool {
+		return item && !a.OnItems || !slices.Contains(allowed, a.Verb) || pass.May(a.Role, false) != nil
 	})
 }
 
-// question is what is asked before something is done.
-type question struct {
-	deed
+// confirmation is the data of the page that confirms an action.
+type confirmation struct {
+	action
 	Task    pawl.Task
 	Item    *pawl.Item
 	Message *pawl.Message
-	Work    *part[handedIn] // what is decided about
-	Back    string          // the page of what it is done to
+	Work    *section[reviewItem] // the results to approve or reject
+	Back    string               // the page of the task, item or message
 }
 
-// verbOf is what a path says is to be done, at its end.
-func verbOf(r *http.Request) string { return r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:] }
+// verbInPath is the last segment of the path.
+func verbInPath(r *http.Request) string { return r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:] }
 
-// ask reads what is to be done, and to what.
-func (d *desk) ask(r *http.Request) (*question, error) {
-	i := slices.IndexFunc(deeds, func(a deed) bool { return a.Verb == verbOf(r) })
+// readAction reads the action and its object.
+func (d *server) readAction(r *http.Request) (*confirmation, error) {
+	i := slices.IndexFunc(actions, func(a action) bool { return a.Verb == verbInPath(r) })
 	item, message := strings.HasPrefix(r.URL.Path, "/ui/items/"), strings.HasPrefix(r.URL.Path, "/ui/messages/")
-	if i < 0 || item && !deeds[i].Items || message != (deeds[i].Verb == stop) {
+	if i < 0 || item && !actions[i].OnItems || message != (actions[i].Verb == stop) {
 		return nil, pawl.ErrNotFound
 	}
 	if message {
 		m, err := d.svc.GetMessage(r.Context(), r.PathValue("id"))
-		return &question{deed: deeds[i], Message: &m, Back: "/ui/messages/" + escape(m.ID)}, err
+		return &confirmation{action: actions[i], Message: &m, Back: "/ui/messages/" + escape(m.ID)}, err
 	}
-	q, id := &question{deed: deeds[i], Back: "/ui/tasks/"}, r.PathValue("id")
+	q, id := &confirmation{action: actions[i], Back: "/ui/tasks/"}, r.PathValue("id")
 	if item {
 		it, err := d.svc.GetItem(r.Context(), id)
 		if err != nil {
@@ -132,37 +132,37 @@ func (d *desk) ask(r *http.Request) (*question, error) {
 	return q, nil
 }
 
-func (d *desk) confirm(v *visit) (any, error) {
-	q, err := d.ask(v.Request)
+func (d *server) confirm(v *request) (any, error) {
+	q, err := d.readAction(v.Request)
 	if err == nil {
 		err = v.pass.May(q.Role, false)
 	}
 	if err == nil && (q.Verb == "approve" || q.Verb == "reject") {
-		var work part[handedIn]
-		work, err = d.work(v, q.Task.ID)
+		var work section[reviewItem]
+		work, err = d.reviewItems(v, q.Task.ID)
 		q.Work = &work
 	}
 	return q, err
 }
 
-// act does what was asked for and confirmed. Whoever saw an older version of the
-// task is asked to look again.
-func (d *desk) act(w http.ResponseWriter, r *http.Request) {
-	role := "reader" // what is no deed is nothing to be found
-	if i := slices.IndexFunc(deeds, func(a deed) bool { return a.Verb == verbOf(r) }); i >= 0 {
-		role = deeds[i].Role
+// perform performs a confirmed action. It refuses a form of an older version of the
+// task.
+func (d *server) perform(w http.ResponseWriter, r *http.Request) {
+	role := "reader" // an unknown verb is not found
+	if i := slices.IndexFunc(actions, func(a action) bool { return a.Verb == verbInPath(r) }); i >= 0 {
+		role = actions[i].Role
 	}
-	r, err := d.enter(r, role)
+	r, err := d.authorize(r, role)
 	if err != nil {
-		d.turnAway(w, r, err)
+		d.deny(w, r, err)
 		return
 	}
-	d.used(w, r)
+	d.touchSession(w, r)
 	if err := r.ParseForm(); err != nil {
-		d.refuse(w, r, &pawl.Error{Code: pawl.CodeTooLarge, Message: fmt.Sprintf("the form is over %d bytes, or is none", maxForm)})
+		d.showError(w, r, &pawl.Error{Code: pawl.CodeTooLarge, Message: fmt.Sprintf("the form is malformed or over %d bytes", maxForm)})
 		return
 	}
-	q, err := d.ask(r)
+	q, err := d.readAction(r)
 	if err == nil && r.PostForm.Get("version") != "" && r.PostForm.Get("version") != strconv.Itoa(q.Task.Version) {
 		err = &pawl.Error{Code: pawl.CodePrecondition, Message: "the task has changed since you looked", State: string(q.Task.State), Allowed: q.Task.State.Allowed()}
 	}
@@ -181,13 +181,13 @@ func (d *desk) act(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if err != nil {
-		d.refuse(w, r, err)
+		d.showError(w, r, err)
 		return
 	}
 	http.Redirect(w, r, q.Back, http.StatusSeeOther)
 }
 
-func (d *desk) stop(ctx context.Context, id, reason string) error {
+func (d *server) stop(ctx context.Context, id, reason string) error {
 	rs, err := d.svc.StopMessages(ctx, []pawl.StopCall{{MessageID: id, Reason: reason}})
 	if err != nil {
 		return err

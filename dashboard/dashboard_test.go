@@ -21,21 +21,21 @@ import (
 	"github.com/pawl-work/pawl/server"
 )
 
-// house is a server with a dashboard, and a browser before it: it keeps cookies
-// and goes where it is sent.
-type house struct {
+// fixture is a server with a dashboard, and a browser that keeps cookies
+// and follows redirects.
+type fixture struct {
 	*testing.T
 	p       *pawltest.Pawl
 	srv     *httptest.Server
 	browser *http.Client
 }
 
-func open(t *testing.T, p *pawltest.Pawl, required bool) *house {
+func open(t *testing.T, p *pawltest.Pawl, required bool) *fixture {
 	t.Helper()
 	return openWith(t, p, required, dashboard.Options{})
 }
 
-func openWith(t *testing.T, p *pawltest.Pawl, required bool, o dashboard.Options) *house {
+func openWith(t *testing.T, p *pawltest.Pawl, required bool, o dashboard.Options) *fixture {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	gate := access.New(access.Options{Keys: p.Engine, Required: required, Log: log})
@@ -46,7 +46,7 @@ func openWith(t *testing.T, p *pawltest.Pawl, required bool, o dashboard.Options
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &house{t, p, srv, &http.Client{Jar: jar}}
+	return &fixture{t, p, srv, &http.Client{Jar: jar}}
 }
 
 type page struct {
@@ -54,7 +54,7 @@ type page struct {
 	text string
 }
 
-func (h *house) send(method, path string, form url.Values, headers ...string) page {
+func (h *fixture) send(method, path string, form url.Values, headers ...string) page {
 	h.Helper()
 	req, err := http.NewRequestWithContext(h.Context(), method, h.srv.URL+path, strings.NewReader(form.Encode()))
 	if err != nil {
@@ -78,9 +78,9 @@ func (h *house) send(method, path string, form url.Values, headers ...string) pa
 	return page{res, string(raw)}
 }
 
-func (h *house) get(path string) page { h.Helper(); return h.send("GET", path, nil) }
+func (h *fixture) get(path string) page { h.Helper(); return h.send("GET", path, nil) }
 
-func (h *house) post(path string, fields ...string) page {
+func (h *fixture) post(path string, fields ...string) page {
 	h.Helper()
 	form := url.Values{}
 	for i := 0; i < len(fields); i += 2 {
@@ -90,7 +90,7 @@ func (h *house) post(path string, fields ...string) page {
 }
 
 // shows is a page of that status on which all those texts are to be read.
-func (h *house) shows(p page, status int, texts ...string) {
+func (h *fixture) shows(p page, status int, texts ...string) {
 	h.Helper()
 	if p.StatusCode != status {
 		h.Errorf("%s %s: %s\n%s", p.Request.Method, p.Request.URL.Path, p.Status, p.text)
@@ -102,7 +102,7 @@ func (h *house) shows(p page, status int, texts ...string) {
 	}
 }
 
-func (h *house) lacks(p page, texts ...string) {
+func (h *fixture) lacks(p page, texts ...string) {
 	h.Helper()
 	for _, text := range texts {
 		if strings.Contains(p.text, text) {
@@ -124,7 +124,7 @@ func only[T any](t *testing.T) func(rs []pawl.Result[T], err error) T {
 	}
 }
 
-func (h *house) claim(typ string) pawl.Lease {
+func (h *fixture) claim(typ string) pawl.Lease {
 	h.Helper()
 	ls, err := h.p.Service.Claim(h.Context(), pawl.ClaimRequest{WorkerID: "w-" + typ, Types: []string{typ}, LeaseSeconds: 60})
 	if err != nil || len(ls) != 1 {
@@ -133,7 +133,7 @@ func (h *house) claim(typ string) pawl.Lease {
 	return ls[0]
 }
 
-func (h *house) create(n pawl.NewTask) pawl.Task {
+func (h *fixture) create(n pawl.NewTask) pawl.Task {
 	h.Helper()
 	t, err := pawl.Create(h.Context(), h.p.Service, n)
 	if err != nil {
@@ -143,7 +143,7 @@ func (h *house) create(n pawl.NewTask) pawl.Task {
 }
 
 // failed is a task whose only attempt failed.
-func (h *house) failed() pawl.Lease {
+func (h *fixture) failed() pawl.Lease {
 	h.Helper()
 	h.create(pawl.NewTask{Type: "pdf", Title: "read a book", MaxAttempts: 1, Payload: json.RawMessage(`{"secret":1}`)})
 	l := h.claim("pdf")
@@ -152,7 +152,7 @@ func (h *house) failed() pawl.Lease {
 }
 
 // submitted is a task that waits for somebody's decision.
-func (h *house) submitted() pawl.Lease {
+func (h *fixture) submitted() pawl.Lease {
 	h.Helper()
 	only[pawl.TypeRef](h.T)(h.p.Service.PutTypes(h.Context(), []pawl.Type{{Name: "edit", Approval: pawl.Approval{Mode: pawl.ApprovalManual}, Apply: pawl.Apply{Mode: pawl.ApplyItem}}}))
 	h.create(pawl.NewTask{Type: "edit", Title: "change a line"})
@@ -162,7 +162,7 @@ func (h *house) submitted() pawl.Lease {
 }
 
 // spoken is an item whose agent is in the middle of a message.
-func (h *house) spoken() (pawl.Lease, string) {
+func (h *fixture) spoken() (pawl.Lease, string) {
 	h.Helper()
 	h.create(pawl.NewTask{Type: "chat", Reply: &pawl.Reply{Model: "m1"}})
 	l := h.claim("chat")

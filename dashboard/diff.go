@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// change is a diff as it is kept with an event, or as a result has it; its
-// operations are RFC 6902's.
-type change struct {
+// diff is the diff of an event or a result; its operations are those of RFC 6902.
+type diff struct {
 	Summary       string
 	Before, After json.RawMessage
 	Operations    []operation
@@ -18,12 +17,12 @@ type change struct {
 type operation struct {
 	Op, Path, From string
 	Value          json.RawMessage
-	Old            json.RawMessage `json:"-"` // what is at the path before
+	Old            json.RawMessage `json:"-"` // the value at the path before
 }
 
-// changes reads a diff; nil = raw is none.
-func changes(raw json.RawMessage) *change {
-	var c change
+// parseDiff parses a diff; nil if raw is not one.
+func parseDiff(raw json.RawMessage) *diff {
+	var c diff
 	if json.Unmarshal(raw, &c) != nil || c.Before == nil && c.After == nil && len(c.Operations) == 0 {
 		return nil
 	}
@@ -33,7 +32,7 @@ func changes(raw json.RawMessage) *change {
 	return &c
 }
 
-// valueAt is what a JSON Pointer finds; nil = nothing.
+// valueAt evaluates a JSON Pointer; nil = not found.
 func valueAt(raw json.RawMessage, path string) json.RawMessage {
 	if path == "" {
 		return raw
@@ -57,12 +56,11 @@ func valueAt(raw json.RawMessage, path string) json.RawMessage {
 // diffLine is a line of a comparison: Op is "add", "remove" or "" for both.
 type diffLine struct{ Op, Text string }
 
-// maxCompared bounds the lines that are compared with each other: the work grows
-// with the product of both sides.
+// maxCompared bounds the lines of each side: the work grows with their product.
 const maxCompared = 1000
 
 // Lines compares before with after, line by line.
-func (c *change) Lines() []diffLine {
+func (c *diff) Lines() []diffLine {
 	a, b := textLines(c.Before), textLines(c.After)
 	var out, tail []diffLine
 	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
@@ -78,8 +76,8 @@ func (c *change) Lines() []diffLine {
 	return out
 }
 
-// compare finds the longest common lines of two texts; of long ones all lines of
-// the first are removed and all of the second added.
+// compare is a diff by the longest common subsequence of lines. For texts over
+// maxCompared it removes all lines of the first and adds all of the second.
 func compare(a, b []string) (out []diffLine) {
 	common := make([][]int, len(a)+1) // common[i][j] = how many lines a[i:] and b[j:] share
 	if len(a) <= maxCompared && len(b) <= maxCompared {
@@ -108,8 +106,8 @@ func compare(a, b []string) (out []diffLine) {
 	return out
 }
 
-// textLines are the lines of a value: of a text its own, else those of indented
-// JSON, where a text of several lines goes over as many.
+// textLines are the lines of a string value, or of indented JSON; strings in the JSON
+// are broken at their line breaks.
 func textLines(raw json.RawMessage) []string {
 	var text string
 	if raw == nil {
@@ -117,18 +115,18 @@ func textLines(raw json.RawMessage) []string {
 	}
 	if json.Unmarshal(raw, &text) != nil {
 		var b bytes.Buffer
-		if text = string(raw); len(raw) <= maxAlone && depthOf(raw) <= maxIndent && json.Indent(&b, raw, "", "  ") == nil {
-			text = broken(b.String())
+		if text = string(raw); len(raw) <= maxPayload && depthOf(raw) <= maxIndent && json.Indent(&b, raw, "", "  ") == nil {
+			text = breakLines(b.String())
 		}
 	}
-	if len(text) > 4*maxAlone {
-		text = strings.ToValidUTF8(text[:4*maxAlone], "") + "\n… " + strconv.Itoa(len(raw)) + " bytes in all"
+	if len(text) > 4*maxPayload {
+		text = strings.ToValidUTF8(text[:4*maxPayload], "") + "\n… " + strconv.Itoa(len(raw)) + " bytes in all"
 	}
 	return strings.Split(text, "\n")
 }
 
-// broken breaks the lines of the texts in JSON where they break.
-func broken(text string) string {
+// breakLines adds a line break after each \n in the strings of a JSON text.
+func breakLines(text string) string {
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {
 		b.WriteByte(text[i])

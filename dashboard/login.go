@@ -11,25 +11,24 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
-// The cookies: the session of somebody who logged in, and the namespace that was
-// chosen where that is allowed.
+// The cookies: the session, and the namespace that the user chose.
 const (
 	sessionCookie   = "pawl_session"
 	namespaceCookie = "pawl_namespace"
 )
 
-func cookie(r *http.Request, name string) string {
+func cookieValue(r *http.Request, name string) string {
 	c, err := r.Cookie(name)
 	if err != nil {
 		return ""
 	}
-	value, _ := url.QueryUnescape(c.Value) // what is none is no key and no namespace
+	value, _ := url.QueryUnescape(c.Value) // a malformed value is empty
 	return value
 }
 
-// keep sets a cookie for as long as the browser runs, or with "" clears it. The
-// browser sends it to pages of ours only, and only when a page of ours leads there.
-func keep(w http.ResponseWriter, r *http.Request, name, value string) {
+// setCookie sets a cookie until the browser closes, or with "" clears it. It is sent
+// for /ui/ only, and only on same-site requests.
+func setCookie(w http.ResponseWriter, r *http.Request, name, value string) {
 	c := &http.Cookie{Name: name, Value: url.QueryEscape(value), Path: "/ui/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
 		Secure: r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https"}
 	if value == "" {
@@ -38,42 +37,43 @@ func keep(w http.ResponseWriter, r *http.Request, name, value string) {
 	http.SetCookie(w, c)
 }
 
-// token is the API key of a visitor; where none is asked for, none is heard. A
-// session that has ended is an error.
-func (d *desk) token(r *http.Request) (string, error) {
-	if !d.o.Gate.Required() {
+// sessionKey is the API key of the session; "" if no key is required. A session that
+// has ended is an error.
+func (d *server) sessionKey(r *http.Request) (string, error) {
+	if !d.opts.Gate.Required() {
 		return "", nil
 	}
-	s, err := d.sessions.open(cookie(r, sessionCookie))
+	s, err := d.sessions.open(cookieValue(r, sessionCookie))
 	return s.Key, err
 }
 
-// automatic is the header of what a page asks for by itself; that keeps no
-// session alive.
-const automatic = "Pawl-Automatic"
+// automaticHeader marks requests that a page makes without the user; they do not keep
+// the session alive.
+const automaticHeader = "Pawl-Automatic"
 
-// used keeps the session of a visitor alive.
-func (d *desk) used(w http.ResponseWriter, r *http.Request) {
-	if !d.o.Gate.Required() || r.Header.Get(automatic) != "" {
+// touchSession keeps the session alive.
+func (d *server) touchSession(w http.ResponseWriter, r *http.Request) {
+	if !d.opts.Gate.Required() || r.Header.Get(automaticHeader) != "" {
 		return
 	}
-	s, err := d.sessions.open(cookie(r, sessionCookie))
+	s, err := d.sessions.open(cookieValue(r, sessionCookie))
 	if err != nil || s.Key == "" {
 		return
 	}
 	if s, due := d.sessions.renew(s); due {
-		keep(w, r, sessionCookie, d.sessions.seal(s))
+		setCookie(w, r, sessionCookie, d.sessions.seal(s))
 	}
 }
 
-// enter is the request as its visitor may make it in a role. Without keys he is
-// a user; with one he goes by its name, as at every door.
-func (d *desk) enter(r *http.Request, role string) (*http.Request, error) {
-	token, err := d.token(r)
+// authorize checks the session's key for a role and returns the request with the
+// caller in its context. Without a required key the actor type is user; with a key
+// the caller is the key's, as over HTTP.
+func (d *server) authorize(r *http.Request, role string) (*http.Request, error) {
+	token, err := d.sessionKey(r)
 	if err != nil {
 		return r, err
 	}
-	pass, err := d.o.Gate.Enter(access.From(r.Context(), r.RemoteAddr), token)
+	pass, err := d.opts.Gate.Enter(access.From(r.Context(), r.RemoteAddr), token)
 	if err != nil {
 		return r, err
 	}
@@ -81,51 +81,51 @@ func (d *desk) enter(r *http.Request, role string) (*http.Request, error) {
 		pass.Asked.ActorType = pawl.ActorUser
 	}
 	if pass.Key == nil || pass.Key.Namespace == pawl.AnyNamespace {
-		pass.Asked.Namespace = cookie(r, namespaceCookie)
+		pass.Asked.Namespace = cookieValue(r, namespaceCookie)
 	}
-	ctx, err := d.o.Gate.Admit(access.With(r.Context(), pass), role, false, func(c pawl.Caller) string { return c.ActorID })
+	ctx, err := d.opts.Gate.Admit(access.With(r.Context(), pass), role, false, func(c pawl.Caller) string { return c.ActorID })
 	return r.WithContext(ctx), err
 }
 
-// turnAway asks those for a key who brought none that is good.
-func (d *desk) turnAway(w http.ResponseWriter, r *http.Request, err error) {
+// deny shows the login page if the key is missing or invalid, else the error.
+func (d *server) deny(w http.ResponseWriter, r *http.Request, err error) {
 	none := pawl.CodeOf(err) == pawl.CodeUnauthenticated
-	if cookie(r, sessionCookie) != "" || !none { // whoever comes for the first time is no refusal
-		d.o.Gate.Refused(r.Context(), "dashboard", err, "method", r.Method, "path", r.URL.Path, "remote", r.RemoteAddr)
+	if cookieValue(r, sessionCookie) != "" || !none { // a first visit without a cookie is not logged
+		d.opts.Gate.Refused(r.Context(), "dashboard", err, "method", r.Method, "path", r.URL.Path, "remote", r.RemoteAddr)
 	}
 	if none {
-		d.askForKey(w, r, err)
+		d.showLogin(w, r, err)
 		return
 	}
-	d.refuse(w, r, err)
+	d.showError(w, r, err)
 }
 
-// knock is what the page to log in says.
-type knock struct {
-	Next  string
-	Again string // why the key was refused
+// loginPage is the data of the login page.
+type loginPage struct {
+	Next    string
+	Problem string // why the key was refused
 }
 
-func (d *desk) askForKey(w http.ResponseWriter, r *http.Request, why error) {
-	k, status := knock{Next: "/ui/"}, http.StatusOK
+func (d *server) showLogin(w http.ResponseWriter, r *http.Request, why error) {
+	k, status := loginPage{Next: "/ui/"}, http.StatusOK
 	if r.Method == http.MethodGet && r.URL.Path != "/ui/login" {
 		k.Next = r.URL.RequestURI()
 	} else {
-		k.Next = ownPage(r.PostFormValue("next"))
+		k.Next = safeNext(r.PostFormValue("next"))
 	}
 	if why != nil {
 		status = http.StatusUnauthorized
-		if cookie(r, sessionCookie) != "" || r.URL.Path == "/ui/login" {
-			k.Again = api.ProblemOf(why, "").Detail
-			keep(w, r, sessionCookie, "")
+		if cookieValue(r, sessionCookie) != "" || r.URL.Path == "/ui/login" {
+			k.Problem = api.ProblemOf(why, "").Detail
+			setCookie(w, r, sessionCookie, "")
 		}
 	}
-	d.show(w, r, status, "login", &k)
+	d.render(w, r, status, "login", &k)
 }
 
-// ownPage is next if it is the address of one of our pages, else the first page.
-// Browsers resolve dot segments and read a backslash as a slash.
-func ownPage(next string) string {
+// safeNext returns next if it is a path below /ui/, else /ui/. Browsers resolve dot
+// segments and treat a backslash as a slash.
+func safeNext(next string) string {
 	u, err := url.Parse(next)
 	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || strings.ContainsAny(u.Path, "\\") ||
 		!strings.HasPrefix(u.Path, "/ui/") || strings.TrimSuffix(path.Clean(u.Path), "/")+"/" != strings.TrimSuffix(u.Path, "/")+"/" {
@@ -134,46 +134,47 @@ func ownPage(next string) string {
 	return (&url.URL{Path: u.Path, RawPath: u.RawPath, RawQuery: u.RawQuery}).String()
 }
 
-func (d *desk) login(w http.ResponseWriter, r *http.Request) {
+func (d *server) login(w http.ResponseWriter, r *http.Request) {
 	key := strings.TrimSpace(r.PostFormValue("key"))
-	if d.o.Gate.Required() {
-		if _, err := d.o.Gate.Enter(access.From(r.Context(), r.RemoteAddr), key); err != nil {
-			d.o.Gate.Refused(r.Context(), "dashboard", err, "method", r.Method, "path", r.URL.Path, "remote", r.RemoteAddr)
-			d.askForKey(w, r, err)
+	if d.opts.Gate.Required() {
+		if _, err := d.opts.Gate.Enter(access.From(r.Context(), r.RemoteAddr), key); err != nil {
+			d.opts.Gate.Refused(r.Context(), "dashboard", err, "method", r.Method, "path", r.URL.Path, "remote", r.RemoteAddr)
+			d.showLogin(w, r, err)
 			return
 		}
-		keep(w, r, sessionCookie, d.sessions.seal(d.sessions.begin(key)))
+		setCookie(w, r, sessionCookie, d.sessions.seal(d.sessions.begin(key)))
 	}
-	http.Redirect(w, r, ownPage(r.PostFormValue("next")), http.StatusSeeOther)
+	http.Redirect(w, r, safeNext(r.PostFormValue("next")), http.StatusSeeOther)
 }
 
-func (d *desk) logout(w http.ResponseWriter, r *http.Request) {
-	if s, err := d.sessions.open(cookie(r, sessionCookie)); err == nil && s.ID != "" {
+func (d *server) logout(w http.ResponseWriter, r *http.Request) {
+	if s, err := d.sessions.open(cookieValue(r, sessionCookie)); err == nil && s.ID != "" {
 		d.sessions.end(s)
 	}
-	keep(w, r, sessionCookie, "")
-	keep(w, r, namespaceCookie, "")
+	setCookie(w, r, sessionCookie, "")
+	setCookie(w, r, namespaceCookie, "")
 	http.Redirect(w, r, "/ui/", http.StatusSeeOther)
 }
 
-// choose takes another namespace. Whose key has one of its own keeps it.
-func (d *desk) choose(w http.ResponseWriter, r *http.Request) {
+// setNamespace sets the namespace cookie. It has no effect for a key that is bound to
+// a namespace.
+func (d *server) setNamespace(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimSpace(r.PostFormValue("namespace"))
 	if len(name) > pawl.MaxIDLen {
-		d.refuse(w, r, pawl.Invalid("/namespace", "is over %d bytes", pawl.MaxIDLen))
+		d.showError(w, r, pawl.Invalid("/namespace", "is over %d bytes", pawl.MaxIDLen))
 		return
 	}
-	keep(w, r, namespaceCookie, name)
+	setCookie(w, r, namespaceCookie, name)
 	http.Redirect(w, r, "/ui/", http.StatusSeeOther)
 }
 
-// stream hands a browser's EventSource, which can send no Authorization, on to
-// the API with the key that its user logged in with.
-func (d *desk) stream(next http.Handler) http.HandlerFunc {
+// stream forwards a browser's EventSource, which cannot send an Authorization header,
+// to the API with the session's key.
+func (d *server) stream(next http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		r, err := d.enter(r, "reader")
+		r, err := d.authorize(r, "reader")
 		if err != nil {
-			d.turnAway(w, r, err)
+			d.deny(w, r, err)
 			return
 		}
 		on := r.Clone(r.Context())
@@ -181,7 +182,7 @@ func (d *desk) stream(next http.Handler) http.HandlerFunc {
 		on.URL.RawPath = "/v1/messages/" + url.PathEscape(r.PathValue("id")) + "/stream"
 		on.Header.Del("Cookie")
 		on.Header.Del("Authorization")
-		if token, err := d.token(r); err == nil && token != "" {
+		if token, err := d.sessionKey(r); err == nil && token != "" {
 			on.Header.Set("Authorization", "Bearer "+token)
 		}
 		if ns := access.Of(r.Context()).Asked.Namespace; ns != "" {

@@ -14,21 +14,21 @@ import (
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
-// Rows of a page: few, since each may bring a payload along.
+// Limits of rows on a page. They are low, since each row may carry a payload.
 const (
-	few  = 10
-	some = 25
-	many = 50
+	maxRows    = 10
+	mediumRows = 25
+	manyRows   = 50
 )
 
-// part is a piece of a page that may fail without the rest.
-type part[T any] struct {
+// section is a list on a page; the page renders even when the list's read fails.
+type section[T any] struct {
 	pawl.List[T]
 	Problem *api.Problem
 }
 
-func partOf[T any](l pawl.List[T], err error) part[T] {
-	p := part[T]{List: l}
+func sectionOf[T any](l pawl.List[T], err error) section[T] {
+	p := section[T]{List: l}
 	if err != nil {
 		problem := api.ProblemOf(err, "")
 		p.Problem = &problem
@@ -36,63 +36,63 @@ func partOf[T any](l pawl.List[T], err error) part[T] {
 	return p
 }
 
-// overview is what somebody wants to know first, who needs to do something about it.
-type overview struct {
+// overviewPage is the data of the first page: counts, and what needs a decision.
+type overviewPage struct {
 	Stats     pawl.Stats
 	Tasks     map[string]int64 // by state
-	Types     part[depth]
-	States    []string // that items of Types are in
-	Submitted part[pawl.Task]
-	Expired   part[pawl.Item]
-	Failed    part[pawl.Item]
-	Workers   part[pawl.WorkerInfo]
-	Deleted   part[pawl.Event]
+	Types     section[typeCounts]
+	States    []string // with a count above zero in Types
+	Submitted section[pawl.Task]
+	Expired   section[pawl.Item]
+	Failed    section[pawl.Item]
+	Workers   section[pawl.WorkerInfo]
+	Deleted   section[pawl.Event]
 }
 
-func (d *desk) overview(v *visit) (any, error) {
+func (d *server) overview(v *request) (any, error) {
 	ctx := v.Context()
 	stats, err := d.svc.Stats(ctx)
 	if err != nil {
 		return nil, err
 	}
-	o := &overview{
+	o := &overviewPage{
 		Stats:     v.pass.Own(stats),
-		Types:     partOf(d.depths.of(ctx, d.o.Gauges)),
-		Submitted: partOf(d.svc.ListTasks(ctx, pawl.TaskFilter{States: []pawl.TaskState{pawl.TaskSubmitted}, Page: v.page("", few)})),
-		Expired:   partOf(d.svc.ListItems(ctx, pawl.ItemFilter{Statuses: []pawl.Status{pawl.StatusExpired}, Page: v.page("", few)})),
-		Failed:    partOf(d.svc.ListItems(ctx, pawl.ItemFilter{States: []pawl.ItemState{pawl.ItemFailed}, Desc: true, Page: v.page("", few)})),
-		Workers:   partOf(d.svc.ListWorkers(ctx, pawl.WorkerFilter{Page: v.page("", few)})),
-		Deleted:   partOf(d.svc.ListEvents(ctx, pawl.EventFilter{Event: "deleted", Page: v.page("", few)})),
+		Types:     sectionOf(d.counts.get(ctx, d.opts.Gauges)),
+		Submitted: sectionOf(d.svc.ListTasks(ctx, pawl.TaskFilter{States: []pawl.TaskState{pawl.TaskSubmitted}, Page: v.pageOf("", maxRows)})),
+		Expired:   sectionOf(d.svc.ListItems(ctx, pawl.ItemFilter{Statuses: []pawl.Status{pawl.StatusExpired}, Page: v.pageOf("", maxRows)})),
+		Failed:    sectionOf(d.svc.ListItems(ctx, pawl.ItemFilter{States: []pawl.ItemState{pawl.ItemFailed}, Desc: true, Page: v.pageOf("", maxRows)})),
+		Workers:   sectionOf(d.svc.ListWorkers(ctx, pawl.WorkerFilter{Page: v.pageOf("", maxRows)})),
+		Deleted:   sectionOf(d.svc.ListEvents(ctx, pawl.EventFilter{Event: "deleted", Page: v.pageOf("", maxRows)})),
 		Tasks:     map[string]int64{},
 	}
 	for state, n := range stats.TasksByState {
 		o.Tasks[string(state)] = n
 	}
 	for _, s := range append(slices.Clone(pawl.ItemStates), pawl.StateInfo{Name: string(pawl.StatusExpired)}) {
-		if slices.ContainsFunc(o.Types.Items, func(t depth) bool { return t.Counts[s.Name] > 0 }) {
+		if slices.ContainsFunc(o.Types.Items, func(t typeCounts) bool { return t.Counts[s.Name] > 0 }) {
 			o.States = append(o.States, s.Name)
 		}
 	}
 	return o, nil
 }
 
-// depth counts the items of a type that have not ended, by state.
-type depth struct {
+// typeCounts counts the items of a type that have not ended, by state.
+type typeCounts struct {
 	Type   string
 	Counts map[string]int64
 	Oldest time.Time // queued; zero = none
 }
 
-// depths keeps what was counted: counting goes over all that has not ended.
-type depths struct {
+// countCache caches the counts: counting reads all items that have not ended.
+type countCache struct {
 	mu   sync.Mutex
 	read []pawl.Gauge
 	at   time.Time
 	next time.Time
 }
 
-func (k *depths) of(ctx context.Context, gauges func(context.Context) ([]pawl.Gauge, error)) (pawl.List[depth], error) {
-	var out pawl.List[depth]
+func (k *countCache) get(ctx context.Context, gauges func(context.Context) ([]pawl.Gauge, error)) (pawl.List[typeCounts], error) {
+	var out pawl.List[typeCounts]
 	if gauges == nil {
 		return out, nil
 	}
@@ -111,9 +111,9 @@ func (k *depths) of(ctx context.Context, gauges func(context.Context) ([]pawl.Ga
 			continue
 		}
 		typ, state := g.Labels[3], g.Labels[5]
-		i := slices.IndexFunc(out.Items, func(t depth) bool { return t.Type == typ })
+		i := slices.IndexFunc(out.Items, func(t typeCounts) bool { return t.Type == typ })
 		if i < 0 {
-			i, out.Items = len(out.Items), append(out.Items, depth{Type: typ, Counts: map[string]int64{}})
+			i, out.Items = len(out.Items), append(out.Items, typeCounts{Type: typ, Counts: map[string]int64{}})
 		}
 		switch {
 		case g.Name == "pawl_items":
@@ -122,13 +122,13 @@ func (k *depths) of(ctx context.Context, gauges func(context.Context) ([]pawl.Ga
 			out.Items[i].Oldest = k.at.Add(-time.Duration(g.Value * float64(time.Second)))
 		}
 	}
-	slices.SortFunc(out.Items, func(a, b depth) int { return cmp.Compare(a.Type, b.Type) })
+	slices.SortFunc(out.Items, func(a, b typeCounts) int { return cmp.Compare(a.Type, b.Type) })
 	return out, nil
 }
 
-func (d *desk) tasks(v *visit) (any, error) {
-	f := pawl.TaskFilter{Page: v.page("cursor", many)}
-	switch id := strings.TrimSpace(v.at("id")); {
+func (d *server) tasks(v *request) (any, error) {
+	f := pawl.TaskFilter{Page: v.pageOf("cursor", manyRows)}
+	switch id := strings.TrimSpace(v.param("id")); {
 	case strings.HasPrefix(id, "itm_"):
 		return redirect("/ui/items/" + escape(id)), nil
 	case strings.HasPrefix(id, "msg_"):
@@ -136,10 +136,10 @@ func (d *desk) tasks(v *visit) (any, error) {
 	case id != "":
 		f.IDs = []string{id}
 	}
-	if typ := strings.TrimSpace(v.at("type")); typ != "" {
+	if typ := strings.TrimSpace(v.param("type")); typ != "" {
 		f.Types = []string{typ}
 	}
-	if state := v.at("state"); state != "" {
+	if state := v.param("state"); state != "" {
 		if !slices.ContainsFunc(pawl.TaskStates, func(s pawl.StateInfo) bool { return s.Shown && s.Name == state }) {
 			return nil, pawl.Invalid("/state", "is no state of a task")
 		}
@@ -149,70 +149,70 @@ func (d *desk) tasks(v *visit) (any, error) {
 	return &list, err
 }
 
-// story is a task and what hangs on it.
-type story struct {
+// taskPage is a task with its items, messages, checkpoints and events.
+type taskPage struct {
 	pawl.Task
 	Result      *pawl.TaskResult
-	Work        part[pawl.Item]
-	Messages    part[pawl.Message]
-	Checkpoints part[pawl.Checkpoint]
-	Events      part[pawl.Event]
+	Work        section[pawl.Item]
+	Messages    section[pawl.Message]
+	Checkpoints section[pawl.Checkpoint]
+	Events      section[pawl.Event]
 }
 
-func (d *desk) task(v *visit) (any, error) {
+func (d *server) task(v *request) (any, error) {
 	ctx, id := v.Context(), v.PathValue("id")
 	t, err := d.svc.GetTask(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	s := &story{
+	s := &taskPage{
 		Task:        t,
-		Work:        partOf(d.svc.ListItems(ctx, pawl.ItemFilter{TaskID: id, Page: v.page("items", some)})),
-		Messages:    partOf(d.svc.ListMessages(ctx, pawl.MessageFilter{TaskID: id, Page: v.page("messages", some)})),
-		Checkpoints: partOf(d.svc.ListCheckpoints(ctx, pawl.CheckpointFilter{TaskID: id, Desc: true, Page: v.page("checkpoints", some)})),
-		Events:      partOf(d.svc.ListEvents(ctx, pawl.EventFilter{TaskID: id, Page: v.page("events", many)})),
+		Work:        sectionOf(d.svc.ListItems(ctx, pawl.ItemFilter{TaskID: id, Page: v.pageOf("items", mediumRows)})),
+		Messages:    sectionOf(d.svc.ListMessages(ctx, pawl.MessageFilter{TaskID: id, Page: v.pageOf("messages", mediumRows)})),
+		Checkpoints: sectionOf(d.svc.ListCheckpoints(ctx, pawl.CheckpointFilter{TaskID: id, Desc: true, Page: v.pageOf("checkpoints", mediumRows)})),
+		Events:      sectionOf(d.svc.ListEvents(ctx, pawl.EventFilter{TaskID: id, Page: v.pageOf("events", manyRows)})),
 	}
-	if r, err := d.svc.TaskResult(ctx, id); err == nil { // else it has none yet
+	if r, err := d.svc.TaskResult(ctx, id); err == nil { // otherwise it has no result yet
 		s.Result = &r
 	}
 	return s, nil
 }
 
-// attempt is one claim of an item, read from its events.
+// attempt is one claim of an item, reconstructed from its events.
 type attempt struct {
 	Number       int
 	Worker       string
 	From         time.Time
-	To           *time.Time // nil = it goes on
+	To           *time.Time // nil = not ended
 	How, Why     string
 	Error        *pawl.Failure
 	LeaseRunsOut *time.Time
 }
 
-// life is an item and what its attempts left.
-type life struct {
+// itemPage is an item with its attempts, parts, messages, checkpoints and events.
+type itemPage struct {
 	pawl.Item
 	Attempts    []attempt
-	Parts       part[pawl.ItemPart]
-	Messages    part[pawl.Message]
-	Checkpoints part[pawl.Checkpoint]
-	Events      part[pawl.Event]
+	Parts       section[pawl.ItemPart]
+	Messages    section[pawl.Message]
+	Checkpoints section[pawl.Checkpoint]
+	Events      section[pawl.Event]
 }
 
-func (d *desk) item(v *visit) (any, error) {
+func (d *server) item(v *request) (any, error) {
 	ctx, id := v.Context(), v.PathValue("id")
 	it, err := d.svc.GetItem(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	l := &life{
+	l := &itemPage{
 		Item:        it,
-		Parts:       partOf(d.svc.ListParts(ctx, pawl.PartFilter{ItemID: id, All: true, Page: v.page("parts", some)})),
-		Messages:    partOf(d.svc.ListMessages(ctx, pawl.MessageFilter{ItemID: id, Page: v.page("messages", some)})),
-		Checkpoints: partOf(d.svc.ListCheckpoints(ctx, pawl.CheckpointFilter{ItemID: id, Desc: true, Page: v.page("checkpoints", some)})),
-		Events:      partOf(d.svc.ListEvents(ctx, pawl.EventFilter{ItemID: id, Page: v.page("events", many)})),
+		Parts:       sectionOf(d.svc.ListParts(ctx, pawl.PartFilter{ItemID: id, All: true, Page: v.pageOf("parts", mediumRows)})),
+		Messages:    sectionOf(d.svc.ListMessages(ctx, pawl.MessageFilter{ItemID: id, Page: v.pageOf("messages", mediumRows)})),
+		Checkpoints: sectionOf(d.svc.ListCheckpoints(ctx, pawl.CheckpointFilter{ItemID: id, Desc: true, Page: v.pageOf("checkpoints", mediumRows)})),
+		Events:      sectionOf(d.svc.ListEvents(ctx, pawl.EventFilter{ItemID: id, Page: v.pageOf("events", manyRows)})),
 	}
-	if l.Attempts, err = d.attemptsOf(ctx, id); err != nil {
+	if l.Attempts, err = d.readAttempts(ctx, id); err != nil {
 		return nil, err
 	}
 	if n := len(l.Attempts); n > 0 && l.Attempts[0].To == nil {
@@ -221,18 +221,18 @@ func (d *desk) item(v *visit) (any, error) {
 	return l, nil
 }
 
-// left are the events by which an attempt ends.
-var left = []string{"completed", "submitted", "failed", "lease_expired", "released", "suspended", "cancelled", "lease_revoked"}
+// attemptEnds are the events that end an attempt.
+var attemptEnds = []string{"completed", "submitted", "failed", "lease_expired", "released", "suspended", "cancelled", "lease_revoked"}
 
-// attempts reads what became of each claim from events, newest first.
-func attempts(events []pawl.Event) []attempt {
+// attemptsFrom reconstructs the attempts from events, newest first.
+func attemptsFrom(events []pawl.Event) []attempt {
 	var out []attempt
 	for _, e := range slices.Backward(events) {
 		open := len(out) > 0 && out[0].To == nil
 		switch {
 		case e.Event == "leased":
 			out = slices.Insert(out, 0, attempt{Number: e.Attempt, Worker: e.ActorID, From: e.CreatedAt})
-		case open && slices.Contains(left, e.Event):
+		case open && slices.Contains(attemptEnds, e.Event):
 			out[0].To, out[0].How, out[0].Why = &e.CreatedAt, e.Event, e.Message
 			var data struct{ Error *pawl.Failure }
 			if json.Unmarshal(e.Data, &data) == nil { // most have none
@@ -243,28 +243,28 @@ func attempts(events []pawl.Event) []attempt {
 	return out
 }
 
-func (d *desk) message(v *visit) (any, error) {
+func (d *server) message(v *request) (any, error) {
 	m, err := d.svc.GetMessage(v.Context(), v.PathValue("id"))
 	return &m, err
 }
 
-func (d *desk) workers(v *visit) (any, error) {
-	list, err := d.svc.ListWorkers(v.Context(), pawl.WorkerFilter{Page: v.page("cursor", many)})
+func (d *server) workers(v *request) (any, error) {
+	list, err := d.svc.ListWorkers(v.Context(), pawl.WorkerFilter{Page: v.pageOf("cursor", manyRows)})
 	return &list, err
 }
 
-func (d *desk) types(v *visit) (any, error) {
-	list, err := d.svc.ListTypes(v.Context(), pawl.TypeFilter{Page: v.page("cursor", many)})
+func (d *server) types(v *request) (any, error) {
+	list, err := d.svc.ListTypes(v.Context(), pawl.TypeFilter{Page: v.pageOf("cursor", manyRows)})
 	return &list, err
 }
 
-// lifecycle is what the legend says of one kind of thing, from the tables.
+// lifecycle is the table of states and moves of one kind of object.
 type lifecycle struct {
 	Of     string
 	States []pawl.StateInfo
 	Moves  []pawl.Move
 }
 
-func legend(*visit) (any, error) {
+func legend(*request) (any, error) {
 	return &[]lifecycle{{"Task", pawl.TaskStates, pawl.TaskMoves}, {"Item", pawl.ItemStates, pawl.ItemMoves}, {"Message", pawl.MessageStates, pawl.MessageMoves}}, nil
 }

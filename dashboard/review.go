@@ -10,35 +10,34 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// handedIn is an item with all that is decided about: its result, what it rests on,
-// and who made it.
-type handedIn struct {
+// reviewItem is an item for a decision: its result, evidence, notes and author.
+type reviewItem struct {
 	pawl.Item
 	Evidence json.RawMessage `json:"evidence"`
 	Notes    string          `json:"notes"`
 	By       string
 	Model    string
-	Parts    part[pawl.ItemPart]
+	Parts    section[pawl.ItemPart]
 }
 
-// work reads what a task came to, item by item.
-func (d *desk) work(v *visit, taskID string) (part[handedIn], error) {
+// reviewItems reads the results of a task, item by item.
+func (d *server) reviewItems(v *request, taskID string) (section[reviewItem], error) {
 	ctx := v.Context()
-	items, err := d.svc.ListItems(ctx, pawl.ItemFilter{TaskID: taskID, Page: v.page("items", few)})
-	out := part[handedIn]{List: pawl.List[handedIn]{Next: items.Next}}
+	items, err := d.svc.ListItems(ctx, pawl.ItemFilter{TaskID: taskID, Page: v.pageOf("items", maxRows)})
+	out := section[reviewItem]{List: pawl.List[reviewItem]{Next: items.Next}}
 	for _, it := range items.Items {
-		h := handedIn{Item: it}
-		if err := d.submission(ctx, &h); err != nil {
+		h := reviewItem{Item: it}
+		if err := d.addSubmission(ctx, &h); err != nil {
 			return out, err
 		}
-		h.Parts = partOf(d.svc.ListParts(ctx, pawl.PartFilter{ItemID: it.ID, Page: pawl.Page{Limit: pawl.MaxParts}}))
+		h.Parts = sectionOf(d.svc.ListParts(ctx, pawl.PartFilter{ItemID: it.ID, Page: pawl.Page{Limit: pawl.MaxParts}}))
 		out.Items = append(out.Items, h)
 	}
 	return out, err
 }
 
-// submission adds what was said with the newest submission of an item.
-func (d *desk) submission(ctx context.Context, h *handedIn) error {
+// addSubmission adds the evidence, notes and author of an item's newest submission.
+func (d *server) addSubmission(ctx context.Context, h *reviewItem) error {
 	events, err := d.svc.ListEvents(ctx, pawl.EventFilter{ItemID: h.ID, Event: "submitted", Page: pawl.Page{Limit: 1}})
 	if err != nil || len(events.Items) == 0 {
 		return err
@@ -48,7 +47,7 @@ func (d *desk) submission(ctx context.Context, h *handedIn) error {
 		Evidence json.RawMessage
 		Notes    string
 	}
-	_ = json.Unmarshal(e.Data, &said) // none, when nothing was said
+	_ = json.Unmarshal(e.Data, &said) // empty without evidence and notes
 	h.Evidence, h.Notes, h.By = said.Evidence, said.Notes, e.ActorType+"/"+e.ActorID
 	f := pawl.ProvenanceFilter{ItemID: h.ID, Page: pawl.Page{Limit: pawl.MaxPage}}
 	records, err := d.svc.ListProvenance(ctx, f)
@@ -63,22 +62,22 @@ func (d *desk) submission(ctx context.Context, h *handedIn) error {
 	return err
 }
 
-// attemptsOf reads an item's attempts from the events that begin and end them.
-func (d *desk) attemptsOf(ctx context.Context, itemID string) ([]attempt, error) {
+// readAttempts reads an item's attempts from the events that begin and end them.
+func (d *server) readAttempts(ctx context.Context, itemID string) ([]attempt, error) {
 	var events []pawl.Event
-	for _, name := range append([]string{"leased"}, left...) {
-		l, err := d.svc.ListEvents(ctx, pawl.EventFilter{ItemID: itemID, Event: name, Page: pawl.Page{Limit: many}})
+	for _, name := range append([]string{"leased"}, attemptEnds...) {
+		l, err := d.svc.ListEvents(ctx, pawl.EventFilter{ItemID: itemID, Event: name, Page: pawl.Page{Limit: manyRows}})
 		if err != nil {
 			return nil, err
 		}
 		events = append(events, l.Items...)
 	}
-	slices.SortStableFunc(events, func(a, b pawl.Event) int { return number(b.ID) - number(a.ID) })
-	return attempts(events), nil
+	slices.SortStableFunc(events, func(a, b pawl.Event) int { return eventNumber(b.ID) - eventNumber(a.ID) })
+	return attemptsFrom(events), nil
 }
 
-// number is an event's, by which events of an item follow each other.
-func number(id string) (n int) {
-	_, _ = fmt.Sscanf(id, "evt_%d", &n) // all ids of events are such
+// eventNumber is the number in an event's id; it orders the events of an item.
+func eventNumber(id string) (n int) {
+	_, _ = fmt.Sscanf(id, "evt_%d", &n) // every event id has this form
 	return n
 }

@@ -13,29 +13,29 @@ import (
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
-// session is what the cookie of a browser holds, encrypted.
+// session is the content of the session cookie, encrypted.
 type session struct {
 	ID    string    `json:"id"`
 	Key   string    `json:"key"` // the API key
 	Begun time.Time `json:"begun"`
-	Seen  time.Time `json:"seen"` // when a person did something last
+	Seen  time.Time `json:"seen"` // the last request that a user made
 }
 
-// renewAfter is how old Seen is before it is written anew.
+// renewAfter is the age of Seen at which the cookie is renewed.
 const renewAfter = 5 * time.Second
 
-// sessions encrypts sessions and judges them. The servers that share the secret
-// share the sessions; only the server that was told of a logout knows of it.
+// sessions encrypts and checks sessions. Servers with the same secret accept each
+// other's sessions. A logout ends a session on the server that received it only.
 type sessions struct {
 	aead         cipher.AEAD
 	idle, length time.Duration
 	now          func() time.Time
 
 	mu    sync.Mutex
-	ended map[string]time.Time // by id: when it would have ended anyway
+	ended map[string]time.Time // by id: when SessionLength ends it
 }
 
-// newSessions panics on a secret that is not 32 bytes long; nil = a random one.
+// newSessions panics if the secret is not 32 bytes long; nil = a random one.
 func newSessions(secret []byte, idle, length time.Duration) *sessions {
 	if secret == nil {
 		secret = make([]byte, 32)
@@ -59,14 +59,14 @@ func (s *sessions) begin(key string) session {
 	return session{ID: rand.Text(), Key: key, Begun: now, Seen: now}
 }
 
-// seal is a session as the value of a cookie.
+// seal encrypts a session into a cookie's value.
 func (s *sessions) seal(of session) string {
 	text, _ := json.Marshal(of) // texts and times always marshal
 	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, text, sessionContext))
 }
 
-// open reads the value of a cookie. A session that has ended is an error; what no
-// server of ours has sealed is no session.
+// open decrypts a cookie's value. A session that has ended is an error. A value that
+// was not sealed with this secret is the zero session.
 func (s *sessions) open(value string) (of session, err error) {
 	sealed, err := base64.RawURLEncoding.DecodeString(value)
 	if err != nil {
@@ -86,8 +86,7 @@ func (s *sessions) open(value string) (of session, err error) {
 	return of, nil
 }
 
-// renew says that a person has just used a session, and whether that is worth a
-// new cookie.
+// renew updates Seen and reports whether the cookie is due for renewal.
 func (s *sessions) renew(of session) (session, bool) {
 	now := s.now()
 	due := now.Sub(of.Seen) >= min(renewAfter, s.idle/4)

@@ -73,7 +73,7 @@ func TestOwnPage(t *testing.T) {
 		`/ui/../../\\evil.example`: "/ui/", "/ui/../..//evil.example": "/ui/", "/ui/%2e%2e/%2e%2e/x": "/ui/", `/ui/\evil`: "/ui/", "/ui/%5Cevil": "/ui/",
 		"//evil.example/ui/": "/ui/", "https://evil.example/ui/": "/ui/", "/ui//evil": "/ui/", "/uix": "/ui/", "": "/ui/", "/ui/\x00": "/ui/",
 	} {
-		if got := ownPage(next); got != want {
+		if got := safeNext(next); got != want {
 			t.Errorf("%q leads to %q, not %q", next, got, want)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
-// parse reads every page: a file of its own around which the layout goes.
+// parse parses the templates: one file for each page, and the layout.
 func parse() map[string]*template.Template {
 	shell := template.Must(template.New("").Funcs(funcs).ParseFS(files, "templates/layout.html"))
 	pages := map[string]*template.Template{}
@@ -30,15 +30,15 @@ func parse() map[string]*template.Template {
 }
 
 var funcs = template.FuncMap{
-	"escape": escape, "ago": ago, "utc": utc, "json": func(raw json.RawMessage) string { return pretty(maxAlone, raw) }, "full": func(raw json.RawMessage) string { return pretty(pawl.MaxPayloadBytes, raw) }, "piece": func(raw json.RawMessage) string { return pretty(maxListed, raw) }, "cut": cut, "status": statusOf, "deeds": deedsFor, "verbs": verbsOf,
-	"allowed": pawl.Allowed, "join": strings.Join, "changes": changes, "said": said, "is": is, "whole": whole,
-	"states": func() []pawl.StateInfo { return pawl.TaskStates },
-	"turn":   turn,
+	"escape": escape, "ago": ago, "utc": utc, "json": func(raw json.RawMessage) string { return pretty(maxPayload, raw) }, "full": func(raw json.RawMessage) string { return pretty(pawl.MaxPayloadBytes, raw) }, "piece": func(raw json.RawMessage) string { return pretty(maxPayloadInList, raw) }, "cut": cut, "status": statusOf, "actions": actionsFor, "itemVerbs": itemVerbs,
+	"allowed": pawl.Allowed, "join": strings.Join, "parseDiff": parseDiff, "messageParts": messageParts, "describeState": describeState, "asJSON": asJSON,
+	"states":    func() []pawl.StateInfo { return pawl.TaskStates },
+	"pageQuery": pageQuery,
 }
 
 func escape(id string) string { return url.PathEscape(id) }
 
-// statusOf is the coarse word for a state of anything: what it looks like.
+// statusOf is the status of a state of a task, item or message.
 func statusOf(state any) pawl.Status {
 	name := fmt.Sprint(state)
 	for _, table := range [][]pawl.StateInfo{pawl.TaskStates, pawl.ItemStates, pawl.MessageStates} {
@@ -48,11 +48,11 @@ func statusOf(state any) pawl.Status {
 			}
 		}
 	}
-	return pawl.Status(name) // expired is a status of its own
+	return pawl.Status(name) // expired is a status without a state
 }
 
-// is says what a state is besides its status.
-func is(s pawl.StateInfo) string {
+// describeState lists a state's properties besides its status.
+func describeState(s pawl.StateInfo) string {
 	var out []string
 	for _, w := range []struct {
 		so   bool
@@ -65,8 +65,8 @@ func is(s pawl.StateInfo) string {
 	return strings.Join(out, ", ")
 }
 
-// when is a time, or nothing.
-func when(t any) time.Time {
+// timeOf is the time in a time.Time or *time.Time, else the zero time.
+func timeOf(t any) time.Time {
 	switch t := t.(type) {
 	case time.Time:
 		return t
@@ -79,15 +79,15 @@ func when(t any) time.Time {
 }
 
 func utc(t any) string {
-	if at := when(t); !at.IsZero() {
+	if at := timeOf(t); !at.IsZero() {
 		return at.UTC().Format("2006-01-02 15:04:05Z")
 	}
 	return ""
 }
 
-// ago is how far a time is from now, in one unit.
+// ago is the distance of a time from now, in one unit.
 func ago(t any) string {
-	d := clock.Now().Sub(when(t))
+	d := clock.Now().Sub(timeOf(t))
 	form := "%d %s ago"
 	if d < 0 {
 		d, form = -d, "in %d %s"
@@ -103,14 +103,14 @@ func ago(t any) string {
 	return fmt.Sprintf(form, d/time.Second, "s")
 }
 
-// How many bytes are shown of a payload by itself and of one in a list.
+// Bytes of a payload that are shown by itself, and in a list.
 const (
-	maxAlone  = 64 << 10
-	maxListed = 8 << 10
-	maxIndent = 40 // what lies deeper would be mostly blanks
+	maxPayload       = 64 << 10
+	maxPayloadInList = 8 << 10
+	maxIndent        = 40 // deeper JSON is not indented
 )
 
-// cut is a text of at most n characters.
+// cut truncates a text to n characters.
 func cut(n int, s string) string {
 	if len(s) <= n {
 		return s
@@ -122,11 +122,11 @@ func cut(n int, s string) string {
 	return string(runes[:n]) + "…"
 }
 
-// pretty is a payload to be read: indented where that stays readable, and cut.
+// pretty indents a payload if it is not too deep, and truncates it.
 func pretty(most int, raw json.RawMessage) string {
 	var b bytes.Buffer
 	size := len(raw)
-	if size <= maxAlone && depthOf(raw) <= maxIndent && json.Indent(&b, raw, "", "  ") == nil {
+	if size <= maxPayload && depthOf(raw) <= maxIndent && json.Indent(&b, raw, "", "  ") == nil {
 		raw = b.Bytes()
 	}
 	if len(raw) <= most {
@@ -135,7 +135,7 @@ func pretty(most int, raw json.RawMessage) string {
 	return fmt.Sprintf("%s\n… %d bytes in all", strings.ToValidUTF8(string(raw[:most]), ""), size)
 }
 
-// depthOf is at least how deep a JSON text is nested.
+// depthOf is an upper bound of the nesting depth of a JSON text.
 func depthOf(raw []byte) (deepest int) {
 	depth := 0
 	for _, c := range raw {
@@ -150,9 +150,9 @@ func depthOf(raw []byte) (deepest int) {
 	return deepest
 }
 
-// visible takes what moves the cursor or turns the direction of writing out of a
-// page, and puts what can be seen in its place: no text may pass for another.
-func visible(r rune) rune {
+// replaceControl replaces control and bidirectional characters with visible ones, so
+// that one text cannot be displayed as another.
+func replaceControl(r rune) rune {
 	switch {
 	case r == '\n' || r == '\t':
 		return r
@@ -166,20 +166,20 @@ func visible(r rune) rune {
 	return r
 }
 
-// said are the parts of a message.
-func said(m pawl.Message) []pawl.MessagePart {
-	parts, _ := m.Parts() // what is hidden has none
+// messageParts are the parts of a message.
+func messageParts(m pawl.Message) []pawl.MessagePart {
+	parts, _ := m.Parts() // a hidden message has none
 	return parts
 }
 
-// whole is all that is known of something, as JSON.
-func whole(v any) json.RawMessage {
+// asJSON encodes a value as JSON.
+func asJSON(v any) json.RawMessage {
 	raw, _ := json.Marshal(v) // what was read as JSON is JSON
 	return raw
 }
 
-// turn is the query of the same page with another part of a list.
-func turn(q url.Values, at, cursor string) string {
+// pageQuery is the query of the current page with another cursor for a list.
+func pageQuery(q url.Values, at, cursor string) string {
 	on := url.Values{}
 	for name, values := range q {
 		on[name] = values

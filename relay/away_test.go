@@ -18,7 +18,7 @@ import (
 // back it has everything within the longest pause, each task in its order, once.
 func TestAwayForAnHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src, at, sink := newTape(), newBook(), &shelf{}
+		src, at, sink := newFakeSource(), newFakeBook(), &fakeSink{}
 		start(t, relay.Options{Source: src, Book: at, Sinks: one("s", sink), Lease: 15 * time.Second})
 		src.write("tsk_0", "leased")
 		synctest.Wait()
@@ -59,7 +59,7 @@ func TestOthersHearOfADisabledSink(t *testing.T) {
 		t.Run(string(which), func(t *testing.T) {
 			t.Parallel()
 			p := pawltest.OpenReal(t, which)
-			gone, pager := &shelf{}, &shelf{}
+			gone, pager := &fakeSink{}, &fakeSink{}
 			gone.set(func(relay.Message) error { return relay.ErrGone })
 			start(t, relay.Options{Source: p.Engine.Feed(), Book: p.Engine, Sinks: []relay.Out{
 				{Name: "gone", Sink: gone},

@@ -12,8 +12,8 @@ import (
 	"github.com/pawl-work/pawl/relay"
 )
 
-// tape is a record that a test writes: a Source.
-type tape struct {
+// fakeSource is a Source whose events the test writes.
+type fakeSource struct {
 	mu     sync.Mutex
 	events []pawl.Event
 	more   chan struct{}
@@ -22,10 +22,10 @@ type tape struct {
 	reads  int   // the most events that were read at once
 }
 
-func newTape() *tape { return &tape{more: make(chan struct{})} }
+func newFakeSource() *fakeSource { return &fakeSource{more: make(chan struct{})} }
 
 // write adds an event of a task.
-func (s *tape) write(task, event string) {
+func (s *fakeSource) write(task, event string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := int64(len(s.events) + 1)
@@ -35,7 +35,7 @@ func (s *tape) write(task, event string) {
 }
 
 // turn takes the record back to a position, in a new epoch.
-func (s *tape) turn(position int64) {
+func (s *fakeSource) newEpoch(position int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.events, s.start = s.events[:position:position], position
@@ -44,7 +44,7 @@ func (s *tape) turn(position int64) {
 	s.more = make(chan struct{})
 }
 
-func (s *tape) ReadAt(_ context.Context, after pawl.FeedPosition, limit int) ([]pawl.Event, error) {
+func (s *fakeSource) ReadAt(_ context.Context, after pawl.FeedPosition, limit int) ([]pawl.Event, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if after.Epoch != s.epoch {
@@ -56,7 +56,7 @@ func (s *tape) ReadAt(_ context.Context, after pawl.FeedPosition, limit int) ([]
 	return s.events[from:min(from+limit, len(s.events))], nil
 }
 
-func (s *tape) WaitAt(ctx context.Context, after pawl.FeedPosition) error {
+func (s *fakeSource) WaitAt(ctx context.Context, after pawl.FeedPosition) error {
 	for {
 		s.mu.Lock()
 		more, there := s.more, int64(len(s.events)) > after.Position || s.epoch != after.Epoch
@@ -73,17 +73,17 @@ func (s *tape) WaitAt(ctx context.Context, after pawl.FeedPosition) error {
 }
 
 // book is a Book in memory.
-type book struct {
+type fakeBook struct {
 	mu     sync.Mutex
 	relays map[string]pawl.Relay
 	down   bool
 }
 
-func newBook() *book { return &book{relays: map[string]pawl.Relay{}} }
+func newFakeBook() *fakeBook { return &fakeBook{relays: map[string]pawl.Relay{}} }
 
 var errDown = errors.New("the database does not answer")
 
-func (b *book) TakeRelay(_ context.Context, sink, kind, holder string, ttl time.Duration) (pawl.Relay, bool, error) {
+func (b *fakeBook) TakeRelay(_ context.Context, sink, kind, holder string, ttl time.Duration) (pawl.Relay, bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r := b.relays[sink]
@@ -100,7 +100,7 @@ func (b *book) TakeRelay(_ context.Context, sink, kind, holder string, ttl time.
 	return r, true, nil
 }
 
-func (b *book) KeepRelay(ctx context.Context, r pawl.Relay, ttl time.Duration) (bool, error) {
+func (b *fakeBook) KeepRelay(ctx context.Context, r pawl.Relay, ttl time.Duration) (bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.down || ctx.Err() != nil {
@@ -118,14 +118,14 @@ func (b *book) KeepRelay(ctx context.Context, r pawl.Relay, ttl time.Duration) (
 	return true, nil
 }
 
-func (b *book) of(sink string) pawl.Relay {
+func (b *fakeBook) of(sink string) pawl.Relay {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.relays[sink]
 }
 
 // change does what another process would.
-func (b *book) change(sink string, fn func(*pawl.Relay)) {
+func (b *fakeBook) change(sink string, fn func(*pawl.Relay)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r := b.relays[sink]
@@ -133,8 +133,8 @@ func (b *book) change(sink string, fn func(*pawl.Relay)) {
 	b.relays[sink] = r
 }
 
-// shelf is a Sink that keeps what it takes; answer decides.
-type shelf struct {
+// fakeSink is a Sink that keeps the messages it accepts; answer decides which.
+type fakeSink struct {
 	mu     sync.Mutex
 	taken  []relay.Message
 	answer func(relay.Message) error // nil = everything is taken
@@ -144,7 +144,7 @@ type shelf struct {
 	closed bool
 }
 
-func (s *shelf) Send(ctx context.Context, messages []relay.Message) []error {
+func (s *fakeSink) Send(ctx context.Context, messages []relay.Message) []error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.waves++
@@ -164,20 +164,20 @@ func (s *shelf) Send(ctx context.Context, messages []relay.Message) []error {
 	return answers
 }
 
-func (s *shelf) Close() error {
+func (s *fakeSink) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
 	return nil
 }
 
-func (s *shelf) set(answer func(relay.Message) error) {
+func (s *fakeSink) set(answer func(relay.Message) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answer = answer
 }
 
-func (s *shelf) ids() []string {
+func (s *fakeSink) ids() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var ids []string

@@ -15,8 +15,8 @@ import (
 	"github.com/pawl-work/pawl/relay"
 )
 
-// venue is a place that events go to, which a test can stop and start.
-type venue struct {
+// target is a server that events are sent to, which a test can stop and start.
+type target struct {
 	sink     func() relay.Sink
 	down, up func()
 	arrived  func(want int) []pawl.Event // in order, repetitions too
@@ -36,7 +36,7 @@ func TestNothingIsLost(t *testing.T) {
 			databases[name] = pawltest.Databases
 		}
 	}
-	for name, open := range map[string]func(*testing.T) venue{"RabbitMQ": rabbitVenue, "NATS": natsVenue, "webhook": hookVenue} {
+	for name, open := range map[string]func(*testing.T) target{"RabbitMQ": rabbitTarget, "NATS": natsTarget, "webhook": webhookTarget} {
 		for _, which := range databases[name] {
 			t.Run(name+" "+string(which), func(t *testing.T) {
 				t.Parallel()
@@ -46,33 +46,33 @@ func TestNothingIsLost(t *testing.T) {
 	}
 }
 
-// mortal is a server's book that fails from one moment on: what it was about to
+// dyingBook is a server's book that fails from one moment on: what it was about to
 // write is never written, and it gives nothing back.
-type mortal struct {
+type dyingBook struct {
 	relay.Book
 	dead atomic.Bool
 }
 
-func (m *mortal) KeepRelay(ctx context.Context, r pawl.Relay, ttl time.Duration) (bool, error) {
+func (m *dyingBook) KeepRelay(ctx context.Context, r pawl.Relay, ttl time.Duration) (bool, error) {
 	if m.dead.Load() {
 		return false, errDown
 	}
 	return m.Book.KeepRelay(ctx, r, ttl)
 }
 
-func (m *mortal) TakeRelay(ctx context.Context, sink, kind, holder string, ttl time.Duration) (pawl.Relay, bool, error) {
+func (m *dyingBook) TakeRelay(ctx context.Context, sink, kind, holder string, ttl time.Duration) (pawl.Relay, bool, error) {
 	if m.dead.Load() {
 		return pawl.Relay{}, false, errDown
 	}
 	return m.Book.TakeRelay(ctx, sink, kind, holder, ttl)
 }
 
-func outage(t *testing.T, p *pawltest.Pawl, v venue, tasks int) {
-	server := func(name string, e *engine.Engine) (stop func(), book *mortal) {
-		book = &mortal{Book: e}
+func outage(t *testing.T, p *pawltest.Pawl, v target, tasks int) {
+	server := func(name string, e *engine.Engine) (stop func(), book *dyingBook) {
+		book = &dyingBook{Book: e}
 		return start(t, relay.Options{
 			Source: e.Feed(), Book: book, Holder: name, Lease: 2 * time.Second,
-			Sinks: []relay.Out{{Name: "out", Kind: "venue", Sink: v.sink(), Batch: 200}},
+			Sinks: []relay.Out{{Name: "out", Kind: "target", Sink: v.sink(), Batch: 200}},
 		}), book
 	}
 	stop, book := server("first", p.Engine)
@@ -138,7 +138,7 @@ func work(t *testing.T, p *pawltest.Pawl, tasks int) {
 }
 
 // compare holds what arrived against the record.
-func compare(t *testing.T, p *pawltest.Pawl, v venue) {
+func compare(t *testing.T, p *pawltest.Pawl, v target) {
 	t.Helper()
 	record := map[string]bool{}
 	for at := int64(0); ; {

@@ -16,14 +16,14 @@ import (
 )
 
 func one(name string, s relay.Sink) []relay.Out {
-	return []relay.Out{{Name: name, Kind: "shelf", Sink: s}}
+	return []relay.Out{{Name: name, Kind: "fake", Sink: s}}
 }
 
 // Everything arrives once while nothing goes wrong, in the order of the record,
 // never two of one task at once; the place is written down, and given back.
 func TestEverythingArrivesInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src, at, sink := newTape(), newBook(), &shelf{}
+		src, at, sink := newFakeSource(), newFakeBook(), &fakeSink{}
 		for i := range 3000 {
 			src.write(fmt.Sprint("tsk_", i%700), "leased")
 		}
@@ -45,7 +45,7 @@ func TestEverythingArrivesInOrder(t *testing.T) {
 
 // ordered says whether each task's events arrived in the order of the record,
 // repetitions aside.
-func ordered(t *testing.T, s *shelf) {
+func ordered(t *testing.T, s *fakeSink) {
 	t.Helper()
 	last := map[string]int64{}
 	seen := map[string]bool{}
@@ -65,7 +65,7 @@ func ordered(t *testing.T, s *shelf) {
 // change stays in the database.
 func TestMessagesHaveNoPayloads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src, at, sink := newTape(), newBook(), &shelf{}
+		src, at, sink := newFakeSource(), newFakeBook(), &fakeSink{}
 		for _, e := range pawl.Events {
 			src.write("tsk_1", e.Name)
 			last := &src.events[len(src.events)-1]
@@ -88,7 +88,7 @@ func TestMessagesHaveNoPayloads(t *testing.T) {
 // What is sent is a CloudEvent of version 1.0.
 func TestMessagesAreCloudEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src, at, sink := newTape(), newBook(), &shelf{}
+		src, at, sink := newFakeSource(), newFakeBook(), &fakeSink{}
 		src.write("tsk_1", "completed")
 		start(t, relay.Options{Source: src, Book: at, Sinks: one("s", sink), Origin: "/here"})
 		until(t, "it is there", func() bool { return len(sink.ids()) == 1 })
@@ -127,7 +127,7 @@ func TestWordsHoldNothingThatSeparates(t *testing.T) {
 // all arrives, in order.
 func TestSinkThatFailsIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src, at, sink := newTape(), newBook(), &shelf{}
+		src, at, sink := newFakeSource(), newFakeBook(), &fakeSink{}
 		sink.set(func(relay.Message) error { return errors.New("it is down") })
 		for i := range 2500 {
 			src.write(fmt.Sprint("tsk_", i%50), "leased")
@@ -147,7 +147,7 @@ func TestSinkThatFailsIsTriedAgain(t *testing.T) {
 // One sink that fails does not hold the others up.
 func TestSinksAreApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src, at, good, bad := newTape(), newBook(), &shelf{}, &shelf{}
+		src, at, good, bad := newFakeSource(), newFakeBook(), &fakeSink{}, &fakeSink{}
 		bad.set(func(relay.Message) error { return errors.New("down") })
 		for range 10 {
 			src.write("tsk_1", "leased")
@@ -164,7 +164,7 @@ func TestSinksAreApart(t *testing.T) {
 // go on: those of its own task too.
 func TestRefusedEventsAreSetAside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src, at, sink := newTape(), newBook(), &shelf{}
+		src, at, sink := newFakeSource(), newFakeBook(), &fakeSink{}
 		sink.set(func(m relay.Message) error {
 			if m.Event.Event == "failed" {
 				return pawl.Permanent(errors.New("no room for it"))
@@ -188,7 +188,7 @@ func TestRefusedEventsAreSetAside(t *testing.T) {
 // sink is told so, not for ever.
 func TestPoisonIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src, at, sink := newTape(), newBook(), &shelf{}
+		src, at, sink := newFakeSource(), newFakeBook(), &fakeSink{}
 		sink.set(func(m relay.Message) error {
 			if m.Event.ID == "evt_1" {
 				return errors.New("poison")
@@ -226,7 +226,7 @@ func TestSinkIsDisabled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				src, at, sink := newTape(), newBook(), &shelf{}
+				src, at, sink := newFakeSource(), newFakeBook(), &fakeSink{}
 				sink.set(func(relay.Message) error { return c.err })
 				src.write("tsk_1", "leased")
 				c.out.Sink = sink
@@ -248,7 +248,7 @@ func TestSinkIsDisabled(t *testing.T) {
 // or falls silent.
 func TestAnotherServerTakesOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src, at, sink := newTape(), newBook(), &shelf{}
+		src, at, sink := newFakeSource(), newFakeBook(), &fakeSink{}
 		first := start(t, relay.Options{Source: src, Book: at, Sinks: one("s", sink), Holder: "first"})
 		until(t, "the first has it", func() bool { return at.of("s").Holder == "first" })
 		start(t, relay.Options{Source: src, Book: at, Sinks: one("s", sink), Holder: "second"})
@@ -270,7 +270,7 @@ func TestAnotherServerTakesOver(t *testing.T) {
 // writes nothing over what the next one wrote.
 func TestLostLeaseStopsARelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src, at, sink := newTape(), newBook(), &shelf{}
+		src, at, sink := newFakeSource(), newFakeBook(), &fakeSink{}
 		start(t, relay.Options{Source: src, Book: at, Sinks: one("s", sink)})
 		src.write("tsk_1", "leased")
 		until(t, "it is sent", func() bool { return at.of("s").Position == 1 })
@@ -296,7 +296,7 @@ func TestLostLeaseStopsARelay(t *testing.T) {
 // events; none is skipped.
 func TestCrashBeforeThePlaceIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src, at, sink := newTape(), newBook(), &shelf{}
+		src, at, sink := newFakeSource(), newFakeBook(), &fakeSink{}
 		for range 5 {
 			src.write("tsk_1", "leased")
 		}
@@ -320,7 +320,7 @@ func TestCrashBeforeThePlaceIsWritten(t *testing.T) {
 // Only what is asked for is sent; the place moves over the rest.
 func TestFilters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src, at, sink := newTape(), newBook(), &shelf{}
+		src, at, sink := newFakeSource(), newFakeBook(), &fakeSink{}
 		for _, event := range []string{"proposed", "leased", "completed"} {
 			src.write("tsk_1", event)
 		}
@@ -334,11 +334,11 @@ func TestFilters(t *testing.T) {
 
 func TestNamesAreChecked(t *testing.T) {
 	for _, name := range []string{"", "A", "sweep.pass", "a b", strings.Repeat("a", 65)} {
-		if err := relay.Run(context.Background(), relay.Options{Sinks: one(name, &shelf{})}); !errors.Is(err, pawl.ErrInvalid) {
+		if err := relay.Run(context.Background(), relay.Options{Sinks: one(name, &fakeSink{})}); !errors.Is(err, pawl.ErrInvalid) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	if err := relay.Run(context.Background(), relay.Options{Sinks: append(one("a", &shelf{}), one("a", &shelf{})...)}); !errors.Is(err, pawl.ErrInvalid) {
+	if err := relay.Run(context.Background(), relay.Options{Sinks: append(one("a", &fakeSink{}), one("a", &fakeSink{})...)}); !errors.Is(err, pawl.ErrInvalid) {
 		t.Errorf("two of one name: %v", err)
 	}
 }
@@ -347,13 +347,13 @@ func TestNamesAreChecked(t *testing.T) {
 // histories part, and what has the number of a lost event has another id.
 func TestARelayReadsAgainInANewEpoch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src, at, sink := newTape(), newBook(), &shelf{}
+		src, at, sink := newFakeSource(), newFakeBook(), &fakeSink{}
 		for range 5 {
 			src.write("tsk_1", "leased")
 		}
 		start(t, relay.Options{Source: src, Book: at, Sinks: one("s", sink)})
 		until(t, "it is at the end", func() bool { return at.of("s").Position == 5 })
-		src.turn(3)
+		src.newEpoch(3)
 		for range 2 {
 			src.write("tsk_2", "leased")
 		}

@@ -51,7 +51,7 @@ func (c *crashing) View(ctx context.Context, fn func(ctx context.Context, tx sto
 }
 
 // server is one more server over the same database and archives.
-func (h *house) server(db store.DB) *sweep.Sweeper {
+func (h *fixture) server(db store.DB) *sweep.Sweeper {
 	return &sweep.Sweeper{DB: db, Options: h.Options, NewID: h.NewID, Server: "another", Log: h.Log}
 }
 
@@ -60,7 +60,7 @@ func (h *house) server(db store.DB) *sweep.Sweeper {
 // second does so many of its own and crashes; then the first goes on, or crashes
 // too. Whatever they came to, the archive is whole.
 func TestTwoServersNeverLeaveAPartOfAnArchive(t *testing.T) {
-	each(t, func(h *house) {
+	each(t, func(h *fixture) {
 		if h.Database == pawltest.SQLite { // files there, the table on PostgreSQL
 			h.Options.ArchiveDir = filepath.Join(t.TempDir(), "archives")
 		}
@@ -87,7 +87,7 @@ func TestTwoServersNeverLeaveAPartOfAnArchive(t *testing.T) {
 }
 
 // interleave retires a task by two servers, then by a third that nothing disturbs.
-func (h *house) interleave(taskID string, first, second int, dies bool) {
+func (h *fixture) interleave(taskID string, first, second int, dies bool) {
 	h.Helper()
 	one := &crashing{DB: h.DB, left: first}
 	one.then = func() {

@@ -14,7 +14,7 @@ import (
 
 // failed makes tasks that failed: of one item, of many with one that was
 // submitted, and one that was dead-lettered.
-func failed(h *house) (one, many, dead pawl.Task) {
+func failed(h *fixture) (one, many, dead pawl.Task) {
 	h.Helper()
 	h.ok(h.put(pawl.Type{Name: "judged", Acceptance: true}))
 	one = h.create(pawl.NewTask{Type: "a", Payload: json.RawMessage(`1`), InputHash: "one"})
@@ -33,14 +33,14 @@ func failed(h *house) (one, many, dead pawl.Task) {
 	return one, many, dead
 }
 
-func (h *house) put(t pawl.Type) error {
+func (h *fixture) put(t pawl.Type) error {
 	h.Helper()
 	rs, err := h.Engine.PutTypes(h.Context(), []pawl.Type{t})
 	h.ok(err)
 	return rs[0].Err
 }
 
-func (h *house) bury(taskID string) {
+func (h *fixture) bury(taskID string) {
 	h.Helper()
 	rs, err := h.Engine.BuryTasks(h.Context(), []pawl.TaskCall{{TaskID: taskID}})
 	h.ok(err)
@@ -48,7 +48,7 @@ func (h *house) bury(taskID string) {
 }
 
 func TestRetentionOfFailedTasks(t *testing.T) {
-	each(t, func(h *house) {
+	each(t, func(h *fixture) {
 		h.Options.BuryAfter = 0
 		h.Options.RetainDead = 10 * day
 		one, many, dead := failed(h)
@@ -86,7 +86,7 @@ func TestRetentionOfFailedTasks(t *testing.T) {
 }
 
 func TestTypesSayHowLongFailedTasksAreKept(t *testing.T) {
-	each(t, func(h *house) {
+	each(t, func(h *fixture) {
 		h.Options.BuryAfter = 0
 		h.Options.RetainFailed = 0 // for ever
 		h.ok(h.put(pawl.Type{Name: "brief", Retention: pawl.Retention{TaskSeconds: 60, FailedSeconds: 3600, DeadSeconds: 7200}}))
@@ -115,7 +115,7 @@ func TestTypesSayHowLongFailedTasksAreKept(t *testing.T) {
 // A task that is retried while it is retired is kept or goes as a whole: at no
 // moment is there an item without its task.
 func TestARetryWhileATaskIsRetired(t *testing.T) {
-	each(t, func(h *house) {
+	each(t, func(h *fixture) {
 		for first := range 3 {
 			one, many, dead := failed(h)
 			for _, task := range []pawl.Task{one, many, dead} {
@@ -165,7 +165,7 @@ func (s *slow) Do(ctx context.Context, fn func(ctx context.Context, tx store.Tx)
 // PostgreSQL: a retry that begins while the task's rows are being removed waits
 // for that, and finds no task.
 func TestARetryWaitsForTheRemoval(t *testing.T) {
-	each(t, func(h *house) {
+	each(t, func(h *fixture) {
 		if h.Database != pawltest.Postgres {
 			return // SQLite has one writer at a time
 		}

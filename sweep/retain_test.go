@@ -22,7 +22,7 @@ import (
 )
 
 // rich makes an ended task with something in every table that hangs on one.
-func rich(h *house) pawl.Task {
+func rich(h *fixture) pawl.Task {
 	h.Helper()
 	task := h.create(pawl.NewTask{Type: "a", Title: "Ünïcode <&> \u2028", Payload: json.RawMessage(`{"n": 9007199254740993, "s":"\u0041"}`), Metadata: json.RawMessage(`{"k":1}`), InputHash: "hash",
 		RequestedBy: &pawl.Requester{Type: "user", ID: "u"}, Items: []pawl.NewItem{{Key: "a", Input: json.RawMessage(`1`)}, {Key: "b", After: []string{"a"}, Priority: new(int)}}})
@@ -43,7 +43,7 @@ func rich(h *house) pawl.Task {
 }
 
 // dump is everything that hangs on a task, as the archive writes it.
-func (h *house) dump(taskID string) (lines []string) {
+func (h *fixture) dump(taskID string) (lines []string) {
 	h.Helper()
 	h.ok(h.DB.View(h.Context(), func(ctx context.Context, tx store.Tx) error {
 		return store.ReadTask(ctx, tx, taskID, func(line []byte) error {
@@ -54,7 +54,7 @@ func (h *house) dump(taskID string) (lines []string) {
 	return lines
 }
 
-func (h *house) archive(taskID string) (a store.Archived) {
+func (h *fixture) archive(taskID string) (a store.Archived) {
 	h.Helper()
 	h.ok(h.DB.View(h.Context(), func(ctx context.Context, tx store.Tx) (err error) {
 		a, err = store.GetArchive(ctx, tx, "default", taskID)
@@ -68,7 +68,7 @@ var hangingTables = []string{"task_live", "work_items", "item_deps", "ends", "wo
 func TestRetentionArchivesAndRestores(t *testing.T) {
 	for _, where := range []string{"directory", "table"} {
 		t.Run(where, func(t *testing.T) {
-			each(t, func(h *house) {
+			each(t, func(h *fixture) {
 				if where == "directory" {
 					h.Options.ArchiveDir = filepath.Join(t.TempDir(), "archives")
 				}
@@ -106,7 +106,7 @@ func TestRetentionArchivesAndRestores(t *testing.T) {
 }
 
 // unpack reads an archive without the help of what is tested.
-func (h *house) unpack(taskID string) (lines []string) {
+func (h *fixture) unpack(taskID string) (lines []string) {
 	h.Helper()
 	a := h.archive(taskID)
 	body := a.Body
@@ -133,7 +133,7 @@ func (h *house) unpack(taskID string) (lines []string) {
 }
 
 func TestRestoreRefusesWhatIsNotThatTask(t *testing.T) {
-	each(t, func(h *house) {
+	each(t, func(h *fixture) {
 		h.Options.ArchiveDir = t.TempDir()
 		ids := h.solos(2, 3)
 		h.complete(h.claim(2)...)
@@ -173,7 +173,7 @@ func TestRestoreRefusesWhatIsNotThatTask(t *testing.T) {
 }
 
 func TestRestoreLeavesTheInputHashToItsHolder(t *testing.T) {
-	each(t, func(h *house) {
+	each(t, func(h *fixture) {
 		old := h.create(pawl.NewTask{Type: "a", InputHash: "h"})
 		h.complete(h.claim(1)...)
 		h.Advance(31 * day)
@@ -188,7 +188,7 @@ func TestRestoreLeavesTheInputHashToItsHolder(t *testing.T) {
 }
 
 func TestWhatCannotBeArchivedStays(t *testing.T) {
-	each(t, func(h *house) {
+	each(t, func(h *fixture) {
 		ids := h.solos(8, 3)
 		h.complete(h.claim(8)...)
 		// An item that has lost its end: the archive would not be whole.
@@ -209,7 +209,7 @@ func TestWhatCannotBeArchivedStays(t *testing.T) {
 }
 
 func TestNothingIsRemovedWithoutItsArchive(t *testing.T) {
-	each(t, func(h *house) {
+	each(t, func(h *fixture) {
 		dir := filepath.Join(t.TempDir(), "taken")
 		h.ok(os.WriteFile(dir, nil, 0o600)) // a file where the directory should be
 		h.Options.ArchiveDir = dir
@@ -227,7 +227,7 @@ func TestNothingIsRemovedWithoutItsArchive(t *testing.T) {
 }
 
 func TestRetentionForEver(t *testing.T) {
-	each(t, func(h *house) {
+	each(t, func(h *fixture) {
 		h.Options = pawl.SweepOptions{ScanIntervalSeconds: 60}
 		h.solos(1, 3)
 		h.complete(h.claim(1)...)
@@ -242,7 +242,7 @@ func TestRetentionForEver(t *testing.T) {
 // A task larger than a batch goes in several transactions. Cut off between two
 // of them it is marked, the check passes it over, and the sweep carries on.
 func TestLargeTaskGoesInBatches(t *testing.T) {
-	each(t, func(h *house) {
+	each(t, func(h *fixture) {
 		const n = 1500
 		task := h.many(n, 3)
 		h.complete(h.claim(n)...)
@@ -281,7 +281,7 @@ func TestLargeTaskGoesInBatches(t *testing.T) {
 }
 
 func TestArchivesAreListed(t *testing.T) {
-	each(t, func(h *house) {
+	each(t, func(h *fixture) {
 		ids := h.solos(5, 3)
 		h.complete(h.claim(5)...)
 		h.Advance(31 * day)
@@ -309,7 +309,7 @@ func TestArchivesAreListed(t *testing.T) {
 // The checkpoints that stay are those that the rule names, tried on a random
 // life of three items.
 func TestCheckpointsThatAResumeNeedsStay(t *testing.T) {
-	each(t, func(h *house) {
+	each(t, func(h *fixture) {
 		h.Options.CheckpointRetentionLimit = 10
 		task := h.many(3, 3)
 		leases := h.claim(3)
@@ -366,7 +366,7 @@ func TestCheckpointsThatAResumeNeedsStay(t *testing.T) {
 // A type may have its tasks kept for less or more than the others, even where
 // the others stay for ever; a task goes by the version it was made with.
 func TestTypesSayHowLongTheirTasksAreKept(t *testing.T) {
-	each(t, func(h *house) {
+	each(t, func(h *fixture) {
 		put := func(name string, days int) {
 			rs, err := h.Service.PutTypes(h.Context(), []pawl.Type{{Name: name, Retention: pawl.Retention{TaskSeconds: days * 24 * 3600}}})
 			h.ok(err)

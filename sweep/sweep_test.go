@@ -15,7 +15,7 @@ import (
 )
 
 func TestExpiryGoesInBatches(t *testing.T) {
-	each(t, func(h *house) {
+	each(t, func(h *fixture) {
 		h.solos(1100, 3)
 		h.claim(1100)
 		h.Advance(time.Hour)
@@ -30,7 +30,7 @@ func TestExpiryGoesInBatches(t *testing.T) {
 }
 
 func TestExpiryWithoutCheckpoints(t *testing.T) {
-	each(t, func(h *house) {
+	each(t, func(h *fixture) {
 		h.Options.CreateCheckpoints = false
 		h.solos(2, 1)
 		h.claim(2)
@@ -43,7 +43,7 @@ func TestExpiryWithoutCheckpoints(t *testing.T) {
 
 // A row that the database refuses to move must not keep the others waiting.
 func TestOneBadLeaseIsSetApart(t *testing.T) {
-	each(t, func(h *house) {
+	each(t, func(h *fixture) {
 		var broken []string
 		for range 2 {
 			broken = append(broken, h.many(1, 1).ID)
@@ -64,7 +64,7 @@ func TestOneBadLeaseIsSetApart(t *testing.T) {
 }
 
 func TestOneBadDueItemIsSetApart(t *testing.T) {
-	each(t, func(h *house) {
+	each(t, func(h *fixture) {
 		at := h.Now().Add(time.Minute)
 		for range 10 {
 			h.create(pawl.NewTask{Type: "a", RunAt: &at})
@@ -84,7 +84,7 @@ func TestOneBadDueItemIsSetApart(t *testing.T) {
 // An item with a time that waits for another one is due when that has completed:
 // Run must not try again and again before.
 func TestATimeIsNotDueBeforeTheDependencies(t *testing.T) {
-	each(t, func(h *house) {
+	each(t, func(h *fixture) {
 		at := h.Now().Add(time.Minute)
 		h.create(pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Key: "a"}, {Key: "b", After: []string{"a"}, RunAt: &at}}})
 		first := h.claim(1)
@@ -101,7 +101,7 @@ func TestATimeIsNotDueBeforeTheDependencies(t *testing.T) {
 }
 
 func TestDependentsAreGivenUpAndMended(t *testing.T) {
-	each(t, func(h *house) {
+	each(t, func(h *fixture) {
 		task := h.create(pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Key: "a"}, {Key: "b", After: []string{"a"}}, {Key: "c", After: []string{"b"}}, {Key: "d", After: []string{"c"}}}})
 		// Around the engine, which would follow up at once.
 		h.exec("UPDATE pawl.task_live SET version = version WHERE task_id = $1", task.ID)
@@ -120,7 +120,7 @@ func TestDependentsAreGivenUpAndMended(t *testing.T) {
 }
 
 func TestOneBadTaskIsNotBuried(t *testing.T) {
-	each(t, func(h *house) {
+	each(t, func(h *fixture) {
 		bad := h.many(2, 1)
 		h.fail(h.claim(2)...)
 		ids := h.solos(5, 1)
@@ -137,7 +137,7 @@ func TestOneBadTaskIsNotBuried(t *testing.T) {
 }
 
 func TestStaleIsWhatNothingIsExpectedOf(t *testing.T) {
-	each(t, func(h *house) {
+	each(t, func(h *fixture) {
 		later := h.Now().Add(3 * day)
 		forgotten := h.create(pawl.NewTask{Type: "forgotten"})
 		asleep := h.create(pawl.NewTask{Type: "asleep", RunAt: &later})
@@ -166,7 +166,7 @@ func TestStaleIsWhatNothingIsExpectedOf(t *testing.T) {
 }
 
 func TestKeysGoWhenTheirTimeIsUp(t *testing.T) {
-	each(t, func(h *house) {
+	each(t, func(h *fixture) {
 		begin := func(key string, ttl int64, end bool) {
 			got, err := h.Service.BeginKeys(h.Context(), []pawl.KeyBegin{{Scope: "s", Key: key, RequestHash: "h", TTLSeconds: ttl}})
 			h.ok(err)
@@ -195,7 +195,7 @@ func TestKeysGoWhenTheirTimeIsUp(t *testing.T) {
 }
 
 func TestTotalsSurviveRetention(t *testing.T) {
-	each(t, func(h *house) {
+	each(t, func(h *fixture) {
 		totals := func() (s pawl.SweepTotals) {
 			h.ok(h.DB.View(h.Context(), func(ctx context.Context, tx store.Tx) (err error) {
 				s, err = store.SweepTotals(ctx, tx, h.Interval())
@@ -223,7 +223,7 @@ func TestTotalsSurviveRetention(t *testing.T) {
 }
 
 func TestQuickWritesNoRowForTimersAlone(t *testing.T) {
-	each(t, func(h *house) {
+	each(t, func(h *fixture) {
 		at := h.Now().Add(time.Minute)
 		h.create(pawl.NewTask{Type: "a", RunAt: &at})
 		next, ok, err := h.Next(h.Context())
@@ -244,7 +244,7 @@ func TestQuickWritesNoRowForTimersAlone(t *testing.T) {
 	})
 }
 
-func (h *house) sweeps() (rows []pawl.SweepStats, last int64, err error) {
+func (h *fixture) sweeps() (rows []pawl.SweepStats, last int64, err error) {
 	err = h.DB.View(h.Context(), func(ctx context.Context, tx store.Tx) (err error) {
 		rows, last, err = store.ListSweeps(ctx, tx, 0, 100)
 		return err
@@ -253,7 +253,7 @@ func (h *house) sweeps() (rows []pawl.SweepStats, last int64, err error) {
 }
 
 func TestOneServerTicks(t *testing.T) {
-	each(t, func(h *house) {
+	each(t, func(h *fixture) {
 		other := &sweep.Sweeper{DB: h.DB, Options: h.Options, NewID: h.NewID, Log: h.Log, Server: "other"}
 		ticks := func() (n int) {
 			var wg sync.WaitGroup
@@ -289,7 +289,7 @@ func TestOneServerTicks(t *testing.T) {
 
 // Many sweepers at once count every lease once.
 func TestSweepersShareTheWork(t *testing.T) {
-	each(t, func(h *house) {
+	each(t, func(h *fixture) {
 		h.solos(600, 3)
 		h.claim(600)
 		h.Advance(time.Hour)
@@ -320,7 +320,7 @@ func TestSweepersShareTheWork(t *testing.T) {
 // Workers are forgotten a week after they were seen last, and a namespace keeps
 // only so many.
 func TestWorkersAreForgotten(t *testing.T) {
-	each(t, func(h *house) {
+	each(t, func(h *fixture) {
 		insert := func(namespace string, n int) {
 			h.exec(fmt.Sprintf(`INSERT INTO pawl.workers (namespace, worker_id, started_at, last_seen_at)
 				WITH RECURSIVE ns(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM ns WHERE n < %d)

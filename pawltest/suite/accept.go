@@ -22,40 +22,40 @@ var album = pawl.Type{
 }
 
 // commissioned is a task of a type with n items, all claimed by "w1".
-func (w *world) commissioned(t pawl.Type, n int) (pawl.Task, []pawl.Lease) {
+func (w *fixture) commissioned(t pawl.Type, n int) (pawl.Task, []pawl.Lease) {
 	w.Helper()
 	w.put(t)
 	task := w.create(pawl.NewTask{Type: t.Name, Items: make([]pawl.NewItem, n)})
 	return task, w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: n})
 }
 
-func (w *world) trySubmit(l pawl.Lease, result string) error {
+func (w *fixture) trySubmit(l pawl.Lease, result string) error {
 	_, err := first(w.svc.Submit(w.ctx, []pawl.SubmitCall{{Fence: l.Fence(), Result: raw(result)}}))
 	return err
 }
 
-func (w *world) submit(l pawl.Lease, result string) {
+func (w *fixture) submit(l pawl.Lease, result string) {
 	w.Helper()
 	w.ok(w.trySubmit(l, result), "submit")
 }
 
-func (w *world) tryPart(l pawl.Lease, key string, seq *int, payload string) error {
+func (w *fixture) tryPart(l pawl.Lease, key string, seq *int, payload string) error {
 	_, err := first(w.svc.SubmitParts(w.ctx, []pawl.PartCall{{Fence: l.Fence(), Key: key, Seq: seq, Payload: raw(payload)}}))
 	return err
 }
 
-func (w *world) tryFinalize(l pawl.Lease) error {
+func (w *fixture) tryFinalize(l pawl.Lease) error {
 	_, err := first(w.svc.Finalize(w.ctx, []pawl.FinalizeCall{{Fence: l.Fence()}}))
 	return err
 }
 
-func (w *world) tryApprove(taskID string) error {
+func (w *fixture) tryApprove(taskID string) error {
 	_, err := first(w.svc.ApproveTasks(w.ctx, []pawl.ApproveCall{{TaskID: taskID}}))
 	return err
 }
 
 // sendBack rejects for rework: all items, or those named.
-func (w *world) sendBack(taskID string, why []pawl.Complaint, items ...string) pawl.Task {
+func (w *fixture) sendBack(taskID string, why []pawl.Complaint, items ...string) pawl.Task {
 	w.Helper()
 	t, err := first(w.svc.RejectTasks(w.ctx, []pawl.RejectCall{{TaskID: taskID, Errors: why, AllowRework: true, ItemIDs: items}}))
 	w.ok(err, "reject")
@@ -64,7 +64,7 @@ func (w *world) sendBack(taskID string, why []pawl.Complaint, items ...string) p
 
 // untouched runs what is to be refused, and wants the record and the item as
 // they were.
-func (w *world) untouched(l pawl.Lease, refused func() error) error {
+func (w *fixture) untouched(l pawl.Lease, refused func() error) error {
 	w.Helper()
 	events, item := len(w.record(pawl.EventFilter{TaskID: l.TaskID})), w.item(l.ID)
 	err := refused()
@@ -76,7 +76,7 @@ func (w *world) untouched(l pawl.Lease, refused func() error) error {
 }
 
 var acceptance = noun{"acceptance", []promise{
-	{"a claim carries the item's last error", func(w *world) {
+	{"a claim carries the item's last error", func(w *fixture) {
 		w.solo()
 		l := w.claim("w1")
 		w.same(l.Error, (*pawl.Failure)(nil), "of the first claim")
@@ -87,7 +87,7 @@ var acceptance = noun{"acceptance", []promise{
 		w.expire(l)
 		w.same(w.claim("w3").Error, &pawl.Failure{Code: "lease_expired", Message: "Lease expired - retry 2/3"}, "after an expiry")
 	}},
-	{"the next worker is handed the reasons of a rejection, and so is the one after a failure", func(w *world) {
+	{"the next worker is handed the reasons of a rejection, and so is the one after a failure", func(w *fixture) {
 		task, ls := w.commissioned(essay, 2)
 		for _, l := range ls {
 			w.submit(l, `{"title":"Pawls"}`)
@@ -107,7 +107,7 @@ var acceptance = noun{"acceptance", []promise{
 			w.same(l.Reasons, other, "of the newest rejection, to every item")
 		}
 	}},
-	{"a result that nearly fits is refused whole, and the lease stays", func(w *world) {
+	{"a result that nearly fits is refused whole, and the lease stays", func(w *fixture) {
 		_, ls := w.commissioned(essay, 1)
 		for result, at := range map[string]string{
 			`{"title":"much too long"}`: "/result/title", `{"title":7}`: "/result/title", `{"titel":"x"}`: "/result/titel", `[{"title":"x"}]`: "/result",
@@ -117,7 +117,7 @@ var acceptance = noun{"acceptance", []promise{
 		}
 		w.submit(ls[0], `{"title":"fits"}`)
 	}},
-	{"a refusal names the verb that the type allows, and what was asked for", func(w *world) {
+	{"a refusal names the verb that the type allows, and what was asked for", func(w *fixture) {
 		task, ls := w.commissioned(essay, 1)
 		_, err := pawl.Complete(w.ctx, w.svc, ls[0].Fence(), raw(`{"title":"x"}`))
 		w.conflict(err, "leased", "submit", "fail", "release", "suspend", "cancel")
@@ -128,7 +128,7 @@ var acceptance = noun{"acceptance", []promise{
 		plain := w.claim("w1")
 		w.conflict(w.untouched(plain, func() error { return w.trySubmit(plain, `1`) }), "leased", "complete", "fail", "release", "suspend", "cancel")
 	}},
-	{"the same part again changes nothing, whatever is said with it", func(w *world) {
+	{"the same part again changes nothing, whatever is said with it", func(w *fixture) {
 		_, ls := w.commissioned(album, 1)
 		put := func(notes string, payload string, draft bool) pawl.ItemPart {
 			p, err := first(w.svc.SubmitParts(w.ctx, []pawl.PartCall{{Fence: ls[0].Fence(), Key: "title", Payload: raw(payload), Notes: notes, Draft: draft}}))
@@ -142,7 +142,7 @@ var acceptance = noun{"acceptance", []promise{
 		w.same(put("third", `"x"`, false), part, "again")
 		w.same(len(w.record(pawl.EventFilter{TaskID: ls[0].TaskID})), events, "events")
 	}},
-	{"what applying came to is checked, and kept as the diff", func(w *world) {
+	{"what applying came to is checked, and kept as the diff", func(w *fixture) {
 		t := essay
 		t.Name, t.Approval.Mode, t.Apply.Mode = "published", pawl.ApprovalNone, pawl.ApplyItem
 		task, ls := w.commissioned(t, 1)
@@ -165,7 +165,7 @@ var acceptance = noun{"acceptance", []promise{
 		w.same(w.task(task.ID).State, pawl.TaskCompleted, "the task")
 		w.same(string(w.record(pawl.EventFilter{TaskID: task.ID, Event: "applied"})[0].Diff), diff, "the diff")
 	}},
-	{"only the holder of the lease hands in", func(w *world) {
+	{"only the holder of the lease hands in", func(w *fixture) {
 		_, ls := w.commissioned(essay, 1)
 		l := ls[0]
 		for _, f := range []pawl.Lease{{ID: l.ID, TaskID: l.TaskID, WorkerID: "w2", Attempt: 1}, {ID: l.ID, TaskID: l.TaskID, WorkerID: "w1", Attempt: 2}} {
@@ -176,7 +176,7 @@ var acceptance = noun{"acceptance", []promise{
 		w.claim("w2")
 		w.lost(w.untouched(l, func() error { return w.trySubmit(l, `{"title":"x"}`) }), "taken", "leased", "w2", 2)
 	}},
-	{"finalize says which parts are missing, and after it there are no more", func(w *world) {
+	{"finalize says which parts are missing, and after it there are no more", func(w *fixture) {
 		_, ls := w.commissioned(album, 1)
 		l := ls[0]
 		w.ok(w.tryPart(l, "pages", ptr(0), `1`), "part")
@@ -187,7 +187,7 @@ var acceptance = noun{"acceptance", []promise{
 		w.conflict(w.untouched(l, func() error { return w.tryPart(l, "title", nil, `"y"`) }), "submitted", pawl.ItemSubmitted.Allowed()...)
 		w.conflict(w.untouched(l, func() error { return w.tryFinalize(l) }), "submitted", pawl.ItemSubmitted.Allowed()...)
 	}},
-	{"a task is decided about when it is ready, once, with reasons", func(w *world) {
+	{"a task is decided about when it is ready, once, with reasons", func(w *fixture) {
 		task, ls := w.commissioned(essay, 2)
 		w.submit(ls[0], `{"title":"a"}`)
 		w.conflict(w.untouched(ls[0], func() error { return w.tryApprove(task.ID) }), "in_progress", pawl.TaskInProgress.Allowed()...)
@@ -206,7 +206,7 @@ var acceptance = noun{"acceptance", []promise{
 		w.conflict(err, "completed", []string{}...)
 		w.same(w.refused(err, pawl.CodeConflict).Holder, "user/eve", "who decided")
 	}},
-	{"a type removed while work is in flight still judges it", func(w *world) {
+	{"a type removed while work is in flight still judges it", func(w *fixture) {
 		task, ls := w.commissioned(essay, 1)
 		w.removed(essay.Name)
 		w.invalid(w.untouched(ls[0], func() error { return w.trySubmit(ls[0], `{}`) }), "/result/title")
@@ -216,7 +216,7 @@ var acceptance = noun{"acceptance", []promise{
 		w.ok(w.tryApprove(task.ID), "approve")
 		w.same(w.task(task.ID).State, pawl.TaskCompleted, "the task")
 	}},
-	{"an approval that nobody gave expires once", func(w *world) {
+	{"an approval that nobody gave expires once", func(w *fixture) {
 		slow := essay
 		slow.Approval.ExpiresSeconds, slow.Approval.OnExpiry = 60, pawl.ExpiryReject
 		task, ls := w.commissioned(slow, 1)

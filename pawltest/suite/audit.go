@@ -10,7 +10,7 @@ import (
 // what is: one event per change of a stored state, each from where the one
 // before led, the last one to where the item or task is; and a task's version
 // counts its changes.
-func (w *world) audit() {
+func (w *fixture) audit() {
 	w.Helper()
 	if w.blind {
 		return
@@ -30,7 +30,7 @@ func (w *world) audit() {
 	}
 }
 
-func (w *world) auditTask(t pawl.Task) {
+func (w *fixture) auditTask(t pawl.Task) {
 	w.Helper()
 	at := map[string]string{} // item id, or "" for the task → the state its events lead to
 	moves := 0

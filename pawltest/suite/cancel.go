@@ -7,7 +7,7 @@ import (
 )
 
 var cancels = noun{"cancel", []promise{
-	{"a task and all its items that have not ended", func(w *world) {
+	{"a task and all its items that have not ended", func(w *fixture) {
 		at := w.now().Add(time.Hour)
 		t := w.create(pawl.NewTask{Type: "a", Items: []pawl.NewItem{
 			{Input: raw(`"done"`), Key: "done"}, {Input: raw(`"failed"`), Key: "failed"}, {Input: raw(`"leased"`)}, {Input: raw(`"working"`)},
@@ -34,7 +34,7 @@ var cancels = noun{"cancel", []promise{
 		w.nothing()
 		w.same(w.beat(working).Cancelled, true, "the worker's heartbeat")
 	}},
-	{"from every state but the ends", func(w *world) {
+	{"from every state but the ends", func(w *fixture) {
 		for name, bring := range map[string]func(t pawl.Task){
 			"queued":      func(pawl.Task) {},
 			"checked_out": func(t pawl.Task) { w.claimItem("w1", w.only(t.ID).ID) },
@@ -58,7 +58,7 @@ var cancels = noun{"cancel", []promise{
 			w.same(w.task(t.ID), got, "the answer is the task")
 		}
 	}},
-	{"an ended task cannot be cancelled, nor a cancelled one", func(w *world) {
+	{"an ended task cannot be cancelled, nor a cancelled one", func(w *fixture) {
 		call := func(id string) error {
 			_, err := pawl.Cancel(w.ctx, w.svc, id, "")
 			return err
@@ -71,13 +71,13 @@ var cancels = noun{"cancel", []promise{
 		w.conflict(call(t.ID), "cancelled")
 		w.refused(call("tsk_01ARZ3NDEKTSV4RRFFQ69G5FAV"), pawl.CodeNotFound)
 	}},
-	{"an empty list of items is all of them", func(w *world) {
+	{"an empty list of items is all of them", func(w *fixture) {
 		t := w.many(2)
 		got, err := first(w.svc.CancelTasks(w.ctx, []pawl.TaskCall{{TaskID: t.ID, ItemIDs: []string{}}}))
 		w.ok(err, "cancel")
 		w.same(got.State, pawl.TaskCancelled, "state")
 	}},
-	{"some items; the others go on and decide", func(w *world) {
+	{"some items; the others go on and decide", func(w *fixture) {
 		t := w.many(3)
 		all := w.items(t.ID)
 		got := w.cancel(t.ID, all[0].ID, all[2].ID)
@@ -85,7 +85,7 @@ var cancels = noun{"cancel", []promise{
 		w.complete(w.claim("w1"), `1`)
 		w.same(w.task(t.ID).State, pawl.TaskCompleted, "state")
 	}},
-	{"the last items: the task settles at once", func(w *world) {
+	{"the last items: the task settles at once", func(w *fixture) {
 		t := w.many(2)
 		w.complete(w.claim("w1"), `1`)
 		w.same(w.cancel(t.ID, w.items(t.ID)[1].ID).State, pawl.TaskCompleted, "state")
@@ -95,7 +95,7 @@ var cancels = noun{"cancel", []promise{
 		t = w.solo()
 		w.same(w.cancel(t.ID, w.only(t.ID).ID).State, pawl.TaskCancelled, "state")
 	}},
-	{"an item that has ended, or is another task's, cannot be", func(w *world) {
+	{"an item that has ended, or is another task's, cannot be", func(w *fixture) {
 		t, other := w.many(2), w.solo()
 		w.complete(w.claim("w1"), `1`)
 		all := w.items(t.ID)
@@ -109,7 +109,7 @@ var cancels = noun{"cancel", []promise{
 		w.refused(call("itm_nope"), pawl.CodeNotFound)
 		w.same(w.item(all[1].ID).State, pawl.ItemQueued, "nothing was cancelled")
 	}},
-	{"its events are cancelled, by a user, with the reason", func(w *world) {
+	{"its events are cancelled, by a user, with the reason", func(w *fixture) {
 		one, two := w.solo(), w.many(2)
 		for _, t := range []pawl.Task{one, two} {
 			_, err := pawl.Cancel(w.ctx, w.svc, t.ID, "not needed any more")
@@ -127,7 +127,7 @@ var cancels = noun{"cancel", []promise{
 			w.same(about, want, "events")
 		}
 	}},
-	{"its worker may not finish what was cancelled", func(w *world) {
+	{"its worker may not finish what was cancelled", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		w.beat(l)
@@ -139,7 +139,7 @@ var cancels = noun{"cancel", []promise{
 }}
 
 var deletes = noun{"delete", []promise{
-	{"an ended task goes with everything that hangs on it", func(w *world) {
+	{"an ended task goes with everything that hangs on it", func(w *fixture) {
 		t, stays := w.many(2), w.solo()
 		w.complete(w.claim("w1"), `1`)
 		l := w.claim("w1")
@@ -165,7 +165,7 @@ var deletes = noun{"delete", []promise{
 		_, err = first(w.svc.DeleteTasks(w.ctx, []pawl.TaskCall{{TaskID: t.ID}}))
 		w.refused(err, pawl.CodeNotFound)
 	}},
-	{"one that has not ended only by force", func(w *world) {
+	{"one that has not ended only by force", func(w *fixture) {
 		t := w.many(2)
 		l := w.claim("w1")
 		_, err := first(w.svc.DeleteTasks(w.ctx, []pawl.TaskCall{{TaskID: t.ID}}))
@@ -184,7 +184,7 @@ var deletes = noun{"delete", []promise{
 		}
 		w.nothing()
 	}},
-	{"each of a batch on its own", func(w *world) {
+	{"each of a batch on its own", func(w *fixture) {
 		a, b := w.solo(), w.solo()
 		w.cancel(a.ID)
 		rs, err := w.svc.DeleteTasks(w.ctx, []pawl.TaskCall{{TaskID: "tsk_nope"}, {TaskID: b.ID}, {TaskID: a.ID}})
@@ -193,7 +193,7 @@ var deletes = noun{"delete", []promise{
 		w.conflict(rs[1].Err, "queued", "cancel")
 		w.ok(rs[2].Err, "the ended one")
 	}},
-	{"an idempotency key outlives the task it named", func(w *world) {
+	{"an idempotency key outlives the task it named", func(w *fixture) {
 		t := w.solo()
 		begun := w.begin(pawl.KeyBegin{Scope: "s", Key: "k", RequestHash: "h", TaskID: t.ID, ItemID: w.only(t.ID).ID})
 		w.finishKey(pawl.KeyDone{Scope: "s", Key: "k", Token: begun.Token, Response: raw(`{"a":1}`)})
@@ -205,7 +205,7 @@ var deletes = noun{"delete", []promise{
 	}},
 }}
 
-func (w *world) remove(taskID string, force bool) {
+func (w *fixture) remove(taskID string, force bool) {
 	w.Helper()
 	_, err := first(w.svc.DeleteTasks(w.ctx, []pawl.TaskCall{{TaskID: taskID, Force: force}}))
 	w.ok(err, "delete")

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-func (w *world) saved(f pawl.CheckpointFilter) []pawl.Checkpoint {
+func (w *fixture) saved(f pawl.CheckpointFilter) []pawl.Checkpoint {
 	w.Helper()
 	if f.Limit == 0 {
 		f.Limit = 1000
@@ -21,7 +21,7 @@ func (w *world) saved(f pawl.CheckpointFilter) []pawl.Checkpoint {
 }
 
 // dense sees that a task's numbers are 1…n.
-func (w *world) dense(taskID string, n int) {
+func (w *fixture) dense(taskID string, n int) {
 	w.Helper()
 	all := w.saved(pawl.CheckpointFilter{TaskID: taskID})
 	w.same(len(all), n, "checkpoints")
@@ -31,7 +31,7 @@ func (w *world) dense(taskID string, n int) {
 }
 
 var checkpoints = noun{"checkpoints", []promise{
-	{"a checkpoint reads back as it was saved", func(w *world) {
+	{"a checkpoint reads back as it was saved", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		w.advance(time.Second)
@@ -45,7 +45,7 @@ var checkpoints = noun{"checkpoints", []promise{
 			Snapshot: raw(`{"b": 1, "a":12345678901234567890}`), Metadata: raw(`{"ms":12}`), CreatedAt: w.now(),
 		}}, "the checkpoint")
 	}},
-	{"numbers are dense over all items of a task, in order", func(w *world) {
+	{"numbers are dense over all items of a task, in order", func(w *fixture) {
 		t, other := w.many(3), w.many(2)
 		ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 5})
 		w.checkpoint(ls[4], pawl.CustomCheckpoint, `1`)
@@ -55,7 +55,7 @@ var checkpoints = noun{"checkpoints", []promise{
 		w.dense(t.ID, 9)
 		w.dense(other.ID, 1)
 	}},
-	{"numbers go on over attempts", func(w *world) {
+	{"numbers go on over attempts", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		w.checkpoint(l, pawl.IterationStart, `1`)
@@ -66,7 +66,7 @@ var checkpoints = noun{"checkpoints", []promise{
 		w.expire(w.claim("w3"))
 		w.dense(t.ID, 4)
 	}},
-	{"a batch is numbered without gaps, the refused ones not at all", func(w *world) {
+	{"a batch is numbered without gaps, the refused ones not at all", func(w *fixture) {
 		t := w.many(3)
 		ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 3})
 		stale := ls[1].Fence()
@@ -82,7 +82,7 @@ var checkpoints = noun{"checkpoints", []promise{
 		w.ok(rs[2].Err, "third")
 		w.dense(t.ID, 2)
 	}},
-	{"several of one item in a batch are numbered in order", func(w *world) {
+	{"several of one item in a batch are numbered in order", func(w *fixture) {
 		t := w.solo()
 		f := w.claim("w1").Fence()
 		var calls []pawl.CheckpointCall
@@ -99,7 +99,7 @@ var checkpoints = noun{"checkpoints", []promise{
 			w.same(string(c.Snapshot), fmt.Sprint(n), "snapshot")
 		}
 	}},
-	{"written at once by many, numbers stay dense", func(w *world) {
+	{"written at once by many, numbers stay dense", func(w *fixture) {
 		t := w.many(8)
 		ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 8})
 		var wg sync.WaitGroup
@@ -115,7 +115,7 @@ var checkpoints = noun{"checkpoints", []promise{
 		wg.Wait()
 		w.dense(t.ID, 80)
 	}},
-	{"every type of the list and no other", func(w *world) {
+	{"every type of the list and no other", func(w *fixture) {
 		w.solo()
 		l := w.claim("w1")
 		for _, typ := range []string{
@@ -129,7 +129,7 @@ var checkpoints = noun{"checkpoints", []promise{
 			w.invalid(err, "/type")
 		}
 	}},
-	{"a task has its own, without a lease, of certain types", func(w *world) {
+	{"a task has its own, without a lease, of certain types", func(w *fixture) {
 		for _, t := range []pawl.Task{w.solo(), w.many(2)} {
 			for n, typ := range []string{pawl.ManualCheckpoint, pawl.ApprovalPoint, pawl.StateTransition, pawl.CustomCheckpoint} {
 				ref, err := first(w.svc.CheckpointTasks(w.ctx, []pawl.TaskCheckpoint{{TaskID: t.ID, NewCheckpoint: pawl.NewCheckpoint{Type: typ, Snapshot: raw(`1`)}}}))
@@ -150,14 +150,14 @@ var checkpoints = noun{"checkpoints", []promise{
 		_, err := first(w.svc.CheckpointTasks(w.ctx, []pawl.TaskCheckpoint{{TaskID: "tsk_nope", NewCheckpoint: pawl.NewCheckpoint{Type: pawl.CustomCheckpoint, Snapshot: raw(`1`)}}}))
 		w.refused(err, pawl.CodeNotFound)
 	}},
-	{"the first is a sign of life", func(w *world) {
+	{"the first is a sign of life", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		w.checkpoint(l, pawl.CustomCheckpoint, `1`)
 		w.same(w.item(l.ID).State, pawl.ItemInProgress, "state")
 		w.same(w.record(pawl.EventFilter{TaskID: t.ID})[2].Event, "in_progress", "event")
 	}},
-	{"only manual and approval ones leave an event", func(w *world) {
+	{"only manual and approval ones leave an event", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		var want []string
@@ -178,7 +178,7 @@ var checkpoints = noun{"checkpoints", []promise{
 		}
 		w.same(got, want, "events")
 	}},
-	{"they are listed in order, newest first, by type, name, metadata and item", func(w *world) {
+	{"they are listed in order, newest first, by type, name, metadata and item", func(w *fixture) {
 		t := w.many(2)
 		ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 2})
 		for n, c := range []pawl.NewCheckpoint{
@@ -210,7 +210,7 @@ var checkpoints = noun{"checkpoints", []promise{
 			w.same(strings.Join(got, " "), want, "snapshots")
 		}
 	}},
-	{"they are counted by type", func(w *world) {
+	{"they are counted by type", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		for _, typ := range []string{pawl.IterationStart, pawl.LLMResponse, pawl.IterationStart} {
@@ -224,7 +224,7 @@ var checkpoints = noun{"checkpoints", []promise{
 }}
 
 var resumes = noun{"resume", []promise{
-	{"an item that has saved nothing resumes from nothing", func(w *world) {
+	{"an item that has saved nothing resumes from nothing", func(w *fixture) {
 		t := w.solo()
 		got, err := w.svc.Resume(w.ctx, w.only(t.ID).ID)
 		w.ok(err, "resume")
@@ -232,7 +232,7 @@ var resumes = noun{"resume", []promise{
 		_, err = w.svc.Resume(w.ctx, "itm_nope")
 		w.refused(err, pawl.CodeNotFound)
 	}},
-	{"the next attempt finds what the last ones saved, in one read", func(w *world) {
+	{"the next attempt finds what the last ones saved, in one read", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		step := func(name, snapshot string) {
@@ -261,7 +261,7 @@ var resumes = noun{"resume", []promise{
 		w.ok(err, "resume")
 		w.same([]any{string(got.Newest.Snapshot), got.ErrorBoundary.Sequence}, []any{`"here"`, int64(7)}, "the newest")
 	}},
-	{"the steps of one item are not another's", func(w *world) {
+	{"the steps of one item are not another's", func(w *fixture) {
 		w.many(2)
 		ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 2})
 		_, err := pawl.SaveCheckpoint(w.ctx, w.svc, ls[0].Fence(), pawl.NewCheckpoint{Type: pawl.ToolExecuted, Name: "fetch", Snapshot: raw(`1`)})
@@ -270,7 +270,7 @@ var resumes = noun{"resume", []promise{
 		w.ok(err, "resume")
 		w.same(len(got.Steps), 0, "steps")
 	}},
-	{"an error does not hide the steps", func(w *world) {
+	{"an error does not hide the steps", func(w *fixture) {
 		w.solo()
 		l := w.claim("w1")
 		_, err := pawl.SaveCheckpoint(w.ctx, w.svc, l.Fence(), pawl.NewCheckpoint{Type: pawl.LLMResponse, Name: "ask", Snapshot: raw(`"answer"`)})

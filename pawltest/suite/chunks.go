@@ -21,13 +21,13 @@ func texts(words ...string) []pawl.Chunk {
 	return out
 }
 
-func (w *world) tryAppend(l pawl.Lease, id string, offset int64, chunks []pawl.Chunk) (int64, error) {
+func (w *fixture) tryAppend(l pawl.Lease, id string, offset int64, chunks []pawl.Chunk) (int64, error) {
 	w.Helper()
 	a, err := first(w.svc.Append(w.ctx, []pawl.AppendCall{{MessageFence: writerOf(l, id), Offset: offset, Chunks: chunks}}))
 	return a.Offset, err
 }
 
-func (w *world) append(l pawl.Lease, id string, offset int64, words ...string) int64 {
+func (w *fixture) append(l pawl.Lease, id string, offset int64, words ...string) int64 {
 	w.Helper()
 	n, err := w.tryAppend(l, id, offset, texts(words...))
 	w.ok(err, "append")
@@ -35,7 +35,7 @@ func (w *world) append(l pawl.Lease, id string, offset int64, words ...string) i
 }
 
 var appends = noun{"appends", []promise{
-	{"what was accepted may be sent again; gaps and lies say what is expected", func(w *world) {
+	{"what was accepted may be sent again; gaps and lies say what is expected", func(w *fixture) {
 		_, l := w.asked()
 		id := l.OpenMessage.ID
 		w.append(l, id, 0, "a", "b")
@@ -55,7 +55,7 @@ var appends = noun{"appends", []promise{
 		_, err := w.tryAppend(l, id, 3, texts("d"))
 		w.conflict(err, "complete")
 	}},
-	{"what another attempt wrote is no repeat: the answer says where to go on", func(w *world) {
+	{"what another attempt wrote is no repeat: the answer says where to go on", func(w *fixture) {
 		_, l := w.asked()
 		id := l.OpenMessage.ID
 		w.append(l, id, 0, "a", "b")
@@ -79,7 +79,7 @@ var appends = noun{"appends", []promise{
 		w.same(w.append(l, id, 2, "a"), int64(4), "a repeat of its own")
 		w.same(w.said(id), "text:ab/abandoned text:ab/streaming", "the content")
 	}},
-	{"only the holder of the lease writes", func(w *world) {
+	{"only the holder of the lease writes", func(w *fixture) {
 		_, l := w.asked()
 		id := l.OpenMessage.ID
 		w.append(l, id, 0, "a")
@@ -102,7 +102,7 @@ var appends = noun{"appends", []promise{
 		}
 		w.same(w.said(id), "text:a/streaming", "nothing was written")
 	}},
-	{"two writers of one stream never mix", func(w *world) {
+	{"two writers of one stream never mix", func(w *fixture) {
 		_, l := w.asked()
 		id := l.OpenMessage.ID
 		var wg sync.WaitGroup
@@ -136,7 +136,7 @@ var appends = noun{"appends", []promise{
 		}
 		w.finish(l, id)
 	}},
-	{"a character cut in two comes out whole", func(w *world) {
+	{"a character cut in two comes out whole", func(w *fixture) {
 		_, l := w.asked()
 		id := l.OpenMessage.ID
 		high, low := "\xed\xa0\xbd", "\xed\xb8\x80" // halves of 😀, as UTF-16 cuts it
@@ -149,7 +149,7 @@ var appends = noun{"appends", []promise{
 		w.same(w.follow(id, -1), "0:a 1:😀b 2:😀 3:c end:complete/4", "the stream")
 		w.same(w.follow(id, 0), "1:😀b 2:😀 3:c end:complete/4", "from within")
 	}},
-	{"half of a character that was cut off does not go over to what is said in its place", func(w *world) {
+	{"half of a character that was cut off does not go over to what is said in its place", func(w *fixture) {
 		_, l := w.asked()
 		id := l.OpenMessage.ID
 		w.append(l, id, 0, "a\xed\xa0\xbd")
@@ -161,7 +161,7 @@ var appends = noun{"appends", []promise{
 		w.same(w.follow(id, -1), "0:a abandoned:0-1/1 1:b end:complete/2", "the stream")
 		w.same(w.follow(id, 0), "abandoned:0-1/1 1:b end:complete/2", "from the cut on")
 	}},
-	{"bad input is refused with its place and writes nothing", func(w *world) {
+	{"bad input is refused with its place and writes nothing", func(w *fixture) {
 		_, l := w.asked()
 		id := l.OpenMessage.ID
 		for pointer, chunk := range map[string]pawl.Chunk{
@@ -197,7 +197,7 @@ var appends = noun{"appends", []promise{
 }}
 
 // writes tries every verb of a message's writer.
-func (w *world) writes(l pawl.Lease, id string) []error {
+func (w *fixture) writes(l pawl.Lease, id string) []error {
 	_, append := w.tryAppend(l, id, 1, texts("b"))
 	_, step := first(w.svc.StepMessages(w.ctx, []pawl.StepCall{{MessageFence: writerOf(l, id)}}))
 	_, finish := first(w.svc.FinishMessages(w.ctx, []pawl.FinishCall{{MessageFence: writerOf(l, id)}}))

@@ -12,7 +12,7 @@ import (
 )
 
 var claims = noun{"claims", []promise{
-	{"a claim is all a worker needs", func(w *world) {
+	{"a claim is all a worker needs", func(w *fixture) {
 		t := w.create(pawl.NewTask{Type: "a", Priority: 4, Items: []pawl.NewItem{{Input: raw(`{"x":1}`), Key: "k", MaxAttempts: 5}}})
 		w.advance(time.Second)
 		l := w.claim("w1")
@@ -21,26 +21,26 @@ var claims = noun{"claims", []promise{
 			LeaseSeconds: 300, LeaseExpiresAt: w.now().Add(300 * time.Second), ServerTime: w.now(), WorkerID: "w1", Token: l.Token,
 		}, "the lease")
 	}},
-	{"one item unless more are asked for", func(w *world) {
+	{"one item unless more are asked for", func(w *fixture) {
 		w.many(5)
 		w.same(len(w.claims(pawl.ClaimRequest{WorkerID: "w1"})), 1, "by default")
 		w.same(len(w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 3})), 3, "of three")
 		w.same(len(w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 3})), 1, "what is left")
 	}},
-	{"nothing to do is no error", func(w *world) {
+	{"nothing to do is no error", func(w *fixture) {
 		w.nothing()
 		w.solo()
 		w.claim("w1")
 		w.nothing()
 	}},
-	{"an item is held by one worker at a time", func(w *world) {
+	{"an item is held by one worker at a time", func(w *fixture) {
 		w.solo()
 		w.claim("w1")
 		for _, worker := range []string{"w1", "w2"} {
 			w.same(len(w.claims(pawl.ClaimRequest{WorkerID: worker})), 0, "claimed by "+worker)
 		}
 	}},
-	{"every claim counts one attempt, whoever claims", func(w *world) {
+	{"every claim counts one attempt, whoever claims", func(w *fixture) {
 		t := w.solo()
 		for n, worker := range []string{"w1", "w2", "w2", "w1"} {
 			l := w.claim(worker)
@@ -49,7 +49,7 @@ var claims = noun{"claims", []promise{
 		}
 		w.same(w.only(t.ID).Attempt, 4, "attempt")
 	}},
-	{"only the types asked for", func(w *world) {
+	{"only the types asked for", func(w *fixture) {
 		for _, typ := range []string{"a", "b", "c"} {
 			w.create(pawl.NewTask{Type: typ})
 		}
@@ -60,7 +60,7 @@ var claims = noun{"claims", []promise{
 		}
 		w.same(got, []string{"a", "c"}, "types a and c, oldest first")
 	}},
-	{"only the task asked for", func(w *world) {
+	{"only the task asked for", func(w *fixture) {
 		w.many(2)
 		t := w.many(2)
 		for _, l := range w.claims(pawl.ClaimRequest{WorkerID: "w1", TaskID: t.ID, Limit: 9}) {
@@ -69,32 +69,32 @@ var claims = noun{"claims", []promise{
 		w.same(w.task(t.ID).State, pawl.TaskCheckedOut, "state")
 		w.same(len(w.claims(pawl.ClaimRequest{WorkerID: "w1", TaskID: t.ID})), 0, "left of the task")
 	}},
-	{"only the item asked for, if it is queued", func(w *world) {
+	{"only the item asked for, if it is queued", func(w *fixture) {
 		t := w.many(3)
 		id := w.items(t.ID)[1].ID
 		w.same(w.claimItem("w1", id).ID, id, "item")
 		w.same(len(w.claims(pawl.ClaimRequest{WorkerID: "w2", ItemID: id})), 0, "leased already")
 	}},
-	{"the type must match the item asked for", func(w *world) {
+	{"the type must match the item asked for", func(w *fixture) {
 		t := w.solo()
 		id := w.only(t.ID).ID
 		w.same(len(w.claims(pawl.ClaimRequest{WorkerID: "w1", ItemID: id, Types: []string{"b"}})), 0, "as type b")
 		w.same(len(w.claims(pawl.ClaimRequest{WorkerID: "w1", ItemID: id, Types: []string{"a"}})), 1, "as type a")
 	}},
-	{"the task must be that of the item asked for", func(w *world) {
+	{"the task must be that of the item asked for", func(w *fixture) {
 		t, other := w.solo(), w.solo()
 		id := w.only(t.ID).ID
 		w.same(len(w.claims(pawl.ClaimRequest{WorkerID: "w1", ItemID: id, TaskID: other.ID})), 0, "as another task's")
 		w.same(len(w.claims(pawl.ClaimRequest{WorkerID: "w1", ItemID: id, TaskID: t.ID})), 1, "as its task's")
 	}},
-	{"a lease is as long as asked for", func(w *world) {
+	{"a lease is as long as asked for", func(w *fixture) {
 		w.many(3)
 		for _, seconds := range []int{1, 60, pawl.MaxLeaseSeconds} {
 			l := w.claims(pawl.ClaimRequest{WorkerID: "w1", LeaseSeconds: seconds})[0]
 			w.same([]any{l.LeaseSeconds, l.LeaseExpiresAt}, []any{seconds, w.now().Add(time.Duration(seconds) * time.Second)}, "the lease")
 		}
 	}},
-	{"a claim out of bounds is invalid", func(w *world) {
+	{"a claim out of bounds is invalid", func(w *fixture) {
 		w.solo()
 		for pointer, req := range map[string]pawl.ClaimRequest{
 			"/worker_id":     {},
@@ -115,7 +115,7 @@ var claims = noun{"claims", []promise{
 		}
 		w.claim("w1")
 	}},
-	{"workers who claim at once never get the same item", func(w *world) {
+	{"workers who claim at once never get the same item", func(w *fixture) {
 		w.many(60)
 		var mu sync.Mutex
 		var wg sync.WaitGroup
@@ -149,7 +149,7 @@ var claims = noun{"claims", []promise{
 }}
 
 var priorities = noun{"the order of claims", []promise{
-	{"highest priority first, then oldest", func(w *world) {
+	{"highest priority first, then oldest", func(w *fixture) {
 		var want []string
 		made := map[int][]string{}
 		for n, p := range []int{0, 5, -5, 5, pawl.MaxPriority, pawl.MinPriority, 0} {
@@ -166,7 +166,7 @@ var priorities = noun{"the order of claims", []promise{
 		}
 		w.same(got, want, "order, one by one")
 	}},
-	{"a batch is in the same order", func(w *world) {
+	{"a batch is in the same order", func(w *fixture) {
 		w.create(pawl.NewTask{Type: "a", Items: []pawl.NewItem{
 			{Input: raw(`"c"`)}, {Input: raw(`"a"`), Priority: ptr(2)}, {Input: raw(`"d"`)}, {Input: raw(`"b"`), Priority: ptr(1), Type: "b"},
 		}})
@@ -176,13 +176,13 @@ var priorities = noun{"the order of claims", []promise{
 		}
 		w.same(got, `"a""b""c""d"`, "order")
 	}},
-	{"the items of a task go in their order", func(w *world) {
+	{"the items of a task go in their order", func(w *fixture) {
 		t := w.many(20)
 		for _, i := range w.items(t.ID) {
 			w.same(w.claim("w1").ID, i.ID, "next item")
 		}
 	}},
-	{"what was handed back goes before what is fresh", func(w *world) {
+	{"what was handed back goes before what is fresh", func(w *fixture) {
 		t := w.many(4)
 		all := w.items(t.ID)
 		back := w.claimItem("w1", all[3].ID)
@@ -194,7 +194,7 @@ var priorities = noun{"the order of claims", []promise{
 		w.same(w.claim("w2").ID, all[2].ID, "the failed one")
 		w.same(w.claim("w2").ID, all[0].ID, "the oldest fresh one")
 	}},
-	{"but never before a higher priority", func(w *world) {
+	{"but never before a higher priority", func(w *fixture) {
 		w.solo()
 		w.release(w.claim("w1"))
 		high := w.create(pawl.NewTask{Type: "a", Priority: 1})
@@ -203,7 +203,7 @@ var priorities = noun{"the order of claims", []promise{
 }}
 
 var waits = noun{"waiting for work", []promise{
-	{"a claim that waits gets what is created meanwhile", func(w *world) {
+	{"a claim that waits gets what is created meanwhile", func(w *fixture) {
 		got := make(chan []pawl.Lease, 1)
 		go func() {
 			ls, err := w.svc.Claim(w.ctx, pawl.ClaimRequest{WorkerID: "w1", WaitSeconds: 60})
@@ -218,14 +218,14 @@ var waits = noun{"waiting for work", []promise{
 			w.Fatalf("the waiting claim got %v", ls)
 		}
 	}},
-	{"a claim that waits in vain answers with nothing when its time is up", func(w *world) {
+	{"a claim that waits in vain answers with nothing when its time is up", func(w *fixture) {
 		begin := clock.Now()
 		w.same(len(w.claims(pawl.ClaimRequest{WorkerID: "w1", WaitSeconds: 1})), 0, "claimed")
 		if took := clock.Now().Sub(begin); took < 900*time.Millisecond || took > time.Minute {
 			w.Errorf("it took %v", took)
 		}
 	}},
-	{"a caller who goes away stops waiting and takes nothing", func(w *world) {
+	{"a caller who goes away stops waiting and takes nothing", func(w *fixture) {
 		ctx, cancel := context.WithTimeout(w.ctx, 100*time.Millisecond)
 		defer cancel()
 		begin := clock.Now()

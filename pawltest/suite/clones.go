@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-func (w *world) clone(c pawl.TaskClone) pawl.Task {
+func (w *fixture) clone(c pawl.TaskClone) pawl.Task {
 	w.Helper()
 	t, err := first(w.svc.CloneTasks(w.ctx, []pawl.TaskClone{c}))
 	w.ok(err, "clone")
@@ -15,7 +15,7 @@ func (w *world) clone(c pawl.TaskClone) pawl.Task {
 }
 
 var clones = noun{"clones", []promise{
-	{"a clone is a new task like the older one, whatever became of that", func(w *world) {
+	{"a clone is a new task like the older one, whatever became of that", func(w *fixture) {
 		of := w.create(pawl.NewTask{Type: "a", Title: "x", Priority: 3, Payload: raw(`{"n": 1}`), Metadata: raw(`{ "repo": "r" }`), MaxAttempts: 5,
 			RequestedBy: &pawl.Requester{Type: "user", ID: "ana"}, Dedupe: pawl.Dedupe{All: true}})
 		w.complete(w.claim("w1"), `1`)
@@ -37,7 +37,7 @@ var clones = noun{"clones", []promise{
 		}
 		w.same(w.task(of.ID).State, pawl.TaskCompleted, "the older one")
 	}},
-	{"the items of a task of many come along, with keys and dependencies", func(w *world) {
+	{"the items of a task of many come along, with keys and dependencies", func(w *fixture) {
 		of := w.create(pawl.NewTask{Type: "a", Priority: 1, Payload: raw(`"p"`), Items: []pawl.NewItem{
 			{Input: raw(`"first"`), Key: "1"}, {Input: raw(`"second"`), Key: "2", Type: "b", Priority: ptr(9), After: []string{"1"}}, {Input: raw(`"third"`), MaxAttempts: 7}}})
 		w.cancel(of.ID)
@@ -49,7 +49,7 @@ var clones = noun{"clones", []promise{
 		}
 		w.same(is, []any{`"first"`, "1", "a", 4, 3, "", pawl.ItemQueued, `"second"`, "2", "b", 9, 3, "1", pawl.ItemWaiting, `"third"`, "", "a", 4, 7, "", pawl.ItemQueued}, "items")
 	}},
-	{"what the call gives goes before the older one's", func(w *world) {
+	{"what the call gives goes before the older one's", func(w *fixture) {
 		of := w.create(pawl.NewTask{Type: "a", Title: "x", Payload: raw(`1`), Metadata: raw(`{"a":1,"b":2}`)})
 		at := w.now().Add(time.Hour)
 		got := w.clone(pawl.TaskClone{TaskID: of.ID, Title: ptr("y"), Payload: raw(`[2]`), Priority: ptr(-1), RunAt: &at,
@@ -58,7 +58,7 @@ var clones = noun{"clones", []promise{
 		i := w.only(got.ID)
 		w.same([]any{string(i.Input), i.State}, []any{"[2]", pawl.ItemScheduled}, "its item")
 	}},
-	{"what is wrong is named", func(w *world) {
+	{"what is wrong is named", func(w *fixture) {
 		of := w.solo()
 		for pointer, c := range map[string]pawl.TaskClone{
 			"/title":    {TaskID: of.ID, Title: ptr(strings.Repeat("x", 201))},

@@ -8,14 +8,14 @@ import (
 )
 
 var dedupe = noun{"dedupe", []promise{
-	{"only when asked for", func(w *world) {
+	{"only when asked for", func(w *fixture) {
 		a, b := w.solo(), w.solo()
 		if a.ID == b.ID {
 			w.Error("the same request made one task")
 		}
 		w.same(b.Deduplicated, false, "deduplicated")
 	}},
-	{"the same payload and items find the older task", func(w *world) {
+	{"the same payload and items find the older task", func(w *fixture) {
 		ask := pawl.NewTask{Type: "a", Payload: raw(`{"a":1,"b":2}`), Dedupe: pawl.Dedupe{All: true}}
 		made := w.create(ask)
 		w.same(made.Deduplicated, false, "deduplicated at first")
@@ -32,7 +32,7 @@ var dedupe = noun{"dedupe", []promise{
 		}
 		w.same(len(w.record(pawl.EventFilter{TaskID: made.ID})), 1, "events")
 	}},
-	{"different items are different input", func(w *world) {
+	{"different items are different input", func(w *fixture) {
 		ask := pawl.NewTask{Type: "a", Dedupe: pawl.Dedupe{All: true}, Items: []pawl.NewItem{{Input: raw(`1`)}}}
 		a := w.create(ask)
 		w.same(w.create(ask).ID, a.ID, "the same items")
@@ -41,7 +41,7 @@ var dedupe = noun{"dedupe", []promise{
 			w.Error("other items found the task")
 		}
 	}},
-	{"big numbers are not rounded together", func(w *world) {
+	{"big numbers are not rounded together", func(w *fixture) {
 		ask := pawl.NewTask{Type: "a", Payload: raw(`9007199254740993`), Dedupe: pawl.Dedupe{All: true}}
 		a := w.create(ask)
 		ask.Payload = raw(`9007199254740992`)
@@ -49,7 +49,7 @@ var dedupe = noun{"dedupe", []promise{
 			w.Error("2^53+1 and 2^53 are one")
 		}
 	}},
-	{"by certain values of the payload", func(w *world) {
+	{"by certain values of the payload", func(w *fixture) {
 		ask := pawl.NewTask{Type: "a", Payload: raw(`{"id":7,"at":"now","deep":{"x/y":[1,2]}}`), Dedupe: pawl.Dedupe{Pointers: []string{"/id", "/deep/x~1y/1"}}}
 		a := w.create(ask)
 		ask.Payload = raw(`{"id":7,"at":"later","deep":{"x/y":[9,2]}}`)
@@ -59,12 +59,12 @@ var dedupe = noun{"dedupe", []promise{
 			w.Error("another id found the task")
 		}
 	}},
-	{"by an own hash", func(w *world) {
+	{"by an own hash", func(w *fixture) {
 		a := w.create(pawl.NewTask{Type: "a", Payload: raw(`1`), InputHash: "mine"})
 		b := w.create(pawl.NewTask{Type: "a", Payload: raw(`2`), InputHash: "mine"})
 		w.same([]any{b.ID, b.Deduplicated, b.InputHash, string(b.Payload)}, []any{a.ID, true, "mine", "1"}, "the second")
 	}},
-	{"within a type and a namespace", func(w *world) {
+	{"within a type and a namespace", func(w *fixture) {
 		ask := pawl.NewTask{Type: "a", InputHash: "mine"}
 		a := w.create(ask)
 		ask.Type = "b"
@@ -76,7 +76,7 @@ var dedupe = noun{"dedupe", []promise{
 			w.Error("another namespace found the task")
 		}
 	}},
-	{"running, failed and completed tasks hold their input", func(w *world) {
+	{"running, failed and completed tasks hold their input", func(w *fixture) {
 		ask := pawl.NewTask{Type: "a", InputHash: "mine"}
 		a := w.create(ask)
 		l := w.claim("w1")
@@ -88,7 +88,7 @@ var dedupe = noun{"dedupe", []promise{
 		again := w.create(ask)
 		w.same([]any{again.ID, again.State}, []any{a.ID, pawl.TaskCompleted}, "when completed")
 	}},
-	{"cancelled and buried tasks free it", func(w *world) {
+	{"cancelled and buried tasks free it", func(w *fixture) {
 		ask := pawl.NewTask{Type: "a", InputHash: "mine"}
 		a := w.create(ask)
 		w.cancel(a.ID)
@@ -100,7 +100,7 @@ var dedupe = noun{"dedupe", []promise{
 		w.same([]any{c.ID == b.ID, c.Deduplicated}, []any{false, false}, "after bury")
 		w.same(w.create(ask).ID, c.ID, "the newest holds it")
 	}},
-	{"a task of many frees it too", func(w *world) {
+	{"a task of many frees it too", func(w *fixture) {
 		ask := pawl.NewTask{Type: "a", InputHash: "mine", Items: []pawl.NewItem{{Input: raw(`1`)}, {Input: raw(`2`)}}}
 		a := w.create(ask)
 		for _, i := range w.items(a.ID) {
@@ -115,7 +115,7 @@ var dedupe = noun{"dedupe", []promise{
 		w.same(w.task(b.ID).State, pawl.TaskDeadLettered, "state")
 		w.same(w.create(ask).Deduplicated, false, "deduplicated")
 	}},
-	{"a buried task is not retried while another has its input", func(w *world) {
+	{"a buried task is not retried while another has its input", func(w *fixture) {
 		ask := pawl.NewTask{Type: "a", InputHash: "mine"}
 		a := w.create(ask)
 		w.failFor(w.claim("w1"), "no")
@@ -128,7 +128,7 @@ var dedupe = noun{"dedupe", []promise{
 		w.retry(a.ID)
 		w.same(w.create(ask).ID, a.ID, "it holds its input again")
 	}},
-	{"twice in one batch is one task", func(w *world) {
+	{"twice in one batch is one task", func(w *fixture) {
 		ask := pawl.NewTask{Type: "a", InputHash: "mine"}
 		rs, err := w.svc.CreateTasks(w.ctx, []pawl.NewTask{ask, ask})
 		w.ok(err, "create")
@@ -136,7 +136,7 @@ var dedupe = noun{"dedupe", []promise{
 		w.ok(rs[1].Err, "second")
 		w.same([]any{rs[0].Value.Deduplicated, rs[1].Value.Deduplicated, rs[1].Value.ID}, []any{false, true, rs[0].Value.ID}, "the answers")
 	}},
-	{"asked for by many at once it is one task", func(w *world) {
+	{"asked for by many at once it is one task", func(w *fixture) {
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		ids, fresh := map[string]bool{}, 0

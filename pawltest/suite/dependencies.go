@@ -7,7 +7,7 @@ import (
 )
 
 // chain creates a task whose items come after one another by key.
-func (w *world) chain(items ...pawl.NewItem) (pawl.Task, map[string]pawl.Item) {
+func (w *fixture) chain(items ...pawl.NewItem) (pawl.Task, map[string]pawl.Item) {
 	w.Helper()
 	t := w.create(pawl.NewTask{Type: "a", Items: items})
 	byKey := map[string]pawl.Item{}
@@ -22,7 +22,7 @@ func after(key string, keys ...string) pawl.NewItem {
 }
 
 var dependencies = noun{"dependencies", []promise{
-	{"an item waits for what it comes after", func(w *world) {
+	{"an item waits for what it comes after", func(w *fixture) {
 		t, i := w.chain(after("b", "a"), after("a"))
 		w.same([]any{i["a"].State, i["b"].State, i["b"].Status, i["b"].After}, []any{pawl.ItemQueued, pawl.ItemWaiting, pawl.StatusPending, []string{"a"}}, "items")
 		l := w.claim("w1")
@@ -34,7 +34,7 @@ var dependencies = noun{"dependencies", []promise{
 		w.complete(l, `1`)
 		w.same(w.task(t.ID).State, pawl.TaskCompleted, "state")
 	}},
-	{"for all of it", func(w *world) {
+	{"for all of it", func(w *fixture) {
 		_, i := w.chain(after("a"), after("b"), after("c"), after("last", "a", "b", "c"))
 		ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 9})
 		w.same(len(ls), 3, "claimed")
@@ -49,7 +49,7 @@ var dependencies = noun{"dependencies", []promise{
 		}
 		w.same(w.claim("w1").ID, i["last"].ID, "then the last")
 	}},
-	{"a diamond runs in its order, also finished in one batch", func(w *world) {
+	{"a diamond runs in its order, also finished in one batch", func(w *fixture) {
 		t, i := w.chain(after("top"), after("left", "top"), after("right", "top"), after("bottom", "left", "right"))
 		w.complete(w.claim("w1"), `1`)
 		ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 9})
@@ -63,7 +63,7 @@ var dependencies = noun{"dependencies", []promise{
 		w.complete(l, `1`)
 		w.same(w.task(t.ID).State, pawl.TaskCompleted, "state")
 	}},
-	{"becoming ready leaves an event", func(w *world) {
+	{"becoming ready leaves an event", func(w *fixture) {
 		_, i := w.chain(after("a"), after("b", "a"))
 		w.complete(w.claim("w1"), `1`)
 		w.claim("w1")
@@ -72,7 +72,7 @@ var dependencies = noun{"dependencies", []promise{
 		w.same([]any{got[0].Event, got[0].ToState, got[1].Event, got[1].FromState, got[1].ToState, got[1].ActorType},
 			[]any{"planned", "waiting", "ready", "waiting", "queued", "system"}, "events")
 	}},
-	{"what comes after a failed item is given up, uncounted, and so what comes after that", func(w *world) {
+	{"what comes after a failed item is given up, uncounted, and so what comes after that", func(w *fixture) {
 		t, i := w.chain(after("a"), after("b", "a"), after("c", "b"), after("free"))
 		w.failFor(w.claim("w1"), "no")
 		w.sweep()
@@ -89,7 +89,7 @@ var dependencies = noun{"dependencies", []promise{
 		w.complete(w.claim("w1"), `1`)
 		w.same(w.task(t.ID).State, pawl.TaskFailed, "state")
 	}},
-	{"what is added after a failed item is given up too, and goes on with it", func(w *world) {
+	{"what is added after a failed item is given up too, and goes on with it", func(w *fixture) {
 		for _, end := range []func(taskID, itemID string){func(string, string) {}, func(taskID, itemID string) { w.bury(taskID, itemID) }} {
 			t, i := w.chain(after("a"), after("free"))
 			w.failFor(w.claimItem("w1", i["a"].ID), "no")
@@ -109,7 +109,7 @@ var dependencies = noun{"dependencies", []promise{
 			w.same(w.task(t.ID).State, pawl.TaskCompleted, "state")
 		}
 	}},
-	{"what failed with another is not retried by itself", func(w *world) {
+	{"what failed with another is not retried by itself", func(w *fixture) {
 		t, i := w.chain(after("a"), after("b", "a"))
 		w.failFor(w.claim("w1"), "no")
 		w.sweep()
@@ -119,7 +119,7 @@ var dependencies = noun{"dependencies", []promise{
 			w.Errorf("it says %s", why)
 		}
 	}},
-	{"what comes after a cancelled item does not wait for ever", func(w *world) {
+	{"what comes after a cancelled item does not wait for ever", func(w *fixture) {
 		t, i := w.chain(after("a"), after("b", "a"))
 		w.cancel(t.ID, i["a"].ID)
 		w.sweep()
@@ -130,7 +130,7 @@ var dependencies = noun{"dependencies", []promise{
 			w.Errorf("the task is %s", got.State)
 		}
 	}},
-	{"what failed with an item that is cancelled goes with it", func(w *world) {
+	{"what failed with an item that is cancelled goes with it", func(w *fixture) {
 		t, i := w.chain(after("a"), after("b", "a"), after("c", "b", "free"), after("free"))
 		w.failFor(w.claimItem("w1", i["a"].ID), "no")
 		w.sweep()
@@ -145,7 +145,7 @@ var dependencies = noun{"dependencies", []promise{
 		w.complete(w.claim("w1"), `1`)
 		w.same(w.task(t.ID).State, pawl.TaskCompleted, "state")
 	}},
-	{"what was buried with others is retried when those have completed", func(w *world) {
+	{"what was buried with others is retried when those have completed", func(w *fixture) {
 		t, i := w.chain(after("a"), after("b", "a"))
 		w.failFor(w.claim("w1"), "no")
 		w.sweep()
@@ -157,7 +157,7 @@ var dependencies = noun{"dependencies", []promise{
 		w.complete(w.claimItem("w1", i["b"].ID), `1`)
 		w.same(w.task(t.ID).State, pawl.TaskCompleted, "state")
 	}},
-	{"a key that is not there, twice there, or after itself is invalid", func(w *world) {
+	{"a key that is not there, twice there, or after itself is invalid", func(w *fixture) {
 		for pointer, items := range map[string][]pawl.NewItem{
 			"/items/1/after/0": {after("a"), after("b", "nope")},
 			"/items/1/after/1": {after("a"), after("b", "a", "nope")},
@@ -169,7 +169,7 @@ var dependencies = noun{"dependencies", []promise{
 			w.invalid(err, pointer)
 		}
 	}},
-	{"a circle is invalid", func(w *world) {
+	{"a circle is invalid", func(w *fixture) {
 		for _, items := range [][]pawl.NewItem{
 			{after("a", "b"), after("b", "a")},
 			{after("x"), after("a", "c"), after("b", "a"), after("c", "b", "x")},

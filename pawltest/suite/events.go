@@ -27,7 +27,7 @@ func line(e pawl.Event) string {
 	return s + " " + strings.TrimSuffix(e.ActorType+":"+e.ActorID, ":")
 }
 
-func (w *world) lines(f pawl.EventFilter) []string {
+func (w *fixture) lines(f pawl.EventFilter) []string {
 	w.Helper()
 	var out []string
 	for _, e := range w.record(f) {
@@ -37,7 +37,7 @@ func (w *world) lines(f pawl.EventFilter) []string {
 }
 
 var events = noun{"events", []promise{
-	{"the life of a task of one item", func(w *world) {
+	{"the life of a task of one item", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		w.beat(l)
@@ -49,7 +49,7 @@ var events = noun{"events", []promise{
 			"completed item in_progress>completed open>completed #1 worker:w1",
 		}, "events")
 	}},
-	{"the life of a task of many", func(w *world) {
+	{"the life of a task of many", func(w *fixture) {
 		t := w.many(2)
 		l := w.claim("w1")
 		w.complete(l, `1`)
@@ -77,7 +77,7 @@ var events = noun{"events", []promise{
 			"completed task open>completed system",
 		}, "events")
 	}},
-	{"an event says when, of what and in which words", func(w *world) {
+	{"an event says when, of what and in which words", func(w *fixture) {
 		t := w.solo()
 		w.advance(time.Minute)
 		l := w.claim("w1")
@@ -87,7 +87,7 @@ var events = noun{"events", []promise{
 			w.Error("it has no message")
 		}
 	}},
-	{"ids rise in the order of a task's events", func(w *world) {
+	{"ids rise in the order of a task's events", func(w *fixture) {
 		t := w.many(3)
 		for range 3 {
 			w.complete(w.claim("w1"), `1`)
@@ -101,7 +101,7 @@ var events = noun{"events", []promise{
 			last = n
 		}
 	}},
-	{"the caller is on the record", func(w *world) {
+	{"the caller is on the record", func(w *fixture) {
 		ann := w.as(pawl.ActorUser, "ann")
 		t := ann.solo()
 		bob := w.as(pawl.ActorAgent, "bob")
@@ -111,13 +111,13 @@ var events = noun{"events", []promise{
 			"cancelled item queued>cancelled open>cancelled agent:bob",
 		}, "events")
 	}},
-	{"the creation sums up the request", func(w *world) {
+	{"the creation sums up the request", func(w *fixture) {
 		t := w.solo()
 		if e := w.record(pawl.EventFilter{TaskID: t.ID})[0]; len(e.Data) == 0 {
 			w.Error("it has no data")
 		}
 	}},
-	{"a refused call leaves none", func(w *world) {
+	{"a refused call leaves none", func(w *fixture) {
 		t := w.solo()
 		_, err := pawl.Complete(w.ctx, w.svc, pawl.Fence{ItemID: w.only(t.ID).ID, WorkerID: "w1", Attempt: 1}, nil)
 		w.refused(err, pawl.CodeLeaseLost)
@@ -127,13 +127,13 @@ var events = noun{"events", []promise{
 	}},
 }}
 
-func (w *world) nothingNew(taskID string, events int) {
+func (w *fixture) nothingNew(taskID string, events int) {
 	w.Helper()
 	w.same(len(w.record(pawl.EventFilter{TaskID: taskID})), events, "events")
 }
 
 var eventFilters = noun{"lists of events", []promise{
-	{"newest first by default, a hundred of them", func(w *world) {
+	{"newest first by default, a hundred of them", func(w *fixture) {
 		t := w.many(150)
 		page, err := w.svc.ListEvents(w.ctx, pawl.EventFilter{TaskID: t.ID})
 		w.ok(err, "list events")
@@ -147,7 +147,7 @@ var eventFilters = noun{"lists of events", []promise{
 		w.same(page.Items, all[100:], "the rest")
 		w.same(page.Next, "", "next")
 	}},
-	{"by task, item, name and time", func(w *world) {
+	{"by task, item, name and time", func(w *fixture) {
 		t := w.many(2)
 		w.solo()
 		begin := w.now()
@@ -173,7 +173,7 @@ var eventFilters = noun{"lists of events", []promise{
 			w.same(strings.Join(got, " "), want, fmt.Sprintf("events of %+v", f))
 		}
 	}},
-	{"pages meet without a gap, also while events are added", func(w *world) {
+	{"pages meet without a gap, also while events are added", func(w *fixture) {
 		t := w.many(25)
 		f := pawl.EventFilter{TaskID: t.ID, Page: pawl.Page{Limit: 7}}
 		seen := map[string]bool{}
@@ -194,7 +194,7 @@ var eventFilters = noun{"lists of events", []promise{
 		}
 		w.same(len(seen), 26, "events seen")
 	}},
-	{"a cursor that is none is invalid", func(w *world) {
+	{"a cursor that is none is invalid", func(w *fixture) {
 		t := w.many(20)
 		for _, cursor := range []string{"x", "../..", "\x00", "é", "\xff", "AAAA", strings.Repeat("A", 5000)} {
 			_, err := w.svc.ListEvents(w.ctx, pawl.EventFilter{TaskID: t.ID, Page: pawl.Page{Cursor: cursor}})
@@ -205,7 +205,7 @@ var eventFilters = noun{"lists of events", []promise{
 			w.invalid(err, "/cursor")
 		}
 	}},
-	{"an unknown task has none, or is not found", func(w *world) {
+	{"an unknown task has none, or is not found", func(w *fixture) {
 		page, err := w.svc.ListEvents(w.ctx, pawl.EventFilter{TaskID: "tsk_nope"})
 		if err != nil && !errors.Is(err, pawl.ErrNotFound) {
 			w.Errorf("error is %v", err)

@@ -18,7 +18,7 @@ func canonical(b json.RawMessage) string {
 }
 
 // tree is a JSON object.
-func tree(w *world, b json.RawMessage) map[string]any {
+func tree(w *fixture, b json.RawMessage) map[string]any {
 	w.Helper()
 	var m map[string]any
 	if err := json.Unmarshal(b, &m); err != nil {
@@ -28,7 +28,7 @@ func tree(w *world, b json.RawMessage) map[string]any {
 }
 
 var expiry = noun{"expiry", []promise{
-	{"a lease that ran out is queued again by the sweep, counted", func(w *world) {
+	{"a lease that ran out is queued again by the sweep, counted", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		w.advance(300 * time.Second)
@@ -45,14 +45,14 @@ var expiry = noun{"expiry", []promise{
 		s = w.sweep()
 		w.same([]any{s.ExpiredFound, s.Recovered, s.Failed}, []any{int64(0), int64(0), int64(0)}, "the next pass")
 	}},
-	{"one that has not is left alone", func(w *world) {
+	{"one that has not is left alone", func(w *fixture) {
 		w.solo()
 		l := w.claim("w1")
 		w.advance(300*time.Second - time.Microsecond)
 		w.same(w.sweep().ExpiredFound, int64(0), "expired")
 		w.complete(l, `1`)
 	}},
-	{"every expiry counts, and the last one fails the item", func(w *world) {
+	{"every expiry counts, and the last one fails the item", func(w *fixture) {
 		t := w.solo()
 		for n, want := range []string{"Lease expired - retry 1/3", "Lease expired - retry 2/3", "Max retries exceeded"} {
 			l := w.claim("w1")
@@ -68,7 +68,7 @@ var expiry = noun{"expiry", []promise{
 		got := w.task(t.ID)
 		w.same([]any{got.State, got.RetryCount, got.Version, got.Error.Message}, []any{pawl.TaskFailed, 3, 1, "Max retries exceeded"}, "the task")
 	}},
-	{"the pass that fails an item says so", func(w *world) {
+	{"the pass that fails an item says so", func(w *fixture) {
 		w.create(pawl.NewTask{Type: "a", MaxAttempts: 1})
 		w.create(pawl.NewTask{Type: "a"})
 		w.claim("w1")
@@ -78,7 +78,7 @@ var expiry = noun{"expiry", []promise{
 			w.Errorf("the pass took %d ms from %v", s.ScanDurationMS, s.StartedAt)
 		}
 	}},
-	{"fails and expiries count on one budget", func(w *world) {
+	{"fails and expiries count on one budget", func(w *fixture) {
 		t := w.solo()
 		w.failNow(w.claim("w1"), "no")
 		w.expire(w.claim("w1"))
@@ -86,14 +86,14 @@ var expiry = noun{"expiry", []promise{
 		w.failNow(w.claim("w1"), "no")
 		w.same(w.task(t.ID).State, pawl.TaskFailed, "state")
 	}},
-	{"an expired item of many leaves its task to the others", func(w *world) {
+	{"an expired item of many leaves its task to the others", func(w *fixture) {
 		t := w.create(pawl.NewTask{Type: "a", MaxAttempts: 1, Items: []pawl.NewItem{{Input: raw(`1`)}, {Input: raw(`2`)}}})
 		w.expire(w.claim("w1"))
 		w.same(w.task(t.ID).State, pawl.TaskInProgress, "state")
 		w.complete(w.claim("w1"), `1`)
 		w.same(w.task(t.ID).State, pawl.TaskFailed, "state")
 	}},
-	{"recovery leaves an error_boundary that tells of the lease", func(w *world) {
+	{"recovery leaves an error_boundary that tells of the lease", func(w *fixture) {
 		t := w.solo()
 		acquired := w.now()
 		l := w.claim("w1")
@@ -118,7 +118,7 @@ var expiry = noun{"expiry", []promise{
 			}
 		}
 	}},
-	{"its event is lease_expired, by the system, from where the item was", func(w *world) {
+	{"its event is lease_expired, by the system, from where the item was", func(w *fixture) {
 		t := w.create(pawl.NewTask{Type: "a", MaxAttempts: 2})
 		w.expire(w.claim("w1"))
 		l := w.claim("w2")
@@ -130,7 +130,7 @@ var expiry = noun{"expiry", []promise{
 		}
 		w.same(got, []any{"leased>queued", ">", 1, "system", "w1", "in_progress>failed", "open>failed", 2, "system", "w2"}, "events")
 	}},
-	{"many at once", func(w *world) {
+	{"many at once", func(w *fixture) {
 		w.many(300)
 		w.same(len(w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 300})), 300, "claimed")
 		w.advance(300 * time.Second)
@@ -145,7 +145,7 @@ var expiry = noun{"expiry", []promise{
 		w.same(found, int64(300), "expired")
 		w.same(len(w.claims(pawl.ClaimRequest{WorkerID: "w2", Limit: 1000})), 300, "claimed again")
 	}},
-	{"what has expired is listed and counted before the sweep", func(w *world) {
+	{"what has expired is listed and counted before the sweep", func(w *fixture) {
 		t := w.many(3)
 		w.claim("w1")
 		w.advance(200 * time.Second)
@@ -163,7 +163,7 @@ var expiry = noun{"expiry", []promise{
 		w.ok(err, "stats")
 		w.same([]any{s.Leases, s.ExpiredLeases}, []any{int64(2), int64(1)}, "stats")
 	}},
-	{"a heartbeat in time saves the lease from the sweep", func(w *world) {
+	{"a heartbeat in time saves the lease from the sweep", func(w *fixture) {
 		w.many(2)
 		alive := w.claim("w1")
 		w.claim("w2")
@@ -176,7 +176,7 @@ var expiry = noun{"expiry", []promise{
 }}
 
 var prefetch = noun{"prefetch", []promise{
-	{"what was taken ahead and never started goes back free, as often as the budget", func(w *world) {
+	{"what was taken ahead and never started goes back free, as often as the budget", func(w *fixture) {
 		t := w.solo()
 		for n := range 6 {
 			ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", Prefetch: true})
@@ -187,21 +187,21 @@ var prefetch = noun{"prefetch", []promise{
 		i := w.only(t.ID)
 		w.same([]any{i.State, i.Failures, i.Attempt}, []any{pawl.ItemFailed, 3, 6}, "the item")
 	}},
-	{"what was started counts", func(w *world) {
+	{"what was started counts", func(w *fixture) {
 		t := w.solo()
 		l := w.claims(pawl.ClaimRequest{WorkerID: "w1", Prefetch: true})[0]
 		w.beat(l)
 		w.expire(l)
 		w.same(w.only(t.ID).Failures, 1, "failures")
 	}},
-	{"what was not taken ahead counts", func(w *world) {
+	{"what was not taken ahead counts", func(w *fixture) {
 		t := w.solo()
 		w.expire(w.claims(pawl.ClaimRequest{WorkerID: "w1", Prefetch: true})[0])
 		w.same(w.only(t.ID).Failures, 0, "failures")
 		w.expire(w.claim("w1"))
 		w.same(w.only(t.ID).Failures, 1, "failures")
 	}},
-	{"what goes back free is found and recovered like the rest", func(w *world) {
+	{"what goes back free is found and recovered like the rest", func(w *fixture) {
 		w.solo()
 		s := w.expire(w.claims(pawl.ClaimRequest{WorkerID: "w1", Prefetch: true})[0])
 		w.same([]any{s.ExpiredFound, s.Recovered, s.Failed}, []any{int64(1), int64(1), int64(0)}, "the pass")

@@ -8,7 +8,7 @@ import (
 )
 
 // failBy fails an attempt by the policy's back-off.
-func (w *world) failBy(l pawl.Lease) pawl.Moved {
+func (w *fixture) failBy(l pawl.Lease) pawl.Moved {
 	w.Helper()
 	m, err := pawl.Fail(w.ctx, w.svc, l.Fence(), errors.New("no"))
 	w.ok(err, "fail")
@@ -16,7 +16,7 @@ func (w *world) failBy(l pawl.Lease) pawl.Moved {
 }
 
 var failures = noun{"failures", []promise{
-	{"a failure waits for its back-off, then runs again", func(w *world) {
+	{"a failure waits for its back-off, then runs again", func(w *fixture) {
 		t := w.solo()
 		m := w.failBy(w.claim("w1"))
 		w.same([]any{m.TaskID, m.State, m.Attempt, m.Failures}, []any{t.ID, pawl.ItemScheduled, 1, 1}, "the answer")
@@ -34,7 +34,7 @@ var failures = noun{"failures", []promise{
 		l := w.claim("w2")
 		w.same([]any{l.ID, l.Attempt, l.Failures}, []any{i.ID, 2, 1}, "the second attempt")
 	}},
-	{"the back-off is a minute, give or take twenty seconds, and doubles up to an hour", func(w *world) {
+	{"the back-off is a minute, give or take twenty seconds, and doubles up to an hour", func(w *fixture) {
 		t := w.create(pawl.NewTask{Type: "a", MaxAttempts: 12})
 		for n := range 11 {
 			m := w.failBy(w.claim("w1"))
@@ -47,7 +47,7 @@ var failures = noun{"failures", []promise{
 		}
 		w.same(w.only(t.ID).Failures, 11, "failures")
 	}},
-	{"back-offs of many are spread", func(w *world) {
+	{"back-offs of many are spread", func(w *fixture) {
 		w.many(20)
 		seen := map[time.Time]bool{}
 		for _, l := range w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 20}) {
@@ -57,19 +57,19 @@ var failures = noun{"failures", []promise{
 			w.Errorf("20 failures come back at %d different times", len(seen))
 		}
 	}},
-	{"retry_after decides instead of the back-off", func(w *world) {
+	{"retry_after decides instead of the back-off", func(w *fixture) {
 		w.solo()
 		m, err := first(w.svc.Fail(w.ctx, []pawl.FailCall{{Fence: w.claim("w1").Fence(), Error: pawl.Failure{Message: "no"}, RetryAfterMS: ptr(int64(1500))}}))
 		w.ok(err, "fail")
 		w.at(m.RunAt, w.now().Add(1500*time.Millisecond), "run_at")
 	}},
-	{"nought is at once", func(w *world) {
+	{"nought is at once", func(w *fixture) {
 		w.solo()
 		m := w.failNow(w.claim("w1"), "no")
 		w.same([]any{m.State, m.RunAt}, []any{pawl.ItemQueued, (*time.Time)(nil)}, "the answer")
 		w.same(w.claim("w1").Attempt, 2, "attempt")
 	}},
-	{"three attempts are three executions", func(w *world) {
+	{"three attempts are three executions", func(w *fixture) {
 		t := w.solo()
 		for n := 1; n <= 3; n++ {
 			l := w.claim("w1")
@@ -87,19 +87,19 @@ var failures = noun{"failures", []promise{
 		w.at(i.CompletedAt, w.now(), "completed_at")
 		w.at(w.task(t.ID).CompletedAt, w.now(), "the task's completed_at")
 	}},
-	{"the budget may be one", func(w *world) {
+	{"the budget may be one", func(w *fixture) {
 		t := w.create(pawl.NewTask{Type: "a", MaxAttempts: 1})
 		w.failNow(w.claim("w1"), "no")
 		w.same(w.task(t.ID).State, pawl.TaskFailed, "state")
 	}},
-	{"what is not retryable fails at once", func(w *world) {
+	{"what is not retryable fails at once", func(w *fixture) {
 		t := w.solo()
 		m := w.failFor(w.claim("w1"), "no such file")
 		w.same([]any{m.State, m.Failures}, []any{pawl.ItemFailed, 1}, "the answer")
 		w.same(w.only(t.ID).Error, &pawl.Failure{Message: "no such file"}, "error")
 		w.same(w.task(t.ID).State, pawl.TaskFailed, "state")
 	}},
-	{"the last error stays readable until the item has completed", func(w *world) {
+	{"the last error stays readable until the item has completed", func(w *fixture) {
 		t := w.solo()
 		says := func(want string) {
 			w.Helper()
@@ -121,7 +121,7 @@ var failures = noun{"failures", []promise{
 		w.complete(l, `1`)
 		w.same([]any{w.only(t.ID).Error, w.task(t.ID).Error}, []any{(*pawl.Failure)(nil), (*pawl.Failure)(nil)}, "error of what completed")
 	}},
-	{"an error has a code, a message and a detail", func(w *world) {
+	{"an error has a code, a message and a detail", func(w *fixture) {
 		t := w.solo()
 		f := pawl.Failure{Code: "oom", Message: "out of memory", Detail: raw(`{"rss": 12345678901234567890}`)}
 		_, err := first(w.svc.Fail(w.ctx, []pawl.FailCall{{Fence: w.claim("w1").Fence(), Error: f, Retryable: ptr(false)}}))
@@ -132,7 +132,7 @@ var failures = noun{"failures", []promise{
 		}
 		w.same([]any{got.Code, got.Message, canonical(got.Detail)}, []any{"oom", "out of memory", canonical(f.Detail)}, "error")
 	}},
-	{"a fail leaves an error_boundary", func(w *world) {
+	{"a fail leaves an error_boundary", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		w.checkpoint(l, pawl.IterationStart, `1`)
@@ -145,7 +145,7 @@ var failures = noun{"failures", []promise{
 		snap := tree(w, c.Snapshot)
 		w.same([]any{snap["failures"], snap["max_attempts"], snap["expired_lease"]}, []any{1.0, 3.0, nil}, "the snapshot")
 	}},
-	{"its event is failed, wherever it leads", func(w *world) {
+	{"its event is failed, wherever it leads", func(w *fixture) {
 		t := w.solo()
 		w.failNow(w.claim("w1"), "no")
 		m := w.failBy(w.claim("w1"))
@@ -162,7 +162,7 @@ var failures = noun{"failures", []promise{
 			"leased>failed", "open>failed", 3, "worker", "w1",
 		}, "events")
 	}},
-	{"a delay out of bounds is invalid", func(w *world) {
+	{"a delay out of bounds is invalid", func(w *fixture) {
 		w.solo()
 		l := w.claim("w1")
 		for _, ms := range []int64{-1, 1<<63 - 1, (292 * 365 * 24 * time.Hour).Milliseconds()} {
@@ -174,7 +174,7 @@ var failures = noun{"failures", []promise{
 }}
 
 var retries = noun{"retry", []promise{
-	{"a failed task is open again, its failures forgotten, its attempts not", func(w *world) {
+	{"a failed task is open again, its failures forgotten, its attempts not", func(w *fixture) {
 		t := w.solo()
 		w.failFor(w.claim("w1"), "no")
 		w.advance(time.Minute)
@@ -191,7 +191,7 @@ var retries = noun{"retry", []promise{
 		got = w.task(t.ID)
 		w.same([]any{got.State, got.Version}, []any{pawl.TaskFailed, 3}, "the task")
 	}},
-	{"only what failed runs again", func(w *world) {
+	{"only what failed runs again", func(w *fixture) {
 		t := w.many(3)
 		all := w.items(t.ID)
 		w.bring(t.ID, all[0].ID, pawl.ItemCompleted)
@@ -205,7 +205,7 @@ var retries = noun{"retry", []promise{
 		got = w.task(t.ID)
 		w.same([]any{got.State, got.Version}, []any{pawl.TaskCompleted, 3}, "the task")
 	}},
-	{"items may be named", func(w *world) {
+	{"items may be named", func(w *fixture) {
 		t := w.many(2)
 		all := w.items(t.ID)
 		w.bring(t.ID, all[0].ID, pawl.ItemFailed)
@@ -216,7 +216,7 @@ var retries = noun{"retry", []promise{
 		w.complete(w.claim("w1"), `1`)
 		w.same(w.task(t.ID).State, pawl.TaskFailed, "the other is still failed")
 	}},
-	{"a failed item of an open task may be retried", func(w *world) {
+	{"a failed item of an open task may be retried", func(w *fixture) {
 		t := w.many(2)
 		all := w.items(t.ID)
 		w.bring(t.ID, all[0].ID, pawl.ItemFailed)
@@ -226,14 +226,14 @@ var retries = noun{"retry", []promise{
 		w.complete(w.claim("w1"), `1`)
 		w.same(w.task(t.ID).State, pawl.TaskCompleted, "state")
 	}},
-	{"what was retried goes before what is fresh", func(w *world) {
+	{"what was retried goes before what is fresh", func(w *fixture) {
 		t := w.solo()
 		w.failFor(w.claim("w1"), "no")
 		w.solo()
 		w.retry(t.ID)
 		w.same(w.claim("w1").TaskID, t.ID, "first")
 	}},
-	{"its event is retried, by a user", func(w *world) {
+	{"its event is retried, by a user", func(w *fixture) {
 		t := w.solo()
 		w.failFor(w.claim("w1"), "no")
 		w.retry(t.ID)
@@ -243,7 +243,7 @@ var retries = noun{"retry", []promise{
 		w.same([]any{e.FromState, e.ToState, e.TaskFrom, e.TaskTo, e.ActorType, e.ItemID == w.only(t.ID).ID},
 			[]any{"failed", "queued", "failed", "open", pawl.ActorUser, true}, "the event")
 	}},
-	{"what has not failed cannot be retried", func(w *world) {
+	{"what has not failed cannot be retried", func(w *fixture) {
 		call := func(id string, items ...string) error {
 			_, err := first(w.svc.RetryTasks(w.ctx, []pawl.TaskCall{{TaskID: id, ItemIDs: items}}))
 			return err
@@ -270,7 +270,7 @@ var retries = noun{"retry", []promise{
 }}
 
 var burials = noun{"bury", []promise{
-	{"a failed task is set aside by hand, and may be retried from there", func(w *world) {
+	{"a failed task is set aside by hand, and may be retried from there", func(w *fixture) {
 		t := w.many(2)
 		all := w.items(t.ID)
 		w.bring(t.ID, all[0].ID, pawl.ItemFailed)
@@ -285,7 +285,7 @@ var burials = noun{"bury", []promise{
 		w.complete(w.claim("w1"), `1`)
 		w.same(w.task(t.ID).State, pawl.TaskCompleted, "state")
 	}},
-	{"a task of one too", func(w *world) {
+	{"a task of one too", func(w *fixture) {
 		t := w.solo()
 		w.failFor(w.claim("w1"), "no")
 		w.same(w.bury(t.ID).State, pawl.TaskDeadLettered, "state")
@@ -298,7 +298,7 @@ var burials = noun{"bury", []promise{
 		w.complete(w.claim("w1"), `1`)
 		w.same(w.task(t.ID).State, pawl.TaskCompleted, "state")
 	}},
-	{"the sweep does it after 48 hours", func(w *world) {
+	{"the sweep does it after 48 hours", func(w *fixture) {
 		one, two := w.solo(), w.many(2)
 		w.failFor(w.claimItem("w1", w.only(one.ID).ID), "no")
 		for _, i := range w.items(two.ID) {
@@ -320,7 +320,7 @@ var burials = noun{"bury", []promise{
 			}
 		}
 	}},
-	{"what has not failed cannot be buried", func(w *world) {
+	{"what has not failed cannot be buried", func(w *fixture) {
 		call := func(id string) error {
 			_, err := first(w.svc.BuryTasks(w.ctx, []pawl.TaskCall{{TaskID: id}}))
 			return err

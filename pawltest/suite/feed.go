@@ -12,7 +12,7 @@ import (
 )
 
 // feed reads every page of the feed.
-func (w *world) feed(f pawl.EventFilter) []pawl.Event {
+func (w *fixture) feed(f pawl.EventFilter) []pawl.Event {
 	w.Helper()
 	if f.After == nil {
 		f.After = ptr(int64(0))
@@ -31,7 +31,7 @@ func (w *world) feed(f pawl.EventFilter) []pawl.Event {
 
 // auditFeed holds the feed of the default namespace against its record: the same
 // events, those of an item or a task alone in the order of their numbers.
-func (w *world) auditFeed() {
+func (w *fixture) auditFeed() {
 	w.Helper()
 	missing := map[string]bool{}
 	for _, e := range w.record(pawl.EventFilter{}) {
@@ -65,7 +65,7 @@ func names(events []pawl.Event) string {
 }
 
 var feeds = noun{"feed", []promise{
-	{"holds each event once, with rising positions, in pages", func(w *world) {
+	{"holds each event once, with rising positions, in pages", func(w *fixture) {
 		w.many(40)
 		for _, l := range w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 40}) {
 			w.complete(l, `1`)
@@ -86,7 +86,7 @@ var feeds = noun{"feed", []promise{
 		w.same(page.Next, "", "next at the end")
 		w.same(len(page.Items), 0, "events after the end")
 	}},
-	{"goes on where it was left", func(w *world) {
+	{"goes on where it was left", func(w *fixture) {
 		after := int64(0)
 		for range 20 {
 			t := w.solo()
@@ -97,7 +97,7 @@ var feeds = noun{"feed", []promise{
 			after = got[1].Position
 		}
 	}},
-	{"by task, item, type, name and time", func(w *world) {
+	{"by task, item, type, name and time", func(w *fixture) {
 		t := w.many(2)
 		w.create(pawl.NewTask{Type: "b"})
 		begin := w.now()
@@ -122,7 +122,7 @@ var feeds = noun{"feed", []promise{
 		_, err := w.svc.ListEvents(w.ctx, pawl.EventFilter{After: ptr(int64(0)), TaskID: "tsk_nope"})
 		w.refused(err, pawl.CodeNotFound)
 	}},
-	{"a position or cursor that is none is invalid", func(w *world) {
+	{"a position or cursor that is none is invalid", func(w *fixture) {
 		_, err := w.svc.ListEvents(w.ctx, pawl.EventFilter{After: ptr(int64(-2))})
 		w.invalid(err, "/after")
 		for _, cursor := range []string{"x", "pos_", "pos_-1", "pos_x", "pos_0-", "pos_-0-1", "pos_99999999999999999999"} {
@@ -130,7 +130,7 @@ var feeds = noun{"feed", []promise{
 			w.invalid(err, "/cursor")
 		}
 	}},
-	{"another namespace's events are not in it", func(w *world) {
+	{"another namespace's events are not in it", func(w *fixture) {
 		t := w.solo()
 		other := w.in("other")
 		o := other.solo()
@@ -140,7 +140,7 @@ var feeds = noun{"feed", []promise{
 		_, err := other.svc.ListEvents(other.ctx, pawl.EventFilter{After: ptr(int64(0)), TaskID: t.ID})
 		w.refused(err, pawl.CodeNotFound)
 	}},
-	{"a deleted task leaves one event, and others keep their positions", func(w *world) {
+	{"a deleted task leaves one event, and others keep their positions", func(w *fixture) {
 		a, b := w.solo(), w.solo()
 		before := w.feed(pawl.EventFilter{TaskID: b.ID})
 		_, err := w.svc.DeleteTasks(w.ctx, []pawl.TaskCall{{TaskID: a.ID, Force: true}})
@@ -153,7 +153,7 @@ var feeds = noun{"feed", []promise{
 		c := w.solo()
 		w.same(w.feed(pawl.EventFilter{After: &after[1].Position})[0].TaskID, c.ID, "what comes next")
 	}},
-	{"whoever follows it sees what there is, and what comes", func(w *world) {
+	{"whoever follows it sees what there is, and what comes", func(w *fixture) {
 		w.solo()
 		w.solo()
 		var mu sync.Mutex
@@ -197,7 +197,7 @@ var feeds = noun{"feed", []promise{
 		defer mu.Unlock()
 		w.same(got, w.feed(pawl.EventFilter{}), "what was followed")
 	}},
-	{"followed from its end, by a filter, until there is enough", func(w *world) {
+	{"followed from its end, by a filter, until there is enough", func(w *fixture) {
 		w.solo()
 		enough := errors.New("enough")
 		var got []pawl.Event
@@ -221,7 +221,7 @@ var feeds = noun{"feed", []promise{
 		}
 		w.same(names(got), "leased leased", "what was followed")
 	}},
-	{"of a task that is not there cannot be followed", func(w *world) {
+	{"of a task that is not there cannot be followed", func(w *fixture) {
 		err := w.svc.FollowEvents(w.ctx, pawl.EventFilter{TaskID: "tsk_nope"}, func(pawl.FeedPosition, []pawl.Event) error { return nil })
 		w.refused(err, pawl.CodeNotFound)
 	}},

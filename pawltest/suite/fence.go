@@ -11,36 +11,36 @@ import (
 // verb is one of the verbs that a worker writes with, in its shortest form.
 type verb struct {
 	name string
-	call func(w *world, f pawl.Fence) error
+	call func(w *fixture, f pawl.Fence) error
 }
 
 // verbs are all of them: everything a worker writes is fenced.
 var verbs = []verb{
-	{"heartbeat", func(w *world, f pawl.Fence) error {
+	{"heartbeat", func(w *fixture, f pawl.Fence) error {
 		_, err := pawl.Heartbeat(w.ctx, w.svc, f)
 		return err
 	}},
-	{"progress", func(w *world, f pawl.Fence) error {
+	{"progress", func(w *fixture, f pawl.Fence) error {
 		_, err := first(w.svc.Progress(w.ctx, []pawl.ProgressCall{{Fence: f, Progress: ptr(7), Stage: ptr("stale")}}))
 		return err
 	}},
-	{"checkpoint", func(w *world, f pawl.Fence) error {
+	{"checkpoint", func(w *fixture, f pawl.Fence) error {
 		_, err := pawl.SaveCheckpoint(w.ctx, w.svc, f, pawl.NewCheckpoint{Type: pawl.ManualCheckpoint, Snapshot: raw(`"stale"`)})
 		return err
 	}},
-	{"complete", func(w *world, f pawl.Fence) error {
+	{"complete", func(w *fixture, f pawl.Fence) error {
 		_, err := pawl.Complete(w.ctx, w.svc, f, raw(`"stale"`))
 		return err
 	}},
-	{"fail", func(w *world, f pawl.Fence) error {
+	{"fail", func(w *fixture, f pawl.Fence) error {
 		_, err := pawl.Fail(w.ctx, w.svc, f, pawl.RetryAfter(0, errors.New("stale")))
 		return err
 	}},
-	{"release", func(w *world, f pawl.Fence) error {
+	{"release", func(w *fixture, f pawl.Fence) error {
 		_, err := pawl.Release(w.ctx, w.svc, f)
 		return err
 	}},
-	{"suspend", func(w *world, f pawl.Fence) error {
+	{"suspend", func(w *fixture, f pawl.Fence) error {
 		_, err := pawl.Suspend(w.ctx, w.svc, f, w.now().Add(time.Minute))
 		return err
 	}},
@@ -54,7 +54,7 @@ type scene struct {
 	Checkpoints []pawl.Checkpoint
 }
 
-func (w *world) scene(taskID string) scene {
+func (w *fixture) scene(taskID string) scene {
 	w.Helper()
 	s := scene{Task: w.task(taskID), Items: w.items(taskID), Events: w.record(pawl.EventFilter{TaskID: taskID})}
 	list, err := w.svc.ListCheckpoints(w.ctx, pawl.CheckpointFilter{TaskID: taskID, Page: pawl.Page{Limit: 1000}})
@@ -65,7 +65,7 @@ func (w *world) scene(taskID string) scene {
 
 // refuse calls every verb under a fence, hands each error to want and sees that
 // nothing was left behind.
-func (w *world) refuse(f pawl.Fence, taskID string, want func(verb string, err error)) {
+func (w *fixture) refuse(f pawl.Fence, taskID string, want func(verb string, err error)) {
 	w.Helper()
 	for _, v := range verbs {
 		before := w.scene(taskID)
@@ -79,12 +79,12 @@ func (w *world) refuse(f pawl.Fence, taskID string, want func(verb string, err e
 }
 
 var fence = noun{"the fence", []promise{
-	{"an unknown item is not found", func(w *world) {
+	{"an unknown item is not found", func(w *fixture) {
 		for _, v := range verbs {
 			w.refused(v.call(w, pawl.Fence{ItemID: "itm_01ARZ3NDEKTSV4RRFFQ69G5FAV", WorkerID: "w1", Attempt: 1}), pawl.CodeNotFound)
 		}
 	}},
-	{"an attempt that is not the latest is taken", func(w *world) {
+	{"an attempt that is not the latest is taken", func(w *fixture) {
 		t := w.solo()
 		w.release(w.claim("w1"))
 		l := w.claim("w1")
@@ -99,18 +99,18 @@ var fence = noun{"the fence", []promise{
 			})
 		}
 	}},
-	{"another worker's claim is taken", func(w *world) {
+	{"another worker's claim is taken", func(w *fixture) {
 		t := w.solo()
 		f := w.claim("w1").Fence()
 		f.WorkerID = "w2"
 		w.refuse(f, t.ID, func(_ string, err error) { w.lost(err, pawl.ReasonTaken, "leased", "w1", 1) })
 	}},
-	{"an item that nobody has claimed is taken", func(w *world) {
+	{"an item that nobody has claimed is taken", func(w *fixture) {
 		t := w.solo()
 		f := pawl.Fence{ItemID: w.only(t.ID).ID, WorkerID: "w1", Attempt: 1}
 		w.refuse(f, t.ID, func(_ string, err error) { w.lost(err, pawl.ReasonTaken, "queued", "", 0) })
 	}},
-	{"a lease that ran out is expired, though nobody has swept", func(w *world) {
+	{"a lease that ran out is expired, though nobody has swept", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		w.advance(300 * time.Second)
@@ -121,7 +121,7 @@ var fence = noun{"the fence", []promise{
 			}
 		})
 	}},
-	{"a lease holds until its very end and not a microsecond longer", func(w *world) {
+	{"a lease holds until its very end and not a microsecond longer", func(w *fixture) {
 		w.solo()
 		l := w.claim("w1")
 		w.advance(300*time.Second - time.Microsecond)
@@ -134,19 +134,19 @@ var fence = noun{"the fence", []promise{
 		_, err := pawl.Heartbeat(w.ctx, w.svc, l.Fence())
 		w.lost(err, pawl.ReasonExpired, "in_progress", "w1", 1)
 	}},
-	{"a lease that was swept is expired, while nobody else has claimed", func(w *world) {
+	{"a lease that was swept is expired, while nobody else has claimed", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		w.expire(l)
 		w.refuse(l.Fence(), t.ID, func(_ string, err error) { w.lost(err, pawl.ReasonExpired, "queued", "w1", 1) })
 	}},
-	{"so it is when the sweep failed the item for good", func(w *world) {
+	{"so it is when the sweep failed the item for good", func(w *fixture) {
 		t := w.create(pawl.NewTask{Type: "a", MaxAttempts: 1})
 		l := w.claim("w1")
 		w.expire(l)
 		w.refuse(l.Fence(), t.ID, func(_ string, err error) { w.lost(err, pawl.ReasonExpired, "failed", "w1", 1) })
 	}},
-	{"taken comes before expired", func(w *world) {
+	{"taken comes before expired", func(w *fixture) {
 		t := w.solo()
 		old := w.claim("w1")
 		w.expire(old)
@@ -155,20 +155,20 @@ var fence = noun{"the fence", []promise{
 		w.advance(time.Hour)
 		w.refuse(old.Fence(), t.ID, func(_ string, err error) { w.lost(err, pawl.ReasonTaken, "leased", "w2", 2) })
 	}},
-	{"a worker is no better than others with a claim of its own that is old", func(w *world) {
+	{"a worker is no better than others with a claim of its own that is old", func(w *fixture) {
 		t := w.solo()
 		old := w.claim("w1")
 		w.expire(old)
 		w.claim("w1")
 		w.refuse(old.Fence(), t.ID, func(_ string, err error) { w.lost(err, pawl.ReasonTaken, "leased", "w1", 2) })
 	}},
-	{"a lease given back is released", func(w *world) {
+	{"a lease given back is released", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		w.release(l)
 		w.refuse(l.Fence(), t.ID, func(_ string, err error) { w.lost(err, pawl.ReasonReleased, "queued", "w1", 1) })
 	}},
-	{"so is one that was suspended", func(w *world) {
+	{"so is one that was suspended", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		_, err := pawl.Suspend(w.ctx, w.svc, l.Fence(), w.now().Add(time.Hour))
@@ -178,7 +178,7 @@ var fence = noun{"the fence", []promise{
 		w.sweep()
 		w.refuse(l.Fence(), t.ID, func(_ string, err error) { w.lost(err, pawl.ReasonReleased, "queued", "w1", 1) })
 	}},
-	{"the state of an item that its worker failed forbids every verb", func(w *world) {
+	{"the state of an item that its worker failed forbids every verb", func(w *fixture) {
 		for state, fail := range map[string]func(l pawl.Lease){
 			"queued": func(l pawl.Lease) { w.failNow(l, "no") },
 			"failed": func(l pawl.Lease) { w.failFor(l, "no") },
@@ -190,7 +190,7 @@ var fence = noun{"the fence", []promise{
 			w.refuse(l.Fence(), t.ID, func(_ string, err error) { w.conflict(err, state, allowed...) })
 		}
 	}},
-	{"an end forbids every verb and allows none, however long ago the lease was", func(w *world) {
+	{"an end forbids every verb and allows none, however long ago the lease was", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		w.complete(l, `1`)
@@ -198,14 +198,14 @@ var fence = noun{"the fence", []promise{
 		w.advance(time.Hour)
 		w.refuse(l.Fence(), t.ID, func(_ string, err error) { w.conflict(err, "completed") })
 	}},
-	{"taken comes before the end", func(w *world) {
+	{"taken comes before the end", func(w *fixture) {
 		t := w.solo()
 		old := w.claim("w1")
 		w.release(old)
 		w.complete(w.claim("w2"), `1`)
 		w.refuse(old.Fence(), t.ID, func(_ string, err error) { w.lost(err, pawl.ReasonTaken, "completed", "w2", 2) })
 	}},
-	{"a cancelled item tells its claimer's heartbeat so, and refuses the rest", func(w *world) {
+	{"a cancelled item tells its claimer's heartbeat so, and refuses the rest", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		w.cancel(t.ID)
@@ -226,7 +226,7 @@ var fence = noun{"the fence", []promise{
 		_, err := pawl.Heartbeat(w.ctx, w.svc, f)
 		w.lost(err, pawl.ReasonTaken, "cancelled", "w1", 1)
 	}},
-	{"a fence that names nobody or no attempt is refused", func(w *world) {
+	{"a fence that names nobody or no attempt is refused", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		before := w.scene(t.ID)
@@ -241,7 +241,7 @@ var fence = noun{"the fence", []promise{
 		}
 		w.same(w.scene(t.ID), before, "the scene")
 	}},
-	{"in a batch the stale are refused and the others go through", func(w *world) {
+	{"in a batch the stale are refused and the others go through", func(w *fixture) {
 		w.many(3)
 		ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 3})
 		stale := ls[1].Fence()
@@ -256,7 +256,7 @@ var fence = noun{"the fence", []promise{
 		w.ok(rs[3].Err, "last")
 		w.same([]any{rs[0].Value.ID, rs[3].Value.ID}, []any{ls[2].ID, ls[0].ID}, "the answers")
 	}},
-	{"an item twice in a batch is done once, in order", func(w *world) {
+	{"an item twice in a batch is done once, in order", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		beats, err := w.svc.Heartbeat(w.ctx, []pawl.HeartbeatCall{{Fence: l.Fence()}, {Fence: l.Fence()}})

@@ -8,7 +8,7 @@ import (
 )
 
 var heartbeats = noun{"heartbeats", []promise{
-	{"a heartbeat extends the lease from now", func(w *world) {
+	{"a heartbeat extends the lease from now", func(w *fixture) {
 		w.solo()
 		l := w.claim("w1")
 		for range 3 {
@@ -22,7 +22,7 @@ var heartbeats = noun{"heartbeats", []promise{
 		}
 		w.same(w.sweep().ExpiredFound, int64(0), "expired")
 	}},
-	{"by as much as it asks for", func(w *world) {
+	{"by as much as it asks for", func(w *fixture) {
 		w.solo()
 		l := w.claim("w1")
 		b, err := first(w.svc.Heartbeat(w.ctx, []pawl.HeartbeatCall{{Fence: l.Fence(), LeaseSeconds: 3600}}))
@@ -33,7 +33,7 @@ var heartbeats = noun{"heartbeats", []promise{
 		w.ok(err, "a heartbeat of the claim's length")
 		w.same([]any{b.LeaseSeconds, b.LeaseExpiresAt}, []any{300, w.now().Add(300 * time.Second)}, "the answer after it")
 	}},
-	{"the first is a sign of life, with an event; the others leave none", func(w *world) {
+	{"the first is a sign of life, with an event; the others leave none", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		w.same(w.item(l.ID).State, pawl.ItemLeased, "state")
@@ -47,7 +47,7 @@ var heartbeats = noun{"heartbeats", []promise{
 		w.same([]any{e.Event, e.FromState, e.ToState, e.TaskTo, e.Attempt, e.ActorType, e.ActorID},
 			[]any{"in_progress", "leased", "in_progress", "", 1, pawl.ActorWorker, "w1"}, "the event")
 	}},
-	{"of many items at once", func(w *world) {
+	{"of many items at once", func(w *fixture) {
 		w.many(50)
 		ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 50})
 		w.advance(time.Minute)
@@ -62,7 +62,7 @@ var heartbeats = noun{"heartbeats", []promise{
 			w.same(r.Value.LeaseExpiresAt, w.now().Add(300*time.Second), "lease_expires_at")
 		}
 	}},
-	{"a length out of bounds is invalid", func(w *world) {
+	{"a length out of bounds is invalid", func(w *fixture) {
 		w.solo()
 		l := w.claim("w1")
 		for _, seconds := range []int{-1, pawl.MaxLeaseSeconds + 1} {
@@ -73,7 +73,7 @@ var heartbeats = noun{"heartbeats", []promise{
 }}
 
 var progress = noun{"progress", []promise{
-	{"progress and stage are shown by the item and by a task of one", func(w *world) {
+	{"progress and stage are shown by the item and by a task of one", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		m, err := first(w.svc.Progress(w.ctx, []pawl.ProgressCall{{Fence: l.Fence(), Progress: ptr(40), Stage: ptr("Parsing")}}))
@@ -82,7 +82,7 @@ var progress = noun{"progress", []promise{
 		i, task := w.item(l.ID), w.task(t.ID)
 		w.same([]any{i.Progress, i.Stage, task.Progress, task.Stage}, []any{40, "Parsing", 40, "Parsing"}, "progress")
 	}},
-	{"what is not given stays", func(w *world) {
+	{"what is not given stays", func(w *fixture) {
 		w.solo()
 		l := w.claim("w1")
 		for _, c := range []pawl.ProgressCall{{Progress: ptr(10), Stage: ptr("x")}, {Progress: ptr(20)}, {Stage: ptr("y")}, {}} {
@@ -93,7 +93,7 @@ var progress = noun{"progress", []promise{
 		i := w.item(l.ID)
 		w.same([]any{i.Progress, i.Stage}, []any{20, "y"}, "progress")
 	}},
-	{"a new stage leaves an event, the same stage and a bare number none", func(w *world) {
+	{"a new stage leaves an event, the same stage and a bare number none", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		w.beat(l)
@@ -112,14 +112,14 @@ var progress = noun{"progress", []promise{
 			}
 		}
 	}},
-	{"the first is a sign of life", func(w *world) {
+	{"the first is a sign of life", func(w *fixture) {
 		w.solo()
 		l := w.claim("w1")
 		_, err := first(w.svc.Progress(w.ctx, []pawl.ProgressCall{{Fence: l.Fence(), Progress: ptr(1)}}))
 		w.ok(err, "progress")
 		w.same(w.item(l.ID).State, pawl.ItemInProgress, "state")
 	}},
-	{"it does not extend the lease", func(w *world) {
+	{"it does not extend the lease", func(w *fixture) {
 		w.solo()
 		l := w.claim("w1")
 		w.advance(time.Minute)
@@ -127,7 +127,7 @@ var progress = noun{"progress", []promise{
 		w.ok(err, "progress")
 		w.at(w.item(l.ID).LeaseExpiresAt, l.LeaseExpiresAt, "lease_expires_at")
 	}},
-	{"100 is shown only when completed", func(w *world) {
+	{"100 is shown only when completed", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		_, err := first(w.svc.Progress(w.ctx, []pawl.ProgressCall{{Fence: l.Fence(), Progress: ptr(100)}}))
@@ -138,7 +138,7 @@ var progress = noun{"progress", []promise{
 		w.complete(l, `1`)
 		w.same([]any{w.item(l.ID).Progress, w.task(t.ID).Progress}, []any{100, 100}, "progress")
 	}},
-	{"out of bounds is invalid", func(w *world) {
+	{"out of bounds is invalid", func(w *fixture) {
 		w.solo()
 		l := w.claim("w1")
 		for _, p := range []int{-1, 101, 1 << 40} {

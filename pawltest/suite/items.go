@@ -7,7 +7,7 @@ import (
 )
 
 var items = noun{"items", []promise{
-	{"a new item is queued and nobody's", func(w *world) {
+	{"a new item is queued and nobody's", func(w *fixture) {
 		t := w.solo()
 		now := w.now()
 		got := w.only(t.ID)
@@ -18,7 +18,7 @@ var items = noun{"items", []promise{
 			CreatedAt: now, UpdatedAt: now,
 		}, "the item")
 	}},
-	{"a leased item shows its lease", func(w *world) {
+	{"a leased item shows its lease", func(w *fixture) {
 		t := w.solo()
 		w.advance(time.Minute)
 		l := w.claim("w1")
@@ -32,7 +32,7 @@ var items = noun{"items", []promise{
 		w.at(got.LeaseExpiresAt, l.LeaseExpiresAt, "lease_expires_at")
 		w.same(got.UpdatedAt, now, "updated_at")
 	}},
-	{"started_at is the first claim", func(w *world) {
+	{"started_at is the first claim", func(w *fixture) {
 		t := w.solo()
 		started := w.now()
 		w.release(w.claim("w1"))
@@ -44,7 +44,7 @@ var items = noun{"items", []promise{
 		w.complete(pawl.Lease{ID: got.ID, WorkerID: "w2", Attempt: 2}, `1`)
 		w.at(w.only(t.ID).StartedAt, started, "started_at at the end")
 	}},
-	{"a completed item holds no lease and remembers its worker", func(w *world) {
+	{"a completed item holds no lease and remembers its worker", func(w *fixture) {
 		t := w.solo()
 		started := w.now()
 		l := w.claim("w1")
@@ -61,7 +61,7 @@ var items = noun{"items", []promise{
 		w.at(got.StartedAt, started, "started_at")
 		w.at(got.CompletedAt, w.now(), "completed_at")
 	}},
-	{"what a lease knew stays readable in every state after it", func(w *world) {
+	{"what a lease knew stays readable in every state after it", func(w *fixture) {
 		ends := map[string]func(l pawl.Lease){
 			"released":  func(l pawl.Lease) { w.release(l) },
 			"failed":    func(l pawl.Lease) { w.failFor(l, "no") },
@@ -90,11 +90,11 @@ var items = noun{"items", []promise{
 			}
 		}
 	}},
-	{"an unknown item is not found", func(w *world) {
+	{"an unknown item is not found", func(w *fixture) {
 		_, err := w.svc.GetItem(w.ctx, "itm_01ARZ3NDEKTSV4RRFFQ69G5FAV")
 		w.refused(err, pawl.CodeNotFound)
 	}},
-	{"an ended item never changes again", func(w *world) {
+	{"an ended item never changes again", func(w *fixture) {
 		for _, to := range []pawl.ItemState{pawl.ItemCompleted, pawl.ItemCancelled} {
 			t := w.solo()
 			l := w.claimItem("w1", w.only(t.ID).ID)

@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-func (w *world) begin(k pawl.KeyBegin) pawl.KeyBegun {
+func (w *fixture) begin(k pawl.KeyBegin) pawl.KeyBegun {
 	w.Helper()
 	b, err := first(w.svc.BeginKeys(w.ctx, []pawl.KeyBegin{k}))
 	w.ok(err, "begin key")
@@ -19,7 +19,7 @@ func (w *world) begin(k pawl.KeyBegin) pawl.KeyBegun {
 }
 
 // opened begins a key that the caller is to run.
-func (w *world) opened(k pawl.KeyBegin) pawl.KeyBegun {
+func (w *fixture) opened(k pawl.KeyBegin) pawl.KeyBegun {
 	w.Helper()
 	b := w.begin(k)
 	if !b.Run || b.Token == "" {
@@ -28,19 +28,19 @@ func (w *world) opened(k pawl.KeyBegin) pawl.KeyBegun {
 	return b
 }
 
-func (w *world) beginErr(k pawl.KeyBegin) error {
+func (w *fixture) beginErr(k pawl.KeyBegin) error {
 	_, err := first(w.svc.BeginKeys(w.ctx, []pawl.KeyBegin{k}))
 	return err
 }
 
-func (w *world) finishKey(d pawl.KeyDone) pawl.Key {
+func (w *fixture) finishKey(d pawl.KeyDone) pawl.Key {
 	w.Helper()
 	k, err := first(w.svc.CompleteKeys(w.ctx, []pawl.KeyDone{d}))
 	w.ok(err, "complete key")
 	return k
 }
 
-func (w *world) key(scope, name string) (pawl.Key, error) {
+func (w *fixture) key(scope, name string) (pawl.Key, error) {
 	return first(w.svc.GetKeys(w.ctx, []pawl.KeyName{{Scope: scope, Key: name}}))
 }
 
@@ -76,7 +76,7 @@ func (q *quickKeys) RenewKeys(ctx context.Context, calls []pawl.KeyRenew) ([]paw
 }
 
 var keys = noun{"idempotency keys", []promise{
-	{"the first runs, the next gets its answer byte for byte", func(w *world) {
+	{"the first runs, the next gets its answer byte for byte", func(w *fixture) {
 		ask := pawl.KeyBegin{Scope: "tools", Key: "tool-pdf_parser-document.pdf", RequestHash: "sha256:abc"}
 		b := w.opened(ask)
 		w.same([]any{b.Key.Status, b.Key.Scope, b.Key.RequestHash}, []any{pawl.KeyPending, "tools", "sha256:abc"}, "the key")
@@ -92,7 +92,7 @@ var keys = noun{"idempotency keys", []promise{
 		w.ok(err, "get key")
 		w.same([]any{got.Status, string(got.Response)}, []any{pawl.KeyCompleted, `{"pages": 42,  "n":12345678901234567890}`}, "the key")
 	}},
-	{"another request under the same key is refused, in flight or done", func(w *world) {
+	{"another request under the same key is refused, in flight or done", func(w *fixture) {
 		b := w.opened(pawl.KeyBegin{Key: "k", RequestHash: "one"})
 		w.refused(w.beginErr(pawl.KeyBegin{Key: "k", RequestHash: "two"}), pawl.CodeKeyReused)
 		w.finishKey(pawl.KeyDone{Key: "k", Token: b.Token, Response: raw(`1`)})
@@ -102,7 +102,7 @@ var keys = noun{"idempotency keys", []promise{
 			w.Errorf("%v does not match ErrKeyReused", err)
 		}
 	}},
-	{"while the first runs the next is told to come later", func(w *world) {
+	{"while the first runs the next is told to come later", func(w *fixture) {
 		w.opened(pawl.KeyBegin{Key: "k", RequestHash: "h"})
 		w.advance(20 * time.Second)
 		e := w.refused(w.beginErr(pawl.KeyBegin{Key: "k", RequestHash: "h"}), pawl.CodeKeyInFlight)
@@ -110,7 +110,7 @@ var keys = noun{"idempotency keys", []promise{
 			w.Errorf("retry after %v", e.RetryAfter)
 		}
 	}},
-	{"after a minute it is taken over, and the old holder's answer refused", func(w *world) {
+	{"after a minute it is taken over, and the old holder's answer refused", func(w *fixture) {
 		old := w.opened(pawl.KeyBegin{Key: "k", RequestHash: "h"})
 		w.advance(60*time.Second - time.Microsecond)
 		w.refused(w.beginErr(pawl.KeyBegin{Key: "k", RequestHash: "h"}), pawl.CodeKeyInFlight)
@@ -130,14 +130,14 @@ var keys = noun{"idempotency keys", []promise{
 		}
 		w.same(string(w.begin(pawl.KeyBegin{Key: "k", RequestHash: "h"}).Key.Response), `"new"`, "the answer")
 	}},
-	{"its lease may be longer", func(w *world) {
+	{"its lease may be longer", func(w *fixture) {
 		w.opened(pawl.KeyBegin{Key: "k", RequestHash: "h", LockSeconds: 600})
 		w.advance(599 * time.Second)
 		w.refused(w.beginErr(pawl.KeyBegin{Key: "k", RequestHash: "h"}), pawl.CodeKeyInFlight)
 		w.advance(time.Second)
 		w.opened(pawl.KeyBegin{Key: "k", RequestHash: "h"})
 	}},
-	{"a failed one keeps its error to be read, and the next begin runs again", func(w *world) {
+	{"a failed one keeps its error to be read, and the next begin runs again", func(w *fixture) {
 		b := w.opened(pawl.KeyBegin{Key: "k", RequestHash: "h"})
 		k, err := first(w.svc.FailKeys(w.ctx, []pawl.KeyDone{{Key: "k", Token: b.Token, Response: raw(`{"message":"boom"}`)}}))
 		w.ok(err, "fail key")
@@ -151,7 +151,7 @@ var keys = noun{"idempotency keys", []promise{
 		w.finishKey(pawl.KeyDone{Key: "k", Token: b.Token, Response: raw(`1`)})
 		w.same(w.begin(pawl.KeyBegin{Key: "k", RequestHash: "h"}).Run, false, "run")
 	}},
-	{"the answer is given once", func(w *world) {
+	{"the answer is given once", func(w *fixture) {
 		b := w.opened(pawl.KeyBegin{Key: "k", RequestHash: "h"})
 		w.finishKey(pawl.KeyDone{Key: "k", Token: b.Token, Response: raw(`1`)})
 		_, _ = first(w.svc.CompleteKeys(w.ctx, []pawl.KeyDone{{Key: "k", Token: b.Token, Response: raw(`2`)}}))
@@ -159,7 +159,7 @@ var keys = noun{"idempotency keys", []promise{
 		got := w.begin(pawl.KeyBegin{Key: "k", RequestHash: "h"})
 		w.same([]any{got.Run, string(got.Key.Response)}, []any{false, `1`}, "the answer")
 	}},
-	{"scopes are apart", func(w *world) {
+	{"scopes are apart", func(w *fixture) {
 		a := w.opened(pawl.KeyBegin{Scope: "a", Key: "k", RequestHash: "h"})
 		w.opened(pawl.KeyBegin{Scope: "b", Key: "k", RequestHash: "other"})
 		w.finishKey(pawl.KeyDone{Scope: "a", Key: "k", Token: a.Token, Response: raw(`1`)})
@@ -167,7 +167,7 @@ var keys = noun{"idempotency keys", []promise{
 		w.ok(err, "get key")
 		w.same(got.Status, pawl.KeyPending, "status in b")
 	}},
-	{"an unknown key is not found", func(w *world) {
+	{"an unknown key is not found", func(w *fixture) {
 		_, err := w.key("", "nope")
 		w.refused(err, pawl.CodeNotFound)
 		_, err = first(w.svc.CompleteKeys(w.ctx, []pawl.KeyDone{{Key: "nope", Token: "x", Response: raw(`1`)}}))
@@ -175,7 +175,7 @@ var keys = noun{"idempotency keys", []promise{
 			w.Error("a key that nobody began was completed")
 		}
 	}},
-	{"of those who begin at once one runs", func(w *world) {
+	{"of those who begin at once one runs", func(w *fixture) {
 		var runs, flights atomic.Int64
 		var wg sync.WaitGroup
 		for range 16 {
@@ -194,14 +194,14 @@ var keys = noun{"idempotency keys", []promise{
 		wg.Wait()
 		w.same([]int64{runs.Load(), flights.Load()}, []int64{1, 15}, "runs, in flight")
 	}},
-	{"each of a batch on its own", func(w *world) {
+	{"each of a batch on its own", func(w *fixture) {
 		rs, err := w.svc.BeginKeys(w.ctx, []pawl.KeyBegin{{Key: "a", RequestHash: "h"}, {Key: "", RequestHash: "h"}, {Key: "b", RequestHash: "h"}, {Key: "a", RequestHash: "h"}})
 		w.ok(err, "begin keys")
 		w.same([]any{rs[0].Err, rs[0].Value.Run, rs[2].Err, rs[2].Value.Run}, []any{nil, true, nil, true}, "the good ones")
 		w.invalid(rs[1].Err, "/key")
 		w.refused(rs[3].Err, pawl.CodeKeyInFlight)
 	}},
-	{"an effect runs once for its key and request", func(w *world) {
+	{"an effect runs once for its key and request", func(w *fixture) {
 		runs := 0
 		effect := func(context.Context) (map[string]int, error) {
 			runs++
@@ -216,7 +216,7 @@ var keys = noun{"idempotency keys", []promise{
 		w.refused(err, pawl.CodeKeyReused)
 		w.same(runs, 1, "runs")
 	}},
-	{"a run that goes on keeps its key by renewing it, also past the key's expiry", func(w *world) {
+	{"a run that goes on keeps its key by renewing it, also past the key's expiry", func(w *fixture) {
 		ask := pawl.KeyBegin{Key: "k", RequestHash: "h", TTLSeconds: 90}
 		b := w.opened(ask)
 		w.same(b.LockSeconds, 60, "lock_seconds")
@@ -250,14 +250,14 @@ var keys = noun{"idempotency keys", []promise{
 		_, err = renew(next.Token, 0)
 		w.same(w.refused(err, pawl.CodeConflict).State, pawl.KeyCompleted, "state")
 	}},
-	{"a key does not expire before the lease of its run ends", func(w *world) {
+	{"a key does not expire before the lease of its run ends", func(w *fixture) {
 		ask := pawl.KeyBegin{Key: "k", RequestHash: "h", TTLSeconds: 10}
 		w.opened(ask)
 		w.advance(30 * time.Second)
 		w.sweep()
 		w.refused(w.beginErr(ask), pawl.CodeKeyInFlight)
 	}},
-	{"an effect that lasts longer than the lease of its key runs once", func(w *world) {
+	{"an effect that lasts longer than the lease of its key runs once", func(w *fixture) {
 		runs := 0
 		var effect func(context.Context) (int, error)
 		keys := &quickKeys{KeyKeeper: w.svc, renewed: make(chan error)}
@@ -282,7 +282,7 @@ var keys = noun{"idempotency keys", []promise{
 			w.same(got, 42, "the result")
 		}
 	}},
-	{"an effect whose key was taken over learns of it", func(w *world) {
+	{"an effect whose key was taken over learns of it", func(w *fixture) {
 		keys := &quickKeys{KeyKeeper: w.svc, renewed: make(chan error)}
 		_, err := pawl.Once(w.ctx, keys, "k", 1, func(ctx context.Context) (int, error) {
 			w.advance(2 * time.Minute) // as if nothing could have been renewed
@@ -302,7 +302,7 @@ var keys = noun{"idempotency keys", []promise{
 		w.ok(err, "once")
 		w.same(got, 2, "the result")
 	}},
-	{"an effect that failed runs again", func(w *world) {
+	{"an effect that failed runs again", func(w *fixture) {
 		runs := 0
 		effect := func(context.Context) (int, error) {
 			if runs++; runs == 1 {
@@ -326,7 +326,7 @@ var keys = noun{"idempotency keys", []promise{
 }}
 
 var keyAges = noun{"the age of keys", []promise{
-	{"a key lives a day by default, and is absent from the moment it ends", func(w *world) {
+	{"a key lives a day by default, and is absent from the moment it ends", func(w *fixture) {
 		b := w.opened(pawl.KeyBegin{Key: "k", RequestHash: "h"})
 		w.at(b.Key.ExpiresAt, w.now().Add(24*time.Hour), "expires_at")
 		w.finishKey(pawl.KeyDone{Key: "k", Token: b.Token, Response: raw(`1`)})
@@ -337,11 +337,11 @@ var keyAges = noun{"the age of keys", []promise{
 		w.refused(err, pawl.CodeNotFound)
 		w.opened(pawl.KeyBegin{Key: "k", RequestHash: "another"})
 	}},
-	{"or as long as asked for", func(w *world) {
+	{"or as long as asked for", func(w *fixture) {
 		b := w.opened(pawl.KeyBegin{Key: "k", RequestHash: "h", TTLSeconds: 7 * 86400})
 		w.at(b.Key.ExpiresAt, w.now().Add(7*24*time.Hour), "expires_at")
 	}},
-	{"one without expiry goes seven days after its completion", func(w *world) {
+	{"one without expiry goes seven days after its completion", func(w *fixture) {
 		b := w.opened(pawl.KeyBegin{Key: "k", RequestHash: "h", TTLSeconds: -1})
 		w.same(b.Key.ExpiresAt, (*time.Time)(nil), "expires_at")
 		w.finishKey(pawl.KeyDone{Key: "k", Token: b.Token, Response: raw(`1`)})
@@ -353,7 +353,7 @@ var keyAges = noun{"the age of keys", []promise{
 		_, err := w.key("", "k")
 		w.refused(err, pawl.CodeNotFound)
 	}},
-	{"the sweep removes what has expired", func(w *world) {
+	{"the sweep removes what has expired", func(w *fixture) {
 		for _, k := range []string{"a", "b"} {
 			w.opened(pawl.KeyBegin{Key: k, RequestHash: "h"})
 		}
@@ -364,7 +364,7 @@ var keyAges = noun{"the age of keys", []promise{
 		w.ok(err, "list keys")
 		w.same(len(list.Items), 1, "keys left")
 	}},
-	{"they are listed by status, task and item, newest first", func(w *world) {
+	{"they are listed by status, task and item, newest first", func(w *fixture) {
 		t := w.many(2)
 		ids := w.items(t.ID)
 		for n, k := range []pawl.KeyBegin{{Key: "a", TaskID: t.ID, ItemID: ids[0].ID}, {Key: "b", TaskID: t.ID, ItemID: ids[1].ID}, {Key: "c"}} {
@@ -387,7 +387,7 @@ var keyAges = noun{"the age of keys", []promise{
 			w.same(strings.Join(got, " "), want, "keys")
 		}
 	}},
-	{"hits, misses and replays are counted", func(w *world) {
+	{"hits, misses and replays are counted", func(w *fixture) {
 		ask := pawl.KeyBegin{Key: "k", RequestHash: "h"}
 		b := w.opened(ask)
 		_ = w.beginErr(ask)
@@ -399,7 +399,7 @@ var keyAges = noun{"the age of keys", []promise{
 		w.ok(err, "stats")
 		w.same(s.Keys, pawl.KeyStats{Pending: 1, Completed: 1, Hits: 3, Misses: 2, Replays: 2}, "key statistics")
 	}},
-	{"bad ones are invalid", func(w *world) {
+	{"bad ones are invalid", func(w *fixture) {
 		for pointer, k := range map[string]pawl.KeyBegin{
 			"/key":   {Key: strings.Repeat("k", pawl.MaxKeyLen+1), RequestHash: "h"},
 			"/scope": {Scope: strings.Repeat("k", pawl.MaxScopeLen+1), Key: "k", RequestHash: "h"},

@@ -11,7 +11,7 @@ import (
 func big(n int) string { return `"` + strings.Repeat("x", n-2) + `"` }
 
 // tooMuch wants a refusal of the field for its size.
-func (w *world) tooMuch(err error, pointer string) {
+func (w *fixture) tooMuch(err error, pointer string) {
 	w.Helper()
 	if pawl.CodeOf(err) != pawl.CodeTooLarge {
 		w.invalid(err, pointer)
@@ -19,7 +19,7 @@ func (w *world) tooMuch(err error, pointer string) {
 }
 
 var limits = noun{"limits of a task", []promise{
-	{"what is over them is invalid, and the field is named", func(w *world) {
+	{"what is over them is invalid, and the field is named", func(w *fixture) {
 		for _, bad := range []struct {
 			pointer string
 			task    pawl.NewTask
@@ -53,7 +53,7 @@ var limits = noun{"limits of a task", []promise{
 		}
 		w.same(w.titles(pawl.TaskFilter{}), "", "tasks made")
 	}},
-	{"what is at them is not", func(w *world) {
+	{"what is at them is not", func(w *fixture) {
 		var items []pawl.NewItem
 		for _, p := range []int{pawl.MinPriority, pawl.MaxPriority} {
 			items = append(items, pawl.NewItem{Input: raw(`1`), Priority: ptr(p), Key: strings.Repeat("é", pawl.MaxKeyLen-1) + fmt.Sprint(len(items)), MaxAttempts: pawl.MaxAttemptsCeiling})
@@ -64,13 +64,13 @@ var limits = noun{"limits of a task", []promise{
 		})
 		w.same(asCreated(w.task(t.ID)), t, "the task")
 	}},
-	{"a payload over a mebibyte is too much", func(w *world) {
+	{"a payload over a mebibyte is too much", func(w *fixture) {
 		_, err := pawl.Create(w.ctx, w.svc, pawl.NewTask{Type: "a", Payload: raw(big(pawl.MaxPayloadBytes + 1))})
 		w.tooMuch(err, "/payload")
 		_, err = pawl.Create(w.ctx, w.svc, pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Input: raw(big(pawl.MaxPayloadBytes + 1))}}})
 		w.tooMuch(err, "/items/0/input")
 	}},
-	{"values are nested at most 500 levels deep", func(w *world) {
+	{"values are nested at most 500 levels deep", func(w *fixture) {
 		nested := func(n int, inside string) []byte {
 			return raw(strings.Repeat(`{"a":`, n) + inside + strings.Repeat(`}`, n))
 		}
@@ -102,7 +102,7 @@ var limits = noun{"limits of a task", []promise{
 		w.ok(err, "completing")
 		w.same(w.titles(pawl.TaskFilter{Metadata: map[string]string{"b": "c"}}), "", "tasks by metadata")
 	}},
-	{"a dedupe names at most 16 pointers", func(w *world) {
+	{"a dedupe names at most 16 pointers", func(w *fixture) {
 		pointers := make([]string, pawl.MaxDedupePointers+1)
 		for i := range pointers {
 			pointers[i] = "/a"
@@ -112,13 +112,13 @@ var limits = noun{"limits of a task", []promise{
 		first := w.create(pawl.NewTask{Type: "a", Payload: raw(`{"a":1}`), Dedupe: pawl.Dedupe{Pointers: pointers[1:]}})
 		w.same(w.create(pawl.NewTask{Type: "a", Payload: raw(`{"a":1,"b":2}`), Dedupe: pawl.Dedupe{Pointers: pointers[1:]}}).ID, first.ID, "the task")
 	}},
-	{"all that is wrong is named at once", func(w *world) {
+	{"all that is wrong is named at once", func(w *fixture) {
 		_, err := pawl.Create(w.ctx, w.svc, pawl.NewTask{Priority: 1 << 20, MaxAttempts: -1})
 		for _, pointer := range []string{"/type", "/priority", "/max_attempts"} {
 			w.invalid(err, pointer)
 		}
 	}},
-	{"too many calls at once are refused whole", func(w *world) {
+	{"too many calls at once are refused whole", func(w *fixture) {
 		calls := make([]pawl.NewTask, pawl.MaxItemsPerCall+1)
 		for n := range calls {
 			calls[n].Type = "a"
@@ -132,7 +132,7 @@ var limits = noun{"limits of a task", []promise{
 }}
 
 var limitsOfWork = noun{"limits of a worker's calls", []promise{
-	{"what is over them is refused and leaves nothing", func(w *world) {
+	{"what is over them is refused and leaves nothing", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		over := raw(big(pawl.MaxPayloadBytes + 1))
@@ -156,14 +156,14 @@ var limitsOfWork = noun{"limits of a worker's calls", []promise{
 		}
 		w.same(w.scene(t.ID), before, "the scene")
 	}},
-	{"what is at them is not", func(w *world) {
+	{"what is at them is not", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		w.checkpoint(l, pawl.CustomCheckpoint, big(pawl.MaxPayloadBytes))
 		w.complete(l, big(pawl.MaxPayloadBytes))
 		w.same(len(w.only(t.ID).Result), pawl.MaxPayloadBytes, "result")
 	}},
-	{"a worker's id may be long, but not longer", func(w *world) {
+	{"a worker's id may be long, but not longer", func(w *fixture) {
 		w.many(2)
 		name := strings.Repeat("é", pawl.MaxIDLen)
 		w.beat(w.claim(name))
@@ -173,7 +173,7 @@ var limitsOfWork = noun{"limits of a worker's calls", []promise{
 }}
 
 var badText = noun{"NUL and invalid UTF-8", []promise{
-	{"are refused in every text of a task", func(w *world) {
+	{"are refused in every text of a task", func(w *fixture) {
 		for _, bad := range []string{"a\x00b", "a\xffb", "\xc0\x80", "\xed\xa0\x80"} {
 			json := raw(`"` + bad + `"`)
 			for _, c := range []struct {
@@ -197,7 +197,7 @@ var badText = noun{"NUL and invalid UTF-8", []promise{
 		}
 		w.same(w.titles(pawl.TaskFilter{}), "", "tasks made")
 	}},
-	{"are refused in every text of a worker", func(w *world) {
+	{"are refused in every text of a worker", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		before := w.scene(t.ID)
@@ -220,7 +220,7 @@ var badText = noun{"NUL and invalid UTF-8", []promise{
 		}
 		w.same(w.scene(t.ID), before, "the scene")
 	}},
-	{"an error's are shown, not refused: a failure is never lost to its words", func(w *world) {
+	{"an error's are shown, not refused: a failure is never lost to its words", func(w *fixture) {
 		t := w.solo()
 		for _, bad := range []string{"a\x00b", "a\xffb"} {
 			_, err := first(w.svc.Fail(w.ctx, []pawl.FailCall{{Fence: w.claim("w1").Fence(), Error: pawl.Failure{Message: bad}, RetryAfterMS: ptr(int64(0))}}))
@@ -234,7 +234,7 @@ var badText = noun{"NUL and invalid UTF-8", []promise{
 			w.release(pawl.Lease{ID: w.only(t.ID).ID, WorkerID: "w1", Attempt: w.only(t.ID).Attempt})
 		}
 	}},
-	{"in an id are an id that is not there, never an internal error", func(w *world) {
+	{"in an id are an id that is not there, never an internal error", func(w *fixture) {
 		for _, id := range []string{"", "x", "a\x00b", "a\xffb", "' OR 1=1 --", "tsk_", "itm_%", strings.Repeat("z", 10_000), "tsk_01ARZ3NDEKTSV4RRFFQ69G5FAV:retry"} {
 			for name, err := range w.byID(id) {
 				if code := pawl.CodeOf(err); code != pawl.CodeNotFound && code != pawl.CodeInvalid {
@@ -258,7 +258,7 @@ var badText = noun{"NUL and invalid UTF-8", []promise{
 }}
 
 // byID calls every verb that names a task or an item by id.
-func (w *world) byID(id string) map[string]error {
+func (w *fixture) byID(id string) map[string]error {
 	out := map[string]error{}
 	_, out["get task"] = w.svc.GetTask(w.ctx, id)
 	_, out["get item"] = w.svc.GetItem(w.ctx, id)

@@ -11,7 +11,7 @@ import (
 )
 
 // titles lists tasks by title, over all pages.
-func (w *world) titles(f pawl.TaskFilter) string {
+func (w *fixture) titles(f pawl.TaskFilter) string {
 	w.Helper()
 	var out []string
 	for {
@@ -28,7 +28,7 @@ func (w *world) titles(f pawl.TaskFilter) string {
 }
 
 // gallery makes a task in each of these states, titled by it, a second apart.
-func (w *world) gallery() map[string]pawl.Task {
+func (w *fixture) gallery() map[string]pawl.Task {
 	w.Helper()
 	out := map[string]pawl.Task{}
 	for n, state := range []string{"queued", "checked_out", "in_progress", "completed", "failed", "dead_lettered", "cancelled"} {
@@ -48,12 +48,12 @@ func (w *world) gallery() map[string]pawl.Task {
 }
 
 var lists = noun{"lists of tasks", []promise{
-	{"newest first, or oldest first", func(w *world) {
+	{"newest first, or oldest first", func(w *fixture) {
 		w.gallery()
 		w.same(w.titles(pawl.TaskFilter{}), "cancelled dead_lettered failed completed in_progress checked_out queued", "newest first")
 		w.same(w.titles(pawl.TaskFilter{Asc: true}), "queued checked_out in_progress completed failed dead_lettered cancelled", "oldest first")
 	}},
-	{"a listed task is the task", func(w *world) {
+	{"a listed task is the task", func(w *fixture) {
 		all := w.gallery()
 		page, err := w.svc.ListTasks(w.ctx, pawl.TaskFilter{})
 		w.ok(err, "list tasks")
@@ -61,7 +61,7 @@ var lists = noun{"lists of tasks", []promise{
 			w.same(t, all[t.Title], t.Title)
 		}
 	}},
-	{"by state, status, type, priority, time and id", func(w *world) {
+	{"by state, status, type, priority, time and id", func(w *fixture) {
 		all := w.gallery()
 		begin := all["queued"].CreatedAt
 		for want, f := range map[string]pawl.TaskFilter{
@@ -85,7 +85,7 @@ var lists = noun{"lists of tasks", []promise{
 		}
 		w.same(w.titles(pawl.TaskFilter{States: []pawl.TaskState{pawl.TaskQueued}, Statuses: []pawl.Status{pawl.StatusFailed}}), "", "queued and failed")
 	}},
-	{"by requester, input hash and time of the last change", func(w *world) {
+	{"by requester, input hash and time of the last change", func(w *fixture) {
 		make := func(title, who, hash string) pawl.Task {
 			t, err := pawl.Create(w.ctx, w.svc, pawl.NewTask{Type: "t", Title: title, RequestedBy: &pawl.Requester{Type: "user", ID: who}, InputHash: hash})
 			w.ok(err, "create")
@@ -108,7 +108,7 @@ var lists = noun{"lists of tasks", []promise{
 			w.same(w.titles(f), want, fmt.Sprintf("tasks of %+v", f))
 		}
 	}},
-	{"a priority that no task can have is invalid", func(w *world) {
+	{"a priority that no task can have is invalid", func(w *fixture) {
 		for _, p := range []int{pawl.MinPriority - 1, pawl.MaxPriority + 1, math.MaxInt32 + 1, math.MinInt64} {
 			_, err := w.svc.ListTasks(w.ctx, pawl.TaskFilter{MinPriority: &p})
 			w.invalid(err, "/min_priority")
@@ -116,7 +116,7 @@ var lists = noun{"lists of tasks", []promise{
 			w.invalid(err, "/max_priority")
 		}
 	}},
-	{"by members of metadata, whatever their kind and however the text is written", func(w *world) {
+	{"by members of metadata, whatever their kind and however the text is written", func(w *fixture) {
 		for title, metadata := range map[string]string{
 			"plain": `{"repo":"x","n":1,"deep":{"repo":"y"}}`, "escaped": `{"repo":"\u0078\n","n":1.50}`, "odd": `{"$.n":"1","a\"b":true,"n":"1","[0]":null}`, "none": `{}`,
 			"large": `{"n":12345678901234567890,"e":1e400,"pair":"\ud83d\ude00"}`,
@@ -136,7 +136,7 @@ var lists = noun{"lists of tasks", []promise{
 		_, err := w.svc.ListTasks(w.ctx, pawl.TaskFilter{Metadata: map[string]string{"a\x00": "b"}})
 		w.invalid(err, "/metadata")
 	}},
-	{"by having items that could be claimed now, or none", func(w *world) {
+	{"by having items that could be claimed now, or none", func(w *fixture) {
 		at := w.now().Add(time.Hour)
 		w.create(pawl.NewTask{Type: "a", Title: "ready"})
 		w.create(pawl.NewTask{Type: "a", Title: "later", RunAt: &at})
@@ -149,7 +149,7 @@ var lists = noun{"lists of tasks", []promise{
 		w.same(w.titles(pawl.TaskFilter{Available: ptr(true)}), "back part ready", "with")
 		w.same(w.titles(pawl.TaskFilter{Available: ptr(false), Asc: true}), "later busy", "without")
 	}},
-	{"by priority, and pages of it meet", func(w *world) {
+	{"by priority, and pages of it meet", func(w *fixture) {
 		for n, p := range []int{3, -1, 3, 0, 7, -1} {
 			w.create(pawl.NewTask{Type: "a", Title: fmt.Sprint(p, "/", n), Priority: p})
 		}
@@ -162,7 +162,7 @@ var lists = noun{"lists of tasks", []promise{
 			w.invalid(err, "/cursor")
 		}
 	}},
-	{"a hundred a page unless asked otherwise", func(w *world) {
+	{"a hundred a page unless asked otherwise", func(w *fixture) {
 		var calls []pawl.NewTask
 		for n := range 130 {
 			calls = append(calls, pawl.NewTask{Type: "a", Title: fmt.Sprint(n)})
@@ -177,7 +177,7 @@ var lists = noun{"lists of tasks", []promise{
 		w.ok(err, "list tasks")
 		w.same([]any{len(page.Items), page.Next}, []any{30, ""}, "the second page")
 	}},
-	{"pages meet without a gap or a double, whatever the size, though all were made at one time", func(w *world) {
+	{"pages meet without a gap or a double, whatever the size, though all were made at one time", func(w *fixture) {
 		var want []string
 		for n := range 13 {
 			want = append(want, fmt.Sprint(n))
@@ -191,7 +191,7 @@ var lists = noun{"lists of tasks", []promise{
 			w.same(w.titles(pawl.TaskFilter{Page: pawl.Page{Limit: size}}), strings.Join(want, " "), fmt.Sprint("newest first by ", size))
 		}
 	}},
-	{"what is made while one turns the pages does not disturb them", func(w *world) {
+	{"what is made while one turns the pages does not disturb them", func(w *fixture) {
 		for n := range 6 {
 			w.create(pawl.NewTask{Type: "a", Title: fmt.Sprint(n)})
 		}
@@ -211,7 +211,7 @@ var lists = noun{"lists of tasks", []promise{
 		}
 		w.same(strings.Join(got, " "), "5 4 3 2 1 0", "tasks")
 	}},
-	{"the last page is known to be the last", func(w *world) {
+	{"the last page is known to be the last", func(w *fixture) {
 		w.solo()
 		w.solo()
 		page, err := w.svc.ListTasks(w.ctx, pawl.TaskFilter{Page: pawl.Page{Limit: 2}})
@@ -221,7 +221,7 @@ var lists = noun{"lists of tasks", []promise{
 }}
 
 var itemLists = noun{"lists of items", []promise{
-	{"oldest first, or newest first, and each is the item", func(w *world) {
+	{"oldest first, or newest first, and each is the item", func(w *fixture) {
 		t := w.many(5)
 		page, err := w.svc.ListItems(w.ctx, pawl.ItemFilter{TaskID: t.ID})
 		w.ok(err, "list items")
@@ -239,7 +239,7 @@ var itemLists = noun{"lists of items", []promise{
 		slices.Reverse(down)
 		w.same(down, up, "newest first, reversed")
 	}},
-	{"by task, type, state, status, worker and id", func(w *world) {
+	{"by task, type, state, status, worker and id", func(w *fixture) {
 		at := w.now().Add(time.Hour)
 		t := w.create(pawl.NewTask{Type: "a", Items: []pawl.NewItem{
 			{Key: "done", Input: raw(`1`)}, {Key: "failed", Input: raw(`1`), Type: "b"}, {Key: "held", Input: raw(`1`)}, {Key: "busy", Input: raw(`1`)},
@@ -287,7 +287,7 @@ var itemLists = noun{"lists of items", []promise{
 			w.same(strings.Join(got, " "), want, fmt.Sprintf("items of %+v", f))
 		}
 	}},
-	{"over all tasks", func(w *world) {
+	{"over all tasks", func(w *fixture) {
 		w.many(3)
 		w.many(2)
 		var got int

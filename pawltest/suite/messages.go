@@ -7,7 +7,7 @@ import (
 )
 
 // asked is a task made with a question and an open reply, claimed.
-func (w *world) asked() (pawl.Task, pawl.Lease) {
+func (w *fixture) asked() (pawl.Task, pawl.Lease) {
 	w.Helper()
 	t := w.create(pawl.NewTask{Type: "chat", Thread: "t1", Messages: []pawl.NewMessage{{Role: "user", Content: raw(`"Hello?"`)}}, Reply: &pawl.Reply{Model: "m1"}})
 	l := w.claim("w1")
@@ -17,14 +17,14 @@ func (w *world) asked() (pawl.Task, pawl.Lease) {
 	return t, l
 }
 
-func (w *world) finish(l pawl.Lease, id string) pawl.Message {
+func (w *fixture) finish(l pawl.Lease, id string) pawl.Message {
 	w.Helper()
 	m, err := first(w.svc.FinishMessages(w.ctx, []pawl.FinishCall{{MessageFence: writerOf(l, id), Usage: raw(`{"output_tokens":2}`)}}))
 	w.ok(err, "finish")
 	return m
 }
 
-func (w *world) message(id string) pawl.Message {
+func (w *fixture) message(id string) pawl.Message {
 	w.Helper()
 	m, err := w.svc.GetMessage(w.ctx, id)
 	w.ok(err, "get message")
@@ -32,7 +32,7 @@ func (w *world) message(id string) pawl.Message {
 }
 
 // said is a message's content in short: the parts as type:text/status.
-func (w *world) said(id string) string {
+func (w *fixture) said(id string) string {
 	w.Helper()
 	parts, err := w.message(id).Parts()
 	w.ok(err, "parts")
@@ -54,7 +54,7 @@ func (w *world) said(id string) string {
 }
 
 var messages = noun{"messages", []promise{
-	{"a task is made with what was said and an open reply, in order", func(w *world) {
+	{"a task is made with what was said and an open reply, in order", func(w *fixture) {
 		t, l := w.asked()
 		w.same(t.Thread, "t1", "thread of the task")
 		list, err := w.svc.ListMessages(w.ctx, pawl.MessageFilter{Thread: "t1"})
@@ -68,7 +68,7 @@ var messages = noun{"messages", []promise{
 		w.ok(err, "list")
 		w.same(len(list.Items), 1, "open ones")
 	}},
-	{"a message is whole at any moment, and folded when it ends", func(w *world) {
+	{"a message is whole at any moment, and folded when it ends", func(w *fixture) {
 		t, l := w.asked()
 		id := l.OpenMessage.ID
 		w.same(w.append(l, id, 0, "Hel", "lo"), int64(2), "offset")
@@ -96,7 +96,7 @@ var messages = noun{"messages", []promise{
 		}
 		w.same(got, []string{"message_started api", "message_started api", "message_ended worker"}, "events")
 	}},
-	{"an item begins messages itself, one open at a time", func(w *world) {
+	{"an item begins messages itself, one open at a time", func(w *fixture) {
 		t := w.create(pawl.NewTask{Type: "a", Thread: "mine"})
 		l := w.claim("w1")
 		m, err := first(w.svc.StartMessages(w.ctx, []pawl.StartCall{{Fence: l.Fence(), Role: "assistant", Model: "m2", MaxSteps: 3, Metadata: raw(`{"a":1}`)}}))
@@ -112,7 +112,7 @@ var messages = noun{"messages", []promise{
 		w.ok(err, "list")
 		w.same([]any{len(list.Items), list.Items[0].ID, list.Items[1].ID}, []any{2, m.ID, tool.ID}, "the item's")
 	}},
-	{"stop keeps what was said, and its worker learns", func(w *world) {
+	{"stop keeps what was said, and its worker learns", func(w *fixture) {
 		_, l := w.asked()
 		id := l.OpenMessage.ID
 		w.append(l, id, 0, "so far")
@@ -132,7 +132,7 @@ var messages = noun{"messages", []promise{
 		_, err = first(w.svc.StopMessages(w.ctx, []pawl.StopCall{{MessageID: "msg_nope"}}))
 		w.refused(err, pawl.CodeNotFound)
 	}},
-	{"who claims after a stop learns of it, by the claim and by each heartbeat", func(w *world) {
+	{"who claims after a stop learns of it, by the claim and by each heartbeat", func(w *fixture) {
 		for _, when := range []string{"while nobody holds it", "before its holder learns"} {
 			t := w.create(pawl.NewTask{Type: "chat", Reply: &pawl.Reply{}})
 			l := w.claimItem("w1", w.only(t.ID).ID)
@@ -163,7 +163,7 @@ var messages = noun{"messages", []promise{
 			w.complete(l, `1`)
 		}
 	}},
-	{"what an item leaves open ends with it", func(w *world) {
+	{"what an item leaves open ends with it", func(w *fixture) {
 		w.asked()
 		done := w.only(w.create(pawl.NewTask{Type: "done", Reply: &pawl.Reply{}}).ID)
 		l := w.claimItem("w1", done.ID)

@@ -8,7 +8,7 @@ import (
 )
 
 var namespaces = noun{"namespaces", []promise{
-	{"work of another namespace is not found by any verb", func(w *world) {
+	{"work of another namespace is not found by any verb", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		w.checkpoint(l, pawl.CustomCheckpoint, `1`)
@@ -31,7 +31,7 @@ var namespaces = noun{"namespaces", []promise{
 		w.refused(err, pawl.CodeNotFound)
 		w.same(w.scene(t.ID), before, "the scene")
 	}},
-	{"nor is it claimed, listed, counted or kept there", func(w *world) {
+	{"nor is it claimed, listed, counted or kept there", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		w.checkpoint(l, pawl.CustomCheckpoint, `1`)
@@ -68,7 +68,7 @@ var namespaces = noun{"namespaces", []promise{
 		w.same([]any{s.Leases, s.Events, s.Checkpoints, s.Keys, s.ItemsByState[pawl.ItemQueued], s.TasksByState[pawl.TaskQueued]},
 			[]any{int64(0), int64(0), int64(0), pawl.KeyStats{}, int64(0), int64(0)}, "stats")
 	}},
-	{"each has its own work and keys under the same names", func(w *world) {
+	{"each has its own work and keys under the same names", func(w *fixture) {
 		a, b := w.in("a"), w.in("b")
 		ta, tb := a.solo(), b.solo()
 		w.same([]string{ta.Namespace, tb.Namespace}, []string{"a", "b"}, "namespaces")
@@ -78,7 +78,7 @@ var namespaces = noun{"namespaces", []promise{
 		b.finishKey(pawl.KeyDone{Key: "k", Token: kb.Token, Response: raw(`"b"`)})
 		w.same(string(a.begin(pawl.KeyBegin{Key: "k", RequestHash: "x"}).Key.Response), `"a"`, "the answer")
 	}},
-	{"one sweep serves all of them", func(w *world) {
+	{"one sweep serves all of them", func(w *fixture) {
 		a, b := w.in("a"), w.in("b")
 		a.solo()
 		b.solo()

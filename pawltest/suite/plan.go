@@ -20,7 +20,7 @@ func ids(n int) string {
 }
 
 // tried is the refusal of a create.
-func (w *world) tried(t pawl.NewTask) []string {
+func (w *fixture) tried(t pawl.NewTask) []string {
 	w.Helper()
 	before, err := w.svc.Stats(w.ctx)
 	w.ok(err, "stats")
@@ -32,7 +32,7 @@ func (w *world) tried(t pawl.NewTask) []string {
 }
 
 // drawn hands a plan in and is refused.
-func (w *world) drawn(l pawl.Lease, plan string) []string {
+func (w *fixture) drawn(l pawl.Lease, plan string) []string {
 	w.Helper()
 	_, err := pawl.Complete(w.ctx, w.svc, l.Fence(), raw(plan))
 	it := w.item(l.ID)
@@ -47,7 +47,7 @@ var sync250 = pawl.Type{
 }
 
 var plans = noun{"plans", []promise{
-	{"an item cannot name a type whose rules would not apply to it", func(w *world) {
+	{"an item cannot name a type whose rules would not apply to it", func(w *fixture) {
 		w.put(pawl.Type{Name: "strict", InputSchema: raw(`{"type":"object"}`), Acceptance: true})
 		w.put(pawl.Type{Name: "slow", LeaseSeconds: 600, MaxAttempts: 5, Backoff: pawl.Backoff{BaseSeconds: 1}})
 		w.put(pawl.Type{Name: "planned", Plan: pawl.Plan{Mode: pawl.PlanItem}})
@@ -71,7 +71,7 @@ var plans = noun{"plans", []promise{
 		_, err = first(w.svc.AddItems(w.ctx, []pawl.AddItems{{TaskID: own.ID, Items: []pawl.NewItem{{Type: "strict", Input: raw(`{}`)}}}}))
 		w.ok(err, "an item of the task's own type")
 	}},
-	{"250 user ids in chunks of 100 are three items", func(w *world) {
+	{"250 user ids in chunks of 100 are three items", func(w *fixture) {
 		w.put(sync250)
 		t := w.create(pawl.NewTask{Type: "user.data.sync", Payload: raw(`{"source":"external-api","user_ids":` + ids(250) + `}`)})
 		w.same([]any{t.Items, t.ItemsOpen, t.TypeVersion, t.State}, []any{3, 3, 1, pawl.TaskQueued}, "the answer")
@@ -92,7 +92,7 @@ var plans = noun{"plans", []promise{
 		w.same(string(w.only(one.ID).Input), `{"batch_id":1,"user_ids":[7]}`, "the only chunk")
 		w.same(string(w.task(one.ID).Payload), `{"user_ids":[7]}`, "its task's payload")
 	}},
-	{"a list that is none, empty or too long is refused, and nothing is made", func(w *world) {
+	{"a list that is none, empty or too long is refused, and nothing is made", func(w *fixture) {
 		w.put(sync250)
 		w.put(pawl.Type{Name: "each", Plan: pawl.Plan{Mode: pawl.PlanSplit, Size: 1, Into: "id"}, Limits: pawl.TypeLimits{MaxItems: 2}})
 		w.put(pawl.Type{Name: "all", Plan: pawl.Plan{Mode: pawl.PlanSplit, Pointer: "/n", Size: 1}})
@@ -105,7 +105,7 @@ var plans = noun{"plans", []promise{
 		w.same(try("all", `{"n":`+ids(100_001)+`}`), []string{"/payload/n makes 100001 items of 1 elements each; at most 100000 are allowed"}, "over all limits")
 		w.same(w.tried(pawl.NewTask{Type: "each", Payload: raw(`[1]`), Items: []pawl.NewItem{{Input: raw("1")}}}), []string{"/items must be left out: the type plans the items of its tasks"}, "items of one's own")
 	}},
-	{"a dry run shows the items and makes nothing", func(w *world) {
+	{"a dry run shows the items and makes nothing", func(w *fixture) {
 		w.put(sync250)
 		t := w.create(pawl.NewTask{Type: "user.data.sync", Payload: raw(`{"user_ids":` + ids(101) + `}`), DryRun: true})
 		w.same([]any{t.ID, t.DryRun, t.Items, len(t.Planned), string(t.Planned[1].Input)}, []any{"", true, 2, 2, `{"batch_id":2,"user_ids":[101]}`}, "the answer")
@@ -117,7 +117,7 @@ var plans = noun{"plans", []promise{
 		w.same(len(list.Items), 0, "tasks")
 		w.nothing()
 	}},
-	{"payload, inputs and limits are the type's, and what it leaves out is filled in", func(w *world) {
+	{"payload, inputs and limits are the type's, and what it leaves out is filled in", func(w *fixture) {
 		w.put(pawl.Type{Name: "mail", PayloadSchema: raw(`{"required":["to"]}`), InputSchema: raw(`{"type":"object"}`), Priority: 7, MaxAttempts: 5,
 			Limits: pawl.TypeLimits{MaxItems: 2, MaxPayloadBytes: 30}})
 		t := w.create(pawl.NewTask{Type: "mail", Payload: raw(`{"to":"ana"}`)})
@@ -133,7 +133,7 @@ var plans = noun{"plans", []promise{
 		w.same(refusals(err), []string{"/items/0/input is a string; it must be an object"}, "an added item")
 		w.same(w.task(t.ID).Items, 1, "items after that")
 	}},
-	{"the lease of a claim and the back-off of a failure are the type's", func(w *world) {
+	{"the lease of a claim and the back-off of a failure are the type's", func(w *fixture) {
 		w.put(pawl.Type{Name: "slow", LeaseSeconds: 900, Backoff: pawl.Backoff{BaseSeconds: 10, MaxSeconds: 15}, Plan: pawl.Plan{Mode: pawl.PlanItem, LeaseSeconds: 30}})
 		w.put(pawl.Type{Name: "quick", LeaseSeconds: 20})
 		lease := func(req pawl.ClaimRequest) pawl.Lease {
@@ -159,7 +159,7 @@ var plans = noun{"plans", []promise{
 			l = w.claimItem("w1", l.ID)
 		}
 	}},
-	{"a task goes on with the version it was made with", func(w *world) {
+	{"a task goes on with the version it was made with", func(w *fixture) {
 		w.put(pawl.Type{Name: "t", MaxAttempts: 5, InputSchema: raw(`{"type":"integer"}`)})
 		t := w.create(pawl.NewTask{Type: "t", Items: []pawl.NewItem{{Input: raw("1")}}})
 		w.put(pawl.Type{Name: "t", MaxAttempts: 6, InputSchema: raw(`{"type":"string"}`)})
@@ -177,7 +177,7 @@ var plans = noun{"plans", []promise{
 		w.ok(err, "clone")
 		w.same([]any{clone.TypeVersion, clone.Items}, []any{0, 2}, "its clone")
 	}},
-	{"an item that failed cancels the others, where the type says so", func(w *world) {
+	{"an item that failed cancels the others, where the type says so", func(w *fixture) {
 		w.put(pawl.Type{Name: "all", OnItemFailure: pawl.FailureCancel, MaxAttempts: 1})
 		w.put(pawl.Type{Name: "each", OnItemFailure: pawl.FailureWait, MaxAttempts: 1})
 		three := []pawl.NewItem{{Input: raw("1"), Type: "x"}, {Input: raw("2")}, {Input: raw("3")}}
@@ -198,7 +198,7 @@ var plans = noun{"plans", []promise{
 		w.expire(w.claims(pawl.ClaimRequest{WorkerID: "w1", Types: []string{"x"}})[0])
 		w.same(states(gone.ID), []pawl.ItemState{pawl.ItemFailed, pawl.ItemCancelled, pawl.ItemCancelled}, "after an expiry")
 	}},
-	{"items whose results need acceptance wait for no others of their task", func(w *world) {
+	{"items whose results need acceptance wait for no others of their task", func(w *fixture) {
 		w.put(pawl.Type{Name: "order", Acceptance: true})
 		why := "after cannot be used: results of the type order are accepted when their task is approved, and the task cannot be approved while an item waits"
 		w.same(w.tried(pawl.NewTask{Type: "order", Items: []pawl.NewItem{after("a"), after("b", "a")}}), []string{"/items/1/" + why}, "created")
@@ -206,11 +206,11 @@ var plans = noun{"plans", []promise{
 		_, err := first(w.svc.AddItems(w.ctx, []pawl.AddItems{{TaskID: t.ID, Items: []pawl.NewItem{after("b", "a")}}}))
 		w.same(refusals(err), []string{"/items/0/" + why}, "added")
 	}},
-	{"the endings .plan and .apply belong to Pawl", func(w *world) {
+	{"the endings .plan and .apply belong to Pawl", func(w *fixture) {
 		w.same(w.tried(pawl.NewTask{Type: "bank.apply"}), []string{"/type ends in .apply, which is kept for items that Pawl makes"}, "a task's")
 		w.same(w.tried(pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Input: raw("1"), Type: "bank.plan"}}}), []string{"/items/0/type ends in .plan, which is kept for items that Pawl makes"}, "an item's")
 	}},
-	{"a worker that claims the plan item by name makes the task's items", func(w *world) {
+	{"a worker that claims the plan item by name makes the task's items", func(w *fixture) {
 		w.put(pawl.Type{Name: "report", Plan: pawl.Plan{Mode: pawl.PlanItem, MaxAttempts: 2}, MaxAttempts: 4, InputSchema: raw(`{"type":"object","required":["page"]}`)})
 		t := w.create(pawl.NewTask{Type: "report", Payload: raw(`{"pages":2}`)})
 		w.same([]any{t.State, t.Items, t.ItemsOpen}, []any{pawl.TaskQueued, 0, 0}, "the answer")
@@ -248,7 +248,7 @@ var plans = noun{"plans", []promise{
 			return err
 		}(), "taken", "completed", "p1", 1)
 	}},
-	{"a plan that fails for good fails its task, and a retry plans again", func(w *world) {
+	{"a plan that fails for good fails its task, and a retry plans again", func(w *fixture) {
 		w.put(pawl.Type{Name: "report", Plan: pawl.Plan{Mode: pawl.PlanItem}})
 		t := w.create(pawl.NewTask{Type: "report"})
 		claim := func() pawl.Lease {

@@ -12,15 +12,15 @@ import (
 // bot is an agent that says everything about itself.
 var bot = pawl.Provenance{AgentName: "research-bot", AgentVersion: "1.2.3", Model: "m-1", Extra: raw(`{"environment": "production", "deployment": "us-west-2"}`)}
 
-// by is the same world, whose calls say who makes them.
-func (w *world) by(p pawl.Provenance) *world {
+// by returns a copy of the fixture whose calls have provenance.
+func (w *fixture) by(p pawl.Provenance) *fixture {
 	other := *w
 	other.ctx = pawl.WithProvenance(w.ctx, p)
 	return &other
 }
 
 // vouched is who did what to a task.
-func (w *world) vouched(taskID string) []pawl.ProvenanceRecord {
+func (w *fixture) vouched(taskID string) []pawl.ProvenanceRecord {
 	w.Helper()
 	l, err := w.svc.ListProvenance(w.ctx, pawl.ProvenanceFilter{TaskID: taskID})
 	w.ok(err, "list provenance")
@@ -36,7 +36,7 @@ func verbsOf(rows []pawl.ProvenanceRecord) string {
 }
 
 var provenance = noun{"provenance", []promise{
-	{"who created, claimed, submitted and approved says with what, and each row is beside its event", func(w *world) {
+	{"who created, claimed, submitted and approved says with what, and each row is beside its event", func(w *fixture) {
 		w.put(pawl.Type{Name: "a", Approval: pawl.Approval{Mode: pawl.ApprovalManual}, EvidenceRequired: true})
 		b := w.by(bot)
 		task := b.solo()
@@ -68,7 +68,7 @@ var provenance = noun{"provenance", []promise{
 			[]any{"seven", given.RequestFingerprint, hashOfKey("abc123-unique-key"), `{"evidence":{"url":"https://example.com"},"notes":"see there"}`}, "who submitted it, in words of his own")
 		w.same([]any{approve.AgentID, approve.AgentName, approve.ItemID, approve.Scope}, []any{"ada", "console", "", "approve:task:" + task.ID}, "who approved it")
 	}},
-	{"finalize, complete, fail and reject say who, too", func(w *world) {
+	{"finalize, complete, fail and reject say who, too", func(w *fixture) {
 		w.put(pawl.Type{Name: "a", Approval: pawl.Approval{Mode: pawl.ApprovalManual}, Parts: []pawl.PartRule{{Key: "k"}}})
 		b := w.by(bot)
 		task := b.solo()
@@ -98,7 +98,7 @@ var provenance = noun{"provenance", []promise{
 		w.ok(err, "of the item, on")
 		w.same([]any{verbsOf(l2.Items), l2.Next}, []any{"complete", ""}, "its last page")
 	}},
-	{"who says nothing of himself leaves nothing", func(w *world) {
+	{"who says nothing of himself leaves nothing", func(w *fixture) {
 		task := w.solo()
 		w.complete(w.claim("w1"), `1`)
 		w.same(len(w.vouched(task.ID)), 0, "rows")
@@ -107,7 +107,7 @@ var provenance = noun{"provenance", []promise{
 		_, err = w.in("other").svc.ListProvenance(w.in("other").ctx, pawl.ProvenanceFilter{TaskID: task.ID})
 		w.refused(err, pawl.CodeNotFound)
 	}},
-	{"of a refused call nothing is kept but the complaint", func(w *world) {
+	{"of a refused call nothing is kept but the complaint", func(w *fixture) {
 		w.put(pawl.Type{Name: "a", Approval: pawl.Approval{Mode: pawl.ApprovalManual}, ResultSchema: raw(`{"type":"object"}`)})
 		task := w.solo()
 		l := w.claim("w1")
@@ -118,7 +118,7 @@ var provenance = noun{"provenance", []promise{
 		w.same(len(w.vouched(task.ID)), 0, "rows")
 		w.by(bot).nothing()
 	}},
-	{"a key used again for the same is refused, and nothing is done", func(w *world) {
+	{"a key used again for the same is refused, and nothing is done", func(w *fixture) {
 		task := w.many(2)
 		keyed := w.by(pawl.Provenance{IdempotencyKey: "once"})
 		l := keyed.claim("w1")
@@ -142,7 +142,7 @@ var provenance = noun{"provenance", []promise{
 		w.same([]any{w.item(again.ID).State, w.item(other.ID).State}, []any{pawl.ItemLeased, pawl.ItemQueued}, "the items")
 		w.same(verbsOf(w.vouched(task.ID)), "claim claim fail fail fail", "the rows")
 	}},
-	{"a batch has the provenance that each call brings", func(w *world) {
+	{"a batch has the provenance that each call brings", func(w *fixture) {
 		rs, err := w.svc.CreateTasks(w.by(bot).ctx, []pawl.NewTask{{Type: "a"}, {Type: "a", Provenance: &pawl.Provenance{AgentName: "other"}}, {Type: ""}, {Type: "a", Dedupe: pawl.Dedupe{All: true}},
 			{Type: "a", Provenance: &pawl.Provenance{AgentName: strings.Repeat("x", 256), RequestFingerprint: strings.Repeat("x", 65), Extra: raw(`[]`)}}})
 		w.ok(err, "create")
@@ -154,7 +154,7 @@ var provenance = noun{"provenance", []promise{
 		w.ok(err, "the same again")
 		w.same([]any{again.Deduplicated, len(w.vouched(again.ID))}, []any{true, 1}, "who found a task did not create it")
 	}},
-	{"a claim that says who waits like any other", func(w *world) {
+	{"a claim that says who waits like any other", func(w *fixture) {
 		w.by(bot).nothing()
 		done := make(chan []pawl.Lease, 1)
 		go func() {

@@ -11,7 +11,7 @@ import (
 )
 
 // follow reads a message to its end, in short.
-func (w *world) follow(id string, after int64) string {
+func (w *fixture) follow(id string, after int64) string {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(w.ctx, 30*time.Second)
 	defer cancel()
@@ -40,7 +40,7 @@ func frame(f pawl.MessageFrame) (out []string) {
 }
 
 var readers = noun{"readers", []promise{
-	{"readers who stay see every chunk once, as it is said", func(w *world) {
+	{"readers who stay see every chunk once, as it is said", func(w *fixture) {
 		_, l := w.asked()
 		id := l.OpenMessage.ID
 		const readers = 20
@@ -77,7 +77,7 @@ var readers = noun{"readers", []promise{
 			w.same(got[i], strings.Join(append(want, "end:complete/30"), " "), "a reader's")
 		}
 	}},
-	{"a day after its end a reader gets the whole at once", func(w *world) {
+	{"a day after its end a reader gets the whole at once", func(w *fixture) {
 		_, l := w.asked()
 		id := l.OpenMessage.ID
 		w.append(l, id, 0, "all", " of it")

@@ -7,7 +7,7 @@ import (
 )
 
 var releases = noun{"release", []promise{
-	{"an item given back is claimable at once and nothing is counted", func(w *world) {
+	{"an item given back is claimable at once and nothing is counted", func(w *fixture) {
 		t := w.solo()
 		for n := range 5 {
 			l := w.claim("w1")
@@ -17,7 +17,7 @@ var releases = noun{"release", []promise{
 		}
 		w.same(w.only(t.ID).Error, (*pawl.Failure)(nil), "error")
 	}},
-	{"from in_progress too, with failures kept", func(w *world) {
+	{"from in_progress too, with failures kept", func(w *fixture) {
 		w.solo()
 		w.failNow(w.claim("w1"), "no")
 		l := w.claim("w1")
@@ -25,7 +25,7 @@ var releases = noun{"release", []promise{
 		w.same(w.release(l).Failures, 1, "failures")
 		w.same(w.claim("w2").Failures, 1, "failures")
 	}},
-	{"its event is released", func(w *world) {
+	{"its event is released", func(w *fixture) {
 		t := w.solo()
 		w.release(w.claim("w1"))
 		l := w.claim("w1")
@@ -40,7 +40,7 @@ var releases = noun{"release", []promise{
 }}
 
 var suspensions = noun{"suspend", []promise{
-	{"until a time: then it goes on, uncounted", func(w *world) {
+	{"until a time: then it goes on, uncounted", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		until := w.now().Add(time.Hour)
@@ -59,7 +59,7 @@ var suspensions = noun{"suspend", []promise{
 		l = w.claim("w2")
 		w.same([]any{l.Attempt, l.Failures}, []any{2, 0}, "attempt, failures")
 	}},
-	{"what waits may be cancelled", func(w *world) {
+	{"what waits may be cancelled", func(w *fixture) {
 		t := w.solo()
 		_, err := pawl.Suspend(w.ctx, w.svc, w.claim("w1").Fence(), w.now().Add(time.Hour))
 		w.ok(err, "suspend")
@@ -69,7 +69,7 @@ var suspensions = noun{"suspend", []promise{
 		w.same(w.sweep().Due, int64(0), "due")
 		w.nothing()
 	}},
-	{"until a signal or a time: the time wakes it", func(w *world) {
+	{"until a signal or a time: the time wakes it", func(w *fixture) {
 		w.solo()
 		until := w.now().Add(time.Minute)
 		_, err := first(w.svc.Suspend(w.ctx, []pawl.SuspendCall{{Fence: w.claim("w1").Fence(), Signal: "approved", Until: &until}}))
@@ -78,7 +78,7 @@ var suspensions = noun{"suspend", []promise{
 		w.sweep()
 		w.claim("w1")
 	}},
-	{"its events are suspended and ready", func(w *world) {
+	{"its events are suspended and ready", func(w *fixture) {
 		t := w.solo()
 		_, err := pawl.Suspend(w.ctx, w.svc, w.claim("w1").Fence(), w.now().Add(time.Minute))
 		w.ok(err, "suspend")
@@ -92,7 +92,7 @@ var suspensions = noun{"suspend", []promise{
 		}
 		w.same(shown, []any{"suspended", "leased", "waiting", "worker", "ready", "waiting", "queued", "system"}, "events")
 	}},
-	{"a time too far ahead is invalid", func(w *world) {
+	{"a time too far ahead is invalid", func(w *fixture) {
 		w.solo()
 		l := w.claim("w1")
 		until := w.now().Add(292 * 365 * 24 * time.Hour)
@@ -103,7 +103,7 @@ var suspensions = noun{"suspend", []promise{
 }}
 
 var schedules = noun{"run_at", []promise{
-	{"an item of the future is scheduled and falls due", func(w *world) {
+	{"an item of the future is scheduled and falls due", func(w *fixture) {
 		at := w.now().Add(time.Hour)
 		t := w.create(pawl.NewTask{Type: "a", RunAt: &at})
 		w.same(t.State, pawl.TaskQueued, "the task")
@@ -120,13 +120,13 @@ var schedules = noun{"run_at", []promise{
 		got := w.record(pawl.EventFilter{TaskID: t.ID})
 		w.same([]any{got[0].ToState, got[1].Event, got[1].FromState, got[1].ToState, got[1].ActorType}, []any{"scheduled", "due", "scheduled", "queued", "system"}, "events")
 	}},
-	{"the past and the present are at once", func(w *world) {
+	{"the past and the present are at once", func(w *fixture) {
 		for _, at := range []time.Time{w.now(), w.now().Add(-time.Hour), w.now().AddDate(-300, 0, 0), {}} {
 			t := w.create(pawl.NewTask{Type: "a", RunAt: &at})
 			w.same(w.only(t.ID).State, pawl.ItemQueued, "state")
 		}
 	}},
-	{"each item may have its own", func(w *world) {
+	{"each item may have its own", func(w *fixture) {
 		soon, later := w.now().Add(time.Minute), w.now().Add(time.Hour)
 		t := w.create(pawl.NewTask{Type: "a", RunAt: &later, Items: []pawl.NewItem{{Input: raw(`1`)}, {Input: raw(`2`), RunAt: &soon}}})
 		w.advance(time.Minute)
@@ -135,20 +135,20 @@ var schedules = noun{"run_at", []promise{
 		w.nothing()
 		w.same(w.items(t.ID)[0].State, pawl.ItemScheduled, "state")
 	}},
-	{"a time in another zone is the same instant", func(w *world) {
+	{"a time in another zone is the same instant", func(w *fixture) {
 		at := w.now().Add(time.Hour).In(time.FixedZone("x", 5*3600))
 		t := w.create(pawl.NewTask{Type: "a", RunAt: &at})
 		got := w.only(t.ID).RunAt
 		w.at(got, at, "run_at")
 		w.same(got.Location().String(), "UTC", "location")
 	}},
-	{"a far future does not stand before a lower priority", func(w *world) {
+	{"a far future does not stand before a lower priority", func(w *fixture) {
 		at := w.now().Add(time.Hour)
 		w.create(pawl.NewTask{Type: "a", Priority: 100, RunAt: &at})
 		low := w.solo()
 		w.same(w.claim("w1").TaskID, low.ID, "claimed")
 	}},
-	{"more than ten years ahead is invalid", func(w *world) {
+	{"more than ten years ahead is invalid", func(w *fixture) {
 		for _, d := range []time.Duration{5 * pawl.MaxDelay, 292 * 365 * 24 * time.Hour} {
 			at := w.now().Add(d)
 			_, err := pawl.Create(w.ctx, w.svc, pawl.NewTask{Type: "a", RunAt: &at})

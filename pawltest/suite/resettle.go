@@ -8,7 +8,7 @@ import (
 )
 
 // batch makes a task of a type's items, each with its number as key and input.
-func (w *world) batch(typ string, n int) (pawl.Task, []pawl.Item) {
+func (w *fixture) batch(typ string, n int) (pawl.Task, []pawl.Item) {
 	w.Helper()
 	made := make([]pawl.NewItem, n)
 	for i := range made {
@@ -19,7 +19,7 @@ func (w *world) batch(typ string, n int) (pawl.Task, []pawl.Item) {
 }
 
 var resettling = noun{"a task settles again", []promise{
-	{"when the last item that failed is cancelled", func(w *world) {
+	{"when the last item that failed is cancelled", func(w *fixture) {
 		const c, f, d, x = pawl.ItemCompleted, pawl.ItemFailed, pawl.ItemDeadLettered, pawl.ItemCancelled
 		for _, mix := range []struct {
 			items  []pawl.ItemState
@@ -52,7 +52,7 @@ var resettling = noun{"a task settles again", []promise{
 			}
 		}
 	}},
-	{"when all that was submitted is cancelled, one by one", func(w *world) {
+	{"when all that was submitted is cancelled, one by one", func(w *fixture) {
 		t, ls := w.commissioned(pawl.Type{Name: "order", Approval: pawl.Approval{Mode: pawl.ApprovalManual}}, 2)
 		for _, l := range ls {
 			w.submit(l, `1`)
@@ -62,7 +62,7 @@ var resettling = noun{"a task settles again", []promise{
 		w.same(w.cancel(t.ID, ls[1].ID).State, pawl.TaskCancelled, "after the last")
 		w.conflict(w.tryApprove(t.ID), "cancelled")
 	}},
-	{"to submitted, and is ready to be approved, where what is left was submitted", func(w *world) {
+	{"to submitted, and is ready to be approved, where what is left was submitted", func(w *fixture) {
 		t, ls := w.commissioned(pawl.Type{Name: "order", Approval: pawl.Approval{Mode: pawl.ApprovalManual}, MaxAttempts: 1}, 2)
 		w.submit(ls[0], `1`)
 		w.failFor(ls[1], "no")
@@ -73,7 +73,7 @@ var resettling = noun{"a task settles again", []promise{
 		w.ok(w.tryApprove(t.ID), "approve")
 		w.same(w.task(t.ID).State, pawl.TaskCompleted, "approved")
 	}},
-	{"and holds its input again, unless another task does by then", func(w *world) {
+	{"and holds its input again, unless another task does by then", func(w *fixture) {
 		for _, taken := range []bool{false, true} {
 			typ := map[bool]string{false: "free", true: "taken"}[taken]
 			like := pawl.NewTask{Type: typ, Payload: raw(`{"n":1}`), Dedupe: pawl.Dedupe{All: true}, Items: []pawl.NewItem{{Input: raw("1")}, {Input: raw("2")}}}
@@ -90,7 +90,7 @@ var resettling = noun{"a task settles again", []promise{
 			w.same([]any{again.ID, again.Deduplicated}, []any{holder, true}, "the same input again")
 		}
 	}},
-	{"a type may have failed items not count", func(w *world) {
+	{"a type may have failed items not count", func(w *fixture) {
 		w.put(pawl.Type{Name: "best", OnItemFailure: pawl.FailureIgnore, MaxAttempts: 1})
 		const c, f, d, x = pawl.ItemCompleted, pawl.ItemFailed, pawl.ItemDeadLettered, pawl.ItemCancelled
 		for _, mix := range []struct {
@@ -122,7 +122,7 @@ var resettling = noun{"a task settles again", []promise{
 		w.conflict(err, "completed")
 		w.same(w.item(its[1].ID).State, pawl.ItemFailed, "the item that failed")
 	}},
-	{"failed items that do not count leave the others to be approved", func(w *world) {
+	{"failed items that do not count leave the others to be approved", func(w *fixture) {
 		for _, last := range []string{"fails", "expires"} {
 			t, ls := w.commissioned(pawl.Type{Name: "order-" + last, Approval: pawl.Approval{Mode: pawl.ApprovalManual}, OnItemFailure: pawl.FailureIgnore, MaxAttempts: 1}, 2)
 			w.submit(ls[0], `1`)
@@ -138,7 +138,7 @@ var resettling = noun{"a task settles again", []promise{
 			w.same(w.task(t.ID).State, pawl.TaskCompleted, "approved")
 		}
 	}},
-	{"a failed task's results can be read in part", func(w *world) {
+	{"a failed task's results can be read in part", func(w *fixture) {
 		t, its := w.batch("batch", 3)
 		w.complete(w.claimItem("w1", its[0].ID), `{"n":1}`)
 		_, err := w.svc.PartialResult(w.ctx, t.ID)
@@ -155,7 +155,7 @@ var resettling = noun{"a task settles again", []promise{
 		w.ok(err, "whole")
 		w.same([]any{string(whole.Payload), whole.Partial}, []any{`{"a":{"n":1},"c":3}`, false}, "of a completed task")
 	}},
-	{"the failed items of an open task run again by retry", func(w *world) {
+	{"the failed items of an open task run again by retry", func(w *fixture) {
 		t, its := w.batch("batch", 3)
 		w.bring(t.ID, its[0].ID, pawl.ItemFailed)
 		w.bring(t.ID, its[1].ID, pawl.ItemDeadLettered)

@@ -8,7 +8,7 @@ import (
 )
 
 // bring takes one item to an end or a rest.
-func (w *world) bring(taskID, itemID string, to pawl.ItemState) {
+func (w *fixture) bring(taskID, itemID string, to pawl.ItemState) {
 	w.Helper()
 	switch to {
 	case pawl.ItemCompleted:
@@ -25,7 +25,7 @@ func (w *world) bring(taskID, itemID string, to pawl.ItemState) {
 }
 
 var settling = noun{"how a task ends", []promise{
-	{"completed when every item is completed", func(w *world) {
+	{"completed when every item is completed", func(w *fixture) {
 		for _, t := range []pawl.Task{w.solo(), w.many(3)} {
 			w.advance(time.Minute)
 			for _, i := range w.items(t.ID) {
@@ -39,7 +39,7 @@ var settling = noun{"how a task ends", []promise{
 			w.same(got.UpdatedAt, w.now(), "updated_at")
 		}
 	}},
-	{"the last item out of work decides, whatever the mix and the order", func(w *world) {
+	{"the last item out of work decides, whatever the mix and the order", func(w *fixture) {
 		const c, f, d, x = pawl.ItemCompleted, pawl.ItemFailed, pawl.ItemDeadLettered, pawl.ItemCancelled
 		for _, mix := range []struct {
 			items []pawl.ItemState
@@ -71,7 +71,7 @@ var settling = noun{"how a task ends", []promise{
 			w.at(got.CompletedAt, w.now(), "completed_at")
 		}
 	}},
-	{"a failed item leaves its siblings running", func(w *world) {
+	{"a failed item leaves its siblings running", func(w *fixture) {
 		t := w.many(3)
 		l := w.claim("w1")
 		w.failFor(w.claim("w2"), "no")
@@ -81,7 +81,7 @@ var settling = noun{"how a task ends", []promise{
 		w.complete(w.claim("w2"), `1`)
 		w.same(w.task(t.ID).State, pawl.TaskFailed, "state")
 	}},
-	{"a failed task carries an error of its items and their failures", func(w *world) {
+	{"a failed task carries an error of its items and their failures", func(w *fixture) {
 		for _, t := range []pawl.Task{w.solo(), w.many(2)} {
 			all := w.items(t.ID)
 			w.failNow(w.claimItem("w1", all[0].ID), "first")
@@ -96,7 +96,7 @@ var settling = noun{"how a task ends", []promise{
 			}
 		}
 	}},
-	{"a task that settles leaves one event of its own, by the system", func(w *world) {
+	{"a task that settles leaves one event of its own, by the system", func(w *fixture) {
 		t := w.many(2)
 		w.complete(w.claim("w1"), `1`)
 		w.complete(w.claim("w1"), `2`)
@@ -111,7 +111,7 @@ var settling = noun{"how a task ends", []promise{
 		w.same([]any{e.Event, e.FromState, e.ToState, e.TaskFrom, e.TaskTo, e.ActorType},
 			[]any{"completed", "open", "completed", "", "", pawl.ActorSystem}, "the settling event")
 	}},
-	{"finishing both last items in one batch settles once", func(w *world) {
+	{"finishing both last items in one batch settles once", func(w *fixture) {
 		t := w.many(2)
 		ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 2})
 		rs, err := w.svc.Complete(w.ctx, []pawl.CompleteCall{{Fence: ls[0].Fence()}, {Fence: ls[1].Fence()}})
@@ -121,7 +121,7 @@ var settling = noun{"how a task ends", []promise{
 		got := w.task(t.ID)
 		w.same([]any{got.State, got.Version}, []any{pawl.TaskCompleted, 1}, "the task")
 	}},
-	{"one batch over several tasks settles each", func(w *world) {
+	{"one batch over several tasks settles each", func(w *fixture) {
 		a, b, c := w.many(2), w.many(2), w.solo()
 		ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 10})
 		w.same(len(ls), 5, "claimed")
@@ -138,7 +138,7 @@ var settling = noun{"how a task ends", []promise{
 }}
 
 var results = noun{"results", []promise{
-	{"a task of one item has its item's result", func(w *world) {
+	{"a task of one item has its item's result", func(w *fixture) {
 		t := w.solo()
 		w.advance(time.Second)
 		w.complete(w.claim("w1"), `{"pages": 42}`)
@@ -146,7 +146,7 @@ var results = noun{"results", []promise{
 		w.ok(err, "result")
 		w.same(got, pawl.TaskResult{TaskID: t.ID, Payload: raw(`{"pages": 42}`), CreatedAt: w.now()}, "result")
 	}},
-	{"no result is null", func(w *world) {
+	{"no result is null", func(w *fixture) {
 		t := w.solo()
 		_, err := pawl.Complete(w.ctx, w.svc, w.claim("w1").Fence(), nil)
 		w.ok(err, "complete")
@@ -155,7 +155,7 @@ var results = noun{"results", []promise{
 		w.ok(err, "result")
 		w.same(string(got.Payload), "null", "task's result")
 	}},
-	{"a task of many has the list of its items' results by position", func(w *world) {
+	{"a task of many has the list of its items' results by position", func(w *fixture) {
 		t := w.many(3)
 		ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 3})
 		for _, n := range []int{2, 0, 1} {
@@ -165,7 +165,7 @@ var results = noun{"results", []promise{
 		w.ok(err, "result")
 		w.same(string(got.Payload), `[0,10,20]`, "result")
 	}},
-	{"a task whose items all have keys has an object by key", func(w *world) {
+	{"a task whose items all have keys has an object by key", func(w *fixture) {
 		t := w.create(pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Input: raw(`1`), Key: "x"}, {Input: raw(`2`), Key: "y"}}})
 		ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 2})
 		w.complete(ls[1], `"Y"`)
@@ -174,7 +174,7 @@ var results = noun{"results", []promise{
 		w.ok(err, "result")
 		w.same(string(got.Payload), `{"x":"X","y":"Y"}`, "result")
 	}},
-	{"there is none before the task has completed", func(w *world) {
+	{"there is none before the task has completed", func(w *fixture) {
 		t := w.solo()
 		_, err := w.svc.TaskResult(w.ctx, t.ID)
 		w.conflict(err, "queued", "cancel")
@@ -189,7 +189,7 @@ var results = noun{"results", []promise{
 }}
 
 var adding = noun{"adding items", []promise{
-	{"a live task takes more items, which count", func(w *world) {
+	{"a live task takes more items, which count", func(w *fixture) {
 		t := w.many(2)
 		w.complete(w.claim("w1"), `0`)
 		got, err := first(w.svc.AddItems(w.ctx, []pawl.AddItems{{TaskID: t.ID, Items: []pawl.NewItem{{Input: raw(`"x"`)}, {Input: raw(`"y"`), Type: "b", Priority: ptr(9)}}}}))
@@ -203,7 +203,7 @@ var adding = noun{"adding items", []promise{
 		}
 		w.same(w.task(t.ID).State, pawl.TaskCompleted, "state")
 	}},
-	{"each leaves an event planned", func(w *world) {
+	{"each leaves an event planned", func(w *fixture) {
 		t := w.many(2)
 		_, err := first(w.svc.AddItems(w.ctx, []pawl.AddItems{{TaskID: t.ID, Items: []pawl.NewItem{{Input: raw(`1`)}}}}))
 		w.ok(err, "add items")
@@ -211,7 +211,7 @@ var adding = noun{"adding items", []promise{
 		w.same(len(got), 3, "events")
 		w.same([]any{got[2].FromState, got[2].ToState, got[2].ItemID}, []any{"", "queued", w.items(t.ID)[2].ID}, "the event")
 	}},
-	{"a task of one item can have more", func(w *world) {
+	{"a task of one item can have more", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		got, err := first(w.svc.AddItems(w.ctx, []pawl.AddItems{{TaskID: t.ID, Items: []pawl.NewItem{{Input: raw(`"more"`)}}}}))
@@ -225,7 +225,7 @@ var adding = noun{"adding items", []promise{
 		w.ok(err, "result")
 		w.same(string(r.Payload), `[1,2]`, "result")
 	}},
-	{"new items may come after old ones, done or not", func(w *world) {
+	{"new items may come after old ones, done or not", func(w *fixture) {
 		t := w.create(pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Input: raw(`1`), Key: "done"}, {Input: raw(`2`), Key: "later"}}})
 		w.complete(w.claim("w1"), `1`)
 		_, err := first(w.svc.AddItems(w.ctx, []pawl.AddItems{{TaskID: t.ID, Items: []pawl.NewItem{
@@ -235,7 +235,7 @@ var adding = noun{"adding items", []promise{
 		all := w.items(t.ID)
 		w.same([]any{all[2].State, all[3].State}, []any{pawl.ItemQueued, pawl.ItemWaiting}, "the new items")
 	}},
-	{"a task that is not open takes none", func(w *world) {
+	{"a task that is not open takes none", func(w *fixture) {
 		add := func(id string) error {
 			_, err := first(w.svc.AddItems(w.ctx, []pawl.AddItems{{TaskID: id, Items: []pawl.NewItem{{Input: raw(`1`)}}}}))
 			return err
@@ -250,7 +250,7 @@ var adding = noun{"adding items", []promise{
 		w.refused(add("tsk_01ARZ3NDEKTSV4RRFFQ69G5FAV"), pawl.CodeNotFound)
 		w.same(len(w.items(done.ID))+len(w.items(failed.ID)), 3, "items")
 	}},
-	{"a key of the task is not given twice", func(w *world) {
+	{"a key of the task is not given twice", func(w *fixture) {
 		t := w.create(pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Input: raw(`1`), Key: "x"}, {Input: raw(`2`)}}})
 		_, err := first(w.svc.AddItems(w.ctx, []pawl.AddItems{{TaskID: t.ID, Items: []pawl.NewItem{{Input: raw(`3`), Key: "y"}, {Input: raw(`4`), Key: "x"}}}}))
 		w.invalid(err, "/items/1/key")

@@ -10,14 +10,14 @@ import (
 )
 
 // await suspends a claimed item until a signal.
-func (w *world) await(l pawl.Lease, signal, key string) pawl.Moved {
+func (w *fixture) await(l pawl.Lease, signal, key string) pawl.Moved {
 	w.Helper()
 	m, err := first(w.svc.Suspend(w.ctx, []pawl.SuspendCall{{Fence: l.Fence(), Signal: signal, Key: key}}))
 	w.ok(err, "suspend")
 	return m
 }
 
-func (w *world) signal(name, key, payload string) pawl.Signalled {
+func (w *fixture) signal(name, key, payload string) pawl.Signalled {
 	w.Helper()
 	s, err := pawl.Signal(w.ctx, w.svc, name, key, raw(payload))
 	w.ok(err, "signal")
@@ -25,7 +25,7 @@ func (w *world) signal(name, key, payload string) pawl.Signalled {
 }
 
 // stepped is a task's events from the n-th on, in short.
-func (w *world) stepped(taskID string, n int) []string {
+func (w *fixture) stepped(taskID string, n int) []string {
 	w.Helper()
 	var out []string
 	for _, e := range w.record(pawl.EventFilter{TaskID: taskID})[n:] {
@@ -39,7 +39,7 @@ func (w *world) stepped(taskID string, n int) []string {
 }
 
 var signals = noun{"signals", []promise{
-	{"a signal wakes who waits for it, uncounted", func(w *world) {
+	{"a signal wakes who waits for it, uncounted", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		m := w.await(l, "approved", "42")
@@ -60,7 +60,7 @@ var signals = noun{"signals", []promise{
 		}, "events")
 		w.lost(func() error { _, err := pawl.Heartbeat(w.ctx, w.svc, l.Fence()); return err }(), "taken", "leased", "w2", 2)
 	}},
-	{"one sent before is not missed", func(w *world) {
+	{"one sent before is not missed", func(w *fixture) {
 		w.same(w.signal("go", "", `1`).Woken, 0, "woken")
 		t := w.solo()
 		l := w.claim("w1")
@@ -75,7 +75,7 @@ var signals = noun{"signals", []promise{
 		w.lost(err, "released", "queued", "w1", 1)
 		w.same(w.claim("w2").Attempt, 2, "attempt")
 	}},
-	{"another name, key or namespace wakes nobody", func(w *world) {
+	{"another name, key or namespace wakes nobody", func(w *fixture) {
 		t := w.solo()
 		w.await(w.claim("w1"), "a", "1")
 		w.same([]int{w.signal("a", "", `1`).Woken, w.signal("a", "2", `1`).Woken, w.signal("b", "1", `1`).Woken, w.in("other").signal("a", "1", `1`).Woken},
@@ -83,7 +83,7 @@ var signals = noun{"signals", []promise{
 		w.same(w.only(t.ID).State, pawl.ItemWaiting, "state")
 		w.same(w.signal("a", "1", `1`).Woken, 1, "woken")
 	}},
-	{"all who wait are woken, and each task is told once", func(w *world) {
+	{"all who wait are woken, and each task is told once", func(w *fixture) {
 		many, solo := w.many(3), w.solo()
 		leases := w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 4})
 		var calls []pawl.SuspendCall
@@ -102,7 +102,7 @@ var signals = noun{"signals", []promise{
 		w.same(len(w.record(pawl.EventFilter{TaskID: many.ID, Event: "ready"})), 3, "ready")
 		w.same(len(w.claims(pawl.ClaimRequest{WorkerID: "w2", Limit: 10})), 4, "claimed")
 	}},
-	{"a batch of suspends answers each on its own", func(w *world) {
+	{"a batch of suspends answers each on its own", func(w *fixture) {
 		w.signal("sent", "", `1`)
 		w.many(4)
 		ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 4})
@@ -118,7 +118,7 @@ var signals = noun{"signals", []promise{
 		w.lost(rs[3].Err, "taken", "leased", "w1", 1)
 		w.same(w.signal("other", "", `1`).Replaced, false, "replaced")
 	}},
-	{"sent again it replaces the payload and wakes who waits then", func(w *world) {
+	{"sent again it replaces the payload and wakes who waits then", func(w *fixture) {
 		w.same(w.signal("go", "", `1`).Replaced, false, "replaced")
 		w.advance(time.Second)
 		s := w.signal("go", "", `2`)
@@ -129,7 +129,7 @@ var signals = noun{"signals", []promise{
 		w.await(l, "go", "")
 		w.same(string(w.resume(w.claim("w1").ID).Signals["wait"].Payload), `2`, "payload")
 	}},
-	{"the next attempt reads the payload, byte for byte, until it has saved it", func(w *world) {
+	{"the next attempt reads the payload, byte for byte, until it has saved it", func(w *fixture) {
 		w.solo()
 		l := w.claim("w1")
 		w.waits(l, "approved", "42")
@@ -143,7 +143,7 @@ var signals = noun{"signals", []promise{
 		w.ok(err, "checkpoint")
 		w.same(len(w.resume(l.ID).Signals), 0, "signals after it is saved")
 	}},
-	{"a signal without a payload carries null", func(w *world) {
+	{"a signal without a payload carries null", func(w *fixture) {
 		_, err := pawl.Signal(w.ctx, w.svc, "go", "", nil)
 		w.ok(err, "signal")
 		w.solo()
@@ -152,7 +152,7 @@ var signals = noun{"signals", []promise{
 		w.await(l, "go", "")
 		w.same(string(w.resume(w.claim("w1").ID).Signals["wait"].Payload), `null`, "payload")
 	}},
-	{"of a time and a signal the first wins", func(w *world) {
+	{"of a time and a signal the first wins", func(w *fixture) {
 		for _, signalFirst := range []bool{false, true} {
 			t := w.solo()
 			until := w.now().Add(time.Minute)
@@ -170,14 +170,14 @@ var signals = noun{"signals", []promise{
 			w.complete(w.claim("w1"), `1`)
 		}
 	}},
-	{"what was cancelled is not woken", func(w *world) {
+	{"what was cancelled is not woken", func(w *fixture) {
 		t := w.solo()
 		w.await(w.claim("w1"), "go", "")
 		w.cancel(t.ID)
 		w.same(w.signal("go", "", `1`).Woken, 0, "woken")
 		w.same(w.only(t.ID).State, pawl.ItemCancelled, "state")
 	}},
-	{"a refused suspend waits for nothing", func(w *world) {
+	{"a refused suspend waits for nothing", func(w *fixture) {
 		w.solo()
 		l := w.claim("w1")
 		w.complete(l, `1`)
@@ -185,7 +185,7 @@ var signals = noun{"signals", []promise{
 		w.conflict(err, "completed")
 		w.same(w.signal("go", "", `1`), pawl.Signalled{Name: "go", SentAt: w.now()}, "the answer")
 	}},
-	{"bad signals are refused by field", func(w *world) {
+	{"bad signals are refused by field", func(w *fixture) {
 		for pointer, call := range map[string]pawl.SignalCall{
 			"/name":    {},
 			"/key":     {Name: "a", Key: strings.Repeat("x", pawl.MaxKeyLen+1)},
@@ -200,7 +200,7 @@ var signals = noun{"signals", []promise{
 		w.invalid(rs[1].Err, "/name")
 		w.ok(rs[2].Err, "the third")
 	}},
-	{"sent while an item is suspended for it, it is never lost", func(w *world) {
+	{"sent while an item is suspended for it, it is never lost", func(w *fixture) {
 		for n := range 50 {
 			t := w.solo()
 			l := w.claimItem("w1", w.only(t.ID).ID)
@@ -219,7 +219,7 @@ var signals = noun{"signals", []promise{
 			w.complete(w.claimItem("w2", l.ID), `1`)
 		}
 	}},
-	{"signals, a cancel and the time at once wake an item once", func(w *world) {
+	{"signals, a cancel and the time at once wake an item once", func(w *fixture) {
 		for n := range 10 {
 			t := w.many(4)
 			key := fmt.Sprint(n)
@@ -251,7 +251,7 @@ var signals = noun{"signals", []promise{
 	}},
 }}
 
-func (w *world) resume(itemID string) pawl.ResumeState {
+func (w *fixture) resume(itemID string) pawl.ResumeState {
 	w.Helper()
 	state, err := w.svc.Resume(w.ctx, itemID)
 	w.ok(err, "resume")
@@ -259,7 +259,7 @@ func (w *world) resume(itemID string) pawl.ResumeState {
 }
 
 // waits saves what the step "wait" waits for.
-func (w *world) waits(l pawl.Lease, signal, key string) {
+func (w *fixture) waits(l pawl.Lease, signal, key string) {
 	w.Helper()
 	_, err := pawl.SaveCheckpoint(w.ctx, w.svc, l.Fence(), pawl.NewCheckpoint{Type: pawl.StateTransition, Name: "wait", Snapshot: raw(`null`),
 		Metadata: raw(fmt.Sprintf(`{"signal":%q,"key":%q}`, signal, key))})

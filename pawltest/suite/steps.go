@@ -6,7 +6,7 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-func (w *world) step(l pawl.Lease, id string) pawl.CheckpointRef {
+func (w *fixture) step(l pawl.Lease, id string) pawl.CheckpointRef {
 	w.Helper()
 	ref, err := first(w.svc.StepMessages(w.ctx, []pawl.StepCall{{MessageFence: writerOf(l, id)}}))
 	w.ok(err, "step")
@@ -14,7 +14,7 @@ func (w *world) step(l pawl.Lease, id string) pawl.CheckpointRef {
 }
 
 var steps = noun{"steps", []promise{
-	{"a step is a checkpoint, and the next attempt goes on after it", func(w *world) {
+	{"a step is a checkpoint, and the next attempt goes on after it", func(w *fixture) {
 		t, l := w.asked()
 		id := l.OpenMessage.ID
 		n, err := w.tryAppend(l, id, 0, append(texts("one. "), pawl.Chunk{Type: pawl.ChunkToolCall, ToolCallID: "c1", ToolName: "look"}, pawl.Chunk{Type: pawl.ChunkToolResult, ToolCallID: "c1", Output: raw(`1`)}))
@@ -47,7 +47,7 @@ var steps = noun{"steps", []promise{
 		w.same(w.follow(id, 5), "end:complete/6", "from the end on")
 		w.dense(t.ID, 3)
 	}},
-	{"when the budget is spent the message ends with all that was said; a retry opens it again", func(w *world) {
+	{"when the budget is spent the message ends with all that was said; a retry opens it again", func(w *fixture) {
 		t := w.create(pawl.NewTask{Type: "chat", MaxAttempts: 1, Reply: &pawl.Reply{}})
 		l := w.claim("w1")
 		id := l.OpenMessage.ID
@@ -64,7 +64,7 @@ var steps = noun{"steps", []promise{
 		w.same(w.said(id), "text:half/abandoned text:whole", "content")
 		w.failNow(l, "no")
 	}},
-	{"a message makes as many steps as it may, and not one more", func(w *world) {
+	{"a message makes as many steps as it may, and not one more", func(w *fixture) {
 		t := w.create(pawl.NewTask{Type: "chat", Reply: &pawl.Reply{MaxSteps: 2}})
 		l := w.claim("w1")
 		id := l.OpenMessage.ID

@@ -28,7 +28,7 @@ type Open func(t *testing.T) (pawl.Service, Clock)
 // breaking.
 type promise struct {
 	says string
-	test func(w *world)
+	test func(w *fixture)
 }
 
 // noun is the promises about one thing.
@@ -57,7 +57,7 @@ func Run(t *testing.T, open Open) {
 				t.Run(p.says, func(t *testing.T) {
 					t.Parallel()
 					svc, clock := open(t)
-					w := &world{T: t, svc: svc, clock: clock, ctx: t.Context()}
+					w := &fixture{T: t, svc: svc, clock: clock, ctx: t.Context()}
 					p.test(w)
 					w.audit()
 				})

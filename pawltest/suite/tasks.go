@@ -14,14 +14,14 @@ func asCreated(t pawl.Task) pawl.Task {
 }
 
 var tasks = noun{"tasks", []promise{
-	{"a task without items has one, whose input is the payload", func(w *world) {
+	{"a task without items has one, whose input is the payload", func(w *fixture) {
 		t := w.create(pawl.NewTask{Type: "a", Payload: raw(`{"file":"x.pdf"}`)})
 		i := w.only(t.ID)
 		w.same(string(i.Input), `{"file":"x.pdf"}`, "input")
 		w.same(i.Type, "a", "type")
 		w.same(i.Kind, pawl.KindWork, "kind")
 	}},
-	{"a new task reads back as it was asked for", func(w *world) {
+	{"a new task reads back as it was asked for", func(w *fixture) {
 		asked := pawl.NewTask{
 			Type: "pdf.parse", Title: "Parse é 文", Priority: -7, Payload: raw(`{"a":1}`),
 			Metadata: raw(`{"repo":"x"}`), RequestedBy: &pawl.Requester{Type: "agent", ID: "planner"},
@@ -37,7 +37,7 @@ var tasks = noun{"tasks", []promise{
 			CreatedAt: now, UpdatedAt: now, LastTransitionedAt: now,
 		}, "the task")
 	}},
-	{"ids are a prefix and a ULID", func(w *world) {
+	{"ids are a prefix and a ULID", func(w *fixture) {
 		t := w.solo()
 		i := w.only(t.ID)
 		for id, prefix := range map[string]string{t.ID: "tsk_", i.ID: "itm_"} {
@@ -47,7 +47,7 @@ var tasks = noun{"tasks", []promise{
 			}
 		}
 	}},
-	{"payloads are kept byte for byte", func(w *world) {
+	{"payloads are kept byte for byte", func(w *fixture) {
 		for _, payload := range []string{
 			`{"b": 1,  "a": [ 12345678901234567890, 1.10, 1e400 ]}`, `null`, `"é 😀"`, `[]`, `0`, `{"a":1,"a":2}`, `"\\u0000"`,
 		} {
@@ -60,7 +60,7 @@ var tasks = noun{"tasks", []promise{
 			w.same(string(w.only(t.ID).Result), payload, "result")
 		}
 	}},
-	{"no payload is null, no metadata is an empty object", func(w *world) {
+	{"no payload is null, no metadata is an empty object", func(w *fixture) {
 		t := w.create(pawl.NewTask{Type: "a"})
 		w.same(string(w.task(t.ID).Payload), "null", "payload")
 		w.same(string(w.only(t.ID).Input), "null", "input")
@@ -70,7 +70,7 @@ var tasks = noun{"tasks", []promise{
 		_, err := first(w.svc.UpdateTasks(w.ctx, []pawl.TaskUpdate{{TaskID: t.ID, Metadata: raw("null")}}))
 		w.refused(err, pawl.CodeInvalid)
 	}},
-	{"items take the task's type, priority and budget unless they have their own", func(w *world) {
+	{"items take the task's type, priority and budget unless they have their own", func(w *fixture) {
 		t := w.create(pawl.NewTask{Type: "a", Priority: 5, MaxAttempts: 7, Items: []pawl.NewItem{
 			{Input: raw(`1`)},
 			{Input: raw(`2`), Type: "b", Priority: ptr(-3), MaxAttempts: 2, Key: "second"},
@@ -88,10 +88,10 @@ var tasks = noun{"tasks", []promise{
 			"3", "a", 0, 7, "", true, true,
 		}, "items")
 	}},
-	{"the budget is three attempts by default", func(w *world) {
+	{"the budget is three attempts by default", func(w *fixture) {
 		w.same(w.only(w.solo().ID).MaxAttempts, pawl.DefaultMaxAttempts, "max_attempts")
 	}},
-	{"each call of a batch is answered on its own, in order", func(w *world) {
+	{"each call of a batch is answered on its own, in order", func(w *fixture) {
 		rs, err := w.svc.CreateTasks(w.ctx, []pawl.NewTask{{Type: "a"}, {Type: ""}, {Type: "b"}, {Type: "c", Payload: raw(`{`)}, {Type: "d"}})
 		w.ok(err, "create")
 		w.same(len(rs), 5, "answers")
@@ -105,25 +105,25 @@ var tasks = noun{"tasks", []promise{
 		w.ok(err, "list")
 		w.same(len(list.Items), 3, "tasks made")
 	}},
-	{"an empty batch is answered with nothing", func(w *world) {
+	{"an empty batch is answered with nothing", func(w *fixture) {
 		rs, err := w.svc.CreateTasks(w.ctx, nil)
 		w.ok(err, "create")
 		w.same(len(rs), 0, "answers")
 	}},
-	{"an unknown task is not found", func(w *world) {
+	{"an unknown task is not found", func(w *fixture) {
 		_, err := w.svc.GetTask(w.ctx, "tsk_01ARZ3NDEKTSV4RRFFQ69G5FAV")
 		w.refused(err, pawl.CodeNotFound)
 		_, err = w.svc.TaskResult(w.ctx, "tsk_01ARZ3NDEKTSV4RRFFQ69G5FAV")
 		w.refused(err, pawl.CodeNotFound)
 	}},
-	{"an item's id is not a task's id", func(w *world) {
+	{"an item's id is not a task's id", func(w *fixture) {
 		t := w.solo()
 		_, err := w.svc.GetTask(w.ctx, w.only(t.ID).ID)
 		w.refused(err, pawl.CodeNotFound)
 		_, err = w.svc.GetItem(w.ctx, t.ID)
 		w.refused(err, pawl.CodeNotFound)
 	}},
-	{"a task of a thousand items is one call", func(w *world) {
+	{"a task of a thousand items is one call", func(w *fixture) {
 		t := w.many(1000)
 		w.same(w.task(t.ID).Items, 1000, "items")
 		got := w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 1000})
@@ -142,32 +142,32 @@ var tasks = noun{"tasks", []promise{
 }}
 
 var derived = noun{"what an open task reads as", []promise{
-	{"nothing claimed is queued, pending", func(w *world) {
+	{"nothing claimed is queued, pending", func(w *fixture) {
 		t := w.task(w.many(2).ID)
 		w.same([]any{t.State, t.Status}, []any{pawl.TaskQueued, pawl.StatusPending}, "state")
 	}},
-	{"an item leased is checked_out, in progress", func(w *world) {
+	{"an item leased is checked_out, in progress", func(w *fixture) {
 		for _, t := range []pawl.Task{w.solo(), w.many(2)} {
 			w.claimItem("w1", w.items(t.ID)[0].ID)
 			t = w.task(t.ID)
 			w.same([]any{t.State, t.Status}, []any{pawl.TaskCheckedOut, pawl.StatusInProgress}, "state")
 		}
 	}},
-	{"an item in progress is in_progress, whatever the others are", func(w *world) {
+	{"an item in progress is in_progress, whatever the others are", func(w *fixture) {
 		for _, t := range []pawl.Task{w.solo(), w.many(3)} {
 			w.beat(w.claimItem("w1", w.items(t.ID)[0].ID))
 			t = w.task(t.ID)
 			w.same([]any{t.State, t.Status}, []any{pawl.TaskInProgress, pawl.StatusInProgress}, "state")
 		}
 	}},
-	{"an item past its work while others are not is in_progress", func(w *world) {
+	{"an item past its work while others are not is in_progress", func(w *fixture) {
 		t := w.many(3)
 		w.complete(w.claim("w1"), `1`)
 		w.same(w.task(t.ID).State, pawl.TaskInProgress, "one done, the others queued")
 		w.claim("w1")
 		w.same(w.task(t.ID).State, pawl.TaskInProgress, "one done, one leased")
 	}},
-	{"released, failed with a retry left and expired items are queued again", func(w *world) {
+	{"released, failed with a retry left and expired items are queued again", func(w *fixture) {
 		t := w.many(2)
 		w.release(w.claim("w1"))
 		w.same(w.task(t.ID).State, pawl.TaskQueued, "released")
@@ -176,12 +176,12 @@ var derived = noun{"what an open task reads as", []promise{
 		w.expire(w.claim("w1"))
 		w.same(w.task(t.ID).State, pawl.TaskQueued, "expired")
 	}},
-	{"scheduled and waiting items leave a task queued", func(w *world) {
+	{"scheduled and waiting items leave a task queued", func(w *fixture) {
 		at := w.now().Add(time.Hour)
 		t := w.create(pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Input: raw(`1`), Key: "x", RunAt: &at}, {Input: raw(`2`), After: []string{"x"}}}})
 		w.same(w.task(t.ID).State, pawl.TaskQueued, "state")
 	}},
-	{"claims, heartbeats and progress are no changes of a task", func(w *world) {
+	{"claims, heartbeats and progress are no changes of a task", func(w *fixture) {
 		for _, t := range []pawl.Task{w.solo(), w.many(2)} {
 			l := w.claimItem("w1", w.items(t.ID)[0].ID)
 			w.beat(l)
@@ -191,7 +191,7 @@ var derived = noun{"what an open task reads as", []promise{
 			w.same(w.task(t.ID).Version, 0, "version")
 		}
 	}},
-	{"a task of many shows the items out of work as its progress", func(w *world) {
+	{"a task of many shows the items out of work as its progress", func(w *fixture) {
 		t := w.many(3)
 		w.same(w.task(t.ID).Progress, 0, "progress")
 		w.complete(w.claim("w1"), `1`)
@@ -207,7 +207,7 @@ var derived = noun{"what an open task reads as", []promise{
 			w.Errorf("a failed task shows 100 %%: %v", got)
 		}
 	}},
-	{"updated_at moves with the newest event of a task", func(w *world) {
+	{"updated_at moves with the newest event of a task", func(w *fixture) {
 		t := w.many(2)
 		w.advance(time.Minute)
 		l := w.claim("w1")

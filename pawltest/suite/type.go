@@ -9,7 +9,7 @@ import (
 )
 
 // put registers a type.
-func (w *world) put(t pawl.Type) pawl.TypeRef {
+func (w *fixture) put(t pawl.Type) pawl.TypeRef {
 	w.Helper()
 	ref, err := first(w.svc.PutTypes(w.ctx, []pawl.Type{t}))
 	w.ok(err, "put type")
@@ -17,7 +17,7 @@ func (w *world) put(t pawl.Type) pawl.TypeRef {
 }
 
 // held reads a type, the version that holds for 0.
-func (w *world) held(name string, version int) pawl.Type {
+func (w *fixture) held(name string, version int) pawl.Type {
 	w.Helper()
 	t, err := w.svc.GetType(w.ctx, name, version)
 	w.ok(err, "get type")
@@ -25,7 +25,7 @@ func (w *world) held(name string, version int) pawl.Type {
 }
 
 // removed takes a type off the registry.
-func (w *world) removed(name string) {
+func (w *fixture) removed(name string) {
 	w.Helper()
 	_, err := first(w.svc.RemoveTypes(w.ctx, []string{name}))
 	w.ok(err, "remove type")
@@ -45,7 +45,7 @@ func refusals(err error) []string {
 }
 
 var types = noun{"types", []promise{
-	{"a definition is a version; the same again is the same version", func(w *world) {
+	{"a definition is a version; the same again is the same version", func(w *fixture) {
 		t := pawl.Type{Name: "user.data.sync", Description: "Sync users", ResultSchema: raw(`{"type": "object", "required": ["ok"]}`), MaxAttempts: 5}
 		w.same(w.put(t), pawl.TypeRef{Name: "user.data.sync", Version: 1}, "the first")
 		w.same(w.put(t), pawl.TypeRef{Name: "user.data.sync", Version: 1, Unchanged: true}, "the same")
@@ -65,7 +65,7 @@ var types = noun{"types", []promise{
 		_, err = w.in("elsewhere").svc.GetType(w.in("elsewhere").ctx, "user.data.sync", 0)
 		w.refused(err, pawl.CodeNotFound)
 	}},
-	{"put at once by many, each change is one version", func(w *world) {
+	{"put at once by many, each change is one version", func(w *fixture) {
 		var wg sync.WaitGroup
 		for i := range 8 {
 			wg.Go(func() {
@@ -80,7 +80,7 @@ var types = noun{"types", []promise{
 			w.same(t.Version, len(all)-i, "versions, newest first, without a gap")
 		}
 	}},
-	{"listed by name, the version that holds or all", func(w *world) {
+	{"listed by name, the version that holds or all", func(w *fixture) {
 		for _, n := range []string{"b", "a", "c"} {
 			w.put(pawl.Type{Name: n})
 		}
@@ -96,7 +96,7 @@ var types = noun{"types", []promise{
 		w.same(names(pawl.TypeFilter{Versions: true, Removed: true}), []any{"a", 1, "b", 2, "b", 1, "c", 1}, "all")
 		w.same(names(pawl.TypeFilter{Names: []string{"b", "c"}}), []any{"b", 2}, "by name")
 	}},
-	{"removed, it no longer holds, and its versions can be read", func(w *world) {
+	{"removed, it no longer holds, and its versions can be read", func(w *fixture) {
 		w.put(pawl.Type{Name: "t", Priority: 1})
 		w.removed("t")
 		_, err := w.svc.GetType(w.ctx, "t", 0)
@@ -106,7 +106,7 @@ var types = noun{"types", []promise{
 		w.refused(err, pawl.CodeNotFound)
 		w.same(w.put(pawl.Type{Name: "t", Priority: 1}), pawl.TypeRef{Name: "t", Version: 2}, "put again")
 	}},
-	{"a definition that is wrong is refused with pointers into it", func(w *world) {
+	{"a definition that is wrong is refused with pointers into it", func(w *fixture) {
 		_, err := first(w.svc.PutTypes(w.ctx, []pawl.Type{{
 			Name: "x.plan", MaxAttempts: -1, OnItemFailure: "panic", Plan: pawl.Plan{Mode: pawl.PlanSplit, Pointer: "ids", Number: "ids"},
 			Parts:    []pawl.PartRule{{Key: "a"}, {Key: "a"}},
@@ -133,7 +133,7 @@ var types = noun{"types", []promise{
 		w.same(refusals(err), []string{"/parts/0/schema/$ref leads out of the schema; schemas are never fetched, put what it needs under $defs"}, "a schema that leads out")
 		w.same(len(w.types(pawl.TypeFilter{})), 0, "types")
 	}},
-	{"a name with a comma is refused wherever work is made of it, and lists with commas are read", func(w *world) {
+	{"a name with a comma is refused wherever work is made of it, and lists with commas are read", func(w *fixture) {
 		w.put(pawl.Type{Name: "planned", Plan: pawl.Plan{Mode: pawl.PlanItem}})
 		w.create(pawl.NewTask{Type: "planned"})
 		plan := w.claims(pawl.ClaimRequest{WorkerID: "w", Types: []string{"planned.plan"}})[0]
@@ -162,7 +162,7 @@ var types = noun{"types", []promise{
 }}
 
 // types are all types of a filter.
-func (w *world) types(f pawl.TypeFilter) []pawl.Type {
+func (w *fixture) types(f pawl.TypeFilter) []pawl.Type {
 	w.Helper()
 	f.Limit = 2
 	var all []pawl.Type

@@ -9,20 +9,20 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-func (w *world) update(u pawl.TaskUpdate) pawl.Task {
+func (w *fixture) update(u pawl.TaskUpdate) pawl.Task {
 	w.Helper()
 	t, err := first(w.svc.UpdateTasks(w.ctx, []pawl.TaskUpdate{u}))
 	w.ok(err, "update")
 	return t
 }
 
-func (w *world) updateErr(u pawl.TaskUpdate) error {
+func (w *fixture) updateErr(u pawl.TaskUpdate) error {
 	_, err := first(w.svc.UpdateTasks(w.ctx, []pawl.TaskUpdate{u}))
 	return err
 }
 
 // claimOrder claims all there is, one by one, and says which items by key.
-func (w *world) claimOrder() string {
+func (w *fixture) claimOrder() string {
 	w.Helper()
 	var out []string
 	for {
@@ -35,7 +35,7 @@ func (w *world) claimOrder() string {
 }
 
 var updates = noun{"updates", []promise{
-	{"title, priority and metadata change, the version rises, one event says what", func(w *world) {
+	{"title, priority and metadata change, the version rises, one event says what", func(w *fixture) {
 		for _, t := range []pawl.Task{
 			w.create(pawl.NewTask{Type: "a", Title: "old", Metadata: raw(`{"repo":"x","n":1}`)}),
 			w.create(pawl.NewTask{Type: "a", Title: "old", Metadata: raw(`{"repo":"x","n":1}`), Items: []pawl.NewItem{{Input: raw(`1`), Key: "k"}, {Input: raw(`2`)}}}),
@@ -52,19 +52,19 @@ var updates = noun{"updates", []promise{
 				`{"metadata":{"from":{"repo":"x","n":1},"to":{"pr":7,"repo":"x"}},"priority":{"from":0,"to":5},"title":{"from":"old","to":"new"}}`}, "the event")
 		}
 	}},
-	{"what comes to no change leaves no event and the version as it was", func(w *world) {
+	{"what comes to no change leaves no event and the version as it was", func(w *fixture) {
 		t := w.create(pawl.NewTask{Type: "a", Title: "same", Priority: 3, Metadata: raw(`{ "b": 1, "a": 2 }`)})
 		got := w.update(pawl.TaskUpdate{TaskID: t.ID, Title: ptr("same"), Priority: ptr(3), Metadata: raw(`{"a": 2, "gone": null}`)})
 		w.same(got, t, "the task")
 		w.same(len(w.record(pawl.EventFilter{TaskID: t.ID})), 1, "events")
 	}},
-	{"metadata is merged, within too; an empty title is none", func(w *world) {
+	{"metadata is merged, within too; an empty title is none", func(w *fixture) {
 		t := w.create(pawl.NewTask{Type: "a", Title: "x", Metadata: raw(`{"a":{"b":1,"c":[1,2]},"big":12345678901234567890,"s":"<é>"}`)})
 		got := w.update(pawl.TaskUpdate{TaskID: t.ID, Title: ptr(""), Metadata: raw(`{"a":{"b":null,"c":[3]},"d":{"e":null,"f":1.50}}`)})
 		w.same(string(got.Metadata), `{"a":{"c":[3]},"big":12345678901234567890,"d":{"f":1.50},"s":"<é>"}`, "metadata")
 		w.same(got.Title, "", "title")
 	}},
-	{"only the version that was seen: a stale one is a precondition, with the state", func(w *world) {
+	{"only the version that was seen: a stale one is a precondition, with the state", func(w *fixture) {
 		t := w.solo()
 		got := w.update(pawl.TaskUpdate{TaskID: t.ID, Version: ptr(0), Title: ptr("one")})
 		w.same(got.Version, 1, "version")
@@ -74,7 +74,7 @@ var updates = noun{"updates", []promise{
 		w.refused(w.updateErr(pawl.TaskUpdate{TaskID: t.ID, Version: ptr(2), Title: ptr("two")}), pawl.CodePrecondition)
 		w.same(w.update(pawl.TaskUpdate{TaskID: t.ID, Version: ptr(1), Title: ptr("two")}).Version, 2, "version")
 	}},
-	{"of those who saw the same version one wins", func(w *world) {
+	{"of those who saw the same version one wins", func(w *fixture) {
 		for _, t := range []pawl.Task{w.solo(), w.many(2)} {
 			var mu sync.Mutex
 			var wg sync.WaitGroup
@@ -95,7 +95,7 @@ var updates = noun{"updates", []promise{
 			w.same([]any{won, w.task(t.ID).Version}, []any{1, 1}, "updates that came through, and the version")
 		}
 	}},
-	{"a new priority is that of its items which had the task's, wherever they are", func(w *world) {
+	{"a new priority is that of its items which had the task's, wherever they are", func(w *fixture) {
 		at := w.now().Add(time.Hour)
 		t := w.create(pawl.NewTask{Type: "a", Priority: 1, Items: []pawl.NewItem{
 			{Input: raw(`"queued"`), Key: "q"}, {Input: raw(`"own"`), Priority: ptr(7)}, {Input: raw(`"later"`), RunAt: &at}, {Input: raw(`"after"`), After: []string{"q"}},
@@ -127,13 +127,13 @@ var updates = noun{"updates", []promise{
 		w.retry(t.ID, is["failed"].ID)
 		w.same(w.claimOrder(), "own held failed back queued other", "the order of claims")
 	}},
-	{"a lowered priority lets others by", func(w *world) {
+	{"a lowered priority lets others by", func(w *fixture) {
 		t := w.create(pawl.NewTask{Type: "a", Priority: 9, Payload: raw(`"first"`)})
 		w.create(pawl.NewTask{Type: "a", Priority: 5, Payload: raw(`"second"`)})
 		w.update(pawl.TaskUpdate{TaskID: t.ID, Priority: ptr(-9)})
 		w.same(w.claimOrder(), "second first", "the order of claims")
 	}},
-	{"a worker's lease does not notice", func(w *world) {
+	{"a worker's lease does not notice", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		w.update(pawl.TaskUpdate{TaskID: t.ID, Priority: ptr(3), Title: ptr("x")})
@@ -142,7 +142,7 @@ var updates = noun{"updates", []promise{
 		got := w.task(t.ID)
 		w.same([]any{got.State, got.Version, got.Priority}, []any{pawl.TaskCompleted, 2, 3}, "the task")
 	}},
-	{"the version goes on counting through failures and retries", func(w *world) {
+	{"the version goes on counting through failures and retries", func(w *fixture) {
 		t := w.solo()
 		w.update(pawl.TaskUpdate{TaskID: t.ID, Title: ptr("1")})
 		w.failFor(w.claim("w1"), "no")
@@ -153,7 +153,7 @@ var updates = noun{"updates", []promise{
 		w.complete(w.claim("w1"), `1`)
 		w.same(w.task(t.ID).Version, 5, "completed")
 	}},
-	{"what has ended is not changed", func(w *world) {
+	{"what has ended is not changed", func(w *fixture) {
 		for _, state := range []pawl.ItemState{pawl.ItemCompleted, pawl.ItemCancelled} {
 			t := w.solo()
 			w.bring(t.ID, w.only(t.ID).ID, state)
@@ -162,7 +162,7 @@ var updates = noun{"updates", []promise{
 			w.same(w.task(t.ID), before, "the task")
 		}
 	}},
-	{"what is wrong is named, and nothing is changed", func(w *world) {
+	{"what is wrong is named, and nothing is changed", func(w *fixture) {
 		t := w.solo()
 		w.invalid(w.updateErr(pawl.TaskUpdate{TaskID: t.ID}), "")
 		w.invalid(w.updateErr(pawl.TaskUpdate{TaskID: t.ID, Title: ptr(strings.Repeat("x", 201))}), "/title")
@@ -176,7 +176,7 @@ var updates = noun{"updates", []promise{
 		w.refused(w.in("other").updateErr(pawl.TaskUpdate{TaskID: t.ID, Title: ptr("x")}), pawl.CodeNotFound)
 		w.same(w.task(t.ID).Version, 1, "version")
 	}},
-	{"each call of a batch is answered on its own, in order", func(w *world) {
+	{"each call of a batch is answered on its own, in order", func(w *fixture) {
 		t := w.solo()
 		rs, err := w.svc.UpdateTasks(w.ctx, []pawl.TaskUpdate{{TaskID: t.ID, Title: ptr("1")}, {TaskID: "tsk_nope", Title: ptr("1")}, {TaskID: t.ID, Title: ptr("2")}})
 		w.ok(err, "update")
@@ -184,7 +184,7 @@ var updates = noun{"updates", []promise{
 		w.refused(rs[1].Err, pawl.CodeNotFound)
 		w.same(rs[2].Value.Version, 2, "version")
 	}},
-	{"while workers come and go no item is lost", func(w *world) {
+	{"while workers come and go no item is lost", func(w *fixture) {
 		t := w.many(12)
 		var wg sync.WaitGroup
 		for n := range 3 {

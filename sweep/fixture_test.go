@@ -19,22 +19,22 @@ import (
 	"github.com/pawl-work/pawl/sweep"
 )
 
-// house is a Pawl with a sweeper of its own over it.
-type house struct {
+// fixture is a Pawl with a sweeper of its own.
+type fixture struct {
 	*testing.T
 	*pawltest.Pawl
 	*sweep.Sweeper
 }
 
 // each runs a test on every database. Nothing is swept but by the test.
-func each(t *testing.T, fn func(h *house)) {
+func each(t *testing.T, fn func(h *fixture)) {
 	t.Helper()
 	for _, which := range pawltest.Databases {
 		t.Run(string(which), func(t *testing.T) {
 			t.Parallel()
 			quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 			p := pawltest.OpenWith(t, which, engine.Options{Log: quiet})
-			fn(&house{t, p, &sweep.Sweeper{
+			fn(&fixture{t, p, &sweep.Sweeper{
 				DB: p.Engine.DB(), Options: pawl.DefaultSweepOptions(), Server: "test", Log: quiet,
 				NewID: func(prefix string) string { return prefix + "_" + ulid.Make().String() },
 			}})
@@ -42,14 +42,14 @@ func each(t *testing.T, fn func(h *house)) {
 	}
 }
 
-func (h *house) ok(err error) {
+func (h *fixture) ok(err error) {
 	h.Helper()
 	if err != nil {
 		h.Fatal(err)
 	}
 }
 
-func (h *house) same(got, want any, what string) {
+func (h *fixture) same(got, want any, what string) {
 	h.Helper()
 	if g, w := text(got), text(want); g != w {
 		h.Errorf("%s: %s, want %s", what, g, w)
@@ -64,14 +64,14 @@ func text(v any) string {
 	return string(b)
 }
 
-func (h *house) pass() pawl.SweepStats {
+func (h *fixture) pass() pawl.SweepStats {
 	h.Helper()
 	s, err := h.Pass(h.Context())
 	h.ok(err)
 	return s
 }
 
-func (h *house) create(n pawl.NewTask) pawl.Task {
+func (h *fixture) create(n pawl.NewTask) pawl.Task {
 	h.Helper()
 	t, err := pawl.Create(h.Context(), h.Service, n)
 	h.ok(err)
@@ -79,7 +79,7 @@ func (h *house) create(n pawl.NewTask) pawl.Task {
 }
 
 // solos creates n tasks of one item.
-func (h *house) solos(n, maxAttempts int) (ids []string) {
+func (h *fixture) solos(n, maxAttempts int) (ids []string) {
 	h.Helper()
 	calls := make([]pawl.NewTask, n)
 	for i := range calls {
@@ -95,12 +95,12 @@ func (h *house) solos(n, maxAttempts int) (ids []string) {
 }
 
 // many creates a task of n items.
-func (h *house) many(n, maxAttempts int) pawl.Task {
+func (h *fixture) many(n, maxAttempts int) pawl.Task {
 	h.Helper()
 	return h.create(pawl.NewTask{Type: "a", Payload: json.RawMessage(`{}`), MaxAttempts: maxAttempts, Items: slices.Repeat([]pawl.NewItem{{Input: json.RawMessage(`1`)}}, n)})
 }
 
-func (h *house) claim(n int) []pawl.Lease {
+func (h *fixture) claim(n int) []pawl.Lease {
 	h.Helper()
 	var all []pawl.Lease
 	for len(all) < n {
@@ -114,7 +114,7 @@ func (h *house) claim(n int) []pawl.Lease {
 	return all
 }
 
-func (h *house) complete(ls ...pawl.Lease) {
+func (h *fixture) complete(ls ...pawl.Lease) {
 	h.Helper()
 	calls := make([]pawl.CompleteCall, len(ls))
 	for i, l := range ls {
@@ -127,7 +127,7 @@ func (h *house) complete(ls ...pawl.Lease) {
 	}
 }
 
-func (h *house) fail(ls ...pawl.Lease) {
+func (h *fixture) fail(ls ...pawl.Lease) {
 	h.Helper()
 	for _, l := range ls {
 		_, err := pawl.Fail(h.Context(), h.Service, l.Fence(), pawl.Permanent(errors.New("no")))
@@ -135,20 +135,20 @@ func (h *house) fail(ls ...pawl.Lease) {
 	}
 }
 
-func (h *house) save(l pawl.Lease, typ, name string) {
+func (h *fixture) save(l pawl.Lease, typ, name string) {
 	h.Helper()
 	_, err := pawl.SaveCheckpoint(h.Context(), h.Service, l.Fence(), pawl.NewCheckpoint{Type: typ, Name: name, Snapshot: json.RawMessage(`{"a":[1,2.50,"é"]}`)})
 	h.ok(err)
 }
 
-func (h *house) state(taskID string) pawl.TaskState {
+func (h *fixture) state(taskID string) pawl.TaskState {
 	h.Helper()
 	t, err := h.Service.GetTask(h.Context(), taskID)
 	h.ok(err)
 	return t.State
 }
 
-func (h *house) events(f pawl.EventFilter) []pawl.Event {
+func (h *fixture) events(f pawl.EventFilter) []pawl.Event {
 	h.Helper()
 	f.Limit = pawl.MaxPage
 	l, err := h.Service.ListEvents(h.Context(), f)
@@ -157,7 +157,7 @@ func (h *house) events(f pawl.EventFilter) []pawl.Event {
 }
 
 // exec runs a statement on the bare tables.
-func (h *house) exec(query string, args ...any) (n int64) {
+func (h *fixture) exec(query string, args ...any) (n int64) {
 	h.Helper()
 	h.ok(h.DB.Do(h.Context(), func(ctx context.Context, tx store.Tx) (err error) {
 		n, err = tx.Exec(ctx, query, args...)
@@ -166,7 +166,7 @@ func (h *house) exec(query string, args ...any) (n int64) {
 	return n
 }
 
-func (h *house) count(query string, args ...any) (n int64) {
+func (h *fixture) count(query string, args ...any) (n int64) {
 	h.Helper()
 	h.ok(h.DB.View(h.Context(), func(ctx context.Context, tx store.Tx) error {
 		_, err := store.Row(ctx, tx, []any{&n}, query, args...)

@@ -46,7 +46,7 @@ func power(t *testing.T, b *testserver.Broker) (down, up func()) {
 }
 
 // rabbitVenue is a RabbitMQ with a durable queue for everything.
-func rabbitVenue(t *testing.T) venue {
+func rabbitTarget(t *testing.T) target {
 	b := testbroker.Start(t, testserver.NewRabbitMQ)
 	channel := func() *amqp.Channel {
 		conn := must[*amqp.Connection](t)(amqp.Dial(b.URL))
@@ -61,7 +61,7 @@ func rabbitVenue(t *testing.T) venue {
 	if err := ch.QueueBind(q.Name, "#", "pawl", false, nil); err != nil {
 		t.Fatal(err)
 	}
-	v := venue{
+	v := target{
 		sink: func() relay.Sink { return must[relay.Sink](t)(rabbitmq.New(rabbitmq.Options{URL: b.URL})) },
 		arrived: func(want int) []pawl.Event {
 			deliveries := must[<-chan amqp.Delivery](t)(channel().Consume("all", "", true, false, false, false, nil))
@@ -87,9 +87,9 @@ func rabbitVenue(t *testing.T) venue {
 }
 
 // natsVenue is a NATS server; the sink makes its stream.
-func natsVenue(t *testing.T) venue {
+func natsTarget(t *testing.T) target {
 	b := testbroker.Start(t, testserver.NewNATS)
-	v := venue{
+	v := target{
 		once: true,
 		sink: func() relay.Sink { return must[relay.Sink](t)(natsrelay.New(natsrelay.Options{URL: b.URL})) },
 		arrived: func(want int) []pawl.Event {
@@ -118,7 +118,7 @@ func natsVenue(t *testing.T) venue {
 }
 
 // hookVenue is a receiver of webhooks; while it is down its port refuses.
-func hookVenue(t *testing.T) venue {
+func webhookTarget(t *testing.T) target {
 	var mu sync.Mutex
 	var got []pawl.Event
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -133,7 +133,7 @@ func hookVenue(t *testing.T) venue {
 	})
 	addr := "127.0.0.1:0"
 	var srv *http.Server
-	v := venue{
+	v := target{
 		down: func() { _ = srv.Close() },
 		up: func() {
 			ln, err := new(net.ListenConfig).Listen(context.Background(), "tcp", addr)

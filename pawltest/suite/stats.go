@@ -10,7 +10,7 @@ import (
 )
 
 var workers = noun{"workers", []promise{
-	{"a registered worker is listed with what it said and what it holds", func(w *world) {
+	{"a registered worker is listed with what it said and what it holds", func(w *fixture) {
 		started := w.now()
 		w.ok(w.svc.RegisterWorker(w.ctx, pawl.WorkerInfo{WorkerID: "w1", Name: "one", Version: "1.2", Types: []string{"a", "b"}}), "register")
 		w.many(3)
@@ -26,7 +26,7 @@ var workers = noun{"workers", []promise{
 		w.ok(err, "list workers")
 		w.same(list.Items[0].InFlight, 1, "in flight")
 	}},
-	{"a heartbeat enters its worker only where it is not refused", func(w *world) {
+	{"a heartbeat enters its worker only where it is not refused", func(w *fixture) {
 		w.solo()
 		l := w.claim("w1")
 		other := l.Fence()
@@ -40,7 +40,7 @@ var workers = noun{"workers", []promise{
 		w.ok(err, "list workers")
 		w.same([]any{len(list.Items), list.Items[0].WorkerID, list.Items[0].LastSeenAt}, []any{1, "w1", w.now()}, "workers")
 	}},
-	{"registering again renews the entry", func(w *world) {
+	{"registering again renews the entry", func(w *fixture) {
 		w.ok(w.svc.RegisterWorker(w.ctx, pawl.WorkerInfo{WorkerID: "w1", Version: "1"}), "register")
 		w.advance(time.Minute)
 		w.ok(w.svc.RegisterWorker(w.ctx, pawl.WorkerInfo{WorkerID: "w1", Version: "2"}), "register")
@@ -49,7 +49,7 @@ var workers = noun{"workers", []promise{
 		w.same(len(list.Items), 1, "workers")
 		w.same([]any{list.Items[0].Version, list.Items[0].LastSeenAt}, []any{"2", w.now()}, "the entry")
 	}},
-	{"heartbeats are seen", func(w *world) {
+	{"heartbeats are seen", func(w *fixture) {
 		w.ok(w.svc.RegisterWorker(w.ctx, pawl.WorkerInfo{WorkerID: "w1"}), "register")
 		w.solo()
 		l := w.claim("w1")
@@ -59,7 +59,7 @@ var workers = noun{"workers", []promise{
 		w.ok(err, "list workers")
 		w.same(len(list.Items), 1, "seen within the minute")
 	}},
-	{"last seen first", func(w *world) {
+	{"last seen first", func(w *fixture) {
 		for _, id := range []string{"a", "b", "c"} {
 			w.ok(w.svc.RegisterWorker(w.ctx, pawl.WorkerInfo{WorkerID: id}), "register")
 			w.advance(time.Minute)
@@ -74,11 +74,11 @@ var workers = noun{"workers", []promise{
 			w.same(strings.Join(got, " "), want, "workers")
 		}
 	}},
-	{"one without a name is invalid", func(w *world) {
+	{"one without a name is invalid", func(w *fixture) {
 		w.invalid(w.svc.RegisterWorker(w.ctx, pawl.WorkerInfo{}), "/worker_id")
 		w.invalid(w.svc.RegisterWorker(w.ctx, pawl.WorkerInfo{WorkerID: "a\x00"}), "/worker_id")
 	}},
-	{"statistics say how things stand", func(w *world) {
+	{"statistics say how things stand", func(w *fixture) {
 		oldest := w.now()
 		w.gallery()
 		s, err := w.svc.Stats(w.ctx)
@@ -92,7 +92,7 @@ var workers = noun{"workers", []promise{
 		w.same([]any{s.Leases, s.ExpiredLeases, s.StaleLeases, s.Checkpoints, s.Events}, []any{int64(2), int64(0), int64(0), int64(2), int64(len(w.record(pawl.EventFilter{})))}, "counts")
 		w.at(s.OldestQueuedAt, oldest, "oldest_queued_at")
 	}},
-	{"a lease without a heartbeat for four of its intervals is stale", func(w *world) {
+	{"a lease without a heartbeat for four of its intervals is stale", func(w *fixture) {
 		w.many(2)
 		alive := w.claim("w1")
 		w.claim("w2")
@@ -105,11 +105,11 @@ var workers = noun{"workers", []promise{
 }}
 
 var sweeps = noun{"sweeps", []promise{
-	{"a pass that finds nothing says so", func(w *world) {
+	{"a pass that finds nothing says so", func(w *fixture) {
 		s := w.sweep()
 		w.same([]any{s.ExpiredFound, s.Recovered, s.Failed, s.CheckpointsCreated, s.Errors, s.Due, s.Buried, s.TasksPruned}, make8(int64(0)), "the pass")
 	}},
-	{"passes are added up, and the last is kept", func(w *world) {
+	{"passes are added up, and the last is kept", func(w *fixture) {
 		w.create(pawl.NewTask{Type: "a", MaxAttempts: 2})
 		w.sweep()
 		w.expire(w.claim("w1"))
@@ -126,7 +126,7 @@ var sweeps = noun{"sweeps", []promise{
 		w.ok(err, "list sweeps")
 		w.same(len(list.Items), 3, "passes")
 	}},
-	{"a pass says when the next thing falls due", func(w *world) {
+	{"a pass says when the next thing falls due", func(w *fixture) {
 		w.solo()
 		l := w.claim("w1")
 		w.same(w.sweep().NextExpiryAt, l.LeaseExpiresAt, "next")
@@ -134,7 +134,7 @@ var sweeps = noun{"sweeps", []promise{
 		w.create(pawl.NewTask{Type: "b", RunAt: &at})
 		w.same(w.sweep().NextExpiryAt, at, "next")
 	}},
-	{"a task that nobody touches is marked stale once, and not moved", func(w *world) {
+	{"a task that nobody touches is marked stale once, and not moved", func(w *fixture) {
 		t := w.solo()
 		done := w.create(pawl.NewTask{Type: "b"})
 		w.complete(w.claimItem("w1", w.only(done.ID).ID), `1`)
@@ -153,7 +153,7 @@ var sweeps = noun{"sweeps", []promise{
 func make8(v any) []any { return []any{v, v, v, v, v, v, v, v} }
 
 var retention = noun{"retention", []promise{
-	{"an ended task goes after 30 days, archived, and can be brought back", func(w *world) {
+	{"an ended task goes after 30 days, archived, and can be brought back", func(w *fixture) {
 		t := w.many(2)
 		l := w.claim("w1")
 		w.checkpoint(l, pawl.ManualCheckpoint, `{"a": 1}`)
@@ -180,7 +180,7 @@ var retention = noun{"retention", []promise{
 		w.same([]any{after.Task, after.Items, after.Checkpoints}, []any{before.Task, before.Items, before.Checkpoints}, "what came back")
 		w.same(len(after.Events) >= len(before.Events), true, "its events came back")
 	}},
-	{"failed tasks go 90 days after they last changed, archived, and can be brought back and retried", func(w *world) {
+	{"failed tasks go 90 days after they last changed, archived, and can be brought back and retried", func(w *fixture) {
 		t := w.solo()
 		w.failFor(w.claim("w1"), "no")
 		w.advance(49 * time.Hour)
@@ -197,7 +197,7 @@ var retention = noun{"retention", []promise{
 		w.ok(err, "retry")
 		w.same(got.State, pawl.TaskQueued, "state after a retry")
 	}},
-	{"a restored task stays until its time is up again", func(w *world) {
+	{"a restored task stays until its time is up again", func(w *fixture) {
 		t := w.solo()
 		w.complete(w.claim("w1"), `1`)
 		w.advance(30*24*time.Hour + time.Second)
@@ -211,7 +211,7 @@ var retention = noun{"retention", []promise{
 			w.Errorf("restoring what is there: %v", err)
 		}
 	}},
-	{"a hundred checkpoints a task are kept, and all that a resume needs", func(w *world) {
+	{"a hundred checkpoints a task are kept, and all that a resume needs", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		save := func(typ, name string, n int) {

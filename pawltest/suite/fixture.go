@@ -15,9 +15,9 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// world is what one promise is tested in: a service over an empty database. Its
-// methods do what a promise takes for granted, and end the test if that fails.
-type world struct {
+// fixture is a service over an empty database, with helper methods. The methods do
+// what a test takes for granted, and end the test if that fails.
+type fixture struct {
 	*testing.T
 	svc   pawl.Service
 	clock Clock
@@ -25,29 +25,29 @@ type world struct {
 	blind bool // the audit is off: the promise removes part of the record
 }
 
-// in is the same world seen from another namespace.
-func (w *world) in(namespace string) *world {
+// in returns a copy of the fixture whose calls are in another namespace.
+func (w *fixture) in(namespace string) *fixture {
 	other := *w
 	other.ctx = pawl.As(w.ctx, pawl.Caller{Namespace: namespace})
 	return &other
 }
 
-// as is the same world with another caller in the default namespace.
-func (w *world) as(actorType, actorID string) *world {
+// as returns a copy of the fixture with another caller in the default namespace.
+func (w *fixture) as(actorType, actorID string) *fixture {
 	other := *w
 	other.ctx = pawl.As(w.ctx, pawl.Caller{ActorType: actorType, ActorID: actorID})
 	return &other
 }
 
-func (w *world) now() time.Time { return w.clock.Now() }
+func (w *fixture) now() time.Time { return w.clock.Now() }
 
-func (w *world) advance(d time.Duration) { w.clock.Advance(d) }
+func (w *fixture) advance(d time.Duration) { w.clock.Advance(d) }
 
 func raw(s string) json.RawMessage { return json.RawMessage(s) }
 
 func ptr[T any](v T) *T { return &v }
 
-func (w *world) create(t pawl.NewTask) pawl.Task {
+func (w *fixture) create(t pawl.NewTask) pawl.Task {
 	w.Helper()
 	task, err := pawl.Create(w.ctx, w.svc, t)
 	w.ok(err, "create")
@@ -55,13 +55,13 @@ func (w *world) create(t pawl.NewTask) pawl.Task {
 }
 
 // solo creates a task of one item of type "a".
-func (w *world) solo() pawl.Task {
+func (w *fixture) solo() pawl.Task {
 	w.Helper()
 	return w.create(pawl.NewTask{Type: "a", Payload: raw(`{"n":1}`)})
 }
 
 // many creates a task of n items of type "a".
-func (w *world) many(n int) pawl.Task {
+func (w *fixture) many(n int) pawl.Task {
 	w.Helper()
 	t := pawl.NewTask{Type: "a", Payload: raw(`{"many":true}`)}
 	for i := range n {
@@ -71,14 +71,14 @@ func (w *world) many(n int) pawl.Task {
 	return w.create(t)
 }
 
-func (w *world) task(id string) pawl.Task {
+func (w *fixture) task(id string) pawl.Task {
 	w.Helper()
 	task, err := w.svc.GetTask(w.ctx, id)
 	w.ok(err, "get task")
 	return task
 }
 
-func (w *world) item(id string) pawl.Item {
+func (w *fixture) item(id string) pawl.Item {
 	w.Helper()
 	item, err := w.svc.GetItem(w.ctx, id)
 	w.ok(err, "get item")
@@ -86,7 +86,7 @@ func (w *world) item(id string) pawl.Item {
 }
 
 // items are a task's, by position.
-func (w *world) items(taskID string) []pawl.Item {
+func (w *fixture) items(taskID string) []pawl.Item {
 	w.Helper()
 	list, err := w.svc.ListItems(w.ctx, pawl.ItemFilter{TaskID: taskID, Page: pawl.Page{Limit: 1000}})
 	w.ok(err, "list items")
@@ -95,7 +95,7 @@ func (w *world) items(taskID string) []pawl.Item {
 }
 
 // only is a task's only item.
-func (w *world) only(taskID string) pawl.Item {
+func (w *fixture) only(taskID string) pawl.Item {
 	w.Helper()
 	all := w.items(taskID)
 	if len(all) != 1 {
@@ -104,7 +104,7 @@ func (w *world) only(taskID string) pawl.Item {
 	return all[0]
 }
 
-func (w *world) claims(req pawl.ClaimRequest) []pawl.Lease {
+func (w *fixture) claims(req pawl.ClaimRequest) []pawl.Lease {
 	w.Helper()
 	leases, err := w.svc.Claim(w.ctx, req)
 	w.ok(err, "claim")
@@ -112,7 +112,7 @@ func (w *world) claims(req pawl.ClaimRequest) []pawl.Lease {
 }
 
 // claim takes one item, which must be there.
-func (w *world) claim(worker string) pawl.Lease {
+func (w *fixture) claim(worker string) pawl.Lease {
 	w.Helper()
 	leases := w.claims(pawl.ClaimRequest{WorkerID: worker})
 	if len(leases) != 1 {
@@ -122,7 +122,7 @@ func (w *world) claim(worker string) pawl.Lease {
 }
 
 // claimItem takes a certain item.
-func (w *world) claimItem(worker, itemID string) pawl.Lease {
+func (w *fixture) claimItem(worker, itemID string) pawl.Lease {
 	w.Helper()
 	leases := w.claims(pawl.ClaimRequest{WorkerID: worker, ItemID: itemID})
 	if len(leases) != 1 || leases[0].ID != itemID {
@@ -132,21 +132,21 @@ func (w *world) claimItem(worker, itemID string) pawl.Lease {
 }
 
 // nothing says that a claim of anything finds nothing.
-func (w *world) nothing() {
+func (w *fixture) nothing() {
 	w.Helper()
 	if leases := w.claims(pawl.ClaimRequest{WorkerID: "nobody"}); len(leases) != 0 {
 		w.Fatalf("there is something to claim: %v", leases)
 	}
 }
 
-func (w *world) beat(l pawl.Lease) pawl.Beat {
+func (w *fixture) beat(l pawl.Lease) pawl.Beat {
 	w.Helper()
 	b, err := pawl.Heartbeat(w.ctx, w.svc, l.Fence())
 	w.ok(err, "heartbeat")
 	return b
 }
 
-func (w *world) complete(l pawl.Lease, result string) pawl.Moved {
+func (w *fixture) complete(l pawl.Lease, result string) pawl.Moved {
 	w.Helper()
 	m, err := pawl.Complete(w.ctx, w.svc, l.Fence(), raw(result))
 	w.ok(err, "complete")
@@ -154,7 +154,7 @@ func (w *world) complete(l pawl.Lease, result string) pawl.Moved {
 }
 
 // failNow fails an attempt with a retry at once, if there is one left.
-func (w *world) failNow(l pawl.Lease, message string) pawl.Moved {
+func (w *fixture) failNow(l pawl.Lease, message string) pawl.Moved {
 	w.Helper()
 	m, err := pawl.Fail(w.ctx, w.svc, l.Fence(), pawl.RetryAfter(0, errors.New(message)))
 	w.ok(err, "fail")
@@ -162,28 +162,28 @@ func (w *world) failNow(l pawl.Lease, message string) pawl.Moved {
 }
 
 // failFor fails an attempt for good.
-func (w *world) failFor(l pawl.Lease, message string) pawl.Moved {
+func (w *fixture) failFor(l pawl.Lease, message string) pawl.Moved {
 	w.Helper()
 	m, err := pawl.Fail(w.ctx, w.svc, l.Fence(), pawl.Permanent(errors.New(message)))
 	w.ok(err, "fail")
 	return m
 }
 
-func (w *world) release(l pawl.Lease) pawl.Moved {
+func (w *fixture) release(l pawl.Lease) pawl.Moved {
 	w.Helper()
 	m, err := pawl.Release(w.ctx, w.svc, l.Fence())
 	w.ok(err, "release")
 	return m
 }
 
-func (w *world) checkpoint(l pawl.Lease, typ, snapshot string) pawl.CheckpointRef {
+func (w *fixture) checkpoint(l pawl.Lease, typ, snapshot string) pawl.CheckpointRef {
 	w.Helper()
 	ref, err := pawl.SaveCheckpoint(w.ctx, w.svc, l.Fence(), pawl.NewCheckpoint{Type: typ, Snapshot: raw(snapshot)})
 	w.ok(err, "checkpoint")
 	return ref
 }
 
-func (w *world) sweep() pawl.SweepStats {
+func (w *fixture) sweep() pawl.SweepStats {
 	w.Helper()
 	stats, err := w.svc.Sweep(w.ctx)
 	w.ok(err, "sweep")
@@ -194,14 +194,14 @@ func (w *world) sweep() pawl.SweepStats {
 }
 
 // expire lets a lease run out and sweeps.
-func (w *world) expire(l pawl.Lease) pawl.SweepStats {
+func (w *fixture) expire(l pawl.Lease) pawl.SweepStats {
 	w.Helper()
 	w.advance(time.Duration(l.LeaseSeconds) * time.Second)
 	return w.sweep()
 }
 
 // record is all events of a filter, oldest first.
-func (w *world) record(f pawl.EventFilter) []pawl.Event {
+func (w *fixture) record(f pawl.EventFilter) []pawl.Event {
 	w.Helper()
 	f.Asc = true
 	f.Limit = 1000
@@ -218,21 +218,21 @@ func (w *world) record(f pawl.EventFilter) []pawl.Event {
 }
 
 // cancel cancels a task, or some items of it.
-func (w *world) cancel(taskID string, itemIDs ...string) pawl.Task {
+func (w *fixture) cancel(taskID string, itemIDs ...string) pawl.Task {
 	w.Helper()
 	task, err := first(w.svc.CancelTasks(w.ctx, []pawl.TaskCall{{TaskID: taskID, ItemIDs: itemIDs}}))
 	w.ok(err, "cancel")
 	return task
 }
 
-func (w *world) retry(taskID string, itemIDs ...string) pawl.Task {
+func (w *fixture) retry(taskID string, itemIDs ...string) pawl.Task {
 	w.Helper()
 	task, err := first(w.svc.RetryTasks(w.ctx, []pawl.TaskCall{{TaskID: taskID, ItemIDs: itemIDs}}))
 	w.ok(err, "retry")
 	return task
 }
 
-func (w *world) bury(taskID string, itemIDs ...string) pawl.Task {
+func (w *fixture) bury(taskID string, itemIDs ...string) pawl.Task {
 	w.Helper()
 	task, err := first(w.svc.BuryTasks(w.ctx, []pawl.TaskCall{{TaskID: taskID, ItemIDs: itemIDs}}))
 	w.ok(err, "bury")
@@ -251,7 +251,7 @@ func first[T any](rs []pawl.Result[T], err error) (T, error) {
 	return rs[0].Value, rs[0].Err
 }
 
-func (w *world) ok(err error, doing string) {
+func (w *fixture) ok(err error, doing string) {
 	w.Helper()
 	if err != nil {
 		w.Fatalf("%s: %v", doing, err)
@@ -259,7 +259,7 @@ func (w *world) ok(err error, doing string) {
 }
 
 // refused wants an error of a code.
-func (w *world) refused(err error, code pawl.Code) *pawl.Error {
+func (w *fixture) refused(err error, code pawl.Code) *pawl.Error {
 	w.Helper()
 	var e *pawl.Error
 	if !errors.As(err, &e) || e.Code != code {
@@ -269,7 +269,7 @@ func (w *world) refused(err error, code pawl.Code) *pawl.Error {
 }
 
 // invalid wants a refusal of the field at a JSON Pointer, or of something in it.
-func (w *world) invalid(err error, pointer string) {
+func (w *fixture) invalid(err error, pointer string) {
 	w.Helper()
 	e := w.refused(err, pawl.CodeInvalid)
 	for _, f := range e.Fields {
@@ -281,7 +281,7 @@ func (w *world) invalid(err error, pointer string) {
 }
 
 // conflict wants a conflict about a state, with the verbs the state allows.
-func (w *world) conflict(err error, state string, allowed ...string) {
+func (w *fixture) conflict(err error, state string, allowed ...string) {
 	w.Helper()
 	e := w.refused(err, pawl.CodeConflict)
 	if e.State != state {
@@ -296,7 +296,7 @@ func (w *world) conflict(err error, state string, allowed ...string) {
 }
 
 // lost wants lease_lost with all that it carries.
-func (w *world) lost(err error, reason, state, holder string, attempt int) {
+func (w *fixture) lost(err error, reason, state, holder string, attempt int) {
 	w.Helper()
 	e := w.refused(err, pawl.CodeLeaseLost)
 	got := [4]any{e.Reason, e.State, e.Holder, e.Attempt}
@@ -310,14 +310,14 @@ func (w *world) lost(err error, reason, state, holder string, attempt int) {
 }
 
 // same compares; times by instant, raw JSON by its bytes.
-func (w *world) same(got, want any, what string) {
+func (w *fixture) same(got, want any, what string) {
 	w.Helper()
 	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 		w.Fatalf("%s (-want +got):\n%s", what, diff)
 	}
 }
 
-func (w *world) atLeast(got, want int64, what string) {
+func (w *fixture) atLeast(got, want int64, what string) {
 	w.Helper()
 	if got < want {
 		w.Fatalf("%s: %d, want %d or more", what, got, want)
@@ -325,7 +325,7 @@ func (w *world) atLeast(got, want int64, what string) {
 }
 
 // at wants a time to be there and to be this one.
-func (w *world) at(got *time.Time, want time.Time, what string) {
+func (w *fixture) at(got *time.Time, want time.Time, what string) {
 	w.Helper()
 	if got == nil || !got.Equal(want) {
 		w.Fatalf("%s is %v, want %v", what, got, want)
