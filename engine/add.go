@@ -39,24 +39,12 @@ func (e *Engine) addable(ctx context.Context, call *pawl.AddItems) (*rules, erro
 	return r, r.checkItems(call.Items, nil)
 }
 
-// addableTypes checks the types of new items of a task.
-func (e *Engine) addableTypes(ctx context.Context, call *pawl.AddItems) error {
-	if !slices.ContainsFunc(call.Items, func(i pawl.NewItem) bool { return i.Type != "" }) {
-		return nil
-	}
-	task, err := e.GetTask(ctx, call.TaskID)
-	if err != nil {
-		return err
-	}
-	return e.checkItemTypes(ctx, task.Type, "/items", call.Items)
-}
-
 func (e *Engine) addItems(ctx context.Context, call *pawl.AddItems) (pawl.Task, error) {
 	r, err := e.addable(ctx, call)
 	if err != nil {
 		return pawl.Task{}, err
 	}
-	if err := e.addableTypes(ctx, call); err != nil {
+	if err := e.checkItemTypes(ctx, r.Name, "/items", call.Items); err != nil {
 		return pawl.Task{}, err
 	}
 	c := pawl.CallerOf(ctx)

@@ -45,11 +45,11 @@ func (e *Engine) ruled(t *pawl.Type) *rules { return &rules{t, e.opts.Hooks[t.Na
 // rulesOfTask are those of a task's version of its type.
 func (e *Engine) rulesOfTask(ctx context.Context, taskID string) (r *rules, err error) {
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (*rules, error) {
-		t, err := store.GetTask(ctx, tx, ns, taskID)
+		typ, version, err := store.TypeOfTask(ctx, tx, ns, taskID)
 		if err != nil {
 			return nil, err
 		}
-		return e.rulesOf(ctx, tx, ns, t.Type, t.TypeVersion)
+		return e.rulesOf(ctx, tx, ns, typ, version)
 	})
 }
 

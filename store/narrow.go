@@ -51,6 +51,7 @@ type listing[T any] struct {
 	table, rows  string   // the table with its alias, a letter; the query of the rows
 	prefix       string   // of ids
 	key, order   string   // what the cursor is made of, and the list's order
+	parts        []string // conditions that divide the table, in the list's order; none = undivided
 	desc         bool
 	byID         bool // it is in the order of ids
 	cursor       string
@@ -88,7 +89,7 @@ func (l *listing[T]) page(ctx context.Context, tx Tx, namespace string) (out []T
 // walk goes through the table in the list's order, in growing steps.
 func (l *listing[T]) walk(ctx context.Context, tx Tx, at where) (out []T, err error) {
 	for size := l.limit + 1; ; size = min(2*size, max(pawl.MaxPage, l.limit+1)) {
-		keys, err := l.find(ctx, tx, at, size)
+		keys, err := l.next(ctx, tx, at, size)
 		if err != nil || len(keys) == 0 {
 			return out, err
 		}
@@ -106,6 +107,20 @@ func (l *listing[T]) walk(ctx context.Context, tx Tx, at where) (out []T, err er
 // find reads the keys of rows by the table's own conditions.
 func (l *listing[T]) find(ctx context.Context, tx Tx, w where, limit int) ([]string, error) {
 	return Strings(ctx, tx, w.text("SELECT "+l.key+" FROM pawl."+l.table, l.order, limit), w.args...)
+}
+
+// next finds keys part by part.
+func (l *listing[T]) next(ctx context.Context, tx Tx, w where, limit int) (keys []string, err error) {
+	if len(l.parts) == 0 {
+		return l.find(ctx, tx, w, limit)
+	}
+	for _, part := range l.parts {
+		some, err := l.find(ctx, tx, w.with(part), limit-len(keys))
+		if keys = append(keys, some...); err != nil || len(keys) == limit {
+			return keys, err
+		}
+	}
+	return keys, nil
 }
 
 func (l *listing[T]) read(keys []string) ([]T, error) {

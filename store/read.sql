@@ -42,6 +42,11 @@ SELECT 1
 FROM pawl.tasks
 WHERE id = $1 AND namespace = $2
 
+-- name: type of task
+SELECT type, type_version
+FROM pawl.tasks
+WHERE id = $1 AND namespace = $2
+
 -- name: task state
 SELECT t.state
 FROM pawl.task_rows t

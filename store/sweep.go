@@ -122,9 +122,10 @@ type Entry struct {
 	Newest            bool
 }
 
-// RecordAfter reads up to limit events after an id, in order.
-func RecordAfter(ctx context.Context, tx Tx, id int64, limit int) ([]Entry, error) {
-	rows, err := tx.Query(ctx, sweepSQL["record after"], id, limit)
+// RecordAfter reads up to limit events after an id, in order; none when the first
+// of them is not older than before.
+func RecordAfter(ctx context.Context, tx Tx, id, before int64, limit int) ([]Entry, error) {
+	rows, err := tx.Query(ctx, sweepSQL["record after"], id, limit, before)
 	if err != nil {
 		return nil, err
 	}

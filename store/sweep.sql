@@ -72,6 +72,7 @@ SELECT e.id, e.created_at, e.task_id, e.namespace, e.event, CASE WHEN e.item_id 
   CASE WHEN EXISTS (SELECT 1 FROM pawl.task_events n WHERE n.task_id = e.task_id AND n.id > e.id) THEN 0 ELSE 1 END
 FROM pawl.task_events e
 WHERE e.id > $1
+  AND (SELECT f.created_at FROM pawl.task_events f WHERE f.id > $1 ORDER BY f.id LIMIT 1) < $3
 ORDER BY e.id
 LIMIT $2
 

@@ -33,6 +33,15 @@ func TaskState(ctx context.Context, tx Tx, namespace, id string) (string, error)
 	return s, err
 }
 
+// TypeOfTask is a task's type and its version, which never change.
+func TypeOfTask(ctx context.Context, tx Tx, namespace, id string) (name string, version int, err error) {
+	found, err := Row(ctx, tx, []any{&name, &version}, readSQL["type of task"], id, namespace)
+	if err == nil && !found {
+		err = noTask(ctx, tx, namespace, id)
+	}
+	return name, version, err
+}
+
 // GetTask reads a task; not_found outside the namespace.
 func GetTask(ctx context.Context, tx Tx, namespace, id string) (pawl.Task, error) {
 	rows, err := scanTasks(ctx, tx, readSQL["tasks"]+"\nWHERE t.id = $1 AND t.namespace = $2", id, namespace)
@@ -71,6 +80,11 @@ func listTasks(ctx context.Context, tx Tx, namespace string, q pawl.TaskFilter, 
 	if q.ByPriority {
 		l.key, l.order = "t.priority || '_' || t.id", "t.priority"+dir+", "+l.order
 		l.after = func(w *where, cursor string) error { return w.afterPriority(cmp, cursor) }
+		// The index in order of priority leaves out what has none.
+		l.parts = []string{"t.priority <> 0 AND t.priority > 0", "t.priority = 0", "t.priority <> 0 AND t.priority < 0"}
+		if q.Asc {
+			slices.Reverse(l.parts)
+		}
 	}
 	l.scan = func(query string, args ...any) ([]pawl.Task, error) { return scanTasks(ctx, tx, query, args...) }
 	l.own.tasks(namespace, &q)
@@ -96,6 +110,9 @@ func (w *where) tasks(namespace string, q *pawl.TaskFilter) {
 	}
 	if q.MaxPriority != nil {
 		w.and("t.priority <= ?", *q.MaxPriority)
+	}
+	if q.MinPriority != nil && *q.MinPriority > 0 || q.MaxPriority != nil && *q.MaxPriority < 0 {
+		w.and("t.priority <> 0") // word by word as the index has it
 	}
 	for name, value := range q.Metadata {
 		w.and("EXISTS (SELECT 1 FROM @metadata m WHERE m.key = ? AND m.value = ?)", name, value)

@@ -48,7 +48,7 @@ func (p *pass) aged(ctx context.Context, cursor string, age time.Duration) (at s
 		if at, err = p.cursor(ctx, tx, cursor); err != nil {
 			return err
 		}
-		page, err = store.RecordAfter(ctx, tx, at.Position, batch)
+		page, err = store.RecordAfter(ctx, tx, at.Position, ago(now, age), batch)
 		if young := slices.IndexFunc(page, func(e store.Entry) bool { return e.At >= ago(now, age) }); young >= 0 {
 			page = page[:young]
 		}
