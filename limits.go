@@ -43,6 +43,7 @@ const (
 	MaxChunksPerCall   = 10_000
 	MaxAppendBytes     = 4 << 20
 	MaxPageBytes       = 8 << 20
+	MaxClaimBytes      = 8 << 20
 	MaxCallBytes       = 32 << 20
 	MaxMessageBytes    = 16 << 20
 	MaxGroupBytes      = 8 << 20
@@ -116,6 +117,7 @@ var Limits = []Limit{
 	{"wait_seconds", MaxWaitSeconds, "seconds", "how long a claim may wait"},
 	{"page", MaxPage, "rows", "rows of one page"},
 	{"page_bytes", MaxPageBytes, "bytes", "values of one page: one that reaches them ends early, with a cursor"},
+	{"claim_bytes", MaxClaimBytes, "bytes", "inputs, errors and reasons of the items of one claim: the item that reaches them is the last, and the next claim gets more"},
 	{"call_bytes", MaxCallBytes, "bytes", "values that one call may store, clones and planned items included, and results that are read as one"},
 	{"max_attempts", MaxAttemptsCeiling, "failures", "budget of an item"},
 	{"rework", MaxRework, "times", "how often an item is sent back for rework"},

@@ -16,7 +16,7 @@ import (
 type (
 	// Paging asks for one page.
 	Paging struct {
-		Limit  int    `query:"limit" doc:"Rows of the page; 100 without it, at most 1000."`
+		Limit  int    `query:"limit" doc:"Rows of the page; 100 without it, at most 1000. A page with 8 MiB of values ends early, with a cursor."`
 		Cursor string `query:"cursor" doc:"The next of the page before."`
 	}
 	// Span is a stretch of time of creation.

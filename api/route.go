@@ -70,7 +70,7 @@ var Routes = []Route{
 	{"send_signal", post, "/v1/signals", Submitter, 200, "Send a signal: items that wait for it are queued, and those that will go on at once."},
 	{"send_signals", post, "/v1/signals:batch", Submitter, 200, "Send signals, each answered on its own."},
 
-	{"claim", post, "/v1/claims", Claimer, 200, "Take items to work on, each under a lease; wait up to 60 s for some."},
+	{"claim", post, "/v1/claims", Claimer, 200, "Take items to work on, each under a lease; wait up to 60 s for some. The item that brings the inputs to 8 MiB is the last: claim again for more."},
 	{"heartbeat", post, "/v1/items/{id}:heartbeat", Claimer, 200, "Extend a lease, and learn whether the item was cancelled."},
 	{"heartbeat_items", post, "/v1/items:heartbeat", Claimer, 200, "Extend leases, each answered on its own."},
 	{"progress", post, "/v1/items/{id}:progress", Claimer, 200, "Report how far an item is."},

@@ -144,7 +144,10 @@ func (s *seeker) take(ctx context.Context, look bool) ([]pawl.Lease, error) {
 	if req.TaskID != "" || req.ItemID != "" {
 		rows, err = e.claimPicks(ctx, &wish, req)
 	} else {
-		rows, err = e.lanes.claim.do(ctx, []claiming{wish})
+		for again := true; again; {
+			rows, err = e.lanes.claim.do(ctx, []claiming{wish})
+			again = len(rows) > 0 && rows[0].ItemID == ""
+		}
 	}
 	e.own(ctx, c, rows)
 	return e.leases(c, req, rows), err
@@ -190,20 +193,38 @@ func (e *Engine) claimGroup(ctx context.Context, group []claiming) ([]store.Clai
 	}
 }
 
-// deal says whose each row is by the place in the call.
+// deal says whose each row is by the place in the call. Where the bytes of the claim
+// ended it, those who have nothing get a row without an item: they are to claim again.
 func deal(group []claiming, out []store.Claimed) []store.Claimed {
+	if len(group) > 1 && full(out) {
+		for i := out[len(out)-1].Claimant + 1; i < len(group); i++ {
+			out = append(out, store.Claimed{Claimant: i})
+		}
+	}
 	for i := range out {
 		out[i].Claimant = group[out[i].Claimant].ord
 	}
 	return out
 }
 
+// full says that its bytes ended a claim.
+func full(out []store.Claimed) bool {
+	n := 0
+	for i := range out {
+		n += out[i].Bytes()
+	}
+	return n >= pawl.MaxClaimBytes
+}
+
 // disclaim gives back what was claimed for a caller who had gone.
 func (e *Engine) disclaim(ctx context.Context, asked []claiming, got []store.Claimed) {
-	rows := make([]store.Leave, len(got))
-	for i, g := range got {
+	rows := make([]store.Leave, 0, len(got))
+	for _, g := range got {
 		who := asked[g.Claimant]
-		rows[i] = store.Leave{Ord: i, Verb: store.VerbRelease, Fence: store.Fence{Namespace: who.namespace, ItemID: g.ItemID, WorkerID: who.who.WorkerID, Attempt: g.Attempt}}
+		if g.ItemID == "" {
+			return
+		}
+		rows = append(rows, store.Leave{Ord: len(rows), Verb: store.VerbRelease, Fence: store.Fence{Namespace: who.namespace, ItemID: g.ItemID, WorkerID: who.who.WorkerID, Attempt: g.Attempt}})
 	}
 	if _, err := e.lanes.leave.do(ctx, rows); err != nil {
 		e.mishap(ctx, "giving back a claim whose caller had gone", err)
@@ -236,6 +257,7 @@ func (e *Engine) claimPicks(ctx context.Context, wish *claiming, req *pawl.Claim
 // himself who he is.
 func (e *Engine) claimRows(ctx context.Context, cl store.Claim, group []claiming) (rows []store.Claimed, err error) {
 	run, vouched := e.db.Auto, false
+	cl.Bounded = e.db.of(ctx) != nil || e.groups.isLarge(cl.Namespace)
 	for i := range group {
 		cl.Claimants = append(cl.Claimants, group[i].who)
 		vouched = vouched || group[i].voucher != nil
@@ -243,18 +265,33 @@ func (e *Engine) claimRows(ctx context.Context, cl store.Claim, group []claiming
 	if vouched {
 		run = e.db.Do
 	}
-	err = run(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		if rows, err = e.db.Dialect().Hot.Claim(ctx, tx, cl); err != nil || !vouched {
-			return err
+	passed := false // other claims may have passed over rows that this one locked and left
+	for ; ; passed, cl.Bounded = true, true {
+		err = run(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+			if rows, err = e.db.Dialect().Hot.Claim(ctx, tx, cl); err != nil || !vouched {
+				return err
+			}
+			var kept []store.Provenance
+			for _, r := range rows {
+				kept = e.vouch(kept, group[r.Claimant].voucher, deed{r.TaskID, r.ItemID, r.Attempt})
+			}
+			return keepVouchers(ctx, tx, kept)
+		})
+		if !errors.Is(err, store.ErrLarge) {
+			break
 		}
-		var kept []store.Provenance
-		for _, r := range rows {
-			kept = e.vouch(kept, group[r.Claimant].voucher, deed{r.TaskID, r.ItemID, r.Attempt})
-		}
-		return keepVouchers(ctx, tx, kept)
-	})
+	}
 	if err != nil {
 		return nil, err
+	}
+	if share := cl.Share(); slices.ContainsFunc(rows, func(r store.Claimed) bool { return r.Bytes() > share }) {
+		e.groups.metLarge(cl.Namespace)
+	}
+	if passed || full(rows) {
+		e.after(ctx, func() {
+			e.groups.drop(cl.Namespace)
+			e.ready(cl.Namespace)
+		})
 	}
 	if w := e.db.of(ctx); w != nil && len(rows) > 0 {
 		w.took = true

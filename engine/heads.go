@@ -22,6 +22,7 @@ type groupCache struct {
 	mu      sync.Mutex
 	known   map[string]*groupSet
 	marks   map[*mark]bool
+	large   map[string]time.Time // until when a namespace's claims look at sizes first
 	asked   time.Time
 	version int64
 }
@@ -96,6 +97,37 @@ func (g *groupCache) raise(m *mark, got []store.Claimed) {
 		}
 	}
 	m.set.groups = groups
+}
+
+// sizesFor is how long claims look at sizes first after one that met large rows.
+const sizesFor = 10 * time.Second
+
+// metLarge notes that a claim of a namespace met rows that were more than their share.
+func (g *groupCache) metLarge(namespace string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.large == nil {
+		g.large = map[string]time.Time{}
+	}
+	g.large[namespace] = clock.Now().Add(sizesFor)
+}
+
+func (g *groupCache) isLarge(namespace string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	until, noted := g.large[namespace]
+	if noted && clock.Now().After(until) {
+		delete(g.large, namespace)
+		noted = false
+	}
+	return noted
+}
+
+// drop has the next claims of a namespace look from the start.
+func (g *groupCache) drop(namespace string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.known, namespace)
 }
 
 // forget has the next claims look from the start.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/pawl-work/pawl"
@@ -54,7 +55,9 @@ type Hot interface {
 	// data NULL. From Groups (each a namespace's (type, rank), walked in the order given,
 	// from Head on; groups of one rank are merged by item id) or, when Picks is
 	// not empty, just those rows. Rows locked by others are skipped. The answer
-	// is in claim order: rank, item id.
+	// is in claim order: rank, item id. It ends with the row that brings its bytes to
+	// pawl.MaxClaimBytes. When it is not Bounded it may be ErrLarge instead, where a row
+	// has more than its Share.
 	Claim(ctx context.Context, tx Tx, c Claim) ([]Claimed, error)
 	// Touch is heartbeat and progress: extends the lease when Extend is set
 	// (LeaseSeconds 0 = the claim's length; another holds until the next heartbeat),
@@ -171,7 +174,14 @@ type Claim struct {
 	Claimants []Claimant
 	Groups    []Group
 	Picks     []Pick
+	Bounded   bool // there may be large rows: the sizes are looked at before any row is taken
 }
+
+// ErrLarge refuses a claim that has to be Bounded.
+var ErrLarge = errors.New("the claim has to look at sizes")
+
+// Share is the bytes that a row of a claim may have if all of them are to fit.
+func (c *Claim) Share() int { return pawl.MaxClaimBytes / max(1, c.Limit()) }
 
 // Claimant is one caller of a claim.
 type Claimant struct {
@@ -217,6 +227,9 @@ type Claimed struct {
 	Error, Reasons                    Text // the last failure, and the complaints of the last rework, as JSON
 	AcquiredAt, LeaseExpiresAt        int64
 }
+
+// Bytes is how much of a claim's bytes the row takes.
+func (c *Claimed) Bytes() int { return len(c.Input) + len(c.Error) + len(c.Reasons) }
 
 // StoppedIn is the id of the message in Claimed.Said that was stopped; "" = none.
 func StoppedIn(said Text) Text {

@@ -20,6 +20,7 @@ const (
 	deadlock      = "40P01"
 	serialization = "40001"
 	lockTimeout   = "55P03"
+	notANumber    = "22P02" // what a claim makes of a large row; see hot/claim.sql
 	readOnly      = "25006"
 )
 
@@ -76,6 +77,9 @@ func classify(err error) error {
 		}
 		if pg.Code == lockTimeout {
 			err = fmt.Errorf("%w: %w", store.ErrLocked, err)
+		}
+		if pg.Code == notANumber {
+			err = fmt.Errorf("%w: %w", store.ErrLarge, err)
 		}
 		if strings.HasPrefix(pg.Code, "08") || strings.HasPrefix(pg.Code, "57P") { // 57P: the server ends the session, or takes none
 			err = fmt.Errorf("%w: %w", store.ErrLost, err)

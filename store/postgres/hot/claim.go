@@ -5,12 +5,17 @@ import (
 	"context"
 	_ "embed"
 	"slices"
+	"strings"
 
+	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
 )
 
 //go:embed claim.sql
 var claimSQL string
+
+// claimBounded costs more and stops where the rows' bytes do.
+var claimBounded = strings.ReplaceAll(claimSQL, "--bytes ", "")
 
 // last comes after every item id: ids are letters, digits and underscores.
 const last = "~"
@@ -42,6 +47,10 @@ func (Verbs) Claim(ctx context.Context, tx store.Tx, c store.Claim) ([]store.Cla
 		starts[i] = next
 		next += c.Claimants[i].Limit
 	}
+	query, most := claimSQL, c.Share()
+	if c.Bounded {
+		query, most = claimBounded, pawl.MaxClaimBytes
+	}
 	args := []any{c.Namespace, next - 1, ranks,
 		column(groups, func(g *group) string { return g.Type }),
 		column(groups, func(g *group) int { return g.Rank }),
@@ -53,11 +62,11 @@ func (Verbs) Claim(ctx context.Context, tx store.Tx, c store.Claim) ([]store.Cla
 		column(c.Claimants, func(w *store.Claimant) int { return bit(w.Prefetch) }),
 		column(c.Claimants, func(w *store.Claimant) string { return actor(w.Actor, w.WorkerID).Type }),
 		column(c.Claimants, func(w *store.Claimant) string { return actor(w.Actor, w.WorkerID).ID }),
-		column(c.Claimants, func(w *store.Claimant) string { return string(w.Key) })}
+		column(c.Claimants, func(w *store.Claimant) string { return string(w.Key) }), most}
 	var out []store.Claimed
-	err := read(ctx, tx, claimSQL, args, func(r store.Rows) error {
+	err := read(ctx, tx, query, args, func(r store.Rows) error {
 		var d store.Claimed
-		err := r.Scan(&d.Claimant, &d.LeaseSeconds, &d.ItemID, &d.TaskID, &d.Type, &d.Key, &d.Rank, &d.Priority, &d.Attempt, &d.Failures, &d.MaxAttempts, &d.Input, &d.AcquiredAt, &d.LeaseExpiresAt, &d.Said, &d.Error, &d.Reasons)
+		err := r.Scan(&d.Claimant, &d.LeaseSeconds, &d.ItemID, &d.TaskID, &d.Type, &d.Key, &d.Rank, &d.Priority, &d.Attempt, &d.Failures, &d.MaxAttempts, &d.Input, &d.AcquiredAt, &d.LeaseExpiresAt, &d.Said, &d.Error, &d.Reasons, nil)
 		d.Claimant--
 		out = append(out, d)
 		return err

@@ -1,16 +1,25 @@
 -- ctid is safe here alone: rows of ready are never updated. The ranks are walked
 -- in order and only as far as the limit goes; within one, several types are
--- merged by item id, each locked up to the limit.
+-- merged by item id, each locked up to the limit. A row of more than $15 bytes ends
+-- the statement with an error. The lines that begin with --bytes are left out at
+-- first: with them rows are taken until they have $15 bytes together, which costs a
+-- look at each item beforehand.
 WITH d AS (
   DELETE FROM pawl.ready
   WHERE ctid = ANY(ARRAY(
+    --bytes SELECT b.tid
+    --bytes FROM (
+    --bytes   SELECT a.tid, SUM(a.bytes) OVER (ORDER BY a.rank, a.item_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
+    --bytes   FROM (
     SELECT c.tid
+    --bytes , c.item_id, k.rank, (SELECT octet_length(w.input) + COALESCE(octet_length(c.error), 0) + COALESCE(octet_length(w.reasons), 0) FROM pawl.work_items w WHERE w.id = c.item_id) AS bytes
     FROM unnest($3::int[]) AS k(rank),
       LATERAL (
-        SELECT q.tid
+        SELECT q.*
         FROM unnest($4::text[], $5::int[], $6::text[], $7::text[]) AS g(type, rank, head, tail),
           LATERAL (
             SELECT r.ctid AS tid, r.item_id
+            --bytes , r.error
             FROM pawl.ready r
             WHERE r.namespace = $1::text AND r.type = g.type AND r.rank = g.rank AND r.item_id >= g.head AND r.item_id <= g.tail
             ORDER BY r.item_id
@@ -19,7 +28,10 @@ WITH d AS (
         WHERE g.rank = k.rank
         ORDER BY q.item_id
         LIMIT $2::int) c
-    LIMIT $2::int))
+    LIMIT $2::int
+    --bytes ) a) b
+    --bytes WHERE COALESCE(b.before, 0) < $15::int
+    ))
   RETURNING type, rank, item_id, task_id, attempt + 1 AS claim, failures, max_attempts, solo, feeds, acceptance, rework, spared, started_at, error),
 n AS MATERIALIZED (SELECT pawl.now() AS now FROM (SELECT count(*) FROM d) locked),
 -- Dealt out in claim order: each claimant's rows start at its place in $8. What was
@@ -46,6 +58,7 @@ event AS (
   FROM r)
 SELECT r.who, ($10::int[])[who], r.item_id, r.task_id, r.type, w.key, r.rank, r.priority, r.claim, r.failures, r.max_attempts, w.input,
   (SELECT now FROM n), (SELECT now FROM n) + ($10::int[])[who] * 1000000::bigint,
-  r.said, r.error, w.reasons
+  r.said, r.error, w.reasons,
+  CASE WHEN octet_length(w.input) + COALESCE(octet_length(r.error), 0) + COALESCE(octet_length(w.reasons), 0) > $15::int THEN ('bytes of ' || r.item_id)::int END
 FROM r
 LEFT JOIN LATERAL (SELECT w.key, w.input, w.reasons FROM pawl.work_items w WHERE w.id = r.item_id LIMIT 1) w ON true

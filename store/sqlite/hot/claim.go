@@ -5,11 +5,13 @@ import (
 	"context"
 	"slices"
 
+	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
 )
 
 var (
 	claim       = read("claim.sql")
+	claimHead   = claim.get("Head")
 	claimTake   = claim.get("Take")
 	claimPick   = claim.get("Pick")
 	claimPeek   = claim.get("Peek")
@@ -32,32 +34,41 @@ func (r *claimed) targets() []any {
 		&r.startedAt, &r.err, &r.key, &r.input, &r.reasons, &r.said}
 }
 
+// batch is what a claim has taken so far. It is full with its rows, or with the row
+// that brings its bytes to those of a page.
+type batch struct {
+	rows         []claimed
+	limit, bytes int
+}
+
+func (b *batch) full() bool { return len(b.rows) >= b.limit || b.bytes >= pawl.MaxClaimBytes }
+
 // Claim implements store.Hot. Nobody else writes meanwhile, so no row is locked.
 func (Verbs) Claim(ctx context.Context, tx store.Tx, c store.Claim) ([]store.Claimed, error) {
 	now, err := tx.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var taken []claimed
+	b := batch{limit: c.Limit()}
 	if len(c.Picks) > 0 {
-		taken, err = pick(ctx, tx, c.Namespace, c.Picks, nil, c.Limit())
+		err = b.pick(ctx, tx, c.Namespace, c.Picks)
 	} else {
-		taken, err = walk(ctx, tx, &c)
+		err = b.walk(ctx, tx, &c)
 	}
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(taken, func(a, b claimed) int {
+	slices.SortFunc(b.rows, func(a, b claimed) int {
 		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.itemID, b.itemID))
 	})
-	out := make([]store.Claimed, len(taken))
+	out := make([]store.Claimed, len(b.rows))
 	who, dealt := 0, 0
-	for i := range taken {
+	for i := range b.rows {
 		for dealt == c.Claimants[who].Limit {
 			who, dealt = who+1, 0
 		}
 		dealt++
-		if out[i], err = hold(ctx, tx, c.Namespace, &c.Claimants[who], &taken[i], now); err != nil {
+		if out[i], err = hold(ctx, tx, c.Namespace, &c.Claimants[who], &b.rows[i], now); err != nil {
 			return nil, err
 		}
 		out[i].Claimant = who
@@ -66,30 +77,34 @@ func (Verbs) Claim(ctx context.Context, tx store.Tx, c store.Claim) ([]store.Cla
 }
 
 // walk takes from the groups in their order, those of one rank together.
-func walk(ctx context.Context, tx store.Tx, c *store.Claim) ([]claimed, error) {
-	var taken []claimed
-	limit := c.Limit()
-	for rest := c.Groups; len(rest) > 0 && len(taken) < limit; {
+func (b *batch) walk(ctx context.Context, tx store.Tx, c *store.Claim) (err error) {
+	for rest := c.Groups; len(rest) > 0 && !b.full() && err == nil; {
 		n := 1
 		for n < len(rest) && rest[n].Rank == rest[0].Rank {
 			n++
 		}
-		wanted := limit - len(taken)
-		var err error
 		if n == 1 {
-			taken, err = rowsOf(ctx, tx, taken, claimTake, c.Namespace, rest[0].Type, int64(rest[0].Rank), rest[0].Head, int64(wanted))
+			err = b.take(ctx, tx, c.Namespace, rest[0])
 		} else {
 			var picks []store.Pick
-			if picks, err = merge(ctx, tx, c.Namespace, rest[:n], wanted); err == nil {
-				taken, err = pick(ctx, tx, c.Namespace, picks, taken, limit)
+			if picks, err = merge(ctx, tx, c.Namespace, rest[:n], b.limit-len(b.rows)); err == nil {
+				err = b.pick(ctx, tx, c.Namespace, picks)
 			}
-		}
-		if err != nil {
-			return nil, err
 		}
 		rest = rest[n:]
 	}
-	return taken, nil
+	return err
+}
+
+// take takes the first rows of a group. All that lies between them is theirs: nobody
+// else writes meanwhile.
+func (b *batch) take(ctx context.Context, tx store.Tx, namespace string, g store.Group) error {
+	from := len(b.rows)
+	err := b.read(ctx, tx, claimHead, namespace, g.Type, int64(g.Rank), g.Head, int64(b.limit-from))
+	if err == nil && len(b.rows) > from {
+		_, err = tx.Exec(ctx, claimTake, namespace, g.Type, int64(g.Rank), b.rows[from].itemID, b.rows[len(b.rows)-1].itemID)
+	}
+	return err
 }
 
 // merge finds the first rows by item id over groups of one rank.
@@ -117,35 +132,35 @@ func merge(ctx context.Context, tx store.Tx, namespace string, groups []store.Gr
 	return picks[:min(wanted, len(picks))], nil
 }
 
-// pick takes named rows that are still there, until limit are taken.
-func pick(ctx context.Context, tx store.Tx, namespace string, picks []store.Pick, taken []claimed, limit int) ([]claimed, error) {
-	var err error
+// pick takes named rows that are still there.
+func (b *batch) pick(ctx context.Context, tx store.Tx, namespace string, picks []store.Pick) error {
 	for _, p := range picks {
-		if len(taken) >= limit {
+		if b.full() {
 			break
 		}
-		if taken, err = rowsOf(ctx, tx, taken, claimPick, namespace, p.Type, int64(p.Rank), p.ItemID); err != nil {
-			return nil, err
+		if err := b.read(ctx, tx, claimPick, namespace, p.Type, int64(p.Rank), p.ItemID); err != nil {
+			return err
 		}
 	}
-	return taken, nil
+	return nil
 }
 
-func rowsOf(ctx context.Context, tx store.Tx, taken []claimed, query string, args ...any) ([]claimed, error) {
+func (b *batch) read(ctx context.Context, tx store.Tx, query string, args ...any) error {
 	rows, err := tx.Query(ctx, query, args...)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer rows.Close()
 	var r claimed
 	targets := r.targets()
-	for rows.Next() {
+	for !b.full() && rows.Next() {
 		if err := rows.Scan(targets...); err != nil {
-			return nil, err
+			return err
 		}
-		taken = append(taken, r)
+		b.rows = append(b.rows, r)
+		b.bytes += len(r.input) + len(r.err) + len(r.reasons)
 	}
-	return taken, rows.Err()
+	return rows.Err()
 }
 
 // hold writes the lease and its event.

@@ -1,21 +1,20 @@
--- name: Take
-DELETE FROM pawl.ready
-WHERE namespace = $1 AND type = $2 AND rank = $3
-  AND item_id IN (
-    SELECT item_id
-    FROM pawl.ready
-    WHERE namespace = $1 AND type = $2 AND rank = $3 AND item_id >= $4
-    ORDER BY item_id
-    LIMIT $5)
-RETURNING type, rank, item_id, task_id, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, started_at, error,
-  (SELECT w.key FROM pawl.work_items w WHERE w.id = item_id),
-  (SELECT w.input FROM pawl.work_items w WHERE w.id = item_id),
-  CASE WHEN rework > 0 THEN (SELECT w.reasons FROM pawl.work_items w WHERE w.id = item_id) END,
+-- name: Head
+SELECT r.type, r.rank, r.item_id, r.task_id, r.attempt, r.failures, r.max_attempts, r.solo, r.feeds, r.acceptance, r.rework, r.spared, r.started_at, r.error,
+  w.key, w.input, CASE WHEN r.rework > 0 THEN w.reasons END,
   (SELECT m.state || ' ' || m.id || ' ' || m.chunks || ' ' || m.step_number
    FROM pawl.messages m
-   WHERE m.item_id = ready.item_id AND m.state IN ('streaming', 'stopped')
+   WHERE m.item_id = r.item_id AND m.state IN ('streaming', 'stopped')
    ORDER BY m.state DESC, m.id DESC
    LIMIT 1)
+FROM pawl.ready r
+LEFT JOIN pawl.work_items w ON w.id = r.item_id
+WHERE r.namespace = $1 AND r.type = $2 AND r.rank = $3 AND r.item_id >= $4
+ORDER BY r.item_id
+LIMIT $5
+
+-- name: Take
+DELETE FROM pawl.ready
+WHERE namespace = $1 AND type = $2 AND rank = $3 AND item_id BETWEEN $4 AND $5
 
 -- name: Pick
 DELETE FROM pawl.ready

@@ -77,9 +77,9 @@ func TestEveryTextPrepares(t *testing.T) {
 func TestPlans(t *testing.T) {
 	db := open(t)
 	for _, c := range []struct{ file, name, plan string }{
-		{"claim", "Take", "SEARCH ready USING PRIMARY KEY (namespace=? AND type=? AND rank=? AND item_id=?)"},
-		{"claim", "Take", "SEARCH ready USING PRIMARY KEY (namespace=? AND type=? AND rank=? AND item_id>?)"},
-		{"claim", "Take", "SEARCH w USING INDEX sqlite_autoindex_work_items_1 (id=?)"},
+		{"claim", "Head", "SEARCH r USING PRIMARY KEY (namespace=? AND type=? AND rank=? AND item_id>?)"},
+		{"claim", "Head", "SEARCH w USING INDEX sqlite_autoindex_work_items_1 (id=?)"},
+		{"claim", "Take", "SEARCH ready USING PRIMARY KEY (namespace=? AND type=? AND rank=? AND item_id>? AND item_id<?)"},
 		{"claim", "Pick", "SEARCH ready USING PRIMARY KEY (namespace=? AND type=? AND rank=? AND item_id=?)"},
 		{"claim", "Peek", "SEARCH ready USING PRIMARY KEY (namespace=? AND type=? AND rank=? AND item_id>?)"},
 		{"touch", "Look", "SEARCH leases USING PRIMARY KEY (item_id=?)"},
