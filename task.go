@@ -154,12 +154,13 @@ type TaskFilter struct {
 	MaxPriority *int
 	Since       time.Time // created at or after
 	Until       time.Time // created before
-	Changed     time.Time // with an event at or after: updated_at is at or after this time
+	Changed     time.Time // updated_at is at or after this time
 	RequestedBy string    // the id of who requested it
 	InputHash   string
 	Metadata    map[string]string // members of its metadata: a text, or the JSON of a number, true or false
 	Available   *bool             // has items that could be claimed now, or has none
 	ByPriority  bool              // highest first, newest first among equals; Asc turns both round
+	ByUpdate    bool              // last updated first, by updated_at and id; Asc turns both round. Not with ByPriority
 	Asc         bool              // oldest first
 	// Fields are the members that are wanted; nil = all. Large ones that are not,
 	// payload and metadata, are not read.

@@ -43,12 +43,12 @@ type (
 		MinPriority  int               `query:"min_priority" default:"-32768" doc:"Of this priority or higher."`
 		MaxPriority  int               `query:"max_priority" default:"32767" doc:"Of this priority or lower."`
 		Metadata     map[string]string `query:"metadata,deepObject" doc:"metadata[repo]=x: with this member in its metadata, a text or the JSON of a number, true or false."`
-		UpdatedSince time.Time         `query:"updated_since" doc:"Changed at or after: updated_at is at or after this time."`
+		UpdatedSince time.Time         `query:"updated_since" doc:"With updated_at at or after this time."`
 		RequestedBy  string            `query:"requested_by" doc:"Requested by who has this id."`
 		InputHash    string            `query:"input_hash" doc:"With this input hash."`
 		Available    string            `query:"has_available_items" enum:"true,false" doc:"true: with items that could be claimed now; false: with none."`
 		Order        string            `query:"order" enum:"asc,desc" doc:"asc: oldest first; newest first without it."`
-		Sort         string            `query:"sort" enum:"created_at,-created_at,priority,-priority" doc:"In place of order; - is descending. -priority: highest first, newest first among equals."`
+		Sort         string            `query:"sort" enum:"created_at,-created_at,updated_at,-updated_at,priority,-priority" doc:"In place of order; - is descending. -priority: highest first, newest first among equals. updated_at: by the time of the last change, then by id."`
 		Span
 		Paging
 	}
@@ -170,7 +170,7 @@ func (q TaskQuery) Filter() (pawl.TaskFilter, error) {
 		if q.Order != "" {
 			return f, pawl.Invalid("/order", "does not go with sort")
 		}
-		f.ByPriority, f.Asc = strings.HasSuffix(q.Sort, "priority"), q.Sort[0] != '-'
+		f.ByPriority, f.ByUpdate, f.Asc = strings.HasSuffix(q.Sort, "priority"), strings.HasSuffix(q.Sort, "updated_at"), q.Sort[0] != '-'
 	}
 	if q.Available != "" {
 		is := q.Available == "true"
@@ -189,13 +189,18 @@ func (q TaskQuery) Filter() (pawl.TaskFilter, error) {
 func TaskQueryOf(f pawl.TaskFilter) TaskQuery {
 	q := TaskQuery{UpdatedSince: f.Changed, RequestedBy: f.RequestedBy, InputHash: f.InputHash, ID: f.IDs, Type: f.Types, State: f.States, Status: f.Statuses, MinPriority: pawl.MinPriority, MaxPriority: pawl.MaxPriority, Metadata: f.Metadata,
 		Span: Span{f.Since, f.Until}, Paging: PagingOf(f.Page)}
-	switch {
-	case f.ByPriority && f.Asc:
-		q.Sort = "priority"
-	case f.ByPriority:
-		q.Sort = "-priority"
-	case f.Asc:
+	var by []string // two are refused where they are read
+	if f.ByPriority {
+		by = append(by, "priority")
+	}
+	if f.ByUpdate {
+		by = append(by, "updated_at")
+	}
+	switch q.Sort = strings.Join(by, ","); {
+	case f.Asc && q.Sort == "":
 		q.Order = "asc"
+	case !f.Asc && q.Sort != "":
+		q.Sort = "-" + q.Sort
 	}
 	if f.Available != nil {
 		q.Available = strconv.FormatBool(*f.Available)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -155,7 +156,9 @@ func reads(n int) map[string]func(ctx context.Context, tx store.Tx, ns string) e
 	for name, f := range map[string]pawl.TaskFilter{
 		"all": {}, "oldest": {Asc: true}, "ids": {IDs: tasks}, "one id": {IDs: tasks[:1]}, "ids, state": {IDs: tasks, States: []pawl.TaskState{pawl.TaskFailed}},
 		"cursor": {Page: pawl.Page{Cursor: tasks[9]}}, "type": {Types: []string{"type-1"}}, "types": {Types: []string{"type-1", "type-2"}}, "priority": {MinPriority: &low, MaxPriority: &low},
-		"since": {Since: at}, "until": {Until: at}, "requester": {RequestedBy: "user-7"}, "input hash": {InputHash: "hash-7"}, "changed": {Changed: newest}, "by priority": {ByPriority: true}, "by priority, cursor": {ByPriority: true, Page: pawl.Page{Cursor: "3_" + tasks[9]}},
+		"since": {Since: at}, "until": {Until: at}, "requester": {RequestedBy: "user-7"}, "input hash": {InputHash: "hash-7"}, "changed": {Changed: newest}, "by update": {ByUpdate: true}, "by update, oldest": {ByUpdate: true, Asc: true},
+		"by update, cursor": {ByUpdate: true, Page: pawl.Page{Cursor: fmt.Sprint(at.UnixMicro(), "_", tasks[9])}}, "by update, changed": {ByUpdate: true, Changed: newest, Asc: true}, "by update, changed long ago": {ByUpdate: true, Changed: at, Asc: true},
+		"by update, failed": {ByUpdate: true, States: []pawl.TaskState{pawl.TaskFailed}}, "by update, requester": {ByUpdate: true, RequestedBy: "user-7"}, "by update, type": {ByUpdate: true, Types: []string{"type-1"}}, "by priority": {ByPriority: true}, "by priority, cursor": {ByPriority: true, Page: pawl.Page{Cursor: "3_" + tasks[9]}},
 		"metadata": {Metadata: map[string]string{"a": "1"}}, "failed, by priority": {States: []pawl.TaskState{pawl.TaskFailed}, ByPriority: true}, "available": {Available: &yes}, "not available": {Available: &no},
 	} {
 		f.Limit = page.Limit
@@ -247,6 +250,62 @@ func reads(n int) map[string]func(ctx context.Context, tx store.Tx, ns string) e
 		return err
 	}
 	return out
+}
+
+// Pages of tasks in order of updated_at meet and are whole among many, whose newest
+// events are not in the order of their numbers.
+func TestTasksInOrderOfUpdate(t *testing.T) {
+	const n = 11_000
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		full(t, p, n)
+		// some times are of many tasks, and a few lie before or after those of all other events
+		if err := p.Exec("INSERT INTO pawl.task_events (namespace, task_id, event, actor_type, created_at)\n" +
+			"SELECT namespace, id, 'updated', 'api', CASE WHEN priority = 0 THEN 1700000000000000 ELSE 1800000000000000 + (created_at / 1000000 * 7919) % 500 * 20000000 END\n" +
+			"FROM pawl.tasks WHERE (created_at / 1000000) % 3 = 0"); err != nil {
+			t.Fatal(err)
+		}
+		var all []pawl.Task
+		for _, ns := range []string{"default", "small"} {
+			ctx, s := pawl.As(t.Context(), pawl.Caller{Namespace: ns}), p.Engine
+			all = nil
+			for f := (pawl.TaskFilter{Page: pawl.Page{Limit: pawl.MaxPage}}); ; {
+				l := need[pawl.List[pawl.Task]](t)(s.ListTasks(ctx, f))
+				if all = append(all, l.Items...); l.Next == "" {
+					break
+				}
+				f.Cursor = l.Next
+			}
+			since := all[len(all)/2].UpdatedAt
+			for name, f := range map[string]pawl.TaskFilter{"all": {}, "type": {Types: []string{"type-3"}}, "failed": {States: []pawl.TaskState{pawl.TaskFailed}}, "changed": {Changed: since},
+				"completed, changed": {Changed: since, States: []pawl.TaskState{pawl.TaskCompleted}}, "metadata": {Metadata: map[string]string{"a": "1"}, RequestedBy: "user-9"}} {
+				for _, asc := range []bool{false, true} {
+					f.ByUpdate, f.Asc, f.Limit, f.Cursor = true, asc, 997, ""
+					var want, got []string
+					for _, task := range all {
+						if (f.Types == nil || task.Type == f.Types[0]) && (f.States == nil || task.State == f.States[0]) && !task.UpdatedAt.Before(f.Changed) && (f.RequestedBy == "" || task.RequestedBy.ID == f.RequestedBy) {
+							want = append(want, fmt.Sprint(task.UpdatedAt.UnixMicro(), task.ID))
+						}
+					}
+					if slices.Sort(want); !asc {
+						slices.Reverse(want)
+					}
+					for {
+						l := need[pawl.List[pawl.Task]](t)(s.ListTasks(ctx, f))
+						for _, task := range l.Items {
+							got = append(got, fmt.Sprint(task.UpdatedAt.UnixMicro(), task.ID))
+						}
+						if l.Next == "" {
+							break
+						}
+						f.Cursor = l.Next
+					}
+					if !slices.Equal(got, want) {
+						t.Errorf("%s, %s, asc %v: %d tasks instead of %d, or in another order", ns, name, asc, len(got), len(want))
+					}
+				}
+			}
+		}
+	})
 }
 
 // No list reads a large table from end to end, whatever it asks for.

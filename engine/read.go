@@ -87,6 +87,14 @@ func priorities(q pawl.TaskFilter) error {
 	return f.err("list")
 }
 
+// oneOrder refuses two orders of one list.
+func oneOrder(q pawl.TaskFilter) error {
+	if q.ByPriority && q.ByUpdate {
+		return pawl.Invalid("/sort", "a list is by priority or by updated_at")
+	}
+	return nil
+}
+
 // requested refuses what no task can have been made with.
 func requested(q pawl.TaskFilter) error {
 	var f fields
@@ -111,7 +119,7 @@ const maxMembers = 20
 
 // ListTasks lists tasks, newest first unless Asc.
 func (e *Engine) ListTasks(ctx context.Context, q pawl.TaskFilter) (pawl.List[pawl.Task], error) {
-	if err := cmp.Or(page(&q.Page), words(pawl.TaskStates, q.States, pawl.TaskStatuses, q.Statuses), members(q.Metadata), requested(q), priorities(q)); err != nil {
+	if err := cmp.Or(page(&q.Page), words(pawl.TaskStates, q.States, pawl.TaskStatuses, q.Statuses), members(q.Metadata), requested(q), priorities(q), oneOrder(q)); err != nil {
 		return pawl.List[pawl.Task]{}, err
 	}
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.Task], error) {

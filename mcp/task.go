@@ -72,10 +72,15 @@ func (p paging) page() pawl.Page {
 }
 
 type listIn struct {
-	Types     []string         `json:"types,omitempty" jsonschema:"only these types"`
-	States    []pawl.TaskState `json:"states,omitempty" jsonschema:"only these states"`
-	Status    []pawl.Status    `json:"status,omitempty" jsonschema:"only these coarse states"`
-	Available *bool            `json:"available,omitempty" jsonschema:"true: with items that can be checked out now"`
+	Types        []string          `json:"types,omitempty" jsonschema:"only these types"`
+	States       []pawl.TaskState  `json:"states,omitempty" jsonschema:"only these states"`
+	Status       []pawl.Status     `json:"status,omitempty" jsonschema:"only these coarse states"`
+	Available    *bool             `json:"available,omitempty" jsonschema:"true: with items that can be checked out now"`
+	UpdatedSince *time.Time        `json:"updated_since,omitempty" jsonschema:"changed at or after this time"`
+	ByUpdate     bool              `json:"by_update,omitempty" jsonschema:"true: last changed first"`
+	RequestedBy  string            `json:"requested_by,omitempty" jsonschema:"the id of who requested them"`
+	InputHash    string            `json:"input_hash,omitempty"`
+	Metadata     map[string]string `json:"metadata,omitempty" jsonschema:"with these members in their metadata"`
 	paging
 }
 
@@ -94,7 +99,12 @@ func pageOf[T any](l pawl.List[T], err error) (pageOut[T], error) {
 }
 
 func list(ctx context.Context, s *Server, in listIn) (pageOut[pawl.Task], error) {
-	return pageOf(s.svc.ListTasks(ctx, pawl.TaskFilter{Types: in.Types, States: in.States, Statuses: in.Status, Available: in.Available, Page: in.page()}))
+	f := pawl.TaskFilter{Types: in.Types, States: in.States, Statuses: in.Status, Available: in.Available, ByUpdate: in.ByUpdate,
+		RequestedBy: in.RequestedBy, InputHash: in.InputHash, Metadata: in.Metadata, Page: in.page()}
+	if in.UpdatedSince != nil {
+		f.Changed = *in.UpdatedSince
+	}
+	return pageOf(s.svc.ListTasks(ctx, f))
 }
 
 type getIn struct {

@@ -17,11 +17,12 @@ const fewCandidates = 10_000
 // cursor. They come from tables and indexes that hold few rows of many: without
 // them, a list of rare states reads every row there is. sources are queries with the
 // namespace as $1. few is false when there are too many, or no sources.
-func candidates(ctx context.Context, tx Tx, namespace string, sources []string, desc bool, cursor string) (ids []string, few bool, err error) {
-	if len(sources) == 0 {
+func (l *listing[T]) candidates(ctx context.Context, tx Tx, namespace, cursor string) (ids []string, few bool, err error) {
+	if len(l.sources) == 0 {
 		return nil, false, nil
 	}
-	ids, err = Strings(ctx, tx, "SELECT x.id FROM ("+strings.Join(sources, " UNION ALL ")+") x\nLIMIT $2", namespace, fewCandidates+1)
+	args := append([]any{namespace, fewCandidates + 1}, l.more...)
+	ids, err = Strings(ctx, tx, "SELECT x.id FROM ("+strings.Join(l.sources, " UNION ALL ")+") x\nLIMIT $2", args...)
 	if err != nil || len(ids) > fewCandidates {
 		return nil, false, err
 	}
@@ -29,13 +30,13 @@ func candidates(ctx context.Context, tx Tx, namespace string, sources []string, 
 	ids = slices.Compact(ids)
 	if cursor != "" {
 		at, found := slices.BinarySearch(ids, cursor)
-		if desc {
+		if l.desc {
 			ids = ids[:at]
 		} else if ids = ids[at:]; found {
 			ids = ids[1:]
 		}
 	}
-	if desc {
+	if l.desc {
 		slices.Reverse(ids)
 	}
 	return ids, true, nil
@@ -48,6 +49,7 @@ func candidates(ctx context.Context, tx Tx, namespace string, sources []string, 
 type listing[T any] struct {
 	own, derived where    // conditions: by columns of the table, and by those of what is joined to it
 	sources      []string // of candidates
+	more         []any    // arguments of sources, from $3 on
 	table, rows  string   // the table with its alias, a letter; the query of the rows
 	prefix       string   // of ids
 	key, order   string   // what the cursor is made of, and the list's order
@@ -69,7 +71,7 @@ func (l *listing[T]) page(ctx context.Context, tx Tx, namespace string) (out []T
 	if !l.byID { // candidates are in the order of their ids: all at once
 		cursor, size = "", fewCandidates
 	}
-	ids, few, err := candidates(ctx, tx, namespace, l.sources, l.desc, cursor)
+	ids, few, err := l.candidates(ctx, tx, namespace, cursor)
 	if few {
 		for some := range slices.Chunk(ids, size) {
 			if some, err = l.find(ctx, tx, behind.with(l.id()+" @among(?)", List(some)), len(some)); err != nil {

@@ -21,6 +21,17 @@ SELECT t.id, t.namespace, t.type, t.type_version, t.solo, t.title, t.priority, t
   CASE WHEN t.state = 'submitted' THEN (SELECT k.ready_for_approval FROM pawl.task_live k WHERE k.task_id = t.id) END
 FROM pawl.task_rows t
 
+-- name: updated
+COALESCE((SELECT e.created_at FROM pawl.task_events e WHERE e.task_id = t.id ORDER BY e.id DESC LIMIT 1), t.created_at)
+
+-- name: span of events
+SELECT o.created_at, n.created_at, n.id - o.id + 1
+FROM (SELECT a.id, a.created_at FROM pawl.task_events a ORDER BY a.id LIMIT 1) o,
+  (SELECT b.id, b.created_at FROM pawl.task_events b ORDER BY b.id DESC LIMIT 1) n
+
+-- name: newest of its task
+e.id = (SELECT n.id FROM pawl.task_events n WHERE n.task_id = e.task_id ORDER BY n.id DESC LIMIT 1)
+
 -- name: available
 EXISTS (
   SELECT 1

@@ -54,11 +54,15 @@ func GetTask(ctx context.Context, tx Tx, namespace, id string) (pawl.Task, error
 	return rows[0], nil
 }
 
-// ListTasks lists a namespace's tasks in order of id.
+// ListTasks lists a namespace's tasks in order of id, of priority and id, or of
+// updated_at and id.
 func ListTasks(ctx context.Context, tx Tx, namespace string, q pawl.TaskFilter) (pawl.List[pawl.Task], error) {
 	cursor := func(t pawl.Task) string { return t.ID }
 	if q.ByPriority {
 		cursor = func(t pawl.Task) string { return strconv.Itoa(t.Priority) + "_" + t.ID }
+	}
+	if q.ByUpdate {
+		cursor = func(t pawl.Task) string { return update{t.UpdatedAt.UnixMicro(), t.ID}.String() }
 	}
 	return Pages(q.Page, func(t *pawl.Task) int {
 		return len(t.Payload) + len(t.Metadata) + sizeOfFailure(t.Error)
@@ -87,9 +91,15 @@ func listTasks(ctx context.Context, tx Tx, namespace string, q pawl.TaskFilter, 
 		}
 	}
 	l.scan = func(query string, args ...any) ([]pawl.Task, error) { return scanTasks(ctx, tx, query, args...) }
-	l.own.tasks(namespace, &q)
 	statesOfTasks(&l, &q)
-	rows, err := l.page(ctx, tx, namespace)
+	read := l.page
+	if q.ByUpdate {
+		l.order = readSQL["updated"] + dir + ", t.id" + dir
+		read = (&byUpdate{&l, q}).page
+		q.Changed = time.Time{} // a bound of the order
+	}
+	l.own.tasks(namespace, &q)
+	rows, err := read(ctx, tx, namespace)
 	if err != nil {
 		return pawl.List[pawl.Task]{}, err
 	}
@@ -127,7 +137,7 @@ func (w *where) tasks(namespace string, q *pawl.TaskFilter) {
 		w.and("t.input_hash = ?", q.InputHash)
 	}
 	if !q.Changed.IsZero() {
-		w.and("EXISTS (SELECT 1 FROM pawl.task_events e WHERE e.task_id = t.id AND e.created_at >= ?)", q.Changed.UnixMicro())
+		w.and(readSQL["updated"]+" >= ?", q.Changed.UnixMicro())
 	}
 	if !q.Since.IsZero() {
 		w.and("t.created_at >= ?", q.Since.UnixMicro())
@@ -158,10 +168,10 @@ func statesOfTasks(l *listing[pawl.Task], q *pawl.TaskFilter) {
 		l.sources = taskSources(texts(q.States))
 	}
 	if !q.Changed.IsZero() && len(l.sources) == 0 {
-		l.sources = []string{from("task_id", "task_events", fmt.Sprintf(" AND created_at >= %d", q.Changed.UnixMicro()))}
+		l.sources, l.more = []string{from("task_id", "task_events", " AND created_at >= $3")}, []any{q.Changed.UnixMicro()}
 	}
 	if len(q.IDs) > 0 {
-		l.sources = nil // they lead to fewer
+		l.sources, l.more = nil, nil // they lead to fewer
 	}
 }
 

@@ -57,8 +57,9 @@ func (a *app) taskList() *cobra.Command {
 	cmd.Flags().StringVar(&changed, "updated-since", "", "changed at or after: a time, or a span back from now")
 	cmd.Flags().StringVar(&f.RequestedBy, "requested-by", "", "requested by who has this id")
 	cmd.Flags().StringVar(&f.InputHash, "input-hash", "", "with this input hash")
-	cmd.Flags().BoolVar(&f.Asc, "asc", false, "oldest first, or with --by-priority lowest first")
+	cmd.Flags().BoolVar(&f.Asc, "asc", false, "oldest first; with --by-priority lowest first, with --by-update longest unchanged first")
 	cmd.Flags().BoolVar(&f.ByPriority, "by-priority", false, "highest first")
+	cmd.Flags().BoolVar(&f.ByUpdate, "by-update", false, "last updated first")
 	cmd.Flags().StringToStringVar(&f.Metadata, "metadata", nil, "with these members in their metadata: repo=x")
 	available := cmd.Flags().Bool("available", false, "with items that could be claimed now; =false: with none")
 	cmd.PreRun = func(cmd *cobra.Command, _ []string) {

@@ -162,6 +162,41 @@ var lists = noun{"lists of tasks", []promise{
 			w.invalid(err, "/cursor")
 		}
 	}},
+	{"by the time of the last change, and pages of it meet", func(w *fixture) {
+		made := map[string]pawl.Task{}
+		for _, title := range []string{"a", "b", "c", "d", "e"} {
+			made[title] = w.create(pawl.NewTask{Type: "t", Title: title})
+			w.advance(time.Second)
+		}
+		w.cancel(made["b"].ID)
+		w.advance(time.Second)
+		at := w.now()
+		w.claimItem("w1", w.only(made["d"].ID).ID)
+		w.advance(time.Second)
+		w.cancel(made["a"].ID)
+		for _, size := range []int{1, 2, 3, 100} {
+			page := pawl.Page{Limit: size}
+			for want, f := range map[string]pawl.TaskFilter{
+				"a d b e c": {ByUpdate: true, Page: page},
+				"c e b d a": {ByUpdate: true, Asc: true, Page: page},
+				"d a":       {ByUpdate: true, Asc: true, Changed: at, Page: page},
+				"a d":       {ByUpdate: true, Changed: at, Page: page},
+				"b a":       {ByUpdate: true, Asc: true, States: []pawl.TaskState{pawl.TaskCancelled}, Page: page},
+				"a b c":     {ByUpdate: true, IDs: []string{made["a"].ID, made["b"].ID, made["c"].ID}, Page: page},
+				"":          {ByUpdate: true, RequestedBy: "ann", Page: page},
+			} {
+				w.same(w.titles(f), want, fmt.Sprintf("tasks of %+v", f))
+			}
+		}
+		for _, n := range []string{"", "-1_", "99999999999999999999_", "x_", "0x1_", "1_2"} {
+			_, err := w.svc.ListTasks(w.ctx, pawl.TaskFilter{ByUpdate: true, Page: pawl.Page{Cursor: n + "tsk_01ARZ3NDEKTSV4RRFFQ69G5FAV"}})
+			w.invalid(err, "/cursor")
+		}
+		_, err := w.svc.ListTasks(w.ctx, pawl.TaskFilter{ByUpdate: true, Page: pawl.Page{Cursor: "1_tsk_"}})
+		w.invalid(err, "/cursor")
+		_, err = w.svc.ListTasks(w.ctx, pawl.TaskFilter{ByUpdate: true, ByPriority: true})
+		w.invalid(err, "/sort")
+	}},
 	{"a hundred a page unless asked otherwise", func(w *fixture) {
 		var calls []pawl.NewTask
 		for n := range 130 {

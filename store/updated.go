@@ -1,0 +1,207 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/pawl-work/pawl"
+)
+
+// update is a place in a list by updated_at, which no column holds: it is the time of
+// the task's newest event. A column with an index would make every move of an item
+// write to its task.
+type update struct {
+	at int64
+	id string
+}
+
+func (u update) String() string { return strconv.FormatInt(u.at, 10) + "_" + u.id }
+
+func (u update) compare(o update) int {
+	return cmp.Or(cmp.Compare(u.at, o.at), cmp.Compare(u.id, o.id))
+}
+
+// byUpdate lists tasks in order of updated_at and id. A few candidates are sorted;
+// among many it goes through windows of time, in each of which it reads the events
+// that are their tasks' newest.
+type byUpdate struct {
+	*listing[pawl.Task]
+	filter pawl.TaskFilter
+}
+
+func (l *byUpdate) page(ctx context.Context, tx Tx, namespace string) ([]pawl.Task, error) {
+	from, to, err := l.bounds()
+	if err != nil {
+		return nil, err
+	}
+	ids, few, err := l.few(ctx, tx, namespace, from)
+	if err != nil {
+		return nil, err
+	}
+	var out []pawl.Task
+	read := func(some []update) (bool, error) {
+		rows, err := l.take(some)
+		out = append(out, rows...)
+		return len(out) > l.limit, err
+	}
+	if few {
+		err = l.sort(ctx, tx, ids, from, to, read)
+	} else {
+		err = l.windows(ctx, tx, namespace, from, to, read)
+	}
+	return out[:min(len(out), l.limit+1)], err
+}
+
+// bounds are the places between which, both excluded, the page lies.
+func (l *byUpdate) bounds() (from, to update, err error) {
+	to = update{at: math.MaxInt64}
+	if l.filter.Changed.After(Stamp(0)) {
+		from.at = l.filter.Changed.UnixMicro()
+	}
+	if l.cursor == "" {
+		return from, to, nil
+	}
+	at, id, _ := strings.Cut(l.cursor, "_")
+	n, err := strconv.ParseInt(at, 10, 64)
+	if rest, found := strings.CutPrefix(id, l.prefix); err != nil || n < 0 || !found || len(rest) != 26 {
+		return from, to, notACursor()
+	}
+	if u := (update{n, id}); l.desc {
+		to = u
+	} else if u.compare(from) > 0 {
+		from = u
+	}
+	return from, to, nil
+}
+
+// few are the ids of all tasks behind from that the list may want, when they are not
+// many.
+func (l *byUpdate) few(ctx context.Context, tx Tx, namespace string, from update) ([]string, bool, error) {
+	if ids := l.filter.IDs; len(ids) > 0 {
+		return ids, true, nil
+	}
+	if len(l.more) > 0 {
+		l.more[0] = from.at
+	}
+	if ids, few, err := l.candidates(ctx, tx, namespace, ""); few || err != nil {
+		return ids, few, err
+	}
+	var w where
+	w.tasks(namespace, &pawl.TaskFilter{RequestedBy: l.filter.RequestedBy, InputHash: l.filter.InputHash}) // these have indexes
+	ids, err := Strings(ctx, tx, w.text("SELECT t.id FROM pawl.tasks t", "t.id", fewCandidates+1), w.args...)
+	return ids, len(ids) <= fewCandidates, err
+}
+
+// sort gives the tasks with some ids that lie between two places to read, in order,
+// until it has enough.
+func (l *byUpdate) sort(ctx context.Context, tx Tx, ids []string, from, to update, read func([]update) (bool, error)) error {
+	w := l.own.with("t.id @among(?)", List(ids))
+	all, err := updates(ctx, tx, w.text("SELECT "+readSQL["updated"]+", t.id\nFROM pawl.tasks t", "t.id", len(ids)), w.args...)
+	if err != nil {
+		return err
+	}
+	all = slices.DeleteFunc(all, func(u update) bool { return u.compare(from) <= 0 || u.compare(to) >= 0 })
+	slices.SortFunc(all, update.compare)
+	if l.desc {
+		slices.Reverse(all)
+	}
+	for some := range slices.Chunk(all, 2*l.limit) {
+		if done, err := read(some); done || err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eventsInWindow is about how many events the first window of a list has, and by how
+// much the next are longer.
+const (
+	eventsInWindow = 10_000
+	windowGrowth   = 4
+)
+
+// windows gives the tasks that lie between two places to read, in order, until it has
+// enough. Events are not quite in the order of their numbers, so that the first and
+// the last window are open.
+func (l *byUpdate) windows(ctx context.Context, tx Tx, namespace string, from, to update, read func([]update) (bool, error)) error {
+	var oldest, newest, events int64
+	if found, err := Row(ctx, tx, []any{&oldest, &newest, &events}, readSQL["span of events"]); err != nil || !found {
+		return err
+	}
+	order, beyond := "e.created_at, e.task_id", ">"
+	if l.desc {
+		order, beyond = "e.created_at DESC, e.task_id DESC", "<"
+	}
+	newestOf := where{conds: []string{"e.namespace = $1"}, args: l.own.args}
+	if len(l.own.conds) > 1 { // the first is the namespace, $1
+		newestOf.and("(SELECT 1 FROM pawl.tasks t WHERE t.id = e.task_id AND " + strings.Join(l.own.conds, " AND ") + " LIMIT 1) = 1")
+	}
+	newestOf = newestOf.with(readSQL["newest of its task"])
+	length := max(1, (newest-oldest)/max(1, events/eventsInWindow))
+	low, high := from.at, to.at
+	if high != math.MaxInt64 {
+		high++ // others of that time
+	}
+	for size := l.limit + 1; ; length *= windowGrowth {
+		begin, end, behind := low, high, from
+		if l.desc {
+			if begin, behind = max(low, min(high, newest)-length), to; begin < oldest {
+				begin = low
+			}
+		} else if end = min(high, max(low, oldest)+length); end > newest {
+			end = high
+		}
+		for {
+			w := newestOf.with("e.created_at >= ?", begin).with("e.created_at < ?", end).with("(e.created_at, e.task_id) "+beyond+" (?, ?)", behind.at, behind.id)
+			some, err := updates(ctx, tx, w.text("SELECT e.created_at, e.task_id\nFROM pawl.task_events e", order, size), w.args...)
+			if err != nil {
+				return err
+			}
+			if done, err := read(some); done || err != nil {
+				return err
+			}
+			if len(some) < size {
+				break
+			}
+			behind, size = some[len(some)-1], min(2*size, max(pawl.MaxPage, l.limit+1))
+		}
+		switch {
+		case l.desc && begin == low, !l.desc && end == high:
+			return nil
+		case l.desc:
+			high = begin
+		default:
+			low = end
+		}
+	}
+}
+
+// take reads the tasks at some places, in the list's order.
+func (l *byUpdate) take(some []update) ([]pawl.Task, error) {
+	ids := make([]string, len(some))
+	for i, u := range some {
+		ids[i] = u.id
+	}
+	return l.read(ids)
+}
+
+func updates(ctx context.Context, tx Tx, query string, args ...any) ([]update, error) {
+	rows, err := tx.Query(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []update
+	for rows.Next() {
+		var u update
+		if err := rows.Scan(&u.at, &u.id); err != nil {
+			return nil, err
+		}
+		out = append(out, u)
+	}
+	return out, rows.Err()
+}
