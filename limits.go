@@ -83,6 +83,7 @@ const (
 	DefaultReadTime        = 30 * time.Second
 	DefaultReadsPerKey     = 2
 	DefaultMaxTypes        = 1000
+	QueuesPerType          = 4
 	DefaultBodiesInFlight  = 64 << 20
 	BackoffBase            = 60 * time.Second
 	BackoffMax             = time.Hour
@@ -161,6 +162,7 @@ var Defaults = []Limit{
 	{"read_time", int64(DefaultReadTime / time.Second), "seconds", "a read that is no stream; then it is `unavailable`"},
 	{"reads_per_key", DefaultReadsPerKey, "reads", "of one API key under way at once; further ones wait, and more than 100 are refused with `limit`"},
 	{"max_types", DefaultMaxTypes, "types", "that a namespace has queued work of; one more is refused with `limit`"},
+	{"queues_per_type", QueuesPerType, "pairs", "of type and priority that a namespace has queued work of, times `max_types`: 4000; one more is refused with `limit`"},
 	{"backoff_base", int64(BackoffBase / time.Second), "seconds", "before the first retry; doubles with each failure"},
 	{"backoff_max", int64(BackoffMax / time.Second), "seconds", "longest back-off"},
 	{"backoff_jitter", int64(BackoffJitter * 100), "percent", "each back-off is shortened or lengthened by up to this"},

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -32,19 +33,16 @@ func (e *Engine) addable(ctx context.Context, call *pawl.AddItems) (*rules, erro
 	if err := f.err("add_items"); err != nil {
 		return nil, err
 	}
-	r, err := e.rulesOfTask(ctx, call.TaskID)
+	r, q, err := e.rulesOfTask(ctx, call.TaskID)
 	if err != nil {
 		return nil, err
 	}
-	return r, r.checkItems(call.Items, nil)
+	return r, cmp.Or(r.checkItems(call.Items, nil), e.checkItemTypes(ctx, q, "/items", call.Items))
 }
 
 func (e *Engine) addItems(ctx context.Context, call *pawl.AddItems) (pawl.Task, error) {
 	r, err := e.addable(ctx, call)
 	if err != nil {
-		return pawl.Task{}, err
-	}
-	if err := e.checkItemTypes(ctx, r.Name, "/items", call.Items); err != nil {
 		return pawl.Task{}, err
 	}
 	c := pawl.CallerOf(ctx)

@@ -252,7 +252,7 @@ func (e *Engine) draft(ctx context.Context, t *pawl.NewTask, of string) (draft, 
 		t, err = e.planned(ctx, r, t, of != "")
 	}
 	if err == nil {
-		err = e.checkItemTypes(ctx, t.Type, "/items", t.Items)
+		err = e.checkItemTypes(ctx, queue{t.Type, t.Priority}, "/items", t.Items)
 	}
 	if err != nil {
 		return draft{}, err

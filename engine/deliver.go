@@ -177,7 +177,7 @@ func (e *Engine) accepting(ctx context.Context, f pawl.Fence, op string) (store.
 		return it, nil, &pawl.Error{Code: pawl.CodeConflict, Op: op, State: string(it.State), Allowed: allowed(it),
 			Message: "results of this type need no acceptance: complete the item instead"}
 	}
-	r, err := e.rulesOfTask(ctx, it.TaskID)
+	r, _, err := e.rulesOfTask(ctx, it.TaskID)
 	return it, r, err
 }
 

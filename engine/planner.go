@@ -70,7 +70,7 @@ func (e *Engine) takePlan(ctx context.Context, call *pawl.CompleteCall) (pawl.Mo
 func (e *Engine) drawn(ctx context.Context, r *rules, task *pawl.Task, it *pawl.Item, call *pawl.CompleteCall) (draft, error) {
 	items, err := readPlan(call.Result)
 	if err == nil {
-		err = cmp.Or(r.checkPlan("/result/items", items, e), e.checkItemTypes(ctx, task.Type, "/result/items", items))
+		err = cmp.Or(r.checkPlan("/result/items", items, e), e.checkItemTypes(ctx, queue{task.Type, task.Priority}, "/result/items", items))
 	}
 	if err != nil {
 		return draft{}, err

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -76,23 +77,21 @@ func (e *Engine) rulesFor(ctx context.Context, namespace, name string) (*rules, 
 }
 
 // rulesToCreate are rulesFor, and refuse a type that is not registered where
-// only registered ones are taken, and one type too many.
+// only registered ones are taken.
 func (e *Engine) rulesToCreate(ctx context.Context, namespace, name string) (*rules, error) {
 	r, err := e.rulesFor(ctx, namespace, name)
 	if err == nil && r == nil && e.opts.RegisteredTypesOnly {
 		err = pawl.Invalid("/type", "the type %s is not registered, and this server takes registered types only", name)
 	}
-	if err == nil {
-		err = e.roomForType(ctx, namespace, name)
-	}
 	return r, err
 }
 
 // checkItemTypes refuses items whose own types have rules for input or results:
-// items follow the rules of their task's type, so those rules would not apply.
-func (e *Engine) checkItemTypes(ctx context.Context, taskType, at string, items []pawl.NewItem) error {
+// items follow the rules of their task's type, so those rules would not apply. It
+// refuses items that there is no queue for, too.
+func (e *Engine) checkItemTypes(ctx context.Context, task queue, at string, items []pawl.NewItem) error {
 	var f fields
-	ruled, namespace := map[string]bool{"": false, taskType: false}, pawl.CallerOf(ctx).Namespace
+	ruled, namespace := map[string]bool{"": false, task.name: false}, pawl.CallerOf(ctx).Namespace
 	for i := range items {
 		name := items[i].Type
 		if _, known := ruled[name]; !known {
@@ -109,7 +108,7 @@ func (e *Engine) checkItemTypes(ctx context.Context, taskType, at string, items 
 			f.add(at+"/"+number(i)+"/type", "the type %s has rules for input or results, which apply only to tasks of that type; create a task of the type %s", name, name)
 		}
 	}
-	return f.err("create")
+	return cmp.Or(f.err("create"), e.roomForItems(ctx, task, items))
 }
 
 // judgesWork says whether the type has rules for what an item is given or what

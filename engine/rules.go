@@ -42,15 +42,17 @@ func (e *Engine) rulesOf(ctx context.Context, tx store.Tx, namespace, name strin
 
 func (e *Engine) ruled(t *pawl.Type) *rules { return &rules{t, e.opts.Hooks[t.Name], e} }
 
-// rulesOfTask are those of a task's version of its type.
-func (e *Engine) rulesOfTask(ctx context.Context, taskID string) (r *rules, err error) {
-	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (*rules, error) {
-		typ, version, err := store.TypeOfTask(ctx, tx, ns, taskID)
-		if err != nil {
+// rulesOfTask are those of a task's version of its type, and the queue of its items
+// that name no other.
+func (e *Engine) rulesOfTask(ctx context.Context, taskID string) (r *rules, q queue, err error) {
+	r, err = view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (*rules, error) {
+		var version int
+		if q.name, version, q.priority, err = store.TypeOfTask(ctx, tx, ns, taskID); err != nil {
 			return nil, err
 		}
-		return e.rulesOf(ctx, tx, ns, typ, version)
+		return e.rulesOf(ctx, tx, ns, q.name, version)
 	})
+	return r, q, err
 }
 
 // fits says what in a value does not fit a schema, below a pointer; nothing when

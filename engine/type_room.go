@@ -11,17 +11,29 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// typeRoom bounds how many types a namespace has queued work of: a claim of any
-// type looks at each of them. It counts the types that this process has seen, and
-// asks the database what is queued before it refuses one.
+// typeRoom bounds how many types, and how many pairs of type and priority, a
+// namespace has queued work of: a claim of any type looks at each pair. It counts
+// those that this process has seen, and asks the database what is queued before it
+// refuses one.
 type typeRoom struct {
 	mu   sync.Mutex
 	seen map[string]*typesSeen // by namespace
 }
 
+// queue is what is claimed in the order of its ids.
+type queue struct {
+	name     string
+	priority int
+}
+
 type typesSeen struct {
-	names map[string]bool
-	asked time.Time // when the database was; zero = never
+	names  map[string]bool
+	queues map[queue]bool
+	asked  time.Time // when the database was; zero = never
+}
+
+func newTypesSeen() *typesSeen {
+	return &typesSeen{names: map[string]bool{}, queues: map[queue]bool{}}
 }
 
 // typesAsked is how long an answer of the database stands.
@@ -30,8 +42,9 @@ const typesAsked = time.Second
 // namespacesSeen bounds what is remembered.
 const namespacesSeen = 10_000
 
-// has says whether a type is known or there is room for it, and enters it.
-func (r *typeRoom) has(namespace, name string, most int) bool {
+// has says whether a queue is known or there is room for it, and enters it; full
+// says what there is no room for.
+func (r *typeRoom) has(namespace string, q queue, most int) (full string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.seen == nil || len(r.seen) >= namespacesSeen && r.seen[namespace] == nil {
@@ -39,14 +52,19 @@ func (r *typeRoom) has(namespace, name string, most int) bool {
 	}
 	s := r.seen[namespace]
 	if s == nil {
-		s = &typesSeen{names: map[string]bool{}}
+		s = newTypesSeen()
 		r.seen[namespace] = s
 	}
-	if !s.names[name] && len(s.names) >= most {
-		return false
+	switch {
+	case s.queues[q]:
+		return ""
+	case !s.names[q.name] && len(s.names) >= most:
+		return "types"
+	case len(s.queues) >= most*pawl.QueuesPerType:
+		return "pairs of type and priority"
 	}
-	s.names[name] = true
-	return true
+	s.names[q.name], s.queues[q] = true, true
+	return ""
 }
 
 // due says whether the database is to be asked, and by this caller.
@@ -62,19 +80,47 @@ func (r *typeRoom) due(namespace string) bool {
 }
 
 func (r *typeRoom) set(namespace string, groups []store.Group) {
-	s := &typesSeen{names: map[string]bool{}, asked: clock.Now()}
+	s := newTypesSeen()
+	s.asked = clock.Now()
 	for _, g := range groups {
 		s.names[g.Type] = true
+		s.queues[queue{g.Type, (1 - g.Rank) >> 1}] = true // a rank is 1 - 2p, or -2p for rework
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.seen[namespace] = s
 }
 
-// roomForType refuses a type that is one too many for its namespace.
-func (e *Engine) roomForType(ctx context.Context, namespace, name string) error {
+// roomForItems refuses items that are queued by a type, or a type and priority, that
+// is one too many for the namespace. Those that name none have their task's.
+func (e *Engine) roomForItems(ctx context.Context, task queue, items []pawl.NewItem) error {
+	namespace, last := pawl.CallerOf(ctx).Namespace, task
+	if len(items) == 0 {
+		return e.roomFor(ctx, namespace, task)
+	}
+	for i := range items {
+		q := task
+		if items[i].Type != "" {
+			q.name = items[i].Type
+		}
+		if items[i].Priority != nil {
+			q.priority = *items[i].Priority
+		}
+		if i > 0 && q == last {
+			continue
+		}
+		if err := e.roomFor(ctx, namespace, q); err != nil {
+			return err
+		}
+		last = q
+	}
+	return nil
+}
+
+func (e *Engine) roomFor(ctx context.Context, namespace string, q queue) error {
 	most := e.opts.MaxTypes
-	if e.typeRoom.has(namespace, name, most) {
+	full := e.typeRoom.has(namespace, q, most)
+	if full == "" {
 		return nil
 	}
 	if e.typeRoom.due(namespace) {
@@ -83,10 +129,13 @@ func (e *Engine) roomForType(ctx context.Context, namespace, name string) error 
 			return err
 		}
 		e.typeRoom.set(namespace, s.groups)
-		if e.typeRoom.has(namespace, name, most) {
+		if full = e.typeRoom.has(namespace, q, most); full == "" {
 			return nil
 		}
 	}
-	return &pawl.Error{Code: pawl.CodeLimit, Op: "create", RetryAfter: typesAsked,
-		Message: fmt.Sprintf("work of %d types is queued in this namespace, and no more types are taken until some of it is done", most)}
+	if full != "types" {
+		most *= pawl.QueuesPerType
+	}
+	return &pawl.Error{Code: pawl.CodeLimit, RetryAfter: typesAsked,
+		Message: fmt.Sprintf("work of %d %s is queued in this namespace, and no more are taken until some of it is done", most, full)}
 }

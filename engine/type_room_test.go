@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"cmp"
 	"errors"
 	"testing"
 	"time"
@@ -39,6 +40,40 @@ func TestTypesOfANamespaceAreBounded(t *testing.T) {
 				if pawl.CodeOf(err) != pawl.CodeLimit || time.Now().After(until) {
 					t.Fatalf("with none of c queued: %v", err)
 				}
+			}
+		})
+	}
+}
+
+// So are pairs of type and priority, whichever call makes them.
+func TestPrioritiesOfANamespaceAreBounded(t *testing.T) {
+	for _, which := range pawltest.Databases {
+		t.Run(string(which), func(t *testing.T) {
+			t.Parallel()
+			p := pawltest.OpenWith(t, which, engine.Options{MaxTypes: 2})
+			ctx, e := t.Context(), p.Engine
+			var task pawl.Task
+			for i := range 2 * pawl.QueuesPerType { // 2 = MaxTypes
+				task = need[pawl.Task](t)(pawl.Create(ctx, e, pawl.NewTask{Type: "a", Priority: i, Items: []pawl.NewItem{{}, {}}}))
+			}
+			last, more := task.Priority, -1
+			add := func(items ...pawl.NewItem) error {
+				rs, err := e.AddItems(ctx, []pawl.AddItems{{TaskID: task.ID, Items: items}})
+				return cmp.Or(err, rs[0].Err)
+			}
+			_, created := pawl.Create(ctx, e, pawl.NewTask{Type: "a", Priority: more})
+			_, createdItem := pawl.Create(ctx, e, pawl.NewTask{Type: "a", Items: []pawl.NewItem{{}, {Priority: &more}}})
+			updated := need[[]pawl.Result[pawl.Task]](t)(e.UpdateTasks(ctx, []pawl.TaskUpdate{{TaskID: task.ID, Priority: &more}}))
+			for name, err := range map[string]error{
+				"create": created, "create, an item": createdItem, "update": updated[0].Err,
+				"add": add(pawl.NewItem{Priority: &more}), "add, another type": add(pawl.NewItem{Type: "b"}),
+			} {
+				if pawl.CodeOf(err) != pawl.CodeLimit {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+			if err := add(pawl.NewItem{}, pawl.NewItem{Priority: &last}); err != nil {
+				t.Errorf("of a priority that is queued: %v", err)
 			}
 		})
 	}

@@ -32,6 +32,13 @@ func (e *Engine) updateTask(ctx context.Context, call *pawl.TaskUpdate) (t pawl.
 	if err := checkUpdate(call); err != nil {
 		return t, err
 	}
+	if call.Priority != nil {
+		if _, q, err := e.rulesOfTask(ctx, call.TaskID); err != nil {
+			return t, err
+		} else if err := e.roomFor(ctx, pawl.CallerOf(ctx).Namespace, queue{q.name, *call.Priority}); err != nil {
+			return t, err
+		}
+	}
 	for range 4 {
 		var released []store.DueItem
 		err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {

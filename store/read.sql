@@ -54,7 +54,7 @@ FROM pawl.tasks
 WHERE id = $1 AND namespace = $2
 
 -- name: type of task
-SELECT type, type_version
+SELECT type, type_version, priority
 FROM pawl.tasks
 WHERE id = $1 AND namespace = $2
 

@@ -33,13 +33,13 @@ func TaskState(ctx context.Context, tx Tx, namespace, id string) (string, error)
 	return s, err
 }
 
-// TypeOfTask is a task's type and its version, which never change.
-func TypeOfTask(ctx context.Context, tx Tx, namespace, id string) (name string, version int, err error) {
-	found, err := Row(ctx, tx, []any{&name, &version}, readSQL["type of task"], id, namespace)
+// TypeOfTask is a task's type and its version, which never change, and its priority.
+func TypeOfTask(ctx context.Context, tx Tx, namespace, id string) (name string, version, priority int, err error) {
+	found, err := Row(ctx, tx, []any{&name, &version, &priority}, readSQL["type of task"], id, namespace)
 	if err == nil && !found {
 		err = noTask(ctx, tx, namespace, id)
 	}
-	return name, version, err
+	return name, version, priority, err
 }
 
 // GetTask reads a task; not_found outside the namespace.

@@ -17,6 +17,10 @@ type readers struct {
 	closed bool
 }
 
+func newReaders(db *sql.DB, most int) *readers {
+	return &readers{db: db, turns: make(chan struct{}, most), idle: make(chan *session, most)}
+}
+
 func (r *readers) take(ctx context.Context) (*session, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, classify(err)
@@ -87,13 +91,14 @@ func (d *db) View(ctx context.Context, fn func(ctx context.Context, tx store.Tx)
 	if err := d.present(); err != nil {
 		return err
 	}
-	s, err := d.readers.take(ctx)
+	readers := d.readers[store.PurposeOf(ctx)]
+	s, err := readers.take(ctx)
 	if err != nil {
 		return err
 	}
 	t := &tx{session: s, moment: &moment{clock: d.clock}, reads: true}
 	fit := false
-	defer func() { d.readers.give(s, fit) }()
+	defer func() { readers.give(s, fit) }()
 	if _, err := s.exec(context.Background(), "BEGIN", nil); err != nil {
 		return classify(err)
 	}

@@ -45,7 +45,7 @@ type db struct {
 	rw      *sql.DB // the writer's connection, and the migrator's while it runs
 	ro      *sql.DB
 	writer  writer
-	readers readers
+	readers map[store.Purpose]*readers // apart, so that slow lists keep no other purpose waiting
 	watch   watch
 	dialect *store.Dialect
 	closing sync.Once
@@ -88,7 +88,11 @@ func Open(ctx context.Context, path string, o Options) (store.DB, error) {
 	d.rw.SetConnMaxIdleTime(time.Second)
 	d.ro.SetConnMaxIdleTime(time.Second)
 	d.writer.path = path
-	d.readers = readers{db: d.ro, turns: make(chan struct{}, max(4, 2*runtime.GOMAXPROCS(0))), idle: make(chan *session, 64)}
+	d.readers = map[store.Purpose]*readers{
+		store.Calls:      newReaders(d.ro, max(4, 2*runtime.GOMAXPROCS(0))),
+		store.Heartbeats: newReaders(d.ro, 1),
+		store.Background: newReaders(d.ro, 2),
+	}
 	d.watch = watch{db: d.ro}
 	verbs := hot.Verbs{}
 	d.dialect = &store.Dialect{
@@ -149,7 +153,9 @@ func (d *db) Close() error {
 	var err error
 	d.closing.Do(func() {
 		d.watch.close()
-		d.readers.close()
+		for _, r := range d.readers {
+			r.close()
+		}
 		d.writer.close()
 		err = errors.Join(d.ro.Close(), d.rw.Close())
 	})
