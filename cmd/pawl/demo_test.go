@@ -8,8 +8,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
+	"github.com/pawl-work/pawl/internal/demo"
 	"github.com/pawl-work/pawl/pawltest"
 )
 
@@ -24,7 +24,7 @@ func TestDemoOnPostgres(t *testing.T) {
 		}
 	}
 	for range 2 {
-		var r demoReport
+		var r demo.Report
 		if err := json.Unmarshal(runPawl(t, "demo", "--input", tree, "--db", url, "--schema", schema, "--most-recovery", "1m", "--json"), &r); err != nil {
 			t.Fatal(err)
 		}
@@ -38,11 +38,11 @@ func TestDemoOnPostgres(t *testing.T) {
 // So does the order of the agents.
 func TestDemoOfAgentsOnPostgres(t *testing.T) {
 	url, schema := pawltest.Place(t, pawltest.Postgres)
-	var r orderReport
+	var r demo.AgentReport
 	if err := json.Unmarshal(runPawl(t, "demo", "--agents", "--db", url, "--schema", schema, "--json"), &r); err != nil {
 		t.Fatal(err)
 	}
-	if r.Files != orderFiles || r.Items != 3 || r.Attempts < 5 || r.Kills != 1 || r.PartsRefused != 2 || r.PartsKept != 2 || r.SentBack != 1 || !r.Exact {
+	if r.Files != demo.OrderFiles || r.Items != 3 || r.Attempts < 5 || r.Kills != 1 || r.PartsRefused != 2 || r.PartsKept != 2 || r.SentBack != 1 || !r.Exact {
 		t.Errorf("%+v", r)
 	}
 	if err := os.RemoveAll(r.Folder); err != nil {
@@ -62,35 +62,4 @@ func runPawl(t *testing.T, args ...string) []byte {
 		t.Fatalf("pawl %v: %v\n%s%s", args, err, out, &stderr)
 	}
 	return out
-}
-
-func TestPercentile(t *testing.T) {
-	for _, c := range []struct {
-		n    int
-		want time.Duration
-	}{{0, 0}, {1, 1}, {2, 2}, {100, 99}, {101, 100}, {1000, 990}} {
-		var of []time.Duration
-		for i := c.n; i > 0; i-- {
-			of = append(of, time.Duration(i))
-		}
-		if got := percentile(of, 99); got != c.want {
-			t.Errorf("of %d: %d, want %d", c.n, got, c.want)
-		}
-	}
-}
-
-func TestNamedDatabaseKeepsItsSecret(t *testing.T) {
-	for _, c := range [][3]string{
-		{"sqlite:a b.db", "", "sqlite:a b.db"},
-		{"sqlite:demo.db", "s", "sqlite:demo.db"},
-		{"postgres://u:secret@h/d?sslmode=disable", "", "postgres://u:xxxxx@h/d?sslmode=disable"},
-		{"postgres://u@h/d?sslmode=disable", "mine", "postgres://u@h/d?schema=mine&sslmode=disable"},
-		{"postgres://h/d?user=u&password=secret", "", "postgres://h/d?password=xxxxx&user=u"},
-		{"postgres://h/d?sslpassword=secret", "", "postgres://h/d?sslpassword=xxxxx"},
-		{"postgres://u:secret@h:port/d", "", "a URL that cannot be read"},
-	} {
-		if got := named(c[0], c[1]); got != c[2] {
-			t.Errorf("%s: %s, want %s", c[0], got, c[2])
-		}
-	}
 }

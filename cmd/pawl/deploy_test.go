@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/cmd/pawl/internal/cli"
 )
 
 // unit reads contrib/pawl.service.
@@ -62,10 +63,10 @@ func read(t *testing.T, file string) string {
 }
 
 // configured is what the program makes of a command line and an environment.
-func configured(t *testing.T, args []string, env ...string) config {
+func configured(t *testing.T, args []string, env ...string) cli.Config {
 	t.Helper()
-	a := &app{env: env, stderr: io.Discard}
-	cmd, rest, err := a.root().Find(args)
+	a := &cli.App{Env: env, Stderr: io.Discard}
+	cmd, rest, err := root(a).Find(args)
 	if err == nil {
 		err = cmd.ParseFlags(rest)
 	}
@@ -73,18 +74,18 @@ func configured(t *testing.T, args []string, env ...string) config {
 		err = cmd.Args(cmd, cmd.Flags().Args())
 	}
 	if err == nil {
-		err = a.configure(cmd)
+		err = a.Configure(cmd)
 	}
 	if err != nil || cmd.Name() != "serve" {
 		t.Errorf("%v with %v: %v", args, env, err)
 	}
-	return a.cfg
+	return a.Config
 }
 
 // What the files of a deployment say is what the program knows: commands, flags,
 // settings, the port, where the data lies, how long a stop may take.
 func TestDeploymentsFitTheProgram(t *testing.T) {
-	port := defaults().Serve.Addr[strings.LastIndexByte(defaults().Serve.Addr, ':')+1:]
+	port := cli.Defaults().Serve.Addr[strings.LastIndexByte(cli.Defaults().Serve.Addr, ':')+1:]
 	u := unit(t)
 	if cfg := configured(t, strings.Fields(u["ExecStart"])[1:], u["Environment"]); cfg.DB != "sqlite:/var/lib/"+u["StateDirectory"]+"/pawl.db" {
 		t.Errorf("the unit keeps its data at %s, and may write to %s", cfg.DB, u["StateDirectory"])

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/pawl-work/pawl/cmd/pawl/internal/cli"
 )
 
 // docs/cli.md runs its commands in a test of the documents; here it is complete.
@@ -17,7 +19,7 @@ func TestPageNamesEveryCommandAndSetting(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := string(raw)
-	a := &app{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard}
+	a := &cli.App{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard}
 	var walk func(cmd *cobra.Command)
 	walk = func(cmd *cobra.Command) {
 		if !cmd.Hidden && !strings.Contains(page, cmd.Name()) {
@@ -27,8 +29,8 @@ func TestPageNamesEveryCommandAndSetting(t *testing.T) {
 			walk(sub)
 		}
 	}
-	walk(a.root())
-	for _, key := range keysOf(reflect.TypeFor[config](), "") {
+	walk(root(a))
+	for _, key := range cli.KeysOf(reflect.TypeFor[cli.Config](), "") {
 		if !strings.Contains(page, "`"+key+"`") {
 			t.Errorf("it does not name the setting %s", key)
 		}
@@ -37,7 +39,7 @@ func TestPageNamesEveryCommandAndSetting(t *testing.T) {
 
 // Every command has words for people, and every flag its own.
 func TestCommandsSpeak(t *testing.T) {
-	a := &app{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard}
+	a := &cli.App{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard}
 	var walk func(cmd *cobra.Command)
 	walk = func(cmd *cobra.Command) {
 		if cmd.Short == "" || strings.HasSuffix(cmd.Short, ".") {
@@ -47,5 +49,5 @@ func TestCommandsSpeak(t *testing.T) {
 			walk(sub)
 		}
 	}
-	walk(a.root())
+	walk(root(a))
 }

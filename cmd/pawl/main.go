@@ -1,5 +1,5 @@
-// Command pawl is Pawl on the command line: it wires the packages below it
-// together and prints. Every noun has its file; docs/cli.md is its page.
+// Command pawl is the command-line program: it wires the packages of the commands
+// together. Each noun has a package under internal; docs/cli.md is its page.
 package main
 
 import (
@@ -8,20 +8,23 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/pawl-work/pawl/cmd/pawl/internal/cli"
+	"github.com/pawl-work/pawl/cmd/pawl/internal/worker"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
 // run carries one command line out and answers with its exit code.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	if len(args) == 1 && args[0] == watchCommand {
-		return watchGroups(stdin)
+	if len(args) == 1 && args[0] == worker.WatchCommand {
+		return worker.WatchGroups(stdin)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, args: args, env: os.Environ()}
-	root := a.root()
+	a := &cli.App{Stdin: stdin, Stdout: stdout, Stderr: stderr, Args: args, Env: os.Environ()}
+	root := root(a)
 	root.SetArgs(args)
-	return a.exit(root.ExecuteContext(ctx))
+	return a.Exit(root.ExecuteContext(ctx))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/cmd/pawl/internal/cli"
 )
 
 // Commands that may create the database, and those that open none.
@@ -65,8 +66,8 @@ func TestMissingDatabaseIsNotCreated(t *testing.T) {
 				}
 			}
 			args = append(append(args, "--db", "sqlite:"+file), flagsFor[path]...)
-			a := &app{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard, args: args}
-			root := a.root()
+			a := &cli.App{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard, Args: args}
+			root := root(a)
 			root.SetArgs(args)
 			err := root.ExecuteContext(t.Context())
 			if pawl.CodeOf(err) != pawl.CodeNotFound || !strings.Contains(err.Error(), "mistyped.db") {
@@ -77,5 +78,5 @@ func TestMissingDatabaseIsNotCreated(t *testing.T) {
 			}
 		})
 	}
-	walk((&app{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard}).root())
+	walk(root((&cli.App{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard})))
 }

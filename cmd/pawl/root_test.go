@@ -8,7 +8,10 @@ import (
 	"testing"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/cmd/pawl/internal/cli"
+	"github.com/pawl-work/pawl/cmd/pawl/internal/worker"
 	"github.com/pawl-work/pawl/internal/nearest"
+	"github.com/pawl-work/pawl/internal/terminal"
 )
 
 // Every code has its exit code from the table, told on stderr and nowhere else.
@@ -16,9 +19,9 @@ func TestExitCodesAreTheTables(t *testing.T) {
 	for _, info := range pawl.Errors {
 		for _, output := range []string{"table", "json"} {
 			var stderr strings.Builder
-			a := &app{stderr: &stderr, running: true}
-			a.cfg.Output = output
-			if got := a.exit(fmt.Errorf("wrapped: %w", &pawl.Error{Code: info.Code})); got != info.Exit {
+			a := &cli.App{Stderr: &stderr, Running: true}
+			a.Config.Output = output
+			if got := a.Exit(fmt.Errorf("wrapped: %w", &pawl.Error{Code: info.Code})); got != info.Exit {
 				t.Errorf("%s: exit %d, want %d", info.Code, got, info.Exit)
 			}
 			if !strings.Contains(stderr.String(), string(info.Code)) {
@@ -26,11 +29,11 @@ func TestExitCodesAreTheTables(t *testing.T) {
 			}
 		}
 	}
-	a := &app{stderr: io.Discard, running: true}
-	if got := a.exit(errors.New("unheard of")); got != pawl.CodeInternal.Info().Exit {
+	a := &cli.App{Stderr: io.Discard, Running: true}
+	if got := a.Exit(errors.New("unheard of")); got != pawl.CodeInternal.Info().Exit {
 		t.Errorf("an error of another kind: exit %d", got)
 	}
-	if a.exit(nil) != 0 || a.exit(errCheck) != 1 {
+	if a.Exit(nil) != 0 || a.Exit(cli.ErrCheck) != 1 {
 		t.Error("done is 0, a check that failed 1")
 	}
 }
@@ -46,7 +49,7 @@ func TestNearest(t *testing.T) {
 
 func TestPrintable(t *testing.T) {
 	for in, want := range map[string]string{"plain ü": "plain ü", "a\tb\n": `a\tb\n`, "\x1b[31m": `\x1b[31m`, `say "a"` + "\x00": `say "a"\x00`} {
-		if got := printable(in); got != want {
+		if got := terminal.Printable(in); got != want {
 			t.Errorf("%q: %s, want %s", in, got, want)
 		}
 	}
@@ -66,14 +69,14 @@ func TestDatabaseFromDBVariables(t *testing.T) {
 		{"a socket", "DB_HOST=/run/postgresql DB_NAME=d", "postgres:///d?host=%2Frun%2Fpostgresql", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			a := &app{env: strings.Fields(c.env)}
-			var cfg config
-			a.nameDatabase(&cfg)
+			a := &cli.App{Env: strings.Fields(c.env)}
+			var cfg cli.Config
+			a.NameDatabase(&cfg)
 			if cfg.DB != c.db || cfg.Schema != c.schema {
 				t.Errorf("%s %s, want %s %s", cfg.DB, cfg.Schema, c.db, c.schema)
 			}
-			cfg = config{DB: "sqlite:mine.db"}
-			if a.nameDatabase(&cfg); cfg.DB != "sqlite:mine.db" || cfg.Schema != "" {
+			cfg = cli.Config{DB: "sqlite:mine.db"}
+			if a.NameDatabase(&cfg); cfg.DB != "sqlite:mine.db" || cfg.Schema != "" {
 				t.Errorf("a named database gave way to %s %s", cfg.DB, cfg.Schema)
 			}
 		})
@@ -90,8 +93,8 @@ func TestUnusedDBVariablesAreNamed(t *testing.T) {
 		"DB_HOST=h API_PG_DB_HOST=g DB_NAME=d":   "",
 		"DB_HOST=h DB_PORT=1 DB_EMPTY= DB_USER=": "",
 	} {
-		a := &app{env: strings.Fields(env)}
-		if got := strings.Join(a.nameDatabase(new(config)), " "); got != want {
+		a := &cli.App{Env: strings.Fields(env)}
+		if got := strings.Join(a.NameDatabase(new(cli.Config)), " "); got != want {
 			t.Errorf("%s: %q, want %q", env, got, want)
 		}
 	}
@@ -99,7 +102,7 @@ func TestUnusedDBVariablesAreNamed(t *testing.T) {
 
 func TestProgramsDoNotGetSecrets(t *testing.T) {
 	env := []string{"PATH=/bin", "PAWL_KEY=k", "PAWL_DB=d", "PAWL_SERVER=s", "DB_PASSWORD=p", "API_PG_DB_URL=u", "HOME=/"}
-	if got := strings.Join(handedOn(env, []string{"PAWL_SERVER"}), " "); got != "PATH=/bin PAWL_SERVER=s HOME=/" {
+	if got := strings.Join(worker.ProgramEnv(env, []string{"PAWL_SERVER"}), " "); got != "PATH=/bin PAWL_SERVER=s HOME=/" {
 		t.Errorf("programs get %s", got)
 	}
 }

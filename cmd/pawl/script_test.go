@@ -35,7 +35,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"exits": exits, "let": let, "json": jsonIs, "until": until, "serve": serve, "spoil": spoil, "pause": pause, "say": say,
+			"exits": exits, "let": let, "json": jsonIs, "until": until, "serve": serveScript, "spoil": spoil, "pause": pause, "say": say,
 		},
 	})
 }
@@ -115,7 +115,7 @@ func pause(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // serve starts a server on a port of its own.
-func serve(ts *testscript.TestScript, neg bool, args []string) {
+func serveScript(ts *testscript.TestScript, neg bool, args []string) {
 	path, err := exec.LookPath("pawl")
 	ts.Check(err)
 	cmd := exec.Command(path, append([]string{"serve", "--addr", "127.0.0.1:0"}, args...)...)

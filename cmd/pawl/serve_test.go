@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"testing"
+
+	"github.com/pawl-work/pawl/cmd/pawl/internal/cli"
 )
 
 // failing is a service whose Run fails at once.
@@ -15,7 +17,7 @@ func (f failing) Run(context.Context) error { return f.err }
 // excluded do, what runs beside them ends too, with their error.
 func TestServingEndsWithTheSweeps(t *testing.T) {
 	want := errors.New("the schema is too new")
-	err := alongside(t.Context(), failing{want}, func(ctx context.Context) error {
+	err := cli.WithSweeps(t.Context(), failing{want}, func(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	})

@@ -69,8 +69,11 @@ func TestDependenciesAreDecided(t *testing.T) {
 	used := map[string]bool{} // module and room
 	each(t, (*file).isGo, func(f *file) {
 		room := f.dir()
-		if f.isTest() {
+		switch {
+		case f.isTest():
 			room = "tests"
+		case f.under("cmd/pawl"): // one row for the program and its commands
+			room = "cmd/pawl"
 		}
 		for _, spec := range f.ast.Imports {
 			name, err := strconv.Unquote(spec.Path.Value)

@@ -1,0 +1,106 @@
+// Package cli is shared by the commands: settings, flags, connecting, printing and
+// errors.
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-work/pawl"
+)
+
+// App is one run of the program: its streams, its environment and, once the
+// command is known, its configuration.
+type App struct {
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Args, Env      []string
+	Config         Config
+	creates        bool // the command may create the database
+	Running        bool // the command line was understood: errors from here on are the command's own
+}
+
+// Noun is a command that only holds others.
+func Noun(name, short string, verbs ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   name,
+		Short: short,
+		Args:  cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return unknownVerb(cmd, args[0])
+			}
+			return cmd.Help()
+		},
+	}
+	cmd.AddCommand(verbs...)
+	return cmd
+}
+
+// Verb is a command that does something: it reads the configuration first.
+func (a *App) Verb(use, short string, args cobra.PositionalArgs, run func(cmd *cobra.Command, args []string) error) *cobra.Command {
+	return &cobra.Command{
+		Use:   use,
+		Short: short,
+		Args: func(cmd *cobra.Command, given []string) error {
+			if args(cmd, given) == nil {
+				return nil
+			}
+			return Usage(cmd, fmt.Errorf("%d arguments do not make a `%s`", len(given), cmd.UseLine()))
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := a.Configure(cmd); err != nil {
+				return err
+			}
+			a.Running = true
+			return run(cmd, args)
+		},
+	}
+}
+
+// With opens Pawl and hands a command the one role it needs.
+func With[R any](a *App, run func(ctx context.Context, s R, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		svc, done, err := a.open(cmd.Context())
+		if err != nil {
+			return err
+		}
+		defer done()
+		return run(a.as(cmd.Context()), any(svc).(R), args)
+	}
+}
+
+// WithCreate is with for the few commands that may create the database: to all
+// others one that is missing is an error, so that a mistyped name is found.
+func WithCreate[R any](a *App, run func(ctx context.Context, s R, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		a.creates = true
+		return With(a, run)(cmd, args)
+	}
+}
+
+// as names the caller on the record, and what he says of himself.
+func (a *App) as(ctx context.Context) context.Context {
+	p, _ := a.Config.provenance() // checked by configure
+	return pawl.As(pawl.WithProvenance(ctx, p), pawl.Caller{Namespace: a.Config.Namespace, ActorID: a.Config.Actor})
+}
+
+// ByUser names whoever is logged in, for what an operator decides, unless
+// --actor names somebody.
+func (a *App) ByUser(ctx context.Context) context.Context {
+	c := pawl.CallerOf(ctx)
+	c.ActorID = cmp.Or(c.ActorID, a.Getenv("USER"))
+	return pawl.As(ctx, c)
+}
+
+// Log writes to stderr, from the level asked for on.
+func (a *App) Log() *slog.Logger {
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(a.Config.Log)) // checked by configure
+	return slog.New(slog.NewTextHandler(a.Stderr, &slog.HandlerOptions{Level: level}))
+}

@@ -1,0 +1,171 @@
+package cli
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/terminal"
+)
+
+// ErrCheck ends a command whose check failed and which has said so: exit 1.
+var ErrCheck = errors.New("the check failed")
+
+const (
+	exitCheck       = 1
+	exitInterrupted = 130 // a signal came before the answer did
+)
+
+// Invalid is a refusal of what was typed: exit 2.
+func Invalid(format string, args ...any) error {
+	return &pawl.Error{Code: pawl.CodeInvalid, Message: fmt.Sprintf(format, args...)}
+}
+
+// Usage is invalid, with the way to the command's help.
+func Usage(cmd *cobra.Command, err error) error {
+	return Invalid("%v; see `%s --help`", err, cmd.CommandPath())
+}
+
+// refusals are those of a batch, by the place of the call; the first decides.
+type refusals []refused
+
+type refused struct {
+	index int
+	err   error
+}
+
+func (r refusals) Error() string { return r[0].err.Error() }
+func (r refusals) Unwrap() error { return r[0].err }
+
+// Exit tells about an error on stderr and gives its exit code.
+func (a *App) Exit(err error) int {
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, ErrCheck):
+		return exitCheck
+	}
+	e := a.asError(err)
+	if e == nil {
+		fmt.Fprintln(a.Stderr, "pawl: interrupted")
+		return exitInterrupted
+	}
+	if a.Config.Output == "" { // the settings were not read
+		a.Config.Output = a.output()
+	}
+	var many refusals
+	errors.As(err, &many)
+	if a.Config.Output == "json" {
+		a.tellJSON(e, many)
+		return e.Code.Info().Exit
+	}
+	a.Tell(e)
+	for _, r := range many[min(1, len(many)):] {
+		if e := a.asError(r.err); e != nil {
+			a.Tell(e)
+		}
+	}
+	return e.Code.Info().Exit
+}
+
+// asError is an error of ours; nil where a signal came first.
+func (a *App) asError(err error) *pawl.Error {
+	var e *pawl.Error
+	switch {
+	case errors.As(err, &e):
+		return e
+	case errors.Is(err, context.Canceled):
+		return nil
+	case a.Running:
+		return &pawl.Error{Code: pawl.CodeInternal, Message: err.Error()}
+	}
+	// cobra's own: unknown commands, missing arguments
+	return &pawl.Error{Code: pawl.CodeInvalid, Message: strings.Join(strings.Fields(err.Error()), " ")}
+}
+
+// tellJSON writes one object to stderr: the error that decides and, of several
+// calls, all that were refused.
+func (a *App) tellJSON(e *pawl.Error, many refusals) {
+	p := problemOf(e)
+	for _, r := range many {
+		if e := a.asError(r.err); e != nil {
+			p.Refused = append(p.Refused, refusal{r.index, problemOf(e)})
+		}
+	}
+	enc := json.NewEncoder(a.Stderr)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(p)
+}
+
+// Tell writes an error to stderr for people.
+func (a *App) Tell(e *pawl.Error) {
+	fmt.Fprintf(a.Stderr, "pawl: %s (%s)\n", terminal.Printable(summary(e)), e.Code)
+	for _, f := range e.Fields {
+		fmt.Fprintf(a.Stderr, "  %s\n", terminal.Printable(strings.TrimPrefix(f.Pointer+": "+f.Message, ": ")))
+	}
+	switch {
+	case e.Code == pawl.CodeLeaseLost && e.Holder != "":
+		fmt.Fprintf(a.Stderr, "  last claimed by %s, attempt %d; now %s\n", terminal.Printable(e.Holder), e.Attempt, e.State)
+	case e.State != "" && len(e.Allowed) > 0:
+		fmt.Fprintf(a.Stderr, "  it is %s, which allows: %s\n", e.State, strings.Join(e.Allowed, ", "))
+	case e.State != "":
+		fmt.Fprintf(a.Stderr, "  it is %s\n", e.State)
+	}
+	if e.RetryAfter > 0 {
+		fmt.Fprintf(a.Stderr, "  try again in %s\n", e.RetryAfter.Round(time.Millisecond))
+	}
+	if e.Err != nil {
+		fmt.Fprintf(a.Stderr, "  because: %s\n", terminal.Printable(e.Err.Error()))
+	}
+	if untrusted := new(x509.UnknownAuthorityError); errors.As(e.Err, untrusted) {
+		fmt.Fprintln(a.Stderr, "  name the authority that signed it: --ca FILE")
+	}
+}
+
+// problem is an error as JSON: the members of the HTTP problem that say more
+// than its status.
+type problem struct {
+	Code         pawl.Code    `json:"code"`
+	Detail       string       `json:"detail"`
+	Errors       []pawl.Field `json:"errors,omitempty"`
+	State        string       `json:"state,omitempty"`
+	Allowed      []string     `json:"allowed,omitzero"`
+	Holder       string       `json:"holder,omitempty"`
+	Attempt      int          `json:"attempt,omitempty"`
+	Reason       string       `json:"reason,omitempty"`
+	RetryAfterMS int64        `json:"retry_after_ms,omitempty"`
+	Refused      []refusal    `json:"refused,omitempty"`
+}
+
+// refusal is the problem of one call of several; index is its place among them,
+// from 0.
+type refusal struct {
+	Index int `json:"index"`
+	problem
+}
+
+func problemOf(e *pawl.Error) problem {
+	return problem{Code: e.Code, Detail: summary(e), Errors: e.Fields, State: e.State, Allowed: e.Allowed, Holder: e.Holder, Attempt: e.Attempt, Reason: e.Reason, RetryAfterMS: e.RetryAfter.Milliseconds()}
+}
+
+func summary(e *pawl.Error) string {
+	text := e.Message
+	switch {
+	case text != "":
+	case len(e.Fields) > 0:
+		text = "this was not accepted"
+	default:
+		text = strings.TrimSuffix(e.Code.Info().Means, ".")
+	}
+	if e.Op != "" {
+		text = e.Op + ": " + text
+	}
+	return text
+}

@@ -1,0 +1,169 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/clock"
+)
+
+// Pages are the flags of a list.
+type Pages struct {
+	limit  int
+	cursor string
+	all    bool
+}
+
+// Flags adds the flags.
+func (p *Pages) Flags(cmd *cobra.Command) {
+	cmd.Flags().IntVar(&p.limit, "limit", pawl.DefaultPage, "rows of a page, at most 1000")
+	cmd.Flags().StringVar(&p.cursor, "cursor", "", "go on where a page ended")
+	cmd.Flags().BoolVar(&p.all, "all", false, "all pages")
+}
+
+// JsonArg reads a flag that holds JSON: the text itself, @FILE, or - for stdin.
+// "" is nil.
+func (a *App) JsonArg(flag, text string) (json.RawMessage, error) {
+	if text == "" {
+		return nil, nil
+	}
+	raw := []byte(text)
+	if text == "-" || text[0] == '@' {
+		var err error
+		if raw, err = a.ReadFile(strings.TrimPrefix(text, "@")); err != nil {
+			return nil, err
+		}
+	}
+	raw = bytes.TrimSpace(raw)
+	if !json.Valid(raw) {
+		return nil, Invalid("--%s is not JSON; a text needs quotes of its own, as in '\"text\"'", flag)
+	}
+	return raw, nil
+}
+
+// ReadFile reads a file, or stdin for -.
+func (a *App) ReadFile(name string) ([]byte, error) {
+	var raw []byte
+	var err error
+	if name == "-" {
+		raw, err = io.ReadAll(a.Stdin)
+	} else {
+		raw, err = os.ReadFile(name)
+	}
+	if err != nil {
+		return nil, Invalid("%v", err)
+	}
+	return raw, nil
+}
+
+// ReadList reads a JSON array or a stream of JSON values, one a line or not.
+// Unknown members are refused, so that a misspelt one is not lost.
+func ReadList[T any](a *App, name string) ([]T, error) {
+	raw, err := a.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.DisallowUnknownFields()
+	var out []T
+	if bytes.HasPrefix(bytes.TrimSpace(raw), []byte("[")) {
+		if err := dec.Decode(&out); err != nil {
+			return nil, Invalid("%s: %v", name, err)
+		}
+		if dec.More() {
+			return nil, Invalid("%s: there is more after the list", name)
+		}
+		return out, nil
+	}
+	for {
+		var v T
+		switch err := dec.Decode(&v); {
+		case errors.Is(err, io.EOF):
+			return out, nil
+		case err != nil:
+			return nil, Invalid("%s: value %d: %v", name, len(out)+1, err)
+		}
+		out = append(out, v)
+	}
+}
+
+// TimeArg reads RFC 3339, or a span: ahead of now for sign 1, before it for −1.
+// "" is the zero time.
+func TimeArg(flag, text string, sign int) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
+		return t, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return time.Time{}, Invalid("--%s is a time (2026-01-02T15:04:05Z) or a span (10m), not %q", flag, text)
+	}
+	return clock.Now().Add(time.Duration(sign) * d), nil
+}
+
+// FutureTime is timeArg for a time that may be left out.
+func FutureTime(flag, text string) (*time.Time, error) {
+	t, err := TimeArg(flag, text, 1)
+	if err != nil || t.IsZero() {
+		return nil, err
+	}
+	return &t, nil
+}
+
+// Choice is a flag that takes words of a closed list.
+type Choice[T ~string] struct {
+	flag  string
+	words []string
+	known []string
+}
+
+// Choose adds the flag; the shell completes its words.
+func Choose[T ~string](cmd *cobra.Command, flag, usage string, known []string) *Choice[T] {
+	c := &Choice[T]{flag: flag, known: known}
+	cmd.Flags().StringSliceVar(&c.words, flag, nil, usage)
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(known, cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+// Read gives the words that were chosen.
+func (c *Choice[T]) Read() ([]T, error) {
+	var out []T
+	for _, word := range c.words {
+		if !slices.Contains(c.known, word) {
+			return nil, Invalid("--%s is one of %s, not %q", c.flag, strings.Join(c.known, ", "), word)
+		}
+		out = append(out, T(word))
+	}
+	return out, nil
+}
+
+// ShownStates names the states that callers see.
+func ShownStates(states []pawl.StateInfo) []string {
+	var names []string
+	for _, s := range states {
+		if s.Shown {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// Strings converts words to strings.
+func Strings[S ~string](words []S) []string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		out[i] = string(w)
+	}
+	return out
+}

@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"crypto/x509"
+	"net"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/client"
+	"github.com/pawl-work/pawl/engine"
+)
+
+// open opens what the settings name: a server, or a database in this process.
+func (a *App) open(ctx context.Context) (pawl.Service, func(), error) {
+	if a.Config.Server != "" {
+		var o client.Options
+		if a.Config.CA != "" {
+			pem, err := os.ReadFile(a.Config.CA)
+			if err != nil {
+				return nil, nil, Invalid("--ca: %v", err)
+			}
+			if o.RootCAs = x509.NewCertPool(); !o.RootCAs.AppendCertsFromPEM(pem) {
+				return nil, nil, Invalid("--ca: %s holds no PEM certificate", a.Config.CA)
+			}
+		}
+		return client.NewWith(a.Config.Server, a.Config.Key, o), func() {}, nil
+	}
+	o := a.EngineOptions()
+	o.Existing = !a.creates
+	eng, err := engine.OpenWith(ctx, a.Config.DB, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	return eng, func() { _ = eng.Close() }, nil
+}
+
+// EngineOptions returns the options of the engine from the settings.
+func (a *App) EngineOptions() engine.Options {
+	return engine.Options{Schema: a.Config.Schema, Migrate: a.Config.Migrate, Sweep: a.Config.Sweep.options(), Log: a.Log(),
+		RegisteredTypesOnly: a.Config.Serve.TypesOnly, MaxTypes: a.Config.Serve.MaxTypes}
+}
+
+// families are the prefixes of the variables that name a database by its parts; each
+// falls back to the next.
+var families = []string{"DB_", "API_PG_DB_"}
+
+// NameDatabase puts in what DB_URL, or DB_HOST and its like, say, when nothing else
+// names a database. It answers with the variables of the family that it does not use.
+func (a *App) NameDatabase(cfg *Config) (unused []string) {
+	var used []string
+	get := func(names ...string) string {
+		var value string
+		for _, family := range families {
+			for _, name := range names {
+				used = append(used, family+name) // a twin that gives way is no surprise
+				value = cmp.Or(value, a.Getenv(family+name))
+			}
+		}
+		return value
+	}
+	if cfg.DB != "" {
+		cfg.DBGiven = true
+		return nil
+	}
+	cfg.DB = get("URL")
+	if cfg.DB == "" {
+		cfg.DB = fromParts(get)
+	}
+	cfg.DBGiven = cfg.DB != ""
+	if cfg.DB == "" {
+		cfg.DB = defaultDB
+	} else if schema := get("SCHEMA"); cfg.Schema == "" {
+		cfg.Schema = schema
+	}
+	for _, v := range a.Env {
+		name, value, _ := strings.Cut(v, "=")
+		ours := cfg.DBGiven && strings.HasPrefix(name, families[0]) || strings.HasPrefix(name, families[1])
+		if ours && value != "" && !slices.Contains(used, name) {
+			unused = append(unused, name)
+		}
+	}
+	return unused
+}
+
+// fromParts is the URL of a PostgreSQL database that a host and other parts name; ""
+// without a host.
+func fromParts(get func(names ...string) string) string {
+	host := get("HOST")
+	if host == "" {
+		return ""
+	}
+	u := url.URL{Scheme: "postgres", Host: host, Path: "/" + get("NAME", "DATABASE")}
+	port := get("PORT")
+	switch {
+	case strings.HasPrefix(host, "/"): // the folder of a socket
+		q := url.Values{"host": {host}}
+		if port != "" {
+			q.Set("port", port)
+		}
+		u.Host, u.RawQuery = "", q.Encode()
+	case port != "":
+		u.Host = net.JoinHostPort(host, port)
+	case strings.Contains(host, ":"):
+		u.Host = "[" + host + "]"
+	}
+	if user, password := get("USER", "USERNAME"), get("PASSWORD"); password != "" {
+		u.User = url.UserPassword(user, password)
+	} else if user != "" {
+		u.User = url.User(user)
+	}
+	return u.String()
+}
+
+// ShownURL is the database's URL as it may be shown: with the schema it was told
+// to use, without its passwords.
+func ShownURL(db, schema string) string {
+	u, err := url.Parse(db)
+	if strings.HasPrefix(db, "sqlite:") {
+		return db
+	}
+	if err != nil {
+		return "a URL that cannot be read"
+	}
+	q, changed := u.Query(), schema != ""
+	if changed {
+		q.Set("schema", schema)
+	}
+	for name := range q {
+		if strings.Contains(strings.ToLower(name), "password") {
+			q.Set(name, "xxxxx")
+			changed = true
+		}
+	}
+	if changed {
+		u.RawQuery = q.Encode()
+	}
+	return u.Redacted()
+}

@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/terminal"
+)
+
+// Show prints v as JSON when that is asked for, else what text writes: indented
+// on a terminal, one line for programs.
+func (a *App) Show(v any, text func(w io.Writer)) error {
+	if a.Config.Output != "json" {
+		text(a.Stdout)
+		return nil
+	}
+	return a.Encode(v, terminal.IsTerminal(a.Stdout))
+}
+
+// Encode writes a value as JSON to stdout.
+func (a *App) Encode(v any, indent bool) error {
+	enc := json.NewEncoder(a.Stdout)
+	enc.SetEscapeHTML(false)
+	if indent {
+		enc.SetIndent("", "  ")
+	}
+	return enc.Encode(v)
+}
+
+// Blocked says what something waits for.
+func Blocked(b *pawl.Blocked) string {
+	if b == nil {
+		return ""
+	}
+	text := b.Reason + ": " + terminal.Printable(b.Detail)
+	if b.Until != nil {
+		text += ", until " + terminal.Time(*b.Until)
+	}
+	return text
+}
+
+// Why is what something waits for and, if it failed, its last error.
+func Why(b *pawl.Blocked, f *pawl.Failure) string {
+	var both []string
+	if b != nil {
+		both = append(both, b.Reason+": "+b.Detail)
+	}
+	if f != nil {
+		both = append(both, "error: "+cmp.Or(f.Message, f.Code))
+	}
+	return strings.Join(both, "; ")
+}
+
+// Due is the time until which something is blocked, nil without one.
+func Due(b *pawl.Blocked) *time.Time {
+	if b == nil {
+		return nil
+	}
+	return b.Until
+}
+
+// Pending says how items that nobody works on are divided.
+func Pending(p *pawl.Pending) string {
+	if p == nil {
+		return ""
+	}
+	return fmt.Sprintf(": %d queued, %d scheduled, %d waiting", p.Queued, p.Scheduled, p.Waiting)
+}
+
+// List prints a page, or all pages when asked, and says where the next begins.
+func List[T any](ctx context.Context, a *App, p Pages, header string, line func(T) string, fetch func(context.Context, pawl.Page) (pawl.List[T], error)) error {
+	page := pawl.Page{Limit: p.limit, Cursor: p.cursor}
+	if p.all {
+		page.Limit = pawl.MaxPage
+	}
+	out := pawl.List[T]{Items: []T{}}
+	for {
+		got, err := fetch(ctx, page)
+		if err != nil {
+			return err
+		}
+		out.Items = append(out.Items, got.Items...)
+		out.Next = got.Next
+		if !p.all || got.Next == "" {
+			break
+		}
+		page.Cursor = got.Next
+	}
+	return a.Show(out, func(w io.Writer) {
+		rows := make([]string, len(out.Items))
+		for i, x := range out.Items {
+			rows[i] = line(x)
+		}
+		terminal.Table(w, header, rows)
+		if out.Next != "" {
+			fmt.Fprintf(a.Stderr, "more: --cursor %s, or --all\n", out.Next)
+		}
+	})
+}
+
+// ShowEach prints the calls of a batch that held and tells about those that were
+// refused; the first refusal is the command's error. One call prints its value,
+// several a list.
+func ShowEach[T any](a *App, rs []pawl.Result[T], err error, text func(w io.Writer, vs []T)) error {
+	if err != nil {
+		return err
+	}
+	held := make([]T, 0, len(rs))
+	var no refusals
+	for i, r := range rs {
+		if r.Err == nil {
+			held = append(held, r.Value)
+		} else {
+			no = append(no, refused{i, r.Err})
+		}
+	}
+	if len(held) > 0 {
+		var v any = held
+		if len(rs) == 1 {
+			v = held[0]
+		}
+		if err := a.Show(v, func(w io.Writer) { text(w, held) }); err != nil {
+			return err
+		}
+	}
+	switch {
+	case len(no) == 0:
+		return nil
+	case len(rs) == 1:
+		return no[0].err
+	}
+	return no
+}

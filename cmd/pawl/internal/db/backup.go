@@ -1,0 +1,32 @@
+package db
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-work/pawl/cmd/pawl/internal/cli"
+)
+
+// backer copies an open database: the engine over SQLite.
+type backer interface {
+	Backup(ctx context.Context, file string) error
+}
+
+// BackupCommand returns the command `pawl backup`.
+func BackupCommand(a *cli.App) *cobra.Command {
+	return a.Verb("backup FILE", "Copy the SQLite database, as of one moment, while work goes on", cobra.ExactArgs(1), cli.With(a, func(ctx context.Context, s any, args []string) error { return backup(ctx, a, s, args) }))
+}
+
+func backup(ctx context.Context, a *cli.App, s any, args []string) error {
+	b, ok := s.(backer)
+	if !ok {
+		return cli.Invalid("a backup is made where the database is, not through a --server")
+	}
+	if err := b.Backup(ctx, args[0]); err != nil {
+		return err
+	}
+	return a.Show(map[string]string{"file": args[0]}, func(w io.Writer) { fmt.Fprintln(w, args[0]) })
+}

@@ -1,0 +1,88 @@
+package db
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-work/pawl/cmd/pawl/internal/cli"
+	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/internal/terminal"
+)
+
+// checker holds a database against the rules that always hold: the engine.
+type checker interface {
+	Check(ctx context.Context) ([]engine.Breach, error)
+	Warnings(ctx context.Context) ([]engine.Warning, error)
+	CheckChains(ctx context.Context, limit int) ([]engine.Breach, int, error)
+}
+
+// checkup is what doctor found.
+type checkup struct {
+	Clean    bool             `json:"clean"`
+	Breaches []engine.Breach  `json:"breaches"`
+	Warnings []engine.Warning `json:"warnings"` // they do not change the exit code
+	Chains   int              `json:"chains"`   // that were verified
+}
+
+// DoctorCommand returns the command `pawl doctor`.
+func DoctorCommand(a *cli.App) *cobra.Command {
+	var chains string
+	cmd := a.Verb("doctor", "Check every rule that always holds; exit 1 with a line per breach", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
+		a.Config.Migrate = "off" // it looks, and changes nothing
+		limit, err := strconv.Atoi(chains)
+		if chains == "all" {
+			limit, err = -1, nil
+		} else if err != nil || limit < 0 {
+			return cli.Invalid("--chains is a number, or all")
+		}
+		return cli.With(a, func(ctx context.Context, s any, _ []string) error { return doctor(ctx, a, s, limit) })(cmd, nil)
+	})
+	cmd.Flags().StringVar(&chains, "chains", "1000", "verify the hash chains of so many tasks, newest first; all: of every one")
+	cmd.Long = "Checks the whole database, all its namespaces, and changes nothing.\nEach breach is a line: the rule, what breaks it, what was found, how to mend it.\nWarnings are lines that begin so; they do not change the exit code."
+	return cmd
+}
+
+func doctor(ctx context.Context, a *cli.App, s any, chains int) error {
+	c, ok := s.(checker)
+	if !ok {
+		return cli.Invalid("the doctor looks at a --db, not through a --server")
+	}
+	breaches, err := c.Check(ctx)
+	if err != nil {
+		return err
+	}
+	broken, looked, err := c.CheckChains(ctx, chains)
+	if err != nil {
+		return err
+	}
+	breaches = append(breaches, broken...)
+	if breaches == nil {
+		breaches = []engine.Breach{}
+	}
+	warnings, err := c.Warnings(ctx)
+	if err != nil {
+		return err
+	}
+	if warnings == nil {
+		warnings = []engine.Warning{}
+	}
+	err = a.Show(checkup{len(breaches) == 0, breaches, warnings, looked}, func(w io.Writer) {
+		for _, m := range warnings {
+			fmt.Fprintf(w, "warning: %s: %s; %s\n", terminal.Printable(m.Name), terminal.Printable(m.Found), terminal.Printable(m.Advice))
+		}
+		for _, b := range breaches {
+			fmt.Fprintf(w, "%s: %s: %s; mend: %s\n", terminal.Printable(b.Rule), terminal.Printable(b.Subject), terminal.Printable(b.Found), terminal.Printable(b.Mend))
+		}
+		if len(breaches) == 0 {
+			fmt.Fprintln(w, "clean")
+		}
+	})
+	if err == nil && len(breaches) > 0 {
+		return cli.ErrCheck
+	}
+	return err
+}

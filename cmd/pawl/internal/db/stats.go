@@ -1,0 +1,57 @@
+package db
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/cmd/pawl/internal/cli"
+	"github.com/pawl-work/pawl/internal/terminal"
+)
+
+// StatsCommand returns the command `pawl stats`.
+func StatsCommand(a *cli.App) *cobra.Command {
+	return a.Verb("stats", "How things stand", cobra.NoArgs, cli.With(a, func(ctx context.Context, s pawl.HouseReader, _ []string) error {
+		st, err := s.Stats(ctx)
+		if err != nil {
+			return err
+		}
+		return a.Show(st, func(w io.Writer) { statsFields(w, st) })
+	}))
+}
+
+func statsFields(w io.Writer, st pawl.Stats) {
+	var rows []string
+	for _, x := range pawl.ItemStates {
+		if n := st.ItemsByState[pawl.ItemState(x.Name)]; n > 0 {
+			rows = append(rows, terminal.Row("items "+x.Name, n))
+		}
+	}
+	for _, x := range pawl.TaskStates {
+		if n := st.TasksByState[pawl.TaskState(x.Name)]; n > 0 {
+			text := fmt.Sprint(n)
+			if x.Name == string(pawl.TaskQueued) {
+				text += cli.Pending(&st.TasksPending)
+			}
+			rows = append(rows, terminal.Row("tasks "+x.Name, text))
+		}
+	}
+	rows = append(rows,
+		terminal.Row("oldest queued", st.OldestQueuedAt),
+		terminal.Row("leases", fmt.Sprintf("%d, %d expired, %d stale", st.Leases, st.ExpiredLeases, st.StaleLeases)),
+		terminal.Row("workers", st.Workers),
+		terminal.Row("checkpoints", st.Checkpoints),
+		terminal.Row("events", st.Events),
+		terminal.Row("keys", fmt.Sprintf("%d pending, %d completed, %d failed", st.Keys.Pending, st.Keys.Completed, st.Keys.Failed)),
+		terminal.Row("key begins", fmt.Sprintf("%d hits, %d misses, %d replays", st.Keys.Hits, st.Keys.Misses, st.Keys.Replays)),
+		terminal.Row("sweeps", fmt.Sprintf("%d, %d recovered, %d failed", st.Sweeps.TotalScans, st.Sweeps.TotalRecovered, st.Sweeps.TotalFailed)),
+		terminal.Row("sweep running", st.Sweeps.IsRunning),
+	)
+	if last := st.Sweeps.LastScan; last != nil {
+		rows = append(rows, terminal.Row("last sweep", last.StartedAt))
+	}
+	terminal.Table(w, "WHAT\tHOW MUCH", rows)
+}

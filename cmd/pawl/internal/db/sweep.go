@@ -1,0 +1,106 @@
+package db
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/cmd/pawl/internal/cli"
+	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/internal/terminal"
+)
+
+// SweepCommand returns the command `pawl sweep`.
+func SweepCommand(a *cli.App) *cobra.Command {
+	var every time.Duration
+	cmd := a.Verb("sweep", "One pass over what time moves; --every makes it the watchdog", cobra.NoArgs, func(cmd *cobra.Command, args []string) error {
+		if every == 0 {
+			return cli.With(a, func(ctx context.Context, s pawl.Sweeper, _ []string) error { return sweepOnce(ctx, a, s) })(cmd, args)
+		}
+		if every < time.Second {
+			return cli.Invalid("--every is a second or more, not %s", every)
+		}
+		a.Config.Sweep.ScanIntervalSeconds = int(every / time.Second)
+		return cli.With(a, func(ctx context.Context, s pawl.Sweeper, _ []string) error { return watch(ctx, a, s, every) })(cmd, args)
+	})
+	cmd.Flags().DurationVar(&every, "every", 0, "go on, with at most this between passes (woken for the next expiry)")
+	cli.SweepFlags(cmd.Flags())
+	return cmd
+}
+
+// watch sweeps until it is told to stop. The engine does that by itself, and is
+// woken for the next expiry; a server, which does too, is asked for passes.
+func watch(ctx context.Context, a *cli.App, s pawl.Sweeper, every time.Duration) error {
+	if r, ok := s.(cli.Runner); ok {
+		return r.Run(ctx)
+	}
+	for ctx.Err() == nil {
+		if err := sweepOnce(ctx, a, s); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(every):
+		}
+	}
+	return nil
+}
+
+func sweepOnce(ctx context.Context, a *cli.App, s pawl.Sweeper) error {
+	st, err := s.Sweep(ctx)
+	if err != nil {
+		return err
+	}
+	return a.Show(st, func(w io.Writer) { sweepFields(w, st) })
+}
+
+func sweepFields(w io.Writer, st pawl.SweepStats) {
+	terminal.Fields(w,
+		"expired found", fmt.Sprint(st.ExpiredFound),
+		"recovered", fmt.Sprint(st.Recovered),
+		"failed", fmt.Sprint(st.Failed),
+		"checkpoints created", fmt.Sprint(st.CheckpointsCreated),
+		"errors", fmt.Sprint(st.Errors),
+		"became due", fmt.Sprint(st.Due),
+		"given up", fmt.Sprint(st.GivenUp),
+		"buried", fmt.Sprint(st.Buried),
+		"stale", fmt.Sprint(st.Stale),
+		"tasks pruned", fmt.Sprint(st.TasksPruned),
+		"keys pruned", fmt.Sprint(st.KeysPruned),
+		"checkpoints pruned", fmt.Sprint(st.Checkpoints),
+		"took", fmt.Sprintf("%d ms", st.ScanDurationMS),
+		"next at", terminal.Time(st.NextExpiryAt),
+	)
+}
+
+// PruneCommand returns the command `pawl prune`.
+func PruneCommand(a *cli.App) *cobra.Command {
+	var dry bool
+	cmd := a.Verb("prune", "Archive and remove what is past its age, now", cobra.NoArgs, cli.With(a, func(ctx context.Context, s pawl.Sweeper, args []string) error {
+		if !dry {
+			return sweepOnce(ctx, a, s)
+		}
+		eng, ok := s.(*engine.Engine)
+		if !ok {
+			return cli.Invalid("--dry-run reads the database: name it with --db")
+		}
+		p, err := eng.Prunable(ctx)
+		if err != nil {
+			return err
+		}
+		return a.Show(p, func(w io.Writer) {
+			for _, id := range p.Tasks {
+				fmt.Fprintln(w, id)
+			}
+			fmt.Fprintf(w, "%d tasks would be archived and removed, and %d keys removed\n", len(p.Tasks), p.Keys)
+		})
+	}))
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would be removed, and change nothing")
+	cmd.Long = "A pass of the sweep with the ages given here: ended, failed and dead-lettered tasks are archived as compressed JSONL, then removed with all that hangs on them."
+	cli.RetentionFlags(cmd.Flags())
+	return cmd
+}

@@ -1,0 +1,165 @@
+// Package key has the commands of `pawl key`.
+package key
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/cmd/pawl/internal/cli"
+	"github.com/pawl-work/pawl/internal/terminal"
+)
+
+// KeyMaster makes and ends API keys: an engine. Whoever may open the database
+// may do so; no server does.
+type KeyMaster interface {
+	CreateAPIKey(ctx context.Context, n pawl.NewAPIKey) (key pawl.APIKey, token string, err error)
+	ListAPIKeys(ctx context.Context) ([]pawl.APIKey, error)
+	RevokeAPIKey(ctx context.Context, id string) (pawl.APIKey, error)
+}
+
+// NoKeyMaster is the error of a service that has no API keys.
+func NoKeyMaster() error {
+	return cli.Invalid("API keys are made where the database is, not through a --server")
+}
+
+// Command returns the command and its subcommands.
+func Command(a *cli.App) *cobra.Command {
+	return cli.Noun("key", "API keys: who may call a server, as what and where",
+		keyCreate(a), keyBootstrap(a), keyList(a), keyRevoke(a))
+}
+
+// mastered is with for those who make keys.
+func mastered(a *cli.App, run func(ctx context.Context, m KeyMaster, args []string) error) func(*cobra.Command, []string) error {
+	return cli.With(a, func(ctx context.Context, s any, args []string) error {
+		m, ok := s.(KeyMaster)
+		if !ok {
+			return NoKeyMaster()
+		}
+		return run(ctx, m, args)
+	})
+}
+
+// newKey is a key with its token, which is shown this once.
+type newKey struct {
+	pawl.APIKey
+	Token string `json:"token"`
+}
+
+func makeKey(ctx context.Context, a *cli.App, m KeyMaster, n pawl.NewAPIKey) error {
+	key, token, err := m.CreateAPIKey(ctx, n)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(a.Stderr, "the token is shown this once: keep it")
+	return a.Show(newKey{key, token}, func(w io.Writer) {
+		keyFields(w, key)
+		terminal.Fields(w, "token", token)
+	})
+}
+
+func keyCreate(a *cli.App) *cobra.Command {
+	var n pawl.NewAPIKey
+	var expires, actor string
+	cmd := a.Verb("create --role ROLE", "Make a key; its token is shown once", cobra.NoArgs, mastered(a, func(ctx context.Context, m KeyMaster, _ []string) (err error) {
+		if n.Expires, err = days(expires); err != nil {
+			return err
+		}
+		n.Namespace = pawl.CallerOf(ctx).Namespace // --namespace is everybody's flag
+		if actor != "" {
+			kind, id, found := strings.Cut(actor, "/")
+			if !found {
+				return cli.Invalid("--as is TYPE/ID, such as agent/summarizer")
+			}
+			n.ActorType, n.ActorID = kind, id
+		}
+		if n.Name == "" {
+			n.Name = strings.Join(n.Roles, "-")
+		}
+		return makeKey(ctx, a, m, n)
+	}))
+	f := cmd.Flags()
+	f.StringSliceVar(&n.Roles, "role", nil, "what it is good for: "+strings.Join(pawl.KeyRoles, ", ")+"; several with commas")
+	f.StringVar(&n.Name, "name", "", "who holds it (default: its roles)")
+	f.StringVar(&expires, "expires", "", "how long it is good for, such as 90d or 12h; 0 for ever (default 0)")
+	f.StringVar(&actor, "as", "", "whom events name, TYPE/ID (default api/NAME)")
+	f.BoolVar(&n.Payloads, "payloads", false, "reads payloads, whatever its roles")
+	f.IntVar(&n.Rate, "rate", 0, "calls a second (default: the server's)")
+	_ = cmd.MarkFlagRequired("role")
+	return cmd
+}
+
+func keyBootstrap(a *cli.App) *cobra.Command {
+	return a.Verb("bootstrap", "Make the first key: every role, every namespace", cobra.NoArgs, mastered(a, func(ctx context.Context, m KeyMaster, _ []string) error {
+		keys, err := m.ListAPIKeys(ctx)
+		if err != nil {
+			return err
+		}
+		for _, k := range keys {
+			if k.RevokedAt == nil {
+				return &pawl.Error{Code: pawl.CodeConflict, Op: "bootstrap", Message: "there are keys already: key create makes more"}
+			}
+		}
+		return makeKey(ctx, a, m, pawl.NewAPIKey{Name: "bootstrap", Namespace: pawl.AnyNamespace, Roles: pawl.KeyRoles, ActorType: pawl.ActorUser})
+	}))
+}
+
+func keyList(a *cli.App) *cobra.Command {
+	return a.Verb("list", "List keys, newest first", cobra.NoArgs, mastered(a, func(ctx context.Context, m KeyMaster, _ []string) error {
+		keys, err := m.ListAPIKeys(ctx)
+		if err != nil {
+			return err
+		}
+		return a.Show(pawl.List[pawl.APIKey]{Items: keys}, func(w io.Writer) {
+			rows := make([]string, len(keys))
+			for i, k := range keys {
+				rows[i] = terminal.Row(k.ID, k.Name, k.Namespace, strings.Join(k.Roles, ","), k.LastUsedAt, k.Refusals, k.ExpiresAt, k.RevokedAt)
+			}
+			terminal.Table(w, "KEY\tNAME\tNAMESPACE\tROLES\tLAST USED\tREFUSALS\tEXPIRES\tREVOKED", rows)
+		})
+	}))
+}
+
+func keyRevoke(a *cli.App) *cobra.Command {
+	return a.Verb("revoke KEY", "End a key for good", cobra.ExactArgs(1), mastered(a, func(ctx context.Context, m KeyMaster, args []string) error {
+		key, err := m.RevokeAPIKey(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return a.Show(key, func(w io.Writer) { keyFields(w, key) })
+	}))
+}
+
+func keyFields(w io.Writer, k pawl.APIKey) {
+	payloads := ""
+	if k.Payloads {
+		payloads = "yes"
+	}
+	rate := ""
+	if k.Rate > 0 {
+		rate = fmt.Sprint(k.Rate, " calls a second")
+	}
+	terminal.Fields(w, "key", k.ID, "name", terminal.Printable(k.Name), "namespace", terminal.Printable(k.Namespace), "roles", strings.Join(k.Roles, ", "), "payloads", payloads, "rate", rate,
+		"acts as", terminal.Printable(k.ActorType+"/"+k.ActorID), "created", terminal.Time(k.CreatedAt), "expires", terminal.OptionalTime(k.ExpiresAt), "revoked", terminal.OptionalTime(k.RevokedAt))
+}
+
+// days reads a duration that may be in days: 90d.
+func days(s string) (time.Duration, error) {
+	if s == "" || s == "0" {
+		return 0, nil
+	}
+	if n, found := strings.CutSuffix(s, "d"); found {
+		if d, err := strconv.Atoi(n); err == nil && d > 0 && d <= 3650 {
+			return time.Duration(d) * 24 * time.Hour, nil
+		}
+	} else if d, err := time.ParseDuration(s); err == nil && d > 0 {
+		return d, nil
+	}
+	return 0, cli.Invalid("%q is no duration: 90d, 12h", s)
+}

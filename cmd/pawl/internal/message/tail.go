@@ -1,0 +1,86 @@
+package message
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/cmd/pawl/internal/cli"
+)
+
+func messageTail(a *cli.App) *cobra.Command {
+	var after int64
+	var follow bool
+	cmd := a.Verb("tail MESSAGE", "Print what was said; --follow goes on until the message ends", cobra.ExactArgs(1), cli.With(a, func(ctx context.Context, s pawl.MessageReader, args []string) error {
+		m, err := s.GetMessage(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		err = s.FollowMessage(ctx, m.ID, after, func(f pawl.MessageFrame) error {
+			if err := printFrame(a, f); err != nil {
+				return err
+			}
+			if !follow && m.Status == pawl.MessageStreaming && f.Last()+1 >= m.Offset {
+				return errHeard
+			}
+			return nil
+		})
+		if errors.Is(err, errHeard) {
+			err = nil
+		}
+		if err == nil && a.Config.Output != "json" {
+			fmt.Fprintln(a.Stdout)
+		}
+		return err
+	}))
+	cmd.Flags().Int64Var(&after, "after", -1, "go on behind this chunk; the first is 0")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the message ends, or interrupted")
+	return cmd
+}
+
+var errHeard = errors.New("all that was said so far")
+
+// frameLine is a frame as JSON, one a line, with the members of the stream's.
+type frameLine struct {
+	Offset    int64            `json:"offset"`
+	Chunks    []pawl.Chunk     `json:"chunks,omitempty"`
+	Abandoned *pawl.Cut        `json:"abandoned,omitempty"`
+	Snapshot  *pawl.Message    `json:"snapshot,omitempty"`
+	End       *pawl.MessageEnd `json:"end,omitempty"`
+}
+
+// printFrame writes what is in a frame: text as it is said, or a line of JSON.
+func printFrame(a *cli.App, f pawl.MessageFrame) error {
+	if f.Chunks == nil && f.Abandoned == nil && f.Snapshot == nil && f.End == nil {
+		return nil // only says that it has begun
+	}
+	if a.Config.Output == "json" {
+		return a.Encode(frameLine(f), false)
+	}
+	var text string
+	switch {
+	case f.Abandoned != nil:
+		text = fmt.Sprintf("\n[abandoned: what attempt %d said from %d on]\n", f.Abandoned.Attempt, f.Abandoned.From)
+	case f.Snapshot != nil:
+		parts, err := f.Snapshot.Parts()
+		if err != nil {
+			return err
+		}
+		for i, p := range parts {
+			if i > 0 {
+				text += "\n"
+			}
+			text += partText(p)
+		}
+	case f.End != nil:
+		text = fmt.Sprintf("\n[%s]", f.End.Status)
+	}
+	for _, c := range f.Chunks {
+		text += chunkText(c)
+	}
+	_, err := fmt.Fprint(a.Stdout, text)
+	return err
+}

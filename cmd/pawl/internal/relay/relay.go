@@ -1,0 +1,58 @@
+// Package relay has the commands of `pawl relay`.
+package relay
+
+import (
+	"context"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/cmd/pawl/internal/cli"
+	"github.com/pawl-work/pawl/internal/terminal"
+)
+
+// Command returns the command and its subcommands.
+func Command(a *cli.App) *cobra.Command {
+	return cli.Noun("relay", "The relays, which send events to other systems", relayList(a), relayResume(a), relayForget(a))
+}
+
+const relayHead = "SINK\tKIND\tPOSITION\tBEHIND\tSINCE\tSENT\tREFUSED\tBY\tDISABLED\tERROR"
+
+func relayRow(r pawl.Relay) string {
+	return terminal.Row(r.Sink, r.Kind, r.Position, r.Lag, r.OldestAt, r.Sent, r.Refused, r.Holder, r.DisabledAt, r.Error)
+}
+
+func relayList(a *cli.App) *cobra.Command {
+	cmd := a.Verb("ls", "Where each relay stands", cobra.NoArgs, cli.With(a, func(ctx context.Context, s pawl.RelayKeeper, _ []string) error {
+		l, err := s.ListRelays(ctx)
+		if err != nil {
+			return err
+		}
+		return a.Show(l, func(w io.Writer) {
+			var rows []string
+			for _, r := range l.Items {
+				rows = append(rows, relayRow(r))
+			}
+			terminal.Table(w, relayHead, rows)
+		})
+	}))
+	cmd.Aliases = []string{"list"}
+	return cmd
+}
+
+func relayResume(a *cli.App) *cobra.Command {
+	return a.Verb("resume SINK", "Have a disabled relay tried again", cobra.ExactArgs(1), cli.With(a, func(ctx context.Context, s pawl.RelayKeeper, args []string) error {
+		r, err := s.ResumeRelay(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return a.Show(r, func(w io.Writer) { terminal.Table(w, relayHead, []string{relayRow(r)}) })
+	}))
+}
+
+func relayForget(a *cli.App) *cobra.Command {
+	return a.Verb("forget SINK", "Remove what is known of a relay that nobody runs any more", cobra.ExactArgs(1), cli.With(a, func(ctx context.Context, s pawl.RelayKeeper, args []string) error {
+		return s.ForgetRelay(ctx, args[0])
+	}))
+}

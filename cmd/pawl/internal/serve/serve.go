@@ -1,0 +1,131 @@
+// Package serve has the commands `pawl serve` and `pawl mcp`.
+package serve
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/access"
+	"github.com/pawl-work/pawl/cmd/pawl/internal/cli"
+	"github.com/pawl-work/pawl/cmd/pawl/internal/key"
+	"github.com/pawl-work/pawl/cmd/pawl/internal/tasktype"
+	"github.com/pawl-work/pawl/dashboard"
+	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/internal/clock"
+	"github.com/pawl-work/pawl/internal/gctune"
+	"github.com/pawl-work/pawl/mcp"
+	"github.com/pawl-work/pawl/relay"
+	"github.com/pawl-work/pawl/server"
+)
+
+// Command returns the command and its subcommands.
+func Command(a *cli.App) *cobra.Command {
+	cmd := a.Verb("serve", "Serve the HTTP API and MCP, and sweep", cobra.NoArgs, func(cmd *cobra.Command, args []string) error {
+		if a.Config.Server != "" {
+			return cli.Invalid("a server is run on a --db, not on another --server")
+		}
+		if err := server.CheckRequireKeys(a.Config.Serve.RequireKeys); err != nil {
+			return err
+		}
+		outs, err := outs(a.Config.Relay)
+		if err != nil {
+			return err
+		}
+		return cli.WithCreate(a, func(ctx context.Context, s pawl.Service, _ []string) error { return serve(ctx, a, s, outs) })(cmd, args)
+	})
+	f := cmd.Flags()
+	f.String("addr", "", "where to listen, host:port or unix:/path of a socket; API keys are needed on any address but loopback and a socket (default "+cli.Defaults().Serve.Addr+")")
+	f.String("auth", "", "required: every call needs an API key, on loopback too")
+	f.StringSlice("hosts", nil, "names this server goes by, besides the loopback's")
+	f.StringSlice("require-keys", nil, "routes taken with an Idempotency-Key only, such as create_task; * for all")
+	f.String("mcp-tools", "", "what /mcp offers agents without an API key: worker (default), approver or all")
+	f.Int("rate-per-key", 0, "calls a second of an API key that has no rate of its own (default: no bound)")
+	f.Int("rate-per-agent", 0, "calls a second of one worker or actor (default: no bound)")
+	f.Duration("read-time", 0, "how long a read that is no stream may take (default: 30s)")
+	f.Int("reads-per-key", 0, "reads of one API key under way at once; further ones wait (default: 2)")
+	f.Int("max-types", 0, "types that a namespace may have queued work of (default: 1000)")
+	f.Int64("bodies-in-flight", 0, "bytes of request bodies of calls under way at once (default: 64 MiB)")
+	f.StringArray("relay", nil, "send every event to NAME=URL: amqp, nats or https; see docs/relay.md")
+	cli.Bind(f, "relay", "relay.sinks")
+	f.String("tls-cert", "", "speak TLS with the certificate in this PEM file, read again when it changes")
+	f.String("tls-key", "", "and its key")
+	f.String("types", "", "register the types in this folder of YAML and JSON files first")
+	f.Bool("registered-types-only", false, "refuse tasks and items of types that are not registered")
+	f.Duration("notice", 0, "how long calls are still taken when it is to stop, while /readyz says 503")
+	for flag, key := range map[string]string{"addr": "addr", "auth": "auth", "hosts": "hosts", "require-keys": "require_keys", "mcp-tools": "mcp_tools",
+		"rate-per-key": "rate_per_key", "rate-per-agent": "rate_per_agent", "tls-cert": "tls_cert", "tls-key": "tls_key", "notice": "notice", "types": "types",
+		"registered-types-only": "registered_types_only", "bodies-in-flight": "bodies_in_flight",
+		"read-time": "read_time", "reads-per-key": "reads_per_key", "max-types": "max_types"} {
+		cli.Bind(f, flag, "serve."+key)
+	}
+	cli.SweepFlags(f)
+	return cmd
+}
+
+func serve(ctx context.Context, a *cli.App, s pawl.Service, outs []relay.Out) error {
+	gctune.Limit(gctune.ServerGarbage)
+	if err := tasktype.PutTypes(ctx, a, s, a.Config.Serve.Types); err != nil {
+		return err
+	}
+	o, log, scheme := a.Config.Serve, a.Log(), "http://"
+	if o.TLSCert != "" {
+		scheme = "https://"
+	}
+	guarded := o.Auth == "required" || server.Public(o.Addr)
+	if guarded {
+		if err := anyKey(ctx, s, o.Addr); err != nil {
+			return err
+		}
+	}
+	keys, _ := s.(access.Keys)
+	gate := access.New(access.Options{Keys: keys, Required: guarded, RatePerKey: o.RatePerKey, RatePerAgent: o.RatePerAgent, Log: log})
+	defer gate.Flush(ctx)
+	agents := mcpOptions(ctx, a)
+	agents.Gate, agents.Tools = gate, o.MCPTools
+	h := server.New(s, server.Options{Stopping: ctx, Log: log, Version: cli.ReadVersion().Version, RequireKeys: o.RequireKeys, Hosts: o.Hosts, Gate: gate, BodiesInFlight: o.BodiesInFlight, ReadTime: o.ReadTime, ReadsPerKey: o.ReadsPerKey,
+		At: map[string]http.Handler{"/mcp": mcp.New(s, agents).HTTP()}, Front: dashboard.New(s, dashboard.Options{Gate: gate, Log: log, Version: cli.ReadVersion().Version, SessionIdle: o.SessionIdle, SessionLength: o.SessionEnd})})
+	return cli.WithSweeps(ctx, s, func(ctx context.Context) error {
+		relaying, stop := context.WithCancel(ctx)
+		var relayed sync.WaitGroup
+		defer relayed.Wait()
+		defer stop()
+		if e, ok := s.(*engine.Engine); ok && len(outs) > 0 {
+			relayed.Go(func() { _ = relays(relaying, e, outs, a.Config.Relay.Origin, log) }) // outs are checked
+		}
+		return server.Serve(ctx, o.Addr, h, server.ServeOptions{Log: log, Guarded: guarded, CertFile: o.TLSCert, KeyFile: o.TLSKey, Notice: o.Notice, Listening: func(at net.Addr) {
+			if at.Network() == "unix" {
+				scheme = "unix:"
+			}
+			log.Info("serving", "url", scheme+at.String(), "db", cli.ShownURL(a.Config.DB, a.Config.Schema), "keys_required", guarded)
+		}})
+	})
+}
+
+// anyKey refuses to serve those who have keys when there is none.
+func anyKey(ctx context.Context, s any, addr string) error {
+	m, ok := s.(key.KeyMaster)
+	if !ok {
+		return key.NoKeyMaster()
+	}
+	keys, err := m.ListAPIKeys(ctx)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(keys, func(k pawl.APIKey) bool {
+		return k.RevokedAt == nil && (k.ExpiresAt == nil || k.ExpiresAt.After(clock.Now()))
+	}) {
+		why := "every call is to have an API key"
+		if server.Public(addr) {
+			why = strconv.Quote(addr) + " can be reached from other machines, so every call needs an API key"
+		}
+		return cli.Invalid("%s, and there is none: make the first with pawl key bootstrap, or listen on loopback without", why)
+	}
+	return nil
+}

@@ -1,0 +1,146 @@
+package task
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/cmd/pawl/internal/checkpoint"
+	"github.com/pawl-work/pawl/cmd/pawl/internal/cli"
+)
+
+// newItems are the flags that name items.
+type newItems struct {
+	inputs []string
+	file   string
+}
+
+func (n *newItems) flags(f *pflag.FlagSet) {
+	f.StringArrayVar(&n.inputs, "item", nil, "the input of one item, as JSON; may be repeated")
+	f.StringVar(&n.file, "items", "", `file (or -) of items: {"input":…, "key":…, "after":[…], …}, a list or one a line`)
+}
+
+func (n newItems) read(a *cli.App) ([]pawl.NewItem, error) {
+	var out []pawl.NewItem
+	if n.file != "" {
+		var err error
+		if out, err = cli.ReadList[pawl.NewItem](a, n.file); err != nil {
+			return nil, err
+		}
+	}
+	for _, text := range n.inputs {
+		input, err := a.JsonArg("item", text)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, pawl.NewItem{Input: input})
+	}
+	return out, nil
+}
+
+// newTask are the flags of task create.
+type newTask struct {
+	pawl.NewTask
+	newItems
+	payload, metadata, runAt, by string
+	dedupe                       bool
+	dedupeOn                     []string
+	file                         string
+}
+
+func (n *newTask) read(a *cli.App) (_ []pawl.NewTask, err error) {
+	if n.file != "" {
+		if n.Type != "" {
+			return nil, cli.Invalid("--file holds whole tasks; --type does not go with it")
+		}
+		return cli.ReadList[pawl.NewTask](a, n.file)
+	}
+	if n.Type == "" {
+		return nil, cli.Invalid("a task needs a --type")
+	}
+	t := n.NewTask
+	if t.Payload, err = a.JsonArg("payload", n.payload); err != nil {
+		return nil, err
+	}
+	if t.Metadata, err = a.JsonArg("metadata", n.metadata); err != nil {
+		return nil, err
+	}
+	if t.RunAt, err = cli.FutureTime("run-at", n.runAt); err != nil {
+		return nil, err
+	}
+	if t.Items, err = n.newItems.read(a); err != nil {
+		return nil, err
+	}
+	if kind, id, found := strings.Cut(n.by, ":"); found {
+		t.RequestedBy = &pawl.Requester{Type: kind, ID: id}
+	} else if n.by != "" {
+		t.RequestedBy = &pawl.Requester{Type: pawl.ActorUser, ID: n.by}
+	}
+	t.Dedupe = pawl.Dedupe{All: n.dedupe, Pointers: n.dedupeOn}
+	return []pawl.NewTask{t}, nil
+}
+
+func taskCreate(a *cli.App) *cobra.Command {
+	var n newTask
+	cmd := a.Verb("create --type TYPE [--payload JSON]", "Create a task, or many from a file", cobra.NoArgs, cli.WithCreate(a, func(ctx context.Context, s pawl.TaskMaker, _ []string) error {
+		tasks, err := n.read(a)
+		if err != nil {
+			return err
+		}
+		for i := range tasks {
+			tasks[i].DryRun = tasks[i].DryRun || n.DryRun
+		}
+		rs, err := s.CreateTasks(ctx, tasks)
+		return cli.ShowEach(a, rs, err, showTasks)
+	}))
+	cmd.Example = `  pawl task create --type email.send --payload '{"to":"a@example.org"}'
+  pawl task create --type pdf.parse --item '"a.pdf"' --item '"b.pdf"' --priority 5
+  pawl task create --file tasks.jsonl`
+	f := cmd.Flags()
+	f.StringVarP(&n.Type, "type", "t", "", "its type")
+	f.StringVar(&n.payload, "payload", "", "JSON, @FILE or - for stdin")
+	f.StringVar(&n.Title, "title", "", "for people")
+	f.IntVar(&n.Priority, "priority", 0, "−32768…32767, higher first")
+	n.newItems.flags(f)
+	f.IntVar(&n.MaxAttempts, "max-attempts", 0, "failures until it stays failed (default 3)")
+	f.StringVar(&n.runAt, "run-at", "", "not before: a time, or a span from now (10m)")
+	f.BoolVar(&n.dedupe, "dedupe", false, "find the task with this payload and items, if there is one")
+	f.StringSliceVar(&n.dedupeOn, "dedupe-on", nil, "the same, by these JSON Pointers into the payload")
+	f.StringVar(&n.InputHash, "input-hash", "", "the same, by a hash of your own")
+	f.BoolVar(&n.DryRun, "dry-run", false, "show the items it would have, and create nothing")
+	f.StringVar(&n.by, "requested-by", "", "who asked: ID or TYPE:ID")
+	f.StringVar(&n.metadata, "metadata", "", "a JSON object, @FILE or -")
+	f.StringVar(&n.file, "file", "", "file (or -) of whole tasks as JSON, a list or one a line")
+	return cmd
+}
+
+func taskAddItems(a *cli.App) *cobra.Command {
+	var n newItems
+	cmd := a.Verb("add-items TASK", "Add items to a task that is still open", cobra.ExactArgs(1), cli.With(a, func(ctx context.Context, s pawl.TaskMaker, args []string) error {
+		items, err := n.read(a)
+		if err != nil {
+			return err
+		}
+		rs, err := s.AddItems(ctx, []pawl.AddItems{{TaskID: args[0], Items: items}})
+		return cli.ShowEach(a, rs, err, showTasks)
+	}))
+	n.flags(cmd.Flags())
+	return cmd
+}
+
+func taskCheckpoint(a *cli.App) *cobra.Command {
+	var n checkpoint.NewCheckpoint
+	cmd := a.Verb("checkpoint TASK", "Save a checkpoint of the task itself", cobra.ExactArgs(1), cli.With(a, func(ctx context.Context, s pawl.TaskMaker, args []string) error {
+		c, err := n.Read(a)
+		if err != nil {
+			return err
+		}
+		rs, err := s.CheckpointTasks(ctx, []pawl.TaskCheckpoint{{TaskID: args[0], NewCheckpoint: c}})
+		return cli.ShowEach(a, rs, err, checkpoint.ShowRefs)
+	}))
+	n.Flags(cmd.Flags())
+	return cmd
+}

@@ -1,0 +1,90 @@
+package task
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/cmd/pawl/internal/cli"
+)
+
+// changes are the flags that change a task, or what a clone has in place of the
+// older one's.
+type changes struct {
+	title, metadata string
+	priority        int
+}
+
+func (c *changes) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&c.title, "title", "", `for people; "" takes it away`)
+	cmd.Flags().IntVar(&c.priority, "priority", 0, "−32768…32767, higher first; its items' too that have the task's")
+	cmd.Flags().StringVar(&c.metadata, "metadata", "", "members to put in as a JSON object, @FILE or -; null takes one away")
+}
+
+// read gives the flags that were given.
+func (c *changes) read(a *cli.App, cmd *cobra.Command) (u pawl.TaskUpdate, err error) {
+	if cmd.Flags().Changed("title") {
+		u.Title = &c.title
+	}
+	if cmd.Flags().Changed("priority") {
+		u.Priority = &c.priority
+	}
+	u.Metadata, err = a.JsonArg("metadata", c.metadata)
+	return u, err
+}
+
+func taskUpdate(a *cli.App) *cobra.Command {
+	var c changes
+	var version int
+	var cmd *cobra.Command
+	cmd = a.Verb("update TASK…", "Change title, priority or metadata of tasks that have not ended", cobra.MinimumNArgs(1), cli.With(a, func(ctx context.Context, s pawl.TaskMaker, args []string) error {
+		u, err := c.read(a, cmd)
+		if err != nil {
+			return err
+		}
+		if cmd.Flags().Changed("version") {
+			u.Version = &version
+		}
+		calls := make([]pawl.TaskUpdate, len(args))
+		for i, id := range args {
+			calls[i] = u
+			calls[i].TaskID = id
+		}
+		rs, err := s.UpdateTasks(a.ByUser(ctx), calls)
+		return cli.ShowEach(a, rs, err, showTasks)
+	}))
+	c.flags(cmd)
+	cmd.Flags().IntVar(&version, "version", 0, "only if the task still has this version")
+	return cmd
+}
+
+func taskClone(a *cli.App) *cobra.Command {
+	var c changes
+	var payload, runAt string
+	var cmd *cobra.Command
+	cmd = a.Verb("clone TASK…", "Create tasks that are like older ones", cobra.MinimumNArgs(1), cli.With(a, func(ctx context.Context, s pawl.TaskMaker, args []string) error {
+		u, err := c.read(a, cmd)
+		if err != nil {
+			return err
+		}
+		like := pawl.TaskClone{Title: u.Title, Priority: u.Priority, Metadata: u.Metadata}
+		if like.Payload, err = a.JsonArg("payload", payload); err != nil {
+			return err
+		}
+		if like.RunAt, err = cli.FutureTime("run-at", runAt); err != nil {
+			return err
+		}
+		calls := make([]pawl.TaskClone, len(args))
+		for i, id := range args {
+			calls[i] = like
+			calls[i].TaskID = id
+		}
+		rs, err := s.CloneTasks(ctx, calls)
+		return cli.ShowEach(a, rs, err, showTasks)
+	}))
+	c.flags(cmd)
+	cmd.Flags().StringVar(&payload, "payload", "", "JSON, @FILE or - for stdin, in place of the older one's")
+	cmd.Flags().StringVar(&runAt, "run-at", "", "not before: a time, or a span from now (10m)")
+	return cmd
+}

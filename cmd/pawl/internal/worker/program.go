@@ -1,0 +1,280 @@
+package worker
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/childproc"
+	"github.com/pawl-work/pawl/internal/clock"
+	"github.com/pawl-work/pawl/worker"
+)
+
+// program runs a command for each item: the item as JSON on its stdin, its
+// result as JSON on its stdout, reports as lines of JSON on its descriptor 3.
+type program struct {
+	args   []string
+	stderr io.Writer     // takes what programs write there
+	env    []string      // what they inherit
+	grace  time.Duration // from SIGTERM to SIGKILL
+	types  typeReader    // nil: programs are not told what a good result is
+	watch  *watcher      // kills their process groups when this process is killed; nil on Windows
+}
+
+// typeReader reads what a task's type asks for.
+type typeReader interface {
+	GetTask(ctx context.Context, id string) (pawl.Task, error)
+	GetType(ctx context.Context, name string, version int) (pawl.Type, error)
+}
+
+// maxVariable bounds what the environment is told in one variable: longer ones
+// keep programs from being started at all (128 KiB on Linux).
+const maxVariable = 96 << 10
+
+const stopGrace = 5 * time.Second
+
+// Exit codes of programs that steer the retry (sysexits.h). All others but 0
+// are retried by the item's budget, 75 (EX_TEMPFAIL) among them.
+const (
+	exitUsage   = 64 // EX_USAGE: the item fails for good
+	exitDataErr = 65 // EX_DATAERR: the same
+)
+
+// Codes of the errors that programs leave.
+const (
+	codeExit      = "exit_status" // it ended with another code than 0, or by a signal
+	codeBadOutput = "bad_output"  // its stdout is not one JSON value of at most 1 MiB
+	codeBadReport = "bad_report"  // a line on descriptor 3 is not a report, or was refused
+	codeNotRun    = "not_run"     // it could not be started
+)
+
+// work is what a program reads on stdin: its claim, and what earlier attempts left.
+type work struct {
+	pawl.Lease
+	Resume pawl.ResumeState `json:"resume"`
+}
+
+// do is a worker.HandlerFunc.
+func (p program) do(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
+	lease, stdin, err := brief(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	out, tail := &childproc.HeadBuffer{Limit: pawl.MaxPayloadBytes}, &childproc.TailBuffer{Limit: 8 << 10}
+	cmd := p.command(ctx, lease)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(stdin), out, io.MultiWriter(tail, p.stderr)
+	cmd.ExtraFiles = []*os.File{w}
+	runtime.LockOSThread() // the program ends with the thread that started it
+	defer runtime.UnlockOSThread()
+	err = cmd.Start()
+	w.Close()
+	if err == nil {
+		p.watch.began(cmd.Process.Pid)
+		defer p.watch.ended(cmd.Process.Pid)
+	} else {
+		return nil, worker.Failed(pawl.Failure{Code: codeNotRun, Message: err.Error()})
+	}
+	told := make(chan error, 1)
+	go func() {
+		err := listen(ctx, r)
+		if err != nil {
+			stop(err)
+		}
+		told <- err
+	}()
+	err = cmd.Wait()
+	if ctx.Err() != nil || errors.Is(err, exec.ErrWaitDelay) {
+		childproc.Kill(cmd) // whoever of the group did not go
+	}
+	_ = r.SetReadDeadline(clock.Now().Add(p.grace)) // a grandchild may hold it open
+	if report := <-told; report != nil && !errors.Is(report, os.ErrDeadlineExceeded) {
+		return nil, report
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return outcome(err, out, tail)
+}
+
+// brief is what a program is told on stdin.
+func brief(ctx context.Context) (pawl.Lease, []byte, error) {
+	lease, err := pawl.ItemFrom(ctx)
+	if err != nil {
+		return lease, nil, err
+	}
+	resume, err := pawl.ResumeFrom(ctx)
+	if err != nil {
+		return lease, nil, err
+	}
+	if resume.Steps == nil {
+		resume.Steps = map[string]pawl.Checkpoint{} // programs want an object, not null
+	}
+	if resume.Parts == nil {
+		resume.Parts = []pawl.ItemPart{}
+	}
+	if resume.Messages == nil {
+		resume.Messages = []pawl.MessageRef{}
+	}
+	raw, err := json.Marshal(work{lease, resume})
+	return lease, raw, err
+}
+
+// ProgramEnv is the environment that programs get: without the worker's own settings,
+// which may hold keys and passwords, but for the variables that are named.
+func ProgramEnv(env, named []string) []string {
+	return slices.DeleteFunc(slices.Clone(env), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return !slices.Contains(named, name) && slices.ContainsFunc([]string{"PAWL_", "DB_", "API_PG_DB_"}, func(p string) bool { return strings.HasPrefix(name, p) })
+	})
+}
+
+// command is the program for one item, in a process group of its own that is
+// asked to stop when ctx ends, and made to after the grace.
+func (p program) command(ctx context.Context, l pawl.Lease) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, p.args[0], p.args[1:]...)
+	cmd.Env = append(slices.Clone(p.env), "PAWL_ITEM_ID="+l.ID, "PAWL_TASK_ID="+l.TaskID, "PAWL_TYPE="+l.Type,
+		fmt.Sprintf("PAWL_ATTEMPT=%d", l.Attempt), "PAWL_WORKER_ID="+l.WorkerID)
+	for name, v := range p.told(ctx, l) {
+		if raw, err := json.Marshal(v); err == nil && len(raw) <= maxVariable && string(raw) != "null" {
+			cmd.Env = append(cmd.Env, name+"="+string(raw))
+		}
+	}
+	childproc.SetGroup(cmd)
+	childproc.DieWithParent(cmd)
+	cmd.Cancel = func() error { return childproc.Terminate(cmd) }
+	cmd.WaitDelay = p.grace
+	return cmd
+}
+
+// told are the variables of an item whose values are JSON: what its type asks
+// for, and why it is to be done again. Who may not read types is told the latter.
+func (p program) told(ctx context.Context, l pawl.Lease) map[string]any {
+	vars := map[string]any{"PAWL_ERROR": l.Error, "PAWL_REASONS": l.Reasons}
+	if p.types == nil {
+		return vars
+	}
+	task, err := p.types.GetTask(ctx, l.TaskID)
+	if err != nil || task.TypeVersion == 0 {
+		return vars
+	}
+	if t, err := p.types.GetType(ctx, task.Type, task.TypeVersion); err == nil {
+		vars["PAWL_PAYLOAD_SCHEMA"], vars["PAWL_INPUT_SCHEMA"], vars["PAWL_RESULT_SCHEMA"], vars["PAWL_PARTS"] = t.PayloadSchema, t.InputSchema, t.ResultSchema, t.Parts
+	}
+	return vars
+}
+
+// outcome is what a program that ended by itself came to.
+func outcome(err error, out *childproc.HeadBuffer, tail *childproc.TailBuffer) (json.RawMessage, error) {
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit):
+		return nil, exitFailure(exit, tail.String())
+	case errors.Is(err, exec.ErrWaitDelay):
+		return nil, worker.Failed(pawl.Failure{Code: codeBadOutput, Message: "it ended, but something it had started held its output open"})
+	case err != nil:
+		return nil, worker.Failed(pawl.Failure{Code: codeNotRun, Message: err.Error()})
+	case out.Truncated:
+		return nil, worker.Failed(pawl.Failure{Code: codeBadOutput, Message: fmt.Sprintf("its result is over %d bytes", out.Limit)})
+	}
+	result := bytes.TrimSpace(out.Bytes())
+	if len(result) == 0 {
+		return json.RawMessage("null"), nil
+	}
+	if !json.Valid(result) {
+		detail, _ := json.Marshal(map[string]string{"stdout": strings.ToValidUTF8(string(result[:min(len(result), 1<<10)]), "\uFFFD"), "stderr": tail.String()})
+		return nil, worker.Failed(pawl.Failure{Code: codeBadOutput, Message: "its stdout is not one JSON value", Detail: detail})
+	}
+	return result, nil
+}
+
+func exitFailure(exit *exec.ExitError, stderr string) error {
+	lines := strings.Split(strings.TrimSpace(stderr), "\n")
+	message := exit.String() // "exit status 1", "signal: killed"
+	if line := lines[len(lines)-1]; line != "" {
+		message += ": " + line
+	}
+	detail, _ := json.Marshal(map[string]any{"exit_code": exit.ExitCode(), "stderr": stderr})
+	err := worker.Failed(pawl.Failure{Code: codeExit, Message: message, Detail: detail})
+	if code := exit.ExitCode(); code == exitUsage || code == exitDataErr {
+		return pawl.Permanent(err)
+	}
+	return err
+}
+
+// report is one line on descriptor 3.
+type report struct {
+	Progress   *int   `json:"progress"`
+	Stage      string `json:"stage"`
+	Checkpoint *struct {
+		Type     string          `json:"type"`
+		Name     string          `json:"name"`
+		Snapshot json.RawMessage `json:"snapshot"`
+	} `json:"checkpoint"`
+}
+
+// oftenEnough spaces reports of a bare number: those in between are dropped.
+const oftenEnough = 200 * time.Millisecond
+
+// listen carries out a program's reports, in order, until it closes them. What
+// is refused ends the attempt: a program must not go on in the belief that its
+// checkpoint was saved.
+func listen(ctx context.Context, r io.Reader) error {
+	dec := json.NewDecoder(r)
+	dec.DisallowUnknownFields()
+	var told time.Time
+	for n := 1; ; n++ {
+		var x report
+		if err := dec.Decode(&x); errors.Is(err, io.EOF) {
+			return nil
+		} else if errors.Is(err, os.ErrDeadlineExceeded) {
+			return err
+		} else if err != nil {
+			return badReport(n, err)
+		}
+		if x.Progress != nil && *x.Progress < 0 {
+			return badReport(n, fmt.Errorf("progress is 0…100, not %d", *x.Progress))
+		}
+		if x.Stage != "" || x.Progress != nil && clock.Now().Sub(told) >= oftenEnough {
+			percent := -1
+			if x.Progress != nil {
+				percent = *x.Progress
+			}
+			if err := pawl.Progress(ctx, percent, x.Stage); err != nil {
+				return badReport(n, err)
+			}
+			told = clock.Now()
+		}
+		if c := x.Checkpoint; c != nil {
+			if _, err := pawl.Save(ctx, cmp.Or(c.Type, pawl.CustomCheckpoint), c.Name, c.Snapshot); err != nil {
+				return badReport(n, err)
+			}
+		}
+	}
+}
+
+// badReport is the attempt's error; a lost lease, a cancelled item and a
+// database that is away stay what they are.
+func badReport(n int, err error) error {
+	if code := pawl.CodeOf(err); code == pawl.CodeLeaseLost || code == pawl.CodeUnavailable || errors.Is(err, context.Canceled) || errors.Is(err, pawl.ErrCancelled) {
+		return err
+	}
+	return worker.Failed(pawl.Failure{Code: codeBadReport, Message: fmt.Sprintf("report %d on descriptor 3: %v", n, err)})
+}
