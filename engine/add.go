@@ -86,7 +86,7 @@ func (e *Engine) addItems(ctx context.Context, call *pawl.AddItems) (pawl.Task, 
 	if err != nil {
 		return task, err
 	}
-	e.after(ctx, func() { e.created([]draft{d}, now) })
+	e.after(func() { e.created([]draft{d}, now) })
 	if len(failed) > 0 {
 		e.followUp(ctx)
 		return e.GetTask(ctx, call.TaskID)

@@ -160,7 +160,7 @@ func (d *deciding) goOn(ctx context.Context, tx store.Tx) error {
 		}
 		if hook := d.rules.hooks.AfterApply; hook != nil {
 			d.after = append(d.after, func(ctx context.Context) {
-				d.e.after(ctx, func() { hook(context.WithValue(ctx, wholeKey{}, nil), task, done) })
+				d.e.after(func() { hook(ctx, task, done) })
 			})
 		}
 		return d.settle(ctx, tx, done)

@@ -110,7 +110,7 @@ func (e *Engine) appended(ctx context.Context, c *pawl.AppendCall, body string, 
 	n := int64(len(c.Chunks))
 	switch {
 	case a.Done:
-		e.after(ctx, func() { e.tails.grown(c, body, a.TakenOver) })
+		e.after(func() { e.tails.grown(c, body, a.TakenOver) })
 		return pawl.Appended{Offset: c.Offset + n}, nil
 	case a.State != string(pawl.MessageStreaming):
 		return pawl.Appended{}, conflict("append", a.State, pawl.MessageState(a.State).Allowed())

@@ -39,7 +39,7 @@ func (e *Engine) ListArchives(ctx context.Context, p pawl.Page) (pawl.List[pawl.
 
 // RestoreArchive brings a task back from its archive; see sweep.Restore.
 func (e *Engine) RestoreArchive(ctx context.Context, taskID string) (pawl.Task, error) {
-	if err := e.severally(ctx, "restore"); err != nil {
+	if err := e.notInTx("restore"); err != nil {
 		return pawl.Task{}, err
 	}
 	if err := e.sweeper.Restore(ctx, pawl.CallerOf(ctx).Namespace, taskID); err != nil {

@@ -211,11 +211,11 @@ func TestAnApplyThatPanicsHalfWay(t *testing.T) {
 func TestAPartKnowsItsKey(t *testing.T) {
 	offices(t, `{"name":"report","parts":[{"key":"head"}],"approval":{"mode":"manual"}}`, pawl.Hooks{}, func(o office) {
 		_, ls := o.task(1)
-		put := func(ctx context.Context) error {
-			return second(first(o.Engine.SubmitParts(ctx, []pawl.PartCall{{Fence: ls[0].Fence(), Key: "head", Payload: []byte(`1`)}})))
+		put := func(ctx context.Context, svc pawl.Service) error {
+			return second(first(svc.SubmitParts(ctx, []pawl.PartCall{{Fence: ls[0].Fence(), Key: "head", Payload: []byte(`1`)}})))
 		}
-		_, _, err := o.Engine.AnswerOnce(o.Context(), pawl.KeyBegin{Scope: "s", Key: "k", RequestHash: "h"}, func(ctx context.Context) (*pawl.Answer, error) {
-			return &pawl.Answer{Code: 201}, put(ctx)
+		_, _, err := o.Engine.Idempotent(o.Context(), pawl.KeyBegin{Scope: "s", Key: "k", RequestHash: "h"}, func(ctx context.Context, svc pawl.Service) (*pawl.Answer, error) {
+			return &pawl.Answer{Code: 201}, put(ctx, svc)
 		})
 		o.must(err)
 		if n := o.count("SELECT COUNT(*) FROM pawl.work_item_parts p JOIN pawl.idempotency_keys k ON k.key_hash = p.idempotency_key_hash"); n != 1 {

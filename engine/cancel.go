@@ -16,7 +16,7 @@ const cancelBatch = 250
 // the task has fewer items left to cancel. A call that is part of a transaction
 // cancels everything in it.
 func (e *Engine) cancelAhead(ctx context.Context, call *pawl.TaskCall) error {
-	if e.db.of(ctx) != nil || call.ItemIDs != nil || len(call.TaskID) > pawl.MaxIDLen || len(call.Reason) > pawl.MaxReasonLen {
+	if e.scope != nil || call.ItemIDs != nil || len(call.TaskID) > pawl.MaxIDLen || len(call.Reason) > pawl.MaxReasonLen {
 		return nil
 	}
 	c := pawl.CallerOf(ctx)

@@ -40,7 +40,7 @@ type seeker struct {
 // seek begins a claim.
 func (e *Engine) seek(ctx context.Context, req pawl.ClaimRequest) (s *seeker, err error) {
 	s = &seeker{e: e, caller: pawl.CallerOf(ctx), req: pawl.Provenant(ctx, []pawl.ClaimRequest{req})[0]}
-	if s.voucher, err = voucher(ctx, e.keyOf(ctx), "claim", &s.req); err == nil {
+	if s.voucher, err = voucher(ctx, e.key(), "claim", &s.req); err == nil {
 		err = s.prepare(ctx)
 	}
 	return s, err
@@ -75,8 +75,8 @@ func (s *seeker) prepare(ctx context.Context) error {
 		}
 	}
 	s.e.seen.note(s.caller.Namespace, req.WorkerID)
-	if w := s.e.db.of(ctx); w != nil { // it waits outside its transaction
-		w.wait = max(w.wait, time.Duration(req.WaitSeconds)*time.Second)
+	if scope := s.e.scope; scope != nil { // it waits outside its transaction
+		scope.wait = max(scope.wait, time.Duration(req.WaitSeconds)*time.Second)
 		req.WaitSeconds = 0
 	}
 	if req.WaitSeconds > 0 {
@@ -99,7 +99,7 @@ func (s *seeker) try(ctx context.Context, woken <-chan struct{}) (bool, error) {
 	}
 	var err error
 	s.leases, err = s.take(ctx, lull)
-	if err == nil && byType && len(s.leases) < s.req.Limit {
+	if err == nil && byType && len(s.leases) < s.req.Limit && e.scope == nil {
 		e.wake.short(ns, s.req.Types, woken)
 	}
 	passes := errors.Is(err, store.ErrLost) || errors.Is(err, store.ErrLocked)
@@ -145,7 +145,7 @@ func (s *seeker) take(ctx context.Context, look bool) ([]pawl.Lease, error) {
 		rows, err = e.claimPicks(ctx, &wish, req)
 	} else {
 		for again := true; again; {
-			rows, err = e.lanes.claim.do(ctx, []claiming{wish})
+			rows, err = e.lanes.claim.do(ctx, e, []claiming{wish})
 			again = len(rows) > 0 && rows[0].ItemID == ""
 		}
 	}
@@ -177,6 +177,14 @@ func sameStretch(a, b *claiming) bool {
 // claimGroup claims for callers who ask for the same, and once more from the
 // start when there was nothing.
 func (e *Engine) claimGroup(ctx context.Context, group []claiming) ([]store.Claimed, error) {
+	if e.scope != nil { // what it sees and takes is not for others to know before the commit
+		s, err := e.lookAtGroups(ctx, group[0].namespace)
+		if err != nil {
+			return nil, err
+		}
+		out, err := e.claimFor(ctx, group, wanted(s.groups, group[0].types))
+		return deal(group, out), err
+	}
 	for look := slices.ContainsFunc(group, func(c claiming) bool { return c.look }); ; look = true {
 		m, fresh, err := e.groupsFor(ctx, group[0].namespace, look)
 		if err != nil {
@@ -226,7 +234,7 @@ func (e *Engine) disclaim(ctx context.Context, asked []claiming, got []store.Cla
 		}
 		rows = append(rows, store.Leave{Ord: len(rows), Verb: store.VerbRelease, Fence: store.Fence{Namespace: who.namespace, ItemID: g.ItemID, WorkerID: who.who.WorkerID, Attempt: g.Attempt}})
 	}
-	if _, err := e.lanes.leave.do(ctx, rows); err != nil {
+	if _, err := e.lanes.leave.do(ctx, e, rows); err != nil {
 		e.mishap(ctx, "giving back a claim whose caller had gone", err)
 	}
 	e.groups.forget()
@@ -257,7 +265,7 @@ func (e *Engine) claimPicks(ctx context.Context, wish *claiming, req *pawl.Claim
 // himself who he is.
 func (e *Engine) claimRows(ctx context.Context, cl store.Claim, group []claiming) (rows []store.Claimed, err error) {
 	run, vouched := e.db.Auto, false
-	cl.Bounded = e.db.of(ctx) != nil || e.groups.isLarge(cl.Namespace)
+	cl.Bounded = e.scope != nil || e.groups.isLarge(cl.Namespace)
 	for i := range group {
 		cl.Claimants = append(cl.Claimants, group[i].who)
 		vouched = vouched || group[i].voucher != nil
@@ -288,13 +296,13 @@ func (e *Engine) claimRows(ctx context.Context, cl store.Claim, group []claiming
 		e.groups.metLarge(cl.Namespace)
 	}
 	if passed || full(rows) {
-		e.after(ctx, func() {
+		e.after(func() {
 			e.groups.drop(cl.Namespace)
 			e.ready(cl.Namespace)
 		})
 	}
-	if w := e.db.of(ctx); w != nil && len(rows) > 0 {
-		w.took = true
+	if e.scope != nil && len(rows) > 0 {
+		e.scope.took = true
 	}
 	return rows, nil
 }

@@ -53,8 +53,8 @@ func TestClaimsAreBoundedByBytes(t *testing.T) {
 				return e.Claim(ctx, pawl.ClaimRequest{WorkerID: "w", Types: []string{task.Type}, Limit: pawl.MaxClaim, Provenance: &pawl.Provenance{AgentName: "ana"}})
 			},
 			"under a key": func(task pawl.Task) (leases []pawl.Lease, err error) {
-				_, _, err = e.AnswerOnce(ctx, pawl.KeyBegin{Key: task.ID, RequestHash: task.ID}, func(ctx context.Context) (_ *pawl.Answer, err error) {
-					leases, err = e.Claim(ctx, pawl.ClaimRequest{WorkerID: "w", Types: []string{task.Type}, Limit: pawl.MaxClaim})
+				_, _, err = e.Idempotent(ctx, pawl.KeyBegin{Key: task.ID, RequestHash: task.ID}, func(ctx context.Context, svc pawl.Service) (_ *pawl.Answer, err error) {
+					leases, err = svc.Claim(ctx, pawl.ClaimRequest{WorkerID: "w", Types: []string{task.Type}, Limit: pawl.MaxClaim})
 					return &pawl.Answer{Code: 200}, err
 				})
 				return leases, err

@@ -49,7 +49,7 @@ func (d *draft) bytes() int {
 
 // CreateTasks creates tasks with their items; see pawl.TaskMaker.
 func (e *Engine) CreateTasks(ctx context.Context, tasks []pawl.NewTask) ([]pawl.Result[pawl.Task], error) {
-	return vouched(ctx, e, "create", tasks, ofTask, e.createTasks)
+	return vouched(ctx, e, "create", tasks, ofTask, (*Engine).createTasks)
 }
 
 func (e *Engine) createTasks(ctx context.Context, tasks []pawl.NewTask) ([]pawl.Result[pawl.Task], error) {
@@ -81,14 +81,14 @@ func (e *Engine) createAll(ctx context.Context, out []pawl.Result[pawl.Task], dr
 	for i := range plain {
 		ords[i], plain[i].ord = plain[i].ord, i
 	}
-	made, err := e.lanes.create.do(ctx, plain)
+	made, err := e.lanes.create.do(ctx, e, plain)
 	if err != nil {
 		return err
 	}
 	for _, b := range made {
 		out[ords[b.ord]].Value = plain[b.ord].answer(b.now)
 	}
-	e.after(ctx, func() { e.created(plain, made[0].now) })
+	e.after(func() { e.created(plain, made[0].now) })
 	return nil
 }
 
@@ -228,7 +228,7 @@ func (e *Engine) createOnce(ctx context.Context, d draft) (pawl.Task, error) {
 			return pawl.Task{}, err
 		}
 		if older == "" {
-			e.after(ctx, func() { e.created([]draft{d}, now) })
+			e.after(func() { e.created([]draft{d}, now) })
 			return d.answer(now), nil
 		}
 		t, err := e.GetTask(ctx, older)

@@ -12,7 +12,7 @@ import (
 
 // ApproveTasks approves; see pawl.Decider.
 func (e *Engine) ApproveTasks(ctx context.Context, calls []pawl.ApproveCall) ([]pawl.Result[pawl.Task], error) {
-	return vouched(ctx, e, "approve", calls, ofTask, eachly("approve", func(ctx context.Context, c *pawl.ApproveCall) (pawl.Task, error) {
+	return vouched(ctx, e, "approve", calls, ofTask, eachly("approve", func(e *Engine, ctx context.Context, c *pawl.ApproveCall) (pawl.Task, error) {
 		var f fields
 		f.text("/task_id", c.TaskID, 1, pawl.MaxIDLen)
 		f.text("/comment", c.Comment, 0, pawl.MaxReasonLen)
@@ -118,7 +118,7 @@ func (e *Engine) onCase(ctx context.Context, taskID, verb string, fn func(ctx co
 	if err != nil {
 		return err
 	}
-	e.after(ctx, func() { e.released(d.queued) })
+	e.after(func() { e.released(d.queued) })
 	for _, fn := range d.after {
 		fn(ctx)
 	}
@@ -227,7 +227,7 @@ func (d *deciding) moveItems(ctx context.Context, tx store.Tx, m store.ItemMove)
 
 // RejectTasks rejects, for good or for rework; see pawl.Decider.
 func (e *Engine) RejectTasks(ctx context.Context, calls []pawl.RejectCall) ([]pawl.Result[pawl.Task], error) {
-	return vouched(ctx, e, "reject", calls, ofTask, eachly("reject", func(ctx context.Context, c *pawl.RejectCall) (pawl.Task, error) {
+	return vouched(ctx, e, "reject", calls, ofTask, eachly("reject", func(e *Engine, ctx context.Context, c *pawl.RejectCall) (pawl.Task, error) {
 		if err := checkReject(c); err != nil {
 			return pawl.Task{}, err
 		}

@@ -15,7 +15,7 @@ import (
 
 // Submit hands results in that are to be accepted; see pawl.Deliverer.
 func (e *Engine) Submit(ctx context.Context, calls []pawl.SubmitCall) ([]pawl.Result[pawl.Moved], error) {
-	return vouched(ctx, e, "submit", calls, ofMove, eachly("submit", func(ctx context.Context, c *pawl.SubmitCall) (pawl.Moved, error) {
+	return vouched(ctx, e, "submit", calls, ofMove, eachly("submit", func(e *Engine, ctx context.Context, c *pawl.SubmitCall) (pawl.Moved, error) {
 		var f fields
 		f.fence(c.Fence)
 		f.json("/result", c.Result, pawl.MaxPayloadBytes)
@@ -35,7 +35,7 @@ func (e *Engine) Submit(ctx context.Context, calls []pawl.SubmitCall) ([]pawl.Re
 // Finalize puts an item's parts together and submits what comes of it; see
 // pawl.Deliverer.
 func (e *Engine) Finalize(ctx context.Context, calls []pawl.FinalizeCall) ([]pawl.Result[pawl.Moved], error) {
-	return vouched(ctx, e, "finalize", calls, ofMove, eachly("finalize", func(ctx context.Context, c *pawl.FinalizeCall) (pawl.Moved, error) {
+	return vouched(ctx, e, "finalize", calls, ofMove, eachly("finalize", func(e *Engine, ctx context.Context, c *pawl.FinalizeCall) (pawl.Moved, error) {
 		var f fields
 		f.fence(c.Fence)
 		f.extras(c.Evidence, c.Notes)
@@ -133,8 +133,8 @@ func (e *Engine) partOf(ctx context.Context, c *pawl.PartCall, r *rules) store.P
 	sum := sha256.Sum256(c.Payload)
 	p := store.Part{ID: e.ids.next("prt"), Key: c.Key, Seq: c.Seq, Status: pawl.PartValidated, Payload: string(c.Payload), Evidence: store.Text(c.Evidence),
 		Notes: store.Text(c.Notes), Checksum: hex.EncodeToString(sum[:]), MaxParts: r.maxParts()}
-	if w := e.db.of(ctx); w != nil && w.key != "" {
-		p.KeyHash = store.Text(keyHash(w.key))
+	if key := e.key(); key != "" {
+		p.KeyHash = store.Text(keyHash(key))
 	}
 	return p
 }
@@ -267,8 +267,10 @@ func each[C, R any](ctx context.Context, op string, calls []C, one func(context.
 }
 
 // eachly is each, to be called later.
-func eachly[C, R any](op string, one func(context.Context, *C) (R, error)) func(context.Context, []C) ([]pawl.Result[R], error) {
-	return func(ctx context.Context, calls []C) ([]pawl.Result[R], error) { return each(ctx, op, calls, one) }
+func eachly[C, R any](op string, one func(*Engine, context.Context, *C) (R, error)) func(*Engine, context.Context, []C) ([]pawl.Result[R], error) {
+	return func(e *Engine, ctx context.Context, calls []C) ([]pawl.Result[R], error) {
+		return each(ctx, op, calls, func(ctx context.Context, c *C) (R, error) { return one(e, ctx, c) })
+	}
 }
 
 // extras checks evidence and notes.

@@ -103,8 +103,15 @@ type Options struct {
 // Engine is an open Pawl. It is safe for use by many goroutines. Close it when
 // done; Run it somewhere, or nobody takes up a dead worker's work.
 type Engine struct {
-	db       joining
-	watched  *watched // below it
+	*core
+	db    store.DB // what its verbs run on: the database, or one transaction of it
+	scope *scope   // that transaction; nil: every verb has one of its own
+}
+
+// core is what all Engines over one open database share.
+type core struct {
+	root     *Engine // the one that Open made
+	watched  *watched
 	feed     *feed.Feed
 	opts     Options
 	log      *slog.Logger
@@ -164,11 +171,12 @@ func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{opts: o, log: o.Log}
+	e := &Engine{core: &core{opts: o, log: o.Log}}
+	e.root = e
 	e.open, e.shut = context.WithCancel(context.Background())
 	e.feed = feed.New(db, feed.Options{Poll: o.PollInterval, Moved: func() { e.tell(ofFeed) }, Awaited: e.listen, Log: o.Log})
 	e.watched = &watched{DB: db, wake: e.feed.Wake}
-	e.db = joining{e.watched}
+	e.db = e.watched
 	e.openLanes()
 	e.tails.db, e.tails.log, e.tails.poll = e.db, o.Log, tailPoll
 	if e.db.Dialect().Notify == nil {
@@ -245,7 +253,7 @@ func (e *Engine) Close() error {
 func (e *Engine) Feed() *feed.Feed { return e.feed }
 
 // DB is the store below, for tests and measurements.
-func (e *Engine) DB() store.DB { return e.db.DB }
+func (e *Engine) DB() store.DB { return e.db }
 
 // Migrator runs and lists the schema's migrations.
 func (e *Engine) Migrator() store.Migrator { return e.db.Dialect().Migrator }

@@ -51,7 +51,7 @@ func (s *spyDB) Whole(ctx context.Context, fn func(context.Context, store.Tx) er
 // Spy has an engine that nobody else uses yet say how many write transactions
 // have begun, and how many are open.
 func (e *Engine) Spy() (begun, open func() int32) {
-	under := e.db.DB.(*watched)
+	under := e.watched
 	s := &spyDB{DB: under.DB}
 	under.DB = s
 	return s.begun.Load, s.open.Load

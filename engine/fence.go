@@ -86,7 +86,7 @@ func (v *fenced[C, Row, Ans, R]) runWave(ctx context.Context, e *Engine, calls [
 			rows[n] = v.row(i, &calls[i])
 			*v.lane.ord(&rows[n]) = n
 		}
-		answers, err := v.lane.do(ctx, rows)
+		answers, err := v.lane.do(ctx, e, rows)
 		if err != nil {
 			return err
 		}

@@ -13,7 +13,7 @@ import (
 
 // Complete ends items with their results; see pawl.Finisher.
 func (e *Engine) Complete(ctx context.Context, calls []pawl.CompleteCall) ([]pawl.Result[pawl.Moved], error) {
-	return vouched(ctx, e, "complete", calls, ofMove, e.complete)
+	return vouched(ctx, e, "complete", calls, ofMove, (*Engine).complete)
 }
 
 func (e *Engine) complete(ctx context.Context, calls []pawl.CompleteCall) ([]pawl.Result[pawl.Moved], error) {
@@ -86,7 +86,7 @@ func aside(tasks []string, m *store.Moved) []string {
 
 // Fail ends attempts that failed; see pawl.Finisher.
 func (e *Engine) Fail(ctx context.Context, calls []pawl.FailCall) ([]pawl.Result[pawl.Moved], error) {
-	return vouched(ctx, e, "fail", calls, ofMove, e.fail)
+	return vouched(ctx, e, "fail", calls, ofMove, (*Engine).fail)
 }
 
 func (e *Engine) fail(ctx context.Context, calls []pawl.FailCall) ([]pawl.Result[pawl.Moved], error) {
@@ -162,7 +162,7 @@ func leave[C any](ctx context.Context, e *Engine, verb string, through *lane[sto
 			}
 			if m.State == "queued" {
 				typ, rank, id := m.Type, -2*m.Priority, fence(p).ItemID
-				e.after(ctx, func() { e.groups.lower(c.Namespace, typ, rank, id) })
+				e.after(func() { e.groups.lower(c.Namespace, typ, rank, id) })
 			}
 			return moved(fence(p), m)
 		},
@@ -171,7 +171,7 @@ func leave[C any](ctx context.Context, e *Engine, verb string, through *lane[sto
 	if fed {
 		e.followUp(ctx)
 	}
-	e.after(ctx, func() { e.ready(c.Namespace) })
+	e.after(func() { e.ready(c.Namespace) })
 	for _, id := range asides {
 		e.advanceSoon(ctx, id)
 	}

@@ -197,13 +197,13 @@ func TestTwoAddToATaskOfOne(t *testing.T) {
 func TestALeaseIsJudgedAfterTheWaitForIt(t *testing.T) {
 	p, svc := onPostgres(t)
 	need[pawl.TypeRef](t)(first(svc[0].PutTypes(t.Context(), []pawl.Type{{Name: "a", Acceptance: true}})))
-	verbs := map[string]func(ctx context.Context, l pawl.Lease) error{
-		"submit": func(ctx context.Context, l pawl.Lease) error {
-			_, err := first(svc[0].Submit(ctx, []pawl.SubmitCall{{Fence: l.Fence(), Result: []byte(`1`)}}))
+	verbs := map[string]func(ctx context.Context, svc pawl.Service, l pawl.Lease) error{
+		"submit": func(ctx context.Context, svc pawl.Service, l pawl.Lease) error {
+			_, err := first(svc.Submit(ctx, []pawl.SubmitCall{{Fence: l.Fence(), Result: []byte(`1`)}}))
 			return err
 		},
-		"release": func(ctx context.Context, l pawl.Lease) error {
-			_, err := pawl.Release(ctx, svc[0], l.Fence())
+		"release": func(ctx context.Context, svc pawl.Service, l pawl.Lease) error {
+			_, err := pawl.Release(ctx, svc, l.Fence())
 			return err
 		},
 	}
@@ -213,8 +213,8 @@ func TestALeaseIsJudgedAfterTheWaitForIt(t *testing.T) {
 		g := newGate(t, p)
 		g.close("SELECT 1 FROM leases WHERE item_id = $1 FOR UPDATE", l.ID)
 		done := started(func() error {
-			_, _, err := p.Engine.AnswerOnce(context.Background(), pawl.KeyBegin{Scope: "test", Key: verb, RequestHash: "h"}, func(ctx context.Context) (*pawl.Answer, error) {
-				return &pawl.Answer{Code: 200}, call(ctx, l)
+			_, _, err := p.Engine.Idempotent(context.Background(), pawl.KeyBegin{Scope: "test", Key: verb, RequestHash: "h"}, func(ctx context.Context, svc pawl.Service) (*pawl.Answer, error) {
+				return &pawl.Answer{Code: 200}, call(ctx, svc, l)
 			})
 			return err
 		})

@@ -171,7 +171,7 @@ func (e *Engine) groupsFor(ctx context.Context, namespace string, look bool) (*m
 func (e *Engine) lookAtGroups(ctx context.Context, namespace string) (*groupSet, error) {
 	s := &groupSet{at: clock.Now()}
 	read := e.db.Dialect().Look
-	if read == nil {
+	if read == nil || e.scope != nil {
 		read = e.db.View
 	}
 	err := read(ctx, func(ctx context.Context, tx store.Tx) (err error) {

@@ -42,7 +42,8 @@ type lane[Row, Ans any] struct {
 	heft func(*Row) int       // bytes of its values; nil = they are few
 	ord  func(*Row) *int      // where a row keeps its place in the call
 	of   func(*Ans) *int      // which row an answer is for
-	run  func(ctx context.Context, rows []Row) ([]Ans, error)
+	root *Engine              // whose database a group runs on
+	run  func(e *Engine, ctx context.Context, rows []Row) ([]Ans, error)
 	// orphan is told what was answered to a caller who gave up during the flush;
 	// nil = it stays as it is.
 	orphan func(ctx context.Context, rows []Row, out []Ans)
@@ -71,13 +72,16 @@ type ticket[Row, Ans any] struct {
 
 // do carries rows out, with whatever else is waiting, and answers with what the
 // store answered for them. A caller who gives up before his flush is taken out;
-// after that he learns that the outcome is unknown.
-func (l *lane[Row, Ans]) do(ctx context.Context, rows []Row) ([]Ans, error) {
-	t := &ticket[Row, Ans]{rows: rows, done: make(chan struct{})}
-	if wholeOf(ctx) != nil { // its transaction is no other call's
-		l.flush(ctx, []*ticket[Row, Ans]{t})
-		return t.out, t.err
+// after that he learns that the outcome is unknown. In a transaction of e's own
+// they are carried out by themselves.
+func (l *lane[Row, Ans]) do(ctx context.Context, e *Engine, rows []Row) ([]Ans, error) {
+	if e.scope != nil {
+		ctx, cancel := context.WithTimeout(ctx, flushLimit)
+		defer cancel()
+		l.sort(rows)
+		return l.run(e, ctx, rows)
 	}
+	t := &ticket[Row, Ans]{rows: rows, done: make(chan struct{})}
 	l.mu.Lock()
 	l.waiting = append(l.waiting, t)
 	if l.wide || l.flying < laneFlights {
@@ -295,31 +299,28 @@ func (l *lane[Row, Ans]) joins(t, first *ticket[Row, Ans], seen map[string]bool)
 
 // flush runs a group as one statement and hands out the answers.
 func (l *lane[Row, Ans]) flush(ctx context.Context, group []*ticket[Row, Ans]) {
-	shared := wholeOf(ctx) == nil
-	if shared {
-		group = slices.DeleteFunc(slices.Clone(group), func(t *ticket[Row, Ans]) bool {
-			l.mu.Lock()
-			stuck := l.partOf(t) != nil
-			l.mu.Unlock()
-			if stuck {
-				l.alone(ctx, t)
-			}
-			return stuck
-		})
-	}
+	group = slices.DeleteFunc(slices.Clone(group), func(t *ticket[Row, Ans]) bool {
+		l.mu.Lock()
+		stuck := l.partOf(t) != nil
+		l.mu.Unlock()
+		if stuck {
+			l.alone(ctx, t)
+		}
+		return stuck
+	})
 	if len(group) > 0 {
-		l.try(ctx, group, shared)
+		l.try(ctx, group)
 	}
 }
 
-func (l *lane[Row, Ans]) try(ctx context.Context, group []*ticket[Row, Ans], shared bool) {
+func (l *lane[Row, Ans]) try(ctx context.Context, group []*ticket[Row, Ans]) {
 	err := l.shield(ctx, func(ctx context.Context) error {
-		if shared && l.careful() {
+		if l.careful() {
 			ctx = store.WithLockWait(ctx, groupLock)
 		}
 		return l.attempt(ctx, group)
 	})
-	locked := shared && errors.Is(err, store.ErrLocked)
+	locked := errors.Is(err, store.ErrLocked)
 	if locked {
 		l.mu.Lock()
 		l.locked = clock.Now()
@@ -334,8 +335,8 @@ func (l *lane[Row, Ans]) try(ctx context.Context, group []*ticket[Row, Ans], sha
 			t.out, t.err = nil, err
 		}
 	default:
-		l.try(ctx, group[:len(group)/2], shared)
-		l.try(ctx, group[len(group)/2:], shared)
+		l.try(ctx, group[:len(group)/2])
+		l.try(ctx, group[len(group)/2:])
 	}
 }
 
@@ -361,12 +362,11 @@ func wroteNothing(err error) bool {
 	}
 }
 
-// shield makes an error of a panic. In a transaction of a whole call it stays the
-// caller's panic: see ended.
+// shield makes an error of a panic.
 func (l *lane[Row, Ans]) shield(ctx context.Context, run func(ctx context.Context) error) error {
 	err := shielded(ctx, run)
 	p := panicked{}
-	if wholeOf(ctx) != nil || !errors.As(err, &p) {
+	if !errors.As(err, &p) {
 		return err
 	}
 	if l.panicked != nil {
@@ -381,7 +381,7 @@ func (l *lane[Row, Ans]) attempt(ctx context.Context, group []*ticket[Row, Ans])
 	if len(group) == 1 { // as it came: its ords are the group's
 		t := group[0]
 		l.sort(t.rows)
-		out, err := l.run(ctx, t.rows)
+		out, err := l.run(l.root, ctx, t.rows)
 		t.out = out
 		return err
 	}
@@ -401,7 +401,7 @@ func (l *lane[Row, Ans]) attempt(ctx context.Context, group []*ticket[Row, Ans])
 		}
 	}
 	l.sort(rows)
-	answers, err := l.run(ctx, rows)
+	answers, err := l.run(l.root, ctx, rows)
 	if err != nil {
 		return err
 	}

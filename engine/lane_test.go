@@ -23,7 +23,7 @@ func gathered(t *testing.T, run func(ctx context.Context, ids []int) error) (err
 		ord:      func(r *laneRow) *int { return &r.ord },
 		of:       func(r *laneRow) *int { return &r.ord },
 		panicked: func(context.Context, panicked) { told++ },
-		run: func(ctx context.Context, rows []laneRow) ([]laneRow, error) {
+		run: func(_ *Engine, ctx context.Context, rows []laneRow) ([]laneRow, error) {
 			var ids []int
 			for _, r := range rows {
 				ids = append(ids, r.id)
@@ -38,7 +38,7 @@ func gathered(t *testing.T, run func(ctx context.Context, ids []int) error) (err
 	}
 	var calls sync.WaitGroup
 	call := func(id int) {
-		calls.Go(func() { _, errs[id] = l.do(context.Background(), []laneRow{{id: id}}) })
+		calls.Go(func() { _, errs[id] = l.do(context.Background(), &Engine{}, []laneRow{{id: id}}) })
 	}
 	for id := range laneFlights {
 		call(5 + id)
@@ -55,7 +55,7 @@ func gathered(t *testing.T, run func(ctx context.Context, ids []int) error) (err
 	close(hold)
 	calls.Wait()
 	l.flights.Wait()
-	if _, err := l.do(context.Background(), []laneRow{{id: 4}}); err != nil && errs[4] == nil {
+	if _, err := l.do(context.Background(), &Engine{}, []laneRow{{id: 4}}); err != nil && errs[4] == nil {
 		t.Errorf("a later call: %v", err)
 	}
 	return errs, told

@@ -129,7 +129,7 @@ func applyChange(ctx context.Context, tx store.Tx, now int64, c store.Change) (s
 // hasChanged tells claimers of what came back to the queue, and ends what cancelled
 // items had open.
 func (e *Engine) hasChanged(ctx context.Context, verb, taskID string, released []store.DueItem) {
-	e.after(ctx, func() { e.released(released) })
+	e.after(func() { e.released(released) })
 	if verb == "cancel" {
 		e.endMessages(ctx, nil, taskID)
 	}
@@ -194,7 +194,7 @@ func (e *Engine) released(items []store.DueItem) {
 
 // DeleteTasks removes tasks; see pawl.TaskMender. Answers with the id.
 func (e *Engine) DeleteTasks(ctx context.Context, calls []pawl.TaskCall) ([]pawl.Result[string], error) {
-	if err := cmp.Or(tooMany("delete", len(calls)), e.severally(ctx, "delete")); err != nil {
+	if err := cmp.Or(tooMany("delete", len(calls)), e.notInTx("delete")); err != nil {
 		return nil, err
 	}
 	c := pawl.CallerOf(ctx)
@@ -237,8 +237,8 @@ func (e *Engine) deleteTask(ctx context.Context, c pawl.Caller, call pawl.TaskCa
 // items that completed, failed or were cancelled. The sweep does the same, so
 // nothing is lost when this process dies first.
 func (e *Engine) followUp(ctx context.Context) {
-	if e.db.of(ctx) != nil {
-		e.after(ctx, func() { e.followUp(context.WithValue(ctx, wholeKey{}, nil)) })
+	if e.scope != nil {
+		e.after(func() { e.root.followUp(ctx) })
 		return
 	}
 	ctx = context.WithoutCancel(ctx)

@@ -41,7 +41,7 @@ func (e *Engine) own(ctx context.Context, c pawl.Caller, rows []store.Claimed) {
 	if c.Key == "" || len(rows) == 0 {
 		return
 	}
-	e.after(ctx, func() {
+	e.after(func() {
 		for i := range rows {
 			e.owners.note(store.Attempt{ItemID: rows[i].ItemID, N: rows[i].Attempt}, c.Key)
 		}
@@ -89,7 +89,7 @@ func (e *Engine) foreign(ctx context.Context, c pawl.Caller, fences []pawl.Fence
 		}
 		for a, key := range keys {
 			known[a] = key
-			e.after(ctx, func() { e.owners.note(a, key) })
+			e.after(func() { e.owners.note(a, key) })
 		}
 	}
 	var out map[pawl.Fence]error

@@ -62,7 +62,7 @@ func (e *Engine) takePlan(ctx context.Context, call *pawl.CompleteCall) (pawl.Mo
 	if err != nil {
 		return pawl.Moved{}, err
 	}
-	e.after(ctx, func() { e.created([]draft{d}, now) })
+	e.after(func() { e.created([]draft{d}, now) })
 	return pawl.Moved{ID: it.ID, TaskID: task.ID, State: pawl.ItemCompleted, Attempt: call.Attempt, Failures: it.Failures}, nil
 }
 

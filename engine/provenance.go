@@ -30,14 +30,14 @@ func ofMove(m pawl.Moved) deed { return deed{m.TaskID, m.ID, m.Attempt} }
 // provenance they leave the lanes, for one transaction with the rows that say
 // so; else it is run alone. A call under a key that was used for the same before
 // is refused, and the others are carried out each for itself.
-func vouched[C, R any](ctx context.Context, e *Engine, verb string, calls []C, of func(R) deed, run func(context.Context, []C) ([]pawl.Result[R], error)) ([]pawl.Result[R], error) {
+func vouched[C, R any](ctx context.Context, e *Engine, verb string, calls []C, of func(R) deed, run func(*Engine, context.Context, []C) ([]pawl.Result[R], error)) ([]pawl.Result[R], error) {
 	calls = pawl.Provenant(ctx, calls)
 	bare := true
 	for i := range calls {
 		bare = bare && *pawl.ProvenanceOf(&calls[i]) == nil
 	}
 	if bare {
-		return run(ctx, calls)
+		return run(e, ctx, calls)
 	}
 	if err := tooMany(verb, len(calls)); err != nil {
 		return nil, err
@@ -47,16 +47,16 @@ func vouched[C, R any](ctx context.Context, e *Engine, verb string, calls []C, o
 	sound, at := make([]C, 0, len(calls)), make([]int, 0, len(calls))
 	vouchers := make([]*store.Provenance, len(calls))
 	for i := range calls {
-		if vouchers[i], out[i].Err = voucher(ctx, e.keyOf(ctx), verb, &calls[i]); out[i].Err == nil {
+		if vouchers[i], out[i].Err = voucher(ctx, e.key(), verb, &calls[i]); out[i].Err == nil {
 			sound, at = append(sound, calls[i]), append(at, i)
 		}
 	}
 	if len(sound) == 0 {
 		return out, nil
 	}
-	part := func(ctx context.Context, w *whole, calls []C, at []int) error {
-		return e.attested(ctx, w, func(ctx context.Context) (rows []store.Provenance, err error) {
-			rs, err := run(ctx, calls)
+	part := func(ctx context.Context, e *Engine, calls []C, at []int) error {
+		return e.attested(ctx, func(ctx context.Context) (rows []store.Provenance, err error) {
+			rs, err := run(e, ctx, calls)
 			for i := range rs {
 				out[at[i]] = rs[i]
 				if rs[i].Err == nil {
@@ -66,14 +66,14 @@ func vouched[C, R any](ctx context.Context, e *Engine, verb string, calls []C, o
 			return rows, err
 		})
 	}
-	w, err := e.within(ctx, nil, func(ctx context.Context, w *whole) error {
-		w.sole = w.sole && len(sound) == 1
-		err := part(ctx, w, sound, at)
-		if !errors.Is(err, errKeyUsed) || w.sole {
+	s, err := e.together(ctx, nil, func(ctx context.Context, e *Engine) error {
+		e.scope.single = e.scope.single && len(sound) == 1
+		err := part(ctx, e, sound, at)
+		if !errors.Is(err, errKeyUsed) || e.scope.single {
 			return err
 		}
 		for i := range sound {
-			err := part(ctx, w, sound[i:i+1], at[i:i+1])
+			err := part(ctx, e, sound[i:i+1], at[i:i+1])
 			if errors.Is(err, errKeyUsed) {
 				out[at[i]] = pawl.Result[R]{Err: err}
 			} else if err != nil {
@@ -82,7 +82,7 @@ func vouched[C, R any](ctx context.Context, e *Engine, verb string, calls []C, o
 		}
 		return nil
 	})
-	if err = e.ended(ctx, w, err); errors.Is(err, errKeyUsed) { // the only call's
+	if err = e.finish(ctx, s, err); errors.Is(err, errKeyUsed) { // the only call's
 		out[at[0]], err = pawl.Result[R]{Err: err}, nil
 	}
 	return out, err
@@ -103,12 +103,12 @@ func checkProvenance(verb string, p *pawl.Provenance) error {
 	return f.err(verb)
 }
 
-// keyOf is the idempotency key of the call that ctx is part of.
-func (e *Engine) keyOf(ctx context.Context) string {
-	if w := e.db.of(ctx); w != nil {
-		return w.key
+// key is the idempotency key of the call that e carries out.
+func (e *Engine) key() string {
+	if e.scope == nil {
+		return ""
 	}
-	return ""
+	return e.scope.key
 }
 
 // voucher is the row that will vouch for a call, nil if it brings no provenance;
@@ -192,29 +192,30 @@ func workerOf(call any) string {
 // errKeyUsed refuses a key that somebody has used for the same.
 var errKeyUsed = errors.New("the key was used")
 
-// attested runs a part of a whole call and keeps the rows that vouch for it; an
-// error undoes both, and no more unless the part is sole.
-func (e *Engine) attested(ctx context.Context, w *whole, part func(context.Context) ([]store.Provenance, error)) error {
-	before := len(w.after)
-	if !w.sole {
-		if err := w.exec(ctx, "SAVEPOINT vouched"); err != nil {
+// attested runs a part of a scope and keeps the rows that vouch for it; an error
+// undoes both, and no more unless the part is the only one.
+func (e *Engine) attested(ctx context.Context, part func(context.Context) ([]store.Provenance, error)) error {
+	s := e.scope
+	before := len(s.after)
+	if !s.single {
+		if err := s.exec(ctx, "SAVEPOINT vouched"); err != nil {
 			return err
 		}
 	}
 	rows, err := part(ctx)
 	if err == nil && len(rows) > 0 {
-		if err = w.begin(ctx); err == nil {
-			err = keepVouchers(ctx, w.tx, rows)
+		if err = s.begin(ctx); err == nil {
+			err = keepVouchers(ctx, s.tx, rows)
 		}
 	}
 	switch {
-	case w.sole:
+	case s.single:
 		return err
 	case err == nil:
-		return w.exec(ctx, "RELEASE SAVEPOINT vouched")
+		return s.exec(ctx, "RELEASE SAVEPOINT vouched")
 	}
-	w.after = w.after[:before]
-	if gone := w.exec(ctx, "ROLLBACK TO SAVEPOINT vouched"); gone != nil {
+	s.after = s.after[:before]
+	if gone := s.exec(ctx, "ROLLBACK TO SAVEPOINT vouched"); gone != nil {
 		return gone
 	}
 	return err

@@ -249,11 +249,11 @@ type read struct {
 // reads at the same time does it together; within a call that is carried out
 // whole it reads what that has written.
 func (e *Engine) readItem(ctx context.Context, id string) (store.ItemRow, error) {
-	if e.db.Dialect().Look == nil || wholeOf(ctx) != nil {
+	if e.db.Dialect().Look == nil || e.scope != nil {
 		it, _, err := e.look(ctx, id)
 		return it, err
 	}
-	got, err := e.lanes.read.do(ctx, []reading{{id: id}})
+	got, err := e.lanes.read.do(ctx, e, []reading{{id: id}})
 	switch {
 	case err != nil:
 		return store.ItemRow{}, cmp.Or(ctx.Err(), err)

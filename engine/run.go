@@ -113,7 +113,7 @@ func (e *Engine) mishap(ctx context.Context, what string, err error) {
 
 // Sweep seals the record and runs one whole pass; see pawl.Sweeper.
 func (e *Engine) Sweep(ctx context.Context) (pawl.SweepStats, error) {
-	if err := e.severally(ctx, "sweep"); err != nil {
+	if err := e.notInTx("sweep"); err != nil {
 		return pawl.SweepStats{}, err
 	}
 	ctx = store.WithLimit(store.For(ctx, store.Background), passLimit)

@@ -71,7 +71,7 @@ func (e *Engine) putType(ctx context.Context, ns string, t pawl.Type) (pawl.Type
 		if pawl.CodeOf(err) == pawl.CodeConflict && try < 100 {
 			continue // another one put this version between our look and our insert
 		}
-		e.after(ctx, e.types.forget)
+		e.after(e.types.forget)
 		return ref, err
 	}
 }
@@ -109,7 +109,7 @@ func (e *Engine) RemoveTypes(ctx context.Context, names []string) ([]pawl.Result
 			return err
 		})
 	}
-	e.after(ctx, e.types.forget)
+	e.after(e.types.forget)
 	return out, nil
 }
 

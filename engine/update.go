@@ -46,7 +46,7 @@ func (e *Engine) updateTask(ctx context.Context, call *pawl.TaskUpdate) (t pawl.
 			return err
 		})
 		if err == nil {
-			e.after(ctx, func() { e.released(released) })
+			e.after(func() { e.released(released) })
 		}
 		if !errors.Is(err, errOvertaken) {
 			break

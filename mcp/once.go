@@ -47,7 +47,7 @@ func caller(ctx context.Context, args json.RawMessage, p pawl.Provenance) string
 // once carries a call out once for its key: the effect and the answer commit
 // together. Refusals, and calls that came to nothing, are not kept.
 func (s *Server) once(ctx context.Context, t tool, who, key string, args json.RawMessage) (answer json.RawMessage, replayed bool, err error) {
-	run := func(ctx context.Context) error {
+	run := func(ctx context.Context, s *Server) error {
 		out, err := t.run(ctx, s, args)
 		if err == nil {
 			answer, _, err = shown(ctx, t.route, out)
@@ -56,9 +56,9 @@ func (s *Server) once(ctx context.Context, t tool, who, key string, args json.Ra
 	}
 	if s.opts.WithKey != nil { // the service knows this server's caller, not who calls here
 		sum := sha256.Sum256([]byte(who + key))
-		return answer, false, run(s.opts.WithKey(ctx, "mcp sha256:"+hex.EncodeToString(sum[:])))
+		return answer, false, run(s.opts.WithKey(ctx, "mcp sha256:"+hex.EncodeToString(sum[:])), s)
 	}
-	keeper, ok := s.svc.(AnswerKeeper)
+	keeper, ok := s.svc.(Idempotent)
 	if !ok {
 		return nil, false, &pawl.Error{Code: pawl.CodeInvalid, Message: "this server does not keep the promise that " + KeyMeta + " asks for; send the call without it"}
 	}
@@ -74,9 +74,9 @@ func (s *Server) once(ctx context.Context, t tool, who, key string, args json.Ra
 		sum := sha256.Sum256([]byte(scope))
 		scope = "mcp " + t.name + " sha256:" + hex.EncodeToString(sum[:])
 	}
-	kept, replayed, err := keeper.AnswerOnce(ctx, pawl.KeyBegin{Scope: scope, Key: key, RequestHash: hash}, func(ctx context.Context) (*pawl.Answer, error) {
+	kept, replayed, err := keeper.Idempotent(ctx, pawl.KeyBegin{Scope: scope, Key: key, RequestHash: hash}, func(ctx context.Context, svc pawl.Service) (*pawl.Answer, error) {
 		answer = nil
-		if err := run(ctx); err != nil || t.nothing(answer) {
+		if err := run(ctx, &Server{svc: svc, opts: s.opts, sdk: s.sdk}); err != nil || t.nothing(answer) {
 			return nil, err
 		}
 		return &pawl.Answer{Code: http.StatusOK, Type: "application/json", Body: answer}, nil

@@ -16,8 +16,8 @@ func (s *server) house() {
 	add(s, "list_workers", func(ctx context.Context, in *api.WorkerQuery) (*answer[pawl.List[pawl.WorkerInfo]], error) {
 		return page(s.svc.ListWorkers(ctx, pawl.WorkerFilter{SeenSince: in.SeenSince, Page: in.Page()}))
 	})
-	add(s, "register_worker", func(ctx context.Context, in *body[api.WorkerBody]) (*nothing, error) {
-		return &nothing{}, s.svc.RegisterWorker(ctx, pawl.WorkerInfo{WorkerID: in.Body.WorkerID, Name: in.Body.Name, Version: in.Body.Version, Types: in.Body.Types})
+	change(s, "register_worker", func(ctx context.Context, svc pawl.Service, in *body[api.WorkerBody]) (*nothing, error) {
+		return &nothing{}, svc.RegisterWorker(ctx, pawl.WorkerInfo{WorkerID: in.Body.WorkerID, Name: in.Body.Name, Version: in.Body.Version, Types: in.Body.Types})
 	})
 	add(s, "stats", func(ctx context.Context, _ *nothing) (*answer[pawl.Stats], error) {
 		stats, err := s.svc.Stats(ctx)
@@ -26,23 +26,23 @@ func (s *server) house() {
 	add(s, "list_sweeps", func(ctx context.Context, in *api.Paging) (*answer[pawl.List[pawl.SweepStats]], error) {
 		return page(s.svc.ListSweeps(ctx, in.Page()))
 	})
-	add(s, "sweep", func(ctx context.Context, _ *empty) (*answer[pawl.SweepStats], error) {
-		return reply(s.svc.Sweep(ctx))
+	change(s, "sweep", func(ctx context.Context, svc pawl.Service, _ *empty) (*answer[pawl.SweepStats], error) {
+		return reply(svc.Sweep(ctx))
 	})
 	add(s, "list_relays", func(ctx context.Context, _ *nothing) (*answer[pawl.List[pawl.Relay]], error) {
 		return page(s.svc.ListRelays(ctx))
 	})
-	add(s, "resume_relay", func(ctx context.Context, in *emptyOn) (*answer[pawl.Relay], error) {
-		return reply(s.svc.ResumeRelay(ctx, in.ID))
+	change(s, "resume_relay", func(ctx context.Context, svc pawl.Service, in *emptyOn) (*answer[pawl.Relay], error) {
+		return reply(svc.ResumeRelay(ctx, in.ID))
 	})
-	add(s, "forget_relay", func(ctx context.Context, in *member) (*nothing, error) {
-		return &nothing{}, s.svc.ForgetRelay(ctx, in.ID)
+	change(s, "forget_relay", func(ctx context.Context, svc pawl.Service, in *member) (*nothing, error) {
+		return &nothing{}, svc.ForgetRelay(ctx, in.ID)
 	})
 	add(s, "list_archives", func(ctx context.Context, in *api.Paging) (*answer[pawl.List[pawl.Archive]], error) {
 		return page(s.svc.ListArchives(ctx, in.Page()))
 	})
-	add(s, "restore_archive", func(ctx context.Context, in *emptyOn) (*answer[pawl.Task], error) {
-		return reply(s.svc.RestoreArchive(ctx, in.ID))
+	change(s, "restore_archive", func(ctx context.Context, svc pawl.Service, in *emptyOn) (*answer[pawl.Task], error) {
+		return reply(svc.RestoreArchive(ctx, in.ID))
 	})
 }
 

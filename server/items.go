@@ -11,29 +11,29 @@ import (
 )
 
 func (s *server) items() {
-	add(s, "claim", s.claim)
-	add(s, "heartbeat", func(ctx context.Context, in *on[api.HeartbeatBody]) (*answer[pawl.Beat], error) {
-		return reply(one(s.svc.Heartbeat(ctx, []pawl.HeartbeatCall{{Fence: in.Body.Fence(in.ID), LeaseSeconds: in.Body.LeaseSeconds}})))
+	change(s, "claim", s.claim)
+	change(s, "heartbeat", func(ctx context.Context, svc pawl.Service, in *on[api.HeartbeatBody]) (*answer[pawl.Beat], error) {
+		return reply(one(svc.Heartbeat(ctx, []pawl.HeartbeatCall{{Fence: in.Body.Fence(in.ID), LeaseSeconds: in.Body.LeaseSeconds}})))
 	})
-	add(s, "checkpoint", func(ctx context.Context, in *on[api.CheckpointBody]) (*answer[pawl.CheckpointRef], error) {
-		return reply(one(s.svc.Checkpoint(ctx, []pawl.CheckpointCall{{Fence: in.Body.Fence(in.ID), NewCheckpoint: in.Body.NewCheckpoint}})))
+	change(s, "checkpoint", func(ctx context.Context, svc pawl.Service, in *on[api.CheckpointBody]) (*answer[pawl.CheckpointRef], error) {
+		return reply(one(svc.Checkpoint(ctx, []pawl.CheckpointCall{{Fence: in.Body.Fence(in.ID), NewCheckpoint: in.Body.NewCheckpoint}})))
 	})
-	itemVerb(s, "progress", s.svc.Progress, func(f pawl.Fence, b api.ProgressBody) pawl.ProgressCall {
+	itemVerb(s, "progress", pawl.Service.Progress, func(f pawl.Fence, b api.ProgressBody) pawl.ProgressCall {
 		return pawl.ProgressCall{Fence: f, Progress: b.Progress, Stage: b.Stage}
 	})
-	itemVerb(s, "complete", s.svc.Complete, func(f pawl.Fence, b api.CompleteBody) pawl.CompleteCall {
+	itemVerb(s, "complete", pawl.Service.Complete, func(f pawl.Fence, b api.CompleteBody) pawl.CompleteCall {
 		return pawl.CompleteCall{Fence: f, Result: b.Result, Provenance: b.Provenance}
 	})
-	itemVerb(s, "fail", s.svc.Fail, func(f pawl.Fence, b api.FailBody) pawl.FailCall {
+	itemVerb(s, "fail", pawl.Service.Fail, func(f pawl.Fence, b api.FailBody) pawl.FailCall {
 		return pawl.FailCall{Fence: f, Error: b.Error, Retryable: b.Retryable, RetryAfterMS: b.RetryAfterMS, Provenance: b.Provenance}
 	})
-	itemVerb(s, "release", s.svc.Release, func(f pawl.Fence, _ api.ReleaseBody) pawl.ReleaseCall {
+	itemVerb(s, "release", pawl.Service.Release, func(f pawl.Fence, _ api.ReleaseBody) pawl.ReleaseCall {
 		return pawl.ReleaseCall{Fence: f}
 	})
-	itemVerb(s, "suspend", s.svc.Suspend, func(f pawl.Fence, b api.SuspendBody) pawl.SuspendCall {
+	itemVerb(s, "suspend", pawl.Service.Suspend, func(f pawl.Fence, b api.SuspendBody) pawl.SuspendCall {
 		return pawl.SuspendCall{Fence: f, Until: b.Until, Signal: b.Signal, Key: b.Key}
 	})
-	add(s, "revoke_lease", func(ctx context.Context, in *struct {
+	change(s, "revoke_lease", func(ctx context.Context, svc pawl.Service, in *struct {
 		ID   string `path:"id" doc:"The id."`
 		Body *api.RevokeBody
 	}) (*answer[pawl.Item], error) {
@@ -41,19 +41,19 @@ func (s *server) items() {
 		if in.Body != nil {
 			c.Attempt, c.Reason = in.Body.Attempt, in.Body.Reason
 		}
-		if _, err := one(s.svc.RevokeLeases(ctx, []pawl.RevokeCall{c})); err != nil {
+		if _, err := one(svc.RevokeLeases(ctx, []pawl.RevokeCall{c})); err != nil {
 			return nil, err
 		}
-		return reply(s.svc.GetItem(ctx, in.ID))
+		return reply(svc.GetItem(ctx, in.ID))
 	})
-	batch(s, "revoke_leases", is200[pawl.Moved], s.svc.RevokeLeases)
-	batch(s, "heartbeat_items", is200[pawl.Beat], s.svc.Heartbeat)
-	batch(s, "progress_items", is200[pawl.Moved], s.svc.Progress)
-	batch(s, "checkpoint_items", is201[pawl.CheckpointRef], s.svc.Checkpoint)
-	batch(s, "complete_items", is200[pawl.Moved], s.svc.Complete)
-	batch(s, "fail_items", is200[pawl.Moved], s.svc.Fail)
-	batch(s, "release_items", is200[pawl.Moved], s.svc.Release)
-	batch(s, "suspend_items", is200[pawl.Moved], s.svc.Suspend)
+	batch(s, "revoke_leases", is200[pawl.Moved], pawl.Service.RevokeLeases)
+	batch(s, "heartbeat_items", is200[pawl.Beat], pawl.Service.Heartbeat)
+	batch(s, "progress_items", is200[pawl.Moved], pawl.Service.Progress)
+	batch(s, "checkpoint_items", is201[pawl.CheckpointRef], pawl.Service.Checkpoint)
+	batch(s, "complete_items", is200[pawl.Moved], pawl.Service.Complete)
+	batch(s, "fail_items", is200[pawl.Moved], pawl.Service.Fail)
+	batch(s, "release_items", is200[pawl.Moved], pawl.Service.Release)
+	batch(s, "suspend_items", is200[pawl.Moved], pawl.Service.Suspend)
 	s.ofItem()
 }
 
@@ -109,36 +109,36 @@ func (s *server) ofItem() {
 type holding interface{ Fence(item string) pawl.Fence }
 
 // itemVerb registers a verb that answers with the item as it is after it.
-func itemVerb[B holding, C any](s *server, name string, verb func(context.Context, []C) ([]pawl.Result[pawl.Moved], error), of func(pawl.Fence, B) C) {
-	add(s, name, func(ctx context.Context, in *on[B]) (*answer[pawl.Item], error) {
-		if _, err := one(verb(ctx, []C{of(in.Body.Fence(in.ID), in.Body)})); err != nil {
+func itemVerb[B holding, C any](s *server, name string, verb func(pawl.Service, context.Context, []C) ([]pawl.Result[pawl.Moved], error), of func(pawl.Fence, B) C) {
+	change(s, name, func(ctx context.Context, svc pawl.Service, in *on[B]) (*answer[pawl.Item], error) {
+		if _, err := one(verb(svc, ctx, []C{of(in.Body.Fence(in.ID), in.Body)})); err != nil {
 			return nil, err
 		}
-		return reply(s.svc.GetItem(ctx, in.ID))
+		return reply(svc.GetItem(ctx, in.ID))
 	})
 }
 
 // claim asks once without waiting, so that nothing cuts a claim that finds
 // work; then it waits, but no longer than the server lives.
-func (s *server) claim(ctx context.Context, in *body[pawl.ClaimRequest]) (*answer[api.Leases], error) {
+func (s *server) claim(ctx context.Context, svc pawl.Service, in *body[pawl.ClaimRequest]) (*answer[api.Leases], error) {
 	first := in.Body
 	waits := first.WaitSeconds > 0 && first.WaitSeconds <= pawl.MaxWaitSeconds
 	if waits {
 		first.WaitSeconds = 0
 	}
-	leases, err := s.svc.Claim(ctx, first)
+	leases, err := svc.Claim(ctx, first)
 	if err != nil || len(leases) > 0 || !waits {
 		return s.claimed(ctx, leases, err)
 	}
 	if s.opts.Stopping.Err() != nil {
 		return nil, errStopping
 	}
-	if ctx.Value(recordKey{}) != nil { // it waits outside the transaction that it is in
-		leases, err := s.await(ctx, &in.Body)
+	if callOf(ctx).keyed != nil { // it waits outside the transaction that it is in
+		leases, err := s.await(ctx, svc, &in.Body)
 		return s.claimed(ctx, leases, err)
 	}
 	callOf(ctx).rest = func(w http.ResponseWriter, r *http.Request) {
-		leases, err := s.await(ctx, &in.Body)
+		leases, err := s.await(ctx, svc, &in.Body)
 		out, err := s.claimed(ctx, leases, err)
 		if err != nil {
 			s.write(w, r, err)
@@ -160,20 +160,20 @@ func (s *server) claimed(ctx context.Context, leases []pawl.Lease, err error) (*
 	}
 	if len(leases) == 0 {
 		leases = []pawl.Lease{}
-		nothingDone(ctx)
+		callOf(ctx).nothing = true
 	}
 	return &answer[api.Leases]{api.Leases{Items: leases}}, nil
 }
 
 // await is a claim that the server's end answers with nothing. What is not needed
 // while it waits is done elsewhere: each caller who waits keeps this frame.
-func (s *server) await(ctx context.Context, req *pawl.ClaimRequest) ([]pawl.Lease, error) {
+func (s *server) await(ctx context.Context, svc pawl.Service, req *pawl.ClaimRequest) ([]pawl.Lease, error) {
 	waiting, end, err := s.lasting(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	leases, err := s.svc.Claim(waiting, *req)
+	leases, err := svc.Claim(waiting, *req)
 	return s.waited(ctx, waiting, leases, err)
 }
 

@@ -7,9 +7,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,13 +22,13 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
-// AnswerKeeper carries calls out once for their key, as engine.Engine does. Of a
-// service that is none, calls with an idempotency key are refused.
-type AnswerKeeper interface {
-	// AnswerOnce runs a call and keeps its answer in one transaction.
-	AnswerOnce(ctx context.Context, k pawl.KeyBegin, run func(context.Context) (*pawl.Answer, error)) (answer pawl.Answer, replayed bool, err error)
-	// AnswerLong does so for a call that runs in several.
-	AnswerLong(ctx context.Context, k pawl.KeyBegin, run func(context.Context) (*pawl.Answer, error)) (answer pawl.Answer, replayed bool, err error)
+// Idempotent carries calls out once for their key, as engine.Engine does. Of a
+// service that does not, calls with an idempotency key are refused.
+type Idempotent interface {
+	// Idempotent runs a call and keeps its answer in one transaction.
+	Idempotent(ctx context.Context, k pawl.KeyBegin, run func(context.Context, pawl.Service) (*pawl.Answer, error)) (answer pawl.Answer, replayed bool, err error)
+	// IdempotentSteps does so for a call that runs in several.
+	IdempotentSteps(ctx context.Context, k pawl.KeyBegin, run func(context.Context, pawl.Service) (*pawl.Answer, error)) (answer pawl.Answer, replayed bool, err error)
 }
 
 // CheckRequireKeys refuses names for Options.RequireKeys that are no route's which
@@ -51,18 +51,11 @@ func CheckRequireKeys(names []string) error {
 // long are the calls that run in several transactions, as many as it takes.
 var long = []string{"delete_task", "delete_tasks", "sweep", "restore_archive"}
 
-// errRefused undoes a call whose answer is a refusal, which its record holds; what
-// the service keeps of a refusal stays.
-var errRefused = errors.New("refused")
-
-// keyed carries a mutating call out once for its Idempotency-Key, if it has one.
+// keyed reads the idempotency key of a call that changes something, if it has one.
+// The call is carried out for it once it is decoded: see once.
 func (s *server) keyed(route api.Route) func(huma.Context, func(huma.Context)) {
 	required := slices.Contains(s.opts.RequireKeys, route.Name) || slices.Contains(s.opts.RequireKeys, "*")
-	keeper, able := s.svc.(AnswerKeeper)
-	once := AnswerKeeper.AnswerOnce
-	if slices.Contains(long, route.Name) {
-		once = AnswerKeeper.AnswerLong
-	}
+	_, able := s.svc.(Idempotent)
 	return func(c huma.Context, next func(huma.Context)) {
 		r, w := humachi.Unwrap(c)
 		key, err := idempotencyKey(r.Header)
@@ -85,28 +78,67 @@ func (s *server) keyed(route api.Route) func(huma.Context, func(huma.Context)) {
 			s.write(w, r, err)
 			return
 		}
-		ctx, cancel := context.WithCancel(r.Context())
-		defer cancel()
-		if route.Name == "claim" {
-			defer context.AfterFunc(s.opts.Stopping, cancel)() // it may be waiting
-		}
-		rec := &record{}
-		answer, replayed, err := once(keeper, ctx, begin, func(ctx context.Context) (*pawl.Answer, error) {
-			*rec = record{header: http.Header{}}
-			again := r.WithContext(context.WithValue(ctx, recordKey{}, rec))
-			again.Body = io.NopCloser(bytes.NewReader(body))
-			next(humachi.NewContext(c.Operation(), again, rec))
-			return rec.answer()
-		})
-		switch {
-		case err == nil && answer.Code == 0, errors.Is(err, errRefused), err != nil && rec.void && s.opts.Stopping.Err() != nil:
-			rec.send(w)
-		case err != nil:
-			s.write(w, r, err)
-		default:
-			send(w, answer, replayed, tagOf(c.Operation(), answer))
-		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		call := callOf(r.Context())
+		call.keyed = &begin
+		next(humachi.NewContext(c.Operation(), r, dropping{w, call}))
 	}
+}
+
+// once carries a decoded call out for its key. An answer that is kept, or was, is
+// sent as the bytes that are stored.
+func once[I, O any](ctx context.Context, s *server, route api.Route, k *pawl.KeyBegin, in *I, h func(context.Context, pawl.Service, *I) (*O, error)) (*O, error) {
+	run := s.svc.(Idempotent).Idempotent
+	if slices.Contains(long, route.Name) {
+		run = s.svc.(Idempotent).IdempotentSteps
+	}
+	call := callOf(ctx)
+	within, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if route.Name == "claim" {
+		defer context.AfterFunc(s.opts.Stopping, cancel)() // it may be waiting
+	}
+	var out *O
+	answer, replayed, err := run(within, *k, func(ctx context.Context, svc pawl.Service) (*pawl.Answer, error) {
+		call.nothing = false
+		var err error
+		if out, err = h(ctx, svc, in); err != nil || call.nothing {
+			return nil, err
+		}
+		visible(ctx, route, out)
+		return answerOf(route, out)
+	})
+	switch {
+	case err != nil && call.nothing && s.opts.Stopping.Err() != nil:
+		return out, nil // a claim that waited until the server stopped
+	case err != nil:
+		return nil, err
+	case answer.Code == 0:
+		return out, nil
+	}
+	_, tagged := reflect.TypeFor[O]().FieldByName("ETag")
+	call.rest = func(w http.ResponseWriter, _ *http.Request) { send(w, answer, replayed, tagged) }
+	return new(O), nil
+}
+
+// answerOf is an operation's answer as it is kept: its status, body and location.
+func answerOf(route api.Route, out any) (*pawl.Answer, error) {
+	a := &pawl.Answer{Code: route.Success}
+	v := reflect.ValueOf(out).Elem()
+	if f := v.FieldByName("Status"); f.IsValid() && f.Int() != 0 {
+		a.Code = int(f.Int())
+	}
+	if f := v.FieldByName("Location"); f.IsValid() {
+		a.Location = f.String()
+	}
+	if f := v.FieldByName("Body"); f.IsValid() {
+		var b bytes.Buffer
+		if err := encode(&b, f.Interface()); err != nil {
+			return nil, err
+		}
+		a.Type, a.Body = "application/json", b.Bytes()
+	}
+	return a, nil
 }
 
 // idempotencyKey reads the key: a text, or a structured field's string, which is
@@ -170,78 +202,21 @@ func orNull(body []byte) json.RawMessage {
 	return body
 }
 
-// record is the answer to a call while its transaction is open.
-type record struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-	void   bool // the call came to nothing: there is nothing to be kept
-}
-
-type recordKey struct{}
-
-// nothingDone says that a call has had no effect, so that its answer is not one
-// to be given again.
-func nothingDone(ctx context.Context) {
-	if rec, ok := ctx.Value(recordKey{}).(*record); ok {
-		rec.void = true
-	}
-}
-
-func (r *record) Header() http.Header { return r.header }
-
-func (r *record) WriteHeader(status int) {
-	if r.status == 0 {
-		r.status = status
-	}
-}
-
-func (r *record) Write(p []byte) (int, error) {
-	r.WriteHeader(http.StatusOK)
-	return r.body.Write(p)
-}
-
-// answer is what is to be kept: of a refusal, and of nothing done, nothing.
-func (r *record) answer() (*pawl.Answer, error) {
-	switch {
-	case r.status == 0 || r.status >= 300:
-		return nil, errRefused
-	case r.void:
-		return nil, nil
-	}
-	return &pawl.Answer{Code: r.status, Type: r.header.Get("Content-Type"), Location: r.header.Get("Location"), Body: bytes.Clone(r.body.Bytes())}, nil
-}
-
-func (r *record) send(w http.ResponseWriter) {
-	for name, values := range r.header {
-		w.Header()[name] = values
-	}
-	w.WriteHeader(cmp.Or(r.status, http.StatusOK))
-	_, _ = w.Write(r.body.Bytes()) // the caller may be gone
-}
-
-// tagOf is the ETag of a kept answer: where a call answers with a task, the
-// task's version.
-func tagOf(op *huma.Operation, a pawl.Answer) string {
-	var task struct {
-		Version *int `json:"version"`
-	}
-	r := op.Responses[strconv.Itoa(a.Code)]
-	if r == nil || r.Headers["ETag"] == nil || json.Unmarshal(a.Body, &task) != nil || task.Version == nil {
-		return ""
-	}
-	return strconv.Quote(strconv.Itoa(*task.Version))
-}
-
-func send(w http.ResponseWriter, a pawl.Answer, replayed bool, tag string) {
-	for name, value := range map[string]string{"Content-Type": a.Type, "Location": a.Location, "ETag": tag} {
+// send writes an answer that is kept; tagged: it is a task, and its ETag the task's
+// version.
+func send(w http.ResponseWriter, a pawl.Answer, replayed, tagged bool) {
+	for name, value := range map[string]string{"Content-Type": a.Type, "Location": a.Location} {
 		if value != "" {
 			w.Header().Set(name, value)
 		}
+	}
+	var task pawl.Task
+	if tagged && json.Unmarshal(a.Body, &task) == nil {
+		w.Header().Set("ETag", etag(task))
 	}
 	if replayed {
 		w.Header().Set(api.ReplayedHeader, "true")
 	}
 	w.WriteHeader(a.Code)
-	_, _ = w.Write(a.Body)
+	_, _ = w.Write(a.Body) // the caller may be gone
 }

@@ -2,7 +2,12 @@ package server_test
 
 import (
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"net/http"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -197,5 +202,45 @@ func TestAServiceThatKeepsNoAnswers(t *testing.T) {
 	srv := serve(t, nobody{}, server.Options{})
 	if r := ask(t, srv, "POST", "/v1/tasks", `{"type":"a"}`, keyHeader, "k"); r.StatusCode != 400 || r.str("code") != "invalid" {
 		t.Errorf("%s %s", r.Status, r.text)
+	}
+}
+
+// A handler that is given a service works by that one: with an idempotency key it is
+// the service inside the transaction that keeps the answer.
+func TestHandlersWorkByTheServiceTheyAreGiven(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	given := 0
+	for _, name := range files {
+		parsed, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			var kind *ast.FuncType
+			var body *ast.BlockStmt
+			switch f := n.(type) {
+			case *ast.FuncLit:
+				kind, body = f.Type, f.Body
+			case *ast.FuncDecl:
+				kind, body = f.Type, f.Body
+			}
+			if kind == nil || !slices.ContainsFunc(kind.Params.List, func(p *ast.Field) bool { return len(p.Names) > 0 && p.Names[0].Name == "svc" }) {
+				return true
+			}
+			given++
+			ast.Inspect(body, func(n ast.Node) bool {
+				if sel, ok := n.(*ast.SelectorExpr); ok && sel.Sel.Name == "svc" {
+					t.Errorf("%s: a function with the parameter svc uses another service", name)
+				}
+				return true
+			})
+			return true
+		})
+	}
+	if given < 30 {
+		t.Errorf("only %d functions are given a service", given)
 	}
 }

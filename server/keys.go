@@ -23,27 +23,27 @@ func (s *server) keys() {
 	}) (*answer[pawl.Key], error) {
 		return reply(one(s.svc.GetKeys(ctx, []pawl.KeyName{{Scope: in.Scope, Key: in.ID}})))
 	})
-	add(s, "begin_key", func(ctx context.Context, in *on[api.KeyBeginBody]) (*answer[pawl.KeyBegun], error) {
+	change(s, "begin_key", func(ctx context.Context, svc pawl.Service, in *on[api.KeyBeginBody]) (*answer[pawl.KeyBegun], error) {
 		b := in.Body
-		return reply(one(s.svc.BeginKeys(ctx, []pawl.KeyBegin{{Scope: b.Scope, Key: in.ID, RequestHash: b.RequestHash,
+		return reply(one(svc.BeginKeys(ctx, []pawl.KeyBegin{{Scope: b.Scope, Key: in.ID, RequestHash: b.RequestHash,
 			TaskID: b.TaskID, ItemID: b.ItemID, TTLSeconds: b.TTLSeconds, LockSeconds: b.LockSeconds}})))
 	})
-	add(s, "renew_key", func(ctx context.Context, in *on[api.KeyRenewBody]) (*answer[pawl.Key], error) {
+	change(s, "renew_key", func(ctx context.Context, svc pawl.Service, in *on[api.KeyRenewBody]) (*answer[pawl.Key], error) {
 		b := in.Body
-		return reply(one(s.svc.RenewKeys(ctx, []pawl.KeyRenew{{Scope: b.Scope, Key: in.ID, Token: b.Token, LockSeconds: b.LockSeconds}})))
+		return reply(one(svc.RenewKeys(ctx, []pawl.KeyRenew{{Scope: b.Scope, Key: in.ID, Token: b.Token, LockSeconds: b.LockSeconds}})))
 	})
-	s.endKey("complete_key", s.svc.CompleteKeys)
-	s.endKey("fail_key", s.svc.FailKeys)
-	batch(s, "get_keys", is200[pawl.Key], s.svc.GetKeys)
-	batch(s, "begin_keys", is200[pawl.KeyBegun], s.svc.BeginKeys)
-	batch(s, "renew_keys", is200[pawl.Key], s.svc.RenewKeys)
-	batch(s, "complete_keys", is200[pawl.Key], s.svc.CompleteKeys)
-	batch(s, "fail_keys", is200[pawl.Key], s.svc.FailKeys)
+	s.endKey("complete_key", pawl.Service.CompleteKeys)
+	s.endKey("fail_key", pawl.Service.FailKeys)
+	batch(s, "get_keys", is200[pawl.Key], pawl.Service.GetKeys)
+	batch(s, "begin_keys", is200[pawl.KeyBegun], pawl.Service.BeginKeys)
+	batch(s, "renew_keys", is200[pawl.Key], pawl.Service.RenewKeys)
+	batch(s, "complete_keys", is200[pawl.Key], pawl.Service.CompleteKeys)
+	batch(s, "fail_keys", is200[pawl.Key], pawl.Service.FailKeys)
 }
 
-func (s *server) endKey(name string, verb func(context.Context, []pawl.KeyDone) ([]pawl.Result[pawl.Key], error)) {
-	add(s, name, func(ctx context.Context, in *on[api.KeyDoneBody]) (*answer[pawl.Key], error) {
+func (s *server) endKey(name string, verb func(pawl.Service, context.Context, []pawl.KeyDone) ([]pawl.Result[pawl.Key], error)) {
+	change(s, name, func(ctx context.Context, svc pawl.Service, in *on[api.KeyDoneBody]) (*answer[pawl.Key], error) {
 		b := in.Body
-		return reply(one(verb(ctx, []pawl.KeyDone{{Scope: b.Scope, Key: in.ID, Token: b.Token, Response: b.Response}})))
+		return reply(one(verb(svc, ctx, []pawl.KeyDone{{Scope: b.Scope, Key: in.ID, Token: b.Token, Response: b.Response}})))
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
 
+	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
@@ -27,6 +28,10 @@ type call struct {
 	// rest answers when all that led to the operation has returned; nil = the
 	// operation has answered.
 	rest func(w http.ResponseWriter, r *http.Request)
+	// keyed is the idempotency key that the call is carried out under, nil = none.
+	keyed *pawl.KeyBegin
+	// nothing says that the call had no effect: its answer is not kept for its key.
+	nothing bool
 }
 
 type callKey struct{}

@@ -20,8 +20,8 @@ type plainCreated struct {
 
 // plain registers the routes of the plain shape (docs/contract.md §9).
 func (s *server) plain() {
-	add(s, "plain_create_task", func(ctx context.Context, in *body[api.PlainNewTask]) (*plainCreated, error) {
-		t, err := one(s.svc.CreateTasks(ctx, []pawl.NewTask{in.Body.Task()}))
+	change(s, "plain_create_task", func(ctx context.Context, svc pawl.Service, in *body[api.PlainNewTask]) (*plainCreated, error) {
+		t, err := one(svc.CreateTasks(ctx, []pawl.NewTask{in.Body.Task()}))
 		if err != nil {
 			return nil, err
 		}
@@ -41,11 +41,11 @@ func (s *server) plain() {
 		}
 		return reply(out, nil)
 	})
-	add(s, "plain_task_cancel", func(ctx context.Context, in *emptyOn) (*answer[api.PlainTask], error) {
-		return plainTask(one(s.svc.CancelTasks(ctx, []pawl.TaskCall{{TaskID: in.ID}})))
+	change(s, "plain_task_cancel", func(ctx context.Context, svc pawl.Service, in *emptyOn) (*answer[api.PlainTask], error) {
+		return plainTask(one(svc.CancelTasks(ctx, []pawl.TaskCall{{TaskID: in.ID}})))
 	})
-	add(s, "plain_task_retry", func(ctx context.Context, in *emptyOn) (*answer[api.PlainTask], error) {
-		return plainTask(one(s.svc.RetryTasks(ctx, []pawl.TaskCall{{TaskID: in.ID}})))
+	change(s, "plain_task_retry", func(ctx context.Context, svc pawl.Service, in *emptyOn) (*answer[api.PlainTask], error) {
+		return plainTask(one(svc.RetryTasks(ctx, []pawl.TaskCall{{TaskID: in.ID}})))
 	})
 }
 

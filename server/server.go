@@ -165,9 +165,40 @@ func settleHuma() {
 	}
 }
 
-// add registers the operation of a route.
+// add registers the operation of a route that changes nothing, or that stands
+// outside idempotency keys.
 func add[I, O any](s *server, name string, h func(context.Context, *I) (*O, error)) {
+	huma.Register(s.api, s.operation(api.RouteOf(name)), answering(s, api.RouteOf(name), h))
+}
+
+// change registers the operation of a route that changes something. Its handler
+// works by the service that it is given: with an idempotency key, that is the
+// service inside the transaction that keeps the answer too.
+func change[I, O any](s *server, name string, h func(context.Context, pawl.Service, *I) (*O, error)) {
 	r := api.RouteOf(name)
+	huma.Register(s.api, s.operation(r), answering(s, r, func(ctx context.Context, in *I) (*O, error) {
+		if k := callOf(ctx).keyed; k != nil {
+			return once(ctx, s, r, k, in, h)
+		}
+		return h(ctx, s.svc, in)
+	}))
+}
+
+// answering refuses as this server does, and shows of an answer what its caller may
+// see.
+func answering[I, O any](s *server, r api.Route, h func(context.Context, *I) (*O, error)) func(context.Context, *I) (*O, error) {
+	return func(ctx context.Context, in *I) (*O, error) {
+		out, err := h(ctx, in)
+		if err != nil {
+			return nil, s.refuse(ctx, err)
+		}
+		visible(ctx, r, out)
+		return out, nil
+	}
+}
+
+// operation describes a route to huma.
+func (s *server) operation(r api.Route) huma.Operation {
 	op := huma.Operation{
 		OperationID:                  r.Name,
 		Method:                       r.Method,
@@ -202,14 +233,7 @@ func add[I, O any](s *server, name string, h func(context.Context, *I) (*O, erro
 	if r.Name == "list_events" || r.Name == "claim" {
 		op.Middlewares = append(op.Middlewares, waits)
 	}
-	huma.Register(s.api, op, func(ctx context.Context, in *I) (*O, error) {
-		out, err := h(ctx, in)
-		if err != nil {
-			return nil, s.refuse(ctx, err)
-		}
-		visible(ctx, r, out)
-		return out, nil
-	})
+	return op
 }
 
 // patienceOfOperators bounds the answer to what an operator asks for: a sweep
@@ -238,9 +262,9 @@ type (
 
 // batch registers the batch form of a verb: ok is the status of a call that
 // was carried out.
-func batch[C, V any](s *server, name string, ok func(V) int, verb func(context.Context, []C) ([]pawl.Result[V], error)) {
-	add(s, name, func(ctx context.Context, in *body[api.Batch[C]]) (*answer[api.Results[V]], error) {
-		rs, err := verb(ctx, in.Body.Items)
+func batch[C, V any](s *server, name string, ok func(V) int, verb func(pawl.Service, context.Context, []C) ([]pawl.Result[V], error)) {
+	change(s, name, func(ctx context.Context, svc pawl.Service, in *body[api.Batch[C]]) (*answer[api.Results[V]], error) {
+		rs, err := verb(svc, ctx, in.Body.Items)
 		if err != nil {
 			return nil, err
 		}
@@ -256,7 +280,7 @@ func batch[C, V any](s *server, name string, ok func(V) int, verb func(context.C
 			out.Results[i] = api.Result[V]{Status: ok(r.Value), Value: &r.Value}
 		}
 		if refused == len(rs) {
-			nothingDone(ctx)
+			callOf(ctx).nothing = true
 		}
 		return &answer[api.Results[V]]{out}, nil
 	})

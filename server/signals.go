@@ -8,8 +8,8 @@ import (
 
 // signals registers what tells items what they wait for.
 func (s *server) signals() {
-	add(s, "send_signal", func(ctx context.Context, in *body[pawl.SignalCall]) (*answer[pawl.Signalled], error) {
-		return reply(one(s.svc.SendSignals(ctx, []pawl.SignalCall{in.Body})))
+	change(s, "send_signal", func(ctx context.Context, svc pawl.Service, in *body[pawl.SignalCall]) (*answer[pawl.Signalled], error) {
+		return reply(one(svc.SendSignals(ctx, []pawl.SignalCall{in.Body})))
 	})
-	batch(s, "send_signals", is200[pawl.Signalled], s.svc.SendSignals)
+	batch(s, "send_signals", is200[pawl.Signalled], pawl.Service.SendSignals)
 }

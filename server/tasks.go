@@ -10,12 +10,12 @@ import (
 )
 
 func (s *server) tasks() {
-	add(s, "create_task", s.createTask)
-	batch(s, "create_tasks", createdStatus, s.svc.CreateTasks)
+	change(s, "create_task", s.createTask)
+	batch(s, "create_tasks", createdStatus, pawl.Service.CreateTasks)
 	s.readTasks()
-	add(s, "update_task", s.updateTask)
-	batch(s, "update_tasks", is200[pawl.Task], s.svc.UpdateTasks)
-	add(s, "clone_task", func(ctx context.Context, in *struct {
+	change(s, "update_task", s.updateTask)
+	batch(s, "update_tasks", is200[pawl.Task], pawl.Service.UpdateTasks)
+	change(s, "clone_task", func(ctx context.Context, svc pawl.Service, in *struct {
 		ID   string `path:"id" doc:"The id."`
 		Body *api.TaskLike
 	}) (*created, error) {
@@ -23,28 +23,28 @@ func (s *server) tasks() {
 		if b := in.Body; b != nil {
 			c.Payload, c.Title, c.Priority, c.RunAt, c.RequestedBy, c.Metadata = b.Payload, b.Title, b.Priority, b.RunAt, b.RequestedBy, b.Metadata
 		}
-		return made(one(s.svc.CloneTasks(ctx, []pawl.TaskClone{c})))
+		return made(one(svc.CloneTasks(ctx, []pawl.TaskClone{c})))
 	})
-	batch(s, "clone_tasks", is201[pawl.Task], s.svc.CloneTasks)
-	add(s, "delete_task", func(ctx context.Context, in *struct {
+	batch(s, "clone_tasks", is201[pawl.Task], pawl.Service.CloneTasks)
+	change(s, "delete_task", func(ctx context.Context, svc pawl.Service, in *struct {
 		ID string `path:"id" doc:"The id."`
 		api.DeleteQuery
 	}) (*nothing, error) {
-		_, err := one(s.svc.DeleteTasks(ctx, []pawl.TaskCall{{TaskID: in.ID, Force: in.Force, Reason: in.Reason}}))
+		_, err := one(svc.DeleteTasks(ctx, []pawl.TaskCall{{TaskID: in.ID, Force: in.Force, Reason: in.Reason}}))
 		return &nothing{}, err
 	})
-	batch(s, "delete_tasks", is200[string], s.svc.DeleteTasks)
-	add(s, "add_items", func(ctx context.Context, in *on[api.NewItems]) (*versioned, error) {
-		return tagged(one(s.svc.AddItems(ctx, []pawl.AddItems{{TaskID: in.ID, Items: in.Body.Items}})))
+	batch(s, "delete_tasks", is200[string], pawl.Service.DeleteTasks)
+	change(s, "add_items", func(ctx context.Context, svc pawl.Service, in *on[api.NewItems]) (*versioned, error) {
+		return tagged(one(svc.AddItems(ctx, []pawl.AddItems{{TaskID: in.ID, Items: in.Body.Items}})))
 	})
-	batch(s, "add_items_batch", is200[pawl.Task], s.svc.AddItems)
-	s.taskVerb("cancel_task", "cancel_tasks", s.svc.CancelTasks)
-	s.taskVerb("retry_task", "retry_tasks", s.svc.RetryTasks)
-	s.taskVerb("bury_task", "bury_tasks", s.svc.BuryTasks)
-	add(s, "checkpoint_task", func(ctx context.Context, in *on[pawl.NewCheckpoint]) (*answer[pawl.CheckpointRef], error) {
-		return reply(one(s.svc.CheckpointTasks(ctx, []pawl.TaskCheckpoint{{TaskID: in.ID, NewCheckpoint: in.Body}})))
+	batch(s, "add_items_batch", is200[pawl.Task], pawl.Service.AddItems)
+	s.taskVerb("cancel_task", "cancel_tasks", pawl.Service.CancelTasks)
+	s.taskVerb("retry_task", "retry_tasks", pawl.Service.RetryTasks)
+	s.taskVerb("bury_task", "bury_tasks", pawl.Service.BuryTasks)
+	change(s, "checkpoint_task", func(ctx context.Context, svc pawl.Service, in *on[pawl.NewCheckpoint]) (*answer[pawl.CheckpointRef], error) {
+		return reply(one(svc.CheckpointTasks(ctx, []pawl.TaskCheckpoint{{TaskID: in.ID, NewCheckpoint: in.Body}})))
 	})
-	batch(s, "checkpoint_tasks", is201[pawl.CheckpointRef], s.svc.CheckpointTasks)
+	batch(s, "checkpoint_tasks", is201[pawl.CheckpointRef], pawl.Service.CheckpointTasks)
 	s.ofTask()
 }
 
@@ -103,8 +103,8 @@ func (s *server) ofTask() {
 	})
 }
 
-func (s *server) createTask(ctx context.Context, in *body[pawl.NewTask]) (*created, error) {
-	return made(one(s.svc.CreateTasks(ctx, []pawl.NewTask{in.Body})))
+func (s *server) createTask(ctx context.Context, svc pawl.Service, in *body[pawl.NewTask]) (*created, error) {
+	return made(one(svc.CreateTasks(ctx, []pawl.NewTask{in.Body})))
 }
 
 // made answers with a task that a call has created.
@@ -124,8 +124,8 @@ func createdStatus(t pawl.Task) int {
 }
 
 // taskVerb registers cancel, retry or bury and its batch form.
-func (s *server) taskVerb(single, several string, verb func(context.Context, []pawl.TaskCall) ([]pawl.Result[pawl.Task], error)) {
-	add(s, single, func(ctx context.Context, in *struct {
+func (s *server) taskVerb(single, several string, verb func(pawl.Service, context.Context, []pawl.TaskCall) ([]pawl.Result[pawl.Task], error)) {
+	change(s, single, func(ctx context.Context, svc pawl.Service, in *struct {
 		ID   string `path:"id" doc:"The id."`
 		Body *api.TaskVerb
 	}) (*versioned, error) {
@@ -133,7 +133,7 @@ func (s *server) taskVerb(single, several string, verb func(context.Context, []p
 		if in.Body != nil {
 			c.ItemIDs, c.Reason = in.Body.ItemIDs, in.Body.Reason
 		}
-		return tagged(one(verb(ctx, []pawl.TaskCall{c})))
+		return tagged(one(verb(svc, ctx, []pawl.TaskCall{c})))
 	})
 	batch(s, several, is200[pawl.Task], verb)
 }

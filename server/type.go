@@ -19,21 +19,21 @@ func (s *server) types() {
 	}) (*answer[pawl.Type], error) {
 		return reply(s.svc.GetType(ctx, in.ID, in.Version))
 	})
-	add(s, "put_type", func(ctx context.Context, in *on[pawl.Type]) (*put, error) {
+	change(s, "put_type", func(ctx context.Context, svc pawl.Service, in *on[pawl.Type]) (*put, error) {
 		t := in.Body
 		if t.Name != "" && t.Name != in.ID {
 			return nil, pawl.Invalid("/name", "is %q; the path says %q", t.Name, in.ID)
 		}
 		t.Name = in.ID
-		ref, err := one(s.svc.PutTypes(ctx, []pawl.Type{t}))
+		ref, err := one(svc.PutTypes(ctx, []pawl.Type{t}))
 		return &put{Status: putStatus(ref), Body: ref}, err
 	})
-	batch(s, "put_types", putStatus, s.svc.PutTypes)
-	add(s, "remove_type", func(ctx context.Context, in *member) (*nothing, error) {
-		_, err := one(s.svc.RemoveTypes(ctx, []string{in.ID}))
+	batch(s, "put_types", putStatus, pawl.Service.PutTypes)
+	change(s, "remove_type", func(ctx context.Context, svc pawl.Service, in *member) (*nothing, error) {
+		_, err := one(svc.RemoveTypes(ctx, []string{in.ID}))
 		return &nothing{}, err
 	})
-	batch(s, "remove_types", is200[string], s.svc.RemoveTypes)
+	batch(s, "remove_types", is200[string], pawl.Service.RemoveTypes)
 }
 
 type put struct {

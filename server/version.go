@@ -67,7 +67,7 @@ func (m *Versioned) version(body *int) (*int, error) {
 	return body, nil
 }
 
-func (s *server) updateTask(ctx context.Context, in *struct {
+func (s *server) updateTask(ctx context.Context, svc pawl.Service, in *struct {
 	ID string `path:"id" doc:"The id."`
 	Versioned
 	Body api.TaskPatch
@@ -77,5 +77,5 @@ func (s *server) updateTask(ctx context.Context, in *struct {
 		return nil, err
 	}
 	u := pawl.TaskUpdate{TaskID: in.ID, Version: v, Title: in.Body.Title, Priority: in.Body.Priority, Metadata: in.Body.Metadata}
-	return tagged(one(s.svc.UpdateTasks(ctx, []pawl.TaskUpdate{u})))
+	return tagged(one(svc.UpdateTasks(ctx, []pawl.TaskUpdate{u})))
 }

@@ -20,7 +20,7 @@ import (
 // createOnce creates a task under a key; the answer is its id, at is asked when
 // it has been created and the answer is still to be kept.
 func createOnce(ctx context.Context, e *engine.Engine, key string, at func()) (answer string, replayed bool, err error) {
-	a, replayed, err := e.AnswerOnce(ctx, pawl.KeyBegin{Scope: "test", Key: key, RequestHash: "h"}, func(ctx context.Context) (*pawl.Answer, error) {
+	a, replayed, err := e.Idempotent(ctx, pawl.KeyBegin{Scope: "test", Key: key, RequestHash: "h"}, func(ctx context.Context, e pawl.Service) (*pawl.Answer, error) {
 		t, err := pawl.Create(ctx, e, pawl.NewTask{Type: "a", Title: key})
 		if at != nil {
 			at()

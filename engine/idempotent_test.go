@@ -62,8 +62,8 @@ func TestARefusedCallLeavesNothing(t *testing.T) {
 		no := errors.New("no")
 		key := pawl.KeyBegin{Scope: "test", Key: "k", RequestHash: "h"}
 		for _, want := range []error{no, nil} {
-			a, replayed, err := p.Engine.AnswerOnce(t.Context(), key, func(ctx context.Context) (*pawl.Answer, error) {
-				_, err := pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "a", Title: "undone"})
+			a, replayed, err := p.Engine.Idempotent(t.Context(), key, func(ctx context.Context, e pawl.Service) (*pawl.Answer, error) {
+				_, err := pawl.Create(ctx, e, pawl.NewTask{Type: "a", Title: "undone"})
 				return nil, errors.Join(want, err)
 			})
 			if !errors.Is(err, want) || a.Code != 0 || replayed {
@@ -76,7 +76,7 @@ func TestARefusedCallLeavesNothing(t *testing.T) {
 					t.Errorf("panicked with %v", v)
 				}
 			}()
-			_, _, _ = p.Engine.AnswerOnce(t.Context(), key, func(context.Context) (*pawl.Answer, error) { panic("oh") })
+			_, _, _ = p.Engine.Idempotent(t.Context(), key, func(context.Context, pawl.Service) (*pawl.Answer, error) { panic("oh") })
 		}()
 		if n := titled(t, p.Engine, "undone"); n != 0 {
 			t.Errorf("%d tasks of refused calls", n)
@@ -96,12 +96,12 @@ func TestWhatIsKeptOfARefusalStays(t *testing.T) {
 	const parts = `{"name":"report","result_schema":{"type":"object","required":["title"]},"parts":[{"key":"head","schema":{"type":"string"}}],"approval":{"mode":"manual"}}`
 	offices(t, parts, pawl.Hooks{}, func(o office) {
 		ctx, e := o.Context(), o.Engine
-		under := func(key string, run func(ctx context.Context) error) {
+		under := func(key string, run func(ctx context.Context, e pawl.Service) error) {
 			o.Helper()
 			for range 2 {
-				_, replayed, err := e.AnswerOnce(ctx, pawl.KeyBegin{Scope: "test", Key: key, RequestHash: "h"}, func(ctx context.Context) (*pawl.Answer, error) {
+				_, replayed, err := e.Idempotent(ctx, pawl.KeyBegin{Scope: "test", Key: key, RequestHash: "h"}, func(ctx context.Context, e pawl.Service) (*pawl.Answer, error) {
 					_, made := pawl.Create(ctx, e, pawl.NewTask{Type: "a", Title: "undone"})
-					return nil, cmp.Or(made, run(ctx))
+					return nil, cmp.Or(made, run(ctx, e))
 				})
 				if !errors.Is(err, pawl.ErrInvalid) || replayed {
 					o.Errorf("%s: %v, %v", key, replayed, err)
@@ -110,14 +110,14 @@ func TestWhatIsKeptOfARefusalStays(t *testing.T) {
 		}
 		_, ls := o.task(1)
 		fence := ls[0].Fence()
-		under("submit", func(ctx context.Context) error {
+		under("submit", func(ctx context.Context, e pawl.Service) error {
 			_, err := first(e.Submit(ctx, []pawl.SubmitCall{{Fence: fence, Result: []byte(`{}`)}}))
 			return err
 		})
 		if it := o.item(fence.ItemID, pawl.ItemLeased); it.Error == nil || it.Error.Code != "refused" {
 			o.Errorf("the item's error is %+v", it.Error)
 		}
-		under("part", func(ctx context.Context) error {
+		under("part", func(ctx context.Context, e pawl.Service) error {
 			_, err := first(e.SubmitParts(ctx, []pawl.PartCall{{Fence: fence, Key: "head", Payload: []byte(`7`)}}))
 			return err
 		})
@@ -133,7 +133,7 @@ func TestWhatIsKeptOfARefusalStays(t *testing.T) {
 		// Whose lease ended meanwhile hears why he was refused, and leaves nothing.
 		_, ls = o.task(1)
 		fence = ls[0].Fence()
-		_, _, err := e.AnswerOnce(ctx, pawl.KeyBegin{Scope: "test", Key: "both", RequestHash: "h"}, func(ctx context.Context) (*pawl.Answer, error) {
+		_, _, err := e.Idempotent(ctx, pawl.KeyBegin{Scope: "test", Key: "both", RequestHash: "h"}, func(ctx context.Context, e pawl.Service) (*pawl.Answer, error) {
 			_, err := first(e.Submit(ctx, []pawl.SubmitCall{{Fence: fence, Result: []byte(`{}`)}}))
 			o.Advance(pawl.DefaultLeaseSeconds * time.Second)
 			return nil, err
@@ -149,8 +149,7 @@ func TestPartsOfAWholeCall(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		ctx := t.Context()
 		task := need[pawl.Task](t)(pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "a", Payload: []byte(`1`), Dedupe: pawl.Dedupe{All: true}}))
-		a, _, err := p.Engine.AnswerOnce(ctx, pawl.KeyBegin{Key: "k", RequestHash: "h"}, func(ctx context.Context) (*pawl.Answer, error) {
-			e := p.Engine
+		a, _, err := p.Engine.Idempotent(ctx, pawl.KeyBegin{Key: "k", RequestHash: "h"}, func(ctx context.Context, e pawl.Service) (*pawl.Answer, error) {
 			again := need[pawl.Task](t)(pawl.Create(ctx, e, pawl.NewTask{Type: "a", Payload: []byte(`1`), Dedupe: pawl.Dedupe{All: true}}))
 			cancelled := need[[]pawl.Result[pawl.Task]](t)(e.CancelTasks(ctx, []pawl.TaskCall{{TaskID: "tsk_none"}, {TaskID: task.ID, ItemIDs: []string{"itm_none"}}}))
 			if !again.Deduplicated || cancelled[0].Err == nil || cancelled[1].Err == nil {
@@ -159,7 +158,7 @@ func TestPartsOfAWholeCall(t *testing.T) {
 			if _, err := e.DeleteTasks(ctx, []pawl.TaskCall{{TaskID: task.ID}}); !errors.Is(err, pawl.ErrInvalid) {
 				t.Errorf("delete: %v", err)
 			}
-			if _, _, err := e.AnswerOnce(ctx, pawl.KeyBegin{Key: "other", RequestHash: "h"}, nil); !errors.Is(err, pawl.ErrInvalid) {
+			if _, _, err := e.(*engine.Engine).Idempotent(ctx, pawl.KeyBegin{Key: "other", RequestHash: "h"}, nil); !errors.Is(err, pawl.ErrInvalid) {
 				t.Errorf("a whole call in another: %v", err)
 			}
 			l := need[[]pawl.Lease](t)(e.Claim(ctx, pawl.ClaimRequest{WorkerID: "w", WaitSeconds: 1}))[0]
@@ -182,7 +181,7 @@ func TestTheKeyOfALongCallIsTakenOver(t *testing.T) {
 		dead := need[pawl.KeyBegun](t)(first(p.Engine.BeginKeys(t.Context(), []pawl.KeyBegin{key}))) // and no more was heard of it
 		var e *pawl.Error
 		for range 2 {
-			_, _, err := p.Engine.AnswerLong(t.Context(), key, nil)
+			_, _, err := p.Engine.IdempotentSteps(t.Context(), key, nil)
 			if !errors.As(err, &e) || e.Code != pawl.CodeKeyInFlight || e.RetryAfter != time.Minute {
 				t.Fatalf("in flight: %v", err)
 			}
@@ -190,7 +189,7 @@ func TestTheKeyOfALongCallIsTakenOver(t *testing.T) {
 		p.Advance(time.Minute)
 		runs := 0
 		for range 2 {
-			a, replayed, err := p.Engine.AnswerLong(t.Context(), key, func(context.Context) (*pawl.Answer, error) {
+			a, replayed, err := p.Engine.IdempotentSteps(t.Context(), key, func(context.Context, pawl.Service) (*pawl.Answer, error) {
 				runs++
 				return &pawl.Answer{Code: 204}, nil
 			})
@@ -211,7 +210,7 @@ func TestTheKeyOfALongCallIsTakenOver(t *testing.T) {
 func TestTheKeyOfALongCallIsRenewed(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		key := pawl.KeyBegin{Scope: "test", Key: "k", RequestHash: "h", LockSeconds: 3}
-		a, _, err := p.Engine.AnswerLong(t.Context(), key, func(ctx context.Context) (*pawl.Answer, error) {
+		a, _, err := p.Engine.IdempotentSteps(t.Context(), key, func(ctx context.Context, e pawl.Service) (*pawl.Answer, error) {
 			name := []pawl.KeyName{{Scope: key.Scope, Key: key.Key}}
 			for range 3 {
 				p.Advance(2 * time.Second)

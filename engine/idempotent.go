@@ -1,0 +1,167 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
+
+// Idempotent carries a call out once for its key: a later call with the same
+// request gets the first answer, replayed. run makes the call by the verbs of svc,
+// in one goroutine. What they do and the answer commit together or not at all: a
+// process that dies between the effect and its answer has done nothing, or the
+// answer is there. The transaction begins when a verb first writes: what run does
+// before, and what verbs check of their calls, holds none.
+// run may run more than once before the commit and must have no other effect.
+//
+// An error of run is returned as it is, undoes what was done and leaves the key
+// unused; so does a nil answer, for a call that came to nothing. What the verbs
+// keep of a refusal, an item's complaint or a rejected part, is kept all the same.
+// A claim that waits waits outside the transaction. Another request's key is
+// ErrKeyReused; one under way, here or elsewhere, ErrKeyInFlight.
+func (e *Engine) Idempotent(ctx context.Context, k pawl.KeyBegin, run func(ctx context.Context, svc pawl.Service) (*pawl.Answer, error)) (answer pawl.Answer, replayed bool, err error) {
+	ns, leave, err := e.enterKey(ctx, &k)
+	if err != nil {
+		return answer, false, err
+	}
+	defer leave()
+	var s *scope
+	try := func(<-chan struct{}) (bool, error) {
+		var refused error
+		var row store.KeyRow
+		s, err = e.together(ctx, func(ctx context.Context, e *Engine) (err error) {
+			var begun pawl.KeyBegun
+			begun, row, refused, err = e.beginKey(ctx, e.scope.tx, ns, &k, new(int))
+			if replayed = err == nil && refused == nil && !begun.Run; replayed {
+				answer = answerOf(row)
+			}
+			if replayed || refused != nil {
+				return errAnswered // what the refusal counted stays
+			}
+			return err
+		}, func(ctx context.Context, e *Engine) error {
+			s := e.scope
+			s.key, s.single = k.Key, false
+			made, err := run(ctx, e)
+			if gone := s.begin(ctx); gone != nil { // the key is asked for, whatever came of the call
+				return gone
+			}
+			switch {
+			case s.lost != nil:
+				return s.lost
+			case err == nil && made == nil:
+				err = errNothing
+			}
+			if s.undone = err != nil; s.undone {
+				return err
+			}
+			answer = *made
+			return e.keepAnswer(ctx, s.tx, ns, row, answer)
+		})
+		if err == nil {
+			err = refused
+		}
+		return err == nil || !errors.Is(err, errNothing), err
+	}
+	done, err := try(nil)
+	if !done && s.wait > 0 {
+		err = e.await(ctx, ns, strings.Join([]string{ns, k.Scope, k.Key}, "\x00"), s.wait, try)
+	}
+	nothing := errors.Is(err, errNothing)
+	if err = e.finish(ctx, s, err); err != nil || nothing {
+		return pawl.Answer{}, false, cmp.Or(e.keepAgain(ctx, s), err)
+	}
+	return answer, replayed, nil
+}
+
+// IdempotentSteps is Idempotent for a call that runs in several transactions: its key
+// is begun before and its answer kept after them; its lease is renewed in between.
+// When the process dies, or the answer cannot be kept, the key stays in flight
+// until its lease of 60 s ends, and the next call with it runs again.
+func (e *Engine) IdempotentSteps(ctx context.Context, k pawl.KeyBegin, run func(ctx context.Context, svc pawl.Service) (*pawl.Answer, error)) (answer pawl.Answer, replayed bool, err error) {
+	ns, leave, err := e.enterKey(ctx, &k)
+	if err != nil {
+		return answer, false, err
+	}
+	defer leave()
+	var begun pawl.KeyBegun
+	var row store.KeyRow
+	var refused error
+	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		begun, row, refused, err = e.beginKey(ctx, tx, ns, &k, new(int))
+		return err
+	})
+	switch {
+	case err != nil:
+		return answer, false, err
+	case refused != nil:
+		return answer, false, refused
+	case !begun.Run:
+		return answerOf(row), true, nil
+	}
+	held, stop := pawl.HoldKey(ctx, e, k.Scope, k.Key, begun)
+	defer stop()
+	made, err := run(held, e)
+	stop()
+	ctx = context.WithoutCancel(ctx)
+	if err != nil || made == nil {
+		dropped := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+			return store.DropKey(ctx, tx, ns, row.Scope, row.Hash, row.Token)
+		})
+		if dropped != nil {
+			e.mishap(ctx, "giving an idempotency key back", dropped)
+		}
+		return answer, false, err
+	}
+	return *made, false, e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		return e.keepAnswer(ctx, tx, ns, row, *made)
+	})
+}
+
+// enterKey checks a call's key and holds it for this process, until leave.
+func (e *Engine) enterKey(ctx context.Context, k *pawl.KeyBegin) (ns string, leave func(), err error) {
+	ns = pawl.CallerOf(ctx).Namespace
+	if err := checkKey(k); err != nil {
+		return ns, nil, err
+	}
+	if err := e.notInTx("answer"); err != nil {
+		return ns, nil, err
+	}
+	name := [3]string{ns, k.Scope, k.Key}
+	if _, held := e.answering.LoadOrStore(name, true); held {
+		return ns, nil, inFlight(time.Second)
+	}
+	return ns, func() { e.answering.Delete(name) }, nil
+}
+
+func inFlight(after time.Duration) error {
+	return &pawl.Error{Code: pawl.CodeKeyInFlight, Op: "begin", RetryAfter: after}
+}
+
+func (e *Engine) keepAnswer(ctx context.Context, tx store.Tx, ns string, row store.KeyRow, a pawl.Answer) error {
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return err
+	}
+	kept, err := store.SettleAnswer(ctx, tx, ns, row.Scope, row.Hash, row.Token, a, now)
+	if err == nil && !kept {
+		err = inFlight(time.Second) // its lease ran out, and another has taken it over
+	}
+	return err
+}
+
+func answerOf(row store.KeyRow) pawl.Answer {
+	a := pawl.Answer{Type: row.Type, Location: row.Location}
+	if row.Code != nil {
+		a.Code = *row.Code
+	}
+	if row.Type != "" {
+		a.Body = row.Response
+	}
+	return a
+}

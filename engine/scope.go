@@ -1,0 +1,283 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
+
+// scope is one transaction that several verbs share. As a store.DB it runs each
+// transaction of a verb as a part of itself. It is used by one goroutine at a time.
+type scope struct {
+	store.DB               // the database
+	tx       store.Tx      // nil until it has begun
+	begun    bool          // begin was called
+	refused  error         // why it did not begin
+	lost     error         // what ended it, whatever the verbs made of that
+	queued   []string      // statements to run when it begins
+	after    []func()      // what this process learns when it has committed
+	wants    chan struct{} // the verbs are about to write
+	ready    chan error    // the transaction has begun, or it never will
+
+	key    string                                 // the idempotency key of the call; "" = none
+	single bool                                   // one part only: what undoes it may undo the whole
+	wait   time.Duration                          // how long a claim in it would have waited
+	took   bool                                   // a claim in it took something
+	undone bool                                   // the call asked for a rollback
+	kept   []func(context.Context, *Engine) error // what is written all the same after a rollback
+}
+
+// Do implements store.DB. An error undoes this part alone.
+func (s *scope) Do(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
+	if err := s.begin(ctx); err != nil {
+		return err
+	}
+	if err := s.exec(ctx, "SAVEPOINT part"); err != nil {
+		return err
+	}
+	if err := fn(ctx, s.tx); err != nil {
+		var pg *pgconn.PgError
+		if s.lost == nil && errors.As(err, &pg) && strings.HasPrefix(pg.Code, "40") {
+			s.lost = err // a lost deadlock: the whole call runs again
+		}
+		if gone := s.exec(ctx, "ROLLBACK TO SAVEPOINT part"); gone != nil {
+			return gone
+		}
+		return err
+	}
+	return s.exec(ctx, "RELEASE SAVEPOINT part")
+}
+
+// Auto implements store.DB. An error of a hot verb is one of the whole transaction.
+func (s *scope) Auto(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
+	if err := s.begin(ctx); err != nil {
+		return err
+	}
+	err := fn(ctx, s.tx)
+	if err != nil && s.lost == nil {
+		s.lost = err
+	}
+	return err
+}
+
+// View implements store.DB. Before the transaction begins, reads are on their own.
+func (s *scope) View(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
+	switch {
+	case !s.begun:
+		return s.DB.View(ctx, fn)
+	case s.refused != nil:
+		return s.refused
+	}
+	return fn(ctx, s.tx)
+}
+
+// exec runs a statement, or keeps it until the transaction begins.
+func (s *scope) exec(ctx context.Context, query string) error {
+	if !s.begun {
+		s.queued = append(s.queued, query)
+		return nil
+	}
+	if s.refused != nil {
+		return s.refused
+	}
+	_, err := s.tx.Exec(ctx, query)
+	if err != nil && s.lost == nil {
+		s.lost = err
+	}
+	return err
+}
+
+// begin waits until the transaction has begun, for the first write in it.
+func (s *scope) begin(ctx context.Context) error {
+	if s.begun {
+		return s.refused
+	}
+	s.begun = true
+	s.wants <- struct{}{}
+	if s.refused = <-s.ready; s.refused != nil {
+		return s.refused
+	}
+	for _, query := range s.queued {
+		if err := s.exec(ctx, query); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// after runs fn when what e writes has committed.
+func (e *Engine) after(fn func()) {
+	if e.scope != nil {
+		e.scope.after = append(e.scope.after, fn)
+		return
+	}
+	fn()
+}
+
+// notInTx refuses a verb that runs in several transactions inside one.
+func (e *Engine) notInTx(op string) error {
+	if e.scope != nil {
+		return &pawl.Error{Code: pawl.CodeInvalid, Op: op, Message: op + " runs in several transactions and cannot be part of one"}
+	}
+	return nil
+}
+
+var (
+	// errAnswered ends a scope before it writes: there is an answer already.
+	errAnswered = errors.New("answered already")
+	// errRunAgain has a call whose transaction was lost begin anew, outside of one.
+	errRunAgain = errors.New("the call runs again")
+	// errGoexit is the error of a call that ends its goroutine.
+	errGoexit = &pawl.Error{Code: pawl.CodeInternal, Message: "the call ended its goroutine"}
+	// errNothing undoes a call that has nothing to be kept.
+	errNothing = errors.New("nothing to keep")
+)
+
+// scopeTries bounds how often a call runs again whose transaction was lost.
+const scopeTries = 10
+
+// together runs fn on an Engine whose verbs share one transaction: e itself where
+// they do already; else a new scope, which it returns and which finish ends. The
+// transaction begins when a verb first writes, with first (nil = nothing): decoding
+// and checks before that hold no transaction. With errAnswered from first fn writes
+// nothing, and what first did is committed.
+func (e *Engine) together(ctx context.Context, first, fn func(ctx context.Context, e *Engine) error) (*scope, error) {
+	if e.scope != nil {
+		return nil, fn(ctx, e)
+	}
+	for try := 1; ; try++ {
+		s := &scope{DB: e.db, single: true, wants: make(chan struct{}), ready: make(chan error)}
+		err := s.run(ctx, &Engine{core: e.core, db: s, scope: s}, first, fn)
+		if !errors.Is(err, errRunAgain) || try == scopeTries {
+			return s, err
+		}
+	}
+}
+
+// run runs fn in a goroutine of its own, which stops where the transaction is to
+// begin, until it has: the store runs it, in a function and perhaps again.
+func (s *scope) run(ctx context.Context, e *Engine, first, fn func(ctx context.Context, e *Engine) error) error {
+	inner, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() {
+		err := error(errGoexit)
+		defer func() { done <- err }()
+		err = shielded(inner, func(ctx context.Context) error { return fn(ctx, e) })
+	}()
+	select {
+	case err := <-done: // it wrote nothing
+		return err
+	case <-s.wants:
+	}
+	ran := false
+	err := s.DB.Whole(ctx, func(ctx context.Context, tx store.Tx) error {
+		if ran {
+			return errRunAgain
+		}
+		ran, s.tx = true, tx
+		if first != nil {
+			if err := first(ctx, e); err != nil {
+				cancel()
+				s.ready <- err
+				<-done
+				if errors.Is(err, errAnswered) {
+					err = nil
+				}
+				return err
+			}
+		}
+		s.ready <- nil
+		if err := <-done; s.lost == nil {
+			return err
+		}
+		return s.lost
+	})
+	if !ran {
+		cancel()
+		s.ready <- err
+		<-done
+	}
+	return err
+}
+
+// finish tells this process what a scope has done, or that it has not, and returns
+// its error; that there was nothing to keep is none. A nil scope goes on.
+func (e *Engine) finish(ctx context.Context, s *scope, err error) error {
+	if s == nil {
+		return err
+	}
+	if err == nil {
+		for _, fn := range s.after {
+			fn()
+		}
+		return nil
+	}
+	if s.took { // and the items are back
+		e.groups.forget()
+		e.wake.all(pawl.CallerOf(ctx).Namespace)
+	}
+	if p := (panicked{}); errors.As(err, &p) {
+		e.logPanic(ctx, p)
+		panic(p.value)
+	}
+	if errors.Is(err, errNothing) {
+		return nil
+	}
+	return err
+}
+
+// kept is gripped for what is kept of a refusal: it stays when the call that
+// is refused is undone.
+func (e *Engine) kept(ctx context.Context, f pawl.Fence, op string, fn func(ctx context.Context, tx store.Tx, g *store.Grip) error) error {
+	keep := func(ctx context.Context, e *Engine) error { return e.gripped(ctx, f, op, fn) }
+	err := keep(ctx, e)
+	if e.scope != nil && err == nil {
+		e.scope.kept = append(e.scope.kept, keep)
+	}
+	return err
+}
+
+// keepAgain writes what is kept of a call that was undone. A worker that lost its
+// lease meanwhile has nothing to keep it for.
+func (e *Engine) keepAgain(ctx context.Context, s *scope) error {
+	if !s.undone {
+		return nil
+	}
+	for _, keep := range s.kept {
+		err := keep(ctx, e)
+		if code := pawl.CodeOf(err); code == pawl.CodeUnavailable || code == pawl.CodeInternal {
+			return err
+		}
+	}
+	return nil
+}
+
+// panicked carries a panic out of a transaction that another goroutine may run.
+type panicked struct {
+	value any
+	stack []byte
+}
+
+func (p panicked) Error() string { return fmt.Sprint("panic: ", p.value) }
+
+func (e *Engine) logPanic(ctx context.Context, p panicked) {
+	e.log.ErrorContext(ctx, "a call panicked in its transaction", "panic", p.value, "stack", string(p.stack))
+}
+
+func shielded(ctx context.Context, run func(ctx context.Context) error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = panicked{v, debug.Stack()}
+		}
+	}()
+	return run(ctx)
+}

@@ -1,0 +1,217 @@
+package engine_test
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver of database/sql
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/pawltest"
+)
+
+// ownTx is a transaction of the caller's own.
+type ownTx struct {
+	*engine.TxEngine
+	exec             func(query string) error
+	commit, rollback func() error
+}
+
+// beginOwn begins a transaction on the database of p.
+func beginOwn(t *testing.T, p *pawltest.Pawl) ownTx {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	if p.Database == pawltest.SQLite {
+		db := need[*sql.DB](t)(sql.Open("sqlite", strings.TrimPrefix(p.URL, "sqlite:")))
+		t.Cleanup(func() { db.Close() })
+		tx := need[*sql.Tx](t)(db.BeginTx(ctx, nil))
+		return ownTx{p.Engine.In(tx), func(query string) error { _, err := tx.Exec(query); return err }, tx.Commit, tx.Rollback}
+	}
+	c := need[*pgx.Conn](t)(pgx.Connect(ctx, p.URL))
+	t.Cleanup(func() { c.Close(ctx) })
+	tx := need[pgx.Tx](t)(c.Begin(ctx))
+	return ownTx{p.Engine.In(tx), func(query string) error { _, err := tx.Exec(ctx, query); return err },
+		func() error { return tx.Commit(ctx) }, func() error { return tx.Rollback(ctx) }}
+}
+
+// Work made in the caller's own transaction is there with its commit, and who
+// asked for it too.
+func TestTxEngineKeepsProvenance(t *testing.T) {
+	t.Parallel()
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		tx := beginOwn(t, p)
+		task := need[pawl.Task](t)(tx.Create(pawl.WithProvenance(t.Context(), pawl.Provenance{AgentName: "research-bot"}), pawl.NewTask{Type: "a"}))
+		if err := tx.commit(); err != nil {
+			t.Fatal(err)
+		}
+		rows := need[pawl.List[pawl.ProvenanceRecord]](t)(p.Engine.ListProvenance(t.Context(), pawl.ProvenanceFilter{TaskID: task.ID})).Items
+		if len(rows) != 1 || rows[0].AgentName != "research-bot" || rows[0].EventID == "" {
+			t.Errorf("provenance: %+v", rows)
+		}
+	})
+}
+
+// Every verb works inside the caller's transaction: its writes and the caller's own
+// rows commit together, or leave nothing.
+func TestTxEngineIsTheWholeService(t *testing.T) {
+	t.Parallel()
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		ctx, e := t.Context(), p.Engine
+		need[pawl.TypeRef](t)(first(e.PutTypes(ctx, []pawl.Type{{Name: "report", Approval: pawl.Approval{Mode: pawl.ApprovalManual}}})))
+		old := need[pawl.Task](t)(pawl.Create(ctx, e, pawl.NewTask{Type: "a"}))
+		waits := need[pawl.Task](t)(pawl.Create(ctx, e, pawl.NewTask{Type: "b"}))
+		waiting := leases(t, e, pawl.ClaimRequest{WorkerID: "w", TaskID: waits.ID}, 1)[0]
+		need[pawl.Moved](t)(first(e.Suspend(ctx, []pawl.SuspendCall{{Fence: waiting.Fence(), Signal: "paid"}})))
+		decided := need[pawl.Task](t)(pawl.Create(ctx, e, pawl.NewTask{Type: "report"}))
+		held := leases(t, e, pawl.ClaimRequest{WorkerID: "w", TaskID: decided.ID}, 1)[0]
+
+		work := func(tx ownTx) (made pawl.Task) {
+			t.Helper()
+			if err := tx.exec("INSERT INTO orders VALUES (7)"); err != nil {
+				t.Fatal(err)
+			}
+			made = need[pawl.Task](t)(tx.Create(ctx, pawl.NewTask{Type: "c", Items: []pawl.NewItem{{Key: "x"}, {Key: "y", After: []string{"x"}}}}))
+			l := need[[]pawl.Lease](t)(tx.Claim(ctx, pawl.ClaimRequest{WorkerID: "w", Types: []string{"a"}, WaitSeconds: 60}))
+			if len(l) != 1 || l[0].TaskID != old.ID {
+				t.Fatalf("claimed %+v", l)
+			}
+			if _, err := pawl.Complete(ctx, tx, pawl.Fence{ItemID: "itm_none", WorkerID: "w", Attempt: 1}, nil); !errors.Is(err, pawl.ErrNotFound) {
+				t.Errorf("a verb that is refused: %v", err)
+			}
+			need[pawl.Beat](t)(first(tx.Heartbeat(ctx, []pawl.HeartbeatCall{{Fence: l[0].Fence()}})))
+			need[pawl.CheckpointRef](t)(first(tx.Checkpoint(ctx, []pawl.CheckpointCall{{Fence: l[0].Fence(), NewCheckpoint: pawl.NewCheckpoint{Type: pawl.CustomCheckpoint, Snapshot: []byte(`1`)}}})))
+			need[pawl.Moved](t)(pawl.Complete(ctx, tx, l[0].Fence(), []byte(`"done"`)))
+			if sent := need[pawl.Signalled](t)(first(tx.SendSignals(ctx, []pawl.SignalCall{{Name: "paid"}}))); sent.Woken != 1 {
+				t.Errorf("the signal: %+v", sent)
+			}
+			need[pawl.Moved](t)(first(tx.Submit(ctx, []pawl.SubmitCall{{Fence: held.Fence(), Result: []byte(`1`)}})))
+			need[pawl.Task](t)(first(tx.ApproveTasks(ctx, []pawl.ApproveCall{{TaskID: decided.ID}})))
+			next := need[[]pawl.Lease](t)(tx.Claim(ctx, pawl.ClaimRequest{WorkerID: "w", Types: []string{"c"}, Limit: 9}))
+			if len(next) != 1 {
+				t.Fatalf("of its own work it claimed %+v", next)
+			}
+			need[pawl.Moved](t)(pawl.Complete(ctx, tx, next[0].Fence(), nil))
+			if got := need[pawl.Task](t)(tx.GetTask(ctx, old.ID)); got.State != pawl.TaskCompleted {
+				t.Errorf("inside, the task is %s", got.State)
+			}
+			if _, err := tx.DeleteTasks(ctx, []pawl.TaskCall{{TaskID: old.ID}}); !errors.Is(err, pawl.ErrInvalid) {
+				t.Errorf("delete: %v", err)
+			}
+			if got := need[pawl.Task](t)(e.GetTask(ctx, old.ID)); got.State.Stored() != pawl.TaskOpen {
+				t.Errorf("outside, the task is %s", got.State)
+			}
+			return made
+		}
+		own := beginOwn(t, p)
+		if err := cmp.Or(own.exec("CREATE TABLE orders (id INTEGER)"), own.commit()); err != nil {
+			t.Fatal(err)
+		}
+
+		tx := beginOwn(t, p)
+		made := work(tx)
+		if err := tx.rollback(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.GetTask(ctx, made.ID); !errors.Is(err, pawl.ErrNotFound) {
+			t.Errorf("after the rollback: %v", err)
+		}
+		for id, want := range map[string]pawl.TaskState{old.ID: pawl.TaskOpen, waits.ID: pawl.TaskOpen, decided.ID: pawl.TaskOpen} {
+			if got := need[pawl.Task](t)(e.GetTask(ctx, id)); got.State.Stored() != want {
+				t.Errorf("after the rollback %s is %s", id, got.State)
+			}
+		}
+
+		tx = beginOwn(t, p)
+		made = work(tx)
+		if err := tx.commit(); err != nil {
+			t.Fatal(err)
+		}
+		tx.Committed()
+		for id, want := range map[string]pawl.TaskState{old.ID: pawl.TaskCompleted, decided.ID: pawl.TaskCompleted, made.ID: pawl.TaskOpen} {
+			if got := need[pawl.Task](t)(e.GetTask(ctx, id)); got.State.Stored() != want {
+				t.Errorf("after the commit %s is %s", id, got.State)
+			}
+		}
+		// What depends on the work inside goes on, and who was suspended.
+		leases(t, e, pawl.ClaimRequest{WorkerID: "w", TaskID: made.ID}, 1)
+		leases(t, e, pawl.ClaimRequest{WorkerID: "w", TaskID: waits.ID}, 1)
+	})
+}
+
+// Committed wakes a claim that waits.
+func TestCommittedWakesClaims(t *testing.T) {
+	t.Parallel()
+	for _, which := range pawltest.Databases {
+		t.Run(string(which), func(t *testing.T) {
+			t.Parallel()
+			p := pawltest.OpenWith(t, which, engine.Options{PollInterval: time.Hour})
+			got := make(chan []pawl.Lease, 1)
+			go func() {
+				l, _ := p.Engine.Claim(context.WithoutCancel(t.Context()), pawl.ClaimRequest{WorkerID: "w", WaitSeconds: 60})
+				got <- l
+			}()
+			tx := beginOwn(t, p)
+			need[pawl.Task](t)(tx.Create(t.Context(), pawl.NewTask{Type: "a"}))
+			if err := tx.commit(); err != nil {
+				t.Fatal(err)
+			}
+			tx.Committed()
+			if l := <-got; len(l) != 1 {
+				t.Errorf("claimed %v", l)
+			}
+		})
+	}
+}
+
+// On PostgreSQL a transaction of database/sql does as well as one of pgx, with
+// tasks of one and of many, dedupe and a rollback; another database's is refused.
+func TestTxEngineOverDatabaseSQL(t *testing.T) {
+	t.Parallel()
+	p := pawltest.Open(t, pawltest.Postgres)
+	ctx := t.Context()
+	db, err := sql.Open("pgx", p.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	begin := func() *sql.Tx { return need[*sql.Tx](t)(db.BeginTx(ctx, nil)) }
+
+	tx := begin()
+	gone := need[pawl.Task](t)(p.Engine.In(tx).Create(ctx, pawl.NewTask{Type: "a"}))
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Engine.GetTask(ctx, gone.ID); pawl.CodeOf(err) != pawl.CodeNotFound {
+		t.Errorf("after the rollback: %v", err)
+	}
+
+	runAt := p.Now().Add(time.Hour)
+	tx = begin()
+	in := p.Engine.In(tx)
+	one := need[pawl.Task](t)(in.Create(ctx, pawl.NewTask{Type: "a", Title: "one", Payload: []byte(`{"n": 1}`), Dedupe: pawl.Dedupe{All: true}, RunAt: &runAt}))
+	many := need[pawl.Task](t)(in.Create(ctx, pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Key: "x", Input: []byte(`1`)}, {Key: "y", Input: []byte(`2`), After: []string{"x"}}}}))
+	again := need[pawl.Task](t)(in.Create(ctx, pawl.NewTask{Type: "a", Payload: []byte(`{"n": 1}`), Dedupe: pawl.Dedupe{All: true}}))
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if again.ID != one.ID || !again.Deduplicated {
+		t.Errorf("the same input made %s beside %s", again.ID, one.ID)
+	}
+	if got := need[pawl.Task](t)(p.Engine.GetTask(ctx, one.ID)); got.Title != "one" || string(got.Payload) != `{"n": 1}` || got.Stage != "Scheduled" {
+		t.Errorf("%+v", got)
+	}
+	l := leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w", TaskID: many.ID}, 1)[0]
+	need[pawl.Moved](t)(first(p.Engine.Complete(ctx, []pawl.CompleteCall{{Fence: l.Fence()}})))
+	leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w", TaskID: many.ID}, 1)
+
+	if _, err := p.Engine.In("no transaction").Create(ctx, pawl.NewTask{Type: "a"}); pawl.CodeOf(err) != pawl.CodeInvalid {
+		t.Errorf("of no transaction: %v", err)
+	}
+}
