@@ -117,7 +117,7 @@ var Limits = []Limit{
 	{"workers", MaxWorkers, "workers", "of a namespace that are remembered, those seen last"},
 	{"wait_seconds", MaxWaitSeconds, "seconds", "how long a claim may wait"},
 	{"page", MaxPage, "rows", "rows of one page"},
-	{"page_bytes", MaxPageBytes, "bytes", "values of one page: one that reaches them ends early, with a cursor"},
+	{"page_bytes", MaxPageBytes, "bytes", "values of one page, of the event feed too: one that reaches them ends early, with a cursor"},
 	{"claim_bytes", MaxClaimBytes, "bytes", "inputs, errors and reasons of the items of one claim: the item that reaches them is the last, and the next claim gets more"},
 	{"call_bytes", MaxCallBytes, "bytes", "values that one call may store, clones and planned items included, and results that are read as one"},
 	{"max_attempts", MaxAttemptsCeiling, "failures", "budget of an item"},

@@ -52,18 +52,20 @@ func (e *Engine) feedPage(ctx context.Context, q pawl.EventFilter) (pawl.List[pa
 	if err != nil {
 		return out, err
 	}
-	head := e.feed.Newest()
-	for from := after.Position; err == nil && after.Position < head && after.Position-from < feedScan && len(out.Items) < q.Limit; {
+	head, bytes := e.feed.Newest(), 0
+	for from := after.Position; err == nil && after.Position < head && after.Position-from < feedScan && len(out.Items) < q.Limit && bytes < pawl.MaxPageBytes; {
 		var events []pawl.Event
 		if events, after, err = e.feed.Page(ctx, after, pawl.MaxPage); err != nil {
 			break
 		}
-		events = matching(events, match)
-		if room := q.Limit - len(out.Items); len(events) > room {
-			events = events[:room]
-			after.Position = events[room-1].Position
+		for _, ev := range matching(events, match) {
+			if len(out.Items) == q.Limit || bytes >= pawl.MaxPageBytes {
+				after.Position = out.Items[len(out.Items)-1].Position
+				break
+			}
+			out.Items = append(out.Items, ev)
+			bytes += len(ev.Data) + len(ev.Diff) + len(ev.Message)
 		}
-		out.Items = append(out.Items, events...)
 	}
 	if after.Position < head {
 		out.Next = feedCursor + after.String()

@@ -90,7 +90,10 @@ func (f *Feed) cached(ctx context.Context, at pawl.FeedPosition, head int64, lim
 		return nil, after, true, nil
 	}
 	from := sort.Search(len(c.events), func(i int) bool { return c.events[i].Position > after })
-	to := min(from+limit, len(c.events))
+	to := from
+	for bytes := 0; to < min(from+limit, len(c.events)) && bytes < pawl.MaxPageBytes; to++ {
+		bytes += size(c.events[to])
+	}
 	if through = c.high; to < len(c.events) {
 		through = c.events[to-1].Position
 	}
@@ -115,21 +118,48 @@ func (c *cache) add(events []pawl.Event) {
 
 func size(e pawl.Event) int { return 300 + len(e.Data) + len(e.Diff) + len(e.Message) }
 
+// batch is events on their way out of the database. It is full with the event that
+// brings its bytes to those of a page: its reader always gets on by one.
+type batch struct {
+	events []pawl.Event
+	limit  int // that are still wanted
+	bytes  int
+}
+
+// firstRows is how many events are read before their size is known.
+const firstRows = 32
+
+// next is how many events to read, by the size of those that there are.
+func (b *batch) next() int {
+	if len(b.events) == 0 {
+		return min(firstRows, b.limit)
+	}
+	return min(b.limit, max(1, (pawl.MaxPageBytes-b.bytes)/(1+b.bytes/len(b.events))))
+}
+
+// take says the position of the last event that it takes when that fills it; 0 = it
+// takes them all and is not full.
+func (b *batch) take(events []pawl.Event) int64 {
+	for _, e := range events {
+		b.events = append(b.events, e)
+		if b.bytes += size(e); b.bytes >= pawl.MaxPageBytes {
+			return e.Position
+		}
+	}
+	return 0
+}
+
 // fetch reads events from the database: up to limit of those there are with
-// positions in (at, head]. How far positions were given is read in the same
-// snapshot: up to there a page that is not to be found is gone, and beyond it
-// nothing is passed, for the connection may lead to a server that lags.
+// positions in (at, head], fewer when they have the bytes of a page. How far
+// positions were given is read in the same snapshot: up to there a page that is not
+// to be found is gone, and beyond it nothing is passed, for the connection may lead
+// to a server that lags.
 func (f *Feed) fetch(ctx context.Context, at pawl.FeedPosition, head int64, limit int) (events []pawl.Event, through int64, err error) {
-	after := at.Position
-	err = f.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
-		events, through = nil, head
+	b := batch{}
+	err = f.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		b = batch{limit: limit}
 		if f.commits == nil {
-			if events, err = store.EventsAfter(ctx, tx, after, limit); err == nil && len(events) == limit {
-				through = events[limit-1].Position
-			}
-			if n := len(events); n > 0 {
-				through = max(through, events[n-1].Position)
-			}
+			through, err = b.after(ctx, tx, at.Position, head)
 			return err
 		}
 		s, err := store.ReadFeed(ctx, tx)
@@ -141,25 +171,59 @@ func (f *Feed) fetch(ctx context.Context, at pawl.FeedPosition, head int64, limi
 		} else if s.Epoch < at.Epoch {
 			return errOldServer
 		}
-		if through = min(head, s.Position); through <= after {
-			through = after
+		if through = min(head, s.Position); through <= at.Position {
+			through = at.Position
 			return nil
 		}
-		pages, err := store.FeedPages(ctx, tx, after+1, limit, loosePages)
+		pages, err := store.FeedPages(ctx, tx, at.Position+1, limit, loosePages)
 		for _, p := range pages {
-			p.IDs = p.IDs[:min(len(p.IDs), limit)]
-			some, err := store.EventsAt(ctx, tx, p)
-			if err != nil {
-				return err
+			if through, err = b.page(ctx, tx, p); err != nil || b.limit <= 0 {
+				break
 			}
-			for i := range some {
-				some[i].Epoch = s.EpochAt(some[i].Position)
-			}
-			events = append(events, some...)
-			limit -= len(p.IDs)
-			through = p.First + int64(len(p.IDs)) - 1
+		}
+		for i := range b.events {
+			b.events[i].Epoch = s.EpochAt(b.events[i].Position)
 		}
 		return err
 	})
-	return events, through, err
+	return b.events, through, err
+}
+
+// after reads the events whose numbers, which are their positions, are above one.
+func (b *batch) after(ctx context.Context, tx store.Tx, after, head int64) (through int64, err error) {
+	for b.limit > 0 {
+		n := b.next()
+		events, err := store.EventsAfter(ctx, tx, after, n)
+		if err != nil {
+			return 0, err
+		}
+		if full := b.take(events); full > 0 {
+			return full, nil
+		}
+		if len(events) > 0 {
+			after = events[len(events)-1].Position
+		}
+		if b.limit -= n; len(events) < n {
+			return max(head, after), nil
+		}
+	}
+	return after, nil
+}
+
+// page reads the events of a page, and says how far it got.
+func (b *batch) page(ctx context.Context, tx store.Tx, p store.FeedPage) (through int64, err error) {
+	for len(p.IDs) > 0 && b.limit > 0 {
+		n := min(b.next(), len(p.IDs))
+		events, err := store.EventsAt(ctx, tx, store.FeedPage{First: p.First, IDs: p.IDs[:n]})
+		if err != nil {
+			return 0, err
+		}
+		if full := b.take(events); full > 0 {
+			b.limit = 0
+			return full, nil
+		}
+		b.limit -= n
+		p.First, p.IDs = p.First+int64(n), p.IDs[n:]
+	}
+	return p.First - 1, nil
 }

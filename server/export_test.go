@@ -28,3 +28,15 @@ func UIStream(m pawl.Message, frames []pawl.MessageFrame) (string, error) {
 	}
 	return text, nil
 }
+
+// KeptFrames is how many bytes of the frames of events are kept.
+func KeptFrames(events []pawl.Event) (n int) {
+	var k frames
+	for i := range events {
+		k.of(0, &events[i])
+	}
+	for _, b := range k.at {
+		n += len(b)
+	}
+	return n
+}

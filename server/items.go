@@ -81,7 +81,7 @@ func (s *server) ofItem() {
 		ID string `path:"id" doc:"The id."`
 		api.ItemShape
 	}) (*answer[api.ItemView], error) {
-		i, err := s.svc.GetItem(ctx, in.ID)
+		i, err := s.itemOf(ctx, in.ID, in.Fields)
 		return reply(api.ItemView{Item: i}, err)
 	})
 	add(s, "resume_item", func(ctx context.Context, in *member) (*resumed, error) {

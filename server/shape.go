@@ -103,6 +103,21 @@ func (s *server) taskOf(ctx context.Context, id string, fields []string) (pawl.T
 	return l.Items[0], nil
 }
 
+// itemOf reads an item, without the large members that are not wanted.
+func (s *server) itemOf(ctx context.Context, id string, fields []string) (pawl.Item, error) {
+	if len(fields) == 0 || slices.Contains(fields, "parts_state") { // which a list does not have
+		return s.svc.GetItem(ctx, id)
+	}
+	l, err := s.svc.ListItems(ctx, pawl.ItemFilter{IDs: []string{id}, Fields: fields, Page: pawl.Page{Limit: 1}})
+	if err == nil && len(l.Items) == 0 {
+		err = pawl.NotFound("item", id)
+	}
+	if err != nil {
+		return pawl.Item{}, err
+	}
+	return l.Items[0], nil
+}
+
 // view reads what is to be included. A task that was deleted meanwhile has
 // nothing; one that has not completed has no result.
 func (s *server) view(ctx context.Context, t pawl.Task, include []string) (api.TaskView, error) {

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"slices"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/api"
+	"github.com/pawl-work/pawl/pawltest"
+	"github.com/pawl-work/pawl/server"
 )
 
 // The fields that may be asked for are the members that there are.
@@ -90,5 +93,56 @@ func TestShapes(t *testing.T) {
 	}
 	if r := h.do(400, "GET", "/v1/tasks?include=items&limit=1000", ""); !strings.Contains(r.text, "/limit") {
 		t.Errorf("a thousand with include: %s", r.text)
+	}
+}
+
+// unread is a service of which no item is read as a whole.
+type unread struct {
+	pawl.Service
+	t *testing.T
+}
+
+func (u unread) GetItem(ctx context.Context, id string) (pawl.Item, error) {
+	u.t.Errorf("%s is read as a whole", id)
+	return u.Service.GetItem(ctx, id)
+}
+
+// An item is read without the large members that are not asked for.
+func TestAnItemIsReadInPart(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		task, err := pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "a", Payload: []byte(`"large"`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := p.Service.ListItems(t.Context(), pawl.ItemFilter{TaskID: task.ID})
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := l.Items[0].ID
+		srv := serve(t, unread{p.Service, t}, server.Options{})
+		for fields, want := range map[string]string{
+			"state":               `{"id":"` + id + `","state":"queued"}`,
+			"input":               `{"id":"` + id + `","input":"large"}`,
+			"attempt,blocked_by":  `{"attempt":0,"blocked_by":{"reason":"no_worker","detail":"no live worker takes a"},"id":"` + id + `"}`,
+			"result,max_attempts": `{"id":"` + id + `","max_attempts":3}`,
+		} {
+			if got := ask(t, srv, "GET", "/v1/items/"+id+"?fields="+fields, ""); strings.TrimSpace(got.text) != want {
+				t.Errorf("%s: %s", fields, got.text)
+			}
+		}
+		if got := ask(t, srv, "GET", "/v1/items/itm_none?fields=state", ""); got.StatusCode != 404 {
+			t.Errorf("one that does not exist: %s", got.text)
+		}
+	})
+}
+
+// The frames that are kept for other readers have a bound in bytes.
+func TestFramesKeptAreBoundedByBytes(t *testing.T) {
+	events := make([]pawl.Event, 50)
+	for i := range events {
+		events[i].Position, events[i].Data = int64(i), []byte(`"`+strings.Repeat("x", 1<<20)+`"`)
+	}
+	if n := server.KeptFrames(events); n == 0 || n > 16<<20 {
+		t.Errorf("%d bytes are kept", n)
 	}
 }

@@ -228,9 +228,14 @@ func (s *server) followEvents(ctx context.Context, st *stream, f pawl.EventFilte
 type frames struct {
 	mu sync.Mutex
 	at map[pawl.FeedPosition][]byte
+
+	bytes int
 }
 
-const framesKept = 4096
+const (
+	framesKept = 4096
+	frameBytes = 16 << 20
+)
 
 func (k *frames) of(epoch int64, e *pawl.Event) []byte {
 	k.mu.Lock()
@@ -239,11 +244,12 @@ func (k *frames) of(epoch int64, e *pawl.Event) []byte {
 	if b, known := k.at[at]; known {
 		return b
 	}
-	if k.at == nil || len(k.at) >= framesKept {
-		k.at = map[pawl.FeedPosition][]byte{}
-	}
 	b := frame(epoch, e)
+	if k.at == nil || len(k.at) >= framesKept || k.bytes+len(b) > frameBytes {
+		k.at, k.bytes = map[pawl.FeedPosition][]byte{}, 0
+	}
 	k.at[at] = b
+	k.bytes += len(b)
 	return b
 }
 
