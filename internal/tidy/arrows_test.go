@@ -54,7 +54,7 @@ var arrows = map[string][]string{
 	"bench":               {"", "engine", "schema", "store", "store/postgres", "worker", "internal/gctune", "internal/testserver", "server", "mcp"}, // a module of its own
 	"contrib/anthropic":   {"", "agent"},
 	"contrib/openai":      {"", "agent"},
-	"examples/chat":       {"", "agent", "engine", "worker", "contrib/openai"},
+	"examples/terminal":   {"", "agent", "engine", "worker", "contrib/openai"},
 	"internal/childproc":  {},
 	"internal/demo":       {"", "worker", "internal/childproc", "internal/terminal"},
 	"internal/terminal":   {""},

@@ -1,20 +1,6 @@
 import type { AssistantContent, ModelMessage, ToolContent, UserContent } from "ai";
 import { again, type Message, type Pawl } from "./client.ts";
-
-/** A part of a message's content, as the server writes it. */
-export type Part = {
-  type: string;
-  text?: string;
-  toolCallId?: string;
-  toolName?: string;
-  input?: unknown;
-  output?: unknown;
-  isError?: boolean;
-  mediaType?: string;
-  url?: string;
-  data?: unknown;
-  status?: "streaming" | "abandoned";
-};
+import { place, type Part } from "./thread.ts";
 
 /**
  * What was said in a message's thread before it, for a model: without what was cut
@@ -34,22 +20,6 @@ export async function conversation(pawl: Pawl, messageId: string): Promise<Model
   return place(said, reply)
     .slice(0, -1)
     .flatMap(toModel);
-}
-
-type Mark = { id?: string; reply_to?: string };
-
-function mark(m: Message): Mark {
-  return (m.metadata as { chat?: Mark } | undefined)?.chat ?? {};
-}
-
-/** Puts a message where it belongs: over the one that it takes the place of, and what followed that. */
-function place(said: Message[], m: Message): Message[] {
-  const { id, reply_to } = mark(m);
-  const same = id ? said.findIndex((x) => mark(x).id === id) : -1;
-  if (same >= 0) return [...said.slice(0, same), m];
-  const asked = reply_to ? said.findIndex((x) => mark(x).id === reply_to) : -1;
-  if (asked >= 0) return [...said.slice(0, asked + 1), m];
-  return [...said, m];
 }
 
 /** A message as the AI SDK hands it to a model. */

@@ -1,5 +1,7 @@
 export { again, fence, must, pawl, PawlError, type Chunk, type Lease, type Message, type Pawl, type PawlOptions, type Problem, type Schemas } from "./client.ts";
-export { conversation, toModel, type Part } from "./conversation.ts";
+export { conversation, toModel } from "./conversation.ts";
+export type { Part } from "./thread.ts";
+export { partialResult, taskResult, type TaskResult } from "./result.ts";
 export { pawlStream, type PawlStream, type PawlStreamOptions, type StepSnapshot } from "./stream.ts";
 export { Permanent, RetryAfter } from "./failure.ts";
 export type { Refusal } from "./handin.ts";

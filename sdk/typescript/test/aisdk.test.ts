@@ -2,6 +2,7 @@
 import { AbstractChat, DefaultChatTransport, type ChatState, type ChatStatus, type UIMessage } from "ai";
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { chatMessages } from "../src/ui.ts";
 import { databases, House, kill, until } from "./house.ts";
 
 /** What useChat keeps in React, kept in plain members. */
@@ -46,6 +47,11 @@ function textOf(m: UIMessage | undefined): string {
   return (m?.parts ?? []).map((p) => (p.type === "text" ? p.text : "")).join("");
 }
 
+/** Messages as they are kept: without the numbers of parts in a stream. */
+function kept(messages: UIMessage[]): unknown {
+  return JSON.parse(JSON.stringify(messages.map((m) => ({ ...m, parts: m.parts.map((p) => (p.type === "reasoning" ? { ...p, id: undefined } : p)) }))));
+}
+
 const question = { text: "What is a pawl?" };
 
 for (const database of databases) {
@@ -76,6 +82,7 @@ for (const database of databases) {
     const left = new Page(here.url, "left");
     void left.sendMessage(question);
     await left.hears(8);
+    assert.deepEqual(await chatMessages(there.url, "left"), kept(left.messages.slice(0, 1))); // without the reply that is being made
     const reloaded = new Page(there.url, "left", left.messages.slice(0, 1));
     await comesBack(reloaded, house);
 
@@ -94,9 +101,10 @@ for (const database of databases) {
       const got = page.reply!;
       assert.equal(page.status, "ready", name);
       assert.deepEqual(got.parts, want.parts, name);
-      const kept = await (await fetch(`${here.url}/v1/messages/${got.id}`)).json();
-      assert.equal(kept.status, "complete");
-      assert.deepEqual(saidOf(kept.content), saidOf(got.parts), name);
+      const whole = await (await fetch(`${here.url}/v1/messages/${got.id}`)).json();
+      assert.equal(whole.status, "complete");
+      assert.deepEqual(saidOf(whole.content), saidOf(got.parts), name);
+      assert.deepEqual(await chatMessages(there.url, page.id), kept(page.messages), name);
       await page.resumeStream(); // nothing is under way
       assert.deepEqual(page.reply, got, name);
       assert.equal(page.messages.length, 2);

@@ -81,7 +81,7 @@ export async function kill(child: ChildProcess): Promise<void> {
   await gone;
 }
 
-function freePort(): Promise<number> {
+export function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {
     const s = createServer();
     s.on("error", reject);

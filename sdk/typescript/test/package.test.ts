@@ -16,7 +16,8 @@ test("the package can be published", async () => {
   assert.equal(pack.name, "@pawl-work/sdk");
   assert.equal(about.private, undefined);
   for (const member of ["license", "repository", "homepage", "publishConfig"]) assert.ok(about[member], member);
-  const entry = about.exports["."];
-  for (const path of [entry.types, entry.default, "package.json", "README.md"]) assert.ok(files.includes(path.replace("./", "")), path);
+  assert.deepEqual([Object.keys(about.dependencies), about.optionalDependencies], [["openapi-fetch"], undefined]);
+  const entries = Object.values(about.exports as Record<string, { types: string; default: string }>).flatMap((e) => [e.types, e.default]);
+  for (const path of [...entries, "package.json", "README.md"]) assert.ok(files.includes(path.replace("./", "")), path);
   assert.deepEqual(files.filter((f) => !/^(dist\/|package\.json$|README\.md$)/.test(f)), []);
 });

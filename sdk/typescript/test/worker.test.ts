@@ -4,7 +4,7 @@ import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { test } from "node:test";
 import { promisify } from "node:util";
-import { fence, must, once, pawl, PawlError, Permanent, RetryAfter, work, type Job, type Log, type Pawl, type Refusal, type Schemas, type WorkOptions } from "../src/index.ts";
+import { fence, must, once, partialResult, pawl, PawlError, Permanent, RetryAfter, taskResult, work, type Job, type Log, type Pawl, type Refusal, type Schemas, type WorkOptions } from "../src/index.ts";
 import { databases, House, until } from "./house.ts";
 
 const bin = process.env.PAWL_BIN ?? join(import.meta.dirname, "../../../.work/sdk");
@@ -88,6 +88,28 @@ for (const database of databases) {
     const endless = await create(p, "endless");
     await works(p, "endless", async () => loop, async () => (await endless()).state === "failed");
     assert.match(JSON.stringify((await itemOf(p, await endless())).error), /invalid_result/);
+  });
+
+  test(`the result of a task is read, and in part when it failed (${database})`, inTime, async () => {
+    await using house = await House.open(database);
+    const p = pawl((await house.serve()).url);
+    const conflict = (error: unknown) => error instanceof PawlError && error.code === "conflict";
+    const items = [1, 2, 3].map((n) => ({ key: `k${n}`, input: n }));
+    const task = await create(p, "thirds", { items, max_attempts: 1 } as Partial<Schemas["NewTask"]>);
+    const { id } = await task();
+    await assert.rejects(partialResult(p, id), conflict);
+    const handle = async ({ lease }: Job) => { if (lease.input === 2) throw new Permanent("no"); return { n: lease.input }; };
+    await works(p, "thirds", handle, async () => (await task()).state === "failed");
+    await assert.rejects(taskResult(p, id), conflict);
+    const { payload, partial } = await partialResult<Record<string, { n: number }>>(p, id);
+    assert.deepEqual([payload, partial], [{ k1: { n: 1 }, k3: { n: 3 } }, true]);
+
+    const whole = await create(p, "whole");
+    await works(p, "whole", async () => "all", async () => (await whole()).state === "completed");
+    for (const read of [taskResult, partialResult]) {
+      const result = await read(p, (await whole()).id);
+      assert.deepEqual([result.payload, result.partial], ["all", undefined]);
+    }
   });
 
   test(`a step runs once for its item (${database})`, inTime, async () => {

@@ -1,4 +1,4 @@
-module github.com/pawl-work/pawl/examples/chat
+module github.com/pawl-work/pawl/examples/terminal
 
 go 1.26.0
 

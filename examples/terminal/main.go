@@ -1,4 +1,4 @@
-// Command chat is a chat in a terminal that survives the death of either side.
+// Command terminal is a chat in a terminal that survives the death of either side.
 //
 //	go run . answer    # in one terminal: makes the replies
 //	go run .           # in another: asks, and reads along

@@ -1,0 +1,2 @@
+/** The type of the tasks: the page asks for it, the worker claims it. */
+export const type = "chat";
