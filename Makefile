@@ -64,4 +64,4 @@ demo: ## real work with a killed and a frozen worker, proved exact
 	go run ./cmd/pawl demo
 
 update: ## write the generated documents and golden files anew
-	go test . -update
+	go test . -update && go test ./cmd/pawl/internal/cli -update

@@ -9,7 +9,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/knadh/koanf/parsers/yaml"
 	"github.com/knadh/koanf/providers/env/v2"
@@ -24,76 +23,6 @@ import (
 	"github.com/pawl-work/pawl/mcp"
 )
 
-// Config is every setting there is. A setting's key is its path of names here
-// (serve.addr), its variable that in capitals after PAWL_ (PAWL_SERVE_ADDR), its
-// flag the one bound to it.
-type Config struct {
-	DB         string `koanf:"db"`
-	Schema     string `koanf:"schema"`
-	Migrate    string `koanf:"migrate"`
-	Server     string `koanf:"server"`
-	Key        string `koanf:"key"`
-	CA         string `koanf:"ca"`
-	Namespace  string `koanf:"namespace"`
-	Actor      string `koanf:"actor"`
-	Provenance string `koanf:"provenance"`
-	Output     string `koanf:"output"`
-	Log        string `koanf:"log"`
-
-	Serve  serveConfig  `koanf:"serve"`
-	Worker workerConfig `koanf:"worker"`
-	Sweep  sweepConfig  `koanf:"sweep"`
-	Relay  RelayConfig  `koanf:"relay"`
-
-	DBGiven bool // the database was named by somebody, not by default
-}
-
-type serveConfig struct {
-	Addr         string        `koanf:"addr"`
-	Auth         string        `koanf:"auth"`
-	Hosts        []string      `koanf:"hosts"`
-	RequireKeys  []string      `koanf:"require_keys"`
-	RatePerKey   int           `koanf:"rate_per_key"`
-	RatePerAgent int           `koanf:"rate_per_agent"`
-	TLSCert      string        `koanf:"tls_cert"`
-	TLSKey       string        `koanf:"tls_key"`
-	Notice       time.Duration `koanf:"notice"`
-	SessionIdle  time.Duration `koanf:"session_idle"`
-	SessionEnd   time.Duration `koanf:"session_length"`
-	Types        string        `koanf:"types"`
-	TypesOnly    bool          `koanf:"registered_types_only"`
-	MCPTools     string        `koanf:"mcp_tools"`
-
-	BodiesInFlight int64         `koanf:"bodies_in_flight"`
-	ReadTime       time.Duration `koanf:"read_time"`
-	ReadsPerKey    int           `koanf:"reads_per_key"`
-	MaxTypes       int           `koanf:"max_types"`
-}
-
-type workerConfig struct {
-	Name         string        `koanf:"name"`
-	Concurrency  int           `koanf:"concurrency"`
-	LeaseSeconds int           `koanf:"lease_seconds"`
-	Grace        time.Duration `koanf:"grace"`
-	PassEnv      []string      `koanf:"pass_env"`
-}
-
-type sweepConfig struct {
-	ScanIntervalSeconds      int           `koanf:"scan_interval_seconds"`
-	CreateCheckpoints        bool          `koanf:"create_checkpoints"`
-	CleanupOldCheckpoints    bool          `koanf:"cleanup_old_checkpoints"`
-	CheckpointRetentionLimit int           `koanf:"checkpoint_retention_limit"`
-	BuryAfter                time.Duration `koanf:"bury_after"`
-	StaleAfter               time.Duration `koanf:"stale_after"`
-	RetainTasks              time.Duration `koanf:"retain_tasks"`
-	RetainFailed             time.Duration `koanf:"retain_failed"`
-	RetainDead               time.Duration `koanf:"retain_dead_lettered"`
-	RetainKeys               time.Duration `koanf:"retain_keys"`
-	RetainSweeps             time.Duration `koanf:"retain_sweeps"`
-	RetainChunks             time.Duration `koanf:"retain_chunks"`
-	ArchiveDir               string        `koanf:"archive_dir"`
-}
-
 const (
 	defaultDB     = "sqlite:pawl.db"
 	defaultFile   = "pawl.yaml"
@@ -106,78 +35,6 @@ const (
 var foreign = []string{"PAWL_CONFIG", "PAWL_ITEM_ID", "PAWL_TASK_ID", "PAWL_TYPE", "PAWL_ATTEMPT", "PAWL_WORKER_ID",
 	"PAWL_PAYLOAD_SCHEMA", "PAWL_INPUT_SCHEMA", "PAWL_RESULT_SCHEMA", "PAWL_PARTS", "PAWL_ERROR", "PAWL_REASONS",
 	"PAWL_TEST_*", "PAWL_SERVICE_*", "PAWL_PORT", "PAWL_PORT_*"}
-
-// Defaults returns the settings before any file, variable or flag.
-func Defaults() Config {
-	s := pawl.DefaultSweepOptions()
-	return Config{
-		Migrate:   "up",
-		Namespace: pawl.DefaultNamespace,
-		Output:    "table",
-		Log:       "info",
-		Serve:     serveConfig{Addr: "127.0.0.1:7033", SessionIdle: time.Hour, SessionEnd: 12 * time.Hour},
-		Worker:    workerConfig{Concurrency: 1, LeaseSeconds: pawl.DefaultLeaseSeconds, Grace: pawl.DefaultStopGrace},
-		Sweep: sweepConfig{
-			ScanIntervalSeconds:      s.ScanIntervalSeconds,
-			CreateCheckpoints:        s.CreateCheckpoints,
-			CleanupOldCheckpoints:    s.CleanupOldCheckpoints,
-			CheckpointRetentionLimit: s.CheckpointRetentionLimit,
-			BuryAfter:                s.BuryAfter,
-			StaleAfter:               s.StaleAfter,
-			RetainTasks:              s.RetainTasks,
-			RetainFailed:             s.RetainFailed,
-			RetainDead:               s.RetainDead,
-			RetainKeys:               s.RetainKeys,
-			RetainSweeps:             s.RetainSweeps,
-			RetainChunks:             s.RetainChunks,
-			ArchiveDir:               s.ArchiveDir,
-		},
-	}
-}
-
-func (s sweepConfig) options() *pawl.SweepOptions {
-	return &pawl.SweepOptions{
-		ScanIntervalSeconds:      s.ScanIntervalSeconds,
-		CreateCheckpoints:        s.CreateCheckpoints,
-		CleanupOldCheckpoints:    s.CleanupOldCheckpoints,
-		CheckpointRetentionLimit: s.CheckpointRetentionLimit,
-		BuryAfter:                s.BuryAfter,
-		StaleAfter:               s.StaleAfter,
-		RetainTasks:              s.RetainTasks,
-		RetainFailed:             s.RetainFailed,
-		RetainDead:               s.RetainDead,
-		RetainKeys:               s.RetainKeys,
-		RetainSweeps:             s.RetainSweeps,
-		RetainChunks:             s.RetainChunks,
-		ArchiveDir:               s.ArchiveDir,
-	}
-}
-
-// GlobalFlags adds the flags that every command has.
-func GlobalFlags(f *pflag.FlagSet) {
-	f.String("db", "", "database: sqlite:FILE or postgres://… (default "+defaultDB+")")
-	f.String("schema", "", "PostgreSQL: the schema to live in (default pawl)")
-	f.String("server", "", "a pawl server's URL, or unix:/path of its socket, instead of a database")
-	f.String("key", "", "API key for --server")
-	f.String("ca", "", "PEM file of the certificate authority that signed the certificate of --server")
-	f.StringP("namespace", "n", "", "namespace to work in (default default)")
-	f.String("actor", "", "who acts, for the record")
-	f.String("provenance", "", "what the agent at work says of itself, as JSON: agent_id, agent_name, agent_version, model, …")
-	f.StringP("output", "o", "", "table or json (default table)")
-	f.String("log", "", "debug, info, warn or error, on stderr (default info)")
-	for _, name := range []string{"db", "schema", "server", "key", "ca", "namespace", "actor", "provenance", "output", "log"} {
-		Bind(f, name, name)
-	}
-	f.Bool("json", false, "short for -o json")
-	f.String("config", "", "settings file (default "+defaultFile+" where it exists)")
-}
-
-// Bind lets a flag set a key.
-func Bind(f *pflag.FlagSet, flag, key string) {
-	if err := f.SetAnnotation(flag, keyAnnotation, []string{key}); err != nil {
-		panic("pawl: " + err.Error()) // it is bound before it is made
-	}
-}
 
 // Configure reads the settings: flags before variables before the file before
 // defaults. An unknown key is an error that names its source.
@@ -285,7 +142,7 @@ func (a *App) loadEnv(k *koanf.Koanf, known []string) error {
 			i := slices.Index(names, name)
 			switch {
 			case value == "": // as good as not set
-			case i >= 0 && slices.Contains(lists, known[i]):
+			case i >= 0 && words(known[i]):
 				return known[i], strings.Fields(value)
 			case i >= 0:
 				return known[i], value
@@ -382,15 +239,3 @@ func KeysOf(t reflect.Type, prefix string) []string {
 	}
 	return keys
 }
-
-// RelayConfig names the sinks of `pawl serve`, each as NAME=URL. What the kind of
-// sink may be told stands behind a # at the URL's end, written like a query.
-// Messages of errors name sinks, never URLs: these hold passwords.
-type RelayConfig struct {
-	Sinks   []string `koanf:"sinks"`
-	Secrets []string `koanf:"secrets"` // NAME=whsec_…, several for one sink while they are changed
-	Origin  string   `koanf:"origin"`
-}
-
-// lists are the settings that hold several values: in a variable, words.
-var lists = []string{"relay.sinks", "relay.secrets", "worker.pass_env"}

@@ -28,7 +28,7 @@ func SweepCommand(a *cli.App) *cobra.Command {
 		return cli.With(a, func(ctx context.Context, s pawl.Sweeper, _ []string) error { return watch(ctx, a, s, every) })(cmd, args)
 	})
 	cmd.Flags().DurationVar(&every, "every", 0, "go on, with at most this between passes (woken for the next expiry)")
-	cli.SweepFlags(cmd.Flags())
+	cli.SettingFlags(cmd.Flags(), "sweep.")
 	return cmd
 }
 
@@ -101,6 +101,6 @@ func PruneCommand(a *cli.App) *cobra.Command {
 	}))
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would be removed, and change nothing")
 	cmd.Long = "A pass of the sweep with the ages given here: ended, failed and dead-lettered tasks are archived as compressed JSONL, then removed with all that hangs on them."
-	cli.RetentionFlags(cmd.Flags())
+	cli.SettingFlags(cmd.Flags(), "sweep.retain_", "sweep.archive_dir")
 	return cmd
 }

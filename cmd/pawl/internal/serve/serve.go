@@ -40,32 +40,7 @@ func Command(a *cli.App) *cobra.Command {
 		}
 		return cli.WithCreate(a, func(ctx context.Context, s pawl.Service, _ []string) error { return serve(ctx, a, s, outs) })(cmd, args)
 	})
-	f := cmd.Flags()
-	f.String("addr", "", "where to listen, host:port or unix:/path of a socket; API keys are needed on any address but loopback and a socket (default "+cli.Defaults().Serve.Addr+")")
-	f.String("auth", "", "required: every call needs an API key, on loopback too")
-	f.StringSlice("hosts", nil, "names this server goes by, besides the loopback's")
-	f.StringSlice("require-keys", nil, "routes taken with an Idempotency-Key only, such as create_task; * for all")
-	f.String("mcp-tools", "", "what /mcp offers agents without an API key: worker (default), approver or all")
-	f.Int("rate-per-key", 0, "calls a second of an API key that has no rate of its own (default: no bound)")
-	f.Int("rate-per-agent", 0, "calls a second of one worker or actor (default: no bound)")
-	f.Duration("read-time", 0, "how long a read that is no stream may take (default: 30s)")
-	f.Int("reads-per-key", 0, "reads of one API key under way at once; further ones wait (default: 2)")
-	f.Int("max-types", 0, "types that a namespace may have queued work of (default: 1000)")
-	f.Int64("bodies-in-flight", 0, "bytes of request bodies of calls under way at once (default: 64 MiB)")
-	f.StringArray("relay", nil, "send every event to NAME=URL: amqp, nats or https; see docs/relay.md")
-	cli.Bind(f, "relay", "relay.sinks")
-	f.String("tls-cert", "", "speak TLS with the certificate in this PEM file, read again when it changes")
-	f.String("tls-key", "", "and its key")
-	f.String("types", "", "register the types in this folder of YAML and JSON files first")
-	f.Bool("registered-types-only", false, "refuse tasks and items of types that are not registered")
-	f.Duration("notice", 0, "how long calls are still taken when it is to stop, while /readyz says 503")
-	for flag, key := range map[string]string{"addr": "addr", "auth": "auth", "hosts": "hosts", "require-keys": "require_keys", "mcp-tools": "mcp_tools",
-		"rate-per-key": "rate_per_key", "rate-per-agent": "rate_per_agent", "tls-cert": "tls_cert", "tls-key": "tls_key", "notice": "notice", "types": "types",
-		"registered-types-only": "registered_types_only", "bodies-in-flight": "bodies_in_flight",
-		"read-time": "read_time", "reads-per-key": "reads_per_key", "max-types": "max_types"} {
-		cli.Bind(f, flag, "serve."+key)
-	}
-	cli.SweepFlags(f)
+	cli.SettingFlags(cmd.Flags(), "serve.", "relay.", "sweep.")
 	return cmd
 }
 

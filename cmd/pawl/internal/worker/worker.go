@@ -65,14 +65,7 @@ func Command(a *cli.App) *cobra.Command {
 	f.BoolVar(&run, "exec", false, "run the command after --")
 	f.StringVar(&o.ID, "id", "", "one per process (default host name, process and a random part)")
 	f.StringVar(&o.TaskID, "task", "", "only this task's items")
-	f.String("name", "", "for the registry")
-	f.Int("concurrency", 0, "programs at a time (default 1)")
-	f.Int("lease", 0, "seconds a lease lasts without a heartbeat (default 300)")
-	f.Duration("grace", 0, "how long programs may go on after SIGTERM (default 30s)")
-	f.StringSlice("pass-env", nil, "PAWL_… and DB_… variables that programs get; they get no other one of these")
-	for flag, key := range map[string]string{"pass-env": "pass_env", "name": "name", "concurrency": "concurrency", "lease": "lease_seconds", "grace": "grace"} {
-		cli.Bind(f, flag, "worker."+key)
-	}
+	cli.SettingFlags(f, "worker.")
 	cmd.AddCommand(workerList(a))
 	return cmd
 }

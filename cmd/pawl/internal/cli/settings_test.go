@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+var update = flag.Bool("update", false, "write the table of settings in docs/cli.md anew")
+
+// The table of settings and the fields of Config have the same keys, and each default
+// has the type of its field.
+func TestSettings(t *testing.T) {
+	fields := KeysOf(reflect.TypeFor[Config](), "")
+	var keys []string
+	for _, s := range Settings {
+		keys = append(keys, s.Key)
+		if !slices.Contains(fields, s.Key) {
+			t.Errorf("%s has no field in Config", s.Key)
+			continue
+		}
+		if s.Default != nil && reflect.TypeOf(s.Default) != typeOfKey(s.Key) {
+			t.Errorf("the default of %s is a %T, its field a %s", s.Key, s.Default, typeOfKey(s.Key))
+		}
+		if s.Help == "" {
+			t.Errorf("%s has no help", s.Key)
+		}
+		f := pflag.NewFlagSet("", pflag.ContinueOnError)
+		s.addFlag(f)
+		if got := f.Lookup(s.Flag); s.Flag != "" && (got == nil || got.Annotations[keyAnnotation][0] != s.Key) {
+			t.Errorf("%s has no flag --%s", s.Key, s.Flag)
+		}
+	}
+	for _, key := range fields {
+		if !slices.Contains(keys, key) {
+			t.Errorf("%s has no row in Settings", key)
+		}
+	}
+	if d := Defaults(); d.Serve.Addr == "" || d.Worker.Concurrency != 1 || *d.Sweep.options() != sweepDefaults {
+		t.Errorf("the defaults are %+v", d)
+	}
+}
+
+// The table of settings in docs/cli.md is made from Settings.
+func TestPageHasTheSettings(t *testing.T) {
+	const page, begin, end = "../../../../docs/cli.md", "<!-- settings: go test ./cmd/pawl/internal/cli -update -->\n", "<!-- end of settings -->\n"
+	raw, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, _ := strings.Cut(string(raw), begin)
+	_, after, found := strings.Cut(rest, end)
+	if !found {
+		t.Fatalf("%s has no table of settings", page)
+	}
+	var b strings.Builder
+	b.WriteString("| key | flag | default | |\n|---|---|---|---|\n")
+	for _, s := range Settings {
+		flag, value, text := "", "", s.Help
+		if s.Flag != "" {
+			flag = "`--" + s.Flag + "`"
+		}
+		if s.Default != nil {
+			value = fmt.Sprintf("`%v`", s.Default)
+		}
+		if s.More != "" {
+			text += ". " + s.More
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", s.Key, flag, value, text)
+	}
+	want := before + begin + b.String() + end + after
+	if *update {
+		err = os.WriteFile(page, []byte(want), 0o644)
+	} else if want != string(raw) {
+		t.Errorf("the table of settings is old; write it anew with -update")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
