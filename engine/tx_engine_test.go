@@ -3,6 +3,7 @@ package engine_test
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"errors"
 	"strings"
@@ -72,9 +73,10 @@ func TestTxEngineIsTheWholeService(t *testing.T) {
 		decided := need[pawl.Task](t)(pawl.Create(ctx, e, pawl.NewTask{Type: "report"}))
 		held := leases(t, e, pawl.ClaimRequest{WorkerID: "w", TaskID: decided.ID}, 1)[0]
 
+		orders := "orders_" + strings.ToLower(rand.Text()) // the database may be there from an earlier run
 		work := func(tx ownTx) (made pawl.Task) {
 			t.Helper()
-			if err := tx.exec("INSERT INTO orders VALUES (7)"); err != nil {
+			if err := tx.exec("INSERT INTO " + orders + " VALUES (7)"); err != nil {
 				t.Fatal(err)
 			}
 			made = need[pawl.Task](t)(tx.Create(ctx, pawl.NewTask{Type: "c", Items: []pawl.NewItem{{Key: "x"}, {Key: "y", After: []string{"x"}}}}))
@@ -110,7 +112,7 @@ func TestTxEngineIsTheWholeService(t *testing.T) {
 			return made
 		}
 		own := beginOwn(t, p)
-		if err := cmp.Or(own.exec("CREATE TABLE orders (id INTEGER)"), own.commit()); err != nil {
+		if err := cmp.Or(own.exec("CREATE TABLE "+orders+" (id INTEGER)"), own.commit()); err != nil {
 			t.Fatal(err)
 		}
 
