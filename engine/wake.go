@@ -159,12 +159,12 @@ func (e *Engine) await(ctx context.Context, namespace, same string, wait time.Du
 			woken = e.wake.on(namespace)
 			done, err = try(woken)
 		case <-tick:
-			if !e.changed(ctx) {
+			if !e.watches(ctx) {
 				pause = min(2*pause, e.opts.PollInterval)
-			}
-			woken = e.wake.on(namespace)
-			if done, err = try(woken); done && err == nil {
-				e.wake.all(namespace) // nobody has told the others
+				woken = e.wake.on(namespace)
+				if done, err = try(woken); done && err == nil {
+					e.wake.all(namespace) // nobody has told the others
+				}
 			}
 			tick = time.After(pause + rand.N(pause/2))
 		case <-deadline.C:
@@ -177,10 +177,10 @@ func (e *Engine) await(ctx context.Context, namespace, same string, wait time.Du
 	return err
 }
 
-// changed asks SQLite, at most every 20 ms for the whole process, whether
-// anybody wrote since; then every waiting claim looks again. Elsewhere waiting
-// claims poll, and it says false.
-func (e *Engine) changed(ctx context.Context) bool {
+// watches asks SQLite, at most every 20 ms for the whole process, whether anybody
+// wrote since; then it wakes every waiting claim. Elsewhere, and when SQLite does
+// not say, it is false: waiting claims look by themselves.
+func (e *Engine) watches(ctx context.Context) bool {
 	ask := e.db.Dialect().Changed
 	if ask == nil {
 		return false
@@ -191,12 +191,14 @@ func (e *Engine) changed(ctx context.Context) bool {
 		return true
 	}
 	n, err := ask(ctx)
-	e.groups.asked = clock.Now()
-	if err != nil || n == e.groups.version {
-		return true // keep asking at this pace: asking costs microseconds
+	if err != nil {
+		return false
 	}
-	e.groups.version = n
-	clear(e.groups.known)
-	e.wake.all("")
+	e.groups.asked = clock.Now() // and again at this pace: asking costs microseconds
+	if n != e.groups.version {
+		e.groups.version = n
+		clear(e.groups.known)
+		e.wake.all("")
+	}
 	return true
 }

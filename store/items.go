@@ -120,6 +120,14 @@ func listItems(ctx context.Context, tx Tx, namespace string, q pawl.ItemFilter, 
 	}
 	if q.TaskID != "" || len(q.IDs) > 0 {
 		l.sources = nil // these lead to fewer
+	} else if len(l.sources) == 0 {
+		few, err := fewTasks(ctx, tx, namespace)
+		if err != nil {
+			return pawl.List[pawl.Item]{}, err
+		}
+		if few {
+			l.sources = []string{"SELECT w.id FROM pawl.tasks t JOIN pawl.work_items w ON w.task_id = t.id WHERE t.namespace = $1"}
+		}
 	}
 	rows, err := l.page(ctx, tx, namespace)
 	if err != nil {
@@ -265,14 +273,20 @@ func progressOf(p *int, state string) int {
 // Groups lists the (type, rank) stretches of ready that have rows, by skipping
 // from one to the next along the index.
 func Groups(ctx context.Context, tx Tx, namespace string) ([]Group, error) {
-	var out []Group
-	var g Group
-	found, err := Row(ctx, tx, []any{&g.Type, &g.Rank}, readSQL["first group"], namespace)
-	for err == nil && found {
-		out = append(out, g)
-		found, err = Row(ctx, tx, []any{&g.Type, &g.Rank}, readSQL["next group"], namespace, g.Type, g.Rank)
+	rows, err := tx.Query(ctx, readSQL["groups"], namespace)
+	if err != nil {
+		return nil, err
 	}
-	return out, err
+	defer rows.Close()
+	var out []Group
+	for rows.Next() {
+		var g Group
+		if err := rows.Scan(&g.Type, &g.Rank); err != nil {
+			return nil, err
+		}
+		out = append(out, g)
+	}
+	return out, rows.Err()
 }
 
 // Picks lists the rows of ready of one item, or the best of a task's.

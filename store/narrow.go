@@ -42,6 +42,15 @@ func (l *listing[T]) candidates(ctx context.Context, tx Tx, namespace, cursor st
 	return ids, true, nil
 }
 
+// fewTasks says whether a namespace has so few tasks that a list of what belongs to
+// them begins with them: indexes of items and events are not led by namespace, and
+// another namespace may have millions.
+func fewTasks(ctx context.Context, tx Tx, namespace string) (bool, error) {
+	var n int
+	_, err := Row(ctx, tx, []any{&n}, readSQL["count tasks"], namespace, fewCandidates/10+1)
+	return n <= fewCandidates/10, err
+}
+
 // listing is a list whose rows are made of many tables. It finds ids by the conditions
 // that one table and its index decide, then reads the rows with these ids by all
 // conditions, until the page is full. One query for both would let the planner join

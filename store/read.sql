@@ -53,6 +53,20 @@ SELECT 1
 FROM pawl.tasks
 WHERE id = $1 AND namespace = $2
 
+-- name: count tasks
+SELECT COUNT(*)
+FROM (SELECT 1 FROM pawl.tasks t WHERE t.namespace = $1 LIMIT $2) x
+
+-- name: count events
+SELECT COUNT(*)
+FROM (SELECT 1 FROM pawl.tasks t JOIN pawl.task_events e ON e.task_id = t.id WHERE t.namespace = $1 LIMIT $2) x
+
+-- name: events of few tasks
+e.id IN (
+  SELECT x.id FROM pawl.tasks t JOIN pawl.task_events x ON x.task_id = t.id WHERE t.namespace = ?
+  UNION ALL
+  SELECT b.event_id FROM pawl.tombstones b WHERE b.namespace = ?)
+
 -- name: type of task
 SELECT type, type_version, priority
 FROM pawl.tasks
@@ -94,19 +108,18 @@ WHERE c.item_id = $1 AND c.seq IN (
   UNION SELECT MAX(x.seq) FROM pawl.checkpoints x WHERE x.item_id = $1 AND x.name IS NOT NULL GROUP BY x.name)
 ORDER BY c.seq
 
--- name: first group
-SELECT r.type, r.rank
-FROM pawl.ready r
-WHERE r.namespace = $1
-ORDER BY r.type, r.rank
-LIMIT 1
-
--- name: next group
-SELECT r.type, r.rank
-FROM pawl.ready r
-WHERE r.namespace = $1 AND (r.type, r.rank) > ($2, $3)
-ORDER BY r.type, r.rank
-LIMIT 1
+-- name: groups
+WITH RECURSIVE g (type, rank) AS (
+  SELECT (SELECT r.type FROM pawl.ready r WHERE r.namespace = $1 ORDER BY r.type, r.rank LIMIT 1),
+    (SELECT r.rank FROM pawl.ready r WHERE r.namespace = $1 ORDER BY r.type, r.rank LIMIT 1)
+  UNION ALL
+  SELECT (SELECT r.type FROM pawl.ready r WHERE r.namespace = $1 AND (r.type, r.rank) > (g.type, g.rank) ORDER BY r.type, r.rank LIMIT 1),
+    (SELECT r.rank FROM pawl.ready r WHERE r.namespace = $1 AND (r.type, r.rank) > (g.type, g.rank) ORDER BY r.type, r.rank LIMIT 1)
+  FROM g
+  WHERE g.type IS NOT NULL)
+SELECT g.type, g.rank
+FROM g
+WHERE g.type IS NOT NULL
 
 -- name: pick item
 SELECT r.type, r.rank, r.item_id

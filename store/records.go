@@ -52,9 +52,31 @@ func listEvents(ctx context.Context, tx Tx, namespace string, q pawl.EventFilter
 		}
 		w.and("e.id "+cmp+" ?", after)
 	}
+	order := "e.id "
+	if q.TaskID == "" && q.ItemID == "" {
+		few, err := fewEvents(ctx, tx, namespace)
+		if err != nil {
+			return pawl.List[pawl.Event]{}, err
+		}
+		if few {
+			w.and(readSQL["events of few tasks"], namespace, namespace)
+			order = "e.id + 0 " // not along the index of ids, which has the events of all namespaces
+		}
+	}
 	var out []pawl.Event
-	err := scanEvents(ctx, tx, w.text(readSQL["events"], "e.id "+dir, q.Limit+1), w.args, func(_ int64, e pawl.Event) { out = append(out, e) })
+	err := scanEvents(ctx, tx, w.text(readSQL["events"], order+dir, q.Limit+1), w.args, func(_ int64, e pawl.Event) { out = append(out, e) })
 	return paged(out, q.Limit, func(e pawl.Event) string { return e.ID }), err
+}
+
+// fewEvents says whether the events of a namespace are found soonest through its tasks.
+func fewEvents(ctx context.Context, tx Tx, namespace string) (bool, error) {
+	few, err := fewTasks(ctx, tx, namespace)
+	if err != nil || !few {
+		return false, err
+	}
+	var n int
+	_, err = Row(ctx, tx, []any{&n}, readSQL["count events"], namespace, fewCandidates+1)
+	return n <= fewCandidates, err
 }
 
 // scanEvents hands over the events of a query, each with its row number.
