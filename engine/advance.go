@@ -178,10 +178,7 @@ func (d *deciding) applyByItem(ctx context.Context, tx store.Tx) error {
 	}
 	switch {
 	case !found:
-		row := d.rules.applyItem(d.e.ids.next("itm"), d.Namespace, d.TaskID)
-		d.queued = append(d.queued, store.DueItem{Namespace: row.Namespace, ItemID: row.ID, Type: row.Type, Rank: 1 - 2*row.Priority})
-		_, err := d.e.db.Dialect().Hot.Create(ctx, tx, nil, []store.NewItem{row})
-		return err
+		return d.makeApplyItem(ctx, tx)
 	case it.State == string(pawl.ItemCompleted):
 		var done pawl.Applied
 		if err := json.Unmarshal([]byte(it.Result), &done); err != nil {
@@ -192,6 +189,14 @@ func (d *deciding) applyByItem(ctx context.Context, tx store.Tx) error {
 		return d.fail(ctx, tx, pawl.KindApply, failureOf(it))
 	}
 	return nil // at work
+}
+
+// makeApplyItem queues an item that applies the task.
+func (d *deciding) makeApplyItem(ctx context.Context, tx store.Tx) error {
+	row := d.rules.applyItem(d.e.ids.next("itm"), d.Namespace, d.TaskID)
+	d.queued = append(d.queued, store.DueItem{Namespace: row.Namespace, ItemID: row.ID, Type: row.Type, Rank: 1 - 2*row.Priority})
+	_, err := d.e.db.Dialect().Hot.Create(ctx, tx, nil, []store.NewItem{row})
+	return err
 }
 
 // given are the states of an item that nobody does any more by himself.
@@ -214,6 +219,9 @@ func (d *deciding) planByItem(ctx context.Context, tx store.Tx) error {
 		return err
 	case !found, it.State == string(pawl.ItemCompleted):
 		return d.Rest(ctx, tx)
+	case it.State == string(pawl.ItemCancelled):
+		_, err := store.Apply(ctx, tx, d.Now, store.Change{Namespace: d.Namespace, TaskID: d.TaskID, Verb: "cancel", Actor: system, Reason: "its plan item was cancelled"})
+		return err
 	case slices.Contains(given, it.State):
 		return d.fail(ctx, tx, pawl.KindPlan, failureOf(it))
 	}

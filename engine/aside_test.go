@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/pawltest"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -220,6 +221,79 @@ func TestAPartKnowsItsKey(t *testing.T) {
 		o.must(err)
 		if n := o.count("SELECT COUNT(*) FROM pawl.work_item_parts p JOIN pawl.idempotency_keys k ON k.key_hash = p.idempotency_key_hash"); n != 1 {
 			o.Errorf("%d parts know their key", n)
+		}
+	})
+}
+
+// A task whose work items are all cancelled, each by itself, is cancelled with
+// what would apply it, although it was approved: nothing is left to apply.
+func TestNothingIsAppliedOfATaskWithoutItems(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		svc, ctx := p.Service, t.Context()
+		need[pawl.TypeRef](t)(first(svc.PutTypes(ctx, []pawl.Type{{Name: "report", Acceptance: true, Apply: pawl.Apply{Mode: pawl.ApplyItem, MaxAttempts: 1}}})))
+		for _, n := range []int{1, 2} {
+			for _, at := range []string{"queued", "leased", "failed"} {
+				task := need[pawl.Task](t)(pawl.Create(ctx, svc, pawl.NewTask{Type: "report", Items: items(n)}))
+				work := leases(t, svc, pawl.ClaimRequest{WorkerID: "w", TaskID: task.ID}, n)
+				for _, l := range work {
+					need[pawl.Moved](t)(first(svc.Submit(ctx, []pawl.SubmitCall{{Fence: l.Fence(), Result: []byte(`1`)}})))
+				}
+				if at != "queued" {
+					apply := leases(t, svc, pawl.ClaimRequest{WorkerID: "w", Types: []string{"report.apply"}}, 1)[0]
+					if at == "failed" {
+						if err := ruin(svc, apply.Fence()); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				for _, l := range work {
+					if err := cancelTask(svc, task.ID, l.ID); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if got := states(t, svc, task.ID); strings.Count(got, "cancelled") != n+2 {
+					t.Errorf("%d items, apply %s: %s", n, at, got)
+				}
+			}
+		}
+	})
+}
+
+// A retry of a task whose apply item was cancelled makes another one, and that of a
+// task whose plan item was cancelled cancels it. Both failed again, for ever.
+func TestARetryWithoutTheItemAside(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		svc, ctx := p.Service, t.Context()
+		need[pawl.TypeRef](t)(first(svc.PutTypes(ctx, []pawl.Type{{Name: "report", Acceptance: true, Apply: pawl.Apply{Mode: pawl.ApplyItem}}})))
+		need[pawl.TypeRef](t)(first(svc.PutTypes(ctx, []pawl.Type{{Name: "outline", Plan: pawl.Plan{Mode: pawl.PlanItem}}})))
+		for _, typ := range []string{"report.apply", "outline.plan"} {
+			name, kind, _ := strings.Cut(typ, ".")
+			task := need[pawl.Task](t)(pawl.Create(ctx, svc, pawl.NewTask{Type: name}))
+			if kind == pawl.KindApply {
+				l := leases(t, svc, pawl.ClaimRequest{WorkerID: "w", TaskID: task.ID}, 1)[0]
+				need[pawl.Moved](t)(first(svc.Submit(ctx, []pawl.SubmitCall{{Fence: l.Fence(), Result: []byte(`1`)}})))
+			}
+			aside := func() pawl.Fence {
+				return leases(t, svc, pawl.ClaimRequest{WorkerID: "w", Types: []string{typ}}, 1)[0].Fence()
+			}
+			f := aside()
+			if err := ruin(svc, f); err != nil {
+				t.Fatal(err)
+			}
+			if err := cancelTask(svc, task.ID, f.ItemID); err != nil {
+				t.Fatal(err)
+			}
+			retried := need[pawl.Task](t)(pawl.Retry(ctx, svc, task.ID))
+			if kind == pawl.KindPlan {
+				if retried.State != pawl.TaskCancelled {
+					t.Error(states(t, svc, task.ID))
+				}
+				continue
+			}
+			need[pawl.Moved](t)(first(svc.Complete(ctx, []pawl.CompleteCall{{Fence: aside(), Result: []byte(`{"result":1}`)}})))
+			if got := states(t, svc, task.ID); got != "completed completed cancelled completed" {
+				t.Error(got)
+			}
 		}
 	})
 }

@@ -159,6 +159,15 @@ func (e *Engine) changeAside(ctx context.Context, tx store.Tx, verb string, call
 	if err := c.Move(ctx, tx, store.TaskMove{Event: event, To: to, Actor: by, Message: store.Text(call.Reason), Todo: verb == "retry", FailedIn: failedIn}); err != nil {
 		return nil, err
 	}
+	if found && verb == "retry" && c.FailedIn == pawl.KindApply && it.State == string(pawl.ItemCancelled) {
+		r, err := e.rulesOf(ctx, tx, c.Namespace, c.Type, c.TypeVersion)
+		if err != nil {
+			return nil, err
+		}
+		d := deciding{Case: c, e: e, rules: r}
+		err = d.makeApplyItem(ctx, tx)
+		return d.queued, err
+	}
 	if !found || !slices.Contains(pawl.ItemState(it.State).Allowed(), verb) {
 		return []store.DueItem{}, nil
 	}

@@ -57,7 +57,8 @@ func stageOf(c *Change) Text {
 
 // Apply carries a Change out: the items' rows, their events, the task's
 // counters, state and event. A cancel of a whole task goes on until no item is
-// left that could run, and cancels the task whatever its items came to.
+// left that could run, and cancels the task whatever its items came to. A task
+// whose last item is cancelled by itself is cancelled with what plans or applies it.
 func Apply(ctx context.Context, tx Tx, now int64, c Change) (Applied, error) {
 	ch := changes[c.Verb]
 	t, err := lockTask(ctx, tx, c)
@@ -89,9 +90,23 @@ func Apply(ctx context.Context, tx Tx, now int64, c Change) (Applied, error) {
 	}
 	if t.solo {
 		out.Task = t.state
-		return out, releaseHash(ctx, tx, c.TaskID, out)
+		err = releaseHash(ctx, tx, c.TaskID, out)
+	} else {
+		err = t.conclude(ctx, tx, now, c, &out)
 	}
-	return out, t.conclude(ctx, tx, now, c, &out)
+	if err != nil || c.Verb != "cancel" || c.ItemIDs == nil || out.Task != "cancelled" {
+		return out, err
+	}
+	c.ItemIDs = nil // its last item is cancelled: nothing is left to apply
+	ids, err := idsToMove(ctx, tx, ch, c)
+	if err != nil || len(ids) == 0 {
+		return out, err
+	}
+	held, err := Take(ctx, tx, ids, ch.from)
+	if err != nil {
+		return out, err
+	}
+	return out, moveHeld(ctx, tx, now, &t, ch, c, held, &out)
 }
 
 func moveHeld(ctx context.Context, tx Tx, now int64, t *movedTask, ch change, c Change, held []Held, out *Applied) error {

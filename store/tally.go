@@ -107,6 +107,8 @@ func (t *movedTask) conclude(ctx context.Context, tx Tx, now int64, c Change, ou
 	case state == "open" && open == 0 && out.Items > 0,
 		t.cancelled > 0 && open == 0 && failedIn == "" && slices.Contains([]string{"submitted", "failed", "dead_lettered"}, state):
 		to, verb = n.Settled(), "settle"
+	case t.cancelled > 0 && n.Cancelled == n.Items && !pawl.TaskState(state).Ended(): // nothing is left to apply
+		to = "cancelled"
 	case c.Verb == "retry" && open > 0 && (state == "failed" || state == "dead_lettered"):
 		to = "open"
 	case c.Verb == "retry" && state != "open" && out.Items > 0: // it ended while the items were collected
