@@ -19,8 +19,11 @@ type walkFeed struct {
 	seen   []uint64          // a bit for each event's number
 	items  map[string]string // the state that the item's newest event led to
 	tasks  map[string]string
-	faults []string
+	faults []walkFault
 }
+
+// walkFault is what a feed did wrong, about a task.
+type walkFault struct{ task, what string }
 
 func (f *walkFeed) follow(ctx context.Context, e *engine.Engine) {
 	for ctx.Err() == nil {
@@ -37,7 +40,7 @@ func (f *walkFeed) follow(ctx context.Context, e *engine.Engine) {
 		})
 		if restart, turned := pawl.RestartOf(err); turned {
 			f.mu.Lock()
-			f.faults = append(f.faults, fmt.Sprintf("the epoch rose, restart from %s: %v", restart, err))
+			f.faults = append(f.faults, walkFault{"", fmt.Sprintf("the epoch rose, restart from %s: %v", restart, err)})
 			f.at = restart
 			f.mu.Unlock()
 		}
@@ -51,7 +54,7 @@ func (f *walkFeed) take(ev *pawl.Event) {
 		f.seen = append(f.seen, 0)
 	}
 	if f.seen[id/64]&(1<<(id%64)) != 0 {
-		f.faults = append(f.faults, "event "+ev.ID+" came twice")
+		f.faults = append(f.faults, walkFault{ev.TaskID, "event " + ev.ID + " came twice"})
 	}
 	f.seen[id/64] |= 1 << (id % 64)
 	taskFrom, taskTo := ev.TaskFrom, ev.TaskTo
@@ -68,7 +71,7 @@ func (f *walkFeed) step(states map[string]string, ev *pawl.Event, id, from, to s
 		return
 	}
 	if states[id] != from {
-		f.faults = append(f.faults, fmt.Sprintf("event %s (%s) takes %s from %q, it was %q", ev.ID, ev.Event, id, from, states[id]))
+		f.faults = append(f.faults, walkFault{ev.TaskID, fmt.Sprintf("event %s (%s) takes %s from %q, it was %q", ev.ID, ev.Event, id, from, states[id])})
 	}
 	states[id] = to
 }
@@ -84,7 +87,7 @@ func (f *walkFeed) missing(ids []int64) (out []int64) {
 	return out
 }
 
-func (f *walkFeed) takeFaults() (out []string) {
+func (f *walkFeed) takeFaults() (out []walkFault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	out, f.faults = f.faults, nil

@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -20,9 +19,10 @@ var walkVerbs = []struct {
 	call   walkCall
 }{
 	{"create", 1, (*concurrentWalk).create},
+	{"create in a transaction of the caller", 1, (*concurrentWalk).order},
 	{"claim", 8, (*concurrentWalk).claim},
 	{"heartbeat", 2, fenced(func(ctx context.Context, _ *rand.Rand, svc pawl.Service, f pawl.Fence) error {
-		_, err := pawl.Heartbeat(ctx, svc, f)
+		_, err := first(svc.Heartbeat(ctx, []pawl.HeartbeatCall{{Fence: f}}))
 		return err
 	})},
 	{"progress", 1, fenced(func(ctx context.Context, draw *rand.Rand, svc pawl.Service, f pawl.Fence) error {
@@ -31,43 +31,64 @@ var walkVerbs = []struct {
 		return err
 	})},
 	{"checkpoint", 2, fenced(func(ctx context.Context, _ *rand.Rand, svc pawl.Service, f pawl.Fence) error {
-		_, err := pawl.SaveCheckpoint(ctx, svc, f, pawl.NewCheckpoint{Type: pawl.CustomCheckpoint, Snapshot: []byte(`1`)})
+		c := pawl.NewCheckpoint{Type: pawl.CustomCheckpoint, Snapshot: []byte(`1`)}
+		_, err := first(svc.Checkpoint(ctx, []pawl.CheckpointCall{{Fence: f, NewCheckpoint: c}}))
 		return err
 	})},
 	{"complete", 8, (*concurrentWalk).finish},
+	{"complete under an idempotency key", 1, (*concurrentWalk).finishOnce},
+	{"complete many", 2, (*concurrentWalk).finishMany},
+	{"part", 3, (*concurrentWalk).part},
+	{"finalize", 2, (*concurrentWalk).finalize},
 	{"fail", 4, fenced(func(ctx context.Context, draw *rand.Rand, svc pawl.Service, f pawl.Fence) error {
-		retry, ms := draw.IntN(3) > 0, int64(draw.IntN(2)*1000)
-		_, err := first(svc.Fail(ctx, []pawl.FailCall{{Fence: f, Error: pawl.Failure{Message: "no"}, Retryable: &retry, RetryAfterMS: &ms}}))
+		_, err := first(svc.Fail(ctx, []pawl.FailCall{failCall(draw, f)}))
 		return err
 	})},
+	{"fail many", 2, (*concurrentWalk).failMany},
 	{"release", 2, fenced(func(ctx context.Context, _ *rand.Rand, svc pawl.Service, f pawl.Fence) error {
-		_, err := pawl.Release(ctx, svc, f)
+		_, err := first(svc.Release(ctx, []pawl.ReleaseCall{{Fence: f}}))
 		return err
 	})},
 	{"suspend", 2, (*concurrentWalk).suspend},
-	{"signal", 1, func(_ *concurrentWalk, ctx context.Context, _ *rand.Rand, svc pawl.Service) error {
-		_, err := pawl.Signal(ctx, svc, "go", "", nil)
+	{"signal", 1, func(w *concurrentWalk, ctx context.Context, draw *rand.Rand, svc pawl.Service) error {
+		_, err := first(svc.SendSignals(ctx, []pawl.SignalCall{{Name: w.signal(), Key: walkSignals[draw.IntN(len(walkSignals))]}}))
 		return err
 	}},
 	{"add_items", 4, (*concurrentWalk).addItems},
 	{"update", 3, (*concurrentWalk).update},
-	{"cancel", 1, onTask(func(svc pawl.Service) taskVerb { return svc.CancelTasks })},
-	{"cancel", 2, (*concurrentWalk).cancelItem},
-	{"retry", 2, onTask(func(svc pawl.Service) taskVerb { return svc.RetryTasks })},
-	{"bury", 1, onTask(func(svc pawl.Service) taskVerb { return svc.BuryTasks })},
+	{"cancel", 1, onTasks(func(svc pawl.Service) taskVerb { return svc.CancelTasks })},
+	{"cancel", 2, onItem(func(svc pawl.Service) taskVerb { return svc.CancelTasks })},
+	{"retry", 2, onTasks(func(svc pawl.Service) taskVerb { return svc.RetryTasks })},
+	{"retry", 1, onItem(func(svc pawl.Service) taskVerb { return svc.RetryTasks })},
+	{"bury", 1, onTasks(func(svc pawl.Service) taskVerb { return svc.BuryTasks })},
+	{"bury", 1, onItem(func(svc pawl.Service) taskVerb { return svc.BuryTasks })},
 	{"approve", 2, (*concurrentWalk).approve},
 	{"reject", 1, (*concurrentWalk).reject},
 	{"clone", 1, (*concurrentWalk).clone},
 	{"delete", 1, (*concurrentWalk).delete},
+	{"restore", 1, (*concurrentWalk).restore},
 	{"revoke_lease", 1, fenced(func(ctx context.Context, _ *rand.Rand, svc pawl.Service, f pawl.Fence) error {
-		_, err := first(svc.RevokeLeases(asOperator(ctx), []pawl.RevokeCall{{ItemID: f.ItemID, Attempt: f.Attempt}}))
+		moved, err := first(svc.RevokeLeases(asOperator(ctx), []pawl.RevokeCall{{ItemID: f.ItemID, Attempt: f.Attempt}}))
+		if err == nil && (moved.ID != f.ItemID || moved.Attempt != f.Attempt) {
+			err = fmt.Errorf("asked to end attempt %d of %s, it answered %+v", f.Attempt, f.ItemID, moved)
+		}
 		return err
 	})},
-	{"message", 1, fenced(speak)},
+	{"start a message", 2, (*concurrentWalk).startMessage},
+	{"append", 2, (*concurrentWalk).append},
+	{"step", 1, (*concurrentWalk).step},
+	{"finish a message", 1, (*concurrentWalk).finishMessage},
+	{"stop", 1, (*concurrentWalk).stopMessage},
 	{"checkpoint task", 1, func(w *concurrentWalk, ctx context.Context, draw *rand.Rand, svc pawl.Service) error {
 		c := pawl.NewCheckpoint{Type: pawl.ManualCheckpoint, Snapshot: []byte(`1`)}
 		_, err := first(svc.CheckpointTasks(ctx, []pawl.TaskCheckpoint{{TaskID: w.drawTask(draw), NewCheckpoint: c}}))
 		return err
+	}},
+	{"begin a key", 2, (*concurrentWalk).beginKey},
+	{"end a key", 2, (*concurrentWalk).endKey},
+	{"change a type", 1, (*concurrentWalk).changeType},
+	{"register a worker", 1, func(_ *concurrentWalk, ctx context.Context, draw *rand.Rand, svc pawl.Service) error {
+		return svc.RegisterWorker(ctx, pawl.WorkerInfo{WorkerID: fmt.Sprint("w", draw.IntN(4))})
 	}},
 	{"read", 1, (*concurrentWalk).read},
 	{"sweep", 1, func(_ *concurrentWalk, ctx context.Context, _ *rand.Rand, svc pawl.Service) error {
@@ -75,7 +96,11 @@ var walkVerbs = []struct {
 		return err
 	}},
 	{"time passes", 2, func(w *concurrentWalk, _ context.Context, draw *rand.Rand, _ pawl.Service) error {
-		w.p.Advance(time.Duration(1+draw.IntN(15)) * time.Second)
+		d := time.Duration(1+draw.IntN(15)) * time.Second
+		if draw.IntN(6) == 0 { // longer than what is kept briefly
+			d += time.Minute
+		}
+		w.p.Advance(d)
 		return nil
 	}},
 	{"kill", 1, (*concurrentWalk).kill},
@@ -84,8 +109,8 @@ var walkVerbs = []struct {
 // fenced is a verb with a claim made some time, which may be stale.
 func fenced(call func(context.Context, *rand.Rand, pawl.Service, pawl.Fence) error) walkCall {
 	return func(w *concurrentWalk, ctx context.Context, draw *rand.Rand, svc pawl.Service) error {
-		if f, found := w.drawFence(draw); found {
-			return call(ctx, draw, svc, f)
+		if c, found := w.drawClaim(draw, ""); found {
+			return call(ctx, draw, svc, c.Fence)
 		}
 		return w.claim(ctx, draw, svc)
 	}
@@ -93,10 +118,37 @@ func fenced(call func(context.Context, *rand.Rand, pawl.Service, pawl.Fence) err
 
 type taskVerb func(context.Context, []pawl.TaskCall) ([]pawl.Result[pawl.Task], error)
 
-// onTask is a verb of an operator on a whole task.
-func onTask(verb func(pawl.Service) taskVerb) walkCall {
+// onTasks is a verb of an operator on a whole task, or on two.
+func onTasks(verb func(pawl.Service) taskVerb) walkCall {
 	return func(w *concurrentWalk, ctx context.Context, draw *rand.Rand, svc pawl.Service) error {
-		return w.answered(first(verb(svc)(asOperator(ctx), []pawl.TaskCall{{TaskID: w.drawTask(draw)}})))
+		calls := []pawl.TaskCall{{TaskID: w.drawTask(draw)}}
+		if draw.IntN(3) == 0 {
+			calls = append(calls, pawl.TaskCall{TaskID: w.drawTask(draw)})
+		}
+		rs, err := verb(svc)(asOperator(ctx), calls)
+		for n := range rs {
+			if gone := w.answered(rs[n].Value, rs[n].Err); err == nil {
+				err = gone
+			}
+		}
+		return err
+	}
+}
+
+// onItem is a verb of an operator on an item.
+func onItem(verb func(pawl.Service) taskVerb) walkCall {
+	return func(w *concurrentWalk, ctx context.Context, draw *rand.Rand, svc pawl.Service) error {
+		w.mu.Lock()
+		items := w.items
+		w.mu.Unlock()
+		if len(items) == 0 {
+			return w.read(ctx, draw, svc)
+		}
+		item, err := svc.GetItem(ctx, items[draw.IntN(len(items))])
+		if err != nil {
+			return err
+		}
+		return w.answered(first(verb(svc)(asOperator(ctx), []pawl.TaskCall{{TaskID: item.TaskID, ItemIDs: []string{item.ID}}})))
 	}
 }
 
@@ -120,15 +172,55 @@ func (w *concurrentWalk) drawTask(draw *rand.Rand) string {
 	return w.tasks[draw.IntN(len(w.tasks))]
 }
 
-// drawFence is one of the newest claims.
-func (w *concurrentWalk) drawFence(draw *rand.Rand) (f pawl.Fence, found bool) {
+// drawSubmitted is a task whose results await approval, if there is one. What it
+// has to hand in is handed in first, often.
+func (w *concurrentWalk) drawSubmitted(ctx context.Context, draw *rand.Rand, svc pawl.Service) (id string, err error) {
+	for range 10 {
+		id = w.drawTask(draw)
+		w.mu.Lock()
+		typ := w.types[id]
+		w.mu.Unlock()
+		if accepts(typ) {
+			break
+		}
+	}
+	if draw.IntN(4) == 0 {
+		return id, nil
+	}
+	got, err := svc.Claim(ctx, pawl.ClaimRequest{WorkerID: "w0", TaskID: id, Limit: 4})
+	for _, l := range got {
+		c := walkClaim{l.Fence(), l.Type}
+		w.claimed(c)
+		if err = deliver(ctx, svc, c); err != nil {
+			break
+		}
+		if !accepts(c.typ) {
+			w.completed(c.ItemID)
+		}
+	}
+	return id, err
+}
+
+// walkClaim is a claim, and the type of its item.
+type walkClaim struct {
+	pawl.Fence
+	typ string
+}
+
+// drawClaim is one of the newest claims, or of those of a type.
+func (w *concurrentWalk) drawClaim(draw *rand.Rand, typ string) (c walkClaim, found bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	n := len(w.fences)
-	if n == 0 {
-		return f, false
+	var out []walkClaim
+	for n := len(w.claims) - 1; n >= 0 && len(out) < 6; n-- {
+		if typ == "" || w.claims[n].typ == typ {
+			out = append(out, w.claims[n])
+		}
 	}
-	return w.fences[n-1-draw.IntN(min(n, 6))], true
+	if len(out) == 0 {
+		return c, false
+	}
+	return out[draw.IntN(len(out))], true
 }
 
 // newItems are items of a task of a type. Some have keys and wait for others.
@@ -149,17 +241,28 @@ func newItems(draw *rand.Rand, typ string, n int, known []string) []pawl.NewItem
 }
 
 // accepts says whether results of a type await approval; its items cannot wait for each other.
-func accepts(typ string) bool { return typ == "reviewed" || typ == "applied" }
+func accepts(typ string) bool {
+	return slices.Contains([]string{"reviewed", "applied", "pieced", "hasty"}, typ)
+}
+
+// asideTypes are those of items that make a plan or apply results.
+var asideTypes = []string{"applied" + pawl.ApplySuffix, "planned" + pawl.PlanSuffix}
 
 func (w *concurrentWalk) create(ctx context.Context, draw *rand.Rand, svc pawl.Service) error {
-	typ := []string{"plain", "plain", "plain", "reviewed", "applied", "fragile"}[draw.IntN(6)]
+	typ := "plain"
+	if draw.IntN(5) > 1 {
+		typ = walkTypes[draw.IntN(len(walkTypes))].Name
+	}
 	n := pawl.NewTask{Type: typ, MaxAttempts: 1 + draw.IntN(3)}
-	n.Items = newItems(draw, n.Type, draw.IntN(4), nil)
+	if typ != "planned" && (!accepts(typ) || draw.IntN(3) == 0) { // one that has one item is submitted sooner
+		n.Items = newItems(draw, n.Type, draw.IntN(4), nil)
+	}
+	n.Dedupe.All = len(n.Items) == 0 && draw.IntN(3) == 0
 	if draw.IntN(6) == 0 {
 		at := w.p.Now().Add(10 * time.Second)
 		n.RunAt = &at
 	}
-	task, err := pawl.Create(ctx, svc, n)
+	task, err := first(svc.CreateTasks(ctx, []pawl.NewTask{n}))
 	return w.noted(n.Items, task, err)
 }
 
@@ -185,20 +288,6 @@ func (w *concurrentWalk) noted(items []pawl.NewItem, task pawl.Task, err error) 
 func (w *concurrentWalk) clone(ctx context.Context, draw *rand.Rand, svc pawl.Service) error {
 	task, err := first(svc.CloneTasks(ctx, []pawl.TaskClone{{TaskID: w.drawTask(draw)}}))
 	return w.noted(nil, task, err)
-}
-
-// speak starts a message of an item, says something, and finishes most of them.
-func speak(ctx context.Context, draw *rand.Rand, svc pawl.Service, f pawl.Fence) error {
-	m, err := first(svc.StartMessages(ctx, []pawl.StartCall{{Fence: f, Role: pawl.RoleAssistant}}))
-	if err != nil {
-		return err
-	}
-	of := pawl.MessageFence{MessageID: m.ID, WorkerID: f.WorkerID, Attempt: f.Attempt}
-	if _, err = first(svc.Append(ctx, []pawl.AppendCall{{MessageFence: of, Chunks: []pawl.Chunk{{Type: pawl.ChunkText, Text: "so"}}}})); err != nil || draw.IntN(3) == 0 {
-		return err
-	}
-	_, err = first(svc.FinishMessages(ctx, []pawl.FinishCall{{MessageFence: of}}))
-	return err
 }
 
 // delete deletes a task whatever it is doing, but never the last one.
@@ -229,54 +318,46 @@ func (w *concurrentWalk) claim(ctx context.Context, draw *rand.Rand, svc pawl.Se
 	switch draw.IntN(6) {
 	case 0:
 		req.TaskID = w.drawTask(draw)
-	case 1:
-		req.Types = []string{"applied.apply"}
-	case 2:
-		req.Types = []string{"plain", "reviewed"}
+	case 1, 2:
+		req.Types = asideTypes
+	case 3:
+		req.Types = []string{"plain", "pieced"}
 	}
 	got, err := svc.Claim(ctx, req)
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	for _, l := range got {
-		w.fences = append(w.fences, l.Fence())
-		w.items = append(w.items, l.ID)
+		w.claimed(walkClaim{l.Fence(), l.Type})
 	}
 	return err
 }
 
-// finish completes an item, or submits it where its type asks for that.
-func (w *concurrentWalk) finish(ctx context.Context, draw *rand.Rand, svc pawl.Service) error {
-	f, found := w.drawFence(draw)
-	if !found {
-		return w.claim(ctx, draw, svc)
-	}
-	_, err := pawl.Complete(ctx, svc, f, walkResult)
-	if errors.Is(err, pawl.ErrConflict) {
-		_, err = first(svc.Submit(ctx, []pawl.SubmitCall{{Fence: f, Result: walkResult}}))
-		return err
-	}
-	if err == nil {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.done[f.ItemID] = true
-	}
-	return err
+func (w *concurrentWalk) claimed(c walkClaim) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.claims = append(w.claims, c)
+	w.items = append(w.items, c.ItemID)
 }
 
 func (w *concurrentWalk) suspend(ctx context.Context, draw *rand.Rand, svc pawl.Service) error {
-	f, found := w.drawFence(draw)
+	c, found := w.drawClaim(draw, "")
 	if !found {
 		return w.claim(ctx, draw, svc)
 	}
-	call, until := pawl.SuspendCall{Fence: f}, w.p.Now().Add(time.Minute)
-	if which := draw.IntN(3); which != 0 {
+	call, until, which := pawl.SuspendCall{Fence: c.Fence}, w.p.Now().Add(time.Minute), draw.IntN(4)
+	if which > 0 {
 		call.Until = &until
-	} else {
-		call.Signal = "go"
+	}
+	if which < 2 {
+		call.Signal, call.Key = w.signal(), walkSignals[draw.IntN(len(walkSignals))]
 	}
 	_, err := first(svc.Suspend(ctx, []pawl.SuspendCall{call}))
 	return err
 }
+
+// signal is what items of this round wait for: one that was sent is kept.
+func (w *concurrentWalk) signal() string { return fmt.Sprint("go", w.round) }
+
+// walkSignals are the keys of signals.
+var walkSignals = []string{"", "a"}
 
 func (w *concurrentWalk) addItems(ctx context.Context, draw *rand.Rand, svc pawl.Service) error {
 	id := w.drawTask(draw)
@@ -289,31 +370,29 @@ func (w *concurrentWalk) addItems(ctx context.Context, draw *rand.Rand, svc pawl
 }
 
 func (w *concurrentWalk) update(ctx context.Context, draw *rand.Rand, svc pawl.Service) error {
-	n := draw.IntN(5)
-	_, err := first(svc.UpdateTasks(asOperator(ctx), []pawl.TaskUpdate{{TaskID: w.drawTask(draw), Priority: &n}}))
+	n, title := draw.IntN(5), fmt.Sprint("title ", draw.IntN(5))
+	call := pawl.TaskUpdate{TaskID: w.drawTask(draw), Priority: &n}
+	if draw.IntN(3) == 0 {
+		call.Title, call.Metadata = &title, []byte(`{"a":1}`)
+	}
+	_, err := first(svc.UpdateTasks(asOperator(ctx), []pawl.TaskUpdate{call}))
 	return err
 }
 
-func (w *concurrentWalk) cancelItem(ctx context.Context, draw *rand.Rand, svc pawl.Service) error {
-	w.mu.Lock()
-	items := w.items
-	w.mu.Unlock()
-	if len(items) == 0 {
-		return w.read(ctx, draw, svc)
-	}
-	item, err := svc.GetItem(ctx, items[draw.IntN(len(items))])
+func (w *concurrentWalk) approve(ctx context.Context, draw *rand.Rand, svc pawl.Service) error {
+	id, err := w.drawSubmitted(ctx, draw, svc)
 	if err != nil {
 		return err
 	}
-	return w.answered(first(svc.CancelTasks(asOperator(ctx), []pawl.TaskCall{{TaskID: item.TaskID, ItemIDs: []string{item.ID}}})))
-}
-
-func (w *concurrentWalk) approve(ctx context.Context, draw *rand.Rand, svc pawl.Service) error {
-	return w.answered(first(svc.ApproveTasks(asOperator(ctx), []pawl.ApproveCall{{TaskID: w.drawTask(draw)}})))
+	return w.answered(first(svc.ApproveTasks(asOperator(ctx), []pawl.ApproveCall{{TaskID: id}})))
 }
 
 func (w *concurrentWalk) reject(ctx context.Context, draw *rand.Rand, svc pawl.Service) error {
-	return w.answered(first(svc.RejectTasks(asOperator(ctx), []pawl.RejectCall{{TaskID: w.drawTask(draw),
+	id, err := w.drawSubmitted(ctx, draw, svc)
+	if err != nil {
+		return err
+	}
+	return w.answered(first(svc.RejectTasks(asOperator(ctx), []pawl.RejectCall{{TaskID: id,
 		Errors: []pawl.Complaint{{Code: "wrong", Message: "no"}}, AllowRework: draw.IntN(4) > 0}})))
 }
 

@@ -1,0 +1,98 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/pawl-work/pawl"
+)
+
+// startMessage starts a message of an item, which later calls go on with.
+func (w *concurrentWalk) startMessage(ctx context.Context, draw *rand.Rand, svc pawl.Service) error {
+	c, found := w.drawClaim(draw, "")
+	if !found {
+		return w.claim(ctx, draw, svc)
+	}
+	m, err := first(svc.StartMessages(ctx, []pawl.StartCall{{Fence: c.Fence, Role: pawl.RoleAssistant}}))
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.said = append(w.said, pawl.MessageFence{MessageID: m.ID, WorkerID: c.WorkerID, Attempt: c.Attempt})
+	return nil
+}
+
+// drawMessage is a message, sometimes by the fence of a later claim.
+func (w *concurrentWalk) drawMessage(draw *rand.Rand) (m pawl.MessageFence, found bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.said) == 0 {
+		return m, false
+	}
+	m = w.said[draw.IntN(len(w.said))]
+	if draw.IntN(4) == 0 {
+		c := w.claims[len(w.claims)-1]
+		m.WorkerID, m.Attempt = c.WorkerID, c.Attempt
+	}
+	return m, true
+}
+
+// append goes on where the message says that it is.
+func (w *concurrentWalk) append(ctx context.Context, draw *rand.Rand, svc pawl.Service) error {
+	m, found := w.drawMessage(draw)
+	if !found {
+		return w.read(ctx, draw, svc)
+	}
+	call := pawl.AppendCall{MessageFence: m, Chunks: []pawl.Chunk{{Type: pawl.ChunkText, Text: "so"}}}
+	_, err := first(svc.Append(ctx, []pawl.AppendCall{call}))
+	var e *pawl.Error
+	if errors.As(err, &e) && e.Expected != nil {
+		call.Offset = *e.Expected
+		_, err = first(svc.Append(ctx, []pawl.AppendCall{call}))
+	}
+	return err
+}
+
+func (w *concurrentWalk) step(ctx context.Context, draw *rand.Rand, svc pawl.Service) error {
+	m, found := w.drawMessage(draw)
+	if !found {
+		return w.read(ctx, draw, svc)
+	}
+	_, err := first(svc.StepMessages(ctx, []pawl.StepCall{{MessageFence: m}}))
+	return err
+}
+
+func (w *concurrentWalk) finishMessage(ctx context.Context, draw *rand.Rand, svc pawl.Service) error {
+	m, found := w.drawMessage(draw)
+	if !found {
+		return w.read(ctx, draw, svc)
+	}
+	_, err := first(svc.FinishMessages(ctx, []pawl.FinishCall{{MessageFence: m}}))
+	return err
+}
+
+func (w *concurrentWalk) stopMessage(ctx context.Context, draw *rand.Rand, svc pawl.Service) error {
+	m, found := w.drawMessage(draw)
+	if !found {
+		return w.read(ctx, draw, svc)
+	}
+	_, err := first(svc.StopMessages(asOperator(ctx), []pawl.StopCall{{MessageID: m.MessageID}}))
+	return err
+}
+
+// checkMessages reads every message to its end, each piece once and in order.
+func (w *concurrentWalk) checkMessages() {
+	ctx, cancel := context.WithTimeout(w.Context(), time.Minute)
+	defer cancel()
+	for _, m := range w.said {
+		h, err := listen(ctx, w.engines[w.round%2], m.MessageID, nil)
+		switch {
+		case errors.Is(err, pawl.ErrNotFound) && (w.deleted || w.archives()):
+		case err != nil || h.fault != "" || h.end == "":
+			w.Errorf("message %s: %v, %s, it ended as %q", m.MessageID, err, h.fault, h.end)
+		}
+	}
+}

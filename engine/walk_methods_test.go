@@ -1,0 +1,64 @@
+package engine_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	"github.com/pawl-work/pawl"
+)
+
+// notWalked are the methods of the service that no call of the concurrent walk
+// uses, with the reason.
+var notWalked = map[string]string{
+	"ResumeRelay": "changes a relay's own row alone; the tests of package relay call it while relays run",
+	"ForgetRelay": "as ResumeRelay",
+
+	"TaskResult": onlyReads, "PartialResult": onlyReads, "GetTask": onlyReads, "GetType": onlyReads, "ListTypes": onlyReads, "ListEvents": onlyReads,
+	"ListCheckpoints": onlyReads, "ListParts": onlyReads, "ListProvenance": onlyReads, "CountCheckpoints": onlyReads, "GetMessage": onlyReads, "ListMessages": onlyReads,
+	"ListWorkers": onlyReads, "ListKeys": onlyReads, "ListSweeps": onlyReads, "Stats": onlyReads, "Resume": onlyReads, "CheckToken": onlyReads, "ListRelays": onlyReads,
+	"ListTasks": onlyReads, "GetKeys": onlyReads, "FollowEvents": onlyReads, "FollowMessage": onlyReads,
+}
+
+const onlyReads = "it changes nothing"
+
+// Every method of the service is called by a verb of the walk, or is listed with
+// the reason why not.
+func TestTheWalkCallsEveryVerb(t *testing.T) {
+	called := map[string]bool{}
+	files, err := filepath.Glob("walk_*_test.go")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, name := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if sel, ok := n.(*ast.SelectorExpr); ok {
+				if id, ok := sel.X.(*ast.Ident); ok && id.Name == "svc" {
+					called[sel.Sel.Name] = true
+				}
+			}
+			return true
+		})
+	}
+	service := reflect.TypeFor[pawl.Service]()
+	for n := range service.NumMethod() {
+		name := service.Method(n).Name
+		switch reason := notWalked[name]; {
+		case reason == "" && !called[name]:
+			t.Errorf("%s: no verb of the walk calls it, and no reason says why", name)
+		case reason != "" && called[name]:
+			t.Errorf("%s: is called by the walk; take it off the list of those that are not", name)
+		}
+		delete(notWalked, name)
+	}
+	for name := range notWalked {
+		t.Errorf("%s: no method of the service", name)
+	}
+}
