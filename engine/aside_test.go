@@ -297,3 +297,34 @@ func TestARetryWithoutTheItemAside(t *testing.T) {
 		}
 	})
 }
+
+// A plan item that is buried before its task has learned that it failed leaves a
+// task that failed, and can be retried; it was cancelled.
+func TestAPlanItemBuriedAtOnce(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		svc, ctx := p.Service, t.Context()
+		need[pawl.TypeRef](t)(first(svc.PutTypes(ctx, []pawl.Type{{Name: "outline", Plan: pawl.Plan{Mode: pawl.PlanItem}}})))
+		task := need[pawl.Task](t)(pawl.Create(ctx, svc, pawl.NewTask{Type: "outline"}))
+		plan := leases(t, svc, pawl.ClaimRequest{WorkerID: "w", Types: []string{"outline.plan"}}, 1)[0].Fence()
+		if err := ruin(svc, plan); err != nil {
+			t.Fatal(err)
+		}
+		for _, query := range []string{ // as it is between the two transactions
+			"UPDATE pawl.task_live SET state = 'open', failed_in = NULL, error = NULL, completed_at = NULL, version = 0, todo = 1",
+			"INSERT INTO pawl.retention_gate VALUES ('test')",
+			"DELETE FROM pawl.task_events WHERE event = 'failed' AND item_id IS NULL",
+			"DELETE FROM pawl.retention_gate",
+		} {
+			if err := p.Exec(query); err != nil {
+				t.Fatal(query, err)
+			}
+		}
+		buried := need[pawl.Task](t)(first(svc.BuryTasks(ctx, []pawl.TaskCall{{TaskID: task.ID, ItemIDs: []string{plan.ItemID}}})))
+		if buried.State != pawl.TaskFailed || buried.FailedIn != pawl.KindPlan {
+			t.Errorf("%s, failed in %q", buried.State, buried.FailedIn)
+		}
+		if again := need[pawl.Task](t)(pawl.Retry(ctx, svc, task.ID)); again.State != pawl.TaskQueued {
+			t.Error(again.State)
+		}
+	})
+}
