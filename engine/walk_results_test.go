@@ -126,8 +126,8 @@ func (w *concurrentWalk) finishOnce(ctx context.Context, draw *rand.Rand, svc pa
 	var both sync.WaitGroup
 	for n, e := range w.engines {
 		both.Go(func() {
-			answers[n], _, errs[n] = e.AnswerOnce(ctx, key, func(ctx context.Context) (*pawl.Answer, error) {
-				moved, err := first(e.Complete(ctx, []pawl.CompleteCall{{Fence: c.Fence, Result: c.result()}}))
+			answers[n], _, errs[n] = e.Idempotent(ctx, key, func(ctx context.Context, svc pawl.Service) (*pawl.Answer, error) {
+				moved, err := first(svc.Complete(ctx, []pawl.CompleteCall{{Fence: c.Fence, Result: c.result()}}))
 				if err != nil {
 					return nil, err
 				}
