@@ -407,6 +407,9 @@ func (w *concurrentWalk) checkFeeds() {
 	})
 	w.accept(err)
 	w.events += len(ids)
+	if mended := w.count("SELECT COUNT(*) FROM pawl.task_events WHERE event = 'updated' AND message LIKE 'the count of%was wrong'"); mended > 0 {
+		w.Errorf("%d items waited for a wrong number of others, until the sweep counted again", mended)
+	}
 	deadline := time.Now().Add(20 * time.Second)
 	for n, f := range w.feeds {
 		missing := f.missing(ids)
@@ -422,6 +425,15 @@ func (w *concurrentWalk) checkFeeds() {
 			}
 		}
 	}
+}
+
+// count reads a number past the engines.
+func (w *concurrentWalk) count(query string) (n int) {
+	w.accept(w.p.Engine.DB().View(w.Context(), func(ctx context.Context, tx store.Tx) error {
+		_, err := store.Row(ctx, tx, []any{&n}, query)
+		return err
+	}))
+	return n
 }
 
 // forget deletes the round's tasks, so that checks stay as fast as they are.
