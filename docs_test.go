@@ -17,8 +17,8 @@ var update = flag.Bool("update", false, "write the generated documents anew")
 
 const generated = "<!-- Generated from %s by `go test . -update`; not for editing. -->\n\n"
 
-// The documents of the tables are written from the tables; git holds what was
-// written last, and this says whether it still is what would be.
+// The documents of the tables are written from the tables. The test compares the
+// files with what would be written now.
 func TestGeneratedDocsAreFresh(t *testing.T) {
 	for name, want := range map[string]string{
 		"lifecycle.md": lifecycleDoc(),
@@ -46,14 +46,14 @@ func TestGeneratedDocsAreFresh(t *testing.T) {
 func lifecycleDoc() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, generated, "lifecycle.go and event.go")
-	b.WriteString("# Lifecycles\n\nThe states of items, tasks and messages, and every move between them. A move that is not here is refused, by the code and by the CHECK constraints of both databases.\n")
+	b.WriteString("# Lifecycles\n\nThe states of items, tasks and messages, and every move between them. A move that is not listed is refused, by the code and by the CHECK constraints of both databases. [The contract](contract.md#1-items) has the rules behind the moves, [the glossary](glossary.md#states) the meaning of each state.\n\n```\npawl task get TASK     # state, status and version\npawl event list        # the moves that were made, newest first\n```\n\nIn the tables of moves, `·` is creation, and *by callers* marks the verbs that a caller can ask for; the others happen by themselves.\n")
 	for _, l := range lifecycles {
 		fmt.Fprintf(&b, "\n## %s\n\n", l.title)
 		writeStates(&b, l)
 		writeMoves(&b, l)
 		writeDiagram(&b, l)
 	}
-	b.WriteString("\n## Events\n\nEvery change of state leaves one event in its own transaction; so do the other changes named here. The message is what an event says when its writer gives none.\n\n| event | changes a state | message |\n|---|---|---|\n")
+	b.WriteString("\n## Events\n\nEvery change of state leaves one event in its own transaction; so do the other changes listed here. The message is the text of an event that was written without one.\n\n| event | changes a state | message |\n|---|---|---|\n")
 	for _, e := range pawl.Events {
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", e.Name, yes(e.State), e.Means)
 	}
@@ -61,7 +61,7 @@ func lifecycleDoc() string {
 }
 
 func writeStates(b *strings.Builder, l lifecycle) {
-	b.WriteString("| state | status | end | holds a lease | moved by time alone | verbs a caller may ask for |\n|---|---|---|---|---|---|\n")
+	b.WriteString("| state | status | final | holds a lease | time alone may move it | verbs of callers |\n|---|---|---|---|---|---|\n")
 	for _, s := range l.states {
 		name := "`" + s.Name + "`"
 		stored := s.Name
@@ -69,7 +69,7 @@ func writeStates(b *strings.Builder, l lifecycle) {
 		case !s.Shown:
 			name += " (stored, never shown)"
 		case !s.Stored:
-			name += " (how an open one reads)"
+			name += " (computed for an open task)"
 			stored = string(pawl.TaskOpen)
 		}
 		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s |\n", name, s.Status, yes(s.Terminal), yes(s.Leased), yes(s.Timed), strings.Join(pawl.Allowed(l.moves, stored), ", "))
@@ -77,7 +77,7 @@ func writeStates(b *strings.Builder, l lifecycle) {
 }
 
 func writeMoves(b *strings.Builder, l lifecycle) {
-	b.WriteString("\n| from | verb | to | event | asked for | when, and what else |\n|---|---|---|---|---|---|\n")
+	b.WriteString("\n| from | verb | to | event | by callers | when |\n|---|---|---|---|---|---|\n")
 	for _, m := range l.moves {
 		event := "`" + m.Event + "`"
 		if m.Event == "" {
@@ -130,18 +130,23 @@ func errorsDoc() string {
 	fmt.Fprintf(&b, generated, "errors.go")
 	b.WriteString(`# Errors
 
-Every refusal is one of these, the same in process and over HTTP. In Go, match with ` + "`errors.Is(err, pawl.ErrLeaseLost)`" + ` and read the members with ` + "`errors.As`" + ` into a ` + "`*pawl.Error`" + `; over HTTP the code is the problem document's ` + "`code`" + `; on the command line it decides the exit code. Texts are for people and may change; codes do not.
+Every refusal has one of these codes, the same in process and over HTTP. Codes do not change; texts are for people and may.
 
-| code | HTTP | exit | may be repeated as it is | means |
+` + "```sh\n" + `pawl task get tsk_none || test $? -eq 3   # not_found
+` + "```" + `
+
+In Go, match with ` + "`errors.Is(err, pawl.ErrLeaseLost)`" + ` and read the members with ` + "`errors.As`" + ` into a ` + "`*pawl.Error`" + `. Over HTTP the code is the problem document's ` + "`code`" + `. On the command line it decides the exit code.
+
+| code | HTTP | exit | may be repeated unchanged | meaning |
 |---|---|---|---|---|
 `)
 	for _, e := range pawl.Errors {
 		fmt.Fprintf(&b, "| `%s` | %d | %d | %s | %s |\n", e.Code, e.HTTP, e.Exit, yes(e.Retryable), e.Means)
 	}
 	b.WriteString(`
-Besides these, the command line exits with 0 when it is done and with 1 when a check failed.
+The command line also exits with 0 when it is done and with 1 when a check failed ([exit codes](cli.md#exit-codes)).
 
-` + "`lease_lost`" + ` has a reason: ` + "`taken`" + ` (another claim is the latest: ` + "`ErrLeaseTaken`" + `), ` + "`expired`" + ` (it ran out by the database's clock, swept or not: ` + "`ErrLeaseExpired`" + `), ` + "`released`" + ` (it was given back or suspended). All three match ` + "`ErrLeaseLost`" + `. A ` + "`conflict`" + ` about a state carries the state found and the verbs it allows.
+` + "`lease_lost`" + ` has a reason: ` + "`taken`" + ` (a later claim exists, or another worker made this one: ` + "`ErrLeaseTaken`" + `), ` + "`expired`" + ` (the lease ran out by the database's clock, swept or not: ` + "`ErrLeaseExpired`" + `), ` + "`released`" + ` (it was released, suspended or revoked). All three match ` + "`ErrLeaseLost`" + `. A ` + "`conflict`" + ` about a state carries the state that was found and the verbs it allows. [The contract](contract.md#3-the-fence) has the order in which a worker's call is judged.
 `)
 	return b.String()
 }
@@ -149,7 +154,7 @@ Besides these, the command line exits with 0 when it is done and with 1 when a c
 func limitsDoc() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, generated, "limits.go")
-	b.WriteString("# Limits and defaults\n\nWhat is over a limit is refused with `invalid` and a pointer to the field, a body with `too_large`. Times are in UTC, to the microsecond.\n\n## Limits\n\n")
+	b.WriteString("# Limits and defaults\n\nA value over a limit is refused with `invalid` and a pointer to the field, a body with `too_large`. Times are in UTC, in microseconds. [Settings](cli.md#settings) and [types](types.md#fields) change some defaults and tighten some limits.\n\n```sh\npawl task create --type report --priority 40000 || test $? -eq 2   # invalid: /priority\n```\n\n## Limits\n\n")
 	writeLimits(&b, pawl.Limits)
 	b.WriteString("\n## Defaults\n\n")
 	writeLimits(&b, pawl.Defaults)
@@ -157,7 +162,7 @@ func limitsDoc() string {
 }
 
 func writeLimits(b *strings.Builder, limits []pawl.Limit) {
-	b.WriteString("| name | value | unit | |\n|---|---|---|---|\n")
+	b.WriteString("| name | value | unit | meaning |\n|---|---|---|---|\n")
 	for _, l := range limits {
 		value := fmt.Sprint(l.Value)
 		if d := time.Duration(l.Value) * time.Second; l.Unit == "seconds" && d >= time.Hour {

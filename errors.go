@@ -44,20 +44,20 @@ type ErrorInfo struct {
 var Errors = []ErrorInfo{
 	{CodeInvalid, 400, 2, false, "The request is not well-formed; `errors` names each field by JSON Pointer."},
 	{CodeUnauthenticated, 401, 5, false, "No key, or one that is unknown, expired or revoked."},
-	{CodeForbidden, 403, 5, false, "This caller may not do this; `detail` says why: a key without the role that the call needs, a host or an origin that is not this server's."},
-	{CodeNotFound, 404, 3, false, "There is no such thing in this namespace."},
+	{CodeForbidden, 403, 5, false, "This caller may not do this; `detail` says why: the key lacks the role that the call needs, or the host or origin is not this server's."},
+	{CodeNotFound, 404, 3, false, "It does not exist in this namespace."},
 	{CodeMethod, 405, 2, false, "The path exists, the method or verb does not."},
 	{CodeConflict, 409, 4, false, "The state forbids it; `state` and `allowed` say what is possible."},
-	{CodeLeaseLost, 409, 4, false, "This claim is not the current one any more; stop working and claim again. `reason` is taken, expired or released."},
-	{CodeKeyInFlight, 409, 4, true, "Another call with this idempotency key is under way."},
+	{CodeLeaseLost, 409, 4, false, "This claim is not the current one; stop working and claim again. `reason` is taken, expired or released."},
+	{CodeKeyInFlight, 409, 4, true, "Another call with this idempotency key is in flight."},
 	{CodePrecondition, 412, 4, false, "If-Match names an old version."},
 	{CodeTooLarge, 413, 2, false, "The body is over its limit."},
 	{CodeMediaType, 415, 2, false, "The body is not application/json."},
 	{CodeKeyReused, 422, 4, false, "This idempotency key was used with another request."},
 	{CodeKeyRequired, 428, 4, false, "This call needs an Idempotency-Key."},
 	{CodeLimit, 429, 6, true, "Over a limit; wait as long as Retry-After says."},
-	{CodeInternal, 500, 70, false, "Our fault; the detail is in the server's log."},
-	{CodeUnavailable, 503, 6, true, "The database or a needed service does not answer; nothing was done, or its outcome is unknown and the call is safe to repeat with its idempotency key."},
+	{CodeInternal, 500, 70, false, "An error in Pawl; the detail is in the server's log."},
+	{CodeUnavailable, 503, 6, true, "The database or a needed service does not answer; nothing was done, or the outcome is unknown and the call is safe to repeat with its idempotency key."},
 }
 
 // Info is the code's row in Errors; an unknown code reads as internal.
