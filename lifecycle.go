@@ -162,7 +162,7 @@ var ItemMoves = []Move{
 	{held, "fail", []string{"scheduled", "queued", "failed"}, "failed", true, "failures+1; back-off, or at once when it is 0; failed when it is not retryable or max_attempts is reached"},
 	{held, "expire", []string{"queued", "scheduled", "failed"}, "lease_expired", false, "by the sweep; failures+1, except for items that were prefetched and never started"},
 	{held, "release", []string{"queued"}, "released", true, "given back; not counted"},
-	{held, "revoke_lease", []string{"queued"}, "lease_revoked", false, "an operator ended the lease, or the API key that holds it was revoked; not counted"},
+	{held, "revoke_lease", []string{"queued"}, "lease_revoked", true, "an operator ended the lease, or the API key that holds it was revoked; not counted"},
 	{held, "suspend", []string{"waiting"}, "suspended", true, "until a signal or a time; not counted"},
 	{[]string{"submitted"}, "accept", []string{"accepted"}, "accepted", false, "its task was approved"},
 	{[]string{"accepted"}, "settle", []string{"completed"}, "", false, "its task was applied"},

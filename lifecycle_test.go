@@ -182,7 +182,7 @@ func TestVerbsOfState(t *testing.T) {
 		want string
 	}{
 		{"queued item", pawl.ItemQueued.Allowed(), "claim cancel"},
-		{"leased item", pawl.ItemLeased.Allowed(), "complete submit fail release suspend cancel"},
+		{"leased item", pawl.ItemLeased.Allowed(), "complete submit fail release revoke_lease suspend cancel"},
 		{"failed item", pawl.ItemFailed.Allowed(), "retry bury cancel"},
 		{"completed item", pawl.ItemCompleted.Allowed(), ""},
 		{"queued task", pawl.TaskQueued.Allowed(), "cancel"},

@@ -75,14 +75,6 @@ func reject(ctx context.Context, s Service, c pawl.TaskCall, form url.Values) ([
 	return s.RejectTasks(ctx, []pawl.RejectCall{call})
 }
 
-// itemVerbs are the verbs that a state allows, and revoke_lease for a leased item.
-func itemVerbs(s pawl.ItemState) []string {
-	if s.Leased() {
-		return append(slices.Clone(s.Allowed()), "revoke_lease")
-	}
-	return s.Allowed()
-}
-
 // actionsFor are the actions that the state and the caller's role allow.
 func actionsFor(pass access.Pass, item bool, allowed []string) []action {
 	return slices.DeleteFunc(slices.Clone(actions), func(a action) bool {

@@ -30,7 +30,7 @@ func parse() map[string]*template.Template {
 }
 
 var funcs = template.FuncMap{
-	"escape": escape, "ago": ago, "utc": utc, "json": func(raw json.RawMessage) string { return pretty(maxPayload, raw) }, "full": func(raw json.RawMessage) string { return pretty(pawl.MaxPayloadBytes, raw) }, "piece": func(raw json.RawMessage) string { return pretty(maxPayloadInList, raw) }, "cut": cut, "status": statusOf, "actions": actionsFor, "itemVerbs": itemVerbs,
+	"escape": escape, "ago": ago, "utc": utc, "json": func(raw json.RawMessage) string { return pretty(maxPayload, raw) }, "full": func(raw json.RawMessage) string { return pretty(pawl.MaxPayloadBytes, raw) }, "piece": func(raw json.RawMessage) string { return pretty(maxPayloadInList, raw) }, "cut": cut, "status": statusOf, "actions": actionsFor, "itemVerbs": pawl.ItemState.Allowed,
 	"allowed": pawl.Allowed, "join": strings.Join, "parseDiff": parseDiff, "messageParts": messageParts, "describeState": describeState, "asJSON": asJSON,
 	"states":    func() []pawl.StateInfo { return pawl.TaskStates },
 	"pageQuery": pageQuery,
