@@ -123,7 +123,7 @@ func (e *Engine) ListAPIKeys(ctx context.Context) (out []pawl.APIKey, err error)
 
 // RevokeAPIKey ends a key for good, and the leases that were claimed with it: their
 // items are queued again, uncounted. Servers that know the key take it for at most
-// a second more; a lease that is claimed in that second is ended by the next sweep.
+// a second more, and end a lease that is claimed in that second within another.
 func (e *Engine) RevokeAPIKey(ctx context.Context, id string) (key pawl.APIKey, err error) {
 	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)
@@ -142,7 +142,7 @@ func (e *Engine) RevokeAPIKey(ctx context.Context, id string) (key pawl.APIKey, 
 		return err
 	})
 	if err == nil {
-		err = e.revokeKey(ctx, id)
+		err = e.revokeKey(ctx, id, actor(pawl.CallerOf(ctx), pawl.ActorUser, ""))
 	}
 	return key, err
 }

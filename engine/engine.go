@@ -127,6 +127,7 @@ type core struct {
 	name      string // of this engine among those of its database
 	seen      registry
 	owners    owners
+	claimKeys claimKeys
 	tokens    *tokens // set by start
 	homes     homes   // of messages
 	tails     tails
@@ -246,6 +247,7 @@ func (e *Engine) Close() error {
 	e.feed.Close()
 	e.tails.close()
 	e.notices.close()
+	e.claimKeys.wait()
 	return e.db.Close()
 }
 

@@ -45,6 +45,7 @@ func (e *Engine) own(ctx context.Context, c pawl.Caller, rows []store.Claimed) {
 		for i := range rows {
 			e.owners.note(store.Attempt{ItemID: rows[i].ItemID, N: rows[i].Attempt}, c.Key)
 		}
+		e.claimedWith(c.Key)
 	})
 }
 

@@ -73,7 +73,7 @@ func notLeased(ctx context.Context, tx store.Tx, namespace, itemID string) error
 }
 
 // revokeKey ends the leases that were claimed with a key, in batches.
-func (e *Engine) revokeKey(ctx context.Context, id string) error {
+func (e *Engine) revokeKey(ctx context.Context, id string, by store.Actor) error {
 	for {
 		var queued []store.DueItem
 		err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
@@ -81,7 +81,7 @@ func (e *Engine) revokeKey(ctx context.Context, id string) error {
 			if err != nil || len(items) == 0 {
 				return err
 			}
-			_, queued, err = store.RevokeLeases(ctx, tx, items, actor(pawl.CallerOf(ctx), pawl.ActorUser, ""), store.RevokedKey)
+			_, queued, err = store.RevokeLeases(ctx, tx, items, by, store.RevokedKey)
 			return err
 		})
 		if err != nil || len(queued) == 0 {

@@ -51,6 +51,11 @@ func RevokeAPIKey(ctx context.Context, tx Tx, id string, now int64) (bool, error
 	return n == 1, err
 }
 
+// RevokedOf says which of some keys are revoked.
+func RevokedOf(ctx context.Context, tx Tx, ids []string) ([]string, error) {
+	return Strings(ctx, tx, apiKeySQL["revoked of"], List(ids))
+}
+
 // UseAPIKeys notes that keys were used now, and their refusals.
 func UseAPIKeys(ctx context.Context, tx Tx, uses []pawl.APIKeyUse, now int64) error {
 	rows := make([][]any, len(uses))

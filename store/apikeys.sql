@@ -12,6 +12,11 @@ SELECT k.id, k.namespace, k.name, k.roles, k.payloads, k.rate, k.actor_type, k.a
 FROM pawl.api_keys k
 WHERE k.id = $1
 
+-- name: revoked of
+SELECT k.id
+FROM pawl.api_keys k
+WHERE k.id IN @list($1) AND k.revoked_at IS NOT NULL
+
 -- name: revoke api key
 UPDATE pawl.api_keys
 SET revoked_at = COALESCE(revoked_at, $2)

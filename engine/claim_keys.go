@@ -1,0 +1,89 @@
+package engine
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pawl-work/pawl/store"
+)
+
+// keyCheckDelay is how long after a claim with an API key the key is looked up.
+const keyCheckDelay = time.Second
+
+// claimKeys are the API keys that items were claimed with since the last check. A
+// claim may commit after the revocation of its key, when that has ended the key's
+// leases already. So each key is looked up after the claims, once a second for all:
+// either this finds the revocation, or the revocation comes later and finds the leases.
+type claimKeys struct {
+	mu       sync.Mutex
+	due      map[string]bool
+	checking bool
+	work     sync.WaitGroup
+}
+
+// claimedWith has an API key looked up; the claim must be committed.
+func (e *Engine) claimedWith(key string) {
+	k := &e.claimKeys
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.due == nil {
+		k.due = map[string]bool{}
+	}
+	k.due[key] = true
+	if !k.checking && e.open.Err() == nil {
+		k.checking = true
+		k.work.Go(e.checkClaimKeys)
+	}
+}
+
+// checkClaimKeys runs until no key is due, or the engine is closed.
+func (e *Engine) checkClaimKeys() {
+	k := &e.claimKeys
+	timer := time.NewTimer(keyCheckDelay)
+	defer timer.Stop()
+	for {
+		select {
+		case <-e.open.Done():
+			return // the sweep of another engine, or of the next start, ends the leases
+		case <-timer.C:
+		}
+		k.mu.Lock()
+		ids := slices.Collect(maps.Keys(k.due))
+		clear(k.due)
+		k.checking = len(ids) > 0
+		k.mu.Unlock()
+		if len(ids) == 0 {
+			return
+		}
+		if err := e.endRevoked(store.For(e.open, store.Background), ids); err != nil {
+			e.mishap(e.open, "looking up API keys that items were claimed with", err)
+			k.mu.Lock()
+			for _, id := range ids {
+				k.due[id] = true
+			}
+			k.mu.Unlock()
+		}
+		timer.Reset(keyCheckDelay)
+	}
+}
+
+// wait is for the check under way; the engine is closed.
+func (k *claimKeys) wait() {
+	k.mu.Lock() // no further check begins
+	k.mu.Unlock()
+	k.work.Wait()
+}
+
+// endRevoked ends the leases of those keys that are revoked.
+func (e *Engine) endRevoked(ctx context.Context, ids []string) error {
+	revoked, err := view(ctx, e, func(ctx context.Context, tx store.Tx, _ string) ([]string, error) {
+		return store.RevokedOf(ctx, tx, ids)
+	})
+	for i := 0; err == nil && i < len(revoked); i++ {
+		err = e.revokeKey(ctx, revoked[i], system)
+	}
+	return err
+}
