@@ -160,3 +160,17 @@ FROM pawl.task_live k
 JOIN pawl.item_rows i ON i.task_id = k.task_id
 WHERE k.task_id = $1 AND k.namespace = $2 AND k.items > $3 AND i.kind = 'work' AND i.state IN @list($4)
 ORDER BY CASE WHEN i.state IN ('failed', 'dead_lettered') THEN 0 ELSE 1 END, i.id
+
+-- name: unsettled tasks
+SELECT k.task_id, k.namespace
+FROM pawl.task_live k
+WHERE k.state IN ('failed', 'dead_lettered') AND k.items > 0 AND k.open = 0 AND k.failed = 0 AND k.dead = 0 AND k.failed_in IS NULL AND k.task_id > $1
+ORDER BY k.task_id
+LIMIT $2
+
+-- name: handed in
+SELECT 1
+FROM pawl.work_items w
+JOIN pawl.rests r ON r.item_id = w.id
+WHERE w.task_id = $1 AND w.kind = 'work' AND r.state = 'submitted'
+LIMIT 1

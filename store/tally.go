@@ -105,7 +105,7 @@ func (t *movedTask) conclude(ctx context.Context, tx Tx, now int64, c Change, ou
 			to = "cancelled"
 		}
 	case state == "open" && open == 0 && out.Items > 0 && (n.Items > 0 || c.Verb == "cancel"), // else its plan item failed
-		t.cancelled > 0 && open == 0 && failedIn == "" && slices.Contains([]string{"submitted", "failed", "dead_lettered"}, state):
+		(t.cancelled > 0 || c.Verb == "settle") && open == 0 && failedIn == "" && slices.Contains([]string{"submitted", "failed", "dead_lettered"}, state):
 		to, verb = n.Settled(), "settle"
 	case t.cancelled > 0 && n.Cancelled == n.Items && !pawl.TaskState(state).Ended(): // nothing is left to apply
 		to = "cancelled"
@@ -144,6 +144,32 @@ func (t *movedTask) conclude(ctx context.Context, tx Tx, now int64, c Change, ou
 		return err
 	}
 	return releaseHash(ctx, tx, c.TaskID, *out)
+}
+
+// Unsettled lists tasks that failed or were dead-lettered and of whose items none
+// did, from behind an id on: older versions left a task so when the last of
+// these items was cancelled.
+func Unsettled(ctx context.Context, tx Tx, after string, limit int) ([]TaskRef, error) {
+	return taskRefs(ctx, tx, moveSQL["unsettled tasks"], after, limit)
+}
+
+// Resettle gives a task the state that its items say, with an event; false when it
+// has it.
+func Resettle(ctx context.Context, tx Tx, now int64, ref TaskRef) (bool, error) {
+	c := Change{Namespace: ref.Namespace, TaskID: ref.ID, Verb: "settle", Actor: Actor{Type: pawl.ActorSystem},
+		Reason: "its last failed item was cancelled; the others decide"}
+	t, err := lockTask(ctx, tx, c)
+	if err != nil || !t.found || t.solo {
+		return false, err
+	}
+	var handedIn int
+	if _, err := Row(ctx, tx, []any{&handedIn}, moveSQL["handed in"], ref.ID); err != nil {
+		return false, err
+	}
+	t.acceptance = handedIn == 1
+	var out Applied
+	err = t.conclude(ctx, tx, now, c, &out)
+	return out.Changed, err
 }
 
 // Counts are what decides about a task that has no item at work.

@@ -36,6 +36,7 @@ type Sweeper struct {
 	kept         map[store.TypeVersion]pawl.Retention
 	examined     examined
 	recounted    string // the waiting item whose counts were compared last
+	resettled    bool   // no task is left that resettle is for
 	feedSeen     int64  // the page of the feed that was looked at last
 	carry        carry
 	encoders     sync.Pool // of *zstd.Encoder
@@ -57,7 +58,7 @@ type broom func(p *pass, ctx context.Context) error
 
 var (
 	quick = []broom{(*pass).expire, (*pass).due, (*pass).giveUp, (*pass).messages}
-	slow  = []broom{(*pass).revoked, (*pass).recount, (*pass).bury, (*pass).stale, (*pass).keys, (*pass).checkpoints, (*pass).chunks, (*pass).workers, (*pass).fold, (*pass).retain, (*pass).tombstones, (*pass).feed}
+	slow  = []broom{(*pass).revoked, (*pass).recount, (*pass).resettle, (*pass).bury, (*pass).stale, (*pass).keys, (*pass).checkpoints, (*pass).chunks, (*pass).workers, (*pass).fold, (*pass).retain, (*pass).tombstones, (*pass).feed}
 )
 
 // Pass is one whole sweep: what Quick does, then burial, stale tasks, keys,
