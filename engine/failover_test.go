@@ -52,6 +52,53 @@ func replicated(t *testing.T) (primary, standby *testserver.Server) {
 	return primary, standby
 }
 
+// The doctor warns of standbys that may lose acknowledged work: an asynchronous one,
+// and one of which the login may not see what it is.
+func TestWarningsOfStandbys(t *testing.T) {
+	primary, _ := replicated(t)
+	e := need[*engine.Engine](t)(engine.Open(t.Context(), primary.URL))
+	defer func() { _ = e.Close() }()
+	c := need[*pgx.Conn](t)(pgx.Connect(t.Context(), primary.URL))
+	defer c.Close(t.Context())
+	exec := func(text string) {
+		t.Helper()
+		if _, err := c.Exec(t.Context(), text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	warned := func(e *engine.Engine) (names []string) {
+		t.Helper()
+		for _, w := range need[[]engine.Warning](t)(e.Warnings(t.Context())) {
+			names = append(names, w.Name)
+		}
+		return names
+	}
+	if got := warned(e); len(got) != 0 {
+		t.Errorf("with a synchronous standby: %v", got)
+	}
+	exec("CREATE ROLE plain LOGIN SUPERUSER PASSWORD 'plain'")
+	u := need[*url.URL](t)(url.Parse(primary.URL))
+	u.User = url.UserPassword("plain", "plain")
+	plain := need[*engine.Engine](t)(engine.OpenWith(t.Context(), u.String(), engine.Options{Migrate: "off"}))
+	defer func() { _ = plain.Close() }()
+	exec("ALTER SYSTEM RESET synchronous_standby_names")
+	exec("SELECT pg_reload_conf()")
+	for async := false; !async; time.Sleep(10 * time.Millisecond) {
+		if err := c.QueryRow(t.Context(), "SELECT COUNT(*) = 1 FROM pg_stat_replication WHERE sync_state = 'async'").Scan(&async); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := warned(e); !slices.Equal(got, []string{"asynchronous standby"}) {
+		t.Errorf("with an asynchronous standby: %v", got)
+	}
+	exec("ALTER ROLE plain NOSUPERUSER")
+	exec("GRANT USAGE ON SCHEMA pawl TO plain")
+	exec("GRANT SELECT ON ALL TABLES IN SCHEMA pawl TO plain")
+	if got := warned(plain); !slices.Equal(got, []string{"standbys unseen"}) {
+		t.Errorf("of a login that may not see: %v", got)
+	}
+}
+
 // ledger is what was acknowledged, and what was followed.
 type ledger struct {
 	mu                 sync.Mutex

@@ -1,0 +1,30 @@
+package postgres
+
+import (
+	"testing"
+	"time"
+)
+
+// A clock of the database's host that differs is warned of in both directions; the
+// time that the answer took is not taken for a difference.
+func TestWarningOfTheClock(t *testing.T) {
+	asked := time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
+	answered := asked.Add(5 * time.Second) // a slow server
+	for now, want := range map[time.Time]string{
+		asked.Add(-clockApart):                      "",
+		asked.Add(-clockApart - time.Millisecond):   "the database's clock is 1.001s from this machine's",
+		asked.Add(-time.Hour):                       "the database's clock is 1h0m0s from this machine's",
+		asked.Add(2 * time.Second):                  "",
+		answered.Add(clockApart):                    "",
+		answered.Add(clockApart + time.Millisecond): "the database's clock is 1.001s from this machine's",
+		answered.Add(90 * time.Second):              "the database's clock is 1m30s from this machine's",
+	} {
+		got := setUp{asked: asked, now: now, answered: answered, commit: "on"}.warnings()
+		switch {
+		case want == "" && len(got) > 0:
+			t.Errorf("%v: %+v", now.Sub(asked), got)
+		case want != "" && (len(got) != 1 || got[0].Name != "clock" || got[0].Found != want):
+			t.Errorf("%v: %+v, want %q", now.Sub(asked), got, want)
+		}
+	}
+}
