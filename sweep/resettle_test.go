@@ -10,7 +10,7 @@ import (
 // Tasks that an older version left failed when their last failed item was cancelled
 // are settled by a sweep, with an event; their input hash is taken or released.
 func TestSweepSettlesWhatAnOlderVersionLeft(t *testing.T) {
-	each(t, func(h *house) {
+	each(t, func(h *fixture) {
 		h.ok(h.put(pawl.Type{Name: "judged", Acceptance: true, Approval: pawl.Approval{Mode: pawl.ApprovalManual}}))
 		stuck := func(typ, hash string, finish func(l pawl.Lease)) string {
 			h.Helper()
