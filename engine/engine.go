@@ -77,6 +77,9 @@ type Options struct {
 	// may be: a SQLite file that is missing or empty, and a PostgreSQL schema without
 	// Pawl's tables are not_found, and nothing is created.
 	Existing bool
+	// KeepFileMode leaves the permissions of a SQLite file as they are. Else group and
+	// others lose theirs when it is opened by its owner.
+	KeepFileMode bool
 	// Clock is SQLite's clock, for tests; nil = the machine's. PostgreSQL has
 	// its own.
 	Clock func() time.Time
@@ -198,7 +201,7 @@ func openDB(ctx context.Context, url string, o Options) (store.DB, error) {
 	scheme, rest, _ := strings.Cut(url, ":")
 	switch scheme {
 	case "sqlite":
-		return sqlite.Open(ctx, strings.TrimPrefix(rest, "//"), sqlite.Options{Clock: o.Clock, Log: o.Log, Existing: o.Existing})
+		return sqlite.Open(ctx, strings.TrimPrefix(rest, "//"), sqlite.Options{Clock: o.Clock, Log: o.Log, Existing: o.Existing, KeepMode: o.KeepFileMode})
 	case "postgres", "postgresql":
 		return postgres.Open(ctx, url, postgres.Options{Schema: o.Schema, Log: o.Log})
 	}

@@ -66,6 +66,20 @@ func TestAnExcludedProgramLearnsWhenItReconnects(t *testing.T) {
 	tooNew(t, "Run", e.Run(ctx))
 }
 
+// On SQLite it learns of it at its next write.
+func TestAnExcludedProgramLearnsWhenItWrites(t *testing.T) {
+	p := newcomer(t, pawltest.SQLite)
+	e := p.Another(engine.Options{})
+	need[pawl.Task](t)(pawl.Create(t.Context(), e, pawl.NewTask{Type: "t"}))
+	alter(t, p, strings.Replace(exclude, "9000)", "1)", 1))
+	need[pawl.Task](t)(pawl.Create(t.Context(), e, pawl.NewTask{Type: "t"})) // it may go on
+	alter(t, p, "UPDATE pawl.schema_migrations SET oldest = 9000 WHERE id = 9000")
+	_, err := pawl.Create(t.Context(), e, pawl.NewTask{Type: "t"})
+	tooNew(t, "the first write", err)
+	_, err = e.ListTasks(t.Context(), pawl.TaskFilter{})
+	tooNew(t, "a read after it", err)
+}
+
 // newcomer has a schema that no other test uses afterwards: its migrations are not
 // put back.
 func newcomer(t *testing.T, which pawltest.Database) *pawltest.Pawl {

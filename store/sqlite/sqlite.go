@@ -18,6 +18,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawl-work/pawl"
@@ -34,6 +35,9 @@ type Options struct {
 	Log   *slog.Logger // nil = slog.Default()
 	// Existing refuses a file that is missing or empty, as not_found.
 	Existing bool
+	// KeepMode leaves the permissions of the file and its log as they are; else
+	// those of group and others are taken away when the file is this user's.
+	KeepMode bool
 }
 
 // db implements store.DB.
@@ -50,6 +54,7 @@ type db struct {
 	dialect *store.Dialect
 	closing sync.Once
 	wal     logLimit
+	guarded atomic.Bool // Guard was called
 }
 
 var errClosed = &pawl.Error{Code: pawl.CodeUnavailable, Message: "the database has been closed"}
@@ -77,6 +82,9 @@ func Open(ctx context.Context, path string, o Options) (store.DB, error) {
 	if err := cmp.Or(createFile(path), prepareFile(ctx, path)); err != nil {
 		return nil, err
 	}
+	if !o.KeepMode {
+		restrict(ctx, path, o.Log)
+	}
 	d := &db{path: path, log: o.Log, clock: newRatchet(o.Clock, o.Log), wal: logLimit{bound: logBound, wait: logWait}}
 	if d.rw, err = sql.Open("sqlite", dsn(path, "rw", writerPragmas...)); err == nil {
 		d.ro, err = sql.Open("sqlite", dsn(path, "rw", readerPragmas...))
@@ -99,6 +107,7 @@ func Open(ctx context.Context, path string, o Options) (store.DB, error) {
 		Name: "sqlite", Hot: verbs, Timed: verbs, Rewrite: rewrite, Gathers: true,
 		Changed:  d.watch.version,
 		Migrator: d.migrator(),
+		Guard:    func() { d.guarded.Store(true) },
 	}
 	if _, err = d.watch.version(ctx); err == nil {
 		d.file, err = os.Stat(path)

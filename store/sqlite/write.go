@@ -39,6 +39,7 @@ type writer struct {
 	idle   chan struct{} // closed when it is given back after closing
 
 	session connection // nil until first used, and after it broke; its taker's
+	version int64      // data_version when the schema was looked at last; 0 = never on this connection
 }
 
 // stage is how far a call in the queue has come.
@@ -258,6 +259,7 @@ func (d *db) begin(ctx context.Context) (err error) {
 			w.session = nil
 			return classify(err)
 		}
+		w.version = 0
 	}
 	if _, err := w.session.exec(context.Background(), "BEGIN IMMEDIATE", nil); err != nil {
 		if broken(err) {
@@ -265,6 +267,29 @@ func (d *db) begin(ctx context.Context) (err error) {
 		}
 		return classify(err)
 	}
+	if err := d.fits(); err != nil {
+		d.undo(err)
+		return err
+	}
+	return nil
+}
+
+// fits says whether this program may still write to the schema. It looks only when
+// another connection has written since it looked last.
+func (d *db) fits() error {
+	if !d.guarded.Load() {
+		return nil
+	}
+	var v int64
+	t := &tx{session: d.writer.session}
+	_, err := store.Row(context.Background(), t, []any{&v}, "PRAGMA data_version")
+	if err != nil || v == d.writer.version {
+		return err
+	}
+	if err := store.Fits(context.Background(), t, d.dialect.Migrator); err != nil {
+		return err
+	}
+	d.writer.version = v
 	return nil
 }
 

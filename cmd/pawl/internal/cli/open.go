@@ -41,7 +41,7 @@ func (a *App) open(ctx context.Context) (pawl.Service, func(), error) {
 
 // EngineOptions returns the options of the engine from the settings.
 func (a *App) EngineOptions() engine.Options {
-	return engine.Options{Schema: a.Config.Schema, Migrate: a.Config.Migrate, Sweep: a.Config.Sweep.options(), Log: a.Log(),
+	return engine.Options{Schema: a.Config.Schema, Migrate: a.Config.Migrate, KeepFileMode: a.Config.KeepMode, Sweep: a.Config.Sweep.options(), Log: a.Log(),
 		RegisteredTypesOnly: a.Config.Serve.TypesOnly, MaxTypes: a.Config.Serve.MaxTypes}
 }
 

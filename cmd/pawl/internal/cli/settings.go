@@ -18,6 +18,7 @@ type Config struct {
 	DB         string `koanf:"db"`
 	Schema     string `koanf:"schema"`
 	Migrate    string `koanf:"migrate"`
+	KeepMode   bool   `koanf:"keep_file_mode"`
 	Server     string `koanf:"server"`
 	Key        string `koanf:"key"`
 	CA         string `koanf:"ca"`
@@ -134,6 +135,7 @@ var Settings = []Setting{
 	{Key: "output", Flag: "output", Short: "o", Default: "table", Help: "table or json"},
 	{Key: "log", Flag: "log", Default: "info", Help: "debug, info, warn or error, on stderr"},
 	{Key: "migrate", Default: "up", Help: "up: migrate the schema on opening; off: only verify it"},
+	{Key: "keep_file_mode", Help: "SQLite: keep the permissions of the file on opening; else only its owner keeps them"},
 
 	{Key: "serve.addr", Flag: "addr", Default: "127.0.0.1:7033", Help: "address to listen on, host:port or unix:/path of a socket",
 		More: "On any other address than loopback and a socket every call needs an API key: [access.md](access.md)"},
