@@ -46,3 +46,6 @@ func WasKilled(err error) bool {
 	s, ok := exit.Sys().(syscall.WaitStatus)
 	return ok && s.Signaled() && s.Signal() == syscall.SIGKILL
 }
+
+// KillChildrenAtEnd does nothing on Unix: a watcher kills the process groups.
+func KillChildrenAtEnd() error { return nil }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/cli"
+	"github.com/pawl-work/pawl/internal/childproc"
 	"github.com/pawl-work/pawl/internal/terminal"
 	"github.com/pawl-work/pawl/worker"
 )
@@ -33,6 +34,9 @@ func Command(a *cli.App) *cobra.Command {
 		return cli.With(a, func(ctx context.Context, s pawl.Claimer, args []string) error {
 			p := program{args: args, stderr: a.Stderr, env: ProgramEnv(a.Env, a.Config.Worker.PassEnv), grace: stopGrace}
 			p.types, _ = s.(typeReader)
+			if err := childproc.KillChildrenAtEnd(); err != nil {
+				return err
+			}
 			if runtime.GOOS != "windows" {
 				var err error
 				if p.watch, err = startWatcher(); err != nil {
