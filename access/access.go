@@ -97,7 +97,10 @@ type Pass struct {
 func (g *Gate) Enter(ctx context.Context, token string) (Pass, error) {
 	switch {
 	case token == "" && g.o.Required:
-		return Pass{}, &pawl.Error{Code: pawl.CodeUnauthenticated, Message: "this server takes calls with an API key only: Authorization: Bearer …"}
+		return Pass{}, &pawl.Error{
+			Code:    pawl.CodeUnauthenticated,
+			Message: "this server takes calls with an API key only: Authorization: Bearer …",
+		}
 	case token == "":
 		return Pass{}, nil
 	case g.o.Keys == nil:
@@ -210,9 +213,15 @@ func (p Pass) May(role string, global bool) error {
 	case p.Key == nil || role == "":
 		return nil
 	case !slices.Contains(p.Key.Roles, role):
-		return &pawl.Error{Code: pawl.CodeForbidden, Message: fmt.Sprintf("this call needs the role %s; the API key holds %s", role, strings.Join(p.Key.Roles, ", "))}
+		return &pawl.Error{
+			Code:    pawl.CodeForbidden,
+			Message: fmt.Sprintf("this call needs the role %s; the API key holds %s", role, strings.Join(p.Key.Roles, ", ")),
+		}
 	case global && p.Key.Namespace != pawl.AnyNamespace:
-		return &pawl.Error{Code: pawl.CodeForbidden, Message: fmt.Sprintf("this call concerns all namespaces: it needs the role %s in namespace %s", role, pawl.AnyNamespace)}
+		return &pawl.Error{
+			Code:    pawl.CodeForbidden,
+			Message: fmt.Sprintf("this call concerns all namespaces: it needs the role %s in namespace %s", role, pawl.AnyNamespace),
+		}
 	}
 	return nil
 }

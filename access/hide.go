@@ -11,7 +11,22 @@ import (
 
 // payloads are the members that carry what work is about; metadata, titles,
 // stages and error messages are not among them.
-var payloads = []string{"payload", "input", "result", "assembled_result", "snapshot", "detail", "data", "diff", "response", "evidence", "content", "before", "after", "operations"}
+var payloads = []string{
+	"payload",
+	"input",
+	"result",
+	"assembled_result",
+	"snapshot",
+	"detail",
+	"data",
+	"diff",
+	"response",
+	"evidence",
+	"content",
+	"before",
+	"after",
+	"operations",
+}
 
 // notes are text that is part of a payload.
 var notes = []string{"notes"}

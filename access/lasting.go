@@ -23,7 +23,11 @@ func (g *Gate) Lasting(ctx context.Context) (_ context.Context, end func(), err 
 	g.mu.Lock()
 	if g.lasting[p.Key.ID] >= most {
 		g.mu.Unlock()
-		return ctx, func() {}, &pawl.Error{Code: pawl.CodeLimit, Message: fmt.Sprintf("%d calls of this API key wait or stream already", most), RetryAfter: time.Second}
+		return ctx, func() {}, &pawl.Error{
+			Code:       pawl.CodeLimit,
+			Message:    fmt.Sprintf("%d calls of this API key wait or stream already", most),
+			RetryAfter: time.Second,
+		}
 	}
 	g.lasting[p.Key.ID]++
 	g.mu.Unlock()

@@ -90,7 +90,9 @@ func TestAZombieIsRefused(t *testing.T) {
 				t.Helper()
 				res, body := order(t, url, bearer(l)...)
 				var no api.Problem
-				if err := json.Unmarshal([]byte(body), &no); err != nil || res.StatusCode != 403 || no.Code != pawl.CodeForbidden || no.Reason != reason || res.Header.Get("Content-Type") != api.ProblemType {
+				if err := json.Unmarshal([]byte(body), &no); err != nil || res.StatusCode != 403 || no.Code != pawl.CodeForbidden ||
+					no.Reason != reason ||
+					res.Header.Get("Content-Type") != api.ProblemType {
 					t.Errorf("%s: %s %s, want 403 %s", who, res.Status, body, reason)
 				}
 			}
@@ -98,7 +100,9 @@ func TestAZombieIsRefused(t *testing.T) {
 				t.Helper()
 				res, body := order(t, url, bearer(l)...)
 				var got pawl.TaskToken
-				if err := json.Unmarshal([]byte(body), &got); err != nil || res.StatusCode != 200 || got.ItemID != l.ID || got.TaskID != l.TaskID || got.WorkerID != l.WorkerID || got.Attempt != l.Attempt {
+				if err := json.Unmarshal([]byte(body), &got); err != nil || res.StatusCode != 200 || got.ItemID != l.ID || got.TaskID != l.TaskID ||
+					got.WorkerID != l.WorkerID ||
+					got.Attempt != l.Attempt {
 					t.Errorf("%s: %s %s", who, res.Status, body)
 				}
 			}
@@ -145,7 +149,8 @@ func TestWhatIsNoTaskToken(t *testing.T) {
 				"one and another": {api.TaskTokenHeader, "x", "Authorization", "Bearer " + good},
 			} {
 				res, body := order(t, url, headers...)
-				if res.StatusCode != 401 || !strings.HasPrefix(res.Header.Get("WWW-Authenticate"), `Bearer realm="pawl task"`) || !strings.Contains(body, `"code":"unauthenticated"`) {
+				if res.StatusCode != 401 || !strings.HasPrefix(res.Header.Get("WWW-Authenticate"), `Bearer realm="pawl task"`) ||
+					!strings.Contains(body, `"code":"unauthenticated"`) {
 					t.Errorf("%s by %s: %s %v %s", what, who, res.Status, res.Header, body)
 				}
 			}

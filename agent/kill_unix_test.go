@@ -82,9 +82,13 @@ func storyLoop(tell func(run)) agent.Loop {
 	}
 	send := tool("send")
 	send.SideEffects = true
-	return agent.Loop{Model: &parrot{turns: story(), pause: 2 * time.Millisecond}, Tools: []agent.Tool{tool("look"), send}, Ask: func(context.Context, agent.Call) (agent.Outcome, error) {
-		return agent.Outcome{Output: json.RawMessage(`"said to have happened"`)}, nil
-	}}
+	return agent.Loop{
+		Model: &parrot{turns: story(), pause: 2 * time.Millisecond},
+		Tools: []agent.Tool{tool("look"), send},
+		Ask: func(context.Context, agent.Call) (agent.Outcome, error) {
+			return agent.Outcome{Output: json.RawMessage(`"said to have happened"`)}, nil
+		},
+	}
 }
 
 func storyWorker(ctx context.Context, c pawl.Claimer, l agent.Loop) error {
@@ -229,7 +233,14 @@ func killGenerations(t *testing.T, p *pawltest.Pawl, door string) {
 }
 
 // hearNew follows the messages that nobody follows yet.
-func hearNew(t *testing.T, ctx context.Context, p *pawltest.Pawl, s pawl.MessageReader, known []*listener, reading *sync.WaitGroup) []*listener {
+func hearNew(
+	t *testing.T,
+	ctx context.Context,
+	p *pawltest.Pawl,
+	s pawl.MessageReader,
+	known []*listener,
+	reading *sync.WaitGroup,
+) []*listener {
 	t.Helper()
 	list, err := p.Engine.ListMessages(ctx, pawl.MessageFilter{Thread: "all", Page: pawl.Page{Limit: 1000}})
 	if err != nil {

@@ -54,7 +54,14 @@ func (l Loop) Run(ctx context.Context, conversation []Message) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	r := run{Loop: l, kit: tools, msg: msg, done: msg.StepNumber(), said: append([]Message(nil), conversation...), out: Result{MessageID: msg.ID()}}
+	r := run{
+		Loop: l,
+		kit:  tools,
+		msg:  msg,
+		done: msg.StepNumber(),
+		said: append([]Message(nil), conversation...),
+		out:  Result{MessageID: msg.ID()},
+	}
 	if err = r.steps(msg.Context()); err == nil {
 		err = msg.Finish(ctx, r.out.Usage)
 	}
@@ -192,7 +199,8 @@ func (t *turn) add(p *Part, step int) {
 			p.ToolCallID = fmt.Sprintf("call_%d_%d", step, len(t.Parts))
 		}
 	}
-	if n := len(t.Parts); n > 0 && (p.Type == pawl.ChunkText || p.Type == pawl.ChunkReasoning) && t.Parts[n-1].Type == p.Type && t.Parts[n-1].Provider == nil {
+	if n := len(t.Parts); n > 0 && (p.Type == pawl.ChunkText || p.Type == pawl.ChunkReasoning) && t.Parts[n-1].Type == p.Type &&
+		t.Parts[n-1].Provider == nil {
 		t.Parts[n-1].Text += p.Text
 		t.Parts[n-1].Provider = p.Provider
 		return

@@ -54,7 +54,12 @@ func (m *parrot) Stream(ctx context.Context, r agent.Request, say func(agent.Par
 		}
 		part := agent.Part{Chunk: pawl.Chunk{Type: pawl.ChunkText, Text: pawl.Words(word + " ")}}
 		if name, input, ok := strings.Cut(strings.TrimSuffix(word, ")"), "("); ok {
-			part.Chunk = pawl.Chunk{Type: pawl.ChunkToolCall, ToolCallID: fmt.Sprintf("c%d.%d", turn, n), ToolName: name, Input: json.RawMessage(input)}
+			part.Chunk = pawl.Chunk{
+				Type:       pawl.ChunkToolCall,
+				ToolCallID: fmt.Sprintf("c%d.%d", turn, n),
+				ToolName:   name,
+				Input:      json.RawMessage(input),
+			}
 			end.Finish = "tool_calls"
 		}
 		if err := say(part); err != nil {
@@ -209,7 +214,8 @@ func TestAModelAndItsToolsMakeAMessageInSteps(t *testing.T) {
 			h.Errorf("%+v", r)
 		}
 		want := "let me | tool-call | tool-call | tool-result=10 | tool-result=20 | and once more | tool-call | tool-result=30 | done"
-		if got := content(msg); got != want || msg.Status != pawl.MessageComplete || msg.StepNumber != 3 || string(msg.Usage) != `{"input_tokens":0,"output_tokens":9}` {
+		if got := content(msg); got != want || msg.Status != pawl.MessageComplete || msg.StepNumber != 3 ||
+			string(msg.Usage) != `{"input_tokens":0,"output_tokens":9}` {
 			h.Errorf("%s\n%+v", got, msg)
 		}
 		if runs.Load() != 3 || m.asked.Load() != 3 {
@@ -310,7 +316,9 @@ func TestAModelIsToldWhatToolsCannotTake(t *testing.T) {
 		task := h.ask(pawl.Reply{})
 		r := h.result(task)
 		got := content(h.message(task))
-		if r.Text != "sorry " || runs.Load() != 0 || strings.Count(got, "does not fit") != 2 || !strings.Contains(got, `there is no tool \"sing\"`) || !strings.Contains(got, "not today") {
+		if r.Text != "sorry " || runs.Load() != 0 || strings.Count(got, "does not fit") != 2 ||
+			!strings.Contains(got, `there is no tool \"sing\"`) ||
+			!strings.Contains(got, "not today") {
 			h.Errorf("%+v\n%s", r, got)
 		}
 	})
@@ -349,7 +357,8 @@ func TestAnUnknownOutcomeIsAskedAbout(t *testing.T) {
 				}
 				r := h.result(task)
 				want := map[string]int32{"it happened": 1, "it did not": 2}[name]
-				if got := content(h.message(task)); runs.Load() != want || r.Text != "now done " || !strings.HasSuffix(got, `now | tool-call | tool-result="sent" | done`) {
+				if got := content(h.message(task)); runs.Load() != want || r.Text != "now done " ||
+					!strings.HasSuffix(got, `now | tool-call | tool-result="sent" | done`) {
 					h.Errorf("%d runs, %+v\n%s", runs.Load(), r, got)
 				}
 			})
@@ -369,13 +378,20 @@ func TestAnUnknownOutcomeIsAskedAboutEachTime(t *testing.T) {
 		})
 		send.SideEffects = true
 		var times atomic.Int32
-		h.work(agent.Loop{Model: &parrot{turns: []string{"send(1)", "done"}}, Tools: []agent.Tool{send}, Ask: func(_ context.Context, c agent.Call) (agent.Outcome, error) {
-			asked <- c
-			if times.Add(1) == 1 {
-				return agent.Outcome{Again: true}, nil
-			}
-			return agent.Outcome{Output: json.RawMessage(`"seen"`)}, nil
-		}}, worker.Options{LeaseSeconds: 30})
+		h.work(
+			agent.Loop{
+				Model: &parrot{turns: []string{"send(1)", "done"}},
+				Tools: []agent.Tool{send},
+				Ask: func(_ context.Context, c agent.Call) (agent.Outcome, error) {
+					asked <- c
+					if times.Add(1) == 1 {
+						return agent.Outcome{Again: true}, nil
+					}
+					return agent.Outcome{Output: json.RawMessage(`"seen"`)}, nil
+				},
+			},
+			worker.Options{LeaseSeconds: 30},
+		)
 		task := h.ask(pawl.Reply{})
 		<-running
 		h.expire()
@@ -414,8 +430,11 @@ func TestAModelThatStaysAwayLeavesWhatItSaid(t *testing.T) {
 func TestAConversationIsReadForAModel(t *testing.T) {
 	list := []pawl.Message{
 		{Role: pawl.RoleUser, Content: json.RawMessage(`[{"type":"text","text":"hello"}]`)},
-		{Role: pawl.RoleAssistant, Content: json.RawMessage(`[{"type":"reasoning","text":"hm"},{"type":"text","text":"cut","status":"abandoned"},{"type":"text","text":"a"},
-			{"type":"tool-call","toolCallId":"c1","toolName":"look","input":1},{"type":"tool-result","toolCallId":"c1","toolName":"look","output":2},{"type":"text","text":"b"}]`)},
+		{
+			Role: pawl.RoleAssistant,
+			Content: json.RawMessage(`[{"type":"reasoning","text":"hm"},{"type":"text","text":"cut","status":"abandoned"},{"type":"text","text":"a"},
+			{"type":"tool-call","toolCallId":"c1","toolName":"look","input":1},{"type":"tool-result","toolCallId":"c1","toolName":"look","output":2},{"type":"text","text":"b"}]`),
+		},
 		{Role: pawl.RoleUser, Content: json.RawMessage(`[{"type":"text","text":"and?"}]`)},
 	}
 	got, err := agent.Conversation(list)
@@ -438,7 +457,10 @@ func TestAConversationIsReadForAModel(t *testing.T) {
 
 func TestBadToolsAreRefused(t *testing.T) {
 	eachFixture(t, func(h fixture) {
-		h.work(agent.Loop{Model: &parrot{}, Tools: []agent.Tool{{Name: "a", Schema: json.RawMessage(`{"type":7}`), Run: look(new(atomic.Int32)).Run}}}, worker.Options{})
+		h.work(
+			agent.Loop{Model: &parrot{}, Tools: []agent.Tool{{Name: "a", Schema: json.RawMessage(`{"type":7}`), Run: look(new(atomic.Int32)).Run}}},
+			worker.Options{},
+		)
 		if it := h.until(h.ask(pawl.Reply{}), pawl.ItemFailed); !strings.Contains(it.Error.Message, "/tools/0/schema") {
 			h.Errorf("%+v", it.Error)
 		}

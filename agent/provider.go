@@ -26,7 +26,10 @@ func Failed(ctx context.Context, err error, res *http.Response) error {
 		return ctx.Err()
 	case res == nil:
 		return pawl.RetryAfter(later, err)
-	case res.StatusCode >= 500, res.StatusCode == http.StatusTooManyRequests, res.StatusCode == http.StatusRequestTimeout, res.StatusCode == http.StatusConflict:
+	case res.StatusCode >= 500,
+		res.StatusCode == http.StatusTooManyRequests,
+		res.StatusCode == http.StatusRequestTimeout,
+		res.StatusCode == http.StatusConflict:
 		after := later
 		if s, bad := strconv.Atoi(res.Header.Get("Retry-After")); bad == nil {
 			after = max(after, time.Duration(s)*time.Second)

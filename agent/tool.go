@@ -27,13 +27,18 @@ type Tool struct {
 
 // Func is a tool that takes and gives typed values.
 func Func[In, Out any](name, description, schema string, fn func(context.Context, In) (Out, error)) Tool {
-	return Tool{Name: name, Description: description, Schema: json.RawMessage(schema), Run: func(ctx context.Context, input json.RawMessage) (any, error) {
-		var in In
-		if err := json.Unmarshal(input, &in); err != nil {
-			return nil, err
-		}
-		return fn(ctx, in)
-	}}
+	return Tool{
+		Name:        name,
+		Description: description,
+		Schema:      json.RawMessage(schema),
+		Run: func(ctx context.Context, input json.RawMessage) (any, error) {
+			var in In
+			if err := json.Unmarshal(input, &in); err != nil {
+				return nil, err
+			}
+			return fn(ctx, in)
+		},
+	}
 }
 
 // Call is one call of a tool.

@@ -39,7 +39,10 @@ func TestLogin(t *testing.T) {
 		h.shows(h.post("/ui/login", "key", "nonsense"), 401, "Log in", `role="alert"`)
 		h.browser.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 		in := h.login(pawl.NewAPIKey{Roles: pawl.KeyRoles})
-		if c := in.Cookies(); in.Header.Get("Location") != "/ui/tasks" || len(c) != 1 || !c[0].HttpOnly || c[0].SameSite != http.SameSiteStrictMode || c[0].Path != "/ui/" || c[0].Secure {
+		if c := in.Cookies(); in.Header.Get("Location") != "/ui/tasks" || len(c) != 1 || !c[0].HttpOnly ||
+			c[0].SameSite != http.SameSiteStrictMode ||
+			c[0].Path != "/ui/" ||
+			c[0].Secure {
 			t.Errorf("logging in: %v", in.Header)
 		}
 		_, token, err := p.Engine.CreateAPIKey(t.Context(), pawl.NewAPIKey{Name: "elsewhere", Roles: pawl.KeyRoles})
@@ -215,7 +218,11 @@ func TestFollowingAMessage(t *testing.T) {
 		}
 		defer res.Body.Close()
 		f := pawl.MessageFence{MessageID: message, WorkerID: l.WorkerID, Attempt: l.Attempt}
-		only[pawl.Appended](t)(p.Service.Append(t.Context(), []pawl.AppendCall{{MessageFence: f, Offset: 2, Chunks: []pawl.Chunk{{Type: "text", Text: "and more"}}}}))
+		only[pawl.Appended](
+			t,
+		)(
+			p.Service.Append(t.Context(), []pawl.AppendCall{{MessageFence: f, Offset: 2, Chunks: []pawl.Chunk{{Type: "text", Text: "and more"}}}}),
+		)
 		only[pawl.Message](t)(p.Service.FinishMessages(t.Context(), []pawl.FinishCall{{MessageFence: f}}))
 		var data []string
 		for lines := bufio.NewScanner(res.Body); lines.Scan(); {
@@ -224,7 +231,8 @@ func TestFollowingAMessage(t *testing.T) {
 			}
 		}
 		var frame struct{ Offset int }
-		if len(data) < 2 || json.Unmarshal([]byte(data[0]), &frame) != nil || frame.Offset != 2 || !strings.Contains(data[0], "and more") || !strings.Contains(data[len(data)-1], "complete") {
+		if len(data) < 2 || json.Unmarshal([]byte(data[0]), &frame) != nil || frame.Offset != 2 || !strings.Contains(data[0], "and more") ||
+			!strings.Contains(data[len(data)-1], "complete") {
 			t.Errorf("%s: %q", res.Status, data)
 		}
 		ended := h.get("/ui/messages/" + message)

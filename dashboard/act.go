@@ -26,31 +26,66 @@ type action struct {
 func (d action) Label() string { return strings.ReplaceAll(d.Verb, "_", " ") }
 
 var actions = []action{
-	{"approve", "approver", false, "Its results are accepted and take effect. The first decision counts.", "Comment", func(ctx context.Context, s Service, c pawl.TaskCall, form url.Values) ([]pawl.Result[pawl.Task], error) {
-		return s.ApproveTasks(ctx, []pawl.ApproveCall{{TaskID: c.TaskID, Version: formVersion(form), Comment: c.Reason}})
-	}},
+	{
+		"approve",
+		"approver",
+		false,
+		"Its results are accepted and take effect. The first decision counts.",
+		"Comment",
+		func(ctx context.Context, s Service, c pawl.TaskCall, form url.Values) ([]pawl.Result[pawl.Task], error) {
+			return s.ApproveTasks(ctx, []pawl.ApproveCall{{TaskID: c.TaskID, Version: formVersion(form), Comment: c.Reason}})
+		},
+	},
 	{"reject", "approver", false, "Its results are not accepted. The first decision counts.", "Reasons, one a line", reject},
 	{stop, "submitter", false, "The chunks stay. The worker is told to stop and completes the item.", "Reason", nil},
-	{"retry", "operator", true, "Failed items are queued again and their failures reset.", "Reason", func(ctx context.Context, s Service, c pawl.TaskCall, _ url.Values) ([]pawl.Result[pawl.Task], error) {
-		return s.RetryTasks(ctx, []pawl.TaskCall{c})
-	}},
-	{"bury", "operator", true, "Failed items become dead letters.", "Reason", func(ctx context.Context, s Service, c pawl.TaskCall, _ url.Values) ([]pawl.Result[pawl.Task], error) {
-		return s.BuryTasks(ctx, []pawl.TaskCall{c})
-	}},
-	{"revoke_lease", "operator", true, "Its worker loses the lease, and the item is queued again. It does not count as a failure.", "Reason", func(ctx context.Context, s Service, c pawl.TaskCall, form url.Values) ([]pawl.Result[pawl.Task], error) {
-		attempt, err := strconv.Atoi(form.Get("attempt"))
-		if len(c.ItemIDs) != 1 || err != nil {
-			return nil, pawl.Invalid("/attempt", "is missing: a lease is revoked by its item and attempt")
-		}
-		rs, err := s.RevokeLeases(ctx, []pawl.RevokeCall{{ItemID: c.ItemIDs[0], Attempt: attempt, Reason: c.Reason}})
-		if err == nil {
-			err = rs[0].Err
-		}
-		return []pawl.Result[pawl.Task]{{}}, err
-	}},
-	{"cancel", "submitter", true, "Items that have not ended are cancelled permanently. Their workers are told.", "Reason", func(ctx context.Context, s Service, c pawl.TaskCall, _ url.Values) ([]pawl.Result[pawl.Task], error) {
-		return s.CancelTasks(ctx, []pawl.TaskCall{c})
-	}},
+	{
+		"retry",
+		"operator",
+		true,
+		"Failed items are queued again and their failures reset.",
+		"Reason",
+		func(ctx context.Context, s Service, c pawl.TaskCall, _ url.Values) ([]pawl.Result[pawl.Task], error) {
+			return s.RetryTasks(ctx, []pawl.TaskCall{c})
+		},
+	},
+	{
+		"bury",
+		"operator",
+		true,
+		"Failed items become dead letters.",
+		"Reason",
+		func(ctx context.Context, s Service, c pawl.TaskCall, _ url.Values) ([]pawl.Result[pawl.Task], error) {
+			return s.BuryTasks(ctx, []pawl.TaskCall{c})
+		},
+	},
+	{
+		"revoke_lease",
+		"operator",
+		true,
+		"Its worker loses the lease, and the item is queued again. It does not count as a failure.",
+		"Reason",
+		func(ctx context.Context, s Service, c pawl.TaskCall, form url.Values) ([]pawl.Result[pawl.Task], error) {
+			attempt, err := strconv.Atoi(form.Get("attempt"))
+			if len(c.ItemIDs) != 1 || err != nil {
+				return nil, pawl.Invalid("/attempt", "is missing: a lease is revoked by its item and attempt")
+			}
+			rs, err := s.RevokeLeases(ctx, []pawl.RevokeCall{{ItemID: c.ItemIDs[0], Attempt: attempt, Reason: c.Reason}})
+			if err == nil {
+				err = rs[0].Err
+			}
+			return []pawl.Result[pawl.Task]{{}}, err
+		},
+	},
+	{
+		"cancel",
+		"submitter",
+		true,
+		"Items that have not ended are cancelled permanently. Their workers are told.",
+		"Reason",
+		func(ctx context.Context, s Service, c pawl.TaskCall, _ url.Values) ([]pawl.Result[pawl.Task], error) {
+			return s.CancelTasks(ctx, []pawl.TaskCall{c})
+		},
+	},
 }
 
 // stop is the only action on messages.
@@ -156,7 +191,12 @@ func (d *server) perform(w http.ResponseWriter, r *http.Request) {
 	}
 	q, err := d.readAction(r)
 	if err == nil && r.PostForm.Get("version") != "" && r.PostForm.Get("version") != strconv.Itoa(q.Task.Version) {
-		err = &pawl.Error{Code: pawl.CodePrecondition, Message: "the task has changed since you looked", State: string(q.Task.State), Allowed: q.Task.State.Allowed()}
+		err = &pawl.Error{
+			Code:    pawl.CodePrecondition,
+			Message: "the task has changed since you looked",
+			State:   string(q.Task.State),
+			Allowed: q.Task.State.Allowed(),
+		}
 	}
 	if err == nil {
 		c := pawl.TaskCall{TaskID: q.Task.ID, Reason: strings.TrimSpace(r.PostForm.Get("reason"))}

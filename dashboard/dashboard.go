@@ -90,7 +90,12 @@ func New(svc Service, o Options) func(api http.Handler) http.Handler {
 	if e, ok := svc.(interface{ DerivedSecret(purpose string) []byte }); ok && o.Secret == nil {
 		o.Secret = e.DerivedSecret("dashboard sessions")
 	}
-	d := &server{svc: svc, opts: o, pages: parse(), sessions: newSessions(o.Secret, cmp.Or(o.SessionIdle, time.Hour), cmp.Or(o.SessionLength, 12*time.Hour))}
+	d := &server{
+		svc:      svc,
+		opts:     o,
+		pages:    parse(),
+		sessions: newSessions(o.Secret, cmp.Or(o.SessionIdle, time.Hour), cmp.Or(o.SessionLength, 12*time.Hour)),
+	}
 	return func(api http.Handler) http.Handler {
 		pages := d.routes(api)
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -140,7 +145,10 @@ func (d *server) routes(api http.Handler) http.Handler {
 	cross := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+		h.Set(
+			"Content-Security-Policy",
+			"default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+		)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "same-origin") // with no-referrer, a browser's forms have the origin null
 		h.Set("Cache-Control", "no-store")
@@ -209,8 +217,19 @@ type pageData struct {
 
 func (d *server) render(w http.ResponseWriter, r *http.Request, status int, page string, data any) {
 	pass := access.Of(r.Context())
-	s := pageData{Page: page, Path: r.URL.Path, Namespace: pawl.CallerOf(r.Context()).Namespace, Version: d.opts.Version, Pass: pass, Query: r.URL.Query(), Data: data,
-		AnyNamespace: pass.Key == nil && !d.opts.Gate.Required(), Hidden: !pass.Payloads(), Live: page != "legend" && page != "confirm" && page != "problem" && page != "login"}
+	s := pageData{
+		Page:      page,
+		Path:      r.URL.Path,
+		Namespace: pawl.CallerOf(r.Context()).Namespace,
+		Version:   d.opts.Version,
+		Pass:      pass,
+		Query:     r.URL.Query(),
+		Data:      data,
+		AnyNamespace: pass.Key == nil &&
+			!d.opts.Gate.Required(),
+		Hidden: !pass.Payloads(),
+		Live:   page != "legend" && page != "confirm" && page != "problem" && page != "login",
+	}
 	if k := pass.Key; k != nil {
 		s.KeyName, s.AnyNamespace = cmp.Or(k.Name, k.ID), k.Namespace == pawl.AnyNamespace
 	}

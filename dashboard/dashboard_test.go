@@ -147,17 +147,35 @@ func (h *fixture) failed() pawl.Lease {
 	h.Helper()
 	h.create(pawl.NewTask{Type: "pdf", Title: "read a book", MaxAttempts: 1, Payload: json.RawMessage(`{"secret":1}`)})
 	l := h.claim("pdf")
-	only[pawl.Moved](h.T)(h.p.Service.Fail(h.Context(), []pawl.FailCall{{Fence: l.Fence(), Error: pawl.Failure{Code: "torn", Message: "a page is torn", Detail: json.RawMessage(`"secret"`)}}}))
+	only[pawl.Moved](
+		h.T,
+	)(
+		h.p.Service.Fail(
+			h.Context(),
+			[]pawl.FailCall{{Fence: l.Fence(), Error: pawl.Failure{Code: "torn", Message: "a page is torn", Detail: json.RawMessage(`"secret"`)}}},
+		),
+	)
 	return l
 }
 
 // submitted is a task that waits for somebody's decision.
 func (h *fixture) submitted() pawl.Lease {
 	h.Helper()
-	only[pawl.TypeRef](h.T)(h.p.Service.PutTypes(h.Context(), []pawl.Type{{Name: "edit", Approval: pawl.Approval{Mode: pawl.ApprovalManual}, Apply: pawl.Apply{Mode: pawl.ApplyItem}}}))
+	only[pawl.TypeRef](
+		h.T,
+	)(
+		h.p.Service.PutTypes(
+			h.Context(),
+			[]pawl.Type{{Name: "edit", Approval: pawl.Approval{Mode: pawl.ApprovalManual}, Apply: pawl.Apply{Mode: pawl.ApplyItem}}},
+		),
+	)
 	h.create(pawl.NewTask{Type: "edit", Title: "change a line"})
 	l := h.claim("edit")
-	only[pawl.Moved](h.T)(h.p.Service.Submit(h.Context(), []pawl.SubmitCall{{Fence: l.Fence(), Result: json.RawMessage(`{"secret":"new line"}`)}}))
+	only[pawl.Moved](
+		h.T,
+	)(
+		h.p.Service.Submit(h.Context(), []pawl.SubmitCall{{Fence: l.Fence(), Result: json.RawMessage(`{"secret":"new line"}`)}}),
+	)
 	return l
 }
 
@@ -167,7 +185,22 @@ func (h *fixture) spoken() (pawl.Lease, string) {
 	h.create(pawl.NewTask{Type: "chat", Reply: &pawl.Reply{Model: "m1"}})
 	l := h.claim("chat")
 	f := pawl.MessageFence{MessageID: l.OpenMessage.ID, WorkerID: l.WorkerID, Attempt: l.Attempt}
-	only[pawl.Appended](h.T)(h.p.Service.Append(h.Context(), []pawl.AppendCall{{MessageFence: f, Chunks: []pawl.Chunk{{Type: "text", Text: "secret words"}, {Type: "tool_call", ToolCallID: "c", ToolName: "look", Input: json.RawMessage(`{"secret":2}`)}}}}))
+	only[pawl.Appended](
+		h.T,
+	)(
+		h.p.Service.Append(
+			h.Context(),
+			[]pawl.AppendCall{
+				{
+					MessageFence: f,
+					Chunks: []pawl.Chunk{
+						{Type: "text", Text: "secret words"},
+						{Type: "tool_call", ToolCallID: "c", ToolName: "look", Input: json.RawMessage(`{"secret":2}`)},
+					},
+				},
+			},
+		),
+	)
 	return l, f.MessageID
 }
 
@@ -177,7 +210,19 @@ func TestPages(t *testing.T) {
 		h.shows(h.get("/ui/"), 200, "Nothing does.")
 		broken, waiting := h.failed(), h.submitted()
 		talk, message := h.spoken()
-		only[pawl.CheckpointRef](t)(p.Service.Checkpoint(t.Context(), []pawl.CheckpointCall{{Fence: talk.Fence(), NewCheckpoint: pawl.NewCheckpoint{Type: pawl.ToolExecuted, Name: "look:1", Snapshot: json.RawMessage(`{"found":3}`)}}}))
+		only[pawl.CheckpointRef](
+			t,
+		)(
+			p.Service.Checkpoint(
+				t.Context(),
+				[]pawl.CheckpointCall{
+					{
+						Fence:         talk.Fence(),
+						NewCheckpoint: pawl.NewCheckpoint{Type: pawl.ToolExecuted, Name: "look:1", Snapshot: json.RawMessage(`{"found":3}`)},
+					},
+				},
+			),
+		)
 		for path, texts := range map[string][]string{
 			"/ui/":                                    {"Waiting for approval", waiting.TaskID, broken.ID, "a page is torn", "w-chat", "Leases that ran out", talk.ID},
 			"/ui/tasks":                               {broken.TaskID, waiting.TaskID, talk.TaskID, "read a book"},
@@ -227,7 +272,8 @@ func TestPages(t *testing.T) {
 func TestTheConfirmationShowsAll(t *testing.T) {
 	h := open(t, pawltest.Open(t, pawltest.SQLite), false)
 	ctx := t.Context()
-	if rs, err := h.p.Service.PutTypes(ctx, []pawl.Type{{Name: "edit", Approval: pawl.Approval{Mode: "manual"}}}); err != nil || rs[0].Err != nil {
+	if rs, err := h.p.Service.PutTypes(ctx, []pawl.Type{{Name: "edit", Approval: pawl.Approval{Mode: "manual"}}}); err != nil ||
+		rs[0].Err != nil {
 		t.Fatal(err)
 	}
 	task, err := pawl.Create(ctx, h.p.Service, pawl.NewTask{Type: "edit", Title: "Mend the page"})
@@ -238,15 +284,33 @@ func TestTheConfirmationShowsAll(t *testing.T) {
 	if err != nil || len(ls) != 1 {
 		t.Fatal(ls, err)
 	}
-	call := pawl.SubmitCall{Fence: ls[0].Fence(), Notes: "see the second line", Evidence: json.RawMessage(`{"source":"the log"}`), Provenance: &pawl.Provenance{Model: "m-7", AgentName: "scribe"},
-		Result: json.RawMessage(`{"before":{"title":"Old","text":"one\ntwo\nthree"},"after":{"title":"New","text":"one\n2\nthree"},"operations":[{"op":"replace","path":"/title","value":"New"}]}`)}
+	call := pawl.SubmitCall{
+		Fence:      ls[0].Fence(),
+		Notes:      "see the second line",
+		Evidence:   json.RawMessage(`{"source":"the log"}`),
+		Provenance: &pawl.Provenance{Model: "m-7", AgentName: "scribe"},
+		Result: json.RawMessage(
+			`{"before":{"title":"Old","text":"one\ntwo\nthree"},"after":{"title":"New","text":"one\n2\nthree"},"operations":[{"op":"replace","path":"/title","value":"New"}]}`,
+		),
+	}
 	if rs, err := h.p.Service.Submit(ctx, []pawl.SubmitCall{call}); err != nil || rs[0].Err != nil {
 		t.Fatal(rs, err)
 	}
 	for _, verb := range []string{"approve", "reject"} {
-		h.shows(h.get("/ui/tasks/"+task.ID+"/"+verb), 200, "worker/editor (scribe", "m-7", "see the second line", `"source": "the log"`, "as JSON",
+		h.shows(
+			h.get("/ui/tasks/"+task.ID+"/"+verb),
+			200,
+			"worker/editor (scribe",
+			"m-7",
+			"see the second line",
+			`"source": "the log"`,
+			"as JSON",
 			`<td>/title</td><td><code class="text">&#34;Old&#34;</code></td><td><code class="text">&#34;New&#34;</code></td>`,
-			"<span class=\"remove\">- two\\n\n</span>", "<span class=\"add\">+ 2\\n\n</span>", "<span class=\"\">  three&#34;", `name="version" value="`)
+			"<span class=\"remove\">- two\\n\n</span>",
+			"<span class=\"add\">+ 2\\n\n</span>",
+			"<span class=\"\">  three&#34;",
+			`name="version" value="`,
+		)
 	}
 	if got := h.get("/ui/"); !strings.Contains(got.Header.Get("Content-Security-Policy"), "img-src 'self'") {
 		t.Errorf("the icon is not allowed: %v", got.Header)
@@ -293,7 +357,10 @@ func TestAttemptsHaveTheirErrors(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		fail := pawl.FailCall{Fence: ls[0].Fence(), Error: pawl.Failure{Code: "io", Message: why, Detail: json.RawMessage(`{"at":"` + why[4:7] + `"}`)}}
+		fail := pawl.FailCall{
+			Fence: ls[0].Fence(),
+			Error: pawl.Failure{Code: "io", Message: why, Detail: json.RawMessage(`{"at":"` + why[4:7] + `"}`)},
+		}
 		if rs, err := h.p.Service.Fail(ctx, []pawl.FailCall{fail}); err != nil || rs[0].Err != nil {
 			t.Fatal(rs, err)
 		}
@@ -365,7 +432,16 @@ func TestActs(t *testing.T) {
 		h.shows(h.post(task+"/approve", "version", fmt.Sprint(now.Version), "reason", "well done"), 200, "approved", "well done", "by user")
 		h.shows(h.post(task+"/reject", "reason", "too late"), 409, "decided by")
 		l := h.claim("edit.apply")
-		only[pawl.Moved](t)(p.Service.Complete(t.Context(), []pawl.CompleteCall{{Fence: l.Fence(), Result: json.RawMessage(`{"result":1,"diff":{"summary":"a line","before":{"n":1},"after":{"n":2}}}`)}}))
+		only[pawl.Moved](
+			t,
+		)(
+			p.Service.Complete(
+				t.Context(),
+				[]pawl.CompleteCall{
+					{Fence: l.Fence(), Result: json.RawMessage(`{"result":1,"diff":{"summary":"a line","before":{"n":1},"after":{"n":2}}}`)},
+				},
+			),
+		)
 		if _, err := p.Service.Sweep(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -28,8 +28,17 @@ func TestHostileTextsAreHarmless(t *testing.T) {
 		h := open(t, p, false)
 		typ := `<u>"type"</u>/../x`
 		only[pawl.TypeRef](t)(p.Service.PutTypes(t.Context(), []pawl.Type{{Name: typ, Description: evil}}))
-		h.create(pawl.NewTask{Type: typ, Title: evil, Payload: payload, MaxAttempts: 1, Reply: &pawl.Reply{Model: evil}, RequestedBy: &pawl.Requester{Type: evil[:40], ID: evil},
-			Metadata: json.RawMessage(`{"evil":` + string(quoted) + `}`)})
+		h.create(
+			pawl.NewTask{
+				Type:        typ,
+				Title:       evil,
+				Payload:     payload,
+				MaxAttempts: 1,
+				Reply:       &pawl.Reply{Model: evil},
+				RequestedBy: &pawl.Requester{Type: evil[:40], ID: evil},
+				Metadata:    json.RawMessage(`{"evil":` + string(quoted) + `}`),
+			},
+		)
 		h.create(pawl.NewTask{Type: typ, Payload: deep, Items: []pawl.NewItem{{Input: deep, Key: evil}}})
 		ls, err := p.Service.Claim(t.Context(), pawl.ClaimRequest{WorkerID: evil, Limit: 2})
 		if err != nil || len(ls) != 2 {
@@ -38,10 +47,37 @@ func TestHostileTextsAreHarmless(t *testing.T) {
 		l := ls[0]
 		stage := evil
 		only[pawl.Moved](t)(p.Service.Progress(t.Context(), []pawl.ProgressCall{{Fence: l.Fence(), Stage: &stage}}))
-		only[pawl.CheckpointRef](t)(p.Service.Checkpoint(t.Context(), []pawl.CheckpointCall{{Fence: l.Fence(), NewCheckpoint: pawl.NewCheckpoint{Type: pawl.ToolExecuted, Name: evil, Snapshot: payload}}}))
+		only[pawl.CheckpointRef](
+			t,
+		)(
+			p.Service.Checkpoint(
+				t.Context(),
+				[]pawl.CheckpointCall{{Fence: l.Fence(), NewCheckpoint: pawl.NewCheckpoint{Type: pawl.ToolExecuted, Name: evil, Snapshot: payload}}},
+			),
+		)
 		f := pawl.MessageFence{MessageID: l.OpenMessage.ID, WorkerID: l.WorkerID, Attempt: l.Attempt}
-		only[pawl.Appended](t)(p.Service.Append(t.Context(), []pawl.AppendCall{{MessageFence: f, Chunks: []pawl.Chunk{{Type: "text", Text: evil}, {Type: "tool_call", ToolCallID: "c", ToolName: evil, Input: payload}, {Type: "file", MediaType: "text/html", URL: "javascript:alert(1)"}}}}))
-		only[pawl.Moved](t)(p.Service.Fail(t.Context(), []pawl.FailCall{{Fence: l.Fence(), Error: pawl.Failure{Code: evil, Message: evil + long}}}))
+		only[pawl.Appended](
+			t,
+		)(
+			p.Service.Append(
+				t.Context(),
+				[]pawl.AppendCall{
+					{
+						MessageFence: f,
+						Chunks: []pawl.Chunk{
+							{Type: "text", Text: evil},
+							{Type: "tool_call", ToolCallID: "c", ToolName: evil, Input: payload},
+							{Type: "file", MediaType: "text/html", URL: "javascript:alert(1)"},
+						},
+					},
+				},
+			),
+		)
+		only[pawl.Moved](
+			t,
+		)(
+			p.Service.Fail(t.Context(), []pawl.FailCall{{Fence: l.Fence(), Error: pawl.Failure{Code: evil, Message: evil + long}}}),
+		)
 		for _, path := range []string{"/ui/", "/ui/tasks", "/ui/tasks?type=" + "%3Cscript%3E%22%1b%E2%80%AE", "/ui/tasks/" + l.TaskID, "/ui/items/" + l.ID, "/ui/tasks/" + ls[1].TaskID, "/ui/items/" + ls[1].ID, "/ui/messages/" + l.OpenMessage.ID, "/ui/workers", "/ui/types", "/ui/tasks/" + l.TaskID + "/retry", "/ui/tasks/%3Cscript%3E%0A", "/ui/tasks?cursor=%3Cscript%3E"} {
 			got := h.get(path)
 			if got.StatusCode >= 500 {
@@ -80,7 +116,10 @@ func TestTheLegendIsTheTables(t *testing.T) {
 			var cells string
 			_, rest, _ = strings.Cut(rest, row)
 			cells, rest, _ = strings.Cut(rest, "</tr>")
-			if !strings.HasSuffix(cells, "<td>"+strings.Join(pawl.Allowed(table.moves, stored), ", ")+"</td>") || s.Terminal != strings.Contains(cells, "an end") || s.Leased != strings.Contains(cells, "holds it") || s.Timed != strings.Contains(cells, "time alone") {
+			if !strings.HasSuffix(cells, "<td>"+strings.Join(pawl.Allowed(table.moves, stored), ", ")+"</td>") ||
+				s.Terminal != strings.Contains(cells, "an end") ||
+				s.Leased != strings.Contains(cells, "holds it") ||
+				s.Timed != strings.Contains(cells, "time alone") {
 				t.Errorf("%s is shown as %s", s.Name, cells)
 			}
 		}
@@ -90,7 +129,12 @@ func TestTheLegendIsTheTables(t *testing.T) {
 			if m.Asked {
 				verb = "<b>" + verb + "</b>"
 			}
-			h.shows(got, 200, "<tr><td>"+strings.Join(m.From, ", ")+"</td><td>"+verb+"</td><td>"+strings.Join(m.To, ", ")+"</td><td>"+m.Event+"</td>", m.Note)
+			h.shows(
+				got,
+				200,
+				"<tr><td>"+strings.Join(m.From, ", ")+"</td><td>"+verb+"</td><td>"+strings.Join(m.To, ", ")+"</td><td>"+m.Event+"</td>",
+				m.Note,
+			)
 		}
 	}
 	if rows := strings.Count(got.text, "<tr><td>"); rows != want {

@@ -60,10 +60,12 @@ func (d *server) overview(v *request) (any, error) {
 		Types:     sectionOf(d.counts.get(ctx, d.opts.Gauges)),
 		Submitted: sectionOf(d.svc.ListTasks(ctx, pawl.TaskFilter{States: []pawl.TaskState{pawl.TaskSubmitted}, Page: v.pageOf("", maxRows)})),
 		Expired:   sectionOf(d.svc.ListItems(ctx, pawl.ItemFilter{Statuses: []pawl.Status{pawl.StatusExpired}, Page: v.pageOf("", maxRows)})),
-		Failed:    sectionOf(d.svc.ListItems(ctx, pawl.ItemFilter{States: []pawl.ItemState{pawl.ItemFailed}, Desc: true, Page: v.pageOf("", maxRows)})),
-		Workers:   sectionOf(d.svc.ListWorkers(ctx, pawl.WorkerFilter{Page: v.pageOf("", maxRows)})),
-		Deleted:   sectionOf(d.svc.ListEvents(ctx, pawl.EventFilter{Event: "deleted", Page: v.pageOf("", maxRows)})),
-		Tasks:     map[string]int64{},
+		Failed: sectionOf(
+			d.svc.ListItems(ctx, pawl.ItemFilter{States: []pawl.ItemState{pawl.ItemFailed}, Desc: true, Page: v.pageOf("", maxRows)}),
+		),
+		Workers: sectionOf(d.svc.ListWorkers(ctx, pawl.WorkerFilter{Page: v.pageOf("", maxRows)})),
+		Deleted: sectionOf(d.svc.ListEvents(ctx, pawl.EventFilter{Event: "deleted", Page: v.pageOf("", maxRows)})),
+		Tasks:   map[string]int64{},
 	}
 	for state, n := range stats.TasksByState {
 		o.Tasks[string(state)] = n
@@ -166,11 +168,13 @@ func (d *server) task(v *request) (any, error) {
 		return nil, err
 	}
 	s := &taskPage{
-		Task:        t,
-		Work:        sectionOf(d.svc.ListItems(ctx, pawl.ItemFilter{TaskID: id, Page: v.pageOf("items", mediumRows)})),
-		Messages:    sectionOf(d.svc.ListMessages(ctx, pawl.MessageFilter{TaskID: id, Page: v.pageOf("messages", mediumRows)})),
-		Checkpoints: sectionOf(d.svc.ListCheckpoints(ctx, pawl.CheckpointFilter{TaskID: id, Desc: true, Page: v.pageOf("checkpoints", mediumRows)})),
-		Events:      sectionOf(d.svc.ListEvents(ctx, pawl.EventFilter{TaskID: id, Page: v.pageOf("events", manyRows)})),
+		Task:     t,
+		Work:     sectionOf(d.svc.ListItems(ctx, pawl.ItemFilter{TaskID: id, Page: v.pageOf("items", mediumRows)})),
+		Messages: sectionOf(d.svc.ListMessages(ctx, pawl.MessageFilter{TaskID: id, Page: v.pageOf("messages", mediumRows)})),
+		Checkpoints: sectionOf(
+			d.svc.ListCheckpoints(ctx, pawl.CheckpointFilter{TaskID: id, Desc: true, Page: v.pageOf("checkpoints", mediumRows)}),
+		),
+		Events: sectionOf(d.svc.ListEvents(ctx, pawl.EventFilter{TaskID: id, Page: v.pageOf("events", manyRows)})),
 	}
 	if r, err := d.svc.TaskResult(ctx, id); err == nil { // otherwise it has no result yet
 		s.Result = &r
@@ -206,11 +210,13 @@ func (d *server) item(v *request) (any, error) {
 		return nil, err
 	}
 	l := &itemPage{
-		Item:        it,
-		Parts:       sectionOf(d.svc.ListParts(ctx, pawl.PartFilter{ItemID: id, All: true, Page: v.pageOf("parts", mediumRows)})),
-		Messages:    sectionOf(d.svc.ListMessages(ctx, pawl.MessageFilter{ItemID: id, Page: v.pageOf("messages", mediumRows)})),
-		Checkpoints: sectionOf(d.svc.ListCheckpoints(ctx, pawl.CheckpointFilter{ItemID: id, Desc: true, Page: v.pageOf("checkpoints", mediumRows)})),
-		Events:      sectionOf(d.svc.ListEvents(ctx, pawl.EventFilter{ItemID: id, Page: v.pageOf("events", manyRows)})),
+		Item:     it,
+		Parts:    sectionOf(d.svc.ListParts(ctx, pawl.PartFilter{ItemID: id, All: true, Page: v.pageOf("parts", mediumRows)})),
+		Messages: sectionOf(d.svc.ListMessages(ctx, pawl.MessageFilter{ItemID: id, Page: v.pageOf("messages", mediumRows)})),
+		Checkpoints: sectionOf(
+			d.svc.ListCheckpoints(ctx, pawl.CheckpointFilter{ItemID: id, Desc: true, Page: v.pageOf("checkpoints", mediumRows)}),
+		),
+		Events: sectionOf(d.svc.ListEvents(ctx, pawl.EventFilter{ItemID: id, Page: v.pageOf("events", manyRows)})),
 	}
 	if l.Attempts, err = d.readAttempts(ctx, id); err != nil {
 		return nil, err
@@ -266,5 +272,9 @@ type lifecycle struct {
 }
 
 func legend(*request) (any, error) {
-	return &[]lifecycle{{"Task", pawl.TaskStates, pawl.TaskMoves}, {"Item", pawl.ItemStates, pawl.ItemMoves}, {"Message", pawl.MessageStates, pawl.MessageMoves}}, nil
+	return &[]lifecycle{
+		{"Task", pawl.TaskStates, pawl.TaskMoves},
+		{"Item", pawl.ItemStates, pawl.ItemMoves},
+		{"Message", pawl.MessageStates, pawl.MessageMoves},
+	}, nil
 }

@@ -16,8 +16,14 @@ func TestPagesOfTheFeedAreBoundedByBytes(t *testing.T) {
 		ctx, task := t.Context(), create(t, p.Service, t.Context())
 		const large = 40 // more than are read before their size is known
 		for range large {
-			end(t, p.Exec(`INSERT INTO pawl.task_events (namespace, task_id, event, actor_type, data, created_at) VALUES ('default', $1, 'stale', 'system', $2, 1769680800000000)`,
-				task, `"`+strings.Repeat("x", 1<<20)+`"`))
+			end(
+				t,
+				p.Exec(
+					`INSERT INTO pawl.task_events (namespace, task_id, event, actor_type, data, created_at) VALUES ('default', $1, 'stale', 'system', $2, 1769680800000000)`,
+					task,
+					`"`+strings.Repeat("x", 1<<20)+`"`,
+				),
+			)
 		}
 		total, pages, last := 0, 0, int64(0)
 		note := func(events []pawl.Event) {

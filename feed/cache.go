@@ -65,7 +65,12 @@ func (f *Feed) Page(ctx context.Context, at pawl.FeedPosition, limit int) (event
 
 // cached reads from the cache, after it has taken in what is new; the first who
 // wants that does it for all.
-func (f *Feed) cached(ctx context.Context, at pawl.FeedPosition, head int64, limit int) (events []pawl.Event, through int64, ok bool, err error) {
+func (f *Feed) cached(
+	ctx context.Context,
+	at pawl.FeedPosition,
+	head int64,
+	limit int,
+) (events []pawl.Event, through int64, ok bool, err error) {
 	c, after := &f.cache, at.Position
 	c.mu.Lock()
 	defer c.mu.Unlock()

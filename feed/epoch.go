@@ -10,7 +10,11 @@ import (
 
 // errOldServer is the answer of a server that a newer one has replaced: it is an
 // old primary, or one that lags behind by an epoch.
-var errOldServer = &pawl.Error{Code: pawl.CodeUnavailable, Op: "feed", Message: "the connection leads to a database server that another one has replaced"}
+var errOldServer = &pawl.Error{
+	Code:    pawl.CodeUnavailable,
+	Op:      "feed",
+	Message: "the connection leads to a database server that another one has replaced",
+}
 
 // stale refuses a position of another epoch.
 func stale(s store.FeedState, at pawl.FeedPosition) error {

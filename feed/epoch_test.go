@@ -148,7 +148,13 @@ func regress(t *testing.T, p *pawltest.Pawl, position int64, promoted bool) {
 	exec(t, c, `DELETE FROM feed_pages`)
 	exec(t, c, `INSERT INTO feed_pages (page, ids, count, created_at) VALUES (1, $1, $2, 0)`, store.Pack(ids), len(ids))
 	exec(t, c, `UPDATE relay_cursors SET position = least(position, $1) WHERE sink LIKE 'relay.%' OR sink = 'seal'`, position)
-	exec(t, c, `UPDATE relay_cursors SET position = $1, detail = (detail::jsonb - 'loose' - 'pages' - 'ids' - 'gaps' || jsonb_build_object('top', $2::bigint))::text WHERE sink = 'feed'`, position, top)
+	exec(
+		t,
+		c,
+		`UPDATE relay_cursors SET position = $1, detail = (detail::jsonb - 'loose' - 'pages' - 'ids' - 'gaps' || jsonb_build_object('top', $2::bigint))::text WHERE sink = 'feed'`,
+		position,
+		top,
+	)
 	if promoted {
 		exec(t, c, `UPDATE relay_cursors SET detail = jsonb_set(detail::jsonb, '{server,timeline}', '77')::text WHERE sink = 'feed'`)
 	}
@@ -204,7 +210,10 @@ func TestAnEpochBeginsWhenTheDatabaseWentBack(t *testing.T) {
 			if got, err := e.Feed().ReadAt(t.Context(), pawl.FeedPosition{}, 1000); err != nil || len(got) != 160 {
 				t.Errorf("from the beginning: %d events, %v", len(got), err)
 			}
-			if _, err := e.Feed().ReadAt(t.Context(), pawl.FeedPosition{Epoch: 99, Position: 10}, 10); !errors.Is(err, &pawl.Error{Code: pawl.CodeConflict, Reason: pawl.ReasonEpoch}) {
+			if _, err := e.Feed().ReadAt(t.Context(), pawl.FeedPosition{Epoch: 99, Position: 10}, 10); !errors.Is(
+				err,
+				&pawl.Error{Code: pawl.CodeConflict, Reason: pawl.ReasonEpoch},
+			) {
 				t.Errorf("a position of an epoch that never was: %v", err)
 			}
 			if err := e.Feed().Seal(t.Context()); err != nil {
@@ -270,7 +279,8 @@ func TestARelayRestartsInANewEpoch(t *testing.T) {
 	if _, err := p.Engine.Feed().Head(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if r, ok, err = p.Engine.TakeRelay(t.Context(), "s", "webhook", "one", time.Minute); err != nil || !ok || r.Position != 12 || r.Epoch != 1 {
+	if r, ok, err = p.Engine.TakeRelay(t.Context(), "s", "webhook", "one", time.Minute); err != nil || !ok || r.Position != 12 ||
+		r.Epoch != 1 {
 		t.Errorf("it stands at %d-%d, %v %v", r.Epoch, r.Position, ok, err)
 	}
 	list, err := p.Engine.ListRelays(t.Context())

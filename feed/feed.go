@@ -88,7 +88,14 @@ func New(db store.DB, o Options) *Feed {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	return &Feed{db: db, opts: o, commits: db.Dialect().Commits, woken: make(chan struct{}, 1), moved: make(chan struct{}), slow: make(chan struct{}, 2)}
+	return &Feed{
+		db:      db,
+		opts:    o,
+		commits: db.Dialect().Commits,
+		woken:   make(chan struct{}, 1),
+		moved:   make(chan struct{}),
+		slow:    make(chan struct{}, 2),
+	}
 }
 
 // Run keeps giving positions and sealing what has one until ctx ends, whether

@@ -63,7 +63,13 @@ func TestAPreparedTransactionIsFound(t *testing.T) {
 				t.Fatal(err)
 			}
 			write := func() {
-				exec(t, conn, "INSERT INTO task_events (id, namespace, task_id, event, actor_type, message, created_at) VALUES ($1, 'default', $2, 'stale', 'system', 'late', 1769680800000000)", drawn, task)
+				exec(
+					t,
+					conn,
+					"INSERT INTO task_events (id, namespace, task_id, event, actor_type, message, created_at) VALUES ($1, 'default', $2, 'stale', 'system', 'late', 1769680800000000)",
+					drawn,
+					task,
+				)
 				exec(t, conn, "PREPARE TRANSACTION '"+gid+"'")
 			}
 			if c.early {

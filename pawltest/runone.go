@@ -15,7 +15,11 @@ import (
 func RunOne(t testing.TB, svc pawl.Service, handlers ...worker.Handler) pawl.Item {
 	t.Helper()
 	o := &once{Service: svc}
-	err := worker.RunWith(t.Context(), o, worker.Options{Concurrency: 1, NoPrefetch: true, Drain: true, Logger: slog.New(slog.DiscardHandler)}, handlers...)
+	err := worker.RunWith(
+		t.Context(),
+		o,
+		worker.Options{Concurrency: 1, NoPrefetch: true, Drain: true, Logger: slog.New(slog.DiscardHandler)},
+		handlers...)
 	if err != nil {
 		t.Fatalf("the worker: %v", err)
 	}

@@ -169,12 +169,16 @@ func (s *schema) holdClock(at int64) error {
 	if err := s.exec(`INSERT INTO test_clock VALUES ($1)`, at); err != nil {
 		return err
 	}
-	return s.exec(`CREATE OR REPLACE FUNCTION ` + s.name + `.now() RETURNS bigint LANGUAGE sql VOLATILE PARALLEL SAFE AS 'SELECT at FROM ` + s.name + `.test_clock'`)
+	return s.exec(
+		`CREATE OR REPLACE FUNCTION ` + s.name + `.now() RETURNS bigint LANGUAGE sql VOLATILE PARALLEL SAFE AS 'SELECT at FROM ` + s.name + `.test_clock'`,
+	)
 }
 
 // letClockRun puts the machine's clock back.
 func (s *schema) letClockRun() error {
-	return s.exec(`CREATE OR REPLACE FUNCTION ` + s.name + `.now() RETURNS bigint LANGUAGE sql VOLATILE PARALLEL SAFE AS 'SELECT (date_part(''epoch'', clock_timestamp()) * 1000000)::bigint'`)
+	return s.exec(
+		`CREATE OR REPLACE FUNCTION ` + s.name + `.now() RETURNS bigint LANGUAGE sql VOLATILE PARALLEL SAFE AS 'SELECT (date_part(''epoch'', clock_timestamp()) * 1000000)::bigint'`,
+	)
 }
 
 // Place is somewhere to make a database that is not there yet, for tests of

@@ -139,7 +139,12 @@ func (s *Session) Suspend(_ context.Context, call pawl.SuspendCall) error {
 func (s *Session) BeginMessage(_ context.Context, call pawl.StartCall) (pawl.MessageRef, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ref := pawl.MessageRef{ID: fmt.Sprint("msg_", len(s.Messages)+1), Status: pawl.MessageStreaming, Model: call.Model, MaxSteps: max(call.MaxSteps, 10)}
+	ref := pawl.MessageRef{
+		ID:       fmt.Sprint("msg_", len(s.Messages)+1),
+		Status:   pawl.MessageStreaming,
+		Model:    call.Model,
+		MaxSteps: max(call.MaxSteps, 10),
+	}
 	s.Messages, s.Chunks = append(s.Messages, ref), append(s.Chunks, nil)
 	return ref, s.failed()
 }

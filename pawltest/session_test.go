@@ -55,7 +55,8 @@ func TestSession(t *testing.T) {
 	}
 	s := pawltest.NewSession(pawl.Lease{})
 	began := s.Clock
-	if _, err := handler(s.Context(t.Context())); !errors.Is(err, pawl.ErrSuspended) || s.Suspended == nil || s.Suspended.Signal != "name" || s.Suspended.Key != "7" {
+	if _, err := handler(s.Context(t.Context())); !errors.Is(err, pawl.ErrSuspended) || s.Suspended == nil || s.Suspended.Signal != "name" ||
+		s.Suspended.Key != "7" {
 		t.Fatalf("the first attempt: %v, %+v", err, s.Suspended)
 	}
 	s.Signal("name", "7", json.RawMessage(`"ana"`))

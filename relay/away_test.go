@@ -67,7 +67,8 @@ func TestOthersHearOfADisabledSink(t *testing.T) {
 			}})
 			work(t, p, 1)
 			until(t, "the pager is called", func() bool { return len(pager.ids()) > 0 })
-			if m := pager.taken[0]; len(pager.ids()) != 1 || m.Key() != "default.pawl%2Erelay_disabled.failed" || !strings.HasPrefix(m.Event.Message, "relay gone is disabled: ") {
+			if m := pager.taken[0]; len(pager.ids()) != 1 || m.Key() != "default.pawl%2Erelay_disabled.failed" ||
+				!strings.HasPrefix(m.Event.Message, "relay gone is disabled: ") {
 				t.Errorf("it is told %+v, for %s", m.Event, m.Key())
 			}
 		})

@@ -29,7 +29,19 @@ func (s *fakeSource) write(task, event string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := int64(len(s.events) + 1)
-	s.events = append(s.events, pawl.Event{ID: fmt.Sprintf("evt_%d", n), Position: n, Epoch: s.epoch, Namespace: "default", TaskType: "t", TaskID: task, Event: event, CreatedAt: time.Unix(n, 0)})
+	s.events = append(
+		s.events,
+		pawl.Event{
+			ID:        fmt.Sprintf("evt_%d", n),
+			Position:  n,
+			Epoch:     s.epoch,
+			Namespace: "default",
+			TaskType:  "t",
+			TaskID:    task,
+			Event:     event,
+			CreatedAt: time.Unix(n, 0),
+		},
+	)
 	close(s.more)
 	s.more = make(chan struct{})
 }

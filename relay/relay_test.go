@@ -69,13 +69,19 @@ func TestMessagesHaveNoPayloads(t *testing.T) {
 		for _, e := range pawl.Events {
 			src.write("tsk_1", e.Name)
 			last := &src.events[len(src.events)-1]
-			last.Message, last.Data, last.Diff = "what a person wrote", json.RawMessage(`{"evidence":"s3cret"}`), json.RawMessage(`{"metadata":"s3cret"}`)
+			last.Message, last.Data, last.Diff = "what a person wrote", json.RawMessage(
+				`{"evidence":"s3cret"}`,
+			), json.RawMessage(
+				`{"metadata":"s3cret"}`,
+			)
 		}
 		start(t, relay.Options{Source: src, Book: at, Sinks: one("s", sink)})
 		until(t, "all is there", func() bool { return len(sink.ids()) == len(pawl.Events) })
 		for i, m := range sink.taken {
 			failure := m.Event.Event == "failed" || m.Event.Event == "lease_expired"
-			if body := string(m.Body); strings.Contains(body, "s3cret") || strings.Contains(body, "what a person wrote") != failure || m.Event.Data != nil || m.Event.Diff != nil {
+			if body := string(m.Body); strings.Contains(body, "s3cret") || strings.Contains(body, "what a person wrote") != failure ||
+				m.Event.Data != nil ||
+				m.Event.Diff != nil {
 				t.Errorf("%s", body)
 			}
 			if !failure && m.Event.Message != pawl.Events[i].Means {
@@ -178,7 +184,8 @@ func TestRefusedEventsAreSetAside(t *testing.T) {
 		start(t, relay.Options{Source: src, Book: at, Sinks: one("s", sink)})
 		until(t, "it is at the end", func() bool { return at.of("s").Position == 30 })
 		r := at.of("s")
-		if r.Sent != 15 || r.Refused != 15 || len(r.LastRefused) != 10 || r.LastRefused[9].EventID != "evt_29" || r.LastRefused[9].Reason != "no room for it" {
+		if r.Sent != 15 || r.Refused != 15 || len(r.LastRefused) != 10 || r.LastRefused[9].EventID != "evt_29" ||
+			r.LastRefused[9].Reason != "no room for it" {
 			t.Errorf("it stands at %+v", r)
 		}
 	})
@@ -324,7 +331,14 @@ func TestFilters(t *testing.T) {
 		for _, event := range []string{"proposed", "leased", "completed"} {
 			src.write("tsk_1", event)
 		}
-		start(t, relay.Options{Source: src, Book: at, Sinks: []relay.Out{{Name: "s", Sink: sink, Events: []string{"leased"}, Types: []string{"t"}, Namespaces: []string{"default"}}}})
+		start(
+			t,
+			relay.Options{
+				Source: src,
+				Book:   at,
+				Sinks:  []relay.Out{{Name: "s", Sink: sink, Events: []string{"leased"}, Types: []string{"t"}, Namespaces: []string{"default"}}},
+			},
+		)
 		until(t, "it is at the end", func() bool { return at.of("s").Position == 3 })
 		if ids := sink.ids(); !slices.Equal(ids, []string{"evt_2"}) {
 			t.Errorf("sent were %v", ids)
@@ -338,7 +352,10 @@ func TestNamesAreChecked(t *testing.T) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	if err := relay.Run(context.Background(), relay.Options{Sinks: append(one("a", &fakeSink{}), one("a", &fakeSink{})...)}); !errors.Is(err, pawl.ErrInvalid) {
+	if err := relay.Run(context.Background(), relay.Options{Sinks: append(one("a", &fakeSink{}), one("a", &fakeSink{})...)}); !errors.Is(
+		err,
+		pawl.ErrInvalid,
+	) {
 		t.Errorf("two of one name: %v", err)
 	}
 }
@@ -363,7 +380,8 @@ func TestARelayReadsAgainInANewEpoch(t *testing.T) {
 			return slices.Equal(sink.ids(), []string{"evt_1", "evt_2", "evt_3", "evt_4", "evt_5", "evt_4", "evt_5"})
 		})
 		sent := sink.taken[len(sink.taken)-1]
-		if sent.ID() != "1-evt_5" || sent.Unique() != "/pawl/1-evt_5" || !strings.Contains(string(sent.Body), `"id":"1-evt_5"`) || !strings.Contains(string(sent.Body), `"epoch":1`) {
+		if sent.ID() != "1-evt_5" || sent.Unique() != "/pawl/1-evt_5" || !strings.Contains(string(sent.Body), `"id":"1-evt_5"`) ||
+			!strings.Contains(string(sent.Body), `"epoch":1`) {
 			t.Errorf("%s: %s", sent.Unique(), sent.Body)
 		}
 	})

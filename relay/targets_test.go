@@ -154,7 +154,11 @@ func webhookTarget(t *testing.T) target {
 	t.Cleanup(v.down)
 	url := "http://" + addr + "/hook"
 	v.sink = func() relay.Sink {
-		return must[relay.Sink](t)(webhook.New(webhook.Options{URL: url, Secrets: []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}, AllowPrivate: true}))
+		return must[relay.Sink](
+			t,
+		)(
+			webhook.New(webhook.Options{URL: url, Secrets: []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}, AllowPrivate: true}),
+		)
 	}
 	return v
 }

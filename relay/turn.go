@@ -238,7 +238,14 @@ func (t *turn) report(ctx context.Context, sent int64, refused []pawl.RefusedEve
 	}
 	switch {
 	case after.DisabledAt != nil:
-		t.log.ErrorContext(ctx, "the sink is disabled; `pawl relay resume` tries it again", "error", after.Error, "failing_since", after.FailingAt)
+		t.log.ErrorContext(
+			ctx,
+			"the sink is disabled; `pawl relay resume` tries it again",
+			"error",
+			after.Error,
+			"failing_since",
+			after.FailingAt,
+		)
 	case before.FailingAt == nil && after.FailingAt != nil:
 		t.log.WarnContext(ctx, "the sink does not take events; it is tried again", "error", after.Error)
 	case before.FailingAt != nil && after.FailingAt == nil:

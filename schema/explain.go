@@ -15,7 +15,10 @@ import (
 func explain(doc any, err error) []pawl.Field {
 	var away *jsonschema.LoadURLError
 	if errors.As(err, &away) {
-		return one(where(doc, "", func(key string, v any) bool { return refersTo(key, v, away.URL) }), "leads out of the schema; schemas are never fetched, put what it needs under $defs")
+		return one(
+			where(doc, "", func(key string, v any) bool { return refersTo(key, v, away.URL) }),
+			"leads out of the schema; schemas are never fetched, put what it needs under $defs",
+		)
 	}
 	var bad *jsonschema.SchemaValidationError
 	var inside *jsonschema.ValidationError

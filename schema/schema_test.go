@@ -145,12 +145,16 @@ func TestNothingIsFetched(t *testing.T) {
 				t.Fatal(err)
 			}
 			s, bad := Compile(text)
-			if got := lines(bad); s != nil || got != "/properties/x/"+escape(key)+" leads out of the schema; schemas are never fetched, put what it needs under $defs\n" {
+			if got := lines(bad); s != nil ||
+				got != "/properties/x/"+escape(key)+" leads out of the schema; schemas are never fetched, put what it needs under $defs\n" {
 				t.Errorf("%s %s: %s", key, ref, got)
 			}
 		}
 	}
-	inside := must(t, `{"$id":"https://example.com/a","properties":{"x":{"$ref":"https://example.com/b"}},"$defs":{"b":{"$id":"b","type":"string"}}}`)
+	inside := must(
+		t,
+		`{"$id":"https://example.com/a","properties":{"x":{"$ref":"https://example.com/b"}},"$defs":{"b":{"$id":"b","type":"string"}}}`,
+	)
 	if bad := inside.Check([]byte(`{"x":1}`)); lines(bad) != "/x is a number; it must be a string\n" {
 		t.Error("a reference to what the schema has itself:", bad)
 	}
@@ -159,8 +163,10 @@ func TestNothingIsFetched(t *testing.T) {
 // bombs are schemas and values that would take for ever.
 var bombs = map[string][2]string{
 	"alternatives of alternatives": {doubling(40), `1`},
-	"recursion that doubles at each level": {`{"$defs":{"n":{"type":"object","allOf":[{"properties":{"c":{"$ref":"#/$defs/n"}}},{"properties":{"c":{"$ref":"#/$defs/n"}}}]}},"$ref":"#/$defs/n"}`,
-		strings.Repeat(`{"c":`, 60) + "1" + strings.Repeat("}", 60)},
+	"recursion that doubles at each level": {
+		`{"$defs":{"n":{"type":"object","allOf":[{"properties":{"c":{"$ref":"#/$defs/n"}}},{"properties":{"c":{"$ref":"#/$defs/n"}}}]}},"$ref":"#/$defs/n"}`,
+		strings.Repeat(`{"c":`, 60) + "1" + strings.Repeat("}", 60),
+	},
 	"under a not":              {strings.Replace(doubling(40), `"$ref":"#/$defs/d0"`, `"not":{"$ref":"#/$defs/d0"}`, 1), `1`},
 	"a long pattern and text":  {`{"pattern":"` + strings.Repeat("(a|b)*", 160) + `c$"}`, `"` + strings.Repeat("ab", 1<<19) + `"`},
 	"a number that is long":    {`{"multipleOf":3}`, `1e1000000000`},
@@ -204,7 +210,8 @@ func TestManyPatternsAreRefused(t *testing.T) {
 		for i := range 240 {
 			fmt.Fprintf(&b, `,{"pattern":"%s%d"}`, p, i)
 		}
-		if s, bad := Compile([]byte(`{"anyOf":[` + b.String()[1:] + `]}`)); s != nil || len(bad) != 1 && !strings.Contains(lines(bad), "which is no regex") {
+		if s, bad := Compile([]byte(`{"anyOf":[` + b.String()[1:] + `]}`)); s != nil ||
+			len(bad) != 1 && !strings.Contains(lines(bad), "which is no regex") {
 			t.Errorf("%s: %v", name, lines(bad))
 		}
 	}

@@ -28,11 +28,13 @@ func TestDrain(t *testing.T) {
 			}
 		}
 		o := worker.Options{Concurrency: 2, Drain: true, Logger: slog.New(slog.DiscardHandler)}
-		if err := worker.RunWith(ctx, p.Engine, o, worker.Handle("a", func(_ context.Context, n int) (int, error) { return n, nil })); err != nil || ctx.Err() != nil {
+		if err := worker.RunWith(ctx, p.Engine, o, worker.Handle("a", func(_ context.Context, n int) (int, error) { return n, nil })); err != nil ||
+			ctx.Err() != nil {
 			t.Fatalf("%v, %v", err, ctx.Err())
 		}
 		st, err := p.Engine.Stats(ctx)
-		if err != nil || st.ItemsByState[pawl.ItemCompleted] != 4 || st.ItemsByState[pawl.ItemScheduled] != 1 || st.ItemsByState[pawl.ItemQueued] != 1 {
+		if err != nil || st.ItemsByState[pawl.ItemCompleted] != 4 || st.ItemsByState[pawl.ItemScheduled] != 1 ||
+			st.ItemsByState[pawl.ItemQueued] != 1 {
 			t.Errorf("%v, %v", st.ItemsByState, err)
 		}
 	})
@@ -41,7 +43,11 @@ func TestDrain(t *testing.T) {
 func TestRunOneAndAwait(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		ctx := t.Context()
-		task, err := pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Input: []byte(`1`)}, {Input: []byte(`2`), MaxAttempts: 1}}})
+		task, err := pawl.Create(
+			ctx,
+			p.Engine,
+			pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Input: []byte(`1`)}, {Input: []byte(`2`), MaxAttempts: 1}}},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -41,10 +41,24 @@ func TestResultsAreSubmittedWhereTheTypeSaysSo(t *testing.T) {
 		if _, err := p.Service.PutTypes(t.Context(), []pawl.Type{{Name: "essay", Approval: pawl.Approval{Mode: pawl.ApprovalManual}, MaxAttempts: 1, ResultSchema: json.RawMessage(`{"type":"string"}`)}}); err != nil {
 			t.Fatal(err)
 		}
-		good, bad := create(t, p, pawl.NewTask{Type: "essay", Payload: json.RawMessage(`"on pawls"`)}), create(t, p, pawl.NewTask{Type: "essay", Payload: json.RawMessage(`7`)})
-		startWorker(t, p, worker.Options{}, worker.Handler{Type: "essay", Do: func(_ context.Context, in json.RawMessage) (json.RawMessage, error) { return in, nil }})
+		good, bad := create(
+			t,
+			p,
+			pawl.NewTask{Type: "essay", Payload: json.RawMessage(`"on pawls"`)},
+		), create(
+			t,
+			p,
+			pawl.NewTask{Type: "essay", Payload: json.RawMessage(`7`)},
+		)
+		startWorker(
+			t,
+			p,
+			worker.Options{},
+			worker.Handler{Type: "essay", Do: func(_ context.Context, in json.RawMessage) (json.RawMessage, error) { return in, nil }},
+		)
 		until(t, p, good, pawl.ItemSubmitted)
-		if it := until(t, p, bad, pawl.ItemFailed); it.Error == nil || it.Error.Code != worker.CodeInvalidResult || it.Error.Message != "the result was refused: /result: is a number; it must be a string" {
+		if it := until(t, p, bad, pawl.ItemFailed); it.Error == nil || it.Error.Code != worker.CodeInvalidResult ||
+			it.Error.Message != "the result was refused: /result: is a number; it must be a string" {
 			t.Errorf("failed with %+v", it.Error)
 		}
 	})
@@ -113,10 +127,15 @@ func TestATaskOfManyItemsIsDone(t *testing.T) {
 		}
 		made := create(t, p, task)
 		var ran atomic.Int32
-		stop := startWorker(t, p, worker.Options{ID: "w1", Name: "doubler", Version: "v1", Concurrency: 4}, worker.Handle("double", func(_ context.Context, n int) (int, error) {
-			ran.Add(1)
-			return 2 * n, nil
-		}))
+		stop := startWorker(
+			t,
+			p,
+			worker.Options{ID: "w1", Name: "doubler", Version: "v1", Concurrency: 4},
+			worker.Handle("double", func(_ context.Context, n int) (int, error) {
+				ran.Add(1)
+				return 2 * n, nil
+			}),
+		)
 		for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 			got, err := p.Engine.GetTask(t.Context(), made.ID)
 			if err != nil || time.Now().After(end) {
@@ -207,7 +226,12 @@ func TestStepsOfALostAttemptAreReplayed(t *testing.T) {
 			}
 			return n, nil
 		}
-		a := startWorker(t, p, worker.Options{ID: "a", LeaseSeconds: 5, Concurrency: 1, OnLeaseLost: func(_ pawl.Lease, err error) { told <- err }}, worker.Handle("t", work))
+		a := startWorker(
+			t,
+			p,
+			worker.Options{ID: "a", LeaseSeconds: 5, Concurrency: 1, OnLeaseLost: func(_ pawl.Lease, err error) { told <- err }},
+			worker.Handle("t", work),
+		)
 		reach(t, stepped)
 		lapse(t, p)
 		startWorker(t, p, worker.Options{ID: "b"}, worker.Handle("t", work))
@@ -315,11 +339,16 @@ func TestAStopGivesUnfinishedWorkBackUncounted(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		task := create(t, p, pawl.NewTask{Type: "t", Payload: json.RawMessage(`1`)})
 		running := make(chan bool, 1)
-		stop := startWorker(t, p, worker.Options{StopGrace: 50 * time.Millisecond}, worker.Handle("t", func(ctx context.Context, _ int) (int, error) {
-			running <- true
-			<-ctx.Done()
-			return 0, ctx.Err()
-		}))
+		stop := startWorker(
+			t,
+			p,
+			worker.Options{StopGrace: 50 * time.Millisecond},
+			worker.Handle("t", func(ctx context.Context, _ int) (int, error) {
+				running <- true
+				<-ctx.Done()
+				return 0, ctx.Err()
+			}),
+		)
 		reach(t, running)
 		err := stop()
 		var s *worker.Stopped
@@ -340,7 +369,12 @@ func TestALeaseClaimedByHandIsKeptAlive(t *testing.T) {
 			t.Fatal(leases, err)
 		}
 		told := make(chan error, 1)
-		k := worker.KeepAlive(t.Context(), p.Engine, leases[0], worker.KeepAliveOptions{Interval: 20 * time.Millisecond, OnLeaseLost: func(err error) { told <- err }})
+		k := worker.KeepAlive(
+			t.Context(),
+			p.Engine,
+			leases[0],
+			worker.KeepAliveOptions{Interval: 20 * time.Millisecond, OnLeaseLost: func(err error) { told <- err }},
+		)
 		for range 3 { // each longer than half the lease
 			p.Advance(200 * time.Second)
 			for end := time.Now().Add(time.Minute); !only(t, p, task).LeaseExpiresAt.Equal(p.Now().Add(300 * time.Second)); time.Sleep(5 * time.Millisecond) {

@@ -59,7 +59,13 @@ func (f *fake) add(typ string, inputs ...string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, in := range inputs {
-		f.items = append(f.items, &fakeItem{lease: pawl.Lease{ID: fmt.Sprintf("itm_%d", len(f.items)), TaskID: "tsk", Type: typ, Input: json.RawMessage(in)}, state: pawl.ItemQueued})
+		f.items = append(
+			f.items,
+			&fakeItem{
+				lease: pawl.Lease{ID: fmt.Sprintf("itm_%d", len(f.items)), TaskID: "tsk", Type: typ, Input: json.RawMessage(in)},
+				state: pawl.ItemQueued,
+			},
+		)
 	}
 	f.wake()
 }
@@ -157,7 +163,14 @@ func (f *fake) fenced(verb string, fence pawl.Fence) (*fakeItem, error) {
 }
 
 // batch runs a verb over its calls.
-func batch[C, R any](ctx context.Context, f *fake, verb string, calls []C, fence func(C) pawl.Fence, do func(*fakeItem, C) R) ([]pawl.Result[R], error) {
+func batch[C, R any](
+	ctx context.Context,
+	f *fake,
+	verb string,
+	calls []C,
+	fence func(C) pawl.Fence,
+	do func(*fakeItem, C) R,
+) ([]pawl.Result[R], error) {
 	f.mu.Lock()
 	ids := make([]string, len(calls))
 	for i, c := range calls {
@@ -184,31 +197,52 @@ func batch[C, R any](ctx context.Context, f *fake, verb string, calls []C, fence
 }
 
 func (f *fake) Heartbeat(ctx context.Context, calls []pawl.HeartbeatCall) ([]pawl.Result[pawl.Beat], error) {
-	return batch(ctx, f, "heartbeat", calls, func(c pawl.HeartbeatCall) pawl.Fence { return c.Fence }, func(it *fakeItem, c pawl.HeartbeatCall) pawl.Beat {
-		if it.state == pawl.ItemCancelled {
-			return pawl.Beat{Cancelled: true, ServerTime: time.Now()}
-		}
-		if c.LeaseSeconds == 0 {
-			c.LeaseSeconds = it.lease.LeaseSeconds
-		}
-		it.state = pawl.ItemInProgress
-		it.lease.LeaseExpiresAt = time.Now().Add(time.Duration(c.LeaseSeconds) * time.Second)
-		return pawl.Beat{LeaseExpiresAt: it.lease.LeaseExpiresAt, LeaseSeconds: c.LeaseSeconds, ServerTime: time.Now()}
-	})
+	return batch(
+		ctx,
+		f,
+		"heartbeat",
+		calls,
+		func(c pawl.HeartbeatCall) pawl.Fence { return c.Fence },
+		func(it *fakeItem, c pawl.HeartbeatCall) pawl.Beat {
+			if it.state == pawl.ItemCancelled {
+				return pawl.Beat{Cancelled: true, ServerTime: time.Now()}
+			}
+			if c.LeaseSeconds == 0 {
+				c.LeaseSeconds = it.lease.LeaseSeconds
+			}
+			it.state = pawl.ItemInProgress
+			it.lease.LeaseExpiresAt = time.Now().Add(time.Duration(c.LeaseSeconds) * time.Second)
+			return pawl.Beat{LeaseExpiresAt: it.lease.LeaseExpiresAt, LeaseSeconds: c.LeaseSeconds, ServerTime: time.Now()}
+		},
+	)
 }
 
 func (f *fake) Complete(ctx context.Context, calls []pawl.CompleteCall) ([]pawl.Result[pawl.Moved], error) {
-	return batch(ctx, f, "complete", calls, func(c pawl.CompleteCall) pawl.Fence { return c.Fence }, func(it *fakeItem, c pawl.CompleteCall) pawl.Moved {
-		it.state, it.result = pawl.ItemCompleted, string(c.Result)
-		return pawl.Moved{State: it.state}
-	})
+	return batch(
+		ctx,
+		f,
+		"complete",
+		calls,
+		func(c pawl.CompleteCall) pawl.Fence { return c.Fence },
+		func(it *fakeItem, c pawl.CompleteCall) pawl.Moved {
+			it.state, it.result = pawl.ItemCompleted, string(c.Result)
+			return pawl.Moved{State: it.state}
+		},
+	)
 }
 
 func (f *fake) Submit(ctx context.Context, calls []pawl.SubmitCall) ([]pawl.Result[pawl.Moved], error) {
-	return batch(ctx, f, "submit", calls, func(c pawl.SubmitCall) pawl.Fence { return c.Fence }, func(it *fakeItem, c pawl.SubmitCall) pawl.Moved {
-		it.state, it.result = pawl.ItemSubmitted, string(c.Result)
-		return pawl.Moved{State: it.state}
-	})
+	return batch(
+		ctx,
+		f,
+		"submit",
+		calls,
+		func(c pawl.SubmitCall) pawl.Fence { return c.Fence },
+		func(it *fakeItem, c pawl.SubmitCall) pawl.Moved {
+			it.state, it.result = pawl.ItemSubmitted, string(c.Result)
+			return pawl.Moved{State: it.state}
+		},
+	)
 }
 
 func (f *fake) Fail(ctx context.Context, calls []pawl.FailCall) ([]pawl.Result[pawl.Moved], error) {
@@ -219,41 +253,76 @@ func (f *fake) Fail(ctx context.Context, calls []pawl.FailCall) ([]pawl.Result[p
 }
 
 func (f *fake) Release(ctx context.Context, calls []pawl.ReleaseCall) ([]pawl.Result[pawl.Moved], error) {
-	return batch(ctx, f, "release", calls, func(c pawl.ReleaseCall) pawl.Fence { return c.Fence }, func(it *fakeItem, _ pawl.ReleaseCall) pawl.Moved {
-		it.state, it.leftBy = pawl.ItemQueued, pawl.ReasonReleased
-		f.wake()
-		return pawl.Moved{State: it.state}
-	})
+	return batch(
+		ctx,
+		f,
+		"release",
+		calls,
+		func(c pawl.ReleaseCall) pawl.Fence { return c.Fence },
+		func(it *fakeItem, _ pawl.ReleaseCall) pawl.Moved {
+			it.state, it.leftBy = pawl.ItemQueued, pawl.ReasonReleased
+			f.wake()
+			return pawl.Moved{State: it.state}
+		},
+	)
 }
 
 func (f *fake) Suspend(ctx context.Context, calls []pawl.SuspendCall) ([]pawl.Result[pawl.Moved], error) {
-	return batch(ctx, f, "suspend", calls, func(c pawl.SuspendCall) pawl.Fence { return c.Fence }, func(it *fakeItem, c pawl.SuspendCall) pawl.Moved {
-		it.state, it.leftBy, it.until = pawl.ItemWaiting, pawl.ReasonReleased, *c.Until
-		time.AfterFunc(time.Until(*c.Until), func() {
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			it.state = pawl.ItemQueued
-			f.wake()
-		})
-		return pawl.Moved{State: it.state}
-	})
+	return batch(
+		ctx,
+		f,
+		"suspend",
+		calls,
+		func(c pawl.SuspendCall) pawl.Fence { return c.Fence },
+		func(it *fakeItem, c pawl.SuspendCall) pawl.Moved {
+			it.state, it.leftBy, it.until = pawl.ItemWaiting, pawl.ReasonReleased, *c.Until
+			time.AfterFunc(time.Until(*c.Until), func() {
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				it.state = pawl.ItemQueued
+				f.wake()
+			})
+			return pawl.Moved{State: it.state}
+		},
+	)
 }
 
 func (f *fake) Progress(ctx context.Context, calls []pawl.ProgressCall) ([]pawl.Result[pawl.Moved], error) {
-	return batch(ctx, f, "progress", calls, func(c pawl.ProgressCall) pawl.Fence { return c.Fence }, func(it *fakeItem, c pawl.ProgressCall) pawl.Moved {
-		it.progress = append(it.progress, *c.Stage)
-		return pawl.Moved{State: it.state}
-	})
+	return batch(
+		ctx,
+		f,
+		"progress",
+		calls,
+		func(c pawl.ProgressCall) pawl.Fence { return c.Fence },
+		func(it *fakeItem, c pawl.ProgressCall) pawl.Moved {
+			it.progress = append(it.progress, *c.Stage)
+			return pawl.Moved{State: it.state}
+		},
+	)
 }
 
 func (f *fake) Checkpoint(ctx context.Context, calls []pawl.CheckpointCall) ([]pawl.Result[pawl.CheckpointRef], error) {
-	return batch(ctx, f, "checkpoint", calls, func(c pawl.CheckpointCall) pawl.Fence { return c.Fence }, func(it *fakeItem, c pawl.CheckpointCall) pawl.CheckpointRef {
-		if it.saved == nil {
-			it.saved = map[string]pawl.Checkpoint{}
-		}
-		it.saved[c.Name] = pawl.Checkpoint{Type: c.Type, Name: c.Name, ArgsHash: c.ArgsHash, Snapshot: c.Snapshot, Sequence: int64(len(it.saved) + 1), Attempt: c.Attempt}
-		return pawl.CheckpointRef{Sequence: int64(len(it.saved))}
-	})
+	return batch(
+		ctx,
+		f,
+		"checkpoint",
+		calls,
+		func(c pawl.CheckpointCall) pawl.Fence { return c.Fence },
+		func(it *fakeItem, c pawl.CheckpointCall) pawl.CheckpointRef {
+			if it.saved == nil {
+				it.saved = map[string]pawl.Checkpoint{}
+			}
+			it.saved[c.Name] = pawl.Checkpoint{
+				Type:     c.Type,
+				Name:     c.Name,
+				ArgsHash: c.ArgsHash,
+				Snapshot: c.Snapshot,
+				Sequence: int64(len(it.saved) + 1),
+				Attempt:  c.Attempt,
+			}
+			return pawl.CheckpointRef{Sequence: int64(len(it.saved))}
+		},
+	)
 }
 
 func (f *fake) Resume(ctx context.Context, id string) (pawl.ResumeState, error) {

@@ -31,7 +31,9 @@ func Handle[In, Out any](typ string, fn func(context.Context, In) (Out, error), 
 		var in In
 		if len(input) > 0 {
 			if err := json.Unmarshal(input, &in); err != nil {
-				return nil, pawl.Permanent(Failed(pawl.Failure{Code: CodeInvalidInput, Message: fmt.Sprintf("the input does not fit the handler of %s: %v", typ, err)}))
+				return nil, pawl.Permanent(
+					Failed(pawl.Failure{Code: CodeInvalidInput, Message: fmt.Sprintf("the input does not fit the handler of %s: %v", typ, err)}),
+				)
 			}
 		}
 		out, err := fn(ctx, in)
@@ -40,7 +42,9 @@ func Handle[In, Out any](typ string, fn func(context.Context, In) (Out, error), 
 		}
 		raw, err := json.Marshal(out)
 		if err != nil {
-			return nil, pawl.Permanent(Failed(pawl.Failure{Code: CodeInvalidResult, Message: fmt.Sprintf("the result cannot be written as JSON: %v", err)}))
+			return nil, pawl.Permanent(
+				Failed(pawl.Failure{Code: CodeInvalidResult, Message: fmt.Sprintf("the result cannot be written as JSON: %v", err)}),
+			)
 		}
 		return raw, nil
 	}

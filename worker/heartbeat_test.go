@@ -108,7 +108,8 @@ func down(verbs ...string) func(string) error {
 
 func TestThreeFailuresInARowLoseTheLease(t *testing.T) {
 	_, after, cause, told := lostWhile(t, Options{}, func(f *fake) { f.down = down("heartbeat") })
-	if after != 61*time.Second || !errors.Is(cause, pawl.ErrLeaseLost) || !errors.Is(cause, pawl.ErrUnavailable) || !errors.Is(told, pawl.ErrLeaseLost) {
+	if after != 61*time.Second || !errors.Is(cause, pawl.ErrLeaseLost) || !errors.Is(cause, pawl.ErrUnavailable) ||
+		!errors.Is(told, pawl.ErrLeaseLost) {
 		t.Errorf("after %s: %v; told %v", after, cause, told)
 	}
 }
@@ -260,7 +261,12 @@ func TestKeepAlive(t *testing.T) {
 	run("ends with a lost lease", func(t *testing.T, f *fake, l pawl.Lease) {
 		f.set(func() { f.down = down("heartbeat") })
 		var told []error
-		k := KeepAlive(t.Context(), f, l, KeepAliveOptions{Interval: time.Second, MaxFailures: 4, OnLeaseLost: func(err error) { told = append(told, err) }})
+		k := KeepAlive(
+			t.Context(),
+			f,
+			l,
+			KeepAliveOptions{Interval: time.Second, MaxFailures: 4, OnLeaseLost: func(err error) { told = append(told, err) }},
+		)
 		<-k.Context().Done()
 		if at := time.Since(f.start); at != 4*time.Second || !errors.Is(context.Cause(k.Context()), pawl.ErrLeaseLost) {
 			t.Errorf("after %s: %v", at, context.Cause(k.Context()))

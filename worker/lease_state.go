@@ -29,7 +29,13 @@ type leaseState struct {
 // interval is a tenth of the lease.
 func newLeaseState(l pawl.Lease, at time.Time) leaseState {
 	every := time.Duration(l.LeaseSeconds) * time.Second / 10
-	return leaseState{lease: l, serverTimeAt: at, expiresAt: at.Add(l.LeaseExpiresAt.Sub(l.ServerTime)), interval: every, maxMisses: pawl.DefaultHeartbeatMisses}
+	return leaseState{
+		lease:        l,
+		serverTimeAt: at,
+		expiresAt:    at.Add(l.LeaseExpiresAt.Sub(l.ServerTime)),
+		interval:     every,
+		maxMisses:    pawl.DefaultHeartbeatMisses,
+	}
 }
 
 // firstAfter is when the first heartbeat is due, counted from the start of the handler.
@@ -70,9 +76,20 @@ func (h *leaseState) apply(sent, got time.Time, b pawl.Beat, err error) error {
 	h.misses++
 	switch {
 	case !got.Before(h.expiresAt):
-		return &pawl.Error{Code: pawl.CodeLeaseLost, Op: "heartbeat", Reason: pawl.ReasonExpired, Message: "the lease expired while heartbeats failed", Err: err}
+		return &pawl.Error{
+			Code:    pawl.CodeLeaseLost,
+			Op:      "heartbeat",
+			Reason:  pawl.ReasonExpired,
+			Message: "the lease expired while heartbeats failed",
+			Err:     err,
+		}
 	case !h.keepTrying && h.misses >= h.maxMisses:
-		return &pawl.Error{Code: pawl.CodeLeaseLost, Op: "heartbeat", Message: fmt.Sprintf("%d consecutive heartbeats failed", h.misses), Err: err}
+		return &pawl.Error{
+			Code:    pawl.CodeLeaseLost,
+			Op:      "heartbeat",
+			Message: fmt.Sprintf("%d consecutive heartbeats failed", h.misses),
+			Err:     err,
+		}
 	}
 	if h.nextDue.After(h.expiresAt) {
 		h.nextDue = h.expiresAt

@@ -49,7 +49,10 @@ func TestWorkersLogByDefault(t *testing.T) {
 		}
 		ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
 		defer stop()
-		if err := RunWith(ctx, f, Options{Concurrency: len(inputs), StopGrace: -1}, Handler{Type: "t", Do: handler}); !errors.Is(err, ErrGivenBack) {
+		if err := RunWith(ctx, f, Options{Concurrency: len(inputs), StopGrace: -1}, Handler{Type: "t", Do: handler}); !errors.Is(
+			err,
+			ErrGivenBack,
+		) {
 			t.Error(err)
 		}
 	})

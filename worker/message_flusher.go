@@ -166,5 +166,6 @@ func (w *runner) wasStopped(j *job, err error) bool {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return errors.Is(err, context.Canceled) && slices.ContainsFunc(j.writers, func(p *messageWriter) bool { return errors.Is(p.err, pawl.ErrStopped) })
+	return errors.Is(err, context.Canceled) &&
+		slices.ContainsFunc(j.writers, func(p *messageWriter) bool { return errors.Is(p.err, pawl.ErrStopped) })
 }

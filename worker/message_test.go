@@ -153,7 +153,8 @@ func TestWhatAHandlerSaysIsSavedWhileItSpeaks(t *testing.T) {
 		close(goOn)
 		until(t, p, task, pawl.ItemCompleted)
 		m := message()
-		if parts, _ := m.Parts(); m.Status != pawl.MessageComplete || m.StepNumber != 1 || string(m.Usage) != `{"output_tokens":7}` || len(parts) != 4 {
+		if parts, _ := m.Parts(); m.Status != pawl.MessageComplete || m.StepNumber != 1 || string(m.Usage) != `{"output_tokens":7}` ||
+			len(parts) != 4 {
 			t.Errorf("%+v", m)
 		}
 		if n := len(rows(t, p, m.ID)); n > 100 {
@@ -349,42 +350,49 @@ func TestAStopLeavesNoMessageBehind(t *testing.T) {
 			tasks[i], messages[i] = ask(t, p, func(n *pawl.NewTask) { n.Payload = json.RawMessage(typ) })
 		}
 		begun, stopping := make(chan bool, 2), make(chan bool)
-		stop := speaker(t, just(2, c), worker.Options{Concurrency: 2, StopGrace: 300 * time.Millisecond, FlushEvery: time.Millisecond}, func(ctx context.Context) error {
-			m, err := pawl.StartMessage(ctx, pawl.Reply{})
-			if err != nil {
+		stop := speaker(
+			t,
+			just(2, c),
+			worker.Options{Concurrency: 2, StopGrace: 300 * time.Millisecond, FlushEvery: time.Millisecond},
+			func(ctx context.Context) error {
+				m, err := pawl.StartMessage(ctx, pawl.Reply{})
+				if err != nil {
+					return err
+				}
+				if err := m.Text("one "); err != nil {
+					return err
+				}
+				if _, err := m.Step(ctx, nil); err != nil {
+					return err
+				}
+				if err := m.Text("two "); err != nil {
+					return err
+				}
+				l, _ := pawl.ItemFrom(ctx)
+				if string(l.Input) == `"short"` {
+					err = m.Finish(ctx, nil) // here, since 300 ms may be too short for it
+				}
+				begun <- true
+				<-stopping
+				if string(l.Input) == `"long"` {
+					<-ctx.Done()
+					return ctx.Err()
+				}
 				return err
-			}
-			if err := m.Text("one "); err != nil {
-				return err
-			}
-			if _, err := m.Step(ctx, nil); err != nil {
-				return err
-			}
-			if err := m.Text("two "); err != nil {
-				return err
-			}
-			l, _ := pawl.ItemFrom(ctx)
-			if string(l.Input) == `"short"` {
-				err = m.Finish(ctx, nil) // here, since 300 ms may be too short for it
-			}
-			begun <- true
-			<-stopping
-			if string(l.Input) == `"long"` {
-				<-ctx.Done()
-				return ctx.Err()
-			}
-			return err
-		})
+			},
+		)
 		reach(t, begun)
 		reach(t, begun)
 		close(stopping)
 		if err := stop(); !errors.Is(err, worker.ErrGivenBack) {
 			t.Errorf("stop: %v", err)
 		}
-		if m, it := messages[0](), only(t, p, tasks[0]); m.Status != pawl.MessageComplete || m.Text() != "one two " || it.State != pawl.ItemCompleted {
+		if m, it := messages[0](), only(t, p, tasks[0]); m.Status != pawl.MessageComplete || m.Text() != "one two " ||
+			it.State != pawl.ItemCompleted {
 			t.Errorf("the short one: %+v, %s", m, it.State)
 		}
-		if m, it := messages[1](), only(t, p, tasks[1]); m.Status != pawl.MessageStreaming || m.StepNumber != 1 || it.State != pawl.ItemQueued || it.Failures != 0 {
+		if m, it := messages[1](), only(t, p, tasks[1]); m.Status != pawl.MessageStreaming || m.StepNumber != 1 || it.State != pawl.ItemQueued ||
+			it.Failures != 0 {
 			t.Errorf("the long one: %+v, %s", m, it.State)
 		}
 		speaker(t, c, worker.Options{}, func(ctx context.Context) error {
@@ -465,7 +473,8 @@ func TestLostCallsAndLostAnswersLoseNoWord(t *testing.T) {
 		})
 		until(t, p, task, pawl.ItemCompleted)
 		list, err := p.Engine.ListMessages(t.Context(), pawl.MessageFilter{Thread: "t"})
-		if err != nil || len(list.Items) != 1 || list.Items[0].Text() != want || list.Items[0].StepNumber != 3 || list.Items[0].Status != pawl.MessageComplete {
+		if err != nil || len(list.Items) != 1 || list.Items[0].Text() != want || list.Items[0].StepNumber != 3 ||
+			list.Items[0].Status != pawl.MessageComplete {
 			t.Errorf("%+v, %v", list.Items, err)
 		}
 	})

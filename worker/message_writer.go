@@ -39,7 +39,13 @@ type messageWriter struct {
 }
 
 // errFinished is the error of writes to a finished message.
-var errFinished = &pawl.Error{Code: pawl.CodeConflict, Op: "write", State: string(pawl.MessageComplete), Allowed: []string{}, Message: "the message is finished"}
+var errFinished = &pawl.Error{
+	Code:    pawl.CodeConflict,
+	Op:      "write",
+	State:   string(pawl.MessageComplete),
+	Allowed: []string{},
+	Message: "the message is finished",
+}
 
 // Pen implements pawl.Speaker.
 func (s *session) Pen(m pawl.MessageRef) pawl.Pen {

@@ -139,13 +139,22 @@ func (w *runner) call(v verb, hs []*result) []error {
 	var err error
 	switch v {
 	case complete:
-		errs, err = errorsOf(w.claimer.Complete(ctx, mapResults(hs, func(h *result) pawl.CompleteCall { return pawl.CompleteCall{Fence: h.job.fence, Result: h.payload} })))
+		errs, err = errorsOf(
+			w.claimer.Complete(
+				ctx,
+				mapResults(hs, func(h *result) pawl.CompleteCall { return pawl.CompleteCall{Fence: h.job.fence, Result: h.payload} }),
+			),
+		)
 	case submit:
-		errs, err = errorsOf(w.claimer.Submit(ctx, mapResults(hs, func(h *result) pawl.SubmitCall { return pawl.SubmitCall{Fence: h.job.fence, Result: h.payload} })))
+		errs, err = errorsOf(
+			w.claimer.Submit(ctx, mapResults(hs, func(h *result) pawl.SubmitCall { return pawl.SubmitCall{Fence: h.job.fence, Result: h.payload} })),
+		)
 	case fail:
 		errs, err = errorsOf(w.claimer.Fail(ctx, mapResults(hs, func(h *result) pawl.FailCall { return h.failure })))
 	case release:
-		errs, err = errorsOf(w.claimer.Release(ctx, mapResults(hs, func(h *result) pawl.ReleaseCall { return pawl.ReleaseCall{Fence: h.job.fence} })))
+		errs, err = errorsOf(
+			w.claimer.Release(ctx, mapResults(hs, func(h *result) pawl.ReleaseCall { return pawl.ReleaseCall{Fence: h.job.fence} })),
+		)
 	}
 	if err == nil && len(errs) != len(hs) {
 		err = errPartialAnswer
@@ -174,7 +183,16 @@ func (w *runner) handleAnswer(h *result, err error) (again bool) {
 			h.retryAt = clock.Now().Add(retryBackoff.after(h.tries, err))
 			return true
 		}
-		w.reportLost(j, &pawl.Error{Code: pawl.CodeLeaseLost, Op: "report result", Reason: pawl.ReasonExpired, Message: "the lease expired before the result was reported", Err: err})
+		w.reportLost(
+			j,
+			&pawl.Error{
+				Code:    pawl.CodeLeaseLost,
+				Op:      "report result",
+				Reason:  pawl.ReasonExpired,
+				Message: "the lease expired before the result was reported",
+				Err:     err,
+			},
+		)
 	case h.verb <= submit && (code == pawl.CodeInvalid || code == pawl.CodeTooLarge):
 		message := "the result was refused: " + refusalText(err)
 		j.log.Warn("the result was refused, and its item fails", "error", message)
@@ -209,7 +227,15 @@ func (h *result) logAccepted() {
 	case release:
 		log.Info("item released")
 	case fail:
-		log.Warn("item failed", "error", h.failure.Error.Message, "code", h.failure.Error.Code, "retryable", h.failure.Retryable == nil || *h.failure.Retryable)
+		log.Warn(
+			"item failed",
+			"error",
+			h.failure.Error.Message,
+			"code",
+			h.failure.Error.Code,
+			"retryable",
+			h.failure.Retryable == nil || *h.failure.Retryable,
+		)
 	}
 }
 

@@ -18,19 +18,24 @@ import (
 
 func TestAResultSurvivesALostConnection(t *testing.T) {
 	var lost atomic.Int32
-	err := runWorker(t, Options{LeaseSeconds: 60, OnLeaseLost: func(pawl.Lease, error) { lost.Add(1) }}, takes(10*time.Millisecond), func(t *testing.T, f *fake) {
-		f.set(func() { f.down = down("complete", "fail") })
-		f.add("t", `1`)
-		pass(40 * time.Second)
-		f.set(func() { f.down = nil })
-		pass(10 * time.Second)
-		if f.state("itm_0") != pawl.ItemCompleted || lost.Load() != 0 {
-			t.Errorf("%s, lost %d", f.state("itm_0"), lost.Load())
-		}
-		if n := len(f.of("complete")); n < 8 || n > 25 {
-			t.Errorf("%d tries in 40 s", n)
-		}
-	})
+	err := runWorker(
+		t,
+		Options{LeaseSeconds: 60, OnLeaseLost: func(pawl.Lease, error) { lost.Add(1) }},
+		takes(10*time.Millisecond),
+		func(t *testing.T, f *fake) {
+			f.set(func() { f.down = down("complete", "fail") })
+			f.add("t", `1`)
+			pass(40 * time.Second)
+			f.set(func() { f.down = nil })
+			pass(10 * time.Second)
+			if f.state("itm_0") != pawl.ItemCompleted || lost.Load() != 0 {
+				t.Errorf("%s, lost %d", f.state("itm_0"), lost.Load())
+			}
+			if n := len(f.of("complete")); n < 8 || n > 25 {
+				t.Errorf("%d tries in 40 s", n)
+			}
+		},
+	)
 	if err != nil {
 		t.Error(err)
 	}
@@ -38,22 +43,27 @@ func TestAResultSurvivesALostConnection(t *testing.T) {
 
 func TestAResultIsGivenUpWithItsLease(t *testing.T) {
 	var told atomic.Value
-	_ = runWorker(t, Options{LeaseSeconds: 60, OnLeaseLost: func(_ pawl.Lease, err error) { told.Store(err) }}, takes(10*time.Millisecond), func(t *testing.T, f *fake) {
-		f.set(func() { f.down = down("complete") })
-		f.add("t", `1`)
-		pass(50 * time.Second)
-		if err := told.Load(); err != nil {
-			t.Errorf("too soon: %v", err)
-		}
-		pass(20 * time.Second)
-		if err, _ := told.Load().(error); !errors.Is(err, pawl.ErrLeaseExpired) {
-			t.Errorf("told %v", err)
-		}
-		n := len(f.of("complete"))
-		if pass(time.Minute); len(f.of("complete")) != n {
-			t.Error("tried on")
-		}
-	})
+	_ = runWorker(
+		t,
+		Options{LeaseSeconds: 60, OnLeaseLost: func(_ pawl.Lease, err error) { told.Store(err) }},
+		takes(10*time.Millisecond),
+		func(t *testing.T, f *fake) {
+			f.set(func() { f.down = down("complete") })
+			f.add("t", `1`)
+			pass(50 * time.Second)
+			if err := told.Load(); err != nil {
+				t.Errorf("too soon: %v", err)
+			}
+			pass(20 * time.Second)
+			if err, _ := told.Load().(error); !errors.Is(err, pawl.ErrLeaseExpired) {
+				t.Errorf("told %v", err)
+			}
+			n := len(f.of("complete"))
+			if pass(time.Minute); len(f.of("complete")) != n {
+				t.Error("tried on")
+			}
+		},
+	)
 }
 
 // A call whose answer was lost may have succeeded: the second try is then refused, and
@@ -156,30 +166,37 @@ func TestARefusedResultFailsItsItemAndNoOther(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log lines
-			_ = runWorker(t, Options{Concurrency: 2, Logger: slog.New(slog.NewTextHandler(&log, nil))}, takes(time.Second), func(t *testing.T, f *fake) {
-				f.set(func() {
-					f.refuse = func(verb, id string) error {
-						switch {
-						case verb == "complete" && id == "itm_0":
-							return c.answer
-						case verb == "submit":
-							return c.second
+			_ = runWorker(
+				t,
+				Options{Concurrency: 2, Logger: slog.New(slog.NewTextHandler(&log, nil))},
+				takes(time.Second),
+				func(t *testing.T, f *fake) {
+					f.set(func() {
+						f.refuse = func(verb, id string) error {
+							switch {
+							case verb == "complete" && id == "itm_0":
+								return c.answer
+							case verb == "submit":
+								return c.second
+							}
+							return nil
 						}
-						return nil
+					})
+					f.add("t", `1`, `2`)
+					pass(2 * time.Second)
+					if got := f.items[0].failure; got == nil || *got.Retryable || got.Error.Code != CodeInvalidResult ||
+						got.Error.Message != "the result was refused: "+c.says {
+						t.Errorf("%+v", got)
 					}
-				})
-				f.add("t", `1`, `2`)
-				pass(2 * time.Second)
-				if got := f.items[0].failure; got == nil || *got.Retryable || got.Error.Code != CodeInvalidResult || got.Error.Message != "the result was refused: "+c.says {
-					t.Errorf("%+v", got)
-				}
-				if said := log.String(); !strings.Contains(said, "level=WARN") || !strings.Contains(said, c.says) || !strings.Contains(said, "item_id=itm_0") {
-					t.Errorf("the log says %s", said)
-				}
-				if f.state("itm_1") != pawl.ItemCompleted {
-					t.Error("the other was not completed")
-				}
-			})
+					if said := log.String(); !strings.Contains(said, "level=WARN") || !strings.Contains(said, c.says) ||
+						!strings.Contains(said, "item_id=itm_0") {
+						t.Errorf("the log says %s", said)
+					}
+					if f.state("itm_1") != pawl.ItemCompleted {
+						t.Error("the other was not completed")
+					}
+				},
+			)
 		})
 	}
 }
@@ -301,17 +318,22 @@ func TestStepsAndSleepInAHandler(t *testing.T) {
 }
 
 func TestAHandlerThatSwallowsItsSleepHandsNothingIn(t *testing.T) {
-	_ = runWorker(t, Options{OnLeaseLost: func(pawl.Lease, error) { t.Error("lease lost") }}, func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
-		_ = pawl.Sleep(ctx, "nap", time.Hour)
-		time.Sleep(2 * time.Minute) // and heartbeats have stopped
-		return json.RawMessage(`1`), nil
-	}, func(t *testing.T, f *fake) {
-		f.add("t", `1`)
-		pass(10 * time.Minute)
-		if n := len(f.of("complete")) + len(f.of("fail")) + len(f.of("heartbeat")); n != 0 || f.state("itm_0") != pawl.ItemWaiting {
-			t.Errorf("%d calls after the suspend; %s", n, f.state("itm_0"))
-		}
-	})
+	_ = runWorker(
+		t,
+		Options{OnLeaseLost: func(pawl.Lease, error) { t.Error("lease lost") }},
+		func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
+			_ = pawl.Sleep(ctx, "nap", time.Hour)
+			time.Sleep(2 * time.Minute) // and heartbeats have stopped
+			return json.RawMessage(`1`), nil
+		},
+		func(t *testing.T, f *fake) {
+			f.add("t", `1`)
+			pass(10 * time.Minute)
+			if n := len(f.of("complete")) + len(f.of("fail")) + len(f.of("heartbeat")); n != 0 || f.state("itm_0") != pawl.ItemWaiting {
+				t.Errorf("%d calls after the suspend; %s", n, f.state("itm_0"))
+			}
+		},
+	)
 }
 
 func TestAHandlersWritesWaitForTheDatabase(t *testing.T) {

@@ -134,7 +134,10 @@ func (w *runner) registerLoop() {
 		inFlight := len(w.jobs) + len(w.prefetched)
 		w.mu.Unlock()
 		ctx, cancel := context.WithTimeout(w.callCtx, callTimeout)
-		err := w.claimer.RegisterWorker(ctx, pawl.WorkerInfo{WorkerID: w.opts.ID, Name: w.opts.Name, Version: w.opts.Version, Types: w.types, InFlight: inFlight})
+		err := w.claimer.RegisterWorker(
+			ctx,
+			pawl.WorkerInfo{WorkerID: w.opts.ID, Name: w.opts.Name, Version: w.opts.Version, Types: w.types, InFlight: inFlight},
+		)
 		cancel()
 		if err != nil && w.callCtx.Err() == nil {
 			w.log.Warn("the worker could not be registered", "error", err)

@@ -99,18 +99,24 @@ func TestAHandlerThatIgnoresItsContextIsLeftBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
 		var at time.Time
-		err := runWorkerOn(t, f, Options{StopGrace: 10 * time.Second}, []Handler{{"t", func(ctx context.Context, in json.RawMessage) (json.RawMessage, error) {
-			time.Sleep(time.Minute)
-			if err := pawl.Progress(ctx, 1, "Late"); err == nil {
-				t.Error("a late write was sent")
-			}
-			finished.Store(true)
-			return in, nil
-		}}}, func(t *testing.T, f *fake) {
-			f.add("t", `1`)
-			pass(time.Second)
-			at = time.Now()
-		})
+		err := runWorkerOn(
+			t,
+			f,
+			Options{StopGrace: 10 * time.Second},
+			[]Handler{{"t", func(ctx context.Context, in json.RawMessage) (json.RawMessage, error) {
+				time.Sleep(time.Minute)
+				if err := pawl.Progress(ctx, 1, "Late"); err == nil {
+					t.Error("a late write was sent")
+				}
+				finished.Store(true)
+				return in, nil
+			}}},
+			func(t *testing.T, f *fake) {
+				f.add("t", `1`)
+				pass(time.Second)
+				at = time.Now()
+			},
+		)
 		if took := time.Since(at); !errors.Is(err, ErrGivenBack) || took != 11*time.Second {
 			t.Errorf("%v after %s", err, took)
 		}
@@ -239,20 +245,27 @@ func TestWhatWaitedTooLongIsGivenBack(t *testing.T) {
 }
 
 func TestAStopGivesBackWhatWasTakenAheadUncounted(t *testing.T) {
-	took, err := stopAfter(t, Options{Concurrency: 1}, takes(time.Millisecond), 1000, 100*time.Millisecond+100*time.Microsecond, func(f *fake) {
-		back := 0
-		for _, it := range f.items {
-			if it.state.Leased() {
-				t.Errorf("%s is %s", it.lease.ID, it.state)
+	took, err := stopAfter(
+		t,
+		Options{Concurrency: 1},
+		takes(time.Millisecond),
+		1000,
+		100*time.Millisecond+100*time.Microsecond,
+		func(f *fake) {
+			back := 0
+			for _, it := range f.items {
+				if it.state.Leased() {
+					t.Errorf("%s is %s", it.lease.ID, it.state)
+				}
+				if it.leftBy == pawl.ReasonReleased {
+					back++
+				}
 			}
-			if it.leftBy == pawl.ReasonReleased {
-				back++
+			if back == 0 {
+				t.Error("nothing was taken ahead")
 			}
-		}
-		if back == 0 {
-			t.Error("nothing was taken ahead")
-		}
-	})
+		},
+	)
 	if err != nil || took > time.Millisecond {
 		t.Errorf("%v after %s", err, took)
 	}

@@ -152,7 +152,10 @@ func newRunner(c pawl.Claimer, o Options, handlers []Handler) (*runner, error) {
 	}
 	w := &runner{
 		claimer: c, opts: o, handlers: map[string]HandlerFunc{}, log: o.Logger.With("worker_id", o.ID),
-		slotFreed: make(chan struct{}, 1), flushNow: make(chan struct{}, 1), wakeHeartbeat: make(chan struct{}, 1), jobEnded: make(chan struct{}, 1),
+		slotFreed: make(
+			chan struct{},
+			1,
+		), flushNow: make(chan struct{}, 1), wakeHeartbeat: make(chan struct{}, 1), jobEnded: make(chan struct{}, 1),
 		results: make(chan *result, max(o.Concurrency, resultQueueSize)), jobs: map[*job]struct{}{},
 	}
 	for _, h := range handlers {

@@ -84,8 +84,16 @@ func TestHowAHandlerFails(t *testing.T) {
 				if got.RetryAfterMS != nil {
 					ms = *got.RetryAfterMS
 				}
-				if got.Error.Code != c.code || !strings.Contains(got.Error.Message, c.says) || *got.Retryable != c.retryable || ms != c.after || !strings.Contains(string(got.Error.Detail), c.detail) {
-					t.Errorf("code %q, message %.80q, retryable %v, after %d ms, detail %s", got.Error.Code, got.Error.Message, *got.Retryable, ms, got.Error.Detail)
+				if got.Error.Code != c.code || !strings.Contains(got.Error.Message, c.says) || *got.Retryable != c.retryable || ms != c.after ||
+					!strings.Contains(string(got.Error.Detail), c.detail) {
+					t.Errorf(
+						"code %q, message %.80q, retryable %v, after %d ms, detail %s",
+						got.Error.Code,
+						got.Error.Message,
+						*got.Retryable,
+						ms,
+						got.Error.Detail,
+					)
 				}
 				if n := len(got.Error.Message) + len(got.Error.Detail); n > pawl.MaxErrorBytes {
 					t.Errorf("%d bytes", n)
@@ -122,7 +130,8 @@ func TestAnIdleWorkerAsksSeldom(t *testing.T) {
 		if n := len(f.of("claim")); n != 11 { // every 30 s, and the one that waits
 			t.Errorf("%d claims in 5 minutes without work", n)
 		}
-		if c := f.of("claim")[0].claim; c.Limit != 4 || c.WaitSeconds != 30 || c.LeaseSeconds != 300 || c.Prefetch || !slices.Equal(c.Types, []string{"t"}) {
+		if c := f.of("claim")[0].claim; c.Limit != 4 || c.WaitSeconds != 30 || c.LeaseSeconds != 300 || c.Prefetch ||
+			!slices.Equal(c.Types, []string{"t"}) {
 			t.Errorf("%+v", c)
 		}
 		if n := len(f.of("register")); n != 11 {
@@ -256,10 +265,16 @@ func TestMiddlewareWrapsFromTheOutsideIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
 		h := Handle("t", func(context.Context, any) (any, error) { time.Sleep(time.Second); panic("x") }, mark("third"))
-		_ = runWorkerOn(t, f, Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), Middleware: []Middleware{mark("first"), timing, mark("second")}}, []Handler{h}, func(t *testing.T, f *fake) {
-			f.add("t", `"secret"`)
-			pass(2 * time.Second)
-		})
+		_ = runWorkerOn(
+			t,
+			f,
+			Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), Middleware: []Middleware{mark("first"), timing, mark("second")}},
+			[]Handler{h},
+			func(t *testing.T, f *fake) {
+				f.add("t", `"secret"`)
+				pass(2 * time.Second)
+			},
+		)
 	})
 	if want := "first second third third panic: x second panic: x itm_0 first panic: x"; strings.Join(seen, " ") != want {
 		t.Errorf("%q", seen)

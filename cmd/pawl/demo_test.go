@@ -42,7 +42,9 @@ func TestDemoOfAgentsOnPostgres(t *testing.T) {
 	if err := json.Unmarshal(runPawl(t, "demo", "--agents", "--db", url, "--schema", schema, "--json"), &r); err != nil {
 		t.Fatal(err)
 	}
-	if r.Files != demo.OrderFiles || r.Items != 3 || r.Attempts < 5 || r.Kills != 1 || r.PartsRefused != 2 || r.PartsKept != 2 || r.SentBack != 1 || !r.Exact {
+	if r.Files != demo.OrderFiles || r.Items != 3 || r.Attempts < 5 || r.Kills != 1 || r.PartsRefused != 2 || r.PartsKept != 2 ||
+		r.SentBack != 1 ||
+		!r.Exact {
 		t.Errorf("%+v", r)
 	}
 	if err := os.RemoveAll(r.Folder); err != nil {

@@ -93,7 +93,8 @@ func TestDeploymentsFitTheProgram(t *testing.T) {
 	if cfg := configured(t, strings.Fields(u["ExecStart"])[1:], "PAWL_DB=postgres://db/work"); cfg.DB != "postgres://db/work" {
 		t.Errorf("the unit's environment file cannot name another database than %s", cfg.DB)
 	}
-	if limit, err := time.ParseDuration(u["TimeoutStopSec"] + "s"); err != nil || limit <= pawl.DefaultStopGrace || u["KillSignal"] != "SIGTERM" {
+	if limit, err := time.ParseDuration(u["TimeoutStopSec"] + "s"); err != nil || limit <= pawl.DefaultStopGrace ||
+		u["KillSignal"] != "SIGTERM" {
 		t.Errorf("the unit gives %s after %s", u["TimeoutStopSec"], u["KillSignal"])
 	}
 	if u["WorkingDirectory"] != "/etc/"+u["ConfigurationDirectory"] {
@@ -111,7 +112,8 @@ func TestDeploymentsFitTheProgram(t *testing.T) {
 	if len(commented) != 1 {
 		t.Fatalf("its comments run %v", commented)
 	}
-	if cfg := configured(t, commented[0], says["ENV"]...); !strings.HasSuffix(cfg.Serve.Addr, ":"+port) || !strings.Contains(says["#"][1], "-p "+port+":"+port) {
+	if cfg := configured(t, commented[0], says["ENV"]...); !strings.HasSuffix(cfg.Serve.Addr, ":"+port) ||
+		!strings.Contains(says["#"][1], "-p "+port+":"+port) {
 		t.Errorf("its comment serves %s", cfg.Serve.Addr)
 	}
 	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(read(t, "../../go.mod"))

@@ -58,7 +58,11 @@ func TestDoctorWarns(t *testing.T) {
 	if got := warned(risky); !slices.Equal(got, []string{"epoch", "synchronous_commit"}) {
 		t.Errorf("warnings: %v", got)
 	}
-	if out := string(runPawl(t, "doctor", "--db", risky, "--schema", p.Schema)); !strings.Contains(out, "warning: epoch: the database went back in time, or may have: epoch 1 ") || !strings.HasSuffix(out, "clean\n") {
+	if out := string(runPawl(t, "doctor", "--db", risky, "--schema", p.Schema)); !strings.Contains(
+		out,
+		"warning: epoch: the database went back in time, or may have: epoch 1 ",
+	) ||
+		!strings.HasSuffix(out, "clean\n") {
 		t.Errorf("as text:\n%s", out)
 	}
 }

@@ -22,7 +22,8 @@ import (
 
 func root(a *cli.App) *cobra.Command {
 	root := cli.Noun("pawl", "A durable engine for long, expensive, failure-prone work")
-	root.Long = "Pawl leases work, checkpoints progress and keeps every step on the record.\n\nSettings come from flags, then PAWL_* variables, then pawl.yaml, then defaults."
+	root.Long = "Pawl leases work, checkpoints progress and keeps every step on the record.\n\n" +
+		"Settings come from flags, then PAWL_* variables, then pawl.yaml, then defaults."
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetIn(a.Stdin)
 	root.SetOut(a.Stdout)
@@ -33,9 +34,39 @@ func root(a *cli.App) *cobra.Command {
 	cli.GlobalFlags(root.PersistentFlags())
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	root.AddCommand(
-		task.Command(a), item.Command(a), message.Command(a), event.Command(a), checkpoint.Command(a), signal.Command(a), idempotency.Command(a), key.Command(a), tasktype.Command(a),
-		worker.Command(a), serve.Command(a), serve.MCPCommand(a), relay.Command(a), db.SweepCommand(a), db.PruneCommand(a), db.ArchiveCommand(a), db.BackupCommand(a), db.MigrateCommand(a),
-		db.StatsCommand(a), db.ProvenanceCommand(a), db.VerifyCommand(a), db.DoctorCommand(a), db.BenchCommand(a), demo.Command(a), demo.WorkerCommand(a), demo.AgentCommand(a), versionCmd(a),
+		task.Command(
+			a,
+		),
+		item.Command(a),
+		message.Command(a),
+		event.Command(a),
+		checkpoint.Command(a),
+		signal.Command(a),
+		idempotency.Command(a),
+		key.Command(a),
+		tasktype.Command(a),
+		worker.Command(
+			a,
+		),
+		serve.Command(a),
+		serve.MCPCommand(a),
+		relay.Command(a),
+		db.SweepCommand(a),
+		db.PruneCommand(a),
+		db.ArchiveCommand(a),
+		db.BackupCommand(a),
+		db.MigrateCommand(a),
+		db.StatsCommand(
+			a,
+		),
+		db.ProvenanceCommand(a),
+		db.VerifyCommand(a),
+		db.DoctorCommand(a),
+		db.BenchCommand(a),
+		demo.Command(a),
+		demo.WorkerCommand(a),
+		demo.AgentCommand(a),
+		versionCmd(a),
 	)
 	return root
 }

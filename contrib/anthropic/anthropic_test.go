@@ -74,7 +74,9 @@ var turns = [][]string{{
 
 func (w *wire) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	var a ask
-	if err := json.NewDecoder(r.Body).Decode(&a); err != nil || r.URL.Path != "/v1/messages" || r.Header.Get("X-Api-Key") != "k" || !a.Stream || a.MaxTokens != 8192 {
+	if err := json.NewDecoder(r.Body).Decode(&a); err != nil || r.URL.Path != "/v1/messages" || r.Header.Get("X-Api-Key") != "k" ||
+		!a.Stream ||
+		a.MaxTokens != 8192 {
 		http.Error(rw, `{"type":"error","error":{"type":"invalid_request_error","message":"bad request"}}`, http.StatusBadRequest)
 		return
 	}
@@ -95,14 +97,21 @@ func (w *wire) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(rw, "event: %s\ndata: %s\n\n", e.Type, event)
 		rw.(http.Flusher).Flush()
 	}
-	send(fmt.Sprintf(`{"type":"message_start","message":{"id":"msg_x","type":"message","role":"assistant","model":%q,"content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":10,"output_tokens":1}}}`, a.Model))
+	send(
+		fmt.Sprintf(
+			`{"type":"message_start","message":{"id":"msg_x","type":"message","role":"assistant","model":%q,"content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":10,"output_tokens":1}}}`,
+			a.Model,
+		),
+	)
 	for n, event := range turns[turn] {
 		if cut && n == 2 {
 			return // the connection breaks, as it does: without a word
 		}
 		send(event)
 	}
-	send(`{"type":"message_delta","delta":{"stop_reason":"` + map[int]string{0: "tool_use", 1: "end_turn"}[turn] + `","stop_sequence":null},"usage":{"output_tokens":5}}`)
+	send(
+		`{"type":"message_delta","delta":{"stop_reason":"` + map[int]string{0: "tool_use", 1: "end_turn"}[turn] + `","stop_sequence":null},"usage":{"output_tokens":5}}`,
+	)
 	send(`{"type":"message_stop"}`)
 }
 
@@ -122,10 +131,15 @@ func TestAGenerationThatBreaksOffGoesOn(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		name := "m-" + string(p.Database)
 		runs := 0
-		look := agent.Func("look", "Looks", `{"type":"object","properties":{"n":{"type":"integer"}}}`, func(_ context.Context, in struct{ N int }) (int, error) {
-			runs++
-			return 10 * in.N, nil
-		})
+		look := agent.Func(
+			"look",
+			"Looks",
+			`{"type":"object","properties":{"n":{"type":"integer"}}}`,
+			func(_ context.Context, in struct{ N int }) (int, error) {
+				runs++
+				return 10 * in.N, nil
+			},
+		)
 		loop := agent.Loop{Model: anthropic.New(anthropic.Options{Model: name}), System: "Be brief.", Tools: []agent.Tool{look}}
 		ctx, stop := context.WithCancel(context.Background())
 		done := make(chan error, 1)
@@ -157,7 +171,9 @@ func TestAGenerationThatBreaksOffGoesOn(t *testing.T) {
 			t.Fatal(list, err)
 		}
 		m := list.Items[0]
-		if m.Text() != "Let me look. It is 70 and 80 😀." || m.StepNumber != 2 || string(m.Usage) != `{"input_tokens":20,"output_tokens":10}` || m.Attempt != 2 || runs != 2 {
+		if m.Text() != "Let me look. It is 70 and 80 😀." || m.StepNumber != 2 || string(m.Usage) != `{"input_tokens":20,"output_tokens":10}` ||
+			m.Attempt != 2 ||
+			runs != 2 {
 			t.Errorf("%d runs, %+v\n%s", runs, m, m.Content)
 		}
 		if !strings.Contains(string(m.Content), `"abandoned"`) || !strings.Contains(string(m.Content), `{"type":"reasoning","text":"hm"}`) {
@@ -187,7 +203,8 @@ func judge(t *testing.T, asks []ask) {
 	if strings.Join(said, "\n") != strings.Join(want, "\n") {
 		t.Errorf("asked\n%s", strings.Join(said, "\n"))
 	}
-	if len(a.System) != 1 || a.System[0].Text != "Be brief." || len(a.Tools) != 1 || a.Tools[0].Name != "look" || a.Tools[0].InputSchema["type"] != "object" {
+	if len(a.System) != 1 || a.System[0].Text != "Be brief." || len(a.Tools) != 1 || a.Tools[0].Name != "look" ||
+		a.Tools[0].InputSchema["type"] != "object" {
 		t.Errorf("%+v, %+v", a.System, a.Tools)
 	}
 }
@@ -207,7 +224,9 @@ func TestErrorsSayWhetherTheyPass(t *testing.T) {
 			t.Errorf("%d: %v, retried: %v after %v", status, err, retry, after)
 		}
 	}
-	m := anthropic.New(anthropic.Options{Model: "m", Client: []option.RequestOption{option.WithBaseURL("http://127.0.0.1:1"), option.WithMaxRetries(0)}})
+	m := anthropic.New(
+		anthropic.Options{Model: "m", Client: []option.RequestOption{option.WithBaseURL("http://127.0.0.1:1"), option.WithMaxRetries(0)}},
+	)
 	_, err := m.Stream(t.Context(), agent.Request{}, nil)
 	if retry, after := pawl.RetryOf(err); !retry || after == nil {
 		t.Errorf("nobody there: %v", err)

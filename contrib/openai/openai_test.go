@@ -62,7 +62,9 @@ var turns = [][]string{{
 
 func (w *wire) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	var a ask
-	if err := json.NewDecoder(r.Body).Decode(&a); err != nil || r.URL.Path != "/v1/chat/completions" || r.Header.Get("Authorization") != "Bearer k" || !a.Stream {
+	if err := json.NewDecoder(r.Body).Decode(&a); err != nil || r.URL.Path != "/v1/chat/completions" ||
+		r.Header.Get("Authorization") != "Bearer k" ||
+		!a.Stream {
 		http.Error(rw, `{"error":{"message":"bad request"}}`, http.StatusBadRequest)
 		return
 	}
@@ -78,7 +80,13 @@ func (w *wire) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w.mu.Unlock()
 	rw.Header().Set("Content-Type", "text/event-stream")
 	send := func(choices, usage string) {
-		fmt.Fprintf(rw, "data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":%q,\"choices\":[%s]%s}\n\n", a.Model, choices, usage)
+		fmt.Fprintf(
+			rw,
+			"data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":%q,\"choices\":[%s]%s}\n\n",
+			a.Model,
+			choices,
+			usage,
+		)
 		rw.(http.Flusher).Flush()
 	}
 	for n, delta := range turns[turn] {
@@ -108,10 +116,15 @@ func TestAGenerationThatBreaksOffGoesOn(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		name := "m-" + string(p.Database)
 		runs := 0
-		look := agent.Func("look", "Looks", `{"type":"object","properties":{"n":{"type":"integer"}}}`, func(_ context.Context, in struct{ N int }) (int, error) {
-			runs++
-			return 10 * in.N, nil
-		})
+		look := agent.Func(
+			"look",
+			"Looks",
+			`{"type":"object","properties":{"n":{"type":"integer"}}}`,
+			func(_ context.Context, in struct{ N int }) (int, error) {
+				runs++
+				return 10 * in.N, nil
+			},
+		)
 		loop := agent.Loop{Model: openai.New(openai.Options{Model: name}), System: "Be brief.", Tools: []agent.Tool{look}}
 		ctx, stop := context.WithCancel(context.Background())
 		done := make(chan error, 1)
@@ -143,7 +156,9 @@ func TestAGenerationThatBreaksOffGoesOn(t *testing.T) {
 			t.Fatal(list, err)
 		}
 		m := list.Items[0]
-		if m.Text() != "Let me look. It is 70 and 80 😀." || m.StepNumber != 2 || string(m.Usage) != `{"input_tokens":20,"output_tokens":10}` || m.Attempt != 2 || runs != 2 {
+		if m.Text() != "Let me look. It is 70 and 80 😀." || m.StepNumber != 2 || string(m.Usage) != `{"input_tokens":20,"output_tokens":10}` ||
+			m.Attempt != 2 ||
+			runs != 2 {
 			t.Errorf("%d runs, %+v\n%s", runs, m, m.Content)
 		}
 		if !strings.Contains(string(m.Content), `"abandoned"`) || !strings.Contains(string(m.Content), `{"type":"reasoning","text":"hm"}`) {
@@ -168,7 +183,8 @@ func judge(t *testing.T, asks []ask) {
 	if strings.Join(said, "\n") != strings.Join(want, "\n") {
 		t.Errorf("asked\n%s", strings.Join(said, "\n"))
 	}
-	if calls := a.Messages[2].ToolCalls; len(calls) != 2 || calls[0].ID != "call_a" || calls[0].Function.Name != "look" || calls[0].Function.Arguments != `{"n":7}` {
+	if calls := a.Messages[2].ToolCalls; len(calls) != 2 || calls[0].ID != "call_a" || calls[0].Function.Name != "look" ||
+		calls[0].Function.Arguments != `{"n":7}` {
 		t.Errorf("%+v", calls)
 	}
 	if len(a.Tools) != 1 || a.Tools[0].Function.Name != "look" || a.Tools[0].Function.Parameters["type"] != "object" {
@@ -191,7 +207,9 @@ func TestErrorsSayWhetherTheyPass(t *testing.T) {
 			t.Errorf("%d: %v, retried: %v after %v", status, err, retry, after)
 		}
 	}
-	m := openai.New(openai.Options{Model: "m", Client: []option.RequestOption{option.WithBaseURL("http://127.0.0.1:1"), option.WithMaxRetries(0)}})
+	m := openai.New(
+		openai.Options{Model: "m", Client: []option.RequestOption{option.WithBaseURL("http://127.0.0.1:1"), option.WithMaxRetries(0)}},
+	)
 	_, err := m.Stream(t.Context(), agent.Request{}, nil)
 	if retry, after := pawl.RetryOf(err); !retry || after == nil {
 		t.Errorf("nobody there: %v", err)

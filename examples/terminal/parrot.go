@@ -32,7 +32,10 @@ func (parrot) Stream(ctx context.Context, r agent.Request, say func(agent.Part) 
 	}
 	words := "You said: “" + question + "”. Let me count the words of it, one after another, as parrots do."
 	if counted != nil {
-		words = fmt.Sprintf("There are %s of them. Of course I could be wrong, since I can only count as far as I have toes; ask me something else.", counted)
+		words = fmt.Sprintf(
+			"There are %s of them. Of course I could be wrong, since I can only count as far as I have toes; ask me something else.",
+			counted,
+		)
 	}
 	for _, word := range strings.SplitAfter(words, " ") {
 		if err := say(agent.Part{Chunk: pawl.Chunk{Type: pawl.ChunkText, Text: pawl.Words(word)}}); err != nil {
@@ -51,5 +54,9 @@ func (parrot) Stream(ctx context.Context, r agent.Request, say func(agent.Part) 
 	if err != nil {
 		return agent.End{}, err
 	}
-	return agent.End{Finish: "tool_calls"}, say(agent.Part{Chunk: pawl.Chunk{Type: pawl.ChunkToolCall, ToolCallID: "count", ToolName: "count", Input: input}})
+	return agent.End{
+			Finish: "tool_calls",
+		}, say(
+			agent.Part{Chunk: pawl.Chunk{Type: pawl.ChunkToolCall, ToolCallID: "count", ToolName: "count", Input: input}},
+		)
 }

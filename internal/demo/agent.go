@@ -54,7 +54,14 @@ func Act(ctx context.Context, o AgentOptions) error {
 	server := exec.Command(self, "mcp", "--log", "warn", "--namespace", o.Namespace, "--schema", o.Schema)
 	server.Args[0], server.Env, server.Stderr = os.Args[0], o.Env, o.Stderr
 	s := agent{name: o.Name, typ: o.Type, dies: o.Dies, report: func(t report) { _ = encode(o.Stdout, t) }} // the parent may have ended
-	s.session, err = sdk.NewClient(&sdk.Implementation{Name: s.name, Version: "1"}, nil).Connect(ctx, &sdk.CommandTransport{Command: server}, nil)
+	s.session, err = sdk.NewClient(
+		&sdk.Implementation{Name: s.name, Version: "1"},
+		nil,
+	).Connect(
+		ctx,
+		&sdk.CommandTransport{Command: server},
+		nil,
+	)
 	if err != nil {
 		return err
 	}
@@ -101,7 +108,8 @@ func (s *agent) do(ctx context.Context, l pawl.Lease) error {
 		line := describe(path, raw, sealed)
 		if slices.ContainsFunc(there.Items, func(p pawl.ItemPart) bool {
 			var had firstLine
-			return p.Seq != nil && *p.Seq == i && p.Status == pawl.PartValidated && json.Unmarshal(p.Payload, &had) == nil && had.Line == slashes+line
+			return p.Seq != nil && *p.Seq == i && p.Status == pawl.PartValidated && json.Unmarshal(p.Payload, &had) == nil &&
+				had.Line == slashes+line
 		}) {
 			s.report(report{Step: "replayed"})
 			continue
@@ -123,7 +131,12 @@ func (s *agent) part(ctx context.Context, l pawl.Lease, seq int, line firstLine,
 	if s.learned {
 		line.Line = slashes + line.Line
 	}
-	err := s.call(ctx, "work_submit_part", s.under(l, "key", "line", "seq", seq, "payload", line, "evidence", map[string]any{"sha256": seen}), nil)
+	err := s.call(
+		ctx,
+		"work_submit_part",
+		s.under(l, "key", "line", "seq", seq, "payload", line, "evidence", map[string]any{"sha256": seen}),
+		nil,
+	)
 	if fields := pawl.FieldsOf(err); !s.learned && len(fields) == 1 && fields[0].Pointer == "/payload/line" {
 		s.report(report{Refused: fields[0].Pointer + " " + fields[0].Message})
 		s.learned = true

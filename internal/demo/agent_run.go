@@ -65,9 +65,31 @@ func (c *agentRun) run(ctx context.Context) (err error) {
 	}
 	return c.demo.finish(c.report, func(w io.Writer) {
 		r := c.report
-		terminal.Fields(w, "task", c.task.ID, "files", fmt.Sprint(r.Files), "items", fmt.Sprint(r.Items), "attempts", fmt.Sprint(r.Attempts), "agents killed", fmt.Sprint(r.Kills),
-			"parts refused", fmt.Sprint(r.PartsRefused), "parts kept", fmt.Sprint(r.PartsKept), "sent back", fmt.Sprint(r.SentBack), "exact", fmt.Sprint(r.Exact),
-			"folder", r.Folder, "database", r.DB)
+		terminal.Fields(
+			w,
+			"task",
+			c.task.ID,
+			"files",
+			fmt.Sprint(r.Files),
+			"items",
+			fmt.Sprint(r.Items),
+			"attempts",
+			fmt.Sprint(r.Attempts),
+			"agents killed",
+			fmt.Sprint(r.Kills),
+			"parts refused",
+			fmt.Sprint(r.PartsRefused),
+			"parts kept",
+			fmt.Sprint(r.PartsKept),
+			"sent back",
+			fmt.Sprint(r.SentBack),
+			"exact",
+			fmt.Sprint(r.Exact),
+			"folder",
+			r.Folder,
+			"database",
+			r.DB,
+		)
 	})
 }
 
@@ -177,8 +199,15 @@ func (c *agentRun) sendBack(ctx context.Context) error {
 			c.report.PartsKept++
 		}
 	}
-	why := []pawl.Complaint{{Code: missingHash, Message: "name the first 12 digits of the file's sha256, so that a reader can check it", Field: "/line"}}
-	err = onlyError(c.Service.RejectTasks(c.byUser(ctx), []pawl.RejectCall{{TaskID: c.task.ID, Errors: why, AllowRework: true, ItemIDs: []string{items[0].ID}}}))
+	why := []pawl.Complaint{
+		{Code: missingHash, Message: "name the first 12 digits of the file's sha256, so that a reader can check it", Field: "/line"},
+	}
+	err = onlyError(
+		c.Service.RejectTasks(
+			c.byUser(ctx),
+			[]pawl.RejectCall{{TaskID: c.task.ID, Errors: why, AllowRework: true, ItemIDs: []string{items[0].ID}}},
+		),
+	)
 	if err == nil {
 		c.report.SentBack++
 		c.say("item %s is sent back: %s", items[0].ID, why[0].Message)
@@ -188,7 +217,15 @@ func (c *agentRun) sendBack(ctx context.Context) error {
 
 // applyOrder is the trusted worker that applies the order.
 func (c *agentRun) applyOrder(ctx context.Context) error {
-	ls, err := c.Service.Claim(ctx, pawl.ClaimRequest{WorkerID: c.nameOf("hand"), Types: []string{c.typ + pawl.ApplySuffix}, LeaseSeconds: pawl.DefaultLeaseSeconds, WaitSeconds: 10})
+	ls, err := c.Service.Claim(
+		ctx,
+		pawl.ClaimRequest{
+			WorkerID:     c.nameOf("hand"),
+			Types:        []string{c.typ + pawl.ApplySuffix},
+			LeaseSeconds: pawl.DefaultLeaseSeconds,
+			WaitSeconds:  10,
+		},
+	)
 	if err != nil || len(ls) != 1 {
 		return errors.Join(err, fmt.Errorf("%d apply items", len(ls)))
 	}

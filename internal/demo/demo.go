@@ -118,7 +118,15 @@ func (d *demo) run(ctx context.Context) error {
 	if d.task, err = pawl.Create(ctx, d.Service, pawl.NewTask{Type: d.typ, Title: "Facts of every file under " + filepath.Base(d.Input), Items: d.items}); err != nil {
 		return err
 	}
-	d.say("%d files under %s in %d items, %d workers, leases of %d s, %s", len(files), d.Input, len(d.items), d.Workers, leaseSeconds, d.report.DB)
+	d.say(
+		"%d files under %s in %d items, %d workers, leases of %d s, %s",
+		len(files),
+		d.Input,
+		len(d.items),
+		d.Workers,
+		leaseSeconds,
+		d.report.DB,
+	)
 
 	ctx, stop := context.WithTimeout(ctx, d.Timeout)
 	defer stop()

@@ -45,12 +45,15 @@ const (
 // orderType is the task's type.
 func (c *agentRun) orderType() pawl.Type {
 	return pawl.Type{
-		Name:          c.typ,
-		Description:   "Give every file a first line that says what is in it.",
-		PayloadSchema: json.RawMessage(`{"type":"object","required":["folder","files"],"properties":{"folder":{"type":"string"},"files":{"type":"array","minItems":1,"items":{"type":"string"}}}}`),
-		Plan:          pawl.Plan{Mode: pawl.PlanSplit, Pointer: "/files", Size: orderChunk, Keep: []string{"folder"}},
+		Name:        c.typ,
+		Description: "Give every file a first line that says what is in it.",
+		PayloadSchema: json.RawMessage(
+			`{"type":"object","required":["folder","files"],"properties":{"folder":{"type":"string"},"files":{"type":"array","minItems":1,"items":{"type":"string"}}}}`,
+		),
+		Plan: pawl.Plan{Mode: pawl.PlanSplit, Pointer: "/files", Size: orderChunk, Keep: []string{"folder"}},
 		Parts: []pawl.PartRule{{Key: "line", Required: true, Repeatable: true, Schema: json.RawMessage(
-			`{"type":"object","required":["path","line"],"additionalProperties":false,"properties":{"path":{"type":"string"},"line":{"type":"string","pattern":"^` + slashes + `","maxLength":500}}}`)}},
+			`{"type":"object","required":["path","line"],"additionalProperties":false,"properties":{"path":{"type":"string"},"line":{"type":"string","pattern":"^` + slashes + `","maxLength":500}}}`,
+		)}},
 		ResultSchema:     json.RawMessage(`{"type":"object","required":["line"],"properties":{"line":{"type":"array","minItems":1}}}`),
 		EvidenceRequired: true,
 		Approval:         pawl.Approval{Mode: pawl.ApprovalManual},
@@ -149,7 +152,14 @@ func (c *agentRun) apply(ctx context.Context) (pawl.Applied, error) {
 				return pawl.Applied{}, err
 			}
 			before[l.Path], after[l.Path] = hashOf(old), hashOf(slices.Concat(head, old))
-			ops = append(ops, map[string]string{"op": "replace", "path": "/" + strings.ReplaceAll(strings.ReplaceAll(l.Path, "~", "~0"), "/", "~1"), "value": after[l.Path]})
+			ops = append(
+				ops,
+				map[string]string{
+					"op":    "replace",
+					"path":  "/" + strings.ReplaceAll(strings.ReplaceAll(l.Path, "~", "~0"), "/", "~1"),
+					"value": after[l.Path],
+				},
+			)
 		}
 	}
 	return pawl.Applied{Diff: &pawl.Diff{

@@ -45,7 +45,9 @@ func (d *demo) startProcess(name string, words chan<- message, args ...string) (
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(self, append(args, "--id", d.nameOf(name), "--type", d.typ, "--json", "--log", "warn", "--namespace", d.Namespace, "--schema", d.Schema)...)
+	cmd := exec.Command(
+		self,
+		append(args, "--id", d.nameOf(name), "--type", d.typ, "--json", "--log", "warn", "--namespace", d.Namespace, "--schema", d.Schema)...)
 	cmd.Args[0] = os.Args[0]
 	cmd.Env = append(slices.Clone(d.Env), "PAWL_DB="+d.DB, "PAWL_MIGRATE=off") // not an argument: it may hold a password
 	h := &process{name: name, cmd: cmd, stderr: &childproc.TailBuffer{Limit: 4 << 10}}
@@ -98,7 +100,13 @@ func (d *demo) work(ctx context.Context) error {
 		}
 	}
 	if terminal.IsTerminal(d.Stderr) {
-		d.bar = pb.New(len(d.items)).SetWriter(d.Stderr).SetTemplateString(`{{counters . }} items {{bar . }} {{percent . }} {{etime . }}  {{string . "said"}}`).Start()
+		d.bar = pb.New(
+			len(d.items),
+		).SetWriter(
+			d.Stderr,
+		).SetTemplateString(
+			`{{counters . }} items {{bar . }} {{percent . }} {{etime . }}  {{string . "said"}}`,
+		).Start()
 		defer func() { d.bar.Finish(); d.bar = nil }()
 	}
 	look := time.NewTicker(50 * time.Millisecond)
@@ -121,7 +129,19 @@ func (d *demo) work(ctx context.Context) error {
 }
 
 func (f *supervisor) start(gate string) error {
-	h, err := f.demo.startProcess(fmt.Sprintf("w%d", len(f.processes)+1), f.messages, "demo-worker", "--task", f.task.ID, "--lease", fmt.Sprint(leaseSeconds), "--input", f.Input, "--gate", gate)
+	h, err := f.demo.startProcess(
+		fmt.Sprintf("w%d", len(f.processes)+1),
+		f.messages,
+		"demo-worker",
+		"--task",
+		f.task.ID,
+		"--lease",
+		fmt.Sprint(leaseSeconds),
+		"--input",
+		f.Input,
+		"--gate",
+		gate,
+	)
 	if err == nil {
 		f.processes = append(f.processes, h)
 	}

@@ -62,8 +62,21 @@ func Work(ctx context.Context, c pawl.Claimer, o WorkerOptions) error {
 		_ = encode(o.Stdout, t) // the parent may have ended
 	}
 	d.svc = &blockingClaimer{Claimer: c, report: d.report}
-	return worker.RunWith(ctx, d.svc, worker.Options{ID: o.ID, TaskID: o.TaskID, LeaseSeconds: o.LeaseSeconds, Concurrency: 1, WaitSeconds: 1, NoPrefetch: true, StopGrace: time.Second, Logger: o.Log},
-		worker.Handle(o.Type, d.do))
+	return worker.RunWith(
+		ctx,
+		d.svc,
+		worker.Options{
+			ID:           o.ID,
+			TaskID:       o.TaskID,
+			LeaseSeconds: o.LeaseSeconds,
+			Concurrency:  1,
+			WaitSeconds:  1,
+			NoPrefetch:   true,
+			StopGrace:    time.Second,
+			Logger:       o.Log,
+		},
+		worker.Handle(o.Type, d.do),
+	)
 }
 
 // readStdin waits for a line of the parent, which resumes a frozen worker. The end of stdin
@@ -143,7 +156,13 @@ func (d *workerProcess) tryStaleWrites(ctx context.Context, f pawl.Fence) {
 	percent, why, null := 50, pawl.Failure{Message: "from a frozen worker"}, json.RawMessage("null")
 	reportAccepted(d, "heartbeat", onlyError(d.svc.Heartbeat(ctx, []pawl.HeartbeatCall{{Fence: f}})))
 	reportAccepted(d, "progress", onlyError(d.svc.Progress(ctx, []pawl.ProgressCall{{Fence: f, Progress: &percent}})))
-	reportAccepted(d, "checkpoint", onlyError(d.svc.Checkpoint(ctx, []pawl.CheckpointCall{{Fence: f, NewCheckpoint: pawl.NewCheckpoint{Type: pawl.CustomCheckpoint, Snapshot: null}}})))
+	reportAccepted(
+		d,
+		"checkpoint",
+		onlyError(
+			d.svc.Checkpoint(ctx, []pawl.CheckpointCall{{Fence: f, NewCheckpoint: pawl.NewCheckpoint{Type: pawl.CustomCheckpoint, Snapshot: null}}}),
+		),
+	)
 	reportAccepted(d, "fail", onlyError(d.svc.Fail(ctx, []pawl.FailCall{{Fence: f, Error: why}})))
 	reportAccepted(d, "release", onlyError(d.svc.Release(ctx, []pawl.ReleaseCall{{Fence: f}})))
 	until := clock.Now().Add(time.Hour)
@@ -181,7 +200,13 @@ func (g *blockingClaimer) block(fn func()) {
 	fn()
 }
 
-func forward[C, V any](ctx context.Context, g *blockingClaimer, verb string, call func(context.Context, []C) ([]pawl.Result[V], error), calls []C) ([]pawl.Result[V], error) {
+func forward[C, V any](
+	ctx context.Context,
+	g *blockingClaimer,
+	verb string,
+	call func(context.Context, []C) ([]pawl.Result[V], error),
+	calls []C,
+) ([]pawl.Result[V], error) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	rs, err := call(ctx, calls)

@@ -25,7 +25,12 @@ func Limit(garbage uint64) {
 // retune sets GOGC from the live heap of the last collection. It runs again after
 // each collection.
 func retune(garbage uint64) {
-	s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"}, {Name: "/gc/scan/globals:bytes"}, {Name: "/gc/gogc:percent"}}
+	s := []metrics.Sample{
+		{Name: "/gc/heap/live:bytes"},
+		{Name: "/gc/scan/stack:bytes"},
+		{Name: "/gc/scan/globals:bytes"},
+		{Name: "/gc/gogc:percent"},
+	}
 	metrics.Read(s)
 	live := max(1, s[0].Value.Uint64()+s[1].Value.Uint64()+s[2].Value.Uint64())
 	percent := min(max(100*garbage/live, 10), 1000)

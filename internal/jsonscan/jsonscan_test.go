@@ -54,7 +54,13 @@ func TestSelect(t *testing.T) {
 // A search costs the same few objects however deep and long its text is.
 func TestScansDoNotCopy(t *testing.T) {
 	deep := []byte(strings.Repeat(`{"a":[0,`, 200) + `"` + strings.Repeat("x", 1<<20) + `\u0001"` + strings.Repeat(`]}`, 200))
-	bad := slices.Concat([]byte(strings.Repeat(`{"a":[0,`, 200)), []byte(`"\\u0000`), make([]byte, 0), []byte(`"`), []byte(strings.Repeat(`]}`, 200)))
+	bad := slices.Concat(
+		[]byte(strings.Repeat(`{"a":[0,`, 200)),
+		[]byte(`"\\u0000`),
+		make([]byte, 0),
+		[]byte(`"`),
+		[]byte(strings.Repeat(`]}`, 200)),
+	)
 	path := strings.Repeat("/a/1", 200)
 	pointers := slices.Repeat([]string{path}, 16)
 	for name, fn := range map[string]func(){

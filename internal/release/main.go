@@ -105,7 +105,12 @@ func build(platform string, at time.Time) (name string, archive, bom []byte, err
 			return "", nil, nil, err
 		}
 	}
-	stem := fmt.Sprintf("pawl_%s_%s_%s", strings.Trim(strings.TrimPrefix(info.Main.Version, "v"), "()"), system, arch) // (devel) without a repository
+	stem := fmt.Sprintf(
+		"pawl_%s_%s_%s",
+		strings.Trim(strings.TrimPrefix(info.Main.Version, "v"), "()"),
+		system,
+		arch,
+	) // (devel) without a repository
 	if system == "windows" {
 		archive, err = zipped(stem, files, at)
 		return stem + ".zip", archive, bom, err

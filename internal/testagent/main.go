@@ -61,9 +61,13 @@ func answer(ctx context.Context, eng *engine.Engine, l pawl.Lease, hold string, 
 		}
 		return err
 	}
-	first := []pawl.Chunk{{Type: pawl.ChunkReasoning, Text: "What is "}, {Type: pawl.ChunkReasoning, Text: "it? "}, {Type: pawl.ChunkText, Text: "Let me see. "},
+	first := []pawl.Chunk{
+		{Type: pawl.ChunkReasoning, Text: "What is "},
+		{Type: pawl.ChunkReasoning, Text: "it? "},
+		{Type: pawl.ChunkText, Text: "Let me see. "},
 		{Type: pawl.ChunkToolCall, ToolCallID: "c1", ToolName: "lookup", Input: []byte(`{"word":"pawl"}`)},
-		{Type: pawl.ChunkToolResult, ToolCallID: "c1", ToolName: "lookup", Output: []byte(`["catch","ratchet"]`)}}
+		{Type: pawl.ChunkToolResult, ToolCallID: "c1", ToolName: "lookup", Output: []byte(`["catch","ratchet"]`)},
+	}
 	for _, c := range first {
 		if err := send(c); err != nil {
 			return err

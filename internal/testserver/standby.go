@@ -79,7 +79,12 @@ func (s *Server) CatchUp(ctx context.Context, primary *Server) error {
 	defer c.Close(context.WithoutCancel(ctx))
 	for {
 		var there bool
-		err := c.QueryRow(ctx, "SELECT COALESCE(bool_and(replay_lsn >= pg_current_wal_lsn()), false) FROM pg_stat_replication WHERE application_name = 'standby'").Scan(&there)
+		err := c.QueryRow(
+			ctx,
+			"SELECT COALESCE(bool_and(replay_lsn >= pg_current_wal_lsn()), false) FROM pg_stat_replication WHERE application_name = 'standby'",
+		).Scan(
+			&there,
+		)
 		if err != nil || there {
 			return err
 		}

@@ -51,7 +51,9 @@ func TestClockIsReadInOneFile(t *testing.T) {
 
 // sql is a statement in a string. Keywords are upper-case by the house's style;
 // the second half finds who writes them otherwise.
-var sql = regexp.MustCompile(`\b(SELECT\s|INSERT\s+(OR \w+ )?INTO\s|UPDATE\s+\S+\s+SET\s|DELETE\s+FROM\s|CREATE\s+(TABLE|INDEX|VIEW|SCHEMA|DATABASE)\b|DROP\s+(TABLE|INDEX|VIEW|SCHEMA|DATABASE)\b|ALTER\s+TABLE\b|PRAGMA\s+\w)|(?i:^\s*(select\s[^;]*\sfrom\s|insert\s+into\s|update\s+\S+\s+set\s|delete\s+from\s))`)
+var sql = regexp.MustCompile(
+	`\b(SELECT\s|INSERT\s+(OR \w+ )?INTO\s|UPDATE\s+\S+\s+SET\s|DELETE\s+FROM\s|CREATE\s+(TABLE|INDEX|VIEW|SCHEMA|DATABASE)\b|DROP\s+(TABLE|INDEX|VIEW|SCHEMA|DATABASE)\b|ALTER\s+TABLE\b|PRAGMA\s+\w)|(?i:^\s*(select\s[^;]*\sfrom\s|insert\s+into\s|update\s+\S+\s+set\s|delete\s+from\s))`,
+)
 
 // sqlRooms may hold SQL; internal/testserver asks servers of its own how they are.
 var sqlRooms = []string{"store", "pawltest", "internal/testserver"}
@@ -112,7 +114,9 @@ func TestNothingIsLeftForLater(t *testing.T) {
 // for the toolchain's settings to name.
 var somewhere = marks{
 	[]string{"/wo" + "rk/", "/ro" + "ot/", "/ho" + "me/", "golang.org", "npmjs", "goproxy.", "debian.org", "docker.io", "ghcr.io"},
-	regexp.MustCompile(`(^|[^\w.])/(wo` + `rk|ro` + `ot|ho` + `me)/|(proxy|sum)\.golang\.org|registry\.npmjs|goproxy\.|deb\.debian\.org|docker\.io|ghcr\.io`),
+	regexp.MustCompile(
+		`(^|[^\w.])/(wo` + `rk|ro` + `ot|ho` + `me)/|(proxy|sum)\.golang\.org|registry\.npmjs|goproxy\.|deb\.debian\.org|docker\.io|ghcr\.io`,
+	),
 }
 
 func TestNoMachineIsNamed(t *testing.T) {

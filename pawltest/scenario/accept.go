@@ -38,12 +38,24 @@ func putType(s *stage, c call) (string, error) {
 }
 
 func deliver(s *stage, c call) (string, error) {
-	m, err := first(s.svc.Submit(s.ctx, []pawl.SubmitCall{{Fence: s.fence(c), Result: json.RawMessage(c.word(2)), Evidence: c.raw("evidence"), Notes: c.named["notes"]}}))
+	m, err := first(
+		s.svc.Submit(
+			s.ctx,
+			[]pawl.SubmitCall{{Fence: s.fence(c), Result: json.RawMessage(c.word(2)), Evidence: c.raw("evidence"), Notes: c.named["notes"]}},
+		),
+	)
 	return fmt.Sprintf("%s %s", s.name("item", m.ID), m.State), err
 }
 
 func putPart(s *stage, c call) (string, error) {
-	call := pawl.PartCall{Fence: s.fence(c), Key: c.named["key"], Payload: json.RawMessage(c.word(2)), Evidence: c.raw("evidence"), Notes: c.named["notes"], Draft: c.word(3) == "draft"}
+	call := pawl.PartCall{
+		Fence:    s.fence(c),
+		Key:      c.named["key"],
+		Payload:  json.RawMessage(c.word(2)),
+		Evidence: c.raw("evidence"),
+		Notes:    c.named["notes"],
+		Draft:    c.word(3) == "draft",
+	}
 	if _, found := c.named["seq"]; found {
 		n := c.number("seq")
 		call.Seq = &n
@@ -58,7 +70,14 @@ func approve(s *stage, c call) (string, error) {
 }
 
 func reject(s *stage, c call) (string, error) {
-	t, err := first(s.svc.RejectTasks(s.ctx, []pawl.RejectCall{{TaskID: s.id(c.word(0)), Errors: []pawl.Complaint{{Code: c.word(1), Message: c.word(2)}}, AllowRework: c.word(3) == "rework"}}))
+	t, err := first(
+		s.svc.RejectTasks(
+			s.ctx,
+			[]pawl.RejectCall{
+				{TaskID: s.id(c.word(0)), Errors: []pawl.Complaint{{Code: c.word(1), Message: c.word(2)}}, AllowRework: c.word(3) == "rework"},
+			},
+		),
+	)
 	return s.taskLine(t), err
 }
 

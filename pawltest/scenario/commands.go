@@ -79,7 +79,14 @@ func init() {
 }
 
 func (s *stage) newItem(c call) pawl.NewItem {
-	i := pawl.NewItem{Input: c.raw("input"), Type: c.named["type"], Key: c.named["key"], After: c.list("after"), MaxAttempts: c.number("max_attempts"), RunAt: s.at(c.named["run_at"])}
+	i := pawl.NewItem{
+		Input:       c.raw("input"),
+		Type:        c.named["type"],
+		Key:         c.named["key"],
+		After:       c.list("after"),
+		MaxAttempts: c.number("max_attempts"),
+		RunAt:       s.at(c.named["run_at"]),
+	}
 	if i.Input == nil {
 		i.Input, _ = json.Marshal(i.Key)
 	}
@@ -261,7 +268,14 @@ func release(s *stage, c call) (string, error) {
 }
 
 func suspend(s *stage, c call) (string, error) {
-	return s.moved(first(s.svc.Suspend(s.ctx, []pawl.SuspendCall{{Fence: s.fence(c), Until: s.at(c.named["until"]), Signal: c.named["signal"], Key: c.named["key"]}})))
+	return s.moved(
+		first(
+			s.svc.Suspend(
+				s.ctx,
+				[]pawl.SuspendCall{{Fence: s.fence(c), Until: s.at(c.named["until"]), Signal: c.named["signal"], Key: c.named["key"]}},
+			),
+		),
+	)
 }
 
 func sendSignal(s *stage, c call) (string, error) {
@@ -281,7 +295,9 @@ func sendSignal(s *stage, c call) (string, error) {
 }
 
 // operate is a verb about a task or some of its items.
-func operate(verb func(pawl.Service, context.Context, []pawl.TaskCall) ([]pawl.Result[pawl.Task], error)) func(*stage, call) (string, error) {
+func operate(
+	verb func(pawl.Service, context.Context, []pawl.TaskCall) ([]pawl.Result[pawl.Task], error),
+) func(*stage, call) (string, error) {
 	return func(s *stage, c call) (string, error) {
 		call := pawl.TaskCall{TaskID: s.id(c.word(0)), Reason: c.named["reason"]}
 		for _, name := range c.words[1:] {
@@ -322,7 +338,14 @@ func sweep(s *stage, _ call) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	out := fmt.Sprintf("expired_found %d, recovered %d, failed %d, checkpoints_created %d, errors %d", n.ExpiredFound, n.Recovered, n.Failed, n.CheckpointsCreated, n.Errors)
+	out := fmt.Sprintf(
+		"expired_found %d, recovered %d, failed %d, checkpoints_created %d, errors %d",
+		n.ExpiredFound,
+		n.Recovered,
+		n.Failed,
+		n.CheckpointsCreated,
+		n.Errors,
+	)
 	for _, also := range []struct {
 		name string
 		n    int64
@@ -364,11 +387,21 @@ func (s *stage) keyLine(k pawl.Key) string {
 }
 
 func finish(s *stage, c call) (string, error) {
-	k, err := first(s.svc.CompleteKeys(s.ctx, []pawl.KeyDone{{Scope: c.named["scope"], Key: c.word(0), Token: s.tokens[c.word(0)], Response: json.RawMessage(c.word(1))}}))
+	k, err := first(
+		s.svc.CompleteKeys(
+			s.ctx,
+			[]pawl.KeyDone{{Scope: c.named["scope"], Key: c.word(0), Token: s.tokens[c.word(0)], Response: json.RawMessage(c.word(1))}},
+		),
+	)
 	return s.keyLine(k), err
 }
 
 func giveUp(s *stage, c call) (string, error) {
-	k, err := first(s.svc.FailKeys(s.ctx, []pawl.KeyDone{{Scope: c.named["scope"], Key: c.word(0), Token: s.tokens[c.word(0)], Response: json.RawMessage(c.word(1))}}))
+	k, err := first(
+		s.svc.FailKeys(
+			s.ctx,
+			[]pawl.KeyDone{{Scope: c.named["scope"], Key: c.word(0), Token: s.tokens[c.word(0)], Response: json.RawMessage(c.word(1))}},
+		),
+	)
 	return s.keyLine(k), err
 }

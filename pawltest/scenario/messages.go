@@ -55,8 +55,13 @@ func readMessages(s *stage, c call) (string, error) {
 }
 
 func beginMessage(s *stage, c call) (string, error) {
-	m, err := first(s.svc.StartMessages(s.ctx, []pawl.StartCall{{Fence: s.fence(c), Role: c.named["role"], Model: c.named["model"], MaxSteps: c.number("max_steps"),
-		Content: c.raw("content")}}))
+	m, err := first(
+		s.svc.StartMessages(
+			s.ctx,
+			[]pawl.StartCall{{Fence: s.fence(c), Role: c.named["role"], Model: c.named["model"], MaxSteps: c.number("max_steps"),
+				Content: c.raw("content")}},
+		),
+	)
 	if err != nil {
 		return "", err
 	}

@@ -203,7 +203,19 @@ func readStats(s *stage, _ call) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("leases %d, expired %d, stale %d\nkeys: pending %d, completed %d, failed %d, hits %d, misses %d, replays %d\nsweeps: total_scans %d, total_recovered %d, total_failed %d",
-		n.Leases, n.ExpiredLeases, n.StaleLeases, n.Keys.Pending, n.Keys.Completed, n.Keys.Failed, n.Keys.Hits, n.Keys.Misses, n.Keys.Replays,
-		n.Sweeps.TotalScans, n.Sweeps.TotalRecovered, n.Sweeps.TotalFailed), nil
+	return fmt.Sprintf(
+		"leases %d, expired %d, stale %d\nkeys: pending %d, completed %d, failed %d, hits %d, misses %d, replays %d\nsweeps: total_scans %d, total_recovered %d, total_failed %d",
+		n.Leases,
+		n.ExpiredLeases,
+		n.StaleLeases,
+		n.Keys.Pending,
+		n.Keys.Completed,
+		n.Keys.Failed,
+		n.Keys.Hits,
+		n.Keys.Misses,
+		n.Keys.Replays,
+		n.Sweeps.TotalScans,
+		n.Sweeps.TotalRecovered,
+		n.Sweeps.TotalFailed,
+	), nil
 }

@@ -9,15 +9,20 @@ import (
 
 // essay is a type whose results are looked at by somebody.
 var essay = pawl.Type{
-	Name:         "essay",
-	ResultSchema: raw(`{"type":"object","required":["title"],"properties":{"title":{"type":"string","maxLength":9},"pages":{"type":"array"}},"additionalProperties":false}`),
-	Approval:     pawl.Approval{Mode: pawl.ApprovalManual},
+	Name: "essay",
+	ResultSchema: raw(
+		`{"type":"object","required":["title"],"properties":{"title":{"type":"string","maxLength":9},"pages":{"type":"array"}},"additionalProperties":false}`,
+	),
+	Approval: pawl.Approval{Mode: pawl.ApprovalManual},
 }
 
 // album is a type whose results are put together.
 var album = pawl.Type{
-	Name:     "album",
-	Parts:    []pawl.PartRule{{Key: "title", Required: true, Schema: raw(`{"type":"string"}`)}, {Key: "pages", Required: true, Repeatable: true}},
+	Name: "album",
+	Parts: []pawl.PartRule{
+		{Key: "title", Required: true, Schema: raw(`{"type":"string"}`)},
+		{Key: "pages", Required: true, Repeatable: true},
+	},
 	Approval: pawl.Approval{Mode: pawl.ApprovalManual},
 }
 
@@ -80,7 +85,14 @@ var acceptance = noun{"acceptance", []promise{
 		w.solo()
 		l := w.claim("w1")
 		w.same(l.Error, (*pawl.Failure)(nil), "of the first claim")
-		_, err := first(w.svc.Fail(w.ctx, []pawl.FailCall{{Fence: l.Fence(), Error: pawl.Failure{Code: "full", Message: "no room", Detail: raw(`{"free":0}`)}, RetryAfterMS: ptr(int64(0))}}))
+		_, err := first(
+			w.svc.Fail(
+				w.ctx,
+				[]pawl.FailCall{
+					{Fence: l.Fence(), Error: pawl.Failure{Code: "full", Message: "no room", Detail: raw(`{"free":0}`)}, RetryAfterMS: ptr(int64(0))},
+				},
+			),
+		)
 		w.ok(err, "fail")
 		l = w.claim("w2")
 		w.same(l.Error, &pawl.Failure{Code: "full", Message: "no room", Detail: raw(`{"free":0}`)}, "after a failure")
@@ -96,7 +108,15 @@ var acceptance = noun{"acceptance", []promise{
 		w.same(w.sendBack(task.ID, why, ls[0].ID).State, pawl.TaskInProgress, "the task")
 		l := w.claim("w2")
 		w.same([]any{l.ID, l.Attempt, l.Failures, l.Reasons}, []any{ls[0].ID, 2, 0, why}, "the claim")
-		w.same(l.Error, &pawl.Failure{Code: "rejected", Message: "one page is too few", Detail: raw(`[{"code":"thin","message":"one page is too few","field":"/pages"},{"code":"dull","message":"no pictures"}]`)}, "its error")
+		w.same(
+			l.Error,
+			&pawl.Failure{
+				Code:    "rejected",
+				Message: "one page is too few",
+				Detail:  raw(`[{"code":"thin","message":"one page is too few","field":"/pages"},{"code":"dull","message":"no pictures"}]`),
+			},
+			"its error",
+		)
 		w.failNow(l, "no pictures to be had")
 		l = w.claim("w3")
 		w.same([]any{l.Error.Message, l.Reasons}, []any{"no pictures to be had", why}, "the claim after a failure")
@@ -126,12 +146,22 @@ var acceptance = noun{"acceptance", []promise{
 		w.same(strings.Contains(err.Error(), "does not allow approve"), true, err.Error())
 		w.solo()
 		plain := w.claim("w1")
-		w.conflict(w.untouched(plain, func() error { return w.trySubmit(plain, `1`) }), "leased", "complete", "fail", "release", "suspend", "cancel")
+		w.conflict(
+			w.untouched(plain, func() error { return w.trySubmit(plain, `1`) }),
+			"leased",
+			"complete",
+			"fail",
+			"release",
+			"suspend",
+			"cancel",
+		)
 	}},
 	{"the same part again changes nothing, whatever is said with it", func(w *fixture) {
 		_, ls := w.commissioned(album, 1)
 		put := func(notes string, payload string, draft bool) pawl.ItemPart {
-			p, err := first(w.svc.SubmitParts(w.ctx, []pawl.PartCall{{Fence: ls[0].Fence(), Key: "title", Payload: raw(payload), Notes: notes, Draft: draft}}))
+			p, err := first(
+				w.svc.SubmitParts(w.ctx, []pawl.PartCall{{Fence: ls[0].Fence(), Key: "title", Payload: raw(payload), Notes: notes, Draft: draft}}),
+			)
 			w.ok(err, "part")
 			return p
 		}

@@ -87,7 +87,10 @@ var checkpoints = noun{"checkpoints", []promise{
 		f := w.claim("w1").Fence()
 		var calls []pawl.CheckpointCall
 		for n := range 5 {
-			calls = append(calls, pawl.CheckpointCall{Fence: f, NewCheckpoint: pawl.NewCheckpoint{Type: pawl.CustomCheckpoint, Snapshot: raw(fmt.Sprint(n))}})
+			calls = append(
+				calls,
+				pawl.CheckpointCall{Fence: f, NewCheckpoint: pawl.NewCheckpoint{Type: pawl.CustomCheckpoint, Snapshot: raw(fmt.Sprint(n))}},
+			)
 		}
 		rs, err := w.svc.Checkpoint(w.ctx, calls)
 		w.ok(err, "checkpoint")
@@ -132,12 +135,16 @@ var checkpoints = noun{"checkpoints", []promise{
 	{"a task has its own, without a lease, of certain types", func(w *fixture) {
 		for _, t := range []pawl.Task{w.solo(), w.many(2)} {
 			for n, typ := range []string{pawl.ManualCheckpoint, pawl.ApprovalPoint, pawl.StateTransition, pawl.CustomCheckpoint} {
-				ref, err := first(w.svc.CheckpointTasks(w.ctx, []pawl.TaskCheckpoint{{TaskID: t.ID, NewCheckpoint: pawl.NewCheckpoint{Type: typ, Snapshot: raw(`1`)}}}))
+				ref, err := first(
+					w.svc.CheckpointTasks(w.ctx, []pawl.TaskCheckpoint{{TaskID: t.ID, NewCheckpoint: pawl.NewCheckpoint{Type: typ, Snapshot: raw(`1`)}}}),
+				)
 				w.ok(err, "checkpoint")
 				w.same(ref.Sequence, int64(n+1), "sequence")
 			}
 			for _, typ := range []string{pawl.IterationStart, pawl.IterationEnd, pawl.ToolExecuted, pawl.LLMResponse, pawl.ErrorBoundary, "x"} {
-				_, err := first(w.svc.CheckpointTasks(w.ctx, []pawl.TaskCheckpoint{{TaskID: t.ID, NewCheckpoint: pawl.NewCheckpoint{Type: typ, Snapshot: raw(`1`)}}}))
+				_, err := first(
+					w.svc.CheckpointTasks(w.ctx, []pawl.TaskCheckpoint{{TaskID: t.ID, NewCheckpoint: pawl.NewCheckpoint{Type: typ, Snapshot: raw(`1`)}}}),
+				)
 				w.invalid(err, "/type")
 			}
 			l := w.claimItem("w1", w.items(t.ID)[0].ID)
@@ -147,7 +154,12 @@ var checkpoints = noun{"checkpoints", []promise{
 			w.same(w.task(t.ID).Version, 0, "version")
 			w.cancel(t.ID)
 		}
-		_, err := first(w.svc.CheckpointTasks(w.ctx, []pawl.TaskCheckpoint{{TaskID: "tsk_nope", NewCheckpoint: pawl.NewCheckpoint{Type: pawl.CustomCheckpoint, Snapshot: raw(`1`)}}}))
+		_, err := first(
+			w.svc.CheckpointTasks(
+				w.ctx,
+				[]pawl.TaskCheckpoint{{TaskID: "tsk_nope", NewCheckpoint: pawl.NewCheckpoint{Type: pawl.CustomCheckpoint, Snapshot: raw(`1`)}}},
+			),
+		)
 		w.refused(err, pawl.CodeNotFound)
 	}},
 	{"the first is a sign of life", func(w *fixture) {
@@ -167,7 +179,12 @@ var checkpoints = noun{"checkpoints", []promise{
 				want = append(want, fmt.Sprint(typ, " ", ref.Sequence))
 			}
 		}
-		_, err := first(w.svc.CheckpointTasks(w.ctx, []pawl.TaskCheckpoint{{TaskID: t.ID, NewCheckpoint: pawl.NewCheckpoint{Type: pawl.ManualCheckpoint, Snapshot: raw(`1`)}}}))
+		_, err := first(
+			w.svc.CheckpointTasks(
+				w.ctx,
+				[]pawl.TaskCheckpoint{{TaskID: t.ID, NewCheckpoint: pawl.NewCheckpoint{Type: pawl.ManualCheckpoint, Snapshot: raw(`1`)}}},
+			),
+		)
 		w.ok(err, "checkpoint")
 		want = append(want, "manual_checkpoint 10")
 		var got []string
@@ -236,7 +253,12 @@ var resumes = noun{"resume", []promise{
 		t := w.solo()
 		l := w.claim("w1")
 		step := func(name, snapshot string) {
-			_, err := pawl.SaveCheckpoint(w.ctx, w.svc, l.Fence(), pawl.NewCheckpoint{Type: pawl.ToolExecuted, Name: name, ArgsHash: "h-" + name, Snapshot: raw(snapshot)})
+			_, err := pawl.SaveCheckpoint(
+				w.ctx,
+				w.svc,
+				l.Fence(),
+				pawl.NewCheckpoint{Type: pawl.ToolExecuted, Name: name, ArgsHash: "h-" + name, Snapshot: raw(snapshot)},
+			)
 			w.ok(err, "checkpoint")
 		}
 		w.checkpoint(l, pawl.IterationStart, `{"i":1}`)
@@ -255,7 +277,11 @@ var resumes = noun{"resume", []promise{
 			got.ErrorBoundary.Sequence, got.Newest.Sequence, got.Newest.Type,
 		}, []any{`{"i":2}`, int64(4), `{"i":1}`, int64(3), int64(7), int64(7), pawl.ErrorBoundary}, "the points")
 		w.same(len(got.Steps), 2, "steps")
-		w.same([]any{string(got.Steps["fetch"].Snapshot), got.Steps["fetch"].ArgsHash, string(got.Steps["parse"].Snapshot)}, []any{`"new"`, "h-fetch", `"parsed"`}, "steps")
+		w.same(
+			[]any{string(got.Steps["fetch"].Snapshot), got.Steps["fetch"].ArgsHash, string(got.Steps["parse"].Snapshot)},
+			[]any{`"new"`, "h-fetch", `"parsed"`},
+			"steps",
+		)
 		w.checkpoint(l, pawl.CustomCheckpoint, `"here"`)
 		got, err = w.svc.Resume(w.ctx, l.ID)
 		w.ok(err, "resume")

@@ -16,8 +16,10 @@ func (w *fixture) clone(c pawl.TaskClone) pawl.Task {
 
 var clones = noun{"clones", []promise{
 	{"a clone is a new task like the older one, whatever became of that", func(w *fixture) {
-		of := w.create(pawl.NewTask{Type: "a", Title: "x", Priority: 3, Payload: raw(`{"n": 1}`), Metadata: raw(`{ "repo": "r" }`), MaxAttempts: 5,
-			RequestedBy: &pawl.Requester{Type: "user", ID: "ana"}, Dedupe: pawl.Dedupe{All: true}})
+		of := w.create(
+			pawl.NewTask{Type: "a", Title: "x", Priority: 3, Payload: raw(`{"n": 1}`), Metadata: raw(`{ "repo": "r" }`), MaxAttempts: 5,
+				RequestedBy: &pawl.Requester{Type: "user", ID: "ana"}, Dedupe: pawl.Dedupe{All: true}},
+		)
 		w.complete(w.claim("w1"), `1`)
 		w.advance(time.Second)
 		got := w.clone(pawl.TaskClone{TaskID: of.ID})
@@ -39,7 +41,10 @@ var clones = noun{"clones", []promise{
 	}},
 	{"the items of a task of many come along, with keys and dependencies", func(w *fixture) {
 		of := w.create(pawl.NewTask{Type: "a", Priority: 1, Payload: raw(`"p"`), Items: []pawl.NewItem{
-			{Input: raw(`"first"`), Key: "1"}, {Input: raw(`"second"`), Key: "2", Type: "b", Priority: ptr(9), After: []string{"1"}}, {Input: raw(`"third"`), MaxAttempts: 7}}})
+			{
+				Input: raw(`"first"`),
+				Key:   "1",
+			}, {Input: raw(`"second"`), Key: "2", Type: "b", Priority: ptr(9), After: []string{"1"}}, {Input: raw(`"third"`), MaxAttempts: 7}}})
 		w.cancel(of.ID)
 		got := w.clone(pawl.TaskClone{TaskID: of.ID, Priority: ptr(4)})
 		w.same([]any{got.Items, got.Priority, string(got.Payload)}, []any{3, 4, `"p"`}, "the clone")
@@ -47,14 +52,44 @@ var clones = noun{"clones", []promise{
 		for _, i := range w.items(got.ID) {
 			is = append(is, string(i.Input), i.Key, i.Type, i.Priority, i.MaxAttempts, strings.Join(i.After, " "), i.State)
 		}
-		w.same(is, []any{`"first"`, "1", "a", 4, 3, "", pawl.ItemQueued, `"second"`, "2", "b", 9, 3, "1", pawl.ItemWaiting, `"third"`, "", "a", 4, 7, "", pawl.ItemQueued}, "items")
+		w.same(
+			is,
+			[]any{
+				`"first"`,
+				"1",
+				"a",
+				4,
+				3,
+				"",
+				pawl.ItemQueued,
+				`"second"`,
+				"2",
+				"b",
+				9,
+				3,
+				"1",
+				pawl.ItemWaiting,
+				`"third"`,
+				"",
+				"a",
+				4,
+				7,
+				"",
+				pawl.ItemQueued,
+			},
+			"items",
+		)
 	}},
 	{"what the call gives goes before the older one's", func(w *fixture) {
 		of := w.create(pawl.NewTask{Type: "a", Title: "x", Payload: raw(`1`), Metadata: raw(`{"a":1,"b":2}`)})
 		at := w.now().Add(time.Hour)
 		got := w.clone(pawl.TaskClone{TaskID: of.ID, Title: ptr("y"), Payload: raw(`[2]`), Priority: ptr(-1), RunAt: &at,
 			RequestedBy: &pawl.Requester{Type: "agent", ID: "p"}, Metadata: raw(`{"a":null,"c":3}`)})
-		w.same([]any{got.Title, string(got.Payload), got.Priority, got.RequestedBy.ID, string(got.Metadata)}, []any{"y", "[2]", -1, "p", `{"b":2,"c":3}`}, "the clone")
+		w.same(
+			[]any{got.Title, string(got.Payload), got.Priority, got.RequestedBy.ID, string(got.Metadata)},
+			[]any{"y", "[2]", -1, "p", `{"b":2,"c":3}`},
+			"the clone",
+		)
 		i := w.only(got.ID)
 		w.same([]any{string(i.Input), i.State}, []any{"[2]", pawl.ItemScheduled}, "its item")
 	}},

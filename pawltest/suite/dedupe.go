@@ -50,7 +50,11 @@ var dedupe = noun{"dedupe", []promise{
 		}
 	}},
 	{"by certain values of the payload", func(w *fixture) {
-		ask := pawl.NewTask{Type: "a", Payload: raw(`{"id":7,"at":"now","deep":{"x/y":[1,2]}}`), Dedupe: pawl.Dedupe{Pointers: []string{"/id", "/deep/x~1y/1"}}}
+		ask := pawl.NewTask{
+			Type:    "a",
+			Payload: raw(`{"id":7,"at":"now","deep":{"x/y":[1,2]}}`),
+			Dedupe:  pawl.Dedupe{Pointers: []string{"/id", "/deep/x~1y/1"}},
+		}
 		a := w.create(ask)
 		ask.Payload = raw(`{"id":7,"at":"later","deep":{"x/y":[9,2]}}`)
 		w.same(w.create(ask).ID, a.ID, "the same id")

@@ -24,7 +24,11 @@ func after(key string, keys ...string) pawl.NewItem {
 var dependencies = noun{"dependencies", []promise{
 	{"an item waits for what it comes after", func(w *fixture) {
 		t, i := w.chain(after("b", "a"), after("a"))
-		w.same([]any{i["a"].State, i["b"].State, i["b"].Status, i["b"].After}, []any{pawl.ItemQueued, pawl.ItemWaiting, pawl.StatusPending, []string{"a"}}, "items")
+		w.same(
+			[]any{i["a"].State, i["b"].State, i["b"].Status, i["b"].After},
+			[]any{pawl.ItemQueued, pawl.ItemWaiting, pawl.StatusPending, []string{"a"}},
+			"items",
+		)
 		l := w.claim("w1")
 		w.same(l.ID, i["a"].ID, "first")
 		w.nothing()
@@ -83,7 +87,11 @@ var dependencies = noun{"dependencies", []promise{
 			}
 			w.same([]any{got.Failures, got.Attempt}, []any{0, 0}, "failures, attempt")
 			e := w.record(pawl.EventFilter{ItemID: got.ID})
-			w.same([]any{len(e), e[1].Event, e[1].FromState, e[1].ToState, e[1].ActorType}, []any{2, string(got.State), "waiting", string(got.State), "system"}, "its event")
+			w.same(
+				[]any{len(e), e[1].Event, e[1].FromState, e[1].ToState, e[1].ActorType},
+				[]any{2, string(got.State), "waiting", string(got.State), "system"},
+				"its event",
+			)
 		}
 		w.same(w.task(t.ID).State, pawl.TaskInProgress, "what is free goes on")
 		w.complete(w.claim("w1"), `1`)

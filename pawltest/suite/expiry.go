@@ -38,7 +38,11 @@ var expiry = noun{"expiry", []promise{
 		s := w.sweep()
 		w.same([]any{s.ExpiredFound, s.Recovered, s.Failed, s.CheckpointsCreated}, []any{int64(1), int64(1), int64(0), int64(1)}, "the pass")
 		i = w.only(t.ID)
-		w.same([]any{i.State, i.Status, i.Failures, i.Attempt, i.WorkerID, i.LastWorkerID}, []any{pawl.ItemQueued, pawl.StatusPending, 1, 1, "", "w1"}, "after it")
+		w.same(
+			[]any{i.State, i.Status, i.Failures, i.Attempt, i.WorkerID, i.LastWorkerID},
+			[]any{pawl.ItemQueued, pawl.StatusPending, 1, 1, "", "w1"},
+			"after it",
+		)
 		w.same(i.Error.Message, "Lease expired - retry 1/3", "error")
 		again := w.claim("w2")
 		w.same([]any{again.ID, again.Attempt, again.Failures}, []any{l.ID, 2, 1}, "the next claim")

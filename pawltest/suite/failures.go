@@ -21,7 +21,11 @@ var failures = noun{"failures", []promise{
 		m := w.failBy(w.claim("w1"))
 		w.same([]any{m.TaskID, m.State, m.Attempt, m.Failures}, []any{t.ID, pawl.ItemScheduled, 1, 1}, "the answer")
 		i := w.only(t.ID)
-		w.same([]any{i.State, i.Status, i.Failures, i.Error}, []any{pawl.ItemScheduled, pawl.StatusPending, 1, &pawl.Failure{Message: "no"}}, "the item")
+		w.same(
+			[]any{i.State, i.Status, i.Failures, i.Error},
+			[]any{pawl.ItemScheduled, pawl.StatusPending, 1, &pawl.Failure{Message: "no"}},
+			"the item",
+		)
 		if m.RunAt == nil {
 			w.Fatal("the answer has no run_at")
 		}
@@ -59,7 +63,9 @@ var failures = noun{"failures", []promise{
 	}},
 	{"retry_after decides instead of the back-off", func(w *fixture) {
 		w.solo()
-		m, err := first(w.svc.Fail(w.ctx, []pawl.FailCall{{Fence: w.claim("w1").Fence(), Error: pawl.Failure{Message: "no"}, RetryAfterMS: ptr(int64(1500))}}))
+		m, err := first(
+			w.svc.Fail(w.ctx, []pawl.FailCall{{Fence: w.claim("w1").Fence(), Error: pawl.Failure{Message: "no"}, RetryAfterMS: ptr(int64(1500))}}),
+		)
 		w.ok(err, "fail")
 		w.at(m.RunAt, w.now().Add(1500*time.Millisecond), "run_at")
 	}},
@@ -179,7 +185,11 @@ var retries = noun{"retry", []promise{
 		w.failFor(w.claim("w1"), "no")
 		w.advance(time.Minute)
 		got := w.retry(t.ID)
-		w.same([]any{got.ID, got.State, got.RetryCount, got.Version, got.CompletedAt}, []any{t.ID, pawl.TaskQueued, 0, 2, (*time.Time)(nil)}, "the task")
+		w.same(
+			[]any{got.ID, got.State, got.RetryCount, got.Version, got.CompletedAt},
+			[]any{t.ID, pawl.TaskQueued, 0, 2, (*time.Time)(nil)},
+			"the task",
+		)
 		i := w.only(t.ID)
 		w.same([]any{i.State, i.Failures, i.Attempt, i.CompletedAt}, []any{pawl.ItemQueued, 0, 1, (*time.Time)(nil)}, "the item")
 		w.same(w.task(t.ID), got, "the answer is the task")

@@ -204,18 +204,22 @@ var feeds = noun{"feed", []promise{
 		ctx, stop := context.WithTimeout(w.ctx, time.Minute)
 		defer stop()
 		begun := false
-		err := w.svc.FollowEvents(ctx, pawl.EventFilter{After: ptr(pawl.FeedEnd), Event: "leased"}, func(_ pawl.FeedPosition, events []pawl.Event) error {
-			if !begun {
-				begun = true
-				w.solo()
-				w.claim("w1")
-				w.claim("w1")
-			}
-			if got = append(got, events...); len(got) >= 2 {
-				return enough
-			}
-			return nil
-		})
+		err := w.svc.FollowEvents(
+			ctx,
+			pawl.EventFilter{After: ptr(pawl.FeedEnd), Event: "leased"},
+			func(_ pawl.FeedPosition, events []pawl.Event) error {
+				if !begun {
+					begun = true
+					w.solo()
+					w.claim("w1")
+					w.claim("w1")
+				}
+				if got = append(got, events...); len(got) >= 2 {
+					return enough
+				}
+				return nil
+			},
+		)
 		if !errors.Is(err, enough) {
 			w.Errorf("it ended with %v", err)
 		}

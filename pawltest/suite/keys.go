@@ -86,7 +86,11 @@ var keys = noun{"idempotency keys", []promise{
 		w.at(done.CompletedAt, w.now(), "completed_at")
 		for range 2 {
 			again := w.begin(ask)
-			w.same([]any{again.Run, again.Key.Status, string(again.Key.Response)}, []any{false, pawl.KeyCompleted, `{"pages": 42,  "n":12345678901234567890}`}, "the answer")
+			w.same(
+				[]any{again.Run, again.Key.Status, string(again.Key.Response)},
+				[]any{false, pawl.KeyCompleted, `{"pages": 42,  "n":12345678901234567890}`},
+				"the answer",
+			)
 		}
 		got, err := w.key("tools", ask.Key)
 		w.ok(err, "get key")
@@ -195,7 +199,10 @@ var keys = noun{"idempotency keys", []promise{
 		w.same([]int64{runs.Load(), flights.Load()}, []int64{1, 15}, "runs, in flight")
 	}},
 	{"each of a batch on its own", func(w *fixture) {
-		rs, err := w.svc.BeginKeys(w.ctx, []pawl.KeyBegin{{Key: "a", RequestHash: "h"}, {Key: "", RequestHash: "h"}, {Key: "b", RequestHash: "h"}, {Key: "a", RequestHash: "h"}})
+		rs, err := w.svc.BeginKeys(
+			w.ctx,
+			[]pawl.KeyBegin{{Key: "a", RequestHash: "h"}, {Key: "", RequestHash: "h"}, {Key: "b", RequestHash: "h"}, {Key: "a", RequestHash: "h"}},
+		)
 		w.ok(err, "begin keys")
 		w.same([]any{rs[0].Err, rs[0].Value.Run, rs[2].Err, rs[2].Value.Run}, []any{nil, true, nil, true}, "the good ones")
 		w.invalid(rs[1].Err, "/key")

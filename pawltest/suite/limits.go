@@ -56,7 +56,15 @@ var limits = noun{"limits of a task", []promise{
 	{"what is at them is not", func(w *fixture) {
 		var items []pawl.NewItem
 		for _, p := range []int{pawl.MinPriority, pawl.MaxPriority} {
-			items = append(items, pawl.NewItem{Input: raw(`1`), Priority: ptr(p), Key: strings.Repeat("é", pawl.MaxKeyLen-1) + fmt.Sprint(len(items)), MaxAttempts: pawl.MaxAttemptsCeiling})
+			items = append(
+				items,
+				pawl.NewItem{
+					Input:       raw(`1`),
+					Priority:    ptr(p),
+					Key:         strings.Repeat("é", pawl.MaxKeyLen-1) + fmt.Sprint(len(items)),
+					MaxAttempts: pawl.MaxAttemptsCeiling,
+				},
+			)
 		}
 		t := w.create(pawl.NewTask{
 			Type: strings.Repeat("t", pawl.MaxTypeLen), Title: strings.Repeat("é", pawl.MaxTitleLen), Payload: raw(big(pawl.MaxPayloadBytes)),
@@ -110,7 +118,11 @@ var limits = noun{"limits of a task", []promise{
 		_, err := pawl.Create(w.ctx, w.svc, pawl.NewTask{Type: "a", Payload: raw(`{"a":1}`), Dedupe: pawl.Dedupe{Pointers: pointers}})
 		w.invalid(err, "/dedupe")
 		first := w.create(pawl.NewTask{Type: "a", Payload: raw(`{"a":1}`), Dedupe: pawl.Dedupe{Pointers: pointers[1:]}})
-		w.same(w.create(pawl.NewTask{Type: "a", Payload: raw(`{"a":1,"b":2}`), Dedupe: pawl.Dedupe{Pointers: pointers[1:]}}).ID, first.ID, "the task")
+		w.same(
+			w.create(pawl.NewTask{Type: "a", Payload: raw(`{"a":1,"b":2}`), Dedupe: pawl.Dedupe{Pointers: pointers[1:]}}).ID,
+			first.ID,
+			"the task",
+		)
 	}},
 	{"all that is wrong is named at once", func(w *fixture) {
 		_, err := pawl.Create(w.ctx, w.svc, pawl.NewTask{Priority: 1 << 20, MaxAttempts: -1})
@@ -148,9 +160,14 @@ var limitsOfWork = noun{"limits of a worker's calls", []promise{
 		w.tooMuch(save(pawl.NewCheckpoint{Type: pawl.CustomCheckpoint, Snapshot: over}), "/snapshot")
 		w.invalid(save(pawl.NewCheckpoint{Type: pawl.CustomCheckpoint, Snapshot: raw(`{`)}), "/snapshot")
 		w.invalid(save(pawl.NewCheckpoint{Type: pawl.CustomCheckpoint}), "/snapshot")
-		w.invalid(save(pawl.NewCheckpoint{Type: pawl.CustomCheckpoint, Snapshot: raw(`1`), Name: strings.Repeat("n", pawl.MaxStepNameLen+1)}), "/name")
+		w.invalid(
+			save(pawl.NewCheckpoint{Type: pawl.CustomCheckpoint, Snapshot: raw(`1`), Name: strings.Repeat("n", pawl.MaxStepNameLen+1)}),
+			"/name",
+		)
 		w.invalid(save(pawl.NewCheckpoint{Type: pawl.CustomCheckpoint, Snapshot: raw(`1`), Metadata: raw(`nope`)}), "/metadata")
-		_, err = first(w.svc.Fail(w.ctx, []pawl.FailCall{{Fence: l.Fence(), Error: pawl.Failure{Message: "x", Detail: raw(big(pawl.MaxErrorBytes + 1))}}}))
+		_, err = first(
+			w.svc.Fail(w.ctx, []pawl.FailCall{{Fence: l.Fence(), Error: pawl.Failure{Message: "x", Detail: raw(big(pawl.MaxErrorBytes + 1))}}}),
+		)
 		if code := pawl.CodeOf(err); code != pawl.CodeInvalid && code != pawl.CodeTooLarge {
 			w.Errorf("an oversize error: %v", err)
 		}
@@ -223,7 +240,9 @@ var badText = noun{"NUL and invalid UTF-8", []promise{
 	{"an error's are shown, not refused: a failure is never lost to its words", func(w *fixture) {
 		t := w.solo()
 		for _, bad := range []string{"a\x00b", "a\xffb"} {
-			_, err := first(w.svc.Fail(w.ctx, []pawl.FailCall{{Fence: w.claim("w1").Fence(), Error: pawl.Failure{Message: bad}, RetryAfterMS: ptr(int64(0))}}))
+			_, err := first(
+				w.svc.Fail(w.ctx, []pawl.FailCall{{Fence: w.claim("w1").Fence(), Error: pawl.Failure{Message: bad}, RetryAfterMS: ptr(int64(0))}}),
+			)
 			if err == nil {
 				if i := w.only(t.ID); i.Error == nil || i.Error.Message == "" {
 					w.Errorf("error is %v", i.Error)
@@ -241,16 +260,22 @@ var badText = noun{"NUL and invalid UTF-8", []promise{
 					w.Errorf("%s of %.20q: %v", name, id, err)
 				}
 			}
-			if ls, err := w.svc.Claim(w.ctx, pawl.ClaimRequest{WorkerID: "w1", ItemID: id, TaskID: id, Types: []string{id}}); len(ls) > 0 || pawl.CodeOf(err) == pawl.CodeInternal {
+			if ls, err := w.svc.Claim(w.ctx, pawl.ClaimRequest{WorkerID: "w1", ItemID: id, TaskID: id, Types: []string{id}}); len(ls) > 0 ||
+				pawl.CodeOf(err) == pawl.CodeInternal {
 				w.Errorf("claim of %.20q: %v, %v", id, ls, err)
 			}
-			if list, err := w.svc.ListEvents(w.ctx, pawl.EventFilter{TaskID: id, ItemID: id, Event: id}); len(list.Items) > 0 || pawl.CodeOf(err) == pawl.CodeInternal {
+			if list, err := w.svc.ListEvents(w.ctx, pawl.EventFilter{TaskID: id, ItemID: id, Event: id}); len(list.Items) > 0 ||
+				pawl.CodeOf(err) == pawl.CodeInternal {
 				w.Errorf("events of %.20q: %v, %v", id, list, err)
 			}
-			if list, err := w.svc.ListItems(w.ctx, pawl.ItemFilter{IDs: []string{id}, TaskID: id, WorkerID: id, Types: []string{id}}); len(list.Items) > 0 || pawl.CodeOf(err) == pawl.CodeInternal {
+			if list, err := w.svc.ListItems(w.ctx, pawl.ItemFilter{IDs: []string{id}, TaskID: id, WorkerID: id, Types: []string{id}}); len(
+				list.Items,
+			) > 0 ||
+				pawl.CodeOf(err) == pawl.CodeInternal {
 				w.Errorf("items of %.20q: %v, %v", id, list, err)
 			}
-			if list, err := w.svc.ListTasks(w.ctx, pawl.TaskFilter{IDs: []string{id}, Types: []string{id}}); len(list.Items) > 0 || pawl.CodeOf(err) == pawl.CodeInternal {
+			if list, err := w.svc.ListTasks(w.ctx, pawl.TaskFilter{IDs: []string{id}, Types: []string{id}}); len(list.Items) > 0 ||
+				pawl.CodeOf(err) == pawl.CodeInternal {
 				w.Errorf("tasks of %.20q: %v, %v", id, list, err)
 			}
 		}
@@ -270,7 +295,12 @@ func (w *fixture) byID(id string) map[string]error {
 	_, out["delete"] = first(w.svc.DeleteTasks(w.ctx, []pawl.TaskCall{{TaskID: id}}))
 	_, out["restore"] = w.svc.RestoreArchive(w.ctx, id)
 	_, out["add items"] = first(w.svc.AddItems(w.ctx, []pawl.AddItems{{TaskID: id, Items: []pawl.NewItem{{Input: raw(`1`)}}}}))
-	_, out["checkpoint"] = first(w.svc.CheckpointTasks(w.ctx, []pawl.TaskCheckpoint{{TaskID: id, NewCheckpoint: pawl.NewCheckpoint{Type: pawl.CustomCheckpoint, Snapshot: raw(`1`)}}}))
+	_, out["checkpoint"] = first(
+		w.svc.CheckpointTasks(
+			w.ctx,
+			[]pawl.TaskCheckpoint{{TaskID: id, NewCheckpoint: pawl.NewCheckpoint{Type: pawl.CustomCheckpoint, Snapshot: raw(`1`)}}},
+		),
+	)
 	for _, v := range verbs {
 		out["item's "+v.name] = v.call(w, pawl.Fence{ItemID: id, WorkerID: "w1", Attempt: 1})
 	}

@@ -83,11 +83,19 @@ var lists = noun{"lists of tasks", []promise{
 		} {
 			w.same(w.titles(f), want, fmt.Sprintf("tasks of %+v", f))
 		}
-		w.same(w.titles(pawl.TaskFilter{States: []pawl.TaskState{pawl.TaskQueued}, Statuses: []pawl.Status{pawl.StatusFailed}}), "", "queued and failed")
+		w.same(
+			w.titles(pawl.TaskFilter{States: []pawl.TaskState{pawl.TaskQueued}, Statuses: []pawl.Status{pawl.StatusFailed}}),
+			"",
+			"queued and failed",
+		)
 	}},
 	{"by requester, input hash and time of the last change", func(w *fixture) {
 		make := func(title, who, hash string) pawl.Task {
-			t, err := pawl.Create(w.ctx, w.svc, pawl.NewTask{Type: "t", Title: title, RequestedBy: &pawl.Requester{Type: "user", ID: who}, InputHash: hash})
+			t, err := pawl.Create(
+				w.ctx,
+				w.svc,
+				pawl.NewTask{Type: "t", Title: title, RequestedBy: &pawl.Requester{Type: "user", ID: who}, InputHash: hash},
+			)
 			w.ok(err, "create")
 			return t
 		}
@@ -277,8 +285,15 @@ var itemLists = noun{"lists of items", []promise{
 	{"by task, type, state, status, worker and id", func(w *fixture) {
 		at := w.now().Add(time.Hour)
 		t := w.create(pawl.NewTask{Type: "a", Items: []pawl.NewItem{
-			{Key: "done", Input: raw(`1`)}, {Key: "failed", Input: raw(`1`), Type: "b"}, {Key: "held", Input: raw(`1`)}, {Key: "busy", Input: raw(`1`)},
-			{Key: "next", Input: raw(`1`), Type: "b"}, {Key: "later", Input: raw(`1`), RunAt: &at}, {Key: "blocked", Input: raw(`1`), After: []string{"next"}}, {Key: "gone", Input: raw(`1`)},
+			{
+				Key:   "done",
+				Input: raw(`1`),
+			}, {Key: "failed", Input: raw(`1`), Type: "b"}, {Key: "held", Input: raw(`1`)}, {Key: "busy", Input: raw(`1`)},
+			{
+				Key:   "next",
+				Input: raw(`1`),
+				Type:  "b",
+			}, {Key: "later", Input: raw(`1`), RunAt: &at}, {Key: "blocked", Input: raw(`1`), After: []string{"next"}}, {Key: "gone", Input: raw(`1`)},
 		}})
 		w.solo()
 		id := map[string]string{}

@@ -9,7 +9,14 @@ import (
 // asked is a task made with a question and an open reply, claimed.
 func (w *fixture) asked() (pawl.Task, pawl.Lease) {
 	w.Helper()
-	t := w.create(pawl.NewTask{Type: "chat", Thread: "t1", Messages: []pawl.NewMessage{{Role: "user", Content: raw(`"Hello?"`)}}, Reply: &pawl.Reply{Model: "m1"}})
+	t := w.create(
+		pawl.NewTask{
+			Type:     "chat",
+			Thread:   "t1",
+			Messages: []pawl.NewMessage{{Role: "user", Content: raw(`"Hello?"`)}},
+			Reply:    &pawl.Reply{Model: "m1"},
+		},
+	)
 	l := w.claim("w1")
 	if l.OpenMessage == nil {
 		w.Fatal("the claim does not name the open message")
@@ -61,8 +68,16 @@ var messages = noun{"messages", []promise{
 		w.ok(err, "list")
 		w.same(len(list.Items), 2, "messages")
 		user, reply := list.Items[0], list.Items[1]
-		w.same([]any{user.Role, user.Status, string(user.Content), user.TaskID, user.ItemID}, []any{"user", pawl.MessageComplete, `[{"type":"text","text":"Hello?"}]`, t.ID, l.ID}, "the user's")
-		w.same([]any{reply.Role, reply.Status, string(reply.Content), reply.Model, reply.MaxSteps, reply.Offset, reply.Thread}, []any{"assistant", pawl.MessageStreaming, `[{"type":"text","text":"","status":"streaming"}]`, "m1", 10, int64(0), "t1"}, "the reply")
+		w.same(
+			[]any{user.Role, user.Status, string(user.Content), user.TaskID, user.ItemID},
+			[]any{"user", pawl.MessageComplete, `[{"type":"text","text":"Hello?"}]`, t.ID, l.ID},
+			"the user's",
+		)
+		w.same(
+			[]any{reply.Role, reply.Status, string(reply.Content), reply.Model, reply.MaxSteps, reply.Offset, reply.Thread},
+			[]any{"assistant", pawl.MessageStreaming, `[{"type":"text","text":"","status":"streaming"}]`, "m1", 10, int64(0), "t1"},
+			"the reply",
+		)
 		w.same(*l.OpenMessage, pawl.OpenMessage{ID: reply.ID}, "the claim's")
 		list, err = w.svc.ListMessages(w.ctx, pawl.MessageFilter{TaskID: t.ID, Statuses: []pawl.MessageState{pawl.MessageStreaming}})
 		w.ok(err, "list")
@@ -82,7 +97,11 @@ var messages = noun{"messages", []promise{
 		w.same(n, int64(6), "offset")
 		w.same(w.said(id), "text:Hello tool-call:look tool-result:look reasoning:hm text:!/streaming", "mid-stream")
 		m := w.finish(l, id)
-		w.same([]any{m.Status, m.Offset, string(m.Usage), m.Text()}, []any{pawl.MessageComplete, int64(6), `{"output_tokens":2}`, "Hello!"}, "the end")
+		w.same(
+			[]any{m.Status, m.Offset, string(m.Usage), m.Text()},
+			[]any{pawl.MessageComplete, int64(6), `{"output_tokens":2}`, "Hello!"},
+			"the end",
+		)
 		w.same(w.said(id), "text:Hello tool-call:look tool-result:look reasoning:hm text:!", "the content")
 		if !strings.Contains(string(m.Content), `{"type":"tool-call","toolCallId":"c1","toolName":"look","input":{"q":12345678901234567890}}`) {
 			w.Errorf("content: %s", m.Content)
@@ -99,14 +118,29 @@ var messages = noun{"messages", []promise{
 	{"an item begins messages itself, one open at a time", func(w *fixture) {
 		t := w.create(pawl.NewTask{Type: "a", Thread: "mine"})
 		l := w.claim("w1")
-		m, err := first(w.svc.StartMessages(w.ctx, []pawl.StartCall{{Fence: l.Fence(), Role: "assistant", Model: "m2", MaxSteps: 3, Metadata: raw(`{"a":1}`)}}))
+		m, err := first(
+			w.svc.StartMessages(w.ctx, []pawl.StartCall{{Fence: l.Fence(), Role: "assistant", Model: "m2", MaxSteps: 3, Metadata: raw(`{"a":1}`)}}),
+		)
 		w.ok(err, "start")
-		w.same([]any{m.Status, m.Thread, m.Model, m.MaxSteps, string(m.Metadata), m.Attempt, m.TaskID}, []any{pawl.MessageStreaming, "mine", "m2", 3, `{"a":1}`, 1, t.ID}, "the message")
+		w.same(
+			[]any{m.Status, m.Thread, m.Model, m.MaxSteps, string(m.Metadata), m.Attempt, m.TaskID},
+			[]any{pawl.MessageStreaming, "mine", "m2", 3, `{"a":1}`, 1, t.ID},
+			"the message",
+		)
 		_, err = first(w.svc.StartMessages(w.ctx, []pawl.StartCall{{Fence: l.Fence(), Role: "assistant"}}))
 		w.conflict(err, "streaming", "finish", "stop")
-		tool, err := first(w.svc.StartMessages(w.ctx, []pawl.StartCall{{Fence: l.Fence(), Role: "tool", Content: raw(`[{"type":"tool-result","toolCallId":"x","custom":1}]`)}}))
+		tool, err := first(
+			w.svc.StartMessages(
+				w.ctx,
+				[]pawl.StartCall{{Fence: l.Fence(), Role: "tool", Content: raw(`[{"type":"tool-result","toolCallId":"x","custom":1}]`)}},
+			),
+		)
 		w.ok(err, "start")
-		w.same([]any{tool.Status, string(tool.Content)}, []any{pawl.MessageComplete, `[{"type":"tool-result","toolCallId":"x","custom":1}]`}, "one that is whole at once")
+		w.same(
+			[]any{tool.Status, string(tool.Content)},
+			[]any{pawl.MessageComplete, `[{"type":"tool-result","toolCallId":"x","custom":1}]`},
+			"one that is whole at once",
+		)
 		w.finish(l, m.ID)
 		list, err := w.svc.ListMessages(w.ctx, pawl.MessageFilter{ItemID: l.ID})
 		w.ok(err, "list")

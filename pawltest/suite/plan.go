@@ -41,9 +41,11 @@ func (w *fixture) drawn(l pawl.Lease, plan string) []string {
 }
 
 var sync250 = pawl.Type{
-	Name:        "user.data.sync",
-	Plan:        pawl.Plan{Mode: pawl.PlanSplit, Pointer: "/user_ids", Size: 100, Number: "batch_id", Keep: []string{"source"}},
-	InputSchema: raw(`{"type":"object","required":["batch_id","user_ids"],"properties":{"user_ids":{"type":"array","items":{"type":"integer"},"maxItems":100}}}`),
+	Name: "user.data.sync",
+	Plan: pawl.Plan{Mode: pawl.PlanSplit, Pointer: "/user_ids", Size: 100, Number: "batch_id", Keep: []string{"source"}},
+	InputSchema: raw(
+		`{"type":"object","required":["batch_id","user_ids"],"properties":{"user_ids":{"type":"array","items":{"type":"integer"},"maxItems":100}}}`,
+	),
 }
 
 var plans = noun{"plans", []promise{
@@ -58,7 +60,9 @@ var plans = noun{"plans", []promise{
 			return out
 		}
 		refused := func(at string) []string {
-			return []string{at + "/type the type strict has rules for input or results, which apply only to tasks of that type; create a task of the type strict"}
+			return []string{
+				at + "/type the type strict has rules for input or results, which apply only to tasks of that type; create a task of the type strict",
+			}
 		}
 		w.same(w.tried(pawl.NewTask{Type: "other", Items: items("strict")}), refused("/items/0"), "create")
 		t := w.create(pawl.NewTask{Type: "other", Items: items("slow", "unregistered", "other")})
@@ -66,7 +70,11 @@ var plans = noun{"plans", []promise{
 		w.same(refusals(err), refused("/items/1"), "add_items")
 		w.same(w.task(t.ID).Items, 3, "items after the refusal")
 		w.create(pawl.NewTask{Type: "planned"})
-		w.same(w.drawn(w.claims(pawl.ClaimRequest{WorkerID: "w", Types: []string{"planned.plan"}})[0], `[{"type":"strict","input":1}]`), refused("/result/items/0"), "a plan")
+		w.same(
+			w.drawn(w.claims(pawl.ClaimRequest{WorkerID: "w", Types: []string{"planned.plan"}})[0], `[{"type":"strict","input":1}]`),
+			refused("/result/items/0"),
+			"a plan",
+		)
 		own := w.create(pawl.NewTask{Type: "strict", Payload: raw(`{}`), Items: []pawl.NewItem{{Type: "strict", Input: raw(`{}`)}}})
 		_, err = first(w.svc.AddItems(w.ctx, []pawl.AddItems{{TaskID: own.ID, Items: []pawl.NewItem{{Type: "strict", Input: raw(`{}`)}}}}))
 		w.ok(err, "an item of the task's own type")
@@ -84,7 +92,11 @@ var plans = noun{"plans", []promise{
 				Source  string `json:"source"`
 			}
 			w.ok(json.Unmarshal(it.Input, &in), "input")
-			w.same([]any{in.BatchID, in.Source, in.UserIDs[0], it.Position, it.Type}, []any{i + 1, "external-api", 100*i + 1, i, "user.data.sync"}, "an input")
+			w.same(
+				[]any{in.BatchID, in.Source, in.UserIDs[0], it.Position, it.Type},
+				[]any{i + 1, "external-api", 100*i + 1, i, "user.data.sync"},
+				"an input",
+			)
 			sizes = append(sizes, len(in.UserIDs))
 		}
 		w.same(sizes, []int{100, 100, 50}, "sizes")
@@ -98,17 +110,37 @@ var plans = noun{"plans", []promise{
 		w.put(pawl.Type{Name: "all", Plan: pawl.Plan{Mode: pawl.PlanSplit, Pointer: "/n", Size: 1}})
 		try := func(typ, payload string) []string { return w.tried(pawl.NewTask{Type: typ, Payload: raw(payload)}) }
 		w.same(try("user.data.sync", `{"user_ids":[]}`), []string{"/payload/user_ids is empty: there would be nothing to do"}, "none")
-		w.same(try("user.data.sync", `{"user_ids":{"a":1}}`), []string{"/payload/user_ids must be a list: the type splits it into items"}, "an object")
+		w.same(
+			try("user.data.sync", `{"user_ids":{"a":1}}`),
+			[]string{"/payload/user_ids must be a list: the type splits it into items"},
+			"an object",
+		)
 		w.same(try("user.data.sync", ``), []string{"/payload/user_ids must be a list: the type splits it into items"}, "no payload")
-		w.same(try("user.data.sync", `{"user_ids":["x"]}`), []string{"/items/0/input/user_ids/0 is a string; it must be an integer"}, "an input that does not fit")
+		w.same(
+			try("user.data.sync", `{"user_ids":["x"]}`),
+			[]string{"/items/0/input/user_ids/0 is a string; it must be an integer"},
+			"an input that does not fit",
+		)
 		w.same(try("each", `[1,2,3]`), []string{"/payload makes 3 items of 1 elements each; at most 2 are allowed"}, "over the type's limit")
-		w.same(try("all", `{"n":`+ids(100_001)+`}`), []string{"/payload/n makes 100001 items of 1 elements each; at most 100000 are allowed"}, "over all limits")
-		w.same(w.tried(pawl.NewTask{Type: "each", Payload: raw(`[1]`), Items: []pawl.NewItem{{Input: raw("1")}}}), []string{"/items must be left out: the type plans the items of its tasks"}, "items of one's own")
+		w.same(
+			try("all", `{"n":`+ids(100_001)+`}`),
+			[]string{"/payload/n makes 100001 items of 1 elements each; at most 100000 are allowed"},
+			"over all limits",
+		)
+		w.same(
+			w.tried(pawl.NewTask{Type: "each", Payload: raw(`[1]`), Items: []pawl.NewItem{{Input: raw("1")}}}),
+			[]string{"/items must be left out: the type plans the items of its tasks"},
+			"items of one's own",
+		)
 	}},
 	{"a dry run shows the items and makes nothing", func(w *fixture) {
 		w.put(sync250)
 		t := w.create(pawl.NewTask{Type: "user.data.sync", Payload: raw(`{"user_ids":` + ids(101) + `}`), DryRun: true})
-		w.same([]any{t.ID, t.DryRun, t.Items, len(t.Planned), string(t.Planned[1].Input)}, []any{"", true, 2, 2, `{"batch_id":2,"user_ids":[101]}`}, "the answer")
+		w.same(
+			[]any{t.ID, t.DryRun, t.Items, len(t.Planned), string(t.Planned[1].Input)},
+			[]any{"", true, 2, 2, `{"batch_id":2,"user_ids":[101]}`},
+			"the answer",
+		)
 		plain := w.create(pawl.NewTask{Type: "unregistered", Payload: raw(`{"a": 1}`), DryRun: true})
 		w.same([]any{plain.Items, string(plain.Planned[0].Input)}, []any{1, `{"a": 1}`}, "of a type that nobody registered")
 		w.same(len(w.tried(pawl.NewTask{Type: "user.data.sync", DryRun: true})), 1, "refusals")
@@ -118,23 +150,44 @@ var plans = noun{"plans", []promise{
 		w.nothing()
 	}},
 	{"payload, inputs and limits are the type's, and what it leaves out is filled in", func(w *fixture) {
-		w.put(pawl.Type{Name: "mail", PayloadSchema: raw(`{"required":["to"]}`), InputSchema: raw(`{"type":"object"}`), Priority: 7, MaxAttempts: 5,
-			Limits: pawl.TypeLimits{MaxItems: 2, MaxPayloadBytes: 30}})
+		w.put(
+			pawl.Type{Name: "mail", PayloadSchema: raw(`{"required":["to"]}`), InputSchema: raw(`{"type":"object"}`), Priority: 7, MaxAttempts: 5,
+				Limits: pawl.TypeLimits{MaxItems: 2, MaxPayloadBytes: 30}},
+		)
 		t := w.create(pawl.NewTask{Type: "mail", Payload: raw(`{"to":"ana"}`)})
 		it := w.only(t.ID)
 		w.same([]any{t.Priority, it.Priority, it.MaxAttempts}, []any{7, 7, 5}, "priority, max_attempts")
 		own := w.only(w.create(pawl.NewTask{Type: "mail", Payload: raw(`{"to":"ana"}`), Priority: 1, MaxAttempts: 2}).ID)
 		w.same([]any{own.Priority, own.MaxAttempts}, []any{1, 2}, "the call's own")
 		w.same(w.tried(pawl.NewTask{Type: "mail", Payload: raw(`{"cc":"ana"}`)}), []string{"/payload/to is required"}, "payload")
-		w.same(w.tried(pawl.NewTask{Type: "mail", Payload: raw(`{"to":"ana"}`), Items: []pawl.NewItem{{Input: raw(`{}`)}, {Input: raw(`3`)}}}), []string{"/items/1/input is a number; it must be an object"}, "an input")
-		w.same(w.tried(pawl.NewTask{Type: "mail", Payload: raw(`{"to":"` + strings.Repeat("a", 30) + `"}`)}), []string{"/payload has 39 bytes; at most 30 are allowed"}, "size")
-		w.same(w.tried(pawl.NewTask{Type: "mail", Payload: raw(`{"to":1}`), Items: make([]pawl.NewItem, 3)}), []string{"/items has 3 items; at most 2 are allowed"}, "items")
+		w.same(
+			w.tried(pawl.NewTask{Type: "mail", Payload: raw(`{"to":"ana"}`), Items: []pawl.NewItem{{Input: raw(`{}`)}, {Input: raw(`3`)}}}),
+			[]string{"/items/1/input is a number; it must be an object"},
+			"an input",
+		)
+		w.same(
+			w.tried(pawl.NewTask{Type: "mail", Payload: raw(`{"to":"` + strings.Repeat("a", 30) + `"}`)}),
+			[]string{"/payload has 39 bytes; at most 30 are allowed"},
+			"size",
+		)
+		w.same(
+			w.tried(pawl.NewTask{Type: "mail", Payload: raw(`{"to":1}`), Items: make([]pawl.NewItem, 3)}),
+			[]string{"/items has 3 items; at most 2 are allowed"},
+			"items",
+		)
 		_, err := first(w.svc.AddItems(w.ctx, []pawl.AddItems{{TaskID: t.ID, Items: []pawl.NewItem{{Input: raw(`"x"`)}}}}))
 		w.same(refusals(err), []string{"/items/0/input is a string; it must be an object"}, "an added item")
 		w.same(w.task(t.ID).Items, 1, "items after that")
 	}},
 	{"the lease of a claim and the back-off of a failure are the type's", func(w *fixture) {
-		w.put(pawl.Type{Name: "slow", LeaseSeconds: 900, Backoff: pawl.Backoff{BaseSeconds: 10, MaxSeconds: 15}, Plan: pawl.Plan{Mode: pawl.PlanItem, LeaseSeconds: 30}})
+		w.put(
+			pawl.Type{
+				Name:         "slow",
+				LeaseSeconds: 900,
+				Backoff:      pawl.Backoff{BaseSeconds: 10, MaxSeconds: 15},
+				Plan:         pawl.Plan{Mode: pawl.PlanItem, LeaseSeconds: 30},
+			},
+		)
 		w.put(pawl.Type{Name: "quick", LeaseSeconds: 20})
 		lease := func(req pawl.ClaimRequest) pawl.Lease {
 			req.WorkerID = "w1"
@@ -208,15 +261,30 @@ var plans = noun{"plans", []promise{
 	}},
 	{"the endings .plan and .apply belong to Pawl", func(w *fixture) {
 		w.same(w.tried(pawl.NewTask{Type: "bank.apply"}), []string{"/type ends in .apply, which is kept for items that Pawl makes"}, "a task's")
-		w.same(w.tried(pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Input: raw("1"), Type: "bank.plan"}}}), []string{"/items/0/type ends in .plan, which is kept for items that Pawl makes"}, "an item's")
+		w.same(
+			w.tried(pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Input: raw("1"), Type: "bank.plan"}}}),
+			[]string{"/items/0/type ends in .plan, which is kept for items that Pawl makes"},
+			"an item's",
+		)
 	}},
 	{"a worker that claims the plan item by name makes the task's items", func(w *fixture) {
-		w.put(pawl.Type{Name: "report", Plan: pawl.Plan{Mode: pawl.PlanItem, MaxAttempts: 2}, MaxAttempts: 4, InputSchema: raw(`{"type":"object","required":["page"]}`)})
+		w.put(
+			pawl.Type{
+				Name:        "report",
+				Plan:        pawl.Plan{Mode: pawl.PlanItem, MaxAttempts: 2},
+				MaxAttempts: 4,
+				InputSchema: raw(`{"type":"object","required":["page"]}`),
+			},
+		)
 		t := w.create(pawl.NewTask{Type: "report", Payload: raw(`{"pages":2}`)})
 		w.same([]any{t.State, t.Items, t.ItemsOpen}, []any{pawl.TaskQueued, 0, 0}, "the answer")
 		w.nothing()
 		plan := w.only(t.ID)
-		w.same([]any{plan.Kind, plan.Type, plan.MaxAttempts, string(plan.Input)}, []any{pawl.KindPlan, "report.plan", 2, `{"pages":2}`}, "the plan item")
+		w.same(
+			[]any{plan.Kind, plan.Type, plan.MaxAttempts, string(plan.Input)},
+			[]any{pawl.KindPlan, "report.plan", 2, `{"pages":2}`},
+			"the plan item",
+		)
 		w.same(len(w.claims(pawl.ClaimRequest{WorkerID: "w1", TaskID: t.ID})), 0, "claimed by its task")
 		w.same(len(w.claims(pawl.ClaimRequest{WorkerID: "w1", ItemID: plan.ID})), 0, "claimed by its id alone")
 		l := w.claims(pawl.ClaimRequest{WorkerID: "p1", Types: []string{"report.plan"}})[0]
@@ -226,10 +294,22 @@ var plans = noun{"plans", []promise{
 		_, err := first(w.svc.AddItems(w.ctx, []pawl.AddItems{{TaskID: t.ID, Items: []pawl.NewItem{{Input: raw(`{"page":9}`)}}}}))
 		w.conflict(err, "queued", pawl.TaskQueued.Allowed()...)
 		w.same(w.drawn(l, `{"items":[]}`), []string{"/result/items is empty: the plan makes no items, so there would be nothing to do"}, "none")
-		w.same(w.drawn(l, `7`), []string{`/result is no plan, which is {"items": [{"input": …}, …]}: cannot unmarshal number into Go value of type struct { Items []pawl.NewItem "json:\"items\"" }`}[:1], "no plan")
+		w.same(
+			w.drawn(l, `7`),
+			[]string{`/result is no plan, which is {"items": [{"input": …}, …]}: cannot unmarshal number into Go value of type struct { Items []pawl.NewItem "json:\"items\"" }`}[:1],
+			"no plan",
+		)
 		w.same(w.drawn(l, `[{"input":{}}]`), []string{"/result/items/0/input/page is required"}, "an input that does not fit")
-		w.same(w.drawn(l, `[{"input":{"page":1},"key":"a","after":["b"]}]`), []string{`/result/items/0/after/0 no item of the task has the key "b"`}, "a key that is not there")
-		w.same(w.drawn(l, `{"items":[`+strings.Repeat(`{"input":1},`, 100_000)+`{"input":1}]}`), []string{"/result/items has 100001 items; at most 100000 are allowed"}, "too many")
+		w.same(
+			w.drawn(l, `[{"input":{"page":1},"key":"a","after":["b"]}]`),
+			[]string{`/result/items/0/after/0 no item of the task has the key "b"`},
+			"a key that is not there",
+		)
+		w.same(
+			w.drawn(l, `{"items":[`+strings.Repeat(`{"input":1},`, 100_000)+`{"input":1}]}`),
+			[]string{"/result/items has 100001 items; at most 100000 are allowed"},
+			"too many",
+		)
 		w.same(w.task(t.ID).State, pawl.TaskQueued, "the task after the refusals")
 		m := w.complete(l, `{"items":[{"input":{"page":1},"key":"a"},{"input":{"page":2},"key":"b","after":["a"]}]}`)
 		w.same([]any{m.State, m.TaskID, m.Attempt}, []any{pawl.ItemCompleted, t.ID, 1}, "the answer")

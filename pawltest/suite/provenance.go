@@ -10,7 +10,12 @@ import (
 )
 
 // bot is an agent that says everything about itself.
-var bot = pawl.Provenance{AgentName: "research-bot", AgentVersion: "1.2.3", Model: "m-1", Extra: raw(`{"environment": "production", "deployment": "us-west-2"}`)}
+var bot = pawl.Provenance{
+	AgentName:    "research-bot",
+	AgentVersion: "1.2.3",
+	Model:        "m-1",
+	Extra:        raw(`{"environment": "production", "deployment": "us-west-2"}`),
+}
 
 // by returns a copy of the fixture whose calls have provenance.
 func (w *fixture) by(p pawl.Provenance) *fixture {
@@ -43,10 +48,19 @@ var provenance = noun{"provenance", []promise{
 		l := b.claim("agent-7")
 		given := bot
 		given.AgentID, given.RequestFingerprint, given.IdempotencyKey = "seven", strings.Repeat("f", 64), "abc123-unique-key"
-		_, err := first(b.svc.Submit(b.ctx, []pawl.SubmitCall{{Fence: l.Fence(), Result: raw(`1`), Evidence: raw(`{"url":"https://example.com"}`), Notes: "see there", Provenance: &given}}))
+		_, err := first(
+			b.svc.Submit(
+				b.ctx,
+				[]pawl.SubmitCall{
+					{Fence: l.Fence(), Result: raw(`1`), Evidence: raw(`{"url":"https://example.com"}`), Notes: "see there", Provenance: &given},
+				},
+			),
+		)
 		w.ok(err, "submit")
 		p := w.as("user", "ada")
-		_, err = first(p.svc.ApproveTasks(pawl.WithProvenance(p.ctx, pawl.Provenance{AgentName: "console"}), []pawl.ApproveCall{{TaskID: task.ID}}))
+		_, err = first(
+			p.svc.ApproveTasks(pawl.WithProvenance(p.ctx, pawl.Provenance{AgentName: "console"}), []pawl.ApproveCall{{TaskID: task.ID}}),
+		)
 		w.ok(err, "approve")
 
 		rows := w.vouched(task.ID)
@@ -61,12 +75,40 @@ var provenance = noun{"provenance", []promise{
 		}
 		w.same(len(events), 4, "events")
 		create, claim, submit, approve := rows[0], rows[1], rows[2], rows[3]
-		w.same([]any{create.TaskID, create.ItemID, create.Attempt, create.AgentName, create.AgentVersion, create.Model, string(create.Extra), len(create.RequestFingerprint)},
-			[]any{task.ID, "", 0, "research-bot", "1.2.3", "m-1", string(bot.Extra), 64}, "who created it")
-		w.same([]any{claim.ItemID, claim.Attempt, claim.AgentID, claim.Scope}, []any{l.ID, 1, "agent-7", "claim:item:" + l.ID}, "who claimed it: the worker, who has said no other name")
-		w.same([]any{submit.AgentID, submit.RequestFingerprint, submit.IdempotencyKey, string(submit.Data)},
-			[]any{"seven", given.RequestFingerprint, hashOfKey("abc123-unique-key"), `{"evidence":{"url":"https://example.com"},"notes":"see there"}`}, "who submitted it, in words of his own")
-		w.same([]any{approve.AgentID, approve.AgentName, approve.ItemID, approve.Scope}, []any{"ada", "console", "", "approve:task:" + task.ID}, "who approved it")
+		w.same(
+			[]any{
+				create.TaskID,
+				create.ItemID,
+				create.Attempt,
+				create.AgentName,
+				create.AgentVersion,
+				create.Model,
+				string(create.Extra),
+				len(create.RequestFingerprint),
+			},
+			[]any{task.ID, "", 0, "research-bot", "1.2.3", "m-1", string(bot.Extra), 64},
+			"who created it",
+		)
+		w.same(
+			[]any{claim.ItemID, claim.Attempt, claim.AgentID, claim.Scope},
+			[]any{l.ID, 1, "agent-7", "claim:item:" + l.ID},
+			"who claimed it: the worker, who has said no other name",
+		)
+		w.same(
+			[]any{submit.AgentID, submit.RequestFingerprint, submit.IdempotencyKey, string(submit.Data)},
+			[]any{
+				"seven",
+				given.RequestFingerprint,
+				hashOfKey("abc123-unique-key"),
+				`{"evidence":{"url":"https://example.com"},"notes":"see there"}`,
+			},
+			"who submitted it, in words of his own",
+		)
+		w.same(
+			[]any{approve.AgentID, approve.AgentName, approve.ItemID, approve.Scope},
+			[]any{"ada", "console", "", "approve:task:" + task.ID},
+			"who approved it",
+		)
 	}},
 	{"finalize, complete, fail and reject say who, too", func(w *fixture) {
 		w.put(pawl.Type{Name: "a", Approval: pawl.Approval{Mode: pawl.ApprovalManual}, Parts: []pawl.PartRule{{Key: "k"}}})
@@ -77,7 +119,12 @@ var provenance = noun{"provenance", []promise{
 		w.ok(err, "part")
 		_, err = first(w.svc.Finalize(b.ctx, []pawl.FinalizeCall{{Fence: l.Fence()}}))
 		w.ok(err, "finalize")
-		_, err = first(w.svc.RejectTasks(b.ctx, []pawl.RejectCall{{TaskID: task.ID, Errors: []pawl.Complaint{{Code: "thin", Message: "more"}}, AllowRework: true}}))
+		_, err = first(
+			w.svc.RejectTasks(
+				b.ctx,
+				[]pawl.RejectCall{{TaskID: task.ID, Errors: []pawl.Complaint{{Code: "thin", Message: "more"}}, AllowRework: true}},
+			),
+		)
 		w.ok(err, "reject")
 		rows := w.vouched(task.ID)
 		w.same(verbsOf(rows), "create claim finalize reject", "of the type with parts")
@@ -129,13 +176,27 @@ var provenance = noun{"provenance", []promise{
 		again := w.claimItem("w1", l.ID)
 		other := keyed.claim("w1") // another item is another scope
 		rs, err := w.svc.Fail(w.by(pawl.Provenance{IdempotencyKey: "f"}).ctx, []pawl.FailCall{
-			{Fence: again.Fence(), Error: pawl.Failure{Message: "x"}, RetryAfterMS: ptr(int64(0))}, {Fence: other.Fence(), Error: pawl.Failure{Message: "x"}, RetryAfterMS: ptr(int64(0))}})
+			{
+				Fence:        again.Fence(),
+				Error:        pawl.Failure{Message: "x"},
+				RetryAfterMS: ptr(int64(0)),
+			}, {Fence: other.Fence(), Error: pawl.Failure{Message: "x"}, RetryAfterMS: ptr(int64(0))}})
 		w.ok(err, "fail both")
 		w.same([]any{rs[0].Err, rs[1].Err}, []any{nil, nil}, "the same key in two scopes")
 		again, other = w.claimItem("w1", l.ID), w.claimItem("w1", other.ID)
 		rs, err = w.svc.Fail(w.ctx, []pawl.FailCall{
-			{Fence: again.Fence(), Error: pawl.Failure{Message: "x"}, RetryAfterMS: ptr(int64(0)), Provenance: &pawl.Provenance{IdempotencyKey: "f"}},
-			{Fence: other.Fence(), Error: pawl.Failure{Message: "x"}, RetryAfterMS: ptr(int64(0)), Provenance: &pawl.Provenance{IdempotencyKey: "g"}}})
+			{
+				Fence:        again.Fence(),
+				Error:        pawl.Failure{Message: "x"},
+				RetryAfterMS: ptr(int64(0)),
+				Provenance:   &pawl.Provenance{IdempotencyKey: "f"},
+			},
+			{
+				Fence:        other.Fence(),
+				Error:        pawl.Failure{Message: "x"},
+				RetryAfterMS: ptr(int64(0)),
+				Provenance:   &pawl.Provenance{IdempotencyKey: "g"},
+			}})
 		w.ok(err, "fail both again")
 		w.refused(rs[0].Err, pawl.CodeKeyReused)
 		w.ok(rs[1].Err, "the other one")
@@ -143,8 +204,19 @@ var provenance = noun{"provenance", []promise{
 		w.same(verbsOf(w.vouched(task.ID)), "claim claim fail fail fail", "the rows")
 	}},
 	{"a batch has the provenance that each call brings", func(w *fixture) {
-		rs, err := w.svc.CreateTasks(w.by(bot).ctx, []pawl.NewTask{{Type: "a"}, {Type: "a", Provenance: &pawl.Provenance{AgentName: "other"}}, {Type: ""}, {Type: "a", Dedupe: pawl.Dedupe{All: true}},
-			{Type: "a", Provenance: &pawl.Provenance{AgentName: strings.Repeat("x", 256), RequestFingerprint: strings.Repeat("x", 65), Extra: raw(`[]`)}}})
+		rs, err := w.svc.CreateTasks(
+			w.by(bot).ctx,
+			[]pawl.NewTask{
+				{Type: "a"},
+				{Type: "a", Provenance: &pawl.Provenance{AgentName: "other"}},
+				{Type: ""},
+				{Type: "a", Dedupe: pawl.Dedupe{All: true}},
+				{
+					Type:       "a",
+					Provenance: &pawl.Provenance{AgentName: strings.Repeat("x", 256), RequestFingerprint: strings.Repeat("x", 65), Extra: raw(`[]`)},
+				},
+			},
+		)
 		w.ok(err, "create")
 		w.same([]any{w.vouched(rs[0].Value.ID)[0].AgentName, w.vouched(rs[1].Value.ID)[0].AgentName}, []any{"research-bot", "other"}, "who")
 		w.refused(rs[2].Err, pawl.CodeInvalid)

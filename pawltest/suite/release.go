@@ -49,7 +49,11 @@ var suspensions = noun{"suspend", []promise{
 		w.same([]any{m.ID, m.TaskID, m.State, m.Attempt, m.Failures}, []any{l.ID, t.ID, pawl.ItemWaiting, 1, 0}, "the answer")
 		w.at(m.RunAt, until, "run_at")
 		i := w.only(t.ID)
-		w.same([]any{i.State, i.Status, w.task(t.ID).State}, []any{pawl.ItemWaiting, pawl.StatusPending, pawl.TaskQueued}, "the item and its task")
+		w.same(
+			[]any{i.State, i.Status, w.task(t.ID).State},
+			[]any{pawl.ItemWaiting, pawl.StatusPending, pawl.TaskQueued},
+			"the item and its task",
+		)
 		w.at(i.RunAt, until, "run_at")
 		w.advance(time.Hour - time.Microsecond)
 		w.sweep()
@@ -118,7 +122,11 @@ var schedules = noun{"run_at", []promise{
 		w.same(w.sweep().Due, int64(1), "due")
 		w.same(w.claim("w1").Attempt, 1, "attempt")
 		got := w.record(pawl.EventFilter{TaskID: t.ID})
-		w.same([]any{got[0].ToState, got[1].Event, got[1].FromState, got[1].ToState, got[1].ActorType}, []any{"scheduled", "due", "scheduled", "queued", "system"}, "events")
+		w.same(
+			[]any{got[0].ToState, got[1].Event, got[1].FromState, got[1].ToState, got[1].ActorType},
+			[]any{"scheduled", "due", "scheduled", "queued", "system"},
+			"events",
+		)
 	}},
 	{"the past and the present are at once", func(w *fixture) {
 		for _, at := range []time.Time{w.now(), w.now().Add(-time.Hour), w.now().AddDate(-300, 0, 0), {}} {

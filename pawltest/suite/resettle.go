@@ -76,7 +76,12 @@ var resettling = noun{"a task settles again", []promise{
 	{"and holds its input again, unless another task does by then", func(w *fixture) {
 		for _, taken := range []bool{false, true} {
 			typ := map[bool]string{false: "free", true: "taken"}[taken]
-			like := pawl.NewTask{Type: typ, Payload: raw(`{"n":1}`), Dedupe: pawl.Dedupe{All: true}, Items: []pawl.NewItem{{Input: raw("1")}, {Input: raw("2")}}}
+			like := pawl.NewTask{
+				Type:    typ,
+				Payload: raw(`{"n":1}`),
+				Dedupe:  pawl.Dedupe{All: true},
+				Items:   []pawl.NewItem{{Input: raw("1")}, {Input: raw("2")}},
+			}
 			t := w.create(like)
 			its := w.items(t.ID)
 			w.bring(t.ID, its[0].ID, pawl.ItemCompleted)
@@ -124,7 +129,10 @@ var resettling = noun{"a task settles again", []promise{
 	}},
 	{"failed items that do not count leave the others to be approved", func(w *fixture) {
 		for _, last := range []string{"fails", "expires"} {
-			t, ls := w.commissioned(pawl.Type{Name: "order-" + last, Approval: pawl.Approval{Mode: pawl.ApprovalManual}, OnItemFailure: pawl.FailureIgnore, MaxAttempts: 1}, 2)
+			t, ls := w.commissioned(
+				pawl.Type{Name: "order-" + last, Approval: pawl.Approval{Mode: pawl.ApprovalManual}, OnItemFailure: pawl.FailureIgnore, MaxAttempts: 1},
+				2,
+			)
 			w.submit(ls[0], `1`)
 			if last == "fails" {
 				w.failFor(ls[1], "no")

@@ -192,11 +192,20 @@ var adding = noun{"adding items", []promise{
 	{"a live task takes more items, which count", func(w *fixture) {
 		t := w.many(2)
 		w.complete(w.claim("w1"), `0`)
-		got, err := first(w.svc.AddItems(w.ctx, []pawl.AddItems{{TaskID: t.ID, Items: []pawl.NewItem{{Input: raw(`"x"`)}, {Input: raw(`"y"`), Type: "b", Priority: ptr(9)}}}}))
+		got, err := first(
+			w.svc.AddItems(
+				w.ctx,
+				[]pawl.AddItems{{TaskID: t.ID, Items: []pawl.NewItem{{Input: raw(`"x"`)}, {Input: raw(`"y"`), Type: "b", Priority: ptr(9)}}}},
+			),
+		)
 		w.ok(err, "add items")
 		w.same([]any{got.Items, got.ItemsOpen}, []any{4, 3}, "the task")
 		all := w.items(t.ID)
-		w.same([]any{string(all[2].Input), all[2].Type, string(all[3].Input), all[3].Type, all[3].Priority}, []any{`"x"`, "a", `"y"`, "b", 9}, "the new items")
+		w.same(
+			[]any{string(all[2].Input), all[2].Type, string(all[3].Input), all[3].Type, all[3].Priority},
+			[]any{`"x"`, "a", `"y"`, "b", 9},
+			"the new items",
+		)
 		for range 3 {
 			w.same(w.task(t.ID).State, pawl.TaskInProgress, "state")
 			w.complete(w.claim("w1"), `1`)
@@ -252,7 +261,9 @@ var adding = noun{"adding items", []promise{
 	}},
 	{"a key of the task is not given twice", func(w *fixture) {
 		t := w.create(pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Input: raw(`1`), Key: "x"}, {Input: raw(`2`)}}})
-		_, err := first(w.svc.AddItems(w.ctx, []pawl.AddItems{{TaskID: t.ID, Items: []pawl.NewItem{{Input: raw(`3`), Key: "y"}, {Input: raw(`4`), Key: "x"}}}}))
+		_, err := first(
+			w.svc.AddItems(w.ctx, []pawl.AddItems{{TaskID: t.ID, Items: []pawl.NewItem{{Input: raw(`3`), Key: "y"}, {Input: raw(`4`), Key: "x"}}}}),
+		)
 		w.invalid(err, "/items/1/key")
 		w.same(len(w.items(t.ID)), 2, "items")
 	}},

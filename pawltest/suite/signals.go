@@ -78,8 +78,16 @@ var signals = noun{"signals", []promise{
 	{"another name, key or namespace wakes nobody", func(w *fixture) {
 		t := w.solo()
 		w.await(w.claim("w1"), "a", "1")
-		w.same([]int{w.signal("a", "", `1`).Woken, w.signal("a", "2", `1`).Woken, w.signal("b", "1", `1`).Woken, w.in("other").signal("a", "1", `1`).Woken},
-			[]int{0, 0, 0, 0}, "woken")
+		w.same(
+			[]int{
+				w.signal("a", "", `1`).Woken,
+				w.signal("a", "2", `1`).Woken,
+				w.signal("b", "1", `1`).Woken,
+				w.in("other").signal("a", "1", `1`).Woken,
+			},
+			[]int{0, 0, 0, 0},
+			"woken",
+		)
 		w.same(w.only(t.ID).State, pawl.ItemWaiting, "state")
 		w.same(w.signal("a", "1", `1`).Woken, 1, "woken")
 	}},
@@ -112,7 +120,11 @@ var signals = noun{"signals", []promise{
 		rs, err := w.svc.Suspend(w.ctx, []pawl.SuspendCall{{Fence: ls[0].Fence(), Signal: "sent"}, {Fence: ls[1].Fence(), Until: &until},
 			{Fence: ls[2].Fence(), Signal: "other", Until: &until}, {Fence: stale, Signal: "sent"}})
 		w.ok(err, "suspend")
-		w.same([]any{rs[0].Value.State, rs[1].Value.State, rs[2].Value.State}, []any{pawl.ItemQueued, pawl.ItemWaiting, pawl.ItemWaiting}, "states")
+		w.same(
+			[]any{rs[0].Value.State, rs[1].Value.State, rs[2].Value.State},
+			[]any{pawl.ItemQueued, pawl.ItemWaiting, pawl.ItemWaiting},
+			"states",
+		)
 		w.same(rs[0].Value.RunAt, (*time.Time)(nil), "run_at")
 		w.at(rs[2].Value.RunAt, until, "run_at")
 		w.lost(rs[3].Err, "taken", "leased", "w1", 1)
@@ -137,7 +149,13 @@ var signals = noun{"signals", []promise{
 		w.same(len(w.resume(l.ID).Signals), 0, "signals before one is sent")
 		w.signal("approved", "42", `{"by": "ana",  "n": 9007199254740993}`)
 		l = w.claim("w2")
-		w.same(w.resume(l.ID).Signals, map[string]pawl.SentSignal{"wait": {Name: "approved", Key: "42", Payload: raw(`{"by": "ana",  "n": 9007199254740993}`), SentAt: w.now()}}, "signals")
+		w.same(
+			w.resume(l.ID).Signals,
+			map[string]pawl.SentSignal{
+				"wait": {Name: "approved", Key: "42", Payload: raw(`{"by": "ana",  "n": 9007199254740993}`), SentAt: w.now()},
+			},
+			"signals",
+		)
 		_, err := pawl.SaveCheckpoint(w.ctx, w.svc, l.Fence(), pawl.NewCheckpoint{Type: pawl.StateTransition, Name: "wait", Snapshot: raw(`1`),
 			Metadata: raw(`{"signal":"approved","key":"42","sent_at":"2026-01-29T10:00:00Z"}`)})
 		w.ok(err, "checkpoint")

@@ -89,7 +89,11 @@ var workers = noun{"workers", []promise{
 		w.same(s.TasksByState, map[pawl.TaskState]int64{
 			pawl.TaskQueued: 1, pawl.TaskCheckedOut: 1, pawl.TaskInProgress: 1, pawl.TaskCompleted: 1, pawl.TaskFailed: 1, pawl.TaskDeadLettered: 1, pawl.TaskCancelled: 1,
 		}, "tasks")
-		w.same([]any{s.Leases, s.ExpiredLeases, s.StaleLeases, s.Checkpoints, s.Events}, []any{int64(2), int64(0), int64(0), int64(2), int64(len(w.record(pawl.EventFilter{})))}, "counts")
+		w.same(
+			[]any{s.Leases, s.ExpiredLeases, s.StaleLeases, s.Checkpoints, s.Events},
+			[]any{int64(2), int64(0), int64(0), int64(2), int64(len(w.record(pawl.EventFilter{})))},
+			"counts",
+		)
 		w.at(s.OldestQueuedAt, oldest, "oldest_queued_at")
 	}},
 	{"a lease without a heartbeat for four of its intervals is stale", func(w *fixture) {
@@ -107,7 +111,11 @@ var workers = noun{"workers", []promise{
 var sweeps = noun{"sweeps", []promise{
 	{"a pass that finds nothing says so", func(w *fixture) {
 		s := w.sweep()
-		w.same([]any{s.ExpiredFound, s.Recovered, s.Failed, s.CheckpointsCreated, s.Errors, s.Due, s.Buried, s.TasksPruned}, make8(int64(0)), "the pass")
+		w.same(
+			[]any{s.ExpiredFound, s.Recovered, s.Failed, s.CheckpointsCreated, s.Errors, s.Due, s.Buried, s.TasksPruned},
+			make8(int64(0)),
+			"the pass",
+		)
 	}},
 	{"passes are added up, and the last is kept", func(w *fixture) {
 		w.create(pawl.NewTask{Type: "a", MaxAttempts: 2})
@@ -121,7 +129,11 @@ var sweeps = noun{"sweeps", []promise{
 		if got.LastScan == nil {
 			w.Fatal("there is no last scan")
 		}
-		w.same([]any{got.LastScan.ExpiredFound, got.LastScan.Failed, got.LastScan.StartedAt}, []any{int64(1), int64(1), last.StartedAt}, "the last scan")
+		w.same(
+			[]any{got.LastScan.ExpiredFound, got.LastScan.Failed, got.LastScan.StartedAt},
+			[]any{int64(1), int64(1), last.StartedAt},
+			"the last scan",
+		)
 		list, err := w.svc.ListSweeps(w.ctx, pawl.Page{})
 		w.ok(err, "list sweeps")
 		w.same(len(list.Items), 3, "passes")

@@ -17,7 +17,16 @@ var steps = noun{"steps", []promise{
 	{"a step is a checkpoint, and the next attempt goes on after it", func(w *fixture) {
 		t, l := w.asked()
 		id := l.OpenMessage.ID
-		n, err := w.tryAppend(l, id, 0, append(texts("one. "), pawl.Chunk{Type: pawl.ChunkToolCall, ToolCallID: "c1", ToolName: "look"}, pawl.Chunk{Type: pawl.ChunkToolResult, ToolCallID: "c1", Output: raw(`1`)}))
+		n, err := w.tryAppend(
+			l,
+			id,
+			0,
+			append(
+				texts("one. "),
+				pawl.Chunk{Type: pawl.ChunkToolCall, ToolCallID: "c1", ToolName: "look"},
+				pawl.Chunk{Type: pawl.ChunkToolResult, ToolCallID: "c1", Output: raw(`1`)},
+			),
+		)
 		w.ok(err, "append")
 		w.step(l, id)
 		_, err = w.tryAppend(l, id, n, append(texts("tw"), pawl.Chunk{Type: pawl.ChunkToolCall, ToolCallID: "c2", ToolName: "send"}))
@@ -27,7 +36,16 @@ var steps = noun{"steps", []promise{
 		w.same(*l.OpenMessage, pawl.OpenMessage{ID: id, Offset: 5, StepNumber: 1}, "the claim's")
 		state, err := w.svc.Resume(w.ctx, l.ID)
 		w.ok(err, "resume")
-		w.same(*state.OpenMessage, pawl.OpenMessage{ID: id, Offset: 5, StepNumber: 1, ToolCalls: []pawl.ToolCall{{ToolCallID: "c1", ToolName: "look", Done: true}, {ToolCallID: "c2", ToolName: "send"}}}, "the resume's")
+		w.same(
+			*state.OpenMessage,
+			pawl.OpenMessage{
+				ID:         id,
+				Offset:     5,
+				StepNumber: 1,
+				ToolCalls:  []pawl.ToolCall{{ToolCallID: "c1", ToolName: "look", Done: true}, {ToolCallID: "c2", ToolName: "send"}},
+			},
+			"the resume's",
+		)
 		var snap struct {
 			StepNumber int          `json:"step_number"`
 			Text       string       `json:"text"`
@@ -36,9 +54,17 @@ var steps = noun{"steps", []promise{
 			MaxSteps   int          `json:"max_steps"`
 		}
 		w.ok(json.Unmarshal(state.Steps["step:1"].Snapshot, &snap), "snapshot")
-		w.same([]any{snap.StepNumber, snap.Text, len(snap.ToolCalls), snap.Model, snap.MaxSteps, state.IterationEnd.Name}, []any{1, "one. ", 1, "m1", 10, "step:1"}, "the snapshot")
+		w.same(
+			[]any{snap.StepNumber, snap.Text, len(snap.ToolCalls), snap.Model, snap.MaxSteps, state.IterationEnd.Name},
+			[]any{1, "one. ", 1, "m1", 10, "step:1"},
+			"the snapshot",
+		)
 		w.append(l, id, 5, "two.")
-		w.same(w.said(id), "text:one.  tool-call:look tool-result text:tw/abandoned tool-call:send/abandoned text:two./streaming", "the cut is seen")
+		w.same(
+			w.said(id),
+			"text:one.  tool-call:look tool-result text:tw/abandoned tool-call:send/abandoned text:two./streaming",
+			"the cut is seen",
+		)
 		w.step(l, id)
 		m := w.finish(l, id)
 		w.same([]any{m.Text(), m.StepNumber}, []any{"one. two.", 2}, "the message")

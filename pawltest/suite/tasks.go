@@ -178,7 +178,9 @@ var derived = noun{"what an open task reads as", []promise{
 	}},
 	{"scheduled and waiting items leave a task queued", func(w *fixture) {
 		at := w.now().Add(time.Hour)
-		t := w.create(pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Input: raw(`1`), Key: "x", RunAt: &at}, {Input: raw(`2`), After: []string{"x"}}}})
+		t := w.create(
+			pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Input: raw(`1`), Key: "x", RunAt: &at}, {Input: raw(`2`), After: []string{"x"}}}},
+		)
 		w.same(w.task(t.ID).State, pawl.TaskQueued, "state")
 	}},
 	{"claims, heartbeats and progress are no changes of a task", func(w *fixture) {

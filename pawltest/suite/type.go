@@ -46,7 +46,12 @@ func refusals(err error) []string {
 
 var types = noun{"types", []promise{
 	{"a definition is a version; the same again is the same version", func(w *fixture) {
-		t := pawl.Type{Name: "user.data.sync", Description: "Sync users", ResultSchema: raw(`{"type": "object", "required": ["ok"]}`), MaxAttempts: 5}
+		t := pawl.Type{
+			Name:         "user.data.sync",
+			Description:  "Sync users",
+			ResultSchema: raw(`{"type": "object", "required": ["ok"]}`),
+			MaxAttempts:  5,
+		}
 		w.same(w.put(t), pawl.TypeRef{Name: "user.data.sync", Version: 1}, "the first")
 		w.same(w.put(t), pawl.TypeRef{Name: "user.data.sync", Version: 1, Unchanged: true}, "the same")
 		t.ResultSchema = raw(`{"required":["ok"],"type":"object"}`)
@@ -127,10 +132,21 @@ var types = noun{"types", []promise{
 			`/plan/pointer is no JSON Pointer: it begins with "/"`,
 			"/plan/size is 0; it must lie between 1 and 100000",
 		}, "refusals")
-		_, err = first(w.svc.PutTypes(w.ctx, []pawl.Type{{Name: "t", ResultSchema: raw(`{"properties":{"a":{"minLength":"x"},"b":{"$ref":"https://example.org/b.json"}}}`)}}))
+		_, err = first(
+			w.svc.PutTypes(
+				w.ctx,
+				[]pawl.Type{{Name: "t", ResultSchema: raw(`{"properties":{"a":{"minLength":"x"},"b":{"$ref":"https://example.org/b.json"}}}`)}},
+			),
+		)
 		w.same(refusals(err), []string{"/result_schema/properties/a/minLength is a string; it must be an integer"}, "a schema that is none")
-		_, err = first(w.svc.PutTypes(w.ctx, []pawl.Type{{Name: "t", Parts: []pawl.PartRule{{Key: "a", Schema: raw(`{"$ref":"file:///etc/passwd"}`)}}}}))
-		w.same(refusals(err), []string{"/parts/0/schema/$ref leads out of the schema; schemas are never fetched, put what it needs under $defs"}, "a schema that leads out")
+		_, err = first(
+			w.svc.PutTypes(w.ctx, []pawl.Type{{Name: "t", Parts: []pawl.PartRule{{Key: "a", Schema: raw(`{"$ref":"file:///etc/passwd"}`)}}}}),
+		)
+		w.same(
+			refusals(err),
+			[]string{"/parts/0/schema/$ref leads out of the schema; schemas are never fetched, put what it needs under $defs"},
+			"a schema that leads out",
+		)
 		w.same(len(w.types(pawl.TypeFilter{})), 0, "types")
 	}},
 	{"a name with a comma is refused wherever work is made of it, and lists with commas are read", func(w *fixture) {

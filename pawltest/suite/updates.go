@@ -43,7 +43,11 @@ var updates = noun{"updates", []promise{
 			w.advance(time.Second)
 			got := w.as("user", "ana").update(pawl.TaskUpdate{TaskID: t.ID, Title: ptr("new"), Priority: ptr(5), Metadata: raw(`{"n":null,"pr":7}`)})
 			w.same(got, w.task(t.ID), "the task read back")
-			w.same([]any{got.Title, got.Priority, string(got.Metadata), got.Version, got.State}, []any{"new", 5, `{"pr":7,"repo":"x"}`, 1, pawl.TaskQueued}, "the task")
+			w.same(
+				[]any{got.Title, got.Priority, string(got.Metadata), got.Version, got.State},
+				[]any{"new", 5, `{"pr":7,"repo":"x"}`, 1, pawl.TaskQueued},
+				"the task",
+			)
 			w.same(got.UpdatedAt, w.now(), "updated_at")
 			w.same(got.LastTransitionedAt, t.CreatedAt, "last_transitioned_at: no state changed")
 			es := w.record(pawl.EventFilter{TaskID: t.ID, Event: "updated"})
@@ -81,7 +85,9 @@ var updates = noun{"updates", []promise{
 			won := 0
 			for n := range 8 {
 				wg.Go(func() {
-					_, err := first(w.svc.UpdateTasks(w.ctx, []pawl.TaskUpdate{{TaskID: t.ID, Version: ptr(0), Priority: ptr(n + 1), Title: ptr(fmt.Sprint(n))}}))
+					_, err := first(
+						w.svc.UpdateTasks(w.ctx, []pawl.TaskUpdate{{TaskID: t.ID, Version: ptr(0), Priority: ptr(n + 1), Title: ptr(fmt.Sprint(n))}}),
+					)
 					mu.Lock()
 					defer mu.Unlock()
 					if err == nil {
@@ -98,7 +104,10 @@ var updates = noun{"updates", []promise{
 	{"a new priority is that of its items which had the task's, wherever they are", func(w *fixture) {
 		at := w.now().Add(time.Hour)
 		t := w.create(pawl.NewTask{Type: "a", Priority: 1, Items: []pawl.NewItem{
-			{Input: raw(`"queued"`), Key: "q"}, {Input: raw(`"own"`), Priority: ptr(7)}, {Input: raw(`"later"`), RunAt: &at}, {Input: raw(`"after"`), After: []string{"q"}},
+			{
+				Input: raw(`"queued"`),
+				Key:   "q",
+			}, {Input: raw(`"own"`), Priority: ptr(7)}, {Input: raw(`"later"`), RunAt: &at}, {Input: raw(`"after"`), After: []string{"q"}},
 			{Input: raw(`"held"`)}, {Input: raw(`"failed"`)}, {Input: raw(`"done"`)}, {Input: raw(`"back"`)},
 		}})
 		w.create(pawl.NewTask{Type: "a", Priority: 4, Payload: raw(`"other"`)})
@@ -178,7 +187,10 @@ var updates = noun{"updates", []promise{
 	}},
 	{"each call of a batch is answered on its own, in order", func(w *fixture) {
 		t := w.solo()
-		rs, err := w.svc.UpdateTasks(w.ctx, []pawl.TaskUpdate{{TaskID: t.ID, Title: ptr("1")}, {TaskID: "tsk_nope", Title: ptr("1")}, {TaskID: t.ID, Title: ptr("2")}})
+		rs, err := w.svc.UpdateTasks(
+			w.ctx,
+			[]pawl.TaskUpdate{{TaskID: t.ID, Title: ptr("1")}, {TaskID: "tsk_nope", Title: ptr("1")}, {TaskID: t.ID, Title: ptr("2")}},
+		)
 		w.ok(err, "update")
 		w.ok(rs[0].Err, "first")
 		w.refused(rs[1].Err, pawl.CodeNotFound)

@@ -37,7 +37,13 @@ func TestStream(t *testing.T) {
 	var wave []relay.Message
 	for n := range 300 {
 		wave = append(wave, relay.Message{
-			Event:  pawl.Event{ID: fmt.Sprint("evt_", n), TaskID: fmt.Sprint("tsk_", n), Namespace: "default", TaskType: "a.b c>", Event: "completed"},
+			Event: pawl.Event{
+				ID:        fmt.Sprint("evt_", n),
+				TaskID:    fmt.Sprint("tsk_", n),
+				Namespace: "default",
+				TaskType:  "a.b c>",
+				Event:     "completed",
+			},
 			Origin: "/here", Body: fmt.Append(nil, n),
 		})
 	}

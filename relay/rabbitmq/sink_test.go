@@ -56,7 +56,10 @@ func open(t *testing.T, o rabbitmq.Options) relay.Sink {
 }
 
 func message(n int, typ, event string) relay.Message {
-	return relay.Message{Event: pawl.Event{ID: fmt.Sprint("evt_", n), TaskID: fmt.Sprint("tsk_", n), Namespace: "default", TaskType: typ, Event: event}, Body: []byte(`{}`)}
+	return relay.Message{
+		Event: pawl.Event{ID: fmt.Sprint("evt_", n), TaskID: fmt.Sprint("tsk_", n), Namespace: "default", TaskType: typ, Event: event},
+		Body:  []byte(`{}`),
+	}
 }
 
 // The broker confirms what no queue is bound for, too: it comes back first, and

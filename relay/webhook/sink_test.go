@@ -80,7 +80,8 @@ func TestMessagesAreSigned(t *testing.T) {
 		if verified(r, append(body, ' '), oldSecret) || verified(r, body, "whsec_"+base64.StdEncoding.EncodeToString(make([]byte, 32))) {
 			bad <- "a signature that is good for anything"
 		}
-		if r.Method != "POST" || r.Header.Get("Content-Type") != "application/cloudevents+json" || string(body) != `{"id":"`+r.Header.Get("webhook-id")+`"}` {
+		if r.Method != "POST" || r.Header.Get("Content-Type") != "application/cloudevents+json" ||
+			string(body) != `{"id":"`+r.Header.Get("webhook-id")+`"}` {
 			bad <- fmt.Sprintf("%s %v %s", r.Method, r.Header, body)
 		}
 	}))

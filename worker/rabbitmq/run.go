@@ -80,7 +80,10 @@ func (o QueueOptions) consume(ctx context.Context, into chan<- amqp.Delivery, d 
 
 // serve forwards the deliveries of one connection.
 func (o QueueOptions) serve(ctx context.Context, into chan<- amqp.Delivery) (served bool, err error) {
-	conn, err := amqp.DialConfig(o.URL, amqp.Config{Heartbeat: 10 * time.Second, Locale: "en_US", Properties: amqp.Table{"connection_name": "pawl worker"}})
+	conn, err := amqp.DialConfig(
+		o.URL,
+		amqp.Config{Heartbeat: 10 * time.Second, Locale: "en_US", Properties: amqp.Table{"connection_name": "pawl worker"}},
+	)
 	if err != nil {
 		return false, fmt.Errorf("connecting: %w", err)
 	}

@@ -10,7 +10,15 @@ import (
 
 // over settles the messages of calls that ended their attempt: calls that succeeded,
 // and calls that were refused permanently.
-func over[C, V any](ctx context.Context, d *driven, calls []C, fence func(C) pawl.Fence, pause time.Duration, rs []pawl.Result[V], err error) ([]pawl.Result[V], error) {
+func over[C, V any](
+	ctx context.Context,
+	d *driven,
+	calls []C,
+	fence func(C) pawl.Fence,
+	pause time.Duration,
+	rs []pawl.Result[V],
+	err error,
+) ([]pawl.Result[V], error) {
 	if err != nil {
 		return rs, err
 	}

@@ -26,18 +26,30 @@ func checkpointList(a *cli.App) *cobra.Command {
 	var f pawl.CheckpointFilter
 	var p cli.Pages
 	var kind *cli.Choice[string]
-	cmd := a.Verb("list", "List checkpoints in their order", cobra.NoArgs, cli.With(a, func(ctx context.Context, s pawl.RecordReader, _ []string) (err error) {
-		if f.Types, err = kind.Read(); err != nil {
-			return err
-		}
-		line := func(c pawl.Checkpoint) string {
-			return terminal.Row(c.Sequence, c.Type, c.Name, c.TaskID, c.ItemID, c.Attempt, c.CreatedAt, string(c.Snapshot))
-		}
-		return cli.List(ctx, a, p, "SEQUENCE\tTYPE\tNAME\tTASK\tITEM\tATTEMPT\tCREATED\tSNAPSHOT", line, func(ctx context.Context, page pawl.Page) (pawl.List[pawl.Checkpoint], error) {
-			f.Page = page
-			return s.ListCheckpoints(ctx, f)
-		})
-	}))
+	cmd := a.Verb(
+		"list",
+		"List checkpoints in their order",
+		cobra.NoArgs,
+		cli.With(a, func(ctx context.Context, s pawl.RecordReader, _ []string) (err error) {
+			if f.Types, err = kind.Read(); err != nil {
+				return err
+			}
+			line := func(c pawl.Checkpoint) string {
+				return terminal.Row(c.Sequence, c.Type, c.Name, c.TaskID, c.ItemID, c.Attempt, c.CreatedAt, string(c.Snapshot))
+			}
+			return cli.List(
+				ctx,
+				a,
+				p,
+				"SEQUENCE\tTYPE\tNAME\tTASK\tITEM\tATTEMPT\tCREATED\tSNAPSHOT",
+				line,
+				func(ctx context.Context, page pawl.Page) (pawl.List[pawl.Checkpoint], error) {
+					f.Page = page
+					return s.ListCheckpoints(ctx, f)
+				},
+			)
+		}),
+	)
 	p.Flags(cmd)
 	cmd.Flags().StringVar(&f.TaskID, "task", "", "of this task")
 	cmd.Flags().StringVar(&f.ItemID, "item", "", "of this item")
@@ -50,19 +62,24 @@ func checkpointList(a *cli.App) *cobra.Command {
 }
 
 func checkpointCount(a *cli.App) *cobra.Command {
-	return a.Verb("count TASK", "Count a task's checkpoints by type", cobra.ExactArgs(1), cli.With(a, func(ctx context.Context, s pawl.RecordReader, args []string) error {
-		counts, err := s.CountCheckpoints(ctx, args[0])
-		if err != nil {
-			return err
-		}
-		return a.Show(counts, func(w io.Writer) {
-			var rows []string
-			for _, kind := range slices.Sorted(maps.Keys(counts)) {
-				rows = append(rows, terminal.Row(kind, counts[kind]))
+	return a.Verb(
+		"count TASK",
+		"Count a task's checkpoints by type",
+		cobra.ExactArgs(1),
+		cli.With(a, func(ctx context.Context, s pawl.RecordReader, args []string) error {
+			counts, err := s.CountCheckpoints(ctx, args[0])
+			if err != nil {
+				return err
 			}
-			terminal.Table(w, "TYPE\tCHECKPOINTS", rows)
-		})
-	}))
+			return a.Show(counts, func(w io.Writer) {
+				var rows []string
+				for _, kind := range slices.Sorted(maps.Keys(counts)) {
+					rows = append(rows, terminal.Row(kind, counts[kind]))
+				}
+				terminal.Table(w, "TYPE\tCHECKPOINTS", rows)
+			})
+		}),
+	)
 }
 
 // ShowRefs prints references to checkpoints.

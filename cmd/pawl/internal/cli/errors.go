@@ -152,7 +152,17 @@ type refusal struct {
 }
 
 func problemOf(e *pawl.Error) problem {
-	return problem{Code: e.Code, Detail: summary(e), Errors: e.Fields, State: e.State, Allowed: e.Allowed, Holder: e.Holder, Attempt: e.Attempt, Reason: e.Reason, RetryAfterMS: e.RetryAfter.Milliseconds()}
+	return problem{
+		Code:         e.Code,
+		Detail:       summary(e),
+		Errors:       e.Fields,
+		State:        e.State,
+		Allowed:      e.Allowed,
+		Holder:       e.Holder,
+		Attempt:      e.Attempt,
+		Reason:       e.Reason,
+		RetryAfterMS: e.RetryAfter.Milliseconds(),
+	}
 }
 
 func summary(e *pawl.Error) string {

@@ -41,8 +41,15 @@ func (a *App) open(ctx context.Context) (pawl.Service, func(), error) {
 
 // EngineOptions returns the options of the engine from the settings.
 func (a *App) EngineOptions() engine.Options {
-	return engine.Options{Schema: a.Config.Schema, Migrate: a.Config.Migrate, KeepFileMode: a.Config.KeepMode, Sweep: a.Config.Sweep.options(), Log: a.Log(),
-		RegisteredTypesOnly: a.Config.Serve.TypesOnly, MaxTypes: a.Config.Serve.MaxTypes}
+	return engine.Options{
+		Schema:              a.Config.Schema,
+		Migrate:             a.Config.Migrate,
+		KeepFileMode:        a.Config.KeepMode,
+		Sweep:               a.Config.Sweep.options(),
+		Log:                 a.Log(),
+		RegisteredTypesOnly: a.Config.Serve.TypesOnly,
+		MaxTypes:            a.Config.Serve.MaxTypes,
+	}
 }
 
 // families are the prefixes of the variables that name a database by its parts; each

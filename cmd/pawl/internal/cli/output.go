@@ -74,7 +74,14 @@ func Pending(p *pawl.Pending) string {
 }
 
 // List prints a page, or all pages when asked, and says where the next begins.
-func List[T any](ctx context.Context, a *App, p Pages, header string, line func(T) string, fetch func(context.Context, pawl.Page) (pawl.List[T], error)) error {
+func List[T any](
+	ctx context.Context,
+	a *App,
+	p Pages,
+	header string,
+	line func(T) string,
+	fetch func(context.Context, pawl.Page) (pawl.List[T], error),
+) error {
 	page := pawl.Page{Limit: p.limit, Cursor: p.cursor}
 	if p.all {
 		page.Limit = pawl.MaxPage

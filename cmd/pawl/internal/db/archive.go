@@ -29,11 +29,16 @@ func archiveList(a *cli.App) *cobra.Command {
 }
 
 func archiveRestore(a *cli.App) *cobra.Command {
-	return a.Verb("restore TASK", "Bring an archived task back", cobra.ExactArgs(1), cli.With(a, func(ctx context.Context, s pawl.Sweeper, args []string) error {
-		t, err := s.RestoreArchive(ctx, args[0])
-		if err != nil {
-			return err
-		}
-		return a.Show(t, func(w io.Writer) { task.ShowTask(w, t) })
-	}))
+	return a.Verb(
+		"restore TASK",
+		"Bring an archived task back",
+		cobra.ExactArgs(1),
+		cli.With(a, func(ctx context.Context, s pawl.Sweeper, args []string) error {
+			t, err := s.RestoreArchive(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return a.Show(t, func(w io.Writer) { task.ShowTask(w, t) })
+		}),
+	)
 }

@@ -17,7 +17,12 @@ type backer interface {
 
 // BackupCommand returns the command `pawl backup`.
 func BackupCommand(a *cli.App) *cobra.Command {
-	return a.Verb("backup FILE", "Copy the SQLite database, as of one moment, while work goes on", cobra.ExactArgs(1), cli.With(a, func(ctx context.Context, s any, args []string) error { return backup(ctx, a, s, args) }))
+	return a.Verb(
+		"backup FILE",
+		"Copy the SQLite database, as of one moment, while work goes on",
+		cobra.ExactArgs(1),
+		cli.With(a, func(ctx context.Context, s any, args []string) error { return backup(ctx, a, s, args) }),
+	)
 }
 
 func backup(ctx context.Context, a *cli.App, s any, args []string) error {

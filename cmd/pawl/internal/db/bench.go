@@ -41,21 +41,26 @@ type notMeasured struct {
 // BenchCommand returns the command `pawl bench`.
 func BenchCommand(a *cli.App) *cobra.Command {
 	b := bench{a: a, report: benchReport{Reports: []measure.Report{}, NotMeasured: []notMeasured{}}}
-	cmd := a.Verb("bench", "Items a second and pickup latency, on SQLite and PostgreSQL", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
-		if err := b.check(); err != nil {
-			return err
-		}
-		var err error
-		if a.Config.DBGiven || a.Config.Server != "" {
-			err = b.given(cmd, b.name())
-		} else {
-			err = errors.Join(b.sqlite(cmd), b.postgres(cmd))
-		}
-		if err != nil {
-			return err
-		}
-		return a.Show(b.report, b.print)
-	})
+	cmd := a.Verb(
+		"bench",
+		"Items a second and pickup latency, on SQLite and PostgreSQL",
+		cobra.NoArgs,
+		func(cmd *cobra.Command, _ []string) error {
+			if err := b.check(); err != nil {
+				return err
+			}
+			var err error
+			if a.Config.DBGiven || a.Config.Server != "" {
+				err = b.given(cmd, b.name())
+			} else {
+				err = errors.Join(b.sqlite(cmd), b.postgres(cmd))
+			}
+			if err != nil {
+				return err
+			}
+			return a.Show(b.report, b.print)
+		},
+	)
 	cmd.Long = `Creates, claims and completes tasks of one item with 200 bytes of payload: one caller
 with batches, then single calls by many callers at once. Every number is with all of it
 on: durable commits, leases, events. Then one task at a time is made at a steady rate
@@ -139,7 +144,10 @@ func (b *bench) print(w io.Writer) {
 	for _, r := range b.report.Reports {
 		var rows []string
 		for _, x := range r.Rows {
-			rows = append(rows, terminal.Row(x.Batch, x.Callers, x.Items, perSecond(x.Create), perSecond(x.Claim), perSecond(x.Complete), perSecond(x.Life)))
+			rows = append(
+				rows,
+				terminal.Row(x.Batch, x.Callers, x.Items, perSecond(x.Create), perSecond(x.Claim), perSecond(x.Complete), perSecond(x.Life)),
+			)
 		}
 		fmt.Fprintf(w, "%s, items a second\n", terminal.Printable(r.DB))
 		terminal.Table(w, "BATCH\tCALLERS\tITEMS\tCREATE\tCLAIM\tCOMPLETE\tWHOLE LIFE", rows)

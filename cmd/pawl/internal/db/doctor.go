@@ -31,16 +31,21 @@ type checkup struct {
 // DoctorCommand returns the command `pawl doctor`.
 func DoctorCommand(a *cli.App) *cobra.Command {
 	var chains string
-	cmd := a.Verb("doctor", "Check every rule that always holds; exit 1 with a line per breach", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
-		a.Config.Migrate = "off" // it looks, and changes nothing
-		limit, err := strconv.Atoi(chains)
-		if chains == "all" {
-			limit, err = -1, nil
-		} else if err != nil || limit < 0 {
-			return cli.Invalid("--chains is a number, or all")
-		}
-		return cli.With(a, func(ctx context.Context, s any, _ []string) error { return doctor(ctx, a, s, limit) })(cmd, nil)
-	})
+	cmd := a.Verb(
+		"doctor",
+		"Check every rule that always holds; exit 1 with a line per breach",
+		cobra.NoArgs,
+		func(cmd *cobra.Command, _ []string) error {
+			a.Config.Migrate = "off" // it looks, and changes nothing
+			limit, err := strconv.Atoi(chains)
+			if chains == "all" {
+				limit, err = -1, nil
+			} else if err != nil || limit < 0 {
+				return cli.Invalid("--chains is a number, or all")
+			}
+			return cli.With(a, func(ctx context.Context, s any, _ []string) error { return doctor(ctx, a, s, limit) })(cmd, nil)
+		},
+	)
 	cmd.Flags().StringVar(&chains, "chains", "1000", "verify the hash chains of so many tasks, newest first; all: of every one")
 	cmd.Long = "Checks the whole database, all its namespaces, and changes nothing.\nEach breach is a line: the rule, what breaks it, what was found, how to mend it.\nWarnings are lines that begin so; they do not change the exit code."
 	return cmd
@@ -75,7 +80,14 @@ func doctor(ctx context.Context, a *cli.App, s any, chains int) error {
 			fmt.Fprintf(w, "warning: %s: %s; %s\n", terminal.Printable(m.Name), terminal.Printable(m.Found), terminal.Printable(m.Advice))
 		}
 		for _, b := range breaches {
-			fmt.Fprintf(w, "%s: %s: %s; mend: %s\n", terminal.Printable(b.Rule), terminal.Printable(b.Subject), terminal.Printable(b.Found), terminal.Printable(b.Mend))
+			fmt.Fprintf(
+				w,
+				"%s: %s: %s; mend: %s\n",
+				terminal.Printable(b.Rule),
+				terminal.Printable(b.Subject),
+				terminal.Printable(b.Found),
+				terminal.Printable(b.Mend),
+			)
 		}
 		if len(breaches) == 0 {
 			fmt.Fprintln(w, "clean")

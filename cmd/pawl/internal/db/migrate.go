@@ -21,17 +21,30 @@ import (
 
 // MigrateCommand returns the command `pawl migrate`.
 func MigrateCommand(a *cli.App) *cobra.Command {
-	return cli.Noun("migrate", "The database's schema",
+	return cli.Noun(
+		"migrate",
+		"The database's schema",
 		a.Verb("status", "List the migrations, run or not", cobra.NoArgs, schema(a, false, func(ctx context.Context, m store.Migrator) error {
 			list, err := m.Status(ctx)
 			return showMigrations(a, list, err)
 		})),
-		a.Verb("up", "Run what is missing; many at once run it once", cobra.NoArgs, schema(a, true, func(ctx context.Context, m store.Migrator) error {
-			done, err := m.Up(ctx)
-			return showMigrations(a, done, err)
-		})),
-		a.Verb("verify", "Check that this program can run on the schema; exit 1 if not", cobra.NoArgs, schema(a, false, func(ctx context.Context, m store.Migrator) error { return verifySchema(ctx, a, m) })),
-		migrateSQL(a))
+		a.Verb(
+			"up",
+			"Run what is missing; many at once run it once",
+			cobra.NoArgs,
+			schema(a, true, func(ctx context.Context, m store.Migrator) error {
+				done, err := m.Up(ctx)
+				return showMigrations(a, done, err)
+			}),
+		),
+		a.Verb(
+			"verify",
+			"Check that this program can run on the schema; exit 1 if not",
+			cobra.NoArgs,
+			schema(a, false, func(ctx context.Context, m store.Migrator) error { return verifySchema(ctx, a, m) }),
+		),
+		migrateSQL(a),
+	)
 }
 
 // schema opens the database for its migrations alone; only up creates one that is
@@ -92,19 +105,24 @@ func verifySchema(ctx context.Context, a *cli.App, m store.Migrator) error {
 func migrateSQL(a *cli.App) *cobra.Command {
 	var dialect string
 	var from int64
-	cmd := a.Verb("sql", "Print exactly what up would run, for databases that others manage", cobra.NoArgs, func(*cobra.Command, []string) error {
-		if dialect == "" {
-			dialect = "sqlite"
-			if !strings.HasPrefix(a.Config.DB, "sqlite:") {
-				dialect = "postgres"
+	cmd := a.Verb(
+		"sql",
+		"Print exactly what up would run, for databases that others manage",
+		cobra.NoArgs,
+		func(*cobra.Command, []string) error {
+			if dialect == "" {
+				dialect = "sqlite"
+				if !strings.HasPrefix(a.Config.DB, "sqlite:") {
+					dialect = "postgres"
+				}
 			}
-		}
-		text, err := engine.SchemaSQL(dialect, a.Config.Schema, from)
-		if err != nil {
-			return err
-		}
-		return a.Show(map[string]string{"sql": text}, func(w io.Writer) { fmt.Fprint(w, text) })
-	})
+			text, err := engine.SchemaSQL(dialect, a.Config.Schema, from)
+			if err != nil {
+				return err
+			}
+			return a.Show(map[string]string{"sql": text}, func(w io.Writer) { fmt.Fprint(w, text) })
+		},
+	)
 	cmd.Flags().StringVar(&dialect, "dialect", "", "sqlite or postgres (default that of --db)")
 	cmd.Flags().Int64Var(&from, "from", 0, "only what comes after this number")
 	return cmd

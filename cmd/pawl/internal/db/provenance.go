@@ -19,16 +19,28 @@ import (
 // ProvenanceCommand returns the command `pawl provenance`.
 func ProvenanceCommand(a *cli.App) *cobra.Command {
 	var p cli.Pages
-	cmd := a.Verb("provenance TASK", "Show who did what to a task, and with which evidence", cobra.ExactArgs(1), cli.With(a, func(ctx context.Context, s pawl.RecordReader, args []string) error {
-		f := pawl.ProvenanceFilter{TaskID: args[0]}
-		if strings.HasPrefix(args[0], "itm_") {
-			f = pawl.ProvenanceFilter{ItemID: args[0]}
-		}
-		return cli.List(ctx, a, p, "TIME\tVERB\tITEM\tATTEMPT\tAGENT\tNAME\tVERSION\tMODEL\tKEY\tEVENT\tEVIDENCE", provenanceRow, func(ctx context.Context, page pawl.Page) (pawl.List[pawl.ProvenanceRecord], error) {
-			f.Page = page
-			return s.ListProvenance(ctx, f)
-		})
-	}))
+	cmd := a.Verb(
+		"provenance TASK",
+		"Show who did what to a task, and with which evidence",
+		cobra.ExactArgs(1),
+		cli.With(a, func(ctx context.Context, s pawl.RecordReader, args []string) error {
+			f := pawl.ProvenanceFilter{TaskID: args[0]}
+			if strings.HasPrefix(args[0], "itm_") {
+				f = pawl.ProvenanceFilter{ItemID: args[0]}
+			}
+			return cli.List(
+				ctx,
+				a,
+				p,
+				"TIME\tVERB\tITEM\tATTEMPT\tAGENT\tNAME\tVERSION\tMODEL\tKEY\tEVENT\tEVIDENCE",
+				provenanceRow,
+				func(ctx context.Context, page pawl.Page) (pawl.List[pawl.ProvenanceRecord], error) {
+					f.Page = page
+					return s.ListProvenance(ctx, f)
+				},
+			)
+		}),
+	)
 	p.Flags(cmd)
 	cmd.Long = "Shows who did what to a task or item, oldest first: as agents said of themselves\nwhen they did it, with the evidence and notes of what they handed in."
 	cmd.Example = "  pawl provenance tsk_01J… -o json"
@@ -40,7 +52,19 @@ func provenanceRow(r pawl.ProvenanceRecord) string {
 	if r.Attempt > 0 {
 		attempt = strconv.Itoa(r.Attempt)
 	}
-	return terminal.Row(r.CreatedAt, r.Verb, r.ItemID, attempt, r.AgentID, r.AgentName, r.AgentVersion, r.Model, r.IdempotencyKey, r.EventID, evidence(r.Data))
+	return terminal.Row(
+		r.CreatedAt,
+		r.Verb,
+		r.ItemID,
+		attempt,
+		r.AgentID,
+		r.AgentName,
+		r.AgentVersion,
+		r.Model,
+		r.IdempotencyKey,
+		r.EventID,
+		evidence(r.Data),
+	)
 }
 
 // evidence is what an event's data says for a decision: evidence and notes, or
@@ -67,10 +91,15 @@ type verifier interface {
 // VerifyCommand returns the command `pawl verify`.
 func VerifyCommand(a *cli.App) *cobra.Command {
 	var head string
-	cmd := a.Verb("verify TASK", "Hold a task's record against its hash chain; exit 1 where they differ", cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error {
-		a.Config.Migrate = "off" // it looks, and changes nothing
-		return cli.With(a, func(ctx context.Context, s any, args []string) error { return verify(ctx, a, s, args[0], head) })(cmd, args)
-	})
+	cmd := a.Verb(
+		"verify TASK",
+		"Hold a task's record against its hash chain; exit 1 where they differ",
+		cobra.ExactArgs(1),
+		func(cmd *cobra.Command, args []string) error {
+			a.Config.Migrate = "off" // it looks, and changes nothing
+			return cli.With(a, func(ctx context.Context, s any, args []string) error { return verify(ctx, a, s, args[0], head) })(cmd, args)
+		},
+	)
 	cmd.Flags().StringVar(&head, "head", "", "a head that was printed before and kept elsewhere: it must be in the chain")
 	cmd.Long = "Computes the chain of a task's events anew and names the first event that is not\nwhat was sealed: changed, missing, inserted or reordered. Whoever can write to the\ndatabase can write the whole chain anew, unless a head is kept elsewhere (--head)."
 	cmd.Example = "  pawl verify tsk_01J…\n  pawl verify tsk_01J… --head m0Zt…"
@@ -87,9 +116,33 @@ func verify(ctx context.Context, a *cli.App, s any, taskID, head string) error {
 		return err
 	}
 	err = a.Show(c, func(w io.Writer) {
-		terminal.Fields(w, "events", strconv.Itoa(c.Events), "sealed to", strconv.FormatInt(c.Sealed, 10), "sealed at", terminal.OptionalTime(c.SealedAt), "head", c.Head)
+		terminal.Fields(
+			w,
+			"events",
+			strconv.Itoa(c.Events),
+			"sealed to",
+			strconv.FormatInt(c.Sealed, 10),
+			"sealed at",
+			terminal.OptionalTime(c.SealedAt),
+			"head",
+			c.Head,
+		)
 		if d := c.Deleted; d != nil {
-			terminal.Fields(w, "deleted", terminal.OptionalTime(&d.At), "by", strings.TrimSpace(d.ActorType+" "+d.ActorID), "key", d.Key, "events", strconv.FormatInt(d.Tombstone.Events, 10), "last event", d.LastEvent, "hash", d.Hash)
+			terminal.Fields(
+				w,
+				"deleted",
+				terminal.OptionalTime(&d.At),
+				"by",
+				strings.TrimSpace(d.ActorType+" "+d.ActorID),
+				"key",
+				d.Key,
+				"events",
+				strconv.FormatInt(d.Tombstone.Events, 10),
+				"last event",
+				d.LastEvent,
+				"hash",
+				d.Hash,
+			)
 		}
 		if c.Break != nil {
 			where := c.Break.Kind

@@ -17,16 +17,21 @@ import (
 // SweepCommand returns the command `pawl sweep`.
 func SweepCommand(a *cli.App) *cobra.Command {
 	var every time.Duration
-	cmd := a.Verb("sweep", "One pass over what time moves; --every makes it the watchdog", cobra.NoArgs, func(cmd *cobra.Command, args []string) error {
-		if every == 0 {
-			return cli.With(a, func(ctx context.Context, s pawl.Sweeper, _ []string) error { return sweepOnce(ctx, a, s) })(cmd, args)
-		}
-		if every < time.Second {
-			return cli.Invalid("--every is a second or more, not %s", every)
-		}
-		a.Config.Sweep.ScanIntervalSeconds = int(every / time.Second)
-		return cli.With(a, func(ctx context.Context, s pawl.Sweeper, _ []string) error { return watch(ctx, a, s, every) })(cmd, args)
-	})
+	cmd := a.Verb(
+		"sweep",
+		"One pass over what time moves; --every makes it the watchdog",
+		cobra.NoArgs,
+		func(cmd *cobra.Command, args []string) error {
+			if every == 0 {
+				return cli.With(a, func(ctx context.Context, s pawl.Sweeper, _ []string) error { return sweepOnce(ctx, a, s) })(cmd, args)
+			}
+			if every < time.Second {
+				return cli.Invalid("--every is a second or more, not %s", every)
+			}
+			a.Config.Sweep.ScanIntervalSeconds = int(every / time.Second)
+			return cli.With(a, func(ctx context.Context, s pawl.Sweeper, _ []string) error { return watch(ctx, a, s, every) })(cmd, args)
+		},
+	)
 	cmd.Flags().DurationVar(&every, "every", 0, "go on, with at most this between passes (woken for the next expiry)")
 	cli.SettingFlags(cmd.Flags(), "sweep.")
 	return cmd
@@ -80,25 +85,30 @@ func sweepFields(w io.Writer, st pawl.SweepStats) {
 // PruneCommand returns the command `pawl prune`.
 func PruneCommand(a *cli.App) *cobra.Command {
 	var dry bool
-	cmd := a.Verb("prune", "Archive and remove what is past its age, now", cobra.NoArgs, cli.With(a, func(ctx context.Context, s pawl.Sweeper, args []string) error {
-		if !dry {
-			return sweepOnce(ctx, a, s)
-		}
-		eng, ok := s.(*engine.Engine)
-		if !ok {
-			return cli.Invalid("--dry-run reads the database: name it with --db")
-		}
-		p, err := eng.Prunable(ctx)
-		if err != nil {
-			return err
-		}
-		return a.Show(p, func(w io.Writer) {
-			for _, id := range p.Tasks {
-				fmt.Fprintln(w, id)
+	cmd := a.Verb(
+		"prune",
+		"Archive and remove what is past its age, now",
+		cobra.NoArgs,
+		cli.With(a, func(ctx context.Context, s pawl.Sweeper, args []string) error {
+			if !dry {
+				return sweepOnce(ctx, a, s)
 			}
-			fmt.Fprintf(w, "%d tasks would be archived and removed, and %d keys removed\n", len(p.Tasks), p.Keys)
-		})
-	}))
+			eng, ok := s.(*engine.Engine)
+			if !ok {
+				return cli.Invalid("--dry-run reads the database: name it with --db")
+			}
+			p, err := eng.Prunable(ctx)
+			if err != nil {
+				return err
+			}
+			return a.Show(p, func(w io.Writer) {
+				for _, id := range p.Tasks {
+					fmt.Fprintln(w, id)
+				}
+				fmt.Fprintf(w, "%d tasks would be archived and removed, and %d keys removed\n", len(p.Tasks), p.Keys)
+			})
+		}),
+	)
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would be removed, and change nothing")
 	cmd.Long = "A pass of the sweep with the ages given here: ended, failed and dead-lettered tasks are archived as compressed JSONL, then removed with all that hangs on them."
 	cli.SettingFlags(cmd.Flags(), "sweep.retain_", "sweep.archive_dir")

@@ -16,39 +16,7 @@ import (
 	"github.com/pawl-work/pawl/internal/demo"
 )
 
-// Command returns the command and its subcommands.
-func Command(a *cli.App) *cobra.Command {
-	var o demo.Options
-	agents := false
-	cmd := a.Verb("demo", "Real work, a killed worker, a frozen worker, an exact result", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
-		if o.Workers < 3 {
-			return cli.Invalid("--workers is 3 or more: one is killed, one is frozen, one goes on")
-		}
-		if a.Config.Server != "" {
-			return cli.Invalid("the demo needs a database: give --db instead of --server")
-		}
-		if !a.Config.DBGiven {
-			dir, err := os.MkdirTemp("", "pawl-demo-")
-			if err != nil {
-				return err
-			}
-			a.Config.DB = "sqlite:" + filepath.Join(dir, "demo.db")
-		}
-		return cli.WithCreate(a, func(ctx context.Context, s pawl.Service, _ []string) error {
-			o.Service, o.DB, o.ShownDB, o.Schema, o.Namespace, o.Env = s, a.Config.DB, cli.ShownURL(a.Config.DB, a.Config.Schema), a.Config.Schema, a.Config.Namespace, a.Env
-			o.Actor, o.JSON, o.Stdout, o.Stderr = cmp.Or(a.Config.Actor, a.Getenv("USER")), a.Config.Output == "json", a.Stdout, a.Stderr
-			o.Sweeping = func(ctx context.Context, run func(context.Context) error) error { return cli.WithSweeps(ctx, s, run) }
-			run := demo.Run
-			if agents {
-				run = demo.RunAgents
-			}
-			if err := run(ctx, o); !errors.Is(err, demo.ErrFailed) {
-				return err
-			}
-			return cli.ErrCheck
-		})(cmd, nil)
-	})
-	cmd.Long = `Splits a tree of files into items, each file a step, and works on them with several
+const help = `Splits a tree of files into items, each file a step, and works on them with several
 processes. One is killed in the middle of an item, one is frozen past its lease and
 thawed. In the end the result is computed once more, directly, and must be the same.
 Exit 0 only if all of that held; that it was slow is a warning. The database is left for pawl doctor.
@@ -58,21 +26,73 @@ agents do it through MCP, handing in piece by piece; one is killed half-way, and
 the other goes on with its pieces; an item is sent back with reasons and mended;
 approved, the order changes the files, and the diff on record is held against
 the disk.`
+
+// Command returns the command and its subcommands.
+func Command(a *cli.App) *cobra.Command {
+	var o demo.Options
+	agents := false
+	cmd := a.Verb(
+		"demo",
+		"Real work, a killed worker, a frozen worker, an exact result",
+		cobra.NoArgs,
+		func(cmd *cobra.Command, _ []string) error {
+			if o.Workers < 3 {
+				return cli.Invalid("--workers is 3 or more: one is killed, one is frozen, one goes on")
+			}
+			if a.Config.Server != "" {
+				return cli.Invalid("the demo needs a database: give --db instead of --server")
+			}
+			if !a.Config.DBGiven {
+				dir, err := os.MkdirTemp("", "pawl-demo-")
+				if err != nil {
+					return err
+				}
+				a.Config.DB = "sqlite:" + filepath.Join(dir, "demo.db")
+			}
+			return cli.WithCreate(a, func(ctx context.Context, s pawl.Service, _ []string) error {
+				o.Service, o.DB, o.ShownDB, o.Schema, o.Namespace, o.Env = s, a.Config.DB, cli.ShownURL(
+					a.Config.DB,
+					a.Config.Schema,
+				), a.Config.Schema, a.Config.Namespace, a.Env
+				o.Actor, o.JSON, o.Stdout, o.Stderr = cmp.Or(a.Config.Actor, a.Getenv("USER")), a.Config.Output == "json", a.Stdout, a.Stderr
+				o.Sweeping = func(ctx context.Context, run func(context.Context) error) error { return cli.WithSweeps(ctx, s, run) }
+				run := demo.Run
+				if agents {
+					run = demo.RunAgents
+				}
+				if err := run(ctx, o); !errors.Is(err, demo.ErrFailed) {
+					return err
+				}
+				return cli.ErrCheck
+			})(cmd, nil)
+		},
+	)
+	cmd.Long = help
 	cmd.Flags().StringVar(&o.Input, "input", "", "the tree (default the source of the Go on PATH)")
 	cmd.Flags().BoolVar(&agents, "agents", false, "a work order, done by agents through MCP")
 	cmd.Flags().IntVar(&o.Workers, "workers", 4, "worker processes, 3 or more")
 	cmd.Flags().DurationVar(&o.Timeout, "timeout", 5*time.Minute, "give up after this")
-	cmd.Flags().DurationVar(&o.MostRecovery, "most-recovery", 1500*time.Millisecond, "warn when the next claim comes later than this after the end of a lease")
+	cmd.Flags().DurationVar(
+		&o.MostRecovery,
+		"most-recovery",
+		1500*time.Millisecond,
+		"warn when the next claim comes later than this after the end of a lease",
+	)
 	return cmd
 }
 
 // WorkerCommand returns the hidden command of the demo's worker processes.
 func WorkerCommand(a *cli.App) *cobra.Command {
 	var o demo.WorkerOptions
-	cmd := a.Verb("demo-worker", "A worker of the demo", cobra.NoArgs, cli.With(a, func(ctx context.Context, s pawl.Claimer, _ []string) error {
-		o.Stdin, o.Stdout, o.Log = a.Stdin, a.Stdout, a.Log()
-		return demo.Work(ctx, s, o)
-	}))
+	cmd := a.Verb(
+		"demo-worker",
+		"A worker of the demo",
+		cobra.NoArgs,
+		cli.With(a, func(ctx context.Context, s pawl.Claimer, _ []string) error {
+			o.Stdin, o.Stdout, o.Log = a.Stdin, a.Stdout, a.Log()
+			return demo.Work(ctx, s, o)
+		}),
+	)
 	cmd.Hidden = true
 	f := cmd.Flags()
 	f.StringVar(&o.ID, "id", "", "its name")

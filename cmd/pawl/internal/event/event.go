@@ -49,18 +49,23 @@ func eventList(a *cli.App) *cobra.Command {
 	var f pawl.EventFilter
 	var p cli.Pages
 	var since, until string
-	cmd := a.Verb("list", "List events, newest first", cobra.NoArgs, cli.With(a, func(ctx context.Context, s pawl.RecordReader, _ []string) (err error) {
-		if err := readEvents(&f, since); err != nil {
-			return err
-		}
-		if f.Until, err = cli.TimeArg("until", until, -1); err != nil {
-			return err
-		}
-		return cli.List(ctx, a, p, eventHeader, eventRow, func(ctx context.Context, page pawl.Page) (pawl.List[pawl.Event], error) {
-			f.Page = page
-			return s.ListEvents(ctx, f)
-		})
-	}))
+	cmd := a.Verb(
+		"list",
+		"List events, newest first",
+		cobra.NoArgs,
+		cli.With(a, func(ctx context.Context, s pawl.RecordReader, _ []string) (err error) {
+			if err := readEvents(&f, since); err != nil {
+				return err
+			}
+			if f.Until, err = cli.TimeArg("until", until, -1); err != nil {
+				return err
+			}
+			return cli.List(ctx, a, p, eventHeader, eventRow, func(ctx context.Context, page pawl.Page) (pawl.List[pawl.Event], error) {
+				f.Page = page
+				return s.ListEvents(ctx, f)
+			})
+		}),
+	)
 	p.Flags(cmd)
 	eventFlags(cmd, &f, &since)
 	cmd.Flags().StringVar(&until, "until", "", "before: a time, or a span back from now")

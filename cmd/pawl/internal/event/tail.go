@@ -17,16 +17,21 @@ func eventTail(a *cli.App) *cobra.Command {
 	var since string
 	var lines int
 	var follow bool
-	cmd := a.Verb("tail", "Print the newest events, oldest first; --follow goes on", cobra.NoArgs, cli.With(a, func(ctx context.Context, s pawl.RecordReader, _ []string) error {
-		if err := readEvents(&f, since); err != nil {
-			return err
-		}
-		t := tail{from: s, filter: f, print: func(e pawl.Event) error { return printEvent(a, e) }}
-		if !follow {
-			return t.past(ctx, lines)
-		}
-		return t.follow(ctx, lines)
-	}))
+	cmd := a.Verb(
+		"tail",
+		"Print the newest events, oldest first; --follow goes on",
+		cobra.NoArgs,
+		cli.With(a, func(ctx context.Context, s pawl.RecordReader, _ []string) error {
+			if err := readEvents(&f, since); err != nil {
+				return err
+			}
+			t := tail{from: s, filter: f, print: func(e pawl.Event) error { return printEvent(a, e) }}
+			if !follow {
+				return t.past(ctx, lines)
+			}
+			return t.follow(ctx, lines)
+		}),
+	)
 	eventFlags(cmd, &f, &since)
 	cmd.Flags().IntVar(&lines, "lines", 20, "how many of the past, at most 1000")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until interrupted")

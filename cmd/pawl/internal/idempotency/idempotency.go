@@ -26,23 +26,35 @@ func onceList(a *cli.App) *cobra.Command {
 	var f pawl.KeyFilter
 	var p cli.Pages
 	var status *cli.Choice[string]
-	cmd := a.Verb("list", "List keys, newest first", cobra.NoArgs, cli.With(a, func(ctx context.Context, s pawl.HouseReader, _ []string) error {
-		chosen, err := status.Read()
-		if err != nil {
-			return err
-		}
-		if len(chosen) > 1 {
-			return cli.Invalid("--status takes one word here")
-		}
-		f.Status = strings.Join(chosen, "")
-		line := func(k pawl.Key) string {
-			return terminal.Row(k.Scope, k.Status, k.CreatedAt, k.CompletedAt, k.ExpiresAt, k.TaskID, k.ItemID)
-		}
-		return cli.List(ctx, a, p, "SCOPE\tSTATUS\tCREATED\tCOMPLETED\tEXPIRES\tTASK\tITEM", line, func(ctx context.Context, page pawl.Page) (pawl.List[pawl.Key], error) {
-			f.Page = page
-			return s.ListKeys(ctx, f)
-		})
-	}))
+	cmd := a.Verb(
+		"list",
+		"List keys, newest first",
+		cobra.NoArgs,
+		cli.With(a, func(ctx context.Context, s pawl.HouseReader, _ []string) error {
+			chosen, err := status.Read()
+			if err != nil {
+				return err
+			}
+			if len(chosen) > 1 {
+				return cli.Invalid("--status takes one word here")
+			}
+			f.Status = strings.Join(chosen, "")
+			line := func(k pawl.Key) string {
+				return terminal.Row(k.Scope, k.Status, k.CreatedAt, k.CompletedAt, k.ExpiresAt, k.TaskID, k.ItemID)
+			}
+			return cli.List(
+				ctx,
+				a,
+				p,
+				"SCOPE\tSTATUS\tCREATED\tCOMPLETED\tEXPIRES\tTASK\tITEM",
+				line,
+				func(ctx context.Context, page pawl.Page) (pawl.List[pawl.Key], error) {
+					f.Page = page
+					return s.ListKeys(ctx, f)
+				},
+			)
+		}),
+	)
 	p.Flags(cmd)
 	status = cli.Choose[string](cmd, "status", "pending, completed or failed", []string{pawl.KeyPending, pawl.KeyCompleted, pawl.KeyFailed})
 	cmd.Flags().StringVar(&f.TaskID, "task", "", "of this task")
@@ -64,27 +76,32 @@ func onceBegin(a *cli.App) *cobra.Command {
 	var k pawl.KeyBegin
 	var request string
 	var ttl time.Duration
-	cmd := a.Verb("begin KEY --request JSON", "Open a key: run, or take the first answer", cobra.ExactArgs(1), cli.With(a, func(ctx context.Context, s pawl.KeyKeeper, args []string) error {
-		raw, err := a.JsonArg("request", request)
-		if err != nil {
-			return err
-		}
-		k.Key, k.TTLSeconds = args[0], forEver(ttl)
-		if k.RequestHash, err = pawl.HashOf(raw); err != nil {
-			return err
-		}
-		rs, err := s.BeginKeys(ctx, []pawl.KeyBegin{k})
-		return cli.ShowEach(a, rs, err, func(w io.Writer, bs []pawl.KeyBegun) {
-			for _, b := range bs {
-				if b.Run {
-					terminal.Fields(w, "run", "yes", "token", b.Token, "until", terminal.OptionalTime(b.Key.LockedUntil))
-					continue
-				}
-				terminal.Fields(w, "run", "no, it was answered")
-				showKeys(w, []pawl.Key{b.Key})
+	cmd := a.Verb(
+		"begin KEY --request JSON",
+		"Open a key: run, or take the first answer",
+		cobra.ExactArgs(1),
+		cli.With(a, func(ctx context.Context, s pawl.KeyKeeper, args []string) error {
+			raw, err := a.JsonArg("request", request)
+			if err != nil {
+				return err
 			}
-		})
-	}))
+			k.Key, k.TTLSeconds = args[0], forEver(ttl)
+			if k.RequestHash, err = pawl.HashOf(raw); err != nil {
+				return err
+			}
+			rs, err := s.BeginKeys(ctx, []pawl.KeyBegin{k})
+			return cli.ShowEach(a, rs, err, func(w io.Writer, bs []pawl.KeyBegun) {
+				for _, b := range bs {
+					if b.Run {
+						terminal.Fields(w, "run", "yes", "token", b.Token, "until", terminal.OptionalTime(b.Key.LockedUntil))
+						continue
+					}
+					terminal.Fields(w, "run", "no, it was answered")
+					showKeys(w, []pawl.Key{b.Key})
+				}
+			})
+		}),
+	)
 	f := cmd.Flags()
 	f.StringVar(&k.Scope, "scope", "", "its scope")
 	f.StringVar(&request, "request", "null", "what is asked for: JSON, @FILE or -; another request under the same key is refused")
@@ -105,15 +122,30 @@ func forEver(d time.Duration) int64 {
 
 func onceRenew(a *cli.App) *cobra.Command {
 	var k pawl.KeyRenew
-	cmd := a.Verb("renew KEY --token TOKEN", "Keep a key for a run that goes on", cobra.ExactArgs(1), cli.With(a, func(ctx context.Context, s pawl.KeyKeeper, args []string) error {
-		k.Key = args[0]
-		rs, err := s.RenewKeys(ctx, []pawl.KeyRenew{k})
-		return cli.ShowEach(a, rs, err, func(w io.Writer, ks []pawl.Key) {
-			for _, k := range ks {
-				terminal.Fields(w, "scope", terminal.Printable(k.Scope), "key", terminal.Printable(k.Key), "status", k.Status, "until", terminal.OptionalTime(k.LockedUntil))
-			}
-		})
-	}))
+	cmd := a.Verb(
+		"renew KEY --token TOKEN",
+		"Keep a key for a run that goes on",
+		cobra.ExactArgs(1),
+		cli.With(a, func(ctx context.Context, s pawl.KeyKeeper, args []string) error {
+			k.Key = args[0]
+			rs, err := s.RenewKeys(ctx, []pawl.KeyRenew{k})
+			return cli.ShowEach(a, rs, err, func(w io.Writer, ks []pawl.Key) {
+				for _, k := range ks {
+					terminal.Fields(
+						w,
+						"scope",
+						terminal.Printable(k.Scope),
+						"key",
+						terminal.Printable(k.Key),
+						"status",
+						k.Status,
+						"until",
+						terminal.OptionalTime(k.LockedUntil),
+					)
+				}
+			})
+		}),
+	)
 	f := cmd.Flags()
 	f.StringVar(&k.Scope, "scope", "", "its scope")
 	f.StringVar(&k.Token, "token", "", "what begin gave")
@@ -122,17 +154,26 @@ func onceRenew(a *cli.App) *cobra.Command {
 	return cmd
 }
 
-func onceDone(a *cli.App, name, short string, call func(pawl.KeyKeeper, context.Context, []pawl.KeyDone) ([]pawl.Result[pawl.Key], error)) *cobra.Command {
+func onceDone(
+	a *cli.App,
+	name, short string,
+	call func(pawl.KeyKeeper, context.Context, []pawl.KeyDone) ([]pawl.Result[pawl.Key], error),
+) *cobra.Command {
 	var k pawl.KeyDone
 	var response string
-	cmd := a.Verb(name+" KEY --token TOKEN", short, cobra.ExactArgs(1), cli.With(a, func(ctx context.Context, s pawl.KeyKeeper, args []string) (err error) {
-		k.Key = args[0]
-		if k.Response, err = a.JsonArg("response", response); err != nil {
-			return err
-		}
-		rs, err := call(s, ctx, []pawl.KeyDone{k})
-		return cli.ShowEach(a, rs, err, showKeys)
-	}))
+	cmd := a.Verb(
+		name+" KEY --token TOKEN",
+		short,
+		cobra.ExactArgs(1),
+		cli.With(a, func(ctx context.Context, s pawl.KeyKeeper, args []string) (err error) {
+			k.Key = args[0]
+			if k.Response, err = a.JsonArg("response", response); err != nil {
+				return err
+			}
+			rs, err := call(s, ctx, []pawl.KeyDone{k})
+			return cli.ShowEach(a, rs, err, showKeys)
+		}),
+	)
 	cmd.Flags().StringVar(&k.Scope, "scope", "", "its scope")
 	cmd.Flags().StringVar(&k.Token, "token", "", "what begin gave")
 	cmd.Flags().StringVar(&response, "response", "null", "JSON, @FILE or -")
@@ -142,7 +183,26 @@ func onceDone(a *cli.App, name, short string, call func(pawl.KeyKeeper, context.
 
 func showKeys(w io.Writer, ks []pawl.Key) {
 	for _, k := range ks {
-		terminal.Fields(w, "scope", terminal.Printable(k.Scope), "key", terminal.Printable(k.Key), "status", k.Status, "response", terminal.Clip(terminal.Printable(string(k.Response)), 200),
-			"task", k.TaskID, "item", k.ItemID, "created", terminal.Time(k.CreatedAt), "completed", terminal.OptionalTime(k.CompletedAt), "expires", terminal.OptionalTime(k.ExpiresAt))
+		terminal.Fields(
+			w,
+			"scope",
+			terminal.Printable(k.Scope),
+			"key",
+			terminal.Printable(k.Key),
+			"status",
+			k.Status,
+			"response",
+			terminal.Clip(terminal.Printable(string(k.Response)), 200),
+			"task",
+			k.TaskID,
+			"item",
+			k.ItemID,
+			"created",
+			terminal.Time(k.CreatedAt),
+			"completed",
+			terminal.OptionalTime(k.CompletedAt),
+			"expires",
+			terminal.OptionalTime(k.ExpiresAt),
+		)
 	}
 }

@@ -39,20 +39,25 @@ func itemPart(a *cli.App) *cobra.Command {
 	var seq int
 	var draft bool
 	var cmd *cobra.Command
-	cmd = fenced(a, "part ITEM --key KEY", "Hand a piece of its result in", func(ctx context.Context, s pawl.Deliverer, f pawl.Fence) (err error) {
-		call := pawl.PartCall{Fence: f, Key: key, Notes: extra.notes, Draft: draft}
-		if cmd.Flags().Changed("seq") {
-			call.Seq = &seq
-		}
-		if call.Payload, err = a.JsonArg("payload", payload); err != nil {
-			return err
-		}
-		if call.Evidence, err = a.JsonArg("evidence", extra.evidence); err != nil {
-			return err
-		}
-		rs, err := s.SubmitParts(ctx, []pawl.PartCall{call})
-		return cli.ShowEach(a, rs, err, showParts)
-	})
+	cmd = fenced(
+		a,
+		"part ITEM --key KEY",
+		"Hand a piece of its result in",
+		func(ctx context.Context, s pawl.Deliverer, f pawl.Fence) (err error) {
+			call := pawl.PartCall{Fence: f, Key: key, Notes: extra.notes, Draft: draft}
+			if cmd.Flags().Changed("seq") {
+				call.Seq = &seq
+			}
+			if call.Payload, err = a.JsonArg("payload", payload); err != nil {
+				return err
+			}
+			if call.Evidence, err = a.JsonArg("evidence", extra.evidence); err != nil {
+				return err
+			}
+			rs, err := s.SubmitParts(ctx, []pawl.PartCall{call})
+			return cli.ShowEach(a, rs, err, showParts)
+		},
+	)
 	cmd.Flags().StringVar(&key, "part", "", "which piece: the key of its part")
 	cmd.Flags().IntVar(&seq, "seq", 0, "its number, from 0, where there are several")
 	cmd.Flags().StringVar(&payload, "payload", "", "JSON, @FILE or -")
@@ -64,13 +69,18 @@ func itemPart(a *cli.App) *cobra.Command {
 func itemParts(a *cli.App) *cobra.Command {
 	var f pawl.PartFilter
 	var p cli.Pages
-	cmd := a.Verb("parts ITEM", "List the pieces that were handed in, oldest first", cobra.ExactArgs(1), cli.With(a, func(ctx context.Context, s pawl.RecordReader, args []string) error {
-		f.ItemID = args[0]
-		return cli.List(ctx, a, p, partHeader, partRow, func(ctx context.Context, page pawl.Page) (pawl.List[pawl.ItemPart], error) {
-			f.Page = page
-			return s.ListParts(ctx, f)
-		})
-	}))
+	cmd := a.Verb(
+		"parts ITEM",
+		"List the pieces that were handed in, oldest first",
+		cobra.ExactArgs(1),
+		cli.With(a, func(ctx context.Context, s pawl.RecordReader, args []string) error {
+			f.ItemID = args[0]
+			return cli.List(ctx, a, p, partHeader, partRow, func(ctx context.Context, page pawl.Page) (pawl.List[pawl.ItemPart], error) {
+				f.Page = page
+				return s.ListParts(ctx, f)
+			})
+		}),
+	)
 	p.Flags(cmd)
 	cmd.Flags().StringVar(&f.Key, "part", "", "only those of this key")
 	cmd.Flags().BoolVar(&f.All, "superseded", false, "those too that a later one took the place of")
@@ -80,18 +90,23 @@ func itemParts(a *cli.App) *cobra.Command {
 func itemFinalize(a *cli.App) *cobra.Command {
 	var extra support
 	var best bool
-	cmd := fenced(a, "finalize ITEM", "Put its pieces together and submit what comes of it", func(ctx context.Context, s pawl.Deliverer, f pawl.Fence) error {
-		evidence, err := a.JsonArg("evidence", extra.evidence)
-		if err != nil {
-			return err
-		}
-		call := pawl.FinalizeCall{Fence: f, Evidence: evidence, Notes: extra.notes}
-		if best {
-			call.Mode = pawl.FinalizeBestEffort
-		}
-		rs, err := s.Finalize(ctx, []pawl.FinalizeCall{call})
-		return cli.ShowEach(a, rs, err, showMoved)
-	})
+	cmd := fenced(
+		a,
+		"finalize ITEM",
+		"Put its pieces together and submit what comes of it",
+		func(ctx context.Context, s pawl.Deliverer, f pawl.Fence) error {
+			evidence, err := a.JsonArg("evidence", extra.evidence)
+			if err != nil {
+				return err
+			}
+			call := pawl.FinalizeCall{Fence: f, Evidence: evidence, Notes: extra.notes}
+			if best {
+				call.Mode = pawl.FinalizeBestEffort
+			}
+			rs, err := s.Finalize(ctx, []pawl.FinalizeCall{call})
+			return cli.ShowEach(a, rs, err, showMoved)
+		},
+	)
 	cmd.Flags().BoolVar(&best, "best-effort", false, "of what is validated, though a required piece may be missing")
 	extra.flags(cmd.Flags())
 	return cmd

@@ -26,18 +26,23 @@ func itemList(a *cli.App) *cobra.Command {
 	var p cli.Pages
 	var state *cli.Choice[pawl.ItemState]
 	var status *cli.Choice[pawl.Status]
-	cmd := a.Verb("list", "List items, oldest first", cobra.NoArgs, cli.With(a, func(ctx context.Context, s pawl.ItemReader, _ []string) (err error) {
-		if f.States, err = state.Read(); err != nil {
-			return err
-		}
-		if f.Statuses, err = status.Read(); err != nil {
-			return err
-		}
-		return cli.List(ctx, a, p, itemHeader, itemRow, func(ctx context.Context, page pawl.Page) (pawl.List[pawl.Item], error) {
-			f.Page = page
-			return s.ListItems(ctx, f)
-		})
-	}))
+	cmd := a.Verb(
+		"list",
+		"List items, oldest first",
+		cobra.NoArgs,
+		cli.With(a, func(ctx context.Context, s pawl.ItemReader, _ []string) (err error) {
+			if f.States, err = state.Read(); err != nil {
+				return err
+			}
+			if f.Statuses, err = status.Read(); err != nil {
+				return err
+			}
+			return cli.List(ctx, a, p, itemHeader, itemRow, func(ctx context.Context, page pawl.Page) (pawl.List[pawl.Item], error) {
+				f.Page = page
+				return s.ListItems(ctx, f)
+			})
+		}),
+	)
 	p.Flags(cmd)
 	cmd.Flags().StringVar(&f.TaskID, "task", "", "of this task")
 	cmd.Flags().StringSliceVarP(&f.Types, "type", "t", nil, "of these types")
@@ -50,13 +55,18 @@ func itemList(a *cli.App) *cobra.Command {
 }
 
 func itemGet(a *cli.App) *cobra.Command {
-	return a.Verb("get ITEM", "Show an item", cobra.ExactArgs(1), cli.With(a, func(ctx context.Context, s pawl.ItemReader, args []string) error {
-		it, err := s.GetItem(ctx, args[0])
-		if err != nil {
-			return err
-		}
-		return a.Show(it, func(w io.Writer) { itemFields(w, it) })
-	}))
+	return a.Verb(
+		"get ITEM",
+		"Show an item",
+		cobra.ExactArgs(1),
+		cli.With(a, func(ctx context.Context, s pawl.ItemReader, args []string) error {
+			it, err := s.GetItem(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return a.Show(it, func(w io.Writer) { itemFields(w, it) })
+		}),
+	)
 }
 
 const itemHeader = "ITEM\tTYPE\tSTATE\tWHY\tDUE\tATTEMPT\tFAILURES\tWORKER\tLEASE UNTIL\tAGE\tTASK\tKEY"

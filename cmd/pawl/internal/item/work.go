@@ -18,25 +18,30 @@ import (
 
 func itemClaim(a *cli.App) *cobra.Command {
 	var req pawl.ClaimRequest
-	cmd := a.Verb("claim --worker ID", "Take items to work on by hand", cobra.NoArgs, cli.With(a, func(ctx context.Context, s pawl.Leaser, _ []string) error {
-		if req.WorkerID == "" {
-			req.WorkerID = a.Getenv("PAWL_WORKER_ID")
-		}
-		leases, err := s.Claim(ctx, req)
-		if err != nil {
-			return err
-		}
-		if leases == nil {
-			leases = []pawl.Lease{}
-		}
-		return a.Show(pawl.List[pawl.Lease]{Items: leases}, func(w io.Writer) {
-			rows := make([]string, len(leases))
-			for i, l := range leases {
-				rows[i] = terminal.Row(l.ID, l.Attempt, l.WorkerID, l.Type, l.LeaseExpiresAt, l.TaskID, string(l.Input))
+	cmd := a.Verb(
+		"claim --worker ID",
+		"Take items to work on by hand",
+		cobra.NoArgs,
+		cli.With(a, func(ctx context.Context, s pawl.Leaser, _ []string) error {
+			if req.WorkerID == "" {
+				req.WorkerID = a.Getenv("PAWL_WORKER_ID")
 			}
-			terminal.Table(w, "ITEM\tATTEMPT\tWORKER\tTYPE\tLEASE UNTIL\tTASK\tINPUT", rows)
-		})
-	}))
+			leases, err := s.Claim(ctx, req)
+			if err != nil {
+				return err
+			}
+			if leases == nil {
+				leases = []pawl.Lease{}
+			}
+			return a.Show(pawl.List[pawl.Lease]{Items: leases}, func(w io.Writer) {
+				rows := make([]string, len(leases))
+				for i, l := range leases {
+					rows[i] = terminal.Row(l.ID, l.Attempt, l.WorkerID, l.Type, l.LeaseExpiresAt, l.TaskID, string(l.Input))
+				}
+				terminal.Table(w, "ITEM\tATTEMPT\tWORKER\tTYPE\tLEASE UNTIL\tTASK\tINPUT", rows)
+			})
+		}),
+	)
 	f := cmd.Flags()
 	f.StringVarP(&req.WorkerID, "worker", "w", "", "who claims (default $PAWL_WORKER_ID)")
 	f.StringSliceVarP(&req.Types, "type", "t", nil, "of these types (default any work)")
@@ -145,18 +150,23 @@ func itemFail(a *cli.App) *cobra.Command {
 	var permanent bool
 	var after int64
 	var cmd *cobra.Command
-	cmd = fenced(a, "fail ITEM --error TEXT", "Say that the attempt failed", func(ctx context.Context, s pawl.Finisher, f pawl.Fence) (err error) {
-		if why.Detail, err = a.JsonArg("detail", detail); err != nil {
-			return err
-		}
-		retryable := !permanent
-		call := pawl.FailCall{Fence: f, Error: why, Retryable: &retryable}
-		if cmd.Flags().Changed("retry-after-ms") {
-			call.RetryAfterMS = &after
-		}
-		rs, err := s.Fail(ctx, []pawl.FailCall{call})
-		return cli.ShowEach(a, rs, err, showMoved)
-	})
+	cmd = fenced(
+		a,
+		"fail ITEM --error TEXT",
+		"Say that the attempt failed",
+		func(ctx context.Context, s pawl.Finisher, f pawl.Fence) (err error) {
+			if why.Detail, err = a.JsonArg("detail", detail); err != nil {
+				return err
+			}
+			retryable := !permanent
+			call := pawl.FailCall{Fence: f, Error: why, Retryable: &retryable}
+			if cmd.Flags().Changed("retry-after-ms") {
+				call.RetryAfterMS = &after
+			}
+			rs, err := s.Fail(ctx, []pawl.FailCall{call})
+			return cli.ShowEach(a, rs, err, showMoved)
+		},
+	)
 	cmd.Flags().StringVar(&why.Message, "error", "", "what went wrong")
 	cmd.Flags().StringVar(&why.Code, "code", "", "a code for programs")
 	cmd.Flags().StringVar(&detail, "detail", "", "more about it: JSON, @FILE or -")
@@ -175,15 +185,20 @@ func itemRelease(a *cli.App) *cobra.Command {
 
 func itemRevoke(a *cli.App) *cobra.Command {
 	var like pawl.RevokeCall
-	cmd := a.Verb("revoke-lease ITEM…", "End the leases of items, whoever holds them, uncounted", cobra.MinimumNArgs(1), cli.With(a, func(ctx context.Context, s pawl.LeaseKeeper, args []string) error {
-		calls := make([]pawl.RevokeCall, len(args))
-		for i, id := range args {
-			calls[i] = like
-			calls[i].ItemID = id
-		}
-		rs, err := s.RevokeLeases(a.ByUser(ctx), calls)
-		return cli.ShowEach(a, rs, err, showMoved)
-	}))
+	cmd := a.Verb(
+		"revoke-lease ITEM…",
+		"End the leases of items, whoever holds them, uncounted",
+		cobra.MinimumNArgs(1),
+		cli.With(a, func(ctx context.Context, s pawl.LeaseKeeper, args []string) error {
+			calls := make([]pawl.RevokeCall, len(args))
+			for i, id := range args {
+				calls[i] = like
+				calls[i].ItemID = id
+			}
+			rs, err := s.RevokeLeases(a.ByUser(ctx), calls)
+			return cli.ShowEach(a, rs, err, showMoved)
+		}),
+	)
 	cmd.Flags().IntVar(&like.Attempt, "attempt", 0, "only this attempt's (default: whichever holds it)")
 	cmd.Flags().StringVar(&like.Reason, "reason", "", "why, for the record")
 	return cmd
@@ -191,14 +206,19 @@ func itemRevoke(a *cli.App) *cobra.Command {
 
 func itemSuspend(a *cli.App) *cobra.Command {
 	var until, signal, key string
-	cmd := fenced(a, "suspend ITEM --until TIME", "Give it back until a time or a signal", func(ctx context.Context, s pawl.Leaser, f pawl.Fence) error {
-		at, err := cli.FutureTime("until", until)
-		if err != nil {
-			return err
-		}
-		rs, err := s.Suspend(ctx, []pawl.SuspendCall{{Fence: f, Until: at, Signal: signal, Key: key}})
-		return cli.ShowEach(a, rs, err, showMoved)
-	})
+	cmd := fenced(
+		a,
+		"suspend ITEM --until TIME",
+		"Give it back until a time or a signal",
+		func(ctx context.Context, s pawl.Leaser, f pawl.Fence) error {
+			at, err := cli.FutureTime("until", until)
+			if err != nil {
+				return err
+			}
+			rs, err := s.Suspend(ctx, []pawl.SuspendCall{{Fence: f, Until: at, Signal: signal, Key: key}})
+			return cli.ShowEach(a, rs, err, showMoved)
+		},
+	)
 	cmd.Flags().StringVar(&until, "until", "", "a time, or a span from now (10m)")
 	cmd.Flags().StringVar(&signal, "signal", "", "or until this signal")
 	cmd.Flags().StringVar(&key, "signal-key", "", "with this key")
@@ -206,31 +226,51 @@ func itemSuspend(a *cli.App) *cobra.Command {
 }
 
 func itemResume(a *cli.App) *cobra.Command {
-	return a.Verb("resume ITEM", "Show what its next attempt goes on from", cobra.ExactArgs(1), cli.With(a, func(ctx context.Context, s pawl.Recorder, args []string) error {
-		r, err := s.Resume(ctx, args[0])
-		if err != nil {
-			return err
-		}
-		return a.Show(r, func(w io.Writer) {
-			terminal.Fields(w, "item", r.ItemID, "task", r.TaskID, "attempt", fmt.Sprint(r.Attempt),
-				"newest", mark(r.Newest), "iteration start", mark(r.IterationStart), "iteration end", mark(r.IterationEnd), "error boundary", mark(r.ErrorBoundary))
-			var rows []string
-			for _, name := range slices.Sorted(maps.Keys(r.Steps)) {
-				rows = append(rows, terminal.Row(name, r.Steps[name].Sequence, r.Steps[name].Attempt, string(r.Steps[name].Snapshot)))
+	return a.Verb(
+		"resume ITEM",
+		"Show what its next attempt goes on from",
+		cobra.ExactArgs(1),
+		cli.With(a, func(ctx context.Context, s pawl.Recorder, args []string) error {
+			r, err := s.Resume(ctx, args[0])
+			if err != nil {
+				return err
 			}
-			if len(rows) > 0 {
-				terminal.Table(w, "STEP\tSEQUENCE\tATTEMPT\tSNAPSHOT", rows)
-			}
-			rows = nil
-			for _, name := range slices.Sorted(maps.Keys(r.Signals)) {
-				s := r.Signals[name]
-				rows = append(rows, terminal.Row(name, s.Name, s.Key, s.SentAt, string(s.Payload)))
-			}
-			if len(rows) > 0 {
-				terminal.Table(w, "WAITED FOR BY\tSIGNAL\tKEY\tSENT\tPAYLOAD", rows)
-			}
-		})
-	}))
+			return a.Show(r, func(w io.Writer) {
+				terminal.Fields(
+					w,
+					"item",
+					r.ItemID,
+					"task",
+					r.TaskID,
+					"attempt",
+					fmt.Sprint(r.Attempt),
+					"newest",
+					mark(r.Newest),
+					"iteration start",
+					mark(r.IterationStart),
+					"iteration end",
+					mark(r.IterationEnd),
+					"error boundary",
+					mark(r.ErrorBoundary),
+				)
+				var rows []string
+				for _, name := range slices.Sorted(maps.Keys(r.Steps)) {
+					rows = append(rows, terminal.Row(name, r.Steps[name].Sequence, r.Steps[name].Attempt, string(r.Steps[name].Snapshot)))
+				}
+				if len(rows) > 0 {
+					terminal.Table(w, "STEP\tSEQUENCE\tATTEMPT\tSNAPSHOT", rows)
+				}
+				rows = nil
+				for _, name := range slices.Sorted(maps.Keys(r.Signals)) {
+					s := r.Signals[name]
+					rows = append(rows, terminal.Row(name, s.Name, s.Key, s.SentAt, string(s.Payload)))
+				}
+				if len(rows) > 0 {
+					terminal.Table(w, "WAITED FOR BY\tSIGNAL\tKEY\tSENT\tPAYLOAD", rows)
+				}
+			})
+		}),
+	)
 }
 
 func mark(c *pawl.Checkpoint) string {
@@ -242,6 +282,18 @@ func mark(c *pawl.Checkpoint) string {
 
 func showMoved(w io.Writer, ms []pawl.Moved) {
 	for _, m := range ms {
-		terminal.Fields(w, "item", m.ID, "state", string(m.State), "attempt", fmt.Sprint(m.Attempt), "failures", fmt.Sprint(m.Failures), "goes on", terminal.OptionalTime(m.RunAt))
+		terminal.Fields(
+			w,
+			"item",
+			m.ID,
+			"state",
+			string(m.State),
+			"attempt",
+			fmt.Sprint(m.Attempt),
+			"failures",
+			fmt.Sprint(m.Failures),
+			"goes on",
+			terminal.OptionalTime(m.RunAt),
+		)
 	}
 }

@@ -67,23 +67,28 @@ func makeKey(ctx context.Context, a *cli.App, m KeyMaster, n pawl.NewAPIKey) err
 func keyCreate(a *cli.App) *cobra.Command {
 	var n pawl.NewAPIKey
 	var expires, actor string
-	cmd := a.Verb("create --role ROLE", "Make a key; its token is shown once", cobra.NoArgs, mastered(a, func(ctx context.Context, m KeyMaster, _ []string) (err error) {
-		if n.Expires, err = days(expires); err != nil {
-			return err
-		}
-		n.Namespace = pawl.CallerOf(ctx).Namespace // --namespace is everybody's flag
-		if actor != "" {
-			kind, id, found := strings.Cut(actor, "/")
-			if !found {
-				return cli.Invalid("--as is TYPE/ID, such as agent/summarizer")
+	cmd := a.Verb(
+		"create --role ROLE",
+		"Make a key; its token is shown once",
+		cobra.NoArgs,
+		mastered(a, func(ctx context.Context, m KeyMaster, _ []string) (err error) {
+			if n.Expires, err = days(expires); err != nil {
+				return err
 			}
-			n.ActorType, n.ActorID = kind, id
-		}
-		if n.Name == "" {
-			n.Name = strings.Join(n.Roles, "-")
-		}
-		return makeKey(ctx, a, m, n)
-	}))
+			n.Namespace = pawl.CallerOf(ctx).Namespace // --namespace is everybody's flag
+			if actor != "" {
+				kind, id, found := strings.Cut(actor, "/")
+				if !found {
+					return cli.Invalid("--as is TYPE/ID, such as agent/summarizer")
+				}
+				n.ActorType, n.ActorID = kind, id
+			}
+			if n.Name == "" {
+				n.Name = strings.Join(n.Roles, "-")
+			}
+			return makeKey(ctx, a, m, n)
+		}),
+	)
 	f := cmd.Flags()
 	f.StringSliceVar(&n.Roles, "role", nil, "what it is good for: "+strings.Join(pawl.KeyRoles, ", ")+"; several with commas")
 	f.StringVar(&n.Name, "name", "", "who holds it (default: its roles)")
@@ -96,18 +101,28 @@ func keyCreate(a *cli.App) *cobra.Command {
 }
 
 func keyBootstrap(a *cli.App) *cobra.Command {
-	return a.Verb("bootstrap", "Make the first key: every role, every namespace", cobra.NoArgs, mastered(a, func(ctx context.Context, m KeyMaster, _ []string) error {
-		keys, err := m.ListAPIKeys(ctx)
-		if err != nil {
-			return err
-		}
-		for _, k := range keys {
-			if k.RevokedAt == nil {
-				return &pawl.Error{Code: pawl.CodeConflict, Op: "bootstrap", Message: "there are keys already: key create makes more"}
+	return a.Verb(
+		"bootstrap",
+		"Make the first key: every role, every namespace",
+		cobra.NoArgs,
+		mastered(a, func(ctx context.Context, m KeyMaster, _ []string) error {
+			keys, err := m.ListAPIKeys(ctx)
+			if err != nil {
+				return err
 			}
-		}
-		return makeKey(ctx, a, m, pawl.NewAPIKey{Name: "bootstrap", Namespace: pawl.AnyNamespace, Roles: pawl.KeyRoles, ActorType: pawl.ActorUser})
-	}))
+			for _, k := range keys {
+				if k.RevokedAt == nil {
+					return &pawl.Error{Code: pawl.CodeConflict, Op: "bootstrap", Message: "there are keys already: key create makes more"}
+				}
+			}
+			return makeKey(
+				ctx,
+				a,
+				m,
+				pawl.NewAPIKey{Name: "bootstrap", Namespace: pawl.AnyNamespace, Roles: pawl.KeyRoles, ActorType: pawl.ActorUser},
+			)
+		}),
+	)
 }
 
 func keyList(a *cli.App) *cobra.Command {
@@ -127,13 +142,18 @@ func keyList(a *cli.App) *cobra.Command {
 }
 
 func keyRevoke(a *cli.App) *cobra.Command {
-	return a.Verb("revoke KEY", "End a key for good", cobra.ExactArgs(1), mastered(a, func(ctx context.Context, m KeyMaster, args []string) error {
-		key, err := m.RevokeAPIKey(ctx, args[0])
-		if err != nil {
-			return err
-		}
-		return a.Show(key, func(w io.Writer) { keyFields(w, key) })
-	}))
+	return a.Verb(
+		"revoke KEY",
+		"End a key for good",
+		cobra.ExactArgs(1),
+		mastered(a, func(ctx context.Context, m KeyMaster, args []string) error {
+			key, err := m.RevokeAPIKey(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return a.Show(key, func(w io.Writer) { keyFields(w, key) })
+		}),
+	)
 }
 
 func keyFields(w io.Writer, k pawl.APIKey) {
@@ -145,8 +165,29 @@ func keyFields(w io.Writer, k pawl.APIKey) {
 	if k.Rate > 0 {
 		rate = fmt.Sprint(k.Rate, " calls a second")
 	}
-	terminal.Fields(w, "key", k.ID, "name", terminal.Printable(k.Name), "namespace", terminal.Printable(k.Namespace), "roles", strings.Join(k.Roles, ", "), "payloads", payloads, "rate", rate,
-		"acts as", terminal.Printable(k.ActorType+"/"+k.ActorID), "created", terminal.Time(k.CreatedAt), "expires", terminal.OptionalTime(k.ExpiresAt), "revoked", terminal.OptionalTime(k.RevokedAt))
+	terminal.Fields(
+		w,
+		"key",
+		k.ID,
+		"name",
+		terminal.Printable(k.Name),
+		"namespace",
+		terminal.Printable(k.Namespace),
+		"roles",
+		strings.Join(k.Roles, ", "),
+		"payloads",
+		payloads,
+		"rate",
+		rate,
+		"acts as",
+		terminal.Printable(k.ActorType+"/"+k.ActorID),
+		"created",
+		terminal.Time(k.CreatedAt),
+		"expires",
+		terminal.OptionalTime(k.ExpiresAt),
+		"revoked",
+		terminal.OptionalTime(k.RevokedAt),
+	)
 }
 
 // days reads a duration that may be in days: 90d.

@@ -25,15 +25,20 @@ func messageList(a *cli.App) *cobra.Command {
 	var f pawl.MessageFilter
 	var p cli.Pages
 	var status *cli.Choice[pawl.MessageState]
-	cmd := a.Verb("list", "List messages, oldest first: a conversation in its order", cobra.NoArgs, cli.With(a, func(ctx context.Context, s pawl.MessageReader, _ []string) (err error) {
-		if f.Statuses, err = status.Read(); err != nil {
-			return err
-		}
-		return cli.List(ctx, a, p, messageHeader, messageRow, func(ctx context.Context, page pawl.Page) (pawl.List[pawl.Message], error) {
-			f.Page = page
-			return s.ListMessages(ctx, f)
-		})
-	}))
+	cmd := a.Verb(
+		"list",
+		"List messages, oldest first: a conversation in its order",
+		cobra.NoArgs,
+		cli.With(a, func(ctx context.Context, s pawl.MessageReader, _ []string) (err error) {
+			if f.Statuses, err = status.Read(); err != nil {
+				return err
+			}
+			return cli.List(ctx, a, p, messageHeader, messageRow, func(ctx context.Context, page pawl.Page) (pawl.List[pawl.Message], error) {
+				f.Page = page
+				return s.ListMessages(ctx, f)
+			})
+		}),
+	)
 	p.Flags(cmd)
 	cmd.Flags().StringVar(&f.Thread, "thread", "", "of this conversation")
 	cmd.Flags().StringVar(&f.TaskID, "task", "", "of this task")
@@ -49,22 +54,27 @@ func messageRow(m pawl.Message) string {
 }
 
 func messageGet(a *cli.App) *cobra.Command {
-	return a.Verb("get MESSAGE", "Show a message, whole at any moment", cobra.ExactArgs(1), cli.With(a, func(ctx context.Context, s pawl.MessageReader, args []string) error {
-		m, err := s.GetMessage(ctx, args[0])
-		if err != nil {
-			return err
-		}
-		parts, err := m.Parts()
-		if err != nil {
-			return err
-		}
-		return a.Show(m, func(w io.Writer) {
-			messageFields(w, m)
-			for _, p := range parts {
-				fmt.Fprintf(w, "\n%s\n", partText(p))
+	return a.Verb(
+		"get MESSAGE",
+		"Show a message, whole at any moment",
+		cobra.ExactArgs(1),
+		cli.With(a, func(ctx context.Context, s pawl.MessageReader, args []string) error {
+			m, err := s.GetMessage(ctx, args[0])
+			if err != nil {
+				return err
 			}
-		})
-	}))
+			parts, err := m.Parts()
+			if err != nil {
+				return err
+			}
+			return a.Show(m, func(w io.Writer) {
+				messageFields(w, m)
+				for _, p := range parts {
+					fmt.Fprintf(w, "\n%s\n", partText(p))
+				}
+			})
+		}),
+	)
 }
 
 func messageFields(w io.Writer, m pawl.Message) {
@@ -106,7 +116,17 @@ func chunkText(c pawl.Chunk) string {
 	if c.Type == pawl.ChunkText || c.Type == pawl.ChunkReasoning {
 		return readable(string(c.Text))
 	}
-	return "\n" + bracketed(c.Type, string(c.Text), c.ToolName, c.ToolCallID, c.MediaType, c.URL, string(c.Input), string(c.Output), string(c.Data)) + "\n"
+	return "\n" + bracketed(
+		c.Type,
+		string(c.Text),
+		c.ToolName,
+		c.ToolCallID,
+		c.MediaType,
+		c.URL,
+		string(c.Input),
+		string(c.Output),
+		string(c.Data),
+	) + "\n"
 }
 
 func bracketed(words ...string) string {
@@ -137,20 +157,25 @@ func readable(s string) string {
 
 func messageStop(a *cli.App) *cobra.Command {
 	var reason string
-	cmd := a.Verb("stop MESSAGE…", "Stop messages: what was said stays, and their workers learn", cobra.MinimumNArgs(1), cli.With(a, func(ctx context.Context, s pawl.Stopper, args []string) error {
-		calls := make([]pawl.StopCall, len(args))
-		for i, id := range args {
-			calls[i] = pawl.StopCall{MessageID: id, Reason: reason}
-		}
-		rs, err := s.StopMessages(a.ByUser(ctx), calls)
-		return cli.ShowEach(a, rs, err, func(w io.Writer, ms []pawl.Message) {
-			rows := make([]string, len(ms))
-			for i, m := range ms {
-				rows[i] = messageRow(m)
+	cmd := a.Verb(
+		"stop MESSAGE…",
+		"Stop messages: what was said stays, and their workers learn",
+		cobra.MinimumNArgs(1),
+		cli.With(a, func(ctx context.Context, s pawl.Stopper, args []string) error {
+			calls := make([]pawl.StopCall, len(args))
+			for i, id := range args {
+				calls[i] = pawl.StopCall{MessageID: id, Reason: reason}
 			}
-			terminal.Table(w, messageHeader, rows)
-		})
-	}))
+			rs, err := s.StopMessages(a.ByUser(ctx), calls)
+			return cli.ShowEach(a, rs, err, func(w io.Writer, ms []pawl.Message) {
+				rows := make([]string, len(ms))
+				for i, m := range ms {
+					rows[i] = messageRow(m)
+				}
+				terminal.Table(w, messageHeader, rows)
+			})
+		}),
+	)
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the record")
 	return cmd
 }

@@ -14,28 +14,33 @@ import (
 func messageTail(a *cli.App) *cobra.Command {
 	var after int64
 	var follow bool
-	cmd := a.Verb("tail MESSAGE", "Print what was said; --follow goes on until the message ends", cobra.ExactArgs(1), cli.With(a, func(ctx context.Context, s pawl.MessageReader, args []string) error {
-		m, err := s.GetMessage(ctx, args[0])
-		if err != nil {
-			return err
-		}
-		err = s.FollowMessage(ctx, m.ID, after, func(f pawl.MessageFrame) error {
-			if err := printFrame(a, f); err != nil {
+	cmd := a.Verb(
+		"tail MESSAGE",
+		"Print what was said; --follow goes on until the message ends",
+		cobra.ExactArgs(1),
+		cli.With(a, func(ctx context.Context, s pawl.MessageReader, args []string) error {
+			m, err := s.GetMessage(ctx, args[0])
+			if err != nil {
 				return err
 			}
-			if !follow && m.Status == pawl.MessageStreaming && f.Last()+1 >= m.Offset {
-				return errHeard
+			err = s.FollowMessage(ctx, m.ID, after, func(f pawl.MessageFrame) error {
+				if err := printFrame(a, f); err != nil {
+					return err
+				}
+				if !follow && m.Status == pawl.MessageStreaming && f.Last()+1 >= m.Offset {
+					return errHeard
+				}
+				return nil
+			})
+			if errors.Is(err, errHeard) {
+				err = nil
 			}
-			return nil
-		})
-		if errors.Is(err, errHeard) {
-			err = nil
-		}
-		if err == nil && a.Config.Output != "json" {
-			fmt.Fprintln(a.Stdout)
-		}
-		return err
-	}))
+			if err == nil && a.Config.Output != "json" {
+				fmt.Fprintln(a.Stdout)
+			}
+			return err
+		}),
+	)
 	cmd.Flags().Int64Var(&after, "after", -1, "go on behind this chunk; the first is 0")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the message ends, or interrupted")
 	return cmd

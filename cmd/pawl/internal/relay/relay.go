@@ -42,17 +42,27 @@ func relayList(a *cli.App) *cobra.Command {
 }
 
 func relayResume(a *cli.App) *cobra.Command {
-	return a.Verb("resume SINK", "Have a disabled relay tried again", cobra.ExactArgs(1), cli.With(a, func(ctx context.Context, s pawl.RelayKeeper, args []string) error {
-		r, err := s.ResumeRelay(ctx, args[0])
-		if err != nil {
-			return err
-		}
-		return a.Show(r, func(w io.Writer) { terminal.Table(w, relayHead, []string{relayRow(r)}) })
-	}))
+	return a.Verb(
+		"resume SINK",
+		"Have a disabled relay tried again",
+		cobra.ExactArgs(1),
+		cli.With(a, func(ctx context.Context, s pawl.RelayKeeper, args []string) error {
+			r, err := s.ResumeRelay(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return a.Show(r, func(w io.Writer) { terminal.Table(w, relayHead, []string{relayRow(r)}) })
+		}),
+	)
 }
 
 func relayForget(a *cli.App) *cobra.Command {
-	return a.Verb("forget SINK", "Remove what is known of a relay that nobody runs any more", cobra.ExactArgs(1), cli.With(a, func(ctx context.Context, s pawl.RelayKeeper, args []string) error {
-		return s.ForgetRelay(ctx, args[0])
-	}))
+	return a.Verb(
+		"forget SINK",
+		"Remove what is known of a relay that nobody runs any more",
+		cobra.ExactArgs(1),
+		cli.With(a, func(ctx context.Context, s pawl.RelayKeeper, args []string) error {
+			return s.ForgetRelay(ctx, args[0])
+		}),
+	)
 }

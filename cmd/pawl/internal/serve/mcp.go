@@ -16,16 +16,21 @@ import (
 // MCPCommand returns the command `pawl mcp`.
 func MCPCommand(a *cli.App) *cobra.Command {
 	var tools string
-	cmd := a.Verb("mcp", "Serve an agent over the Model Context Protocol on stdin and stdout", cobra.NoArgs, cli.WithCreate(a, func(ctx context.Context, s pawl.Service, _ []string) error {
-		if !slices.Contains(mcp.ToolSets, tools) {
-			return cli.Invalid("--tools is one of %s, not %q", strings.Join(mcp.ToolSets, ", "), tools)
-		}
-		return cli.WithSweeps(ctx, s, func(ctx context.Context) error {
-			o := mcpOptions(ctx, a)
-			o.Tools = tools
-			return mcp.New(s, o).Stdio(ctx, a.Stdin, a.Stdout)
-		})
-	}))
+	cmd := a.Verb(
+		"mcp",
+		"Serve an agent over the Model Context Protocol on stdin and stdout",
+		cobra.NoArgs,
+		cli.WithCreate(a, func(ctx context.Context, s pawl.Service, _ []string) error {
+			if !slices.Contains(mcp.ToolSets, tools) {
+				return cli.Invalid("--tools is one of %s, not %q", strings.Join(mcp.ToolSets, ", "), tools)
+			}
+			return cli.WithSweeps(ctx, s, func(ctx context.Context) error {
+				o := mcpOptions(ctx, a)
+				o.Tools = tools
+				return mcp.New(s, o).Stdio(ctx, a.Stdin, a.Stdout)
+			})
+		}),
+	)
 	cmd.Long = `Gives one agent the tools work_propose, work_checkout, work_submit and so on, until
 stdin ends. Over HTTP, for many agents, "pawl serve" has the same at /mcp.`
 	cmd.Example = "  pawl mcp --db sqlite:work.db --tools approver\n  pawl mcp --db sqlite:work.db\n  pawl mcp --server http://127.0.0.1:7033 --key KEY"

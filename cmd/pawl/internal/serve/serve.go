@@ -62,10 +62,7 @@ func serve(ctx context.Context, a *cli.App, s pawl.Service, outs []relay.Out) er
 	keys, _ := s.(access.Keys)
 	gate := access.New(access.Options{Keys: keys, Required: guarded, RatePerKey: o.RatePerKey, RatePerAgent: o.RatePerAgent, Log: log})
 	defer gate.Flush(ctx)
-	agents := mcpOptions(ctx, a)
-	agents.Gate, agents.Tools = gate, o.MCPTools
-	h := server.New(s, server.Options{Stopping: ctx, Log: log, Version: cli.ReadVersion().Version, RequireKeys: o.RequireKeys, Hosts: o.Hosts, Gate: gate, BodiesInFlight: o.BodiesInFlight, ReadTime: o.ReadTime, ReadsPerKey: o.ReadsPerKey,
-		At: map[string]http.Handler{"/mcp": mcp.New(s, agents).HTTP()}, Front: dashboard.New(s, dashboard.Options{Gate: gate, Log: log, Version: cli.ReadVersion().Version, SessionIdle: o.SessionIdle, SessionLength: o.SessionEnd})})
+	h := handler(ctx, a, s, gate)
 	return cli.WithSweeps(ctx, s, func(ctx context.Context) error {
 		relaying, stop := context.WithCancel(ctx)
 		var relayed sync.WaitGroup
@@ -74,12 +71,36 @@ func serve(ctx context.Context, a *cli.App, s pawl.Service, outs []relay.Out) er
 		if e, ok := s.(*engine.Engine); ok && len(outs) > 0 {
 			relayed.Go(func() { _ = relays(relaying, e, outs, a.Config.Relay.Origin, log) }) // outs are checked
 		}
-		return server.Serve(ctx, o.Addr, h, server.ServeOptions{Log: log, Guarded: guarded, CertFile: o.TLSCert, KeyFile: o.TLSKey, Notice: o.Notice, Listening: func(at net.Addr) {
+		so := server.ServeOptions{Log: log, Guarded: guarded, CertFile: o.TLSCert, KeyFile: o.TLSKey, Notice: o.Notice}
+		so.Listening = func(at net.Addr) {
 			if at.Network() == "unix" {
 				scheme = "unix:"
 			}
 			log.Info("serving", "url", scheme+at.String(), "db", cli.ShownURL(a.Config.DB, a.Config.Schema), "keys_required", guarded)
-		}})
+		}
+		return server.Serve(ctx, o.Addr, h, so)
+	})
+}
+
+// handler is the API with MCP and the dashboard.
+func handler(ctx context.Context, a *cli.App, s pawl.Service, gate *access.Gate) http.Handler {
+	o, log, version := a.Config.Serve, a.Log(), cli.ReadVersion().Version
+	agents := mcpOptions(ctx, a)
+	agents.Gate, agents.Tools = gate, o.MCPTools
+	return server.New(s, server.Options{
+		Stopping:       ctx,
+		Log:            log,
+		Version:        version,
+		RequireKeys:    o.RequireKeys,
+		Hosts:          o.Hosts,
+		Gate:           gate,
+		BodiesInFlight: o.BodiesInFlight,
+		ReadTime:       o.ReadTime,
+		ReadsPerKey:    o.ReadsPerKey,
+		At:             map[string]http.Handler{"/mcp": mcp.New(s, agents).HTTP()},
+		Front: dashboard.New(s, dashboard.Options{
+			Gate: gate, Log: log, Version: version, SessionIdle: o.SessionIdle, SessionLength: o.SessionEnd,
+		}),
 	})
 }
 

@@ -85,7 +85,10 @@ func makeOut(name, place string, secrets []string) (relay.Out, error) {
 		out.Sink, err = nats.New(o)
 	case "http", "https":
 		o := webhook.Options{URL: place, Secrets: secrets, AllowPrivate: p.flag("allow_private"), Timeout: p.duration("timeout", 0)}
-		out.Kind, out.Batch, out.MaxTries, out.DisableAfter = webhook.Kind, webhook.Batch, webhook.MaxTries, p.duration("disable_after", webhook.DisableAfter)
+		out.Kind, out.Batch, out.MaxTries, out.DisableAfter = webhook.Kind, webhook.Batch, webhook.MaxTries, p.duration(
+			"disable_after",
+			webhook.DisableAfter,
+		)
 		if err := p.refused(); err != nil {
 			return out, err
 		}

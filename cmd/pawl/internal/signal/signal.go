@@ -21,22 +21,39 @@ func Command(a *cli.App) *cobra.Command {
 func signalSend(a *cli.App) *cobra.Command {
 	var call pawl.SignalCall
 	var payload string
-	cmd := a.Verb("send NAME", "Wake who waits for a signal, and who will", cobra.ExactArgs(1), cli.With(a, func(ctx context.Context, s pawl.Signaller, args []string) (err error) {
-		call.Name = args[0]
-		if call.Payload, err = a.JsonArg("payload", payload); err != nil {
-			return err
-		}
-		rs, err := s.SendSignals(ctx, []pawl.SignalCall{call})
-		return cli.ShowEach(a, rs, err, func(w io.Writer, sent []pawl.Signalled) {
-			for _, s := range sent {
-				replaced := ""
-				if s.Replaced {
-					replaced = "the payload it was sent with before"
-				}
-				terminal.Fields(w, "signal", terminal.Printable(s.Name), "key", terminal.Printable(s.Key), "sent", terminal.Time(s.SentAt), "woken", fmt.Sprint(s.Woken), "replaced", replaced)
+	cmd := a.Verb(
+		"send NAME",
+		"Wake who waits for a signal, and who will",
+		cobra.ExactArgs(1),
+		cli.With(a, func(ctx context.Context, s pawl.Signaller, args []string) (err error) {
+			call.Name = args[0]
+			if call.Payload, err = a.JsonArg("payload", payload); err != nil {
+				return err
 			}
-		})
-	}))
+			rs, err := s.SendSignals(ctx, []pawl.SignalCall{call})
+			return cli.ShowEach(a, rs, err, func(w io.Writer, sent []pawl.Signalled) {
+				for _, s := range sent {
+					replaced := ""
+					if s.Replaced {
+						replaced = "the payload it was sent with before"
+					}
+					terminal.Fields(
+						w,
+						"signal",
+						terminal.Printable(s.Name),
+						"key",
+						terminal.Printable(s.Key),
+						"sent",
+						terminal.Time(s.SentAt),
+						"woken",
+						fmt.Sprint(s.Woken),
+						"replaced",
+						replaced,
+					)
+				}
+			})
+		}),
+	)
 	cmd.Flags().StringVar(&call.Key, "signal-key", "", "tells signals of one name apart")
 	cmd.Flags().StringVar(&payload, "payload", "", "what it says: JSON, @FILE or - (default null)")
 	return cmd

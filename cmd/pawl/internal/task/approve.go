@@ -14,17 +14,22 @@ func taskApprove(a *cli.App) *cobra.Command {
 	var comment string
 	var version int
 	var cmd *cobra.Command
-	cmd = a.Verb("approve TASK…", "Approve submitted tasks: they take effect, once", cobra.MinimumNArgs(1), cli.With(a, func(ctx context.Context, s pawl.Decider, args []string) error {
-		calls := make([]pawl.ApproveCall, len(args))
-		for i, id := range args {
-			calls[i] = pawl.ApproveCall{TaskID: id, Comment: comment}
-			if cmd.Flags().Changed("version") {
-				calls[i].Version = &version
+	cmd = a.Verb(
+		"approve TASK…",
+		"Approve submitted tasks: they take effect, once",
+		cobra.MinimumNArgs(1),
+		cli.With(a, func(ctx context.Context, s pawl.Decider, args []string) error {
+			calls := make([]pawl.ApproveCall, len(args))
+			for i, id := range args {
+				calls[i] = pawl.ApproveCall{TaskID: id, Comment: comment}
+				if cmd.Flags().Changed("version") {
+					calls[i].Version = &version
+				}
 			}
-		}
-		rs, err := s.ApproveTasks(a.ByUser(ctx), calls)
-		return cli.ShowEach(a, rs, err, showTasks)
-	}))
+			rs, err := s.ApproveTasks(a.ByUser(ctx), calls)
+			return cli.ShowEach(a, rs, err, showTasks)
+		}),
+	)
 	cmd.Flags().StringVar(&comment, "comment", "", "for the record")
 	cmd.Flags().IntVar(&version, "version", 0, "only if the task still has this version")
 	return cmd
@@ -35,22 +40,32 @@ func taskReject(a *cli.App) *cobra.Command {
 	var errors []string
 	var version int
 	var cmd *cobra.Command
-	cmd = a.Verb("reject TASK --error CODE=MESSAGE", "Reject a submitted task, for good or for rework", cobra.ExactArgs(1), cli.With(a, func(ctx context.Context, s pawl.Decider, args []string) error {
-		call.TaskID, call.Errors = args[0], make([]pawl.Complaint, len(errors))
-		for i, e := range errors {
-			c := &call.Errors[i]
-			code, message, _ := strings.Cut(e, "=")
-			c.Code, c.Field, _ = strings.Cut(code, "@")
-			c.Message = message
-		}
-		if cmd.Flags().Changed("version") {
-			call.Version = &version
-		}
-		rs, err := s.RejectTasks(a.ByUser(ctx), []pawl.RejectCall{call})
-		return cli.ShowEach(a, rs, err, showTasks)
-	}))
+	cmd = a.Verb(
+		"reject TASK --error CODE=MESSAGE",
+		"Reject a submitted task, for good or for rework",
+		cobra.ExactArgs(1),
+		cli.With(a, func(ctx context.Context, s pawl.Decider, args []string) error {
+			call.TaskID, call.Errors = args[0], make([]pawl.Complaint, len(errors))
+			for i, e := range errors {
+				c := &call.Errors[i]
+				code, message, _ := strings.Cut(e, "=")
+				c.Code, c.Field, _ = strings.Cut(code, "@")
+				c.Message = message
+			}
+			if cmd.Flags().Changed("version") {
+				call.Version = &version
+			}
+			rs, err := s.RejectTasks(a.ByUser(ctx), []pawl.RejectCall{call})
+			return cli.ShowEach(a, rs, err, showTasks)
+		}),
+	)
 	f := cmd.Flags()
-	f.StringArrayVar(&errors, "error", nil, "why, once for each reason: thin=\"one page is too few\", or with the place in the result thin@/pages=\"…\"")
+	f.StringArrayVar(
+		&errors,
+		"error",
+		nil,
+		"why, once for each reason: thin=\"one page is too few\", or with the place in the result thin@/pages=\"…\"",
+	)
 	f.BoolVar(&call.AllowRework, "rework", false, "send its items back, with the reasons")
 	f.StringSliceVar(&call.ItemIDs, "item", nil, "rework: only these")
 	f.StringVar(&call.Comment, "comment", "", "for the record")

@@ -85,17 +85,22 @@ func (n *newTask) read(a *cli.App) (_ []pawl.NewTask, err error) {
 
 func taskCreate(a *cli.App) *cobra.Command {
 	var n newTask
-	cmd := a.Verb("create --type TYPE [--payload JSON]", "Create a task, or many from a file", cobra.NoArgs, cli.WithCreate(a, func(ctx context.Context, s pawl.TaskMaker, _ []string) error {
-		tasks, err := n.read(a)
-		if err != nil {
-			return err
-		}
-		for i := range tasks {
-			tasks[i].DryRun = tasks[i].DryRun || n.DryRun
-		}
-		rs, err := s.CreateTasks(ctx, tasks)
-		return cli.ShowEach(a, rs, err, showTasks)
-	}))
+	cmd := a.Verb(
+		"create --type TYPE [--payload JSON]",
+		"Create a task, or many from a file",
+		cobra.NoArgs,
+		cli.WithCreate(a, func(ctx context.Context, s pawl.TaskMaker, _ []string) error {
+			tasks, err := n.read(a)
+			if err != nil {
+				return err
+			}
+			for i := range tasks {
+				tasks[i].DryRun = tasks[i].DryRun || n.DryRun
+			}
+			rs, err := s.CreateTasks(ctx, tasks)
+			return cli.ShowEach(a, rs, err, showTasks)
+		}),
+	)
 	cmd.Example = `  pawl task create --type email.send --payload '{"to":"a@example.org"}'
   pawl task create --type pdf.parse --item '"a.pdf"' --item '"b.pdf"' --priority 5
   pawl task create --file tasks.jsonl`
@@ -119,28 +124,38 @@ func taskCreate(a *cli.App) *cobra.Command {
 
 func taskAddItems(a *cli.App) *cobra.Command {
 	var n newItems
-	cmd := a.Verb("add-items TASK", "Add items to a task that is still open", cobra.ExactArgs(1), cli.With(a, func(ctx context.Context, s pawl.TaskMaker, args []string) error {
-		items, err := n.read(a)
-		if err != nil {
-			return err
-		}
-		rs, err := s.AddItems(ctx, []pawl.AddItems{{TaskID: args[0], Items: items}})
-		return cli.ShowEach(a, rs, err, showTasks)
-	}))
+	cmd := a.Verb(
+		"add-items TASK",
+		"Add items to a task that is still open",
+		cobra.ExactArgs(1),
+		cli.With(a, func(ctx context.Context, s pawl.TaskMaker, args []string) error {
+			items, err := n.read(a)
+			if err != nil {
+				return err
+			}
+			rs, err := s.AddItems(ctx, []pawl.AddItems{{TaskID: args[0], Items: items}})
+			return cli.ShowEach(a, rs, err, showTasks)
+		}),
+	)
 	n.flags(cmd.Flags())
 	return cmd
 }
 
 func taskCheckpoint(a *cli.App) *cobra.Command {
 	var n checkpoint.NewCheckpoint
-	cmd := a.Verb("checkpoint TASK", "Save a checkpoint of the task itself", cobra.ExactArgs(1), cli.With(a, func(ctx context.Context, s pawl.TaskMaker, args []string) error {
-		c, err := n.Read(a)
-		if err != nil {
-			return err
-		}
-		rs, err := s.CheckpointTasks(ctx, []pawl.TaskCheckpoint{{TaskID: args[0], NewCheckpoint: c}})
-		return cli.ShowEach(a, rs, err, checkpoint.ShowRefs)
-	}))
+	cmd := a.Verb(
+		"checkpoint TASK",
+		"Save a checkpoint of the task itself",
+		cobra.ExactArgs(1),
+		cli.With(a, func(ctx context.Context, s pawl.TaskMaker, args []string) error {
+			c, err := n.Read(a)
+			if err != nil {
+				return err
+			}
+			rs, err := s.CheckpointTasks(ctx, []pawl.TaskCheckpoint{{TaskID: args[0], NewCheckpoint: c}})
+			return cli.ShowEach(a, rs, err, checkpoint.ShowRefs)
+		}),
+	)
 	n.Flags(cmd.Flags())
 	return cmd
 }

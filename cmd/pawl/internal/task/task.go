@@ -30,27 +30,32 @@ func taskList(a *cli.App) *cobra.Command {
 	var state *cli.Choice[pawl.TaskState]
 	var status *cli.Choice[pawl.Status]
 	var since, until, changed string
-	cmd := a.Verb("list", "List tasks, newest first", cobra.NoArgs, cli.With(a, func(ctx context.Context, s pawl.TaskReader, _ []string) (err error) {
-		if f.States, err = state.Read(); err != nil {
-			return err
-		}
-		if f.Statuses, err = status.Read(); err != nil {
-			return err
-		}
-		if f.Since, err = cli.TimeArg("since", since, -1); err != nil {
-			return err
-		}
-		if f.Until, err = cli.TimeArg("until", until, -1); err != nil {
-			return err
-		}
-		if f.Changed, err = cli.TimeArg("updated-since", changed, -1); err != nil {
-			return err
-		}
-		return cli.List(ctx, a, p, taskHeader, taskRow, func(ctx context.Context, page pawl.Page) (pawl.List[pawl.Task], error) {
-			f.Page = page
-			return s.ListTasks(ctx, f)
-		})
-	}))
+	cmd := a.Verb(
+		"list",
+		"List tasks, newest first",
+		cobra.NoArgs,
+		cli.With(a, func(ctx context.Context, s pawl.TaskReader, _ []string) (err error) {
+			if f.States, err = state.Read(); err != nil {
+				return err
+			}
+			if f.Statuses, err = status.Read(); err != nil {
+				return err
+			}
+			if f.Since, err = cli.TimeArg("since", since, -1); err != nil {
+				return err
+			}
+			if f.Until, err = cli.TimeArg("until", until, -1); err != nil {
+				return err
+			}
+			if f.Changed, err = cli.TimeArg("updated-since", changed, -1); err != nil {
+				return err
+			}
+			return cli.List(ctx, a, p, taskHeader, taskRow, func(ctx context.Context, page pawl.Page) (pawl.List[pawl.Task], error) {
+				f.Page = page
+				return s.ListTasks(ctx, f)
+			})
+		}),
+	)
 	p.Flags(cmd)
 	cmd.Flags().StringSliceVarP(&f.Types, "type", "t", nil, "of these types")
 	cmd.Flags().StringSliceVar(&f.IDs, "id", nil, "only these")
@@ -75,34 +80,48 @@ func taskList(a *cli.App) *cobra.Command {
 }
 
 func taskGet(a *cli.App) *cobra.Command {
-	return a.Verb("get TASK", "Show a task", cobra.ExactArgs(1), cli.With(a, func(ctx context.Context, s pawl.TaskReader, args []string) error {
-		t, err := s.GetTask(ctx, args[0])
-		if err != nil {
-			return err
-		}
-		return a.Show(t, func(w io.Writer) { ShowTask(w, t) })
-	}))
+	return a.Verb(
+		"get TASK",
+		"Show a task",
+		cobra.ExactArgs(1),
+		cli.With(a, func(ctx context.Context, s pawl.TaskReader, args []string) error {
+			t, err := s.GetTask(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return a.Show(t, func(w io.Writer) { ShowTask(w, t) })
+		}),
+	)
 }
 
 func taskResult(a *cli.App) *cobra.Command {
 	var partial bool
-	cmd := a.Verb("result TASK", "Print what a completed task came to: the JSON alone", cobra.ExactArgs(1), cli.With(a, func(ctx context.Context, s pawl.TaskReader, args []string) error {
-		read := s.TaskResult
-		if partial {
-			read = s.PartialResult
-		}
-		r, err := read(ctx, args[0])
-		if err != nil {
-			return err
-		}
-		return a.Show(r, func(w io.Writer) { fmt.Fprintf(w, "%s\n", r.Payload) })
-	}))
+	cmd := a.Verb(
+		"result TASK",
+		"Print what a completed task came to: the JSON alone",
+		cobra.ExactArgs(1),
+		cli.With(a, func(ctx context.Context, s pawl.TaskReader, args []string) error {
+			read := s.TaskResult
+			if partial {
+				read = s.PartialResult
+			}
+			r, err := read(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return a.Show(r, func(w io.Writer) { fmt.Fprintf(w, "%s\n", r.Payload) })
+		}),
+	)
 	cmd.Flags().BoolVar(&partial, "partial", false, "of a task that failed or was cancelled: the results of its items that completed")
 	return cmd
 }
 
 // operate is a verb that moves tasks, or some items of one. R is the role it needs.
-func operate[R any](a *cli.App, use, short string, call func(R, context.Context, []pawl.TaskCall) ([]pawl.Result[pawl.Task], error)) *cobra.Command {
+func operate[R any](
+	a *cli.App,
+	use, short string,
+	call func(R, context.Context, []pawl.TaskCall) ([]pawl.Result[pawl.Task], error),
+) *cobra.Command {
 	var like pawl.TaskCall
 	cmd := a.Verb(use, short, cobra.MinimumNArgs(1), cli.With(a, func(ctx context.Context, s R, args []string) error {
 		if len(args) > 1 && len(like.ItemIDs) > 0 {
@@ -118,14 +137,19 @@ func operate[R any](a *cli.App, use, short string, call func(R, context.Context,
 
 func taskDelete(a *cli.App) *cobra.Command {
 	var like pawl.TaskCall
-	cmd := a.Verb("delete TASK…", "Remove ended tasks and all that hangs on them", cobra.MinimumNArgs(1), cli.With(a, func(ctx context.Context, s pawl.TaskMender, args []string) error {
-		rs, err := s.DeleteTasks(a.ByUser(ctx), taskCalls(args, like))
-		return cli.ShowEach(a, rs, err, func(w io.Writer, ids []string) {
-			for _, id := range ids {
-				fmt.Fprintln(w, id)
-			}
-		})
-	}))
+	cmd := a.Verb(
+		"delete TASK…",
+		"Remove ended tasks and all that hangs on them",
+		cobra.MinimumNArgs(1),
+		cli.With(a, func(ctx context.Context, s pawl.TaskMender, args []string) error {
+			rs, err := s.DeleteTasks(a.ByUser(ctx), taskCalls(args, like))
+			return cli.ShowEach(a, rs, err, func(w io.Writer, ids []string) {
+				for _, id := range ids {
+					fmt.Fprintln(w, id)
+				}
+			})
+		}),
+	)
 	cmd.Flags().BoolVar(&like.Force, "force", false, "even when it has not ended")
 	cmd.Flags().StringVar(&like.Reason, "reason", "", "why, for the record")
 	return cmd
@@ -143,7 +167,18 @@ func taskCalls(ids []string, like pawl.TaskCall) []pawl.TaskCall {
 const taskHeader = "TASK\tTYPE\tSTATE\tWHY\tDUE\tDONE\tITEMS\tPRIORITY\tAGE\tTITLE"
 
 func taskRow(t pawl.Task) string {
-	return terminal.Row(t.ID, t.Type, t.State, cli.Why(t.BlockedBy, t.Error), cli.Due(t.BlockedBy), fmt.Sprintf("%d%%", t.Progress), t.Items, t.Priority, terminal.Age(t.CreatedAt), t.Title)
+	return terminal.Row(
+		t.ID,
+		t.Type,
+		t.State,
+		cli.Why(t.BlockedBy, t.Error),
+		cli.Due(t.BlockedBy),
+		fmt.Sprintf("%d%%", t.Progress),
+		t.Items,
+		t.Priority,
+		terminal.Age(t.CreatedAt),
+		t.Title,
+	)
 }
 
 func showTasks(w io.Writer, ts []pawl.Task) {

@@ -38,22 +38,27 @@ func taskUpdate(a *cli.App) *cobra.Command {
 	var c changes
 	var version int
 	var cmd *cobra.Command
-	cmd = a.Verb("update TASK…", "Change title, priority or metadata of tasks that have not ended", cobra.MinimumNArgs(1), cli.With(a, func(ctx context.Context, s pawl.TaskMaker, args []string) error {
-		u, err := c.read(a, cmd)
-		if err != nil {
-			return err
-		}
-		if cmd.Flags().Changed("version") {
-			u.Version = &version
-		}
-		calls := make([]pawl.TaskUpdate, len(args))
-		for i, id := range args {
-			calls[i] = u
-			calls[i].TaskID = id
-		}
-		rs, err := s.UpdateTasks(a.ByUser(ctx), calls)
-		return cli.ShowEach(a, rs, err, showTasks)
-	}))
+	cmd = a.Verb(
+		"update TASK…",
+		"Change title, priority or metadata of tasks that have not ended",
+		cobra.MinimumNArgs(1),
+		cli.With(a, func(ctx context.Context, s pawl.TaskMaker, args []string) error {
+			u, err := c.read(a, cmd)
+			if err != nil {
+				return err
+			}
+			if cmd.Flags().Changed("version") {
+				u.Version = &version
+			}
+			calls := make([]pawl.TaskUpdate, len(args))
+			for i, id := range args {
+				calls[i] = u
+				calls[i].TaskID = id
+			}
+			rs, err := s.UpdateTasks(a.ByUser(ctx), calls)
+			return cli.ShowEach(a, rs, err, showTasks)
+		}),
+	)
 	c.flags(cmd)
 	cmd.Flags().IntVar(&version, "version", 0, "only if the task still has this version")
 	return cmd
@@ -63,26 +68,31 @@ func taskClone(a *cli.App) *cobra.Command {
 	var c changes
 	var payload, runAt string
 	var cmd *cobra.Command
-	cmd = a.Verb("clone TASK…", "Create tasks that are like older ones", cobra.MinimumNArgs(1), cli.With(a, func(ctx context.Context, s pawl.TaskMaker, args []string) error {
-		u, err := c.read(a, cmd)
-		if err != nil {
-			return err
-		}
-		like := pawl.TaskClone{Title: u.Title, Priority: u.Priority, Metadata: u.Metadata}
-		if like.Payload, err = a.JsonArg("payload", payload); err != nil {
-			return err
-		}
-		if like.RunAt, err = cli.FutureTime("run-at", runAt); err != nil {
-			return err
-		}
-		calls := make([]pawl.TaskClone, len(args))
-		for i, id := range args {
-			calls[i] = like
-			calls[i].TaskID = id
-		}
-		rs, err := s.CloneTasks(ctx, calls)
-		return cli.ShowEach(a, rs, err, showTasks)
-	}))
+	cmd = a.Verb(
+		"clone TASK…",
+		"Create tasks that are like older ones",
+		cobra.MinimumNArgs(1),
+		cli.With(a, func(ctx context.Context, s pawl.TaskMaker, args []string) error {
+			u, err := c.read(a, cmd)
+			if err != nil {
+				return err
+			}
+			like := pawl.TaskClone{Title: u.Title, Priority: u.Priority, Metadata: u.Metadata}
+			if like.Payload, err = a.JsonArg("payload", payload); err != nil {
+				return err
+			}
+			if like.RunAt, err = cli.FutureTime("run-at", runAt); err != nil {
+				return err
+			}
+			calls := make([]pawl.TaskClone, len(args))
+			for i, id := range args {
+				calls[i] = like
+				calls[i].TaskID = id
+			}
+			rs, err := s.CloneTasks(ctx, calls)
+			return cli.ShowEach(a, rs, err, showTasks)
+		}),
+	)
 	c.flags(cmd)
 	cmd.Flags().StringVar(&payload, "payload", "", "JSON, @FILE or - for stdin, in place of the older one's")
 	cmd.Flags().StringVar(&runAt, "run-at", "", "not before: a time, or a span from now (10m)")

@@ -25,20 +25,25 @@ func Command(a *cli.App) *cobra.Command {
 }
 
 func typePut(a *cli.App) *cobra.Command {
-	cmd := a.Verb("put FILE…", "Register the types in files of YAML or JSON, or in all of a folder", cobra.MinimumNArgs(1), cli.With(a, func(ctx context.Context, s pawl.TypeKeeper, args []string) error {
-		types, err := readTypes(a, args)
-		if err != nil {
-			return err
-		}
-		rs, err := s.PutTypes(a.ByUser(ctx), types)
-		return cli.ShowEach(a, rs, err, func(w io.Writer, refs []pawl.TypeRef) {
-			rows := make([]string, len(refs))
-			for i, r := range refs {
-				rows[i] = terminal.Row(r.Name, r.Version, map[bool]string{true: "as it was", false: "new"}[r.Unchanged])
+	cmd := a.Verb(
+		"put FILE…",
+		"Register the types in files of YAML or JSON, or in all of a folder",
+		cobra.MinimumNArgs(1),
+		cli.With(a, func(ctx context.Context, s pawl.TypeKeeper, args []string) error {
+			types, err := readTypes(a, args)
+			if err != nil {
+				return err
 			}
-			terminal.Table(w, "TYPE\tVERSION\t", rows)
-		})
-	}))
+			rs, err := s.PutTypes(a.ByUser(ctx), types)
+			return cli.ShowEach(a, rs, err, func(w io.Writer, refs []pawl.TypeRef) {
+				rows := make([]string, len(refs))
+				for i, r := range refs {
+					rows[i] = terminal.Row(r.Name, r.Version, map[bool]string{true: "as it was", false: "new"}[r.Unchanged])
+				}
+				terminal.Table(w, "TYPE\tVERSION\t", rows)
+			})
+		}),
+	)
 	cmd.Example = "  pawl type put types/user.data.sync.yaml\n  pawl type put types"
 	return cmd
 }
@@ -48,12 +53,27 @@ func typeList(a *cli.App) *cobra.Command {
 	var p cli.Pages
 	cmd := a.Verb("list", "List registered types", cobra.NoArgs, cli.With(a, func(ctx context.Context, s pawl.TypeReader, _ []string) error {
 		line := func(t pawl.Type) string {
-			return terminal.Row(t.Name, t.Version, cmp.Or(string(t.Plan.Mode), "static"), cmp.Or(string(t.Approval.Mode), "none"), t.CreatedAt, t.RemovedAt, terminal.Clip(terminal.Printable(t.Description), 60))
+			return terminal.Row(
+				t.Name,
+				t.Version,
+				cmp.Or(string(t.Plan.Mode), "static"),
+				cmp.Or(string(t.Approval.Mode), "none"),
+				t.CreatedAt,
+				t.RemovedAt,
+				terminal.Clip(terminal.Printable(t.Description), 60),
+			)
 		}
-		return cli.List(ctx, a, p, "TYPE\tVERSION\tPLAN\tAPPROVAL\tCREATED\tREMOVED\tDESCRIPTION", line, func(ctx context.Context, page pawl.Page) (pawl.List[pawl.Type], error) {
-			f.Page = page
-			return s.ListTypes(ctx, f)
-		})
+		return cli.List(
+			ctx,
+			a,
+			p,
+			"TYPE\tVERSION\tPLAN\tAPPROVAL\tCREATED\tREMOVED\tDESCRIPTION",
+			line,
+			func(ctx context.Context, page pawl.Page) (pawl.List[pawl.Type], error) {
+				f.Page = page
+				return s.ListTypes(ctx, f)
+			},
+		)
 	}))
 	p.Flags(cmd)
 	cmd.Flags().BoolVar(&f.Versions, "versions", false, "every version")
@@ -63,26 +83,36 @@ func typeList(a *cli.App) *cobra.Command {
 
 func typeGet(a *cli.App) *cobra.Command {
 	var version int
-	cmd := a.Verb("get TYPE", "Show a type's definition, as JSON", cobra.ExactArgs(1), cli.With(a, func(ctx context.Context, s pawl.TypeReader, args []string) error {
-		t, err := s.GetType(ctx, args[0], version)
-		if err != nil {
-			return err
-		}
-		return a.Encode(t, a.Config.Output != "json")
-	}))
+	cmd := a.Verb(
+		"get TYPE",
+		"Show a type's definition, as JSON",
+		cobra.ExactArgs(1),
+		cli.With(a, func(ctx context.Context, s pawl.TypeReader, args []string) error {
+			t, err := s.GetType(ctx, args[0], version)
+			if err != nil {
+				return err
+			}
+			return a.Encode(t, a.Config.Output != "json")
+		}),
+	)
 	cmd.Flags().IntVar(&version, "version", 0, "this version (default: the one that holds)")
 	return cmd
 }
 
 func typeRemove(a *cli.App) *cobra.Command {
-	return a.Verb("remove TYPE…", "Take types off the registry; their tasks go on", cobra.MinimumNArgs(1), cli.With(a, func(ctx context.Context, s pawl.TypeKeeper, args []string) error {
-		rs, err := s.RemoveTypes(a.ByUser(ctx), args)
-		return cli.ShowEach(a, rs, err, func(w io.Writer, names []string) {
-			for _, n := range names {
-				terminal.Fields(w, "removed", n)
-			}
-		})
-	}))
+	return a.Verb(
+		"remove TYPE…",
+		"Take types off the registry; their tasks go on",
+		cobra.MinimumNArgs(1),
+		cli.With(a, func(ctx context.Context, s pawl.TypeKeeper, args []string) error {
+			rs, err := s.RemoveTypes(a.ByUser(ctx), args)
+			return cli.ShowEach(a, rs, err, func(w io.Writer, names []string) {
+				for _, n := range names {
+					terminal.Fields(w, "removed", n)
+				}
+			})
+		}),
+	)
 }
 
 // readTypes reads definitions: of a folder every .yaml, .yml and .json file.

@@ -142,7 +142,8 @@ func brief(ctx context.Context) (pawl.Lease, []byte, error) {
 func ProgramEnv(env, named []string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
-		return !slices.Contains(named, name) && slices.ContainsFunc([]string{"PAWL_", "DB_", "API_PG_DB_"}, func(p string) bool { return strings.HasPrefix(name, p) })
+		return !slices.Contains(named, name) &&
+			slices.ContainsFunc([]string{"PAWL_", "DB_", "API_PG_DB_"}, func(p string) bool { return strings.HasPrefix(name, p) })
 	})
 }
 
@@ -199,7 +200,9 @@ func outcome(err error, out *childproc.HeadBuffer, tail *childproc.TailBuffer) (
 		return json.RawMessage("null"), nil
 	}
 	if !json.Valid(result) {
-		detail, _ := json.Marshal(map[string]string{"stdout": strings.ToValidUTF8(string(result[:min(len(result), 1<<10)]), "\uFFFD"), "stderr": tail.String()})
+		detail, _ := json.Marshal(
+			map[string]string{"stdout": strings.ToValidUTF8(string(result[:min(len(result), 1<<10)]), "\uFFFD"), "stderr": tail.String()},
+		)
 		return nil, worker.Failed(pawl.Failure{Code: codeBadOutput, Message: "its stdout is not one JSON value", Detail: detail})
 	}
 	return result, nil
@@ -273,7 +276,8 @@ func listen(ctx context.Context, r io.Reader) error {
 // badReport is the attempt's error; a lost lease, a cancelled item and a
 // database that is away stay what they are.
 func badReport(n int, err error) error {
-	if code := pawl.CodeOf(err); code == pawl.CodeLeaseLost || code == pawl.CodeUnavailable || errors.Is(err, context.Canceled) || errors.Is(err, pawl.ErrCancelled) {
+	if code := pawl.CodeOf(err); code == pawl.CodeLeaseLost || code == pawl.CodeUnavailable || errors.Is(err, context.Canceled) ||
+		errors.Is(err, pawl.ErrCancelled) {
 		return err
 	}
 	return worker.Failed(pawl.Failure{Code: codeBadReport, Message: fmt.Sprintf("report %d on descriptor 3: %v", n, err)})

@@ -21,7 +21,7 @@ func Command(a *cli.App) *cobra.Command {
 	var o worker.Options
 	var types []string
 	var run bool
-	cmd := a.Verb("worker --type TYPE --exec -- COMMAND…", "Run a program for every item of a type", cobra.ArbitraryArgs, func(cmd *cobra.Command, args []string) error {
+	work := func(cmd *cobra.Command, args []string) error {
 		switch {
 		case !run || len(args) == 0:
 			return cli.Usage(cmd, errors.New("what is to be run? --exec -- COMMAND…"))
@@ -61,7 +61,8 @@ func Command(a *cli.App) *cobra.Command {
 			}
 			return err
 		})(cmd, args)
-	})
+	}
+	cmd := a.Verb("worker --type TYPE --exec -- COMMAND…", "Run a program for every item of a type", cobra.ArbitraryArgs, work)
 	cmd.Long = workerHelp
 	cmd.Example = "  pawl worker --type pdf.parse --concurrency 4 --exec -- ./parse.py --fast"
 	f := cmd.Flags()
@@ -91,18 +92,20 @@ func workerList(a *cli.App) *cobra.Command {
 	var f pawl.WorkerFilter
 	var p cli.Pages
 	var since string
-	cmd := a.Verb("list", "List the workers of the registry, last seen first", cobra.NoArgs, cli.With(a, func(ctx context.Context, s pawl.HouseReader, _ []string) (err error) {
+	read := func(ctx context.Context, s pawl.HouseReader, _ []string) (err error) {
 		if f.SeenSince, err = cli.TimeArg("since", since, -1); err != nil {
 			return err
 		}
 		line := func(w pawl.WorkerInfo) string {
 			return terminal.Row(w.WorkerID, w.Name, w.Version, w.InFlight, w.StartedAt, w.LastSeenAt, w.Types)
 		}
-		return cli.List(ctx, a, p, "WORKER\tNAME\tVERSION\tIN FLIGHT\tSTARTED\tLAST SEEN\tTYPES", line, func(ctx context.Context, page pawl.Page) (pawl.List[pawl.WorkerInfo], error) {
+		fetch := func(ctx context.Context, page pawl.Page) (pawl.List[pawl.WorkerInfo], error) {
 			f.Page = page
 			return s.ListWorkers(ctx, f)
-		})
-	}))
+		}
+		return cli.List(ctx, a, p, "WORKER\tNAME\tVERSION\tIN FLIGHT\tSTARTED\tLAST SEEN\tTYPES", line, fetch)
+	}
+	cmd := a.Verb("list", "List the workers of the registry, last seen first", cobra.NoArgs, cli.With(a, read))
 	p.Flags(cmd)
 	cmd.Flags().StringVar(&since, "since", "", "seen at or after: a time, or a span back from now")
 	return cmd

@@ -1,0 +1,194 @@
+package tidy
+
+import (
+	"go/ast"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// maxLine bounds a line of Go, in bytes.
+const maxLine = 140
+
+// longLines lists the folders ("." is the root's files) and files whose lines are not
+// held yet. The list may only shrink.
+var longLines = []string{
+	".", "api", "client", "engine", "store", "sweep", "server", "mcp", "bench",
+	"agent/loop_test.go",
+	"cmd/pawl/demo_test.go",
+	"cmd/pawl/deploy_test.go",
+	"cmd/pawl/doctor_test.go",
+	"cmd/pawl/internal/cli/settings_test.go",
+	"cmd/pawl/internal/db/doctor.go",
+	"cmd/pawl/internal/db/provenance.go",
+	"cmd/pawl/internal/db/sweep.go",
+	"cmd/pawl/internal/serve/mcp.go",
+	"cmd/pawl/internal/worker/program.go",
+	"cmd/pawl/root_test.go",
+	"contrib/anthropic/anthropic_test.go",
+	"contrib/openai/openai_test.go",
+	"dashboard/access_test.go",
+	"dashboard/dashboard.go",
+	"dashboard/dashboard_test.go",
+	"dashboard/hostile_test.go",
+	"dashboard/session_test.go",
+	"dashboard/show.go",
+	"feed/bytes_test.go",
+	"feed/commit_test.go",
+	"feed/epoch_test.go",
+	"feed/prepared_test.go",
+	"feed/sequence.go",
+	"internal/demo/agent.go",
+	"internal/demo/demo.go",
+	"internal/demo/order.go",
+	"internal/testagent/main.go",
+	"internal/testenv/report_test.go",
+	"internal/testserver/testserver_test.go",
+	"internal/tidy/documents_test.go",
+	"internal/tidy/words_test.go",
+	"pawltest/scenario/commands.go",
+	"pawltest/scenario/reads.go",
+	"pawltest/schemas.go",
+	"pawltest/suite/accept.go",
+	"pawltest/suite/checkpoints.go",
+	"pawltest/suite/heartbeat.go",
+	"pawltest/suite/limits.go",
+	"pawltest/suite/lists.go",
+	"pawltest/suite/plan.go",
+	"pawltest/suite/stats.go",
+	"pawltest/suite/tokens.go",
+	"pawltest/suite/updates.go",
+	"relay/webhook/sink_test.go",
+	"schema/fuzz_test.go",
+	"schema/schema_test.go",
+	"worker/drain_test.go",
+	"worker/engine_test.go",
+	"worker/message_test.go",
+	"worker/rabbitmq/driven_test.go",
+	"worker/result_test.go",
+	"worker/worker_test.go",
+}
+
+func TestLinesAreShort(t *testing.T) {
+	perFolder(t, "longLines", longLines, func(f *file) string {
+		for _, l := range strings.Split(f.text, "\n") {
+			if len(l) > maxLine {
+				return l
+			}
+		}
+		return ""
+	})
+}
+
+// metaphors are words that names and comments do not use: each has a standard term in
+// docs/glossary.md, or means a person where a program is meant.
+var metaphors = regexp.MustCompile(`(?i)\b(crew|scribe|deeds?|lane|talker|throwaway|foreman|` +
+	`whoever|nobody|somebody|everybody|anybody)\b`)
+
+// oldWords lists the folders and files whose words are not plain yet. The list may
+// only shrink.
+var oldWords = []string{
+	".", "api", "client", "engine", "store", "sweep", "server", "mcp", "bench",
+	"access/access.go",
+	"access/task.go",
+	"access/task_test.go",
+	"access/wrong_test.go",
+	"agent/agent.go",
+	"agent/kill_unix_test.go",
+	"agent/loop.go",
+	"agent/loop_test.go",
+	"cmd/pawl/deploy_test.go",
+	"cmd/pawl/internal/cli/app.go",
+	"cmd/pawl/internal/cli/output.go",
+	"cmd/pawl/internal/cli/settings.go",
+	"cmd/pawl/internal/key/key.go",
+	"cmd/pawl/internal/worker/program.go",
+	"dashboard/access_test.go",
+	"dashboard/dashboard_test.go",
+	"feed/cache.go",
+	"feed/commit_test.go",
+	"feed/drive.go",
+	"feed/epoch_test.go",
+	"feed/feed.go",
+	"feed/many_test.go",
+	"feed/seal.go",
+	"feed/sequence.go",
+	"internal/demo/supervisor.go",
+	"internal/measure/measure.go",
+	"internal/testenv/brokers.go",
+	"internal/testenv/main.go",
+	"internal/tidy/arrows_test.go",
+	"internal/tidy/doc.go",
+	"internal/tidy/words_test.go",
+	"pawltest/pawltest.go",
+	"pawltest/scenario/messages.go",
+	"pawltest/suite/accept.go",
+	"pawltest/suite/keys.go",
+	"relay/ledger.go",
+	"relay/rabbitmq/sink.go",
+	"relay/relay_test.go",
+	"relay/webhook/private.go",
+	"relay/webhook/sink_test.go",
+}
+
+func TestWordsArePlain(t *testing.T) {
+	perFolder(t, "oldWords", oldWords, func(f *file) (found string) {
+		for _, group := range f.ast.Comments {
+			for _, c := range group.List {
+				if found == "" {
+					found = metaphors.FindString(c.Text)
+				}
+			}
+		}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			if id, ok := n.(*ast.Ident); ok && found == "" {
+				found = metaphors.FindString(id.Name)
+			}
+			return found == ""
+		})
+		return found
+	})
+}
+
+// perFolder reports the Go files in which find finds something, except those that are
+// listed by folder or path, and every entry of the list that holds nothing any more.
+func perFolder(t *testing.T, list string, listed []string, find func(*file) string) {
+	t.Helper()
+	used := map[string]bool{}
+	each(t, func(f *file) bool { return f.isGo() && !f.generated && f.path != "internal/tidy/plain_test.go" }, func(f *file) {
+		found := find(f)
+		if found == "" {
+			return
+		}
+		i := slices.IndexFunc(listed, func(e string) bool { return e == f.path || e == f.dir() || e != "." && f.under(e) })
+		if i < 0 {
+			t.Errorf("%s: %.100q", f.path, found)
+			return
+		}
+		used[listed[i]] = true
+	})
+	for _, e := range listed {
+		if !used[e] {
+			t.Errorf("%s holds nothing any more: remove it from %s", e, list)
+		}
+	}
+}
+
+// driverErrors are SQLSTATEs and names of the drivers' error types.
+var driverErrors = regexp.MustCompile(`\bpgconn\.PgError\b|\bsqlite\.Error\b|\bsqlite3\.SQLITE_|"(40001|40P01|23505|55P03|57P0[0-9]|25P02|42P01)"`)
+
+// driverErrorsElsewhere lists files outside the store that still read driver errors.
+// The list may only shrink.
+var driverErrorsElsewhere = []string{"engine/scope.go"}
+
+// Errors of the drivers are classified in the store; the rest knows codes of pawl.
+func TestDriverErrorsStayInTheStore(t *testing.T) {
+	each(t, func(f *file) bool {
+		return f.code() && !f.under("store") && !slices.Contains(driverErrorsElsewhere, f.path)
+	}, func(f *file) {
+		if found := driverErrors.FindString(f.text); found != "" {
+			t.Errorf("%s: %s; driver errors are classified in store/", f.path, found)
+		}
+	})
+}
