@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/api"
 )
 
 // payloads are the members that carry what work is about; metadata, titles,
@@ -38,15 +39,14 @@ func (p Pass) Payloads() bool {
 	return p.Key == nil || p.Key.Payloads || slices.ContainsFunc(p.Key.Roles, func(r string) bool { return r != "reader" && r != "claimer" })
 }
 
-// Hides says that answers of a route are to be shown without payloads (Hide). What
-// a call claims is shown whole.
-func (p Pass) Hides(route string) bool { return !p.Payloads() && route != "claim" }
+// Hides says that answers of a call are to be shown without payloads (Hide).
+func (p Pass) Hides(r api.Route) bool { return !p.Payloads() && !r.Has(api.ShowsPayloads) }
 
 // HidesFrom is Hides for one answer, a pointer: where to go on is shown whole to
 // the key that holds the item's lease.
-func (p Pass) HidesFrom(route string, answer any) bool {
-	r, ok := answer.(*pawl.ResumeState)
-	return p.Hides(route) && !(ok && r.Held)
+func (p Pass) HidesFrom(r api.Route, answer any) bool {
+	state, ok := answer.(*pawl.ResumeState)
+	return p.Hides(r) && !(ok && state.Held)
 }
 
 var rawJSON = reflect.TypeFor[json.RawMessage]()

@@ -2,6 +2,8 @@ package api
 
 import (
 	"net/http"
+
+	"github.com/pawl-work/pawl"
 )
 
 // Role names what a call needs; it is also a scope of an API key.
@@ -25,7 +27,46 @@ type Route struct {
 	Role    Role
 	Success int    // status of an answer that is no problem
 	Means   string // one sentence, for the API's description
+	Traits  Trait
+	Found   string      // what 200 means where Success is 201; "" = 200 is not answered
+	Stream  string      // what its stream holds; "" = it answers with JSON
+	Refuses []pawl.Code // besides those that every call of its kind may refuse with
+	Tools   []Tool      // the MCP tools that make this call
 }
+
+// Trait is what is special about a call.
+type Trait uint16
+
+// The traits.
+const (
+	Global        Trait = 1 << iota // concerns all namespaces
+	PayloadOnly                     // its answer is nothing but a payload
+	ShowsPayloads                   // its payloads are shown to every caller: they are what it claims
+	AnswersLate                     // may wait: its answer is written when nothing else of the request is left
+	Streams                         // answers with server-sent events
+	Steps                           // runs in several transactions, also under an idempotency key
+	ReadOnly                        // changes nothing, though it is no GET
+	NoKey                           // takes no idempotency key: what it does is known by an id of its own
+	Repeatable                      // made again it changes nothing more: a client repeats it without a key
+	NoOwnKey                        // goes out without a key of the client's own making
+)
+
+// Tool is an MCP tool that makes a call.
+type Tool struct {
+	Name, Title string
+	Means       string // for the model that is to choose it
+	Hints       ToolHint
+}
+
+// ToolHint is what a client may presume of a tool.
+type ToolHint uint8
+
+// The hints.
+const (
+	ToolReads    ToolHint = 1 << iota // changes nothing
+	ToolRepeats                       // called again with the same arguments it changes nothing more
+	ToolDestroys                      // what it does cannot be taken back
+)
 
 const (
 	get   = http.MethodGet
@@ -40,143 +81,234 @@ const (
 // (/v1/items/{id}:complete): {items: […]} in, {results: […]} out, each call
 // answered on its own.
 var Routes = []Route{
-	{"create_task", post, "/v1/tasks", Submitter, 201, "Create a task; 200 with deduplicated set when its dedupe found an older one."},
-	{"create_tasks", post, "/v1/tasks:batch", Submitter, 200, "Create tasks, each answered on its own."},
-	{"list_tasks", get, "/v1/tasks", Reader, 200, "List tasks, newest first."},
-	{"get_task", get, "/v1/tasks/{id}", Reader, 200, "Read a task."},
-	{"update_task", patch, "/v1/tasks/{id}", Submitter, 200, "Change a task's title, priority or metadata; with If-Match, only the version it names."},
-	{"update_tasks", post, "/v1/tasks:update", Submitter, 200, "Change tasks, each answered on its own."},
-	{"clone_task", post, "/v1/tasks/{id}:clone", Submitter, 201, "Create a task that is like this one, in whatever state it is."},
-	{"clone_tasks", post, "/v1/tasks:clone", Submitter, 200, "Clone tasks, each answered on its own."},
-	{"delete_task", del, "/v1/tasks/{id}", Operator, 204, "Delete a task that has ended, or with force any, and all that hangs on it."},
-	{"delete_tasks", post, "/v1/tasks:delete", Operator, 200, "Delete tasks, each answered on its own."},
-	{"add_items", post, "/v1/tasks/{id}:add_items", Submitter, 200, "Add items to a task whose work is still open."},
-	{"add_items_batch", post, "/v1/tasks:add_items", Submitter, 200, "Add items to tasks, each answered on its own."},
-	{"cancel_task", post, "/v1/tasks/{id}:cancel", Submitter, 200, "Cancel a task, or some of its items."},
-	{"cancel_tasks", post, "/v1/tasks:cancel", Submitter, 200, "Cancel tasks, each answered on its own."},
-	{"retry_task", post, "/v1/tasks/{id}:retry", Operator, 200, "Queue a task's failed items again and reopen it."},
-	{"retry_tasks", post, "/v1/tasks:retry", Operator, 200, "Retry tasks, each answered on its own."},
-	{"bury_task", post, "/v1/tasks/{id}:bury", Operator, 200, "Set a task's failed items aside as dead letters."},
-	{"bury_tasks", post, "/v1/tasks:bury", Operator, 200, "Bury tasks, each answered on its own."},
-	{"checkpoint_task", post, "/v1/tasks/{id}:checkpoint", Submitter, 201, "Save a checkpoint of the task itself, without a lease."},
-	{"checkpoint_tasks", post, "/v1/tasks:checkpoint", Submitter, 200, "Save checkpoints of tasks, each answered on its own."},
-	{"task_result", get, "/v1/tasks/{id}/result", Reader, 200, "Read what a completed task came to."},
-	{"task_items", get, "/v1/tasks/{id}/items", Reader, 200, "List a task's items, oldest first."},
-	{"task_events", get, "/v1/tasks/{id}/events", Reader, 200, "List a task's events, newest first."},
-	{"task_provenance", get, "/v1/tasks/{id}/provenance", Reader, 200, "List who did what to a task and with what, oldest first."},
-	{"task_checkpoints", get, "/v1/tasks/{id}/checkpoints", Reader, 200, "List a task's checkpoints in order of their number."},
-	{"count_checkpoints", get, "/v1/tasks/{id}/checkpoints/counts", Reader, 200, "Count a task's checkpoints by type."},
+	{Name: "create_task", Method: post, Path: "/v1/tasks", Role: Submitter, Success: 201, Means: "Create a task; 200 with deduplicated set when its dedupe found an older one.",
+		Found: "The task that an earlier create has made: dedupe or input_hash found it.",
+		Tools: []Tool{
+			{Name: "work_propose", Title: "Propose a task", Means: "Ask for work: creates a task of a type with a payload. Without items it has one item whose input is the payload."},
+		},
+	},
+	{Name: "create_tasks", Method: post, Path: "/v1/tasks:batch", Role: Submitter, Success: 200, Means: "Create tasks, each answered on its own."},
+	{Name: "list_tasks", Method: get, Path: "/v1/tasks", Role: Reader, Success: 200, Means: "List tasks, newest first.",
+		Tools: []Tool{
+			{Name: "work_list", Title: "List tasks", Hints: ToolReads, Means: "List tasks, newest first, by type, state or status. State submitted waits for a decision; available: true has items to check out."},
+		},
+	},
+	{Name: "get_task", Method: get, Path: "/v1/tasks/{id}", Role: Reader, Success: 200, Means: "Read a task.",
+		Tools: []Tool{
+			{Name: "work_get", Title: "Read a task", Hints: ToolReads, Means: "Read a task with its items, what is said about it so far, the rules of its type (what a good result is) and, once it has completed, its result; or one item."},
+			{Name: "work_wait", Title: "Wait for a task", Hints: ToolReads, Means: "Wait until a task awaits a decision, failed or ended, or the time is up. With after_version, until something was decided since."},
+		},
+	},
+	{Name: "update_task", Method: patch, Path: "/v1/tasks/{id}", Role: Submitter, Success: 200, Means: "Change a task's title, priority or metadata; with If-Match, only the version it names.", Refuses: []pawl.Code{pawl.CodePrecondition}},
+	{Name: "update_tasks", Method: post, Path: "/v1/tasks:update", Role: Submitter, Success: 200, Means: "Change tasks, each answered on its own."},
+	{Name: "clone_task", Method: post, Path: "/v1/tasks/{id}:clone", Role: Submitter, Success: 201, Means: "Create a task that is like this one, in whatever state it is."},
+	{Name: "clone_tasks", Method: post, Path: "/v1/tasks:clone", Role: Submitter, Success: 200, Means: "Clone tasks, each answered on its own."},
+	{Name: "delete_task", Method: del, Path: "/v1/tasks/{id}", Role: Operator, Success: 204, Means: "Delete a task that has ended, or with force any, and all that hangs on it.", Traits: Steps},
+	{Name: "delete_tasks", Method: post, Path: "/v1/tasks:delete", Role: Operator, Success: 200, Means: "Delete tasks, each answered on its own.", Traits: Steps},
+	{Name: "add_items", Method: post, Path: "/v1/tasks/{id}:add_items", Role: Submitter, Success: 200, Means: "Add items to a task whose work is still open."},
+	{Name: "add_items_batch", Method: post, Path: "/v1/tasks:add_items", Role: Submitter, Success: 200, Means: "Add items to tasks, each answered on its own."},
+	{Name: "cancel_task", Method: post, Path: "/v1/tasks/{id}:cancel", Role: Submitter, Success: 200, Means: "Cancel a task, or some of its items.",
+		Tools: []Tool{
+			{Name: "work_cancel", Title: "Cancel a task", Hints: ToolRepeats | ToolDestroys, Means: "Cancel a task, or some of its items, for good. Whoever works on them learns by the next heartbeat."},
+		},
+	},
+	{Name: "cancel_tasks", Method: post, Path: "/v1/tasks:cancel", Role: Submitter, Success: 200, Means: "Cancel tasks, each answered on its own."},
+	{Name: "retry_task", Method: post, Path: "/v1/tasks/{id}:retry", Role: Operator, Success: 200, Means: "Queue a task's failed items again and reopen it."},
+	{Name: "retry_tasks", Method: post, Path: "/v1/tasks:retry", Role: Operator, Success: 200, Means: "Retry tasks, each answered on its own."},
+	{Name: "bury_task", Method: post, Path: "/v1/tasks/{id}:bury", Role: Operator, Success: 200, Means: "Set a task's failed items aside as dead letters."},
+	{Name: "bury_tasks", Method: post, Path: "/v1/tasks:bury", Role: Operator, Success: 200, Means: "Bury tasks, each answered on its own."},
+	{Name: "checkpoint_task", Method: post, Path: "/v1/tasks/{id}:checkpoint", Role: Submitter, Success: 201, Means: "Save a checkpoint of the task itself, without a lease."},
+	{Name: "checkpoint_tasks", Method: post, Path: "/v1/tasks:checkpoint", Role: Submitter, Success: 200, Means: "Save checkpoints of tasks, each answered on its own."},
+	{Name: "task_result", Method: get, Path: "/v1/tasks/{id}/result", Role: Reader, Success: 200, Means: "Read what a completed task came to.", Traits: PayloadOnly, Refuses: []pawl.Code{pawl.CodeConflict, pawl.CodeTooLarge}},
+	{Name: "task_items", Method: get, Path: "/v1/tasks/{id}/items", Role: Reader, Success: 200, Means: "List a task's items, oldest first."},
+	{Name: "task_events", Method: get, Path: "/v1/tasks/{id}/events", Role: Reader, Success: 200, Means: "List a task's events, newest first."},
+	{Name: "task_provenance", Method: get, Path: "/v1/tasks/{id}/provenance", Role: Reader, Success: 200, Means: "List who did what to a task and with what, oldest first."},
+	{Name: "task_checkpoints", Method: get, Path: "/v1/tasks/{id}/checkpoints", Role: Reader, Success: 200, Means: "List a task's checkpoints in order of their number."},
+	{Name: "count_checkpoints", Method: get, Path: "/v1/tasks/{id}/checkpoints/counts", Role: Reader, Success: 200, Means: "Count a task's checkpoints by type."},
 
-	{"send_signal", post, "/v1/signals", Submitter, 200, "Send a signal: items that wait for it are queued, and those that will go on at once."},
-	{"send_signals", post, "/v1/signals:batch", Submitter, 200, "Send signals, each answered on its own."},
+	{Name: "send_signal", Method: post, Path: "/v1/signals", Role: Submitter, Success: 200, Means: "Send a signal: items that wait for it are queued, and those that will go on at once."},
+	{Name: "send_signals", Method: post, Path: "/v1/signals:batch", Role: Submitter, Success: 200, Means: "Send signals, each answered on its own."},
 
-	{"claim", post, "/v1/claims", Claimer, 200, "Take items to work on, each under a lease; wait up to 60 s for some. The item that brings the inputs to 8 MiB is the last: claim again for more."},
-	{"heartbeat", post, "/v1/items/{id}:heartbeat", Claimer, 200, "Extend a lease, and learn whether the item was cancelled."},
-	{"heartbeat_items", post, "/v1/items:heartbeat", Claimer, 200, "Extend leases, each answered on its own."},
-	{"progress", post, "/v1/items/{id}:progress", Claimer, 200, "Report how far an item is."},
-	{"progress_items", post, "/v1/items:progress", Claimer, 200, "Report progress of items, each answered on its own."},
-	{"checkpoint", post, "/v1/items/{id}:checkpoint", Claimer, 201, "Save a checkpoint under a lease."},
-	{"checkpoint_items", post, "/v1/items:checkpoint", Claimer, 200, "Save checkpoints under leases, each answered on its own."},
-	{"complete", post, "/v1/items/{id}:complete", Claimer, 200, "Hand in an item's result and end it."},
-	{"complete_items", post, "/v1/items:complete", Claimer, 200, "Complete items, each answered on its own."},
-	{"fail", post, "/v1/items/{id}:fail", Claimer, 200, "Say that an attempt failed; it is retried by policy."},
-	{"fail_items", post, "/v1/items:fail", Claimer, 200, "Fail attempts, each answered on its own."},
-	{"release", post, "/v1/items/{id}:release", Claimer, 200, "Give an item back, uncounted."},
-	{"release_items", post, "/v1/items:release", Claimer, 200, "Release items, each answered on its own."},
-	{"suspend", post, "/v1/items/{id}:suspend", Claimer, 200, "Give the lease up until a time or a signal."},
-	{"revoke_lease", post, "/v1/items/{id}:revoke_lease", Operator, 200, "End the lease of an item, whoever holds it: the item is queued again, uncounted."},
-	{"revoke_leases", post, "/v1/items:revoke_lease", Operator, 200, "Revoke leases, each answered on its own."},
-	{"suspend_items", post, "/v1/items:suspend", Claimer, 200, "Suspend items, each answered on its own."},
+	{Name: "claim", Method: post, Path: "/v1/claims", Role: Claimer, Success: 200, Means: "Take items to work on, each under a lease; wait up to 60 s for some. The item that brings the inputs to 8 MiB is the last: claim again for more.", Traits: ShowsPayloads | AnswersLate | NoOwnKey,
+		Tools: []Tool{
+			{Name: "work_checkout", Title: "Check out work", Means: "Take items to work on under a lease: of a task, of certain types, or anywhere. No items means that there is nothing to do now."},
+		},
+	},
+	{Name: "heartbeat", Method: post, Path: "/v1/items/{id}:heartbeat", Role: Claimer, Success: 200, Means: "Extend a lease, and learn whether the item was cancelled.", Traits: Repeatable,
+		Tools: []Tool{
+			{Name: "work_heartbeat", Title: "Keep a lease", Hints: ToolRepeats, Means: "Extend your lease on an item. cancelled: true means stop, nobody wants it any more."},
+		},
+	},
+	{Name: "heartbeat_items", Method: post, Path: "/v1/items:heartbeat", Role: Claimer, Success: 200, Means: "Extend leases, each answered on its own.", Traits: Repeatable},
+	{Name: "progress", Method: post, Path: "/v1/items/{id}:progress", Role: Claimer, Success: 200, Means: "Report how far an item is.", Traits: Repeatable,
+		Tools: []Tool{
+			{Name: "work_progress", Title: "Report progress", Hints: ToolRepeats, Means: "Say how far you are: progress in percent, stage in a few words."},
+		},
+	},
+	{Name: "progress_items", Method: post, Path: "/v1/items:progress", Role: Claimer, Success: 200, Means: "Report progress of items, each answered on its own.", Traits: Repeatable},
+	{Name: "checkpoint", Method: post, Path: "/v1/items/{id}:checkpoint", Role: Claimer, Success: 201, Means: "Save a checkpoint under a lease.",
+		Tools: []Tool{
+			{Name: "work_checkpoint", Title: "Save a checkpoint", Means: "Save where you are, so that another attempt can go on from there; what has a name is found by it in work_resume."},
+		},
+	},
+	{Name: "checkpoint_items", Method: post, Path: "/v1/items:checkpoint", Role: Claimer, Success: 200, Means: "Save checkpoints under leases, each answered on its own."},
+	{Name: "complete", Method: post, Path: "/v1/items/{id}:complete", Role: Claimer, Success: 200, Means: "Hand in an item's result and end it.",
+		Tools: []Tool{
+			{Name: "work_complete", Title: "Complete an item", Hints: ToolRepeats, Means: "Hand in the result of an item whose type asks for no acceptance, and end it."},
+		},
+	},
+	{Name: "complete_items", Method: post, Path: "/v1/items:complete", Role: Claimer, Success: 200, Means: "Complete items, each answered on its own."},
+	{Name: "fail", Method: post, Path: "/v1/items/{id}:fail", Role: Claimer, Success: 200, Means: "Say that an attempt failed; it is retried by policy.",
+		Tools: []Tool{
+			{Name: "work_fail", Title: "Fail an attempt", Hints: ToolRepeats, Means: "Say that you could not do it and why. It is tried again by policy, unless retryable is false."},
+		},
+	},
+	{Name: "fail_items", Method: post, Path: "/v1/items:fail", Role: Claimer, Success: 200, Means: "Fail attempts, each answered on its own."},
+	{Name: "release", Method: post, Path: "/v1/items/{id}:release", Role: Claimer, Success: 200, Means: "Give an item back, uncounted.",
+		Tools: []Tool{
+			{Name: "work_release", Title: "Give an item back", Hints: ToolRepeats, Means: "Give an item back; it is not counted as a failure."},
+		},
+	},
+	{Name: "release_items", Method: post, Path: "/v1/items:release", Role: Claimer, Success: 200, Means: "Release items, each answered on its own."},
+	{Name: "suspend", Method: post, Path: "/v1/items/{id}:suspend", Role: Claimer, Success: 200, Means: "Give the lease up until a time or a signal."},
+	{Name: "revoke_lease", Method: post, Path: "/v1/items/{id}:revoke_lease", Role: Operator, Success: 200, Means: "End the lease of an item, whoever holds it: the item is queued again, uncounted."},
+	{Name: "revoke_leases", Method: post, Path: "/v1/items:revoke_lease", Role: Operator, Success: 200, Means: "Revoke leases, each answered on its own."},
+	{Name: "suspend_items", Method: post, Path: "/v1/items:suspend", Role: Claimer, Success: 200, Means: "Suspend items, each answered on its own."},
 
-	{"submit", post, "/v1/items/{id}:submit", Claimer, 200, "Hand in an item's result, to be accepted with its task."},
-	{"submit_items", post, "/v1/items:submit", Claimer, 200, "Submit results, each answered on its own."},
-	{"submit_part", post, "/v1/items/{id}/parts", Claimer, 201, "Hand in a piece of an item's result."},
-	{"submit_parts", post, "/v1/parts:batch", Claimer, 200, "Hand in pieces of results, each answered on its own."},
-	{"finalize", post, "/v1/items/{id}:finalize", Claimer, 200, "Put an item's parts together and submit what comes of it."},
-	{"finalize_items", post, "/v1/items:finalize", Claimer, 200, "Finalize items, each answered on its own."},
-	{"approve_task", post, "/v1/tasks/{id}:approve", Approver, 200, "Approve a submitted task; it is applied where that needs no worker."},
-	{"approve_tasks", post, "/v1/tasks:approve", Approver, 200, "Approve tasks, each answered on its own."},
-	{"reject_task", post, "/v1/tasks/{id}:reject", Approver, 200, "Reject a submitted task for good, or send items back for rework."},
-	{"reject_tasks", post, "/v1/tasks:reject", Approver, 200, "Reject tasks, each answered on its own."},
+	{Name: "submit", Method: post, Path: "/v1/items/{id}:submit", Role: Claimer, Success: 200, Means: "Hand in an item's result, to be accepted with its task.",
+		Tools: []Tool{
+			{Name: "work_submit", Title: "Submit a result", Hints: ToolRepeats, Means: "Hand in an item's whole result, to be accepted with its task. What does not fit the type's schema is refused with JSON Pointers; the lease stays yours."},
+		},
+	},
+	{Name: "submit_items", Method: post, Path: "/v1/items:submit", Role: Claimer, Success: 200, Means: "Submit results, each answered on its own."},
+	{Name: "submit_part", Method: post, Path: "/v1/items/{id}/parts", Role: Claimer, Success: 201, Means: "Hand in a piece of an item's result.",
+		Tools: []Tool{
+			{Name: "work_submit_part", Title: "Submit a part", Hints: ToolRepeats, Means: "Hand in a piece of an item's result, checked against the schema of its key. A later part of the same key and seq takes its place."},
+		},
+	},
+	{Name: "submit_parts", Method: post, Path: "/v1/parts:batch", Role: Claimer, Success: 200, Means: "Hand in pieces of results, each answered on its own."},
+	{Name: "finalize", Method: post, Path: "/v1/items/{id}:finalize", Role: Claimer, Success: 200, Means: "Put an item's parts together and submit what comes of it.",
+		Tools: []Tool{
+			{Name: "work_finalize", Title: "Finalize parts", Hints: ToolRepeats, Means: "Put an item's parts together and submit what comes of it."},
+		},
+	},
+	{Name: "finalize_items", Method: post, Path: "/v1/items:finalize", Role: Claimer, Success: 200, Means: "Finalize items, each answered on its own."},
+	{Name: "approve_task", Method: post, Path: "/v1/tasks/{id}:approve", Role: Approver, Success: 200, Means: "Approve a submitted task; it is applied where that needs no worker.", Refuses: []pawl.Code{pawl.CodePrecondition},
+		Tools: []Tool{
+			{Name: "work_approve", Title: "Approve a task", Hints: ToolRepeats | ToolDestroys, Means: "Approve a submitted task: its effect is applied, once."},
+		},
+	},
+	{Name: "approve_tasks", Method: post, Path: "/v1/tasks:approve", Role: Approver, Success: 200, Means: "Approve tasks, each answered on its own."},
+	{Name: "reject_task", Method: post, Path: "/v1/tasks/{id}:reject", Role: Approver, Success: 200, Means: "Reject a submitted task for good, or send items back for rework.", Refuses: []pawl.Code{pawl.CodePrecondition},
+		Tools: []Tool{
+			{Name: "work_reject", Title: "Reject a task", Hints: ToolRepeats | ToolDestroys, Means: "Reject a submitted task with reasons: for good, or with allow_rework, so that its items are worked on again and the next worker gets the reasons."},
+		},
+	},
+	{Name: "reject_tasks", Method: post, Path: "/v1/tasks:reject", Role: Approver, Success: 200, Means: "Reject tasks, each answered on its own."},
 
-	{"start_message", post, "/v1/items/{id}/messages", Claimer, 201, "Begin a message of an item; one with content is whole at once."},
-	{"start_messages", post, "/v1/messages:batch", Claimer, 200, "Begin messages, each answered on its own."},
-	{"append", post, "/v1/messages/{id}:append", Claimer, 200, "Add chunks to an open message, at the offset it has."},
-	{"append_messages", post, "/v1/messages:append", Claimer, 200, "Add chunks to messages, each call answered on its own."},
-	{"step_message", post, "/v1/messages/{id}:step", Claimer, 201, "End a step of an open message, with a checkpoint."},
-	{"step_messages", post, "/v1/messages:step", Claimer, 200, "End steps of messages, each answered on its own."},
-	{"finish_message", post, "/v1/messages/{id}:finish", Claimer, 200, "End an open message; its item goes on."},
-	{"finish_messages", post, "/v1/messages:finish", Claimer, 200, "Finish messages, each answered on its own."},
-	{"stop_message", post, "/v1/messages/{id}:stop", Submitter, 200, "Stop an open message: what was said stays, and its worker learns of it."},
-	{"stop_messages", post, "/v1/messages:stop", Submitter, 200, "Stop messages, each answered on its own."},
-	{"list_messages", get, "/v1/messages", Reader, 200, "List a conversation in order, open messages too."},
-	{"get_message", get, "/v1/messages/{id}", Reader, 200, "Read a message, whole at any moment."},
-	{"follow_message", get, "/v1/messages/{id}/stream", Reader, 200, "Follow a message as server-sent events, from any chunk on."},
-	{"item_messages", get, "/v1/items/{id}/messages", Reader, 200, "List an item's messages in order."},
+	{Name: "start_message", Method: post, Path: "/v1/items/{id}/messages", Role: Claimer, Success: 201, Means: "Begin a message of an item; one with content is whole at once."},
+	{Name: "start_messages", Method: post, Path: "/v1/messages:batch", Role: Claimer, Success: 200, Means: "Begin messages, each answered on its own."},
+	{Name: "append", Method: post, Path: "/v1/messages/{id}:append", Role: Claimer, Success: 200, Means: "Add chunks to an open message, at the offset it has."},
+	{Name: "append_messages", Method: post, Path: "/v1/messages:append", Role: Claimer, Success: 200, Means: "Add chunks to messages, each call answered on its own.", Traits: Repeatable},
+	{Name: "step_message", Method: post, Path: "/v1/messages/{id}:step", Role: Claimer, Success: 201, Means: "End a step of an open message, with a checkpoint."},
+	{Name: "step_messages", Method: post, Path: "/v1/messages:step", Role: Claimer, Success: 200, Means: "End steps of messages, each answered on its own."},
+	{Name: "finish_message", Method: post, Path: "/v1/messages/{id}:finish", Role: Claimer, Success: 200, Means: "End an open message; its item goes on."},
+	{Name: "finish_messages", Method: post, Path: "/v1/messages:finish", Role: Claimer, Success: 200, Means: "Finish messages, each answered on its own."},
+	{Name: "stop_message", Method: post, Path: "/v1/messages/{id}:stop", Role: Submitter, Success: 200, Means: "Stop an open message: what was said stays, and its worker learns of it."},
+	{Name: "stop_messages", Method: post, Path: "/v1/messages:stop", Role: Submitter, Success: 200, Means: "Stop messages, each answered on its own."},
+	{Name: "list_messages", Method: get, Path: "/v1/messages", Role: Reader, Success: 200, Means: "List a conversation in order, open messages too."},
+	{Name: "get_message", Method: get, Path: "/v1/messages/{id}", Role: Reader, Success: 200, Means: "Read a message, whole at any moment."},
+	{Name: "follow_message", Method: get, Path: "/v1/messages/{id}/stream", Role: Reader, Success: 200, Means: "Follow a message as server-sent events, from any chunk on.", Traits: PayloadOnly | Streams,
+		Stream: "Frames of chunks with the last one's number as id; abandoned, snapshot, end and refused without.",
+	},
+	{Name: "item_messages", Method: get, Path: "/v1/items/{id}/messages", Role: Reader, Success: 200, Means: "List an item's messages in order."},
 
-	{"chat", post, "/v1/chat/{type}", Submitter, 200, "Say something in a chat of the AI SDK, and stream the reply; the same message again is the same reply."},
-	{"resume_chat", get, "/v1/chat/{type}/{chat}/stream", Reader, 200, "Stream the reply that is being made in a chat, from its first word; 204 when none is."},
+	{Name: "chat", Method: post, Path: "/v1/chat/{type}", Role: Submitter, Success: 200, Means: "Say something in a chat of the AI SDK, and stream the reply; the same message again is the same reply.", Traits: Streams | NoKey,
+		Stream: "The reply as the AI SDK's UI message stream, from its first word to its end.",
+	},
+	{Name: "resume_chat", Method: get, Path: "/v1/chat/{type}/{chat}/stream", Role: Reader, Success: 200, Means: "Stream the reply that is being made in a chat, from its first word; 204 when none is.", Traits: PayloadOnly | Streams,
+		Stream: "The reply that is being made, as the AI SDK's UI message stream, from its first word.",
+	},
 
-	{"list_items", get, "/v1/items", Reader, 200, "List items, oldest first."},
-	{"get_item", get, "/v1/items/{id}", Reader, 200, "Read an item."},
-	{"resume_item", get, "/v1/items/{id}/resume", Claimer, 200, "Read all that the next attempt needs to go on."},
-	{"item_parts", get, "/v1/items/{id}/parts", Reader, 200, "List the pieces of an item's result, oldest first."},
-	{"item_events", get, "/v1/items/{id}/events", Reader, 200, "List an item's events, newest first."},
-	{"item_provenance", get, "/v1/items/{id}/provenance", Reader, 200, "List who did what to an item and with what, oldest first."},
+	{Name: "list_items", Method: get, Path: "/v1/items", Role: Reader, Success: 200, Means: "List items, oldest first."},
+	{Name: "get_item", Method: get, Path: "/v1/items/{id}", Role: Reader, Success: 200, Means: "Read an item."},
+	{Name: "resume_item", Method: get, Path: "/v1/items/{id}/resume", Role: Claimer, Success: 200, Means: "Read all that the next attempt needs to go on.",
+		Tools: []Tool{
+			{Name: "work_resume", Title: "Read where to go on", Hints: ToolReads, Means: "Read what earlier attempts at an item left: newest checkpoints, named steps, parts, the last error or the reasons of a rejection."},
+		},
+	},
+	{Name: "item_parts", Method: get, Path: "/v1/items/{id}/parts", Role: Reader, Success: 200, Means: "List the pieces of an item's result, oldest first.",
+		Tools: []Tool{
+			{Name: "work_list_parts", Title: "List parts", Hints: ToolReads, Means: "List the pieces of an item's result that were handed in, with their status and what was wrong with them."},
+		},
+	},
+	{Name: "item_events", Method: get, Path: "/v1/items/{id}/events", Role: Reader, Success: 200, Means: "List an item's events, newest first."},
+	{Name: "item_provenance", Method: get, Path: "/v1/items/{id}/provenance", Role: Reader, Success: 200, Means: "List who did what to an item and with what, oldest first."},
 
-	{"list_events", get, "/v1/events", Reader, 200, "List events, newest first, or with after in feed order; as text/event-stream, follow the feed."},
-	{"list_checkpoints", get, "/v1/checkpoints", Reader, 200, "List checkpoints in order of their number."},
+	{Name: "list_events", Method: get, Path: "/v1/events", Role: Reader, Success: 200, Means: "List events, newest first, or with after in feed order; as text/event-stream, follow the feed.", Traits: AnswersLate, Refuses: []pawl.Code{pawl.CodeConflict},
+		Tools: []Tool{
+			{Name: "work_logs", Title: "Read the record", Hints: ToolReads, Means: "Read the record of a task or item: who did what, when and why, newest first."},
+		},
+	},
+	{Name: "list_checkpoints", Method: get, Path: "/v1/checkpoints", Role: Reader, Success: 200, Means: "List checkpoints in order of their number."},
 
-	{"list_workers", get, "/v1/workers", Reader, 200, "List workers, last seen first."},
-	{"register_worker", post, "/v1/workers", Claimer, 204, "Enter a worker into the registry, or renew its entry."},
-	{"stats", get, "/v1/stats", Reader, 200, "Count what there is, now."},
-	{"list_sweeps", get, "/v1/sweeps", Reader, 200, "List sweeps with what each did, newest first."},
-	{"sweep", post, "/v1/sweeps", Operator, 200, "Run one pass over what time moves."},
-	{"list_archives", get, "/v1/archives", Operator, 200, "List archived tasks, newest first."},
-	{"restore_archive", post, "/v1/archives/{id}:restore", Operator, 200, "Bring an archived task back."},
+	{Name: "list_workers", Method: get, Path: "/v1/workers", Role: Reader, Success: 200, Means: "List workers, last seen first."},
+	{Name: "register_worker", Method: post, Path: "/v1/workers", Role: Claimer, Success: 204, Means: "Enter a worker into the registry, or renew its entry.", Traits: Repeatable},
+	{Name: "stats", Method: get, Path: "/v1/stats", Role: Reader, Success: 200, Means: "Count what there is, now."},
+	{Name: "list_sweeps", Method: get, Path: "/v1/sweeps", Role: Reader, Success: 200, Means: "List sweeps with what each did, newest first.", Traits: Global},
+	{Name: "sweep", Method: post, Path: "/v1/sweeps", Role: Operator, Success: 200, Means: "Run one pass over what time moves.", Traits: Global | Steps | NoOwnKey},
+	{Name: "list_archives", Method: get, Path: "/v1/archives", Role: Operator, Success: 200, Means: "List archived tasks, newest first."},
+	{Name: "restore_archive", Method: post, Path: "/v1/archives/{id}:restore", Role: Operator, Success: 200, Means: "Bring an archived task back.", Traits: Steps},
 
-	{"list_relays", get, "/v1/relays", Operator, 200, "Say where the relays stand, which send events to other systems."},
-	{"resume_relay", post, "/v1/relays/{id}:resume", Operator, 200, "Have a disabled relay tried again."},
-	{"forget_relay", del, "/v1/relays/{id}", Operator, 204, "Remove what is known of a relay that nobody runs any more."},
+	{Name: "list_relays", Method: get, Path: "/v1/relays", Role: Operator, Success: 200, Means: "Say where the relays stand, which send events to other systems.", Traits: Global},
+	{Name: "resume_relay", Method: post, Path: "/v1/relays/{id}:resume", Role: Operator, Success: 200, Means: "Have a disabled relay tried again.", Traits: Global},
+	{Name: "forget_relay", Method: del, Path: "/v1/relays/{id}", Role: Operator, Success: 204, Means: "Remove what is known of a relay that nobody runs any more.", Traits: Global},
 
-	{"list_types", get, "/v1/types", Reader, 200, "List registered types by name."},
-	{"get_type", get, "/v1/types/{id}", Reader, 200, "Read a type: the version that holds, or the one asked for."},
-	{"put_type", put, "/v1/types/{id}", Operator, 201, "Register a type; 200 with unchanged set when the definition was there already."},
-	{"put_types", post, "/v1/types:put", Operator, 200, "Register types, each answered on its own."},
-	{"remove_type", del, "/v1/types/{id}", Operator, 204, "Take a type off the registry; its tasks go on with the version they have."},
-	{"remove_types", post, "/v1/types:remove", Operator, 200, "Take types off the registry, each answered on its own."},
+	{Name: "list_types", Method: get, Path: "/v1/types", Role: Reader, Success: 200, Means: "List registered types by name."},
+	{Name: "get_type", Method: get, Path: "/v1/types/{id}", Role: Reader, Success: 200, Means: "Read a type: the version that holds, or the one asked for."},
+	{Name: "put_type", Method: put, Path: "/v1/types/{id}", Role: Operator, Success: 201, Means: "Register a type; 200 with unchanged set when the definition was there already.",
+		Found: "The version that was there already; nothing has changed.",
+	},
+	{Name: "put_types", Method: post, Path: "/v1/types:put", Role: Operator, Success: 200, Means: "Register types, each answered on its own."},
+	{Name: "remove_type", Method: del, Path: "/v1/types/{id}", Role: Operator, Success: 204, Means: "Take a type off the registry; its tasks go on with the version they have."},
+	{Name: "remove_types", Method: post, Path: "/v1/types:remove", Role: Operator, Success: 200, Means: "Take types off the registry, each answered on its own."},
 
-	{"check_token", get, "/v1/task-token", Reader, 200, "Say what a task token stands for, while its lease runs."},
+	{Name: "check_token", Method: get, Path: "/v1/task-token", Role: Reader, Success: 200, Means: "Say what a task token stands for, while its lease runs.", Refuses: []pawl.Code{pawl.CodeConflict}},
 
-	{"list_keys", get, "/v1/idempotency-keys", Reader, 200, "List idempotency keys, newest first."},
-	{"get_key", get, "/v1/idempotency-keys/{id}", Submitter, 200, "Read an idempotency key."},
-	{"get_keys", post, "/v1/idempotency-keys:get", Submitter, 200, "Read idempotency keys, each answered on its own."},
-	{"begin_key", post, "/v1/idempotency-keys/{id}:begin", Submitter, 200, "Open a key: run means that the caller is to run, else the first answer stands."},
-	{"begin_keys", post, "/v1/idempotency-keys:begin", Submitter, 200, "Open keys, each answered on its own."},
-	{"renew_key", post, "/v1/idempotency-keys/{id}:renew", Submitter, 200, "Keep a key for a run that goes on."},
-	{"renew_keys", post, "/v1/idempotency-keys:renew", Submitter, 200, "Keep keys for runs that go on, each answered on its own."},
-	{"complete_key", post, "/v1/idempotency-keys/{id}:complete", Submitter, 200, "Keep the answer of a run."},
-	{"complete_keys", post, "/v1/idempotency-keys:complete", Submitter, 200, "Keep the answers of runs, each answered on its own."},
-	{"fail_key", post, "/v1/idempotency-keys/{id}:fail", Submitter, 200, "Keep the error of a run; the next begin runs again."},
-	{"fail_keys", post, "/v1/idempotency-keys:fail", Submitter, 200, "Keep the errors of runs, each answered on its own."},
+	{Name: "list_keys", Method: get, Path: "/v1/idempotency-keys", Role: Reader, Success: 200, Means: "List idempotency keys, newest first."},
+	{Name: "get_key", Method: get, Path: "/v1/idempotency-keys/{id}", Role: Submitter, Success: 200, Means: "Read an idempotency key."},
+	{Name: "get_keys", Method: post, Path: "/v1/idempotency-keys:get", Role: Submitter, Success: 200, Means: "Read idempotency keys, each answered on its own.", Traits: ReadOnly},
+	{Name: "begin_key", Method: post, Path: "/v1/idempotency-keys/{id}:begin", Role: Submitter, Success: 200, Means: "Open a key: run means that the caller is to run, else the first answer stands."},
+	{Name: "begin_keys", Method: post, Path: "/v1/idempotency-keys:begin", Role: Submitter, Success: 200, Means: "Open keys, each answered on its own.", Traits: NoOwnKey},
+	{Name: "renew_key", Method: post, Path: "/v1/idempotency-keys/{id}:renew", Role: Submitter, Success: 200, Means: "Keep a key for a run that goes on."},
+	{Name: "renew_keys", Method: post, Path: "/v1/idempotency-keys:renew", Role: Submitter, Success: 200, Means: "Keep keys for runs that go on, each answered on its own.", Traits: Repeatable},
+	{Name: "complete_key", Method: post, Path: "/v1/idempotency-keys/{id}:complete", Role: Submitter, Success: 200, Means: "Keep the answer of a run."},
+	{Name: "complete_keys", Method: post, Path: "/v1/idempotency-keys:complete", Role: Submitter, Success: 200, Means: "Keep the answers of runs, each answered on its own.", Traits: NoOwnKey},
+	{Name: "fail_key", Method: post, Path: "/v1/idempotency-keys/{id}:fail", Role: Submitter, Success: 200, Means: "Keep the error of a run; the next begin runs again."},
+	{Name: "fail_keys", Method: post, Path: "/v1/idempotency-keys:fail", Role: Submitter, Success: 200, Means: "Keep the errors of runs, each answered on its own.", Traits: NoOwnKey},
 
-	{"plain_create_task", post, "/tasks", Submitter, 201, "Create a task; takes and answers the older shape; 200 when its dedupe found an older one."},
-	{"plain_task", get, "/tasks/{id}", Reader, 200, "Read a task in the older shape: status in capitals, state as text."},
-	{"plain_task_events", get, "/tasks/{id}/events", Reader, 200, "List a task's newest 100 events in the older shape."},
-	{"plain_task_cancel", post, "/tasks/{id}:cancel", Submitter, 200, "Cancel a task; answers in the older shape."},
-	{"plain_task_retry", post, "/tasks/{id}:retry", Operator, 200, "Retry a task; answers in the older shape."},
+	{Name: "plain_create_task", Method: post, Path: "/tasks", Role: Submitter, Success: 201, Means: "Create a task; takes and answers the older shape; 200 when its dedupe found an older one.",
+		Found: "The task that an earlier create has made: its dedupe found it.",
+	},
+	{Name: "plain_task", Method: get, Path: "/tasks/{id}", Role: Reader, Success: 200, Means: "Read a task in the older shape: status in capitals, state as text."},
+	{Name: "plain_task_events", Method: get, Path: "/tasks/{id}/events", Role: Reader, Success: 200, Means: "List a task's newest 100 events in the older shape."},
+	{Name: "plain_task_cancel", Method: post, Path: "/tasks/{id}:cancel", Role: Submitter, Success: 200, Means: "Cancel a task; answers in the older shape."},
+	{Name: "plain_task_retry", Method: post, Path: "/tasks/{id}:retry", Role: Operator, Success: 200, Means: "Retry a task; answers in the older shape."},
 
-	{"health", get, "/healthz", Anyone, 200, "Say that the process runs."},
-	{"ready", get, "/readyz", Anyone, 200, "Say that the server takes calls: 503 while it stops or its database does not answer."},
-	{"metrics", get, "/metrics", Reader, 200, "Tell how requests went and what is queued, for Prometheus."},
-	{"reference", get, "/docs", Anyone, 200, "Describe the API as a page, which needs nothing from elsewhere."},
-	{"description", get, "/openapi.json", Anyone, 200, "Describe the API as OpenAPI 3.1."},
+	{Name: "health", Method: get, Path: "/healthz", Role: Anyone, Success: 200, Means: "Say that the process runs."},
+	{Name: "ready", Method: get, Path: "/readyz", Role: Anyone, Success: 200, Means: "Say that the server takes calls: 503 while it stops or its database does not answer.", Refuses: []pawl.Code{pawl.CodeUnavailable}},
+	{Name: "metrics", Method: get, Path: "/metrics", Role: Reader, Success: 200, Means: "Tell how requests went and what is queued, for Prometheus.", Traits: Global},
+	{Name: "reference", Method: get, Path: "/docs", Role: Anyone, Success: 200, Means: "Describe the API as a page, which needs nothing from elsewhere."},
+	{Name: "description", Method: get, Path: "/openapi.json", Role: Anyone, Success: 200, Means: "Describe the API as OpenAPI 3.1."},
 }
 
+// Has says that the call has a trait.
+func (r Route) Has(t Trait) bool { return r.Traits&t != 0 }
+
 // Mutates says that the call changes something, so that it takes an
-// idempotency key; what is said in a chat is known by its own id.
+// idempotency key.
 func (r Route) Mutates() bool {
-	return r.Method != http.MethodGet && r.Name != "get_keys" && r.Name != "chat"
+	return r.Method != http.MethodGet && !r.Has(ReadOnly|NoKey)
 }
 
 // RouteOf is the row of a name. A name that is in no row is a programmer's
@@ -188,6 +320,19 @@ func RouteOf(name string) Route {
 		}
 	}
 	panic("api: no route " + name)
+}
+
+// ToolOf is the MCP tool of a name, and the call that it makes. A name that is in no
+// row is a programmer's error and panics.
+func ToolOf(name string) (Tool, Route) {
+	for _, r := range Routes {
+		for _, t := range r.Tools {
+			if t.Name == name {
+				return t, r
+			}
+		}
+	}
+	panic("api: no tool " + name)
 }
 
 // NamespaceHeader names the namespace of a call and ActorHeader who makes it

@@ -17,7 +17,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -118,17 +117,8 @@ type request struct {
 
 // repeats says that the call may be sent again without harm.
 func (r *request) repeats() bool {
-	return r.key != "" || !r.route.Mutates() || slices.Contains(harmless, r.route.Name)
+	return r.key != "" || !r.route.Mutates() || r.route.Has(api.Repeatable)
 }
-
-// harmless are the calls that change nothing when they are made once more, and
-// unkeyed those that go out without a key of our own besides: a claim waits, and
-// keeping its answer would cost it the company of other claims; another sweep is
-// no harm; keys have tokens of their own.
-var (
-	harmless = []string{"heartbeat", "heartbeat_items", "progress", "progress_items", "register_worker", "append_messages", "renew_keys"}
-	unkeyed  = append([]string{"claim", "sweep", "begin_keys", "complete_keys", "fail_keys"}, harmless...)
-)
 
 // keyed gives a call its idempotency key: the one of its context (n tells the
 // requests of one call apart), or one of our own.
@@ -141,7 +131,7 @@ func (c *Client) keyed(ctx context.Context, r *request, n int) {
 			r.key += "#" + strconv.Itoa(n)
 		}
 		r.brief = false
-	} else if !c.opts.NoKeys && !slices.Contains(unkeyed, r.route.Name) {
+	} else if !c.opts.NoKeys && !r.route.Has(api.NoOwnKey|api.Repeatable) {
 		r.key, r.brief = rand.Text(), true
 	}
 }

@@ -84,7 +84,7 @@ func (s *Server) lists(next sdk.MethodHandler) sdk.MethodHandler {
 
 // shown is an answer, a pointer, as the caller may see it, without payloads where
 // its key reads none, and the _meta that says so.
-func shown(ctx context.Context, route string, out any) (json.RawMessage, sdk.Meta, error) {
+func shown(ctx context.Context, route api.Route, out any) (json.RawMessage, sdk.Meta, error) {
 	hides := access.Of(ctx).HidesFrom(route, out)
 	if hides {
 		access.Hide(out)

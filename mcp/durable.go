@@ -160,7 +160,7 @@ func (s *Server) readDurable(ctx context.Context, p *durableParams) (*durable, e
 			d.Status = inputRequired
 		}
 	}
-	if access.Of(ctx).Hides("task_result") {
+	if access.Of(ctx).Hides(api.RouteOf("task_result")) {
 		d.conceal()
 	}
 	return d, err

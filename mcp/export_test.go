@@ -6,7 +6,7 @@ import "github.com/pawl-work/pawl/api"
 func ToolRoles() map[string]api.Role {
 	out := map[string]api.Role{}
 	for _, t := range tools() {
-		out[t.name] = api.RouteOf(t.route).Role
+		out[t.Name] = t.route.Role
 	}
 	return out
 }

@@ -127,7 +127,7 @@ func New(svc pawl.Service, o Options) *Server {
 	so.Capabilities.AddExtension(TasksExtension, map[string]any{})
 	s.sdk = sdk.NewServer(&sdk.Implementation{Name: "pawl", Title: "Pawl", Version: o.Version}, so)
 	for _, t := range tools() {
-		s.needs(t.name, api.RouteOf(t.route).Role)
+		s.needs(t.Name, t.route.Role)
 		s.sdk.AddTool(t.describe(), s.handle(t))
 	}
 	s.resources()

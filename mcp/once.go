@@ -69,10 +69,10 @@ func (s *Server) once(ctx context.Context, t tool, who, key string, args json.Ra
 	if err != nil {
 		return nil, false, err
 	}
-	scope := "mcp " + t.name + " " + who
+	scope := "mcp " + t.Name + " " + who
 	if utf8.RuneCountInString(scope) > pawl.MaxScopeLen || !utf8.ValidString(scope) {
 		sum := sha256.Sum256([]byte(scope))
-		scope = "mcp " + t.name + " sha256:" + hex.EncodeToString(sum[:])
+		scope = "mcp " + t.Name + " sha256:" + hex.EncodeToString(sum[:])
 	}
 	kept, replayed, err := keeper.Idempotent(ctx, pawl.KeyBegin{Scope: scope, Key: key, RequestHash: hash}, func(ctx context.Context, svc pawl.Service) (*pawl.Answer, error) {
 		answer = nil
@@ -93,5 +93,5 @@ func (s *Server) once(ctx context.Context, t tool, who, key string, args json.Ra
 // nothing says that a checkout took nothing: asked again, there may be something.
 func (t tool) nothing(answer json.RawMessage) bool {
 	var taken checkoutOut
-	return t.route == "claim" && json.Unmarshal(answer, &taken) == nil && len(taken.Items) == 0
+	return t.route.Name == "claim" && json.Unmarshal(answer, &taken) == nil && len(taken.Items) == 0
 }

@@ -48,7 +48,7 @@ func (s *Server) resource(template, name, route, means string, read func(ctx con
 		if err != nil {
 			return nil, s.unreadable(ctx, uri, err)
 		}
-		text, meta, err := shown(ctx, route, v)
+		text, meta, err := shown(ctx, api.RouteOf(route), v)
 		if err != nil {
 			return nil, s.unreadable(ctx, uri, err)
 		}

@@ -20,7 +20,7 @@ func TestPageHasTheTools(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tool := range tools() {
-		row := fmt.Sprintf("| `%s` | %s | %s |", tool.name, api.RouteOf(tool.route).Role, tool.means)
+		row := fmt.Sprintf("| `%s` | %s | %s |", tool.Name, tool.route.Role, tool.Means)
 		if !strings.Contains(string(raw), row+"\n") {
 			t.Errorf("docs/mcp.md lacks\n%s", row)
 		}
@@ -35,12 +35,12 @@ func TestPageHasTheTools(t *testing.T) {
 // What a tool may presume of itself follows from what it does.
 func TestHintsAreTrue(t *testing.T) {
 	for _, tool := range tools() {
-		route := api.RouteOf(tool.route)
-		if (tool.hints&reads != 0) == route.Mutates() {
-			t.Errorf("%s says that it only reads: %v; its route mutates: %v", tool.name, tool.hints&reads != 0, route.Mutates())
+		route := tool.route
+		if (tool.Hints&api.ToolReads != 0) == route.Mutates() {
+			t.Errorf("%s says that it only reads: %v; its route mutates: %v", tool.Name, tool.Hints&api.ToolReads != 0, route.Mutates())
 		}
-		if tool.hints&reads != 0 && tool.hints&destroys != 0 {
-			t.Errorf("%s reads and destroys", tool.name)
+		if tool.Hints&api.ToolReads != 0 && tool.Hints&api.ToolDestroys != 0 {
+			t.Errorf("%s reads and destroys", tool.Name)
 		}
 	}
 }
@@ -107,7 +107,7 @@ func TestNearMisses(t *testing.T) {
 		{"work_get", `{"taskId":"a"}`, "did you mean task_id?"},
 		{"work_get", `{"elsewhere":"a"}`, ""},
 	} {
-		i := slices.IndexFunc(tools(), func(t tool) bool { return t.name == c.tool })
+		i := slices.IndexFunc(tools(), func(t tool) bool { return t.Name == c.tool })
 		err := tools()[i].in.read(json.RawMessage(c.args), &struct{}{})
 		var e *pawl.Error
 		if !errors.As(err, &e) || len(e.Fields) == 0 {

@@ -33,7 +33,7 @@ var runRoles = []api.Role{api.Submitter, api.Reader}
 func (s *Server) AddTaskTool(t TaskTool) {
 	s.needs(t.Tool.Name, runRoles...)
 	s.sdk.AddTool(t.Tool, func(ctx context.Context, req *sdk.CallToolRequest) (res *sdk.CallToolResult, err error) {
-		own := tool{name: t.Tool.Name, route: "create_task"}
+		own := tool{Tool: api.Tool{Name: t.Tool.Name}, route: api.RouteOf("create_task")}
 		defer func() {
 			if v := recover(); v != nil {
 				res = s.refused(ctx, own, fmt.Errorf("panic: %v\n%s", v, debug.Stack()))
@@ -43,7 +43,7 @@ func (s *Server) AddTaskTool(t TaskTool) {
 		if t.Required && !declared {
 			return nil, unextended()
 		}
-		if ctx, err = s.admit(ctx, own.name, req.Params.Arguments, runRoles...); err != nil {
+		if ctx, err = s.admit(ctx, own.Name, req.Params.Arguments, runRoles...); err != nil {
 			return s.refused(ctx, own, err), nil
 		}
 		ctx = s.asAgent(ctx, api.Submitter, req.ClientInfo())

@@ -20,12 +20,6 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
-// house are the calls that concern all namespaces.
-var house = []string{"metrics", "sweep", "list_sweeps", "list_relays", "resume_relay", "forget_relay"}
-
-// bare are the calls whose answers are nothing but a payload.
-var bare = []string{"task_result", "follow_message", "resume_chat"}
-
 // payloadsHeader says that an answer's payloads have been left out.
 const payloadsHeader = "Pawl-Payloads"
 
@@ -74,12 +68,11 @@ func (s *server) asCaller(next http.Handler) http.Handler {
 // admit lets a call in whose key holds the route's role, into the key's
 // namespace.
 func (s *server) admit(route api.Route) func(huma.Context, func(huma.Context)) {
-	concernsAll := slices.Contains(house, route.Name)
 	return func(c huma.Context, next func(huma.Context)) {
 		r, w := humachi.Unwrap(c)
-		ctx, err := s.gate.Admit(r.Context(), string(route.Role), concernsAll, func(c pawl.Caller) string { return agent(r, c) })
-		hides := access.Of(ctx).Hides(route.Name)
-		if err == nil && hides && slices.Contains(bare, route.Name) {
+		ctx, err := s.gate.Admit(r.Context(), string(route.Role), route.Has(api.Global), func(c pawl.Caller) string { return agent(r, c) })
+		hides := access.Of(ctx).Hides(route)
+		if err == nil && hides && route.Has(api.PayloadOnly) {
 			err = &pawl.Error{Code: pawl.CodeForbidden, Message: "all of this answer is a payload: this call needs a key with payloads, or the role submitter, approver or operator"}
 		}
 		if err != nil {
@@ -118,7 +111,7 @@ func visible(ctx context.Context, route api.Route, out any) {
 	if ok {
 		answer = &r.Body
 	}
-	if !access.Of(ctx).HidesFrom(route.Name, answer) {
+	if !access.Of(ctx).HidesFrom(route, answer) {
 		return
 	}
 	if access.Hide(out); ok {

@@ -116,19 +116,12 @@ func tags() []*huma.Tag {
 	return out
 }
 
-// streamed says what the answers are of that are streams of events.
-var streamed = map[string]string{
-	"follow_message": "Frames of chunks with the last one's number as id; abandoned, snapshot, end and refused without.",
-	"chat":           "The reply as the AI SDK's UI message stream, from its first word to its end.",
-	"resume_chat":    "The reply that is being made, as the AI SDK's UI message stream, from its first word.",
-}
-
 // streamsOf describes the answers of a route that streams, nil of another.
 func streamsOf(r api.Route) map[string]*huma.Response {
-	if streamed[r.Name] == "" {
+	if r.Stream == "" {
 		return nil
 	}
-	out := map[string]*huma.Response{"200": {Description: streamed[r.Name], Content: map[string]*huma.MediaType{eventStream: {Schema: &huma.Schema{Type: huma.TypeString}}}}}
+	out := map[string]*huma.Response{"200": {Description: r.Stream, Content: map[string]*huma.MediaType{eventStream: {Schema: &huma.Schema{Type: huma.TypeString}}}}}
 	if r.Name == "resume_chat" {
 		out["204"] = &huma.Response{Description: "No reply is being made."}
 	}

@@ -48,9 +48,6 @@ func CheckRequireKeys(names []string) error {
 	return nil
 }
 
-// long are the calls that run in several transactions, as many as it takes.
-var long = []string{"delete_task", "delete_tasks", "sweep", "restore_archive"}
-
 // keyed reads the idempotency key of a call that changes something, if it has one.
 // The call is carried out for it once it is decoded: see once.
 func (s *server) keyed(route api.Route) func(huma.Context, func(huma.Context)) {
@@ -89,13 +86,13 @@ func (s *server) keyed(route api.Route) func(huma.Context, func(huma.Context)) {
 // sent as the bytes that are stored.
 func once[I, O any](ctx context.Context, s *server, route api.Route, k *pawl.KeyBegin, in *I, h func(context.Context, pawl.Service, *I) (*O, error)) (*O, error) {
 	run := s.svc.(Idempotent).Idempotent
-	if slices.Contains(long, route.Name) {
+	if route.Has(api.Steps) {
 		run = s.svc.(Idempotent).IdempotentSteps
 	}
 	call := callOf(ctx)
 	within, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if route.Name == "claim" {
+	if route.Has(api.AnswersLate) {
 		defer context.AfterFunc(s.opts.Stopping, cancel)() // it may be waiting
 	}
 	var out *O

@@ -66,7 +66,7 @@ func (r *readers) enter(ctx context.Context, key string, n int) (leave func(), e
 
 // lasts says that a route streams: such an answer lasts as long as its reader wants.
 func lasts(r api.Route, c *call) bool {
-	return c.streams || r.Name == "follow_message" || r.Name == "resume_chat"
+	return c.streams || r.Has(api.Streams)
 }
 
 // bounded gives a read its time, and its key as many at once as it may have.

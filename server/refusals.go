@@ -17,29 +17,13 @@ func refusals(r api.Route) []pawl.Code {
 	if r.Role != api.Anyone {
 		out = append(out, pawl.CodeUnauthenticated, pawl.CodeNotFound, pawl.CodeLimit) // not found: the namespace is not the key's
 	}
-	if r.Role != api.Anyone || r.Name == "ready" {
+	if r.Role != api.Anyone {
 		out = append(out, pawl.CodeUnavailable)
 	}
 	if r.Method != http.MethodGet {
 		out = append(out, pawl.CodeConflict, pawl.CodeTooLarge, pawl.CodeMediaType, pawl.CodeKeyReused, pawl.CodeKeyRequired)
 	}
-	if r.Name == "task_result" || r.Name == "check_token" || r.Name == "list_events" {
-		out = append(out, pawl.CodeConflict)
-	}
-	if r.Name == "task_result" {
-		out = append(out, pawl.CodeTooLarge)
-	}
-	if r.Method == http.MethodPatch || r.Name == "approve_task" || r.Name == "reject_task" {
-		out = append(out, pawl.CodePrecondition)
-	}
-	return out
-}
-
-// found says what 200 means of a route that answers 201 for what it has made.
-var found = map[string]string{
-	"create_task":       "The task that an earlier create has made: dedupe or input_hash found it.",
-	"plain_create_task": "The task that an earlier create has made: its dedupe found it.",
-	"put_type":          "The version that was there already; nothing has changed.",
+	return append(out, r.Refuses...)
 }
 
 // describeRefusals puts the statuses of refusals in the place of huma's one for
@@ -51,10 +35,10 @@ func describeRefusals(doc map[string]any) {
 		op, _ := path[strings.ToLower(r.Method)].(map[string]any)
 		answers, _ := op["responses"].(map[string]any)
 		delete(answers, "default")
-		if found[r.Name] != "" {
+		if r.Found != "" {
 			ok, _ := answers[strconv.Itoa(r.Success)].(map[string]any)
 			again := maps.Clone(ok)
-			again["description"] = found[r.Name]
+			again["description"] = r.Found
 			answers["200"] = again
 		}
 		for _, c := range refusals(r) {

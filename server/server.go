@@ -230,7 +230,7 @@ func (s *server) operation(r api.Route) huma.Operation {
 	if r.Mutates() {
 		op.Middlewares = append(op.Middlewares, s.keyed(r))
 	}
-	if r.Name == "list_events" || r.Name == "claim" {
+	if r.Has(api.AnswersLate) {
 		op.Middlewares = append(op.Middlewares, waits)
 	}
 	return op

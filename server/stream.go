@@ -192,7 +192,7 @@ func (s *server) followEvents(ctx context.Context, st *stream, f pawl.EventFilte
 		return err
 	}
 	defer over()
-	hidden := access.Of(ctx).Hides("list_events")
+	hidden := access.Of(ctx).Hides(api.RouteOf("list_events"))
 	named := f.After == nil || *f.After >= 0
 	if s.opts.Stopping.Err() != nil {
 		return errStopping

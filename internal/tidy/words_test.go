@@ -165,3 +165,41 @@ func TestInterfacesAreSmall(t *testing.T) {
 		})
 	})
 }
+
+// routeName finds the names of the table of calls that are no words of their own.
+var routeName = regexp.MustCompile(`\{Name: "([a-z]+_[a-z_]+)", Method:`)
+
+// One table of calls: what is special about one is in its row in package api, so that
+// a new call is complete with its row.
+func TestNoOtherListOfCalls(t *testing.T) {
+	var names []string
+	each(t, func(f *file) bool { return f.path == "api/route.go" }, func(f *file) {
+		for _, m := range routeName.FindAllStringSubmatch(f.text, -1) {
+			names = append(names, m[1])
+		}
+	})
+	if len(names) < 50 {
+		t.Fatalf("the table has %d such names", len(names))
+	}
+	each(t, func(f *file) bool { return f.isGo() && !f.isTest() && !f.under("api") }, func(f *file) {
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			list, ok := n.(*ast.CompositeLit)
+			if !ok {
+				return true
+			}
+			found := 0
+			for _, e := range list.Elts {
+				if kv, ok := e.(*ast.KeyValueExpr); ok {
+					e = kv.Key
+				}
+				if lit, ok := e.(*ast.BasicLit); ok && lit.Kind == token.STRING && slices.Contains(names, strings.Trim(lit.Value, "`\"")) {
+					found++
+				}
+			}
+			if found > 1 { // one may be another word
+				t.Errorf("%s:%d: a list with %d names of calls; say it in their rows in api/route.go", f.path, line(list), found)
+			}
+			return true
+		})
+	})
+}
