@@ -273,7 +273,7 @@ func promises(t *testing.T, have map[string]bool) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no suite: %v", err)
 	}
-	row := regexp.MustCompile(`(?m)= noun\{("(?:[^"\\]|\\.)+")|^\t\{("(?:[^"\\]|\\.)+"), func\(w \*world\)`)
+	row := regexp.MustCompile(`(?m)= noun\{("(?:[^"\\]|\\.)+")|^\t\{("(?:[^"\\]|\\.)+"), func\(w \*fixture\)`)
 	for _, name := range files {
 		raw, err := os.ReadFile(name)
 		if err != nil {
