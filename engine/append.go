@@ -83,10 +83,10 @@ func (e *Engine) Append(ctx context.Context, calls []pawl.AppendCall) ([]pawl.Re
 	todo = slices.DeleteFunc(todo, func(w writing) bool { return out[w.at].Err != nil })
 	c := pawl.CallerOf(ctx)
 	v := fenced[writing, store.Append, store.Appended, grown]{
-		op:    "append",
-		lane:  &e.lanes.append,
-		fence: func(w *writing) pawl.Fence { return w.fence },
-		check: func(*writing, *fields) {},
+		op:        "append",
+		committer: &e.committers.append,
+		fence:     func(w *writing) pawl.Fence { return w.fence },
+		check:     func(*writing, *fields) {},
 		row: func(_ int, w *writing) store.Append {
 			return store.Append{Fence: fenceRow(c, w.fence), MessageID: w.call.MessageID, Offset: w.call.Offset, Count: len(w.call.Chunks), Body: bodies[w.at]}
 		},

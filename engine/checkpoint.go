@@ -14,10 +14,10 @@ import (
 func (e *Engine) Checkpoint(ctx context.Context, calls []pawl.CheckpointCall) ([]pawl.Result[pawl.CheckpointRef], error) {
 	c := pawl.CallerOf(ctx)
 	v := fenced[pawl.CheckpointCall, store.Checkpoint, store.Checkpointed, pawl.CheckpointRef]{
-		op:    "checkpoint",
-		lane:  &e.lanes.checkpoint,
-		fence: func(p *pawl.CheckpointCall) pawl.Fence { return p.Fence },
-		check: func(p *pawl.CheckpointCall, f *fields) { f.checkpoint(&p.NewCheckpoint, pawl.CheckpointTypes) },
+		op:        "checkpoint",
+		committer: &e.committers.checkpoint,
+		fence:     func(p *pawl.CheckpointCall) pawl.Fence { return p.Fence },
+		check:     func(p *pawl.CheckpointCall, f *fields) { f.checkpoint(&p.NewCheckpoint, pawl.CheckpointTypes) },
 		row: func(_ int, p *pawl.CheckpointCall) store.Checkpoint {
 			return store.Checkpoint{Fence: fenceRow(c, p.Fence), ID: e.ids.next("ckp"), Type: p.Type, Name: store.Text(p.Name),
 				ArgsHash: store.Text(p.ArgsHash), Snapshot: orNull(p.Snapshot), Metadata: store.Text(p.Metadata)}

@@ -145,7 +145,7 @@ func (s *seeker) take(ctx context.Context, look bool) ([]pawl.Lease, error) {
 		rows, err = e.claimPicks(ctx, &wish, req)
 	} else {
 		for again := true; again; {
-			rows, err = e.lanes.claim.do(ctx, e, []claiming{wish})
+			rows, err = e.committers.claim.do(ctx, e, []claiming{wish})
 			again = len(rows) > 0 && rows[0].ItemID == ""
 		}
 	}
@@ -234,7 +234,7 @@ func (e *Engine) disclaim(ctx context.Context, asked []claiming, got []store.Cla
 		}
 		rows = append(rows, store.Leave{Ord: len(rows), Verb: store.VerbRelease, Fence: store.Fence{Namespace: who.namespace, ItemID: g.ItemID, WorkerID: who.who.WorkerID, Attempt: g.Attempt}})
 	}
-	if _, err := e.lanes.leave.do(ctx, e, rows); err != nil {
+	if _, err := e.committers.leave.do(ctx, e, rows); err != nil {
 		e.mishap(ctx, "giving back a claim whose caller had gone", err)
 	}
 	e.groups.forget()

@@ -81,7 +81,7 @@ func (e *Engine) createAll(ctx context.Context, out []pawl.Result[pawl.Task], dr
 	for i := range plain {
 		ords[i], plain[i].ord = plain[i].ord, i
 	}
-	made, err := e.lanes.create.do(ctx, e, plain)
+	made, err := e.committers.create.do(ctx, e, plain)
 	if err != nil {
 		return err
 	}

@@ -113,17 +113,17 @@ type Engine struct {
 
 // core is what all Engines over one open database share.
 type core struct {
-	root     *Engine // the one that Open made
-	watched  *watched
-	feed     *feed.Feed
-	opts     Options
-	log      *slog.Logger
-	ids      ids
-	lanes    lanes
-	groups   groupCache
-	typeRoom typeRoom
-	wake     waker
-	notices  notices
+	root       *Engine // the one that Open made
+	watched    *watched
+	feed       *feed.Feed
+	opts       Options
+	log        *slog.Logger
+	ids        ids
+	committers groupCommitters
+	groups     groupCache
+	typeRoom   typeRoom
+	wake       waker
+	notices    notices
 	// answering are the keys of whole calls under way here: [3]string{namespace,
 	// scope, key}.
 	answering sync.Map
@@ -181,7 +181,7 @@ func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 	e.feed = feed.New(db, feed.Options{Poll: o.PollInterval, Moved: func() { e.tell(ofFeed) }, Awaited: e.listen, Log: o.Log})
 	e.watched = &watched{DB: db, wake: e.feed.Wake}
 	e.db = e.watched
-	e.openLanes()
+	e.openGroupCommitters()
 	e.tails.db, e.tails.log, e.tails.poll = e.db, o.Log, tailPoll
 	if e.db.Dialect().Notify == nil {
 		e.tails.poll = tailPollSQLite
@@ -246,7 +246,7 @@ func (e *Engine) Close() error {
 	e.shut()
 	e.running.Lock() // Run has let go of the database
 	defer e.running.Unlock()
-	e.lanes.wait()
+	e.committers.wait()
 	e.feed.Close()
 	e.tails.close()
 	e.notices.close()

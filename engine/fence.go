@@ -10,18 +10,18 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// fenced runs a batch of one worker's verb: each call is checked, the good ones
-// go to the verb's lane in waves in which no item occurs twice, and a call that
-// the store did not carry out is told why. C is the call, Row and Ans what the
-// store takes and gives, R the answer.
+// fenced runs a batch of a worker's verb. Each call is checked. Valid calls go to the
+// verb's group committer in waves in which no item occurs twice. A call that the
+// store refused gets the reason. C is the call, Row and Ans are the store's input
+// and output, R is the answer.
 type fenced[C, Row, Ans, R any] struct {
-	op     string // the verb in the lifecycle that the state must allow
-	lane   *lane[Row, Ans]
-	fence  func(*C) pawl.Fence
-	check  func(*C, *fields)
-	row    func(i int, c *C) Row
-	answer func(c *C, a *Ans) R
-	// excuse may turn a refusal into an answer; nil = never.
+	op        string // the verb of the lifecycle that the state must allow
+	committer *groupCommitter[Row, Ans]
+	fence     func(*C) pawl.Fence
+	check     func(*C, *fields)
+	row       func(i int, c *C) Row
+	answer    func(c *C, a *Ans) R
+	// excuse may turn a refusal into an answer; nil = it never does.
 	excuse func(c *C, item pawl.Item, now int64) (R, bool)
 }
 
@@ -63,7 +63,7 @@ func (v *fenced[C, Row, Ans, R]) do(ctx context.Context, e *Engine, calls []C) (
 	return out, nil
 }
 
-// wave picks the first call of each item.
+// wave separates the first call of each item from the rest.
 func (v *fenced[C, Row, Ans, R]) wave(calls []C, good []int) (wave, rest []int) {
 	seen := make(map[string]bool, len(good))
 	for _, i := range good {
@@ -77,22 +77,22 @@ func (v *fenced[C, Row, Ans, R]) wave(calls []C, good []int) (wave, rest []int) 
 	return wave, rest
 }
 
-// runWave runs a wave; what was refused but, looked at again, should not have
-// been (its row was moved under the statement) runs once more.
+// runWave runs a wave. A refused call whose fence and state turn out to be right
+// runs again: its row was moved during the statement.
 func (v *fenced[C, Row, Ans, R]) runWave(ctx context.Context, e *Engine, calls []C, wave []int, out []pawl.Result[R]) error {
 	for try := 0; len(wave) > 0; try++ {
 		rows := make([]Row, len(wave))
 		for n, i := range wave {
 			rows[n] = v.row(i, &calls[i])
-			*v.lane.ord(&rows[n]) = n
+			*v.committer.ord(&rows[n]) = n
 		}
-		answers, err := v.lane.do(ctx, e, rows)
+		answers, err := v.committer.do(ctx, e, rows)
 		if err != nil {
 			return err
 		}
 		done := make([]bool, len(wave))
 		for k := range answers {
-			n := *v.lane.of(&answers[k])
+			n := *v.committer.rowOf(&answers[k])
 			done[n] = true
 			out[wave[n]].Value, out[wave[n]].Err = v.answer(&calls[wave[n]], &answers[k]), nil
 		}
@@ -113,7 +113,7 @@ func (v *fenced[C, Row, Ans, R]) runWave(ctx context.Context, e *Engine, calls [
 	return nil
 }
 
-// refuse says why a call was refused; false when nothing speaks against it.
+// refuse stores why a call was refused; false = there is no reason to refuse it.
 func (v *fenced[C, Row, Ans, R]) refuse(ctx context.Context, e *Engine, c *C, out *pawl.Result[R]) bool {
 	f := v.fence(c)
 	item, now, err := e.look(ctx, f.ItemID)

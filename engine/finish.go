@@ -21,9 +21,9 @@ func (e *Engine) complete(ctx context.Context, calls []pawl.CompleteCall) ([]paw
 	var asides []string
 	var plans, applied []*pawl.CompleteCall // refused as plain work
 	v := fenced[pawl.CompleteCall, store.Complete, store.Moved, pawl.Moved]{
-		op:    "complete",
-		lane:  &e.lanes.complete,
-		fence: func(p *pawl.CompleteCall) pawl.Fence { return p.Fence },
+		op:        "complete",
+		committer: &e.committers.complete,
+		fence:     func(p *pawl.CompleteCall) pawl.Fence { return p.Fence },
 		check: func(p *pawl.CompleteCall, f *fields) {
 			limit := pawl.MaxPayloadBytes
 			if len(p.Result) > limit && e.isPlan(ctx, p.ItemID) {
@@ -94,7 +94,7 @@ func (e *Engine) fail(ctx context.Context, calls []pawl.FailCall) ([]pawl.Result
 	if err != nil {
 		return nil, err
 	}
-	return leave(ctx, e, store.VerbFail, &e.lanes.leave, calls, func(p *pawl.FailCall) pawl.Fence { return p.Fence },
+	return leave(ctx, e, store.VerbFail, &e.committers.leave, calls, func(p *pawl.FailCall) pawl.Fence { return p.Fence },
 		func(p *pawl.FailCall, f *fields) {
 			f.text("/error/message", p.Error.Message, 0, pawl.MaxErrorBytes)
 			f.text("/error/code", p.Error.Code, 0, pawl.MaxTypeLen)
@@ -119,15 +119,15 @@ func (e *Engine) fail(ctx context.Context, calls []pawl.FailCall) ([]pawl.Result
 
 // Release gives items back, uncounted; see pawl.Leaser.
 func (e *Engine) Release(ctx context.Context, calls []pawl.ReleaseCall) ([]pawl.Result[pawl.Moved], error) {
-	return leave(ctx, e, store.VerbRelease, &e.lanes.leave, calls, func(p *pawl.ReleaseCall) pawl.Fence { return p.Fence },
+	return leave(ctx, e, store.VerbRelease, &e.committers.leave, calls, func(p *pawl.ReleaseCall) pawl.Fence { return p.Fence },
 		func(*pawl.ReleaseCall, *fields) {}, func(*pawl.ReleaseCall, *store.Leave) {})
 }
 
 // Suspend gives items back until a time or a signal; see pawl.Leaser.
 func (e *Engine) Suspend(ctx context.Context, calls []pawl.SuspendCall) ([]pawl.Result[pawl.Moved], error) {
-	now, through := e.ids.now(), &e.lanes.leave
+	now, through := e.ids.now(), &e.committers.leave
 	if slices.ContainsFunc(calls, func(p pawl.SuspendCall) bool { return p.Signal != "" }) {
-		through = &e.lanes.await
+		through = &e.committers.await
 	}
 	return leave(ctx, e, store.VerbSuspend, through, calls, func(p *pawl.SuspendCall) pawl.Fence { return p.Fence },
 		func(p *pawl.SuspendCall, f *fields) {
@@ -145,10 +145,10 @@ func (e *Engine) Suspend(ctx context.Context, calls []pawl.SuspendCall) ([]pawl.
 
 // leave is fail, release and suspend: they differ in their checks and in what
 // they put in the row.
-func leave[C any](ctx context.Context, e *Engine, verb string, through *lane[store.Leave, store.Moved], calls []C, fence func(*C) pawl.Fence, check func(*C, *fields), fill func(*C, *store.Leave)) ([]pawl.Result[pawl.Moved], error) {
+func leave[C any](ctx context.Context, e *Engine, verb string, through *groupCommitter[store.Leave, store.Moved], calls []C, fence func(*C) pawl.Fence, check func(*C, *fields), fill func(*C, *store.Leave)) ([]pawl.Result[pawl.Moved], error) {
 	c, fed := pawl.CallerOf(ctx), false
 	var asides, failed, doomed []string
-	v := fenced[C, store.Leave, store.Moved, pawl.Moved]{op: verb, lane: through, fence: fence, check: check,
+	v := fenced[C, store.Leave, store.Moved, pawl.Moved]{op: verb, committer: through, fence: fence, check: check,
 		row: func(_ int, p *C) store.Leave {
 			l := store.Leave{Fence: fenceRow(c, fence(p)), Verb: verb}
 			fill(p, &l)

@@ -26,10 +26,10 @@ func ofTask(t pawl.Task) deed {
 
 func ofMove(m pawl.Moved) deed { return deed{m.TaskID, m.ID, m.Attempt} }
 
-// vouched carries the calls of a batch verb out. When any of them brings its
-// provenance they leave the lanes, for one transaction with the rows that say
-// so; else it is run alone. A call under a key that was used for the same before
-// is refused, and the others are carried out each for itself.
+// vouched runs the calls of a batch verb. If any of them has
+// provenance, they run in one transaction with the provenance rows instead of in the
+// group commit; else only run is called. A call whose key was used for the same
+// before is refused, and the others then run one by one.
 func vouched[C, R any](ctx context.Context, e *Engine, verb string, calls []C, of func(R) deed, run func(*Engine, context.Context, []C) ([]pawl.Result[R], error)) ([]pawl.Result[R], error) {
 	calls = pawl.Provenant(ctx, calls)
 	bare := true

@@ -253,7 +253,7 @@ func (e *Engine) readItem(ctx context.Context, id string) (store.ItemRow, error)
 		it, _, err := e.look(ctx, id)
 		return it, err
 	}
-	got, err := e.lanes.read.do(ctx, e, []reading{{id: id}})
+	got, err := e.committers.read.do(ctx, e, []reading{{id: id}})
 	switch {
 	case err != nil:
 		return store.ItemRow{}, cmp.Or(ctx.Err(), err)

@@ -14,9 +14,9 @@ func (e *Engine) Heartbeat(ctx context.Context, calls []pawl.HeartbeatCall) ([]p
 	c := pawl.CallerOf(ctx)
 	ctx = store.For(ctx, store.Heartbeats)
 	v := fenced[pawl.HeartbeatCall, store.Touch, store.Touched, pawl.Beat]{
-		op:    "heartbeat",
-		lane:  &e.lanes.heartbeat,
-		fence: func(h *pawl.HeartbeatCall) pawl.Fence { return h.Fence },
+		op:        "heartbeat",
+		committer: &e.committers.heartbeat,
+		fence:     func(h *pawl.HeartbeatCall) pawl.Fence { return h.Fence },
 		check: func(h *pawl.HeartbeatCall, f *fields) {
 			f.number("/lease_seconds", h.LeaseSeconds, 0, pawl.MaxLeaseSeconds)
 		},
@@ -44,9 +44,9 @@ func (e *Engine) Heartbeat(ctx context.Context, calls []pawl.HeartbeatCall) ([]p
 func (e *Engine) Progress(ctx context.Context, calls []pawl.ProgressCall) ([]pawl.Result[pawl.Moved], error) {
 	c := pawl.CallerOf(ctx)
 	v := fenced[pawl.ProgressCall, store.Touch, store.Touched, pawl.Moved]{
-		op:    "progress",
-		lane:  &e.lanes.progress,
-		fence: func(p *pawl.ProgressCall) pawl.Fence { return p.Fence },
+		op:        "progress",
+		committer: &e.committers.progress,
+		fence:     func(p *pawl.ProgressCall) pawl.Fence { return p.Fence },
 		check: func(p *pawl.ProgressCall, f *fields) {
 			if p.Progress != nil {
 				f.number("/progress", *p.Progress, 0, 100)

@@ -12,18 +12,18 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-type laneRow struct{ id, ord int }
+type testRow struct{ id, ord int }
 
-// gathered calls a lane with rows 0…5 at once and makes sure that 1…5 are one
-// group: the first call holds both flights until the others wait.
+// gathered calls a group committer with rows 0…6 at once. Calls 5 and 6 block both
+// flushes until 0…4 wait, so that those are one group.
 func gathered(t *testing.T, run func(ctx context.Context, ids []int) error) (errs [7]error, told int) {
 	t.Helper()
-	hold, held := make(chan struct{}), make(chan struct{}, laneFlights)
-	l := &lane[laneRow, laneRow]{
-		ord:      func(r *laneRow) *int { return &r.ord },
-		of:       func(r *laneRow) *int { return &r.ord },
+	hold, held := make(chan struct{}), make(chan struct{}, maxFlushes)
+	l := &groupCommitter[testRow, testRow]{
+		ord:      func(r *testRow) *int { return &r.ord },
+		rowOf:    func(r *testRow) *int { return &r.ord },
 		panicked: func(context.Context, panicked) { told++ },
-		run: func(_ *Engine, ctx context.Context, rows []laneRow) ([]laneRow, error) {
+		execute: func(_ *Engine, ctx context.Context, rows []testRow) ([]testRow, error) {
 			var ids []int
 			for _, r := range rows {
 				ids = append(ids, r.id)
@@ -38,9 +38,9 @@ func gathered(t *testing.T, run func(ctx context.Context, ids []int) error) (err
 	}
 	var calls sync.WaitGroup
 	call := func(id int) {
-		calls.Go(func() { _, errs[id] = l.do(context.Background(), &Engine{}, []laneRow{{id: id}}) })
+		calls.Go(func() { _, errs[id] = l.do(context.Background(), &Engine{}, []testRow{{id: id}}) })
 	}
-	for id := range laneFlights {
+	for id := range maxFlushes {
 		call(5 + id)
 		<-held
 	}
@@ -54,8 +54,8 @@ func gathered(t *testing.T, run func(ctx context.Context, ids []int) error) (err
 	}
 	close(hold)
 	calls.Wait()
-	l.flights.Wait()
-	if _, err := l.do(context.Background(), &Engine{}, []laneRow{{id: 4}}); err != nil && errs[4] == nil {
+	l.flushes.Wait()
+	if _, err := l.do(context.Background(), &Engine{}, []testRow{{id: 4}}); err != nil && errs[4] == nil {
 		t.Errorf("a later call: %v", err)
 	}
 	return errs, told
@@ -99,7 +99,7 @@ func TestARefusedGroupIsRunInHalves(t *testing.T) {
 	}
 }
 
-// A panic is an error of its group: the process and the lane go on.
+// A panic is an error of its group: the process and the group committer go on.
 func TestAPanicEndsItsGroupOnly(t *testing.T) {
 	errs, told := gathered(t, func(_ context.Context, ids []int) error {
 		if len(ids) > 1 {
@@ -119,14 +119,14 @@ func TestAPanicEndsItsGroupOnly(t *testing.T) {
 
 // A group is bounded by the bytes of its rows too; a call of more has its own.
 func TestGroupsAreBoundedByBytes(t *testing.T) {
-	l := &lane[laneRow, laneRow]{heft: func(r *laneRow) int { return r.id << 20 }}
+	l := &groupCommitter[testRow, testRow]{bytes: func(r *testRow) int { return r.id << 20 }}
 	for _, mib := range []int{3, 4, 2, 9, 1} {
-		l.waiting = append(l.waiting, &ticket[laneRow, laneRow]{rows: []laneRow{{id: mib}}})
+		l.waiting = append(l.waiting, &request[testRow, testRow]{rows: []testRow{{id: mib}}})
 	}
 	var got [][]int
 	for len(l.waiting) > 0 {
 		var group []int
-		for _, t := range l.board() {
+		for _, t := range l.nextBatch() {
 			group = append(group, t.rows[0].id)
 		}
 		got = append(got, group)
