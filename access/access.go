@@ -27,9 +27,9 @@ type Keys interface {
 	UseAPIKeys(ctx context.Context, uses []pawl.APIKeyUse) error
 }
 
-// Options steer a Gate. The zero value lets everybody in who has no key.
+// Options configure a Gate. The zero value accepts calls without a key.
 type Options struct {
-	// Keys knows the keys. Nil: a call with a key is refused, whatever it is.
+	// Keys looks up the keys. Nil: every call with a key is refused.
 	Keys Keys
 	// Required refuses calls without a key.
 	Required bool
@@ -124,8 +124,8 @@ func (g *Gate) Count(p Pass, calls int) error {
 	return g.keys.take(p.Key.ID, cmp.Or(p.Key.Rate, g.o.RatePerKey), calls, "this API key makes")
 }
 
-// Own leaves out of a namespace's statistics what counts all namespaces, for keys
-// of one: of the sweeps only whether somebody sweeps.
+// Own removes statistics of all namespaces for a key of one namespace: of the sweeps
+// it keeps only whether a sweeper is running.
 func (p Pass) Own(s pawl.Stats) pawl.Stats {
 	if p.Key != nil && p.Key.Namespace != pawl.AnyNamespace {
 		s.Sweeps = pawl.SweepTotals{IsRunning: s.Sweeps.IsRunning}
@@ -226,9 +226,9 @@ func (p Pass) May(role string, global bool) error {
 	return nil
 }
 
-// Caller is who calls in a role: the namespace that was asked for must be the
-// key's, and events name the key's actor, whoever the call says it is; a worker's
-// own verbs name the worker. A key of all namespaces may speak for anybody.
+// Caller returns the caller for a role. The requested namespace must be the key's.
+// Events name the key's actor, whatever the call says; verbs of workers name the
+// worker. A key of all namespaces may name any actor.
 func (p Pass) Caller(role string) (pawl.Caller, error) {
 	k, asked := p.Key, p.Asked
 	if k == nil {

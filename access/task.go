@@ -66,8 +66,8 @@ func taskToken(h http.Header) string {
 	return ""
 }
 
-// Bearer is the token of a request's Authorization. What is no bearer's is one
-// that nobody has.
+// Bearer is the token in a request's Authorization header. For another scheme it
+// returns a token that no key has.
 func Bearer(h http.Header) string {
 	text := h.Get("Authorization")
 	scheme, token, _ := strings.Cut(text, " ")

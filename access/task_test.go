@@ -20,8 +20,8 @@ import (
 
 func TestMain(m *testing.M) { pawltest.Main(m) }
 
-// shop is somebody's service that does nothing but for work under way. It says
-// whose token it was.
+// shop is a user's service that accepts calls only for a valid lease. It answers with
+// the token's lease.
 func shop(t *testing.T, tokens pawl.TokenReader) string {
 	t.Helper()
 	srv := httptest.NewServer(access.RequireTask(tokens)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -72,8 +72,8 @@ func checkers(t *testing.T, p *pawltest.Pawl) map[string]pawl.TokenReader {
 	return map[string]pawl.TokenReader{"the engine": p.Service, "a client of another server": client.New(srv.URL, key)}
 }
 
-// A zombie, who has lost his lease and does not know it, is refused from the
-// moment it ended; whoever has the item now is let through.
+// A worker that has lost its lease is refused from the moment the lease ended. The
+// worker that holds the item now is accepted.
 func TestAZombieIsRefused(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		for who, tokens := range checkers(t, p) {
@@ -161,7 +161,7 @@ func TestWhatIsNoTaskToken(t *testing.T) {
 	})
 }
 
-// A service that cannot ask lets nobody through, and tells nobody why.
+// A service that cannot check tokens refuses every call, without a reason.
 func TestTokensThatCannotBeChecked(t *testing.T) {
 	for what, tokens := range map[string]pawl.TokenReader{
 		"nobody answers":      client.NewWith("http://127.0.0.1:1", "", client.Options{Tries: 1}),

@@ -26,8 +26,8 @@ func (s *fakeKeys) FindAPIKey(_ context.Context, token string) (pawl.APIKey, err
 
 func (s *fakeKeys) UseAPIKeys(context.Context, []pawl.APIKeyUse) error { return nil }
 
-// Whoever tries keys is slowed down and fills no log; whoever has a good one is
-// not, from the same address or another.
+// Calls with wrong keys are slowed down and are not all logged. Calls with a valid key
+// are not slowed down, from the same address or another.
 func TestWrongKeysAreSlowedDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		keys := &fakeKeys{}

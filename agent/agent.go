@@ -1,8 +1,8 @@
-// Package agent makes a message in steps: a model speaks, its tools are run, the
-// model goes on with what they answered, until it calls none. Whoever watches
-// reads along, anybody may stop it, and when the process dies another goes on
-// from what is saved: a turn of the model that was heard to its end is not asked
-// for again, and a tool whose result is saved is not run again.
+// Package agent runs the loop of a model and its tools and streams it as a message, in
+// steps: the model answers, its tools run, the model gets their results, until it calls
+// none. Readers follow the message while it is written, and it can be stopped. When the
+// process dies, another continues from the saved steps: it does not repeat a complete
+// turn of the model, or a tool whose result is saved.
 //
 //	loop := agent.Loop{Model: m, Tools: []agent.Tool{search, send}}
 //	err := worker.Run(ctx, eng, worker.Handle("chat", func(ctx context.Context, in Question) (agent.Result, error) {

@@ -232,7 +232,7 @@ func killGenerations(t *testing.T, p *pawltest.Pawl, door string) {
 	judge(t, p, all, journal)
 }
 
-// hearNew follows the messages that nobody follows yet.
+// hearNew follows the messages that have no listener yet.
 func hearNew(
 	t *testing.T,
 	ctx context.Context,

@@ -16,10 +16,10 @@ type Loop struct {
 	System   string // what the model is told before all
 	Tools    []Tool
 	MaxSteps int // turns of the model, at most the message's own; 0 = the message's, which is 10 unless its task says otherwise
-	// Ask says what became of a call with side effects that was begun and left no
-	// result; nil = the item is suspended until somebody sends the signal
-	// OutcomeSignal with the key of OutcomeKey and an Outcome as payload. A checkpoint
-	// of type approval_point, and its event, say so.
+	// Ask returns the outcome of a call with side effects that was started and left no
+	// result. Nil = the item is suspended until the signal OutcomeSignal arrives, with
+	// the key of OutcomeKey and an Outcome as payload; a checkpoint of type
+	// approval_point, and its event, ask for it.
 	Ask func(ctx context.Context, c Call) (Outcome, error)
 }
 
@@ -34,8 +34,8 @@ type Result struct {
 
 // How a loop ends, besides the words of providers.
 const (
-	FinishStopped  = "stopped"   // somebody stopped the message
-	FinishMaxSteps = "max_steps" // the model would have gone on
+	FinishStopped  = "stopped"   // the message was stopped
+	FinishMaxSteps = "max_steps" // the model called tools in the last step
 )
 
 // Run goes on with the message of a handler's item, or begins it, and makes it to

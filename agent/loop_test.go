@@ -324,8 +324,8 @@ func TestAModelIsToldWhatToolsCannotTake(t *testing.T) {
 	})
 }
 
-// A tool with side effects was begun and left no result: nobody runs it again
-// before somebody has said what became of it.
+// A tool with side effects that was started and left no result is not run again before
+// its outcome is known.
 func TestAnUnknownOutcomeIsAskedAbout(t *testing.T) {
 	for name, answer := range map[string]string{"it happened": `{"output":"sent"}`, "it did not": `{"again":true}`} {
 		t.Run(name, func(t *testing.T) {

@@ -94,7 +94,7 @@ func TestARevokedKeyIsLoggedOut(t *testing.T) {
 	}
 }
 
-// The cookie is a session: it does not hold the key, it ends when nobody uses it,
+// The cookie is a session: it does not hold the key, it ends when it is not used,
 // and a logout ends every copy of it. A page that reads itself again is no use.
 func TestASessionEnds(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
@@ -241,7 +241,7 @@ func TestFollowingAMessage(t *testing.T) {
 	})
 }
 
-// Who worked on a task is told at the dashboard that somebody else must approve it.
+// The worker of a task cannot approve it: the dashboard says that another must.
 func TestAWorkerIsRefusedAtTheApproval(t *testing.T) {
 	h := open(t, pawltest.Open(t, pawltest.SQLite), true)
 	h.login(pawl.NewAPIKey{Roles: pawl.KeyRoles})

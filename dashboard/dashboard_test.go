@@ -158,7 +158,7 @@ func (h *fixture) failed() pawl.Lease {
 	return l
 }
 
-// submitted is a task that waits for somebody's decision.
+// submitted is a task that waits for a decision.
 func (h *fixture) submitted() pawl.Lease {
 	h.Helper()
 	only[pawl.TypeRef](
@@ -267,8 +267,7 @@ func TestPages(t *testing.T) {
 }
 
 // Who asks for / as a browser does is led here; programs get what they got.
-// Whoever approves sees what it is: the whole result, what it changes from what to
-// what, and who made it with what.
+// The approval page shows the whole result, its diff, its author and the model.
 func TestTheConfirmationShowsAll(t *testing.T) {
 	h := open(t, pawltest.Open(t, pawltest.SQLite), false)
 	ctx := t.Context()

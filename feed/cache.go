@@ -16,8 +16,8 @@ const (
 	chunk       = 1000
 )
 
-// cache keeps the newest events while anybody follows them: all that there are
-// with positions in (low, high].
+// cache keeps the newest events while they are followed: all events with positions in
+// (low, high].
 type cache struct {
 	mu        sync.Mutex
 	epoch     int64

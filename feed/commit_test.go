@@ -92,8 +92,8 @@ func ids(events []pawl.Event) (out []string) {
 	return out
 }
 
-// A transaction that is still open keeps nobody waiting, and what it wrote is in
-// the feed when it has committed, however late.
+// An open transaction does not delay the feed. Its events appear when it has
+// committed, however late.
 func TestLateCommitsAreFoundAndBlockNobody(t *testing.T) {
 	p := pawltest.Open(t, pawltest.Postgres)
 	f := p.Engine.Feed()
@@ -138,8 +138,8 @@ func gaps(t *testing.T, c *pgx.Conn) (text string) {
 	return text
 }
 
-// A number that was rolled back is looked for only until nobody can bring it any
-// more; a stranger's transaction in another database is nobody.
+// A gap is looked for until no transaction can fill it any more. Transactions in other
+// databases do not count.
 func TestStrangersDoNotMatter(t *testing.T) {
 	p := pawltest.Open(t, pawltest.Postgres)
 	f := p.Engine.Feed()
@@ -194,8 +194,8 @@ func TestStrangersDoNotMatter(t *testing.T) {
 	}
 }
 
-// Whoever dies while it gives positions leaves nothing; whoever stands still
-// loses its connection, and another goes on.
+// A process that dies while it assigns positions leaves no trace. One that hangs loses
+// its connection, and another continues.
 func TestAnotherTakesOver(t *testing.T) {
 	p := pawltest.Open(t, pawltest.Postgres)
 	create(t, p.Service, t.Context())

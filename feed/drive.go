@@ -75,7 +75,7 @@ func (f *Feed) pace() (gap, poll time.Duration) {
 	return gapAwaited, f.opts.Poll
 }
 
-// read says that somebody reads the newest events.
+// read records that the newest events are being read.
 func (f *Feed) read() bool { return f.waiting > 0 || clock.Now().Before(f.recent) }
 
 // pause says false when ctx ends.

@@ -141,7 +141,7 @@ func regress(t *testing.T, p *pawltest.Pawl, position int64, promoted bool) {
 		exec(t, c, `DELETE FROM `+table+` WHERE task_id`+lost, top)
 	}
 	exec(t, c, `DELETE FROM tasks WHERE id`+lost, top)
-	exec(t, c, `SET session_replication_role = replica`) // the record is append-only for everybody else
+	exec(t, c, `SET session_replication_role = replica`) // the record is append-only otherwise
 	exec(t, c, `DELETE FROM task_events WHERE id > $1`, top)
 	exec(t, c, `SET session_replication_role = origin`)
 	exec(t, c, `SELECT setval('task_events_id_seq', $1)`, top)
@@ -160,9 +160,8 @@ func regress(t *testing.T, p *pawltest.Pawl, position int64, promoted bool) {
 	}
 }
 
-// When the database has lost commits, nobody misses what comes after that: those
-// who followed it are told where to restart, by a server that saw the lost events
-// and by one that did not.
+// When the database has lost commits, no reader misses later events: readers are told
+// where to restart, by a server that saw the lost events and by one that did not.
 func TestAnEpochBeginsWhenTheDatabaseWentBack(t *testing.T) {
 	for _, fresh := range []bool{false, true} {
 		t.Run(fmt.Sprintf("fresh=%v", fresh), func(t *testing.T) {
@@ -223,8 +222,7 @@ func TestAnEpochBeginsWhenTheDatabaseWentBack(t *testing.T) {
 	}
 }
 
-// Whoever follows while it happens is told, and nothing that comes after the
-// restart is missed.
+// A reader that follows while it happens is told, and misses nothing after the restart.
 func TestAFollowerLearnsOfANewEpoch(t *testing.T) {
 	p := pawltest.Open(t, pawltest.Postgres)
 	for range 20 {
@@ -272,7 +270,7 @@ func TestARelayRestartsInANewEpoch(t *testing.T) {
 		t.Fatal(ok, err)
 	}
 	regress(t, p, 12, false)
-	r.Position = 20 // it is written down before anybody has noticed
+	r.Position = 20 // it is saved before the loss is noticed
 	if ok, err := p.Engine.KeepRelay(t.Context(), r, time.Minute); err != nil || !ok {
 		t.Fatal(ok, err)
 	}

@@ -1,6 +1,6 @@
-// Package feed is the record in one order for everybody: each event gets a
-// position after its commit, and whoever follows the positions misses nothing
-// and sees nothing twice. Per task the order is the order of commit.
+// Package feed puts all events in one order: each event gets a position after its
+// commit. A reader that follows the positions misses no event and gets none twice. The
+// events of a task are in the order of their commits.
 //
 // A Feed is the one tail of a process: its many readers cost the database one
 // query for what is new, and none while they wait.
@@ -18,15 +18,15 @@ import (
 
 // Options tune a feed. The zero value is the default of each.
 type Options struct {
-	// Poll bounds how long a reader may miss what another process wrote when
-	// nobody tells of it; 0 = 250 ms. SQLite is asked every 20 ms, which costs
+	// Poll bounds how late a reader sees events of another process when the
+	// notification is lost; 0 = 250 ms. SQLite is polled every 20 ms, which costs
 	// microseconds.
 	Poll time.Duration
-	// Moved is told that this process gave positions; nil = nobody is.
+	// Moved is called after this process assigned positions; nil = not called.
 	Moved func()
-	// Awaited is told when a reader begins to wait; nil = nobody is.
+	// Awaited is called when a reader begins to wait; nil = not called.
 	Awaited func()
-	// Log gets a line per mishap; nil = slog.Default.
+	// Log gets a line for each error; nil = slog.Default.
 	Log *slog.Logger
 }
 
@@ -57,7 +57,7 @@ type Feed struct {
 	drivers int             // those and Run
 	stop    context.CancelFunc
 	closed  bool
-	recent  time.Time  // until then it counts as read though nobody waits
+	recent  time.Time  // until then the feed counts as read without a waiting reader
 	void    store.Span // positions of which Read found no event
 
 	turn  sync.Mutex // one look at a time
@@ -98,8 +98,8 @@ func New(db store.DB, o Options) *Feed {
 	}
 }
 
-// Run keeps giving positions and sealing what has one until ctx ends, whether
-// anybody reads or not. Any number of processes may: each turn is one's alone.
+// Run assigns positions and seals events until ctx ends, with or without readers. Any
+// number of processes may run it: a lock serializes their turns.
 func (f *Feed) Run(ctx context.Context) {
 	if f.commits != nil { // else there is nothing to give
 		f.join(0)

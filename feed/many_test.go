@@ -66,7 +66,7 @@ func TestAThousandReadersCostAsMuchAsOne(t *testing.T) {
 	})
 }
 
-// What was deleted is passed over, and nobody waits in vain or in circles.
+// Deleted events are skipped; no reader waits for them.
 func TestWhatIsGoneIsPassedOver(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		f := p.Engine.Feed()

@@ -22,7 +22,7 @@ const (
 )
 
 // Seal seals the events that were committed when it was called: each task's as a
-// chain, in feed order. It is done when nothing is left, whoever did it.
+// chain, in feed order. It returns when all are sealed, also by other processes.
 func (f *Feed) Seal(ctx context.Context) error {
 	head, err := f.Head(ctx)
 	if err != nil {
@@ -36,7 +36,8 @@ func (f *Feed) Seal(ctx context.Context) error {
 	}
 }
 
-// seal seals the next batch, if it is ours to seal. Sealed: nobody else was first.
+// seal seals the next batch if it gets the lock. It reports whether this process was
+// the first.
 func (f *Feed) seal(ctx context.Context, ours func(*store.Batch) bool) (b store.Batch, sealed bool, err error) {
 	err = f.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		b, err = store.NextBatch(ctx, tx, f.commits)

@@ -26,8 +26,8 @@ const (
 // A number may come to light after a higher one: its transaction took longer.
 // So what matters is which numbers were drawn, not which are to be seen: one that
 // was drawn and is not to be seen is a gap, looked for at every turn for as long
-// as any transaction is under way that was when the gap was found. It keeps
-// nobody waiting. Events of one turn come in order of their numbers: a change
+// as any transaction is under way that was when the gap was found. It does not
+// delay readers. Events of one turn come in order of their numbers: a change
 // that knew of another one of its task had waited for its commit, and drew its
 // number after it.
 func (f *Feed) sequence(ctx context.Context) (s store.FeedState, err error) {
@@ -215,9 +215,9 @@ func (w *witness) follow(r store.Running, lately []string) {
 	w.over = len(w.open)+len(w.prepared) == 0
 }
 
-// outlived leaves out the gaps that nobody can fill any more: all transactions
-// that were under way after they had been found have ended, and a look that
-// began after that did not find them either.
+// outlived removes the gaps that no transaction can fill any more: all transactions
+// that were in progress after the gap was found have ended, and a read that began
+// after that did not find the event either.
 func (f *Feed) outlived(ctx context.Context, tx store.Tx, gaps []store.Span) ([]store.Span, error) {
 	f.witnesses = slices.DeleteFunc(f.witnesses, func(w witness) bool { return len(common(w.gaps, gaps)) == 0 })
 	if len(gaps) == 0 || clock.Now().Sub(f.asked) < witnessEvery {

@@ -162,7 +162,7 @@ func (p *Pawl) Advance(d time.Duration) {
 	}
 }
 
-// Exec runs SQL past the engine, as somebody with a database shell would. Tables
+// Exec runs SQL past the engine, as a user of a database shell would. Tables
 // are named with the prefix "pawl." on both databases.
 func (p *Pawl) Exec(query string, args ...any) error {
 	return p.Engine.DB().Do(context.Background(), func(ctx context.Context, tx store.Tx) error {

@@ -16,8 +16,8 @@ const saveGap = 250 * time.Millisecond
 
 var errLost = errors.New("another server relays to this sink now")
 
-// ledger writes down where a relay stands and keeps its lease meanwhile. keep is
-// the only one to write; everybody else changes state through update.
+// ledger saves a relay's state and renews its lease. Only keep writes it; all others
+// change the state through update.
 type ledger struct {
 	book  Book
 	lease time.Duration

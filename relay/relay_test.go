@@ -221,8 +221,8 @@ func TestPoisonIsGivenUp(t *testing.T) {
 	})
 }
 
-// A sink that failed for long, or says that it is gone, is disabled: nothing is
-// sent until somebody resumes it.
+// A sink that failed for long, or answers ErrGone, is disabled: nothing is sent until
+// it is resumed.
 func TestSinkIsDisabled(t *testing.T) {
 	for name, c := range map[string]struct {
 		err error

@@ -123,7 +123,7 @@ func TestDeploymentsFitTheProgram(t *testing.T) {
 }
 
 // The unit's command serves with nothing but its environment and its two
-// directories, lets nobody else read its data, and ends with 0 on SIGTERM.
+// directories, makes its data unreadable for other users, and ends with 0 on SIGTERM.
 func TestTheUnitsCommandServes(t *testing.T) {
 	u := unit(t)
 	etc, lib := t.TempDir(), t.TempDir()

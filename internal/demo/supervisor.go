@@ -81,8 +81,8 @@ type supervisor struct {
 	*demo
 	messages      chan message
 	processes     []*process
-	paused        int      // how many have been come to
-	frozen        *process // stands still until its item is somebody else's
+	paused        int      // processes that have paused
+	frozen        *process // until another process has claimed its item
 	item          string
 	frozenAttempt int  // the attempt it froze in
 	thawed        bool // and is through with its stale writes

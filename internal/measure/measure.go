@@ -58,8 +58,8 @@ type Report struct {
 // payload has 200 bytes, as in the measurements of other engines.
 var payload = json.RawMessage(`{"to":"` + strings.Repeat("x", 191) + `"}`)
 
-// Take measures a service and says by progress what it is at. Each row has a
-// type of its own that nobody else works on; nothing of it is left to claim.
+// Take measures a service and reports its progress. Each row uses a type of its own,
+// which no other worker claims, and leaves no items to claim.
 func Take(ctx context.Context, s Service, db string, o Options, progress func(string)) (Report, error) {
 	if o.Budget == 0 {
 		o.Budget = time.Second

@@ -18,9 +18,9 @@ var brokers = []struct {
 	{"NATS", "PAWL_TEST_NATS", "nats-server", testserver.FindNATS, testserver.NewNATS},
 }
 
-// startBrokers starts what nobody has named and adds the names to env. It does
-// not wait: RabbitMQ takes its seconds while the tests are built, and a test
-// that finds its broker not there yet tries again.
+// startBrokers starts the brokers that the environment does not name and adds their
+// URLs to env. It does not wait until they are ready: RabbitMQ starts while the tests
+// are built, and the tests wait for it.
 func startBrokers(ctx context.Context, env []string, report *Report) (with []string, stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var running []*testserver.Broker

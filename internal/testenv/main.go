@@ -1,8 +1,7 @@
-// Command testenv runs `go test` with all that the tests need: it names a
-// PostgreSQL in PAWL_TEST_POSTGRES, a RabbitMQ in PAWL_TEST_RABBITMQ and a NATS
-// server in PAWL_TEST_NATS, and starts throw-away ones where nobody has named
-// any. Its arguments are those of `go test`; with ./... among them, the modules
-// under contrib are tested too.
+// Command testenv runs `go test` with the servers that the tests need. It sets
+// PAWL_TEST_POSTGRES, PAWL_TEST_RABBITMQ and PAWL_TEST_NATS; for each that is not set
+// it starts a temporary server. Its arguments are those of `go test`; with ./... among
+// them, the modules under contrib are tested too.
 //
 // At the end it lists every test that was skipped, with its reason. With CI=true
 // a skip that is not on the list in skips.go is a failure, and every result is

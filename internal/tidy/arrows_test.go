@@ -98,7 +98,7 @@ var arrows = map[string][]string{
 	"internal/testserver": {},
 }
 
-// plain packages are for everybody's program: they bring nothing along.
+// plain packages have no dependencies besides the standard library.
 var plain = []string{"", "api", "client"}
 
 func TestArrowsPointDown(t *testing.T) {

@@ -1,5 +1,3 @@
-// Package tidy holds the rules of the house as tests over the source tree: who
-// may import whom, how long a file may be, where SQL and the clock are, which
-// words are not used. CONTRIBUTING.md says why; a rule that nobody checks is an
-// opinion.
+// Package tidy tests the rules of CONTRIBUTING.md on the source tree: imports, sizes,
+// the places of SQL and of the clock, and words.
 package tidy

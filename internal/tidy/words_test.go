@@ -110,8 +110,8 @@ func TestNothingIsLeftForLater(t *testing.T) {
 	})
 }
 
-// somewhere are places that are only on somebody's machine, and hosts that are
-// for the toolchain's settings to name.
+// somewhere matches paths of one machine, and hosts that only the toolchain's settings
+// name.
 var somewhere = marks{
 	[]string{"/wo" + "rk/", "/ro" + "ot/", "/ho" + "me/", "golang.org", "npmjs", "goproxy.", "debian.org", "docker.io", "ghcr.io"},
 	regexp.MustCompile(

@@ -132,7 +132,7 @@ func stopMessage(s *stage, c call) (string, error) {
 	return s.messageLine(m), nil
 }
 
-// reader is somebody who stays connected to a message.
+// reader is a client that follows a message.
 type reader struct {
 	message string
 	leave   context.CancelFunc

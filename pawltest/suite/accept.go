@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// essay is a type whose results are looked at by somebody.
+// essay is a type whose results need approval.
 var essay = pawl.Type{
 	Name: "essay",
 	ResultSchema: raw(

@@ -244,7 +244,7 @@ var keys = noun{"idempotency keys", []promise{
 		w.refused(err, pawl.CodeNotFound)
 		_, err = renew(b.Token, -1)
 		w.invalid(err, "/lock_seconds")
-		w.advance(2 * time.Hour) // its lease is over, and nobody has taken it over: it may go on
+		w.advance(2 * time.Hour) // its lease has expired and was not taken over: it may continue
 		_, err = renew(b.Token, 3600)
 		w.ok(err, "renew late")
 		w.advance(59 * time.Minute)

@@ -56,7 +56,7 @@ func New(o Options) (relay.Sink, error) {
 
 type sink struct {
 	o        Options
-	wire     net.Conn // below conn: closing it unblocks whoever writes
+	wire     net.Conn // below conn: closing it unblocks a blocked write
 	conn     *amqp.Connection
 	ch       *amqp.Channel
 	returned chan amqp.Return

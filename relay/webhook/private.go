@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// private are networks that are nobody's webhook receiver on the public
-// internet, beside those that netip names.
+// private are networks that have no webhook receiver on the public internet, besides
+// those that netip names.
 var private = func() []netip.Prefix {
 	var all []netip.Prefix
 	for _, s := range []string{

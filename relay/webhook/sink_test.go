@@ -100,7 +100,7 @@ func TestMessagesAreSigned(t *testing.T) {
 }
 
 // Whatever is not a 2xx is tried again: when the receiver says, where it does.
-// Who is gone is gone; nobody is followed elsewhere.
+// 410 disables the sink; redirects are not followed.
 func TestAnswers(t *testing.T) {
 	var elsewhere atomic.Int64
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))

@@ -84,14 +84,14 @@ func WithCreate[R any](a *App, run func(ctx context.Context, s R, args []string)
 	}
 }
 
-// as names the caller on the record, and what he says of himself.
+// as adds the caller and its provenance to the context.
 func (a *App) as(ctx context.Context) context.Context {
 	p, _ := a.Config.provenance() // checked by configure
 	return pawl.As(pawl.WithProvenance(ctx, p), pawl.Caller{Namespace: a.Config.Namespace, ActorID: a.Config.Actor})
 }
 
-// ByUser names whoever is logged in, for what an operator decides, unless
-// --actor names somebody.
+// ByUser names the logged-in user as the actor of an operator's decision, unless
+// --actor is given.
 func (a *App) ByUser(ctx context.Context) context.Context {
 	c := pawl.CallerOf(ctx)
 	c.ActorID = cmp.Or(c.ActorID, a.Getenv("USER"))

@@ -65,7 +65,7 @@ func Due(b *pawl.Blocked) *time.Time {
 	return b.Until
 }
 
-// Pending says how items that nobody works on are divided.
+// Pending formats the counts of items without a worker.
 func Pending(p *pawl.Pending) string {
 	if p == nil {
 		return ""

@@ -33,7 +33,7 @@ type Config struct {
 	Sweep  sweepConfig  `koanf:"sweep"`
 	Relay  RelayConfig  `koanf:"relay"`
 
-	DBGiven bool // the database was named by somebody, not by default
+	DBGiven bool // the database was named, not taken by default
 }
 
 type serveConfig struct {

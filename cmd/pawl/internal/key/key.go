@@ -16,8 +16,8 @@ import (
 	"github.com/pawl-work/pawl/internal/terminal"
 )
 
-// KeyMaster makes and ends API keys: an engine. Whoever may open the database
-// may do so; no server does.
+// KeyMaster creates and revokes API keys: an engine. It needs access to the database;
+// a server does not offer it.
 type KeyMaster interface {
 	CreateAPIKey(ctx context.Context, n pawl.NewAPIKey) (key pawl.APIKey, token string, err error)
 	ListAPIKeys(ctx context.Context) ([]pawl.APIKey, error)
@@ -75,7 +75,7 @@ func keyCreate(a *cli.App) *cobra.Command {
 			if n.Expires, err = days(expires); err != nil {
 				return err
 			}
-			n.Namespace = pawl.CallerOf(ctx).Namespace // --namespace is everybody's flag
+			n.Namespace = pawl.CallerOf(ctx).Namespace // --namespace is a global flag
 			if actor != "" {
 				kind, id, found := strings.Cut(actor, "/")
 				if !found {

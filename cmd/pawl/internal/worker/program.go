@@ -102,7 +102,7 @@ func (p program) do(ctx context.Context, _ json.RawMessage) (json.RawMessage, er
 	}()
 	err = cmd.Wait()
 	if ctx.Err() != nil || errors.Is(err, exec.ErrWaitDelay) {
-		childproc.Kill(cmd) // whoever of the group did not go
+		childproc.Kill(cmd) // processes of the group that have not ended
 	}
 	_ = r.SetReadDeadline(clock.Now().Add(p.grace)) // a grandchild may hold it open
 	if report := <-told; report != nil && !errors.Is(report, os.ErrDeadlineExceeded) {
