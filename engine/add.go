@@ -74,7 +74,7 @@ func (e *Engine) addItems(ctx context.Context, call *pawl.AddItems) (pawl.Task, 
 		if err := store.Break(ctx, tx, failed); err != nil {
 			return err
 		}
-		if err := store.DressTask(ctx, tx, call.TaskID, d.dress()); err != nil {
+		if err := store.DressTask(ctx, tx, call.TaskID, d.typeFields()); err != nil {
 			return err
 		}
 		if task, err = store.GetTask(ctx, tx, c.Namespace, call.TaskID); err != nil {

@@ -10,33 +10,33 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// homes remembers to which item messages belong; that never changes.
-type homes struct {
+// messageItemCache remembers to which item messages belong; that never changes.
+type messageItemCache struct {
 	mu   sync.Mutex
 	item map[[2]string]string // {namespace, message} → item
 	open map[string]bool      // items that may have an open message
 }
 
-const homesKept = 100_000
+const messageItemsKept = 100_000
 
-func (h *homes) put(namespace, message, item string) {
+func (h *messageItemCache) put(namespace, message, item string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.item == nil || len(h.item) >= homesKept {
+	if h.item == nil || len(h.item) >= messageItemsKept {
 		h.item, h.open = map[[2]string]string{}, map[string]bool{}
 	}
 	h.item[[2]string{namespace, message}] = item
 	h.open[item] = true
 }
 
-func (h *homes) of(namespace, message string) string {
+func (h *messageItemCache) of(namespace, message string) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.item[[2]string{namespace, message}]
 }
 
-// left says which of some items may leave an open message behind.
-func (h *homes) left(items []string) (out []string) {
+// takeOpen says which of some items may leave an open message behind.
+func (h *messageItemCache) takeOpen(items []string) (out []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, id := range items {
@@ -48,15 +48,15 @@ func (h *homes) left(items []string) (out []string) {
 	return out
 }
 
-// writing is a call of a message's writer, with the fence of its item.
-type writing struct {
+// appendCall is a call of a message's writer, with the fence of its item.
+type appendCall struct {
 	call  *pawl.AppendCall
 	at    int
 	fence pawl.Fence
 }
 
-// grown is the store's answer to a writing.
-type grown struct {
+// appendAnswer is the store's answer to a writing.
+type appendAnswer struct {
 	store.Appended
 	known bool
 }
@@ -71,26 +71,26 @@ func (e *Engine) Append(ctx context.Context, calls []pawl.AppendCall) ([]pawl.Re
 	for i := range calls {
 		bodies[i], out[i].Err = checkAppend(&calls[i])
 	}
-	var todo []writing
+	var todo []appendCall
 	for i := range calls {
 		if out[i].Err == nil {
-			todo = append(todo, writing{call: &calls[i], at: i})
+			todo = append(todo, appendCall{call: &calls[i], at: i})
 		}
 	}
-	if err := e.findHomes(ctx, todo, func(i int, err error) { out[i].Err = err }); err != nil {
+	if err := e.findMessageItems(ctx, todo, func(i int, err error) { out[i].Err = err }); err != nil {
 		return nil, err
 	}
-	todo = slices.DeleteFunc(todo, func(w writing) bool { return out[w.at].Err != nil })
+	todo = slices.DeleteFunc(todo, func(w appendCall) bool { return out[w.at].Err != nil })
 	c := pawl.CallerOf(ctx)
-	v := fenced[writing, store.Append, store.Appended, grown]{
+	v := fenced[appendCall, store.Append, store.Appended, appendAnswer]{
 		op:        "append",
 		committer: &e.committers.append,
-		fence:     func(w *writing) pawl.Fence { return w.fence },
-		check:     func(*writing, *fields) {},
-		row: func(_ int, w *writing) store.Append {
+		fence:     func(w *appendCall) pawl.Fence { return w.fence },
+		check:     func(*appendCall, *fields) {},
+		row: func(_ int, w *appendCall) store.Append {
 			return store.Append{Fence: fenceRow(c, w.fence), MessageID: w.call.MessageID, Offset: w.call.Offset, Count: len(w.call.Chunks), Body: bodies[w.at]}
 		},
-		answer: func(_ *writing, a *store.Appended) grown { return grown{*a, true} },
+		answer: func(_ *appendCall, a *store.Appended) appendAnswer { return appendAnswer{*a, true} },
 	}
 	answers, err := v.do(ctx, e, todo)
 	if err != nil {
@@ -110,7 +110,7 @@ func (e *Engine) appended(ctx context.Context, c *pawl.AppendCall, body string, 
 	n := int64(len(c.Chunks))
 	switch {
 	case a.Done:
-		e.after(func() { e.tails.grown(c, body, a.TakenOver) })
+		e.after(func() { e.watcher.appended(c, body, a.TakenOver) })
 		return pawl.Appended{Offset: c.Offset + n}, nil
 	case a.State != string(pawl.MessageStreaming):
 		return pawl.Appended{}, conflict("append", a.State, pawl.MessageState(a.State).Allowed())
@@ -177,13 +177,13 @@ func (e *Engine) writtenBy(ctx context.Context, c *pawl.AppendCall) (writer int,
 	return writer, err
 }
 
-// findHomes fills in the fences of calls: of each message's item.
-func (e *Engine) findHomes(ctx context.Context, todo []writing, refuse func(i int, err error)) error {
+// findMessageItems fills in the fences of calls: of each message's item.
+func (e *Engine) findMessageItems(ctx context.Context, todo []appendCall, refuse func(i int, err error)) error {
 	ns := pawl.CallerOf(ctx).Namespace
 	var unknown []string
 	for i := range todo {
 		w := &todo[i]
-		w.fence = pawl.Fence{ItemID: e.homes.of(ns, w.call.MessageID), WorkerID: w.call.WorkerID, Attempt: w.call.Attempt}
+		w.fence = pawl.Fence{ItemID: e.messageItems.of(ns, w.call.MessageID), WorkerID: w.call.WorkerID, Attempt: w.call.Attempt}
 		if w.fence.ItemID == "" {
 			unknown = append(unknown, w.call.MessageID)
 		}
@@ -215,7 +215,7 @@ func (e *Engine) findHomes(ctx context.Context, todo []writing, refuse func(i in
 			refuse(w.at, conflict("append", h.State, pawl.MessageState(h.State).Allowed()))
 		default:
 			w.fence.ItemID = h.ItemID
-			e.homes.put(ns, h.ID, h.ItemID)
+			e.messageItems.put(ns, h.ID, h.ItemID)
 		}
 	}
 	return nil

@@ -18,45 +18,45 @@ import (
 // SQLite's change counter, and by polling with back-off otherwise, which of those
 // who wait for the same one does for all.
 func (e *Engine) Claim(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease, error) {
-	s, err := e.seek(ctx, req)
+	s, err := e.newClaimOp(ctx, req)
 	if err == nil {
 		err = s.claim(ctx)
 	}
 	return s.leases, err
 }
 
-// seeker is a claim under way. Thousands may wait: what they need is here and not
+// claimOp is a claim under way. Thousands may wait: what they need is here and not
 // on their stacks, which are given back by half as long as a quarter is enough.
-type seeker struct {
-	e       *Engine
-	caller  pawl.Caller
-	req     pawl.ClaimRequest
-	voucher *store.Provenance // who says who he is; nil = nobody
-	same    string            // names the wait, if it waits
-	tried   bool
-	leases  []pawl.Lease
+type claimOp struct {
+	e          *Engine
+	caller     pawl.Caller
+	req        pawl.ClaimRequest
+	provenance *store.Provenance // who says who he is; nil = nobody
+	waitKey    string            // names the wait, if it waits
+	tried      bool
+	leases     []pawl.Lease
 }
 
-// seek begins a claim.
-func (e *Engine) seek(ctx context.Context, req pawl.ClaimRequest) (s *seeker, err error) {
-	s = &seeker{e: e, caller: pawl.CallerOf(ctx), req: pawl.Provenant(ctx, []pawl.ClaimRequest{req})[0]}
-	if s.voucher, err = voucher(ctx, e.key(), "claim", &s.req); err == nil {
+// newClaimOp begins a claim.
+func (e *Engine) newClaimOp(ctx context.Context, req pawl.ClaimRequest) (s *claimOp, err error) {
+	s = &claimOp{e: e, caller: pawl.CallerOf(ctx), req: pawl.Provenant(ctx, []pawl.ClaimRequest{req})[0]}
+	if s.provenance, err = provenanceOf(ctx, e.key(), "claim", &s.req); err == nil {
 		err = s.prepare(ctx)
 	}
 	return s, err
 }
 
-func (s *seeker) claim(ctx context.Context) error {
+func (s *claimOp) claim(ctx context.Context) error {
 	if s.req.WaitSeconds == 0 {
-		_, err := s.try(ctx, s.e.wake.on(s.caller.Namespace))
+		_, err := s.try(ctx, s.e.wake.changed(s.caller.Namespace))
 		return err
 	}
-	return s.e.await(ctx, s.caller.Namespace, s.same, time.Duration(s.req.WaitSeconds)*time.Second,
+	return s.e.waitForWork(ctx, s.caller.Namespace, s.waitKey, time.Duration(s.req.WaitSeconds)*time.Second,
 		func(woken <-chan struct{}) (bool, error) { return s.try(ctx, woken) })
 }
 
 // prepare checks the request and fills in what it leaves out.
-func (s *seeker) prepare(ctx context.Context) error {
+func (s *claimOp) prepare(ctx context.Context) error {
 	req := &s.req
 	if req.LeaseSeconds == 0 && len(req.Types) <= pawl.MaxClaim {
 		var err error
@@ -80,7 +80,7 @@ func (s *seeker) prepare(ctx context.Context) error {
 		req.WaitSeconds = 0
 	}
 	if req.WaitSeconds > 0 {
-		s.same = alike(s.caller, req)
+		s.waitKey = waitKey(s.caller, req)
 	}
 	return nil
 }
@@ -88,26 +88,26 @@ func (s *seeker) prepare(ctx context.Context) error {
 // try claims what is there; one that begins to wait rests at once where another
 // has just seen that there is nothing. One whose connection is lost, or that
 // met a lock for too long, is not done.
-func (s *seeker) try(ctx context.Context, woken <-chan struct{}) (bool, error) {
+func (s *claimOp) try(ctx context.Context, woken <-chan struct{}) (bool, error) {
 	e, ns := s.e, s.caller.Namespace
-	byType, lull, told := s.req.TaskID == "" && s.req.ItemID == "", false, false
+	byType, empty, remote := s.req.TaskID == "" && s.req.ItemID == "", false, false
 	if byType && !s.tried && s.req.WaitSeconds > 0 {
-		lull, told = e.wake.lull(ns, s.req.Types, woken)
+		empty, remote = e.wake.isEmpty(ns, s.req.Types, woken)
 	}
-	if s.tried = true; lull && !told {
+	if s.tried = true; empty && !remote {
 		return false, nil
 	}
 	var err error
-	s.leases, err = s.take(ctx, lull)
+	s.leases, err = s.take(ctx, empty)
 	if err == nil && byType && len(s.leases) < s.req.Limit && e.scope == nil {
-		e.wake.short(ns, s.req.Types, woken)
+		e.wake.setEmpty(ns, s.req.Types, woken)
 	}
 	passes := errors.Is(err, store.ErrLost) || errors.Is(err, store.ErrLocked)
 	return err != nil && !passes || len(s.leases) > 0, err
 }
 
-// alike names the wait of claims for the same.
-func alike(c pawl.Caller, req *pawl.ClaimRequest) string {
+// waitKey names the wait of claims for the same.
+func waitKey(c pawl.Caller, req *pawl.ClaimRequest) string {
 	return strings.Join(append([]string{c.Namespace, req.TaskID, req.ItemID}, req.Types...), "\x00")
 }
 
@@ -136,32 +136,32 @@ func checkClaim(req *pawl.ClaimRequest) error {
 
 // take claims what is there now. Before it says "nothing" it has looked at
 // every stretch of the queue from its start; with look it begins with that.
-func (s *seeker) take(ctx context.Context, look bool) ([]pawl.Lease, error) {
+func (s *claimOp) take(ctx context.Context, look bool) ([]pawl.Lease, error) {
 	e, c, req := s.e, s.caller, &s.req
-	wish := claiming{namespace: c.Namespace, types: req.Types, look: look, who: claimant(c, req), voucher: s.voucher}
+	wish := claimCall{namespace: c.Namespace, types: req.Types, look: look, who: claimant(c, req), provenance: s.provenance}
 	var rows []store.Claimed
 	var err error
 	if req.TaskID != "" || req.ItemID != "" {
 		rows, err = e.claimPicks(ctx, &wish, req)
 	} else {
 		for again := true; again; {
-			rows, err = e.committers.claim.do(ctx, e, []claiming{wish})
+			rows, err = e.committers.claim.do(ctx, e, []claimCall{wish})
 			again = len(rows) > 0 && rows[0].ItemID == ""
 		}
 	}
-	e.own(ctx, c, rows)
+	e.noteKeys(ctx, c, rows)
 	return e.leases(c, req, rows), err
 }
 
-// claiming is one caller's claim by type, on its way into a statement with
+// claimCall is one caller's claim by type, on its way into a statement with
 // those of others who ask for the same.
-type claiming struct {
-	ord       int
-	namespace string
-	types     []string
-	look      bool
-	who       store.Claimant
-	voucher   *store.Provenance
+type claimCall struct {
+	ord        int
+	namespace  string
+	types      []string
+	look       bool
+	who        store.Claimant
+	provenance *store.Provenance
 }
 
 func claimant(c pawl.Caller, req *pawl.ClaimRequest) store.Claimant {
@@ -169,29 +169,29 @@ func claimant(c pawl.Caller, req *pawl.ClaimRequest) store.Claimant {
 	return store.Claimant{WorkerID: req.WorkerID, Limit: req.Limit, LeaseSeconds: req.LeaseSeconds, Prefetch: req.Prefetch, Actor: by, Key: store.Text(c.Key)}
 }
 
-// sameStretch says that two claims can be one statement.
-func sameStretch(a, b *claiming) bool {
+// sameQueues says that two claims can be one statement.
+func sameQueues(a, b *claimCall) bool {
 	return a.namespace == b.namespace && slices.Equal(a.types, b.types)
 }
 
 // claimGroup claims for callers who ask for the same, and once more from the
 // start when there was nothing.
-func (e *Engine) claimGroup(ctx context.Context, group []claiming) ([]store.Claimed, error) {
+func (e *Engine) claimGroup(ctx context.Context, group []claimCall) ([]store.Claimed, error) {
 	if e.scope != nil { // what it sees and takes is not for others to know before the commit
-		s, err := e.lookAtGroups(ctx, group[0].namespace)
+		s, err := e.readQueues(ctx, group[0].namespace)
 		if err != nil {
 			return nil, err
 		}
-		out, err := e.claimFor(ctx, group, wanted(s.groups, group[0].types))
+		out, err := e.claimFor(ctx, group, wanted(s.queues, group[0].types))
 		return deal(group, out), err
 	}
-	for look := slices.ContainsFunc(group, func(c claiming) bool { return c.look }); ; look = true {
-		m, fresh, err := e.groupsFor(ctx, group[0].namespace, look)
+	for look := slices.ContainsFunc(group, func(c claimCall) bool { return c.look }); ; look = true {
+		m, fresh, err := e.queuesFor(ctx, group[0].namespace, look)
 		if err != nil {
 			return nil, err
 		}
 		out, err := e.claimFor(ctx, group, wanted(m.from, group[0].types))
-		e.groups.raise(m, out)
+		e.heads.raiseHeads(m, out)
 		if err != nil {
 			return nil, err
 		}
@@ -203,7 +203,7 @@ func (e *Engine) claimGroup(ctx context.Context, group []claiming) ([]store.Clai
 
 // deal says whose each row is by the place in the call. Where the bytes of the claim
 // ended it, those who have nothing get a row without an item: they are to claim again.
-func deal(group []claiming, out []store.Claimed) []store.Claimed {
+func deal(group []claimCall, out []store.Claimed) []store.Claimed {
 	if len(group) > 1 && full(out) {
 		for i := out[len(out)-1].Claimant + 1; i < len(group); i++ {
 			out = append(out, store.Claimed{Claimant: i})
@@ -224,8 +224,8 @@ func full(out []store.Claimed) bool {
 	return n >= pawl.MaxClaimBytes
 }
 
-// disclaim gives back what was claimed for a caller who had gone.
-func (e *Engine) disclaim(ctx context.Context, asked []claiming, got []store.Claimed) {
+// releaseOrphans gives back what was claimed for a caller who had gone.
+func (e *Engine) releaseOrphans(ctx context.Context, asked []claimCall, got []store.Claimed) {
 	rows := make([]store.Leave, 0, len(got))
 	for _, g := range got {
 		who := asked[g.Claimant]
@@ -235,21 +235,21 @@ func (e *Engine) disclaim(ctx context.Context, asked []claiming, got []store.Cla
 		rows = append(rows, store.Leave{Ord: len(rows), Verb: store.VerbRelease, Fence: store.Fence{Namespace: who.namespace, ItemID: g.ItemID, WorkerID: who.who.WorkerID, Attempt: g.Attempt}})
 	}
 	if _, err := e.committers.leave.do(ctx, e, rows); err != nil {
-		e.mishap(ctx, "giving back a claim whose caller had gone", err)
+		e.logError(ctx, "giving back a claim whose caller had gone", err)
 	}
-	e.groups.forget()
+	e.heads.forget()
 	e.ready(asked[0].namespace)
 }
 
-func (e *Engine) claimFor(ctx context.Context, group []claiming, groups []store.Group) ([]store.Claimed, error) {
-	if len(groups) == 0 {
+func (e *Engine) claimFor(ctx context.Context, group []claimCall, queues []store.Group) ([]store.Claimed, error) {
+	if len(queues) == 0 {
 		return nil, nil
 	}
-	return e.claimRows(ctx, store.Claim{Namespace: group[0].namespace, Groups: groups}, group)
+	return e.claimRows(ctx, store.Claim{Namespace: group[0].namespace, Groups: queues}, group)
 }
 
 // claimPicks claims named items: one, or the best of a task.
-func (e *Engine) claimPicks(ctx context.Context, wish *claiming, req *pawl.ClaimRequest) ([]store.Claimed, error) {
+func (e *Engine) claimPicks(ctx context.Context, wish *claimCall, req *pawl.ClaimRequest) ([]store.Claimed, error) {
 	var picks []store.Pick
 	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
 		picks, err = store.Picks(ctx, tx, wish.namespace, req.TaskID, req.ItemID, req.Types, req.Limit)
@@ -258,32 +258,32 @@ func (e *Engine) claimPicks(ctx context.Context, wish *claiming, req *pawl.Claim
 	if err != nil || len(picks) == 0 {
 		return nil, err
 	}
-	return e.claimRows(ctx, store.Claim{Namespace: wish.namespace, Picks: picks}, []claiming{*wish})
+	return e.claimRows(ctx, store.Claim{Namespace: wish.namespace, Picks: picks}, []claimCall{*wish})
 }
 
 // claimRows claims for a group, and keeps in the same transaction who said of
 // himself who he is.
-func (e *Engine) claimRows(ctx context.Context, cl store.Claim, group []claiming) (rows []store.Claimed, err error) {
-	run, vouched := e.db.Auto, false
-	cl.Bounded = e.scope != nil || e.groups.isLarge(cl.Namespace)
+func (e *Engine) claimRows(ctx context.Context, cl store.Claim, group []claimCall) (rows []store.Claimed, err error) {
+	run, hasProvenance := e.db.Auto, false
+	cl.Bounded = e.scope != nil || e.heads.isLarge(cl.Namespace)
 	for i := range group {
 		cl.Claimants = append(cl.Claimants, group[i].who)
-		vouched = vouched || group[i].voucher != nil
+		hasProvenance = hasProvenance || group[i].provenance != nil
 	}
-	if vouched {
+	if hasProvenance {
 		run = e.db.Do
 	}
 	passed := false // other claims may have passed over rows that this one locked and left
 	for ; ; passed, cl.Bounded = true, true {
 		err = run(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-			if rows, err = e.db.Dialect().Hot.Claim(ctx, tx, cl); err != nil || !vouched {
+			if rows, err = e.db.Dialect().Hot.Claim(ctx, tx, cl); err != nil || !hasProvenance {
 				return err
 			}
 			var kept []store.Provenance
 			for _, r := range rows {
-				kept = e.vouch(kept, group[r.Claimant].voucher, deed{r.TaskID, r.ItemID, r.Attempt})
+				kept = e.addProvenance(kept, group[r.Claimant].provenance, subject{r.TaskID, r.ItemID, r.Attempt})
 			}
-			return keepVouchers(ctx, tx, kept)
+			return insertProvenance(ctx, tx, kept)
 		})
 		if !errors.Is(err, store.ErrLarge) {
 			break
@@ -293,11 +293,11 @@ func (e *Engine) claimRows(ctx context.Context, cl store.Claim, group []claiming
 		return nil, err
 	}
 	if share := cl.Share(); slices.ContainsFunc(rows, func(r store.Claimed) bool { return r.Bytes() > share }) {
-		e.groups.metLarge(cl.Namespace)
+		e.heads.metLarge(cl.Namespace)
 	}
 	if passed || full(rows) {
 		e.after(func() {
-			e.groups.drop(cl.Namespace)
+			e.heads.drop(cl.Namespace)
 			e.ready(cl.Namespace)
 		})
 	}

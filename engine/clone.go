@@ -16,7 +16,7 @@ func (e *Engine) CloneTasks(ctx context.Context, calls []pawl.TaskClone) ([]pawl
 	}
 	out := make([]pawl.Result[pawl.Task], len(calls))
 	var drafts []draft
-	room := callRoom{op: "clone"}
+	room := callBytes{op: "clone"}
 	for i := range calls {
 		d, err := e.cloned(ctx, &calls[i], room)
 		if err == nil {
@@ -37,7 +37,7 @@ func (e *Engine) CloneTasks(ctx context.Context, calls []pawl.TaskClone) ([]pawl
 
 // cloned drafts a clone; room is what is left of the call's, so that no more is
 // read of a task than can be stored.
-func (e *Engine) cloned(ctx context.Context, call *pawl.TaskClone, room callRoom) (draft, error) {
+func (e *Engine) cloned(ctx context.Context, call *pawl.TaskClone, room callBytes) (draft, error) {
 	var f fields
 	f.text("/task_id", call.TaskID, 1, pawl.MaxIDLen)
 	f.object("/metadata", &call.Metadata, pawl.MaxMetadataBytes)
@@ -62,7 +62,7 @@ func (e *Engine) cloned(ctx context.Context, call *pawl.TaskClone, room callRoom
 }
 
 // workOf reads a task's items in order of position, but for those that Pawl made.
-func workOf(ctx context.Context, tx store.Tx, ns string, of pawl.Task, room callRoom) ([]pawl.Item, error) {
+func workOf(ctx context.Context, tx store.Tx, ns string, of pawl.Task, room callBytes) ([]pawl.Item, error) {
 	var out []pawl.Item
 	f := pawl.ItemFilter{TaskID: of.ID, Fields: []string{"input"}, Page: pawl.Page{Limit: pawl.MaxPage}}
 	for {

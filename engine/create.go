@@ -25,10 +25,10 @@ type draft struct {
 	messages []store.NewMessage
 }
 
-// apart says that more is written than a plain create does.
-func (d *draft) apart() bool { return d.parts != "" || d.plans || d.ignores && !d.task.Solo }
+// needsOwnTx says that more is written than a plain create does.
+func (d *draft) needsOwnTx() bool { return d.parts != "" || d.plans || d.ignores && !d.task.Solo }
 
-func (d *draft) dress() store.Dress {
+func (d *draft) typeFields() store.Dress {
 	return store.Dress{Parts: store.Text(d.parts), Planning: d.plans, Ignores: d.ignores}
 }
 
@@ -49,7 +49,7 @@ func (d *draft) bytes() int {
 
 // CreateTasks creates tasks with their items; see pawl.TaskMaker.
 func (e *Engine) CreateTasks(ctx context.Context, tasks []pawl.NewTask) ([]pawl.Result[pawl.Task], error) {
-	return vouched(ctx, e, "create", tasks, ofTask, (*Engine).createTasks)
+	return withProvenance(ctx, e, "create", tasks, subjectOfTask, (*Engine).createTasks)
 }
 
 func (e *Engine) createTasks(ctx context.Context, tasks []pawl.NewTask) ([]pawl.Result[pawl.Task], error) {
@@ -68,7 +68,7 @@ func (e *Engine) createAll(ctx context.Context, out []pawl.Result[pawl.Task], dr
 	plain := make([]draft, 0, len(drafts))
 	for i := range drafts {
 		d := &drafts[i]
-		if !d.task.Dedupes && !d.apart() && !d.talks() {
+		if !d.task.Dedupes && !d.needsOwnTx() && !d.talks() {
 			plain = append(plain, *d)
 			continue
 		}
@@ -99,7 +99,7 @@ func (e *Engine) draftAll(ctx context.Context, tasks []pawl.NewTask) ([]pawl.Res
 	}
 	out := make([]pawl.Result[pawl.Task], len(tasks))
 	drafts := make([]draft, 0, len(tasks))
-	room := callRoom{op: "create"}
+	room := callBytes{op: "create"}
 	for i := range tasks {
 		d, err := e.draft(ctx, &tasks[i], "")
 		if err = cmp.Or(err, checkProvenance("create", tasks[i].Provenance)); err != nil {
@@ -107,7 +107,7 @@ func (e *Engine) draftAll(ctx context.Context, tasks []pawl.NewTask) ([]pawl.Res
 			continue
 		}
 		if tasks[i].DryRun {
-			out[i].Value = d.rehearsed(clock.Now().UnixMicro())
+			out[i].Value = d.dryRunAnswer(clock.Now().UnixMicro())
 			continue
 		}
 		if out[i].Err = room.take(d.bytes()); out[i].Err != nil {
@@ -119,15 +119,15 @@ func (e *Engine) draftAll(ctx context.Context, tasks []pawl.NewTask) ([]pawl.Res
 	return out, drafts, nil
 }
 
-// callRoom bounds the bytes that one call stores: a short call may ask for much
+// callBytes bounds the bytes that one call stores: a short call may ask for much
 // by cloning, or by a plan.
-type callRoom struct {
+type callBytes struct {
 	op   string
 	used int
 }
 
 // take refuses what goes beyond.
-func (r *callRoom) take(n int) error {
+func (r *callBytes) take(n int) error {
 	if r.used+n > pawl.MaxCallBytes {
 		return &pawl.Error{Code: pawl.CodeTooLarge, Op: r.op, Message: fmt.Sprintf("the call would store more than %d bytes; make several calls of it", pawl.MaxCallBytes)}
 	}
@@ -142,13 +142,13 @@ func tooMany(op string, n int) error {
 	return nil
 }
 
-// born says when a draft became a task.
-type born struct {
+// created says when a draft became a task.
+type created struct {
 	ord int
 	now int64
 }
 
-func insertDrafts(ctx context.Context, tx store.Tx, hot store.Hot, drafts []draft) ([]born, error) {
+func insertDrafts(ctx context.Context, tx store.Tx, hot store.Hot, drafts []draft) ([]created, error) {
 	n := 0
 	for i := range drafts {
 		n += len(drafts[i].items)
@@ -161,18 +161,18 @@ func insertDrafts(ctx context.Context, tx store.Tx, hot store.Hot, drafts []draf
 	if err != nil {
 		return nil, err
 	}
-	out := make([]born, len(drafts))
+	out := make([]created, len(drafts))
 	for i := range drafts {
 		d := &drafts[i]
-		if d.apart() {
-			if err := store.DressTask(ctx, tx, d.task.ID, d.dress()); err != nil {
+		if d.needsOwnTx() {
+			if err := store.DressTask(ctx, tx, d.task.ID, d.typeFields()); err != nil {
 				return nil, err
 			}
 		}
 		if err := d.say(ctx, tx, now); err != nil {
 			return nil, err
 		}
-		out[i] = born{d.ord, now}
+		out[i] = created{d.ord, now}
 	}
 	return out, nil
 }
@@ -197,7 +197,7 @@ func (e *Engine) created(drafts []draft, now int64) {
 	}
 	for namespace, of := range first {
 		for key, id := range of {
-			e.groups.lower(namespace, key.Type, key.Rank, id)
+			e.heads.lowerHead(namespace, key.Type, key.Rank, id)
 		}
 		e.ready(namespace)
 	}
@@ -277,7 +277,7 @@ func (e *Engine) draft(ctx context.Context, t *pawl.NewTask, of string) (draft, 
 	row.Data = summary(t, row.Items, of)
 	if r != nil && r.Plan.Mode == pawl.PlanItem && len(t.Items) == 0 {
 		d := r.planning(row, t, itemID)
-		return d, e.converse(&d, t)
+		return d, e.startConversation(&d, t)
 	}
 	if solo {
 		item := pawl.NewItem{Input: t.Payload}
@@ -287,7 +287,7 @@ func (e *Engine) draft(ctx context.Context, t *pawl.NewTask, of string) (draft, 
 		it := newItem(&row, t, &item, itemID, 0)
 		it.Data = store.Text(row.Data)
 		d := r.drafted(draft{task: row, items: []store.NewItem{it}})
-		return d, e.converse(&d, t)
+		return d, e.startConversation(&d, t)
 	}
 	payload := orNull(t.Payload)
 	row.Payload = &payload
@@ -296,7 +296,7 @@ func (e *Engine) draft(ctx context.Context, t *pawl.NewTask, of string) (draft, 
 		d.items[i] = newItem(&row, t, &t.Items[i], e.ids.next("itm"), i)
 	}
 	d = r.drafted(d)
-	return d, cmp.Or(e.converse(&d, t), link(d.items, t.Items, nil))
+	return d, cmp.Or(e.startConversation(&d, t), link(d.items, t.Items, nil))
 }
 
 // newItem fills an item's row, zero fields from its task.

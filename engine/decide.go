@@ -12,7 +12,7 @@ import (
 
 // ApproveTasks approves; see pawl.Decider.
 func (e *Engine) ApproveTasks(ctx context.Context, calls []pawl.ApproveCall) ([]pawl.Result[pawl.Task], error) {
-	return vouched(ctx, e, "approve", calls, ofTask, eachly("approve", func(e *Engine, ctx context.Context, c *pawl.ApproveCall) (pawl.Task, error) {
+	return withProvenance(ctx, e, "approve", calls, subjectOfTask, eachly("approve", func(e *Engine, ctx context.Context, c *pawl.ApproveCall) (pawl.Task, error) {
 		var f fields
 		f.text("/task_id", c.TaskID, 1, pawl.MaxIDLen)
 		f.text("/comment", c.Comment, 0, pawl.MaxReasonLen)
@@ -40,17 +40,17 @@ type verdictBy struct {
 // same transaction. If applying fails all of that is undone; the approval is
 // then written by itself, and the failure after it.
 func (e *Engine) approve(ctx context.Context, taskID string, v verdictBy) error {
-	err := e.decide(ctx, taskID, "approve", v, func(ctx context.Context, tx store.Tx, d *deciding) error {
+	err := e.decide(ctx, taskID, "approve", v, func(ctx context.Context, tx store.Tx, d *taskDecision) error {
 		if err := d.approve(ctx, tx, v); err != nil {
 			return err
 		}
-		return d.goOn(ctx, tx)
+		return d.applyApproved(ctx, tx)
 	})
 	failed, ok := asApplyFailure(err)
 	if !ok {
 		return err
 	}
-	return e.decide(ctx, taskID, "approve", v, func(ctx context.Context, tx store.Tx, d *deciding) error {
+	return e.decide(ctx, taskID, "approve", v, func(ctx context.Context, tx store.Tx, d *taskDecision) error {
 		if err := d.approve(ctx, tx, v); err != nil {
 			return err
 		}
@@ -58,8 +58,8 @@ func (e *Engine) approve(ctx context.Context, taskID string, v verdictBy) error 
 	})
 }
 
-// deciding is a decision under way: the locked task, its rules, what it queued.
-type deciding struct {
+// taskDecision is a decision under way: the locked task, its rules, what it queued.
+type taskDecision struct {
 	*store.Case
 	e      *Engine
 	rules  *rules
@@ -69,8 +69,8 @@ type deciding struct {
 
 // decide runs fn with the task locked, if the caller may decide about it and
 // nobody has yet.
-func (e *Engine) decide(ctx context.Context, taskID, verb string, v verdictBy, fn func(ctx context.Context, tx store.Tx, d *deciding) error) error {
-	return e.onCase(ctx, taskID, verb, func(ctx context.Context, tx store.Tx, d *deciding) error {
+func (e *Engine) decide(ctx context.Context, taskID, verb string, v verdictBy, fn func(ctx context.Context, tx store.Tx, d *taskDecision) error) error {
+	return e.withDecision(ctx, taskID, verb, func(ctx context.Context, tx store.Tx, d *taskDecision) error {
 		if v.version != nil && *v.version != d.Version {
 			state, err := store.TaskState(ctx, tx, d.Namespace, d.TaskID)
 			if err != nil {
@@ -90,10 +90,10 @@ func (e *Engine) decide(ctx context.Context, taskID, verb string, v verdictBy, f
 	})
 }
 
-// onCase runs fn with a task's row locked. A task that nothing was handed in
+// withDecision runs fn with a task's row locked. A task that nothing was handed in
 // for is judged by the state it has.
-func (e *Engine) onCase(ctx context.Context, taskID, verb string, fn func(ctx context.Context, tx store.Tx, d *deciding) error) error {
-	var d *deciding
+func (e *Engine) withDecision(ctx context.Context, taskID, verb string, fn func(ctx context.Context, tx store.Tx, d *taskDecision) error) error {
+	var d *taskDecision
 	err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 		ns := pawl.CallerOf(ctx).Namespace
 		c, found, err := store.OpenCase(ctx, tx, ns, taskID)
@@ -109,7 +109,7 @@ func (e *Engine) onCase(ctx context.Context, taskID, verb string, fn func(ctx co
 		if err != nil || !found {
 			return err
 		}
-		d = &deciding{Case: c, e: e}
+		d = &taskDecision{Case: c, e: e}
 		if d.rules, err = e.rulesOf(ctx, tx, ns, c.Type, c.TypeVersion); err != nil {
 			return err
 		}
@@ -118,7 +118,7 @@ func (e *Engine) onCase(ctx context.Context, taskID, verb string, fn func(ctx co
 	if err != nil {
 		return err
 	}
-	e.after(func() { e.released(d.queued) })
+	e.after(func() { e.itemsQueued(d.queued) })
 	for _, fn := range d.after {
 		fn(ctx)
 	}
@@ -127,7 +127,7 @@ func (e *Engine) onCase(ctx context.Context, taskID, verb string, fn func(ctx co
 
 // decided is the conflict of a decision about what is not submitted: it says
 // who was first.
-func (d *deciding) decided(ctx context.Context, tx store.Tx, verb string) error {
+func (d *taskDecision) decided(ctx context.Context, tx store.Tx, verb string) error {
 	state, err := store.TaskState(ctx, tx, d.Namespace, d.TaskID)
 	if err != nil {
 		return err
@@ -145,7 +145,7 @@ func (d *deciding) decided(ctx context.Context, tx store.Tx, verb string) error 
 }
 
 // may refuses who may not decide about tasks of the type.
-func (d *deciding) may(ctx context.Context, tx store.Tx, verb string, by store.Actor) error {
+func (d *taskDecision) may(ctx context.Context, tx store.Tx, verb string, by store.Actor) error {
 	a := d.rules.Approval
 	allowed := a.By
 	if len(allowed) > 0 && a.OnExpiry == pawl.ExpiryEscalate {
@@ -168,7 +168,7 @@ func (d *deciding) may(ctx context.Context, tx store.Tx, verb string, by store.A
 // separate refuses an approver who asked for the task or worked on it, where the
 // type keeps these apart. An agent without an API key is whoever it says it is:
 // all such agents are the same one.
-func (d *deciding) separate(ctx context.Context, tx store.Tx, by store.Actor) error {
+func (d *taskDecision) separate(ctx context.Context, tx store.Tx, by store.Actor) error {
 	requester, workers := d.rules.Approval.Separates()
 	for _, x := range []struct {
 		asked bool
@@ -197,7 +197,7 @@ func (d *deciding) separate(ctx context.Context, tx store.Tx, by store.Actor) er
 }
 
 // approve moves the task to approved and its items to accepted.
-func (d *deciding) approve(ctx context.Context, tx store.Tx, v verdictBy) error {
+func (d *taskDecision) approve(ctx context.Context, tx store.Tx, v verdictBy) error {
 	if !d.Ready {
 		c := conflict("approve", d.State, pawl.TaskState(d.State).Allowed()).(*pawl.Error)
 		c.Message = "the task is not ready for approval: it was not checked yet, or did not pass; see its error"
@@ -212,7 +212,7 @@ func (d *deciding) approve(ctx context.Context, tx store.Tx, v verdictBy) error 
 
 // moveItems moves a batch of the task's items and says whether more are left
 // for another transaction.
-func (d *deciding) moveItems(ctx context.Context, tx store.Tx, m store.ItemMove) (more bool, err error) {
+func (d *taskDecision) moveItems(ctx context.Context, tx store.Tx, m store.ItemMove) (more bool, err error) {
 	_, queued, err := d.Items(ctx, tx, m)
 	if err != nil {
 		return false, err
@@ -227,13 +227,13 @@ func (d *deciding) moveItems(ctx context.Context, tx store.Tx, m store.ItemMove)
 
 // RejectTasks rejects, for good or for rework; see pawl.Decider.
 func (e *Engine) RejectTasks(ctx context.Context, calls []pawl.RejectCall) ([]pawl.Result[pawl.Task], error) {
-	return vouched(ctx, e, "reject", calls, ofTask, eachly("reject", func(e *Engine, ctx context.Context, c *pawl.RejectCall) (pawl.Task, error) {
+	return withProvenance(ctx, e, "reject", calls, subjectOfTask, eachly("reject", func(e *Engine, ctx context.Context, c *pawl.RejectCall) (pawl.Task, error) {
 		if err := checkReject(c); err != nil {
 			return pawl.Task{}, err
 		}
 		by := actor(pawl.CallerOf(ctx), pawl.ActorUser, "")
 		v := verdictBy{by: by, comment: c.Comment, version: c.Version}
-		err := e.decide(ctx, c.TaskID, "reject", v, func(ctx context.Context, tx store.Tx, d *deciding) error {
+		err := e.decide(ctx, c.TaskID, "reject", v, func(ctx context.Context, tx store.Tx, d *taskDecision) error {
 			if c.AllowRework {
 				return d.rework(ctx, tx, v, c)
 			}
@@ -271,7 +271,7 @@ func checkReject(c *pawl.RejectCall) error {
 }
 
 // reject ends the task and its items.
-func (d *deciding) reject(ctx context.Context, tx store.Tx, v verdictBy, errors []pawl.Complaint) error {
+func (d *taskDecision) reject(ctx context.Context, tx store.Tx, v verdictBy, errors []pawl.Complaint) error {
 	data := store.Text(asJSON(map[string]any{"errors": errors}))
 	failure := store.Text(asJSON(pawl.Failure{Code: "rejected", Message: errors[0].Message, Detail: asJSON(errors)}))
 	if err := d.Move(ctx, tx, store.TaskMove{Event: "rejected", To: "rejected", Actor: v.by, Message: store.Text(v.comment), Data: data, Error: failure}); err != nil {
@@ -285,7 +285,7 @@ func (d *deciding) reject(ctx context.Context, tx store.Tx, v verdictBy, errors 
 }
 
 // rework queues items again with the reasons; the others stay submitted.
-func (d *deciding) rework(ctx context.Context, tx store.Tx, v verdictBy, c *pawl.RejectCall) error {
+func (d *taskDecision) rework(ctx context.Context, tx store.Tx, v verdictBy, c *pawl.RejectCall) error {
 	ids := slices.Compact(slices.Sorted(slices.Values(c.ItemIDs)))
 	all, err := d.Resting(ctx, tx, "submitted", pawl.MaxItemsPerTask)
 	if err != nil {

@@ -23,31 +23,31 @@ import (
 	"github.com/pawl-work/pawl/sweep"
 )
 
-// watched is a database whose feed is woken by every transaction of this process,
+// notifyingDB is a database whose feed is woken by every transaction of this process,
 // until a migration excludes this program: then it refuses all of them.
-type watched struct {
+type notifyingDB struct {
 	store.DB
 	wake     func()
 	excluded atomic.Pointer[error]
 }
 
-func (w *watched) Do(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
+func (w *notifyingDB) Do(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
 	return w.run(ctx, w.DB.Do, true, fn)
 }
 
-func (w *watched) Auto(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
+func (w *notifyingDB) Auto(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
 	return w.run(ctx, w.DB.Auto, true, fn)
 }
 
-func (w *watched) Whole(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
+func (w *notifyingDB) Whole(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
 	return w.run(ctx, w.DB.Whole, true, fn)
 }
 
-func (w *watched) View(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
+func (w *notifyingDB) View(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
 	return w.run(ctx, w.DB.View, false, fn)
 }
 
-func (w *watched) run(ctx context.Context, how func(context.Context, func(context.Context, store.Tx) error) error, writes bool, fn func(ctx context.Context, tx store.Tx) error) error {
+func (w *notifyingDB) run(ctx context.Context, how func(context.Context, func(context.Context, store.Tx) error) error, writes bool, fn func(ctx context.Context, tx store.Tx) error) error {
 	if err := w.excluded.Load(); err != nil {
 		return *err
 	}
@@ -62,7 +62,7 @@ func (w *watched) run(ctx context.Context, how func(context.Context, func(contex
 }
 
 // fits says whether this program may go on.
-func (w *watched) fits(ctx context.Context) error {
+func (w *notifyingDB) fits(ctx context.Context) error {
 	return w.View(ctx, func(ctx context.Context, tx store.Tx) error { return store.Fits(ctx, tx, w.Dialect().Migrator) })
 }
 
@@ -113,34 +113,34 @@ type Engine struct {
 
 // core is what all Engines over one open database share.
 type core struct {
-	root       *Engine // the one that Open made
-	watched    *watched
-	feed       *feed.Feed
-	opts       Options
-	log        *slog.Logger
-	ids        ids
-	committers groupCommitters
-	groups     groupCache
-	typeRoom   typeRoom
-	wake       waker
-	notices    notices
+	root        *Engine // the one that Open made
+	notifyingDB *notifyingDB
+	feed        *feed.Feed
+	opts        Options
+	log         *slog.Logger
+	ids         ids
+	committers  groupCommitters
+	heads       queueHeads
+	queueLimits queueLimits
+	wake        workNotifier
+	notices     notices
 	// answering are the keys of whole calls under way here: [3]string{namespace,
 	// scope, key}.
-	answering sync.Map
-	name      string // of this engine among those of its database
-	seen      registry
-	owners    owners
-	claimKeys claimKeys
-	tokens    *tokens // set by start
-	homes     homes   // of messages
-	tails     tails
-	schemas   schema.Cache
-	types     typeCache
-	sweeper   *sweep.Sweeper
-	running   sync.Mutex      // held by Run
-	active    atomic.Bool     // a Run is at work
-	open      context.Context // ends with Close, and so does Run
-	shut      context.CancelFunc
+	answering    sync.Map
+	name         string // of this engine among those of its database
+	seen         seenWorkers
+	leaseKeys    leaseKeys
+	claimKeys    claimKeys
+	tokens       *tokens          // set by start
+	messageItems messageItemCache // of messages
+	watcher      messageWatcher
+	schemas      schema.Cache
+	types        typeCache
+	sweeper      *sweep.Sweeper
+	running      sync.Mutex      // held by Run
+	active       atomic.Bool     // a Run is at work
+	open         context.Context // ends with Close, and so does Run
+	shut         context.CancelFunc
 }
 
 var _ pawl.Service = (*Engine)(nil)
@@ -178,13 +178,13 @@ func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 	e := &Engine{core: &core{opts: o, log: o.Log}}
 	e.root = e
 	e.open, e.shut = context.WithCancel(context.Background())
-	e.feed = feed.New(db, feed.Options{Poll: o.PollInterval, Moved: func() { e.tell(ofFeed) }, Awaited: e.listen, Log: o.Log})
-	e.watched = &watched{DB: db, wake: e.feed.Wake}
-	e.db = e.watched
+	e.feed = feed.New(db, feed.Options{Poll: o.PollInterval, Moved: func() { e.notifyPeers(feedMoved) }, Awaited: e.listen, Log: o.Log})
+	e.notifyingDB = &notifyingDB{DB: db, wake: e.feed.Wake}
+	e.db = e.notifyingDB
 	e.openGroupCommitters()
-	e.tails.db, e.tails.log, e.tails.poll = e.db, o.Log, tailPoll
+	e.watcher.db, e.watcher.log, e.watcher.poll = e.db, o.Log, watchPoll
 	if e.db.Dialect().Notify == nil {
-		e.tails.poll = tailPollSQLite
+		e.watcher.poll = watchPollSQLite
 	}
 	if err := e.start(ctx); err != nil {
 		e.shut()
@@ -226,7 +226,7 @@ func (e *Engine) start(ctx context.Context) error {
 		guard()
 	}
 	host, _ := os.Hostname()
-	e.sweeper = &sweep.Sweeper{DB: e.db, Options: *e.opts.Sweep, NewID: e.ids.next, Server: host, Log: e.log, OnReady: e.released}
+	e.sweeper = &sweep.Sweeper{DB: e.db, Options: *e.opts.Sweep, NewID: e.ids.next, Server: host, Log: e.log, OnReady: e.itemsQueued}
 	return e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)
 		e.ids.set(now, clock.Now())
@@ -248,7 +248,7 @@ func (e *Engine) Close() error {
 	defer e.running.Unlock()
 	e.committers.wait()
 	e.feed.Close()
-	e.tails.close()
+	e.watcher.close()
 	e.notices.close()
 	e.claimKeys.wait()
 	return e.db.Close()

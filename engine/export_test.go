@@ -11,14 +11,14 @@ import (
 // Hears says whether this process hears of others' work; it begins to listen.
 func (e *Engine) Hears() bool {
 	e.listen()
-	return e.notices.hears.Load()
+	return e.notices.connected.Load()
 }
 
 // Told says whether another process told of work since somebody looked.
 func (e *Engine) Told() bool {
 	e.wake.mu.Lock()
 	defer e.wake.mu.Unlock()
-	return e.wake.foreign[pawl.DefaultNamespace]
+	return e.wake.remote[pawl.DefaultNamespace]
 }
 
 // spyDB counts write transactions: those begun, and those open now.
@@ -51,7 +51,7 @@ func (s *spyDB) Whole(ctx context.Context, fn func(context.Context, store.Tx) er
 // Spy has an engine that nobody else uses yet say how many write transactions
 // have begun, and how many are open.
 func (e *Engine) Spy() (begun, open func() int32) {
-	under := e.watched
+	under := e.notifyingDB
 	s := &spyDB{DB: under.DB}
 	under.DB = s
 	return s.begun.Load, s.open.Load

@@ -44,7 +44,7 @@ func (v *fenced[C, Row, Ans, R]) do(ctx context.Context, e *Engine, calls []C) (
 		for n, i := range good {
 			fences[n] = v.fence(&calls[i])
 		}
-		others, err := e.foreign(ctx, c, fences)
+		others, err := e.leasesOfOtherKeys(ctx, c, fences)
 		if err != nil {
 			return nil, err
 		}
@@ -118,7 +118,7 @@ func (v *fenced[C, Row, Ans, R]) refuse(ctx context.Context, e *Engine, c *C, ou
 	f := v.fence(c)
 	item, now, err := e.look(ctx, f.ItemID)
 	if err == nil {
-		err = verdict(item, f, now, v.op)
+		err = checkFence(item, f, now, v.op)
 	}
 	if err == nil {
 		return false
@@ -145,10 +145,10 @@ func (e *Engine) look(ctx context.Context, id string) (it store.ItemRow, now int
 	return it, now, err
 }
 
-// verdict is the order of answers (docs/contract.md §3) for a verb that carries a
+// checkFence is the order of answers (docs/contract.md §3) for a verb that carries a
 // fence, after "unknown item": taken, expired or released, conflict. Nil means
 // that the claim holds and the state allows the verb.
-func verdict(it store.ItemRow, f pawl.Fence, now int64, verb string) error {
+func checkFence(it store.ItemRow, f pawl.Fence, now int64, verb string) error {
 	lost := func(reason, format string, args ...any) error {
 		return &pawl.Error{Code: pawl.CodeLeaseLost, Op: verb, Reason: reason, State: string(it.State), Holder: it.LastWorkerID, Attempt: it.Attempt,
 			Message: fmt.Sprintf(format, args...)}

@@ -13,7 +13,7 @@ import (
 
 // Complete ends items with their results; see pawl.Finisher.
 func (e *Engine) Complete(ctx context.Context, calls []pawl.CompleteCall) ([]pawl.Result[pawl.Moved], error) {
-	return vouched(ctx, e, "complete", calls, ofMove, (*Engine).complete)
+	return withProvenance(ctx, e, "complete", calls, subjectOfMove, (*Engine).complete)
 }
 
 func (e *Engine) complete(ctx context.Context, calls []pawl.CompleteCall) ([]pawl.Result[pawl.Moved], error) {
@@ -71,7 +71,7 @@ func (e *Engine) complete(ctx context.Context, calls []pawl.CompleteCall) ([]paw
 			done = append(done, calls[i].ItemID)
 		}
 	}
-	e.endMessages(ctx, e.homes.left(done), "")
+	e.endMessages(ctx, e.messageItems.takeOpen(done), "")
 	return out, err
 }
 
@@ -86,7 +86,7 @@ func aside(tasks []string, m *store.Moved) []string {
 
 // Fail ends attempts that failed; see pawl.Finisher.
 func (e *Engine) Fail(ctx context.Context, calls []pawl.FailCall) ([]pawl.Result[pawl.Moved], error) {
-	return vouched(ctx, e, "fail", calls, ofMove, (*Engine).fail)
+	return withProvenance(ctx, e, "fail", calls, subjectOfMove, (*Engine).fail)
 }
 
 func (e *Engine) fail(ctx context.Context, calls []pawl.FailCall) ([]pawl.Result[pawl.Moved], error) {
@@ -162,7 +162,7 @@ func leave[C any](ctx context.Context, e *Engine, verb string, through *groupCom
 			}
 			if m.State == "queued" {
 				typ, rank, id := m.Type, -2*m.Priority, fence(p).ItemID
-				e.after(func() { e.groups.lower(c.Namespace, typ, rank, id) })
+				e.after(func() { e.heads.lowerHead(c.Namespace, typ, rank, id) })
 			}
 			return moved(fence(p), m)
 		},
@@ -177,8 +177,8 @@ func leave[C any](ctx context.Context, e *Engine, verb string, through *groupCom
 	}
 	e.endMessages(ctx, failed, "")
 	for _, id := range doomed {
-		if err := e.cancelDoomed(context.WithoutCancel(ctx), id); err != nil {
-			e.mishap(ctx, "cancelling what is left of a task with a failed item", err) // the next pass does it
+		if err := e.cancelRemaining(context.WithoutCancel(ctx), id); err != nil {
+			e.logError(ctx, "cancelling what is left of a task with a failed item", err) // the next pass does it
 		}
 	}
 	return out, err

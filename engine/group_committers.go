@@ -10,8 +10,8 @@ import (
 // groupCommitters has one group committer per hot verb. Heartbeats and progress have
 // separate ones, so that neither waits for the other's statement.
 type groupCommitters struct {
-	create     groupCommitter[draft, born]
-	claim      groupCommitter[claiming, store.Claimed]
+	create     groupCommitter[draft, created]
+	claim      groupCommitter[claimCall, store.Claimed]
 	heartbeat  groupCommitter[store.Touch, store.Touched]
 	progress   groupCommitter[store.Touch, store.Touched]
 	checkpoint groupCommitter[store.Checkpoint, store.Checkpointed]
@@ -19,17 +19,17 @@ type groupCommitters struct {
 	complete   groupCommitter[store.Complete, store.Moved]
 	leave      groupCommitter[store.Leave, store.Moved]
 	await      groupCommitter[store.Leave, store.Moved] // suspends for signals
-	read       groupCommitter[reading, read]
+	read       groupCommitter[readCall, readAnswer]
 }
 
 func (e *Engine) openGroupCommitters() {
 	hot, l := e.db.Dialect().Hot, &e.committers
-	l.create = groupCommitter[draft, born]{ord: func(d *draft) *int { return &d.ord }, rowOf: func(b *born) *int { return &b.ord }, size: func(d *draft) int { return len(d.items) }, bytes: (*draft).bytes,
-		execute: auto(func(ctx context.Context, tx store.Tx, rows []draft) ([]born, error) {
+	l.create = groupCommitter[draft, created]{ord: func(d *draft) *int { return &d.ord }, rowOf: func(b *created) *int { return &b.ord }, size: func(d *draft) int { return len(d.items) }, bytes: (*draft).bytes,
+		execute: auto(func(ctx context.Context, tx store.Tx, rows []draft) ([]created, error) {
 			return insertDrafts(ctx, tx, hot, rows)
 		})}
-	l.claim = groupCommitter[claiming, store.Claimed]{ord: func(c *claiming) *int { return &c.ord }, rowOf: func(a *store.Claimed) *int { return &a.Claimant },
-		fits: sameStretch, size: func(c *claiming) int { return c.who.Limit }, execute: (*Engine).claimGroup, orphaned: e.disclaim}
+	l.claim = groupCommitter[claimCall, store.Claimed]{ord: func(c *claimCall) *int { return &c.ord }, rowOf: func(a *store.Claimed) *int { return &a.Claimant },
+		fits: sameQueues, size: func(c *claimCall) int { return c.who.Limit }, execute: (*Engine).claimGroup, orphaned: e.releaseOrphans}
 	touch := func() groupCommitter[store.Touch, store.Touched] {
 		return groupCommitter[store.Touch, store.Touched]{item: func(r *store.Touch) string { return r.ItemID },
 			ord: func(r *store.Touch) *int { return &r.Ord }, rowOf: func(a *store.Touched) *int { return &a.Ord }, execute: auto(hot.Touch)}
@@ -53,7 +53,7 @@ func (e *Engine) openGroupCommitters() {
 		})
 		return out, err
 	})
-	l.read = groupCommitter[reading, read]{ord: func(r *reading) *int { return &r.ord }, rowOf: func(a *read) *int { return &a.ord }, execute: (*Engine).readGroup}
+	l.read = groupCommitter[readCall, readAnswer]{ord: func(r *readCall) *int { return &r.ord }, rowOf: func(a *readAnswer) *int { return &a.ord }, execute: (*Engine).readGroup}
 	for _, onPanic := range []*func(context.Context, panicked){&l.create.panicked, &l.claim.panicked, &l.heartbeat.panicked, &l.progress.panicked, &l.checkpoint.panicked,
 		&l.append.panicked, &l.complete.panicked, &l.leave.panicked, &l.await.panicked, &l.read.panicked} {
 		*onPanic = e.logPanic

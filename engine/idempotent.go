@@ -70,7 +70,7 @@ func (e *Engine) Idempotent(ctx context.Context, k pawl.KeyBegin, run func(ctx c
 	}
 	done, err := try(nil)
 	if !done && s.wait > 0 {
-		err = e.await(ctx, ns, strings.Join([]string{ns, k.Scope, k.Key}, "\x00"), s.wait, try)
+		err = e.waitForWork(ctx, ns, strings.Join([]string{ns, k.Scope, k.Key}, "\x00"), s.wait, try)
 	}
 	nothing := errors.Is(err, errNothing)
 	if err = e.finish(ctx, s, err); err != nil || nothing {
@@ -114,7 +114,7 @@ func (e *Engine) IdempotentSteps(ctx context.Context, k pawl.KeyBegin, run func(
 			return store.DropKey(ctx, tx, ns, row.Scope, row.Hash, row.Token)
 		})
 		if dropped != nil {
-			e.mishap(ctx, "giving an idempotency key back", dropped)
+			e.logError(ctx, "giving an idempotency key back", dropped)
 		}
 		return answer, false, err
 	}

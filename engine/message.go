@@ -41,7 +41,7 @@ func (e *Engine) startMessage(ctx context.Context, c *pawl.StartCall) (pawl.Mess
 		return pawl.Message{}, err
 	}
 	var out pawl.Message
-	err := e.gripped(ctx, c.Fence, "message", func(ctx context.Context, tx store.Tx, g *store.Grip) error {
+	err := e.withLockedItem(ctx, c.Fence, "message", func(ctx context.Context, tx store.Tx, g *store.Grip) error {
 		m.TaskID = g.TaskID
 		if content == "" {
 			open, err := store.OpenMessageOf(ctx, tx, c.ItemID)
@@ -73,7 +73,7 @@ func (e *Engine) startMessage(ctx context.Context, c *pawl.StartCall) (pawl.Mess
 		return err
 	})
 	if err == nil {
-		e.homes.put(m.Namespace, m.ID, c.ItemID)
+		e.messageItems.put(m.Namespace, m.ID, c.ItemID)
 	}
 	return out, err
 }
@@ -87,7 +87,7 @@ func inFull(ctx context.Context, tx store.Tx, row store.MessageRow) (pawl.Messag
 
 // ours refuses a lease that belongs to another API key.
 func (e *Engine) ours(ctx context.Context, f pawl.Fence) error {
-	others, err := e.foreign(ctx, pawl.CallerOf(ctx), []pawl.Fence{f})
+	others, err := e.leasesOfOtherKeys(ctx, pawl.CallerOf(ctx), []pawl.Fence{f})
 	return cmp.Or(err, others[f])
 }
 
@@ -95,14 +95,14 @@ func (e *Engine) ours(ctx context.Context, f pawl.Fence) error {
 // its writer.
 func (e *Engine) writes(ctx context.Context, m pawl.MessageFence, op string, fn func(ctx context.Context, tx store.Tx, g *store.Grip, row *store.MessageRow) error) error {
 	var refusal error
-	todo := []writing{{call: &pawl.AppendCall{MessageFence: m}}}
-	if err := e.findHomes(ctx, todo, func(_ int, err error) { refusal = err }); err != nil || refusal != nil {
+	todo := []appendCall{{call: &pawl.AppendCall{MessageFence: m}}}
+	if err := e.findMessageItems(ctx, todo, func(_ int, err error) { refusal = err }); err != nil || refusal != nil {
 		return cmp.Or(err, refusal)
 	}
 	if err := e.ours(ctx, todo[0].fence); err != nil {
 		return err
 	}
-	return e.gripped(ctx, todo[0].fence, op, func(ctx context.Context, tx store.Tx, g *store.Grip) error {
+	return e.withLockedItem(ctx, todo[0].fence, op, func(ctx context.Context, tx store.Tx, g *store.Grip) error {
 		row, err := store.HoldMessage(ctx, tx, g.Namespace, m.MessageID)
 		if err != nil {
 			return err

@@ -22,10 +22,10 @@ const (
 type notices struct {
 	mu        sync.Mutex
 	due       map[string]bool // namespaces to tell of
-	words     int             // that went into due
+	count     int             // that went into due
 	sending   bool
 	listening bool
-	hears     atomic.Bool        // the listener is connected
+	connected atomic.Bool        // the listener is connected
 	stop      context.CancelFunc // ends the listener
 	work      sync.WaitGroup
 }
@@ -33,16 +33,16 @@ type notices struct {
 // ready says that a namespace has claimable work: to waiting claims here, and
 // to other processes.
 func (e *Engine) ready(namespace string) {
-	e.wake.all(namespace)
-	e.tell(namespace)
+	e.wake.wakeAll(namespace)
+	e.notifyPeers(namespace)
 }
 
-// ofFeed is told instead of a namespace when the feed moves: no namespace has
+// feedMoved is told instead of a namespace when the feed moves: no namespace has
 // that name.
-const ofFeed = "\x01"
+const feedMoved = "\x01"
 
-// tell gathers a namespace to tell other processes of.
-func (e *Engine) tell(namespace string) {
+// notifyPeers gathers a namespace to tell other processes of.
+func (e *Engine) notifyPeers(namespace string) {
 	if e.db.Dialect().Notify == nil {
 		return
 	}
@@ -53,15 +53,15 @@ func (e *Engine) tell(namespace string) {
 		n.due = map[string]bool{}
 	}
 	n.due[namespace] = true
-	n.words++
+	n.count++
 	if !n.sending {
 		n.sending = true
-		n.work.Go(e.notify)
+		n.work.Go(e.sendNotices)
 	}
 }
 
-// notify tells until there is nothing to tell.
-func (e *Engine) notify() {
+// sendNotices tells until there is nothing to tell.
+func (e *Engine) sendNotices() {
 	n := &e.notices
 	for {
 		n.mu.Lock()
@@ -70,11 +70,11 @@ func (e *Engine) notify() {
 			payloads = append(payloads, e.name+" "+ns)
 		}
 		gap := noticeGap
-		if n.words > busy {
+		if n.count > busy {
 			gap = busyGap
 		}
 		clear(n.due)
-		n.words = 0
+		n.count = 0
 		n.sending = len(payloads) > 0
 		n.mu.Unlock()
 		if len(payloads) == 0 {
@@ -103,13 +103,13 @@ func (e *Engine) listen() {
 		for pause := 100 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, 10*time.Second) {
 			err := e.db.Dialect().Listen(ctx, func() {
 				pause = 100 * time.Millisecond
-				n.hears.Store(true)
-				e.groups.forget() // what was told before we heard
-				e.wake.all("")
+				n.connected.Store(true)
+				e.heads.forget() // what was told before we heard
+				e.wake.wakeAll("")
 				e.feed.Wake()
-			}, e.hear)
-			n.hears.Store(false)
-			e.mishap(ctx, "listening for other processes' work", err)
+			}, e.onNotice)
+			n.connected.Store(false)
+			e.logError(ctx, "listening for other processes' work", err)
 			select {
 			case <-ctx.Done():
 			case <-time.After(pause):
@@ -118,14 +118,14 @@ func (e *Engine) listen() {
 	})
 }
 
-func (e *Engine) hear(payload string) {
+func (e *Engine) onNotice(payload string) {
 	from, ns, found := strings.Cut(payload, " ")
 	if !found || from == e.name {
 		return
 	}
 	e.feed.Wake()
-	if ns != ofFeed {
-		e.wake.told(ns)
+	if ns != feedMoved {
+		e.wake.wakeRemote(ns)
 	}
 }
 

@@ -155,7 +155,7 @@ func (r *rules) split(payload json.RawMessage) ([]pawl.NewItem, error) {
 			kept.Write(member(name, v))
 		}
 	}
-	room := callRoom{op: "plan"}
+	room := callBytes{op: "plan"}
 	if err := room.take(len(found) + n*kept.Len()); err != nil {
 		return nil, err
 	}
@@ -239,8 +239,8 @@ func (r *rules) planning(row store.NewTask, t *pawl.NewTask, itemID string) draf
 	return draft{task: row, items: []store.NewItem{it}, plans: true, ignores: r.OnItemFailure == pawl.FailureIgnore}
 }
 
-// rehearsed is the answer to a dry run: the task as it would be, and its items.
-func (d *draft) rehearsed(now int64) pawl.Task {
+// dryRunAnswer is the answer to a dry run: the task as it would be, and its items.
+func (d *draft) dryRunAnswer(now int64) pawl.Task {
 	t := d.answer(now)
 	t.ID, t.DryRun, t.Planned = "", true, make([]pawl.NewItem, len(d.items))
 	for i := range d.items {

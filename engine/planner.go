@@ -25,7 +25,7 @@ func (e *Engine) takePlan(ctx context.Context, call *pawl.CompleteCall) (pawl.Mo
 	const op = "plan"
 	it, now, err := e.look(ctx, call.ItemID)
 	if err == nil {
-		err = verdict(it, call.Fence, now, op)
+		err = checkFence(it, call.Fence, now, op)
 	}
 	if err != nil {
 		return pawl.Moved{}, err
@@ -45,12 +45,12 @@ func (e *Engine) takePlan(ctx context.Context, call *pawl.CompleteCall) (pawl.Mo
 	if err != nil {
 		return pawl.Moved{}, err
 	}
-	err = e.gripped(ctx, call.Fence, op, func(ctx context.Context, tx store.Tx, g *store.Grip) error {
+	err = e.withLockedItem(ctx, call.Fence, op, func(ctx context.Context, tx store.Tx, g *store.Grip) error {
 		now = g.Now
 		if _, err := e.db.Dialect().Hot.Create(ctx, tx, nil, d.items); err != nil {
 			return err
 		}
-		if err := store.DressTask(ctx, tx, task.ID, d.dress()); err != nil {
+		if err := store.DressTask(ctx, tx, task.ID, d.typeFields()); err != nil {
 			return err
 		}
 		planned, err := g.EndPlan(ctx, tx, len(d.items))

@@ -11,32 +11,32 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// deed is what a call came to: who vouches for it is to be kept.
-type deed struct {
+// subject is what a call came to: who vouches for it is to be kept.
+type subject struct {
 	task, item string
 	attempt    int
 }
 
-func ofTask(t pawl.Task) deed {
+func subjectOfTask(t pawl.Task) subject {
 	if t.Deduplicated || t.DryRun {
-		return deed{} // nothing was done
+		return subject{} // nothing was done
 	}
-	return deed{task: t.ID}
+	return subject{task: t.ID}
 }
 
-func ofMove(m pawl.Moved) deed { return deed{m.TaskID, m.ID, m.Attempt} }
+func subjectOfMove(m pawl.Moved) subject { return subject{m.TaskID, m.ID, m.Attempt} }
 
-// vouched runs the calls of a batch verb. If any of them has
+// withProvenance runs the calls of a batch verb. If any of them has
 // provenance, they run in one transaction with the provenance rows instead of in the
 // group commit; else only run is called. A call whose key was used for the same
 // before is refused, and the others then run one by one.
-func vouched[C, R any](ctx context.Context, e *Engine, verb string, calls []C, of func(R) deed, run func(*Engine, context.Context, []C) ([]pawl.Result[R], error)) ([]pawl.Result[R], error) {
+func withProvenance[C, R any](ctx context.Context, e *Engine, verb string, calls []C, of func(R) subject, run func(*Engine, context.Context, []C) ([]pawl.Result[R], error)) ([]pawl.Result[R], error) {
 	calls = pawl.Provenant(ctx, calls)
-	bare := true
+	none := true
 	for i := range calls {
-		bare = bare && *pawl.ProvenanceOf(&calls[i]) == nil
+		none = none && *pawl.ProvenanceOf(&calls[i]) == nil
 	}
-	if bare {
+	if none {
 		return run(e, ctx, calls)
 	}
 	if err := tooMany(verb, len(calls)); err != nil {
@@ -44,36 +44,36 @@ func vouched[C, R any](ctx context.Context, e *Engine, verb string, calls []C, o
 	}
 	ctx = pawl.WithProvenance(ctx, pawl.Provenance{}) // what comes of a call is not its caller's doing
 	out := make([]pawl.Result[R], len(calls))
-	sound, at := make([]C, 0, len(calls)), make([]int, 0, len(calls))
-	vouchers := make([]*store.Provenance, len(calls))
+	valid, at := make([]C, 0, len(calls)), make([]int, 0, len(calls))
+	provenances := make([]*store.Provenance, len(calls))
 	for i := range calls {
-		if vouchers[i], out[i].Err = voucher(ctx, e.key(), verb, &calls[i]); out[i].Err == nil {
-			sound, at = append(sound, calls[i]), append(at, i)
+		if provenances[i], out[i].Err = provenanceOf(ctx, e.key(), verb, &calls[i]); out[i].Err == nil {
+			valid, at = append(valid, calls[i]), append(at, i)
 		}
 	}
-	if len(sound) == 0 {
+	if len(valid) == 0 {
 		return out, nil
 	}
 	part := func(ctx context.Context, e *Engine, calls []C, at []int) error {
-		return e.attested(ctx, func(ctx context.Context) (rows []store.Provenance, err error) {
+		return e.storeProvenance(ctx, func(ctx context.Context) (rows []store.Provenance, err error) {
 			rs, err := run(e, ctx, calls)
 			for i := range rs {
 				out[at[i]] = rs[i]
 				if rs[i].Err == nil {
-					rows = e.vouch(rows, vouchers[at[i]], of(rs[i].Value))
+					rows = e.addProvenance(rows, provenances[at[i]], of(rs[i].Value))
 				}
 			}
 			return rows, err
 		})
 	}
 	s, err := e.together(ctx, nil, func(ctx context.Context, e *Engine) error {
-		e.scope.single = e.scope.single && len(sound) == 1
-		err := part(ctx, e, sound, at)
+		e.scope.single = e.scope.single && len(valid) == 1
+		err := part(ctx, e, valid, at)
 		if !errors.Is(err, errKeyUsed) || e.scope.single {
 			return err
 		}
-		for i := range sound {
-			err := part(ctx, e, sound[i:i+1], at[i:i+1])
+		for i := range valid {
+			err := part(ctx, e, valid[i:i+1], at[i:i+1])
 			if errors.Is(err, errKeyUsed) {
 				out[at[i]] = pawl.Result[R]{Err: err}
 			} else if err != nil {
@@ -111,9 +111,9 @@ func (e *Engine) key() string {
 	return e.scope.key
 }
 
-// voucher is the row that will vouch for a call, nil if it brings no provenance;
+// provenanceOf is the row that will vouch for a call, nil if it brings no provenance;
 // what the caller left open is filled in. key is the call's.
-func voucher(ctx context.Context, key, verb string, call any) (*store.Provenance, error) {
+func provenanceOf(ctx context.Context, key, verb string, call any) (*store.Provenance, error) {
 	given := pawl.ProvenanceOf(call)
 	p := *given
 	if p == nil {
@@ -145,8 +145,8 @@ func voucher(ctx context.Context, key, verb string, call any) (*store.Provenance
 	return row, nil
 }
 
-// vouch adds the row of what a call came to.
-func (e *Engine) vouch(rows []store.Provenance, v *store.Provenance, d deed) []store.Provenance {
+// addProvenance adds the row of what a call came to.
+func (e *Engine) addProvenance(rows []store.Provenance, v *store.Provenance, d subject) []store.Provenance {
 	if v == nil || d.task == "" {
 		return rows
 	}
@@ -159,9 +159,9 @@ func (e *Engine) vouch(rows []store.Provenance, v *store.Provenance, d deed) []s
 	return append(rows, row)
 }
 
-// keepVouchers writes rows of one verb. A key that was used for the same before
+// insertProvenance writes rows of one verb. A key that was used for the same before
 // is refused.
-func keepVouchers(ctx context.Context, tx store.Tx, rows []store.Provenance) error {
+func insertProvenance(ctx context.Context, tx store.Tx, rows []store.Provenance) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -192,30 +192,30 @@ func workerOf(call any) string {
 // errKeyUsed refuses a key that somebody has used for the same.
 var errKeyUsed = errors.New("the key was used")
 
-// attested runs a part of a scope and keeps the rows that vouch for it; an error
+// storeProvenance runs a part of a scope and keeps the rows that vouch for it; an error
 // undoes both, and no more unless the part is the only one.
-func (e *Engine) attested(ctx context.Context, part func(context.Context) ([]store.Provenance, error)) error {
+func (e *Engine) storeProvenance(ctx context.Context, part func(context.Context) ([]store.Provenance, error)) error {
 	s := e.scope
 	before := len(s.after)
 	if !s.single {
-		if err := s.exec(ctx, "SAVEPOINT vouched"); err != nil {
+		if err := s.exec(ctx, "SAVEPOINT provenance"); err != nil {
 			return err
 		}
 	}
 	rows, err := part(ctx)
 	if err == nil && len(rows) > 0 {
 		if err = s.begin(ctx); err == nil {
-			err = keepVouchers(ctx, s.tx, rows)
+			err = insertProvenance(ctx, s.tx, rows)
 		}
 	}
 	switch {
 	case s.single:
 		return err
 	case err == nil:
-		return s.exec(ctx, "RELEASE SAVEPOINT vouched")
+		return s.exec(ctx, "RELEASE SAVEPOINT provenance")
 	}
 	s.after = s.after[:before]
-	if gone := s.exec(ctx, "ROLLBACK TO SAVEPOINT vouched"); gone != nil {
+	if gone := s.exec(ctx, "ROLLBACK TO SAVEPOINT provenance"); gone != nil {
 		return gone
 	}
 	return err

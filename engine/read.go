@@ -232,15 +232,15 @@ func (e *Engine) itemAndReason(ctx context.Context, id string) (pawl.Item, error
 	})
 }
 
-// reading is one caller's read of an item, on its way into a statement with those
+// readCall is one caller's read of an item, on its way into a statement with those
 // of others.
-type reading struct {
+type readCall struct {
 	ord int
 	id  string
 }
 
-// read is what came of it.
-type read struct {
+// readAnswer is what came of it.
+type readAnswer struct {
 	ord  int
 	item store.ItemRow
 }
@@ -253,7 +253,7 @@ func (e *Engine) readItem(ctx context.Context, id string) (store.ItemRow, error)
 		it, _, err := e.look(ctx, id)
 		return it, err
 	}
-	got, err := e.committers.read.do(ctx, e, []reading{{id: id}})
+	got, err := e.committers.read.do(ctx, e, []readCall{{id: id}})
 	switch {
 	case err != nil:
 		return store.ItemRow{}, cmp.Or(ctx.Err(), err)
@@ -264,7 +264,7 @@ func (e *Engine) readItem(ctx context.Context, id string) (store.ItemRow, error)
 }
 
 // readGroup reads the items of a group, whatever namespaces they are in.
-func (e *Engine) readGroup(ctx context.Context, group []reading) (out []read, err error) {
+func (e *Engine) readGroup(ctx context.Context, group []readCall) (out []readAnswer, err error) {
 	asked := map[string][]int{}
 	for _, r := range group {
 		asked[r.id] = append(asked[r.id], r.ord)
@@ -275,10 +275,10 @@ func (e *Engine) readGroup(ctx context.Context, group []reading) (out []read, er
 			return err
 		}
 		items, err := store.GetItems(ctx, tx, slices.Collect(maps.Keys(asked)), now)
-		out = make([]read, 0, len(group))
+		out = make([]readAnswer, 0, len(group))
 		for _, it := range items {
 			for _, ord := range asked[it.ID] {
-				out = append(out, read{ord, it})
+				out = append(out, readAnswer{ord, it})
 			}
 		}
 		return err
@@ -334,7 +334,7 @@ func (e *Engine) Resume(ctx context.Context, itemID string) (pawl.ResumeState, e
 		if err != nil {
 			return pawl.ResumeState{}, err
 		}
-		held, err := e.holds(ctx, tx, it)
+		held, err := e.holdsLease(ctx, tx, it)
 		if err != nil {
 			return pawl.ResumeState{}, err
 		}

@@ -42,7 +42,7 @@ func (e *Engine) FollowMessage(ctx context.Context, id string, after int64, fn f
 	if r.at > row.Offset {
 		return &pawl.Error{Code: pawl.CodeInvalid, Op: "follow", Fields: []pawl.Field{{Pointer: "/after", Message: "lies ahead: no such chunk has been said"}}}
 	}
-	leave, err := e.tails.join(store.Head{ID: id, State: string(row.Status), Chunks: row.Offset, Cuts: row.Cuts})
+	leave, err := e.watcher.join(store.Head{ID: id, State: string(row.Status), Chunks: row.Offset, Cuts: row.Cuts})
 	if err != nil {
 		return err
 	}
@@ -51,9 +51,9 @@ func (e *Engine) FollowMessage(ctx context.Context, id string, after int64, fn f
 		return err
 	}
 	for {
-		head, rows, moved, closed := e.tails.now(id, r.from())
+		head, rows, moved, closed := e.watcher.now(id, r.from())
 		if closed {
-			return errTailsClosed
+			return errWatcherClosed
 		}
 		if ended, err := r.advance(ctx, head, rows); err != nil || ended {
 			if ctx.Err() != nil {
@@ -70,7 +70,7 @@ func (e *Engine) FollowMessage(ctx context.Context, id string, after int64, fn f
 }
 
 // advance tells the reader what there is for him; ended says that nothing will come.
-func (r *reader) advance(ctx context.Context, head store.Head, rows []tailRow) (ended bool, err error) {
+func (r *reader) advance(ctx context.Context, head store.Head, rows []watchedRow) (ended bool, err error) {
 	if head.State == "" {
 		return true, pawl.NotFound("message", r.id)
 	}
@@ -109,7 +109,7 @@ func (r *reader) from() int64 {
 }
 
 // load reads rows from the database; nil when they are not there.
-func (r *reader) load(ctx context.Context) ([]tailRow, error) {
+func (r *reader) load(ctx context.Context) ([]watchedRow, error) {
 	from := r.from()
 	rows, err := view(ctx, r.e, func(ctx context.Context, tx store.Tx, _ string) ([]store.ChunkRow, error) {
 		return store.Chunks(ctx, tx, r.id, from, followPage)
@@ -117,13 +117,13 @@ func (r *reader) load(ctx context.Context) ([]tailRow, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := make([]tailRow, 0, len(rows))
+	out := make([]watchedRow, 0, len(rows))
 	for i := range rows {
 		chunks, err := rows[i].Decode()
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, tailRow{at: rows[i].Seq, attempt: rows[i].Attempt, chunks: chunks})
+		out = append(out, watchedRow{at: rows[i].Seq, attempt: rows[i].Attempt, chunks: chunks})
 	}
 	if len(out) == 0 || out[0].at > from || out[len(out)-1].at+int64(len(out[len(out)-1].chunks)) <= r.at {
 		return nil, nil
@@ -133,7 +133,7 @@ func (r *reader) load(ctx context.Context) ([]tailRow, error) {
 
 // tell hands over what a row has from the reader's place on, and before it what
 // was abandoned there.
-func (r *reader) tell(ctx context.Context, head *store.Head, row tailRow) error {
+func (r *reader) tell(ctx context.Context, head *store.Head, row watchedRow) error {
 	if row.at+int64(len(row.chunks)) <= r.at && r.begun {
 		return nil
 	}

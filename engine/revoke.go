@@ -50,7 +50,7 @@ func (e *Engine) revokeLease(ctx context.Context, c *pawl.RevokeCall) (out pawl.
 		return nil
 	})
 	if err == nil {
-		e.after(func() { e.released(queued) })
+		e.after(func() { e.itemsQueued(queued) })
 	}
 	return out, err
 }
@@ -87,6 +87,6 @@ func (e *Engine) revokeKey(ctx context.Context, id string, by store.Actor) error
 		if err != nil || len(queued) == 0 {
 			return err
 		}
-		e.after(func() { e.released(queued) })
+		e.after(func() { e.itemsQueued(queued) })
 	}
 }

@@ -47,23 +47,23 @@ func (e *Engine) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		wait := peek
 		if next, err := e.quick(ctx); err != nil {
-			e.mishap(ctx, "sweep", err)
+			e.logError(ctx, "sweep", err)
 		} else {
 			wait = min(wait, max(next, time.Millisecond))
 		}
 		if clock.Now().Sub(lastSeen) >= 5*time.Second {
 			lastSeen = clock.Now()
-			if err := e.watched.fits(ctx); err != nil {
-				e.mishap(ctx, "checking the schema", err)
+			if err := e.notifyingDB.fits(ctx); err != nil {
+				e.logError(ctx, "checking the schema", err)
 			}
 			if err := e.flushSeen(ctx); err != nil {
-				e.mishap(ctx, "worker registry", err)
+				e.logError(ctx, "worker registry", err)
 			}
 			if err := e.advanceAll(ctx); err != nil {
-				e.mishap(ctx, "decisions", err)
+				e.logError(ctx, "decisions", err)
 			}
 		}
-		if err := e.watched.excluded.Load(); err != nil {
+		if err := e.notifyingDB.excluded.Load(); err != nil {
 			stop()
 			return *err
 		}
@@ -105,7 +105,7 @@ func (e *Engine) nextDue(ctx context.Context) (next, now int64, ok bool, err err
 	return next, now, ok, err
 }
 
-func (e *Engine) mishap(ctx context.Context, what string, err error) {
+func (e *Engine) logError(ctx context.Context, what string, err error) {
 	if ctx.Err() == nil {
 		e.log.WarnContext(ctx, what+" did not work; it is tried again", "error", err)
 	}

@@ -222,8 +222,8 @@ func (e *Engine) finish(ctx context.Context, s *scope, err error) error {
 		return nil
 	}
 	if s.took { // and the items are back
-		e.groups.forget()
-		e.wake.all(pawl.CallerOf(ctx).Namespace)
+		e.heads.forget()
+		e.wake.wakeAll(pawl.CallerOf(ctx).Namespace)
 	}
 	if p := (panicked{}); errors.As(err, &p) {
 		e.logPanic(ctx, p)
@@ -238,7 +238,7 @@ func (e *Engine) finish(ctx context.Context, s *scope, err error) error {
 // kept is gripped for what is kept of a refusal: it stays when the call that
 // is refused is undone.
 func (e *Engine) kept(ctx context.Context, f pawl.Fence, op string, fn func(ctx context.Context, tx store.Tx, g *store.Grip) error) error {
-	keep := func(ctx context.Context, e *Engine) error { return e.gripped(ctx, f, op, fn) }
+	keep := func(ctx context.Context, e *Engine) error { return e.withLockedItem(ctx, f, op, fn) }
 	err := keep(ctx, e)
 	if e.scope != nil && err == nil {
 		e.scope.kept = append(e.scope.kept, keep)

@@ -37,6 +37,6 @@ func (e *Engine) sendSignal(ctx context.Context, call *pawl.SignalCall) (pawl.Si
 	if err != nil {
 		return pawl.Signalled{}, err
 	}
-	e.after(func() { e.released(sent.Woken) })
+	e.after(func() { e.itemsQueued(sent.Woken) })
 	return pawl.Signalled{Name: call.Name, Key: call.Key, SentAt: stamp(sent.At), Woken: len(sent.Woken), Replaced: sent.Before}, nil
 }

@@ -66,7 +66,7 @@ func (e *Engine) CheckToken(ctx context.Context, token string) (pawl.TaskToken, 
 	}
 	it, now, err := e.look(ctx, item)
 	if err == nil {
-		err = verdict(it, pawl.Fence{ItemID: item, WorkerID: it.LastWorkerID, Attempt: attempt}, now, "check token")
+		err = checkFence(it, pawl.Fence{ItemID: item, WorkerID: it.LastWorkerID, Attempt: attempt}, now, "check token")
 	}
 	if err != nil {
 		return pawl.TaskToken{}, err

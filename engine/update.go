@@ -35,7 +35,7 @@ func (e *Engine) updateTask(ctx context.Context, call *pawl.TaskUpdate) (t pawl.
 	if call.Priority != nil {
 		if _, q, err := e.rulesOfTask(ctx, call.TaskID); err != nil {
 			return t, err
-		} else if err := e.roomFor(ctx, pawl.CallerOf(ctx).Namespace, queue{q.name, *call.Priority}); err != nil {
+		} else if err := e.checkQueue(ctx, pawl.CallerOf(ctx).Namespace, queue{q.name, *call.Priority}); err != nil {
 			return t, err
 		}
 	}
@@ -46,7 +46,7 @@ func (e *Engine) updateTask(ctx context.Context, call *pawl.TaskUpdate) (t pawl.
 			return err
 		})
 		if err == nil {
-			e.after(func() { e.released(released) })
+			e.after(func() { e.itemsQueued(released) })
 		}
 		if !errors.Is(err, errOvertaken) {
 			break

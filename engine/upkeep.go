@@ -41,7 +41,7 @@ func SchemaSQL(dialect, schema string, from int64) (string, error) {
 // FILE.archives, where an engine over the copy finds them. A file or directory that
 // exists is a conflict; PostgreSQL's is invalid: it has pg_dump.
 func (e *Engine) Backup(ctx context.Context, file string) error {
-	return sqlite.Backup(ctx, e.watched.DB, file, func(ctx context.Context, path string) error {
+	return sqlite.Backup(ctx, e.notifyingDB.DB, file, func(ctx context.Context, path string) error {
 		return sweep.CopyArchives(ctx, e.opts.Sweep.ArchiveDir, path+archivesBeside)
 	})
 }

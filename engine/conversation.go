@@ -74,8 +74,8 @@ func (f *fields) content(pointer string, raw json.RawMessage) string {
 // talks says that a task has more than its work.
 func (d *draft) talks() bool { return d.thread != "" || len(d.messages) > 0 }
 
-// converse drafts the messages that a task is made with.
-func (e *Engine) converse(d *draft, t *pawl.NewTask) error {
+// startConversation drafts the messages that a task is made with.
+func (e *Engine) startConversation(d *draft, t *pawl.NewTask) error {
 	if t.Reply != nil && !d.task.Solo {
 		return pawl.Invalid("/reply", "is for a task of one item: others begin their messages themselves")
 	}

@@ -8,38 +8,38 @@ import (
 // A claim that got less than it asked for has seen all there is, until the next
 // word; of another process, all there is after the heads.
 func TestLull(t *testing.T) {
-	var w waker
+	var w workNotifier
 	types := []string{"a", "b"}
 	is := func(what, namespace string, types []string, lull, look bool) {
 		t.Helper()
-		if l, k := w.lull(namespace, types, w.on(namespace)); l != lull || k != look {
+		if l, k := w.isEmpty(namespace, types, w.changed(namespace)); l != lull || k != look {
 			t.Errorf("%s: lull %v, look %v; want %v, %v", what, l, k, lull, look)
 		}
 	}
 	is("at first", "n", types, false, false)
-	w.short("n", types, w.on("n"))
+	w.setEmpty("n", types, w.changed("n"))
 	is("after a short claim", "n", slices.Clone(types), true, false)
 	is("for other types", "n", types[:1], false, false)
 	is("in another namespace", "m", types, false, false)
-	w.all("n")
+	w.wakeAll("n")
 	is("after a word", "n", types, false, false)
 
-	began := w.on("n")
-	w.all("n")
-	w.short("n", types, began)
+	began := w.changed("n")
+	w.wakeAll("n")
+	w.setEmpty("n", types, began)
 	is("after a word during the claim", "n", types, false, false)
 
-	w.told("n")
-	w.short("n", types, w.on("n"))
+	w.wakeRemote("n")
+	w.setEmpty("n", types, w.changed("n"))
 	is("after another process's word", "n", types, true, true)
-	w.looked("n")
+	w.clearRemote("n")
 	is("after a look from the start", "n", types, true, false)
 }
 
 // Of those who wait for the same one looks, and the next when it leaves.
 func TestTurns(t *testing.T) {
-	var w waker
-	takes := func(turn *turn) bool {
+	var w workNotifier
+	takes := func(turn *sharedPoll) bool {
 		select {
 		case <-turn.free:
 			return true
@@ -57,8 +57,8 @@ func TestTurns(t *testing.T) {
 		t.Fatal("the turn was not passed on")
 	}
 	w.leave("same", b, false)
-	if w.leave("same", c, true); w.turns["same"] != nil || w.turns["other"] == nil {
-		t.Errorf("left behind: %v", w.turns)
+	if w.leave("same", c, true); w.polls["same"] != nil || w.polls["other"] == nil {
+		t.Errorf("left behind: %v", w.polls)
 	}
 	if d := w.join("same"); !takes(d) {
 		t.Error("nobody looks after all have left")

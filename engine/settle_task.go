@@ -23,7 +23,7 @@ func (e *Engine) advanceSoon(ctx context.Context, taskID string) {
 // advanceAll takes every step that is owed, and sees to approvals that nobody
 // gave in time.
 func (e *Engine) advanceAll(ctx context.Context) error {
-	if err := e.cancelDoomed(ctx, ""); err != nil {
+	if err := e.cancelRemaining(ctx, ""); err != nil {
 		return err
 	}
 	var owed, late []store.TaskRef
@@ -44,7 +44,7 @@ func (e *Engine) advanceAll(ctx context.Context) error {
 		}
 		for _, t := range late {
 			if err := e.expireApproval(pawl.As(ctx, pawl.Caller{Namespace: t.Namespace}), t.ID); err != nil {
-				e.mishap(ctx, "an approval that nobody gave", err)
+				e.logError(ctx, "an approval that nobody gave", err)
 			}
 		}
 		for _, t := range owed {
@@ -62,12 +62,12 @@ func (e *Engine) advanceAll(ctx context.Context) error {
 func (e *Engine) advance(ctx context.Context, taskID string) error {
 	for range 8 {
 		again := false
-		err := e.onCase(ctx, taskID, "advance", func(ctx context.Context, tx store.Tx, d *deciding) (err error) {
+		err := e.withDecision(ctx, taskID, "advance", func(ctx context.Context, tx store.Tx, d *taskDecision) (err error) {
 			again, err = d.step(ctx, tx)
 			return err
 		})
 		if failed, ok := asApplyFailure(err); ok {
-			err = e.onCase(ctx, taskID, "advance", func(ctx context.Context, tx store.Tx, d *deciding) error {
+			err = e.withDecision(ctx, taskID, "advance", func(ctx context.Context, tx store.Tx, d *taskDecision) error {
 				if d.State != "approved" {
 					return nil
 				}
@@ -82,7 +82,7 @@ func (e *Engine) advance(ctx context.Context, taskID string) error {
 }
 
 // step takes one step; again = there may be another.
-func (d *deciding) step(ctx context.Context, tx store.Tx) (again bool, err error) {
+func (d *taskDecision) step(ctx context.Context, tx store.Tx) (again bool, err error) {
 	switch d.State {
 	case "open":
 		return false, d.planByItem(ctx, tx)
@@ -92,9 +92,9 @@ func (d *deciding) step(ctx context.Context, tx store.Tx) (again bool, err error
 		}
 		return d.check(ctx, tx)
 	case "approved":
-		return false, d.goOn(ctx, tx)
+		return false, d.applyApproved(ctx, tx)
 	case "rejected", "completed":
-		return d.catchUp(ctx, tx)
+		return d.moveRemaining(ctx, tx)
 	case "dead_lettered": // settled by a hot verb, which does not lock the task
 		if err := d.ReleaseHash(ctx, tx); err != nil {
 			return false, err
@@ -107,7 +107,7 @@ var system = store.Actor{Type: pawl.ActorSystem}
 
 // check looks at all that was handed in: the type's check, and whether its rule
 // approves.
-func (d *deciding) check(ctx context.Context, tx store.Tx) (again bool, err error) {
+func (d *taskDecision) check(ctx context.Context, tx store.Tx) (again bool, err error) {
 	task, items, err := d.load(ctx, tx, "submitted")
 	if err != nil {
 		return false, err
@@ -138,8 +138,8 @@ func (d *deciding) check(ctx context.Context, tx store.Tx) (again bool, err erro
 	return true, nil // applied in a transaction of its own: it may fail, and the consent stands
 }
 
-// goOn applies an approved task, or sees what has become of its apply item.
-func (d *deciding) goOn(ctx context.Context, tx store.Tx) error {
+// applyApproved applies an approved task, or sees what has become of its apply item.
+func (d *taskDecision) applyApproved(ctx context.Context, tx store.Tx) error {
 	more, err := d.moveItems(ctx, tx, store.ItemMove{Event: "accepted", From: "submitted", To: "accepted", Actor: system})
 	if err != nil {
 		return err
@@ -171,7 +171,7 @@ func (d *deciding) goOn(ctx context.Context, tx store.Tx) error {
 }
 
 // applyByItem queues the apply item, or takes over what it came to.
-func (d *deciding) applyByItem(ctx context.Context, tx store.Tx) error {
+func (d *taskDecision) applyByItem(ctx context.Context, tx store.Tx) error {
 	it, found, err := d.AsideItem(ctx, tx, pawl.KindApply)
 	if err != nil {
 		return err
@@ -185,22 +185,22 @@ func (d *deciding) applyByItem(ctx context.Context, tx store.Tx) error {
 			return d.fail(ctx, tx, pawl.KindApply, pawl.Failure{Code: "apply_failed", Message: "the apply item's result is not {result?, diff?}: " + err.Error()})
 		}
 		return d.settle(ctx, tx, done)
-	case slices.Contains(given, it.State):
+	case slices.Contains(stopped, it.State):
 		return d.fail(ctx, tx, pawl.KindApply, failureOf(it))
 	}
 	return nil // at work
 }
 
 // makeApplyItem queues an item that applies the task.
-func (d *deciding) makeApplyItem(ctx context.Context, tx store.Tx) error {
+func (d *taskDecision) makeApplyItem(ctx context.Context, tx store.Tx) error {
 	row := d.rules.applyItem(d.e.ids.next("itm"), d.Namespace, d.TaskID)
 	d.queued = append(d.queued, store.DueItem{Namespace: row.Namespace, ItemID: row.ID, Type: row.Type, Rank: 1 - 2*row.Priority})
 	_, err := d.e.db.Dialect().Hot.Create(ctx, tx, nil, []store.NewItem{row})
 	return err
 }
 
-// given are the states of an item that nobody does any more by himself.
-var given = []string{string(pawl.ItemFailed), string(pawl.ItemDeadLettered), string(pawl.ItemCancelled)}
+// stopped are the states of an item that nobody does any more by himself.
+var stopped = []string{string(pawl.ItemFailed), string(pawl.ItemDeadLettered), string(pawl.ItemCancelled)}
 
 // failureOf is why an item aside came to nothing.
 func failureOf(it store.AsideItem) pawl.Failure {
@@ -212,7 +212,7 @@ func failureOf(it store.AsideItem) pawl.Failure {
 }
 
 // planByItem sees what has become of the plan item of an open task.
-func (d *deciding) planByItem(ctx context.Context, tx store.Tx) error {
+func (d *taskDecision) planByItem(ctx context.Context, tx store.Tx) error {
 	it, found, err := d.AsideItem(ctx, tx, pawl.KindPlan)
 	switch {
 	case err != nil:
@@ -222,14 +222,14 @@ func (d *deciding) planByItem(ctx context.Context, tx store.Tx) error {
 	case it.State == string(pawl.ItemCancelled):
 		_, err := store.Apply(ctx, tx, d.Now, store.Change{Namespace: d.Namespace, TaskID: d.TaskID, Verb: "cancel", Actor: system, Reason: "its plan item was cancelled"})
 		return err
-	case slices.Contains(given, it.State):
+	case slices.Contains(stopped, it.State):
 		return d.fail(ctx, tx, pawl.KindPlan, failureOf(it))
 	}
 	return nil // at work
 }
 
 // settle says that the task has taken effect, and ends it with its items.
-func (d *deciding) settle(ctx context.Context, tx store.Tx, done pawl.Applied) error {
+func (d *taskDecision) settle(ctx context.Context, tx store.Tx, done pawl.Applied) error {
 	var diff store.Text
 	if done.Diff != nil {
 		diff = store.Text(asJSON(withOperations(*done.Diff)))
@@ -253,9 +253,9 @@ func (d *deciding) settle(ctx context.Context, tx store.Tx, done pawl.Applied) e
 	return d.Move(ctx, tx, store.TaskMove{Event: "completed", To: "completed", Actor: system, Todo: more})
 }
 
-// catchUp moves the items of a task that was decided about before all of them
+// moveRemaining moves the items of a task that was decided about before all of them
 // could be moved with it.
-func (d *deciding) catchUp(ctx context.Context, tx store.Tx) (again bool, err error) {
+func (d *taskDecision) moveRemaining(ctx context.Context, tx store.Tx) (again bool, err error) {
 	from, to, event := "accepted", "completed", "completed"
 	if d.State == "rejected" {
 		from, to, event = "submitted", "rejected", "rejected"
@@ -268,7 +268,7 @@ func (d *deciding) catchUp(ctx context.Context, tx store.Tx) (again bool, err er
 
 // fail says that the task could not be planned, or did not take effect: retry
 // tries again.
-func (d *deciding) fail(ctx context.Context, tx store.Tx, in string, f pawl.Failure) error {
+func (d *taskDecision) fail(ctx context.Context, tx store.Tx, in string, f pawl.Failure) error {
 	return d.Move(ctx, tx, store.TaskMove{Event: "failed", To: "failed", Actor: system, Message: store.Text(f.Message), FailedIn: store.Text(in), Error: store.Text(asJSON(f))})
 }
 
@@ -290,7 +290,7 @@ func asApplyFailure(err error) (*applyFailure, bool) {
 }
 
 // load reads the task and those of its items that rest in a state.
-func (d *deciding) load(ctx context.Context, tx store.Tx, state string) (pawl.Task, []pawl.Item, error) {
+func (d *taskDecision) load(ctx context.Context, tx store.Tx, state string) (pawl.Task, []pawl.Item, error) {
 	task, err := store.GetTask(ctx, tx, d.Namespace, d.TaskID)
 	if err != nil || !d.rules.looksAtItems() {
 		return task, nil, err
@@ -312,7 +312,7 @@ func (d *deciding) load(ctx context.Context, tx store.Tx, state string) (pawl.Ta
 
 // expireApproval does what the type says when nobody decided in time.
 func (e *Engine) expireApproval(ctx context.Context, taskID string) error {
-	return e.onCase(ctx, taskID, "expire", func(ctx context.Context, tx store.Tx, d *deciding) error {
+	return e.withDecision(ctx, taskID, "expire", func(ctx context.Context, tx store.Tx, d *taskDecision) error {
 		if d.State != "submitted" || d.DecideBy == nil || *d.DecideBy > d.Now {
 			return nil
 		}

@@ -15,7 +15,7 @@ import (
 
 // Submit hands results in that are to be accepted; see pawl.Deliverer.
 func (e *Engine) Submit(ctx context.Context, calls []pawl.SubmitCall) ([]pawl.Result[pawl.Moved], error) {
-	return vouched(ctx, e, "submit", calls, ofMove, eachly("submit", func(e *Engine, ctx context.Context, c *pawl.SubmitCall) (pawl.Moved, error) {
+	return withProvenance(ctx, e, "submit", calls, subjectOfMove, eachly("submit", func(e *Engine, ctx context.Context, c *pawl.SubmitCall) (pawl.Moved, error) {
 		var f fields
 		f.fence(c.Fence)
 		f.json("/result", c.Result, pawl.MaxPayloadBytes)
@@ -35,7 +35,7 @@ func (e *Engine) Submit(ctx context.Context, calls []pawl.SubmitCall) ([]pawl.Re
 // Finalize puts an item's parts together and submits what comes of it; see
 // pawl.Deliverer.
 func (e *Engine) Finalize(ctx context.Context, calls []pawl.FinalizeCall) ([]pawl.Result[pawl.Moved], error) {
-	return vouched(ctx, e, "finalize", calls, ofMove, eachly("finalize", func(e *Engine, ctx context.Context, c *pawl.FinalizeCall) (pawl.Moved, error) {
+	return withProvenance(ctx, e, "finalize", calls, subjectOfMove, eachly("finalize", func(e *Engine, ctx context.Context, c *pawl.FinalizeCall) (pawl.Moved, error) {
 		var f fields
 		f.fence(c.Fence)
 		f.extras(c.Evidence, c.Notes)
@@ -117,7 +117,7 @@ func (e *Engine) putPart(ctx context.Context, c *pawl.PartCall) (pawl.ItemPart, 
 		refusal = bad.err("part")
 	}
 	var out pawl.ItemPart
-	grip := e.gripped
+	grip := e.withLockedItem
 	if refusal != nil {
 		grip = e.kept
 	}
@@ -163,11 +163,11 @@ func (e *Engine) liveParts(ctx context.Context, itemID string) ([]pawl.ItemPart,
 func (e *Engine) accepting(ctx context.Context, f pawl.Fence, op string) (store.ItemRow, *rules, error) {
 	it, now, err := e.look(ctx, f.ItemID)
 	if err == nil {
-		err = verdict(it, f, now, op)
+		err = checkFence(it, f, now, op)
 	}
 	if err == nil {
 		var others map[pawl.Fence]error
-		others, err = e.foreign(ctx, pawl.CallerOf(ctx), []pawl.Fence{f})
+		others, err = e.leasesOfOtherKeys(ctx, pawl.CallerOf(ctx), []pawl.Fence{f})
 		err = cmp.Or(err, others[f])
 	}
 	if err != nil {
@@ -199,7 +199,7 @@ func (e *Engine) submit(ctx context.Context, f pawl.Fence, op string, make func(
 		if err != nil {
 			return pawl.Moved{}, err
 		}
-		err = e.gripped(ctx, f, op, func(ctx context.Context, tx store.Tx, g *store.Grip) (err error) {
+		err = e.withLockedItem(ctx, f, op, func(ctx context.Context, tx store.Tx, g *store.Grip) (err error) {
 			settled, err = g.Submit(ctx, tx, s)
 			return err
 		})
@@ -216,7 +216,7 @@ func (e *Engine) submit(ctx context.Context, f pawl.Fence, op string, make func(
 	if settled {
 		e.advanceSoon(ctx, it.TaskID)
 	}
-	e.endMessages(ctx, e.homes.left([]string{f.ItemID}), "")
+	e.endMessages(ctx, e.messageItems.takeOpen([]string{f.ItemID}), "")
 	return out, nil
 }
 
@@ -228,8 +228,8 @@ func (e *Engine) complain(ctx context.Context, f pawl.Fence, op string, refusal 
 	}), refusal)
 }
 
-// gripped runs fn under an item's lease, or says why there is none.
-func (e *Engine) gripped(ctx context.Context, f pawl.Fence, op string, fn func(ctx context.Context, tx store.Tx, g *store.Grip) error) error {
+// withLockedItem runs fn under an item's lease, or says why there is none.
+func (e *Engine) withLockedItem(ctx context.Context, f pawl.Fence, op string, fn func(ctx context.Context, tx store.Tx, g *store.Grip) error) error {
 	for range 3 {
 		held := false
 		err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
@@ -245,7 +245,7 @@ func (e *Engine) gripped(ctx context.Context, f pawl.Fence, op string, fn func(c
 		}
 		it, now, err := e.look(ctx, f.ItemID)
 		if err == nil {
-			err = verdict(it, f, now, op)
+			err = checkFence(it, f, now, op)
 		}
 		if err != nil {
 			return err

@@ -27,7 +27,7 @@ func (e *Engine) FinishMessages(ctx context.Context, calls []pawl.FinishCall) ([
 			return err
 		})
 		if err == nil {
-			e.after(func() { e.tails.moved(c.MessageID) })
+			e.after(func() { e.watcher.changed(c.MessageID) })
 		}
 		return out, err
 	})
@@ -84,7 +84,7 @@ func (e *Engine) StopMessages(ctx context.Context, calls []pawl.StopCall) ([]paw
 			return store.TellLease(ctx, tx, row.ItemID, strings.TrimSpace(stopped+" "+row.ID))
 		})
 		if err == nil {
-			e.after(func() { e.tails.moved(c.MessageID) })
+			e.after(func() { e.watcher.changed(c.MessageID) })
 		}
 		return out, err
 	})
@@ -101,6 +101,6 @@ func (e *Engine) endMessages(ctx context.Context, items []string, taskID string)
 		if err := sweep.EndStrays(ctx, e.root.db, items, taskID); err != nil {
 			e.log.WarnContext(ctx, "open messages are left to the sweep", "error", err)
 		}
-		e.tails.wake()
+		e.watcher.wake()
 	})
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// registry gathers which workers were heard of, to be written every few seconds
+// seenWorkers gathers which workers were heard of, to be written every few seconds
 // instead of with every claim and heartbeat.
-type registry struct {
+type seenWorkers struct {
 	mu   sync.Mutex
 	seen map[store.Seen]bool
 }
 
-func (r *registry) note(namespace, workerID string) {
+func (r *seenWorkers) note(namespace, workerID string) {
 	if workerID == "" || len(workerID) > pawl.MaxIDLen {
 		return
 	}
@@ -28,7 +28,7 @@ func (r *registry) note(namespace, workerID string) {
 	r.seen[store.Seen{Namespace: namespace, WorkerID: workerID}] = true
 }
 
-func (r *registry) take() []store.Seen {
+func (r *seenWorkers) take() []store.Seen {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var out []store.Seen

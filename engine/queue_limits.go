@@ -11,13 +11,13 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// typeRoom bounds how many types, and how many pairs of type and priority, a
+// queueLimits bounds how many types, and how many pairs of type and priority, a
 // namespace has queued work of: a claim of any type looks at each pair. It counts
 // those that this process has seen, and asks the database what is queued before it
 // refuses one.
-type typeRoom struct {
+type queueLimits struct {
 	mu   sync.Mutex
-	seen map[string]*typesSeen // by namespace
+	seen map[string]*knownQueues // by namespace
 }
 
 // queue is what is claimed in the order of its ids.
@@ -26,14 +26,14 @@ type queue struct {
 	priority int
 }
 
-type typesSeen struct {
+type knownQueues struct {
 	names  map[string]bool
 	queues map[queue]bool
 	asked  time.Time // when the database was; zero = never
 }
 
-func newTypesSeen() *typesSeen {
-	return &typesSeen{names: map[string]bool{}, queues: map[queue]bool{}}
+func newKnownQueues() *knownQueues {
+	return &knownQueues{names: map[string]bool{}, queues: map[queue]bool{}}
 }
 
 // typesAsked is how long an answer of the database stands.
@@ -44,15 +44,15 @@ const namespacesSeen = 10_000
 
 // has says whether a queue is known or there is room for it, and enters it; full
 // says what there is no room for.
-func (r *typeRoom) has(namespace string, q queue, most int) (full string) {
+func (r *queueLimits) has(namespace string, q queue, most int) (full string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.seen == nil || len(r.seen) >= namespacesSeen && r.seen[namespace] == nil {
-		r.seen = map[string]*typesSeen{}
+		r.seen = map[string]*knownQueues{}
 	}
 	s := r.seen[namespace]
 	if s == nil {
-		s = newTypesSeen()
+		s = newKnownQueues()
 		r.seen[namespace] = s
 	}
 	switch {
@@ -68,7 +68,7 @@ func (r *typeRoom) has(namespace string, q queue, most int) (full string) {
 }
 
 // due says whether the database is to be asked, and by this caller.
-func (r *typeRoom) due(namespace string) bool {
+func (r *queueLimits) due(namespace string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s, now := r.seen[namespace], clock.Now()
@@ -79,8 +79,8 @@ func (r *typeRoom) due(namespace string) bool {
 	return true
 }
 
-func (r *typeRoom) set(namespace string, groups []store.Group) {
-	s := newTypesSeen()
+func (r *queueLimits) set(namespace string, groups []store.Group) {
+	s := newKnownQueues()
 	s.asked = clock.Now()
 	for _, g := range groups {
 		s.names[g.Type] = true
@@ -91,12 +91,12 @@ func (r *typeRoom) set(namespace string, groups []store.Group) {
 	r.seen[namespace] = s
 }
 
-// roomForItems refuses items that are queued by a type, or a type and priority, that
+// checkItemQueues refuses items that are queued by a type, or a type and priority, that
 // is one too many for the namespace. Those that name none have their task's.
-func (e *Engine) roomForItems(ctx context.Context, task queue, items []pawl.NewItem) error {
+func (e *Engine) checkItemQueues(ctx context.Context, task queue, items []pawl.NewItem) error {
 	namespace, last := pawl.CallerOf(ctx).Namespace, task
 	if len(items) == 0 {
-		return e.roomFor(ctx, namespace, task)
+		return e.checkQueue(ctx, namespace, task)
 	}
 	for i := range items {
 		q := task
@@ -109,7 +109,7 @@ func (e *Engine) roomForItems(ctx context.Context, task queue, items []pawl.NewI
 		if i > 0 && q == last {
 			continue
 		}
-		if err := e.roomFor(ctx, namespace, q); err != nil {
+		if err := e.checkQueue(ctx, namespace, q); err != nil {
 			return err
 		}
 		last = q
@@ -117,19 +117,19 @@ func (e *Engine) roomForItems(ctx context.Context, task queue, items []pawl.NewI
 	return nil
 }
 
-func (e *Engine) roomFor(ctx context.Context, namespace string, q queue) error {
+func (e *Engine) checkQueue(ctx context.Context, namespace string, q queue) error {
 	most := e.opts.MaxTypes
-	full := e.typeRoom.has(namespace, q, most)
+	full := e.queueLimits.has(namespace, q, most)
 	if full == "" {
 		return nil
 	}
-	if e.typeRoom.due(namespace) {
-		s, err := e.lookAtGroups(ctx, namespace)
+	if e.queueLimits.due(namespace) {
+		s, err := e.readQueues(ctx, namespace)
 		if err != nil {
 			return err
 		}
-		e.typeRoom.set(namespace, s.groups)
-		if full = e.typeRoom.has(namespace, q, most); full == "" {
+		e.queueLimits.set(namespace, s.queues)
+		if full = e.queueLimits.has(namespace, q, most); full == "" {
 			return nil
 		}
 	}

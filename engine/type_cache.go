@@ -108,7 +108,7 @@ func (e *Engine) checkItemTypes(ctx context.Context, task queue, at string, item
 			f.add(at+"/"+number(i)+"/type", "the type %s has rules for input or results, which apply only to tasks of that type; create a task of the type %s", name, name)
 		}
 	}
-	return cmp.Or(f.err("create"), e.roomForItems(ctx, task, items))
+	return cmp.Or(f.err("create"), e.checkItemQueues(ctx, task, items))
 }
 
 // judgesWork says whether the type has rules for what an item is given or what

@@ -8,25 +8,25 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// owners remembers which API keys attempts were claimed with: for an attempt
+// leaseKeys remembers which API keys attempts were claimed with: for an attempt
 // that never changes. The older half is forgotten in time.
-type owners struct {
+type leaseKeys struct {
 	mu       sync.Mutex
 	new, old map[store.Attempt]string
 }
 
-const ownersKept = 50_000
+const leaseKeysKept = 50_000
 
-func (o *owners) note(a store.Attempt, key string) {
+func (o *leaseKeys) note(a store.Attempt, key string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.new == nil || len(o.new) >= ownersKept {
+	if o.new == nil || len(o.new) >= leaseKeysKept {
 		o.old, o.new = o.new, map[store.Attempt]string{}
 	}
 	o.new[a] = key
 }
 
-func (o *owners) of(a store.Attempt) (string, bool) {
+func (o *leaseKeys) of(a store.Attempt) (string, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	key, known := o.new[a]
@@ -36,21 +36,21 @@ func (o *owners) of(a store.Attempt) (string, bool) {
 	return key, known
 }
 
-// own notes whose claims are.
-func (e *Engine) own(ctx context.Context, c pawl.Caller, rows []store.Claimed) {
+// noteKeys notes whose claims are.
+func (e *Engine) noteKeys(ctx context.Context, c pawl.Caller, rows []store.Claimed) {
 	if c.Key == "" || len(rows) == 0 {
 		return
 	}
 	e.after(func() {
 		for i := range rows {
-			e.owners.note(store.Attempt{ItemID: rows[i].ItemID, N: rows[i].Attempt}, c.Key)
+			e.leaseKeys.note(store.Attempt{ItemID: rows[i].ItemID, N: rows[i].Attempt}, c.Key)
 		}
 		e.claimedWith(c.Key)
 	})
 }
 
-// holds says that the caller's API key has the lease of an item.
-func (e *Engine) holds(ctx context.Context, tx store.Tx, it store.ItemRow) (bool, error) {
+// holdsLease says that the caller's API key has the lease of an item.
+func (e *Engine) holdsLease(ctx context.Context, tx store.Tx, it store.ItemRow) (bool, error) {
 	key := pawl.CallerOf(ctx).Key
 	if key == "" || !it.State.Leased() {
 		return false, nil
@@ -63,9 +63,9 @@ func (e *Engine) holds(ctx context.Context, tx store.Tx, it store.ItemRow) (bool
 	return keys[store.Attempt{ItemID: it.ID, N: it.Attempt}] == key, err
 }
 
-// foreign says which of a caller's calls are about leases that belong to another
+// leasesOfOtherKeys says which of a caller's calls are about leases that belong to another
 // API key: claimed by another holder, whatever name he goes by.
-func (e *Engine) foreign(ctx context.Context, c pawl.Caller, fences []pawl.Fence) (map[pawl.Fence]error, error) {
+func (e *Engine) leasesOfOtherKeys(ctx context.Context, c pawl.Caller, fences []pawl.Fence) (map[pawl.Fence]error, error) {
 	if c.Key == "" {
 		return nil, nil
 	}
@@ -73,7 +73,7 @@ func (e *Engine) foreign(ctx context.Context, c pawl.Caller, fences []pawl.Fence
 	var ask []string
 	for _, f := range fences {
 		a := store.Attempt{ItemID: f.ItemID, N: f.Attempt}
-		if key, noted := e.owners.of(a); noted {
+		if key, noted := e.leaseKeys.of(a); noted {
 			known[a] = key
 		} else {
 			ask = append(ask, f.ItemID)
@@ -90,7 +90,7 @@ func (e *Engine) foreign(ctx context.Context, c pawl.Caller, fences []pawl.Fence
 		}
 		for a, key := range keys {
 			known[a] = key
-			e.after(func() { e.owners.note(a, key) })
+			e.after(func() { e.leaseKeys.note(a, key) })
 		}
 	}
 	var out map[pawl.Fence]error

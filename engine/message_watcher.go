@@ -15,66 +15,66 @@ import (
 // being read (twice as often after a look that found something), and what is kept
 // of each at hand.
 const (
-	tailPoll       = 100 * time.Millisecond
-	tailPollSQLite = 20 * time.Millisecond
-	tailRows       = 64 // who is further behind reads for himself
-	tailBytes      = 1 << 20
-	chunkBytes     = 200 // that a chunk takes besides its words
+	watchPoll       = 100 * time.Millisecond
+	watchPollSQLite = 20 * time.Millisecond
+	watchRows       = 64 // who is further behind reads for himself
+	watchBytes      = 1 << 20
+	chunkBytes      = 200 // that a chunk takes besides its words
 )
 
-// tails are the messages that somebody reads. Whatever is written to them by this
+// messageWatcher are the messages that somebody reads. Whatever is written to them by this
 // process comes by itself, the rest by one query for all of them at each poll,
 // however many readers there are; readers wait without a connection.
-type tails struct {
+type messageWatcher struct {
 	db   store.DB
 	log  *slog.Logger
 	poll time.Duration
 
-	mu     sync.Mutex
-	of     map[string]*tail
-	woken  chan struct{}
-	stop   context.CancelFunc
-	work   sync.WaitGroup
-	closed bool
+	mu       sync.Mutex
+	messages map[string]*watchedMessage
+	woken    chan struct{}
+	stop     context.CancelFunc
+	work     sync.WaitGroup
+	closed   bool
 }
 
-// tail is how far a message is, and its newest chunks.
-type tail struct {
+// watchedMessage is how far a message is, and its newest chunks.
+type watchedMessage struct {
 	readers int
 	head    store.Head
-	rows    []tailRow // the last of them ends at the head
+	rows    []watchedRow // the last of them ends at the head
 	bytes   int
-	moved   chan struct{} // closed when the head moves
+	changed chan struct{} // closed when the head moves
 }
 
-type tailRow struct {
+type watchedRow struct {
 	at      int64
 	attempt int
 	size    int
 	chunks  []pawl.Chunk
 }
 
-func (t *tail) move() {
-	close(t.moved)
-	t.moved = make(chan struct{})
+func (t *watchedMessage) move() {
+	close(t.changed)
+	t.changed = make(chan struct{})
 }
 
 // join makes a message's tail attentive; a reader brings what he has seen of it.
-func (ts *tails) join(h store.Head) (leave func(), err error) {
+func (ts *messageWatcher) join(h store.Head) (leave func(), err error) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	if ts.closed {
-		return nil, errTailsClosed
+		return nil, errWatcherClosed
 	}
-	t := ts.of[h.ID]
+	t := ts.messages[h.ID]
 	if t == nil {
-		if ts.of == nil {
-			ts.of = map[string]*tail{}
+		if ts.messages == nil {
+			ts.messages = map[string]*watchedMessage{}
 			ts.woken = make(chan struct{}, 1)
 		}
-		t = &tail{head: h, moved: make(chan struct{})}
-		ts.of[h.ID] = t
-		if len(ts.of) == 1 {
+		t = &watchedMessage{head: h, changed: make(chan struct{})}
+		ts.messages[h.ID] = t
+		if len(ts.messages) == 1 {
 			ctx, stop := context.WithCancel(context.Background())
 			ts.stop = stop
 			ts.work.Go(func() { ts.run(ctx) })
@@ -87,34 +87,34 @@ func (ts *tails) join(h store.Head) (leave func(), err error) {
 		if t.readers--; t.readers > 0 {
 			return
 		}
-		if delete(ts.of, h.ID); len(ts.of) == 0 {
+		if delete(ts.messages, h.ID); len(ts.messages) == 0 {
 			ts.stop()
 		}
 	}, nil
 }
 
-var errTailsClosed = &pawl.Error{Code: pawl.CodeUnavailable, Op: "follow", Message: "the database has been closed"}
+var errWatcherClosed = &pawl.Error{Code: pawl.CodeUnavailable, Op: "follow", Message: "the database has been closed"}
 
-func (ts *tails) close() {
+func (ts *messageWatcher) close() {
 	ts.mu.Lock()
 	ts.closed = true
 	if ts.stop != nil {
 		ts.stop()
 	}
-	for _, t := range ts.of {
+	for _, t := range ts.messages {
 		t.move()
 	}
 	ts.mu.Unlock()
 	ts.work.Wait()
 }
 
-// grown takes what this process has committed.
-func (ts *tails) grown(c *pawl.AppendCall, body string, takenOver bool) {
+// appended takes what this process has committed.
+func (ts *messageWatcher) appended(c *pawl.AppendCall, body string, takenOver bool) {
 	ts.mu.Lock()
-	t := ts.of[c.MessageID]
+	t := ts.messages[c.MessageID]
 	fits := t != nil && !takenOver && t.head.Chunks == c.Offset
 	if fits && !slices.ContainsFunc(c.Chunks, func(c pawl.Chunk) bool { return c.Input != nil || c.Output != nil || c.Data != nil }) {
-		t.add(tailRow{c.Offset, c.Attempt, rowBytes(body, len(c.Chunks)), slices.Clone(c.Chunks)}) // the caller's slice is his own
+		t.add(watchedRow{c.Offset, c.Attempt, rowBytes(body, len(c.Chunks)), slices.Clone(c.Chunks)}) // the caller's slice is his own
 		t.trim()
 		t.move()
 		t = nil
@@ -130,7 +130,7 @@ func (ts *tails) grown(c *pawl.AppendCall, body string, takenOver bool) {
 }
 
 // add takes a row, if it is its turn.
-func (t *tail) add(r tailRow) {
+func (t *watchedMessage) add(r watchedRow) {
 	if r.at == t.head.Chunks {
 		t.rows, t.bytes, t.head.Chunks = append(t.rows, r), t.bytes+r.size, r.at+int64(len(r.chunks))
 	}
@@ -139,28 +139,28 @@ func (t *tail) add(r tailRow) {
 func rowBytes(body string, chunks int) int { return len(body) + chunks*chunkBytes }
 
 // trim keeps what is at hand within its bounds.
-func (t *tail) trim() {
-	for len(t.rows) > 1 && (len(t.rows) > tailRows || t.bytes > tailBytes) {
+func (t *watchedMessage) trim() {
+	for len(t.rows) > 1 && (len(t.rows) > watchRows || t.bytes > watchBytes) {
 		t.bytes -= t.rows[0].size
-		t.rows[0] = tailRow{}
+		t.rows[0] = watchedRow{}
 		t.rows = t.rows[1:]
 	}
 }
 
 // take adds rows behind the head.
-func (ts *tails) take(id string, rows []store.ChunkRow) {
-	fresh := make([]tailRow, 0, len(rows))
+func (ts *messageWatcher) take(id string, rows []store.ChunkRow) {
+	fresh := make([]watchedRow, 0, len(rows))
 	for i := range rows {
 		chunks, err := rows[i].Decode()
 		if err != nil {
 			ts.log.Error("a message cannot be followed", "message_id", id, "error", err)
 			return
 		}
-		fresh = append(fresh, tailRow{rows[i].Seq, rows[i].Attempt, rowBytes(rows[i].Body, len(chunks)), chunks})
+		fresh = append(fresh, watchedRow{rows[i].Seq, rows[i].Attempt, rowBytes(rows[i].Body, len(chunks)), chunks})
 	}
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	t := ts.of[id]
+	t := ts.messages[id]
 	if t == nil {
 		return
 	}
@@ -173,10 +173,10 @@ func (ts *tails) take(id string, rows []store.ChunkRow) {
 	}
 }
 
-// moved says that this process changed a message otherwise.
-func (ts *tails) moved(id string) {
+// changed says that this process changed a message otherwise.
+func (ts *messageWatcher) changed(id string) {
 	ts.mu.Lock()
-	t := ts.of[id]
+	t := ts.messages[id]
 	ts.mu.Unlock()
 	if t != nil {
 		ts.wake()
@@ -184,7 +184,7 @@ func (ts *tails) moved(id string) {
 }
 
 // wake has the database looked at now.
-func (ts *tails) wake() {
+func (ts *messageWatcher) wake() {
 	ts.mu.Lock()
 	woken := ts.woken
 	ts.mu.Unlock()
@@ -195,7 +195,7 @@ func (ts *tails) wake() {
 }
 
 // run looks at the database while anybody reads.
-func (ts *tails) run(ctx context.Context) {
+func (ts *messageWatcher) run(ctx context.Context) {
 	failed := false
 	timer := time.NewTimer(ts.poll)
 	defer timer.Stop()
@@ -220,12 +220,12 @@ func (ts *tails) run(ctx context.Context) {
 }
 
 // look reads how far all followed messages are, and what is new of each.
-func (ts *tails) look(ctx context.Context) (news bool, err error) {
+func (ts *messageWatcher) look(ctx context.Context) (news bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, flushLimit)
 	defer cancel()
 	known := map[string]int64{}
 	ts.mu.Lock()
-	for id, t := range ts.of {
+	for id, t := range ts.messages {
 		known[id] = t.head.Chunks
 	}
 	ts.mu.Unlock()
@@ -246,7 +246,7 @@ func (ts *tails) look(ctx context.Context) (news bool, err error) {
 			}
 		}
 		if fresh = nil; places != nil {
-			fresh, err = ts.db.Dialect().Hot.Tail(ctx, tx, places, tailRows)
+			fresh, err = ts.db.Dialect().Hot.Tail(ctx, tx, places, watchRows)
 		}
 		return err
 	})
@@ -265,20 +265,20 @@ func (ts *tails) look(ctx context.Context) (news bool, err error) {
 	return fresh != nil, nil
 }
 
-func (ts *tails) cuts(h store.Head) {
+func (ts *messageWatcher) cuts(h store.Head) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	if t := ts.of[h.ID]; t != nil && len(h.Cuts) > len(t.head.Cuts) {
+	if t := ts.messages[h.ID]; t != nil && len(h.Cuts) > len(t.head.Cuts) {
 		t.head.Cuts = h.Cuts
 		t.move()
 	}
 }
 
 // settle takes what else a head says, unless more is known by now.
-func (ts *tails) settle(h store.Head) {
+func (ts *messageWatcher) settle(h store.Head) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	t := ts.of[h.ID]
+	t := ts.messages[h.ID]
 	if t == nil || h.State != "" && h.Chunks < t.head.Chunks {
 		return
 	}
@@ -293,10 +293,10 @@ func (ts *tails) settle(h store.Head) {
 }
 
 // now is how far a message is and what is at hand of it from a number on.
-func (ts *tails) now(id string, from int64) (h store.Head, rows []tailRow, moved chan struct{}, closed bool) {
+func (ts *messageWatcher) now(id string, from int64) (h store.Head, rows []watchedRow, moved chan struct{}, closed bool) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	t := ts.of[id]
+	t := ts.messages[id]
 	if t == nil || ts.closed {
 		return h, nil, nil, true
 	}
@@ -306,5 +306,5 @@ func (ts *tails) now(id string, from int64) (h store.Head, rows []tailRow, moved
 			break
 		}
 	}
-	return t.head, rows, t.moved, false
+	return t.head, rows, t.changed, false
 }

@@ -7,11 +7,11 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// cancelDoomed cancels what is left to run of tasks that have a failed item,
+// cancelRemaining cancels what is left to run of tasks that have a failed item,
 // where their type says so (on_item_failure: cancel): at once when a worker says
 // that it failed, and in each pass, for what expired and what a crash cut off.
 // only names one task, "" = all.
-func (e *Engine) cancelDoomed(ctx context.Context, only string) error {
+func (e *Engine) cancelRemaining(ctx context.Context, only string) error {
 	if !e.types.used() {
 		return nil
 	}
@@ -28,16 +28,16 @@ func (e *Engine) cancelDoomed(ctx context.Context, only string) error {
 			after = t.ID
 			r, err := e.rulesAt(ctx, t.Namespace, t.Type, t.TypeVersion)
 			if err == nil && r.OnItemFailure == pawl.FailureCancel {
-				err = e.cancelRest(ctx, t)
+				err = e.cancelItemsOf(ctx, t)
 			}
 			if err != nil {
-				e.mishap(ctx, "cancelling what is left of a task with a failed item", err)
+				e.logError(ctx, "cancelling what is left of a task with a failed item", err)
 			}
 		}
 	}
 }
 
-func (e *Engine) cancelRest(ctx context.Context, t store.FailingTask) error {
+func (e *Engine) cancelItemsOf(ctx context.Context, t store.FailingTask) error {
 	for {
 		var ids []string
 		err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {

@@ -129,7 +129,7 @@ func applyChange(ctx context.Context, tx store.Tx, now int64, c store.Change) (s
 // hasChanged tells claimers of what came back to the queue, and ends what cancelled
 // items had open.
 func (e *Engine) hasChanged(ctx context.Context, verb, taskID string, released []store.DueItem) {
-	e.after(func() { e.released(released) })
+	e.after(func() { e.itemsQueued(released) })
 	if verb == "cancel" {
 		e.endMessages(ctx, nil, taskID)
 	}
@@ -164,7 +164,7 @@ func (e *Engine) changeAside(ctx context.Context, tx store.Tx, verb string, call
 		if err != nil {
 			return nil, err
 		}
-		d := deciding{Case: c, e: e, rules: r}
+		d := taskDecision{Case: c, e: e, rules: r}
 		err = d.makeApplyItem(ctx, tx)
 		return d.queued, err
 	}
@@ -193,10 +193,10 @@ func movable(ctx context.Context, tx store.Tx, c pawl.Caller, verb string, call 
 	return nil
 }
 
-// released tells claimers of items that came back to the queue.
-func (e *Engine) released(items []store.DueItem) {
+// itemsQueued tells claimers of items that came back to the queue.
+func (e *Engine) itemsQueued(items []store.DueItem) {
 	for _, d := range items {
-		e.groups.lower(d.Namespace, d.Type, d.Rank, d.ItemID)
+		e.heads.lowerHead(d.Namespace, d.Type, d.Rank, d.ItemID)
 		e.ready(d.Namespace)
 	}
 }
@@ -255,5 +255,5 @@ func (e *Engine) followUp(ctx context.Context) {
 	if err != nil {
 		e.log.WarnContext(ctx, "dependents are left to the sweep", "error", err)
 	}
-	e.released(due)
+	e.itemsQueued(due)
 }
