@@ -36,8 +36,8 @@ func (f *Feed) Seal(ctx context.Context) error {
 	}
 }
 
-// seal seals the next batch if it gets the lock. It reports whether this process was
-// the first.
+// seal seals the next batch if ours accepts it. sealed is false when another process
+// was first.
 func (f *Feed) seal(ctx context.Context, ours func(*store.Batch) bool) (b store.Batch, sealed bool, err error) {
 	err = f.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		b, err = store.NextBatch(ctx, tx, f.commits)
