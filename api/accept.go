@@ -1,39 +1,12 @@
 package api
 
 import (
-	"encoding/json"
-
 	"github.com/pawl-work/pawl"
 )
 
-// The bodies of handing in and deciding: the call without what the path names.
+// The bodies of deciding: the call without the task, and with the version that
+// If-Match may name too.
 type (
-	// SubmitBody hands a result in.
-	SubmitBody struct {
-		Holder
-		Result     json.RawMessage  `json:"result,omitempty"`
-		Evidence   json.RawMessage  `json:"evidence,omitempty"`
-		Notes      string           `json:"notes,omitempty"`
-		Provenance *pawl.Provenance `json:"provenance,omitempty"`
-	}
-	// FinalizeBody puts the item's parts together and submits what comes of it.
-	FinalizeBody struct {
-		Holder
-		Mode       string           `json:"mode,omitempty"`
-		Evidence   json.RawMessage  `json:"evidence,omitempty"`
-		Notes      string           `json:"notes,omitempty"`
-		Provenance *pawl.Provenance `json:"provenance,omitempty"`
-	}
-	// PartBody hands a piece of a result in.
-	PartBody struct {
-		Holder
-		Key      string          `json:"key"`
-		Seq      *int            `json:"seq,omitempty"`
-		Payload  json.RawMessage `json:"payload"`
-		Evidence json.RawMessage `json:"evidence,omitempty"`
-		Notes    string          `json:"notes,omitempty"`
-		Draft    bool            `json:"draft,omitempty"`
-	}
 	// ApproveBody decides for a task.
 	ApproveBody struct {
 		Version    *int             `json:"version,omitempty" doc:"The version that the task must still have, as If-Match says it; absent = any."`

@@ -1,49 +1,8 @@
 package api
 
 import (
-	"encoding/json"
-
 	"github.com/pawl-work/pawl"
 )
-
-// The bodies of a message's verbs: the call without what the path names.
-type (
-	// StartMessageBody begins a message of an item.
-	StartMessageBody struct {
-		Holder
-		Role     string          `json:"role"`
-		Thread   string          `json:"thread,omitempty"`
-		Model    string          `json:"model,omitempty"`
-		MaxSteps int             `json:"max_steps,omitempty"`
-		Content  json.RawMessage `json:"content,omitempty"`
-		Metadata json.RawMessage `json:"metadata,omitempty"`
-	}
-	// AppendBody adds chunks to a message.
-	AppendBody struct {
-		Holder
-		Offset int64        `json:"offset"`
-		Chunks []pawl.Chunk `json:"chunks"`
-	}
-	// StepBody ends a step of a message.
-	StepBody struct {
-		Holder
-		Snapshot json.RawMessage `json:"snapshot,omitempty"`
-	}
-	// FinishBody ends a message.
-	FinishBody struct {
-		Holder
-		Usage json.RawMessage `json:"usage,omitempty"`
-	}
-	// StopBody stops a message.
-	StopBody struct {
-		Reason string `json:"reason,omitempty"`
-	}
-)
-
-// Message is the fence of a message's writer.
-func (h Holder) Message(id string) pawl.MessageFence {
-	return pawl.MessageFence{MessageID: id, WorkerID: h.WorkerID, Attempt: h.Attempt}
-}
 
 type (
 	// MessageQuery is a pawl.MessageFilter but for its item.

@@ -9,17 +9,17 @@ import (
 
 // Submit hands results in; see pawl.Deliverer.
 func (c *Client) Submit(ctx context.Context, calls []pawl.SubmitCall) ([]pawl.Result[pawl.Moved], error) {
-	return batch[pawl.SubmitCall, pawl.Moved](ctx, c, "submit_items", calls)
+	return batch(ctx, c, api.Submit, calls)
 }
 
 // SubmitParts hands pieces of results in; see pawl.Deliverer.
 func (c *Client) SubmitParts(ctx context.Context, calls []pawl.PartCall) ([]pawl.Result[pawl.ItemPart], error) {
-	return batch[pawl.PartCall, pawl.ItemPart](ctx, c, "submit_parts", calls)
+	return batch(ctx, c, api.SubmitParts, calls)
 }
 
 // Finalize puts items' parts together; see pawl.Deliverer.
 func (c *Client) Finalize(ctx context.Context, calls []pawl.FinalizeCall) ([]pawl.Result[pawl.Moved], error) {
-	return batch[pawl.FinalizeCall, pawl.Moved](ctx, c, "finalize_items", calls)
+	return batch(ctx, c, api.Finalize, calls)
 }
 
 // ListParts lists an item's parts; see pawl.RecordReader.
@@ -29,10 +29,10 @@ func (c *Client) ListParts(ctx context.Context, f pawl.PartFilter) (pawl.List[pa
 
 // ApproveTasks approves; see pawl.Decider.
 func (c *Client) ApproveTasks(ctx context.Context, calls []pawl.ApproveCall) ([]pawl.Result[pawl.Task], error) {
-	return batch[pawl.ApproveCall, pawl.Task](ctx, c, "approve_tasks", calls)
+	return batch(ctx, c, api.ApproveTasks, calls)
 }
 
 // RejectTasks rejects; see pawl.Decider.
 func (c *Client) RejectTasks(ctx context.Context, calls []pawl.RejectCall) ([]pawl.Result[pawl.Task], error) {
-	return batch[pawl.RejectCall, pawl.Task](ctx, c, "reject_tasks", calls)
+	return batch(ctx, c, api.RejectTasks, calls)
 }

@@ -18,7 +18,8 @@ const maxChunk = pawl.MaxBodyBytes / 2
 
 // batch sends calls to the batch form of a verb. A batch that is too large for
 // one request goes in several: its calls stand for themselves anyway.
-func batch[C, V any](ctx context.Context, c *Client, name string, calls []C) ([]pawl.Result[V], error) {
+func batch[C, V any](ctx context.Context, c *Client, verb api.Verb[C, V], calls []C) ([]pawl.Result[V], error) {
+	name := verb.Batch
 	if len(calls) > pawl.MaxItemsPerCall {
 		return nil, &pawl.Error{Code: pawl.CodeInvalid, Op: name, Message: fmt.Sprintf("%d calls in one batch; at most %d are allowed", len(calls), pawl.MaxItemsPerCall)}
 	}

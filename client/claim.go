@@ -25,37 +25,37 @@ func (c *Client) Claim(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease
 
 // Heartbeat extends leases; see pawl.Leaser.
 func (c *Client) Heartbeat(ctx context.Context, calls []pawl.HeartbeatCall) ([]pawl.Result[pawl.Beat], error) {
-	return batch[pawl.HeartbeatCall, pawl.Beat](ctx, c, "heartbeat_items", calls)
+	return batch(ctx, c, api.Heartbeat, calls)
 }
 
 // Release gives items back; see pawl.Leaser.
 func (c *Client) Release(ctx context.Context, calls []pawl.ReleaseCall) ([]pawl.Result[pawl.Moved], error) {
-	return batch[pawl.ReleaseCall, pawl.Moved](ctx, c, "release_items", calls)
+	return batch(ctx, c, api.Release, calls)
 }
 
 // Suspend gives leases up until a time; see pawl.Leaser.
 func (c *Client) Suspend(ctx context.Context, calls []pawl.SuspendCall) ([]pawl.Result[pawl.Moved], error) {
-	return batch[pawl.SuspendCall, pawl.Moved](ctx, c, "suspend_items", calls)
+	return batch(ctx, c, api.Suspend, calls)
 }
 
 // Complete ends items with their results; see pawl.Finisher.
 func (c *Client) Complete(ctx context.Context, calls []pawl.CompleteCall) ([]pawl.Result[pawl.Moved], error) {
-	return batch[pawl.CompleteCall, pawl.Moved](ctx, c, "complete_items", calls)
+	return batch(ctx, c, api.Complete, calls)
 }
 
 // Fail says that attempts failed; see pawl.Finisher.
 func (c *Client) Fail(ctx context.Context, calls []pawl.FailCall) ([]pawl.Result[pawl.Moved], error) {
-	return batch[pawl.FailCall, pawl.Moved](ctx, c, "fail_items", calls)
+	return batch(ctx, c, api.Fail, calls)
 }
 
 // Progress reports how far items are; see pawl.Recorder.
 func (c *Client) Progress(ctx context.Context, calls []pawl.ProgressCall) ([]pawl.Result[pawl.Moved], error) {
-	return batch[pawl.ProgressCall, pawl.Moved](ctx, c, "progress_items", calls)
+	return batch(ctx, c, api.Progress, calls)
 }
 
 // Checkpoint saves checkpoints under leases; see pawl.Recorder.
 func (c *Client) Checkpoint(ctx context.Context, calls []pawl.CheckpointCall) ([]pawl.Result[pawl.CheckpointRef], error) {
-	return batch[pawl.CheckpointCall, pawl.CheckpointRef](ctx, c, "checkpoint_items", calls)
+	return batch(ctx, c, api.Checkpoint, calls)
 }
 
 // Resume reads all that an item's next attempt needs; see pawl.Recorder.

@@ -10,28 +10,28 @@ import (
 
 // StartMessages begins messages; see pawl.Messenger.
 func (c *Client) StartMessages(ctx context.Context, calls []pawl.StartCall) ([]pawl.Result[pawl.Message], error) {
-	return batch[pawl.StartCall, pawl.Message](ctx, c, "start_messages", calls)
+	return batch(ctx, c, api.StartMessages, calls)
 }
 
 // Append adds chunks to open messages; see pawl.Messenger. Sent again, it writes
 // nothing twice.
 func (c *Client) Append(ctx context.Context, calls []pawl.AppendCall) ([]pawl.Result[pawl.Appended], error) {
-	return batch[pawl.AppendCall, pawl.Appended](ctx, c, "append_messages", calls)
+	return batch(ctx, c, api.Append, calls)
 }
 
 // StepMessages ends steps of messages; see pawl.Messenger.
 func (c *Client) StepMessages(ctx context.Context, calls []pawl.StepCall) ([]pawl.Result[pawl.CheckpointRef], error) {
-	return batch[pawl.StepCall, pawl.CheckpointRef](ctx, c, "step_messages", calls)
+	return batch(ctx, c, api.StepMessages, calls)
 }
 
 // FinishMessages ends messages; see pawl.Messenger.
 func (c *Client) FinishMessages(ctx context.Context, calls []pawl.FinishCall) ([]pawl.Result[pawl.Message], error) {
-	return batch[pawl.FinishCall, pawl.Message](ctx, c, "finish_messages", calls)
+	return batch(ctx, c, api.FinishMessages, calls)
 }
 
 // StopMessages stops messages; see pawl.Stopper.
 func (c *Client) StopMessages(ctx context.Context, calls []pawl.StopCall) ([]pawl.Result[pawl.Message], error) {
-	return batch[pawl.StopCall, pawl.Message](ctx, c, "stop_messages", calls)
+	return batch(ctx, c, api.StopMessages, calls)
 }
 
 // GetMessage reads a message; see pawl.MessageReader.

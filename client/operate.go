@@ -9,32 +9,32 @@ import (
 
 // RetryTasks queues failed items again; see pawl.TaskMender.
 func (c *Client) RetryTasks(ctx context.Context, calls []pawl.TaskCall) ([]pawl.Result[pawl.Task], error) {
-	return batch[pawl.TaskCall, pawl.Task](ctx, c, "retry_tasks", calls)
+	return batch(ctx, c, api.RetryTasks, calls)
 }
 
 // BuryTasks sets failed items aside; see pawl.TaskMender.
 func (c *Client) BuryTasks(ctx context.Context, calls []pawl.TaskCall) ([]pawl.Result[pawl.Task], error) {
-	return batch[pawl.TaskCall, pawl.Task](ctx, c, "bury_tasks", calls)
+	return batch(ctx, c, api.BuryTasks, calls)
 }
 
 // DeleteTasks removes tasks; see pawl.TaskMender.
 func (c *Client) DeleteTasks(ctx context.Context, calls []pawl.TaskCall) ([]pawl.Result[string], error) {
-	return batch[pawl.TaskCall, string](ctx, c, "delete_tasks", calls)
+	return batch(ctx, c, api.DeleteTasks, calls)
 }
 
 // RevokeLeases ends leases; see pawl.LeaseKeeper.
 func (c *Client) RevokeLeases(ctx context.Context, calls []pawl.RevokeCall) ([]pawl.Result[pawl.Moved], error) {
-	return batch[pawl.RevokeCall, pawl.Moved](ctx, c, "revoke_leases", calls)
+	return batch(ctx, c, api.RevokeLeases, calls)
 }
 
 // PutTypes registers types; see pawl.TypeKeeper.
 func (c *Client) PutTypes(ctx context.Context, types []pawl.Type) ([]pawl.Result[pawl.TypeRef], error) {
-	return batch[pawl.Type, pawl.TypeRef](ctx, c, "put_types", types)
+	return batch(ctx, c, api.PutTypes, types)
 }
 
 // RemoveTypes takes types off the registry; see pawl.TypeKeeper.
 func (c *Client) RemoveTypes(ctx context.Context, names []string) ([]pawl.Result[string], error) {
-	return batch[string, string](ctx, c, "remove_types", names)
+	return batch(ctx, c, api.RemoveTypes, names)
 }
 
 // Sweep runs one pass on the server; see pawl.Sweeper.

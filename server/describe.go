@@ -356,7 +356,7 @@ var wordLists = []struct {
 	words    []string
 }{
 	{"Checkpoint.type", pawl.CheckpointTypes},
-	{"NewCheckpoint.type", pawl.CheckpointTypes},
+	{"TaskCheckpointBody.type", pawl.TaskCheckpointTypes},
 	{"CheckpointBody.type", pawl.CheckpointTypes},
 	{"CheckpointCall.type", pawl.CheckpointTypes},
 	{"TaskCheckpoint.type", pawl.TaskCheckpointTypes},

@@ -12,48 +12,14 @@ import (
 
 func (s *server) items() {
 	change(s, "claim", s.claim)
-	change(s, "heartbeat", func(ctx context.Context, svc pawl.Service, in *on[api.HeartbeatBody]) (*answer[pawl.Beat], error) {
-		return reply(one(svc.Heartbeat(ctx, []pawl.HeartbeatCall{{Fence: in.Body.Fence(in.ID), LeaseSeconds: in.Body.LeaseSeconds}})))
-	})
-	change(s, "checkpoint", func(ctx context.Context, svc pawl.Service, in *on[api.CheckpointBody]) (*answer[pawl.CheckpointRef], error) {
-		return reply(one(svc.Checkpoint(ctx, []pawl.CheckpointCall{{Fence: in.Body.Fence(in.ID), NewCheckpoint: in.Body.NewCheckpoint}})))
-	})
-	itemVerb(s, "progress", pawl.Service.Progress, func(f pawl.Fence, b api.ProgressBody) pawl.ProgressCall {
-		return pawl.ProgressCall{Fence: f, Progress: b.Progress, Stage: b.Stage}
-	})
-	itemVerb(s, "complete", pawl.Service.Complete, func(f pawl.Fence, b api.CompleteBody) pawl.CompleteCall {
-		return pawl.CompleteCall{Fence: f, Result: b.Result, Provenance: b.Provenance}
-	})
-	itemVerb(s, "fail", pawl.Service.Fail, func(f pawl.Fence, b api.FailBody) pawl.FailCall {
-		return pawl.FailCall{Fence: f, Error: b.Error, Retryable: b.Retryable, RetryAfterMS: b.RetryAfterMS, Provenance: b.Provenance}
-	})
-	itemVerb(s, "release", pawl.Service.Release, func(f pawl.Fence, _ api.ReleaseBody) pawl.ReleaseCall {
-		return pawl.ReleaseCall{Fence: f}
-	})
-	itemVerb(s, "suspend", pawl.Service.Suspend, func(f pawl.Fence, b api.SuspendBody) pawl.SuspendCall {
-		return pawl.SuspendCall{Fence: f, Until: b.Until, Signal: b.Signal, Key: b.Key}
-	})
-	change(s, "revoke_lease", func(ctx context.Context, svc pawl.Service, in *struct {
-		ID   string `path:"id" doc:"The id."`
-		Body *api.RevokeBody
-	}) (*answer[pawl.Item], error) {
-		c := pawl.RevokeCall{ItemID: in.ID}
-		if in.Body != nil {
-			c.Attempt, c.Reason = in.Body.Attempt, in.Body.Reason
-		}
-		if _, err := one(svc.RevokeLeases(ctx, []pawl.RevokeCall{c})); err != nil {
-			return nil, err
-		}
-		return reply(svc.GetItem(ctx, in.ID))
-	})
-	batch(s, "revoke_leases", is200[pawl.Moved], pawl.Service.RevokeLeases)
-	batch(s, "heartbeat_items", is200[pawl.Beat], pawl.Service.Heartbeat)
-	batch(s, "progress_items", is200[pawl.Moved], pawl.Service.Progress)
-	batch(s, "checkpoint_items", is201[pawl.CheckpointRef], pawl.Service.Checkpoint)
-	batch(s, "complete_items", is200[pawl.Moved], pawl.Service.Complete)
-	batch(s, "fail_items", is200[pawl.Moved], pawl.Service.Fail)
-	batch(s, "release_items", is200[pawl.Moved], pawl.Service.Release)
-	batch(s, "suspend_items", is200[pawl.Moved], pawl.Service.Suspend)
+	both(s, api.Heartbeat)
+	both(s, api.Checkpoint)
+	onItem(s, api.Progress)
+	onItem(s, api.Complete)
+	onItem(s, api.Fail)
+	onItem(s, api.Release)
+	onItem(s, api.Suspend)
+	onItem(s, api.RevokeLeases)
 	s.ofItem()
 }
 
@@ -102,19 +68,6 @@ func (s *server) ofItem() {
 		api.Paging
 	}) (*answer[pawl.List[pawl.ProvenanceRecord]], error) {
 		return page(s.svc.ListProvenance(ctx, pawl.ProvenanceFilter{ItemID: in.ID, Page: in.Page()}))
-	})
-}
-
-// holding is a body that carries a fence.
-type holding interface{ Fence(item string) pawl.Fence }
-
-// itemVerb registers a verb that answers with the item as it is after it.
-func itemVerb[B holding, C any](s *server, name string, verb func(pawl.Service, context.Context, []C) ([]pawl.Result[pawl.Moved], error), of func(pawl.Fence, B) C) {
-	change(s, name, func(ctx context.Context, svc pawl.Service, in *on[B]) (*answer[pawl.Item], error) {
-		if _, err := one(verb(svc, ctx, []C{of(in.Body.Fence(in.ID), in.Body)})); err != nil {
-			return nil, err
-		}
-		return reply(svc.GetItem(ctx, in.ID))
 	})
 }
 

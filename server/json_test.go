@@ -36,7 +36,7 @@ func FuzzBodies(f *testing.F) {
 				t.Fatalf("%q is not in %q: %v", task.Payload, b.Bytes(), err)
 			}
 		}
-		bodies := []any{new(pawl.TaskUpdate), new(api.FailBody), new(api.CheckpointBody), new(pawl.ClaimRequest), new(api.Batch[pawl.CompleteCall]), new(api.KeyBeginBody), new(pawl.SignalCall)}
+		bodies := []any{new(pawl.TaskUpdate), new(pawl.FailCall), new(pawl.CheckpointCall), new(pawl.ClaimRequest), new(api.Batch[pawl.CompleteCall]), new(pawl.KeyBegin), new(pawl.SignalCall)}
 		cost.Check(t, len(data), func() {
 			for _, body := range bodies {
 				_ = decode(data, body) // an error, or not: no panic

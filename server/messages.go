@@ -15,36 +15,11 @@ import (
 
 // messages registers what agents say.
 func (s *server) messages() {
-	change(s, "start_message", func(ctx context.Context, svc pawl.Service, in *on[api.StartMessageBody]) (*answer[pawl.Message], error) {
-		b := in.Body
-		return reply(one(svc.StartMessages(ctx, []pawl.StartCall{{Fence: b.Fence(in.ID), Role: b.Role, Thread: b.Thread, Model: b.Model,
-			MaxSteps: b.MaxSteps, Content: b.Content, Metadata: b.Metadata}})))
-	})
-	change(s, "append", func(ctx context.Context, svc pawl.Service, in *on[api.AppendBody]) (*answer[pawl.Appended], error) {
-		b := in.Body
-		return reply(one(svc.Append(ctx, []pawl.AppendCall{{MessageFence: b.Message(in.ID), Offset: b.Offset, Chunks: b.Chunks}})))
-	})
-	change(s, "step_message", func(ctx context.Context, svc pawl.Service, in *on[api.StepBody]) (*answer[pawl.CheckpointRef], error) {
-		return reply(one(svc.StepMessages(ctx, []pawl.StepCall{{MessageFence: in.Body.Message(in.ID), Snapshot: in.Body.Snapshot}})))
-	})
-	change(s, "finish_message", func(ctx context.Context, svc pawl.Service, in *on[api.FinishBody]) (*answer[pawl.Message], error) {
-		return reply(one(svc.FinishMessages(ctx, []pawl.FinishCall{{MessageFence: in.Body.Message(in.ID), Usage: in.Body.Usage}})))
-	})
-	change(s, "stop_message", func(ctx context.Context, svc pawl.Service, in *struct {
-		ID   string `path:"id" doc:"The id."`
-		Body *api.StopBody
-	}) (*answer[pawl.Message], error) {
-		c := pawl.StopCall{MessageID: in.ID}
-		if in.Body != nil {
-			c.Reason = in.Body.Reason
-		}
-		return reply(one(svc.StopMessages(ctx, []pawl.StopCall{c})))
-	})
-	batch(s, "start_messages", is201[pawl.Message], pawl.Service.StartMessages)
-	batch(s, "append_messages", is200[pawl.Appended], pawl.Service.Append)
-	batch(s, "step_messages", is201[pawl.CheckpointRef], pawl.Service.StepMessages)
-	batch(s, "finish_messages", is200[pawl.Message], pawl.Service.FinishMessages)
-	batch(s, "stop_messages", is200[pawl.Message], pawl.Service.StopMessages)
+	both(s, api.StartMessages)
+	both(s, api.Append)
+	both(s, api.StepMessages)
+	both(s, api.FinishMessages)
+	both(s, api.StopMessages)
 	s.ofMessage()
 }
 

@@ -260,24 +260,24 @@ type (
 	answer[B any] struct{ Body B }
 )
 
-// batch registers the batch form of a verb: ok is the status of a call that
-// was carried out.
-func batch[C, V any](s *server, name string, ok func(V) int, verb func(pawl.Service, context.Context, []C) ([]pawl.Result[V], error)) {
-	change(s, name, func(ctx context.Context, svc pawl.Service, in *body[api.Batch[C]]) (*answer[api.Results[V]], error) {
-		rs, err := verb(svc, ctx, in.Body.Items)
+// batch registers the batch form of a verb.
+func batch[C, V any](s *server, v api.Verb[C, V]) {
+	r := api.RouteOf(v.Single)
+	change(s, v.Batch, func(ctx context.Context, svc pawl.Service, in *body[api.Batch[C]]) (*answer[api.Results[V]], error) {
+		rs, err := v.Do(svc, ctx, in.Body.Items)
 		if err != nil {
 			return nil, err
 		}
 		out := api.Results[V]{Results: make([]api.Result[V], len(rs))}
 		refused := 0
-		for i, r := range rs {
-			if r.Err != nil {
+		for i, a := range rs {
+			if a.Err != nil {
 				refused++
-				p := s.problem(ctx, r.Err)
-				out.Results[i] = api.Result[V]{Status: p.Status, Error: &p, RetryAfterMS: retryAfter(r.Err).Milliseconds()}
+				p := s.problem(ctx, a.Err)
+				out.Results[i] = api.Result[V]{Status: p.Status, Error: &p, RetryAfterMS: retryAfter(a.Err).Milliseconds()}
 				continue
 			}
-			out.Results[i] = api.Result[V]{Status: ok(r.Value), Value: &r.Value}
+			out.Results[i] = api.Result[V]{Status: statusOf(r, a.Value), Value: &a.Value}
 		}
 		if refused == len(rs) {
 			callOf(ctx).nothing = true
@@ -285,9 +285,6 @@ func batch[C, V any](s *server, name string, ok func(V) int, verb func(pawl.Serv
 		return &answer[api.Results[V]]{out}, nil
 	})
 }
-
-func is200[V any](V) int { return http.StatusOK }
-func is201[V any](V) int { return http.StatusCreated }
 
 // one unwraps the answer to a batch of one.
 func one[V any](rs []pawl.Result[V], err error) (V, error) {

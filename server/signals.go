@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/api"
 )
 
 // signals registers what tells items what they wait for.
@@ -11,5 +12,5 @@ func (s *server) signals() {
 	change(s, "send_signal", func(ctx context.Context, svc pawl.Service, in *body[pawl.SignalCall]) (*answer[pawl.Signalled], error) {
 		return reply(one(svc.SendSignals(ctx, []pawl.SignalCall{in.Body})))
 	})
-	batch(s, "send_signals", is200[pawl.Signalled], pawl.Service.SendSignals)
+	batch(s, api.SendSignals)
 }

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"net/http"
 	"net/url"
 
 	"github.com/pawl-work/pawl"
@@ -11,21 +10,12 @@ import (
 
 func (s *server) tasks() {
 	change(s, "create_task", s.createTask)
-	batch(s, "create_tasks", createdStatus, pawl.Service.CreateTasks)
+	batch(s, api.CreateTasks)
 	s.readTasks()
 	change(s, "update_task", s.updateTask)
-	batch(s, "update_tasks", is200[pawl.Task], pawl.Service.UpdateTasks)
-	change(s, "clone_task", func(ctx context.Context, svc pawl.Service, in *struct {
-		ID   string `path:"id" doc:"The id."`
-		Body *api.TaskLike
-	}) (*created, error) {
-		c := pawl.TaskClone{TaskID: in.ID}
-		if b := in.Body; b != nil {
-			c.Payload, c.Title, c.Priority, c.RunAt, c.RequestedBy, c.Metadata = b.Payload, b.Title, b.Priority, b.RunAt, b.RequestedBy, b.Metadata
-		}
-		return made(one(svc.CloneTasks(ctx, []pawl.TaskClone{c})))
-	})
-	batch(s, "clone_tasks", is201[pawl.Task], pawl.Service.CloneTasks)
+	batch(s, api.UpdateTasks)
+	single(s, api.CloneTasks, func(_ context.Context, _ pawl.Service, t pawl.Task) (*created, error) { return made(t, nil) })
+	batch(s, api.CloneTasks)
 	change(s, "delete_task", func(ctx context.Context, svc pawl.Service, in *struct {
 		ID string `path:"id" doc:"The id."`
 		api.DeleteQuery
@@ -33,18 +23,12 @@ func (s *server) tasks() {
 		_, err := one(svc.DeleteTasks(ctx, []pawl.TaskCall{{TaskID: in.ID, Force: in.Force, Reason: in.Reason}}))
 		return &nothing{}, err
 	})
-	batch(s, "delete_tasks", is200[string], pawl.Service.DeleteTasks)
-	change(s, "add_items", func(ctx context.Context, svc pawl.Service, in *on[api.NewItems]) (*versioned, error) {
-		return tagged(one(svc.AddItems(ctx, []pawl.AddItems{{TaskID: in.ID, Items: in.Body.Items}})))
-	})
-	batch(s, "add_items_batch", is200[pawl.Task], pawl.Service.AddItems)
-	s.taskVerb("cancel_task", "cancel_tasks", pawl.Service.CancelTasks)
-	s.taskVerb("retry_task", "retry_tasks", pawl.Service.RetryTasks)
-	s.taskVerb("bury_task", "bury_tasks", pawl.Service.BuryTasks)
-	change(s, "checkpoint_task", func(ctx context.Context, svc pawl.Service, in *on[pawl.NewCheckpoint]) (*answer[pawl.CheckpointRef], error) {
-		return reply(one(svc.CheckpointTasks(ctx, []pawl.TaskCheckpoint{{TaskID: in.ID, NewCheckpoint: in.Body}})))
-	})
-	batch(s, "checkpoint_tasks", is201[pawl.CheckpointRef], pawl.Service.CheckpointTasks)
+	batch(s, api.DeleteTasks)
+	onTask(s, api.AddItems)
+	s.taskVerb(api.CancelTasks)
+	s.taskVerb(api.RetryTasks)
+	s.taskVerb(api.BuryTasks)
+	both(s, api.CheckpointTasks)
 	s.ofTask()
 }
 
@@ -112,20 +96,12 @@ func made(t pawl.Task, err error) (*created, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &created{Status: createdStatus(t), Location: "/v1/tasks/" + url.PathEscape(t.ID), ETag: etag(t), Body: t}, nil
+	return &created{Status: statusOf(api.RouteOf("create_task"), t), Location: "/v1/tasks/" + url.PathEscape(t.ID), ETag: etag(t), Body: t}, nil
 }
 
-// createdStatus is 200 for a task that its dedupe found.
-func createdStatus(t pawl.Task) int {
-	if t.Deduplicated {
-		return http.StatusOK
-	}
-	return http.StatusCreated
-}
-
-// taskVerb registers cancel, retry or bury and its batch form.
-func (s *server) taskVerb(single, several string, verb func(pawl.Service, context.Context, []pawl.TaskCall) ([]pawl.Result[pawl.Task], error)) {
-	change(s, single, func(ctx context.Context, svc pawl.Service, in *struct {
+// taskVerb registers cancel, retry or bury: of their call, only delete takes force.
+func (s *server) taskVerb(v api.Verb[pawl.TaskCall, pawl.Task]) {
+	change(s, v.Single, func(ctx context.Context, svc pawl.Service, in *struct {
 		ID   string `path:"id" doc:"The id."`
 		Body *api.TaskVerb
 	}) (*versioned, error) {
@@ -133,7 +109,7 @@ func (s *server) taskVerb(single, several string, verb func(pawl.Service, contex
 		if in.Body != nil {
 			c.ItemIDs, c.Reason = in.Body.ItemIDs, in.Body.Reason
 		}
-		return tagged(one(verb(svc, ctx, []pawl.TaskCall{c})))
+		return tagged(one(v.Do(svc, ctx, []pawl.TaskCall{c})))
 	})
-	batch(s, several, is200[pawl.Task], verb)
+	batch(s, v)
 }

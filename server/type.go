@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"net/http"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/api"
@@ -26,25 +25,17 @@ func (s *server) types() {
 		}
 		t.Name = in.ID
 		ref, err := one(svc.PutTypes(ctx, []pawl.Type{t}))
-		return &put{Status: putStatus(ref), Body: ref}, err
+		return &put{Status: statusOf(api.RouteOf("put_type"), ref), Body: ref}, err
 	})
-	batch(s, "put_types", putStatus, pawl.Service.PutTypes)
+	batch(s, api.PutTypes)
 	change(s, "remove_type", func(ctx context.Context, svc pawl.Service, in *member) (*nothing, error) {
 		_, err := one(svc.RemoveTypes(ctx, []string{in.ID}))
 		return &nothing{}, err
 	})
-	batch(s, "remove_types", is200[string], pawl.Service.RemoveTypes)
+	batch(s, api.RemoveTypes)
 }
 
 type put struct {
 	Status int
 	Body   pawl.TypeRef
-}
-
-// putStatus is 200 for a definition that was there already.
-func putStatus(r pawl.TypeRef) int {
-	if r.Unchanged {
-		return http.StatusOK
-	}
-	return http.StatusCreated
 }

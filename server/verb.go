@@ -1,0 +1,123 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/api"
+)
+
+// onItem registers both forms of a verb that moves an item; the single form answers
+// with the item as it is after it.
+func onItem[C any](s *server, v api.Verb[C, pawl.Moved]) {
+	single(s, v, func(ctx context.Context, svc pawl.Service, m pawl.Moved) (*answer[pawl.Item], error) {
+		return reply(svc.GetItem(ctx, m.ID))
+	})
+	batch(s, v)
+}
+
+// onTask registers both forms of a verb that answers with a task.
+func onTask[C any](s *server, v api.Verb[C, pawl.Task]) {
+	single(s, v, func(_ context.Context, _ pawl.Service, t pawl.Task) (*versioned, error) { return tagged(t, nil) })
+	batch(s, v)
+}
+
+// both registers both forms of any other verb.
+func both[C, V any](s *server, v api.Verb[C, V]) {
+	single(s, v, func(_ context.Context, _ pawl.Service, answer V) (*answer[V], error) { return reply(answer, nil) })
+	batch(s, v)
+}
+
+// oneCall is a call whose subject the path names: the rest of it is the body.
+type oneCall struct {
+	ID      string `path:"id" doc:"The id."`
+	RawBody []byte `contentType:"application/json"`
+}
+
+// single registers the single form of a verb: a batch of one. show makes the
+// operation's answer of the call's.
+func single[C, V, O any](s *server, v api.Verb[C, V], show func(context.Context, pawl.Service, V) (*O, error)) {
+	r := api.RouteOf(v.Single)
+	subject := r.Subject()
+	change(s, v.Single, func(ctx context.Context, svc pawl.Service, in *oneCall) (*O, error) {
+		var call C
+		if err := readCall(in, subject, &call); err != nil {
+			return nil, err
+		}
+		answer, err := one(v.Do(svc, ctx, []C{call}))
+		if err != nil {
+			return nil, err
+		}
+		return show(ctx, svc, answer)
+	})
+	op := s.api.OpenAPI().Paths[r.Path].Post
+	schema := callSchema[C](s.api.OpenAPI().Components.Schemas, subject)
+	op.RequestBody = &huma.RequestBody{Required: len(s.api.OpenAPI().Components.Schemas.SchemaFromRef(schema.Ref).Required) > 0,
+		Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}}
+}
+
+// readCall reads a call of which the path has named the subject.
+func readCall(in *oneCall, subject string, call any) error {
+	if len(in.RawBody) > 0 {
+		if err := decode(in.RawBody, call); err != nil {
+			var f fault
+			if errors.As(err, &f) {
+				err = pawl.Invalid(f.Pointer, "%s", f.Message)
+			}
+			return err
+		}
+	}
+	id := memberOf(reflect.ValueOf(call).Elem(), subject)
+	if id.String() != "" {
+		return pawl.Invalid(pointer(subject), "is not known here")
+	}
+	id.SetString(in.ID)
+	return nil
+}
+
+// memberOf is the field of a struct with a name in JSON, which there is.
+func memberOf(v reflect.Value, name string) reflect.Value {
+	for _, f := range reflect.VisibleFields(v.Type()) {
+		if tag, _, _ := strings.Cut(f.Tag.Get("json"), ","); tag == name {
+			return v.FieldByIndex(f.Index)
+		}
+	}
+	panic("server: " + v.Type().String() + " has no " + name)
+}
+
+// callSchema is the schema of a call without its subject, as a reference.
+func callSchema[C any](schemas huma.Registry, subject string) *huma.Schema {
+	whole := schemas.Schema(reflect.TypeFor[C](), true, "")
+	name := strings.TrimSuffix(reflect.TypeFor[C]().Name(), "Call") + "Body"
+	rest := *schemas.SchemaFromRef(whole.Ref)
+	rest.Properties = maps.Clone(rest.Properties)
+	delete(rest.Properties, subject)
+	rest.Required = slices.DeleteFunc(slices.Clone(rest.Required), func(m string) bool { return m == subject })
+	rest.PrecomputeMessages()
+	schemas.Map()[name] = &rest
+	return &huma.Schema{Ref: "#/components/schemas/" + name}
+}
+
+// statusOf is the status of a call that was carried out: 200 for what an earlier one
+// has made.
+func statusOf(single api.Route, answer any) int {
+	found := false
+	switch a := answer.(type) {
+	case pawl.Task:
+		found = a.Deduplicated
+	case pawl.TypeRef:
+		found = a.Unchanged
+	}
+	if found || single.Success == http.StatusNoContent {
+		return http.StatusOK
+	}
+	return single.Success
+}
