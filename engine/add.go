@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/pawl-work/pawl"
@@ -54,7 +55,7 @@ func (e *Engine) addItems(ctx context.Context, call *pawl.AddItems) (pawl.Task, 
 	var d draft
 	var now int64
 	var task pawl.Task
-	var failed []string
+	var broken []string
 	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
 		if now, err = tx.Now(ctx); err != nil {
 			return err
@@ -63,15 +64,13 @@ func (e *Engine) addItems(ctx context.Context, call *pawl.AddItems) (pawl.Task, 
 			return err
 		}
 		d = e.more(ctx, r, room, call)
-		if linked {
-			if failed, err = linkToOld(ctx, tx, call, d.items); err != nil {
-				return err
-			}
+		if broken, err = settleIn(ctx, tx, call, d.items, linked, apart); err != nil {
+			return err
 		}
 		if _, err := e.db.Dialect().Hot.Create(ctx, tx, nil, d.items); err != nil {
 			return err
 		}
-		if err := store.Break(ctx, tx, failed); err != nil {
+		if err := store.Break(ctx, tx, broken); err != nil {
 			return err
 		}
 		if err := store.DressTask(ctx, tx, call.TaskID, d.typeFields()); err != nil {
@@ -87,7 +86,7 @@ func (e *Engine) addItems(ctx context.Context, call *pawl.AddItems) (pawl.Task, 
 		return task, err
 	}
 	e.after(func() { e.created([]draft{d}, now) })
-	if len(failed) > 0 {
+	if len(broken) > 0 {
 		e.followUp(ctx)
 		return e.GetTask(ctx, call.TaskID)
 	}
@@ -122,19 +121,36 @@ func (e *Engine) roomApart(ctx context.Context, namespace string, call *pawl.Add
 }
 
 // lockRoom locks the task that items are added to: shared when the positions were
-// taken ahead, else alone, to take them now.
+// taken ahead, else alone.
 func lockRoom(ctx context.Context, tx store.Tx, now int64, call *pawl.AddItems, ahead store.Room, apart bool) (room store.Room, err error) {
 	ns := pawl.CallerOf(ctx).Namespace
 	if !apart {
-		return store.MakeRoom(ctx, tx, now, ns, call.TaskID, len(call.Items))
+		return store.LockRoom(ctx, tx, now, ns, call.TaskID)
 	}
 	ahead.Priority, err = store.ShareTask(ctx, tx, ns, call.TaskID)
 	return ahead, err
 }
 
-// linkToOld links new items to each other and to those that are there, and
-// answers with those of them that have failed.
-func linkToOld(ctx context.Context, tx store.Tx, call *pawl.AddItems, rows []store.NewItem) (failed []string, err error) {
+// settleIn links new items to old ones, which it locks, and then takes their
+// positions, which locks the task's counters. Broken are those that wait for what
+// has failed.
+func settleIn(ctx context.Context, tx store.Tx, call *pawl.AddItems, rows []store.NewItem, linked, apart bool) (broken []string, err error) {
+	if linked {
+		broken, err = linkToOld(ctx, tx, call, rows)
+	}
+	if err != nil || apart {
+		return broken, err
+	}
+	first, err := store.NextPositions(ctx, tx, pawl.CallerOf(ctx).Namespace, call.TaskID, len(rows))
+	for i := range rows {
+		rows[i].Position += first
+	}
+	return broken, err
+}
+
+// linkToOld links new items to each other and to those that are there, which it
+// locks, and answers with the new ones that wait for what has failed.
+func linkToOld(ctx context.Context, tx store.Tx, call *pawl.AddItems, rows []store.NewItem) (broken []string, err error) {
 	known, err := store.KeysOfTask(ctx, tx, call.TaskID)
 	if err != nil {
 		return nil, err
@@ -142,16 +158,30 @@ func linkToOld(ctx context.Context, tx store.Tx, call *pawl.AddItems, rows []sto
 	if err := link(rows, call.Items, known); err != nil {
 		return nil, err
 	}
-	made := make(map[string]bool, len(rows))
+	made, old := make(map[string]bool, len(rows)), map[string]bool{}
 	for i := range rows {
 		made[rows[i].ID] = true
 	}
 	for i := range rows {
-		var broken []string
-		if rows[i].Needs, broken, err = store.Feed(ctx, tx, rows[i].Needs, made); err != nil {
-			return nil, err
+		for _, id := range rows[i].Needs {
+			if !made[id] {
+				old[id] = true
+			}
 		}
-		failed = append(failed, broken...)
 	}
-	return failed, nil
+	failed, err := store.Feed(ctx, tx, slices.Sorted(maps.Keys(old)))
+	if err != nil {
+		return nil, err
+	}
+	for i := range rows {
+		needs := rows[i].Needs
+		if slices.ContainsFunc(needs, func(id string) bool { return failed[id] }) {
+			broken = append(broken, rows[i].ID)
+		}
+		rows[i].Needs = slices.DeleteFunc(needs, func(id string) bool {
+			_, alive := failed[id]
+			return !made[id] && !alive // it has completed
+		})
+	}
+	return broken, nil
 }

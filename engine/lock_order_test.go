@@ -1,6 +1,9 @@
 package engine_test
 
 import (
+	"context"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -100,5 +103,51 @@ func TestCancelLocksLeasesBeforeWhatWaits(t *testing.T) {
 	}
 	if _, err := conn.Exec(t.Context(), "SELECT FROM "+p.Schema+".waiting FOR UPDATE NOWAIT"); err != nil { // its second
 		t.Errorf("the cancel locked what waits before the lease: %v", err)
+	}
+}
+
+// What comes after leases in the order of locks is free while a verb waits for a
+// lease: what waits, counters, and leases of greater ids.
+func TestVerbsThatWaitForALeaseHoldNothingThatComesAfterIt(t *testing.T) {
+	seven := 7
+	verbs := map[string]func(svc pawl.Service, task string) error{
+		"add_items": func(svc pawl.Service, task string) error {
+			return addTo(svc, task, pawl.NewItem{Input: []byte(`1`), After: []string{"w", "a"}}, pawl.NewItem{Input: []byte(`1`), After: []string{"b"}})
+		},
+		"cancel": func(svc pawl.Service, task string) error { return cancelTask(svc, task) },
+		"update": func(svc pawl.Service, task string) error {
+			_, err := first(svc.UpdateTasks(context.Background(), []pawl.TaskUpdate{{TaskID: task, Priority: &seven}}))
+			return err
+		},
+	}
+	for name, verb := range verbs {
+		t.Run(name, func(t *testing.T) {
+			p, svc := onPostgres(t)
+			task := need[pawl.Task](t)(pawl.Create(t.Context(), svc[0], pawl.NewTask{Type: "t", Items: []pawl.NewItem{
+				{Key: "a", Input: []byte(`1`)}, {Key: "b", Input: []byte(`1`)}, {Key: "w", Input: []byte(`1`), After: []string{"a", "b"}}}}))
+			held := leases(t, svc[0], pawl.ClaimRequest{WorkerID: "w", LeaseSeconds: 300}, 2)
+			slices.SortFunc(held, func(a, b pawl.Lease) int { return strings.Compare(a.ID, b.ID) })
+			lease, beside := newGate(t, p), newGate(t, p)
+			// The rows lie in the table in the other order of their ids.
+			lease.exec("CREATE TEMP TABLE l AS SELECT * FROM leases")
+			lease.exec("DELETE FROM leases")
+			lease.exec("INSERT INTO leases SELECT * FROM l ORDER BY item_id DESC")
+			lease.close("SELECT FROM leases WHERE item_id = $1 FOR UPDATE", held[0].ID)
+			done := started(func() error { return verb(svc[1], task.ID) })
+			lease.waiting(1)
+			for _, query := range []string{
+				"SELECT FROM leases WHERE item_id > '" + held[0].ID + "' FOR UPDATE NOWAIT",
+				"SELECT FROM waiting FOR UPDATE NOWAIT",
+				"SELECT FROM task_live WHERE task_id = '" + task.ID + "' FOR UPDATE NOWAIT",
+			} {
+				if tag, err := beside.conn.Exec(t.Context(), query); err != nil || tag.RowsAffected() != 1 {
+					t.Errorf("%s: %v, %v", query, tag, err)
+				}
+			}
+			lease.open()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

@@ -20,9 +20,9 @@ type Room struct {
 	Position    int // of the first of them
 }
 
-// MakeRoom takes positions for n more items in an open task, which it locks; a
-// task of one becomes a task of many. A task that is not open is a conflict.
-func MakeRoom(ctx context.Context, tx Tx, now int64, namespace, taskID string, n int) (Room, error) {
+// LockRoom locks an open task that items are to be added to; a task of one becomes
+// a task of many. A task that is not open is a conflict.
+func LockRoom(ctx context.Context, tx Tx, now int64, namespace, taskID string) (Room, error) {
 	var r Room
 	var solo int
 	found, err := Row(ctx, tx, []any{&r.Type, &r.TypeVersion, &r.Priority, &solo}, growSQL["task to grow"], taskID, namespace)
@@ -32,26 +32,31 @@ func MakeRoom(ctx context.Context, tx Tx, now int64, namespace, taskID string, n
 	if !found {
 		return r, pawl.NotFound("task", taskID)
 	}
-	open := true
+	var open bool
 	if solo == 1 {
-		if open, err = manyFromSolo(ctx, tx, now, namespace, taskID); err != nil {
-			return r, err
-		}
+		open, err = manyFromSolo(ctx, tx, now, namespace, taskID)
+	} else {
+		open, err = Row(ctx, tx, []any{&solo}, growSQL["takes more"], taskID)
 	}
-	if open {
-		if open, err = Row(ctx, tx, []any{&r.Position}, growSQL["take positions"], taskID, n); err != nil {
-			return r, err
-		}
+	if err == nil && !open {
+		err = takesNoMore(ctx, tx, namespace, taskID)
 	}
-	if !open {
-		return r, takesNoMore(ctx, tx, namespace, taskID)
-	}
-	return r, nil
+	return r, err
 }
 
-// TakePositions is MakeRoom ahead of the transaction that adds the items, so that
-// many may add to one task at once: what is not used is left out. False when the
-// task is not an open one of many.
+// NextPositions takes positions for n more items in a locked task, if it is open
+// still, and says the first. It locks the task's counters: lock items before.
+func NextPositions(ctx context.Context, tx Tx, namespace, taskID string, n int) (first int, err error) {
+	open, err := Row(ctx, tx, []any{&first}, growSQL["take positions"], taskID, n)
+	if err == nil && !open {
+		err = takesNoMore(ctx, tx, namespace, taskID)
+	}
+	return first, err
+}
+
+// TakePositions takes positions ahead of the transaction that adds the items, so
+// that many may add to one task at once: what is not used is left out. False when
+// the task is not an open one of many.
 func TakePositions(ctx context.Context, tx Tx, namespace, taskID string, n int) (r Room, ok bool, err error) {
 	ok, err = Row(ctx, tx, []any{&r.Type, &r.TypeVersion, &r.Priority, &r.Position}, growSQL["take positions of many"], taskID, n, namespace)
 	return r, ok, err
@@ -110,45 +115,40 @@ func KeysOfTask(ctx context.Context, tx Tx, taskID string) (map[string]string, e
 	return out, rows.Err()
 }
 
-// Feed marks the items that new ones need, so that their end is noticed, and
-// answers with the needs that have not completed yet, and with those of them
-// that have failed: see Break. made are the ids of those made in the same call.
-func Feed(ctx context.Context, tx Tx, needs []string, made map[string]bool) (open, failed []string, err error) {
+// Feed marks the items that new ones need, so that their end is noticed. The answer
+// has those that have not completed yet, and says which of them have failed.
+func Feed(ctx context.Context, tx Tx, needs []string) (failed map[string]bool, err error) {
 	one := 1
+	held, err := Amend(ctx, tx, needs, aliveStates, Amendment{Feeds: &one})
+	if err != nil {
+		return nil, err
+	}
+	failed = make(map[string]bool, len(held))
+	for i := range held {
+		failed[held[i].ItemID] = pawl.ItemState(held[i].State).Status() == pawl.StatusFailed
+	}
 	for _, id := range needs {
-		if made[id] {
-			open = append(open, id)
-			continue
-		}
-		held, err := Amend(ctx, tx, []string{id}, aliveStates, Amendment{Feeds: &one})
-		if err != nil {
-			return nil, nil, err
-		}
-		if len(held) == 1 {
-			open = append(open, id)
-			if pawl.ItemState(held[0].State).Status() == pawl.StatusFailed {
-				failed = append(failed, id)
-			}
+		if _, alive := failed[id]; alive {
 			continue
 		}
 		var state string
 		if _, err := Row(ctx, tx, []any{&state}, "SELECT state FROM pawl.ends WHERE item_id = $1", id); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		if state != "completed" {
-			return nil, nil, &pawl.Error{Code: pawl.CodeConflict, Op: "add_items", State: state, Allowed: []string{}, Message: fmt.Sprintf("the item %s that others are to wait for is %s", id, state)}
+			return nil, &pawl.Error{Code: pawl.CodeConflict, Op: "add_items", State: state, Allowed: []string{}, Message: fmt.Sprintf("the item %s that others are to wait for is %s", id, state)}
 		}
 	}
-	return open, failed, nil
+	return failed, nil
 }
 
-// Break says to those that wait for these items that they failed: the next
+// Break says of new items that something they wait for has failed: the next
 // follow-up gives them up.
-func Break(ctx context.Context, tx Tx, failed []string) error {
-	if len(failed) == 0 {
+func Break(ctx context.Context, tx Tx, itemIDs []string) error {
+	if len(itemIDs) == 0 {
 		return nil
 	}
-	_, err := tx.Exec(ctx, moveSQL["break dependents"], List(failed))
+	_, err := tx.Exec(ctx, growSQL["break"], List(itemIDs))
 	return err
 }
 

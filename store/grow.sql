@@ -14,6 +14,11 @@ INSERT INTO pawl.task_live (task_id, namespace, items, open, updated_at)
 VALUES ($1, $2, 1, 1, $3)
 ON CONFLICT (task_id) DO UPDATE SET items = 1, open = 1, positions = 1, failed = 0, dead = 0, cancelled = 0, updated_at = $3
 
+-- name: takes more
+SELECT 1
+FROM pawl.task_live
+WHERE task_id = $1 AND state = 'open' AND planning = 0
+
 -- name: take positions
 UPDATE pawl.task_live
 SET positions = CASE WHEN positions < items THEN items ELSE positions END + $2
@@ -32,6 +37,11 @@ UPDATE pawl.task_live
 SET items = items + $2, open = open + $2, updated_at = $3
 WHERE task_id = $1 AND state = 'open'
 RETURNING items, open
+
+-- name: break
+UPDATE pawl.waiting
+SET broken = broken + 1
+WHERE item_id IN @list($1)
 
 -- name: next number
 INSERT INTO pawl.task_live (task_id, namespace, checkpoints, updated_at)

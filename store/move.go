@@ -145,7 +145,11 @@ func moveHeld(ctx context.Context, tx Tx, now int64, t *movedTask, ch change, c 
 	if err := Record(ctx, tx, now, events); err != nil {
 		return err
 	}
-	return Break(ctx, tx, feeders)
+	if len(feeders) == 0 {
+		return nil
+	}
+	_, err := tx.Exec(ctx, moveSQL["break dependents"], List(feeders))
+	return err
 }
 
 func eventOf(verb, to string) string {

@@ -71,15 +71,28 @@ WHERE id = $1 AND input_hash IS NOT NULL AND dedupes = 0
     SELECT 1 FROM pawl.tasks o
     WHERE o.namespace = tasks.namespace AND o.type = tasks.type AND o.input_hash = tasks.input_hash AND o.dedupes = 1)
 
+-- Dependents are locked by item id: see store.Hot.
 -- name: feed dependents
+WITH held AS MATERIALIZED (
+  SELECT item_id
+  FROM pawl.waiting
+  WHERE item_id IN (SELECT d.item_id FROM pawl.item_deps d WHERE d.needs_id IN @list($1))
+  ORDER BY item_id
+  @lock)
 UPDATE pawl.waiting
 SET needs = needs - (SELECT COUNT(*) FROM pawl.item_deps d WHERE d.item_id = waiting.item_id AND d.needs_id IN @list($1))
-WHERE item_id IN (SELECT d.item_id FROM pawl.item_deps d WHERE d.needs_id IN @list($1))
+WHERE item_id IN (SELECT item_id FROM held)
 
 -- name: break dependents
+WITH held AS MATERIALIZED (
+  SELECT item_id
+  FROM pawl.waiting
+  WHERE item_id IN (SELECT d.item_id FROM pawl.item_deps d WHERE d.needs_id IN @list($1))
+  ORDER BY item_id
+  @lock)
 UPDATE pawl.waiting
 SET broken = broken + 1
-WHERE item_id IN (SELECT d.item_id FROM pawl.item_deps d WHERE d.needs_id IN @list($1))
+WHERE item_id IN (SELECT item_id FROM held)
 
 -- name: broken dependents
 SELECT w.item_id, w.namespace, w.task_id,

@@ -45,14 +45,16 @@ type place struct {
 	own    func(h *Held) []any // scan targets after the carried ones
 }
 
-// places are locked in this order: leases before waiting, as the hot verbs do.
+// places are locked in this order: leases before waiting, as the hot verbs do. The
+// queue is locked before both: an item that is claimed meanwhile is then found in
+// leases, and not looked for again once rows of waiting are locked.
 var places = []place{
+	{"ready", []string{"queued"}, func(h *Held) []any { return []any{&h.LeftBy, &h.Since, &h.Rank} }},
+	{"scheduled", []string{"scheduled"}, func(h *Held) []any { return []any{&h.LeftBy, &h.Since, &h.Priority, &h.RunAt} }},
 	{"leases", []string{"leased", "in_progress"}, func(h *Held) []any {
 		return []any{&h.Priority, &h.State, &h.Prefetch, &h.LeaseSeconds, &h.AcquiredAt, &h.HeartbeatAt, &h.ExpiresAt, &h.Progress, &h.Stage,
 			&h.ProgressedAt, &h.Stopped, &h.KeyID}
 	}},
-	{"ready", []string{"queued"}, func(h *Held) []any { return []any{&h.LeftBy, &h.Since, &h.Rank} }},
-	{"scheduled", []string{"scheduled"}, func(h *Held) []any { return []any{&h.LeftBy, &h.Since, &h.Priority, &h.RunAt} }},
 	{"waiting", []string{"waiting"}, func(h *Held) []any {
 		return []any{&h.LeftBy, &h.Since, &h.Priority, &h.Until, &h.Signal, &h.SignalKey, &h.Needs, &h.Broken}
 	}},

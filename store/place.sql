@@ -1,5 +1,6 @@
 -- Taking narrow rows out of their places and putting them in. The columns every
--- place has come first, in one order, then the place's own.
+-- place has come first, in one order, then the place's own. Rows of leases and of
+-- waiting are locked by item id, as the hot verbs lock them: see store.Hot.
 
 -- name: take ready
 DELETE FROM pawl.ready
@@ -19,13 +20,25 @@ WHERE item_id IN @list($1)
 RETURNING item_id, namespace, task_id, type, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, worker_id, started_at, error, left_by, since, priority, run_at
 
 -- name: take waiting
+WITH held AS MATERIALIZED (
+  SELECT item_id
+  FROM pawl.waiting
+  WHERE item_id IN @list($1)
+  ORDER BY item_id
+  @lock)
 DELETE FROM pawl.waiting
-WHERE item_id IN @list($1)
+WHERE item_id IN (SELECT item_id FROM held)
 RETURNING item_id, namespace, task_id, type, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, worker_id, started_at, error, left_by, since, priority, until, signal, signal_key, needs, broken
 
 -- name: take leases
+WITH held AS MATERIALIZED (
+  SELECT item_id
+  FROM pawl.leases
+  WHERE item_id IN @list($1)
+  ORDER BY item_id
+  @lock)
 DELETE FROM pawl.leases
-WHERE item_id IN @list($1)
+WHERE item_id IN (SELECT item_id FROM held)
 RETURNING item_id, namespace, task_id, type, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, worker_id, started_at, error, priority, state, prefetch, lease_seconds, acquired_at, heartbeat_at, lease_expires_at, progress, stage, progressed_at, stopped, key_id
 
 -- name: take rests
@@ -67,15 +80,27 @@ WHERE item_id IN @list($1)
 RETURNING item_id, namespace, type, 'scheduled'
 
 -- name: amend waiting
+WITH held AS MATERIALIZED (
+  SELECT item_id
+  FROM pawl.waiting
+  WHERE item_id IN @list($1)
+  ORDER BY item_id
+  @lock)
 UPDATE pawl.waiting
 SET solo = COALESCE($2, solo), feeds = COALESCE($3, feeds), priority = COALESCE($4, priority)
-WHERE item_id IN @list($1)
+WHERE item_id IN (SELECT item_id FROM held)
 RETURNING item_id, namespace, type, 'waiting'
 
 -- name: amend leases
+WITH held AS MATERIALIZED (
+  SELECT item_id
+  FROM pawl.leases
+  WHERE item_id IN @list($1)
+  ORDER BY item_id
+  @lock)
 UPDATE pawl.leases
 SET solo = COALESCE($2, solo), feeds = COALESCE($3, feeds), priority = COALESCE($4, priority)
-WHERE item_id IN @list($1)
+WHERE item_id IN (SELECT item_id FROM held)
 RETURNING item_id, namespace, type, state
 
 -- name: amend rests
