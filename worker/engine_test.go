@@ -236,7 +236,7 @@ func TestStepsOfALostAttemptAreReplayed(t *testing.T) {
 		lapse(t, p)
 		startWorker(t, p, worker.Options{ID: "b"}, worker.Handle("t", work))
 		it := until(t, p, task, pawl.ItemCompleted)
-		if string(it.Result) != `1` || it.LastWorkerID != "b" || it.Attempt != 2 || ran.Load() != 1 {
+		if string(it.Result) != `1` || it.Attempt != 2 || ran.Load() != 1 { // by either worker: a is free again
 			t.Errorf("ran %d times; %+v", ran.Load(), it)
 		}
 		if err := reach(t, lost); !errors.Is(err, pawl.ErrLeaseLost) {
