@@ -42,7 +42,7 @@ type Approver interface {
 
 // Operator mends: retries, buries, deletes, sweeps, restores.
 type Operator interface {
-	TaskMender
+	TaskOperator
 	LeaseKeeper
 	TypeKeeper
 	Sweeper
@@ -55,7 +55,7 @@ type Reader interface {
 	TypeReader
 	ItemReader
 	RecordReader
-	HouseReader
+	StatsReader
 	MessageReader
 	TokenReader
 }
@@ -160,8 +160,8 @@ type Messenger interface {
 	FinishMessages(ctx context.Context, calls []FinishCall) ([]Result[Message], error)
 }
 
-// TaskMender mends tasks that rest, and removes tasks.
-type TaskMender interface {
+// TaskOperator retries, dead-letters and deletes tasks.
+type TaskOperator interface {
 	// RetryTasks queues failed and dead-lettered items again and reopens their task.
 	RetryTasks(ctx context.Context, calls []TaskCall) ([]Result[Task], error)
 	// BuryTasks sets failed items aside.
@@ -266,8 +266,8 @@ type MessageReader interface {
 	FollowMessage(ctx context.Context, id string, after int64, fn func(MessageFrame) error) error
 }
 
-// HouseReader reads how things stand.
-type HouseReader interface {
+// StatsReader reads statistics, workers, keys and sweeps.
+type StatsReader interface {
 	ListWorkers(ctx context.Context, f WorkerFilter) (List[WorkerInfo], error)
 	ListKeys(ctx context.Context, f KeyFilter) (List[Key], error)
 	ListSweeps(ctx context.Context, page Page) (List[SweepStats], error)

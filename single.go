@@ -19,7 +19,7 @@ func Cancel(ctx context.Context, s TaskMaker, taskID, reason string) (Task, erro
 }
 
 // Retry queues a task's failed items again.
-func Retry(ctx context.Context, s TaskMender, taskID string) (Task, error) {
+func Retry(ctx context.Context, s TaskOperator, taskID string) (Task, error) {
 	return one(s.RetryTasks(ctx, []TaskCall{{TaskID: taskID}}))
 }
 

@@ -7,17 +7,17 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
-// RetryTasks queues failed items again; see pawl.TaskMender.
+// RetryTasks queues failed items again; see pawl.TaskOperator.
 func (c *Client) RetryTasks(ctx context.Context, calls []pawl.TaskCall) ([]pawl.Result[pawl.Task], error) {
 	return batch(ctx, c, api.RetryTasks, calls)
 }
 
-// BuryTasks sets failed items aside; see pawl.TaskMender.
+// BuryTasks sets failed items aside; see pawl.TaskOperator.
 func (c *Client) BuryTasks(ctx context.Context, calls []pawl.TaskCall) ([]pawl.Result[pawl.Task], error) {
 	return batch(ctx, c, api.BuryTasks, calls)
 }
 
-// DeleteTasks removes tasks; see pawl.TaskMender.
+// DeleteTasks removes tasks; see pawl.TaskOperator.
 func (c *Client) DeleteTasks(ctx context.Context, calls []pawl.TaskCall) ([]pawl.Result[string], error) {
 	return batch(ctx, c, api.DeleteTasks, calls)
 }

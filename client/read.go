@@ -106,17 +106,17 @@ func (c *Client) CountCheckpoints(ctx context.Context, taskID string) (map[strin
 	return out.Counts, err
 }
 
-// ListWorkers lists workers; see pawl.HouseReader.
+// ListWorkers lists workers; see pawl.StatsReader.
 func (c *Client) ListWorkers(ctx context.Context, f pawl.WorkerFilter) (pawl.List[pawl.WorkerInfo], error) {
 	return read[pawl.List[pawl.WorkerInfo]](ctx, c, "list_workers", "", api.WorkerQueryOf(f))
 }
 
-// ListKeys lists idempotency keys; see pawl.HouseReader.
+// ListKeys lists idempotency keys; see pawl.StatsReader.
 func (c *Client) ListKeys(ctx context.Context, f pawl.KeyFilter) (pawl.List[pawl.Key], error) {
 	return read[pawl.List[pawl.Key]](ctx, c, "list_keys", "", api.KeyQueryOf(f))
 }
 
-// ListSweeps lists sweeps; see pawl.HouseReader.
+// ListSweeps lists sweeps; see pawl.StatsReader.
 func (c *Client) ListSweeps(ctx context.Context, page pawl.Page) (pawl.List[pawl.SweepStats], error) {
 	return read[pawl.List[pawl.SweepStats]](ctx, c, "list_sweeps", "", api.PagingOf(page))
 }

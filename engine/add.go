@@ -70,10 +70,10 @@ func (e *Engine) addItems(ctx context.Context, call *pawl.AddItems) (pawl.Task, 
 		if _, err := e.db.Dialect().Hot.Create(ctx, tx, nil, d.items); err != nil {
 			return err
 		}
-		if err := store.Break(ctx, tx, broken); err != nil {
+		if err := store.DependencyBroken(ctx, tx, broken); err != nil {
 			return err
 		}
-		if err := store.DressTask(ctx, tx, call.TaskID, d.typeFields()); err != nil {
+		if err := store.SetTaskType(ctx, tx, call.TaskID, d.typeFields()); err != nil {
 			return err
 		}
 		if task, err = store.GetTask(ctx, tx, c.Namespace, call.TaskID); err != nil {
@@ -94,7 +94,7 @@ func (e *Engine) addItems(ctx context.Context, call *pawl.AddItems) (pawl.Task, 
 }
 
 // more drafts new items of a task, with what its version of its type says.
-func (e *Engine) more(ctx context.Context, r *rules, room store.Room, call *pawl.AddItems) draft {
+func (e *Engine) more(ctx context.Context, r *rules, room store.NewPositions, call *pawl.AddItems) draft {
 	c := pawl.CallerOf(ctx)
 	by := actor(c, pawl.ActorAPI, "")
 	row := store.NewTask{ID: call.TaskID, Namespace: c.Namespace, Type: room.Type, Priority: room.Priority, Actor: by}
@@ -109,7 +109,7 @@ func (e *Engine) more(ctx context.Context, r *rules, room store.Room, call *pawl
 // roomApart takes the positions ahead where several may write at once, so that
 // whoever adds to the same task waits for a count and not for an insert. Keys are
 // one of a kind in a task: who gives any locks it from the start.
-func (e *Engine) roomApart(ctx context.Context, namespace string, call *pawl.AddItems, linked bool) (room store.Room, apart bool, err error) {
+func (e *Engine) roomApart(ctx context.Context, namespace string, call *pawl.AddItems, linked bool) (room store.NewPositions, apart bool, err error) {
 	if linked || e.db.Dialect().Name == "sqlite" {
 		return room, false, nil
 	}
@@ -122,7 +122,7 @@ func (e *Engine) roomApart(ctx context.Context, namespace string, call *pawl.Add
 
 // lockRoom locks the task that items are added to: shared when the positions were
 // taken ahead, else alone.
-func lockRoom(ctx context.Context, tx store.Tx, now int64, call *pawl.AddItems, ahead store.Room, apart bool) (room store.Room, err error) {
+func lockRoom(ctx context.Context, tx store.Tx, now int64, call *pawl.AddItems, ahead store.NewPositions, apart bool) (room store.NewPositions, err error) {
 	ns := pawl.CallerOf(ctx).Namespace
 	if !apart {
 		return store.LockRoom(ctx, tx, now, ns, call.TaskID)
@@ -169,7 +169,7 @@ func linkToOld(ctx context.Context, tx store.Tx, call *pawl.AddItems, rows []sto
 			}
 		}
 	}
-	failed, err := store.Feed(ctx, tx, slices.Sorted(maps.Keys(old)))
+	failed, err := store.DependencyAdded(ctx, tx, slices.Sorted(maps.Keys(old)))
 	if err != nil {
 		return nil, err
 	}

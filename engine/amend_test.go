@@ -49,7 +49,7 @@ func TestItemsKeepEveryColumn(t *testing.T) {
 				return err
 			},
 			"dependents": func(ctx context.Context, tx store.Tx, id string) error {
-				_, err := store.Feed(ctx, tx, []string{id})
+				_, err := store.DependencyAdded(ctx, tx, []string{id})
 				return err
 			},
 		}

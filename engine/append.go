@@ -191,9 +191,9 @@ func (e *Engine) findMessageItems(ctx context.Context, todo []appendCall, refuse
 	if unknown == nil {
 		return nil
 	}
-	found := map[string]store.Home{}
+	found := map[string]store.MessageItem{}
 	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
-		homes, err := store.Homes(ctx, tx, ns, unknown)
+		homes, err := store.ItemsOfMessages(ctx, tx, ns, unknown)
 		for _, h := range homes {
 			found[h.ID] = h
 		}

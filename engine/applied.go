@@ -25,7 +25,7 @@ func (e *Engine) takeApplied(ctx context.Context, call *pawl.CompleteCall) (pawl
 	if err := checkApplied(call.Result); err != nil {
 		return pawl.Moved{}, e.complain(ctx, call.Fence, op, err)
 	}
-	err = e.withLockedItem(ctx, call.Fence, op, func(ctx context.Context, tx store.Tx, g *store.Grip) error {
+	err = e.withLockedItem(ctx, call.Fence, op, func(ctx context.Context, tx store.Tx, g *store.LockedItem) error {
 		ended, err := g.EndAside(ctx, tx, orNull(call.Result))
 		if err == nil && !ended {
 			err = &pawl.Error{Code: pawl.CodeUnavailable, Op: op, Message: "the item is being moved; try again"}

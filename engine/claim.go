@@ -241,11 +241,11 @@ func (e *Engine) releaseOrphans(ctx context.Context, asked []claimCall, got []st
 	e.ready(asked[0].namespace)
 }
 
-func (e *Engine) claimFor(ctx context.Context, group []claimCall, queues []store.Group) ([]store.Claimed, error) {
+func (e *Engine) claimFor(ctx context.Context, group []claimCall, queues []store.Queue) ([]store.Claimed, error) {
 	if len(queues) == 0 {
 		return nil, nil
 	}
-	return e.claimRows(ctx, store.Claim{Namespace: group[0].namespace, Groups: queues}, group)
+	return e.claimRows(ctx, store.Claim{Namespace: group[0].namespace, Queues: queues}, group)
 }
 
 // claimPicks claims named items: one, or the best of a task.

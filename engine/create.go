@@ -28,8 +28,8 @@ type draft struct {
 // needsOwnTx says that more is written than a plain create does.
 func (d *draft) needsOwnTx() bool { return d.parts != "" || d.plans || d.ignores && !d.task.Solo }
 
-func (d *draft) typeFields() store.Dress {
-	return store.Dress{Parts: store.Text(d.parts), Planning: d.plans, Ignores: d.ignores}
+func (d *draft) typeFields() store.TaskTypeFields {
+	return store.TaskTypeFields{Parts: store.Text(d.parts), Planning: d.plans, Ignores: d.ignores}
 }
 
 // bytes are those of its values.
@@ -165,7 +165,7 @@ func insertDrafts(ctx context.Context, tx store.Tx, hot store.Hot, drafts []draf
 	for i := range drafts {
 		d := &drafts[i]
 		if d.needsOwnTx() {
-			if err := store.DressTask(ctx, tx, d.task.ID, d.typeFields()); err != nil {
+			if err := store.SetTaskType(ctx, tx, d.task.ID, d.typeFields()); err != nil {
 				return nil, err
 			}
 		}
@@ -180,16 +180,16 @@ func insertDrafts(ctx context.Context, tx store.Tx, hot store.Hot, drafts []draf
 // created tells this process's claimers of new work: of each stretch its first.
 func (e *Engine) created(drafts []draft, now int64) {
 	e.ids.set(now, clock.Now())
-	first := map[string]map[store.Group]string{}
+	first := map[string]map[store.Queue]string{}
 	for i := range drafts {
 		d := &drafts[i]
 		of := first[d.task.Namespace]
 		if of == nil {
-			of = map[store.Group]string{}
+			of = map[store.Queue]string{}
 			first[d.task.Namespace] = of
 		}
 		for i := range d.items {
-			key := store.Group{Type: d.items[i].Type, Rank: 1 - 2*d.items[i].Priority}
+			key := store.Queue{Type: d.items[i].Type, Rank: 1 - 2*d.items[i].Priority}
 			if id, known := of[key]; !known || d.items[i].ID < id {
 				of[key] = d.items[i].ID
 			}

@@ -60,7 +60,7 @@ func (e *Engine) approve(ctx context.Context, taskID string, v verdictBy) error 
 
 // taskDecision is a decision under way: the locked task, its rules, what it queued.
 type taskDecision struct {
-	*store.Case
+	*store.TaskDecision
 	e      *Engine
 	rules  *rules
 	queued []store.DueItem
@@ -96,20 +96,20 @@ func (e *Engine) withDecision(ctx context.Context, taskID, verb string, fn func(
 	var d *taskDecision
 	err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 		ns := pawl.CallerOf(ctx).Namespace
-		c, found, err := store.OpenCase(ctx, tx, ns, taskID)
+		c, found, err := store.OpenDecision(ctx, tx, ns, taskID)
 		if err == nil && !found {
 			var state string
 			if state, err = store.TaskState(ctx, tx, ns, taskID); err == nil {
 				err = conflict(verb, state, pawl.TaskState(state).Allowed())
 			}
 			if state == string(pawl.TaskSubmitted) { // since we looked
-				c, found, err = store.OpenCase(ctx, tx, ns, taskID)
+				c, found, err = store.OpenDecision(ctx, tx, ns, taskID)
 			}
 		}
 		if err != nil || !found {
 			return err
 		}
-		d = &taskDecision{Case: c, e: e}
+		d = &taskDecision{TaskDecision: c, e: e}
 		if d.rules, err = e.rulesOf(ctx, tx, ns, c.Type, c.TypeVersion); err != nil {
 			return err
 		}
@@ -213,7 +213,7 @@ func (d *taskDecision) approve(ctx context.Context, tx store.Tx, v verdictBy) er
 // moveItems moves a batch of the task's items and says whether more are left
 // for another transaction.
 func (d *taskDecision) moveItems(ctx context.Context, tx store.Tx, m store.ItemMove) (more bool, err error) {
-	_, queued, err := d.Items(ctx, tx, m)
+	_, queued, err := d.MoveItems(ctx, tx, m)
 	if err != nil {
 		return false, err
 	}
@@ -221,7 +221,7 @@ func (d *taskDecision) moveItems(ctx context.Context, tx store.Tx, m store.ItemM
 	if m.IDs != nil {
 		return false, nil
 	}
-	left, err := d.Resting(ctx, tx, m.From, 1)
+	left, err := d.ItemsIn(ctx, tx, m.From, 1)
 	return len(left) > 0, err
 }
 
@@ -287,7 +287,7 @@ func (d *taskDecision) reject(ctx context.Context, tx store.Tx, v verdictBy, err
 // rework queues items again with the reasons; the others stay submitted.
 func (d *taskDecision) rework(ctx context.Context, tx store.Tx, v verdictBy, c *pawl.RejectCall) error {
 	ids := slices.Compact(slices.Sorted(slices.Values(c.ItemIDs)))
-	all, err := d.Resting(ctx, tx, "submitted", pawl.MaxItemsPerTask)
+	all, err := d.ItemsIn(ctx, tx, "submitted", pawl.MaxItemsPerTask)
 	if err != nil {
 		return err
 	}

@@ -63,7 +63,7 @@ func (w *notifyingDB) run(ctx context.Context, how func(context.Context, func(co
 
 // fits says whether this program may go on.
 func (w *notifyingDB) fits(ctx context.Context) error {
-	return w.View(ctx, func(ctx context.Context, tx store.Tx) error { return store.Fits(ctx, tx, w.Dialect().Migrator) })
+	return w.View(ctx, func(ctx context.Context, tx store.Tx) error { return store.CheckSchema(ctx, tx, w.Dialect().Migrator) })
 }
 
 // Options tune an engine. The zero value is the default of each.

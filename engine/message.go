@@ -41,7 +41,7 @@ func (e *Engine) startMessage(ctx context.Context, c *pawl.StartCall) (pawl.Mess
 		return pawl.Message{}, err
 	}
 	var out pawl.Message
-	err := e.withLockedItem(ctx, c.Fence, "message", func(ctx context.Context, tx store.Tx, g *store.Grip) error {
+	err := e.withLockedItem(ctx, c.Fence, "message", func(ctx context.Context, tx store.Tx, g *store.LockedItem) error {
 		m.TaskID = g.TaskID
 		if content == "" {
 			open, err := store.OpenMessageOf(ctx, tx, c.ItemID)
@@ -93,7 +93,7 @@ func (e *Engine) ours(ctx context.Context, f pawl.Fence) error {
 
 // writes runs fn on an open message under its item's lease, with the caller as
 // its writer.
-func (e *Engine) writes(ctx context.Context, m pawl.MessageFence, op string, fn func(ctx context.Context, tx store.Tx, g *store.Grip, row *store.MessageRow) error) error {
+func (e *Engine) writes(ctx context.Context, m pawl.MessageFence, op string, fn func(ctx context.Context, tx store.Tx, g *store.LockedItem, row *store.MessageRow) error) error {
 	var refusal error
 	todo := []appendCall{{call: &pawl.AppendCall{MessageFence: m}}}
 	if err := e.findMessageItems(ctx, todo, func(_ int, err error) { refusal = err }); err != nil || refusal != nil {
@@ -102,8 +102,8 @@ func (e *Engine) writes(ctx context.Context, m pawl.MessageFence, op string, fn 
 	if err := e.ours(ctx, todo[0].fence); err != nil {
 		return err
 	}
-	return e.withLockedItem(ctx, todo[0].fence, op, func(ctx context.Context, tx store.Tx, g *store.Grip) error {
-		row, err := store.HoldMessage(ctx, tx, g.Namespace, m.MessageID)
+	return e.withLockedItem(ctx, todo[0].fence, op, func(ctx context.Context, tx store.Tx, g *store.LockedItem) error {
+		row, err := store.LockMessage(ctx, tx, g.Namespace, m.MessageID)
 		if err != nil {
 			return err
 		}
@@ -196,7 +196,7 @@ func openMessage(text store.Text) *pawl.OpenMessage {
 func resumeMessage(ctx context.Context, tx store.Tx, said []pawl.MessageRef) (*pawl.OpenMessage, error) {
 	for _, m := range said {
 		if m.Status == pawl.MessageStreaming {
-			chunks, err := store.Said(ctx, tx, m.ID, nil)
+			chunks, err := store.MessageChunks(ctx, tx, m.ID, nil)
 			return &pawl.OpenMessage{ID: m.ID, Offset: m.Offset, StepNumber: m.StepNumber, ToolCalls: store.ToolCalls(chunks)}, err
 		}
 	}

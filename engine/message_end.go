@@ -19,7 +19,7 @@ func (e *Engine) FinishMessages(ctx context.Context, calls []pawl.FinishCall) ([
 			return pawl.Message{}, err
 		}
 		var out pawl.Message
-		err := e.writes(ctx, c.MessageFence, "finish", func(ctx context.Context, tx store.Tx, g *store.Grip, row *store.MessageRow) error {
+		err := e.writes(ctx, c.MessageFence, "finish", func(ctx context.Context, tx store.Tx, g *store.LockedItem, row *store.MessageRow) error {
 			by := actor(pawl.CallerOf(ctx), pawl.ActorWorker, c.WorkerID)
 			row.Usage = c.Usage
 			err := endMessage(ctx, tx, g.Now, row, pawl.MessageComplete, by, "")
@@ -59,11 +59,11 @@ func (e *Engine) StopMessages(ctx context.Context, calls []pawl.StopCall) ([]paw
 			if err != nil {
 				return err
 			}
-			stopped, leased, err := store.HoldItem(ctx, tx, row.ItemID) // before the message, as its writer does
+			stopped, leased, err := store.LockItem(ctx, tx, row.ItemID) // before the message, as its writer does
 			if err != nil {
 				return err
 			}
-			if row, err = store.HoldMessage(ctx, tx, ns, c.MessageID); err != nil {
+			if row, err = store.LockMessage(ctx, tx, ns, c.MessageID); err != nil {
 				return err
 			}
 			if row.Status != pawl.MessageStreaming {
@@ -81,7 +81,7 @@ func (e *Engine) StopMessages(ctx context.Context, calls []pawl.StopCall) ([]paw
 			if !leased {
 				return nil
 			}
-			return store.TellLease(ctx, tx, row.ItemID, strings.TrimSpace(stopped+" "+row.ID))
+			return store.SetStopped(ctx, tx, row.ItemID, strings.TrimSpace(stopped+" "+row.ID))
 		})
 		if err == nil {
 			e.after(func() { e.watcher.changed(c.MessageID) })
@@ -98,7 +98,7 @@ func (e *Engine) endMessages(ctx context.Context, items []string, taskID string)
 	}
 	e.after(func() {
 		ctx := context.WithoutCancel(ctx)
-		if err := sweep.EndStrays(ctx, e.root.db, items, taskID); err != nil {
+		if err := sweep.EndOrphanedMessages(ctx, e.root.db, items, taskID); err != nil {
 			e.log.WarnContext(ctx, "open messages are left to the sweep", "error", err)
 		}
 		e.watcher.wake()

@@ -41,7 +41,7 @@ type messageWatcher struct {
 // watchedMessage is how far a message is, and its newest chunks.
 type watchedMessage struct {
 	readers int
-	head    store.Head
+	head    store.MessageHead
 	rows    []watchedRow // the last of them ends at the head
 	bytes   int
 	changed chan struct{} // closed when the head moves
@@ -60,7 +60,7 @@ func (t *watchedMessage) move() {
 }
 
 // join makes a message's tail attentive; a reader brings what he has seen of it.
-func (ts *messageWatcher) join(h store.Head) (leave func(), err error) {
+func (ts *messageWatcher) join(h store.MessageHead) (leave func(), err error) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	if ts.closed {
@@ -233,16 +233,16 @@ func (ts *messageWatcher) look(ctx context.Context) (news bool, err error) {
 	for id := range known {
 		ids = append(ids, id)
 	}
-	var heads []store.Head
+	var heads []store.MessageHead
 	var fresh map[string][]store.ChunkRow
 	err = ts.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		if heads, err = store.Heads(ctx, tx, ids); err != nil {
+		if heads, err = store.MessageHeads(ctx, tx, ids); err != nil {
 			return err
 		}
-		var places []store.Place
+		var places []store.ChunkPosition
 		for _, h := range heads {
 			if h.Chunks > known[h.ID] {
-				places = append(places, store.Place{MessageID: h.ID, From: known[h.ID]})
+				places = append(places, store.ChunkPosition{MessageID: h.ID, From: known[h.ID]})
 			}
 		}
 		if fresh = nil; places != nil {
@@ -260,12 +260,12 @@ func (ts *messageWatcher) look(ctx context.Context) (news bool, err error) {
 		delete(known, h.ID)
 	}
 	for id := range known { // deleted
-		ts.settle(store.Head{ID: id})
+		ts.settle(store.MessageHead{ID: id})
 	}
 	return fresh != nil, nil
 }
 
-func (ts *messageWatcher) cuts(h store.Head) {
+func (ts *messageWatcher) cuts(h store.MessageHead) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	if t := ts.messages[h.ID]; t != nil && len(h.Cuts) > len(t.head.Cuts) {
@@ -275,7 +275,7 @@ func (ts *messageWatcher) cuts(h store.Head) {
 }
 
 // settle takes what else a head says, unless more is known by now.
-func (ts *messageWatcher) settle(h store.Head) {
+func (ts *messageWatcher) settle(h store.MessageHead) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	t := ts.messages[h.ID]
@@ -293,7 +293,7 @@ func (ts *messageWatcher) settle(h store.Head) {
 }
 
 // now is how far a message is and what is at hand of it from a number on.
-func (ts *messageWatcher) now(id string, from int64) (h store.Head, rows []watchedRow, moved chan struct{}, closed bool) {
+func (ts *messageWatcher) now(id string, from int64) (h store.MessageHead, rows []watchedRow, moved chan struct{}, closed bool) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	t := ts.messages[id]

@@ -45,12 +45,12 @@ func (e *Engine) takePlan(ctx context.Context, call *pawl.CompleteCall) (pawl.Mo
 	if err != nil {
 		return pawl.Moved{}, err
 	}
-	err = e.withLockedItem(ctx, call.Fence, op, func(ctx context.Context, tx store.Tx, g *store.Grip) error {
+	err = e.withLockedItem(ctx, call.Fence, op, func(ctx context.Context, tx store.Tx, g *store.LockedItem) error {
 		now = g.Now
 		if _, err := e.db.Dialect().Hot.Create(ctx, tx, nil, d.items); err != nil {
 			return err
 		}
-		if err := store.DressTask(ctx, tx, task.ID, d.typeFields()); err != nil {
+		if err := store.SetTaskType(ctx, tx, task.ID, d.typeFields()); err != nil {
 			return err
 		}
 		planned, err := g.EndPlan(ctx, tx, len(d.items))

@@ -32,14 +32,14 @@ type queueHeads struct {
 type insertWatch struct {
 	namespace string
 	set       *queueSet
-	from      []store.Group
-	put       map[store.Group]string // the lowest id put, by stretch
+	from      []store.Queue
+	put       map[store.Queue]string // the lowest id put, by stretch
 }
 
 // queueSet is a namespace's stretches in claim order. The slice is never
 // changed once made: claims under way read it.
 type queueSet struct {
-	queues []store.Group
+	queues []store.Queue
 	at     time.Time
 	fresh  time.Duration // how long it is good for
 }
@@ -53,7 +53,7 @@ const (
 func (g *queueHeads) lowerHead(namespace, typ string, rank int, id string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	key := store.Group{Type: typ, Rank: rank}
+	key := store.Queue{Type: typ, Rank: rank}
 	for m := range g.watches {
 		if low, put := m.put[key]; m.namespace == namespace && (!put || id < low) {
 			m.put[key] = id
@@ -76,9 +76,9 @@ func (g *queueHeads) lowerHead(namespace, typ string, rank int, id string) {
 // raiseHeads ends a claim: the heads move up to what it got, but not beyond what was
 // put meanwhile, and only in the set that it read.
 func (g *queueHeads) raiseHeads(m *insertWatch, got []store.Claimed) {
-	tops := map[store.Group]string{}
+	tops := map[store.Queue]string{}
 	for i := range got {
-		key := store.Group{Type: got[i].Type, Rank: got[i].Rank}
+		key := store.Queue{Type: got[i].Type, Rank: got[i].Rank}
 		tops[key] = max(tops[key], got[i].ItemID)
 	}
 	g.mu.Lock()
@@ -138,7 +138,7 @@ func (g *queueHeads) forget() {
 }
 
 // byRank is claim order: rank, then type.
-func byRank(a, b store.Group) int {
+func byRank(a, b store.Queue) int {
 	return cmp.Or(cmp.Compare(a.Rank, b.Rank), strings.Compare(a.Type, b.Type))
 }
 
@@ -163,7 +163,7 @@ func (e *Engine) queuesFor(ctx context.Context, namespace string, look bool) (*i
 		}
 		e.heads.known[namespace] = s
 	}
-	m := &insertWatch{namespace: namespace, set: s, from: s.queues, put: map[store.Group]string{}}
+	m := &insertWatch{namespace: namespace, set: s, from: s.queues, put: map[store.Queue]string{}}
 	e.heads.watches[m] = true
 	return m, fresh, nil
 }
@@ -175,7 +175,7 @@ func (e *Engine) readQueues(ctx context.Context, namespace string) (*queueSet, e
 		read = e.db.View
 	}
 	err := read(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		s.queues, err = store.Groups(ctx, tx, namespace)
+		s.queues, err = store.Queues(ctx, tx, namespace)
 		return err
 	})
 	slices.SortFunc(s.queues, byRank)
@@ -185,8 +185,8 @@ func (e *Engine) readQueues(ctx context.Context, namespace string) (*queueSet, e
 
 // wanted are the stretches of the types; of none: every kind of work, but not
 // plan and apply items, which are claimed by name only.
-func wanted(queues []store.Group, types []string) []store.Group {
-	var out []store.Group
+func wanted(queues []store.Queue, types []string) []store.Queue {
+	var out []store.Queue
 	for _, g := range queues {
 		if len(types) > 0 && slices.Contains(types, g.Type) ||
 			len(types) == 0 && !strings.HasSuffix(g.Type, ".plan") && !strings.HasSuffix(g.Type, ".apply") {

@@ -79,7 +79,7 @@ func (r *queueLimits) due(namespace string) bool {
 	return true
 }
 
-func (r *queueLimits) set(namespace string, groups []store.Group) {
+func (r *queueLimits) set(namespace string, groups []store.Queue) {
 	s := newKnownQueues()
 	s.asked = clock.Now()
 	for _, g := range groups {

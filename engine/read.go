@@ -346,7 +346,7 @@ func (e *Engine) Resume(ctx context.Context, itemID string) (pawl.ResumeState, e
 			}
 			out.Parts = append(out.Parts, parts...)
 		}
-		if out.Messages, err = store.SaidByItem(ctx, tx, it.TaskID, itemID); err != nil {
+		if out.Messages, err = store.MessagesOfItem(ctx, tx, it.TaskID, itemID); err != nil {
 			return pawl.ResumeState{}, err
 		}
 		if out.OpenMessage, err = resumeMessage(ctx, tx, out.Messages); err != nil {

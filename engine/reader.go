@@ -42,7 +42,7 @@ func (e *Engine) FollowMessage(ctx context.Context, id string, after int64, fn f
 	if r.at > row.Offset {
 		return &pawl.Error{Code: pawl.CodeInvalid, Op: "follow", Fields: []pawl.Field{{Pointer: "/after", Message: "lies ahead: no such chunk has been said"}}}
 	}
-	leave, err := e.watcher.join(store.Head{ID: id, State: string(row.Status), Chunks: row.Offset, Cuts: row.Cuts})
+	leave, err := e.watcher.join(store.MessageHead{ID: id, State: string(row.Status), Chunks: row.Offset, Cuts: row.Cuts})
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (e *Engine) FollowMessage(ctx context.Context, id string, after int64, fn f
 }
 
 // advance tells the reader what there is for him; ended says that nothing will come.
-func (r *reader) advance(ctx context.Context, head store.Head, rows []watchedRow) (ended bool, err error) {
+func (r *reader) advance(ctx context.Context, head store.MessageHead, rows []watchedRow) (ended bool, err error) {
 	if head.State == "" {
 		return true, pawl.NotFound("message", r.id)
 	}
@@ -133,7 +133,7 @@ func (r *reader) load(ctx context.Context) ([]watchedRow, error) {
 
 // tell hands over what a row has from the reader's place on, and before it what
 // was abandoned there.
-func (r *reader) tell(ctx context.Context, head *store.Head, row watchedRow) error {
+func (r *reader) tell(ctx context.Context, head *store.MessageHead, row watchedRow) error {
 	if row.at+int64(len(row.chunks)) <= r.at && r.begun {
 		return nil
 	}
@@ -170,9 +170,9 @@ func (r *reader) tell(ctx context.Context, head *store.Head, row watchedRow) err
 
 // refresh reads the cuts anew. A row may be newer than the head that its reader
 // has; a row of another attempt is never older than the cut before it.
-func (r *reader) refresh(ctx context.Context, head *store.Head) error {
-	heads, err := view(ctx, r.e, func(ctx context.Context, tx store.Tx, _ string) ([]store.Head, error) {
-		return store.Heads(ctx, tx, []string{r.id})
+func (r *reader) refresh(ctx context.Context, head *store.MessageHead) error {
+	heads, err := view(ctx, r.e, func(ctx context.Context, tx store.Tx, _ string) ([]store.MessageHead, error) {
+		return store.MessageHeads(ctx, tx, []string{r.id})
 	})
 	if err == nil && len(heads) == 1 && len(heads[0].Cuts) > len(head.Cuts) {
 		head.Cuts = heads[0].Cuts
@@ -182,7 +182,7 @@ func (r *reader) refresh(ctx context.Context, head *store.Head) error {
 
 // abandoned tells of what was cut off right before a chunk. A row is one
 // attempt's, so no cut ends within one.
-func (r *reader) abandoned(head store.Head, at int64) error {
+func (r *reader) abandoned(head store.MessageHead, at int64) error {
 	for i := range head.Cuts {
 		if cut := head.Cuts[i]; cut.To == at && cut.To > r.told {
 			r.told, r.join = cut.To, store.Joiner{} // half of a character that was cut off goes with it

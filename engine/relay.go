@@ -64,7 +64,7 @@ func (e *Engine) KeepRelay(ctx context.Context, r pawl.Relay, ttl time.Duration)
 		if err != nil {
 			return err
 		}
-		was, found, err := store.HoldRelay(ctx, tx, r.Sink)
+		was, found, err := store.LockRelay(ctx, tx, r.Sink)
 		if ok = found && was.Holder == r.Holder; err != nil || !ok {
 			return err
 		}
@@ -165,7 +165,7 @@ func (e *Engine) changeRelay(ctx context.Context, sink string, fn func(ctx conte
 			return err
 		}
 		var found bool
-		if r, found, err = store.HoldRelay(ctx, tx, sink); err != nil {
+		if r, found, err = store.LockRelay(ctx, tx, sink); err != nil {
 			return err
 		}
 		if !found {

@@ -176,7 +176,7 @@ func (e *Engine) Stats(ctx context.Context) (pawl.Stats, error) {
 		if err != nil {
 			return pawl.Stats{}, err
 		}
-		s, err := store.House(ctx, tx, ns, now)
+		s, err := store.Stats(ctx, tx, ns, now)
 		if err != nil {
 			return s, err
 		}

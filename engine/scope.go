@@ -237,7 +237,7 @@ func (e *Engine) finish(ctx context.Context, s *scope, err error) error {
 
 // kept is gripped for what is kept of a refusal: it stays when the call that
 // is refused is undone.
-func (e *Engine) kept(ctx context.Context, f pawl.Fence, op string, fn func(ctx context.Context, tx store.Tx, g *store.Grip) error) error {
+func (e *Engine) kept(ctx context.Context, f pawl.Fence, op string, fn func(ctx context.Context, tx store.Tx, g *store.LockedItem) error) error {
 	keep := func(ctx context.Context, e *Engine) error { return e.withLockedItem(ctx, f, op, fn) }
 	err := keep(ctx, e)
 	if e.scope != nil && err == nil {

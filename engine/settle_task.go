@@ -32,10 +32,10 @@ func (e *Engine) advanceAll(ctx context.Context) error {
 		err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
 			now, err := tx.Now(ctx)
 			if err == nil {
-				late, err = store.Undecided(ctx, tx, now, 100)
+				late, err = store.OverdueDecisions(ctx, tx, now, 100)
 			}
 			if err == nil {
-				owed, err = store.ToDo(ctx, tx, after, 100)
+				owed, err = store.TasksWithTodo(ctx, tx, after, 100)
 			}
 			return err
 		})
@@ -88,7 +88,7 @@ func (d *taskDecision) step(ctx context.Context, tx store.Tx) (again bool, err e
 		return false, d.planByItem(ctx, tx)
 	case "submitted":
 		if d.Ready {
-			return false, d.Rest(ctx, tx)
+			return false, d.ClearTodo(ctx, tx)
 		}
 		return d.check(ctx, tx)
 	case "approved":
@@ -100,7 +100,7 @@ func (d *taskDecision) step(ctx context.Context, tx store.Tx) (again bool, err e
 			return false, err
 		}
 	}
-	return false, d.Rest(ctx, tx)
+	return false, d.ClearTodo(ctx, tx)
 }
 
 var system = store.Actor{Type: pawl.ActorSystem}
@@ -218,7 +218,7 @@ func (d *taskDecision) planByItem(ctx context.Context, tx store.Tx) error {
 	case err != nil:
 		return err
 	case !found, it.State == string(pawl.ItemCompleted):
-		return d.Rest(ctx, tx)
+		return d.ClearTodo(ctx, tx)
 	case it.State == string(pawl.ItemCancelled):
 		_, err := store.Apply(ctx, tx, d.Now, store.Change{Namespace: d.Namespace, TaskID: d.TaskID, Verb: "cancel", Actor: system, Reason: "its plan item was cancelled"})
 		return err
@@ -263,7 +263,7 @@ func (d *taskDecision) moveRemaining(ctx context.Context, tx store.Tx) (again bo
 	if again, err = d.moveItems(ctx, tx, store.ItemMove{Event: event, From: from, To: to, Actor: system}); err != nil || again {
 		return again, err
 	}
-	return false, d.Rest(ctx, tx)
+	return false, d.ClearTodo(ctx, tx)
 }
 
 // fail says that the task could not be planned, or did not take effect: retry
@@ -295,7 +295,7 @@ func (d *taskDecision) load(ctx context.Context, tx store.Tx, state string) (paw
 	if err != nil || !d.rules.looksAtItems() {
 		return task, nil, err
 	}
-	ids, err := d.Resting(ctx, tx, state, pawl.MaxItemsPerTask)
+	ids, err := d.ItemsIn(ctx, tx, state, pawl.MaxItemsPerTask)
 	if err != nil {
 		return task, nil, err
 	}
@@ -316,7 +316,7 @@ func (e *Engine) expireApproval(ctx context.Context, taskID string) error {
 		if d.State != "submitted" || d.DecideBy == nil || *d.DecideBy > d.Now {
 			return nil
 		}
-		if err := d.NobodyDecided(ctx, tx); err != nil {
+		if err := d.ClearDecideBy(ctx, tx); err != nil {
 			return err
 		}
 		if err := d.Note(ctx, tx, "approval_expired", system, ""); err != nil {

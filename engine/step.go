@@ -20,7 +20,7 @@ func (e *Engine) StepMessages(ctx context.Context, calls []pawl.StepCall) ([]paw
 			return pawl.CheckpointRef{}, err
 		}
 		ref := pawl.CheckpointRef{ID: e.ids.next("ckp")}
-		err := e.writes(ctx, c.MessageFence, "step", func(ctx context.Context, tx store.Tx, g *store.Grip, row *store.MessageRow) (err error) {
+		err := e.writes(ctx, c.MessageFence, "step", func(ctx context.Context, tx store.Tx, g *store.LockedItem, row *store.MessageRow) (err error) {
 			if row.StepNumber >= row.MaxSteps {
 				return &pawl.Error{Code: pawl.CodeConflict, Op: "step", State: string(row.Status), Allowed: row.Status.Allowed(),
 					Message: fmt.Sprintf("the message has made the %d steps that it may: finish it", row.MaxSteps)}
@@ -43,7 +43,7 @@ func (e *Engine) StepMessages(ctx context.Context, calls []pawl.StepCall) ([]paw
 
 // soFar is the snapshot of a step: all that the message says so far.
 func soFar(ctx context.Context, tx store.Tx, row *store.MessageRow) (string, error) {
-	chunks, err := store.Said(ctx, tx, row.ID, row.Cuts)
+	chunks, err := store.MessageChunks(ctx, tx, row.ID, row.Cuts)
 	if err != nil {
 		return "", err
 	}

@@ -121,7 +121,7 @@ func (e *Engine) putPart(ctx context.Context, c *pawl.PartCall) (pawl.ItemPart, 
 	if refusal != nil {
 		grip = e.kept
 	}
-	err = grip(ctx, c.Fence, "part", func(ctx context.Context, tx store.Tx, g *store.Grip) (err error) {
+	err = grip(ctx, c.Fence, "part", func(ctx context.Context, tx store.Tx, g *store.LockedItem) (err error) {
 		out, err = g.PutPart(ctx, tx, p)
 		return err
 	})
@@ -199,7 +199,7 @@ func (e *Engine) submit(ctx context.Context, f pawl.Fence, op string, make func(
 		if err != nil {
 			return pawl.Moved{}, err
 		}
-		err = e.withLockedItem(ctx, f, op, func(ctx context.Context, tx store.Tx, g *store.Grip) (err error) {
+		err = e.withLockedItem(ctx, f, op, func(ctx context.Context, tx store.Tx, g *store.LockedItem) (err error) {
 			settled, err = g.Submit(ctx, tx, s)
 			return err
 		})
@@ -223,17 +223,17 @@ func (e *Engine) submit(ctx context.Context, f pawl.Fence, op string, make func(
 // complain keeps why a submission was refused, and answers with it.
 func (e *Engine) complain(ctx context.Context, f pawl.Fence, op string, refusal error) error {
 	failure := pawl.Failure{Code: "refused", Message: "the result was refused", Detail: asJSON(pawl.FieldsOf(refusal))}
-	return cmp.Or(e.kept(ctx, f, op, func(ctx context.Context, tx store.Tx, g *store.Grip) error {
+	return cmp.Or(e.kept(ctx, f, op, func(ctx context.Context, tx store.Tx, g *store.LockedItem) error {
 		return g.Complain(ctx, tx, string(asJSON(failure)))
 	}), refusal)
 }
 
 // withLockedItem runs fn under an item's lease, or says why there is none.
-func (e *Engine) withLockedItem(ctx context.Context, f pawl.Fence, op string, fn func(ctx context.Context, tx store.Tx, g *store.Grip) error) error {
+func (e *Engine) withLockedItem(ctx context.Context, f pawl.Fence, op string, fn func(ctx context.Context, tx store.Tx, g *store.LockedItem) error) error {
 	for range 3 {
 		held := false
 		err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
-			g, ok, err := store.Hold(ctx, tx, fenceRow(pawl.CallerOf(ctx), f))
+			g, ok, err := store.LockFenced(ctx, tx, fenceRow(pawl.CallerOf(ctx), f))
 			if held = ok; err != nil || !ok {
 				return err
 			}

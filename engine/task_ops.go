@@ -15,12 +15,12 @@ func (e *Engine) CancelTasks(ctx context.Context, calls []pawl.TaskCall) ([]pawl
 	return e.changeTasks(ctx, "cancel", calls)
 }
 
-// RetryTasks queues failed items again; see pawl.TaskMender.
+// RetryTasks queues failed items again; see pawl.TaskOperator.
 func (e *Engine) RetryTasks(ctx context.Context, calls []pawl.TaskCall) ([]pawl.Result[pawl.Task], error) {
 	return e.changeTasks(ctx, "retry", calls)
 }
 
-// BuryTasks sets failed items aside; see pawl.TaskMender.
+// BuryTasks sets failed items aside; see pawl.TaskOperator.
 func (e *Engine) BuryTasks(ctx context.Context, calls []pawl.TaskCall) ([]pawl.Result[pawl.Task], error) {
 	return e.changeTasks(ctx, "bury", calls)
 }
@@ -143,7 +143,7 @@ func (e *Engine) changeAside(ctx context.Context, tx store.Tx, verb string, call
 		return nil, nil
 	}
 	by := actor(pawl.CallerOf(ctx), pawl.ActorUser, "")
-	c, found, err := store.OpenCase(ctx, tx, pawl.CallerOf(ctx).Namespace, call.TaskID)
+	c, found, err := store.OpenDecision(ctx, tx, pawl.CallerOf(ctx).Namespace, call.TaskID)
 	if err != nil || !found || c.FailedIn == "" {
 		return nil, err
 	}
@@ -164,14 +164,14 @@ func (e *Engine) changeAside(ctx context.Context, tx store.Tx, verb string, call
 		if err != nil {
 			return nil, err
 		}
-		d := taskDecision{Case: c, e: e, rules: r}
+		d := taskDecision{TaskDecision: c, e: e, rules: r}
 		err = d.makeApplyItem(ctx, tx)
 		return d.queued, err
 	}
 	if !found || !slices.Contains(pawl.ItemState(it.State).Allowed(), verb) {
 		return []store.DueItem{}, nil
 	}
-	_, queued, err := c.Items(ctx, tx, store.ItemMove{Event: event, From: it.State, To: itemTo, IDs: []string{it.ID}, Actor: by})
+	_, queued, err := c.MoveItems(ctx, tx, store.ItemMove{Event: event, From: it.State, To: itemTo, IDs: []string{it.ID}, Actor: by})
 	return append([]store.DueItem{}, queued...), err
 }
 
@@ -201,7 +201,7 @@ func (e *Engine) itemsQueued(items []store.DueItem) {
 	}
 }
 
-// DeleteTasks removes tasks; see pawl.TaskMender. Answers with the id.
+// DeleteTasks removes tasks; see pawl.TaskOperator. Answers with the id.
 func (e *Engine) DeleteTasks(ctx context.Context, calls []pawl.TaskCall) ([]pawl.Result[string], error) {
 	if err := cmp.Or(tooMany("delete", len(calls)), e.notInTx("delete")); err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ import (
 // instead of with every claim and heartbeat.
 type seenWorkers struct {
 	mu   sync.Mutex
-	seen map[store.Seen]bool
+	seen map[store.SeenWorker]bool
 }
 
 func (r *seenWorkers) note(namespace, workerID string) {
@@ -23,15 +23,15 @@ func (r *seenWorkers) note(namespace, workerID string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.seen == nil {
-		r.seen = map[store.Seen]bool{}
+		r.seen = map[store.SeenWorker]bool{}
 	}
-	r.seen[store.Seen{Namespace: namespace, WorkerID: workerID}] = true
+	r.seen[store.SeenWorker{Namespace: namespace, WorkerID: workerID}] = true
 }
 
-func (r *seenWorkers) take() []store.Seen {
+func (r *seenWorkers) take() []store.SeenWorker {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var out []store.Seen
+	var out []store.SeenWorker
 	for s := range r.seen {
 		out = append(out, s)
 	}
@@ -50,7 +50,7 @@ func (e *Engine) flushSeen(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		return store.SeeWorkers(ctx, tx, seen, now)
+		return store.PutSeenWorkers(ctx, tx, seen, now)
 	})
 }
 

@@ -109,7 +109,7 @@ func (f *Feed) give(ctx context.Context, out *store.FeedState) (more bool, err e
 		if err != nil {
 			return err
 		}
-		s, err := store.HoldFeed(ctx, tx)
+		s, err := store.LockFeed(ctx, tx)
 		if err != nil {
 			return err
 		}

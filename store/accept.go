@@ -11,9 +11,9 @@ import (
 
 var acceptSQL = Texts(sqlFiles, "accept.sql")
 
-// Grip is a lease that a transaction holds still: nobody moves the item until
+// LockedItem is a lease that a transaction holds still: nobody moves the item until
 // it ends.
-type Grip struct {
+type LockedItem struct {
 	Fence
 	By            Actor // of what is done under it
 	TaskID, State string
@@ -21,10 +21,10 @@ type Grip struct {
 	Now           int64
 }
 
-// Hold takes the lease that a fence names; false when it is not the item's
+// LockFenced takes the lease that a fence names; false when it is not the item's
 // current one by the database's clock, read after the row is locked.
-func Hold(ctx context.Context, tx Tx, f Fence) (Grip, bool, error) {
-	g := Grip{Fence: f, By: Actor{Type: pawl.ActorWorker, ID: f.WorkerID}}
+func LockFenced(ctx context.Context, tx Tx, f Fence) (LockedItem, bool, error) {
+	g := LockedItem{Fence: f, By: Actor{Type: pawl.ActorWorker, ID: f.WorkerID}}
 	var until int64
 	found, err := Row(ctx, tx, []any{&until, &g.State, &g.TaskID, &g.Failures}, acceptSQL["hold lease"], f.ItemID, f.Namespace, f.WorkerID, f.Attempt)
 	if err != nil || !found {
@@ -35,12 +35,12 @@ func Hold(ctx context.Context, tx Tx, f Fence) (Grip, bool, error) {
 }
 
 // event is about the gripped item.
-func (g *Grip) event(name string) Event {
+func (g *LockedItem) event(name string) Event {
 	return Event{Namespace: g.Namespace, TaskID: g.TaskID, ItemID: Text(g.ItemID), Attempt: g.Attempt, Event: name, Actor: g.By}
 }
 
 // start leaves the first sign of life.
-func (g *Grip) start(ctx context.Context, tx Tx) error {
+func (g *LockedItem) start(ctx context.Context, tx Tx) error {
 	if g.State != "leased" {
 		return nil
 	}
@@ -55,7 +55,7 @@ func (g *Grip) start(ctx context.Context, tx Tx) error {
 
 // Complain keeps why a submission was refused as the item's error. Nothing else
 // changes, and no event is left.
-func (g *Grip) Complain(ctx context.Context, tx Tx, failure string) error {
+func (g *LockedItem) Complain(ctx context.Context, tx Tx, failure string) error {
 	_, err := tx.Exec(ctx, acceptSQL["complain"], g.ItemID, failure)
 	return err
 }
@@ -73,7 +73,7 @@ var ErrPartsChanged = errors.New("the parts changed while they were put together
 
 // Submit moves the gripped item to submitted, and its task when it was the
 // last one at work; settled says so.
-func (g *Grip) Submit(ctx context.Context, tx Tx, s Submission) (settled bool, err error) {
+func (g *LockedItem) Submit(ctx context.Context, tx Tx, s Submission) (settled bool, err error) {
 	if s.Parts != nil { // the lease is held still, and with it the parts
 		live, err := Strings(ctx, tx, acceptSQL["live parts"], g.ItemID)
 		if err == nil && !slices.Equal(live, s.Parts) {
@@ -125,7 +125,7 @@ type Part struct {
 // PutPart makes the part the live one of its key and seq. The same payload with
 // the same status again is answered with what is there, and changes nothing; a
 // rejected part does not take the place of one that is validated.
-func (g *Grip) PutPart(ctx context.Context, tx Tx, p Part) (pawl.ItemPart, error) {
+func (g *LockedItem) PutPart(ctx context.Context, tx Tx, p Part) (pawl.ItemPart, error) {
 	if err := g.start(ctx, tx); err != nil {
 		return pawl.ItemPart{}, err
 	}
@@ -240,7 +240,7 @@ func listParts(ctx context.Context, tx Tx, namespace string, q pawl.PartFilter) 
 
 // EndPlan ends the gripped plan item, in whose place its task has n items now;
 // false when the task is not being planned.
-func (g *Grip) EndPlan(ctx context.Context, tx Tx, n int) (bool, error) {
+func (g *LockedItem) EndPlan(ctx context.Context, tx Tx, n int) (bool, error) {
 	result, _ := json.Marshal(map[string]int{"items": n}) // the items themselves are the result
 	if ended, err := g.EndAside(ctx, tx, string(result)); err != nil || !ended {
 		return false, err
@@ -249,7 +249,7 @@ func (g *Grip) EndPlan(ctx context.Context, tx Tx, n int) (bool, error) {
 }
 
 // EndAside ends the gripped plan or apply item with its result.
-func (g *Grip) EndAside(ctx context.Context, tx Tx, result string) (bool, error) {
+func (g *LockedItem) EndAside(ctx context.Context, tx Tx, result string) (bool, error) {
 	held, err := Take(ctx, tx, []string{g.ItemID}, []string{"leased", "in_progress"})
 	if err != nil || len(held) != 1 {
 		return false, err

@@ -14,9 +14,9 @@ import (
 
 var archiveSQL = Texts(sqlFiles, "archive.sql")
 
-// hanging is all that hangs on a task whose items are out of work, in the order in which it can be
+// taskTables is all that hangs on a task whose items are out of work, in the order in which it can be
 // put back.
-var hanging = []string{"tasks", "task_live", "work_items", "item_deps", "rests", "ends", "work_item_parts", "checkpoints", "task_events",
+var taskTables = []string{"tasks", "task_live", "work_items", "item_deps", "rests", "ends", "work_item_parts", "checkpoints", "task_events",
 	"task_results", "provenances", "messages", "message_chunks", "seals"}
 
 // columns of a hanging table, as its text selects them.
@@ -30,7 +30,7 @@ func columns(table string) []string {
 // A task with items that still have work left is a conflict.
 func ReadTask(ctx context.Context, tx Tx, taskID string, line func([]byte) error) error {
 	rows := map[string]int{}
-	for _, table := range hanging {
+	for _, table := range taskTables {
 		n, err := readTable(ctx, tx, table, taskID, line)
 		if err != nil {
 			return err
@@ -90,8 +90,8 @@ func encodeRow(table string, names []string, values []any) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Returner puts an archived task back, line by line, within one transaction.
-type Returner struct {
+// Restorer puts an archived task back, line by line, within one transaction.
+type Restorer struct {
 	TaskID, Namespace string
 	table             string
 	names             []string
@@ -99,11 +99,11 @@ type Returner struct {
 	seen              bool
 }
 
-// lacking are the values of columns that archives of older programs do not have.
-var lacking = map[string]any{"ignores_failures": 0}
+// addedColumns are the values of columns that archives of older programs do not have.
+var addedColumns = map[string]any{"ignores_failures": 0}
 
 // Line takes the next line of an archive.
-func (r *Returner) Line(ctx context.Context, tx Tx, line []byte) error {
+func (r *Restorer) Line(ctx context.Context, tx Tx, line []byte) error {
 	dec := json.NewDecoder(bytes.NewReader(line))
 	dec.UseNumber()
 	var row map[string]any
@@ -112,7 +112,7 @@ func (r *Returner) Line(ctx context.Context, tx Tx, line []byte) error {
 	}
 	table, _ := row["table"].(string)
 	delete(row, "table")
-	if !slices.Contains(hanging, table) {
+	if !slices.Contains(taskTables, table) {
 		return damaged(r.TaskID, fmt.Errorf("a row of table %q", table))
 	}
 	if table != r.table || len(r.rows) == 500 {
@@ -142,7 +142,7 @@ func (r *Returner) Line(ctx context.Context, tx Tx, line []byte) error {
 		if v, written := row[name]; written {
 			values[i] = v
 		} else {
-			values[i] = lacking[name]
+			values[i] = addedColumns[name]
 		}
 		if n, ok := values[i].(json.Number); ok {
 			v, err := n.Int64()
@@ -176,7 +176,7 @@ func keepDedupe(ctx context.Context, tx Tx, task map[string]any) error {
 }
 
 // Flush writes the lines taken so far.
-func (r *Returner) Flush(ctx context.Context, tx Tx) error {
+func (r *Restorer) Flush(ctx context.Context, tx Tx) error {
 	if len(r.rows) == 0 {
 		return nil
 	}
@@ -191,7 +191,7 @@ func (r *Returner) Flush(ctx context.Context, tx Tx) error {
 }
 
 // Done writes what is left and marks the archive.
-func (r *Returner) Done(ctx context.Context, tx Tx) error {
+func (r *Restorer) Done(ctx context.Context, tx Tx) error {
 	if err := r.Flush(ctx, tx); err != nil {
 		return err
 	}
@@ -220,9 +220,9 @@ func NamespaceOfTask(ctx context.Context, tx Tx, taskID string) (string, error) 
 	return ns, err
 }
 
-// HoldTask locks an ended task's rows, which whoever moves it takes or changes,
+// LockTaskLast locks an ended task's rows, which whoever moves it takes or changes,
 // until the transaction ends; false when it is not there.
-func HoldTask(ctx context.Context, tx Tx, taskID string) (bool, error) {
+func LockTaskLast(ctx context.Context, tx Tx, taskID string) (bool, error) {
 	for _, step := range []string{"lock task", "lock task_live", "lock rests"} {
 		found, err := Strings(ctx, tx, archiveSQL[step], taskID)
 		if err != nil || step == "lock task" && len(found) == 0 {
@@ -255,11 +255,11 @@ func DeleteTask(ctx context.Context, tx Tx, namespace, taskID string, by *Deleti
 	if err != nil || ns != namespace {
 		return true, err
 	}
-	if there, err := HoldTask(ctx, tx, taskID); err != nil || !there {
+	if there, err := LockTaskLast(ctx, tx, taskID); err != nil || !there {
 		return true, err
 	}
 	if by != nil {
-		if err := buryTask(ctx, tx, namespace, taskID, by); err != nil {
+		if err := putTombstone(ctx, tx, namespace, taskID, by); err != nil {
 			return false, err
 		}
 	}
@@ -267,7 +267,7 @@ func DeleteTask(ctx context.Context, tx Tx, namespace, taskID string, by *Deleti
 		left := int64(batch)
 		for _, step := range removal {
 			if step == "remove seals" { // nobody seals what is on its way out
-				if _, err := HoldCursor(ctx, tx, sealCursor); err != nil {
+				if _, err := LockCursor(ctx, tx, sealCursor); err != nil {
 					return err
 				}
 			}

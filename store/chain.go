@@ -33,11 +33,11 @@ type record struct {
 	attempt         *int
 	created         int64
 	key             Text // the API key
-	vouchers        []voucher
+	provenances     []provenanceRow
 }
 
-// voucher is a row of provenances that vouches for an event.
-type voucher struct {
+// provenanceRow is a row of provenances that vouches for an event.
+type provenanceRow struct {
 	id      string
 	texts   [10]Text // item_id … extra, without attempt
 	attempt *int
@@ -66,7 +66,7 @@ func (r *record) canonical(b []byte) []byte {
 	if r.key != "" { // events of before keys were recorded keep their links
 		b = field(b, string(r.key))
 	}
-	for _, v := range r.vouchers {
+	for _, v := range r.provenances {
 		b = field(b, v.id)
 		b = field(b, string(v.texts[0]))
 		b = number(b, v.attempt)
@@ -97,7 +97,7 @@ func records(ctx context.Context, tx Tx, task string, ids []int64) (map[int64]*r
 	for _, id := range ids {
 		out[id] = nil
 	}
-	for _, s := range stretches(ids) {
+	for _, s := range spansOf(ids) {
 		var w where
 		if task != "" {
 			w.and("e.task_id = ?", task)
@@ -107,7 +107,7 @@ func records(ctx context.Context, tx Tx, task string, ids []int64) (map[int64]*r
 		if err := readRecords(ctx, tx, w.text(chainSQL["links of events"], "e.id", int(s.High-s.Low)+1), w.args, out); err != nil {
 			return nil, err
 		}
-		if err := readVouchers(ctx, tx, s, out); err != nil {
+		if err := readProvenances(ctx, tx, s, out); err != nil {
 			return nil, err
 		}
 	}
@@ -138,7 +138,7 @@ func readRecords(ctx context.Context, tx Tx, query string, args []any, into map[
 	return rows.Err()
 }
 
-func readVouchers(ctx context.Context, tx Tx, s Span, into map[int64]*record) error {
+func readProvenances(ctx context.Context, tx Tx, s Span, into map[int64]*record) error {
 	rows, err := tx.Query(ctx, chainSQL["vouchers"], s.Low, s.High)
 	if err != nil {
 		return err
@@ -146,13 +146,13 @@ func readVouchers(ctx context.Context, tx Tx, s Span, into map[int64]*record) er
 	defer rows.Close()
 	for rows.Next() {
 		var event int64
-		var v voucher
+		var v provenanceRow
 		t := &v.texts
 		if err := rows.Scan(&event, &v.id, &t[0], &v.attempt, &t[1], &t[2], &t[3], &t[4], &t[5], &t[6], &t[7], &t[8], &t[9]); err != nil {
 			return err
 		}
 		if r := into[event]; r != nil {
-			r.vouchers = append(r.vouchers, v)
+			r.provenances = append(r.provenances, v)
 		}
 	}
 	return rows.Err()

@@ -19,8 +19,8 @@ const Aside = 2
 // a larger task follow it.
 const DecideBatch = 10_000
 
-// Case is a task in the transaction that decides about it, its row locked.
-type Case struct {
+// TaskDecision is a task in the transaction that decides about it, its row locked.
+type TaskDecision struct {
 	Namespace, TaskID string
 	Type              string
 	TypeVersion       int
@@ -34,10 +34,10 @@ type Case struct {
 	Now               int64
 }
 
-// OpenCase locks a task for a decision; false when nothing was ever handed in
+// OpenDecision locks a task for a decision; false when nothing was ever handed in
 // for it.
-func OpenCase(ctx context.Context, tx Tx, namespace, taskID string) (*Case, bool, error) {
-	c := &Case{Namespace: namespace, TaskID: taskID}
+func OpenDecision(ctx context.Context, tx Tx, namespace, taskID string) (*TaskDecision, bool, error) {
+	c := &TaskDecision{Namespace: namespace, TaskID: taskID}
 	var solo, ready, todo int
 	found, err := Row(ctx, tx, []any{&c.Type, &c.TypeVersion, &solo, &c.State, &ready, &todo, &c.FailedIn, &c.DecideBy, &c.Version}, decideSQL["task to decide"], taskID, namespace)
 	if err != nil || !found {
@@ -49,7 +49,7 @@ func OpenCase(ctx context.Context, tx Tx, namespace, taskID string) (*Case, bool
 }
 
 // DecidedBy says how the task was decided last, and by whom.
-func (c *Case) DecidedBy(ctx context.Context, tx Tx) (event, who string, err error) {
+func (c *TaskDecision) DecidedBy(ctx context.Context, tx Tx) (event, who string, err error) {
 	var kind, id Text
 	_, err = Row(ctx, tx, []any{&event, &kind, &id}, decideSQL["decided by"], c.TaskID)
 	return event, strings.TrimSuffix(string(kind)+"/"+string(id), "/"), err
@@ -68,7 +68,7 @@ type TaskMove struct {
 }
 
 // Move brings the task to a state and leaves its event.
-func (c *Case) Move(ctx context.Context, tx Tx, m TaskMove) error {
+func (c *TaskDecision) Move(ctx context.Context, tx Tx, m TaskMove) error {
 	var completed *int64
 	if slices.Contains([]string{"completed", "rejected", "failed"}, m.To) {
 		completed = &c.Now
@@ -93,7 +93,7 @@ func (c *Case) Move(ctx context.Context, tx Tx, m TaskMove) error {
 }
 
 // Reopen sends n items' task back to work.
-func (c *Case) Reopen(ctx context.Context, tx Tx, n int, m TaskMove) error {
+func (c *TaskDecision) Reopen(ctx context.Context, tx Tx, n int, m TaskMove) error {
 	if _, err := tx.Exec(ctx, decideSQL["reopen"], c.TaskID, n, c.Now); err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (c *Case) Reopen(ctx context.Context, tx Tx, n int, m TaskMove) error {
 }
 
 // Checked keeps what the look before an approval came to: ready, or why not.
-func (c *Case) Checked(ctx context.Context, tx Tx, ready, todo bool, failure Text, decideBy *int64, data Text) error {
+func (c *TaskDecision) Checked(ctx context.Context, tx Tx, ready, todo bool, failure Text, decideBy *int64, data Text) error {
 	flag, owed := 0, 0
 	if ready {
 		flag = 1
@@ -122,25 +122,25 @@ func (c *Case) Checked(ctx context.Context, tx Tx, ready, todo bool, failure Tex
 }
 
 // Note leaves an event about the task that changes no state.
-func (c *Case) Note(ctx context.Context, tx Tx, event string, by Actor, data Text) error {
+func (c *TaskDecision) Note(ctx context.Context, tx Tx, event string, by Actor, data Text) error {
 	return Record(ctx, tx, c.Now, []Event{{Namespace: c.Namespace, TaskID: c.TaskID, Event: event, Actor: by, Data: data}})
 }
 
-// Rest says that the engine owes the task nothing now.
-func (c *Case) Rest(ctx context.Context, tx Tx) error {
+// ClearTodo says that the engine owes the task nothing now.
+func (c *TaskDecision) ClearTodo(ctx context.Context, tx Tx) error {
 	c.Todo = false
 	_, err := tx.Exec(ctx, decideSQL["nothing to do"], c.TaskID)
 	return err
 }
 
 // ReleaseHash lets another task have the input hash.
-func (c *Case) ReleaseHash(ctx context.Context, tx Tx) error {
+func (c *TaskDecision) ReleaseHash(ctx context.Context, tx Tx) error {
 	_, err := tx.Exec(ctx, moveSQL["let go of input hash"], c.TaskID)
 	return err
 }
 
-// NobodyDecided takes the time of decision away, once.
-func (c *Case) NobodyDecided(ctx context.Context, tx Tx) error {
+// ClearDecideBy takes the time of decision away, once.
+func (c *TaskDecision) ClearDecideBy(ctx context.Context, tx Tx) error {
 	c.DecideBy = nil
 	_, err := tx.Exec(ctx, decideSQL["nobody decided"], c.TaskID, c.Now)
 	return err
@@ -155,13 +155,13 @@ type ItemMove struct {
 	Error, Reasons  Text // rework: why, as a failure and as the list of complaints
 }
 
-// Items moves up to DecideBatch of the task's items and says how many, and
+// MoveItems moves up to DecideBatch of the task's items and says how many, and
 // those that are queued.
-func (c *Case) Items(ctx context.Context, tx Tx, m ItemMove) (int, []DueItem, error) {
+func (c *TaskDecision) MoveItems(ctx context.Context, tx Tx, m ItemMove) (int, []DueItem, error) {
 	ids := m.IDs
 	if ids == nil {
 		var err error
-		if ids, err = c.Resting(ctx, tx, m.From, DecideBatch); err != nil {
+		if ids, err = c.ItemsIn(ctx, tx, m.From, DecideBatch); err != nil {
 			return 0, nil, err
 		}
 	}
@@ -181,7 +181,7 @@ func (c *Case) Items(ctx context.Context, tx Tx, m ItemMove) (int, []DueItem, er
 		case "completed":
 			h.Error = ""
 		case "queued":
-			h.Failures, h.Rank, h.CompletedAt = 0, h.Again(), nil
+			h.Failures, h.Rank, h.CompletedAt = 0, h.RequeueRank(), nil
 			if m.Event == "rejected" {
 				h.Rework, h.Error, h.Result, h.Assembled, h.LeftBy = h.Rework+1, m.Error, "", "", "rejected"
 			}
@@ -215,8 +215,8 @@ func (c *Case) Items(ctx context.Context, tx Tx, m ItemMove) (int, []DueItem, er
 	return len(held), queued, nil
 }
 
-// Resting lists the task's items that rest in a state.
-func (c *Case) Resting(ctx context.Context, tx Tx, state string, limit int) ([]string, error) {
+// ItemsIn lists the task's items that rest in a state.
+func (c *TaskDecision) ItemsIn(ctx context.Context, tx Tx, state string, limit int) ([]string, error) {
 	return Strings(ctx, tx, decideSQL["resting items"], c.TaskID, state, limit)
 }
 
@@ -227,14 +227,14 @@ type AsideItem struct {
 }
 
 // AsideItem reads the task's newest item of a kind.
-func (c *Case) AsideItem(ctx context.Context, tx Tx, kind string) (AsideItem, bool, error) {
+func (c *TaskDecision) AsideItem(ctx context.Context, tx Tx, kind string) (AsideItem, bool, error) {
 	a := AsideItem{Kind: kind}
 	found, err := Row(ctx, tx, []any{&a.ID, &a.State, &a.Result, &a.Error}, decideSQL["item aside"], c.TaskID, kind)
 	return a, found, err
 }
 
 // PutResult keeps what applying came to as the task's result.
-func (c *Case) PutResult(ctx context.Context, tx Tx, payload string) error {
+func (c *TaskDecision) PutResult(ctx context.Context, tx Tx, payload string) error {
 	_, err := tx.Exec(ctx, decideSQL["put result"], c.TaskID, c.Namespace, payload, c.Now)
 	return err
 }
@@ -242,13 +242,13 @@ func (c *Case) PutResult(ctx context.Context, tx Tx, payload string) error {
 // TaskRef names a task.
 type TaskRef struct{ ID, Namespace string }
 
-// ToDo lists tasks that the engine owes a step, from behind an id on.
-func ToDo(ctx context.Context, tx Tx, after string, limit int) ([]TaskRef, error) {
+// TasksWithTodo lists tasks that the engine owes a step, from behind an id on.
+func TasksWithTodo(ctx context.Context, tx Tx, after string, limit int) ([]TaskRef, error) {
 	return taskRefs(ctx, tx, decideSQL["to do"], after, limit)
 }
 
-// Undecided lists tasks whose time of decision has passed.
-func Undecided(ctx context.Context, tx Tx, now int64, limit int) ([]TaskRef, error) {
+// OverdueDecisions lists tasks whose time of decision has passed.
+func OverdueDecisions(ctx context.Context, tx Tx, now int64, limit int) ([]TaskRef, error) {
 	return taskRefs(ctx, tx, decideSQL["undecided for too long"], now, limit)
 }
 

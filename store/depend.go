@@ -7,8 +7,8 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// DependencyFailed is the error of an item whose dependency failed.
-const DependencyFailed = `{"code":"dependency_failed","message":"An item it depends on failed"}`
+// DependencyFailedError is the error of an item whose dependency failed.
+const DependencyFailedError = `{"code":"dependency_failed","message":"An item it depends on failed"}`
 
 // Dependent is an item that waits, or that failed, for others: how many of
 // them failed, and how many ended otherwise than completed.
@@ -23,9 +23,9 @@ func BrokenDependents(ctx context.Context, tx Tx, after string, limit int) ([]De
 	return dependents(ctx, tx, "broken dependents", after, limit)
 }
 
-// MendableDependents lists up to limit items that failed with a dependency,
+// RestorableDependents lists up to limit items that failed with a dependency,
 // where all they need has completed since, from after an item id on.
-func MendableDependents(ctx context.Context, tx Tx, after string, limit int) ([]Dependent, error) {
+func RestorableDependents(ctx context.Context, tx Tx, after string, limit int) ([]Dependent, error) {
 	return dependents(ctx, tx, "mendable dependents", after, limit)
 }
 
@@ -97,7 +97,7 @@ func GiveUp(ctx context.Context, tx Tx, now int64, d Dependent) error {
 	c := Change{Namespace: d.Namespace, TaskID: d.TaskID, Verb: "give_up", ItemIDs: []string{d.ItemID}, LeftBy: "dependency", Actor: Actor{Type: pawl.ActorSystem}}
 	switch {
 	case d.Failed > 0:
-		c.To, c.Error = "failed", DependencyFailed
+		c.To, c.Error = "failed", DependencyFailedError
 	case d.Ended > 0:
 		c.To, c.Error = "cancelled", `{"code":"dependency_cancelled","message":"An item it depends on was cancelled"}`
 	default: // it was retried meanwhile
@@ -108,15 +108,15 @@ func GiveUp(ctx context.Context, tx Tx, now int64, d Dependent) error {
 	return err
 }
 
-// Lose cancels an item that failed with a dependency and can never run.
-func Lose(ctx context.Context, tx Tx, now int64, d Dependent) error {
+// DependencyFailed cancels an item that failed with a dependency and can never run.
+func DependencyFailed(ctx context.Context, tx Tx, now int64, d Dependent) error {
 	_, err := Apply(ctx, tx, now, Change{Namespace: d.Namespace, TaskID: d.TaskID, Verb: "cancel", ItemIDs: []string{d.ItemID},
 		Actor: Actor{Type: pawl.ActorSystem}, Reason: "an item it depends on was cancelled"})
 	return err
 }
 
-// Mend queues an item again that failed with a dependency.
-func Mend(ctx context.Context, tx Tx, now int64, d Dependent) ([]DueItem, error) {
+// DependencyRestored queues an item again that failed with a dependency.
+func DependencyRestored(ctx context.Context, tx Tx, now int64, d Dependent) ([]DueItem, error) {
 	done, err := Apply(ctx, tx, now, Change{Namespace: d.Namespace, TaskID: d.TaskID, Verb: "retry", ItemIDs: []string{d.ItemID}, Actor: Actor{Type: pawl.ActorSystem}})
 	return done.Released, err
 }

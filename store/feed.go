@@ -123,9 +123,9 @@ func ReadFeed(ctx context.Context, tx Tx) (FeedState, error) {
 	return s, err
 }
 
-// HoldFeed is ReadFeed, and keeps others from giving positions until the
+// LockFeed is ReadFeed, and keeps others from giving positions until the
 // transaction ends.
-func HoldFeed(ctx context.Context, tx Tx) (FeedState, error) {
+func LockFeed(ctx context.Context, tx Tx) (FeedState, error) {
 	s, found, err := readFeed(ctx, tx, "hold feed")
 	if err != nil || found {
 		return s, err
@@ -261,7 +261,7 @@ func scanPage(rows Rows) (FeedPage, error) {
 // time, removes those between whose numbers there are no events any more, and
 // says which was the last; 0 = there are no more.
 func PruneFeed(ctx context.Context, tx Tx, behind, before int64, limit int) (last int64, err error) {
-	s, err := HoldFeed(ctx, tx)
+	s, err := LockFeed(ctx, tx)
 	if err != nil {
 		return behind, err
 	}
@@ -317,7 +317,7 @@ func EventsAt(ctx context.Context, tx Tx, p FeedPage) ([]pawl.Event, error) {
 		at[id] = i
 	}
 	found := make([]pawl.Event, len(p.IDs))
-	for _, s := range stretches(p.IDs) {
+	for _, s := range spansOf(p.IDs) {
 		var w where
 		w.and("e.id >= ?", s.Low)
 		w.and("e.id <= ?", s.High)
@@ -334,8 +334,8 @@ func EventsAt(ctx context.Context, tx Tx, p FeedPage) ([]pawl.Event, error) {
 	return slices.DeleteFunc(found, func(e pawl.Event) bool { return e.Position == 0 }), nil
 }
 
-// stretches covers numbers with spans, each to be read in one statement.
-func stretches(ids []int64) []Span {
+// spansOf covers numbers with spans, each to be read in one statement.
+func spansOf(ids []int64) []Span {
 	var out []Span
 	for _, id := range slices.Sorted(slices.Values(ids)) {
 		if n := len(out); n > 0 && id-out[n-1].High <= nearby {

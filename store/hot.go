@@ -79,7 +79,7 @@ type Hot interface {
 	Append(ctx context.Context, tx Tx, calls []Append) ([]Appended, error)
 	// Tail reads what is new of messages: of each, by its id, up to limit rows of
 	// chunks from its place on, which is where a row begins.
-	Tail(ctx context.Context, tx Tx, places []Place, limit int) (map[string][]ChunkRow, error)
+	Tail(ctx context.Context, tx Tx, places []ChunkPosition, limit int) (map[string][]ChunkRow, error)
 	// Complete moves items from leases to ends (completed); refused like a
 	// broken fence when the lease has acceptance = 1. Event completed, data
 	// NULL. feeds = 1: every waiting row that item_deps names gets needs-1.
@@ -172,7 +172,7 @@ type Fence struct {
 type Claim struct {
 	Namespace string
 	Claimants []Claimant
-	Groups    []Group
+	Queues    []Queue
 	Picks     []Pick
 	Bounded   bool // there may be large rows: the sizes are looked at before any row is taken
 }
@@ -201,8 +201,8 @@ func (c *Claim) Limit() int {
 	return n
 }
 
-// Group is one stretch of ready.
-type Group struct {
+// Queue is one stretch of ready.
+type Queue struct {
 	Type string
 	Rank int
 	Head string // start at this item id; "" = from the beginning

@@ -270,17 +270,17 @@ func progressOf(p *int, state string) int {
 	return *p
 }
 
-// Groups lists the (type, rank) stretches of ready that have rows, by skipping
+// Queues lists the (type, rank) stretches of ready that have rows, by skipping
 // from one to the next along the index.
-func Groups(ctx context.Context, tx Tx, namespace string) ([]Group, error) {
+func Queues(ctx context.Context, tx Tx, namespace string) ([]Queue, error) {
 	rows, err := tx.Query(ctx, readSQL["groups"], namespace)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var out []Group
+	var out []Queue
 	for rows.Next() {
-		var g Group
+		var g Queue
 		if err := rows.Scan(&g.Type, &g.Rank); err != nil {
 			return nil, err
 		}

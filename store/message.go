@@ -50,8 +50,8 @@ func GetMessage(ctx context.Context, tx Tx, namespace, id string) (MessageRow, e
 	return oneMessage(ctx, tx, messageSQL["message"]+"\nWHERE m.id = $1 AND m.namespace = $2", namespace, id)
 }
 
-// HoldMessage is GetMessage with the row locked. Leases are locked before.
-func HoldMessage(ctx context.Context, tx Tx, namespace, id string) (MessageRow, error) {
+// LockMessage is GetMessage with the row locked. Leases are locked before.
+func LockMessage(ctx context.Context, tx Tx, namespace, id string) (MessageRow, error) {
 	return oneMessage(ctx, tx, messageSQL["message"]+"\nWHERE m.id = $1 AND m.namespace = $2\n@lock", namespace, id)
 }
 
@@ -95,8 +95,8 @@ type ChunkRow struct {
 	Body    string
 }
 
-// Place is where somebody is in a message: at the chunk that comes next.
-type Place struct {
+// ChunkPosition is where somebody is in a message: at the chunk that comes next.
+type ChunkPosition struct {
 	MessageID string
 	From      int64
 }
@@ -120,8 +120,8 @@ func Chunks(ctx context.Context, tx Tx, id string, from int64, limit int) ([]Chu
 	return out, rows.Err()
 }
 
-// Head is how far a message is.
-type Head struct {
+// MessageHead is how far a message is.
+type MessageHead struct {
 	ID     string
 	State  string
 	Chunks int64
@@ -129,16 +129,16 @@ type Head struct {
 	Cuts   []pawl.Cut
 }
 
-// Heads reads how far messages are.
-func Heads(ctx context.Context, tx Tx, ids []string) ([]Head, error) {
+// MessageHeads reads how far messages are.
+func MessageHeads(ctx context.Context, tx Tx, ids []string) ([]MessageHead, error) {
 	rows, err := tx.Query(ctx, messageSQL["heads"], List(ids))
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var out []Head
+	var out []MessageHead
 	for rows.Next() {
-		var h Head
+		var h MessageHead
 		var cuts Text
 		if err := rows.Scan(&h.ID, &h.State, &h.Chunks, &h.Step, &cuts); err != nil {
 			return nil, err
@@ -149,20 +149,20 @@ func Heads(ctx context.Context, tx Tx, ids []string) ([]Head, error) {
 	return out, rows.Err()
 }
 
-// Home is where a message belongs: an item for ever, none for one that was
+// MessageItem is where a message belongs: an item for ever, none for one that was
 // never open.
-type Home struct{ ID, ItemID, State string }
+type MessageItem struct{ ID, ItemID, State string }
 
-// Homes reads where messages belong; those the namespace does not have are left out.
-func Homes(ctx context.Context, tx Tx, namespace string, ids []string) ([]Home, error) {
+// ItemsOfMessages reads where messages belong; those the namespace does not have are left out.
+func ItemsOfMessages(ctx context.Context, tx Tx, namespace string, ids []string) ([]MessageItem, error) {
 	rows, err := tx.Query(ctx, messageSQL["homes"], namespace, List(ids))
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var out []Home
+	var out []MessageItem
 	for rows.Next() {
-		var h Home
+		var h MessageItem
 		if err := rows.Scan(&h.ID, &h.ItemID, &h.State); err != nil {
 			return nil, err
 		}
@@ -178,9 +178,9 @@ func OpenMessageOf(ctx context.Context, tx Tx, itemID string) (string, error) {
 	return id, err
 }
 
-// SaidByItem lists the messages of an item that were said piece by piece, oldest
+// MessagesOfItem lists the messages of an item that were said piece by piece, oldest
 // first.
-func SaidByItem(ctx context.Context, tx Tx, taskID, itemID string) ([]pawl.MessageRef, error) {
+func MessagesOfItem(ctx context.Context, tx Tx, taskID, itemID string) ([]pawl.MessageRef, error) {
 	rows, err := tx.Query(ctx, messageSQL["said by item"], taskID, itemID)
 	if err != nil {
 		return nil, err

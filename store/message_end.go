@@ -25,13 +25,13 @@ func EndMessage(ctx context.Context, tx Tx, now int64, m *MessageRow, to pawl.Me
 	return Record(ctx, tx, now, []Event{e})
 }
 
-// HoldItem locks the lease of an item, if there is one, before its message is.
-func HoldItem(ctx context.Context, tx Tx, itemID string) (stopped string, leased bool, err error) {
+// LockItem locks the lease of an item, if there is one, before its message is.
+func LockItem(ctx context.Context, tx Tx, itemID string) (stopped string, leased bool, err error) {
 	for try := 0; try < 100; try++ { // the row may be moved at the same time
 		if leased, err = Row(ctx, tx, []any{&stopped}, messageSQL["hold lease of item"], itemID); err != nil || leased {
 			break
 		}
-		held, err := Strings(ctx, tx, placeSQL["still in"], List([]string{itemID}), List([]string{"leased", "in_progress"}))
+		held, err := Strings(ctx, tx, stateTableSQL["still in"], List([]string{itemID}), List([]string{"leased", "in_progress"}))
 		if err != nil || len(held) == 0 {
 			return "", false, err
 		}
@@ -39,9 +39,9 @@ func HoldItem(ctx context.Context, tx Tx, itemID string) (stopped string, leased
 	return stopped, leased, err
 }
 
-// TellLease has the holder of a lease learn by the next heartbeat which messages
+// SetStopped has the holder of a lease learn by the next heartbeat which messages
 // were stopped.
-func TellLease(ctx context.Context, tx Tx, itemID, stopped string) error {
+func SetStopped(ctx context.Context, tx Tx, itemID, stopped string) error {
 	_, err := tx.Exec(ctx, messageSQL["tell lease"], itemID, stopped)
 	return err
 }
@@ -76,12 +76,12 @@ func ResumeMessages(ctx context.Context, tx Tx, now int64, taskID string, items 
 	return Record(ctx, tx, now, events)
 }
 
-// Stray is an open message whose item is out of work.
-type Stray struct{ ID, Namespace, ItemState string }
+// OrphanedMessage is an open message whose item is out of work.
+type OrphanedMessage struct{ ID, Namespace, ItemState string }
 
-// Strays lists up to limit open messages whose items are out of work: of some
+// OrphanedMessages lists up to limit open messages whose items are out of work: of some
 // items, of a task, or of all.
-func Strays(ctx context.Context, tx Tx, items []string, taskID string, limit int) ([]Stray, error) {
+func OrphanedMessages(ctx context.Context, tx Tx, items []string, taskID string, limit int) ([]OrphanedMessage, error) {
 	var w where
 	w.and("m.state = 'streaming' AND m.item_id IS NOT NULL AND (r.item_id IS NOT NULL OR e.item_id IS NOT NULL)")
 	if items != nil {
@@ -95,9 +95,9 @@ func Strays(ctx context.Context, tx Tx, items []string, taskID string, limit int
 		return nil, err
 	}
 	defer rows.Close()
-	var out []Stray
+	var out []OrphanedMessage
 	for rows.Next() {
-		var s Stray
+		var s OrphanedMessage
 		if err := rows.Scan(&s.ID, &s.Namespace, &s.ItemState); err != nil {
 			return nil, err
 		}

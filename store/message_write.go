@@ -10,11 +10,11 @@ import (
 )
 
 // Start leaves the first sign of life.
-func (g *Grip) Start(ctx context.Context, tx Tx) error { return g.start(ctx, tx) }
+func (g *LockedItem) Start(ctx context.Context, tx Tx) error { return g.start(ctx, tx) }
 
 // TakeOver makes the gripped attempt the message's writer: what another one said
 // in a step it did not end is marked as cut off.
-func (g *Grip) TakeOver(ctx context.Context, tx Tx, m *MessageRow) error {
+func (g *LockedItem) TakeOver(ctx context.Context, tx Tx, m *MessageRow) error {
 	if m.Attempt == g.Attempt {
 		return nil
 	}
@@ -27,12 +27,12 @@ func (g *Grip) TakeOver(ctx context.Context, tx Tx, m *MessageRow) error {
 }
 
 // Step saves the checkpoint that ends a step of a message and returns its number.
-func (g *Grip) Step(ctx context.Context, tx Tx, m *MessageRow, checkpointID, snapshot string) (seq int64, err error) {
+func (g *LockedItem) Step(ctx context.Context, tx Tx, m *MessageRow, checkpointID, snapshot string) (seq int64, err error) {
 	m.StepNumber++
 	if _, err := tx.Exec(ctx, messageSQL["step"], m.ID, m.StepNumber, checkpointID); err != nil {
 		return 0, err
 	}
-	if _, err := Row(ctx, tx, []any{&seq}, growSQL["next number"], g.TaskID, g.Namespace, g.Now); err != nil {
+	if _, err := Row(ctx, tx, []any{&seq}, addItemsSQL["next number"], g.TaskID, g.Namespace, g.Now); err != nil {
 		return 0, err
 	}
 	metadata, _ := json.Marshal(map[string]any{"message_id": m.ID, "step_number": m.StepNumber, "offset": m.Offset}) // plain values

@@ -78,9 +78,9 @@ func Exists(ctx context.Context, m Migrator) error {
 	return &pawl.Error{Code: pawl.CodeNotFound, Op: "open", Message: "the database does not hold Pawl's schema; check its name, or create the schema with `pawl migrate up`"}
 }
 
-// Unfit makes of a migrator's error that the database's codes say nothing about
+// SchemaMismatch makes of a migrator's error that the database's codes say nothing about
 // the refusal of a schema that its table of migrations does not describe.
-func Unfit(err error) error {
+func SchemaMismatch(err error) error {
 	var e *pawl.Error
 	if !errors.As(err, &e) || e.Code != pawl.CodeInternal || e.Message != "" {
 		return err
@@ -136,8 +136,8 @@ func Excluded(x Migration, newest int64) error {
 // program knows.
 const Excluding = "SELECT id, description, oldest FROM pawl.schema_migrations WHERE id > $1 AND oldest > $1 ORDER BY id LIMIT 1"
 
-// Fits says whether this program may still use the schema: ErrExcluded.
-func Fits(ctx context.Context, tx Tx, m Migrator) error {
+// CheckSchema says whether this program may still use the schema: ErrExcluded.
+func CheckSchema(ctx context.Context, tx Tx, m Migrator) error {
 	var x Migration
 	newest := m.Newest()
 	found, err := Row(ctx, tx, []any{&x.ID, &x.Description, &x.Oldest}, Excluding, newest)

@@ -33,17 +33,17 @@ type Applied struct {
 type change struct {
 	from  []string
 	query string
-	alter func(h *Held, c *Change, now int64)
+	alter func(h *StateRow, c *Change, now int64)
 }
 
 var changes = map[string]change{
-	"retry": {[]string{"failed", "dead_lettered"}, "items to retry", func(h *Held, _ *Change, now int64) {
+	"retry": {[]string{"failed", "dead_lettered"}, "items to retry", func(h *StateRow, _ *Change, now int64) {
 		h.State, h.Failures, h.Rank, h.CompletedAt = "queued", 0, -2*h.Priority, nil
 	}},
-	"bury": {[]string{"failed"}, "items to move", func(h *Held, _ *Change, now int64) { h.State = "dead_lettered" }},
+	"bury": {[]string{"failed"}, "items to move", func(h *StateRow, _ *Change, now int64) { h.State = "dead_lettered" }},
 	"cancel": {[]string{"queued", "scheduled", "waiting", "leased", "in_progress", "submitted", "accepted", "failed", "dead_lettered"}, "items to move",
-		func(h *Held, c *Change, now int64) { h.State, h.Stage = "cancelled", stageOf(c) }},
-	"give_up": {[]string{"queued", "scheduled", "waiting"}, "items to move", func(h *Held, c *Change, now int64) {
+		func(h *StateRow, c *Change, now int64) { h.State, h.Stage = "cancelled", stageOf(c) }},
+	"give_up": {[]string{"queued", "scheduled", "waiting"}, "items to move", func(h *StateRow, c *Change, now int64) {
 		h.State, h.Error, h.CompletedAt, h.LeftBy = c.To, c.Error, &now, c.LeftBy
 	}},
 }
@@ -81,7 +81,7 @@ func Apply(ctx context.Context, tx Tx, now int64, c Change) (Applied, error) {
 		if err != nil {
 			return out, err
 		}
-		if err := moveHeld(ctx, tx, now, &t, ch, c, held, &out); err != nil {
+		if err := moveRows(ctx, tx, now, &t, ch, c, held, &out); err != nil {
 			return out, err
 		}
 		if c.Verb != "cancel" && c.Verb != "retry" {
@@ -106,10 +106,10 @@ func Apply(ctx context.Context, tx Tx, now int64, c Change) (Applied, error) {
 	if err != nil {
 		return out, err
 	}
-	return out, moveHeld(ctx, tx, now, &t, ch, c, held, &out)
+	return out, moveRows(ctx, tx, now, &t, ch, c, held, &out)
 }
 
-func moveHeld(ctx context.Context, tx Tx, now int64, t *movedTask, ch change, c Change, held []Held, out *Applied) error {
+func moveRows(ctx context.Context, tx Tx, now int64, t *movedTask, ch change, c Change, held []StateRow, out *Applied) error {
 	var events []Event
 	var feeders []string
 	for i := range held {

@@ -33,9 +33,9 @@ func ReadRelay(ctx context.Context, tx Tx, sink string) (pawl.Relay, bool, error
 	return readRelay(ctx, tx, "relay", relayPrefix+sink)
 }
 
-// HoldRelay is ReadRelay, and keeps others from changing it until the
+// LockRelay is ReadRelay, and keeps others from changing it until the
 // transaction ends.
-func HoldRelay(ctx context.Context, tx Tx, sink string) (pawl.Relay, bool, error) {
+func LockRelay(ctx context.Context, tx Tx, sink string) (pawl.Relay, bool, error) {
 	return readRelay(ctx, tx, "hold relay", relayPrefix+sink)
 }
 
@@ -45,7 +45,7 @@ func StartRelay(ctx context.Context, tx Tx, sink string) (pawl.Relay, error) {
 	if _, err := tx.Exec(ctx, sweepSQL["start cursor"], relayPrefix+sink); err != nil {
 		return pawl.Relay{}, err
 	}
-	r, _, err := HoldRelay(ctx, tx, sink)
+	r, _, err := LockRelay(ctx, tx, sink)
 	return r, err
 }
 

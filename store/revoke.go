@@ -42,7 +42,7 @@ func LeasesOfRevokedKeys(ctx context.Context, tx Tx, limit int) ([]string, error
 
 // RevokeLeases ends leases that this transaction has locked: their items are
 // queued again, uncounted, each with an event.
-func RevokeLeases(ctx context.Context, tx Tx, itemIDs []string, by Actor, reason Text) ([]Held, []DueItem, error) {
+func RevokeLeases(ctx context.Context, tx Tx, itemIDs []string, by Actor, reason Text) ([]StateRow, []DueItem, error) {
 	held, err := Take(ctx, tx, itemIDs, []string{"leased", "in_progress"})
 	if err != nil || len(held) == 0 {
 		return nil, nil, err
@@ -60,7 +60,7 @@ func RevokeLeases(ctx context.Context, tx Tx, itemIDs []string, by Actor, reason
 		}
 		events[i] = Event{Namespace: h.Namespace, TaskID: h.TaskID, ItemID: Text(h.ItemID), Attempt: h.Attempt, Event: "lease_revoked", From: Text(h.State), To: "queued",
 			Actor: by, Message: reason, Data: Text(data)}
-		h.State, h.Rank, h.Since, h.LeftBy = "queued", h.Again(), &now, "revoked"
+		h.State, h.Rank, h.Since, h.LeftBy = "queued", h.RequeueRank(), &now, "revoked"
 		queued[i] = DueItem{h.Namespace, h.ItemID, h.Type, h.Rank}
 	}
 	if err := Put(ctx, tx, held); err != nil {

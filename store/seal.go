@@ -165,7 +165,7 @@ func PutBatch(ctx context.Context, tx Tx, b *Batch) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	at, err := HoldCursor(ctx, tx, sealCursor)
+	at, err := LockCursor(ctx, tx, sealCursor)
 	if err != nil || at.Position != b.After {
 		return false, err
 	}
@@ -193,10 +193,10 @@ func putSeals(ctx context.Context, tx Tx, now int64, seals []seal) error {
 	return err
 }
 
-// SealRest seals what the feed has passed of a task and nobody sealed: it was away
+// SealRemaining seals what the feed has passed of a task and nobody sealed: it was away
 // in its archive then.
-func SealRest(ctx context.Context, tx Tx, commits *Commits, taskID string) error {
-	at, err := HoldCursor(ctx, tx, sealCursor)
+func SealRemaining(ctx context.Context, tx Tx, commits *Commits, taskID string) error {
+	at, err := LockCursor(ctx, tx, sealCursor)
 	if err != nil {
 		return err
 	}

@@ -61,13 +61,13 @@ func SendSignal(ctx context.Context, tx Tx, s Signal, payload string, by Actor) 
 	if _, err := tx.Exec(ctx, signalSQL["send signal"], s.Namespace, s.Name, s.Key, payload, out.At); err != nil {
 		return Sent{}, err
 	}
-	told := map[telling]bool{}
+	told := map[signalledTask]bool{}
 	for {
 		ids, err := Strings(ctx, tx, signalSQL["waiting for signal"], s.Namespace, s.Name, s.Key, wakeBatch)
 		if err != nil || len(ids) == 0 {
 			return out, err
 		}
-		woken, err := wake(ctx, tx, out.At, ids, told, func(*Held) Actor { return by })
+		woken, err := wake(ctx, tx, out.At, ids, told, func(*StateRow) Actor { return by })
 		if err != nil {
 			return out, err
 		}
@@ -119,7 +119,7 @@ func Await(ctx context.Context, tx Tx, hot Hot, calls []Leave) ([]Moved, error) 
 	if ids, err = Strings(ctx, tx, signalSQL["signalled before"], List(ids)); err != nil || len(ids) == 0 {
 		return out, err
 	}
-	woken, err := wake(ctx, tx, out[0].Now, ids, map[telling]bool{}, func(h *Held) Actor { return Actor{Type: pawl.ActorWorker, ID: string(h.WorkerID)} })
+	woken, err := wake(ctx, tx, out[0].Now, ids, map[signalledTask]bool{}, func(h *StateRow) Actor { return Actor{Type: pawl.ActorWorker, ID: string(h.WorkerID)} })
 	for _, d := range woken {
 		m := moved[d.ItemID]
 		m.State, m.RunAt = "queued", 0
@@ -139,8 +139,8 @@ func (s Signal) compare(o Signal) int {
 	return strings.Compare(s.Key, o.Key)
 }
 
-// telling is a task that is told of a signal.
-type telling struct {
+// signalledTask is a task that is told of a signal.
+type signalledTask struct {
 	taskID         string
 	signal, itsKey Text
 }
@@ -148,7 +148,7 @@ type telling struct {
 // wake queues those of the items that still wait: a time or a cancel may have
 // been first. Each has an event ready, and its task, if it is not told yet, one
 // signalled.
-func wake(ctx context.Context, tx Tx, now int64, ids []string, told map[telling]bool, by func(*Held) Actor) ([]DueItem, error) {
+func wake(ctx context.Context, tx Tx, now int64, ids []string, told map[signalledTask]bool, by func(*StateRow) Actor) ([]DueItem, error) {
 	held, err := Take(ctx, tx, ids, []string{"waiting"})
 	if err != nil {
 		return nil, err
@@ -157,9 +157,9 @@ func wake(ctx context.Context, tx Tx, now int64, ids []string, told map[telling]
 	out := make([]DueItem, len(held))
 	for i := range held {
 		h := &held[i]
-		h.State, h.Rank, h.Since = "queued", h.Again(), &now
+		h.State, h.Rank, h.Since = "queued", h.RequeueRank(), &now
 		out[i] = DueItem{h.Namespace, h.ItemID, h.Type, h.Rank}
-		if t := (telling{h.TaskID, h.Signal, h.SignalKey}); !told[t] {
+		if t := (signalledTask{h.TaskID, h.Signal, h.SignalKey}); !told[t] {
 			told[t] = true
 			data := signalData{Signal: string(h.Signal)}
 			if h.SignalKey != "" {

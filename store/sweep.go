@@ -68,9 +68,9 @@ func ReadCursor(ctx context.Context, tx Tx, name string) (Cursor, error) {
 	return readCursor(ctx, tx, name, "cursor")
 }
 
-// HoldCursor reads a cursor and keeps others from moving it until the
+// LockCursor reads a cursor and keeps others from moving it until the
 // transaction ends.
-func HoldCursor(ctx context.Context, tx Tx, name string) (Cursor, error) {
+func LockCursor(ctx context.Context, tx Tx, name string) (Cursor, error) {
 	if _, err := tx.Exec(ctx, sweepSQL["start cursor"], name); err != nil {
 		return Cursor{}, err
 	}

@@ -62,7 +62,7 @@ func SoloState(item string) string {
 
 // soloMove writes the task's change into its item's event, and keeps the
 // version right: it is task_live's plus one while the item is out of work.
-func (t *movedTask) soloMove(ctx context.Context, tx Tx, now int64, from string, h *Held, e *Event) error {
+func (t *movedTask) soloMove(ctx context.Context, tx Tx, now int64, from string, h *StateRow, e *Event) error {
 	before, after := SoloState(from), SoloState(h.State)
 	decided := t.state != "open" && t.state != ""
 	if decided {

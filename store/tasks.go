@@ -298,7 +298,7 @@ func HolderOfHash(ctx context.Context, tx Tx, namespace, typ, hash string) (id s
 	if _, err = Row(ctx, tx, []any{&id, &state}, readSQL["holder of hash"], namespace, typ, hash); err != nil || state != "dead_lettered" {
 		return id, err
 	}
-	c, found, err := OpenCase(ctx, tx, namespace, id)
+	c, found, err := OpenDecision(ctx, tx, namespace, id)
 	if err != nil || !found || c.State != "dead_lettered" { // retried since
 		return id, err
 	}

@@ -36,8 +36,8 @@ func BeingDeleted(ctx context.Context, tx Tx, taskID string) (bool, error) {
 	return Row(ctx, tx, []any{&id}, tombstoneSQL["being deleted"], taskID)
 }
 
-// buryTask writes the tombstone of a task that HoldTask has locked, unless it has one.
-func buryTask(ctx context.Context, tx Tx, namespace, taskID string, by *Deletion) error {
+// putTombstone writes the tombstone of a task that HoldTask has locked, unless it has one.
+func putTombstone(ctx context.Context, tx Tx, namespace, taskID string, by *Deletion) error {
 	if _, _, found, err := readTombstone(ctx, tx, taskID); err != nil || found {
 		return err
 	}

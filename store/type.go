@@ -196,16 +196,16 @@ func TypesOfTasks(ctx context.Context, tx Tx, taskIDs []string) (map[string]Type
 	return out, rows.Err()
 }
 
-// Dress is what a type asks of a task beyond a plain create.
-type Dress struct {
+// TaskTypeFields is what a type asks of a task beyond a plain create.
+type TaskTypeFields struct {
 	Parts    Text // the parts that its items need, as a list of keys
 	Planning bool // a worker plans its items
 	Ignores  bool // failed items do not count when it settles
 }
 
-// DressTask writes what a type asks of a task of many. That failed items do not
+// SetTaskType writes what a type asks of a task of many. That failed items do not
 // count is nothing to a task of one.
-func DressTask(ctx context.Context, tx Tx, taskID string, d Dress) (err error) {
+func SetTaskType(ctx context.Context, tx Tx, taskID string, d TaskTypeFields) (err error) {
 	if d.Parts != "" {
 		_, err = tx.Exec(ctx, typeSQL["need parts"], taskID, d.Parts)
 	}

@@ -176,9 +176,9 @@ func (s *sealRow) hold(ctx context.Context, tx Tx, taskID string, place int64, b
 func (s *sealRow) origin(r *record, events map[int64]*record, before Link, buf *[]byte) int {
 	for j, id := range s.ids {
 		moved := *r
-		moved.id, moved.vouchers = id, nil
+		moved.id, moved.provenances = id, nil
 		if own := events[id]; own != nil {
-			moved.vouchers = own.vouchers
+			moved.provenances = own.provenances
 		}
 		if id != r.id && moved.link(before, buf) == s.links[j] {
 			return j

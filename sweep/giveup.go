@@ -15,7 +15,7 @@ func (p *pass) giveUp(ctx context.Context) error {
 		move func(ctx context.Context, tx store.Tx, now int64, d store.Dependent) error
 	}{
 		{store.BrokenDependents, store.GiveUp},
-		{store.LostDependents, store.Lose},
+		{store.LostDependents, store.DependencyFailed},
 	} {
 		n, err := p.dependents(ctx, end.list, func(ctx context.Context, tx store.Tx, now int64, d store.Dependent) ([]store.DueItem, error) {
 			return nil, end.move(ctx, tx, now, d)
@@ -25,7 +25,7 @@ func (p *pass) giveUp(ctx context.Context) error {
 			return err
 		}
 	}
-	n, err := p.dependents(ctx, store.MendableDependents, store.Mend)
+	n, err := p.dependents(ctx, store.RestorableDependents, store.DependencyRestored)
 	p.stats.Due += n
 	return err
 }

@@ -9,23 +9,23 @@ import (
 // messages ends open messages whose items are out of work: with an error, and
 // all that was said, where the item failed.
 func (p *pass) messages(ctx context.Context) error {
-	return p.mishap(ctx, "messages", EndStrays(ctx, p.DB, nil, ""))
+	return p.mishap(ctx, "messages", EndOrphanedMessages(ctx, p.DB, nil, ""))
 }
 
-// EndStrays ends the open messages of some items, of a task, or of all, that are
+// EndOrphanedMessages ends the open messages of some items, of a task, or of all, that are
 // out of work.
-func EndStrays(ctx context.Context, db store.DB, items []string, taskID string) error {
+func EndOrphanedMessages(ctx context.Context, db store.DB, items []string, taskID string) error {
 	for {
-		var strays []store.Stray
+		var strays []store.OrphanedMessage
 		err := db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-			strays, err = store.Strays(ctx, tx, items, taskID, batch)
+			strays, err = store.OrphanedMessages(ctx, tx, items, taskID, batch)
 			return err
 		})
 		if err != nil {
 			return err
 		}
 		for _, s := range strays {
-			if err := db.Do(ctx, func(ctx context.Context, tx store.Tx) error { return store.EndStray(ctx, tx, s) }); err != nil {
+			if err := db.Do(ctx, func(ctx context.Context, tx store.Tx) error { return store.EndOrphanedMessage(ctx, tx, s) }); err != nil {
 				return err
 			}
 		}

@@ -48,14 +48,14 @@ func (s *Sweeper) Restore(ctx context.Context, namespace, taskID string) error {
 		if there != "" {
 			return &pawl.Error{Code: pawl.CodeConflict, Op: "restore", Message: "task " + taskID + " is there", Allowed: []string{}}
 		}
-		r := store.Returner{TaskID: taskID, Namespace: namespace}
+		r := store.Restorer{TaskID: taskID, Namespace: namespace}
 		if err := s.load(a, func(line []byte) error { return r.Line(ctx, tx, line) }); err != nil {
 			return err
 		}
 		if err := r.Done(ctx, tx); err != nil {
 			return err
 		}
-		return store.SealRest(ctx, tx, s.DB.Dialect().Commits, taskID)
+		return store.SealRemaining(ctx, tx, s.DB.Dialect().Commits, taskID)
 	})
 	if err == nil {
 		s.Log.InfoContext(ctx, "task restored from its archive", "task_id", taskID, "namespace", namespace)

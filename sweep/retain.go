@@ -161,7 +161,7 @@ func (p *pass) retired(ctx context.Context, s span, own map[store.TypeVersion]pa
 // a bound; the log has them all.
 func (p *pass) passBy(ctx context.Context, cursor string, page []store.Entry, again []string) error {
 	return p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) error {
-		at, err := store.HoldCursor(ctx, tx, cursor)
+		at, err := store.LockCursor(ctx, tx, cursor)
 		if err != nil {
 			return err
 		}
@@ -233,7 +233,7 @@ func (p *pass) retire(ctx context.Context, tasks []string) error {
 // it too, and only what is whole may be noted. It answers with the archive that
 // is not needed any more: the one before, or its own.
 func retireTask(ctx context.Context, tx store.Tx, a archived) (unneeded archived, done bool, err error) {
-	there, err := store.HoldTask(ctx, tx, a.TaskID)
+	there, err := store.LockTaskLast(ctx, tx, a.TaskID)
 	if err != nil || !there {
 		return a, true, err
 	}
@@ -267,7 +267,7 @@ func (p *pass) discard(ctx context.Context, written []archived) {
 	err := p.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) error {
 		unneeded = nil
 		for _, a := range written {
-			if _, err := store.HoldTask(ctx, tx, a.TaskID); err != nil {
+			if _, err := store.LockTaskLast(ctx, tx, a.TaskID); err != nil {
 				return err
 			}
 			path, err := store.ArchivePath(ctx, tx, a.TaskID)

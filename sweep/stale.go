@@ -61,7 +61,7 @@ func (p *pass) markStale(ctx context.Context, at store.Cursor, page []store.Entr
 	var marked int64
 	err := p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) error {
 		marked = 0
-		held, err := store.HoldCursor(ctx, tx, staleCursor)
+		held, err := store.LockCursor(ctx, tx, staleCursor)
 		if err != nil || held.Position != at.Position { // another server has seen to this page
 			return err
 		}

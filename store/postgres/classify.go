@@ -24,15 +24,15 @@ const (
 	readOnly      = "25006"
 )
 
-// verdict is what a SQLSTATE means to a caller.
-type verdict struct {
+// meaning is what a SQLSTATE means to a caller.
+type meaning struct {
 	code    pawl.Code
 	message string
 }
 
 // verdicts are looked up by the whole SQLSTATE, then by its class; what is not
 // here is our own mistake.
-var verdicts = map[string]verdict{
+var verdicts = map[string]meaning{
 	"08":    {pawl.CodeUnavailable, "the connection to the database failed"},
 	"53":    {pawl.CodeUnavailable, "the database is out of resources"},
 	"53100": {pawl.CodeUnavailable, "the disk under the database is full"},
@@ -73,7 +73,7 @@ func classify(err error) error {
 			v, found = verdicts[pg.Code[:min(2, len(pg.Code))]]
 		}
 		if !found {
-			v = verdict{code: pawl.CodeInternal}
+			v = meaning{code: pawl.CodeInternal}
 		}
 		if pg.Code == lockTimeout {
 			err = fmt.Errorf("%w: %w", store.ErrLocked, err)

@@ -20,23 +20,23 @@ const (
 	userTimeout = 10 * time.Second
 )
 
-// wires are the open connections of a database.
-type wires struct {
+// trackedConns are the open connections of a database.
+type trackedConns struct {
 	first time.Duration // how long the first answer may take
 	mu    sync.Mutex
-	open  map[*wire]bool
+	open  map[*trackedConn]bool
 }
 
-// wire is a connection that knows when the server said something last.
-type wire struct {
+// trackedConn is a connection that knows when the server said something last.
+type trackedConn struct {
 	net.Conn
 	heard atomic.Int64 // in microseconds
 	mute  *time.Timer  // nil: it may stay silent
-	of    *wires
+	of    *trackedConns
 }
 
 // dial is how every connection is made.
-func (w *wires) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+func (w *trackedConns) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	d := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: aliveIdle, Interval: aliveEvery, Count: aliveCount}, Control: func(network, _ string, raw syscall.RawConn) error {
 		if network == "unix" {
 			return nil
@@ -47,7 +47,7 @@ func (w *wires) dial(ctx context.Context, network, addr string) (net.Conn, error
 	if err != nil {
 		return nil, err
 	}
-	out := &wire{Conn: c, of: w}
+	out := &trackedConn{Conn: c, of: w}
 	began := clock.Now().UnixMicro()
 	out.heard.Store(began)
 	if w.first > 0 { // the driver's requests to cancel wait longer, and a place in the pool with them
@@ -60,14 +60,14 @@ func (w *wires) dial(ctx context.Context, network, addr string) (net.Conn, error
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.open == nil {
-		w.open = map[*wire]bool{}
+		w.open = map[*trackedConn]bool{}
 	}
 	w.open[out] = true
 	return out, nil
 }
 
-// cut closes the connections on which nothing came for so long.
-func (w *wires) cut(silent time.Duration) {
+// closeSilent closes the connections on which nothing came for so long.
+func (w *trackedConns) closeSilent(silent time.Duration) {
 	before := clock.Now().Add(-silent).UnixMicro()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -80,7 +80,7 @@ func (w *wires) cut(silent time.Duration) {
 }
 
 // Read implements net.Conn.
-func (c *wire) Read(b []byte) (int, error) {
+func (c *trackedConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n > 0 {
 		c.heard.Store(clock.Now().UnixMicro())
@@ -89,7 +89,7 @@ func (c *wire) Read(b []byte) (int, error) {
 }
 
 // Close implements net.Conn.
-func (c *wire) Close() error {
+func (c *trackedConn) Close() error {
 	c.of.mu.Lock()
 	delete(c.of.open, c)
 	c.of.mu.Unlock()

@@ -15,7 +15,7 @@ var feedSQL = store.Texts(feedFile, "feed.sql")
 
 // commits is how transactions of this database come to light.
 func (d *db) commits() *store.Commits {
-	return &store.Commits{Drawn: drawn, Among: among, Running: running, Server: server, Reset: func() { d.reset() }}
+	return &store.Commits{Drawn: lastDrawn, Among: eventsIn, Running: running, Server: server, Reset: func() { d.reset() }}
 }
 
 func server(ctx context.Context, tx store.Tx) (s store.Server, err error) {
@@ -23,13 +23,13 @@ func server(ctx context.Context, tx store.Tx) (s store.Server, err error) {
 	return s, err
 }
 
-func drawn(ctx context.Context, tx store.Tx) (id int64, err error) {
+func lastDrawn(ctx context.Context, tx store.Tx) (id int64, err error) {
 	var timeout string
 	_, err = store.Row(ctx, tx, []any{&id, &timeout}, feedSQL["drawn"])
 	return id, err
 }
 
-func among(ctx context.Context, tx store.Tx, spans []store.Span) ([]int64, error) {
+func eventsIn(ctx context.Context, tx store.Tx, spans []store.Span) ([]int64, error) {
 	if len(spans) == 0 {
 		return nil, nil
 	}

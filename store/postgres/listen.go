@@ -53,7 +53,7 @@ func listener(conn *pgx.ConnConfig, schema string) func(ctx context.Context, rea
 			case err == nil:
 				heard(n.Payload)
 			case ctx.Err() == nil && pgconn.Timeout(err) && !c.IsClosed():
-				if err := answers(ctx, c); err != nil {
+				if err := ping(ctx, c); err != nil {
 					return classify(err)
 				}
 			default:
@@ -63,8 +63,8 @@ func listener(conn *pgx.ConnConfig, schema string) func(ctx context.Context, rea
 	}
 }
 
-// answers asks whether the server still does.
-func answers(ctx context.Context, c *pgx.Conn) error {
+// ping asks whether the server still does.
+func ping(ctx context.Context, c *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, pingLimit)
 	defer cancel()
 	return c.Ping(ctx)

@@ -46,13 +46,13 @@ var identifier = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 // for Auto; cold ones for Do and View; and those that are reserved, see
 // store.Purpose.
 type db struct {
-	hot, cold         *pool
-	beats, background *pool
-	plain             *sql.DB         // for migrations, which take their time
-	unhurried         *pgx.ConnConfig // of plain
-	wires             wires
-	dialect           store.Dialect
-	log               *slog.Logger
+	hot, cold              *pool
+	heartbeats, background *pool
+	plain                  *sql.DB         // for migrations, which take their time
+	unhurried              *pgx.ConnConfig // of plain
+	wires                  trackedConns
+	dialect                store.Dialect
+	log                    *slog.Logger
 
 	guarded   atomic.Bool // see store.Dialect
 	resetting sync.Mutex
@@ -117,17 +117,17 @@ func (d *db) connect(cfg *pgxpool.Config, total int32) (err error) {
 		}
 		return d
 	}
-	hot := kind{total - total*4/10, hotSession, set("statement_timeout", hotLimit), set("lock_timeout", hotLock)}
-	cold := kind{total * 4 / 10, everySession, set("statement_timeout", coldLimit), set("lock_timeout", coldLock)}
+	hot := poolKind{total - total*4/10, hotSession, set("statement_timeout", hotLimit), set("lock_timeout", hotLock)}
+	cold := poolKind{total * 4 / 10, everySession, set("statement_timeout", coldLimit), set("lock_timeout", coldLock)}
 	beats, background := hot, cold
 	beats.conns, background.conns, background.lock = 2, 3, hot.lock
 	var errs [4]error
 	d.hot, errs[0] = d.pool(cfg, hot)
 	d.cold, errs[1] = d.pool(cfg, cold)
-	d.beats, errs[2] = d.pool(cfg, beats)
+	d.heartbeats, errs[2] = d.pool(cfg, beats)
 	d.background, errs[3] = d.pool(cfg, background)
 	d.unhurried = one.Copy()
-	d.unhurried.DialFunc = new(wires).dial // never cut
+	d.unhurried.DialFunc = new(trackedConns).dial // never cut
 	d.plain = stdlib.OpenDB(*d.unhurried, stdlib.OptionAfterConnect(func(ctx context.Context, c *pgx.Conn) error {
 		_, err := c.Exec(ctx, everySession+"; SET statement_timeout = 0; SET lock_timeout = 0")
 		return err
@@ -211,10 +211,10 @@ type classified struct{ store.Migrator }
 
 func (m classified) Up(ctx context.Context) ([]store.Migration, error) {
 	done, err := m.Migrator.Up(ctx)
-	return done, store.Unfit(classify(err))
+	return done, store.SchemaMismatch(classify(err))
 }
 
 func (m classified) Status(ctx context.Context) ([]store.Migration, error) {
 	all, err := m.Migrator.Status(ctx)
-	return all, store.Unfit(classify(err))
+	return all, store.SchemaMismatch(classify(err))
 }

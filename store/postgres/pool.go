@@ -49,14 +49,14 @@ type pool struct {
 	slots  chan struct{} // for those who may wait long for a lock: they leave connections to the others
 }
 
-// kind is what distinguishes a pool.
-type kind struct {
+// poolKind is what distinguishes a pool.
+type poolKind struct {
 	conns       int32
 	session     string
 	limit, lock time.Duration
 }
 
-func (d *db) pool(cfg *pgxpool.Config, k kind) (*pool, error) {
+func (d *db) pool(cfg *pgxpool.Config, k poolKind) (*pool, error) {
 	cfg = cfg.Copy()
 	cfg.MaxConns, cfg.MinConns, cfg.MinIdleConns = k.conns, 0, 0
 	p := &pool{frozen: d.frozen, limit: k.limit * 5 / 4, lock: k.lock, slots: make(chan struct{}, max(1, k.conns-max(1, k.conns/3)))}
@@ -70,7 +70,7 @@ func (d *db) pool(cfg *pgxpool.Config, k kind) (*pool, error) {
 		c.PgConn().CustomData()[releasedAt] = clock.Now()
 		return true
 	}
-	cfg.PrepareConn = p.sound
+	cfg.PrepareConn = p.usable
 	var err error
 	p.Pool, err = pgxpool.NewWithConfig(context.Background(), cfg)
 	return p, err
@@ -174,7 +174,7 @@ func (d *db) frozen() {
 	if d.reset() {
 		d.log.Warn("the database does not answer; its connections are closed")
 	}
-	d.wires.cut(d.hot.limit / 2)
+	d.wires.closeSilent(d.hot.limit / 2)
 }
 
 // reset closes every connection, those in use when they are given back, unless it
@@ -193,21 +193,21 @@ func (d *db) reset() bool {
 	return true
 }
 
-func (d *db) pools() []*pool { return []*pool{d.hot, d.cold, d.beats, d.background} }
+func (d *db) pools() []*pool { return []*pool{d.hot, d.cold, d.heartbeats, d.background} }
 
 // hotPool is where a context's hot verbs run.
 func (d *db) hotPool(ctx context.Context) *pool {
 	if store.PurposeOf(ctx) == store.Calls {
 		return d.hot
 	}
-	return d.beats
+	return d.heartbeats
 }
 
 // coldPool is where its other transactions do.
 func (d *db) coldPool(ctx context.Context) *pool {
 	switch store.PurposeOf(ctx) {
 	case store.Heartbeats:
-		return d.beats
+		return d.heartbeats
 	case store.Background:
 		return d.background
 	}

@@ -60,9 +60,9 @@ func (d *db) begin(ctx context.Context, c *pgx.Conn, settings string) error {
 	return store.Excluded(x, newest)
 }
 
-// sound says whether a connection that was idle still answers, from the session
+// usable says whether a connection that was idle still answers, from the session
 // that it had.
-func (p *pool) sound(ctx context.Context, c *pgx.Conn) (bool, error) {
+func (p *pool) usable(ctx context.Context, c *pgx.Conn) (bool, error) {
 	at, used := c.PgConn().CustomData()[releasedAt].(time.Time)
 	if !used || clock.Now().Sub(at) < pingAfter {
 		return true, nil

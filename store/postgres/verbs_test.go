@@ -68,7 +68,7 @@ func (h *house) many(n, items int, alter func(*store.NewItem)) []store.NewItem {
 // claim takes up to limit items of type a, of any rank near 0.
 func (h *house) claim(worker string, limit int, alter func(*store.Claim)) (out []store.Claimed) {
 	h.Helper()
-	c := store.Claim{Namespace: "default", Claimants: []store.Claimant{{WorkerID: worker, Limit: limit, LeaseSeconds: 30}}, Groups: []store.Group{{Type: "a", Rank: 0}, {Type: "a", Rank: 1}}}
+	c := store.Claim{Namespace: "default", Claimants: []store.Claimant{{WorkerID: worker, Limit: limit, LeaseSeconds: 30}}, Queues: []store.Queue{{Type: "a", Rank: 0}, {Type: "a", Rank: 1}}}
 	if alter != nil {
 		alter(&c)
 	}
@@ -191,8 +191,8 @@ func TestClaimOrder(t *testing.T) {
 			}
 		})
 	}
-	groups := []store.Group{{Type: "b", Rank: -1}, {Type: "b", Rank: 1}, {Type: "a", Rank: 1}}
-	got := h.claim("w", 4, func(c *store.Claim) { c.Groups = groups })
+	groups := []store.Queue{{Type: "b", Rank: -1}, {Type: "b", Rank: 1}, {Type: "a", Rank: 1}}
+	got := h.claim("w", 4, func(c *store.Claim) { c.Queues = groups })
 	var ids []string
 	for _, c := range got {
 		ids = append(ids, c.ItemID)
@@ -206,7 +206,7 @@ func TestClaimOrder(t *testing.T) {
 	h.want("(leased,queued,leased,,,worker,w,1)", itemEvents+" OFFSET 1", "itm_000006")
 	h.want("(leased,w,1,1,1,30,1,0)", "SELECT state, worker_id, attempt, priority, solo, lease_seconds, (started_at = acquired_at AND acquired_at = heartbeat_at)::int, prefetch FROM leases WHERE item_id = 'itm_000006'")
 
-	got = h.claim("v", 5, func(c *store.Claim) { c.Groups = []store.Group{{Type: "b", Rank: 1, Head: "itm_000005"}} })
+	got = h.claim("v", 5, func(c *store.Claim) { c.Queues = []store.Queue{{Type: "b", Rank: 1, Head: "itm_000005"}} })
 	if len(got) != 0 {
 		t.Errorf("before the head: %v", got)
 	}

@@ -12,8 +12,8 @@ import (
 // clockApart is how far the database's clock may be from this machine's.
 const clockApart = time.Second
 
-// setUp is what the server said of itself, between two readings of this machine's clock.
-type setUp struct {
+// setup is what the server said of itself, between two readings of this machine's clock.
+type setup struct {
 	asked, now, answered time.Time
 	commit               string // synchronous_commit
 	async, unseen        int    // standbys
@@ -21,7 +21,7 @@ type setUp struct {
 
 // warnings says what of the server's set-up puts a promise at risk.
 func (d *db) warnings(ctx context.Context) ([]store.Warning, error) {
-	s := setUp{asked: clock.Now()}
+	s := setup{asked: clock.Now()}
 	if err := d.cold.QueryRow(ctx, feedSQL["set-up"]).Scan(&s.now, &s.commit, &s.async, &s.unseen); err != nil {
 		return nil, classify(err)
 	}
@@ -29,7 +29,7 @@ func (d *db) warnings(ctx context.Context) ([]store.Warning, error) {
 	return s.warnings(), nil
 }
 
-func (s setUp) warnings() (out []store.Warning) {
+func (s setup) warnings() (out []store.Warning) {
 	if s.commit == "off" {
 		out = append(out, store.Warning{Name: "synchronous_commit", Found: "synchronous_commit is off: a crash of the server loses work that was acknowledged", Advice: "set it to on for Pawl's login (docs/high-availability.md)"})
 	}

@@ -19,7 +19,7 @@ func TestWarningOfTheClock(t *testing.T) {
 		answered.Add(clockApart + time.Millisecond): "the database's clock is 1.001s from this machine's",
 		answered.Add(90 * time.Second):              "the database's clock is 1m30s from this machine's",
 	} {
-		got := setUp{asked: asked, now: now, answered: answered, commit: "on"}.warnings()
+		got := setup{asked: asked, now: now, answered: answered, commit: "on"}.warnings()
 		switch {
 		case want == "" && len(got) > 0:
 			t.Errorf("%v: %+v", now.Sub(asked), got)

@@ -35,7 +35,7 @@ func BenchmarkLife(b *testing.B) {
 				for _, verb := range []func(ctx context.Context, tx store.Tx) error{
 					func(ctx context.Context, tx store.Tx) error { _, err := hot.Create(ctx, tx, tasks, items); return err },
 					func(ctx context.Context, tx store.Tx) (err error) {
-						got, err = hot.Claim(ctx, tx, store.Claim{Namespace: "default", Claimants: []store.Claimant{{WorkerID: "w", Limit: batch, LeaseSeconds: 60}}, Groups: []store.Group{{Type: "t", Rank: 0}, {Type: "t", Rank: 1}}})
+						got, err = hot.Claim(ctx, tx, store.Claim{Namespace: "default", Claimants: []store.Claimant{{WorkerID: "w", Limit: batch, LeaseSeconds: 60}}, Queues: []store.Queue{{Type: "t", Rank: 0}, {Type: "t", Rank: 1}}})
 						return err
 					},
 					func(ctx context.Context, tx store.Tx) error {

@@ -13,14 +13,14 @@ import (
 
 const codeNotADB = lib.SQLITE_NOTADB
 
-// verdict is what a result code of SQLite means to a caller.
-type verdict struct {
+// meaning is what a result code of SQLite means to a caller.
+type meaning struct {
 	code    pawl.Code
 	message string
 }
 
-// verdicts by primary result code; what is not here is our own mistake.
-var verdicts = map[int]verdict{
+// meanings by primary result code; what is not here is our own mistake.
+var meanings = map[int]meaning{
 	lib.SQLITE_BUSY:      {pawl.CodeUnavailable, "the database is busy: another process holds its lock"},
 	lib.SQLITE_LOCKED:    {pawl.CodeUnavailable, "the database is busy"},
 	lib.SQLITE_SCHEMA:    {pawl.CodeUnavailable, "the schema changed meanwhile"},
@@ -42,7 +42,7 @@ var verdicts = map[int]verdict{
 }
 
 // extended result codes that mean something else than their primary one.
-var extended = map[int]verdict{
+var extended = map[int]meaning{
 	lib.SQLITE_CONSTRAINT_UNIQUE:     {pawl.CodeConflict, "there is one already"},
 	lib.SQLITE_CONSTRAINT_PRIMARYKEY: {pawl.CodeConflict, "there is one already"},
 	lib.SQLITE_CONSTRAINT_ROWID:      {pawl.CodeConflict, "there is one already"},
@@ -51,7 +51,7 @@ var extended = map[int]verdict{
 // codeOf is the extended result code of a driver's error, 0 for any other.
 func codeOf(err error) int {
 	var e *sqlite.Error
-	var f *fault
+	var f *sqlError
 	switch {
 	case errors.As(err, &f):
 		return f.code
@@ -75,10 +75,10 @@ func classify(err error) error {
 	code := codeOf(err)
 	v, found := extended[code]
 	if !found {
-		v, found = verdicts[code&0xff]
+		v, found = meanings[code&0xff]
 	}
 	if !found {
-		v = verdict{code: pawl.CodeInternal}
+		v = meaning{code: pawl.CodeInternal}
 	}
 	if code != 0 && !broken(err) {
 		err = store.Undone{Err: err}

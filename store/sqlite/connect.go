@@ -88,15 +88,15 @@ func prepareFile(ctx context.Context, path string) error {
 	}
 	defer file.Close()
 	file.SetMaxOpenConns(1)
-	return persist(ctx, func() error {
+	return retryLocked(ctx, func() error {
 		conn, err := file.Conn(ctx)
 		if err != nil {
 			return classify(err)
 		}
 		defer conn.Close()
-		ours, err := isOurs(ctx, conn, path)
+		ours, err := isPawls(ctx, conn, path)
 		if err == nil && !ours {
-			err = claimFile(ctx, conn, path)
+			err = markFile(ctx, conn, path)
 		}
 		if err != nil {
 			return err
@@ -112,9 +112,9 @@ func prepareFile(ctx context.Context, path string) error {
 	})
 }
 
-// isOurs is false for a file without content. It looks at both in one statement:
+// isPawls is false for a file without content. It looks at both in one statement:
 // between two, another process may make the file its own.
-func isOurs(ctx context.Context, conn *sql.Conn, path string) (bool, error) {
+func isPawls(ctx context.Context, conn *sql.Conn, path string) (bool, error) {
 	var id, things int64
 	err := conn.QueryRowContext(ctx, "SELECT (SELECT application_id FROM pragma_application_id), COUNT(*) FROM sqlite_schema").Scan(&id, &things)
 	switch {
@@ -130,12 +130,12 @@ func isOurs(ctx context.Context, conn *sql.Conn, path string) (bool, error) {
 	return false, nil
 }
 
-// claimFile marks an empty file, unless another process has just done so.
-func claimFile(ctx context.Context, conn *sql.Conn, path string) error {
+// markFile marks an empty file, unless another process has just done so.
+func markFile(ctx context.Context, conn *sql.Conn, path string) error {
 	if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return classify(err)
 	}
-	ours, err := isOurs(ctx, conn, path)
+	ours, err := isPawls(ctx, conn, path)
 	if err == nil && !ours {
 		_, err = conn.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d", applicationID))
 		err = classify(err)

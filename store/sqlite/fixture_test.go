@@ -161,7 +161,7 @@ func (h *house) create(tasks []store.NewTask, items []store.NewItem) {
 // claim takes up to n items of type t at priority 0 for worker w, for a minute.
 func (h *house) claim(w string, n int, change ...func(*store.Claim)) []store.Claimed {
 	h.Helper()
-	c := store.Claim{Namespace: "default", Claimants: []store.Claimant{{WorkerID: w, Limit: n, LeaseSeconds: 60}}, Groups: []store.Group{{Type: "t", Rank: 0}, {Type: "t", Rank: 1}}}
+	c := store.Claim{Namespace: "default", Claimants: []store.Claimant{{WorkerID: w, Limit: n, LeaseSeconds: 60}}, Queues: []store.Queue{{Type: "t", Rank: 0}, {Type: "t", Rank: 1}}}
 	for _, f := range change {
 		f(&c)
 	}
@@ -276,7 +276,7 @@ func (h *house) table(query string, args ...any) string {
 			return err
 		}
 		defer rs.Close()
-		columns, err := rs.(*rows).Rows.Columns()
+		columns, err := rs.(*sqlRows).Rows.Columns()
 		if err != nil {
 			return err
 		}

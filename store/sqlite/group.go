@@ -22,7 +22,7 @@ const (
 type group struct {
 	calls  []*call
 	joint  bool
-	moment moment
+	moment txTime
 	now    *call // whose fn is at work
 	failed error // what spoilt the transaction
 }
@@ -40,23 +40,23 @@ func (d *db) serve() {
 		_ = recover()
 		d.undo(nil)
 		g.now.alone = true
-		d.writer.again(g.calls)
+		d.writer.requeue(g.calls)
 		d.pass()
 	}()
-	for !d.writer.handed() {
+	for !d.writer.handOver() {
 		d.writer.gather(len(g.calls))
 		if !d.beginForQueue() {
 			continue
 		}
-		*g = group{moment: moment{clock: d.clock}}
+		*g = group{moment: txTime{clock: d.clock}}
 		d.run(g)
 		d.finish(g)
 	}
 }
 
-// handed gives the connection to the first of the queue if he wants it for
+// handOver gives the connection to the first of the queue if he wants it for
 // himself, and back if nobody waits; false = there is a group to write.
-func (w *writer) handed() bool {
+func (w *writer) handOver() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.queue) == 0 {
@@ -96,16 +96,16 @@ func (d *db) beginForQueue() bool {
 		if err == nil {
 			return true
 		}
-		if !d.writer.bear(err) {
+		if !d.writer.failExpired(err) {
 			return false
 		}
 		time.Sleep(nap/2 + rand.N(nap))
 	}
 }
 
-// bear tells those whose patience is at its end that the connection is busy, and
+// failExpired tells those whose patience is at its end that the connection is busy, and
 // everybody that it does not work; false = nobody waits any more.
-func (w *writer) bear(err error) bool {
+func (w *writer) failExpired(err error) bool {
 	var told []*call
 	w.mu.Lock()
 	now := clock.Now()
@@ -131,7 +131,7 @@ func (d *db) run(g *group) {
 	n := w.count()
 	g.joint = n > 1
 	for began := clock.Now(); g.failed == nil && len(g.calls) < n && clock.Now().Sub(began) < groupTime; {
-		c := w.board(g)
+		c := w.next(g)
 		if c == nil {
 			return
 		}
@@ -145,8 +145,8 @@ func (w *writer) count() int {
 	return min(len(w.queue), groupCalls)
 }
 
-// board takes the next call that can go with the group off the queue.
-func (w *writer) board(g *group) *call {
+// next takes the next call that can go with the group off the queue.
+func (w *writer) next(g *group) *call {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.queue) == 0 || w.queue[0].alone {
@@ -216,14 +216,14 @@ func (d *db) finish(g *group) {
 		for _, c := range g.calls {
 			c.alone = true
 		}
-		w.again(g.calls)
+		w.requeue(g.calls)
 		return
 	}
 	w.answer(g.calls, classify(err))
 }
 
-// again puts the calls of a group that was rolled back where they were.
-func (w *writer) again(calls []*call) {
+// requeue puts the calls of a group that was rolled back where they were.
+func (w *writer) requeue(calls []*call) {
 	w.mu.Lock()
 	var back []*call
 	for _, c := range calls {

@@ -75,7 +75,7 @@ func TestClaimOrder(t *testing.T) {
 	}
 	low, first, second, third, high := at("a", -1), at("a", 0), at("b", 0), at("a", 0), at("b", 5)
 	groups := func(c *store.Claim) {
-		c.Groups = []store.Group{{Type: "b", Rank: -10}, {Type: "b", Rank: -9}, {Type: "a", Rank: 0}, {Type: "b", Rank: 0}, {Type: "a", Rank: 1}, {Type: "b", Rank: 1}, {Type: "a", Rank: 2}, {Type: "a", Rank: 3}}
+		c.Queues = []store.Queue{{Type: "b", Rank: -10}, {Type: "b", Rank: -9}, {Type: "a", Rank: 0}, {Type: "b", Rank: 0}, {Type: "a", Rank: 1}, {Type: "b", Rank: 1}, {Type: "a", Rank: 2}, {Type: "a", Rank: 3}}
 	}
 	ids := func(cs []store.Claimed) (out []string) {
 		for _, c := range cs {
@@ -83,7 +83,7 @@ func TestClaimOrder(t *testing.T) {
 		}
 		return out
 	}
-	back := h.claim("w", 1, groups, func(c *store.Claim) { c.Groups = c.Groups[4:] })
+	back := h.claim("w", 1, groups, func(c *store.Claim) { c.Queues = c.Queues[4:] })
 	if !slices.Equal(ids(back), []string{first}) {
 		t.Fatalf("claimed %v", ids(back))
 	}
@@ -91,7 +91,7 @@ func TestClaimOrder(t *testing.T) {
 	if got := h.claim("w", 2, groups); !slices.Equal(ids(got), []string{high, first}) || got[0].Priority != 5 || got[1].Attempt != 2 || got[1].Rank != 0 {
 		t.Errorf("claimed %+v", got)
 	}
-	if got := h.claim("w", 1, func(c *store.Claim) { c.Groups = []store.Group{{Type: "a", Rank: 1, Head: third}} }); !slices.Equal(ids(got), []string{third}) {
+	if got := h.claim("w", 1, func(c *store.Claim) { c.Queues = []store.Queue{{Type: "a", Rank: 1, Head: third}} }); !slices.Equal(ids(got), []string{third}) {
 		t.Errorf("from a head: %v", ids(got))
 	}
 	if got := h.claim("w", 9, groups); !slices.Equal(ids(got), []string{second, low}) || got[1].Priority != -1 {
@@ -110,7 +110,7 @@ func TestClaimMergesTypesUpToTheLimit(t *testing.T) {
 	}
 	for _, part := range [][]string{want[:4], want[4:]} {
 		got := h.claim("w", 4, func(c *store.Claim) {
-			c.Groups = []store.Group{{Type: "c", Rank: 1}, {Type: "a", Rank: 1}, {Type: "b", Rank: 1}}
+			c.Queues = []store.Queue{{Type: "c", Rank: 1}, {Type: "a", Rank: 1}, {Type: "b", Rank: 1}}
 		})
 		for i, c := range got {
 			if c.ItemID != part[i] {
@@ -151,7 +151,7 @@ func TestClaimByPick(t *testing.T) {
 	a, b := h.solo(), h.solo()
 	picks := func(namespace string) func(*store.Claim) {
 		return func(c *store.Claim) {
-			c.Namespace, c.Claimants[0].Prefetch, c.Groups = namespace, true, nil
+			c.Namespace, c.Claimants[0].Prefetch, c.Queues = namespace, true, nil
 			c.Picks = []store.Pick{{Type: "t", Rank: 1, ItemID: b}, {Type: "t", Rank: 0, ItemID: a}, {Type: "t", Rank: 1, ItemID: "itm_none"}}
 			c.Claimants[0].Actor = store.Actor{Type: "user", ID: "anna"}
 		}

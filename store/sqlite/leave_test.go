@@ -93,7 +93,7 @@ func TestReleaseGivesBackUncounted(t *testing.T) {
 	h := newHouse(t)
 	id := h.solo(func(n *store.NewItem) { n.Priority = 7 })
 	claim := func() store.Claimed {
-		return h.claim("w", 1, func(c *store.Claim) { c.Groups = []store.Group{{Type: "t", Rank: -14}, {Type: "t", Rank: -13}} })[0]
+		return h.claim("w", 1, func(c *store.Claim) { c.Queues = []store.Queue{{Type: "t", Rank: -14}, {Type: "t", Rank: -13}} })[0]
 	}
 	h.leave(fail("w", claim(), after(0)))
 	h.advance(time.Second)

@@ -31,21 +31,21 @@ func (d *db) migrator() store.Migrator {
 // Up implements store.Migrator.
 func (m migrator) Up(ctx context.Context) ([]store.Migration, error) {
 	var done []store.Migration
-	err := persist(ctx, func() (err error) {
+	err := retryLocked(ctx, func() (err error) {
 		done, err = m.Migrator.Up(ctx)
 		return err
 	})
-	return done, store.Unfit(classify(err))
+	return done, store.SchemaMismatch(classify(err))
 }
 
 // Status implements store.Migrator.
 func (m migrator) Status(ctx context.Context) ([]store.Migration, error) {
 	var all []store.Migration
-	err := persist(ctx, func() (err error) {
+	err := retryLocked(ctx, func() (err error) {
 		all, err = m.Migrator.Status(ctx)
 		return err
 	})
-	return all, store.Unfit(classify(err))
+	return all, store.SchemaMismatch(classify(err))
 }
 
 // SQL implements store.Migrator. From nothing, it marks the file as ours first:

@@ -62,7 +62,7 @@ func drain(ctx context.Context, db store.DB) error {
 	for {
 		var got []store.Claimed
 		err := db.Auto(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-			got, err = db.Dialect().Hot.Claim(ctx, tx, store.Claim{Namespace: "default", Claimants: []store.Claimant{{WorkerID: me, Limit: 1, LeaseSeconds: 60}}, Groups: []store.Group{{Type: "t", Rank: 1}}})
+			got, err = db.Dialect().Hot.Claim(ctx, tx, store.Claim{Namespace: "default", Claimants: []store.Claimant{{WorkerID: me, Limit: 1, LeaseSeconds: 60}}, Queues: []store.Queue{{Type: "t", Rank: 1}}})
 			return err
 		})
 		if err != nil || len(got) == 0 {

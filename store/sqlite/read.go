@@ -21,7 +21,7 @@ func newReaders(db *sql.DB, most int) *readers {
 	return &readers{db: db, turns: make(chan struct{}, most), idle: make(chan *session, most)}
 }
 
-func (r *readers) take(ctx context.Context) (*session, error) {
+func (r *readers) acquire(ctx context.Context) (*session, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, classify(err)
 	}
@@ -49,7 +49,7 @@ func (r *readers) take(ctx context.Context) (*session, error) {
 	return s, err
 }
 
-func (r *readers) give(s *session, fit bool) {
+func (r *readers) release(s *session, fit bool) {
 	if fit {
 		select {
 		case r.idle <- s:
@@ -92,13 +92,13 @@ func (d *db) View(ctx context.Context, fn func(ctx context.Context, tx store.Tx)
 		return err
 	}
 	readers := d.readers[store.PurposeOf(ctx)]
-	s, err := readers.take(ctx)
+	s, err := readers.acquire(ctx)
 	if err != nil {
 		return err
 	}
-	t := &tx{session: s, moment: &moment{clock: d.clock}, reads: true}
+	t := &tx{session: s, moment: &txTime{clock: d.clock}, reads: true}
 	fit := false
-	defer func() { readers.give(s, fit) }()
+	defer func() { readers.release(s, fit) }()
 	if _, err := s.exec(context.Background(), "BEGIN", nil); err != nil {
 		return classify(err)
 	}
@@ -114,9 +114,9 @@ func (d *db) View(ctx context.Context, fn func(ctx context.Context, tx store.Tx)
 	return err
 }
 
-// watch is a connection that only looks whether others have written: what
+// versionReader is a connection that only looks whether others have written: what
 // data_version says is per connection.
-type watch struct {
+type versionReader struct {
 	db      *sql.DB
 	mu      sync.Mutex
 	session *session
@@ -125,7 +125,7 @@ type watch struct {
 
 // version is PRAGMA data_version: another number when anybody committed since,
 // this process included.
-func (w *watch) version(ctx context.Context) (int64, error) {
+func (w *versionReader) version(ctx context.Context) (int64, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
@@ -149,7 +149,7 @@ func (w *watch) version(ctx context.Context) (int64, error) {
 	return v, err
 }
 
-func (w *watch) close() {
+func (w *versionReader) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.closed = true

@@ -27,15 +27,15 @@ type connection interface {
 type session struct {
 	conn  *sql.Conn
 	stmts map[string]*statement
-	loose []*rows // results of statements that are not kept
-	open  int     // results not closed yet
+	loose []*sqlRows // results of statements that are not kept
+	open  int        // results not closed yet
 }
 
 // statement is prepared once. While its rows are being read, a second use of
 // the same text runs unprepared.
 type statement struct {
 	*sql.Stmt
-	reading *rows
+	reading *sqlRows
 }
 
 func connect(ctx context.Context, from *sql.DB) (*session, error) {
@@ -97,7 +97,7 @@ func (s *session) query(ctx context.Context, t *tx, query string, args []any) (s
 	if err != nil {
 		return nil, err
 	}
-	r := &rows{session: s, tx: t, statement: st}
+	r := &sqlRows{session: s, tx: t, statement: st}
 	if st != nil {
 		r.Rows, err = st.QueryContext(ctx, args...)
 	} else {
@@ -129,8 +129,8 @@ func (s *session) settle() {
 	s.loose = s.loose[:0]
 }
 
-// rows implements store.Rows.
-type rows struct {
+// sqlRows implements store.Rows.
+type sqlRows struct {
 	*sql.Rows
 	session   *session
 	tx        *tx
@@ -138,7 +138,7 @@ type rows struct {
 	closed    bool
 }
 
-func (r *rows) Close() {
+func (r *sqlRows) Close() {
 	if r.closed {
 		return
 	}
@@ -150,8 +150,8 @@ func (r *rows) Close() {
 	_ = r.Rows.Close() // what went wrong is in Err
 }
 
-func (r *rows) Err() error { return r.tx.fail(r.Rows.Err()) }
+func (r *sqlRows) Err() error { return r.tx.fail(r.Rows.Err()) }
 
-func (r *rows) Scan(dest ...any) error { return classify(r.Rows.Scan(dest...)) }
+func (r *sqlRows) Scan(dest ...any) error { return classify(r.Rows.Scan(dest...)) }
 
-var _ store.Rows = (*rows)(nil)
+var _ store.Rows = (*sqlRows)(nil)

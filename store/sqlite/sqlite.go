@@ -45,12 +45,12 @@ type db struct {
 	path    string
 	file    os.FileInfo // which file it was when it was opened
 	log     *slog.Logger
-	clock   *ratchet
+	clock   *monotonicClock
 	rw      *sql.DB // the writer's connection, and the migrator's while it runs
 	ro      *sql.DB
 	writer  writer
 	readers map[store.Purpose]*readers // apart, so that slow lists keep no other purpose waiting
-	watch   watch
+	watch   versionReader
 	dialect *store.Dialect
 	closing sync.Once
 	wal     logLimit
@@ -85,7 +85,7 @@ func Open(ctx context.Context, path string, o Options) (store.DB, error) {
 	if !o.KeepMode {
 		restrict(ctx, path, o.Log)
 	}
-	d := &db{path: path, log: o.Log, clock: newRatchet(o.Clock, o.Log), wal: logLimit{bound: logBound, wait: logWait}}
+	d := &db{path: path, log: o.Log, clock: newMonotonicClock(o.Clock, o.Log), wal: logLimit{bound: logBound, wait: logWait}}
 	if d.rw, err = sql.Open("sqlite", dsn(path, "rw", writerPragmas...)); err == nil {
 		d.ro, err = sql.Open("sqlite", dsn(path, "rw", readerPragmas...))
 	}
@@ -101,7 +101,7 @@ func Open(ctx context.Context, path string, o Options) (store.DB, error) {
 		store.Heartbeats: newReaders(d.ro, 1),
 		store.Background: newReaders(d.ro, 2),
 	}
-	d.watch = watch{db: d.ro}
+	d.watch = versionReader{db: d.ro}
 	verbs := hot.Verbs{}
 	d.dialect = &store.Dialect{
 		Name: "sqlite", Hot: verbs, Timed: verbs, Rewrite: rewrite, Gathers: true,

@@ -9,7 +9,7 @@ import (
 // tx implements store.Tx on a session.
 type tx struct {
 	session connection
-	moment  *moment
+	moment  *txTime
 	// failed is the first error that ended the transaction. SQLite rolls back by
 	// itself on a full disk and the like; statements run after that would commit
 	// one by one, so there are none.
@@ -20,9 +20,9 @@ type tx struct {
 	reads bool
 }
 
-// moment is the one time of a transaction, read when it is first asked for.
-type moment struct {
-	clock *ratchet
+// txTime is the one time of a transaction, read when it is first asked for.
+type txTime struct {
+	clock *monotonicClock
 	now   int64
 }
 

@@ -405,7 +405,7 @@ func TestWrapTxWorksInTheCallersTransaction(t *testing.T) {
 		if now, err := tx.Now(t.Context()); err != nil || now != start.UnixMicro() {
 			t.Errorf("now %d (%v)", now, err)
 		}
-		got, err := h.Dialect().Hot.Claim(t.Context(), tx, store.Claim{Namespace: "default", Claimants: []store.Claimant{{WorkerID: "w", Limit: 1, LeaseSeconds: 60}}, Groups: []store.Group{{Type: "t", Rank: 1}}})
+		got, err := h.Dialect().Hot.Claim(t.Context(), tx, store.Claim{Namespace: "default", Claimants: []store.Claimant{{WorkerID: "w", Limit: 1, LeaseSeconds: 60}}, Queues: []store.Queue{{Type: "t", Rank: 1}}})
 		if err != nil || len(got) != 1 || got[0].ItemID != id {
 			t.Fatalf("claimed %v (%v)", got, err)
 		}

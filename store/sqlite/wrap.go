@@ -18,12 +18,12 @@ func WrapTx(sqlTx *sql.Tx, now func() time.Time) store.Tx {
 	if now == nil {
 		now = clock.Now
 	}
-	return &wrapped{tx: sqlTx, clock: newRatchet(now, nil), stmts: map[string]*sql.Stmt{}}
+	return &wrapped{tx: sqlTx, clock: newMonotonicClock(now, nil), stmts: map[string]*sql.Stmt{}}
 }
 
 type wrapped struct {
 	tx    *sql.Tx
-	clock *ratchet
+	clock *monotonicClock
 	now   int64
 	stmts map[string]*sql.Stmt // closed with the transaction
 }

@@ -86,7 +86,7 @@ func (d *db) write(ctx context.Context, fn func(ctx context.Context, tx store.Tx
 		}
 	}
 	defer d.pass()
-	return persist(ctx, func() error { return d.once(ctx, fn) })
+	return retryLocked(ctx, func() error { return d.once(ctx, fn) })
 }
 
 // enter takes the connection if nobody has it, and else joins the queue.
@@ -197,9 +197,9 @@ func (w *writer) close() {
 	}
 }
 
-// persist runs fn until it does not meet somebody else's lock, as long as the
+// retryLocked runs fn until it does not meet somebody else's lock, as long as the
 // context and patience allow.
-func persist(ctx context.Context, fn func() error) error {
+func retryLocked(ctx context.Context, fn func() error) error {
 	var start time.Time
 	nap := firstNap
 	for {
@@ -230,7 +230,7 @@ func (d *db) once(ctx context.Context, fn func(ctx context.Context, tx store.Tx)
 	if err := d.begin(ctx); err != nil {
 		return err
 	}
-	t := &tx{session: d.writer.session, moment: &moment{clock: d.clock}}
+	t := &tx{session: d.writer.session, moment: &txTime{clock: d.clock}}
 	done := false
 	defer func() {
 		if !done { // fn failed or panicked
@@ -255,7 +255,7 @@ func (d *db) begin(ctx context.Context) (err error) {
 	}
 	w := &d.writer
 	if w.session == nil {
-		if w.session, err = openPen(w.path); err != nil {
+		if w.session, err = openConn(w.path); err != nil {
 			w.session = nil
 			return classify(err)
 		}
@@ -286,7 +286,7 @@ func (d *db) fits() error {
 	if err != nil || v == d.writer.version {
 		return err
 	}
-	if err := store.Fits(context.Background(), t, d.dialect.Migrator); err != nil {
+	if err := store.CheckSchema(context.Background(), t, d.dialect.Migrator); err != nil {
 		return err
 	}
 	d.writer.version = v

@@ -23,19 +23,19 @@ const last = "~"
 // Claim implements store.Hot. A pick is a group of one item.
 func (Verbs) Claim(ctx context.Context, tx store.Tx, c store.Claim) ([]store.Claimed, error) {
 	type group struct {
-		store.Group
+		store.Queue
 		tail string
 	}
-	groups := make([]group, 0, len(c.Groups)+len(c.Picks))
+	groups := make([]group, 0, len(c.Queues)+len(c.Picks))
 	var ranks []int
 	for _, p := range c.Picks {
-		groups = append(groups, group{store.Group{Type: p.Type, Rank: p.Rank, Head: p.ItemID}, p.ItemID})
+		groups = append(groups, group{store.Queue{Type: p.Type, Rank: p.Rank, Head: p.ItemID}, p.ItemID})
 		ranks = append(ranks, p.Rank)
 	}
 	slices.Sort(ranks)
 	ranks = slices.Compact(ranks)
 	if len(c.Picks) == 0 {
-		for _, g := range c.Groups {
+		for _, g := range c.Queues {
 			groups = append(groups, group{g, last})
 			if !slices.Contains(ranks, g.Rank) {
 				ranks = append(ranks, g.Rank)

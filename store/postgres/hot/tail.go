@@ -11,10 +11,10 @@ import (
 var tailSQL string
 
 // Tail implements store.Hot.
-func (Verbs) Tail(ctx context.Context, tx store.Tx, places []store.Place, limit int) (map[string][]store.ChunkRow, error) {
+func (Verbs) Tail(ctx context.Context, tx store.Tx, places []store.ChunkPosition, limit int) (map[string][]store.ChunkRow, error) {
 	args := []any{
-		column(places, func(p *store.Place) string { return p.MessageID }),
-		column(places, func(p *store.Place) int64 { return p.From }),
+		column(places, func(p *store.ChunkPosition) string { return p.MessageID }),
+		column(places, func(p *store.ChunkPosition) int64 { return p.From }),
 		limit,
 	}
 	out := map[string][]store.ChunkRow{}

@@ -78,7 +78,7 @@ func (Verbs) Claim(ctx context.Context, tx store.Tx, c store.Claim) ([]store.Cla
 
 // walk takes from the groups in their order, those of one rank together.
 func (b *batch) walk(ctx context.Context, tx store.Tx, c *store.Claim) (err error) {
-	for rest := c.Groups; len(rest) > 0 && !b.full() && err == nil; {
+	for rest := c.Queues; len(rest) > 0 && !b.full() && err == nil; {
 		n := 1
 		for n < len(rest) && rest[n].Rank == rest[0].Rank {
 			n++
@@ -98,7 +98,7 @@ func (b *batch) walk(ctx context.Context, tx store.Tx, c *store.Claim) (err erro
 
 // take takes the first rows of a group. All that lies between them is theirs: nobody
 // else writes meanwhile.
-func (b *batch) take(ctx context.Context, tx store.Tx, namespace string, g store.Group) error {
+func (b *batch) take(ctx context.Context, tx store.Tx, namespace string, g store.Queue) error {
 	from := len(b.rows)
 	err := b.read(ctx, tx, claimHead, namespace, g.Type, int64(g.Rank), g.Head, int64(b.limit-from))
 	if err == nil && len(b.rows) > from {
@@ -108,7 +108,7 @@ func (b *batch) take(ctx context.Context, tx store.Tx, namespace string, g store
 }
 
 // merge finds the first rows by item id over groups of one rank.
-func merge(ctx context.Context, tx store.Tx, namespace string, groups []store.Group, wanted int) ([]store.Pick, error) {
+func merge(ctx context.Context, tx store.Tx, namespace string, groups []store.Queue, wanted int) ([]store.Pick, error) {
 	var picks []store.Pick
 	for _, g := range groups {
 		rows, err := tx.Query(ctx, claimPeek, namespace, g.Type, int64(g.Rank), g.Head, int64(wanted))

@@ -7,7 +7,7 @@ import (
 )
 
 // Tail implements store.Hot.
-func (Verbs) Tail(ctx context.Context, tx store.Tx, places []store.Place, limit int) (map[string][]store.ChunkRow, error) {
+func (Verbs) Tail(ctx context.Context, tx store.Tx, places []store.ChunkPosition, limit int) (map[string][]store.ChunkRow, error) {
 	out := map[string][]store.ChunkRow{}
 	for _, p := range places {
 		rows, err := store.Chunks(ctx, tx, p.MessageID, p.From, limit)

@@ -14,7 +14,7 @@ import (
 
 // StatsCommand returns the command `pawl stats`.
 func StatsCommand(a *cli.App) *cobra.Command {
-	return a.Verb("stats", "How things stand", cobra.NoArgs, cli.With(a, func(ctx context.Context, s pawl.HouseReader, _ []string) error {
+	return a.Verb("stats", "How things stand", cobra.NoArgs, cli.With(a, func(ctx context.Context, s pawl.StatsReader, _ []string) error {
 		st, err := s.Stats(ctx)
 		if err != nil {
 			return err

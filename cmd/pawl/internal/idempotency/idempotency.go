@@ -30,7 +30,7 @@ func onceList(a *cli.App) *cobra.Command {
 		"list",
 		"List keys, newest first",
 		cobra.NoArgs,
-		cli.With(a, func(ctx context.Context, s pawl.HouseReader, _ []string) error {
+		cli.With(a, func(ctx context.Context, s pawl.StatsReader, _ []string) error {
 			chosen, err := status.Read()
 			if err != nil {
 				return err

@@ -19,8 +19,8 @@ func Command(a *cli.App) *cobra.Command {
 	return cli.Noun("task", "What somebody asked for: create it, look at it, mend it",
 		taskCreate(a), taskList(a), taskGet(a), taskResult(a), taskAddItems(a),
 		operate(a, "cancel TASK…", "Cancel tasks, or some items of one", pawl.TaskMaker.CancelTasks),
-		operate(a, "retry TASK…", "Queue failed and dead-lettered items again", pawl.TaskMender.RetryTasks),
-		operate(a, "bury TASK…", "Set failed items aside", pawl.TaskMender.BuryTasks),
+		operate(a, "retry TASK…", "Queue failed and dead-lettered items again", pawl.TaskOperator.RetryTasks),
+		operate(a, "bury TASK…", "Set failed items aside", pawl.TaskOperator.BuryTasks),
 		taskApprove(a), taskReject(a), taskUpdate(a), taskClone(a), taskDelete(a), taskCheckpoint(a))
 }
 
@@ -141,7 +141,7 @@ func taskDelete(a *cli.App) *cobra.Command {
 		"delete TASK…",
 		"Remove ended tasks and all that hangs on them",
 		cobra.MinimumNArgs(1),
-		cli.With(a, func(ctx context.Context, s pawl.TaskMender, args []string) error {
+		cli.With(a, func(ctx context.Context, s pawl.TaskOperator, args []string) error {
 			rs, err := s.DeleteTasks(a.ByUser(ctx), taskCalls(args, like))
 			return cli.ShowEach(a, rs, err, func(w io.Writer, ids []string) {
 				for _, id := range ids {

@@ -92,7 +92,7 @@ func workerList(a *cli.App) *cobra.Command {
 	var f pawl.WorkerFilter
 	var p cli.Pages
 	var since string
-	read := func(ctx context.Context, s pawl.HouseReader, _ []string) (err error) {
+	read := func(ctx context.Context, s pawl.StatsReader, _ []string) (err error) {
 		if f.SeenSince, err = cli.TimeArg("since", since, -1); err != nil {
 			return err
 		}

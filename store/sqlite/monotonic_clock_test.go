@@ -12,7 +12,7 @@ import (
 func TestAClockBehindTheRecordIsSaidOnce(t *testing.T) {
 	var log strings.Builder
 	clock := time.Date(2026, 1, 29, 10, 0, 0, 0, time.UTC)
-	r := newRatchet(func() time.Time { return clock }, slog.New(slog.NewTextHandler(&log, nil)))
+	r := newMonotonicClock(func() time.Time { return clock }, slog.New(slog.NewTextHandler(&log, nil)))
 	stamp := clock.Add(48 * time.Hour).UnixMicro()
 	r.notBelow(clock.Add(30 * time.Second).UnixMicro()) // two clocks' usual difference is not worth a word
 	if log.Len() > 0 {
@@ -40,7 +40,7 @@ func TestAJumpOfTheClockIsFollowedOnceItHasLasted(t *testing.T) {
 	var log strings.Builder
 	var elapsed, off time.Duration
 	began := time.Now() // with a monotonic reading
-	r := newRatchet(func() time.Time { return began.Add(elapsed + off) }, slog.New(slog.NewTextHandler(&log, nil)))
+	r := newMonotonicClock(func() time.Time { return began.Add(elapsed + off) }, slog.New(slog.NewTextHandler(&log, nil)))
 	r.mono = func() time.Time { return began.Add(elapsed) }
 	after := func(d time.Duration) time.Duration {
 		elapsed += d

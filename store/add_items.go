@@ -8,12 +8,12 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-var growSQL = Texts(sqlFiles, "grow.sql")
+var addItemsSQL = Texts(sqlFiles, "add_items.sql")
 
 var openStates = []string{"queued", "scheduled", "waiting", "leased", "in_progress"}
 
-// Room is what new items of a task take from it.
-type Room struct {
+// NewPositions is what new items of a task take from it.
+type NewPositions struct {
 	Type        string
 	TypeVersion int
 	Priority    int
@@ -22,10 +22,10 @@ type Room struct {
 
 // LockRoom locks an open task that items are to be added to; a task of one becomes
 // a task of many. A task that is not open is a conflict.
-func LockRoom(ctx context.Context, tx Tx, now int64, namespace, taskID string) (Room, error) {
-	var r Room
+func LockRoom(ctx context.Context, tx Tx, now int64, namespace, taskID string) (NewPositions, error) {
+	var r NewPositions
 	var solo int
-	found, err := Row(ctx, tx, []any{&r.Type, &r.TypeVersion, &r.Priority, &solo}, growSQL["task to grow"], taskID, namespace)
+	found, err := Row(ctx, tx, []any{&r.Type, &r.TypeVersion, &r.Priority, &solo}, addItemsSQL["task to grow"], taskID, namespace)
 	if err != nil {
 		return r, err
 	}
@@ -36,7 +36,7 @@ func LockRoom(ctx context.Context, tx Tx, now int64, namespace, taskID string) (
 	if solo == 1 {
 		open, err = manyFromSolo(ctx, tx, now, namespace, taskID)
 	} else {
-		open, err = Row(ctx, tx, []any{&solo}, growSQL["takes more"], taskID)
+		open, err = Row(ctx, tx, []any{&solo}, addItemsSQL["takes more"], taskID)
 	}
 	if err == nil && !open {
 		err = takesNoMore(ctx, tx, namespace, taskID)
@@ -47,7 +47,7 @@ func LockRoom(ctx context.Context, tx Tx, now int64, namespace, taskID string) (
 // NextPositions takes positions for n more items in a locked task, if it is open
 // still, and says the first. It locks the task's counters: lock items before.
 func NextPositions(ctx context.Context, tx Tx, namespace, taskID string, n int) (first int, err error) {
-	open, err := Row(ctx, tx, []any{&first}, growSQL["take positions"], taskID, n)
+	open, err := Row(ctx, tx, []any{&first}, addItemsSQL["take positions"], taskID, n)
 	if err == nil && !open {
 		err = takesNoMore(ctx, tx, namespace, taskID)
 	}
@@ -57,15 +57,15 @@ func NextPositions(ctx context.Context, tx Tx, namespace, taskID string, n int) 
 // TakePositions takes positions ahead of the transaction that adds the items, so
 // that many may add to one task at once: what is not used is left out. False when
 // the task is not an open one of many.
-func TakePositions(ctx context.Context, tx Tx, namespace, taskID string, n int) (r Room, ok bool, err error) {
-	ok, err = Row(ctx, tx, []any{&r.Type, &r.TypeVersion, &r.Priority, &r.Position}, growSQL["take positions of many"], taskID, n, namespace)
+func TakePositions(ctx context.Context, tx Tx, namespace, taskID string, n int) (r NewPositions, ok bool, err error) {
+	ok, err = Row(ctx, tx, []any{&r.Type, &r.TypeVersion, &r.Priority, &r.Position}, addItemsSQL["take positions of many"], taskID, n, namespace)
 	return r, ok, err
 }
 
 // Grow counts n more items of a task, if it is open still, and says how many it
 // has and how many of them are open. It locks the task: do it last.
 func Grow(ctx context.Context, tx Tx, now int64, namespace, taskID string, n int) (items, open int, err error) {
-	grown, err := Row(ctx, tx, []any{&items, &open}, growSQL["grow"], taskID, n, now)
+	grown, err := Row(ctx, tx, []any{&items, &open}, addItemsSQL["grow"], taskID, n, now)
 	if err == nil && !grown {
 		err = takesNoMore(ctx, tx, namespace, taskID)
 	}
@@ -90,10 +90,10 @@ func manyFromSolo(ctx context.Context, tx Tx, now int64, namespace, taskID strin
 	if err != nil || len(held) == 0 {
 		return false, err
 	}
-	if _, err := tx.Exec(ctx, growSQL["many from solo"], taskID, itemID); err != nil {
+	if _, err := tx.Exec(ctx, addItemsSQL["many from solo"], taskID, itemID); err != nil {
 		return false, err
 	}
-	_, err = tx.Exec(ctx, growSQL["count solo"], taskID, namespace, now)
+	_, err = tx.Exec(ctx, addItemsSQL["count solo"], taskID, namespace, now)
 	return true, err
 }
 
@@ -115,9 +115,9 @@ func KeysOfTask(ctx context.Context, tx Tx, taskID string) (map[string]string, e
 	return out, rows.Err()
 }
 
-// Feed marks the items that new ones need, so that their end is noticed. The answer
+// DependencyAdded marks the items that new ones need, so that their end is noticed. The answer
 // has those that have not completed yet, and says which of them have failed.
-func Feed(ctx context.Context, tx Tx, needs []string) (failed map[string]bool, err error) {
+func DependencyAdded(ctx context.Context, tx Tx, needs []string) (failed map[string]bool, err error) {
 	one := 1
 	held, err := Amend(ctx, tx, needs, aliveStates, Amendment{Feeds: &one})
 	if err != nil {
@@ -142,13 +142,13 @@ func Feed(ctx context.Context, tx Tx, needs []string) (failed map[string]bool, e
 	return failed, nil
 }
 
-// Break says of new items that something they wait for has failed: the next
+// DependencyBroken says of new items that something they wait for has failed: the next
 // follow-up gives them up.
-func Break(ctx context.Context, tx Tx, itemIDs []string) error {
+func DependencyBroken(ctx context.Context, tx Tx, itemIDs []string) error {
 	if len(itemIDs) == 0 {
 		return nil
 	}
-	_, err := tx.Exec(ctx, growSQL["break"], List(itemIDs))
+	_, err := tx.Exec(ctx, addItemsSQL["break"], List(itemIDs))
 	return err
 }
 
@@ -165,10 +165,10 @@ type TaskCheckpoint struct {
 // number. Manual and approval ones leave an event.
 func SaveTaskCheckpoint(ctx context.Context, tx Tx, now int64, c TaskCheckpoint) (int64, error) {
 	var seq int64
-	if _, err := Row(ctx, tx, []any{&seq}, growSQL["next number"], c.TaskID, c.Namespace, now); err != nil {
+	if _, err := Row(ctx, tx, []any{&seq}, addItemsSQL["next number"], c.TaskID, c.Namespace, now); err != nil {
 		return 0, err
 	}
-	if _, err := tx.Exec(ctx, growSQL["save task checkpoint"], c.ID, c.Namespace, c.TaskID, seq, c.Type, c.Name, c.ArgsHash, c.Snapshot, c.Metadata, now); err != nil {
+	if _, err := tx.Exec(ctx, addItemsSQL["save task checkpoint"], c.ID, c.Namespace, c.TaskID, seq, c.Type, c.Name, c.ArgsHash, c.Snapshot, c.Metadata, now); err != nil {
 		return 0, err
 	}
 	if c.Type != pawl.ManualCheckpoint && c.Type != pawl.ApprovalPoint {

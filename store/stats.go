@@ -10,33 +10,33 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-var houseSQL = Texts(sqlFiles, "house.sql")
+var statsSQL = Texts(sqlFiles, "stats.sql")
 
 // RegisterWorker enters a worker into the registry, or renews its entry.
 func RegisterWorker(ctx context.Context, tx Tx, namespace string, w pawl.WorkerInfo, now int64) error {
-	_, err := tx.Exec(ctx, houseSQL["register worker"], namespace, w.WorkerID, Text(w.Name), Text(w.Version), List(w.Types), now)
+	_, err := tx.Exec(ctx, statsSQL["register worker"], namespace, w.WorkerID, Text(w.Name), Text(w.Version), List(w.Types), now)
 	return err
 }
 
-// Seen is a worker that did something at a time.
-type Seen struct {
+// SeenWorker is a worker that did something at a time.
+type SeenWorker struct {
 	Namespace, WorkerID string
 }
 
-// SeeWorkers notes that workers are alive.
-func SeeWorkers(ctx context.Context, tx Tx, seen []Seen, now int64) error {
+// PutSeenWorkers notes that workers are alive.
+func PutSeenWorkers(ctx context.Context, tx Tx, seen []SeenWorker, now int64) error {
 	rows := make([][]any, len(seen))
 	for i, s := range seen {
 		rows[i] = []any{s.Namespace, s.WorkerID, now}
 	}
-	return tx.ExecEach(ctx, houseSQL["see worker"], rows)
+	return tx.ExecEach(ctx, statsSQL["see worker"], rows)
 }
 
 // ForgetWorkers deletes up to limit workers that were not seen since a time, or
 // that are not among the most of their namespace that were seen last. It answers
 // how many.
 func ForgetWorkers(ctx context.Context, tx Tx, before int64, most, limit int) (int64, error) {
-	return tx.Exec(ctx, houseSQL["forget workers"], before, most, limit)
+	return tx.Exec(ctx, statsSQL["forget workers"], before, most, limit)
 }
 
 // ListWorkers lists a namespace's workers, last seen first.
@@ -54,7 +54,7 @@ func ListWorkers(ctx context.Context, tx Tx, namespace string, q pawl.WorkerFilt
 		}
 		w.and("(k.last_seen_at, k.worker_id) < (?, ?)", n, rest)
 	}
-	rows, err := tx.Query(ctx, w.text(houseSQL["workers"], "k.last_seen_at DESC, k.worker_id DESC", q.Limit+1), w.args...)
+	rows, err := tx.Query(ctx, w.text(statsSQL["workers"], "k.last_seen_at DESC, k.worker_id DESC", q.Limit+1), w.args...)
 	if err != nil {
 		return pawl.List[pawl.WorkerInfo]{}, err
 	}
@@ -76,13 +76,13 @@ func ListWorkers(ctx context.Context, tx Tx, namespace string, q pawl.WorkerFilt
 	return paged(out, q.Limit, func(k pawl.WorkerInfo) string { return fmt.Sprintf("%d.%s", k.LastSeenAt.UnixMicro(), k.WorkerID) }), rows.Err()
 }
 
-// House counts how things stand in a namespace.
-func House(ctx context.Context, tx Tx, namespace string, now int64) (pawl.Stats, error) {
+// Stats counts how things stand in a namespace.
+func Stats(ctx context.Context, tx Tx, namespace string, now int64) (pawl.Stats, error) {
 	s := pawl.Stats{ItemsByState: map[pawl.ItemState]int64{}, TasksByState: map[pawl.TaskState]int64{}}
-	if err := counts(ctx, tx, houseSQL["item counts"], namespace, func(state string, n int64) { s.ItemsByState[pawl.ItemState(state)] = n }); err != nil {
+	if err := counts(ctx, tx, statsSQL["item counts"], namespace, func(state string, n int64) { s.ItemsByState[pawl.ItemState(state)] = n }); err != nil {
 		return s, err
 	}
-	if err := counts(ctx, tx, houseSQL["task counts"], namespace, func(state string, n int64) { s.TasksByState[pawl.TaskState(state)] = n }); err != nil {
+	if err := counts(ctx, tx, statsSQL["task counts"], namespace, func(state string, n int64) { s.TasksByState[pawl.TaskState(state)] = n }); err != nil {
 		return s, err
 	}
 	if err := counts(ctx, tx, blockedSQL["pending tasks"], namespace, func(place string, n int64) {
@@ -98,7 +98,7 @@ func House(ctx context.Context, tx Tx, namespace string, now int64) (pawl.Stats,
 		return s, err
 	}
 	var oldest *int64
-	if _, err := Row(ctx, tx, []any{&s.Leases, &s.ExpiredLeases, &s.StaleLeases, &oldest, &s.Workers, &s.Checkpoints, &s.Events}, houseSQL["house"], namespace, now); err != nil {
+	if _, err := Row(ctx, tx, []any{&s.Leases, &s.ExpiredLeases, &s.StaleLeases, &oldest, &s.Workers, &s.Checkpoints, &s.Events}, statsSQL["house"], namespace, now); err != nil {
 		return s, err
 	}
 	s.OldestQueuedAt = stampOf(oldest)
@@ -135,7 +135,7 @@ type Depth struct {
 // Depths counts the items of all namespaces that have not ended. A lease that
 // has run out counts as expired.
 func Depths(ctx context.Context, tx Tx, now int64) ([]Depth, error) {
-	rows, err := tx.Query(ctx, houseSQL["depths"], now)
+	rows, err := tx.Query(ctx, statsSQL["depths"], now)
 	if err != nil {
 		return nil, err
 	}

@@ -16,69 +16,69 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// pen is the writing connection. It is the same SQLite as the readers', but
+// conn is the writing connection. It is the same SQLite as the readers', but
 // without database/sql between: that was as much work as SQLite itself.
-type pen struct {
-	conn    *direct.Conn
-	stmts   map[string]*sheet
-	reading []*lines // results not closed yet
+type conn struct {
+	raw     *direct.Conn
+	stmts   map[string]*stmt
+	reading []*rows // results not closed yet
 }
 
-// sheet is a prepared statement.
-type sheet struct {
+// stmt is a prepared statement.
+type stmt struct {
 	*direct.Stmt
 	args    []int // which argument each of its parameters is: $3 may be its first
 	kept    bool
 	reading bool
 }
 
-// fault is an error of the pen, with its extended result code.
-type fault struct {
+// sqlError is an error of the pen, with its extended result code.
+type sqlError struct {
 	code int
 	err  error
 }
 
-func (f *fault) Error() string { return f.err.Error() }
-func (f *fault) Unwrap() error { return f.err }
+func (f *sqlError) Error() string { return f.err.Error() }
+func (f *sqlError) Unwrap() error { return f.err }
 
-func faulty(err error) error {
+func asSQLError(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &fault{int(direct.ErrCode(err)), err}
+	return &sqlError{int(direct.ErrCode(err)), err}
 }
 
-func openPen(path string) (connection, error) {
-	conn, err := direct.OpenConn(dsn(path, "rw"), direct.OpenReadWrite|direct.OpenURI)
+func openConn(path string) (connection, error) {
+	raw, err := direct.OpenConn(dsn(path, "rw"), direct.OpenReadWrite|direct.OpenURI)
 	if err != nil {
-		return nil, faulty(err)
+		return nil, asSQLError(err)
 	}
-	conn.SetBusyTimeout(0)
-	p := &pen{conn: conn, stmts: map[string]*sheet{}}
+	raw.SetBusyTimeout(0)
+	c := &conn{raw: raw, stmts: map[string]*stmt{}}
 	for _, pragma := range writerPragmas {
-		if _, err := p.exec(context.Background(), "PRAGMA "+pragma, nil); err != nil {
-			p.discard()
+		if _, err := c.exec(context.Background(), "PRAGMA "+pragma, nil); err != nil {
+			c.discard()
 			return nil, err
 		}
 	}
-	return p, nil
+	return c, nil
 }
 
-func (p *pen) discard() {
-	p.settle()
-	for _, s := range p.stmts {
+func (c *conn) discard() {
+	c.settle()
+	for _, s := range c.stmts {
 		_ = s.Finalize()
 	}
-	_ = p.conn.Close()
+	_ = c.raw.Close()
 }
 
 // begin finds or prepares a statement and binds its parameters. One that is
 // being read, or beyond what is kept, is prepared for this time only.
-func (p *pen) begin(query string, args []any) (*sheet, error) {
-	s := p.stmts[query]
+func (c *conn) begin(query string, args []any) (*stmt, error) {
+	s := c.stmts[query]
 	if s == nil || s.reading {
 		var err error
-		if s, err = p.prepare(query, s == nil && len(p.stmts) < maxStatements); err != nil {
+		if s, err = c.prepare(query, s == nil && len(c.stmts) < maxStatements); err != nil {
 			return nil, err
 		}
 	}
@@ -95,30 +95,30 @@ func (p *pen) begin(query string, args []any) (*sheet, error) {
 	return s, nil
 }
 
-func (p *pen) prepare(query string, keep bool) (*sheet, error) {
-	stmt, trailing, err := p.conn.PrepareTransient(rewrite(query))
+func (c *conn) prepare(query string, keep bool) (*stmt, error) {
+	prepared, trailing, err := c.raw.PrepareTransient(rewrite(query))
 	if err != nil {
-		return nil, faulty(err)
+		return nil, asSQLError(err)
 	}
-	s := &sheet{Stmt: stmt, kept: keep, args: make([]int, stmt.BindParamCount())}
+	s := &stmt{Stmt: prepared, kept: keep, args: make([]int, prepared.BindParamCount())}
 	if trailing > 0 {
 		err = errors.New("sqlite: more than one statement")
 	}
 	for i := 0; i < len(s.args) && err == nil; i++ {
-		s.args[i], err = strconv.Atoi(strings.TrimLeft(stmt.BindParamName(i+1), "$"))
+		s.args[i], err = strconv.Atoi(strings.TrimLeft(prepared.BindParamName(i+1), "$"))
 		s.args[i]--
 	}
 	if err != nil {
-		_ = stmt.Finalize()
+		_ = prepared.Finalize()
 		return nil, err
 	}
 	if keep {
-		p.stmts[query] = s
+		c.stmts[query] = s
 	}
 	return s, nil
 }
 
-func (s *sheet) end() {
+func (s *stmt) end() {
 	s.reading = false
 	if s.kept {
 		_ = s.Reset() // repeats what Step said
@@ -127,7 +127,7 @@ func (s *sheet) end() {
 	}
 }
 
-func (s *sheet) bind(i int, arg any) error {
+func (s *stmt) bind(i int, arg any) error {
 	switch v := arg.(type) {
 	case nil:
 		s.BindNull(i)
@@ -164,8 +164,8 @@ func (s *sheet) bind(i int, arg any) error {
 	return nil
 }
 
-func (p *pen) exec(_ context.Context, query string, args []any) (int64, error) {
-	s, err := p.begin(query, args)
+func (c *conn) exec(_ context.Context, query string, args []any) (int64, error) {
+	s, err := c.begin(query, args)
 	if err != nil {
 		return 0, err
 	}
@@ -173,51 +173,51 @@ func (p *pen) exec(_ context.Context, query string, args []any) (int64, error) {
 	for more && err == nil {
 		more, err = s.Step()
 	}
-	n := p.conn.Changes()
+	n := c.raw.Changes()
 	s.end()
-	return int64(n), faulty(err)
+	return int64(n), asSQLError(err)
 }
 
-func (p *pen) query(_ context.Context, t *tx, query string, args []any) (store.Rows, error) {
-	s, err := p.begin(query, args)
+func (c *conn) query(_ context.Context, t *tx, query string, args []any) (store.Rows, error) {
+	s, err := c.begin(query, args)
 	if err != nil {
 		return nil, err
 	}
-	r := &lines{pen: p, tx: t, stmt: s}
+	r := &rows{conn: c, tx: t, stmt: s}
 	if r.ahead, err = s.Step(); err != nil {
 		s.end()
-		return nil, faulty(err)
+		return nil, asSQLError(err)
 	}
 	s.reading = true
-	p.reading = append(p.reading, r)
+	c.reading = append(c.reading, r)
 	return r, nil
 }
 
-func (p *pen) settle() {
-	for len(p.reading) > 0 {
-		p.reading[len(p.reading)-1].Close()
+func (c *conn) settle() {
+	for len(c.reading) > 0 {
+		c.reading[len(c.reading)-1].Close()
 	}
 }
 
-// lines implements store.Rows.
-type lines struct {
-	pen    *pen
+// rows implements store.Rows.
+type rows struct {
+	conn   *conn
 	tx     *tx
-	stmt   *sheet
+	stmt   *stmt
 	ahead  bool // a row has been stepped to that Next has not given out
 	begun  bool
 	closed bool
 	err    error
 }
 
-func (r *lines) Next() bool {
+func (r *rows) Next() bool {
 	if r.closed {
 		return false
 	}
 	if r.begun {
 		var err error
 		if r.ahead, err = r.stmt.Step(); err != nil {
-			r.err = faulty(err)
+			r.err = asSQLError(err)
 		}
 	}
 	r.begun = true
@@ -228,20 +228,20 @@ func (r *lines) Next() bool {
 	return true
 }
 
-func (r *lines) Close() {
+func (r *rows) Close() {
 	if r.closed {
 		return
 	}
 	r.closed = true
-	if i := slices.Index(r.pen.reading, r); i >= 0 {
-		r.pen.reading = slices.Delete(r.pen.reading, i, i+1)
+	if i := slices.Index(r.conn.reading, r); i >= 0 {
+		r.conn.reading = slices.Delete(r.conn.reading, i, i+1)
 	}
 	r.stmt.end()
 }
 
-func (r *lines) Err() error { return r.tx.fail(r.err) }
+func (r *rows) Err() error { return r.tx.fail(r.err) }
 
-func (r *lines) Scan(dest ...any) error {
+func (r *rows) Scan(dest ...any) error {
 	for i, d := range dest {
 		if err := r.scan(i, d); err != nil {
 			return classify(fmt.Errorf("sqlite: column %d: %w", i, err))
@@ -250,7 +250,7 @@ func (r *lines) Scan(dest ...any) error {
 	return nil
 }
 
-func (r *lines) scan(i int, dest any) error {
+func (r *rows) scan(i int, dest any) error {
 	kind := r.stmt.ColumnType(i)
 	switch d := dest.(type) {
 	case *string:
@@ -272,7 +272,7 @@ func (r *lines) scan(i int, dest any) error {
 	return assign(dest, r.value(i, kind))
 }
 
-func (r *lines) value(i int, kind direct.ColumnType) any {
+func (r *rows) value(i int, kind direct.ColumnType) any {
 	switch kind {
 	case direct.TypeInteger:
 		return r.stmt.ColumnInt64(i)

@@ -51,7 +51,7 @@ func TestAssign(t *testing.T) {
 // Parameters are found by their number, in whatever order the text has them, and
 // a statement that is being read can be asked again.
 func TestPenStatements(t *testing.T) {
-	c, err := openPen(t.TempDir() + "/none.db")
+	c, err := openConn(t.TempDir() + "/none.db")
 	if err == nil {
 		c.discard()
 		t.Fatal("a file that is not there was opened")

@@ -11,11 +11,11 @@ import (
 //go:embed *.sql
 var sqlFiles embed.FS
 
-var placeSQL = Texts(sqlFiles, "place.sql")
+var stateTableSQL = Texts(sqlFiles, "state_table.sql")
 
-// Held is an item's narrow row taken out of its place: what the item carries
+// StateRow is an item's narrow row taken out of its place: what the item carries
 // from place to place, and what the place itself knew.
-type Held struct {
+type StateRow struct {
 	ItemID, Namespace, TaskID, Type, State      string
 	Priority, Attempt, Failures, MaxAttempts    int
 	Solo, Feeds, Acceptance, Rework, Spared     int
@@ -31,51 +31,51 @@ type Held struct {
 
 // Fresh ranks an item that was never claimed or held before; Again one that
 // comes back and goes first.
-func (h *Held) Again() int { return -2 * h.Priority }
+func (h *StateRow) RequeueRank() int { return -2 * h.Priority }
 
-var carried = func(h *Held) []any {
+var sharedColumns = func(h *StateRow) []any {
 	return []any{&h.ItemID, &h.Namespace, &h.TaskID, &h.Type, &h.Attempt, &h.Failures, &h.MaxAttempts,
 		&h.Solo, &h.Feeds, &h.Acceptance, &h.Rework, &h.Spared, &h.WorkerID, &h.StartedAt, &h.Error}
 }
 
-// place is one narrow table: which states it holds and its own columns.
-type place struct {
+// stateTable is one narrow table: which states it holds and its own columns.
+type stateTable struct {
 	name   string
 	states []string
-	own    func(h *Held) []any // scan targets after the carried ones
+	own    func(h *StateRow) []any // scan targets after the carried ones
 }
 
-// places are locked in this order: leases before waiting, as the hot verbs do. The
+// stateTables are locked in this order: leases before waiting, as the hot verbs do. The
 // queue is locked before both: an item that is claimed meanwhile is then found in
 // leases, and not looked for again once rows of waiting are locked.
-var places = []place{
-	{"ready", []string{"queued"}, func(h *Held) []any { return []any{&h.LeftBy, &h.Since, &h.Rank} }},
-	{"scheduled", []string{"scheduled"}, func(h *Held) []any { return []any{&h.LeftBy, &h.Since, &h.Priority, &h.RunAt} }},
-	{"leases", []string{"leased", "in_progress"}, func(h *Held) []any {
+var stateTables = []stateTable{
+	{"ready", []string{"queued"}, func(h *StateRow) []any { return []any{&h.LeftBy, &h.Since, &h.Rank} }},
+	{"scheduled", []string{"scheduled"}, func(h *StateRow) []any { return []any{&h.LeftBy, &h.Since, &h.Priority, &h.RunAt} }},
+	{"leases", []string{"leased", "in_progress"}, func(h *StateRow) []any {
 		return []any{&h.Priority, &h.State, &h.Prefetch, &h.LeaseSeconds, &h.AcquiredAt, &h.HeartbeatAt, &h.ExpiresAt, &h.Progress, &h.Stage,
 			&h.ProgressedAt, &h.Stopped, &h.KeyID}
 	}},
-	{"waiting", []string{"waiting"}, func(h *Held) []any {
+	{"waiting", []string{"waiting"}, func(h *StateRow) []any {
 		return []any{&h.LeftBy, &h.Since, &h.Priority, &h.Until, &h.Signal, &h.SignalKey, &h.Needs, &h.Broken}
 	}},
-	{"rests", []string{"submitted", "accepted", "failed", "dead_lettered"}, func(h *Held) []any {
+	{"rests", []string{"submitted", "accepted", "failed", "dead_lettered"}, func(h *StateRow) []any {
 		return []any{&h.LeftBy, &h.Since, &h.Priority, &h.State, &h.CompletedAt, &h.AcceptedAt, &h.Progress, &h.Stage, &h.Result, &h.Assembled,
 			&h.Evidence, &h.Notes}
 	}},
 }
 
-// Take removes the rows of the given items from their places, where their state
+// Take removes the rows of the given items from their stateTables, where their state
 // is one of states, and hands them over sorted by item id. The rows are locked
 // by their removal. Items in other states are left and not answered.
-func Take(ctx context.Context, tx Tx, itemIDs, states []string) ([]Held, error) {
-	return everywhere(ctx, tx, itemIDs, states, func(ids string, p *place, wanted []string) ([]Held, error) {
+func Take(ctx context.Context, tx Tx, itemIDs, states []string) ([]StateRow, error) {
+	return inEachTable(ctx, tx, itemIDs, states, func(ids string, p *stateTable, wanted []string) ([]StateRow, error) {
 		args := []any{ids}
 		if p.name == "rests" {
 			args = append(args, List(wanted))
 		}
-		return scanHeld(ctx, tx, placeSQL["take "+p.name], args, func(h *Held) []any {
+		return scanStateRows(ctx, tx, stateTableSQL["take "+p.name], args, func(h *StateRow) []any {
 			h.State = p.states[0]
-			return append(carried(h), p.own(h)...)
+			return append(sharedColumns(h), p.own(h)...)
 		})
 	})
 }
@@ -83,22 +83,22 @@ func Take(ctx context.Context, tx Tx, itemIDs, states []string) ([]Held, error) 
 // Amendment is what changes of items that stay where they are; what is nil stays.
 type Amendment struct{ Solo, Feeds, Priority *int }
 
-// Amend changes items in the places of the given states, and says which: their
+// Amend changes items in the stateTables of the given states, and says which: their
 // ids, states, and of queued ones the rank. Two kinds of row are
 // removed and inserted again. One is in ready, where the rank is the row's key and
 // claims skip what is locked. The other is the lease of an item that others come
 // to wait for: the statement that ends it must not go on with the new row and an
 // older list of who waits; it finds nothing, and its caller looks again.
-func Amend(ctx context.Context, tx Tx, itemIDs, states []string, a Amendment) ([]Held, error) {
-	return everywhere(ctx, tx, itemIDs, states, func(ids string, p *place, _ []string) ([]Held, error) {
+func Amend(ctx context.Context, tx Tx, itemIDs, states []string, a Amendment) ([]StateRow, error) {
+	return inEachTable(ctx, tx, itemIDs, states, func(ids string, p *stateTable, _ []string) ([]StateRow, error) {
 		if p.name != "ready" && (p.name != "leases" || a.Feeds == nil) {
-			return scanHeld(ctx, tx, placeSQL["amend "+p.name], []any{ids, a.Solo, a.Feeds, a.Priority}, func(h *Held) []any {
+			return scanStateRows(ctx, tx, stateTableSQL["amend "+p.name], []any{ids, a.Solo, a.Feeds, a.Priority}, func(h *StateRow) []any {
 				return []any{&h.ItemID, &h.Namespace, &h.Type, &h.State}
 			})
 		}
-		held, err := scanHeld(ctx, tx, placeSQL["take "+p.name], []any{ids}, func(h *Held) []any {
+		held, err := scanStateRows(ctx, tx, stateTableSQL["take "+p.name], []any{ids}, func(h *StateRow) []any {
 			h.State = p.states[0]
-			return append(carried(h), p.own(h)...)
+			return append(sharedColumns(h), p.own(h)...)
 		})
 		for i := range held {
 			held[i].amend(a)
@@ -110,7 +110,7 @@ func Amend(ctx context.Context, tx Tx, itemIDs, states []string, a Amendment) ([
 	})
 }
 
-func (h *Held) amend(a Amendment) {
+func (h *StateRow) amend(a Amendment) {
 	if a.Solo != nil {
 		h.Solo = *a.Solo
 	}
@@ -125,19 +125,19 @@ func (h *Held) amend(a Amendment) {
 // aliveStates are those of an item that has not ended.
 var aliveStates = append([]string{"submitted", "accepted", "failed", "dead_lettered"}, openStates...)
 
-// everywhere runs one for every place that holds items of the states. Between two
+// inEachTable runs one for every place that holds items of the states. Between two
 // of its statements an item may move to a place that was passed already; it is
 // looked for again.
-func everywhere(ctx context.Context, tx Tx, itemIDs, states []string, one func(ids string, p *place, wanted []string) ([]Held, error)) ([]Held, error) {
-	missing, out := slices.Sorted(slices.Values(itemIDs)), []Held(nil)
+func inEachTable(ctx context.Context, tx Tx, itemIDs, states []string, one func(ids string, p *stateTable, wanted []string) ([]StateRow, error)) ([]StateRow, error) {
+	missing, out := slices.Sorted(slices.Values(itemIDs)), []StateRow(nil)
 	for try := 0; len(missing) > 0 && try < 100; try++ {
 		found := make(map[string]bool, len(missing))
-		for i := range places {
-			wanted := intersect(places[i].states, states)
+		for i := range stateTables {
+			wanted := intersect(stateTables[i].states, states)
 			if len(wanted) == 0 {
 				continue
 			}
-			held, err := one(List(missing), &places[i], wanted)
+			held, err := one(List(missing), &stateTables[i], wanted)
 			if err != nil {
 				return nil, err
 			}
@@ -151,23 +151,23 @@ func everywhere(ctx context.Context, tx Tx, itemIDs, states []string, one func(i
 		}
 		missing = slices.DeleteFunc(missing, func(id string) bool { return found[id] })
 		var err error
-		if missing, err = Strings(ctx, tx, placeSQL["still in"], List(missing), List(states)); err != nil {
+		if missing, err = Strings(ctx, tx, stateTableSQL["still in"], List(missing), List(states)); err != nil {
 			return nil, err
 		}
 	}
-	slices.SortFunc(out, func(a, b Held) int { return strings.Compare(a.ItemID, b.ItemID) })
+	slices.SortFunc(out, func(a, b StateRow) int { return strings.Compare(a.ItemID, b.ItemID) })
 	return out, nil
 }
 
-func scanHeld(ctx context.Context, tx Tx, query string, args []any, targets func(h *Held) []any) ([]Held, error) {
+func scanStateRows(ctx context.Context, tx Tx, query string, args []any, targets func(h *StateRow) []any) ([]StateRow, error) {
 	rows, err := tx.Query(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var out []Held
+	var out []StateRow
 	for rows.Next() {
-		var h Held
+		var h StateRow
 		if err := rows.Scan(targets(&h)...); err != nil {
 			return nil, err
 		}
@@ -179,9 +179,9 @@ func scanHeld(ctx context.Context, tx Tx, query string, args []any, targets func
 	return out, rows.Err()
 }
 
-// Put inserts rows into the places their states name. For ends, Since is when
+// Put inserts rows into the stateTables their states name. For ends, Since is when
 // it ended; queued rows go in with Rank.
-func Put(ctx context.Context, tx Tx, held []Held) error {
+func Put(ctx context.Context, tx Tx, held []StateRow) error {
 	rows := map[string][][]any{}
 	for i := range held {
 		h := &held[i]
@@ -190,15 +190,15 @@ func Put(ctx context.Context, tx Tx, held []Held) error {
 				h.LeftBy, h.State, h.Since, h.AcceptedAt, h.Stage, h.Result, h.Assembled})
 			continue
 		}
-		for _, p := range places {
+		for _, p := range stateTables {
 			if slices.Contains(p.states, h.State) {
-				rows[p.name] = append(rows[p.name], values(append(carried(h), p.own(h)...)))
+				rows[p.name] = append(rows[p.name], values(append(sharedColumns(h), p.own(h)...)))
 			}
 		}
 	}
 	for _, name := range []string{"ready", "scheduled", "waiting", "leases", "rests", "ends"} {
 		if len(rows[name]) > 0 {
-			if err := tx.ExecEach(ctx, placeSQL["put "+name], rows[name]); err != nil {
+			if err := tx.ExecEach(ctx, stateTableSQL["put "+name], rows[name]); err != nil {
 				return err
 			}
 		}
@@ -206,7 +206,7 @@ func Put(ctx context.Context, tx Tx, held []Held) error {
 	return nil
 }
 
-func (h *Held) ended() bool {
+func (h *StateRow) ended() bool {
 	return h.State == "completed" || h.State == "rejected" || h.State == "cancelled"
 }
 
@@ -255,7 +255,7 @@ func Record(ctx context.Context, tx Tx, now int64, events []Event) error {
 		}
 		rows[i] = []any{e.Namespace, e.TaskID, e.ItemID, attempt, e.Event, e.From, e.To, e.TaskFrom, e.TaskTo, e.Actor.Type, Text(e.Actor.ID), e.Message, e.Data, e.Diff, Text(e.Actor.Key), now}
 	}
-	return tx.ExecEach(ctx, placeSQL["record"], rows)
+	return tx.ExecEach(ctx, stateTableSQL["record"], rows)
 }
 
 // List writes texts as the JSON array that @list reads.

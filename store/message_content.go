@@ -62,16 +62,16 @@ func halfOf(s string) rune {
 	return rune(s[0]&0xF)<<12 | rune(s[1]&0x3F)<<6 | rune(s[2]&0x3F)
 }
 
-// Said is all of a message's chunks, read in one go. Half of a character that was
+// MessageChunks is all of a message's chunks, read in one go. Half of a character that was
 // cut off does not go over to what is said in its place.
-func Said(ctx context.Context, tx Tx, id string, cuts []pawl.Cut) ([]pawl.Chunk, error) {
+func MessageChunks(ctx context.Context, tx Tx, id string, cuts []pawl.Cut) ([]pawl.Chunk, error) {
 	var out []pawl.Chunk
-	_, err := said(ctx, tx, id, cuts, func(c *pawl.Chunk) { out = append(out, *c) })
+	_, err := eachChunk(ctx, tx, id, cuts, func(c *pawl.Chunk) { out = append(out, *c) })
 	return out, err
 }
 
-// said hands over a message's chunks one after the other, and says how many.
-func said(ctx context.Context, tx Tx, id string, cuts []pawl.Cut, fn func(c *pawl.Chunk)) (n int64, err error) {
+// eachChunk hands over a message's chunks one after the other, and says how many.
+func eachChunk(ctx context.Context, tx Tx, id string, cuts []pawl.Cut, fn func(c *pawl.Chunk)) (n int64, err error) {
 	var j Joiner
 	var chunks []pawl.Chunk
 	for {
@@ -169,7 +169,7 @@ func Content(ctx context.Context, tx Tx, m *MessageRow) (string, error) {
 		return string(m.Kept), nil
 	}
 	f := content{cuts: m.Cuts}
-	n, err := said(ctx, tx, m.ID, m.Cuts, f.add)
+	n, err := eachChunk(ctx, tx, m.ID, m.Cuts, f.add)
 	if err == nil && n < m.Offset {
 		err = &pawl.Error{Code: pawl.CodeInternal, Op: "message", Message: "chunks of message " + m.ID + " are missing"}
 	}
@@ -194,9 +194,9 @@ func ToolCalls(chunks []pawl.Chunk) []pawl.ToolCall {
 	return out
 }
 
-// EndStray ends an open message whose item is out of work: failed items leave an
+// EndOrphanedMessage ends an open message whose item is out of work: failed items leave an
 // error, cancelled ones what was said stopped, the others a whole message.
-func EndStray(ctx context.Context, tx Tx, s Stray) error {
+func EndOrphanedMessage(ctx context.Context, tx Tx, s OrphanedMessage) error {
 	to := pawl.MessageComplete
 	switch s.ItemState {
 	case "failed", "dead_lettered":
@@ -204,11 +204,11 @@ func EndStray(ctx context.Context, tx Tx, s Stray) error {
 	case "cancelled":
 		to = pawl.MessageStopped
 	}
-	m, err := HoldMessage(ctx, tx, s.Namespace, s.ID)
+	m, err := LockMessage(ctx, tx, s.Namespace, s.ID)
 	if err != nil || m.Status != pawl.MessageStreaming {
 		return err
 	}
-	still, err := Strays(ctx, tx, []string{m.ItemID}, "", 1)
+	still, err := OrphanedMessages(ctx, tx, []string{m.ItemID}, "", 1)
 	if err != nil || len(still) == 0 || still[0].ItemState != s.ItemState { // retried meanwhile
 		return err
 	}

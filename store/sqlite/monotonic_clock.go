@@ -17,12 +17,12 @@ const (
 	jumpLasts = time.Minute
 )
 
-// ratchet is a clock that never turns back: not below what this process has
+// monotonicClock is a clock that never turns back: not below what this process has
 // used, nor below the newest stamp on record, whoever wrote it. The machine's clock
 // is compared with the monotonic one. A jump ahead counts once it has lasted: one that
 // is put right before does nothing. While the clock is behind the record, time goes
 // on at half speed. A clock without a monotonic reading, a test's, is followed as it is.
-type ratchet struct {
+type monotonicClock struct {
 	clock func() time.Time
 	mono  func() time.Time // any clock with a monotonic reading
 	log   *slog.Logger     // nil = a clock of one transaction, which says nothing
@@ -34,28 +34,28 @@ type ratchet struct {
 	slow   bool      // it was said that time goes slowly
 }
 
-func newRatchet(wall func() time.Time, log *slog.Logger) *ratchet {
-	return &ratchet{clock: wall, mono: clock.Now, log: log}
+func newMonotonicClock(wall func() time.Time, log *slog.Logger) *monotonicClock {
+	return &monotonicClock{clock: wall, mono: clock.Now, log: log}
 }
 
-func (r *ratchet) notBelow(stamp int64) int64 {
+func (r *monotonicClock) notBelow(stamp int64) int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	wall, mono := r.clock(), r.mono()
 	now := wall.UnixMicro()
 	if r.last > 0 && wall != wall.Round(0) { // it has a monotonic reading
 		passed := mono.Sub(r.read).Microseconds()
-		now = max(r.believed(now, r.last+passed, mono), r.last+passed/2)
+		now = max(r.trusted(now, r.last+passed, mono), r.last+passed/2)
 	}
 	now = max(now, r.last, stamp)
-	r.compare(wall.UnixMicro(), now)
+	r.warnIfBehind(wall.UnixMicro(), now)
 	r.last, r.read = now, mono
 	return now
 }
 
-// believed is the clock's time, or the expected one while the clock is ahead of it
+// trusted is the clock's time, or the expected one while the clock is ahead of it
 // and has not been for long.
-func (r *ratchet) believed(wall, expected int64, mono time.Time) int64 {
+func (r *monotonicClock) trusted(wall, expected int64, mono time.Time) int64 {
 	ahead := time.Duration(wall-expected) * time.Microsecond
 	switch {
 	case ahead < clockJump:
@@ -73,9 +73,9 @@ func (r *ratchet) believed(wall, expected int64, mono time.Time) int64 {
 	return expected
 }
 
-// compare says once, each time that the clock falls behind, that time goes slowly:
+// warnIfBehind says once, each time that the clock falls behind, that time goes slowly:
 // leases that last too long look like anything but a clock.
-func (r *ratchet) compare(wall, now int64) {
+func (r *monotonicClock) warnIfBehind(wall, now int64) {
 	behind := time.Duration(now-wall) * time.Microsecond
 	switch {
 	case r.log == nil:
@@ -88,7 +88,7 @@ func (r *ratchet) compare(wall, now int64) {
 }
 
 // now is the time for a transaction: one look at the newest event.
-func (r *ratchet) now(ctx context.Context, tx store.Tx) (int64, error) {
+func (r *monotonicClock) now(ctx context.Context, tx store.Tx) (int64, error) {
 	var newest int64
 	if _, err := store.Row(ctx, tx, []any{&newest}, "SELECT created_at FROM pawl.task_events ORDER BY id DESC LIMIT 1"); err != nil {
 		return 0, err
