@@ -109,7 +109,7 @@ var Routes = []Route{
 	{Name: "add_items_batch", Method: post, Path: "/v1/tasks:add_items", Role: Submitter, Success: 200, Means: "Add items to tasks, each answered on its own."},
 	{Name: "cancel_task", Method: post, Path: "/v1/tasks/{id}:cancel", Role: Submitter, Success: 200, Means: "Cancel a task, or some of its items.",
 		Tools: []Tool{
-			{Name: "work_cancel", Title: "Cancel a task", Hints: ToolRepeats | ToolDestroys, Means: "Cancel a task, or some of its items, for good. Whoever works on them learns by the next heartbeat."},
+			{Name: "work_cancel", Title: "Cancel a task", Hints: ToolRepeats | ToolDestroys, Means: "Cancel a task, or some of its items, for good. Their workers learn of it by the next heartbeat."},
 		},
 	},
 	{Name: "cancel_tasks", Method: post, Path: "/v1/tasks:cancel", Role: Submitter, Success: 200, Means: "Cancel tasks, each answered on its own."},
