@@ -21,17 +21,18 @@ const (
 
 // Route is one row of Routes.
 type Route struct {
-	Name    string // of the operation, in every door
-	Method  string
-	Path    string // {id} is one path segment, percent-encoded; a verb follows its last colon
-	Role    Role
-	Success int    // status of an answer that is no problem
-	Means   string // one sentence, for the API's description
-	Traits  Trait
-	Found   string      // what 200 means where Success is 201; "" = 200 is not answered
-	Stream  string      // what its stream holds; "" = it answers with JSON
-	Refuses []pawl.Code // besides those that every call of its kind may refuse with
-	Tools   []Tool      // the MCP tools that make this call
+	Name     string // of the operation, in every door
+	Method   string
+	Path     string // {id} is one path segment, percent-encoded; a verb follows its last colon
+	Role     Role
+	Success  int    // status of an answer that is no problem
+	Means    string // one sentence, for the API's description
+	Traits   Trait
+	Found    string      // what 200 means where Success is 201; "" = 200 is not answered
+	Stream   string      // what its stream holds; "" = it answers with JSON
+	Document string      // content type of an answer that is a document as a whole; "" = it is none
+	Refuses  []pawl.Code // besides those that every call of its kind may refuse with
+	Tools    []Tool      // the MCP tools that make this call
 }
 
 // Trait is what is special about a call.
@@ -297,9 +298,9 @@ var Routes = []Route{
 
 	{Name: "health", Method: get, Path: "/healthz", Role: Anyone, Success: 200, Means: "Say that the process runs."},
 	{Name: "ready", Method: get, Path: "/readyz", Role: Anyone, Success: 200, Means: "Say that the server takes calls: 503 while it stops or its database does not answer.", Refuses: []pawl.Code{pawl.CodeUnavailable}},
-	{Name: "metrics", Method: get, Path: "/metrics", Role: Reader, Success: 200, Means: "Tell how requests went and what is queued, for Prometheus.", Traits: Global},
-	{Name: "reference", Method: get, Path: "/docs", Role: Anyone, Success: 200, Means: "Describe the API as a page, which needs nothing from elsewhere."},
-	{Name: "description", Method: get, Path: "/openapi.json", Role: Anyone, Success: 200, Means: "Describe the API as OpenAPI 3.1."},
+	{Name: "metrics", Method: get, Path: "/metrics", Role: Reader, Success: 200, Means: "Tell how requests went and what is queued, for Prometheus.", Traits: Global, Document: "text/plain"},
+	{Name: "reference", Method: get, Path: "/docs", Role: Anyone, Success: 200, Means: "Describe the API as a page, which needs nothing from elsewhere.", Document: "text/html"},
+	{Name: "description", Method: get, Path: "/openapi.json", Role: Anyone, Success: 200, Means: "Describe the API as OpenAPI 3.1.", Document: "application/json"},
 }
 
 // Has says that the call has a trait.

@@ -58,6 +58,9 @@ func (s *claimOp) claim(ctx context.Context) error {
 // prepare checks the request and fills in what it leaves out.
 func (s *claimOp) prepare(ctx context.Context) error {
 	req := &s.req
+	if scope := s.e.scope; scope != nil && req.WaitSeconds <= pawl.MaxWaitSeconds { // even if it fails below: it is tried again
+		scope.wait = max(scope.wait, time.Duration(req.WaitSeconds)*time.Second)
+	}
 	if req.LeaseSeconds == 0 && len(req.Types) <= pawl.MaxClaim {
 		var err error
 		if req.LeaseSeconds, err = s.e.leaseFor(ctx, s.caller.Namespace, req.Types); err != nil {
@@ -75,8 +78,7 @@ func (s *claimOp) prepare(ctx context.Context) error {
 		}
 	}
 	s.e.seen.note(s.caller.Namespace, req.WorkerID)
-	if scope := s.e.scope; scope != nil { // it waits outside its transaction
-		scope.wait = max(scope.wait, time.Duration(req.WaitSeconds)*time.Second)
+	if s.e.scope != nil { // it waits outside its transaction
 		req.WaitSeconds = 0
 	}
 	if req.WaitSeconds > 0 {
@@ -102,8 +104,12 @@ func (s *claimOp) try(ctx context.Context, woken <-chan struct{}) (bool, error) 
 	if err == nil && byType && len(s.leases) < s.req.Limit && e.scope == nil {
 		e.wake.setEmpty(ns, s.req.Types, woken)
 	}
-	passes := errors.Is(err, store.ErrLost) || errors.Is(err, store.ErrLocked)
-	return err != nil && !passes || len(s.leases) > 0, err
+	return err != nil && !transient(err) || len(s.leases) > 0, err
+}
+
+// transient says that another try may succeed, on another connection or after the lock.
+func transient(err error) bool {
+	return errors.Is(err, store.ErrLost) || errors.Is(err, store.ErrLocked)
 }
 
 // waitKey names the wait of claims for the same.

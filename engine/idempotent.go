@@ -22,7 +22,8 @@ import (
 // An error of run is returned as it is, undoes what was done and leaves the key
 // unused; so does a nil answer, for a call that came to nothing. What the verbs
 // keep of a refusal, an item's complaint or a rejected part, is kept all the same.
-// A claim that waits waits outside the transaction. Another request's key is
+// A claim that waits waits outside the transaction, and is tried again in that time
+// if its connection is lost. Another request's key is
 // ErrKeyReused; one under way, here or elsewhere, ErrKeyInFlight.
 func (e *Engine) Idempotent(ctx context.Context, k pawl.KeyBegin, run func(ctx context.Context, svc pawl.Service) (*pawl.Answer, error)) (answer pawl.Answer, replayed bool, err error) {
 	ns, leave, err := e.enterKey(ctx, &k)
@@ -31,6 +32,8 @@ func (e *Engine) Idempotent(ctx context.Context, k pawl.KeyBegin, run func(ctx c
 	}
 	defer leave()
 	var s *scope
+	var wait time.Duration // of a claim
+	var lost bool          // the last try; the database may hold its key a moment longer
 	try := func(<-chan struct{}) (bool, error) {
 		var refused error
 		var row store.KeyRow
@@ -66,11 +69,15 @@ func (e *Engine) Idempotent(ctx context.Context, k pawl.KeyBegin, run func(ctx c
 		if err == nil {
 			err = refused
 		}
-		return err == nil || !errors.Is(err, errNothing), err
+		wait = max(wait, s.wait)
+		if lost = wait > 0 && (transient(err) || lost && errors.Is(err, pawl.ErrKeyInFlight)); lost {
+			_ = e.finish(ctx, s, err) // what it took is free again
+		}
+		return !lost && !errors.Is(err, errNothing), err
 	}
 	done, err := try(nil)
-	if !done && s.wait > 0 {
-		err = e.waitForWork(ctx, ns, strings.Join([]string{ns, k.Scope, k.Key}, "\x00"), s.wait, try)
+	if !done && wait > 0 {
+		err = e.waitForWork(ctx, ns, strings.Join([]string{ns, k.Scope, k.Key}, "\x00"), wait, try)
 	}
 	nothing := errors.Is(err, errNothing)
 	if err = e.finish(ctx, s, err); err != nil || nothing {

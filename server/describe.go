@@ -116,12 +116,19 @@ func tags() []*huma.Tag {
 	return out
 }
 
-// streamsOf describes the answers of a route that streams, nil of another.
+// streamsOf describes the answers of a route that streams or writes a document, nil
+// of another.
 func streamsOf(r api.Route) map[string]*huma.Response {
-	if r.Stream == "" {
+	kind, says, schema := r.Document, "OK", &huma.Schema{Type: huma.TypeString}
+	switch {
+	case r.Stream != "":
+		kind, says = eventStream, r.Stream
+	case kind == "application/json":
+		schema.Type = huma.TypeObject
+	case kind == "":
 		return nil
 	}
-	out := map[string]*huma.Response{"200": {Description: r.Stream, Content: map[string]*huma.MediaType{eventStream: {Schema: &huma.Schema{Type: huma.TypeString}}}}}
+	out := map[string]*huma.Response{"200": {Description: says, Content: map[string]*huma.MediaType{kind: {Schema: schema}}}}
 	if r.Name == "resume_chat" {
 		out["204"] = &huma.Response{Description: "No reply is being made."}
 	}

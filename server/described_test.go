@@ -35,13 +35,19 @@ var pathParam = regexp.MustCompile(`\\\{[^}]*\}`) // in a quoted template
 var declarations = sync.OnceValue(func() (out []declaration) {
 	raw, err := os.ReadFile("testdata/openapi.json")
 	var doc struct {
-		Paths map[string]map[string]struct{ Responses map[string]any }
+		Paths      map[string]map[string]struct{ Responses map[string]response }
+		Components struct{ Responses map[string]response }
 	}
 	if err = cmp.Or(err, json.Unmarshal(raw, &doc)); err != nil {
 		panic(err)
 	}
 	for path, ops := range doc.Paths {
 		for method, op := range ops {
+			for status, r := range op.Responses {
+				if r.Ref != "" {
+					op.Responses[status] = doc.Components.Responses[strings.TrimPrefix(r.Ref, "#/components/responses/")]
+				}
+			}
 			match := regexp.MustCompile("^" + pathParam.ReplaceAllString(regexp.QuoteMeta(path), "[^/]+") + "$")
 			out = append(out, declaration{strings.ToUpper(method), path, match, op.Responses})
 		}
@@ -53,21 +59,77 @@ var declarations = sync.OnceValue(func() (out []declaration) {
 type declaration struct {
 	method, path string
 	match        *regexp.Regexp
-	responses    map[string]any
+	responses    map[string]response
 }
 
-// declared wants that the description has the status of an answer; what ask asks
-// goes through it. 405 is of paths that are none, as /v1/tasks/x:nothing.
-func declared(t *testing.T, r *http.Request, status int) {
-	t.Helper()
-	for _, d := range declarations() {
-		if d.method == r.Method && d.match.MatchString(r.URL.EscapedPath()) {
-			if status != http.StatusMethodNotAllowed && d.responses[strconv.Itoa(status)] == nil {
-				t.Errorf("%s %s: status %d is not described", d.method, d.path, status)
-			}
-			return
+type response struct {
+	Ref     string `json:"$ref"`
+	Content map[string]any
+}
+
+// held is a handler whose answers must have a status and a content type that the
+// description has.
+func held(t *testing.T, h http.Handler) http.Handler {
+	var mu sync.Mutex
+	faults := map[string]bool{}
+	t.Cleanup(func() {
+		for f := range faults {
+			t.Error(f)
 		}
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		out := &answering{ResponseWriter: w}
+		defer func() {
+			if out.status == 0 || r.Context().Err() != nil { // no answer was sent
+				return
+			}
+			if f := undeclared(r, out.status, out.Header().Get("Content-Type")); f != "" {
+				mu.Lock()
+				defer mu.Unlock()
+				faults[f] = true
+			}
+		}()
+		h.ServeHTTP(out, r)
+	})
+}
+
+// answering keeps the status of an answer.
+type answering struct {
+	http.ResponseWriter
+	status int
+}
+
+func (a *answering) WriteHeader(status int) {
+	a.status = cmp.Or(a.status, status)
+	a.ResponseWriter.WriteHeader(status)
+}
+
+func (a *answering) Write(p []byte) (int, error) {
+	a.status = cmp.Or(a.status, http.StatusOK)
+	return a.ResponseWriter.Write(p)
+}
+
+func (a *answering) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// undeclared says what of an answer the description lacks; "" = nothing. 405 is the
+// answer of paths that do not exist, as /v1/tasks/x:nothing.
+func undeclared(r *http.Request, status int, kind string) string {
+	for _, d := range declarations() {
+		if d.method != r.Method || !d.match.MatchString(r.URL.EscapedPath()) {
+			continue
+		}
+		response, described := d.responses[strconv.Itoa(status)]
+		kind, _, _ = strings.Cut(kind, ";")
+		switch _, named := response.Content[kind]; {
+		case status == http.StatusMethodNotAllowed:
+		case !described:
+			return fmt.Sprintf("%s %s: status %d is not described", d.method, d.path, status)
+		case kind != "" && !named:
+			return fmt.Sprintf("%s %s: status %d with %s is not described", d.method, d.path, status, kind)
+		}
+		return ""
 	}
+	return ""
 }
 
 // check holds an answer against the schema of its route and status. Members

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -72,7 +73,8 @@ func (s *server) ofItem() {
 }
 
 // claim asks once without waiting, so that nothing cuts a claim that finds
-// work; then it waits, but no longer than the server lives.
+// work; then it waits, but no longer than the server lives. It also waits if that
+// first try failed because the database was unavailable.
 func (s *server) claim(ctx context.Context, svc pawl.Service, in *body[pawl.ClaimRequest]) (*answer[api.Leases], error) {
 	first := in.Body
 	waits := first.WaitSeconds > 0 && first.WaitSeconds <= pawl.MaxWaitSeconds
@@ -80,7 +82,7 @@ func (s *server) claim(ctx context.Context, svc pawl.Service, in *body[pawl.Clai
 		first.WaitSeconds = 0
 	}
 	leases, err := svc.Claim(ctx, first)
-	if err != nil || len(leases) > 0 || !waits {
+	if err != nil && !errors.Is(err, pawl.ErrUnavailable) || len(leases) > 0 || !waits {
 		return s.claimed(ctx, leases, err)
 	}
 	if s.opts.Stopping.Err() != nil {

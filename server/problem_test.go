@@ -35,8 +35,8 @@ func (b broken) CancelTasks(context.Context, []pawl.TaskCall) ([]pawl.Result[paw
 func TestErrorsAreProblems(t *testing.T) {
 	for _, info := range pawl.Errors {
 		err := &pawl.Error{Code: info.Code, Op: "get", Message: "so it is", RetryAfter: 1200 * time.Millisecond}
-		srv := serve(t, broken{err: fmt.Errorf("wrapped: %w", err)}, server.Options{})
-		r := request(t, srv, "GET", "/v1/tasks/tsk_1", "")
+		srv := start(t, server.New(broken{err: fmt.Errorf("wrapped: %w", err)}, server.Options{Log: slog.New(slog.DiscardHandler)})) // its answers are not those of the route
+		r := ask(t, srv, "GET", "/v1/tasks/tsk_1", "")
 		if r.StatusCode != info.HTTP || r.str("code") != string(info.Code) || r.str("title") == "" || r.Header.Get("Retry-After") != "2" {
 			t.Errorf("%s: %s %s, Retry-After %q", info.Code, r.Status, r.text, r.Header.Get("Retry-After"))
 		}

@@ -222,7 +222,7 @@ func TestStreamEndsWhenTheServerStops(t *testing.T) {
 func tight(t *testing.T, svc pawl.Service) (srv *httptest.Server, cut func(net.Conn)) {
 	t.Helper()
 	gone := make(chan string, 1000)
-	srv = httptest.NewUnstartedServer(server.New(svc, server.Options{Log: slog.New(slog.DiscardHandler)}))
+	srv = httptest.NewUnstartedServer(held(t, server.New(svc, server.Options{Log: slog.New(slog.DiscardHandler)})))
 	srv.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		_ = c.(*net.TCPConn).SetWriteBuffer(64 << 10) // the system's own would take it all
 		return ctx

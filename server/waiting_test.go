@@ -1,14 +1,19 @@
 package server_test
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawl-work/pawl/api"
 	"github.com/pawl-work/pawl/pawltest"
 	"github.com/pawl-work/pawl/server"
 )
@@ -59,4 +64,55 @@ func stacks() int {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int(m.StackInuse)
+}
+
+// A waiting claim whose connection is cut, at its first try or later, keeps waiting,
+// also with an idempotency key.
+func TestAWaitingClaimOutlivesItsConnection(t *testing.T) {
+	p := pawltest.OpenReal(t, pawltest.Postgres)
+	srv := serve(t, p.Engine, server.Options{})
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	connect := func() *pgx.Conn {
+		conn, err := pgx.Connect(ctx, p.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close(context.Background()) })
+		return conn
+	}
+	blocker, killer := connect(), connect()
+	for _, headers := range [][]string{nil, {api.KeyHeader, "k"}} {
+		tx, err := blocker.Begin(ctx)
+		if err == nil {
+			_, err = tx.Exec(ctx, "LOCK TABLE "+pgx.Identifier{p.Schema, "ready"}.Sanitize()+" IN ACCESS EXCLUSIVE MODE")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make(chan reply, 1)
+		go func() {
+			got <- ask(t, srv, "POST", "/v1/claims", `{"worker_id":"w","types":["t"],"wait_seconds":60}`, headers...)
+		}()
+		for cut := 0; cut < 3; {
+			var n int
+			if err := killer.QueryRow(ctx, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+				WHERE application_name = 'pawl' AND wait_event_type = 'Lock' AND query LIKE '%' || $1 || '%'`, p.Schema).Scan(&n); err != nil {
+				t.Fatal(err)
+			}
+			cut += n
+			select {
+			case r := <-got:
+				t.Fatalf("%v: after %d cuts: %d %s", headers, cut, r.StatusCode, r.text)
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+		if err := tx.Rollback(ctx); err != nil {
+			t.Fatal(err)
+		}
+		create(t, p.Engine, 1)
+		if r := <-got; r.StatusCode != 200 || !strings.Contains(r.text, `"itm_`) {
+			t.Errorf("%v: %d %s", headers, r.StatusCode, r.text)
+		}
+	}
 }
