@@ -2,6 +2,7 @@ package pawl
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -81,7 +82,10 @@ type CheckpointFilter struct {
 	Page
 }
 
-// ResumeState is all that the next worker needs to go on, in one read.
+// ResumeState is all that the next worker needs to go on. As a page it is a part of
+// it: the first has the newest checkpoints, the error and the open message, and
+// Steps, Parts and Messages follow in this order on as many pages as they need,
+// each signal with its step.
 type ResumeState struct {
 	ItemID         string                `json:"item_id"`
 	TaskID         string                `json:"task_id"`
@@ -96,5 +100,44 @@ type ResumeState struct {
 	Error          *Failure              `json:"error,omitempty"` // the item's last: why an attempt failed, or its result was sent back
 	OpenMessage    *OpenMessage          `json:"open_message"`    // that the next attempt goes on with
 	Messages       []MessageRef          `json:"messages"`        // all that were said piece by piece, oldest first: an ended one is not to be said again
+	Next           string                `json:"next,omitempty"`  // the cursor of the next page; "" = this is the last, or the whole
 	Held           bool                  `json:"-"`               // by the caller's API key, in process only: it may see payloads
+}
+
+// Add puts the next page of the same attempt behind s. What s has already is
+// replaced by what was saved or submitted again since.
+func (s *ResumeState) Add(page ResumeState) {
+	if s.Steps == nil {
+		s.Steps = map[string]Checkpoint{}
+	}
+	if s.Signals == nil {
+		s.Signals = map[string]SentSignal{}
+	}
+	for name, c := range page.Steps {
+		if old, there := s.Steps[name]; there && old.Sequence > c.Sequence {
+			continue
+		}
+		delete(s.Signals, name)
+		s.Steps[name] = c
+		if sent, there := page.Signals[name]; there {
+			s.Signals[name] = sent
+		}
+	}
+	type place struct {
+		key string
+		seq int
+	}
+	at := func(p ItemPart) place {
+		if p.Seq == nil {
+			return place{p.Key, -1}
+		}
+		return place{p.Key, *p.Seq}
+	}
+	later := map[place]bool{}
+	for _, p := range page.Parts {
+		later[at(p)] = true
+	}
+	s.Parts = append(slices.DeleteFunc(s.Parts, func(p ItemPart) bool { return later[at(p)] }), page.Parts...)
+	s.Messages = append(s.Messages, page.Messages...)
+	s.Held, s.Next = s.Held && page.Held, page.Next
 }

@@ -117,7 +117,7 @@ var Limits = []Limit{
 	{"workers", MaxWorkers, "workers", "registered in a namespace; those seen last are kept"},
 	{"wait_seconds", MaxWaitSeconds, "seconds", "how long a claim may wait"},
 	{"page", MaxPage, "rows", "rows of one page"},
-	{"page_bytes", MaxPageBytes, "bytes", "values of one page, of the event feed too: one that reaches them ends early, with a cursor"},
+	{"page_bytes", MaxPageBytes, "bytes", "values of one page, of the event feed too: one that reaches them ends early, with a cursor. Over HTTP and MCP what a resume needs has pages too"},
 	{"claim_bytes", MaxClaimBytes, "bytes", "inputs, errors and reasons of the items of one claim; the item that reaches them is the last, and the next claim returns more"},
 	{"call_bytes", MaxCallBytes, "bytes", "values that one call may store, clones and planned items included; and results read as one"},
 	{"max_attempts", MaxAttemptsCeiling, "failures", "budget of an item"},

@@ -145,6 +145,10 @@ type Recorder interface {
 	Checkpoint(ctx context.Context, calls []CheckpointCall) ([]Result[CheckpointRef], error)
 	// Resume reads all that the next attempt needs.
 	Resume(ctx context.Context, itemID string) (ResumeState, error)
+	// ResumePage reads one page of it, of at most MaxPageBytes but always with
+	// something; cursor is the Next of the page before, "" = the first. Each page is
+	// as the item is when it is read, its attempt too.
+	ResumePage(ctx context.Context, itemID, cursor string) (ResumeState, error)
 	// RegisterWorker enters a worker into the registry, or renews its entry.
 	RegisterWorker(ctx context.Context, w WorkerInfo) error
 }

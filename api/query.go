@@ -137,6 +137,10 @@ type (
 	ResultQuery struct {
 		Partial bool `query:"partial" doc:"true: of a failed, dead-lettered or cancelled task too, the results of its items that completed."`
 	}
+	// ResumeQuery asks for a page of a resume state.
+	ResumeQuery struct {
+		Cursor string `query:"cursor" doc:"The next of the page before. A page with 8 MiB of values ends early, with a next."`
+	}
 	// DeleteQuery is what deleting a task asks besides its id.
 	DeleteQuery struct {
 		Force  bool   `query:"force" doc:"true: even when it has not ended."`

@@ -235,7 +235,7 @@ var Routes = []Route{
 	{Name: "get_item", Method: get, Path: "/v1/items/{id}", Role: Reader, Success: 200, Means: "Read an item."},
 	{Name: "resume_item", Method: get, Path: "/v1/items/{id}/resume", Role: Claimer, Success: 200, Means: "Read all that the next attempt needs to go on.",
 		Tools: []Tool{
-			{Name: "work_resume", Title: "Read where to go on", Hints: ToolReads, Means: "Read what earlier attempts at an item left: newest checkpoints, named steps, parts, the last error or the reasons of a rejection."},
+			{Name: "work_resume", Title: "Read where to go on", Hints: ToolReads, Means: "Read what earlier attempts at an item left: newest checkpoints, named steps, parts, the last error or the reasons of a rejection. An answer with next has more: call again with it as cursor."},
 		},
 	},
 	{Name: "item_parts", Method: get, Path: "/v1/items/{id}/parts", Role: Reader, Success: 200, Means: "List the pieces of an item's result, oldest first.",

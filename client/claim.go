@@ -58,9 +58,25 @@ func (c *Client) Checkpoint(ctx context.Context, calls []pawl.CheckpointCall) ([
 	return batch(ctx, c, api.Checkpoint, calls)
 }
 
-// Resume reads all that an item's next attempt needs; see pawl.Recorder.
+// Resume reads all that an item's next attempt needs, page by page; see
+// pawl.Recorder. When the item is claimed again meanwhile it begins again.
 func (c *Client) Resume(ctx context.Context, itemID string) (pawl.ResumeState, error) {
-	return read[pawl.ResumeState](ctx, c, "resume_item", itemID, nil)
+	out, err := c.ResumePage(ctx, itemID, "")
+	for err == nil && out.Next != "" {
+		var page pawl.ResumeState
+		switch page, err = c.ResumePage(ctx, itemID, out.Next); {
+		case err == nil && page.Attempt == out.Attempt:
+			out.Add(page)
+		case err == nil:
+			out, err = c.ResumePage(ctx, itemID, "")
+		}
+	}
+	return out, err
+}
+
+// ResumePage reads one page of it; see pawl.Recorder.
+func (c *Client) ResumePage(ctx context.Context, itemID, cursor string) (pawl.ResumeState, error) {
+	return read[pawl.ResumeState](ctx, c, "resume_item", itemID, api.ResumeQuery{Cursor: cursor})
 }
 
 // RegisterWorker enters a worker into the registry; see pawl.Recorder.

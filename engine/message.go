@@ -193,12 +193,27 @@ func openMessage(text store.Text) *pawl.OpenMessage {
 }
 
 // resumeMessage is the message that an item's next attempt goes on with.
-func resumeMessage(ctx context.Context, tx store.Tx, said []pawl.MessageRef) (*pawl.OpenMessage, error) {
-	for _, m := range said {
-		if m.Status == pawl.MessageStreaming {
-			chunks, err := store.MessageChunks(ctx, tx, m.ID, nil)
-			return &pawl.OpenMessage{ID: m.ID, Offset: m.Offset, StepNumber: m.StepNumber, ToolCalls: store.ToolCalls(chunks)}, err
+// said is the beginning of the item's messages.
+func resumeMessage(ctx context.Context, tx store.Tx, ns, itemID string, said pawl.List[pawl.MessageRef]) (*pawl.OpenMessage, error) {
+	open := pawl.OpenMessage{}
+	if at := slices.IndexFunc(said.Items, func(m pawl.MessageRef) bool { return m.Status == pawl.MessageStreaming }); at >= 0 {
+		m := said.Items[at]
+		open = pawl.OpenMessage{ID: m.ID, Offset: m.Offset, StepNumber: m.StepNumber}
+	} else if said.Next != "" {
+		id, err := store.OpenMessageOf(ctx, tx, itemID)
+		if err != nil || id == "" {
+			return nil, err
 		}
+		m, err := store.GetMessage(ctx, tx, ns, id)
+		if err != nil {
+			return nil, err
+		}
+		open = pawl.OpenMessage{ID: id, Offset: m.Offset, StepNumber: m.StepNumber}
 	}
-	return nil, nil
+	if open.ID == "" {
+		return nil, nil
+	}
+	chunks, err := store.MessageChunks(ctx, tx, open.ID, nil)
+	open.ToolCalls = store.ToolCalls(chunks)
+	return &open, err
 }

@@ -323,65 +323,6 @@ func (e *Engine) ListItems(ctx context.Context, q pawl.ItemFilter) (pawl.List[pa
 	})
 }
 
-// Resume reads all that an item's next attempt needs.
-func (e *Engine) Resume(ctx context.Context, itemID string) (pawl.ResumeState, error) {
-	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.ResumeState, error) {
-		it, err := store.GetItem(ctx, tx, ns, itemID, 0)
-		if err != nil {
-			return pawl.ResumeState{}, err
-		}
-		saved, err := store.ResumeCheckpoints(ctx, tx, itemID)
-		if err != nil {
-			return pawl.ResumeState{}, err
-		}
-		held, err := e.holdsLease(ctx, tx, it)
-		if err != nil {
-			return pawl.ResumeState{}, err
-		}
-		out := pawl.ResumeState{Held: held, ItemID: itemID, TaskID: it.TaskID, Attempt: it.Attempt, Steps: map[string]pawl.Checkpoint{}, Signals: map[string]pawl.SentSignal{}, Parts: []pawl.ItemPart{}, Error: it.Error}
-		if it.Acceptance {
-			parts, err := store.LiveParts(ctx, tx, ns, itemID)
-			if err != nil {
-				return pawl.ResumeState{}, err
-			}
-			out.Parts = append(out.Parts, parts...)
-		}
-		if out.Messages, err = store.MessagesOfItem(ctx, tx, it.TaskID, itemID); err != nil {
-			return pawl.ResumeState{}, err
-		}
-		if out.OpenMessage, err = resumeMessage(ctx, tx, out.Messages); err != nil {
-			return pawl.ResumeState{}, err
-		}
-		for i := range saved { // in order of their number: the newest of each wins
-			c := &saved[i]
-			out.Newest = c
-			switch c.Type {
-			case pawl.IterationStart:
-				out.IterationStart = c
-			case pawl.IterationEnd:
-				out.IterationEnd = c
-			case pawl.ErrorBoundary:
-				out.ErrorBoundary = c
-			}
-			if c.Name != "" {
-				out.Steps[c.Name] = *c
-			}
-		}
-		for name, c := range out.Steps {
-			if a, waits := c.Awaits(); waits && !a.Over() {
-				s, sent, err := store.ReadSignal(ctx, tx, store.Signal{Namespace: ns, Name: a.Signal, Key: a.Key})
-				if err != nil {
-					return pawl.ResumeState{}, err
-				}
-				if sent {
-					out.Signals[name] = s
-				}
-			}
-		}
-		return out, nil
-	})
-}
-
 // ListEvents lists events, newest first unless Asc, or in feed order.
 func (e *Engine) ListEvents(ctx context.Context, q pawl.EventFilter) (pawl.List[pawl.Event], error) {
 	if err := page(&q.Page); err != nil {

@@ -138,10 +138,11 @@ func checkpoint(ctx context.Context, s *Server, in checkpointIn) (pawl.Checkpoin
 
 type resumeIn struct {
 	ItemID string `json:"item_id"`
+	Cursor string `json:"cursor,omitempty" jsonschema:"next of the page before"`
 }
 
 func resume(ctx context.Context, s *Server, in resumeIn) (pawl.ResumeState, error) {
-	r, err := s.svc.Resume(ctx, in.ItemID)
+	r, err := s.svc.ResumePage(ctx, in.ItemID, in.Cursor)
 	if r.Steps == nil {
 		r.Steps = map[string]pawl.Checkpoint{}
 	}

@@ -51,8 +51,11 @@ func (s *server) ofItem() {
 		i, err := s.itemOf(ctx, in.ID, in.Fields)
 		return reply(api.ItemView{Item: i}, err)
 	})
-	add(s, "resume_item", func(ctx context.Context, in *member) (*resumed, error) {
-		r, err := s.svc.Resume(ctx, in.ID)
+	add(s, "resume_item", func(ctx context.Context, in *struct {
+		ID string `path:"id" doc:"The id."`
+		api.ResumeQuery
+	}) (*resumed, error) {
+		r, err := s.svc.ResumePage(ctx, in.ID, in.Cursor)
 		if err != nil {
 			return nil, err
 		}

@@ -191,10 +191,24 @@ func LiveParts(ctx context.Context, tx Tx, namespace, itemID string) (out []pawl
 
 // ListParts lists parts of an item, oldest first.
 func ListParts(ctx context.Context, tx Tx, namespace string, q pawl.PartFilter) (pawl.List[pawl.ItemPart], error) {
-	return Pages(q.Page, func(v *pawl.ItemPart) int { return len(v.Payload) + len(v.Evidence) + len(v.Notes) }, func(p pawl.ItemPart) string { return p.ID }, func(p pawl.Page) (pawl.List[pawl.ItemPart], error) {
+	return ListPartsIn(ctx, tx, NewPageRoom(), namespace, q)
+}
+
+// ListPartsIn is ListParts in the room of a page that has other lists too.
+func ListPartsIn(ctx context.Context, tx Tx, r *PageRoom, namespace string, q pawl.PartFilter) (pawl.List[pawl.ItemPart], error) {
+	return PagesIn(r, q.Page, sizeOfPart, func(p pawl.ItemPart) string { return p.ID }, func(p pawl.Page) (pawl.List[pawl.ItemPart], error) {
 		q.Page = p
 		return listParts(ctx, tx, namespace, q)
 	})
+}
+
+// sizeOfPart is at least the size of its JSON.
+func sizeOfPart(p *pawl.ItemPart) (int, error) {
+	n := 512 + len(p.Payload) + len(p.Evidence) + len(p.Notes) + len(p.Key) + len(p.WorkerID)
+	for _, f := range p.Errors {
+		n += 40 + len(f.Pointer) + len(f.Message)
+	}
+	return n, nil
 }
 
 func listParts(ctx context.Context, tx Tx, namespace string, q pawl.PartFilter) (pawl.List[pawl.ItemPart], error) {

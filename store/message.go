@@ -180,19 +180,19 @@ func OpenMessageOf(ctx context.Context, tx Tx, itemID string) (string, error) {
 
 // MessagesOfItem lists the messages of an item that were said piece by piece, oldest
 // first.
-func MessagesOfItem(ctx context.Context, tx Tx, taskID, itemID string) ([]pawl.MessageRef, error) {
-	rows, err := tx.Query(ctx, messageSQL["said by item"], taskID, itemID)
+func MessagesOfItem(ctx context.Context, tx Tx, taskID, itemID string, p pawl.Page) (pawl.List[pawl.MessageRef], error) {
+	rows, err := tx.Query(ctx, messageSQL["said by item"], taskID, itemID, p.Cursor, p.Limit+1)
 	if err != nil {
-		return nil, err
+		return pawl.List[pawl.MessageRef]{}, err
 	}
 	defer rows.Close()
-	out := []pawl.MessageRef{}
+	var out []pawl.MessageRef
 	for rows.Next() {
 		var m pawl.MessageRef
 		if err := rows.Scan(&m.ID, &m.Status, &m.Offset, &m.StepNumber, &m.Model, &m.MaxSteps); err != nil {
-			return nil, err
+			return pawl.List[pawl.MessageRef]{}, err
 		}
 		out = append(out, m)
 	}
-	return out, rows.Err()
+	return paged(out, p.Limit, func(m pawl.MessageRef) string { return m.ID }), rows.Err()
 }

@@ -47,7 +47,9 @@ LIMIT 1
 SELECT m.id, m.state, m.chunks, m.step_number, COALESCE(m.model, ''), m.max_steps
 FROM pawl.messages m
 WHERE m.task_id = $1 AND m.item_id = $2 AND (m.state = 'streaming' OR m.replayable IS NOT NULL)
+  AND ($3 = '' OR (m.created_at, m.id) > (SELECT x.created_at, x.id FROM pawl.messages x WHERE x.id = $3))
 ORDER BY m.created_at, m.id
+LIMIT $4
 
 -- name: take over
 UPDATE pawl.messages

@@ -101,12 +101,22 @@ FROM pawl.checkpoints c
 WHERE c.task_id = $1
 GROUP BY c.type
 
+-- The newest of each name behind $2. With $3 also the newest of all and of some
+-- types, before the others.
 -- name: resume
-WHERE c.item_id = $1 AND c.seq IN (
-  SELECT MAX(x.seq) FROM pawl.checkpoints x WHERE x.item_id = $1
-  UNION SELECT MAX(x.seq) FROM pawl.checkpoints x WHERE x.item_id = $1 AND x.type IN ('iteration_start', 'iteration_end', 'error_boundary') GROUP BY x.type
-  UNION SELECT MAX(x.seq) FROM pawl.checkpoints x WHERE x.item_id = $1 AND x.name IS NOT NULL GROUP BY x.name)
-ORDER BY c.seq
+SELECT c.id, c.task_id, c.item_id, c.attempt, c.seq, c.type, c.name, c.args_hash, c.snapshot, c.metadata, c.created_at, n.point, n.step
+FROM (
+  SELECT y.seq, MAX(y.point) AS point, MAX(y.step) AS step
+  FROM (
+    SELECT MAX(x.seq) AS seq, 1 AS point, 0 AS step FROM pawl.checkpoints x WHERE x.item_id = $1 AND $3 > 0
+    UNION ALL SELECT MAX(x.seq), 1, 0 FROM pawl.checkpoints x WHERE x.item_id = $1 AND $3 > 0 AND x.type IN ('iteration_start', 'iteration_end', 'error_boundary') GROUP BY x.type
+    UNION ALL SELECT MAX(x.seq), 0, 1 FROM pawl.checkpoints x WHERE x.item_id = $1 AND x.name IS NOT NULL GROUP BY x.name) y
+  WHERE y.seq > $2
+  GROUP BY y.seq
+  ORDER BY MAX(y.point) DESC, y.seq
+  LIMIT $4) n
+JOIN pawl.checkpoints c ON c.item_id = $1 AND c.seq = n.seq
+ORDER BY n.point DESC, n.seq
 
 -- name: groups
 WITH RECURSIVE g (type, rank) AS (

@@ -1,7 +1,9 @@
 package store
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -163,7 +165,7 @@ func listCheckpoints(ctx context.Context, tx Tx, namespace string, q pawl.Checkp
 		}
 		w.and(col+" "+cmp+" ?", n)
 	}
-	out, err := scanCheckpoints(ctx, tx, w.text(readSQL["checkpoints"], col+dir, q.Limit+1), w.args...)
+	out, err := scanCheckpoints(ctx, tx, Rows.Scan, w.text(readSQL["checkpoints"], col+dir, q.Limit+1), w.args...)
 	if err != nil {
 		return pawl.List[pawl.Checkpoint]{}, err
 	}
@@ -177,13 +179,44 @@ func checkpointCursor(q pawl.CheckpointFilter) func(pawl.Checkpoint) string {
 	return func(c pawl.Checkpoint) string { return strconv.FormatInt(c.Sequence, 10) }
 }
 
-// ResumeCheckpoints reads the checkpoints of an item that its next attempt
-// needs, in order of their number.
-func ResumeCheckpoints(ctx context.Context, tx Tx, itemID string) ([]pawl.Checkpoint, error) {
-	return scanCheckpoints(ctx, tx, readSQL["checkpoints"]+"\n"+readSQL["resume"], itemID)
+// ResumeSteps lists the newest checkpoint of each name of an item, in order of
+// their number. With points it also reads its newest checkpoint, and the newest of
+// the types that a resume state has.
+func ResumeSteps(ctx context.Context, tx Tx, itemID string, points bool, p pawl.Page) (steps pawl.List[pawl.Checkpoint], of []pawl.Checkpoint, err error) {
+	after, err := strconv.ParseInt(p.Cursor, 10, 64)
+	if err != nil || after < 0 {
+		return steps, nil, notACursor()
+	}
+	want := 0
+	if points {
+		want = 4
+	}
+	var isPoint, isStep []bool
+	read, err := scanCheckpoints(ctx, tx, func(rows Rows, into ...any) error {
+		var point, step int
+		err := rows.Scan(append(into, &point, &step)...)
+		isPoint, isStep = append(isPoint, point == 1), append(isStep, step == 1)
+		return err
+	}, readSQL["resume"], itemID, after, want, p.Limit+1+want)
+	var named []pawl.Checkpoint
+	for i, c := range read {
+		if isPoint[i] {
+			of = append(of, c)
+		}
+		if isStep[i] {
+			named = append(named, c)
+		}
+	}
+	// Points come first, whatever their number. More than Limit of the others were
+	// read when not all were.
+	slices.SortFunc(named, func(a, b pawl.Checkpoint) int { return cmp.Compare(a.Sequence, b.Sequence) })
+	return paged(named, p.Limit, StepCursor), of, err
 }
 
-func scanCheckpoints(ctx context.Context, tx Tx, query string, args ...any) ([]pawl.Checkpoint, error) {
+// StepCursor is the cursor behind a step of ResumeSteps.
+func StepCursor(c pawl.Checkpoint) string { return strconv.FormatInt(c.Sequence, 10) }
+
+func scanCheckpoints(ctx context.Context, tx Tx, scan func(rows Rows, into ...any) error, query string, args ...any) ([]pawl.Checkpoint, error) {
 	rows, err := tx.Query(ctx, query, args...)
 	if err != nil {
 		return nil, err
@@ -195,7 +228,7 @@ func scanCheckpoints(ctx context.Context, tx Tx, query string, args ...any) ([]p
 		var item, name, args, snapshot, metadata Text
 		var attempt *int
 		var created int64
-		if err := rows.Scan(&c.ID, &c.TaskID, &item, &attempt, &c.Sequence, &c.Type, &name, &args, &snapshot, &metadata, &created); err != nil {
+		if err := scan(rows, &c.ID, &c.TaskID, &item, &attempt, &c.Sequence, &c.Type, &name, &args, &snapshot, &metadata, &created); err != nil {
 			return nil, err
 		}
 		c.ItemID, c.Name, c.ArgsHash, c.Snapshot, c.Metadata, c.CreatedAt = string(item), string(name), string(args), raw(snapshot), raw(metadata), Stamp(created)

@@ -337,6 +337,10 @@ func (f *fake) Resume(ctx context.Context, id string) (pawl.ResumeState, error) 
 	return pawl.ResumeState{ItemID: id, Steps: f.item(id).saved}, nil
 }
 
+func (f *fake) ResumePage(ctx context.Context, id, _ string) (pawl.ResumeState, error) {
+	return f.Resume(ctx, id)
+}
+
 func (f *fake) RegisterWorker(ctx context.Context, w pawl.WorkerInfo) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

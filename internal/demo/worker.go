@@ -258,6 +258,12 @@ func (g *blockingClaimer) Resume(ctx context.Context, itemID string) (pawl.Resum
 	return g.Claimer.Resume(ctx, itemID)
 }
 
+func (g *blockingClaimer) ResumePage(ctx context.Context, itemID, cursor string) (pawl.ResumeState, error) {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return g.Claimer.ResumePage(ctx, itemID, cursor)
+}
+
 func (g *blockingClaimer) RegisterWorker(ctx context.Context, w pawl.WorkerInfo) error {
 	g.mu.RLock()
 	defer g.mu.RUnlock()

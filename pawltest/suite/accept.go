@@ -140,7 +140,7 @@ var acceptance = noun{"acceptance", []promise{
 	{"a refusal names the verb that the type allows, and what was asked for", func(w *fixture) {
 		task, ls := w.commissioned(essay, 1)
 		_, err := pawl.Complete(w.ctx, w.svc, ls[0].Fence(), raw(`{"title":"x"}`))
-		w.conflict(err, "leased", "submit", "fail", "release", "suspend", "cancel")
+		w.conflict(err, "leased", "submit", "fail", "release", "revoke_lease", "suspend", "cancel")
 		err = w.untouched(ls[0], func() error { return w.tryApprove(task.ID) })
 		w.conflict(err, "checked_out", pawl.TaskCheckedOut.Allowed()...)
 		w.same(strings.Contains(err.Error(), "does not allow approve"), true, err.Error())

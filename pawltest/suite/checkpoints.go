@@ -287,6 +287,21 @@ var resumes = noun{"resume", []promise{
 		w.ok(err, "resume")
 		w.same([]any{string(got.Newest.Snapshot), got.ErrorBoundary.Sequence}, []any{`"here"`, int64(7)}, "the newest")
 	}},
+	{"a small state is one page, and what is no cursor is refused", func(w *fixture) {
+		w.solo()
+		l := w.claim("w1")
+		w.checkpoint(l, pawl.IterationStart, `1`)
+		whole, err := w.svc.Resume(w.ctx, l.ID)
+		w.ok(err, "resume")
+		page, err := w.svc.ResumePage(w.ctx, l.ID, "")
+		w.ok(err, "resume page")
+		w.same(page, whole, "the page")
+		w.same(page.Next, "", "next")
+		for _, cursor := range []string{"x", "step", "step:", "step:x", "step:-1", ":1"} {
+			_, err := w.svc.ResumePage(w.ctx, l.ID, cursor)
+			w.refused(err, pawl.CodeInvalid)
+		}
+	}},
 	{"the steps of one item are not another's", func(w *fixture) {
 		w.many(2)
 		ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 2})

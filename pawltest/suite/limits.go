@@ -289,6 +289,7 @@ func (w *fixture) byID(id string) map[string]error {
 	_, out["get item"] = w.svc.GetItem(w.ctx, id)
 	_, out["result"] = w.svc.TaskResult(w.ctx, id)
 	_, out["resume"] = w.svc.Resume(w.ctx, id)
+	_, out["resume page"] = w.svc.ResumePage(w.ctx, id, "")
 	_, out["cancel"] = first(w.svc.CancelTasks(w.ctx, []pawl.TaskCall{{TaskID: id}}))
 	_, out["retry"] = first(w.svc.RetryTasks(w.ctx, []pawl.TaskCall{{TaskID: id}}))
 	_, out["bury"] = first(w.svc.BuryTasks(w.ctx, []pawl.TaskCall{{TaskID: id}}))

@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { hashOf } from "./canonical.ts";
 import { again, fence, type Lease, type Pawl, type Schemas } from "./client.ts";
+import { savedSteps } from "./resume.ts";
 
 /** The steps of one attempt. */
 export class Steps {
@@ -43,7 +44,7 @@ export class Steps {
   /** What earlier attempts saved, by name; the first has nothing to resume. */
   async #left(): Promise<{ [name: string]: Saved }> {
     if (this.#lease.attempt === 1) return {};
-    this.#earlier ??= again(() => this.#pawl.GET("/v1/items/{id}/resume", { params: { path: { id: this.#lease.id } } })).then((r) => r.steps);
+    this.#earlier ??= savedSteps(this.#pawl, this.#lease.id);
     try {
       return await this.#earlier;
     } catch (error) {

@@ -3,6 +3,7 @@ import { again, fence, must, PawlError, type Chunk, type Lease, type Message, ty
 import { conversation } from "./conversation.ts";
 import { wordsOf } from "./failure.ts";
 import { recorded, type Memory } from "./replay.ts";
+import { savedSteps } from "./resume.ts";
 import { Stopped, Writer } from "./writer.ts";
 
 type Options<TOOLS extends ToolSet> = Parameters<typeof streamText<TOOLS>>[0];
@@ -118,7 +119,7 @@ async function place(pawl: Pawl, lease: Lease, signal: AbortSignal) {
     : await must(pawl.POST("/v1/items/{id}/messages", { params: { path }, body: { ...fence(lease), role: "assistant" } }));
   const none: { [name: string]: Schemas["Checkpoint"] } = {};
   if (lease.attempt === 1 && message.step_number === 0) return { message, steps: [] as StepSnapshot[], known: none };
-  const { steps: known } = await again(() => pawl.GET("/v1/items/{id}/resume", { params: { path } }), signal);
+  const known = await savedSteps(pawl, lease.id, signal);
   const steps = Array.from({ length: message.step_number }, (_, n) => {
     const saved = known[`step:${n + 1}`];
     const ours = (saved?.metadata as { message_id?: string } | undefined)?.message_id === message.id;

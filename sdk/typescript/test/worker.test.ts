@@ -132,6 +132,22 @@ for (const database of databases) {
     assert.deepEqual([(await task()).state, ran], ["completed", ["a", "b", "c"]]);
   });
 
+  test(`steps on several pages are all replayed (${database})`, inTime, async () => {
+    await using house = await House.open(database);
+    const p = pawl((await house.serve()).url);
+    const task = await create(p, "large");
+    let ran = 0;
+    const handle = async ({ step, lease }: Job) => {
+      let sum = 0;
+      for (let n = 0; n < 20; n++) sum += (await step(`step ${n}`, () => (ran++, "x".repeat(1_000_000)))).length;
+      if (lease.attempt === 1) throw new RetryAfter(0, "once more");
+      assert.ok((await must(p.GET("/v1/items/{id}/resume", { params: { path: { id: lease.id } } }))).next, "one page is enough");
+      return sum;
+    };
+    await works(p, "large", handle, async () => ["completed", "failed"].includes((await task()).state!));
+    assert.deepEqual([(await task()).state, ran, (await itemOf(p, await task())).result], ["completed", 20, 20_000_000]);
+  });
+
   test(`every refusal reaches the caller and the log (${database})`, inTime, async () => {
     await using house = await House.open(database);
     const p = pawl((await house.serve()).url);

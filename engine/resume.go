@@ -1,0 +1,211 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
+
+// Resume reads all that an item's next attempt needs.
+func (e *Engine) Resume(ctx context.Context, itemID string) (pawl.ResumeState, error) {
+	return e.resume(ctx, itemID, func(r *resuming) (pawl.ResumeState, error) {
+		out, err := r.page(ctx, "")
+		for err == nil && out.Next != "" {
+			var more pawl.ResumeState
+			if more, err = r.page(ctx, out.Next); err == nil {
+				out.Add(more)
+			}
+		}
+		return out, err
+	})
+}
+
+// ResumePage reads one page of it; see pawl.Recorder.
+func (e *Engine) ResumePage(ctx context.Context, itemID, cursor string) (pawl.ResumeState, error) {
+	return e.resume(ctx, itemID, func(r *resuming) (pawl.ResumeState, error) { return r.page(ctx, cursor) })
+}
+
+func (e *Engine) resume(ctx context.Context, itemID string, read func(*resuming) (pawl.ResumeState, error)) (pawl.ResumeState, error) {
+	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.ResumeState, error) {
+		it, err := store.GetItem(ctx, tx, ns, itemID, 0)
+		if err != nil {
+			return pawl.ResumeState{}, err
+		}
+		held, err := e.holdsLease(ctx, tx, it)
+		if err != nil {
+			return pawl.ResumeState{}, err
+		}
+		return read(&resuming{tx: tx, ns: ns, item: it, held: held})
+	})
+}
+
+// resuming reads the resume state of an item by pages.
+type resuming struct {
+	tx   store.Tx
+	ns   string
+	item store.ItemRow
+	held bool
+}
+
+// resumePage is a page that is being read.
+type resumePage struct {
+	*resuming
+	out  pawl.ResumeState
+	room *store.PageRoom
+	said *pawl.List[pawl.MessageRef] // the first messages; only the first page reads them in any case
+}
+
+// resumeList is a list of rows of a resume state.
+type resumeList struct {
+	name string
+	read func(p *resumePage, ctx context.Context, after string) (next string, err error)
+}
+
+// resumeLists are in the order of their rows. A cursor is the name of the list that
+// goes on, a colon and the last row that was read of it.
+var resumeLists = []resumeList{{"step", (*resumePage).steps}, {"part", (*resumePage).parts}, {"message", (*resumePage).messages}}
+
+// wholeList is a limit for lists that only bytes bound.
+const wholeList = math.MaxInt32
+
+func (r *resuming) page(ctx context.Context, cursor string) (pawl.ResumeState, error) {
+	p := &resumePage{resuming: r, room: store.NewPageRoom(), out: pawl.ResumeState{
+		Held: r.held, ItemID: r.item.ID, TaskID: r.item.TaskID, Attempt: r.item.Attempt,
+		Steps: map[string]pawl.Checkpoint{}, Signals: map[string]pawl.SentSignal{}, Parts: []pawl.ItemPart{}, Messages: []pawl.MessageRef{},
+	}}
+	lists, after := resumeLists, ""
+	if cursor == "" {
+		if err := p.head(ctx); err != nil {
+			return p.out, err
+		}
+	} else {
+		var name string
+		name, after, _ = strings.Cut(cursor, ":")
+		at := slices.IndexFunc(lists, func(l resumeList) bool { return l.name == name })
+		if at < 0 || name == "step" && after == "" {
+			return p.out, pawl.Invalid("/cursor", "is not a cursor of this list")
+		}
+		lists = lists[at:]
+	}
+	for _, l := range lists {
+		next, err := l.read(p, ctx, after)
+		if err != nil {
+			return p.out, err
+		}
+		if p.room.Full {
+			p.out.Next = l.name + ":" + next
+			break
+		}
+		after = ""
+	}
+	return p.out, nil
+}
+
+// head reads what only the first page has, but for the checkpoints: they come with
+// the first steps.
+func (p *resumePage) head(ctx context.Context) error {
+	if f := p.item.Error; f != nil {
+		p.out.Error = f
+		p.room.Take(len(f.Code) + len(f.Message) + len(f.Detail))
+	}
+	said, err := store.MessagesOfItem(ctx, p.tx, p.item.TaskID, p.item.ID, pawl.Page{Limit: store.FirstRows})
+	if err != nil {
+		return err
+	}
+	p.said = &said
+	if p.out.OpenMessage, err = resumeMessage(ctx, p.tx, p.ns, p.item.ID, said); p.out.OpenMessage != nil {
+		p.room.Take(200)
+		for _, c := range p.out.OpenMessage.ToolCalls {
+			p.room.Take(64 + len(c.ToolCallID) + len(c.ToolName))
+		}
+	}
+	return err
+}
+
+// steps reads named steps behind a number, and the newest checkpoints when after
+// is "".
+func (p *resumePage) steps(ctx context.Context, after string) (string, error) {
+	points := after == ""
+	sent := map[string]pawl.SentSignal{}
+	size := func(c *pawl.Checkpoint) (int, error) {
+		n := 2*len(c.Name) + sizeOfCheckpoint(c)
+		a, waits := c.Awaits()
+		if !waits || a.Over() {
+			return n, nil
+		}
+		s, there, err := store.ReadSignal(ctx, p.tx, store.Signal{Namespace: p.ns, Name: a.Signal, Key: a.Key})
+		if there {
+			sent[c.Name] = s
+			n += 128 + 2*(len(c.Name)+len(s.Name)+len(s.Key)) + len(s.Payload)
+		}
+		return n, err
+	}
+	l, err := store.PagesIn(p.room, pawl.Page{Limit: wholeList, Cursor: cmp.Or(after, "0")}, size, store.StepCursor, func(page pawl.Page) (pawl.List[pawl.Checkpoint], error) {
+		l, newest, err := store.ResumeSteps(ctx, p.tx, p.item.ID, points, page)
+		points = false
+		p.newest(newest)
+		return l, err
+	})
+	for _, c := range l.Items {
+		p.out.Steps[c.Name] = c
+		if s, there := sent[c.Name]; there {
+			p.out.Signals[c.Name] = s
+		}
+	}
+	return l.Next, err
+}
+
+// newest puts the newest checkpoints into the page; they are in order.
+func (p *resumePage) newest(cs []pawl.Checkpoint) {
+	if len(cs) == 0 {
+		return
+	}
+	for i := range cs {
+		c := &cs[i]
+		p.out.Newest = c
+		switch c.Type {
+		case pawl.IterationStart:
+			p.out.IterationStart = c
+		case pawl.IterationEnd:
+			p.out.IterationEnd = c
+		case pawl.ErrorBoundary:
+			p.out.ErrorBoundary = c
+		}
+	}
+	for _, c := range []*pawl.Checkpoint{p.out.Newest, p.out.IterationStart, p.out.IterationEnd, p.out.ErrorBoundary} {
+		if c != nil {
+			p.room.Take(sizeOfCheckpoint(c))
+		}
+	}
+}
+
+// sizeOfCheckpoint is at least the size of its JSON, whose quotes are escaped.
+func sizeOfCheckpoint(c *pawl.Checkpoint) int {
+	return 384 + 2*len(c.Name) + len(c.ArgsHash) + len(c.Snapshot) + len(c.Metadata)
+}
+
+func (p *resumePage) parts(ctx context.Context, after string) (string, error) {
+	if !p.item.Acceptance {
+		return "", nil
+	}
+	l, err := store.ListPartsIn(ctx, p.tx, p.room, p.ns, pawl.PartFilter{ItemID: p.item.ID, Page: pawl.Page{Limit: wholeList, Cursor: after}})
+	p.out.Parts = l.Items
+	return l.Next, err
+}
+
+func (p *resumePage) messages(ctx context.Context, after string) (string, error) {
+	size := func(m *pawl.MessageRef) (int, error) { return 256 + len(m.Model), nil }
+	l, err := store.PagesIn(p.room, pawl.Page{Limit: wholeList, Cursor: after}, size, func(m pawl.MessageRef) string { return m.ID }, func(page pawl.Page) (pawl.List[pawl.MessageRef], error) {
+		if p.said != nil && page.Cursor == "" {
+			return *p.said, nil
+		}
+		return store.MessagesOfItem(ctx, p.tx, p.item.TaskID, p.item.ID, page)
+	})
+	p.out.Messages = l.Items
+	return l.Next, err
+}
