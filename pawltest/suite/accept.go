@@ -152,6 +152,7 @@ var acceptance = noun{"acceptance", []promise{
 			"complete",
 			"fail",
 			"release",
+			"revoke_lease",
 			"suspend",
 			"cancel",
 		)
