@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
 	"runtime"
 	"strings"
 	"testing"
@@ -19,8 +21,17 @@ import (
 )
 
 // Who waits keeps the stack of the wait, not that of the call's way through the
-// server: the runtime gives stacks back by half, as long as a quarter is enough.
+// server: the runtime gives stacks back by half, as long as a quarter is enough. It measures in a
+// process of its own: the stacks that other tests used decide how large new ones begin.
 func TestWhoWaitsKeepsLittleStack(t *testing.T) {
+	if alone := "PAWL_TEST_STACKS"; os.Getenv(alone) == "" {
+		c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
+		c.Env = append(os.Environ(), alone+"=1")
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
 	bare := stackOfWaiting(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		var way [1200]byte // as many as net/http itself keeps
 		_, _ = r.Body.Read(way[:])
