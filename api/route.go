@@ -137,7 +137,7 @@ var Routes = []Route{
 	},
 	{Name: "heartbeat", Method: post, Path: "/v1/items/{id}:heartbeat", Role: Claimer, Success: 200, Means: "Extend a lease, and learn whether the item was cancelled.", Traits: Repeatable,
 		Tools: []Tool{
-			{Name: "work_heartbeat", Title: "Keep a lease", Hints: ToolRepeats, Means: "Extend your lease on an item. cancelled: true means stop, nobody wants it any more."},
+			{Name: "work_heartbeat", Title: "Keep a lease", Hints: ToolRepeats, Means: "Extend your lease on an item. cancelled: true means stop: the item was cancelled."},
 		},
 	},
 	{Name: "heartbeat_items", Method: post, Path: "/v1/items:heartbeat", Role: Claimer, Success: 200, Means: "Extend leases, each answered on its own.", Traits: Repeatable},
