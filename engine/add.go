@@ -107,7 +107,7 @@ func (e *Engine) more(ctx context.Context, r *rules, room store.NewPositions, ca
 }
 
 // roomApart takes the positions ahead where several may write at once, so that
-// whoever adds to the same task waits for a count and not for an insert. Keys are
+// other adds to the same task wait for a count and not for an insert. Keys are
 // one of a kind in a task: who gives any locks it from the start.
 func (e *Engine) roomApart(ctx context.Context, namespace string, call *pawl.AddItems, linked bool) (room store.NewPositions, apart bool, err error) {
 	if linked || e.db.Dialect().Name == "sqlite" {

@@ -15,7 +15,7 @@ import (
 
 // takeApplied ends an apply item with what applying came to; its task goes on
 // with that. What is no such thing is refused, and the item keeps its lease: a
-// diff that nobody can read would be lost for good.
+// diff that cannot be read would be lost for good.
 func (e *Engine) takeApplied(ctx context.Context, call *pawl.CompleteCall) (pawl.Moved, error) {
 	const op = "apply"
 	it, _, err := e.look(ctx, call.ItemID)

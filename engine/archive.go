@@ -11,7 +11,7 @@ import (
 // archivesBeside follows a SQLite file's path in the name of its archives' directory.
 const archivesBeside = ".archives"
 
-// withArchives is where archives go when nobody says: beside a SQLite database,
+// withArchives is where archives go by default: beside a SQLite database,
 // work.db in work.db.archives. PostgreSQL keeps them in its table.
 func withArchives(url string, o pawl.SweepOptions) (*pawl.SweepOptions, error) {
 	path, local := strings.CutPrefix(url, "sqlite:")

@@ -10,7 +10,7 @@ import (
 )
 
 // backoffs are the delays in microseconds, by item, of failing attempts whose
-// type has a back-off of its own. Where nobody registered a type nothing is read.
+// type has a back-off of its own. For an unregistered type nothing is read.
 func (e *Engine) backoffs(ctx context.Context, calls []pawl.FailCall) (map[string]int64, error) {
 	newest, fresh := e.types.current()
 	if !fresh {

@@ -7,10 +7,9 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// cancelRemaining cancels what is left to run of tasks that have a failed item,
-// where their type says so (on_item_failure: cancel): at once when a worker says
-// that it failed, and in each pass, for what expired and what a crash cut off.
-// only names one task, "" = all.
+// cancelRemaining cancels the items left to run of tasks that have a failed item, where
+// their type has on_item_failure: cancel. It runs when a worker reports a failure, and
+// in each pass for expired items and after crashes. only names one task; "" = all.
 func (e *Engine) cancelRemaining(ctx context.Context, only string) error {
 	if !e.types.used() {
 		return nil
@@ -53,7 +52,7 @@ func (e *Engine) cancelItemsOf(ctx context.Context, t store.FailingTask) error {
 			err = rs[0].Err
 		}
 		if pawl.CodeOf(err) == pawl.CodeConflict {
-			return nil // it ended meanwhile
+			return nil // it has ended meanwhile
 		}
 		if err != nil {
 			return err

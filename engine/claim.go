@@ -13,10 +13,10 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// Claim takes items; see pawl.Leaser. It waits without holding a connection:
-// woken at once by this process's own writes, by other processes' notices and by
-// SQLite's change counter, and by polling with back-off otherwise, which of those
-// who wait for the same one does for all.
+// Claim claims items; see pawl.Leaser. A claim that waits holds no connection. It wakes
+// at once after writes of this process, after notices of other processes and when
+// SQLite's change counter moves. Otherwise one of the claims that wait for the same
+// work polls with back-off for all of them.
 func (e *Engine) Claim(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease, error) {
 	s, err := e.newClaimOp(ctx, req)
 	if err == nil {
@@ -25,19 +25,19 @@ func (e *Engine) Claim(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease
 	return s.leases, err
 }
 
-// claimOp is a claim under way. Thousands may wait: what they need is here and not
-// on their stacks, which are given back by half as long as a quarter is enough.
+// claimOp is a claim in progress. Thousands may wait, so their state is kept here and
+// not on their stacks: the runtime halves a stack of which less than a quarter is used.
 type claimOp struct {
 	e          *Engine
 	caller     pawl.Caller
 	req        pawl.ClaimRequest
-	provenance *store.Provenance // who says who he is; nil = nobody
-	waitKey    string            // names the wait, if it waits
+	provenance *store.Provenance // nil = the call has none
+	waitKey    string            // equal for claims that wait for the same work
 	tried      bool
 	leases     []pawl.Lease
 }
 
-// newClaimOp begins a claim.
+// newClaimOp begins a claim and checks its request.
 func (e *Engine) newClaimOp(ctx context.Context, req pawl.ClaimRequest) (s *claimOp, err error) {
 	s = &claimOp{e: e, caller: pawl.CallerOf(ctx), req: pawl.Provenant(ctx, []pawl.ClaimRequest{req})[0]}
 	if s.provenance, err = provenanceOf(ctx, e.key(), "claim", &s.req); err == nil {
@@ -55,7 +55,7 @@ func (s *claimOp) claim(ctx context.Context) error {
 		func(woken <-chan struct{}) (bool, error) { return s.try(ctx, woken) })
 }
 
-// prepare checks the request and fills in what it leaves out.
+// prepare checks the request and fills in defaults.
 func (s *claimOp) prepare(ctx context.Context) error {
 	req := &s.req
 	if scope := s.e.scope; scope != nil && req.WaitSeconds <= pawl.MaxWaitSeconds { // even if it fails below: it is tried again
@@ -78,7 +78,7 @@ func (s *claimOp) prepare(ctx context.Context) error {
 		}
 	}
 	s.e.seen.note(s.caller.Namespace, req.WorkerID)
-	if s.e.scope != nil { // it waits outside its transaction
+	if s.e.scope != nil { // the wait takes place outside the transaction
 		req.WaitSeconds = 0
 	}
 	if req.WaitSeconds > 0 {
@@ -87,9 +87,9 @@ func (s *claimOp) prepare(ctx context.Context) error {
 	return nil
 }
 
-// try claims what is there; one that begins to wait rests at once where another
-// has just seen that there is nothing. One whose connection is lost, or that
-// met a lock for too long, is not done.
+// try claims what is available. If another claim has just found nothing, a claim that
+// begins to wait does not look. A claim that lost its connection, or waited for a lock
+// for too long, is not done.
 func (s *claimOp) try(ctx context.Context, woken <-chan struct{}) (bool, error) {
 	e, ns := s.e, s.caller.Namespace
 	byType, empty, remote := s.req.TaskID == "" && s.req.ItemID == "", false, false
@@ -112,7 +112,7 @@ func transient(err error) bool {
 	return errors.Is(err, store.ErrLost) || errors.Is(err, store.ErrLocked)
 }
 
-// waitKey names the wait of claims for the same.
+// waitKey is equal for claims that wait for the same work.
 func waitKey(c pawl.Caller, req *pawl.ClaimRequest) string {
 	return strings.Join(append([]string{c.Namespace, req.TaskID, req.ItemID}, req.Types...), "\x00")
 }
@@ -140,8 +140,8 @@ func checkClaim(req *pawl.ClaimRequest) error {
 	return f.err("claim")
 }
 
-// take claims what is there now. Before it says "nothing" it has looked at
-// every stretch of the queue from its start; with look it begins with that.
+// take claims what is available now. Before it returns nothing it has read every queue
+// from the start; with look it begins with that.
 func (s *claimOp) take(ctx context.Context, look bool) ([]pawl.Lease, error) {
 	e, c, req := s.e, s.caller, &s.req
 	wish := claimCall{namespace: c.Namespace, types: req.Types, look: look, who: claimant(c, req), provenance: s.provenance}
@@ -159,8 +159,7 @@ func (s *claimOp) take(ctx context.Context, look bool) ([]pawl.Lease, error) {
 	return e.leases(c, req, rows), err
 }
 
-// claimCall is one caller's claim by type, on its way into a statement with
-// those of others who ask for the same.
+// claimCall is one claim by type; claims for the same queues share a statement.
 type claimCall struct {
 	ord        int
 	namespace  string
@@ -175,15 +174,15 @@ func claimant(c pawl.Caller, req *pawl.ClaimRequest) store.Claimant {
 	return store.Claimant{WorkerID: req.WorkerID, Limit: req.Limit, LeaseSeconds: req.LeaseSeconds, Prefetch: req.Prefetch, Actor: by, Key: store.Text(c.Key)}
 }
 
-// sameQueues says that two claims can be one statement.
+// sameQueues reports whether two claims can share a statement.
 func sameQueues(a, b *claimCall) bool {
 	return a.namespace == b.namespace && slices.Equal(a.types, b.types)
 }
 
-// claimGroup claims for callers who ask for the same, and once more from the
-// start when there was nothing.
+// claimGroup claims for calls with the same queues. If it finds nothing it tries once
+// more from the start.
 func (e *Engine) claimGroup(ctx context.Context, group []claimCall) ([]store.Claimed, error) {
-	if e.scope != nil { // what it sees and takes is not for others to know before the commit
+	if e.scope != nil { // uncommitted: other claims must not learn of it
 		s, err := e.readQueues(ctx, group[0].namespace)
 		if err != nil {
 			return nil, err
@@ -207,8 +206,8 @@ func (e *Engine) claimGroup(ctx context.Context, group []claimCall) ([]store.Cla
 	}
 }
 
-// deal says whose each row is by the place in the call. Where the bytes of the claim
-// ended it, those who have nothing get a row without an item: they are to claim again.
+// deal assigns each row to its call. If the byte limit ended the claim, calls without
+// rows get a row without an item: they claim again.
 func deal(group []claimCall, out []store.Claimed) []store.Claimed {
 	if len(group) > 1 && full(out) {
 		for i := out[len(out)-1].Claimant + 1; i < len(group); i++ {
@@ -221,7 +220,7 @@ func deal(group []claimCall, out []store.Claimed) []store.Claimed {
 	return out
 }
 
-// full says that its bytes ended a claim.
+// full reports whether the byte limit ended a claim.
 func full(out []store.Claimed) bool {
 	n := 0
 	for i := range out {
@@ -230,7 +229,7 @@ func full(out []store.Claimed) bool {
 	return n >= pawl.MaxClaimBytes
 }
 
-// releaseOrphans gives back what was claimed for a caller who had gone.
+// releaseOrphans releases what was claimed for a caller that has gone.
 func (e *Engine) releaseOrphans(ctx context.Context, asked []claimCall, got []store.Claimed) {
 	rows := make([]store.Leave, 0, len(got))
 	for _, g := range got {
@@ -267,8 +266,8 @@ func (e *Engine) claimPicks(ctx context.Context, wish *claimCall, req *pawl.Clai
 	return e.claimRows(ctx, store.Claim{Namespace: wish.namespace, Picks: picks}, []claimCall{*wish})
 }
 
-// claimRows claims for a group, and keeps in the same transaction who said of
-// himself who he is.
+// claimRows claims for a group and writes the provenance of its calls in the same
+// transaction.
 func (e *Engine) claimRows(ctx context.Context, cl store.Claim, group []claimCall) (rows []store.Claimed, err error) {
 	run, hasProvenance := e.db.Auto, false
 	cl.Bounded = e.scope != nil || e.heads.isLarge(cl.Namespace)
@@ -279,7 +278,7 @@ func (e *Engine) claimRows(ctx context.Context, cl store.Claim, group []claimCal
 	if hasProvenance {
 		run = e.db.Do
 	}
-	passed := false // other claims may have passed over rows that this one locked and left
+	passed := false // other claims may have skipped rows that this one locked and left
 	for ; ; passed, cl.Bounded = true, true {
 		err = run(ctx, func(ctx context.Context, tx store.Tx) (err error) {
 			if rows, err = e.db.Dialect().Hot.Claim(ctx, tx, cl); err != nil || !hasProvenance {

@@ -177,7 +177,7 @@ func insertDrafts(ctx context.Context, tx store.Tx, hot store.Hot, drafts []draf
 	return out, nil
 }
 
-// created tells this process's claimers of new work: of each stretch its first.
+// created tells this process's claims of new work: of each queue its first item.
 func (e *Engine) created(drafts []draft, now int64) {
 	e.ids.set(now, clock.Now())
 	first := map[string]map[store.Queue]string{}

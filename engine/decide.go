@@ -33,7 +33,7 @@ type verdictBy struct {
 	by      store.Actor
 	comment string
 	version *int // the task must still have it; nil = any
-	rule    bool // the type's own rule decides, nobody
+	rule    bool // the type's own rule decides, not a caller
 }
 
 // approve approves a task and, where that needs no worker, applies it in the
@@ -68,7 +68,7 @@ type taskDecision struct {
 }
 
 // decide runs fn with the task locked, if the caller may decide about it and
-// nobody has yet.
+// it is not decided yet.
 func (e *Engine) decide(ctx context.Context, taskID, verb string, v verdictBy, fn func(ctx context.Context, tx store.Tx, d *taskDecision) error) error {
 	return e.withDecision(ctx, taskID, verb, func(ctx context.Context, tx store.Tx, d *taskDecision) error {
 		if v.version != nil && *v.version != d.Version {
@@ -166,7 +166,7 @@ func (d *taskDecision) may(ctx context.Context, tx store.Tx, verb string, by sto
 }
 
 // separate refuses an approver who asked for the task or worked on it, where the
-// type keeps these apart. An agent without an API key is whoever it says it is:
+// type keeps these apart. An agent without an API key has the name that it states:
 // all such agents are the same one.
 func (d *taskDecision) separate(ctx context.Context, tx store.Tx, by store.Actor) error {
 	requester, workers := d.rules.Approval.Separates()

@@ -91,7 +91,7 @@ type Options struct {
 	// MaxTypes bounds the types that a namespace has queued work of, as far as this
 	// engine knows; a task of one more is refused as limit. 0 = pawl.DefaultMaxTypes.
 	MaxTypes int
-	// RegisteredTypesOnly refuses new tasks and items of types that nobody registered.
+	// RegisteredTypesOnly refuses new tasks and items of unregistered types.
 	RegisteredTypesOnly bool
 	// Types are registered in the default namespace when the engine opens, as by
 	// PutTypes: what is there already is left, what differs is the next version.
@@ -99,12 +99,12 @@ type Options struct {
 	// Hooks are the rules of types that only Go can say, by the type's name in any
 	// namespace.
 	Hooks map[string]pawl.Hooks
-	// Log gets one line per mishap; nil = slog.Default.
+	// Log gets one line per error; nil = slog.Default.
 	Log *slog.Logger
 }
 
 // Engine is an open Pawl. It is safe for use by many goroutines. Close it when
-// done; Run it somewhere, or nobody takes up a dead worker's work.
+// done; Run it somewhere, or the work of dead workers is not taken up.
 type Engine struct {
 	*core
 	db    store.DB // what its verbs run on: the database, or one transaction of it

@@ -14,7 +14,7 @@ func (e *Engine) Hears() bool {
 	return e.notices.connected.Load()
 }
 
-// Told says whether another process told of work since somebody looked.
+// Told says whether another process told of work since the last read from the start.
 func (e *Engine) Told() bool {
 	e.wake.mu.Lock()
 	defer e.wake.mu.Unlock()
@@ -48,7 +48,7 @@ func (s *spyDB) Whole(ctx context.Context, fn func(context.Context, store.Tx) er
 	return s.DB.Whole(ctx, s.count(fn))
 }
 
-// Spy has an engine that nobody else uses yet say how many write transactions
+// Spy has an engine that is not in use yet say how many write transactions
 // have begun, and how many are open.
 func (e *Engine) Spy() (begun, open func() int32) {
 	under := e.notifyingDB

@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// leaseKeys remembers which API keys attempts were claimed with: for an attempt
-// that never changes. The older half is forgotten in time.
+// leaseKeys remembers the API keys that attempts were claimed with; they never change.
+// The older half is dropped when it is full.
 type leaseKeys struct {
 	mu       sync.Mutex
 	new, old map[store.Attempt]string
@@ -36,7 +36,7 @@ func (o *leaseKeys) of(a store.Attempt) (string, bool) {
 	return key, known
 }
 
-// noteKeys notes whose claims are.
+// noteKeys remembers the API key of claims.
 func (e *Engine) noteKeys(ctx context.Context, c pawl.Caller, rows []store.Claimed) {
 	if c.Key == "" || len(rows) == 0 {
 		return
@@ -49,7 +49,7 @@ func (e *Engine) noteKeys(ctx context.Context, c pawl.Caller, rows []store.Claim
 	})
 }
 
-// holdsLease says that the caller's API key has the lease of an item.
+// holdsLease reports whether the caller's API key holds the lease of an item.
 func (e *Engine) holdsLease(ctx context.Context, tx store.Tx, it store.ItemRow) (bool, error) {
 	key := pawl.CallerOf(ctx).Key
 	if key == "" || !it.State.Leased() {
@@ -63,8 +63,8 @@ func (e *Engine) holdsLease(ctx context.Context, tx store.Tx, it store.ItemRow) 
 	return keys[store.Attempt{ItemID: it.ID, N: it.Attempt}] == key, err
 }
 
-// leasesOfOtherKeys says which of a caller's calls are about leases that belong to another
-// API key: claimed by another holder, whatever name he goes by.
+// leasesOfOtherKeys returns an error for each fence whose lease was claimed with
+// another API key, whatever worker id the caller gives.
 func (e *Engine) leasesOfOtherKeys(ctx context.Context, c pawl.Caller, fences []pawl.Fence) (map[pawl.Fence]error, error) {
 	if c.Key == "" {
 		return nil, nil

@@ -11,20 +11,21 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// How often it is looked for what other processes wrote to messages that are
-// being read (twice as often after a look that found something), and what is kept
-// of each at hand.
+// The interval at which messages that are being read are checked for other processes'
+// writes (half of it after a check that found some), and how much of each message is
+// cached.
 const (
 	watchPoll       = 100 * time.Millisecond
 	watchPollSQLite = 20 * time.Millisecond
-	watchRows       = 64 // who is further behind reads for himself
+	watchRows       = 64 // a reader that is further behind reads from the database
 	watchBytes      = 1 << 20
-	chunkBytes      = 200 // that a chunk takes besides its words
+	chunkBytes      = 200 // overhead of a chunk besides its text
 )
 
-// messageWatcher are the messages that somebody reads. Whatever is written to them by this
-// process comes by itself, the rest by one query for all of them at each poll,
-// however many readers there are; readers wait without a connection.
+// messageWatcher watches the messages that are being read. Writes of this process are
+// passed on directly. Writes of other processes are read by one query for all messages
+// at each poll, whatever the number of readers. Readers hold no connection while they
+// wait.
 type messageWatcher struct {
 	db   store.DB
 	log  *slog.Logger
@@ -38,7 +39,7 @@ type messageWatcher struct {
 	closed   bool
 }
 
-// watchedMessage is how far a message is, and its newest chunks.
+// watchedMessage is the head of a message and its newest chunks.
 type watchedMessage struct {
 	readers int
 	head    store.MessageHead
@@ -59,7 +60,7 @@ func (t *watchedMessage) move() {
 	t.changed = make(chan struct{})
 }
 
-// join makes a message's tail attentive; a reader brings what he has seen of it.
+// join starts to watch a message for a reader; h is the state that the reader has seen.
 func (ts *messageWatcher) join(h store.MessageHead) (leave func(), err error) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -108,13 +109,13 @@ func (ts *messageWatcher) close() {
 	ts.work.Wait()
 }
 
-// appended takes what this process has committed.
+// appended takes over chunks that this process has committed.
 func (ts *messageWatcher) appended(c *pawl.AppendCall, body string, takenOver bool) {
 	ts.mu.Lock()
 	t := ts.messages[c.MessageID]
 	fits := t != nil && !takenOver && t.head.Chunks == c.Offset
 	if fits && !slices.ContainsFunc(c.Chunks, func(c pawl.Chunk) bool { return c.Input != nil || c.Output != nil || c.Data != nil }) {
-		t.add(watchedRow{c.Offset, c.Attempt, rowBytes(body, len(c.Chunks)), slices.Clone(c.Chunks)}) // the caller's slice is his own
+		t.add(watchedRow{c.Offset, c.Attempt, rowBytes(body, len(c.Chunks)), slices.Clone(c.Chunks)}) // the caller keeps its slice
 		t.trim()
 		t.move()
 		t = nil
@@ -122,14 +123,14 @@ func (ts *messageWatcher) appended(c *pawl.AppendCall, body string, takenOver bo
 	ts.mu.Unlock()
 	switch {
 	case t == nil:
-	case fits: // JSON within them: read back as it is kept
+	case fits: // they contain JSON: decode them as they are stored
 		ts.take(c.MessageID, []store.ChunkRow{{Seq: c.Offset, Count: len(c.Chunks), Attempt: c.Attempt, Body: body}})
 	default:
 		ts.wake()
 	}
 }
 
-// add takes a row, if it is its turn.
+// add appends a row if it follows the head.
 func (t *watchedMessage) add(r watchedRow) {
 	if r.at == t.head.Chunks {
 		t.rows, t.bytes, t.head.Chunks = append(t.rows, r), t.bytes+r.size, r.at+int64(len(r.chunks))
@@ -138,7 +139,7 @@ func (t *watchedMessage) add(r watchedRow) {
 
 func rowBytes(body string, chunks int) int { return len(body) + chunks*chunkBytes }
 
-// trim keeps what is at hand within its bounds.
+// trim keeps the cached chunks within their bounds.
 func (t *watchedMessage) trim() {
 	for len(t.rows) > 1 && (len(t.rows) > watchRows || t.bytes > watchBytes) {
 		t.bytes -= t.rows[0].size
@@ -147,7 +148,7 @@ func (t *watchedMessage) trim() {
 	}
 }
 
-// take adds rows behind the head.
+// take decodes rows and adds those that follow the head.
 func (ts *messageWatcher) take(id string, rows []store.ChunkRow) {
 	fresh := make([]watchedRow, 0, len(rows))
 	for i := range rows {
@@ -173,7 +174,8 @@ func (ts *messageWatcher) take(id string, rows []store.ChunkRow) {
 	}
 }
 
-// changed says that this process changed a message otherwise.
+// changed triggers a check after this process changed a message other than by
+// appending.
 func (ts *messageWatcher) changed(id string) {
 	ts.mu.Lock()
 	t := ts.messages[id]
@@ -183,7 +185,7 @@ func (ts *messageWatcher) changed(id string) {
 	}
 }
 
-// wake has the database looked at now.
+// wake triggers a check of the database.
 func (ts *messageWatcher) wake() {
 	ts.mu.Lock()
 	woken := ts.woken
@@ -194,7 +196,7 @@ func (ts *messageWatcher) wake() {
 	}
 }
 
-// run looks at the database while anybody reads.
+// run checks the database until ctx ends.
 func (ts *messageWatcher) run(ctx context.Context) {
 	failed := false
 	timer := time.NewTimer(ts.poll)
@@ -219,7 +221,7 @@ func (ts *messageWatcher) run(ctx context.Context) {
 	}
 }
 
-// look reads how far all followed messages are, and what is new of each.
+// look reads the heads of all watched messages, and the new chunks of each.
 func (ts *messageWatcher) look(ctx context.Context) (news bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, flushLimit)
 	defer cancel()
@@ -254,7 +256,7 @@ func (ts *messageWatcher) look(ctx context.Context) (news bool, err error) {
 		return false, err
 	}
 	for _, h := range heads {
-		ts.cuts(h) // before the chunks that stand after a cut
+		ts.cuts(h) // the cut comes before the chunks that follow it
 		ts.take(h.ID, fresh[h.ID])
 		ts.settle(h)
 		delete(known, h.ID)
@@ -274,7 +276,7 @@ func (ts *messageWatcher) cuts(h store.MessageHead) {
 	}
 }
 
-// settle takes what else a head says, unless more is known by now.
+// settle takes over the rest of a head, unless a newer one is known.
 func (ts *messageWatcher) settle(h store.MessageHead) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -282,7 +284,7 @@ func (ts *messageWatcher) settle(h store.MessageHead) {
 	if t == nil || h.State != "" && h.Chunks < t.head.Chunks {
 		return
 	}
-	if h.Chunks > t.head.Chunks { // more than is kept at hand: readers read it themselves
+	if h.Chunks > t.head.Chunks { // more than is cached: readers read it from the database
 		t.rows, t.bytes, t.head.Chunks = nil, 0, h.Chunks
 		t.move()
 	}
@@ -292,7 +294,7 @@ func (ts *messageWatcher) settle(h store.MessageHead) {
 	}
 }
 
-// now is how far a message is and what is at hand of it from a number on.
+// now returns a message's head and its cached chunks from a number on.
 func (ts *messageWatcher) now(id string, from int64) (h store.MessageHead, rows []watchedRow, moved chan struct{}, closed bool) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()

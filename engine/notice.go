@@ -8,21 +8,22 @@ import (
 	"time"
 )
 
-// The least time between two hints of this process: where much is made, nobody
-// waits for the single item.
+// The minimum time between two notices of this process. Under load, single items need
+// no fast notice.
 const (
 	noticeGap = time.Millisecond
 	busyGap   = 5 * time.Millisecond
-	busy      = 8 // words about new work within a gap
+	busy      = 8 // calls of notifyPeers within a gap
 )
 
-// notices carry the news of claimable work between processes, where the
-// database can: as hints, outside the hot transactions, gathered while one is on
-// its way. Nothing depends on them: a lost one delays a waiting claim by its poll.
+// notices tell other processes of claimable work, where the database supports it. They
+// are hints, sent outside the hot transactions; those that arise while one is being
+// sent are batched. Nothing depends on them: if one is lost, a waiting claim finds the
+// work at its next poll.
 type notices struct {
 	mu        sync.Mutex
-	due       map[string]bool // namespaces to tell of
-	count     int             // that went into due
+	due       map[string]bool // namespaces to report
+	count     int             // calls since the last send
 	sending   bool
 	listening bool
 	connected atomic.Bool        // the listener is connected
@@ -30,18 +31,17 @@ type notices struct {
 	work      sync.WaitGroup
 }
 
-// ready says that a namespace has claimable work: to waiting claims here, and
-// to other processes.
+// ready reports that a namespace has claimable work, to waiting claims of this process
+// and to other processes.
 func (e *Engine) ready(namespace string) {
 	e.wake.wakeAll(namespace)
 	e.notifyPeers(namespace)
 }
 
-// feedMoved is told instead of a namespace when the feed moves: no namespace has
-// that name.
+// feedMoved stands for the feed in place of a namespace; no namespace has that name.
 const feedMoved = "\x01"
 
-// notifyPeers gathers a namespace to tell other processes of.
+// notifyPeers queues a notice about a namespace for other processes.
 func (e *Engine) notifyPeers(namespace string) {
 	if e.db.Dialect().Notify == nil {
 		return
@@ -60,7 +60,7 @@ func (e *Engine) notifyPeers(namespace string) {
 	}
 }
 
-// sendNotices tells until there is nothing to tell.
+// sendNotices sends notices until none is due.
 func (e *Engine) sendNotices() {
 	n := &e.notices
 	for {
@@ -89,7 +89,7 @@ func (e *Engine) sendNotices() {
 	}
 }
 
-// listen begins to hear other processes' notices, when a claim first waits.
+// listen starts the listener for other processes' notices, when a claim first waits.
 func (e *Engine) listen() {
 	n := &e.notices
 	n.mu.Lock()
@@ -104,7 +104,7 @@ func (e *Engine) listen() {
 			err := e.db.Dialect().Listen(ctx, func() {
 				pause = 100 * time.Millisecond
 				n.connected.Store(true)
-				e.heads.forget() // what was told before we heard
+				e.heads.forget() // notices sent before the listener was connected are lost
 				e.wake.wakeAll("")
 				e.feed.Wake()
 			}, e.onNotice)
@@ -129,7 +129,7 @@ func (e *Engine) onNotice(payload string) {
 	}
 }
 
-// close ends the listener and waits for what is being told.
+// close ends the listener and waits for the notice that is being sent.
 func (n *notices) close() {
 	n.mu.Lock()
 	if n.stop != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// subject is what a call came to: who vouches for it is to be kept.
+// subject names what a call changed, for its provenance row.
 type subject struct {
 	task, item string
 	attempt    int
@@ -19,7 +19,7 @@ type subject struct {
 
 func subjectOfTask(t pawl.Task) subject {
 	if t.Deduplicated || t.DryRun {
-		return subject{} // nothing was done
+		return subject{} // nothing was changed
 	}
 	return subject{task: t.ID}
 }
@@ -42,7 +42,7 @@ func withProvenance[C, R any](ctx context.Context, e *Engine, verb string, calls
 	if err := tooMany(verb, len(calls)); err != nil {
 		return nil, err
 	}
-	ctx = pawl.WithProvenance(ctx, pawl.Provenance{}) // what comes of a call is not its caller's doing
+	ctx = pawl.WithProvenance(ctx, pawl.Provenance{}) // the caller's provenance does not apply to what follows from a call
 	out := make([]pawl.Result[R], len(calls))
 	valid, at := make([]C, 0, len(calls)), make([]int, 0, len(calls))
 	provenances := make([]*store.Provenance, len(calls))
@@ -82,7 +82,7 @@ func withProvenance[C, R any](ctx context.Context, e *Engine, verb string, calls
 		}
 		return nil
 	})
-	if err = e.finish(ctx, s, err); errors.Is(err, errKeyUsed) { // the only call's
+	if err = e.finish(ctx, s, err); errors.Is(err, errKeyUsed) { // of the only call
 		out[at[0]], err = pawl.Result[R]{Err: err}, nil
 	}
 	return out, err
@@ -111,8 +111,8 @@ func (e *Engine) key() string {
 	return e.scope.key
 }
 
-// provenanceOf is the row that will vouch for a call, nil if it brings no provenance;
-// what the caller left open is filled in. key is the call's.
+// provenanceOf returns the provenance row of a call, or nil if the call has none. It
+// fills in fields that the caller left empty. key is the idempotency key of the call.
 func provenanceOf(ctx context.Context, key, verb string, call any) (*store.Provenance, error) {
 	given := pawl.ProvenanceOf(call)
 	p := *given
@@ -129,7 +129,7 @@ func provenanceOf(ctx context.Context, key, verb string, call any) (*store.Prove
 		row.IdempotencyKey = keyHash(key)
 	}
 	if p.RequestFingerprint == "" {
-		*given = nil // the fingerprint is the request's, whoever made it
+		*given = nil // the fingerprint covers the request without its provenance
 		hash, err := pawl.HashOf(call)
 		*given = p
 		if err != nil {
@@ -145,7 +145,7 @@ func provenanceOf(ctx context.Context, key, verb string, call any) (*store.Prove
 	return row, nil
 }
 
-// addProvenance adds the row of what a call came to.
+// addProvenance adds the row of a call to rows, with what the call changed.
 func (e *Engine) addProvenance(rows []store.Provenance, v *store.Provenance, d subject) []store.Provenance {
 	if v == nil || d.task == "" {
 		return rows
@@ -159,8 +159,8 @@ func (e *Engine) addProvenance(rows []store.Provenance, v *store.Provenance, d s
 	return append(rows, row)
 }
 
-// insertProvenance writes rows of one verb. A key that was used for the same before
-// is refused.
+// insertProvenance writes the rows of one verb. It refuses a key that was used for the
+// same before.
 func insertProvenance(ctx context.Context, tx store.Tx, rows []store.Provenance) error {
 	if len(rows) == 0 {
 		return nil
@@ -189,11 +189,11 @@ func workerOf(call any) string {
 	return ""
 }
 
-// errKeyUsed refuses a key that somebody has used for the same.
+// errKeyUsed refuses a key that was used for the same before.
 var errKeyUsed = errors.New("the key was used")
 
-// storeProvenance runs a part of a scope and keeps the rows that vouch for it; an error
-// undoes both, and no more unless the part is the only one.
+// storeProvenance runs a part of a scope and writes its provenance rows. An error
+// undoes both; it undoes the whole transaction only if the part is the only one.
 func (e *Engine) storeProvenance(ctx context.Context, part func(context.Context) ([]store.Provenance, error)) error {
 	s := e.scope
 	before := len(s.after)
@@ -221,7 +221,7 @@ func (e *Engine) storeProvenance(ctx context.Context, part func(context.Context)
 	return err
 }
 
-// ListProvenance lists who did what; see pawl.RecordReader.
+// ListProvenance lists provenance; see pawl.RecordReader.
 func (e *Engine) ListProvenance(ctx context.Context, q pawl.ProvenanceFilter) (pawl.List[pawl.ProvenanceRecord], error) {
 	if err := page(&q.Page); err != nil {
 		return pawl.List[pawl.ProvenanceRecord]{}, err

@@ -12,44 +12,44 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// queueHeads knows which (type, rank) stretches of ready have had rows, per
-// namespace, and the head of each: the id before which this process has left
-// nothing. Claims start at the head, so that they do not walk the dead entries
-// before it. What another process puts before it is met by a look from the
-// start: every 500 ms (longer where looking is dear), and before a claim says
-// "nothing".
+// queueHeads knows the queues (type and rank) of each namespace that have had rows, and
+// the head of each: the id before which this process has left no row. Claims start at
+// the head, so that they do not scan dead index entries before it. Rows that another
+// process inserts before the head are found by a read from the start: every 500 ms
+// (less often where that read is slow), and before a claim answers that there is
+// nothing.
 type queueHeads struct {
 	mu      sync.Mutex
 	known   map[string]*queueSet
 	watches map[*insertWatch]bool
-	large   map[string]time.Time // until when a namespace's claims look at sizes first
+	large   map[string]time.Time // until when claims of a namespace check sizes first
 	asked   time.Time
 	version int64
 }
 
-// insertWatch watches what this process puts into a namespace's stretches while a claim
-// is under way: the claim may not have seen it.
+// insertWatch records what this process inserts into a namespace's queues during a
+// claim: the claim may not have seen it.
 type insertWatch struct {
 	namespace string
 	set       *queueSet
 	from      []store.Queue
-	put       map[store.Queue]string // the lowest id put, by stretch
+	put       map[store.Queue]string // the lowest id inserted, by queue
 }
 
-// queueSet is a namespace's stretches in claim order. The slice is never
-// changed once made: claims under way read it.
+// queueSet is a namespace's queues in claim order. The slice is never modified, because
+// running claims read it.
 type queueSet struct {
 	queues []store.Queue
 	at     time.Time
-	fresh  time.Duration // how long it is good for
+	fresh  time.Duration // how long it is valid
 }
 
 const (
 	headsFresh = 500 * time.Millisecond
-	readShare  = 20 // a look from the start takes at most this part of the time
+	readShare  = 20 // reads from the start take at most 1/readShare of the time
 )
 
-// lowerHead notes that this process has just put an item into a stretch.
+// lowerHead records that this process has inserted an item into a queue.
 func (g *queueHeads) lowerHead(namespace, typ string, rank int, id string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -73,8 +73,8 @@ func (g *queueHeads) lowerHead(namespace, typ string, rank int, id string) {
 	}
 }
 
-// raiseHeads ends a claim: the heads move up to what it got, but not beyond what was
-// put meanwhile, and only in the set that it read.
+// raiseHeads ends a claim. The heads move up to the ids that it got, but not beyond an
+// id inserted meanwhile, and only in the set that the claim read.
 func (g *queueHeads) raiseHeads(m *insertWatch, got []store.Claimed) {
 	tops := map[store.Queue]string{}
 	for i := range got {
@@ -99,10 +99,10 @@ func (g *queueHeads) raiseHeads(m *insertWatch, got []store.Claimed) {
 	m.set.queues = queues
 }
 
-// sizesFor is how long claims look at sizes first after one that met large rows.
+// sizesFor is how long claims check sizes first after one that met large rows.
 const sizesFor = 10 * time.Second
 
-// metLarge notes that a claim of a namespace met rows that were more than their share.
+// metLarge records that a claim of a namespace met rows larger than their share.
 func (g *queueHeads) metLarge(namespace string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -123,14 +123,14 @@ func (g *queueHeads) isLarge(namespace string) bool {
 	return noted
 }
 
-// drop has the next claims of a namespace look from the start.
+// drop makes the next claims of a namespace read from the start.
 func (g *queueHeads) drop(namespace string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.known, namespace)
 }
 
-// forget has the next claims look from the start.
+// forget makes the next claims of all namespaces read from the start.
 func (g *queueHeads) forget() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -142,8 +142,8 @@ func byRank(a, b store.Queue) int {
 	return cmp.Or(cmp.Compare(a.Rank, b.Rank), strings.Compare(a.Type, b.Type))
 }
 
-// queuesFor begins a claim: its stretches as they are now, and whether the
-// database was just looked at. End it with raise.
+// queuesFor begins a claim. It returns the current queues and whether they were just
+// read from the database. End the claim with raiseHeads.
 func (e *Engine) queuesFor(ctx context.Context, namespace string, look bool) (*insertWatch, bool, error) {
 	e.heads.mu.Lock()
 	defer e.heads.mu.Unlock()
@@ -183,7 +183,7 @@ func (e *Engine) readQueues(ctx context.Context, namespace string) (*queueSet, e
 	return s, err
 }
 
-// wanted are the stretches of the types; of none: every kind of work, but not
+// wanted returns the queues of the types. Without types it returns all except those of
 // plan and apply items, which are claimed by name only.
 func wanted(queues []store.Queue, types []string) []store.Queue {
 	var out []store.Queue

@@ -11,16 +11,15 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// queueLimits bounds how many types, and how many pairs of type and priority, a
-// namespace has queued work of: a claim of any type looks at each pair. It counts
-// those that this process has seen, and asks the database what is queued before it
-// refuses one.
+// queueLimits bounds the types, and the pairs of type and priority, that a namespace
+// has queued work of: a claim of any type reads each pair. It counts the pairs that
+// this process has seen. Before it refuses one, it asks the database what is queued.
 type queueLimits struct {
 	mu   sync.Mutex
 	seen map[string]*knownQueues // by namespace
 }
 
-// queue is what is claimed in the order of its ids.
+// queue is a type and a priority; its items are claimed in the order of their ids.
 type queue struct {
 	name     string
 	priority int
@@ -29,21 +28,21 @@ type queue struct {
 type knownQueues struct {
 	names  map[string]bool
 	queues map[queue]bool
-	asked  time.Time // when the database was; zero = never
+	asked  time.Time // when the database was asked; zero = never
 }
 
 func newKnownQueues() *knownQueues {
 	return &knownQueues{names: map[string]bool{}, queues: map[queue]bool{}}
 }
 
-// typesAsked is how long an answer of the database stands.
+// typesAsked is how long an answer of the database is valid.
 const typesAsked = time.Second
 
-// namespacesSeen bounds what is remembered.
+// namespacesSeen bounds the namespaces remembered.
 const namespacesSeen = 10_000
 
-// has says whether a queue is known or there is room for it, and enters it; full
-// says what there is no room for.
+// has reports whether a queue is known or fits, and adds it; full says which limit is
+// reached.
 func (r *queueLimits) has(namespace string, q queue, most int) (full string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -67,7 +66,7 @@ func (r *queueLimits) has(namespace string, q queue, most int) (full string) {
 	return ""
 }
 
-// due says whether the database is to be asked, and by this caller.
+// due reports whether this caller is to ask the database.
 func (r *queueLimits) due(namespace string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -91,8 +90,8 @@ func (r *queueLimits) set(namespace string, groups []store.Queue) {
 	r.seen[namespace] = s
 }
 
-// checkItemQueues refuses items that are queued by a type, or a type and priority, that
-// is one too many for the namespace. Those that name none have their task's.
+// checkItemQueues refuses items whose type, or type and priority, exceeds the
+// namespace's limit. Items without a type have their task's.
 func (e *Engine) checkItemQueues(ctx context.Context, task queue, items []pawl.NewItem) error {
 	namespace, last := pawl.CallerOf(ctx).Namespace, task
 	if len(items) == 0 {

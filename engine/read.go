@@ -216,7 +216,7 @@ func (e *Engine) GetItem(ctx context.Context, id string) (pawl.Item, error) {
 	return it.Item, err
 }
 
-// itemAndReason reads an item that nobody works on, and what it waits for.
+// itemAndReason reads an item that no worker holds, and what it waits for.
 func (e *Engine) itemAndReason(ctx context.Context, id string) (pawl.Item, error) {
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.Item, error) {
 		now, err := tx.Now(ctx)
@@ -245,9 +245,9 @@ type readAnswer struct {
 	item store.ItemRow
 }
 
-// readItem reads an item as it is now. Where that costs round trips, whoever
-// reads at the same time does it together; within a call that is carried out
-// whole it reads what that has written.
+// readItem reads an item as it is now. Where a read costs a round trip, concurrent
+// reads share one; within a transaction of the caller it reads what that transaction
+// has written.
 func (e *Engine) readItem(ctx context.Context, id string) (store.ItemRow, error) {
 	if e.db.Dialect().Look == nil || e.scope != nil {
 		it, _, err := e.look(ctx, id)

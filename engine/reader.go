@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// reader is somebody's place in a message.
+// reader is a reader's position in a message.
 type reader struct {
 	e     *Engine
 	id    string

@@ -84,13 +84,13 @@ func (e *Engine) KeepRelay(ctx context.Context, r pawl.Relay, ttl time.Duration)
 	return ok, err
 }
 
-// raise puts on record that a relay is disabled, for whoever follows the record
-// or looks at what failed: a task that nobody does, and that failed.
+// raise puts on record that a relay is disabled, for readers of the
+// feed and of failed tasks: as a failed task that no worker claims.
 func (e *Engine) raise(ctx context.Context, tx store.Tx, now int64, r pawl.Relay) error {
 	ctx = pawl.As(ctx, pawl.Caller{ActorType: pawl.ActorSystem})
 	what := "relay " + r.Sink + " is disabled"
 	d, err := e.draft(ctx, &pawl.NewTask{Type: pawl.TypeRelayDisabled, Title: what, Payload: asJSON(r)}, "")
-	if err != nil { // somebody has made rules for the type that this does not meet
+	if err != nil { // the type was given rules that this task does not meet
 		e.log.WarnContext(ctx, what+", which could not be put on record", "error", err)
 		return nil
 	}
@@ -200,7 +200,7 @@ func (e *Engine) relayGauges(ctx context.Context, now int64) ([]pawl.Gauge, erro
 		gauge("pawl_relay_sent", "Events that the sink has confirmed, repetitions too.", float64(r.Sent))
 		gauge("pawl_relay_refused", "Events that were set aside.", float64(r.Refused))
 		gauge("pawl_relay_failing", "1 while the sink takes nothing.", failing)
-		gauge("pawl_relay_disabled", "1 when nothing is sent until somebody resumes it.", disabled)
+		gauge("pawl_relay_disabled", "1 when nothing is sent until it is resumed.", disabled)
 	}
 	return out, err
 }

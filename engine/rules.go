@@ -20,7 +20,7 @@ type rules struct {
 // rulesOf are the rules of a type's version.
 func (e *Engine) rulesOf(ctx context.Context, tx store.Tx, namespace, name string, version int) (*rules, error) {
 	if version == 0 {
-		return e.ruled(&pawl.Type{Name: name}), nil // nobody registered it
+		return e.ruled(&pawl.Type{Name: name}), nil // unregistered
 	}
 	if t := e.types.get(namespace, name, version); t != nil {
 		return e.ruled(t), nil
@@ -128,7 +128,7 @@ func (r *rules) check(ctx context.Context, t pawl.Task, items []pawl.Item) (out 
 	return out, err
 }
 
-// approves says whether the type's rule approves the task, so that nobody has to.
+// approves says whether the type's rule approves the task, without a decision by a caller.
 func (r *rules) approves(ctx context.Context, t pawl.Task, items []pawl.Item) (yes bool, err error) {
 	switch r.Approval.Mode {
 	case "", pawl.ApprovalNone:

@@ -15,7 +15,7 @@ import (
 )
 
 // scope is one transaction that several verbs share. As a store.DB it runs each
-// transaction of a verb as a part of itself. It is used by one goroutine at a time.
+// transaction of a verb as a part of itself. One goroutine at a time uses it.
 type scope struct {
 	store.DB               // the database
 	tx       store.Tx      // nil until it has begun
@@ -235,8 +235,8 @@ func (e *Engine) finish(ctx context.Context, s *scope, err error) error {
 	return err
 }
 
-// kept is gripped for what is kept of a refusal: it stays when the call that
-// is refused is undone.
+// kept is withLockedItem for what a refusal leaves: it is written again after the
+// refused call is rolled back.
 func (e *Engine) kept(ctx context.Context, f pawl.Fence, op string, fn func(ctx context.Context, tx store.Tx, g *store.LockedItem) error) error {
 	keep := func(ctx context.Context, e *Engine) error { return e.withLockedItem(ctx, f, op, fn) }
 	err := keep(ctx, e)

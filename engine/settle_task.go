@@ -12,16 +12,16 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// advanceSoon takes the steps that the engine owes a task. What fails is left to
-// the next pass of Run: the task keeps its mark.
+// advanceSoon takes the steps that the engine owes a task. If it fails, the task keeps
+// its todo flag and the next pass of Run takes the step.
 func (e *Engine) advanceSoon(ctx context.Context, taskID string) {
 	if err := e.advance(context.WithoutCancel(ctx), taskID); err != nil {
 		e.log.WarnContext(ctx, "a task is left to the sweep", "task_id", taskID, "error", err)
 	}
 }
 
-// advanceAll takes every step that is owed, and sees to approvals that nobody
-// gave in time.
+// advanceAll takes every step that is owed and handles approvals that were not decided
+// in time.
 func (e *Engine) advanceAll(ctx context.Context) error {
 	if err := e.cancelRemaining(ctx, ""); err != nil {
 		return err
@@ -44,7 +44,7 @@ func (e *Engine) advanceAll(ctx context.Context) error {
 		}
 		for _, t := range late {
 			if err := e.expireApproval(pawl.As(ctx, pawl.Caller{Namespace: t.Namespace}), t.ID); err != nil {
-				e.logError(ctx, "an approval that nobody gave", err)
+				e.logError(ctx, "expiring an approval", err)
 			}
 		}
 		for _, t := range owed {
@@ -57,8 +57,8 @@ func (e *Engine) advanceAll(ctx context.Context) error {
 	}
 }
 
-// advance takes a task as far as it goes without anybody: checked, approved by
-// rule, applied.
+// advance takes a task as far as it goes without a decision: checked, approved by rule,
+// applied.
 func (e *Engine) advance(ctx context.Context, taskID string) error {
 	for range 8 {
 		again := false
@@ -105,8 +105,7 @@ func (d *taskDecision) step(ctx context.Context, tx store.Tx) (again bool, err e
 
 var system = store.Actor{Type: pawl.ActorSystem}
 
-// check looks at all that was handed in: the type's check, and whether its rule
-// approves.
+// check runs the type's check on all submitted results, and then its approval rule.
 func (d *taskDecision) check(ctx context.Context, tx store.Tx) (again bool, err error) {
 	task, items, err := d.load(ctx, tx, "submitted")
 	if err != nil {
@@ -122,7 +121,7 @@ func (d *taskDecision) check(ctx context.Context, tx store.Tx) (again bool, err 
 	}
 	consent, err := d.rules.approves(ctx, task, items)
 	if err != nil {
-		d.e.log.WarnContext(ctx, "a task is left to somebody: its rule of approval failed", "task_id", d.TaskID, "error", err)
+		d.e.log.WarnContext(ctx, "the approval rule failed; the task waits for a decision", "task_id", d.TaskID, "error", err)
 	}
 	var by *int64
 	if s := d.rules.Approval.ExpiresSeconds; s > 0 && !consent {
@@ -135,10 +134,10 @@ func (d *taskDecision) check(ctx context.Context, tx store.Tx) (again bool, err 
 	if err := d.approve(ctx, tx, verdictBy{by: system, rule: true, comment: "by rule"}); err != nil {
 		return false, err
 	}
-	return true, nil // applied in a transaction of its own: it may fail, and the consent stands
+	return true, nil // it is applied in a separate transaction, which may fail: the approval stays
 }
 
-// applyApproved applies an approved task, or sees what has become of its apply item.
+// applyApproved applies an approved task, or takes over the result of its apply item.
 func (d *taskDecision) applyApproved(ctx context.Context, tx store.Tx) error {
 	more, err := d.moveItems(ctx, tx, store.ItemMove{Event: "accepted", From: "submitted", To: "accepted", Actor: system})
 	if err != nil {
@@ -170,7 +169,7 @@ func (d *taskDecision) applyApproved(ctx context.Context, tx store.Tx) error {
 	return d.settle(ctx, tx, pawl.Applied{})
 }
 
-// applyByItem queues the apply item, or takes over what it came to.
+// applyByItem queues the apply item, or takes over its result.
 func (d *taskDecision) applyByItem(ctx context.Context, tx store.Tx) error {
 	it, found, err := d.AsideItem(ctx, tx, pawl.KindApply)
 	if err != nil {
@@ -188,7 +187,7 @@ func (d *taskDecision) applyByItem(ctx context.Context, tx store.Tx) error {
 	case slices.Contains(stopped, it.State):
 		return d.fail(ctx, tx, pawl.KindApply, failureOf(it))
 	}
-	return nil // at work
+	return nil // in progress
 }
 
 // makeApplyItem queues an item that applies the task.
@@ -199,10 +198,10 @@ func (d *taskDecision) makeApplyItem(ctx context.Context, tx store.Tx) error {
 	return err
 }
 
-// stopped are the states of an item that nobody does any more by himself.
+// stopped are the states of an item that no worker takes without an operator.
 var stopped = []string{string(pawl.ItemFailed), string(pawl.ItemDeadLettered), string(pawl.ItemCancelled)}
 
-// failureOf is why an item aside came to nothing.
+// failureOf is the failure of a plan or apply item.
 func failureOf(it store.AsideItem) pawl.Failure {
 	f := pawl.Failure{Code: it.Kind + "_failed", Message: "the " + it.Kind + " item is " + it.State}
 	if it.Error != "" {
@@ -211,7 +210,7 @@ func failureOf(it store.AsideItem) pawl.Failure {
 	return f
 }
 
-// planByItem sees what has become of the plan item of an open task.
+// planByItem handles the end of an open task's plan item.
 func (d *taskDecision) planByItem(ctx context.Context, tx store.Tx) error {
 	it, found, err := d.AsideItem(ctx, tx, pawl.KindPlan)
 	switch {
@@ -225,10 +224,10 @@ func (d *taskDecision) planByItem(ctx context.Context, tx store.Tx) error {
 	case slices.Contains(stopped, it.State):
 		return d.fail(ctx, tx, pawl.KindPlan, failureOf(it))
 	}
-	return nil // at work
+	return nil // in progress
 }
 
-// settle says that the task has taken effect, and ends it with its items.
+// settle records that the task was applied, and completes it with its items.
 func (d *taskDecision) settle(ctx context.Context, tx store.Tx, done pawl.Applied) error {
 	var diff store.Text
 	if done.Diff != nil {
@@ -253,8 +252,8 @@ func (d *taskDecision) settle(ctx context.Context, tx store.Tx, done pawl.Applie
 	return d.Move(ctx, tx, store.TaskMove{Event: "completed", To: "completed", Actor: system, Todo: more})
 }
 
-// moveRemaining moves the items of a task that was decided about before all of them
-// could be moved with it.
+// moveRemaining moves items of a decided task that the decision's transaction did not
+// move.
 func (d *taskDecision) moveRemaining(ctx context.Context, tx store.Tx) (again bool, err error) {
 	from, to, event := "accepted", "completed", "completed"
 	if d.State == "rejected" {
@@ -266,19 +265,18 @@ func (d *taskDecision) moveRemaining(ctx context.Context, tx store.Tx) (again bo
 	return false, d.ClearTodo(ctx, tx)
 }
 
-// fail says that the task could not be planned, or did not take effect: retry
-// tries again.
+// fail records that the task could not be planned or applied; retry tries again.
 func (d *taskDecision) fail(ctx context.Context, tx store.Tx, in string, f pawl.Failure) error {
 	return d.Move(ctx, tx, store.TaskMove{Event: "failed", To: "failed", Actor: system, Message: store.Text(f.Message), FailedIn: store.Text(in), Error: store.Text(asJSON(f))})
 }
 
-// applyFailure undoes the transaction that was to apply; the failure is
-// written by another.
+// applyFailure rolls back the transaction that applies; the failure is written by
+// another.
 type applyFailure struct{ error }
 
 func (f *applyFailure) Unwrap() error { return f.error }
 
-// Failure is what is kept.
+// Failure is what is stored.
 func (f *applyFailure) Failure() pawl.Failure {
 	return pawl.Failure{Code: "apply_failed", Message: strings.ToValidUTF8(f.Error(), "\ufffd")}
 }
@@ -289,7 +287,7 @@ func asApplyFailure(err error) (*applyFailure, bool) {
 	return f, ok
 }
 
-// load reads the task and those of its items that rest in a state.
+// load reads the task and its items in a state.
 func (d *taskDecision) load(ctx context.Context, tx store.Tx, state string) (pawl.Task, []pawl.Item, error) {
 	task, err := store.GetTask(ctx, tx, d.Namespace, d.TaskID)
 	if err != nil || !d.rules.looksAtItems() {
@@ -310,7 +308,7 @@ func (d *taskDecision) load(ctx context.Context, tx store.Tx, state string) (paw
 	return task, items, nil
 }
 
-// expireApproval does what the type says when nobody decided in time.
+// expireApproval does what the type says after the time to decide has passed.
 func (e *Engine) expireApproval(ctx context.Context, taskID string) error {
 	return e.withDecision(ctx, taskID, "expire", func(ctx context.Context, tx store.Tx, d *taskDecision) error {
 		if d.State != "submitted" || d.DecideBy == nil || *d.DecideBy > d.Now {
@@ -326,7 +324,7 @@ func (e *Engine) expireApproval(ctx context.Context, taskID string) error {
 		case pawl.ExpiryEscalate:
 			return d.Note(ctx, tx, "escalated", system, store.Text(asJSON(map[string]any{"to": d.rules.Approval.EscalateTo})))
 		case pawl.ExpiryReject:
-			late := fmt.Sprintf("nobody decided within %d s", d.rules.Approval.ExpiresSeconds)
+			late := fmt.Sprintf("not decided within %d s", d.rules.Approval.ExpiresSeconds)
 			return d.reject(ctx, tx, verdictBy{by: system}, []pawl.Complaint{{Code: "approval_expired", Message: late}})
 		}
 		return nil

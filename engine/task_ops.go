@@ -20,7 +20,7 @@ func (e *Engine) RetryTasks(ctx context.Context, calls []pawl.TaskCall) ([]pawl.
 	return e.changeTasks(ctx, "retry", calls)
 }
 
-// BuryTasks sets failed items aside; see pawl.TaskOperator.
+// BuryTasks dead-letters failed items; see pawl.TaskOperator.
 func (e *Engine) BuryTasks(ctx context.Context, calls []pawl.TaskCall) ([]pawl.Result[pawl.Task], error) {
 	return e.changeTasks(ctx, "bury", calls)
 }
@@ -32,7 +32,7 @@ func (e *Engine) changeTasks(ctx context.Context, verb string, calls []pawl.Task
 	out := make([]pawl.Result[pawl.Task], len(calls))
 	for i, call := range calls {
 		if len(call.ItemIDs) == 0 {
-			call.ItemIDs = nil // none named is all of them
+			call.ItemIDs = nil // none named = all
 		}
 		if verb == "cancel" {
 			out[i].Err = e.cancelAhead(ctx, &call)
@@ -45,8 +45,8 @@ func (e *Engine) changeTasks(ctx context.Context, verb string, calls []pawl.Task
 	return out, nil
 }
 
-// changeTask moves a task's items by a verb. What the verb moves nothing of is
-// a conflict: a verb on what already is where it leads, too.
+// changeTask moves a task's items by a verb. If nothing moves it is a conflict, also
+// when the items are in the verb's target state already.
 func (e *Engine) changeTask(ctx context.Context, verb string, call *pawl.TaskCall) (pawl.Task, error) {
 	var f fields
 	f.text("/task_id", call.TaskID, 1, pawl.MaxIDLen)
@@ -70,7 +70,7 @@ func (e *Engine) changeTask(ctx context.Context, verb string, call *pawl.TaskCal
 		if err != nil {
 			return err
 		}
-		again := verb == "retry" && pawl.TaskState(before).Stored() == pawl.TaskOpen // of its failed items, which is no move of the task
+		again := verb == "retry" && pawl.TaskState(before).Stored() == pawl.TaskOpen // moves its failed items, not the task
 		if call.ItemIDs == nil && !again && !slices.Contains(pawl.TaskState(before).Allowed(), verb) {
 			return conflict(verb, before, pawl.TaskState(before).Allowed())
 		}
@@ -92,7 +92,7 @@ func (e *Engine) changeTask(ctx context.Context, verb string, call *pawl.TaskCal
 		if task, err = taskAndReason(ctx, tx, c.Namespace, call.TaskID); err != nil {
 			return err
 		}
-		if done.Items == 0 && !done.Changed { // somebody else was first
+		if done.Items == 0 && !done.Changed { // another call was first
 			return cmp.Or(movable(ctx, tx, c, verb, call), unmoved(verb, task.State))
 		}
 		return nil
@@ -101,14 +101,14 @@ func (e *Engine) changeTask(ctx context.Context, verb string, call *pawl.TaskCal
 		e.hasChanged(ctx, verb, call.TaskID, released)
 	}
 	owed := task.State == pawl.TaskApproved || task.State == pawl.TaskSubmitted || task.Items == 0 && !task.State.Ended()
-	if err == nil && owed { // it is checked, or what became of its item aside is seen to, at once
+	if err == nil && owed { // check it, or handle the end of its plan or apply item, at once
 		e.advanceSoon(ctx, call.TaskID)
 		return e.GetTask(ctx, call.TaskID)
 	}
 	return task, err
 }
 
-// unmoved says why a verb that the state allows, or did a moment ago, moved nothing.
+// unmoved says why a verb that the state allows moved nothing.
 func unmoved(verb string, state pawl.TaskState) error {
 	err := conflict(verb, string(state), state.Allowed()).(*pawl.Error)
 	if verb == "retry" && slices.Contains(err.Allowed, verb) {
@@ -117,7 +117,7 @@ func unmoved(verb string, state pawl.TaskState) error {
 	return err
 }
 
-// applyChange carries a change out; what retried items had open goes on.
+// applyChange applies a change; a retry resumes the items' open messages.
 func applyChange(ctx context.Context, tx store.Tx, now int64, c store.Change) (store.Applied, error) {
 	done, err := store.Apply(ctx, tx, now, c)
 	if err == nil && c.Verb == "retry" {
@@ -126,8 +126,8 @@ func applyChange(ctx context.Context, tx store.Tx, now int64, c store.Change) (s
 	return done, err
 }
 
-// hasChanged tells claimers of what came back to the queue, and ends what cancelled
-// items had open.
+// hasChanged tells claims of queued items, and ends the open messages of cancelled
+// ones.
 func (e *Engine) hasChanged(ctx context.Context, verb, taskID string, released []store.DueItem) {
 	e.after(func() { e.itemsQueued(released) })
 	if verb == "cancel" {
@@ -135,9 +135,8 @@ func (e *Engine) hasChanged(ctx context.Context, verb, taskID string, released [
 	}
 }
 
-// changeAside retries or buries a task that failed when it was planned or
-// applied: that alone is done again. Nil = it is no such task, or other items
-// are named.
+// changeAside retries or buries a task that failed when it was planned or applied: only
+// that step is repeated. Nil = the task did not fail so, or other items are named.
 func (e *Engine) changeAside(ctx context.Context, tx store.Tx, verb string, call *pawl.TaskCall) ([]store.DueItem, error) {
 	if verb != "retry" && verb != "bury" {
 		return nil, nil
@@ -175,8 +174,8 @@ func (e *Engine) changeAside(ctx context.Context, tx store.Tx, verb string, call
 	return append([]store.DueItem{}, queued...), err
 }
 
-// movable refuses the call when one of the items it names is not the task's, or
-// is where the verb does not apply: all of them move, or none.
+// movable refuses the call if an item it names is not the task's or does not allow the
+// verb: all of them move, or none.
 func movable(ctx context.Context, tx store.Tx, c pawl.Caller, verb string, call *pawl.TaskCall) error {
 	for _, id := range call.ItemIDs {
 		it, err := store.GetItem(ctx, tx, c.Namespace, id, 0)
@@ -193,7 +192,7 @@ func movable(ctx context.Context, tx store.Tx, c pawl.Caller, verb string, call 
 	return nil
 }
 
-// itemsQueued tells claimers of items that came back to the queue.
+// itemsQueued tells claims of items that were queued again.
 func (e *Engine) itemsQueued(items []store.DueItem) {
 	for _, d := range items {
 		e.heads.lowerHead(d.Namespace, d.Type, d.Rank, d.ItemID)
@@ -201,7 +200,7 @@ func (e *Engine) itemsQueued(items []store.DueItem) {
 	}
 }
 
-// DeleteTasks removes tasks; see pawl.TaskOperator. Answers with the id.
+// DeleteTasks deletes tasks; see pawl.TaskOperator. It returns their ids.
 func (e *Engine) DeleteTasks(ctx context.Context, calls []pawl.TaskCall) ([]pawl.Result[string], error) {
 	if err := cmp.Or(tooMany("delete", len(calls)), e.notInTx("delete")); err != nil {
 		return nil, err
@@ -215,8 +214,8 @@ func (e *Engine) DeleteTasks(ctx context.Context, calls []pawl.TaskCall) ([]pawl
 	return out, nil
 }
 
-// deleteTask stops what still runs, then removes the rows in bounded batches:
-// cut off half-way, the task is still there and cancelled, to be deleted again.
+// deleteTask cancels what still runs, then removes the rows in bounded batches. If it
+// is interrupted, the task is cancelled and can be deleted again.
 func (e *Engine) deleteTask(ctx context.Context, c pawl.Caller, call pawl.TaskCall) error {
 	t, err := e.GetTask(ctx, call.TaskID)
 	if err != nil {
@@ -242,9 +241,8 @@ func (e *Engine) deleteTask(ctx context.Context, c pawl.Caller, call pawl.TaskCa
 	return e.sweeper.Delete(ctx, c.Namespace, call.TaskID, by)
 }
 
-// followUp moves what the last change made ready or impossible: dependents of
-// items that completed, failed or were cancelled. The sweep does the same, so
-// nothing is lost when this process dies first.
+// followUp moves dependents of items that completed, failed or were cancelled. The
+// sweep does the same, so nothing is lost if this process dies first.
 func (e *Engine) followUp(ctx context.Context) {
 	if e.scope != nil {
 		e.after(func() { e.root.followUp(ctx) })

@@ -12,21 +12,21 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// typesFresh is how long another process's change of the registry may go
-// unnoticed here. A change made here holds at once.
+// typesFresh bounds how long a change of the registry by another process may go
+// unnoticed. A change by this process applies at once.
 const typesFresh = time.Second
 
-// maxVersions bounds how many definitions are kept.
+// maxVersions bounds the definitions in the cache.
 const maxVersions = 1000
 
-// typeCache knows which version of each registered type holds, and keeps the
-// definitions of versions that were used: they never change. So a create asks
-// the database for nothing but, once a second, whether the registry changed.
+// typeCache knows the current version of each registered type, and the definitions of
+// versions that were used; those never change. A create asks the database only, once a
+// second, whether the registry changed.
 type typeCache struct {
 	mu      sync.Mutex
-	newest  map[store.TypeName]int // never changed once made
+	newest  map[store.TypeName]int // replaced, never modified
 	stamp   store.RegistryStamp
-	at      time.Time // when newest was read; zero = look now
+	at      time.Time // when newest was read; zero = read it now
 	changes int       // made by this process
 	looking sync.Mutex
 	known   map[typeVersion]*pawl.Type
@@ -37,7 +37,7 @@ type typeVersion struct {
 	version int
 }
 
-// forget has the next call look at the registry.
+// forget makes the next call read the registry.
 func (c *typeCache) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -45,22 +45,22 @@ func (c *typeCache) forget() {
 	c.changes++
 }
 
-// used says whether any type was ever registered, as far as is known here.
+// used reports whether a type may have been registered, as far as this process knows.
 func (c *typeCache) used() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.stamp.Versions > 0 || c.at.IsZero()
 }
 
-// current is the registry, if it is fresh.
+// current returns the registry and whether it is fresh.
 func (c *typeCache) current() (map[store.TypeName]int, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.newest, !c.at.IsZero() && clock.Now().Sub(c.at) < typesFresh
 }
 
-// rulesFor are the rules that hold now for new tasks of a type; nil for one that
-// nobody registered, which has the defaults.
+// rulesFor returns the rules for new tasks of a type; nil for a type that is not
+// registered: it has the defaults.
 func (e *Engine) rulesFor(ctx context.Context, namespace, name string) (*rules, error) {
 	newest, fresh := e.types.current()
 	if !fresh {
@@ -76,8 +76,8 @@ func (e *Engine) rulesFor(ctx context.Context, namespace, name string) (*rules, 
 	return e.rulesAt(ctx, namespace, name, version)
 }
 
-// rulesToCreate are rulesFor, and refuse a type that is not registered where
-// only registered ones are taken.
+// rulesToCreate is rulesFor, and refuses an unregistered type if only registered ones
+// are allowed.
 func (e *Engine) rulesToCreate(ctx context.Context, namespace, name string) (*rules, error) {
 	r, err := e.rulesFor(ctx, namespace, name)
 	if err == nil && r == nil && e.opts.RegisteredTypesOnly {
@@ -86,9 +86,9 @@ func (e *Engine) rulesToCreate(ctx context.Context, namespace, name string) (*ru
 	return r, err
 }
 
-// checkItemTypes refuses items whose own types have rules for input or results:
-// items follow the rules of their task's type, so those rules would not apply. It
-// refuses items that there is no queue for, too.
+// checkItemTypes refuses items whose own types have rules for input or results. Items
+// follow the rules of their task's type, so those rules would not apply. It also
+// refuses items that exceed the queue limits.
 func (e *Engine) checkItemTypes(ctx context.Context, task queue, at string, items []pawl.NewItem) error {
 	var f fields
 	ruled, namespace := map[string]bool{"": false, task.name: false}, pawl.CallerOf(ctx).Namespace
@@ -111,14 +111,14 @@ func (e *Engine) checkItemTypes(ctx context.Context, task queue, at string, item
 	return cmp.Or(f.err("create"), e.checkItemQueues(ctx, task, items))
 }
 
-// judgesWork says whether the type has rules for what an item is given or what
-// is handed in for it, as opposed to when and how often it runs.
+// judgesWork reports whether the type has rules for input or results, as opposed to
+// when and how often an item runs.
 func (r *rules) judgesWork() bool {
 	return r.NeedsAcceptance() || r.EvidenceRequired || len(r.PayloadSchema)+len(r.InputSchema)+len(r.ResultSchema) > 0 ||
 		r.Plan.Mode != "" && r.Plan.Mode != pawl.PlanStatic || r.Limits != pawl.TypeLimits{}
 }
 
-// rulesAt are the rules of a version.
+// rulesAt returns the rules of a version.
 func (e *Engine) rulesAt(ctx context.Context, namespace, name string, version int) (r *rules, err error) {
 	if t := e.types.get(namespace, name, version); t != nil {
 		return e.ruled(t), nil
@@ -130,8 +130,7 @@ func (e *Engine) rulesAt(ctx context.Context, namespace, name string, version in
 	return r, err
 }
 
-// lookAtTypes reads the registry where it has changed; of callers who come at
-// once, one.
+// lookAtTypes reads the registry if it has changed; concurrent callers share one read.
 func (e *Engine) lookAtTypes(ctx context.Context) (map[store.TypeName]int, error) {
 	c := &e.types
 	c.looking.Lock()
@@ -157,7 +156,7 @@ func (e *Engine) lookAtTypes(ctx context.Context) (map[store.TypeName]int, error
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.newest, c.stamp = newest, stamp
-	if c.changes == changes { // else it may be older than a change made here
+	if c.changes == changes { // otherwise it may be older than a change made here
 		c.at = began
 	}
 	return newest, nil

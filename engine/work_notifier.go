@@ -14,19 +14,19 @@ import (
 type workNotifier struct {
 	mu         sync.Mutex
 	waiting    map[string]chan struct{}
-	remote     map[string]bool      // another process told of it, and nobody has looked from the start since
-	emptyHints map[string]emptyHint // the newest of each namespace
+	remote     map[string]bool      // another process reported work, and no claim has read the queues from the start since
+	emptyHints map[string]emptyHint // the newest, by namespace
 	polls      map[string]*sharedPoll
 }
 
-// emptyHint is what a claim that got less than it asked for has seen: there is no
-// more until the next word about the namespace.
+// emptyHint records that a claim got less than it asked for: there is no more work
+// until the next notice about the namespace.
 type emptyHint struct {
 	types []string
 	until <-chan struct{}
 }
 
-// changed is closed at the next word about the namespace.
+// changed returns a channel that is closed at the next notice about the namespace.
 func (w *workNotifier) changed(namespace string) <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -51,8 +51,8 @@ func (w *workNotifier) wakeAll(namespace string) {
 	}
 }
 
-// wakeRemote wakes as all does, at the word of another process: what that made may lie
-// before the heads that this one remembers.
+// wakeRemote is wakeAll for a notice of another process: its work may lie before the
+// heads that this process remembers.
 func (w *workNotifier) wakeRemote(namespace string) {
 	w.mu.Lock()
 	if w.remote == nil {
@@ -63,15 +63,15 @@ func (w *workNotifier) wakeRemote(namespace string) {
 	w.wakeAll(namespace)
 }
 
-// clearRemote says that somebody is about to look from the start.
+// clearRemote records that a claim is about to read the queues from the start.
 func (w *workNotifier) clearRemote(namespace string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.remote, namespace)
 }
 
-// setEmpty notes a claim that began when until was the next word, and got less than
-// it asked for.
+// setEmpty records a claim that got less than it asked for; until is the channel that
+// it began with.
 func (w *workNotifier) setEmpty(namespace string, types []string, until <-chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -81,8 +81,8 @@ func (w *workNotifier) setEmpty(namespace string, types []string, until <-chan s
 	w.emptyHints[namespace] = emptyHint{types, until}
 }
 
-// isEmpty says whether a claim that begins would find nothing, and whether it has to
-// look from the start to be sure.
+// isEmpty reports whether a claim that begins would find nothing (empty), and whether
+// it must read the queues from the start to be sure (look).
 func (w *workNotifier) isEmpty(namespace string, types []string, until <-chan struct{}) (empty, look bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -90,14 +90,14 @@ func (w *workNotifier) isEmpty(namespace string, types []string, until <-chan st
 	return l.until == until && slices.Equal(l.types, types), w.remote[namespace]
 }
 
-// sharedPoll is shared by the claims that wait for the same: one of them looks now and
-// then, whoever holds what is in free.
+// sharedPoll is shared by the claims that wait for the same work. One of them polls:
+// the one that received from free.
 type sharedPoll struct {
 	waiting int
 	free    chan struct{}
 }
 
-// join takes part in the turns of those who wait for the same.
+// join adds a claim to those that wait for the same work.
 func (w *workNotifier) join(waitKey string) *sharedPoll {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -114,7 +114,7 @@ func (w *workNotifier) join(waitKey string) *sharedPoll {
 	return t
 }
 
-// leave passes the turn on, if it is the leaver's.
+// leave removes a claim. If it was the one that polls, another one takes over.
 func (w *workNotifier) leave(waitKey string, t *sharedPoll, holds bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -126,12 +126,12 @@ func (w *workNotifier) leave(waitKey string, t *sharedPoll, holds bool) {
 	}
 }
 
-const retryPause = 100 * time.Millisecond // after a try that failed
+const retryPause = 100 * time.Millisecond // after a failed try
 
-// waitForWork tries until it is done: at once, at every word about a namespace, and once
-// more when the time is over. Words may be lost, and of what is made Inside there
-// is none: so one of those who wait for the same also tries now and then. A try
-// that is not done and has an error is made again, and the last one's error stays.
+// waitForWork calls try until it is done: at once, at each notice about the namespace,
+// and once more at the deadline. Notices may be lost, and transactions of a TxEngine
+// send none. So one of the claims that wait for the same work also polls. A try that
+// returns an error without being done is repeated; the last error is returned.
 func (e *Engine) waitForWork(ctx context.Context, namespace, waitKey string, wait time.Duration, try func(woken <-chan struct{}) (done bool, err error)) error {
 	deadline := time.NewTimer(wait)
 	defer deadline.Stop()
@@ -163,7 +163,7 @@ func (e *Engine) waitForWork(ctx context.Context, namespace, waitKey string, wai
 				pause = min(2*pause, e.opts.PollInterval)
 				woken = e.wake.changed(namespace)
 				if done, err = try(woken); done && err == nil {
-					e.wake.wakeAll(namespace) // nobody has told the others
+					e.wake.wakeAll(namespace) // no notice has reached the other claims
 				}
 			}
 			tick = time.After(pause + rand.N(pause/2))
@@ -177,9 +177,9 @@ func (e *Engine) waitForWork(ctx context.Context, namespace, waitKey string, wai
 	return err
 }
 
-// pollChanged asks SQLite, at most every 20 ms for the whole process, whether anybody
-// wrote since; then it wakes every waiting claim. Elsewhere, and when SQLite does
-// not say, it is false: waiting claims look by themselves.
+// pollChanged asks SQLite, at most every 20 ms per process, whether another connection
+// wrote, and then wakes every waiting claim. It returns false on PostgreSQL and if
+// SQLite returns an error: then claims poll themselves.
 func (e *Engine) pollChanged(ctx context.Context) bool {
 	ask := e.db.Dialect().Changed
 	if ask == nil {
@@ -194,7 +194,7 @@ func (e *Engine) pollChanged(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	e.heads.asked = clock.Now() // and again at this pace: asking costs microseconds
+	e.heads.asked = clock.Now() // asking costs microseconds
 	if n != e.heads.version {
 		e.heads.version = n
 		clear(e.heads.known)

@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// seenWorkers gathers which workers were heard of, to be written every few seconds
-// instead of with every claim and heartbeat.
+// seenWorkers collects the workers that called, to be written every few seconds instead
+// of with every claim and heartbeat.
 type seenWorkers struct {
 	mu   sync.Mutex
 	seen map[store.SeenWorker]bool
@@ -39,7 +39,7 @@ func (r *seenWorkers) take() []store.SeenWorker {
 	return out
 }
 
-// flushSeen writes who was heard of since the last time.
+// flushSeen writes the workers that called since the last time.
 func (e *Engine) flushSeen(ctx context.Context) error {
 	seen := e.seen.take()
 	if len(seen) == 0 {
@@ -54,7 +54,7 @@ func (e *Engine) flushSeen(ctx context.Context) error {
 	})
 }
 
-// RegisterWorker enters a worker into the registry; see pawl.Recorder.
+// RegisterWorker adds a worker to the registry; see pawl.Recorder.
 func (e *Engine) RegisterWorker(ctx context.Context, w pawl.WorkerInfo) error {
 	var f fields
 	f.text("/worker_id", w.WorkerID, 1, pawl.MaxIDLen)

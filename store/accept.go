@@ -11,7 +11,7 @@ import (
 
 var acceptSQL = Texts(sqlFiles, "accept.sql")
 
-// LockedItem is a lease that a transaction holds still: nobody moves the item until
+// LockedItem is a lease that a transaction has locked: no other one moves the item until
 // it ends.
 type LockedItem struct {
 	Fence
@@ -34,7 +34,7 @@ func LockFenced(ctx context.Context, tx Tx, f Fence) (LockedItem, bool, error) {
 	return g, until > g.Now, err
 }
 
-// event is about the gripped item.
+// event is about the locked item.
 func (g *LockedItem) event(name string) Event {
 	return Event{Namespace: g.Namespace, TaskID: g.TaskID, ItemID: Text(g.ItemID), Attempt: g.Attempt, Event: name, Actor: g.By}
 }
@@ -71,7 +71,7 @@ type Submission struct {
 // ErrPartsChanged says that parts came or went after a result was made of them.
 var ErrPartsChanged = errors.New("the parts changed while they were put together")
 
-// Submit moves the gripped item to submitted, and its task when it was the
+// Submit moves the locked item to submitted, and its task when it was the
 // last one at work; settled says so.
 func (g *LockedItem) Submit(ctx context.Context, tx Tx, s Submission) (settled bool, err error) {
 	if s.Parts != nil { // the lease is held still, and with it the parts
@@ -252,7 +252,7 @@ func listParts(ctx context.Context, tx Tx, namespace string, q pawl.PartFilter) 
 	return paged(out, q.Limit, func(p pawl.ItemPart) string { return p.ID }), rows.Err()
 }
 
-// EndPlan ends the gripped plan item, in whose place its task has n items now;
+// EndPlan ends the locked plan item, which n items of its task replace;
 // false when the task is not being planned.
 func (g *LockedItem) EndPlan(ctx context.Context, tx Tx, n int) (bool, error) {
 	result, _ := json.Marshal(map[string]int{"items": n}) // the items themselves are the result
@@ -262,7 +262,7 @@ func (g *LockedItem) EndPlan(ctx context.Context, tx Tx, n int) (bool, error) {
 	return EndPlanning(ctx, tx, g.TaskID, n, g.Now)
 }
 
-// EndAside ends the gripped plan or apply item with its result.
+// EndAside ends the locked plan or apply item with its result.
 func (g *LockedItem) EndAside(ctx context.Context, tx Tx, result string) (bool, error) {
 	held, err := Take(ctx, tx, []string{g.ItemID}, []string{"leased", "in_progress"})
 	if err != nil || len(held) != 1 {

@@ -220,7 +220,7 @@ func NamespaceOfTask(ctx context.Context, tx Tx, taskID string) (string, error) 
 	return ns, err
 }
 
-// LockTaskLast locks an ended task's rows, which whoever moves it takes or changes,
+// LockTaskLast locks an ended task's rows, which every move of it takes or changes,
 // until the transaction ends; false when it is not there.
 func LockTaskLast(ctx context.Context, tx Tx, taskID string) (bool, error) {
 	for _, step := range []string{"lock task", "lock task_live", "lock rests"} {
@@ -266,7 +266,7 @@ func DeleteTask(ctx context.Context, tx Tx, namespace, taskID string, by *Deleti
 	err = gated(ctx, tx, "delete", func() error {
 		left := int64(batch)
 		for _, step := range removal {
-			if step == "remove seals" { // nobody seals what is on its way out
+			if step == "remove seals" { // the task's events are not sealed during its deletion
 				if _, err := LockCursor(ctx, tx, sealCursor); err != nil {
 					return err
 				}

@@ -137,7 +137,7 @@ func parkedReasons(ctx context.Context, tx Tx, ids []string) (map[string]*pawl.B
 	return out, rows.Err()
 }
 
-// taskPlaces is where the items of a task are that nobody works on.
+// taskPlaces has the states of a task's items that no worker holds.
 type taskPlaces struct {
 	pawl.Pending
 	leased             int64
@@ -145,7 +145,7 @@ type taskPlaces struct {
 }
 
 // BlockTasks says of each task what it waits for, and counts its items that
-// nobody works on. What it reads does not grow with the tasks' items.
+// no worker holds. What it reads does not grow with the tasks' items.
 func BlockTasks(ctx context.Context, tx Tx, namespace string, tasks []pawl.Task, now int64) error {
 	var ids []string
 	for i := range tasks {
@@ -189,7 +189,7 @@ func BlockTasks(ctx context.Context, tx Tx, namespace string, tasks []pawl.Task,
 	return nil
 }
 
-// countPending counts the items of tasks that nobody works on. It names the tasks
+// countPending counts the items of tasks that no worker holds. It names the tasks
 // that may need a worker, and the items that say what the other tasks wait for.
 func countPending(tasks []pawl.Task, at map[string]*taskPlaces) (queued, parked []string) {
 	for i := range tasks {
@@ -219,7 +219,7 @@ func countPending(tasks []pawl.Task, at map[string]*taskPlaces) (queued, parked 
 	return queued, parked
 }
 
-// unfinished says that a task may have items that somebody can claim, now or later.
+// unfinished says that a task may have items that a worker can claim, now or later.
 func unfinished(t *pawl.Task) bool {
 	return slices.Contains([]pawl.TaskState{pawl.TaskQueued, pawl.TaskCheckedOut, pawl.TaskInProgress, pawl.TaskApproved}, t.State)
 }

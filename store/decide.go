@@ -19,7 +19,7 @@ const Aside = 2
 // a larger task follow it.
 const DecideBatch = 10_000
 
-// TaskDecision is a task in the transaction that decides about it, its row locked.
+// TaskDecision is a task in the transaction that decides about it, with its row locked.
 type TaskDecision struct {
 	Namespace, TaskID string
 	Type              string
@@ -34,8 +34,8 @@ type TaskDecision struct {
 	Now               int64
 }
 
-// OpenDecision locks a task for a decision; false when nothing was ever handed in
-// for it.
+// OpenDecision locks a task for a decision; false when no result was ever submitted for
+// it.
 func OpenDecision(ctx context.Context, tx Tx, namespace, taskID string) (*TaskDecision, bool, error) {
 	c := &TaskDecision{Namespace: namespace, TaskID: taskID}
 	var solo, ready, todo int
@@ -48,7 +48,7 @@ func OpenDecision(ctx context.Context, tx Tx, namespace, taskID string) (*TaskDe
 	return c, true, err
 }
 
-// DecidedBy says how the task was decided last, and by whom.
+// DecidedBy returns the event of the task's last decision and its actor.
 func (c *TaskDecision) DecidedBy(ctx context.Context, tx Tx) (event, who string, err error) {
 	var kind, id Text
 	_, err = Row(ctx, tx, []any{&event, &kind, &id}, decideSQL["decided by"], c.TaskID)
@@ -67,7 +67,7 @@ type TaskMove struct {
 	Error         Text
 }
 
-// Move brings the task to a state and leaves its event.
+// Move moves the task to a state and records its event.
 func (c *TaskDecision) Move(ctx context.Context, tx Tx, m TaskMove) error {
 	var completed *int64
 	if slices.Contains([]string{"completed", "rejected", "failed"}, m.To) {
@@ -92,7 +92,7 @@ func (c *TaskDecision) Move(ctx context.Context, tx Tx, m TaskMove) error {
 	return releaseHash(ctx, tx, c.TaskID, done)
 }
 
-// Reopen sends n items' task back to work.
+// Reopen returns a task to work, with n of its items.
 func (c *TaskDecision) Reopen(ctx context.Context, tx Tx, n int, m TaskMove) error {
 	if _, err := tx.Exec(ctx, decideSQL["reopen"], c.TaskID, n, c.Now); err != nil {
 		return err
@@ -102,7 +102,7 @@ func (c *TaskDecision) Reopen(ctx context.Context, tx Tx, n int, m TaskMove) err
 	return Record(ctx, tx, c.Now, []Event{e})
 }
 
-// Checked keeps what the look before an approval came to: ready, or why not.
+// Checked stores the outcome of the check before an approval: ready, or the failure.
 func (c *TaskDecision) Checked(ctx context.Context, tx Tx, ready, todo bool, failure Text, decideBy *int64, data Text) error {
 	flag, owed := 0, 0
 	if ready {
@@ -121,28 +121,28 @@ func (c *TaskDecision) Checked(ctx context.Context, tx Tx, ready, todo bool, fai
 	return c.Note(ctx, tx, "ready_for_approval", Actor{Type: pawl.ActorSystem}, data)
 }
 
-// Note leaves an event about the task that changes no state.
+// Note records an event about the task that changes no state.
 func (c *TaskDecision) Note(ctx context.Context, tx Tx, event string, by Actor, data Text) error {
 	return Record(ctx, tx, c.Now, []Event{{Namespace: c.Namespace, TaskID: c.TaskID, Event: event, Actor: by, Data: data}})
 }
 
-// ClearTodo says that the engine owes the task nothing now.
+// ClearTodo records that the engine owes the task no step.
 func (c *TaskDecision) ClearTodo(ctx context.Context, tx Tx) error {
 	c.Todo = false
 	_, err := tx.Exec(ctx, decideSQL["nothing to do"], c.TaskID)
 	return err
 }
 
-// ReleaseHash lets another task have the input hash.
+// ReleaseHash gives up the task's input hash, so that another task can have it.
 func (c *TaskDecision) ReleaseHash(ctx context.Context, tx Tx) error {
 	_, err := tx.Exec(ctx, moveSQL["let go of input hash"], c.TaskID)
 	return err
 }
 
-// ClearDecideBy takes the time of decision away, once.
+// ClearDecideBy removes the deadline of the decision.
 func (c *TaskDecision) ClearDecideBy(ctx context.Context, tx Tx) error {
 	c.DecideBy = nil
-	_, err := tx.Exec(ctx, decideSQL["nobody decided"], c.TaskID, c.Now)
+	_, err := tx.Exec(ctx, decideSQL["clear decide_by"], c.TaskID, c.Now)
 	return err
 }
 
@@ -233,7 +233,7 @@ func (c *TaskDecision) AsideItem(ctx context.Context, tx Tx, kind string) (Aside
 	return a, found, err
 }
 
-// PutResult keeps what applying came to as the task's result.
+// PutResult stores the result of applying as the task's result.
 func (c *TaskDecision) PutResult(ctx context.Context, tx Tx, payload string) error {
 	_, err := tx.Exec(ctx, decideSQL["put result"], c.TaskID, c.Namespace, payload, c.Now)
 	return err
@@ -275,13 +275,13 @@ func TaskHasEvent(ctx context.Context, tx Tx, taskID, event string) (bool, error
 	return Row(ctx, tx, []any{&one}, decideSQL["has event"], taskID, event)
 }
 
-// AskedFor says whether a task was asked for by somebody: under the actor's name,
+// AskedFor says whether a task was requested by an actor: under the actor's name,
 // by its API key, or, where it is an agent without one, by any such agent.
 func AskedFor(ctx context.Context, tx Tx, taskID string, who Actor) (bool, error) {
 	return tookPart(ctx, tx, "asked for", taskID, who)
 }
 
-// WorkedOn says whether somebody has claimed an item of a task; see AskedFor.
+// WorkedOn says whether an actor has claimed an item of a task; see AskedFor.
 func WorkedOn(ctx context.Context, tx Tx, taskID string, who Actor) (bool, error) {
 	return tookPart(ctx, tx, "worked on", taskID, who)
 }

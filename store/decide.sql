@@ -47,7 +47,7 @@ WHERE k.decide_by <= $1
 ORDER BY k.decide_by
 LIMIT $2
 
--- name: nobody decided
+-- name: clear decide_by
 UPDATE pawl.task_live
 SET decide_by = NULL, updated_at = $2
 WHERE task_id = $1 AND decide_by IS NOT NULL

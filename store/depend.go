@@ -29,7 +29,7 @@ func RestorableDependents(ctx context.Context, tx Tx, after string, limit int) (
 	return dependents(ctx, tx, "mendable dependents", after, limit)
 }
 
-// WaitingUntil is the item id that ends the stretch of n waiting items after an
+// WaitingUntil is the item id that ends the range of n waiting items after an
 // item id; EndOfTime when there are fewer.
 func WaitingUntil(ctx context.Context, tx Tx, after string, n int) (string, error) {
 	until := EndOfTime
@@ -37,7 +37,7 @@ func WaitingUntil(ctx context.Context, tx Tx, after string, n int) (string, erro
 	return until, err
 }
 
-// MiscountedDependents lists the items of a stretch whose counts of what they wait
+// MiscountedDependents lists the items of a range whose counts of what they wait
 // for are wrong.
 func MiscountedDependents(ctx context.Context, tx Tx, after, until string) ([]Dependent, error) {
 	return dependents(ctx, tx, "miscounted dependents", after, until)
@@ -91,7 +91,7 @@ func dependents(ctx context.Context, tx Tx, query string, args ...any) ([]Depend
 }
 
 // GiveUp ends a waiting item that can never run: failed when a dependency
-// failed (Mend takes it up again once that completes), cancelled when one was
+// failed (DependencyRestored queues it again once that completes), cancelled when one was
 // cancelled.
 func GiveUp(ctx context.Context, tx Tx, now int64, d Dependent) error {
 	c := Change{Namespace: d.Namespace, TaskID: d.TaskID, Verb: "give_up", ItemIDs: []string{d.ItemID}, LeftBy: "dependency", Actor: Actor{Type: pawl.ActorSystem}}

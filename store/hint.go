@@ -12,7 +12,7 @@ type Purpose int
 
 // The purposes. Where connections are not scarce they are all one.
 const (
-	Calls      Purpose = iota // whatever somebody calls
+	Calls      Purpose = iota // calls of users
 	Heartbeats                // and the verbs that time drives, and look-ups of API keys
 	Background                // sweeps and the feed
 )

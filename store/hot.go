@@ -28,8 +28,8 @@ import (
 // A task of one item (solo = 1): its item's event carries task_from/task_to
 // when the task's stored state changes (open > completed, open > failed), and
 // task_live is not touched but for its first checkpoint. A task of many: its
-// row in task_live is changed once per task and statement, last; whoever brings
-// open to 0 settles it: state, version+1, completed_at (not for submitted),
+// row in task_live is changed once per task and statement, last; the statement
+// that brings open to 0 settles it: state, version+1, completed_at (not for submitted),
 // updated_at, and one event of the task alone (item_id NULL, from 'open' to the
 // new state, event named for that state, actor system). The new state: failed > 0 →
 // failed; else dead > 0 → dead_lettered; else cancelled = items → cancelled;
@@ -201,7 +201,7 @@ func (c *Claim) Limit() int {
 	return n
 }
 
-// Queue is one stretch of ready.
+// Queue is the rows of ready of one type and rank.
 type Queue struct {
 	Type string
 	Rank int

@@ -270,7 +270,7 @@ func progressOf(p *int, state string) int {
 	return *p
 }
 
-// Queues lists the (type, rank) stretches of ready that have rows, by skipping
+// Queues lists the queues (type and rank) of ready that have rows, by skipping
 // from one to the next along the index.
 func Queues(ctx context.Context, tx Tx, namespace string) ([]Queue, error) {
 	rows, err := tx.Query(ctx, readSQL["groups"], namespace)

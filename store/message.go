@@ -95,7 +95,7 @@ type ChunkRow struct {
 	Body    string
 }
 
-// ChunkPosition is where somebody is in a message: at the chunk that comes next.
+// ChunkPosition is a reader's position in a message: the next chunk's number.
 type ChunkPosition struct {
 	MessageID string
 	From      int64

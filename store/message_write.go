@@ -12,7 +12,7 @@ import (
 // Start leaves the first sign of life.
 func (g *LockedItem) Start(ctx context.Context, tx Tx) error { return g.start(ctx, tx) }
 
-// TakeOver makes the gripped attempt the message's writer: what another one said
+// TakeOver makes the locked item's attempt the message's writer: what another one said
 // in a step it did not end is marked as cut off.
 func (g *LockedItem) TakeOver(ctx context.Context, tx Tx, m *MessageRow) error {
 	if m.Attempt == g.Attempt {
@@ -41,7 +41,7 @@ func (g *LockedItem) Step(ctx context.Context, tx Tx, m *MessageRow, checkpointI
 	return seq, err
 }
 
-// CutOff adds a stretch of chunks that an attempt said in a step it did not end.
+// CutOff adds a range of chunks that an attempt said in a step it did not end.
 func CutOff(cuts Text, from, to, attempt int64) Text {
 	if from >= to {
 		return cuts

@@ -27,7 +27,7 @@ type relayDetail struct {
 	HeldUntil   *time.Time          `json:"held_until,omitempty"`
 }
 
-// ReadRelay reads where the relay of a sink stands; false: nobody ever relayed
+// ReadRelay reads where the relay of a sink stands; false: it never relayed
 // to it.
 func ReadRelay(ctx context.Context, tx Tx, sink string) (pawl.Relay, bool, error) {
 	return readRelay(ctx, tx, "relay", relayPrefix+sink)

@@ -158,7 +158,7 @@ func readHeads(ctx context.Context, tx Tx, tasks [][1]string, fn func(task strin
 	return rows.Err()
 }
 
-// PutBatch seals a batch; false when somebody else has sealed meanwhile. Events of
+// PutBatch seals a batch; false when another process has sealed meanwhile. Events of
 // tasks that are gone by now are left out.
 func PutBatch(ctx context.Context, tx Tx, b *Batch) (bool, error) {
 	now, err := tx.Now(ctx)
@@ -193,7 +193,7 @@ func putSeals(ctx context.Context, tx Tx, now int64, seals []seal) error {
 	return err
 }
 
-// SealRemaining seals what the feed has passed of a task and nobody sealed: it was away
+// SealRemaining seals events of a task that the feed has passed and that are not sealed: it was away
 // in its archive then.
 func SealRemaining(ctx context.Context, tx Tx, commits *Commits, taskID string) error {
 	at, err := LockCursor(ctx, tx, sealCursor)

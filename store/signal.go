@@ -18,7 +18,7 @@ const wakeBatch = 1000
 type Signal struct{ Namespace, Name, Key string }
 
 // lock takes the signal's row, made if missing, and says when it was last sent;
-// 0 = never. Until the transaction ends nobody else sends it, or suspends an
+// 0 = never. Until the transaction ends no other one sends it, or suspends an
 // item for it.
 func (s Signal) lock(ctx context.Context, tx Tx) (sent int64, err error) {
 	for {

@@ -95,7 +95,7 @@ type Dialect struct {
 	Hot     Hot
 	Timed   Timed
 	Rewrite func(query string) string
-	// Gathers says that concurrent calls of Auto share a transaction: nobody need
+	// Gathers says that concurrent calls of Auto share a transaction: callers need not
 	// gather them before.
 	Gathers bool
 	// Changed returns a number that differs when another process may have

@@ -174,7 +174,7 @@ func CountOldKeys(ctx context.Context, tx Tx, now, endedBy int64) (n int64, err 
 // EndOfTime sorts after every id.
 const EndOfTime = "\U0010FFFF"
 
-// CountersUntil is the task id that ends the stretch of n rows of task_live
+// CountersUntil is the task id that ends the range of n rows of task_live
 // after a task id; EndOfTime when there are fewer.
 func CountersUntil(ctx context.Context, tx Tx, after string, n int) (string, error) {
 	until := EndOfTime
@@ -188,7 +188,7 @@ type Counted struct {
 	Checkpoints int64
 }
 
-// CountersOver lists the tasks of a stretch that keep more than limit checkpoints.
+// CountersOver lists the tasks of a range that keep more than limit checkpoints.
 func CountersOver(ctx context.Context, tx Tx, after, until string, limit int) ([]Counted, error) {
 	rows, err := tx.Query(ctx, sweepSQL["counters over"], after, until, limit)
 	if err != nil {

@@ -36,7 +36,7 @@ func Reprioritize(ctx context.Context, tx Tx, taskID string, from, to int) ([]Du
 	}
 }
 
-// LockTaskRow locks a task: until the transaction ends nobody else moves its items by
+// LockTaskRow locks a task: until the transaction ends no other one moves its items by
 // their task, adds more, or changes what UpdateTask writes.
 func LockTaskRow(ctx context.Context, tx Tx, namespace, taskID string) error {
 	var solo int

@@ -168,7 +168,7 @@ func (s *session) follow(ctx context.Context) error {
 	return nil
 }
 
-// frozen closes every connection that a server has been silent on: whoever waits
+// frozen closes every connection on which the server has been silent: a call that waits
 // there would wait for its own limit, though another server may answer already.
 func (d *db) frozen() {
 	if d.reset() {

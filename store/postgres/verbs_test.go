@@ -317,7 +317,7 @@ func TestCheckpointsAreNumberedDensely(t *testing.T) {
 }
 
 // TestFenceIsReadAfterTheWait has a verb wait for the row of a lease that runs
-// out meanwhile: its holder did nothing to the row, so nobody re-checks it but us.
+// out meanwhile: its holder did nothing to the row, so only this statement re-checks it.
 func TestFenceIsReadAfterTheWait(t *testing.T) {
 	h := build(t)
 	h.solo(1, nil)

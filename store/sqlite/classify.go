@@ -90,7 +90,7 @@ func classify(err error) error {
 	return e
 }
 
-// busy says that a later try may succeed: somebody else had the lock.
+// busy says that a later try may succeed: another connection had the lock.
 func busy(err error) bool {
 	switch codeOf(err) & 0xff {
 	case lib.SQLITE_BUSY, lib.SQLITE_LOCKED, lib.SQLITE_SCHEMA, lib.SQLITE_PROTOCOL:

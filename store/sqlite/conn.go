@@ -16,23 +16,23 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// conn is the writing connection. It is the same SQLite as the readers', but
-// without database/sql between: that was as much work as SQLite itself.
+// conn is the writing connection. It uses SQLite without database/sql, which costs as
+// much time as SQLite itself.
 type conn struct {
 	raw     *direct.Conn
 	stmts   map[string]*stmt
-	reading []*rows // results not closed yet
+	reading []*rows // open results
 }
 
 // stmt is a prepared statement.
 type stmt struct {
 	*direct.Stmt
-	args    []int // which argument each of its parameters is: $3 may be its first
+	args    []int // the argument of each parameter: $3 may be the first parameter
 	kept    bool
 	reading bool
 }
 
-// sqlError is an error of the pen, with its extended result code.
+// sqlError is an error of the writing connection, with its extended result code.
 type sqlError struct {
 	code int
 	err  error
@@ -72,8 +72,8 @@ func (c *conn) discard() {
 	_ = c.raw.Close()
 }
 
-// begin finds or prepares a statement and binds its parameters. One that is
-// being read, or beyond what is kept, is prepared for this time only.
+// begin finds or prepares a statement and binds its parameters. A statement that is
+// being read, or beyond maxStatements, is prepared for this use only.
 func (c *conn) begin(query string, args []any) (*stmt, error) {
 	s := c.stmts[query]
 	if s == nil || s.reading {
@@ -121,7 +121,7 @@ func (c *conn) prepare(query string, keep bool) (*stmt, error) {
 func (s *stmt) end() {
 	s.reading = false
 	if s.kept {
-		_ = s.Reset() // repeats what Step said
+		_ = s.Reset() // repeats the error of Step
 	} else {
 		_ = s.Finalize()
 	}
@@ -204,7 +204,7 @@ type rows struct {
 	conn   *conn
 	tx     *tx
 	stmt   *stmt
-	ahead  bool // a row has been stepped to that Next has not given out
+	ahead  bool // a row was stepped to that Next has not returned
 	begun  bool
 	closed bool
 	err    error
@@ -288,8 +288,7 @@ func (r *rows) value(i int, kind direct.ColumnType) any {
 	return nil
 }
 
-// assign is what database/sql does with a column's value, as far as this house
-// needs it.
+// assign stores a column's value as database/sql does, for the types that Pawl uses.
 func assign(dest, value any) error {
 	if s, ok := dest.(sql.Scanner); ok {
 		return s.Scan(value)

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// The pen gives and takes what database/sql does, which the readers use: the
+// The writing connection binds and scans what database/sql does, which the readers use: the
 // same texts run on both.
 func TestAssign(t *testing.T) {
 	var (
@@ -83,7 +83,7 @@ func TestPenStatements(t *testing.T) {
 			t.Errorf("%q, want %q", seen, want)
 		}
 		if _, err := tx.Exec(ctx, "SELECT $1, $2", "one"); err == nil {
-			t.Error("an argument was missing and nobody minded")
+			t.Error("a missing argument was accepted")
 		}
 		return outer.Err()
 	})

@@ -10,27 +10,26 @@ import (
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
-// Bounds of a group; who is beyond them goes into the next one.
+// Bounds of a group; calls beyond them go into the next group.
 const (
 	groupCalls = 512
-	groupTime  = 5 * time.Millisecond // after that long no further call is begun
+	groupTime  = 5 * time.Millisecond // then no further call begins
 	gatherTime = 150 * time.Microsecond
 )
 
-// group is the calls of one transaction. When there are several, each has a
-// savepoint, and so its error undoes nothing else.
+// group is the calls of one transaction. If there are several, each has a savepoint, so
+// that its error undoes nothing else.
 type group struct {
 	calls  []*call
 	joint  bool
 	moment txTime
-	now    *call // whose fn is at work
-	failed error // what spoilt the transaction
+	now    *call // the call that is running
+	failed error // the error that ended the transaction
 }
 
-// serve commits what waits, group after group, until nothing does or somebody
-// wants the connection for himself. A fn that does not return (it panics, or ends
-// its goroutine) takes its group with it, which then goes without; it is run
-// once more where that belongs, in its caller's goroutine.
+// serve commits waiting calls, group after group, until no call waits or a caller wants
+// the connection alone. If a fn panics or ends its goroutine, the group is rolled back
+// and runs again without it; that call then runs in its caller's goroutine.
 func (d *db) serve() {
 	g := &group{}
 	defer func() {
@@ -54,8 +53,8 @@ func (d *db) serve() {
 	}
 }
 
-// handOver gives the connection to the first of the queue if he wants it for
-// himself, and back if nobody waits; false = there is a group to write.
+// handOver gives the connection to the first waiting call if that runs alone, and
+// releases it if no call waits; false = there is a group to write.
 func (w *writer) handOver() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -75,10 +74,9 @@ func (w *writer) handOver() bool {
 	return c.alone
 }
 
-// gather lets those who have just been answered come back with their next calls
-// before the next group sets out: else half of them would wait for each fsync
-// while the other half is in it. It ends when as many wait as were in the last
-// group, or when that is not to be expected.
+// gather waits for the callers that were just answered to come back with their next
+// calls. Otherwise half of them would wait for each fsync while the other half is in
+// it. It ends when as many calls wait as were in the last group, or after gatherTime.
 func (w *writer) gather(last int) {
 	if last < 2 || w.count() >= last {
 		return
@@ -88,8 +86,8 @@ func (w *writer) gather(last int) {
 	}
 }
 
-// beginForQueue begins a transaction, waiting for other processes as long as
-// somebody in the queue does.
+// beginForQueue begins a transaction. It waits for other processes as long as a queued
+// call does.
 func (d *db) beginForQueue() bool {
 	for nap := firstNap; ; nap = min(nap*2, longNap) {
 		err := d.begin(context.Background())
@@ -103,8 +101,8 @@ func (d *db) beginForQueue() bool {
 	}
 }
 
-// failExpired tells those whose patience is at its end that the connection is busy, and
-// everybody that it does not work; false = nobody waits any more.
+// failExpired answers the calls that have waited too long with busy, and every call if
+// the error is another one; false = no call waits.
 func (w *writer) failExpired(err error) bool {
 	var told []*call
 	w.mu.Lock()
@@ -125,7 +123,7 @@ func (w *writer) failExpired(err error) bool {
 	return left > 0
 }
 
-// run carries out what waits now, in its order.
+// run runs the waiting calls in order.
 func (d *db) run(g *group) {
 	w := &d.writer
 	n := w.count()
@@ -145,7 +143,7 @@ func (w *writer) count() int {
 	return min(len(w.queue), groupCalls)
 }
 
-// next takes the next call that can go with the group off the queue.
+// next removes the next call that can join the group from the queue.
 func (w *writer) next(g *group) *call {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -162,7 +160,7 @@ func (w *writer) next(g *group) *call {
 func (d *db) runOne(g *group, c *call) {
 	s, ctx, caller := d.writer.session, context.Background(), c.ctx
 	saved := g.joint && !c.hot
-	if g.joint && c.hot { // a caller who goes in the middle of it must not spoil the group
+	if g.joint && c.hot { // a caller that cancels in the middle must not end the group's transaction
 		caller = context.WithoutCancel(caller)
 	}
 	if saved {
@@ -198,9 +196,9 @@ func (d *db) runOne(g *group, c *call) {
 	}
 }
 
-// finish commits and answers. When the transaction was spoilt, each of its calls
-// is tried by itself, so that none is told of another's misfortune; but not when
-// a commit failed in a way that may have left something behind.
+// finish commits and answers. If the transaction failed, each of its calls runs again
+// alone, so that no call gets another's error; but not if the commit failed in a way
+// that may have written something.
 func (d *db) finish(g *group) {
 	w := &d.writer
 	err := g.failed
@@ -222,7 +220,7 @@ func (d *db) finish(g *group) {
 	w.answer(g.calls, classify(err))
 }
 
-// requeue puts the calls of a group that was rolled back where they were.
+// requeue puts the calls of a rolled-back group back at the front of the queue.
 func (w *writer) requeue(calls []*call) {
 	w.mu.Lock()
 	var back []*call

@@ -20,7 +20,7 @@ const (
 	logWaitMax = 4 * time.Second
 )
 
-// logLimit says when to start the log over. It belongs to whoever has the writing
+// logLimit says when to start the log over. It belongs to the holder of the writing
 // connection.
 type logLimit struct {
 	bound int64
@@ -29,7 +29,7 @@ type logLimit struct {
 }
 
 // limitLog starts the log over where it is too large. SQLite does so by itself only
-// at a moment when nobody reads from the log, which never comes when reads overlap.
+// at a moment without a reader of the log, which never comes when reads overlap.
 // While this connection keeps writers out and all of the log is in the database
 // file, new readers do not use the log. So the wait is as long as the longest read
 // under way. The caller has the writing connection, outside a transaction.

@@ -10,28 +10,29 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// What a jump of the clock is, and how long it must last to be believed. A machine
-// that was suspended jumps too.
+// The size of a jump of the clock, and how long it must last to be believed. The clock
+// of a suspended machine jumps too.
 const (
 	clockJump = time.Minute
 	jumpLasts = time.Minute
 )
 
-// monotonicClock is a clock that never turns back: not below what this process has
-// used, nor below the newest stamp on record, whoever wrote it. The machine's clock
-// is compared with the monotonic one. A jump ahead counts once it has lasted: one that
-// is put right before does nothing. While the clock is behind the record, time goes
-// on at half speed. A clock without a monotonic reading, a test's, is followed as it is.
+// monotonicClock never goes backwards: not below a value that this process has
+// returned, nor below the newest timestamp in the database. It compares the system
+// clock with the monotonic clock. A jump ahead counts once it has lasted for jumpLasts;
+// one that is corrected before has no effect. While the system clock is behind the
+// newest timestamp, time passes at half speed. A clock without a monotonic reading, as
+// in tests, is followed directly.
 type monotonicClock struct {
 	clock func() time.Time
 	mono  func() time.Time // any clock with a monotonic reading
-	log   *slog.Logger     // nil = a clock of one transaction, which says nothing
+	log   *slog.Logger     // nil = the clock of one transaction, which does not log
 
 	mu     sync.Mutex
-	last   int64     // what was answered last, in microseconds
-	read   time.Time // when that was, by mono
-	jumped time.Time // when the clock was first seen ahead, by mono; zero = it is not
-	slow   bool      // it was said that time goes slowly
+	last   int64     // the last value returned, in microseconds
+	read   time.Time // when it was returned, by mono
+	jumped time.Time // when the clock was first seen ahead, by mono; zero = it is not ahead
+	slow   bool      // the warning about slow time was logged
 }
 
 func newMonotonicClock(wall func() time.Time, log *slog.Logger) *monotonicClock {
@@ -53,8 +54,8 @@ func (r *monotonicClock) notBelow(stamp int64) int64 {
 	return now
 }
 
-// trusted is the clock's time, or the expected one while the clock is ahead of it
-// and has not been for long.
+// trusted is the system clock's time, or the expected time while the system clock is
+// ahead of it and has not been for jumpLasts.
 func (r *monotonicClock) trusted(wall, expected int64, mono time.Time) int64 {
 	ahead := time.Duration(wall-expected) * time.Microsecond
 	switch {
@@ -64,7 +65,7 @@ func (r *monotonicClock) trusted(wall, expected int64, mono time.Time) int64 {
 	case r.jumped.IsZero():
 		r.jumped = mono
 		if r.log != nil {
-			r.log.Warn("the machine's clock jumped ahead: it is followed if it stays there", "by", ahead.Round(time.Second), "for", jumpLasts)
+			r.log.Warn("the system clock jumped ahead; Pawl follows it if it stays there", "by", ahead.Round(time.Second), "for", jumpLasts)
 		}
 	case mono.Sub(r.jumped) >= jumpLasts:
 		r.jumped = time.Time{}
@@ -73,8 +74,8 @@ func (r *monotonicClock) trusted(wall, expected int64, mono time.Time) int64 {
 	return expected
 }
 
-// warnIfBehind says once, each time that the clock falls behind, that time goes slowly:
-// leases that last too long look like anything but a clock.
+// warnIfBehind logs once, each time that the clock falls behind, that time passes
+// slowly: leases that last too long do not show the cause.
 func (r *monotonicClock) warnIfBehind(wall, now int64) {
 	behind := time.Duration(now-wall) * time.Microsecond
 	switch {
@@ -83,11 +84,11 @@ func (r *monotonicClock) warnIfBehind(wall, now int64) {
 		r.slow = false
 	case behind > time.Minute && !r.slow:
 		r.slow = true
-		r.log.Warn("the machine's clock is behind the record: until it has caught up, leases and due times take twice as long", "behind", behind.Round(time.Second))
+		r.log.Warn("the system clock is behind the newest event; until it catches up, leases and due times take twice as long", "behind", behind.Round(time.Second))
 	}
 }
 
-// now is the time for a transaction: one look at the newest event.
+// now is the time of a transaction; it reads the newest event.
 func (r *monotonicClock) now(ctx context.Context, tx store.Tx) (int64, error) {
 	var newest int64
 	if _, err := store.Row(ctx, tx, []any{&newest}, "SELECT created_at FROM pawl.task_events ORDER BY id DESC LIMIT 1"); err != nil {

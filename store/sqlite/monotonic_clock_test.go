@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A clock that is behind the record stops time. Nobody would guess it from leases
+// A clock that is behind the record stops time. Leases do not show the cause
 // that do not end, so it is said; once, or each transaction would say it.
 func TestAClockBehindTheRecordIsSaidOnce(t *testing.T) {
 	var log strings.Builder

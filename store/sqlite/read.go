@@ -123,7 +123,7 @@ type versionReader struct {
 	closed  bool
 }
 
-// version is PRAGMA data_version: another number when anybody committed since,
+// version is PRAGMA data_version: another number when another connection committed since,
 // this process included.
 func (w *versionReader) version(ctx context.Context) (int64, error) {
 	w.mu.Lock()

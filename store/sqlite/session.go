@@ -11,7 +11,7 @@ import (
 // maxStatements bounds the statements a connection keeps prepared.
 const maxStatements = 512
 
-// connection is what a transaction runs on: a reader's session, or the pen.
+// connection is what a transaction runs on: a reader's session, or the writing connection.
 type connection interface {
 	exec(ctx context.Context, query string, args []any) (int64, error)
 	query(ctx context.Context, t *tx, query string, args []any) (store.Rows, error)

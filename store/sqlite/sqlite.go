@@ -3,8 +3,8 @@
 // call answers (WAL, synchronous=FULL).
 //
 // One connection per process writes, one goroutine at a time; between processes
-// SQLite's own lock decides, and whoever finds it taken tries again with jitter.
-// Readers see a snapshot and wait for nobody. A process that stands still inside
+// SQLite's own lock decides, and a process that finds it taken retries with jitter.
+// Readers see a snapshot and never wait. A process that stands still inside
 // a write transaction blocks the writers of all others until it goes on or is
 // killed.
 package sqlite
@@ -120,7 +120,7 @@ func Open(ctx context.Context, path string, o Options) (store.DB, error) {
 }
 
 // present says that the path still names the file that is open. Without a look,
-// SQLite would go on writing to a file that nobody finds any more.
+// SQLite would go on writing to a file that has no name any more.
 func (d *db) present() error {
 	now, err := os.Stat(d.path)
 	switch {

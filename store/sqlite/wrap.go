@@ -11,7 +11,7 @@ import (
 
 // WrapTx runs Pawl's statements in a transaction of the caller's own on the same
 // file, opened with this driver. Commit and rollback stay the caller's; after an
-// error other than a conflict he must roll back. Such a transaction is best
+// error other than a conflict the caller must roll back. Such a transaction is best
 // begun with _txlock=immediate: one that has read first may not be able to
 // write, which is answered with unavailable. now nil = the machine's clock.
 func WrapTx(sqlTx *sql.Tx, now func() time.Time) store.Tx {

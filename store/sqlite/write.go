@@ -21,19 +21,18 @@ const (
 	longNap  = 2 * time.Millisecond
 )
 
-// lastWait is how long a caller who gives up while his call is being written
+// lastWait is how long a caller that gives up while its call is being written
 // still waits to learn what became of it.
 const lastWait = time.Second
 
-// writer is the one connection that writes, and the queue for it. Who comes
-// when nobody writes is served at once, in his own goroutine; those who come
-// meanwhile wait in the order they came, and go into the next transaction
-// together (see serve).
+// writer is the one connection that writes, and the queue for it. A call that
+// finds it free runs at once, in its caller's goroutine. Other calls wait in order
+// and go into the next transaction together (see serve).
 type writer struct {
 	path string
 
 	mu     sync.Mutex
-	taken  bool    // somebody has the connection: a caller, or serve
+	taken  bool    // the connection is in use by a caller or by serve
 	queue  []*call // those who wait for it
 	closed bool
 	idle   chan struct{} // closed when it is given back after closing
@@ -49,10 +48,10 @@ const (
 	waiting  stage = iota
 	running        // its fn is at work
 	written        // its fn is done; the commit is to come
-	answered       // done is closed, or nobody waits for it any more
+	answered       // done is closed, or its caller has gone
 )
 
-// call is one Do that found somebody else writing.
+// call is one Do that found the connection in use.
 type call struct {
 	ctx   context.Context
 	fn    func(ctx context.Context, tx store.Tx) error
@@ -89,7 +88,7 @@ func (d *db) write(ctx context.Context, fn func(ctx context.Context, tx store.Tx
 	return retryLocked(ctx, func() error { return d.once(ctx, fn) })
 }
 
-// enter takes the connection if nobody has it, and else joins the queue.
+// enter takes the connection if it is free, and otherwise joins the queue.
 func (w *writer) enter(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error, hot bool) (*call, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -105,8 +104,8 @@ func (w *writer) enter(ctx context.Context, fn func(ctx context.Context, tx stor
 	return c, nil
 }
 
-// await is the caller's side of the queue. Who gives up before his turn is taken
-// out; who gives up later mostly still learns what became of his call.
+// await is the caller's side of the queue. A call that is cancelled before its turn is
+// removed; one that is cancelled later usually still gets its outcome.
 func (w *writer) await(c *call) error {
 	select {
 	case <-c.done:
@@ -147,7 +146,7 @@ func (w *writer) leave(c *call, pressed bool) bool {
 	return true
 }
 
-// answer tells a caller what became of his call, unless he has gone.
+// answer gives each caller the outcome of its call, unless it has gone.
 func (w *writer) answer(calls []*call, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -197,7 +196,7 @@ func (w *writer) close() {
 	}
 }
 
-// retryLocked runs fn until it does not meet somebody else's lock, as long as the
+// retryLocked runs fn until it does not meet another connection's lock, as long as the
 // context and patience allow.
 func retryLocked(ctx context.Context, fn func() error) error {
 	var start time.Time
@@ -224,7 +223,7 @@ func retryLocked(ctx context.Context, fn func() error) error {
 	}
 }
 
-// once is one try for a caller by himself: it commits if fn returns nil and
+// once is one try for a single caller: it commits if fn returns nil and
 // nothing failed.
 func (d *db) once(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
 	if err := d.begin(ctx); err != nil {

@@ -43,7 +43,7 @@ type batch struct {
 
 func (b *batch) full() bool { return len(b.rows) >= b.limit || b.bytes >= pawl.MaxClaimBytes }
 
-// Claim implements store.Hot. Nobody else writes meanwhile, so no row is locked.
+// Claim implements store.Hot. No other connection writes meanwhile, so no row is locked.
 func (Verbs) Claim(ctx context.Context, tx store.Tx, c store.Claim) ([]store.Claimed, error) {
 	now, err := tx.Now(ctx)
 	if err != nil {
@@ -96,8 +96,8 @@ func (b *batch) walk(ctx context.Context, tx store.Tx, c *store.Claim) (err erro
 	return err
 }
 
-// take takes the first rows of a group. All that lies between them is theirs: nobody
-// else writes meanwhile.
+// take takes the first rows of a group. All rows between them are taken: no
+// other connection writes meanwhile.
 func (b *batch) take(ctx context.Context, tx store.Tx, namespace string, g store.Queue) error {
 	from := len(b.rows)
 	err := b.read(ctx, tx, claimHead, namespace, g.Type, int64(g.Rank), g.Head, int64(b.limit-from))
