@@ -37,6 +37,7 @@ const (
 	MaxWaitSeconds     = 60
 	MaxWorkers         = 10_000
 	MaxPage            = 1000
+	MaxPrunable        = 100_000
 	MaxAttemptsCeiling = 1000
 	MaxRework          = 5
 	MaxParts           = 100
@@ -117,6 +118,7 @@ var Limits = []Limit{
 	{"workers", MaxWorkers, "workers", "registered in a namespace; those seen last are kept"},
 	{"wait_seconds", MaxWaitSeconds, "seconds", "how long a claim may wait"},
 	{"page", MaxPage, "rows", "rows of one page"},
+	{"prunable", MaxPrunable, "tasks", "counted by a dry run of retention"},
 	{"page_bytes", MaxPageBytes, "bytes", "values of one page, of the event feed too: one that reaches them ends early, with a cursor. Over HTTP and MCP what a resume needs has pages too"},
 	{"claim_bytes", MaxClaimBytes, "bytes", "inputs, errors and reasons of the items of one claim; the item that reaches them is the last, and the next claim returns more"},
 	{"call_bytes", MaxCallBytes, "bytes", "values that one call may store, clones and planned items included; and results read as one"},

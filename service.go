@@ -197,6 +197,9 @@ type TypeKeeper interface {
 // Sweeper runs one pass over what time moves, and brings archived tasks back.
 type Sweeper interface {
 	Sweep(ctx context.Context) (SweepStats, error)
+	// Prunable counts what Sweep would remove now, by the ages of the options and of
+	// the types. It changes nothing.
+	Prunable(ctx context.Context) (Prunable, error)
 	ListArchives(ctx context.Context, page Page) (List[Archive], error)
 	RestoreArchive(ctx context.Context, taskID string) (Task, error)
 }

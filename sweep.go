@@ -60,6 +60,15 @@ type SweepStats struct {
 	NextExpiryAt time.Time `json:"next_at,omitzero"` // the next time something falls due
 }
 
+// Prunable is what a sweep would remove now, in all namespaces. The numbers are
+// those of SweepStats.TasksPruned and KeysPruned.
+type Prunable struct {
+	Tasks   int64    `json:"tasks"`          // archived and removed; at most MaxPrunable are counted
+	TaskIDs []string `json:"task_ids"`       // of at most MaxPage of them, in order of ids
+	More    bool     `json:"more,omitempty"` // there are more tasks than were counted
+	Keys    int64    `json:"keys"`           // idempotency keys
+}
+
 // SweepTotals adds the passes up, over all servers and restarts.
 type SweepTotals struct {
 	IsRunning      bool        `json:"is_running"` // in this process, or a server reported within two intervals

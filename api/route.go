@@ -258,6 +258,7 @@ var Routes = []Route{
 	{Name: "stats", Method: get, Path: "/v1/stats", Role: Reader, Success: 200, Means: "Count what there is, now."},
 	{Name: "list_sweeps", Method: get, Path: "/v1/sweeps", Role: Reader, Success: 200, Means: "List sweeps with what each did, newest first.", Traits: Global},
 	{Name: "sweep", Method: post, Path: "/v1/sweeps", Role: Operator, Success: 200, Means: "Run one pass over what time moves.", Traits: Global | Steps | NoOwnKey},
+	{Name: "prunable", Method: get, Path: "/v1/sweeps/prunable", Role: Operator, Success: 200, Means: "Count what a pass would archive and remove now, and change nothing.", Traits: Global},
 	{Name: "list_archives", Method: get, Path: "/v1/archives", Role: Operator, Success: 200, Means: "List archived tasks, newest first."},
 	{Name: "restore_archive", Method: post, Path: "/v1/archives/{id}:restore", Role: Operator, Success: 200, Means: "Bring an archived task back.", Traits: Steps},
 

@@ -42,6 +42,11 @@ func (c *Client) Sweep(ctx context.Context) (pawl.SweepStats, error) {
 	return read[pawl.SweepStats](ctx, c, "sweep", "", nil)
 }
 
+// Prunable counts what a pass would remove now; see pawl.Sweeper.
+func (c *Client) Prunable(ctx context.Context) (pawl.Prunable, error) {
+	return read[pawl.Prunable](ctx, c, "prunable", "", nil)
+}
+
 // ListArchives lists archived tasks; see pawl.Sweeper.
 func (c *Client) ListArchives(ctx context.Context, page pawl.Page) (pawl.List[pawl.Archive], error) {
 	return read[pawl.List[pawl.Archive]](ctx, c, "list_archives", "", api.PagingOf(page))

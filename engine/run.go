@@ -127,21 +127,12 @@ func (e *Engine) Sweep(ctx context.Context) (pawl.SweepStats, error) {
 	return s, err
 }
 
-// Prunable is what the next pass would remove: tasks of all namespaces, which it
-// archives first, and idempotency keys.
-type Prunable struct {
-	Tasks []string `json:"tasks"`
-	Keys  int64    `json:"keys"`
-}
-
-// Prunable says what Sweep would remove now, by the ages of the engine's options
-// and of the types, without a change.
-func (e *Engine) Prunable(ctx context.Context) (p Prunable, err error) {
-	p.Tasks, p.Keys, err = e.sweeper.Preview(ctx)
-	if p.Tasks == nil {
-		p.Tasks = []string{}
+// Prunable counts what Sweep would remove now; see pawl.Sweeper.
+func (e *Engine) Prunable(ctx context.Context) (pawl.Prunable, error) {
+	if err := e.notInTx("prunable"); err != nil {
+		return pawl.Prunable{}, err
 	}
-	return p, err
+	return e.sweeper.Preview(store.WithLimit(store.For(ctx, store.Background), passLimit))
 }
 
 // ListSweeps lists passes, newest first.

@@ -20,8 +20,8 @@ import (
 //     that is unavailable or internal means that the transaction is broken: roll it
 //     back.
 //   - Reads see what the transaction has written.
-//   - A claim does not wait, whatever its WaitSeconds. DeleteTasks, RestoreArchive
-//     and Sweep run in several transactions and are invalid here; so is
+//   - A claim does not wait, whatever its WaitSeconds. DeleteTasks, RestoreArchive,
+//     Sweep and Prunable run in several transactions and are invalid here; so is
 //     FollowMessage.
 //   - On PostgreSQL the transaction is expected to be READ COMMITTED. A stricter one
 //     may end with a serialization failure, which is the caller's to repeat.

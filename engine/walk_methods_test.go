@@ -19,7 +19,7 @@ var notWalked = map[string]string{
 
 	"TaskResult": onlyReads, "PartialResult": onlyReads, "GetTask": onlyReads, "GetType": onlyReads, "ListTypes": onlyReads, "ListEvents": onlyReads,
 	"ListCheckpoints": onlyReads, "ListParts": onlyReads, "ListProvenance": onlyReads, "CountCheckpoints": onlyReads, "GetMessage": onlyReads, "ListMessages": onlyReads,
-	"ListWorkers": onlyReads, "ListKeys": onlyReads, "ListSweeps": onlyReads, "Stats": onlyReads, "Resume": onlyReads, "ResumePage": onlyReads, "CheckToken": onlyReads, "ListRelays": onlyReads,
+	"ListWorkers": onlyReads, "ListKeys": onlyReads, "ListSweeps": onlyReads, "Prunable": onlyReads, "Stats": onlyReads, "Resume": onlyReads, "ResumePage": onlyReads, "CheckToken": onlyReads, "ListRelays": onlyReads,
 	"ListTasks": onlyReads, "GetKeys": onlyReads, "FollowEvents": onlyReads, "FollowMessage": onlyReads,
 }
 

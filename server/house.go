@@ -29,6 +29,9 @@ func (s *server) house() {
 	change(s, "sweep", func(ctx context.Context, svc pawl.Service, _ *empty) (*answer[pawl.SweepStats], error) {
 		return reply(svc.Sweep(ctx))
 	})
+	add(s, "prunable", func(ctx context.Context, _ *nothing) (*answer[pawl.Prunable], error) {
+		return reply(s.svc.Prunable(ctx))
+	})
 	add(s, "list_relays", func(ctx context.Context, _ *nothing) (*answer[pawl.List[pawl.Relay]], error) {
 		return page(s.svc.ListRelays(ctx))
 	})

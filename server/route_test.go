@@ -60,6 +60,9 @@ func TestEveryRouteAnswers(t *testing.T) {
 	if r := call("sweep", "", ""); r.json["expired_found"] == nil {
 		t.Errorf("sweep: %s", r.text)
 	}
+	if r := call("prunable", "", ""); r.json["task_ids"] == nil {
+		t.Errorf("prunable: %s", r.text)
+	}
 	for _, name := range []string{"stats", "health", "ready", "metrics", "reference", "description"} {
 		call(name, "", "")
 	}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -24,6 +25,9 @@ func (v *preview) note(cursor string, tasks []string, page []store.Entry) {
 	}
 }
 
+// full says that as many tasks were found as are counted.
+func (v *preview) full() bool { return len(v.tasks) > pawl.MaxPrunable }
+
 // cursor is how far the record was read for something.
 func (p *pass) cursor(ctx context.Context, tx store.Tx, name string) (store.Cursor, error) {
 	if p.preview != nil {
@@ -34,17 +38,23 @@ func (p *pass) cursor(ctx context.Context, tx store.Tx, name string) (store.Curs
 	return store.ReadCursor(ctx, tx, name)
 }
 
-// Preview says which tasks, of all namespaces, a pass would archive and remove
-// now, and how many idempotency keys. It changes nothing.
-func (s *Sweeper) Preview(ctx context.Context) (tasks []string, keys int64, err error) {
+// Preview counts what a pass would archive and remove now, of all namespaces. It
+// changes nothing.
+func (s *Sweeper) Preview(ctx context.Context) (pawl.Prunable, error) {
 	p := &pass{Sweeper: s, preview: &preview{map[string]store.Cursor{}, map[string]bool{}}}
 	if err := p.retain(ctx); err != nil {
-		return nil, 0, err
+		return pawl.Prunable{}, err
 	}
 	if p.stats.Errors > 0 {
-		return nil, 0, errors.New("the tasks that are past their age could not be read; the log says why")
+		return pawl.Prunable{}, errors.New("the tasks that are past their age could not be read; the log says why")
 	}
-	err = s.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
+	ids := slices.Sorted(maps.Keys(p.preview.tasks))
+	out := pawl.Prunable{
+		Tasks:   int64(min(len(ids), pawl.MaxPrunable)),
+		TaskIDs: append([]string{}, ids[:min(len(ids), pawl.MaxPage)]...),
+		More:    p.preview.full(),
+	}
+	err := s.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
@@ -53,8 +63,8 @@ func (s *Sweeper) Preview(ctx context.Context) (tasks []string, keys int64, err 
 		if s.Options.RetainKeys > 0 {
 			old = ago(now, s.Options.RetainKeys)
 		}
-		keys, err = store.CountOldKeys(ctx, tx, now, old)
+		out.Keys, err = store.CountOldKeys(ctx, tx, now, old)
 		return err
 	})
-	return slices.Sorted(maps.Keys(p.preview.tasks)), keys, err
+	return out, err
 }

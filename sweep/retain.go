@@ -83,7 +83,7 @@ func (p *pass) retainFor(ctx context.Context, s span, own map[store.TypeVersion]
 		}
 		if p.preview != nil {
 			p.preview.note(s.cursor, tasks, page)
-			if len(page) < batch {
+			if len(page) < batch || p.preview.full() {
 				return nil
 			}
 			continue
@@ -107,6 +107,8 @@ func (p *pass) retainFor(ctx context.Context, s span, own map[store.TypeVersion]
 // retentions are what types say of their tasks. Definitions never change, so
 // they are read when there are others.
 func (p *pass) retentions(ctx context.Context) (own map[store.TypeVersion]pawl.Retention, err error) {
+	p.typesMu.Lock()
+	defer p.typesMu.Unlock()
 	err = p.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		stamp, err := store.StampOfTypes(ctx, tx)
 		if err == nil && (stamp != p.types || p.kept == nil) {

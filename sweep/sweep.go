@@ -32,6 +32,7 @@ type Sweeper struct {
 	OnReady func([]store.DueItem)
 
 	housekeeping sync.Mutex          // one at a time in this process
+	typesMu      sync.Mutex          // of types and kept, which previews read too
 	types        store.RegistryStamp // of the types that kept is of
 	kept         map[store.TypeVersion]pawl.Retention
 	examined     examined

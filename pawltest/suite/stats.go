@@ -192,6 +192,53 @@ var retention = noun{"retention", []promise{
 		w.same([]any{after.Task, after.Items, after.Checkpoints}, []any{before.Task, before.Items, before.Checkpoints}, "what came back")
 		w.same(len(after.Events) >= len(before.Events), true, "its events came back")
 	}},
+	{"what the next pass would remove is counted, and nothing is changed", func(w *fixture) {
+		ended, failed := w.solo(), w.solo()
+		w.complete(w.claim("w1"), `1`)
+		w.failFor(w.claim("w1"), "no")
+		w.opened(pawl.KeyBegin{Key: "kept", RequestHash: "h", TTLSeconds: -1})
+		w.opened(pawl.KeyBegin{Key: "expires", RequestHash: "h"})
+		done := w.opened(pawl.KeyBegin{Key: "done", RequestHash: "h", TTLSeconds: -1})
+		w.finishKey(pawl.KeyDone{Key: "done", Token: done.Token, Response: raw(`1`)})
+		preview := func() pawl.Prunable {
+			p, err := w.svc.Prunable(w.ctx)
+			w.ok(err, "prunable")
+			w.same(p.TaskIDs != nil, true, "task_ids is a list")
+			return p
+		}
+		w.same(preview(), pawl.Prunable{}, "a task that has just ended")
+		w.advance(30*24*time.Hour + time.Second)
+		young := w.solo()
+		w.complete(w.claim("w1"), `1`)
+		before := w.scene(ended.ID)
+		passes, err := w.svc.ListSweeps(w.ctx, pawl.Page{})
+		w.ok(err, "list sweeps")
+		got := preview()
+		w.same([]any{got.Tasks, got.TaskIDs, got.More}, []any{int64(1), []string{ended.ID}, false}, "tasks")
+		w.atLeast(got.Keys, 2, "keys") // a door may have had keys of its own
+		w.same(preview(), got, "the second count")
+		w.same(w.scene(ended.ID), before, "the task")
+		after, err := w.svc.ListSweeps(w.ctx, pawl.Page{})
+		w.ok(err, "list sweeps")
+		w.same(after, passes, "passes")
+		archives, err := w.svc.ListArchives(w.ctx, pawl.Page{})
+		w.ok(err, "list archives")
+		w.same(len(archives.Items), 0, "archives")
+		for _, k := range []string{"kept", "done"} {
+			_, err := w.key("", k)
+			w.ok(err, k)
+		}
+		pass := w.sweep()
+		w.same([]int64{pass.TasksPruned, pass.KeysPruned}, []int64{got.Tasks, got.Keys}, "what the pass removed")
+		_, err = w.svc.GetTask(w.ctx, ended.ID)
+		w.refused(err, pawl.CodeNotFound)
+		for _, id := range []string{failed.ID, young.ID} {
+			w.task(id)
+		}
+		_, err = w.key("", "kept")
+		w.ok(err, "the key that is open")
+		w.same(preview(), pawl.Prunable{}, "after the pass")
+	}},
 	{"failed tasks go 90 days after they last changed, archived, and can be brought back and retried", func(w *fixture) {
 		t := w.solo()
 		w.failFor(w.claim("w1"), "no")

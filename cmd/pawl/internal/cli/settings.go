@@ -234,6 +234,17 @@ func SettingFlags(f *pflag.FlagSet, prefixes ...string) {
 	}
 }
 
+// NotOfServer refuses flags of the settings whose keys begin with a prefix when a
+// server is named: it goes by its own.
+func (a *App) NotOfServer(f *pflag.FlagSet, prefix string) error {
+	for _, s := range Settings {
+		if a.Config.Server != "" && s.Flag != "" && strings.HasPrefix(s.Key, prefix) && f.Changed(s.Flag) {
+			return Invalid("--%s is a setting of the server: give it to `pawl serve`, or name a database with --db", s.Flag)
+		}
+	}
+	return nil
+}
+
 // addFlag adds the setting's flag, which has the type of its field.
 func (s Setting) addFlag(f *pflag.FlagSet) {
 	if s.Flag == "" {

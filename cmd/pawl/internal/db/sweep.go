@@ -10,7 +10,6 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/cli"
-	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/internal/terminal"
 )
 
@@ -22,6 +21,9 @@ func SweepCommand(a *cli.App) *cobra.Command {
 		"One pass over what time moves; --every makes it the watchdog",
 		cobra.NoArgs,
 		func(cmd *cobra.Command, args []string) error {
+			if err := a.NotOfServer(cmd.Flags(), "sweep."); err != nil {
+				return err
+			}
 			if every == 0 {
 				return cli.With(a, func(ctx context.Context, s pawl.Sweeper, _ []string) error { return sweepOnce(ctx, a, s) })(cmd, args)
 			}
@@ -89,28 +91,38 @@ func PruneCommand(a *cli.App) *cobra.Command {
 		"prune",
 		"Archive and remove what is past its age, now",
 		cobra.NoArgs,
-		cli.With(a, func(ctx context.Context, s pawl.Sweeper, args []string) error {
-			if !dry {
-				return sweepOnce(ctx, a, s)
-			}
-			eng, ok := s.(*engine.Engine)
-			if !ok {
-				return cli.Invalid("--dry-run reads the database: name it with --db")
-			}
-			p, err := eng.Prunable(ctx)
-			if err != nil {
+		func(cmd *cobra.Command, args []string) error {
+			if err := a.NotOfServer(cmd.Flags(), "sweep."); err != nil {
 				return err
 			}
-			return a.Show(p, func(w io.Writer) {
-				for _, id := range p.Tasks {
-					fmt.Fprintln(w, id)
+			return cli.With(a, func(ctx context.Context, s pawl.Sweeper, _ []string) error {
+				if !dry {
+					return sweepOnce(ctx, a, s)
 				}
-				fmt.Fprintf(w, "%d tasks would be archived and removed, and %d keys removed\n", len(p.Tasks), p.Keys)
-			})
-		}),
+				p, err := s.Prunable(ctx)
+				if err != nil {
+					return err
+				}
+				return a.Show(p, func(w io.Writer) { prunableLines(w, p) })
+			})(cmd, args)
+		},
 	)
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would be removed, and change nothing")
-	cmd.Long = "A pass of the sweep with the ages given here: ended, failed and dead-lettered tasks are archived as compressed JSONL, then removed with all that hangs on them."
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "count what would be removed, and change nothing")
+	cmd.Long = "A pass of the sweep with the ages given here, or with those of the server that is named: ended, failed and dead-lettered tasks are archived as compressed JSONL, then removed with all that hangs on them."
 	cli.SettingFlags(cmd.Flags(), "sweep.retain_", "sweep.archive_dir")
 	return cmd
+}
+
+func prunableLines(w io.Writer, p pawl.Prunable) {
+	for _, id := range p.TaskIDs {
+		fmt.Fprintln(w, id)
+	}
+	if rest := p.Tasks - int64(len(p.TaskIDs)); rest > 0 {
+		fmt.Fprintf(w, "and %d more\n", rest)
+	}
+	least := ""
+	if p.More {
+		least = "at least "
+	}
+	fmt.Fprintf(w, "%s%d tasks would be archived and removed, and %d keys removed\n", least, p.Tasks, p.Keys)
 }
