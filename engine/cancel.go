@@ -10,27 +10,41 @@ import (
 // cancelBatch bounds the items that one transaction cancels.
 const cancelBatch = 250
 
-// cancelAhead cancels the items of a large task in batches, all but the last
-// batch: one transaction for all would hold up other writers for longer than their
-// leases last. The caller cancels the rest together with the task. After an error
-// the task has fewer items left to cancel. A call that is part of a transaction
-// cancels everything in it.
-func (e *Engine) cancelAhead(ctx context.Context, call *pawl.TaskCall) error {
-	if e.scope != nil || call.ItemIDs != nil || len(call.TaskID) > pawl.MaxIDLen || len(call.Reason) > pawl.MaxReasonLen {
+// cancelAhead cancels the items of a large task in batches, all but the last keep:
+// one transaction for all would hold up other writers for longer than their leases
+// last. The caller cancels the rest together with the task. After an error the task
+// has fewer items left to cancel. Under an idempotency key the batches come before
+// the call's transaction, each as long as the key is free. A call that is part of a
+// caller's transaction cancels everything in it.
+func (e *Engine) cancelAhead(ctx context.Context, call *pawl.TaskCall, keep int) error {
+	s, db := e.scope, e.db
+	if s != nil {
+		db = s.DB
+	}
+	if s != nil && (s.begun || s.free == nil) || call.ItemIDs != nil || len(call.TaskID) > pawl.MaxIDLen || len(call.Reason) > pawl.MaxReasonLen {
 		return nil
 	}
 	c := pawl.CallerOf(ctx)
 	ids, err := view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) ([]string, error) {
-		return store.ItemsToCancel(ctx, tx, ns, call.TaskID, cancelBatch)
+		return store.ItemsToCancel(ctx, tx, ns, call.TaskID, keep)
 	})
-	for err == nil && len(ids) > cancelBatch {
-		change := store.Change{Namespace: c.Namespace, TaskID: call.TaskID, Verb: "cancel", ItemIDs: ids[:cancelBatch],
-			Actor: actor(c, pawl.ActorUser, ""), Reason: store.Text(call.Reason)}
-		ids = ids[cancelBatch:]
-		err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+	for free := true; err == nil && free && len(ids) > keep; {
+		batch := ids[:min(cancelBatch, len(ids)-keep)]
+		ids = ids[len(batch):]
+		err = db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+			if s != nil {
+				if err := store.LockTaskRow(ctx, tx, c.Namespace, call.TaskID); err != nil {
+					return err
+				}
+				var err error
+				if free, err = s.free(ctx, tx); err != nil || !free {
+					return err
+				}
+			}
 			now, err := tx.Now(ctx)
 			if err == nil {
-				_, err = store.Apply(ctx, tx, now, change)
+				_, err = store.Apply(ctx, tx, now, store.Change{Namespace: c.Namespace, TaskID: call.TaskID, Verb: "cancel", ItemIDs: batch,
+					Actor: actor(c, pawl.ActorUser, ""), Reason: store.Text(call.Reason)})
 			}
 			return err
 		})

@@ -23,7 +23,10 @@ import (
 // unused; so does a nil answer, for a call that came to nothing. What the verbs
 // keep of a refusal, an item's complaint or a rejected part, is kept all the same.
 // A claim that waits waits outside the transaction, and is tried again in that time
-// if its connection is lost. Another request's key is
+// if its connection is lost. A cancel of a large task cancels most of its items in
+// batches before the transaction, while the key is free; they stay cancelled when
+// the call then fails or its process dies, and the call with the same key cancels
+// the rest. Another request's key is
 // ErrKeyReused; one under way, here or elsewhere, ErrKeyInFlight.
 func (e *Engine) Idempotent(ctx context.Context, k pawl.KeyBegin, run func(ctx context.Context, svc pawl.Service) (*pawl.Answer, error)) (answer pawl.Answer, replayed bool, err error) {
 	ns, leave, err := e.enterKey(ctx, &k)
@@ -49,7 +52,7 @@ func (e *Engine) Idempotent(ctx context.Context, k pawl.KeyBegin, run func(ctx c
 			return err
 		}, func(ctx context.Context, e *Engine) error {
 			s := e.scope
-			s.key, s.single = k.Key, false
+			s.key, s.single, s.free = k.Key, false, func(ctx context.Context, tx store.Tx) (bool, error) { return e.keyIsFree(ctx, tx, ns, &k) }
 			made, err := run(ctx, e)
 			if gone := s.begin(ctx); gone != nil { // the key is asked for, whatever came of the call
 				return gone
@@ -84,6 +87,21 @@ func (e *Engine) Idempotent(ctx context.Context, k pawl.KeyBegin, run func(ctx c
 		return pawl.Answer{}, false, cmp.Or(e.keepAgain(ctx, s), err)
 	}
 	return answer, replayed, nil
+}
+
+// keyIsFree says whether a call may begin its key, which is not locked.
+func (e *Engine) keyIsFree(ctx context.Context, tx store.Tx, ns string, k *pawl.KeyBegin) (bool, error) {
+	if err := known(ctx, tx, ns, k.TaskID, k.ItemID); err != nil {
+		return false, err
+	}
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return false, err
+	}
+	old, found, err := store.ReadKey(ctx, tx, ns, k.Scope, keyHash(k.Key), false)
+	free := !found || old.Expires != 0 && old.Expires <= now ||
+		(old.RequestHash == "" || old.RequestHash == k.RequestHash) && old.Status != pawl.KeyCompleted && !(old.Status == pawl.KeyPending && old.Locked > now)
+	return free, err
 }
 
 // IdempotentSteps is Idempotent for a call that runs in several transactions: its key

@@ -89,6 +89,8 @@ func beProcess(role string) int {
 			err = sayUntilKilled(e)
 		case "answerer":
 			err = answerUntilKilled(e)
+		case "canceller":
+			_, _, err = cancelOnce(context.Background(), e, os.Getenv("PAWL_TEST_TASK"))
 		case "frozen":
 			err = freezeAndThaw(e)
 		}

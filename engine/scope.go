@@ -27,12 +27,13 @@ type scope struct {
 	wants    chan struct{} // the verbs are about to write
 	ready    chan error    // the transaction has begun, or it never will
 
-	key    string                                 // the idempotency key of the call; "" = none
-	single bool                                   // one part only: what undoes it may undo the whole
-	wait   time.Duration                          // how long a claim in it would have waited
-	took   bool                                   // a claim in it took something
-	undone bool                                   // the call asked for a rollback
-	kept   []func(context.Context, *Engine) error // what is written all the same after a rollback
+	key    string                                        // the idempotency key of the call; "" = none
+	free   func(context.Context, store.Tx) (bool, error) // the call may still begin its key; nil = it has none
+	single bool                                          // one part only: what undoes it may undo the whole
+	wait   time.Duration                                 // how long a claim in it would have waited
+	took   bool                                          // a claim in it took something
+	undone bool                                          // the call asked for a rollback
+	kept   []func(context.Context, *Engine) error        // what is written all the same after a rollback
 }
 
 // Do implements store.DB. An error undoes this part alone.

@@ -30,15 +30,18 @@ func (e *Engine) changeTasks(ctx context.Context, verb string, calls []pawl.Task
 		return nil, err
 	}
 	out := make([]pawl.Result[pawl.Task], len(calls))
-	for i, call := range calls {
-		if len(call.ItemIDs) == 0 {
-			call.ItemIDs = nil // none named = all
+	calls = slices.Clone(calls)
+	for i := range calls {
+		if len(calls[i].ItemIDs) == 0 {
+			calls[i].ItemIDs = nil // none named = all
 		}
 		if verb == "cancel" {
-			out[i].Err = e.cancelAhead(ctx, &call)
+			out[i].Err = e.cancelAhead(ctx, &calls[i], max(1, cancelBatch/len(calls)))
 		}
+	}
+	for i := range calls {
 		if out[i].Err == nil {
-			out[i].Value, out[i].Err = e.changeTask(ctx, verb, &call)
+			out[i].Value, out[i].Err = e.changeTask(ctx, verb, &calls[i])
 		}
 	}
 	e.followUp(ctx)
@@ -228,7 +231,7 @@ func (e *Engine) deleteTask(ctx context.Context, c pawl.Caller, call pawl.TaskCa
 			return err
 		}
 		cancel := pawl.TaskCall{TaskID: call.TaskID, Reason: call.Reason}
-		if err := e.cancelAhead(ctx, &cancel); err != nil {
+		if err := e.cancelAhead(ctx, &cancel, cancelBatch); err != nil {
 			return err
 		}
 		if _, err := e.changeTask(ctx, "cancel", &cancel); err != nil && pawl.CodeOf(err) != pawl.CodeConflict {

@@ -249,8 +249,9 @@ func (w *concurrentWalk) foreseen(verb string, err error) bool {
 	}
 	switch e.Code {
 	case pawl.CodeConflict:
-		unchecked := strings.Contains(e.Message, "not ready for approval")       // of a task just submitted
-		return verb == "retry" || unchecked || !slices.Contains(e.Allowed, verb) // else the state allows what was refused
+		unchecked := strings.Contains(e.Message, "not ready for approval") // of a task just submitted
+		// A lease that may be revoked can be another attempt's, or have run out.
+		return verb == "retry" || verb == "revoke_lease" || unchecked || !slices.Contains(e.Allowed, verb) // else the state allows what was refused
 	case pawl.CodeLeaseLost, pawl.CodePrecondition, pawl.CodeKeyInFlight, pawl.CodeKeyReused:
 		return true
 	case pawl.CodeNotFound:
