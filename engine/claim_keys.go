@@ -72,7 +72,8 @@ func (e *Engine) checkClaimKeys() {
 
 // wait is for the check under way; the engine is closed.
 func (k *claimKeys) wait() {
-	k.mu.Lock() // no further check begins
+	k.mu.Lock() // a claim that began before the close has started its check by now
+	clear(k.due)
 	k.mu.Unlock()
 	k.work.Wait()
 }
