@@ -297,3 +297,42 @@ func TestDependentsLearnOfAnEndWhileTheirRowIsChanged(t *testing.T) {
 		}
 	}
 }
+
+// A retry that waits for a cancel of a task whose apply failed is a conflict: the
+// state that it read is not the one that it finds.
+func TestARetryAfterACancelItWaitedFor(t *testing.T) {
+	p, svc := onPostgres(t)
+	need[pawl.TypeRef](t)(first(svc[0].PutTypes(t.Context(), []pawl.Type{{Name: "report", Acceptance: true, Apply: pawl.Apply{Mode: pawl.ApplyItem}}})))
+	for _, verb := range []string{"retry", "bury"} {
+		task := need[pawl.Task](t)(pawl.Create(t.Context(), svc[0], pawl.NewTask{Type: "report", Items: []pawl.NewItem{{}, {}}}))
+		for _, l := range leases(t, svc[0], pawl.ClaimRequest{WorkerID: "w", TaskID: task.ID, Limit: 2}, 2) {
+			need[pawl.Moved](t)(first(svc[0].Submit(t.Context(), []pawl.SubmitCall{{Fence: l.Fence(), Result: []byte(`1`)}})))
+		}
+		if err := ruin(svc[0], leases(t, svc[0], pawl.ClaimRequest{WorkerID: "w", Types: []string{"report.apply"}}, 1)[0].Fence()); err != nil {
+			t.Fatal(err)
+		}
+		g := newGate(t, p)
+		g.close("SELECT 1 FROM tasks WHERE id = $1 FOR UPDATE", task.ID)
+		cancelled := started(func() error { return cancelTask(svc[0], task.ID) })
+		g.waiting(1)
+		done := started(func() error {
+			do := svc[1].RetryTasks
+			if verb == "bury" {
+				do = svc[1].BuryTasks
+			}
+			_, err := first(do(t.Context(), []pawl.TaskCall{{TaskID: task.ID}}))
+			return err
+		})
+		g.waiting(2)
+		g.open()
+		if err := <-cancelled; err != nil {
+			t.Error("cancel:", err)
+		}
+		if err := <-done; !errors.Is(err, pawl.ErrConflict) {
+			t.Errorf("%s: %v", verb, err)
+		}
+		if got := need[pawl.Task](t)(svc[0].GetTask(t.Context(), task.ID)); got.State != pawl.TaskCancelled {
+			t.Errorf("after %s the task is %s", verb, got.State)
+		}
+	}
+}

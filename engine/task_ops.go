@@ -158,6 +158,9 @@ func (e *Engine) changeAside(ctx context.Context, tx store.Tx, verb string, call
 	if verb == "bury" {
 		to, event, itemTo, failedIn = "dead_lettered", "dead_lettered", "dead_lettered", store.Text(c.FailedIn)
 	}
+	if state := pawl.TaskState(c.State); !slices.Contains(state.Allowed(), verb) { // it changed before it was locked
+		return nil, conflict(verb, c.State, state.Allowed())
+	}
 	if err := c.Move(ctx, tx, store.TaskMove{Event: event, To: to, Actor: by, Message: store.Text(call.Reason), Todo: verb == "retry", FailedIn: failedIn}); err != nil {
 		return nil, err
 	}
