@@ -73,8 +73,12 @@ func (e *Engine) feedPage(ctx context.Context, q pawl.EventFilter) (pawl.List[pa
 	return out, err
 }
 
-// inFeed is what a filter asks of the feed: which events, after which position.
+// inFeed is what a filter asks of the feed: which events, after which position. The
+// feed has what is committed, and reading it may write.
 func (e *Engine) inFeed(ctx context.Context, q pawl.EventFilter) (match func(*pawl.Event) bool, after pawl.FeedPosition, err error) {
+	if err := e.notInTx("follow"); err != nil {
+		return nil, after, err
+	}
 	if q.After != nil {
 		after = pawl.FeedPosition{Epoch: q.Epoch, Position: *q.After}
 	}

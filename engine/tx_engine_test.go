@@ -106,6 +106,9 @@ func TestTxEngineIsTheWholeService(t *testing.T) {
 			if _, err := tx.DeleteTasks(ctx, []pawl.TaskCall{{TaskID: old.ID}}); !errors.Is(err, pawl.ErrInvalid) {
 				t.Errorf("delete: %v", err)
 			}
+			if err := tx.FollowEvents(ctx, pawl.EventFilter{}, nil); !errors.Is(err, pawl.ErrInvalid) {
+				t.Errorf("the feed: %v", err)
+			}
 			if got := need[pawl.Task](t)(e.GetTask(ctx, old.ID)); got.State.Stored() != pawl.TaskOpen {
 				t.Errorf("outside, the task is %s", got.State)
 			}
