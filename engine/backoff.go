@@ -12,12 +12,9 @@ import (
 // backoffs are the delays in microseconds, by item, of failing attempts whose
 // type has a back-off of its own. For an unregistered type nothing is read.
 func (e *Engine) backoffs(ctx context.Context, calls []pawl.FailCall) (map[string]int64, error) {
-	newest, fresh := e.types.current()
-	if !fresh {
-		var err error
-		if newest, err = e.lookAtTypes(ctx); err != nil {
-			return nil, err
-		}
+	newest, err := e.newestTypes(ctx)
+	if err != nil {
+		return nil, err
 	}
 	var ids []string
 	for i := range calls {

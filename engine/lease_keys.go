@@ -45,7 +45,7 @@ func (e *Engine) noteKeys(ctx context.Context, c pawl.Caller, rows []store.Claim
 		for i := range rows {
 			e.leaseKeys.note(store.Attempt{ItemID: rows[i].ItemID, N: rows[i].Attempt}, c.Key)
 		}
-		e.claimedWith(c.Key)
+		e.root.claimedWith(c.Key) // whose checks outlive this transaction
 	})
 }
 

@@ -196,7 +196,7 @@ var errKeyUsed = errors.New("the key was used")
 // undoes both; it undoes the whole transaction only if the part is the only one.
 func (e *Engine) storeProvenance(ctx context.Context, part func(context.Context) ([]store.Provenance, error)) error {
 	s := e.scope
-	before := len(s.after)
+	before, kept := len(s.after), len(s.kept)
 	if !s.single {
 		if err := s.exec(ctx, "SAVEPOINT provenance"); err != nil {
 			return err
@@ -214,7 +214,7 @@ func (e *Engine) storeProvenance(ctx context.Context, part func(context.Context)
 	case err == nil:
 		return s.exec(ctx, "RELEASE SAVEPOINT provenance")
 	}
-	s.after = s.after[:before]
+	s.after, s.kept = s.after[:before], s.kept[:kept]
 	if gone := s.exec(ctx, "ROLLBACK TO SAVEPOINT provenance"); gone != nil {
 		return gone
 	}

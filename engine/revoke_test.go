@@ -151,6 +151,14 @@ func TestARevokedKeyHoldsNothing(t *testing.T) {
 			}
 		}
 		again(false) // the server that made the claim looks at the key again
+		_, _, err = p.Another(engine.Options{}).Idempotent(theirs, pawl.KeyBegin{Key: "k", RequestHash: "h"}, func(ctx context.Context, svc pawl.Service) (*pawl.Answer, error) {
+			_, err := svc.Claim(ctx, pawl.ClaimRequest{WorkerID: "w", ItemID: ls[0].ID})
+			return &pawl.Answer{Code: 200}, err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		again(false) // also when that was under an idempotency key
 		closed := p.Another(engine.Options{})
 		need[[]pawl.Lease](t)(closed.Claim(theirs, pawl.ClaimRequest{WorkerID: "w", ItemID: ls[0].ID}))
 		if err := closed.Close(); err != nil { // before it could look

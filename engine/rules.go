@@ -36,7 +36,9 @@ func (e *Engine) rulesOf(ctx context.Context, tx store.Tx, namespace, name strin
 	if err != nil {
 		return nil, err
 	}
-	e.types.keep(namespace, &t)
+	if !e.inTx() { // there it may be uncommitted
+		e.types.keep(namespace, &t)
+	}
 	return e.ruled(&t), nil
 }
 

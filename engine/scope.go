@@ -123,6 +123,9 @@ func (e *Engine) after(fn func()) {
 	fn()
 }
 
+// inTx reports whether what e reads may be uncommitted.
+func (e *Engine) inTx() bool { return e.scope != nil && e.scope.begun }
+
 // notInTx refuses a verb that runs in several transactions inside one.
 func (e *Engine) notInTx(op string) error {
 	if e.scope != nil {
@@ -138,6 +141,8 @@ var (
 	errRunAgain = errors.New("the call runs again")
 	// errGoexit is the error of a call that ends its goroutine.
 	errGoexit = &pawl.Error{Code: pawl.CodeInternal, Message: "the call ended its goroutine"}
+	// errEnded is of a scope that is used after its transaction has ended.
+	errEnded = &pawl.Error{Code: pawl.CodeInternal, Message: "the transaction has ended"}
 	// errNothing undoes a call that has nothing to be kept.
 	errNothing = errors.New("nothing to keep")
 )
@@ -207,6 +212,7 @@ func (s *scope) run(ctx context.Context, e *Engine, first, fn func(ctx context.C
 		s.ready <- err
 		<-done
 	}
+	s.refused = errEnded
 	return err
 }
 

@@ -159,6 +159,7 @@ func (d *taskDecision) applyApproved(ctx context.Context, tx store.Tx) error {
 		}
 		if hook := d.rules.hooks.AfterApply; hook != nil {
 			d.after = append(d.after, func(ctx context.Context) {
+				ctx = context.WithoutCancel(ctx) // a scope ends its own before the commit is told
 				d.e.after(func() { hook(ctx, task, done) })
 			})
 		}

@@ -150,6 +150,30 @@ func TestTxEngineIsTheWholeService(t *testing.T) {
 	})
 }
 
+// Types that a transaction registers hold inside it, and no other call learns of them
+// before the commit.
+func TestTypesOfATransaction(t *testing.T) {
+	t.Parallel()
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		ctx, e := t.Context(), p.Engine
+		need[pawl.Task](t)(pawl.Create(ctx, e, pawl.NewTask{Type: "t"})) // the engine knows the registry now
+		tx := beginOwn(t, p)
+		need[pawl.TypeRef](t)(first(tx.PutTypes(ctx, []pawl.Type{{Name: "t", PayloadSchema: []byte(`{"type":"integer"}`)}})))
+		if _, err := tx.Create(ctx, pawl.NewTask{Type: "t", Payload: []byte(`"x"`)}); !errors.Is(err, pawl.ErrInvalid) {
+			t.Errorf("inside: %v", err)
+		}
+		need[pawl.Task](t)(tx.Create(ctx, pawl.NewTask{Type: "t", Payload: []byte(`1`)}))
+		if err := tx.rollback(); err != nil {
+			t.Fatal(err)
+		}
+		need[pawl.TypeRef](t)(first(e.PutTypes(ctx, []pawl.Type{{Name: "t", PayloadSchema: []byte(`{"type":"string"}`)}})))
+		need[pawl.Task](t)(pawl.Create(ctx, e, pawl.NewTask{Type: "t", Payload: []byte(`"x"`)}))
+		if _, err := pawl.Create(ctx, e, pawl.NewTask{Type: "t", Payload: []byte(`1`)}); !errors.Is(err, pawl.ErrInvalid) {
+			t.Errorf("after the rollback: %v", err)
+		}
+	})
+}
+
 // Committed wakes a claim that waits.
 func TestCommittedWakesClaims(t *testing.T) {
 	t.Parallel()

@@ -59,15 +59,26 @@ func (c *typeCache) current() (map[store.TypeName]int, bool) {
 	return c.newest, !c.at.IsZero() && clock.Now().Sub(c.at) < typesFresh
 }
 
+// newestTypes are the newest versions of all types, at most typesFresh old. Inside a
+// transaction that has begun they are read in it, and nothing is kept of them.
+func (e *Engine) newestTypes(ctx context.Context) (map[store.TypeName]int, error) {
+	if e.inTx() {
+		return view(ctx, e, func(ctx context.Context, tx store.Tx, _ string) (map[store.TypeName]int, error) {
+			return store.Registry(ctx, tx)
+		})
+	}
+	if newest, fresh := e.types.current(); fresh {
+		return newest, nil
+	}
+	return e.lookAtTypes(ctx)
+}
+
 // rulesFor returns the rules for new tasks of a type; nil for a type that is not
 // registered: it has the defaults.
 func (e *Engine) rulesFor(ctx context.Context, namespace, name string) (*rules, error) {
-	newest, fresh := e.types.current()
-	if !fresh {
-		var err error
-		if newest, err = e.lookAtTypes(ctx); err != nil {
-			return nil, err
-		}
+	newest, err := e.newestTypes(ctx)
+	if err != nil {
+		return nil, err
 	}
 	version := newest[store.TypeName{Namespace: namespace, Name: name}]
 	if version == 0 {

@@ -57,6 +57,9 @@ func (s *sqlSession) Now(ctx context.Context) (int64, error) {
 	return s.now, err
 }
 
+// ForgetNow has Now read the clock again; see store.NowAgain.
+func (s *sqlSession) ForgetNow() { s.now = 0 }
+
 type sqlRows struct{ *sql.Rows }
 
 func (r sqlRows) Scan(dest ...any) error { return classify(r.Rows.Scan(dest...)) }
