@@ -13,8 +13,8 @@ var sqlFiles embed.FS
 
 var stateTableSQL = Texts(sqlFiles, "state_table.sql")
 
-// StateRow is an item's narrow row taken out of its place: what the item carries
-// from place to place, and what the place itself knew.
+// StateRow is an item's row taken out of the table of its state: the columns that all
+// those tables share, and those of that table alone.
 type StateRow struct {
 	ItemID, Namespace, TaskID, Type, State      string
 	Priority, Attempt, Failures, MaxAttempts    int
@@ -29,8 +29,8 @@ type StateRow struct {
 	Stopped, KeyID, Evidence, Notes             Text
 }
 
-// Fresh ranks an item that was never claimed or held before; Again one that
-// comes back and goes first.
+// RequeueRank is the rank of an item that comes back to the queue: of its priority, it
+// is claimed before items that were never claimed.
 func (h *StateRow) RequeueRank() int { return -2 * h.Priority }
 
 var sharedColumns = func(h *StateRow) []any {
