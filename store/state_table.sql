@@ -2,9 +2,10 @@
 -- place has come first, in one order, then the place's own. Rows of leases and of
 -- waiting are locked by item id, as the hot verbs lock them: see store.Hot.
 
+-- The rows are found once: statistics from when the table was empty must not have
+-- them found again for each of its rows.
 -- name: take ready
-DELETE FROM pawl.ready
-WHERE (namespace, type, rank, item_id) IN (
+WITH held AS MATERIALIZED (
   SELECT r.namespace, r.type, r.rank, r.item_id
   FROM (
     SELECT id, namespace, type, 1 - 2 * priority AS rank FROM pawl.work_items WHERE id IN @list($1)
@@ -12,6 +13,8 @@ WHERE (namespace, type, rank, item_id) IN (
     SELECT id, namespace, type, -2 * priority FROM pawl.work_items WHERE id IN @list($1)
   ) w
   JOIN pawl.ready r ON r.namespace = w.namespace AND r.type = w.type AND r.rank = w.rank AND r.item_id = w.id)
+DELETE FROM pawl.ready
+WHERE (namespace, type, rank, item_id) IN (SELECT namespace, type, rank, item_id FROM held)
 RETURNING item_id, namespace, task_id, type, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, worker_id, started_at, error, left_by, since, rank
 
 -- name: take scheduled
