@@ -84,7 +84,7 @@ func (e *Engine) Append(ctx context.Context, calls []pawl.AppendCall) ([]pawl.Re
 	c := pawl.CallerOf(ctx)
 	v := fenced[appendCall, store.Append, store.Appended, appendAnswer]{
 		op:        "append",
-		committer: &e.committers.append,
+		committer: e.committers.append,
 		fence:     func(w *appendCall) pawl.Fence { return w.fence },
 		check:     func(*appendCall, *fields) {},
 		row: func(_ int, w *appendCall) store.Append {

@@ -15,7 +15,7 @@ func (e *Engine) Checkpoint(ctx context.Context, calls []pawl.CheckpointCall) ([
 	c := pawl.CallerOf(ctx)
 	v := fenced[pawl.CheckpointCall, store.Checkpoint, store.Checkpointed, pawl.CheckpointRef]{
 		op:        "checkpoint",
-		committer: &e.committers.checkpoint,
+		committer: e.committers.checkpoint,
 		fence:     func(p *pawl.CheckpointCall) pawl.Fence { return p.Fence },
 		check:     func(p *pawl.CheckpointCall, f *fields) { f.checkpoint(&p.NewCheckpoint, pawl.CheckpointTypes) },
 		row: func(_ int, p *pawl.CheckpointCall) store.Checkpoint {

@@ -84,7 +84,7 @@ func (v *fenced[C, Row, Ans, R]) runWave(ctx context.Context, e *Engine, calls [
 		rows := make([]Row, len(wave))
 		for n, i := range wave {
 			rows[n] = v.row(i, &calls[i])
-			*v.committer.ord(&rows[n]) = n
+			*v.committer.Ord(&rows[n]) = n
 		}
 		answers, err := v.committer.do(ctx, e, rows)
 		if err != nil {
@@ -92,7 +92,7 @@ func (v *fenced[C, Row, Ans, R]) runWave(ctx context.Context, e *Engine, calls [
 		}
 		done := make([]bool, len(wave))
 		for k := range answers {
-			n := *v.committer.rowOf(&answers[k])
+			n := *v.committer.RowOf(&answers[k])
 			done[n] = true
 			out[wave[n]].Value, out[wave[n]].Err = v.answer(&calls[wave[n]], &answers[k]), nil
 		}

@@ -22,7 +22,7 @@ func (e *Engine) complete(ctx context.Context, calls []pawl.CompleteCall) ([]paw
 	var plans, applied []*pawl.CompleteCall // refused as plain work
 	v := fenced[pawl.CompleteCall, store.Complete, store.Moved, pawl.Moved]{
 		op:        "complete",
-		committer: &e.committers.complete,
+		committer: e.committers.complete,
 		fence:     func(p *pawl.CompleteCall) pawl.Fence { return p.Fence },
 		check: func(p *pawl.CompleteCall, f *fields) {
 			limit := pawl.MaxPayloadBytes
@@ -94,7 +94,7 @@ func (e *Engine) fail(ctx context.Context, calls []pawl.FailCall) ([]pawl.Result
 	if err != nil {
 		return nil, err
 	}
-	return leave(ctx, e, store.VerbFail, &e.committers.leave, calls, func(p *pawl.FailCall) pawl.Fence { return p.Fence },
+	return leave(ctx, e, store.VerbFail, e.committers.leave, calls, func(p *pawl.FailCall) pawl.Fence { return p.Fence },
 		func(p *pawl.FailCall, f *fields) {
 			f.text("/error/message", p.Error.Message, 0, pawl.MaxErrorBytes)
 			f.text("/error/code", p.Error.Code, 0, pawl.MaxTypeLen)
@@ -119,15 +119,15 @@ func (e *Engine) fail(ctx context.Context, calls []pawl.FailCall) ([]pawl.Result
 
 // Release gives items back, uncounted; see pawl.Leaser.
 func (e *Engine) Release(ctx context.Context, calls []pawl.ReleaseCall) ([]pawl.Result[pawl.Moved], error) {
-	return leave(ctx, e, store.VerbRelease, &e.committers.leave, calls, func(p *pawl.ReleaseCall) pawl.Fence { return p.Fence },
+	return leave(ctx, e, store.VerbRelease, e.committers.leave, calls, func(p *pawl.ReleaseCall) pawl.Fence { return p.Fence },
 		func(*pawl.ReleaseCall, *fields) {}, func(*pawl.ReleaseCall, *store.Leave) {})
 }
 
 // Suspend gives items back until a time or a signal; see pawl.Leaser.
 func (e *Engine) Suspend(ctx context.Context, calls []pawl.SuspendCall) ([]pawl.Result[pawl.Moved], error) {
-	now, through := e.ids.now(), &e.committers.leave
+	now, through := e.ids.now(), e.committers.leave
 	if slices.ContainsFunc(calls, func(p pawl.SuspendCall) bool { return p.Signal != "" }) {
-		through = &e.committers.await
+		through = e.committers.await
 	}
 	return leave(ctx, e, store.VerbSuspend, through, calls, func(p *pawl.SuspendCall) pawl.Fence { return p.Fence },
 		func(p *pawl.SuspendCall, f *fields) {

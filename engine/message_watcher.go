@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/commit"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -223,7 +224,7 @@ func (ts *messageWatcher) run(ctx context.Context) {
 
 // look reads the heads of all watched messages, and the new chunks of each.
 func (ts *messageWatcher) look(ctx context.Context) (news bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, flushLimit)
+	ctx, cancel := context.WithTimeout(ctx, commit.FlushLimit)
 	defer cancel()
 	known := map[string]int64{}
 	ts.mu.Lock()

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/pawl-work/pawl/engine/internal/commit"
 )
 
 // The minimum time between two notices of this process. Under load, single items need
@@ -80,7 +82,7 @@ func (e *Engine) sendNotices() {
 		if len(payloads) == 0 {
 			return
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), flushLimit)
+		ctx, cancel := context.WithTimeout(context.Background(), commit.FlushLimit)
 		if err := e.db.Dialect().Notify(ctx, payloads); err != nil {
 			e.log.DebugContext(ctx, "other processes will find the work by polling", "error", err)
 		}

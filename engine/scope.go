@@ -3,14 +3,13 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
-	"runtime/debug"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/commit"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -177,7 +176,7 @@ func (s *scope) run(ctx context.Context, e *Engine, first, fn func(ctx context.C
 	go func() {
 		err := error(errGoexit)
 		defer func() { done <- err }()
-		err = shielded(inner, func(ctx context.Context) error { return fn(ctx, e) })
+		err = commit.Shield(inner, func(ctx context.Context) error { return fn(ctx, e) })
 	}()
 	select {
 	case err := <-done: // it wrote nothing
@@ -232,9 +231,9 @@ func (e *Engine) finish(ctx context.Context, s *scope, err error) error {
 		e.heads.forget()
 		e.wake.wakeAll(pawl.CallerOf(ctx).Namespace)
 	}
-	if p := (panicked{}); errors.As(err, &p) {
+	if p := (commit.Panic{}); errors.As(err, &p) {
 		e.logPanic(ctx, p)
-		panic(p.value)
+		panic(p.Value)
 	}
 	if errors.Is(err, errNothing) {
 		return nil
@@ -268,23 +267,6 @@ func (e *Engine) keepAgain(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// panicked carries a panic out of a transaction that another goroutine may run.
-type panicked struct {
-	value any
-	stack []byte
-}
-
-func (p panicked) Error() string { return fmt.Sprint("panic: ", p.value) }
-
-func (e *Engine) logPanic(ctx context.Context, p panicked) {
-	e.log.ErrorContext(ctx, "a call panicked in its transaction", "panic", p.value, "stack", string(p.stack))
-}
-
-func shielded(ctx context.Context, run func(ctx context.Context) error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = panicked{v, debug.Stack()}
-		}
-	}()
-	return run(ctx)
+func (e *Engine) logPanic(ctx context.Context, p commit.Panic) {
+	e.log.ErrorContext(ctx, "a call panicked in its transaction", "panic", p.Value, "stack", string(p.Stack))
 }

@@ -15,7 +15,7 @@ func (e *Engine) Heartbeat(ctx context.Context, calls []pawl.HeartbeatCall) ([]p
 	ctx = store.For(ctx, store.Heartbeats)
 	v := fenced[pawl.HeartbeatCall, store.Touch, store.Touched, pawl.Beat]{
 		op:        "heartbeat",
-		committer: &e.committers.heartbeat,
+		committer: e.committers.heartbeat,
 		fence:     func(h *pawl.HeartbeatCall) pawl.Fence { return h.Fence },
 		check: func(h *pawl.HeartbeatCall, f *fields) {
 			f.number("/lease_seconds", h.LeaseSeconds, 0, pawl.MaxLeaseSeconds)
@@ -45,7 +45,7 @@ func (e *Engine) Progress(ctx context.Context, calls []pawl.ProgressCall) ([]paw
 	c := pawl.CallerOf(ctx)
 	v := fenced[pawl.ProgressCall, store.Touch, store.Touched, pawl.Moved]{
 		op:        "progress",
-		committer: &e.committers.progress,
+		committer: e.committers.progress,
 		fence:     func(p *pawl.ProgressCall) pawl.Fence { return p.Fence },
 		check: func(p *pawl.ProgressCall, f *fields) {
 			if p.Progress != nil {

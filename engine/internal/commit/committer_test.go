@@ -1,4 +1,4 @@
-package engine
+package commit
 
 import (
 	"context"
@@ -19,11 +19,11 @@ type testRow struct{ id, ord int }
 func gathered(t *testing.T, run func(ctx context.Context, ids []int) error) (errs [7]error, told int) {
 	t.Helper()
 	hold, held := make(chan struct{}), make(chan struct{}, maxFlushes)
-	l := &groupCommitter[testRow, testRow]{
-		ord:      func(r *testRow) *int { return &r.ord },
-		rowOf:    func(r *testRow) *int { return &r.ord },
-		panicked: func(context.Context, panicked) { told++ },
-		execute: func(_ *Engine, ctx context.Context, rows []testRow) ([]testRow, error) {
+	l := New(Options[testRow, testRow]{
+		Ord:      func(r *testRow) *int { return &r.ord },
+		RowOf:    func(r *testRow) *int { return &r.ord },
+		Panicked: func(context.Context, Panic) { told++ },
+		Execute: func(ctx context.Context, rows []testRow) ([]testRow, error) {
 			var ids []int
 			for _, r := range rows {
 				ids = append(ids, r.id)
@@ -35,10 +35,10 @@ func gathered(t *testing.T, run func(ctx context.Context, ids []int) error) (err
 			}
 			return rows, run(ctx, ids)
 		},
-	}
+	})
 	var calls sync.WaitGroup
 	call := func(id int) {
-		calls.Go(func() { _, errs[id] = l.do(context.Background(), &Engine{}, []testRow{{id: id}}) })
+		calls.Go(func() { _, errs[id] = l.Do(context.Background(), []testRow{{id: id}}) })
 	}
 	for id := range maxFlushes {
 		call(5 + id)
@@ -54,8 +54,8 @@ func gathered(t *testing.T, run func(ctx context.Context, ids []int) error) (err
 	}
 	close(hold)
 	calls.Wait()
-	l.flushes.Wait()
-	if _, err := l.do(context.Background(), &Engine{}, []testRow{{id: 4}}); err != nil && errs[4] == nil {
+	l.Wait()
+	if _, err := l.Do(context.Background(), []testRow{{id: 4}}); err != nil && errs[4] == nil {
 		t.Errorf("a later call: %v", err)
 	}
 	return errs, told
@@ -119,7 +119,7 @@ func TestAPanicEndsItsGroupOnly(t *testing.T) {
 
 // A group is bounded by the bytes of its rows too; a call of more has its own.
 func TestGroupsAreBoundedByBytes(t *testing.T) {
-	l := &groupCommitter[testRow, testRow]{bytes: func(r *testRow) int { return r.id << 20 }}
+	l := New(Options[testRow, testRow]{Bytes: func(r *testRow) int { return r.id << 20 }})
 	for _, mib := range []int{3, 4, 2, 9, 1} {
 		l.waiting = append(l.waiting, &request[testRow, testRow]{rows: []testRow{{id: mib}}})
 	}

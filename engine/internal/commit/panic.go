@@ -1,0 +1,26 @@
+package commit
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+)
+
+// Panic carries a panic out of a transaction that another goroutine may run.
+type Panic struct {
+	Value any
+	Stack []byte
+}
+
+// Error implements error.
+func (p Panic) Error() string { return fmt.Sprint("panic: ", p.Value) }
+
+// Shield returns a panic of run as a Panic.
+func Shield(ctx context.Context, run func(ctx context.Context) error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = Panic{v, debug.Stack()}
+		}
+	}()
+	return run(ctx)
+}
