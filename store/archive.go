@@ -21,7 +21,7 @@ var taskTables = []string{"tasks", "task_live", "work_items", "item_deps", "rest
 
 // columns of a hanging table, as its text selects them.
 func columns(table string) []string {
-	_, list, _ := strings.Cut(archiveSQL["rows "+table], "SELECT ")
+	_, list, _ := strings.Cut(expandColumns(archiveSQL["rows "+table]), "SELECT ")
 	list, _, _ = strings.Cut(list, "\nFROM")
 	return strings.Split(list, ", ")
 }

@@ -25,13 +25,13 @@ WHERE needs_id IN (SELECT id FROM pawl.work_items WHERE task_id = $1)
 ORDER BY needs_id, item_id
 
 -- name: rows rests
-SELECT item_id, namespace, task_id, type, priority, state, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, left_by, worker_id, started_at, since, completed_at, accepted_at, progress, stage, result, assembled_result, evidence, notes, error
+SELECT item_id, namespace, task_id, type, priority, state, @columns(carried), left_by, worker_id, started_at, since, completed_at, accepted_at, progress, stage, result, assembled_result, evidence, notes, error
 FROM pawl.rests
 WHERE item_id IN (SELECT id FROM pawl.work_items WHERE task_id = $1)
 ORDER BY item_id
 
 -- name: rows ends
-SELECT item_id, namespace, task_id, state, attempt, failures, rework, left_by, worker_id, started_at, ended_at, accepted_at, stage, result, assembled_result, error
+SELECT item_id, namespace, task_id, state, @columns(kept), left_by, worker_id, started_at, ended_at, accepted_at, stage, result, assembled_result, error
 FROM pawl.ends
 WHERE item_id IN (SELECT id FROM pawl.work_items WHERE task_id = $1)
 ORDER BY item_id

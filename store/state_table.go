@@ -16,9 +16,9 @@ var stateTableSQL = Texts(sqlFiles, "state_table.sql")
 // StateRow is an item's row taken out of the table of its state: the columns that all
 // those tables share, and those of that table alone.
 type StateRow struct {
-	ItemID, Namespace, TaskID, Type, State      string
-	Priority, Attempt, Failures, MaxAttempts    int
-	Solo, Feeds, Acceptance, Rework, Spared     int
+	ItemID, Namespace, TaskID, Type, State string
+	Carried
+	Priority                                    int
 	LeftBy, WorkerID, Error, Signal, SignalKey  Text
 	StartedAt, Since, RunAt, Until              *int64
 	Needs, Broken, Rank, Prefetch, LeaseSeconds int
@@ -33,35 +33,53 @@ type StateRow struct {
 // is claimed before items that were never claimed.
 func (h *StateRow) RequeueRank() int { return -2 * h.Priority }
 
-var sharedColumns = func(h *StateRow) []any {
-	return []any{&h.ItemID, &h.Namespace, &h.TaskID, &h.Type, &h.Attempt, &h.Failures, &h.MaxAttempts,
-		&h.Solo, &h.Feeds, &h.Acceptance, &h.Rework, &h.Spared, &h.WorkerID, &h.StartedAt, &h.Error}
-}
-
 // stateTable is one narrow table: which states it holds and its own columns.
 type stateTable struct {
 	name   string
 	states []string
-	own    func(h *StateRow) []any // scan targets after the carried ones
+	own    func(h *StateRow) []Column // after those that all the tables have
 }
 
 // stateTables are locked in this order: leases before waiting, as the hot verbs do. The
 // queue is locked before both: an item that is claimed meanwhile is then found in
 // leases, and not looked for again once rows of waiting are locked.
 var stateTables = []stateTable{
-	{"ready", []string{"queued"}, func(h *StateRow) []any { return []any{&h.LeftBy, &h.Since, &h.Rank} }},
-	{"scheduled", []string{"scheduled"}, func(h *StateRow) []any { return []any{&h.LeftBy, &h.Since, &h.Priority, &h.RunAt} }},
-	{"leases", []string{"leased", "in_progress"}, func(h *StateRow) []any {
-		return []any{&h.Priority, &h.State, &h.Prefetch, &h.LeaseSeconds, &h.AcquiredAt, &h.HeartbeatAt, &h.ExpiresAt, &h.Progress, &h.Stage,
-			&h.ProgressedAt, &h.Stopped, &h.KeyID}
+	{"ready", []string{"queued"}, func(h *StateRow) []Column {
+		return []Column{{"left_by", &h.LeftBy}, {"since", &h.Since}, {"rank", &h.Rank}}
 	}},
-	{"waiting", []string{"waiting"}, func(h *StateRow) []any {
-		return []any{&h.LeftBy, &h.Since, &h.Priority, &h.Until, &h.Signal, &h.SignalKey, &h.Needs, &h.Broken}
+	{"scheduled", []string{"scheduled"}, func(h *StateRow) []Column {
+		return []Column{{"left_by", &h.LeftBy}, {"since", &h.Since}, {"priority", &h.Priority}, {"run_at", &h.RunAt}}
 	}},
-	{"rests", []string{"submitted", "accepted", "failed", "dead_lettered"}, func(h *StateRow) []any {
-		return []any{&h.LeftBy, &h.Since, &h.Priority, &h.State, &h.CompletedAt, &h.AcceptedAt, &h.Progress, &h.Stage, &h.Result, &h.Assembled,
-			&h.Evidence, &h.Notes}
+	{"leases", []string{"leased", "in_progress"}, func(h *StateRow) []Column {
+		return []Column{{"priority", &h.Priority}, {"state", &h.State}, {"prefetch", &h.Prefetch}, {"lease_seconds", &h.LeaseSeconds},
+			{"acquired_at", &h.AcquiredAt}, {"heartbeat_at", &h.HeartbeatAt}, {"lease_expires_at", &h.ExpiresAt}, {"progress", &h.Progress},
+			{"stage", &h.Stage}, {"progressed_at", &h.ProgressedAt}, {"stopped", &h.Stopped}, {"key_id", &h.KeyID}}
 	}},
+	{"waiting", []string{"waiting"}, func(h *StateRow) []Column {
+		return []Column{{"left_by", &h.LeftBy}, {"since", &h.Since}, {"priority", &h.Priority}, {"until", &h.Until}, {"signal", &h.Signal},
+			{"signal_key", &h.SignalKey}, {"needs", &h.Needs}, {"broken", &h.Broken}}
+	}},
+	{"rests", []string{"submitted", "accepted", "failed", "dead_lettered"}, func(h *StateRow) []Column {
+		return []Column{{"left_by", &h.LeftBy}, {"since", &h.Since}, {"priority", &h.Priority}, {"state", &h.State}, {"completed_at", &h.CompletedAt},
+			{"accepted_at", &h.AcceptedAt}, {"progress", &h.Progress}, {"stage", &h.Stage}, {"result", &h.Result}, {"assembled_result", &h.Assembled},
+			{"evidence", &h.Evidence}, {"notes", &h.Notes}}
+	}},
+}
+
+// columns are those of the item's row in a table, as all statements that take or put
+// a whole row name them: @columns(ready) and so on.
+func (h *StateRow) columns(p *stateTable) []Column {
+	return slices.Concat(
+		[]Column{{"item_id", &h.ItemID}, {"namespace", &h.Namespace}, {"task_id", &h.TaskID}, {"type", &h.Type}}, h.Carried.Columns(),
+		[]Column{{"worker_id", &h.WorkerID}, {"started_at", &h.StartedAt}, {"error", &h.Error}}, p.own(h))
+}
+
+// endColumns are those of the row in ends of an item that ended.
+func (h *StateRow) endColumns() []Column {
+	return slices.Concat(
+		[]Column{{"item_id", &h.ItemID}, {"namespace", &h.Namespace}, {"task_id", &h.TaskID}}, h.Carried.Kept(),
+		[]Column{{"worker_id", &h.WorkerID}, {"started_at", &h.StartedAt}, {"error", &h.Error}, {"left_by", &h.LeftBy}, {"state", &h.State},
+			{"ended_at", &h.Since}, {"accepted_at", &h.AcceptedAt}, {"stage", &h.Stage}, {"result", &h.Result}, {"assembled_result", &h.Assembled}})
 }
 
 // Take removes the rows of the given items from their stateTables, where their state
@@ -75,7 +93,7 @@ func Take(ctx context.Context, tx Tx, itemIDs, states []string) ([]StateRow, err
 		}
 		return scanStateRows(ctx, tx, stateTableSQL["take "+p.name], args, func(h *StateRow) []any {
 			h.State = p.states[0]
-			return append(sharedColumns(h), p.own(h)...)
+			return Targets(h.columns(p))
 		})
 	})
 }
@@ -98,7 +116,7 @@ func Amend(ctx context.Context, tx Tx, itemIDs, states []string, a Amendment) ([
 		}
 		held, err := scanStateRows(ctx, tx, stateTableSQL["take "+p.name], []any{ids}, func(h *StateRow) []any {
 			h.State = p.states[0]
-			return append(sharedColumns(h), p.own(h)...)
+			return Targets(h.columns(p))
 		})
 		for i := range held {
 			held[i].amend(a)
@@ -186,13 +204,12 @@ func Put(ctx context.Context, tx Tx, held []StateRow) error {
 	for i := range held {
 		h := &held[i]
 		if h.ended() {
-			rows["ends"] = append(rows["ends"], []any{h.ItemID, h.Namespace, h.TaskID, h.Attempt, h.Failures, h.Rework, h.WorkerID, h.StartedAt, h.Error,
-				h.LeftBy, h.State, h.Since, h.AcceptedAt, h.Stage, h.Result, h.Assembled})
+			rows["ends"] = append(rows["ends"], Values(h.endColumns()))
 			continue
 		}
-		for _, p := range stateTables {
-			if slices.Contains(p.states, h.State) {
-				rows[p.name] = append(rows[p.name], values(append(sharedColumns(h), p.own(h)...)))
+		for j := range stateTables {
+			if p := &stateTables[j]; slices.Contains(p.states, h.State) {
+				rows[p.name] = append(rows[p.name], Values(h.columns(p)))
 			}
 		}
 	}
@@ -208,27 +225,6 @@ func Put(ctx context.Context, tx Tx, held []StateRow) error {
 
 func (h *StateRow) ended() bool {
 	return h.State == "completed" || h.State == "rejected" || h.State == "cancelled"
-}
-
-// values reads scan targets back as arguments.
-func values(targets []any) []any {
-	for i, t := range targets {
-		switch v := t.(type) {
-		case *string:
-			targets[i] = *v
-		case *int:
-			targets[i] = *v
-		case *int64:
-			targets[i] = *v
-		case **int:
-			targets[i] = *v
-		case **int64:
-			targets[i] = *v
-		case *Text:
-			targets[i] = *v
-		}
-	}
-	return targets
 }
 
 // Event is a row of task_events to insert.

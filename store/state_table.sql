@@ -1,5 +1,5 @@
--- Taking narrow rows out of their places and putting them in. The columns every
--- place has come first, in one order, then the place's own. Rows of leases and of
+-- Taking narrow rows out of their tables and putting them in. The columns are listed
+-- in state_table.go and carried.go. Rows of leases and of
 -- waiting are locked by item id, as the hot verbs lock them: see store.Hot.
 
 -- The rows are found once: statistics from when the table was empty must not have
@@ -15,12 +15,12 @@ WITH held AS MATERIALIZED (
   JOIN pawl.ready r ON r.namespace = w.namespace AND r.type = w.type AND r.rank = w.rank AND r.item_id = w.id)
 DELETE FROM pawl.ready
 WHERE (namespace, type, rank, item_id) IN (SELECT namespace, type, rank, item_id FROM held)
-RETURNING item_id, namespace, task_id, type, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, worker_id, started_at, error, left_by, since, rank
+RETURNING @columns(ready)
 
 -- name: take scheduled
 DELETE FROM pawl.scheduled
 WHERE item_id IN @list($1)
-RETURNING item_id, namespace, task_id, type, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, worker_id, started_at, error, left_by, since, priority, run_at
+RETURNING @columns(scheduled)
 
 -- name: take waiting
 WITH held AS MATERIALIZED (
@@ -31,7 +31,7 @@ WITH held AS MATERIALIZED (
   @lock)
 DELETE FROM pawl.waiting
 WHERE item_id IN (SELECT item_id FROM held)
-RETURNING item_id, namespace, task_id, type, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, worker_id, started_at, error, left_by, since, priority, until, signal, signal_key, needs, broken
+RETURNING @columns(waiting)
 
 -- name: take leases
 WITH held AS MATERIALIZED (
@@ -42,36 +42,36 @@ WITH held AS MATERIALIZED (
   @lock)
 DELETE FROM pawl.leases
 WHERE item_id IN (SELECT item_id FROM held)
-RETURNING item_id, namespace, task_id, type, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, worker_id, started_at, error, priority, state, prefetch, lease_seconds, acquired_at, heartbeat_at, lease_expires_at, progress, stage, progressed_at, stopped, key_id
+RETURNING @columns(leases)
 
 -- name: take rests
 DELETE FROM pawl.rests
 WHERE item_id IN @list($1) AND state IN @list($2)
-RETURNING item_id, namespace, task_id, type, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, worker_id, started_at, error, left_by, since, priority, state, completed_at, accepted_at, progress, stage, result, assembled_result, evidence, notes
+RETURNING @columns(rests)
 
 -- name: put ready
-INSERT INTO pawl.ready (item_id, namespace, task_id, type, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, worker_id, started_at, error, left_by, since, rank)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
+INSERT INTO pawl.ready (@columns(ready))
+VALUES (@values(ready, $1))
 
 -- name: put scheduled
-INSERT INTO pawl.scheduled (item_id, namespace, task_id, type, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, worker_id, started_at, error, left_by, since, priority, run_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
+INSERT INTO pawl.scheduled (@columns(scheduled))
+VALUES (@values(scheduled, $1))
 
 -- name: put waiting
-INSERT INTO pawl.waiting (item_id, namespace, task_id, type, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, worker_id, started_at, error, left_by, since, priority, until, signal, signal_key, needs, broken)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)
+INSERT INTO pawl.waiting (@columns(waiting))
+VALUES (@values(waiting, $1))
 
 -- name: put leases
-INSERT INTO pawl.leases (item_id, namespace, task_id, type, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, worker_id, started_at, error, priority, state, prefetch, lease_seconds, acquired_at, heartbeat_at, lease_expires_at, progress, stage, progressed_at, stopped, key_id)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27)
+INSERT INTO pawl.leases (@columns(leases))
+VALUES (@values(leases, $1))
 
 -- name: put rests
-INSERT INTO pawl.rests (item_id, namespace, task_id, type, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, worker_id, started_at, error, left_by, since, priority, state, completed_at, accepted_at, progress, stage, result, assembled_result, evidence, notes)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27)
+INSERT INTO pawl.rests (@columns(rests))
+VALUES (@values(rests, $1))
 
 -- name: put ends
-INSERT INTO pawl.ends (item_id, namespace, task_id, attempt, failures, rework, worker_id, started_at, error, left_by, state, ended_at, accepted_at, stage, result, assembled_result)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+INSERT INTO pawl.ends (@columns(ends))
+VALUES (@values(ends, $1))
 
 -- Rows that others change at the same time are changed where they are: who waits
 -- for a row's lock finds its newest version, and nothing in place of a row that

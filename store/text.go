@@ -22,7 +22,7 @@ func Texts(fsys embed.FS, file string) map[string]string {
 
 // Rewriter makes a Dialect.Rewrite out of replacements (old, new, old, new …),
 // applied once per text. list is what @list($n) becomes, among what @among($n)
-// becomes, with %s for $n.
+// becomes, with %s for $n. Marks of columns are expanded first: see columnLists.
 func Rewriter(list, among string, replacements ...string) func(string) string {
 	r := strings.NewReplacer(replacements...)
 	var seen sync.Map
@@ -30,14 +30,19 @@ func Rewriter(list, among string, replacements ...string) func(string) string {
 		if done, ok := seen.Load(q); ok {
 			return done.(string)
 		}
-		done := r.Replace(expand(expand(q, "@list(", list), "@among(", among))
+		done := r.Replace(expand(expand(expandColumns(q), "@list(", in(list)), "@among(", in(among)))
 		seen.Store(q, done)
 		return done
 	}
 }
 
-// expand puts a template in the place of each mark and its argument.
-func expand(text, mark, template string) string {
+// in puts the argument of a mark into a template.
+func in(template string) func(arg string) string {
+	return func(arg string) string { return strings.Replace(template, "%s", arg, 1) }
+}
+
+// expand puts what is made of its argument in the place of each mark.
+func expand(text, mark string, made func(arg string) string) string {
 	var b strings.Builder
 	for {
 		head, tail, found := strings.Cut(text, mark)
@@ -47,6 +52,6 @@ func expand(text, mark, template string) string {
 		}
 		var arg string
 		arg, text, _ = strings.Cut(tail, ")")
-		b.WriteString(strings.Replace(template, "%s", arg, 1))
+		b.WriteString(made(arg))
 	}
 }

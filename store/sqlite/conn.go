@@ -135,6 +135,8 @@ func (s *stmt) bind(i int, arg any) error {
 		s.BindText(i, v)
 	case int64:
 		s.BindInt64(i, v)
+	case int:
+		s.BindInt64(i, int64(v))
 	case store.Text:
 		if v == "" {
 			s.BindNull(i)
@@ -266,6 +268,11 @@ func (r *rows) scan(i int, dest any) error {
 	case *int64:
 		if kind == direct.TypeInteger {
 			*d = r.stmt.ColumnInt64(i)
+			return nil
+		}
+	case *int:
+		if kind == direct.TypeInteger {
+			*d = int(r.stmt.ColumnInt64(i))
 			return nil
 		}
 	}

@@ -32,7 +32,7 @@ WITH d AS (
     --bytes ) a) b
     --bytes WHERE COALESCE(b.before, 0) < $15::int
     ))
-  RETURNING type, rank, item_id, task_id, attempt + 1 AS claim, failures, max_attempts, solo, feeds, acceptance, rework, spared, started_at, error),
+  RETURNING type, rank, item_id, task_id, @columns(carried, attempt: attempt + 1 AS claim), started_at, error),
 n AS MATERIALIZED (SELECT pawl.now() AS now FROM (SELECT count(*) FROM d) locked),
 -- Dealt out in claim order: each claimant's rows start at its place in $8. What was
 -- said is the item's open message, or the newest that was stopped.
@@ -45,9 +45,9 @@ r AS MATERIALIZED (
      LIMIT 1) AS said
   FROM d),
 lease AS (
-  INSERT INTO pawl.leases (item_id, namespace, task_id, type, priority, state, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared,
+  INSERT INTO pawl.leases (item_id, namespace, task_id, type, priority, state, @columns(carried),
     prefetch, worker_id, lease_seconds, started_at, acquired_at, heartbeat_at, lease_expires_at, error, stopped, key_id)
-  SELECT item_id, $1::text, task_id, type, priority, 'leased', claim, failures, max_attempts, solo, feeds, acceptance, rework, spared,
+  SELECT item_id, $1::text, task_id, type, priority, 'leased', @columns(carried, attempt: claim),
     ($11::smallint[])[who], ($9::text[])[who], ($10::int[])[who], COALESCE(started_at, (SELECT now FROM n)), (SELECT now FROM n), (SELECT now FROM n),
     (SELECT now FROM n) + ($10::int[])[who] * 1000000::bigint, error, CASE WHEN split_part(said, ' ', 1) = 'stopped' THEN split_part(said, ' ', 2) END,
     NULLIF(($14::text[])[who], '')

@@ -3,11 +3,11 @@ WITH c AS MATERIALIZED (
   FROM unnest($1::text[], $2::text[], $3::text[], $4::int[], $5::text[])
     WITH ORDINALITY AS c(item_id, namespace, worker_id, attempt, result, ord)),
 k AS MATERIALIZED (
-  SELECT c.item_id, c.namespace, l.task_id, l.type, l.priority, l.state, c.attempt, l.failures, l.solo, l.feeds, l.rework, c.worker_id, l.started_at, l.lease_expires_at,
+  SELECT c.item_id, c.namespace, l.task_id, l.type, l.priority, l.state, @columns(l.kept), l.solo, l.feeds, c.worker_id, l.started_at, l.lease_expires_at,
     l.stage, l.key_id, c.ord, c.result
   FROM c,
     LATERAL (
-      SELECT l.task_id, l.type, l.priority, l.state, l.failures, l.solo, l.feeds, l.rework, l.started_at, l.lease_expires_at, l.stage, l.key_id
+      SELECT l.task_id, l.type, l.priority, l.state, @columns(l.kept), l.solo, l.feeds, l.started_at, l.lease_expires_at, l.stage, l.key_id
       FROM pawl.leases l
       WHERE l.item_id = c.item_id AND l.namespace = c.namespace AND l.worker_id = c.worker_id AND l.attempt = c.attempt AND l.acceptance = 0
       OFFSET 0
@@ -21,8 +21,8 @@ gone AS (
   DELETE FROM pawl.leases
   WHERE item_id = ANY(ARRAY(SELECT item_id FROM x))),
 ended AS (
-  INSERT INTO pawl.ends (item_id, namespace, task_id, state, attempt, failures, rework, worker_id, started_at, ended_at, stage, result)
-  SELECT item_id, namespace, task_id, 'completed', attempt, failures, rework, worker_id, started_at, (SELECT now FROM n), stage, result
+  INSERT INTO pawl.ends (item_id, namespace, task_id, state, @columns(kept), worker_id, started_at, ended_at, stage, result)
+  SELECT item_id, namespace, task_id, 'completed', @columns(kept), worker_id, started_at, (SELECT now FROM n), stage, result
   FROM x
   RETURNING 1),
 event AS (

@@ -29,14 +29,14 @@ gone AS (
   DELETE FROM pawl.leases
   WHERE item_id = ANY(ARRAY(SELECT item_id FROM x))),
 ready AS (
-  INSERT INTO pawl.ready (namespace, type, rank, item_id, task_id, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, left_by, worker_id, started_at, since, error)
-  SELECT namespace, type, -2 * priority, item_id, task_id, attempt, new_failures, max_attempts, solo, feeds, acceptance, rework, spared + CASE WHEN spare THEN 1 ELSE 0 END, 'expired', worker_id, started_at, now, new_error
+  INSERT INTO pawl.ready (namespace, type, rank, item_id, task_id, @columns(carried), left_by, worker_id, started_at, since, error)
+  SELECT namespace, type, -2 * priority, item_id, task_id, @columns(carried, failures: new_failures, spared: spared + CASE WHEN spare THEN 1 ELSE 0 END), 'expired', worker_id, started_at, now, new_error
   FROM y
   WHERE NOT spent
   RETURNING 1),
 rested AS (
-  INSERT INTO pawl.rests (item_id, namespace, task_id, type, priority, state, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, left_by, worker_id, started_at, since, completed_at, progress, stage, error)
-  SELECT item_id, namespace, task_id, type, priority, 'failed', attempt, new_failures, max_attempts, solo, feeds, acceptance, rework, spared, 'expired', worker_id, started_at, now, now, progress, stage, new_error
+  INSERT INTO pawl.rests (item_id, namespace, task_id, type, priority, state, @columns(carried), left_by, worker_id, started_at, since, completed_at, progress, stage, error)
+  SELECT item_id, namespace, task_id, type, priority, 'failed', @columns(carried, failures: new_failures), 'expired', worker_id, started_at, now, now, progress, stage, new_error
   FROM y
   WHERE spent
   RETURNING 1),

@@ -22,26 +22,26 @@ gone AS (
   DELETE FROM pawl.leases
   WHERE item_id = ANY(ARRAY(SELECT item_id FROM x))),
 ready AS (
-  INSERT INTO pawl.ready (namespace, type, rank, item_id, task_id, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, left_by, worker_id, started_at, since, error)
-  SELECT namespace, type, -2 * priority, item_id, task_id, attempt, new_failures, max_attempts, solo, feeds, acceptance, rework, spared, event, worker_id, started_at, now, new_error
+  INSERT INTO pawl.ready (namespace, type, rank, item_id, task_id, @columns(carried), left_by, worker_id, started_at, since, error)
+  SELECT namespace, type, -2 * priority, item_id, task_id, @columns(carried, failures: new_failures), event, worker_id, started_at, now, new_error
   FROM y
   WHERE to_state = 'queued'
   RETURNING 1),
 scheduled AS (
-  INSERT INTO pawl.scheduled (item_id, namespace, task_id, type, priority, run_at, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, left_by, worker_id, started_at, since, error)
-  SELECT item_id, namespace, task_id, type, priority, run_at, attempt, new_failures, max_attempts, solo, feeds, acceptance, rework, spared, event, worker_id, started_at, now, new_error
+  INSERT INTO pawl.scheduled (item_id, namespace, task_id, type, priority, run_at, @columns(carried), left_by, worker_id, started_at, since, error)
+  SELECT item_id, namespace, task_id, type, priority, run_at, @columns(carried, failures: new_failures), event, worker_id, started_at, now, new_error
   FROM y
   WHERE to_state = 'scheduled'
   RETURNING 1),
 waiting AS (
-  INSERT INTO pawl.waiting (item_id, namespace, task_id, type, priority, until, signal, signal_key, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, left_by, worker_id, started_at, since, error)
-  SELECT item_id, namespace, task_id, type, priority, until, signal, signal_key, attempt, new_failures, max_attempts, solo, feeds, acceptance, rework, spared, event, worker_id, started_at, now, new_error
+  INSERT INTO pawl.waiting (item_id, namespace, task_id, type, priority, until, signal, signal_key, @columns(carried), left_by, worker_id, started_at, since, error)
+  SELECT item_id, namespace, task_id, type, priority, until, signal, signal_key, @columns(carried, failures: new_failures), event, worker_id, started_at, now, new_error
   FROM y
   WHERE to_state = 'waiting'
   RETURNING 1),
 rested AS (
-  INSERT INTO pawl.rests (item_id, namespace, task_id, type, priority, state, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, left_by, worker_id, started_at, since, completed_at, progress, stage, error)
-  SELECT item_id, namespace, task_id, type, priority, 'failed', attempt, new_failures, max_attempts, solo, feeds, acceptance, rework, spared, event, worker_id, started_at, now, now, progress, stage, new_error
+  INSERT INTO pawl.rests (item_id, namespace, task_id, type, priority, state, @columns(carried), left_by, worker_id, started_at, since, completed_at, progress, stage, error)
+  SELECT item_id, namespace, task_id, type, priority, 'failed', @columns(carried, failures: new_failures), event, worker_id, started_at, now, now, progress, stage, new_error
   FROM y
   WHERE spent
   RETURNING 1),

@@ -21,17 +21,17 @@ var (
 
 // claimed is a row of ready on its way to leases.
 type claimed struct {
-	kind, itemID, taskID                    string
-	rank, attempt, failures, maxAttempts    int64
-	solo, feeds, acceptance, rework, spared int64
-	startedAt                               *int64
-	err, key, reasons, said                 store.Text
-	input                                   string
+	kind, itemID, taskID string
+	rank                 int64
+	store.Carried
+	startedAt               *int64
+	err, key, reasons, said store.Text
+	input                   string
 }
 
 func (r *claimed) targets() []any {
-	return []any{&r.kind, &r.rank, &r.itemID, &r.taskID, &r.attempt, &r.failures, &r.maxAttempts, &r.solo, &r.feeds, &r.acceptance, &r.rework, &r.spared,
-		&r.startedAt, &r.err, &r.key, &r.input, &r.reasons, &r.said}
+	return slices.Concat([]any{&r.kind, &r.rank, &r.itemID, &r.taskID}, store.Targets(r.Columns()), []any{
+		&r.startedAt, &r.err, &r.key, &r.input, &r.reasons, &r.said})
 }
 
 // batch is what a claim has taken so far. It is full with its rows, or with the row
@@ -175,15 +175,15 @@ func hold(ctx context.Context, tx store.Tx, namespace string, c *store.Claimant,
 	if r.startedAt != nil {
 		started = *r.startedAt
 	}
-	r.attempt++
-	_, err := tx.Exec(ctx, claimLease, r.itemID, namespace, r.taskID, r.kind, priority, r.attempt, r.failures, r.maxAttempts,
-		r.solo, r.feeds, r.acceptance, r.rework, r.spared, flag(c.Prefetch), c.WorkerID, int64(c.LeaseSeconds), started, now, expires, r.err, c.Key, store.StoppedIn(r.said))
+	r.Attempt++
+	_, err := tx.Exec(ctx, claimLease, with(r.Columns(), r.itemID, namespace, r.taskID, r.kind, priority, flag(c.Prefetch), c.WorkerID, int64(c.LeaseSeconds),
+		started, now, expires, r.err, c.Key, store.StoppedIn(r.said))...)
 	if err == nil {
-		_, err = tx.Exec(ctx, claimLeased, namespace, r.taskID, r.itemID, r.attempt, who.Type, store.Text(who.ID), c.Key, now)
+		_, err = tx.Exec(ctx, claimLeased, namespace, r.taskID, r.itemID, int64(r.Attempt), who.Type, store.Text(who.ID), c.Key, now)
 	}
 	return store.Claimed{
 		ItemID: r.itemID, TaskID: r.taskID, Type: r.kind, Key: r.key, Rank: int(r.rank), Priority: int(priority),
-		Attempt: int(r.attempt), Failures: int(r.failures), MaxAttempts: int(r.maxAttempts), LeaseSeconds: c.LeaseSeconds,
+		Attempt: r.Attempt, Failures: r.Failures, MaxAttempts: r.MaxAttempts, LeaseSeconds: c.LeaseSeconds,
 		Input: r.input, Said: r.said, Error: r.err, Reasons: r.reasons, AcquiredAt: now, LeaseExpiresAt: expires,
 	}, err
 }

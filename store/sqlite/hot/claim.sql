@@ -1,5 +1,5 @@
 -- name: Head
-SELECT r.type, r.rank, r.item_id, r.task_id, r.attempt, r.failures, r.max_attempts, r.solo, r.feeds, r.acceptance, r.rework, r.spared, r.started_at, r.error,
+SELECT r.type, r.rank, r.item_id, r.task_id, @columns(r.carried), r.started_at, r.error,
   w.key, w.input, CASE WHEN r.rework > 0 THEN w.reasons END,
   (SELECT m.state || ' ' || m.id || ' ' || m.chunks || ' ' || m.step_number
    FROM pawl.messages m
@@ -19,7 +19,7 @@ WHERE namespace = $1 AND type = $2 AND rank = $3 AND item_id BETWEEN $4 AND $5
 -- name: Pick
 DELETE FROM pawl.ready
 WHERE namespace = $1 AND type = $2 AND rank = $3 AND item_id = $4
-RETURNING type, rank, item_id, task_id, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, started_at, error,
+RETURNING type, rank, item_id, task_id, @columns(carried), started_at, error,
   (SELECT w.key FROM pawl.work_items w WHERE w.id = item_id),
   (SELECT w.input FROM pawl.work_items w WHERE w.id = item_id),
   CASE WHEN rework > 0 THEN (SELECT w.reasons FROM pawl.work_items w WHERE w.id = item_id) END,
@@ -37,10 +37,10 @@ ORDER BY item_id
 LIMIT $5
 
 -- name: Lease
-INSERT INTO pawl.leases (item_id, namespace, task_id, type, priority, state, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, prefetch,
-  worker_id, lease_seconds, started_at, acquired_at, heartbeat_at, lease_expires_at, error, key_id, stopped)
-VALUES ($1, $2, $3, $4, $5, 'leased', $6, $7, $8, $9, $10, $11, $12, $13, $14,
-  $15, $16, $17, $18, $18, $19, $20, $21, $22)
+INSERT INTO pawl.leases (item_id, namespace, task_id, type, priority, state, prefetch, worker_id, lease_seconds, started_at,
+  acquired_at, heartbeat_at, lease_expires_at, error, key_id, stopped, @columns(carried))
+VALUES ($1, $2, $3, $4, $5, 'leased', $6, $7, $8, $9,
+  $10, $10, $11, $12, $13, $14, @values(carried, $15))
 
 -- name: Leased
 INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, actor_type, actor_id, key_id, created_at)

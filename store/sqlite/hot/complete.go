@@ -23,10 +23,11 @@ func (Verbs) Complete(ctx context.Context, tx store.Tx, calls []store.Complete) 
 	var counts tally
 	var l lease
 	// Only what is needed: the driver asks for the name and type of each column.
-	targets := []any{&l.taskID, &l.kind, &l.state, &l.priority, &l.failures, &l.rework, &l.solo, &l.feeds, &l.startedAt, &l.stage, &l.keyID}
+	targets := []any{&l.taskID, &l.kind, &l.state, &l.priority}
+	targets = append(append(targets, store.Targets(l.Kept())...), &l.Solo, &l.Feeds, &l.startedAt, &l.stage, &l.keyID)
 	for i := range calls {
 		c := &calls[i]
-		l.itemID, l.namespace, l.workerID, l.attempt = c.ItemID, c.Namespace, c.WorkerID, int64(c.Attempt)
+		l.itemID, l.namespace, l.workerID, l.Attempt = c.ItemID, c.Namespace, c.WorkerID, c.Attempt
 		found, err := store.Row(ctx, tx, targets, completeTake, c.ItemID, c.Namespace, c.WorkerID, int64(c.Attempt), now)
 		if err == nil && found {
 			err = l.end(ctx, tx, c.Result, now)
@@ -43,15 +44,15 @@ func (Verbs) Complete(ctx context.Context, tx store.Tx, calls []store.Complete) 
 }
 
 func (l *lease) end(ctx context.Context, tx store.Tx, result string, now int64) error {
-	_, err := tx.Exec(ctx, completeEnd, l.itemID, l.namespace, l.taskID, l.attempt, l.failures, l.rework, l.workerID, l.startedAt, now, l.stage, result)
-	if err == nil && l.feeds == 1 {
+	_, err := tx.Exec(ctx, completeEnd, with(l.Kept(), l.itemID, l.namespace, l.taskID, l.workerID, l.startedAt, now, l.stage, result)...)
+	if err == nil && l.Feeds == 1 {
 		_, err = tx.Exec(ctx, completeFeed, l.itemID)
 	}
 	if err != nil {
 		return err
 	}
 	e := l.event("completed", "completed", worker(l.workerID, l.keyID))
-	if l.solo == 1 {
+	if l.Solo == 1 {
 		e.taskFrom, e.taskTo = "open", "completed"
 	}
 	return e.write(ctx, tx, now)
@@ -59,6 +60,6 @@ func (l *lease) end(ctx context.Context, tx store.Tx, result string, now int64) 
 
 func (l *lease) moved(ord int, state string, runAt, now int64) store.Moved {
 	out := state == "completed" || state == "failed"
-	return store.Moved{Ord: ord, TaskID: l.taskID, State: state, Failures: int(l.failures), Priority: int(l.priority), Type: l.kind,
-		RunAt: runAt, Now: now, Fed: l.feeds == 1 && out, Settled: l.solo == 1 && out}
+	return store.Moved{Ord: ord, TaskID: l.taskID, State: state, Failures: l.Failures, Priority: int(l.priority), Type: l.kind,
+		RunAt: runAt, Now: now, Fed: l.Feeds == 1 && out, Settled: l.Solo == 1 && out}
 }

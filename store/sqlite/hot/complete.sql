@@ -1,11 +1,11 @@
 -- name: Take
 DELETE FROM pawl.leases
 WHERE item_id = $1 AND namespace = $2 AND worker_id = $3 AND attempt = $4 AND lease_expires_at > $5 AND acceptance = 0
-RETURNING task_id, type, state, priority, failures, rework, solo, feeds, started_at, stage, key_id
+RETURNING task_id, type, state, priority, @columns(kept), solo, feeds, started_at, stage, key_id
 
 -- name: End
-INSERT INTO pawl.ends (item_id, namespace, task_id, state, attempt, failures, rework, worker_id, started_at, ended_at, stage, result)
-VALUES ($1, $2, $3, 'completed', $4, $5, $6, $7, $8, $9, $10, $11)
+INSERT INTO pawl.ends (item_id, namespace, task_id, state, worker_id, started_at, ended_at, stage, result, @columns(kept))
+VALUES ($1, $2, $3, 'completed', $4, $5, $6, $7, $8, @values(kept, $9))
 
 -- name: Feed
 UPDATE pawl.waiting

@@ -2,6 +2,7 @@ package hot
 
 import (
 	"context"
+	"slices"
 
 	"github.com/pawl-work/pawl/store"
 )
@@ -17,11 +18,11 @@ var (
 
 // sleeper is a row of scheduled or waiting on its way to ready.
 type sleeper struct {
-	itemID, namespace, taskID, kind          string
-	priority, attempt, failures, maxAttempts int64
-	solo, feeds, acceptance, rework, spared  int64
-	leftBy, workerID, err                    store.Text
-	startedAt                                *int64
+	itemID, namespace, taskID, kind string
+	priority                        int64
+	store.Carried
+	leftBy, workerID, err store.Text
+	startedAt             *int64
 }
 
 // Due implements store.Timed. What waits for others and for a time waits for both.
@@ -55,17 +56,17 @@ func (Verbs) Due(ctx context.Context, tx store.Tx, limit int, only []string) ([]
 
 func wake(ctx context.Context, tx store.Tx, id, take, name, from string, now int64) (store.DueItem, error) {
 	var s sleeper
-	_, err := store.Row(ctx, tx, []any{&s.itemID, &s.namespace, &s.taskID, &s.kind, &s.priority, &s.attempt, &s.failures, &s.maxAttempts,
-		&s.solo, &s.feeds, &s.acceptance, &s.rework, &s.spared, &s.leftBy, &s.workerID, &s.startedAt, &s.err}, take, id)
+	targets := slices.Concat([]any{&s.itemID, &s.namespace, &s.taskID, &s.kind, &s.priority}, store.Targets(s.Columns()), []any{
+		&s.leftBy, &s.workerID, &s.startedAt, &s.err})
+	_, err := store.Row(ctx, tx, targets, take, id)
 	if err != nil {
 		return store.DueItem{}, err
 	}
 	rank := -2 * s.priority
-	_, err = tx.Exec(ctx, putReady, s.namespace, s.kind, rank, s.itemID, s.taskID, s.attempt, s.failures, s.maxAttempts,
-		s.solo, s.feeds, s.acceptance, s.rework, s.spared, s.leftBy, s.workerID, s.startedAt, now, s.err)
+	_, err = tx.Exec(ctx, putReady, with(s.Columns(), s.namespace, s.kind, rank, s.itemID, s.taskID, s.leftBy, s.workerID, s.startedAt, now, s.err)...)
 	if err != nil {
 		return store.DueItem{}, err
 	}
-	e := event{namespace: s.namespace, taskID: s.taskID, itemID: store.Text(s.itemID), attempt: s.attempt, name: name, from: store.Text(from), to: "queued", actor: system}
+	e := event{namespace: s.namespace, taskID: s.taskID, itemID: store.Text(s.itemID), attempt: int64(s.Attempt), name: name, from: store.Text(from), to: "queued", actor: system}
 	return store.DueItem{Namespace: s.namespace, ItemID: s.itemID, Type: s.kind, Rank: int(rank)}, e.write(ctx, tx, now)
 }

@@ -16,8 +16,8 @@ var (
 type expiredData struct {
 	WorkerID    string `json:"worker_id"`
 	ExpiresAt   string `json:"lease_expires_at"`
-	Failures    int64  `json:"failures"`
-	MaxAttempts int64  `json:"max_attempts"`
+	Failures    int    `json:"failures"`
+	MaxAttempts int    `json:"max_attempts"`
 	Spared      bool   `json:"spared"`
 }
 
@@ -41,7 +41,7 @@ func (Verbs) Expire(ctx context.Context, tx store.Tx, limit int, only []string, 
 			return nil, err
 		}
 		counts.left(l, state)
-		out[i] = store.Expired{Namespace: l.namespace, ItemID: l.itemID, TaskID: l.taskID, Type: l.kind, State: state, Priority: int(l.priority), Fed: l.feeds == 1 && state == "failed"}
+		out[i] = store.Expired{Namespace: l.namespace, ItemID: l.itemID, TaskID: l.taskID, Type: l.kind, State: state, Priority: int(l.priority), Fed: l.Feeds == 1 && state == "failed"}
 		if boundary && message != "" && len(ids) > 0 {
 			if err := l.markExpired(ctx, tx, ids[0], message, now); err != nil {
 				return nil, err
@@ -74,18 +74,18 @@ func (l *lease) expire(ctx context.Context, tx store.Tx, now int64) (message, st
 	if _, err := tx.Exec(ctx, expireRemove, l.itemID); err != nil {
 		return "", "", err
 	}
-	spared := l.prefetch == 1 && l.state == "leased" && l.spared < l.maxAttempts
+	spared := l.prefetch == 1 && l.state == "leased" && l.Spared < l.MaxAttempts
 	switch {
 	case spared:
-		l.spared++
+		l.Spared++
 		state, err = "queued", l.toReady(ctx, tx, "expired", now)
-	case l.failures+1 < l.maxAttempts:
-		l.failures++
-		message = fmt.Sprintf("Lease expired - retry %d/%d", l.failures, l.maxAttempts)
+	case l.Failures+1 < l.MaxAttempts:
+		l.Failures++
+		message = fmt.Sprintf("Lease expired - retry %d/%d", l.Failures, l.MaxAttempts)
 		l.err = expiredError(message)
 		state, err = "queued", l.toReady(ctx, tx, "expired", now)
 	default:
-		l.failures++
+		l.Failures++
 		message = "Max retries exceeded"
 		l.err = expiredError(message)
 		state, err = "failed", l.toFailed(ctx, tx, "expired", now)
@@ -94,10 +94,10 @@ func (l *lease) expire(ctx context.Context, tx store.Tx, now int64) (message, st
 		return "", "", err
 	}
 	e := l.event("lease_expired", state, system)
-	if l.solo == 1 && state == "failed" {
+	if l.Solo == 1 && state == "failed" {
 		e.taskFrom, e.taskTo = "open", "failed"
 	}
-	e.data, err = encode(expiredData{l.workerID, rfc3339(l.expiresAt), l.failures, l.maxAttempts, spared})
+	e.data, err = encode(expiredData{l.workerID, rfc3339(l.expiresAt), l.Failures, l.MaxAttempts, spared})
 	if err != nil {
 		return "", "", err
 	}
@@ -109,7 +109,7 @@ func expiredError(message string) store.Text {
 }
 
 func (l *lease) markExpired(ctx context.Context, tx store.Tx, id, message string, now int64) error {
-	return l.mark(ctx, tx, id, boundary{message, l.failures, l.maxAttempts, &expiredLease{
-		WorkerID: l.workerID, Attempt: l.attempt, AcquiredAt: rfc3339(l.acquiredAt), ExpiresAt: rfc3339(l.expiresAt), HeartbeatAt: rfc3339(l.heartbeatAt),
+	return l.mark(ctx, tx, id, boundary{message, l.Failures, l.MaxAttempts, &expiredLease{
+		WorkerID: l.workerID, Attempt: l.Attempt, AcquiredAt: rfc3339(l.acquiredAt), ExpiresAt: rfc3339(l.expiresAt), HeartbeatAt: rfc3339(l.heartbeatAt),
 	}}, now)
 }

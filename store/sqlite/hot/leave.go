@@ -87,36 +87,36 @@ func orAbsent(t store.Text) *string {
 
 type failData struct {
 	Error       json.RawMessage `json:"error"`
-	Failures    int64           `json:"failures"`
-	MaxAttempts int64           `json:"max_attempts"`
+	Failures    int             `json:"failures"`
+	MaxAttempts int             `json:"max_attempts"`
 	RunAt       string          `json:"run_at,omitempty"`
 }
 
 // boundary is the snapshot of an error_boundary.
 type boundary struct {
 	Error        any           `json:"error"`
-	Failures     int64         `json:"failures"`
-	MaxAttempts  int64         `json:"max_attempts"`
+	Failures     int           `json:"failures"`
+	MaxAttempts  int           `json:"max_attempts"`
 	ExpiredLease *expiredLease `json:"expired_lease"`
 }
 
 type expiredLease struct {
 	WorkerID    string `json:"worker_id"`
-	Attempt     int64  `json:"attempt"`
+	Attempt     int    `json:"attempt"`
 	AcquiredAt  string `json:"acquired_at"`
 	ExpiresAt   string `json:"expires_at"`
 	HeartbeatAt string `json:"heartbeat_at"`
 }
 
 func (l *lease) fail(ctx context.Context, tx store.Tx, c *store.Leave, now int64) (state string, runAt int64, err error) {
-	l.failures++
+	l.Failures++
 	l.err = store.Text(c.Error)
-	delay := backoff(l.failures, c.Jitter)
+	delay := backoff(l.Failures, c.Jitter)
 	if c.DelayMicros != nil {
 		delay = *c.DelayMicros
 	}
 	switch {
-	case !c.Retryable || l.failures >= l.maxAttempts:
+	case !c.Retryable || l.Failures >= l.MaxAttempts:
 		state, err = "failed", l.toFailed(ctx, tx, "failed", now)
 	case delay <= 0:
 		state, err = "queued", l.toReady(ctx, tx, "failed", now)
@@ -128,24 +128,24 @@ func (l *lease) fail(ctx context.Context, tx store.Tx, c *store.Leave, now int64
 		return "", 0, err
 	}
 	e := l.event("failed", state, worker(l.workerID, l.keyID))
-	data := failData{Error: raw(c.Error), Failures: l.failures, MaxAttempts: l.maxAttempts}
+	data := failData{Error: raw(c.Error), Failures: l.Failures, MaxAttempts: l.MaxAttempts}
 	if runAt > 0 {
 		data.RunAt = rfc3339(runAt)
 	}
 	if e.data, err = encode(data); err != nil {
 		return "", 0, err
 	}
-	if l.solo == 1 && state == "failed" {
+	if l.Solo == 1 && state == "failed" {
 		e.taskFrom, e.taskTo = "open", "failed"
 	}
 	if err := e.write(ctx, tx, now); err != nil {
 		return "", 0, err
 	}
-	return state, runAt, l.mark(ctx, tx, c.CheckpointID, boundary{raw(c.Error), l.failures, l.maxAttempts, nil}, now)
+	return state, runAt, l.mark(ctx, tx, c.CheckpointID, boundary{raw(c.Error), l.Failures, l.MaxAttempts, nil}, now)
 }
 
 // backoff doubles from its base up to its bound; jitter is the caller's dice.
-func backoff(failures int64, jitter float64) int64 {
+func backoff(failures int, jitter float64) int64 {
 	doubled := float64(pawl.BackoffBase.Microseconds()) * math.Pow(2, float64(failures-1))
 	return int64(min(doubled, float64(pawl.BackoffMax.Microseconds())) * jitter)
 }
@@ -156,7 +156,7 @@ func (l *lease) mark(ctx context.Context, tx store.Tx, id string, b boundary, no
 	if err != nil {
 		return err
 	}
-	row := checkpoint{id: id, namespace: l.namespace, taskID: l.taskID, itemID: l.itemID, attempt: l.attempt, kind: pawl.ErrorBoundary, snapshot: string(snapshot)}
+	row := checkpoint{id: id, namespace: l.namespace, taskID: l.taskID, itemID: l.itemID, attempt: int64(l.Attempt), kind: pawl.ErrorBoundary, snapshot: string(snapshot)}
 	_, err = row.write(ctx, tx, now)
 	return err
 }

@@ -1,20 +1,20 @@
 -- Where an item goes that leaves a lease.
 
 -- name: PutReady
-INSERT INTO pawl.ready (namespace, type, rank, item_id, task_id, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, left_by, worker_id, started_at, since, error)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
+INSERT INTO pawl.ready (namespace, type, rank, item_id, task_id, left_by, worker_id, started_at, since, error, @columns(carried))
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, @values(carried, $11))
 
 -- name: PutScheduled
-INSERT INTO pawl.scheduled (item_id, namespace, task_id, type, priority, run_at, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, left_by, worker_id, started_at, since, error)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
+INSERT INTO pawl.scheduled (item_id, namespace, task_id, type, priority, run_at, left_by, worker_id, started_at, since, error, @columns(carried))
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, @values(carried, $12))
 
 -- name: PutWaiting
-INSERT INTO pawl.waiting (item_id, namespace, task_id, type, priority, until, signal, signal_key, needs, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, left_by, worker_id, started_at, since, error)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)
+INSERT INTO pawl.waiting (item_id, namespace, task_id, type, priority, until, signal, signal_key, needs, left_by, worker_id, started_at, since, error, @columns(carried))
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, @values(carried, $15))
 
 -- name: PutFailed
-INSERT INTO pawl.rests (item_id, namespace, task_id, type, priority, state, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, left_by, worker_id, started_at, since, completed_at, progress, stage, error)
-VALUES ($1, $2, $3, $4, $5, 'failed', $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $17, $18, $19, $20)
+INSERT INTO pawl.rests (item_id, namespace, task_id, type, priority, state, left_by, worker_id, started_at, since, completed_at, progress, stage, error, @columns(carried))
+VALUES ($1, $2, $3, $4, $5, 'failed', $6, $7, $8, $9, $9, $10, $11, $12, @values(carried, $13))
 
 -- name: BreakDependents
 UPDATE pawl.waiting

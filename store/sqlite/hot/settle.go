@@ -28,7 +28,7 @@ type counts struct {
 
 // left counts an item that went from its lease to state.
 func (t *tally) left(l *lease, state string) {
-	if l.solo != 0 || state != "completed" && state != "failed" {
+	if l.Solo != 0 || state != "completed" && state != "failed" {
 		return
 	}
 	if *t == nil {
@@ -43,7 +43,7 @@ func (t *tally) left(l *lease, state string) {
 	if state == "failed" {
 		c.failed++
 	}
-	c.acceptance = c.acceptance || l.acceptance == 1
+	c.acceptance = c.acceptance || l.Acceptance == 1
 }
 
 // settle writes the counters in the order of task ids, moves on the tasks that

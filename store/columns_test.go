@@ -1,0 +1,40 @@
+package store
+
+import "testing"
+
+func TestExpandColumns(t *testing.T) {
+	for mark, want := range map[string]string{
+		"@columns(kept)":   "attempt, failures, rework",
+		"@columns(l.kept)": "l.attempt, l.failures, l.rework",
+		"SELECT @columns(kept, failures: failures + 1), state": "SELECT attempt, failures + 1, rework, state",
+		"VALUES ($1, @values(kept, $2))":                       "VALUES ($1, $2, $3, $4)",
+	} {
+		if got := expandColumns(mark); got != want {
+			t.Errorf("%s becomes %q, want %q", mark, got, want)
+		}
+	}
+	for _, wrong := range []string{"@columns(carted)", "@columns(kept, solo: 1)", "@values(kept)"} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s is taken", wrong)
+				}
+			}()
+			expandColumns(wrong)
+		}()
+	}
+}
+
+// What ends keeps is carried there.
+func TestKeptIsCarried(t *testing.T) {
+	var c Carried
+	at := map[any]string{}
+	for _, column := range c.Columns() {
+		at[column.At] = column.Name
+	}
+	for _, column := range c.Kept() {
+		if at[column.At] != column.Name {
+			t.Errorf("%s is kept and not carried", column.Name)
+		}
+	}
+}
