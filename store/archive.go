@@ -99,8 +99,21 @@ type Restorer struct {
 	seen              bool
 }
 
-// addedColumns are the values of columns that archives of older programs do not have.
+// addedColumns are the values of columns that archives of older programs do not have,
+// where they are neither NULL nor in a list of columns.
 var addedColumns = map[string]any{"ignores_failures": 0}
+
+// absent is the value of a column that an archive of an older program does not have.
+func absent(name string) any {
+	for _, list := range []string{"carried", "new_task"} {
+		for _, c := range columnLists[list] {
+			if c.Name == name {
+				return valueAt(c.At)
+			}
+		}
+	}
+	return addedColumns[name]
+}
 
 // Line takes the next line of an archive.
 func (r *Restorer) Line(ctx context.Context, tx Tx, line []byte) error {
@@ -142,7 +155,7 @@ func (r *Restorer) Line(ctx context.Context, tx Tx, line []byte) error {
 		if v, written := row[name]; written {
 			values[i] = v
 		} else {
-			values[i] = addedColumns[name]
+			values[i] = absent(name)
 		}
 		if n, ok := values[i].(json.Number); ok {
 			v, err := n.Int64()

@@ -3,7 +3,7 @@
 -- left can still be found. $1 is the task, $2 how many rows at most.
 
 -- name: rows tasks
-SELECT id, namespace, type, type_version, solo, title, priority, payload, metadata, requested_by_type, requested_by_id, input_hash, dedupes, thread, trace_parent, created_at
+SELECT @columns(new_task), thread, created_at
 FROM pawl.tasks
 WHERE id = $1
 

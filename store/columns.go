@@ -60,12 +60,22 @@ func valueAt(at any) any {
 //	@columns(x.list)          x.a, x.b, x.c
 //	@columns(list, b: d + 1)  a, d + 1, c
 //	@values(list, $4)         $4, $5, $6
+//	@arrays(list, $4)         $4::text[], $5::int[], $6::text[]
+//	@filled(list, $4)         COALESCE(a, ($4::text[])[1]) AS a, …
+//
+// The last two unnest columns: an array has its first value alone where all are the
+// same, and none where all are NULL. The number of the first may be written as
+// $4 + list, behind the columns of another list.
 var columnLists = func() map[string][]Column {
 	var r StateRow
 	lists := map[string][]Column{
-		"carried": r.Carried.Columns(),
-		"kept":    r.Carried.Kept(),
-		"ends":    r.endColumns(),
+		"carried":  r.Carried.Columns(),
+		"given":    r.Carried.Given(),
+		"kept":     r.Carried.Kept(),
+		"ends":     r.endColumns(),
+		"item":     new(itemScan).columns(),
+		"task":     new(taskScan).columns(),
+		"new_task": new(NewTask).Columns(),
 	}
 	for i := range stateTables {
 		lists[stateTables[i].name] = r.columns(&stateTables[i])
@@ -75,7 +85,10 @@ var columnLists = func() map[string][]Column {
 
 // expandColumns puts the columns in the place of the marks that name a list.
 func expandColumns(query string) string {
-	return expand(expand(query, "@columns(", namesOf), "@values(", placeholders)
+	for mark, made := range map[string]func(arg string) string{"@columns(": namesOf, "@values(": placeholders, "@arrays(": arrays, "@filled(": filled} {
+		query = expand(query, mark, made)
+	}
+	return query
 }
 
 func listOf(name string) []Column {
@@ -118,14 +131,56 @@ func namesOf(arg string) string {
 }
 
 func placeholders(arg string) string {
+	return numbered(arg, func(c Column, n int) string { return fmt.Sprintf("$%d", n) })
+}
+
+func arrays(arg string) string {
+	return numbered(arg, func(c Column, n int) string { return fmt.Sprintf("$%d::%s[]", n, elementOf(c)) })
+}
+
+func filled(arg string) string {
+	return numbered(arg, func(c Column, n int) string {
+		if c.Nullable() {
+			return c.Name
+		}
+		return fmt.Sprintf("COALESCE(%s, ($%d::%s[])[1]) AS %s", c.Name, n, elementOf(c), c.Name)
+	})
+}
+
+// numbered writes each column of a list with its number: "list, $4" or "list, $4 + other".
+func numbered(arg string, one func(c Column, n int) string) string {
 	name, first, _ := strings.Cut(arg, ", $")
+	first, behind, _ := strings.Cut(first, " + ")
 	n, err := strconv.Atoi(first)
 	if err != nil {
-		panic("store: where to begin? @values(" + arg + ")")
+		panic("store: there is no number in the mark (" + arg + ")")
+	}
+	if behind != "" {
+		n += len(listOf(behind))
 	}
 	out := make([]string, len(listOf(name)))
-	for i := range out {
-		out[i] = "$" + strconv.Itoa(n+i)
+	for i, c := range listOf(name) {
+		out[i] = one(c, n+i)
 	}
 	return strings.Join(out, ", ")
+}
+
+// Nullable says that the column may be NULL.
+func (c Column) Nullable() bool {
+	switch c.At.(type) {
+	case *Text, **string, **int, **int64:
+		return true
+	}
+	return false
+}
+
+// elementOf is the type of a column's values as PostgreSQL names it.
+func elementOf(c Column) string {
+	switch c.At.(type) {
+	case *int, **int, *bool:
+		return "int"
+	case *int64, **int64:
+		return "bigint"
+	}
+	return "text"
 }

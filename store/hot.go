@@ -110,56 +110,6 @@ type Actor struct {
 	Key      string // the API key that the call came with; "" = none
 }
 
-// NewTask is a row of tasks to insert.
-type NewTask struct {
-	ID, Namespace, Type string
-	TypeVersion         int
-	Solo                bool
-	Title               Text
-	Priority            int
-	Payload             *string // nil for solo: the payload is its item's input
-	Metadata            string
-	RequestedByType     Text
-	RequestedByID       Text
-	InputHash           Text
-	Dedupes             bool
-	TraceParent         Text
-	Items               int // how many items come with it
-	Actor               Actor
-	Data                string // of the proposed event: a summary of the request
-}
-
-// NewItem is a row of work_items to insert, with the place it starts in.
-type NewItem struct {
-	ID, Namespace, TaskID, Type, Kind string
-	Solo                              bool
-	Aside                             bool // a plan or apply item
-	Position                          int
-	Key                               Text
-	Priority                          int
-	MaxAttempts                       int
-	RunAt                             *int64
-	After                             Text     // JSON list of keys
-	Needs                             []string // item ids that must complete first
-	Feeds                             bool     // another item needs it
-	Acceptance                        bool
-	Input                             string
-	Actor                             Actor
-	Data                              Text // solo: the task's Data goes into the one event
-}
-
-// Mark is the solo of the item's rows: 1 of a task's only item, Aside of a plan
-// or apply item, else 0.
-func (i *NewItem) Mark() int {
-	switch {
-	case i.Aside:
-		return Aside
-	case i.Solo:
-		return 1
-	}
-	return 0
-}
-
 // Fence names a claim.
 type Fence struct {
 	Namespace, ItemID, WorkerID string

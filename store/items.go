@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,14 +10,6 @@ import (
 )
 
 var readSQL = Texts(sqlFiles, "read.sql")
-
-// ItemRow is an item as read, and what only the fence needs.
-type ItemRow struct {
-	pawl.Item
-	LeftBy       string // how its last claim ended: expired, released, suspended, failed
-	LeaseExpires int64
-	Acceptance   bool
-}
 
 // GetItem reads an item; not_found outside the namespace. At now, a lease that
 // has run out reads as status expired; 0 leaves that out.
@@ -179,6 +170,7 @@ var (
 // without is a query that reads no large column but those of the fields that are
 // asked for; none = all.
 func without(query string, fields []string, columns []large) string {
+	query = expandColumns(query)
 	for _, c := range columns {
 		if len(fields) > 0 && !slices.Contains(fields, c.member) {
 			query = strings.Replace(query, c.column, c.instead, 1)
@@ -202,53 +194,16 @@ func scanItems(ctx context.Context, tx Tx, now int64, query string, args ...any)
 	}
 	defer rows.Close()
 	var out []ItemRow
+	var s itemScan
+	targets := append(Targets(s.columns()), &s.acceptance)
 	for rows.Next() {
-		it, err := scanItem(rows, now)
-		if err != nil {
+		s = itemScan{}
+		if err := rows.Scan(targets...); err != nil {
 			return nil, err
 		}
-		out = append(out, it)
+		out = append(out, s.item(now))
 	}
 	return out, rows.Err()
-}
-
-func scanItem(rows Rows, now int64) (ItemRow, error) {
-	var it ItemRow
-	var key, after, parts, left, worker, last, stage, result, assembled, failure Text
-	var input string
-	var leaseSeconds, progress, acceptance *int
-	var created, updated int64
-	var acquired, expires, beat, runAt, started, accepted, completed *int64
-	err := rows.Scan(&it.ID, &it.Namespace, &it.TaskID, &it.Type, &it.Kind, &it.Position, &key, &it.Priority, &after, &input, &parts, &created,
-		&it.State, &it.Attempt, &it.Failures, &it.MaxAttempts, &it.Rework, &left, &worker, &last, &leaseSeconds, &acquired,
-		&expires, &beat, &progress, &stage, &result, &assembled, &failure, &runAt, &started, &accepted, &completed, &updated, &acceptance)
-	if err != nil {
-		return it, err
-	}
-	it.Key, it.WorkerID, it.LastWorkerID, it.LeftBy = string(key), string(worker), string(last), string(left)
-	it.Input, it.Result, it.AssembledResult, it.PartsRequired = json.RawMessage(input), raw(result), raw(assembled), raw(parts)
-	if it.State != pawl.ItemCompleted { // whose events keep it
-		it.Error = failureOf(failure)
-	}
-	if after != "" {
-		_ = json.Unmarshal([]byte(after), &it.After) // written by us
-	}
-	it.CreatedAt, it.UpdatedAt = Stamp(created), Stamp(updated)
-	it.LeaseAcquiredAt, it.LeaseExpiresAt, it.HeartbeatAt = stampOf(acquired), stampOf(expires), stampOf(beat)
-	it.RunAt, it.StartedAt, it.AcceptedAt, it.CompletedAt = stampOf(runAt), stampOf(started), stampOf(accepted), stampOf(completed)
-	it.Status = it.State.Status()
-	if leaseSeconds != nil {
-		it.LeaseSeconds = *leaseSeconds
-	}
-	if expires != nil {
-		it.LeaseExpires = *expires
-		if now > 0 && *expires <= now {
-			it.Status = pawl.StatusExpired
-		}
-	}
-	it.Acceptance = acceptance != nil && *acceptance == 1
-	it.Stage, it.Progress = stageOrState(stage, string(it.State)), progressOf(progress, string(it.State))
-	return it, nil
 }
 
 // stageOrState is the stage a worker set, else the state in words: 'Queued'.

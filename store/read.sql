@@ -1,13 +1,9 @@
 -- name: items
-SELECT i.id, i.namespace, i.task_id, i.type, i.kind, i.position, i.key, i.priority, i.after, i.input, i.parts_required, i.created_at,
-  i.state, i.attempt, i.failures, i.max_attempts, i.rework, i.left_by, i.worker_id, i.last_worker_id, i.lease_seconds, i.lease_acquired_at,
-  i.lease_expires_at, i.heartbeat_at, i.progress, i.stage, i.result, i.assembled_result, i.error, i.run_at, i.started_at, i.accepted_at,
-  i.completed_at, i.updated_at, (SELECT l.acceptance FROM pawl.leases l WHERE l.item_id = i.id)
+SELECT @columns(i.item), (SELECT l.acceptance FROM pawl.leases l WHERE l.item_id = i.id)
 FROM pawl.item_rows i
 
 -- name: tasks
-SELECT t.id, t.namespace, t.type, t.type_version, t.solo, t.title, t.priority, t.payload, t.metadata, t.requested_by_type, t.requested_by_id,
-  t.input_hash, t.thread, t.created_at, t.state, t.version, t.items, t.open, t.failed_in, t.error, t.stage, t.item_state, t.progress,
+SELECT @columns(t.task),
   COALESCE(t.retry_count,
     COALESCE((SELECT SUM(l.failures) FROM pawl.leases l WHERE l.task_id = t.id AND l.failures > 0), 0)
     + COALESCE((SELECT SUM(e.failures) FROM pawl.ends e WHERE e.task_id = t.id AND e.failures > 0), 0)

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -196,61 +195,16 @@ func scanTasks(ctx context.Context, tx Tx, query string, args ...any) ([]pawl.Ta
 	}
 	defer rows.Close()
 	var out []pawl.Task
+	var s taskScan
+	targets := append(Targets(s.columns()), &s.RetryCount, &s.applied, &s.completed, &s.updated, &s.moved, &s.itemFailure, &s.ready)
 	for rows.Next() {
-		t, err := scanTask(rows)
-		if err != nil {
+		s = taskScan{}
+		if err := rows.Scan(targets...); err != nil {
 			return nil, err
 		}
-		out = append(out, t)
+		out = append(out, s.task())
 	}
 	return out, rows.Err()
-}
-
-func scanTask(rows Rows) (pawl.Task, error) {
-	var t pawl.Task
-	var solo int
-	var title, payload, byType, byID, hash, thread, failedIn, failure, stage, itemState, itemFailure Text
-	var metadata string
-	var progress, ready *int
-	var created, updated, moved int64
-	var applied, completed *int64
-	err := rows.Scan(&t.ID, &t.Namespace, &t.Type, &t.TypeVersion, &solo, &title, &t.Priority, &payload, &metadata, &byType, &byID,
-		&hash, &thread, &created, &t.State, &t.Version, &t.Items, &t.ItemsOpen, &failedIn, &failure, &stage, &itemState, &progress,
-		&t.RetryCount, &applied, &completed, &updated, &moved, &itemFailure, &ready)
-	if err != nil {
-		return t, err
-	}
-	t.Title, t.InputHash, t.Thread, t.FailedIn = string(title), string(hash), string(thread), string(failedIn)
-	t.Payload, t.Metadata = raw(payload), json.RawMessage(metadata)
-	if t.Payload == nil {
-		t.Payload = json.RawMessage("null")
-	}
-	if byID != "" || byType != "" {
-		t.RequestedBy = &pawl.Requester{Type: string(byType), ID: string(byID)}
-	}
-	if t.State != pawl.TaskCompleted { // whose events keep it
-		t.Error = cmp.Or(failureOf(failure), failureOf(itemFailure))
-	}
-	t.Status, t.ReadyForApproval = t.State.Status(), ready != nil && *ready == 1
-	t.CreatedAt, t.UpdatedAt, t.LastTransitionedAt = Stamp(created), Stamp(updated), Stamp(moved)
-	t.AppliedAt, t.CompletedAt = stampOf(applied), stampOf(completed)
-	if solo == 1 {
-		t.Progress, t.Stage = progressOf(progress, string(itemState)), stageOrState(stage, string(itemState))
-		return t, nil
-	}
-	done := t.Items - t.ItemsOpen
-	t.Progress = min(99, 100*done/max(1, t.Items))
-	if t.State == pawl.TaskCompleted {
-		t.Progress = 100
-	}
-	t.Stage = stageOrState("", string(t.State))
-	if t.State == pawl.TaskInProgress {
-		t.Stage = fmt.Sprintf("%d of %d items done", done, t.Items)
-	}
-	if t.State == pawl.TaskCancelled {
-		t.Stage = "Cancelled by user"
-	}
-	return t, nil
 }
 
 // ItemResult is one completed item's result, in order of position.

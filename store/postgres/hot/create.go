@@ -32,37 +32,25 @@ func (Verbs) Create(ctx context.Context, tx store.Tx, tasks []store.NewTask, ite
 			items[i].Data = store.Text(t.Data)
 		}
 	}
-	args := append(taskColumns(tasks), itemColumns(items)...)
-	args = append(args, column(deps, func(d *dep) string { return d.needs }), column(deps, func(d *dep) string { return d.item }),
-		sparse(tasks, nil, func(t *store.NewTask) *string { return ofMany(t, t.Actor.Key) }),
-		sparse(items, nil, func(i *store.NewItem) *string { return null(store.Text(i.Actor.Key)) }))
+	args := append(taskEvents(tasks), itemColumns(items)...)
+	args = append(args, column(deps, func(d *dep) string { return d.needs }), column(deps, func(d *dep) string { return d.item }))
+	args = append(args, arrays(items, func(i *store.NewItem) []store.Column { c := i.Carried(); return c.Given() })...)
+	args = append(args, arrays(tasks, (*store.NewTask).Columns)...)
 	err = read(ctx, tx, createSQL, args, func(r store.Rows) error { return r.Scan(&now) })
 	return now, err
 }
 
-// A column that says nothing but its default is sent empty, as most are, and one
-// that says the same of all rows but once: unnest fills them up with NULLs, and
-// the statement puts the default in, or the first value.
-func taskColumns(tasks []store.NewTask) []any {
+// taskEvents are what the tasks' events have. A column that says nothing but its
+// default is sent empty, as most are, and one that says the same of all rows but
+// once: unnest fills them up with NULLs, and the statement puts the default in, or
+// the first value.
+func taskEvents(tasks []store.NewTask) []any {
 	return []any{
-		column(tasks, func(t *store.NewTask) string { return t.ID }),
-		once(column(tasks, func(t *store.NewTask) string { return t.Namespace })),
-		once(column(tasks, func(t *store.NewTask) string { return t.Type })),
-		sparse(tasks, 0, func(t *store.NewTask) int { return t.TypeVersion }),
-		once(column(tasks, func(t *store.NewTask) int { return bit(t.Solo) })),
-		sparse(tasks, nil, func(t *store.NewTask) *string { return null(t.Title) }),
-		sparse(tasks, 0, func(t *store.NewTask) int { return t.Priority }),
-		sparse(tasks, nil, func(t *store.NewTask) *string { return t.Payload }),
-		sparse(tasks, "{}", func(t *store.NewTask) string { return t.Metadata }),
-		sparse(tasks, nil, func(t *store.NewTask) *string { return null(t.RequestedByType) }),
-		sparse(tasks, nil, func(t *store.NewTask) *string { return null(t.RequestedByID) }),
-		sparse(tasks, nil, func(t *store.NewTask) *string { return null(t.InputHash) }),
-		sparse(tasks, 0, func(t *store.NewTask) int { return bit(t.Dedupes) }),
-		sparse(tasks, nil, func(t *store.NewTask) *string { return null(t.TraceParent) }),
 		once(column(tasks, func(t *store.NewTask) int { return t.Items })),
 		once(column(tasks, func(t *store.NewTask) string { return t.Actor.Type })),
 		sparse(tasks, nil, func(t *store.NewTask) *string { return ofMany(t, t.Actor.ID) }),
 		sparse(tasks, nil, func(t *store.NewTask) *string { return ofMany(t, t.Data) }),
+		sparse(tasks, nil, func(t *store.NewTask) *string { return ofMany(t, t.Actor.Key) }),
 	}
 }
 
@@ -81,19 +69,16 @@ func itemColumns(items []store.NewItem) []any {
 		once(column(items, func(i *store.NewItem) string { return i.TaskID })),
 		once(column(items, func(i *store.NewItem) string { return i.Type })),
 		sparse(items, pawl.KindWork, func(i *store.NewItem) string { return i.Kind }),
-		sparse(items, 0, (*store.NewItem).Mark),
 		sparse(items, 0, func(i *store.NewItem) int { return i.Position }),
 		sparse(items, nil, func(i *store.NewItem) *string { return null(i.Key) }),
 		sparse(items, 0, func(i *store.NewItem) int { return i.Priority }),
-		once(column(items, func(i *store.NewItem) int { return i.MaxAttempts })),
 		sparse(items, nil, func(i *store.NewItem) *int64 { return i.RunAt }),
 		sparse(items, nil, func(i *store.NewItem) *string { return null(i.After) }),
 		sparse(items, 0, func(i *store.NewItem) int { return len(i.Needs) }),
-		sparse(items, 0, func(i *store.NewItem) int { return bit(i.Feeds) }),
-		sparse(items, 0, func(i *store.NewItem) int { return bit(i.Acceptance) }),
 		column(items, func(i *store.NewItem) string { return i.Input }),
 		once(column(items, func(i *store.NewItem) string { return i.Actor.Type })),
 		sparse(items, nil, func(i *store.NewItem) *string { return null(store.Text(i.Actor.ID)) }),
 		sparse(items, nil, func(i *store.NewItem) *string { return null(i.Data) }),
+		sparse(items, nil, func(i *store.NewItem) *string { return null(store.Text(i.Actor.Key)) }),
 	}
 }

@@ -1,26 +1,19 @@
 WITH n AS MATERIALIZED (SELECT pawl.now() AS now),
 t AS MATERIALIZED (
-  SELECT id, COALESCE(namespace, ($2::text[])[1]) AS namespace, COALESCE(type, ($3::text[])[1]) AS type, COALESCE(type_version, 0) AS type_version,
-    COALESCE(solo, ($5::smallint[])[1]) AS solo, title, COALESCE(priority, 0::smallint) AS priority, payload, COALESCE(metadata, '{}') AS metadata,
-    requested_by_type, requested_by_id, input_hash, COALESCE(dedupes, 0::smallint) AS dedupes, trace_parent,
-    COALESCE(items, ($15::int[])[1]) AS items, COALESCE(actor_type, ($16::text[])[1]) AS actor_type, actor_id, data, key_id
-  FROM unnest($1::text[], $2::text[], $3::text[], $4::int[], $5::smallint[], $6::text[], $7::smallint[], $8::text[], $9::text[],
-    $10::text[], $11::text[], $12::text[], $13::smallint[], $14::text[], $15::int[], $16::text[], $17::text[], $18::text[], $40::text[])
-    AS t(id, namespace, type, type_version, solo, title, priority, payload, metadata,
-      requested_by_type, requested_by_id, input_hash, dedupes, trace_parent, items, actor_type, actor_id, data, key_id)),
+  SELECT @filled(new_task, $24 + given), COALESCE(items, ($1::int[])[1]) AS items, COALESCE(actor_type, ($2::text[])[1]) AS actor_type, actor_id, data, key_id
+  FROM unnest($1::int[], $2::text[], $3::text[], $4::text[], $5::text[], @arrays(new_task, $24 + given))
+    AS t(items, actor_type, actor_id, data, key_id, @columns(new_task))),
 i AS MATERIALIZED (
-  SELECT id, COALESCE(namespace, ($20::text[])[1]) AS namespace, COALESCE(task_id, ($21::text[])[1]) AS task_id, COALESCE(type, ($22::text[])[1]) AS type,
-    COALESCE(kind, 'work') AS kind, COALESCE(solo, 0::smallint) AS solo, COALESCE(position, 0) AS position, key, COALESCE(priority, 0::smallint) AS priority,
-    COALESCE(max_attempts, ($28::int[])[1]) AS max_attempts, run_at, after, COALESCE(needs, 0) AS needs, COALESCE(feeds, 0::smallint) AS feeds, COALESCE(acceptance, 0::smallint) AS acceptance, input,
-    COALESCE(actor_type, ($35::text[])[1]) AS actor_type, actor_id, data, key_id, n.now,
+  SELECT id, COALESCE(namespace, ($7::text[])[1]) AS namespace, COALESCE(task_id, ($8::text[])[1]) AS task_id, COALESCE(type, ($9::text[])[1]) AS type,
+    COALESCE(kind, 'work') AS kind, COALESCE(position, 0) AS position, key, COALESCE(priority, 0::smallint) AS priority,
+    run_at, after, COALESCE(needs, 0) AS needs, input, COALESCE(actor_type, ($18::text[])[1]) AS actor_type, actor_id, data, key_id, @filled(given, $24), n.now,
     CASE WHEN i.needs > 0 THEN 'waiting' WHEN i.run_at > n.now THEN 'scheduled' ELSE 'queued' END AS state
-  FROM unnest($19::text[], $20::text[], $21::text[], $22::text[], $23::text[], $24::smallint[], $25::int[], $26::text[], $27::smallint[],
-    $28::int[], $29::bigint[], $30::text[], $31::int[], $32::smallint[], $33::smallint[], $34::text[], $35::text[], $36::text[], $37::text[], $41::text[])
-    AS i(id, namespace, task_id, type, kind, solo, position, key, priority,
-      max_attempts, run_at, after, needs, feeds, acceptance, input, actor_type, actor_id, data, key_id), n),
+  FROM unnest($6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $11::int[], $12::text[], $13::smallint[],
+    $14::bigint[], $15::text[], $16::int[], $17::text[], $18::text[], $19::text[], $20::text[], $21::text[], @arrays(given, $24))
+    AS i(id, namespace, task_id, type, kind, position, key, priority, run_at, after, needs, input, actor_type, actor_id, data, key_id, @columns(given)), n),
 task AS (
-  INSERT INTO pawl.tasks (id, namespace, type, type_version, solo, title, priority, payload, metadata, requested_by_type, requested_by_id, input_hash, dedupes, trace_parent, created_at)
-  SELECT id, namespace, type, type_version, solo, title, priority, payload, metadata, requested_by_type, requested_by_id, input_hash, dedupes, trace_parent, now
+  INSERT INTO pawl.tasks (@columns(new_task), created_at)
+  SELECT @columns(new_task), now
   FROM t, n),
 live AS (
   INSERT INTO pawl.task_live (task_id, namespace, items, open)
@@ -32,24 +25,24 @@ item AS (
   SELECT id, namespace, task_id, type, kind, position, key, priority, max_attempts, run_at, after, input, now
   FROM i),
 ready AS (
-  INSERT INTO pawl.ready (namespace, type, rank, item_id, task_id, max_attempts, solo, feeds, acceptance)
-  SELECT namespace, type, 1 - 2 * priority, id, task_id, max_attempts, solo, feeds, acceptance
+  INSERT INTO pawl.ready (namespace, type, rank, item_id, task_id, @columns(given))
+  SELECT namespace, type, 1 - 2 * priority, id, task_id, @columns(given)
   FROM i
   WHERE state = 'queued'),
 scheduled AS (
-  INSERT INTO pawl.scheduled (item_id, namespace, task_id, type, priority, run_at, max_attempts, solo, feeds, acceptance)
-  SELECT id, namespace, task_id, type, priority, run_at, max_attempts, solo, feeds, acceptance
+  INSERT INTO pawl.scheduled (item_id, namespace, task_id, type, priority, run_at, @columns(given))
+  SELECT id, namespace, task_id, type, priority, run_at, @columns(given)
   FROM i
   WHERE state = 'scheduled'),
 waiting AS (
-  INSERT INTO pawl.waiting (item_id, namespace, task_id, type, priority, until, needs, max_attempts, solo, feeds, acceptance)
-  SELECT id, namespace, task_id, type, priority, run_at, needs, max_attempts, solo, feeds, acceptance
+  INSERT INTO pawl.waiting (item_id, namespace, task_id, type, priority, until, needs, @columns(given))
+  SELECT id, namespace, task_id, type, priority, run_at, needs, @columns(given)
   FROM i
   WHERE state = 'waiting'),
 deps AS (
   INSERT INTO pawl.item_deps (needs_id, item_id)
   SELECT needs_id, item_id
-  FROM unnest($38::text[], $39::text[]) AS d(needs_id, item_id)),
+  FROM unnest($22::text[], $23::text[]) AS d(needs_id, item_id)),
 -- In the order given, a task before its items: Append goes on to the second when
 -- it is through with the first, and their ids rise within the task.
 event AS (

@@ -22,6 +22,7 @@ package hot
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
@@ -64,6 +65,33 @@ func once[C comparable](column []C) []C {
 		}
 	}
 	return column[:min(1, len(column))]
+}
+
+// arrays are the arguments of columns that a list names: see store.Column.
+func arrays[T any](rows []T, columns func(r *T) []store.Column) []any {
+	all := make([][]store.Column, len(rows))
+	for i := range rows {
+		all[i] = columns(&rows[i])
+	}
+	list := columns(new(T))
+	out := make([]any, len(list))
+	for j := range list {
+		switch list[j].At.(type) {
+		case *string:
+			out[j] = once(column(all, func(r *[]store.Column) string { return *(*r)[j].At.(*string) }))
+		case *int:
+			out[j] = once(column(all, func(r *[]store.Column) int { return *(*r)[j].At.(*int) }))
+		case *bool:
+			out[j] = once(column(all, func(r *[]store.Column) int { return bit(*(*r)[j].At.(*bool)) }))
+		case *store.Text:
+			out[j] = sparse(all, nil, func(r *[]store.Column) *string { return null(*(*r)[j].At.(*store.Text)) })
+		case **string:
+			out[j] = sparse(all, nil, func(r *[]store.Column) *string { return *(*r)[j].At.(**string) })
+		default:
+			panic(fmt.Sprintf("hot: a column of %T", list[j].At))
+		}
+	}
+	return out
 }
 
 // bit is how a bool is kept.

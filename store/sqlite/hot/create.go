@@ -37,8 +37,7 @@ func (Verbs) Create(ctx context.Context, tx store.Tx, tasks []store.NewTask, ite
 }
 
 func newTask(ctx context.Context, tx store.Tx, t *store.NewTask, now int64) error {
-	_, err := tx.Exec(ctx, createTask, t.ID, t.Namespace, t.Type, int64(t.TypeVersion), flag(t.Solo), t.Title, int64(t.Priority), t.Payload, t.Metadata,
-		t.RequestedByType, t.RequestedByID, t.InputHash, flag(t.Dedupes), t.TraceParent, now)
+	_, err := tx.Exec(ctx, createTask, with(t.Columns(), now)...)
 	if err != nil || t.Solo {
 		return err
 	}
@@ -64,17 +63,18 @@ func newItem(ctx context.Context, tx store.Tx, n *store.NewItem, now int64) erro
 		needs += added
 	}
 	e := event{namespace: n.Namespace, taskID: n.TaskID, itemID: store.Text(n.ID), name: "planned", actor: n.Actor, data: n.Data}
-	solo, feeds, acceptance := int64(n.Mark()), flag(n.Feeds), flag(n.Acceptance)
+	begins := n.Carried()
+	given := begins.Given()
 	switch {
 	case needs > 0:
 		e.to = "waiting"
-		_, err = tx.Exec(ctx, createWaiting, n.ID, n.Namespace, n.TaskID, n.Type, int64(n.Priority), n.RunAt, needs, int64(n.MaxAttempts), solo, feeds, acceptance)
+		_, err = tx.Exec(ctx, createWaiting, with(given, n.ID, n.Namespace, n.TaskID, n.Type, int64(n.Priority), n.RunAt, needs)...)
 	case n.RunAt != nil && *n.RunAt > now:
 		e.to = "scheduled"
-		_, err = tx.Exec(ctx, createScheduled, n.ID, n.Namespace, n.TaskID, n.Type, int64(n.Priority), *n.RunAt, int64(n.MaxAttempts), solo, feeds, acceptance)
+		_, err = tx.Exec(ctx, createScheduled, with(given, n.ID, n.Namespace, n.TaskID, n.Type, int64(n.Priority), *n.RunAt)...)
 	default:
 		e.to = "queued"
-		_, err = tx.Exec(ctx, createReady, n.Namespace, n.Type, int64(1-2*n.Priority), n.ID, n.TaskID, int64(n.MaxAttempts), solo, feeds, acceptance)
+		_, err = tx.Exec(ctx, createReady, with(given, n.Namespace, n.Type, int64(1-2*n.Priority), n.ID, n.TaskID)...)
 	}
 	if err != nil {
 		return err

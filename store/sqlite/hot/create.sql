@@ -1,6 +1,6 @@
 -- name: Task
-INSERT INTO pawl.tasks (id, namespace, type, type_version, solo, title, priority, payload, metadata, requested_by_type, requested_by_id, input_hash, dedupes, trace_parent, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+INSERT INTO pawl.tasks (created_at, @columns(new_task))
+VALUES ($1, @values(new_task, $2))
 
 -- name: Counters
 INSERT INTO pawl.task_live (task_id, namespace, items, open)
@@ -16,13 +16,13 @@ VALUES ($1, $2)
 ON CONFLICT DO NOTHING
 
 -- name: Ready
-INSERT INTO pawl.ready (namespace, type, rank, item_id, task_id, max_attempts, solo, feeds, acceptance)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+INSERT INTO pawl.ready (namespace, type, rank, item_id, task_id, @columns(given))
+VALUES ($1, $2, $3, $4, $5, @values(given, $6))
 
 -- name: Scheduled
-INSERT INTO pawl.scheduled (item_id, namespace, task_id, type, priority, run_at, max_attempts, solo, feeds, acceptance)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+INSERT INTO pawl.scheduled (item_id, namespace, task_id, type, priority, run_at, @columns(given))
+VALUES ($1, $2, $3, $4, $5, $6, @values(given, $7))
 
 -- name: Waiting
-INSERT INTO pawl.waiting (item_id, namespace, task_id, type, priority, until, needs, max_attempts, solo, feeds, acceptance)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+INSERT INTO pawl.waiting (item_id, namespace, task_id, type, priority, until, needs, @columns(given))
+VALUES ($1, $2, $3, $4, $5, $6, $7, @values(given, $8))

@@ -1,0 +1,150 @@
+package store
+
+import (
+	"encoding/json"
+
+	"github.com/pawl-work/pawl"
+)
+
+// Carried is what an item takes along from table to table while it moves. To add a
+// column: a migration for each database that adds it to the tables of states, a
+// field here and a line in Columns. All statements then move and archive it. A line
+// in Given has it set when the item is made, one in Kept keeps it in ends, and one in
+// the columns of itemScan shows it.
+type Carried struct {
+	Attempt, Failures, MaxAttempts          int
+	Solo, Feeds, Acceptance, Rework, Spared int
+}
+
+// Columns are those that every table of items has that have not ended: ready,
+// scheduled, waiting, leases and rests. In statements they are @columns(carried).
+func (c *Carried) Columns() []Column {
+	return []Column{
+		{"attempt", &c.Attempt},
+		{"failures", &c.Failures},
+		{"max_attempts", &c.MaxAttempts},
+		{"solo", &c.Solo},
+		{"feeds", &c.Feeds},
+		{"acceptance", &c.Acceptance},
+		{"rework", &c.Rework},
+		{"spared", &c.Spared},
+	}
+}
+
+// Given are those that an item has from its creation on; the others begin with what
+// their columns have by default. In statements they are @columns(given).
+func (c *Carried) Given() []Column {
+	return []Column{{"max_attempts", &c.MaxAttempts}, {"solo", &c.Solo}, {"feeds", &c.Feeds}, {"acceptance", &c.Acceptance}}
+}
+
+// Kept are those that an item that has ended keeps, in ends. In statements they are
+// @columns(kept).
+func (c *Carried) Kept() []Column {
+	return []Column{{"attempt", &c.Attempt}, {"failures", &c.Failures}, {"rework", &c.Rework}}
+}
+
+// NewItem is a row of work_items to insert, with the place it starts in.
+type NewItem struct {
+	ID, Namespace, TaskID, Type, Kind string
+	Solo                              bool
+	Aside                             bool // a plan or apply item
+	Position                          int
+	Key                               Text
+	Priority                          int
+	MaxAttempts                       int
+	RunAt                             *int64
+	After                             Text     // JSON list of keys
+	Needs                             []string // item ids that must complete first
+	Feeds                             bool     // another item needs it
+	Acceptance                        bool
+	Input                             string
+	Actor                             Actor
+	Data                              Text // solo: the task's Data goes into the one event
+}
+
+// Mark is the solo of the item's rows: 1 of a task's only item, Aside of a plan
+// or apply item, else 0.
+func (i *NewItem) Mark() int {
+	switch {
+	case i.Aside:
+		return Aside
+	case i.Solo:
+		return 1
+	}
+	return 0
+}
+
+// Carried is what the item's row begins with.
+func (i *NewItem) Carried() Carried {
+	return Carried{MaxAttempts: i.MaxAttempts, Solo: i.Mark(), Feeds: bit(i.Feeds), Acceptance: bit(i.Acceptance)}
+}
+
+func bit(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// ItemRow is an item as read, and what only the fence needs.
+type ItemRow struct {
+	pawl.Item
+	LeftBy       string // how its last claim ended: expired, released, suspended, failed
+	LeaseExpires int64
+	Acceptance   bool
+}
+
+// itemScan is where a row of item_rows is scanned into.
+type itemScan struct {
+	ItemRow
+	key, after, parts, left, worker, last Text
+	stage, result, assembled, failure     Text
+	input                                 string
+	leaseSeconds, progress, acceptance    *int
+	created, updated                      int64
+	acquired, expires, beat               *int64
+	runAt, started, accepted, completed   *int64
+}
+
+// columns are what is read of an item: @columns(item) in statements.
+func (s *itemScan) columns() []Column {
+	return []Column{
+		{"id", &s.ID}, {"namespace", &s.Namespace}, {"task_id", &s.TaskID}, {"type", &s.Type}, {"kind", &s.Kind},
+		{"position", &s.Position}, {"key", &s.key}, {"priority", &s.Priority}, {"after", &s.after}, {"input", &s.input},
+		{"parts_required", &s.parts}, {"created_at", &s.created}, {"state", &s.State}, {"attempt", &s.Attempt},
+		{"failures", &s.Failures}, {"max_attempts", &s.MaxAttempts}, {"rework", &s.Rework}, {"left_by", &s.left},
+		{"worker_id", &s.worker}, {"last_worker_id", &s.last}, {"lease_seconds", &s.leaseSeconds}, {"lease_acquired_at", &s.acquired},
+		{"lease_expires_at", &s.expires}, {"heartbeat_at", &s.beat}, {"progress", &s.progress}, {"stage", &s.stage},
+		{"result", &s.result}, {"assembled_result", &s.assembled}, {"error", &s.failure}, {"run_at", &s.runAt},
+		{"started_at", &s.started}, {"accepted_at", &s.accepted}, {"completed_at", &s.completed}, {"updated_at", &s.updated},
+	}
+}
+
+// item is the item that was scanned.
+func (s *itemScan) item(now int64) ItemRow {
+	it := s.ItemRow
+	it.Key, it.WorkerID, it.LastWorkerID, it.LeftBy = string(s.key), string(s.worker), string(s.last), string(s.left)
+	it.Input, it.Result, it.AssembledResult, it.PartsRequired = json.RawMessage(s.input), raw(s.result), raw(s.assembled), raw(s.parts)
+	if it.State != pawl.ItemCompleted { // whose events keep it
+		it.Error = failureOf(s.failure)
+	}
+	if s.after != "" {
+		_ = json.Unmarshal([]byte(s.after), &it.After) // written by us
+	}
+	it.CreatedAt, it.UpdatedAt = Stamp(s.created), Stamp(s.updated)
+	it.LeaseAcquiredAt, it.LeaseExpiresAt, it.HeartbeatAt = stampOf(s.acquired), stampOf(s.expires), stampOf(s.beat)
+	it.RunAt, it.StartedAt, it.AcceptedAt, it.CompletedAt = stampOf(s.runAt), stampOf(s.started), stampOf(s.accepted), stampOf(s.completed)
+	it.Status = it.State.Status()
+	if s.leaseSeconds != nil {
+		it.LeaseSeconds = *s.leaseSeconds
+	}
+	if s.expires != nil {
+		it.LeaseExpires = *s.expires
+		if now > 0 && *s.expires <= now {
+			it.Status = pawl.StatusExpired
+		}
+	}
+	it.Acceptance = s.acceptance != nil && *s.acceptance == 1
+	it.Stage, it.Progress = stageOrState(s.stage, string(it.State)), progressOf(s.progress, string(it.State))
+	return it
+}

@@ -1,0 +1,99 @@
+package store
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+
+	"github.com/pawl-work/pawl"
+)
+
+// NewTask is a row of tasks to insert.
+type NewTask struct {
+	ID, Namespace, Type string
+	TypeVersion         int
+	Solo                bool
+	Title               Text
+	Priority            int
+	Payload             *string // nil for solo: the payload is its item's input
+	Metadata            string
+	RequestedByType     Text
+	RequestedByID       Text
+	InputHash           Text
+	Dedupes             bool
+	TraceParent         Text
+	Items               int // how many items come with it
+	Actor               Actor
+	Data                string // of the proposed event: a summary of the request
+}
+
+// Columns are those of the task's row, but for the time. In statements they are
+// @columns(new_task). A column that is added here, and to those of taskScan, is
+// written, read and archived.
+func (t *NewTask) Columns() []Column {
+	return []Column{
+		{"id", &t.ID}, {"namespace", &t.Namespace}, {"type", &t.Type}, {"type_version", &t.TypeVersion}, {"solo", &t.Solo},
+		{"title", &t.Title}, {"priority", &t.Priority}, {"payload", &t.Payload}, {"metadata", &t.Metadata},
+		{"requested_by_type", &t.RequestedByType}, {"requested_by_id", &t.RequestedByID}, {"input_hash", &t.InputHash},
+		{"dedupes", &t.Dedupes}, {"trace_parent", &t.TraceParent},
+	}
+}
+
+// taskScan is where a row of task_rows is scanned into, and what is read with it.
+type taskScan struct {
+	pawl.Task
+	solo                                             int
+	title, payload, byType, byID, hash, thread       Text
+	failedIn, failure, stage, itemState, itemFailure Text
+	metadata                                         string
+	progress, ready                                  *int
+	created, updated, moved                          int64
+	applied, completed                               *int64
+}
+
+// columns are what is read of a task's row: @columns(task) in statements.
+func (s *taskScan) columns() []Column {
+	return []Column{
+		{"id", &s.ID}, {"namespace", &s.Namespace}, {"type", &s.Type}, {"type_version", &s.TypeVersion}, {"solo", &s.solo},
+		{"title", &s.title}, {"priority", &s.Priority}, {"payload", &s.payload}, {"metadata", &s.metadata},
+		{"requested_by_type", &s.byType}, {"requested_by_id", &s.byID}, {"input_hash", &s.hash}, {"thread", &s.thread},
+		{"created_at", &s.created}, {"state", &s.State}, {"version", &s.Version}, {"items", &s.Items}, {"open", &s.ItemsOpen},
+		{"failed_in", &s.failedIn}, {"error", &s.failure}, {"stage", &s.stage}, {"item_state", &s.itemState}, {"progress", &s.progress},
+	}
+}
+
+// task is the task that was scanned.
+func (s *taskScan) task() pawl.Task {
+	t := s.Task
+	t.Title, t.InputHash, t.Thread, t.FailedIn = string(s.title), string(s.hash), string(s.thread), string(s.failedIn)
+	t.Payload, t.Metadata = raw(s.payload), json.RawMessage(s.metadata)
+	if t.Payload == nil {
+		t.Payload = json.RawMessage("null")
+	}
+	if s.byID != "" || s.byType != "" {
+		t.RequestedBy = &pawl.Requester{Type: string(s.byType), ID: string(s.byID)}
+	}
+	if t.State != pawl.TaskCompleted { // whose events keep it
+		t.Error = cmp.Or(failureOf(s.failure), failureOf(s.itemFailure))
+	}
+	t.Status, t.ReadyForApproval = t.State.Status(), s.ready != nil && *s.ready == 1
+	t.CreatedAt, t.UpdatedAt, t.LastTransitionedAt = Stamp(s.created), Stamp(s.updated), Stamp(s.moved)
+	t.AppliedAt, t.CompletedAt = stampOf(s.applied), stampOf(s.completed)
+	if s.solo == 1 {
+		t.Progress, t.Stage = progressOf(s.progress, string(s.itemState)), stageOrState(s.stage, string(s.itemState))
+		return t
+	}
+	done := t.Items - t.ItemsOpen
+	t.Progress = min(99, 100*done/max(1, t.Items))
+	if t.State == pawl.TaskCompleted {
+		t.Progress = 100
+	}
+	t.Stage = stageOrState("", string(t.State))
+	if t.State == pawl.TaskInProgress {
+		t.Stage = fmt.Sprintf("%d of %d items done", done, t.Items)
+	}
+	if t.State == pawl.TaskCancelled {
+		t.Stage = "Cancelled by user"
+	}
+	return t
+}
