@@ -10,7 +10,8 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// messageItemCache remembers to which item messages belong; that never changes.
+// messageItemCache remembers to which item committed messages belong; that never
+// changes.
 type messageItemCache struct {
 	mu   sync.Mutex
 	item map[[2]string]string // {namespace, message} → item
@@ -215,7 +216,7 @@ func (e *Engine) findMessageItems(ctx context.Context, todo []appendCall, refuse
 			refuse(w.at, conflict("append", h.State, pawl.MessageState(h.State).Allowed()))
 		default:
 			w.fence.ItemID = h.ItemID
-			e.messageItems.put(ns, h.ID, h.ItemID)
+			e.after(func() { e.messageItems.put(ns, h.ID, h.ItemID) })
 		}
 	}
 	return nil

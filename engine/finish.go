@@ -71,7 +71,7 @@ func (e *Engine) complete(ctx context.Context, calls []pawl.CompleteCall) ([]paw
 			done = append(done, calls[i].ItemID)
 		}
 	}
-	e.endMessages(ctx, e.messageItems.takeOpen(done), "")
+	e.endOpenMessages(ctx, done)
 	return out, err
 }
 

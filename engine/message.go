@@ -73,7 +73,7 @@ func (e *Engine) startMessage(ctx context.Context, c *pawl.StartCall) (pawl.Mess
 		return err
 	})
 	if err == nil {
-		e.messageItems.put(m.Namespace, m.ID, c.ItemID)
+		e.after(func() { e.messageItems.put(m.Namespace, m.ID, c.ItemID) })
 	}
 	return out, err
 }

@@ -96,11 +96,23 @@ func (e *Engine) endMessages(ctx context.Context, items []string, taskID string)
 	if len(items) == 0 && taskID == "" {
 		return
 	}
+	e.after(func() { e.endOrphanedMessages(ctx, items, taskID) })
+}
+
+// endOpenMessages is endMessages for items of which few have a message. Only the
+// commit takes their marks: after a rollback they have work left.
+func (e *Engine) endOpenMessages(ctx context.Context, items []string) {
 	e.after(func() {
-		ctx := context.WithoutCancel(ctx)
-		if err := sweep.EndOrphanedMessages(ctx, e.root.db, items, taskID); err != nil {
-			e.log.WarnContext(ctx, "open messages are left to the sweep", "error", err)
+		if open := e.messageItems.takeOpen(items); len(open) > 0 {
+			e.endOrphanedMessages(ctx, open, "")
 		}
-		e.watcher.wake()
 	})
+}
+
+func (e *Engine) endOrphanedMessages(ctx context.Context, items []string, taskID string) {
+	ctx = context.WithoutCancel(ctx)
+	if err := sweep.EndOrphanedMessages(ctx, e.root.db, items, taskID); err != nil {
+		e.log.WarnContext(ctx, "open messages are left to the sweep", "error", err)
+	}
+	e.watcher.wake()
 }

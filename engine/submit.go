@@ -216,7 +216,7 @@ func (e *Engine) submit(ctx context.Context, f pawl.Fence, op string, make func(
 	if settled {
 		e.advanceSoon(ctx, it.TaskID)
 	}
-	e.endMessages(ctx, e.messageItems.takeOpen([]string{f.ItemID}), "")
+	e.endOpenMessages(ctx, []string{f.ItemID})
 	return out, nil
 }
 

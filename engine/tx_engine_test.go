@@ -174,6 +174,72 @@ func TestTypesOfATransaction(t *testing.T) {
 	})
 }
 
+// When a transaction that ends an item is rolled back, the item's message stays
+// open. It ends with the item at last, before the next sweep.
+func TestOpenMessagesAfterARollback(t *testing.T) {
+	t.Parallel()
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		ctx, e := t.Context(), p.Engine
+		need[pawl.TypeRef](t)(first(e.PutTypes(ctx, []pawl.Type{{Name: "report", Approval: pawl.Approval{Mode: pawl.ApprovalManual}}})))
+		ends := map[string]func(pawl.Service, pawl.Lease) (pawl.Moved, error){
+			"a": func(svc pawl.Service, l pawl.Lease) (pawl.Moved, error) {
+				return pawl.Complete(ctx, svc, l.Fence(), nil)
+			},
+			"report": func(svc pawl.Service, l pawl.Lease) (pawl.Moved, error) {
+				return first(svc.Submit(ctx, []pawl.SubmitCall{{Fence: l.Fence(), Result: []byte(`1`)}}))
+			},
+		}
+		for typ, end := range ends {
+			for _, own := range []bool{true, false} {
+				task := need[pawl.Task](t)(pawl.Create(ctx, e, pawl.NewTask{Type: typ}))
+				l := leases(t, e, pawl.ClaimRequest{WorkerID: "w", TaskID: task.ID}, 1)[0]
+				m := need[pawl.Message](t)(first(e.StartMessages(ctx, []pawl.StartCall{{Fence: l.Fence(), Role: "assistant"}})))
+				if own {
+					tx := beginOwn(t, p)
+					need[pawl.Moved](t)(end(tx, l))
+					if err := tx.rollback(); err != nil {
+						t.Fatal(err)
+					}
+				} else {
+					_, _, err := e.Idempotent(ctx, pawl.KeyBegin{Scope: "s", Key: task.ID, RequestHash: "h"}, func(_ context.Context, svc pawl.Service) (*pawl.Answer, error) {
+						need[pawl.Moved](t)(end(svc, l))
+						return nil, nil
+					})
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+				need[pawl.Moved](t)(end(e, l))
+				if got := need[pawl.Message](t)(e.GetMessage(ctx, m.ID)); got.Status == pawl.MessageStreaming {
+					t.Errorf("%s, rolled back by the caller: %v: the item ended, and its message is still open", typ, own)
+				}
+			}
+		}
+	})
+}
+
+// A message that a rolled-back transaction began is not there.
+func TestAMessageOfARollback(t *testing.T) {
+	t.Parallel()
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		ctx, e := t.Context(), p.Engine
+		task := need[pawl.Task](t)(pawl.Create(ctx, e, pawl.NewTask{Type: "a"}))
+		l := leases(t, e, pawl.ClaimRequest{WorkerID: "w", TaskID: task.ID}, 1)[0]
+		tx := beginOwn(t, p)
+		m := need[pawl.Message](t)(first(tx.StartMessages(ctx, []pawl.StartCall{{Fence: l.Fence(), Role: "assistant"}})))
+		chunk := pawl.AppendCall{
+			MessageFence: pawl.MessageFence{MessageID: m.ID, WorkerID: "w", Attempt: l.Attempt}, Chunks: []pawl.Chunk{{Type: pawl.ChunkText, Text: "x"}},
+		}
+		need[pawl.Appended](t)(first(tx.Append(ctx, []pawl.AppendCall{chunk})))
+		if err := tx.rollback(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := first(e.Append(ctx, []pawl.AppendCall{chunk})); !errors.Is(err, pawl.ErrNotFound) {
+			t.Errorf("appending to it: %v", err)
+		}
+	})
+}
+
 // Committed wakes a claim that waits.
 func TestCommittedWakesClaims(t *testing.T) {
 	t.Parallel()
