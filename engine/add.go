@@ -7,12 +7,13 @@ import (
 	"slices"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
 )
 
 // AddItems adds items to open tasks; see pawl.TaskMaker.
 func (e *Engine) AddItems(ctx context.Context, calls []pawl.AddItems) ([]pawl.Result[pawl.Task], error) {
-	if err := tooMany("add_items", len(calls)); err != nil {
+	if err := rules.CheckBatch("add_items", len(calls)); err != nil {
 		return nil, err
 	}
 	out := make([]pawl.Result[pawl.Task], len(calls))
@@ -24,21 +25,15 @@ func (e *Engine) AddItems(ctx context.Context, calls []pawl.AddItems) ([]pawl.Re
 
 // addable refuses what is wrong with new items, by themselves or by the rules of
 // their task, and answers with those.
-func (e *Engine) addable(ctx context.Context, call *pawl.AddItems) (*rules, error) {
-	var f fields
-	if n := len(call.Items); n == 0 || n > pawl.MaxItemsPerCall {
-		f.add("/items", "has %d items; 1 to %d are allowed", n, pawl.MaxItemsPerCall)
-	} else {
-		f.items("/items", call.Items, e.ids.now())
-	}
-	if err := f.err("add_items"); err != nil {
+func (e *Engine) addable(ctx context.Context, call *pawl.AddItems) (*typeRules, error) {
+	if err := rules.CheckAddItems(call, e.ids.now()); err != nil {
 		return nil, err
 	}
 	r, q, err := e.rulesOfTask(ctx, call.TaskID)
 	if err != nil {
 		return nil, err
 	}
-	return r, cmp.Or(r.checkItems(call.Items, nil), e.checkItemTypes(ctx, q, "/items", call.Items))
+	return r, cmp.Or(r.CheckItems(call.Items, nil), e.checkItemTypes(ctx, q, "/items", call.Items))
 }
 
 func (e *Engine) addItems(ctx context.Context, call *pawl.AddItems) (pawl.Task, error) {
@@ -94,7 +89,7 @@ func (e *Engine) addItems(ctx context.Context, call *pawl.AddItems) (pawl.Task, 
 }
 
 // more drafts new items of a task, with what its version of its type says.
-func (e *Engine) more(ctx context.Context, r *rules, room store.NewPositions, call *pawl.AddItems) draft {
+func (e *Engine) more(ctx context.Context, r *typeRules, room store.NewPositions, call *pawl.AddItems) draft {
 	c := pawl.CallerOf(ctx)
 	by := actor(c, pawl.ActorAPI, "")
 	row := store.NewTask{ID: call.TaskID, Namespace: c.Namespace, Type: room.Type, Priority: room.Priority, Actor: by}

@@ -6,10 +6,10 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
-	"slices"
 	"strings"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -25,7 +25,7 @@ func (e *Engine) CreateAPIKey(ctx context.Context, n pawl.NewAPIKey) (key pawl.A
 	if n.ActorID == "" {
 		n.ActorID = n.Name
 	}
-	if err := checkAPIKey(&n); err != nil {
+	if err := rules.CheckAPIKey(&n); err != nil {
 		return key, "", err
 	}
 	id := e.ids.next("key")
@@ -45,29 +45,6 @@ func (e *Engine) CreateAPIKey(ctx context.Context, n pawl.NewAPIKey) (key pawl.A
 		return store.CreateAPIKey(ctx, tx, row)
 	})
 	return row.APIKey, token, err
-}
-
-func checkAPIKey(n *pawl.NewAPIKey) error {
-	var f fields
-	f.text("/name", n.Name, 1, pawl.MaxIDLen)
-	f.text("/namespace", n.Namespace, 1, pawl.MaxIDLen)
-	f.text("/actor_id", n.ActorID, 1, pawl.MaxIDLen)
-	if !slices.Contains(pawl.ActorTypes, n.ActorType) {
-		f.add("/actor_type", "is %q; possible: %s", n.ActorType, strings.Join(pawl.ActorTypes, ", "))
-	}
-	if len(n.Roles) == 0 {
-		f.add("/roles", "is required; possible: %s", strings.Join(pawl.KeyRoles, ", "))
-	}
-	for _, r := range n.Roles {
-		if !slices.Contains(pawl.KeyRoles, r) {
-			f.add("/roles", "%q is no role; possible: %s", r, strings.Join(pawl.KeyRoles, ", "))
-		}
-	}
-	f.number("/rate", n.Rate, 0, 1_000_000)
-	if n.Expires < 0 || n.Expires > pawl.MaxDelay {
-		f.add("/expires", "must lie ahead, by at most ten years")
-	}
-	return f.err("key create")
 }
 
 func hashToken(token string) string {

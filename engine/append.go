@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -64,7 +65,7 @@ type appendAnswer struct {
 
 // Append adds chunks to open messages; see pawl.Messenger.
 func (e *Engine) Append(ctx context.Context, calls []pawl.AppendCall) ([]pawl.Result[pawl.Appended], error) {
-	if err := tooMany("append", len(calls)); err != nil {
+	if err := rules.CheckBatch("append", len(calls)); err != nil {
 		return nil, err
 	}
 	out := make([]pawl.Result[pawl.Appended], len(calls))
@@ -87,7 +88,7 @@ func (e *Engine) Append(ctx context.Context, calls []pawl.AppendCall) ([]pawl.Re
 		op:        "append",
 		committer: e.committers.append,
 		fence:     func(w *appendCall) pawl.Fence { return w.fence },
-		check:     func(*appendCall, *fields) {},
+		check:     func(*rules.Fields, *appendCall) {},
 		row: func(_ int, w *appendCall) store.Append {
 			return store.Append{Fence: fenceRow(c, w.fence), MessageID: w.call.MessageID, Offset: w.call.Offset, Count: len(w.call.Chunks), Body: bodies[w.at]}
 		},
@@ -114,7 +115,7 @@ func (e *Engine) appended(ctx context.Context, c *pawl.AppendCall, body string, 
 		e.after(func() { e.watcher.appended(c, body, a.TakenOver) })
 		return pawl.Appended{Offset: c.Offset + n}, nil
 	case a.State != string(pawl.MessageStreaming):
-		return pawl.Appended{}, conflict("append", a.State, pawl.MessageState(a.State).Allowed())
+		return pawl.Appended{}, rules.Conflict("append", a.State, pawl.MessageState(a.State).Allowed())
 	case a.Full && a.Chunks == c.Offset:
 		return pawl.Appended{}, &pawl.Error{Code: pawl.CodeTooLarge, Op: "append", Message: fmt.Sprintf("the message would have more than %d bytes", pawl.MaxMessageBytes)}
 	}
@@ -213,7 +214,7 @@ func (e *Engine) findMessageItems(ctx context.Context, todo []appendCall, refuse
 		case !known:
 			refuse(w.at, pawl.NotFound("message", w.call.MessageID))
 		case h.ItemID == "":
-			refuse(w.at, conflict("append", h.State, pawl.MessageState(h.State).Allowed()))
+			refuse(w.at, rules.Conflict("append", h.State, pawl.MessageState(h.State).Allowed()))
 		default:
 			w.fence.ItemID = h.ItemID
 			e.after(func() { e.messageItems.put(ns, h.ID, h.ItemID) })
@@ -224,80 +225,8 @@ func (e *Engine) findMessageItems(ctx context.Context, todo []appendCall, refuse
 
 // checkAppend checks a call and encodes its chunks.
 func checkAppend(c *pawl.AppendCall) (body string, err error) {
-	var f fields
-	f.writer(c.MessageFence)
-	if c.Offset < 0 {
-		f.add("/offset", "is %d; it must be 0 or more", c.Offset)
-	}
-	if n := len(c.Chunks); n == 0 || n > pawl.MaxChunksPerCall {
-		f.add("/chunks", "has %d chunks; 1 to %d are allowed", n, pawl.MaxChunksPerCall)
-		return "", f.err("append")
-	}
-	size := 0
-	for i := range c.Chunks {
-		size += len(c.Chunks[i].Text) + len(c.Chunks[i].Input) + len(c.Chunks[i].Output) + len(c.Chunks[i].Data)
-		if f.chunk(fmt.Sprintf("/chunks/%d", i), &c.Chunks[i]); len(f) > 20 {
-			break
-		}
-	}
-	if size > pawl.MaxAppendBytes {
-		f.add("/chunks", "have %d bytes together; at most %d are allowed", size, pawl.MaxAppendBytes)
-	}
-	if err := f.err("append"); err != nil {
+	if err := rules.CheckAppend(c); err != nil {
 		return "", err
 	}
 	return store.EncodeChunks(c.Chunks)
-}
-
-// writer checks the fence of a message's writer.
-func (f *fields) writer(m pawl.MessageFence) {
-	f.fence(pawl.Fence{ItemID: m.MessageID, WorkerID: m.WorkerID, Attempt: m.Attempt})
-}
-
-// chunk checks a chunk: that it has what its type needs, and nothing else.
-func (f *fields) chunk(at string, c *pawl.Chunk) {
-	if !slices.Contains(pawl.ChunkTypes, c.Type) {
-		f.add(at+"/type", "is %q%s", c.Type, oneOf(pawl.ChunkTypes))
-		return
-	}
-	text := c.Type == pawl.ChunkText || c.Type == pawl.ChunkReasoning || c.Type == pawl.ChunkError
-	tool := c.Type == pawl.ChunkToolCall || c.Type == pawl.ChunkToolResult
-	for _, m := range []struct {
-		name         string
-		there, fits  bool
-		isMissing    bool
-		whyIsMissing string
-	}{
-		{"text", c.Text != "", text, false, ""},
-		{"tool_call_id", c.ToolCallID != "", tool, tool && c.ToolCallID == "", "is required"},
-		{"tool_name", c.ToolName != "", tool, c.Type == pawl.ChunkToolCall && c.ToolName == "", "is required"},
-		{"input", len(c.Input) > 0, c.Type == pawl.ChunkToolCall, false, ""},
-		{"output", len(c.Output) > 0, c.Type == pawl.ChunkToolResult, false, ""},
-		{"is_error", c.IsError, c.Type == pawl.ChunkToolResult, false, ""},
-		{"media_type", c.MediaType != "", c.Type == pawl.ChunkFile, c.Type == pawl.ChunkFile && c.MediaType == "", "is required"},
-		{"url", c.URL != "", c.Type == pawl.ChunkFile, c.Type == pawl.ChunkFile && c.URL == "", "is required: files live elsewhere"},
-		{"data", len(c.Data) > 0, c.Type == pawl.ChunkData, c.Type == pawl.ChunkData && len(c.Data) == 0, "is required"},
-	} {
-		switch {
-		case m.there && !m.fits:
-			f.add(at+"/"+m.name, "is not for a chunk of type %s", c.Type)
-		case m.isMissing:
-			f.add(at+"/"+m.name, "%s", m.whyIsMissing)
-		}
-	}
-	switch n := len(c.Text); {
-	case n > pawl.MaxPayloadBytes:
-		f.add(at+"/text", "has %d bytes; at most %d are allowed", n, pawl.MaxPayloadBytes)
-	case !c.Text.Valid():
-		f.add(at+"/text", "is not valid UTF-8")
-	case slices.Contains([]byte(c.Text), 0):
-		f.add(at+"/text", "contains a NUL character")
-	}
-	f.text(at+"/tool_call_id", c.ToolCallID, 0, pawl.MaxIDLen)
-	f.text(at+"/tool_name", c.ToolName, 0, pawl.MaxIDLen)
-	f.text(at+"/media_type", c.MediaType, 0, pawl.MaxIDLen)
-	f.text(at+"/url", c.URL, 0, pawl.MaxReasonLen)
-	f.json(at+"/input", c.Input, pawl.MaxPayloadBytes)
-	f.json(at+"/output", c.Output, pawl.MaxPayloadBytes)
-	f.json(at+"/data", c.Data, pawl.MaxPayloadBytes)
 }

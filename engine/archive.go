@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
 )
 
 // archivesBeside follows a SQLite file's path in the name of its archives' directory.
@@ -31,7 +32,7 @@ func withArchives(url string, o pawl.SweepOptions) (*pawl.SweepOptions, error) {
 
 // ListArchives lists the archived tasks of the caller's namespace, newest first.
 func (e *Engine) ListArchives(ctx context.Context, p pawl.Page) (pawl.List[pawl.Archive], error) {
-	if err := page(&p); err != nil {
+	if err := rules.CheckPage(&p); err != nil {
 		return pawl.List[pawl.Archive]{}, err
 	}
 	return e.sweeper.List(ctx, pawl.CallerOf(ctx).Namespace, p)

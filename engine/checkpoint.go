@@ -3,10 +3,9 @@ package engine
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -17,10 +16,10 @@ func (e *Engine) Checkpoint(ctx context.Context, calls []pawl.CheckpointCall) ([
 		op:        "checkpoint",
 		committer: e.committers.checkpoint,
 		fence:     func(p *pawl.CheckpointCall) pawl.Fence { return p.Fence },
-		check:     func(p *pawl.CheckpointCall, f *fields) { f.checkpoint(&p.NewCheckpoint, pawl.CheckpointTypes) },
+		check:     (*rules.Fields).Checkpoint,
 		row: func(_ int, p *pawl.CheckpointCall) store.Checkpoint {
 			return store.Checkpoint{Fence: fenceRow(c, p.Fence), ID: e.ids.next("ckp"), Type: p.Type, Name: store.Text(p.Name),
-				ArgsHash: store.Text(p.ArgsHash), Snapshot: orNull(p.Snapshot), Metadata: store.Text(p.Metadata)}
+				ArgsHash: store.Text(p.ArgsHash), Snapshot: rules.OrNull(p.Snapshot), Metadata: store.Text(p.Metadata)}
 		},
 		answer: func(_ *pawl.CheckpointCall, a *store.Checkpointed) pawl.CheckpointRef {
 			return pawl.CheckpointRef{ID: a.ID, Sequence: a.Seq}
@@ -29,32 +28,17 @@ func (e *Engine) Checkpoint(ctx context.Context, calls []pawl.CheckpointCall) ([
 	return v.do(ctx, e, calls)
 }
 
-func (f *fields) checkpoint(p *pawl.NewCheckpoint, types []string) {
-	if !slices.Contains(types, p.Type) {
-		f.add("/type", "is %q; it must be one of %s", p.Type, strings.Join(types, ", "))
-	}
-	f.text("/name", p.Name, 0, pawl.MaxStepNameLen)
-	f.text("/args_hash", p.ArgsHash, 0, pawl.MaxKeyLen)
-	f.json("/snapshot", p.Snapshot, pawl.MaxPayloadBytes)
-	f.object("/metadata", &p.Metadata, pawl.MaxMetadataBytes)
-	if len(p.Snapshot) == 0 {
-		f.add("/snapshot", "is required")
-	}
-}
-
 // CheckpointTasks saves checkpoints of tasks; see pawl.TaskMaker. An ended task
 // takes none.
 func (e *Engine) CheckpointTasks(ctx context.Context, calls []pawl.TaskCheckpoint) ([]pawl.Result[pawl.CheckpointRef], error) {
-	if err := tooMany("checkpoint", len(calls)); err != nil {
+	if err := rules.CheckBatch("checkpoint", len(calls)); err != nil {
 		return nil, err
 	}
 	c := pawl.CallerOf(ctx)
 	out := make([]pawl.Result[pawl.CheckpointRef], len(calls))
 	for i := range calls {
 		p := &calls[i]
-		var f fields
-		f.checkpoint(&p.NewCheckpoint, pawl.TaskCheckpointTypes)
-		if out[i].Err = f.err("checkpoint"); out[i].Err != nil {
+		if out[i].Err = rules.CheckTaskCheckpoint(p); out[i].Err != nil {
 			continue
 		}
 		ref := pawl.CheckpointRef{ID: e.ids.next("ckp")}
@@ -68,11 +52,11 @@ func (e *Engine) CheckpointTasks(ctx context.Context, calls []pawl.TaskCheckpoin
 				return err
 			}
 			if pawl.TaskState(state).Ended() {
-				return conflict("checkpoint", state, pawl.TaskState(state).Allowed())
+				return rules.Conflict("checkpoint", state, pawl.TaskState(state).Allowed())
 			}
 			by := actor(c, pawl.ActorUser, "")
 			ref.Sequence, err = store.SaveTaskCheckpoint(ctx, tx, now, store.TaskCheckpoint{Namespace: c.Namespace, TaskID: p.TaskID, ID: ref.ID, Type: p.Type,
-				Name: store.Text(p.Name), ArgsHash: store.Text(p.ArgsHash), Snapshot: orNull(p.Snapshot), Metadata: store.Text(p.Metadata), Actor: by})
+				Name: store.Text(p.Name), ArgsHash: store.Text(p.ArgsHash), Snapshot: rules.OrNull(p.Snapshot), Metadata: store.Text(p.Metadata), Actor: by})
 			return err
 		})
 		if out[i].Value, out[i].Err = ref, err; err != nil {

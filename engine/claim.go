@@ -4,12 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -67,7 +67,7 @@ func (s *claimOp) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := checkClaim(req); err != nil {
+	if err := rules.CheckClaim(req); err != nil {
 		return err
 	}
 	if req.TaskID != "" || req.ItemID != "" {
@@ -115,29 +115,6 @@ func transient(err error) bool {
 // waitKey is equal for claims that wait for the same work.
 func waitKey(c pawl.Caller, req *pawl.ClaimRequest) string {
 	return strings.Join(append([]string{c.Namespace, req.TaskID, req.ItemID}, req.Types...), "\x00")
-}
-
-func checkClaim(req *pawl.ClaimRequest) error {
-	if req.Limit == 0 {
-		req.Limit = 1
-	}
-	if req.LeaseSeconds == 0 {
-		req.LeaseSeconds = pawl.DefaultLeaseSeconds
-	}
-	var f fields
-	f.text("/worker_id", req.WorkerID, 1, pawl.MaxIDLen)
-	f.number("/limit", req.Limit, 1, pawl.MaxClaim)
-	f.number("/lease_seconds", req.LeaseSeconds, 1, pawl.MaxLeaseSeconds)
-	f.number("/wait_seconds", req.WaitSeconds, 0, pawl.MaxWaitSeconds)
-	f.text("/task_id", req.TaskID, 0, pawl.MaxIDLen)
-	f.text("/item_id", req.ItemID, 0, pawl.MaxIDLen)
-	if len(req.Types) > 1000 {
-		f.add("/types", "has %d types; at most 1000 are allowed", len(req.Types))
-	}
-	for i, t := range req.Types {
-		f.text(fmt.Sprintf("/types/%d", i), t, 1, pawl.MaxTypeLen)
-	}
-	return f.err("claim")
 }
 
 // take claims what is available now. Before it returns nothing it has read every queue

@@ -6,21 +6,22 @@ import (
 	"slices"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
 )
 
 // CloneTasks creates tasks like older ones; see pawl.TaskMaker.
 func (e *Engine) CloneTasks(ctx context.Context, calls []pawl.TaskClone) ([]pawl.Result[pawl.Task], error) {
-	if err := tooMany("clone", len(calls)); err != nil {
+	if err := rules.CheckBatch("clone", len(calls)); err != nil {
 		return nil, err
 	}
 	out := make([]pawl.Result[pawl.Task], len(calls))
 	var drafts []draft
-	room := callBytes{op: "clone"}
+	room := rules.CallBytes{Op: "clone"}
 	for i := range calls {
 		d, err := e.cloned(ctx, &calls[i], room)
 		if err == nil {
-			err = room.take(d.bytes())
+			err = room.Take(d.bytes())
 		}
 		if err != nil {
 			out[i].Err = err
@@ -37,11 +38,8 @@ func (e *Engine) CloneTasks(ctx context.Context, calls []pawl.TaskClone) ([]pawl
 
 // cloned drafts a clone; room is what is left of the call's, so that no more is
 // read of a task than can be stored.
-func (e *Engine) cloned(ctx context.Context, call *pawl.TaskClone, room callBytes) (draft, error) {
-	var f fields
-	f.text("/task_id", call.TaskID, 1, pawl.MaxIDLen)
-	f.object("/metadata", &call.Metadata, pawl.MaxMetadataBytes)
-	if err := f.err("clone"); err != nil {
+func (e *Engine) cloned(ctx context.Context, call *pawl.TaskClone, room rules.CallBytes) (draft, error) {
+	if err := rules.CheckClone(call); err != nil {
 		return draft{}, err
 	}
 	t, err := view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.NewTask, error) {
@@ -62,7 +60,7 @@ func (e *Engine) cloned(ctx context.Context, call *pawl.TaskClone, room callByte
 }
 
 // workOf reads a task's items in order of position, but for those that Pawl made.
-func workOf(ctx context.Context, tx store.Tx, ns string, of pawl.Task, room callBytes) ([]pawl.Item, error) {
+func workOf(ctx context.Context, tx store.Tx, ns string, of pawl.Task, room rules.CallBytes) ([]pawl.Item, error) {
 	var out []pawl.Item
 	f := pawl.ItemFilter{TaskID: of.ID, Fields: []string{"input"}, Page: pawl.Page{Limit: pawl.MaxPage}}
 	for {
@@ -71,7 +69,7 @@ func workOf(ctx context.Context, tx store.Tx, ns string, of pawl.Task, room call
 			return nil, err
 		}
 		for _, it := range page.Items {
-			if err := room.take(len(it.Input)); err != nil {
+			if err := room.Take(len(it.Input)); err != nil {
 				return nil, err
 			}
 			if it.Kind == pawl.KindWork {
@@ -94,7 +92,7 @@ func likeness(of pawl.Task, items []pawl.Item, call *pawl.TaskClone) pawl.NewTas
 		t.Payload = call.Payload
 	}
 	if len(call.Metadata) > 0 {
-		t.Metadata = merge(of.Metadata, call.Metadata)
+		t.Metadata = rules.MergePatch(of.Metadata, call.Metadata)
 	}
 	if call.Title != nil {
 		t.Title = *call.Title

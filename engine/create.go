@@ -4,12 +4,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
-	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/internal/clock"
-	"github.com/pawl-work/pawl/internal/jsonscan"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -94,15 +92,15 @@ func (e *Engine) createAll(ctx context.Context, out []pawl.Result[pawl.Task], dr
 
 // draftAll checks every call and drafts the good ones.
 func (e *Engine) draftAll(ctx context.Context, tasks []pawl.NewTask) ([]pawl.Result[pawl.Task], []draft, error) {
-	if err := tooMany("create", len(tasks)); err != nil {
+	if err := rules.CheckBatch("create", len(tasks)); err != nil {
 		return nil, nil, err
 	}
 	out := make([]pawl.Result[pawl.Task], len(tasks))
 	drafts := make([]draft, 0, len(tasks))
-	room := callBytes{op: "create"}
+	room := rules.CallBytes{Op: "create"}
 	for i := range tasks {
 		d, err := e.draft(ctx, &tasks[i], "")
-		if err = cmp.Or(err, checkProvenance("create", tasks[i].Provenance)); err != nil {
+		if err = cmp.Or(err, rules.CheckProvenance("create", tasks[i].Provenance)); err != nil {
 			out[i].Err = err
 			continue
 		}
@@ -110,36 +108,13 @@ func (e *Engine) draftAll(ctx context.Context, tasks []pawl.NewTask) ([]pawl.Res
 			out[i].Value = d.dryRunAnswer(clock.Now().UnixMicro())
 			continue
 		}
-		if out[i].Err = room.take(d.bytes()); out[i].Err != nil {
+		if out[i].Err = room.Take(d.bytes()); out[i].Err != nil {
 			continue
 		}
 		d.ord = i
 		drafts = append(drafts, d)
 	}
 	return out, drafts, nil
-}
-
-// callBytes bounds the bytes that one call stores: a short call may ask for much
-// by cloning, or by a plan.
-type callBytes struct {
-	op   string
-	used int
-}
-
-// take refuses what goes beyond.
-func (r *callBytes) take(n int) error {
-	if r.used+n > pawl.MaxCallBytes {
-		return &pawl.Error{Code: pawl.CodeTooLarge, Op: r.op, Message: fmt.Sprintf("the call would store more than %d bytes; make several calls of it", pawl.MaxCallBytes)}
-	}
-	r.used += n
-	return nil
-}
-
-func tooMany(op string, n int) error {
-	if n > pawl.MaxItemsPerCall {
-		return &pawl.Error{Code: pawl.CodeInvalid, Op: op, Message: fmt.Sprintf("%d calls in one batch; at most %d are allowed", n, pawl.MaxItemsPerCall)}
-	}
-	return nil
 }
 
 // created says when a draft became a task.
@@ -239,10 +214,10 @@ func (e *Engine) createOnce(ctx context.Context, d draft) (pawl.Task, error) {
 
 // draft checks a task and makes its rows; of is the task it is a clone of.
 func (e *Engine) draft(ctx context.Context, t *pawl.NewTask, of string) (draft, error) {
-	if err := checkTask(t, e.ids.now()); err != nil {
+	if err := rules.CheckTask(t, e.ids.now()); err != nil {
 		return draft{}, err
 	}
-	hash, err := inputHash(t)
+	hash, err := rules.InputHash(t)
 	if err != nil {
 		return draft{}, err
 	}
@@ -289,7 +264,7 @@ func (e *Engine) draft(ctx context.Context, t *pawl.NewTask, of string) (draft, 
 		d := r.drafted(draft{task: row, items: []store.NewItem{it}})
 		return d, e.startConversation(&d, t)
 	}
-	payload := orNull(t.Payload)
+	payload := rules.OrNull(t.Payload)
 	row.Payload = &payload
 	d := draft{task: row, items: make([]store.NewItem, len(t.Items))}
 	for i := range t.Items {
@@ -302,7 +277,7 @@ func (e *Engine) draft(ctx context.Context, t *pawl.NewTask, of string) (draft, 
 // newItem fills an item's row, zero fields from its task.
 func newItem(row *store.NewTask, t *pawl.NewTask, i *pawl.NewItem, id string, position int) store.NewItem {
 	it := store.NewItem{ID: id, Namespace: row.Namespace, TaskID: row.ID, Type: i.Type, Kind: pawl.KindWork, Solo: row.Solo, Position: position,
-		Key: store.Text(i.Key), Priority: row.Priority, MaxAttempts: i.MaxAttempts, RunAt: micros(i.RunAt), Input: orNull(i.Input), Actor: row.Actor}
+		Key: store.Text(i.Key), Priority: row.Priority, MaxAttempts: i.MaxAttempts, RunAt: micros(i.RunAt), Input: rules.OrNull(i.Input), Actor: row.Actor}
 	if it.Type == "" {
 		it.Type = row.Type
 	}
@@ -322,80 +297,6 @@ func newItem(row *store.NewTask, t *pawl.NewTask, i *pawl.NewItem, id string, po
 		it.After = store.Text(store.List(i.After))
 	}
 	return it
-}
-
-func checkTask(t *pawl.NewTask, now time.Time) error {
-	var f fields
-	f.text("/type", t.Type, 1, pawl.MaxTypeLen)
-	f.ownName("/type", t.Type)
-	f.text("/title", t.Title, 0, pawl.MaxTitleLen)
-	f.text("/input_hash", t.InputHash, 0, pawl.MaxFingerprintLen)
-	f.number("/priority", t.Priority, pawl.MinPriority, pawl.MaxPriority)
-	f.number("/max_attempts", t.MaxAttempts, 0, pawl.MaxAttemptsCeiling)
-	f.json("/payload", t.Payload, pawl.MaxPayloadBytes)
-	f.object("/metadata", &t.Metadata, pawl.MaxMetadataBytes)
-	f.ahead("/run_at", t.RunAt, now)
-	if n := len(t.Dedupe.Pointers); n > pawl.MaxDedupePointers {
-		f.add("/dedupe", "has %d pointers; at most %d are allowed", n, pawl.MaxDedupePointers)
-	}
-	if t.RequestedBy != nil {
-		f.text("/requested_by/type", t.RequestedBy.Type, 1, 50)
-		f.text("/requested_by/id", t.RequestedBy.ID, 1, pawl.MaxIDLen)
-	}
-	if len(t.Items) > pawl.MaxItemsPerTask {
-		f.add("/items", "has %d items; at most %d are allowed", len(t.Items), pawl.MaxItemsPerTask)
-		return f.err("create")
-	}
-	f.items("/items", t.Items, now)
-	f.conversation(t)
-	return f.err("create")
-}
-
-func (f *fields) items(at string, items []pawl.NewItem, now time.Time) {
-	for i := range items {
-		it, p := &items[i], at+"/"+number(i)
-		f.text(p+"/type", it.Type, 0, pawl.MaxTypeLen)
-		f.ownName(p+"/type", it.Type)
-		f.text(p+"/key", it.Key, 0, pawl.MaxKeyLen)
-		for n, key := range it.After {
-			f.text(p+"/after/"+number(n), key, 1, pawl.MaxKeyLen)
-		}
-		f.json(p+"/input", it.Input, pawl.MaxPayloadBytes)
-		f.number(p+"/max_attempts", it.MaxAttempts, 0, pawl.MaxAttemptsCeiling)
-		f.ahead(p+"/run_at", it.RunAt, now)
-		if it.Priority != nil {
-			f.number(p+"/priority", *it.Priority, pawl.MinPriority, pawl.MaxPriority)
-		}
-		if len(*f) > 20 {
-			return
-		}
-	}
-}
-
-// inputHash is the task's dedupe hash, "" when none was asked for.
-func inputHash(t *pawl.NewTask) (string, error) {
-	if t.InputHash != "" || t.Dedupe.IsZero() {
-		return t.InputHash, nil
-	}
-	if t.Dedupe.All {
-		return pawl.HashOf(struct {
-			Payload json.RawMessage `json:"payload"`
-			Items   []pawl.NewItem  `json:"items"`
-		}{json.RawMessage(orNull(t.Payload)), t.Items})
-	}
-	var f fields
-	values := map[string]json.RawMessage{}
-	for i, v := range jsonscan.Select(t.Payload, t.Dedupe.Pointers) {
-		p := t.Dedupe.Pointers[i]
-		if v == nil {
-			f.add(fmt.Sprintf("/dedupe/%d", i), "the payload has nothing at %q", p)
-		}
-		values[p] = v
-	}
-	if err := f.err("create"); err != nil {
-		return "", err
-	}
-	return pawl.HashOf(values)
 }
 
 // summary is what the proposed event says of the request.

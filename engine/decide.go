@@ -4,19 +4,16 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
 )
 
 // ApproveTasks approves; see pawl.Decider.
 func (e *Engine) ApproveTasks(ctx context.Context, calls []pawl.ApproveCall) ([]pawl.Result[pawl.Task], error) {
 	return withProvenance(ctx, e, "approve", calls, subjectOfTask, eachly("approve", func(e *Engine, ctx context.Context, c *pawl.ApproveCall) (pawl.Task, error) {
-		var f fields
-		f.text("/task_id", c.TaskID, 1, pawl.MaxIDLen)
-		f.text("/comment", c.Comment, 0, pawl.MaxReasonLen)
-		if err := f.err("approve"); err != nil {
+		if err := rules.CheckApprove(c); err != nil {
 			return pawl.Task{}, err
 		}
 		by := actor(pawl.CallerOf(ctx), pawl.ActorUser, "")
@@ -62,7 +59,7 @@ func (e *Engine) approve(ctx context.Context, taskID string, v verdictBy) error 
 type taskDecision struct {
 	*store.TaskDecision
 	e      *Engine
-	rules  *rules
+	rules  *typeRules
 	queued []store.DueItem
 	after  []func(context.Context) // once it has committed
 }
@@ -76,7 +73,7 @@ func (e *Engine) decide(ctx context.Context, taskID, verb string, v verdictBy, f
 			if err != nil {
 				return err
 			}
-			return otherVersion(verb, state, d.Version, *v.version)
+			return rules.VersionMismatch(verb, state, d.Version, *v.version)
 		}
 		if d.State != "submitted" {
 			return d.decided(ctx, tx, verb)
@@ -100,7 +97,7 @@ func (e *Engine) withDecision(ctx context.Context, taskID, verb string, fn func(
 		if err == nil && !found {
 			var state string
 			if state, err = store.TaskState(ctx, tx, ns, taskID); err == nil {
-				err = conflict(verb, state, pawl.TaskState(state).Allowed())
+				err = rules.Conflict(verb, state, pawl.TaskState(state).Allowed())
 			}
 			if state == string(pawl.TaskSubmitted) { // since we looked
 				c, found, err = store.OpenDecision(ctx, tx, ns, taskID)
@@ -136,7 +133,7 @@ func (d *taskDecision) decided(ctx context.Context, tx store.Tx, verb string) er
 	if err != nil {
 		return err
 	}
-	c := conflict(verb, state, pawl.TaskState(state).Allowed()).(*pawl.Error)
+	c := rules.Conflict(verb, state, pawl.TaskState(state).Allowed()).(*pawl.Error)
 	if event != "" && d.State != "open" {
 		c.Holder = who
 		c.Message = fmt.Sprintf("the task was %s by %s already", event, who)
@@ -146,18 +143,15 @@ func (d *taskDecision) decided(ctx context.Context, tx store.Tx, verb string) er
 
 // may refuses who may not decide about tasks of the type.
 func (d *taskDecision) may(ctx context.Context, tx store.Tx, verb string, by store.Actor) error {
-	a := d.rules.Approval
-	allowed := a.By
-	if len(allowed) > 0 && a.OnExpiry == pawl.ExpiryEscalate {
-		if escalated, err := store.TaskHasEvent(ctx, tx, d.TaskID, "escalated"); err != nil {
+	escalated := false
+	if d.rules.EscalationWidens() {
+		var err error
+		if escalated, err = store.TaskHasEvent(ctx, tx, d.TaskID, "escalated"); err != nil {
 			return err
-		} else if escalated {
-			allowed = append(slices.Clip(allowed), a.EscalateTo...)
 		}
 	}
-	who := by.Type + "/" + by.ID
-	if len(allowed) > 0 && !slices.Contains(allowed, who) && !slices.Contains(allowed, by.Type+"/*") {
-		return &pawl.Error{Code: pawl.CodeForbidden, Op: verb, Message: fmt.Sprintf("%s may not decide about tasks of type %s; %s may", who, d.Type, strings.Join(allowed, ", "))}
+	if err := d.rules.CheckDecider(verb, rules.Actor(by), escalated); err != nil {
+		return err
 	}
 	if verb != "approve" {
 		return nil
@@ -183,14 +177,7 @@ func (d *taskDecision) separate(ctx context.Context, tx store.Tx, by store.Actor
 			return err
 		}
 		if found {
-			who := "the caller (" + strings.TrimSuffix(by.Type+"/"+by.ID, "/") + ")"
-			switch {
-			case by.Key != "":
-				who += ", or its API key,"
-			case by.Type == pawl.ActorAgent:
-				who += ", or another agent without an API key,"
-			}
-			return &pawl.Error{Code: pawl.CodeForbidden, Op: "approve", Message: who + " " + x.did + ": another person or API key must approve it"}
+			return rules.NotSeparate(rules.Actor(by), x.did)
 		}
 	}
 	return nil
@@ -199,7 +186,7 @@ func (d *taskDecision) separate(ctx context.Context, tx store.Tx, by store.Actor
 // approve moves the task to approved and its items to accepted.
 func (d *taskDecision) approve(ctx context.Context, tx store.Tx, v verdictBy) error {
 	if !d.Ready {
-		c := conflict("approve", d.State, pawl.TaskState(d.State).Allowed()).(*pawl.Error)
+		c := rules.Conflict("approve", d.State, pawl.TaskState(d.State).Allowed()).(*pawl.Error)
 		c.Message = "the task is not ready for approval: it was not checked yet, or did not pass; see its error"
 		return c
 	}
@@ -228,7 +215,7 @@ func (d *taskDecision) moveItems(ctx context.Context, tx store.Tx, m store.ItemM
 // RejectTasks rejects, for good or for rework; see pawl.Decider.
 func (e *Engine) RejectTasks(ctx context.Context, calls []pawl.RejectCall) ([]pawl.Result[pawl.Task], error) {
 	return withProvenance(ctx, e, "reject", calls, subjectOfTask, eachly("reject", func(e *Engine, ctx context.Context, c *pawl.RejectCall) (pawl.Task, error) {
-		if err := checkReject(c); err != nil {
+		if err := rules.CheckReject(c); err != nil {
 			return pawl.Task{}, err
 		}
 		by := actor(pawl.CallerOf(ctx), pawl.ActorUser, "")
@@ -247,33 +234,10 @@ func (e *Engine) RejectTasks(ctx context.Context, calls []pawl.RejectCall) ([]pa
 	}))
 }
 
-func checkReject(c *pawl.RejectCall) error {
-	var f fields
-	f.text("/task_id", c.TaskID, 1, pawl.MaxIDLen)
-	f.text("/comment", c.Comment, 0, pawl.MaxReasonLen)
-	if len(c.Errors) == 0 {
-		f.add("/errors", "is required: say what is wrong, so that it can be mended")
-	}
-	f.number("/errors", len(c.Errors), 0, 100)
-	for i, x := range c.Errors {
-		at := fmt.Sprintf("/errors/%d", i)
-		f.text(at+"/code", x.Code, 1, pawl.MaxTypeLen)
-		f.text(at+"/message", x.Message, 1, pawl.MaxReasonLen)
-		f.text(at+"/field", x.Field, 0, pawl.MaxReasonLen)
-	}
-	if len(c.ItemIDs) > 0 && !c.AllowRework {
-		f.add("/items", "is for rework: a task is rejected as a whole")
-	}
-	for i, id := range c.ItemIDs {
-		f.text(fmt.Sprintf("/items/%d", i), id, 1, pawl.MaxIDLen)
-	}
-	return f.err("reject")
-}
-
 // reject ends the task and its items.
 func (d *taskDecision) reject(ctx context.Context, tx store.Tx, v verdictBy, errors []pawl.Complaint) error {
-	data := store.Text(asJSON(map[string]any{"errors": errors}))
-	failure := store.Text(asJSON(pawl.Failure{Code: "rejected", Message: errors[0].Message, Detail: asJSON(errors)}))
+	data := store.Text(rules.Encode(map[string]any{"errors": errors}))
+	failure := store.Text(rules.Encode(pawl.Failure{Code: "rejected", Message: errors[0].Message, Detail: rules.Encode(errors)}))
 	if err := d.Move(ctx, tx, store.TaskMove{Event: "rejected", To: "rejected", Actor: v.by, Message: store.Text(v.comment), Data: data, Error: failure}); err != nil {
 		return err
 	}
@@ -304,13 +268,13 @@ func (d *taskDecision) rework(ctx context.Context, tx store.Tx, v verdictBy, c *
 		return err
 	}
 	if spent != "" {
-		c := conflict("reject", d.State, pawl.TaskState(d.State).Allowed()).(*pawl.Error)
+		c := rules.Conflict("reject", d.State, pawl.TaskState(d.State).Allowed()).(*pawl.Error)
 		c.Message = fmt.Sprintf("the item %s has been sent back %d times, the most there is: approve the task, or reject it for good", spent, pawl.MaxRework)
 		return c
 	}
-	data := store.Text(asJSON(map[string]any{"errors": c.Errors, "rework": true}))
-	reasons := asJSON(c.Errors)
-	failure := store.Text(asJSON(pawl.Failure{Code: "rejected", Message: c.Errors[0].Message, Detail: reasons}))
+	data := store.Text(rules.Encode(map[string]any{"errors": c.Errors, "rework": true}))
+	reasons := rules.Encode(c.Errors)
+	failure := store.Text(rules.Encode(pawl.Failure{Code: "rejected", Message: c.Errors[0].Message, Detail: reasons}))
 	if err := d.Reopen(ctx, tx, len(ids), store.TaskMove{Event: "rejected", Actor: v.by, Message: store.Text(v.comment), Data: data}); err != nil {
 		return err
 	}

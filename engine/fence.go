@@ -2,11 +2,11 @@ package engine
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -18,7 +18,7 @@ type fenced[C, Row, Ans, R any] struct {
 	op        string // the verb of the lifecycle that the state must allow
 	committer *groupCommitter[Row, Ans]
 	fence     func(*C) pawl.Fence
-	check     func(*C, *fields)
+	check     func(*rules.Fields, *C)
 	row       func(i int, c *C) Row
 	answer    func(c *C, a *Ans) R
 	// excuse may turn a refusal into an answer; nil = it never does.
@@ -26,16 +26,16 @@ type fenced[C, Row, Ans, R any] struct {
 }
 
 func (v *fenced[C, Row, Ans, R]) do(ctx context.Context, e *Engine, calls []C) ([]pawl.Result[R], error) {
-	if err := tooMany(v.op, len(calls)); err != nil {
+	if err := rules.CheckBatch(v.op, len(calls)); err != nil {
 		return nil, err
 	}
 	out := make([]pawl.Result[R], len(calls))
 	var good []int
 	for i := range calls {
-		var f fields
-		f.fence(v.fence(&calls[i]))
-		v.check(&calls[i], &f)
-		if out[i].Err = f.err(v.op); out[i].Err == nil {
+		var f rules.Fields
+		f.Fence(v.fence(&calls[i]))
+		v.check(&f, &calls[i])
+		if out[i].Err = f.Err(v.op); out[i].Err == nil {
 			good = append(good, i)
 		}
 	}
@@ -118,7 +118,7 @@ func (v *fenced[C, Row, Ans, R]) refuse(ctx context.Context, e *Engine, c *C, ou
 	f := v.fence(c)
 	item, now, err := e.look(ctx, f.ItemID)
 	if err == nil {
-		err = checkFence(item, f, now, v.op)
+		err = rules.CheckFence(rules.Item(item), f, now, v.op)
 	}
 	if err == nil {
 		return false
@@ -143,51 +143,6 @@ func (e *Engine) look(ctx context.Context, id string) (it store.ItemRow, now int
 		return err
 	})
 	return it, now, err
-}
-
-// checkFence is the order of answers (docs/contract.md §3) for a verb that carries a
-// fence, after "unknown item": taken, expired or released, conflict. Nil means
-// that the claim holds and the state allows the verb.
-func checkFence(it store.ItemRow, f pawl.Fence, now int64, verb string) error {
-	lost := func(reason, format string, args ...any) error {
-		return &pawl.Error{Code: pawl.CodeLeaseLost, Op: verb, Reason: reason, State: string(it.State), Holder: it.LastWorkerID, Attempt: it.Attempt,
-			Message: fmt.Sprintf(format, args...)}
-	}
-	if f.Attempt != it.Attempt || f.WorkerID != it.LastWorkerID {
-		if it.LastWorkerID == "" {
-			return lost(pawl.ReasonTaken, "the item has not been claimed")
-		}
-		return lost(pawl.ReasonTaken, "the lease was lost to %s, attempt %d; claim again", it.LastWorkerID, it.Attempt)
-	}
-	if !it.State.Ended() {
-		switch {
-		case it.State.Leased() && it.LeaseExpires <= now, !it.State.Leased() && it.LeftBy == "expired":
-			return lost(pawl.ReasonExpired, "the lease of attempt %d has run out; claim again", it.Attempt)
-		case it.LeftBy == "revoked":
-			return lost(pawl.ReasonReleased, "the lease of attempt %d was revoked; stop, and claim again", it.Attempt)
-		case it.LeftBy == "released", it.LeftBy == "suspended", it.LeftBy == "rejected":
-			return lost(pawl.ReasonReleased, "attempt %d gave its lease up; claim again", it.Attempt)
-		}
-	}
-	if it.State.Leased() && !(verb == "complete" && it.Acceptance) {
-		return nil
-	}
-	return conflict(verb, string(it.State), allowed(it))
-}
-
-// allowed are the verbs that an item's state and type allow: what is accepted is
-// submitted, the rest completed.
-func allowed(it store.ItemRow) []string {
-	other := "submit"
-	if it.Acceptance && it.Kind == pawl.KindWork {
-		other = "complete"
-	}
-	verbs := it.State.Allowed()
-	return slices.DeleteFunc(append(make([]string, 0, len(verbs)), verbs...), func(v string) bool { return it.State.Leased() && v == other })
-}
-
-func conflict(op, state string, allowed []string) error {
-	return &pawl.Error{Code: pawl.CodeConflict, Op: op, State: state, Allowed: allowed, Message: fmt.Sprintf("the state is %s, which does not allow %s", state, op)}
 }
 
 func fenceRow(c pawl.Caller, f pawl.Fence) store.Fence {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -24,12 +25,12 @@ func (e *Engine) complete(ctx context.Context, calls []pawl.CompleteCall) ([]paw
 		op:        "complete",
 		committer: e.committers.complete,
 		fence:     func(p *pawl.CompleteCall) pawl.Fence { return p.Fence },
-		check: func(p *pawl.CompleteCall, f *fields) {
+		check: func(f *rules.Fields, p *pawl.CompleteCall) {
 			limit := pawl.MaxPayloadBytes
 			if len(p.Result) > limit && e.isPlan(ctx, p.ItemID) {
 				limit = pawl.MaxBodyBytes
 			}
-			f.json("/result", p.Result, limit)
+			f.JSON("/result", p.Result, limit)
 		},
 		excuse: func(p *pawl.CompleteCall, it pawl.Item, _ int64) (pawl.Moved, bool) {
 			switch {
@@ -43,7 +44,7 @@ func (e *Engine) complete(ctx context.Context, calls []pawl.CompleteCall) ([]paw
 			return pawl.Moved{}, it.Kind != pawl.KindWork
 		},
 		row: func(_ int, p *pawl.CompleteCall) store.Complete {
-			return store.Complete{Fence: fenceRow(c, p.Fence), Result: orNull(p.Result)}
+			return store.Complete{Fence: fenceRow(c, p.Fence), Result: rules.OrNull(p.Result)}
 		},
 		answer: func(p *pawl.CompleteCall, m *store.Moved) pawl.Moved {
 			fed, asides = fed || m.Fed, aside(asides, m)
@@ -95,14 +96,7 @@ func (e *Engine) fail(ctx context.Context, calls []pawl.FailCall) ([]pawl.Result
 		return nil, err
 	}
 	return leave(ctx, e, store.VerbFail, e.committers.leave, calls, func(p *pawl.FailCall) pawl.Fence { return p.Fence },
-		func(p *pawl.FailCall, f *fields) {
-			f.text("/error/message", p.Error.Message, 0, pawl.MaxErrorBytes)
-			f.text("/error/code", p.Error.Code, 0, pawl.MaxTypeLen)
-			f.json("/error/detail", p.Error.Detail, pawl.MaxErrorBytes)
-			if ms := p.RetryAfterMS; ms != nil && (*ms < 0 || *ms > pawl.MaxDelay.Milliseconds()) {
-				f.add("/retry_after_ms", "must lie between 0 and %d", pawl.MaxDelay.Milliseconds())
-			}
-		},
+		(*rules.Fields).Fail,
 		func(p *pawl.FailCall, l *store.Leave) {
 			b, _ := json.Marshal(p.Error) // checked: it is JSON
 			l.Error, l.Retryable, l.CheckpointID = string(b), p.Retryable == nil || *p.Retryable, e.ids.next("ckp")
@@ -120,7 +114,7 @@ func (e *Engine) fail(ctx context.Context, calls []pawl.FailCall) ([]pawl.Result
 // Release gives items back, uncounted; see pawl.Leaser.
 func (e *Engine) Release(ctx context.Context, calls []pawl.ReleaseCall) ([]pawl.Result[pawl.Moved], error) {
 	return leave(ctx, e, store.VerbRelease, e.committers.leave, calls, func(p *pawl.ReleaseCall) pawl.Fence { return p.Fence },
-		func(*pawl.ReleaseCall, *fields) {}, func(*pawl.ReleaseCall, *store.Leave) {})
+		func(*rules.Fields, *pawl.ReleaseCall) {}, func(*pawl.ReleaseCall, *store.Leave) {})
 }
 
 // Suspend gives items back until a time or a signal; see pawl.Leaser.
@@ -130,14 +124,7 @@ func (e *Engine) Suspend(ctx context.Context, calls []pawl.SuspendCall) ([]pawl.
 		through = e.committers.await
 	}
 	return leave(ctx, e, store.VerbSuspend, through, calls, func(p *pawl.SuspendCall) pawl.Fence { return p.Fence },
-		func(p *pawl.SuspendCall, f *fields) {
-			f.text("/signal", p.Signal, 0, pawl.MaxKeyLen)
-			f.text("/key", p.Key, 0, pawl.MaxKeyLen)
-			f.ahead("/until", p.Until, now)
-			if p.Until == nil && p.Signal == "" {
-				f.add("/until", "is required, or a signal")
-			}
-		},
+		func(f *rules.Fields, p *pawl.SuspendCall) { f.Suspend(p, now) },
 		func(p *pawl.SuspendCall, l *store.Leave) {
 			l.Until, l.Signal, l.Key = micros(p.Until), store.Text(p.Signal), store.Text(p.Key)
 		})
@@ -145,7 +132,7 @@ func (e *Engine) Suspend(ctx context.Context, calls []pawl.SuspendCall) ([]pawl.
 
 // leave is fail, release and suspend: they differ in their checks and in what
 // they put in the row.
-func leave[C any](ctx context.Context, e *Engine, verb string, through *groupCommitter[store.Leave, store.Moved], calls []C, fence func(*C) pawl.Fence, check func(*C, *fields), fill func(*C, *store.Leave)) ([]pawl.Result[pawl.Moved], error) {
+func leave[C any](ctx context.Context, e *Engine, verb string, through *groupCommitter[store.Leave, store.Moved], calls []C, fence func(*C) pawl.Fence, check func(*rules.Fields, *C), fill func(*C, *store.Leave)) ([]pawl.Result[pawl.Moved], error) {
 	c, fed := pawl.CallerOf(ctx), false
 	var asides, failed, doomed []string
 	v := fenced[C, store.Leave, store.Moved, pawl.Moved]{op: verb, committer: through, fence: fence, check: check,

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -151,7 +152,7 @@ func (e *Engine) IdempotentSteps(ctx context.Context, k pawl.KeyBegin, run func(
 // enterKey checks a call's key and holds it for this process, until leave.
 func (e *Engine) enterKey(ctx context.Context, k *pawl.KeyBegin) (ns string, leave func(), err error) {
 	ns = pawl.CallerOf(ctx).Namespace
-	if err := checkKey(k); err != nil {
+	if err := rules.CheckKeyBegin(k); err != nil {
 		return ns, nil, err
 	}
 	if err := e.notInTx("answer"); err != nil {

@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
 )
 
 // BeginKeys opens idempotency keys; see pawl.KeyBegin and docs/contract.md §5.
 func (e *Engine) BeginKeys(ctx context.Context, calls []pawl.KeyBegin) ([]pawl.Result[pawl.KeyBegun], error) {
 	return eachKey(ctx, "begin", calls, func(c pawl.Caller, k *pawl.KeyBegin) (pawl.KeyBegun, error) {
-		if err := checkKey(k); err != nil {
+		if err := rules.CheckKeyBegin(k); err != nil {
 			return pawl.KeyBegun{}, err
 		}
 		var out pawl.KeyBegun
@@ -34,19 +35,6 @@ func (e *Engine) BeginKeys(ctx context.Context, calls []pawl.KeyBegin) ([]pawl.R
 		}
 		return out, err
 	})
-}
-
-func checkKey(k *pawl.KeyBegin) error {
-	var f fields
-	f.keyName(k.Scope, k.Key)
-	f.text("/request_hash", k.RequestHash, 1, pawl.MaxKeyLen)
-	f.text("/task_id", k.TaskID, 0, pawl.MaxIDLen)
-	f.text("/item_id", k.ItemID, 0, pawl.MaxIDLen)
-	f.number("/lock_seconds", k.LockSeconds, 0, pawl.MaxLeaseSeconds)
-	if k.TTLSeconds < -1 || k.TTLSeconds > int64(pawl.MaxDelay/time.Second) {
-		f.add("/ttl_seconds", "must lie between -1 and %d", int64(pawl.MaxDelay/time.Second))
-	}
-	return f.err("begin")
 }
 
 // beginKey opens a key: row is as it is then. code is not nil for a whole call.
@@ -127,11 +115,6 @@ func keyHash(key string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func (f *fields) keyName(scope, key string) {
-	f.text("/scope", scope, 0, pawl.MaxScopeLen)
-	f.text("/key", key, 1, pawl.MaxKeyLen)
-}
-
 // CompleteKeys stores the answers of runs.
 func (e *Engine) CompleteKeys(ctx context.Context, calls []pawl.KeyDone) ([]pawl.Result[pawl.Key], error) {
 	return e.settleKeys(ctx, pawl.KeyCompleted, calls)
@@ -144,15 +127,11 @@ func (e *Engine) FailKeys(ctx context.Context, calls []pawl.KeyDone) ([]pawl.Res
 
 func (e *Engine) settleKeys(ctx context.Context, status string, calls []pawl.KeyDone) ([]pawl.Result[pawl.Key], error) {
 	return eachKey(ctx, status, calls, func(c pawl.Caller, k *pawl.KeyDone) (pawl.Key, error) {
-		var f fields
-		f.keyName(k.Scope, k.Key)
-		f.text("/token", k.Token, 1, pawl.MaxKeyLen)
-		f.json("/response", k.Response, pawl.MaxPayloadBytes)
-		if err := f.err("complete"); err != nil {
+		if err := rules.CheckKeyDone(k); err != nil {
 			return pawl.Key{}, err
 		}
 		return e.heldKey(ctx, c.Namespace, status, pawl.KeyName{Scope: k.Scope, Key: k.Key}, func(ctx context.Context, tx store.Tx, hash string, now int64) (bool, error) {
-			return store.SettleKey(ctx, tx, c.Namespace, k.Scope, hash, k.Token, status, orNull(k.Response), now)
+			return store.SettleKey(ctx, tx, c.Namespace, k.Scope, hash, k.Token, status, rules.OrNull(k.Response), now)
 		})
 	})
 }
@@ -160,11 +139,7 @@ func (e *Engine) settleKeys(ctx context.Context, status string, calls []pawl.Key
 // RenewKeys makes the leases of runs begin anew.
 func (e *Engine) RenewKeys(ctx context.Context, calls []pawl.KeyRenew) ([]pawl.Result[pawl.Key], error) {
 	return eachKey(ctx, "renew", calls, func(c pawl.Caller, k *pawl.KeyRenew) (pawl.Key, error) {
-		var f fields
-		f.keyName(k.Scope, k.Key)
-		f.text("/token", k.Token, 1, pawl.MaxKeyLen)
-		f.number("/lock_seconds", k.LockSeconds, 0, pawl.MaxLeaseSeconds)
-		if err := f.err("renew"); err != nil {
+		if err := rules.CheckKeyRenew(k); err != nil {
 			return pawl.Key{}, err
 		}
 		return e.heldKey(ctx, c.Namespace, "renew", pawl.KeyName{Scope: k.Scope, Key: k.Key}, func(ctx context.Context, tx store.Tx, hash string, now int64) (bool, error) {
@@ -205,9 +180,7 @@ func (e *Engine) heldKey(ctx context.Context, ns, op string, k pawl.KeyName, cha
 // GetKeys reads keys; expired ones are absent.
 func (e *Engine) GetKeys(ctx context.Context, names []pawl.KeyName) ([]pawl.Result[pawl.Key], error) {
 	return eachKey(ctx, "get", names, func(c pawl.Caller, k *pawl.KeyName) (pawl.Key, error) {
-		var f fields
-		f.keyName(k.Scope, k.Key)
-		if err := f.err("get"); err != nil {
+		if err := rules.CheckKeyName(k); err != nil {
 			return pawl.Key{}, err
 		}
 		return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.Key, error) {
@@ -227,7 +200,7 @@ func (e *Engine) GetKeys(ctx context.Context, names []pawl.KeyName) ([]pawl.Resu
 
 // ListKeys lists keys, newest first.
 func (e *Engine) ListKeys(ctx context.Context, q pawl.KeyFilter) (pawl.List[pawl.Key], error) {
-	if err := page(&q.Page); err != nil {
+	if err := rules.CheckPage(&q.Page); err != nil {
 		return pawl.List[pawl.Key]{}, err
 	}
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.Key], error) {
@@ -236,7 +209,7 @@ func (e *Engine) ListKeys(ctx context.Context, q pawl.KeyFilter) (pawl.List[pawl
 }
 
 func eachKey[C, R any](ctx context.Context, op string, calls []C, fn func(pawl.Caller, *C) (R, error)) ([]pawl.Result[R], error) {
-	if err := tooMany(op, len(calls)); err != nil {
+	if err := rules.CheckBatch(op, len(calls)); err != nil {
 		return nil, err
 	}
 	out := make([]pawl.Result[R], len(calls))

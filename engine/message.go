@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -19,18 +19,8 @@ func (e *Engine) StartMessages(ctx context.Context, calls []pawl.StartCall) ([]p
 }
 
 func (e *Engine) startMessage(ctx context.Context, c *pawl.StartCall) (pawl.Message, error) {
-	var f fields
-	f.fence(c.Fence)
-	f.role("/role", c.Role)
-	f.text("/thread", c.Thread, 0, pawl.MaxIDLen)
-	f.text("/model", c.Model, 0, pawl.MaxIDLen)
-	f.number("/max_steps", c.MaxSteps, 0, pawl.MaxSteps)
-	f.object("/metadata", &c.Metadata, pawl.MaxMetadataBytes)
-	content := ""
-	if len(c.Content) > 0 {
-		content = f.content("/content", c.Content)
-	}
-	if err := f.err("message"); err != nil {
+	content, err := rules.CheckStart(c)
+	if err != nil {
 		return pawl.Message{}, err
 	}
 	caller := pawl.CallerOf(ctx)
@@ -41,7 +31,7 @@ func (e *Engine) startMessage(ctx context.Context, c *pawl.StartCall) (pawl.Mess
 		return pawl.Message{}, err
 	}
 	var out pawl.Message
-	err := e.withLockedItem(ctx, c.Fence, "message", func(ctx context.Context, tx store.Tx, g *store.LockedItem) error {
+	err = e.withLockedItem(ctx, c.Fence, "message", func(ctx context.Context, tx store.Tx, g *store.LockedItem) error {
 		m.TaskID = g.TaskID
 		if content == "" {
 			open, err := store.OpenMessageOf(ctx, tx, c.ItemID)
@@ -108,7 +98,7 @@ func (e *Engine) writes(ctx context.Context, m pawl.MessageFence, op string, fn 
 			return err
 		}
 		if row.Status != pawl.MessageStreaming {
-			return conflict(op, string(row.Status), row.Status.Allowed())
+			return rules.Conflict(op, string(row.Status), row.Status.Allowed())
 		}
 		if err := g.Start(ctx, tx); err != nil {
 			return err
@@ -134,13 +124,7 @@ func (e *Engine) GetMessage(ctx context.Context, id string) (pawl.Message, error
 // ListMessages lists a conversation; see pawl.MessageReader.
 func (e *Engine) ListMessages(ctx context.Context, q pawl.MessageFilter) (pawl.List[pawl.Message], error) {
 	out := pawl.List[pawl.Message]{Items: []pawl.Message{}}
-	var f fields
-	for i, s := range q.Statuses {
-		if !slices.ContainsFunc(pawl.MessageStates, func(x pawl.StateInfo) bool { return x.Name == string(s) }) {
-			f.add(fmt.Sprintf("/status/%d", i), "%q is no status of a message", s)
-		}
-	}
-	if err := cmp.Or(page(&q.Page), f.err("list")); err != nil {
+	if err := rules.CheckMessageFilter(&q); err != nil {
 		return out, err
 	}
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.Message], error) {

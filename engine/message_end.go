@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
 	"github.com/pawl-work/pawl/sweep"
 )
@@ -12,10 +13,7 @@ import (
 // FinishMessages ends open messages; see pawl.Messenger.
 func (e *Engine) FinishMessages(ctx context.Context, calls []pawl.FinishCall) ([]pawl.Result[pawl.Message], error) {
 	return each(ctx, "finish", calls, func(ctx context.Context, c *pawl.FinishCall) (pawl.Message, error) {
-		var f fields
-		f.writer(c.MessageFence)
-		f.object("/usage", &c.Usage, pawl.MaxMetadataBytes)
-		if err := f.err("finish"); err != nil {
+		if err := rules.CheckFinish(c); err != nil {
 			return pawl.Message{}, err
 		}
 		var out pawl.Message
@@ -46,10 +44,7 @@ func endMessage(ctx context.Context, tx store.Tx, now int64, row *store.MessageR
 // StopMessages stops open messages; see pawl.Stopper.
 func (e *Engine) StopMessages(ctx context.Context, calls []pawl.StopCall) ([]pawl.Result[pawl.Message], error) {
 	return each(ctx, "stop", calls, func(ctx context.Context, c *pawl.StopCall) (pawl.Message, error) {
-		var f fields
-		f.text("/id", c.MessageID, 1, pawl.MaxIDLen)
-		f.text("/reason", c.Reason, 0, pawl.MaxReasonLen)
-		if err := f.err("stop"); err != nil {
+		if err := rules.CheckStop(c); err != nil {
 			return pawl.Message{}, err
 		}
 		ns := pawl.CallerOf(ctx).Namespace
@@ -67,7 +62,7 @@ func (e *Engine) StopMessages(ctx context.Context, calls []pawl.StopCall) ([]paw
 				return err
 			}
 			if row.Status != pawl.MessageStreaming {
-				return conflict("stop", string(row.Status), row.Status.Allowed())
+				return rules.Conflict("stop", string(row.Status), row.Status.Allowed())
 			}
 			now, err := tx.Now(ctx)
 			if err != nil {

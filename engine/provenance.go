@@ -8,6 +8,7 @@ import (
 	"regexp"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -39,7 +40,7 @@ func withProvenance[C, R any](ctx context.Context, e *Engine, verb string, calls
 	if none {
 		return run(e, ctx, calls)
 	}
-	if err := tooMany(verb, len(calls)); err != nil {
+	if err := rules.CheckBatch(verb, len(calls)); err != nil {
 		return nil, err
 	}
 	ctx = pawl.WithProvenance(ctx, pawl.Provenance{}) // the caller's provenance does not apply to what follows from a call
@@ -88,21 +89,6 @@ func withProvenance[C, R any](ctx context.Context, e *Engine, verb string, calls
 	return out, err
 }
 
-func checkProvenance(verb string, p *pawl.Provenance) error {
-	if p == nil {
-		return nil
-	}
-	var f fields
-	f.text("/provenance/agent_id", p.AgentID, 0, pawl.MaxIDLen)
-	f.text("/provenance/agent_name", p.AgentName, 0, pawl.MaxIDLen)
-	f.text("/provenance/agent_version", p.AgentVersion, 0, pawl.MaxIDLen)
-	f.text("/provenance/model", p.Model, 0, pawl.MaxIDLen)
-	f.text("/provenance/request_fingerprint", p.RequestFingerprint, 0, pawl.MaxFingerprintLen)
-	f.text("/provenance/idempotency_key", p.IdempotencyKey, 0, pawl.MaxKeyLen)
-	f.object("/provenance/extra", &p.Extra, pawl.MaxMetadataBytes)
-	return f.err(verb)
-}
-
 // key is the idempotency key of the call that e carries out.
 func (e *Engine) key() string {
 	if e.scope == nil {
@@ -119,7 +105,7 @@ func provenanceOf(ctx context.Context, key, verb string, call any) (*store.Prove
 	if p == nil {
 		return nil, nil
 	}
-	if err := checkProvenance(verb, p); err != nil {
+	if err := rules.CheckProvenance(verb, p); err != nil {
 		return nil, err
 	}
 	c := pawl.CallerOf(ctx)
@@ -223,16 +209,7 @@ func (e *Engine) storeProvenance(ctx context.Context, part func(context.Context)
 
 // ListProvenance lists provenance; see pawl.RecordReader.
 func (e *Engine) ListProvenance(ctx context.Context, q pawl.ProvenanceFilter) (pawl.List[pawl.ProvenanceRecord], error) {
-	if err := page(&q.Page); err != nil {
-		return pawl.List[pawl.ProvenanceRecord]{}, err
-	}
-	var f fields
-	if q.TaskID == "" && q.ItemID == "" {
-		f.add("/task_id", "is required, or item_id")
-	} else if q.TaskID != "" && q.ItemID != "" {
-		f.add("/item_id", "does not go with task_id")
-	}
-	if err := f.err("list"); err != nil {
+	if err := rules.CheckProvenanceFilter(&q); err != nil {
 		return pawl.List[pawl.ProvenanceRecord]{}, err
 	}
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (out pawl.List[pawl.ProvenanceRecord], err error) {

@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -21,17 +21,6 @@ func view[T any](ctx context.Context, e *Engine, fn func(ctx context.Context, tx
 		return err
 	})
 	return out, err
-}
-
-// page settles a page's limit: 0 = 100, at most 1000.
-func page(p *pawl.Page) error {
-	if p.Limit == 0 {
-		p.Limit = pawl.DefaultPage
-	}
-	var f fields
-	f.number("/limit", p.Limit, 1, pawl.MaxPage)
-	f.text("/cursor", p.Cursor, 0, 1000)
-	return f.err("list")
 }
 
 // GetTask reads one task.
@@ -60,66 +49,9 @@ func blockTasks(ctx context.Context, tx store.Tx, ns string, tasks []pawl.Task) 
 	return store.BlockTasks(ctx, tx, ns, tasks, now)
 }
 
-// words refuses states and statuses that no table has.
-func words[S ~string](states []pawl.StateInfo, asked []S, known, statuses []pawl.Status) error {
-	var f fields
-	for i, s := range asked {
-		if !slices.ContainsFunc(states, func(x pawl.StateInfo) bool { return x.Shown && x.Name == string(s) }) {
-			f.add(fmt.Sprintf("/state/%d", i), "%q is no state", s)
-		}
-	}
-	for i, s := range statuses {
-		if !slices.Contains(known, s) {
-			f.add(fmt.Sprintf("/status/%d", i), "%q is no status", s)
-		}
-	}
-	return f.err("list")
-}
-
-// priorities refuses what no task can have.
-func priorities(q pawl.TaskFilter) error {
-	var f fields
-	for at, p := range map[string]*int{"/min_priority": q.MinPriority, "/max_priority": q.MaxPriority} {
-		if p != nil {
-			f.number(at, *p, pawl.MinPriority, pawl.MaxPriority)
-		}
-	}
-	return f.err("list")
-}
-
-// oneOrder refuses two orders of one list.
-func oneOrder(q pawl.TaskFilter) error {
-	if q.ByPriority && q.ByUpdate {
-		return pawl.Invalid("/sort", "a list is by priority or by updated_at")
-	}
-	return nil
-}
-
-// requested refuses what no task can have been made with.
-func requested(q pawl.TaskFilter) error {
-	var f fields
-	f.text("/requested_by", q.RequestedBy, 0, pawl.MaxIDLen)
-	f.text("/input_hash", q.InputHash, 0, pawl.MaxIDLen)
-	return f.err("list")
-}
-
-// members refuses what no metadata can hold, and more than a query should ask.
-func members(asked map[string]string) error {
-	var f fields
-	f.number("/metadata", len(asked), 0, maxMembers)
-	for name, value := range asked {
-		f.text("/metadata", name, 0, pawl.MaxIDLen)
-		f.text("/metadata", value, 0, pawl.MaxReasonLen)
-	}
-	return f.err("list")
-}
-
-// maxMembers is how many members of metadata one list asks for.
-const maxMembers = 20
-
 // ListTasks lists tasks, newest first unless Asc.
 func (e *Engine) ListTasks(ctx context.Context, q pawl.TaskFilter) (pawl.List[pawl.Task], error) {
-	if err := cmp.Or(page(&q.Page), words(pawl.TaskStates, q.States, pawl.TaskStatuses, q.Statuses), members(q.Metadata), requested(q), priorities(q), oneOrder(q)); err != nil {
+	if err := rules.CheckTaskFilter(&q); err != nil {
 		return pawl.List[pawl.Task]{}, err
 	}
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.Task], error) {
@@ -151,7 +83,7 @@ func (e *Engine) result(ctx context.Context, id string, partial []pawl.TaskState
 		}
 		part := slices.Contains(partial, t.State)
 		if t.State != pawl.TaskCompleted && t.State != pawl.TaskApplied && !part {
-			return pawl.TaskResult{}, conflict("result", string(t.State), t.State.Allowed())
+			return pawl.TaskResult{}, rules.Conflict("result", string(t.State), t.State.Allowed())
 		}
 		rows, applied, err := store.Results(ctx, tx, id)
 		if err != nil {
@@ -185,7 +117,7 @@ func joined(rows []store.ItemResult) json.RawMessage {
 	out := make([]byte, 0, size) // the values are JSON: they are not read again
 	if len(byKey) == len(rows) && len(rows) > 0 {
 		for _, key := range slices.Sorted(maps.Keys(byKey)) {
-			out = append(append(append(append(out, ','), asJSON(key)...), ':'), rows[byKey[key]].Result...)
+			out = append(append(append(append(out, ','), rules.Encode(key)...), ':'), rows[byKey[key]].Result...)
 		}
 		out[0] = '{'
 		return append(out, '}')
@@ -211,7 +143,7 @@ func (e *Engine) GetItem(ctx context.Context, id string) (pawl.Item, error) {
 	}
 	parts, err := e.liveParts(ctx, id)
 	if len(parts) > 0 {
-		it.PartsState = partsState(parts)
+		it.PartsState = rules.PartsState(parts)
 	}
 	return it.Item, err
 }
@@ -286,28 +218,9 @@ func (e *Engine) readGroup(ctx context.Context, group []readCall) (out []readAns
 	return out, err
 }
 
-// partsState says of each key how its live parts stand.
-func partsState(parts []pawl.ItemPart) json.RawMessage {
-	type state struct {
-		Status string `json:"status"` // the worst: rejected, draft, validated
-		Count  int    `json:"count"`
-	}
-	worse := []string{pawl.PartValidated, pawl.PartDraft, pawl.PartRejected}
-	out := map[string]state{}
-	for _, p := range parts {
-		s := out[p.Key]
-		s.Count++
-		if slices.Index(worse, p.Status) >= slices.Index(worse, s.Status) {
-			s.Status = p.Status
-		}
-		out[p.Key] = s
-	}
-	return asJSON(out)
-}
-
 // ListItems lists items, oldest first unless Desc.
 func (e *Engine) ListItems(ctx context.Context, q pawl.ItemFilter) (pawl.List[pawl.Item], error) {
-	if err := cmp.Or(page(&q.Page), words(pawl.ItemStates, q.States, pawl.ItemStatuses, q.Statuses)); err != nil {
+	if err := rules.CheckItemFilter(&q); err != nil {
 		return pawl.List[pawl.Item]{}, err
 	}
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.Item], error) {
@@ -325,7 +238,7 @@ func (e *Engine) ListItems(ctx context.Context, q pawl.ItemFilter) (pawl.List[pa
 
 // ListEvents lists events, newest first unless Asc, or in feed order.
 func (e *Engine) ListEvents(ctx context.Context, q pawl.EventFilter) (pawl.List[pawl.Event], error) {
-	if err := page(&q.Page); err != nil {
+	if err := rules.CheckPage(&q.Page); err != nil {
 		return pawl.List[pawl.Event]{}, err
 	}
 	if q.After != nil || strings.HasPrefix(q.Cursor, feedCursor) {
@@ -367,12 +280,7 @@ func known(ctx context.Context, tx store.Tx, ns, taskID, itemID string) error {
 
 // ListCheckpoints lists checkpoints, in order of their number unless Desc.
 func (e *Engine) ListCheckpoints(ctx context.Context, q pawl.CheckpointFilter) (pawl.List[pawl.Checkpoint], error) {
-	var f fields
-	f.text("/name_prefix", q.NamePrefix, 0, pawl.MaxIDLen)
-	for i, name := range q.Names {
-		f.text(fmt.Sprintf("/name/%d", i), name, 0, pawl.MaxIDLen)
-	}
-	if err := cmp.Or(page(&q.Page), members(q.Metadata), f.err("list")); err != nil {
+	if err := rules.CheckCheckpointFilter(&q); err != nil {
 		return pawl.List[pawl.Checkpoint]{}, err
 	}
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.Checkpoint], error) {

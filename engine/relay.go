@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -89,7 +90,7 @@ func (e *Engine) KeepRelay(ctx context.Context, r pawl.Relay, ttl time.Duration)
 func (e *Engine) raise(ctx context.Context, tx store.Tx, now int64, r pawl.Relay) error {
 	ctx = pawl.As(ctx, pawl.Caller{ActorType: pawl.ActorSystem})
 	what := "relay " + r.Sink + " is disabled"
-	d, err := e.draft(ctx, &pawl.NewTask{Type: pawl.TypeRelayDisabled, Title: what, Payload: asJSON(r)}, "")
+	d, err := e.draft(ctx, &pawl.NewTask{Type: pawl.TypeRelayDisabled, Title: what, Payload: rules.Encode(r)}, "")
 	if err != nil { // the type was given rules that this task does not meet
 		e.log.WarnContext(ctx, what+", which could not be put on record", "error", err)
 		return nil
@@ -99,7 +100,7 @@ func (e *Engine) raise(ctx context.Context, tx store.Tx, now int64, r pawl.Relay
 	}
 	what += ": " + r.Error
 	_, err = store.Apply(ctx, tx, now, store.Change{Namespace: d.task.Namespace, TaskID: d.task.ID, Verb: "give_up", To: "failed",
-		Error: store.Text(asJSON(pawl.Failure{Code: "relay_disabled", Message: what})), Actor: d.task.Actor, Reason: store.Text(what)})
+		Error: store.Text(rules.Encode(pawl.Failure{Code: "relay_disabled", Message: what})), Actor: d.task.Actor, Reason: store.Text(what)})
 	return err
 }
 

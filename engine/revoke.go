@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -18,13 +19,7 @@ func (e *Engine) RevokeLeases(ctx context.Context, calls []pawl.RevokeCall) ([]p
 
 func (e *Engine) revokeLease(ctx context.Context, c *pawl.RevokeCall) (out pawl.Moved, err error) {
 	const op = "revoke_lease"
-	var f fields
-	f.text("/id", c.ItemID, 1, pawl.MaxIDLen)
-	f.text("/reason", c.Reason, 0, pawl.MaxReasonLen)
-	if c.Attempt < 0 {
-		f.add("/attempt", "must not be below 0")
-	}
-	if err := f.err(op); err != nil {
+	if err := rules.CheckRevoke(c); err != nil {
 		return out, err
 	}
 	caller := pawl.CallerOf(ctx)
@@ -65,7 +60,7 @@ func notLeased(ctx context.Context, tx store.Tx, namespace, itemID string) error
 	if err != nil {
 		return err
 	}
-	no := conflict("revoke_lease", string(it.State), allowed(it)).(*pawl.Error)
+	no := rules.Conflict("revoke_lease", string(it.State), rules.Allowed(rules.Item(it))).(*pawl.Error)
 	if it.State.Leased() {
 		no.Message = "the lease has run out; the sweep queues the item"
 	}

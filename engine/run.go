@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/store"
 )
@@ -137,7 +138,7 @@ func (e *Engine) Prunable(ctx context.Context) (pawl.Prunable, error) {
 
 // ListSweeps lists passes, newest first.
 func (e *Engine) ListSweeps(ctx context.Context, p pawl.Page) (pawl.List[pawl.SweepStats], error) {
-	if err := page(&p); err != nil {
+	if err := rules.CheckPage(&p); err != nil {
 		return pawl.List[pawl.SweepStats]{}, err
 	}
 	var before int64

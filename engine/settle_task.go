@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -116,7 +117,7 @@ func (d *taskDecision) check(ctx context.Context, tx store.Tx) (again bool, err 
 		complaints = []pawl.Complaint{{Code: "check_failed", Message: err.Error()}}
 	}
 	if len(complaints) > 0 {
-		failure := asJSON(pawl.Failure{Code: "check_failed", Message: complaints[0].Message, Detail: asJSON(complaints)})
+		failure := rules.Encode(pawl.Failure{Code: "check_failed", Message: complaints[0].Message, Detail: rules.Encode(complaints)})
 		return false, d.Checked(ctx, tx, false, false, store.Text(failure), nil, "")
 	}
 	consent, err := d.rules.approves(ctx, task, items)
@@ -232,7 +233,7 @@ func (d *taskDecision) planByItem(ctx context.Context, tx store.Tx) error {
 func (d *taskDecision) settle(ctx context.Context, tx store.Tx, done pawl.Applied) error {
 	var diff store.Text
 	if done.Diff != nil {
-		diff = store.Text(asJSON(withOperations(*done.Diff)))
+		diff = store.Text(rules.Encode(rules.CompleteDiff(*done.Diff)))
 	}
 	if err := d.Move(ctx, tx, store.TaskMove{Event: "applied", To: "applied", Actor: system, Diff: diff}); err != nil {
 		return err
@@ -268,7 +269,7 @@ func (d *taskDecision) moveRemaining(ctx context.Context, tx store.Tx) (again bo
 
 // fail records that the task could not be planned or applied; retry tries again.
 func (d *taskDecision) fail(ctx context.Context, tx store.Tx, in string, f pawl.Failure) error {
-	return d.Move(ctx, tx, store.TaskMove{Event: "failed", To: "failed", Actor: system, Message: store.Text(f.Message), FailedIn: store.Text(in), Error: store.Text(asJSON(f))})
+	return d.Move(ctx, tx, store.TaskMove{Event: "failed", To: "failed", Actor: system, Message: store.Text(f.Message), FailedIn: store.Text(in), Error: store.Text(rules.Encode(f))})
 }
 
 // applyFailure rolls back the transaction that applies; the failure is written by
@@ -323,7 +324,7 @@ func (e *Engine) expireApproval(ctx context.Context, taskID string) error {
 		}
 		switch d.rules.Approval.OnExpiry {
 		case pawl.ExpiryEscalate:
-			return d.Note(ctx, tx, "escalated", system, store.Text(asJSON(map[string]any{"to": d.rules.Approval.EscalateTo})))
+			return d.Note(ctx, tx, "escalated", system, store.Text(rules.Encode(map[string]any{"to": d.rules.Approval.EscalateTo})))
 		case pawl.ExpiryReject:
 			late := fmt.Sprintf("not decided within %d s", d.rules.Approval.ExpiresSeconds)
 			return d.reject(ctx, tx, verdictBy{by: system}, []pawl.Complaint{{Code: "approval_expired", Message: late}})

@@ -4,12 +4,13 @@ import (
 	"context"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
 )
 
 // SendSignals sends signals; see pawl.Signaller.
 func (e *Engine) SendSignals(ctx context.Context, calls []pawl.SignalCall) ([]pawl.Result[pawl.Signalled], error) {
-	if err := tooMany("signal", len(calls)); err != nil {
+	if err := rules.CheckBatch("signal", len(calls)); err != nil {
 		return nil, err
 	}
 	out := make([]pawl.Result[pawl.Signalled], len(calls))
@@ -20,18 +21,14 @@ func (e *Engine) SendSignals(ctx context.Context, calls []pawl.SignalCall) ([]pa
 }
 
 func (e *Engine) sendSignal(ctx context.Context, call *pawl.SignalCall) (pawl.Signalled, error) {
-	var f fields
-	f.text("/name", call.Name, 1, pawl.MaxKeyLen)
-	f.text("/key", call.Key, 0, pawl.MaxKeyLen)
-	f.json("/payload", call.Payload, pawl.MaxPayloadBytes)
-	if err := f.err("signal"); err != nil {
+	if err := rules.CheckSignal(call); err != nil {
 		return pawl.Signalled{}, err
 	}
 	c := pawl.CallerOf(ctx)
 	by := actor(c, pawl.ActorUser, "")
 	var sent store.Sent
 	err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		sent, err = store.SendSignal(ctx, tx, store.Signal{Namespace: c.Namespace, Name: call.Name, Key: call.Key}, orNull(call.Payload), by)
+		sent, err = store.SendSignal(ctx, tx, store.Signal{Namespace: c.Namespace, Name: call.Name, Key: call.Key}, rules.OrNull(call.Payload), by)
 		return err
 	})
 	if err != nil {

@@ -7,27 +7,21 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
 )
 
 // Submit hands results in that are to be accepted; see pawl.Deliverer.
 func (e *Engine) Submit(ctx context.Context, calls []pawl.SubmitCall) ([]pawl.Result[pawl.Moved], error) {
 	return withProvenance(ctx, e, "submit", calls, subjectOfMove, eachly("submit", func(e *Engine, ctx context.Context, c *pawl.SubmitCall) (pawl.Moved, error) {
-		var f fields
-		f.fence(c.Fence)
-		f.json("/result", c.Result, pawl.MaxPayloadBytes)
-		f.extras(c.Evidence, c.Notes)
-		if err := f.err("submit"); err != nil {
+		if err := rules.CheckSubmit(c); err != nil {
 			return pawl.Moved{}, err
 		}
-		return e.submit(ctx, c.Fence, "submit", func(r *rules, _ store.ItemRow) (store.Submission, error) {
-			result := orNull(c.Result)
-			bad := r.checkResult([]byte(result))
-			bad.evidence(r, c.Evidence)
-			return store.Submission{Result: result, Data: extras(c.Evidence, c.Notes)}, bad.err("submit")
+		return e.submit(ctx, c.Fence, "submit", func(r *typeRules, _ store.ItemRow) (store.Submission, error) {
+			result := rules.OrNull(c.Result)
+			return store.Submission{Result: result, Data: extras(c.Evidence, c.Notes)}, r.CheckSubmission("submit", []byte(result), c.Evidence)
 		})
 	}))
 }
@@ -36,16 +30,10 @@ func (e *Engine) Submit(ctx context.Context, calls []pawl.SubmitCall) ([]pawl.Re
 // pawl.Deliverer.
 func (e *Engine) Finalize(ctx context.Context, calls []pawl.FinalizeCall) ([]pawl.Result[pawl.Moved], error) {
 	return withProvenance(ctx, e, "finalize", calls, subjectOfMove, eachly("finalize", func(e *Engine, ctx context.Context, c *pawl.FinalizeCall) (pawl.Moved, error) {
-		var f fields
-		f.fence(c.Fence)
-		f.extras(c.Evidence, c.Notes)
-		if c.Mode != "" && c.Mode != pawl.FinalizeStrict && c.Mode != pawl.FinalizeBestEffort {
-			f.add("/mode", "is %q; possible: %s, %s", c.Mode, pawl.FinalizeStrict, pawl.FinalizeBestEffort)
-		}
-		if err := f.err("finalize"); err != nil {
+		if err := rules.CheckFinalize(c); err != nil {
 			return pawl.Moved{}, err
 		}
-		return e.submit(ctx, c.Fence, "finalize", func(r *rules, it store.ItemRow) (store.Submission, error) {
+		return e.submit(ctx, c.Fence, "finalize", func(r *typeRules, it store.ItemRow) (store.Submission, error) {
 			parts, err := e.liveParts(ctx, c.ItemID)
 			if err != nil {
 				return store.Submission{}, err
@@ -54,13 +42,11 @@ func (e *Engine) Finalize(ctx context.Context, calls []pawl.FinalizeCall) ([]paw
 			if err != nil {
 				return store.Submission{}, err
 			}
-			bad := r.checkResult(result)
-			bad.evidence(r, c.Evidence)
 			ids := make([]string, len(parts))
 			for i := range parts {
 				ids[i] = parts[i].ID
 			}
-			return store.Submission{Result: string(result), Assembled: store.Text(result), Parts: ids, Data: extras(c.Evidence, c.Notes)}, bad.err("finalize")
+			return store.Submission{Result: string(result), Assembled: store.Text(result), Parts: ids, Data: extras(c.Evidence, c.Notes)}, r.CheckSubmission("finalize", result, c.Evidence)
 		})
 	}))
 }
@@ -71,50 +57,24 @@ func (e *Engine) SubmitParts(ctx context.Context, calls []pawl.PartCall) ([]pawl
 }
 
 func (e *Engine) putPart(ctx context.Context, c *pawl.PartCall) (pawl.ItemPart, error) {
-	var f fields
-	f.fence(c.Fence)
-	f.text("/key", c.Key, 1, pawl.MaxPartKeyLen)
-	if c.Seq != nil {
-		f.number("/seq", *c.Seq, 0, 1<<31-1)
-	}
-	if len(c.Payload) == 0 {
-		f.add("/payload", "is required")
-	}
-	f.json("/payload", c.Payload, pawl.MaxPayloadBytes)
-	f.extras(c.Evidence, c.Notes)
-	if err := f.err("part"); err != nil {
+	if err := rules.CheckPartCall(c); err != nil {
 		return pawl.ItemPart{}, err
 	}
 	_, r, err := e.accepting(ctx, c.Fence, "part")
 	if err != nil {
 		return pawl.ItemPart{}, err
 	}
-	rule := r.Part(c.Key)
-	switch {
-	case rule == nil:
-		f.add("/key", "is %q, which the type %s has no part for%s", c.Key, r.Name, oneOf(r.partKeys()))
-	case c.Seq != nil && !rule.Repeatable:
-		f.add("/seq", "must be absent: there is one part %s", c.Key)
-	case c.Seq == nil && rule.Repeatable:
-		f.add("/seq", "is required: parts %s are numbered from 0", c.Key)
-	}
-	if limit := r.Limits.MaxPartBytes; limit > 0 && len(c.Payload) > limit {
-		f.add("/payload", "has %d bytes; at most %d are allowed", len(c.Payload), limit)
-	}
-	if !c.Draft {
-		f.evidence(r, c.Evidence)
-	}
-	if err := f.err("part"); err != nil {
+	if err := r.CheckPart(c); err != nil {
 		return pawl.ItemPart{}, err
 	}
 	p := e.partOf(ctx, c, r)
 	var refusal error
 	if c.Draft {
 		p.Status = pawl.PartDraft
-	} else if bad := r.checkPart(c.Key, c.Payload); len(bad) > 0 {
+	} else if faults := r.CheckPartPayload(c); len(faults) > 0 {
 		p.Status = pawl.PartRejected
-		p.Errors = store.Text(asJSON([]pawl.Field(bad)))
-		refusal = bad.err("part")
+		p.Errors = store.Text(rules.Encode([]pawl.Field(faults)))
+		refusal = faults.Err("part")
 	}
 	var out pawl.ItemPart
 	grip := e.withLockedItem
@@ -129,10 +89,10 @@ func (e *Engine) putPart(ctx context.Context, c *pawl.PartCall) (pawl.ItemPart, 
 }
 
 // partOf is the row of a part that fits.
-func (e *Engine) partOf(ctx context.Context, c *pawl.PartCall, r *rules) store.Part {
+func (e *Engine) partOf(ctx context.Context, c *pawl.PartCall, r *typeRules) store.Part {
 	sum := sha256.Sum256(c.Payload)
 	p := store.Part{ID: e.ids.next("prt"), Key: c.Key, Seq: c.Seq, Status: pawl.PartValidated, Payload: string(c.Payload), Evidence: store.Text(c.Evidence),
-		Notes: store.Text(c.Notes), Checksum: hex.EncodeToString(sum[:]), MaxParts: r.maxParts()}
+		Notes: store.Text(c.Notes), Checksum: hex.EncodeToString(sum[:]), MaxParts: r.MaxParts()}
 	if key := e.key(); key != "" {
 		p.KeyHash = store.Text(keyHash(key))
 	}
@@ -141,7 +101,7 @@ func (e *Engine) partOf(ctx context.Context, c *pawl.PartCall, r *rules) store.P
 
 // ListParts lists an item's parts; see pawl.RecordReader.
 func (e *Engine) ListParts(ctx context.Context, q pawl.PartFilter) (pawl.List[pawl.ItemPart], error) {
-	if err := page(&q.Page); err != nil {
+	if err := rules.CheckPage(&q.Page); err != nil {
 		return pawl.List[pawl.ItemPart]{}, err
 	}
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.ItemPart], error) {
@@ -160,10 +120,10 @@ func (e *Engine) liveParts(ctx context.Context, itemID string) ([]pawl.ItemPart,
 
 // accepting reads an item and the rules of its task's type, and refuses what
 // the fence, the state or the type does not allow.
-func (e *Engine) accepting(ctx context.Context, f pawl.Fence, op string) (store.ItemRow, *rules, error) {
+func (e *Engine) accepting(ctx context.Context, f pawl.Fence, op string) (store.ItemRow, *typeRules, error) {
 	it, now, err := e.look(ctx, f.ItemID)
 	if err == nil {
-		err = checkFence(it, f, now, op)
+		err = rules.CheckFence(rules.Item(it), f, now, op)
 	}
 	if err == nil {
 		var others map[pawl.Fence]error
@@ -174,7 +134,7 @@ func (e *Engine) accepting(ctx context.Context, f pawl.Fence, op string) (store.
 		return it, nil, err
 	}
 	if !it.Acceptance || it.Kind != pawl.KindWork {
-		return it, nil, &pawl.Error{Code: pawl.CodeConflict, Op: op, State: string(it.State), Allowed: allowed(it),
+		return it, nil, &pawl.Error{Code: pawl.CodeConflict, Op: op, State: string(it.State), Allowed: rules.Allowed(rules.Item(it)),
 			Message: "results of this type need no acceptance: complete the item instead"}
 	}
 	r, _, err := e.rulesOfTask(ctx, it.TaskID)
@@ -184,7 +144,7 @@ func (e *Engine) accepting(ctx context.Context, f pawl.Fence, op string) (store.
 // submit checks what an item's worker hands in and moves the item to submitted.
 // What does not fit is kept as the item's error; the lease stays. A result whose
 // parts changed meanwhile is put together again.
-func (e *Engine) submit(ctx context.Context, f pawl.Fence, op string, make func(*rules, store.ItemRow) (store.Submission, error)) (pawl.Moved, error) {
+func (e *Engine) submit(ctx context.Context, f pawl.Fence, op string, make func(*typeRules, store.ItemRow) (store.Submission, error)) (pawl.Moved, error) {
 	it, r, err := e.accepting(ctx, f, op)
 	if err != nil {
 		return pawl.Moved{}, err
@@ -222,9 +182,9 @@ func (e *Engine) submit(ctx context.Context, f pawl.Fence, op string, make func(
 
 // complain keeps why a submission was refused, and answers with it.
 func (e *Engine) complain(ctx context.Context, f pawl.Fence, op string, refusal error) error {
-	failure := pawl.Failure{Code: "refused", Message: "the result was refused", Detail: asJSON(pawl.FieldsOf(refusal))}
+	failure := pawl.Failure{Code: "refused", Message: "the result was refused", Detail: rules.Encode(pawl.FieldsOf(refusal))}
 	return cmp.Or(e.kept(ctx, f, op, func(ctx context.Context, tx store.Tx, g *store.LockedItem) error {
-		return g.Complain(ctx, tx, string(asJSON(failure)))
+		return g.Complain(ctx, tx, string(rules.Encode(failure)))
 	}), refusal)
 }
 
@@ -245,7 +205,7 @@ func (e *Engine) withLockedItem(ctx context.Context, f pawl.Fence, op string, fn
 		}
 		it, now, err := e.look(ctx, f.ItemID)
 		if err == nil {
-			err = checkFence(it, f, now, op)
+			err = rules.CheckFence(rules.Item(it), f, now, op)
 		}
 		if err != nil {
 			return err
@@ -256,7 +216,7 @@ func (e *Engine) withLockedItem(ctx context.Context, f pawl.Fence, op string, fn
 
 // each answers every call of a batch on its own.
 func each[C, R any](ctx context.Context, op string, calls []C, one func(context.Context, *C) (R, error)) ([]pawl.Result[R], error) {
-	if err := tooMany(op, len(calls)); err != nil {
+	if err := rules.CheckBatch(op, len(calls)); err != nil {
 		return nil, err
 	}
 	out := make([]pawl.Result[R], len(calls))
@@ -273,50 +233,13 @@ func eachly[C, R any](op string, one func(*Engine, context.Context, *C) (R, erro
 	}
 }
 
-// extras checks evidence and notes.
-func (f *fields) extras(evidence json.RawMessage, notes string) {
-	f.json("/evidence", evidence, pawl.MaxErrorBytes)
-	f.text("/notes", notes, 0, pawl.MaxReasonLen)
-}
-
-// evidence asks for evidence where the type does.
-func (f *fields) evidence(r *rules, evidence json.RawMessage) {
-	if r.EvidenceRequired && (len(evidence) == 0 || string(evidence) == "null") {
-		f.add("/evidence", "is required by the type %s", r.Name)
-	}
-}
-
 // extras is the data of an event: what came with a submission.
 func extras(evidence json.RawMessage, notes string) store.Text {
 	if len(evidence) == 0 && notes == "" {
 		return ""
 	}
-	return store.Text(asJSON(struct {
+	return store.Text(rules.Encode(struct {
 		Evidence json.RawMessage `json:"evidence,omitempty"`
 		Notes    string          `json:"notes,omitempty"`
 	}{evidence, notes}))
-}
-
-// asJSON encodes what always can be.
-func asJSON(v any) json.RawMessage {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(fmt.Sprintf("engine: %T does not encode: %v", v, err))
-	}
-	return b
-}
-
-// oneOf lists what is possible.
-func oneOf(names []string) string {
-	if len(names) == 0 {
-		return "; it has none"
-	}
-	out := "; possible:"
-	for i, n := range names {
-		if i > 0 {
-			out += ","
-		}
-		out += " " + n
-	}
-	return out
 }

@@ -3,10 +3,10 @@ package engine
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -26,7 +26,7 @@ func (e *Engine) BuryTasks(ctx context.Context, calls []pawl.TaskCall) ([]pawl.R
 }
 
 func (e *Engine) changeTasks(ctx context.Context, verb string, calls []pawl.TaskCall) ([]pawl.Result[pawl.Task], error) {
-	if err := tooMany(verb, len(calls)); err != nil {
+	if err := rules.CheckBatch(verb, len(calls)); err != nil {
 		return nil, err
 	}
 	out := make([]pawl.Result[pawl.Task], len(calls))
@@ -51,13 +51,7 @@ func (e *Engine) changeTasks(ctx context.Context, verb string, calls []pawl.Task
 // changeTask moves a task's items by a verb. If nothing moves it is a conflict, also
 // when the items are in the verb's target state already.
 func (e *Engine) changeTask(ctx context.Context, verb string, call *pawl.TaskCall) (pawl.Task, error) {
-	var f fields
-	f.text("/task_id", call.TaskID, 1, pawl.MaxIDLen)
-	f.text("/reason", call.Reason, 0, pawl.MaxReasonLen)
-	for i, id := range call.ItemIDs {
-		f.text(fmt.Sprintf("/item_ids/%d", i), id, 1, pawl.MaxIDLen)
-	}
-	if err := f.err(verb); err != nil {
+	if err := rules.CheckTaskCall(verb, call); err != nil {
 		return pawl.Task{}, err
 	}
 	c := pawl.CallerOf(ctx)
@@ -75,7 +69,7 @@ func (e *Engine) changeTask(ctx context.Context, verb string, call *pawl.TaskCal
 		}
 		again := verb == "retry" && pawl.TaskState(before).Stored() == pawl.TaskOpen // moves its failed items, not the task
 		if call.ItemIDs == nil && !again && !slices.Contains(pawl.TaskState(before).Allowed(), verb) {
-			return conflict(verb, before, pawl.TaskState(before).Allowed())
+			return rules.Conflict(verb, before, pawl.TaskState(before).Allowed())
 		}
 		if err := movable(ctx, tx, c, verb, call); err != nil {
 			return err
@@ -113,7 +107,7 @@ func (e *Engine) changeTask(ctx context.Context, verb string, call *pawl.TaskCal
 
 // unmoved says why a verb that the state allows moved nothing.
 func unmoved(verb string, state pawl.TaskState) error {
-	err := conflict(verb, string(state), state.Allowed()).(*pawl.Error)
+	err := rules.Conflict(verb, string(state), state.Allowed()).(*pawl.Error)
 	if verb == "retry" && slices.Contains(err.Allowed, verb) {
 		err.Message = "no item can run again yet: what failed with others goes on by itself when those have completed, or is retried then if it was buried"
 	}
@@ -159,7 +153,7 @@ func (e *Engine) changeAside(ctx context.Context, tx store.Tx, verb string, call
 		to, event, itemTo, failedIn = "dead_lettered", "dead_lettered", "dead_lettered", store.Text(c.FailedIn)
 	}
 	if state := pawl.TaskState(c.State); !slices.Contains(state.Allowed(), verb) { // it changed before it was locked
-		return nil, conflict(verb, c.State, state.Allowed())
+		return nil, rules.Conflict(verb, c.State, state.Allowed())
 	}
 	if err := c.Move(ctx, tx, store.TaskMove{Event: event, To: to, Actor: by, Message: store.Text(call.Reason), Todo: verb == "retry", FailedIn: failedIn}); err != nil {
 		return nil, err
@@ -192,7 +186,7 @@ func movable(ctx context.Context, tx store.Tx, c pawl.Caller, verb string, call 
 			return pawl.NotFound("item", id+" in task "+call.TaskID)
 		}
 		if !slices.Contains(it.State.Allowed(), verb) {
-			return conflict(verb, string(it.State), it.State.Allowed())
+			return rules.Conflict(verb, string(it.State), it.State.Allowed())
 		}
 	}
 	return nil
@@ -208,7 +202,7 @@ func (e *Engine) itemsQueued(items []store.DueItem) {
 
 // DeleteTasks deletes tasks; see pawl.TaskOperator. It returns their ids.
 func (e *Engine) DeleteTasks(ctx context.Context, calls []pawl.TaskCall) ([]pawl.Result[string], error) {
-	if err := cmp.Or(tooMany("delete", len(calls)), e.notInTx("delete")); err != nil {
+	if err := cmp.Or(rules.CheckBatch("delete", len(calls)), e.notInTx("delete")); err != nil {
 		return nil, err
 	}
 	c := pawl.CallerOf(ctx)
@@ -229,7 +223,7 @@ func (e *Engine) deleteTask(ctx context.Context, c pawl.Caller, call pawl.TaskCa
 	}
 	if !t.State.Ended() {
 		if !call.Force {
-			err := conflict("delete", string(t.State), t.State.Allowed()).(*pawl.Error)
+			err := rules.Conflict("delete", string(t.State), t.State.Allowed()).(*pawl.Error)
 			err.Message = "the task has not ended; cancel it first, or delete with force"
 			return err
 		}

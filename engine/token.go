@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
 )
 
 // tokens makes task tokens: item and attempt in the clear, and a MAC of them and
@@ -66,7 +67,7 @@ func (e *Engine) CheckToken(ctx context.Context, token string) (pawl.TaskToken, 
 	}
 	it, now, err := e.look(ctx, item)
 	if err == nil {
-		err = checkFence(it, pawl.Fence{ItemID: item, WorkerID: it.LastWorkerID, Attempt: attempt}, now, "check token")
+		err = rules.CheckFence(rules.Item(it), pawl.Fence{ItemID: item, WorkerID: it.LastWorkerID, Attempt: attempt}, now, "check token")
 	}
 	if err != nil {
 		return pawl.TaskToken{}, err

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -17,9 +18,7 @@ func (e *Engine) Heartbeat(ctx context.Context, calls []pawl.HeartbeatCall) ([]p
 		op:        "heartbeat",
 		committer: e.committers.heartbeat,
 		fence:     func(h *pawl.HeartbeatCall) pawl.Fence { return h.Fence },
-		check: func(h *pawl.HeartbeatCall, f *fields) {
-			f.number("/lease_seconds", h.LeaseSeconds, 0, pawl.MaxLeaseSeconds)
-		},
+		check:     (*rules.Fields).Heartbeat,
 		row: func(_ int, h *pawl.HeartbeatCall) store.Touch {
 			return store.Touch{Fence: fenceRow(c, h.Fence), Extend: true, LeaseSeconds: h.LeaseSeconds}
 		},
@@ -47,14 +46,7 @@ func (e *Engine) Progress(ctx context.Context, calls []pawl.ProgressCall) ([]paw
 		op:        "progress",
 		committer: e.committers.progress,
 		fence:     func(p *pawl.ProgressCall) pawl.Fence { return p.Fence },
-		check: func(p *pawl.ProgressCall, f *fields) {
-			if p.Progress != nil {
-				f.number("/progress", *p.Progress, 0, 100)
-			}
-			if p.Stage != nil {
-				f.text("/stage", *p.Stage, 0, pawl.MaxStageLen)
-			}
-		},
+		check:     (*rules.Fields).Progress,
 		row: func(_ int, p *pawl.ProgressCall) store.Touch {
 			return store.Touch{Fence: fenceRow(c, p.Fence), Progress: capped(p.Progress), Stage: p.Stage}
 		},

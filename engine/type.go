@@ -7,12 +7,13 @@ import (
 	"math"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
 )
 
 // PutTypes registers types; see pawl.TypeKeeper. Each has a transaction of its own.
 func (e *Engine) PutTypes(ctx context.Context, types []pawl.Type) ([]pawl.Result[pawl.TypeRef], error) {
-	if err := tooMany("put type", len(types)); err != nil {
+	if err := rules.CheckBatch("put type", len(types)); err != nil {
 		return nil, err
 	}
 	out := make([]pawl.Result[pawl.TypeRef], len(types))
@@ -23,7 +24,7 @@ func (e *Engine) PutTypes(ctx context.Context, types []pawl.Type) ([]pawl.Result
 }
 
 func (e *Engine) putType(ctx context.Context, ns string, t pawl.Type) (pawl.TypeRef, error) {
-	if err := e.checkType(&t); err != nil {
+	if err := rules.CheckType(&t, &e.schemas); err != nil {
 		return pawl.TypeRef{}, err
 	}
 	t.Version, t.CreatedAt, t.RemovedAt, t.Acceptance = 0, nil, nil, t.NeedsAcceptance()
@@ -91,7 +92,7 @@ func (e *Engine) register(ctx context.Context, types []pawl.Type) error {
 
 // RemoveTypes removes types from the registry; see pawl.TypeKeeper.
 func (e *Engine) RemoveTypes(ctx context.Context, names []string) ([]pawl.Result[string], error) {
-	if err := tooMany("remove type", len(names)); err != nil {
+	if err := rules.CheckBatch("remove type", len(names)); err != nil {
 		return nil, err
 	}
 	out := make([]pawl.Result[string], len(names))
@@ -132,7 +133,7 @@ func (e *Engine) GetType(ctx context.Context, name string, version int) (pawl.Ty
 
 // ListTypes lists types; see pawl.TypeReader.
 func (e *Engine) ListTypes(ctx context.Context, q pawl.TypeFilter) (pawl.List[pawl.Type], error) {
-	if err := page(&q.Page); err != nil {
+	if err := rules.CheckPage(&q.Page); err != nil {
 		return pawl.List[pawl.Type]{}, err
 	}
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.Type], error) {

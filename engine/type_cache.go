@@ -3,10 +3,12 @@ package engine
 import (
 	"cmp"
 	"context"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/schema"
 	"github.com/pawl-work/pawl/store"
@@ -75,7 +77,7 @@ func (e *Engine) newestTypes(ctx context.Context) (map[store.TypeName]int, error
 
 // rulesFor returns the rules for new tasks of a type; nil for a type that is not
 // registered: it has the defaults.
-func (e *Engine) rulesFor(ctx context.Context, namespace, name string) (*rules, error) {
+func (e *Engine) rulesFor(ctx context.Context, namespace, name string) (*typeRules, error) {
 	newest, err := e.newestTypes(ctx)
 	if err != nil {
 		return nil, err
@@ -89,7 +91,7 @@ func (e *Engine) rulesFor(ctx context.Context, namespace, name string) (*rules, 
 
 // rulesToCreate is rulesFor, and refuses an unregistered type if only registered ones
 // are allowed.
-func (e *Engine) rulesToCreate(ctx context.Context, namespace, name string) (*rules, error) {
+func (e *Engine) rulesToCreate(ctx context.Context, namespace, name string) (*typeRules, error) {
 	r, err := e.rulesFor(ctx, namespace, name)
 	if err == nil && r == nil && e.opts.RegisteredTypesOnly {
 		err = pawl.Invalid("/type", "the type %s is not registered, and this server takes registered types only", name)
@@ -101,36 +103,29 @@ func (e *Engine) rulesToCreate(ctx context.Context, namespace, name string) (*ru
 // follow the rules of their task's type, so those rules would not apply. It also
 // refuses items that exceed the queue limits.
 func (e *Engine) checkItemTypes(ctx context.Context, task queue, at string, items []pawl.NewItem) error {
-	var f fields
+	var f rules.Fields
 	ruled, namespace := map[string]bool{"": false, task.name: false}, pawl.CallerOf(ctx).Namespace
 	for i := range items {
 		name := items[i].Type
 		if _, known := ruled[name]; !known {
 			r, err := e.rulesToCreate(ctx, namespace, name)
 			if pawl.CodeOf(err) == pawl.CodeInvalid {
-				return pawl.Invalid(at+"/"+number(i)+"/type", "the type %s is not registered, and this server takes registered types only", name)
+				return pawl.Invalid(at+"/"+strconv.Itoa(i)+"/type", "the type %s is not registered, and this server takes registered types only", name)
 			}
 			if err != nil {
 				return err
 			}
-			ruled[name] = r != nil && r.judgesWork()
+			ruled[name] = r != nil && r.JudgesWork()
 		}
 		if ruled[name] && len(f) < schema.MaxErrors {
-			f.add(at+"/"+number(i)+"/type", "the type %s has rules for input or results, which apply only to tasks of that type; create a task of the type %s", name, name)
+			f.Add(at+"/"+strconv.Itoa(i)+"/type", "the type %s has rules for input or results, which apply only to tasks of that type; create a task of the type %s", name, name)
 		}
 	}
-	return cmp.Or(f.err("create"), e.checkItemQueues(ctx, task, items))
-}
-
-// judgesWork reports whether the type has rules for input or results, as opposed to
-// when and how often an item runs.
-func (r *rules) judgesWork() bool {
-	return r.NeedsAcceptance() || r.EvidenceRequired || len(r.PayloadSchema)+len(r.InputSchema)+len(r.ResultSchema) > 0 ||
-		r.Plan.Mode != "" && r.Plan.Mode != pawl.PlanStatic || r.Limits != pawl.TypeLimits{}
+	return cmp.Or(f.Err("create"), e.checkItemQueues(ctx, task, items))
 }
 
 // rulesAt returns the rules of a version.
-func (e *Engine) rulesAt(ctx context.Context, namespace, name string, version int) (r *rules, err error) {
+func (e *Engine) rulesAt(ctx context.Context, namespace, name string, version int) (r *typeRules, err error) {
 	if t := e.types.get(namespace, name, version); t != nil {
 		return e.ruled(t), nil
 	}

@@ -2,10 +2,10 @@ package engine
 
 import (
 	"context"
-	"fmt"
 	"sync"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -56,14 +56,7 @@ func (e *Engine) flushSeen(ctx context.Context) error {
 
 // RegisterWorker adds a worker to the registry; see pawl.Recorder.
 func (e *Engine) RegisterWorker(ctx context.Context, w pawl.WorkerInfo) error {
-	var f fields
-	f.text("/worker_id", w.WorkerID, 1, pawl.MaxIDLen)
-	f.text("/name", w.Name, 0, pawl.MaxIDLen)
-	f.text("/version", w.Version, 0, pawl.MaxIDLen)
-	for i, t := range w.Types {
-		f.text(fmt.Sprintf("/types/%d", i), t, 1, pawl.MaxTypeLen)
-	}
-	if err := f.err("register"); err != nil {
+	if err := rules.CheckWorker(&w); err != nil {
 		return err
 	}
 	return e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
@@ -77,7 +70,7 @@ func (e *Engine) RegisterWorker(ctx context.Context, w pawl.WorkerInfo) error {
 
 // ListWorkers lists workers, last seen first.
 func (e *Engine) ListWorkers(ctx context.Context, q pawl.WorkerFilter) (pawl.List[pawl.WorkerInfo], error) {
-	if err := page(&q.Page); err != nil {
+	if err := rules.CheckPage(&q.Page); err != nil {
 		return pawl.List[pawl.WorkerInfo]{}, err
 	}
 	if err := e.flushSeen(ctx); err != nil {

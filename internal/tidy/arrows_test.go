@@ -32,9 +32,10 @@ var arrows = map[string][]string{
 		"feed",
 		"schema",
 		"engine/internal/commit",
-		"internal/jsonscan",
+		"engine/internal/rules",
 	},
 	"engine/internal/commit":   {"", "store"},
+	"engine/internal/rules":    {"", "schema", "internal/jsonscan"},
 	"worker":                   {""},
 	"worker/rabbitmq":          {""},
 	"agent":                    {"", "schema"},
@@ -112,6 +113,13 @@ var arrows = map[string][]string{
 // plain packages have no dependencies besides the standard library.
 var plain = []string{"", "api", "client"}
 
+// pure packages take values and return values: they import nothing that waits, does
+// I/O or reads the clock.
+var (
+	pure   = []string{"engine/internal/rules"}
+	impure = []string{"context", "database/sql", "io", "net", "net/http", "os", "sync", module + "/internal/clock"}
+)
+
 func TestArrowsPointDown(t *testing.T) {
 	each(t, (*file).code, func(f *file) {
 		room := f.dir()
@@ -132,6 +140,9 @@ func TestArrowsPointDown(t *testing.T) {
 			to = strings.TrimPrefix(to, "/")
 			if ours && to != "internal/clock" && !allows(allowed, to) {
 				t.Errorf("%s:%d: %q may not import %q", f.path, line(spec), room, to)
+			}
+			if slices.Contains(pure, room) && slices.Contains(impure, name) {
+				t.Errorf("%s:%d: %q is pure and may not import %q", f.path, line(spec), room, name)
 			}
 			first, _, _ := strings.Cut(name, "/")
 			if !ours && strings.Contains(first, ".") && slices.Contains(plain, room) {

@@ -1,4 +1,4 @@
-package engine
+package rules
 
 import (
 	"encoding/json"
@@ -17,25 +17,25 @@ func FuzzMerge(f *testing.F) {
 			return
 		}
 		var once json.RawMessage
-		cost.Check(t, len(target)+len(patch), func() { once = merge(target, patch) })
+		cost.Check(t, len(target)+len(patch), func() { once = MergePatch(target, patch) })
 		if !json.Valid(once) {
 			t.Fatalf("%q with %q is %q", target, patch, once)
 		}
 		var object map[string]json.RawMessage
-		if json.Unmarshal(patch, &object) == nil && object != nil && string(merge(once, patch)) != string(once) {
-			t.Fatalf("%q with %q is %q, then %q", target, patch, once, merge(once, patch))
+		if json.Unmarshal(patch, &object) == nil && object != nil && string(MergePatch(once, patch)) != string(once) {
+			t.Fatalf("%q with %q is %q, then %q", target, patch, once, MergePatch(once, patch))
 		}
 	})
 }
 
-// FuzzText: any JSON can be looked at for halves of characters.
+// FuzzText: any JSON can be looked at for halves of surrogate pairs.
 func FuzzText(f *testing.F) {
 	f.Add([]byte(`{"a":["\u0000"]}`))
 	f.Add([]byte(`"\ud83d\ude00"`))
 	f.Add([]byte("[\"\xff\"]"))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		if json.Valid(raw) {
-			cost.Check(t, len(raw), func() { _ = halved(raw) })
+			cost.Check(t, len(raw), func() { _ = hasHalfSurrogate(raw) })
 		}
 	})
 }

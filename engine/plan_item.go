@@ -1,14 +1,12 @@
 package engine
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
-	"strings"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -25,7 +23,7 @@ func (e *Engine) takePlan(ctx context.Context, call *pawl.CompleteCall) (pawl.Mo
 	const op = "plan"
 	it, now, err := e.look(ctx, call.ItemID)
 	if err == nil {
-		err = checkFence(it, call.Fence, now, op)
+		err = rules.CheckFence(rules.Item(it), call.Fence, now, op)
 	}
 	if err != nil {
 		return pawl.Moved{}, err
@@ -55,7 +53,7 @@ func (e *Engine) takePlan(ctx context.Context, call *pawl.CompleteCall) (pawl.Mo
 		}
 		planned, err := g.EndPlan(ctx, tx, len(d.items))
 		if err == nil && !planned {
-			err = conflict(op, string(task.State), task.State.Allowed())
+			err = rules.Conflict(op, string(task.State), task.State.Allowed())
 		}
 		return err
 	})
@@ -67,10 +65,10 @@ func (e *Engine) takePlan(ctx context.Context, call *pawl.CompleteCall) (pawl.Mo
 }
 
 // drawn drafts the items of a plan that a worker hands in.
-func (e *Engine) drawn(ctx context.Context, r *rules, task *pawl.Task, it *pawl.Item, call *pawl.CompleteCall) (draft, error) {
-	items, err := readPlan(call.Result)
+func (e *Engine) drawn(ctx context.Context, r *typeRules, task *pawl.Task, it *pawl.Item, call *pawl.CompleteCall) (draft, error) {
+	items, err := rules.ReadPlan(call.Result)
 	if err == nil {
-		err = cmp.Or(r.checkPlan("/result/items", items, e), e.checkItemTypes(ctx, queue{task.Type, task.Priority}, "/result/items", items))
+		err = cmp.Or(r.CheckPlan("/result/items", items, e.ids.now()), e.checkItemTypes(ctx, queue{task.Type, task.Priority}, "/result/items", items))
 	}
 	if err != nil {
 		return draft{}, err
@@ -92,21 +90,4 @@ func (e *Engine) drawn(ctx context.Context, r *rules, task *pawl.Task, it *pawl.
 		}
 	}
 	return r.drafted(d), err
-}
-
-// readPlan reads {"items": [{"input": …}, …]}, or the list alone.
-func readPlan(raw json.RawMessage) ([]pawl.NewItem, error) {
-	var plan struct {
-		Items []pawl.NewItem `json:"items"`
-	}
-	into := any(&plan)
-	if text := bytes.TrimLeft(raw, " \t\r\n"); len(text) > 0 && text[0] == '[' {
-		into = &plan.Items
-	}
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(into); err != nil {
-		return nil, pawl.Invalid("/result", `is no plan, which is {"items": [{"input": …}, …]}: %s`, strings.TrimPrefix(err.Error(), "json: "))
-	}
-	return plan.Items, nil
 }

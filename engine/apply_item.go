@@ -1,0 +1,41 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/store"
+)
+
+// takeApplied ends an apply item with what applying came to; its task goes on
+// with that. What is no such thing is refused, and the item keeps its lease: a
+// diff that cannot be read would be lost for good.
+func (e *Engine) takeApplied(ctx context.Context, call *pawl.CompleteCall) (pawl.Moved, error) {
+	const op = "apply"
+	it, _, err := e.look(ctx, call.ItemID)
+	if err != nil {
+		return pawl.Moved{}, err
+	}
+	if err := rules.CheckApplied(call.Result); err != nil {
+		return pawl.Moved{}, e.complain(ctx, call.Fence, op, err)
+	}
+	err = e.withLockedItem(ctx, call.Fence, op, func(ctx context.Context, tx store.Tx, g *store.LockedItem) error {
+		ended, err := g.EndAside(ctx, tx, rules.OrNull(call.Result))
+		if err == nil && !ended {
+			err = &pawl.Error{Code: pawl.CodeUnavailable, Op: op, Message: "the item is being moved; try again"}
+		}
+		return err
+	})
+	if err != nil {
+		return pawl.Moved{}, err
+	}
+	e.advanceSoon(ctx, it.TaskID)
+	return pawl.Moved{ID: it.ID, TaskID: it.TaskID, State: pawl.ItemCompleted, Attempt: call.Attempt, Failures: it.Failures}, nil
+}
+
+// applyItem returns the row of the item that a worker applies a task by.
+func (r *typeRules) applyItem(id, namespace, taskID string) store.NewItem {
+	return store.NewItem{ID: id, Namespace: namespace, TaskID: taskID, Type: r.Name + pawl.ApplySuffix, Kind: pawl.KindApply, Aside: true, Acceptance: true, Priority: r.Priority, MaxAttempts: r.ApplyAttempts(),
+		Input: string(rules.Encode(map[string]string{"task_id": taskID})), Actor: system}
+}

@@ -1,0 +1,114 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
+)
+
+// noHook returns the error of a process that lacks a hook of the type.
+func (r *typeRules) noHook(name string) error {
+	return &pawl.Error{Code: pawl.CodeUnavailable, Message: fmt.Sprintf("the type %s needs the hook %s, which this process does not have", r.Name, name)}
+}
+
+// looksAtItems reports whether a decision needs the items' results.
+func (r *typeRules) looksAtItems() bool {
+	return r.hooks.Check != nil || r.hooks.AutoApprove != nil || len(r.Approval.When) > 0 || r.Apply.Mode == pawl.ApplyGo
+}
+
+// check asks the hook about all submitted results.
+func (r *typeRules) check(ctx context.Context, t pawl.Task, items []pawl.Item) (out []pawl.Complaint, err error) {
+	if r.hooks.Check == nil {
+		return nil, nil
+	}
+	err = guarded(func() (err error) {
+		out, err = r.hooks.Check(ctx, t, items)
+		return err
+	})
+	return out, err
+}
+
+// approves reports whether the type's rule, and its hook, approve the task without a
+// decision by a caller.
+func (r *typeRules) approves(ctx context.Context, t pawl.Task, items []pawl.Item) (yes bool, err error) {
+	if yes = r.Consents(items); !yes || r.Approval.Mode != pawl.ApprovalAuto || r.hooks.AutoApprove == nil {
+		return yes, nil
+	}
+	err = guarded(func() (err error) {
+		yes, err = r.hooks.AutoApprove(ctx, t, items)
+		return err
+	})
+	return yes, err
+}
+
+// apply carries out the task.
+func (r *typeRules) apply(ctx context.Context, a pawl.Application) (out pawl.Applied, err error) {
+	if r.hooks.Apply == nil {
+		return out, r.noHook("Apply")
+	}
+	err = guarded(func() error {
+		if r.hooks.BeforeApply != nil {
+			if err := r.hooks.BeforeApply(ctx, a); err != nil {
+				return err
+			}
+		}
+		out, err = r.hooks.Apply(ctx, a)
+		return err
+	})
+	if err == nil {
+		err = rules.CheckHookResult(out.Result)
+	}
+	return out, err
+}
+
+// planByHook asks the hook for the items of a task.
+func (r *typeRules) planByHook(ctx context.Context, t pawl.NewTask) (items []pawl.NewItem, err error) {
+	if r.hooks.Plan == nil {
+		return nil, r.noHook("Plan")
+	}
+	err = guarded(func() (err error) {
+		items, err = r.hooks.Plan(ctx, t)
+		return err
+	})
+	var ours *pawl.Error
+	if err != nil && !errors.As(err, &ours) {
+		err = &pawl.Error{Code: pawl.CodeInternal, Op: "plan", Message: fmt.Sprintf("the plan of type %s failed: %v", r.Name, err), Err: err}
+	}
+	return items, err
+}
+
+// assemble makes an item's result from its live parts; see rules.Assemblable.
+func (r *typeRules) assemble(ctx context.Context, item pawl.Item, parts []pawl.ItemPart, bestEffort bool) (out json.RawMessage, err error) {
+	good, err := r.Assemblable(parts, bestEffort)
+	if err != nil {
+		return nil, err
+	}
+	if r.Assembly.Mode != pawl.AssembleGo {
+		return r.Merge(good), nil
+	}
+	if r.hooks.Assemble == nil {
+		return nil, r.noHook("Assemble")
+	}
+	err = guarded(func() (err error) {
+		out, err = r.hooks.Assemble(ctx, item, good)
+		return err
+	})
+	if err == nil && !json.Valid(out) {
+		err = fmt.Errorf("the hook Assemble of %s made what is no JSON", r.Name)
+	}
+	return out, err
+}
+
+// guarded runs a hook. A panic becomes its error.
+func guarded(hook func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic: %v", v)
+		}
+	}()
+	return hook()
+}

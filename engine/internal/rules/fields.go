@@ -1,0 +1,196 @@
+package rules
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/jsonscan"
+)
+
+// Fields collects what is wrong with a call. The zero value has no faults.
+type Fields []pawl.Field
+
+// Add records a fault of the value at a JSON Pointer into the call.
+func (f *Fields) Add(pointer, format string, args ...any) {
+	*f = append(*f, pawl.Field{Pointer: pointer, Message: fmt.Sprintf(format, args...)})
+}
+
+// Err returns the faults as one error with code invalid, or nil if there are none.
+func (f Fields) Err(op string) error {
+	if len(f) == 0 {
+		return nil
+	}
+	return &pawl.Error{Code: pawl.CodeInvalid, Op: op, Fields: f}
+}
+
+// Text checks that a short text has minLen to maxLen characters, is valid UTF-8 and
+// contains no NUL.
+func (f *Fields) Text(pointer, s string, minLen, maxLen int) {
+	switch n := utf8.RuneCountInString(s); {
+	case !utf8.ValidString(s):
+		f.Add(pointer, "is not valid UTF-8")
+	case strings.ContainsRune(s, 0):
+		f.Add(pointer, "contains a NUL character")
+	case n < minLen:
+		f.Add(pointer, "is required")
+	case n > maxLen:
+		f.Add(pointer, "has %d characters; at most %d are allowed", n, maxLen)
+	}
+}
+
+// Number checks that n lies between low and high, both included.
+func (f *Fields) Number(pointer string, n, low, high int) {
+	if n < low || n > high {
+		f.Add(pointer, "is %d; it must lie between %d and %d", n, low, high)
+	}
+}
+
+// Ahead checks that a time lies at most pawl.MaxDelay after now; nil is valid.
+func (f *Fields) Ahead(pointer string, t *time.Time, now time.Time) {
+	if t != nil && t.Sub(now) > pawl.MaxDelay {
+		f.Add(pointer, "lies more than ten years ahead")
+	}
+}
+
+// JSON checks that a value is JSON of at most limit bytes and pawl.MaxDepth levels,
+// in UTF-8 and without NUL. An absent value is valid.
+func (f *Fields) JSON(pointer string, raw json.RawMessage, limit int) {
+	if len(raw) == 0 {
+		return
+	}
+	if len(raw) > limit {
+		f.Add(pointer, "has %d bytes; at most %d are allowed", len(raw), limit)
+		return
+	}
+	if jsonscan.Depth(raw) > pawl.MaxDepth {
+		f.Add(pointer, "is nested more than %d levels deep", pawl.MaxDepth)
+		return
+	}
+	if !json.Valid(raw) {
+		f.Add(pointer, "is not valid JSON")
+		return
+	}
+	if at, what := jsonscan.BadString(raw); what != "" {
+		f.Add(pointer+at, "%s", what)
+	}
+}
+
+// Object checks that a value is a JSON object of at most limit bytes. It sets null to
+// nil, as if the member had been left out.
+func (f *Fields) Object(pointer string, raw *json.RawMessage, limit int) {
+	if string(bytes.TrimSpace(*raw)) == "null" {
+		*raw = nil
+	}
+	f.JSON(pointer, *raw, limit)
+	if first := bytes.TrimLeft(*raw, " \t\r\n"); len(first) > 0 && first[0] != '{' {
+		f.Add(pointer, "must be a JSON object")
+	}
+	if hasHalfSurrogate(*raw) {
+		f.Add(pointer, "has half of a surrogate pair: such text is no Unicode, and PostgreSQL cannot search it")
+	}
+}
+
+// hasHalfSurrogate reports whether an escape in a JSON text is half of a surrogate pair.
+func hasHalfSurrogate(raw []byte) bool {
+	high := false // the escape before was the first half
+	for i := 0; i < len(raw); i++ {
+		unit := uint64(0)
+		if raw[i] == '\\' && i+5 < len(raw) && raw[i+1] == 'u' {
+			unit, _ = strconv.ParseUint(string(raw[i+2:i+6]), 16, 16)
+			i += 5
+		} else if raw[i] == '\\' {
+			i++
+		}
+		low := unit >= 0xDC00 && unit < 0xE000
+		if high != low {
+			return true
+		}
+		high = unit >= 0xD800 && unit < 0xDC00
+	}
+	return high
+}
+
+// Fence checks the members of a fencing token.
+func (f *Fields) Fence(c pawl.Fence) {
+	f.Text("/id", c.ItemID, 1, pawl.MaxIDLen)
+	f.Text("/worker_id", c.WorkerID, 1, pawl.MaxIDLen)
+	if c.Attempt < 1 {
+		f.Add("/attempt", "must be the attempt that the claim gave, 1 or more")
+	}
+}
+
+// OrNull returns the JSON text of a value, null if it is absent.
+func OrNull(raw json.RawMessage) string {
+	if len(raw) == 0 {
+		return "null"
+	}
+	return string(raw)
+}
+
+// choice checks that a word is one of a list; "" means the first.
+func choice[W ~string](f *Fields, pointer string, word W, words ...W) {
+	if word == "" || slices.Contains(words, word) {
+		return
+	}
+	list := make([]string, len(words))
+	for i, w := range words {
+		list[i] = string(w)
+	}
+	f.Add(pointer, "is %q; it must be one of %s", word, strings.Join(list, ", "))
+}
+
+// Encode returns the JSON of a value that can always be encoded; it panics otherwise.
+func Encode(v any) json.RawMessage {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("rules: %T cannot be encoded: %v", v, err))
+	}
+	return b
+}
+
+// oneOf lists the possible names, for the end of a message.
+func oneOf(names []string) string {
+	if len(names) == 0 {
+		return "; it has none"
+	}
+	out := "; possible:"
+	for i, n := range names {
+		if i > 0 {
+			out += ","
+		}
+		out += " " + n
+	}
+	return out
+}
+
+// CheckBatch refuses a call with more than pawl.MaxItemsPerCall entries.
+func CheckBatch(op string, n int) error {
+	if n > pawl.MaxItemsPerCall {
+		return &pawl.Error{Code: pawl.CodeInvalid, Op: op, Message: fmt.Sprintf("%d calls in one batch; at most %d are allowed", n, pawl.MaxItemsPerCall)}
+	}
+	return nil
+}
+
+// CallBytes counts the bytes that one call stores: a short call may store many by
+// cloning or by a plan.
+type CallBytes struct {
+	Op   string // the verb, for the error
+	used int
+}
+
+// Take counts n bytes. It returns an error with code too_large, and counts nothing,
+// if the call would store more than pawl.MaxCallBytes.
+func (r *CallBytes) Take(n int) error {
+	if r.used+n > pawl.MaxCallBytes {
+		return &pawl.Error{Code: pawl.CodeTooLarge, Op: r.Op, Message: fmt.Sprintf("the call would store more than %d bytes; make several calls of it", pawl.MaxCallBytes)}
+	}
+	r.used += n
+	return nil
+}

@@ -1,0 +1,94 @@
+package rules
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-work/pawl"
+)
+
+// CheckKeyBegin checks the call that begins an idempotency key.
+func CheckKeyBegin(k *pawl.KeyBegin) error {
+	var f Fields
+	f.keyName(k.Scope, k.Key)
+	f.Text("/request_hash", k.RequestHash, 1, pawl.MaxKeyLen)
+	f.Text("/task_id", k.TaskID, 0, pawl.MaxIDLen)
+	f.Text("/item_id", k.ItemID, 0, pawl.MaxIDLen)
+	f.Number("/lock_seconds", k.LockSeconds, 0, pawl.MaxLeaseSeconds)
+	if k.TTLSeconds < -1 || k.TTLSeconds > int64(pawl.MaxDelay/time.Second) {
+		f.Add("/ttl_seconds", "must lie between -1 and %d", int64(pawl.MaxDelay/time.Second))
+	}
+	return f.Err("begin")
+}
+
+// CheckKeyDone checks the call that completes or fails an idempotency key.
+func CheckKeyDone(k *pawl.KeyDone) error {
+	var f Fields
+	f.keyName(k.Scope, k.Key)
+	f.Text("/token", k.Token, 1, pawl.MaxKeyLen)
+	f.JSON("/response", k.Response, pawl.MaxPayloadBytes)
+	return f.Err("complete")
+}
+
+// CheckKeyRenew checks the call that extends the lease of an idempotency key.
+func CheckKeyRenew(k *pawl.KeyRenew) error {
+	var f Fields
+	f.keyName(k.Scope, k.Key)
+	f.Text("/token", k.Token, 1, pawl.MaxKeyLen)
+	f.Number("/lock_seconds", k.LockSeconds, 0, pawl.MaxLeaseSeconds)
+	return f.Err("renew")
+}
+
+// CheckKeyName checks the name of an idempotency key that is read.
+func CheckKeyName(k *pawl.KeyName) error {
+	var f Fields
+	f.keyName(k.Scope, k.Key)
+	return f.Err("get")
+}
+
+// keyName checks the name of an idempotency key.
+func (f *Fields) keyName(scope, key string) {
+	f.Text("/scope", scope, 0, pawl.MaxScopeLen)
+	f.Text("/key", key, 1, pawl.MaxKeyLen)
+}
+
+// CheckProvenance checks what a call states about its caller; nil is valid.
+func CheckProvenance(verb string, p *pawl.Provenance) error {
+	if p == nil {
+		return nil
+	}
+	var f Fields
+	f.Text("/provenance/agent_id", p.AgentID, 0, pawl.MaxIDLen)
+	f.Text("/provenance/agent_name", p.AgentName, 0, pawl.MaxIDLen)
+	f.Text("/provenance/agent_version", p.AgentVersion, 0, pawl.MaxIDLen)
+	f.Text("/provenance/model", p.Model, 0, pawl.MaxIDLen)
+	f.Text("/provenance/request_fingerprint", p.RequestFingerprint, 0, pawl.MaxFingerprintLen)
+	f.Text("/provenance/idempotency_key", p.IdempotencyKey, 0, pawl.MaxKeyLen)
+	f.Object("/provenance/extra", &p.Extra, pawl.MaxMetadataBytes)
+	return f.Err(verb)
+}
+
+// CheckAPIKey checks a new API key.
+func CheckAPIKey(n *pawl.NewAPIKey) error {
+	var f Fields
+	f.Text("/name", n.Name, 1, pawl.MaxIDLen)
+	f.Text("/namespace", n.Namespace, 1, pawl.MaxIDLen)
+	f.Text("/actor_id", n.ActorID, 1, pawl.MaxIDLen)
+	if !slices.Contains(pawl.ActorTypes, n.ActorType) {
+		f.Add("/actor_type", "is %q; possible: %s", n.ActorType, strings.Join(pawl.ActorTypes, ", "))
+	}
+	if len(n.Roles) == 0 {
+		f.Add("/roles", "is required; possible: %s", strings.Join(pawl.KeyRoles, ", "))
+	}
+	for _, r := range n.Roles {
+		if !slices.Contains(pawl.KeyRoles, r) {
+			f.Add("/roles", "%q is no role; possible: %s", r, strings.Join(pawl.KeyRoles, ", "))
+		}
+	}
+	f.Number("/rate", n.Rate, 0, 1_000_000)
+	if n.Expires < 0 || n.Expires > pawl.MaxDelay {
+		f.Add("/expires", "must lie ahead, by at most ten years")
+	}
+	return f.Err("key create")
+}

@@ -1,0 +1,58 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/store"
+)
+
+// typeRules are the rules of a version of a type, and its hooks.
+type typeRules struct {
+	rules.Rules
+	hooks pawl.Hooks
+}
+
+// rulesOf returns the rules of a version of a type.
+func (e *Engine) rulesOf(ctx context.Context, tx store.Tx, namespace, name string, version int) (*typeRules, error) {
+	if version == 0 {
+		return e.ruled(&pawl.Type{Name: name}), nil // unregistered
+	}
+	if t := e.types.get(namespace, name, version); t != nil {
+		return e.ruled(t), nil
+	}
+	row, err := store.GetType(ctx, tx, namespace, name, version)
+	if err != nil {
+		return nil, err
+	}
+	if row.Version == 0 {
+		return nil, pawl.NotFound("type", fmt.Sprintf("%s version %d", name, version))
+	}
+	t, err := row.Type(name)
+	if err != nil {
+		return nil, err
+	}
+	if !e.inTx() { // there it may be uncommitted
+		e.types.keep(namespace, &t)
+	}
+	return e.ruled(&t), nil
+}
+
+func (e *Engine) ruled(t *pawl.Type) *typeRules {
+	return &typeRules{rules.New(t, &e.schemas), e.opts.Hooks[t.Name]}
+}
+
+// rulesOfTask returns the rules of a task's version of its type, and the queue of its
+// items that name no other.
+func (e *Engine) rulesOfTask(ctx context.Context, taskID string) (r *typeRules, q queue, err error) {
+	r, err = view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (*typeRules, error) {
+		var version int
+		if q.name, version, q.priority, err = store.TypeOfTask(ctx, tx, ns, taskID); err != nil {
+			return nil, err
+		}
+		return e.rulesOf(ctx, tx, ns, q.name, version)
+	})
+	return r, q, err
+}
