@@ -176,13 +176,6 @@ type Apply struct {
 	LeaseSeconds int       `json:"lease_seconds,omitempty"` // of the apply item; 0 = the type's
 }
 
-// Backoff is the delay before a failed item runs again: Base, doubled with each
-// further failure up to Max, give or take a fifth.
-type Backoff struct {
-	BaseSeconds int `json:"base_seconds,omitempty"` // 0 = 60
-	MaxSeconds  int `json:"max_seconds,omitempty"`  // 0 = 3600, or the base where that is longer
-}
-
 // FailurePlan says what becomes of the others when an item of a task has failed.
 type FailurePlan string
 

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"encoding/json"
-	"math/rand/v2"
 	"slices"
 	"strings"
 
@@ -100,8 +99,9 @@ func (e *Engine) fail(ctx context.Context, calls []pawl.FailCall) ([]pawl.Result
 		func(p *pawl.FailCall, l *store.Leave) {
 			b, _ := json.Marshal(p.Error) // checked: it is JSON
 			l.Error, l.Retryable, l.CheckpointID = string(b), p.Retryable == nil || *p.Retryable, e.ids.next("ckp")
-			l.Jitter = 1 + pawl.BackoffJitter*(2*rand.Float64()-1)
-			if us, own := delays[p.ItemID]; own {
+			l.Jitter = pawl.Backoff{}.Jitter()
+			if delay, own := delays[p.ItemID]; own {
+				us := int64(float64(delay.Microseconds()) * l.Jitter)
 				l.DelayMicros = &us
 			}
 			if p.RetryAfterMS != nil {
@@ -148,7 +148,7 @@ func leave[C any](ctx context.Context, e *Engine, verb string, through *groupCom
 				doomed = append(doomed, m.TaskID)
 			}
 			if m.State == "queued" {
-				typ, rank, id := m.Type, -2*m.Priority, fence(p).ItemID
+				typ, rank, id := m.Type, store.RequeueRank(m.Priority), fence(p).ItemID
 				e.after(func() { e.heads.lowerHead(c.Namespace, typ, rank, id) })
 			}
 			return moved(fence(p), m)

@@ -41,7 +41,7 @@ import (
 type Hot interface {
 	// Create inserts tasks, their items in the place they belong (waiting when
 	// Needs > 0, scheduled when RunAt lies ahead of the database's clock, else
-	// ready with rank 1 - 2*priority), item_deps, a task_live row for tasks that
+	// ready with rank NewRank(priority)), item_deps, a task_live row for tasks that
 	// are not solo, and the events: solo: one `proposed` on the item
 	// (NULL > place's state, task_from NULL, task_to 'open'); many: `proposed`
 	// of the task alone (NULL > open) and one `planned` for each item. Items may
@@ -97,7 +97,7 @@ type Timed interface {
 	// the items it may take; nil = any. The sweep halves by it what will not go
 	// through as a whole, so that one bad row does not strand its batch.
 	Expire(ctx context.Context, tx Tx, limit int, only []string, boundary bool, ids []string) ([]Expired, error)
-	// Due moves up to limit items whose time has come to ready, rank -2*priority:
+	// Due moves up to limit items whose time has come to ready, rank RequeueRank(priority):
 	// scheduled with run_at <= now (event due, scheduled > queued); waiting with
 	// until <= now, or with needs = 0, until NULL and signal NULL (event ready,
 	// waiting > queued). since = now. Events: actor system. only as in Expire.
@@ -264,8 +264,8 @@ const (
 // Leave gives a lease up.
 //
 // fail: failures+1. Retryable and failures < max_attempts → the delay is
-// DelayMicros when given, else min(1 h, 60 s * 2^(failures-1)) * Jitter; a delay
-// of 0 → ready, rank -2*priority (state queued), else scheduled at now + delay;
+// DelayMicros when given, else pawl.Backoff{}.After(failures) * Jitter; a delay
+// of 0 → ready, rank RequeueRank(priority) (state queued), else scheduled at now + delay;
 // otherwise → rests failed, since = completed_at = now, progress and stage kept
 // (solo: task open > failed; many: open-1, failed+1, settle; feeds = 1: every
 // waiting row that item_deps names gets broken+1). error = Error. left_by
@@ -274,7 +274,7 @@ const (
 // CheckpointID, snapshot {"error": Error, "failures": n, "max_attempts": m,
 // "expired_lease": null}.
 //
-// release → ready, rank -2*priority, left_by 'released', event released.
+// release → ready, rank RequeueRank(priority), left_by 'released', event released.
 // suspend → waiting, until/signal/signal_key, left_by 'suspended', event
 // suspended, data {"until":…, "signal":…, "key":…} as given (null when not).
 // Both keep failures and error. All set since = now and carry attempt, started_at,
@@ -308,7 +308,7 @@ type Moved struct {
 
 // Expired is one lease the sweep ended. Claimed with prefetch and still leased,
 // and spared < max_attempts: back to ready uncounted, spared+1. Otherwise
-// failures+1: below max_attempts → ready, rank -2*priority, error
+// failures+1: below max_attempts → ready, rank RequeueRank(priority), error
 // {"code":"lease_expired","message":"Lease expired - retry N/M"}; else → rests failed, completed_at
 // = since = now, error {"code":"lease_expired","message":"Max retries exceeded"}, the task as in
 // Leave fail. left_by 'expired', event lease_expired, actor system, data

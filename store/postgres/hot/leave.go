@@ -3,7 +3,9 @@ package hot
 import (
 	"context"
 	_ "embed"
+	"time"
 
+	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -21,6 +23,7 @@ func (Verbs) Leave(ctx context.Context, tx store.Tx, calls []store.Leave) ([]sto
 		column(calls, func(c *store.Leave) string { return c.CheckpointID }),
 		column(calls, func(c *store.Leave) *int64 { return c.Until }),
 		column(calls, func(c *store.Leave) *string { return null(c.Signal) }),
-		column(calls, func(c *store.Leave) *string { return null(c.Key) }))
+		column(calls, func(c *store.Leave) *string { return null(c.Key) }),
+		column(pawl.Backoff{}.Delays(), func(d *time.Duration) int64 { return d.Microseconds() }))
 	return moved(ctx, tx, leaveSQL, args, func(i int) int { return calls[i].Ord })
 }

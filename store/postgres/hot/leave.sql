@@ -7,7 +7,7 @@ k AS MATERIALIZED (
     CASE WHEN c.verb = 'fail' THEN c.failure ELSE l.error END AS new_error,
     CASE WHEN c.verb = 'fail' THEN l.failures + 1 ELSE l.failures END AS new_failures,
     c.verb = 'fail' AND NOT (c.retryable AND l.failures + 1 < l.max_attempts) AS spent,
-    CASE WHEN c.verb = 'fail' THEN COALESCE(c.delay, trunc(LEAST(3600000000, 60000000 * power(2, LEAST(l.failures, 30))) * c.jitter)::bigint) ELSE 0 END AS wait
+    CASE WHEN c.verb = 'fail' THEN COALESCE(c.delay, trunc(($14::bigint[])[LEAST(l.failures + 1, cardinality($14::bigint[]))] * c.jitter)::bigint) ELSE 0 END AS wait
   @held,
 x AS MATERIALIZED (
   SELECT k.*

@@ -3,7 +3,6 @@ package hot
 import (
 	"context"
 	"encoding/json"
-	"math"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
@@ -111,7 +110,7 @@ type expiredLease struct {
 func (l *lease) fail(ctx context.Context, tx store.Tx, c *store.Leave, now int64) (state string, runAt int64, err error) {
 	l.Failures++
 	l.err = store.Text(c.Error)
-	delay := backoff(l.Failures, c.Jitter)
+	delay := int64(float64(pawl.Backoff{}.After(l.Failures).Microseconds()) * c.Jitter)
 	if c.DelayMicros != nil {
 		delay = *c.DelayMicros
 	}
@@ -142,12 +141,6 @@ func (l *lease) fail(ctx context.Context, tx store.Tx, c *store.Leave, now int64
 		return "", 0, err
 	}
 	return state, runAt, l.mark(ctx, tx, c.CheckpointID, boundary{raw(c.Error), l.Failures, l.MaxAttempts, nil}, now)
-}
-
-// backoff doubles from its base up to its bound; jitter is the caller's dice.
-func backoff(failures int, jitter float64) int64 {
-	doubled := float64(pawl.BackoffBase.Microseconds()) * math.Pow(2, float64(failures-1))
-	return int64(min(doubled, float64(pawl.BackoffMax.Microseconds())) * jitter)
 }
 
 // mark leaves the error_boundary of a lease that ended badly.
