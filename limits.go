@@ -63,6 +63,7 @@ const (
 	DefaultMaxAttempts     = 3
 	DefaultLeaseSeconds    = 300
 	DefaultPage            = 100
+	HeartbeatsPerLease     = 10
 	DefaultHeartbeatMisses = 3
 	DefaultStaleBeats      = 4
 	DefaultKeyTTL          = 24 * time.Hour
@@ -140,7 +141,8 @@ var Limits = []Limit{
 // Defaults is the table of values that apply when a caller gives none.
 var Defaults = []Limit{
 	{"max_attempts", DefaultMaxAttempts, "failures", "executions of an item that may fail"},
-	{"lease", DefaultLeaseSeconds, "seconds", "length of a lease; heartbeats come every tenth of it"},
+	{"lease", DefaultLeaseSeconds, "seconds", "length of a lease"},
+	{"heartbeats_per_lease", HeartbeatsPerLease, "heartbeats", "sent by a worker in the time of one lease"},
 	{"heartbeat_misses", DefaultHeartbeatMisses, "heartbeats", "failed in a row after which a worker gives its lease up"},
 	{"stale_beats", DefaultStaleBeats, "heartbeats", "missed after which a lease counts as stale in the statistics"},
 	{"page", DefaultPage, "rows", "rows of one page"},

@@ -164,7 +164,7 @@ func (e *Engine) created(drafts []draft, now int64) {
 			first[d.task.Namespace] = of
 		}
 		for i := range d.items {
-			key := store.Queue{Type: d.items[i].Type, Rank: 1 - 2*d.items[i].Priority}
+			key := store.Queue{Type: d.items[i].Type, Rank: store.NewRank(d.items[i].Priority)}
 			if id, known := of[key]; !known || d.items[i].ID < id {
 				of[key] = d.items[i].ID
 			}

@@ -83,7 +83,7 @@ func (r *queueLimits) set(namespace string, groups []store.Queue) {
 	s.asked = clock.Now()
 	for _, g := range groups {
 		s.names[g.Type] = true
-		s.queues[queue{g.Type, (1 - g.Rank) >> 1}] = true // a rank is 1 - 2p, or -2p for rework
+		s.queues[queue{g.Type, store.PriorityOf(g.Rank)}] = true
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

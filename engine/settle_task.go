@@ -195,7 +195,7 @@ func (d *taskDecision) applyByItem(ctx context.Context, tx store.Tx) error {
 // makeApplyItem queues an item that applies the task.
 func (d *taskDecision) makeApplyItem(ctx context.Context, tx store.Tx) error {
 	row := d.rules.applyItem(d.e.ids.next("itm"), d.Namespace, d.TaskID)
-	d.queued = append(d.queued, store.DueItem{Namespace: row.Namespace, ItemID: row.ID, Type: row.Type, Rank: 1 - 2*row.Priority})
+	d.queued = append(d.queued, store.DueItem{Namespace: row.Namespace, ItemID: row.ID, Type: row.Type, Rank: store.NewRank(row.Priority)})
 	_, err := d.e.db.Dialect().Hot.Create(ctx, tx, nil, []store.NewItem{row})
 	return err
 }

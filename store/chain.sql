@@ -19,7 +19,7 @@ WHERE p.event_id >= $1 AND p.event_id <= $2
 ORDER BY p.event_id, p.id
 
 -- name: heads
-SELECT t.value ->> 0, (SELECT s.last || ' ' || substr(s.links, length(s.links) - 42) FROM pawl.seals s WHERE s.task_id = t.value ->> 0 ORDER BY s.last DESC LIMIT 1)
+SELECT t.value ->> 0, (SELECT s.last || ' ' || substr(s.links, length(s.links) - $2 + 1) FROM pawl.seals s WHERE s.task_id = t.value ->> 0 ORDER BY s.last DESC LIMIT 1)
 FROM @each($1) AS t
 
 -- name: put seals

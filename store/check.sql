@@ -14,8 +14,8 @@ LIMIT 1 OFFSET $2
 SELECT x.id, x.task_id, 'in ' || x.places || ' places'
 FROM (
   SELECT w.id, w.task_id,
-    (SELECT COUNT(*) FROM pawl.ready r WHERE r.namespace = w.namespace AND r.type = w.type AND r.rank = 1 - 2 * w.priority AND r.item_id = w.id)
-    + (SELECT COUNT(*) FROM pawl.ready b WHERE b.namespace = w.namespace AND b.type = w.type AND b.rank = -2 * w.priority AND b.item_id = w.id)
+    (SELECT COUNT(*) FROM pawl.ready r WHERE r.namespace = w.namespace AND r.type = w.type AND r.rank = @new_rank(w.priority) AND r.item_id = w.id)
+    + (SELECT COUNT(*) FROM pawl.ready b WHERE b.namespace = w.namespace AND b.type = w.type AND b.rank = @requeue_rank(w.priority) AND b.item_id = w.id)
     + (SELECT COUNT(*) FROM pawl.scheduled s WHERE s.item_id = w.id)
     + (SELECT COUNT(*) FROM pawl.waiting g WHERE g.item_id = w.id)
     + (SELECT COUNT(*) FROM pawl.leases l WHERE l.item_id = w.id)

@@ -181,7 +181,7 @@ func (c *TaskDecision) MoveItems(ctx context.Context, tx Tx, m ItemMove) (int, [
 		case "completed":
 			h.Error = ""
 		case "queued":
-			h.Failures, h.Rank, h.CompletedAt = 0, h.RequeueRank(), nil
+			h.Failures, h.Rank, h.CompletedAt = 0, RequeueRank(h.Priority), nil
 			if m.Event == "rejected" {
 				h.Rework, h.Error, h.Result, h.Assembled, h.LeftBy = h.Rework+1, m.Error, "", "", "rejected"
 			}

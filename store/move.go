@@ -38,7 +38,7 @@ type change struct {
 
 var changes = map[string]change{
 	"retry": {[]string{"failed", "dead_lettered"}, "items to retry", func(h *StateRow, _ *Change, now int64) {
-		h.State, h.Failures, h.Rank, h.CompletedAt = "queued", 0, -2*h.Priority, nil
+		h.State, h.Failures, h.Rank, h.CompletedAt = "queued", 0, RequeueRank(h.Priority), nil
 	}},
 	"bury": {[]string{"failed"}, "items to move", func(h *StateRow, _ *Change, now int64) { h.State = "dead_lettered" }},
 	"cancel": {[]string{"queued", "scheduled", "waiting", "leased", "in_progress", "submitted", "accepted", "failed", "dead_lettered"}, "items to move",

@@ -135,7 +135,7 @@ func readHeads(ctx context.Context, tx Tx, tasks [][1]string, fn func(task strin
 	if err != nil {
 		return err
 	}
-	rows, err := tx.Query(ctx, chainSQL["heads"], string(text))
+	rows, err := tx.Query(ctx, chainSQL["heads"], string(text), linkText)
 	if err != nil {
 		return err
 	}

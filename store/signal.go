@@ -157,7 +157,7 @@ func wake(ctx context.Context, tx Tx, now int64, ids []string, told map[signalle
 	out := make([]DueItem, len(held))
 	for i := range held {
 		h := &held[i]
-		h.State, h.Rank, h.Since = "queued", h.RequeueRank(), &now
+		h.State, h.Rank, h.Since = "queued", RequeueRank(h.Priority), &now
 		out[i] = DueItem{h.Namespace, h.ItemID, h.Type, h.Rank}
 		if t := (signalledTask{h.TaskID, h.Signal, h.SignalKey}); !told[t] {
 			told[t] = true

@@ -29,10 +29,6 @@ type StateRow struct {
 	Stopped, KeyID, Evidence, Notes             Text
 }
 
-// RequeueRank is the rank of an item that comes back to the queue: of its priority, it
-// is claimed before items that were never claimed.
-func (h *StateRow) RequeueRank() int { return -2 * h.Priority }
-
 // stateTable is one narrow table: which states it holds and its own columns.
 type stateTable struct {
 	name   string
@@ -136,7 +132,8 @@ func (h *StateRow) amend(a Amendment) {
 		h.Feeds = *a.Feeds
 	}
 	if a.Priority != nil {
-		h.Rank, h.Priority = -2**a.Priority+h.Rank&1, *a.Priority
+		h.Rank += RequeueRank(*a.Priority) - RequeueRank(PriorityOf(h.Rank))
+		h.Priority = *a.Priority
 	}
 }
 
@@ -190,7 +187,7 @@ func scanStateRows(ctx context.Context, tx Tx, query string, args []any, targets
 			return nil, err
 		}
 		if h.State == "queued" {
-			h.Priority = -(h.Rank >> 1)
+			h.Priority = PriorityOf(h.Rank)
 		}
 		out = append(out, h)
 	}

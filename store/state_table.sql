@@ -8,9 +8,9 @@
 WITH held AS MATERIALIZED (
   SELECT r.namespace, r.type, r.rank, r.item_id
   FROM (
-    SELECT id, namespace, type, 1 - 2 * priority AS rank FROM pawl.work_items WHERE id IN @list($1)
+    SELECT id, namespace, type, @new_rank(priority) AS rank FROM pawl.work_items WHERE id IN @list($1)
     UNION ALL
-    SELECT id, namespace, type, -2 * priority FROM pawl.work_items WHERE id IN @list($1)
+    SELECT id, namespace, type, @requeue_rank(priority) FROM pawl.work_items WHERE id IN @list($1)
   ) w
   JOIN pawl.ready r ON r.namespace = w.namespace AND r.type = w.type AND r.rank = w.rank AND r.item_id = w.id)
 DELETE FROM pawl.ready

@@ -98,7 +98,8 @@ func Stats(ctx context.Context, tx Tx, namespace string, now int64) (pawl.Stats,
 		return s, err
 	}
 	var oldest *int64
-	if _, err := Row(ctx, tx, []any{&s.Leases, &s.ExpiredLeases, &s.StaleLeases, &oldest, &s.Workers, &s.Checkpoints, &s.Events}, statsSQL["house"], namespace, now); err != nil {
+	if _, err := Row(ctx, tx, []any{&s.Leases, &s.ExpiredLeases, &s.StaleLeases, &oldest, &s.Workers, &s.Checkpoints, &s.Events}, statsSQL["house"],
+		namespace, now, pawl.HeartbeatsPerLease, pawl.DefaultStaleBeats); err != nil {
 		return s, err
 	}
 	s.OldestQueuedAt = stampOf(oldest)

@@ -43,7 +43,7 @@ GROUP BY t.state
 SELECT
   (SELECT COUNT(*) FROM pawl.leases WHERE namespace = $1),
   (SELECT COUNT(*) FROM pawl.leases WHERE namespace = $1 AND lease_expires_at <= $2),
-  (SELECT COUNT(*) FROM pawl.leases WHERE namespace = $1 AND lease_expires_at > $2 AND ($2 - heartbeat_at) * 10 > (lease_expires_at - heartbeat_at) * 4),
+  (SELECT COUNT(*) FROM pawl.leases WHERE namespace = $1 AND lease_expires_at > $2 AND ($2 - heartbeat_at) * $3 > (lease_expires_at - heartbeat_at) * $4),
   (SELECT MIN(w.created_at) FROM pawl.work_items w WHERE w.id = (SELECT MIN(r.item_id) FROM pawl.ready r WHERE r.namespace = $1)),
   (SELECT COUNT(*) FROM pawl.workers WHERE namespace = $1),
   (SELECT COUNT(*) FROM pawl.checkpoints WHERE namespace = $1),

@@ -36,6 +36,7 @@ type DB interface {
 // whose x.value ->> 0 … are the members of each array in a JSON array, @lock and @skip are
 // FOR UPDATE and FOR UPDATE SKIP LOCKED where there is such a thing, @exclusive and
 // @shared are FOR NO KEY UPDATE, which lets others refer to the row, and FOR SHARE,
+// @new_rank(x), @requeue_rank(x) and @priority_of(x) are the functions of rank.go,
 // and @alone is false while another transaction that asked it of the same ($1, $2, $3) is
 // under way. Query
 // rewrites these once per text and keeps the result, so texts must be constants

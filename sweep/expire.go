@@ -36,7 +36,7 @@ func (p *pass) expire(ctx context.Context) error {
 			}
 			p.stats.Recovered++
 			if e.State == "queued" {
-				queued = append(queued, store.DueItem{Namespace: e.Namespace, ItemID: e.ItemID, Type: e.Type, Rank: -2 * e.Priority})
+				queued = append(queued, store.DueItem{Namespace: e.Namespace, ItemID: e.ItemID, Type: e.Type, Rank: store.RequeueRank(e.Priority)})
 			}
 		}
 		p.ready(queued)

@@ -37,7 +37,7 @@ func KeepAlive(ctx context.Context, leaser pawl.Leaser, lease pawl.Lease, o Keep
 	k.ctx, k.cancel = context.WithCancelCause(ctx)
 	h := newLeaseState(lease, clock.Now())
 	if o.LeaseSeconds > 0 {
-		h.requestSeconds, h.interval = o.LeaseSeconds, time.Duration(o.LeaseSeconds)*time.Second/10
+		h.requestSeconds, h.interval = o.LeaseSeconds, heartbeatInterval(o.LeaseSeconds)
 	}
 	if o.Interval > 0 {
 		h.interval = o.Interval

@@ -25,10 +25,15 @@ type leaseState struct {
 	keepTrying     bool // ignore maxMisses
 }
 
+// heartbeatInterval is the time between the heartbeats of a lease of that length.
+func heartbeatInterval(leaseSeconds int) time.Duration {
+	return time.Duration(leaseSeconds) * time.Second / pawl.HeartbeatsPerLease
+}
+
 // newLeaseState tracks a lease that was claimed at a local time. The heartbeat
 // interval is a tenth of the lease.
 func newLeaseState(l pawl.Lease, at time.Time) leaseState {
-	every := time.Duration(l.LeaseSeconds) * time.Second / 10
+	every := heartbeatInterval(l.LeaseSeconds)
 	return leaseState{
 		lease:        l,
 		serverTimeAt: at,

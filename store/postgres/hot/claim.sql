@@ -37,7 +37,7 @@ n AS MATERIALIZED (SELECT pawl.now() AS now FROM (SELECT count(*) FROM d) locked
 -- Dealt out in claim order: each claimant's rows start at its place in $8. What was
 -- said is the item's open message, or the newest that was stopped.
 r AS MATERIALIZED (
-  SELECT d.*, -(d.rank >> 1) AS priority, width_bucket((row_number() OVER (ORDER BY d.rank, d.item_id))::int, $8::int[]) AS who,
+  SELECT d.*, @priority_of(d.rank) AS priority, width_bucket((row_number() OVER (ORDER BY d.rank, d.item_id))::int, $8::int[]) AS who,
     (SELECT m.state || ' ' || m.id || ' ' || m.chunks || ' ' || m.step_number
      FROM pawl.messages m
      WHERE m.item_id = d.item_id AND m.state IN ('streaming', 'stopped')

@@ -26,7 +26,7 @@ item AS (
   FROM i),
 ready AS (
   INSERT INTO pawl.ready (namespace, type, rank, item_id, task_id, @columns(given))
-  SELECT namespace, type, 1 - 2 * priority, id, task_id, @columns(given)
+  SELECT namespace, type, @new_rank(priority), id, task_id, @columns(given)
   FROM i
   WHERE state = 'queued'),
 scheduled AS (

@@ -36,11 +36,11 @@ r AS MATERIALIZED (
   FROM roused, n),
 ready AS (
   INSERT INTO pawl.ready (namespace, type, rank, item_id, task_id, @columns(carried), left_by, worker_id, started_at, since, error)
-  SELECT namespace, type, -2 * priority, item_id, task_id, @columns(carried), left_by, worker_id, started_at, now, error
+  SELECT namespace, type, @requeue_rank(priority), item_id, task_id, @columns(carried), left_by, worker_id, started_at, now, error
   FROM r),
 record AS (
   INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, actor_type, created_at)
   SELECT namespace, task_id, item_id, NULLIF(attempt, 0), event, state, 'queued', 'system', now
   FROM r)
-SELECT namespace, item_id, type, -2 * priority
+SELECT namespace, item_id, type, @requeue_rank(priority)
 FROM r

@@ -30,7 +30,7 @@ gone AS (
   WHERE item_id = ANY(ARRAY(SELECT item_id FROM x))),
 ready AS (
   INSERT INTO pawl.ready (namespace, type, rank, item_id, task_id, @columns(carried), left_by, worker_id, started_at, since, error)
-  SELECT namespace, type, -2 * priority, item_id, task_id, @columns(carried, failures: new_failures, spared: spared + CASE WHEN spare THEN 1 ELSE 0 END), 'expired', worker_id, started_at, now, new_error
+  SELECT namespace, type, @requeue_rank(priority), item_id, task_id, @columns(carried, failures: new_failures, spared: spared + CASE WHEN spare THEN 1 ELSE 0 END), 'expired', worker_id, started_at, now, new_error
   FROM y
   WHERE NOT spent
   RETURNING 1),

@@ -23,7 +23,7 @@ gone AS (
   WHERE item_id = ANY(ARRAY(SELECT item_id FROM x))),
 ready AS (
   INSERT INTO pawl.ready (namespace, type, rank, item_id, task_id, @columns(carried), left_by, worker_id, started_at, since, error)
-  SELECT namespace, type, -2 * priority, item_id, task_id, @columns(carried, failures: new_failures), event, worker_id, started_at, now, new_error
+  SELECT namespace, type, @requeue_rank(priority), item_id, task_id, @columns(carried, failures: new_failures), event, worker_id, started_at, now, new_error
   FROM y
   WHERE to_state = 'queued'
   RETURNING 1),

@@ -169,7 +169,7 @@ func hold(ctx context.Context, tx store.Tx, namespace string, c *store.Claimant,
 	if who.Type == "" {
 		who = worker(c.WorkerID, c.Key)
 	}
-	priority := (1 - r.rank) >> 1 // rank is -2*priority, or that + 1
+	priority := store.PriorityOf(int(r.rank))
 	expires := now + int64(c.LeaseSeconds)*1_000_000
 	started := now
 	if r.startedAt != nil {
@@ -182,7 +182,7 @@ func hold(ctx context.Context, tx store.Tx, namespace string, c *store.Claimant,
 		_, err = tx.Exec(ctx, claimLeased, namespace, r.taskID, r.itemID, int64(r.Attempt), who.Type, store.Text(who.ID), c.Key, now)
 	}
 	return store.Claimed{
-		ItemID: r.itemID, TaskID: r.taskID, Type: r.kind, Key: r.key, Rank: int(r.rank), Priority: int(priority),
+		ItemID: r.itemID, TaskID: r.taskID, Type: r.kind, Key: r.key, Rank: int(r.rank), Priority: priority,
 		Attempt: r.Attempt, Failures: r.Failures, MaxAttempts: r.MaxAttempts, LeaseSeconds: c.LeaseSeconds,
 		Input: r.input, Said: r.said, Error: r.err, Reasons: r.reasons, AcquiredAt: now, LeaseExpiresAt: expires,
 	}, err

@@ -74,7 +74,7 @@ func newItem(ctx context.Context, tx store.Tx, n *store.NewItem, now int64) erro
 		_, err = tx.Exec(ctx, createScheduled, with(given, n.ID, n.Namespace, n.TaskID, n.Type, int64(n.Priority), *n.RunAt)...)
 	default:
 		e.to = "queued"
-		_, err = tx.Exec(ctx, createReady, with(given, n.Namespace, n.Type, int64(1-2*n.Priority), n.ID, n.TaskID)...)
+		_, err = tx.Exec(ctx, createReady, with(given, n.Namespace, n.Type, int64(store.NewRank(n.Priority)), n.ID, n.TaskID)...)
 	}
 	if err != nil {
 		return err

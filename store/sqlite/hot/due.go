@@ -62,7 +62,7 @@ func wake(ctx context.Context, tx store.Tx, id, take, name, from string, now int
 	if err != nil {
 		return store.DueItem{}, err
 	}
-	rank := -2 * s.priority
+	rank := int64(store.RequeueRank(int(s.priority)))
 	_, err = tx.Exec(ctx, putReady, with(s.Columns(), s.namespace, s.kind, rank, s.itemID, s.taskID, s.leftBy, s.workerID, s.startedAt, now, s.err)...)
 	if err != nil {
 		return store.DueItem{}, err

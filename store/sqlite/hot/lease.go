@@ -33,7 +33,7 @@ func (l *lease) event(name, to string, actor store.Actor) event {
 		name: name, from: store.Text(l.state), to: store.Text(to), actor: actor}
 }
 
-func (l *lease) rank() int64 { return -2 * l.priority }
+func (l *lease) rank() int64 { return int64(store.RequeueRank(int(l.priority))) }
 
 // toReady, toScheduled, toWaiting and toFailed put the item where it goes,
 // with what it carries. The lease is gone already.

@@ -1,0 +1,22 @@
+package store
+
+// The rank of a queued item orders the claims of its type: a lower rank is claimed
+// first. A higher priority gives a lower rank; of one priority, an item that comes back
+// to the queue is before those that were never claimed.
+
+// NewRank is the rank of an item that was never claimed.
+func NewRank(priority int) int { return 1 - 2*priority }
+
+// RequeueRank is the rank of an item that comes back to the queue.
+func RequeueRank(priority int) int { return -2 * priority }
+
+// PriorityOf is the priority that a rank was made of.
+func PriorityOf(rank int) int { return -(rank >> 1) }
+
+// expandRanks puts the same in place of @new_rank(priority), @requeue_rank(priority) and
+// @priority_of(rank).
+func expandRanks(query string) string {
+	query = expand(query, "@new_rank(", in("(1 - 2 * %s)"))
+	query = expand(query, "@requeue_rank(", in("(-2 * %s)"))
+	return expand(query, "@priority_of(", in("(-(%s >> 1))"))
+}
