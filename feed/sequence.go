@@ -150,7 +150,8 @@ func (f *Feed) give(ctx context.Context, out *store.FeedState) (more bool, err e
 	if err == nil && gave {
 		f.gave = true
 		if out.Epoch != was.Epoch {
-			f.opts.Log.WarnContext(ctx, "the database went back in time, or may have: a new epoch of the feed begins; readers of the old one are told where to restart",
+			f.opts.Log.WarnContext(ctx,
+				"the database went back in time, or may have: a new epoch of the feed begins; readers of the old one are told where to restart",
 				"epoch", out.Epoch, "position", was.Position, "was", was.Server, "is", out.Server)
 		}
 	}

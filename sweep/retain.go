@@ -34,8 +34,10 @@ func (p *pass) retain(ctx context.Context) error {
 	}
 	for _, k := range []kept{
 		{retainCursor, ended, p.Options.RetainTasks, func(r pawl.Retention) int { return r.TaskSeconds }},
-		{retainCursor + ".failed", []string{string(pawl.TaskFailed)}, p.Options.RetainFailed, func(r pawl.Retention) int { return r.FailedSeconds }},
-		{retainCursor + ".dead", []string{string(pawl.TaskDeadLettered)}, p.Options.RetainDead, func(r pawl.Retention) int { return r.DeadSeconds }},
+		{retainCursor + ".failed", []string{string(pawl.TaskFailed)}, p.Options.RetainFailed,
+			func(r pawl.Retention) int { return r.FailedSeconds }},
+		{retainCursor + ".dead", []string{string(pawl.TaskDeadLettered)}, p.Options.RetainDead,
+			func(r pawl.Retention) int { return r.DeadSeconds }},
 	} {
 		spans := []span{{k, 0}}
 		for r := range maps.Values(own) {
@@ -122,7 +124,8 @@ func (p *pass) retentions(ctx context.Context) (own map[store.TypeVersion]pawl.R
 
 // retired returns the tasks whose retention has passed: those that failed to be archived
 // before, those that were restored, and those of the next page of the event log.
-func (p *pass) retired(ctx context.Context, s span, own map[store.TypeVersion]pawl.Retention) (tasks []string, page []store.Entry, err error) {
+func (p *pass) retired(ctx context.Context, s span, own map[store.TypeVersion]pawl.Retention) (tasks []string, page []store.Entry,
+	err error) {
 	at, page, err := p.aged(ctx, s.cursor, s.age)
 	if err != nil {
 		return nil, nil, err
