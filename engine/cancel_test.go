@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/pawltest"
+	"github.com/pawl-work/pawl/store"
 )
 
 // Others write while a large task is cancelled: their leases must not run out.
@@ -119,4 +120,46 @@ func spanAfter(t *testing.T, svc pawl.Service, taskID, event string, after int64
 			return low, high, n
 		}
 	}
+}
+
+// A batch of a large cancel reads the items that it names, not the whole task.
+func TestAChangeOfNamedItemsReadsNoOthers(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		task := need[pawl.Task](t)(pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "a", Items: make([]pawl.NewItem, 1000)}))
+		items := need[pawl.List[pawl.Item]](t)(p.Service.ListItems(t.Context(), pawl.ItemFilter{TaskID: task.ID, Page: pawl.Page{Limit: 10}}))
+		var ids []string
+		for _, it := range items.Items {
+			ids = append(ids, it.ID)
+		}
+		for _, verb := range []string{"cancel", "retry"} {
+			err := p.Engine.DB().Do(t.Context(), func(ctx context.Context, tx store.Tx) error {
+				r := &recorder{Tx: tx}
+				if _, err := store.Apply(ctx, r, time.Now().UnixMicro(), store.Change{Namespace: task.Namespace, TaskID: task.ID, Verb: verb, ItemIDs: ids, Actor: store.Actor{Type: pawl.ActorSystem}}); err != nil {
+					return err
+				}
+				read := 0
+				for i, query := range r.queries {
+					if !strings.HasPrefix(query, "SELECT w.id") {
+						continue
+					}
+					read++
+					lite := p.Database == pawltest.SQLite
+					plan, err := explain(ctx, tx, lite, query, r.args[i])
+					if err != nil {
+						return err
+					}
+					if all := strings.Join(plan, "\n"); lite && strings.Contains(all, "task_id=?") || !lite && mostRead(plan) > 100 {
+						t.Errorf("%s:\n%s\n%s", verb, query, all)
+					}
+				}
+				if read == 0 {
+					t.Errorf("%s: no query chose items", verb)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
 }

@@ -1,9 +1,9 @@
-// Package feed puts all events into one order: each event gets a position after its
+// Package feed puts all events in one order: each event gets a position after its
 // commit. A reader that follows the positions misses no event and gets none twice. The
 // events of a task are in the order of their commits.
 //
-// Use one Feed per process. All its readers together cost the database one query for new
-// events, and none while they wait.
+// A Feed is the one tail of a process: its many readers cost the database one
+// query for what is new, and none while they wait.
 package feed
 
 import (
@@ -16,10 +16,11 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// Options configure a Feed. The zero value works.
+// Options tune a feed. The zero value is the default of each.
 type Options struct {
-	// Poll bounds how late a reader sees events of another process if the notification
-	// is lost; 0 = 250 ms. SQLite is polled every 20 ms, which costs microseconds.
+	// Poll bounds how late a reader sees events of another process when the
+	// notification is lost; 0 = 250 ms. SQLite is polled every 20 ms, which costs
+	// microseconds.
 	Poll time.Duration
 	// Moved is called after this process assigned positions; nil = not called.
 	Moved func()
@@ -29,8 +30,8 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// The pace of the driver: the least time between two looks (gap), and the longest time
-// without a notification (poll).
+// The pace: how long after one look the next may follow, and how often it is
+// looked when nothing is heard.
 const (
 	gapAwaited = 5 * time.Millisecond
 	gapAlone   = 100 * time.Millisecond
@@ -39,41 +40,41 @@ const (
 	lookLimit  = 30 * time.Second
 )
 
-// Feed reads the events of a database in the order of their positions. It is safe for
-// concurrent use. Close it when you are done.
+// Feed reads the events of a database in the order of their positions. It is
+// safe for use by many goroutines. Close it in the end.
 type Feed struct {
 	db      store.DB
 	opts    Options
-	commits *store.Commits // nil = an event's number is its position (SQLite)
+	commits *store.Commits // nil = numbers are positions
 	woken   chan struct{}
 
 	mu      sync.Mutex
 	head    int64           // the newest position known
-	state   store.FeedState // the epoch and the starts of epochs, read with head
+	state   store.FeedState // its epoch and their starts, as head was read
 	moved   chan struct{}   // closed when head moves
-	next    *look           // the look that follows the current one
+	next    *look           // the look that begins when the one under way has ended
 	waiting int             // readers
-	drivers int             // readers, and Run
+	drivers int             // those and Run
 	stop    context.CancelFunc
 	closed  bool
 	recent  time.Time  // until then the feed counts as read without a waiting reader
-	void    store.Span // positions in which Read found no event
+	void    store.Span // positions of which Read found no event
 
 	turn  sync.Mutex // one look at a time
 	work  sync.WaitGroup
 	cache cache
-	slow  chan struct{} // limits the readers of events that are not cached any more
+	slow  chan struct{} // turns of those who read what the cache has no more
 
-	// State of the current look.
-	gave      bool // it assigned positions
+	// Of the look under way.
+	gave      bool // it gave positions
 	version   int64
 	server    store.Server // that answered last
 	asked     time.Time
 	witnesses []witness
-	prepared  map[string]prepared // prepared transactions, by number
+	prepared  map[string]prepared // transactions, by number
 }
 
-// look is one query for the newest position, shared by all callers that wait for it.
+// look is one reading of how far the feed goes, for all who asked for it.
 type look struct {
 	done chan struct{}
 	err  error
@@ -99,7 +100,7 @@ func New(db store.DB, o Options) *Feed {
 
 // Run assigns positions and seals events until ctx ends, with or without readers. Any
 // number of processes may run it: a lock serializes their turns.
-func (f *Feed) Run(ctx context.Context) { // SQLite has no positions to assign
+func (f *Feed) Run(ctx context.Context) {
 	if f.commits != nil { // else there is nothing to give
 		f.join(0)
 		defer f.leave(0)
@@ -107,7 +108,7 @@ func (f *Feed) Run(ctx context.Context) { // SQLite has no positions to assign
 	f.keepSealed(ctx)
 }
 
-// Wake tells the feed that something was committed.
+// Wake says that something was committed.
 func (f *Feed) Wake() {
 	select {
 	case f.woken <- struct{}{}:
@@ -115,8 +116,8 @@ func (f *Feed) Wake() {
 	}
 }
 
-// Close stops the feed and waits for its goroutines. Waiting readers get an error of
-// code unavailable.
+// Close ends what runs, and waits for it. Readers that wait learn that the
+// database has been closed.
 func (f *Feed) Close() {
 	f.mu.Lock()
 	f.closed = true
@@ -131,23 +132,23 @@ func (f *Feed) Close() {
 
 var errClosed = &pawl.Error{Code: pawl.CodeUnavailable, Op: "feed", Message: "the database has been closed"}
 
-// Newest returns the newest position that this process knows of, without a query.
+// Newest is the newest position that this process knows of.
 func (f *Feed) Newest() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.head
 }
 
-// Head returns the newest position. Everything that was committed before the call is at
-// or below it.
+// Head is the newest position: whatever was committed before the call is at or
+// below it.
 func (f *Feed) Head(ctx context.Context) (int64, error) {
 	err := f.refresh(ctx)
 	return f.Newest(), err
 }
 
-// Begin returns the position at which a reader starts: the newest position if
-// at.Position is negative; otherwise at, with position 0 moved to the current epoch. A
-// position of an older epoch is a conflict with reason epoch.
+// Begin is where a reader begins: after the newest position for one that is
+// negative, and in the present epoch for the beginning. A position of an older
+// epoch is a conflict with reason epoch.
 func (f *Feed) Begin(ctx context.Context, at pawl.FeedPosition) (pawl.FeedPosition, error) {
 	if err := f.refresh(ctx); err != nil {
 		return at, err
@@ -163,21 +164,21 @@ func (f *Feed) Begin(ctx context.Context, at pawl.FeedPosition) (pawl.FeedPositi
 	return at, f.of(at)
 }
 
-// Epoch returns the newest epoch that this process knows of.
+// Epoch is the newest epoch that this process knows of.
 func (f *Feed) Epoch() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.state.Epoch
 }
 
-// Read is ReadAt in the current epoch.
+// Read is ReadAt in the present epoch.
 func (f *Feed) Read(ctx context.Context, after int64, limit int) ([]pawl.Event, error) {
 	return f.ReadAt(ctx, pawl.FeedPosition{Epoch: f.Epoch(), Position: after}, limit)
 }
 
-// ReadAt reads up to limit events of all namespaces after a position, in order. It
-// returns none only if there is none: everything that was committed before the call is
-// included. The events are shared with other readers: do not modify what they point to.
+// ReadAt reads up to limit events after a position, in order, of all namespaces;
+// none only when there is none: whatever was committed before the call counts.
+// The events are shared with other readers: do not change what they point to.
 func (f *Feed) ReadAt(ctx context.Context, after pawl.FeedPosition, limit int) ([]pawl.Event, error) {
 	fresh, from := false, after.Position
 	for {
@@ -200,13 +201,13 @@ func (f *Feed) ReadAt(ctx context.Context, after pawl.FeedPosition, limit int) (
 	}
 }
 
-// Wait is WaitAt in the current epoch.
+// Wait is WaitAt in the present epoch.
 func (f *Feed) Wait(ctx context.Context, after int64) error {
 	return f.WaitAt(ctx, pawl.FeedPosition{Epoch: f.Epoch(), Position: after})
 }
 
-// WaitAt returns nil when there may be an event after a position or the epoch has
-// changed, and ctx's error when ctx ends.
+// WaitAt returns when there is something to read after a position, when the epoch
+// is another one, or with ctx's error.
 func (f *Feed) WaitAt(ctx context.Context, after pawl.FeedPosition) error {
 	defer f.Follow()()
 	f.mu.Lock()
@@ -217,7 +218,7 @@ func (f *Feed) WaitAt(ctx context.Context, after pawl.FeedPosition) error {
 	return f.beyond(ctx, after)
 }
 
-// nothing records that there are no events between two positions any more.
+// nothing notes that there are no events between two positions any more.
 func (f *Feed) nothing(after, through int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -226,8 +227,8 @@ func (f *Feed) nothing(after, through int64) {
 	}
 }
 
-// Follow keeps the feed polling at its fast pace until leave is called. Use it around
-// repeated calls of Next.
+// Follow makes the feed attentive until the function it returns is called: for
+// those who call Next again and again.
 func (f *Feed) Follow() (leave func()) {
 	if f.opts.Awaited != nil {
 		f.opts.Awaited()
@@ -236,9 +237,9 @@ func (f *Feed) Follow() (leave func()) {
 	return func() { f.leave(1) }
 }
 
-// Next waits until the feed has a position after the given one, and reads up to limit
-// events, in order. It may return fewer events than positions, or none, because old
-// events are deleted. Continue after through.
+// Next waits until the feed goes on after a position, and reads up to limit
+// events of it, in order. They may be fewer than there are positions, or none:
+// some events are gone. Go on after through.
 func (f *Feed) Next(ctx context.Context, after pawl.FeedPosition, limit int) (events []pawl.Event, through pawl.FeedPosition, err error) {
 	for {
 		if err := f.beyond(ctx, after); err != nil {
@@ -247,13 +248,13 @@ func (f *Feed) Next(ctx context.Context, after pawl.FeedPosition, limit int) (ev
 		if events, through, err = f.Page(ctx, after, limit); err != nil || through != after {
 			return events, through, err
 		}
-		if !f.pause(ctx, f.opts.Poll, false) { // the server that answered is a lagging replica
+		if !f.pause(ctx, f.opts.Poll, false) { // the server that answered lags
 			return nil, after, ctx.Err()
 		}
 	}
 }
 
-// beyond waits until the newest position is after the given one, or of another epoch.
+// beyond waits until the newest position is beyond one, or of another epoch.
 func (f *Feed) beyond(ctx context.Context, after pawl.FeedPosition) error {
 	for {
 		f.mu.Lock()
@@ -274,7 +275,7 @@ func (f *Feed) beyond(ctx context.Context, after pawl.FeedPosition) error {
 	}
 }
 
-// refresh waits for a look that begins after the call.
+// refresh takes part in a look that begins after the call.
 func (f *Feed) refresh(ctx context.Context) error {
 	f.mu.Lock()
 	l := f.next
@@ -296,8 +297,7 @@ func (f *Feed) refresh(ctx context.Context) error {
 	}
 }
 
-// run executes a look. All callers that wait share it, so none of their contexts ends
-// it.
+// run is a look: it belongs to all who wait for it, so no one's context ends it.
 func (f *Feed) run(l *look) {
 	f.turn.Lock()
 	defer f.turn.Unlock()

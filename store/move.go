@@ -84,7 +84,7 @@ func Apply(ctx context.Context, tx Tx, now int64, c Change) (Applied, error) {
 		if err := moveRows(ctx, tx, now, &t, ch, c, held, &out); err != nil {
 			return out, err
 		}
-		if c.Verb != "cancel" && c.Verb != "retry" {
+		if c.ItemIDs != nil || c.Verb != "cancel" && c.Verb != "retry" {
 			break
 		}
 	}
@@ -167,12 +167,13 @@ func ItemsToCancel(ctx context.Context, tx Tx, namespace, taskID string, more in
 	return Strings(ctx, tx, moveSQL["items to cancel"], taskID, namespace, more, List(changes["cancel"].from))
 }
 
+// idsToMove lists the items that a change may move. Named ones may be in any state:
+// Take leaves those in another, and the whole task is not read for a few.
 func idsToMove(ctx context.Context, tx Tx, ch change, c Change) ([]string, error) {
-	narrowed := ""
 	if c.ItemIDs != nil {
-		narrowed = "yes"
+		return Strings(ctx, tx, moveSQL["named "+ch.query], c.TaskID, c.Namespace, List(c.ItemIDs))
 	}
-	return Strings(ctx, tx, moveSQL[ch.query], c.TaskID, c.Namespace, List(ch.from), narrowed, List(c.ItemIDs))
+	return Strings(ctx, tx, moveSQL[ch.query], c.TaskID, c.Namespace, List(ch.from))
 }
 
 // Strings reads a query of one text column.

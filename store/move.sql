@@ -2,19 +2,34 @@
 SELECT i.id
 FROM pawl.item_rows i
 WHERE i.task_id = $1 AND i.namespace = $2 AND i.state IN @list($3)
-  AND ($4 = '' OR i.id IN @list($5))
 ORDER BY i.id
 
 -- name: items to retry
 SELECT i.id
 FROM pawl.item_rows i
 WHERE i.task_id = $1 AND i.namespace = $2 AND i.state IN @list($3)
-  AND ($4 = '' OR i.id IN @list($5))
   AND NOT EXISTS (
     SELECT 1 FROM pawl.item_deps d
     WHERE d.item_id = i.id
       AND NOT EXISTS (SELECT 1 FROM pawl.ends e WHERE e.item_id = d.needs_id AND e.state = 'completed'))
 ORDER BY i.id
+
+-- In the next two, || '' keeps the planner from reading all items of the task.
+-- name: named items to move
+SELECT w.id
+FROM pawl.work_items w
+WHERE w.id @among($3) AND w.task_id || '' = $1 AND w.namespace = $2
+ORDER BY w.id
+
+-- name: named items to retry
+SELECT w.id
+FROM pawl.work_items w
+WHERE w.id @among($3) AND w.task_id || '' = $1 AND w.namespace = $2
+  AND NOT EXISTS (
+    SELECT 1 FROM pawl.item_deps d
+    WHERE d.item_id = w.id
+      AND NOT EXISTS (SELECT 1 FROM pawl.ends e WHERE e.item_id = d.needs_id AND e.state = 'completed'))
+ORDER BY w.id
 
 -- The lock of a task is its row in tasks: what adds items takes it shared, what
 -- moves items by their task takes it alone, and both take it before any item.

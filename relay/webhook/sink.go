@@ -1,6 +1,7 @@
-// Package webhook is a relay sink for HTTP endpoints, by the Standard Webhooks
-// specification: one signed POST for each event, retried until the receiver answers 2xx.
-// It reaches only public addresses, unless allowed otherwise, and follows no redirects.
+// Package webhook is a relay's way to an HTTP endpoint, as Standard Webhooks
+// says: one POST for each event, signed, tried again until the receiver answers
+// with a 2xx. It reaches public addresses only, unless told otherwise, and
+// follows no redirect.
 package webhook
 
 import (
@@ -24,38 +25,39 @@ import (
 	"github.com/pawl-work/pawl/relay"
 )
 
-// Options configure a sink. URL and Secrets are required.
+// Options steer a sink. URL and Secrets are required.
 type Options struct {
 	URL string // http:// or https://
-	// Secrets sign every message, each with a signature of its own: whsec_ and the
-	// base64 of 24 to 64 bytes. To rotate a secret, give the new and the old one.
+	// Secrets sign every message: whsec_ and base64 of 24 to 64 bytes. While a
+	// secret is being changed, the new one and the old.
 	Secrets []string
-	// AllowPrivate lets the sink reach addresses that are not public, for example
-	// localhost.
+	// AllowPrivate lets it reach addresses that are not public: this machine, the
+	// network it is in.
 	AllowPrivate bool
-	// Timeout bounds one request, from the DNS lookup to the end of the response; 0 = 15
-	// s.
+	// Timeout is for one request, from the look-up of its name to the end of its
+	// answer; 0 = 15 s.
 	Timeout time.Duration
-	// Concurrency bounds the requests in flight, each for another task; 0 = 8.
+	// Concurrency is how many requests may be under way, each for another task; 0
+	// = 8.
 	Concurrency int
 }
 
-// Kind is the sink's kind in the list of relays.
+// Kind is what the list of relays calls such a sink.
 const Kind = "webhook"
 
-// The defaults of a relay to a webhook.
+// What a relay does with such a sink, unless told otherwise.
 const (
 	Batch        = 64
-	MaxTries     = 20                 // of one event while others are accepted: about seven minutes
-	DisableAfter = 3 * 24 * time.Hour // without a success
+	MaxTries     = 20                 // of one event, while others pass: some seven minutes
+	DisableAfter = 3 * 24 * time.Hour // without any success
 )
 
 const (
-	maxBody   = 1 << 20 // bytes of a response that are read
+	maxBody   = 1 << 20 // of a message
 	maxAnswer = 16 << 10
 )
 
-// New returns a sink. A bad URL or secret is an invalid error.
+// New makes a sink. A URL or a secret that is none is invalid.
 func New(o Options) (relay.Sink, error) {
 	u, err := url.Parse(o.URL)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
@@ -84,7 +86,7 @@ func New(o Options) (relay.Sink, error) {
 	}
 	s.client = &http.Client{
 		Timeout: o.Timeout,
-		// No Proxy: it would dial instead of us, and the address would not be checked.
+		// No Proxy: it would dial in our place, and look at no address.
 		Transport: &http.Transport{
 			DialContext:            dialer.DialContext,
 			ForceAttemptHTTP2:      true,
@@ -156,12 +158,12 @@ func (s *sink) post(ctx context.Context, m relay.Message) error {
 		return err
 	}
 	defer answer.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, maxAnswer)) // the connection can be used again
+	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, maxAnswer)) // so that the connection can be used again
 	return judge(answer)
 }
 
-// judge turns a response into the result of Send. No status makes the event permanent: a
-// receiver with a bug answers 400 to every event.
+// judge says what an answer means. No status says that the event is at fault: a
+// receiver with a bug answers 400 to all of them.
 func judge(answer *http.Response) error {
 	err := fmt.Errorf("the receiver answered %d", answer.StatusCode)
 	switch code := answer.StatusCode; {
@@ -177,10 +179,10 @@ func judge(answer *http.Response) error {
 	return err
 }
 
-// longest is the longest delay that a receiver may ask for.
+// longest is how long a receiver may ask us to wait.
 const longest = time.Hour
 
-// later applies Retry-After, in seconds or as a date.
+// later honours Retry-After, in seconds or as a date.
 func later(err error, header string) error {
 	if n, bad := strconv.Atoi(header); bad == nil && n > 0 {
 		return pawl.RetryAfter(min(time.Duration(min(n, 1<<20))*time.Second, longest), err)

@@ -276,9 +276,12 @@ func (h *house) table(query string, args ...any) string {
 			return err
 		}
 		defer rs.Close()
-		columns := rs.(*rows).stmt.ColumnCount()
+		columns, err := rs.(*sqlRows).Rows.Columns()
+		if err != nil {
+			return err
+		}
 		for rs.Next() {
-			values, targets := make([]any, columns), make([]any, columns)
+			values, targets := make([]any, len(columns)), make([]any, len(columns))
 			for i := range values {
 				targets[i] = &values[i]
 			}

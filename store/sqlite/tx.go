@@ -6,17 +6,17 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// tx implements store.Tx on a connection.
+// tx implements store.Tx on a session.
 type tx struct {
-	conn *conn
-	time *txTime
+	session connection
+	moment  *txTime
 	// failed is the first error that ended the transaction. SQLite rolls back by
 	// itself on a full disk and the like; statements run after that would commit
 	// one by one, so there are none.
 	failed error
-	// reads says that the end of a context interrupts its statement. A write
-	// transaction looks at its context between statements instead: they are short,
-	// and an interrupted statement undoes the whole transaction of a group.
+	// reads says that statements may be interrupted by their context. A write
+	// transaction looks at its context between statements instead: they are
+	// short, and an interrupt in the middle of one costs a goroutine each.
 	reads bool
 }
 
@@ -36,21 +36,20 @@ func (t *tx) run(ctx context.Context, fn func(ctx context.Context, tx store.Tx) 
 	if err == nil {
 		err = t.fail(ctx.Err())
 	}
-	t.conn.closeRows()
+	t.session.settle()
 	return err
 }
 
-// check comes before each statement.
-func (t *tx) check(ctx context.Context) error {
+func (t *tx) context(ctx context.Context) (context.Context, error) {
 	switch {
 	case t.failed != nil:
-		return t.failed
+		return nil, t.failed
 	case ctx.Err() != nil:
-		return t.fail(ctx.Err())
+		return nil, t.fail(ctx.Err())
 	case t.reads:
-		t.conn.watch(ctx)
+		return ctx, nil
 	}
-	return nil
+	return context.Background(), nil
 }
 
 // fail classifies, and remembers what no statement may follow.
@@ -68,19 +67,21 @@ func (t *tx) fail(err error) error {
 
 // Exec implements store.Tx.
 func (t *tx) Exec(ctx context.Context, query string, args ...any) (int64, error) {
-	if err := t.check(ctx); err != nil {
+	run, err := t.context(ctx)
+	if err != nil {
 		return 0, err
 	}
-	n, err := t.conn.exec(query, args...)
+	n, err := t.session.exec(run, query, args)
 	return n, t.fail(err)
 }
 
 // Query implements store.Tx.
 func (t *tx) Query(ctx context.Context, query string, args ...any) (store.Rows, error) {
-	if err := t.check(ctx); err != nil {
+	run, err := t.context(ctx)
+	if err != nil {
 		return nil, err
 	}
-	r, err := t.conn.query(t, query, args)
+	r, err := t.session.query(run, t, query, args)
 	if err != nil {
 		return nil, t.fail(err)
 	}
@@ -99,12 +100,12 @@ func (t *tx) ExecEach(ctx context.Context, query string, rows [][]any) error {
 
 // Now implements store.Tx.
 func (t *tx) Now(ctx context.Context) (int64, error) {
-	if t.time.now == 0 {
-		now, err := t.time.clock.now(ctx, t)
+	if t.moment.now == 0 {
+		now, err := t.moment.clock.now(ctx, t)
 		if err != nil {
 			return 0, err
 		}
-		t.time.now = now
+		t.moment.now = now
 	}
-	return t.time.now, nil
+	return t.moment.now, nil
 }
