@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -25,7 +26,9 @@ type Options struct {
 // Kind is what the list of relays calls such a sink.
 const Kind = "nats"
 
-const dialTime = 10 * time.Second
+// answerTime bounds each wait for the server: to connect, to find the stream, and for
+// the acknowledgements of a wave.
+const answerTime = 10 * time.Second
 
 // New makes a sink that connects when it first sends; from then on the library
 // keeps the connection.
@@ -100,13 +103,15 @@ func (s *sink) outcome(ctx context.Context, f jetstream.PubAckFuture) error {
 // connect makes sure of a connection and of the stream.
 func (s *sink) connect(ctx context.Context) error {
 	if s.conn == nil {
-		conn, err := nats.Connect(s.o.URL, nats.Name("pawl relay"), nats.Timeout(dialTime),
+		servers := strings.Count(s.o.URL, ",") + 1 // tried one after another
+		conn, err := nats.Connect(s.o.URL, nats.Name("pawl relay"),
+			nats.Timeout(max(answerTime/time.Duration(servers), time.Second)), nats.FlusherTimeout(answerTime),
 			nats.MaxReconnects(-1), nats.ReconnectWait(500*time.Millisecond),
 			nats.ReconnectBufSize(-1)) // what cannot be sent now is sent again by the relay, in order
 		if err != nil {
 			return fmt.Errorf("connecting to NATS: %w", err)
 		}
-		js, err := jetstream.New(conn, jetstream.WithPublishAsyncTimeout(dialTime))
+		js, err := jetstream.New(conn, jetstream.WithPublishAsyncTimeout(answerTime))
 		if err != nil {
 			conn.Close()
 			return err
@@ -116,7 +121,7 @@ func (s *sink) connect(ctx context.Context) error {
 	if s.stream {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, dialTime)
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	_, err := s.js.Stream(ctx, s.o.Stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {

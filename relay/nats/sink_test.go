@@ -3,7 +3,10 @@ package nats_test
 import (
 	"crypto/rand"
 	"fmt"
+	"net"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -91,4 +94,31 @@ func TestStream(t *testing.T) {
 		t.Errorf("the stream is not made anew: %v", err)
 	}
 	held(1)
+}
+
+// Servers that accept connections and say nothing hold a wave up for 10 s together.
+func TestSilentServers(t *testing.T) {
+	t.Parallel()
+	var urls []string
+	for range 3 {
+		l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close() // the kernel accepts
+		urls = append(urls, "nats://"+l.Addr().String())
+	}
+	s, err := natsrelay.New(natsrelay.Options{URL: strings.Join(urls, ",")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	began := time.Now()
+	err = s.Send(t.Context(), []relay.Message{{Event: pawl.Event{ID: "evt_1"}}})[0]
+	if retryable, _ := pawl.RetryOf(err); !retryable {
+		t.Errorf("it answers %v", err)
+	}
+	if d := time.Since(began); d > 15*time.Second {
+		t.Errorf("it took %v", d)
+	}
 }

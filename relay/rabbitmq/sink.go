@@ -13,7 +13,6 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/pawl-work/pawl"
-	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/relay"
 )
 
@@ -33,14 +32,18 @@ type Options struct {
 const Kind = "rabbitmq"
 
 const (
-	dialTime  = 10 * time.Second
-	heartbeat = 10 * time.Second
-	keyLimit  = 255 // bytes, by AMQP 0-9-1
+	// answerTime bounds the wait for the broker: to connect, with all that belongs to
+	// it, and then from one confirmation of a wave to the next.
+	answerTime = 10 * time.Second
+	heartbeat  = 10 * time.Second
+	keyLimit   = 255 // bytes, by AMQP 0-9-1
 	// inFlight bounds the messages without an answer. The library hands every
 	// return to us before the confirmation that follows it; the channel for them
 	// has room for all, so none is overlooked and nothing waits.
 	inFlight = 1000
 )
+
+var errSilent = fmt.Errorf("RabbitMQ has not answered for %v", answerTime)
 
 // New makes a sink that connects when it first sends, and again whenever its
 // connection is lost. A URL that is none is invalid.
@@ -79,8 +82,11 @@ func (s *sink) send(ctx context.Context, messages []relay.Message, answers []err
 		}
 		return
 	}
-	wire := s.wire
-	defer context.AfterFunc(ctx, func() { _ = wire.Close() })()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer closeAfter(ctx, s.wire)()
+	silence := time.AfterFunc(answerTime, func() { cancel(errSilent) })
+	defer silence.Stop()
 	confirmations := make([]*amqp.DeferredConfirmation, len(messages))
 	for i, m := range messages {
 		key := m.Key()
@@ -97,11 +103,13 @@ func (s *sink) send(ctx context.Context, messages []relay.Message, answers []err
 			AppId:        "pawl",
 			Body:         m.Body,
 		})
+		silence.Reset(answerTime)
 	}
 	broken := false
 	for i, c := range confirmations {
 		if c != nil {
 			answers[i] = s.outcome(ctx, c)
+			silence.Reset(answerTime)
 		}
 		broken = broken || (answers[i] != nil && !errors.Is(answers[i], errNack) && retryable(answers[i]))
 	}
@@ -124,7 +132,7 @@ func (s *sink) outcome(ctx context.Context, c *amqp.DeferredConfirmation) error 
 	case acked:
 		return nil
 	case err != nil || s.ch.IsClosed():
-		return errors.Join(errCut, err)
+		return errors.Join(errCut, context.Cause(ctx))
 	default:
 		return errNack
 	}
@@ -157,13 +165,32 @@ func (s *sink) unroutable(messages []relay.Message, answers []error) {
 	}
 }
 
-// connect makes sure of a channel that confirms, and of the exchange.
+// connect makes sure of a channel that confirms, and of the exchange. A broker that
+// accepts connections and does not answer is given up after answerTime.
 func (s *sink) connect(ctx context.Context) error {
 	if s.ch != nil && !s.ch.IsClosed() {
 		return nil
 	}
 	s.drop()
-	conn, err := amqp.DialConfig(s.o.URL, amqp.Config{
+	ctx, cancel := context.WithTimeoutCause(ctx, answerTime, errSilent)
+	defer cancel()
+	err := s.dial(ctx)
+	if err == nil {
+		err = s.prepare(ctx)
+	}
+	if err == nil {
+		return nil
+	}
+	s.drop()
+	if cause := context.Cause(ctx); cause != nil { // the library takes silence for wrong credentials
+		err = cause
+	}
+	return fmt.Errorf("connecting to RabbitMQ: %w", err)
+}
+
+func (s *sink) dial(ctx context.Context) (err error) {
+	stop := func() bool { return true }
+	s.conn, err = amqp.DialConfig(s.o.URL, amqp.Config{
 		Heartbeat: heartbeat,
 		Locale:    "en_US",
 		Properties: amqp.Table{
@@ -171,33 +198,36 @@ func (s *sink) connect(ctx context.Context) error {
 			"product":         "pawl",
 		},
 		Dial: func(network, addr string) (net.Conn, error) {
-			wire, err := (&net.Dialer{Timeout: dialTime}).DialContext(ctx, network, addr)
+			wire, err := new(net.Dialer).DialContext(ctx, network, addr)
 			if err == nil {
-				s.wire = wire
-				err = wire.SetDeadline(clock.Now().Add(dialTime)) // for the handshake; the library lifts it
+				s.wire, stop = wire, closeAfter(ctx, wire)
 			}
 			return wire, err
 		},
 	})
-	if err != nil {
-		return fmt.Errorf("connecting to RabbitMQ: %w", err)
-	}
-	s.conn = conn
-	wire := s.wire
-	defer context.AfterFunc(ctx, func() { _ = wire.Close() })()
-	ch, err := conn.Channel()
+	stop()
+	return err
+}
+
+func (s *sink) prepare(ctx context.Context) error {
+	defer closeAfter(ctx, s.wire)()
+	ch, err := s.conn.Channel()
 	if err == nil {
 		err = ch.Confirm(false)
 	}
 	if err == nil && !s.o.Existing {
 		err = ch.ExchangeDeclare(s.o.Exchange, amqp.ExchangeTopic, true, false, false, false, nil)
 	}
-	if err != nil {
-		s.drop()
-		return fmt.Errorf("preparing RabbitMQ: %w", err)
+	if err == nil {
+		s.ch, s.returned = ch, ch.NotifyReturn(make(chan amqp.Return, inFlight))
 	}
-	s.ch, s.returned = ch, ch.NotifyReturn(make(chan amqp.Return, inFlight))
-	return nil
+	return err
+}
+
+// closeAfter closes a connection when ctx ends, unless it is stopped before: the
+// library's calls take no context.
+func closeAfter(ctx context.Context, wire net.Conn) (stop func() bool) {
+	return context.AfterFunc(ctx, func() { _ = wire.Close() })
 }
 
 // drop lets go of the connection.

@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
@@ -109,10 +110,15 @@ type sink struct {
 	slots  chan struct{}
 }
 
-// Send implements relay.Sink.
+var errSilent = errors.New("not tried: the receiver has answered none of the requests before")
+
+// Send implements relay.Sink. A receiver that lets as many requests time out as may be
+// under way, and answers none, gets no more of the wave.
 func (s *sink) Send(ctx context.Context, messages []relay.Message) []error {
 	answers := make([]error, len(messages))
 	var all sync.WaitGroup
+	var answered atomic.Bool
+	var silent atomic.Int64
 	for i, m := range messages {
 		select {
 		case s.slots <- struct{}{}:
@@ -120,8 +126,18 @@ func (s *sink) Send(ctx context.Context, messages []relay.Message) []error {
 			answers[i] = ctx.Err()
 			continue
 		}
+		if !answered.Load() && silent.Load() >= int64(cap(s.slots)) {
+			answers[i] = errSilent
+			<-s.slots
+			continue
+		}
 		all.Go(func() {
 			answers[i] = s.post(ctx, m)
+			if late := net.Error(nil); errors.As(answers[i], &late) && late.Timeout() {
+				silent.Add(1)
+			} else {
+				answered.Store(true)
+			}
 			<-s.slots
 		})
 	}

@@ -228,3 +228,24 @@ func TestOptionsAreChecked(t *testing.T) {
 		}
 	}
 }
+
+// A receiver that accepts connections and says nothing holds a wave up for one
+// timeout, however many events are in it.
+func TestSilentReceiver(t *testing.T) {
+	t.Parallel()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() // the kernel accepts
+	s := open(t, webhook.Options{URL: "http://" + l.Addr().String(), AllowPrivate: true, Timeout: time.Second})
+	began := time.Now()
+	for n, err := range s.Send(t.Context(), make([]relay.Message, webhook.Batch)) {
+		if !retryable(err) {
+			t.Errorf("%d: %v", n, err)
+		}
+	}
+	if d := time.Since(began); d > 4*time.Second {
+		t.Errorf("it took %v", d)
+	}
+}
