@@ -1,6 +1,7 @@
 package pawl
 
 import (
+	"context"
 	"encoding/json"
 	"time"
 )
@@ -176,6 +177,28 @@ type Moved struct {
 	Attempt  int        `json:"attempt"`
 	Failures int        `json:"failures"`
 	RunAt    *time.Time `json:"run_at,omitempty"` // scheduled, waiting: when it goes on
+	// Item is the whole item as the verb left it, if the context asks for it (WithItem)
+	// and the service runs in this process; else nil.
+	Item *Item `json:"-"`
+}
+
+type wantsItem struct{}
+
+// WithItem returns a context in which verbs that move an item answer with the item too,
+// in Moved.Item. The statement that moves it reads its input then: for single calls.
+func WithItem(ctx context.Context) context.Context {
+	return context.WithValue(ctx, wantsItem{}, true)
+}
+
+// WantsItem says that ctx is one of WithItem.
+func WantsItem(ctx context.Context) bool { return ctx.Value(wantsItem{}) != nil }
+
+// ItemOf is the item of an answer; where the answer does not carry it, it is read.
+func ItemOf(ctx context.Context, s ItemReader, m Moved) (Item, error) {
+	if m.Item != nil {
+		return *m.Item, nil
+	}
+	return s.GetItem(ctx, m.ID)
 }
 
 // RevokeCall ends the lease of an item, whoever holds it.

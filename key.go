@@ -87,6 +87,15 @@ type KeyFilter struct {
 	Page
 }
 
+// Idempotent carries whole calls out once for their key, as engine.Engine does. A
+// service that does not implement it is offered to callers without such keys.
+type Idempotent interface {
+	// Idempotent runs a call and keeps its answer in one transaction.
+	Idempotent(ctx context.Context, k KeyBegin, run func(context.Context, Service) (*Answer, error)) (answer Answer, replayed bool, err error)
+	// IdempotentSteps does so for a call that runs in several transactions.
+	IdempotentSteps(ctx context.Context, k KeyBegin, run func(context.Context, Service) (*Answer, error)) (answer Answer, replayed bool, err error)
+}
+
 // Answer is what a whole call was answered, as a door sent it; it is kept under
 // the call's idempotency key and given again byte for byte.
 type Answer struct {

@@ -20,8 +20,10 @@ func (e *Engine) takeApplied(ctx context.Context, call *pawl.CompleteCall) (pawl
 	if err := rules.CheckApplied(call.Result); err != nil {
 		return pawl.Moved{}, e.complain(ctx, call.Fence, op, err)
 	}
+	var out pawl.Moved
 	err = e.withLockedItem(ctx, call.Fence, op, func(ctx context.Context, tx store.Tx, g *store.LockedItem) error {
 		ended, err := g.EndAside(ctx, tx, rules.OrNull(call.Result))
+		out = movedOf(ctx, it.Item, g)
 		if err == nil && !ended {
 			err = &pawl.Error{Code: pawl.CodeUnavailable, Op: op, Message: "the item is being moved; try again"}
 		}
@@ -31,7 +33,7 @@ func (e *Engine) takeApplied(ctx context.Context, call *pawl.CompleteCall) (pawl
 		return pawl.Moved{}, err
 	}
 	e.advanceSoon(ctx, it.TaskID)
-	return pawl.Moved{ID: it.ID, TaskID: it.TaskID, State: pawl.ItemCompleted, Attempt: call.Attempt, Failures: it.Failures}, nil
+	return out, nil
 }
 
 // applyItem returns the row of the item that a worker applies a task by.

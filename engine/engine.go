@@ -27,8 +27,9 @@ import (
 // until a migration excludes this program: then it refuses all of them.
 type notifyingDB struct {
 	store.DB
-	wake     func()
-	excluded atomic.Pointer[error]
+	wake      func()
+	statement func(query string) // Options.Statement
+	excluded  atomic.Pointer[error]
 }
 
 func (w *notifyingDB) Do(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
@@ -47,11 +48,16 @@ func (w *notifyingDB) View(ctx context.Context, fn func(ctx context.Context, tx 
 	return w.run(ctx, w.DB.View, false, fn)
 }
 
+// look is View for statements that need no snapshot between them; see store.Dialect.
+func (w *notifyingDB) look(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
+	return w.run(ctx, w.Dialect().Look, false, fn)
+}
+
 func (w *notifyingDB) run(ctx context.Context, how func(context.Context, func(context.Context, store.Tx) error) error, writes bool, fn func(ctx context.Context, tx store.Tx) error) error {
 	if err := w.excluded.Load(); err != nil {
 		return *err
 	}
-	err := how(ctx, fn)
+	err := how(ctx, w.statements(fn))
 	if errors.Is(err, store.ErrExcluded) {
 		w.excluded.Store(&err)
 	}
@@ -99,6 +105,10 @@ type Options struct {
 	// Hooks are the rules of types that only Go can say, by the type's name in any
 	// namespace.
 	Hooks map[string]pawl.Hooks
+	// Statement is told of each SQL statement before it runs, in the goroutine that runs
+	// it, for traces and tests; nil = nothing is. BEGIN and COMMIT are not told, nor
+	// what Run, the feed and migrations do by themselves.
+	Statement func(query string)
 	// Log gets one line per error; nil = slog.Default.
 	Log *slog.Logger
 }
@@ -179,7 +189,7 @@ func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 	e.root = e
 	e.open, e.shut = context.WithCancel(context.Background())
 	e.feed = feed.New(db, feed.Options{Poll: o.PollInterval, Moved: func() { e.notifyPeers(feedMoved) }, Awaited: e.listen, Log: o.Log})
-	e.notifyingDB = &notifyingDB{DB: db, wake: e.feed.Wake}
+	e.notifyingDB = &notifyingDB{DB: db, wake: e.feed.Wake, statement: o.Statement}
 	e.db = e.notifyingDB
 	e.openGroupCommitters()
 	e.watcher.db, e.watcher.log, e.watcher.poll = e.db, o.Log, watchPoll

@@ -17,7 +17,7 @@ func (e *Engine) Complete(ctx context.Context, calls []pawl.CompleteCall) ([]paw
 }
 
 func (e *Engine) complete(ctx context.Context, calls []pawl.CompleteCall) ([]pawl.Result[pawl.Moved], error) {
-	c, fed := pawl.CallerOf(ctx), false
+	c, fed, returns := pawl.CallerOf(ctx), false, pawl.WantsItem(ctx)
 	var asides []string
 	var plans, applied []*pawl.CompleteCall // refused as plain work
 	v := fenced[pawl.CompleteCall, store.Complete, store.Moved, pawl.Moved]{
@@ -43,7 +43,9 @@ func (e *Engine) complete(ctx context.Context, calls []pawl.CompleteCall) ([]paw
 			return pawl.Moved{}, it.Kind != pawl.KindWork
 		},
 		row: func(_ int, p *pawl.CompleteCall) store.Complete {
-			return store.Complete{Fence: fenceRow(c, p.Fence), Result: rules.OrNull(p.Result)}
+			r := store.Complete{Fence: fenceRow(c, p.Fence), Result: rules.OrNull(p.Result)}
+			r.Return = returns
+			return r
 		},
 		answer: func(p *pawl.CompleteCall, m *store.Moved) pawl.Moved {
 			fed, asides = fed || m.Fed, aside(asides, m)
@@ -133,11 +135,12 @@ func (e *Engine) Suspend(ctx context.Context, calls []pawl.SuspendCall) ([]pawl.
 // leave is fail, release and suspend: they differ in their checks and in what
 // they put in the row.
 func leave[C any](ctx context.Context, e *Engine, verb string, through *groupCommitter[store.Leave, store.Moved], calls []C, fence func(*C) pawl.Fence, check func(*rules.Fields, *C), fill func(*C, *store.Leave)) ([]pawl.Result[pawl.Moved], error) {
-	c, fed := pawl.CallerOf(ctx), false
+	c, fed, returns := pawl.CallerOf(ctx), false, pawl.WantsItem(ctx)
 	var asides, failed, doomed []string
 	v := fenced[C, store.Leave, store.Moved, pawl.Moved]{op: verb, committer: through, fence: fence, check: check,
 		row: func(_ int, p *C) store.Leave {
 			l := store.Leave{Fence: fenceRow(c, fence(p)), Verb: verb}
+			l.Return = returns
 			fill(p, &l)
 			return l
 		},
@@ -176,6 +179,9 @@ func moved(f pawl.Fence, m *store.Moved) pawl.Moved {
 	if m.RunAt > 0 {
 		at := stamp(m.RunAt)
 		out.RunAt = &at
+	}
+	if m.Returned != nil {
+		out.Item = m.Returned.Item()
 	}
 	return out
 }

@@ -56,7 +56,7 @@ func (e *Engine) openGroupCommitters() {
 	l.claim = newGroupCommitter(e, (*Engine).claimGroup, commit.Options[claimCall, store.Claimed]{Ungrouped: stored,
 		Fits: sameQueues, Size: func(c *claimCall) int { return c.who.Limit }, Orphaned: e.releaseOrphans,
 		Ord: func(c *claimCall) *int { return &c.ord }, RowOf: func(a *store.Claimed) *int { return &a.Claimant }})
-	touch := commit.Options[store.Touch, store.Touched]{Ungrouped: stored, Item: func(r *store.Touch) string { return r.ItemID },
+	touch := commit.Options[store.Touch, store.Touched]{Ungrouped: stored, Fits: func(a, b *store.Touch) bool { return a.Return == b.Return }, Item: func(r *store.Touch) string { return r.ItemID },
 		Ord: func(r *store.Touch) *int { return &r.Ord }, RowOf: func(a *store.Touched) *int { return &a.Ord }}
 	l.heartbeat = newGroupCommitter(e, auto(hot.Touch), touch)
 	l.progress = newGroupCommitter(e, auto(hot.Touch), touch)
@@ -66,10 +66,10 @@ func (e *Engine) openGroupCommitters() {
 	l.append = newGroupCommitter(e, auto(hot.Append), commit.Options[store.Append, store.Appended]{Ungrouped: stored,
 		Item: func(r *store.Append) string { return r.ItemID }, Bytes: func(r *store.Append) int { return len(r.Body) },
 		Ord: func(r *store.Append) *int { return &r.Ord }, RowOf: func(a *store.Appended) *int { return &a.Ord }})
-	l.complete = newGroupCommitter(e, auto(hot.Complete), commit.Options[store.Complete, store.Moved]{Ungrouped: stored,
+	l.complete = newGroupCommitter(e, auto(hot.Complete), commit.Options[store.Complete, store.Moved]{Ungrouped: stored, Fits: func(a, b *store.Complete) bool { return a.Return == b.Return },
 		Item: func(r *store.Complete) string { return r.ItemID }, Bytes: func(r *store.Complete) int { return len(r.Result) },
 		Ord: func(r *store.Complete) *int { return &r.Ord }, RowOf: func(a *store.Moved) *int { return &a.Ord }})
-	leave := commit.Options[store.Leave, store.Moved]{Ungrouped: stored,
+	leave := commit.Options[store.Leave, store.Moved]{Ungrouped: stored, Fits: func(a, b *store.Leave) bool { return a.Return == b.Return },
 		Item: func(r *store.Leave) string { return r.ItemID }, Bytes: func(r *store.Leave) int { return len(r.Error) },
 		Ord: func(r *store.Leave) *int { return &r.Ord }, RowOf: func(a *store.Moved) *int { return &a.Ord }}
 	l.leave = newGroupCommitter(e, auto(hot.Leave), leave)

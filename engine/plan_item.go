@@ -43,6 +43,7 @@ func (e *Engine) takePlan(ctx context.Context, call *pawl.CompleteCall) (pawl.Mo
 	if err != nil {
 		return pawl.Moved{}, err
 	}
+	var out pawl.Moved
 	err = e.withLockedItem(ctx, call.Fence, op, func(ctx context.Context, tx store.Tx, g *store.LockedItem) error {
 		now = g.Now
 		if _, err := e.db.Dialect().Hot.Create(ctx, tx, nil, d.items); err != nil {
@@ -52,6 +53,7 @@ func (e *Engine) takePlan(ctx context.Context, call *pawl.CompleteCall) (pawl.Mo
 			return err
 		}
 		planned, err := g.EndPlan(ctx, tx, len(d.items))
+		out = movedOf(ctx, it.Item, g)
 		if err == nil && !planned {
 			err = rules.Conflict(op, string(task.State), task.State.Allowed())
 		}
@@ -61,7 +63,7 @@ func (e *Engine) takePlan(ctx context.Context, call *pawl.CompleteCall) (pawl.Mo
 		return pawl.Moved{}, err
 	}
 	e.after(func() { e.created([]draft{d}, now) })
-	return pawl.Moved{ID: it.ID, TaskID: task.ID, State: pawl.ItemCompleted, Attempt: call.Attempt, Failures: it.Failures}, nil
+	return out, nil
 }
 
 // drawn drafts the items of a plan that a worker hands in.

@@ -170,8 +170,8 @@ func (e *Engine) queuesFor(ctx context.Context, namespace string, look bool) (*i
 
 func (e *Engine) readQueues(ctx context.Context, namespace string) (*queueSet, error) {
 	s := &queueSet{at: clock.Now()}
-	read := e.db.Dialect().Look
-	if read == nil || e.scope != nil {
+	read := e.notifyingDB.look
+	if e.db.Dialect().Look == nil || e.scope != nil {
 		read = e.db.View
 	}
 	err := read(ctx, func(ctx context.Context, tx store.Tx) (err error) {

@@ -25,7 +25,7 @@ func (e *Engine) revokeLease(ctx context.Context, c *pawl.RevokeCall) (out pawl.
 	caller := pawl.CallerOf(ctx)
 	var queued []store.DueItem
 	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
-		attempt, worker, live, err := store.LiveLease(ctx, tx, caller.Namespace, c.ItemID)
+		attempt, worker, item, live, err := store.LiveLease(ctx, tx, caller.Namespace, c.ItemID)
 		if err != nil {
 			return err
 		}
@@ -42,6 +42,8 @@ func (e *Engine) revokeLease(ctx context.Context, c *pawl.RevokeCall) (out pawl.
 		}
 		h := &held[0]
 		queued, out = due, pawl.Moved{ID: h.ItemID, TaskID: h.TaskID, State: pawl.ItemQueued, Attempt: h.Attempt, Failures: h.Failures}
+		item.StateRow = *h
+		out.Item = item.Item()
 		return nil
 	})
 	if err == nil {

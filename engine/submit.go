@@ -150,7 +150,7 @@ func (e *Engine) submit(ctx context.Context, f pawl.Fence, op string, make func(
 		return pawl.Moved{}, err
 	}
 	settled := false
-	out := pawl.Moved{ID: f.ItemID, TaskID: it.TaskID, State: pawl.ItemSubmitted, Attempt: f.Attempt, Failures: it.Failures}
+	var out pawl.Moved
 	for try := 0; ; try++ {
 		s, err := make(r, it)
 		if pawl.CodeOf(err) == pawl.CodeInvalid {
@@ -161,6 +161,7 @@ func (e *Engine) submit(ctx context.Context, f pawl.Fence, op string, make func(
 		}
 		err = e.withLockedItem(ctx, f, op, func(ctx context.Context, tx store.Tx, g *store.LockedItem) (err error) {
 			settled, err = g.Submit(ctx, tx, s)
+			out = movedOf(ctx, it.Item, g)
 			return err
 		})
 		if err == nil {
@@ -175,9 +176,21 @@ func (e *Engine) submit(ctx context.Context, f pawl.Fence, op string, make func(
 	}
 	if settled {
 		e.advanceSoon(ctx, it.TaskID)
+		if r.Approval.Mode != pawl.ApprovalManual {
+			out.Item = nil // a rule may have accepted it
+		}
 	}
 	e.endOpenMessages(ctx, []string{f.ItemID})
 	return out, nil
+}
+
+// movedOf answers for an item that has left the lease which g is; it was as before.
+func movedOf(ctx context.Context, before pawl.Item, g *store.LockedItem) pawl.Moved {
+	m := pawl.Moved{ID: g.ItemID, TaskID: g.TaskID, State: pawl.ItemState(g.Left.State), Attempt: g.Attempt, Failures: g.Left.Failures}
+	if pawl.WantsItem(ctx) {
+		m.Item = store.ReturnedOf(before, g.Left).Item()
+	}
+	return m
 }
 
 // complain keeps why a submission was refused, and answers with it.

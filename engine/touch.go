@@ -41,17 +41,26 @@ func (e *Engine) Heartbeat(ctx context.Context, calls []pawl.HeartbeatCall) ([]p
 
 // Progress reports how far items are; see pawl.Recorder.
 func (e *Engine) Progress(ctx context.Context, calls []pawl.ProgressCall) ([]pawl.Result[pawl.Moved], error) {
-	c := pawl.CallerOf(ctx)
+	c, returns := pawl.CallerOf(ctx), pawl.WantsItem(ctx)
 	v := fenced[pawl.ProgressCall, store.Touch, store.Touched, pawl.Moved]{
 		op:        "progress",
 		committer: e.committers.progress,
 		fence:     func(p *pawl.ProgressCall) pawl.Fence { return p.Fence },
 		check:     (*rules.Fields).Progress,
 		row: func(_ int, p *pawl.ProgressCall) store.Touch {
-			return store.Touch{Fence: fenceRow(c, p.Fence), Progress: capped(p.Progress), Stage: p.Stage}
+			r := store.Touch{Fence: fenceRow(c, p.Fence), Progress: capped(p.Progress), Stage: p.Stage}
+			r.Return = returns
+			return r
 		},
 		answer: func(p *pawl.ProgressCall, t *store.Touched) pawl.Moved {
-			return pawl.Moved{ID: p.ItemID, TaskID: t.TaskID, State: pawl.ItemState(t.State), Attempt: p.Attempt, Failures: t.Failures}
+			m := pawl.Moved{ID: p.ItemID, TaskID: t.TaskID, State: pawl.ItemState(t.State), Attempt: p.Attempt, Failures: t.Failures}
+			if t.Returned != nil {
+				m.Item = t.Returned.Item()
+				if len(t.Returned.Parts) > 0 {
+					m.Item.PartsState = rules.PartsState(t.Returned.Parts)
+				}
+			}
+			return m
 		},
 	}
 	return v.do(ctx, e, calls)

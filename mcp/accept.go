@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/api"
 )
 
 type submitIn struct {
@@ -15,8 +16,7 @@ type submitIn struct {
 }
 
 func submit(ctx context.Context, s *Server, in submitIn) (itemOut, error) {
-	rs, err := s.svc.Submit(ctx, []pawl.SubmitCall{{Fence: in.fence(), Result: in.Result, Evidence: in.Evidence, Notes: in.Notes}})
-	return s.moved(ctx, rs, err)
+	return move(ctx, s, api.Submit, pawl.SubmitCall{Fence: in.fence(), Result: in.Result, Evidence: in.Evidence, Notes: in.Notes})
 }
 
 type submitPartIn struct {
@@ -57,8 +57,7 @@ type finalizeIn struct {
 }
 
 func finalize(ctx context.Context, s *Server, in finalizeIn) (itemOut, error) {
-	rs, err := s.svc.Finalize(ctx, []pawl.FinalizeCall{{Fence: in.fence(), Mode: in.Mode, Evidence: in.Evidence, Notes: in.Notes}})
-	return s.moved(ctx, rs, err)
+	return move(ctx, s, api.Finalize, pawl.FinalizeCall{Fence: in.fence(), Mode: in.Mode, Evidence: in.Evidence, Notes: in.Notes})
 }
 
 type approveIn struct {

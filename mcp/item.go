@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/access"
+	"github.com/pawl-work/pawl/api"
 )
 
 type checkoutIn struct {
@@ -87,13 +88,13 @@ type itemOut struct {
 	Item pawl.Item `json:"item"`
 }
 
-// moved reads the item that a verb has moved.
-func (s *Server) moved(ctx context.Context, rs []pawl.Result[pawl.Moved], err error) (itemOut, error) {
-	m, err := one(rs, err)
+// move makes one call of a verb that moves an item.
+func move[C any](ctx context.Context, s *Server, v api.Verb[C, pawl.Moved], call C) (itemOut, error) {
+	m, err := one(v.Do(s.svc, pawl.WithItem(ctx), []C{call}))
 	if err != nil {
 		return itemOut{}, err
 	}
-	item, err := s.svc.GetItem(ctx, m.ID)
+	item, err := pawl.ItemOf(ctx, s.svc, m)
 	return itemOut{item}, err
 }
 
@@ -117,8 +118,7 @@ type progressIn struct {
 }
 
 func progress(ctx context.Context, s *Server, in progressIn) (itemOut, error) {
-	rs, err := s.svc.Progress(ctx, []pawl.ProgressCall{{Fence: in.fence(), Progress: in.Progress, Stage: in.Stage}})
-	return s.moved(ctx, rs, err)
+	return move(ctx, s, api.Progress, pawl.ProgressCall{Fence: in.fence(), Progress: in.Progress, Stage: in.Stage})
 }
 
 type checkpointIn struct {
@@ -161,8 +161,7 @@ type completeIn struct {
 }
 
 func complete(ctx context.Context, s *Server, in completeIn) (itemOut, error) {
-	rs, err := s.svc.Complete(ctx, []pawl.CompleteCall{{Fence: in.fence(), Result: in.Result}})
-	return s.moved(ctx, rs, err)
+	return move(ctx, s, api.Complete, pawl.CompleteCall{Fence: in.fence(), Result: in.Result})
 }
 
 type failIn struct {
@@ -173,13 +172,11 @@ type failIn struct {
 }
 
 func fail(ctx context.Context, s *Server, in failIn) (itemOut, error) {
-	rs, err := s.svc.Fail(ctx, []pawl.FailCall{{Fence: in.fence(), Error: in.Error, Retryable: in.Retryable, RetryAfterMS: in.RetryAfterMS}})
-	return s.moved(ctx, rs, err)
+	return move(ctx, s, api.Fail, pawl.FailCall{Fence: in.fence(), Error: in.Error, Retryable: in.Retryable, RetryAfterMS: in.RetryAfterMS})
 }
 
 type releaseIn struct{ holding }
 
 func release(ctx context.Context, s *Server, in releaseIn) (itemOut, error) {
-	rs, err := s.svc.Release(ctx, []pawl.ReleaseCall{{Fence: in.fence()}})
-	return s.moved(ctx, rs, err)
+	return move(ctx, s, api.Release, pawl.ReleaseCall{Fence: in.fence()})
 }

@@ -41,7 +41,7 @@ type Options struct {
 	Gate *access.Gate
 	// WithKey puts an idempotency key on the calls of a context, for a service
 	// that carries keys further, as client.WithKey does. Nil = the service keeps
-	// the answers itself (Idempotent), as an engine does.
+	// the answers itself (pawl.Idempotent), as an engine does.
 	WithKey func(ctx context.Context, key string) context.Context
 	// Sessions gives clients of revisions before 2026-07-28 sessions over HTTP, in
 	// which tools of a program's own can ask them back. Ours never do.
@@ -79,12 +79,6 @@ func offers(set string, r api.Role) bool {
 // toolsOf is the narrowest set that has what needs a role.
 func toolsOf(r api.Role) string {
 	return ToolSets[slices.IndexFunc(ToolSets, func(set string) bool { return offers(set, r) })]
-}
-
-// Idempotent carries calls out once for their key, as engine.Engine does.
-type Idempotent interface {
-	// Idempotent runs a call and keeps its answer in one transaction.
-	Idempotent(ctx context.Context, k pawl.KeyBegin, run func(context.Context, pawl.Service) (*pawl.Answer, error)) (answer pawl.Answer, replayed bool, err error)
 }
 
 // Server is a service as tools and resources. It is safe for many sessions.

@@ -58,7 +58,7 @@ func (s *Server) once(ctx context.Context, t tool, who, key string, args json.Ra
 		sum := sha256.Sum256([]byte(who + key))
 		return answer, false, run(s.opts.WithKey(ctx, "mcp sha256:"+hex.EncodeToString(sum[:])), s)
 	}
-	keeper, ok := s.svc.(Idempotent)
+	keeper, ok := s.svc.(pawl.Idempotent)
 	if !ok {
 		return nil, false, &pawl.Error{Code: pawl.CodeInvalid, Message: "this server does not keep the promise that " + KeyMeta + " asks for; send the call without it"}
 	}

@@ -22,15 +22,6 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
-// Idempotent carries calls out once for their key, as engine.Engine does. Of a
-// service that does not, calls with an idempotency key are refused.
-type Idempotent interface {
-	// Idempotent runs a call and keeps its answer in one transaction.
-	Idempotent(ctx context.Context, k pawl.KeyBegin, run func(context.Context, pawl.Service) (*pawl.Answer, error)) (answer pawl.Answer, replayed bool, err error)
-	// IdempotentSteps does so for a call that runs in several.
-	IdempotentSteps(ctx context.Context, k pawl.KeyBegin, run func(context.Context, pawl.Service) (*pawl.Answer, error)) (answer pawl.Answer, replayed bool, err error)
-}
-
 // CheckRequireKeys refuses names for Options.RequireKeys that are no route's which
 // takes an Idempotency-Key: whoever misspelt one would believe himself protected.
 func CheckRequireKeys(names []string) error {
@@ -52,7 +43,7 @@ func CheckRequireKeys(names []string) error {
 // The call is carried out for it once it is decoded: see once.
 func (s *server) keyed(route api.Route) func(huma.Context, func(huma.Context)) {
 	required := slices.Contains(s.opts.RequireKeys, route.Name) || slices.Contains(s.opts.RequireKeys, "*")
-	_, able := s.svc.(Idempotent)
+	_, able := s.svc.(pawl.Idempotent)
 	return func(c huma.Context, next func(huma.Context)) {
 		r, w := humachi.Unwrap(c)
 		key, err := idempotencyKey(r.Header)
@@ -85,9 +76,9 @@ func (s *server) keyed(route api.Route) func(huma.Context, func(huma.Context)) {
 // once carries a decoded call out for its key. An answer that is kept, or was, is
 // sent as the bytes that are stored.
 func once[I, O any](ctx context.Context, s *server, route api.Route, k *pawl.KeyBegin, in *I, h func(context.Context, pawl.Service, *I) (*O, error)) (*O, error) {
-	run := s.svc.(Idempotent).Idempotent
+	run := s.svc.(pawl.Idempotent).Idempotent
 	if route.Has(api.Steps) {
-		run = s.svc.(Idempotent).IdempotentSteps
+		run = s.svc.(pawl.Idempotent).IdempotentSteps
 	}
 	call := callOf(ctx)
 	within, cancel := context.WithCancel(ctx)

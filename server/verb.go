@@ -18,8 +18,12 @@ import (
 // onItem registers both forms of a verb that moves an item; the single form answers
 // with the item as it is after it.
 func onItem[C any](s *server, v api.Verb[C, pawl.Moved]) {
-	single(s, v, func(ctx context.Context, svc pawl.Service, m pawl.Moved) (*answer[pawl.Item], error) {
-		return reply(svc.GetItem(ctx, m.ID))
+	whole := v
+	whole.Do = func(svc pawl.Service, ctx context.Context, calls []C) ([]pawl.Result[pawl.Moved], error) {
+		return v.Do(svc, pawl.WithItem(ctx), calls)
+	}
+	single(s, whole, func(ctx context.Context, svc pawl.Service, m pawl.Moved) (*answer[pawl.Item], error) {
+		return reply(pawl.ItemOf(ctx, svc, m))
 	})
 	batch(s, v)
 }

@@ -19,6 +19,7 @@ type LockedItem struct {
 	TaskID, State string
 	Failures      int
 	Now           int64
+	Left          StateRow // the item's row once it has left its lease
 }
 
 // LockFenced takes the lease that a fence names; false when it is not the item's
@@ -93,6 +94,7 @@ func (g *LockedItem) Submit(ctx context.Context, tx Tx, s Submission) (settled b
 	if err := Put(ctx, tx, held); err != nil {
 		return false, err
 	}
+	g.Left = *h
 	e := g.event("submitted")
 	e.From, e.To, e.Data = Text(g.State), "submitted", s.Data
 	if h.Solo == 1 {
@@ -273,6 +275,7 @@ func (g *LockedItem) EndAside(ctx context.Context, tx Tx, result string) (bool, 
 	if err := Put(ctx, tx, held); err != nil {
 		return false, err
 	}
+	g.Left = *h
 	e := g.event("completed")
 	e.From, e.To = Text(g.State), "completed"
 	return true, Record(ctx, tx, g.Now, []Event{e})

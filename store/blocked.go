@@ -36,13 +36,17 @@ func readLive(ctx context.Context, tx Tx, namespace string, now int64) (liveType
 		if err := rows.Scan(&raw); err != nil {
 			return nil, err
 		}
-		var types []string
-		if raw != "" {
-			_ = json.Unmarshal([]byte(raw), &types) // written by us
-		}
-		live = append(live, types)
+		live = append(live, typesOf(raw))
 	}
 	return live, rows.Err()
+}
+
+// typesOf is the list of types of a worker's row; nil = it never registered.
+func typesOf(column Text) (types []string) {
+	if column != "" {
+		_ = json.Unmarshal([]byte(column), &types) // written by us
+	}
+	return types
 }
 
 // take says whether some live worker takes a type. Plan and apply items are
@@ -110,31 +114,37 @@ func parkedReasons(ctx context.Context, tx Tx, ids []string) (map[string]*pawl.B
 		if err := rows.Scan(&id, &until, &signal, &key, &needs, &first, &firstKey, &failures, &left); err != nil {
 			return nil, err
 		}
-		b := &pawl.Blocked{Reason: pawl.BlockedByTime, Until: stampOf(until)}
-		switch {
-		case signal != "":
-			b.Reason, b.Detail = pawl.BlockedBySignal, string(signal)
-			if key != "" {
-				b.Detail += ", key " + string(key)
-			}
-		case needs > 0:
-			b.Reason, b.Detail = pawl.BlockedByDependency, string(first)
-			if firstKey != "" {
-				b.Detail = fmt.Sprintf("%s (%s)", firstKey, first)
-			}
-			if needs > 1 {
-				b.Detail += fmt.Sprintf(" and %d more", needs-1)
-			}
-		case left == "failed" || left == "expired":
-			b.Detail = fmt.Sprintf("back-off after failure %d", failures)
-		case left == "suspended":
-			b.Detail = "sleep"
-		default:
-			b.Detail = "run_at"
-		}
-		out[id] = b
+		out[id] = parkedReason(until, signal, key, first, firstKey, left, needs, failures)
 	}
 	return out, rows.Err()
+}
+
+// parkedReason says what a scheduled or waiting item waits for; first and firstKey are
+// the first of those that it runs after.
+func parkedReason(until *int64, signal, key, first, firstKey, left Text, needs, failures int) *pawl.Blocked {
+	b := &pawl.Blocked{Reason: pawl.BlockedByTime, Until: stampOf(until)}
+	switch {
+	case signal != "":
+		b.Reason, b.Detail = pawl.BlockedBySignal, string(signal)
+		if key != "" {
+			b.Detail += ", key " + string(key)
+		}
+	case needs > 0:
+		b.Reason, b.Detail = pawl.BlockedByDependency, string(first)
+		if firstKey != "" {
+			b.Detail = fmt.Sprintf("%s (%s)", firstKey, first)
+		}
+		if needs > 1 {
+			b.Detail += fmt.Sprintf(" and %d more", needs-1)
+		}
+	case left == "failed" || left == "expired":
+		b.Detail = fmt.Sprintf("back-off after failure %d", failures)
+	case left == "suspended":
+		b.Detail = "sleep"
+	default:
+		b.Detail = "run_at"
+	}
+	return b
 }
 
 // taskPlaces has the states of a task's items that no worker holds.

@@ -114,6 +114,7 @@ type Actor struct {
 type Fence struct {
 	Namespace, ItemID, WorkerID string
 	Attempt                     int
+	Return                      bool // the answer carries the item: of all calls of a batch, or of none
 }
 
 // Claim asks for items of one namespace, for one or more claimants at once:
@@ -208,6 +209,7 @@ type Touched struct {
 	Failures, LeaseSeconds int
 	LeaseExpiresAt, Now    int64
 	Stopped                Text // ids of messages that were stopped, parted by spaces
+	Returned               *Returned
 }
 
 // Checkpoint is one checkpoint under a lease.
@@ -304,6 +306,7 @@ type Moved struct {
 	Fed                bool // feeds was 1: others may have become ready, or broken
 	Settled            bool // the task left open in this statement
 	Owed               bool // … and the engine owes it a step: it is submitted, or its input hash is to be released
+	Returned           *Returned
 }
 
 // Expired is one lease the sweep ended. Claimed with prefetch and still leased,

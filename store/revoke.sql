@@ -2,7 +2,7 @@
 -- an item at the same moment is waited for, and what it left is not found here.
 
 -- name: lease
-SELECT l.attempt, l.worker_id, l.lease_expires_at
+SELECT l.attempt, l.worker_id, l.lease_expires_at /* item */
 FROM pawl.leases l
 WHERE l.item_id = $1 AND l.namespace = $2
 @lock

@@ -123,6 +123,9 @@ func Await(ctx context.Context, tx Tx, hot Hot, calls []Leave) ([]Moved, error) 
 	for _, d := range woken {
 		m := moved[d.ItemID]
 		m.State, m.RunAt = "queued", 0
+		if m.Returned != nil {
+			m.Returned.State = "queued"
+		}
 	}
 	return out, err
 }

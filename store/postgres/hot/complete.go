@@ -8,12 +8,20 @@ import (
 )
 
 //go:embed complete.sql
-var completeSQL string
+var completeText string
+
+var completeSQL = withItem(completeText, store.ReturnItem("x.item_id", "x.", "", "rework", "started_at", "stage"))
 
 // Complete implements store.Hot.
 func (Verbs) Complete(ctx context.Context, tx store.Tx, calls []store.Complete) ([]store.Moved, error) {
+	if len(calls) == 0 {
+		return nil, nil
+	}
 	fence := fences(calls, func(c *store.Complete) *store.Fence { return &c.Fence })
 	args := append([]any{fence[0], once(fence[1].([]string)), once(fence[2].([]string)), once(fence[3].([]int))},
 		column(calls, func(c *store.Complete) string { return c.Result }))
-	return moved(ctx, tx, completeSQL, args, func(i int) int { return calls[i].Ord })
+	return moved(ctx, tx, completeSQL, args, func(i int) (int, *store.Fence, func(*store.Returned, *store.Moved)) {
+		c := &calls[i]
+		return c.Ord, &c.Fence, func(r *store.Returned, m *store.Moved) { r.Completed(c.Result, m.Now) }
+	})
 }

@@ -78,8 +78,8 @@ settled AS (
   FROM u
   WHERE open = 0 AND updated_at = (SELECT now FROM n)
   RETURNING task_id, to_state)
-SELECT ord, task_id, 'completed', failures, priority, type, 0::bigint, (SELECT now FROM n), feeds, solo
+SELECT ord, task_id, 'completed', failures, priority, type, 0::bigint, (SELECT now FROM n), feeds, solo /* item */
 FROM x
 UNION ALL
-SELECT 0, task_id, to_state, 0, 0, '', 0, 0, 0, 0
+SELECT 0, task_id, to_state, 0, 0, '', 0, 0, 0, 0 /* none */
 FROM settled

@@ -10,10 +10,15 @@ import (
 )
 
 //go:embed leave.sql
-var leaveSQL string
+var leaveText string
+
+var leaveSQL = withItem(leaveText, store.ReturnItem("y.item_id", "y.", store.LiveWorkers("y.item_id", "y.namespace", "y.now"), "rework", "started_at", "stage", "error"))
 
 // Leave implements store.Hot.
 func (Verbs) Leave(ctx context.Context, tx store.Tx, calls []store.Leave) ([]store.Moved, error) {
+	if len(calls) == 0 {
+		return nil, nil
+	}
 	args := append(fences(calls, func(c *store.Leave) *store.Fence { return &c.Fence }),
 		column(calls, func(c *store.Leave) string { return c.Verb }),
 		column(calls, func(c *store.Leave) *string { return null(store.Text(c.Error)) }),
@@ -25,5 +30,8 @@ func (Verbs) Leave(ctx context.Context, tx store.Tx, calls []store.Leave) ([]sto
 		column(calls, func(c *store.Leave) *string { return null(c.Signal) }),
 		column(calls, func(c *store.Leave) *string { return null(c.Key) }),
 		column(pawl.Backoff{}.Delays(), func(d *time.Duration) int64 { return d.Microseconds() }))
-	return moved(ctx, tx, leaveSQL, args, func(i int) int { return calls[i].Ord })
+	return moved(ctx, tx, leaveSQL, args, func(i int) (int, *store.Fence, func(*store.Returned, *store.Moved)) {
+		c := &calls[i]
+		return c.Ord, &c.Fence, func(r *store.Returned, m *store.Moved) { r.Left(c, m) }
+	})
 }

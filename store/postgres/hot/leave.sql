@@ -124,8 +124,8 @@ boundary AS (
   FROM z)
 SELECT ord, task_id, to_state, new_failures, priority, type,
   CASE to_state WHEN 'scheduled' THEN run_at WHEN 'waiting' THEN COALESCE(until, 0) ELSE 0 END, now,
-  CASE WHEN spent THEN feeds ELSE 0 END, CASE WHEN spent THEN solo ELSE 0 END
+  CASE WHEN spent THEN feeds ELSE 0 END, CASE WHEN spent THEN solo ELSE 0 END /* item */
 FROM y
 UNION ALL
-SELECT 0, task_id, to_state, 0, 0, '', 0, 0, 0, 0
+SELECT 0, task_id, to_state, 0, 0, '', 0, 0, 0, 0 /* none */
 FROM settled

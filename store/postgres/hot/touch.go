@@ -9,7 +9,10 @@ import (
 )
 
 //go:embed touch.sql
-var touchSQL string
+var touchText string
+
+var touchSQL = withItem(touchText, store.ReturnItem("y.item_id", "y.", store.PartStatuses("y.item_id", "y."), "rework", "started_at", "stage", "error",
+	"progress", "progressed_at", "lease_seconds", "acquired_at", "lease_expires_at", "heartbeat_at"))
 
 //go:embed beat.sql
 var beatSQL string
@@ -20,7 +23,7 @@ func (Verbs) Touch(ctx context.Context, tx store.Tx, calls []store.Touch) ([]sto
 	if slices.ContainsFunc(calls, func(c store.Touch) bool {
 		return !c.Extend || c.LeaseSeconds != 0 || c.Progress != nil || c.Stage != nil
 	}) {
-		query, args = touchSQL, append(args,
+		query, args = touchSQL.of(&calls[0].Fence), append(args,
 			column(calls, func(c *store.Touch) bool { return c.Extend }),
 			column(calls, func(c *store.Touch) int { return c.LeaseSeconds }),
 			column(calls, func(c *store.Touch) *int { return c.Progress }),
@@ -29,12 +32,25 @@ func (Verbs) Touch(ctx context.Context, tx store.Tx, calls []store.Touch) ([]sto
 	out := make([]store.Touched, 0, len(calls))
 	err := read(ctx, tx, query, args, func(r store.Rows) error {
 		t := store.Touched{State: "in_progress"}
-		err := r.Scan(&t.Ord, &t.TaskID, &t.Failures, &t.LeaseSeconds, &t.LeaseExpiresAt, &t.Now, &t.Stopped)
-		if err == nil {
-			t.Ord = calls[t.Ord-1].Ord
-			out = append(out, t)
+		var item store.Text
+		targets := []any{&t.Ord, &t.TaskID, &t.Failures, &t.LeaseSeconds, &t.LeaseExpiresAt, &t.Now, &t.Stopped}
+		if calls[0].Return {
+			targets = append(targets, &item)
 		}
-		return err
+		err := r.Scan(targets...)
+		if err != nil {
+			return err
+		}
+		c := &calls[t.Ord-1]
+		t.Ord = c.Ord
+		if c.Return {
+			if t.Returned, err = store.NewReturned(c.Fence, t.TaskID, t.Failures, item); err != nil {
+				return err
+			}
+			t.Returned.Touched(c, t.Now)
+		}
+		out = append(out, t)
+		return nil
 	})
 	return out, err
 }

@@ -39,5 +39,5 @@ event AS (
     FROM y
     WHERE new_stage IS DISTINCT FROM stage) e
   ORDER BY ord, from_state)
-SELECT ord, task_id, failures, new_seconds, new_end, now, stopped
+SELECT ord, task_id, failures, new_seconds, new_end, now, stopped /* item */
 FROM y

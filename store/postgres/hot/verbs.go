@@ -23,6 +23,7 @@ package hot
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
@@ -136,22 +137,55 @@ func read(ctx context.Context, tx store.Tx, query string, args []any, scan func(
 	return rows.Err()
 }
 
+// variants are a statement's text without and with the column of an item.
+type variants struct{ plain, item string }
+
+// withItem makes the variants of a text that has the mark /* item */ at the end of its
+// columns, and /* none */ where a row has no item.
+func withItem(text, column string) variants {
+	return variants{strings.NewReplacer(" /* item */", "", " /* none */", "").Replace(text),
+		strings.NewReplacer(" /* item */", ",\n  "+column, " /* none */", ", NULL").Replace(text)}
+}
+
+// of is the text for calls which all want their items, or none does.
+func (v variants) of(f *store.Fence) string {
+	if f.Return {
+		return v.item
+	}
+	return v.plain
+}
+
 // moved reads the answer of complete and leave: a row for each item, then one
-// without an ordinal for each task of many that left open.
-func moved(ctx context.Context, tx store.Tx, query string, args []any, ord func(i int) int) ([]store.Moved, error) {
+// without an ordinal for each task of many that left open. call tells of a call its
+// number and fence, and what it makes of its item.
+func moved(ctx context.Context, tx store.Tx, query variants, args []any, call func(i int) (int, *store.Fence, func(*store.Returned, *store.Moved))) ([]store.Moved, error) {
 	var out []store.Moved
 	settled := map[string]string{}
-	err := read(ctx, tx, query, args, func(r store.Rows) error {
+	_, first, _ := call(0)
+	err := read(ctx, tx, query.of(first), args, func(r store.Rows) error {
 		var i, fed, done int
 		var m store.Moved
-		if err := r.Scan(&i, &m.TaskID, &m.State, &m.Failures, &m.Priority, &m.Type, &m.RunAt, &m.Now, &fed, &done); err != nil {
+		var item store.Text
+		targets := []any{&i, &m.TaskID, &m.State, &m.Failures, &m.Priority, &m.Type, &m.RunAt, &m.Now, &fed, &done}
+		if first.Return {
+			targets = append(targets, &item)
+		}
+		if err := r.Scan(targets...); err != nil {
 			return err
 		}
 		if i == 0 {
 			settled[m.TaskID] = m.State
 			return nil
 		}
-		m.Ord, m.Fed, m.Settled = ord(i-1), fed == 1, done == 1
+		ord, fence, left := call(i - 1)
+		m.Ord, m.Fed, m.Settled = ord, fed == 1, done == 1
+		if first.Return {
+			var err error
+			if m.Returned, err = store.NewReturned(*fence, m.TaskID, m.Failures, item); err != nil {
+				return err
+			}
+			left(m.Returned, &m)
+		}
 		out = append(out, m)
 		return nil
 	})

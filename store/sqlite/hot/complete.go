@@ -2,6 +2,7 @@ package hot
 
 import (
 	"context"
+	"slices"
 
 	"github.com/pawl-work/pawl/store"
 )
@@ -9,6 +10,7 @@ import (
 var (
 	complete     = read("complete.sql")
 	completeTake = complete.get("Take")
+	completeItem = completeTake + ",\n  " + store.ReturnItem("$1", "", "", "rework", "started_at", "stage")
 	completeEnd  = complete.get("End")
 	completeFeed = complete.get("Feed")
 )
@@ -28,7 +30,7 @@ func (Verbs) Complete(ctx context.Context, tx store.Tx, calls []store.Complete) 
 	for i := range calls {
 		c := &calls[i]
 		l.itemID, l.namespace, l.workerID, l.Attempt = c.ItemID, c.Namespace, c.WorkerID, c.Attempt
-		found, err := store.Row(ctx, tx, targets, completeTake, c.ItemID, c.Namespace, c.WorkerID, int64(c.Attempt), now)
+		found, item, err := take(ctx, tx, targets, completeTake, completeItem, &c.Fence, now)
 		if err == nil && found {
 			err = l.end(ctx, tx, c.Result, now)
 		}
@@ -37,10 +39,27 @@ func (Verbs) Complete(ctx context.Context, tx store.Tx, calls []store.Complete) 
 		}
 		if found {
 			counts.left(&l, "completed")
-			out = append(out, l.moved(c.Ord, "completed", 0, now))
+			m := l.moved(c.Ord, "completed", 0, now)
+			if c.Return {
+				if m.Returned, err = store.NewReturned(c.Fence, m.TaskID, m.Failures, item); err != nil {
+					return nil, err
+				}
+				m.Returned.Completed(c.Result, now)
+			}
+			out = append(out, m)
 		}
 	}
 	return out, counts.settle(ctx, tx, out, now)
+}
+
+// take reads a lease by a text of which item is the form with the column of the item,
+// for a call that wants it.
+func take(ctx context.Context, tx store.Tx, targets []any, plain, item string, f *store.Fence, now int64) (found bool, column store.Text, err error) {
+	if f.Return {
+		plain, targets = item, append(slices.Clip(targets), &column)
+	}
+	found, err = store.Row(ctx, tx, targets, plain, f.ItemID, f.Namespace, f.WorkerID, int64(f.Attempt), now)
+	return found, column, err
 }
 
 func (l *lease) end(ctx context.Context, tx store.Tx, result string, now int64) error {

@@ -8,7 +8,10 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-var leaveTake = read("leave.sql").get("Take")
+var (
+	leaveTake = read("leave.sql").get("Take")
+	leaveItem = leaveTake + ",\n  " + store.ReturnItem("$1", "", store.LiveWorkers("$1", "$2", "$5"), "rework", "started_at", "stage", "error")
+)
 
 // Leave implements store.Hot.
 func (Verbs) Leave(ctx context.Context, tx store.Tx, calls []store.Leave) ([]store.Moved, error) {
@@ -21,7 +24,7 @@ func (Verbs) Leave(ctx context.Context, tx store.Tx, calls []store.Leave) ([]sto
 	for i := range calls {
 		c := &calls[i]
 		var l lease
-		found, err := store.Row(ctx, tx, l.targets(), leaveTake, c.ItemID, c.Namespace, c.WorkerID, int64(c.Attempt), now)
+		found, item, err := take(ctx, tx, l.targets(), leaveTake, leaveItem, &c.Fence, now)
 		if err != nil {
 			return nil, err
 		}
@@ -42,7 +45,14 @@ func (Verbs) Leave(ctx context.Context, tx store.Tx, calls []store.Leave) ([]sto
 			return nil, err
 		}
 		counts.left(&l, state)
-		out = append(out, l.moved(c.Ord, state, runAt, now))
+		m := l.moved(c.Ord, state, runAt, now)
+		if c.Return {
+			if m.Returned, err = store.NewReturned(c.Fence, m.TaskID, m.Failures, item); err != nil {
+				return nil, err
+			}
+			m.Returned.Left(c, &m)
+		}
+		out = append(out, m)
 	}
 	return out, counts.settle(ctx, tx, out, now)
 }

@@ -2,13 +2,16 @@ package hot
 
 import (
 	"context"
+	"strings"
 
 	"github.com/pawl-work/pawl/store"
 )
 
 var (
-	touch       = read("touch.sql")
-	touchLook   = touch.get("Look")
+	touch     = read("touch.sql")
+	touchLook = strings.Replace(touch.get("Look"), " /* item */", "", 1)
+	touchItem = strings.Replace(touch.get("Look"), " /* item */", ",\n  "+store.ReturnItem("$1", "", store.PartStatuses("$1", ""), "rework", "started_at", "stage", "error",
+		"progress", "progressed_at", "lease_seconds", "acquired_at", "lease_expires_at", "heartbeat_at"), 1)
 	touchStart  = touch.get("Start")
 	touchExtend = touch.get("Extend")
 	touchReport = touch.get("Report")
@@ -20,13 +23,14 @@ type held struct {
 	failures, leaseSeconds, expiresAt int64
 	progress                          *int64
 	stage                             *string
-	stopped, keyID                    store.Text
+	stopped, keyID, item              store.Text
 }
 
 // look reads the lease a fence names; false = refused.
-func (h *held) look(ctx context.Context, tx store.Tx, f *store.Fence, now int64) (bool, error) {
-	return store.Row(ctx, tx, []any{&h.taskID, &h.state, &h.failures, &h.leaseSeconds, &h.expiresAt, &h.progress, &h.stage, &h.stopped, &h.keyID},
-		touchLook, f.ItemID, f.Namespace, f.WorkerID, int64(f.Attempt), now)
+func (h *held) look(ctx context.Context, tx store.Tx, f *store.Fence, now int64) (found bool, err error) {
+	found, h.item, err = take(ctx, tx, []any{&h.taskID, &h.state, &h.failures, &h.leaseSeconds, &h.expiresAt, &h.progress, &h.stage, &h.stopped, &h.keyID},
+		touchLook, touchItem, f, now)
+	return found, err
 }
 
 func (h *held) event(name string, f *store.Fence) event {
@@ -67,7 +71,14 @@ func (Verbs) Touch(ctx context.Context, tx store.Tx, calls []store.Touch) ([]sto
 			return nil, err
 		}
 		if found {
-			out = append(out, store.Touched{Ord: t.Ord, TaskID: h.taskID, State: h.state, Failures: int(h.failures), LeaseSeconds: int(h.leaseSeconds), LeaseExpiresAt: h.expiresAt, Now: now, Stopped: h.stopped})
+			a := store.Touched{Ord: t.Ord, TaskID: h.taskID, State: h.state, Failures: int(h.failures), LeaseSeconds: int(h.leaseSeconds), LeaseExpiresAt: h.expiresAt, Now: now, Stopped: h.stopped}
+			if t.Return {
+				if a.Returned, err = store.NewReturned(t.Fence, a.TaskID, a.Failures, h.item); err != nil {
+					return nil, err
+				}
+				a.Returned.Touched(t, now)
+			}
+			out = append(out, a)
 		}
 	}
 	return out, nil

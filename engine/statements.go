@@ -1,0 +1,50 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/pawl-work/pawl/store"
+)
+
+// statements returns fn with a transaction that tells of each statement before it runs,
+// where Options.Statement asks for it.
+func (w *notifyingDB) statements(fn func(ctx context.Context, tx store.Tx) error) func(ctx context.Context, tx store.Tx) error {
+	if w.statement == nil {
+		return fn
+	}
+	return func(ctx context.Context, tx store.Tx) error { return fn(ctx, toldTx{tx, w.statement}) }
+}
+
+// toldTx tells of each statement before it runs.
+type toldTx struct {
+	store.Tx
+	statement func(query string)
+}
+
+// Exec implements store.Tx.
+func (t toldTx) Exec(ctx context.Context, query string, args ...any) (int64, error) {
+	t.statement(query)
+	return t.Tx.Exec(ctx, query, args...)
+}
+
+// Query implements store.Tx.
+func (t toldTx) Query(ctx context.Context, query string, args ...any) (store.Rows, error) {
+	t.statement(query)
+	return t.Tx.Query(ctx, query, args...)
+}
+
+// ExecEach implements store.Tx.
+func (t toldTx) ExecEach(ctx context.Context, query string, rows [][]any) error {
+	t.statement(query)
+	return t.Tx.ExecEach(ctx, query, rows)
+}
+
+// ForgetNow has Now read the clock again; see store.NowAgain.
+func (t toldTx) ForgetNow() {
+	if f, ok := t.Tx.(interface{ ForgetNow() }); ok {
+		f.ForgetNow()
+	}
+}
+
+// Native is the driver's own transaction; see store.Native.
+func (t toldTx) Native() any { return store.Native(t.Tx) }

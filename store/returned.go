@@ -1,0 +1,187 @@
+package store
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"github.com/pawl-work/pawl"
+)
+
+var returnedSQL = Texts(sqlFiles, "returned.sql")
+
+// Returned is an item as a statement left it: the row that it wrote, and what it
+// read beside that. A verb answers with it where Fence.Return asks for it.
+type Returned struct {
+	StateRow
+	item pawl.Item // the members that never change
+	live liveTypes // of a queued item: what the live workers take
+
+	Parts []pawl.ItemPart // live ones of a leased item, with key and status
+}
+
+// ReturnItem is the column that NewReturned reads, of the item whose id is the
+// expression id. lease names columns of the row that of stands for ("l." or ""); more is
+// further members, each with a comma before it.
+func ReturnItem(id, of, more string, lease ...string) string {
+	for _, column := range lease {
+		more += ", '" + column + "', " + of + column
+	}
+	return strings.NewReplacer("@id", id, "@more", more).Replace(returnedSQL["item"])
+}
+
+// LiveWorkers is the member of ReturnItem that tells whether a queued item has a
+// worker. The lease of the item itself counts no more.
+func LiveWorkers(id, namespace, now string) string {
+	return ", 'live', " + strings.NewReplacer("@id", id, "@namespace", namespace, "@now", now, "@recent", strconv.FormatInt(WorkerLive.Microseconds(), 10)).Replace(returnedSQL["live workers"])
+}
+
+// PartStatuses is the member of ReturnItem for the parts of an item with acceptance.
+func PartStatuses(id, of string) string {
+	return ", 'parts', CASE WHEN " + of + "acceptance = 1 THEN " + strings.Replace(returnedSQL["parts"], "@id", id, 1) + " END"
+}
+
+// returnedColumn is ReturnItem's column.
+type returnedColumn struct {
+	Type, Kind, Key, Input, After string
+	PartsRequired                 Text `json:"parts_required"`
+	Position, Priority            int
+	MaxAttempts                   int   `json:"max_attempts"`
+	CreatedAt                     int64 `json:"created_at"`
+	Rework, Progress              *int
+	LeaseSeconds                  int    `json:"lease_seconds"`
+	AcquiredAt                    int64  `json:"acquired_at"`
+	HeartbeatAt                   int64  `json:"heartbeat_at"`
+	ExpiresAt                     int64  `json:"lease_expires_at"`
+	StartedAt                     *int64 `json:"started_at"`
+	ProgressedAt                  *int64 `json:"progressed_at"`
+	Stage, Error                  Text
+	Live                          []Text
+	Parts                         [][2]string
+}
+
+// NewReturned reads ReturnItem's column: the item under its lease.
+func NewReturned(f Fence, taskID string, failures int, column Text) (*Returned, error) {
+	var c returnedColumn
+	if err := json.Unmarshal([]byte(column), &c); err != nil {
+		return nil, &pawl.Error{Code: pawl.CodeInternal, Message: "a statement's answer cannot be read", Err: err}
+	}
+	r := &Returned{StateRow: StateRow{ItemID: f.ItemID, Namespace: f.Namespace, TaskID: taskID, State: string(pawl.ItemInProgress), WorkerID: Text(f.WorkerID),
+		Error: c.Error, StartedAt: c.StartedAt, Stage: c.Stage, Progress: c.Progress, ProgressedAt: c.ProgressedAt,
+		LeaseSeconds: c.LeaseSeconds, AcquiredAt: c.AcquiredAt, HeartbeatAt: c.HeartbeatAt, ExpiresAt: c.ExpiresAt}}
+	r.Attempt, r.Failures = f.Attempt, failures
+	if c.Rework != nil {
+		r.Rework = *c.Rework
+	}
+	r.item = pawl.Item{ID: f.ItemID, TaskID: taskID, Namespace: f.Namespace, Type: c.Type, Kind: c.Kind, Key: c.Key, Position: c.Position, Priority: c.Priority,
+		MaxAttempts: c.MaxAttempts, Input: json.RawMessage(c.Input), PartsRequired: raw(c.PartsRequired), CreatedAt: Stamp(c.CreatedAt)}
+	if c.After != "" {
+		_ = json.Unmarshal([]byte(c.After), &r.item.After) // written by us
+	}
+	r.live = liveTypes{}
+	for _, types := range c.Live {
+		r.live = append(r.live, typesOf(types))
+	}
+	for _, p := range c.Parts {
+		r.Parts = append(r.Parts, pawl.ItemPart{Key: p[0], Status: p[1]})
+	}
+	return r, nil
+}
+
+// ReturnedOf is the item of a row that was put, read before.
+func ReturnedOf(before pawl.Item, h StateRow) *Returned { return &Returned{StateRow: h, item: before} }
+
+// Completed is the item of a complete.
+func (r *Returned) Completed(result string, now int64) {
+	r.State, r.Since, r.CompletedAt, r.Result = "completed", &now, &now, Text(result)
+}
+
+// Left is the item of a leave.
+func (r *Returned) Left(c *Leave, m *Moved) {
+	r.State, r.Since, r.LeftBy = m.State, &m.Now, "released"
+	switch c.Verb {
+	case VerbFail:
+		r.LeftBy, r.Error = "failed", Text(c.Error)
+	case VerbSuspend:
+		r.LeftBy, r.Until, r.Signal, r.SignalKey = "suspended", c.Until, c.Signal, c.Key
+	}
+	switch m.State {
+	case "scheduled":
+		r.RunAt = &m.RunAt
+	case "failed":
+		r.CompletedAt = &m.Now
+	}
+}
+
+// Touched is the item of a progress report.
+func (r *Returned) Touched(c *Touch, now int64) {
+	if c.Progress != nil {
+		r.Progress = c.Progress
+	}
+	if c.Stage != nil {
+		r.Stage = Text(*c.Stage)
+	}
+	if c.Progress != nil || c.Stage != nil {
+		r.ProgressedAt = &now
+	}
+}
+
+// Item is the item as the view item_rows shows the row.
+func (r *Returned) Item() *pawl.Item {
+	it := r.item
+	it.TaskID, it.LastWorkerID = r.TaskID, string(r.WorkerID)
+	it.State, it.Attempt, it.Failures, it.Rework = pawl.ItemState(r.State), r.Attempt, r.Failures, r.Rework
+	it.Status, it.StartedAt, it.Error, it.Progress = it.State.Status(), stampOf(r.StartedAt), failureOf(r.Error), progressOf(nil, r.State)
+	it.WorkerID, it.LeaseSeconds, it.LeaseAcquiredAt, it.LeaseExpiresAt, it.HeartbeatAt, it.PartsState = "", 0, nil, nil, nil, nil
+	stage := r.Stage
+	if r.Since != nil {
+		it.UpdatedAt = Stamp(*r.Since)
+	}
+	switch {
+	case it.State.Leased():
+		it.WorkerID, it.LeaseSeconds, it.Progress = string(r.WorkerID), r.LeaseSeconds, progressOf(r.Progress, r.State)
+		it.LeaseAcquiredAt, it.LeaseExpiresAt, it.HeartbeatAt = stampOf(&r.AcquiredAt), stampOf(&r.ExpiresAt), stampOf(&r.HeartbeatAt)
+		it.UpdatedAt = Stamp(max(r.HeartbeatAt, deref(r.ProgressedAt)))
+	case it.Status == pawl.StatusPending:
+		stage = ""
+		it.RunAt = stampOf(r.goesOn())
+		it.BlockedBy = r.blocked()
+	default:
+		it.Result, it.AssembledResult = raw(r.Result), raw(r.Assembled)
+		it.AcceptedAt, it.CompletedAt = stampOf(r.AcceptedAt), stampOf(r.CompletedAt)
+		if it.State == pawl.ItemCompleted {
+			it.Error = nil
+		}
+	}
+	it.Stage = stageOrState(stage, r.State)
+	return &it
+}
+
+func deref(n *int64) int64 {
+	if n == nil {
+		return 0
+	}
+	return *n
+}
+
+// goesOn is when time moves the item on.
+func (r *Returned) goesOn() *int64 {
+	switch r.State {
+	case "scheduled":
+		return r.RunAt
+	case "waiting":
+		return r.Until
+	}
+	return nil
+}
+
+// blocked says what the item waits for.
+func (r *Returned) blocked() *pawl.Blocked {
+	if r.State != "queued" {
+		return parkedReason(r.goesOn(), r.Signal, r.SignalKey, "", "", r.LeftBy, 0, r.Failures)
+	}
+	if !r.live.take(r.item.Type) {
+		return noWorker([]string{r.item.Type})
+	}
+	return nil
+}
