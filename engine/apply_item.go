@@ -8,20 +8,16 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// takeApplied ends an apply item with what applying came to; its task goes on
-// with that. What is no such thing is refused, and the item keeps its lease: a
-// diff that cannot be read would be lost for good.
-func (e *Engine) takeApplied(ctx context.Context, call *pawl.CompleteCall) (pawl.Moved, error) {
+// completeApply ends an apply item with its result, and advances its task. A result of
+// another form is refused and the item keeps its lease: a diff that cannot be decoded
+// would be lost.
+func (e *Engine) completeApply(ctx context.Context, call *pawl.CompleteCall, it store.ItemRow) (pawl.Moved, error) {
 	const op = "apply"
-	it, _, err := e.look(ctx, call.ItemID)
-	if err != nil {
-		return pawl.Moved{}, err
-	}
 	if err := rules.CheckApplied(call.Result); err != nil {
 		return pawl.Moved{}, e.complain(ctx, call.Fence, op, err)
 	}
 	var out pawl.Moved
-	err = e.withLockedItem(ctx, call.Fence, op, func(ctx context.Context, tx store.Tx, g *store.LockedItem) error {
+	err := e.withLockedItem(ctx, call.Fence, op, func(ctx context.Context, tx store.Tx, g *store.LockedItem) error {
 		ended, err := g.EndAside(ctx, tx, rules.OrNull(call.Result))
 		out = movedOf(ctx, it.Item, g)
 		if err == nil && !ended {
@@ -38,6 +34,6 @@ func (e *Engine) takeApplied(ctx context.Context, call *pawl.CompleteCall) (pawl
 
 // applyItem returns the row of the item that a worker applies a task by.
 func (r *typeRules) applyItem(id, namespace, taskID string) store.NewItem {
-	return store.NewItem{ID: id, Namespace: namespace, TaskID: taskID, Type: r.Name + pawl.ApplySuffix, Kind: pawl.KindApply, Aside: true, Acceptance: true, Priority: r.Priority, MaxAttempts: r.ApplyAttempts(),
+	return store.NewItem{ID: id, Namespace: namespace, TaskID: taskID, Type: r.Name + pawl.ApplySuffix, Kind: pawl.KindApply, Aside: true, Priority: r.Priority, MaxAttempts: r.ApplyAttempts(),
 		Input: string(rules.Encode(map[string]string{"task_id": taskID})), Actor: system}
 }

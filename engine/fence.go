@@ -21,8 +21,9 @@ type fenced[C, Row, Ans, R any] struct {
 	check     func(*rules.Fields, *C)
 	row       func(i int, c *C) Row
 	answer    func(c *C, a *Ans) R
-	// excuse may turn a refusal into an answer; nil = it never does.
-	excuse func(c *C, item pawl.Item, now int64) (R, bool)
+	// refused answers a call whose item the store did not move, and which the fence or
+	// the item's state refuses with err; nil = with err.
+	refused func(c *C, item store.ItemRow, now int64, err error) (R, error)
 }
 
 func (v *fenced[C, Row, Ans, R]) do(ctx context.Context, e *Engine, calls []C) ([]pawl.Result[R], error) {
@@ -123,13 +124,9 @@ func (v *fenced[C, Row, Ans, R]) refuse(ctx context.Context, e *Engine, c *C, ou
 	if err == nil {
 		return false
 	}
-	if v.excuse != nil {
-		if r, ok := v.excuse(c, item.Item, now); ok {
-			out.Value = r
-			return true
-		}
+	if out.Err = err; v.refused != nil && item.ID != "" {
+		out.Value, out.Err = v.refused(c, item, now, err)
 	}
-	out.Err = err
 	return true
 }
 

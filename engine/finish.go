@@ -19,7 +19,6 @@ func (e *Engine) Complete(ctx context.Context, calls []pawl.CompleteCall) ([]paw
 func (e *Engine) complete(ctx context.Context, calls []pawl.CompleteCall) ([]pawl.Result[pawl.Moved], error) {
 	c, fed, returns := pawl.CallerOf(ctx), false, pawl.WantsItem(ctx)
 	var asides []string
-	var plans, applied []*pawl.CompleteCall // refused as plain work
 	v := fenced[pawl.CompleteCall, store.Complete, store.Moved, pawl.Moved]{
 		op:        "complete",
 		committer: e.committers.complete,
@@ -31,16 +30,16 @@ func (e *Engine) complete(ctx context.Context, calls []pawl.CompleteCall) ([]paw
 			}
 			f.JSON("/result", p.Result, limit)
 		},
-		excuse: func(p *pawl.CompleteCall, it pawl.Item, _ int64) (pawl.Moved, bool) {
-			switch {
-			case !it.State.Leased():
-				return pawl.Moved{}, false
-			case it.Kind == pawl.KindPlan:
-				plans = append(plans, p)
-			case it.Kind == pawl.KindApply:
-				applied = append(applied, p)
+		refused: func(p *pawl.CompleteCall, it store.ItemRow, now int64, err error) (pawl.Moved, error) {
+			if it.State.Leased() {
+				switch it.Kind {
+				case pawl.KindPlan:
+					return e.completePlan(ctx, p, it, now)
+				case pawl.KindApply:
+					return e.completeApply(ctx, p, it)
+				}
 			}
-			return pawl.Moved{}, it.Kind != pawl.KindWork
+			return pawl.Moved{}, err
 		},
 		row: func(_ int, p *pawl.CompleteCall) store.Complete {
 			r := store.Complete{Fence: fenceRow(c, p.Fence), Result: rules.OrNull(p.Result)}
@@ -53,14 +52,6 @@ func (e *Engine) complete(ctx context.Context, calls []pawl.CompleteCall) ([]paw
 		},
 	}
 	out, err := v.do(ctx, e, calls)
-	for i := range calls {
-		if err == nil && slices.Contains(plans, &calls[i]) {
-			out[i].Value, out[i].Err = e.takePlan(ctx, &calls[i])
-		}
-		if err == nil && slices.Contains(applied, &calls[i]) {
-			out[i].Value, out[i].Err = e.takeApplied(ctx, &calls[i])
-		}
-	}
 	if fed {
 		e.followUp(ctx)
 	}

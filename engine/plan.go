@@ -58,7 +58,7 @@ func (r *typeRules) planning(row store.NewTask, t *pawl.NewTask, itemID string) 
 	payload := rules.OrNull(t.Payload)
 	row.Payload, row.Solo, row.Items = &payload, false, 0
 	it := newItem(&row, t, &pawl.NewItem{Input: json.RawMessage(payload)}, itemID, -1)
-	it.Type, it.Kind, it.Aside, it.Acceptance = r.Name+pawl.PlanSuffix, pawl.KindPlan, true, true // acceptance: its end is no plain complete
+	it.Type, it.Kind, it.Aside = r.Name+pawl.PlanSuffix, pawl.KindPlan, true
 	if r.Plan.MaxAttempts > 0 {
 		it.MaxAttempts = r.Plan.MaxAttempts
 	}

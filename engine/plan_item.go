@@ -10,22 +10,18 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// isPlan says whether an item is a plan item, whose result may be as large as a
-// call: it is a list of items, and kept as those.
+// isPlan reports whether an item is a plan item. The result of a plan item may be as large
+// as a call, because it is stored as items.
 func (e *Engine) isPlan(ctx context.Context, itemID string) bool {
 	it, _, err := e.look(ctx, itemID)
 	return err == nil && it.Kind == pawl.KindPlan
 }
 
-// takePlan makes a plan item's result its task's items. What does not fit is
-// refused: the item keeps its lease, and the task is as it was.
-func (e *Engine) takePlan(ctx context.Context, call *pawl.CompleteCall) (pawl.Moved, error) {
+// completePlan makes a plan item's result its task's items. A result that is not a valid
+// plan is refused: the item keeps its lease, and the task is as it was.
+func (e *Engine) completePlan(ctx context.Context, call *pawl.CompleteCall, it store.ItemRow, now int64) (pawl.Moved, error) {
 	const op = "plan"
-	it, now, err := e.look(ctx, call.ItemID)
-	if err == nil {
-		err = rules.CheckFence(rules.Item(it), call.Fence, now, op)
-	}
-	if err != nil {
+	if err := rules.CheckFence(rules.Item(it), call.Fence, now, op); err != nil {
 		return pawl.Moved{}, err
 	}
 	task, err := e.GetTask(ctx, it.TaskID)
@@ -66,7 +62,7 @@ func (e *Engine) takePlan(ctx context.Context, call *pawl.CompleteCall) (pawl.Mo
 	return out, nil
 }
 
-// drawn drafts the items of a plan that a worker hands in.
+// drawn drafts the items of a plan that a worker made.
 func (e *Engine) drawn(ctx context.Context, r *typeRules, task *pawl.Task, it *pawl.Item, call *pawl.CompleteCall) (draft, error) {
 	items, err := rules.ReadPlan(call.Result)
 	if err == nil {

@@ -25,9 +25,11 @@ func (e *Engine) Heartbeat(ctx context.Context, calls []pawl.HeartbeatCall) ([]p
 		answer: func(_ *pawl.HeartbeatCall, t *store.Touched) pawl.Beat {
 			return pawl.Beat{LeaseExpiresAt: stamp(t.LeaseExpiresAt), LeaseSeconds: t.LeaseSeconds, ServerTime: stamp(t.Now), Stopped: append([]string{}, strings.Fields(string(t.Stopped))...)}
 		},
-		excuse: func(h *pawl.HeartbeatCall, it pawl.Item, now int64) (pawl.Beat, bool) {
-			latest := it.State == pawl.ItemCancelled && it.Attempt == h.Attempt && it.LastWorkerID == h.WorkerID
-			return pawl.Beat{Cancelled: true, ServerTime: stamp(now), Stopped: []string{}}, latest
+		refused: func(h *pawl.HeartbeatCall, it store.ItemRow, now int64, err error) (pawl.Beat, error) {
+			if it.State == pawl.ItemCancelled && it.Attempt == h.Attempt && it.LastWorkerID == h.WorkerID {
+				return pawl.Beat{Cancelled: true, ServerTime: stamp(now), Stopped: []string{}}, nil
+			}
+			return pawl.Beat{}, err
 		},
 	}
 	out, err := v.do(ctx, e, calls)

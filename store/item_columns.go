@@ -74,9 +74,11 @@ func (i *NewItem) Mark() int {
 	return 0
 }
 
-// Carried is what the item's row begins with.
+// Carried is what the item's row begins with. The hot verb Complete leaves rows with
+// acceptance alone: results that are accepted, and plan and apply items, are ended by
+// verbs of their own.
 func (i *NewItem) Carried() Carried {
-	return Carried{MaxAttempts: i.MaxAttempts, Solo: i.Mark(), Feeds: bit(i.Feeds), Acceptance: bit(i.Acceptance)}
+	return Carried{MaxAttempts: i.MaxAttempts, Solo: i.Mark(), Feeds: bit(i.Feeds), Acceptance: bit(i.Acceptance || i.Aside)}
 }
 
 func bit(b bool) int {
