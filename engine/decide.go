@@ -37,61 +37,98 @@ type verdictBy struct {
 // same transaction. If applying fails all of that is undone; the approval is
 // then written by itself, and the failure after it.
 func (e *Engine) approve(ctx context.Context, taskID string, v verdictBy) error {
-	err := e.decide(ctx, taskID, "approve", v, func(ctx context.Context, tx store.Tx, d *taskDecision) error {
-		if err := d.approve(ctx, tx, v); err != nil {
-			return err
+	err := e.decide(ctx, taskID, "approve", v, func(ctx context.Context, tx store.Tx, d *taskDecision) (effects, error) {
+		approved, err := d.approve(ctx, tx, v)
+		if err != nil {
+			return effects{}, err
 		}
-		return d.applyApproved(ctx, tx)
+		applied, err := d.applyApproved(ctx, tx)
+		return approved.and(applied), err
 	})
 	failed, ok := asApplyFailure(err)
 	if !ok {
 		return err
 	}
-	return e.decide(ctx, taskID, "approve", v, func(ctx context.Context, tx store.Tx, d *taskDecision) error {
-		if err := d.approve(ctx, tx, v); err != nil {
-			return err
+	return e.decide(ctx, taskID, "approve", v, func(ctx context.Context, tx store.Tx, d *taskDecision) (effects, error) {
+		approved, err := d.approve(ctx, tx, v)
+		if err != nil {
+			return effects{}, err
 		}
-		return d.fail(ctx, tx, pawl.KindApply, failed.Failure())
+		return approved, d.fail(ctx, tx, pawl.KindApply, failed.Failure())
 	})
 }
 
-// taskDecision is a decision under way: the locked task, its rules, what it queued.
+// taskDecision is a locked task that is decided about, and its rules.
 type taskDecision struct {
 	*store.TaskDecision
-	e      *Engine
-	rules  *typeRules
-	queued []store.DueItem
-	after  []func(context.Context) // once it has committed
+	e     *Engine
+	rules *typeRules
+}
+
+// effects are what follows from a decision once its transaction has committed, in the
+// order of the fields.
+type effects struct {
+	queued   []store.DueItem       // waiting claims learn of these items
+	applied  func(context.Context) // the hook AfterApply; nil = none
+	followUp bool                  // dependents of the task's items may move
+	advance  bool                  // the task has items left to move
+	again    bool                  // advance takes another step
+}
+
+// and joins the effects of two parts of one transaction; at most one of them applies.
+func (f effects) and(g effects) effects {
+	f.queued = append(f.queued, g.queued...)
+	if g.applied != nil {
+		f.applied = g.applied
+	}
+	f.followUp, f.advance, f.again = f.followUp || g.followUp, f.advance || g.advance, f.again || g.again
+	return f
+}
+
+// follow carries out the effects of a decision that has committed.
+func (e *Engine) follow(ctx context.Context, taskID string, f effects) {
+	e.after(func() { e.itemsQueued(f.queued) })
+	if f.applied != nil {
+		ctx := context.WithoutCancel(ctx) // a scope cancels its own before it reports the commit
+		e.after(func() { f.applied(ctx) })
+	}
+	if f.followUp {
+		e.followUp(ctx)
+	}
+	if f.advance {
+		e.advanceSoon(ctx, taskID)
+	}
 }
 
 // decide runs fn with the task locked, if the caller may decide about it and
 // it is not decided yet.
-func (e *Engine) decide(ctx context.Context, taskID, verb string, v verdictBy, fn func(ctx context.Context, tx store.Tx, d *taskDecision) error) error {
-	return e.withDecision(ctx, taskID, verb, func(ctx context.Context, tx store.Tx, d *taskDecision) error {
+func (e *Engine) decide(ctx context.Context, taskID, verb string, v verdictBy, fn func(ctx context.Context, tx store.Tx, d *taskDecision) (effects, error)) error {
+	_, err := e.withDecision(ctx, taskID, verb, func(ctx context.Context, tx store.Tx, d *taskDecision) (effects, error) {
 		if v.version != nil && *v.version != d.Version {
 			state, err := store.TaskState(ctx, tx, d.Namespace, d.TaskID)
-			if err != nil {
-				return err
+			if err == nil {
+				err = rules.VersionMismatch(verb, state, d.Version, *v.version)
 			}
-			return rules.VersionMismatch(verb, state, d.Version, *v.version)
+			return effects{}, err
 		}
 		if d.State != "submitted" {
-			return d.decided(ctx, tx, verb)
+			return effects{}, d.decided(ctx, tx, verb)
 		}
 		if !v.rule {
 			if err := d.may(ctx, tx, verb, v.by); err != nil {
-				return err
+				return effects{}, err
 			}
 		}
 		return fn(ctx, tx, d)
 	})
+	return err
 }
 
-// withDecision runs fn with a task's row locked. A task that nothing was handed in
-// for is judged by the state it has.
-func (e *Engine) withDecision(ctx context.Context, taskID, verb string, fn func(ctx context.Context, tx store.Tx, d *taskDecision) error) error {
-	var d *taskDecision
-	err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+// withDecision runs fn with a task's row locked, and carries out what follows from it. It
+// refuses a task without submitted results, by the state that the task has.
+func (e *Engine) withDecision(ctx context.Context, taskID, verb string, fn func(ctx context.Context, tx store.Tx, d *taskDecision) (effects, error)) (out effects, err error) {
+	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		out = effects{} // of this try
 		ns := pawl.CallerOf(ctx).Namespace
 		c, found, err := store.OpenDecision(ctx, tx, ns, taskID)
 		if err == nil && !found {
@@ -106,20 +143,18 @@ func (e *Engine) withDecision(ctx context.Context, taskID, verb string, fn func(
 		if err != nil || !found {
 			return err
 		}
-		d = &taskDecision{TaskDecision: c, e: e}
+		d := &taskDecision{TaskDecision: c, e: e}
 		if d.rules, err = e.rulesOf(ctx, tx, ns, c.Type, c.TypeVersion); err != nil {
 			return err
 		}
-		return fn(ctx, tx, d)
+		out, err = fn(ctx, tx, d)
+		return err
 	})
 	if err != nil {
-		return err
+		return effects{}, err
 	}
-	e.after(func() { e.itemsQueued(d.queued) })
-	for _, fn := range d.after {
-		fn(ctx)
-	}
-	return nil
+	e.follow(ctx, taskID, out)
+	return out, nil
 }
 
 // decided is the conflict of a decision about what is not submitted: it says
@@ -184,32 +219,28 @@ func (d *taskDecision) separate(ctx context.Context, tx store.Tx, by store.Actor
 }
 
 // approve moves the task to approved and its items to accepted.
-func (d *taskDecision) approve(ctx context.Context, tx store.Tx, v verdictBy) error {
+func (d *taskDecision) approve(ctx context.Context, tx store.Tx, v verdictBy) (effects, error) {
 	if !d.Ready {
 		c := rules.Conflict("approve", d.State, pawl.TaskState(d.State).Allowed()).(*pawl.Error)
 		c.Message = "the task is not ready for approval: it was not checked yet, or did not pass; see its error"
-		return c
+		return effects{}, c
 	}
 	if err := d.Move(ctx, tx, store.TaskMove{Event: "approved", To: "approved", Actor: v.by, Message: store.Text(v.comment), Todo: true}); err != nil {
-		return err
+		return effects{}, err
 	}
-	_, err := d.moveItems(ctx, tx, store.ItemMove{Event: "accepted", From: "submitted", To: "accepted", Actor: v.by})
-	return err
+	queued, _, err := d.moveItems(ctx, tx, store.ItemMove{Event: "accepted", From: "submitted", To: "accepted", Actor: v.by})
+	return effects{queued: queued}, err
 }
 
-// moveItems moves a batch of the task's items and says whether more are left
-// for another transaction.
-func (d *taskDecision) moveItems(ctx context.Context, tx store.Tx, m store.ItemMove) (more bool, err error) {
-	_, queued, err := d.MoveItems(ctx, tx, m)
-	if err != nil {
-		return false, err
-	}
-	d.queued = append(d.queued, queued...)
-	if m.IDs != nil {
-		return false, nil
+// moveItems moves a batch of the task's items. It returns those that it queued, and
+// whether more are left for another transaction.
+func (d *taskDecision) moveItems(ctx context.Context, tx store.Tx, m store.ItemMove) (queued []store.DueItem, more bool, err error) {
+	_, queued, err = d.MoveItems(ctx, tx, m)
+	if err != nil || m.IDs != nil {
+		return queued, false, err
 	}
 	left, err := d.ItemsIn(ctx, tx, m.From, 1)
-	return len(left) > 0, err
+	return queued, len(left) > 0, err
 }
 
 // RejectTasks rejects, for good or for rework; see pawl.Decider.
@@ -220,7 +251,7 @@ func (e *Engine) RejectTasks(ctx context.Context, calls []pawl.RejectCall) ([]pa
 		}
 		by := actor(pawl.CallerOf(ctx), pawl.ActorUser, "")
 		v := verdictBy{by: by, comment: c.Comment, version: c.Version}
-		err := e.decide(ctx, c.TaskID, "reject", v, func(ctx context.Context, tx store.Tx, d *taskDecision) error {
+		err := e.decide(ctx, c.TaskID, "reject", v, func(ctx context.Context, tx store.Tx, d *taskDecision) (effects, error) {
 			if c.AllowRework {
 				return d.rework(ctx, tx, v, c)
 			}
@@ -235,53 +266,52 @@ func (e *Engine) RejectTasks(ctx context.Context, calls []pawl.RejectCall) ([]pa
 }
 
 // reject ends the task and its items.
-func (d *taskDecision) reject(ctx context.Context, tx store.Tx, v verdictBy, errors []pawl.Complaint) error {
+func (d *taskDecision) reject(ctx context.Context, tx store.Tx, v verdictBy, errors []pawl.Complaint) (effects, error) {
 	data := store.Text(rules.Encode(map[string]any{"errors": errors}))
 	failure := store.Text(rules.Encode(pawl.Failure{Code: "rejected", Message: errors[0].Message, Detail: rules.Encode(errors)}))
 	if err := d.Move(ctx, tx, store.TaskMove{Event: "rejected", To: "rejected", Actor: v.by, Message: store.Text(v.comment), Data: data, Error: failure}); err != nil {
-		return err
+		return effects{}, err
 	}
-	more, err := d.moveItems(ctx, tx, store.ItemMove{Event: "rejected", From: "submitted", To: "rejected", Actor: v.by, Data: data})
-	if more {
-		d.after = append(d.after, func(ctx context.Context) { d.e.advanceSoon(ctx, d.TaskID) })
-	}
-	return err
+	queued, more, err := d.moveItems(ctx, tx, store.ItemMove{Event: "rejected", From: "submitted", To: "rejected", Actor: v.by, Data: data})
+	return effects{queued: queued, advance: more}, err
 }
 
 // rework queues items again with the reasons; the others stay submitted.
-func (d *taskDecision) rework(ctx context.Context, tx store.Tx, v verdictBy, c *pawl.RejectCall) error {
+func (d *taskDecision) rework(ctx context.Context, tx store.Tx, v verdictBy, c *pawl.RejectCall) (out effects, err error) {
 	ids := slices.Compact(slices.Sorted(slices.Values(c.ItemIDs)))
 	all, err := d.ItemsIn(ctx, tx, "submitted", pawl.MaxItemsPerTask)
 	if err != nil {
-		return err
+		return out, err
 	}
 	if len(ids) == 0 {
 		ids = all
 	}
 	for _, id := range ids {
 		if _, found := slices.BinarySearch(all, id); !found {
-			return pawl.NotFound("submitted item", id+" in task "+d.TaskID)
+			return out, pawl.NotFound("submitted item", id+" in task "+d.TaskID)
 		}
 	}
 	spent, err := store.ReworkedTooOften(ctx, tx, ids, pawl.MaxRework)
 	if err != nil {
-		return err
+		return out, err
 	}
 	if spent != "" {
 		c := rules.Conflict("reject", d.State, pawl.TaskState(d.State).Allowed()).(*pawl.Error)
 		c.Message = fmt.Sprintf("the item %s has been sent back %d times, the most there is: approve the task, or reject it for good", spent, pawl.MaxRework)
-		return c
+		return out, c
 	}
 	data := store.Text(rules.Encode(map[string]any{"errors": c.Errors, "rework": true}))
 	reasons := rules.Encode(c.Errors)
 	failure := store.Text(rules.Encode(pawl.Failure{Code: "rejected", Message: c.Errors[0].Message, Detail: reasons}))
 	if err := d.Reopen(ctx, tx, len(ids), store.TaskMove{Event: "rejected", Actor: v.by, Message: store.Text(v.comment), Data: data}); err != nil {
-		return err
+		return out, err
 	}
 	for chunk := range slices.Chunk(ids, store.DecideBatch) {
-		if _, err := d.moveItems(ctx, tx, store.ItemMove{Event: "rejected", From: "submitted", To: "queued", IDs: chunk, Actor: v.by, Data: data, Error: failure, Reasons: store.Text(reasons)}); err != nil {
-			return err
+		queued, _, err := d.moveItems(ctx, tx, store.ItemMove{Event: "rejected", From: "submitted", To: "queued", IDs: chunk, Actor: v.by, Data: data, Error: failure, Reasons: store.Text(reasons)})
+		if err != nil {
+			return out, err
 		}
+		out.queued = append(out.queued, queued...)
 	}
-	return nil
+	return out, nil
 }

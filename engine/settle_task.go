@@ -62,55 +62,53 @@ func (e *Engine) advanceAll(ctx context.Context) error {
 // applied.
 func (e *Engine) advance(ctx context.Context, taskID string) error {
 	for range 8 {
-		again := false
-		err := e.withDecision(ctx, taskID, "advance", func(ctx context.Context, tx store.Tx, d *taskDecision) (err error) {
-			again, err = d.step(ctx, tx)
-			return err
+		out, err := e.withDecision(ctx, taskID, "advance", func(ctx context.Context, tx store.Tx, d *taskDecision) (effects, error) {
+			return d.step(ctx, tx)
 		})
 		if failed, ok := asApplyFailure(err); ok {
-			err = e.withDecision(ctx, taskID, "advance", func(ctx context.Context, tx store.Tx, d *taskDecision) error {
+			_, err = e.withDecision(ctx, taskID, "advance", func(ctx context.Context, tx store.Tx, d *taskDecision) (effects, error) {
 				if d.State != "approved" {
-					return nil
+					return effects{}, nil
 				}
-				return d.fail(ctx, tx, pawl.KindApply, failed.Failure())
+				return effects{}, d.fail(ctx, tx, pawl.KindApply, failed.Failure())
 			})
 		}
-		if err != nil || !again {
+		if err != nil || !out.again {
 			return err
 		}
 	}
 	return nil
 }
 
-// step takes one step; again = there may be another.
-func (d *taskDecision) step(ctx context.Context, tx store.Tx) (again bool, err error) {
+// step takes one step.
+func (d *taskDecision) step(ctx context.Context, tx store.Tx) (effects, error) {
 	switch d.State {
 	case "open":
-		return false, d.planByItem(ctx, tx)
+		return effects{}, d.planByItem(ctx, tx)
 	case "submitted":
 		if d.Ready {
-			return false, d.ClearTodo(ctx, tx)
+			return effects{}, d.ClearTodo(ctx, tx)
 		}
 		return d.check(ctx, tx)
 	case "approved":
-		return false, d.applyApproved(ctx, tx)
+		return d.applyApproved(ctx, tx)
 	case "rejected", "completed":
 		return d.moveRemaining(ctx, tx)
 	case "dead_lettered": // settled by a hot verb, which does not lock the task
 		if err := d.ReleaseHash(ctx, tx); err != nil {
-			return false, err
+			return effects{}, err
 		}
 	}
-	return false, d.ClearTodo(ctx, tx)
+	return effects{}, d.ClearTodo(ctx, tx)
 }
 
 var system = store.Actor{Type: pawl.ActorSystem}
 
 // check runs the type's check on all submitted results, and then its approval rule.
-func (d *taskDecision) check(ctx context.Context, tx store.Tx) (again bool, err error) {
+func (d *taskDecision) check(ctx context.Context, tx store.Tx) (effects, error) {
 	task, items, err := d.load(ctx, tx, "submitted")
 	if err != nil {
-		return false, err
+		return effects{}, err
 	}
 	complaints, err := d.rules.check(ctx, task, items)
 	if err != nil {
@@ -118,7 +116,7 @@ func (d *taskDecision) check(ctx context.Context, tx store.Tx) (again bool, err 
 	}
 	if len(complaints) > 0 {
 		failure := rules.Encode(pawl.Failure{Code: "check_failed", Message: complaints[0].Message, Detail: rules.Encode(complaints)})
-		return false, d.Checked(ctx, tx, false, false, store.Text(failure), nil, "")
+		return effects{}, d.Checked(ctx, tx, false, false, store.Text(failure), nil, "")
 	}
 	consent, err := d.rules.approves(ctx, task, items)
 	if err != nil {
@@ -130,74 +128,77 @@ func (d *taskDecision) check(ctx context.Context, tx store.Tx) (again bool, err 
 		by = &at
 	}
 	if err := d.Checked(ctx, tx, true, false, "", by, ""); err != nil || !consent {
-		return false, err
+		return effects{}, err
 	}
-	if err := d.approve(ctx, tx, verdictBy{by: system, rule: true, comment: "by rule"}); err != nil {
-		return false, err
-	}
-	return true, nil // it is applied in a separate transaction, which may fail: the approval stays
+	out, err := d.approve(ctx, tx, verdictBy{by: system, rule: true, comment: "by rule"})
+	out.again = err == nil // it is applied in a separate transaction, which may fail: the approval stays
+	return out, err
 }
 
 // applyApproved applies an approved task, or takes over the result of its apply item.
-func (d *taskDecision) applyApproved(ctx context.Context, tx store.Tx) error {
-	more, err := d.moveItems(ctx, tx, store.ItemMove{Event: "accepted", From: "submitted", To: "accepted", Actor: system})
-	if err != nil {
-		return err
+func (d *taskDecision) applyApproved(ctx context.Context, tx store.Tx) (effects, error) {
+	queued, more, err := d.moveItems(ctx, tx, store.ItemMove{Event: "accepted", From: "submitted", To: "accepted", Actor: system})
+	moved := effects{queued: queued, advance: more}
+	if err != nil || more {
+		return moved, err
 	}
-	if more {
-		d.after = append(d.after, func(ctx context.Context) { d.e.advanceSoon(ctx, d.TaskID) })
-		return nil
-	}
+	var applied effects
 	switch d.rules.Apply.Mode {
 	case pawl.ApplyGo:
-		task, items, err := d.load(ctx, tx, "accepted")
-		if err != nil {
-			return err
-		}
-		done, err := d.rules.apply(ctx, pawl.Application{Task: task, Items: items, Tx: store.Native(tx)})
-		if err != nil {
-			return &applyFailure{err}
-		}
-		if hook := d.rules.hooks.AfterApply; hook != nil {
-			d.after = append(d.after, func(ctx context.Context) {
-				ctx = context.WithoutCancel(ctx) // a scope ends its own before the commit is told
-				d.e.after(func() { hook(ctx, task, done) })
-			})
-		}
-		return d.settle(ctx, tx, done)
+		applied, err = d.applyByHook(ctx, tx)
 	case pawl.ApplyItem:
-		return d.applyByItem(ctx, tx)
+		applied, err = d.applyByItem(ctx, tx)
+	default:
+		applied, err = d.settle(ctx, tx, pawl.Applied{})
 	}
-	return d.settle(ctx, tx, pawl.Applied{})
+	return moved.and(applied), err
+}
+
+// applyByHook applies the task by the hook Apply, in this transaction.
+func (d *taskDecision) applyByHook(ctx context.Context, tx store.Tx) (effects, error) {
+	task, items, err := d.load(ctx, tx, "accepted")
+	if err != nil {
+		return effects{}, err
+	}
+	done, err := d.rules.apply(ctx, pawl.Application{Task: task, Items: items, Tx: store.Native(tx)})
+	if err != nil {
+		return effects{}, &applyFailure{err}
+	}
+	out, err := d.settle(ctx, tx, done)
+	if hook := d.rules.hooks.AfterApply; hook != nil {
+		out.applied = func(ctx context.Context) { hook(ctx, task, done) }
+	}
+	return out, err
 }
 
 // applyByItem queues the apply item, or takes over its result.
-func (d *taskDecision) applyByItem(ctx context.Context, tx store.Tx) error {
+func (d *taskDecision) applyByItem(ctx context.Context, tx store.Tx) (effects, error) {
 	it, found, err := d.AsideItem(ctx, tx, pawl.KindApply)
 	if err != nil {
-		return err
+		return effects{}, err
 	}
 	switch {
 	case !found:
-		return d.makeApplyItem(ctx, tx)
+		queued, err := d.makeApplyItem(ctx, tx)
+		return effects{queued: queued}, err
 	case it.State == string(pawl.ItemCompleted):
 		var done pawl.Applied
 		if err := json.Unmarshal([]byte(it.Result), &done); err != nil {
-			return d.fail(ctx, tx, pawl.KindApply, pawl.Failure{Code: "apply_failed", Message: "the apply item's result is not {result?, diff?}: " + err.Error()})
+			return effects{}, d.fail(ctx, tx, pawl.KindApply, pawl.Failure{Code: "apply_failed", Message: "the apply item's result is not {result?, diff?}: " + err.Error()})
 		}
 		return d.settle(ctx, tx, done)
 	case slices.Contains(stopped, it.State):
-		return d.fail(ctx, tx, pawl.KindApply, failureOf(it))
+		return effects{}, d.fail(ctx, tx, pawl.KindApply, failureOf(it))
 	}
-	return nil // in progress
+	return effects{}, nil // in progress
 }
 
 // makeApplyItem queues an item that applies the task.
-func (d *taskDecision) makeApplyItem(ctx context.Context, tx store.Tx) error {
+func (d *taskDecision) makeApplyItem(ctx context.Context, tx store.Tx) ([]store.DueItem, error) {
 	row := d.rules.applyItem(d.e.ids.next("itm"), d.Namespace, d.TaskID)
-	d.queued = append(d.queued, store.DueItem{Namespace: row.Namespace, ItemID: row.ID, Type: row.Type, Rank: store.NewRank(row.Priority)})
+	queued := store.DueItem{Namespace: row.Namespace, ItemID: row.ID, Type: row.Type, Rank: store.NewRank(row.Priority)}
 	_, err := d.e.db.Dialect().Hot.Create(ctx, tx, nil, []store.NewItem{row})
-	return err
+	return []store.DueItem{queued}, err
 }
 
 // stopped are the states of an item that no worker takes without an operator.
@@ -230,41 +231,38 @@ func (d *taskDecision) planByItem(ctx context.Context, tx store.Tx) error {
 }
 
 // settle records that the task was applied, and completes it with its items.
-func (d *taskDecision) settle(ctx context.Context, tx store.Tx, done pawl.Applied) error {
+func (d *taskDecision) settle(ctx context.Context, tx store.Tx, done pawl.Applied) (effects, error) {
 	var diff store.Text
 	if done.Diff != nil {
 		diff = store.Text(rules.Encode(rules.CompleteDiff(*done.Diff)))
 	}
 	if err := d.Move(ctx, tx, store.TaskMove{Event: "applied", To: "applied", Actor: system, Diff: diff}); err != nil {
-		return err
+		return effects{}, err
 	}
 	if len(done.Result) > 0 {
 		if err := d.PutResult(ctx, tx, string(done.Result)); err != nil {
-			return err
+			return effects{}, err
 		}
 	}
-	more, err := d.moveItems(ctx, tx, store.ItemMove{Event: "completed", From: "accepted", To: "completed", Actor: system})
+	queued, more, err := d.moveItems(ctx, tx, store.ItemMove{Event: "completed", From: "accepted", To: "completed", Actor: system})
 	if err != nil {
-		return err
+		return effects{}, err
 	}
-	d.after = append(d.after, d.e.followUp)
-	if more {
-		d.after = append(d.after, func(ctx context.Context) { d.e.advanceSoon(ctx, d.TaskID) })
-	}
-	return d.Move(ctx, tx, store.TaskMove{Event: "completed", To: "completed", Actor: system, Todo: more})
+	return effects{queued: queued, followUp: true, advance: more}, d.Move(ctx, tx, store.TaskMove{Event: "completed", To: "completed", Actor: system, Todo: more})
 }
 
 // moveRemaining moves items of a decided task that the decision's transaction did not
 // move.
-func (d *taskDecision) moveRemaining(ctx context.Context, tx store.Tx) (again bool, err error) {
+func (d *taskDecision) moveRemaining(ctx context.Context, tx store.Tx) (effects, error) {
 	from, to, event := "accepted", "completed", "completed"
 	if d.State == "rejected" {
 		from, to, event = "submitted", "rejected", "rejected"
 	}
-	if again, err = d.moveItems(ctx, tx, store.ItemMove{Event: event, From: from, To: to, Actor: system}); err != nil || again {
-		return again, err
+	queued, more, err := d.moveItems(ctx, tx, store.ItemMove{Event: event, From: from, To: to, Actor: system})
+	if err == nil && !more {
+		err = d.ClearTodo(ctx, tx)
 	}
-	return false, d.ClearTodo(ctx, tx)
+	return effects{queued: queued, again: more}, err
 }
 
 // fail records that the task could not be planned or applied; retry tries again.
@@ -312,23 +310,24 @@ func (d *taskDecision) load(ctx context.Context, tx store.Tx, state string) (paw
 
 // expireApproval does what the type says after the time to decide has passed.
 func (e *Engine) expireApproval(ctx context.Context, taskID string) error {
-	return e.withDecision(ctx, taskID, "expire", func(ctx context.Context, tx store.Tx, d *taskDecision) error {
+	_, err := e.withDecision(ctx, taskID, "expire", func(ctx context.Context, tx store.Tx, d *taskDecision) (effects, error) {
 		if d.State != "submitted" || d.DecideBy == nil || *d.DecideBy > d.Now {
-			return nil
+			return effects{}, nil
 		}
 		if err := d.ClearDecideBy(ctx, tx); err != nil {
-			return err
+			return effects{}, err
 		}
 		if err := d.Note(ctx, tx, "approval_expired", system, ""); err != nil {
-			return err
+			return effects{}, err
 		}
 		switch d.rules.Approval.OnExpiry {
 		case pawl.ExpiryEscalate:
-			return d.Note(ctx, tx, "escalated", system, store.Text(rules.Encode(map[string]any{"to": d.rules.Approval.EscalateTo})))
+			return effects{}, d.Note(ctx, tx, "escalated", system, store.Text(rules.Encode(map[string]any{"to": d.rules.Approval.EscalateTo})))
 		case pawl.ExpiryReject:
 			late := fmt.Sprintf("not decided within %d s", d.rules.Approval.ExpiresSeconds)
 			return d.reject(ctx, tx, verdictBy{by: system}, []pawl.Complaint{{Code: "approval_expired", Message: late}})
 		}
-		return nil
+		return effects{}, nil
 	})
+	return err
 }

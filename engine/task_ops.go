@@ -164,8 +164,7 @@ func (e *Engine) changeAside(ctx context.Context, tx store.Tx, verb string, call
 			return nil, err
 		}
 		d := taskDecision{TaskDecision: c, e: e, rules: r}
-		err = d.makeApplyItem(ctx, tx)
-		return d.queued, err
+		return d.makeApplyItem(ctx, tx)
 	}
 	if !found || !slices.Contains(pawl.ItemState(it.State).Allowed(), verb) {
 		return []store.DueItem{}, nil
