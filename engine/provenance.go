@@ -182,29 +182,19 @@ var errKeyUsed = errors.New("the key was used")
 // undoes both; it undoes the whole transaction only if the part is the only one.
 func (e *Engine) storeProvenance(ctx context.Context, part func(context.Context) ([]store.Provenance, error)) error {
 	s := e.scope
-	before, kept := len(s.after), len(s.kept)
-	if !s.single {
-		if err := s.exec(ctx, "SAVEPOINT provenance"); err != nil {
-			return err
+	run := func() error {
+		rows, err := part(ctx)
+		if err == nil && len(rows) > 0 {
+			if err = s.begin(ctx); err == nil {
+				err = insertProvenance(ctx, s.tx, rows)
+			}
 		}
-	}
-	rows, err := part(ctx)
-	if err == nil && len(rows) > 0 {
-		if err = s.begin(ctx); err == nil {
-			err = insertProvenance(ctx, s.tx, rows)
-		}
-	}
-	switch {
-	case s.single:
 		return err
-	case err == nil:
-		return s.exec(ctx, "RELEASE SAVEPOINT provenance")
 	}
-	s.after, s.kept = s.after[:before], s.kept[:kept]
-	if gone := s.exec(ctx, "ROLLBACK TO SAVEPOINT provenance"); gone != nil {
-		return gone
+	if s.single {
+		return run()
 	}
-	return err
+	return s.part(ctx, run)
 }
 
 // ListProvenance lists provenance; see pawl.RecordReader.

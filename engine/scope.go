@@ -1,16 +1,15 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"strings"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/commit"
 	"github.com/pawl-work/pawl/store"
+	"github.com/pawl-work/pawl/store/postgres"
 )
 
 // scope is one transaction that several verbs share. As a store.DB it runs each
@@ -21,7 +20,7 @@ type scope struct {
 	begun    bool          // begin was called
 	refused  error         // why it did not begin
 	lost     error         // what ended it, whatever the verbs made of that
-	queued   []string      // statements to run when it begins
+	parts    []*part       // that began before the transaction did
 	after    []func()      // what this process learns when it has committed
 	wants    chan struct{} // the verbs are about to write
 	ready    chan error    // the transaction has begun, or it never will
@@ -40,20 +39,66 @@ func (s *scope) Do(ctx context.Context, fn func(ctx context.Context, tx store.Tx
 	if err := s.begin(ctx); err != nil {
 		return err
 	}
-	if err := s.exec(ctx, "SAVEPOINT part"); err != nil {
-		return err
-	}
-	if err := fn(ctx, s.tx); err != nil {
-		var pg *pgconn.PgError
-		if s.lost == nil && errors.As(err, &pg) && strings.HasPrefix(pg.Code, "40") {
-			s.lost = err // a lost deadlock: the whole call runs again
-		}
-		if gone := s.exec(ctx, "ROLLBACK TO SAVEPOINT part"); gone != nil {
-			return gone
+	return s.part(ctx, func() error {
+		err := fn(ctx, s.tx)
+		if s.lost == nil && postgres.EndedForOthers(err) {
+			s.lost = err // the whole call runs again
 		}
 		return err
+	})
+}
+
+// part is a part of a scope that can be undone alone.
+type part struct {
+	savepoint   *store.Savepoint // nil = not set
+	after, kept int              // the length of the scope's lists when it began
+}
+
+// part runs fn as a part of the transaction. An error undoes what fn wrote, and what was
+// to be done after the commit or written again after a rollback. A part may begin before
+// the transaction does.
+func (s *scope) part(ctx context.Context, fn func() error) error {
+	p := &part{after: len(s.after), kept: len(s.kept)}
+	if !s.begun {
+		s.parts = append(s.parts, p)
+	} else if err := s.setSavepoint(ctx, p); err != nil {
+		return err
 	}
-	return s.exec(ctx, "RELEASE SAVEPOINT part")
+	err := fn()
+	if err != nil {
+		s.after, s.kept = s.after[:p.after], s.kept[:p.kept]
+	}
+	switch {
+	case !s.begun:
+		s.parts = s.parts[:len(s.parts)-1]
+		return err
+	case s.refused != nil:
+		return s.refused
+	case p.savepoint == nil: // it could not be set: the transaction is lost
+		return cmp.Or(err, s.lost)
+	case err == nil:
+		return s.noteLost(p.savepoint.Release(ctx))
+	}
+	if gone := s.noteLost(p.savepoint.Rollback(ctx)); gone != nil {
+		return gone
+	}
+	return err
+}
+
+func (s *scope) setSavepoint(ctx context.Context, p *part) (err error) {
+	if s.refused != nil {
+		return s.refused
+	}
+	p.savepoint, err = store.SetSavepoint(ctx, s.tx)
+	return s.noteLost(err)
+}
+
+// noteLost keeps the first error that ends the whole transaction.
+func (s *scope) noteLost(err error) error {
+	if err != nil && s.lost == nil {
+		s.lost = err
+	}
+	return err
 }
 
 // Auto implements store.DB. An error of a hot verb is one of the whole transaction.
@@ -79,22 +124,6 @@ func (s *scope) View(ctx context.Context, fn func(ctx context.Context, tx store.
 	return fn(ctx, s.tx)
 }
 
-// exec runs a statement, or keeps it until the transaction begins.
-func (s *scope) exec(ctx context.Context, query string) error {
-	if !s.begun {
-		s.queued = append(s.queued, query)
-		return nil
-	}
-	if s.refused != nil {
-		return s.refused
-	}
-	_, err := s.tx.Exec(ctx, query)
-	if err != nil && s.lost == nil {
-		s.lost = err
-	}
-	return err
-}
-
 // begin waits until the transaction has begun, for the first write in it.
 func (s *scope) begin(ctx context.Context) error {
 	if s.begun {
@@ -105,8 +134,8 @@ func (s *scope) begin(ctx context.Context) error {
 	if s.refused = <-s.ready; s.refused != nil {
 		return s.refused
 	}
-	for _, query := range s.queued {
-		if err := s.exec(ctx, query); err != nil {
+	for _, p := range s.parts {
+		if err := s.setSavepoint(ctx, p); err != nil {
 			return err
 		}
 	}

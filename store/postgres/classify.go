@@ -107,3 +107,10 @@ func lostConnection(err error) bool {
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
 		errors.Is(err, pgx.ErrTxClosed)
 }
+
+// EndedForOthers reports whether PostgreSQL ended the transaction of err to let others go
+// on, as after a deadlock: the whole transaction may be tried again.
+func EndedForOthers(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && strings.HasPrefix(pg.Code, "40")
+}
