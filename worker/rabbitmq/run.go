@@ -3,11 +3,13 @@ package rabbitmq
 import (
 	"context"
 	"fmt"
+	"net"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/clock"
 )
 
 // QueueOptions configure Run. URL and Queue are required. The queue must exist and be
@@ -23,7 +25,10 @@ type QueueOptions struct {
 const (
 	reconnectFirst = 100 * time.Millisecond
 	reconnectMost  = 10 * time.Second
+	answerTime     = 10 * time.Second // to connect, and to close
 )
+
+var errSilent = fmt.Errorf("RabbitMQ has not answered for %v", answerTime)
 
 // Run consumes a queue until ctx ends and passes work a claimer that claims what the
 // messages name. It reconnects whenever the connection is lost.
@@ -80,24 +85,12 @@ func (o QueueOptions) consume(ctx context.Context, into chan<- amqp.Delivery, d 
 
 // serve forwards the deliveries of one connection.
 func (o QueueOptions) serve(ctx context.Context, into chan<- amqp.Delivery) (served bool, err error) {
-	conn, err := amqp.DialConfig(
-		o.URL,
-		amqp.Config{Heartbeat: 10 * time.Second, Locale: "en_US", Properties: amqp.Table{"connection_name": "pawl worker"}},
-	)
+	conn, deliveries, err := o.connect(ctx)
+	if conn != nil {
+		defer func() { _ = conn.CloseDeadline(clock.Now().Add(answerTime)) }()
+	}
 	if err != nil {
 		return false, fmt.Errorf("connecting: %w", err)
-	}
-	defer conn.Close()
-	ch, err := conn.Channel()
-	if err == nil {
-		err = ch.Qos(o.Prefetch, 0, false)
-	}
-	var deliveries <-chan amqp.Delivery
-	if err == nil {
-		deliveries, err = ch.Consume(o.Queue, "", false, false, false, false, nil)
-	}
-	if err != nil {
-		return false, err
 	}
 	lost := conn.NotifyClose(make(chan *amqp.Error, 1))
 	for {
@@ -120,4 +113,38 @@ func (o QueueOptions) serve(ctx context.Context, into chan<- amqp.Delivery) (ser
 			return true, nil
 		}
 	}
+}
+
+// connect opens a connection and a consumer on it. The library's calls take no context:
+// a broker that does not answer for answerTime has its connection closed.
+func (o QueueOptions) connect(ctx context.Context) (*amqp.Connection, <-chan amqp.Delivery, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, answerTime, errSilent)
+	defer cancel()
+	stop := func() bool { return true }
+	defer func() { stop() }()
+	conn, err := amqp.DialConfig(o.URL, amqp.Config{
+		Heartbeat: 10 * time.Second, Locale: "en_US", Properties: amqp.Table{"connection_name": "pawl worker"},
+		Dial: func(network, addr string) (net.Conn, error) {
+			wire, err := new(net.Dialer).DialContext(ctx, network, addr)
+			if err == nil {
+				stop = context.AfterFunc(ctx, func() { _ = wire.Close() })
+			}
+			return wire, err
+		},
+	})
+	var ch *amqp.Channel
+	if err == nil {
+		ch, err = conn.Channel()
+	}
+	if err == nil {
+		err = ch.Qos(o.Prefetch, 0, false)
+	}
+	var deliveries <-chan amqp.Delivery
+	if err == nil {
+		deliveries, err = ch.Consume(o.Queue, "", false, false, false, false, nil)
+	}
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		err = cause
+	}
+	return conn, deliveries, err
 }
