@@ -38,7 +38,8 @@ const (
 // CheckpointTypes is the closed list. Those of TaskCheckpointTypes may be made
 // for a task without a lease.
 var (
-	CheckpointTypes     = []string{IterationStart, IterationEnd, ToolExecuted, LLMResponse, ApprovalPoint, StateTransition, ManualCheckpoint, ErrorBoundary, CustomCheckpoint}
+	CheckpointTypes = []string{IterationStart, IterationEnd, ToolExecuted, LLMResponse, ApprovalPoint, StateTransition, ManualCheckpoint,
+		ErrorBoundary, CustomCheckpoint}
 	TaskCheckpointTypes = []string{ManualCheckpoint, ApprovalPoint, StateTransition, CustomCheckpoint}
 )
 
@@ -99,9 +100,10 @@ type ResumeState struct {
 	Parts          []ItemPart            `json:"parts"`           // the live ones
 	Error          *Failure              `json:"error,omitempty"` // the item's last: why an attempt failed, or its result was sent back
 	OpenMessage    *OpenMessage          `json:"open_message"`    // that the next attempt goes on with
-	Messages       []MessageRef          `json:"messages"`        // all that were said piece by piece, oldest first: an ended one is not to be said again
-	Next           string                `json:"next,omitempty"`  // the cursor of the next page; "" = this is the last, or the whole
-	Held           bool                  `json:"-"`               // by the caller's API key, in process only: it may see payloads
+	// all that were said piece by piece, oldest first: an ended one is not to be said again
+	Messages []MessageRef `json:"messages"`
+	Next     string       `json:"next,omitempty"` // the cursor of the next page; "" = this is the last, or the whole
+	Held     bool         `json:"-"`              // by the caller's API key, in process only: it may see payloads
 }
 
 // Add puts the next page of the same attempt behind s. What s has already is

@@ -46,14 +46,20 @@ func TestGeneratedDocsAreFresh(t *testing.T) {
 func lifecycleDoc() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, generated, "lifecycle.go and event.go")
-	b.WriteString("# Lifecycles\n\nThe states of items, tasks and messages, and every move between them. A move that is not listed is refused, by the code and by the CHECK constraints of both databases. [The contract](contract.md#1-items) has the rules behind the moves, [the glossary](glossary.md#states) the meaning of each state.\n\n```\npawl task get TASK     # state, status and version\npawl event list        # the moves that were made, newest first\n```\n\nIn the tables of moves, `·` is creation, and *by callers* marks the verbs that a caller can ask for; the others happen by themselves.\n")
+	b.WriteString("# Lifecycles\n\nThe states of items, tasks and messages, and every move between them. A move that is not listed is " +
+		"refused, by the code and by the CHECK constraints of both databases. [The contract](contract.md#1-items) has the rules behind the " +
+		"moves, [the glossary](glossary.md#states) the meaning of each state.\n\n```\npawl task get TASK     # state, status and version\n" +
+		"pawl event list        # the moves that were made, newest first\n```\n\n" +
+		"In the tables of moves, `·` is creation, and *by callers* marks the verbs that a caller can ask for; the others happen by " +
+		"themselves.\n")
 	for _, l := range lifecycles {
 		fmt.Fprintf(&b, "\n## %s\n\n", l.title)
 		writeStates(&b, l)
 		writeMoves(&b, l)
 		writeDiagram(&b, l)
 	}
-	b.WriteString("\n## Events\n\nEvery change of state leaves one event in its own transaction; so do the other changes listed here. The message is the text of an event that was written without one.\n\n| event | changes a state | message |\n|---|---|---|\n")
+	b.WriteString("\n## Events\n\nEvery change of state leaves one event in its own transaction; so do the other changes listed here. The " +
+		"message is the text of an event that was written without one.\n\n| event | changes a state | message |\n|---|---|---|\n")
 	for _, e := range pawl.Events {
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", e.Name, yes(e.State), e.Means)
 	}
@@ -72,7 +78,8 @@ func writeStates(b *strings.Builder, l lifecycle) {
 			name += " (computed for an open task)"
 			stored = string(pawl.TaskOpen)
 		}
-		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s |\n", name, s.Status, yes(s.Terminal), yes(s.Leased), yes(s.Timed), strings.Join(pawl.Allowed(l.moves, stored), ", "))
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s |\n", name, s.Status, yes(s.Terminal), yes(s.Leased), yes(s.Timed),
+			strings.Join(pawl.Allowed(l.moves, stored), ", "))
 	}
 }
 
@@ -135,7 +142,8 @@ Every refusal has one of these codes, the same in process and over HTTP. Codes d
 ` + "```sh\n" + `pawl task get tsk_none || test $? -eq 3   # not_found
 ` + "```" + `
 
-In Go, match with ` + "`errors.Is(err, pawl.ErrLeaseLost)`" + ` and read the members with ` + "`errors.As`" + ` into a ` + "`*pawl.Error`" + `. Over HTTP the code is the problem document's ` + "`code`" + `. On the command line it decides the exit code.
+In Go, match with ` + "`errors.Is(err, pawl.ErrLeaseLost)`" + ` and read the members with ` + "`errors.As`" + ` into a ` +
+		"`*pawl.Error`" + `. Over HTTP the code is the problem document's ` + "`code`" + `. On the command line it decides the exit code.
 
 | code | HTTP | exit | may be repeated unchanged | meaning |
 |---|---|---|---|---|
@@ -146,7 +154,11 @@ In Go, match with ` + "`errors.Is(err, pawl.ErrLeaseLost)`" + ` and read the mem
 	b.WriteString(`
 The command line also exits with 0 when it is done and with 1 when a check failed ([exit codes](cli.md#exit-codes)).
 
-` + "`lease_lost`" + ` has a reason: ` + "`taken`" + ` (a later claim exists, or another worker made this one: ` + "`ErrLeaseTaken`" + `), ` + "`expired`" + ` (the lease ran out by the database's clock, swept or not: ` + "`ErrLeaseExpired`" + `), ` + "`released`" + ` (it was released, suspended or revoked). All three match ` + "`ErrLeaseLost`" + `. A ` + "`conflict`" + ` about a state carries the state that was found and the verbs it allows. [The contract](contract.md#3-the-fence) has the order in which a worker's call is judged.
+` + "`lease_lost`" + ` has a reason: ` + "`taken`" + ` (a later claim exists, or another worker made this one: ` + "`ErrLeaseTaken`" +
+		`), ` + "`expired`" + ` (the lease ran out by the database's clock, swept or not: ` + "`ErrLeaseExpired`" + `), ` + "`released`" +
+		` (it was released, suspended or revoked). All three match ` + "`ErrLeaseLost`" + `. A ` + "`conflict`" +
+		` about a state carries the state that was found and the verbs it allows. [The contract](contract.md#3-the-fence) has the order in ` +
+		`which a worker's call is judged.
 `)
 	return b.String()
 }
@@ -154,7 +166,10 @@ The command line also exits with 0 when it is done and with 1 when a check faile
 func limitsDoc() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, generated, "limits.go")
-	b.WriteString("# Limits and defaults\n\nA value over a limit is refused with `invalid` and a pointer to the field, a body with `too_large`. Times are in UTC, in microseconds. [Settings](cli.md#settings) and [types](types.md#fields) change some defaults and tighten some limits.\n\n```sh\npawl task create --type report --priority 40000 || test $? -eq 2   # invalid: /priority\n```\n\n## Limits\n\n")
+	b.WriteString("# Limits and defaults\n\nA value over a limit is refused with `invalid` and a pointer to the field, a body with " +
+		"`too_large`. Times are in UTC, in microseconds. [Settings](cli.md#settings) and [types](types.md#fields) change some defaults and " +
+		"tighten some limits.\n\n```sh\npawl task create --type report --priority 40000 || test $? -eq 2   # invalid: /priority\n```\n\n" +
+		"## Limits\n\n")
 	writeLimits(&b, pawl.Limits)
 	b.WriteString("\n## Defaults\n\n")
 	writeLimits(&b, pawl.Defaults)

@@ -44,7 +44,9 @@ type ErrorInfo struct {
 var Errors = []ErrorInfo{
 	{CodeInvalid, 400, 2, false, "The request is not well-formed; `errors` names each field by JSON Pointer."},
 	{CodeUnauthenticated, 401, 5, false, "No key, or one that is unknown, expired or revoked."},
-	{CodeForbidden, 403, 5, false, "This caller may not do this; `detail` says why: the key lacks the role that the call needs, or the host or origin is not this server's."},
+	{CodeForbidden, 403, 5, false,
+		"This caller may not do this; `detail` says why: the key lacks the role that the call needs, or the host or origin is not this " +
+			"server's."},
 	{CodeNotFound, 404, 3, false, "It does not exist in this namespace."},
 	{CodeMethod, 405, 2, false, "The path exists, the method or verb does not."},
 	{CodeConflict, 409, 4, false, "The state forbids it; `state` and `allowed` say what is possible."},
@@ -57,7 +59,9 @@ var Errors = []ErrorInfo{
 	{CodeKeyRequired, 428, 4, false, "This call needs an Idempotency-Key."},
 	{CodeLimit, 429, 6, true, "Over a limit; wait as long as Retry-After says."},
 	{CodeInternal, 500, 70, false, "An error in Pawl; the detail is in the server's log."},
-	{CodeUnavailable, 503, 6, true, "The database or a needed service does not answer; nothing was done, or the outcome is unknown and the call is safe to repeat with its idempotency key."},
+	{CodeUnavailable, 503, 6, true,
+		"The database or a needed service does not answer; nothing was done, or the outcome is unknown and the call is safe to repeat with " +
+			"its idempotency key."},
 }
 
 // Info is the code's row in Errors; an unknown code reads as internal.

@@ -35,16 +35,17 @@ type Item struct {
 	Result          json.RawMessage `json:"result,omitempty"`
 	AssembledResult json.RawMessage `json:"assembled_result,omitempty"`
 	PartsRequired   json.RawMessage `json:"parts_required,omitempty"`
-	PartsState      json.RawMessage `json:"parts_state,omitempty"` // of one item read by itself: by key, the status and number of its live parts
-	Error           *Failure        `json:"error,omitempty"`       // the last one, in every state
-	After           []string        `json:"after,omitempty"`
-	RunAt           *time.Time      `json:"run_at,omitempty"` // scheduled: when it becomes due; waiting: until when
-	BlockedBy       *Blocked        `json:"blocked_by"`       // what it waits for, where nobody works on it
-	CreatedAt       time.Time       `json:"created_at"`
-	StartedAt       *time.Time      `json:"started_at,omitempty"` // first claim
-	AcceptedAt      *time.Time      `json:"accepted_at,omitempty"`
-	CompletedAt     *time.Time      `json:"completed_at,omitempty"` // set at ends and at failed, cleared by retry
-	UpdatedAt       time.Time       `json:"updated_at"`             // newest change, heartbeats too
+	// of one item read by itself: by key, the status and number of its live parts
+	PartsState  json.RawMessage `json:"parts_state,omitempty"`
+	Error       *Failure        `json:"error,omitempty"` // the last one, in every state
+	After       []string        `json:"after,omitempty"`
+	RunAt       *time.Time      `json:"run_at,omitempty"` // scheduled: when it becomes due; waiting: until when
+	BlockedBy   *Blocked        `json:"blocked_by"`       // what it waits for, where nobody works on it
+	CreatedAt   time.Time       `json:"created_at"`
+	StartedAt   *time.Time      `json:"started_at,omitempty"` // first claim
+	AcceptedAt  *time.Time      `json:"accepted_at,omitempty"`
+	CompletedAt *time.Time      `json:"completed_at,omitempty"` // set at ends and at failed, cleared by retry
+	UpdatedAt   time.Time       `json:"updated_at"`             // newest change, heartbeats too
 }
 
 // Kinds of items. Plan and apply items are claimed only by name.
@@ -109,10 +110,11 @@ type Lease struct {
 	ServerTime     time.Time       `json:"server_time"` // the database's clock at the claim
 	WorkerID       string          `json:"worker_id"`
 	OpenMessage    *OpenMessage    `json:"open_message,omitempty"` // that an earlier attempt, or the task's maker, has begun
-	Stopped        []string        `json:"stopped,omitempty"`      // id of its message that was stopped, when none is open: it is not to be said again
-	Token          string          `json:"token"`                  // shows a service of yours that the item is being worked on: see TaskToken
-	Error          *Failure        `json:"error,omitempty"`        // the item's last one: what to do otherwise
-	Reasons        []Complaint     `json:"reasons,omitempty"`      // why the item was sent back for rework, the last time it was
+	// id of its message that was stopped, when none is open: it is not to be said again
+	Stopped []string    `json:"stopped,omitempty"`
+	Token   string      `json:"token"`             // shows a service of yours that the item is being worked on: see TaskToken
+	Error   *Failure    `json:"error,omitempty"`   // the item's last one: what to do otherwise
+	Reasons []Complaint `json:"reasons,omitempty"` // why the item was sent back for rework, the last time it was
 }
 
 // Fence names this claim.

@@ -152,34 +152,45 @@ var (
 
 // ItemMoves is the lifecycle of an item (docs/contract.md §1).
 var ItemMoves = []Move{
-	{[]string{""}, "create", []string{"queued", "scheduled", "waiting"}, "proposed", true, "scheduled when run_at lies ahead, waiting when it depends on another item; a task of many items leaves `planned` for each"},
+	{[]string{""}, "create", []string{"queued", "scheduled", "waiting"}, "proposed", true,
+		"scheduled when run_at lies ahead, waiting when it depends on another item; a task of many items leaves `planned` for each"},
 	{[]string{"scheduled"}, "due", []string{"queued"}, "due", false, "run_at has come"},
 	{[]string{"waiting"}, "ready", []string{"queued"}, "ready", false, "its signal, time, dependency or decision arrived"},
 	{[]string{"queued"}, "claim", []string{"leased"}, "leased", true, "attempt+1"},
-	{[]string{"leased"}, "start", []string{"in_progress"}, "in_progress", false, "the first sign of life of the attempt: heartbeat, progress, checkpoint, part or chunk"},
+	{[]string{"leased"}, "start", []string{"in_progress"}, "in_progress", false,
+		"the first sign of life of the attempt: heartbeat, progress, checkpoint, part or chunk"},
 	{held, "complete", []string{"completed"}, "completed", true, "types without acceptance"},
 	{held, "submit", []string{"submitted"}, "submitted", true, "the result fits the type's schema"},
-	{held, "fail", []string{"scheduled", "queued", "failed"}, "failed", true, "failures+1; back-off, or at once when it is 0; failed when it is not retryable or max_attempts is reached"},
-	{held, "expire", []string{"queued", "scheduled", "failed"}, "lease_expired", false, "by the sweep; failures+1, except for items that were prefetched and never started"},
+	{held, "fail", []string{"scheduled", "queued", "failed"}, "failed", true,
+		"failures+1; back-off, or at once when it is 0; failed when it is not retryable or max_attempts is reached"},
+	{held, "expire", []string{"queued", "scheduled", "failed"}, "lease_expired", false,
+		"by the sweep; failures+1, except for items that were prefetched and never started"},
 	{held, "release", []string{"queued"}, "released", true, "given back; not counted"},
-	{held, "revoke_lease", []string{"queued"}, "lease_revoked", true, "an operator ended the lease, or the API key that holds it was revoked; not counted"},
+	{held, "revoke_lease", []string{"queued"}, "lease_revoked", true,
+		"an operator ended the lease, or the API key that holds it was revoked; not counted"},
 	{held, "suspend", []string{"waiting"}, "suspended", true, "until a signal or a time; not counted"},
 	{[]string{"submitted"}, "accept", []string{"accepted"}, "accepted", false, "its task was approved"},
 	{[]string{"accepted"}, "settle", []string{"completed"}, "", false, "its task was applied"},
-	{[]string{"submitted", "accepted"}, "reject", []string{"rejected", "queued"}, "rejected", true, "for good, or for rework: failures reset, rework+1"},
+	{[]string{"submitted", "accepted"}, "reject", []string{"rejected", "queued"}, "rejected", true,
+		"for good, or for rework: failures reset, rework+1"},
 	{pending, "give_up", []string{"failed", "cancelled"}, "", false, "a deadline passed or a dependency failed; not counted"},
 	{[]string{"failed", "dead_lettered"}, "retry", []string{"queued"}, "retried", true, "failures reset; attempt goes on"},
 	{[]string{"failed"}, "bury", []string{"dead_lettered"}, "dead_lettered", true, "after 48 h, or by hand"},
-	{[]string{"scheduled", "waiting", "queued", "leased", "in_progress", "submitted", "accepted", "failed", "dead_lettered"}, "cancel", []string{"cancelled"}, "cancelled", true, "from any state that is not final"},
+	{[]string{"scheduled", "waiting", "queued", "leased", "in_progress", "submitted", "accepted", "failed", "dead_lettered"}, "cancel",
+		[]string{"cancelled"}, "cancelled", true, "from any state that is not final"},
 }
 
 // TaskMoves is the lifecycle of a task (docs/contract.md §2).
 var TaskMoves = []Move{
 	{[]string{""}, "create", []string{"open"}, "proposed", true, "with its items"},
-	{[]string{"open"}, "settle", []string{"submitted", "completed", "failed", "dead_lettered", "cancelled"}, "", false, "its last item has no work left"},
-	{[]string{"submitted"}, "settle", []string{"completed", "failed", "dead_lettered", "cancelled"}, "", false, "the last item that decided its state was cancelled; the remaining items decide"},
-	{[]string{"failed"}, "settle", []string{"submitted", "completed", "dead_lettered", "cancelled"}, "", false, "the last item that decided its state was cancelled; the remaining items decide"},
-	{[]string{"dead_lettered"}, "settle", []string{"submitted", "completed", "failed", "cancelled"}, "", false, "the last item that decided its state was cancelled; the remaining items decide"},
+	{[]string{"open"}, "settle", []string{"submitted", "completed", "failed", "dead_lettered", "cancelled"}, "", false,
+		"its last item has no work left"},
+	{[]string{"submitted"}, "settle", []string{"completed", "failed", "dead_lettered", "cancelled"}, "", false,
+		"the last item that decided its state was cancelled; the remaining items decide"},
+	{[]string{"failed"}, "settle", []string{"submitted", "completed", "dead_lettered", "cancelled"}, "", false,
+		"the last item that decided its state was cancelled; the remaining items decide"},
+	{[]string{"dead_lettered"}, "settle", []string{"submitted", "completed", "failed", "cancelled"}, "", false,
+		"the last item that decided its state was cancelled; the remaining items decide"},
 	{[]string{"open"}, "give_up", []string{"failed", "cancelled"}, "", false, "its deadline passed"},
 	{[]string{"submitted"}, "approve", []string{"approved"}, "approved", true, "the first decision wins"},
 	{[]string{"submitted"}, "reject", []string{"rejected", "open"}, "rejected", true, "for good, or items sent back for rework"},
@@ -188,7 +199,8 @@ var TaskMoves = []Move{
 	{[]string{"applied"}, "settle", []string{"completed"}, "", false, "in the same transaction as apply"},
 	{[]string{"failed", "dead_lettered"}, "retry", []string{"open", "approved"}, "retried", true, "approved when it was apply that failed"},
 	{[]string{"failed"}, "bury", []string{"dead_lettered"}, "dead_lettered", true, "after 48 h, or by hand"},
-	{[]string{"open", "submitted", "approved", "applied", "failed", "dead_lettered"}, "cancel", []string{"cancelled"}, "cancelled", true, "from any state that is not final"},
+	{[]string{"open", "submitted", "approved", "applied", "failed", "dead_lettered"}, "cancel", []string{"cancelled"}, "cancelled", true,
+		"from any state that is not final"},
 }
 
 // MessageMoves is the lifecycle of a message (docs/contract.md §6).
@@ -197,7 +209,8 @@ var MessageMoves = []Move{
 	{[]string{"streaming"}, "finish", []string{"complete"}, "message_ended", true, ""},
 	{[]string{"streaming"}, "stop", []string{"stopped"}, "message_ended", true, "the item stays leased"},
 	{[]string{"streaming"}, "exhaust", []string{"error"}, "message_ended", false, "its item failed"},
-	{[]string{"error"}, "resume", []string{"streaming"}, "message_started", false, "its item was retried; the same message continues, the cut stays visible"},
+	{[]string{"error"}, "resume", []string{"streaming"}, "message_started", false,
+		"its item was retried; the same message continues, the cut stays visible"},
 }
 
 // Pair is one legal change from a state to another.

@@ -231,7 +231,8 @@ cancelled: cancelled`
 	}
 	check(items, pawl.ItemStates)
 	check(tasks, pawl.TaskStates)
-	if pawl.TaskOpen.Stored() != pawl.TaskOpen || pawl.TaskCheckedOut.Stored() != pawl.TaskOpen || pawl.TaskFailed.Stored() != pawl.TaskFailed {
+	if pawl.TaskOpen.Stored() != pawl.TaskOpen || pawl.TaskCheckedOut.Stored() != pawl.TaskOpen ||
+		pawl.TaskFailed.Stored() != pawl.TaskFailed {
 		t.Error("a shown state is not read back to the stored one")
 	}
 }

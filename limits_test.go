@@ -70,11 +70,14 @@ func TestLimitsAreTheContracts(t *testing.T) {
 		{pawl.Limits, "body", 8 << 20}, {pawl.Limits, "items_per_call", 10_000}, {pawl.Limits, "items_per_task", 100_000},
 		{pawl.Limits, "claim", 1000}, {pawl.Limits, "lease_seconds", 86_400}, {pawl.Limits, "wait_seconds", 60}, {pawl.Limits, "rework", 5},
 		{pawl.Limits, "priority_min", -32768}, {pawl.Limits, "priority_max", 32767},
-		{pawl.Defaults, "max_attempts", 3}, {pawl.Defaults, "lease", 300}, {pawl.Defaults, "heartbeat_misses", 3}, {pawl.Defaults, "stale_beats", 4},
+		{pawl.Defaults, "max_attempts", 3}, {pawl.Defaults, "lease", 300}, {pawl.Defaults, "heartbeat_misses", 3},
+		{pawl.Defaults, "stale_beats", 4},
 		{pawl.Defaults, "key_ttl", 24 * 3600}, {pawl.Defaults, "key_lease", 60}, {pawl.Defaults, "sweep_interval", 60},
 		{pawl.Defaults, "checkpoints_kept", 100}, {pawl.Defaults, "bury_after", 48 * 3600}, {pawl.Defaults, "stale_after", 24 * 3600},
-		{pawl.Defaults, "retain_tasks", 30 * 24 * 3600}, {pawl.Defaults, "retain_keys", 7 * 24 * 3600}, {pawl.Defaults, "retain_sweeps", 7 * 24 * 3600},
-		{pawl.Defaults, "stop_grace", 30}, {pawl.Defaults, "backoff_base", 60}, {pawl.Defaults, "backoff_max", 3600}, {pawl.Defaults, "backoff_jitter", 20},
+		{pawl.Defaults, "retain_tasks", 30 * 24 * 3600}, {pawl.Defaults, "retain_keys", 7 * 24 * 3600},
+		{pawl.Defaults, "retain_sweeps", 7 * 24 * 3600},
+		{pawl.Defaults, "stop_grace", 30}, {pawl.Defaults, "backoff_base", 60}, {pawl.Defaults, "backoff_max", 3600},
+		{pawl.Defaults, "backoff_jitter", 20},
 	} {
 		i := slices.IndexFunc(c.table, func(l pawl.Limit) bool { return l.Name == c.name })
 		if i < 0 || c.table[i].Value != c.want {

@@ -118,7 +118,8 @@ func catalogue(t *testing.T, p *pawltest.Pawl) map[string]bool {
 			"SELECT 'column ' || m.name || '.' || c.name FROM sqlite_master m JOIN pragma_table_info(m.name) c WHERE m.type IN ('table', 'view')",
 		},
 		pawltest.Postgres: {
-			"SELECT CASE table_type WHEN 'VIEW' THEN 'view ' ELSE 'table ' END || table_name FROM information_schema.tables WHERE table_schema = '" + p.Schema + "'",
+			"SELECT CASE table_type WHEN 'VIEW' THEN 'view ' ELSE 'table ' END || table_name FROM information_schema.tables WHERE table_schema = " +
+				"'" + p.Schema + "'",
 			"SELECT 'column ' || table_name || '.' || column_name FROM information_schema.columns WHERE table_schema = '" + p.Schema + "'",
 			"SELECT 'index ' || indexname FROM pg_indexes WHERE schemaname = '" + p.Schema + "'",
 			"SELECT 'trigger ' || trigger_name FROM information_schema.triggers WHERE trigger_schema = '" + p.Schema + "'",

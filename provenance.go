@@ -11,13 +11,15 @@ import (
 // knows itself (the caller, the worker) is in the event. Of a call that is
 // refused nothing is kept.
 type Provenance struct {
-	AgentID            string          `json:"agent_id,omitempty"`            // ≤ 255; absent = the worker of the call, else the caller's name
-	AgentName          string          `json:"agent_name,omitempty"`          // ≤ 255
-	AgentVersion       string          `json:"agent_version,omitempty"`       // ≤ 255
-	Model              string          `json:"model,omitempty"`               // ≤ 255
-	RequestFingerprint string          `json:"request_fingerprint,omitempty"` // ≤ 64; absent = HashOf the call
-	IdempotencyKey     string          `json:"idempotency_key,omitempty"`     // ≤ 255; absent = the key that the call is carried out under. Used again for the same verb and subject: ErrKeyReused
-	Extra              json.RawMessage `json:"extra,omitempty"`               // a JSON object ≤ 16 KiB
+	// ≤ 255; absent = the worker of the call, else the caller's name
+	AgentID            string `json:"agent_id,omitempty"`
+	AgentName          string `json:"agent_name,omitempty"`          // ≤ 255
+	AgentVersion       string `json:"agent_version,omitempty"`       // ≤ 255
+	Model              string `json:"model,omitempty"`               // ≤ 255
+	RequestFingerprint string `json:"request_fingerprint,omitempty"` // ≤ 64; absent = HashOf the call
+	// ≤ 255; absent = the key that the call is carried out under. Used again for the same verb and subject: ErrKeyReused
+	IdempotencyKey string          `json:"idempotency_key,omitempty"`
+	Extra          json.RawMessage `json:"extra,omitempty"` // a JSON object ≤ 16 KiB
 }
 
 // ProvenanceRecord is who did one thing, with what.
@@ -84,7 +86,8 @@ func Provenant[C any](ctx context.Context, calls []C) []C {
 }
 
 func (p *Provenance) isZero() bool {
-	return p.AgentID == "" && p.AgentName == "" && p.AgentVersion == "" && p.Model == "" && p.RequestFingerprint == "" && p.IdempotencyKey == "" && len(p.Extra) == 0
+	return p.AgentID == "" && p.AgentName == "" && p.AgentVersion == "" && p.Model == "" && p.RequestFingerprint == "" &&
+		p.IdempotencyKey == "" && len(p.Extra) == 0
 }
 
 // ProvenanceOf is where a call, given as a pointer, carries its provenance; nil

@@ -121,7 +121,8 @@ func TestLeaseHealthInDocs(t *testing.T) {
 				t.Fatal(beats, err)
 			}
 			forward := time.Now().Add(-time.Duration(l.ago)*time.Second).UnixMicro() - p.Now().UnixMicro()
-			if err := p.Exec("UPDATE pawl.leases SET heartbeat_at = heartbeat_at + $1, lease_expires_at = lease_expires_at + $1 WHERE item_id = $2", forward, ls[0].ID); err != nil {
+			if err := p.Exec("UPDATE pawl.leases SET heartbeat_at = heartbeat_at + $1, lease_expires_at = lease_expires_at + $1 WHERE item_id = "+
+				"$2", forward, ls[0].ID); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -142,7 +143,8 @@ func TestLastHourInDocs(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, ago := range []time.Duration{time.Hour - time.Minute, time.Hour + time.Second} {
-			if err := p.Exec("INSERT INTO pawl.task_events (namespace, task_id, event, actor_type, created_at) VALUES ('default', $1, 'progressed', 'api', $2)",
+			if err := p.Exec("INSERT INTO pawl.task_events (namespace, task_id, event, actor_type, created_at) VALUES ('default', $1, "+
+				"'progressed', 'api', $2)",
 				task.ID, time.Now().Add(-ago).UnixMicro()); err != nil {
 				t.Fatal(err)
 			}
@@ -190,10 +192,12 @@ func furnish(t *testing.T, p *pawltest.Pawl) *strings.Replacer {
 	held := claim()
 	p.Advance(pawl.DefaultLeaseSeconds * time.Second) // … and another one is about to be swept
 	ok(p.Engine.DB().Do(ctx, func(ctx context.Context, tx store.Tx) error {
-		_, err := tx.Exec(ctx, "INSERT INTO pawl.work_item_parts (id, namespace, item_id, part_key, payload, worker_id, attempt, created_at) VALUES ('prt_x', 'default', $1, 'p', '1', 'w', 1, 1)", held.ID)
+		_, err := tx.Exec(ctx, "INSERT INTO pawl.work_item_parts (id, namespace, item_id, part_key, payload, worker_id, attempt, created_at) "+
+			"VALUES ('prt_x', 'default', $1, 'p', '1', 'w', 1, 1)", held.ID)
 		return err
 	}))
-	ok(p.Exec("INSERT INTO pawl.task_events (namespace, task_id, event, actor_type, created_at) VALUES ('default', $1, 'progressed', 'api', $2)",
+	ok(p.Exec("INSERT INTO pawl.task_events (namespace, task_id, event, actor_type, created_at) VALUES ('default', $1, 'progressed', "+
+		"'api', $2)",
 		task.ID, time.Now().UnixMicro())) // the views go by the machine's clock
 	return strings.NewReplacer("TASK", task.ID, "ITEM", held.ID, "WORKER", "worker-abc")
 }

@@ -301,7 +301,8 @@ func TestChecksAreTheTables(t *testing.T) {
 	}
 	actors := []string{pawl.ActorUser, pawl.ActorAgent, pawl.ActorWorker, pawl.ActorSystem, pawl.ActorAPI}
 	domains := readSchema(t, "postgres").domains // in force there instead of the checks of task_events
-	for name, want := range map[string][]string{"event_name": events, "actor_kind": actors, "item_move": moves(pawl.ItemMoves), "task_move": moves(pawl.TaskMoves)} {
+	for name, want := range map[string][]string{"event_name": events, "actor_kind": actors, "item_move": moves(pawl.ItemMoves),
+		"task_move": moves(pawl.TaskMoves)} {
 		if got := inList(domains[name]); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
 			t.Errorf("domain %s:\n got %v\nwant %v", name, got, want)
 		}

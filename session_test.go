@@ -46,7 +46,8 @@ func (s *session) Resume(context.Context) (pawl.ResumeState, error) {
 		s.fail = nil
 		return pawl.ResumeState{}, err
 	}
-	out := pawl.ResumeState{ItemID: s.lease.ID, Attempt: s.lease.Attempt, Steps: map[string]pawl.Checkpoint{}, Signals: s.signals, Messages: slices.Clone(s.messages)}
+	out := pawl.ResumeState{ItemID: s.lease.ID, Attempt: s.lease.Attempt, Steps: map[string]pawl.Checkpoint{}, Signals: s.signals,
+		Messages: slices.Clone(s.messages)}
 	for _, c := range s.saved {
 		if c.Name != "" {
 			out.Steps[c.Name] = c
@@ -67,7 +68,8 @@ func (s *session) Save(ctx context.Context, c pawl.NewCheckpoint) (pawl.Checkpoi
 		return pawl.CheckpointRef{}, err
 	}
 	seq := int64(len(s.saved) + 1)
-	s.saved = append(s.saved, pawl.Checkpoint{Sequence: seq, Attempt: s.lease.Attempt, Type: c.Type, Name: c.Name, ArgsHash: c.ArgsHash, Snapshot: c.Snapshot, Metadata: c.Metadata})
+	s.saved = append(s.saved, pawl.Checkpoint{Sequence: seq, Attempt: s.lease.Attempt, Type: c.Type, Name: c.Name, ArgsHash: c.ArgsHash,
+		Snapshot: c.Snapshot, Metadata: c.Metadata})
 	return pawl.CheckpointRef{Sequence: seq}, nil
 }
 
@@ -152,13 +154,15 @@ func TestASavedResultOfAnotherKindIsRefusedWithAdvice(t *testing.T) {
 	if _, err := pawl.Save(i.attempt(1), pawl.LLMResponse, "answer", page{Title: "x"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pawl.Step(i.attempt(2), "answer", func(context.Context) (page, error) { return page{}, nil }); !errors.Is(err, pawl.ErrInvalid) {
+	if _, err := pawl.Step(i.attempt(2), "answer", func(context.Context) (page, error) { return page{}, nil }); !errors.Is(err,
+		pawl.ErrInvalid) {
 		t.Errorf("a name taken by another checkpoint: %v", err)
 	}
 	if _, err := pawl.Step(i.attempt(2), "n", func(context.Context) (string, error) { return "x", nil }); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pawl.Step(i.attempt(3), "n", func(context.Context) (int, error) { return 0, nil }); !errors.Is(err, pawl.ErrInvalid) || !strings.Contains(err.Error(), "type changes") {
+	if _, err := pawl.Step(i.attempt(3), "n", func(context.Context) (int, error) { return 0, nil }); !errors.Is(err, pawl.ErrInvalid) ||
+		!strings.Contains(err.Error(), "type changes") {
 		t.Errorf("a result of another type: %v", err)
 	}
 }
@@ -173,7 +177,8 @@ func TestBadStepsAreRefusedBeforeTheyRun(t *testing.T) {
 	if _, err := pawl.Step(newItem().attempt(1), "s", ran, make(chan int)); !errors.Is(err, pawl.ErrInvalid) {
 		t.Errorf("arguments that are no JSON: %v", err)
 	}
-	if _, err := pawl.Step(newItem().attempt(1), "s", func(context.Context) (chan int, error) { return nil, nil }); err == nil || !strings.Contains(err.Error(), "JSON") {
+	if _, err := pawl.Step(newItem().attempt(1), "s", func(context.Context) (chan int, error) { return nil, nil }); err == nil ||
+		!strings.Contains(err.Error(), "JSON") {
 		t.Errorf("a result that is no JSON: %v", err)
 	}
 }

@@ -53,7 +53,8 @@ func StartMessage(ctx context.Context, r Reply) (*MessageWriter, error) {
 	m := &MessageWriter{ctx: ctx}
 	if h.spoken < len(h.begun) {
 		m.ref = h.begun[h.spoken]
-	} else if m.ref, err = h.BeginMessage(ctx, StartCall{Role: RoleAssistant, Model: r.Model, MaxSteps: r.MaxSteps, Metadata: r.Metadata}); err != nil {
+	} else if m.ref, err = h.BeginMessage(ctx, StartCall{Role: RoleAssistant, Model: r.Model, MaxSteps: r.MaxSteps,
+		Metadata: r.Metadata}); err != nil {
 		return nil, err
 	}
 	h.spoken++

@@ -63,10 +63,12 @@ func replay(c Checkpoint, name, hash string, out any) error {
 	case c.Type != ToolExecuted:
 		return stepError(name, "its name is taken by a checkpoint of type %s; give the step another name", c.Type)
 	case c.ArgsHash != "" && c.ArgsHash != hash:
-		return stepError(name, "attempt %d saved its result for other arguments; give the step another name (put what varies into it), or pass the same arguments in every attempt", c.Attempt)
+		return stepError(name, "attempt %d saved its result for other arguments; give the step another name (put what varies into it), or "+
+			"pass the same arguments in every attempt", c.Attempt)
 	}
 	if err := json.Unmarshal(c.Snapshot, out); err != nil {
-		return stepError(name, "the result saved by attempt %d is not a %T (%v); give the step another name when its result's type changes", c.Attempt, out, err)
+		return stepError(name, "the result saved by attempt %d is not a %T (%v); give the step another name when its result's type changes",
+			c.Attempt, out, err)
 	}
 	return nil
 }

@@ -8,38 +8,39 @@ import (
 // Task is what somebody asked for: one or more items, approved and applied as a
 // whole. State is the shown one (never open); Version counts stored changes.
 type Task struct {
-	ID                 string          `json:"id"`
-	Namespace          string          `json:"namespace"`
-	Type               string          `json:"type"`
-	TypeVersion        int             `json:"type_version"`
-	State              TaskState       `json:"state"`
-	Status             Status          `json:"status"`
-	Title              string          `json:"title,omitempty"`
-	Stage              string          `json:"stage"`
-	Progress           int             `json:"progress"` // 0–100; 100 only when completed
-	Priority           int             `json:"priority"`
-	Payload            json.RawMessage `json:"payload"`
-	Metadata           json.RawMessage `json:"metadata"`
-	RequestedBy        *Requester      `json:"requested_by,omitempty"`
-	InputHash          string          `json:"input_hash,omitempty"`
-	Thread             string          `json:"thread,omitempty"`       // the conversation it belongs to
-	Deduplicated       bool            `json:"deduplicated,omitempty"` // this create found an older task
-	DryRun             bool            `json:"dry_run,omitempty"`      // nothing was created; Planned are the items it would have
-	Planned            []NewItem       `json:"planned,omitempty"`
-	Items              int             `json:"items"`
-	ItemsOpen          int             `json:"items_open"`              // not yet out of work
-	ItemsPending       *Pending        `json:"items_pending,omitempty"` // those of them that nobody works on
-	BlockedBy          *Blocked        `json:"blocked_by"`              // what it waits for, where nobody works on it
-	Error              *Failure        `json:"error,omitempty"`
-	RetryCount         int             `json:"retry_count"`                  // failures of its items, added up
-	FailedIn           string          `json:"failed_in,omitempty"`          // "plan" or "apply" when it was that, and not its work, that failed
-	ReadyForApproval   bool            `json:"ready_for_approval,omitempty"` // submitted, and passed its checks: it may be approved
-	Version            int             `json:"version"`
-	CreatedAt          time.Time       `json:"created_at"`
-	UpdatedAt          time.Time       `json:"updated_at"`
-	LastTransitionedAt time.Time       `json:"last_transitioned_at"`
-	AppliedAt          *time.Time      `json:"applied_at,omitempty"`
-	CompletedAt        *time.Time      `json:"completed_at,omitempty"` // set at ends and at failed
+	ID           string          `json:"id"`
+	Namespace    string          `json:"namespace"`
+	Type         string          `json:"type"`
+	TypeVersion  int             `json:"type_version"`
+	State        TaskState       `json:"state"`
+	Status       Status          `json:"status"`
+	Title        string          `json:"title,omitempty"`
+	Stage        string          `json:"stage"`
+	Progress     int             `json:"progress"` // 0–100; 100 only when completed
+	Priority     int             `json:"priority"`
+	Payload      json.RawMessage `json:"payload"`
+	Metadata     json.RawMessage `json:"metadata"`
+	RequestedBy  *Requester      `json:"requested_by,omitempty"`
+	InputHash    string          `json:"input_hash,omitempty"`
+	Thread       string          `json:"thread,omitempty"`       // the conversation it belongs to
+	Deduplicated bool            `json:"deduplicated,omitempty"` // this create found an older task
+	DryRun       bool            `json:"dry_run,omitempty"`      // nothing was created; Planned are the items it would have
+	Planned      []NewItem       `json:"planned,omitempty"`
+	Items        int             `json:"items"`
+	ItemsOpen    int             `json:"items_open"`              // not yet out of work
+	ItemsPending *Pending        `json:"items_pending,omitempty"` // those of them that nobody works on
+	BlockedBy    *Blocked        `json:"blocked_by"`              // what it waits for, where nobody works on it
+	Error        *Failure        `json:"error,omitempty"`
+	RetryCount   int             `json:"retry_count"` // failures of its items, added up
+	// "plan" or "apply" when it was that, and not its work, that failed
+	FailedIn           string     `json:"failed_in,omitempty"`
+	ReadyForApproval   bool       `json:"ready_for_approval,omitempty"` // submitted, and passed its checks: it may be approved
+	Version            int        `json:"version"`
+	CreatedAt          time.Time  `json:"created_at"`
+	UpdatedAt          time.Time  `json:"updated_at"`
+	LastTransitionedAt time.Time  `json:"last_transitioned_at"`
+	AppliedAt          *time.Time `json:"applied_at,omitempty"`
+	CompletedAt        *time.Time `json:"completed_at,omitempty"` // set at ends and at failed
 }
 
 // Requester says who asked for a task, in the caller's own words.
@@ -135,8 +136,9 @@ type TaskUpdate struct {
 // that is: its type, payload, items, title, priority, metadata and requester. A
 // clone does not dedupe, and run_at is not copied.
 type TaskClone struct {
-	TaskID      string          `json:"task_id"`
-	Payload     json.RawMessage `json:"payload,omitempty"` // in place of the payload, and of the input of a task that was made of a payload alone
+	TaskID string `json:"task_id"`
+	// in place of the payload, and of the input of a task that was made of a payload alone
+	Payload     json.RawMessage `json:"payload,omitempty"`
 	Title       *string         `json:"title,omitempty"`
 	Priority    *int            `json:"priority,omitempty"` // of its items too that had the task's
 	RunAt       *time.Time      `json:"run_at,omitempty"`

@@ -231,7 +231,8 @@ const (
 // NeedsAcceptance says whether results of the type are submitted, and accepted
 // with their task, rather than completing their item at once.
 func (t *Type) NeedsAcceptance() bool {
-	return t.Acceptance || len(t.Parts) > 0 || t.Approval.Mode != "" && t.Approval.Mode != ApprovalNone || t.Apply.Mode != "" && t.Apply.Mode != ApplyNone
+	return t.Acceptance || len(t.Parts) > 0 || t.Approval.Mode != "" && t.Approval.Mode != ApprovalNone ||
+		t.Apply.Mode != "" && t.Apply.Mode != ApplyNone
 }
 
 // Part is the rule for parts of a key, nil when the type has none.

@@ -111,7 +111,8 @@ func TestWaitsThatCannotBeAreRefusedWithAdvice(t *testing.T) {
 		}
 	}
 	i.send("ok", `"ana"`)
-	if _, err := pawl.WaitFor[int](i.attempt(4), "ok", "approved", "42"); !errors.Is(err, pawl.ErrInvalid) || !strings.Contains(err.Error(), "approved") {
+	if _, err := pawl.WaitFor[int](i.attempt(4), "ok", "approved", "42"); !errors.Is(err, pawl.ErrInvalid) ||
+		!strings.Contains(err.Error(), "approved") {
 		t.Errorf("a payload of another kind: %v", err)
 	}
 }

@@ -1,6 +1,5 @@
-// Package access says who may call what: one check for every door. A key
-// (pawl.APIKey) holds roles, is bound to a namespace and to the name that events
-// know its holder by, and makes so many calls a second.
+// Package access checks API keys: which calls a key may make, in which namespace, how
+// often, and under which name its calls are recorded. All interfaces use this one check.
 package access
 
 import (
@@ -18,33 +17,33 @@ import (
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
-// Keys is where keys are kept: engine.Engine.
+// Keys stores the API keys; *engine.Engine implements it.
 type Keys interface {
-	// FindAPIKey is the key of a token; ErrUnauthenticated when there is none that
-	// is good.
+	// FindAPIKey returns the key of a token; ErrUnauthenticated if it is unknown,
+	// expired or revoked.
 	FindAPIKey(ctx context.Context, token string) (pawl.APIKey, error)
-	// UseAPIKeys notes that keys have just been used.
+	// UseAPIKeys records that keys were used.
 	UseAPIKeys(ctx context.Context, uses []pawl.APIKeyUse) error
 }
 
 // Options configure a Gate. The zero value accepts calls without a key.
 type Options struct {
-	// Keys looks up the keys. Nil: every call with a key is refused.
+	// Keys looks up keys. Nil: every call with a key is refused.
 	Keys Keys
 	// Required refuses calls without a key.
 	Required bool
-	// RatePerKey and RatePerAgent bound the calls a second of a key that says
-	// nothing of its own, and of one agent (namespace and worker, or actor), with
-	// as many at once; 0 = no bound.
+	// RatePerKey and RatePerAgent bound the calls per second: of a key without a rate of
+	// its own, and of one agent (namespace and worker, or actor). The burst equals the
+	// rate; 0 = no bound.
 	RatePerKey, RatePerAgent int
-	// LastingPerKey bounds the calls of a key that last at once: waits and streams;
-	// 0 = 1000.
+	// LastingPerKey bounds the waits and streams of a key that are open at once; 0 =
+	// 1000.
 	LastingPerKey int
-	// Log takes a line for each refusal; nil = slog's default.
+	// Log gets a line for each refusal; nil = slog.Default.
 	Log *slog.Logger
 }
 
-// Gate is the check. It is safe for use by many goroutines.
+// Gate identifies callers and checks what they may do. It is safe for concurrent use.
 type Gate struct {
 	o      Options
 	keys   buckets
@@ -54,27 +53,27 @@ type Gate struct {
 
 	mu       sync.Mutex
 	known    map[string]known          // by token
-	uses     map[string]pawl.APIKeyUse // since they were last noted
-	lasting  map[string]int            // calls under way that last, by key
+	uses     map[string]pawl.APIKeyUse // since the last write
+	lasting  map[string]int            // open waits and streams, by key
 	noted    time.Time
 	refusals map[Refusal]int64
 }
 
-// known is a key as it was a moment ago.
+// known is a cached key and the time it was read.
 type known struct {
 	key pawl.APIKey
 	at  time.Time
 }
 
 const (
-	fresh     = time.Second      // how long a key is taken as it was
-	glance    = fresh / 3        // how old it may be for a call that lasts
+	fresh     = time.Second      // how long a cached key is used
+	glance    = fresh / 3        // how old a cached key may be for a wait or stream
 	noteEvery = 30 * time.Second // how often uses are written
-	mostLast  = 1000             // calls of a key that last at once
+	mostLast  = 1000             // default of LastingPerKey
 	mostKnown = 10_000
 )
 
-// New returns a gate.
+// New returns a Gate.
 func New(o Options) *Gate {
 	if o.Log == nil {
 		o.Log = slog.Default()
@@ -82,24 +81,24 @@ func New(o Options) *Gate {
 	return &Gate{o: o, known: map[string]known{}, uses: map[string]pawl.APIKeyUse{}, refusals: map[Refusal]int64{}, lasting: map[string]int{}}
 }
 
-// Required says whether a call needs a key.
+// Required reports whether a call needs a key.
 func (g *Gate) Required() bool { return g.o.Required }
 
-// Pass is what a call may do.
+// Pass is the identity of a caller: its key, and what it asked for.
 type Pass struct {
-	Key   *pawl.APIKey // nil = it came without: it may do all
-	Asked pawl.Caller  // who the call says it is, and which namespace it is for
+	Key   *pawl.APIKey // nil = a call without a key, which may do everything
+	Asked pawl.Caller  // the actor and namespace that the call names
 	token string
 }
 
-// Enter identifies the holder of a token, "" = none: ErrUnauthenticated, or
-// ErrLimit when the key makes too many calls.
+// Enter identifies the holder of a token; "" = a call without one. It returns
+// ErrUnauthenticated for a bad token, and ErrLimit if the key makes too many calls.
 func (g *Gate) Enter(ctx context.Context, token string) (Pass, error) {
 	switch {
 	case token == "" && g.o.Required:
 		return Pass{}, &pawl.Error{
 			Code:    pawl.CodeUnauthenticated,
-			Message: "this server takes calls with an API key only: Authorization: Bearer …",
+			Message: "this server accepts only calls with an API key: Authorization: Bearer …",
 		}
 	case token == "":
 		return Pass{}, nil
@@ -115,8 +114,8 @@ func (g *Gate) Enter(ctx context.Context, token string) (Pass, error) {
 	return p, g.Count(p, 1)
 }
 
-// Count counts calls of a pass's key, all or none of them: ErrLimit when it makes
-// too many. Enter has counted one.
+// Count counts calls of a pass's key, all of them or, with ErrLimit, none. Enter has
+// counted one already.
 func (g *Gate) Count(p Pass, calls int) error {
 	if p.Key == nil || calls == 0 {
 		return nil
@@ -124,7 +123,7 @@ func (g *Gate) Count(p Pass, calls int) error {
 	return g.keys.take(p.Key.ID, cmp.Or(p.Key.Rate, g.o.RatePerKey), calls, "this API key makes")
 }
 
-// Own removes statistics of all namespaces for a key of one namespace: of the sweeps
+// Own removes the statistics of all namespaces for a key of one namespace: of the sweeps
 // it keeps only whether a sweeper is running.
 func (p Pass) Own(s pawl.Stats) pawl.Stats {
 	if p.Key != nil && p.Key.Namespace != pawl.AnyNamespace {
@@ -133,9 +132,8 @@ func (p Pass) Own(s pawl.Stats) pawl.Stats {
 	return s
 }
 
-// Still says whether a call that lasts may go on: ErrUnauthenticated when its key
-// has expired or been revoked since it entered. While the keys cannot be read it
-// may.
+// Still checks the key of a wait or stream again: ErrUnauthenticated if it has expired
+// or been revoked since Enter. While the keys cannot be read, the call may continue.
 func (g *Gate) Still(ctx context.Context, p Pass) error {
 	if p.Key == nil {
 		return nil
@@ -147,20 +145,20 @@ func (g *Gate) Still(ctx context.Context, p Pass) error {
 	return err
 }
 
-// find is the key of a token, as it was at most age ago.
+// find returns the key of a token, read at most age ago.
 func (g *Gate) find(ctx context.Context, token string, age time.Duration) (pawl.APIKey, error) {
 	now := clock.Now()
 	g.mu.Lock()
 	k, ok := g.known[token]
 	good := ok && now.Sub(k.at) < age && (k.key.ExpiresAt == nil || k.key.ExpiresAt.Sub(now) > fresh)
-	if ok && !good && now.Sub(k.at) < fresh { // one asks, the others take it as it is
+	if ok && !good && now.Sub(k.at) < fresh { // one call reads it again; the others use the cached key
 		g.known[token] = known{k.key, now}
 	}
 	g.mu.Unlock()
 	if good {
 		return k.key, nil
 	}
-	if !ok { // a key that was good a while ago is not one of many that are tried
+	if !ok { // a key that was valid before does not count as a guess
 		if err := g.wrong.check(ctx); err != nil {
 			return k.key, err
 		}
@@ -182,10 +180,10 @@ func (g *Gate) find(ctx context.Context, token string, age time.Duration) (pawl.
 	return key, nil
 }
 
-// Admit lets a call in whose pass holds the role that it needs, and answers with
-// the context of its caller: ErrForbidden, ErrNotFound for another namespace, or
-// ErrLimit. global marks calls that concern all namespaces; agent names the caller,
-// for its rate.
+// Admit checks the role, the namespace and the agent's rate of a call, and returns the
+// context of its caller. It returns ErrForbidden, ErrNotFound for another namespace, or
+// ErrLimit. global marks calls that concern all namespaces; agent returns the caller's
+// name for its rate, "" = not limited.
 func (g *Gate) Admit(ctx context.Context, role string, global bool, agent func(pawl.Caller) string) (context.Context, error) {
 	p := Of(ctx)
 	if err := p.May(role, global); err != nil {
@@ -249,15 +247,15 @@ func (p Pass) Caller(role string) (pawl.Caller, error) {
 	return c, nil
 }
 
-// Refusal is a kind of refusal: of a route or tool, "" = before any was reached.
+// Refusal is a kind of refusal: by route or tool ("" = before one was found) and code.
 type Refusal struct {
 	Route string
 	Code  pawl.Code
 }
 
-// Refused puts a refusal on record: a line in the log, at most 10 a second after the first 100, the key's count, and that
-// of Refusals. What is no refusal (of code unauthenticated, forbidden, limit, or
-// not_found for a wall) but a fault leaves nothing.
+// Refused records a refusal: in the log (at most 10 lines a second after the first 100),
+// in the key's count and in Refusals. Errors of code unavailable or internal are faults,
+// not refusals, and are ignored.
 func (g *Gate) Refused(ctx context.Context, route string, why error, about ...any) {
 	code := pawl.CodeOf(why)
 	if code == pawl.CodeUnavailable || code == pawl.CodeInternal {
@@ -279,15 +277,15 @@ func (g *Gate) Refused(ctx context.Context, route string, why error, about ...an
 	}
 }
 
-// Refusals are the refusals of this process so far. The names of routes bound
-// how many kinds there are.
+// Refusals returns the number of refusals in this process, by kind. There are few kinds,
+// because the names of routes are a fixed set.
 func (g *Gate) Refusals() map[Refusal]int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return maps.Clone(g.refusals)
 }
 
-// use counts, and now and then writes what was counted.
+// use counts a use of a key, and from time to time writes the counts.
 func (g *Gate) use(ctx context.Context, id string, refusals int64) {
 	now := clock.Now()
 	g.mu.Lock()
@@ -304,7 +302,7 @@ func (g *Gate) use(ctx context.Context, id string, refusals int64) {
 	}
 }
 
-// Flush writes what was counted. A server does so when it stops.
+// Flush writes the counted uses. A server calls it when it stops.
 func (g *Gate) Flush(ctx context.Context) {
 	g.mu.Lock()
 	uses := make([]pawl.APIKeyUse, 0, len(g.uses))
@@ -323,10 +321,10 @@ func (g *Gate) Flush(ctx context.Context) {
 
 type passKey struct{}
 
-// With is a context of calls that hold a pass.
+// With returns a context that carries a pass.
 func With(ctx context.Context, p Pass) context.Context { return context.WithValue(ctx, passKey{}, p) }
 
-// Of is the pass of a context; one without may do all.
+// Of returns the pass of a context. The zero Pass may do everything.
 func Of(ctx context.Context) Pass {
 	p, _ := ctx.Value(passKey{}).(Pass)
 	return p

@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
-// payloads are the members that carry what work is about; metadata, titles,
-// stages and error messages are not among them.
+// payloads are the members that carry the content of work. Metadata, titles, stages and
+// error messages are not among them.
 var payloads = []string{
 	"payload",
 	"input",
@@ -29,20 +29,20 @@ var payloads = []string{
 	"operations",
 }
 
-// notes are text that is part of a payload.
+// notes are members with text that is part of a payload.
 var notes = []string{"notes"}
 
-// Payloads says whether answers may show payloads: what tasks and items are
-// about and come to, snapshots, details of errors and events. A key that only
-// reads or claims sees none but what it claims itself.
+// Payloads reports whether answers to this caller may contain payloads: what tasks and
+// items are given and produce, snapshots, details of errors and events. A key with only
+// the roles reader and claimer sees only the payloads of what it claims itself.
 func (p Pass) Payloads() bool {
 	return p.Key == nil || p.Key.Payloads || slices.ContainsFunc(p.Key.Roles, func(r string) bool { return r != "reader" && r != "claimer" })
 }
 
-// Hides says that answers of a call are to be shown without payloads (Hide).
+// Hides reports whether answers of a route must be passed to Hide.
 func (p Pass) Hides(r api.Route) bool { return !p.Payloads() && !r.Has(api.ShowsPayloads) }
 
-// HidesFrom is Hides for one answer, a pointer: where to go on is shown whole to
+// HidesFrom is Hides for one answer, a pointer. A resume state keeps its payloads for
 // the key that holds the item's lease.
 func (p Pass) HidesFrom(r api.Route, answer any) bool {
 	state, ok := answer.(*pawl.ResumeState)
@@ -51,7 +51,7 @@ func (p Pass) HidesFrom(r api.Route, answer any) bool {
 
 var rawJSON = reflect.TypeFor[json.RawMessage]()
 
-// Hide empties every payload in v, a pointer to an answer.
+// Hide sets every payload in v, a pointer to an answer, to its zero value.
 func Hide(v any) { hide(reflect.ValueOf(v)) }
 
 func hide(v reflect.Value) {
@@ -69,7 +69,7 @@ func hide(v reflect.Value) {
 		}
 	case reflect.Map:
 		for _, key := range v.MapKeys() {
-			value := reflect.New(v.Type().Elem()).Elem() // what is in a map cannot be set
+			value := reflect.New(v.Type().Elem()).Elem() // values in a map cannot be set in place
 			value.Set(v.MapIndex(key))
 			hide(value)
 			v.SetMapIndex(key, value)

@@ -11,9 +11,9 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// Lasting is the context of a call that waits or streams: it ends within a second
-// when the key of its pass is revoked or expires, and Ended says so. Call end when
-// the call is over. ErrLimit: too many calls of the key last already.
+// Lasting returns the context of a call that waits or streams. It ends within a second
+// after the key is revoked or expires; Ended then returns the reason. Call end when the
+// call is over. It returns ErrLimit if too many waits and streams of the key are open.
 func (g *Gate) Lasting(ctx context.Context) (_ context.Context, end func(), err error) {
 	p := Of(ctx)
 	if p.Key == nil {
@@ -39,7 +39,8 @@ func (g *Gate) Lasting(ctx context.Context) (_ context.Context, end func(), err 
 	return ctx, w.end, nil
 }
 
-// Ended is why the key of a lasting call is not good any more; nil while it is.
+// Ended returns why the key of a lasting call is not valid any more; nil while it is
+// valid.
 func Ended(ctx context.Context) error {
 	var why *pawl.Error
 	if errors.As(context.Cause(ctx), &why) && why.Code == pawl.CodeUnauthenticated {
@@ -48,7 +49,7 @@ func Ended(ctx context.Context) error {
 	return nil
 }
 
-// watch looks after the key of a call that lasts.
+// watch checks the key of a lasting call again and again.
 type watch struct {
 	g      *Gate
 	ctx    context.Context
@@ -89,7 +90,7 @@ func (w *watch) end() {
 	}
 }
 
-// Lasts is how many calls of a key wait or stream now.
+// Lasts returns the number of waits and streams of a key that are open.
 func (g *Gate) Lasts(keyID string) int {
 	g.mu.Lock()
 	defer g.mu.Unlock()

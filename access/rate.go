@@ -9,8 +9,7 @@ import (
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
-// buckets bound how often names come up: each may rate times a second, and as
-// often at once.
+// buckets are token buckets by name. The burst equals the rate.
 type buckets struct {
 	mu sync.Mutex
 	by map[string]*bucket
@@ -23,7 +22,7 @@ type bucket struct {
 
 const mostBuckets = 10_000
 
-// take counts n calls of a name, all or none of them.
+// take takes n tokens, all or none.
 func (b *buckets) take(name string, rate, n int, who string) error {
 	if rate <= 0 {
 		return nil
@@ -52,7 +51,7 @@ func (b *buckets) take(name string, rate, n int, who string) error {
 	return nil
 }
 
-// forget drops those who have been quiet, or all when there are none.
+// forget removes buckets that are full again, or all if there are none.
 func (b *buckets) forget(now time.Time) {
 	for name, k := range b.by {
 		if now.Sub(k.at) > 2*time.Second {

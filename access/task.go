@@ -10,22 +10,21 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
-// RequireTask lets requests to a service of yours through that bear a task token
-// (pawl.Lease's), in the header Pawl-Task-Token or as Authorization: Bearer, whose
-// lease runs: nothing is done there but by work under way. tokens is an engine,
-// or a client whose key holds the role reader; it is asked at every request, so
-// that a lost lease is refused from that moment. What comes after the check is
-// not undone by a lease that ends then.
+// RequireTask protects an HTTP service of yours: it lets only requests through that
+// carry the token of a current lease (pawl.Lease.Token), in the header Pawl-Task-Token
+// or as Authorization: Bearer. tokens is an engine, or a client whose key has the role
+// reader. It is asked for every request, so a lost lease is refused at once. What the
+// handler does after the check is not undone if the lease ends meanwhile.
 //
-// Handlers find whose token it was with TaskOf. Refusals are problem documents:
-// 401 with WWW-Authenticate without a token or with one that is none, 403 with the
-// reason when its lease is over, 503 when it cannot be checked.
+// Handlers read the lease with TaskOf. Refusals are problem documents: 401 with
+// WWW-Authenticate if the token is missing or malformed, 403 with the reason if its
+// lease is over, 503 if it cannot be checked.
 func RequireTask(tokens pawl.TokenReader) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			token := taskToken(r.Header)
 			if token == "" {
-				challenge(w, r, "", "this needs the token of a task under way")
+				challenge(w, r, "", "this request needs a task token")
 				return
 			}
 			t, err := tokens.CheckToken(r.Context(), token)
@@ -36,10 +35,10 @@ func RequireTask(tokens pawl.TokenReader) func(http.Handler) http.Handler {
 				challenge(w, r, `, error="invalid_token"`, "this is no task token")
 			case pawl.CodeLeaseLost, pawl.CodeConflict, pawl.CodeNotFound:
 				p := api.ProblemOf(err, r.URL.Path)
-				no := api.ProblemOf(&pawl.Error{Code: pawl.CodeForbidden, Message: "the task token is no good any more: " + p.Detail}, r.URL.Path)
+				no := api.ProblemOf(&pawl.Error{Code: pawl.CodeForbidden, Message: "the task token is not valid any more: " + p.Detail}, r.URL.Path)
 				no.State, no.Reason = p.State, p.Reason
 				answer(w, no)
-			default: // what is wrong between this service and Pawl is not the caller's to know
+			default: // an error between this service and Pawl does not concern the caller
 				answer(w, api.ProblemOf(&pawl.Error{Code: pawl.CodeUnavailable, Message: "task tokens cannot be checked now"}, r.URL.Path))
 			}
 		})
@@ -48,14 +47,14 @@ func RequireTask(tokens pawl.TokenReader) func(http.Handler) http.Handler {
 
 type taskKey struct{}
 
-// TaskOf is what the task token of a request stands for, which RequireTask has let
-// through.
+// TaskOf returns the lease that a request's token stands for. ok is false outside of
+// handlers behind RequireTask.
 func TaskOf(ctx context.Context) (pawl.TaskToken, bool) {
 	t, ok := ctx.Value(taskKey{}).(pawl.TaskToken)
 	return t, ok
 }
 
-// taskToken is the token of a request; more than one is none.
+// taskToken returns the token of a request; "" if there is none or more than one.
 func taskToken(h http.Header) string {
 	switch own, auth := h.Values(api.TaskTokenHeader), h.Values("Authorization"); {
 	case len(own) == 1:
@@ -66,8 +65,8 @@ func taskToken(h http.Header) string {
 	return ""
 }
 
-// Bearer is the token in a request's Authorization header. For another scheme it
-// returns a token that no key has.
+// Bearer returns the token in the Authorization header. For another scheme it returns
+// the whole header, which is never a valid token.
 func Bearer(h http.Header) string {
 	text := h.Get("Authorization")
 	scheme, token, _ := strings.Cut(text, " ")

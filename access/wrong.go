@@ -13,8 +13,8 @@ import (
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
-// An address may try wrongBurst wrong keys at once, and then wrongRate a second.
-// So many lines of refusals go to the log, likewise.
+// An address may try wrongBurst wrong keys at once, and then wrongRate per second. The
+// log lines of refusals are limited in the same way.
 const (
 	wrongRate  = 1
 	wrongBurst = 20
@@ -24,7 +24,7 @@ const (
 
 type remoteKey struct{}
 
-// From is a context of calls that come from an address, host:port or host.
+// From returns a context of calls from an address, host:port or host.
 func From(ctx context.Context, remote string) context.Context {
 	if host, _, err := net.SplitHostPort(remote); err == nil {
 		remote = host
@@ -32,14 +32,13 @@ func From(ctx context.Context, remote string) context.Context {
 	return context.WithValue(ctx, remoteKey{}, remote)
 }
 
-// wrongKeys bounds how many wrong keys an address tries: each costs a look into
-// the database.
+// wrongKeys limits the wrong keys that an address may try: each costs a query.
 type wrongKeys struct {
 	mu sync.Mutex
 	by map[string]*rate.Limiter
 }
 
-// check refuses an address that has tried too many.
+// check refuses an address that has tried too many wrong keys.
 func (w *wrongKeys) check(ctx context.Context) error {
 	now := clock.Now()
 	w.mu.Lock()
@@ -52,12 +51,12 @@ func (w *wrongKeys) check(ctx context.Context) error {
 		Message: fmt.Sprintf("this address has tried more than %d wrong API keys", wrongBurst)}
 }
 
-// tried notes a wrong key.
+// tried counts a wrong key.
 func (w *wrongKeys) tried(ctx context.Context) {
 	now := clock.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.by) >= mostBuckets { // an address that has rested starts anew anyway
+	if len(w.by) >= mostBuckets { // an address with a full bucket can be forgotten
 		for remote, l := range w.by {
 			if l.TokensAt(now) >= wrongBurst {
 				delete(w.by, remote)
@@ -84,14 +83,14 @@ func remoteOf(ctx context.Context) string {
 	return remote
 }
 
-// lines bounds the lines of refusals in the log.
+// lines limits the log lines of refusals.
 type lines struct {
 	mu   sync.Mutex
 	rate *rate.Limiter
 	left int64
 }
 
-// allow says whether a line may be written, and how many were left out before it.
+// allow reports whether a line may be written, and how many were suppressed before it.
 func (l *lines) allow() (left int64, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,8 +1,8 @@
-// Package agent runs the loop of a model and its tools and streams it as a message, in
-// steps: the model answers, its tools run, the model gets their results, until it calls
-// none. Readers follow the message while it is written, and it can be stopped. When the
-// process dies, another continues from the saved steps: it does not repeat a complete
-// turn of the model, or a tool whose result is saved.
+// Package agent runs the loop of a model and its tools and streams its output as a
+// message. The model answers, its tools run, and the model gets their results, until a
+// turn calls no tool. Readers follow the message while it is written, and it can be
+// stopped. When the process dies, the next attempt continues from the saved steps: it
+// repeats neither a complete turn of the model nor a tool call whose result is saved.
 //
 //	loop := agent.Loop{Model: m, Tools: []agent.Tool{search, send}}
 //	err := worker.Run(ctx, eng, worker.Handle("chat", func(ctx context.Context, in Question) (agent.Result, error) {
@@ -19,32 +19,32 @@ import (
 
 // Model is a language model. Its adapters are in contrib.
 type Model interface {
-	// Name is what messages call it, ≤ 255 characters.
+	// Name is the model's name in messages: at most 255 characters.
 	Name() string
-	// Stream asks for one turn and hands over its parts as they come: text and
-	// reasoning in pieces, tool calls whole. It ends when ctx does, or with the
-	// error of say. What cannot succeed later it marks with pawl.Permanent, what
-	// should wait with pawl.RetryAfter.
-	Stream(ctx context.Context, r Request, say func(Part) error) (End, error)
+	// Stream requests one turn of the model and passes its parts to emit as they arrive:
+	// text and reasoning in pieces, tool calls whole. It returns when ctx ends, or with
+	// the error of emit. An error that a retry cannot help is marked with
+	// pawl.Permanent, one that should be retried later with pawl.RetryAfter.
+	Stream(ctx context.Context, r Request, emit func(Part) error) (End, error)
 }
 
-// Request is what a model is asked: to go on with a conversation.
+// Request is the input of one turn of the model.
 type Request struct {
-	System   string // what it is told before all; "" = nothing
+	System   string // the system prompt; "" = none
 	Messages []Message
 	Tools    []Tool
 }
 
-// Message is one message of a conversation. What tools answered has role tool and
-// follows the message that called them.
+// Message is one message of a conversation. The results of tools are a message of role
+// tool after the message that called them.
 type Message struct {
 	Role  string `json:"role"` // user, assistant, system, tool
 	Parts []Part `json:"parts"`
 }
 
-// Part is a piece of a message: a chunk, and what the model's provider wants back
-// with it when the conversation goes on, for example a signature. Readers of the
-// message do not get that.
+// Part is a piece of a message: a chunk, and the data that the model's provider needs
+// back when the conversation continues, for example a signature. Readers of the message
+// do not see Provider.
 type Part struct {
 	pawl.Chunk
 	Provider json.RawMessage `json:"provider,omitempty"`
@@ -52,25 +52,24 @@ type Part struct {
 
 // End says how a turn ended.
 type End struct {
-	Finish string `json:"finish,omitempty"` // the provider's word for why: stop, length …
+	Finish string `json:"finish,omitempty"` // the provider's reason: stop, length …
 	Usage  Usage  `json:"usage,omitzero"`
 }
 
-// Usage counts tokens.
+// Usage is the number of tokens of a turn or message.
 type Usage struct {
 	Input  int64 `json:"input_tokens"`
 	Output int64 `json:"output_tokens"`
 }
 
-// Text is a message of one text.
+// Text returns a message with one text part.
 func Text(role, text string) Message {
 	return Message{role, []Part{{Chunk: pawl.Chunk{Type: pawl.ChunkText, Text: pawl.Words(text)}}}}
 }
 
-// Conversation reads messages, as lists of a thread give them, for a model:
-// without what was abandoned, with tools' answers as messages of their own. What
-// a provider wanted back of them is not kept beyond their task, and reasoning
-// is left out for that.
+// Conversation converts the messages of a thread into a model's input. Abandoned parts
+// are left out, and results of tools become messages of their own. Reasoning is left out
+// too: the Provider data that it needs is not kept after the message's own task.
 func Conversation(messages []pawl.Message) ([]Message, error) {
 	var out []Message
 	for _, m := range messages {
@@ -105,7 +104,7 @@ func Conversation(messages []pawl.Message) ([]Message, error) {
 	return out, nil
 }
 
-// chunkType is the type of the chunk that a part of a message was made of.
+// chunkType is the chunk type that a message part of this type is made of.
 func chunkType(part string) string {
 	switch part {
 	case "tool-call":

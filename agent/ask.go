@@ -8,13 +8,13 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// OutcomeSignal is the signal that says what became of a call, an Outcome as its
-// payload: {"output": …}, {"output": …, "is_error": true}, or {"again": true} when
-// it did not happen.
+// OutcomeSignal is the name of the signal that reports the outcome of a tool call. Its
+// payload is an Outcome: {"output": …}, {"output": …, "is_error": true}, or {"again":
+// true} if the call did not happen and is to be made.
 const OutcomeSignal = "agent.outcome"
 
-// OutcomeKey is the key of the signal for a call: asked for the first time, or
-// once more after it was made again.
+// OutcomeKey is the key of the outcome signal for a call. time is 1 when the outcome is
+// asked for the first time, and rises by one each time the call was made again.
 func OutcomeKey(c Call, time int) string {
 	key := fmt.Sprintf("%s/%d.%d", c.MessageID, c.Step, c.Number)
 	if time > 1 {
@@ -23,13 +23,13 @@ func OutcomeKey(c Call, time int) string {
 	return key
 }
 
-// begun is what is saved before a call with side effects is made.
+// begun is saved before a call with side effects is made.
 type begun struct {
 	Call
-	Time int `json:"time"` // how often it was
+	Time int `json:"time"` // 1 for the first execution of the call
 }
 
-// settle makes a call once, whatever the number of attempts.
+// settle makes a call and saves its outcome; later attempts read the saved outcome.
 func (r *run) settle(ctx context.Context, c Call) (Outcome, error) {
 	return pawl.Step(ctx, r.name("tool", c.Step, c.Number), func(ctx context.Context) (Outcome, error) {
 		if c.Step <= r.done {
@@ -45,7 +45,7 @@ func (r *run) settle(ctx context.Context, c Call) (Outcome, error) {
 		}
 		now := begun{Call: c, Time: 1}
 		if was, known := earlier.Steps[name]; known {
-			now.Input = nil // or it would be decoded over the words that the message is sending
+			now.Input = nil // json.Unmarshal would write into the bytes of c.Input, which the message still uses
 			if err := json.Unmarshal(was.Snapshot, &now); err != nil {
 				return Outcome{}, err
 			}
@@ -62,7 +62,7 @@ func (r *run) settle(ctx context.Context, c Call) (Outcome, error) {
 	})
 }
 
-// question is saved when it is asked what became of a call.
+// question is saved when the outcome of a call is asked for.
 type question struct {
 	Question string `json:"question"`
 	Signal   string `json:"signal"`
@@ -70,7 +70,7 @@ type question struct {
 	begun
 }
 
-// ask finds out what became of a call that left no result.
+// ask returns the outcome of a call that was started and left no result.
 func (r *run) ask(ctx context.Context, was begun, earlier pawl.ResumeState) (Outcome, error) {
 	if r.Ask != nil {
 		return r.Ask(ctx, was.Call)

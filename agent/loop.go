@@ -9,13 +9,15 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// Loop makes messages with a model and its tools. The zero value of all but Model
-// works; one Loop serves any number of items at a time.
+// Loop produces messages with a model and its tools. Only Model is required. One Loop
+// can serve any number of items at the same time.
 type Loop struct {
-	Model    Model
-	System   string // what the model is told before all
-	Tools    []Tool
-	MaxSteps int // turns of the model, at most the message's own; 0 = the message's, which is 10 unless its task says otherwise
+	Model  Model
+	System string // the system prompt; "" = none
+	Tools  []Tool
+	// MaxSteps bounds the turns of the model. The message's own limit (10 by default)
+	// still applies; 0 = only that.
+	MaxSteps int
 	// Ask returns the outcome of a call with side effects that was started and left no
 	// result. Nil = the item is suspended until the signal OutcomeSignal arrives, with
 	// the key of OutcomeKey and an Outcome as payload; a checkpoint of type
@@ -23,25 +25,25 @@ type Loop struct {
 	Ask func(ctx context.Context, c Call) (Outcome, error)
 }
 
-// Result is what a loop came to.
+// Result is what Loop.Run returns.
 type Result struct {
 	MessageID string `json:"message_id,omitempty"`
 	Text      string `json:"text"`
 	Steps     int    `json:"steps"`
-	Finish    string `json:"finish,omitempty"` // the provider's word for the last turn's end, or one of those below
+	Finish    string `json:"finish,omitempty"` // the provider's reason for the end of the last turn, or one of the constants below
 	Usage     Usage  `json:"usage"`
 }
 
-// How a loop ends, besides the words of providers.
+// The values of Result.Finish besides the provider's own reasons.
 const (
 	FinishStopped  = "stopped"   // the message was stopped
 	FinishMaxSteps = "max_steps" // the model called tools in the last step
 )
 
-// Run goes on with the message of a handler's item, or begins it, and makes it to
-// its end; conversation is what was said before it, the same in every attempt. It
-// is called inside a handler, which returns its error as it is: the item may be
-// suspended (pawl.ErrSuspended). A stopped message is no error.
+// Run continues the message of a handler's item, or starts it, and writes it to its end.
+// conversation is what was said before the message; it must be the same in every
+// attempt. Call Run inside a handler, and return its error unchanged: the item may be
+// suspended (pawl.ErrSuspended). A stopped message is not an error.
 func (l Loop) Run(ctx context.Context, conversation []Message) (Result, error) {
 	tools, err := newKit(l.Tools)
 	if err != nil {
@@ -81,12 +83,12 @@ type run struct {
 	Loop
 	kit  kit
 	msg  *pawl.MessageWriter
-	done int // steps that earlier attempts ended: they are read, not said
+	done int // steps that earlier attempts completed: their chunks are in the message already
 	said []Message
 	out  Result
 }
 
-// turn is what the model said in one step, as it is saved.
+// turn is the output of the model in one step, as it is saved.
 type turn struct {
 	Parts []Part `json:"parts"`
 	End
@@ -124,7 +126,7 @@ func (r *run) steps(ctx context.Context) error {
 	return nil
 }
 
-// name is what something of a step is saved under, unique within the item.
+// name is the name under which part of a step is saved; unique within the item.
 func (r *run) name(what string, n ...int) string {
 	place := fmt.Sprint(n[0])
 	for _, k := range n[1:] {
@@ -133,12 +135,12 @@ func (r *run) name(what string, n ...int) string {
 	return what + ":" + place + "@" + r.msg.ID()
 }
 
-// errOthers is for a message that another program began: its steps are not ours
-// to read.
+// errOthers is returned for a message that another program began: its saved steps cannot
+// be read.
 var errOthers = pawl.Permanent(errors.New("agent: the message's earlier steps were not made by this loop"))
 
-// turn hears the model's n-th turn, or says again what an earlier attempt heard
-// to its end.
+// turn runs the model's n-th turn. If an earlier attempt saved it, turn replays the
+// saved turn instead.
 func (r *run) turn(ctx context.Context, n int) (turn, error) {
 	heard := false
 	t, err := pawl.Step(ctx, r.name("turn", n), func(ctx context.Context) (turn, error) {
@@ -185,8 +187,8 @@ func (r *run) say(p Part) error {
 	return r.msg.Write(p.Chunk)
 }
 
-// add adds a part as it comes. What a model gives a tool is JSON from here on,
-// and its call has an id.
+// add appends a part. The input of a tool call becomes valid JSON, and the call gets an
+// id if it has none.
 func (t *turn) add(p *Part, step int) {
 	if p.Type == pawl.ChunkToolCall {
 		switch {
@@ -208,7 +210,7 @@ func (t *turn) add(p *Part, step int) {
 	t.Parts = append(t.Parts, *p)
 }
 
-// call makes a turn's calls, one after another, and tells what came of them.
+// call makes the tool calls of a turn, one after another, and returns their results.
 func (r *run) call(ctx context.Context, n int, t turn) ([]Part, error) {
 	var out []Part
 	for _, p := range t.Parts {
@@ -234,8 +236,8 @@ func (r *run) call(ctx context.Context, n int, t turn) ([]Part, error) {
 	return out, nil
 }
 
-// endStep saves the step. What is more than one checkpoint holds is in those of
-// its turns and calls.
+// endStep saves the step. If the snapshot is too large for a checkpoint, only its
+// description is saved; its content is in the checkpoints of its turns and calls.
 func (r *run) endStep(ctx context.Context, n int) error {
 	_, err := r.msg.Step(ctx, nil)
 	if errors.Is(err, pawl.ErrInvalid) {

@@ -433,7 +433,8 @@ func TestAConversationIsReadForAModel(t *testing.T) {
 		{
 			Role: pawl.RoleAssistant,
 			Content: json.RawMessage(`[{"type":"reasoning","text":"hm"},{"type":"text","text":"cut","status":"abandoned"},{"type":"text","text":"a"},
-			{"type":"tool-call","toolCallId":"c1","toolName":"look","input":1},{"type":"tool-result","toolCallId":"c1","toolName":"look","output":2},{"type":"text","text":"b"}]`),
+			{"type":"tool-call","toolCallId":"c1","toolName":"look","input":1},{"type":"tool-result","toolCallId":"c1","toolName":"look",` +
+				`"output":2},{"type":"text","text":"b"}]`),
 		},
 		{Role: pawl.RoleUser, Content: json.RawMessage(`[{"type":"text","text":"and?"}]`)},
 	}

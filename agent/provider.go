@@ -11,16 +11,17 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// later is when a turn that broke off is asked for again, by another attempt.
+// later is the delay before another attempt requests an interrupted turn again.
 const later = time.Second
 
-// ErrCut is for a Model whose stream ended before its turn did.
+// ErrCut is returned by a Model whose stream ended before its turn was complete.
 var ErrCut = pawl.RetryAfter(later, errors.New("agent: the model's stream broke off"))
 
-// Failed says of a Model's error whether it passes: its server is busy or away,
-// and is asked again when it says or a second later, or it will never take the
-// request. res is the server's answer; nil = there was none.
-func Failed(ctx context.Context, err error, res *http.Response) error {
+// ClassifyError marks the error of a Model as temporary or permanent. Without a response
+// (res is nil), and for status 408, 409, 429 and 5xx, the turn is retried after the time
+// in Retry-After, at least a second. Other statuses are permanent. If ctx has ended,
+// ClassifyError returns ctx.Err().
+func ClassifyError(ctx context.Context, err error, res *http.Response) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -39,9 +40,9 @@ func Failed(ctx context.Context, err error, res *http.Response) error {
 	return pawl.Permanent(err)
 }
 
-// Told is what a tool answered, for a Model that is told it as text: a JSON string
-// as what it says, all else as JSON.
-func Told(output json.RawMessage) string {
+// OutputText is the output of a tool as text for a Model: the content of a JSON string,
+// or any other value as JSON.
+func OutputText(output json.RawMessage) string {
 	var text string
 	if json.Unmarshal(output, &text) == nil {
 		return text

@@ -28,7 +28,7 @@ func TestFailuresOfModelsSayWhetherTheyPass(t *testing.T) {
 		if status == http.StatusTooManyRequests {
 			res.Header.Set("Retry-After", "7")
 		}
-		err := agent.Failed(t.Context(), broke, res)
+		err := agent.ClassifyError(t.Context(), broke, res)
 		retried, after := pawl.RetryOf(err)
 		if retried != want.retried || retried && (after == nil || *after != want.after) || !errors.Is(err, broke) {
 			t.Errorf("%d: retried %t after %v: %v", status, retried, after, err)
@@ -36,14 +36,14 @@ func TestFailuresOfModelsSayWhetherTheyPass(t *testing.T) {
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
-	if err := agent.Failed(ended, broke, nil); !errors.Is(err, context.Canceled) {
+	if err := agent.ClassifyError(ended, broke, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("after the end of its context: %v", err)
 	}
 }
 
 func TestWhatAToolAnsweredIsTold(t *testing.T) {
 	for output, want := range map[string]string{`"so \"it\" is"`: `so "it" is`, `{"a":[1]}`: `{"a":[1]}`, `7`: `7`} {
-		if got := agent.Told(json.RawMessage(output)); got != want {
+		if got := agent.OutputText(json.RawMessage(output)); got != want {
 			t.Errorf("%s is told as %s", output, got)
 		}
 	}

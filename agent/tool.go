@@ -14,18 +14,20 @@ import (
 type Tool struct {
 	Name        string
 	Description string
-	Schema      json.RawMessage // JSON Schema (2020-12) of its input; nil = any
-	// SideEffects marks what must not happen twice. Such a call is recorded before
-	// it is made, and when no result of it was saved, because the process died in
-	// between, it is not made again: it is asked what became of it (Loop.Ask).
+	Schema      json.RawMessage // JSON Schema (2020-12) of its input; nil = any input
+	// SideEffects marks a tool that must not run twice for one call. Such a call is
+	// recorded before it is made. If the process dies before its result is saved, the
+	// call is not repeated: its outcome is asked for (Loop.Ask).
 	SideEffects bool
-	// Run does it. Its result, any value as JSON (≤ 1 MiB), is saved and told to the
-	// model, and so is an error; pawl.Permanent and pawl.RetryAfter fail the item's
-	// attempt instead. ctx ends when the message is stopped.
+	// Run executes the tool. Its result (any value, at most 1 MiB as JSON) is saved and
+	// given to the model, and so is an error. An error marked with pawl.Permanent or
+	// pawl.RetryAfter fails the item's attempt instead. ctx ends when the message is
+	// stopped.
 	Run func(ctx context.Context, input json.RawMessage) (any, error)
 }
 
-// Func is a tool that takes and gives typed values.
+// Func returns a tool whose input and result are typed values. schema is the JSON Schema
+// of its input; "" = any input.
 func Func[In, Out any](name, description, schema string, fn func(context.Context, In) (Out, error)) Tool {
 	return Tool{
 		Name:        name,
@@ -51,14 +53,14 @@ type Call struct {
 	Input     json.RawMessage `json:"input"`
 }
 
-// Outcome is what became of a call.
+// Outcome is the outcome of a call.
 type Outcome struct {
 	Output  json.RawMessage `json:"output,omitempty"`
 	IsError bool            `json:"is_error,omitempty"`
-	Again   bool            `json:"again,omitempty"` // an answer to Ask: it did not happen, make it
+	Again   bool            `json:"again,omitempty"` // only as an answer to Ask: the call did not happen, make it
 }
 
-// kit are tools by name, with their schemas compiled.
+// kit is the tools by name, with compiled schemas.
 type kit map[string]fitted
 
 type fitted struct {
@@ -82,7 +84,7 @@ func newKit(tools []Tool) (kit, error) {
 	return k, nil
 }
 
-// refused is the answer to a call that no tool can take.
+// refused returns the answer to a call of an unknown tool or with an unfit input.
 func (k kit) refused(c Call) (Outcome, bool) {
 	t, known := k[c.Name]
 	if !known {
@@ -94,7 +96,7 @@ func (k kit) refused(c Call) (Outcome, bool) {
 	return Outcome{}, false
 }
 
-// run makes a call. Its error says that there is no outcome to save.
+// run makes a call. It returns an error if there is no outcome to save.
 func (k kit) run(ctx context.Context, c Call) (Outcome, error) {
 	out, err := k[c.Name].Run(ctx, c.Input)
 	switch {
@@ -116,10 +118,10 @@ func (k kit) run(ctx context.Context, c Call) (Outcome, error) {
 	return Outcome{Output: b}, nil
 }
 
-// outcomeRoom is what a saved outcome has besides its output.
+// outcomeRoom is the size of a saved outcome without its output, in bytes.
 const outcomeRoom = 100
 
-// steers says that an error is about the item, not about the call.
+// steers reports whether an error concerns the item and not only the call.
 func steers(err error) bool {
 	retryable, after := pawl.RetryOf(err)
 	return !retryable || after != nil || errors.Is(err, pawl.ErrSuspended) || errors.Is(err, pawl.ErrLeaseLost)
@@ -129,7 +131,7 @@ func failed(message string) Outcome {
 	return Outcome{Output: raw(map[string]string{"error": message}), IsError: true}
 }
 
-// raw writes plain values.
+// raw encodes a value that always has a JSON form.
 func raw(v any) json.RawMessage {
 	b, _ := json.Marshal(v)
 	return b

@@ -27,8 +27,10 @@ func (b *bench) held(ctx context.Context) error {
 	n := b.sized(500_000, 60_000)
 	pawls := func(url string) (*slicer, error) { return b.pawlChurn(ctx, url, n) }
 	rivers := func(url string) (*slicer, error) { return riverChurn(ctx, url, n) }
-	free, pinned := &churning{name: "Pawl", churn: pawls, on: forPawl}, &churning{name: "Pawl, snapshot held", pinned: true, churn: pawls, on: forPawl}
-	riverFree, riverPinned := &churning{name: "River", churn: rivers, on: forRiver}, &churning{name: "River, snapshot held", pinned: true, churn: rivers, on: forRiver}
+	free, pinned := &churning{name: "Pawl", churn: pawls, on: forPawl},
+		&churning{name: "Pawl, snapshot held", pinned: true, churn: pawls, on: forPawl}
+	riverFree, riverPinned := &churning{name: "River", churn: rivers, on: forRiver},
+		&churning{name: "River, snapshot held", pinned: true, churn: rivers, on: forRiver}
 	kinds := []*churning{pinned, riverPinned, free, riverFree}
 	if b.short {
 		kinds = kinds[:3]
@@ -63,7 +65,8 @@ func (b *bench) held(ctx context.Context) error {
 	}
 	of := fmt.Sprintf("of %s items", figure(float64(n)))
 	rate := func(s series) string { return figure(s.median()) + "/s" }
-	b.add(line{name: "snapshot held: last tenth against first", got: pinned.last, unit: "×", atLeast: 0.85, absolute: of, peer: "River: " + figure(riverPinned.last.median()) + "×"})
+	b.add(line{name: "snapshot held: last tenth against first", got: pinned.last, unit: "×", atLeast: 0.85, absolute: of,
+		peer: "River: " + figure(riverPinned.last.median()) + "×"})
 	atEnd := line{name: "no snapshot held: last tenth against first", got: free.last, unit: "×", atLeast: 0.9, absolute: of}
 	if b.short { // River has not yet lost what it loses in 500,000
 		b.add(atEnd)
@@ -71,12 +74,14 @@ func (b *bench) held(ctx context.Context) error {
 	}
 	atEnd.peer = "River: " + figure(riverFree.last.median()) + "×"
 	b.add(atEnd)
-	b.add(line{name: "snapshot held: overall", got: pinned.overall.over(riverPinned.overall), unit: "×", atLeast: 2.3, absolute: rate(pinned.overall), peer: "River: " + rate(riverPinned.overall)})
+	b.add(line{name: "snapshot held: overall", got: pinned.overall.over(riverPinned.overall), unit: "×", atLeast: 2.3,
+		absolute: rate(pinned.overall), peer: "River: " + rate(riverPinned.overall)})
 	return drawChurns(n, []*churning{free, pinned, riverFree, riverPinned}).write(b.docs, "held-snapshot.svg")
 }
 
 func drawChurns(n int, all []*churning) curve {
-	c := curve{title: fmt.Sprintf("Items a second while %s go through, with and without a snapshot held", figure(float64(n))), x: "items done", y: "items a second"}
+	c := curve{title: fmt.Sprintf("Items a second while %s go through, with and without a snapshot held", figure(float64(n))),
+		x: "items done", y: "items a second"}
 	for _, k := range all {
 		l := plot{name: k.name}
 		for i, v := range k.parts {
@@ -155,9 +160,11 @@ func (b *bench) backlog(ctx context.Context) error {
 	}
 	for _, p := range []plot{ones, hundreds} {
 		first, last := p.points[0], p.points[len(p.points)-1]
-		b.add(line{name: p.name + ", backlog of 5 M against 10 k", got: series{last.y / first.y}, unit: "×", atMost: 1.2, absolute: figure(last.y) + " ms"})
+		b.add(line{name: p.name + ", backlog of 5 M against 10 k", got: series{last.y / first.y}, unit: "×", atMost: 1.2,
+			absolute: figure(last.y) + " ms"})
 	}
-	return curve{title: "p50 of a claim, by how much waits", x: "items waiting", y: "ms", logX: true, lines: []plot{ones, hundreds}}.write(b.docs, "backlog.svg")
+	return curve{title: "p50 of a claim, by how much waits", x: "items waiting", y: "ms", logX: true,
+		lines: []plot{ones, hundreds}}.write(b.docs, "backlog.svg")
 }
 
 // claimTimes takes n claims, in ms.
@@ -219,7 +226,8 @@ func (b *bench) bloat(ctx context.Context) error {
 		heapNew, indexesNew := wide(fresh)
 		b.add(line{name: "bloat of wide tables after 1 M items", got: series{(heap + indexes) / (heapNew + indexesNew)}, unit: "×", atMost: 1.1,
 			absolute: fmt.Sprintf("heap %s×, indexes %s×", figure(heap/heapNew), figure(indexes/indexesNew))})
-		b.add(line{name: "hot tables reused: size after a fifth more", got: series{hot(again) / hot(churned)}, unit: "×", atMost: 1.05, absolute: fmt.Sprintf("%d MiB", int64(hot(again))>>20)})
+		b.add(line{name: "hot tables reused: size after a fifth more", got: series{hot(again) / hot(churned)}, unit: "×", atMost: 1.05,
+			absolute: fmt.Sprintf("%d MiB", int64(hot(again))>>20)})
 		b.say("%s bytes an item on disk", figure((heap+indexes)/float64(n+n/5)))
 		return nil
 	})
@@ -273,7 +281,8 @@ func (b *bench) manyCheckpoints(ctx context.Context) error {
 		}
 		last, err := h.appendCheckpoints(ctx, n)
 		b.say("checkpoints: first %s/s, up to a million %s/s, then %s/s", figure(first), figure(between), figure(last))
-		b.add(line{name: "checkpoint append at 1 M checkpoints, against few", got: series{last / first}, unit: "×", atLeast: 0.9, absolute: figure(last) + "/s"})
+		b.add(line{name: "checkpoint append at 1 M checkpoints, against few", got: series{last / first}, unit: "×", atLeast: 0.9,
+			absolute: figure(last) + "/s"})
 		return err
 	})
 }

@@ -31,7 +31,8 @@ func (b *bench) http(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		b.add(line{name: "HTTP heartbeat p99, " + db.name, got: late, unit: " ms", atMost: 20, absolute: "at " + figure(reached.median()) + " calls/s"})
+		b.add(line{name: "HTTP heartbeat p99, " + db.name, got: late, unit: " ms", atMost: 20,
+			absolute: "at " + figure(reached.median()) + " calls/s"})
 	}
 	return b.waiters(ctx)
 }
@@ -81,7 +82,8 @@ func (b *bench) livesOverHTTP(ctx context.Context, name string, on func(func(url
 				return err
 			}
 			used := b.shares(s).less(before)
-			b.say("%s over HTTP: %s; processor time: load tool %.0f %%, server %.0f %%, database %.0f %%", name, l, used.tool, used.server, used.database)
+			b.say("%s over HTTP: %s; processor time: load tool %.0f %%, server %.0f %%, database %.0f %%", name, l, used.tool, used.server,
+				used.database)
 			over, tool, server = append(over, l.rate()), append(tool, used.tool), append(server, used.server)
 			return nil
 		})
@@ -90,8 +92,9 @@ func (b *bench) livesOverHTTP(ctx context.Context, name string, on func(func(url
 		return err
 	}
 	b.add(line{name: "HTTP whole life, 64 connections, " + name, got: over.over(inside), unit: "×", atLeast: 0.25,
-		absolute: fmt.Sprintf("%s/s; of the processor time the load tool has %.0f %%, the server %.0f %%", figure(over.median()), tool.median(), server.median()),
-		peer:     "in process: " + figure(inside.median()) + "/s"})
+		absolute: fmt.Sprintf("%s/s; of the processor time the load tool has %.0f %%, the server %.0f %%", figure(over.median()), tool.median(),
+			server.median()),
+		peer: "in process: " + figure(inside.median()) + "/s"})
 	return nil
 }
 
@@ -150,7 +153,8 @@ func livesThrough(s *served, n int) (l life, err error) {
 			return
 		}
 		start := clock.Now()
-		err = attack(s, n, fullSpeed, target, each, vegeta.Workers(crowd), vegeta.MaxWorkers(crowd), vegeta.Connections(crowd), vegeta.MaxConnections(crowd))
+		err = attack(s, n, fullSpeed, target, each, vegeta.Workers(crowd), vegeta.MaxWorkers(crowd), vegeta.Connections(crowd),
+			vegeta.MaxConnections(crowd))
 		*into = perSecond(n, clock.Now().Sub(start))
 	}
 	phase(&l.create, func(int) (string, any) { return "/v1/tasks", pawl.NewTask{Type: taskOf, Payload: payload} }, ok)
@@ -189,7 +193,8 @@ const fullSpeed = 0
 
 // attack sends n calls; each is told of every answer, none of which may be a
 // refusal.
-func attack(s *served, n, pace int, target func(i int) (path string, body any), each func(*vegeta.Result) error, o ...func(*vegeta.Attacker)) (err error) {
+func attack(s *served, n, pace int, target func(i int) (path string, body any), each func(*vegeta.Result) error,
+	o ...func(*vegeta.Attacker)) (err error) {
 	bodies, urls := make([][]byte, n), make([]string, n)
 	for i := range n {
 		path, body := target(i)
@@ -200,7 +205,8 @@ func attack(s *served, n, pace int, target func(i int) (path string, body any), 
 	}
 	var next atomic.Int64
 	jsons, stream := http.Header{"Content-Type": {"application/json"}}, http.Header{"Accept": {"text/event-stream"}}
-	agent := http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, "Mcp-Protocol-Version": {"2025-11-25"}}
+	agent := http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"},
+		"Mcp-Protocol-Version": {"2025-11-25"}}
 	targeter := func(t *vegeta.Target) error {
 		i := next.Add(1) - 1
 		t.Method, t.URL, t.Body, t.Header = http.MethodPost, urls[i], bodies[i], jsons

@@ -31,8 +31,10 @@ func (b *bench) leases(ctx context.Context) error {
 			return err
 		}
 	}
-	b.add(line{name: "lease end to claimed again p99, PostgreSQL", got: onPostgres, unit: " ms", atMost: 1000, absolute: "of " + figure(float64(n)) + " expiring together"})
-	b.add(line{name: "lease end to claimed again p99, SQLite", got: onSQLite, unit: " ms", atMost: 1000, absolute: "of " + figure(float64(n)) + " expiring together"})
+	b.add(line{name: "lease end to claimed again p99, PostgreSQL", got: onPostgres, unit: " ms", atMost: 1000,
+		absolute: "of " + figure(float64(n)) + " expiring together"})
+	b.add(line{name: "lease end to claimed again p99, SQLite", got: onSQLite, unit: " ms", atMost: 1000,
+		absolute: "of " + figure(float64(n)) + " expiring together"})
 	return nil
 }
 
@@ -65,7 +67,8 @@ func (b *bench) heartbeats(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.add(line{name: "heartbeat of 100,000 leases every 30 s", got: share, unit: " % of a core", atMost: 4, absolute: "server and caller, measured on " + figure(float64(n))})
+	b.add(line{name: "heartbeat of 100,000 leases every 30 s", got: share, unit: " % of a core", atMost: 4,
+		absolute: "server and caller, measured on " + figure(float64(n))})
 	b.add(line{name: "wide rows rewritten by heartbeats", got: series{float64(rewritten)}, atMost: 0})
 	return nil
 }

@@ -53,7 +53,8 @@ var (
 	}}
 )
 
-func pawlLife(ctx context.Context, url string, n, batch int, fill func(*house, context.Context, int, int) (time.Duration, error)) (create, drain time.Duration, err error) {
+func pawlLife(ctx context.Context, url string, n, batch int, fill func(*house, context.Context, int, int) (time.Duration, error)) (create,
+	drain time.Duration, err error) {
 	h, err := openHouse(ctx, url)
 	if err != nil {
 		return 0, 0, err
@@ -94,7 +95,8 @@ func (b *bench) measure(ctx context.Context, s system, n, batch int, into *lives
 	into.create = append(into.create, perSecond(n, create))
 	into.drain = append(into.drain, perSecond(n, drain))
 	into.wal = append(into.wal, float64(after-before)/float64(n))
-	b.say("%s, batch %d: create %s/s, drain %s/s, %s bytes of log an item", s.name, batch, figure(perSecond(n, create)), figure(perSecond(n, drain)), figure(into.wal[len(into.wal)-1]))
+	b.say("%s, batch %d: create %s/s, drain %s/s, %s bytes of log an item", s.name, batch, figure(perSecond(n, create)),
+		figure(perSecond(n, drain)), figure(into.wal[len(into.wal)-1]))
 	return err
 }
 
@@ -122,7 +124,8 @@ func (b *bench) life(ctx context.Context) error {
 		return err
 	}
 	drains := func(name string, got, peer series, least float64, who string) {
-		b.add(line{name: name, got: got.over(peer), unit: "×", atLeast: least, absolute: figure(got.median()) + "/s", peer: who + ": " + figure(peer.median()) + "/s"})
+		b.add(line{name: name, got: got.over(peer), unit: "×", atLeast: least, absolute: figure(got.median()) + "/s",
+			peer: who + ": " + figure(peer.median()) + "/s"})
 	}
 	best := riverBest.String()
 	drains("drain one task, batch 1000", one1000.drain, river.drain, 2.5, best)
@@ -135,8 +138,10 @@ func (b *bench) life(ctx context.Context) error {
 	drains("create tasks of one", solo1000.create, river.create, 0.9, "River InsertManyFast")
 	drains("one big task against tasks of one", one1000.drain, solo1000.drain, 1.0, "tasks of one")
 	b.say("the SQL limit creates %s/s", limit1000.create)
-	b.add(line{name: "WAL of a whole life, item of a big task", got: one1000.wal, unit: " B", atMost: 2900, peer: "River: " + figure(river.wal.median()) + " B"})
-	b.add(line{name: "WAL of a whole life, task of one", got: solo1000.wal, unit: " B", atMost: 3400, peer: "River: " + figure(river.wal.median()) + " B; SQL limit: " + figure(limit1000.wal.median()) + " B"})
+	b.add(line{name: "WAL of a whole life, item of a big task", got: one1000.wal, unit: " B", atMost: 2900,
+		peer: "River: " + figure(river.wal.median()) + " B"})
+	b.add(line{name: "WAL of a whole life, task of one", got: solo1000.wal, unit: " B", atMost: 3400,
+		peer: "River: " + figure(river.wal.median()) + " B; SQL limit: " + figure(limit1000.wal.median()) + " B"})
 	return b.riverAtDefaults(ctx, solo1000.drain)
 }
 
@@ -168,7 +173,8 @@ func (b *bench) riverAtDefaults(ctx context.Context, pawl series) error {
 	if err != nil {
 		return err
 	}
-	b.add(line{name: "drain tasks of one, River at its defaults", got: pawl.over(rates), unit: "×", atLeast: 2.0, absolute: figure(pawl.median()) + "/s", peer: riverDefaults.String() + ": " + figure(rates.median()) + "/s"})
+	b.add(line{name: "drain tasks of one, River at its defaults", got: pawl.over(rates), unit: "×", atLeast: 2.0,
+		absolute: figure(pawl.median()) + "/s", peer: riverDefaults.String() + ": " + figure(rates.median()) + "/s"})
 	return nil
 }
 

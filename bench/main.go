@@ -88,7 +88,8 @@ func run() int {
 	flag.BoolVar(&b.short, "short", false, "smaller sizes and without what takes minutes: under 6 minutes")
 	flag.IntVar(&b.rounds, "rounds", 3, "how often the systems alternate")
 	flag.Float64Var(&b.scale, "scale", 1, "of all sizes; other than 1 is for trying the bench itself")
-	flag.DurationVar(&b.soak, "soak", 0, "how long the section messages has its streams speak in the end, to see that memory stays flat; 0 = not")
+	flag.DurationVar(&b.soak, "soak", 0,
+		"how long the section messages has its streams speak in the end, to see that memory stays flat; 0 = not")
 	flag.StringVar(&b.docs, "docs", "../docs", "where performance.md is and the curves go")
 	only := flag.String("only", "", "run only sections whose names match")
 	profile := flag.String("profile", "", "write a CPU profile here")

@@ -56,7 +56,8 @@ func (b *bench) checkouts(ctx context.Context, url string, n, callers int, over,
 	each := func(target func(i int) (string, any)) (float64, error) {
 		got, start := 0, clock.Now()
 		err := attack(s, n, fullSpeed, target, func(r *vegeta.Result) error {
-			got += bytes.Count(r.Body, []byte(`"lease_expires_at"`)) + bytes.Count(r.Body, []byte(`\"lease_expires_at\"`)) // once, but over MCP twice
+			// once, but over MCP twice
+			got += bytes.Count(r.Body, []byte(`"lease_expires_at"`)) + bytes.Count(r.Body, []byte(`\"lease_expires_at\"`))
 			return nil
 		}, vegeta.Workers(uint64(callers)), vegeta.MaxWorkers(uint64(callers)), vegeta.Connections(callers), vegeta.MaxConnections(callers))
 		took := clock.Now().Sub(start)

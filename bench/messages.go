@@ -29,9 +29,12 @@ func (b *bench) messages(ctx context.Context) error {
 			return err
 		}
 		said := fmt.Sprintf("%d streams", db.streams)
-		b.add(line{name: said + " of 50 chunks/s, what is taken in, " + db.name, got: kept, unit: "×", atLeast: 0.98, absolute: figure(50*float64(db.streams)) + " chunks/s asked"})
-		b.add(line{name: said + ", reader lag p99, " + db.name, got: here.p99, unit: " ms", atMost: 250, absolute: "p50 " + figure(here.p50.median()) + " ms, the writer's 100 ms included"})
-		b.add(line{name: said + ", lag p99 at another server, " + db.name, got: there.p99, unit: " ms", atMost: 250, absolute: "p50 " + figure(there.p50.median()) + " ms"})
+		b.add(line{name: said + " of 50 chunks/s, what is taken in, " + db.name, got: kept, unit: "×", atLeast: 0.98,
+			absolute: figure(50*float64(db.streams)) + " chunks/s asked"})
+		b.add(line{name: said + ", reader lag p99, " + db.name, got: here.p99, unit: " ms", atMost: 250,
+			absolute: "p50 " + figure(here.p50.median()) + " ms, the writer's 100 ms included"})
+		b.add(line{name: said + ", lag p99 at another server, " + db.name, got: there.p99, unit: " ms", atMost: 250,
+			absolute: "p50 " + figure(there.p50.median()) + " ms"})
 	}
 	if err := b.audience(ctx, bases[0]); err != nil {
 		return err
@@ -120,7 +123,9 @@ func (b *bench) audience(ctx context.Context, db base) error {
 	if err != nil {
 		return err
 	}
-	b.add(line{name: "1,000 readers of one message, queries against 1", got: crowded.over(alone), unit: "×", atMost: 1.1, absolute: figure(crowded.median()) + " transactions a flush, all that the two servers do; " + figure(alone.median()) + " with one reader"})
+	b.add(line{name: "1,000 readers of one message, queries against 1", got: crowded.over(alone), unit: "×", atMost: 1.1,
+		absolute: figure(crowded.median()) + " transactions a flush, all that the two servers do; " + figure(alone.median()) +
+			" with one reader"})
 	b.add(line{name: "1,000 readers of one message, lag p99", got: lag, unit: " ms", atMost: 250, absolute: "at another server"})
 	return nil
 }
@@ -172,7 +177,8 @@ func (b *bench) long(ctx context.Context, db base) error {
 		how string
 		got series
 	}{{"while it is open", open}, {"when it has ended", ended}, {"as a stream from its beginning", replayed}} {
-		b.add(line{name: "10,000 chunks read " + l.how + ", " + db.name, got: series{l.got.quantile(0.95)}, unit: " ms", atMost: 20, absolute: "p95; p50 " + figure(l.got.median()) + " ms"})
+		b.add(line{name: "10,000 chunks read " + l.how + ", " + db.name, got: series{l.got.quantile(0.95)}, unit: " ms", atMost: 20,
+			absolute: "p95; p50 " + figure(l.got.median()) + " ms"})
 	}
 	return nil
 }
@@ -225,13 +231,15 @@ func (b *bench) soaks(ctx context.Context, db base) error {
 		}()
 		err = s.run(ctx, b.soak)
 		end()
-		b.say("%s for %s: %s chunks, lag p99 %s ms, memory by quarter %s", db.name, b.soak, figure(float64(s.said.Load())), figure(s.lags.quantile(0.99)), resident)
+		b.say("%s for %s: %s chunks, lag p99 %s ms, memory by quarter %s", db.name, b.soak, figure(float64(s.said.Load())),
+			figure(s.lags.quantile(0.99)), resident)
 		return errors.Join(err, <-watched)
 	})
 	if err != nil {
 		return err
 	}
-	b.add(line{name: "memory after a soak, against before, " + db.name, got: series{resident[parts-1].median() / resident[1].median()}, unit: "×", atMost: 1.1,
+	b.add(line{name: "memory after a soak, against before, " + db.name, got: series{resident[parts-1].median() / resident[1].median()},
+		unit: "×", atMost: 1.1,
 		absolute: figure(resident[parts-1].median()) + " MB after " + b.soak.String()})
 	return nil
 }

@@ -176,7 +176,8 @@ func (h *house) complete(ctx context.Context, leases []pawl.Lease) error {
 func (h *house) claimAll(ctx context.Context, n, leaseSeconds int) ([]pawl.Lease, error) {
 	var all []pawl.Lease
 	for len(all) < n {
-		got, err := h.Claim(ctx, pawl.ClaimRequest{WorkerID: "bench", Types: []string{taskOf}, Limit: min(pawl.MaxClaim, n-len(all)), LeaseSeconds: leaseSeconds})
+		got, err := h.Claim(ctx, pawl.ClaimRequest{WorkerID: "bench", Types: []string{taskOf}, Limit: min(pawl.MaxClaim, n-len(all)),
+			LeaseSeconds: leaseSeconds})
 		if err != nil {
 			return nil, err
 		}

@@ -14,7 +14,8 @@ import (
 )
 
 // durableFile is how every system here opens SQLite: WAL, each commit on disk.
-const durableFile = "?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(5000)&_pragma=cache_size(-65536)&_txlock=immediate"
+const durableFile = "?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(5000)" +
+	"&_pragma=cache_size(-65536)&_txlock=immediate"
 
 // openFile opens a fresh file with one connection.
 func (b *bench) openFile() (*sql.DB, error) {

@@ -90,9 +90,10 @@ func serveAsChild(args []string, in io.Reader, out io.Writer) error {
 		}
 		log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 		err = server.Serve(ctx, "127.0.0.1:0", server.New(h.Engine, server.Options{Stopping: ctx, Log: log,
-			At: map[string]http.Handler{"/mcp": mcp.New(h.Engine, mcp.Options{Stopping: ctx, Log: log, Tools: mcp.ToolsAll}).HTTP()}}), server.ServeOptions{Log: log, Listening: func(at net.Addr) {
-			_, _ = fmt.Fprintln(out, at) // whoever started it sees that it is gone
-		}})
+			At: map[string]http.Handler{"/mcp": mcp.New(h.Engine, mcp.Options{Stopping: ctx, Log: log, Tools: mcp.ToolsAll}).HTTP()}}),
+			server.ServeOptions{Log: log, Listening: func(at net.Addr) {
+				_, _ = fmt.Fprintln(out, at) // whoever started it sees that it is gone
+			}})
 		return errors.Join(err, h.stop())
 	})
 }

@@ -43,11 +43,15 @@ func (b *bench) single(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.say("64 callers: create %s/s, complete %s/s; without group commit %s/s, %s/s; River %s/s", with.create, with.drain, without.create, without.drain, river)
+	b.say("64 callers: create %s/s, complete %s/s; without group commit %s/s, %s/s; River %s/s", with.create, with.drain, without.create,
+		without.drain, river)
 	rate := func(s series) string { return figure(s.median()) + "/s" }
-	b.add(line{name: "single create, 64 callers, group commit", got: with.create.over(without.create), unit: "×", atLeast: 2.5, absolute: rate(with.create), peer: "without: " + rate(without.create)})
-	b.add(line{name: "single complete, 64 callers, group commit", got: with.drain.over(without.drain), unit: "×", atLeast: 6, absolute: rate(with.drain), peer: "without: " + rate(without.drain)})
-	b.add(line{name: "single create, 64 callers, against River", got: with.create.over(river), unit: "×", atLeast: 3, absolute: rate(with.create), peer: "River Insert: " + rate(river)})
+	b.add(line{name: "single create, 64 callers, group commit", got: with.create.over(without.create), unit: "×", atLeast: 2.5,
+		absolute: rate(with.create), peer: "without: " + rate(without.create)})
+	b.add(line{name: "single complete, 64 callers, group commit", got: with.drain.over(without.drain), unit: "×", atLeast: 6,
+		absolute: rate(with.drain), peer: "without: " + rate(without.drain)})
+	b.add(line{name: "single create, 64 callers, against River", got: with.create.over(river), unit: "×", atLeast: 3,
+		absolute: rate(with.create), peer: "River Insert: " + rate(river)})
 	return nil
 }
 
@@ -134,7 +138,8 @@ func ungrouped(ctx context.Context, url string, n int, into *lives) error {
 		for i := who; i < n; i += crowd {
 			if err := db.Auto(ctx, func(ctx context.Context, tx store.Tx) error {
 				l := leases[i]
-				done, err := hot.Complete(ctx, tx, []store.Complete{{Fence: store.Fence{Namespace: pawl.DefaultNamespace, ItemID: l.ID, WorkerID: l.WorkerID, Attempt: l.Attempt}, Result: string(result)}})
+				done, err := hot.Complete(ctx, tx, []store.Complete{{Fence: store.Fence{Namespace: pawl.DefaultNamespace, ItemID: l.ID,
+					WorkerID: l.WorkerID, Attempt: l.Attempt}, Result: string(result)}})
 				if err == nil && len(done) != 1 {
 					err = fmt.Errorf("%s was not completed", l.ID)
 				}
@@ -153,7 +158,8 @@ func ungrouped(ctx context.Context, url string, n int, into *lives) error {
 func row() (store.NewTask, store.NewItem) {
 	id, actor := ulid.Make().String(), store.Actor{Type: pawl.ActorAPI}
 	data, _ := json.Marshal(map[string]any{"type": taskOf, "items": 1}) // always marshals
-	task := store.NewTask{ID: "tsk_" + id, Namespace: pawl.DefaultNamespace, Type: taskOf, Solo: true, Metadata: "{}", Items: 1, Actor: actor, Data: string(data)}
+	task := store.NewTask{ID: "tsk_" + id, Namespace: pawl.DefaultNamespace, Type: taskOf, Solo: true, Metadata: "{}", Items: 1,
+		Actor: actor, Data: string(data)}
 	item := store.NewItem{ID: "itm_" + id, Namespace: task.Namespace, TaskID: task.ID, Type: taskOf, Kind: pawl.KindWork, Solo: true,
 		MaxAttempts: pawl.DefaultMaxAttempts, Input: string(payload), Actor: actor, Data: store.Text(data)}
 	return task, item

@@ -21,7 +21,8 @@ const (
 )
 
 // words are what it says, a chunk each.
-var words = []pawl.Words{"The ", "pawl ", "drops ", "into ", "each ", "tooth ", "as ", "it ", "passes, ", "and ", "the ", "wheel ", "cannot ", "turn ", "back. "}
+var words = []pawl.Words{"The ", "pawl ", "drops ", "into ", "each ", "tooth ", "as ", "it ", "passes, ", "and ", "the ", "wheel ",
+	"cannot ", "turn ", "back. "}
 
 // speech is a number of messages that are made at once, each with readers who
 // stay with it.

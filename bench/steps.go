@@ -27,8 +27,10 @@ func (b *bench) stepsOfBoth(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	b.add(line{name: "steps in a row in one handler, SQLite", got: file, unit: "/s", atLeast: 3000, peer: "Restate 1.08k/s, DBOS 0.96k/s (measured elsewhere)"})
-	b.add(line{name: "steps in a row in one handler, PostgreSQL", got: server, unit: "/s", atLeast: 2000, peer: "Restate 1.08k/s, DBOS 0.96k/s (measured elsewhere)"})
+	b.add(line{name: "steps in a row in one handler, SQLite", got: file, unit: "/s", atLeast: 3000,
+		peer: "Restate 1.08k/s, DBOS 0.96k/s (measured elsewhere)"})
+	b.add(line{name: "steps in a row in one handler, PostgreSQL", got: server, unit: "/s", atLeast: 2000,
+		peer: "Restate 1.08k/s, DBOS 0.96k/s (measured elsewhere)"})
 
 	var appended, replayed series
 	if err := b.alternate(func() error {
@@ -40,7 +42,8 @@ func (b *bench) stepsOfBoth(ctx context.Context) error {
 		return err
 	}
 	b.add(line{name: "checkpoint append, 64 callers, SQLite", got: appended, unit: "/s", atLeast: 20_000})
-	b.add(line{name: "step replay, 64 handlers, SQLite", got: replayed, unit: "/s", atLeast: 50_000, absolute: "the read of what is left included"})
+	b.add(line{name: "step replay, 64 handlers, SQLite", got: replayed, unit: "/s", atLeast: 50_000,
+		absolute: "the read of what is left included"})
 	return nil
 }
 
@@ -96,7 +99,8 @@ func (h *house) appendCheckpoints(ctx context.Context, n int) (float64, error) {
 	todo := inBatches(n, 1)
 	took, err := many(crowd, func(who int) error {
 		for todo.next() > 0 {
-			if _, err := pawl.SaveCheckpoint(ctx, h, leases[who].Fence(), pawl.NewCheckpoint{Type: pawl.LLMResponse, Snapshot: payload}); err != nil {
+			if _, err := pawl.SaveCheckpoint(ctx, h, leases[who].Fence(),
+				pawl.NewCheckpoint{Type: pawl.LLMResponse, Snapshot: payload}); err != nil {
 				return err
 			}
 		}
@@ -123,33 +127,34 @@ func replays(ctx context.Context, url string, n int, into *series) (err error) {
 	var ran atomic.Int64
 	var start, stop time.Time
 	var once sync.Once
-	err = worker.RunWith(working, h, worker.Options{Concurrency: crowd, LeaseSeconds: 600, Logger: slog.New(slog.DiscardHandler)}, worker.Handler{Type: taskOf, Do: func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
-		lease, err := pawl.ItemFrom(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if lease.Attempt == 2 {
-			again.pass()
-			once.Do(func() { start = clock.Now() })
-		}
-		for i := range n {
-			if _, err := pawl.Step(ctx, fmt.Sprintf("step-%d", i), func(context.Context) (riverArgs, error) {
-				ran.Add(1)
-				return riverJob, nil
-			}); err != nil {
+	err = worker.RunWith(working, h, worker.Options{Concurrency: crowd, LeaseSeconds: 600, Logger: slog.New(slog.DiscardHandler)},
+		worker.Handler{Type: taskOf, Do: func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
+			lease, err := pawl.ItemFrom(ctx)
+			if err != nil {
 				return nil, err
 			}
-		}
-		if lease.Attempt == 1 {
-			saved.pass()
-			return nil, pawl.RetryAfter(0, errors.New("once more"))
-		}
-		over.passThen(func() {
-			stop = clock.Now()
-			end()
-		})
-		return result, nil
-	}})
+			if lease.Attempt == 2 {
+				again.pass()
+				once.Do(func() { start = clock.Now() })
+			}
+			for i := range n {
+				if _, err := pawl.Step(ctx, fmt.Sprintf("step-%d", i), func(context.Context) (riverArgs, error) {
+					ran.Add(1)
+					return riverJob, nil
+				}); err != nil {
+					return nil, err
+				}
+			}
+			if lease.Attempt == 1 {
+				saved.pass()
+				return nil, pawl.RetryAfter(0, errors.New("once more"))
+			}
+			over.passThen(func() {
+				stop = clock.Now()
+				end()
+			})
+			return result, nil
+		}})
 	if err == nil && ran.Load() != int64(n*crowd) {
 		err = fmt.Errorf("%d steps were run, of %d", ran.Load(), n*crowd)
 	}

@@ -60,7 +60,8 @@ func (c curve) String() string {
 	py := func(y float64) float64 { return chartHigh - below - y/top*(chartHigh-above-below) }
 
 	var s strings.Builder
-	fmt.Fprintf(&s, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">`+"\n", chartWide, chartHigh)
+	fmt.Fprintf(&s, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">`+"\n", chartWide,
+		chartHigh)
 	fmt.Fprintf(&s, `<rect width="100%%" height="100%%" fill="white"/><text x="%d" y="26" font-size="15">%s</text>`+"\n", left, c.title)
 	for i := range 6 {
 		y := top * float64(i) / 5
@@ -70,7 +71,8 @@ func (c curve) String() string {
 	for _, p := range c.lines[0].points {
 		fmt.Fprintf(&s, `<text x="%.1f" y="%d" text-anchor="middle">%s</text>`+"\n", px(p.x), chartHigh-below+18, figure(p.x))
 	}
-	fmt.Fprintf(&s, `<text x="%d" y="%d" text-anchor="middle">%s</text><text x="16" y="%d" transform="rotate(-90 16 %d)" text-anchor="middle">%s</text>`+"\n",
+	fmt.Fprintf(&s, `<text x="%d" y="%d" text-anchor="middle">%s</text><text x="16" y="%d" transform="rotate(-90 16 %d)" `+
+		`text-anchor="middle">%s</text>`+"\n",
 		(left+chartWide-right)/2, chartHigh-below+36, c.x, (above+chartHigh-below)/2, (above+chartHigh-below)/2, c.y)
 	for i, l := range c.lines {
 		colour := colours[i%len(colours)]
@@ -83,7 +85,8 @@ func (c curve) String() string {
 			fmt.Fprintf(&s, `<circle cx="%.1f" cy="%.1f" r="3" fill="%s"/>`, px(p.x), py(p.y), colour)
 		}
 		at := left + i*170
-		fmt.Fprintf(&s, `<rect x="%d" y="%d" width="14" height="4" fill="%s"/><text x="%d" y="%d">%s</text>`+"\n", at, chartHigh-24, colour, at+20, chartHigh-18, l.name)
+		fmt.Fprintf(&s, `<rect x="%d" y="%d" width="14" height="4" fill="%s"/><text x="%d" y="%d">%s</text>`+"\n", at, chartHigh-24, colour,
+			at+20, chartHigh-18, l.name)
 	}
 	s.WriteString("</svg>\n")
 	return s.String()

@@ -65,7 +65,8 @@ func (b *bench) waiters(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.add(line{name: "memory of a server with 6,000 who wait", got: memory, unit: " MB", atMost: 200, absolute: "5,000 long-pollers, 1,000 readers of the feed"})
+	b.add(line{name: "memory of a server with 6,000 who wait", got: memory, unit: " MB", atMost: 200,
+		absolute: "5,000 long-pollers, 1,000 readers of the feed"})
 	b.add(line{name: "database connections with 6,000 who wait", got: connections, atMost: 16, absolute: "10 for calls, 6 reserved"})
 	return nil
 }

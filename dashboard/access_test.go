@@ -28,7 +28,8 @@ func TestLogin(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		h := open(t, p, true)
 		broken := h.failed()
-		for _, path := range []string{"/ui/", "/ui/tasks", "/ui/tasks/" + broken.TaskID, "/ui/items/" + broken.ID, "/ui/workers", "/ui/types", "/ui/legend", "/ui/tasks/" + broken.TaskID + "/retry"} {
+		for _, path := range []string{"/ui/", "/ui/tasks", "/ui/tasks/" + broken.TaskID, "/ui/items/" + broken.ID, "/ui/workers", "/ui/types",
+			"/ui/legend", "/ui/tasks/" + broken.TaskID + "/retry"} {
 			got := h.get(path)
 			h.shows(got, 401, "Log in", `value="`+path+`"`)
 			h.lacks(got, "a page is torn", "Workers")
@@ -85,7 +86,8 @@ func TestARevokedKeyIsLoggedOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := h.get("/ui/tasks")
-	for end := time.Now().Add(time.Minute); got.StatusCode == 200 && time.Now().Before(end); got = h.get("/ui/tasks") { // a key is remembered for a second
+	// a key is remembered for a second
+	for end := time.Now().Add(time.Minute); got.StatusCode == 200 && time.Now().Before(end); got = h.get("/ui/tasks") {
 		time.Sleep(50 * time.Millisecond)
 	}
 	h.shows(got, 401, "Log in", `role="alert"`)
@@ -129,12 +131,15 @@ func TestAKeyThatOnlyReads(t *testing.T) {
 		broken, waiting := h.failed(), h.submitted()
 		talk, message := h.spoken()
 		h.login(pawl.NewAPIKey{Roles: []string{"reader"}})
-		for _, path := range []string{"/ui/", "/ui/tasks", "/ui/tasks/" + broken.TaskID, "/ui/tasks/" + waiting.TaskID, "/ui/tasks/" + talk.TaskID, "/ui/items/" + broken.ID, "/ui/items/" + waiting.ID, "/ui/items/" + talk.ID, "/ui/messages/" + message} {
+		for _, path := range []string{"/ui/", "/ui/tasks", "/ui/tasks/" + broken.TaskID, "/ui/tasks/" + waiting.TaskID,
+			"/ui/tasks/" + talk.TaskID, "/ui/items/" + broken.ID, "/ui/items/" + waiting.ID, "/ui/items/" + talk.ID, "/ui/messages/" + message} {
 			got := h.get(path)
 			h.shows(got, 200, "payloads are hidden")
 			h.lacks(got, "secret", "retry…", "approve…", "cancel…", "data-stream", `class="action`)
 		}
-		for path, role := range map[string]string{"/ui/tasks/" + broken.TaskID + "/retry": "operator", "/ui/items/" + broken.ID + "/bury": "operator", "/ui/tasks/" + waiting.TaskID + "/approve": "approver", "/ui/tasks/" + waiting.TaskID + "/cancel": "submitter"} {
+		for path, role := range map[string]string{"/ui/tasks/" + broken.TaskID + "/retry": "operator",
+			"/ui/items/" + broken.ID + "/bury": "operator", "/ui/tasks/" + waiting.TaskID + "/approve": "approver",
+			"/ui/tasks/" + waiting.TaskID + "/cancel": "submitter"} {
 			h.shows(h.get(path), 403, "forbidden", role)
 			h.shows(h.post(path, "reason", "x"), 403, "forbidden", role)
 		}
@@ -160,7 +165,8 @@ func TestWalls(t *testing.T) {
 		_, message := h.spoken()
 		h.login(pawl.NewAPIKey{Roles: pawl.KeyRoles, Namespace: "others"})
 		h.post("/ui/namespace", "namespace", "default")
-		for _, path := range []string{"/ui/tasks/" + broken.TaskID, "/ui/items/" + broken.ID, "/ui/messages/" + message, "/ui/messages/" + message + "/stream", "/ui/tasks/" + broken.TaskID + "/retry"} {
+		for _, path := range []string{"/ui/tasks/" + broken.TaskID, "/ui/items/" + broken.ID, "/ui/messages/" + message,
+			"/ui/messages/" + message + "/stream", "/ui/tasks/" + broken.TaskID + "/retry"} {
 			if got := h.get(path); got.StatusCode != 404 || strings.Contains(got.text, "torn") {
 				t.Errorf("%s: %s", path, got.Status)
 			}
@@ -182,8 +188,10 @@ func TestForeignFormsAreRefused(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		h := open(t, p, false)
 		broken := h.failed()
-		for _, headers := range [][]string{{"Origin", "https://elsewhere.example"}, {"Origin", "null"}, {"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Sec-Fetch-Site", "same-origin", "Origin", "https://elsewhere.example"}} {
-			for _, path := range []string{"/ui/tasks/" + broken.TaskID + "/retry", "/ui/items/" + broken.ID + "/cancel", "/ui/login", "/ui/logout", "/ui/namespace"} {
+		for _, headers := range [][]string{{"Origin", "https://elsewhere.example"}, {"Origin", "null"}, {"Sec-Fetch-Site", "cross-site"},
+			{"Sec-Fetch-Site", "same-site"}, {"Sec-Fetch-Site", "same-origin", "Origin", "https://elsewhere.example"}} {
+			for _, path := range []string{"/ui/tasks/" + broken.TaskID + "/retry", "/ui/items/" + broken.ID + "/cancel", "/ui/login", "/ui/logout",
+				"/ui/namespace"} {
 				if got := h.send("POST", path, map[string][]string{"reason": {"x"}}, headers...); got.StatusCode != 403 {
 					t.Errorf("%s with %v: %s", path, headers, got.Status)
 				}
@@ -193,7 +201,8 @@ func TestForeignFormsAreRefused(t *testing.T) {
 		if err != nil || it.State != pawl.ItemFailed {
 			t.Errorf("the item is %+v, %v", it.State, err)
 		}
-		if got := h.send("POST", "/ui/items/"+broken.ID+"/retry", map[string][]string{}, "Origin", h.srv.URL, "Sec-Fetch-Site", "same-origin"); got.StatusCode != 200 {
+		if got := h.send("POST", "/ui/items/"+broken.ID+"/retry", map[string][]string{}, "Origin", h.srv.URL, "Sec-Fetch-Site",
+			"same-origin"); got.StatusCode != 200 {
 			t.Errorf("our own form: %s", got.Status)
 		}
 		if got := h.post("/ui/tasks/"+broken.TaskID+"/cancel", "reason", strings.Repeat("x", 70_000)); got.StatusCode != 413 {

@@ -224,12 +224,14 @@ func TestPages(t *testing.T) {
 			),
 		)
 		for path, texts := range map[string][]string{
-			"/ui/":                                    {"Waiting for approval", waiting.TaskID, broken.ID, "a page is torn", "w-chat", "Leases that ran out", talk.ID},
-			"/ui/tasks":                               {broken.TaskID, waiting.TaskID, talk.TaskID, "read a book"},
-			"/ui/tasks?state=failed&type=pdf":         {broken.TaskID, `value="pdf"`, "<option selected>failed"},
-			"/ui/tasks?id=" + broken.ID:               {"Attempts", broken.TaskID},
-			"/ui/tasks?id=" + message:                 {"secret words"},
-			"/ui/tasks/" + broken.TaskID:              {"read a book", "torn", "a page is torn", `"secret": 1`, "Events", "leased → failed", "task open → failed", "error_boundary"},
+			"/ui/": {"Waiting for approval", waiting.TaskID, broken.ID, "a page is torn", "w-chat",
+				"Leases that ran out", talk.ID},
+			"/ui/tasks":                       {broken.TaskID, waiting.TaskID, talk.TaskID, "read a book"},
+			"/ui/tasks?state=failed&type=pdf": {broken.TaskID, `value="pdf"`, "<option selected>failed"},
+			"/ui/tasks?id=" + broken.ID:       {"Attempts", broken.TaskID},
+			"/ui/tasks?id=" + message:         {"secret words"},
+			"/ui/tasks/" + broken.TaskID: {"read a book", "torn", "a page is torn", `"secret": 1`, "Events", "leased → failed",
+				"task open → failed", "error_boundary"},
 			"/ui/tasks/" + waiting.TaskID:             {"approve…", "reject…", "cancel…", "What was handed in", `"secret": "new line"`},
 			"/ui/items/" + talk.ID:                    {"look:1", `"found": 3`, "w-chat", "goes on, lease until", message, "expired"},
 			"/ui/items/" + broken.ID:                  {"<b>failed</b>", "1 of 1 allowed", "retry…", "bury…"},
@@ -244,7 +246,8 @@ func TestPages(t *testing.T) {
 			}
 			got := h.get(path)
 			h.shows(got, 200, append(texts, "<h1", `<main id="main"`, "Pawl v0")...)
-			for name, want := range map[string]string{"Content-Security-Policy": "default-src 'none'; style-src 'self'", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Content-Type": "text/html; charset=utf-8"} {
+			for name, want := range map[string]string{"Content-Security-Policy": "default-src 'none'; style-src 'self'",
+				"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Content-Type": "text/html; charset=utf-8"} {
 				if !strings.HasPrefix(got.Header.Get(name), want) {
 					t.Errorf("%s: %s is %q", path, name, got.Header.Get(name))
 				}
@@ -255,7 +258,9 @@ func TestPages(t *testing.T) {
 		only[string](t)(p.Service.DeleteTasks(ann, []pawl.TaskCall{{TaskID: broken.TaskID, Force: true, Reason: "not needed"}}))
 		h.shows(h.get("/ui/"), 200, "Tasks last deleted", broken.TaskID, "user ann", "not needed")
 		h.shows(h.get("/ui/tasks/"+broken.TaskID), 404, "was deleted on", "user ann")
-		for path, status := range map[string]int{"/ui/tasks/tsk_none": 404, "/ui/items/itm_none": 404, "/ui/messages/msg_none": 404, "/ui/nothing": 404, "/ui/tasks?state=open": 400, "/ui/tasks?cursor=x": 400, "/ui/tasks/" + waiting.TaskID + "/explode": 404, "/ui/items/" + talk.ID + "/approve": 404} {
+		for path, status := range map[string]int{"/ui/tasks/tsk_none": 404, "/ui/items/itm_none": 404, "/ui/messages/msg_none": 404,
+			"/ui/nothing": 404, "/ui/tasks?state=open": 400, "/ui/tasks?cursor=x": 400, "/ui/tasks/" + waiting.TaskID + "/explode": 404,
+			"/ui/items/" + talk.ID + "/approve": 404} {
 			h.shows(h.get(path), status, "To the overview")
 		}
 		for path, kind := range map[string]string{"style.css": "text/css", "live.js": "text/javascript", "pawl.svg": "image/svg+xml"} {
@@ -289,7 +294,8 @@ func TestTheConfirmationShowsAll(t *testing.T) {
 		Evidence:   json.RawMessage(`{"source":"the log"}`),
 		Provenance: &pawl.Provenance{Model: "m-7", AgentName: "scribe"},
 		Result: json.RawMessage(
-			`{"before":{"title":"Old","text":"one\ntwo\nthree"},"after":{"title":"New","text":"one\n2\nthree"},"operations":[{"op":"replace","path":"/title","value":"New"}]}`,
+			`{"before":{"title":"Old","text":"one\ntwo\nthree"},"after":{"title":"New","text":"one\n2\nthree"},"operations":[{"op":"replace",` +
+				`"path":"/title","value":"New"}]}`,
 		),
 	}
 	if rs, err := h.p.Service.Submit(ctx, []pawl.SubmitCall{call}); err != nil || rs[0].Err != nil {

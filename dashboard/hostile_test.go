@@ -78,7 +78,9 @@ func TestHostileTextsAreHarmless(t *testing.T) {
 		)(
 			p.Service.Fail(t.Context(), []pawl.FailCall{{Fence: l.Fence(), Error: pawl.Failure{Code: evil, Message: evil + long}}}),
 		)
-		for _, path := range []string{"/ui/", "/ui/tasks", "/ui/tasks?type=" + "%3Cscript%3E%22%1b%E2%80%AE", "/ui/tasks/" + l.TaskID, "/ui/items/" + l.ID, "/ui/tasks/" + ls[1].TaskID, "/ui/items/" + ls[1].ID, "/ui/messages/" + l.OpenMessage.ID, "/ui/workers", "/ui/types", "/ui/tasks/" + l.TaskID + "/retry", "/ui/tasks/%3Cscript%3E%0A", "/ui/tasks?cursor=%3Cscript%3E"} {
+		for _, path := range []string{"/ui/", "/ui/tasks", "/ui/tasks?type=" + "%3Cscript%3E%22%1b%E2%80%AE", "/ui/tasks/" + l.TaskID,
+			"/ui/items/" + l.ID, "/ui/tasks/" + ls[1].TaskID, "/ui/items/" + ls[1].ID, "/ui/messages/" + l.OpenMessage.ID, "/ui/workers",
+			"/ui/types", "/ui/tasks/" + l.TaskID + "/retry", "/ui/tasks/%3Cscript%3E%0A", "/ui/tasks?cursor=%3Cscript%3E"} {
 			got := h.get(path)
 			if got.StatusCode >= 500 {
 				t.Errorf("%s: %s", path, got.Status)

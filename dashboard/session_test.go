@@ -60,7 +60,8 @@ func TestSessionsAreSealed(t *testing.T) {
 	}
 	forged := []byte(value)
 	forged[len(forged)/2] ^= 1
-	for _, bad := range []string{"", "pawl_key", value[1:], value[:len(value)-4], string(forged), newSessions(nil, time.Hour, time.Hour).seal(a.begin("x"))} {
+	for _, bad := range []string{"", "pawl_key", value[1:], value[:len(value)-4], string(forged),
+		newSessions(nil, time.Hour, time.Hour).seal(a.begin("x"))} {
 		if got, err := a.open(bad); got != (session{}) || err != nil {
 			t.Errorf("%q: %+v, %v", bad, got, err)
 		}
@@ -70,7 +71,8 @@ func TestSessionsAreSealed(t *testing.T) {
 func TestOwnPage(t *testing.T) {
 	for next, want := range map[string]string{
 		"/ui/": "/ui/", "/ui/tasks?state=failed&type=a%20b": "/ui/tasks?state=failed&type=a%20b", "/ui/tasks/tsk_1/": "/ui/tasks/tsk_1/",
-		`/ui/../../\\evil.example`: "/ui/", "/ui/../..//evil.example": "/ui/", "/ui/%2e%2e/%2e%2e/x": "/ui/", `/ui/\evil`: "/ui/", "/ui/%5Cevil": "/ui/",
+		`/ui/../../\\evil.example`: "/ui/", "/ui/../..//evil.example": "/ui/", "/ui/%2e%2e/%2e%2e/x": "/ui/", `/ui/\evil`: "/ui/",
+		"/ui/%5Cevil":        "/ui/",
 		"//evil.example/ui/": "/ui/", "https://evil.example/ui/": "/ui/", "/ui//evil": "/ui/", "/uix": "/ui/", "": "/ui/", "/ui/\x00": "/ui/",
 	} {
 		if got := safeNext(next); got != want {

@@ -30,8 +30,12 @@ func parse() map[string]*template.Template {
 }
 
 var funcs = template.FuncMap{
-	"escape": escape, "ago": ago, "utc": utc, "json": func(raw json.RawMessage) string { return pretty(maxPayload, raw) }, "full": func(raw json.RawMessage) string { return pretty(pawl.MaxPayloadBytes, raw) }, "piece": func(raw json.RawMessage) string { return pretty(maxPayloadInList, raw) }, "cut": cut, "status": statusOf, "actions": actionsFor, "itemVerbs": pawl.ItemState.Allowed,
-	"allowed": pawl.Allowed, "join": strings.Join, "parseDiff": parseDiff, "messageParts": messageParts, "describeState": describeState, "asJSON": asJSON,
+	"escape": escape, "ago": ago, "utc": utc, "json": func(raw json.RawMessage) string { return pretty(maxPayload, raw) },
+	"full":  func(raw json.RawMessage) string { return pretty(pawl.MaxPayloadBytes, raw) },
+	"piece": func(raw json.RawMessage) string { return pretty(maxPayloadInList, raw) }, "cut": cut, "status": statusOf,
+	"actions": actionsFor, "itemVerbs": pawl.ItemState.Allowed,
+	"allowed": pawl.Allowed, "join": strings.Join, "parseDiff": parseDiff, "messageParts": messageParts, "describeState": describeState,
+	"asJSON":    asJSON,
 	"states":    func() []pawl.StateInfo { return pawl.TaskStates },
 	"pageQuery": pageQuery,
 }
@@ -57,7 +61,8 @@ func describeState(s pawl.StateInfo) string {
 	for _, w := range []struct {
 		so   bool
 		word string
-	}{{!s.Shown, "stored, and shown as one of those below"}, {!s.Stored, "how an open one reads"}, {s.Terminal, "an end"}, {s.Leased, "a worker holds it"}, {s.Timed, "time alone may move it"}} {
+	}{{!s.Shown, "stored, and shown as one of those below"}, {!s.Stored, "how an open one reads"}, {s.Terminal, "an end"},
+		{s.Leased, "a worker holds it"}, {s.Timed, "time alone may move it"}} {
 		if w.so {
 			out = append(out, w.word)
 		}

@@ -47,7 +47,7 @@ func newGroupCommitter[Row, Ans any](e *Engine, execute func(*Engine, context.Co
 }
 
 func (e *Engine) openGroupCommitters() {
-	hot, stored, l := e.db.Dialect().Hot, e.db.Dialect().Gathers, &e.committers
+	hot, stored, l := e.db.Dialect().Hot, e.db.Dialect().GroupCommits, &e.committers
 	l.create = newGroupCommitter(e, auto(func(ctx context.Context, tx store.Tx, rows []draft) ([]created, error) {
 		return insertDrafts(ctx, tx, hot, rows)
 	}),

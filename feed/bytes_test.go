@@ -19,7 +19,8 @@ func TestPagesOfTheFeedAreBoundedByBytes(t *testing.T) {
 			end(
 				t,
 				p.Exec(
-					`INSERT INTO pawl.task_events (namespace, task_id, event, actor_type, data, created_at) VALUES ('default', $1, 'stale', 'system', $2, 1769680800000000)`,
+					`INSERT INTO pawl.task_events (namespace, task_id, event, actor_type, data, created_at) VALUES ('default', $1, 'stale', 'system', `+
+						`$2, 1769680800000000)`,
 					task,
 					`"`+strings.Repeat("x", 1<<20)+`"`,
 				),

@@ -16,8 +16,8 @@ const (
 	chunk       = 1000
 )
 
-// cache keeps the newest events while they are followed: all events with positions in
-// (low, high].
+// cache keeps the newest events while the feed is being read: all events with positions
+// in (low, high].
 type cache struct {
 	mu        sync.Mutex
 	epoch     int64
@@ -32,13 +32,13 @@ func (c *cache) drop() {
 	c.low, c.high, c.events, c.bytes = 0, 0, nil, 0
 }
 
-// Page reads up to limit events after a position and up to the newest one known,
-// without looking for newer ones. Go on after through. A position of an older
-// epoch than the feed's is a conflict with reason epoch.
+// Page reads up to limit events after a position, up to the newest known position. It
+// does not look for newer ones. Continue after through. A position of an older epoch
+// than the feed's is a conflict with reason epoch.
 func (f *Feed) Page(ctx context.Context, at pawl.FeedPosition, limit int) (events []pawl.Event, through pawl.FeedPosition, err error) {
 	f.mu.Lock()
 	head, read := f.head, f.read()
-	if at.Position <= 0 { // the beginning is the same in every epoch
+	if at.Position <= 0 { // position 0 is the same in every epoch
 		at.Epoch = f.state.Epoch
 	}
 	err = f.of(at)
@@ -63,8 +63,8 @@ func (f *Feed) Page(ctx context.Context, at pawl.FeedPosition, limit int) (event
 	return events, through, err
 }
 
-// cached reads from the cache, after it has taken in what is new; the first who
-// wants that does it for all.
+// cached reads from the cache. The first reader that needs newer events loads them for
+// all.
 func (f *Feed) cached(
 	ctx context.Context,
 	at pawl.FeedPosition,
@@ -82,7 +82,7 @@ func (f *Feed) cached(
 		if err != nil {
 			return nil, after, false, err
 		}
-		if to == c.high { // the database that answered has no more
+		if to == c.high { // the server that answered has no more
 			break
 		}
 		c.high = to
@@ -105,8 +105,8 @@ func (f *Feed) cached(
 	return slices.Clip(c.events[from:to]), through, true, nil
 }
 
-// add takes events in and the oldest out. What was handed out is never written
-// to: a new array takes over when the old one is full.
+// add appends events and removes the oldest. Slices that were handed out are never
+// overwritten: append moves to a new array when the old one is full.
 func (c *cache) add(events []pawl.Event) {
 	c.events = append(c.events, events...)
 	for _, e := range events {
@@ -123,18 +123,19 @@ func (c *cache) add(events []pawl.Event) {
 
 func size(e pawl.Event) int { return 300 + len(e.Data) + len(e.Diff) + len(e.Message) }
 
-// batch is events on their way out of the database. It is full with the event that
-// brings its bytes to those of a page: its reader always gets on by one.
+// batch collects events that are read. It is full with the event that brings it to the
+// size of a page, so a reader always advances by at least one event.
 type batch struct {
 	events []pawl.Event
-	limit  int // that are still wanted
+	limit  int // events still wanted
 	bytes  int
 }
 
-// firstRows is how many events are read before their size is known.
+// firstRows is the number of events that are read before their size is known.
 const firstRows = 32
 
-// next is how many events to read, by the size of those that there are.
+// next is the number of events to read next, estimated from the size of the earlier
+// ones.
 func (b *batch) next() int {
 	if len(b.events) == 0 {
 		return min(firstRows, b.limit)
@@ -142,8 +143,8 @@ func (b *batch) next() int {
 	return min(b.limit, max(1, (pawl.MaxPageBytes-b.bytes)/(1+b.bytes/len(b.events))))
 }
 
-// take says the position of the last event that it takes when that fills it; 0 = it
-// takes them all and is not full.
+// take adds events until the batch is full. It returns the position of the event that
+// filled it; 0 = all were added and the batch is not full.
 func (b *batch) take(events []pawl.Event) int64 {
 	for _, e := range events {
 		b.events = append(b.events, e)
@@ -154,11 +155,10 @@ func (b *batch) take(events []pawl.Event) int64 {
 	return 0
 }
 
-// fetch reads events from the database: up to limit of those there are with
-// positions in (at, head], fewer when they have the bytes of a page. How far
-// positions were given is read in the same snapshot: up to there a page that is not
-// to be found is gone, and beyond it nothing is passed, for the connection may lead
-// to a server that lags.
+// fetch reads events from the database: up to limit events with positions in (at, head],
+// fewer if they reach the size of a page. The feed's state is read in the same snapshot.
+// Up to the state's position, a page that is not found has been deleted. Positions
+// beyond it are not skipped, because the server that answers may be a lagging replica.
 func (f *Feed) fetch(ctx context.Context, at pawl.FeedPosition, head int64, limit int) (events []pawl.Event, through int64, err error) {
 	b := batch{}
 	err = f.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
@@ -194,7 +194,7 @@ func (f *Feed) fetch(ctx context.Context, at pawl.FeedPosition, head int64, limi
 	return b.events, through, err
 }
 
-// after reads the events whose numbers, which are their positions, are above one.
+// after reads events where the event's number is its position.
 func (b *batch) after(ctx context.Context, tx store.Tx, after, head int64) (through int64, err error) {
 	for b.limit > 0 {
 		n := b.next()
@@ -215,7 +215,7 @@ func (b *batch) after(ctx context.Context, tx store.Tx, after, head int64) (thro
 	return after, nil
 }
 
-// page reads the events of a page, and says how far it got.
+// page reads the events of a page and returns the last position that it read.
 func (b *batch) page(ctx context.Context, tx store.Tx, p store.FeedPage) (through int64, err error) {
 	for len(p.IDs) > 0 && b.limit > 0 {
 		n := min(b.next(), len(p.IDs))

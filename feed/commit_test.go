@@ -47,7 +47,8 @@ func exec(t *testing.T, c interface {
 	}
 }
 
-const leaveEvent = `INSERT INTO task_events (namespace, task_id, event, actor_type, message, created_at) VALUES ('default', $1, 'stale', 'system', $2, 1769680800000000) RETURNING id`
+const leaveEvent = `INSERT INTO task_events (namespace, task_id, event, actor_type, message, created_at) VALUES ('default', $1, ` +
+	`'stale', 'system', $2, 1769680800000000) RETURNING id`
 
 // leave leaves an event on a task within a transaction that stays open.
 func leave(t *testing.T, tx pgx.Tx, task, message string) string {

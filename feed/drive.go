@@ -7,11 +7,11 @@ import (
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
-// recently is how long the newest events are kept at hand after the last reader:
-// one who reads and waits by turns is away now and then.
+// recently is how long the newest events stay cached after the last reader left: a
+// reader that alternates between reading and waiting comes back soon.
 const recently = 10 * time.Second
 
-// join starts the driver with the first who wants it; readers set its pace.
+// join starts the driver if it is not running; readers make it poll faster.
 func (f *Feed) join(readers int) {
 	f.mu.Lock()
 	f.drivers++
@@ -23,7 +23,7 @@ func (f *Feed) join(readers int) {
 		f.work.Go(func() { f.drive(ctx) })
 	}
 	f.mu.Unlock()
-	f.Wake() // look at once: a reader may have come to a sleepy driver
+	f.Wake() // the driver may be in a long pause
 }
 
 func (f *Feed) leave(readers int) {
@@ -38,7 +38,7 @@ func (f *Feed) leave(readers int) {
 	}
 }
 
-// drive looks when it is woken, and now and then without.
+// drive looks for new events when it is woken, and at an interval.
 func (f *Feed) drive(ctx context.Context) {
 	failed := false
 	for {
@@ -51,7 +51,7 @@ func (f *Feed) drive(ctx context.Context) {
 		}
 		if err := f.refresh(ctx); err != nil && ctx.Err() == nil {
 			if !failed {
-				f.opts.Log.WarnContext(ctx, "the feed stands still; it is tried again", "error", err)
+				f.opts.Log.WarnContext(ctx, "the feed cannot be read; it is tried again", "error", err)
 			}
 			failed, gap = true, max(gap, time.Second)
 		} else {
@@ -75,10 +75,10 @@ func (f *Feed) pace() (gap, poll time.Duration) {
 	return gapAwaited, f.opts.Poll
 }
 
-// read records that the newest events are being read.
+// read reports whether the feed is being read.
 func (f *Feed) read() bool { return f.waiting > 0 || clock.Now().Before(f.recent) }
 
-// pause says false when ctx ends.
+// pause waits; it returns false when ctx ends.
 func (f *Feed) pause(ctx context.Context, d time.Duration, wakes bool) bool {
 	var woken chan struct{}
 	if wakes {

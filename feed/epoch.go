@@ -8,22 +8,22 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// errOldServer is the answer of a server that a newer one has replaced: it is an
-// old primary, or one that lags behind by an epoch.
+// errOldServer is returned for a database server that was replaced: an old primary, or a
+// replica that lags behind by an epoch.
 var errOldServer = &pawl.Error{
 	Code:    pawl.CodeUnavailable,
 	Op:      "feed",
 	Message: "the connection leads to a database server that another one has replaced",
 }
 
-// stale refuses a position of another epoch.
+// stale returns the error for a position of another epoch.
 func stale(s store.FeedState, at pawl.FeedPosition) error {
 	restart := s.Restart(at)
 	return &pawl.Error{Code: pawl.CodeConflict, Op: "feed", Reason: pawl.ReasonEpoch, Restart: &restart,
 		Message: fmt.Sprintf("position %s is of another epoch: the database went back in time; restart from %s", at, restart)}
 }
 
-// of refuses a position of another epoch than the one that is known. f.mu is held.
+// of checks that a position is of the known epoch. f.mu is held.
 func (f *Feed) of(at pawl.FeedPosition) error {
 	if at.Epoch == f.state.Epoch || at.Position <= 0 && at.Epoch < f.state.Epoch {
 		return nil
@@ -31,7 +31,7 @@ func (f *Feed) of(at pawl.FeedPosition) error {
 	return stale(f.state, at)
 }
 
-// adopt takes up what a look found, and says whether anything is new.
+// adopt stores the state that a look found, and reports whether anything is new.
 func (f *Feed) adopt(s store.FeedState) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -49,9 +49,9 @@ func (f *Feed) adopt(s store.FeedState) bool {
 	return true
 }
 
-// regressed says that the database went back in time, or may have, since
-// positions were given last: another server answers, or one that lacks what this
-// process has read. A server that was replaced is an error; one that lags is none.
+// regressed reports whether the database went back in time, or may have, since positions
+// were last assigned: another server answers, or one that lacks events that this process
+// has read. A replaced server is an error; a lagging one is not.
 func (f *Feed) regressed(s store.FeedState, at store.Server) (bool, error) {
 	f.mu.Lock()
 	head, epoch := f.head, f.state.Epoch
@@ -68,9 +68,8 @@ func (f *Feed) regressed(s store.FeedState, at store.Server) (bool, error) {
 	return known && at != s.Server || s.Epoch < epoch || s.Epoch == epoch && s.Position < head, nil
 }
 
-// settleEpoch raises the epoch of s, which is held, when the database went back
-// in time. A timeline is used once, so that an epoch whose start was itself lost
-// is not begun a second time.
+// settleEpoch raises the epoch of s, which is locked, if the database went back in time.
+// Each timeline is used once, so an epoch whose start was itself lost is not reused.
 func (f *Feed) settleEpoch(ctx context.Context, tx store.Tx, s *store.FeedState) error {
 	at, err := f.commits.Server(ctx, tx)
 	if err != nil {

@@ -151,7 +151,8 @@ func regress(t *testing.T, p *pawltest.Pawl, position int64, promoted bool) {
 	exec(
 		t,
 		c,
-		`UPDATE relay_cursors SET position = $1, detail = (detail::jsonb - 'loose' - 'pages' - 'ids' - 'gaps' || jsonb_build_object('top', $2::bigint))::text WHERE sink = 'feed'`,
+		`UPDATE relay_cursors SET position = $1, detail = (detail::jsonb - 'loose' - 'pages' - 'ids' - 'gaps' || jsonb_build_object('top', `+
+			`$2::bigint))::text WHERE sink = 'feed'`,
 		position,
 		top,
 	)

@@ -1,9 +1,9 @@
-// Package feed puts all events in one order: each event gets a position after its
+// Package feed puts all events into one order: each event gets a position after its
 // commit. A reader that follows the positions misses no event and gets none twice. The
 // events of a task are in the order of their commits.
 //
-// A Feed is the one tail of a process: its many readers cost the database one
-// query for what is new, and none while they wait.
+// Use one Feed per process. All its readers together cost the database one query for new
+// events, and none while they wait.
 package feed
 
 import (
@@ -16,11 +16,10 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// Options tune a feed. The zero value is the default of each.
+// Options configure a Feed. The zero value works.
 type Options struct {
-	// Poll bounds how late a reader sees events of another process when the
-	// notification is lost; 0 = 250 ms. SQLite is polled every 20 ms, which costs
-	// microseconds.
+	// Poll bounds how late a reader sees events of another process if the notification
+	// is lost; 0 = 250 ms. SQLite is polled every 20 ms, which costs microseconds.
 	Poll time.Duration
 	// Moved is called after this process assigned positions; nil = not called.
 	Moved func()
@@ -30,8 +29,8 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// The pace: how long after one look the next may follow, and how often it is
-// looked when nothing is heard.
+// The pace of the driver: the least time between two looks (gap), and the longest time
+// without a notification (poll).
 const (
 	gapAwaited = 5 * time.Millisecond
 	gapAlone   = 100 * time.Millisecond
@@ -40,41 +39,41 @@ const (
 	lookLimit  = 30 * time.Second
 )
 
-// Feed reads the events of a database in the order of their positions. It is
-// safe for use by many goroutines. Close it in the end.
+// Feed reads the events of a database in the order of their positions. It is safe for
+// concurrent use. Close it when you are done.
 type Feed struct {
 	db      store.DB
 	opts    Options
-	commits *store.Commits // nil = numbers are positions
+	commits *store.Commits // nil = an event's number is its position (SQLite)
 	woken   chan struct{}
 
 	mu      sync.Mutex
 	head    int64           // the newest position known
-	state   store.FeedState // its epoch and their starts, as head was read
+	state   store.FeedState // the epoch and the starts of epochs, read with head
 	moved   chan struct{}   // closed when head moves
-	next    *look           // the look that begins when the one under way has ended
+	next    *look           // the look that follows the current one
 	waiting int             // readers
-	drivers int             // those and Run
+	drivers int             // readers, and Run
 	stop    context.CancelFunc
 	closed  bool
 	recent  time.Time  // until then the feed counts as read without a waiting reader
-	void    store.Span // positions of which Read found no event
+	void    store.Span // positions in which Read found no event
 
 	turn  sync.Mutex // one look at a time
 	work  sync.WaitGroup
 	cache cache
-	slow  chan struct{} // turns of those who read what the cache has no more
+	slow  chan struct{} // limits the readers of events that are not cached any more
 
-	// Of the look under way.
-	gave      bool // it gave positions
+	// State of the current look.
+	gave      bool // it assigned positions
 	version   int64
 	server    store.Server // that answered last
 	asked     time.Time
 	witnesses []witness
-	prepared  map[string]prepared // transactions, by number
+	prepared  map[string]prepared // prepared transactions, by number
 }
 
-// look is one reading of how far the feed goes, for all who asked for it.
+// look is one query for the newest position, shared by all callers that wait for it.
 type look struct {
 	done chan struct{}
 	err  error
@@ -100,7 +99,7 @@ func New(db store.DB, o Options) *Feed {
 
 // Run assigns positions and seals events until ctx ends, with or without readers. Any
 // number of processes may run it: a lock serializes their turns.
-func (f *Feed) Run(ctx context.Context) {
+func (f *Feed) Run(ctx context.Context) { // SQLite has no positions to assign
 	if f.commits != nil { // else there is nothing to give
 		f.join(0)
 		defer f.leave(0)
@@ -108,7 +107,7 @@ func (f *Feed) Run(ctx context.Context) {
 	f.keepSealed(ctx)
 }
 
-// Wake says that something was committed.
+// Wake tells the feed that something was committed.
 func (f *Feed) Wake() {
 	select {
 	case f.woken <- struct{}{}:
@@ -116,8 +115,8 @@ func (f *Feed) Wake() {
 	}
 }
 
-// Close ends what runs, and waits for it. Readers that wait learn that the
-// database has been closed.
+// Close stops the feed and waits for its goroutines. Waiting readers get an error of
+// code unavailable.
 func (f *Feed) Close() {
 	f.mu.Lock()
 	f.closed = true
@@ -132,23 +131,23 @@ func (f *Feed) Close() {
 
 var errClosed = &pawl.Error{Code: pawl.CodeUnavailable, Op: "feed", Message: "the database has been closed"}
 
-// Newest is the newest position that this process knows of.
+// Newest returns the newest position that this process knows of, without a query.
 func (f *Feed) Newest() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.head
 }
 
-// Head is the newest position: whatever was committed before the call is at or
-// below it.
+// Head returns the newest position. Everything that was committed before the call is at
+// or below it.
 func (f *Feed) Head(ctx context.Context) (int64, error) {
 	err := f.refresh(ctx)
 	return f.Newest(), err
 }
 
-// Begin is where a reader begins: after the newest position for one that is
-// negative, and in the present epoch for the beginning. A position of an older
-// epoch is a conflict with reason epoch.
+// Begin returns the position at which a reader starts: the newest position if
+// at.Position is negative; otherwise at, with position 0 moved to the current epoch. A
+// position of an older epoch is a conflict with reason epoch.
 func (f *Feed) Begin(ctx context.Context, at pawl.FeedPosition) (pawl.FeedPosition, error) {
 	if err := f.refresh(ctx); err != nil {
 		return at, err
@@ -164,21 +163,21 @@ func (f *Feed) Begin(ctx context.Context, at pawl.FeedPosition) (pawl.FeedPositi
 	return at, f.of(at)
 }
 
-// Epoch is the newest epoch that this process knows of.
+// Epoch returns the newest epoch that this process knows of.
 func (f *Feed) Epoch() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.state.Epoch
 }
 
-// Read is ReadAt in the present epoch.
+// Read is ReadAt in the current epoch.
 func (f *Feed) Read(ctx context.Context, after int64, limit int) ([]pawl.Event, error) {
 	return f.ReadAt(ctx, pawl.FeedPosition{Epoch: f.Epoch(), Position: after}, limit)
 }
 
-// ReadAt reads up to limit events after a position, in order, of all namespaces;
-// none only when there is none: whatever was committed before the call counts.
-// The events are shared with other readers: do not change what they point to.
+// ReadAt reads up to limit events of all namespaces after a position, in order. It
+// returns none only if there is none: everything that was committed before the call is
+// included. The events are shared with other readers: do not modify what they point to.
 func (f *Feed) ReadAt(ctx context.Context, after pawl.FeedPosition, limit int) ([]pawl.Event, error) {
 	fresh, from := false, after.Position
 	for {
@@ -201,13 +200,13 @@ func (f *Feed) ReadAt(ctx context.Context, after pawl.FeedPosition, limit int) (
 	}
 }
 
-// Wait is WaitAt in the present epoch.
+// Wait is WaitAt in the current epoch.
 func (f *Feed) Wait(ctx context.Context, after int64) error {
 	return f.WaitAt(ctx, pawl.FeedPosition{Epoch: f.Epoch(), Position: after})
 }
 
-// WaitAt returns when there is something to read after a position, when the epoch
-// is another one, or with ctx's error.
+// WaitAt returns nil when there may be an event after a position or the epoch has
+// changed, and ctx's error when ctx ends.
 func (f *Feed) WaitAt(ctx context.Context, after pawl.FeedPosition) error {
 	defer f.Follow()()
 	f.mu.Lock()
@@ -218,7 +217,7 @@ func (f *Feed) WaitAt(ctx context.Context, after pawl.FeedPosition) error {
 	return f.beyond(ctx, after)
 }
 
-// nothing notes that there are no events between two positions any more.
+// nothing records that there are no events between two positions any more.
 func (f *Feed) nothing(after, through int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -227,8 +226,8 @@ func (f *Feed) nothing(after, through int64) {
 	}
 }
 
-// Follow makes the feed attentive until the function it returns is called: for
-// those who call Next again and again.
+// Follow keeps the feed polling at its fast pace until leave is called. Use it around
+// repeated calls of Next.
 func (f *Feed) Follow() (leave func()) {
 	if f.opts.Awaited != nil {
 		f.opts.Awaited()
@@ -237,9 +236,9 @@ func (f *Feed) Follow() (leave func()) {
 	return func() { f.leave(1) }
 }
 
-// Next waits until the feed goes on after a position, and reads up to limit
-// events of it, in order. They may be fewer than there are positions, or none:
-// some events are gone. Go on after through.
+// Next waits until the feed has a position after the given one, and reads up to limit
+// events, in order. It may return fewer events than positions, or none, because old
+// events are deleted. Continue after through.
 func (f *Feed) Next(ctx context.Context, after pawl.FeedPosition, limit int) (events []pawl.Event, through pawl.FeedPosition, err error) {
 	for {
 		if err := f.beyond(ctx, after); err != nil {
@@ -248,13 +247,13 @@ func (f *Feed) Next(ctx context.Context, after pawl.FeedPosition, limit int) (ev
 		if events, through, err = f.Page(ctx, after, limit); err != nil || through != after {
 			return events, through, err
 		}
-		if !f.pause(ctx, f.opts.Poll, false) { // the server that answered lags
+		if !f.pause(ctx, f.opts.Poll, false) { // the server that answered is a lagging replica
 			return nil, after, ctx.Err()
 		}
 	}
 }
 
-// beyond waits until the newest position is beyond one, or of another epoch.
+// beyond waits until the newest position is after the given one, or of another epoch.
 func (f *Feed) beyond(ctx context.Context, after pawl.FeedPosition) error {
 	for {
 		f.mu.Lock()
@@ -275,7 +274,7 @@ func (f *Feed) beyond(ctx context.Context, after pawl.FeedPosition) error {
 	}
 }
 
-// refresh takes part in a look that begins after the call.
+// refresh waits for a look that begins after the call.
 func (f *Feed) refresh(ctx context.Context) error {
 	f.mu.Lock()
 	l := f.next
@@ -297,7 +296,8 @@ func (f *Feed) refresh(ctx context.Context) error {
 	}
 }
 
-// run is a look: it belongs to all who wait for it, so no one's context ends it.
+// run executes a look. All callers that wait share it, so none of their contexts ends
+// it.
 func (f *Feed) run(l *look) {
 	f.turn.Lock()
 	defer f.turn.Unlock()

@@ -6,7 +6,7 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// missing is what of (above, upTo] is not among seen, which is in order.
+// missing returns the numbers of (above, upTo] that are not in seen, which is sorted.
 func missing(above, upTo int64, seen []int64) []store.Span {
 	var out []store.Span
 	next := above + 1
@@ -22,7 +22,7 @@ func missing(above, upTo int64, seen []int64) []store.Span {
 	return out
 }
 
-// without takes numbers, in order, out of spans in order.
+// without removes sorted numbers from sorted spans.
 func without(spans []store.Span, seen []int64) []store.Span {
 	if len(seen) == 0 {
 		return spans
@@ -39,7 +39,7 @@ func without(spans []store.Span, seen []int64) []store.Span {
 	return out
 }
 
-// common is what lies in spans of both, each in order.
+// common is the intersection of two sorted lists of spans.
 func common(a, b []store.Span) []store.Span {
 	var out []store.Span
 	for len(a) > 0 && len(b) > 0 {
@@ -55,7 +55,7 @@ func common(a, b []store.Span) []store.Span {
 	return out
 }
 
-// less is what of spans a lies in none of b's, each in order.
+// less returns the parts of a that are not in b; both are sorted.
 func less(a, b []store.Span) []store.Span {
 	var out []store.Span
 	for _, s := range a {

@@ -9,20 +9,21 @@ import (
 )
 
 const (
-	// sealEvery is the pause between looks for what is to be sealed.
+	// sealEvery is the pause between two batches when there is no backlog.
 	sealEvery = 500 * time.Millisecond
-	// While there is more to seal than that, the sealer rests easyShare times as
-	// long as it has worked: a burst has the machine for itself. One that goes on
-	// for longer than sealLag is followed at hardShare, so that it is caught up with.
+	// With a backlog, the sealer pauses easyShare times as long as the last batch took,
+	// so that it leaves the machine to a burst of work. When the backlog is older than
+	// sealLag it pauses hardShare times as long, so that it catches up.
 	easyShare, hardShare = 4, 1
 	sealLag              = time.Minute
-	// sealTurn is how long another process's sealing is taken to go on; none rests
+	// sealTurn is how long another process is assumed to go on with sealing. No pause is
 	// longer than half of it.
 	sealTurn = 10 * time.Second
 )
 
-// Seal seals the events that were committed when it was called: each task's as a
-// chain, in feed order. It returns when all are sealed, also by other processes.
+// Seal seals all events that were committed before the call: it adds each task's events
+// to its hash chain, in feed order. It returns when all are sealed, by this process or
+// another.
 func (f *Feed) Seal(ctx context.Context) error {
 	head, err := f.Head(ctx)
 	if err != nil {
@@ -36,8 +37,8 @@ func (f *Feed) Seal(ctx context.Context) error {
 	}
 }
 
-// seal seals the next batch if ours accepts it. sealed is false when another process
-// was first.
+// seal seals the next batch if ours accepts it. sealed is false if another process was
+// first.
 func (f *Feed) seal(ctx context.Context, ours func(*store.Batch) bool) (b store.Batch, sealed bool, err error) {
 	err = f.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		b, err = store.NextBatch(ctx, tx, f.commits)
@@ -48,7 +49,7 @@ func (f *Feed) seal(ctx context.Context, ours func(*store.Batch) bool) (b store.
 	}
 	err = f.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 		if f.commits != nil {
-			if _, err := f.commits.Drawn(ctx, tx); err != nil { // one that stands still loses its connection
+			if _, err := f.commits.Drawn(ctx, tx); err != nil { // a process that is frozen here loses its connection
 				return err
 			}
 		}
@@ -58,16 +59,16 @@ func (f *Feed) seal(ctx context.Context, ours func(*store.Batch) bool) (b store.
 	return b, sealed, err
 }
 
-// sealable is the newest position as far as this process is told of it.
+// sealable is the newest position that this process knows of.
 func (f *Feed) sealable(ctx context.Context) (int64, error) {
 	if f.commits == nil {
 		return f.Head(ctx)
 	}
-	return f.Newest(), nil // Run keeps it new
+	return f.Newest(), nil // Run keeps it current
 }
 
-// keepSealed seals what comes until ctx ends. Of several processes one goes on and
-// the others look after it: they seal when it has not for a while.
+// keepSealed seals new events until ctx ends. One of several processes continues; the
+// others take over when it has not sealed for a while.
 func (f *Feed) keepSealed(ctx context.Context) {
 	var mine int64 = -1
 	wait, failed := sealEvery, false
@@ -77,7 +78,7 @@ func (f *Feed) keepSealed(ctx context.Context) {
 			if head < mine {
 				mine = -1 // the database went back in time
 			}
-			continue // nothing has come
+			continue // nothing new
 		}
 		began := clock.Now()
 		b, sealed, err := f.seal(ctx, func(b *store.Batch) bool {

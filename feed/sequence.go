@@ -11,25 +11,25 @@ import (
 )
 
 const (
-	// pageIDs bounds the events that get their positions in one transaction.
+	// pageIDs bounds the events that get their positions in one transaction. // events that get their positions in one transaction
 	pageIDs = 5000
-	// Small pages are packed when there are so many of them, or so many events in
-	// them: a lone event's page is one row.
+	// So many small pages, or so many events in them, are packed into one: the page of a
+	// single event is one row.
 	loosePages, looseIDs = 64, 2048
-	// witnessEvery is how often at most the transactions under way are asked for.
+	// witnessEvery is the least time between two queries for the transactions in
+	// progress.
 	witnessEvery = time.Second
 )
 
-// sequence gives positions to every event that was committed when it was called,
-// and says what the newest is.
+// sequence assigns a position to every event that was committed before the call, and
+// returns the newest.
 //
-// A number may come to light after a higher one: its transaction took longer.
-// So what matters is which numbers were drawn, not which are to be seen: one that
-// was drawn and is not to be seen is a gap, looked for at every turn for as long
-// as any transaction is under way that was when the gap was found. It does not
-// delay readers. Events of one turn come in order of their numbers: a change
-// that knew of another one of its task had waited for its commit, and drew its
-// number after it.
+// Events are numbered in their transactions, so a number can become visible after a
+// higher one whose transaction was shorter. A number that was drawn and is not visible
+// is a gap. Gaps are looked for at every turn, as long as a transaction runs that
+// already ran when the gap was found. Gaps do not delay readers. The events of one turn
+// are in the order of their numbers: a change that depends on another change of its task
+// waited for that commit and drew its number after it.
 func (f *Feed) sequence(ctx context.Context) (s store.FeedState, err error) {
 	if f.commits == nil {
 		s.Position, err = f.newest(ctx)
@@ -47,7 +47,7 @@ func (f *Feed) sequence(ctx context.Context) (s store.FeedState, err error) {
 	}
 }
 
-// newest is the position of the newest event where numbers are positions.
+// newest is the newest position where an event's number is its position.
 func (f *Feed) newest(ctx context.Context) (id int64, err error) {
 	if ask := f.db.Dialect().Changed; ask != nil {
 		version, err := ask(ctx)
@@ -69,7 +69,7 @@ func (f *Feed) newest(ctx context.Context) (id int64, err error) {
 	return id, err
 }
 
-// glance says whether there is anything to give a position to, without a lock.
+// glance reports, without a lock, whether there may be positions to assign.
 func (f *Feed) glance(ctx context.Context) (s store.FeedState, ripe bool, err error) {
 	err = f.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		if s, err = store.ReadFeed(ctx, tx); err != nil {
@@ -82,7 +82,7 @@ func (f *Feed) glance(ctx context.Context) (s store.FeedState, ripe bool, err er
 		if ripe, err = f.regressed(s, at); err != nil || ripe || at.Standby {
 			return err
 		}
-		if ripe = s.Top > 0 && s.Server.System == "" && at.System != ""; ripe { // an older program gave the positions
+		if ripe = s.Top > 0 && s.Server.System == "" && at.System != ""; ripe { // an older version of the program assigned the positions
 			return nil
 		}
 		drawn, err := f.commits.Drawn(ctx, tx)
@@ -97,9 +97,9 @@ func (f *Feed) glance(ctx context.Context) (s store.FeedState, ripe bool, err er
 	return s, ripe, err
 }
 
-// give is one turn. The row that it locks makes it the only one, in whichever
-// process; a process that dies in it leaves nothing, and one that stands still
-// in it loses its connection. More: there is more to give.
+// give assigns positions once. It locks the feed's row, so only one process does this at
+// a time. A process that dies here leaves nothing behind, and one that is frozen loses
+// its connection. more reports whether there is more to assign.
 func (f *Feed) give(ctx context.Context, out *store.FeedState) (more bool, err error) {
 	var was store.FeedState
 	gave := false
@@ -117,7 +117,8 @@ func (f *Feed) give(ctx context.Context, out *store.FeedState) (more bool, err e
 		if err := f.settleEpoch(ctx, tx, &s); err != nil {
 			return err
 		}
-		// The gaps last: whatever an event above knew of is to be seen by then.
+		// The gaps are read last: by then everything that an event above depends on is
+		// visible.
 		drawn = max(drawn, s.Top)
 		fresh, err := store.Numbers(ctx, tx, s.Top, drawn, pageIDs)
 		if err != nil {
@@ -149,14 +150,15 @@ func (f *Feed) give(ctx context.Context, out *store.FeedState) (more bool, err e
 	if err == nil && gave {
 		f.gave = true
 		if out.Epoch != was.Epoch {
-			f.opts.Log.WarnContext(ctx, "the database went back in time, or may have: a new epoch of the feed begins; readers of the old one are told where to restart",
+			f.opts.Log.WarnContext(ctx,
+				"the database went back in time, or may have: a new epoch of the feed begins; readers of the old one are told where to restart",
 				"epoch", out.Epoch, "position", was.Position, "was", was.Server, "is", out.Server)
 		}
 	}
 	return more && err == nil, err
 }
 
-// write puts the page of numbers behind the newest, and moves the feed.
+// write stores the page of numbers after the newest position and advances the feed.
 func write(ctx context.Context, tx store.Tx, s *store.FeedState, ids []int64) error {
 	now, err := tx.Now(ctx)
 	if err != nil {
@@ -183,18 +185,18 @@ func write(ctx context.Context, tx store.Tx, s *store.FeedState, ids []int64) er
 	return store.MoveFeed(ctx, tx, now, *s)
 }
 
-// witness is gaps, and the transactions that were under way when they had been
-// found: only these can still fill them.
+// witness holds gaps and the transactions that were in progress when the gaps were
+// found. Only these transactions can still fill them.
 type witness struct {
 	gaps     []store.Span
 	open     map[string]string // see store.Running
 	prepared map[string]bool
-	over     bool // all have ended: what the next look does not find is nowhere
+	over     bool // all have ended: a gap that the next look does not fill stays empty
 }
 
-// follow takes away what has ended since the last look. What was open may have been
-// prepared: it goes on under its number, or, where that was not known, as any of
-// those that were prepared lately.
+// follow removes the transactions that have ended since the last look. An open
+// transaction may have been prepared meanwhile: it continues under its number, or, if
+// that was not known, as any of those that were prepared lately.
 func (w *witness) follow(r store.Running, lately []string) {
 	for name, number := range w.open {
 		now, open := r.Open[name]
@@ -256,14 +258,15 @@ func (f *Feed) outlived(ctx context.Context, tx store.Tx, gaps []store.Span) ([]
 	return gaps, nil
 }
 
-// prepared is what is known of a prepared transaction: its numbers are not above
-// what had been drawn when it was first seen, so that a newer gap is not its own.
+// prepared is what is known of a prepared transaction. Its numbers are at most drawn,
+// the highest number when it was first seen, so a newer gap cannot be its own.
 type prepared struct {
 	drawn int64
 	again bool // it was seen before
 }
 
-// know takes up what is prepared now, and says what was not before the last look.
+// know records the prepared transactions, and returns those that are new since the last
+// look.
 func (f *Feed) know(ctx context.Context, tx store.Tx, now map[string]bool) (lately []string, err error) {
 	known := map[string]prepared{}
 	for number := range now {

@@ -34,7 +34,8 @@ type partOut struct {
 }
 
 func submitPart(ctx context.Context, s *Server, in submitPartIn) (partOut, error) {
-	p, err := one(s.svc.SubmitParts(ctx, []pawl.PartCall{{Fence: in.fence(), Key: in.Key, Seq: in.Seq, Payload: in.Payload, Evidence: in.Evidence, Notes: in.Notes, Draft: in.Draft}}))
+	p, err := one(s.svc.SubmitParts(ctx, []pawl.PartCall{{Fence: in.fence(), Key: in.Key, Seq: in.Seq, Payload: in.Payload,
+		Evidence: in.Evidence, Notes: in.Notes, Draft: in.Draft}}))
 	return partOut{p}, err
 }
 
@@ -81,6 +82,7 @@ type rejectIn struct {
 }
 
 func reject(ctx context.Context, s *Server, in rejectIn) (taskOut, error) {
-	t, err := one(s.svc.RejectTasks(ctx, []pawl.RejectCall{{TaskID: in.TaskID, Version: &in.Version, Errors: in.Errors, AllowRework: in.AllowRework, ItemIDs: in.ItemIDs, Comment: in.Comment}}))
+	t, err := one(s.svc.RejectTasks(ctx, []pawl.RejectCall{{TaskID: in.TaskID, Version: &in.Version, Errors: in.Errors,
+		AllowRework: in.AllowRework, ItemIDs: in.ItemIDs, Comment: in.Comment}}))
 	return taskOut{t}, err
 }

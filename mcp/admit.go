@@ -37,7 +37,9 @@ func (s *Server) admit(ctx context.Context, name string, args json.RawMessage, r
 func (s *Server) allows(ctx context.Context, role api.Role) error {
 	pass := access.Of(ctx)
 	if pass.Key == nil && !offers(s.opts.Tools, role) {
-		return &pawl.Error{Code: pawl.CodeForbidden, Message: fmt.Sprintf("this needs the role %s, which an agent without an API key has only where the server was started with --tools %s or all", role, toolsOf(role))}
+		return &pawl.Error{Code: pawl.CodeForbidden, Message: fmt.Sprintf(
+			"this needs the role %s, which an agent without an API key has only where the server was started with --tools %s or all", role,
+			toolsOf(role))}
 	}
 	return pass.May(string(role), false)
 }

@@ -32,7 +32,8 @@ func guard(t *testing.T, p *pawltest.Pawl, o access.Options) guarded {
 	log := &strings.Builder{}
 	o.Keys, o.Required, o.Log = p.Engine, true, slog.New(slog.NewTextHandler(log, nil))
 	gate := access.New(o)
-	srv := httptest.NewServer(server.New(p.Service, server.Options{Log: quiet, Gate: gate, At: map[string]http.Handler{"/mcp": mcp.New(p.Service, mcp.Options{Log: quiet, Gate: gate}).HTTP()}}))
+	srv := httptest.NewServer(server.New(p.Service, server.Options{Log: quiet, Gate: gate,
+		At: map[string]http.Handler{"/mcp": mcp.New(p.Service, mcp.Options{Log: quiet, Gate: gate}).HTTP()}}))
 	t.Cleanup(srv.Close)
 	return guarded{t, p, srv.URL, gate, log}
 }
@@ -90,7 +91,8 @@ func TestEveryToolNeedsItsRole(t *testing.T) {
 				}
 				for c, may := range map[*rpc]bool{&only: string(needed) == role, &others: string(needed) != role} {
 					r := c.call(tool, args{"nonsense": true})
-					if code := r.Result.StructuredContent.Problem.Code; may && code != pawl.CodeInvalid || !may && (code != pawl.CodeForbidden || !r.Result.IsError || !strings.Contains(r.Result.Content[0].Text, "role "+string(needed))) {
+					if code := r.Result.StructuredContent.Problem.Code; may && code != pawl.CodeInvalid ||
+						!may && (code != pawl.CodeForbidden || !r.Result.IsError || !strings.Contains(r.Result.Content[0].Text, "role "+string(needed))) {
 						t.Errorf("%s with %s, may: %v; %+v", tool, c.token, may, r)
 					}
 					if !may {
@@ -120,7 +122,8 @@ func TestEveryToolNeedsItsRole(t *testing.T) {
 func TestMethodsNeedTheirRoles(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		g := guard(t, p, access.Options{})
-		if rs, err := p.Service.PutTypes(t.Context(), []pawl.Type{{Name: "letter", Approval: pawl.Approval{Mode: pawl.ApprovalManual}}}); err != nil || rs[0].Err != nil {
+		if rs, err := p.Service.PutTypes(t.Context(), []pawl.Type{{Name: "letter",
+			Approval: pawl.Approval{Mode: pawl.ApprovalManual}}}); err != nil || rs[0].Err != nil {
 			t.Fatal(err, rs)
 		}
 		maker, worker := g.holds("submitter", "reader"), g.holds("claimer")
@@ -187,10 +190,14 @@ func TestWallsToolByTool(t *testing.T) {
 		}
 		held := args{"item_id": ls[0].ID, "worker_id": "w", "attempt": 1}
 		about := map[string]args{
-			"work_get": {"task_id": task.ID}, "work_wait": {"task_id": task.ID, "wait_seconds": 0}, "work_approve": {"task_id": task.ID, "version": 1}, "work_cancel": {"task_id": task.ID},
-			"work_reject": {"task_id": task.ID, "version": 1, "errors": []args{{"code": "c", "message": "m"}}}, "work_heartbeat": held, "work_progress": held, "work_release": held, "work_complete": held,
-			"work_checkpoint": with(held, "snapshot", 1), "work_submit": with(held, "result", 1), "work_submit_part": with(held, "key", "k", "payload", 1), "work_finalize": held,
-			"work_fail": with(held, "error", "x"), "work_resume": {"item_id": ls[0].ID}, "work_list_parts": {"item_id": ls[0].ID}, "work_logs": {"task_id": task.ID},
+			"work_get": {"task_id": task.ID}, "work_wait": {"task_id": task.ID, "wait_seconds": 0},
+			"work_approve": {"task_id": task.ID, "version": 1}, "work_cancel": {"task_id": task.ID},
+			"work_reject": {"task_id": task.ID, "version": 1, "errors": []args{{"code": "c", "message": "m"}}}, "work_heartbeat": held,
+			"work_progress": held, "work_release": held, "work_complete": held,
+			"work_checkpoint": with(held, "snapshot", 1), "work_submit": with(held, "result", 1),
+			"work_submit_part": with(held, "key", "k", "payload", 1), "work_finalize": held,
+			"work_fail": with(held, "error", "x"), "work_resume": {"item_id": ls[0].ID}, "work_list_parts": {"item_id": ls[0].ID},
+			"work_logs": {"task_id": task.ID},
 			"work_list": {}, "work_checkout": {"worker_id": "w"},
 		}
 		for tool := range mcp.ToolRoles() {
@@ -210,7 +217,8 @@ func TestWallsToolByTool(t *testing.T) {
 		if r := ours.get(task.ID); r.Error.Data.Code != pawl.CodeNotFound {
 			t.Errorf("tasks/get: %+v", r)
 		}
-		if status, body := post(t, g.url, proposing(`{"type":"a"}`), "Authorization", "Bearer "+ours.token, api.NamespaceHeader, "theirs"); status != 404 {
+		if status, body := post(t, g.url, proposing(`{"type":"a"}`), "Authorization", "Bearer "+ours.token, api.NamespaceHeader,
+			"theirs"); status != 404 {
 			t.Errorf("their namespace by name: %d %s", status, body)
 		}
 		it, err := p.Service.GetItem(theirs, ls[0].ID)
@@ -251,8 +259,10 @@ func TestNoToolShowsPayloads(t *testing.T) {
 		tool string
 		in   args
 	}{
-		{"work_resume", args{"item_id": mine["id"]}}, {"work_resume", args{"item_id": item["id"]}}, {"work_get", args{"item_id": mine["id"]}}, {"work_get", args{"task_id": item["task_id"]}},
-		{"work_list", args{}}, {"work_logs", args{"task_id": item["task_id"]}}, {"work_wait", args{"task_id": item["task_id"]}}, {"work_list_parts", args{"item_id": item["id"]}},
+		{"work_resume", args{"item_id": mine["id"]}}, {"work_resume", args{"item_id": item["id"]}}, {"work_get", args{"item_id": mine["id"]}},
+		{"work_get", args{"task_id": item["task_id"]}},
+		{"work_list", args{}}, {"work_logs", args{"task_id": item["task_id"]}}, {"work_wait", args{"task_id": item["task_id"]}},
+		{"work_list_parts", args{"item_id": item["id"]}},
 	} {
 		if shows(other, c.tool, c.in) {
 			t.Errorf("%s %v shows a payload", c.tool, c.in)
@@ -273,12 +283,14 @@ func TestNoToolShowsPayloads(t *testing.T) {
 func TestPayloadsAreHiddenFromTools(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		g := guard(t, p, access.Options{})
-		maker, worker, auditor := g.holds("submitter"), g.holds("claimer", "reader"), g.as(pawl.NewAPIKey{Roles: []string{"reader"}, Payloads: true})
+		maker, worker, auditor := g.holds("submitter"), g.holds("claimer", "reader"),
+			g.as(pawl.NewAPIKey{Roles: []string{"reader"}, Payloads: true})
 		task := maker.must("work_propose", args{"type": "a", "payload": "secret", "title": "shown"}).Result.StructuredContent.Task["id"]
 		sees := func(c rpc, tool string, in args, secret bool) reply {
 			t.Helper()
 			r := c.must(tool, in)
-			if got := strings.Contains(r.Result.Content[0].Text, "secret"); got != secret || (r.Result.Meta[mcp.PayloadsMeta] == "hidden") == secret {
+			if got := strings.Contains(r.Result.Content[0].Text, "secret"); got != secret ||
+				(r.Result.Meta[mcp.PayloadsMeta] == "hidden") == secret {
 				t.Errorf("%s: %+v", tool, r.Result)
 			}
 			return r
@@ -294,7 +306,8 @@ func TestPayloadsAreHiddenFromTools(t *testing.T) {
 			}
 			sees(auditor, tool, in, true)
 		}
-		if r := worker.send("resources/read", "pawl://tasks/"+task.(string), args{"uri": "pawl://tasks/" + task.(string)}); len(r.Result.Contents) != 1 || strings.Contains(r.Result.Contents[0].Text, "secret") {
+		if r := worker.send("resources/read", "pawl://tasks/"+task.(string),
+			args{"uri": "pawl://tasks/" + task.(string)}); len(r.Result.Contents) != 1 || strings.Contains(r.Result.Contents[0].Text, "secret") {
 			t.Errorf("as a resource: %+v", r)
 		}
 	})
@@ -341,7 +354,8 @@ func TestAgentsRatesAreBounded(t *testing.T) {
 // to a task's question.
 func TestSetsOfTools(t *testing.T) {
 	p := pawltest.Open(t, pawltest.SQLite)
-	if rs, err := p.Service.PutTypes(t.Context(), []pawl.Type{{Name: "letter", Approval: pawl.Approval{Mode: pawl.ApprovalManual}}}); err != nil || rs[0].Err != nil {
+	if rs, err := p.Service.PutTypes(t.Context(), []pawl.Type{{Name: "letter",
+		Approval: pawl.Approval{Mode: pawl.ApprovalManual}}}); err != nil || rs[0].Err != nil {
 		t.Fatal(err, rs)
 	}
 	task, err := pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "letter"})
@@ -352,7 +366,8 @@ func TestSetsOfTools(t *testing.T) {
 	if err != nil || len(ls) != 1 {
 		t.Fatal(ls, err)
 	}
-	if rs, err := p.Service.Submit(t.Context(), []pawl.SubmitCall{{Fence: ls[0].Fence(), Result: []byte("1")}}); err != nil || rs[0].Err != nil {
+	if rs, err := p.Service.Submit(t.Context(), []pawl.SubmitCall{{Fence: ls[0].Fence(), Result: []byte("1")}}); err != nil ||
+		rs[0].Err != nil {
 		t.Fatal(err, rs)
 	}
 	for _, c := range []struct {

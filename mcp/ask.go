@@ -75,7 +75,8 @@ func asked(c pawl.Checkpoint) sdk.InputRequestMap {
 
 // pending are a task's questions that are not answered yet.
 func (s *Server) pending(ctx context.Context, taskID string) (sdk.InputRequestMap, error) {
-	l, err := s.svc.ListCheckpoints(ctx, pawl.CheckpointFilter{TaskID: taskID, Types: []string{pawl.ApprovalPoint, pawl.CustomCheckpoint}, Page: pawl.Page{Limit: pawl.MaxPage}})
+	l, err := s.svc.ListCheckpoints(ctx, pawl.CheckpointFilter{TaskID: taskID, Types: []string{pawl.ApprovalPoint, pawl.CustomCheckpoint},
+		Page: pawl.Page{Limit: pawl.MaxPage}})
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +99,8 @@ func (s *Server) answer(ctx context.Context, taskID, key string, raw json.RawMes
 	if _, err := pawl.Signal(ctx, s.svc, inputSignal, taskID+" "+key, raw); err != nil {
 		return err
 	}
-	_, err := one(s.svc.CheckpointTasks(ctx, []pawl.TaskCheckpoint{{TaskID: taskID, NewCheckpoint: pawl.NewCheckpoint{Type: pawl.CustomCheckpoint, Name: answerPrefix + key, Snapshot: raw}}}))
+	_, err := one(s.svc.CheckpointTasks(ctx, []pawl.TaskCheckpoint{{TaskID: taskID,
+		NewCheckpoint: pawl.NewCheckpoint{Type: pawl.CustomCheckpoint, Name: answerPrefix + key, Snapshot: raw}}}))
 	if errors.Is(err, pawl.ErrConflict) { // it went on, and has ended
 		err = nil
 	}

@@ -45,7 +45,8 @@ func (s script) Read(b []byte) (int, error) {
 	return n, err
 }
 
-const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"t","version":"1"},"capabilities":{}}}
+const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"t",` +
+	`"version":"1"},"capabilities":{}}}
 {"jsonrpc":"2.0","method":"notifications/initialized"}
 `
 
@@ -83,7 +84,9 @@ func TestStdioStopsWhenItIsTold(t *testing.T) {
 	in, lines := io.Pipe()
 	done := make(chan error, 1)
 	go func() { done <- mcp.New(p.Service, mcp.Options{Log: quiet}).Stdio(ctx, in, io.Discard) }()
-	if _, err := io.WriteString(lines, hello+`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"work_checkout","arguments":{"worker_id":"w","wait_seconds":60}}}`+"\n"); err != nil {
+	if _, err := io.WriteString(lines,
+		hello+`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"work_checkout","arguments":{"worker_id":"w",`+
+			`"wait_seconds":60}}}`+"\n"); err != nil {
 		t.Fatal(err)
 	}
 	if err := lines.Close(); err != nil {

@@ -170,13 +170,15 @@ func (s *Server) readDurable(ctx context.Context, p *durableParams) (*durable, e
 func (d *durable) conceal() {
 	maps.DeleteFunc(d.InputRequests, func(key string, _ sdk.InputRequest) bool { return key != approval })
 	if d.Result != nil && !d.Result.IsError {
-		d.Result = &sdk.CallToolResult{Meta: sdk.Meta{PayloadsMeta: "hidden"}, Content: []sdk.Content{&sdk.TextContent{Text: "What it came to is a payload, which this API key does not read."}}}
+		d.Result = &sdk.CallToolResult{Meta: sdk.Meta{PayloadsMeta: "hidden"},
+			Content: []sdk.Content{&sdk.TextContent{Text: "What it came to is a payload, which this API key does not read."}}}
 	}
 }
 
 // handleOf is a task as a call is answered with.
 func handleOf(t pawl.Task) *durable {
-	return &durable{ResultType: "task", TaskID: t.ID, Status: working, StatusMessage: t.Stage, CreatedAt: t.CreatedAt, LastUpdatedAt: t.UpdatedAt, TTLMs: keptMS, PollIntervalMs: pollMS}
+	return &durable{ResultType: "task", TaskID: t.ID, Status: working, StatusMessage: t.Stage, CreatedAt: t.CreatedAt,
+		LastUpdatedAt: t.UpdatedAt, TTLMs: keptMS, PollIntervalMs: pollMS}
 }
 
 // panicked is the code of a failure that was nobody's intention.
@@ -227,7 +229,8 @@ func approvalOf(t pawl.Task) *sdk.ElicitParams {
 		"decision": {"type": "string", "enum": ["approve", "rework", "reject"], "description": "rework sends it back with your comment"},
 		"comment": {"type": "string", "description": "why"},
 		"version": {"type": "integer", "default": %d, "description": "of the task that is decided about: leave it as it is"}}}`, t.Version)
-	return &sdk.ElicitParams{Mode: "form", Message: "Approve " + name + " (" + t.Type + ")? work_get shows what was handed in.", RequestedSchema: json.RawMessage(schema)}
+	return &sdk.ElicitParams{Mode: "form", Message: "Approve " + name + " (" + t.Type + ")? work_get shows what was handed in.",
+		RequestedSchema: json.RawMessage(schema)}
 }
 
 // answerDurable takes what a client answers to the questions of a task; keys

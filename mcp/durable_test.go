@@ -73,7 +73,8 @@ func (c rpc) keyed(method, name string, params args, key string) (out reply) {
 	if err != nil {
 		c.Fatal(err)
 	}
-	_, raw := post(c.T, c.url, string(body), "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", method, "Mcp-Name", name, "Authorization", c.bearer())
+	_, raw := post(c.T, c.url, string(body), "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", method, "Mcp-Name", name, "Authorization",
+		c.bearer())
 	if err := json.Unmarshal([]byte(raw[max(0, strings.IndexByte(raw, '{')):]), &out); err != nil {
 		c.Fatalf("%s: %s", method, raw)
 	}
@@ -121,7 +122,8 @@ func TestAPendingApprovalIsAnswered(t *testing.T) {
 			}
 		}
 		submit(`"Dear Ann"`)
-		if r := c.get(id).Result; r.Status != "input_required" || r.ResultType != "complete" || r.InputRequests["approval"].Method != "elicitation/create" {
+		if r := c.get(id).Result; r.Status != "input_required" || r.ResultType != "complete" ||
+			r.InputRequests["approval"].Method != "elicitation/create" {
 			t.Fatalf("%+v", r)
 		}
 		if r := c.update(id, "approval", args{"action": "accept", "content": args{"decision": "perhaps"}}); r.Error.Code != -32602 {
@@ -137,7 +139,8 @@ func TestAPendingApprovalIsAnswered(t *testing.T) {
 			t.Errorf("sent back, it is %s", r.Status)
 		}
 		submit(`"Dearest Ann"`)
-		if r := c.update(id, "approval", args{"action": "accept", "content": args{"decision": "approve"}}); r.Result.ResultType != "complete" || r.Error.Code != 0 {
+		if r := c.update(id, "approval", args{"action": "accept", "content": args{"decision": "approve"}}); r.Result.ResultType != "complete" ||
+			r.Error.Code != 0 {
 			t.Errorf("%+v", r)
 		}
 		if r := c.get(id).Result; r.Status != "completed" || r.Result == nil || r.Result.IsError || r.Result.Content[0].Text != "Dearest Ann" {

@@ -58,7 +58,8 @@ func TestForeignRequests(t *testing.T) {
 		{"a body that ends too soon", `{"jsonrpc":"2.0","id":1,"method":`, nil, 400, `ends too soon`},
 		{"text that is not UTF-8", proposing(`{"type":"` + "\xff" + `"}`), nil, 400, `invalid`},
 		{"a method that is not there", `{"jsonrpc":"2.0","id":1,"method":"work/steal"}`, nil, 400, `unsupported`},
-		{"a revision that is not there", proposing(`{"type":"a"}`), []string{"Mcp-Protocol-Version", "1999-01-01"}, 400, `nsupported protocol version`},
+		{"a revision that is not there", proposing(`{"type":"a"}`), []string{"Mcp-Protocol-Version", "1999-01-01"}, 400,
+			`nsupported protocol version`},
 		{"another host", proposing(`{"type":"a"}`), []string{"Host", "evil.example"}, 403, `does not go by the name`},
 		{"another origin", proposing(`{"type":"a"}`), []string{"Origin", "https://evil.example"}, 403, `other origins`},
 		{"another page", proposing(`{"type":"a"}`), []string{"Sec-Fetch-Site", "cross-site"}, 403, `other origins`},
@@ -96,7 +97,8 @@ func TestBothRevisions(t *testing.T) {
 	const info = `"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}`
 	for revision, body := range map[string]string{
 		"2025-11-25": `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`,
-		"2026-07-28": `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` + info + `}}}`,
+		"2026-07-28": `{"jsonrpc":"2.0","id":1,"method":"tools/list",` +
+			`"params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` + info + `}}}`,
 	} {
 		status, answer := post(t, url, body, "Mcp-Protocol-Version", revision, "Mcp-Method", "tools/list")
 		if status != 200 || strings.Count(answer, `"name":"work_`) != 21 {
@@ -115,7 +117,8 @@ func TestBothRevisions(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, tool := range m.Result.Tools {
-				if tool.InputSchema.Type != "object" || tool.OutputSchema.Type != "object" && tool.Name != "work_run" { // clients hold a task against its schema
+				// clients hold a task against its schema
+				if tool.InputSchema.Type != "object" || tool.OutputSchema.Type != "object" && tool.Name != "work_run" {
 					t.Errorf("%s: %+v", revision, tool)
 				}
 			}

@@ -133,7 +133,8 @@ func checkpoint(ctx context.Context, s *Server, in checkpointIn) (pawl.Checkpoin
 	if in.Type == "" {
 		in.Type = pawl.CustomCheckpoint
 	}
-	return pawl.SaveCheckpoint(ctx, s.svc, in.fence(), pawl.NewCheckpoint{Type: in.Type, Name: in.Name, Snapshot: in.Snapshot, Metadata: in.Metadata})
+	return pawl.SaveCheckpoint(ctx, s.svc, in.fence(), pawl.NewCheckpoint{Type: in.Type, Name: in.Name, Snapshot: in.Snapshot,
+		Metadata: in.Metadata})
 }
 
 type resumeIn struct {

@@ -88,7 +88,8 @@ func TestACancelledRun(t *testing.T) {
 			t.Fatal(ls, err)
 		}
 		stage := "half way"
-		if rs, err := p.Service.Progress(t.Context(), []pawl.ProgressCall{{Fence: ls[0].Fence(), Stage: &stage}}); err != nil || rs[0].Err != nil {
+		if rs, err := p.Service.Progress(t.Context(), []pawl.ProgressCall{{Fence: ls[0].Fence(), Stage: &stage}}); err != nil ||
+			rs[0].Err != nil {
 			t.Fatal(err, rs)
 		}
 		if r := c.get(id).Result; r.Status != "working" || r.StatusMessage != "half way" {
@@ -102,7 +103,8 @@ func TestACancelledRun(t *testing.T) {
 		if r := c.get(id).Result; r.Status != "cancelled" || r.Result != nil {
 			t.Errorf("%+v", r)
 		}
-		if b, err := p.Service.Heartbeat(t.Context(), []pawl.HeartbeatCall{{Fence: ls[0].Fence()}}); err != nil || b[0].Err != nil || !b[0].Value.Cancelled {
+		if b, err := p.Service.Heartbeat(t.Context(), []pawl.HeartbeatCall{{Fence: ls[0].Fence()}}); err != nil || b[0].Err != nil ||
+			!b[0].Value.Cancelled {
 			t.Errorf("its worker is told %+v, %v", b, err)
 		}
 		if r := c.update(id, "approval", args{"action": "accept", "content": args{"decision": "approve"}}); r.Error.Code != 0 {
@@ -118,8 +120,9 @@ func TestAHandlerAsks(t *testing.T) {
 		c := rpc{T: t, url: serve(t, p.Service)}
 		hands(t, p.Service, worker.Handle("trip", func(ctx context.Context, _ any) (string, error) {
 			said, err := mcp.Ask(ctx, map[string]*sdk.ElicitParams{
-				"where": {Mode: "form", Message: "Where to?", RequestedSchema: json.RawMessage(`{"type":"object","properties":{"town":{"type":"string"}}}`)},
-				"when":  {Mode: "form", Message: "When?", RequestedSchema: json.RawMessage(`{"type":"object","properties":{"day":{"type":"string"}}}`)},
+				"where": {Mode: "form", Message: "Where to?", RequestedSchema: json.RawMessage(
+					`{"type":"object","properties":{"town":{"type":"string"}}}`)},
+				"when": {Mode: "form", Message: "When?", RequestedSchema: json.RawMessage(`{"type":"object","properties":{"day":{"type":"string"}}}`)},
 			})
 			if err != nil {
 				return "", err
@@ -128,10 +131,12 @@ func TestAHandlerAsks(t *testing.T) {
 		}))
 		id := c.run(args{"type": "trip"}).Result.TaskID
 		r := c.until(id, "input_required").Result
-		if len(r.InputRequests) != 2 || r.InputRequests["where"].Method != "elicitation/create" || r.InputRequests["where"].Params.Message != "Where to?" {
+		if len(r.InputRequests) != 2 || r.InputRequests["where"].Method != "elicitation/create" ||
+			r.InputRequests["where"].Params.Message != "Where to?" {
 			t.Fatalf("%+v", r)
 		}
-		if l, err := p.Service.ListCheckpoints(t.Context(), pawl.CheckpointFilter{TaskID: id, Types: []string{pawl.ApprovalPoint}}); err != nil || len(l.Items) != 1 {
+		if l, err := p.Service.ListCheckpoints(t.Context(), pawl.CheckpointFilter{TaskID: id,
+			Types: []string{pawl.ApprovalPoint}}); err != nil || len(l.Items) != 1 {
 			t.Errorf("asked in %d checkpoints, %v", len(l.Items), err)
 		}
 		c.update(id, "where", args{"action": "accept", "content": args{"town": "Brno"}})
@@ -170,7 +175,9 @@ func TestARunOutlivesItsServer(t *testing.T) {
 // somebody else.
 func TestARunForAClientThatKnowsNoTasks(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
-		if rs, err := p.Service.PutTypes(t.Context(), []pawl.Type{{Name: "letter", Approval: pawl.Approval{Mode: pawl.ApprovalManual, NotByRequester: new(bool), NotByWorker: new(bool)}}}); err != nil || rs[0].Err != nil {
+		if rs, err := p.Service.PutTypes(t.Context(), []pawl.Type{{Name: "letter",
+			Approval: pawl.Approval{Mode: pawl.ApprovalManual, NotByRequester: new(bool), NotByWorker: new(bool)}}}); err != nil ||
+			rs[0].Err != nil {
 			t.Fatal(err, rs)
 		}
 		c := rpc{T: t, url: serve(t, p.Service), plain: true}
@@ -186,7 +193,8 @@ func TestARunForAClientThatKnowsNoTasks(t *testing.T) {
 			}
 			submitted <- err
 		}()
-		if r := c.run(args{"type": "letter"}).Result; len(r.Content) != 1 || !strings.HasSuffix(r.Content[0].Text, " is input_required. Ask after it with work_wait and work_get.") {
+		if r := c.run(args{"type": "letter"}).Result; len(r.Content) != 1 ||
+			!strings.HasSuffix(r.Content[0].Text, " is input_required. Ask after it with work_wait and work_get.") {
 			t.Errorf("%+v", r)
 		}
 		if err := <-submitted; err != nil {

@@ -14,8 +14,10 @@ import (
 	"github.com/pawl-work/pawl/pawltest"
 )
 
-const report = `{"name":"report","result_schema":{"type":"object","required":["title","pages"],"properties":{"title":{"type":"string"},"pages":{"type":"array"}}},
-	"parts":[{"key":"title","required":true,"schema":{"type":"string","maxLength":20}},{"key":"pages","required":true,"repeatable":true,"schema":{"type":"object","required":["n"]}}],
+const report = `{"name":"report","result_schema":{"type":"object","required":["title","pages"],"properties":{"title":{"type":"string"},` +
+	`"pages":{"type":"array"}}},
+	"parts":[{"key":"title","required":true,"schema":{"type":"string","maxLength":20}},{"key":"pages","required":true,"repeatable":true,` +
+	`"schema":{"type":"object","required":["n"]}}],
 	"approval":{"mode":"manual","not_by_requester":false,"not_by_worker":false},"apply":{"mode":"go"}}`
 
 // report registers the type, and makes a task of it.
@@ -27,7 +29,8 @@ func (a agent) report() string {
 	if err != nil || rs[0].Err != nil {
 		a.Fatal(err, rs[0].Err)
 	}
-	task := a.ok("work_propose", args{"type": "report", "payload": args{"about": "pawls", "big": json.Number("12345678901234567890")}, "title": "On pawls"}).Task
+	task := a.ok("work_propose", args{"type": "report", "payload": args{"about": "pawls", "big": json.Number("12345678901234567890")},
+		"title": "On pawls"}).Task
 	return task.ID
 }
 
@@ -80,7 +83,8 @@ func TestTheLoop(t *testing.T) {
 			a.Fatalf("waited for, the task is %s (timed out: %v)", seen.Task.State, seen.TimedOut)
 		}
 		a.no(pawl.CodeInvalid, "/errors", "work_reject", args{"task_id": task, "version": seen.Task.Version, "errors": []args{}})
-		a.ok("work_reject", args{"task_id": task, "version": seen.Task.Version, "allow_rework": true, "errors": []args{{"code": "short", "message": "one page is too few", "field": "/pages"}}})
+		a.ok("work_reject", args{"task_id": task, "version": seen.Task.Version, "allow_rework": true,
+			"errors": []args{{"code": "short", "message": "one page is too few", "field": "/pages"}}})
 
 		_, lease = a.checkout("bob", task)
 		r := a.ok("work_resume", args{"item_id": l.ID})
@@ -103,7 +107,8 @@ func TestTheLoop(t *testing.T) {
 		if string(got.Result) != `{"title":"Pawls","pages":[1,2]}` && string(got.Result) != `{"pages":[1,2],"title":"Pawls"}` {
 			a.Errorf("the result is %s", got.Result)
 		}
-		if names := a.events(task); names != "proposed leased in_progress progressed part_submitted part_rejected part_submitted submitted ready_for_approval rejected rejected leased submitted ready_for_approval approved accepted applied completed completed" {
+		if names := a.events(task); names != "proposed leased in_progress progressed part_submitted part_rejected part_submitted submitted "+
+			"ready_for_approval rejected rejected leased submitted ready_for_approval approved accepted applied completed completed" {
 			a.Error(names)
 		}
 		a.asResource(task)
@@ -145,7 +150,8 @@ func TestWorkWithoutAcceptance(t *testing.T) {
 		if got := a.ok("work_checkout", args{"worker_id": "ann"}); len(got.Items) != 0 {
 			a.Errorf("there is more: %s", got.Items)
 		}
-		if got := a.ok("work_get", args{"task_id": task.ID}); got.Task.State != pawl.TaskCompleted || string(got.Result) != `{"a":"done","b":"done"}` {
+		if got := a.ok("work_get", args{"task_id": task.ID}); got.Task.State != pawl.TaskCompleted ||
+			string(got.Result) != `{"a":"done","b":"done"}` {
 			a.Errorf("%s, %s", got.Task.State, got.Result)
 		}
 		other := a.ok("work_propose", args{"type": "plain"}).Task
@@ -169,7 +175,8 @@ func TestALostLeaseSaysToWhom(t *testing.T) {
 			a.Fatal(err)
 		}
 		a.checkout("bob", task.ID)
-		no := a.no(pawl.CodeLeaseLost, "The lease was lost to bob, attempt 2. Stop working on this item; check out again. (lease_lost)", "work_complete", old)
+		no := a.no(pawl.CodeLeaseLost, "The lease was lost to bob, attempt 2. Stop working on this item; check out again. (lease_lost)",
+			"work_complete", old)
 		if p := no.Problem; p.Holder != "bob" || p.Attempt != 2 || p.Reason != pawl.ReasonTaken || p.Retryable {
 			a.Errorf("%+v", p)
 		}
@@ -221,8 +228,10 @@ func TestAgentsOfOneClientHaveTheirKeys(t *testing.T) {
 	url := serve(t, p.Service)
 	propose := func(agent, payload string) string {
 		t.Helper()
-		status, body := post(t, url, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"work_propose","arguments":{"type":"a","payload":`+payload+`},"_meta":{"`+
-			mcp.KeyMeta+`":"k","`+mcp.ProvenanceMeta+`":{"agent_id":"`+agent+`"}}}}`)
+		status, body := post(t, url,
+			`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"work_propose","arguments":{"type":"a","payload":`+payload+`},`+
+				`"_meta":{"`+
+				mcp.KeyMeta+`":"k","`+mcp.ProvenanceMeta+`":{"agent_id":"`+agent+`"}}}}`)
 		if status != 200 || strings.Contains(body, "key_reused") {
 			t.Fatalf("%s: %d %s", agent, status, body)
 		}

@@ -109,8 +109,10 @@ func New(svc pawl.Service, o Options) *Server {
 	s := &Server{svc: svc, opts: o}
 	so := &sdk.ServerOptions{
 		Instructions: instructions,
-		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}, Resources: &sdk.ResourceCapabilities{}}, // neither list ever changes
-		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },           // what there is to see is the caller's
+		// neither list ever changes
+		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}, Resources: &sdk.ResourceCapabilities{}},
+		// what there is to see is the caller's
+		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
 	}
 	if o.Tune != nil {
 		o.Tune(so)
@@ -176,15 +178,21 @@ type open struct{ io.Writer }
 func (open) Close() error { return nil }
 
 // instructions teach an agent the loop.
-const instructions = `Pawl keeps work that must not be lost. A task is what somebody asked for; its items are the units of work, leased to one worker at a time.
+const instructions = `Pawl keeps work that must not be lost. A task is what somebody asked for; its items are the units of work, leased ` +
+	`to one worker at a time.
 
 To do work, choose a worker_id of your own and keep it:
-1. work_checkout takes an item and answers with its id, attempt and input, and with error and reasons where it is to be done again. Every later call about it carries item_id, worker_id and attempt: they are your lease.
-2. work_get says what a good result is (rules: schemas, parts). work_resume tells what earlier attempts left: checkpoints, parts, and why a result was sent back.
+1. work_checkout takes an item and answers with its id, attempt and input, and with error and reasons where it is to be done again. ` +
+	`Every later call about it carries item_id, worker_id and attempt: they are your lease.
+2. work_get says what a good result is (rules: schemas, parts). work_resume tells what earlier attempts left: checkpoints, parts, and ` +
+	`why a result was sent back.
 3. While you work, call work_heartbeat well before lease_expires_at; work_progress and work_checkpoint keep what you have so far.
-4. Hand in with work_submit, or piece by piece with work_submit_part and then work_finalize; types without acceptance end with work_complete. A refused result names what is wrong by JSON Pointer: your lease is as it was, so mend it and hand it in again.
+4. Hand in with work_submit, or piece by piece with work_submit_part and then work_finalize; types without acceptance end with ` +
+	`work_complete. A refused result names what is wrong by JSON Pointer: your lease is as it was, so mend it and hand it in again.
 5. If you cannot go on: work_fail with the reason, or work_release to give the item back unharmed.
 
 When a call says lease_lost, stop: the item is somebody else's. Check out again.
-To have work done: work_propose, then work_wait. A submitted task waits for an approver: where you are offered work_approve and work_reject, decide with the version that work_get showed; rejecting with allow_rework sends its items back with your reasons.
-Calls that change something may carry an idempotency key in _meta as "` + KeyMeta + `": made again with the same key, they are answered as the first time.`
+To have work done: work_propose, then work_wait. A submitted task waits for an approver: where you are offered work_approve and ` +
+	`work_reject, decide with the version that work_get showed; rejecting with allow_rework sends its items back with your reasons.
+Calls that change something may carry an idempotency key in _meta as ` +
+	`"` + KeyMeta + `": made again with the same key, they are answered as the first time.`

@@ -49,7 +49,8 @@ var doors = map[string]func(t *testing.T, p *pawltest.Pawl) sdk.Transport{
 // serve is a whole server, as pawl serve has it.
 func serve(t *testing.T, svc pawl.Service) string {
 	t.Helper()
-	srv := httptest.NewServer(server.New(svc, server.Options{Log: quiet, At: map[string]http.Handler{"/mcp": mcp.New(svc, mcp.Options{Log: quiet, Tools: mcp.ToolsAll}).HTTP()}}))
+	srv := httptest.NewServer(server.New(svc, server.Options{Log: quiet,
+		At: map[string]http.Handler{"/mcp": mcp.New(svc, mcp.Options{Log: quiet, Tools: mcp.ToolsAll}).HTTP()}}))
 	t.Cleanup(srv.Close)
 	return srv.URL
 }

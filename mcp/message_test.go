@@ -13,7 +13,8 @@ import (
 // say appends words to an item's open message.
 func say(t *testing.T, p *pawltest.Pawl, l pawl.Lease, offset int64, words string) {
 	t.Helper()
-	rs, err := p.Service.Append(t.Context(), []pawl.AppendCall{{MessageFence: pawl.MessageFence{MessageID: l.OpenMessage.ID, WorkerID: l.WorkerID, Attempt: l.Attempt},
+	rs, err := p.Service.Append(t.Context(), []pawl.AppendCall{{MessageFence: pawl.MessageFence{MessageID: l.OpenMessage.ID,
+		WorkerID: l.WorkerID, Attempt: l.Attempt},
 		Offset: offset, Chunks: []pawl.Chunk{{Type: pawl.ChunkText, Text: pawl.Words(words)}}}})
 	if err != nil || rs[0].Err != nil {
 		t.Fatal(err, rs)
@@ -23,7 +24,8 @@ func say(t *testing.T, p *pawltest.Pawl, l pawl.Lease, offset int64, words strin
 // conversation is a task whose item answers what a user said.
 func conversation(t *testing.T, p *pawltest.Pawl) pawl.Lease {
 	t.Helper()
-	if _, err := pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "chat", Messages: []pawl.NewMessage{{Role: pawl.RoleUser, Content: json.RawMessage(`"What is a pawl?"`)}}, Reply: &pawl.Reply{}}); err != nil {
+	if _, err := pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "chat",
+		Messages: []pawl.NewMessage{{Role: pawl.RoleUser, Content: json.RawMessage(`"What is a pawl?"`)}}, Reply: &pawl.Reply{}}); err != nil {
 		t.Fatal(err)
 	}
 	ls, err := p.Service.Claim(t.Context(), pawl.ClaimRequest{WorkerID: "w"})
@@ -46,7 +48,8 @@ func TestTheMessageSoFar(t *testing.T) {
 				}
 			}
 		}
-		rs, err := a.p.Service.FinishMessages(a.Context(), []pawl.FinishCall{{MessageFence: pawl.MessageFence{MessageID: l.OpenMessage.ID, WorkerID: "w", Attempt: 1}}})
+		rs, err := a.p.Service.FinishMessages(a.Context(), []pawl.FinishCall{{MessageFence: pawl.MessageFence{MessageID: l.OpenMessage.ID,
+			WorkerID: "w", Attempt: 1}}})
 		if err != nil || rs[0].Err != nil {
 			a.Fatal(err, rs)
 		}
@@ -63,7 +66,8 @@ func TestWordsAreHiddenFromKeys(t *testing.T) {
 		l := conversation(t, p)
 		say(t, p, l, 0, "secret")
 		for c, secret := range map[rpc]bool{g.holds("reader"): false, g.holds("reader", "approver"): true} {
-			if r := c.must("work_get", args{"task_id": l.TaskID}); strings.Contains(r.Result.Content[0].Text, "secret") != secret || !strings.Contains(r.Result.Content[0].Text, `"streaming"`) {
+			if r := c.must("work_get", args{"task_id": l.TaskID}); strings.Contains(r.Result.Content[0].Text, "secret") != secret ||
+				!strings.Contains(r.Result.Content[0].Text, `"streaming"`) {
 				t.Errorf("payloads %v: %s", secret, r.Result.Content[0].Text)
 			}
 		}

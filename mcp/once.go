@@ -40,13 +40,15 @@ func keyOf(meta sdk.Meta) (string, error) {
 // worker that a call names, what an agent says it is, and its client.
 func caller(ctx context.Context, args json.RawMessage, p pawl.Provenance) string {
 	c := pawl.CallerOf(ctx)
-	who, _ := json.Marshal([]string{c.Key, c.ActorType, c.ActorID, agentOf(args, pawl.Caller{}), p.AgentID, p.AgentName}) // texts always encode
+	// texts always encode
+	who, _ := json.Marshal([]string{c.Key, c.ActorType, c.ActorID, agentOf(args, pawl.Caller{}), p.AgentID, p.AgentName})
 	return string(who)
 }
 
 // once carries a call out once for its key: the effect and the answer commit
 // together. Refusals, and calls that came to nothing, are not kept.
-func (s *Server) once(ctx context.Context, t tool, who, key string, args json.RawMessage) (answer json.RawMessage, replayed bool, err error) {
+func (s *Server) once(ctx context.Context, t tool, who, key string, args json.RawMessage) (answer json.RawMessage, replayed bool,
+	err error) {
 	run := func(ctx context.Context, s *Server) error {
 		out, err := t.run(ctx, s, args)
 		if err == nil {
@@ -60,7 +62,8 @@ func (s *Server) once(ctx context.Context, t tool, who, key string, args json.Ra
 	}
 	keeper, ok := s.svc.(pawl.Idempotent)
 	if !ok {
-		return nil, false, &pawl.Error{Code: pawl.CodeInvalid, Message: "this server does not keep the promise that " + KeyMeta + " asks for; send the call without it"}
+		return nil, false, &pawl.Error{Code: pawl.CodeInvalid, Message: "this server does not keep the promise that " + KeyMeta +
+			" asks for; send the call without it"}
 	}
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
@@ -74,13 +77,14 @@ func (s *Server) once(ctx context.Context, t tool, who, key string, args json.Ra
 		sum := sha256.Sum256([]byte(scope))
 		scope = "mcp " + t.Name + " sha256:" + hex.EncodeToString(sum[:])
 	}
-	kept, replayed, err := keeper.Idempotent(ctx, pawl.KeyBegin{Scope: scope, Key: key, RequestHash: hash}, func(ctx context.Context, svc pawl.Service) (*pawl.Answer, error) {
-		answer = nil
-		if err := run(ctx, &Server{svc: svc, opts: s.opts, sdk: s.sdk}); err != nil || t.nothing(answer) {
-			return nil, err
-		}
-		return &pawl.Answer{Code: http.StatusOK, Type: "application/json", Body: answer}, nil
-	})
+	kept, replayed, err := keeper.Idempotent(ctx, pawl.KeyBegin{Scope: scope, Key: key, RequestHash: hash},
+		func(ctx context.Context, svc pawl.Service) (*pawl.Answer, error) {
+			answer = nil
+			if err := run(ctx, &Server{svc: svc, opts: s.opts, sdk: s.sdk}); err != nil || t.nothing(answer) {
+				return nil, err
+			}
+			return &pawl.Answer{Code: http.StatusOK, Type: "application/json", Body: answer}, nil
+		})
 	switch {
 	case err != nil:
 		return nil, false, err

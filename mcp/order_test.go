@@ -18,9 +18,12 @@ import (
 
 // The example of a work order as a type: its acceptance_config is the
 // schema of the payload.
-const userDataSync = `{"name":"user.data.sync","payload_schema":{"type":"object","properties":{"source":{"type":"string"},"filters":{"type":"object"}}},
-	"result_schema":{"type":"object","required":["contacts"]},"lease_seconds":600,"evidence_required":true,"approval":{"mode":"manual","not_by_requester":false,"not_by_worker":false},
-	"parts":[{"key":"contacts","repeatable":true,"schema":{"type":"object","required":["contacts"],"properties":{"contacts":{"type":"array","items":{"type":"object","properties":{"email":{"type":"string","format":"email"}}}}}}}]}`
+const userDataSync = `{"name":"user.data.sync","payload_schema":{"type":"object","properties":{"source":{"type":"string"},` +
+	`"filters":{"type":"object"}}},
+	"result_schema":{"type":"object","required":["contacts"]},"lease_seconds":600,"evidence_required":true,"approval":{"mode":"manual",` +
+	`"not_by_requester":false,"not_by_worker":false},
+	"parts":[{"key":"contacts","repeatable":true,"schema":{"type":"object","required":["contacts"],` +
+	`"properties":{"contacts":{"type":"array","items":{"type":"object","properties":{"email":{"type":"string","format":"email"}}}}}}}]}`
 
 // door is one way in: a call by the name of its tool, or by its route.
 type door func(t *testing.T, tool, route string, in args) json.RawMessage
@@ -118,10 +121,13 @@ type example struct {
 
 func (x *example) run() {
 	x.task = x.id(x.do(x.T, "work_propose", "POST /v1/tasks", args{
-		"type": "user.data.sync", "priority": 10, "requested_by": args{"type": "agent", "id": "agent-123"}, "metadata": args{"requested_by": "admin-dashboard"},
-		"payload": args{"source": "external-api", "filters": args{"active": true}}, "items": []args{{"input": args{"batch_id": 1, "user_ids": []int{123, 456, 789}}}},
+		"type": "user.data.sync", "priority": 10, "requested_by": args{"type": "agent", "id": "agent-123"},
+		"metadata": args{"requested_by": "admin-dashboard"},
+		"payload":  args{"source": "external-api", "filters": args{"active": true}},
+		"items":    []args{{"input": args{"batch_id": 1, "user_ids": []int{123, 456, 789}}}},
 	}), "task")
-	claimed := x.do(x.T, "work_checkout", "POST /v1/claims", args{"worker_id": "agent-123", "types": []string{"user.data.sync"}, "lease_seconds": 600})
+	claimed := x.do(x.T, "work_checkout", "POST /v1/claims", args{"worker_id": "agent-123", "types": []string{"user.data.sync"},
+		"lease_seconds": 600})
 	var leases struct{ Items []pawl.Lease }
 	x.read(claimed, &leases)
 	x.item = leases.Items[0].ID
@@ -133,9 +139,11 @@ func (x *example) run() {
 		"payload", args{"contacts": []args{{"email": "user@example.com", "name": "John Doe"}}},
 		"evidence", args{"source": "linkedin-api", "retrieved_at": "2025-01-15T10:30:00Z"}, "notes", "Retrieved from LinkedIn API")), "part")
 	x.same("work_item_parts", "work_list_parts", "GET /v1/items/{item_id}/parts", args{"item_id": x.item}, "items.0", contactsPart)
-	x.do(x.T, "work_submit", "POST /v1/items/{item_id}:submit", with(lease, "result", args{"contacts": []args{{"email": "user@example.com"}}}, "evidence", args{"source": "linkedin-api"}))
+	x.do(x.T, "work_submit", "POST /v1/items/{item_id}:submit",
+		with(lease, "result", args{"contacts": []args{{"email": "user@example.com"}}}, "evidence", args{"source": "linkedin-api"}))
 	x.same("work_orders", "work_get", "GET /v1/tasks/{task_id}", args{"task_id": x.task}, "task", submittedOrder)
-	x.same("work_events", "work_logs", "GET /v1/items/{item_id}/events?event=submitted", args{"item_id": x.item, "event": "submitted"}, "items.0", submittedEvent)
+	x.same("work_events", "work_logs", "GET /v1/items/{item_id}/events?event=submitted", args{"item_id": x.item, "event": "submitted"},
+		"items.0", submittedEvent)
 }
 
 func (x *example) read(raw json.RawMessage, into any) {
@@ -164,7 +172,8 @@ func (x *example) same(what, tool, route string, in args, at, want string) {
 	x.Helper()
 	for name, do := range x.doors {
 		got := do(x.T, tool, route, in)
-		if path := strings.Split(at, "."); name == "mcp" || path[0] == "items" && strings.HasSuffix(route, "parts") || strings.Contains(route, "events") {
+		if path := strings.Split(at, "."); name == "mcp" || path[0] == "items" && strings.HasSuffix(route, "parts") ||
+			strings.Contains(route, "events") {
 			for _, step := range path {
 				if step == "0" {
 					var list []json.RawMessage
@@ -203,23 +212,32 @@ func canonical(v any) json.RawMessage {
 
 // What is null is left out. Its attempts are failures; attempt
 // counts the claims.
-const leasedItem = `{"id": "ITEM", "task_id": "TASK", "namespace": "default", "type": "user.data.sync", "kind": "work", "position": 0, "state": "leased", "status": "in_progress",
-	"stage": "Leased", "progress": 0, "priority": 10, "attempt": 1, "failures": 0, "max_attempts": 3, "worker_id": "agent-123", "last_worker_id": "agent-123",
-	"lease_seconds": 600, "lease_acquired_at": "2026-01-29T10:00:00Z", "lease_expires_at": "2026-01-29T10:10:00Z", "heartbeat_at": "2026-01-29T10:00:00Z",
-	"input": {"batch_id": 1, "user_ids": [123, 456, 789]}, "blocked_by": null, "created_at": "2026-01-29T10:00:00Z", "started_at": "2026-01-29T10:00:00Z", "updated_at": "2026-01-29T10:00:00Z"}`
+const leasedItem = `{"id": "ITEM", "task_id": "TASK", "namespace": "default", "type": "user.data.sync", "kind": "work", "position": 0, ` +
+	`"state": "leased", "status": "in_progress",
+	"stage": "Leased", "progress": 0, "priority": 10, "attempt": 1, "failures": 0, "max_attempts": 3, "worker_id": "agent-123", ` +
+	`"last_worker_id": "agent-123",
+	"lease_seconds": 600, "lease_acquired_at": "2026-01-29T10:00:00Z", "lease_expires_at": "2026-01-29T10:10:00Z", "heartbeat_at": ` +
+	`"2026-01-29T10:00:00Z",
+	"input": {"batch_id": 1, "user_ids": [123, 456, 789]}, "blocked_by": null, "created_at": "2026-01-29T10:00:00Z", "started_at": ` +
+	`"2026-01-29T10:00:00Z", "updated_at": "2026-01-29T10:00:00Z"}`
 
 const contactsPart = `{"id": "PART", "item_id": "ITEM", "key": "contacts", "seq": 1, "status": "validated",
-	"payload": {"contacts": [{"email": "user@example.com", "name": "John Doe"}]}, "evidence": {"source": "linkedin-api", "retrieved_at": "2025-01-15T10:30:00Z"},
-	"notes": "Retrieved from LinkedIn API", "checksum": "be54baf4fc5b0cd013355cac394fe77fbb9d4a1f6736bd4e2b4eb1ed0fd790eb", "worker_id": "agent-123", "attempt": 1,
+	"payload": {"contacts": [{"email": "user@example.com", "name": "John Doe"}]}, "evidence": {"source": "linkedin-api", "retrieved_at": ` +
+	`"2025-01-15T10:30:00Z"},
+	"notes": "Retrieved from LinkedIn API", "checksum": "be54baf4fc5b0cd013355cac394fe77fbb9d4a1f6736bd4e2b4eb1ed0fd790eb", "worker_id": ` +
+	`"agent-123", "attempt": 1,
 	"created_at": "2026-01-29T10:05:00Z", "updated_at": "2026-01-29T10:05:00Z"}`
 
 // Its acceptance_config is the schema of type_version.
-const submittedOrder = `{"id": "TASK", "namespace": "default", "type": "user.data.sync", "type_version": 1, "state": "submitted", "status": "in_progress", "stage": "Submitted", "progress": 99,
+const submittedOrder = `{"id": "TASK", "namespace": "default", "type": "user.data.sync", "type_version": 1, "state": "submitted", ` +
+	`"status": "in_progress", "stage": "Submitted", "progress": 99,
 	"priority": 10, "requested_by": {"type": "agent", "id": "agent-123"}, "payload": {"source": "external-api", "filters": {"active": true}},
-	"metadata": {"requested_by": "admin-dashboard"}, "items": 1, "items_open": 0, "blocked_by": null, "retry_count": 0, "version": 1, "ready_for_approval": true,
+	"metadata": {"requested_by": "admin-dashboard"}, "items": 1, "items_open": 0, "blocked_by": null, "retry_count": 0, "version": 1, ` +
+	`"ready_for_approval": true,
 	"created_at": "2026-01-29T10:00:00Z", "updated_at": "2026-01-29T10:05:00Z", "last_transitioned_at": "2026-01-29T10:05:00Z"}`
 
 // The result is the item's, and not kept twice.
-const submittedEvent = `{"id": "EVENT", "namespace": "default", "task_id": "TASK", "task_type": "user.data.sync", "item_id": "ITEM", "attempt": 1, "event": "submitted",
+const submittedEvent = `{"id": "EVENT", "namespace": "default", "task_id": "TASK", "task_type": "user.data.sync", "item_id": "ITEM", ` +
+	`"attempt": 1, "event": "submitted",
 	"from_state": "in_progress", "to_state": "submitted", "actor_type": "agent", "actor_id": "agent-123", "message": "Work item submitted",
 	"data": {"evidence": {"source": "linkedin-api"}}, "created_at": "2026-01-29T10:05:00Z"}`

@@ -26,7 +26,8 @@ func vouched(ctx context.Context, client *sdk.Implementation, meta sdk.Meta) (_ 
 			err = json.Unmarshal(b, &p)
 		}
 		if err != nil {
-			return ctx, p, pawl.Invalid("/_meta/"+strings.ReplaceAll(ProvenanceMeta, "/", "~1"), "is to be an object: agent_id, agent_name, agent_version, model, request_fingerprint, extra")
+			return ctx, p, pawl.Invalid("/_meta/"+strings.ReplaceAll(ProvenanceMeta, "/", "~1"),
+				"is to be an object: agent_id, agent_name, agent_version, model, request_fingerprint, extra")
 		}
 	}
 	if p.IdempotencyKey == "" { // a service behind this server is given another one

@@ -16,8 +16,9 @@ func TestCallsSayWhoMakesThem(t *testing.T) {
 	each(t, pawl.Hooks{}, func(a agent) {
 		task := a.report()
 		_, lease := a.checkout("ann", task)
-		res, err := a.session.CallTool(a.Context(), &sdk.CallToolParams{Name: "work_submit", Arguments: with(lease, "result", args{"title": "Pawls", "pages": []int{1}}, "evidence", args{"seen": 2}),
-			Meta: sdk.Meta{mcp.ProvenanceMeta: args{"model": "m-1", "agent_id": "ann-7"}, mcp.KeyMeta: "k-1"}})
+		res, err := a.session.CallTool(a.Context(), &sdk.CallToolParams{Name: "work_submit",
+			Arguments: with(lease, "result", args{"title": "Pawls", "pages": []int{1}}, "evidence", args{"seen": 2}),
+			Meta:      sdk.Meta{mcp.ProvenanceMeta: args{"model": "m-1", "agent_id": "ann-7"}, mcp.KeyMeta: "k-1"}})
 		if err != nil || res.IsError {
 			a.Fatal(err, res)
 		}
@@ -29,9 +30,12 @@ func TestCallsSayWhoMakesThem(t *testing.T) {
 		if len(rows) != 4 {
 			a.Fatalf("%d rows: %+v", len(rows), rows)
 		}
-		for i, want := range []struct{ verb, id, model, key string }{{"create", "tester", "", ""}, {"claim", "ann", "", ""}, {"submit", "ann-7", "m-1", "k-1"}, {"reject", "tester", "", ""}} {
+		for i, want := range []struct{ verb, id, model, key string }{{"create", "tester", "", ""}, {"claim", "ann", "", ""},
+			{"submit", "ann-7", "m-1", "k-1"}, {"reject", "tester", "", ""}} {
 			r := rows[i] // a client of ours makes keys by itself
-			if r.Verb != want.verb || r.AgentID != want.id || r.Model != want.model || want.key != "" && r.IdempotencyKey != fmt.Sprintf("%x", sha256.Sum256([]byte(want.key))) || r.AgentName != "tester" || r.AgentVersion != "1" || r.EventID == "" {
+			if r.Verb != want.verb || r.AgentID != want.id || r.Model != want.model ||
+				want.key != "" && r.IdempotencyKey != fmt.Sprintf("%x", sha256.Sum256([]byte(want.key))) || r.AgentName != "tester" ||
+				r.AgentVersion != "1" || r.EventID == "" {
 				a.Errorf("row %d is %+v", i, r)
 			}
 		}
@@ -42,7 +46,8 @@ func TestCallsSayWhoMakesThem(t *testing.T) {
 		if _, refused := a.call("work_checkout", args{"worker_id": "ann"}); refused {
 			a.Error("a checkout of nothing is refused")
 		}
-		res, err = a.session.CallTool(a.Context(), &sdk.CallToolParams{Name: "work_propose", Arguments: args{"type": "x"}, Meta: sdk.Meta{mcp.ProvenanceMeta: "me"}})
+		res, err = a.session.CallTool(a.Context(), &sdk.CallToolParams{Name: "work_propose", Arguments: args{"type": "x"},
+			Meta: sdk.Meta{mcp.ProvenanceMeta: "me"}})
 		if err != nil || !res.IsError {
 			a.Errorf("provenance that is none: %v, %v", err, res)
 		}

@@ -22,38 +22,42 @@ const (
 const asJSON = "application/json"
 
 func (s *Server) resources() {
-	s.resource(tasksAt+"{id}", "task", "get_task", "A task with its items and, once it has completed, its result.", func(ctx context.Context, id string) (any, error) {
-		out, err := get(ctx, s, getIn{TaskID: id})
-		return &out, err
-	})
-	s.resource(typesAt+"{name}", "type", "get_type", "What good work of a type is: the schemas of payload, input, result and parts, and who approves.", func(ctx context.Context, name string) (any, error) {
-		out, err := s.svc.GetType(ctx, name, 0)
-		return &out, err
-	})
+	s.resource(tasksAt+"{id}", "task", "get_task", "A task with its items and, once it has completed, its result.",
+		func(ctx context.Context, id string) (any, error) {
+			out, err := get(ctx, s, getIn{TaskID: id})
+			return &out, err
+		})
+	s.resource(typesAt+"{name}", "type", "get_type",
+		"What good work of a type is: the schemas of payload, input, result and parts, and who approves.",
+		func(ctx context.Context, name string) (any, error) {
+			out, err := s.svc.GetType(ctx, name, 0)
+			return &out, err
+		})
 }
 
 // resource serves what a template names by its last segment; read answers with a
 // pointer.
 func (s *Server) resource(template, name, route, means string, read func(ctx context.Context, id string) (any, error)) {
-	s.sdk.AddResourceTemplate(&sdk.ResourceTemplate{URITemplate: template, Name: name, Description: means, MIMEType: asJSON}, func(ctx context.Context, req *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
-		uri := req.Params.URI
-		id, err := url.PathUnescape(uri[strings.LastIndexByte(uri, '/')+1:])
-		if err != nil || id == "" {
-			return nil, sdk.ResourceNotFoundError(uri)
-		}
-		if ctx, err = s.admit(ctx, "resources/read", nil, api.RouteOf(route).Role); err != nil {
-			return nil, s.unreadable(ctx, uri, err)
-		}
-		v, err := read(ctx, id)
-		if err != nil {
-			return nil, s.unreadable(ctx, uri, err)
-		}
-		text, meta, err := shown(ctx, api.RouteOf(route), v)
-		if err != nil {
-			return nil, s.unreadable(ctx, uri, err)
-		}
-		return &sdk.ReadResourceResult{Meta: meta, Contents: []*sdk.ResourceContents{{URI: uri, MIMEType: asJSON, Text: string(text)}}}, nil
-	})
+	s.sdk.AddResourceTemplate(&sdk.ResourceTemplate{URITemplate: template, Name: name, Description: means, MIMEType: asJSON},
+		func(ctx context.Context, req *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+			uri := req.Params.URI
+			id, err := url.PathUnescape(uri[strings.LastIndexByte(uri, '/')+1:])
+			if err != nil || id == "" {
+				return nil, sdk.ResourceNotFoundError(uri)
+			}
+			if ctx, err = s.admit(ctx, "resources/read", nil, api.RouteOf(route).Role); err != nil {
+				return nil, s.unreadable(ctx, uri, err)
+			}
+			v, err := read(ctx, id)
+			if err != nil {
+				return nil, s.unreadable(ctx, uri, err)
+			}
+			text, meta, err := shown(ctx, api.RouteOf(route), v)
+			if err != nil {
+				return nil, s.unreadable(ctx, uri, err)
+			}
+			return &sdk.ReadResourceResult{Meta: meta, Contents: []*sdk.ResourceContents{{URI: uri, MIMEType: asJSON, Text: string(text)}}}, nil
+		})
 }
 
 // unreadable is an error as the protocol has it: resources have no other place

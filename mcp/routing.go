@@ -73,7 +73,8 @@ func (s *Server) count(ctx context.Context, body []byte) error {
 		return nil // the SDK says what is wrong with it
 	}
 	if len(calls) > pawl.MaxMCPBatch {
-		return &pawl.Error{Code: pawl.CodeInvalid, Message: fmt.Sprintf("the batch has %d calls; at most %d are allowed", len(calls), pawl.MaxMCPBatch)}
+		return &pawl.Error{Code: pawl.CodeInvalid, Message: fmt.Sprintf("the batch has %d calls; at most %d are allowed", len(calls),
+			pawl.MaxMCPBatch)}
 	}
 	return s.opts.Gate.Count(access.Of(ctx), len(calls)-1)
 }

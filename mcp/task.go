@@ -50,7 +50,8 @@ func (in proposeIn) task() pawl.NewTask {
 		RunAt: in.RunAt, Dedupe: in.Dedupe, RequestedBy: in.RequestedBy, Metadata: in.Metadata,
 	}
 	for _, i := range in.Items {
-		t.Items = append(t.Items, pawl.NewItem{Input: i.Input, Key: i.Key, After: i.After, Type: i.Type, Priority: i.Priority, MaxAttempts: i.MaxAttempts, RunAt: i.RunAt})
+		t.Items = append(t.Items, pawl.NewItem{Input: i.Input, Key: i.Key, After: i.After, Type: i.Type, Priority: i.Priority,
+			MaxAttempts: i.MaxAttempts, RunAt: i.RunAt})
 	}
 	return t
 }

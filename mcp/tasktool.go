@@ -118,7 +118,8 @@ func (s *Server) inline(ctx context.Context, own tool, id string) *sdk.CallToolR
 			late = true
 		}
 		if late || atRest(d) {
-			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "Task " + id + " is " + d.Status + ". Ask after it with work_wait and work_get."}}}
+			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "Task " + id + " is " + d.Status +
+				". Ask after it with work_wait and work_get."}}}
 		}
 	}
 }
@@ -149,9 +150,10 @@ func (s *Server) runs() {
 	destructive, world := false, false
 	s.AddTaskTool(TaskTool{
 		Tool: &sdk.Tool{
-			Name:        "work_run",
-			Title:       "Have work done",
-			Description: "Propose a task and have what it comes to, in one call: work_propose and work_wait for clients that know durable tasks. Others wait a minute, then get the task's id.",
+			Name:  "work_run",
+			Title: "Have work done",
+			Description: "Propose a task and have what it comes to, in one call: work_propose and work_wait for clients that know durable tasks. " +
+				"Others wait a minute, then get the task's id.",
 			InputSchema: in.raw,
 			Annotations: &sdk.ToolAnnotations{Title: "Have work done", DestructiveHint: &destructive, OpenWorldHint: &world},
 		},

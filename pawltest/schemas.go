@@ -151,7 +151,8 @@ func (s *schema) empty() error {
 		DECLARE r record;
 		BEGIN
 			INSERT INTO retention_gate VALUES ('pawltest');
-			FOR r IN SELECT tablename FROM pg_tables WHERE schemaname = current_schema AND tablename NOT IN ('schema_migrations', 'secrets', 'retention_gate', 'test_clock') LOOP
+			FOR r IN SELECT tablename FROM pg_tables WHERE schemaname = current_schema AND tablename NOT IN ('schema_migrations', 'secrets', ` +
+		`'retention_gate', 'test_clock') LOOP
 				EXECUTE format('DELETE FROM %I', r.tablename);
 			END LOOP;
 			DELETE FROM retention_gate;
@@ -170,14 +171,16 @@ func (s *schema) holdClock(at int64) error {
 		return err
 	}
 	return s.exec(
-		`CREATE OR REPLACE FUNCTION ` + s.name + `.now() RETURNS bigint LANGUAGE sql VOLATILE PARALLEL SAFE AS 'SELECT at FROM ` + s.name + `.test_clock'`,
+		`CREATE OR REPLACE FUNCTION ` + s.name + `.now() RETURNS bigint LANGUAGE sql VOLATILE PARALLEL SAFE AS 'SELECT at FROM ` + s.name +
+			`.test_clock'`,
 	)
 }
 
 // letClockRun puts the machine's clock back.
 func (s *schema) letClockRun() error {
 	return s.exec(
-		`CREATE OR REPLACE FUNCTION ` + s.name + `.now() RETURNS bigint LANGUAGE sql VOLATILE PARALLEL SAFE AS 'SELECT (date_part(''epoch'', clock_timestamp()) * 1000000)::bigint'`,
+		`CREATE OR REPLACE FUNCTION ` + s.name +
+			`.now() RETURNS bigint LANGUAGE sql VOLATILE PARALLEL SAFE AS 'SELECT (date_part(''epoch'', clock_timestamp()) * 1000000)::bigint'`,
 	)
 }
 

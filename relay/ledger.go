@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
-// saveGap is the least time between two writes of where a relay stands: with
-// much to do, one write stands for many waves.
+// saveGap is the least time between two writes of a relay's state. Under load, one write
+// covers many batches.
 const saveGap = 250 * time.Millisecond
 
 var errLost = errors.New("another server relays to this sink now")
@@ -31,7 +31,7 @@ func newLedger(book Book, lease time.Duration, at pawl.Relay) *ledger {
 	return &ledger{book: book, lease: lease, poke: make(chan struct{}, 1), state: at}
 }
 
-// update changes the state; it is written soon.
+// update changes the state and wakes keep, which writes it.
 func (l *ledger) update(change func(*pawl.Relay)) {
 	l.mu.Lock()
 	change(&l.state)
@@ -50,9 +50,9 @@ func (l *ledger) read() pawl.Relay {
 	return s
 }
 
-// keep writes the state when it changed and renews the lease in time, until ctx
-// ends. When the lease is another's, or could not be renewed while it lasted, it
-// calls lost.
+// keep writes the state when it has changed, and renews the lease, until ctx ends. If
+// the lease belongs to another server, or could not be renewed while it lasted, keep
+// calls lost and returns.
 func (l *ledger) keep(ctx context.Context, lost func(error)) {
 	kept := clock.Now()
 	timer := time.NewTimer(l.lease / 3)
@@ -83,7 +83,7 @@ func (l *ledger) keep(ctx context.Context, lost func(error)) {
 	}
 }
 
-// leave writes the state a last time and gives the lease back.
+// leave writes the state once more and gives up the lease.
 func (l *ledger) leave(ctx context.Context) error {
 	_, err := l.book.KeepRelay(ctx, l.read(), 0)
 	return err

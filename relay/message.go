@@ -8,25 +8,25 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// MediaType is that of a message's body.
+// MediaType is the content type of a message's body.
 const MediaType = "application/cloudevents+json"
 
-// Message is one event as it is sent.
+// Message is one event in the form in which a sink sends it.
 type Message struct {
 	Event  pawl.Event
-	Origin string
+	Origin string // the relay's Options.Origin: the CloudEvent's source
 	Body   []byte // the event as CloudEvents 1.0 JSON
 }
 
-// Unique is an id that no other message of any Pawl has: the CloudEvent's source
-// and id.
+// Unique identifies the message among the messages of all Pawl databases: the
+// CloudEvent's source and id.
 func (m Message) Unique() string { return m.Origin + "/" + m.ID() }
 
 // ID is the CloudEvent's id.
 func (m Message) ID() string { return idOf(m.Event) }
 
-// A database that went back in time gives the numbers
-// of lost events to others, so the id of an event of a later epoch begins with it.
+// A database that went back in time reuses the numbers of lost events, so the id of an
+// event of a later epoch begins with the epoch.
 func idOf(e pawl.Event) string {
 	if e.Epoch == 0 {
 		return e.ID
@@ -34,7 +34,7 @@ func idOf(e pawl.Event) string {
 	return strconv.FormatInt(e.Epoch, 10) + "-" + e.ID
 }
 
-// envelope is CloudEvents 1.0, structured mode.
+// envelope is a CloudEvent 1.0 in structured mode.
 type envelope struct {
 	SpecVersion     string     `json:"specversion"`
 	ID              string     `json:"id"`
@@ -43,13 +43,12 @@ type envelope struct {
 	Subject         string     `json:"subject"`
 	Time            time.Time  `json:"time"`
 	DataContentType string     `json:"datacontenttype"`
-	PartitionKey    string     `json:"partitionkey"` // the extension "partitioning"
+	PartitionKey    string     `json:"partitionkey"` // of the CloudEvents extension "partitioning"
 	Data            pawl.Event `json:"data"`
 }
 
-// withoutPayloads leaves out what a sink is never told: data and diff (evidence,
-// notes, reasons, metadata), and what people wrote as comments. The message of a
-// failure stays.
+// withoutPayloads removes what must not leave the database: data and diff (evidence,
+// notes, reasons, metadata) and comments of people. The message of a failure stays.
 func withoutPayloads(e pawl.Event) pawl.Event {
 	e.Data, e.Diff = nil, nil
 	if e.Event == "failed" || e.Event == "lease_expired" {
@@ -64,7 +63,7 @@ func withoutPayloads(e pawl.Event) pawl.Event {
 	return e
 }
 
-// compose makes the message of an event.
+// compose returns the message of an event.
 func compose(origin string, e pawl.Event) (Message, error) {
 	e = withoutPayloads(e)
 	subject := e.TaskID

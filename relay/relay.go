@@ -1,9 +1,8 @@
-// Package relay sends the record out of the house: every event, after its
-// commit, to sinks such as a message broker or a webhook. Of each sink one
-// relay is at work at a time, on whichever server holds its lease, and its place
-// in the record moves on only when the sink has confirmed what lies behind it.
-// So every event arrives at least once, under an id that stays the same; those
-// of one task arrive in the order of their commits, repetitions aside.
+// Package relay delivers every event, after its commit, to sinks: message brokers and
+// webhooks. For each sink one server holds a lease and delivers. The relay's position
+// advances only when the sink has confirmed every event up to it. So every event arrives
+// at least once, with the same id each time. The events of a task arrive in commit
+// order; only a repeated event can arrive after later ones.
 package relay
 
 import (
@@ -17,68 +16,70 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// Source is the record in the order of the feed; *feed.Tail is one.
+// Source reads the event feed; *feed.Feed implements it.
 type Source interface {
-	// ReadAt reads up to limit events after a position. A position of an older epoch
-	// than the feed's is a conflict with reason epoch.
+	// ReadAt returns up to limit events after a position, in feed order. A position of
+	// an older epoch than the feed's is a conflict with reason epoch.
 	ReadAt(ctx context.Context, after pawl.FeedPosition, limit int) ([]pawl.Event, error)
-	// WaitAt returns when there may be an event after a position, or another epoch.
+	// WaitAt returns when events may exist after a position, or the epoch has changed.
 	WaitAt(ctx context.Context, after pawl.FeedPosition) error
 }
 
-// Book keeps where relays stand, for all servers; *engine.Engine is one. Its
-// time is the database's.
+// Book stores the state and the lease of each relay, for all servers; *engine.Engine
+// implements it. Leases run by the database's clock.
 type Book interface {
-	// TakeRelay leases a sink for ttl, unless another holder has it or it is
-	// disabled: then ok is false.
+	// TakeRelay leases a sink for ttl. ok is false if another holder has the lease or
+	// the sink is disabled.
 	TakeRelay(ctx context.Context, sink, kind, holder string, ttl time.Duration) (r pawl.Relay, ok bool, err error)
-	// KeepRelay renews the lease for ttl and writes down how things stand; with
-	// ttl 0 it gives the lease back. ok is false when the lease is another's.
+	// KeepRelay renews the lease for ttl and stores r; with ttl 0 it gives up the lease.
+	// ok is false if another holder has the lease.
 	KeepRelay(ctx context.Context, r pawl.Relay, ttl time.Duration) (ok bool, err error)
 }
 
-// Sink is a place that events are sent to.
+// Sink is a destination of events.
 type Sink interface {
-	// Send sends messages, no two of one task, and answers for each, in order: nil
-	// when the sink is sure to have it. pawl.Permanent marks one that it will never
-	// have, pawl.RetryAfter when to try again. It returns when ctx ends.
+	// Send sends messages, at most one of each task, and returns one result for each, in
+	// order: nil if the sink has the message for certain, pawl.Permanent for a message
+	// that it will never accept, pawl.RetryAfter to say when to try again. Send returns
+	// when ctx ends.
 	Send(ctx context.Context, messages []Message) []error
-	// Close gives up connections.
+	// Close closes connections.
 	Close() error
 }
 
-// ErrGone is the answer of a sink that wants nothing any more: it is disabled at
-// once.
+// ErrGone is returned by a sink that wants no more events. It is disabled at once.
 var ErrGone = errors.New("the sink is gone for good")
 
-// Out is one sink and what goes to it.
+// Out configures the delivery to one sink.
 type Out struct {
-	Name string // a-z, 0-9, - and _, at most 64; names its place in the record
-	Kind string // for the list of relays
+	Name string // 1 to 64 of a-z, 0-9, - and _; identifies the relay's stored position
+	Kind string // shown in the list of relays
 	Sink Sink
-	// Batch is how many messages are handed to Send at once; 0 = 500, at most 1000.
+	// Batch is the number of messages of one Send; 0 = 500, at most 1000.
 	Batch int
-	// DisableAfter stops trying when nothing has been taken for so long; 0 = never.
+	// DisableAfter disables the sink when it has accepted nothing for this time; 0 =
+	// never.
 	DisableAfter time.Duration
-	// MaxTries sets an event aside that has failed so often while others passed;
-	// 0 = never: it is tried until it passes, and nothing of its task before it.
+	// MaxTries skips an event, as refused, after so many failures while other events
+	// were accepted; 0 = never: it is retried, and the later events of its task wait.
 	MaxTries int
-	// Namespaces, Types and Events let only such events through; none = all.
+	// Namespaces, Types and Events filter the events; an empty list lets all through.
 	Namespaces, Types, Events []string
 }
 
-// Options steer Run. Source, Book, Holder and Sinks are required.
+// Options configure Run. Source, Book, Holder and Sinks are required.
 type Options struct {
 	Source Source
 	Book   Book
-	Holder string // this process among all, unique
+	Holder string // identifies this process; unique among all servers
 	Sinks  []Out
-	// Origin is the `source` of every CloudEvent: one per database; "" = /pawl.
+	// Origin is the `source` of every CloudEvent, one for each database; "" = /pawl.
 	Origin string
-	// Lease is how long a sink stays with a server that has fallen silent; 0 = 15 s.
+	// Lease is how long a silent server keeps a sink before another takes over; 0 = 15
+	// s.
 	Lease time.Duration
-	// Log gets a line when a sink begins to fail, is well again or refuses; nil =
-	// slog's default.
+	// Log gets a line when a sink begins to fail, recovers, or refuses an event; nil =
+	// slog.Default.
 	Log *slog.Logger
 }
 
@@ -90,18 +91,17 @@ const (
 
 var sinkName = regexp.MustCompile(`^[a-z0-9_-]{1,64}$`)
 
-// Check says whether a sink may be called so: an invalid error if not.
+// Check returns an invalid error if name cannot be the name of a sink.
 func Check(name string) error {
 	if !sinkName.MatchString(name) {
-		return pawl.Invalid("/relay", "a sink's name is up to 64 of a-z, 0-9, - and _, not %q", name)
+		return pawl.Invalid("/relay", "a sink's name must be 1 to 64 of a-z, 0-9, - and _, not %q", name)
 	}
 	return nil
 }
 
-// Run relays until ctx ends, then lets what is being sent be confirmed, for at
-// most 5 s, gives its leases back and closes the sinks. It returns an error only
-// for options that cannot be: a sink that fails is tried again, and holds no
-// other up.
+// Run delivers events until ctx ends. Then it waits up to 5 s for confirmations, gives
+// up its leases and closes the sinks. It returns an error only for invalid options. A
+// sink that fails is retried and does not delay the others.
 func Run(ctx context.Context, o Options) error {
 	if o.Lease <= 0 {
 		o.Lease = defaultLease
@@ -118,7 +118,7 @@ func Run(ctx context.Context, o Options) error {
 			return err
 		}
 		if seen[out.Name] {
-			return pawl.Invalid("/relay", "two sinks are called %s", out.Name)
+			return pawl.Invalid("/relay", "two sinks have the name %s", out.Name)
 		}
 		seen[out.Name] = true
 	}
@@ -134,7 +134,7 @@ func Run(ctx context.Context, o Options) error {
 	return nil
 }
 
-// runner relays to one sink whenever its lease can be had.
+// runner delivers to one sink while it holds the lease.
 type runner struct {
 	Options
 	out Out
@@ -148,7 +148,7 @@ func (r *runner) run(ctx context.Context) {
 		if ok {
 			r.turn(ctx, at)
 		} else if err != nil && !failed && ctx.Err() == nil {
-			r.log.WarnContext(ctx, "the relay's place cannot be read; it is tried again", "error", err)
+			r.log.WarnContext(ctx, "the relay's state cannot be read; it is tried again", "error", err)
 		}
 		failed = err != nil
 		sleep(ctx, r.Lease/3)

@@ -7,26 +7,26 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// entry is one event between the record and the sink.
+// entry is one event that was read and is not confirmed yet.
 type entry struct {
 	position  int64
 	message   Message // empty once done
-	done      bool    // confirmed, set aside or not for this sink
-	alone     int     // tries that failed while others succeeded
+	done      bool    // confirmed, refused or filtered out
+	alone     int     // failures while other events were accepted
 	notBefore time.Time
 }
 
-// window holds the events that have been read and are not all done, in order:
-// all that a relay keeps in memory.
+// window holds, in feed order, the events that were read and are not all done. It is all
+// that a relay keeps in memory.
 type window struct {
 	entries []*entry
-	base    int64 // position up to which all is done
-	last    int64 // position of the newest that was read
+	base    int64 // position up to which all events are done
+	last    int64 // position of the newest event that was read
 }
 
-// wave is what may be sent now: of each task the first event that is not done,
-// unless it is to wait, up to limit. Since no task has two in it, whatever of it
-// the sink takes and does not take, each task's order holds.
+// wave returns the events to send now: for each task its first event that is not done,
+// unless its retry is not due, up to limit. A wave has at most one event of a task, so
+// the order of a task holds whichever messages the sink accepts.
 func (w *window) wave(now time.Time, limit int) []*entry {
 	var wave []*entry
 	seen := map[string]bool{}
@@ -45,7 +45,7 @@ func (w *window) wave(now time.Time, limit int) []*entry {
 	return wave
 }
 
-// next is the earliest time at which an entry that waits may be sent.
+// next is the earliest time at which a delayed entry may be sent.
 func (w *window) next() (at time.Time, ok bool) {
 	for _, e := range w.entries {
 		if !e.done && !e.notBefore.IsZero() && (!ok || e.notBefore.Before(at)) {
@@ -55,11 +55,11 @@ func (w *window) next() (at time.Time, ok bool) {
 	return at, ok
 }
 
-// settle marks an entry done and lets go of its message.
+// settle marks an entry done and drops its message.
 func (e *entry) settle() { e.done, e.message = true, Message{} }
 
-// trim drops what is done at the front and answers with the position up to which
-// everything is.
+// trim removes the done entries at the front and returns the position up to which all
+// events are done.
 func (w *window) trim() int64 {
 	i := 0
 	for ; i < len(w.entries) && w.entries[i].done; i++ {
@@ -69,7 +69,7 @@ func (w *window) trim() int64 {
 	return w.base
 }
 
-// add takes up an event that was read.
+// add appends an event that was read.
 func (w *window) add(origin string, e pawl.Event, wanted bool) error {
 	w.last = e.Position
 	x := &entry{position: e.Position, done: !wanted}

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Word makes one word of a routing key or subject of any text: what separates
-// words, what stands for others in patterns, spaces and controls are written as
-// %XX, and so is the percent sign. Empty text is "%".
+// Word escapes text for use as one word of a routing key or subject. Separators,
+// wildcards, white space, control characters and the percent sign become %XX. Empty text
+// becomes "%".
 func Word(text string) string {
 	if text == "" {
 		return "%"
@@ -24,7 +24,7 @@ func Word(text string) string {
 	return b.String()
 }
 
-// Key is `<namespace>.<type>.<event>`, each one Word.
+// Key is the routing key `<namespace>.<type>.<event>`; each part is escaped by Word.
 func (m Message) Key() string {
 	return Word(m.Event.Namespace) + "." + Word(m.Event.TaskType) + "." + Word(m.Event.Event)
 }

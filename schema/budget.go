@@ -12,15 +12,15 @@ import (
 
 var errSpent = errors.New("the budget is spent")
 
-// spend takes n steps off the budget; false when there is none left.
+// spend takes n steps off the budget; it returns false if none are left.
 func (c *copied) spend(n int) bool {
 	c.steps -= n
 	return c.steps >= 0
 }
 
-// count has every visit of a subschema paid for, by way of its format: the one
-// check of ours that the validator runs early at each visit, and one that, when
-// it fails, ends the visit.
+// count charges every visit of a subschema to the budget. It does so in the subschema's
+// format check: the validator runs it early at each visit, and a failing one ends the
+// visit.
 func (c *copied) count(s *jsonschema.Schema, seen map[*jsonschema.Schema]bool) {
 	if s == nil || seen[s] || s.Bool != nil {
 		return
@@ -74,8 +74,8 @@ func (c *copied) count(s *jsonschema.Schema, seen map[*jsonschema.Schema]bool) {
 	}
 }
 
-// children are the subschemas that a visit may lead to: for the value itself,
-// and for its members.
+// children returns the subschemas that a visit may lead to: for the value itself (here)
+// and for its members (below).
 func children(s *jsonschema.Schema) (here, below []*jsonschema.Schema) {
 	here = []*jsonschema.Schema{s.Ref, s.RecursiveRef, s.Not, s.If, s.Then, s.Else}
 	below = []*jsonschema.Schema{s.PropertyNames, s.UnevaluatedProperties, s.Contains, s.Items2020, s.UnevaluatedItems, s.ContentSchema}
@@ -107,8 +107,8 @@ func children(s *jsonschema.Schema) (here, below []*jsonschema.Schema) {
 	return slices.DeleteFunc(here, absent), slices.DeleteFunc(below, absent)
 }
 
-// pattern is a regular expression whose work is paid for: it is linear in the
-// text, but a long pattern over a long text is long all the same.
+// pattern is a regular expression whose matching is charged to the budget. Matching is
+// linear in the text, but a long pattern on a long text still takes long.
 type pattern struct {
 	*regexp.Regexp
 	size int // instructions
@@ -120,7 +120,7 @@ func (p *pattern) MatchString(s string) bool {
 	return p.c.spend(1+p.size*len(s)/64) && p.Regexp.MatchString(s)
 }
 
-// readingCost is what a character of a pattern costs that a value holds.
+// readingCost is the cost of a character of a pattern that is a value (format "regex").
 const readingCost = 200
 
 var errPatterns = errors.New("makes the patterns of the schema too large")
@@ -149,7 +149,7 @@ func (c *copied) regexp(s string) (jsonschema.Regexp, error) {
 	return p, nil
 }
 
-// read reads a pattern, and how large its program would be, without making it.
+// read parses a pattern and returns the size of its program, without building it.
 func read(s string) (*syntax.Regexp, int, error) {
 	if len(s) > maxPattern {
 		return nil, 0, fmt.Errorf("has %d characters; at most %d are allowed", len(s), maxPattern)
@@ -161,7 +161,7 @@ func read(s string) (*syntax.Regexp, int, error) {
 	return tree, sizeOf(tree), nil
 }
 
-// sizeOf is how many instructions a pattern comes to at most: two for an operation.
+// sizeOf bounds the number of instructions of a pattern: two for an operation.
 func sizeOf(re *syntax.Regexp) int {
 	size := 2 + len(re.Rune)/16
 	for _, sub := range re.Sub {

@@ -7,8 +7,8 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// Cache compiles each schema once, however many types and versions share it. The
-// zero value is ready; the least lately asked for makes room.
+// Cache compiles each schema once, however many types and versions share it. The zero
+// value is ready to use. It keeps 1000 schemas and evicts the least recently used.
 type Cache struct {
 	mu   sync.Mutex
 	made map[[sha256.Size]byte]*entry
@@ -24,7 +24,7 @@ type entry struct {
 
 const maxCached = 1000
 
-// Get is Compile, remembered by the schema's bytes.
+// Get is Compile with a cache.
 func (c *Cache) Get(raw []byte) (*Schema, []pawl.Field) {
 	if len(raw) == 0 {
 		return nil, nil

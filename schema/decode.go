@@ -11,20 +11,20 @@ import (
 const (
 	maxDepth    = 500  // levels of a value that is checked
 	maxNumber   = 1000 // characters of a number
-	maxExponent = 1000 // of a number, up and down: beyond, exact arithmetic is a bomb
+	maxExponent = 1000 // positive or negative; larger ones make exact arithmetic too expensive
 )
 
-// refusal is why a text cannot be checked, and where.
+// refusal says why a text cannot be checked, and where (a JSON Pointer).
 type refusal struct{ pointer, message string }
 
-// decode reads a value with its numbers as they are written. A member that is
-// there twice is refused: who reads the value next may take the other one.
-// encoding/json cannot say so, and takes most of the time of a check.
+// decode parses JSON and keeps numbers as they are written. It refuses duplicate
+// members, because parsers differ in which one they use. encoding/json cannot refuse
+// them, and would take most of the time of a check.
 func decode(raw []byte) (any, *refusal) {
 	if !utf8.Valid(raw) {
 		return nil, &refusal{"", "is not valid UTF-8"}
 	}
-	d := decoder{text: string(raw)} // strings and numbers share its memory
+	d := decoder{text: string(raw)} // decoded strings and numbers share its memory
 	v, ok := d.value()
 	if ok {
 		if d.space(); d.at < len(d.text) {
@@ -40,7 +40,7 @@ func decode(raw []byte) (any, *refusal) {
 type decoder struct {
 	text  string
 	at    int
-	path  []string // to the value under way
+	path  []string // to the current value
 	wrong string
 }
 
@@ -98,7 +98,7 @@ func (d *decoder) word(w string) bool {
 	return true
 }
 
-// enter goes one level down.
+// enter goes one level deeper.
 func (d *decoder) enter() bool {
 	d.at++
 	if len(d.path) == maxDepth {

@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// explain says what is wrong with a schema that does not compile.
+// explain describes why a schema does not compile.
 func explain(doc any, err error) []pawl.Field {
 	var away *jsonschema.LoadURLError
 	if errors.As(err, &away) {
@@ -51,7 +51,7 @@ func refersTo(key string, v any, url string) bool {
 	return ok && isRef(key) && s != "" && strings.HasSuffix(url, strings.TrimLeft(s, "./"))
 }
 
-// where finds the first member that is meant, "" when there is none.
+// where returns the pointer of the first member that meant accepts; "" if there is none.
 func where(v any, at string, meant func(key string, v any) bool) string {
 	switch v := v.(type) {
 	case map[string]any:
@@ -79,8 +79,7 @@ func where(v any, at string, meant func(key string, v any) bool) string {
 	return ""
 }
 
-// inspect looks at a schema before it is compiled: its size, and that it is of
-// the one dialect.
+// inspect checks a schema before it is compiled: its size, and its dialect.
 func inspect(doc any) []pawl.Field {
 	nodes := 0
 	var bad []pawl.Field

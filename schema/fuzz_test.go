@@ -22,7 +22,8 @@ func FuzzCheck(f *testing.F) {
 			f.Add([]byte(b[0]), []byte(b[1]))
 		}
 	}
-	for _, v := range []string{`"\ud800\n"`, `[1,-0,1.50e+3,01]`, `{"a":{"a":[]},"a":1}`, ` {"a" : [ null , true ] } `, `"`, `"\`, "\"\x01\"", `[1,]`, `{"a"}`, `-`, `1.`, `1e`, `tru`} {
+	for _, v := range []string{`"\ud800\n"`, `[1,-0,1.50e+3,01]`, `{"a":{"a":[]},"a":1}`, ` {"a" : [ null , true ] } `, `"`, `"\`,
+		"\"\x01\"", `[1,]`, `{"a"}`, `-`, `1.`, `1e`, `tru`} {
 		f.Add([]byte(`{"type":["object","string"],"unevaluatedProperties":false,"if":{"minProperties":1},"then":{"required":["a"]}}`), []byte(v))
 	}
 	f.Fuzz(func(t *testing.T, schema, value []byte) {

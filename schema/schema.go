@@ -1,8 +1,8 @@
-// Package schema compiles JSON Schemas (draft 2020-12) and checks values
-// against them. Nothing is ever loaded: a reference that leads out of its own
-// schema is refused when it is compiled. Whatever a schema or a value say, a
-// check ends soon: patterns run in linear time and all work is counted against
-// a budget. What does not fit is told by JSON Pointer, in few words.
+// Package schema compiles JSON Schemas (draft 2020-12) and checks values against them.
+// It never loads anything: a reference to another document is refused when the schema is
+// compiled. Every check is bounded, whatever the schema and the value are: patterns run
+// in linear time, and all work is charged to a budget. Violations are reported as short
+// messages with JSON Pointers.
 package schema
 
 import (
@@ -23,36 +23,36 @@ const (
 	maxBytes   = 256 << 10 // of a schema
 	maxNodes   = 5000      // objects, lists and values of a schema
 	maxPattern = 1000      // characters of a pattern
-	maxText    = 16_000    // characters of all of a schema's patterns: to read one takes up to 20 µs each
-	maxProgram = 50_000    // instructions that all of them come to: a{1000} is a thousand
+	maxText    = 16_000    // characters of all patterns of a schema: parsing takes up to 20 µs for each
+	maxProgram = 50_000    // instructions of all patterns of a schema: a{1000} has a thousand
 	home       = "pawl:///schema"
 
-	// A check may take so many steps: visits of a subschema, each with the
-	// members it looks at. A tree that is walked once takes a few for each member,
-	// and a member has four bytes or more.
+	// steps, and stepsPerByte for each byte of the value, bound the work of a check:
+	// visits of a subschema and the members that they look at. Walking a tree once takes
+	// a few steps for each member, and a member has at least four bytes.
 	steps        = 100_000
 	stepsPerByte = 8
 )
 
-// Schema is a compiled schema, good for any number of goroutines. A nil Schema
-// fits everything.
+// Schema is a compiled schema, safe for concurrent use. A nil Schema accepts every
+// value.
 type Schema struct {
 	doc  any
-	free chan *copied // compiled copies, made as they are needed
+	free chan *copied // compiled copies; nil = not compiled yet
 }
 
-// copied is one compilation. Each has a budget of its own and serves one check
-// at a time.
+// copied is one compilation of the schema. It has a budget of its own and serves one
+// check at a time.
 type copied struct {
 	sch      *jsonschema.Schema
 	patterns map[string]*pattern
-	text     int // left of maxText
-	program  int // left of maxProgram
-	steps    int // left of the check under way
+	text     int // what is left of maxText
+	program  int // what is left of maxProgram
+	steps    int // what is left for the current check
 }
 
-// Compile compiles a schema; what is wrong with it is told by pointers into it.
-// An empty text is no schema: nil.
+// Compile compiles a schema. Errors are returned as pointers into the schema. An empty
+// text is no schema: Compile returns nil.
 func Compile(raw []byte) (*Schema, []pawl.Field) {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return nil, nil
@@ -80,7 +80,7 @@ func Compile(raw []byte) (*Schema, []pawl.Field) {
 	}
 	s.free <- first
 	for range copies - 1 {
-		s.free <- nil // compiled when two checks first meet
+		s.free <- nil // compiled when two checks run at once
 	}
 	return s, nil
 }
@@ -104,16 +104,16 @@ func (s *Schema) compile() (*copied, error) {
 	return out, nil
 }
 
-// errElsewhere is what a reference that leads out of its schema meets.
+// errElsewhere is the error for a reference to another document.
 var errElsewhere = errors.New("schemas are never fetched")
 
-// nowhere is the loader: it refuses everything.
+// nowhere is a loader that refuses everything.
 type nowhere struct{}
 
 func (nowhere) Load(string) (any, error) { return nil, errElsewhere }
 
-// Check says what in a value does not fit, nil when all does: at most MaxErrors
-// fields, the last of which says how many more there are.
+// Check returns what in a value violates the schema, nil if nothing does: at most
+// MaxErrors fields. If there are more, the last field says how many.
 func (s *Schema) Check(raw []byte) []pawl.Field {
 	if s == nil {
 		return nil
@@ -128,7 +128,7 @@ func (s *Schema) Check(raw []byte) []pawl.Field {
 	c := <-s.free
 	if c == nil {
 		var err error
-		if c, err = s.compile(); err != nil { // it compiled before
+		if c, err = s.compile(); err != nil { // cannot happen: the schema compiled before
 			s.free <- nil
 			return one("", "could not be checked: %v", err)
 		}
@@ -138,7 +138,7 @@ func (s *Schema) Check(raw []byte) []pawl.Field {
 	spent := c.steps < 0
 	s.free <- c
 	if spent {
-		return one("", "takes too long to check: make it smaller, or its schema simpler")
+		return one("", "takes too long to check: make the value smaller or its schema simpler")
 	}
 	var bad *jsonschema.ValidationError
 	if errors.As(err, &bad) {
@@ -147,7 +147,7 @@ func (s *Schema) Check(raw []byte) []pawl.Field {
 	return nil
 }
 
-// escape writes a member's name as a token of a JSON Pointer.
+// escape encodes a member's name as a token of a JSON Pointer.
 func escape(token string) string {
 	return strings.NewReplacer("~", "~0", "/", "~1").Replace(token)
 }

@@ -34,9 +34,12 @@ func lines(fs []pawl.Field) string {
 }
 
 const person = `{"type":"object","required":["name","age"],"additionalProperties":false,"properties":{
-	"name":{"type":"string","minLength":1,"maxLength":5},"age":{"type":"integer","minimum":0,"maximum":150},"mail":{"type":"string","format":"email"},
-	"tags":{"type":"array","items":{"enum":["a","b"]},"uniqueItems":true,"maxItems":2},"id":{"type":"string","pattern":"^[a-z]+$"},"a/b~c":{"type":"null"},
-	"share":{"type":"number","multipleOf":0.1},"what":{"const":"this"},"pet":{"oneOf":[{"type":"object","required":["cat"],"properties":{"cat":{"type":"string"}}},{"type":"object","required":["dog"],"properties":{"dog":{"type":"integer"}}}]}}}`
+	"name":{"type":"string","minLength":1,"maxLength":5},"age":{"type":"integer","minimum":0,"maximum":150},"mail":{"type":"string",` +
+	`"format":"email"},
+	"tags":{"type":"array","items":{"enum":["a","b"]},"uniqueItems":true,"maxItems":2},"id":{"type":"string","pattern":"^[a-z]+$"},` +
+	`"a/b~c":{"type":"null"},
+	"share":{"type":"number","multipleOf":0.1},"what":{"const":"this"},"pet":{"oneOf":[{"type":"object","required":["cat"],` +
+	`"properties":{"cat":{"type":"string"}}},{"type":"object","required":["dog"],"properties":{"dog":{"type":"integer"}}}]}}}`
 
 // What does not fit is told where it is, and how to mend it.
 func TestCheckTellsWhereAndWhy(t *testing.T) {
@@ -49,9 +52,13 @@ func TestCheckTellsWhereAndWhy(t *testing.T) {
 		{`{"name":"","age":"x"}`, "/age is a string; it must be an integer\n/name has 0 characters; it must have at least 1\n"},
 		{`{"extra":1,"mail":"no"}`, "/age is required\n/extra is not allowed here\n/mail is \"no\", which is no email\n/name is required\n"},
 		{`{"name":"A","age":151,"id":"UPPER"}`, "/age is 151; it must be at most 150\n/id is \"UPPER\", which does not match ^[a-z]+$\n"},
-		{`{"name":"A","age":1.5,"tags":["a","a","c"]}`, "/age is a number; it must be an integer\n/tags has 3 elements; it must have at most 2\n/tags has the same element twice, at 0 and 1\n/tags/2 is \"c\"; it must be \"a\" or \"b\"\n"},
-		{`{"name":"A","age":1,"a/b~c":1,"share":0.25,"what":{}}`, "/a~1b~0c is a number; it must be null\n/share is 0.25; it must be a multiple of 0.1\n/what is an object; it must be \"this\"\n"},
-		{`{"name":"A","age":1,"pet":{"dog":"rex"}}`, "/pet fits none of 2 alternatives; what the nearest says follows\n/pet/dog is a string; it must be an integer\n"},
+		{`{"name":"A","age":1.5,"tags":["a","a","c"]}`,
+			"/age is a number; it must be an integer\n/tags has 3 elements; it must have at most 2\n" +
+				"/tags has the same element twice, at 0 and 1\n/tags/2 is \"c\"; it must be \"a\" or \"b\"\n"},
+		{`{"name":"A","age":1,"a/b~c":1,"share":0.25,"what":{}}`,
+			"/a~1b~0c is a number; it must be null\n/share is 0.25; it must be a multiple of 0.1\n/what is an object; it must be \"this\"\n"},
+		{`{"name":"A","age":1,"pet":{"dog":"rex"}}`,
+			"/pet fits none of 2 alternatives; what the nearest says follows\n/pet/dog is a string; it must be an integer\n"},
 		{`{"name":"A","age":1,"name":"B"}`, "/name is there more than once\n"},
 		{`{"name":`, "/name is not valid JSON\n"},
 		{`{} {}`, " is followed by something else\n"},
@@ -117,7 +124,8 @@ func TestSchemasThatAreNone(t *testing.T) {
 		{`{"pattern":"` + strings.Repeat("a", 1001) + `"}`, "/pattern is \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…\", which is no regex\n"},
 		{`{"pattern":"((a{100}){100}){100}"}`, "/pattern is \"((a{100}){100}){100}\", which is no regex\n"},
 		{`{"pattern":"` + strings.Repeat(`\\pL{900}`, 60) + `"}`, "/pattern is \"\\\\pL{900}\\\\pL{900}"},
-		{`{"$schema":"http://json-schema.org/draft-07/schema#"}`, "/$schema is \"http://json-schema.org/draft-07/schema#\"; schemas are read as " + Dialect + "\n"},
+		{`{"$schema":"http://json-schema.org/draft-07/schema#"}`,
+			"/$schema is \"http://json-schema.org/draft-07/schema#\"; schemas are read as " + Dialect + "\n"},
 		{`{"maximum":1e999999999}`, "/maximum is a number with an exponent beyond ±1000\n"},
 		{`{"enum":[` + strings.Repeat("0,", maxNodes) + `0]}`, " has more than 5000 parts\n"},
 		{strings.Repeat(`{"not":`, 600) + "{}" + strings.Repeat("}", 600), " is nested deeper than 500 levels\n"},
@@ -138,7 +146,8 @@ func TestNothingIsFetched(t *testing.T) {
 	if err := os.WriteFile(secret, []byte(`{"const":"s3cret"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, ref := range []string{srv.URL + "/a.json", "file://" + filepath.ToSlash(secret), filepath.ToSlash(secret), "other.json", "../up.json#/$defs/x", "http://[::1]:1/x#y"} {
+	for _, ref := range []string{srv.URL + "/a.json", "file://" + filepath.ToSlash(secret), filepath.ToSlash(secret), "other.json",
+		"../up.json#/$defs/x", "http://[::1]:1/x#y"} {
 		for _, key := range []string{"$ref", "$dynamicRef"} {
 			text, err := json.Marshal(map[string]any{"properties": map[string]any{"x": map[string]any{key: ref}}})
 			if err != nil {
@@ -164,7 +173,8 @@ func TestNothingIsFetched(t *testing.T) {
 var bombs = map[string][2]string{
 	"alternatives of alternatives": {doubling(40), `1`},
 	"recursion that doubles at each level": {
-		`{"$defs":{"n":{"type":"object","allOf":[{"properties":{"c":{"$ref":"#/$defs/n"}}},{"properties":{"c":{"$ref":"#/$defs/n"}}}]}},"$ref":"#/$defs/n"}`,
+		`{"$defs":{"n":{"type":"object","allOf":[{"properties":{"c":{"$ref":"#/$defs/n"}}},{"properties":{"c":{"$ref":"#/$defs/n"}}}]}},` +
+			`"$ref":"#/$defs/n"}`,
 		strings.Repeat(`{"c":`, 60) + "1" + strings.Repeat("}", 60),
 	},
 	"under a not":              {strings.Replace(doubling(40), `"$ref":"#/$defs/d0"`, `"not":{"$ref":"#/$defs/d0"}`, 1), `1`},

@@ -14,8 +14,8 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// MaxErrors bounds what is told about one value: a model acts on few reasons
-// better than on many.
+// MaxErrors bounds the fields that are reported for one value: a model acts better on a
+// few reasons than on many.
 const MaxErrors = 10
 
 const (
@@ -41,7 +41,7 @@ func cut(s string, n int) string {
 	return string(r[:n-1]) + "…"
 }
 
-// tell turns the validator's tree into fields, ordered by place.
+// tell converts the validator's tree of errors into fields, ordered by pointer.
 func tell(e *jsonschema.ValidationError) []pawl.Field {
 	all := leaves(e)
 	slices.SortStableFunc(all, func(a, b pawl.Field) int { return strings.Compare(a.Pointer, b.Pointer) })
@@ -53,8 +53,8 @@ func tell(e *jsonschema.ValidationError) []pawl.Field {
 	return all
 }
 
-// leaves are what is wrong, without what follows from it. Of alternatives the
-// one that comes nearest speaks.
+// leaves returns the errors without those that only follow from others. Of alternatives,
+// it returns the errors of the nearest.
 func leaves(e *jsonschema.ValidationError) []pawl.Field {
 	at := pointer(e.InstanceLocation)
 	switch k := e.ErrorKind.(type) {
@@ -95,8 +95,8 @@ func each(at string, names []string, text string) []pawl.Field {
 	return out
 }
 
-// alternatives tells of the branch that comes nearest: whose faults lie deepest,
-// and of those the fewest.
+// alternatives reports the branch that comes nearest: the one whose errors are deepest,
+// and of those the one with the fewest.
 func alternatives(at string, causes []*jsonschema.ValidationError) []pawl.Field {
 	var best []pawl.Field
 	deepest := -1
@@ -115,7 +115,7 @@ func alternatives(at string, causes []*jsonschema.ValidationError) []pawl.Field 
 	return best
 }
 
-// deep is how far below the value the faults of a branch lie at least.
+// deep is the least depth below the value at which a branch has an error.
 func deep(e *jsonschema.ValidationError) int {
 	if len(e.Causes) == 0 {
 		return len(e.InstanceLocation)
@@ -137,7 +137,7 @@ func pointer(tokens []string) string {
 	return b.String()
 }
 
-// words says what is wrong with a value.
+// words describes an error.
 func words(k jsonschema.ErrorKind) string {
 	switch k := k.(type) {
 	case *kind.FalseSchema:
@@ -220,7 +220,7 @@ func quotes(values []any) []string {
 	return out
 }
 
-// quote is a value as JSON, shortened.
+// quote returns a value as JSON, shortened.
 func quote(v any) string {
 	switch v.(type) {
 	case map[string]any:
@@ -240,7 +240,7 @@ func quote(v any) string {
 	return cut(strings.TrimSuffix(b.String(), "\n"), maxQuote+2)
 }
 
-// rat is a number in decimal, as short as it is.
+// rat returns a number in decimal, shortened.
 func rat(r *big.Rat) string {
 	if r.IsInt() {
 		return cut(r.Num().String(), maxQuote)

@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -13,32 +12,47 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/pressly/goose/v3"
-
 	"github.com/pawl-work/pawl"
 )
 
-// NewMigrator runs the files NNNN_the_words.sql of fsys through goose, each in
-// its own transaction, and records them in table (id, description, executed_at,
-// oldest). A table with a schema before its dot is PostgreSQL's, and the schema
-// is made with it. rewrite is applied to the files' texts. guard keeps all but
-// one of the processes that migrate at once waiting; nil = there is no other.
+// MigrationDB is the database that a Migrator works on.
+type MigrationDB interface {
+	// Applied lists what the table of migrations records, in ascending order;
+	// nothing if there is no such table.
+	Applied(ctx context.Context) ([]Migration, error)
+	// Apply makes the table if there is none, by the statements of create, and runs
+	// the scripts in order: each in one transaction with its record.
+	Apply(ctx context.Context, create []string, scripts []Script) error
+	// Lock waits until no other process migrates, and keeps them waiting until release.
+	Lock(ctx context.Context) (release func(), err error)
+}
+
+// Script is a migration to run.
+type Script struct {
+	Migration
+	SQL    string // the whole of it: the transaction, with its record
+	Record string // the statement that records it in the table of migrations
+}
+
+// NewMigrator runs the files NNNN_the_words.sql of fsys and records them in table
+// (id, description, executed_at, oldest). A table with a schema before its dot is
+// PostgreSQL's, and the schema is made with it.
 //
 // Each file says in a line `-- oldest: N` the lowest newest-migration number
 // that a program may know and still use the schema after it. It panics on a
 // file without one: the files are embedded.
-func NewMigrator(db *sql.DB, fsys fs.FS, rewrite func(string) string, table string, guard func(ctx context.Context) (release func(), err error)) Migrator {
+func NewMigrator(db MigrationDB, fsys fs.FS, table string) Migrator {
 	schema, _, found := strings.Cut(table, ".")
 	if !found {
 		schema = ""
 	}
-	m := &migrator{db: db, fsys: rewritten{fsys, rewrite}, table: table, schema: schema, guard: guard, texts: map[int64]string{}}
+	m := &migrator{db: db, table: table, schema: schema, texts: map[int64]string{}}
 	names, err := fs.Glob(fsys, "*.sql")
 	if err != nil || len(names) == 0 {
 		panic(fmt.Sprintf("store: no migrations (%v)", err))
 	}
 	for _, name := range names {
-		text, err := fs.ReadFile(m.fsys, name)
+		text, err := fs.ReadFile(fsys, name)
 		parts, oldest := fileName.FindStringSubmatch(name), oldestLine.FindSubmatch(text)
 		if err != nil || parts == nil || oldest == nil {
 			panic(fmt.Sprintf("store: %s is not NNNN_words.sql with a line `-- oldest: N` (%v)", name, err))
@@ -95,12 +109,10 @@ var (
 )
 
 type migrator struct {
-	db            *sql.DB
-	fsys          fs.FS
+	db            MigrationDB
 	table, schema string
-	guard         func(ctx context.Context) (func(), error)
 	known         []Migration      // ascending
-	texts         map[int64]string // by id, rewritten
+	texts         map[int64]string // by id
 }
 
 func byID(a, b Migration) int { return cmp.Compare(a.ID, b.ID) }
@@ -150,66 +162,87 @@ func CheckSchema(ctx context.Context, tx Tx, m Migrator) error {
 // Newest implements Migrator.
 func (m *migrator) Newest() int64 { return m.known[len(m.known)-1].ID }
 
-func pending(all []Migration) bool {
-	return slices.ContainsFunc(all, func(x Migration) bool { return x.ExecutedAt == 0 })
+// missing are the scripts of the migrations that were not applied. One that is older
+// than an applied one cannot be run any more.
+func (m *migrator) missing(all []Migration) ([]Script, error) {
+	var scripts []Script
+	for _, x := range all {
+		switch {
+		case x.ExecutedAt == 0:
+			scripts = append(scripts, Script{Migration: x, SQL: m.script(x), Record: m.insert(x)})
+		case len(scripts) > 0:
+			return nil, fmt.Errorf("store: migration %d is applied, %d before it is not", x.ID, scripts[0].ID)
+		}
+	}
+	return scripts, nil
 }
 
-// Up implements Migrator. It waits for the guard only when something is missing.
+// Up implements Migrator. It waits for the lock only when something is missing.
 func (m *migrator) Up(ctx context.Context) ([]Migration, error) {
+	if scripts, err := m.toApply(ctx); err != nil || len(scripts) == 0 {
+		return nil, err
+	}
+	release, err := m.db.Lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	scripts, err := m.toApply(ctx) // another process may have been here first
+	if err != nil || len(scripts) == 0 {
+		return nil, err
+	}
+	if err := m.db.Apply(ctx, m.create(), scripts); err != nil {
+		return nil, err
+	}
+	all, err := m.Status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(all, func(x Migration) bool {
+		return !slices.ContainsFunc(scripts, func(s Script) bool { return s.ID == x.ID })
+	}), tooOld(all)
+}
+
+// toApply are the scripts that the database misses, if this program may use it.
+func (m *migrator) toApply(ctx context.Context) ([]Script, error) {
 	all, err := m.Status(ctx)
 	if err == nil {
 		err = tooOld(all)
 	}
-	if err != nil || !pending(all) {
-		return nil, err
-	}
-	if m.guard != nil {
-		release, err := m.guard(ctx)
-		if err != nil {
-			return nil, err
-		}
-		defer release()
-	}
-	p, err := goose.NewProvider("", m.db, m.fsys, goose.WithStore(journal{m}), goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
 	if err != nil {
 		return nil, err
 	}
-	done, err := p.Up(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if all, err = m.Status(ctx); err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(all, func(x Migration) bool {
-		return !slices.ContainsFunc(done, func(r *goose.MigrationResult) bool { return r.Source.Version == x.ID })
-	}), tooOld(all)
+	return m.missing(all)
 }
 
 // Status implements Migrator.
 func (m *migrator) Status(ctx context.Context) ([]Migration, error) {
 	all := slices.Clone(m.known)
-	exists, err := journal{m}.TableExists(ctx, m.db)
-	if err != nil || !exists {
-		return all, err
-	}
-	rows, err := m.db.QueryContext(ctx, "SELECT id, description, executed_at, oldest FROM "+m.table+" ORDER BY id")
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var x Migration
-		if err := rows.Scan(&x.ID, &x.Description, &x.ExecutedAt, &x.Oldest); err != nil {
-			return nil, err
-		}
+	applied, err := m.db.Applied(ctx)
+	for _, x := range applied {
 		if i, found := slices.BinarySearchFunc(all, x, byID); found {
 			all[i].ExecutedAt = x.ExecutedAt
 		} else {
 			all = slices.Insert(all, i, x)
 		}
 	}
-	return all, rows.Err()
+	return all, err
+}
+
+func (m *migrator) create() []string {
+	table := "CREATE TABLE IF NOT EXISTS " + m.table + " (\n  id          BIGINT PRIMARY KEY,\n  description TEXT NOT NULL,\n  executed_at BIGINT NOT NULL,\n  oldest      BIGINT NOT NULL\n)"
+	if m.schema == "" {
+		return []string{table}
+	}
+	return []string{"CREATE SCHEMA IF NOT EXISTS " + m.schema, table}
+}
+
+func (m *migrator) insert(x Migration) string {
+	now := "CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)"
+	if m.schema != "" {
+		now = "CAST(date_part('epoch', clock_timestamp()) * 1000000 AS BIGINT)"
+	}
+	return fmt.Sprintf("INSERT INTO %s (id, description, executed_at, oldest) VALUES (%d, '%s', %s, %d)", m.table, x.ID, x.Description, now, x.Oldest)
 }
 
 // SQL implements Migrator.
@@ -222,23 +255,32 @@ func (m *migrator) SQL(from int64) (string, error) {
 		if x.ID <= from {
 			continue
 		}
-		alone := strings.Contains(m.texts[x.ID], "-- +goose NO TRANSACTION")
-		fmt.Fprintf(&b, "\n-- %d: %s\n", x.ID, x.Description)
-		if !alone {
-			b.WriteString("BEGIN;\n")
-		}
-		for line := range strings.Lines(m.texts[x.ID]) {
-			if !strings.HasPrefix(line, "-- +goose") {
-				b.WriteString(line)
-			}
-		}
-		fmt.Fprintf(&b, "%s;\n", m.insert(x))
-		if !alone {
-			b.WriteString("COMMIT;\n")
-		}
+		fmt.Fprintf(&b, "\n-- %d: %s\n%s", x.ID, x.Description, m.script(x))
 	}
 	return b.String(), nil
 }
+
+// script is a migration's text and its record, in a transaction if it can run in one.
+func (m *migrator) script(x Migration) string {
+	var b strings.Builder
+	alone := strings.Contains(m.texts[x.ID], "-- +goose NO TRANSACTION")
+	if !alone {
+		b.WriteString("BEGIN;\n")
+	}
+	for line := range strings.Lines(m.texts[x.ID]) {
+		if !strings.HasPrefix(line, "-- +goose") {
+			b.WriteString(line)
+		}
+	}
+	fmt.Fprintf(&b, "%s;\n", m.insert(x))
+	if !alone {
+		b.WriteString("COMMIT;\n")
+	}
+	return b.String()
+}
+
+// Rewritten is fsys with its .sql files as rewrite has them.
+func Rewritten(fsys fs.FS, rewrite func(string) string) fs.FS { return rewritten{fsys, rewrite} }
 
 // rewritten is a folder whose .sql files read as rewrite has them.
 type rewritten struct {

@@ -118,9 +118,9 @@ type Dialect struct {
 	Hot     Hot
 	Timed   Timed
 	Rewrite func(query string) string
-	// Gathers says that concurrent calls of Auto share a transaction: callers need not
-	// gather them before.
-	Gathers bool
+	// GroupCommits says that concurrent calls of Auto share a transaction: callers need
+	// not group them before.
+	GroupCommits bool
 	// Changed returns a number that differs when another process may have
 	// written since: PRAGMA data_version. Nil where waiting polls instead.
 	Changed func(ctx context.Context) (int64, error)

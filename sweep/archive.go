@@ -23,29 +23,28 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// archiveSuffix ends the name of an archive's file.
+// archiveSuffix ends the name of an archive file.
 const archiveSuffix = ".jsonl.zst"
 
-// maxBody bounds an archive that the database keeps; a larger one needs a
+// maxBody bounds an archive that is stored in the database; larger ones need a
 // directory.
 const maxBody = 256 << 20
 
-// archived is a task whose archive is written, and the event that it ends with.
+// archived is a task whose archive is written, and its newest event at that time.
 type archived struct {
 	store.Archived
 	namespace string
 	newest    int64
 }
 
-// errLeaving says that the deletion of a task has begun: what is left of it is
-// no archive.
+// errLeaving is returned for a task whose deletion has begun: what is left of it must
+// not be archived.
 var errLeaving = errors.New("the deletion of the task has begun")
 
-// write archives a task: all that hangs on it as compressed JSONL, one row a
-// line, in a file of ArchiveDir or, without one, for the database to keep. The
-// file is on the disk when write returns, under a name of its own: no archive is
-// written over another one. A task whose deletion has begun is errLeaving; one that
-// is not there has no namespace.
+// write archives a task: all its rows as compressed JSONL, one row for each line, in a
+// file of ArchiveDir or, without a directory, for the database. The file is durable when
+// write returns. Its name is new, so no archive is overwritten. A task whose deletion
+// has begun is errLeaving; a task that does not exist has no namespace.
 func (s *Sweeper) write(ctx context.Context, taskID string) (a archived, err error) {
 	a.TaskID = taskID
 	var out sink
@@ -62,7 +61,7 @@ func (s *Sweeper) write(ctx context.Context, taskID string) (a archived, err err
 		if leaving, err := store.BeingDeleted(ctx, tx, taskID); err != nil || leaving {
 			return cmp.Or(err, errLeaving)
 		}
-		out.abandon() // of a try before
+		out.abandon() // of an earlier try
 		if out, err = s.open(taskID, a.CreatedAt); err != nil {
 			return err
 		}
@@ -96,7 +95,7 @@ func (s *Sweeper) open(taskID string, at time.Time) (sink, error) {
 		out = k.body
 	} else {
 		if taskID == "" || filepath.Base(taskID) != taskID {
-			return k, fmt.Errorf("the task id %q is no file name", taskID)
+			return k, fmt.Errorf("the task id %q is not a file name", taskID)
 		}
 		dir := filepath.Join(s.Options.ArchiveDir, at.Format("2006-01"))
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -127,12 +126,12 @@ func (k *sink) line(b []byte) error {
 	return diskError(err)
 }
 
-// finish makes the archive whole and durable under its name.
+// finish completes the archive and makes it durable under its name.
 func (k *sink) finish(a *store.Archived) error {
 	if err := k.zip.Close(); err != nil {
 		return diskError(err)
 	}
-	k.pool.Put(k.zip) // making one costs more than a small task's rows
+	k.pool.Put(k.zip) // creating an encoder costs more than a small task's rows
 	if k.file != nil {
 		if err := errors.Join(k.file.Sync(), k.file.Close()); err != nil {
 			return diskError(err)
@@ -152,7 +151,7 @@ func (k *sink) finish(a *store.Archived) error {
 	return nil
 }
 
-// abandon removes what was not finished.
+// abandon removes an archive that was not finished.
 func (k *sink) abandon() {
 	if k.file != nil {
 		_ = k.file.Close()
@@ -182,20 +181,20 @@ func syncDir(dir string) error {
 	return nil
 }
 
-// errDirectory says that the directory for archives does not take them: unlike
-// a task that cannot be archived, that stops the broom.
-var errDirectory = errors.New("the directory for archives does not take them")
+// errDirectory means that the archive directory cannot be written. Unlike a task that
+// cannot be archived, it ends the step.
+var errDirectory = errors.New("the archive directory cannot be written")
 
 func diskError(err error) error {
 	var path *fs.PathError
 	var link *os.LinkError
 	if errors.As(err, &path) || errors.As(err, &link) {
-		return fmt.Errorf("%w: %v", errDirectory, err) // not wrapped: an error of the disk is no error of the database
+		return fmt.Errorf("%w: %v", errDirectory, err) // not wrapped: it must not count as an error of the database
 	}
 	return err
 }
 
-// load gives an archive's lines to each, after checking that it is whole.
+// load checks an archive and passes its lines to each.
 func (s *Sweeper) load(a store.Archived, each func(line []byte) error) error {
 	in, done, err := s.source(a)
 	if err != nil {
@@ -222,12 +221,12 @@ func (s *Sweeper) load(a store.Archived, each func(line []byte) error) error {
 	}
 }
 
-// source opens an archive and holds its bytes against their checksum.
+// source opens an archive and verifies its checksum.
 func (s *Sweeper) source(a store.Archived) (io.Reader, func(), error) {
 	if a.Path == "" {
 		sum := sha256.Sum256(a.Body)
 		if hex.EncodeToString(sum[:]) != a.SHA256 {
-			return nil, nil, unreadable(a.TaskID, errors.New("its checksum is another one"))
+			return nil, nil, unreadable(a.TaskID, errors.New("its checksum does not match"))
 		}
 		return bytes.NewReader(a.Body), func() {}, nil
 	}
@@ -240,7 +239,7 @@ func (s *Sweeper) source(a store.Archived) (io.Reader, func(), error) {
 	}
 	sum := sha256.New()
 	if _, err = io.Copy(sum, f); err == nil && hex.EncodeToString(sum.Sum(nil)) != a.SHA256 {
-		err = errors.New("its checksum is another one")
+		err = errors.New("its checksum does not match")
 	}
 	if err == nil {
 		_, err = f.Seek(0, io.SeekStart)
@@ -253,5 +252,10 @@ func (s *Sweeper) source(a store.Archived) (io.Reader, func(), error) {
 }
 
 func unreadable(taskID string, err error) error {
-	return &pawl.Error{Code: pawl.CodeInternal, Op: "restore", Message: "the archive of " + taskID + " cannot be read: " + err.Error(), Err: err}
+	return &pawl.Error{
+		Code:    pawl.CodeInternal,
+		Op:      "restore",
+		Message: "the archive of " + taskID + " cannot be read: " + err.Error(),
+		Err:     err,
+	}
 }

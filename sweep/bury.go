@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// bury sets aside what failed longer than BuryAfter ago and nobody retried.
+// bury dead-letters items that failed longer than BuryAfter ago.
 func (p *pass) bury(ctx context.Context) error {
 	if p.Options.BuryAfter <= 0 {
 		return nil
@@ -27,7 +27,7 @@ func (p *pass) bury(ctx context.Context) error {
 			return err
 		}
 		if err := halve(ctx, p, burials(found), p.buryTasks, func(c store.Change, err error) {
-			p.Log.ErrorContext(ctx, "the sweep left a task alone", "broom", "bury", "task_id", c.TaskID, "error", err)
+			p.Log.ErrorContext(ctx, "the sweep skipped a task", "step", "bury", "task_id", c.TaskID, "error", err)
 		}); err != nil || len(found) < batch {
 			return err
 		}
@@ -54,7 +54,7 @@ func (p *pass) buryTasks(ctx context.Context, changes []store.Change) error {
 	return err
 }
 
-// burials gathers items by task.
+// burials groups items by task.
 func burials(found []store.Resting) []store.Change {
 	at := map[string]int{}
 	var out []store.Change

@@ -6,32 +6,32 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// stretch bounds the counters that one pass looks at.
-const stretch = 100 * batch
+// maxCounters bounds the counters that one pass reads.
+const maxCounters = 100 * batch
 
-// examined remembers where the last pass stopped among the counters, and of the
-// tasks that keep more than the limit how many checkpoints they had when nothing
-// could be pruned: many named steps keep more for good, and are not looked at
-// again before they have new ones.
+// examined remembers where the last pass stopped among the counters. For tasks over the
+// limit of which nothing could be pruned, it also remembers the number of checkpoints: a
+// task with many named steps keeps more for good, and is read again only when it has new
+// checkpoints.
 type examined struct {
 	after string
 	tasks map[string]int64
 }
 
-// checkpoints prunes tasks that keep more checkpoints than the retention limit,
-// down to that and what a resume needs. A pass looks at 100,000 counters at
-// most, the next one goes on from there.
+// checkpoints prunes tasks that have more checkpoints than the retention limit, down to
+// the limit and what a resume needs. A pass reads at most 100,000 counters; the next one
+// continues there.
 func (p *pass) checkpoints(ctx context.Context) error {
 	if !p.Options.CleanupOldCheckpoints || p.Options.CheckpointRetentionLimit <= 0 {
 		return nil
 	}
 	x := &p.examined
-	if x.tasks == nil || len(x.tasks) > stretch {
+	if x.tasks == nil || len(x.tasks) > maxCounters {
 		x.tasks = map[string]int64{}
 	}
 	var over []store.Counted
 	err := p.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
-		until, err := store.CountersUntil(ctx, tx, x.after, stretch)
+		until, err := store.CountersUntil(ctx, tx, x.after, maxCounters)
 		if err != nil {
 			return err
 		}
@@ -43,13 +43,13 @@ func (p *pass) checkpoints(ctx context.Context) error {
 		return err
 	})
 	if err != nil {
-		return p.mishap(ctx, "checkpoints", err)
+		return p.logError(ctx, "checkpoints", err)
 	}
 	for _, c := range over {
 		if x.tasks[c.TaskID] == c.Checkpoints {
 			continue
 		}
-		if err := p.mishap(ctx, "checkpoints of "+c.TaskID, p.pruneTask(ctx, c.TaskID)); err != nil {
+		if err := p.logError(ctx, "checkpoints of "+c.TaskID, p.pruneTask(ctx, c.TaskID)); err != nil {
 			return err
 		}
 		x.tasks[c.TaskID] = c.Checkpoints

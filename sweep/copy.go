@@ -13,9 +13,9 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// CopyArchives copies the archives in the directory from to the new directory to.
-// All of them are on the disk before it has that name. Without a directory from,
-// there is nothing to copy.
+// CopyArchives copies the archives in the directory from to the new directory to. The
+// copy is durable before it gets that name. If from does not exist, there is nothing to
+// copy.
 func CopyArchives(ctx context.Context, from, to string) error {
 	if _, err := os.Stat(from); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -41,7 +41,7 @@ func CopyArchives(ctx context.Context, from, to string) error {
 		case d.IsDir():
 			dirs = append(dirs, dest)
 			return os.Mkdir(dest, 0o700)
-		case !strings.HasSuffix(name, archiveSuffix): // not finished, or not ours
+		case !strings.HasSuffix(name, archiveSuffix): // unfinished, or not an archive
 			return nil
 		}
 		return copyFile(path, dest)

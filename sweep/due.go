@@ -24,9 +24,9 @@ func (p *pass) due(ctx context.Context) error {
 	})
 }
 
-// drain runs a timed verb in batches until one comes back short. A batch that
-// fails is taken apart: the items that a listing names go in halves, so that
-// those that fail stand alone, are counted and stay where they are.
+// drain runs a timed verb in batches until a batch is not full. If a batch fails, the
+// items that list returns are processed in halves, so that each failing item fails
+// alone, is counted and stays as it is.
 func (p *pass) drain(ctx context.Context, what string,
 	list func(ctx context.Context, tx store.Tx, now int64, limit int) ([]string, error),
 	run func(ctx context.Context, limit int, only []string) (int, error)) error {
@@ -69,7 +69,7 @@ func (p *pass) apart(ctx context.Context, what string,
 			_, err := run(ctx, len(only), only)
 			return err
 		}, func(id string, err error) {
-			p.Log.ErrorContext(ctx, "the sweep left an item alone", "broom", what, "item_id", id, "error", err)
+			p.Log.ErrorContext(ctx, "the sweep skipped an item", "step", what, "item_id", id, "error", err)
 		})
 		if err != nil {
 			return err

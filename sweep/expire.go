@@ -6,8 +6,8 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// expire ends leases that ran out: their items are queued again or fail, each
-// with its event and, unless the options say otherwise, an error_boundary.
+// expire ends expired leases: their items are queued again or fail, each with its event
+// and, if CreateCheckpoints is set, an error_boundary.
 func (p *pass) expire(ctx context.Context) error {
 	return p.drain(ctx, "expire", store.ExpiredLeases, func(ctx context.Context, limit int, only []string) (int, error) {
 		var ids []string

@@ -6,8 +6,9 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// feed removes pages of the feed whose events are all gone, as long after their
-// making as tasks are kept. It goes around the old pages, some of them a pass.
+// feed removes pages of the feed whose events are all deleted, once the pages are older
+// than RetainTasks. Each pass checks some of the old pages and the next one continues
+// there.
 func (p *pass) feed(ctx context.Context) error {
 	if p.Options.RetainTasks <= 0 || p.DB.Dialect().Commits == nil {
 		return nil
@@ -16,5 +17,5 @@ func (p *pass) feed(ctx context.Context) error {
 		p.feedSeen, err = store.PruneFeed(ctx, tx, p.feedSeen, ago(now, p.Options.RetainTasks), batch)
 		return err
 	})
-	return p.mishap(ctx, "feed", err)
+	return p.logError(ctx, "feed", err)
 }

@@ -97,7 +97,8 @@ func (h *fixture) solos(n, maxAttempts int) (ids []string) {
 // many creates a task of n items.
 func (h *fixture) many(n, maxAttempts int) pawl.Task {
 	h.Helper()
-	return h.create(pawl.NewTask{Type: "a", Payload: json.RawMessage(`{}`), MaxAttempts: maxAttempts, Items: slices.Repeat([]pawl.NewItem{{Input: json.RawMessage(`1`)}}, n)})
+	return h.create(pawl.NewTask{Type: "a", Payload: json.RawMessage(`{}`), MaxAttempts: maxAttempts,
+		Items: slices.Repeat([]pawl.NewItem{{Input: json.RawMessage(`1`)}}, n)})
 }
 
 func (h *fixture) claim(n int) []pawl.Lease {
@@ -137,7 +138,8 @@ func (h *fixture) fail(ls ...pawl.Lease) {
 
 func (h *fixture) save(l pawl.Lease, typ, name string) {
 	h.Helper()
-	_, err := pawl.SaveCheckpoint(h.Context(), h.Service, l.Fence(), pawl.NewCheckpoint{Type: typ, Name: name, Snapshot: json.RawMessage(`{"a":[1,2.50,"é"]}`)})
+	_, err := pawl.SaveCheckpoint(h.Context(), h.Service, l.Fence(),
+		pawl.NewCheckpoint{Type: typ, Name: name, Snapshot: json.RawMessage(`{"a":[1,2.50,"é"]}`)})
 	h.ok(err)
 }
 

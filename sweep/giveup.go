@@ -6,9 +6,9 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// giveUp ends waiting items whose dependency failed or was cancelled. Of those that
-// failed with a dependency, it cancels what can never run, since the dependency was
-// cancelled, and queues again what can, since it has completed.
+// giveUp ends waiting items whose dependency failed or was cancelled. Of the items that
+// failed with a dependency, it cancels those whose dependency was cancelled since, and
+// queues those whose dependency has completed since.
 func (p *pass) giveUp(ctx context.Context) error {
 	for _, end := range []struct {
 		list func(ctx context.Context, tx store.Tx, after string, limit int) ([]store.Dependent, error)
@@ -30,8 +30,8 @@ func (p *pass) giveUp(ctx context.Context) error {
 	return err
 }
 
-// dependents moves all that a listing names, until a whole round of it moves
-// nothing: one that is given up breaks those that depend on it.
+// dependents moves all items that list returns, until a whole round moves nothing:
+// giving up an item affects the items that depend on it.
 func (p *pass) dependents(ctx context.Context,
 	list func(ctx context.Context, tx store.Tx, after string, limit int) ([]store.Dependent, error),
 	move func(ctx context.Context, tx store.Tx, now int64, d store.Dependent) ([]store.DueItem, error)) (total int64, err error) {
@@ -55,7 +55,7 @@ func (p *pass) dependents(ctx context.Context,
 			}
 			return err
 		}, func(d store.Dependent, err error) {
-			p.Log.ErrorContext(ctx, "the sweep left a dependent alone", "item_id", d.ItemID, "error", err)
+			p.Log.ErrorContext(ctx, "the sweep skipped an item with a dependency", "item_id", d.ItemID, "error", err)
 		})
 		switch {
 		case err != nil:
@@ -70,7 +70,8 @@ func (p *pass) dependents(ctx context.Context,
 	}
 }
 
-func (p *pass) moveAll(ctx context.Context, some []store.Dependent, move func(ctx context.Context, tx store.Tx, now int64, d store.Dependent) ([]store.DueItem, error)) (due []store.DueItem, err error) {
+func (p *pass) moveAll(ctx context.Context, some []store.Dependent,
+	move func(ctx context.Context, tx store.Tx, now int64, d store.Dependent) ([]store.DueItem, error)) (due []store.DueItem, err error) {
 	err = p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) error {
 		due = nil
 		for _, d := range some {

@@ -6,8 +6,8 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// keys removes idempotency keys that have expired, and those without an expiry
-// that ended longer than RetainKeys ago.
+// keys removes expired idempotency keys, and keys without an expiry whose call ended
+// longer than RetainKeys ago.
 func (p *pass) keys(ctx context.Context) error {
 	err := p.remove(ctx, "expired keys", func(ctx context.Context, tx store.Tx, now int64) (int64, error) {
 		return store.RemoveExpiredKeys(ctx, tx, now, batch)
@@ -28,7 +28,7 @@ func (p *pass) remove(ctx context.Context, what string, run func(ctx context.Con
 			return err
 		})
 		if err != nil {
-			return p.mishap(ctx, what, err)
+			return p.logError(ctx, what, err)
 		}
 		p.stats.KeysPruned += n
 		if n < batch {

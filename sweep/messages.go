@@ -6,37 +6,37 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// messages ends open messages whose items are out of work: with an error, and
-// all that was said, where the item failed.
+// messages ends open messages whose items need no more work. If the item failed, the
+// message ends as an error and keeps its content.
 func (p *pass) messages(ctx context.Context) error {
-	return p.mishap(ctx, "messages", EndOrphanedMessages(ctx, p.DB, nil, ""))
+	return p.logError(ctx, "messages", EndOrphanedMessages(ctx, p.DB, nil, ""))
 }
 
-// EndOrphanedMessages ends the open messages of some items, of a task, or of all, that are
-// out of work.
+// EndOrphanedMessages ends the open messages whose items need no more work: of the given
+// items, of a task, or all.
 func EndOrphanedMessages(ctx context.Context, db store.DB, items []string, taskID string) error {
 	for {
-		var strays []store.OrphanedMessage
+		var orphans []store.OrphanedMessage
 		err := db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-			strays, err = store.OrphanedMessages(ctx, tx, items, taskID, batch)
+			orphans, err = store.OrphanedMessages(ctx, tx, items, taskID, batch)
 			return err
 		})
 		if err != nil {
 			return err
 		}
-		for _, s := range strays {
+		for _, s := range orphans {
 			if err := db.Do(ctx, func(ctx context.Context, tx store.Tx) error { return store.EndOrphanedMessage(ctx, tx, s) }); err != nil {
 				return err
 			}
 		}
-		if len(strays) < batch {
+		if len(orphans) < batch {
 			return nil
 		}
 	}
 }
 
-// chunks removes the chunks of messages that ended longer than RetainChunks ago:
-// what they said is in the message.
+// chunks removes the chunks of messages that ended longer than RetainChunks ago: their
+// content is in the message.
 func (p *pass) chunks(ctx context.Context) error {
 	if p.Options.RetainChunks <= 0 {
 		return nil
@@ -48,7 +48,7 @@ func (p *pass) chunks(ctx context.Context) error {
 			return err
 		})
 		if err != nil || n < chunkBatch {
-			return p.mishap(ctx, "chunks", err)
+			return p.logError(ctx, "chunks", err)
 		}
 	}
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// preview gathers what retention would remove, and how far it has looked.
+// preview collects what retention would remove, and the position up to which it has
+// read.
 type preview struct {
 	at    map[string]store.Cursor
 	tasks map[string]bool
@@ -25,10 +26,10 @@ func (v *preview) note(cursor string, tasks []string, page []store.Entry) {
 	}
 }
 
-// full says that as many tasks were found as are counted.
+// full reports whether more tasks were found than are counted.
 func (v *preview) full() bool { return len(v.tasks) > pawl.MaxPrunable }
 
-// cursor is how far the record was read for something.
+// cursor returns the position up to which a reader has read the event log.
 func (p *pass) cursor(ctx context.Context, tx store.Tx, name string) (store.Cursor, error) {
 	if p.preview != nil {
 		if at, looked := p.preview.at[name]; looked {
@@ -38,15 +39,15 @@ func (p *pass) cursor(ctx context.Context, tx store.Tx, name string) (store.Curs
 	return store.ReadCursor(ctx, tx, name)
 }
 
-// Preview counts what a pass would archive and remove now, of all namespaces. It
-// changes nothing.
+// Preview counts what a pass would archive and remove now, in all namespaces. It changes
+// nothing.
 func (s *Sweeper) Preview(ctx context.Context) (pawl.Prunable, error) {
 	p := &pass{Sweeper: s, preview: &preview{map[string]store.Cursor{}, map[string]bool{}}}
 	if err := p.retain(ctx); err != nil {
 		return pawl.Prunable{}, err
 	}
 	if p.stats.Errors > 0 {
-		return pawl.Prunable{}, errors.New("the tasks that are past their age could not be read; the log says why")
+		return pawl.Prunable{}, errors.New("the tasks to remove could not be read; the log says why")
 	}
 	ids := slices.Sorted(maps.Keys(p.preview.tasks))
 	out := pawl.Prunable{
@@ -59,7 +60,7 @@ func (s *Sweeper) Preview(ctx context.Context) (pawl.Prunable, error) {
 		if err != nil {
 			return err
 		}
-		old := int64(0) // for ever
+		old := int64(0) // no age: keys are kept
 		if s.Options.RetainKeys > 0 {
 			old = ago(now, s.Options.RetainKeys)
 		}

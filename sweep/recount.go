@@ -6,13 +6,13 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// recountPages bounds how many thousand waiting items one pass compares; the next
-// pass goes on behind them.
+// recountPages bounds the waiting items, in thousands, that one pass compares; the next
+// pass continues there.
 const recountPages = 10
 
-// recount compares the counts of waiting items with the items that they wait for,
-// and mends those that are wrong: such an item would wait for ever. No verb leaves
-// a wrong count; this is for what a defect, or a hand in the database, has left.
+// recount compares the counters of waiting items with the items that they wait for, and
+// corrects wrong ones: such an item would wait for ever. No verb leaves a wrong counter;
+// this repairs what a defect or a manual change of the database has left.
 func (p *pass) recount(ctx context.Context) error {
 	mended := 0
 	for range recountPages {
@@ -45,7 +45,7 @@ func (p *pass) recount(ctx context.Context) error {
 				}
 				return err
 			}, func(d store.Dependent, err error) {
-				p.Log.ErrorContext(ctx, "the sweep left the counts of a waiting item alone", "item_id", d.ItemID, "error", err)
+				p.Log.ErrorContext(ctx, "the sweep skipped the counters of a waiting item", "item_id", d.ItemID, "error", err)
 			})
 		}
 		if err != nil {
@@ -59,7 +59,7 @@ func (p *pass) recount(ctx context.Context) error {
 	if mended == 0 {
 		return nil
 	}
-	p.Log.WarnContext(ctx, "wrong counts of what items wait for were mended", "items", mended)
+	p.Log.WarnContext(ctx, "wrong counters of waiting items were corrected", "items", mended)
 	if err := p.due(ctx); err != nil {
 		return err
 	}

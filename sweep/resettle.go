@@ -7,8 +7,8 @@ import (
 )
 
 // resettle settles tasks that are still failed or dead-lettered though none of their
-// items is: an older version left them so. This version leaves none, so one look per
-// process that finds none is enough.
+// items is. Only older versions leave such tasks, so a process stops looking after a
+// pass that finds none.
 func (p *pass) resettle(ctx context.Context) error {
 	n := 0
 	for after := ""; !p.resettled; {
@@ -45,7 +45,7 @@ func (p *pass) resettle(ctx context.Context) error {
 			}
 			return err
 		}, func(t store.TaskRef, err error) {
-			p.Log.ErrorContext(ctx, "the sweep left a task that should be settled alone", "task_id", t.ID, "error", err)
+			p.Log.ErrorContext(ctx, "the sweep skipped a task that should be settled", "task_id", t.ID, "error", err)
 		})
 		if err != nil {
 			return err

@@ -14,7 +14,8 @@ func TestSweepSettlesWhatAnOlderVersionLeft(t *testing.T) {
 		h.ok(h.put(pawl.Type{Name: "judged", Acceptance: true, Approval: pawl.Approval{Mode: pawl.ApprovalManual}}))
 		stuck := func(typ, hash string, finish func(l pawl.Lease)) string {
 			h.Helper()
-			task := h.create(pawl.NewTask{Type: typ, Payload: json.RawMessage(`1`), InputHash: hash, Items: []pawl.NewItem{{Input: json.RawMessage(`1`)}, {Input: json.RawMessage(`2`)}}})
+			task := h.create(pawl.NewTask{Type: typ, Payload: json.RawMessage(`1`), InputHash: hash,
+				Items: []pawl.NewItem{{Input: json.RawMessage(`1`)}, {Input: json.RawMessage(`2`)}}})
 			ls := h.claim(2)
 			finish(ls[0])
 			h.fail(ls[1])
@@ -42,22 +43,26 @@ func TestSweepSettlesWhatAnOlderVersionLeft(t *testing.T) {
 		h.exec("INSERT INTO pawl.retention_gate (reason) VALUES ('test')")
 		h.exec("DELETE FROM pawl.task_events WHERE item_id IS NULL AND (from_state = 'failed' OR event = 'ready_for_approval')")
 		h.exec("DELETE FROM pawl.retention_gate")
-		h.exec("UPDATE pawl.task_live SET state = 'failed', version = version - 1, todo = 0, ready_for_approval = 0, decide_by = NULL WHERE task_id IN ($1, $2)", done, handedIn)
+		h.exec("UPDATE pawl.task_live SET state = 'failed', version = version - 1, todo = 0, ready_for_approval = 0, decide_by = NULL WHERE "+
+			"task_id IN ($1, $2)", done, handedIn)
 		h.exec("UPDATE pawl.task_live SET state = 'failed', version = version - 1 WHERE task_id = $1", gone)
 		h.exec("UPDATE pawl.tasks SET dedupes = 1 WHERE id = $1", gone)
-		real := h.create(pawl.NewTask{Type: "a", Payload: json.RawMessage(`1`), Items: []pawl.NewItem{{Input: json.RawMessage(`1`)}, {Input: json.RawMessage(`2`)}}})
+		real := h.create(pawl.NewTask{Type: "a", Payload: json.RawMessage(`1`),
+			Items: []pawl.NewItem{{Input: json.RawMessage(`1`)}, {Input: json.RawMessage(`2`)}}})
 		for _, l := range h.claim(2) {
 			h.fail(l)
 		}
 		for range 2 { // the second pass finds nothing
 			h.pass()
-			h.same([]any{h.state(done), h.state(handedIn), h.state(gone), h.state(real.ID)}, []any{"completed", "submitted", "cancelled", "failed"}, "states")
+			h.same([]any{h.state(done), h.state(handedIn), h.state(gone), h.state(real.ID)},
+				[]any{"completed", "submitted", "cancelled", "failed"}, "states")
 		}
 		for id, to := range map[string]string{done: "completed", handedIn: "submitted", gone: "cancelled"} {
 			list, err := h.Service.ListEvents(h.Context(), pawl.EventFilter{TaskID: id, Event: to})
 			h.ok(err)
 			e := list.Items[0]
-			h.same([]any{e.FromState, e.ToState, e.ActorType, e.Message}, []any{"failed", to, "system", "its last failed item was cancelled; the others decide"}, "the event")
+			h.same([]any{e.FromState, e.ToState, e.ActorType, e.Message},
+				[]any{"failed", to, "system", "its last failed item was cancelled; the others decide"}, "the event")
 		}
 		h.same(h.count("SELECT COUNT(*) FROM pawl.tasks WHERE dedupes = 1"), 2, "tasks that hold their input hash")
 		_, err := h.Engine.Sweep(h.Context()) // what was handed in is checked

@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// List lists the archives of a namespace, newest task first.
+// List returns the archives of a namespace, newest task first.
 func (s *Sweeper) List(ctx context.Context, namespace string, page pawl.Page) (pawl.List[pawl.Archive], error) {
 	limit := page.Limit
 	if limit <= 0 {
@@ -27,10 +27,10 @@ func (s *Sweeper) List(ctx context.Context, namespace string, page pawl.Page) (p
 	return list, err
 }
 
-// Restore brings an archived task back as it was: the same rows, ids and events.
-// Only its input hash stays with the task that holds it by now, if there is one,
-// and idempotency keys have lost their links for good. A task that is there
-// already, or one of whose ids has been given to another since, is a conflict.
+// Restore brings an archived task back: the same rows, ids and events. Two things
+// differ: if another task has its input hash now, that task keeps it; and idempotency
+// keys do not link to the task any more. A task that exists already, or one of whose ids
+// was reused, is a conflict.
 func (s *Sweeper) Restore(ctx context.Context, namespace, taskID string) error {
 	var a store.Archived
 	err := s.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
@@ -46,7 +46,7 @@ func (s *Sweeper) Restore(ctx context.Context, namespace, taskID string) error {
 			return err
 		}
 		if there != "" {
-			return &pawl.Error{Code: pawl.CodeConflict, Op: "restore", Message: "task " + taskID + " is there", Allowed: []string{}}
+			return &pawl.Error{Code: pawl.CodeConflict, Op: "restore", Message: "task " + taskID + " exists", Allowed: []string{}}
 		}
 		r := store.Restorer{TaskID: taskID, Namespace: namespace}
 		if err := s.load(a, func(line []byte) error { return r.Line(ctx, tx, line) }); err != nil {

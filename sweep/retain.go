@@ -14,29 +14,30 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// deleteBatch bounds the rows that one transaction removes; a task with fewer
-// goes in one.
+// deleteBatch bounds the rows that one transaction removes; a smaller task is removed in
+// one.
 const deleteBatch = 5 * batch
 
 // maxAgain bounds the tasks that a cursor remembers to try again.
 const maxAgain = 1000
 
-// retain archives and removes tasks that ended, or failed or were dead-lettered
-// and have not changed since, longer ago than they are kept: the options' ages, or
-// what their type says. It reads the record in order, once for each length of
-// time, and stops at what is younger; the event that ended a task leads to it, or
-// the newest of one that failed. A task that cannot be archived is left, counted and tried again by
-// the next pass. One that was brought back from its archive is kept for as long
-// again.
+// retain archives and removes tasks that ended, failed or were dead-lettered, and have
+// not changed since, longer ago than their retention: that of the options, or of their
+// type. For each retention it reads the event log in order, up to the events that are
+// too young. The event that ended a task leads to it; a failed task is found by its
+// newest event. A task that cannot be archived stays, is counted, and is tried again by
+// the next pass. A restored task is kept for one more retention.
 func (p *pass) retain(ctx context.Context) error {
 	own, err := p.retentions(ctx)
 	if err != nil {
-		return p.mishap(ctx, "retention", err)
+		return p.logError(ctx, "retention", err)
 	}
 	for _, k := range []kept{
 		{retainCursor, ended, p.Options.RetainTasks, func(r pawl.Retention) int { return r.TaskSeconds }},
-		{retainCursor + ".failed", []string{string(pawl.TaskFailed)}, p.Options.RetainFailed, func(r pawl.Retention) int { return r.FailedSeconds }},
-		{retainCursor + ".dead", []string{string(pawl.TaskDeadLettered)}, p.Options.RetainDead, func(r pawl.Retention) int { return r.DeadSeconds }},
+		{retainCursor + ".failed", []string{string(pawl.TaskFailed)}, p.Options.RetainFailed,
+			func(r pawl.Retention) int { return r.FailedSeconds }},
+		{retainCursor + ".dead", []string{string(pawl.TaskDeadLettered)}, p.Options.RetainDead,
+			func(r pawl.Retention) int { return r.DeadSeconds }},
 	} {
 		spans := []span{{k, 0}}
 		for r := range maps.Values(own) {
@@ -49,18 +50,18 @@ func (p *pass) retain(ctx context.Context) error {
 				continue // for ever
 			}
 			if err := p.retainFor(ctx, s, own); err != nil {
-				return p.mishap(ctx, "retention", err)
+				return p.logError(ctx, "retention", err)
 			}
 		}
 	}
 	return nil
 }
 
-// ended are the states that tasks end in.
+// ended are the final states of tasks.
 var ended = []string{string(pawl.TaskCompleted), string(pawl.TaskRejected), string(pawl.TaskCancelled)}
 
-// kept says how long tasks in some states are kept, and how far the record was
-// read for it. own reads a type's own length of time, in seconds.
+// kept is how long tasks in some states are kept, and the cursor of its reader. own
+// returns a type's own retention, in seconds.
 type kept struct {
 	cursor string
 	states []string
@@ -68,8 +69,8 @@ type kept struct {
 	own    func(pawl.Retention) int
 }
 
-// span is a length of time that tasks are kept: seconds of their types' own, 0
-// for those whose types say nothing.
+// span is one retention: seconds is that of the types that set it, 0 = of the types that
+// set none.
 type span struct {
 	kept
 	seconds int
@@ -104,8 +105,8 @@ func (p *pass) retainFor(ctx context.Context, s span, own map[store.TypeVersion]
 	}
 }
 
-// retentions are what types say of their tasks. Definitions never change, so
-// they are read when there are others.
+// retentions returns the retentions that types set. Versions of a type never change, so
+// they are read again only when there are new ones.
 func (p *pass) retentions(ctx context.Context) (own map[store.TypeVersion]pawl.Retention, err error) {
 	p.typesMu.Lock()
 	defer p.typesMu.Unlock()
@@ -121,10 +122,10 @@ func (p *pass) retentions(ctx context.Context) (own map[store.TypeVersion]pawl.R
 	return own, err
 }
 
-// retired lists tasks of a span whose time is up: those that failed before,
-// those that were brought back long ago, and those that the next page of the
-// record leads to.
-func (p *pass) retired(ctx context.Context, s span, own map[store.TypeVersion]pawl.Retention) (tasks []string, page []store.Entry, err error) {
+// retired returns the tasks whose retention has passed: those that failed to be archived
+// before, those that were restored, and those of the next page of the event log.
+func (p *pass) retired(ctx context.Context, s span, own map[store.TypeVersion]pawl.Retention) (tasks []string, page []store.Entry,
+	err error) {
 	at, page, err := p.aged(ctx, s.cursor, s.age)
 	if err != nil {
 		return nil, nil, err
@@ -159,8 +160,8 @@ func (p *pass) retired(ctx context.Context, s span, own map[store.TypeVersion]pa
 	return tasks, page, err
 }
 
-// passBy moves a cursor behind a page. The tasks to try again are kept, up to
-// a bound; the log has them all.
+// passBy moves a cursor past a page. It keeps up to maxAgain tasks to try again; the log
+// has all of them.
 func (p *pass) passBy(ctx context.Context, cursor string, page []store.Entry, again []string) error {
 	return p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) error {
 		at, err := store.LockCursor(ctx, tx, cursor)
@@ -175,13 +176,13 @@ func (p *pass) passBy(ctx context.Context, cursor string, page []store.Entry, ag
 	})
 }
 
-// errChanged says that a task got an event between its archive and its removal.
+// errChanged means that a task got an event after its archive was written.
 var errChanged = errors.New("the task changed while it was archived")
 
-// retire archives some tasks, then removes them. The archives are on the disk
-// before the transaction that notes them and takes the first rows.
+// retire archives tasks and removes them. The archives are durable before the
+// transaction that records them and removes the first rows.
 func (p *pass) retire(ctx context.Context, tasks []string) error {
-	slices.Sort(tasks) // the order in which their rows are locked
+	slices.Sort(tasks) // rows are locked in this order
 	var written, leaving []archived
 	for _, id := range tasks {
 		a, err := p.write(ctx, id)
@@ -230,10 +231,10 @@ func (p *pass) retire(ctx context.Context, tasks []string) error {
 	return nil
 }
 
-// retireTask notes a task's archive and removes its first rows; done says that
-// none is left. It locks the task before it looks: another server may be retiring
-// it too, and only what is whole may be noted. It answers with the archive that
-// is not needed any more: the one before, or its own.
+// retireTask records a task's archive and removes its first rows; done means that none
+// is left. It locks the task before it checks it, because another server may be retiring
+// it too, and only an archive of the whole task may be recorded. unneeded is the archive
+// that is not needed any more: the previous one, or the task's own.
 func retireTask(ctx context.Context, tx store.Tx, a archived) (unneeded archived, done bool, err error) {
 	there, err := store.LockTaskLast(ctx, tx, a.TaskID)
 	if err != nil || !there {
@@ -261,9 +262,9 @@ func retireTask(ctx context.Context, tx store.Tx, a archived) (unneeded archived
 	return unneeded, done, err
 }
 
-// discard removes the files of archives that were not noted. The outcome of the
-// transaction that was to note them may be unknown: the lock on the task waits for
-// it. What cannot be looked at stays, and is in nobody's way.
+// discard removes the files of archives that were not recorded. The transaction that was
+// to record them may have committed: the lock on the task waits for it. If that cannot
+// be found out, the files stay; they do no harm.
 func (p *pass) discard(ctx context.Context, written []archived) {
 	var unneeded []archived
 	err := p.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) error {
@@ -287,7 +288,7 @@ func (p *pass) discard(ctx context.Context, written []archived) {
 	}
 }
 
-// removeFiles removes the files of archives that no row names.
+// removeFiles removes the files of archives that no row refers to.
 func (p *pass) removeFiles(ctx context.Context, unneeded []archived) {
 	for _, a := range unneeded {
 		if a.Path == "" {
@@ -299,14 +300,14 @@ func (p *pass) removeFiles(ctx context.Context, unneeded []archived) {
 	}
 }
 
-// Delete removes a task and all that hangs on it, in bounded batches; idempotency
-// keys stay, without their links. The record of the task goes with it, but for one
-// event `deleted` that says who deleted it. A task that is not there is not an error.
+// Delete removes a task with all its rows, in bounded batches. Its idempotency keys
+// stay, without their links. Its events are removed too, except for one event `deleted`
+// that names who deleted it. Deleting a task that does not exist is not an error.
 func (s *Sweeper) Delete(ctx context.Context, namespace, taskID string, by store.Deletion) error {
 	return s.delete(ctx, namespace, taskID, &by)
 }
 
-// resume goes on with the deletion of a task, if one has begun.
+// resume continues the deletion of a task, if one has begun.
 func (s *Sweeper) resume(ctx context.Context, namespace, taskID string) error {
 	return s.delete(ctx, namespace, taskID, nil)
 }

@@ -23,7 +23,8 @@ func failed(h *fixture) (one, many, dead pawl.Task) {
 		h.fail(l)
 	}
 	h.bury(dead.ID)
-	many = h.create(pawl.NewTask{Type: "judged", Payload: json.RawMessage(`{}`), Items: []pawl.NewItem{{Input: json.RawMessage(`1`)}, {Input: json.RawMessage(`2`)}}})
+	many = h.create(pawl.NewTask{Type: "judged", Payload: json.RawMessage(`{}`),
+		Items: []pawl.NewItem{{Input: json.RawMessage(`1`)}, {Input: json.RawMessage(`2`)}}})
 	ls := h.claim(2)
 	rs, err := h.Engine.Submit(h.Context(), []pawl.SubmitCall{{Fence: ls[0].Fence(), Result: json.RawMessage(`1`)}})
 	h.ok(err)
@@ -130,7 +131,8 @@ func TestARetryWhileATaskIsRetired(t *testing.T) {
 					t.Errorf("before transaction %d: retried %v, there %v, %v", first, retried, there, err)
 				}
 			}
-			h.same(h.count("SELECT COUNT(*) FROM pawl.ready r WHERE NOT EXISTS (SELECT 1 FROM pawl.tasks t WHERE t.id = r.task_id)"), 0, "items without a task")
+			h.same(h.count("SELECT COUNT(*) FROM pawl.ready r WHERE NOT EXISTS (SELECT 1 FROM pawl.tasks t WHERE t.id = r.task_id)"), 0,
+				"items without a task")
 			h.exec("UPDATE pawl.tasks SET dedupes = 0, input_hash = NULL")
 			for { // what was retried is taken away from the next round
 				ls, err := h.Service.Claim(h.Context(), pawl.ClaimRequest{WorkerID: "w", Limit: 10})
@@ -177,7 +179,8 @@ func TestARetryWaitsForTheRemoval(t *testing.T) {
 					_, err := pawl.Retry(h.Context(), h.Service, task.ID)
 					done <- err
 				}()
-				for h.count("SELECT COUNT(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = current_setting('application_name')") == 0 {
+				for h.count("SELECT COUNT(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = "+
+					"current_setting('application_name')") == 0 {
 					time.Sleep(time.Millisecond)
 				}
 			}}

@@ -24,17 +24,22 @@ import (
 // rich makes an ended task with something in every table that hangs on one.
 func rich(h *fixture) pawl.Task {
 	h.Helper()
-	task := h.create(pawl.NewTask{Type: "a", Title: "Ünïcode <&> \u2028", Payload: json.RawMessage(`{"n": 9007199254740993, "s":"\u0041"}`), Metadata: json.RawMessage(`{"k":1}`), InputHash: "hash",
-		RequestedBy: &pawl.Requester{Type: "user", ID: "u"}, Items: []pawl.NewItem{{Key: "a", Input: json.RawMessage(`1`)}, {Key: "b", After: []string{"a"}, Priority: new(int)}}})
+	task := h.create(pawl.NewTask{Type: "a", Title: "Ünïcode <&> \u2028",
+		Payload: json.RawMessage(`{"n": 9007199254740993, "s":"\u0041"}`), Metadata: json.RawMessage(`{"k":1}`), InputHash: "hash",
+		RequestedBy: &pawl.Requester{Type: "user", ID: "u"}, Items: []pawl.NewItem{{Key: "a", Input: json.RawMessage(`1`)},
+			{Key: "b", After: []string{"a"}, Priority: new(int)}}})
 	for range 2 {
 		l := h.claim(1)[0]
 		h.save(l, pawl.ToolExecuted, "step")
 		h.save(l, pawl.ManualCheckpoint, "")
 		_, err := h.Service.BeginKeys(h.Context(), []pawl.KeyBegin{{Key: l.ID, RequestHash: "h", TaskID: task.ID, ItemID: l.ID, TTLSeconds: -1}})
 		h.ok(err)
-		h.exec("INSERT INTO pawl.work_item_parts (id, namespace, item_id, part_key, seq, status, payload, worker_id, attempt, created_at) VALUES ($1, 'default', $2, 'p', 3, 'validated', '{}', 'w', 1, 5)", "prt_"+l.ID, l.ID)
-		h.exec("INSERT INTO pawl.provenances (id, namespace, task_id, item_id, verb, created_at) VALUES ($1, 'default', $2, $3, 'complete', 5)", "prv_"+l.ID, task.ID, l.ID)
-		h.exec("INSERT INTO pawl.messages (id, namespace, task_id, item_id, role, content, chunks, created_at) VALUES ($1, 'default', $2, $3, 'assistant', 'hi', 1, 5)", "msg_"+l.ID, task.ID, l.ID)
+		h.exec("INSERT INTO pawl.work_item_parts (id, namespace, item_id, part_key, seq, status, payload, worker_id, attempt, created_at) "+
+			"VALUES ($1, 'default', $2, 'p', 3, 'validated', '{}', 'w', 1, 5)", "prt_"+l.ID, l.ID)
+		h.exec("INSERT INTO pawl.provenances (id, namespace, task_id, item_id, verb, created_at) VALUES ($1, 'default', $2, $3, 'complete', 5)",
+			"prv_"+l.ID, task.ID, l.ID)
+		h.exec("INSERT INTO pawl.messages (id, namespace, task_id, item_id, role, content, chunks, created_at) VALUES ($1, 'default', $2, "+
+			"$3, 'assistant', 'hi', 1, 5)", "msg_"+l.ID, task.ID, l.ID)
 		h.exec("INSERT INTO pawl.message_chunks (message_id, seq, count, attempt, body, created_at) VALUES ($1, 0, 1, 1, 'hi', 5)", "msg_"+l.ID)
 		h.complete(l)
 	}
@@ -63,7 +68,8 @@ func (h *fixture) archive(taskID string) (a store.Archived) {
 	return a
 }
 
-var hangingTables = []string{"task_live", "work_items", "item_deps", "ends", "work_item_parts", "checkpoints", "task_events", "task_results", "provenances", "messages", "message_chunks", "tasks"}
+var hangingTables = []string{"task_live", "work_items", "item_deps", "ends", "work_item_parts", "checkpoints", "task_events",
+	"task_results", "provenances", "messages", "message_chunks", "tasks"}
 
 func TestRetentionArchivesAndRestores(t *testing.T) {
 	for _, where := range []string{"directory", "table"} {
@@ -202,7 +208,8 @@ func TestWhatCannotBeArchivedStays(t *testing.T) {
 			h.same(s.Errors, 1, "errors")
 		}
 		h.same(h.count("SELECT COUNT(*) FROM pawl.tasks"), 1, "tasks left")
-		h.exec("INSERT INTO pawl.ends (item_id, namespace, task_id, state, attempt, failures, ended_at, result) VALUES ($1, 'default', $2, 'completed', 1, 0, 1, '1')", item, ids[3])
+		h.exec("INSERT INTO pawl.ends (item_id, namespace, task_id, state, attempt, failures, ended_at, result) VALUES ($1, 'default', $2, "+
+			"'completed', 1, 0, 1, '1')", item, ids[3])
 		h.same(h.pass().TasksPruned, 1, "pruned once mended")
 		h.same(h.pass().Errors, 0, "errors in the end")
 	})

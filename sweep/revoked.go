@@ -7,8 +7,8 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// revoked ends leases of revoked API keys: those that a server handed out in the
-// second before it learned of the revocation.
+// revoked ends leases of revoked API keys: a server may have granted them in the second
+// before it learned of the revocation.
 func (p *pass) revoked(ctx context.Context) error {
 	for {
 		var queued []store.DueItem

@@ -9,20 +9,19 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// The cursors of the readers of the record. They stand in relay_cursors, like
-// those of the relays, which read the same record.
+// The names of the cursors in the event log. They are in the table relay_cursors,
+// together with those of the relays.
 const (
 	staleCursor  = "sweep.stale"
 	retainCursor = "sweep.retain"
 	tickCursor   = "sweep.pass"
 )
 
-// stale marks open tasks of which nothing was heard for StaleAfter and to which
-// nothing will happen by itself, each once until something happens again. It
-// looks at every event when it comes of age: a task is forgotten when that event
-// is still its newest. So a pass reads what became old since the last one, and
-// nothing twice. Where the event says that a deletion has begun, a deletion was
-// cut off: it is carried on.
+// stale marks open tasks that have not changed for StaleAfter and that nothing will
+// change by itself, once until the next change. It looks at every event when it reaches
+// that age: if the event is still the newest of its task, the task is stale. So a pass
+// reads only the events that reached the age since the last pass. If the event says that
+// a deletion has begun, the deletion was interrupted, and stale continues it.
 func (p *pass) stale(ctx context.Context) error {
 	if p.Options.StaleAfter <= 0 {
 		return nil
@@ -33,12 +32,12 @@ func (p *pass) stale(ctx context.Context) error {
 			err = p.markStale(ctx, at, page)
 		}
 		if err != nil || len(page) < batch {
-			return p.mishap(ctx, "stale", err)
+			return p.logError(ctx, "stale", err)
 		}
 	}
 }
 
-// aged is the next page of the record after a cursor that is older than age.
+// aged returns the next page of events after a cursor that are older than age.
 func (p *pass) aged(ctx context.Context, cursor string, age time.Duration) (at store.Cursor, page []store.Entry, err error) {
 	err = p.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)
@@ -62,7 +61,7 @@ func (p *pass) markStale(ctx context.Context, at store.Cursor, page []store.Entr
 	err := p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) error {
 		marked = 0
 		held, err := store.LockCursor(ctx, tx, staleCursor)
-		if err != nil || held.Position != at.Position { // another server has seen to this page
+		if err != nil || held.Position != at.Position { // another server has handled this page
 			return err
 		}
 		for _, e := range page {

@@ -9,14 +9,14 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// carry is what sweeps did that has no row yet: timers alone are not worth one,
-// and a pass that the database cut off could not write it. It goes into the next.
-type carry struct {
+// unsaved adds up statistics that have no row yet: those of timers alone, and those of a
+// pass that lost the database. The next row includes them.
+type unsaved struct {
 	mu  sync.Mutex
 	sum pawl.SweepStats
 }
 
-func (c *carry) add(s pawl.SweepStats) {
+func (c *unsaved) add(s pawl.SweepStats) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, n := range numbers(&c.sum) {
@@ -24,7 +24,7 @@ func (c *carry) add(s pawl.SweepStats) {
 	}
 }
 
-func (c *carry) take() pawl.SweepStats {
+func (c *unsaved) take() pawl.SweepStats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	sum := c.sum
@@ -32,16 +32,16 @@ func (c *carry) take() pawl.SweepStats {
 	return sum
 }
 
-// numbers are all that a sweep counts.
+// numbers returns all counters of a sweep.
 func numbers(s *pawl.SweepStats) []*int64 {
 	return []*int64{&s.ExpiredFound, &s.Recovered, &s.Failed, &s.CheckpointsCreated, &s.Errors, &s.ScanDurationMS,
 		&s.Due, &s.GivenUp, &s.Buried, &s.Stale, &s.TasksPruned, &s.KeysPruned, &s.Checkpoints}
 }
 
-// report keeps the pass's statistics, and what the ones before it could not.
+// report stores the statistics of the pass together with the unsaved ones.
 func (p *pass) report(ctx context.Context) error {
-	p.carry.add(p.stats)
-	row := p.carry.take()
+	p.unsaved.add(p.stats)
+	row := p.unsaved.take()
 	err := p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) error {
 		at, ok, err := store.NextDue(ctx, tx)
 		if err != nil {
@@ -57,12 +57,12 @@ func (p *pass) report(ctx context.Context) error {
 		return store.RecordSweep(ctx, tx, p.Server, row)
 	})
 	if err != nil {
-		p.carry.add(row)
+		p.unsaved.add(row)
 	}
 	return err
 }
 
-// fold adds up statistics older than RetainSweeps, so that the totals stay.
+// fold sums up statistics older than RetainSweeps into one row, so that the totals stay.
 func (p *pass) fold(ctx context.Context) error {
 	if p.Options.RetainSweeps <= 0 {
 		return nil
@@ -74,13 +74,13 @@ func (p *pass) fold(ctx context.Context) error {
 			return err
 		})
 		if err != nil || n < batch {
-			return p.mishap(ctx, "statistics", err)
+			return p.logError(ctx, "statistics", err)
 		}
 	}
 }
 
-// workers forgets workers that were not seen for long, and those beyond the bound
-// of a namespace: whoever may claim may invent names without end.
+// workers removes workers that were not seen for long, and those beyond the bound of a
+// namespace, because a claimer can invent any number of worker ids.
 func (p *pass) workers(ctx context.Context) error {
 	for {
 		var n int64
@@ -89,18 +89,18 @@ func (p *pass) workers(ctx context.Context) error {
 			return err
 		})
 		if err != nil || n < batch {
-			return p.mishap(ctx, "workers", err)
+			return p.logError(ctx, "workers", err)
 		}
 	}
 }
 
-// mishap counts what a broom could not do; the pass goes on with the next broom
-// unless there is no point in it.
-func (p *pass) mishap(ctx context.Context, what string, err error) error {
+// logError counts and logs the error of a step. The pass continues with the next step,
+// unless the database is gone or the caller gave up: then logError returns the error.
+func (p *pass) logError(ctx context.Context, what string, err error) error {
 	if err == nil || gone(ctx, err) {
 		return err
 	}
 	p.stats.Errors++
-	p.Log.ErrorContext(ctx, "a broom of the sweep stopped", "broom", what, "error", err)
+	p.Log.ErrorContext(ctx, "a step of the sweep failed", "step", what, "error", err)
 	return nil
 }

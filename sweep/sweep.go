@@ -1,7 +1,7 @@
-// Package sweep does what time does, one broom per file: ends leases that ran
-// out, wakes what is due, gives up what can never run, buries, marks stale,
-// prunes, archives. Every broom works in bounded batches, each a transaction,
-// and is safe to run from any number of processes at once.
+// Package sweep does the time-driven work, in one file for each step: it expires leases,
+// queues due items, gives up items that can never run, dead-letters, marks stale tasks,
+// prunes and archives. Every step works in bounded transactions and is safe to run in
+// any number of processes at once.
 package sweep
 
 import (
@@ -19,52 +19,54 @@ import (
 // batch bounds the rows of one transaction.
 const batch = 1000
 
-// Sweeper sweeps one database. DB, NewID and Log are required; it is safe for
-// use by many goroutines.
+// Sweeper sweeps one database. DB, NewID and Log are required. It is safe for concurrent
+// use.
 type Sweeper struct {
 	DB      store.DB
 	Options pawl.SweepOptions
 	NewID   func(prefix string) string
-	Server  string // who we are, in the statistics
+	Server  string // this process's name in the statistics
 	Log     *slog.Logger
-	// OnReady is told, after their commit, of items that became claimable; nil =
-	// nobody is.
+	// OnReady is called, after the commit, with items that became claimable; nil = not
+	// called.
 	OnReady func([]store.DueItem)
 
-	housekeeping sync.Mutex          // one at a time in this process
-	typesMu      sync.Mutex          // of types and kept, which previews read too
-	types        store.RegistryStamp // of the types that kept is of
+	housekeeping sync.Mutex          // held by the slow steps: one pass at a time in this process
+	typesMu      sync.Mutex          // guards types and kept, which previews read too
+	types        store.RegistryStamp // the version of the types that kept was read from
 	kept         map[store.TypeVersion]pawl.Retention
 	examined     examined
-	recounted    string // the waiting item whose counts were compared last
-	resettled    bool   // no task is left that resettle is for
-	feedSeen     int64  // the page of the feed that was looked at last
-	carry        carry
+	recounted    string // the last waiting item whose counters were compared
+	resettled    bool   // there are no more tasks for resettle
+	feedSeen     int64  // the last page of the feed that was checked
+	unsaved      unsaved
 	encoders     sync.Pool // of *zstd.Encoder
 }
 
-// pass is one sweep under way.
+// pass is one sweep.
 type pass struct {
 	*Sweeper
-	tell  func([]store.DueItem) // nil = nobody
+	tell  func([]store.DueItem) // nil = not called
 	stats pawl.SweepStats
 
-	preview *preview // nil: what is found is carried out
+	preview *preview // nil: a real pass, not a preview
 }
 
-// broom is one thing that a pass does. It returns an error only when the pass
-// cannot go on: the database is gone, or the caller gave up. What goes wrong
-// with single rows it counts and leaves.
-type broom func(p *pass, ctx context.Context) error
+// step is one part of a pass. It returns an error only if the pass cannot continue: the
+// database is gone, or the caller gave up. Errors of single rows are counted and logged.
+type step func(p *pass, ctx context.Context) error
 
 var (
-	quick = []broom{(*pass).expire, (*pass).due, (*pass).giveUp, (*pass).messages}
-	slow  = []broom{(*pass).revoked, (*pass).recount, (*pass).resettle, (*pass).bury, (*pass).stale, (*pass).keys, (*pass).checkpoints, (*pass).chunks, (*pass).workers, (*pass).fold, (*pass).retain, (*pass).tombstones, (*pass).feed}
+	quick = []step{(*pass).expire, (*pass).due, (*pass).giveUp, (*pass).messages}
+	slow  = []step{
+		(*pass).revoked, (*pass).recount, (*pass).resettle, (*pass).bury, (*pass).stale, (*pass).keys, (*pass).checkpoints,
+		(*pass).chunks, (*pass).workers, (*pass).fold, (*pass).retain, (*pass).tombstones, (*pass).feed,
+	}
 )
 
-// Pass is one whole sweep: what Quick does, then burial, stale tasks, keys,
-// checkpoints, statistics and retention. It leaves its statistics in the
-// database and answers with them.
+// Pass runs one whole sweep: what Quick does, then dead-lettering, stale tasks, keys,
+// checkpoints, statistics and retention. It stores its statistics in the database and
+// returns them.
 func (s *Sweeper) Pass(ctx context.Context) (pawl.SweepStats, error) {
 	p, began := &pass{Sweeper: s, tell: s.OnReady}, clock.Now()
 	err := s.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
@@ -82,28 +84,28 @@ func (s *Sweeper) Pass(ctx context.Context) (pawl.SweepStats, error) {
 	}
 	p.stats.ScanDurationMS = clock.Now().Sub(began).Milliseconds()
 	if err != nil {
-		s.carry.add(p.stats)
+		s.unsaved.add(p.stats)
 		return p.stats, err
 	}
 	return p.stats, p.report(ctx)
 }
 
-// Quick does what cannot wait for the next pass: ends leases that ran out,
-// queues what is due, gives up what can never run. It leaves statistics only
-// when a lease had run out or something went wrong.
+// Quick does what cannot wait for the next pass: it expires leases, queues due items and
+// gives up items that can never run. It stores statistics only if a lease had expired or
+// an error occurred.
 func (s *Sweeper) Quick(ctx context.Context) (pawl.SweepStats, error) {
 	p, began := &pass{Sweeper: s, tell: s.OnReady}, clock.Now()
 	err := p.sweep(ctx, quick)
 	p.stats.ScanDurationMS = clock.Now().Sub(began).Milliseconds()
 	if err != nil || p.stats.ExpiredFound+p.stats.Errors == 0 {
-		s.carry.add(p.stats)
+		s.unsaved.add(p.stats)
 		return p.stats, err
 	}
 	return p.stats, p.report(ctx)
 }
 
-// Next is when something falls due, in microseconds by the database's clock; in
-// the past or now means at once. False: nothing has a time.
+// Next returns the time at which something is due, in microseconds by the database's
+// clock; a time in the past means now. ok is false if nothing is scheduled.
 func (s *Sweeper) Next(ctx context.Context) (at int64, ok bool, err error) {
 	err = s.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
 		at, ok, err = store.NextDue(ctx, tx)
@@ -112,27 +114,27 @@ func (s *Sweeper) Next(ctx context.Context) (at int64, ok bool, err error) {
 	return at, ok, err
 }
 
-// FollowUp moves what a change of items has made ready or impossible: waiting
-// items whose dependencies completed or failed, and items that failed with a
-// dependency that has completed since. It answers with what became claimable.
+// FollowUp moves the items that a change has made ready or impossible: waiting items
+// whose dependencies completed or failed, and items that failed with a dependency that
+// has completed since. It returns the items that became claimable.
 func (s *Sweeper) FollowUp(ctx context.Context) ([]store.DueItem, error) {
 	var ready []store.DueItem
 	p := &pass{Sweeper: s, tell: func(items []store.DueItem) { ready = append(ready, items...) }}
-	err := p.sweep(ctx, []broom{(*pass).due, (*pass).giveUp})
-	s.carry.add(p.stats)
+	err := p.sweep(ctx, []step{(*pass).due, (*pass).giveUp})
+	s.unsaved.add(p.stats)
 	return ready, err
 }
 
-func (p *pass) sweep(ctx context.Context, brooms []broom) error {
-	for _, b := range brooms {
-		if err := b(p, ctx); err != nil {
+func (p *pass) sweep(ctx context.Context, steps []step) error {
+	for _, run := range steps {
+		if err := run(p, ctx); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// do runs fn in a transaction with its time.
+// do runs fn in a transaction, with the transaction's time.
 func (s *Sweeper) do(ctx context.Context, fn func(ctx context.Context, tx store.Tx, now int64) error) error {
 	return s.DB.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)
@@ -143,26 +145,26 @@ func (s *Sweeper) do(ctx context.Context, fn func(ctx context.Context, tx store.
 	})
 }
 
-// fatal says that there is no point in trying the next row.
+// fatal reports whether trying the next row is pointless.
 func fatal(ctx context.Context, err error) bool {
 	return gone(ctx, err) || errors.Is(err, errDirectory)
 }
 
-// gone says that the caller gave up, or the database does not answer. One that
-// says that somebody locks a row does.
+// gone reports whether the caller gave up or the database does not answer. A lock that
+// is not granted is an answer.
 func gone(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, pawl.ErrUnavailable) && !locked(err)
 }
 
-// locked says that another transaction locks a row: the next sweep tries again.
+// locked reports whether another transaction locks a row: the next sweep tries again.
 func locked(err error) bool { return errors.Is(err, store.ErrLocked) }
 
-// lockWait is how long a batch waits for each lock after one that met a lock.
+// lockWait bounds the wait for each lock after a batch that met a locked row.
 const lockWait = 100 * time.Millisecond
 
-// halve carries out things in one transaction, or, when that fails, in halves,
-// until those that fail stand alone. Each of these is handed to failed and
-// counted; the others hold. An error ends the pass.
+// halve runs things in one transaction. If that fails it runs each half by itself, and
+// so on, until each failing thing is alone: it is passed to failed and counted, and the
+// others are done. halve returns an error only if the pass must end.
 func halve[T any](ctx context.Context, p *pass, things []T, run func(ctx context.Context, things []T) error, failed func(T, error)) error {
 	if len(things) == 0 {
 		return nil
@@ -174,7 +176,7 @@ func halve[T any](ctx context.Context, p *pass, things []T, run func(ctx context
 	case fatal(ctx, err):
 		return err
 	case len(things) == 1 && locked(err):
-		p.Log.DebugContext(ctx, "the sweep left for later what another transaction locks", "error", err)
+		p.Log.DebugContext(ctx, "another transaction locks a row; the next sweep tries again", "error", err)
 		return nil
 	case len(things) == 1:
 		p.stats.Errors++
@@ -191,7 +193,7 @@ func halve[T any](ctx context.Context, p *pass, things []T, run func(ctx context
 	return halve(ctx, p, things[mid:], run, failed)
 }
 
-// ready tells of items that became claimable.
+// ready reports items that became claimable.
 func (p *pass) ready(items []store.DueItem) {
 	if p.tell != nil && len(items) > 0 {
 		p.tell(items)

@@ -22,7 +22,8 @@ func TestExpiryGoesInBatches(t *testing.T) {
 		var told int
 		h.OnReady = func(items []store.DueItem) { told += len(items) }
 		s := h.pass()
-		h.same([]int64{s.ExpiredFound, s.Recovered, s.Failed, s.CheckpointsCreated, s.Errors}, []int64{1100, 1100, 0, 1100, 0}, "found, recovered, failed, checkpoints, errors")
+		h.same([]int64{s.ExpiredFound, s.Recovered, s.Failed, s.CheckpointsCreated, s.Errors}, []int64{1100, 1100, 0, 1100, 0},
+			"found, recovered, failed, checkpoints, errors")
 		h.same(told, 1100, "told of")
 		h.same(h.count("SELECT COUNT(*) FROM pawl.checkpoints WHERE type = 'error_boundary'"), 1100, "error boundaries")
 		h.claim(1100)
@@ -102,7 +103,8 @@ func TestATimeIsNotDueBeforeTheDependencies(t *testing.T) {
 
 func TestDependentsAreGivenUpAndMended(t *testing.T) {
 	each(t, func(h *fixture) {
-		task := h.create(pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Key: "a"}, {Key: "b", After: []string{"a"}}, {Key: "c", After: []string{"b"}}, {Key: "d", After: []string{"c"}}}})
+		task := h.create(pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Key: "a"}, {Key: "b", After: []string{"a"}},
+			{Key: "c", After: []string{"b"}}, {Key: "d", After: []string{"c"}}}})
 		// Around the engine, which would follow up at once.
 		h.exec("UPDATE pawl.task_live SET version = version WHERE task_id = $1", task.ID)
 		h.fail(h.claim(1)...)
@@ -172,7 +174,8 @@ func TestKeysGoWhenTheirTimeIsUp(t *testing.T) {
 			h.ok(err)
 			h.ok(got[0].Err)
 			if end {
-				_, err = h.Service.CompleteKeys(h.Context(), []pawl.KeyDone{{Scope: "s", Key: key, Token: got[0].Value.Token, Response: json.RawMessage(`1`)}})
+				_, err = h.Service.CompleteKeys(h.Context(), []pawl.KeyDone{{Scope: "s", Key: key, Token: got[0].Value.Token,
+					Response: json.RawMessage(`1`)}})
 				h.ok(err)
 			}
 		}
@@ -313,7 +316,8 @@ func TestSweepersShareTheWork(t *testing.T) {
 		}
 		wg.Wait()
 		h.pass()
-		h.same([]int64{sum.ExpiredFound, sum.Recovered, sum.CheckpointsCreated, sum.Errors}, []int64{600, 600, 600, 0}, "found, recovered, checkpoints, errors")
+		h.same([]int64{sum.ExpiredFound, sum.Recovered, sum.CheckpointsCreated, sum.Errors}, []int64{600, 600, 600, 0},
+			"found, recovered, checkpoints, errors")
 	})
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// Interval is how often a whole pass is made.
+// Interval is the time between two whole passes.
 func (s *Sweeper) Interval() time.Duration {
 	if s.Options.ScanIntervalSeconds <= 0 {
 		return pawl.DefaultSweepInterval
@@ -16,8 +16,8 @@ func (s *Sweeper) Interval() time.Duration {
 	return time.Duration(s.Options.ScanIntervalSeconds) * time.Second
 }
 
-// Tick makes a pass unless another server made one within the interval; did says
-// which. Correctness does not depend on it: it saves the others the work.
+// Tick runs a pass unless a server ran one within the interval; did says whether this
+// one did. It saves work; correctness does not depend on it.
 func (s *Sweeper) Tick(ctx context.Context) (stats pawl.SweepStats, did bool, err error) {
 	err = s.DB.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
 		did, err = store.TakeTick(ctx, tx, tickCursor, s.Interval()*19/20) // timers are not exact
@@ -30,14 +30,14 @@ func (s *Sweeper) Tick(ctx context.Context) (stats pawl.SweepStats, did bool, er
 	return stats, did, err
 }
 
-// Keep ticks until ctx ends: at once, then every interval. What goes wrong is
-// logged and left to the next tick.
+// Keep calls Tick until ctx ends: at once, then every interval. Errors are logged; the
+// next tick tries again.
 func (s *Sweeper) Keep(ctx context.Context) {
 	timer := time.NewTicker(s.Interval())
 	defer timer.Stop()
 	for ctx.Err() == nil {
 		if _, _, err := s.Tick(ctx); err != nil && ctx.Err() == nil {
-			s.Log.WarnContext(ctx, "the sweep did not work; it is tried again", "error", err)
+			s.Log.WarnContext(ctx, "the sweep failed; it is tried again", "error", err)
 		}
 		select {
 		case <-ctx.Done():

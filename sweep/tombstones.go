@@ -7,12 +7,12 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// tombstones removes what deleted tasks left, once no task that was there at the
-// same time would still be kept: after the longest age that tasks are kept for.
+// tombstones removes the rows that deleted tasks left, after the longest retention of
+// any task: then no task of the same time is kept.
 func (p *pass) tombstones(ctx context.Context) error {
 	own, err := p.retentions(ctx)
 	if err != nil {
-		return p.mishap(ctx, "tombstones", err)
+		return p.logError(ctx, "tombstones", err)
 	}
 	age := p.Options.RetainTasks
 	for _, d := range []time.Duration{p.Options.RetainTasks, p.Options.RetainFailed, p.Options.RetainDead} {
@@ -24,7 +24,7 @@ func (p *pass) tombstones(ctx context.Context) error {
 	for _, r := range own {
 		age = max(age, time.Duration(max(r.TaskSeconds, r.FailedSeconds, r.DeadSeconds))*time.Second)
 	}
-	return p.mishap(ctx, "tombstones", p.removeTombstones(ctx, age))
+	return p.logError(ctx, "tombstones", p.removeTombstones(ctx, age))
 }
 
 func (p *pass) removeTombstones(ctx context.Context, age time.Duration) error {

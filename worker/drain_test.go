@@ -20,7 +20,8 @@ func TestDrain(t *testing.T) {
 		defer cancel()
 		later := p.Now().Add(time.Hour)
 		for _, task := range []pawl.NewTask{
-			{Type: "a", Items: []pawl.NewItem{{Key: "1", Input: []byte(`1`)}, {Key: "2", Input: []byte(`2`), After: []string{"1"}}, {Key: "3", Input: []byte(`3`), After: []string{"2"}}}},
+			{Type: "a", Items: []pawl.NewItem{{Key: "1", Input: []byte(`1`)}, {Key: "2", Input: []byte(`2`), After: []string{"1"}},
+				{Key: "3", Input: []byte(`3`), After: []string{"2"}}}},
 			{Type: "a", Payload: []byte(`4`)}, {Type: "a", Payload: []byte(`5`), RunAt: &later}, {Type: "b", Payload: []byte(`6`)},
 		} {
 			if _, err := pawl.Create(ctx, p.Engine, task); err != nil {
@@ -28,7 +29,8 @@ func TestDrain(t *testing.T) {
 			}
 		}
 		o := worker.Options{Concurrency: 2, Drain: true, Logger: slog.New(slog.DiscardHandler)}
-		if err := worker.RunWith(ctx, p.Engine, o, worker.Handle("a", func(_ context.Context, n int) (int, error) { return n, nil })); err != nil ||
+		if err := worker.RunWith(ctx, p.Engine, o, worker.Handle("a",
+			func(_ context.Context, n int) (int, error) { return n, nil })); err != nil ||
 			ctx.Err() != nil {
 			t.Fatalf("%v, %v", err, ctx.Err())
 		}

@@ -38,7 +38,8 @@ func startWorker(t *testing.T, p *pawltest.Pawl, o worker.Options, handlers ...w
 // A handler does not have to know whether its results are to be accepted.
 func TestResultsAreSubmittedWhereTheTypeSaysSo(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
-		if _, err := p.Service.PutTypes(t.Context(), []pawl.Type{{Name: "essay", Approval: pawl.Approval{Mode: pawl.ApprovalManual}, MaxAttempts: 1, ResultSchema: json.RawMessage(`{"type":"string"}`)}}); err != nil {
+		if _, err := p.Service.PutTypes(t.Context(), []pawl.Type{{Name: "essay", Approval: pawl.Approval{Mode: pawl.ApprovalManual},
+			MaxAttempts: 1, ResultSchema: json.RawMessage(`{"type":"string"}`)}}); err != nil {
 			t.Fatal(err)
 		}
 		good, bad := create(
@@ -299,7 +300,8 @@ func TestAHandlerWaitsForASignalWithoutALease(t *testing.T) {
 		if s, err := pawl.Signal(t.Context(), p.Engine, "approved", "42", json.RawMessage(`"ana"`)); err != nil || s.Woken != 1 {
 			t.Errorf("%+v, %v", s, err)
 		}
-		for end := time.Now().Add(time.Minute); until(t, p, task, pawl.ItemWaiting).RunAt == nil; time.Sleep(5 * time.Millisecond) { // the veto's turn
+		// the veto's turn
+		for end := time.Now().Add(time.Minute); until(t, p, task, pawl.ItemWaiting).RunAt == nil; time.Sleep(5 * time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatal("the signal did not wake it")
 			}
@@ -377,7 +379,8 @@ func TestALeaseClaimedByHandIsKeptAlive(t *testing.T) {
 		)
 		for range 3 { // each longer than half the lease
 			p.Advance(200 * time.Second)
-			for end := time.Now().Add(time.Minute); !only(t, p, task).LeaseExpiresAt.Equal(p.Now().Add(300 * time.Second)); time.Sleep(5 * time.Millisecond) {
+			for end := time.Now().Add(time.Minute); !only(t, p, task).LeaseExpiresAt.Equal(p.Now().Add(300 * time.Second)); time.Sleep(
+				5 * time.Millisecond) {
 				if time.Now().After(end) {
 					t.Fatal("no heartbeat")
 				}

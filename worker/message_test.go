@@ -138,7 +138,8 @@ func TestWhatAHandlerSaysIsSavedWhileItSpeaks(t *testing.T) {
 				}
 			}
 			<-goOn
-			if err := errors.Join(m.ToolCall("c1", "look", map[string]int{"q": 1}), m.ToolResult("c1", "look", []int{2}, false), m.Reasoning("hm")); err != nil {
+			if err := errors.Join(m.ToolCall("c1", "look", map[string]int{"q": 1}), m.ToolResult("c1", "look", []int{2}, false),
+				m.Reasoning("hm")); err != nil {
 				return err
 			}
 			if _, err := m.Step(ctx, nil); err != nil {

@@ -80,7 +80,8 @@ func TestASecondTryFindsTheFirstCarriedOut(t *testing.T) {
 				ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 				defer stop()
 				f.add("t", `1`)
-				if err := RunWith(ctx, f, Options{Logger: quiet(), OnLeaseLost: func(pawl.Lease, error) { lost.Add(1) }}, Handler{"t", do}); err != nil {
+				if err := RunWith(ctx, f, Options{Logger: quiet(), OnLeaseLost: func(pawl.Lease, error) { lost.Add(1) }},
+					Handler{"t", do}); err != nil {
 					t.Error(err)
 				}
 				if n := len(f.of(verb)); n != 2 || lost.Load() != 0 {
@@ -162,7 +163,9 @@ func TestARefusedResultFailsItsItemAndNoOther(t *testing.T) {
 	}{
 		"invalid":   {pawl.Invalid("/result", "holds NUL"), nil, "/result: holds NUL"},
 		"too large": {pawl.ErrTooLarge, nil, pawl.CodeTooLarge.Info().Means},
-		"submitted": {toSubmit, &pawl.Error{Code: pawl.CodeInvalid, Op: "submit", Fields: []pawl.Field{{Pointer: "/result/title", Message: "is required"}, {Pointer: "/result/n", Message: "is missing"}}}, "/result/title: is required; /result/n: is missing"},
+		"submitted": {toSubmit, &pawl.Error{Code: pawl.CodeInvalid, Op: "submit",
+			Fields: []pawl.Field{{Pointer: "/result/title", Message: "is required"}, {Pointer: "/result/n", Message: "is missing"}}},
+			"/result/title: is required; /result/n: is missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log lines

@@ -48,26 +48,34 @@ func TestHowAHandlerFails(t *testing.T) {
 		detail      string
 	}{
 		{"a plain error", `1`, func(context.Context, int) (any, error) { return nil, errors.New("boom") }, "", "boom", true, -1, ""},
-		{"a permanent one", `1`, func(context.Context, int) (any, error) { return nil, pawl.Permanent(errors.New("no")) }, "", "no", false, -1, ""},
+		{"a permanent one", `1`, func(context.Context, int) (any, error) { return nil, pawl.Permanent(errors.New("no")) }, "", "no", false, -1,
+			""},
 		{"one with a delay", `1`, func(context.Context, int) (any, error) {
 			return nil, pawl.RetryAfter(5*time.Second, errors.New("later"))
 		}, "", "later", true, 5000, ""},
-		{"a delay that lies behind", `1`, func(context.Context, int) (any, error) { return nil, pawl.RetryAfter(-1, errors.New("now")) }, "", "now", true, 0, ""},
-		{"292 years", `1`, func(context.Context, int) (any, error) { return nil, pawl.RetryAfter(1<<63-1, errors.New("x")) }, "", "x", true, pawl.MaxDelay.Milliseconds(), ""},
-		{"an error of ours", `1`, func(context.Context, int) (any, error) { return nil, fmt.Errorf("read: %w", pawl.ErrNotFound) }, "not_found", "read:", true, -1, ""},
+		{"a delay that lies behind", `1`, func(context.Context, int) (any, error) { return nil, pawl.RetryAfter(-1, errors.New("now")) }, "",
+			"now", true, 0, ""},
+		{"292 years", `1`, func(context.Context, int) (any, error) { return nil, pawl.RetryAfter(1<<63-1, errors.New("x")) }, "", "x", true,
+			pawl.MaxDelay.Milliseconds(), ""},
+		{"an error of ours", `1`, func(context.Context, int) (any, error) { return nil, fmt.Errorf("read: %w", pawl.ErrNotFound) }, "not_found",
+			"read:", true, -1, ""},
 		{"its own failure", `1`, func(context.Context, int) (any, error) {
 			return nil, Failed(pawl.Failure{Code: "exit_3", Message: "m", Detail: json.RawMessage(`{"n":1}`)})
 		}, "exit_3", "m", true, -1, `{"n":1}`},
 		{"a panic", `1`, func(context.Context, int) (any, error) { panic("oh no") }, CodePanic, "panic: oh no", true, -1, "worker_test.go"},
 		{"an exit", `1`, func(context.Context, int) (any, error) { runtime.Goexit(); return nil, nil }, CodePanic, "Goexit", true, -1, ""},
-		{"an error that cannot speak", `1`, func(context.Context, int) (any, error) { var e *typedNil; return nil, e }, CodePanic, "nil pointer", true, -1, "stack"},
+		{"an error that cannot speak", `1`, func(context.Context, int) (any, error) { var e *typedNil; return nil, e }, CodePanic,
+			"nil pointer", true, -1, "stack"},
 		{"an empty error", `1`, func(context.Context, int) (any, error) { return nil, errors.New("") }, "", "*errors.errorString", true, -1, ""},
 		{"text that cannot be stored", `1`, func(context.Context, int) (any, error) {
 			return nil, errors.New("a\x00b\xff" + strings.Repeat("é", 1<<20))
 		}, "", "a\uFFFDb\uFFFDé", true, -1, ""},
-		{"an input that does not fit", `"one"`, func(context.Context, int) (any, error) { return nil, nil }, CodeInvalidInput, "does not fit", false, -1, ""},
-		{"a result that is no JSON", `1`, func(context.Context, int) (any, error) { return func() {}, nil }, CodeInvalidResult, "JSON", false, -1, ""},
-		{"suspended without being so", `1`, func(context.Context, int) (any, error) { return nil, pawl.ErrSuspended }, "", "suspended", true, -1, ""},
+		{"an input that does not fit", `"one"`, func(context.Context, int) (any, error) { return nil, nil }, CodeInvalidInput, "does not fit",
+			false, -1, ""},
+		{"a result that is no JSON", `1`, func(context.Context, int) (any, error) { return func() {}, nil }, CodeInvalidResult, "JSON", false,
+			-1, ""},
+		{"suspended without being so", `1`, func(context.Context, int) (any, error) { return nil, pawl.ErrSuspended }, "", "suspended", true,
+			-1, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -25,7 +25,8 @@ func TestDemoOnPostgres(t *testing.T) {
 	}
 	for range 2 {
 		var r demo.Report
-		if err := json.Unmarshal(runPawl(t, "demo", "--input", tree, "--db", url, "--schema", schema, "--most-recovery", "1m", "--json"), &r); err != nil {
+		if err := json.Unmarshal(runPawl(t, "demo", "--input", tree, "--db", url, "--schema", schema, "--most-recovery", "1m", "--json"),
+			&r); err != nil {
 			t.Fatal(err)
 		}
 		if r.Items != 60 || r.Attempts < 62 || r.Kills != 1 || r.StaleWritesRefused < 1 || r.StepsReplayed < 1 || !r.Exact {

@@ -87,7 +87,8 @@ func configured(t *testing.T, args []string, env ...string) cli.Config {
 func TestDeploymentsFitTheProgram(t *testing.T) {
 	port := cli.Defaults().Serve.Addr[strings.LastIndexByte(cli.Defaults().Serve.Addr, ':')+1:]
 	u := unit(t)
-	if cfg := configured(t, strings.Fields(u["ExecStart"])[1:], u["Environment"]); cfg.DB != "sqlite:/var/lib/"+u["StateDirectory"]+"/pawl.db" {
+	if cfg := configured(t, strings.Fields(u["ExecStart"])[1:],
+		u["Environment"]); cfg.DB != "sqlite:/var/lib/"+u["StateDirectory"]+"/pawl.db" {
 		t.Errorf("the unit keeps its data at %s, and may write to %s", cfg.DB, u["StateDirectory"])
 	}
 	if cfg := configured(t, strings.Fields(u["ExecStart"])[1:], "PAWL_DB=postgres://db/work"); cfg.DB != "postgres://db/work" {

@@ -48,7 +48,9 @@ func TestDoctorWarns(t *testing.T) {
 	}
 	defer conn.Close(t.Context())
 	// As a promoted standby finds it.
-	if _, err := conn.Exec(t.Context(), `UPDATE `+p.Schema+`.relay_cursors SET detail = jsonb_set(detail::jsonb, '{server,timeline}', '77')::text WHERE sink = 'feed'`); err != nil {
+	if _, err := conn.Exec(t.Context(),
+		`UPDATE `+p.Schema+`.relay_cursors SET detail = jsonb_set(detail::jsonb, '{server,timeline}', '77')::text WHERE sink = `+
+			`'feed'`); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := p.Engine.Feed().Head(t.Context()); err != nil {

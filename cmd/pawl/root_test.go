@@ -48,7 +48,8 @@ func TestNearest(t *testing.T) {
 }
 
 func TestPrintable(t *testing.T) {
-	for in, want := range map[string]string{"plain ü": "plain ü", "a\tb\n": `a\tb\n`, "\x1b[31m": `\x1b[31m`, `say "a"` + "\x00": `say "a"\x00`} {
+	for in, want := range map[string]string{"plain ü": "plain ü", "a\tb\n": `a\tb\n`, "\x1b[31m": `\x1b[31m`,
+		`say "a"` + "\x00": `say "a"\x00`} {
 		if got := terminal.Printable(in); got != want {
 			t.Errorf("%q: %s, want %s", in, got, want)
 		}
@@ -60,7 +61,8 @@ func TestDatabaseFromDBVariables(t *testing.T) {
 		{"nothing", "", "sqlite:pawl.db", ""},
 		{"no host", "DB_PORT=5 DB_NAME=d", "sqlite:pawl.db", ""},
 		{"all", "DB_HOST=h DB_PORT=5 DB_USER=u DB_PASSWORD=p@/ DB_NAME=d DB_SCHEMA=s", "postgres://u:p%40%2F@h:5/d", "s"},
-		{"each falls back", "API_PG_DB_HOST=h DB_PORT=5 API_PG_DB_PORT=6 API_PG_DB_USER=u API_PG_DB_NAME=d API_PG_DB_SCHEMA=s", "postgres://u@h:5/d", "s"},
+		{"each falls back", "API_PG_DB_HOST=h DB_PORT=5 API_PG_DB_PORT=6 API_PG_DB_USER=u API_PG_DB_NAME=d API_PG_DB_SCHEMA=s",
+			"postgres://u@h:5/d", "s"},
 		{"a URL", "DB_URL=postgres://u:p@h:5/d DB_SCHEMA=s", "postgres://u:p@h:5/d", "s"},
 		{"its twin, before a host", "API_PG_DB_URL=postgres://h/d DB_HOST=other", "postgres://h/d", ""},
 		{"other names", "API_PG_DB_HOST=h API_PG_DB_USERNAME=u API_PG_DB_PASSWORD=p API_PG_DB_DATABASE=d", "postgres://u:p@h/d", ""},

@@ -173,7 +173,7 @@ func blocks(m agent.Message) (out []anthropic.ContentBlockParamUnion, err error)
 		case pawl.ChunkToolCall:
 			out = append(out, anthropic.NewToolUseBlock(p.ToolCallID, p.Input, p.ToolName))
 		case pawl.ChunkToolResult:
-			out = append(out, anthropic.NewToolResultBlock(p.ToolCallID, agent.Told(p.Output), p.IsError))
+			out = append(out, anthropic.NewToolResultBlock(p.ToolCallID, agent.OutputText(p.Output), p.IsError))
 		case pawl.ChunkReasoning:
 			var k kept
 			if len(p.Provider) == 0 {
@@ -196,7 +196,7 @@ func blocks(m agent.Message) (out []anthropic.ContentBlockParamUnion, err error)
 func failed(ctx context.Context, err error) error {
 	var e *anthropic.Error
 	if errors.As(err, &e) {
-		return agent.Failed(ctx, err, e.Response)
+		return agent.ClassifyError(ctx, err, e.Response)
 	}
-	return agent.Failed(ctx, err, nil)
+	return agent.ClassifyError(ctx, err, nil)
 }

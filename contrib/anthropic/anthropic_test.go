@@ -99,7 +99,8 @@ func (w *wire) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 	send(
 		fmt.Sprintf(
-			`{"type":"message_start","message":{"id":"msg_x","type":"message","role":"assistant","model":%q,"content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":10,"output_tokens":1}}}`,
+			`{"type":"message_start","message":{"id":"msg_x","type":"message","role":"assistant","model":%q,"content":[],"stop_reason":null,`+
+				`"stop_sequence":null,"usage":{"input_tokens":10,"output_tokens":1}}}`,
 			a.Model,
 		),
 	)
@@ -110,7 +111,8 @@ func (w *wire) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		send(event)
 	}
 	send(
-		`{"type":"message_delta","delta":{"stop_reason":"` + map[int]string{0: "tool_use", 1: "end_turn"}[turn] + `","stop_sequence":null},"usage":{"output_tokens":5}}`,
+		`{"type":"message_delta","delta":{"stop_reason":"` + map[int]string{0: "tool_use", 1: "end_turn"}[turn] +
+			`","stop_sequence":null},"usage":{"output_tokens":5}}`,
 	)
 	send(`{"type":"message_stop"}`)
 }
@@ -144,9 +146,10 @@ func TestAGenerationThatBreaksOffGoesOn(t *testing.T) {
 		ctx, stop := context.WithCancel(context.Background())
 		done := make(chan error, 1)
 		go func() {
-			done <- worker.RunWith(ctx, p.Engine, worker.Options{Logger: slog.New(slog.DiscardHandler)}, worker.Handle("chat", func(ctx context.Context, words string) (agent.Result, error) {
-				return loop.Run(ctx, []agent.Message{agent.Text(pawl.RoleUser, words)})
-			}))
+			done <- worker.RunWith(ctx, p.Engine, worker.Options{Logger: slog.New(slog.DiscardHandler)},
+				worker.Handle("chat", func(ctx context.Context, words string) (agent.Result, error) {
+					return loop.Run(ctx, []agent.Message{agent.Text(pawl.RoleUser, words)})
+				}))
 		}()
 		defer func() { stop(); <-done }()
 		task, err := pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "chat", Payload: json.RawMessage(`"7 and 8?"`), Reply: &pawl.Reply{}})
@@ -197,9 +200,12 @@ func judge(t *testing.T, asks []ask) {
 		}
 	}
 	want := []string{`user {"text":"7 and 8?","type":"text"}`,
-		`assistant {"signature":"sig","thinking":"hm","type":"thinking"}`, `assistant {"data":"xyz","type":"redacted_thinking"}`, `assistant {"text":"Let me look. ","type":"text"}`,
-		`assistant {"id":"call_a","input":{"n":7},"name":"look","type":"tool_use"}`, `assistant {"id":"call_b","input":{"n":8},"name":"look","type":"tool_use"}`,
-		`user {"tool_use_id":"call_a","is_error":false,"content":[{"text":"70","type":"text"}],"type":"tool_result"}`, `user {"tool_use_id":"call_b","is_error":false,"content":[{"text":"80","type":"text"}],"type":"tool_result"}`}
+		`assistant {"signature":"sig","thinking":"hm","type":"thinking"}`, `assistant {"data":"xyz","type":"redacted_thinking"}`,
+		`assistant {"text":"Let me look. ","type":"text"}`,
+		`assistant {"id":"call_a","input":{"n":7},"name":"look","type":"tool_use"}`,
+		`assistant {"id":"call_b","input":{"n":8},"name":"look","type":"tool_use"}`,
+		`user {"tool_use_id":"call_a","is_error":false,"content":[{"text":"70","type":"text"}],"type":"tool_result"}`,
+		`user {"tool_use_id":"call_b","is_error":false,"content":[{"text":"80","type":"text"}],"type":"tool_result"}`}
 	if strings.Join(said, "\n") != strings.Join(want, "\n") {
 		t.Errorf("asked\n%s", strings.Join(said, "\n"))
 	}

@@ -159,7 +159,7 @@ func message(m agent.Message) (out []openai.ChatCompletionMessageParamUnion) {
 			calls = append(calls, openai.ChatCompletionMessageToolCallUnionParam{OfFunction: &openai.ChatCompletionMessageFunctionToolCallParam{
 				ID: p.ToolCallID, Function: openai.ChatCompletionMessageFunctionToolCallFunctionParam{Name: p.ToolName, Arguments: string(p.Input)}}})
 		case pawl.ChunkToolResult:
-			out = append(out, openai.ToolMessage(agent.Told(p.Output), p.ToolCallID))
+			out = append(out, openai.ToolMessage(agent.OutputText(p.Output), p.ToolCallID))
 		}
 	}
 	switch m.Role {
@@ -184,7 +184,7 @@ func message(m agent.Message) (out []openai.ChatCompletionMessageParamUnion) {
 func failed(ctx context.Context, err error) error {
 	var e *openai.Error
 	if errors.As(err, &e) {
-		return agent.Failed(ctx, err, e.Response)
+		return agent.ClassifyError(ctx, err, e.Response)
 	}
-	return agent.Failed(ctx, err, nil)
+	return agent.ClassifyError(ctx, err, nil)
 }

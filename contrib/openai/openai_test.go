@@ -129,9 +129,10 @@ func TestAGenerationThatBreaksOffGoesOn(t *testing.T) {
 		ctx, stop := context.WithCancel(context.Background())
 		done := make(chan error, 1)
 		go func() {
-			done <- worker.RunWith(ctx, p.Engine, worker.Options{Logger: slog.New(slog.DiscardHandler)}, worker.Handle("chat", func(ctx context.Context, words string) (agent.Result, error) {
-				return loop.Run(ctx, []agent.Message{agent.Text(pawl.RoleUser, words)})
-			}))
+			done <- worker.RunWith(ctx, p.Engine, worker.Options{Logger: slog.New(slog.DiscardHandler)},
+				worker.Handle("chat", func(ctx context.Context, words string) (agent.Result, error) {
+					return loop.Run(ctx, []agent.Message{agent.Text(pawl.RoleUser, words)})
+				}))
 		}()
 		defer func() { stop(); <-done }()
 		task, err := pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "chat", Payload: json.RawMessage(`"7 and 8?"`), Reply: &pawl.Reply{}})

@@ -76,7 +76,8 @@ func Act(ctx context.Context, o AgentOptions) error {
 func (s *agent) work(ctx context.Context) error {
 	for ctx.Err() == nil {
 		var out struct{ Items []pawl.Lease }
-		if err := s.call(ctx, "work_checkout", map[string]any{"worker_id": s.name, "types": []string{s.typ}, "wait_seconds": 1}, &out); err != nil {
+		if err := s.call(ctx, "work_checkout", map[string]any{"worker_id": s.name, "types": []string{s.typ}, "wait_seconds": 1},
+			&out); err != nil {
 			return err
 		}
 		for _, l := range out.Items {

@@ -115,7 +115,8 @@ func (d *demo) run(ctx context.Context) error {
 	if d.items, err = split(files); err != nil {
 		return err
 	}
-	if d.task, err = pawl.Create(ctx, d.Service, pawl.NewTask{Type: d.typ, Title: "Facts of every file under " + filepath.Base(d.Input), Items: d.items}); err != nil {
+	if d.task, err = pawl.Create(ctx, d.Service, pawl.NewTask{Type: d.typ, Title: "Facts of every file under " + filepath.Base(d.Input),
+		Items: d.items}); err != nil {
 		return err
 	}
 	d.say(

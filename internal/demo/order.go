@@ -48,11 +48,13 @@ func (c *agentRun) orderType() pawl.Type {
 		Name:        c.typ,
 		Description: "Give every file a first line that says what is in it.",
 		PayloadSchema: json.RawMessage(
-			`{"type":"object","required":["folder","files"],"properties":{"folder":{"type":"string"},"files":{"type":"array","minItems":1,"items":{"type":"string"}}}}`,
+			`{"type":"object","required":["folder","files"],"properties":{"folder":{"type":"string"},"files":{"type":"array","minItems":1,` +
+				`"items":{"type":"string"}}}}`,
 		),
 		Plan: pawl.Plan{Mode: pawl.PlanSplit, Pointer: "/files", Size: orderChunk, Keep: []string{"folder"}},
 		Parts: []pawl.PartRule{{Key: "line", Required: true, Repeatable: true, Schema: json.RawMessage(
-			`{"type":"object","required":["path","line"],"additionalProperties":false,"properties":{"path":{"type":"string"},"line":{"type":"string","pattern":"^` + slashes + `","maxLength":500}}}`,
+			`{"type":"object","required":["path","line"],"additionalProperties":false,"properties":{"path":{"type":"string"},` +
+				`"line":{"type":"string","pattern":"^` + slashes + `","maxLength":500}}}`,
 		)}},
 		ResultSchema:     json.RawMessage(`{"type":"object","required":["line"],"properties":{"line":{"type":"array","minItems":1}}}`),
 		EvidenceRequired: true,

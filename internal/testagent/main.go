@@ -16,7 +16,8 @@ import (
 	"github.com/pawl-work/pawl/engine"
 )
 
-const reply = "A pawl is the catch that lets a ratchet turn forward and never slip back. Für Elise, 雪, and a 🦫: what has been said stays said, whoever listens."
+const reply = "A pawl is the catch that lets a ratchet turn forward and never slip back. Für Elise, 雪, and a 🦫: what has been " +
+	"said stays said, whoever listens."
 
 func main() {
 	db := flag.String("db", "", "URL of the database")

@@ -51,13 +51,15 @@ func TestReport(t *testing.T) {
 		{"what is missing is only listed", events + lacking + endOK, false, true, "ok  \tp\t0.1s\n" +
 			"skipped: p.TestLong: long run: set PAWL_TORTURE=1\nskipped: p.TestLacking: no PostgreSQL\n" +
 			"ok\t1 tests passed, 0 failed, 2 skipped, in 1 packages\n"},
-		{"with ci it fails", lacking + events + endOK, true, false, "--- SKIP: TestLacking (0.00s)\n--- PASS: TestGood (0.00s)\n--- SKIP: TestLong (0.00s)\nok  \tp\t0.1s\n" +
-			"SKIPPED WITHOUT AN EXCUSE: p.TestLacking: no PostgreSQL\nskipped: p.TestLong: long run: set PAWL_TORTURE=1\n" +
-			"FAIL\t1 tests passed, 0 failed, 2 skipped, in 1 packages\n"},
-		{"failures and the stuck say all", events + broken + endFail, false, false, "    a_test.go:5: 1 is not 2\n--- FAIL: TestBad (0.00s)\nFAIL\tp\t0.1s\n" +
-			"--- FAIL: TestStuck (did not end)\npanic: test timed out after 1s\n" +
-			"skipped: p.TestLong: long run: set PAWL_TORTURE=1\n" +
-			"FAIL\t1 tests passed, 2 failed, 1 skipped, in 1 packages\n"},
+		{"with ci it fails", lacking + events + endOK, true, false,
+			"--- SKIP: TestLacking (0.00s)\n--- PASS: TestGood (0.00s)\n--- SKIP: TestLong (0.00s)\nok  \tp\t0.1s\n" +
+				"SKIPPED WITHOUT AN EXCUSE: p.TestLacking: no PostgreSQL\nskipped: p.TestLong: long run: set PAWL_TORTURE=1\n" +
+				"FAIL\t1 tests passed, 0 failed, 2 skipped, in 1 packages\n"},
+		{"failures and the stuck say all", events + broken + endFail, false, false,
+			"    a_test.go:5: 1 is not 2\n--- FAIL: TestBad (0.00s)\nFAIL\tp\t0.1s\n" +
+				"--- FAIL: TestStuck (did not end)\npanic: test timed out after 1s\n" +
+				"skipped: p.TestLong: long run: set PAWL_TORTURE=1\n" +
+				"FAIL\t1 tests passed, 2 failed, 1 skipped, in 1 packages\n"},
 		{"no test is a failure", endOK, false, false, "ok  \tp\t0.1s\nFAIL\t0 tests passed, 0 failed, 0 skipped, in 1 packages\n"},
 		{"other lines pass through", "go: hello\n" + events + endOK, false, true, "go: hello\nok  \tp\t0.1s\n" +
 			"skipped: p.TestLong: long run: set PAWL_TORTURE=1\n" +

@@ -69,7 +69,8 @@ func TestDurableServerWaitsForItsDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close(t.Context())
-	for name, want := range map[string]string{"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on", "shared_buffers": "1GB", "max_connections": "200"} {
+	for name, want := range map[string]string{"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on", "shared_buffers": "1GB",
+		"max_connections": "200"} {
 		var got string
 		if err := conn.QueryRow(t.Context(), "SHOW "+name).Scan(&got); err != nil {
 			t.Fatal(err)

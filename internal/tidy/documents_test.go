@@ -18,7 +18,8 @@ var (
 	privateDoc = marks{
 		[]string{"eed", "ouse.md", "esign.md", "ompact.md", "low.md", "tyle.md", "eps.md", "ontract §", "apping.md"},
 		regexp.MustCompile(
-			`\b[Ss]eeds?[ _]?[1-5]\b|\bseed[1-5]_|\b[Tt]he (?:five )?seeds?'? (?:say|has|have|document)|\b(?:house|design|compact|flow|style|deps|mapping)\.md\b|\b[Cc]ontract §`,
+			`\b[Ss]eeds?[ _]?[1-5]\b|\bseed[1-5]_|\b[Tt]he (?:five )?seeds?'? ` +
+				`(?:say|has|have|document)|\b(?:house|design|compact|flow|style|deps|mapping)\.md\b|\b[Cc]ontract §`,
 		),
 	}
 )

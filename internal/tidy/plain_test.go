@@ -14,66 +14,16 @@ const maxLine = 140
 // longLines lists the folders ("." is the root's files) and files whose lines are not
 // held yet. The list may only shrink.
 var longLines = []string{
-	".", "api", "client", "engine", "store", "sweep", "server", "mcp", "bench",
-	"agent/loop_test.go",
-	"cmd/pawl/demo_test.go",
-	"cmd/pawl/deploy_test.go",
-	"cmd/pawl/doctor_test.go",
-	"cmd/pawl/internal/cli/settings_test.go",
-	"cmd/pawl/internal/db/doctor.go",
-	"cmd/pawl/internal/db/provenance.go",
-	"cmd/pawl/internal/db/sweep.go",
-	"cmd/pawl/internal/serve/mcp.go",
-	"cmd/pawl/internal/worker/program.go",
-	"cmd/pawl/root_test.go",
-	"contrib/anthropic/anthropic_test.go",
-	"contrib/openai/openai_test.go",
-	"dashboard/access_test.go",
-	"dashboard/dashboard.go",
-	"dashboard/dashboard_test.go",
-	"dashboard/hostile_test.go",
-	"dashboard/session_test.go",
-	"dashboard/show.go",
-	"feed/bytes_test.go",
-	"feed/commit_test.go",
-	"feed/epoch_test.go",
-	"feed/prepared_test.go",
-	"feed/sequence.go",
-	"internal/demo/agent.go",
-	"internal/demo/demo.go",
-	"internal/demo/order.go",
-	"internal/testagent/main.go",
-	"internal/testenv/report_test.go",
-	"internal/testserver/testserver_test.go",
-	"internal/tidy/documents_test.go",
-	"internal/tidy/words_test.go",
-	"pawltest/scenario/commands.go",
-	"pawltest/scenario/reads.go",
-	"pawltest/schemas.go",
-	"pawltest/suite/accept.go",
-	"pawltest/suite/checkpoints.go",
-	"pawltest/suite/heartbeat.go",
-	"pawltest/suite/limits.go",
-	"pawltest/suite/lists.go",
-	"pawltest/suite/plan.go",
-	"pawltest/suite/stats.go",
-	"pawltest/suite/tokens.go",
-	"pawltest/suite/updates.go",
-	"relay/webhook/sink_test.go",
-	"schema/fuzz_test.go",
-	"schema/schema_test.go",
-	"worker/drain_test.go",
-	"worker/engine_test.go",
-	"worker/message_test.go",
-	"worker/rabbitmq/driven_test.go",
-	"worker/result_test.go",
-	"worker/worker_test.go",
+	"api", "client", "engine", "store", "server",
 }
+
+// structTag finds a field with a tag of several keys: a tag cannot be broken.
+var structTag = regexp.MustCompile("^\t\\w+ +\\S+ +`json:\".*\" jsonschema:\".*\"`$")
 
 func TestLinesAreShort(t *testing.T) {
 	perFolder(t, "longLines", longLines, func(f *file) string {
 		for _, l := range strings.Split(f.text, "\n") {
-			if len(l) > maxLine {
+			if len(l) > maxLine && !structTag.MatchString(l) {
 				return l
 			}
 		}
@@ -89,7 +39,7 @@ var metaphors = regexp.MustCompile(`(?i)\b(crew|scribe|deeds?|lane|talker|throwa
 // oldWords lists the folders and files whose words are not plain yet. The list may
 // only shrink.
 var oldWords = []string{
-	".", "api", "client", "sweep", "server", "mcp", "bench",
+	".", "api", "client", "server", "mcp", "bench",
 	"engine/agents_test.go",
 	"engine/await_test.go",
 	"engine/blocked_test.go",
@@ -151,7 +101,8 @@ func perFolder(t *testing.T, list string, listed []string, find func(*file) stri
 }
 
 // driverErrors are SQLSTATEs and names of the drivers' error types.
-var driverErrors = regexp.MustCompile(`\bpgconn\.PgError\b|\bsqlite\.Error\b|\bsqlite3\.SQLITE_|"(40001|40P01|23505|55P03|57P0[0-9]|25P02|42P01)"`)
+var driverErrors = regexp.MustCompile(
+	`\bpgconn\.PgError\b|\bsqlite\.Error\b|\bsqlite3\.SQLITE_|"(40001|40P01|23505|55P03|57P0[0-9]|25P02|42P01)"`)
 
 // driverErrorsElsewhere lists files outside the store that still read driver errors.
 // The list may only shrink.

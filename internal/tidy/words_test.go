@@ -13,14 +13,14 @@ import (
 
 var banned = []string{"util", "utils", "common", "base", "helper", "helpers", "manager", "types", "misc", "shared", "lib"}
 
-// A name says what is in the room; these say that something is.
+// A name says what a package or file holds; the banned names do not.
 func TestNamesSayWhatIsThere(t *testing.T) {
 	each(t, (*file).isGo, func(f *file) {
 		name := strings.TrimSuffix(strings.TrimSuffix(path.Base(f.path), ".go"), "_test")
 		parts := append(strings.Split(f.dir(), "/"), name, f.ast.Name.Name)
 		for _, part := range parts {
 			if slices.Contains(banned, part) {
-				t.Errorf("%s: no room or file is called %q", f.path, part)
+				t.Errorf("%s: no package or file may be named %q", f.path, part)
 			}
 		}
 	})
@@ -38,7 +38,7 @@ func uses(f *file, fn func(pkg, name string, at ast.Node)) {
 	})
 }
 
-// One clock: what falls due, falls due by the database's, and a test can move it.
+// Times are due by the database's clock, and a test can move the clock of the process.
 func TestClockIsReadInOneFile(t *testing.T) {
 	each(t, func(f *file) bool { return f.isGo() && !f.isTest() && f.path != "internal/clock/clock.go" }, func(f *file) {
 		uses(f, func(pkg, name string, at ast.Node) {
@@ -49,13 +49,17 @@ func TestClockIsReadInOneFile(t *testing.T) {
 	})
 }
 
-// sql is a statement in a string. Keywords are upper-case by the house's style;
-// the second half finds who writes them otherwise.
+// sql finds an SQL statement in a string. Its second half finds keywords that are not
+// in upper case.
 var sql = regexp.MustCompile(
-	`\b(SELECT\s|INSERT\s+(OR \w+ )?INTO\s|UPDATE\s+\S+\s+SET\s|DELETE\s+FROM\s|CREATE\s+(TABLE|INDEX|VIEW|SCHEMA|DATABASE)\b|DROP\s+(TABLE|INDEX|VIEW|SCHEMA|DATABASE)\b|ALTER\s+TABLE\b|PRAGMA\s+\w)|(?i:^\s*(select\s[^;]*\sfrom\s|insert\s+into\s|update\s+\S+\s+set\s|delete\s+from\s))`,
+	`\b(SELECT\s|INSERT\s+(OR \w+ )?INTO\s|UPDATE\s+\S+\s+SET\s|DELETE\s+FROM\s|` +
+		`CREATE\s+(TABLE|INDEX|VIEW|SCHEMA|DATABASE)\b|DROP\s+(TABLE|INDEX|VIEW|SCHEMA|DATABASE)\b|` +
+		`ALTER\s+TABLE\b|PRAGMA\s+\w)|` +
+		`(?i:^\s*(select\s[^;]*\sfrom\s|insert\s+into\s|update\s+\S+\s+set\s|delete\s+from\s))`,
 )
 
-// sqlRooms may hold SQL; internal/testserver asks servers of its own how they are.
+// sqlRooms are the packages that may hold SQL; internal/testserver queries the servers
+// that it starts.
 var sqlRooms = []string{"store", "pawltest", "internal/testserver"}
 
 func TestSQLLivesInTheStore(t *testing.T) {
@@ -79,8 +83,8 @@ func literals(f *file, fn func(text string, at ast.Node)) {
 	})
 }
 
-// marks is a pattern for lines, and words one of which is in whatever matches:
-// most files have none, and patterns are slow.
+// marks is a pattern for lines. Each match contains one of words: most files contain none,
+// and the pattern is slow.
 type marks struct {
 	words   []string
 	pattern *regexp.Regexp
@@ -103,15 +107,15 @@ var unfinished = marks{
 	regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME|XX` + `X)\b|context\.TO` + `DO\(|(?i:not implemen` + `ted)`),
 }
 
-// What is not done is an issue, not a comment.
+// Unfinished work belongs into an issue, not into a comment.
 func TestNothingIsLeftForLater(t *testing.T) {
 	each(t, func(f *file) bool { return !f.isTest() && (f.isGo() || strings.HasSuffix(f.path, ".sql")) }, func(f *file) {
 		unfinished.in(f, func(n int, found string) { t.Errorf("%s:%d: %s", f.path, n, found) })
 	})
 }
 
-// somewhere matches paths of one machine, and hosts that only the toolchain's settings
-// name.
+// somewhere matches paths of one machine, and hosts that belong into the settings of the
+// toolchain.
 var somewhere = marks{
 	[]string{"/wo" + "rk/", "/ro" + "ot/", "/ho" + "me/", "golang.org", "npmjs", "goproxy.", "debian.org", "docker.io", "ghcr.io"},
 	regexp.MustCompile(
@@ -125,7 +129,7 @@ func TestNoMachineIsNamed(t *testing.T) {
 	})
 }
 
-// A skipped test says what it lacked.
+// A skipped test says why.
 func TestSkipsSayWhy(t *testing.T) {
 	each(t, func(f *file) bool { return f.isGo() && (f.isTest() || f.under("pawltest")) }, func(f *file) {
 		ast.Inspect(f.ast, func(n ast.Node) bool {
@@ -144,7 +148,7 @@ func TestSkipsSayWhy(t *testing.T) {
 	})
 }
 
-// An interface that is served everywhere stays small enough to be.
+// The root's interfaces stay small: each has several implementations.
 func TestInterfacesAreSmall(t *testing.T) {
 	each(t, func(f *file) bool { return f.code() && f.dir() == "." }, func(f *file) {
 		ast.Inspect(f.ast, func(n ast.Node) bool {
@@ -166,11 +170,11 @@ func TestInterfacesAreSmall(t *testing.T) {
 	})
 }
 
-// routeName finds the names of the table of calls that are no words of their own.
+// routeName finds the names in the table of routes that are not also common words.
 var routeName = regexp.MustCompile(`\{Name: "([a-z]+_[a-z_]+)", Method:`)
 
-// One table of calls: what is special about one is in its row in package api, so that
-// a new call is complete with its row.
+// What is special about a route is in its row in package api. No other list names routes,
+// so a new route is complete with its row.
 func TestNoOtherListOfCalls(t *testing.T) {
 	var names []string
 	each(t, func(f *file) bool { return f.path == "api/route.go" }, func(f *file) {

@@ -33,7 +33,8 @@ func asks(s *sdk.Server) {
 		if err := json.Unmarshal(req.Params.Arguments, &in); err != nil {
 			return nil, err
 		}
-		res, err := req.Session.CreateMessage(ctx, &sdk.CreateMessageParams{MaxTokens: 100, Messages: []*sdk.SamplingMessage{{Role: "user", Content: text("%s", in.Prompt)}}})
+		res, err := req.Session.CreateMessage(ctx, &sdk.CreateMessageParams{MaxTokens: 100,
+			Messages: []*sdk.SamplingMessage{{Role: "user", Content: text("%s", in.Prompt)}}})
 		if err != nil {
 			return nil, err
 		}
@@ -50,25 +51,30 @@ func asks(s *sdk.Server) {
 		}
 		return elicit(ctx, req, in.Message, form(obj{"username": is("string")}, "username"))
 	})
-	add(s, "test_elicitation_sep1034_defaults", "asks with defaults", func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		return elicit(ctx, req, "Are these right?", form(obj{
-			"name":     obj{"type": "string", "default": "John Doe"},
-			"age":      obj{"type": "integer", "default": 30},
-			"score":    obj{"type": "number", "default": 95.5},
-			"status":   obj{"type": "string", "enum": []string{"active", "inactive", "pending"}, "default": "active"},
-			"verified": obj{"type": "boolean", "default": true},
-		}))
-	})
-	add(s, "test_elicitation_sep1330_enums", "asks with choices", func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		titled := []obj{{"const": "value1", "title": "First Option"}, {"const": "value2", "title": "Second Option"}, {"const": "value3", "title": "Third Option"}}
-		return elicit(ctx, req, "Which?", form(obj{
-			"untitledSingle": obj{"type": "string", "enum": []string{"option1", "option2", "option3"}},
-			"titledSingle":   obj{"type": "string", "oneOf": titled},
-			"legacyEnum":     obj{"type": "string", "enum": []string{"opt1", "opt2", "opt3"}, "enumNames": []string{"Option One", "Option Two", "Option Three"}},
-			"untitledMulti":  obj{"type": "array", "minItems": 1, "maxItems": 3, "items": obj{"type": "string", "enum": []string{"option1", "option2", "option3"}}},
-			"titledMulti":    obj{"type": "array", "minItems": 1, "maxItems": 3, "items": obj{"type": "string", "anyOf": titled}},
-		}))
-	})
+	add(s, "test_elicitation_sep1034_defaults", "asks with defaults",
+		func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			return elicit(ctx, req, "Are these right?", form(obj{
+				"name":     obj{"type": "string", "default": "John Doe"},
+				"age":      obj{"type": "integer", "default": 30},
+				"score":    obj{"type": "number", "default": 95.5},
+				"status":   obj{"type": "string", "enum": []string{"active", "inactive", "pending"}, "default": "active"},
+				"verified": obj{"type": "boolean", "default": true},
+			}))
+		})
+	add(s, "test_elicitation_sep1330_enums", "asks with choices",
+		func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			titled := []obj{{"const": "value1", "title": "First Option"}, {"const": "value2", "title": "Second Option"},
+				{"const": "value3", "title": "Third Option"}}
+			return elicit(ctx, req, "Which?", form(obj{
+				"untitledSingle": obj{"type": "string", "enum": []string{"option1", "option2", "option3"}},
+				"titledSingle":   obj{"type": "string", "oneOf": titled},
+				"legacyEnum": obj{"type": "string", "enum": []string{"opt1", "opt2", "opt3"},
+					"enumNames": []string{"Option One", "Option Two", "Option Three"}},
+				"untitledMulti": obj{"type": "array", "minItems": 1, "maxItems": 3,
+					"items": obj{"type": "string", "enum": []string{"option1", "option2", "option3"}}},
+				"titledMulti": obj{"type": "array", "minItems": 1, "maxItems": 3, "items": obj{"type": "string", "anyOf": titled}},
+			}))
+		})
 }
 
 func elicit(ctx context.Context, req *sdk.CallToolRequest, message string, schema obj) (*sdk.CallToolResult, error) {

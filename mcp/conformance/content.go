@@ -40,7 +40,8 @@ func always(c ...sdk.Content) handle {
 
 // dot is the smallest PNG there is, silence the shortest WAV.
 var (
-	dot     = sdk.ImageContent{MIMEType: "image/png", Data: unbase64("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==")}
+	dot = sdk.ImageContent{MIMEType: "image/png", Data: unbase64(
+		"iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==")}
 	silence = sdk.AudioContent{MIMEType: "audio/wav", Data: unbase64("UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA=")}
 )
 
@@ -67,7 +68,8 @@ func contents(s *sdk.Server) {
 	add(s, "test_image_content", "answers with an image", always(&dot))
 	add(s, "test_audio_content", "answers with a sound", always(&silence))
 	add(s, "test_embedded_resource", "answers with a resource", always(embedded("test://embedded-resource")))
-	add(s, "test_multiple_content_types", "answers with three kinds of content", always(text("text beside an image and a resource"), &dot, embedded("test://embedded-in-multiple")))
+	add(s, "test_multiple_content_types", "answers with three kinds of content",
+		always(text("text beside an image and a resource"), &dot, embedded("test://embedded-in-multiple")))
 	add(s, "test_error_handling", "fails", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		return nil, errors.New("this tool intentionally returns an error for testing")
 	})
@@ -80,30 +82,36 @@ func contents(s *sdk.Server) {
 		}
 		return answer(text("logged")), nil
 	})
-	add(s, "test_tool_with_progress", "reports progress while it works", func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		token := req.Params.GetProgressToken()
-		for _, done := range []float64{0, 50, 100} {
-			if err := req.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: token, Progress: done, Total: 100}); err != nil {
+	add(s, "test_tool_with_progress", "reports progress while it works",
+		func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			token := req.Params.GetProgressToken()
+			for _, done := range []float64{0, 50, 100} {
+				if err := req.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: token, Progress: done,
+					Total: 100}); err != nil {
+					return nil, err
+				}
+				time.Sleep(pause)
+			}
+			return answer(text("%v", token)), nil
+		})
+	add(s, "test_streaming_elicitation", "answers plainly", always(text("nothing but this answer")))
+	add(s, "test_logging_tool", "logs, for who asked to hear it",
+		func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			return answer(text("logged")), req.Session.Log(ctx, &sdk.LoggingMessageParams{Level: "info", Data: "heard by who asked"})
+		})
+	add(s, "test_missing_capability", "wants a client that can sample",
+		func(_ context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			if caps := req.ClientCapabilities(); caps != nil && caps.Sampling != nil {
+				return answer(text("the client can sample")), nil
+			}
+			data, err := json.Marshal(
+				sdk.MissingRequiredClientCapabilityData{RequiredCapabilities: &sdk.ClientCapabilities{Sampling: &sdk.SamplingCapabilities{}}})
+			if err != nil {
 				return nil, err
 			}
-			time.Sleep(pause)
-		}
-		return answer(text("%v", token)), nil
-	})
-	add(s, "test_streaming_elicitation", "answers plainly", always(text("nothing but this answer")))
-	add(s, "test_logging_tool", "logs, for who asked to hear it", func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		return answer(text("logged")), req.Session.Log(ctx, &sdk.LoggingMessageParams{Level: "info", Data: "heard by who asked"})
-	})
-	add(s, "test_missing_capability", "wants a client that can sample", func(_ context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		if caps := req.ClientCapabilities(); caps != nil && caps.Sampling != nil {
-			return answer(text("the client can sample")), nil
-		}
-		data, err := json.Marshal(sdk.MissingRequiredClientCapabilityData{RequiredCapabilities: &sdk.ClientCapabilities{Sampling: &sdk.SamplingCapabilities{}}})
-		if err != nil {
-			return nil, err
-		}
-		return nil, &jsonrpc.Error{Code: sdk.CodeMissingRequiredClientCapabilities, Message: "this tool wants a client that can sample", Data: data}
-	})
+			return nil, &jsonrpc.Error{Code: sdk.CodeMissingRequiredClientCapabilities, Message: "this tool wants a client that can sample",
+				Data: data}
+		})
 	changes(s)
 	schemas(s)
 }
@@ -117,24 +125,30 @@ func changes(s *sdk.Server) {
 		add(s, "test_passing_tool", "comes and goes", always(text("here")))
 		return answer(text("changed")), nil
 	})
-	add(s, "test_trigger_prompt_change", "changes the list of prompts", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		s.AddPrompt(&sdk.Prompt{Name: "test_passing_prompt", Description: "comes and goes"}, func(context.Context, *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
-			return said(text("here")), nil
+	add(s, "test_trigger_prompt_change", "changes the list of prompts",
+		func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			s.AddPrompt(&sdk.Prompt{Name: "test_passing_prompt", Description: "comes and goes"},
+				func(context.Context, *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
+					return said(text("here")), nil
+				})
+			return answer(text("changed")), nil
 		})
-		return answer(text("changed")), nil
-	})
 }
 
 // schemas are the tools whose schemas must reach the client as they are.
 func schemas(s *sdk.Server) {
-	addTool(s, &sdk.Tool{Name: "json_schema_2020_12_tool", Description: "has a schema with all there is in the draft", InputSchema: json.RawMessage(`{
+	addTool(s, &sdk.Tool{Name: "json_schema_2020_12_tool", Description: "has a schema with all there is in the draft",
+		InputSchema: json.RawMessage(`{
 		"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object",
-		"$defs": {"address": {"$anchor": "addressDef", "type": "object", "properties": {"street": {"type": "string"}, "city": {"type": "string"}}}},
-		"properties": {"name": {"type": "string"}, "address": {"$ref": "#/$defs/address"}, "contactMethod": {"type": "string", "enum": ["phone", "email"]},
+		"$defs": {"address": {"$anchor": "addressDef", "type": "object", "properties": {"street": {"type": "string"}, "city": {"type": ` +
+			`"string"}}}},
+		"properties": {"name": {"type": "string"}, "address": {"$ref": "#/$defs/address"}, "contactMethod": {"type": "string", "enum": ` +
+			`["phone", "email"]},
 			"phone": {"type": "string"}, "email": {"type": "string"}},
 		"allOf": [{"anyOf": [{"required": ["phone"]}, {"required": ["email"]}]}],
 		"if": {"properties": {"contactMethod": {"const": "phone"}}, "required": ["contactMethod"]},
 		"then": {"required": ["phone"]}, "else": {"required": ["email"]}, "additionalProperties": false}`)}, always(text("it fits")))
 	addTool(s, &sdk.Tool{Name: "test_x_mcp_header", Description: "has an argument that a header mirrors", InputSchema: json.RawMessage(`{
-		"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}, "level": {"type": "integer"}}}`)}, always(text("both agree")))
+		"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}, "level": {"type": ` +
+		`"integer"}}}`)}, always(text("both agree")))
 }

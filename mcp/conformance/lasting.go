@@ -17,17 +17,21 @@ import (
 
 // lasting are the tools whose calls are tasks, and one whose never are.
 func lasting(s *mcp.Server) {
-	addTool(s.SDK(), &sdk.Tool{Name: "greet", Description: "greets", InputSchema: form(obj{"name": is("string")}, "name")}, func(_ context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		var in struct{ Name string }
-		err := json.Unmarshal(req.Params.Arguments, &in)
-		return answer(text("Hello, %s!", in.Name)), err
-	})
+	addTool(s.SDK(), &sdk.Tool{Name: "greet", Description: "greets", InputSchema: form(obj{"name": is("string")}, "name")},
+		func(_ context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			var in struct{ Name string }
+			err := json.Unmarshal(req.Params.Arguments, &in)
+			return answer(text("Hello, %s!", in.Name)), err
+		})
 	for _, name := range []string{"slow_compute", "failing_job", "protocol_error_job", "confirm_delete", "multi_input"} {
-		s.AddTaskTool(mcp.TaskTool{Tool: &sdk.Tool{Name: name, Description: "takes its time", InputSchema: obj{"type": "object"}}, Required: name == "failing_job", Task: func(_ context.Context, req *sdk.CallToolRequest) (pawl.NewTask, *sdk.CallToolResult, error) {
-			return pawl.NewTask{Type: name, Payload: orNone(req.Params.Arguments), MaxAttempts: 1}, nil, nil
-		}})
+		s.AddTaskTool(mcp.TaskTool{Tool: &sdk.Tool{Name: name, Description: "takes its time", InputSchema: obj{"type": "object"}},
+			Required: name == "failing_job", Task: func(_ context.Context, req *sdk.CallToolRequest) (pawl.NewTask, *sdk.CallToolResult, error) {
+				return pawl.NewTask{Type: name, Payload: orNone(req.Params.Arguments), MaxAttempts: 1}, nil, nil
+			}})
 	}
-	s.AddTaskTool(mcp.TaskTool{Tool: &sdk.Tool{Name: "test_tool_with_task", Description: "asks first, then takes its time", InputSchema: obj{"type": "object"}}, Required: true, Task: func(_ context.Context, req *sdk.CallToolRequest) (pawl.NewTask, *sdk.CallToolResult, error) {
+	s.AddTaskTool(mcp.TaskTool{Tool: &sdk.Tool{Name: "test_tool_with_task", Description: "asks first, then takes its time",
+		InputSchema: obj{"type": "object"}}, Required: true, Task: func(_ context.Context, req *sdk.CallToolRequest) (pawl.NewTask,
+		*sdk.CallToolResult, error) {
 		name, _ := accepted(req.Params.InputResponses, "user_name", "name").(string)
 		if name == "" {
 			return pawl.NewTask{}, wants(sdk.InputRequestMap{"user_name": ask("What is your name?", "name", "string")}, "asked"), nil
@@ -78,7 +82,8 @@ func work(ctx context.Context, eng *engine.Engine) error {
 			return fmt.Sprintf("deleted %s: %v", in.Filename, said["confirm"].Content["confirm"]), nil
 		}),
 		worker.Handle("multi_input", func(ctx context.Context, _ job) (string, error) {
-			said, err := mcp.Ask(ctx, map[string]*sdk.ElicitParams{"first": ask("Who is first?", "name", "string"), "second": ask("Who is second?", "name", "string")})
+			said, err := mcp.Ask(ctx, map[string]*sdk.ElicitParams{"first": ask("Who is first?", "name", "string"),
+				"second": ask("Who is second?", "name", "string")})
 			if err != nil {
 				return "", err
 			}

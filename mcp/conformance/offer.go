@@ -37,24 +37,27 @@ func offers(s *sdk.Server) {
 		return said(embedded(a["resourceUri"]), text("Read what is above."))
 	}, "resourceUri")
 	prompt("test_prompt_with_image", func(map[string]string) *sdk.GetPromptResult { return said(&dot, text("Look at what is above.")) })
-	s.AddPrompt(&sdk.Prompt{Name: "test_input_required_result_prompt", Description: "asks for a context"}, func(_ context.Context, req *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
-		if v := accepted(req.Params.InputResponses, "user_context", "context"); v != nil {
-			return said(text("Context: %v", v)), nil
-		}
-		return &sdk.GetPromptResult{InputRequests: sdk.InputRequestMap{"user_context": ask("In which context?", "context", "string")}}, nil
-	})
+	s.AddPrompt(&sdk.Prompt{Name: "test_input_required_result_prompt", Description: "asks for a context"},
+		func(_ context.Context, req *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
+			if v := accepted(req.Params.InputResponses, "user_context", "context"); v != nil {
+				return said(text("Context: %v", v)), nil
+			}
+			return &sdk.GetPromptResult{InputRequests: sdk.InputRequestMap{"user_context": ask("In which context?", "context", "string")}}, nil
+		})
 
 	resource := func(c sdk.ResourceContents) {
-		s.AddResource(&sdk.Resource{Name: strings.TrimPrefix(c.URI, "test://"), URI: c.URI, MIMEType: c.MIMEType}, func(context.Context, *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
-			return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{&c}}, nil
-		})
+		s.AddResource(&sdk.Resource{Name: strings.TrimPrefix(c.URI, "test://"), URI: c.URI, MIMEType: c.MIMEType},
+			func(context.Context, *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+				return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{&c}}, nil
+			})
 	}
 	resource(sdk.ResourceContents{URI: "test://static-text", MIMEType: "text/plain", Text: "This is the content of the static text resource."})
 	resource(sdk.ResourceContents{URI: "test://static-binary", MIMEType: "image/png", Blob: dot.Data})
 	resource(sdk.ResourceContents{URI: "test://watched-resource", MIMEType: "text/plain", Text: "what is watched"})
-	s.AddResourceTemplate(&sdk.ResourceTemplate{Name: "template", URITemplate: "test://template/{id}/data", MIMEType: "application/json"}, func(_ context.Context, req *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
-		id := strings.TrimSuffix(strings.TrimPrefix(req.Params.URI, "test://template/"), "/data")
-		return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: req.Params.URI, MIMEType: "application/json",
-			Text: fmt.Sprintf(`{"id": %q, "templateTest": true, "data": "Data for ID: %s"}`, id, id)}}}, nil
-	})
+	s.AddResourceTemplate(&sdk.ResourceTemplate{Name: "template", URITemplate: "test://template/{id}/data", MIMEType: "application/json"},
+		func(_ context.Context, req *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+			id := strings.TrimSuffix(strings.TrimPrefix(req.Params.URI, "test://template/"), "/data")
+			return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: req.Params.URI, MIMEType: "application/json",
+				Text: fmt.Sprintf(`{"id": %q, "templateTest": true, "data": "Data for ID: %s"}`, id, id)}}}, nil
+		})
 }

@@ -72,55 +72,61 @@ func wants(in sdk.InputRequestMap, state string) *sdk.CallToolResult {
 // answers are the tools that ask by their result, which the client answers by
 // calling again.
 func answers(s *sdk.Server) {
-	add(s, "test_input_required_result_elicitation", "asks for a name", func(_ context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		if name, _ := accepted(req.Params.InputResponses, "user_name", "name").(string); name != "" {
-			return answer(text("Hello, %s!", name)), nil
-		}
-		return wants(sdk.InputRequestMap{"user_name": ask("What is your name?", "name", "string")}, ""), nil
-	})
-	add(s, "test_input_required_result_sampling", "asks for a completion", func(_ context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		if said, ok := sampled(req.Params.InputResponses, "capital_question"); ok {
-			return answer(text("Sampling response: %s", said)), nil
-		}
-		return wants(sdk.InputRequestMap{"capital_question": sample("What is the capital of France?")}, ""), nil
-	})
-	add(s, "test_input_required_result_list_roots", "asks for the roots", func(_ context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		if r, ok := req.Params.InputResponses["client_roots"].(*sdk.ListRootsResult); ok && r != nil {
-			return answer(text("the client has %d roots", len(r.Roots))), nil
-		}
-		return wants(sdk.InputRequestMap{"client_roots": &sdk.ListRootsParams{}}, ""), nil
-	})
-	add(s, "test_input_required_result_multiple_inputs", "asks for three things at once", func(_ context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		in := req.Params.InputResponses
-		name, _ := accepted(in, "user_name", "name").(string)
-		greeting, greeted := sampled(in, "greeting")
-		roots, ok := in["client_roots"].(*sdk.ListRootsResult)
-		if name != "" && greeted && ok && roots != nil {
-			return answer(text("%s %s, %d roots", greeting, name, len(roots.Roots))), nil
-		}
-		return wants(sdk.InputRequestMap{"user_name": ask("What is your name?", "name", "string"), "greeting": sample("Greet somebody"), "client_roots": &sdk.ListRootsParams{}}, "three"), nil
-	})
-	add(s, "test_input_required_result_capabilities", "asks for what the client can answer", func(_ context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		if len(req.Params.InputResponses) > 0 {
-			return answer(text("answered")), nil
-		}
-		in := sdk.InputRequestMap{}
-		if caps := req.ClientCapabilities(); caps != nil {
-			if caps.Elicitation != nil {
-				in["user_name"] = ask("What is your name?", "name", "string")
+	add(s, "test_input_required_result_elicitation", "asks for a name",
+		func(_ context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			if name, _ := accepted(req.Params.InputResponses, "user_name", "name").(string); name != "" {
+				return answer(text("Hello, %s!", name)), nil
 			}
-			if caps.Sampling != nil {
-				in["greeting"] = sample("Greet somebody")
+			return wants(sdk.InputRequestMap{"user_name": ask("What is your name?", "name", "string")}, ""), nil
+		})
+	add(s, "test_input_required_result_sampling", "asks for a completion",
+		func(_ context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			if said, ok := sampled(req.Params.InputResponses, "capital_question"); ok {
+				return answer(text("Sampling response: %s", said)), nil
 			}
-			if caps.RootsV2 != nil || caps.Roots.ListChanged {
-				in["client_roots"] = &sdk.ListRootsParams{}
+			return wants(sdk.InputRequestMap{"capital_question": sample("What is the capital of France?")}, ""), nil
+		})
+	add(s, "test_input_required_result_list_roots", "asks for the roots",
+		func(_ context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			if r, ok := req.Params.InputResponses["client_roots"].(*sdk.ListRootsResult); ok && r != nil {
+				return answer(text("the client has %d roots", len(r.Roots))), nil
 			}
-		}
-		if len(in) == 0 {
-			return answer(text("this client can be asked nothing")), nil
-		}
-		return wants(in, ""), nil
-	})
+			return wants(sdk.InputRequestMap{"client_roots": &sdk.ListRootsParams{}}, ""), nil
+		})
+	add(s, "test_input_required_result_multiple_inputs", "asks for three things at once",
+		func(_ context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			in := req.Params.InputResponses
+			name, _ := accepted(in, "user_name", "name").(string)
+			greeting, greeted := sampled(in, "greeting")
+			roots, ok := in["client_roots"].(*sdk.ListRootsResult)
+			if name != "" && greeted && ok && roots != nil {
+				return answer(text("%s %s, %d roots", greeting, name, len(roots.Roots))), nil
+			}
+			return wants(sdk.InputRequestMap{"user_name": ask("What is your name?", "name", "string"), "greeting": sample("Greet somebody"),
+				"client_roots": &sdk.ListRootsParams{}}, "three"), nil
+		})
+	add(s, "test_input_required_result_capabilities", "asks for what the client can answer",
+		func(_ context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			if len(req.Params.InputResponses) > 0 {
+				return answer(text("answered")), nil
+			}
+			in := sdk.InputRequestMap{}
+			if caps := req.ClientCapabilities(); caps != nil {
+				if caps.Elicitation != nil {
+					in["user_name"] = ask("What is your name?", "name", "string")
+				}
+				if caps.Sampling != nil {
+					in["greeting"] = sample("Greet somebody")
+				}
+				if caps.RootsV2 != nil || caps.Roots.ListChanged {
+					in["client_roots"] = &sdk.ListRootsParams{}
+				}
+			}
+			if len(in) == 0 {
+				return answer(text("this client can be asked nothing")), nil
+			}
+			return wants(in, ""), nil
+		})
 }
 
 // rounds are those that keep a state between the rounds.
@@ -139,22 +145,23 @@ func rounds(s *sdk.Server) {
 	}
 	add(s, "test_input_required_result_request_state", "keeps a state between two rounds", confirmed)
 	add(s, "test_input_required_result_tampered_state", "refuses a state that it did not give", confirmed)
-	add(s, "test_input_required_result_multi_round", "asks twice", func(_ context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		if req.Params.RequestState == "" {
-			return wants(sdk.InputRequestMap{"step1": ask("What is your name?", "name", "string")}, "step1"), nil
-		}
-		state, err := unseal(req.Params.RequestState)
-		if err != nil {
-			return nil, err
-		}
-		if state == "step1" {
-			name, _ := accepted(req.Params.InputResponses, "step1", "name").(string)
-			return wants(sdk.InputRequestMap{"step2": ask("Which colour?", "color", "string")}, "step2 "+hex.EncodeToString([]byte(name))), nil
-		}
-		name, err := hex.DecodeString(strings.TrimPrefix(state, "step2 "))
-		if err != nil {
-			return nil, err
-		}
-		return answer(text("%s likes %v", name, accepted(req.Params.InputResponses, "step2", "color"))), nil
-	})
+	add(s, "test_input_required_result_multi_round", "asks twice",
+		func(_ context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			if req.Params.RequestState == "" {
+				return wants(sdk.InputRequestMap{"step1": ask("What is your name?", "name", "string")}, "step1"), nil
+			}
+			state, err := unseal(req.Params.RequestState)
+			if err != nil {
+				return nil, err
+			}
+			if state == "step1" {
+				name, _ := accepted(req.Params.InputResponses, "step1", "name").(string)
+				return wants(sdk.InputRequestMap{"step2": ask("Which colour?", "color", "string")}, "step2 "+hex.EncodeToString([]byte(name))), nil
+			}
+			name, err := hex.DecodeString(strings.TrimPrefix(state, "step2 "))
+			if err != nil {
+				return nil, err
+			}
+			return answer(text("%s likes %v", name, accepted(req.Params.InputResponses, "step2", "color"))), nil
+		})
 }

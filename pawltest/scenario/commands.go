@@ -20,7 +20,7 @@ var commands map[string]func(s *stage, c call) (string, error)
 func init() {
 	commands = map[string]func(s *stage, c call) (string, error){
 		// Work: what submits, does and ends it.
-		"submit":     submit,                            // type=T [items=N] [payload=J] [title=T] [priority=N] [max_attempts=N] [run_at=+D] [hash=H] [dedupe] [thread=T] [user=TEXT] [requested=TYPE/ID] [metadata=J] [reply=MODEL [max_steps=N]]; or lines: item key=K [after=K,K] …
+		"submit":     submit,                            // its options: see submit
 		"add":        add,                               // t, lines: item …
 		"claim":      claim,                             // w [limit=N] [types=T,T] [task=t] [item=i] [lease=S] [prefetch]
 		"heartbeat":  heartbeat,                         // w i [lease=S] [attempt=N]
@@ -97,10 +97,14 @@ func (s *stage) newItem(c call) pawl.NewItem {
 	return i
 }
 
+// submit takes type=T [items=N] [payload=J] [title=T] [priority=N] [max_attempts=N]
+// [run_at=+D] [hash=H] [dedupe] [thread=T] [user=TEXT] [requested=TYPE/ID] [metadata=J]
+// [reply=MODEL [max_steps=N]]; or lines: item key=K [after=K,K] …
 func submit(s *stage, c call) (string, error) {
 	t := pawl.NewTask{
-		Type: c.named["type"], Title: c.named["title"], Payload: c.raw("payload"), Priority: c.number("priority"), MaxAttempts: c.number("max_attempts"),
-		RunAt: s.at(c.named["run_at"]), InputHash: c.named["hash"], Metadata: c.raw("metadata"),
+		Type: c.named["type"], Title: c.named["title"], Payload: c.raw("payload"), Priority: c.number("priority"),
+		MaxAttempts: c.number("max_attempts"),
+		RunAt:       s.at(c.named["run_at"]), InputHash: c.named["hash"], Metadata: c.raw("metadata"),
 	}
 	if kind, id, found := strings.Cut(c.named["requested"], "/"); found {
 		t.RequestedBy = &pawl.Requester{Type: kind, ID: id}
@@ -349,7 +353,8 @@ func sweep(s *stage, _ call) (string, error) {
 	for _, also := range []struct {
 		name string
 		n    int64
-	}{{"due", n.Due}, {"given_up", n.GivenUp}, {"buried", n.Buried}, {"stale", n.Stale}, {"tasks_pruned", n.TasksPruned}, {"keys_pruned", n.KeysPruned}, {"pruned", n.Checkpoints}} {
+	}{{"due", n.Due}, {"given_up", n.GivenUp}, {"buried", n.Buried}, {"stale", n.Stale}, {"tasks_pruned", n.TasksPruned},
+		{"keys_pruned", n.KeysPruned}, {"pruned", n.Checkpoints}} {
 		if also.n > 0 {
 			out += fmt.Sprintf(", %s %d", also.name, also.n)
 		}
@@ -359,7 +364,8 @@ func sweep(s *stage, _ call) (string, error) {
 
 func begin(s *stage, c call) (string, error) {
 	b, err := first(s.svc.BeginKeys(s.ctx, []pawl.KeyBegin{{
-		Scope: c.named["scope"], Key: c.word(0), RequestHash: c.named["hash"], TTLSeconds: int64(c.number("ttl")), TaskID: s.id(c.named["task"]), ItemID: s.id(c.named["item"]),
+		Scope: c.named["scope"], Key: c.word(0), RequestHash: c.named["hash"], TTLSeconds: int64(c.number("ttl")),
+		TaskID: s.id(c.named["task"]), ItemID: s.id(c.named["item"]),
 	}}))
 	if err != nil {
 		return "", err

@@ -204,7 +204,8 @@ func readStats(s *stage, _ call) (string, error) {
 		return "", err
 	}
 	return fmt.Sprintf(
-		"leases %d, expired %d, stale %d\nkeys: pending %d, completed %d, failed %d, hits %d, misses %d, replays %d\nsweeps: total_scans %d, total_recovered %d, total_failed %d",
+		"leases %d, expired %d, stale %d\nkeys: pending %d, completed %d, failed %d, hits %d, misses %d, replays %d\n"+
+			"sweeps: total_scans %d, total_recovered %d, total_failed %d",
 		n.Leases,
 		n.ExpiredLeases,
 		n.StaleLeases,

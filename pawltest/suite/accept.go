@@ -11,7 +11,8 @@ import (
 var essay = pawl.Type{
 	Name: "essay",
 	ResultSchema: raw(
-		`{"type":"object","required":["title"],"properties":{"title":{"type":"string","maxLength":9},"pages":{"type":"array"}},"additionalProperties":false}`,
+		`{"type":"object","required":["title"],"properties":{"title":{"type":"string","maxLength":9},"pages":{"type":"array"}},` +
+			`"additionalProperties":false}`,
 	),
 	Approval: pawl.Approval{Mode: pawl.ApprovalManual},
 }
@@ -130,8 +131,9 @@ var acceptance = noun{"acceptance", []promise{
 	{"a result that nearly fits is refused whole, and the lease stays", func(w *fixture) {
 		_, ls := w.commissioned(essay, 1)
 		for result, at := range map[string]string{
-			`{"title":"much too long"}`: "/result/title", `{"title":7}`: "/result/title", `{"titel":"x"}`: "/result/titel", `[{"title":"x"}]`: "/result",
-			`null`: "/result", `{"title":"x","pages":{}}`: "/result/pages", `{"title":"x","title":"y"}`: "/result/title",
+			`{"title":"much too long"}`: "/result/title", `{"title":7}`: "/result/title", `{"titel":"x"}`: "/result/titel",
+			`[{"title":"x"}]`: "/result",
+			`null`:            "/result", `{"title":"x","pages":{}}`: "/result/pages", `{"title":"x","title":"y"}`: "/result/title",
 		} {
 			w.invalid(w.untouched(ls[0], func() error { return w.trySubmit(ls[0], result) }), at)
 		}
@@ -180,7 +182,8 @@ var acceptance = noun{"acceptance", []promise{
 		w.submit(ls[0], `{"title":"x"}`)
 		l := w.claims(pawl.ClaimRequest{WorkerID: "w2", Types: []string{"published.apply"}})[0]
 		for result, at := range map[string]string{
-			`5`: "/result", `{"before":1,"after":2}`: "/result", `{"diff":{"counts":{"a":"b"}}}`: "/result", `{"diff":{"operations":3}}`: "/result/diff/operations",
+			`5`: "/result", `{"before":1,"after":2}`: "/result", `{"diff":{"counts":{"a":"b"}}}`: "/result",
+			`{"diff":{"operations":3}}`: "/result/diff/operations",
 			`{"diff":{"operations":[{"op":"remove","path":"/a"},{"op":"add","path":"/a"}]}}`: "/result/diff/operations/1",
 			`{"diff":{"operations":[{"op":"put","path":"/a","value":1}]}}`:                   "/result/diff/operations/0",
 			`{"diff":{"operations":[{"op":"remove","path":"a"}]}}`:                           "/result/diff/operations/0",
@@ -191,7 +194,8 @@ var acceptance = noun{"acceptance", []promise{
 			}), at)
 			w.same(w.task(task.ID).State, pawl.TaskApproved, "the task")
 		}
-		diff := `{"summary":"one page","before":{"a":1},"after":{"a":2},"operations":[{"op":"replace","path":"/a","value":2}],"counts":{"replaced":1}}`
+		diff := `{"summary":"one ` +
+			`page","before":{"a":1},"after":{"a":2},"operations":[{"op":"replace","path":"/a","value":2}],"counts":{"replaced":1}}`
 		w.complete(l, `{"result":{"url":"x"},"diff":`+diff+`}`)
 		w.same(w.task(task.ID).State, pawl.TaskCompleted, "the task")
 		w.same(string(w.record(pawl.EventFilter{TaskID: task.ID, Event: "applied"})[0].Diff), diff, "the diff")
@@ -199,7 +203,8 @@ var acceptance = noun{"acceptance", []promise{
 	{"only the holder of the lease hands in", func(w *fixture) {
 		_, ls := w.commissioned(essay, 1)
 		l := ls[0]
-		for _, f := range []pawl.Lease{{ID: l.ID, TaskID: l.TaskID, WorkerID: "w2", Attempt: 1}, {ID: l.ID, TaskID: l.TaskID, WorkerID: "w1", Attempt: 2}} {
+		for _, f := range []pawl.Lease{{ID: l.ID, TaskID: l.TaskID, WorkerID: "w2", Attempt: 1},
+			{ID: l.ID, TaskID: l.TaskID, WorkerID: "w1", Attempt: 2}} {
 			w.lost(w.untouched(f, func() error { return w.trySubmit(f, `{"title":"x"}`) }), "taken", "leased", "w1", 1)
 		}
 		w.expire(l)
@@ -226,8 +231,9 @@ var acceptance = noun{"acceptance", []promise{
 		w.submit(ls[1], `{"title":"b"}`)
 		w.same(w.task(task.ID).ReadyForApproval, true, "ready")
 		for at, c := range map[string]pawl.RejectCall{
-			"/errors": {}, "/errors/0/code": {Errors: []pawl.Complaint{{Message: "no"}}}, "/errors/0/message": {Errors: []pawl.Complaint{{Code: "no"}}},
-			"/items": {Errors: []pawl.Complaint{{Code: "no", Message: "no"}}, ItemIDs: []string{ls[0].ID}},
+			"/errors": {}, "/errors/0/code": {Errors: []pawl.Complaint{{Message: "no"}}},
+			"/errors/0/message": {Errors: []pawl.Complaint{{Code: "no"}}},
+			"/items":            {Errors: []pawl.Complaint{{Code: "no", Message: "no"}}, ItemIDs: []string{ls[0].ID}},
 		} {
 			c.TaskID = task.ID
 			w.invalid(w.untouched(ls[0], func() error { _, err := first(w.svc.RejectTasks(w.ctx, []pawl.RejectCall{c})); return err }), at)

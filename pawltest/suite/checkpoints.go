@@ -109,7 +109,8 @@ var checkpoints = noun{"checkpoints", []promise{
 		for _, l := range ls {
 			wg.Go(func() {
 				for n := range 10 {
-					if _, err := pawl.SaveCheckpoint(w.ctx, w.svc, l.Fence(), pawl.NewCheckpoint{Type: pawl.CustomCheckpoint, Snapshot: raw(fmt.Sprint(n))}); err != nil {
+					if _, err := pawl.SaveCheckpoint(w.ctx, w.svc, l.Fence(),
+						pawl.NewCheckpoint{Type: pawl.CustomCheckpoint, Snapshot: raw(fmt.Sprint(n))}); err != nil {
 						w.Errorf("checkpoint: %v", err)
 					}
 				}
@@ -199,7 +200,8 @@ var checkpoints = noun{"checkpoints", []promise{
 		t := w.many(2)
 		ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 2})
 		for n, c := range []pawl.NewCheckpoint{
-			{Type: pawl.IterationStart}, {Type: pawl.ToolExecuted, Name: "x"}, {Type: pawl.IterationEnd}, {Type: pawl.IterationStart}, {Type: pawl.ToolExecuted, Name: "y"}, {Type: pawl.ToolExecuted, Name: "x"},
+			{Type: pawl.IterationStart}, {Type: pawl.ToolExecuted, Name: "x"}, {Type: pawl.IterationEnd}, {Type: pawl.IterationStart},
+			{Type: pawl.ToolExecuted, Name: "y"}, {Type: pawl.ToolExecuted, Name: "x"},
 		} {
 			c.Snapshot = raw(fmt.Sprint(n + 1))
 			c.Metadata = raw(fmt.Sprintf(`{"half":%d,"by":"n%d"}`, n/3, n))

@@ -97,7 +97,8 @@ var progress = noun{"progress", []promise{
 		t := w.solo()
 		l := w.claim("w1")
 		w.beat(l)
-		for _, c := range []pawl.ProgressCall{{Progress: ptr(10), Stage: ptr("")}, {Progress: ptr(20), Stage: ptr("x")}, {Progress: ptr(30), Stage: ptr("x")}, {Progress: ptr(40)}, {Stage: ptr("y")}} {
+		for _, c := range []pawl.ProgressCall{{Progress: ptr(10), Stage: ptr("")}, {Progress: ptr(20), Stage: ptr("x")},
+			{Progress: ptr(30), Stage: ptr("x")}, {Progress: ptr(40)}, {Stage: ptr("y")}} {
 			c.Fence = l.Fence()
 			_, err := first(w.svc.Progress(w.ctx, []pawl.ProgressCall{c}))
 			w.ok(err, "progress")

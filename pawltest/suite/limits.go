@@ -254,7 +254,8 @@ var badText = noun{"NUL and invalid UTF-8", []promise{
 		}
 	}},
 	{"in an id are an id that is not there, never an internal error", func(w *fixture) {
-		for _, id := range []string{"", "x", "a\x00b", "a\xffb", "' OR 1=1 --", "tsk_", "itm_%", strings.Repeat("z", 10_000), "tsk_01ARZ3NDEKTSV4RRFFQ69G5FAV:retry"} {
+		for _, id := range []string{"", "x", "a\x00b", "a\xffb", "' OR 1=1 --", "tsk_", "itm_%", strings.Repeat("z", 10_000),
+			"tsk_01ARZ3NDEKTSV4RRFFQ69G5FAV:retry"} {
 			for name, err := range w.byID(id) {
 				if code := pawl.CodeOf(err); code != pawl.CodeNotFound && code != pawl.CodeInvalid {
 					w.Errorf("%s of %.20q: %v", name, id, err)

@@ -65,21 +65,23 @@ var lists = noun{"lists of tasks", []promise{
 		all := w.gallery()
 		begin := all["queued"].CreatedAt
 		for want, f := range map[string]pawl.TaskFilter{
-			"queued":                                       {States: []pawl.TaskState{pawl.TaskQueued}},
-			"in_progress checked_out":                      {States: []pawl.TaskState{pawl.TaskCheckedOut, pawl.TaskInProgress}},
-			"dead_lettered failed":                         {Statuses: []pawl.Status{pawl.StatusFailed}},
-			"completed in_progress checked_out":            {Statuses: []pawl.Status{pawl.StatusInProgress, pawl.StatusCompleted}},
-			"cancelled failed in_progress queued":          {Types: []string{"t0"}},
-			"dead_lettered completed checked_out":          {Types: []string{"t1"}, MinPriority: ptr(-1)},
-			"cancelled dead_lettered":                      {MinPriority: ptr(5)},
-			"checked_out queued":                           {MaxPriority: ptr(1)},
-			"failed completed in_progress":                 {MinPriority: ptr(2), MaxPriority: ptr(4)},
-			"cancelled dead_lettered failed completed":     {Since: begin.Add(3 * time.Second)},
-			"in_progress checked_out queued":               {Until: begin.Add(3 * time.Second)},
-			"failed":                                       {IDs: []string{all["failed"].ID, "tsk_nope"}},
-			"":                                             {Types: []string{"nope"}},
-			"cancelled":                                    {States: []pawl.TaskState{pawl.TaskCancelled}, Types: []string{"t0"}, MinPriority: ptr(6)},
-			"dead_lettered failed in_progress checked_out": {States: []pawl.TaskState{pawl.TaskFailed, pawl.TaskDeadLettered, pawl.TaskCheckedOut, pawl.TaskInProgress}, Page: pawl.Page{Limit: 1}},
+			"queued":                                   {States: []pawl.TaskState{pawl.TaskQueued}},
+			"in_progress checked_out":                  {States: []pawl.TaskState{pawl.TaskCheckedOut, pawl.TaskInProgress}},
+			"dead_lettered failed":                     {Statuses: []pawl.Status{pawl.StatusFailed}},
+			"completed in_progress checked_out":        {Statuses: []pawl.Status{pawl.StatusInProgress, pawl.StatusCompleted}},
+			"cancelled failed in_progress queued":      {Types: []string{"t0"}},
+			"dead_lettered completed checked_out":      {Types: []string{"t1"}, MinPriority: ptr(-1)},
+			"cancelled dead_lettered":                  {MinPriority: ptr(5)},
+			"checked_out queued":                       {MaxPriority: ptr(1)},
+			"failed completed in_progress":             {MinPriority: ptr(2), MaxPriority: ptr(4)},
+			"cancelled dead_lettered failed completed": {Since: begin.Add(3 * time.Second)},
+			"in_progress checked_out queued":           {Until: begin.Add(3 * time.Second)},
+			"failed":                                   {IDs: []string{all["failed"].ID, "tsk_nope"}},
+			"":                                         {Types: []string{"nope"}},
+			"cancelled": {States: []pawl.TaskState{pawl.TaskCancelled}, Types: []string{"t0"},
+				MinPriority: ptr(6)},
+			"dead_lettered failed in_progress checked_out": {States: []pawl.TaskState{pawl.TaskFailed, pawl.TaskDeadLettered, pawl.TaskCheckedOut,
+				pawl.TaskInProgress}, Page: pawl.Page{Limit: 1}},
 		} {
 			w.same(w.titles(f), want, fmt.Sprintf("tasks of %+v", f))
 		}
@@ -126,7 +128,8 @@ var lists = noun{"lists of tasks", []promise{
 	}},
 	{"by members of metadata, whatever their kind and however the text is written", func(w *fixture) {
 		for title, metadata := range map[string]string{
-			"plain": `{"repo":"x","n":1,"deep":{"repo":"y"}}`, "escaped": `{"repo":"\u0078\n","n":1.50}`, "odd": `{"$.n":"1","a\"b":true,"n":"1","[0]":null}`, "none": `{}`,
+			"plain": `{"repo":"x","n":1,"deep":{"repo":"y"}}`, "escaped": `{"repo":"\u0078\n","n":1.50}`,
+			"odd": `{"$.n":"1","a\"b":true,"n":"1","[0]":null}`, "none": `{}`,
 			"large": `{"n":12345678901234567890,"e":1e400,"pair":"\ud83d\ude00"}`,
 		} {
 			w.create(pawl.NewTask{Type: "a", Title: title, Metadata: raw(metadata)})
@@ -135,9 +138,12 @@ var lists = noun{"lists of tasks", []promise{
 			want string
 			by   map[string]string
 		}{
-			{"plain", map[string]string{"repo": "x"}}, {"escaped", map[string]string{"repo": "x\n"}}, {"escaped", map[string]string{"n": "1.50"}}, {"", map[string]string{"n": "1.5"}},
-			{"plain", map[string]string{"n": "1", "repo": "x"}}, {"odd", map[string]string{"$.n": "1"}}, {"odd", map[string]string{`a"b`: "true"}}, {"", map[string]string{"[0]": "null"}},
-			{"large", map[string]string{"n": "12345678901234567890", "e": "1e400", "pair": "😀"}}, {"", map[string]string{"nope": ""}}, {"", map[string]string{"repo": "y"}},
+			{"plain", map[string]string{"repo": "x"}}, {"escaped", map[string]string{"repo": "x\n"}}, {"escaped", map[string]string{"n": "1.50"}},
+			{"", map[string]string{"n": "1.5"}},
+			{"plain", map[string]string{"n": "1", "repo": "x"}}, {"odd", map[string]string{"$.n": "1"}}, {"odd", map[string]string{`a"b`: "true"}},
+			{"", map[string]string{"[0]": "null"}},
+			{"large", map[string]string{"n": "12345678901234567890", "e": "1e400", "pair": "😀"}}, {"", map[string]string{"nope": ""}},
+			{"", map[string]string{"repo": "y"}},
 		} {
 			w.same(w.titles(pawl.TaskFilter{Metadata: c.by}), c.want, fmt.Sprint("tasks with ", c.by))
 		}
@@ -293,7 +299,8 @@ var itemLists = noun{"lists of items", []promise{
 				Key:   "next",
 				Input: raw(`1`),
 				Type:  "b",
-			}, {Key: "later", Input: raw(`1`), RunAt: &at}, {Key: "blocked", Input: raw(`1`), After: []string{"next"}}, {Key: "gone", Input: raw(`1`)},
+			}, {Key: "later", Input: raw(`1`), RunAt: &at}, {Key: "blocked", Input: raw(`1`), After: []string{"next"}},
+			{Key: "gone", Input: raw(`1`)},
 		}})
 		w.solo()
 		id := map[string]string{}
@@ -307,19 +314,20 @@ var itemLists = noun{"lists of items", []promise{
 		w.cancel(t.ID, id["gone"])
 		for want, f := range map[string]pawl.ItemFilter{
 			"done failed held busy next later blocked gone": {},
-			"failed next":           {Types: []string{"b"}},
-			"done":                  {States: []pawl.ItemState{pawl.ItemCompleted}},
-			"held busy":             {States: []pawl.ItemState{pawl.ItemLeased, pawl.ItemInProgress}},
-			"next later blocked":    {Statuses: []pawl.Status{pawl.StatusPending}},
-			"failed held busy":      {Statuses: []pawl.Status{pawl.StatusInProgress, pawl.StatusFailed}},
-			"later blocked":         {States: []pawl.ItemState{pawl.ItemScheduled, pawl.ItemWaiting}},
-			"gone":                  {Statuses: []pawl.Status{pawl.StatusCancelled}},
-			"done held":             {WorkerID: "w1"},
-			"failed busy":           {WorkerID: "w2"},
-			"failed":                {WorkerID: "w2", Statuses: []pawl.Status{pawl.StatusFailed}},
-			"done blocked":          {IDs: []string{id["blocked"], id["done"], "itm_nope"}},
-			"":                      {WorkerID: "w3"},
-			"done held busy":        {Types: []string{"a"}, States: []pawl.ItemState{pawl.ItemCompleted, pawl.ItemLeased, pawl.ItemInProgress}, Page: pawl.Page{Limit: 2}},
+			"failed next":        {Types: []string{"b"}},
+			"done":               {States: []pawl.ItemState{pawl.ItemCompleted}},
+			"held busy":          {States: []pawl.ItemState{pawl.ItemLeased, pawl.ItemInProgress}},
+			"next later blocked": {Statuses: []pawl.Status{pawl.StatusPending}},
+			"failed held busy":   {Statuses: []pawl.Status{pawl.StatusInProgress, pawl.StatusFailed}},
+			"later blocked":      {States: []pawl.ItemState{pawl.ItemScheduled, pawl.ItemWaiting}},
+			"gone":               {Statuses: []pawl.Status{pawl.StatusCancelled}},
+			"done held":          {WorkerID: "w1"},
+			"failed busy":        {WorkerID: "w2"},
+			"failed":             {WorkerID: "w2", Statuses: []pawl.Status{pawl.StatusFailed}},
+			"done blocked":       {IDs: []string{id["blocked"], id["done"], "itm_nope"}},
+			"":                   {WorkerID: "w3"},
+			"done held busy": {Types: []string{"a"}, States: []pawl.ItemState{pawl.ItemCompleted, pawl.ItemLeased, pawl.ItemInProgress},
+				Page: pawl.Page{Limit: 2}},
 			"failed held busy next": {IDs: []string{id["failed"], id["held"], id["busy"], id["next"]}, Page: pawl.Page{Limit: 3}},
 		} {
 			f.TaskID = t.ID

@@ -44,7 +44,8 @@ var sync250 = pawl.Type{
 	Name: "user.data.sync",
 	Plan: pawl.Plan{Mode: pawl.PlanSplit, Pointer: "/user_ids", Size: 100, Number: "batch_id", Keep: []string{"source"}},
 	InputSchema: raw(
-		`{"type":"object","required":["batch_id","user_ids"],"properties":{"user_ids":{"type":"array","items":{"type":"integer"},"maxItems":100}}}`,
+		`{"type":"object","required":["batch_id","user_ids"],"properties":{"user_ids":{"type":"array","items":{"type":"integer"},` +
+			`"maxItems":100}}}`,
 	),
 }
 
@@ -253,7 +254,8 @@ var plans = noun{"plans", []promise{
 	}},
 	{"items whose results need acceptance wait for no others of their task", func(w *fixture) {
 		w.put(pawl.Type{Name: "order", Acceptance: true})
-		why := "after cannot be used: results of the type order are accepted when their task is approved, and the task cannot be approved while an item waits"
+		why := "after cannot be used: results of the type order are accepted when their task is approved, and the task cannot be approved " +
+			"while an item waits"
 		w.same(w.tried(pawl.NewTask{Type: "order", Items: []pawl.NewItem{after("a"), after("b", "a")}}), []string{"/items/1/" + why}, "created")
 		t := w.create(pawl.NewTask{Type: "order", Items: []pawl.NewItem{after("a")}})
 		_, err := first(w.svc.AddItems(w.ctx, []pawl.AddItems{{TaskID: t.ID, Items: []pawl.NewItem{after("b", "a")}}}))
@@ -296,7 +298,8 @@ var plans = noun{"plans", []promise{
 		w.same(w.drawn(l, `{"items":[]}`), []string{"/result/items is empty: the plan makes no items, so there would be nothing to do"}, "none")
 		w.same(
 			w.drawn(l, `7`),
-			[]string{`/result is no plan, which is {"items": [{"input": …}, …]}: cannot unmarshal number into Go value of type struct { Items []pawl.NewItem "json:\"items\"" }`}[:1],
+			[]string{`/result is no plan, which is {"items": [{"input": …}, …]}: cannot unmarshal number into Go value of type struct { ` +
+				`Items []pawl.NewItem "json:\"items\"" }`}[:1],
 			"no plan",
 		)
 		w.same(w.drawn(l, `[{"input":{}}]`), []string{"/result/items/0/input/page is required"}, "an input that does not fit")

@@ -84,10 +84,12 @@ var workers = noun{"workers", []promise{
 		s, err := w.svc.Stats(w.ctx)
 		w.ok(err, "stats")
 		w.same(s.ItemsByState, map[pawl.ItemState]int64{
-			pawl.ItemQueued: 1, pawl.ItemLeased: 1, pawl.ItemInProgress: 1, pawl.ItemCompleted: 1, pawl.ItemFailed: 1, pawl.ItemDeadLettered: 1, pawl.ItemCancelled: 1,
+			pawl.ItemQueued: 1, pawl.ItemLeased: 1, pawl.ItemInProgress: 1, pawl.ItemCompleted: 1, pawl.ItemFailed: 1, pawl.ItemDeadLettered: 1,
+			pawl.ItemCancelled: 1,
 		}, "items")
 		w.same(s.TasksByState, map[pawl.TaskState]int64{
-			pawl.TaskQueued: 1, pawl.TaskCheckedOut: 1, pawl.TaskInProgress: 1, pawl.TaskCompleted: 1, pawl.TaskFailed: 1, pawl.TaskDeadLettered: 1, pawl.TaskCancelled: 1,
+			pawl.TaskQueued: 1, pawl.TaskCheckedOut: 1, pawl.TaskInProgress: 1, pawl.TaskCompleted: 1, pawl.TaskFailed: 1,
+			pawl.TaskDeadLettered: 1, pawl.TaskCancelled: 1,
 		}, "tasks")
 		w.same(
 			[]any{s.Leases, s.ExpiredLeases, s.StaleLeases, s.Checkpoints, s.Events},

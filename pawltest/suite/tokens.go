@@ -49,7 +49,8 @@ var taskTokens = noun{"task tokens", []promise{
 		first := l.Token
 		w.release(l)
 		l = w.claim("w1") // the same item, the next attempt
-		for _, made := range []string{"", "x", first + "0", strings.ToUpper(l.Token), strings.Replace(first, "_1_", "_2_", 1), strings.Replace(l.Token, "_2_", "_02_", 1),
+		for _, made := range []string{"", "x", first + "0", strings.ToUpper(l.Token), strings.Replace(first, "_1_", "_2_", 1),
+			strings.Replace(l.Token, "_2_", "_02_", 1),
 			l.Token[:len(l.Token)-1], "task_" + strings.TrimPrefix(l.ID, "itm_") + "_2_", strings.Repeat("x", 5000)} {
 			_, err := w.svc.CheckToken(w.ctx, made)
 			w.refused(err, pawl.CodeInvalid)

@@ -38,7 +38,8 @@ var updates = noun{"updates", []promise{
 	{"title, priority and metadata change, the version rises, one event says what", func(w *fixture) {
 		for _, t := range []pawl.Task{
 			w.create(pawl.NewTask{Type: "a", Title: "old", Metadata: raw(`{"repo":"x","n":1}`)}),
-			w.create(pawl.NewTask{Type: "a", Title: "old", Metadata: raw(`{"repo":"x","n":1}`), Items: []pawl.NewItem{{Input: raw(`1`), Key: "k"}, {Input: raw(`2`)}}}),
+			w.create(pawl.NewTask{Type: "a", Title: "old", Metadata: raw(`{"repo":"x","n":1}`),
+				Items: []pawl.NewItem{{Input: raw(`1`), Key: "k"}, {Input: raw(`2`)}}}),
 		} {
 			w.advance(time.Second)
 			got := w.as("user", "ana").update(pawl.TaskUpdate{TaskID: t.ID, Title: ptr("new"), Priority: ptr(5), Metadata: raw(`{"n":null,"pr":7}`)})
@@ -53,7 +54,8 @@ var updates = noun{"updates", []promise{
 			es := w.record(pawl.EventFilter{TaskID: t.ID, Event: "updated"})
 			w.same(len(es), 1, "events")
 			w.same([]any{es[0].ItemID, es[0].ActorType, es[0].ActorID, string(es[0].Diff)}, []any{"", "user", "ana",
-				`{"metadata":{"from":{"repo":"x","n":1},"to":{"pr":7,"repo":"x"}},"priority":{"from":0,"to":5},"title":{"from":"old","to":"new"}}`}, "the event")
+				`{"metadata":{"from":{"repo":"x","n":1},"to":{"pr":7,"repo":"x"}},"priority":{"from":0,"to":5},"title":{"from":"old","to":"new"}}`},
+				"the event")
 		}
 	}},
 	{"what comes to no change leaves no event and the version as it was", func(w *fixture) {

@@ -1,5 +1,5 @@
-// Package nats is a relay's way to NATS JetStream: messages to a stream that
-// keeps them on disk and knows one that was sent twice by its id.
+// Package nats is a relay sink for NATS JetStream. It publishes to a stream that is
+// stored on disk and drops repeated messages by their id.
 package nats
 
 import (
@@ -16,22 +16,22 @@ import (
 	"github.com/pawl-work/pawl/relay"
 )
 
-// Options steer a sink. URL is required.
+// Options configure a sink. URL is required.
 type Options struct {
-	URL    string // nats:// or tls://, several with commas between
-	Stream string // "" = PAWL; made when there is none, and never changed
-	Prefix string // of every subject; "" = pawl
+	URL    string // nats:// or tls://; several servers are separated by commas
+	Stream string // "" = PAWL; created if it does not exist, never changed
+	Prefix string // first part of every subject; "" = pawl
 }
 
-// Kind is what the list of relays calls such a sink.
+// Kind is the sink's kind in the list of relays.
 const Kind = "nats"
 
 // answerTime bounds each wait for the server: to connect, to find the stream, and for
 // the acknowledgements of a wave.
 const answerTime = 10 * time.Second
 
-// New makes a sink that connects when it first sends; from then on the library
-// keeps the connection.
+// New returns a sink. It connects at the first Send; after that the NATS library
+// reconnects by itself.
 func New(o Options) (relay.Sink, error) {
 	if o.URL == "" {
 		return nil, pawl.Invalid("/relay", "no NATS URL")
@@ -49,7 +49,7 @@ type sink struct {
 	o      Options
 	conn   *nats.Conn
 	js     jetstream.JetStream
-	stream bool // it is there
+	stream bool // it exists
 }
 
 // Send implements relay.Sink.
@@ -84,8 +84,8 @@ func (s *sink) Send(ctx context.Context, messages []relay.Message) []error {
 
 var errAway = errors.New("NATS: the connection is lost, and not back yet")
 
-// outcome waits for one acknowledgement. A repetition that the stream dropped
-// is one too.
+// outcome waits for one acknowledgement. A repeated message that the stream dropped is
+// acknowledged too.
 func (s *sink) outcome(ctx context.Context, f jetstream.PubAckFuture) error {
 	select {
 	case <-f.Ok():
@@ -100,14 +100,14 @@ func (s *sink) outcome(ctx context.Context, f jetstream.PubAckFuture) error {
 	}
 }
 
-// connect makes sure of a connection and of the stream.
+// connect opens the connection and creates the stream if necessary.
 func (s *sink) connect(ctx context.Context) error {
 	if s.conn == nil {
 		servers := strings.Count(s.o.URL, ",") + 1 // tried one after another
 		conn, err := nats.Connect(s.o.URL, nats.Name("pawl relay"),
 			nats.Timeout(max(answerTime/time.Duration(servers), time.Second)), nats.FlusherTimeout(answerTime),
 			nats.MaxReconnects(-1), nats.ReconnectWait(500*time.Millisecond),
-			nats.ReconnectBufSize(-1)) // what cannot be sent now is sent again by the relay, in order
+			nats.ReconnectBufSize(-1)) // no buffer: the relay sends again, in order
 		if err != nil {
 			return fmt.Errorf("connecting to NATS: %w", err)
 		}

@@ -7,34 +7,34 @@ import (
 	"syscall"
 )
 
-// private are networks that have no webhook receiver on the public internet, besides
-// those that netip names.
+// private lists networks that are not part of the public internet, besides those that
+// netip knows.
 var private = func() []netip.Prefix {
 	var all []netip.Prefix
 	for _, s := range []string{
 		"0.0.0.0/8",       // this network
-		"100.64.0.0/10",   // carriers' own
-		"192.0.0.0/24",    // protocols
+		"100.64.0.0/10",   // carrier-grade NAT
+		"192.0.0.0/24",    // IETF protocol assignments
 		"192.0.2.0/24",    // documentation
 		"192.88.99.0/24",  // 6to4 relays
-		"198.18.0.0/15",   // measurements
+		"198.18.0.0/15",   // benchmarks
 		"198.51.100.0/24", // documentation
 		"203.0.113.0/24",  // documentation
 		"240.0.0.0/4",     // reserved, and broadcast
-		"64:ff9b::/96",    // IPv4 behind NAT64: any address of those above
+		"64:ff9b::/96",    // IPv4 behind NAT64: embeds any of the addresses above
 		"64:ff9b:1::/48",  // the same, local
 		"100::/64",        // discarded
 		"2001::/23",       // protocols, Teredo among them
 		"2001:db8::/32",   // documentation
-		"2002::/16",       // 6to4: any address of those above
-		"fec0::/10",       // sites, once
+		"2002::/16",       // 6to4: embeds any of the addresses above
+		"fec0::/10",       // site-local, deprecated
 	} {
 		all = append(all, netip.MustParsePrefix(s))
 	}
 	return all
 }()
 
-// isPrivate says whether an address is not public.
+// isPrivate reports whether an address is not public.
 func isPrivate(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
 	if !a.IsGlobalUnicast() || a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() {
@@ -48,15 +48,15 @@ func isPrivate(a netip.Addr) bool {
 	return false
 }
 
-// refusePrivate looks at the very address that is dialled, after the name was
-// looked up: a name that changes its mind gains nothing.
+// refusePrivate checks the address that is dialled, after the name was resolved. A name
+// that resolves differently a second time (DNS rebinding) is therefore refused too.
 func refusePrivate(_ context.Context, _, address string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return err
 	}
 	if isPrivate(at.Addr()) {
-		return fmt.Errorf("%s is no public address; webhooks reach others only when they are allowed to", at.Addr())
+		return fmt.Errorf("%s is no public address; allow_private lets a webhook reach it", at.Addr())
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
-// Package webhook is a relay's way to an HTTP endpoint, as Standard Webhooks
-// says: one POST for each event, signed, tried again until the receiver answers
-// with a 2xx. It reaches public addresses only, unless told otherwise, and
-// follows no redirect.
+// Package webhook is a relay sink for HTTP endpoints, by the Standard Webhooks
+// specification: one signed POST for each event, retried until the receiver answers 2xx.
+// It reaches only public addresses, unless allowed otherwise, and follows no redirects.
 package webhook
 
 import (
@@ -26,39 +25,38 @@ import (
 	"github.com/pawl-work/pawl/relay"
 )
 
-// Options steer a sink. URL and Secrets are required.
+// Options configure a sink. URL and Secrets are required.
 type Options struct {
 	URL string // http:// or https://
-	// Secrets sign every message: whsec_ and base64 of 24 to 64 bytes. While a
-	// secret is being changed, the new one and the old.
+	// Secrets sign every message, each with a signature of its own: whsec_ and the
+	// base64 of 24 to 64 bytes. To rotate a secret, give the new and the old one.
 	Secrets []string
-	// AllowPrivate lets it reach addresses that are not public: this machine, the
-	// network it is in.
+	// AllowPrivate lets the sink reach addresses that are not public, for example
+	// localhost.
 	AllowPrivate bool
-	// Timeout is for one request, from the look-up of its name to the end of its
-	// answer; 0 = 15 s.
+	// Timeout bounds one request, from the DNS lookup to the end of the response; 0 = 15
+	// s.
 	Timeout time.Duration
-	// Concurrency is how many requests may be under way, each for another task; 0
-	// = 8.
+	// Concurrency bounds the requests in flight, each for another task; 0 = 8.
 	Concurrency int
 }
 
-// Kind is what the list of relays calls such a sink.
+// Kind is the sink's kind in the list of relays.
 const Kind = "webhook"
 
-// What a relay does with such a sink, unless told otherwise.
+// The defaults of a relay to a webhook.
 const (
 	Batch        = 64
-	MaxTries     = 20                 // of one event, while others pass: some seven minutes
-	DisableAfter = 3 * 24 * time.Hour // without any success
+	MaxTries     = 20                 // of one event while others are accepted: about seven minutes
+	DisableAfter = 3 * 24 * time.Hour // without a success
 )
 
 const (
-	maxBody   = 1 << 20 // of a message
+	maxBody   = 1 << 20 // bytes of a response that are read
 	maxAnswer = 16 << 10
 )
 
-// New makes a sink. A URL or a secret that is none is invalid.
+// New returns a sink. A bad URL or secret is an invalid error.
 func New(o Options) (relay.Sink, error) {
 	u, err := url.Parse(o.URL)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
@@ -87,7 +85,7 @@ func New(o Options) (relay.Sink, error) {
 	}
 	s.client = &http.Client{
 		Timeout: o.Timeout,
-		// No Proxy: it would dial in our place, and look at no address.
+		// No Proxy: it would dial instead of us, and the address would not be checked.
 		Transport: &http.Transport{
 			DialContext:            dialer.DialContext,
 			ForceAttemptHTTP2:      true,
@@ -174,12 +172,12 @@ func (s *sink) post(ctx context.Context, m relay.Message) error {
 		return err
 	}
 	defer answer.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, maxAnswer)) // so that the connection can be used again
+	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, maxAnswer)) // the connection can be used again
 	return judge(answer)
 }
 
-// judge says what an answer means. No status says that the event is at fault: a
-// receiver with a bug answers 400 to all of them.
+// judge turns a response into the result of Send. No status makes the event permanent: a
+// receiver with a bug answers 400 to every event.
 func judge(answer *http.Response) error {
 	err := fmt.Errorf("the receiver answered %d", answer.StatusCode)
 	switch code := answer.StatusCode; {
@@ -195,10 +193,10 @@ func judge(answer *http.Response) error {
 	return err
 }
 
-// longest is how long a receiver may ask us to wait.
+// longest is the longest delay that a receiver may ask for.
 const longest = time.Hour
 
-// later honours Retry-After, in seconds or as a date.
+// later applies Retry-After, in seconds or as a date.
 func later(err error, header string) error {
 	if n, bad := strconv.Atoi(header); bad == nil && n > 0 {
 		return pawl.RetryAfter(min(time.Duration(min(n, 1<<20))*time.Second, longest), err)

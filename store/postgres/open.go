@@ -168,42 +168,18 @@ func (d *db) Close() error {
 	return err
 }
 
-// migrator keeps other processes waiting by an advisory lock of its session,
-// which the server gives back when the process dies.
 func (d *db) migrator(conn *pgx.ConnConfig, schema string) store.Migrator {
+	files, table := scripts(schema)
+	return classified{store.NewMigrator(migrationDB{d.plain, files, schema, table, conn}, files, table)}
+}
+
+// scripts are the migrations of a schema and its table of them.
+func scripts(schema string) (fsys fs.FS, table string) {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
 		panic(err) // embedded at build time
 	}
-	guard := func(ctx context.Context) (func(), error) {
-		c, err := pgx.ConnectConfig(ctx, conn.Copy())
-		if err != nil {
-			return nil, err
-		}
-		release := func() {
-			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-			defer cancel()
-			_ = c.Close(ctx)
-		}
-		// Asked again and again, not waited for inside a statement: its snapshot
-		// would keep a CREATE INDEX CONCURRENTLY waiting in turn.
-		for {
-			var mine bool
-			if err := c.QueryRow(ctx, "SELECT pg_try_advisory_lock(hashtextextended('pawl migrate ' || $1, 0))", schema).Scan(&mine); err != nil {
-				release()
-				return nil, err
-			}
-			if mine {
-				return release, nil
-			}
-			if err := pause(ctx, 50*time.Millisecond); err != nil {
-				release()
-				return nil, err
-			}
-		}
-	}
-	m := store.NewMigrator(d.plain, files, rewriteFor(schema), `"`+schema+`".schema_migrations`, guard)
-	return classified{m}
+	return store.Rewritten(files, rewriteFor(schema)), `"` + schema + `".schema_migrations`
 }
 
 // classified is a migrator whose errors are ours.

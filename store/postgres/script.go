@@ -1,8 +1,6 @@
 package postgres
 
 import (
-	"io/fs"
-
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
 )
@@ -16,9 +14,6 @@ func SQL(schema string, from int64) (string, error) {
 	if !identifier.MatchString(schema) {
 		return "", pawl.Invalid("/schema", "%q is not a schema's name: lower-case letters, digits and underscores, at most 63", schema)
 	}
-	files, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		panic(err) // embedded at build time
-	}
-	return store.NewMigrator(nil, files, rewriteFor(schema), `"`+schema+`".schema_migrations`, nil).SQL(from)
+	files, table := scripts(schema)
+	return store.NewMigrator(nil, files, table).SQL(from)
 }

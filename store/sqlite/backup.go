@@ -62,11 +62,12 @@ func notOnDisk(err error) error {
 
 // copyTo uses a connection of its own: the readers' may not write anywhere.
 func (d *db) copyTo(ctx context.Context, path string) error {
-	conn, err := d.rw.Conn(ctx)
+	c, err := openConn(d.path, false, writerPragmas)
 	if err != nil {
 		return classify(err)
 	}
-	defer conn.Close()
-	_, err = conn.ExecContext(ctx, "VACUUM INTO $1", path)
+	defer c.close()
+	c.watch(ctx)
+	_, err = c.exec("VACUUM INTO $1", path)
 	return classify(err)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"modernc.org/sqlite"
 	lib "modernc.org/sqlite/lib"
 
 	"github.com/pawl-work/pawl"
@@ -48,20 +47,16 @@ var extended = map[int]meaning{
 	lib.SQLITE_CONSTRAINT_ROWID:      {pawl.CodeConflict, "there is one already"},
 }
 
-// codeOf is the extended result code of a driver's error, 0 for any other.
+// codeOf is the extended result code of an error of SQLite, 0 for any other.
 func codeOf(err error) int {
-	var e *sqlite.Error
-	var f *sqlError
-	switch {
-	case errors.As(err, &f):
-		return f.code
-	case errors.As(err, &e):
-		return e.Code()
+	var e *sqlError
+	if errors.As(err, &e) {
+		return e.code
 	}
-	return 0
+	return driverCode(err)
 }
 
-// classify makes a *pawl.Error of whatever the driver said, by its code.
+// classify makes a *pawl.Error of an error of SQLite, by its code.
 func classify(err error) error {
 	var known *pawl.Error
 	switch {

@@ -2,13 +2,8 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
-	"database/sql/driver"
 	"errors"
-	"fmt"
-	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
 	direct "zombiezen.com/go/sqlite"
@@ -16,30 +11,36 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// conn is the writing connection. It uses SQLite without database/sql, which costs as
-// much time as SQLite itself.
+// The settings of each connection. The writer does not wait inside SQLite, where a
+// context cannot reach it: Do tries again. Readers wait only while the log is
+// recovered after a crash.
+var (
+	commonPragmas = []string{"foreign_keys(1)", "synchronous(FULL)", "temp_store(MEMORY)"}
+	writerPragmas = append([]string{"busy_timeout(0)", "cache_size(-65536)", "journal_size_limit(67108864)"}, commonPragmas...)
+	readerPragmas = append([]string{"busy_timeout(10000)", "cache_size(-16384)", "query_only(1)"}, commonPragmas...)
+)
+
+// conn is a connection to the file and the statements prepared on it. It serves one
+// goroutine at a time. It uses SQLite without database/sql, which costs as much time
+// as SQLite itself.
 type conn struct {
-	raw     *direct.Conn
-	stmts   map[string]*stmt
-	reading []*rows // open results
+	raw   *direct.Conn
+	stmts map[string]*stmt
+	open  []*rows // results that are not closed
+
+	watched     context.Context // its end interrupts the statements; nil = none does
+	stopWatch   func() bool     // of watched
+	interrupted chan struct{}   // closed by the end of watched
 }
 
-// stmt is a prepared statement.
-type stmt struct {
-	*direct.Stmt
-	args    []int // the argument of each parameter: $3 may be the first parameter
-	kept    bool
-	reading bool
-}
-
-// sqlError is an error of the writing connection, with its extended result code.
+// sqlError is an error of SQLite with its extended result code.
 type sqlError struct {
 	code int
 	err  error
 }
 
-func (f *sqlError) Error() string { return f.err.Error() }
-func (f *sqlError) Unwrap() error { return f.err }
+func (e *sqlError) Error() string { return e.err.Error() }
+func (e *sqlError) Unwrap() error { return e.err }
 
 func asSQLError(err error) error {
 	if err == nil {
@@ -48,28 +49,80 @@ func asSQLError(err error) error {
 	return &sqlError{int(direct.ErrCode(err)), err}
 }
 
-func openConn(path string) (connection, error) {
-	raw, err := direct.OpenConn(dsn(path, "rw"), direct.OpenReadWrite|direct.OpenURI)
+// openConn opens the file at path, which is created only if create says so.
+func openConn(path string, create bool, pragmas []string) (*conn, error) {
+	mode, flags := "rw", direct.OpenReadWrite|direct.OpenURI
+	if create {
+		mode, flags = "rwc", flags|direct.OpenCreate
+	}
+	raw, err := direct.OpenConn(dsn(path, mode), flags)
 	if err != nil {
 		return nil, asSQLError(err)
 	}
-	raw.SetBusyTimeout(0)
+	raw.SetBusyTimeout(0) // until the pragmas say otherwise: else it waits without end
 	c := &conn{raw: raw, stmts: map[string]*stmt{}}
-	for _, pragma := range writerPragmas {
-		if _, err := c.exec(context.Background(), "PRAGMA "+pragma, nil); err != nil {
-			c.discard()
+	for _, pragma := range pragmas {
+		if err := c.script("PRAGMA " + pragma); err != nil {
+			_ = c.close()
 			return nil, err
 		}
 	}
 	return c, nil
 }
 
-func (c *conn) discard() {
-	c.settle()
+// close closes the connection. SQLite rolls back a transaction that is open.
+func (c *conn) close() error {
+	c.closeRows()
+	c.unwatch()
 	for _, s := range c.stmts {
-		_ = s.Finalize()
+		_ = s.Finalize() // repeats the error of Step
 	}
-	_ = c.raw.Close()
+	return classify(asSQLError(c.raw.Close()))
+}
+
+// watch has the end of a context interrupt the statements, in place of the context
+// that was watched before. The connection keeps one goroutine for that; a context
+// costs none.
+func (c *conn) watch(ctx context.Context) {
+	if c.watched != nil && c.watched.Done() == ctx.Done() {
+		return
+	}
+	c.unwatch()
+	if ctx.Done() == nil {
+		return
+	}
+	if c.interrupted == nil {
+		c.interrupted = make(chan struct{})
+		c.raw.SetInterrupt(c.interrupted)
+	}
+	ended := c.interrupted
+	c.watched, c.stopWatch = ctx, func() bool { return false }
+	if ctx.Err() != nil {
+		close(ended) // AfterFunc would do it a moment later
+	} else {
+		c.stopWatch = context.AfterFunc(ctx, func() { close(ended) })
+	}
+}
+
+// unwatch makes the connection usable again after its context has ended.
+func (c *conn) unwatch() {
+	if c.watched == nil {
+		return
+	}
+	if !c.stopWatch() {
+		c.raw.SetInterrupt(nil) // waits for an interrupt under way
+		c.interrupted = nil
+	}
+	c.watched, c.stopWatch = nil, nil
+}
+
+// fail is an error of a statement: that of the context if its end interrupted the
+// statement.
+func (c *conn) fail(err error) error {
+	if err != nil && c.watched != nil && c.watched.Err() != nil && direct.ErrCode(err).ToPrimary() == direct.ResultInterrupt {
+		return c.watched.Err()
+	}
+	return asSQLError(err)
 }
 
 // begin finds or prepares a statement and binds its parameters. A statement that is
@@ -82,15 +135,9 @@ func (c *conn) begin(query string, args []any) (*stmt, error) {
 			return nil, err
 		}
 	}
-	for i, n := range s.args {
-		if n >= len(args) {
-			s.end()
-			return nil, fmt.Errorf("sqlite: %d arguments, but a parameter $%d", len(args), n+1)
-		}
-		if err := s.bind(i+1, args[n]); err != nil {
-			s.end()
-			return nil, err
-		}
+	if err := s.bindAll(args); err != nil {
+		s.end()
+		return nil, err
 	}
 	return s, nil
 }
@@ -98,15 +145,13 @@ func (c *conn) begin(query string, args []any) (*stmt, error) {
 func (c *conn) prepare(query string, keep bool) (*stmt, error) {
 	prepared, trailing, err := c.raw.PrepareTransient(rewrite(query))
 	if err != nil {
-		return nil, asSQLError(err)
+		return nil, c.fail(err)
 	}
-	s := &stmt{Stmt: prepared, kept: keep, args: make([]int, prepared.BindParamCount())}
+	s := &stmt{Stmt: prepared, kept: keep}
 	if trailing > 0 {
 		err = errors.New("sqlite: more than one statement")
-	}
-	for i := 0; i < len(s.args) && err == nil; i++ {
-		s.args[i], err = strconv.Atoi(strings.TrimLeft(prepared.BindParamName(i+1), "$"))
-		s.args[i]--
+	} else {
+		err = s.numberParameters()
 	}
 	if err != nil {
 		_ = prepared.Finalize()
@@ -118,69 +163,19 @@ func (c *conn) prepare(query string, keep bool) (*stmt, error) {
 	return s, nil
 }
 
-func (s *stmt) end() {
-	s.reading = false
-	if s.kept {
-		_ = s.Reset() // repeats the error of Step
-	} else {
-		_ = s.Finalize()
-	}
-}
-
-func (s *stmt) bind(i int, arg any) error {
-	switch v := arg.(type) {
-	case nil:
-		s.BindNull(i)
-	case string:
-		s.BindText(i, v)
-	case int64:
-		s.BindInt64(i, v)
-	case int:
-		s.BindInt64(i, int64(v))
-	case store.Text:
-		if v == "" {
-			s.BindNull(i)
-		} else {
-			s.BindText(i, string(v))
-		}
-	case bool:
-		s.BindBool(i, v)
-	case float64:
-		s.BindFloat(i, v)
-	case []byte:
-		if v == nil {
-			s.BindNull(i)
-		} else {
-			s.BindBytes(i, v)
-		}
-	default:
-		plain, err := driver.DefaultParameterConverter.ConvertValue(arg)
-		if err != nil {
-			return err
-		}
-		if !driver.IsValue(plain) || reflect.TypeOf(plain) == reflect.TypeOf(arg) {
-			return fmt.Errorf("sqlite: a %T cannot be bound", arg)
-		}
-		return s.bind(i, plain)
-	}
-	return nil
-}
-
-func (c *conn) exec(_ context.Context, query string, args []any) (int64, error) {
+// exec runs a statement to its end and says how many rows it changed.
+func (c *conn) exec(query string, args ...any) (int64, error) {
 	s, err := c.begin(query, args)
 	if err != nil {
 		return 0, err
 	}
-	more := true
-	for more && err == nil {
-		more, err = s.Step()
-	}
+	err = s.finish()
 	n := c.raw.Changes()
 	s.end()
-	return int64(n), asSQLError(err)
+	return int64(n), c.fail(err)
 }
 
-func (c *conn) query(_ context.Context, t *tx, query string, args []any) (store.Rows, error) {
+func (c *conn) query(t *tx, query string, args []any) (store.Rows, error) {
 	s, err := c.begin(query, args)
 	if err != nil {
 		return nil, err
@@ -188,154 +183,54 @@ func (c *conn) query(_ context.Context, t *tx, query string, args []any) (store.
 	r := &rows{conn: c, tx: t, stmt: s}
 	if r.ahead, err = s.Step(); err != nil {
 		s.end()
-		return nil, asSQLError(err)
+		return nil, c.fail(err)
 	}
 	s.reading = true
-	c.reading = append(c.reading, r)
+	c.open = append(c.open, r)
 	return r, nil
 }
 
-func (c *conn) settle() {
-	for len(c.reading) > 0 {
-		c.reading[len(c.reading)-1].Close()
+// row reads the first row of a query outside of a transaction.
+func (c *conn) row(dest []any, query string, args ...any) error {
+	defer c.closeRows()
+	r, err := c.query(&tx{conn: c}, query, args)
+	if err != nil {
+		return err
 	}
+	if !r.Next() {
+		return r.Err()
+	}
+	return r.Scan(dest...)
 }
 
-// rows implements store.Rows.
-type rows struct {
-	conn   *conn
-	tx     *tx
-	stmt   *stmt
-	ahead  bool // a row was stepped to that Next has not returned
-	begun  bool
-	closed bool
-	err    error
-}
-
-func (r *rows) Next() bool {
-	if r.closed {
-		return false
-	}
-	if r.begun {
-		var err error
-		if r.ahead, err = r.stmt.Step(); err != nil {
-			r.err = asSQLError(err)
+// script runs the statements of a text, none of which is kept.
+func (c *conn) script(text string) error {
+	for text = strings.TrimSpace(text); text != ""; {
+		s, trailing, err := c.raw.PrepareTransient(text)
+		if err != nil {
+			return c.fail(err)
 		}
-	}
-	r.begun = true
-	if !r.ahead || r.err != nil {
-		r.Close()
-		return false
-	}
-	return true
-}
-
-func (r *rows) Close() {
-	if r.closed {
-		return
-	}
-	r.closed = true
-	if i := slices.Index(r.conn.reading, r); i >= 0 {
-		r.conn.reading = slices.Delete(r.conn.reading, i, i+1)
-	}
-	r.stmt.end()
-}
-
-func (r *rows) Err() error { return r.tx.fail(r.err) }
-
-func (r *rows) Scan(dest ...any) error {
-	for i, d := range dest {
-		if err := r.scan(i, d); err != nil {
-			return classify(fmt.Errorf("sqlite: column %d: %w", i, err))
+		text = strings.TrimSpace(text[len(text)-trailing:])
+		once := stmt{Stmt: s}
+		err = once.finish()
+		once.end()
+		if err != nil {
+			return c.fail(err)
 		}
 	}
 	return nil
 }
 
-func (r *rows) scan(i int, dest any) error {
-	kind := r.stmt.ColumnType(i)
-	switch d := dest.(type) {
-	case *string:
-		if kind == direct.TypeText {
-			*d = r.stmt.ColumnText(i)
-			return nil
-		}
-	case *store.Text:
-		if kind == direct.TypeText {
-			*d = store.Text(r.stmt.ColumnText(i))
-			return nil
-		}
-	case *int64:
-		if kind == direct.TypeInteger {
-			*d = r.stmt.ColumnInt64(i)
-			return nil
-		}
-	case *int:
-		if kind == direct.TypeInteger {
-			*d = int(r.stmt.ColumnInt64(i))
-			return nil
-		}
+// closeRows closes results that were left open: a statement that is still being read
+// would keep its snapshot.
+func (c *conn) closeRows() {
+	for len(c.open) > 0 {
+		c.open[len(c.open)-1].Close()
 	}
-	return assign(dest, r.value(i, kind))
 }
 
-func (r *rows) value(i int, kind direct.ColumnType) any {
-	switch kind {
-	case direct.TypeInteger:
-		return r.stmt.ColumnInt64(i)
-	case direct.TypeFloat:
-		return r.stmt.ColumnFloat(i)
-	case direct.TypeText:
-		return r.stmt.ColumnText(i)
-	case direct.TypeBlob:
-		b := make([]byte, r.stmt.ColumnLen(i))
-		r.stmt.ColumnBytes(i, b)
-		return b
+func (c *conn) closed(r *rows) {
+	if i := slices.Index(c.open, r); i >= 0 {
+		c.open = slices.Delete(c.open, i, i+1)
 	}
-	return nil
-}
-
-// assign stores a column's value as database/sql does, for the types that Pawl uses.
-func assign(dest, value any) error {
-	if s, ok := dest.(sql.Scanner); ok {
-		return s.Scan(value)
-	}
-	to := reflect.ValueOf(dest).Elem()
-	if to.Kind() == reflect.Pointer {
-		if value == nil {
-			to.SetZero()
-			return nil
-		}
-		to.Set(reflect.New(to.Type().Elem()))
-		return assign(to.Interface(), value)
-	}
-	switch v := value.(type) {
-	case int64:
-		switch {
-		case to.CanInt() && !to.OverflowInt(v):
-			to.SetInt(v)
-			return nil
-		case to.Kind() == reflect.Bool && (v == 0 || v == 1):
-			to.SetBool(v == 1)
-			return nil
-		}
-	case float64:
-		if to.CanFloat() {
-			to.SetFloat(v)
-			return nil
-		}
-	case string:
-		if to.Kind() == reflect.String {
-			to.SetString(v)
-			return nil
-		}
-	}
-	if v := reflect.ValueOf(value); value == nil && to.Kind() == reflect.Interface {
-		to.SetZero()
-		return nil
-	} else if value != nil && v.Type().AssignableTo(to.Type()) {
-		to.Set(v)
-		return nil
-	}
-	return fmt.Errorf("a %T does not go into a %T", value, dest)
 }

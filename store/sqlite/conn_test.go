@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -10,8 +11,8 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// The writing connection binds and scans what database/sql does, which the readers use: the
-// same texts run on both.
+// Columns go into variables as with database/sql, which runs the same texts in a
+// caller's own transaction.
 func TestAssign(t *testing.T) {
 	var (
 		text    string
@@ -38,8 +39,8 @@ func TestAssign(t *testing.T) {
 	if text != "a" || typed != "queued" || number != 7 || big != 1<<40 || !flag || *maybe != 5 || *perhaps != "b" || null != "" || share != 0.5 || len(bytes) != 1 || other != "c" {
 		t.Error("something was assigned wrongly")
 	}
-	if err := assign(&maybe, nil); err != nil || maybe != nil {
-		t.Errorf("NULL: %v, %v", maybe, err)
+	if err := errors.Join(assign(&maybe, nil), assign(&bytes, nil), assign(&other, nil)); err != nil || maybe != nil || bytes != nil || other != nil {
+		t.Errorf("NULL: %v, %v, %v, %v", maybe, bytes, other, err)
 	}
 	for _, bad := range []struct{ dest, value any }{{&text, nil}, {&number, nil}, {&small, int64(1 << 10)}, {&number, "7"}, {&flag, int64(2)}, {&text, []byte("x")}} {
 		if err := assign(bad.dest, bad.value); err == nil {
@@ -50,10 +51,10 @@ func TestAssign(t *testing.T) {
 
 // Parameters are found by their number, in whatever order the text has them, and
 // a statement that is being read can be asked again.
-func TestPenStatements(t *testing.T) {
-	c, err := openConn(t.TempDir() + "/none.db")
+func TestStatements(t *testing.T) {
+	c, err := openConn(t.TempDir()+"/none.db", false, writerPragmas)
 	if err == nil {
-		c.discard()
+		_ = c.close()
 		t.Fatal("a file that is not there was opened")
 	}
 	if codeOf(err) == 0 {

@@ -276,12 +276,9 @@ func (h *house) table(query string, args ...any) string {
 			return err
 		}
 		defer rs.Close()
-		columns, err := rs.(*sqlRows).Rows.Columns()
-		if err != nil {
-			return err
-		}
+		columns := rs.(*rows).stmt.ColumnCount()
 		for rs.Next() {
-			values, targets := make([]any, len(columns)), make([]any, len(columns))
+			values, targets := make([]any, columns), make([]any, columns)
 			for i := range values {
 				targets[i] = &values[i]
 			}

@@ -12,9 +12,9 @@ import (
 
 // Bounds of a group; calls beyond them go into the next group.
 const (
-	groupCalls = 512
-	groupTime  = 5 * time.Millisecond // then no further call begins
-	gatherTime = 150 * time.Microsecond
+	groupCalls     = 512
+	groupTime      = 5 * time.Millisecond // then no further call begins
+	callersTimeout = 150 * time.Microsecond
 )
 
 // group is the calls of one transaction. If there are several, each has a savepoint, so
@@ -22,32 +22,32 @@ const (
 type group struct {
 	calls  []*call
 	joint  bool
-	moment txTime
+	time   txTime
 	now    *call // the call that is running
 	failed error // the error that ended the transaction
 }
 
-// serve commits waiting calls, group after group, until no call waits or a caller wants
+// serveQueue commits waiting calls, group after group, until no call waits or a caller wants
 // the connection alone. If a fn panics or ends its goroutine, the group is rolled back
 // and runs again without it; that call then runs in its caller's goroutine.
-func (d *db) serve() {
+func (d *db) serveQueue() {
 	g := &group{}
 	defer func() {
 		if g.now == nil {
 			return
 		}
 		_ = recover()
-		d.undo(nil)
+		d.rollback(nil)
 		g.now.alone = true
 		d.writer.requeue(g.calls)
-		d.pass()
+		d.release()
 	}()
 	for !d.writer.handOver() {
-		d.writer.gather(len(g.calls))
+		d.writer.awaitCallers(len(g.calls))
 		if !d.beginForQueue() {
 			continue
 		}
-		*g = group{moment: txTime{clock: d.clock}}
+		*g = group{time: txTime{clock: d.clock}}
 		d.run(g)
 		d.finish(g)
 	}
@@ -68,20 +68,20 @@ func (w *writer) handOver() bool {
 	c := w.queue[0]
 	if c.alone {
 		w.queue = w.queue[1:]
-		c.stage, c.turn = answered, true
+		c.stage, c.given = answered, true
 		close(c.done)
 	}
 	return c.alone
 }
 
-// gather waits for the callers that were just answered to come back with their next
+// awaitCallers waits for the callers that were just answered to come back with their next
 // calls. Otherwise half of them would wait for each fsync while the other half is in
-// it. It ends when as many calls wait as were in the last group, or after gatherTime.
-func (w *writer) gather(last int) {
+// it. It ends when as many calls wait as were in the last group, or after callersTimeout.
+func (w *writer) awaitCallers(last int) {
 	if last < 2 || w.count() >= last {
 		return
 	}
-	for began := clock.Now(); w.count() < last && clock.Now().Sub(began) < gatherTime; {
+	for began := clock.Now(); w.count() < last && clock.Now().Sub(began) < callersTimeout; {
 		runtime.Gosched()
 	}
 }
@@ -89,7 +89,7 @@ func (w *writer) gather(last int) {
 // beginForQueue begins a transaction. It waits for other processes as long as a queued
 // call does.
 func (d *db) beginForQueue() bool {
-	for nap := firstNap; ; nap = min(nap*2, longNap) {
+	for delay := firstDelay; ; delay = min(delay*2, maxDelay) {
 		err := d.begin(context.Background())
 		if err == nil {
 			return true
@@ -97,29 +97,29 @@ func (d *db) beginForQueue() bool {
 		if !d.writer.failExpired(err) {
 			return false
 		}
-		time.Sleep(nap/2 + rand.N(nap))
+		time.Sleep(delay/2 + rand.N(delay))
 	}
 }
 
 // failExpired answers the calls that have waited too long with busy, and every call if
 // the error is another one; false = no call waits.
 func (w *writer) failExpired(err error) bool {
-	var told []*call
+	var expired []*call
 	w.mu.Lock()
 	now := clock.Now()
 	w.queue = slices.DeleteFunc(w.queue, func(c *call) bool {
 		if c.since.IsZero() {
 			c.since = now
 		}
-		if busy(err) && now.Sub(c.since) <= patience {
+		if busy(err) && now.Sub(c.since) <= lockTimeout {
 			return false
 		}
-		told = append(told, c)
+		expired = append(expired, c)
 		return true
 	})
 	left := len(w.queue)
 	w.mu.Unlock()
-	w.answer(told, err)
+	w.answer(expired, err)
 	return left > 0
 }
 
@@ -158,19 +158,19 @@ func (w *writer) next(g *group) *call {
 }
 
 func (d *db) runOne(g *group, c *call) {
-	s, ctx, caller := d.writer.session, context.Background(), c.ctx
+	conn, caller := d.writer.conn, c.ctx
 	saved := g.joint && !c.hot
 	if g.joint && c.hot { // a caller that cancels in the middle must not end the group's transaction
 		caller = context.WithoutCancel(caller)
 	}
 	if saved {
-		if _, err := s.exec(ctx, "SAVEPOINT call", nil); err != nil {
+		if _, err := conn.exec("SAVEPOINT call"); err != nil {
 			g.failed = err
 		}
 	}
 	var err error
 	if g.failed == nil {
-		t := &tx{session: s, moment: &g.moment}
+		t := &tx{conn: conn, time: &g.time}
 		err = t.run(caller, c.fn)
 		if err != nil && (!saved || broken(err)) {
 			g.failed = err
@@ -178,13 +178,13 @@ func (d *db) runOne(g *group, c *call) {
 	}
 	if saved && g.failed == nil {
 		if err != nil {
-			if _, gone := s.exec(ctx, "ROLLBACK TO call", nil); gone != nil {
+			if _, gone := conn.exec("ROLLBACK TO call"); gone != nil {
 				g.failed = err // SQLite has rolled everything back by itself
 			}
 		}
 	}
 	if saved && g.failed == nil {
-		if _, gone := s.exec(ctx, "RELEASE call", nil); gone != nil {
+		if _, gone := conn.exec("RELEASE call"); gone != nil {
 			g.failed = gone
 		}
 	}
@@ -205,11 +205,11 @@ func (d *db) finish(g *group) {
 	if err == nil {
 		if err = d.commit(); err == nil {
 			w.answer(g.calls, nil)
-			d.limitLog()
+			d.limitWAL()
 			return
 		}
 	}
-	d.undo(err)
+	d.rollback(err)
 	if busy(err) || g.joint && (g.failed != nil || full(err)) {
 		for _, c := range g.calls {
 			c.alone = true

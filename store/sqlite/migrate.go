@@ -5,17 +5,15 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
-	"os"
-	"time"
+	"strings"
 
-	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
 )
 
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// migrator is the common one behind a lock file, with our errors.
+// migrator is the common one, with our errors.
 type migrator struct{ store.Migrator }
 
 func (d *db) migrator() store.Migrator {
@@ -23,9 +21,59 @@ func (d *db) migrator() store.Migrator {
 	if err != nil {
 		panic(err) // embedded at build time
 	}
-	return migrator{store.NewMigrator(d.rw, files, rewrite, "schema_migrations", func(ctx context.Context) (func(), error) {
-		return lockFile(ctx, d.path+".lock")
-	})}
+	return migrator{store.NewMigrator(migrationDB{d}, store.Rewritten(files, rewrite), "schema_migrations")}
+}
+
+// SQL is exactly what migrating runs on a SQLite database from after the given
+// number, without a database at hand.
+func SQL(from int64) (string, error) { return (&db{}).migrator().SQL(from) }
+
+// migrationDB implements store.MigrationDB.
+type migrationDB struct{ *db }
+
+// Applied implements store.MigrationDB.
+func (m migrationDB) Applied(ctx context.Context) (all []store.Migration, err error) {
+	err = m.View(ctx, func(ctx context.Context, tx store.Tx) error {
+		var tables int64
+		if _, err := store.Row(ctx, tx, []any{&tables}, "SELECT COUNT(*) FROM sqlite_schema WHERE type = 'table' AND name = 'schema_migrations'"); err != nil || tables == 0 {
+			return err
+		}
+		rows, err := tx.Query(ctx, "SELECT id, description, executed_at, oldest FROM schema_migrations ORDER BY id")
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var x store.Migration
+			if err := rows.Scan(&x.ID, &x.Description, &x.ExecutedAt, &x.Oldest); err != nil {
+				return err
+			}
+			all = append(all, x)
+		}
+		return rows.Err()
+	})
+	return all, err
+}
+
+// Apply implements store.MigrationDB, on a connection of its own: its cache is not
+// kept, and nothing that a script changes of the connection is.
+func (m migrationDB) Apply(ctx context.Context, create []string, scripts []store.Script) error {
+	c, err := openConn(m.path, false, writerPragmas)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	c.watch(ctx)
+	err = c.script(strings.Join(create, ";\n"))
+	for i := 0; i < len(scripts) && err == nil; i++ {
+		err = c.script(scripts[i].SQL)
+	}
+	return err
+}
+
+// Lock implements store.MigrationDB.
+func (m migrationDB) Lock(ctx context.Context) (func(), error) {
+	return lockFile(ctx, m.path+".lock")
 }
 
 // Up implements store.Migrator.
@@ -56,41 +104,4 @@ func (m migrator) SQL(from int64) (string, error) {
 		text = fmt.Sprintf("PRAGMA application_id = %d;\nPRAGMA journal_mode = WAL;\n%s", applicationID, text)
 	}
 	return text, err
-}
-
-// lockFile waits until this process alone holds the lock file at path, and
-// removes it when done. A file that its last holder has just removed is not it.
-func lockFile(ctx context.Context, path string) (release func(), err error) {
-	for {
-		f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
-		if err != nil {
-			return nil, &pawl.Error{Code: pawl.CodeUnavailable, Op: "migrate", Message: "the lock file " + path + " cannot be made", Err: err}
-		}
-		held, err := tryLock(f)
-		if err != nil {
-			f.Close()
-			return nil, &pawl.Error{Code: pawl.CodeUnavailable, Op: "migrate", Message: "the file " + path + " cannot be locked", Err: err}
-		}
-		if held && isStill(f, path) {
-			return func() {
-				_ = os.Remove(path) // where an open file cannot be removed it stays, and does no harm
-				_ = f.Close()       // and with it the lock goes
-			}, nil
-		}
-		f.Close()
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-ctx.Done():
-			return nil, &pawl.Error{Code: pawl.CodeUnavailable, Op: "migrate", Message: "given up while another process was migrating", Err: ctx.Err()}
-		}
-	}
-}
-
-func isStill(f *os.File, path string) bool {
-	open, err := f.Stat()
-	if err != nil {
-		return false
-	}
-	named, err := os.Stat(path)
-	return err == nil && os.SameFile(open, named)
 }

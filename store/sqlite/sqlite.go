@@ -7,12 +7,15 @@
 // Readers see a snapshot and never wait. A process that stands still inside
 // a write transaction blocks the writers of all others until it goes on or is
 // killed.
+//
+// All connections are of zombiezen.com/go/sqlite: the writer's, the readers', and one
+// for each migration, backup and check of the file. database/sql and its driver are
+// used only for a caller's own transaction: see WrapTx.
 package sqlite
 
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"log/slog"
 	"os"
@@ -46,24 +49,21 @@ type db struct {
 	file    os.FileInfo // which file it was when it was opened
 	log     *slog.Logger
 	clock   *monotonicClock
-	rw      *sql.DB // the writer's connection, and the migrator's while it runs
-	ro      *sql.DB
 	writer  writer
 	readers map[store.Purpose]*readers // apart, so that slow lists keep no other purpose waiting
-	watch   versionReader
+	version versionReader
 	dialect *store.Dialect
 	closing sync.Once
-	wal     logLimit
+	wal     walLimit
 	guarded atomic.Bool // Guard was called
 }
 
 var errClosed = &pawl.Error{Code: pawl.CodeUnavailable, Message: "the database has been closed"}
 
-// Open opens the SQLite file at path, and makes it where there is none, unless
-// only an Existing one is to be opened; the
-// schema is the Migrator's to bring. A path without its directory, a file that
-// is no database or another program's, and ":memory:" (nothing would survive,
-// and connections could not share it) are invalid; what the disk or the
+// Open opens the SQLite file at path, and creates it if there is none, unless only
+// an Existing one is to be opened. The Migrator brings the schema. A path without its
+// directory, a file that is no database or another program's, and ":memory:" (nothing
+// would survive, and connections could not share it) are invalid; what the disk or the
 // permissions refuse is unavailable.
 func Open(ctx context.Context, path string, o Options) (store.DB, error) {
 	if o.Clock == nil {
@@ -85,62 +85,28 @@ func Open(ctx context.Context, path string, o Options) (store.DB, error) {
 	if !o.KeepMode {
 		restrict(ctx, path, o.Log)
 	}
-	d := &db{path: path, log: o.Log, clock: newMonotonicClock(o.Clock, o.Log), wal: logLimit{bound: logBound, wait: logWait}}
-	if d.rw, err = sql.Open("sqlite", dsn(path, "rw", writerPragmas...)); err == nil {
-		d.ro, err = sql.Open("sqlite", dsn(path, "rw", readerPragmas...))
-	}
-	if err != nil {
-		return nil, classify(err)
-	}
-	d.rw.SetMaxIdleConns(1) // the migrator's is not kept for long: it holds its own cache
-	d.rw.SetConnMaxIdleTime(time.Second)
-	d.ro.SetConnMaxIdleTime(time.Second)
-	d.writer.path = path
+	d := &db{path: path, log: o.Log, clock: newMonotonicClock(o.Clock, o.Log), wal: walLimit{bound: walBound, wait: walWait}}
+	d.writer.path, d.version.path = path, path
 	d.readers = map[store.Purpose]*readers{
-		store.Calls:      newReaders(d.ro, max(4, 2*runtime.GOMAXPROCS(0))),
-		store.Heartbeats: newReaders(d.ro, 1),
-		store.Background: newReaders(d.ro, 2),
+		store.Calls:      newReaders(path, max(4, 2*runtime.GOMAXPROCS(0))),
+		store.Heartbeats: newReaders(path, 1),
+		store.Background: newReaders(path, 2),
 	}
-	d.watch = versionReader{db: d.ro}
 	verbs := hot.Verbs{}
 	d.dialect = &store.Dialect{
-		Name: "sqlite", Hot: verbs, Timed: verbs, Rewrite: rewrite, Gathers: true,
-		Changed:  d.watch.version,
+		Name: "sqlite", Hot: verbs, Timed: verbs, Rewrite: rewrite, GroupCommits: true,
+		Changed:  d.version.version,
 		Migrator: d.migrator(),
 		Guard:    func() { d.guarded.Store(true) },
 	}
-	if _, err = d.watch.version(ctx); err == nil {
+	if _, err = d.version.version(ctx); err == nil {
 		d.file, err = os.Stat(path)
 	}
 	if err != nil {
-		d.Close()
+		_ = d.Close()
 		return nil, classify(err)
 	}
 	return d, nil
-}
-
-// present says that the path still names the file that is open. Without a look,
-// SQLite would go on writing to a file that has no name any more.
-func (d *db) present() error {
-	now, err := os.Stat(d.path)
-	switch {
-	case err != nil:
-		return &pawl.Error{Code: pawl.CodeUnavailable, Message: "the database file " + d.path + " is gone", Err: err}
-	case !os.SameFile(now, d.file):
-		return &pawl.Error{Code: pawl.CodeUnavailable, Message: "another file has taken the place of " + d.path + ": restart to use it"}
-	}
-	return nil
-}
-
-// rewrite turns the common subset into SQLite's: one schema, one writer and so
-// no row locks, lists as JSON, members of an object as json_each has them, but
-// numbers as they are spelt. A bare parameter as LIMIT makes SQLite plan the
-// statement anew whenever it is bound, which was most of a claim: hence 0 +.
-var rewrite = store.Rewriter("(SELECT value FROM json_each(%s))", "IN (SELECT value FROM json_each(%s))", "@each(", "json_each(", "@object(", "json_object(", "@array(", "json_array(", "@group(", "json_group_array(", "pawl.", "", "@lock", "", "@exclusive", "", "@shared", "", "@skip", "", "@alone", "TRUE", "LIMIT $", "LIMIT 0 + $",
-	"@metadata", members("t"), "@checkpoint_metadata", members("c"))
-
-func members(of string) string {
-	return "(SELECT j.key, CASE j.type WHEN 'text' THEN j.value WHEN 'null' THEN NULL ELSE " + of + ".metadata -> j.fullkey END AS value FROM json_each(" + of + ".metadata) j)"
 }
 
 func (d *db) Dialect() *store.Dialect { return d.dialect }
@@ -161,12 +127,11 @@ func (d *db) Whole(ctx context.Context, fn func(ctx context.Context, tx store.Tx
 func (d *db) Close() error {
 	var err error
 	d.closing.Do(func() {
-		d.watch.close()
+		err = d.version.close()
 		for _, r := range d.readers {
-			r.close()
+			err = errors.Join(err, r.close())
 		}
-		d.writer.close()
-		err = errors.Join(d.ro.Close(), d.rw.Close())
+		err = errors.Join(err, d.writer.close())
 	})
 	return err
 }

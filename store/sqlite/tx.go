@@ -6,17 +6,17 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// tx implements store.Tx on a session.
+// tx implements store.Tx on a connection.
 type tx struct {
-	session connection
-	moment  *txTime
+	conn *conn
+	time *txTime
 	// failed is the first error that ended the transaction. SQLite rolls back by
 	// itself on a full disk and the like; statements run after that would commit
 	// one by one, so there are none.
 	failed error
-	// reads says that statements may be interrupted by their context. A write
-	// transaction looks at its context between statements instead: they are
-	// short, and an interrupt in the middle of one costs a goroutine each.
+	// reads says that the end of a context interrupts its statement. A write
+	// transaction looks at its context between statements instead: they are short,
+	// and an interrupted statement undoes the whole transaction of a group.
 	reads bool
 }
 
@@ -36,20 +36,21 @@ func (t *tx) run(ctx context.Context, fn func(ctx context.Context, tx store.Tx) 
 	if err == nil {
 		err = t.fail(ctx.Err())
 	}
-	t.session.settle()
+	t.conn.closeRows()
 	return err
 }
 
-func (t *tx) context(ctx context.Context) (context.Context, error) {
+// check comes before each statement.
+func (t *tx) check(ctx context.Context) error {
 	switch {
 	case t.failed != nil:
-		return nil, t.failed
+		return t.failed
 	case ctx.Err() != nil:
-		return nil, t.fail(ctx.Err())
+		return t.fail(ctx.Err())
 	case t.reads:
-		return ctx, nil
+		t.conn.watch(ctx)
 	}
-	return context.Background(), nil
+	return nil
 }
 
 // fail classifies, and remembers what no statement may follow.
@@ -67,21 +68,19 @@ func (t *tx) fail(err error) error {
 
 // Exec implements store.Tx.
 func (t *tx) Exec(ctx context.Context, query string, args ...any) (int64, error) {
-	run, err := t.context(ctx)
-	if err != nil {
+	if err := t.check(ctx); err != nil {
 		return 0, err
 	}
-	n, err := t.session.exec(run, query, args)
+	n, err := t.conn.exec(query, args...)
 	return n, t.fail(err)
 }
 
 // Query implements store.Tx.
 func (t *tx) Query(ctx context.Context, query string, args ...any) (store.Rows, error) {
-	run, err := t.context(ctx)
-	if err != nil {
+	if err := t.check(ctx); err != nil {
 		return nil, err
 	}
-	r, err := t.session.query(run, t, query, args)
+	r, err := t.conn.query(t, query, args)
 	if err != nil {
 		return nil, t.fail(err)
 	}
@@ -100,12 +99,12 @@ func (t *tx) ExecEach(ctx context.Context, query string, rows [][]any) error {
 
 // Now implements store.Tx.
 func (t *tx) Now(ctx context.Context) (int64, error) {
-	if t.moment.now == 0 {
-		now, err := t.moment.clock.now(ctx, t)
+	if t.time.now == 0 {
+		now, err := t.time.clock.now(ctx, t)
 		if err != nil {
 			return 0, err
 		}
-		t.moment.now = now
+		t.time.now = now
 	}
-	return t.moment.now, nil
+	return t.time.now, nil
 }

@@ -53,7 +53,8 @@ func open(t *testing.T) *post {
 
 func (p *post) send(body string) {
 	p.Helper()
-	if err := p.ch.PublishWithContext(p.Context(), "", p.queue, true, false, amqp.Publishing{Body: []byte(body), DeliveryMode: amqp.Persistent}); err != nil {
+	if err := p.ch.PublishWithContext(p.Context(), "", p.queue, true, false,
+		amqp.Publishing{Body: []byte(body), DeliveryMode: amqp.Persistent}); err != nil {
 		p.Fatal(err)
 	}
 }
@@ -213,7 +214,8 @@ func TestCreationIsPublishedAfterCommitAndDone(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- relay.Run(ctx, relay.Options{Source: p.Engine.Feed(), Book: p.Engine, Holder: "here", Sinks: []relay.Out{{Name: "bus", Sink: sink}}})
+		done <- relay.Run(ctx, relay.Options{Source: p.Engine.Feed(), Book: p.Engine, Holder: "here",
+			Sinks: []relay.Out{{Name: "bus", Sink: sink}}})
 	}()
 	defer func() { cancel(); <-done }()
 	handler := worker.Handle("a", func(ctx context.Context, in json.RawMessage) (json.RawMessage, error) { return in, nil })

@@ -49,7 +49,8 @@ func TestSettings(t *testing.T) {
 
 // The table of settings in docs/cli.md is made from Settings.
 func TestPageHasTheSettings(t *testing.T) {
-	const page, begin, end = "../../../../docs/cli.md", "<!-- settings: go test ./cmd/pawl/internal/cli -update -->\n", "<!-- end of settings -->\n"
+	const page, begin, end = "../../../../docs/cli.md", "<!-- settings: go test ./cmd/pawl/internal/cli -update -->\n",
+		"<!-- end of settings -->\n"
 	raw, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)

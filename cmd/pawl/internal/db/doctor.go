@@ -47,7 +47,8 @@ func DoctorCommand(a *cli.App) *cobra.Command {
 		},
 	)
 	cmd.Flags().StringVar(&chains, "chains", "1000", "verify the hash chains of so many tasks, newest first; all: of every one")
-	cmd.Long = "Checks the whole database, all its namespaces, and changes nothing.\nEach breach is a line: the rule, what breaks it, what was found, how to mend it.\nWarnings are lines that begin so; they do not change the exit code."
+	cmd.Long = "Checks the whole database, all its namespaces, and changes nothing.\nEach breach is a line: the rule, what breaks it, what " +
+		"was found, how to mend it.\nWarnings are lines that begin so; they do not change the exit code."
 	return cmd
 }
 

@@ -42,7 +42,8 @@ func ProvenanceCommand(a *cli.App) *cobra.Command {
 		}),
 	)
 	p.Flags(cmd)
-	cmd.Long = "Shows who did what to a task or item, oldest first: as agents said of themselves\nwhen they did it, with the evidence and notes of what they handed in."
+	cmd.Long = "Shows who did what to a task or item, oldest first: as agents said of themselves\nwhen they did it, with the evidence and " +
+		"notes of what they handed in."
 	cmd.Example = "  pawl provenance tsk_01J… -o json"
 	return cmd
 }
@@ -101,7 +102,8 @@ func VerifyCommand(a *cli.App) *cobra.Command {
 		},
 	)
 	cmd.Flags().StringVar(&head, "head", "", "a head that was printed before and kept elsewhere: it must be in the chain")
-	cmd.Long = "Computes the chain of a task's events anew and names the first event that is not\nwhat was sealed: changed, missing, inserted or reordered. Whoever can write to the\ndatabase can write the whole chain anew, unless a head is kept elsewhere (--head)."
+	cmd.Long = "Computes the chain of a task's events anew and names the first event that is not\nwhat was sealed: changed, missing, " +
+		"inserted or reordered. Whoever can write to the\ndatabase can write the whole chain anew, unless a head is kept elsewhere (--head)."
 	cmd.Example = "  pawl verify tsk_01J…\n  pawl verify tsk_01J… --head m0Zt…"
 	return cmd
 }

@@ -108,7 +108,8 @@ func PruneCommand(a *cli.App) *cobra.Command {
 		},
 	)
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "count what would be removed, and change nothing")
-	cmd.Long = "A pass of the sweep with the ages given here, or with those of the server that is named: ended, failed and dead-lettered tasks are archived as compressed JSONL, then removed with all that hangs on them."
+	cmd.Long = "A pass of the sweep with the ages given here, or with those of the server that is named: ended, failed and dead-lettered " +
+		"tasks are archived as compressed JSONL, then removed with all that hangs on them."
 	cli.SettingFlags(cmd.Flags(), "sweep.retain_", "sweep.archive_dir")
 	return cmd
 }

@@ -33,7 +33,8 @@ func MCPCommand(a *cli.App) *cobra.Command {
 	)
 	cmd.Long = `Gives one agent the tools work_propose, work_checkout, work_submit and so on, until
 stdin ends. Over HTTP, for many agents, "pawl serve" has the same at /mcp.`
-	cmd.Example = "  pawl mcp --db sqlite:work.db --tools approver\n  pawl mcp --db sqlite:work.db\n  pawl mcp --server http://127.0.0.1:7033 --key KEY"
+	cmd.Example = "  pawl mcp --db sqlite:work.db --tools approver\n  pawl mcp --db sqlite:work.db\n  pawl mcp --server " +
+		"http://127.0.0.1:7033 --key KEY"
 	cmd.Flags().StringVar(&tools, "tools", mcp.ToolsWorker, "worker: ask for work, do it and read; approver: approve, reject and read; all")
 	return cmd
 }

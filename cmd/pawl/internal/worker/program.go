@@ -177,7 +177,8 @@ func (p program) told(ctx context.Context, l pawl.Lease) map[string]any {
 		return vars
 	}
 	if t, err := p.types.GetType(ctx, task.Type, task.TypeVersion); err == nil {
-		vars["PAWL_PAYLOAD_SCHEMA"], vars["PAWL_INPUT_SCHEMA"], vars["PAWL_RESULT_SCHEMA"], vars["PAWL_PARTS"] = t.PayloadSchema, t.InputSchema, t.ResultSchema, t.Parts
+		vars["PAWL_PAYLOAD_SCHEMA"], vars["PAWL_INPUT_SCHEMA"], vars["PAWL_RESULT_SCHEMA"], vars["PAWL_PARTS"] = t.PayloadSchema, t.InputSchema,
+			t.ResultSchema, t.Parts
 	}
 	return vars
 }

@@ -3,17 +3,22 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"time"
+
+	"modernc.org/sqlite"
 
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/store"
 )
 
 // WrapTx runs Pawl's statements in a transaction of the caller's own on the same
-// file, opened with this driver. Commit and rollback stay the caller's; after an
-// error other than a conflict the caller must roll back. Such a transaction is best
-// begun with _txlock=immediate: one that has read first may not be able to
-// write, which is answered with unavailable. now nil = the machine's clock.
+// file, opened with the driver "sqlite" of modernc.org/sqlite. Other drivers do not
+// work: they number $2, $1 in the order of the text, and their errors have no code
+// that is known here. Commit and rollback stay the caller's; after an error other than
+// a conflict the caller must roll back. Such a transaction is best begun with
+// _txlock=immediate: one that has read first may not be able to write, which is
+// answered with unavailable. now nil = the machine's clock.
 func WrapTx(sqlTx *sql.Tx, now func() time.Time) store.Tx {
 	if now == nil {
 		now = clock.Now
@@ -88,3 +93,12 @@ type wrappedRows struct{ *sql.Rows }
 func (r wrappedRows) Scan(dest ...any) error { return classify(r.Rows.Scan(dest...)) }
 func (r wrappedRows) Err() error             { return classify(r.Rows.Err()) }
 func (r wrappedRows) Close()                 { _ = r.Rows.Close() }
+
+// driverCode is the extended result code of the driver's error, 0 for any other.
+func driverCode(err error) int {
+	var e *sqlite.Error
+	if errors.As(err, &e) {
+		return e.Code()
+	}
+	return 0
+}

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"net/url"
 	"os"
@@ -14,15 +13,6 @@ import (
 
 // applicationID marks our files in the header of a SQLite database: "pawl".
 const applicationID = 0x7061776c
-
-// What every connection is told. The writer does not wait inside SQLite, where a
-// context cannot reach it: Do tries again. Readers wait only while the
-// log is recovered after a crash.
-var (
-	commonPragmas = []string{"foreign_keys(1)", "synchronous(FULL)", "temp_store(MEMORY)"}
-	writerPragmas = append([]string{"busy_timeout(0)", "cache_size(-65536)", "journal_size_limit(67108864)"}, commonPragmas...)
-	readerPragmas = append([]string{"busy_timeout(10000)", "cache_size(-16384)", "query_only(1)"}, commonPragmas...)
-)
 
 func invalid(format string, args ...any) error {
 	return &pawl.Error{Code: pawl.CodeInvalid, Op: "open", Message: fmt.Sprintf(format, args...)}
@@ -57,14 +47,26 @@ func checkPath(path string) (string, error) {
 	return path, nil
 }
 
-// dsn names a file for the driver; the path is escaped, so that ?, # and % in
+// dsn names a file for SQLite; the path is escaped, so that ?, # and % in
 // it are its own.
-func dsn(path, mode string, pragmas ...string) string {
+func dsn(path, mode string) string {
 	if path = filepath.ToSlash(path); !strings.HasPrefix(path, "/") {
 		path = "/" + path // a drive letter
 	}
-	q := url.Values{"mode": {mode}, "_pragma": pragmas}
-	return (&url.URL{Scheme: "file", Path: path, RawQuery: q.Encode()}).String()
+	return (&url.URL{Scheme: "file", Path: path, RawQuery: "mode=" + mode}).String()
+}
+
+// present says that the path still names the file that is open. Without a look,
+// SQLite would go on writing to a file that has no name any more.
+func (d *db) present() error {
+	now, err := os.Stat(d.path)
+	switch {
+	case err != nil:
+		return &pawl.Error{Code: pawl.CodeUnavailable, Message: "the database file " + d.path + " is gone", Err: err}
+	case !os.SameFile(now, d.file):
+		return &pawl.Error{Code: pawl.CodeUnavailable, Message: "another file has taken the place of " + d.path + ": restart to use it"}
+	}
+	return nil
 }
 
 // createFile makes a file that is missing, for this user alone: SQLite gives the files
@@ -82,27 +84,22 @@ func createFile(path string) error {
 // changes. The file is only ever read through SQLite: closing another
 // descriptor of it would drop every lock that this process holds on it.
 func prepareFile(ctx context.Context, path string) error {
-	file, err := sql.Open("sqlite", dsn(path, "rwc", "busy_timeout(50)"))
-	if err != nil {
-		return classify(err)
-	}
-	defer file.Close()
-	file.SetMaxOpenConns(1)
 	return retryLocked(ctx, func() error {
-		conn, err := file.Conn(ctx)
+		c, err := openConn(path, true, []string{"busy_timeout(50)"})
 		if err != nil {
 			return classify(err)
 		}
-		defer conn.Close()
-		ours, err := isPawls(ctx, conn, path)
+		defer c.close()
+		c.watch(ctx)
+		ours, err := isPawls(c, path)
 		if err == nil && !ours {
-			err = markFile(ctx, conn, path)
+			err = markFile(c, path)
 		}
 		if err != nil {
 			return err
 		}
 		var mode string
-		if err := conn.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&mode); err != nil {
+		if err := c.row([]any{&mode}, "PRAGMA journal_mode = WAL"); err != nil {
 			return classify(err)
 		}
 		if mode != "wal" {
@@ -114,9 +111,9 @@ func prepareFile(ctx context.Context, path string) error {
 
 // isPawls is false for a file without content. It looks at both in one statement:
 // between two, another process may make the file its own.
-func isPawls(ctx context.Context, conn *sql.Conn, path string) (bool, error) {
-	var id, things int64
-	err := conn.QueryRowContext(ctx, "SELECT (SELECT application_id FROM pragma_application_id), COUNT(*) FROM sqlite_schema").Scan(&id, &things)
+func isPawls(c *conn, path string) (bool, error) {
+	var id, tables int64
+	err := c.row([]any{&id, &tables}, "SELECT (SELECT application_id FROM pragma_application_id), COUNT(*) FROM sqlite_schema")
 	switch {
 	case err != nil && codeOf(err) == codeNotADB:
 		return false, invalid("%s is not a SQLite database", path)
@@ -124,28 +121,24 @@ func isPawls(ctx context.Context, conn *sql.Conn, path string) (bool, error) {
 		return false, classify(err)
 	case id == applicationID:
 		return true, nil
-	case id != 0 || things > 0:
+	case id != 0 || tables > 0:
 		return false, invalid("%s is another program's SQLite database: give Pawl a file of its own", path)
 	}
 	return false, nil
 }
 
 // markFile marks an empty file, unless another process has just done so.
-func markFile(ctx context.Context, conn *sql.Conn, path string) error {
-	if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+func markFile(c *conn, path string) error {
+	if _, err := c.exec("BEGIN IMMEDIATE"); err != nil {
 		return classify(err)
 	}
-	ours, err := isPawls(ctx, conn, path)
+	ours, err := isPawls(c, path)
 	if err == nil && !ours {
-		_, err = conn.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d", applicationID))
-		err = classify(err)
+		err = classify(c.script(fmt.Sprintf("PRAGMA application_id = %d", applicationID)))
 	}
 	if err == nil {
-		_, err = conn.ExecContext(ctx, "COMMIT")
+		_, err = c.exec("COMMIT")
 		err = classify(err)
 	}
-	if err != nil {
-		_, _ = conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
-	}
-	return err
+	return err // without a commit, closing the connection rolls back
 }

@@ -46,7 +46,7 @@ func TestTheLogStaysBoundedUnderOverlappingReaders(t *testing.T) {
 	reading.Wait()
 	largest := int64(0)
 	for range 100 {
-		h.DB.(*db).wal.wait = logWaitMax // the machine may be slow
+		h.DB.(*db).wal.wait = walWaitMax // the machine may be slow
 		write("INSERT INTO filler VALUES (zeroblob(262144))")
 		info, err := os.Stat(h.path + "-wal")
 		if err != nil {

@@ -1,0 +1,155 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/database"
+
+	"github.com/pawl-work/pawl/store"
+)
+
+// migrationDB implements store.MigrationDB: goose runs the scripts.
+type migrationDB struct {
+	db     *sql.DB
+	fsys   fs.FS // of the scripts
+	schema string
+	table  string          // with its schema
+	conn   *pgx.ConnConfig // of the lock
+}
+
+// Applied implements store.MigrationDB.
+func (m migrationDB) Applied(ctx context.Context) ([]store.Migration, error) {
+	exists, err := gooseStore{table: m.table}.TableExists(ctx, m.db)
+	if err != nil || !exists {
+		return nil, err
+	}
+	rows, err := m.db.QueryContext(ctx, "SELECT id, description, executed_at, oldest FROM "+m.table+" ORDER BY id")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var all []store.Migration
+	for rows.Next() {
+		var x store.Migration
+		if err := rows.Scan(&x.ID, &x.Description, &x.ExecutedAt, &x.Oldest); err != nil {
+			return nil, err
+		}
+		all = append(all, x)
+	}
+	return all, rows.Err()
+}
+
+// Apply implements store.MigrationDB.
+func (m migrationDB) Apply(ctx context.Context, create []string, scripts []store.Script) error {
+	p, err := goose.NewProvider("", m.db, m.fsys, goose.WithStore(gooseStore{m.table, create, scripts}), goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
+	if err == nil {
+		_, err = p.Up(ctx)
+	}
+	return err
+}
+
+// Lock implements store.MigrationDB by an advisory lock of a session, which the server
+// gives back when the process dies.
+func (m migrationDB) Lock(ctx context.Context) (func(), error) {
+	c, err := pgx.ConnectConfig(ctx, m.conn.Copy())
+	if err != nil {
+		return nil, err
+	}
+	release := func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = c.Close(ctx)
+	}
+	// Asked again and again, not waited for inside a statement: its snapshot
+	// would keep a CREATE INDEX CONCURRENTLY waiting in turn.
+	for {
+		var mine bool
+		if err := c.QueryRow(ctx, "SELECT pg_try_advisory_lock(hashtextextended('pawl migrate ' || $1, 0))", m.schema).Scan(&mine); err != nil {
+			release()
+			return nil, err
+		}
+		if mine {
+			return release, nil
+		}
+		if err := pause(ctx, 50*time.Millisecond); err != nil {
+			release()
+			return nil, err
+		}
+	}
+}
+
+// gooseStore is goose's view of the table of migrations. goose counts a migration 0
+// that Pawl does not keep.
+type gooseStore struct {
+	table   string
+	create  []string
+	scripts []store.Script
+}
+
+func (s gooseStore) Tablename() string { return s.table }
+
+func (s gooseStore) TableExists(ctx context.Context, db database.DBTxConn) (found bool, err error) {
+	err = db.QueryRowContext(ctx, "SELECT to_regclass('"+s.table+"') IS NOT NULL").Scan(&found)
+	return found, err
+}
+
+func (s gooseStore) CreateVersionTable(ctx context.Context, db database.DBTxConn) error {
+	for _, text := range s.create {
+		if _, err := db.ExecContext(ctx, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s gooseStore) Insert(ctx context.Context, db database.DBTxConn, req database.InsertRequest) error {
+	i := slices.IndexFunc(s.scripts, func(x store.Script) bool { return x.ID == req.Version })
+	if i < 0 {
+		return nil
+	}
+	_, err := db.ExecContext(ctx, s.scripts[i].Record)
+	return err
+}
+
+func (s gooseStore) Delete(context.Context, database.DBTxConn, int64) error {
+	return errors.ErrUnsupported // forward only
+}
+
+func (s gooseStore) GetMigration(ctx context.Context, db database.DBTxConn, version int64) (*database.GetMigrationResult, error) {
+	var micros int64
+	err := db.QueryRowContext(ctx, fmt.Sprintf("SELECT executed_at FROM %s WHERE id = %d", s.table, version)).Scan(&micros)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, database.ErrVersionNotFound
+	}
+	return &database.GetMigrationResult{Timestamp: time.UnixMicro(micros), IsApplied: true}, err
+}
+
+func (s gooseStore) GetLatestVersion(ctx context.Context, db database.DBTxConn) (id int64, err error) {
+	err = db.QueryRowContext(ctx, "SELECT COALESCE(MAX(id), 0) FROM "+s.table).Scan(&id)
+	return id, err
+}
+
+func (s gooseStore) ListMigrations(ctx context.Context, db database.DBTxConn) ([]*database.ListMigrationsResult, error) {
+	rows, err := db.QueryContext(ctx, "SELECT id FROM "+s.table+" ORDER BY id DESC")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []*database.ListMigrationsResult
+	for rows.Next() {
+		x := &database.ListMigrationsResult{IsApplied: true}
+		if err := rows.Scan(&x.Version); err != nil {
+			return nil, err
+		}
+		out = append(out, x)
+	}
+	return append(out, &database.ListMigrationsResult{IsApplied: true}), rows.Err()
+}

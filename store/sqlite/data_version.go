@@ -1,0 +1,50 @@
+package sqlite
+
+import (
+	"context"
+	"sync"
+)
+
+// versionReader is a connection that only looks whether others have written: what
+// data_version says is per connection.
+type versionReader struct {
+	path   string
+	mu     sync.Mutex
+	conn   *conn // nil until first used, and after it broke
+	closed bool
+}
+
+// version is PRAGMA data_version: another number when another connection committed since,
+// this process included.
+func (r *versionReader) version(ctx context.Context) (v int64, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.closed:
+		return 0, errClosed
+	case ctx.Err() != nil:
+		return 0, classify(ctx.Err())
+	case r.conn == nil:
+		c, err := openConn(r.path, false, readerPragmas)
+		if err != nil {
+			return 0, classify(err)
+		}
+		r.conn = c
+	}
+	if err = r.conn.row([]any{&v}, "PRAGMA data_version"); broken(err) {
+		_ = r.conn.close()
+		r.conn = nil
+	}
+	return v, classify(err)
+}
+
+func (r *versionReader) close() (err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+	if r.conn != nil {
+		err = r.conn.close()
+		r.conn = nil
+	}
+	return err
+}

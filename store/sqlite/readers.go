@@ -1,0 +1,112 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/pawl-work/pawl/store"
+)
+
+// readers is a bounded pool of connections that cannot write. The pool of the library
+// opens all its connections at once, keeps those that are broken, and starts a
+// goroutine for each use.
+type readers struct {
+	path  string
+	turns chan struct{} // one for each connection in use
+	idle  chan *conn
+
+	mu     sync.Mutex
+	closed bool
+}
+
+func newReaders(path string, most int) *readers {
+	return &readers{path: path, turns: make(chan struct{}, most), idle: make(chan *conn, most)}
+}
+
+func (r *readers) acquire(ctx context.Context) (*conn, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, classify(err)
+	}
+	select {
+	case r.turns <- struct{}{}:
+	case <-ctx.Done():
+		return nil, classify(ctx.Err())
+	}
+	r.mu.Lock()
+	closed := r.closed
+	r.mu.Unlock()
+	if closed {
+		<-r.turns
+		return nil, errClosed
+	}
+	select {
+	case c := <-r.idle:
+		return c, nil
+	default:
+	}
+	c, err := openConn(r.path, false, readerPragmas)
+	if err != nil {
+		<-r.turns
+		return nil, classify(err)
+	}
+	return c, nil
+}
+
+// release keeps a connection for the next reader, or closes it.
+func (r *readers) release(c *conn, usable bool) {
+	if usable {
+		r.idle <- c // there is room: it has a place for each turn
+	} else {
+		_ = c.close()
+	}
+	<-r.turns
+}
+
+// close waits until every connection is back.
+func (r *readers) close() (err error) {
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	for range cap(r.turns) {
+		r.turns <- struct{}{}
+	}
+	for len(r.idle) > 0 {
+		err = errors.Join(err, (<-r.idle).close())
+	}
+	for range cap(r.turns) {
+		<-r.turns
+	}
+	return err
+}
+
+// View implements store.DB: one deferred transaction, whose snapshot is taken
+// by its first statement. The connections are few: a View within a View may
+// wait for itself.
+func (d *db) View(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
+	if err := d.present(); err != nil {
+		return err
+	}
+	readers := d.readers[store.PurposeOf(ctx)]
+	c, err := readers.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	t := &tx{conn: c, time: &txTime{clock: d.clock}, reads: true}
+	usable := false
+	defer func() { readers.release(c, usable) }()
+	if _, err := c.exec("BEGIN"); err != nil {
+		return classify(err)
+	}
+	defer func() { // also when fn panics
+		c.closeRows()
+		c.unwatch()
+		_, err := c.exec("ROLLBACK")
+		usable = err == nil && !broken(t.failed)
+	}()
+	err = fn(ctx, t)
+	if err == nil {
+		err = t.failed
+	}
+	return err
+}

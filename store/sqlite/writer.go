@@ -1,0 +1,163 @@
+package sqlite
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
+
+// outcomeWait is how long a caller that gives up while its call is being written
+// still waits to learn what became of it.
+const outcomeWait = time.Second
+
+// writer is the one connection that writes, and the queue for it. A call that
+// finds it free runs at once, in its caller's goroutine. Other calls wait in order
+// and go into the next transaction together (see serveQueue).
+type writer struct {
+	path string
+
+	mu     sync.Mutex
+	taken  bool    // the connection is in use by a caller or by serveQueue
+	queue  []*call // those who wait for it
+	closed bool
+	idle   chan struct{} // closed when it is given back after closing
+
+	conn    *conn // nil until first used, and after it broke; of the holder
+	version int64 // data_version when the schema was checked last; 0 = never on this connection
+}
+
+// stage is how far a call in the queue has come.
+type stage int
+
+const (
+	waiting  stage = iota
+	running        // its fn is at work
+	written        // its fn is done; the commit is to come
+	answered       // done is closed, or its caller has gone
+)
+
+// call is one Do that found the connection in use.
+type call struct {
+	ctx   context.Context
+	fn    func(ctx context.Context, tx store.Tx) error
+	hot   bool // from Auto
+	err   error
+	done  chan struct{}
+	stage stage
+	since time.Time // when it was first held up by another process
+	alone bool      // not in a group: its caller gets the connection
+	given bool      // and has it
+}
+
+// acquire takes the connection if it is free, and otherwise joins the queue.
+func (w *writer) acquire(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error, hot bool) (*call, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return nil, errClosed
+	}
+	if !w.taken {
+		w.taken = true
+		return nil, nil
+	}
+	c := &call{ctx: ctx, fn: fn, hot: hot, done: make(chan struct{})}
+	w.queue = append(w.queue, c)
+	return c, nil
+}
+
+// wait is the caller's side of the queue. A call that is cancelled before its turn is
+// removed; one that is cancelled later usually still gets its outcome.
+func (w *writer) wait(c *call) error {
+	select {
+	case <-c.done:
+		return c.err
+	case <-c.ctx.Done():
+	}
+	for wait := outcomeWait; !w.withdraw(c, wait < outcomeWait); wait = maxDelay {
+		timer := time.NewTimer(wait)
+		select {
+		case <-c.done:
+			timer.Stop()
+			return c.err
+		case <-timer.C:
+		}
+	}
+	return c.err
+}
+
+// withdraw ends a call whose caller gave up: at any time while it waits, and with
+// unknown also before its commit. Never while its fn is at work, which may change
+// what is the caller's.
+func (w *writer) withdraw(c *call, unknown bool) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case c.stage == answered:
+	case c.stage == waiting:
+		if i := slices.Index(w.queue, c); i >= 0 {
+			w.queue = slices.Delete(w.queue, i, i+1)
+		}
+		c.err = classify(c.ctx.Err())
+	case c.stage == written && unknown:
+		c.err = &pawl.Error{Code: pawl.CodeUnavailable, Message: "the outcome is unknown: the call was given up while it was being written", Err: c.ctx.Err()}
+	default:
+		return false
+	}
+	c.stage = answered
+	return true
+}
+
+// answer gives each caller the outcome of its call, unless it has gone.
+func (w *writer) answer(calls []*call, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range calls {
+		if c.stage == answered {
+			continue
+		}
+		if err != nil {
+			c.err = err
+		}
+		c.stage = answered
+		close(c.done)
+	}
+}
+
+// release gives the connection back: to the calls that wait, if there are any.
+func (d *db) release() {
+	w := &d.writer
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.queue) > 0 {
+		go d.serveQueue()
+		return
+	}
+	w.taken = false
+	if w.closed {
+		close(w.idle)
+	}
+}
+
+// close refuses the calls that wait, and waits for those under way.
+func (w *writer) close() (err error) {
+	w.mu.Lock()
+	w.closed = true
+	left := w.queue
+	w.queue = nil
+	taken := w.taken
+	w.idle = make(chan struct{})
+	w.mu.Unlock()
+	w.answer(left, errClosed)
+	if taken {
+		<-w.idle
+	}
+	if w.conn != nil {
+		err = w.conn.close()
+		w.conn = nil
+	}
+	return err
+}
