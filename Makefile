@@ -1,11 +1,11 @@
-# make [help] lists what there is. Everything but the Go toolchain is brought up
-# by `make test` itself: a throw-away PostgreSQL, RabbitMQ and NATS, and as root
-# on Debian the packages that are missing.
+# make [help] lists the targets. `make test` starts its own PostgreSQL, RabbitMQ and
+# NATS servers and removes them. As root on Debian it installs the missing packages with
+# apt; elsewhere their programs must be installed.
 
 .DEFAULT_GOAL := help
 .PHONY: help build release test check fuzz conformance mcp-clients api-lint api-proxy sdk torture bench bench-short bench-soak demo update
 
-help: ## what there is
+help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## ./pawl, one file without C
@@ -14,54 +14,55 @@ build: ## ./pawl, one file without C
 release: ## dist: archives for five platforms, lists of their modules, checksums; the same commit gives the same bytes
 	go run ./internal/release -out dist
 
-# SQLite is C translated to Go, called by one goroutine at a time: to watch its
-# insides too makes its tests four to eight times as slow.
-UNWATCHED = -gcflags=modernc.org/...='-race=false -d=checkptr=0'
+# SQLite is C translated to Go, and one goroutine at a time calls it. To instrument it too
+# would make its tests four to eight times as slow.
+UNINSTRUMENTED = -gcflags=modernc.org/...='-race=false -d=checkptr=0'
 
 test: ## every test, with the race detector, on SQLite and PostgreSQL
-	go run ./internal/testenv -race $(UNWATCHED) -timeout 1h ./...
+	go run ./internal/testenv -race $(UNINSTRUMENTED) -timeout 1h ./...
 
-check: ## what CI runs: format, vet, staticcheck, house rules, build without C, test
+check: ## what CI runs: format, vet, staticcheck, the repository's rules, builds without C and for other systems, test
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not gofmt'd:"; echo "$$unformatted"; exit 1; }
 	go vet ./...
 	@for m in contrib/*/go.mod examples/*/go.mod; do echo "go vet $${m%/go.mod}" && (cd "$${m%/go.mod}" && go vet ./...) || exit 1; done
 	go tool -modfile=tools.mod staticcheck ./...
 	go test -count=1 ./internal/tidy
 	CGO_ENABLED=0 go build ./...
+	@for os in windows darwin; do echo "GOOS=$$os go build ./cmd/pawl" && CGO_ENABLED=0 GOOS=$$os go build -o /dev/null ./cmd/pawl || exit 1; done
 	$(MAKE) --no-print-directory test
 
 fuzz: ## every fuzz target for 20 s, one after the other; TIME=5m for longer
 	go run ./internal/fuzz -time $(or $(TIME),20s)
 
-api-lint: ## the API's description by the rules of others; brings its own Node
+api-lint: ## lint the OpenAPI description; brings its own Node
 	./server/lint/run
 
-api-proxy: ## api-lint, and every answer to the client's suite held against the description by Prism
+api-proxy: ## api-lint, and check every answer of the client's suite against the description with Prism
 	./server/lint/run proxy
 
 conformance: ## the MCP suite against the MCP layer, both revisions; brings its own Node
 	./mcp/conformance/suite.sh
 
-mcp-clients: ## a work order through two MCP clients that are not ours; brings its own Node
+mcp-clients: ## a task's whole life through two other MCP clients; brings its own Node
 	./mcp/foreign/run
 
 sdk: ## the TypeScript package, and the AI SDK's stock client, against real servers; brings its own Node
 	./sdk/typescript/run
 
-torture: ## the long runs: crashes, frozen workers, races, by the thousand
+torture: ## the long runs: thousands of crashes, frozen workers and races
 	PAWL_TORTURE=1 go run ./internal/testenv -timeout 4h ./...
 
-bench: ## every target beside River, raw SQL and backlite; brings its own PostgreSQL; draws the curves
+bench: ## measure beside River, raw SQL and backlite; brings its own PostgreSQL; draws the curves
 	cd bench && go run .
 
 bench-short: ## the same, smaller, in under 6 minutes; exit 1 on a miss that is not a known one
 	cd bench && go run . -short
 
-bench-soak: ## 1,000 streams of words for an hour on each database: memory stays flat; SOAK=10m for less
+bench-soak: ## 1,000 message streams for an hour on each database: memory must stay flat; SOAK=10m for less
 	cd bench && go run . -only messages -soak $(or $(SOAK),1h)
 
-demo: ## real work with a killed and a frozen worker, proved exact
+demo: ## real work with a killed and a frozen worker; checks that the result is exact
 	go run ./cmd/pawl demo
 
-update: ## write the generated documents and golden files anew
+update: ## rewrite the generated documents and golden files
 	go test . -update && go test ./cmd/pawl/internal/cli -update

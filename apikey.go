@@ -2,32 +2,32 @@ package pawl
 
 import "time"
 
-// AnyNamespace is the namespace of an API key that may name any.
+// AnyNamespace as the namespace of an API key allows every namespace.
 const AnyNamespace = "*"
 
-// KeyRoles are the roles that an API key may hold, after the interfaces of
+// KeyRoles are the roles that an API key may have. Each is named for an interface of
 // Service.
 var KeyRoles = []string{"submitter", "claimer", "approver", "operator", "reader"}
 
-// APIKey says who may call a server: in which namespace, in which roles, and by
-// what name events know him. Of its token nothing is kept but a hash.
+// APIKey is the description of an API key: its namespace, its roles and the actor that
+// events name. The token itself is not stored, only a hash.
 type APIKey struct {
 	ID         string     `json:"id"`
-	Namespace  string     `json:"namespace"` // AnyNamespace: whichever the call names
+	Namespace  string     `json:"namespace"` // AnyNamespace: the one that the call names
 	Name       string     `json:"name"`
 	Roles      []string   `json:"roles"`
-	Payloads   bool       `json:"payloads"`       // reads payloads, whatever its roles
+	Payloads   bool       `json:"payloads"`       // may read payloads, whatever its roles
 	Rate       int        `json:"rate,omitempty"` // calls a second; 0 = the server's default
 	ActorType  string     `json:"actor_type"`
 	ActorID    string     `json:"actor_id"`
-	Refusals   int64      `json:"refusals"` // calls refused for want of a role, a namespace or patience
+	Refusals   int64      `json:"refusals"` // calls refused because of a role, a namespace or a rate
 	CreatedAt  time.Time  `json:"created_at"`
 	ExpiresAt  *time.Time `json:"expires_at,omitempty"`
 	RevokedAt  *time.Time `json:"revoked_at,omitempty"`
-	LastUsedAt *time.Time `json:"last_used_at,omitempty"` // to within half a minute
+	LastUsedAt *time.Time `json:"last_used_at,omitempty"` // accurate to half a minute
 }
 
-// NewAPIKey asks for an API key.
+// NewAPIKey describes an API key to create.
 type NewAPIKey struct {
 	Name      string // who holds it
 	Namespace string // "" = DefaultNamespace
@@ -39,7 +39,7 @@ type NewAPIKey struct {
 	Expires   time.Duration // 0 = never
 }
 
-// APIKeyUse is what a server has seen of a key since it last said.
+// APIKeyUse reports uses of a key since the last report.
 type APIKeyUse struct {
 	ID       string
 	Refusals int64

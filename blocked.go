@@ -2,26 +2,26 @@ package pawl
 
 import "time"
 
-// Blocked says what an item or a task that has not ended waits for while nobody
-// works on it. It is computed when it is read, never stored: see docs/concepts.md.
+// Blocked says what an item or task that no worker holds, and that has not ended, is
+// waiting for. It is computed when it is read, never stored: see docs/concepts.md.
 type Blocked struct {
 	Reason string     `json:"reason"`          // dependency, signal, scheduled, no_worker
-	Detail string     `json:"detail"`          // which one, for people
-	Until  *time.Time `json:"until,omitempty"` // when time alone moves it on
+	Detail string     `json:"detail"`          // what exactly, as text for people
+	Until  *time.Time `json:"until,omitempty"` // when it ends by itself
 }
 
-// The reasons of Blocked.
+// The values of Blocked.Reason.
 const (
-	BlockedByDependency = "dependency" // items that it runs after have not completed
-	BlockedBySignal     = "signal"     // a signal has not been sent
-	BlockedByTime       = "scheduled"  // its run_at, its sleep or its back-off lies ahead
-	BlockedByNoWorker   = "no_worker"  // it is queued, and no live worker takes its type
+	BlockedByDependency = "dependency" // an item in its After has not completed
+	BlockedBySignal     = "signal"     // its signal has not been sent
+	BlockedByTime       = "scheduled"  // its run_at, sleep or back-off is in the future
+	BlockedByNoWorker   = "no_worker"  // it is queued, and no live worker handles its type
 )
 
 // BlockedReasons lists the reasons of Blocked.
 var BlockedReasons = []string{BlockedByDependency, BlockedBySignal, BlockedByTime, BlockedByNoWorker}
 
-// Pending counts what nobody works on, by why: Queued can be claimed now.
+// Pending counts items that no worker holds, by reason. Queued items can be claimed now.
 type Pending struct {
 	Queued    int64 `json:"queued"`
 	Scheduled int64 `json:"scheduled"`

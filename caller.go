@@ -2,16 +2,17 @@ package pawl
 
 import "context"
 
-// DefaultNamespace is where work lives when nobody says otherwise.
+// DefaultNamespace is the namespace of calls that name none.
 const DefaultNamespace = "default"
 
-// Caller is who asks: the namespace he is walled into and the name that events
-// carry. Doors set it from the API key; an embedder sets it with As.
+// Caller is who makes a call: the namespace that it is confined to, and the actor that
+// events name. Servers set it from the API key; programs that embed the engine set it
+// with As.
 type Caller struct {
 	Namespace string // "" = DefaultNamespace
-	ActorType string // "" = by the verb: api creates, worker works, user operates
+	ActorType string // "" = by the verb: api when creating, worker when working, user for an operator
 	ActorID   string
-	Key       string // the API key he calls with: what he claims belongs to it; "" = none
+	Key       string // the id of the API key of the call, which owns the leases it claims; "" = none
 }
 
 type callerKey struct{}
@@ -21,7 +22,7 @@ func As(ctx context.Context, c Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
-// CallerOf is the caller of a context; its namespace is never empty.
+// CallerOf returns the caller of a context. Its namespace is never empty.
 func CallerOf(ctx context.Context) Caller {
 	c, _ := ctx.Value(callerKey{}).(Caller)
 	if c.Namespace == "" {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Checkpoint is one snapshot in its task's sequence: append-only, numbered
-// densely in commit order.
+// Checkpoint is one snapshot of a task: append-only, numbered without gaps in commit
+// order.
 type Checkpoint struct {
 	ID        string          `json:"id"`
 	TaskID    string          `json:"task_id"`
@@ -35,19 +35,19 @@ const (
 	CustomCheckpoint = "custom"
 )
 
-// CheckpointTypes is the closed list. Those of TaskCheckpointTypes may be made
-// for a task without a lease.
+// CheckpointTypes lists all types of checkpoints. Those of TaskCheckpointTypes can be
+// saved for a task without a lease.
 var (
 	CheckpointTypes = []string{IterationStart, IterationEnd, ToolExecuted, LLMResponse, ApprovalPoint, StateTransition, ManualCheckpoint,
 		ErrorBoundary, CustomCheckpoint}
 	TaskCheckpointTypes = []string{ManualCheckpoint, ApprovalPoint, StateTransition, CustomCheckpoint}
 )
 
-// NewCheckpoint is what a checkpoint saves.
+// NewCheckpoint is the content of a checkpoint.
 type NewCheckpoint struct {
 	Type     string          `json:"type"`
-	Name     string          `json:"name,omitempty"`      // names a step: the newest of a name is what a resume gets
-	ArgsHash string          `json:"args_hash,omitempty"` // of the step's arguments
+	Name     string          `json:"name,omitempty"`      // of a step: a resume gets the newest checkpoint of each name
+	ArgsHash string          `json:"args_hash,omitempty"` // hash of the step's arguments
 	Snapshot json.RawMessage `json:"snapshot"`            // any JSON ≤ 1 MiB
 	Metadata json.RawMessage `json:"metadata,omitempty"`
 }
@@ -64,29 +64,29 @@ type TaskCheckpoint struct {
 	NewCheckpoint
 }
 
-// CheckpointRef answers with the id and the number given.
+// CheckpointRef is the id and the number of a saved checkpoint.
 type CheckpointRef struct {
 	ID       string `json:"id"`
 	Sequence int64  `json:"sequence"`
 }
 
-// CheckpointFilter selects checkpoints, in order of their number unless Desc.
+// CheckpointFilter selects checkpoints, oldest first unless Desc.
 type CheckpointFilter struct {
 	TaskID string
 	ItemID string
 	Types  []string
-	Names  []string // of any of these
-	// NamePrefix is how their names begin.
+	Names  []string // with one of these names
+	// NamePrefix selects names that begin with it.
 	NamePrefix string
-	Metadata   map[string]string // members of its metadata: a text, or the JSON of a number, true or false
+	Metadata   map[string]string // metadata members and their values: a text, or the JSON of a number, true or false
 	Desc       bool              // newest first: with Limit 1, the latest of a type
 	Page
 }
 
-// ResumeState is all that the next worker needs to go on. As a page it is a part of
-// it: the first has the newest checkpoints, the error and the open message, and
-// Steps, Parts and Messages follow in this order on as many pages as they need,
-// each signal with its step.
+// ResumeState is all that the next attempt needs to continue. It can be read in pages:
+// the first has the newest checkpoints, the error and the open message; Steps, Parts and
+// Messages follow, in this order, on as many pages as necessary. Each signal is on the
+// page of its step.
 type ResumeState struct {
 	ItemID         string                `json:"item_id"`
 	TaskID         string                `json:"task_id"`
@@ -96,18 +96,18 @@ type ResumeState struct {
 	IterationEnd   *Checkpoint           `json:"iteration_end"`
 	ErrorBoundary  *Checkpoint           `json:"error_boundary"`
 	Steps          map[string]Checkpoint `json:"steps"`           // the newest of each name
-	Signals        map[string]SentSignal `json:"signals"`         // sent ones that a step waits for, under its name; see Awaited
-	Parts          []ItemPart            `json:"parts"`           // the live ones
-	Error          *Failure              `json:"error,omitempty"` // the item's last: why an attempt failed, or its result was sent back
-	OpenMessage    *OpenMessage          `json:"open_message"`    // that the next attempt goes on with
+	Signals        map[string]SentSignal `json:"signals"`         // sent signals that a step waits for, by the step's name; see Awaited
+	Parts          []ItemPart            `json:"parts"`           // the live parts
+	Error          *Failure              `json:"error,omitempty"` // the item's last: why an attempt failed or its result was rejected
+	OpenMessage    *OpenMessage          `json:"open_message"`    // the message that the next attempt continues
 	// all that were said piece by piece, oldest first: an ended one is not to be said again
 	Messages []MessageRef `json:"messages"`
-	Next     string       `json:"next,omitempty"` // the cursor of the next page; "" = this is the last, or the whole
-	Held     bool         `json:"-"`              // by the caller's API key, in process only: it may see payloads
+	Next     string       `json:"next,omitempty"` // cursor of the next page; "" = the last page, or everything
+	Held     bool         `json:"-"`              // held by the caller's API key, which may see the payloads; not sent
 }
 
-// Add puts the next page of the same attempt behind s. What s has already is
-// replaced by what was saved or submitted again since.
+// Add appends the next page of the same attempt to s. It replaces what was saved or
+// submitted again since the earlier pages were read.
 func (s *ResumeState) Add(page ResumeState) {
 	if s.Steps == nil {
 		s.Steps = map[string]Checkpoint{}

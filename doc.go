@@ -1,26 +1,25 @@
-// Package pawl is the language of a durable engine for long, expensive,
-// failure-prone work: its nouns, its verbs and the tables of facts that every
-// other package reads. It does no I/O and starts no goroutine.
+// Package pawl defines the types, the verbs and the tables of facts of a durable work
+// engine. All other packages build on it. It does no I/O and starts no goroutines.
 //
-// A task is what somebody asked for; it has one or more items. A worker claims
-// an item and holds a lease on it; whatever the worker writes carries
-// (worker_id, attempt), the fence, and is refused whole when that claim is no
-// longer the current one. What Pawl promises:
+// A task is a request for work; it has one or more items. A worker claims an item and
+// gets a lease on it. Every write of the worker carries the fence (worker_id, attempt),
+// and is refused if that claim is not the current one any more. What Pawl guarantees:
 //
-//   - At-least-once execution, exactly-once effect on record: a write, its event
+//   - Execution is at least once, and its recorded effect exactly once: a write, its event
 //     and its idempotency record commit together or not at all.
-//   - Nothing accepted is lost: once a call has answered, its effect survives a
-//     killed process and a restarted database.
+//   - Accepted work is not lost: once a call has returned, its effect survives a killed
+//     process and a restarted database.
 //   - Every change of state leaves one event.
-//   - A dead worker's work is claimable again within a second of its lease's end.
-//   - SQLite and PostgreSQL, in process and over HTTP, behave alike.
+//   - The work of a dead worker is claimable again within a second after its lease ends.
+//   - SQLite and PostgreSQL, in process and over HTTP, behave the same.
 //
-// Five tables hold the facts; code, schema, documents and tests read them:
-// the moves of items, tasks and messages (lifecycle.go), Errors, Events and
+// Five tables hold the facts that code, schema, documents and tests read: the moves of
+// items, tasks and messages (lifecycle.go), Errors, Events and Limits in this package,
+// and the routes in package api.
 // Limits here, and the routes in package api.
 //
-// Service, the sum of the roles, is implemented by engine.Engine in process and
-// by client.Client over HTTP. Programs take only the role they need. Every verb
-// takes a batch and answers each call of it on its own; the functions Create,
-// Complete and so on are the single forms.
+// Service is the sum of the roles. engine.Engine implements it in process, client.Client
+// over HTTP. A program should take only the role that it needs. Every verb takes a batch
+// and returns one result for each call; Create, Complete and the other functions are the
+// forms for a single call.
 package pawl

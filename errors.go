@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Code names a kind of error. The code is what programs match on; it is the
-// same in process, over HTTP and over MCP.
+// Code is the kind of an error. Programs match on it; it is the same in process, over
+// HTTP and over MCP.
 type Code string
 
 // The codes.
@@ -36,11 +36,11 @@ type ErrorInfo struct {
 	Code      Code
 	HTTP      int
 	Exit      int  // exit code of the command line
-	Retryable bool // the same call may succeed later, unchanged
+	Retryable bool // the same call may succeed later
 	Means     string
 }
 
-// Errors is the closed list of errors, in order of HTTP status.
+// Errors lists all errors, in order of HTTP status.
 var Errors = []ErrorInfo{
 	{CodeInvalid, 400, 2, false, "The request is not well-formed; `errors` names each field by JSON Pointer."},
 	{CodeUnauthenticated, 401, 5, false, "No key, or one that is unknown, expired or revoked."},
@@ -64,7 +64,7 @@ var Errors = []ErrorInfo{
 			"its idempotency key."},
 }
 
-// Info is the code's row in Errors; an unknown code reads as internal.
+// Info returns the code's row in Errors; the row of internal for an unknown code.
 func (c Code) Info() ErrorInfo {
 	for _, e := range Errors {
 		if e.Code == c {
@@ -77,37 +77,36 @@ func (c Code) Info() ErrorInfo {
 // Reasons of lease_lost.
 const (
 	ReasonTaken    = "taken"    // a later claim exists, or another worker made this one
-	ReasonExpired  = "expired"  // it ran out by the database's clock, swept or not
-	ReasonReleased = "released" // it was given back, or suspended
+	ReasonExpired  = "expired"  // the lease ran out by the database's clock, swept or not
+	ReasonReleased = "released" // the item was released or suspended
 )
 
-// Field is one refused field: a JSON Pointer into the request and what is wrong
-// with the value there.
+// Field is one invalid field: a JSON Pointer into the request, and what is wrong there.
 type Field struct {
 	Pointer string `json:"pointer"`
 	Message string `json:"message"`
 }
 
-// Error is the one error type. Match it with errors.Is and the sentinels below,
-// which compare codes; read its members with errors.As.
+// Error is the error type of all packages. Match it with errors.Is and the variables
+// below, which compare codes; read its members with errors.As.
 type Error struct {
 	Code       Code
 	Op         string        // the operation that failed, e.g. "complete"
-	Message    string        // one sentence for people; never driver text
-	Fields     []Field       // invalid: what is wrong where
+	Message    string        // one sentence for people; never the text of a driver
+	Fields     []Field       // invalid: the invalid fields
 	State      string        // conflict, lease_lost: the state found
-	Allowed    []string      // conflict about a state: the verbs it allows, never nil
-	Holder     string        // lease_lost: who claimed last
+	Allowed    []string      // conflict about a state: the verbs that it allows, never nil
+	Holder     string        // lease_lost: the worker of the latest claim
 	Attempt    int           // lease_lost: the latest attempt
 	Reason     string        // lease_lost: taken, expired, released; conflict of a feed's cursor: epoch
-	Expected   *int64        // conflict of an append: the offset that the next chunk has
+	Expected   *int64        // conflict of an append: the offset of the next chunk
 	Restart    *FeedPosition // conflict with reason epoch: the position to restart from
-	RetryAfter time.Duration // limit, unavailable, key_in_flight: when to try again; 0 = not known
+	RetryAfter time.Duration // limit, unavailable, key_in_flight: when to try again; 0 = unknown
 	Err        error         // the cause, for logs; never sent
 }
 
-// Sentinels for errors.Is. ErrLeaseTaken and ErrLeaseExpired
-// both match ErrLeaseLost too.
+// Errors to match with errors.Is. ErrLeaseTaken and ErrLeaseExpired match ErrLeaseLost
+// too.
 var (
 	ErrInvalid         = &Error{Code: CodeInvalid}
 	ErrUnauthenticated = &Error{Code: CodeUnauthenticated}
@@ -126,18 +125,18 @@ var (
 	ErrInternal        = &Error{Code: CodeInternal}
 )
 
-// ErrNoSession is returned by Step, Progress and the like when the context does
-// not come from a worker.
-var ErrNoSession = errors.New("pawl: this context belongs to no worker's handler")
+// ErrNoSession is returned by Step, Progress and the like if the context is not that of
+// a worker's handler.
+var ErrNoSession = errors.New("pawl: this context is not that of a worker's handler")
 
-// ErrTimeout is what WaitForAtMost returns when the signal did not come in time.
+// ErrTimeout is returned by WaitForAtMost if the signal did not arrive in time.
 var ErrTimeout = errors.New("pawl: the signal did not come in time")
 
-// ErrSuspended is what Sleep and WaitFor return when the item has been put to rest; the
-// handler returns it as it is, and a later attempt goes on from there.
+// ErrSuspended is returned by Sleep and WaitFor when the item was suspended. The handler
+// returns it unchanged, and a later attempt continues.
 var ErrSuspended = errors.New("pawl: suspended; the item goes on later")
 
-// Error reads "op: message (code)".
+// Error returns "op: message (code)".
 func (e *Error) Error() string {
 	var b strings.Builder
 	if e.Op != "" {
@@ -155,16 +154,16 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Is matches by code, and by reason where the target has one.
+// Is compares the code, and the reason if the target has one.
 func (e *Error) Is(target error) bool {
 	t, ok := target.(*Error)
 	return ok && t.Code == e.Code && (t.Reason == "" || t.Reason == e.Reason)
 }
 
-// CodeOf is the code of an error: "" for nil, internal for one that is not ours.
+// CodeOf returns the code of an error: "" for nil, internal for other types of errors.
 func CodeOf(err error) Code {
 	if err == nil {
 		return ""
@@ -176,12 +175,12 @@ func CodeOf(err error) Code {
 	return CodeInternal
 }
 
-// Invalid makes an invalid error for one field.
+// Invalid returns an invalid error for one field.
 func Invalid(pointer, format string, args ...any) *Error {
 	return &Error{Code: CodeInvalid, Fields: []Field{{pointer, fmt.Sprintf(format, args...)}}}
 }
 
-// FieldsOf is what an invalid error says of each field; nil for other errors.
+// FieldsOf returns the invalid fields of an error; nil if it names none.
 func FieldsOf(err error) []Field {
 	var e *Error
 	if errors.As(err, &e) {
@@ -190,12 +189,12 @@ func FieldsOf(err error) []Field {
 	return nil
 }
 
-// NotFound makes a not_found error for a noun and its id.
+// NotFound returns a not_found error for a noun and its id.
 func NotFound(noun, id string) *Error {
 	return &Error{Code: CodeNotFound, Message: "no " + noun + " " + id}
 }
 
-// permanentError and retryAfterError are how a handler steers its retry.
+// permanentError and retryAfterError mark how an error of a handler is retried.
 type permanentError struct{ error }
 
 func (e permanentError) Unwrap() error { return e.error }
@@ -207,16 +206,16 @@ type retryAfterError struct {
 
 func (e retryAfterError) Unwrap() error { return e.error }
 
-// Permanent marks an error of a handler as final: the item fails at once,
-// whatever is left of its budget.
+// Permanent marks a handler's error as final: the item fails at once, whatever is left
+// of its failure budget.
 func Permanent(err error) error { return permanentError{err} }
 
-// RetryAfter marks an error of a handler with the delay before the next
-// attempt, in place of the policy's back-off. It counts against the budget.
+// RetryAfter marks a handler's error with the delay before the next attempt, instead of
+// the back-off. The failure is counted.
 func RetryAfter(d time.Duration, err error) error { return retryAfterError{err, d} }
 
-// RetryOf reads what Permanent and RetryAfter marked: whether the item may be
-// retried, and after how long (nil: by policy).
+// RetryOf reads the marks of Permanent and RetryAfter: whether the item may be retried,
+// and after which delay (nil: the back-off).
 func RetryOf(err error) (retryable bool, after *time.Duration) {
 	var p permanentError
 	if errors.As(err, &p) {

@@ -5,25 +5,25 @@ import (
 	"time"
 )
 
-// Event is one row of the record: who changed what, from where to where, when
-// and why. It is written in the transaction of its change and never changed.
+// Event is one row of the event log: who changed what, from which state to which, when
+// and why. It is written in the transaction of its change and never modified.
 type Event struct {
-	ID        string          `json:"id"`                 // evt_ + the row's number
-	Position  int64           `json:"position,omitempty"` // its place in the feed; only where it was read from there
-	Epoch     int64           `json:"epoch,omitempty"`    // in which it got its position; see FeedPosition
+	ID        string          `json:"id"`                 // evt_ and the event's number
+	Position  int64           `json:"position,omitempty"` // its position in the feed; 0 if it was not read from the feed
+	Epoch     int64           `json:"epoch,omitempty"`    // the epoch of its position; see FeedPosition
 	Namespace string          `json:"namespace"`
 	TaskID    string          `json:"task_id"`
 	TaskType  string          `json:"task_type,omitempty"`
 	ItemID    string          `json:"item_id,omitempty"`
 	Attempt   int             `json:"attempt,omitempty"`
 	Event     string          `json:"event"`
-	FromState string          `json:"from_state,omitempty"` // the item's, or the task's when item_id is absent
+	FromState string          `json:"from_state,omitempty"` // of the item, or of the task if item_id is absent
 	ToState   string          `json:"to_state,omitempty"`
-	TaskFrom  string          `json:"task_from,omitempty"` // the task's change that the item's caused
+	TaskFrom  string          `json:"task_from,omitempty"` // the change of the task that the item's change caused
 	TaskTo    string          `json:"task_to,omitempty"`
 	ActorType string          `json:"actor_type"` // user, agent, worker, system, api
 	ActorID   string          `json:"actor_id,omitempty"`
-	KeyID     string          `json:"key_id,omitempty"` // the API key that caused it; absent: none
+	KeyID     string          `json:"key_id,omitempty"` // the API key of the call; absent = none
 	Message   string          `json:"message,omitempty"`
 	Data      json.RawMessage `json:"data,omitempty"`
 	Diff      json.RawMessage `json:"diff,omitempty"`
@@ -33,11 +33,11 @@ type Event struct {
 // EventInfo is one row of Events.
 type EventInfo struct {
 	Name  string
-	State bool   // it records a change of state; the others leave the states empty
-	Means string // also the event's message when the writer gives none
+	State bool   // it records a change of state; the other events leave the states empty
+	Means string // also the message of an event that is written without one
 }
 
-// Events is the closed list of events (docs/contract.md §7).
+// Events lists all events (docs/contract.md §7).
 var Events = []EventInfo{
 	{"proposed", true, "Task proposed"},
 	{"planned", true, "Work item planned"},
@@ -84,21 +84,21 @@ const (
 	ActorAPI    = "api"
 )
 
-// ActorTypes are all there are.
+// ActorTypes lists all actor types.
 var ActorTypes = []string{ActorUser, ActorAgent, ActorWorker, ActorSystem, ActorAPI}
 
-// FeedEnd as EventFilter.After is the newest position there is.
+// FeedEnd as EventFilter.After stands for the newest position.
 const FeedEnd int64 = -1
 
-// EventFilter selects events. The zero value is the newest 100 of the namespace.
+// EventFilter selects events. The zero value selects the newest 100 of the namespace.
 type EventFilter struct {
-	// After asks for feed order: events with a position above this one, oldest
-	// first; 0 = all, FeedEnd = those to come. Nil = by number, newest first or
-	// Asc. Per task the feed's order is the order of commit; a number may come to
-	// light after a higher one. A page of it may be short, or empty, before the last.
+	// After selects feed order: events with a position above this one, oldest first; 0 =
+	// all, FeedEnd = only future ones. The feed has each task's events in commit order.
+	// Its pages may be short, or empty, before the last. Nil = by event number, newest
+	// first unless Asc; a number can become visible after a higher one.
 	After *int64
-	// Epoch is the epoch of After, and counts only where that is above 0. An older
-	// one than the feed's is a conflict with reason epoch; see RestartOf.
+	// Epoch is the epoch of After; it is ignored unless After is above 0. An epoch older
+	// than the feed's is a conflict with reason epoch; see RestartOf.
 	Epoch  int64
 	TaskID string
 	ItemID string

@@ -7,8 +7,8 @@ import (
 	"encoding/json"
 )
 
-// HashOf is the SHA-256 of a value's canonical JSON, in hex: members sorted,
-// white space gone, numbers as written (2^53+1 and 2^53 stay different).
+// HashOf returns the SHA-256, in hex, of a value's canonical JSON: members sorted, no
+// white space, numbers as written (2^53+1 and 2^53 stay different).
 func HashOf(v any) (string, error) {
 	raw, ok := v.(json.RawMessage)
 	if !ok {
@@ -24,7 +24,7 @@ func HashOf(v any) (string, error) {
 	if err := dec.Decode(&tree); err != nil {
 		return "", Invalid("", "is not JSON: %v", err)
 	}
-	canonical, err := json.Marshal(tree) // maps are written with sorted keys, Numbers as they are
+	canonical, err := json.Marshal(tree) // maps are written with sorted keys, numbers as they are
 	if err != nil {
 		return "", err
 	}

@@ -6,52 +6,53 @@ import (
 	"time"
 )
 
-// Hooks are the rules of a type that only Go can say. They belong to a process
-// and are not stored: every process that creates, finalizes, approves or
-// applies tasks of the type needs those its definition calls for, and answers
-// unavailable without them. They may be called by many goroutines at once, and
-// more than once for the same thing. A hook that panics has failed.
+// Hooks are the rules of a type that are written in Go. They belong to a process and are
+// not stored. Every process that creates, finalizes, approves or applies tasks of the
+// type needs the hooks that its definition names; without them the call is unavailable.
+// Hooks may be called concurrently, and more than once for the same thing. A hook that
+// panics has failed.
 type Hooks struct {
-	// Plan makes the items of a task whose type plans by go. It runs before the
-	// task's transaction; an *Error of code invalid reaches the caller as it is.
+	// Plan returns the items of a task whose type has plan mode go. It runs before the
+	// task's transaction. An *Error of code invalid is returned to the caller unchanged.
 	Plan func(ctx context.Context, t NewTask) ([]NewItem, error)
 
-	// Assemble makes an item's result from its live parts, by key and seq, where
-	// the type assembles by go.
+	// Assemble returns an item's result from its live parts, ordered by key and seq, if
+	// the type has assembly mode go.
 	Assemble func(ctx context.Context, item Item, parts []ItemPart) (json.RawMessage, error)
 
-	// Check looks at all results of a task together once all are submitted. A
-	// task that does not pass is not ready for approval; its complaints are kept.
+	// Check examines all results of a task together, once all are submitted. A task with
+	// complaints is not ready for approval; the complaints are stored.
 	Check func(ctx context.Context, t Task, items []Item) ([]Complaint, error)
 
-	// AutoApprove decides about tasks whose type approves by auto. False leaves
-	// the task to somebody.
+	// AutoApprove decides about tasks whose type has approval mode auto. False leaves
+	// the decision to an approver.
 	AutoApprove func(ctx context.Context, t Task, items []Item) (bool, error)
 
-	// Apply makes an approved task take effect, where the type applies by go.
+	// Apply makes an approved task take effect, if the type has apply mode go.
 	Apply func(ctx context.Context, a Application) (Applied, error)
-	// BeforeApply may refuse, with an error; AfterApply is told when it is done.
+	// BeforeApply may refuse by returning an error; AfterApply is called when it is
+	// done.
 	BeforeApply func(ctx context.Context, a Application) error
 	AfterApply  func(ctx context.Context, t Task, done Applied)
 }
 
-// Application is what a hook is to apply.
+// Application is the input of the apply hooks.
 type Application struct {
 	Task  Task
 	Items []Item // accepted, with their results
-	// Tx is the transaction of the change: a pgx.Tx on PostgreSQL, nil elsewhere.
-	// What is written in it is there exactly when the task is applied.
+	// Tx is the transaction of the change: a pgx.Tx on PostgreSQL, nil on SQLite. What
+	// is written in it is committed only if the task is applied.
 	Tx any
 }
 
-// Applied is what applying came to.
+// Applied is the result of applying.
 type Applied struct {
-	Result json.RawMessage `json:"result,omitempty"` // becomes the task's result; nil = its items' results
+	Result json.RawMessage `json:"result,omitempty"` // becomes the task's result; nil = the results of its items
 	Diff   *Diff           `json:"diff,omitempty"`   // kept on the event
 }
 
-// Diff says what applying changed. Operations that are left out are worked out from
-// Before and After, and Counts, how many there are of each kind, from Operations.
+// Diff says what applying changed. If Operations is absent it is computed from Before
+// and After, and Counts, the number of operations of each kind, from Operations.
 type Diff struct {
 	Summary    string           `json:"summary,omitempty"`
 	Before     json.RawMessage  `json:"before,omitempty"`
@@ -60,8 +61,7 @@ type Diff struct {
 	Counts     map[string]int64 `json:"counts,omitempty"`
 }
 
-// Complaint is one reason why work was not taken: of a check, or of somebody
-// who rejects.
+// Complaint is one reason why work was rejected, by a check or by an approver.
 type Complaint struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
@@ -84,5 +84,5 @@ type ItemPart struct {
 	Attempt      int             `json:"attempt"`
 	CreatedAt    time.Time       `json:"created_at"`
 	UpdatedAt    time.Time       `json:"updated_at"`
-	SupersededAt *time.Time      `json:"superseded_at,omitempty"` // a later part took its place
+	SupersededAt *time.Time      `json:"superseded_at,omitempty"` // when a later part replaced it
 }

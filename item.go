@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Item is one unit of work, leased by one worker at a time. What a lease knew
-// stays readable after it: LastWorkerID, Attempt, Failures, StartedAt, Error.
+// Item is one unit of work, leased by one worker at a time. After a lease these fields
+// keep its data: LastWorkerID, Attempt, Failures, StartedAt, Error.
 type Item struct {
 	ID              string          `json:"id"`
 	TaskID          string          `json:"task_id"`
@@ -17,11 +17,11 @@ type Item struct {
 	Key             string          `json:"key,omitempty"`
 	Position        int             `json:"position"`
 	State           ItemState       `json:"state"`
-	Status          Status          `json:"status"` // expired while a lease has run out and is not swept
+	Status          Status          `json:"status"` // expired: the lease has run out and is not swept yet
 	Stage           string          `json:"stage"`
 	Progress        int             `json:"progress"`
 	Priority        int             `json:"priority"`
-	Attempt         int             `json:"attempt"`  // claims so far: the fence
+	Attempt         int             `json:"attempt"`  // number of claims; part of the fence
 	Failures        int             `json:"failures"` // counted against MaxAttempts
 	MaxAttempts     int             `json:"max_attempts"`
 	Rework          int             `json:"rework,omitempty"`
@@ -37,32 +37,32 @@ type Item struct {
 	PartsRequired   json.RawMessage `json:"parts_required,omitempty"`
 	// of one item read by itself: by key, the status and number of its live parts
 	PartsState  json.RawMessage `json:"parts_state,omitempty"`
-	Error       *Failure        `json:"error,omitempty"` // the last one, in every state
+	Error       *Failure        `json:"error,omitempty"` // the last error, in every state
 	After       []string        `json:"after,omitempty"`
-	RunAt       *time.Time      `json:"run_at,omitempty"` // scheduled: when it becomes due; waiting: until when
-	BlockedBy   *Blocked        `json:"blocked_by"`       // what it waits for, where nobody works on it
+	RunAt       *time.Time      `json:"run_at,omitempty"` // scheduled: when it becomes due; waiting: when the wait ends
+	BlockedBy   *Blocked        `json:"blocked_by"`       // what it waits for, if no worker holds it
 	CreatedAt   time.Time       `json:"created_at"`
 	StartedAt   *time.Time      `json:"started_at,omitempty"` // first claim
 	AcceptedAt  *time.Time      `json:"accepted_at,omitempty"`
-	CompletedAt *time.Time      `json:"completed_at,omitempty"` // set at ends and at failed, cleared by retry
-	UpdatedAt   time.Time       `json:"updated_at"`             // newest change, heartbeats too
+	CompletedAt *time.Time      `json:"completed_at,omitempty"` // set by final states and by failed, cleared by a retry
+	UpdatedAt   time.Time       `json:"updated_at"`             // of the last change, heartbeats included
 }
 
-// Kinds of items. Plan and apply items are claimed only by name.
+// The kinds of items. Plan and apply items are claimed only by naming their type.
 const (
 	KindWork  = "work"
 	KindPlan  = "plan"
 	KindApply = "apply"
 )
 
-// Failure is why an item or task failed. As JSON it is read from a string too.
+// Failure is why an item or task failed. A plain JSON string is read as its message.
 type Failure struct {
 	Code    string          `json:"code,omitempty"`
 	Message string          `json:"message"`
 	Detail  json.RawMessage `json:"detail,omitempty"`
 }
 
-// UnmarshalJSON reads the object or a plain string.
+// UnmarshalJSON reads an object or a plain string.
 func (f *Failure) UnmarshalJSON(b []byte) error {
 	if len(b) > 0 && b[0] == '"' {
 		*f = Failure{}
@@ -72,29 +72,29 @@ func (f *Failure) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*plain)(f))
 }
 
-// Fence names a claim: every write by a worker carries one, and is refused whole
-// unless it is the item's current claim by the database's clock.
+// Fence identifies a claim. Every write of a worker carries it, and is refused if it is
+// not the item's current claim by the database's clock.
 type Fence struct {
 	ItemID   string `json:"id"`
 	WorkerID string `json:"worker_id"`
 	Attempt  int    `json:"attempt"`
 }
 
-// ClaimRequest asks for items to work on: highest priority first, then what was
-// handed back before what is fresh, then oldest.
+// ClaimRequest asks for items to work on: highest priority first; within a priority,
+// items that were given back before new ones, then the oldest first.
 type ClaimRequest struct {
 	WorkerID     string      `json:"worker_id"`
-	Types        []string    `json:"types,omitempty"` // empty = any kind of work
+	Types        []string    `json:"types,omitempty"` // empty = any type of work
 	TaskID       string      `json:"task_id,omitempty"`
 	ItemID       string      `json:"item_id,omitempty"`
 	Limit        int         `json:"limit,omitempty"`         // 1…1000; 0 = 1
 	LeaseSeconds int         `json:"lease_seconds,omitempty"` // 1…86400; 0 = 300
-	WaitSeconds  int         `json:"wait_seconds,omitempty"`  // 0…60: wait for work that long
-	Prefetch     bool        `json:"prefetch,omitempty"`      // taken ahead: expires uncounted if never started
-	Provenance   *Provenance `json:"provenance,omitempty"`    // of who claims
+	WaitSeconds  int         `json:"wait_seconds,omitempty"`  // 0…60: how long to wait for work
+	Prefetch     bool        `json:"prefetch,omitempty"`      // claimed ahead; an expiry is not counted if the item was never started
+	Provenance   *Provenance `json:"provenance,omitempty"`    // of the claimer
 }
 
-// Lease is one claimed item: what to do and until when it is ours.
+// Lease is one claimed item: its input, and until when the worker holds it.
 type Lease struct {
 	ID             string          `json:"id"`
 	TaskID         string          `json:"task_id"`
@@ -109,24 +109,24 @@ type Lease struct {
 	LeaseExpiresAt time.Time       `json:"lease_expires_at"`
 	ServerTime     time.Time       `json:"server_time"` // the database's clock at the claim
 	WorkerID       string          `json:"worker_id"`
-	OpenMessage    *OpenMessage    `json:"open_message,omitempty"` // that an earlier attempt, or the task's maker, has begun
-	// id of its message that was stopped, when none is open: it is not to be said again
+	OpenMessage    *OpenMessage    `json:"open_message,omitempty"` // of an earlier attempt, or created with the task
+	// the id of its message that was stopped, if none is open: do not write it again
 	Stopped []string    `json:"stopped,omitempty"`
-	Token   string      `json:"token"`             // shows a service of yours that the item is being worked on: see TaskToken
-	Error   *Failure    `json:"error,omitempty"`   // the item's last one: what to do otherwise
-	Reasons []Complaint `json:"reasons,omitempty"` // why the item was sent back for rework, the last time it was
+	Token   string      `json:"token"`             // proves to other services that the item is being worked on: see TaskToken
+	Error   *Failure    `json:"error,omitempty"`   // the item's last error
+	Reasons []Complaint `json:"reasons,omitempty"` // why the item was sent back for rework, the last time
 }
 
-// Fence names this claim.
+// Fence returns the fence of this claim.
 func (l Lease) Fence() Fence { return Fence{l.ID, l.WorkerID, l.Attempt} }
 
-// HeartbeatCall extends a lease; LeaseSeconds 0 = the claim's.
+// HeartbeatCall extends a lease; LeaseSeconds 0 = the length of the claim.
 type HeartbeatCall struct {
 	Fence
 	LeaseSeconds int `json:"lease_seconds,omitempty"`
 }
 
-// Beat answers a heartbeat. Cancelled says that the item was cancelled: stop.
+// Beat is the answer to a heartbeat. If Cancelled is set the item was cancelled: stop.
 type Beat struct {
 	LeaseExpiresAt time.Time `json:"lease_expires_at,omitzero"`
 	LeaseSeconds   int       `json:"lease_seconds,omitempty"`
@@ -135,21 +135,21 @@ type Beat struct {
 	Stopped        []string  `json:"stopped"` // ids of the item's messages that were stopped
 }
 
-// ProgressCall reports how far an item is. Nil Progress and nil Stage leave what is.
+// ProgressCall reports how far an item is. A nil Progress or Stage stays as it was.
 type ProgressCall struct {
 	Fence
 	Progress *int    `json:"progress,omitempty"` // 0…100; below 100 until completed
 	Stage    *string `json:"stage,omitempty"`
 }
 
-// CompleteCall hands in an item's result and ends it.
+// CompleteCall ends an item with its result.
 type CompleteCall struct {
 	Fence
 	Result     json.RawMessage `json:"result,omitempty"` // nil = null
 	Provenance *Provenance     `json:"provenance,omitempty"`
 }
 
-// FailCall says that an attempt failed.
+// FailCall reports that an attempt failed.
 type FailCall struct {
 	Fence
 	Error        Failure     `json:"error"`
@@ -158,12 +158,12 @@ type FailCall struct {
 	Provenance   *Provenance `json:"provenance,omitempty"`
 }
 
-// ReleaseCall gives an item back, uncounted.
+// ReleaseCall gives an item back; the attempt is not counted as a failure.
 type ReleaseCall struct {
 	Fence
 }
 
-// SuspendCall gives the lease up until a time or a signal.
+// SuspendCall gives the lease up until a time or a signal; at least one is required.
 type SuspendCall struct {
 	Fence
 	Until  *time.Time `json:"until,omitempty"`
@@ -171,14 +171,14 @@ type SuspendCall struct {
 	Key    string     `json:"key,omitempty"` // of the signal
 }
 
-// Moved answers a worker's verb: where the item is now.
+// Moved is the answer to a worker's verb: the item's new state.
 type Moved struct {
 	ID       string     `json:"id"`
 	TaskID   string     `json:"task_id"`
 	State    ItemState  `json:"state"`
 	Attempt  int        `json:"attempt"`
 	Failures int        `json:"failures"`
-	RunAt    *time.Time `json:"run_at,omitempty"` // scheduled, waiting: when it goes on
+	RunAt    *time.Time `json:"run_at,omitempty"` // scheduled, waiting: when it continues
 	// Item is the whole item as the verb left it, if the context asks for it (WithItem)
 	// and the service runs in this process; else nil.
 	Item *Item `json:"-"`
@@ -186,16 +186,16 @@ type Moved struct {
 
 type wantsItem struct{}
 
-// WithItem returns a context in which verbs that move an item answer with the item too,
-// in Moved.Item. The statement that moves it reads its input then: for single calls.
+// WithItem returns a context in which verbs that change an item return it in Moved.Item.
+// Their statement then reads the item's input too, so use it for single calls.
 func WithItem(ctx context.Context) context.Context {
 	return context.WithValue(ctx, wantsItem{}, true)
 }
 
-// WantsItem says that ctx is one of WithItem.
+// WantsItem reports whether ctx comes from WithItem.
 func WantsItem(ctx context.Context) bool { return ctx.Value(wantsItem{}) != nil }
 
-// ItemOf is the item of an answer; where the answer does not carry it, it is read.
+// ItemOf returns the item of an answer. It reads the item if the answer does not have it.
 func ItemOf(ctx context.Context, s ItemReader, m Moved) (Item, error) {
 	if m.Item != nil {
 		return *m.Item, nil
@@ -203,11 +203,11 @@ func ItemOf(ctx context.Context, s ItemReader, m Moved) (Item, error) {
 	return s.GetItem(ctx, m.ID)
 }
 
-// RevokeCall ends the lease of an item, whoever holds it.
+// RevokeCall ends the lease of an item, whichever worker holds it.
 type RevokeCall struct {
 	ItemID  string `json:"id"`
-	Attempt int    `json:"attempt,omitempty"` // only this attempt's; 0 = whichever holds it
-	Reason  string `json:"reason,omitempty"`  // for the record
+	Attempt int    `json:"attempt,omitempty"` // only the lease of this attempt; 0 = the current one
+	Reason  string `json:"reason,omitempty"`  // kept on the event
 }
 
 // ItemFilter selects items, oldest first unless Desc.
@@ -216,11 +216,11 @@ type ItemFilter struct {
 	TaskID   string
 	Types    []string
 	States   []ItemState
-	Statuses []Status // StatusExpired too
-	WorkerID string   // the holder or the last one
+	Statuses []Status // also StatusExpired
+	WorkerID string   // the holder or the last holder
 	Desc     bool
-	// Fields are the members that are wanted; nil = all. Large ones that are not,
-	// input, result and assembled_result, are not read.
+	// Fields are the members to read; nil = all. input, result and assembled_result are
+	// not read from the database unless they are listed.
 	Fields []string
 	Page
 }

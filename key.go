@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-// Key is an idempotency key: (namespace, scope, key) and the hash of its
-// request lead to the first answer.
+// Key is an idempotency key: (namespace, scope, key) and the hash of its request
+// identify the stored answer.
 type Key struct {
 	Scope       string          `json:"scope"`
-	Key         string          `json:"key,omitempty"` // as asked for; only its hash is stored
+	Key         string          `json:"key,omitempty"` // as the caller sent it; only its hash is stored
 	RequestHash string          `json:"request_hash,omitempty"`
 	Status      string          `json:"status"`             // pending, completed, failed
-	Response    json.RawMessage `json:"response,omitempty"` // the answer, or the error of a failed one
+	Response    json.RawMessage `json:"response,omitempty"` // the answer, or the error of a failed call
 	TaskID      string          `json:"task_id,omitempty"`
 	ItemID      string          `json:"item_id,omitempty"`
 	CreatedAt   time.Time       `json:"created_at"`
 	CompletedAt *time.Time      `json:"completed_at,omitempty"`
 	ExpiresAt   *time.Time      `json:"expires_at,omitempty"`
-	LockedUntil *time.Time      `json:"locked_until,omitempty"` // pending: after it, another may take over
+	LockedUntil *time.Time      `json:"locked_until,omitempty"` // pending: when another caller may take over
 }
 
 // Statuses of a key.
@@ -32,32 +32,32 @@ const (
 	KeyFailed    = "failed"
 )
 
-// KeyBegin opens a key. The answer says whether to run (Run) or that the first
-// answer stands (Key.Response). Another request's key: ErrKeyReused; one under
-// way: ErrKeyInFlight with RetryAfter.
+// KeyBegin opens a key. The answer says whether to run, or has the stored answer in
+// Key.Response. A key of another request is ErrKeyReused. A key whose call is in flight
+// is ErrKeyInFlight with RetryAfter.
 type KeyBegin struct {
 	Scope       string `json:"scope,omitempty"`
 	Key         string `json:"key"`
 	RequestHash string `json:"request_hash"`
 	TaskID      string `json:"task_id,omitempty"`
 	ItemID      string `json:"item_id,omitempty"`
-	TTLSeconds  int64  `json:"ttl_seconds,omitempty"`  // 0 = 24 h; −1 = for ever
+	TTLSeconds  int64  `json:"ttl_seconds,omitempty"`  // 0 = 24 h; −1 = never expires
 	LockSeconds int    `json:"lock_seconds,omitempty"` // 0 = 60
 }
 
-// KeyBegun answers a begin. Run means: the caller now holds the key, token in
-// hand, and is to run and then complete or fail it.
+// KeyBegun is the answer to KeyBegin. If Run is set the caller holds the key by Token:
+// it runs the call, and then completes or fails the key.
 type KeyBegun struct {
 	Run   bool   `json:"run"`
-	Token string `json:"token,omitempty"` // fences this run: a taken-over holder's answer is refused
+	Token string `json:"token,omitempty"` // fences this run: after another caller took over, it is refused
 	Key   Key    `json:"key"`
-	// LockSeconds is how long the run holds the key without a renewal.
+	// LockSeconds is how long the run holds the key without renewing it.
 	LockSeconds int `json:"lock_seconds,omitempty"`
 }
 
-// KeyRenew makes the lease of a run begin anew. Another may take the key over
-// when the lease has ended; until one does, it can still be renewed. A key does
-// not expire before its lease ends.
+// KeyRenew renews the lease of a run. Another caller may take the key over when the
+// lease has ended; until then, it can still be renewed. A key does not expire before its
+// lease ends.
 type KeyRenew struct {
 	Scope       string `json:"scope,omitempty"`
 	Key         string `json:"key"`
@@ -65,7 +65,7 @@ type KeyRenew struct {
 	LockSeconds int    `json:"lock_seconds,omitempty"` // from now; 0 = 60
 }
 
-// KeyDone ends a run: with the answer, or with the error of a failed one.
+// KeyDone ends a run, with the answer or with the error.
 type KeyDone struct {
 	Scope    string          `json:"scope,omitempty"`
 	Key      string          `json:"key"`
@@ -73,7 +73,7 @@ type KeyDone struct {
 	Response json.RawMessage `json:"response"`
 }
 
-// KeyName names a key.
+// KeyName identifies a key.
 type KeyName struct {
 	Scope string `json:"scope,omitempty"`
 	Key   string `json:"key"`
@@ -87,33 +87,34 @@ type KeyFilter struct {
 	Page
 }
 
-// Idempotent carries whole calls out once for their key, as engine.Engine does. A
-// service that does not implement it is offered to callers without such keys.
+// Idempotent executes whole calls once for their key; *engine.Engine implements it. A
+// service without it cannot take idempotency keys for whole calls.
 type Idempotent interface {
-	// Idempotent runs a call and keeps its answer in one transaction.
+	// Idempotent runs a call and stores its answer in one transaction.
 	Idempotent(ctx context.Context, k KeyBegin, run func(context.Context, Service) (*Answer, error)) (answer Answer, replayed bool, err error)
-	// IdempotentSteps does so for a call that runs in several transactions.
-	IdempotentSteps(ctx context.Context, k KeyBegin, run func(context.Context, Service) (*Answer, error)) (answer Answer, replayed bool, err error)
+	// IdempotentSteps does the same for a call that needs several transactions.
+	IdempotentSteps(ctx context.Context, k KeyBegin, run func(context.Context, Service) (*Answer, error)) (answer Answer, replayed bool,
+		err error)
 }
 
-// Answer is what a whole call was answered, as a door sent it; it is kept under
-// the call's idempotency key and given again byte for byte.
+// Answer is a whole stored answer. It is kept under the call's idempotency key and
+// returned again byte for byte.
 type Answer struct {
-	Code     int    // HTTP's, whatever the door
-	Type     string // the media type of Body; "" = there is none
-	Location string // of what the call made, if it says
+	Code     int    // HTTP status, for every interface
+	Type     string // media type of Body; "" = no body
+	Location string // of the created resource, if any
 	Body     []byte // text
 }
 
-// KeyRenewer renews the leases of keys; every KeyKeeper does.
+// KeyRenewer renews the leases of keys; it is part of KeyKeeper.
 type KeyRenewer interface {
 	RenewKeys(ctx context.Context, calls []KeyRenew) ([]Result[Key], error)
 }
 
-// HoldKey renews the lease of a begun run, three times in its length, until stop
-// is called; stop waits for a renewal that is under way. The context that it
-// returns ends when a renewal is refused, because another has taken the key over;
-// the refusal is its cause. A renewal that cannot be made is tried again.
+// HoldKey renews the lease of a begun run, three times per lease, until stop is called.
+// stop waits for a renewal in flight. The returned context ends when a renewal is
+// refused, because another caller has taken the key over; the refusal is its cause. A
+// renewal that fails otherwise is tried again.
 func HoldKey(ctx context.Context, keys KeyRenewer, scope, key string, begun KeyBegun) (held context.Context, stop func()) {
 	held, cancel := context.WithCancelCause(ctx)
 	lock := cmp.Or(begun.LockSeconds, int(DefaultKeyLease/time.Second))
@@ -146,14 +147,13 @@ func HoldKey(ctx context.Context, keys KeyRenewer, scope, key string, begun KeyB
 	})
 }
 
-// Once runs fn once for (key, request): whoever comes later with the same
-// request gets the first result, byte for byte as JSON; with another request
-// ErrKeyReused; while it runs ErrKeyInFlight, however long that takes, because
-// the key's lease is renewed. An error of fn is kept to be read and the next call
-// runs again. The scope is "once". If the process dies inside fn, or cannot reach
-// the database for 60 s, another may run fn again: fn is at least once, its
-// recorded answer exactly once. The context of fn ends when another has taken the
-// key over.
+// Once runs fn once for (key, request). Later calls with the same request get the first
+// result, byte for byte as JSON. With another request they get ErrKeyReused, and while
+// fn runs ErrKeyInFlight, because Once renews the key's lease. If fn returns an error,
+// it is stored for reading, and the next call runs fn again. The scope is "once". If the
+// process dies inside fn, or cannot reach the database for 60 s, another call may run fn
+// again: fn runs at least once, and its recorded result is stored exactly once. The
+// context of fn ends when another call has taken the key over.
 func Once[T any](ctx context.Context, keys KeyKeeper, key string, request any, fn func(context.Context) (T, error)) (T, error) {
 	var out T
 	hash, err := HashOf(request)

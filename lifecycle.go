@@ -2,27 +2,27 @@ package pawl
 
 import "slices"
 
-// ItemState is where an item is. An item is in exactly one.
+// ItemState is the state of an item. An item is in exactly one state.
 type ItemState string
 
 // The states of an item.
 const (
-	ItemScheduled    ItemState = "scheduled"     // its run_at lies ahead
-	ItemWaiting      ItemState = "waiting"       // for a signal, a time or another item
+	ItemScheduled    ItemState = "scheduled"     // its run_at or back-off is in the future
+	ItemWaiting      ItemState = "waiting"       // for a signal, a time, a dependency or a decision
 	ItemQueued       ItemState = "queued"        // claimable
-	ItemLeased       ItemState = "leased"        // claimed, no sign of life yet
-	ItemInProgress   ItemState = "in_progress"   // claimed and at work
-	ItemSubmitted    ItemState = "submitted"     // its result fits; awaits the task's approval
+	ItemLeased       ItemState = "leased"        // claimed; the worker has sent nothing since
+	ItemInProgress   ItemState = "in_progress"   // claimed; the worker has sent a heartbeat, progress or data
+	ItemSubmitted    ItemState = "submitted"     // its result fits; waits for the task's approval
 	ItemAccepted     ItemState = "accepted"      // its task was approved
-	ItemCompleted    ItemState = "completed"     // end
-	ItemRejected     ItemState = "rejected"      // end
-	ItemCancelled    ItemState = "cancelled"     // end
-	ItemFailed       ItemState = "failed"        // rest: an operator may retry it
-	ItemDeadLettered ItemState = "dead_lettered" // rest: failed and set aside
+	ItemCompleted    ItemState = "completed"     // final
+	ItemRejected     ItemState = "rejected"      // final
+	ItemCancelled    ItemState = "cancelled"     // final
+	ItemFailed       ItemState = "failed"        // an operator can retry it
+	ItemDeadLettered ItemState = "dead_lettered" // failed and dead-lettered; an operator can retry it
 )
 
-// TaskState is a task's state. TaskOpen is stored but never shown: an open task
-// reads as queued, checked_out or in_progress, whatever its items are doing.
+// TaskState is a task's state. TaskOpen is stored but never shown: an open task reads as
+// queued, checked_out or in_progress.
 type TaskState string
 
 // The states of a task.
@@ -52,11 +52,11 @@ const (
 	MessageError     MessageState = "error"
 )
 
-// Status is the coarse word for a state.
+// Status is a coarse grouping of states.
 type Status string
 
-// The statuses. StatusExpired is read-time only: a lease that has run out and
-// has not been swept yet.
+// The statuses. StatusExpired is not stored: it is the status of an item whose lease has
+// run out and has not been swept yet.
 const (
 	StatusPending    Status = "pending"
 	StatusInProgress Status = "in_progress"
@@ -70,14 +70,14 @@ const (
 type StateInfo struct {
 	Name     string
 	Status   Status
-	Terminal bool // an end: never changes again, but for retention
+	Terminal bool // final: never changes again
 	Leased   bool // has a worker and a lease_expires_at
-	Timed    bool // time alone may move it
-	Shown    bool // read by callers; TaskOpen is not
-	Stored   bool // kept in the database; queued, checked_out and in_progress of a task are derived
+	Timed    bool // the passing of time may change it
+	Shown    bool // visible to callers; TaskOpen is not
+	Stored   bool // stored in the database; queued, checked_out and in_progress of a task are derived
 }
 
-// ItemStates lists every state of an item, in the order of a life.
+// ItemStates lists every state of an item, in the usual order.
 var ItemStates = []StateInfo{
 	{Name: "scheduled", Status: StatusPending, Timed: true, Shown: true, Stored: true},
 	{Name: "waiting", Status: StatusPending, Timed: true, Shown: true, Stored: true},
@@ -117,8 +117,8 @@ var MessageStates = []StateInfo{
 	{Name: "error", Status: StatusFailed, Shown: true, Stored: true},
 }
 
-// TaskStatuses and ItemStatuses are the statuses that tasks and items have, in
-// the order of a life.
+// TaskStatuses and ItemStatuses are the statuses that tasks and items have, in the usual
+// order.
 var (
 	TaskStatuses = statuses(TaskStates)
 	ItemStatuses = append(statuses(ItemStates), StatusExpired)
@@ -134,15 +134,15 @@ func statuses(states []StateInfo) []Status {
 	return out
 }
 
-// Move is one row of a lifecycle: a verb takes any state of From to one of To.
-// From holds "" for creation.
+// Move is one row of a lifecycle: Verb moves from any state of From to one of To. From
+// is "" for creation.
 type Move struct {
 	From  []string
 	Verb  string
 	To    []string
-	Event string // the event it leaves; "" when the state it brings names the event
-	Asked bool   // callers may ask for it; the others happen by themselves
-	Note  string // when and why, for the documents
+	Event string // the event of the move; "" if the new state determines it
+	Asked bool   // callers can ask for it; other moves happen by themselves
+	Note  string // when and why, for the documentation
 }
 
 var (
@@ -213,10 +213,10 @@ var MessageMoves = []Move{
 		"its item was retried; the same message continues, the cut stays visible"},
 }
 
-// Pair is one legal change from a state to another.
+// Pair is one allowed change of a state.
 type Pair struct{ From, To string }
 
-// Pairs lists every legal change of a lifecycle, each once, in table order.
+// Pairs lists every allowed change of a lifecycle once, in table order.
 func Pairs(moves []Move) []Pair {
 	var out []Pair
 	for _, m := range moves {
@@ -231,8 +231,9 @@ func Pairs(moves []Move) []Pair {
 	return out
 }
 
-// Allowed lists the verbs a caller may ask for in a state, in table order. It is
-// empty, never nil, at an end. A task's shown states answer as open does.
+// Allowed lists the verbs that a caller may ask for in a state, in table order. In a
+// final state it is empty, never nil. For the shown states of a task, convert them with
+// Stored first.
 func Allowed(moves []Move, state string) []string {
 	out := []string{}
 	for _, m := range moves {
@@ -243,26 +244,26 @@ func Allowed(moves []Move, state string) []string {
 	return out
 }
 
-// Status is the coarse word for the state.
+// Status returns the state's status.
 func (s ItemState) Status() Status { return find(ItemStates, string(s)).Status }
 
-// Ended says that the item never changes again.
+// Ended reports whether the state is final.
 func (s ItemState) Ended() bool { return find(ItemStates, string(s)).Terminal }
 
-// Leased says that a worker holds the item.
+// Leased reports whether a worker holds the item.
 func (s ItemState) Leased() bool { return find(ItemStates, string(s)).Leased }
 
-// Allowed lists the verbs a caller may ask for.
+// Allowed lists the verbs that a caller may ask for in this state.
 func (s ItemState) Allowed() []string { return Allowed(ItemMoves, string(s)) }
 
-// Status is the coarse word for the state.
+// Status returns the state's status.
 func (s TaskState) Status() Status { return find(TaskStates, string(s)).Status }
 
-// Ended says that the task never changes again.
+// Ended reports whether the state is final.
 func (s TaskState) Ended() bool { return find(TaskStates, string(s)).Terminal }
 
-// Stored is the state kept in the database: queued, checked_out and in_progress
-// are readings of an open task.
+// Stored returns the state as it is stored: TaskOpen for queued, checked_out and
+// in_progress.
 func (s TaskState) Stored() TaskState {
 	if find(TaskStates, string(s)).Stored {
 		return s
@@ -270,13 +271,13 @@ func (s TaskState) Stored() TaskState {
 	return TaskOpen
 }
 
-// Allowed lists the verbs a caller may ask for.
+// Allowed lists the verbs that a caller may ask for in this state.
 func (s TaskState) Allowed() []string { return Allowed(TaskMoves, string(s.Stored())) }
 
-// Ended says that the message never changes again.
+// Ended reports whether the state is final.
 func (s MessageState) Ended() bool { return find(MessageStates, string(s)).Terminal }
 
-// Allowed lists the verbs a caller may ask for.
+// Allowed lists the verbs that a caller may ask for in this state.
 func (s MessageState) Allowed() []string { return Allowed(MessageMoves, string(s)) }
 
 func find(states []StateInfo, name string) StateInfo {

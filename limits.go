@@ -10,7 +10,7 @@ type Limit struct {
 	Means string
 }
 
-// The bounds of docs/contract.md §9, in the units their names say.
+// The bounds of docs/contract.md §9. Each name says the unit, or Limits does.
 const (
 	MaxTypeLen         = 120
 	MaxPartKeyLen      = 120
@@ -54,8 +54,8 @@ const (
 	MaxPriority        = 32767
 )
 
-// MaxDelay bounds every time that lies ahead (run_at, retry_after, until): ten
-// years, far from where durations overflow.
+// MaxDelay bounds how far in the future a time may be (run_at, retry_after, until): ten
+// years, which no duration overflows.
 const MaxDelay = 10 * 365 * 24 * time.Hour
 
 // The defaults of docs/contract.md §10.
@@ -92,7 +92,7 @@ const (
 	BackoffJitter          = 0.2
 )
 
-// Limits is the table of bounds, for the documents and the API description.
+// Limits is the table of bounds, for the documentation and the API description.
 var Limits = []Limit{
 	{"type", MaxTypeLen, "characters", "name of a type"},
 	{"part_key", MaxPartKeyLen, "characters", "key of a part"},
@@ -141,7 +141,7 @@ var Limits = []Limit{
 	{"delay", int64(MaxDelay / time.Second), "seconds", "how far ahead a time may lie"},
 }
 
-// Defaults is the table of values that apply when a caller gives none.
+// Defaults is the table of values that apply if the caller gives none.
 var Defaults = []Limit{
 	{"max_attempts", DefaultMaxAttempts, "failures", "executions of an item that may fail"},
 	{"lease", DefaultLeaseSeconds, "seconds", "length of a lease"},

@@ -8,22 +8,21 @@ import (
 	"unicode/utf8"
 )
 
-// Message is something that was said: by a user, whole at once, or by an agent,
-// while it is being made. An open message is whole at any moment too: Content is
-// what was said so far.
+// Message is one message of a conversation: of a user, complete at once, or of an agent,
+// written piece by piece. Content of an open message is what was written so far.
 type Message struct {
 	ID         string          `json:"id"`
 	Namespace  string          `json:"namespace"`
-	Thread     string          `json:"thread,omitempty"` // the conversation, in the caller's own words
+	Thread     string          `json:"thread,omitempty"` // the conversation; any text of the caller
 	TaskID     string          `json:"task_id,omitempty"`
 	ItemID     string          `json:"item_id,omitempty"`
-	Attempt    int             `json:"attempt,omitempty"` // of the last one that wrote
+	Attempt    int             `json:"attempt,omitempty"` // the last attempt that wrote
 	Role       string          `json:"role"`
 	Status     MessageState    `json:"status"`
 	Model      string          `json:"model,omitempty"`
-	StepNumber int             `json:"step_number"` // of the last step that is done; 0 = none
+	StepNumber int             `json:"step_number"` // the last completed step; 0 = none
 	MaxSteps   int             `json:"max_steps"`
-	Offset     int64           `json:"offset"`  // chunks accepted so far: the number of the next one
+	Offset     int64           `json:"offset"`  // number of chunks accepted; the number of the next chunk
 	Content    json.RawMessage `json:"content"` // a list of MessagePart
 	Usage      json.RawMessage `json:"usage,omitempty"`
 	Metadata   json.RawMessage `json:"metadata,omitempty"`
@@ -31,16 +30,16 @@ type Message struct {
 	EndedAt    *time.Time      `json:"ended_at,omitempty"`
 }
 
-// Parts reads the content.
+// Parts decodes the content.
 func (m Message) Parts() ([]MessagePart, error) {
 	var parts []MessagePart
 	err := json.Unmarshal(m.Content, &parts)
 	return parts, err
 }
 
-// Text is the text of the message, without what was abandoned.
+// Text is the text of the message without abandoned parts.
 func (m Message) Text() string {
-	parts, _ := m.Parts() // a text that is none has no words
+	parts, _ := m.Parts() // content that cannot be decoded has no text
 	text := ""
 	for _, p := range parts {
 		if p.Type == ChunkText && p.Status != PartAbandoned && p.Text != nil {
@@ -58,11 +57,11 @@ const (
 	RoleTool      = "tool"
 )
 
-// Roles is the closed list.
+// Roles lists all roles.
 var Roles = []string{RoleUser, RoleAssistant, RoleSystem, RoleTool}
 
-// MessagePart is one part of a message's content, as the agents' ecosystem
-// writes it: text, reasoning, tool-call, tool-result, file, data, error.
+// MessagePart is one part of a message's content, in the form of the AI SDK: text,
+// reasoning, tool-call, tool-result, file, data, error.
 type MessagePart struct {
 	Type       string          `json:"type"`
 	Text       *string         `json:"text,omitempty"` // text, reasoning, error
@@ -74,17 +73,17 @@ type MessagePart struct {
 	MediaType  string          `json:"mediaType,omitempty"`
 	URL        string          `json:"url,omitempty"`
 	Data       json.RawMessage `json:"data,omitempty"`
-	Status     string          `json:"status,omitempty"` // streaming: it is open; abandoned: of a try that was cut off
+	Status     string          `json:"status,omitempty"` // streaming: still being written; abandoned: written by a step that was interrupted
 }
 
-// The statuses of parts of a message; what is whole and stands has none.
+// The statuses of message parts; a complete and valid part has none.
 const (
 	PartStreaming = "streaming"
 	PartAbandoned = "abandoned"
 )
 
-// Chunk is one piece of a message, as its writer gives it. It has a number, for
-// ever: the offset it was appended at.
+// Chunk is one piece of a message, as it was appended. Its number is the offset at which
+// it was appended and never changes.
 type Chunk struct {
 	Type       string          `json:"type"`
 	Text       Words           `json:"text,omitempty"` // text, reasoning, error
@@ -109,23 +108,23 @@ const (
 	ChunkError      = "error"
 )
 
-// ChunkTypes is the closed list.
+// ChunkTypes lists all types of chunks.
 var ChunkTypes = []string{ChunkText, ChunkReasoning, ChunkToolCall, ChunkToolResult, ChunkFile, ChunkData, ChunkError}
 
-// Words is text that may be cut in the middle of a character where JSON can
-// write that: as half of a surrogate pair, which is how programs that count in
-// UTF-16 cut. Halves that meet again are whole again; readers never see one.
+// Words is text that may be cut in the middle of a character in a way that JSON can
+// express: as half of a surrogate pair, because programs that count in UTF-16 cut there.
+// Two halves that follow each other are joined; readers never see a half.
 type Words string
 
-// UnmarshalJSON reads a text; half of a surrogate pair becomes the three bytes
-// that UTF-8 would have for it.
+// UnmarshalJSON decodes a string. Half of a surrogate pair becomes the three bytes that
+// UTF-8 would use for it.
 func (w *Words) UnmarshalJSON(b []byte) error {
 	var s string
 	if err := json.Unmarshal(b, &s); err != nil {
 		return err
 	}
 	*w = Words(s)
-	if len(b) < 2 || !slices.Contains([]byte(s), 0xEF) { // no U+FFFD in it: json mended nothing
+	if len(b) < 2 || !slices.Contains([]byte(s), 0xEF) { // no U+FFFD: json replaced nothing
 		return nil
 	}
 	var out []byte
@@ -149,7 +148,7 @@ func (w *Words) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// unescaped is the length of what stands before the next escape, or of it.
+// unescaped is the length of the text before the next escape, or of the escape.
 func unescaped(b []byte) int {
 	if b[0] != '\\' {
 		if n := slices.Index(b, '\\'); n >= 0 {
@@ -163,7 +162,7 @@ func unescaped(b []byte) int {
 	return 2
 }
 
-// halfAt is the surrogate whose escape begins a JSON text, 0 if none does.
+// halfAt returns the surrogate whose escape begins a JSON text; 0 if none does.
 func halfAt(b []byte) rune {
 	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
 		return 0
@@ -183,8 +182,8 @@ func halfAt(b []byte) rune {
 	return r
 }
 
-// MarshalJSON writes halves of surrogate pairs as such, and refuses other bytes
-// that are not UTF-8.
+// MarshalJSON encodes halves of surrogate pairs as escapes, and refuses other bytes that
+// are not UTF-8.
 func (w Words) MarshalJSON() ([]byte, error) {
 	if utf8.ValidString(string(w)) {
 		return json.Marshal(string(w))
@@ -217,12 +216,12 @@ func (w Words) MarshalJSON() ([]byte, error) {
 	return append(out, '"'), nil
 }
 
-// isHalf says that a text begins with half of a surrogate pair.
+// isHalf reports whether a text begins with half of a surrogate pair.
 func isHalf(s string) bool {
 	return len(s) >= 3 && s[0] == 0xED && s[1] >= 0xA0 && s[1] <= 0xBF && s[2] >= 0x80 && s[2] <= 0xBF
 }
 
-// Valid says that the text is UTF-8, but for halves of surrogate pairs.
+// Valid reports whether the text is UTF-8, apart from halves of surrogate pairs.
 func (w Words) Valid() bool {
 	for s := string(w); ; {
 		n := 0
@@ -243,14 +242,14 @@ func (w Words) Valid() bool {
 	}
 }
 
-// NewMessage is a message that is whole when it is made, given with its task.
+// NewMessage is a complete message, created with its task.
 type NewMessage struct {
 	Role     string          `json:"role"`
 	Content  json.RawMessage `json:"content"` // a text, or a list of parts
 	Metadata json.RawMessage `json:"metadata,omitempty"`
 }
 
-// Reply asks for an empty open message with a task of one item: whoever claims
+// Reply asks for an empty open message for a task of one item. The worker that claims
 // the item appends to it.
 type Reply struct {
 	Model    string          `json:"model,omitempty"`
@@ -258,8 +257,8 @@ type Reply struct {
 	Metadata json.RawMessage `json:"metadata,omitempty"`
 }
 
-// StartCall begins a message under an item's lease. One with Content is whole at
-// once; an item has one open message at most.
+// StartCall starts a message under an item's lease. With Content the message is complete
+// at once. An item has at most one open message.
 type StartCall struct {
 	Fence
 	Role     string          `json:"role"`
@@ -270,59 +269,59 @@ type StartCall struct {
 	Metadata json.RawMessage `json:"metadata,omitempty"`
 }
 
-// MessageFence names a message and the claim of its item.
+// MessageFence identifies a message and the claim of its item.
 type MessageFence struct {
 	MessageID string `json:"id"`
 	WorkerID  string `json:"worker_id"`
 	Attempt   int    `json:"attempt"`
 }
 
-// AppendCall adds chunks to an open message. Offset is how many chunks the
-// message has had accepted, by whichever attempt. What was accepted already may
-// be sent again: nothing is written twice. All of a call is accepted, or nothing.
+// AppendCall adds chunks to an open message. Offset is the number of chunks that the
+// message has accepted, from all attempts. Chunks that were accepted may be sent again:
+// they are not stored twice. A call is accepted as a whole or not at all.
 type AppendCall struct {
 	MessageFence
 	Offset int64   `json:"offset"`
 	Chunks []Chunk `json:"chunks"`
 }
 
-// Appended says how many chunks the message has now.
+// Appended is the number of chunks after an append.
 type Appended struct {
 	Offset int64 `json:"offset"`
 }
 
-// StepCall ends a step of an open message: one checkpoint iteration_end, named
-// step:N, with the snapshot, or without one with what the message says so far. A
-// message that has made its max_steps is refused one more.
+// StepCall ends a step of an open message. It saves one checkpoint iteration_end, named
+// step:N, with the snapshot; without one, with the message's content so far. A step
+// beyond max_steps is refused.
 type StepCall struct {
 	MessageFence
 	Snapshot json.RawMessage `json:"snapshot,omitempty"`
 }
 
-// FinishCall ends an open message; its item goes on.
+// FinishCall ends an open message; its item continues.
 type FinishCall struct {
 	MessageFence
 	Usage json.RawMessage `json:"usage,omitempty"` // a JSON object, e.g. of token counts
 }
 
-// StopCall stops an open message, without a lease: what was said stays. Its
-// worker learns at the next append or heartbeat, and completes the item.
+// StopCall stops an open message, without a lease. Its content stays. The worker learns
+// of it by its next append or heartbeat, and completes the item.
 type StopCall struct {
 	MessageID string `json:"id"`
 	Reason    string `json:"reason,omitempty"`
 }
 
-// OpenMessage is the message that the next attempt goes on with: at Offset, after
-// the step StepNumber. What lies between that step and Offset is kept and marked
-// abandoned with the first write.
+// OpenMessage is the message that the next attempt continues: at Offset, after step
+// StepNumber. The chunks between that step and Offset stay, and the first write marks
+// them as abandoned.
 type OpenMessage struct {
 	ID         string     `json:"id"`
 	Offset     int64      `json:"offset"`
 	StepNumber int        `json:"step_number"`
-	ToolCalls  []ToolCall `json:"tool_calls,omitempty"` // in a resume: of the abandoned steps too
+	ToolCalls  []ToolCall `json:"tool_calls,omitempty"` // in a resume: of abandoned steps too
 }
 
-// MessageRef says how far a message of an item came that was said piece by piece.
+// MessageRef says how far a message of an item was written.
 type MessageRef struct {
 	ID         string       `json:"id"`
 	Status     MessageState `json:"status"`
@@ -332,29 +331,29 @@ type MessageRef struct {
 	MaxSteps   int          `json:"max_steps"`
 }
 
-// ToolCall says how far a call of a tool came: Done when its result is there,
-// else it was only begun.
+// ToolCall is one call of a tool. Done: its result was written; otherwise it was only
+// started.
 type ToolCall struct {
 	ToolCallID string `json:"tool_call_id"`
 	ToolName   string `json:"tool_name"`
 	Done       bool   `json:"done"`
 }
 
-// Cut is a stretch of chunks that stands no more: From ≤ number < To, said by an
-// attempt that was cut off in the middle of a step.
+// Cut is a range of abandoned chunks: From ≤ number < To, written by an attempt that was
+// interrupted within a step.
 type Cut struct {
 	From    int64 `json:"from"`
 	To      int64 `json:"to"`
 	Attempt int   `json:"attempt"`
 }
 
-// MessageFrame is one piece of what a reader of a message gets: chunks, or one of
-// the others.
+// MessageFrame is one piece of what a reader of a message receives: chunks, or one of
+// the other members.
 type MessageFrame struct {
 	Offset    int64       // number of the first chunk
 	Chunks    []Chunk     // nil = none
-	Abandoned *Cut        // what was said there stands no more
-	Snapshot  *Message    // the whole, in place of chunks that are gone
+	Abandoned *Cut        // these chunks are abandoned
+	Snapshot  *Message    // the whole message, if its chunks have been removed
 	End       *MessageEnd // the last frame
 }
 
@@ -364,7 +363,7 @@ func (f MessageFrame) Last() int64 { return f.Offset + int64(len(f.Chunks)) - 1 
 // MessageEnd says how a message ended.
 type MessageEnd struct {
 	Status MessageState `json:"status"`
-	Offset int64        `json:"offset"` // chunks in all
+	Offset int64        `json:"offset"` // number of all chunks
 }
 
 // MessageFilter selects messages, oldest first.

@@ -6,12 +6,11 @@ import (
 	"time"
 )
 
-// Provenance is what somebody says of himself when he does something: kept with
-// the event of what he did, in its transaction. The engine believes it; what it
-// knows itself (the caller, the worker) is in the event. Of a call that is
-// refused nothing is kept.
+// Provenance is what a caller states about itself. It is stored with the event of the
+// call, in the same transaction. The engine does not check it; what the engine knows
+// itself (the caller, the worker) is in the event. Nothing is stored for a refused call.
 type Provenance struct {
-	// ≤ 255; absent = the worker of the call, else the caller's name
+	// ≤ 255; absent = the worker of the call, or else the caller's name
 	AgentID            string `json:"agent_id,omitempty"`
 	AgentName          string `json:"agent_name,omitempty"`          // ≤ 255
 	AgentVersion       string `json:"agent_version,omitempty"`       // ≤ 255
@@ -22,27 +21,27 @@ type Provenance struct {
 	Extra          json.RawMessage `json:"extra,omitempty"` // a JSON object ≤ 16 KiB
 }
 
-// ProvenanceRecord is who did one thing, with what.
+// ProvenanceRecord is the provenance of one call.
 type ProvenanceRecord struct {
 	ID         string          `json:"id"`
 	TaskID     string          `json:"task_id"`
 	ItemID     string          `json:"item_id,omitempty"`
 	Attempt    int             `json:"attempt,omitempty"`
 	Verb       string          `json:"verb"`            // one of ProvenanceVerbs
-	Scope      string          `json:"scope,omitempty"` // of the idempotency key: verb:item:ID or verb:task:ID
-	Provenance                 // its IdempotencyKey is the key's SHA-256, in hex: the key itself is not stored
-	EventID    string          `json:"event_id,omitempty"` // the event of what was done
-	Data       json.RawMessage `json:"data,omitempty"`     // that event's: evidence and notes of a submission, errors of a rejection
+	Scope      string          `json:"scope,omitempty"` // scope of the idempotency key: verb:item:ID or verb:task:ID
+	Provenance                 // its IdempotencyKey is the SHA-256 of the key, in hex; the key itself is not stored
+	EventID    string          `json:"event_id,omitempty"` // the event of the call
+	Data       json.RawMessage `json:"data,omitempty"`     // data of that event: evidence and notes of a submission, errors of a rejection
 	CreatedAt  time.Time       `json:"created_at"`
 }
 
 // ProvenanceVerb is one row of ProvenanceVerbs.
 type ProvenanceVerb struct {
 	Verb  string
-	Event string // that the verb leaves
+	Event string // the event that the verb leaves
 }
 
-// ProvenanceVerbs is the closed list of verbs that take provenance.
+// ProvenanceVerbs lists the verbs that take provenance.
 var ProvenanceVerbs = []ProvenanceVerb{
 	{"create", "proposed"},
 	{"claim", "leased"},
@@ -63,14 +62,14 @@ type ProvenanceFilter struct {
 
 type provenanceKey struct{}
 
-// WithProvenance returns a context whose calls carry p, but for those that bring
-// their own: of every verb in ProvenanceVerbs. The zero value takes it away again.
+// WithProvenance returns a context whose calls carry p, unless they have their own: all
+// verbs of ProvenanceVerbs. The zero value removes it.
 func WithProvenance(ctx context.Context, p Provenance) context.Context {
 	return context.WithValue(ctx, provenanceKey{}, &p)
 }
 
-// Provenant gives those of the calls that bring no provenance the context's. The
-// calls of the caller stay as they are: what changes is a copy.
+// Provenant returns the calls with the context's provenance in those that have none. It
+// copies the calls and leaves the caller's slice unchanged.
 func Provenant[C any](ctx context.Context, calls []C) []C {
 	p, _ := ctx.Value(provenanceKey{}).(*Provenance)
 	if p == nil || p.isZero() || len(calls) == 0 || ProvenanceOf(&calls[0]) == nil {
@@ -90,8 +89,8 @@ func (p *Provenance) isZero() bool {
 		p.IdempotencyKey == "" && len(p.Extra) == 0
 }
 
-// ProvenanceOf is where a call, given as a pointer, carries its provenance; nil
-// for one that carries none.
+// ProvenanceOf returns a pointer to the provenance of a call, which is given as a
+// pointer; nil if the call cannot carry provenance.
 func ProvenanceOf(call any) **Provenance {
 	switch c := call.(type) {
 	case *NewTask:

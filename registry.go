@@ -2,8 +2,8 @@ package pawl
 
 import "time"
 
-// WorkerInfo is one worker of the registry. LastSeenAt moves with every claim
-// and heartbeat, at most every few seconds; InFlight counts its leases.
+// WorkerInfo is one registered worker. LastSeenAt is updated by claims and heartbeats,
+// at most every few seconds; InFlight is the number of its leases.
 type WorkerInfo struct {
 	WorkerID   string    `json:"worker_id"`
 	Name       string    `json:"name,omitempty"`
@@ -20,14 +20,14 @@ type WorkerFilter struct {
 	Page
 }
 
-// Stats is how things stand in a namespace, read now.
+// Stats are the current numbers of a namespace.
 type Stats struct {
 	ItemsByState   map[ItemState]int64 `json:"items_by_state"`
 	TasksByState   map[TaskState]int64 `json:"tasks_by_state"`
 	TasksPending   Pending             `json:"tasks_pending"` // the queued tasks, by what their items wait for
 	Leases         int64               `json:"leases"`
-	ExpiredLeases  int64               `json:"expired_leases"` // run out, not yet swept
-	StaleLeases    int64               `json:"stale_leases"`   // no heartbeat for 4 of its intervals
+	ExpiredLeases  int64               `json:"expired_leases"` // run out and not swept yet
+	StaleLeases    int64               `json:"stale_leases"`   // without a heartbeat for four of its intervals
 	OldestQueuedAt *time.Time          `json:"oldest_queued_at,omitempty"`
 	Workers        int64               `json:"workers"`
 	Checkpoints    int64               `json:"checkpoints"`
@@ -36,18 +36,18 @@ type Stats struct {
 	Sweeps         SweepTotals         `json:"sweeps"`
 }
 
-// KeyStats counts over the idempotency keys that are kept.
+// KeyStats counts the idempotency keys that are stored.
 type KeyStats struct {
 	Pending   int64 `json:"pending"`
 	Completed int64 `json:"completed"`
 	Failed    int64 `json:"failed"`
-	Hits      int64 `json:"hits"`    // begins that found a live key
-	Misses    int64 `json:"misses"`  // begins that opened or took over one
-	Replays   int64 `json:"replays"` // hits answered with the stored answer
+	Hits      int64 `json:"hits"`    // calls that found a live key
+	Misses    int64 `json:"misses"`  // calls that opened a key or took one over
+	Replays   int64 `json:"replays"` // hits that were answered with the stored answer
 }
 
-// Gauge is one number about how things stand now, for whoever watches: a
-// Prometheus gauge. Labels alternate between names and values.
+// Gauge is one current number for monitoring, as a Prometheus gauge. Labels alternates
+// between names and values.
 type Gauge struct {
 	Name   string
 	Help   string

@@ -2,32 +2,31 @@ package pawl
 
 import "time"
 
-// Relay is where one sink stands: a place outside that events are sent to.
+// Relay is the state of the delivery of events to one sink.
 type Relay struct {
 	Sink     string     `json:"sink"`
 	Kind     string     `json:"kind,omitempty"`  // rabbitmq, nats, webhook
-	Position int64      `json:"position"`        // everything up to here is there, or was set aside
+	Position int64      `json:"position"`        // every event up to here was confirmed or refused
 	Epoch    int64      `json:"epoch,omitempty"` // of Position; see FeedPosition
-	Lag      int64      `json:"lag"`             // events behind the newest
+	Lag      int64      `json:"lag"`             // events that are not delivered yet
 	OldestAt *time.Time `json:"oldest_at,omitempty"`
-	Sent     int64      `json:"sent"`    // events the sink has confirmed, repetitions too
-	Refused  int64      `json:"refused"` // events set aside, since the sink will not have them
-	// LastRefused are the newest of these.
+	Sent     int64      `json:"sent"`    // events that the sink has confirmed, repetitions included
+	Refused  int64      `json:"refused"` // events that the sink refused and the relay skipped
+	// LastRefused are the newest refused events.
 	LastRefused []RefusedEvent `json:"last_refused,omitempty"`
-	Error       string         `json:"error,omitempty"` // of the newest attempt; "" = it is well
+	Error       string         `json:"error,omitempty"` // of the last attempt; "" = none
 	FailingAt   *time.Time     `json:"failing_at,omitempty"`
-	DisabledAt  *time.Time     `json:"disabled_at,omitempty"` // nothing is sent until somebody resumes it
-	Holder      string         `json:"holder,omitempty"`      // the process that sends
+	DisabledAt  *time.Time     `json:"disabled_at,omitempty"` // nothing is sent until an operator resumes it
+	Holder      string         `json:"holder,omitempty"`      // the process that delivers
 	HeldUntil   *time.Time     `json:"held_until,omitempty"`
 	UpdatedAt   time.Time      `json:"updated_at"`
 }
 
-// TypeRelayDisabled is the type of the alert that a relay has been disabled: a task
-// of namespace default that has failed, made in the same transaction. Its payload
-// is the Relay.
+// TypeRelayDisabled is the type of the task that reports a disabled relay: a failed task
+// of namespace default, created in the same transaction. Its payload is the Relay.
 const TypeRelayDisabled = "pawl.relay_disabled"
 
-// RefusedEvent is an event that a sink will not have.
+// RefusedEvent is an event that a sink refused.
 type RefusedEvent struct {
 	EventID  string    `json:"event_id"`
 	Position int64     `json:"position"`

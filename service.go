@@ -2,14 +2,13 @@ package pawl
 
 import "context"
 
-// Service is the whole of Pawl: the sum of the roles. engine.Engine implements
-// it in process, client.Client over HTTP, and one behaviour suite runs over
-// both. The namespace and actor of a call come from its context (see As).
+// Service is the complete interface of Pawl: the sum of the roles. engine.Engine
+// implements it in process and client.Client over HTTP; one behaviour suite tests both.
+// The namespace and the actor of a call come from its context (see As).
 //
-// Every batch verb answers each call on its own, in order. The second return is
-// an error of the whole batch (the database is gone, the batch is too large):
-// then nothing was done, or the outcome is unknown and the calls are safe to
-// repeat.
+// Every batch verb returns one result for each call, in order. The error is about the
+// whole batch (the database does not answer, the batch is too large): either nothing was
+// done, or the outcome is unknown and the calls are safe to repeat.
 type Service interface {
 	Submitter
 	Claimer
@@ -18,7 +17,7 @@ type Service interface {
 	Reader
 }
 
-// Submitter asks for work.
+// Submitter creates work.
 type Submitter interface {
 	TaskMaker
 	KeyKeeper
@@ -26,7 +25,7 @@ type Submitter interface {
 	Stopper
 }
 
-// Claimer does work: takes items, keeps them, hands them back.
+// Claimer does work: it claims items, keeps their leases and reports results.
 type Claimer interface {
 	Leaser
 	Finisher
@@ -35,12 +34,12 @@ type Claimer interface {
 	Messenger
 }
 
-// Approver decides about what was handed in.
+// Approver decides about submitted tasks.
 type Approver interface {
 	Decider
 }
 
-// Operator mends: retries, buries, deletes, sweeps, restores.
+// Operator retries, dead-letters, deletes, sweeps and restores.
 type Operator interface {
 	TaskOperator
 	LeaseKeeper
@@ -49,7 +48,7 @@ type Operator interface {
 	RelayKeeper
 }
 
-// Reader reads.
+// Reader reads everything.
 type Reader interface {
 	TaskReader
 	TypeReader
@@ -60,32 +59,32 @@ type Reader interface {
 	TokenReader
 }
 
-// TaskMaker makes and ends tasks.
+// TaskMaker creates, changes and cancels tasks.
 type TaskMaker interface {
-	// CreateTasks creates tasks with their items. At most MaxItemsPerCall tasks
-	// and MaxItemsPerTask items each. A task whose dedupe finds an older one
-	// answers with that one, Deduplicated set.
+	// CreateTasks creates tasks with their items: at most MaxItemsPerCall tasks, with
+	// MaxItemsPerTask items each. If a task's dedupe finds an older task, the result is
+	// that task, with Deduplicated set.
 	CreateTasks(ctx context.Context, tasks []NewTask) ([]Result[Task], error)
 	// AddItems adds items to open tasks.
 	AddItems(ctx context.Context, calls []AddItems) ([]Result[Task], error)
-	// CancelTasks cancels tasks, or some items of them, from any state but the
-	// ends. Workers learn by their next heartbeat.
+	// CancelTasks cancels tasks, or some of their items, in any state that is not final.
+	// Workers learn of it by their next heartbeat.
 	CancelTasks(ctx context.Context, calls []TaskCall) ([]Result[Task], error)
 	// UpdateTasks changes title, priority or metadata of tasks that have not ended.
 	UpdateTasks(ctx context.Context, calls []TaskUpdate) ([]Result[Task], error)
-	// CloneTasks creates tasks that are like older ones.
+	// CloneTasks creates tasks as copies of older ones.
 	CloneTasks(ctx context.Context, calls []TaskClone) ([]Result[Task], error)
-	// CheckpointTasks saves checkpoints of tasks themselves, without a lease:
-	// only the types of TaskCheckpointTypes.
+	// CheckpointTasks saves checkpoints of tasks, without a lease. Only the types of
+	// TaskCheckpointTypes are allowed.
 	CheckpointTasks(ctx context.Context, calls []TaskCheckpoint) ([]Result[CheckpointRef], error)
 }
 
-// Stopper stops messages that are being made.
+// Stopper stops open messages.
 type Stopper interface {
 	StopMessages(ctx context.Context, calls []StopCall) ([]Result[Message], error)
 }
 
-// KeyKeeper keeps idempotency keys for side effects outside.
+// KeyKeeper stores idempotency keys, for side effects outside of Pawl.
 type KeyKeeper interface {
 	BeginKeys(ctx context.Context, calls []KeyBegin) ([]Result[KeyBegun], error)
 	KeyRenewer
@@ -94,22 +93,22 @@ type KeyKeeper interface {
 	GetKeys(ctx context.Context, names []KeyName) ([]Result[Key], error)
 }
 
-// Signaller tells items what they wait for.
+// Signaller sends signals to waiting items.
 type Signaller interface {
-	// SendSignals sends signals, each in a transaction of its own: all items that
-	// wait for it are queued when it is answered.
+	// SendSignals sends signals, each in a transaction of its own. When it returns, all
+	// items that waited for them are queued.
 	SendSignals(ctx context.Context, calls []SignalCall) ([]Result[Signalled], error)
 }
 
-// Leaser takes and keeps items.
+// Leaser claims items and keeps or gives up their leases.
 type Leaser interface {
-	// Claim takes up to Limit items; none, and no error, when there is nothing
-	// after WaitSeconds.
+	// Claim claims up to Limit items. If there is none within WaitSeconds, it returns an
+	// empty list and no error.
 	Claim(ctx context.Context, req ClaimRequest) ([]Lease, error)
 	Heartbeat(ctx context.Context, calls []HeartbeatCall) ([]Result[Beat], error)
 	Release(ctx context.Context, calls []ReleaseCall) ([]Result[Moved], error)
-	// Suspend gives items back until a time or a signal, whichever comes first. For
-	// a signal that was sent already an item is queued again at once.
+	// Suspend gives items back until a time or a signal, whichever comes first. If the
+	// signal was sent already, the item is queued at once.
 	Suspend(ctx context.Context, calls []SuspendCall) ([]Result[Moved], error)
 }
 
@@ -119,46 +118,46 @@ type Finisher interface {
 	Fail(ctx context.Context, calls []FailCall) ([]Result[Moved], error)
 }
 
-// Deliverer hands results in that are to be accepted.
+// Deliverer hands in results that need acceptance.
 type Deliverer interface {
 	Submit(ctx context.Context, calls []SubmitCall) ([]Result[Moved], error)
-	// SubmitParts hands pieces of results in; Finalize puts an item's pieces
-	// together and submits what comes of it.
+	// SubmitParts hands in pieces of results; Finalize assembles an item's pieces and
+	// submits the result.
 	SubmitParts(ctx context.Context, calls []PartCall) ([]Result[ItemPart], error)
 	Finalize(ctx context.Context, calls []FinalizeCall) ([]Result[Moved], error)
 }
 
-// Decider approves and rejects. Of two who decide at once the first wins; the
-// other gets a conflict that says who did.
+// Decider approves and rejects. If two callers decide at once, the first wins; the other
+// gets a conflict that names who decided.
 type Decider interface {
-	// ApproveTasks approves tasks that are ready for approval, and applies them
-	// where that needs no worker.
+	// ApproveTasks approves tasks that are ready for approval, and applies them if that
+	// needs no worker.
 	ApproveTasks(ctx context.Context, calls []ApproveCall) ([]Result[Task], error)
-	// RejectTasks rejects tasks for good, or sends items back to be worked on
-	// again, at most MaxRework times each.
+	// RejectTasks rejects tasks for good, or sends items back for rework, at most
+	// MaxRework times each.
 	RejectTasks(ctx context.Context, calls []RejectCall) ([]Result[Task], error)
 }
 
-// Recorder saves what an attempt has come to so far.
+// Recorder saves the progress of an attempt.
 type Recorder interface {
 	Progress(ctx context.Context, calls []ProgressCall) ([]Result[Moved], error)
 	Checkpoint(ctx context.Context, calls []CheckpointCall) ([]Result[CheckpointRef], error)
-	// Resume reads all that the next attempt needs.
+	// Resume reads all that the next attempt needs to continue.
 	Resume(ctx context.Context, itemID string) (ResumeState, error)
-	// ResumePage reads one page of it, of at most MaxPageBytes but always with
-	// something; cursor is the Next of the page before, "" = the first. Each page is
-	// as the item is when it is read, its attempt too.
+	// ResumePage reads one page of it, of at most MaxPageBytes but with at least one
+	// entry. cursor is the Next of the previous page, "" = the first page. Each page
+	// shows the item as it is at that moment, its attempt included.
 	ResumePage(ctx context.Context, itemID, cursor string) (ResumeState, error)
-	// RegisterWorker enters a worker into the registry, or renews its entry.
+	// RegisterWorker registers a worker, or renews its registration.
 	RegisterWorker(ctx context.Context, w WorkerInfo) error
 }
 
-// Messenger writes messages while they are being made.
+// Messenger writes messages piece by piece.
 type Messenger interface {
 	StartMessages(ctx context.Context, calls []StartCall) ([]Result[Message], error)
-	// Append adds chunks. Lower offsets with what the same attempt wrote there are
-	// answered and write nothing; every other offset but the next is a conflict that
-	// says Expected.
+	// Append adds chunks. An offset below the current one succeeds and writes nothing,
+	// if the same attempt wrote the same chunks there. Every other offset except the
+	// next is a conflict with Expected.
 	Append(ctx context.Context, calls []AppendCall) ([]Result[Appended], error)
 	StepMessages(ctx context.Context, calls []StepCall) ([]Result[CheckpointRef], error)
 	FinishMessages(ctx context.Context, calls []FinishCall) ([]Result[Message], error)
@@ -168,52 +167,52 @@ type Messenger interface {
 type TaskOperator interface {
 	// RetryTasks queues failed and dead-lettered items again and reopens their task.
 	RetryTasks(ctx context.Context, calls []TaskCall) ([]Result[Task], error)
-	// BuryTasks sets failed items aside.
+	// BuryTasks dead-letters failed items.
 	BuryTasks(ctx context.Context, calls []TaskCall) ([]Result[Task], error)
-	// DeleteTasks removes tasks that have ended (with Force: any) and all that
-	// hangs on them, in bounded batches.
+	// DeleteTasks removes ended tasks (with Force: any task) and all their rows, in
+	// bounded batches.
 	DeleteTasks(ctx context.Context, calls []TaskCall) ([]Result[string], error)
 }
 
-// LeaseKeeper ends leases of others.
+// LeaseKeeper ends leases of workers.
 type LeaseKeeper interface {
-	// RevokeLeases ends leases before their time: the items are queued again,
-	// uncounted, and the next call of the worker that held one is ErrLeaseLost. A
-	// lease that is over already, or another attempt's, is a conflict.
+	// RevokeLeases ends leases before their time. The items are queued again and no
+	// failure is counted; the worker's next call gets ErrLeaseLost. A lease that has
+	// ended, or is another attempt's, is a conflict.
 	RevokeLeases(ctx context.Context, calls []RevokeCall) ([]Result[Moved], error)
 }
 
-// TypeKeeper keeps the registry of types.
+// TypeKeeper changes the registry of types.
 type TypeKeeper interface {
-	// PutTypes registers types. A definition that is there already changes
-	// nothing; another one is the next version, which new tasks have. A put holds
-	// at once for who asks this process, and within a second for others.
+	// PutTypes registers types. A definition that is registered already changes nothing;
+	// a different one becomes the next version, which new tasks get. A change is visible
+	// at once in this process, and within a second in others.
 	PutTypes(ctx context.Context, types []Type) ([]Result[TypeRef], error)
-	// RemoveTypes takes types off the registry: new tasks of the name have the
-	// defaults. Tasks that are there go on with the version they have.
+	// RemoveTypes removes types from the registry: new tasks of the name get the
+	// defaults. Existing tasks keep their version.
 	RemoveTypes(ctx context.Context, names []string) ([]Result[string], error)
 }
 
-// Sweeper runs one pass over what time moves, and brings archived tasks back.
+// Sweeper runs sweeps and restores archived tasks.
 type Sweeper interface {
 	Sweep(ctx context.Context) (SweepStats, error)
-	// Prunable counts what Sweep would remove now, by the ages of the options and of
-	// the types. It changes nothing.
+	// Prunable counts what Sweep would remove now, by the retention of the options and
+	// of the types. It changes nothing.
 	Prunable(ctx context.Context) (Prunable, error)
 	ListArchives(ctx context.Context, page Page) (List[Archive], error)
 	RestoreArchive(ctx context.Context, taskID string) (Task, error)
 }
 
-// RelayKeeper looks after the relays, which send events to other systems. They
-// belong to the whole database, not to a namespace.
+// RelayKeeper manages the relays, which deliver events to other systems. They belong to
+// the whole database, not to a namespace.
 type RelayKeeper interface {
-	// ListRelays says where each relay stands, by name.
+	// ListRelays returns the state of each relay, by name.
 	ListRelays(ctx context.Context) (List[Relay], error)
-	// ResumeRelay has a disabled relay tried again, from where it stood. One that
-	// is not disabled is a conflict.
+	// ResumeRelay enables a disabled relay, from its stored position. A relay that is
+	// not disabled is a conflict.
 	ResumeRelay(ctx context.Context, sink string) (Relay, error)
-	// ForgetRelay removes what is known of a relay that nobody runs any more; one
-	// that is run is a conflict. Run again, it begins at the beginning.
+	// ForgetRelay removes the stored state of a relay that no server runs any more; a
+	// running one is a conflict. If it runs again, it starts at the first event.
 	ForgetRelay(ctx context.Context, sink string) error
 }
 
@@ -221,17 +220,17 @@ type RelayKeeper interface {
 type TaskReader interface {
 	GetTask(ctx context.Context, id string) (Task, error)
 	ListTasks(ctx context.Context, f TaskFilter) (List[Task], error)
-	// TaskResult is a conflict until the task has completed.
+	// TaskResult returns a completed task's result; before that it is a conflict.
 	TaskResult(ctx context.Context, id string) (TaskResult, error)
-	// PartialResult is TaskResult, and for a task that is failed, dead_lettered or
-	// cancelled the results of those of its items that completed.
+	// PartialResult is TaskResult, but for a task that is failed, dead_lettered or
+	// cancelled it returns the results of the items that completed.
 	PartialResult(ctx context.Context, id string) (TaskResult, error)
 }
 
 // TypeReader reads the registry of types.
 type TypeReader interface {
-	// GetType reads a version of a type, removed or not; version 0 is the one
-	// that holds.
+	// GetType reads a version of a type, even if the type was removed; version 0 = the
+	// current one.
 	GetType(ctx context.Context, name string, version int) (Type, error)
 	ListTypes(ctx context.Context, f TypeFilter) (List[Type], error)
 }
@@ -242,34 +241,34 @@ type ItemReader interface {
 	ListItems(ctx context.Context, f ItemFilter) (List[Item], error)
 }
 
-// RecordReader reads the record.
+// RecordReader reads events, checkpoints, parts and provenance.
 type RecordReader interface {
 	ListEvents(ctx context.Context, f EventFilter) (List[Event], error)
-	// FollowEvents hands fn the events after f.After (nil = all) in feed order,
-	// those there are and then those to come, each once, until ctx ends (nil) or
-	// fn returns an error. At first fn is told the position that it begins after,
-	// and no events; then of every batch the position to go on after. The page of
-	// f does not count. When the database went back in time it returns a conflict
-	// with the position to restart from; see RestartOf.
+	// FollowEvents calls fn with the events after f.After (nil = all) in feed order:
+	// first the existing ones, then new ones, each once, until ctx ends (it returns nil)
+	// or fn returns an error. The first call has no events and the position at which it
+	// starts; later calls have a batch and the position to continue after. f.Page is
+	// ignored. If the database went back in time, it returns a conflict with the
+	// position to restart from; see RestartOf.
 	FollowEvents(ctx context.Context, f EventFilter, fn func(through FeedPosition, events []Event) error) error
 	ListCheckpoints(ctx context.Context, f CheckpointFilter) (List[Checkpoint], error)
-	// ListParts lists the pieces of an item's result, oldest first.
+	// ListParts returns the parts of an item's result, oldest first.
 	ListParts(ctx context.Context, f PartFilter) (List[ItemPart], error)
-	// ListProvenance lists who did what to a task or item, oldest first.
+	// ListProvenance returns the provenance of a task or item, oldest first.
 	ListProvenance(ctx context.Context, f ProvenanceFilter) (List[ProvenanceRecord], error)
-	// CountCheckpoints counts a task's checkpoints by type.
+	// CountCheckpoints returns the number of a task's checkpoints by type.
 	CountCheckpoints(ctx context.Context, taskID string) (map[string]int64, error)
 }
 
-// MessageReader reads messages, whole or while they are being made.
+// MessageReader reads messages, complete or open.
 type MessageReader interface {
 	GetMessage(ctx context.Context, id string) (Message, error)
-	// ListMessages lists a conversation in order, open messages too.
+	// ListMessages returns a conversation in order, open messages included.
 	ListMessages(ctx context.Context, f MessageFilter) (List[Message], error)
-	// FollowMessage hands fn the chunks after a number (−1 = all), those there are
-	// and then those to come, each once and in order, until the message has ended
-	// (the last frame says so), ctx ends (nil too) or fn returns an error. The first
-	// frame is empty: it says that the message is there.
+	// FollowMessage calls fn with the chunks after a number (−1 = all): first the
+	// existing ones, then new ones, each once and in order, until the message has ended
+	// (the last frame says so), ctx ends (it also returns nil) or fn returns an error.
+	// The first frame is empty: it confirms that the message exists.
 	FollowMessage(ctx context.Context, id string, after int64, fn func(MessageFrame) error) error
 }
 

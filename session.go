@@ -8,68 +8,67 @@ import (
 	"time"
 )
 
-// ErrCancelled is the cause of a handler's context when its item was cancelled:
-// stop; nothing is handed in.
+// ErrCancelled is the cause of a handler's context when its item was cancelled: stop; a
+// result would be refused.
 var ErrCancelled = errors.New("pawl: the item was cancelled")
 
-// ErrStopped says that somebody stopped the message: it is what its writer gets
-// from then on, and the cause of its context. A handler that returns it has its
-// item completed, without a result.
+// ErrStopped means that the message was stopped. Its writer returns it from then on, and
+// it is the cause of its context. If a handler returns it, the item completes without a
+// result.
 var ErrStopped = errors.New("pawl: the message was stopped")
 
-// Session is a handler's hold on its item, under one claim. Package worker puts
-// one into the context of every handler, package pawltest fakes them; Step,
-// Save, Progress, Sleep, WaitFor and StartMessage stand on it. Every write is fenced: once the lease
-// is lost it is refused with ErrLeaseLost. Safe for concurrent use.
+// Session is a handler's access to its item, under one claim. Package worker puts one
+// into the context of every handler, and package pawltest provides fakes. Step, Save,
+// Progress, Sleep, WaitFor and StartMessage use it. Every write is fenced: when the
+// lease is lost, it is refused with ErrLeaseLost. A Session is safe for concurrent use.
 type Session interface {
-	// Lease is the claim; its end as last extended.
+	// Lease returns the claim, with its end as last extended.
 	Lease() Lease
-	// Now is the database's clock as last told, plus the time since then by the
-	// monotonic clock.
+	// Now is the database's clock: the last time that the database sent, plus the time
+	// since then by the monotonic clock.
 	Now() time.Time
-	// Resume reads what earlier attempts left. It is asked for at most once.
+	// Resume reads what earlier attempts left. It is called at most once.
 	Resume(ctx context.Context) (ResumeState, error)
 	// Save saves a checkpoint.
 	Save(ctx context.Context, c NewCheckpoint) (CheckpointRef, error)
-	// Progress reports progress and stage; the session puts in the fence.
+	// Progress reports progress and stage; the session adds the fence.
 	Progress(ctx context.Context, call ProgressCall) error
-	// Suspend gives the lease up; the session puts in the fence. After it
-	// nothing more is handed in for this claim.
+	// Suspend gives the lease up; the session adds the fence. After it, no result is
+	// reported for this claim.
 	Suspend(ctx context.Context, call SuspendCall) error
 	Speaker
 }
 
 // Speaker is the part of a Session that writes messages.
 type Speaker interface {
-	// BeginMessage begins a message of the item; the session puts in the fence.
+	// BeginMessage starts a message of the item; the session adds the fence.
 	BeginMessage(ctx context.Context, call StartCall) (MessageRef, error)
-	// Pen goes on with an open message of the item. A message has one at a time.
+	// Pen returns the writer of an open message. A message has one writer at a time.
 	Pen(m MessageRef) Pen
 }
 
-// Pen writes one open message under a session's claim. Safe for concurrent use.
+// Pen writes one open message under a session's claim. It is safe for concurrent use.
 type Pen interface {
-	// Context is the handler's; it ends with ErrStopped as its cause when the
-	// message was stopped.
+	// Context is derived from the handler's context. When the message is stopped it
+	// ends, with ErrStopped as its cause.
 	Context() context.Context
-	// Write takes chunks, which are sent soon and together with others. It waits
-	// while too much is waiting. Its error is what became of earlier ones.
+	// Write buffers chunks, which are sent soon and in batches. It blocks while the
+	// buffer is full. It returns the error of an earlier chunk.
 	Write(chunks ...Chunk) error
-	// Step ends a step when all that was written is accepted.
+	// Step ends a step after all written chunks are accepted.
 	Step(ctx context.Context, snapshot json.RawMessage) (CheckpointRef, error)
-	// Finish ends the message when all that was written is accepted.
+	// Finish ends the message after all written chunks are accepted.
 	Finish(ctx context.Context, usage json.RawMessage) error
 }
 
-// WithSession returns the context of a handler: all that hangs off it works
-// under s. One call stands for one attempt: what its steps save is remembered
-// here.
+// WithSession returns the context of a handler that works under s. Call it once for each
+// attempt: it caches what the attempt's steps save.
 func WithSession(ctx context.Context, s Session) context.Context {
 	h := &handling{Session: s, turn: make(chan struct{}, 1), saved: map[string]Checkpoint{}, running: map[string]chan struct{}{}}
 	return context.WithValue(ctx, sessionKey{}, h)
 }
 
-// ItemFrom is the claim that a handler works under; ErrNoSession elsewhere.
+// ItemFrom returns the claim of a handler; ErrNoSession in other contexts.
 func ItemFrom(ctx context.Context) (Lease, error) {
 	h, err := handlingOf(ctx)
 	if err != nil {
@@ -78,9 +77,9 @@ func ItemFrom(ctx context.Context) (Lease, error) {
 	return h.Lease(), nil
 }
 
-// ResumeFrom is what earlier attempts of the item left: its newest checkpoints
-// by kind and its named steps. It is read once per attempt, and not at all in
-// the first, which has nothing to resume.
+// ResumeFrom returns what earlier attempts of the item left: the newest checkpoints by
+// type and the named steps. It is read once per attempt, and not at all in the first
+// attempt.
 func ResumeFrom(ctx context.Context) (ResumeState, error) {
 	h, err := handlingOf(ctx)
 	if err != nil {
@@ -89,9 +88,9 @@ func ResumeFrom(ctx context.Context) (ResumeState, error) {
 	return h.resume(ctx)
 }
 
-// Progress reports how far the item is, 0…100 percent, and its stage, a short
-// text of where it is (≤ 500). A negative percent and an empty stage leave what
-// was reported before. A new stage leaves an event, a bare number does not.
+// Progress reports how far the item is, 0…100 percent, and its stage, a short text (≤
+// 500 characters). A negative percent and an empty stage keep the previous value. A new
+// stage leaves an event; a new percentage alone does not.
 func Progress(ctx context.Context, percent int, stage string) error {
 	h, err := handlingOf(ctx)
 	if err != nil {
@@ -107,9 +106,9 @@ func Progress(ctx context.Context, percent int, stage string) error {
 	return h.Session.Progress(ctx, call)
 }
 
-// Save saves a checkpoint of one of CheckpointTypes: any value as JSON, ≤ 1 MiB.
-// With a name it is found again under it: the newest of a name is what the next
-// attempt reads with ResumeFrom. Names are shared with Step, Sleep and WaitFor.
+// Save saves a checkpoint of one of CheckpointTypes. The snapshot is any value, at most
+// 1 MiB as JSON. The next attempt reads the newest checkpoint of each name with
+// ResumeFrom. Names are shared with Step, Sleep and WaitFor.
 func Save(ctx context.Context, typ, name string, snapshot any) (CheckpointRef, error) {
 	h, err := handlingOf(ctx)
 	if err != nil {
@@ -124,19 +123,19 @@ func Save(ctx context.Context, typ, name string, snapshot any) (CheckpointRef, e
 
 type sessionKey struct{}
 
-// handling is one attempt: its session and what has been saved by name.
+// handling is one attempt: its session and what was saved by name.
 type handling struct {
 	Session
 
-	turn    chan struct{} // held while resume is read
+	turn    chan struct{} // held while the resume state is read
 	mu      sync.Mutex
 	resumed *ResumeState             // what earlier attempts left, once read
 	saved   map[string]Checkpoint    // by this attempt and, once read, by earlier ones
-	running map[string]chan struct{} // steps under way; closed when they end
+	running map[string]chan struct{} // running steps; closed when they end
 
-	speaking sync.Mutex   // held while a message is begun
-	begun    []MessageRef // by earlier attempts, and by the task's maker; nil until asked for
-	spoken   int          // messages of this attempt
+	speaking sync.Mutex   // held while a message is started
+	begun    []MessageRef // messages of earlier attempts and of the task's creator; nil until read
+	spoken   int          // number of messages started in this attempt
 }
 
 func handlingOf(ctx context.Context) (*handling, error) {
@@ -146,8 +145,8 @@ func handlingOf(ctx context.Context) (*handling, error) {
 	return nil, ErrNoSession
 }
 
-// resume reads once what earlier attempts left; a failed read is tried again by
-// whoever asks next.
+// resume reads once what earlier attempts left. After an error, the next call reads
+// again.
 func (h *handling) resume(ctx context.Context) (ResumeState, error) {
 	select {
 	case h.turn <- struct{}{}:
@@ -180,7 +179,7 @@ func (h *handling) resume(ctx context.Context) (ResumeState, error) {
 	return state, nil
 }
 
-// lookup finds the newest checkpoint of a name, this attempt's first.
+// lookup returns the newest checkpoint of a name, preferring this attempt's.
 func (h *handling) lookup(ctx context.Context, name string) (Checkpoint, bool, error) {
 	h.mu.Lock()
 	c, ok := h.saved[name]

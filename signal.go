@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// SignalCall sends a signal: word from outside that items wait for (SuspendCall,
-// WaitFor). It wakes whoever waits for it, and it is kept: an item that waits
-// for it later goes on at once. Sent again, its payload becomes the new one and
-// it wakes whoever waits then.
+// SignalCall sends a signal, which items can wait for (SuspendCall, WaitFor). It queues
+// the items that wait for it, and it is stored: an item that waits for it later
+// continues at once. If it is sent again, its payload is replaced and it queues the
+// items that wait then.
 type SignalCall struct {
 	Name    string          `json:"name"`              // ≤ 255
-	Key     string          `json:"key,omitempty"`     // ≤ 255; tells signals of one name apart, an order's number for example
+	Key     string          `json:"key,omitempty"`     // ≤ 255; tells signals of one name apart, for example an order number
 	Payload json.RawMessage `json:"payload,omitempty"` // any JSON ≤ 1 MiB; nil = null
 }
 
@@ -21,10 +21,10 @@ type Signalled struct {
 	Key      string    `json:"key,omitempty"`
 	SentAt   time.Time `json:"sent_at"`
 	Woken    int       `json:"woken"`    // items that waited for it and are queued now
-	Replaced bool      `json:"replaced"` // it had been sent before; its payload is this one now
+	Replaced bool      `json:"replaced"` // it had been sent before; the payload is replaced
 }
 
-// SentSignal is a signal as it was last sent.
+// SentSignal is a stored signal.
 type SentSignal struct {
 	Name    string          `json:"name"`
 	Key     string          `json:"key,omitempty"`
@@ -32,22 +32,22 @@ type SentSignal struct {
 	SentAt  time.Time       `json:"sent_at"`
 }
 
-// Awaited is the metadata of a named checkpoint that says which signal its item
-// waits for: what WaitFor saves, and a worker without it may. Until SentAt or
-// TimedOut is set by a newer checkpoint of that name, the resume state has the
-// signal, once sent, under the name.
+// Awaited is the metadata of a named checkpoint that says which signal its item waits
+// for. WaitFor saves it, and so can other workers. Until a newer checkpoint of that name
+// sets SentAt or TimedOut, the resume state has the signal under that name, once it is
+// sent.
 type Awaited struct {
 	Signal   string     `json:"signal"`
 	Key      string     `json:"key,omitempty"`
-	Until    *time.Time `json:"until,omitempty"`     // when the wait ends without it
-	SentAt   *time.Time `json:"sent_at,omitempty"`   // it came: the snapshot is its payload
-	TimedOut bool       `json:"timed_out,omitempty"` // it did not come in time
+	Until    *time.Time `json:"until,omitempty"`     // when the wait ends without the signal
+	SentAt   *time.Time `json:"sent_at,omitempty"`   // the signal arrived: the snapshot is its payload
+	TimedOut bool       `json:"timed_out,omitempty"` // the signal did not arrive in time
 }
 
-// Over says that the wait has ended, with the signal or without.
+// Over reports whether the wait has ended, with or without the signal.
 func (a Awaited) Over() bool { return a.SentAt != nil || a.TimedOut }
 
-// Awaits reads what a checkpoint waits for; false when it does not.
+// Awaits returns what a checkpoint waits for; false if it waits for nothing.
 func (c Checkpoint) Awaits() (Awaited, bool) {
 	var a Awaited
 	if len(c.Metadata) == 0 || json.Unmarshal(c.Metadata, &a) != nil {

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// The single forms of the verbs: a batch of one.
+// The functions for a single call of a verb.
 
 // Create creates one task.
 func Create(ctx context.Context, s TaskMaker, t NewTask) (Task, error) {
 	return one(s.CreateTasks(ctx, []NewTask{t}))
 }
 
-// Cancel cancels a task and all its items that have not ended.
+// Cancel cancels a task and all its items that are not in a final state.
 func Cancel(ctx context.Context, s TaskMaker, taskID, reason string) (Task, error) {
 	return one(s.CancelTasks(ctx, []TaskCall{{TaskID: taskID, Reason: reason}}))
 }
@@ -33,13 +33,13 @@ func Complete(ctx context.Context, s Finisher, f Fence, result json.RawMessage) 
 	return one(s.Complete(ctx, []CompleteCall{{Fence: f, Result: result}}))
 }
 
-// Fail says that an attempt failed; whether and when it is retried is read from
-// err (Permanent, RetryAfter).
+// Fail reports a failed attempt. err says whether and when it is retried (Permanent,
+// RetryAfter).
 func Fail(ctx context.Context, s Finisher, f Fence, err error) (Moved, error) {
 	return one(s.Fail(ctx, []FailCall{FailCallOf(f, err)}))
 }
 
-// FailCallOf turns a handler's error into the call that reports it.
+// FailCallOf returns the call that reports a handler's error.
 func FailCallOf(f Fence, err error) FailCall {
 	call := FailCall{Fence: f, Error: Failure{Message: err.Error()}}
 	retryable, after := RetryOf(err)
@@ -51,7 +51,7 @@ func FailCallOf(f Fence, err error) FailCall {
 	return call
 }
 
-// Release gives an item back, uncounted.
+// Release gives an item back; the attempt is not counted as a failure.
 func Release(ctx context.Context, s Leaser, f Fence) (Moved, error) {
 	return one(s.Release(ctx, []ReleaseCall{{f}}))
 }

@@ -11,15 +11,15 @@ type wakeUp struct {
 	WakeAt time.Time `json:"wake_at"`
 }
 
-// Sleep puts the item to rest for d (≤ 10 years) without holding a lease or a
-// worker, and survives restarts. The first call of a name fixes the time of
-// waking by the database's clock, suspends the item and returns ErrSuspended,
-// which the handler returns as it is. The attempt after that time runs the
-// handler from its beginning, its steps are replayed, and this Sleep returns
-// nil. An attempt that comes too early (an operator's, say) is put to rest for
-// what is left. A d of 0 or less returns nil at once.
+// Sleep suspends the item for d (at most 10 years). It holds no lease and no worker
+// meanwhile, and survives restarts. The first call with a name fixes the end of the
+// sleep by the database's clock, suspends the item and returns ErrSuspended, which the
+// handler returns unchanged. The attempt after that time runs the handler from its
+// beginning; its steps are replayed, and this Sleep returns nil. An attempt that begins
+// earlier, for example after an operator's retry, sleeps for the rest. If d is 0 or
+// less, Sleep returns nil at once.
 //
-// A later call of the same name with another d keeps the first time.
+// A later call with the same name and another d keeps the first end.
 func Sleep(ctx context.Context, name string, d time.Duration) error {
 	h, err := handlingOf(ctx)
 	if err != nil {
@@ -43,7 +43,8 @@ func Sleep(ctx context.Context, name string, d time.Duration) error {
 	return ErrSuspended
 }
 
-// wakeTime is when the sleep of a name ends: as saved, or from now on, saved.
+// wakeTime returns when the sleep of a name ends: the saved time, or now + d, which it
+// saves.
 func (h *handling) wakeTime(ctx context.Context, name string, d time.Duration) (time.Time, error) {
 	c, found, err := h.lookup(ctx, name)
 	switch {

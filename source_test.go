@@ -57,7 +57,7 @@ func values(m map[string]string) []string {
 	return out
 }
 
-// A constant without a row in its table is a fact that nobody reads.
+// A constant without a row in its table is a fact that the documentation lacks.
 func TestConstantsHaveRows(t *testing.T) {
 	names := func(states []pawl.StateInfo) []string {
 		var out []string

@@ -8,38 +8,37 @@ import (
 	"unicode/utf8"
 )
 
-// MessageWriter writes a message while it is being made. What it is told is sent
-// together with what follows within a moment (worker.Options.FlushEvery, 100 ms)
-// or at once when it is much; at the latest Step and Finish have all of it
-// accepted, and a handler that returns. When the connection or the database is
-// away it is sent again, without loss or repetition. Safe for concurrent use.
+// MessageWriter writes a message piece by piece. Chunks are sent in batches, after a
+// short delay (worker.Options.FlushEvery, 100 ms) or when the buffer is full. Step,
+// Finish and the end of the handler wait until all chunks are accepted. While the
+// connection or the database is down, chunks are sent again, without loss or repetition.
+// A MessageWriter is safe for concurrent use.
 //
-// Its methods answer with what became of earlier ones: ErrStopped, an error that
-// matches ErrLeaseLost, or why the server refused what was said, after which the
-// message takes no more.
+// Its methods return the error of earlier chunks: ErrStopped, an error that matches
+// ErrLeaseLost, or the reason why the server refused a chunk. After that the message
+// accepts nothing.
 //
-// A message that an earlier attempt finished takes what is said again and keeps
-// what it has: see Ended.
+// A message that an earlier attempt finished ignores what is written again, and keeps
+// its content: see Ended.
 type MessageWriter struct {
 	ref MessageRef
 	ctx context.Context
-	pen Pen // nil: it has ended
+	pen Pen // nil: the message has ended
 
 	mu   sync.Mutex
-	kind string // of the text under way
-	half string // the bytes of a character of it that is not whole yet
+	kind string // type of the current text
+	half string // the bytes of its last, incomplete character
 }
 
-// StartMessage goes on with the open message of a handler's item (the reply that
-// its task was made with, or the one that an earlier attempt was writing) or
-// begins one, with role assistant in the task's thread. r is for one that is
-// begun. An item has one open message at a time, so finish it before the next.
+// StartMessage continues the open message of a handler's item: the reply that its task
+// was created with, or the one that an earlier attempt was writing. If there is none it
+// starts one, with role assistant in the task's thread; r is for a new message. An item
+// has one open message at a time, so finish it before the next.
 //
-// The n-th StartMessage of an attempt is the n-th message of its item: call it in
-// the same order in every attempt. In a message that goes on, what was said of a
-// step that did not end is marked abandoned by the first word said now: begin
-// with the step behind StepNumber. When the message was stopped, the answer is
-// ErrStopped; return it.
+// The n-th StartMessage of an attempt is the n-th message of its item: call it in the
+// same order in every attempt. In a continued message, the first write marks the output
+// of an unfinished step as abandoned: begin with the step after StepNumber. If the
+// message was stopped, StartMessage returns ErrStopped; return it.
 func StartMessage(ctx context.Context, r Reply) (*MessageWriter, error) {
 	h, err := handlingOf(ctx)
 	if err != nil {
@@ -67,8 +66,8 @@ func StartMessage(ctx context.Context, r Reply) (*MessageWriter, error) {
 	return m, nil
 }
 
-// readBegun reads which messages there are, in the first attempt too: the task's
-// maker may have begun one, and may have stopped it.
+// readBegun reads the item's messages. It does so in the first attempt too: the task's
+// creator may have started a message, and stopped it.
 func (h *handling) readBegun(ctx context.Context) error {
 	if h.begun != nil {
 		return nil
@@ -84,30 +83,31 @@ func (h *handling) readBegun(ctx context.Context) error {
 	return err
 }
 
-// ID is the message's.
+// ID returns the message's id.
 func (m *MessageWriter) ID() string { return m.ref.ID }
 
-// Model is what the message was begun with.
+// Model returns the model that the message was started with.
 func (m *MessageWriter) Model() string { return m.ref.Model }
 
-// MaxSteps is how many steps the message may take: Step refuses one more with
+// MaxSteps returns the number of steps that the message may have. One more Step is
 // ErrConflict.
 func (m *MessageWriter) MaxSteps() int { return m.ref.MaxSteps }
 
-// StepNumber is the last step that is done; 0 = none.
+// StepNumber returns the number of the last completed step; 0 = none.
 func (m *MessageWriter) StepNumber() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.ref.StepNumber
 }
 
-// Ended says that an earlier attempt finished the message: nothing of it needs
-// to be made again.
+// Ended reports whether an earlier attempt finished the message: it need not be produced
+// again.
 func (m *MessageWriter) Ended() bool { return m.pen == nil }
 
-// Context is for what makes the message, the model's call above all. It is the
-// handler's, and ends with ErrStopped as its cause when the message was stopped:
-// within a heartbeat, or at the next words. The handler's own does not end with it.
+// Context is for the calls that produce the message, above all that of the model. It is
+// derived from the handler's context. When the message is stopped it ends, within a
+// heartbeat or at the next write, with ErrStopped as its cause. The handler's own
+// context does not end then.
 func (m *MessageWriter) Context() context.Context {
 	if m.pen == nil {
 		return m.ctx
@@ -115,14 +115,14 @@ func (m *MessageWriter) Context() context.Context {
 	return m.pen.Context()
 }
 
-// Text says more of the text. A character may be cut in two between calls; bytes
-// that are no UTF-8, and NUL, become U+FFFD.
+// Text appends text. A character may be split between two calls. Bytes that are not
+// UTF-8, and NUL, become U+FFFD.
 func (m *MessageWriter) Text(s string) error { return m.say(ChunkText, s) }
 
-// Reasoning says more of how the model thinks; as Text.
+// Reasoning appends text of the model's reasoning, like Text.
 func (m *MessageWriter) Reasoning(s string) error { return m.say(ChunkReasoning, s) }
 
-// ToolCall says that the model calls a tool; input is any JSON value (≤ 1 MiB).
+// ToolCall writes a call of a tool; input is any JSON value (at most 1 MiB).
 func (m *MessageWriter) ToolCall(id, name string, input any) error {
 	raw, err := jsonOf("/input", input)
 	if err != nil {
@@ -131,7 +131,7 @@ func (m *MessageWriter) ToolCall(id, name string, input any) error {
 	return m.Write(Chunk{Type: ChunkToolCall, ToolCallID: id, ToolName: name, Input: raw})
 }
 
-// ToolResult says what a tool answered; output is any JSON value (≤ 1 MiB).
+// ToolResult writes the result of a tool; output is any JSON value (at most 1 MiB).
 func (m *MessageWriter) ToolResult(id, name string, output any, isError bool) error {
 	raw, err := jsonOf("/output", output)
 	if err != nil {
@@ -140,8 +140,8 @@ func (m *MessageWriter) ToolResult(id, name string, output any, isError bool) er
 	return m.Write(Chunk{Type: ChunkToolResult, ToolCallID: id, ToolName: name, Output: raw, IsError: isError})
 }
 
-// Write says chunks as they are: files, data, errors, and what a program made
-// itself. One that is too large is refused, and the message goes on.
+// Write writes chunks as they are: files, data, errors or chunks that a program built
+// itself. A chunk that is too large is refused, and the message stays open.
 func (m *MessageWriter) Write(chunks ...Chunk) error {
 	for i := range chunks {
 		c := &chunks[i]
@@ -157,8 +157,8 @@ func (m *MessageWriter) Write(chunks ...Chunk) error {
 	return m.pen.Write(append(m.rest(), chunks...)...)
 }
 
-// Step ends a step: one checkpoint from which the next attempt goes on. snapshot
-// is any JSON value (≤ 1 MiB); nil = what the message says so far: text,
+// Step ends a step and saves one checkpoint, from which the next attempt continues.
+// snapshot is any JSON value (at most 1 MiB); nil = the message's content so far: text,
 // reasoning, tool calls and their results.
 func (m *MessageWriter) Step(ctx context.Context, snapshot any) (CheckpointRef, error) {
 	raw, err := jsonOf("/snapshot", snapshot)
@@ -180,9 +180,8 @@ func (m *MessageWriter) Step(ctx context.Context, snapshot any) (CheckpointRef, 
 	return ref, err
 }
 
-// Finish ends the message; the item goes on. usage is a JSON object, for example
-// of token counts; nil = none. A message that is not finished is finished with
-// its item.
+// Finish ends the message; the item continues. usage is a JSON object, for example token
+// counts; nil = none. A message that is not finished is finished together with its item.
 func (m *MessageWriter) Finish(ctx context.Context, usage any) error {
 	raw, err := jsonOf("/usage", usage)
 	if err != nil {
@@ -199,7 +198,7 @@ func (m *MessageWriter) Finish(ctx context.Context, usage any) error {
 	return m.pen.Finish(ctx, raw)
 }
 
-// say adds text. What is left of a character waits for the rest of it.
+// say appends text. An incomplete character is kept until the rest of it arrives.
 func (m *MessageWriter) say(kind, text string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -219,7 +218,7 @@ func (m *MessageWriter) say(kind, text string) error {
 	return m.pen.Write(chunks...)
 }
 
-// rest is what is left of a character that will not be whole any more.
+// rest returns a replacement for an incomplete character that will not be completed.
 func (m *MessageWriter) rest() []Chunk {
 	if m.half == "" {
 		return nil
@@ -228,8 +227,8 @@ func (m *MessageWriter) rest() []Chunk {
 	return []Chunk{{Type: m.kind, Text: "\uFFFD"}}
 }
 
-// cutAt is how many bytes at the end of a text begin a character that is not
-// whole.
+// cutAt returns the number of bytes at the end of a text that begin an incomplete
+// character.
 func cutAt(s string) int {
 	for n := 1; n < utf8.UTFMax && n <= len(s); n++ {
 		if end := s[len(s)-n:]; utf8.RuneStart(end[0]) {
@@ -242,7 +241,7 @@ func cutAt(s string) int {
 	return 0
 }
 
-// jsonOf writes a value as JSON; nil is none.
+// jsonOf encodes a value as JSON; nil = no value.
 func jsonOf(pointer string, v any) (json.RawMessage, error) {
 	if v == nil {
 		return nil, nil

@@ -8,18 +8,18 @@ import (
 	"unicode/utf8"
 )
 
-// Step runs fn once per item. Its result, any value that survives JSON (≤ 1 MiB),
-// is saved under the name, which is unique within the item; a later attempt, or
-// a later Step of that name in the same one, gets the saved result and fn is not
-// run. An error is not saved: the next attempt runs fn again.
+// Step runs fn once per item. Its result, any value that can be encoded as JSON (at most
+// 1 MiB), is saved under the name, which is unique within the item. A later attempt, or
+// a later Step of that name in the same attempt, returns the saved result and does not
+// run fn. An error is not saved: the next attempt runs fn again.
 //
-// The args are what the result depends on. When a result was saved under the
-// name with other args, Step answers ErrInvalid and fn is not run: code that
-// computes something else needs another name.
+// args are the values that the result depends on. If the saved result has other args,
+// Step returns ErrInvalid and does not run fn: a computation that changed needs another
+// name.
 //
-// fn is at least once, its saved result exactly once: if the process dies after
-// fn has done its work and before that is saved, the next attempt runs fn again.
-// Wrap what must not happen twice outside Pawl in Once.
+// fn runs at least once, and its result is saved exactly once: if the process dies
+// between fn's work and the save, the next attempt runs fn again. Use Once inside fn for
+// side effects outside of Pawl that must not happen twice.
 func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, error), args ...any) (T, error) {
 	var out T
 	h, err := handlingOf(ctx)
@@ -50,14 +50,14 @@ func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, 
 	if err != nil {
 		return out, stepError(name, "its result cannot be written as JSON (%v)", err)
 	}
-	// The work is done: a context that ends now must not lose it. Whether it may
-	// still be written is for the fence to say.
+	// The work is done: a context that ends now must not lose it. The fence decides
+	// whether it may still be written.
 	_, err = h.save(context.WithoutCancel(ctx), NewCheckpoint{Type: ToolExecuted, Name: name, ArgsHash: hash, Snapshot: raw})
 	return out, err
 }
 
-// replay reads a saved result. A checkpoint without a hash was not saved by Step
-// and matches any args.
+// replay decodes a saved result. A checkpoint without a hash was not saved by Step and
+// matches any args.
 func replay(c Checkpoint, name, hash string, out any) error {
 	switch {
 	case c.Type != ToolExecuted:
@@ -73,9 +73,9 @@ func replay(c Checkpoint, name, hash string, out any) error {
 	return nil
 }
 
-// enter takes the name for one Step, Sleep or WaitFor; a second one of that name waits
-// for it. The context it returns knows the name, so that a step started inside
-// itself is an error and not a deadlock.
+// enter reserves the name for one Step, Sleep or WaitFor; a second one of that name
+// waits. The returned context knows the name, so that a step started inside itself is an
+// error and not a deadlock.
 func (h *handling) enter(ctx context.Context, name string) (context.Context, func(), error) {
 	if err := checkStepName(name); err != nil {
 		return nil, nil, err
@@ -111,7 +111,7 @@ func (h *handling) enter(ctx context.Context, name string) (context.Context, fun
 	}
 }
 
-// checkStepName refuses what the database would refuse later, after fn had run.
+// checkStepName refuses names that the database would refuse after fn had run.
 func checkStepName(name string) error {
 	switch {
 	case name == "":
@@ -126,7 +126,7 @@ func checkStepName(name string) error {
 
 func argsHash(name string, args []any) (string, error) {
 	if args == nil {
-		args = []any{} // no arguments are a list too, not null
+		args = []any{} // no arguments are an empty list, not null
 	}
 	hash, err := HashOf(args)
 	if err != nil {

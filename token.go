@@ -5,11 +5,10 @@ import (
 	"time"
 )
 
-// TaskToken is what a task token stands for: the claim it came with. The token is
-// Lease.Token: whoever bears it works on the item now, or has it from somebody
-// who does. It is good for as long as the claim is the item's current one and its
-// lease runs, however often that is extended, and tells nobody anything but the
-// database that made it.
+// TaskToken is what a task token stands for: the claim that it was issued with. The
+// token is Lease.Token. It shows that its bearer works on the item now, or got the token
+// from the worker. It is valid while the claim is the current one and its lease runs,
+// however often the lease is extended. Only the database that issued it can read it.
 type TaskToken struct {
 	TaskID         string    `json:"task_id"`
 	ItemID         string    `json:"item_id"`
@@ -21,11 +20,11 @@ type TaskToken struct {
 	LeaseExpiresAt time.Time `json:"lease_expires_at"`
 }
 
-// TokenReader knows task tokens.
+// TokenReader checks task tokens.
 type TokenReader interface {
-	// CheckToken says what a token stands for, by the database's clock:
-	// ErrInvalid for what is no token of this database and the caller's namespace;
-	// when its lease is over, ErrLeaseLost with the reason, or ErrConflict when the
-	// item has been handed in or has ended; ErrNotFound when it has been deleted.
+	// CheckToken returns the claim of a token, by the database's clock. It returns
+	// ErrInvalid for a text that is not a token of this database and the caller's
+	// namespace; ErrLeaseLost with the reason if the lease is over; ErrConflict if the
+	// item was handed in or has ended; ErrNotFound if the item was deleted.
 	CheckToken(ctx context.Context, token string) (TaskToken, error)
 }

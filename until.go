@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// Pauses of Await between two looks.
+// Pauses of Await between two reads.
 const (
 	awaitFirst = 20 * time.Millisecond
 	awaitMost  = time.Second
 )
 
-// Await waits until a task has come to its end: until its state is an end, or
-// failed or dead_lettered, which only an operator changes. It returns the task as
-// it is then; look at its State. A task that waits for approval has not ended. A
-// database or server that is away for a while is waited for too. The error is
-// that of ctx, or says that the task cannot be read.
+// Await waits until a task has ended: its state is final, or it is failed or
+// dead_lettered, which only an operator can change. It returns the task as it is then;
+// check its State. A task that waits for approval has not ended. Await keeps trying
+// while the database or server is unavailable. It returns ctx's error, or the reason why
+// the task cannot be read.
 func Await(ctx context.Context, s TaskReader, taskID string) (Task, error) {
 	for pause := awaitFirst; ; pause = min(2*pause, awaitMost) {
 		t, err := s.GetTask(ctx, taskID)

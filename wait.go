@@ -6,25 +6,25 @@ import (
 	"time"
 )
 
-// WaitFor waits for a signal without holding a lease or a worker, and survives
-// restarts. The first call of a name suspends the item and returns ErrSuspended,
-// which the handler returns as it is. The attempt after the signal was sent runs
-// the handler from its beginning, its steps are replayed, and this WaitFor
-// returns the signal's payload. That is saved under the name, which is unique
-// within the item: later attempts get the same, whatever is sent meanwhile. A
-// signal sent before is not missed: the item goes on at once.
+// WaitFor waits for a signal. It holds no lease and no worker meanwhile, and survives
+// restarts. The first call with a name suspends the item and returns ErrSuspended, which
+// the handler returns unchanged. After the signal was sent, the next attempt runs the
+// handler from its beginning; its steps are replayed, and this WaitFor returns the
+// signal's payload. The payload is saved under the name, which is unique within the
+// item: later attempts get the same one, whatever is sent meanwhile. A signal that was
+// sent before is not missed: the item continues at once.
 //
-// The key tells signals of one name apart; "" is a key too. Waiting for another
-// signal under the same name is ErrInvalid.
+// The key tells signals of one name apart; "" is a valid key. Waiting for another signal
+// under the same name is ErrInvalid.
 func WaitFor[T any](ctx context.Context, name, signal, key string) (T, error) {
 	var out T
 	return out, await(ctx, name, Awaited{Signal: signal, Key: key}, nil, &out)
 }
 
-// WaitForAtMost is WaitFor with an end: when the signal has not been sent within
-// d (≤ 10 years) of the first call, by the database's clock, the item goes on and
-// it returns ErrTimeout; in later attempts too, even when the signal comes late.
-// A later call of the same name with another d keeps the first end.
+// WaitForAtMost is WaitFor with a time limit. If the signal is not sent within d (at
+// most 10 years) of the first call, by the database's clock, the item continues and
+// WaitForAtMost returns ErrTimeout; later attempts get it too, even if the signal is
+// sent late. A later call with the same name and another d keeps the first limit.
 func WaitForAtMost[T any](ctx context.Context, name, signal, key string, d time.Duration) (T, error) {
 	var out T
 	return out, await(ctx, name, Awaited{Signal: signal, Key: key}, &d, &out)
@@ -67,7 +67,8 @@ func await(ctx context.Context, name string, want Awaited, atMost *time.Duration
 	return nil
 }
 
-// awaited is how the wait of a name stands: as saved, or as it is now, saved.
+// awaited returns the state of the wait of a name: the saved one, or the current one,
+// which it saves.
 func (h *handling) awaited(ctx context.Context, name string, want Awaited) (Awaited, json.RawMessage, error) {
 	c, found, err := h.lookup(ctx, name)
 	if err != nil {

@@ -124,7 +124,7 @@ func New(svc pawl.Service, o Options) http.Handler {
 	s.messages()
 	s.chats()
 	s.record()
-	s.house()
+	s.statsRoutes()
 	s.types()
 	s.keys()
 	s.signals()

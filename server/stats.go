@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
-// house registers workers, statistics, sweeps and archives.
-func (s *server) house() {
+// statsRoutes registers workers, statistics, sweeps and archives.
+func (s *server) statsRoutes() {
 	add(s, "list_workers", func(ctx context.Context, in *api.WorkerQuery) (*answer[pawl.List[pawl.WorkerInfo]], error) {
 		return page(s.svc.ListWorkers(ctx, pawl.WorkerFilter{SeenSince: in.SeenSince, Page: in.Page()}))
 	})
