@@ -1,5 +1,5 @@
-// Command pawl is the command-line program: it wires the packages of the commands
-// together. Each noun has a package under internal; docs/cli.md is its page.
+// Command pawl is the command-line program. Each noun of the command line has a package
+// under internal; docs/cli.md describes the commands.
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
-// run carries one command line out and answers with its exit code.
+// run executes one command line and returns its exit code.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if len(args) == 1 && args[0] == worker.WatchCommand {
 		return worker.WatchGroups(stdin)

@@ -1,5 +1,5 @@
-// Package anthropic is a model for agent.Loop over Anthropic's Messages:
-// ANTHROPIC_BASE_URL says where it is, ANTHROPIC_API_KEY which key it takes.
+// Package anthropic provides models for agent.Loop over Anthropic's Messages API. The
+// SDK reads ANTHROPIC_BASE_URL and ANTHROPIC_API_KEY.
 //
 //	loop := agent.Loop{Model: anthropic.New(anthropic.Options{Model: "claude-sonnet-4-5"})}
 package anthropic
@@ -17,18 +17,17 @@ import (
 	"github.com/pawl-work/pawl/agent"
 )
 
-// Options say which model is asked, and how.
+// Options configure a model. Model is required.
 type Options struct {
 	Model     string // its name, as the server knows it
 	MaxTokens int64  // of one turn; 0 = 8192
-	// Client are options of the SDK's client, besides what it reads from the
-	// environment.
+	// Client are additional options of the SDK's client.
 	Client []option.RequestOption
-	// Tune changes each request before it is sent; nil = as it is.
+	// Tune changes each request before it is sent; nil = no change.
 	Tune func(*anthropic.MessageNewParams)
 }
 
-// New is a model. It is safe for concurrent use.
+// New returns a model. It is safe for concurrent use.
 func New(o Options) agent.Model { return &model{o, anthropic.NewClient(o.Client...)} }
 
 type model struct {
@@ -40,7 +39,7 @@ func (m *model) Name() string { return m.o.Model }
 
 const mostTokens = 8192
 
-// kept is what a piece of reasoning needs to be said again.
+// kept is what must be sent back with a piece of reasoning.
 type kept struct {
 	Signature string `json:"signature,omitempty"`
 	Redacted  string `json:"redacted,omitempty"`
@@ -73,7 +72,7 @@ func (m *model) Stream(ctx context.Context, r agent.Request, say func(agent.Part
 	return h.end, nil
 }
 
-// hearing is one turn being heard.
+// hearing is the state of one streamed turn.
 type hearing struct {
 	say  func(agent.Part) error
 	end  agent.End
@@ -130,7 +129,7 @@ func (h *hearing) part(kind, text string, k *kept) error {
 	return h.say(p)
 }
 
-// request is what is asked, in the server's words.
+// request builds the SDK's request.
 func request(r agent.Request) (p anthropic.MessageNewParams, err error) {
 	if r.System != "" {
 		p.System = []anthropic.TextBlockParam{{Text: r.System}}
@@ -192,7 +191,7 @@ func blocks(m agent.Message) (out []anthropic.ContentBlockParamUnion, err error)
 	return out, nil
 }
 
-// failed says of an error whether it passes.
+// failed classifies an error as temporary or permanent.
 func failed(ctx context.Context, err error) error {
 	var e *anthropic.Error
 	if errors.As(err, &e) {

@@ -1,6 +1,5 @@
-// Package openai is a model for agent.Loop over OpenAI's Chat Completions, which
-// many servers speak besides: OPENAI_BASE_URL says where it is, OPENAI_API_KEY
-// which key it takes.
+// Package openai provides models for agent.Loop over OpenAI's Chat Completions API,
+// which many other servers offer too. The SDK reads OPENAI_BASE_URL and OPENAI_API_KEY.
 //
 //	loop := agent.Loop{Model: openai.New(openai.Options{Model: "gpt-5"})}
 package openai
@@ -19,17 +18,16 @@ import (
 	"github.com/pawl-work/pawl/agent"
 )
 
-// Options say which model is asked, and how.
+// Options configure a model. Model is required.
 type Options struct {
 	Model string // its name, as the server knows it
-	// Client are options of the SDK's client, besides what it reads from the
-	// environment.
+	// Client are additional options of the SDK's client.
 	Client []option.RequestOption
-	// Tune changes each request before it is sent; nil = as it is.
+	// Tune changes each request before it is sent; nil = no change.
 	Tune func(*openai.ChatCompletionNewParams)
 }
 
-// New is a model. It is safe for concurrent use.
+// New returns a model. It is safe for concurrent use.
 func New(o Options) agent.Model { return &model{o, openai.NewClient(o.Client...)} }
 
 type model struct {
@@ -65,7 +63,7 @@ func (m *model) Stream(ctx context.Context, r agent.Request, say func(agent.Part
 	return h.end, h.calls()
 }
 
-// hearing is one turn being heard.
+// hearing is the state of one streamed turn.
 type hearing struct {
 	say   func(agent.Part) error
 	end   agent.End
@@ -113,7 +111,7 @@ func (h *hearing) hear(c openai.ChatCompletionChunk) error {
 	return nil
 }
 
-// calls tells of the calls of tools, which are whole when the turn is.
+// calls emits the tool calls, which are complete at the end of the turn.
 func (h *hearing) calls() error {
 	for _, c := range h.tools {
 		if err := h.say(agent.Part{Chunk: c}); err != nil {
@@ -123,7 +121,7 @@ func (h *hearing) calls() error {
 	return nil
 }
 
-// request is what is asked, in the server's words.
+// request builds the SDK's request.
 func request(model string, r agent.Request) (openai.ChatCompletionNewParams, error) {
 	p := openai.ChatCompletionNewParams{Model: model, StreamOptions: openai.ChatCompletionStreamOptionsParam{IncludeUsage: openai.Bool(true)}}
 	if r.System != "" {
@@ -180,7 +178,7 @@ func message(m agent.Message) (out []openai.ChatCompletionMessageParamUnion) {
 	return out
 }
 
-// failed says of an error whether it passes.
+// failed classifies an error as temporary or permanent.
 func failed(ctx context.Context, err error) error {
 	var e *openai.Error
 	if errors.As(err, &e) {

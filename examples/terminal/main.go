@@ -1,12 +1,12 @@
-// Command terminal is a chat in a terminal that survives the death of either side.
+// Command terminal is a chat in a terminal that survives a crash of either process.
 //
-//	go run . answer    # in one terminal: makes the replies
-//	go run .           # in another: asks, and reads along
+//	go run . answer    # in one terminal: writes the replies
+//	go run .           # in another: asks, and shows the replies
 //
-// Kill either with -9 in the middle of a reply and start it again: the reply goes
-// on from its last step, the reader at the same word. Ctrl-C stops a reply. The
-// model is a parrot that runs anywhere; -model asks another one, at
-// OPENAI_BASE_URL and with OPENAI_API_KEY.
+// Kill either with -9 in the middle of a reply and start it again: the reply continues
+// from its last step, and the reader at the same word. Ctrl-C stops a reply. The default
+// model repeats its input and runs anywhere; -model uses another one, at OPENAI_BASE_URL
+// with OPENAI_API_KEY.
 package main
 
 import (
@@ -64,7 +64,7 @@ func run(db, thread, name string, answers bool) error {
 	return answer(ctx, eng, model)
 }
 
-// answer makes replies until ctx ends.
+// answer writes replies until ctx ends.
 func answer(ctx context.Context, eng *engine.Engine, model agent.Model) error {
 	count := agent.Func("count", "Counts the words of a text", `{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}`,
 		func(_ context.Context, in struct{ Text string }) (int, error) {
@@ -85,8 +85,7 @@ func answer(ctx context.Context, eng *engine.Engine, model agent.Model) error {
 	return err
 }
 
-// before is what was said in the conversation before the reply that is to be
-// made.
+// before returns the messages of the conversation before the reply.
 func before(ctx context.Context, eng *engine.Engine) ([]agent.Message, error) {
 	item, err := pawl.ItemFrom(ctx)
 	if err != nil {
@@ -108,7 +107,7 @@ func before(ctx context.Context, eng *engine.Engine) ([]agent.Message, error) {
 	return agent.Conversation(all)
 }
 
-// conversation is a thread, from its beginning.
+// conversation returns a whole thread.
 func conversation(ctx context.Context, eng *engine.Engine, thread string) (all []pawl.Message, err error) {
 	f := pawl.MessageFilter{Thread: thread}
 	for {

@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-work/pawl/agent"
 )
 
-// parrot is a model without one: it repeats what it was told, has its words
-// counted, and says how many they are.
+// parrot stands for a model: it repeats its input, counts the words with a tool, and
+// says how many there are.
 type parrot struct{}
 
 func (parrot) Name() string { return "parrot" }

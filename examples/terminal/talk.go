@@ -12,8 +12,8 @@ import (
 	"github.com/pawl-work/pawl/engine"
 )
 
-// talk shows what was said, goes on with a reply that is still being made, then
-// takes questions until there are none.
+// talk shows the conversation, continues an open reply, and then takes questions until
+// its input ends.
 func talk(ctx context.Context, eng *engine.Engine, thread string) error {
 	all, err := conversation(ctx, eng, thread)
 	if err != nil {
@@ -55,7 +55,7 @@ func talk(ctx context.Context, eng *engine.Engine, thread string) error {
 	return lines.Err()
 }
 
-// hear prints a reply as it is made, to its end. Ctrl-C stops it.
+// hear prints a reply while it is written. Ctrl-C stops it.
 func hear(ctx context.Context, eng *engine.Engine, id string) error {
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, os.Interrupt)

@@ -19,7 +19,7 @@ import (
 
 // Command returns the command and its subcommands.
 func Command(a *cli.App) *cobra.Command {
-	return cli.Noun("checkpoint", "Snapshots that work goes on from", checkpointList(a), checkpointCount(a))
+	return cli.Noun("checkpoint", "Snapshots from which work continues", checkpointList(a), checkpointCount(a))
 }
 
 func checkpointList(a *cli.App) *cobra.Command {

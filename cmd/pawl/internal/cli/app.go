@@ -14,18 +14,18 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// App is one run of the program: its streams, its environment and, once the
-// command is known, its configuration.
+// App is one run of the program: its streams, its environment and its configuration,
+// once the command is known.
 type App struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Args, Env      []string
 	Config         Config
-	creates        bool // the command may create the database
+	creates        bool // the command line is valid: later errors are the command's own
 	Running        bool // the command line was understood: errors from here on are the command's own
 }
 
-// Noun is a command that only holds others.
+// Noun returns a command that only has subcommands.
 func Noun(name, short string, verbs ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   name,
@@ -42,7 +42,7 @@ func Noun(name, short string, verbs ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// Verb is a command that does something: it reads the configuration first.
+// Verb returns a command that does something. It reads the configuration first.
 func (a *App) Verb(use, short string, args cobra.PositionalArgs, run func(cmd *cobra.Command, args []string) error) *cobra.Command {
 	return &cobra.Command{
 		Use:   use,
@@ -63,7 +63,7 @@ func (a *App) Verb(use, short string, args cobra.PositionalArgs, run func(cmd *c
 	}
 }
 
-// With opens Pawl and hands a command the one role it needs.
+// With opens Pawl and passes a command the one role that it needs.
 func With[R any](a *App, run func(ctx context.Context, s R, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		svc, done, err := a.open(cmd.Context())
@@ -75,8 +75,8 @@ func With[R any](a *App, run func(ctx context.Context, s R, args []string) error
 	}
 }
 
-// WithCreate is with for the few commands that may create the database: to all
-// others one that is missing is an error, so that a mistyped name is found.
+// WithCreate is With for commands that may create the database. For all others a missing
+// database is an error, so that a mistyped name is noticed.
 func WithCreate[R any](a *App, run func(ctx context.Context, s R, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		a.creates = true
@@ -98,7 +98,7 @@ func (a *App) ByUser(ctx context.Context) context.Context {
 	return pawl.As(ctx, c)
 }
 
-// Log writes to stderr, from the level asked for on.
+// Log returns a logger that writes to stderr, from the configured level on.
 func (a *App) Log() *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(a.Config.Log)) // checked by configure

@@ -29,15 +29,15 @@ const (
 	keyAnnotation = "pawl_key" // on a flag: the key it sets
 )
 
-// foreign are variables that begin with PAWL_ and are not settings: the
-// config file's name, what `worker --exec` tells its programs, what tests read,
-// and what Kubernetes sets for a service that is called pawl.
+// foreign are variables that begin with PAWL_ and are not settings: the name of the
+// config file, the variables of programs run by `worker --exec`, those of tests, and
+// those that Kubernetes sets for a service named pawl.
 var foreign = []string{"PAWL_CONFIG", "PAWL_ITEM_ID", "PAWL_TASK_ID", "PAWL_TYPE", "PAWL_ATTEMPT", "PAWL_WORKER_ID",
 	"PAWL_PAYLOAD_SCHEMA", "PAWL_INPUT_SCHEMA", "PAWL_RESULT_SCHEMA", "PAWL_PARTS", "PAWL_ERROR", "PAWL_REASONS",
 	"PAWL_TEST_*", "PAWL_SERVICE_*", "PAWL_PORT", "PAWL_PORT_*"}
 
-// Configure reads the settings: flags before variables before the file before
-// defaults. An unknown key is an error that names its source.
+// Configure reads the settings. Flags override variables, variables override the file,
+// and the file overrides the defaults. An unknown key is an error that names its source.
 func (a *App) Configure(cmd *cobra.Command) error {
 	k := koanf.New(".")
 	known := KeysOf(reflect.TypeOf(Config{}), "")
@@ -72,7 +72,7 @@ func (a *App) Configure(cmd *cobra.Command) error {
 	return nil
 }
 
-// given says that a flag was set to something.
+// given reports whether a flag was set to a non-empty value.
 func given(flags *pflag.FlagSet, name string) bool {
 	value, _ := flags.GetString(name)
 	return flags.Changed(name) && value != ""
@@ -91,8 +91,8 @@ func loadFlags(k *koanf.Koanf, flags *pflag.FlagSet) error {
 	return err
 }
 
-// output is how a command line is refused that was not understood: as it asks
-// for, or else the environment or the file, as far as they can be read.
+// output returns the format for the error of an invalid command line: from its flags,
+// the environment or the file, as far as they can be read.
 func (a *App) output() string {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -178,7 +178,7 @@ func (c Config) check() error {
 	return nil
 }
 
-// provenance is what the calls carry; nothing without the setting.
+// provenance returns the provenance of the calls; empty without the setting.
 func (c Config) provenance() (p pawl.Provenance, err error) {
 	if c.Provenance == "" {
 		return p, nil
@@ -212,7 +212,8 @@ func isForeign(name string) bool {
 	})
 }
 
-// isSection says that a key without members (`serve:` alone) is a known one.
+// isSection reports whether a key is the name of a section without members (`serve:`
+// alone).
 func isSection(key string, known []string) bool {
 	return slices.ContainsFunc(known, func(k string) bool { return strings.HasPrefix(k, key+".") })
 }

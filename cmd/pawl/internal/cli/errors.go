@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-work/pawl/internal/terminal"
 )
 
-// ErrCheck ends a command whose check failed and which has said so: exit 1.
+// ErrCheck ends a command whose check failed and that has printed why: exit code 1.
 var ErrCheck = errors.New("the check failed")
 
 const (
@@ -23,17 +23,17 @@ const (
 	exitInterrupted = 130 // a signal came before the answer did
 )
 
-// Invalid is a refusal of what was typed: exit 2.
+// Invalid returns the error for invalid input: exit code 2.
 func Invalid(format string, args ...any) error {
 	return &pawl.Error{Code: pawl.CodeInvalid, Message: fmt.Sprintf(format, args...)}
 }
 
-// Usage is invalid, with the way to the command's help.
+// Usage is Invalid with a pointer to the command's help.
 func Usage(cmd *cobra.Command, err error) error {
 	return Invalid("%v; see `%s --help`", err, cmd.CommandPath())
 }
 
-// refusals are those of a batch, by the place of the call; the first decides.
+// refusals are the errors of a batch, by the position of the call; the first decides.
 type refusals []refused
 
 type refused struct {
@@ -44,7 +44,7 @@ type refused struct {
 func (r refusals) Error() string { return r[0].err.Error() }
 func (r refusals) Unwrap() error { return r[0].err }
 
-// Exit tells about an error on stderr and gives its exit code.
+// Exit prints an error to stderr and returns its exit code.
 func (a *App) Exit(err error) int {
 	switch {
 	case err == nil:
@@ -75,7 +75,7 @@ func (a *App) Exit(err error) int {
 	return e.Code.Info().Exit
 }
 
-// asError is an error of ours; nil where a signal came first.
+// asError returns err as a *pawl.Error; nil if a signal ended the command.
 func (a *App) asError(err error) *pawl.Error {
 	var e *pawl.Error
 	switch {
@@ -90,8 +90,8 @@ func (a *App) asError(err error) *pawl.Error {
 	return &pawl.Error{Code: pawl.CodeInvalid, Message: strings.Join(strings.Fields(err.Error()), " ")}
 }
 
-// tellJSON writes one object to stderr: the error that decides and, of several
-// calls, all that were refused.
+// tellJSON writes one object to stderr: the error that decides and, for a batch, every
+// refused call.
 func (a *App) tellJSON(e *pawl.Error, many refusals) {
 	p := problemOf(e)
 	for _, r := range many {
@@ -129,8 +129,8 @@ func (a *App) Tell(e *pawl.Error) {
 	}
 }
 
-// problem is an error as JSON: the members of the HTTP problem that say more
-// than its status.
+// problem is an error as JSON: the members of the HTTP problem document except the HTTP
+// status.
 type problem struct {
 	Code         pawl.Code    `json:"code"`
 	Detail       string       `json:"detail"`
@@ -144,8 +144,7 @@ type problem struct {
 	Refused      []refusal    `json:"refused,omitempty"`
 }
 
-// refusal is the problem of one call of several; index is its place among them,
-// from 0.
+// refusal is the problem of one call of a batch; index is its position, from 0.
 type refusal struct {
 	Index int `json:"index"`
 	problem

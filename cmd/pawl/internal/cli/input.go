@@ -30,8 +30,7 @@ func (p *Pages) Flags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&p.all, "all", false, "all pages")
 }
 
-// JsonArg reads a flag that holds JSON: the text itself, @FILE, or - for stdin.
-// "" is nil.
+// JsonArg reads a flag that has JSON: the text itself, @FILE, or - for stdin. "" is nil.
 func (a *App) JsonArg(flag, text string) (json.RawMessage, error) {
 	if text == "" {
 		return nil, nil
@@ -65,8 +64,8 @@ func (a *App) ReadFile(name string) ([]byte, error) {
 	return raw, nil
 }
 
-// ReadList reads a JSON array or a stream of JSON values, one a line or not.
-// Unknown members are refused, so that a misspelt one is not lost.
+// ReadList reads a JSON array or a stream of JSON values. Unknown members are refused,
+// so that a misspelt one is noticed.
 func ReadList[T any](a *App, name string) ([]T, error) {
 	raw, err := a.ReadFile(name)
 	if err != nil {
@@ -96,8 +95,8 @@ func ReadList[T any](a *App, name string) ([]T, error) {
 	}
 }
 
-// TimeArg reads RFC 3339, or a span: ahead of now for sign 1, before it for −1.
-// "" is the zero time.
+// TimeArg reads an RFC 3339 time or a duration: after now for sign 1, before now for
+// sign −1. "" is the zero time.
 func TimeArg(flag, text string, sign int) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -112,7 +111,7 @@ func TimeArg(flag, text string, sign int) (time.Time, error) {
 	return clock.Now().Add(time.Duration(sign) * d), nil
 }
 
-// FutureTime is timeArg for a time that may be left out.
+// FutureTime is TimeArg for an optional time in the future.
 func FutureTime(flag, text string) (*time.Time, error) {
 	t, err := TimeArg(flag, text, 1)
 	if err != nil || t.IsZero() {
@@ -121,14 +120,14 @@ func FutureTime(flag, text string) (*time.Time, error) {
 	return &t, nil
 }
 
-// Choice is a flag that takes words of a closed list.
+// Choice is a flag whose values come from a fixed list.
 type Choice[T ~string] struct {
 	flag  string
 	words []string
 	known []string
 }
 
-// Choose adds the flag; the shell completes its words.
+// Choose adds the flag, with shell completion.
 func Choose[T ~string](cmd *cobra.Command, flag, usage string, known []string) *Choice[T] {
 	c := &Choice[T]{flag: flag, known: known}
 	cmd.Flags().StringSliceVar(&c.words, flag, nil, usage)
@@ -136,7 +135,7 @@ func Choose[T ~string](cmd *cobra.Command, flag, usage string, known []string) *
 	return c
 }
 
-// Read gives the words that were chosen.
+// Read returns the chosen values.
 func (c *Choice[T]) Read() ([]T, error) {
 	var out []T
 	for _, word := range c.words {
@@ -148,7 +147,7 @@ func (c *Choice[T]) Read() ([]T, error) {
 	return out, nil
 }
 
-// ShownStates names the states that callers see.
+// ShownStates returns the names of the states that callers see.
 func ShownStates(states []pawl.StateInfo) []string {
 	var names []string
 	for _, s := range states {
@@ -159,7 +158,7 @@ func ShownStates(states []pawl.StateInfo) []string {
 	return names
 }
 
-// Strings converts words to strings.
+// Strings converts a list of named strings to strings.
 func Strings[S ~string](words []S) []string {
 	out := make([]string, len(words))
 	for i, w := range words {

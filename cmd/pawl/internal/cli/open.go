@@ -52,12 +52,12 @@ func (a *App) EngineOptions() engine.Options {
 	}
 }
 
-// families are the prefixes of the variables that name a database by its parts; each
-// falls back to the next.
+// families are the prefixes of the variables that name parts of a database's address;
+// each falls back to the next.
 var families = []string{"DB_", "API_PG_DB_"}
 
-// NameDatabase puts in what DB_URL, or DB_HOST and its like, say, when nothing else
-// names a database. It answers with the variables of the family that it does not use.
+// NameDatabase sets the database from DB_URL, or from DB_HOST and its like, if no
+// setting names one. It returns the variables of the family that it does not use.
 func (a *App) NameDatabase(cfg *Config) (unused []string) {
 	var used []string
 	get := func(names ...string) string {
@@ -94,8 +94,8 @@ func (a *App) NameDatabase(cfg *Config) (unused []string) {
 	return unused
 }
 
-// fromParts is the URL of a PostgreSQL database that a host and other parts name; ""
-// without a host.
+// fromParts returns the URL of the PostgreSQL database that a host and other parts name;
+// "" without a host.
 func fromParts(get func(names ...string) string) string {
 	host := get("HOST")
 	if host == "" {
@@ -123,8 +123,8 @@ func fromParts(get func(names ...string) string) string {
 	return u.String()
 }
 
-// ShownURL is the database's URL as it may be shown: with the schema it was told
-// to use, without its passwords.
+// ShownURL returns the database's URL for display: with its schema and without
+// passwords.
 func ShownURL(db, schema string) string {
 	u, err := url.Parse(db)
 	if strings.HasPrefix(db, "sqlite:") {

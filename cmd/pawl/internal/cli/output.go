@@ -13,8 +13,8 @@ import (
 	"github.com/pawl-work/pawl/internal/terminal"
 )
 
-// Show prints v as JSON when that is asked for, else what text writes: indented
-// on a terminal, one line for programs.
+// Show prints v as JSON if that is the output format, else what text writes. JSON is
+// indented on a terminal and one line otherwise.
 func (a *App) Show(v any, text func(w io.Writer)) error {
 	if a.Config.Output != "json" {
 		text(a.Stdout)
@@ -33,7 +33,7 @@ func (a *App) Encode(v any, indent bool) error {
 	return enc.Encode(v)
 }
 
-// Blocked says what something waits for.
+// Blocked describes what something waits for.
 func Blocked(b *pawl.Blocked) string {
 	if b == nil {
 		return ""
@@ -45,7 +45,7 @@ func Blocked(b *pawl.Blocked) string {
 	return text
 }
 
-// Why is what something waits for and, if it failed, its last error.
+// Why describes what something waits for and, if it failed, its last error.
 func Why(b *pawl.Blocked, f *pawl.Failure) string {
 	var both []string
 	if b != nil {
@@ -57,7 +57,7 @@ func Why(b *pawl.Blocked, f *pawl.Failure) string {
 	return strings.Join(both, "; ")
 }
 
-// Due is the time until which something is blocked, nil without one.
+// Due returns when something stops being blocked; nil if that is not known.
 func Due(b *pawl.Blocked) *time.Time {
 	if b == nil {
 		return nil
@@ -73,7 +73,7 @@ func Pending(p *pawl.Pending) string {
 	return fmt.Sprintf(": %d queued, %d scheduled, %d waiting", p.Queued, p.Scheduled, p.Waiting)
 }
 
-// List prints a page, or all pages when asked, and says where the next begins.
+// List prints a page, or all pages if asked, and where the next page begins.
 func List[T any](
 	ctx context.Context,
 	a *App,
@@ -111,9 +111,9 @@ func List[T any](
 	})
 }
 
-// ShowEach prints the calls of a batch that held and tells about those that were
-// refused; the first refusal is the command's error. One call prints its value,
-// several a list.
+// ShowEach prints the results of a batch, and errors for the calls that were refused.
+// The first error is the command's. A single call prints its value, several print a
+// list.
 func ShowEach[T any](a *App, rs []pawl.Result[T], err error, text func(w io.Writer, vs []T)) error {
 	if err != nil {
 		return err

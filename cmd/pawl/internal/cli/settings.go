@@ -82,9 +82,9 @@ type sweepConfig struct {
 	ArchiveDir               string        `koanf:"archive_dir"`
 }
 
-// RelayConfig names the sinks of `pawl serve`, each as NAME=URL. What the kind of
-// sink may be told stands behind a # at the URL's end, written like a query.
-// Messages of errors name sinks, never URLs: these hold passwords.
+// RelayConfig names the sinks of `pawl serve`, each as NAME=URL. Parameters of the sink
+// follow a # at the end of the URL, in the form of a query. Error messages name sinks
+// and never URLs, because URLs contain passwords.
 type RelayConfig struct {
 	Sinks   []string `koanf:"sinks"`
 	Secrets []string `koanf:"secrets"` // NAME=whsec_…, several for one sink while they are changed
@@ -109,7 +109,7 @@ func (s sweepConfig) options() *pawl.SweepOptions {
 	}
 }
 
-// Setting describes a setting. It has a field in Config with the same key.
+// Setting describes a setting. Its value is in the field of Config with the same key.
 type Setting struct {
 	Key     string // in pawl.yaml; PAWL_ and the key in capitals with _ for . is its variable
 	Flag    string // of the commands that use it; "" = none
@@ -234,8 +234,8 @@ func SettingFlags(f *pflag.FlagSet, prefixes ...string) {
 	}
 }
 
-// NotOfServer refuses flags of the settings whose keys begin with a prefix when a
-// server is named: it goes by its own.
+// NotOfServer refuses flags of the settings whose keys begin with a prefix if a server
+// is named, because the server uses its own.
 func (a *App) NotOfServer(f *pflag.FlagSet, prefix string) error {
 	for _, s := range Settings {
 		if a.Config.Server != "" && s.Flag != "" && strings.HasPrefix(s.Key, prefix) && f.Changed(s.Flag) {
@@ -277,7 +277,7 @@ func (s Setting) addFlag(f *pflag.FlagSet) {
 	_ = f.SetAnnotation(s.Flag, keyAnnotation, []string{s.Key}) // the flag was added above
 }
 
-// words reports whether the variable of a key has words.
+// words reports whether the variable of a key is a list of words.
 func words(key string) bool {
 	return slices.ContainsFunc(Settings, func(s Setting) bool { return s.Key == key && s.Words })
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-work/pawl/internal/nearest"
 )
 
-// unknownVerb is the error of a word that is no command of cmd, with those that
-// were probably meant: the nearest ones, and those that begin with the word.
+// unknownVerb is the error for a word that is not a subcommand of cmd. It suggests the
+// nearest ones and those that begin with the word.
 func unknownVerb(cmd *cobra.Command, word string) error {
 	best := nearest.Allowed(word)
 	var near, begun []string

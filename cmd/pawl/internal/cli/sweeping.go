@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// WithSweeps runs the sweeps, if s owns any, for as long as run runs. It ends when
-// they fail: a migration has excluded this program.
+// WithSweeps runs the sweeps, if s owns any, while run runs. It ends with an error if a
+// migration has excluded this program.
 func WithSweeps(ctx context.Context, s any, run func(context.Context) error) error {
 	sweeping, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()

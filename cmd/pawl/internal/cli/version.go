@@ -2,7 +2,7 @@ package cli
 
 import "runtime/debug"
 
-// version is what was built, from what.
+// version describes this program.
 type version struct {
 	Version  string `json:"version"`
 	Commit   string `json:"commit,omitempty"`
@@ -10,7 +10,7 @@ type version struct {
 	Go       string `json:"go"`
 }
 
-// ReadVersion reads what this program was built from.
+// ReadVersion returns the build information of this program.
 func ReadVersion() version {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

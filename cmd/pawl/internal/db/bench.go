@@ -26,13 +26,13 @@ type bench struct {
 	report  benchReport
 }
 
-// benchReport is the bench's answer.
+// benchReport is the result of a run.
 type benchReport struct {
 	Reports     []measure.Report `json:"reports"`
 	NotMeasured []notMeasured    `json:"not_measured"`
 }
 
-// notMeasured is a database that could not be, and why.
+// notMeasured is a database that could not be measured, and why.
 type notMeasured struct {
 	DB  string `json:"db"`
 	Why string `json:"why"`
@@ -91,7 +91,7 @@ func (b *bench) check() error {
 	return nil
 }
 
-// name is how the measured one was named.
+// name is the display name of what was measured.
 func (b *bench) name() string {
 	if b.a.Config.Server != "" {
 		return b.a.Config.Server
@@ -99,7 +99,7 @@ func (b *bench) name() string {
 	return cli.ShownURL(b.a.Config.DB, b.a.Config.Schema)
 }
 
-// given measures what the settings name.
+// given measures the database or server of the settings.
 func (b *bench) given(cmd *cobra.Command, name string) error {
 	return cli.With(b.a, func(ctx context.Context, s measure.Service, _ []string) error {
 		return cli.WithSweeps(ctx, s, func(ctx context.Context) error {
@@ -158,7 +158,7 @@ func (b *bench) print(w io.Writer) {
 	}
 }
 
-// perSecond has the digits that a measurement has: three.
+// perSecond rounds to three digits, the precision of the measurement.
 func perSecond(v float64) string {
 	if v < 100 {
 		return strconv.FormatFloat(v, 'f', 1, 64)

@@ -13,14 +13,14 @@ import (
 	"github.com/pawl-work/pawl/internal/terminal"
 )
 
-// checker holds a database against the rules that always hold: the engine.
+// checker checks the invariants of a database; the engine implements it.
 type checker interface {
 	Check(ctx context.Context) ([]engine.Breach, error)
 	Warnings(ctx context.Context) ([]engine.Warning, error)
 	CheckChains(ctx context.Context, limit int) ([]engine.Breach, int, error)
 }
 
-// checkup is what doctor found.
+// checkup is the result of doctor.
 type checkup struct {
 	Clean    bool             `json:"clean"`
 	Breaches []engine.Breach  `json:"breaches"`
@@ -47,8 +47,9 @@ func DoctorCommand(a *cli.App) *cobra.Command {
 		},
 	)
 	cmd.Flags().StringVar(&chains, "chains", "1000", "verify the hash chains of so many tasks, newest first; all: of every one")
-	cmd.Long = "Checks the whole database, all its namespaces, and changes nothing.\nEach breach is a line: the rule, what breaks it, what " +
-		"was found, how to mend it.\nWarnings are lines that begin so; they do not change the exit code."
+	cmd.Long = "Checks the whole database, all its namespaces, and changes nothing.\n" +
+		"Each breach is a line: the rule, what breaks it, what was found, how to repair it.\n" +
+		"Warnings are lines that begin with \"warning\"; they do not change the exit code."
 	return cmd
 }
 

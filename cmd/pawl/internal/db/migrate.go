@@ -47,8 +47,7 @@ func MigrateCommand(a *cli.App) *cobra.Command {
 	)
 }
 
-// schema opens the database for its migrations alone; only up creates one that is
-// missing.
+// schema opens the database only for its migrations; only `up` creates a missing one.
 func schema(a *cli.App, creates bool, run func(context.Context, store.Migrator) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
 		if a.Config.Server != "" {

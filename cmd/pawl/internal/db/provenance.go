@@ -42,8 +42,8 @@ func ProvenanceCommand(a *cli.App) *cobra.Command {
 		}),
 	)
 	p.Flags(cmd)
-	cmd.Long = "Shows who did what to a task or item, oldest first: as agents said of themselves\nwhen they did it, with the evidence and " +
-		"notes of what they handed in."
+	cmd.Long = "Shows who did what to a task or item, oldest first: what callers stated about\n" +
+		"themselves, with the evidence and notes of their results."
 	cmd.Example = "  pawl provenance tsk_01J… -o json"
 	return cmd
 }
@@ -68,8 +68,8 @@ func provenanceRow(r pawl.ProvenanceRecord) string {
 	)
 }
 
-// evidence is what an event's data says for a decision: evidence and notes, or
-// the errors of a rejection.
+// evidence returns what an event's data says for a decision: evidence and notes, or the
+// errors of a rejection.
 func evidence(data json.RawMessage) string {
 	var said struct {
 		Evidence json.RawMessage  `json:"evidence"`
@@ -84,7 +84,7 @@ func evidence(data json.RawMessage) string {
 	return strings.TrimSpace(out + " " + said.Notes)
 }
 
-// verifier holds tasks against their chains: the engine.
+// verifier verifies the hash chains of tasks; the engine implements it.
 type verifier interface {
 	VerifyTask(ctx context.Context, taskID, head string) (engine.Chain, error)
 }
@@ -102,8 +102,9 @@ func VerifyCommand(a *cli.App) *cobra.Command {
 		},
 	)
 	cmd.Flags().StringVar(&head, "head", "", "a head that was printed before and kept elsewhere: it must be in the chain")
-	cmd.Long = "Computes the chain of a task's events anew and names the first event that is not\nwhat was sealed: changed, missing, " +
-		"inserted or reordered. Whoever can write to the\ndatabase can write the whole chain anew, unless a head is kept elsewhere (--head)."
+	cmd.Long = "Computes the chain of a task's events again and names the first event that differs\n" +
+		"from what was sealed: changed, missing, inserted or reordered. A program that can write\n" +
+		"to the database can rewrite the whole chain, unless a head is kept elsewhere (--head)."
 	cmd.Example = "  pawl verify tsk_01J…\n  pawl verify tsk_01J… --head m0Zt…"
 	return cmd
 }

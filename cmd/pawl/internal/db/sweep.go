@@ -39,8 +39,8 @@ func SweepCommand(a *cli.App) *cobra.Command {
 	return cmd
 }
 
-// watch sweeps until it is told to stop. The engine does that by itself, and is
-// woken for the next expiry; a server, which does too, is asked for passes.
+// watch sweeps until it is stopped. The engine does that by itself and wakes for the
+// next expiry. A server does so too, and is asked for additional passes.
 func watch(ctx context.Context, a *cli.App, s pawl.Sweeper, every time.Duration) error {
 	if r, ok := s.(cli.Runner); ok {
 		return r.Run(ctx)
@@ -108,8 +108,9 @@ func PruneCommand(a *cli.App) *cobra.Command {
 		},
 	)
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "count what would be removed, and change nothing")
-	cmd.Long = "A pass of the sweep with the ages given here, or with those of the server that is named: ended, failed and dead-lettered " +
-		"tasks are archived as compressed JSONL, then removed with all that hangs on them."
+	cmd.Long = "Runs a pass of the sweep with the retention given here, or with that of the named server:\n" +
+		"ended, failed and dead-lettered tasks are archived as compressed JSONL and then removed\n" +
+		"with all their rows."
 	cli.SettingFlags(cmd.Flags(), "sweep.retain_", "sweep.archive_dir")
 	return cmd
 }

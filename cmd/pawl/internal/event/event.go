@@ -15,10 +15,10 @@ import (
 
 // Command returns the command and its subcommands.
 func Command(a *cli.App) *cobra.Command {
-	return cli.Noun("event", "The record of every change", eventList(a), eventTail(a))
+	return cli.Noun("event", "The events: one for every change", eventList(a), eventTail(a))
 }
 
-// eventFlags narrow both commands.
+// eventFlags are the filters of both commands.
 func eventFlags(cmd *cobra.Command, e *pawl.EventFilter, since *string) {
 	f := cmd.Flags()
 	f.StringVar(&e.TaskID, "task", "", "of this task")
@@ -36,7 +36,7 @@ func eventNames() []string {
 	return names
 }
 
-// readEvents checks what eventFlags were given.
+// readEvents checks the values of eventFlags.
 func readEvents(f *pawl.EventFilter, since string) (err error) {
 	if f.Event != "" && !slices.Contains(eventNames(), f.Event) {
 		return cli.Invalid("--event is one of %s, not %q", strings.Join(eventNames(), ", "), f.Event)

@@ -47,7 +47,7 @@ func printEvent(a *cli.App, e pawl.Event) error {
 	return err
 }
 
-// tail prints each event of a filter once.
+// tail prints each event that matches a filter once.
 type tail struct {
 	from   pawl.RecordReader
 	filter pawl.EventFilter
@@ -76,8 +76,9 @@ func (t *tail) past(ctx context.Context, lines int) error {
 	return nil
 }
 
-// follow prints the newest events once its place in the feed is fixed, and goes
-// on from there: what was committed in between is in both, and printed once.
+// follow prints the newest events after it has fixed its position in the feed, and
+// continues from there. Events that were committed in between are in both reads and
+// printed once.
 func (t *tail) follow(ctx context.Context, lines int) error {
 	end, begun := pawl.FeedEnd, false
 	f := t.filter

@@ -112,7 +112,7 @@ func onceBegin(a *cli.App) *cobra.Command {
 	return cmd
 }
 
-// forEver is a length of time in seconds as keys have it: below 0 for ever.
+// forEver converts a duration to seconds for keys; a negative one means for ever.
 func forEver(d time.Duration) int64 {
 	if d == 0 {
 		return -1

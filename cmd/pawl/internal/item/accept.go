@@ -93,7 +93,7 @@ func itemFinalize(a *cli.App) *cobra.Command {
 	cmd := fenced(
 		a,
 		"finalize ITEM",
-		"Put its pieces together and submit what comes of it",
+		"Assemble its parts and submit the result",
 		func(ctx context.Context, s pawl.Deliverer, f pawl.Fence) error {
 			evidence, err := a.JsonArg("evidence", extra.evidence)
 			if err != nil {
@@ -112,12 +112,12 @@ func itemFinalize(a *cli.App) *cobra.Command {
 	return cmd
 }
 
-// support is what comes with what is handed in.
+// support are the flags for what accompanies a result.
 type support struct{ evidence, notes string }
 
 func (s *support) flags(f *pflag.FlagSet) {
 	f.StringVar(&s.evidence, "evidence", "", "what it rests on: JSON, @FILE or -")
-	f.StringVar(&s.notes, "notes", "", "for whoever decides")
+	f.StringVar(&s.notes, "notes", "", "for the approver")
 }
 
 const partHeader = "PART\tKEY\tSEQ\tSTATUS\tWORKER\tATTEMPT\tAT\tPAYLOAD"

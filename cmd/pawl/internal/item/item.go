@@ -15,7 +15,7 @@ import (
 
 // Command returns the command and its subcommands.
 func Command(a *cli.App) *cobra.Command {
-	return cli.Noun("item", "A unit of work: look at it, or do it by hand",
+	return cli.Noun("item", "Units of work: look at them, or do them by hand",
 		itemList(a), itemGet(a), itemResume(a), itemClaim(a), itemHeartbeat(a), itemProgress(a),
 		itemCheckpoint(a), itemComplete(a), itemSubmit(a), itemPart(a), itemParts(a), itemFinalize(a),
 		itemFail(a), itemRelease(a), itemSuspend(a), itemRevoke(a))
@@ -76,7 +76,8 @@ func itemRow(it pawl.Item) string {
 		fmt.Sprintf("%d/%d", it.Failures, it.MaxAttempts), it.WorkerID, it.LeaseExpiresAt, terminal.Age(it.CreatedAt), it.TaskID, it.Key)
 }
 
-// stateOf is the item's state, marked while its lease has run out unswept.
+// stateOf returns the item's state, marked if its lease has run out and is not swept
+// yet.
 func stateOf(it pawl.Item) string {
 	if it.Status == pawl.StatusExpired {
 		return string(it.State) + " (expired)"

@@ -53,8 +53,8 @@ func itemClaim(a *cli.App) *cobra.Command {
 	return cmd
 }
 
-// fenced is a verb by the holder of an item: its flags name the claim. Inside a
-// program of `pawl worker --exec` they are read from the environment.
+// fenced returns a verb of the item's holder. Its flags name the claim; in a program of
+// `pawl worker --exec` they are read from the environment.
 func fenced[R any](a *cli.App, use, short string, run func(ctx context.Context, s R, f pawl.Fence) error) *cobra.Command {
 	var fence pawl.Fence
 	cmd := a.Verb(use, short, cobra.MaximumNArgs(1), cli.With(a, func(ctx context.Context, s R, args []string) error {
@@ -187,7 +187,7 @@ func itemRevoke(a *cli.App) *cobra.Command {
 	var like pawl.RevokeCall
 	cmd := a.Verb(
 		"revoke-lease ITEM…",
-		"End the leases of items, whoever holds them, uncounted",
+		"End the leases of items, whichever worker holds them; not counted as failures",
 		cobra.MinimumNArgs(1),
 		cli.With(a, func(ctx context.Context, s pawl.LeaseKeeper, args []string) error {
 			calls := make([]pawl.RevokeCall, len(args))

@@ -16,15 +16,15 @@ import (
 	"github.com/pawl-work/pawl/internal/terminal"
 )
 
-// KeyMaster creates and revokes API keys: an engine. It needs access to the database;
-// a server does not offer it.
+// KeyMaster creates and revokes API keys; the engine implements it. It needs access to
+// the database: servers do not offer it.
 type KeyMaster interface {
 	CreateAPIKey(ctx context.Context, n pawl.NewAPIKey) (key pawl.APIKey, token string, err error)
 	ListAPIKeys(ctx context.Context) ([]pawl.APIKey, error)
 	RevokeAPIKey(ctx context.Context, id string) (pawl.APIKey, error)
 }
 
-// NoKeyMaster is the error of a service that has no API keys.
+// NoKeyMaster is the error for a service that cannot manage API keys.
 func NoKeyMaster() error {
 	return cli.Invalid("API keys are made where the database is, not through a --server")
 }
@@ -35,7 +35,7 @@ func Command(a *cli.App) *cobra.Command {
 		keyCreate(a), keyBootstrap(a), keyList(a), keyRevoke(a))
 }
 
-// mastered is with for those who make keys.
+// mastered is With for commands that manage keys.
 func mastered(a *cli.App, run func(ctx context.Context, m KeyMaster, args []string) error) func(*cobra.Command, []string) error {
 	return cli.With(a, func(ctx context.Context, s any, args []string) error {
 		m, ok := s.(KeyMaster)
@@ -46,7 +46,7 @@ func mastered(a *cli.App, run func(ctx context.Context, m KeyMaster, args []stri
 	})
 }
 
-// newKey is a key with its token, which is shown this once.
+// newKey is a key with its token, which is shown only once.
 type newKey struct {
 	pawl.APIKey
 	Token string `json:"token"`

@@ -17,7 +17,7 @@ import (
 
 // Command returns the command and its subcommands.
 func Command(a *cli.App) *cobra.Command {
-	return cli.Noun("message", "What was said, by users and by agents, while it is said too",
+	return cli.Noun("message", "Messages of users and agents, also while they are written",
 		messageList(a), messageGet(a), messageTail(a), messageStop(a))
 }
 
@@ -96,7 +96,7 @@ func messageFields(w io.Writer, m pawl.Message) {
 	)
 }
 
-// partText is a part for people: plain text as it is, all else with its kind.
+// partText returns a part for people: plain text as it is, other parts with their type.
 func partText(p pawl.MessagePart) string {
 	if p.Text != nil {
 		text := readable(*p.Text)
@@ -111,7 +111,7 @@ func partText(p pawl.MessagePart) string {
 	return bracketed(p.Type, p.Status, p.ToolName, p.ToolCallID, p.MediaType, p.URL, string(p.Input), string(p.Output), string(p.Data))
 }
 
-// chunkText is a chunk for people; text goes on where the last one ended.
+// chunkText returns a chunk for people; text continues where the last chunk ended.
 func chunkText(c pawl.Chunk) string {
 	if c.Type == pawl.ChunkText || c.Type == pawl.ChunkReasoning {
 		return readable(string(c.Text))
@@ -139,7 +139,8 @@ func bracketed(words ...string) string {
 	return "[" + strings.Join(out, " ") + "]"
 }
 
-// readable keeps the lines of a text, and escapes what could steer a terminal.
+// readable keeps line breaks and escapes control characters, which could steer a
+// terminal.
 func readable(s string) string {
 	if !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' && r != '\t' }) {
 		return s

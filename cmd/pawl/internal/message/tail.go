@@ -48,7 +48,7 @@ func messageTail(a *cli.App) *cobra.Command {
 
 var errHeard = errors.New("all that was said so far")
 
-// frameLine is a frame as JSON, one a line, with the members of the stream's.
+// frameLine is a frame as one line of JSON, with the members that the stream has.
 type frameLine struct {
 	Offset    int64            `json:"offset"`
 	Chunks    []pawl.Chunk     `json:"chunks,omitempty"`
@@ -57,7 +57,7 @@ type frameLine struct {
 	End       *pawl.MessageEnd `json:"end,omitempty"`
 }
 
-// printFrame writes what is in a frame: text as it is said, or a line of JSON.
+// printFrame prints a frame: text as it arrives, or a line of JSON.
 func printFrame(a *cli.App, f pawl.MessageFrame) error {
 	if f.Chunks == nil && f.Abandoned == nil && f.Snapshot == nil && f.End == nil {
 		return nil // only says that it has begun

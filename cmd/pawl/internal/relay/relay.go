@@ -59,7 +59,7 @@ func relayResume(a *cli.App) *cobra.Command {
 func relayForget(a *cli.App) *cobra.Command {
 	return a.Verb(
 		"forget SINK",
-		"Remove what is known of a relay that nobody runs any more",
+		"Remove the stored state of a relay that no server runs any more",
 		cobra.ExactArgs(1),
 		cli.With(a, func(ctx context.Context, s pawl.RelayKeeper, args []string) error {
 			return s.ForgetRelay(ctx, args[0])

@@ -82,7 +82,7 @@ func serve(ctx context.Context, a *cli.App, s pawl.Service, outs []relay.Out) er
 	})
 }
 
-// handler is the API with MCP and the dashboard.
+// handler returns the HTTP handler: the API with MCP and the dashboard.
 func handler(ctx context.Context, a *cli.App, s pawl.Service, gate *access.Gate) http.Handler {
 	o, log, version := a.Config.Serve, a.Log(), cli.ReadVersion().Version
 	agents := mcpOptions(ctx, a)
@@ -104,7 +104,7 @@ func handler(ctx context.Context, a *cli.App, s pawl.Service, gate *access.Gate)
 	})
 }
 
-// anyKey refuses to serve those who have keys when there is none.
+// anyKey returns an error if keys are required and none exists.
 func anyKey(ctx context.Context, s any, addr string) error {
 	m, ok := s.(key.KeyMaster)
 	if !ok {

@@ -19,7 +19,7 @@ import (
 	"github.com/pawl-work/pawl/relay/webhook"
 )
 
-// outs makes the sinks.
+// outs returns the configured sinks.
 func outs(c cli.RelayConfig) ([]relay.Out, error) {
 	secrets := map[string][]string{}
 	for _, s := range c.Secrets {
@@ -54,7 +54,7 @@ func outs(c cli.RelayConfig) ([]relay.Out, error) {
 	return outs, nil
 }
 
-// makeOut makes the sink of a URL by its scheme.
+// makeOut returns the sink of a URL, by its scheme.
 func makeOut(name, place string, secrets []string) (relay.Out, error) {
 	place, rest, _ := strings.Cut(place, "#")
 	told, err := url.ParseQuery(rest)
@@ -99,7 +99,7 @@ func makeOut(name, place string, secrets []string) (relay.Out, error) {
 	return out, err
 }
 
-// params are what stands behind the #: each is known, once, and of its kind.
+// params are the parameters after the #: each known, given once, and of the right type.
 type params struct {
 	told  url.Values
 	known []string
@@ -118,7 +118,7 @@ func (p *params) words(name string) []string {
 	return strings.FieldsFunc(p.word(name), func(c rune) bool { return c == ',' })
 }
 
-// flag is true when it is there, with no value or with true.
+// flag reports whether a parameter is set, without a value or to true.
 func (p *params) flag(name string) bool {
 	text := p.word(name)
 	if text != "" && text != "true" && text != "false" {
@@ -139,7 +139,7 @@ func (p *params) duration(name string, unless time.Duration) time.Duration {
 	return d
 }
 
-// refused is what was wrong, or a name that is not known.
+// refused returns the first error, or an unknown parameter's.
 func (p *params) refused() error {
 	for name := range p.told {
 		if !slices.Contains(p.known, name) {
@@ -149,7 +149,7 @@ func (p *params) refused() error {
 	return p.bad
 }
 
-// relays sends events on until ctx ends.
+// relays delivers events until ctx ends.
 func relays(ctx context.Context, e *engine.Engine, outs []relay.Out, origin string, log *slog.Logger) error {
 	host, _ := os.Hostname()
 	return relay.Run(ctx, relay.Options{

@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-work/pawl/cmd/pawl/internal/cli"
 )
 
-// newItems are the flags that name items.
+// newItems are the flags that describe items.
 type newItems struct {
 	inputs []string
 	file   string

@@ -16,7 +16,7 @@ import (
 
 // Command returns the command and its subcommands.
 func Command(a *cli.App) *cobra.Command {
-	return cli.Noun("task", "What somebody asked for: create it, look at it, mend it",
+	return cli.Noun("task", "Requests for work: create, read, change, retry",
 		taskCreate(a), taskList(a), taskGet(a), taskResult(a), taskAddItems(a),
 		operate(a, "cancel TASK…", "Cancel tasks, or some items of one", pawl.TaskMaker.CancelTasks),
 		operate(a, "retry TASK…", "Queue failed and dead-lettered items again", pawl.TaskOperator.RetryTasks),
@@ -116,7 +116,8 @@ func taskResult(a *cli.App) *cobra.Command {
 	return cmd
 }
 
-// operate is a verb that moves tasks, or some items of one. R is the role it needs.
+// operate returns a verb that changes tasks, or some items of one. R is the role it
+// needs.
 func operate[R any](
 	a *cli.App,
 	use, short string,

@@ -9,8 +9,7 @@ import (
 	"github.com/pawl-work/pawl/cmd/pawl/internal/cli"
 )
 
-// changes are the flags that change a task, or what a clone has in place of the
-// older one's.
+// changes are the flags that change a task, or that replace values in a clone.
 type changes struct {
 	title, metadata string
 	priority        int
@@ -22,7 +21,7 @@ func (c *changes) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&c.metadata, "metadata", "", "members to put in as a JSON object, @FILE or -; null takes one away")
 }
 
-// read gives the flags that were given.
+// read returns the values of the flags that were given.
 func (c *changes) read(a *cli.App, cmd *cobra.Command) (u pawl.TaskUpdate, err error) {
 	if cmd.Flags().Changed("title") {
 		u.Title = &c.title

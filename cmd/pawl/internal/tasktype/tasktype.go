@@ -115,7 +115,7 @@ func typeRemove(a *cli.App) *cobra.Command {
 	)
 }
 
-// readTypes reads definitions: of a folder every .yaml, .yml and .json file.
+// readTypes reads definitions: every .yaml, .yml and .json file of a folder.
 func readTypes(a *cli.App, names []string) ([]pawl.Type, error) {
 	var out []pawl.Type
 	for _, name := range names {
@@ -144,8 +144,8 @@ func readTypes(a *cli.App, names []string) ([]pawl.Type, error) {
 	return out, nil
 }
 
-// readTypeFile reads a file: JSON as it is, in YAML a definition or several with
-// --- between them.
+// readTypeFile reads a file: JSON, or YAML with one or more definitions separated by
+// ---.
 func readTypeFile(a *cli.App, name string) ([]pawl.Type, error) {
 	if strings.HasSuffix(name, ".json") {
 		return cli.ReadList[pawl.Type](a, name)

@@ -21,8 +21,8 @@ import (
 	"github.com/pawl-work/pawl/worker"
 )
 
-// program runs a command for each item: the item as JSON on its stdin, its
-// result as JSON on its stdout, reports as lines of JSON on its descriptor 3.
+// program runs a command for each item. The item is JSON on its stdin, the result JSON
+// on its stdout, and reports are lines of JSON on its file descriptor 3.
 type program struct {
 	args   []string
 	stderr io.Writer     // takes what programs write there
@@ -32,26 +32,26 @@ type program struct {
 	watch  *watcher      // kills their process groups when this process is killed; nil on Windows
 }
 
-// typeReader reads what a task's type asks for.
+// typeReader reads the type of a task.
 type typeReader interface {
 	GetTask(ctx context.Context, id string) (pawl.Task, error)
 	GetType(ctx context.Context, name string, version int) (pawl.Type, error)
 }
 
-// maxVariable bounds what the environment is told in one variable: longer ones
-// keep programs from being started at all (128 KiB on Linux).
+// maxVariable bounds the size of one environment variable: a program with a longer one
+// is not started at all (128 KiB on Linux).
 const maxVariable = 96 << 10
 
 const stopGrace = 5 * time.Second
 
-// Exit codes of programs that steer the retry (sysexits.h). All others but 0
-// are retried by the item's budget, 75 (EX_TEMPFAIL) among them.
+// Exit codes of programs that decide about the retry (sysexits.h). All others except 0
+// are retried up to the item's max_attempts, 75 (EX_TEMPFAIL) among them.
 const (
 	exitUsage   = 64 // EX_USAGE: the item fails for good
 	exitDataErr = 65 // EX_DATAERR: the same
 )
 
-// Codes of the errors that programs leave.
+// The error codes of failed programs.
 const (
 	codeExit      = "exit_status" // it ended with another code than 0, or by a signal
 	codeBadOutput = "bad_output"  // its stdout is not one JSON value of at most 1 MiB
@@ -59,7 +59,7 @@ const (
 	codeNotRun    = "not_run"     // it could not be started
 )
 
-// work is what a program reads on stdin: its claim, and what earlier attempts left.
+// work is the stdin of a program: its claim, and what earlier attempts left.
 type work struct {
 	pawl.Lease
 	Resume pawl.ResumeState `json:"resume"`
@@ -114,7 +114,7 @@ func (p program) do(ctx context.Context, _ json.RawMessage) (json.RawMessage, er
 	return outcome(err, out, tail)
 }
 
-// brief is what a program is told on stdin.
+// brief returns the stdin of a program.
 func brief(ctx context.Context) (pawl.Lease, []byte, error) {
 	lease, err := pawl.ItemFrom(ctx)
 	if err != nil {
@@ -137,8 +137,8 @@ func brief(ctx context.Context) (pawl.Lease, []byte, error) {
 	return lease, raw, err
 }
 
-// ProgramEnv is the environment that programs get: without the worker's own settings,
-// which may hold keys and passwords, but for the variables that are named.
+// ProgramEnv returns the environment of programs. It leaves out the worker's own
+// settings, which may contain keys and passwords, except the variables that are named.
 func ProgramEnv(env, named []string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
@@ -147,8 +147,8 @@ func ProgramEnv(env, named []string) []string {
 	})
 }
 
-// command is the program for one item, in a process group of its own that is
-// asked to stop when ctx ends, and made to after the grace.
+// command is the program for one item, in a process group of its own. When ctx ends, the
+// group is asked to stop, and killed after the grace.
 func (p program) command(ctx context.Context, l pawl.Lease) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, p.args[0], p.args[1:]...)
 	cmd.Env = append(slices.Clone(p.env), "PAWL_ITEM_ID="+l.ID, "PAWL_TASK_ID="+l.TaskID, "PAWL_TYPE="+l.Type,
@@ -165,8 +165,8 @@ func (p program) command(ctx context.Context, l pawl.Lease) *exec.Cmd {
 	return cmd
 }
 
-// told are the variables of an item whose values are JSON: what its type asks
-// for, and why it is to be done again. Who may not read types is told the latter.
+// told returns the variables of an item whose values are JSON: the schemas of its type,
+// and why it is to be done again. A worker that may not read types gets only the latter.
 func (p program) told(ctx context.Context, l pawl.Lease) map[string]any {
 	vars := map[string]any{"PAWL_ERROR": l.Error, "PAWL_REASONS": l.Reasons}
 	if p.types == nil {
@@ -183,7 +183,7 @@ func (p program) told(ctx context.Context, l pawl.Lease) map[string]any {
 	return vars
 }
 
-// outcome is what a program that ended by itself came to.
+// outcome is the result of a program that ended by itself.
 func outcome(err error, out *childproc.HeadBuffer, tail *childproc.TailBuffer) (json.RawMessage, error) {
 	var exit *exec.ExitError
 	switch {
@@ -234,12 +234,12 @@ type report struct {
 	} `json:"checkpoint"`
 }
 
-// oftenEnough spaces reports of a bare number: those in between are dropped.
+// oftenEnough limits reports of a percentage alone: those in between are dropped.
 const oftenEnough = 200 * time.Millisecond
 
-// listen carries out a program's reports, in order, until it closes them. What
-// is refused ends the attempt: a program must not go on in the belief that its
-// checkpoint was saved.
+// listen executes a program's reports, in order, until the program closes the
+// descriptor. A refused report ends the attempt: a program must not continue as if its
+// checkpoint were saved.
 func listen(ctx context.Context, r io.Reader) error {
 	dec := json.NewDecoder(r)
 	dec.DisallowUnknownFields()
@@ -274,8 +274,8 @@ func listen(ctx context.Context, r io.Reader) error {
 	}
 }
 
-// badReport is the attempt's error; a lost lease, a cancelled item and a
-// database that is away stay what they are.
+// badReport returns the attempt's error. A lost lease, a cancelled item and an
+// unavailable database are returned unchanged.
 func badReport(n int, err error) error {
 	if code := pawl.CodeOf(err); code == pawl.CodeLeaseLost || code == pawl.CodeUnavailable || errors.Is(err, context.Canceled) ||
 		errors.Is(err, pawl.ErrCancelled) {

@@ -11,11 +11,11 @@ import (
 	"github.com/pawl-work/pawl/internal/childproc"
 )
 
-// WatchCommand is the argument with which a worker starts pawl as its watcher.
+// WatchCommand is the argument with which a worker starts pawl as its watcher process.
 const WatchCommand = "watch-process-groups"
 
-// watcher is a process that outlives a killed worker for a moment: it reads from
-// a pipe which process groups there are, and kills them when the pipe ends.
+// watcher is a process that outlives a killed worker for a moment. It reads the worker's
+// process groups from a pipe, and kills them when the pipe ends.
 type watcher struct {
 	pipe *os.File
 	cmd  *exec.Cmd
@@ -41,7 +41,7 @@ func startWatcher() (*watcher, error) {
 	return &watcher{w, cmd}, nil
 }
 
-// began and ended tell the watcher; a worker without one goes on as it is.
+// began and ended inform the watcher; a worker without one works as well.
 func (w *watcher) began(group int) { w.tell("+", group) }
 func (w *watcher) ended(group int) { w.tell("-", group) }
 
@@ -58,7 +58,7 @@ func (w *watcher) close() {
 	}
 }
 
-// WatchGroups is the watcher's own part.
+// WatchGroups is the code of the watcher process.
 func WatchGroups(stdin io.Reader) int {
 	groups := map[int]bool{}
 	for in := bufio.NewScanner(stdin); in.Scan(); {
