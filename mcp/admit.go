@@ -13,12 +13,12 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
-// PayloadsMeta is "hidden" in the _meta of an answer whose payloads were left out
-// for the caller's API key.
+// PayloadsMeta is "hidden" in the _meta of an answer without payloads: the caller's API
+// key may not read them.
 const PayloadsMeta = "io.github.pawl-work/payloads"
 
-// admit lets a call of a tool or method in whose key holds the roles it needs,
-// the first of which names the caller; a refusal is put on record.
+// admit checks that the caller's key has the roles that a tool or method needs; the
+// first role decides the caller's name. It records a refusal.
 func (s *Server) admit(ctx context.Context, name string, args json.RawMessage, roles ...api.Role) (context.Context, error) {
 	in, err := s.opts.Gate.Admit(ctx, string(roles[0]), false, func(c pawl.Caller) string { return agentOf(args, c) })
 	for _, r := range roles {
@@ -32,8 +32,8 @@ func (s *Server) admit(ctx context.Context, name string, args json.RawMessage, r
 	return in, err
 }
 
-// allows says whether the caller may do what needs a role: by its API key, or
-// without one by the set of tools.
+// allows reports whether the caller has a role: from its API key, or without a key from
+// the set of tools.
 func (s *Server) allows(ctx context.Context, role api.Role) error {
 	pass := access.Of(ctx)
 	if pass.Key == nil && !offers(s.opts.Tools, role) {
@@ -44,7 +44,7 @@ func (s *Server) allows(ctx context.Context, role api.Role) error {
 	return pass.May(string(role), false)
 }
 
-// may is admit for a call that is in already, and turns out to need more.
+// may is admit for a call that was admitted and turns out to need another role.
 func (s *Server) may(ctx context.Context, name string, role api.Role) error {
 	err := s.allows(ctx, role)
 	if err != nil {
@@ -53,7 +53,8 @@ func (s *Server) may(ctx context.Context, name string, role api.Role) error {
 	return err
 }
 
-// agentOf is who makes a call, for his rate: the worker that it names, or the actor.
+// agentOf returns the agent of a call, for its rate: the worker that it names, or the
+// actor.
 func agentOf(args json.RawMessage, c pawl.Caller) string {
 	var by struct {
 		WorkerID string `json:"worker_id"`
@@ -64,11 +65,11 @@ func agentOf(args json.RawMessage, c pawl.Caller) string {
 	return c.ActorID
 }
 
-// needs notes which roles a tool needs.
+// needs records the roles that a tool needs.
 func (s *Server) needs(tool string, roles ...api.Role) { s.roles.Store(tool, roles) }
 
-// lists leaves out of the list of tools those that the caller's key is no good
-// for; called all the same they are refused.
+// lists removes from the list of tools those that the caller's key may not call. A call
+// of one is refused.
 func (s *Server) lists(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		res, err := next(ctx, method, req)
@@ -84,8 +85,8 @@ func (s *Server) lists(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// shown is an answer, a pointer, as the caller may see it, without payloads where
-// its key reads none, and the _meta that says so.
+// shown returns an answer, a pointer, without payloads if the caller's key may not read
+// them, and the _meta that says so.
 func shown(ctx context.Context, route api.Route, out any) (json.RawMessage, sdk.Meta, error) {
 	hides := access.Of(ctx).HidesFrom(route, out)
 	if hides {
@@ -95,7 +96,7 @@ func shown(ctx context.Context, route api.Route, out any) (json.RawMessage, sdk.
 	return text, remarks(hides, false), err
 }
 
-// remarks are the _meta of an answer.
+// remarks returns the _meta of an answer.
 func remarks(hidden, replayed bool) sdk.Meta {
 	m := sdk.Meta{}
 	if replayed {

@@ -13,8 +13,8 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// How questions and answers are named in a task's checkpoints, and the signal
-// that an answer is.
+// The names of questions and answers in a task's checkpoints, and of the answer's
+// signal.
 const (
 	askPrefix    = "ask "
 	answerPrefix = "answer "
@@ -22,11 +22,10 @@ const (
 	inputSignal  = "mcp.input"
 )
 
-// Ask asks the client of a task's call from within a worker's handler, by form:
-// the task shows as input_required until every question is answered by
-// tasks/update. It waits without a lease, as pawl.WaitFor does: the first call
-// returns pawl.ErrSuspended, which the handler returns. Keys are unique within
-// the task.
+// Ask asks the client of a task's call for input, from a worker's handler. The task
+// shows as input_required until tasks/update has answered every question. Like
+// pawl.WaitFor it waits without a lease: the first call returns pawl.ErrSuspended, which
+// the handler returns. Keys are unique within the task.
 func Ask(ctx context.Context, questions map[string]*sdk.ElicitParams) (map[string]*sdk.ElicitResult, error) {
 	item, err := pawl.ItemFrom(ctx)
 	if err != nil {
@@ -57,8 +56,8 @@ func Ask(ctx context.Context, questions map[string]*sdk.ElicitParams) (map[strin
 	return answers, nil
 }
 
-// asked are the questions of a checkpoint by their keys; none of a checkpoint that
-// only happens to have such a name.
+// asked returns the questions of a checkpoint by their keys; none if a checkpoint only
+// has the same name.
 func asked(c pawl.Checkpoint) sdk.InputRequestMap {
 	var questions map[string]*sdk.ElicitParams
 	if c.Type != pawl.ApprovalPoint || !strings.HasPrefix(c.Name, askPrefix) || json.Unmarshal(c.Snapshot, &questions) != nil {
@@ -73,7 +72,7 @@ func asked(c pawl.Checkpoint) sdk.InputRequestMap {
 	return out
 }
 
-// pending are a task's questions that are not answered yet.
+// pending returns a task's unanswered questions.
 func (s *Server) pending(ctx context.Context, taskID string) (sdk.InputRequestMap, error) {
 	l, err := s.svc.ListCheckpoints(ctx, pawl.CheckpointFilter{TaskID: taskID, Types: []string{pawl.ApprovalPoint, pawl.CustomCheckpoint},
 		Page: pawl.Page{Limit: pawl.MaxPage}})
@@ -92,9 +91,9 @@ func (s *Server) pending(ctx context.Context, taskID string) (sdk.InputRequestMa
 	return open, nil
 }
 
-// answer sends an answer to whoever waits for it, and keeps it on the task's
-// record, so that it is asked for no more. If the second does not come about the
-// client is asked again, and does no harm by answering.
+// answer sends an answer to the waiting item and records it in the task's checkpoints,
+// so that it is not asked for again. If the second step fails, the client is asked
+// again; another answer does no harm.
 func (s *Server) answer(ctx context.Context, taskID, key string, raw json.RawMessage) error {
 	if _, err := pawl.Signal(ctx, s.svc, inputSignal, taskID+" "+key, raw); err != nil {
 		return err

@@ -11,9 +11,9 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// drained is a transport whose end is told only when what was asked has been
-// answered: the SDK drops calls under way when its client says no more, and one
-// that has said all it had to say still listens.
+// drained is a transport that reports its end only when every call in flight has been
+// answered. The SDK drops calls in flight when its client closes its side of the
+// connection, but that client still reads.
 type drained struct{ sdk.Transport }
 
 func (t drained) Connect(ctx context.Context) (sdk.Connection, error) {
@@ -34,7 +34,7 @@ type draining struct {
 	none  chan struct{}       // closed when all is answered; nil = nobody waits for that
 }
 
-// longestDrain is the longest that calls take by their own wish, and a moment.
+// longestDrain is the longest time that a call may wait, plus a margin.
 const longestDrain = (pawl.MaxWaitSeconds + 10) * time.Second
 
 func (d *draining) Read(ctx context.Context) (jsonrpc.Message, error) {

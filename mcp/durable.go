@@ -17,9 +17,9 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
-// TasksExtension is the extension by which a call is answered with a durable
-// task, to be asked after with tasks/get (SEP-2663). Such a task is a Pawl task,
-// by its own id: it is there before the call is answered, and after a crash.
+// TasksExtension is the extension (SEP-2663) by which a call is answered with a durable
+// task, to be read with tasks/get. Such a task is a Pawl task with its own id: it exists
+// before the call is answered, and survives a crash.
 const TasksExtension = "io.modelcontextprotocol/tasks"
 
 const (
@@ -36,7 +36,7 @@ const (
 	cancelled     = "cancelled"
 )
 
-// durable is a Pawl task as the extension shows it.
+// durable is a Pawl task in the form of the extension.
 type durable struct {
 	sdk.ResultBase
 	ResultType     string              `json:"resultType"` // task: the answer to a call; complete: to tasks/get
@@ -57,7 +57,7 @@ type wireError struct {
 	Message string `json:"message"`
 }
 
-// ack answers what has nothing to say.
+// ack is an empty answer.
 type ack struct {
 	sdk.ResultBase
 	ResultType string `json:"resultType"`
@@ -69,7 +69,7 @@ type durableParams struct {
 	InputResponses map[string]json.RawMessage `json:"inputResponses,omitempty"`
 }
 
-// extend registers the extension's methods.
+// extend registers the methods of the extension.
 func (s *Server) extend() {
 	s.sdk.AddReceivingMiddleware(s.handles, s.lists)
 	method(s, "tasks/get", api.Reader, s.readDurable)
@@ -113,8 +113,8 @@ func method[R sdk.Result](s *Server, name string, role api.Role, fn func(context
 	}
 }
 
-// undone is an error as the protocol has it; an unknown task is an invalid
-// parameter there.
+// undone converts an error to the protocol's form; an unknown task is an invalid
+// parameter.
 func (s *Server) undone(ctx context.Context, what string, err error) error {
 	p := api.ProblemOf(err, "")
 	code := int64(jsonrpc.CodeInvalidParams)
@@ -166,7 +166,7 @@ func (s *Server) readDurable(ctx context.Context, p *durableParams) (*durable, e
 	return d, err
 }
 
-// conceal leaves payloads out: what was asked by a handler, and what it came to.
+// conceal removes payloads: the questions and the result.
 func (d *durable) conceal() {
 	maps.DeleteFunc(d.InputRequests, func(key string, _ sdk.InputRequest) bool { return key != approval })
 	if d.Result != nil && !d.Result.IsError {
@@ -175,17 +175,17 @@ func (d *durable) conceal() {
 	}
 }
 
-// handleOf is a task as a call is answered with.
+// handleOf returns a task in the form in which a call is answered with it.
 func handleOf(t pawl.Task) *durable {
 	return &durable{ResultType: "task", TaskID: t.ID, Status: working, StatusMessage: t.Stage, CreatedAt: t.CreatedAt,
 		LastUpdatedAt: t.UpdatedAt, TTLMs: keptMS, PollIntervalMs: pollMS}
 }
 
-// panicked is the code of a failure that was nobody's intention.
+// panicked is the code of a failure by a panic.
 const panicked = "panic"
 
-// outcome puts in what a task came to. A worker that says that it could not do
-// it has answered; one that broke has not.
+// outcome adds a task's result. If the worker reported that it could not do the work,
+// that is the result; if it crashed, the task failed.
 func (s *Server) outcome(ctx context.Context, t pawl.Task, d *durable) error {
 	d.Status = completed
 	switch {
@@ -207,7 +207,7 @@ func (s *Server) outcome(ctx context.Context, t pawl.Task, d *durable) error {
 	return nil
 }
 
-// resultOf is a result as a tool's: a text as it is, anything else as JSON.
+// resultOf returns a result as a tool's: a text as it is, other values as JSON.
 func resultOf(payload json.RawMessage) *sdk.CallToolResult {
 	var text string
 	if json.Unmarshal(payload, &text) != nil {
@@ -216,7 +216,7 @@ func resultOf(payload json.RawMessage) *sdk.CallToolResult {
 	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}}
 }
 
-// approval is the question that a submitted task asks.
+// approval returns the question that a submitted task asks.
 const approval = "approval"
 
 func approvalOf(t pawl.Task) *sdk.ElicitParams {
@@ -233,8 +233,8 @@ func approvalOf(t pawl.Task) *sdk.ElicitParams {
 		RequestedSchema: json.RawMessage(schema)}
 }
 
-// answerDurable takes what a client answers to the questions of a task; keys
-// that ask nothing are left.
+// answerDurable takes a client's answers to the questions of a task; keys without a
+// question are ignored.
 func (s *Server) answerDurable(ctx context.Context, p *durableParams) error {
 	t, err := s.svc.GetTask(ctx, p.TaskID)
 	if err != nil {
@@ -301,7 +301,7 @@ func (s *Server) decide(ctx context.Context, t pawl.Task, raw json.RawMessage) (
 	return err
 }
 
-// atRest says that nothing but a person or a client moves the task.
+// atRest reports whether only a person or a client can change the task.
 func atRest(d *durable) bool {
 	return slices.Contains([]string{completed, failed, cancelled, inputRequired}, d.Status)
 }

@@ -24,8 +24,8 @@ type checkoutOut struct {
 	Items []pawl.Lease `json:"items" jsonschema:"yours until lease_expires_at"`
 }
 
-// checkout claims; what was claimed for a caller that has gone is given back,
-// who would never learn of it.
+// checkout claims. If the caller has disconnected, it releases what it claimed, because
+// the caller would never learn of it.
 func checkout(ctx context.Context, s *Server, in checkoutIn) (checkoutOut, error) {
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -72,7 +72,7 @@ func (s *Server) giveBack(ctx context.Context, leases []pawl.Lease) {
 	}
 }
 
-// holding is the lease that a worker's call carries.
+// holding is the claim that a worker's call names.
 type holding struct {
 	ItemID   string `json:"item_id" jsonschema:"the id that work_checkout answered with"`
 	WorkerID string `json:"worker_id" jsonschema:"the name you checked it out by"`
@@ -83,12 +83,12 @@ func (h holding) fence() pawl.Fence {
 	return pawl.Fence{ItemID: h.ItemID, WorkerID: h.WorkerID, Attempt: h.Attempt}
 }
 
-// itemOut answers with an item as it is after a verb.
+// itemOut returns an item as it is after a verb.
 type itemOut struct {
 	Item pawl.Item `json:"item"`
 }
 
-// move makes one call of a verb that moves an item.
+// move makes one call of a verb that changes an item.
 func move[C any](ctx context.Context, s *Server, v api.Verb[C, pawl.Moved], call C) (itemOut, error) {
 	m, err := one(v.Do(s.svc, pawl.WithItem(ctx), []C{call}))
 	if err != nil {

@@ -1,8 +1,8 @@
-// Package mcp is Pawl over the Model Context Protocol: the verbs as tools named
-// work_*, tasks and types as resources, for agents. It holds no rule of its own;
-// it reads a call, asks the pawl.Service and writes the answer, so that an engine
-// and a client of a server are served alike. Revisions 2025-11-25 and 2026-07-28
-// are spoken by one handler that keeps no sessions.
+// Package mcp serves Pawl over the Model Context Protocol, for agents: the verbs as
+// tools named work_*, tasks and types as resources. It has no rules of its own: it
+// decodes a call, calls the pawl.Service and encodes the answer, so it works with an
+// engine and with a client of a server. One handler without sessions serves the
+// revisions 2025-11-25 and 2026-07-28.
 package mcp
 
 import (
@@ -23,49 +23,50 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
-// Options steer a server. The zero value lets every caller use every tool.
+// Options configure a Server. The zero value lets every caller use every tool of a
+// worker.
 type Options struct {
-	// Stopping ends when the server is about to stop: calls that wait are
-	// answered at once. Nil = never.
+	// Stopping ends when the server is about to stop: waiting calls are then answered at
+	// once. Nil = never.
 	Stopping context.Context
-	// Log takes the detail of internal errors; nil = slog's default.
+	// Log gets the detail of internal errors; nil = slog.Default.
 	Log *slog.Logger
-	// Tools says which tools callers without an API key are offered: ToolsWorker ("" too),
-	// ToolsApprover or ToolsAll. A key is offered what its roles are good for.
+	// Tools is the set of tools for callers without an API key: ToolsWorker (the
+	// default), ToolsApprover or ToolsAll. A key gets the tools that its roles allow.
 	Tools string
-	// Version is the program's. "" = "dev".
+	// Version of the program; "" = "dev".
 	Version string
-	// Gate keeps the rates of agents and takes refusals on record. What a call may
-	// do its pass says (access.Of its context); one without may do all. Nil = a
-	// gate of this server's own.
+	// Gate limits the rates of agents and records refusals. The pass in a call's context
+	// (access.Of) decides what it may do; without a pass it may do everything. Nil = a
+	// Gate of this server.
 	Gate *access.Gate
-	// WithKey puts an idempotency key on the calls of a context, for a service
-	// that carries keys further, as client.WithKey does. Nil = the service keeps
-	// the answers itself (pawl.Idempotent), as an engine does.
+	// WithKey adds an idempotency key to the calls of a context, for a service that
+	// passes keys on, as client.WithKey does. Nil = the service stores the answers
+	// itself (pawl.Idempotent), as an engine does.
 	WithKey func(ctx context.Context, key string) context.Context
-	// Sessions gives clients of revisions before 2026-07-28 sessions over HTTP, in
-	// which tools of a program's own can ask them back. Ours never do.
+	// Sessions enables sessions over HTTP for clients of revisions before 2026-07-28.
+	// Tools of your own program may need them to ask their clients; Pawl's tools do not.
 	Sessions bool
-	// Tune changes what the SDK's server is made with, for a program that serves
-	// more beside the tools (see SDK). Nil = as it is.
+	// Tune changes the options of the SDK's server, for a program that adds tools of its
+	// own (see SDK). Nil = no change.
 	Tune func(*sdk.ServerOptions)
-	// Named says that the service knows who calls, by an API key for example.
-	// Else a caller without a name is put on record as an agent.
+	// Named means that the service identifies the caller, for example by an API key.
+	// Otherwise a caller without a name is recorded as an agent.
 	Named bool
 }
 
-// The sets of tools for callers without an API key. An agent that can both work
-// and approve could approve what it has done itself, so that has to be asked for.
+// The sets of tools for callers without an API key. An agent that can both work and
+// approve could approve its own work, so ToolsAll must be chosen explicitly.
 const (
 	ToolsWorker   = "worker"   // ask for work, do it and read
 	ToolsApprover = "approver" // approve, reject and read
 	ToolsAll      = "all"
 )
 
-// ToolSets are all there are.
+// ToolSets lists all sets.
 var ToolSets = []string{ToolsWorker, ToolsApprover, ToolsAll}
 
-// offers says whether a set has what needs a role.
+// offers reports whether a set has the tools that need a role.
 func offers(set string, r api.Role) bool {
 	switch set {
 	case ToolsAll:
@@ -76,12 +77,13 @@ func offers(set string, r api.Role) bool {
 	return r != api.Approver
 }
 
-// toolsOf is the narrowest set that has what needs a role.
+// toolsOf returns the smallest set that has the tools that need a role.
 func toolsOf(r api.Role) string {
 	return ToolSets[slices.IndexFunc(ToolSets, func(set string) bool { return offers(set, r) })]
 }
 
-// Server is a service as tools and resources. It is safe for many sessions.
+// Server serves a pawl.Service as tools and resources. It is safe for concurrent
+// sessions.
 type Server struct {
 	svc   pawl.Service
 	opts  Options
@@ -132,11 +134,11 @@ func New(svc pawl.Service, o Options) *Server {
 	return s
 }
 
-// SDK is the server underneath, for tools and resources of a program's own.
+// SDK returns the SDK's server, to which a program can add tools and resources.
 func (s *Server) SDK() *sdk.Server { return s.sdk }
 
-// HTTP serves the streamable HTTP transport. The caller of a request is the one
-// of its context (pawl.As).
+// HTTP returns a handler of the streamable HTTP transport. The caller of a request is
+// that of its context (pawl.As).
 func (s *Server) HTTP() http.Handler {
 	over := sdk.StreamableHTTPOptions{
 		Stateless:                    true, // else the handler speaks to no client of 2026-07-28
@@ -162,8 +164,8 @@ func (s *Server) HTTP() http.Handler {
 // sessionless is the first revision without sessions.
 const sessionless = "2026-07-28"
 
-// Stdio serves one client over a pair of streams, until in ends and what was asked
-// is answered, or ctx ends; then it returns nil.
+// Stdio serves one client over a pair of streams, until in ends and every call is
+// answered, or ctx ends; then it returns nil.
 func (s *Server) Stdio(ctx context.Context, in io.Reader, out io.Writer) error {
 	err := s.sdk.Run(ctx, drained{&sdk.IOTransport{Reader: io.NopCloser(in), Writer: open{out}, MaxLineLength: pawl.MaxBodyBytes}})
 	if err == nil || errors.Is(err, io.EOF) || ctx.Err() != nil {
@@ -177,7 +179,7 @@ type open struct{ io.Writer }
 
 func (open) Close() error { return nil }
 
-// instructions teach an agent the loop.
+// instructions tell an agent how to work with the tools.
 const instructions = `Pawl keeps work that must not be lost. A task is what somebody asked for; its items are the units of work, leased ` +
 	`to one worker at a time.
 

@@ -14,16 +14,16 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// Members of a tool call's _meta, and of its answer's.
+// Members of the _meta of a tool call and its answer.
 const (
-	// KeyMeta is a call's idempotency key: made again with it, by whatever
-	// process, within 24 hours, the same call is answered as it was the first time.
+	// KeyMeta is a call's idempotency key. If the call is repeated with it within 24
+	// hours, by any process, it gets the first answer.
 	KeyMeta = "io.github.pawl-work/idempotency-key"
-	// ReplayedMeta is true on an answer that was given before.
+	// ReplayedMeta is true on a replayed answer.
 	ReplayedMeta = "io.github.pawl-work/idempotency-replayed"
 )
 
-// keyOf is a call's idempotency key, "" = none.
+// keyOf returns a call's idempotency key; "" = none.
 func keyOf(meta sdk.Meta) (string, error) {
 	v, ok := meta[KeyMeta]
 	if !ok {
@@ -36,8 +36,8 @@ func keyOf(meta sdk.Meta) (string, error) {
 	return key, nil
 }
 
-// caller tells callers apart whose keys must not meet: by the API key or actor, the
-// worker that a call names, what an agent says it is, and its client.
+// caller identifies the caller whose keys are separate from others': by the API key or
+// actor, the worker that a call names, the agent's provenance, and its client.
 func caller(ctx context.Context, args json.RawMessage, p pawl.Provenance) string {
 	c := pawl.CallerOf(ctx)
 	// texts always encode
@@ -45,8 +45,8 @@ func caller(ctx context.Context, args json.RawMessage, p pawl.Provenance) string
 	return string(who)
 }
 
-// once carries a call out once for its key: the effect and the answer commit
-// together. Refusals, and calls that came to nothing, are not kept.
+// once executes a call once for its key: the effect and the answer commit together.
+// Refusals and empty checkouts are not stored.
 func (s *Server) once(ctx context.Context, t tool, who, key string, args json.RawMessage) (answer json.RawMessage, replayed bool,
 	err error) {
 	run := func(ctx context.Context, s *Server) error {
@@ -94,7 +94,7 @@ func (s *Server) once(ctx context.Context, t tool, who, key string, args json.Ra
 	return answer, replayed, nil
 }
 
-// nothing says that a checkout took nothing: asked again, there may be something.
+// nothing reports an empty checkout: a repeated call may find items.
 func (t tool) nothing(answer json.RawMessage) bool {
 	var taken checkoutOut
 	return t.route.Name == "claim" && json.Unmarshal(answer, &taken) == nil && len(taken.Items) == 0

@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
-// problem is an api.Problem without what is HTTP's.
+// problem is an api.Problem without the members of HTTP.
 type problem struct {
 	Code         pawl.Code    `json:"code"`
 	Title        string       `json:"title"`
@@ -24,8 +24,8 @@ type problem struct {
 	RetryAfterMS int64        `json:"retry_after_ms,omitempty"`
 }
 
-// refusal is the structured answer of a call that was refused; every tool's
-// output schema has a place for it.
+// refusal is the structured answer of a refused call; every tool's output schema allows
+// it.
 type refusal struct {
 	Problem problem `json:"problem"`
 }
@@ -42,7 +42,7 @@ func problemOf(p api.Problem, err error) problem {
 	return out
 }
 
-// renamed are fields as the tools name them: what a fence calls id is item_id.
+// renamed maps fields to their names in the tools: the id of a fence is item_id.
 func renamed(fields []pawl.Field) []pawl.Field {
 	out := make([]pawl.Field, len(fields))
 	for i, f := range fields {
@@ -53,7 +53,7 @@ func renamed(fields []pawl.Field) []pawl.Field {
 	return out
 }
 
-// next is what a model is to do about an error.
+// next says what a model should do about an error.
 var next = map[pawl.Code]string{
 	pawl.CodeInvalid:         "Mend it and call again; nothing else has changed.",
 	pawl.CodeLeaseLost:       "Stop working on this item; check out again.",
@@ -69,7 +69,7 @@ var next = map[pawl.Code]string{
 	pawl.CodeInternal:        "This is not your fault; tell whoever runs this.",
 }
 
-// sentence is a problem for a model: what is wrong, where, and what to do.
+// sentence describes a problem for a model: what is wrong, where, and what to do.
 func sentence(p api.Problem) string {
 	var b strings.Builder
 	switch {
@@ -99,7 +99,7 @@ func sentence(p api.Problem) string {
 	return strings.TrimSpace(b.String()) + " (" + string(p.Code) + ")"
 }
 
-// lost says how a lease was lost, and to whom.
+// lost describes how a lease was lost, and to which worker.
 func lost(p api.Problem) string {
 	holder, attempt := "", 0
 	if p.Holder != nil {
@@ -121,7 +121,7 @@ func ended(s string) string {
 	return strings.ToUpper(s[:1]) + strings.TrimSuffix(s[1:], ".") + "."
 }
 
-// detail is the error with its cause, which its own text leaves out.
+// detail is the error with its cause, which its own text omits.
 func detail(err error) error {
 	var e *pawl.Error
 	if errors.As(err, &e) && e.Err != nil {

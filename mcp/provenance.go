@@ -10,12 +10,12 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// ProvenanceMeta is the member of a call's _meta in which an agent says more of
-// itself than its client does: members of pawl.Provenance, such as model.
+// ProvenanceMeta is the member of a call's _meta in which an agent adds to its client's
+// provenance: members of pawl.Provenance, such as model.
 const ProvenanceMeta = "io.github.pawl-work/provenance"
 
-// vouched puts on record who makes a call: the client by its name and version,
-// the agent by the worker of the call or the caller's name, and what _meta says.
+// vouched adds the provenance of a call: the client's name and version, the agent by the
+// worker of the call or the caller's name, and the members of _meta.
 func vouched(ctx context.Context, client *sdk.Implementation, meta sdk.Meta) (_ context.Context, p pawl.Provenance, _ error) {
 	if client != nil {
 		p.AgentName, p.AgentVersion = short(client.Name), short(client.Version)
@@ -36,7 +36,7 @@ func vouched(ctx context.Context, client *sdk.Implementation, meta sdk.Meta) (_ 
 	return pawl.WithProvenance(ctx, p), p, nil
 }
 
-// short is what a name may have.
+// short truncates a name to its limit.
 func short(s string) string {
 	if r := []rune(s); len(r) > pawl.MaxIDLen {
 		return string(r[:pawl.MaxIDLen])

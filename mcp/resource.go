@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
-// Where the resources are.
+// The URIs of the resources.
 const (
 	tasksAt = "pawl://tasks/"
 	typesAt = "pawl://types/"
@@ -35,8 +35,7 @@ func (s *Server) resources() {
 		})
 }
 
-// resource serves what a template names by its last segment; read answers with a
-// pointer.
+// resource serves what a template names by its last segment; read returns a pointer.
 func (s *Server) resource(template, name, route, means string, read func(ctx context.Context, id string) (any, error)) {
 	s.sdk.AddResourceTemplate(&sdk.ResourceTemplate{URITemplate: template, Name: name, Description: means, MIMEType: asJSON},
 		func(ctx context.Context, req *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
@@ -60,8 +59,8 @@ func (s *Server) resource(template, name, route, means string, read func(ctx con
 		})
 }
 
-// unreadable is an error as the protocol has it: resources have no other place
-// for one.
+// unreadable converts an error to the protocol's form: a resource has no other place for
+// one.
 func (s *Server) unreadable(ctx context.Context, uri string, err error) error {
 	p := api.ProblemOf(err, "")
 	code := int64(jsonrpc.CodeInternalError)

@@ -18,9 +18,8 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
-// checked looks at a request before the SDK does: at how many calls it makes, and
-// at the header that names a task for proxies, which the SDK compares for its own
-// methods only.
+// checked examines a request before the SDK: the number of its calls, and the header
+// that names a task for proxies, which the SDK compares only for its own methods.
 func (s *Server) checked(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost {
@@ -62,8 +61,8 @@ func (s *Server) checked(next http.Handler) http.Handler {
 	})
 }
 
-// count bounds a batch, and counts its calls towards the rate of the caller's
-// key, which the door has counted one of: all or none of them are carried out.
+// count bounds a batch and counts its calls towards the rate of the caller's key, all or
+// none. One call has been counted already.
 func (s *Server) count(ctx context.Context, body []byte) error {
 	if body = bytes.TrimSpace(body); len(body) == 0 || body[0] != '[' {
 		return nil

@@ -19,14 +19,14 @@ import (
 	"github.com/pawl-work/pawl/schema"
 )
 
-// shape is what a tool takes or answers, as a JSON Schema.
+// shape is the JSON Schema of a tool's input or output.
 type shape struct {
 	raw   json.RawMessage
 	check *schema.Schema
 	of    *jsonschema.Schema
 }
 
-// known are the schemas of types that are written otherwise than Go has them.
+// known are the schemas of types whose JSON differs from their Go form.
 func known() map[reflect.Type]*jsonschema.Schema {
 	all := map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[json.RawMessage](): {Description: "any JSON"}, // 2025-11-25 wants an object here, and an empty schema is written as true
@@ -73,13 +73,13 @@ func schemaOf[T any]() *jsonschema.Schema {
 	return s
 }
 
-// inputOf is the shape of arguments: what it does not name is refused.
+// inputOf returns the schema of arguments. Unknown members are refused.
 func inputOf[T any]() *shape { return compile(schemaOf[T]()) }
 
-// outputOf is the shape of an answer: the names and types of T's members, which
-// later versions may add to, or a problem. What lies within them is left to the
-// documents: clients put the whole list of tools before their model. Both revisions
-// want an object at the root.
+// outputOf returns the schema of an answer: the names and types of T's members, or a
+// problem. Later versions may add members. Nested members are left to the documentation,
+// because clients put the whole list of tools into the model's context. Both revisions
+// need an object at the root.
 func outputOf[T any]() *shape {
 	full := schemaOf[T]()
 	brief := &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{"problem": {Type: "object"}},
@@ -105,10 +105,10 @@ func compile(s *jsonschema.Schema) *shape {
 	return &shape{raw, check, s}
 }
 
-// envelopeDepth is how deep a value may lie in a tool's arguments.
+// envelopeDepth is the depth at which a value may lie in a tool's arguments.
 const envelopeDepth = 16
 
-// read checks arguments and reads them.
+// read validates and decodes arguments.
 func (s *shape) read(args json.RawMessage, into any) error {
 	if len(bytes.TrimSpace(args)) == 0 {
 		args = json.RawMessage("{}")
@@ -135,8 +135,8 @@ func (s *shape) read(args json.RawMessage, into any) error {
 	return nil
 }
 
-// meant is the name that was probably meant by the last one of a pointer; "" when
-// that is one of the schema's, or like none of them.
+// meant suggests a name for an unknown one at the end of a pointer; "" if the name is
+// known or similar to none.
 func (s *shape) meant(pointer string) string {
 	tokens := strings.Split(strings.TrimPrefix(pointer, "/"), "/")
 	at, word := s.of, tokens[len(tokens)-1]
@@ -163,7 +163,7 @@ func (s *shape) meant(pointer string) string {
 	return ""
 }
 
-// encode writes an answer; text stays as legible as it was.
+// encode encodes an answer without escaping HTML characters.
 func encode(v any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

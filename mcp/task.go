@@ -34,7 +34,7 @@ type proposeItem struct {
 	RunAt       *time.Time      `json:"run_at,omitempty"`
 }
 
-// taskOut answers with a task.
+// taskOut returns a task.
 type taskOut struct {
 	Task pawl.Task `json:"task"`
 }
@@ -56,13 +56,13 @@ func (in proposeIn) task() pawl.NewTask {
 	return t
 }
 
-// paging is how a list goes on.
+// paging is the cursor of a list.
 type paging struct {
 	Limit  int    `json:"limit,omitempty" jsonschema:"1 to 1000; 20 by default"`
 	Cursor string `json:"cursor,omitempty" jsonschema:"the next of the page before"`
 }
 
-// few is the size of a page that nobody named: a model reads all of it.
+// few is the default size of a page: a model reads all of it.
 const few = 20
 
 func (p paging) page() pawl.Page {
@@ -85,13 +85,13 @@ type listIn struct {
 	paging
 }
 
-// pageOut answers with a page.
+// pageOut returns a page.
 type pageOut[T any] struct {
 	Items []T    `json:"items"`
 	Next  string `json:"next,omitempty" jsonschema:"there is more: pass it as cursor"`
 }
 
-// pageOf is a page whose items are never null.
+// pageOf returns a page whose items are never null.
 func pageOf[T any](l pawl.List[T], err error) (pageOut[T], error) {
 	if l.Items == nil {
 		l.Items = []T{}
@@ -161,8 +161,8 @@ func get(ctx context.Context, s *Server, in getIn) (out getOut, err error) {
 	return out, err
 }
 
-// said are the messages of a task or item: a page of them, oldest first, and
-// beyond it those that are open.
+// said returns the messages of a task or item: one page, oldest first, and the open
+// messages beyond it.
 func (s *Server) said(ctx context.Context, f pawl.MessageFilter) ([]pawl.Message, error) {
 	l, err := s.svc.ListMessages(ctx, f)
 	if err != nil || l.Next == "" {
@@ -173,7 +173,7 @@ func (s *Server) said(ctx context.Context, f pawl.MessageFilter) ([]pawl.Message
 	return append(l.Items, open.Items...), err
 }
 
-// rules are those of the type that a task was made with.
+// rules returns the rules of a task's type, in the task's version.
 func (s *Server) rules(ctx context.Context, t pawl.Task) (json.RawMessage, error) {
 	if t.TypeVersion == 0 {
 		return nil, nil
@@ -199,10 +199,10 @@ type waitOut struct {
 	TimedOut bool      `json:"timed_out" jsonschema:"nothing happened in that time; wait again"`
 }
 
-// atWork are the states of a task that somebody or something still moves.
+// atWork are the states in which a task can still change without an operator.
 var atWork = []pawl.TaskState{pawl.TaskQueued, pawl.TaskCheckedOut, pawl.TaskInProgress, pawl.TaskApproved, pawl.TaskApplied}
 
-// The looks at a task that is waited for come further and further apart.
+// The pauses between two reads of a task that is waited for; they grow.
 const (
 	firstLook = 50 * time.Millisecond
 	lastLook  = time.Second
@@ -266,7 +266,7 @@ func logs(ctx context.Context, s *Server, in logsIn) (pageOut[pawl.Event], error
 	return pageOf(s.svc.ListEvents(ctx, pawl.EventFilter{TaskID: in.TaskID, ItemID: in.ItemID, Event: in.Event, Asc: in.Asc, Page: in.page()}))
 }
 
-// one unwraps the answer to a batch of one.
+// one returns the result of a batch of one.
 func one[T any](rs []pawl.Result[T], err error) (T, error) {
 	if err != nil || len(rs) != 1 {
 		var zero T

@@ -13,20 +13,20 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
-// TaskTool is a tool whose calls are tasks. Clients that declare the extension
-// get the task to ask after; others wait for what it comes to, a minute at most.
-// Its callers need the roles submitter and reader.
+// TaskTool is a tool whose calls are tasks. Clients that declare the extension get the
+// task and read its result later; for others the call waits for the result, at most a
+// minute. Callers need the roles submitter and reader.
 type TaskTool struct {
-	// Tool should declare no output schema: some clients hold a task against it.
+	// Tool should declare no output schema: some clients check a task against it.
 	Tool *sdk.Tool
 	// Required refuses clients without the extension.
 	Required bool
-	// Task makes a call's task. A result instead of nil is the call's answer, and
-	// no task is made: to ask for input first, for example.
+	// Task returns the task of a call. If it returns a result instead, that is the
+	// call's answer and no task is created, for example to ask for input first.
 	Task func(ctx context.Context, req *sdk.CallToolRequest) (pawl.NewTask, *sdk.CallToolResult, error)
 }
 
-// runRoles make a task, and read what it comes to.
+// runRoles are the roles to create a task and read its result.
 var runRoles = []api.Role{api.Submitter, api.Reader}
 
 // AddTaskTool adds a tool whose calls are tasks of this service.
@@ -91,7 +91,7 @@ func (s *Server) make(ctx context.Context, own tool, who string, req *sdk.CallTo
 	return task, err
 }
 
-// inline waits for a task on behalf of a client that cannot ask after it.
+// inline waits for a task, for a client that cannot read it later.
 func (s *Server) inline(ctx context.Context, own tool, id string) *sdk.CallToolResult {
 	waiting, cancel := context.WithTimeout(ctx, pawl.MaxWaitSeconds*time.Second)
 	defer cancel()
@@ -124,8 +124,8 @@ func (s *Server) inline(ctx context.Context, own tool, id string) *sdk.CallToolR
 	}
 }
 
-// handled is where a tool leaves the task that its call is to be answered with:
-// the SDK's own result has no room for one.
+// handled carries the task that a call is to be answered with, because the SDK's result
+// has no member for it.
 type handled struct{ answer *durable }
 
 type handleKey struct{}
@@ -144,7 +144,7 @@ func (s *Server) handles(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// runs is the product's own: a task from its proposal to what it comes to.
+// runs is Pawl's own task tool: a task from its creation to its result.
 func (s *Server) runs() {
 	in := inputOf[proposeIn]()
 	destructive, world := false, false

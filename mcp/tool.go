@@ -15,14 +15,14 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
-// tool is a tool of the table in package api, with what carries it out.
+// tool is a row of the table of tools in package api, with its implementation.
 type tool struct {
 	api.Tool
 	route api.Route
 	verb
 }
 
-// tools is in the order in which clients see them.
+// tools are in the order in which clients see them.
 var tools = sync.OnceValue(func() (out []tool) {
 	for _, t := range []struct {
 		name string
@@ -55,13 +55,13 @@ var tools = sync.OnceValue(func() (out []tool) {
 	return out
 })
 
-// verb is what a tool takes, answers and does.
+// verb is the input, the output and the implementation of a tool.
 type verb struct {
 	in, out *shape
 	run     func(ctx context.Context, s *Server, args json.RawMessage) (any, error) // answers with a pointer
 }
 
-// of makes a verb of a function: its schemas are those of the function's types.
+// of returns the verb of a function: its schemas are those of the function's types.
 func of[I, O any](fn func(ctx context.Context, s *Server, in I) (O, error)) verb {
 	v := verb{in: inputOf[I](), out: outputOf[O]()}
 	v.run = func(ctx context.Context, s *Server, args json.RawMessage) (any, error) {
@@ -75,7 +75,7 @@ func of[I, O any](fn func(ctx context.Context, s *Server, in I) (O, error)) verb
 	return v
 }
 
-// describe is the tool as clients see it.
+// describe returns the tool as clients see it.
 func (t tool) describe() *sdk.Tool {
 	destructive, world := t.Hints&api.ToolDestroys != 0, false
 	return &sdk.Tool{
@@ -94,8 +94,8 @@ func (t tool) describe() *sdk.Tool {
 	}
 }
 
-// handle carries a tool's calls out. What goes wrong is the tool's answer, not
-// the protocol's, so that the model reads it.
+// handle executes a tool's calls. Errors are the tool's answer, not the protocol's, so
+// that the model reads them.
 func (s *Server) handle(t tool) sdk.ToolHandler {
 	return func(ctx context.Context, req *sdk.CallToolRequest) (res *sdk.CallToolResult, _ error) {
 		defer func() {
@@ -135,8 +135,8 @@ func (s *Server) call(ctx context.Context, t tool, req *sdk.CallToolRequest) (an
 	return shown(ctx, t.route, out)
 }
 
-// asAgent names a caller who has no name yet: whoever calls here is an agent. A
-// worker's verbs name the worker by themselves.
+// asAgent names a caller without a name as an agent. A worker's verbs name the worker
+// themselves.
 func (s *Server) asAgent(ctx context.Context, role api.Role, client *sdk.Implementation) context.Context {
 	c := pawl.CallerOf(ctx)
 	if s.opts.Named || c.Key != "" || c.ActorType != "" {
@@ -149,7 +149,7 @@ func (s *Server) asAgent(ctx context.Context, role api.Role, client *sdk.Impleme
 	return pawl.As(ctx, c)
 }
 
-// refused is an error as a tool's answer: a sentence, and the problem whole.
+// refused returns an error as a tool's answer: a sentence, and the whole problem.
 func (s *Server) refused(ctx context.Context, t tool, err error) *sdk.CallToolResult {
 	p := api.ProblemOf(err, "")
 	switch {
