@@ -23,8 +23,8 @@ func (e *Engine) AddItems(ctx context.Context, calls []pawl.AddItems) ([]pawl.Re
 	return out, nil
 }
 
-// addable refuses what is wrong with new items, by themselves or by the rules of
-// their task, and answers with those.
+// addable checks new items, by themselves and by the rules of their task, and returns
+// those rules.
 func (e *Engine) addable(ctx context.Context, call *pawl.AddItems) (*typeRules, error) {
 	if err := rules.CheckAddItems(call, e.ids.now()); err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func (e *Engine) addItems(ctx context.Context, call *pawl.AddItems) (pawl.Task, 
 	return task, nil
 }
 
-// more drafts new items of a task, with what its version of its type says.
+// more drafts new items of a task, by its version of its type.
 func (e *Engine) more(ctx context.Context, r *typeRules, room store.NewPositions, call *pawl.AddItems) draft {
 	c := pawl.CallerOf(ctx)
 	by := actor(c, pawl.ActorAPI, "")
@@ -101,9 +101,9 @@ func (e *Engine) more(ctx context.Context, r *typeRules, room store.NewPositions
 	return r.drafted(d)
 }
 
-// roomApart takes the positions ahead where several may write at once, so that
-// other adds to the same task wait for a count and not for an insert. Keys are
-// one of a kind in a task: who gives any locks it from the start.
+// roomApart reserves the positions in a transaction of its own if several transactions
+// may write at once: other adds to the same task then wait for a count and not for an
+// insert. Keys are unique in a task, so a call with keys locks the task from the start.
 func (e *Engine) roomApart(ctx context.Context, namespace string, call *pawl.AddItems, linked bool) (room store.NewPositions, apart bool, err error) {
 	if linked || e.db.Dialect().Name == "sqlite" {
 		return room, false, nil
@@ -116,7 +116,7 @@ func (e *Engine) roomApart(ctx context.Context, namespace string, call *pawl.Add
 }
 
 // lockRoom locks the task that items are added to: shared when the positions were
-// taken ahead, else alone.
+// reserved before, otherwise exclusively.
 func lockRoom(ctx context.Context, tx store.Tx, now int64, call *pawl.AddItems, ahead store.NewPositions, apart bool) (room store.NewPositions, err error) {
 	ns := pawl.CallerOf(ctx).Namespace
 	if !apart {

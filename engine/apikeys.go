@@ -13,8 +13,8 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// CreateAPIKey makes an API key. The token is what its holder sends; it is told
-// this once, and only its hash is kept.
+// CreateAPIKey makes an API key. It returns the token that the holder sends; only the
+// token's hash is stored.
 func (e *Engine) CreateAPIKey(ctx context.Context, n pawl.NewAPIKey) (key pawl.APIKey, token string, err error) {
 	if n.Namespace == "" {
 		n.Namespace = pawl.DefaultNamespace
@@ -52,8 +52,8 @@ func hashToken(token string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// FindAPIKey is the key of a token, ErrUnauthenticated when that is unknown, or
-// the key expired or revoked.
+// FindAPIKey returns the key of a token. An unknown token, and an expired or revoked key,
+// are ErrUnauthenticated.
 func (e *Engine) FindAPIKey(ctx context.Context, token string) (pawl.APIKey, error) {
 	no := func(why string) (pawl.APIKey, error) {
 		return pawl.APIKey{}, &pawl.Error{Code: pawl.CodeUnauthenticated, Message: why}
@@ -124,7 +124,7 @@ func (e *Engine) RevokeAPIKey(ctx context.Context, id string) (key pawl.APIKey, 
 	return key, err
 }
 
-// UseAPIKeys notes that keys have just been used.
+// UseAPIKeys records that keys have just been used.
 func (e *Engine) UseAPIKeys(ctx context.Context, uses []pawl.APIKeyUse) error {
 	return e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)

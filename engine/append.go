@@ -37,7 +37,7 @@ func (h *messageItemCache) of(namespace, message string) string {
 	return h.item[[2]string{namespace, message}]
 }
 
-// takeOpen says which of some items may leave an open message behind.
+// takeOpen returns the items that may leave an open message, and forgets that.
 func (h *messageItemCache) takeOpen(items []string) (out []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -57,7 +57,7 @@ type appendCall struct {
 	fence pawl.Fence
 }
 
-// appendAnswer is the store's answer to a writing.
+// appendAnswer is the store's answer to a call.
 type appendAnswer struct {
 	store.Appended
 	known bool
@@ -138,9 +138,9 @@ func (e *Engine) appended(ctx context.Context, c *pawl.AppendCall, body string, 
 	return pawl.Appended{}, refusal
 }
 
-// writtenBy is the attempt that wrote the chunks of a call at its offset: one
-// other than the call's, if any other did; 0 when other chunks are there. What
-// another attempt wrote is no repeat: the caller's next append would abandon it.
+// writtenBy returns the attempt that wrote the chunks of a call at its offset: another
+// attempt than the call's, if one did; 0 if other chunks are stored there. Chunks of
+// another attempt are not a repeated call: the caller's next append would abandon them.
 func (e *Engine) writtenBy(ctx context.Context, c *pawl.AppendCall) (writer int, err error) {
 	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		writer = 0
@@ -179,7 +179,7 @@ func (e *Engine) writtenBy(ctx context.Context, c *pawl.AppendCall) (writer int,
 	return writer, err
 }
 
-// findMessageItems fills in the fences of calls: of each message's item.
+// findMessageItems fills in the fences of calls, by the items of their messages.
 func (e *Engine) findMessageItems(ctx context.Context, todo []appendCall, refuse func(i int, err error)) error {
 	ns := pawl.CallerOf(ctx).Namespace
 	var unknown []string
@@ -195,8 +195,8 @@ func (e *Engine) findMessageItems(ctx context.Context, todo []appendCall, refuse
 	}
 	found := map[string]store.MessageItem{}
 	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
-		homes, err := store.ItemsOfMessages(ctx, tx, ns, unknown)
-		for _, h := range homes {
+		items, err := store.ItemsOfMessages(ctx, tx, ns, unknown)
+		for _, h := range items {
 			found[h.ID] = h
 		}
 		return err

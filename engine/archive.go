@@ -12,8 +12,8 @@ import (
 // archivesBeside follows a SQLite file's path in the name of its archives' directory.
 const archivesBeside = ".archives"
 
-// withArchives is where archives go by default: beside a SQLite database,
-// work.db in work.db.archives. PostgreSQL keeps them in its table.
+// withArchives sets where archives are written by default: beside a SQLite database, in
+// work.db.archives for work.db. PostgreSQL stores them in a table.
 func withArchives(url string, o pawl.SweepOptions) (*pawl.SweepOptions, error) {
 	path, local := strings.CutPrefix(url, "sqlite:")
 	if o.ArchiveDir == "" && local {

@@ -11,7 +11,7 @@ import (
 const cancelBatch = 250
 
 // cancelAhead cancels the items of a large task in batches, all but the last keep:
-// one transaction for all would hold up other writers for longer than their leases
+// one transaction for all would block other writers for longer than their leases
 // last. The caller cancels the rest together with the task. After an error the task
 // has fewer items left to cancel. Under an idempotency key the batches come before
 // the call's transaction, each as long as the key is free. A call that is part of a

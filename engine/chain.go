@@ -9,12 +9,11 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// Chain is what verifying a task's chain came to.
+// Chain is the result of verifying a task's chain.
 type Chain = store.Chain
 
-// VerifyTask holds a task's events against the chain that they were sealed as.
-// head is a link that was kept elsewhere and must be in it; "" = none. Nothing is
-// changed.
+// VerifyTask compares a task's events with their hash chain. head is a hash that was
+// stored elsewhere and must be in the chain; "" = none. Nothing is changed.
 func (e *Engine) VerifyTask(ctx context.Context, taskID, head string) (Chain, error) {
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (Chain, error) {
 		if _, err := store.TaskState(ctx, tx, ns, taskID); err != nil {
@@ -31,15 +30,15 @@ func (e *Engine) VerifyTask(ctx context.Context, taskID, head string) (Chain, er
 	})
 }
 
-// Seal seals the record as it is now; Run keeps it sealed.
+// Seal seals the events that are committed now; Run seals later ones.
 func (e *Engine) Seal(ctx context.Context) error { return e.feed.Seal(ctx) }
 
-// chainRule is the one of store.Rules that CheckChains looks after.
+// chainRule is the rule of store.Rules that CheckChains checks.
 const chainRule = "chain"
 
-// CheckChains verifies the chains of the newest tasks of all namespaces, up to
-// limit, and what as many deleted tasks left; below 0 = of all. It answers how many
-// tasks it looked at.
+// CheckChains verifies the chains of the newest tasks of all namespaces, at most limit,
+// and the tombstones of as many deleted tasks; a limit below 0 means all. It returns how
+// many tasks it checked.
 func (e *Engine) CheckChains(ctx context.Context, limit int) (out []Breach, looked int, err error) {
 	out, looked, err = e.eachChain(ctx, limit, store.TasksBefore)
 	if err != nil {

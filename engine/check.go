@@ -8,26 +8,25 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// Breach is one thing found that a rule forbids: see store.Rules.
+// Breach is a violation of an invariant; see store.Rules.
 type Breach = store.Breach
 
-// Warning is something that breaks no rule and puts a promise at risk.
+// Warning is a condition that violates no invariant but puts a guarantee at risk.
 type Warning = store.Warning
 
-// Warnings lists what puts a promise at risk: how the database is set up, and
-// whether it went back in time. Nothing is changed.
+// Warnings lists the conditions that put a guarantee at risk: settings of the database,
+// and whether it went back in time. Nothing is changed.
 func (e *Engine) Warnings(ctx context.Context) ([]Warning, error) { return store.Warnings(ctx, e.db) }
 
 // breachesShown bounds the breaches of one rule in an answer.
 const breachesShown = 20
 
-// checkLimit is of one statement: it may read the whole database.
+// checkLimit bounds one statement, which may read the whole database.
 const checkLimit = time.Hour
 
-// Check holds the database, all its namespaces, against the rules that always
-// hold. Nothing is changed, and it can run beside everything else. Of each rule
-// the first 20 breaches are answered and then how many there are in all; none is
-// a clean bill.
+// Check checks the invariants in all namespaces of the database. Nothing is changed, and
+// other calls can run meanwhile. It returns the first 20 violations of each invariant and
+// then their count; an empty list means that all invariants hold.
 func (e *Engine) Check(ctx context.Context) ([]Breach, error) {
 	var out []Breach
 	found := map[string]int{}

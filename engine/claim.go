@@ -107,7 +107,8 @@ func (s *claimOp) try(ctx context.Context, woken <-chan struct{}) (bool, error) 
 	return err != nil && !transient(err) || len(s.leases) > 0, err
 }
 
-// transient says that another try may succeed, on another connection or after the lock.
+// transient reports whether another try may succeed, on another connection or after the
+// lock.
 func transient(err error) bool {
 	return errors.Is(err, store.ErrLost) || errors.Is(err, store.ErrLocked)
 }
@@ -165,7 +166,7 @@ func (e *Engine) claimGroup(ctx context.Context, group []claimCall) ([]store.Cla
 			return nil, err
 		}
 		out, err := e.claimFor(ctx, group, wanted(s.queues, group[0].types))
-		return deal(group, out), err
+		return assign(group, out), err
 	}
 	for look := slices.ContainsFunc(group, func(c claimCall) bool { return c.look }); ; look = true {
 		m, fresh, err := e.queuesFor(ctx, group[0].namespace, look)
@@ -178,14 +179,14 @@ func (e *Engine) claimGroup(ctx context.Context, group []claimCall) ([]store.Cla
 			return nil, err
 		}
 		if fresh || len(out) > 0 {
-			return deal(group, out), nil
+			return assign(group, out), nil
 		}
 	}
 }
 
-// deal assigns each row to its call. If the byte limit ended the claim, calls without
+// assign gives each row to its call. If the byte limit ended the claim, calls without
 // rows get a row without an item: they claim again.
-func deal(group []claimCall, out []store.Claimed) []store.Claimed {
+func assign(group []claimCall, out []store.Claimed) []store.Claimed {
 	if len(group) > 1 && full(out) {
 		for i := out[len(out)-1].Claimant + 1; i < len(group); i++ {
 			out = append(out, store.Claimed{Claimant: i})
@@ -206,7 +207,7 @@ func full(out []store.Claimed) bool {
 	return n >= pawl.MaxClaimBytes
 }
 
-// releaseOrphans releases what was claimed for a caller that has gone.
+// releaseOrphans releases items that were claimed for a caller that has gone.
 func (e *Engine) releaseOrphans(ctx context.Context, asked []claimCall, got []store.Claimed) {
 	rows := make([]store.Leave, 0, len(got))
 	for _, g := range got {

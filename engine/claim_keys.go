@@ -24,7 +24,7 @@ type claimKeys struct {
 	work     sync.WaitGroup
 }
 
-// claimedWith has an API key looked up; the claim must be committed.
+// claimedWith schedules the check of an API key; the claim must be committed.
 func (e *Engine) claimedWith(key string) {
 	k := &e.claimKeys
 	k.mu.Lock()
@@ -70,7 +70,7 @@ func (e *Engine) checkClaimKeys() {
 	}
 }
 
-// wait is for the check under way; the engine is closed.
+// wait waits for the check in progress; the engine is closed.
 func (k *claimKeys) wait() {
 	k.mu.Lock() // a claim that began before the close has started its check by now
 	clear(k.due)

@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// draft is a task on its way in: its rows, and the answer but for the time.
+// draft is a task that is being created: its rows, and the answer except for the time.
 type draft struct {
 	ord      int
 	task     store.NewTask
@@ -23,14 +23,14 @@ type draft struct {
 	messages []store.NewMessage
 }
 
-// needsOwnTx says that more is written than a plain create does.
+// needsOwnTx reports whether more rows are written than by a plain create.
 func (d *draft) needsOwnTx() bool { return d.parts != "" || d.plans || d.ignores && !d.task.Solo }
 
 func (d *draft) typeFields() store.TaskTypeFields {
 	return store.TaskTypeFields{Parts: store.Text(d.parts), Planning: d.plans, Ignores: d.ignores}
 }
 
-// bytes are those of its values.
+// bytes returns the size of its values.
 func (d *draft) bytes() int {
 	n := len(d.task.Metadata) + len(d.task.Data)
 	if d.task.Payload != nil {
@@ -61,7 +61,7 @@ func (e *Engine) createTasks(ctx context.Context, tasks []pawl.NewTask) ([]pawl.
 	return out, nil
 }
 
-// createAll makes tasks of drafts and answers each at its place.
+// createAll inserts drafts and puts each answer at the place of its call.
 func (e *Engine) createAll(ctx context.Context, out []pawl.Result[pawl.Task], drafts []draft) error {
 	plain := make([]draft, 0, len(drafts))
 	for i := range drafts {
@@ -90,7 +90,7 @@ func (e *Engine) createAll(ctx context.Context, out []pawl.Result[pawl.Task], dr
 	return nil
 }
 
-// draftAll checks every call and drafts the good ones.
+// draftAll checks every call and drafts the valid ones.
 func (e *Engine) draftAll(ctx context.Context, tasks []pawl.NewTask) ([]pawl.Result[pawl.Task], []draft, error) {
 	if err := rules.CheckBatch("create", len(tasks)); err != nil {
 		return nil, nil, err
@@ -117,7 +117,7 @@ func (e *Engine) draftAll(ctx context.Context, tasks []pawl.NewTask) ([]pawl.Res
 	return out, drafts, nil
 }
 
-// created says when a draft became a task.
+// created is the time at which a draft was inserted.
 type created struct {
 	ord int
 	now int64
@@ -152,7 +152,7 @@ func insertDrafts(ctx context.Context, tx store.Tx, hot store.Hot, drafts []draf
 	return out, nil
 }
 
-// created tells this process's claims of new work: of each queue its first item.
+// created notifies the claims of this process of new work: the first item of each queue.
 func (e *Engine) created(drafts []draft, now int64) {
 	e.ids.set(now, clock.Now())
 	first := map[string]map[store.Queue]string{}
@@ -197,7 +197,7 @@ func (e *Engine) createOnce(ctx context.Context, d draft) (pawl.Task, error) {
 			return err
 		})
 		if pawl.CodeOf(err) == pawl.CodeConflict && try < 3 {
-			continue // another one took the hash between our look and our insert
+			continue // another call took the hash between the check and the insert
 		}
 		if err != nil {
 			return pawl.Task{}, err
@@ -212,7 +212,7 @@ func (e *Engine) createOnce(ctx context.Context, d draft) (pawl.Task, error) {
 	}
 }
 
-// draft checks a task and makes its rows; of is the task it is a clone of.
+// draft checks a task and makes its rows; of is the id of the task that it clones.
 func (e *Engine) draft(ctx context.Context, t *pawl.NewTask, of string) (draft, error) {
 	if err := rules.CheckTask(t, e.ids.now()); err != nil {
 		return draft{}, err
@@ -274,7 +274,7 @@ func (e *Engine) draft(ctx context.Context, t *pawl.NewTask, of string) (draft, 
 	return d, cmp.Or(e.startConversation(&d, t), link(d.items, t.Items, nil))
 }
 
-// newItem fills an item's row, zero fields from its task.
+// newItem makes an item's row. Fields that the item leaves out come from its task.
 func newItem(row *store.NewTask, t *pawl.NewTask, i *pawl.NewItem, id string, position int) store.NewItem {
 	it := store.NewItem{ID: id, Namespace: row.Namespace, TaskID: row.ID, Type: i.Type, Kind: pawl.KindWork, Solo: row.Solo, Position: position,
 		Key: store.Text(i.Key), Priority: row.Priority, MaxAttempts: i.MaxAttempts, RunAt: micros(i.RunAt), Input: rules.OrNull(i.Input), Actor: row.Actor}
@@ -299,9 +299,9 @@ func newItem(row *store.NewTask, t *pawl.NewTask, i *pawl.NewItem, id string, po
 	return it
 }
 
-// summary is what the proposed event says of the request.
+// summary returns the data of the event proposed.
 func summary(t *pawl.NewTask, items int, clonedFrom string) string {
-	b, _ := json.Marshal(struct { // plain values always marshal
+	b, _ := json.Marshal(struct { // can always be encoded
 		Type     string `json:"type"`
 		Title    string `json:"title,omitempty"`
 		Priority int    `json:"priority,omitempty"`
@@ -311,7 +311,7 @@ func summary(t *pawl.NewTask, items int, clonedFrom string) string {
 	return string(b)
 }
 
-// answer is the task as it is right after its creation.
+// answer returns the task as it is right after its creation.
 func (d *draft) answer(now int64) pawl.Task {
 	r := &d.task
 	t := pawl.Task{ID: r.ID, Namespace: r.Namespace, Type: r.Type, TypeVersion: r.TypeVersion, State: pawl.TaskQueued, Status: pawl.StatusPending, Title: string(r.Title),

@@ -25,7 +25,7 @@ func (e *Engine) ApproveTasks(ctx context.Context, calls []pawl.ApproveCall) ([]
 	}))
 }
 
-// verdictBy is who decides, and what he says.
+// verdictBy is the actor that decides, and its comment.
 type verdictBy struct {
 	by      store.Actor
 	comment string
@@ -157,8 +157,8 @@ func (e *Engine) withDecision(ctx context.Context, taskID, verb string, fn func(
 	return out, nil
 }
 
-// decided is the conflict of a decision about what is not submitted: it says
-// who was first.
+// decided returns the conflict of a decision about a task that is not submitted. It names
+// the actor that decided first.
 func (d *taskDecision) decided(ctx context.Context, tx store.Tx, verb string) error {
 	state, err := store.TaskState(ctx, tx, d.Namespace, d.TaskID)
 	if err != nil {
@@ -176,7 +176,7 @@ func (d *taskDecision) decided(ctx context.Context, tx store.Tx, verb string) er
 	return c
 }
 
-// may refuses who may not decide about tasks of the type.
+// may refuses an actor that may not decide about the task.
 func (d *taskDecision) may(ctx context.Context, tx store.Tx, verb string, by store.Actor) error {
 	escalated := false
 	if d.rules.EscalationWidens() {
@@ -194,9 +194,8 @@ func (d *taskDecision) may(ctx context.Context, tx store.Tx, verb string, by sto
 	return d.separate(ctx, tx, by)
 }
 
-// separate refuses an approver who asked for the task or worked on it, where the
-// type keeps these apart. An agent without an API key has the name that it states:
-// all such agents are the same one.
+// separate refuses an approver that asked for the task or worked on it, if the type
+// separates these duties.
 func (d *taskDecision) separate(ctx context.Context, tx store.Tx, by store.Actor) error {
 	requester, workers := d.rules.Approval.Separates()
 	for _, x := range []struct {

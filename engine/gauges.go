@@ -10,10 +10,9 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// Gauges counts the items of all namespaces that have not ended, by type and
-// state, and says how old the oldest of each is, and how far each relay is
-// behind. It reads the narrow tables
-// from end to end: some 100 ms for a million queued items.
+// Gauges counts the items of all namespaces that have not ended, by type and state. It
+// returns the age of the oldest of each, and how far each relay is behind. It scans the
+// narrow tables: about 100 ms for a million queued items.
 func (e *Engine) Gauges(ctx context.Context) ([]pawl.Gauge, error) {
 	var out []pawl.Gauge
 	var at int64

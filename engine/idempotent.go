@@ -12,17 +12,16 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// Idempotent carries a call out once for its key: a later call with the same
-// request gets the first answer, replayed. run makes the call by the verbs of svc,
-// in one goroutine. What they do and the answer commit together or not at all: a
-// process that dies between the effect and its answer has done nothing, or the
-// answer is there. The transaction begins when a verb first writes: what run does
-// before, and what verbs check of their calls, holds none.
+// Idempotent carries out a call once for its key: a later call with the same request
+// gets the first answer, replayed. run makes the call with the verbs of svc, in one
+// goroutine. What they write and the answer commit together or not at all, also when the
+// process dies in between. The transaction begins when a verb first writes: what run does
+// before, and the checks of the verbs, hold none.
 // run may run more than once before the commit and must have no other effect.
 //
 // An error of run is returned as it is, undoes what was done and leaves the key
-// unused; so does a nil answer, for a call that came to nothing. What the verbs
-// keep of a refusal, an item's complaint or a rejected part, is kept all the same.
+// unused; so does a nil answer, for a call without effect. What a refusal leaves, the
+// error of an item or a rejected part, is stored even so.
 // A claim that waits waits outside the transaction, and is tried again in that time
 // if its connection is lost. A cancel of a large task cancels most of its items in
 // batches before the transaction, while the key is free; they stay cancelled when
@@ -85,7 +84,7 @@ func (e *Engine) Idempotent(ctx context.Context, k pawl.KeyBegin, run func(ctx c
 	}
 	nothing := errors.Is(err, errNothing)
 	if err = e.finish(ctx, s, err); err != nil || nothing {
-		return pawl.Answer{}, false, cmp.Or(e.keepAgain(ctx, s), err)
+		return pawl.Answer{}, false, cmp.Or(e.writeRefusalsAgain(ctx, s), err)
 	}
 	return answer, replayed, nil
 }

@@ -25,13 +25,13 @@ type scope struct {
 	wants    chan struct{} // the verbs are about to write
 	ready    chan error    // the transaction has begun, or it never will
 
-	key    string                                        // the idempotency key of the call; "" = none
-	free   func(context.Context, store.Tx) (bool, error) // the call may still begin its key; nil = it has none
-	single bool                                          // one part only: what undoes it may undo the whole
-	wait   time.Duration                                 // how long a claim in it would have waited
-	took   bool                                          // a claim in it took something
-	undone bool                                          // the call asked for a rollback
-	kept   []func(context.Context, *Engine) error        // what is written all the same after a rollback
+	key      string                                        // the idempotency key of the call; "" = none
+	free     func(context.Context, store.Tx) (bool, error) // the call may still begin its key; nil = it has none
+	single   bool                                          // one part only: what undoes it may undo the whole
+	wait     time.Duration                                 // how long a claim in it would have waited
+	took     bool                                          // a claim in it took something
+	undone   bool                                          // the call asked for a rollback
+	refusals []func(context.Context, *Engine) error        // what is written all the same after a rollback
 }
 
 // Do implements store.DB. An error undoes this part alone.
@@ -50,15 +50,15 @@ func (s *scope) Do(ctx context.Context, fn func(ctx context.Context, tx store.Tx
 
 // part is a part of a scope that can be undone alone.
 type part struct {
-	savepoint   *store.Savepoint // nil = not set
-	after, kept int              // the length of the scope's lists when it began
+	savepoint       *store.Savepoint // nil = not set
+	after, refusals int              // the length of the scope's lists when it began
 }
 
 // part runs fn as a part of the transaction. An error undoes what fn wrote, and what was
 // to be done after the commit or written again after a rollback. A part may begin before
 // the transaction does.
 func (s *scope) part(ctx context.Context, fn func() error) error {
-	p := &part{after: len(s.after), kept: len(s.kept)}
+	p := &part{after: len(s.after), refusals: len(s.refusals)}
 	if !s.begun {
 		s.parts = append(s.parts, p)
 	} else if err := s.setSavepoint(ctx, p); err != nil {
@@ -66,7 +66,7 @@ func (s *scope) part(ctx context.Context, fn func() error) error {
 	}
 	err := fn()
 	if err != nil {
-		s.after, s.kept = s.after[:p.after], s.kept[:p.kept]
+		s.after, s.refusals = s.after[:p.after], s.refusals[:p.refusals]
 	}
 	switch {
 	case !s.begun:
@@ -270,25 +270,25 @@ func (e *Engine) finish(ctx context.Context, s *scope, err error) error {
 	return err
 }
 
-// kept is withLockedItem for what a refusal leaves: it is written again after the
-// refused call is rolled back.
-func (e *Engine) kept(ctx context.Context, f pawl.Fence, op string, fn func(ctx context.Context, tx store.Tx, g *store.LockedItem) error) error {
-	keep := func(ctx context.Context, e *Engine) error { return e.withLockedItem(ctx, f, op, fn) }
-	err := keep(ctx, e)
+// writeRefusal is withLockedItem for what a refusal leaves: it is written again after
+// the refused call is rolled back.
+func (e *Engine) writeRefusal(ctx context.Context, f pawl.Fence, op string, fn func(ctx context.Context, tx store.Tx, g *store.LockedItem) error) error {
+	write := func(ctx context.Context, e *Engine) error { return e.withLockedItem(ctx, f, op, fn) }
+	err := write(ctx, e)
 	if e.scope != nil && err == nil {
-		e.scope.kept = append(e.scope.kept, keep)
+		e.scope.refusals = append(e.scope.refusals, write)
 	}
 	return err
 }
 
-// keepAgain writes what is kept of a call that was undone. A worker that lost its
-// lease meanwhile has nothing to keep it for.
-func (e *Engine) keepAgain(ctx context.Context, s *scope) error {
+// writeRefusalsAgain writes what the refusals in a call left that was rolled back. A
+// lease that was lost meanwhile leaves nothing.
+func (e *Engine) writeRefusalsAgain(ctx context.Context, s *scope) error {
 	if !s.undone {
 		return nil
 	}
-	for _, keep := range s.kept {
-		err := keep(ctx, e)
+	for _, write := range s.refusals {
+		err := write(ctx, e)
 		if code := pawl.CodeOf(err); code == pawl.CodeUnavailable || code == pawl.CodeInternal {
 			return err
 		}

@@ -77,11 +77,11 @@ func (e *Engine) putPart(ctx context.Context, c *pawl.PartCall) (pawl.ItemPart, 
 		refusal = faults.Err("part")
 	}
 	var out pawl.ItemPart
-	grip := e.withLockedItem
+	locked := e.withLockedItem
 	if refusal != nil {
-		grip = e.kept
+		locked = e.writeRefusal
 	}
-	err = grip(ctx, c.Fence, "part", func(ctx context.Context, tx store.Tx, g *store.LockedItem) (err error) {
+	err = locked(ctx, c.Fence, "part", func(ctx context.Context, tx store.Tx, g *store.LockedItem) (err error) {
 		out, err = g.PutPart(ctx, tx, p)
 		return err
 	})
@@ -193,10 +193,10 @@ func movedOf(ctx context.Context, before pawl.Item, g *store.LockedItem) pawl.Mo
 	return m
 }
 
-// complain keeps why a submission was refused, and answers with it.
+// complain stores why a submission was refused, and returns that refusal.
 func (e *Engine) complain(ctx context.Context, f pawl.Fence, op string, refusal error) error {
 	failure := pawl.Failure{Code: "refused", Message: "the result was refused", Detail: rules.Encode(pawl.FieldsOf(refusal))}
-	return cmp.Or(e.kept(ctx, f, op, func(ctx context.Context, tx store.Tx, g *store.LockedItem) error {
+	return cmp.Or(e.writeRefusal(ctx, f, op, func(ctx context.Context, tx store.Tx, g *store.LockedItem) error {
 		return g.Complain(ctx, tx, string(rules.Encode(failure)))
 	}), refusal)
 }
