@@ -77,6 +77,7 @@ func BenchmarkSQLiteReads(b *testing.B) {
 			ctx, cancel := context.WithCancel(b.Context())
 			defer cancel()
 			b.SetParallelism(4)
+			b.ResetTimer()
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
 					if err := read(ctx); err != nil {
@@ -115,6 +116,7 @@ func BenchmarkSQLiteLife(b *testing.B) {
 	b.Run("16_callers", func(b *testing.B) {
 		e := benchEngine(b)
 		b.SetParallelism(8)
+		b.ResetTimer()
 		b.RunParallel(func(pb *testing.PB) {
 			for pb.Next() {
 				if err := life(b.Context(), e, "w"); err != nil {
