@@ -1,7 +1,9 @@
 package server_test
 
 import (
+	"fmt"
 	"net/http/httptest"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -12,30 +14,75 @@ import (
 	"github.com/pawl-work/pawl/server"
 )
 
-// statements keeps what SQL the calls of a test come to.
+// statements keeps what SQL the calls of a test come to, and from where.
 type statements struct {
-	mu    sync.Mutex
-	texts []string
+	mu     sync.Mutex
+	texts  []string
+	stacks [][]string
 }
 
-func (s *statements) take() []string {
+func (s *statements) take() (texts []string, stacks [][]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	texts := s.texts
-	s.texts = nil
-	return texts
+	texts, stacks = s.texts, s.stacks
+	s.texts, s.stacks = nil, nil
+	return texts, stacks
 }
 
 func (s *statements) told(query string) {
+	pcs := make([]uintptr, 200)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
+	var stack []string
+	for more := true; more; {
+		var f runtime.Frame
+		f, more = frames.Next()
+		stack = append(stack, f.Function)
+	}
+	stack = ours(stack)
+	if !slices.ContainsFunc(stack, ofServer) { // another goroutine carries it out
+		stack = append(stack, append([]string{"(the goroutine that waits)"}, waiting()...)...)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.texts = append(s.texts, query)
+	s.texts, s.stacks = append(s.texts, query), append(s.stacks, stack)
+}
+
+const module = "github.com/pawl-work/pawl/"
+
+func ofServer(f string) bool { return strings.HasPrefix(f, "server.") }
+
+// ours are the functions of this module, but for what listens here.
+func ours(stack []string) (out []string) {
+	for _, f := range stack {
+		short, found := strings.CutPrefix(f, module)
+		if found && !strings.Contains(f, "toldTx") && !strings.Contains(f, "server_test.") && !strings.Contains(f, ").statements.func") {
+			out = append(out, short)
+		}
+	}
+	return out
+}
+
+// waiting is the stack of the goroutine that a request came in.
+func waiting() (out []string) {
+	all := make([]byte, 1<<20)
+	for one := range strings.SplitSeq(string(all[:runtime.Stack(all, true)]), "\n\n") {
+		var stack []string
+		for line := range strings.SplitSeq(one, "\n") {
+			if i := strings.LastIndex(line, "("); i > 0 && line[0] != '\t' && !strings.HasPrefix(line, "created by") {
+				stack = append(stack, line[:i])
+			}
+		}
+		if stack = ours(stack); slices.ContainsFunc(stack, ofServer) && len(stack) > len(out) {
+			out = stack
+		}
+	}
+	return out
 }
 
 // eachServer runs a test on every database, with a server that tells of its SQL.
 func eachServer(t *testing.T, fn func(t *testing.T, srv *httptest.Server, p *pawltest.Pawl, s *statements)) {
 	for _, which := range pawltest.Databases {
-		t.Run(string(which), func(t *testing.T) {
+		t.Run(string(which), func(t *testing.T) { // one after the other: the stacks of all goroutines are read
 			s := &statements{}
 			p := pawltest.OpenWith(t, which, engine.Options{Statement: s.told})
 			fn(t, serve(t, p.Service, server.Options{}), p, s)
@@ -78,7 +125,7 @@ func TestSingleFormsReadNoItemAfterwards(t *testing.T) {
 			if r.StatusCode != 200 || r.str("state") == "" || r.json["input"] == nil {
 				t.Errorf("%s: %s", c.verb, r.text)
 			}
-			texts := s.take()
+			texts, _ := s.take()
 			wrote, read := false, 0
 			for _, q := range texts {
 				if writes(q) {
@@ -97,4 +144,36 @@ func TestSingleFormsReadNoItemAfterwards(t *testing.T) {
 
 func writes(query string) bool {
 	return slices.ContainsFunc([]string{"INSERT INTO", "DELETE FROM", "UPDATE pawl."}, func(verb string) bool { return strings.Contains(query, verb) })
+}
+
+// maxDepth is how many functions of this module a complete over HTTP may go through on
+// its way to SQL. It may only fall; the goal is 15.
+const maxDepth = 43
+
+// A complete over HTTP reaches SQL in no more functions than it did. Where a group of calls is carried
+// out in a goroutine of its own, both sides count.
+func TestDepthOfACompleteAtItsSQL(t *testing.T) {
+	eachServer(t, func(t *testing.T, srv *httptest.Server, p *pawltest.Pawl, s *statements) {
+		for _, single := range []bool{true, false} {
+			path, fence := claimed(t, srv, "a")
+			id := strings.TrimPrefix(path, "/v1/items/")
+			body := "{" + fence + `,"result":1}`
+			path += ":complete"
+			if !single {
+				path, body = "/v1/items:complete", fmt.Sprintf(`{"items":[{"id":%q,%s,"result":1}]}`, id, fence)
+			}
+			s.take()
+			if r := ask(t, srv, "POST", path, body); r.StatusCode != 200 {
+				t.Fatal(r.text)
+			}
+			texts, stacks := s.take()
+			for i, stack := range stacks {
+				n := len(slices.DeleteFunc(slices.Clone(stack), func(f string) bool { return strings.HasPrefix(f, "(") }))
+				t.Logf("%s: statement %d of %d (%.40q…) at %d functions:\n\t%s", path, i+1, len(texts), texts[i], n, strings.Join(stack, "\n\t"))
+				if n > maxDepth {
+					t.Errorf("%s reaches SQL in %d functions, more than %d", path, n, maxDepth)
+				}
+			}
+		}
+	})
 }
