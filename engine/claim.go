@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/queue"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
 )
@@ -48,10 +49,10 @@ func (e *Engine) newClaimOp(ctx context.Context, req pawl.ClaimRequest) (s *clai
 
 func (s *claimOp) claim(ctx context.Context) error {
 	if s.req.WaitSeconds == 0 {
-		_, err := s.try(ctx, s.e.wake.changed(s.caller.Namespace))
+		_, err := s.try(ctx, s.e.queues.Next(s.caller.Namespace))
 		return err
 	}
-	return s.e.waitForWork(ctx, s.caller.Namespace, s.waitKey, time.Duration(s.req.WaitSeconds)*time.Second,
+	return s.e.queues.Wait(ctx, s.caller.Namespace, s.waitKey, time.Duration(s.req.WaitSeconds)*time.Second,
 		func(woken <-chan struct{}) (bool, error) { return s.try(ctx, woken) })
 }
 
@@ -94,7 +95,7 @@ func (s *claimOp) try(ctx context.Context, woken <-chan struct{}) (bool, error) 
 	e, ns := s.e, s.caller.Namespace
 	byType, empty, remote := s.req.TaskID == "" && s.req.ItemID == "", false, false
 	if byType && !s.tried && s.req.WaitSeconds > 0 {
-		empty, remote = e.wake.isEmpty(ns, s.req.Types, woken)
+		empty, remote = e.queues.IsEmpty(ns, s.req.Types, woken)
 	}
 	if s.tried = true; empty && !remote {
 		return false, nil
@@ -102,7 +103,7 @@ func (s *claimOp) try(ctx context.Context, woken <-chan struct{}) (bool, error) 
 	var err error
 	s.leases, err = s.take(ctx, empty)
 	if err == nil && byType && len(s.leases) < s.req.Limit && e.scope == nil {
-		e.wake.setEmpty(ns, s.req.Types, woken)
+		e.queues.SetEmpty(ns, s.req.Types, woken)
 	}
 	return err != nil && !transient(err) || len(s.leases) > 0, err
 }
@@ -161,24 +162,24 @@ func sameQueues(a, b *claimCall) bool {
 // more from the start.
 func (e *Engine) claimGroup(ctx context.Context, group []claimCall) ([]store.Claimed, error) {
 	if e.scope != nil { // uncommitted: other claims must not learn of it
-		s, err := e.readQueues(ctx, group[0].namespace)
+		queues, err := queue.Read(ctx, e.queueView(), group[0].namespace)
 		if err != nil {
 			return nil, err
 		}
-		out, err := e.claimFor(ctx, group, wanted(s.queues, group[0].types))
+		out, err := e.claimFor(ctx, group, queue.Wanted(queues, group[0].types))
 		return assign(group, out), err
 	}
 	for look := slices.ContainsFunc(group, func(c claimCall) bool { return c.look }); ; look = true {
-		m, fresh, err := e.queuesFor(ctx, group[0].namespace, look)
+		op, err := e.queues.Begin(ctx, group[0].namespace, look)
 		if err != nil {
 			return nil, err
 		}
-		out, err := e.claimFor(ctx, group, wanted(m.from, group[0].types))
-		e.heads.raiseHeads(m, out)
+		out, err := e.claimFor(ctx, group, queue.Wanted(op.Queues, group[0].types))
+		e.queues.End(op, out)
 		if err != nil {
 			return nil, err
 		}
-		if fresh || len(out) > 0 {
+		if op.Fresh || len(out) > 0 {
 			return assign(group, out), nil
 		}
 	}
@@ -220,7 +221,7 @@ func (e *Engine) releaseOrphans(ctx context.Context, asked []claimCall, got []st
 	if _, err := e.committers.leave.do(ctx, e, rows); err != nil {
 		e.logError(ctx, "giving back a claim whose caller had gone", err)
 	}
-	e.heads.forget()
+	e.queues.Forget()
 	e.ready(asked[0].namespace)
 }
 
@@ -248,7 +249,7 @@ func (e *Engine) claimPicks(ctx context.Context, wish *claimCall, req *pawl.Clai
 // transaction.
 func (e *Engine) claimRows(ctx context.Context, cl store.Claim, group []claimCall) (rows []store.Claimed, err error) {
 	run, hasProvenance := e.db.Auto, false
-	cl.Bounded = e.scope != nil || e.heads.isLarge(cl.Namespace)
+	cl.Bounded = e.scope != nil || e.queues.IsLarge(cl.Namespace)
 	for i := range group {
 		cl.Claimants = append(cl.Claimants, group[i].who)
 		hasProvenance = hasProvenance || group[i].provenance != nil
@@ -276,11 +277,11 @@ func (e *Engine) claimRows(ctx context.Context, cl store.Claim, group []claimCal
 		return nil, err
 	}
 	if share := cl.Share(); slices.ContainsFunc(rows, func(r store.Claimed) bool { return r.Bytes() > share }) {
-		e.heads.metLarge(cl.Namespace)
+		e.queues.MetLarge(cl.Namespace)
 	}
 	if passed || full(rows) {
 		e.after(func() {
-			e.heads.drop(cl.Namespace)
+			e.queues.Drop(cl.Namespace)
 			e.ready(cl.Namespace)
 		})
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/queue"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/store"
@@ -172,7 +173,7 @@ func (e *Engine) created(drafts []draft, now int64) {
 	}
 	for namespace, of := range first {
 		for key, id := range of {
-			e.heads.lowerHead(namespace, key.Type, key.Rank, id)
+			e.queues.Inserted(namespace, key.Type, key.Rank, id)
 		}
 		e.ready(namespace)
 	}
@@ -227,7 +228,7 @@ func (e *Engine) draft(ctx context.Context, t *pawl.NewTask, of string) (draft, 
 		t, err = e.planned(ctx, r, t, of != "")
 	}
 	if err == nil {
-		err = e.checkItemTypes(ctx, queue{t.Type, t.Priority}, "/items", t.Items)
+		err = e.checkItemTypes(ctx, queue.Pair{Type: t.Type, Priority: t.Priority}, "/items", t.Items)
 	}
 	if err != nil {
 		return draft{}, err

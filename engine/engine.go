@@ -14,8 +14,10 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/queue"
 	"github.com/pawl-work/pawl/feed"
 	"github.com/pawl-work/pawl/internal/clock"
+	"github.com/pawl-work/pawl/internal/watch"
 	"github.com/pawl-work/pawl/schema"
 	"github.com/pawl-work/pawl/store"
 	"github.com/pawl-work/pawl/store/postgres"
@@ -130,14 +132,11 @@ type core struct {
 	log         *slog.Logger
 	ids         ids
 	committers  groupCommitters
-	heads       queueHeads
-	queueLimits queueLimits
-	wake        workNotifier
-	notices     notices
+	hub         *watch.Hub
+	queues      *queue.Queues
 	// answering are the keys of whole calls under way here: [3]string{namespace,
 	// scope, key}.
 	answering    sync.Map
-	name         string // of this engine among those of its database
 	seen         seenWorkers
 	leaseKeys    leaseKeys
 	claimKeys    claimKeys
@@ -188,9 +187,10 @@ func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 	e := &Engine{core: &core{opts: o, log: o.Log}}
 	e.root = e
 	e.open, e.shut = context.WithCancel(context.Background())
-	e.feed = feed.New(db, feed.Options{Poll: o.PollInterval, Moved: func() { e.notifyPeers(feedMoved) }, Awaited: e.listen, Log: o.Log})
-	e.notifyingDB = &notifyingDB{DB: db, wake: e.feed.Wake, statement: o.Statement}
+	e.notifyingDB = &notifyingDB{DB: db, wake: func() { e.hub.Wake(watch.Commits()) }, statement: o.Statement}
 	e.db = e.notifyingDB
+	e.openHub()
+	e.feed = feed.New(db, feed.Options{Poll: o.PollInterval, Hub: e.hub, Log: o.Log})
 	e.openGroupCommitters()
 	e.watcher.db, e.watcher.log, e.watcher.poll = e.db, o.Log, watchPoll
 	if e.db.Dialect().Notify == nil {
@@ -240,7 +240,6 @@ func (e *Engine) start(ctx context.Context) error {
 	return e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)
 		e.ids.set(now, clock.Now())
-		e.name = e.ids.next("eng")
 		if err != nil {
 			return err
 		}
@@ -259,7 +258,7 @@ func (e *Engine) Close() error {
 	e.committers.wait()
 	e.feed.Close()
 	e.watcher.close()
-	e.notices.close()
+	e.hub.Close()
 	e.claimKeys.wait()
 	return e.db.Close()
 }

@@ -10,15 +10,14 @@ import (
 
 // Hears says whether this process hears of others' work; it begins to listen.
 func (e *Engine) Hears() bool {
-	e.listen()
-	return e.notices.connected.Load()
+	e.hub.Attend()
+	return e.hub.Hears()
 }
 
 // Told says whether another process told of work since the last read from the start.
 func (e *Engine) Told() bool {
-	e.wake.mu.Lock()
-	defer e.wake.mu.Unlock()
-	return e.wake.remote[pawl.DefaultNamespace]
+	_, told := e.queues.IsEmpty(pawl.DefaultNamespace, nil, nil)
+	return told
 }
 
 // spyDB counts write transactions: those begun, and those open now.

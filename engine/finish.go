@@ -143,7 +143,7 @@ func leave[C any](ctx context.Context, e *Engine, verb string, through *groupCom
 			}
 			if m.State == "queued" {
 				typ, rank, id := m.Type, store.RequeueRank(m.Priority), fence(p).ItemID
-				e.after(func() { e.heads.lowerHead(c.Namespace, typ, rank, id) })
+				e.after(func() { e.queues.Inserted(c.Namespace, typ, rank, id) })
 			}
 			return moved(fence(p), m)
 		},

@@ -80,7 +80,7 @@ func (e *Engine) Idempotent(ctx context.Context, k pawl.KeyBegin, run func(ctx c
 	}
 	done, err := try(nil)
 	if !done && wait > 0 {
-		err = e.waitForWork(ctx, ns, strings.Join([]string{ns, k.Scope, k.Key}, "\x00"), wait, try)
+		err = e.queues.Wait(ctx, ns, strings.Join([]string{ns, k.Scope, k.Key}, "\x00"), wait, try)
 	}
 	nothing := errors.Is(err, errNothing)
 	if err = e.finish(ctx, s, err); err != nil || nothing {

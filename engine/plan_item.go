@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/queue"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
 )
@@ -66,7 +67,7 @@ func (e *Engine) completePlan(ctx context.Context, call *pawl.CompleteCall, it s
 func (e *Engine) drawn(ctx context.Context, r *typeRules, task *pawl.Task, it *pawl.Item, call *pawl.CompleteCall) (draft, error) {
 	items, err := rules.ReadPlan(call.Result)
 	if err == nil {
-		err = cmp.Or(r.CheckPlan("/result/items", items, e.ids.now()), e.checkItemTypes(ctx, queue{task.Type, task.Priority}, "/result/items", items))
+		err = cmp.Or(r.CheckPlan("/result/items", items, e.ids.now()), e.checkItemTypes(ctx, queue.Pair{Type: task.Type, Priority: task.Priority}, "/result/items", items))
 	}
 	if err != nil {
 		return draft{}, err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/commit"
+	"github.com/pawl-work/pawl/internal/watch"
 	"github.com/pawl-work/pawl/store"
 	"github.com/pawl-work/pawl/store/postgres"
 )
@@ -257,8 +258,8 @@ func (e *Engine) finish(ctx context.Context, s *scope, err error) error {
 		return nil
 	}
 	if s.took { // and the items are back
-		e.heads.forget()
-		e.wake.wakeAll(pawl.CallerOf(ctx).Namespace)
+		e.queues.Forget()
+		e.hub.Wake(watch.Work(pawl.CallerOf(ctx).Namespace))
 	}
 	if p := (commit.Panic{}); errors.As(err, &p) {
 		e.logPanic(ctx, p)

@@ -194,7 +194,7 @@ func movable(ctx context.Context, tx store.Tx, c pawl.Caller, verb string, call 
 // itemsQueued tells claims of items that were queued again.
 func (e *Engine) itemsQueued(items []store.DueItem) {
 	for _, d := range items {
-		e.heads.lowerHead(d.Namespace, d.Type, d.Rank, d.ItemID)
+		e.queues.Inserted(d.Namespace, d.Type, d.Rank, d.ItemID)
 		e.ready(d.Namespace)
 	}
 }

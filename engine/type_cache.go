@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/queue"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/schema"
@@ -102,9 +103,9 @@ func (e *Engine) rulesToCreate(ctx context.Context, namespace, name string) (*ty
 // checkItemTypes refuses items whose own types have rules for input or results. Items
 // follow the rules of their task's type, so those rules would not apply. It also
 // refuses items that exceed the queue limits.
-func (e *Engine) checkItemTypes(ctx context.Context, task queue, at string, items []pawl.NewItem) error {
+func (e *Engine) checkItemTypes(ctx context.Context, task queue.Pair, at string, items []pawl.NewItem) error {
 	var f rules.Fields
-	ruled, namespace := map[string]bool{"": false, task.name: false}, pawl.CallerOf(ctx).Namespace
+	ruled, namespace := map[string]bool{"": false, task.Type: false}, pawl.CallerOf(ctx).Namespace
 	for i := range items {
 		name := items[i].Type
 		if _, known := ruled[name]; !known {

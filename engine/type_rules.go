@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/queue"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
 )
@@ -46,13 +47,13 @@ func (e *Engine) ruled(t *pawl.Type) *typeRules {
 
 // rulesOfTask returns the rules of a task's version of its type, and the queue of its
 // items that name no other.
-func (e *Engine) rulesOfTask(ctx context.Context, taskID string) (r *typeRules, q queue, err error) {
+func (e *Engine) rulesOfTask(ctx context.Context, taskID string) (r *typeRules, q queue.Pair, err error) {
 	r, err = view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (*typeRules, error) {
 		var version int
-		if q.name, version, q.priority, err = store.TypeOfTask(ctx, tx, ns, taskID); err != nil {
+		if q.Type, version, q.Priority, err = store.TypeOfTask(ctx, tx, ns, taskID); err != nil {
 			return nil, err
 		}
-		return e.rulesOf(ctx, tx, ns, q.name, version)
+		return e.rulesOf(ctx, tx, ns, q.Type, version)
 	})
 	return r, q, err
 }

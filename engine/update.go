@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/queue"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
 )
@@ -31,7 +32,7 @@ func (e *Engine) updateTask(ctx context.Context, call *pawl.TaskUpdate) (t pawl.
 	if call.Priority != nil {
 		if _, q, err := e.rulesOfTask(ctx, call.TaskID); err != nil {
 			return t, err
-		} else if err := e.checkQueue(ctx, pawl.CallerOf(ctx).Namespace, queue{q.name, *call.Priority}); err != nil {
+		} else if err := e.checkItemQueues(ctx, queue.Pair{Type: q.Type, Priority: *call.Priority}, nil); err != nil {
 			return t, err
 		}
 	}

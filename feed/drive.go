@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl/internal/clock"
+	"github.com/pawl-work/pawl/internal/watch"
 )
 
 // recently is how long the newest events stay cached after the last reader left: a
@@ -20,10 +21,11 @@ func (f *Feed) join(readers int) {
 	if first {
 		ctx, stop := context.WithCancel(context.Background())
 		f.stop = stop
-		f.work.Go(func() { f.drive(ctx) })
+		woken := f.hub.Next(watch.Commits())
+		f.work.Go(func() { f.drive(ctx, woken) })
 	}
 	f.mu.Unlock()
-	f.Wake() // the driver may be in a long pause
+	f.hub.Wake(watch.Commits()) // the driver may be in a long pause
 }
 
 func (f *Feed) leave(readers int) {
@@ -39,16 +41,17 @@ func (f *Feed) leave(readers int) {
 }
 
 // drive looks for new events when it is woken, and at an interval.
-func (f *Feed) drive(ctx context.Context) {
+func (f *Feed) drive(ctx context.Context, woken <-chan struct{}) {
 	failed := false
 	for {
 		gap, poll := f.pace()
 		if gap == gapAlone {
 			f.cache.drop()
 		}
-		if !f.pause(ctx, poll, true) {
+		if !pause(ctx, poll, woken) {
 			return
 		}
+		woken = f.hub.Next(watch.Commits())
 		if err := f.refresh(ctx); err != nil && ctx.Err() == nil {
 			if !failed {
 				f.opts.Log.WarnContext(ctx, "the feed cannot be read; it is tried again", "error", err)
@@ -57,7 +60,7 @@ func (f *Feed) drive(ctx context.Context) {
 		} else {
 			failed = false
 		}
-		if !f.pause(ctx, gap, false) {
+		if !pause(ctx, gap, nil) {
 			return
 		}
 	}
@@ -69,7 +72,7 @@ func (f *Feed) pace() (gap, poll time.Duration) {
 	switch {
 	case !f.read():
 		return gapAlone, pollAlone
-	case f.commits == nil:
+	case f.commits == nil && !f.hub.Complete():
 		return gapAwaited, pollSQLite
 	}
 	return gapAwaited, f.opts.Poll
@@ -78,12 +81,8 @@ func (f *Feed) pace() (gap, poll time.Duration) {
 // read reports whether the feed is being read.
 func (f *Feed) read() bool { return f.waiting > 0 || clock.Now().Before(f.recent) }
 
-// pause waits; it returns false when ctx ends.
-func (f *Feed) pause(ctx context.Context, d time.Duration, wakes bool) bool {
-	var woken chan struct{}
-	if wakes {
-		woken = f.woken
-	}
+// pause waits for d or until woken is closed; false = ctx has ended.
+func pause(ctx context.Context, d time.Duration, woken <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/watch"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -44,8 +45,7 @@ func (f *Feed) adopt(s store.FeedState) bool {
 		f.witnesses, f.prepared = nil, nil // transactions of another server, or of another history
 	}
 	f.head, f.state = s.Position, s
-	close(f.moved)
-	f.moved = make(chan struct{})
+	f.hub.Wake(watch.Feed())
 	return true
 }
 

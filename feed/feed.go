@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/watch"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -21,10 +22,9 @@ type Options struct {
 	// Poll bounds how late a reader sees events of another process if the notification
 	// is lost; 0 = 250 ms. SQLite is polled every 20 ms, which costs microseconds.
 	Poll time.Duration
-	// Moved is called after this process assigned positions; nil = not called.
-	Moved func()
-	// Awaited is called when a reader begins to wait; nil = not called.
-	Awaited func()
+	// Hub tells of commits, and is told when the feed moves; nil = one of its own, which
+	// hears of nothing but SQLite's commits.
+	Hub *watch.Hub
 	// Log gets a line for each error; nil = slog.Default.
 	Log *slog.Logger
 }
@@ -45,12 +45,12 @@ type Feed struct {
 	db      store.DB
 	opts    Options
 	commits *store.Commits // nil = an event's number is its position (SQLite)
-	woken   chan struct{}
+	hub     *watch.Hub
+	own     bool // the hub
 
 	mu      sync.Mutex
 	head    int64           // the newest position known
 	state   store.FeedState // the epoch and the starts of epochs, read with head
-	moved   chan struct{}   // closed when head moves
 	next    *look           // the look that follows the current one
 	waiting int             // readers
 	drivers int             // readers, and Run
@@ -87,12 +87,16 @@ func New(db store.DB, o Options) *Feed {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
+	own := o.Hub == nil
+	if own {
+		o.Hub = watch.New(watch.Options{Version: db.Dialect().Changed, Log: o.Log})
+	}
 	return &Feed{
 		db:      db,
 		opts:    o,
 		commits: db.Dialect().Commits,
-		woken:   make(chan struct{}, 1),
-		moved:   make(chan struct{}),
+		hub:     o.Hub,
+		own:     own,
 		slow:    make(chan struct{}, 2),
 	}
 }
@@ -107,26 +111,20 @@ func (f *Feed) Run(ctx context.Context) { // SQLite has no positions to assign
 	f.keepSealed(ctx)
 }
 
-// Wake tells the feed that something was committed.
-func (f *Feed) Wake() {
-	select {
-	case f.woken <- struct{}{}:
-	default:
-	}
-}
-
 // Close stops the feed and waits for its goroutines. Waiting readers get an error of
 // code unavailable.
 func (f *Feed) Close() {
 	f.mu.Lock()
 	f.closed = true
-	close(f.moved)
-	f.moved = make(chan struct{})
 	if f.stop != nil {
 		f.stop()
 	}
 	f.mu.Unlock()
+	f.hub.Wake(watch.Feed())
 	f.work.Wait()
+	if f.own {
+		f.hub.Close()
+	}
 }
 
 var errClosed = &pawl.Error{Code: pawl.CodeUnavailable, Op: "feed", Message: "the database has been closed"}
@@ -229,11 +227,12 @@ func (f *Feed) nothing(after, through int64) {
 // Follow keeps the feed polling at its fast pace until leave is called. Use it around
 // repeated calls of Next.
 func (f *Feed) Follow() (leave func()) {
-	if f.opts.Awaited != nil {
-		f.opts.Awaited()
-	}
+	away := f.hub.Attend()
 	f.join(1)
-	return func() { f.leave(1) }
+	return func() {
+		f.leave(1)
+		away()
+	}
 }
 
 // Next waits until the feed has a position after the given one, and reads up to limit
@@ -247,7 +246,7 @@ func (f *Feed) Next(ctx context.Context, after pawl.FeedPosition, limit int) (ev
 		if events, through, err = f.Page(ctx, after, limit); err != nil || through != after {
 			return events, through, err
 		}
-		if !f.pause(ctx, f.opts.Poll, false) { // the server that answered is a lagging replica
+		if !pause(ctx, f.opts.Poll, nil) { // the server that answered is a lagging replica
 			return nil, after, ctx.Err()
 		}
 	}
@@ -255,23 +254,14 @@ func (f *Feed) Next(ctx context.Context, after pawl.FeedPosition, limit int) (ev
 
 // beyond waits until the newest position is after the given one, or of another epoch.
 func (f *Feed) beyond(ctx context.Context, after pawl.FeedPosition) error {
-	for {
+	return f.hub.Wait(ctx, watch.Feed(), func() (bool, error) {
 		f.mu.Lock()
-		head, moved, closed, turned := f.head, f.moved, f.closed, f.state.Epoch > after.Epoch
-		f.mu.Unlock()
-		switch {
-		case closed:
-			return errClosed
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case head > after.Position || turned:
-			return nil
+		defer f.mu.Unlock()
+		if f.closed {
+			return false, errClosed
 		}
-		select {
-		case <-ctx.Done():
-		case <-moved:
-		}
-	}
+		return f.head > after.Position || f.state.Epoch > after.Epoch, ctx.Err()
+	})
 }
 
 // refresh waits for a look that begins after the call.
@@ -312,7 +302,7 @@ func (f *Feed) run(l *look) {
 	if l.err = err; err != nil || !f.adopt(s) {
 		return
 	}
-	if f.gave && f.opts.Moved != nil {
-		f.opts.Moved()
+	if f.gave {
+		f.hub.Notify(watch.Feed())
 	}
 }

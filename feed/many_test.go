@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/feed"
+	"github.com/pawl-work/pawl/internal/watch"
 	"github.com/pawl-work/pawl/pawltest"
 	"github.com/pawl-work/pawl/store"
 )
@@ -33,7 +34,9 @@ func TestAThousandReadersCostAsMuchAsOne(t *testing.T) {
 		db := &counting{DB: p.Engine.DB()}
 		const poll = 20 * time.Millisecond // as it is on SQLite anyway
 		began := time.Now()
-		f := feed.New(db, feed.Options{Poll: poll})
+		hub := watch.New(watch.Options{})
+		defer hub.Close()
+		f := feed.New(db, feed.Options{Poll: poll, Hub: hub})
 		defer f.Close()
 		ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer stop()
@@ -57,7 +60,7 @@ func TestAThousandReadersCostAsMuchAsOne(t *testing.T) {
 		ready.Wait()
 		for range tasks {
 			create(t, p.Service, ctx)
-			f.Wake()
+			hub.Wake(watch.Commits())
 		}
 		done.Wait()
 		if n := db.views.Load(); n > 10*tasks+2*int64(time.Since(began)/poll) {

@@ -72,7 +72,7 @@ func (f *Feed) sealable(ctx context.Context) (int64, error) {
 func (f *Feed) keepSealed(ctx context.Context) {
 	var mine int64 = -1
 	wait, failed := sealEvery, false
-	for f.pause(ctx, wait, false) {
+	for pause(ctx, wait, nil) {
 		wait = sealEvery
 		if head, err := f.sealable(ctx); err == nil && mine >= 0 && head <= mine {
 			if head < mine {

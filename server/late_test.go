@@ -13,7 +13,7 @@ import (
 func TestWaitingIsShallow(t *testing.T) {
 	h := open(t)
 	for where, call := range map[string]func(context.Context) (*http.Request, error){
-		"engine.(*Engine).waitForWork": func(ctx context.Context) (*http.Request, error) {
+		"queue.(*Queues).Wait": func(ctx context.Context) (*http.Request, error) {
 			r, err := http.NewRequestWithContext(ctx, "POST", h.srv.URL+"/v1/claims", strings.NewReader(`{"worker_id":"w","wait_seconds":60}`))
 			if err == nil {
 				r.Header.Set("Content-Type", "application/json")

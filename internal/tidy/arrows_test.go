@@ -21,7 +21,7 @@ var arrows = map[string][]string{
 	"store/postgres":     {"", "store", "store/postgres/hot"},
 	"store/postgres/hot": {"", "store"},
 	"sweep":              {"", "store"},
-	"feed":               {"", "store"},
+	"feed":               {"", "store", "internal/watch"},
 	"schema":             {""},
 	"engine": {
 		"",
@@ -32,8 +32,11 @@ var arrows = map[string][]string{
 		"feed",
 		"schema",
 		"engine/internal/commit",
+		"engine/internal/queue",
 		"engine/internal/rules",
+		"internal/watch",
 	},
+	"engine/internal/queue":    {"", "store", "internal/watch"},
 	"engine/internal/commit":   {"", "store"},
 	"engine/internal/rules":    {"", "schema", "internal/jsonscan"},
 	"worker":                   {""},
@@ -108,6 +111,7 @@ var arrows = map[string][]string{
 	"internal/testagent":  {"", "engine"},
 	"internal/testenv":    {"internal/testserver"},
 	"internal/testserver": {},
+	"internal/watch":      {},
 }
 
 // plain packages have no dependencies besides the standard library.

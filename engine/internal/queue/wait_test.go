@@ -1,44 +1,48 @@
-package engine
+package queue
 
 import (
 	"slices"
 	"testing"
+
+	"github.com/pawl-work/pawl/internal/watch"
 )
 
 // A claim that got less than it asked for has seen all there is, until the next
-// word; of another process, all there is after the heads.
-func TestLull(t *testing.T) {
-	var w workNotifier
+// notice. After one of another process it has seen all there is after the heads.
+func TestAnEmptyHintEndsWithTheNextNotice(t *testing.T) {
+	q := New(Options{Hub: watch.New(watch.Options{})})
+	defer q.options.Hub.Close()
 	types := []string{"a", "b"}
-	is := func(what, namespace string, types []string, lull, look bool) {
+	is := func(what, namespace string, types []string, empty, look bool) {
 		t.Helper()
-		if l, k := w.isEmpty(namespace, types, w.changed(namespace)); l != lull || k != look {
-			t.Errorf("%s: lull %v, look %v; want %v, %v", what, l, k, lull, look)
+		if l, k := q.IsEmpty(namespace, types, q.Next(namespace)); l != empty || k != look {
+			t.Errorf("%s: empty %v, look %v; want %v, %v", what, l, k, empty, look)
 		}
 	}
 	is("at first", "n", types, false, false)
-	w.setEmpty("n", types, w.changed("n"))
+	q.SetEmpty("n", types, q.Next("n"))
 	is("after a short claim", "n", slices.Clone(types), true, false)
 	is("for other types", "n", types[:1], false, false)
 	is("in another namespace", "m", types, false, false)
-	w.wakeAll("n")
+	q.Ready("n")
 	is("after a word", "n", types, false, false)
 
-	began := w.changed("n")
-	w.wakeAll("n")
-	w.setEmpty("n", types, began)
+	began := q.Next("n")
+	q.Ready("n")
+	q.SetEmpty("n", types, began)
 	is("after a word during the claim", "n", types, false, false)
 
-	w.wakeRemote("n")
-	w.setEmpty("n", types, w.changed("n"))
+	q.Elsewhere(watch.Work("n"))
+	q.Ready("n")
+	q.SetEmpty("n", types, q.Next("n"))
 	is("after another process's word", "n", types, true, true)
-	w.clearRemote("n")
+	q.waits.clearRemote("n")
 	is("after a look from the start", "n", types, true, false)
 }
 
 // Of those who wait for the same one looks, and the next when it leaves.
-func TestTurns(t *testing.T) {
-	var w workNotifier
+func TestOneOfThoseWhoWaitPolls(t *testing.T) {
+	var w waits
 	takes := func(turn *sharedPoll) bool {
 		select {
 		case <-turn.free:

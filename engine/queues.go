@@ -1,0 +1,35 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/queue"
+	"github.com/pawl-work/pawl/internal/watch"
+)
+
+// openHub makes what waiting callers of this process wait with.
+func (e *Engine) openHub() {
+	d := e.db.Dialect()
+	e.hub = watch.New(watch.Options{Notify: d.Notify, Listen: d.Listen, Version: d.Changed, Log: e.log,
+		Elsewhere: func(t watch.Topic) { e.queues.Elsewhere(t) }})
+	e.queues = queue.New(queue.Options{Hub: e.hub, View: e.queueView(), MaxTypes: e.opts.MaxTypes, PollInterval: e.opts.PollInterval})
+}
+
+// queueView reads what is queued, as e sees it.
+func (e *Engine) queueView() queue.View {
+	if e.db.Dialect().Look != nil && e.scope == nil {
+		return e.notifyingDB.look
+	}
+	return e.db.View
+}
+
+// ready reports that a namespace has claimable work, to waiting claims of this process
+// and to other processes.
+func (e *Engine) ready(namespace string) { e.queues.Ready(namespace) }
+
+// checkItemQueues refuses items whose type, or type and priority, exceeds the
+// namespace's limit. Items without a type have their task's.
+func (e *Engine) checkItemQueues(ctx context.Context, task queue.Pair, items []pawl.NewItem) error {
+	return e.queues.CheckItems(ctx, e.queueView(), pawl.CallerOf(ctx).Namespace, task, items)
+}

@@ -1,0 +1,94 @@
+package watch
+
+import (
+	"context"
+	"strings"
+	"time"
+)
+
+// The minimum time between two notices of this process. Under load, single changes need
+// no fast notice.
+const (
+	noticeGap   = time.Millisecond
+	busyGap     = 5 * time.Millisecond
+	busy        = 8 // calls of Notify within a gap
+	noticeLimit = 30 * time.Second
+)
+
+// notices tell other processes of changes, where the database supports it. They are
+// hints, sent outside the hot transactions; those that arise while one is being sent
+// are batched. Nothing depends on them: if one is lost, a waiting goroutine finds the change
+// at its next poll.
+type notices struct {
+	due     map[string]bool // subjects to report
+	count   int             // calls since the last send
+	sending bool
+}
+
+// feedMoved stands for Feed in place of a namespace; no namespace has that name.
+const feedMoved = "\x01"
+
+// Notify wakes those who wait for a topic of Work or Feed in other processes only.
+func (h *Hub) Notify(t Topic) {
+	if h.options.Notify == nil {
+		return
+	}
+	subject := t.name
+	if t.kind == feed {
+		subject = feedMoved
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := &h.notices
+	if n.due == nil {
+		n.due = map[string]bool{}
+	}
+	n.due[subject] = true
+	n.count++
+	if !n.sending && h.ctx.Err() == nil {
+		n.sending = true
+		h.work.Go(h.send)
+	}
+}
+
+// send sends notices until none is due.
+func (h *Hub) send() {
+	n := &h.notices
+	for {
+		h.mu.Lock()
+		var payloads []string
+		for subject := range n.due {
+			payloads = append(payloads, h.name+" "+subject)
+		}
+		gap := noticeGap
+		if n.count > busy {
+			gap = busyGap
+		}
+		clear(n.due)
+		n.count = 0
+		n.sending = len(payloads) > 0
+		h.mu.Unlock()
+		if len(payloads) == 0 {
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), noticeLimit)
+		if err := h.options.Notify(ctx, payloads); err != nil {
+			h.options.Log.DebugContext(ctx, "other processes will find the work by polling", "error", err)
+		}
+		cancel()
+		time.Sleep(gap)
+	}
+}
+
+// heard takes a notice of another process, or of this one.
+func (h *Hub) heard(payload string) {
+	from, subject, found := strings.Cut(payload, " ")
+	if !found || from == h.name {
+		return
+	}
+	h.Wake(Commits())
+	if subject != feedMoved {
+		h.options.Elsewhere(Work(subject))
+		h.Wake(Work(subject))
+	}
+}

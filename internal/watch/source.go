@@ -1,0 +1,98 @@
+package watch
+
+import (
+	"context"
+	"time"
+)
+
+const (
+	versionPoll = 20 * time.Millisecond // it costs microseconds
+	firstPoll   = versionPoll / 2
+	firstPause  = 100 * time.Millisecond // before connecting again
+	maxPause    = 10 * time.Second
+)
+
+// Attend has the hub find out about other processes' changes until leave is called. A
+// listener, once connected, stays until Close.
+func (h *Hub) Attend() (leave func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.attended++
+	if !h.hearing && h.ctx.Err() == nil {
+		switch {
+		case h.options.Listen != nil:
+			h.hearing = true
+			h.work.Go(h.listen)
+		case h.options.Version != nil:
+			h.hearing = true
+			h.complete.Store(true)
+			h.work.Go(h.poll)
+		}
+	}
+	return h.leave
+}
+
+func (h *Hub) leave() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.attended--
+}
+
+// Hears reports whether notices of other processes arrive. They may be lost.
+func (h *Hub) Hears() bool { return h.hears.Load() }
+
+// Complete reports whether every commit of another process is found out: those who
+// attend need not poll.
+func (h *Hub) Complete() bool { return h.complete.Load() }
+
+// listen hears notices until Close.
+func (h *Hub) listen() {
+	ctx := h.ctx
+	for pause := firstPause; ctx.Err() == nil; pause = min(2*pause, maxPause) {
+		err := h.options.Listen(ctx, func() {
+			pause = firstPause
+			h.hears.Store(true)
+			h.wakeAll() // notices sent before the listener was connected are lost
+		}, h.heard)
+		h.hears.Store(false)
+		if ctx.Err() == nil {
+			h.options.Log.WarnContext(ctx, "listening for other processes' work did not work; it is tried again", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+// poll asks for the version while there are callers of Attend.
+func (h *Hub) poll() {
+	timer := time.NewTimer(firstPoll)
+	defer timer.Stop()
+	for {
+		select {
+		case <-h.ctx.Done():
+		case <-timer.C:
+		}
+		h.mu.Lock()
+		if h.attended == 0 || h.ctx.Err() != nil {
+			h.hearing = false
+			h.complete.Store(false)
+			h.mu.Unlock()
+			return
+		}
+		h.mu.Unlock()
+		h.ask(h.ctx)
+		timer.Reset(versionPoll)
+	}
+}
+
+// ask wakes those who wait if the version is another one than before.
+func (h *Hub) ask(ctx context.Context) {
+	version, err := h.options.Version(ctx)
+	h.complete.Store(err == nil)
+	if err == nil && version != h.version {
+		h.version = version
+		h.wakeAll()
+	}
+}
