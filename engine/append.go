@@ -112,7 +112,7 @@ func (e *Engine) appended(ctx context.Context, c *pawl.AppendCall, body string, 
 	n := int64(len(c.Chunks))
 	switch {
 	case a.Done:
-		e.after(func() { e.watcher.appended(c, body, a.TakenOver) })
+		e.after(func() { e.watcher.Appended(c, body, a.TakenOver) })
 		return pawl.Appended{Offset: c.Offset + n}, nil
 	case a.State != string(pawl.MessageStreaming):
 		return pawl.Appended{}, rules.Conflict("append", a.State, pawl.MessageState(a.State).Allowed())

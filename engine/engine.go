@@ -15,6 +15,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/queue"
+	"github.com/pawl-work/pawl/engine/internal/stream"
 	"github.com/pawl-work/pawl/feed"
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/internal/watch"
@@ -142,7 +143,7 @@ type core struct {
 	claimKeys    claimKeys
 	tokens       *tokens          // set by start
 	messageItems messageItemCache // of messages
-	watcher      messageWatcher
+	watcher      *stream.Watcher
 	schemas      schema.Cache
 	types        typeCache
 	sweeper      *sweep.Sweeper
@@ -192,10 +193,7 @@ func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 	e.openHub()
 	e.feed = feed.New(db, feed.Options{Poll: o.PollInterval, Hub: e.hub, Log: o.Log})
 	e.openGroupCommitters()
-	e.watcher.db, e.watcher.log, e.watcher.poll = e.db, o.Log, watchPoll
-	if e.db.Dialect().Notify == nil {
-		e.watcher.poll = watchPollSQLite
-	}
+	e.watcher = stream.New(stream.Options{DB: e.db, Hub: e.hub, Log: o.Log})
 	if err := e.start(ctx); err != nil {
 		e.shut()
 		db.Close()
@@ -257,7 +255,7 @@ func (e *Engine) Close() error {
 	defer e.running.Unlock()
 	e.committers.wait()
 	e.feed.Close()
-	e.watcher.close()
+	e.watcher.Close()
 	e.hub.Close()
 	e.claimKeys.wait()
 	return e.db.Close()

@@ -3,13 +3,13 @@ package engine
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/engine/internal/stream"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -58,7 +58,7 @@ func (e *Engine) startMessage(ctx context.Context, c *pawl.StartCall) (pawl.Mess
 		}
 		row, err := store.GetMessage(ctx, tx, m.Namespace, m.ID)
 		if err == nil {
-			out, err = inFull(ctx, tx, row)
+			out, err = stream.InFull(ctx, tx, row)
 		}
 		return err
 	})
@@ -66,13 +66,6 @@ func (e *Engine) startMessage(ctx context.Context, c *pawl.StartCall) (pawl.Mess
 		e.after(func() { e.messageItems.put(m.Namespace, m.ID, c.ItemID) })
 	}
 	return out, err
-}
-
-// inFull is a message with its content.
-func inFull(ctx context.Context, tx store.Tx, row store.MessageRow) (pawl.Message, error) {
-	content, err := store.Content(ctx, tx, &row)
-	row.Content = json.RawMessage(content)
-	return row.Message, err
 }
 
 // ours refuses a lease that belongs to another API key.
@@ -117,7 +110,7 @@ func (e *Engine) GetMessage(ctx context.Context, id string) (pawl.Message, error
 		if err != nil {
 			return pawl.Message{}, err
 		}
-		return inFull(ctx, tx, row)
+		return stream.InFull(ctx, tx, row)
 	})
 }
 
@@ -152,7 +145,7 @@ func messagesOf(ctx context.Context, tx store.Tx, ns string, q pawl.MessageFilte
 	}
 	bytes := 0
 	for _, row := range rows {
-		m, err := inFull(ctx, tx, row)
+		m, err := stream.InFull(ctx, tx, row)
 		if err != nil {
 			return out, err
 		}

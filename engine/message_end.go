@@ -25,7 +25,7 @@ func (e *Engine) FinishMessages(ctx context.Context, calls []pawl.FinishCall) ([
 			return err
 		})
 		if err == nil {
-			e.after(func() { e.watcher.changed(c.MessageID) })
+			e.after(func() { e.watcher.Changed(c.MessageID) })
 		}
 		return out, err
 	})
@@ -79,7 +79,7 @@ func (e *Engine) StopMessages(ctx context.Context, calls []pawl.StopCall) ([]paw
 			return store.SetStopped(ctx, tx, row.ItemID, strings.TrimSpace(stopped+" "+row.ID))
 		})
 		if err == nil {
-			e.after(func() { e.watcher.changed(c.MessageID) })
+			e.after(func() { e.watcher.Changed(c.MessageID) })
 		}
 		return out, err
 	})
@@ -109,5 +109,5 @@ func (e *Engine) endOrphanedMessages(ctx context.Context, items []string, taskID
 	if err := sweep.EndOrphanedMessages(ctx, e.root.db, items, taskID); err != nil {
 		e.log.WarnContext(ctx, "open messages are left to the sweep", "error", err)
 	}
-	e.watcher.wake()
+	e.watcher.Wake()
 }

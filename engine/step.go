@@ -35,7 +35,7 @@ func (e *Engine) StepMessages(ctx context.Context, calls []pawl.StepCall) ([]paw
 			return err
 		})
 		if err == nil {
-			e.after(func() { e.watcher.changed(c.MessageID) })
+			e.after(func() { e.watcher.Changed(c.MessageID) })
 		}
 		return ref, err
 	})

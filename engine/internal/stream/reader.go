@@ -1,7 +1,8 @@
-package engine
+package stream
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
@@ -9,7 +10,7 @@ import (
 
 // reader is a reader's position in a message.
 type reader struct {
-	e     *Engine
+	w     *Watcher
 	id    string
 	ns    string
 	at    int64 // the next chunk
@@ -23,26 +24,22 @@ type reader struct {
 // followPage bounds the rows that a reader takes from the database at once.
 const followPage = 500
 
-// FollowMessage follows a message; see pawl.MessageReader. The frames are shared
-// with others who follow it: do not change what they point to.
-func (e *Engine) FollowMessage(ctx context.Context, id string, after int64, fn func(pawl.MessageFrame) error) error {
-	if err := e.notInTx("follow"); err != nil {
+// Follow gives fn what a message of a namespace has from a chunk on, until it ends or ctx
+// does. The frames are shared with others who follow it: do not change what they point
+// to.
+func (w *Watcher) Follow(ctx context.Context, namespace, id string, from int64, fn func(pawl.MessageFrame) error) error {
+	r := &reader{w: w, id: id, ns: namespace, at: from, told: -1, fn: fn}
+	var row store.MessageRow
+	if err := w.options.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		row, err = store.GetMessage(ctx, tx, namespace, id)
 		return err
-	}
-	if after < -1 {
-		return pawl.Invalid("/after", "is %d: it is the number of a chunk, or -1", after)
-	}
-	r := &reader{e: e, id: id, ns: pawl.CallerOf(ctx).Namespace, at: after + 1, told: -1, fn: fn}
-	row, err := view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (store.MessageRow, error) {
-		return store.GetMessage(ctx, tx, ns, id)
-	})
-	if err != nil {
+	}); err != nil {
 		return err
 	}
 	if r.at > row.Offset {
 		return &pawl.Error{Code: pawl.CodeInvalid, Op: "follow", Fields: []pawl.Field{{Pointer: "/after", Message: "lies ahead: no such chunk has been said"}}}
 	}
-	leave, err := e.watcher.join(store.MessageHead{ID: id, State: string(row.Status), Chunks: row.Offset, Cuts: row.Cuts})
+	leave, err := w.join(store.MessageHead{ID: id, State: string(row.Status), Chunks: row.Offset, Cuts: row.Cuts})
 	if err != nil {
 		return err
 	}
@@ -51,9 +48,9 @@ func (e *Engine) FollowMessage(ctx context.Context, id string, after int64, fn f
 		return err
 	}
 	for {
-		head, rows, moved, closed := e.watcher.now(id, r.from())
+		head, rows, moved, closed := w.now(id, r.from())
 		if closed {
-			return errWatcherClosed
+			return errClosed
 		}
 		if ended, err := r.advance(ctx, head, rows); err != nil || ended {
 			if ctx.Err() != nil {
@@ -70,7 +67,7 @@ func (e *Engine) FollowMessage(ctx context.Context, id string, after int64, fn f
 }
 
 // advance tells the reader what there is for him; ended says that nothing will come.
-func (r *reader) advance(ctx context.Context, head store.MessageHead, rows []watchedRow) (ended bool, err error) {
+func (r *reader) advance(ctx context.Context, head store.MessageHead, rows []cachedRow) (ended bool, err error) {
 	if head.State == "" {
 		return true, pawl.NotFound("message", r.id)
 	}
@@ -109,21 +106,23 @@ func (r *reader) from() int64 {
 }
 
 // load reads rows from the database; nil when they are not there.
-func (r *reader) load(ctx context.Context) ([]watchedRow, error) {
+func (r *reader) load(ctx context.Context) ([]cachedRow, error) {
 	from := r.from()
-	rows, err := view(ctx, r.e, func(ctx context.Context, tx store.Tx, _ string) ([]store.ChunkRow, error) {
-		return store.Chunks(ctx, tx, r.id, from, followPage)
+	var rows []store.ChunkRow
+	err := r.w.options.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		rows, err = store.Chunks(ctx, tx, r.id, from, followPage)
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	out := make([]watchedRow, 0, len(rows))
+	out := make([]cachedRow, 0, len(rows))
 	for i := range rows {
 		chunks, err := rows[i].Decode()
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, watchedRow{at: rows[i].Seq, attempt: rows[i].Attempt, chunks: chunks})
+		out = append(out, cachedRow{at: rows[i].Seq, attempt: rows[i].Attempt, chunks: chunks})
 	}
 	if len(out) == 0 || out[0].at > from || out[len(out)-1].at+int64(len(out[len(out)-1].chunks)) <= r.at {
 		return nil, nil
@@ -133,7 +132,7 @@ func (r *reader) load(ctx context.Context) ([]watchedRow, error) {
 
 // tell hands over what a row has from the reader's place on, and before it what
 // was abandoned there.
-func (r *reader) tell(ctx context.Context, head *store.MessageHead, row watchedRow) error {
+func (r *reader) tell(ctx context.Context, head *store.MessageHead, row cachedRow) error {
 	if row.at+int64(len(row.chunks)) <= r.at && r.begun {
 		return nil
 	}
@@ -171,8 +170,10 @@ func (r *reader) tell(ctx context.Context, head *store.MessageHead, row watchedR
 // refresh reads the cuts anew. A row may be newer than the head that its reader
 // has; a row of another attempt is never older than the cut before it.
 func (r *reader) refresh(ctx context.Context, head *store.MessageHead) error {
-	heads, err := view(ctx, r.e, func(ctx context.Context, tx store.Tx, _ string) ([]store.MessageHead, error) {
-		return store.MessageHeads(ctx, tx, []string{r.id})
+	var heads []store.MessageHead
+	err := r.w.options.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		heads, err = store.MessageHeads(ctx, tx, []string{r.id})
+		return err
 	})
 	if err == nil && len(heads) == 1 && len(heads[0].Cuts) > len(head.Cuts) {
 		head.Cuts = heads[0].Cuts
@@ -196,12 +197,13 @@ func (r *reader) abandoned(head store.MessageHead, at int64) error {
 
 // snapshot is for a reader whose chunks are gone: the whole message, and its end.
 func (r *reader) snapshot(ctx context.Context) error {
-	m, err := view(ctx, r.e, func(ctx context.Context, tx store.Tx, _ string) (pawl.Message, error) {
+	var m pawl.Message
+	err := r.w.options.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		row, err := store.GetMessage(ctx, tx, r.ns, r.id)
-		if err != nil {
-			return pawl.Message{}, err
+		if err == nil {
+			m, err = InFull(ctx, tx, row)
 		}
-		return inFull(ctx, tx, row)
+		return err
 	})
 	if err != nil {
 		return err
@@ -210,4 +212,11 @@ func (r *reader) snapshot(ctx context.Context) error {
 		return err
 	}
 	return r.fn(pawl.MessageFrame{Offset: m.Offset, End: &pawl.MessageEnd{Status: m.Status, Offset: m.Offset}})
+}
+
+// InFull is a message with its content.
+func InFull(ctx context.Context, tx store.Tx, row store.MessageRow) (pawl.Message, error) {
+	content, err := store.Content(ctx, tx, &row)
+	row.Content = json.RawMessage(content)
+	return row.Message, err
 }

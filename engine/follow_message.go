@@ -1,0 +1,19 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/pawl-work/pawl"
+)
+
+// FollowMessage follows a message; see pawl.MessageReader. The frames are shared
+// with others who follow it: do not change what they point to.
+func (e *Engine) FollowMessage(ctx context.Context, id string, after int64, fn func(pawl.MessageFrame) error) error {
+	if err := e.notInTx("follow"); err != nil {
+		return err
+	}
+	if after < -1 {
+		return pawl.Invalid("/after", "is %d: it is the number of a chunk, or -1", after)
+	}
+	return e.watcher.Follow(ctx, pawl.CallerOf(ctx).Namespace, id, after+1, fn)
+}

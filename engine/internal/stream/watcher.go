@@ -1,0 +1,195 @@
+// Package stream follows messages while they are written: it caches what is new of those
+// that are read, and gives each reader what comes after its position.
+package stream
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/watch"
+	"github.com/pawl-work/pawl/store"
+)
+
+// The interval at which messages that are being read are checked for other processes'
+// writes (half of it after a check that found some).
+const (
+	poll         = 100 * time.Millisecond
+	pollSQLite   = 20 * time.Millisecond
+	pollComplete = time.Second // while the hub finds out every commit
+	lookLimit    = 30 * time.Second
+)
+
+// Watcher watches the messages that are being read. Writes of this process are
+// passed on directly. Writes of other processes are read by one query for all messages
+// at each check, whatever the number of readers. Readers hold no connection while they
+// wait.
+type Watcher struct {
+	options Options
+
+	mu       sync.Mutex
+	messages map[string]*watched
+	stop     context.CancelFunc
+	work     sync.WaitGroup
+	closed   bool
+}
+
+// Options of a Watcher; all are required.
+type Options struct {
+	DB  store.DB
+	Hub *watch.Hub
+	Log *slog.Logger
+}
+
+// New returns the watcher of a database's messages. Close it in the end.
+func New(o Options) *Watcher { return &Watcher{options: o} }
+
+// moved wakes the readers of a message: its head has moved, or it is watched no more.
+func (w *Watcher) moved(id string) { w.options.Hub.Wake(watch.Message(id)) }
+
+// join starts to watch a message for a reader; h is the state that the reader has seen.
+func (w *Watcher) join(h store.MessageHead) (leave func(), err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return nil, errClosed
+	}
+	t := w.messages[h.ID]
+	if t == nil {
+		if w.messages == nil {
+			w.messages = map[string]*watched{}
+		}
+		t = &watched{head: h}
+		w.messages[h.ID] = t
+		if len(w.messages) == 1 {
+			ctx, stop := context.WithCancel(context.Background())
+			w.stop = stop
+			woken := w.options.Hub.Next(watch.Messages())
+			w.work.Go(func() { w.run(ctx, woken) })
+		}
+	}
+	t.readers++
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if t.readers--; t.readers > 0 {
+			return
+		}
+		w.moved(h.ID)
+		if delete(w.messages, h.ID); len(w.messages) == 0 {
+			w.stop()
+		}
+	}, nil
+}
+
+var errClosed = &pawl.Error{Code: pawl.CodeUnavailable, Op: "follow", Message: "the database has been closed"}
+
+// Close ends the checks and has each reader learn that the database has been closed.
+func (w *Watcher) Close() {
+	w.mu.Lock()
+	w.closed = true
+	if w.stop != nil {
+		w.stop()
+	}
+	for id := range w.messages {
+		w.moved(id)
+	}
+	w.mu.Unlock()
+	w.work.Wait()
+}
+
+// Changed triggers a check after this process changed a message other than by
+// appending.
+func (w *Watcher) Changed(id string) {
+	w.mu.Lock()
+	t := w.messages[id]
+	w.mu.Unlock()
+	if t != nil {
+		w.Wake()
+	}
+}
+
+// Wake triggers a check of the database.
+func (w *Watcher) Wake() { w.options.Hub.Wake(watch.Messages()) }
+
+// run checks the database until ctx ends.
+func (w *Watcher) run(ctx context.Context, woken <-chan struct{}) {
+	hub, every := w.options.Hub, poll
+	if w.options.DB.Dialect().Changed != nil {
+		every = pollSQLite
+		defer hub.Attend()()
+	}
+	failed := false
+	timer := time.NewTimer(every)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-woken:
+		}
+		woken = hub.Next(watch.Messages())
+		news, err := w.look(ctx)
+		pause := every
+		switch {
+		case news:
+			pause /= 2
+		case err == nil && hub.Complete():
+			pause = pollComplete
+		}
+		timer.Reset(pause)
+		if err != nil && ctx.Err() == nil && !failed {
+			w.options.Log.WarnContext(ctx, "messages cannot be followed; it is tried again", "error", err)
+		}
+		failed = err != nil
+	}
+}
+
+// look reads the heads of all watched messages, and the new chunks of each.
+func (w *Watcher) look(ctx context.Context) (news bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, lookLimit)
+	defer cancel()
+	known := map[string]int64{}
+	w.mu.Lock()
+	for id, t := range w.messages {
+		known[id] = t.head.Chunks
+	}
+	w.mu.Unlock()
+	ids := make([]string, 0, len(known))
+	for id := range known {
+		ids = append(ids, id)
+	}
+	var heads []store.MessageHead
+	var fresh map[string][]store.ChunkRow
+	err = w.options.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		if heads, err = store.MessageHeads(ctx, tx, ids); err != nil {
+			return err
+		}
+		var places []store.ChunkPosition
+		for _, h := range heads {
+			if h.Chunks > known[h.ID] {
+				places = append(places, store.ChunkPosition{MessageID: h.ID, From: known[h.ID]})
+			}
+		}
+		if fresh = nil; places != nil {
+			fresh, err = w.options.DB.Dialect().Hot.Tail(ctx, tx, places, cacheRows)
+		}
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	for _, h := range heads {
+		w.cuts(h) // the cut comes before the chunks that follow it
+		w.take(h.ID, fresh[h.ID])
+		w.settle(h)
+		delete(known, h.ID)
+	}
+	for id := range known { // deleted
+		w.settle(store.MessageHead{ID: id})
+	}
+	return fresh != nil, nil
+}
