@@ -75,22 +75,25 @@ type StateInfo struct {
 	Timed    bool // the passing of time may change it
 	Shown    bool // visible to callers; TaskOpen is not
 	Stored   bool // stored in the database; queued, checked_out and in_progress of a task are derived
+
+	Table   string // of an item's state: the table that holds the item's row
+	Counter string // of an item's state: the counter of its task that counts the item; "" = none
 }
 
 // ItemStates lists every state of an item, in the usual order.
 var ItemStates = []StateInfo{
-	{Name: "scheduled", Status: StatusPending, Timed: true, Shown: true, Stored: true},
-	{Name: "waiting", Status: StatusPending, Timed: true, Shown: true, Stored: true},
-	{Name: "queued", Status: StatusPending, Shown: true, Stored: true},
-	{Name: "leased", Status: StatusInProgress, Leased: true, Timed: true, Shown: true, Stored: true},
-	{Name: "in_progress", Status: StatusInProgress, Leased: true, Timed: true, Shown: true, Stored: true},
-	{Name: "submitted", Status: StatusInProgress, Shown: true, Stored: true},
-	{Name: "accepted", Status: StatusInProgress, Shown: true, Stored: true},
-	{Name: "completed", Status: StatusCompleted, Terminal: true, Shown: true, Stored: true},
-	{Name: "rejected", Status: StatusFailed, Terminal: true, Shown: true, Stored: true},
-	{Name: "failed", Status: StatusFailed, Timed: true, Shown: true, Stored: true},
-	{Name: "dead_lettered", Status: StatusFailed, Shown: true, Stored: true},
-	{Name: "cancelled", Status: StatusCancelled, Terminal: true, Shown: true, Stored: true},
+	{Name: "scheduled", Status: StatusPending, Timed: true, Shown: true, Stored: true, Table: "scheduled", Counter: "open"},
+	{Name: "waiting", Status: StatusPending, Timed: true, Shown: true, Stored: true, Table: "waiting", Counter: "open"},
+	{Name: "queued", Status: StatusPending, Shown: true, Stored: true, Table: "ready", Counter: "open"},
+	{Name: "leased", Status: StatusInProgress, Leased: true, Timed: true, Shown: true, Stored: true, Table: "leases", Counter: "open"},
+	{Name: "in_progress", Status: StatusInProgress, Leased: true, Timed: true, Shown: true, Stored: true, Table: "leases", Counter: "open"},
+	{Name: "submitted", Status: StatusInProgress, Shown: true, Stored: true, Table: "rests"},
+	{Name: "accepted", Status: StatusInProgress, Shown: true, Stored: true, Table: "rests"},
+	{Name: "completed", Status: StatusCompleted, Terminal: true, Shown: true, Stored: true, Table: "ends"},
+	{Name: "rejected", Status: StatusFailed, Terminal: true, Shown: true, Stored: true, Table: "ends"},
+	{Name: "failed", Status: StatusFailed, Timed: true, Shown: true, Stored: true, Table: "rests", Counter: "failed"},
+	{Name: "dead_lettered", Status: StatusFailed, Shown: true, Stored: true, Table: "rests", Counter: "dead"},
+	{Name: "cancelled", Status: StatusCancelled, Terminal: true, Shown: true, Stored: true, Table: "ends", Counter: "cancelled"},
 }
 
 // TaskStates lists every state of a task, stored or shown.
@@ -163,15 +166,15 @@ var ItemMoves = []Move{
 	{held, "submit", []string{"submitted"}, "submitted", true, "the result fits the type's schema"},
 	{held, "fail", []string{"scheduled", "queued", "failed"}, "failed", true,
 		"failures+1; back-off, or at once when it is 0; failed when it is not retryable or max_attempts is reached"},
-	{held, "expire", []string{"queued", "scheduled", "failed"}, "lease_expired", false,
-		"by the sweep; failures+1, except for items that were prefetched and never started"},
+	{held, "expire", []string{"queued", "failed"}, "lease_expired", false,
+		"by the sweep, without a back-off; failures+1, except for items that were prefetched and never started"},
 	{held, "release", []string{"queued"}, "released", true, "given back; not counted"},
 	{held, "revoke_lease", []string{"queued"}, "lease_revoked", true,
 		"an operator ended the lease, or the API key that holds it was revoked; not counted"},
 	{held, "suspend", []string{"waiting"}, "suspended", true, "until a signal or a time; not counted"},
 	{[]string{"submitted"}, "accept", []string{"accepted"}, "accepted", false, "its task was approved"},
 	{[]string{"accepted"}, "settle", []string{"completed"}, "", false, "its task was applied"},
-	{[]string{"submitted", "accepted"}, "reject", []string{"rejected", "queued"}, "rejected", true,
+	{[]string{"submitted"}, "reject", []string{"rejected", "queued"}, "rejected", true,
 		"for good, or for rework: failures reset, rework+1"},
 	{pending, "give_up", []string{"failed", "cancelled"}, "", false, "a deadline passed or a dependency failed; not counted"},
 	{[]string{"failed", "dead_lettered"}, "retry", []string{"queued"}, "retried", true, "failures reset; attempt goes on"},
@@ -225,6 +228,19 @@ func Pairs(moves []Move) []Pair {
 				if p := (Pair{from, to}); !slices.Contains(out, p) {
 					out = append(out, p)
 				}
+			}
+		}
+	}
+	return out
+}
+
+// From lists the states that a verb starts from, each once, in table order.
+func From(moves []Move, verb string) []string {
+	var out []string
+	for _, m := range moves {
+		for _, from := range m.From {
+			if m.Verb == verb && !slices.Contains(out, from) {
+				out = append(out, from)
 			}
 		}
 	}

@@ -105,7 +105,7 @@ func (e *Engine) more(ctx context.Context, r *typeRules, room store.NewPositions
 // may write at once: other adds to the same task then wait for a count and not for an
 // insert. Keys are unique in a task, so a call with keys locks the task from the start.
 func (e *Engine) roomApart(ctx context.Context, namespace string, call *pawl.AddItems, linked bool) (room store.NewPositions, apart bool, err error) {
-	if linked || e.db.Dialect().Name == "sqlite" {
+	if linked || !e.db.Dialect().ParallelWrites {
 		return room, false, nil
 	}
 	err = e.db.Auto(ctx, func(ctx context.Context, tx store.Tx) (err error) {

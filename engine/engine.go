@@ -230,9 +230,7 @@ func (e *Engine) start(ctx context.Context) error {
 	} else if _, err := e.db.Dialect().Migrator.Up(ctx); err != nil {
 		return err
 	}
-	if guard := e.db.Dialect().Guard; guard != nil {
-		guard()
-	}
+	e.db.Dialect().Guard()
 	host, _ := os.Hostname()
 	e.sweeper = &sweep.Sweeper{DB: e.db, Options: *e.opts.Sweep, NewID: e.ids.next, Server: host, Log: e.log, OnReady: e.itemsQueued}
 	return e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {

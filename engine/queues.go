@@ -11,14 +11,20 @@ import (
 // openHub makes what waiting callers of this process wait with.
 func (e *Engine) openHub() {
 	d := e.db.Dialect()
-	e.hub = watch.New(watch.Options{Notify: d.Notify, Listen: d.Listen, Version: d.Changed, Log: e.log,
-		Elsewhere: func(t watch.Topic) { e.queues.Elsewhere(t) }})
+	o := watch.Options{Log: e.log, Elsewhere: func(t watch.Topic) { e.queues.Elsewhere(t) }}
+	if d.Notices {
+		o.Notify, o.Listen = d.Notify, d.Listen
+	}
+	if d.DataVersion {
+		o.Version = d.Changed
+	}
+	e.hub = watch.New(o)
 	e.queues = queue.New(queue.Options{Hub: e.hub, View: e.queueView(), MaxTypes: e.opts.MaxTypes, PollInterval: e.opts.PollInterval})
 }
 
 // queueView reads what is queued, as e sees it.
 func (e *Engine) queueView() queue.View {
-	if e.db.Dialect().Look != nil && e.scope == nil {
+	if e.scope == nil {
 		return e.notifyingDB.look
 	}
 	return e.db.View

@@ -181,7 +181,7 @@ type readAnswer struct {
 // reads share one; within a transaction of the caller it reads what that transaction
 // has written.
 func (e *Engine) readItem(ctx context.Context, id string) (store.ItemRow, error) {
-	if e.db.Dialect().Look == nil || e.scope != nil {
+	if !e.db.Dialect().RoundTrips || e.scope != nil {
 		it, _, err := e.look(ctx, id)
 		return it, err
 	}

@@ -2,14 +2,9 @@ package engine
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/pawl-work/pawl"
-	"github.com/pawl-work/pawl/store/postgres"
-	"github.com/pawl-work/pawl/store/sqlite"
 )
 
 // TxEngine is the service inside a transaction of the caller's own: what its verbs
@@ -41,21 +36,9 @@ type TxEngine struct {
 // Run.
 func (e *Engine) In(tx any) *TxEngine {
 	s := &scope{DB: e.root.db, begun: true}
-	d := s.Dialect()
-	switch t := tx.(type) {
-	case pgx.Tx:
-		if d.Name != "sqlite" {
-			s.tx = postgres.WrapTx(t, d.Schema)
-		}
-	case *sql.Tx:
-		if d.Name == "sqlite" {
-			s.tx = sqlite.WrapTx(t, e.opts.Clock)
-		} else {
-			s.tx = postgres.WrapSQL(t, d.Schema)
-		}
-	}
+	s.tx = s.Dialect().Wrap(tx)
 	if s.tx == nil {
-		s.refused = &pawl.Error{Code: pawl.CodeInvalid, Op: "in", Message: fmt.Sprintf("a %T is no transaction of a %s database: use *sql.Tx, or on postgres pgx.Tx", tx, d.Name)}
+		s.refused = &pawl.Error{Code: pawl.CodeInvalid, Op: "in", Message: fmt.Sprintf("a %T is no transaction of a %s database: use *sql.Tx, or on postgres pgx.Tx", tx, s.Dialect().Name)}
 	}
 	return &TxEngine{Service: &Engine{core: e.core, db: s, scope: s}, scope: s}
 }

@@ -49,8 +49,8 @@ func (f *Feed) sequence(ctx context.Context) (s store.FeedState, err error) {
 
 // newest is the newest position where an event's number is its position.
 func (f *Feed) newest(ctx context.Context) (id int64, err error) {
-	if ask := f.db.Dialect().Changed; ask != nil {
-		version, err := ask(ctx)
+	if d := f.db.Dialect(); d.DataVersion {
+		version, err := d.Changed(ctx)
 		if err != nil {
 			return 0, err
 		}

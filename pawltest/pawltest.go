@@ -180,6 +180,7 @@ func (p *Pawl) must(err error) {
 
 // check holds the database against the rules that always hold.
 func (p *Pawl) check() {
+	p.noteMoves()
 	breaches, err := p.Engine.Check(context.Background())
 	if err != nil {
 		p.t.Errorf("pawltest: check: %v", err)

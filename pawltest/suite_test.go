@@ -21,3 +21,6 @@ func TestBehaviour(t *testing.T) {
 		})
 	}
 }
+
+// The suite makes every move of the tables, and no other.
+func TestMovesAreThoseListed(t *testing.T) { pawltest.MovesAreThoseListed(t) }

@@ -84,7 +84,7 @@ func (g *LockedItem) Submit(ctx context.Context, tx Tx, s Submission) (settled b
 			return false, err
 		}
 	}
-	held, err := Take(ctx, tx, []string{g.ItemID}, []string{"leased", "in_progress"})
+	held, err := Take(ctx, tx, []string{g.ItemID}, leasedStates)
 	if err != nil || len(held) != 1 {
 		return false, err
 	}
@@ -266,7 +266,7 @@ func (g *LockedItem) EndPlan(ctx context.Context, tx Tx, n int) (bool, error) {
 
 // EndAside ends the locked plan or apply item with its result.
 func (g *LockedItem) EndAside(ctx context.Context, tx Tx, result string) (bool, error) {
-	held, err := Take(ctx, tx, []string{g.ItemID}, []string{"leased", "in_progress"})
+	held, err := Take(ctx, tx, []string{g.ItemID}, leasedStates)
 	if err != nil || len(held) != 1 {
 		return false, err
 	}

@@ -10,8 +10,6 @@ import (
 
 var addItemsSQL = Texts(sqlFiles, "add_items.sql")
 
-var openStates = []string{"queued", "scheduled", "waiting", "leased", "in_progress"}
-
 // NewPositions is what new items of a task take from it.
 type NewPositions struct {
 	Type        string

@@ -65,7 +65,7 @@ const pageItems = 20_000
 func Check(ctx context.Context, db DB, report func(Breach)) error {
 	damaged := false
 	for _, r := range Rules {
-		if strings.Contains(checkSQL[r.Name], "$2") || r.Name == "file" && db.Dialect().Name != "sqlite" {
+		if strings.Contains(checkSQL[r.Name], "$2") || r.Name == "file" && !db.Dialect().ChecksFile {
 			continue
 		}
 		if err := r.search(ctx, db, func(b Breach) { damaged = damaged || r.Name == "file"; report(b) }); err != nil {

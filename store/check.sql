@@ -117,10 +117,10 @@ FROM pawl.tasks t
 LEFT JOIN pawl.task_live k ON k.task_id = t.id
 LEFT JOIN (
   SELECT i.task_id, COUNT(*) AS items,
-    SUM(CASE WHEN i.state IN ('queued', 'scheduled', 'waiting', 'leased', 'in_progress') THEN 1 ELSE 0 END) AS open,
-    SUM(CASE WHEN i.state = 'failed' THEN 1 ELSE 0 END) AS failed,
-    SUM(CASE WHEN i.state = 'dead_lettered' THEN 1 ELSE 0 END) AS dead,
-    SUM(CASE WHEN i.state = 'cancelled' THEN 1 ELSE 0 END) AS cancelled
+    SUM(CASE WHEN i.state IN @counted(open) THEN 1 ELSE 0 END) AS open,
+    SUM(CASE WHEN i.state IN @counted(failed) THEN 1 ELSE 0 END) AS failed,
+    SUM(CASE WHEN i.state IN @counted(dead) THEN 1 ELSE 0 END) AS dead,
+    SUM(CASE WHEN i.state IN @counted(cancelled) THEN 1 ELSE 0 END) AS cancelled
   FROM pawl.item_rows i
   WHERE i.task_id > $1 AND i.task_id <= $2
     AND i.kind = 'work'

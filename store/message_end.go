@@ -31,7 +31,7 @@ func LockItem(ctx context.Context, tx Tx, itemID string) (stopped string, leased
 		if leased, err = Row(ctx, tx, []any{&stopped}, messageSQL["hold lease of item"], itemID); err != nil || leased {
 			break
 		}
-		held, err := Strings(ctx, tx, stateTableSQL["still in"], List([]string{itemID}), List([]string{"leased", "in_progress"}))
+		held, err := Strings(ctx, tx, stateTableSQL["still in"], List([]string{itemID}), List(leasedStates))
 		if err != nil || len(held) == 0 {
 			return "", false, err
 		}

@@ -37,13 +37,13 @@ type change struct {
 }
 
 var changes = map[string]change{
-	"retry": {[]string{"failed", "dead_lettered"}, "items to retry", func(h *StateRow, _ *Change, now int64) {
+	"retry": {pawl.From(pawl.ItemMoves, "retry"), "items to retry", func(h *StateRow, _ *Change, now int64) {
 		h.State, h.Failures, h.Rank, h.CompletedAt = "queued", 0, RequeueRank(h.Priority), nil
 	}},
-	"bury": {[]string{"failed"}, "items to move", func(h *StateRow, _ *Change, now int64) { h.State = "dead_lettered" }},
-	"cancel": {[]string{"queued", "scheduled", "waiting", "leased", "in_progress", "submitted", "accepted", "failed", "dead_lettered"}, "items to move",
+	"bury": {pawl.From(pawl.ItemMoves, "bury"), "items to move", func(h *StateRow, _ *Change, now int64) { h.State = "dead_lettered" }},
+	"cancel": {pawl.From(pawl.ItemMoves, "cancel"), "items to move",
 		func(h *StateRow, c *Change, now int64) { h.State, h.Stage = "cancelled", stageOf(c) }},
-	"give_up": {[]string{"queued", "scheduled", "waiting"}, "items to move", func(h *StateRow, c *Change, now int64) {
+	"give_up": {pawl.From(pawl.ItemMoves, "give_up"), "items to move", func(h *StateRow, c *Change, now int64) {
 		h.State, h.Error, h.CompletedAt, h.LeftBy = c.To, c.Error, &now, c.LeftBy
 	}},
 }

@@ -111,7 +111,7 @@ WHERE item_id IN (SELECT item_id FROM held)
 
 -- name: broken dependents
 SELECT w.item_id, w.namespace, w.task_id,
-  (SELECT COUNT(*) FROM pawl.item_deps d JOIN pawl.rests r ON r.item_id = d.needs_id WHERE d.item_id = w.item_id AND r.state IN ('failed', 'dead_lettered')),
+  (SELECT COUNT(*) FROM pawl.item_deps d JOIN pawl.rests r ON r.item_id = d.needs_id WHERE d.item_id = w.item_id AND r.state IN @from(item retry)),
   (SELECT COUNT(*) FROM pawl.item_deps d JOIN pawl.ends e ON e.item_id = d.needs_id WHERE d.item_id = w.item_id AND e.state <> 'completed')
 FROM pawl.waiting w
 WHERE w.broken > 0 AND w.item_id > $1
@@ -136,7 +136,7 @@ WHERE w.item_id > $1 AND w.item_id <= $2 AND w.needs > 0 AND (
   OR w.broken = 0 AND EXISTS (
     SELECT 1 FROM pawl.item_deps d
     WHERE d.item_id = w.item_id AND (
-      EXISTS (SELECT 1 FROM pawl.rests r WHERE r.item_id = d.needs_id AND r.state IN ('failed', 'dead_lettered'))
+      EXISTS (SELECT 1 FROM pawl.rests r WHERE r.item_id = d.needs_id AND r.state IN @from(item retry))
       OR EXISTS (SELECT 1 FROM pawl.ends e WHERE e.item_id = d.needs_id AND e.state <> 'completed'))))
 ORDER BY w.item_id
 
@@ -153,7 +153,7 @@ SET needs = (SELECT COUNT(*) FROM pawl.item_deps d
   broken = CASE WHEN EXISTS (
     SELECT 1 FROM pawl.item_deps d
     WHERE d.item_id = w.item_id AND (
-      EXISTS (SELECT 1 FROM pawl.rests r WHERE r.item_id = d.needs_id AND r.state IN ('failed', 'dead_lettered'))
+      EXISTS (SELECT 1 FROM pawl.rests r WHERE r.item_id = d.needs_id AND r.state IN @from(item retry))
       OR EXISTS (SELECT 1 FROM pawl.ends e WHERE e.item_id = d.needs_id AND e.state <> 'completed'))) THEN 1 ELSE 0 END
 WHERE w.item_id = $1
 RETURNING needs, broken
@@ -187,12 +187,12 @@ SELECT i.id
 FROM pawl.task_live k
 JOIN pawl.item_rows i ON i.task_id = k.task_id
 WHERE k.task_id = $1 AND k.namespace = $2 AND k.items > $3 AND i.kind = 'work' AND i.state IN @list($4)
-ORDER BY CASE WHEN i.state IN ('failed', 'dead_lettered') THEN 0 ELSE 1 END, i.id
+ORDER BY CASE WHEN i.state IN @from(item retry) THEN 0 ELSE 1 END, i.id
 
 -- name: unsettled tasks
 SELECT k.task_id, k.namespace
 FROM pawl.task_live k
-WHERE k.state IN ('failed', 'dead_lettered') AND k.items > 0 AND k.open = 0 AND k.failed = 0 AND k.dead = 0 AND k.failed_in IS NULL AND k.task_id > $1
+WHERE k.state IN @from(task retry) AND k.items > 0 AND k.open = 0 AND k.failed = 0 AND k.dead = 0 AND k.failed_in IS NULL AND k.task_id > $1
 ORDER BY k.task_id
 LIMIT $2
 

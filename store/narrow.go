@@ -161,19 +161,17 @@ const rare = " AND state <> 'completed' AND state = '"
 // one that most items end in.
 func itemSources(states []string, column string) (out []string) {
 	for _, s := range states {
-		switch s {
-		case "queued":
-			out = append(out, from(column, "ready", ""))
-		case "scheduled", "waiting":
-			out = append(out, from(column, s, ""))
-		case "leased", "in_progress":
-			out = append(out, from(column, "leases", ""))
-		case "submitted", "accepted", "failed", "dead_lettered":
-			out = append(out, from(column, "rests", " AND state = '"+s+"'"))
-		case "rejected", "cancelled":
-			out = append(out, from(column, "ends", rare+s+"'"))
-		default:
+		i := slices.IndexFunc(pawl.ItemStates, func(x pawl.StateInfo) bool { return x.Name == s })
+		if i < 0 || s == "completed" {
 			return nil
+		}
+		switch table := pawl.ItemStates[i].Table; table {
+		case "rests":
+			out = append(out, from(column, table, " AND state = '"+s+"'"))
+		case "ends":
+			out = append(out, from(column, table, rare+s+"'"))
+		default:
+			out = append(out, from(column, table, ""))
 		}
 	}
 	slices.Sort(out)

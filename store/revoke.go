@@ -55,7 +55,7 @@ func LeasesOfRevokedKeys(ctx context.Context, tx Tx, limit int) ([]string, error
 // RevokeLeases ends leases that this transaction has locked: their items are
 // queued again, uncounted, each with an event.
 func RevokeLeases(ctx context.Context, tx Tx, itemIDs []string, by Actor, reason Text) ([]StateRow, []DueItem, error) {
-	held, err := Take(ctx, tx, itemIDs, []string{"leased", "in_progress"})
+	held, err := Take(ctx, tx, itemIDs, leasedStates)
 	if err != nil || len(held) == 0 {
 		return nil, nil, err
 	}

@@ -40,22 +40,22 @@ type stateTable struct {
 // queue is locked before both: an item that is claimed meanwhile is then found in
 // leases, and not looked for again once rows of waiting are locked.
 var stateTables = []stateTable{
-	{"ready", []string{"queued"}, func(h *StateRow) []Column {
+	{"ready", statesOf("ready"), func(h *StateRow) []Column {
 		return []Column{{"left_by", &h.LeftBy}, {"since", &h.Since}, {"rank", &h.Rank}}
 	}},
-	{"scheduled", []string{"scheduled"}, func(h *StateRow) []Column {
+	{"scheduled", statesOf("scheduled"), func(h *StateRow) []Column {
 		return []Column{{"left_by", &h.LeftBy}, {"since", &h.Since}, {"priority", &h.Priority}, {"run_at", &h.RunAt}}
 	}},
-	{"leases", []string{"leased", "in_progress"}, func(h *StateRow) []Column {
+	{"leases", statesOf("leases"), func(h *StateRow) []Column {
 		return []Column{{"priority", &h.Priority}, {"state", &h.State}, {"prefetch", &h.Prefetch}, {"lease_seconds", &h.LeaseSeconds},
 			{"acquired_at", &h.AcquiredAt}, {"heartbeat_at", &h.HeartbeatAt}, {"lease_expires_at", &h.ExpiresAt}, {"progress", &h.Progress},
 			{"stage", &h.Stage}, {"progressed_at", &h.ProgressedAt}, {"stopped", &h.Stopped}, {"key_id", &h.KeyID}}
 	}},
-	{"waiting", []string{"waiting"}, func(h *StateRow) []Column {
+	{"waiting", statesOf("waiting"), func(h *StateRow) []Column {
 		return []Column{{"left_by", &h.LeftBy}, {"since", &h.Since}, {"priority", &h.Priority}, {"until", &h.Until}, {"signal", &h.Signal},
 			{"signal_key", &h.SignalKey}, {"needs", &h.Needs}, {"broken", &h.Broken}}
 	}},
-	{"rests", []string{"submitted", "accepted", "failed", "dead_lettered"}, func(h *StateRow) []Column {
+	{"rests", statesOf("rests"), func(h *StateRow) []Column {
 		return []Column{{"left_by", &h.LeftBy}, {"since", &h.Since}, {"priority", &h.Priority}, {"state", &h.State}, {"completed_at", &h.CompletedAt},
 			{"accepted_at", &h.AcceptedAt}, {"progress", &h.Progress}, {"stage", &h.Stage}, {"result", &h.Result}, {"assembled_result", &h.Assembled},
 			{"evidence", &h.Evidence}, {"notes", &h.Notes}}
@@ -136,9 +136,6 @@ func (h *StateRow) amend(a Amendment) {
 		h.Priority = *a.Priority
 	}
 }
-
-// aliveStates are those of an item that has not ended.
-var aliveStates = append([]string{"submitted", "accepted", "failed", "dead_lettered"}, openStates...)
 
 // inEachTable runs one for every place that holds items of the states. Between two
 // of its statements an item may move to a place that was passed already; it is
@@ -221,7 +218,7 @@ func Put(ctx context.Context, tx Tx, held []StateRow) error {
 }
 
 func (h *StateRow) ended() bool {
-	return h.State == "completed" || h.State == "rejected" || h.State == "cancelled"
+	return itemState(h.State).Terminal
 }
 
 // Event is a row of task_events to insert.

@@ -18,8 +18,8 @@
 //     the other databases have; schema_test.go of the root compares the schemas.
 //   - Commits of the Dialect, where events do not come to light in the order of their
 //     numbers. The feed relies on it.
-//   - Notify and Listen of the Dialect, or Changed, for waiting without polling. All may
-//     be nil, and so may Look, Warnings and Guard.
+//   - The capabilities of the Dialect, each a bool. DataVersion (Changed) or Notices
+//     (Notify, Listen) let calls wait without polling. No function of it is nil.
 //   - ForgetNow() of a Tx whose clock is the server's: see NowAgain. Native() any of a Tx
 //     whose transaction hooks may use.
 //
@@ -112,37 +112,42 @@ type Rows interface {
 	Close()
 }
 
-// Dialect is what differs between the databases.
+// Dialect is what differs between the databases. Every function is there on both; what
+// only one of them can do is a capability, named for what can be done.
 type Dialect struct {
-	Name    string // "sqlite", "postgres"
+	Name    string // for messages
 	Hot     Hot
 	Timed   Timed
 	Rewrite func(query string) string
-	// GroupCommits says that concurrent calls of Auto share a transaction: callers need
-	// not group them before.
-	GroupCommits bool
-	// Changed returns a number that differs when another process may have
-	// written since: PRAGMA data_version. Nil where waiting polls instead.
+
+	GroupCommits   bool // concurrent calls of Auto share a transaction: callers need not gather them before
+	ParallelWrites bool // transactions write at the same time; else one waits for the other
+	RoundTrips     bool // a read costs a round trip: concurrent reads are worth sharing
+	ChecksFile     bool // the database can search its own file for damage
+	DataVersion    bool // Changed notices what other processes write
+	Notices        bool // processes tell each other of work, by Notify and Listen
+
+	// Changed returns a number that differs when another process may have written
+	// since; always 0 without DataVersion, where waiting polls instead.
 	Changed func(ctx context.Context) (int64, error)
-	// Look is a View for statements that need no snapshot between them; nil = View
-	// costs no more.
+	// Look is a View for statements that need no snapshot between them.
 	Look func(ctx context.Context, fn func(ctx context.Context, tx Tx) error) error
 	// Notify tells other processes something short, as a hint; Listen hears it
-	// until ctx ends or its connection does, and says when it has begun. Both nil
-	// where there is no such thing.
+	// until ctx ends or its connection does, and says when it has begun. They do
+	// nothing without Notices.
 	Notify func(ctx context.Context, payloads []string) error
 	Listen func(ctx context.Context, ready func(), heard func(payload string)) error
 	// Commits tells how transactions come to light. Nil where the numbers of
 	// events are the order of their commit.
 	Commits *Commits
-	// Warnings says what of the server's set-up puts a promise at risk; nil = there
-	// is nothing to ask.
+	// Warnings says what of the server's set-up puts a promise at risk.
 	Warnings func(ctx context.Context) ([]Warning, error)
 	// Guard has new connections refused from now on when a migration has excluded
-	// this program meanwhile, as ErrExcluded; nil = there is no reconnecting.
+	// this program meanwhile, as ErrExcluded.
 	Guard func()
-	// Schema is PostgreSQL's, for WrapTx.
-	Schema string
+	// Wrap makes a Tx of a transaction that a caller began on the same database; nil
+	// when the value is none.
+	Wrap func(tx any) Tx
 	// Migrator runs and lists migrations.
 	Migrator Migrator
 }

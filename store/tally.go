@@ -36,16 +36,15 @@ func (t *movedTask) read(ctx context.Context, tx Tx, taskID string) error {
 }
 
 func (t *movedTask) count(state string, n int) {
-	switch state {
+	switch itemState(state).Counter {
+	case "open":
+		t.open += n
 	case "failed":
 		t.failed += n
-	case "dead_lettered":
+	case "dead":
 		t.dead += n
 	case "cancelled":
 		t.cancelled += n
-	case "submitted", "accepted", "completed", "rejected":
-	default:
-		t.open += n
 	}
 }
 

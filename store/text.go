@@ -22,8 +22,8 @@ func Texts(fsys embed.FS, file string) map[string]string {
 
 // Rewriter makes a Dialect.Rewrite out of replacements (old, new, old, new …),
 // applied once per text. list is what @list($n) becomes, among what @among($n)
-// becomes, with %s for $n. Marks of columns and of ranks are expanded first: see
-// columnLists and expandRanks.
+// becomes, with %s for $n. Marks of columns, ranks and states are expanded first: see
+// columnLists, expandRanks and expandStates.
 func Rewriter(list, among string, replacements ...string) func(string) string {
 	r := strings.NewReplacer(replacements...)
 	var seen sync.Map
@@ -31,7 +31,7 @@ func Rewriter(list, among string, replacements ...string) func(string) string {
 		if done, ok := seen.Load(q); ok {
 			return done.(string)
 		}
-		done := expandRanks(expandColumns(q))
+		done := expandStates(expandRanks(expandColumns(q)))
 		done = r.Replace(expand(expand(done, "@list(", in(list)), "@among(", in(among)))
 		seen.Store(q, done)
 		return done

@@ -28,12 +28,6 @@ func Warnings(ctx context.Context, db DB) ([]Warning, error) {
 		out = append(out, Warning{"epoch", fmt.Sprintf("the database went back in time, or may have: epoch %d of the feed began after position %d", feed.Epoch, feed.Starts[n-1].Position),
 			"find out whether the failover or restore lost commits; readers with older cursors are told where to restart (docs/events.md)"})
 	}
-	if ask := db.Dialect().Warnings; ask != nil {
-		more, err := ask(ctx)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, more...)
-	}
-	return out, nil
+	more, err := db.Dialect().Warnings(ctx)
+	return append(out, more...), err
 }

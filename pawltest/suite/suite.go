@@ -42,7 +42,7 @@ type noun struct {
 // unbroken chain from its creation to the state it is in.
 func Run(t *testing.T, open Open) {
 	nouns := []noun{
-		tasks, updates, clones, derived, settling, resettling, results, adding,
+		tasks, updates, clones, derived, settling, resettling, moving, results, adding,
 		items, claims, priorities, waits,
 		fence, heartbeats, progress, taskTokens,
 		failures, retries, burials, releases, suspensions, signals, expiry, prefetch, schedules,

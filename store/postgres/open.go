@@ -19,7 +19,6 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
-	"github.com/pawl-work/pawl/store/postgres/hot"
 )
 
 //go:embed migrations/*.sql
@@ -91,8 +90,7 @@ func Open(ctx context.Context, url string, o Options) (store.DB, error) {
 	if err := d.connect(cfg, int32(max(4, o.MaxConns))); err != nil {
 		return nil, classify(err)
 	}
-	d.dialect = store.Dialect{Name: "postgres", Hot: hot.Verbs{}, Timed: hot.Verbs{}, Rewrite: rewriteFor(o.Schema), Commits: d.commits(), Warnings: d.warnings, Schema: o.Schema, Guard: func() { d.guarded.Store(true) },
-		Look: d.Auto, Notify: d.notifier(o.Schema), Listen: listener(cfg.ConnConfig, o.Schema), Migrator: d.migrator(d.unhurried, o.Schema)}
+	d.dialect = d.capabilities(cfg.ConnConfig, o.Schema)
 	if err = d.checkSessions(ctx); err == nil {
 		err = d.check(ctx)
 	}

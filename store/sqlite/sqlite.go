@@ -27,7 +27,6 @@ import (
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/store"
-	"github.com/pawl-work/pawl/store/sqlite/hot"
 )
 
 // Options of Open. The zero value works.
@@ -92,13 +91,7 @@ func Open(ctx context.Context, path string, o Options) (store.DB, error) {
 		store.Heartbeats: newReaders(path, 1),
 		store.Background: newReaders(path, 2),
 	}
-	verbs := hot.Verbs{}
-	d.dialect = &store.Dialect{
-		Name: "sqlite", Hot: verbs, Timed: verbs, Rewrite: rewrite, GroupCommits: true,
-		Changed:  d.version.version,
-		Migrator: d.migrator(),
-		Guard:    func() { d.guarded.Store(true) },
-	}
+	d.dialect = d.capabilities(o.Clock)
 	if _, err = d.version.version(ctx); err == nil {
 		d.file, err = os.Stat(path)
 	}

@@ -26,6 +26,14 @@ func WrapTx(sqlTx *sql.Tx, now func() time.Time) store.Tx {
 	return &wrapped{tx: sqlTx, clock: newMonotonicClock(now, nil), stmts: map[string]*sql.Stmt{}}
 }
 
+// wrapAny is WrapTx for a transaction of any type; nil = it is of another.
+func wrapAny(tx any, now func() time.Time) store.Tx {
+	if t, ok := tx.(*sql.Tx); ok {
+		return WrapTx(t, now)
+	}
+	return nil
+}
+
 type wrapped struct {
 	tx    *sql.Tx
 	clock *monotonicClock

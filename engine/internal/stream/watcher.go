@@ -117,7 +117,7 @@ func (w *Watcher) Wake() { w.options.Hub.Wake(watch.Messages()) }
 // run checks the database until ctx ends.
 func (w *Watcher) run(ctx context.Context, woken <-chan struct{}) {
 	hub, every := w.options.Hub, poll
-	if w.options.DB.Dialect().Changed != nil {
+	if w.options.DB.Dialect().DataVersion {
 		every = pollSQLite
 		defer hub.Attend()()
 	}

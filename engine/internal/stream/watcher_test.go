@@ -155,7 +155,7 @@ func TestMessagesAreCheckedAfterACommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var version atomic.Int64
 		ask := func(context.Context) (int64, error) { return version.Load(), nil }
-		db := &fakeDB{dialect: store.Dialect{Changed: ask}}
+		db := &fakeDB{dialect: store.Dialect{DataVersion: true, Changed: ask}}
 		w := watcherOf(t, db, watch.Options{Version: ask})
 		leave, err := w.join(store.MessageHead{ID: "m"})
 		if err != nil {

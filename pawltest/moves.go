@@ -1,0 +1,87 @@
+package pawltest
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+
+	"github.com/pawl-work/pawl/store"
+)
+
+// move is one change of state that a test's database has on record. Event is "" for the
+// change of a task that its only item caused: that event is named for the item's change.
+type move struct{ noun, event, from, to string }
+
+// moves are those that the tests of this process have made, by database.
+var moves = struct {
+	mu   sync.Mutex
+	made map[Database]map[move]bool
+}{made: map[Database]map[move]bool{}}
+
+// noteMoves adds what the test's database has on record.
+func (p *Pawl) noteMoves() {
+	found, err := p.recordedMoves(context.Background())
+	p.must(err)
+	moves.mu.Lock()
+	defer moves.mu.Unlock()
+	if moves.made[p.Database] == nil {
+		moves.made[p.Database] = map[move]bool{}
+	}
+	for _, m := range found {
+		moves.made[p.Database][m] = true
+	}
+}
+
+func (p *Pawl) recordedMoves(ctx context.Context) (out []move, err error) {
+	err = p.Engine.DB().View(ctx, func(ctx context.Context, tx store.Tx) error {
+		out = nil
+		rows, err := tx.Query(ctx, `SELECT CASE WHEN item_id IS NULL THEN 'task' ELSE 'item' END, event, COALESCE(from_state, ''), to_state
+			FROM pawl.task_events WHERE to_state IS NOT NULL
+			UNION SELECT 'task', '', COALESCE(task_from, ''), task_to FROM pawl.task_events WHERE task_to IS NOT NULL`)
+		if err != nil {
+			return err
+		}
+		for rows.Next() {
+			var m move
+			if err := rows.Scan(&m.noun, &m.event, &m.from, &m.to); err != nil {
+				rows.Close()
+				return err
+			}
+			out = append(out, m)
+		}
+		rows.Close()
+		ended, err := messageMoves(ctx, tx)
+		out = append(out, ended...)
+		return err
+	})
+	return out, err
+}
+
+// messageMoves are read from the data of the events: a message begins with its role,
+// and one that goes on without.
+func messageMoves(ctx context.Context, tx store.Tx) ([]move, error) {
+	rows, err := tx.Query(ctx, `SELECT event, data FROM pawl.task_events WHERE event IN ('message_started', 'message_ended')`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []move
+	for rows.Next() {
+		m := move{noun: "message", from: "streaming"}
+		var text string
+		if err := rows.Scan(&m.event, &text); err != nil {
+			return nil, err
+		}
+		var data struct{ Role, Status string }
+		if err := json.Unmarshal([]byte(text), &data); err != nil {
+			return nil, err
+		}
+		if m.to = data.Status; m.event == "message_started" {
+			if m.from = "error"; data.Role != "" {
+				m.from = ""
+			}
+		}
+		out = append(out, m)
+	}
+	return out, rows.Err()
+}

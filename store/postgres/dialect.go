@@ -1,0 +1,35 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawl-work/pawl/store"
+	"github.com/pawl-work/pawl/store/postgres/hot"
+)
+
+// capabilities is what PostgreSQL can do: many writers, each call a round trip, and
+// notices between processes.
+func (d *db) capabilities(conn *pgx.ConnConfig, schema string) store.Dialect {
+	return store.Dialect{
+		Name: "postgres", Hot: hot.Verbs{}, Timed: hot.Verbs{}, Rewrite: rewriteFor(schema), Migrator: d.migrator(d.unhurried, schema),
+		ParallelWrites: true, RoundTrips: true, Notices: true, Commits: d.commits(),
+		Changed:  func(context.Context) (int64, error) { return 0, nil },
+		Look:     d.Auto,
+		Notify:   d.notifier(schema),
+		Listen:   listener(conn, schema),
+		Warnings: d.warnings,
+		Guard:    func() { d.guarded.Store(true) },
+		Wrap: func(tx any) store.Tx {
+			switch t := tx.(type) {
+			case pgx.Tx:
+				return WrapTx(t, schema)
+			case *sql.Tx:
+				return WrapSQL(t, schema)
+			}
+			return nil
+		},
+	}
+}

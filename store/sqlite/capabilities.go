@@ -1,0 +1,25 @@
+package sqlite
+
+import (
+	"context"
+	"time"
+
+	"github.com/pawl-work/pawl/store"
+	"github.com/pawl-work/pawl/store/sqlite/hot"
+)
+
+// capabilities is what SQLite can do: one writer at a time, which groups its calls;
+// reads without a round trip; PRAGMA data_version in place of notices.
+func (d *db) capabilities(now func() time.Time) *store.Dialect {
+	return &store.Dialect{
+		Name: "sqlite", Hot: hot.Verbs{}, Timed: hot.Verbs{}, Rewrite: rewrite, Migrator: d.migrator(),
+		GroupCommits: true, ChecksFile: true, DataVersion: true,
+		Changed:  d.version.version,
+		Look:     d.View,
+		Notify:   func(context.Context, []string) error { return nil },
+		Listen:   func(context.Context, func(), func(string)) error { return nil },
+		Warnings: func(context.Context) ([]store.Warning, error) { return nil, nil },
+		Guard:    func() { d.guarded.Store(true) },
+		Wrap:     func(tx any) store.Tx { return wrapAny(tx, now) },
+	}
+}
