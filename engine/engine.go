@@ -35,37 +35,56 @@ type notifyingDB struct {
 	excluded  atomic.Pointer[error]
 }
 
+// Do implements store.DB.
 func (w *notifyingDB) Do(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
-	return w.run(ctx, w.DB.Do, true, fn)
+	if err := w.excluded.Load(); err != nil {
+		return *err
+	}
+	return w.wrote(w.DB.Do(ctx, w.statements(fn)))
 }
 
+// Auto implements store.DB.
 func (w *notifyingDB) Auto(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
-	return w.run(ctx, w.DB.Auto, true, fn)
+	if err := w.excluded.Load(); err != nil {
+		return *err
+	}
+	return w.wrote(w.DB.Auto(ctx, w.statements(fn)))
 }
 
+// Whole implements store.DB.
 func (w *notifyingDB) Whole(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
-	return w.run(ctx, w.DB.Whole, true, fn)
+	if err := w.excluded.Load(); err != nil {
+		return *err
+	}
+	return w.wrote(w.DB.Whole(ctx, w.statements(fn)))
 }
 
+// View implements store.DB.
 func (w *notifyingDB) View(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
-	return w.run(ctx, w.DB.View, false, fn)
+	if err := w.excluded.Load(); err != nil {
+		return *err
+	}
+	return w.learn(w.DB.View(ctx, w.statements(fn)))
 }
 
 // look is View for statements that need no snapshot between them; see store.Dialect.
 func (w *notifyingDB) look(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
-	return w.run(ctx, w.Dialect().Look, false, fn)
-}
-
-func (w *notifyingDB) run(ctx context.Context, how func(context.Context, func(context.Context, store.Tx) error) error, writes bool, fn func(ctx context.Context, tx store.Tx) error) error {
 	if err := w.excluded.Load(); err != nil {
 		return *err
 	}
-	err := how(ctx, w.statements(fn))
+	return w.learn(w.Dialect().Look(ctx, w.statements(fn)))
+}
+
+// wrote follows a transaction that may have written, which returned err.
+func (w *notifyingDB) wrote(err error) error {
+	w.wake()
+	return w.learn(err)
+}
+
+// learn notes from a transaction's error that this program is excluded.
+func (w *notifyingDB) learn(err error) error {
 	if errors.Is(err, store.ErrExcluded) {
 		w.excluded.Store(&err)
-	}
-	if writes {
-		w.wake()
 	}
 	return err
 }

@@ -10,6 +10,9 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
+// maxTries bounds how often a call runs whose row is moved during its statement.
+const maxTries = 4
+
 // fenced runs a batch of a worker's verb. Each call is checked. Valid calls go to the
 // verb's group committer in waves in which no item occurs twice. A call that the
 // store refused gets the reason. C is the call, Row and Ans are the store's input
@@ -31,7 +34,29 @@ func (v *fenced[C, Row, Ans, R]) do(ctx context.Context, e *Engine, calls []C) (
 		return nil, err
 	}
 	out := make([]pawl.Result[R], len(calls))
-	var good []int
+	good, err := v.valid(ctx, e, calls, out)
+	if err != nil {
+		return nil, err
+	}
+	for len(good) > 0 {
+		wave, rest := v.wave(calls, good)
+		for try := 1; len(wave) > 0; try++ {
+			answers, err := v.committer.do(ctx, e, v.rows(calls, wave))
+			if err != nil {
+				return nil, err
+			}
+			if wave = v.settle(ctx, e, calls, wave, answers, out); try == maxTries {
+				v.giveUp(wave, out)
+				break
+			}
+		}
+		good = rest
+	}
+	return out, nil
+}
+
+// valid checks the calls and returns the indexes of those that the store is asked for.
+func (v *fenced[C, Row, Ans, R]) valid(ctx context.Context, e *Engine, calls []C, out []pawl.Result[R]) (good []int, err error) {
 	for i := range calls {
 		var f rules.Fields
 		f.Fence(v.fence(&calls[i]))
@@ -54,14 +79,7 @@ func (v *fenced[C, Row, Ans, R]) do(ctx context.Context, e *Engine, calls []C) (
 			return out[i].Err != nil
 		})
 	}
-	for len(good) > 0 {
-		wave, rest := v.wave(calls, good)
-		if err := v.runWave(ctx, e, calls, wave, out); err != nil {
-			return nil, err
-		}
-		good = rest
-	}
-	return out, nil
+	return good, nil
 }
 
 // wave separates the first call of each item from the rest.
@@ -78,40 +96,39 @@ func (v *fenced[C, Row, Ans, R]) wave(calls []C, good []int) (wave, rest []int) 
 	return wave, rest
 }
 
-// runWave runs a wave. A refused call whose fence and state turn out to be right
-// runs again: its row was moved during the statement.
-func (v *fenced[C, Row, Ans, R]) runWave(ctx context.Context, e *Engine, calls []C, wave []int, out []pawl.Result[R]) error {
-	for try := 0; len(wave) > 0; try++ {
-		rows := make([]Row, len(wave))
-		for n, i := range wave {
-			rows[n] = v.row(i, &calls[i])
-			*v.committer.Ord(&rows[n]) = n
-		}
-		answers, err := v.committer.do(ctx, e, rows)
-		if err != nil {
-			return err
-		}
-		done := make([]bool, len(wave))
-		for k := range answers {
-			n := *v.committer.RowOf(&answers[k])
-			done[n] = true
-			out[wave[n]].Value, out[wave[n]].Err = v.answer(&calls[wave[n]], &answers[k]), nil
-		}
-		var again []int
-		for n, i := range wave {
-			if !done[n] && !v.refuse(ctx, e, &calls[i], &out[i]) {
-				again = append(again, i)
-			}
-		}
-		if try == 3 {
-			for _, i := range again {
-				out[i].Err = &pawl.Error{Code: pawl.CodeUnavailable, Op: v.op, Message: "the item is being moved; try again"}
-			}
-			return nil
-		}
-		wave = again
+// rows are the store's input for a wave, each with its index in the wave.
+func (v *fenced[C, Row, Ans, R]) rows(calls []C, wave []int) []Row {
+	rows := make([]Row, len(wave))
+	for n, i := range wave {
+		rows[n] = v.row(i, &calls[i])
+		*v.committer.Ord(&rows[n]) = n
 	}
-	return nil
+	return rows
+}
+
+// settle stores the answers of a wave, and why its other calls were refused. It returns
+// the calls to run again: those whose fence and state turn out to be right, because
+// their row was moved during the statement.
+func (v *fenced[C, Row, Ans, R]) settle(ctx context.Context, e *Engine, calls []C, wave []int, answers []Ans, out []pawl.Result[R]) (again []int) {
+	done := make([]bool, len(wave))
+	for k := range answers {
+		n := *v.committer.RowOf(&answers[k])
+		done[n] = true
+		out[wave[n]].Value, out[wave[n]].Err = v.answer(&calls[wave[n]], &answers[k]), nil
+	}
+	for n, i := range wave {
+		if !done[n] && !v.refuse(ctx, e, &calls[i], &out[i]) {
+			again = append(again, i)
+		}
+	}
+	return again
+}
+
+// giveUp answers calls whose rows were moved during each of their statements.
+func (v *fenced[C, Row, Ans, R]) giveUp(wave []int, out []pawl.Result[R]) {
+	for _, i := range wave {
+		out[i].Err = &pawl.Error{Code: pawl.CodeUnavailable, Op: v.op, Message: "the item is being moved; try again"}
+	}
 }
 
 // refuse stores why a call was refused; false = there is no reason to refuse it.

@@ -171,7 +171,7 @@ func (d *db) runOne(g *group, c *call) {
 	var err error
 	if g.failed == nil {
 		t := &tx{conn: conn, time: &g.time}
-		err = t.run(caller, c.fn)
+		err = t.end(caller, c.fn(caller, t))
 		if err != nil && (!saved || broken(err)) {
 			g.failed = err
 		}

@@ -18,29 +18,44 @@ const (
 	maxDelay    = 2 * time.Millisecond
 )
 
+// lockWait is one caller's wait for another connection's lock. The zero value is its
+// beginning.
+type lockWait struct {
+	start time.Time
+	delay time.Duration
+}
+
+// again waits after a try that met a lock and reports whether the caller tries again.
+// Otherwise it returns the try's error; also when lockTimeout has passed. If the context
+// ends, it returns an error that says so.
+func (w *lockWait) again(ctx context.Context, err error) (bool, error) {
+	if err == nil || !busy(err) {
+		return false, err
+	}
+	if w.start.IsZero() {
+		w.start, w.delay = clock.Now(), firstDelay
+	}
+	if clock.Now().Sub(w.start) > lockTimeout {
+		return false, err
+	}
+	timer := time.NewTimer(w.delay/2 + rand.N(w.delay))
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		timer.Stop()
+		return false, &pawl.Error{Code: pawl.CodeUnavailable, Message: "the call was given up while the database was busy", Err: ctx.Err()}
+	}
+	w.delay = min(w.delay*2, maxDelay)
+	return true, nil
+}
+
 // retryLocked runs fn until it does not meet another connection's lock, until the
 // context ends or lockTimeout has passed.
 func retryLocked(ctx context.Context, fn func() error) error {
-	var start time.Time
-	delay := firstDelay
+	var wait lockWait
 	for {
-		err := fn()
-		if err == nil || !busy(err) {
+		if again, err := wait.again(ctx, fn()); !again {
 			return err
 		}
-		if start.IsZero() {
-			start = clock.Now()
-		}
-		if clock.Now().Sub(start) > lockTimeout {
-			return err
-		}
-		timer := time.NewTimer(delay/2 + rand.N(delay))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return &pawl.Error{Code: pawl.CodeUnavailable, Message: "the call was given up while the database was busy", Err: ctx.Err()}
-		}
-		delay = min(delay*2, maxDelay)
 	}
 }

@@ -26,12 +26,12 @@ type txTime struct {
 	now   int64
 }
 
-// run is fn and what follows it before a commit: an error that fn made nothing
-// of counts, and a caller who has gone does not want it.
-func (t *tx) run(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
-	err := fn(ctx, t)
+// end follows the function of a transaction, which returned err, and comes before the
+// commit: an error that the function made nothing of counts, and a caller who has gone
+// does not want the commit.
+func (t *tx) end(ctx context.Context, err error) error {
 	if t.failed != nil {
-		err = t.failed // whatever fn made of it
+		err = t.failed // whatever the function made of it
 	}
 	if err == nil {
 		err = t.fail(ctx.Err())

@@ -27,7 +27,12 @@ func (d *db) write(ctx context.Context, fn func(ctx context.Context, tx store.Tx
 		}
 	}
 	defer d.release()
-	return retryLocked(ctx, func() error { return d.writeAlone(ctx, fn) })
+	var wait lockWait
+	for {
+		if again, err := wait.again(ctx, d.writeAlone(ctx, fn)); !again {
+			return err
+		}
+	}
 }
 
 // writeAlone is one try for a single caller: it commits if fn returns nil and
@@ -43,7 +48,7 @@ func (d *db) writeAlone(ctx context.Context, fn func(ctx context.Context, tx sto
 			d.rollback(t.failed)
 		}
 	}()
-	if err := t.run(ctx, fn); err != nil {
+	if err := t.end(ctx, fn(ctx, t)); err != nil {
 		return err
 	}
 	if err := d.commit(); err != nil {

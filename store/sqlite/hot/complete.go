@@ -24,15 +24,21 @@ func (Verbs) Complete(ctx context.Context, tx store.Tx, calls []store.Complete) 
 	out := make([]store.Moved, 0, len(calls))
 	var counts tally
 	var l lease
+	var item store.Text
 	// Only what is needed: the driver asks for the name and type of each column.
 	targets := []any{&l.taskID, &l.kind, &l.state, &l.priority}
 	targets = append(append(targets, store.Targets(l.Kept())...), &l.Solo, &l.Feeds, &l.startedAt, &l.stage, &l.keyID)
 	for i := range calls {
 		c := &calls[i]
 		l.itemID, l.namespace, l.workerID, l.Attempt = c.ItemID, c.Namespace, c.WorkerID, c.Attempt
-		found, item, err := take(ctx, tx, targets, completeTake, completeItem, &c.Fence, now)
+		item = ""
+		query, into := form(&c.Fence, completeTake, completeItem, targets, &item)
+		found, err := store.Row(ctx, tx, into, query, c.ItemID, c.Namespace, c.WorkerID, int64(c.Attempt), now)
 		if err == nil && found {
 			err = l.end(ctx, tx, c.Result, now)
+		}
+		if err == nil && found {
+			err = l.completed().write(ctx, tx, now)
 		}
 		if err != nil {
 			return nil, err
@@ -52,29 +58,38 @@ func (Verbs) Complete(ctx context.Context, tx store.Tx, calls []store.Complete) 
 	return out, counts.settle(ctx, tx, out, now)
 }
 
-// take reads a lease by a text of which item is the form with the column of the item,
-// for a call that wants it.
-func take(ctx context.Context, tx store.Tx, targets []any, plain, item string, f *store.Fence, now int64) (found bool, column store.Text, err error) {
+// form returns the text that reads a lease and its targets: plain, or with the column of
+// the item for a call that wants it.
+func form(f *store.Fence, plain, withItem string, targets []any, item *store.Text) (string, []any) {
 	if f.Return {
-		plain, targets = item, append(slices.Clip(targets), &column)
+		return withItem, append(slices.Clip(targets), item)
 	}
-	found, err = store.Row(ctx, tx, targets, plain, f.ItemID, f.Namespace, f.WorkerID, int64(f.Attempt), now)
-	return found, column, err
+	return plain, targets
 }
 
+// take reads a lease in the form that the call wants.
+func take(ctx context.Context, tx store.Tx, targets []any, plain, withItem string, f *store.Fence, now int64) (found bool, item store.Text, err error) {
+	query, into := form(f, plain, withItem, targets, &item)
+	found, err = store.Row(ctx, tx, into, query, f.ItemID, f.Namespace, f.WorkerID, int64(f.Attempt), now)
+	return found, item, err
+}
+
+// end puts the item where completed ones rest and tells those that depend on it.
 func (l *lease) end(ctx context.Context, tx store.Tx, result string, now int64) error {
 	_, err := tx.Exec(ctx, completeEnd, with(l.Kept(), l.itemID, l.namespace, l.taskID, l.workerID, l.startedAt, now, l.stage, result)...)
 	if err == nil && l.Feeds == 1 {
 		_, err = tx.Exec(ctx, completeFeed, l.itemID)
 	}
-	if err != nil {
-		return err
-	}
+	return err
+}
+
+// completed is the event of the end.
+func (l *lease) completed() *event {
 	e := l.event("completed", "completed", worker(l.workerID, l.keyID))
 	if l.Solo == 1 {
 		e.taskFrom, e.taskTo = "open", "completed"
 	}
-	return e.write(ctx, tx, now)
+	return &e
 }
 
 func (l *lease) moved(ord int, state string, runAt, now int64) store.Moved {
