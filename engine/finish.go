@@ -13,6 +13,10 @@ import (
 
 // Complete ends items with their results; see pawl.Finisher.
 func (e *Engine) Complete(ctx context.Context, calls []pawl.CompleteCall) ([]pawl.Result[pawl.Moved], error) {
+	calls = pawl.Provenant(ctx, calls)
+	if !anyProvenance(calls) {
+		return e.complete(ctx, calls)
+	}
 	return withProvenance(ctx, e, "complete", calls, subjectOfMove, (*Engine).complete)
 }
 

@@ -26,22 +26,30 @@ type groupCommitters struct {
 // groupCommitter is one verb's group committer.
 type groupCommitter[Row, Ans any] struct {
 	*commit.Committer[Row, Ans]
-	execute func(e *Engine, ctx context.Context, rows []Row) ([]Ans, error)
+	on     groupVerb[Row, Ans]
+	direct bool // the store groups its calls
 }
+
+// groupVerb returns what runs a group of a verb's calls on an Engine.
+type groupVerb[Row, Ans any] func(e *Engine) func(ctx context.Context, rows []Row) ([]Ans, error)
 
 // do runs rows in a group, or alone if e is inside a transaction.
 func (c *groupCommitter[Row, Ans]) do(ctx context.Context, e *Engine, rows []Row) ([]Ans, error) {
-	if e.scope == nil {
-		return c.Do(ctx, rows)
+	switch {
+	case e.scope != nil:
+		return c.Alone(ctx, rows, c.on(e))
+	case c.direct:
+		return c.Direct(ctx, rows)
 	}
-	return c.Alone(ctx, rows, func(ctx context.Context, rows []Row) ([]Ans, error) { return c.execute(e, ctx, rows) })
+	return c.Do(ctx, rows)
 }
 
-// newGroupCommitter returns a group committer whose groups e runs with execute.
-func newGroupCommitter[Row, Ans any](e *Engine, execute func(*Engine, context.Context, []Row) ([]Ans, error), o commit.Options[Row, Ans]) *groupCommitter[Row, Ans] {
-	o.Execute = func(ctx context.Context, rows []Row) ([]Ans, error) { return execute(e, ctx, rows) }
+// newGroupCommitter returns a group committer whose groups run on e. Claims always go
+// through Do, which gives back the items of a caller that has gone.
+func newGroupCommitter[Row, Ans any](e *Engine, on groupVerb[Row, Ans], o commit.Options[Row, Ans]) *groupCommitter[Row, Ans] {
+	o.Execute = on(e)
 	o.Panicked = e.logPanic
-	c := &groupCommitter[Row, Ans]{commit.New(o), execute}
+	c := &groupCommitter[Row, Ans]{commit.New(o), on, o.Ungrouped && o.Orphaned == nil}
 	e.committers.all = append(e.committers.all, c)
 	return c
 }
@@ -53,7 +61,7 @@ func (e *Engine) openGroupCommitters() {
 	}),
 		commit.Options[draft, created]{Ungrouped: stored, Size: func(d *draft) int { return len(d.items) }, Bytes: (*draft).bytes,
 			Ord: func(d *draft) *int { return &d.ord }, RowOf: func(b *created) *int { return &b.ord }})
-	l.claim = newGroupCommitter(e, (*Engine).claimGroup, commit.Options[claimCall, store.Claimed]{Ungrouped: stored,
+	l.claim = newGroupCommitter(e, func(e *Engine) func(context.Context, []claimCall) ([]store.Claimed, error) { return e.claimGroup }, commit.Options[claimCall, store.Claimed]{Ungrouped: stored,
 		Fits: sameQueues, Size: func(c *claimCall) int { return c.who.Limit }, Orphaned: e.releaseOrphans,
 		Ord: func(c *claimCall) *int { return &c.ord }, RowOf: func(a *store.Claimed) *int { return &a.Claimant }})
 	touch := commit.Options[store.Touch, store.Touched]{Ungrouped: stored, Fits: func(a, b *store.Touch) bool { return a.Return == b.Return }, Item: func(r *store.Touch) string { return r.ItemID },
@@ -73,25 +81,29 @@ func (e *Engine) openGroupCommitters() {
 		Item: func(r *store.Leave) string { return r.ItemID }, Bytes: func(r *store.Leave) int { return len(r.Error) },
 		Ord: func(r *store.Leave) *int { return &r.Ord }, RowOf: func(a *store.Moved) *int { return &a.Ord }}
 	l.leave = newGroupCommitter(e, auto(hot.Leave), leave)
-	l.await = newGroupCommitter(e, func(e *Engine, ctx context.Context, rows []store.Leave) (out []store.Moved, err error) {
-		err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-			out, err = store.Await(ctx, tx, hot, rows)
-			return err
-		})
-		return out, err
+	l.await = newGroupCommitter(e, func(e *Engine) func(context.Context, []store.Leave) ([]store.Moved, error) {
+		return func(ctx context.Context, rows []store.Leave) (out []store.Moved, err error) {
+			err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+				out, err = store.Await(ctx, tx, hot, rows)
+				return err
+			})
+			return out, err
+		}
 	}, leave)
-	l.read = newGroupCommitter(e, (*Engine).readGroup, commit.Options[readCall, readAnswer]{
+	l.read = newGroupCommitter(e, func(e *Engine) func(context.Context, []readCall) ([]readAnswer, error) { return e.readGroup }, commit.Options[readCall, readAnswer]{
 		Ord: func(r *readCall) *int { return &r.ord }, RowOf: func(a *readAnswer) *int { return &a.ord }})
 }
 
-// auto runs a hot verb in DB.Auto.
-func auto[Row, Ans any](verb func(context.Context, store.Tx, []Row) ([]Ans, error)) func(*Engine, context.Context, []Row) ([]Ans, error) {
-	return func(e *Engine, ctx context.Context, rows []Row) (out []Ans, err error) {
-		err = e.db.Auto(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-			out, err = verb(ctx, tx, rows)
-			return err
-		})
-		return out, err
+// auto is a hot verb in DB.Auto.
+func auto[Row, Ans any](verb func(context.Context, store.Tx, []Row) ([]Ans, error)) groupVerb[Row, Ans] {
+	return func(e *Engine) func(context.Context, []Row) ([]Ans, error) {
+		return func(ctx context.Context, rows []Row) (out []Ans, err error) {
+			err = e.db.Auto(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+				out, err = verb(ctx, tx, rows)
+				return err
+			})
+			return out, err
+		}
 	}
 }
 

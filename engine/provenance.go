@@ -33,11 +33,7 @@ func subjectOfMove(m pawl.Moved) subject { return subject{m.TaskID, m.ID, m.Atte
 // before is refused, and the others then run one by one.
 func withProvenance[C, R any](ctx context.Context, e *Engine, verb string, calls []C, of func(R) subject, run func(*Engine, context.Context, []C) ([]pawl.Result[R], error)) ([]pawl.Result[R], error) {
 	calls = pawl.Provenant(ctx, calls)
-	none := true
-	for i := range calls {
-		none = none && *pawl.ProvenanceOf(&calls[i]) == nil
-	}
-	if none {
+	if !anyProvenance(calls) {
 		return run(e, ctx, calls)
 	}
 	if err := rules.CheckBatch(verb, len(calls)); err != nil {
@@ -87,6 +83,16 @@ func withProvenance[C, R any](ctx context.Context, e *Engine, verb string, calls
 		out[at[0]], err = pawl.Result[R]{Err: err}, nil
 	}
 	return out, err
+}
+
+// anyProvenance reports whether one of the calls has provenance.
+func anyProvenance[C any](calls []C) bool {
+	for i := range calls {
+		if *pawl.ProvenanceOf(&calls[i]) != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // key is the idempotency key of the call that e carries out.

@@ -80,6 +80,19 @@ func (c *Committer[Row, Ans]) Alone(ctx context.Context, rows []Row, execute fun
 	return execute(ctx, rows)
 }
 
+// Direct runs rows at once in the caller's goroutine, for a store that groups
+// concurrent calls itself. A panic becomes an error, as in Do. If ctx ends, the store
+// answers what became of the call. There is no Orphaned.
+func (c *Committer[Row, Ans]) Direct(ctx context.Context, rows []Row) (out []Ans, err error) {
+	c.flushes.Add(1)
+	defer c.flushes.Done()
+	defer c.recovered(ctx, &err)
+	ctx, cancel := context.WithTimeout(ctx, FlushLimit)
+	defer cancel()
+	c.sort(rows)
+	return c.options.Execute(ctx, rows)
+}
+
 // Ord is a row's field for its index in the call.
 func (c *Committer[Row, Ans]) Ord(r *Row) *int { return c.options.Ord(r) }
 
@@ -155,6 +168,13 @@ func (c *Committer[Row, Ans]) answer(ctx context.Context, group []*request[Row, 
 	}
 	c.mu.Unlock()
 	for _, req := range abandoned {
-		_ = c.shield(ctx, func(ctx context.Context) error { c.options.Orphaned(ctx, req.rows, req.out); return nil })
+		c.orphan(ctx, req)
 	}
+}
+
+// orphan calls Orphaned for a caller that gave up. Only Panicked learns of a panic.
+func (c *Committer[Row, Ans]) orphan(ctx context.Context, req *request[Row, Ans]) {
+	var err error
+	defer c.recovered(ctx, &err)
+	c.options.Orphaned(ctx, req.rows, req.out)
 }

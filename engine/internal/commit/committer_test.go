@@ -117,6 +117,34 @@ func TestAPanicEndsItsGroupOnly(t *testing.T) {
 	}
 }
 
+// A call that goes straight to the store runs with its caller's context, in the order of
+// its items; its panic is an error of that call.
+func TestADirectCall(t *testing.T) {
+	told := 0
+	c := New(Options[testRow, testRow]{
+		Item:     func(r *testRow) string { return string(rune('a' + r.id)) },
+		Panicked: func(context.Context, Panic) { told++ },
+		Execute: func(ctx context.Context, rows []testRow) ([]testRow, error) {
+			if rows[0].id == 0 {
+				panic("no")
+			}
+			return rows, ctx.Err()
+		},
+	})
+	if _, err := c.Direct(t.Context(), []testRow{{id: 1}, {id: 0}}); pawl.CodeOf(err) != pawl.CodeInternal || told != 1 {
+		t.Errorf("a panic: %v, told %d times", err, told)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := c.Direct(gone, []testRow{{id: 1}}); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	if out, err := c.Direct(t.Context(), []testRow{{id: 2}, {id: 1}}); err != nil || out[0].id != 1 {
+		t.Errorf("afterwards: %v, %v", out, err)
+	}
+	c.Wait()
+}
+
 // A group is bounded by the bytes of its rows too; a call of more has its own.
 func TestGroupsAreBoundedByBytes(t *testing.T) {
 	l := New(Options[testRow, testRow]{Bytes: func(r *testRow) int { return r.id << 20 }})

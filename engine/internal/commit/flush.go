@@ -3,6 +3,7 @@ package commit
 import (
 	"context"
 	"errors"
+	"runtime/debug"
 	"slices"
 
 	"github.com/pawl-work/pawl"
@@ -10,9 +11,41 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// flush runs a group as one statement and stores the answers in its requests.
+// flush runs a group as one statement and stores the answers in its requests. It runs
+// what must be separate alone. After a refusal it runs the group's halves, and so on.
 func (c *Committer[Row, Ans]) flush(ctx context.Context, group []*request[Row, Ans]) {
-	group = slices.DeleteFunc(slices.Clone(group), func(req *request[Row, Ans]) bool {
+	left := [][]*request[Row, Ans]{c.withoutSeparate(ctx, group)}
+	for len(left) > 0 {
+		part := left[0]
+		left = left[1:]
+		if len(part) == 0 {
+			continue
+		}
+		err := c.attempt(c.groupWait(ctx), part)
+		locked := errors.Is(err, store.ErrLocked)
+		if locked {
+			c.mu.Lock()
+			c.locked = clock.Now()
+			c.mu.Unlock()
+		}
+		switch {
+		case err == nil:
+		case locked && len(part) == 1:
+			c.runAlone(ctx, part[0])
+		case len(part) == 1 || !locked && !wroteNothing(err): // the statement may have been committed: do not run it again
+			for _, req := range part {
+				req.out, req.err = nil, err
+			}
+		default:
+			half := len(part) / 2
+			left = slices.Insert(left, 0, part[:half], part[half:])
+		}
+	}
+}
+
+// withoutSeparate starts the group's requests that must run alone and returns the others.
+func (c *Committer[Row, Ans]) withoutSeparate(ctx context.Context, group []*request[Row, Ans]) []*request[Row, Ans] {
+	return slices.DeleteFunc(slices.Clone(group), func(req *request[Row, Ans]) bool {
 		c.mu.Lock()
 		separate := c.separateOf(req) != nil
 		c.mu.Unlock()
@@ -21,36 +54,14 @@ func (c *Committer[Row, Ans]) flush(ctx context.Context, group []*request[Row, A
 		}
 		return separate
 	})
-	if len(group) > 0 {
-		c.try(ctx, group)
-	}
 }
 
-func (c *Committer[Row, Ans]) try(ctx context.Context, group []*request[Row, Ans]) {
-	err := c.shield(ctx, func(ctx context.Context) error {
-		if c.metLocks() {
-			ctx = store.WithLockWait(ctx, groupLock)
-		}
-		return c.attempt(ctx, group)
-	})
-	locked := errors.Is(err, store.ErrLocked)
-	if locked {
-		c.mu.Lock()
-		c.locked = clock.Now()
-		c.mu.Unlock()
+// groupWait is the context of a group: after a lock groups wait briefly for the next.
+func (c *Committer[Row, Ans]) groupWait(ctx context.Context) context.Context {
+	if c.metLocks() {
+		return store.WithLockWait(ctx, groupLock)
 	}
-	switch {
-	case err == nil:
-	case locked && len(group) == 1:
-		c.runAlone(ctx, group[0])
-	case len(group) == 1 || !locked && !wroteNothing(err): // the statement may have been committed: do not run it again
-		for _, req := range group {
-			req.out, req.err = nil, err
-		}
-	default:
-		c.try(ctx, group[:len(group)/2])
-		c.try(ctx, group[len(group)/2:])
-	}
+	return ctx
 }
 
 // metLocks reports whether a group met a lock recently.
@@ -75,20 +86,22 @@ func wroteNothing(err error) bool {
 	}
 }
 
-// shield turns a panic into an error.
-func (c *Committer[Row, Ans]) shield(ctx context.Context, run func(ctx context.Context) error) error {
-	err := Shield(ctx, run)
-	p := Panic{}
-	if !errors.As(err, &p) {
-		return err
+// recovered, deferred by what runs a request's calls, makes a panic their error.
+func (c *Committer[Row, Ans]) recovered(ctx context.Context, err *error) {
+	v := recover()
+	if v == nil {
+		return
 	}
+	p := Panic{v, debug.Stack()}
 	if c.options.Panicked != nil {
 		c.options.Panicked(ctx, p)
 	}
-	return &pawl.Error{Code: pawl.CodeInternal, Message: "the call panicked; the log has its stack", Err: p}
+	*err = &pawl.Error{Code: pawl.CodeInternal, Message: "the call panicked; the log has its stack", Err: p}
 }
 
-func (c *Committer[Row, Ans]) attempt(ctx context.Context, group []*request[Row, Ans]) error {
+// attempt runs a group once.
+func (c *Committer[Row, Ans]) attempt(ctx context.Context, group []*request[Row, Ans]) (err error) {
+	defer c.recovered(ctx, &err)
 	ctx, cancel := context.WithTimeout(ctx, FlushLimit)
 	defer cancel()
 	if len(group) == 1 { // its numbering is the group's already

@@ -38,7 +38,7 @@ func (c *Committer[Row, Ans]) runAlone(ctx context.Context, req *request[Row, An
 		group := []*request[Row, Ans]{req}
 		a, err := c.enter(req)
 		if err == nil {
-			err = c.shield(ctx, func(ctx context.Context) error { return c.attempt(store.WithLockWait(ctx, aloneLock), group) })
+			err = c.attempt(store.WithLockWait(ctx, aloneLock), group)
 			c.leave(req, a, err)
 		}
 		if err != nil {
