@@ -12,9 +12,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/adapters/humachi"
-
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/access"
 	"github.com/pawl-work/pawl/api"
@@ -23,67 +20,65 @@ import (
 // payloadsHeader says that an answer's payloads have been left out.
 const payloadsHeader = "Pawl-Payloads"
 
-// asCaller reads who calls and for which namespace, and checks his key; what it
-// is good for each operation says (see admit), and each further door.
-func (s *server) asCaller(next http.Handler) http.Handler {
+// freePaths are the paths of routes that need no key.
+func freePaths() map[string]bool {
 	free := map[string]bool{}
 	for _, r := range api.Routes {
 		free[r.Path] = r.Role == api.Anyone
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ns, err1 := url.PathUnescape(r.Header.Get(api.NamespaceHeader))
-		actor, err2 := url.PathUnescape(r.Header.Get(api.ActorHeader))
-		if err1 != nil || err2 != nil || !plainText(ns+actor) || len(ns) > pawl.MaxIDLen || len(actor) > pawl.MaxIDLen {
-			s.write(w, r, &pawl.Error{Code: pawl.CodeInvalid, Message: api.NamespaceHeader + " and " + api.ActorHeader + " are to be percent-encoded text of at most 255 bytes"})
-			return
+	return free
+}
+
+// asCaller reads who calls and for which namespace, and checks his key; what it
+// is good for each operation says (see admit), and each further door. The request that
+// it returns is to be used for a refusal too.
+func (s *server) asCaller(r *http.Request) (*http.Request, error) {
+	ns, err1 := url.PathUnescape(r.Header.Get(api.NamespaceHeader))
+	actor, err2 := url.PathUnescape(r.Header.Get(api.ActorHeader))
+	if err1 != nil || err2 != nil || !plainText(ns+actor) || len(ns) > pawl.MaxIDLen || len(actor) > pawl.MaxIDLen {
+		return r, &pawl.Error{Code: pawl.CodeInvalid, Message: api.NamespaceHeader + " and " + api.ActorHeader + " are to be percent-encoded text of at most 255 bytes"}
+	}
+	asked := pawl.Caller{Namespace: ns}
+	asked.ActorType, asked.ActorID, _ = strings.Cut(actor, "/")
+	if asked.ActorType != "" && !slices.Contains(pawl.ActorTypes, asked.ActorType) {
+		return r, &pawl.Error{Code: pawl.CodeInvalid, Message: fmt.Sprintf("%s is type/id or type; possible types: %s", api.ActorHeader, strings.Join(pawl.ActorTypes, ", "))}
+	}
+	if !s.free[r.URL.Path] {
+		var pass access.Pass
+		var err error
+		if len(r.Header.Values("Authorization")) > 1 {
+			err = &pawl.Error{Code: pawl.CodeUnauthenticated, Message: "Authorization is given more than once"}
+		} else {
+			pass, err = s.gate.Enter(access.From(r.Context(), r.RemoteAddr), access.Bearer(r.Header))
 		}
-		asked := pawl.Caller{Namespace: ns}
-		asked.ActorType, asked.ActorID, _ = strings.Cut(actor, "/")
-		if asked.ActorType != "" && !slices.Contains(pawl.ActorTypes, asked.ActorType) {
-			s.write(w, r, &pawl.Error{Code: pawl.CodeInvalid, Message: fmt.Sprintf("%s is type/id or type; possible types: %s", api.ActorHeader, strings.Join(pawl.ActorTypes, ", "))})
-			return
+		pass.Asked = asked
+		r = r.WithContext(access.With(r.Context(), pass))
+		if _, door := s.opts.At[r.URL.Path]; door && err == nil {
+			asked, err = pass.Caller("")
 		}
-		if !free[r.URL.Path] {
-			var pass access.Pass
-			var err error
-			if len(r.Header.Values("Authorization")) > 1 {
-				err = &pawl.Error{Code: pawl.CodeUnauthenticated, Message: "Authorization is given more than once"}
-			} else {
-				pass, err = s.gate.Enter(access.From(r.Context(), r.RemoteAddr), access.Bearer(r.Header))
-			}
-			pass.Asked = asked
-			r = r.WithContext(access.With(r.Context(), pass))
-			if _, door := s.opts.At[r.URL.Path]; door && err == nil {
-				asked, err = pass.Caller("")
-			}
-			if err != nil {
-				s.turnAway(w, r, "", err)
-				return
-			}
+		if err != nil {
+			s.putDown(r, "", err)
+			return r, err
 		}
-		next.ServeHTTP(w, r.WithContext(pawl.As(r.Context(), asked)))
-	})
+	}
+	return r.WithContext(pawl.As(r.Context(), asked)), nil
 }
 
 // admit lets a call in whose key holds the route's role, into the key's
 // namespace.
-func (s *server) admit(route api.Route) func(huma.Context, func(huma.Context)) {
-	return func(c huma.Context, next func(huma.Context)) {
-		r, w := humachi.Unwrap(c)
-		ctx, err := s.gate.Admit(r.Context(), string(route.Role), route.Has(api.Global), func(c pawl.Caller) string { return agent(r, c) })
-		hides := access.Of(ctx).Hides(route)
-		if err == nil && hides && route.Has(api.PayloadOnly) {
-			err = &pawl.Error{Code: pawl.CodeForbidden, Message: "all of this answer is a payload: this call needs a key with payloads, or the role submitter, approver or operator"}
-		}
-		if err != nil {
-			s.turnAway(w, r, route.Name, err)
-			return
-		}
-		if hides && route.Name != "resume_item" { // which knows only later
-			w.Header().Set(payloadsHeader, "hidden")
-		}
-		next(humachi.NewContext(c.Operation(), r.WithContext(ctx), w))
+func (s *server) admit(w http.ResponseWriter, r *http.Request, route api.Route) (*http.Request, error) {
+	ctx, err := s.gate.Admit(r.Context(), string(route.Role), route.Has(api.Global), func(c pawl.Caller) string { return agent(r, c) })
+	if err != nil {
+		return nil, err
 	}
+	hides := access.Of(ctx).Hides(route)
+	if hides && route.Has(api.PayloadOnly) {
+		return nil, &pawl.Error{Code: pawl.CodeForbidden, Message: "all of this answer is a payload: this call needs a key with payloads, or the role submitter, approver or operator"}
+	}
+	if hides && route.Name != "resume_item" { // which knows only later
+		w.Header().Set(payloadsHeader, "hidden")
+	}
+	return r.WithContext(ctx), nil
 }
 
 // turnAway refuses a call and puts that on record.

@@ -35,27 +35,23 @@ type bodyWaiter struct {
 	in chan struct{}
 }
 
-// bounded holds the room for a request's body while its call is carried out.
-func (b *bodies) bounded(w http.ResponseWriter, r *http.Request, refuse func(error), next http.Handler) {
+// room is how many bytes a request's body takes up while its call is carried out.
+func (b *bodies) room(r *http.Request) int64 {
 	n := r.ContentLength
 	if n < 0 {
 		n = pawl.MaxBodyBytes // it does not say
 	}
 	if r.Body == nil || r.Body == http.NoBody || n <= smallBody || n > pawl.MaxBodyBytes { // which is refused unread
-		next.ServeHTTP(w, r)
-		return
+		return 0
 	}
-	n = min(n, b.max)
-	if err := b.enter(r.Context(), n); err != nil {
-		w.Header().Set("Connection", "close") // the body is not read
-		refuse(err)
-		return
-	}
-	defer b.leave(n)
-	next.ServeHTTP(w, r)
+	return min(n, b.max)
 }
 
+// enter waits for the room that a body takes up, which leave gives back.
 func (b *bodies) enter(ctx context.Context, n int64) error {
+	if n == 0 {
+		return nil
+	}
 	b.mu.Lock()
 	if len(b.queue) == 0 && b.used+n <= b.max {
 		b.used += n
@@ -85,6 +81,9 @@ func (b *bodies) enter(ctx context.Context, n int64) error {
 }
 
 func (b *bodies) leave(n int64) {
+	if n == 0 {
+		return
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.used -= n
@@ -103,6 +102,7 @@ func (b *bodies) admit() {
 // refuseBytes answers a call whose body is not read. Many a client reads no answer
 // before all is written: a little of it is read and thrown away.
 func (s *server) refuseBytes(w http.ResponseWriter, r *http.Request, err error) {
+	w.Header().Set("Connection", "close") // the body is not read
 	rc := http.NewResponseController(w)
 	_ = rc.SetReadDeadline(clock.Now().Add(5 * time.Second))
 	hear(r, rc)

@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"maps"
 	"net/http"
@@ -18,22 +19,22 @@ import (
 // maxFaults is how many faults of a body are told.
 const maxFaults = 100
 
+// misfits are the faults of a body that does not fit its operation's schema.
+type misfits []error
+
+func (m misfits) Error() string { return errors.Join(m...).Error() }
+
 // fits checks a body against its operation's schema. Unlike huma's own check it
 // stops after maxFaults, and does not look into values that are the caller's own.
-func (s *server) fits(c huma.Context, next func(huma.Context)) {
-	r, w := humachi.Unwrap(c)
-	op := c.Operation()
+func (s *server) fits(op *huma.Operation, r *http.Request) error {
 	body, err := io.ReadAll(r.Body)
 	if err != nil || len(body) == 0 || op.RequestBody == nil {
-		next(c)
-		return
+		return nil
 	}
-	again := r.WithContext(r.Context())
-	again.Body = io.NopCloser(bytes.NewReader(body))
+	r.Body = io.NopCloser(bytes.NewReader(body))
 	tree, err := treeOf(jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)))
 	if err != nil {
-		s.write(w, r, unreadable(err))
-		return
+		return unreadable(err)
 	}
 	check := bodyCheck{s.api.OpenAPI().Components.Schemas, huma.NewPathBuffer(nil, 0), &huma.ValidateResult{}}
 	check.path.Push("body")
@@ -42,14 +43,20 @@ func (s *server) fits(c huma.Context, next func(huma.Context)) {
 		break // all have the same schema
 	}
 	if faults := check.res.Errors; len(faults) > 0 {
-		s.refuseBody(c, faults[:min(len(faults), maxFaults)])
-		return
+		return misfits(faults[:min(len(faults), maxFaults)])
 	}
-	next(humachi.NewContext(op, again, w))
+	return nil
 }
 
-func (s *server) refuseBody(c huma.Context, faults []error) {
-	_ = huma.WriteErr(s.api, c, http.StatusUnprocessableEntity, "", faults...) // the caller may be gone
+// refuseBody refuses what does not fit; faults are refused by huma, like those of
+// parameters.
+func (s *server) refuseBody(op *huma.Operation, w http.ResponseWriter, r *http.Request, err error) {
+	var faults misfits
+	if !errors.As(err, &faults) {
+		s.write(w, r, err)
+		return
+	}
+	_ = huma.WriteErr(s.api, humachi.NewContext(op, r, w), http.StatusUnprocessableEntity, "", faults...) // the caller may be gone
 }
 
 // bodyCheck is a check of one body.

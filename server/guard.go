@@ -13,18 +13,14 @@ import (
 
 // guard refuses what a web page of somebody else's could send: a request for a
 // host that is not ours (DNS rebinding), one from another origin (CSRF).
-func (s *server) guard(next http.Handler) http.Handler {
-	cross := http.NewCrossOriginProtection()
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case !s.ours(r.Host) && (!s.gate.Required() || len(s.opts.Hosts) > 0): // no page has a key to send
-			s.write(w, r, &pawl.Error{Code: pawl.CodeForbidden, Message: "this server does not go by the name " + r.Host})
-		case cross.Check(r) != nil, foreign(r), embedded(r):
-			s.write(w, r, &pawl.Error{Code: pawl.CodeForbidden, Message: "requests from other origins are refused"})
-		default:
-			next.ServeHTTP(w, r)
-		}
-	})
+func (s *server) guard(r *http.Request) error {
+	switch {
+	case !s.ours(r.Host) && (!s.gate.Required() || len(s.opts.Hosts) > 0): // no page has a key to send
+		return &pawl.Error{Code: pawl.CodeForbidden, Message: "this server does not go by the name " + r.Host}
+	case s.cross.Check(r) != nil, foreign(r), embedded(r):
+		return &pawl.Error{Code: pawl.CodeForbidden, Message: "requests from other origins are refused"}
+	}
+	return nil
 }
 
 func (s *server) ours(host string) bool {

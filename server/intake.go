@@ -13,44 +13,37 @@ import (
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
-// intake reads the body before anything looks at it, so that its size, type and
-// syntax are judged in one place.
-func (s *server) intake(next http.Handler) http.Handler {
-	read := s.reads(next)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for _, name := range unheard {
-			if r.Header.Get(name) != "" && !(name == "If-Match" && matches(r)) {
-				s.write(w, r, &pawl.Error{Code: pawl.CodeInvalid, Message: "this server does not keep the promise that " + name + " asks for; send the call without it"})
-				return
-			}
-		}
-		s.bodies.bounded(w, r, func(err error) { s.refuseBytes(w, r, err) }, read)
-	})
-}
-
-// reads reads the body and judges it.
-func (s *server) reads(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Body == nil || r.Body == http.NoBody {
-			next.ServeHTTP(w, r)
-			return
-		}
-		data, err := s.read(w, r)
-		if err == nil && len(data) > 0 {
-			err = judge(r, data)
-		}
-		if err != nil {
-			s.write(w, r, err)
-			return
-		}
-		r.Body = io.NopCloser(bytes.NewReader(data))
-		next.ServeHTTP(w, r)
-	})
-}
-
-// unheard are headers that ask for a promise, so that leaving them unread would
+// promises are headers that ask for a promise, so that leaving them unread would
 // be to break it.
-var unheard = []string{"If-Match", "If-Unmodified-Since"}
+var promises = []string{"If-Match", "If-Unmodified-Since"}
+
+// unheard refuses a request with a header that asks for a promise which its call does
+// not keep.
+func unheard(r *http.Request) error {
+	for _, name := range promises {
+		if r.Header.Get(name) != "" && !(name == "If-Match" && matches(r)) {
+			return &pawl.Error{Code: pawl.CodeInvalid, Message: "this server does not keep the promise that " + name + " asks for; send the call without it"}
+		}
+	}
+	return nil
+}
+
+// readBody reads the body before anything looks at it, so that its size, type and
+// syntax are judged in one place.
+func (s *server) readBody(w http.ResponseWriter, r *http.Request) error {
+	if r.Body == nil || r.Body == http.NoBody {
+		return nil
+	}
+	data, err := s.read(w, r)
+	if err == nil && len(data) > 0 {
+		err = judge(r, data)
+	}
+	if err != nil {
+		return err
+	}
+	r.Body = io.NopCloser(bytes.NewReader(data))
+	return nil
+}
 
 // matches says whether a call reads If-Match.
 func matches(r *http.Request) bool {

@@ -15,9 +15,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/adapters/humachi"
-
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/api"
 )
@@ -39,38 +36,28 @@ func CheckRequireKeys(names []string) error {
 	return nil
 }
 
-// keyed reads the idempotency key of a call that changes something, if it has one.
+// keyed reads the idempotency key of a call that changes something, nil if it has none.
 // The call is carried out for it once it is decoded: see once.
-func (s *server) keyed(route api.Route) func(huma.Context, func(huma.Context)) {
-	required := slices.Contains(s.opts.RequireKeys, route.Name) || slices.Contains(s.opts.RequireKeys, "*")
-	_, able := s.svc.(pawl.Idempotent)
-	return func(c huma.Context, next func(huma.Context)) {
-		r, w := humachi.Unwrap(c)
-		key, err := idempotencyKey(r.Header)
-		switch {
-		case err != nil:
-		case key == "" && required:
-			err = &pawl.Error{Code: pawl.CodeKeyRequired, Message: "this server takes " + route.Name + " with an " + api.KeyHeader + " only"}
-		case key == "":
-			next(c)
-			return
-		case !able:
-			err = &pawl.Error{Code: pawl.CodeInvalid, Message: "this server does not keep the promise that " + api.KeyHeader + " asks for; send the call without it"}
-		}
-		var begin pawl.KeyBegin
-		var body []byte
-		if err == nil {
-			begin, body, err = keyOf(r, key)
-		}
-		if err != nil {
-			s.write(w, r, err)
-			return
-		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		call := callOf(r.Context())
-		call.keyed = &begin
-		next(humachi.NewContext(c.Operation(), r, dropping{w, call}))
+func (s *server) keyed(r *http.Request, route api.Route) (*pawl.KeyBegin, error) {
+	key, err := idempotencyKey(r.Header)
+	if err != nil {
+		return nil, err
 	}
+	if key == "" {
+		if slices.Contains(s.opts.RequireKeys, route.Name) || slices.Contains(s.opts.RequireKeys, "*") {
+			return nil, &pawl.Error{Code: pawl.CodeKeyRequired, Message: "this server takes " + route.Name + " with an " + api.KeyHeader + " only"}
+		}
+		return nil, nil
+	}
+	if _, able := s.svc.(pawl.Idempotent); !able {
+		return nil, &pawl.Error{Code: pawl.CodeInvalid, Message: "this server does not keep the promise that " + api.KeyHeader + " asks for; send the call without it"}
+	}
+	begin, body, err := keyOf(r, key)
+	if err != nil {
+		return nil, err
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return &begin, nil
 }
 
 // once carries a decoded call out for its key. An answer that is kept, or was, is

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"regexp"
 	"runtime/debug"
+	"time"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
@@ -44,48 +45,38 @@ func callOf(ctx context.Context) *call {
 	return c
 }
 
-func (s *server) identify(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		id := r.Header.Get(requestID)
-		if !idForm.MatchString(id) {
-			id = "req_" + rand.Text()
-		}
-		w.Header().Set(requestID, id)
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callKey{}, &call{id: id, path: r.URL.EscapedPath()})))
-	})
+// identified names a request, for its answer and for all that is said about it.
+func identified(w http.ResponseWriter, r *http.Request) *http.Request {
+	id := r.Header.Get(requestID)
+	if !idForm.MatchString(id) {
+		id = "req_" + rand.Text()
+	}
+	w.Header().Set(requestID, id)
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	return r.WithContext(context.WithValue(r.Context(), callKey{}, &call{id: id, path: r.URL.EscapedPath()}))
 }
 
-// logged writes a line per request, and turns a panic into an internal error.
-func (s *server) logged(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		began := clock.Now()
-		ww := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
-		defer func() {
-			v := recover()
-			if v != nil && v != http.ErrAbortHandler {
-				s.panicked(ww, r, v)
-			}
-			route := chi.RouteContext(r.Context()).RoutePattern()
-			took := clock.Now().Sub(began)
-			s.metrics.observe(route, r.Method, ww.Status(), took)
-			s.opts.Log.InfoContext(r.Context(), "request",
-				slog.String("request_id", callOf(r.Context()).id),
-				slog.String("method", r.Method),
-				slog.String("route", route),
-				slog.String("path", r.URL.Path),
-				slog.Int("status", ww.Status()),
-				slog.Int("bytes", ww.BytesWritten()),
-				slog.Duration("took", took))
-			if v == http.ErrAbortHandler { // an answer that is broken off on purpose
-				panic(v)
-			}
-		}()
-		next.ServeHTTP(ww, r)
-		if rest := callOf(r.Context()).rest; rest != nil {
-			rest(ww, r)
-		}
-	})
+// ended writes the line of a request and counts it. It is to be deferred: a panic is
+// turned into an internal error.
+func (s *server) ended(w middleware.WrapResponseWriter, r *http.Request, began time.Time) {
+	v := recover()
+	if v != nil && v != http.ErrAbortHandler {
+		s.panicked(w, r, v)
+	}
+	route := chi.RouteContext(r.Context()).RoutePattern()
+	took := clock.Now().Sub(began)
+	s.metrics.observe(route, r.Method, w.Status(), took)
+	s.opts.Log.InfoContext(r.Context(), "request",
+		slog.String("request_id", callOf(r.Context()).id),
+		slog.String("method", r.Method),
+		slog.String("route", route),
+		slog.String("path", r.URL.Path),
+		slog.Int("status", w.Status()),
+		slog.Int("bytes", w.BytesWritten()),
+		slog.Duration("took", took))
+	if v == http.ErrAbortHandler { // an answer that is broken off on purpose
+		panic(v)
+	}
 }
 
 func (s *server) panicked(w middleware.WrapResponseWriter, r *http.Request, v any) {

@@ -7,9 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/adapters/humachi"
-
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/access"
 	"github.com/pawl-work/pawl/api"
@@ -69,26 +66,22 @@ func lasts(r api.Route, c *call) bool {
 	return c.streams || r.Has(api.Streams)
 }
 
-// bounded gives a read its time, and its key as many at once as it may have.
-func (s *server) bounded(route api.Route) func(huma.Context, func(huma.Context)) {
-	return func(c huma.Context, next func(huma.Context)) {
-		r, w := humachi.Unwrap(c)
-		if lasts(route, &call{streams: wantsStream(r.Header.Get("Accept"))}) {
-			next(c)
-			return
-		}
-		ctx, cancel := context.WithTimeout(r.Context(), s.opts.ReadTime)
-		defer cancel()
-		if key := access.Of(ctx).Key; key != nil {
-			leave, err := s.readers.enter(ctx, key.ID, s.opts.ReadsPerKey)
-			if err != nil {
-				s.turnAway(w, r, route.Name, err)
-				return
-			}
-			defer leave()
-		}
-		next(humachi.NewContext(c.Operation(), r.WithContext(ctx), w))
+// bounded gives a read its time, and its key as many at once as it may have, until end.
+func (s *server) bounded(r *http.Request, route api.Route) (_ *http.Request, end func(), err error) {
+	if lasts(route, &call{streams: wantsStream(r.Header.Get("Accept"))}) {
+		return r, func() {}, nil
 	}
+	ctx, cancel := context.WithTimeout(r.Context(), s.opts.ReadTime)
+	key := access.Of(ctx).Key
+	if key == nil {
+		return r.WithContext(ctx), cancel, nil
+	}
+	leave, err := s.readers.enter(ctx, key.ID, s.opts.ReadsPerKey)
+	if err != nil {
+		cancel()
+		return nil, nil, err
+	}
+	return r.WithContext(ctx), func() { leave(); cancel() }, nil
 }
 
 // isRead says that a call only reads, by the database.

@@ -15,31 +15,26 @@ import (
 // verb follows the last colon of a path, whatever the id before it holds and
 // whatever the method; a parameter given more than once is a list, not its first
 // value; and all of it is text.
-func (s *server) tidyURL(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !plainText(r.URL.Path) {
-			s.write(w, r, &pawl.Error{Code: pawl.CodeNotFound, Message: "the path is not plain text"})
-			return
+func (s *server) tidyURL(w http.ResponseWriter, r *http.Request) error {
+	if !plainText(r.URL.Path) {
+		return &pawl.Error{Code: pawl.CodeNotFound, Message: "the path is not plain text"}
+	}
+	path := r.URL.EscapedPath()
+	slash, colon := strings.LastIndexByte(path, '/'), strings.LastIndexByte(path, ':')
+	if slash >= 0 && colon > slash && strings.Count(path[slash:], ":") > 1 {
+		r.URL.RawPath = path[:slash] + strings.ReplaceAll(path[slash:colon], ":", "%3A") + path[colon:]
+	}
+	if r.URL.RawQuery != "" {
+		q, err := oneEach(r.URL.RawQuery)
+		if err != nil {
+			return err
 		}
-		path := r.URL.EscapedPath()
-		slash, colon := strings.LastIndexByte(path, '/'), strings.LastIndexByte(path, ':')
-		if slash >= 0 && colon > slash && strings.Count(path[slash:], ":") > 1 {
-			r.URL.RawPath = path[:slash] + strings.ReplaceAll(path[slash:colon], ":", "%3A") + path[colon:]
-		}
-		if r.URL.RawQuery != "" {
-			q, err := oneEach(r.URL.RawQuery)
-			if err != nil {
-				s.write(w, r, err)
-				return
-			}
-			r.URL.RawQuery = q
-		}
-		if r.Method != http.MethodPost && s.verb(r.URL.EscapedPath()) {
-			s.methodNotAllowed(w, r)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
+		r.URL.RawQuery = q
+	}
+	if r.Method != http.MethodPost && s.verb(r.URL.EscapedPath()) {
+		return s.wrongMethod(w, r)
+	}
+	return nil
 }
 
 // oneEach joins the values of each parameter with commas.
@@ -87,10 +82,15 @@ func (s *server) allowed(path string) []string {
 	return out
 }
 
+// wrongMethod refuses a method that the path does not take, and tells which it takes.
+func (s *server) wrongMethod(w http.ResponseWriter, r *http.Request) error {
+	allow := strings.Join(s.allowed(r.URL.EscapedPath()), ", ")
+	w.Header().Set("Allow", allow)
+	return &pawl.Error{Code: pawl.CodeMethod, Message: r.Method + " is not possible here; possible: " + allow}
+}
+
 func (s *server) methodNotAllowed(w http.ResponseWriter, r *http.Request) {
-	allow := s.allowed(r.URL.EscapedPath())
-	w.Header().Set("Allow", strings.Join(allow, ", "))
-	s.write(w, r, &pawl.Error{Code: pawl.CodeMethod, Message: r.Method + " is not possible here; possible: " + strings.Join(allow, ", ")})
+	s.write(w, r, s.wrongMethod(w, r))
 }
 
 // notFound answers for a path that is in no route; a verb that its noun does

@@ -79,6 +79,12 @@ type server struct {
 	bodies  bodies
 	readers readers
 	gate    *access.Gate
+	cross   *http.CrossOriginProtection
+	free    map[string]bool // the paths of routes that need no key
+
+	// front answers what has passed the guard: Options.Front before the API, or the API.
+	// routes finds the route of a request of the API.
+	front, routes http.Handler
 }
 
 // New returns the API of svc.
@@ -109,12 +115,11 @@ func New(svc pawl.Service, o Options) http.Handler {
 		o.Gate = access.New(access.Options{Log: o.Log})
 	}
 	settle.Do(settleHuma)
-	s := &server{svc: svc, opts: o, mux: chi.NewRouter(), metrics: newMetrics(o.Gauges, o.Gate), gate: o.Gate, bodies: bodies{max: o.BodiesInFlight}}
-	s.mux.Use(s.identify, s.logged, s.guard)
-	if o.Front != nil {
-		s.mux.Use(o.Front)
+	s := &server{
+		svc: svc, opts: o, mux: chi.NewRouter(), metrics: newMetrics(o.Gauges, o.Gate), gate: o.Gate,
+		bodies: bodies{max: o.BodiesInFlight}, cross: http.NewCrossOriginProtection(), free: freePaths(),
 	}
-	s.mux.Use(s.asCaller, s.tidyURL, s.intake, middleware.GetHead)
+	s.mux.Use(s.requests, middleware.GetHead)
 	s.mux.NotFound(s.notFound)
 	s.mux.MethodNotAllowed(s.methodNotAllowed)
 	s.api = humachi.New(s.mux, config(o.Version))
@@ -168,7 +173,11 @@ func settleHuma() {
 // add registers the operation of a route that changes nothing, or that stands
 // outside idempotency keys.
 func add[I, O any](s *server, name string, h func(context.Context, *I) (*O, error)) {
-	huma.Register(s.api, s.operation(api.RouteOf(name)), answering(s, api.RouteOf(name), h))
+	r := api.RouteOf(name)
+	huma.Register(s.api, s.operation(r), func(ctx context.Context, in *I) (*O, error) {
+		out, err := h(ctx, in)
+		return answered(ctx, s, r, out, err)
+	})
 }
 
 // change registers the operation of a route that changes something. Its handler
@@ -176,30 +185,31 @@ func add[I, O any](s *server, name string, h func(context.Context, *I) (*O, erro
 // service inside the transaction that keeps the answer too.
 func change[I, O any](s *server, name string, h func(context.Context, pawl.Service, *I) (*O, error)) {
 	r := api.RouteOf(name)
-	huma.Register(s.api, s.operation(r), answering(s, r, func(ctx context.Context, in *I) (*O, error) {
+	huma.Register(s.api, s.operation(r), func(ctx context.Context, in *I) (*O, error) {
+		var out *O
+		var err error
 		if k := callOf(ctx).keyed; k != nil {
-			return once(ctx, s, r, k, in, h)
+			out, err = once(ctx, s, r, k, in, h)
+		} else {
+			out, err = h(ctx, s.svc, in)
 		}
-		return h(ctx, s.svc, in)
-	}))
+		return answered(ctx, s, r, out, err)
+	})
 }
 
-// answering refuses as this server does, and shows of an answer what its caller may
-// see.
-func answering[I, O any](s *server, r api.Route, h func(context.Context, *I) (*O, error)) func(context.Context, *I) (*O, error) {
-	return func(ctx context.Context, in *I) (*O, error) {
-		out, err := h(ctx, in)
-		if err != nil {
-			return nil, s.refuse(ctx, err)
-		}
-		visible(ctx, r, out)
-		return out, nil
+// answered is what an operation returns: a refusal as this server words it, or what the
+// caller may see of the answer.
+func answered[O any](ctx context.Context, s *server, r api.Route, out *O, err error) (*O, error) {
+	if err != nil {
+		return nil, s.refuse(ctx, err)
 	}
+	visible(ctx, r, out)
+	return out, nil
 }
 
 // operation describes a route to huma.
 func (s *server) operation(r api.Route) huma.Operation {
-	op := huma.Operation{
+	return huma.Operation{
 		OperationID:                  r.Name,
 		Method:                       r.Method,
 		Path:                         r.Path,
@@ -210,40 +220,20 @@ func (s *server) operation(r api.Route) huma.Operation {
 		Security:                     security(r),
 		Parameters:                   callerParams(r),
 		RejectUnknownQueryParameters: true,
-		MaxBodyBytes:                 -1, // intake has read and bounded the body
+		MaxBodyBytes:                 -1, // readBody has read and bounded the body
 		BodyReadTimeout:              -1,
 		SkipValidateBody:             true, // fits has
+		Responses:                    streamsOf(r),
+		Middlewares:                  huma.Middlewares{s.toOperation(r)},
 	}
-	if r.Role != api.Anyone {
-		op.Middlewares = append(op.Middlewares, s.admit(r))
-	}
-	if r.Role == api.Operator && r.Method != http.MethodGet {
-		op.Middlewares = append(op.Middlewares, patient)
-	}
-	op.Responses = streamsOf(r)
-	if r.Method != http.MethodGet {
-		op.Middlewares = append(op.Middlewares, s.fits)
-	}
-	if isRead(r) {
-		op.Middlewares = append(op.Middlewares, s.bounded(r))
-	}
-	if r.Mutates() {
-		op.Middlewares = append(op.Middlewares, s.keyed(r))
-	}
-	if r.Has(api.AnswersLate) {
-		op.Middlewares = append(op.Middlewares, waits)
-	}
-	return op
 }
 
 // patienceOfOperators bounds the answer to what an operator asks for: a sweep
 // or a deletion goes over as many rows as there are.
 const patienceOfOperators = time.Hour
 
-func patient(c huma.Context, next func(huma.Context)) {
-	_, w := humachi.Unwrap(c)
+func patient(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetWriteDeadline(clock.Now().Add(patienceOfOperators)) // not every writer has deadlines
-	next(c)
 }
 
 // The shapes of requests and answers.

@@ -10,9 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/adapters/humachi"
-
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/access"
 	"github.com/pawl-work/pawl/api"
@@ -30,16 +27,6 @@ var (
 	slowest = 10 * time.Second
 )
 
-// waits lets an operation answer late, by its call's rest: thousands who wait are
-// not to keep the stack of all that led there. What the operation itself returns
-// is dropped then.
-func waits(c huma.Context, next func(huma.Context)) {
-	r, w := humachi.Unwrap(c)
-	call := callOf(r.Context())
-	call.streams = r.Method == http.MethodGet && wantsStream(r.Header.Get("Accept"))
-	next(humachi.NewContext(c.Operation(), r, dropping{w, call}))
-}
-
 // wantsStream says that of the two kinds of answer a stream is named first.
 func wantsStream(accept string) bool {
 	for part := range strings.SplitSeq(accept, ",") {
@@ -53,7 +40,9 @@ func wantsStream(accept string) bool {
 	return false
 }
 
-// dropping writes answers only as long as no other is to come.
+// dropping lets an operation answer late, by its call's rest: thousands who wait are
+// not to keep the stack of all that led there. What the operation itself returns
+// is dropped then.
 type dropping struct {
 	http.ResponseWriter
 	call *call

@@ -14,7 +14,7 @@ func (s *server) tasks() {
 	s.readTasks()
 	change(s, "update_task", s.updateTask)
 	batch(s, api.UpdateTasks)
-	single(s, api.CloneTasks, func(_ context.Context, _ pawl.Service, t pawl.Task) (*created, error) { return made(t, nil) })
+	single(s, api.CloneTasks, asIs, func(_ context.Context, _ pawl.Service, t pawl.Task) (*created, error) { return made(t, nil) })
 	batch(s, api.CloneTasks)
 	change(s, "delete_task", func(ctx context.Context, svc pawl.Service, in *struct {
 		ID string `path:"id" doc:"The id."`

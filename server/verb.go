@@ -18,11 +18,7 @@ import (
 // onItem registers both forms of a verb that moves an item; the single form answers
 // with the item as it is after it.
 func onItem[C any](s *server, v api.Verb[C, pawl.Moved]) {
-	whole := v
-	whole.Do = func(svc pawl.Service, ctx context.Context, calls []C) ([]pawl.Result[pawl.Moved], error) {
-		return v.Do(svc, pawl.WithItem(ctx), calls)
-	}
-	single(s, whole, func(ctx context.Context, svc pawl.Service, m pawl.Moved) (*answer[pawl.Item], error) {
+	single(s, v, pawl.WithItem, func(ctx context.Context, svc pawl.Service, m pawl.Moved) (*answer[pawl.Item], error) {
 		return reply(pawl.ItemOf(ctx, svc, m))
 	})
 	batch(s, v)
@@ -30,13 +26,13 @@ func onItem[C any](s *server, v api.Verb[C, pawl.Moved]) {
 
 // onTask registers both forms of a verb that answers with a task.
 func onTask[C any](s *server, v api.Verb[C, pawl.Task]) {
-	single(s, v, func(_ context.Context, _ pawl.Service, t pawl.Task) (*versioned, error) { return tagged(t, nil) })
+	single(s, v, asIs, func(_ context.Context, _ pawl.Service, t pawl.Task) (*versioned, error) { return tagged(t, nil) })
 	batch(s, v)
 }
 
 // both registers both forms of any other verb.
 func both[C, V any](s *server, v api.Verb[C, V]) {
-	single(s, v, func(_ context.Context, _ pawl.Service, answer V) (*answer[V], error) { return reply(answer, nil) })
+	single(s, v, asIs, func(_ context.Context, _ pawl.Service, answer V) (*answer[V], error) { return reply(answer, nil) })
 	batch(s, v)
 }
 
@@ -46,9 +42,13 @@ type oneCall struct {
 	RawBody []byte `contentType:"application/json"`
 }
 
-// single registers the single form of a verb: a batch of one. show makes the
-// operation's answer of the call's.
-func single[C, V, O any](s *server, v api.Verb[C, V], show func(context.Context, pawl.Service, V) (*O, error)) {
+// asIs is the context of a verb that needs nothing more.
+func asIs(ctx context.Context) context.Context { return ctx }
+
+// single registers the single form of a verb: a batch of one. with makes the context of
+// the verb, and show the operation's answer of the call's.
+func single[C, V, O any](s *server, v api.Verb[C, V], with func(context.Context) context.Context,
+	show func(context.Context, pawl.Service, V) (*O, error)) {
 	r := api.RouteOf(v.Single)
 	subject := r.Subject()
 	change(s, v.Single, func(ctx context.Context, svc pawl.Service, in *oneCall) (*O, error) {
@@ -56,7 +56,7 @@ func single[C, V, O any](s *server, v api.Verb[C, V], show func(context.Context,
 		if err := readCall(in, subject, &call); err != nil {
 			return nil, err
 		}
-		answer, err := one(v.Do(svc, ctx, []C{call}))
+		answer, err := one(v.Do(svc, with(ctx), []C{call}))
 		if err != nil {
 			return nil, err
 		}

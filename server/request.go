@@ -1,0 +1,119 @@
+package server
+
+import (
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humachi"
+	"github.com/go-chi/chi/v5/middleware"
+
+	"github.com/pawl-work/pawl/api"
+	"github.com/pawl-work/pawl/internal/clock"
+)
+
+// A request is answered in three functions, each of which takes its steps one after
+// the other: answer, toRoute and toOperation. A step is a function of its own that
+// returns what it found, or why the request is refused. No step calls the next one, so
+// that few functions are on the stack when an operation runs.
+
+// requests is the handler of all requests; routes finds the route of one.
+func (s *server) requests(routes http.Handler) http.Handler {
+	s.routes, s.front = routes, http.HandlerFunc(s.toRoute)
+	if s.opts.Front != nil {
+		s.front = s.opts.Front(s.front)
+	}
+	return http.HandlerFunc(s.answer)
+}
+
+// answer answers a request. What it does after the front has returned is done on a
+// stack of few functions: an operation that waits or streams has left it as its call's
+// rest.
+func (s *server) answer(w http.ResponseWriter, r *http.Request) {
+	r = identified(w, r)
+	ww := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
+	defer s.ended(ww, r, clock.Now())
+	if err := s.guard(r); err != nil {
+		s.write(ww, r, err)
+		return
+	}
+	s.front.ServeHTTP(ww, r)
+	if rest := callOf(r.Context()).rest; rest != nil {
+		rest(ww, r)
+	}
+}
+
+// toRoute hands a request of the API to its route: its caller is known then, its URL in
+// order, its body read and judged. The room for the body is held until the route has
+// returned.
+func (s *server) toRoute(w http.ResponseWriter, r *http.Request) {
+	r, err := s.asCaller(r)
+	if err == nil {
+		err = s.tidyURL(w, r)
+	}
+	if err == nil {
+		err = unheard(r)
+	}
+	if err != nil {
+		s.write(w, r, err)
+		return
+	}
+	room := s.bodies.room(r)
+	if err := s.bodies.enter(r.Context(), room); err != nil {
+		s.refuseBytes(w, r, err)
+		return
+	}
+	defer s.bodies.leave(room)
+	if err := s.readBody(w, r); err != nil {
+		s.write(w, r, err)
+		return
+	}
+	s.routes.ServeHTTP(w, r)
+}
+
+// toOperation hands the requests of a route to its operation, as far as the caller's key,
+// the body and the idempotency key allow it.
+func (s *server) toOperation(route api.Route) func(huma.Context, func(huma.Context)) {
+	changes, late := route.Method != http.MethodGet, route.Has(api.AnswersLate)
+	return func(c huma.Context, operation func(huma.Context)) {
+		r, w := humachi.Unwrap(c)
+		if route.Role != api.Anyone {
+			admitted, err := s.admit(w, r, route)
+			if err != nil {
+				s.turnAway(w, r, route.Name, err)
+				return
+			}
+			r = admitted
+		}
+		if changes && route.Role == api.Operator {
+			patient(w)
+		}
+		if changes {
+			if err := s.fits(c.Operation(), r); err != nil {
+				s.refuseBody(c.Operation(), w, r, err)
+				return
+			}
+		}
+		if isRead(route) {
+			bounded, end, err := s.bounded(r, route)
+			if err != nil {
+				s.turnAway(w, r, route.Name, err)
+				return
+			}
+			defer end()
+			r = bounded
+		}
+		call := callOf(r.Context())
+		if route.Mutates() {
+			var err error
+			if call.keyed, err = s.keyed(r, route); err != nil {
+				s.write(w, r, err)
+				return
+			}
+		}
+		call.streams = late && r.Method == http.MethodGet && wantsStream(r.Header.Get("Accept"))
+		if late || call.keyed != nil {
+			w = dropping{w, call}
+		}
+		operation(humachi.NewContext(c.Operation(), r, w))
+	}
+}
