@@ -38,6 +38,11 @@ const (
 	everySession = `SET default_transaction_isolation = 'read committed'; SET jit = off; SET idle_in_transaction_session_timeout = '` + idleTxLimit + `'`
 	hotSession   = everySession + `; SET plan_cache_mode = force_generic_plan;
 SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off`
+	// A cold change finds its rows by their keys too: a plan from when a table was empty
+	// would read the whole of it for each row. Lists get the planner's own choice on the
+	// same connections.
+	beginColdChange = `BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
+SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off`
 )
 
 // pool is connections of one kind.

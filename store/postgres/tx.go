@@ -19,13 +19,14 @@ import (
 const tries = 10
 
 var (
-	writing = pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}
-	reading = pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+	changing = pgx.TxOptions{BeginQuery: beginColdChange}
+	writing  = pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}
+	reading  = pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 )
 
 // Do implements store.DB.
 func (d *db) Do(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
-	return d.again(ctx, func() error { return d.coldPool(ctx).do(ctx, d.dialect.Rewrite, writing, true, fn) })
+	return d.again(ctx, func() error { return d.coldPool(ctx).do(ctx, d.dialect.Rewrite, changing, true, fn) })
 }
 
 // Whole implements store.DB: on a hot connection, for its hot verbs. As it has
