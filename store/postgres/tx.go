@@ -46,38 +46,53 @@ func (d *db) View(ctx context.Context, fn func(ctx context.Context, tx store.Tx)
 // Auto implements store.DB. A statement that lost a deadlock has done nothing,
 // so fn runs again, as it does in Do.
 func (d *db) Auto(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
-	p := d.hotPool(ctx)
-	return d.again(ctx, func() error {
-		if wait := store.LockWaitOf(ctx); wait > 0 || store.LimitOf(ctx) > p.limit { // only a transaction can have settings of its own
-			return p.do(ctx, d.dialect.Rewrite, writing, wait > p.lock, fn)
-		}
-		c, free, err := p.acquire(ctx, false)
-		if err != nil {
+	for n := 1; ; n++ {
+		if again, err := d.runsAgain(ctx, n, d.auto(ctx, fn)); !again {
 			return err
 		}
-		defer free()
-		return fn(ctx, &session{on: c, rewrite: d.dialect.Rewrite, pool: p, limit: p.limit})
-	})
+	}
+}
+
+// auto is one try of Auto.
+func (d *db) auto(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
+	p := d.hotPool(ctx)
+	if wait := store.LockWaitOf(ctx); wait > 0 || store.LimitOf(ctx) > p.limit { // only a transaction can have settings of its own
+		return p.do(ctx, d.dialect.Rewrite, writing, wait > p.lock, fn)
+	}
+	c, free, err := p.acquire(ctx, false)
+	if err != nil {
+		return err
+	}
+	defer free()
+	return fn(ctx, &session{on: c, rewrite: d.dialect.Rewrite, pool: p, limit: p.limit})
 }
 
 // again runs a transaction until it has not lost to another one.
 func (d *db) again(ctx context.Context, run func() error) error {
 	for n := 1; ; n++ {
-		err := run()
-		var pg *pgconn.PgError
-		lost := errors.As(err, &pg) && (pg.Code == deadlock || pg.Code == serialization)
-		if pg != nil && pg.Code == readOnly { // the primary is another server now
-			d.reset()
-		}
-		unsent := n == 1 && pgconn.SafeToRetry(err) // a pooled connection had died before
-		if err == nil || n == tries || !lost && !unsent {
-			return classify(err)
-		}
-		d.log.DebugContext(ctx, "transaction runs again", "try", n, "cause", err)
-		if err := pause(ctx, time.Duration(rand.Int64N(int64(time.Millisecond)<<min(n, 6)))); err != nil {
-			return classify(err)
+		if again, err := d.runsAgain(ctx, n, run()); !again {
+			return err
 		}
 	}
+}
+
+// runsAgain reports whether a transaction runs again after try n, which returned err, and
+// waits before that. Otherwise it returns the error, classified.
+func (d *db) runsAgain(ctx context.Context, n int, err error) (bool, error) {
+	var pg *pgconn.PgError
+	lost := errors.As(err, &pg) && (pg.Code == deadlock || pg.Code == serialization)
+	if pg != nil && pg.Code == readOnly { // the primary is another server now
+		d.reset()
+	}
+	unsent := n == 1 && pgconn.SafeToRetry(err) // a pooled connection had died before
+	if err == nil || n == tries || !lost && !unsent {
+		return false, classify(err)
+	}
+	d.log.DebugContext(ctx, "transaction runs again", "try", n, "cause", err)
+	if err := pause(ctx, time.Duration(rand.Int64N(int64(time.Millisecond)<<min(n, 6)))); err != nil {
+		return false, classify(err)
+	}
+	return true, nil
 }
 
 func pause(ctx context.Context, d time.Duration) error {
