@@ -62,7 +62,8 @@ type DB interface {
 // and @alone is false while another transaction that asked it of the same ($1, $2, $3) is
 // under way. Query
 // rewrites these once per text and keeps the result, so texts must be constants
-// or from a bounded set.
+// or from a bounded set. A statement's context must last as long as the rows that are
+// open beside it: on SQLite the context of the last statement interrupts them all.
 type Tx interface {
 	Exec(ctx context.Context, query string, args ...any) (int64, error)
 	Query(ctx context.Context, query string, args ...any) (Rows, error)

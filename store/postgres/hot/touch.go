@@ -21,7 +21,7 @@ var beatSQL string
 func (Verbs) Touch(ctx context.Context, tx store.Tx, calls []store.Touch) ([]store.Touched, error) {
 	query, args := beatSQL, fences(calls, func(c *store.Touch) *store.Fence { return &c.Fence })
 	if slices.ContainsFunc(calls, func(c store.Touch) bool {
-		return !c.Extend || c.LeaseSeconds != 0 || c.Progress != nil || c.Stage != nil
+		return c.Return || !c.Extend || c.LeaseSeconds != 0 || c.Progress != nil || c.Stage != nil
 	}) {
 		query, args = touchSQL.of(&calls[0].Fence), append(args,
 			column(calls, func(c *store.Touch) bool { return c.Extend }),
