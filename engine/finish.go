@@ -166,7 +166,31 @@ func leave[C any](ctx context.Context, e *Engine, verb string, through *groupCom
 			e.logError(ctx, "cancelling what is left of a task with a failed item", err) // the next pass does it
 		}
 	}
+	for i := range out {
+		e.blockReturned(ctx, &out[i].Value)
+	}
 	return out, err
+}
+
+// blockReturned adds to the item of an answer what it waits for in the queue. That reads all
+// leases of the namespace, and so is no part of the statement, which holds locks.
+func (e *Engine) blockReturned(ctx context.Context, m *pawl.Moved) {
+	if m.Item == nil || m.Item.State != pawl.ItemQueued {
+		return
+	}
+	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		one := []pawl.Item{*m.Item}
+		err = store.BlockItems(ctx, tx, m.Item.Namespace, one, now)
+		*m.Item = one[0]
+		return err
+	})
+	if err != nil {
+		m.Item = nil // its reader reads it
+	}
 }
 
 func moved(f pawl.Fence, m *store.Moved) pawl.Moved {

@@ -48,6 +48,7 @@ func (e *Engine) revokeLease(ctx context.Context, c *pawl.RevokeCall) (out pawl.
 	})
 	if err == nil {
 		e.after(func() { e.itemsQueued(queued) })
+		e.blockReturned(ctx, &out)
 	}
 	return out, err
 }

@@ -89,7 +89,11 @@ func New(db store.DB, o Options) *Feed {
 	}
 	own := o.Hub == nil
 	if own {
-		o.Hub = watch.New(watch.Options{Version: db.Dialect().Changed, Log: o.Log})
+		w := watch.Options{Log: o.Log}
+		if d := db.Dialect(); d.DataVersion {
+			w.Version = d.Changed
+		}
+		o.Hub = watch.New(w)
 	}
 	return &Feed{
 		db:      db,

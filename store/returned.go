@@ -2,7 +2,6 @@ package store
 
 import (
 	"encoding/json"
-	"strconv"
 	"strings"
 
 	"github.com/pawl-work/pawl"
@@ -15,12 +14,11 @@ var returnedSQL = Texts(sqlFiles, "returned.sql")
 type Returned struct {
 	StateRow
 	item pawl.Item // the members that never change
-	live liveTypes // of a queued item: what the live workers take
 
 	Parts []pawl.ItemPart // live ones of a leased item, with key and status
 }
 
-// ReturnItem is the column that NewReturned reads, of the item whose id is the
+// ReturnItem are the columns that NewReturned reads, of the item whose id is the
 // expression id. lease names columns of the row that of stands for ("l." or ""); more is
 // further members, each with a comma before it.
 func ReturnItem(id, of, more string, lease ...string) string {
@@ -30,40 +28,40 @@ func ReturnItem(id, of, more string, lease ...string) string {
 	return strings.NewReplacer("@id", id, "@more", more).Replace(returnedSQL["item"])
 }
 
-// LiveWorkers is the member of ReturnItem that tells whether a queued item has a
-// worker. The lease of the item itself counts no more.
-func LiveWorkers(id, namespace, now string) string {
-	return ", 'live', " + strings.NewReplacer("@id", id, "@namespace", namespace, "@now", now, "@recent", strconv.FormatInt(WorkerLive.Microseconds(), 10)).Replace(returnedSQL["live workers"])
-}
-
 // PartStatuses is the member of ReturnItem for the parts of an item with acceptance.
 func PartStatuses(id, of string) string {
 	return ", 'parts', CASE WHEN " + of + "acceptance = 1 THEN " + strings.Replace(returnedSQL["parts"], "@id", id, 1) + " END"
 }
 
-// returnedColumn is ReturnItem's column.
+// returnedColumn is ReturnItem's first column.
 type returnedColumn struct {
-	Type, Kind, Key, Input, After string
-	PartsRequired                 Text `json:"parts_required"`
-	Position, Priority            int
-	MaxAttempts                   int   `json:"max_attempts"`
-	CreatedAt                     int64 `json:"created_at"`
-	Rework, Progress              *int
-	LeaseSeconds                  int    `json:"lease_seconds"`
-	AcquiredAt                    int64  `json:"acquired_at"`
-	HeartbeatAt                   int64  `json:"heartbeat_at"`
-	ExpiresAt                     int64  `json:"lease_expires_at"`
-	StartedAt                     *int64 `json:"started_at"`
-	ProgressedAt                  *int64 `json:"progressed_at"`
-	Stage, Error                  Text
-	Live                          []Text
-	Parts                         [][2]string
+	Type, Kind, Key, After string
+	PartsRequired          Text `json:"parts_required"`
+	Position, Priority     int
+	MaxAttempts            int   `json:"max_attempts"`
+	CreatedAt              int64 `json:"created_at"`
+	Rework, Progress       *int
+	LeaseSeconds           int    `json:"lease_seconds"`
+	AcquiredAt             int64  `json:"acquired_at"`
+	HeartbeatAt            int64  `json:"heartbeat_at"`
+	ExpiresAt              int64  `json:"lease_expires_at"`
+	StartedAt              *int64 `json:"started_at"`
+	ProgressedAt           *int64 `json:"progressed_at"`
+	Stage, Error           Text
+	Parts                  [][2]string
 }
 
-// NewReturned reads ReturnItem's column: the item under its lease.
-func NewReturned(f Fence, taskID string, failures int, column Text) (*Returned, error) {
+// ReturnedColumns are ReturnItem's columns. The input has one of its own: it may be large, and
+// to encode it would take longer than the rest of the statement.
+type ReturnedColumns struct{ rest, input Text }
+
+// Targets are where the columns are scanned to.
+func (c *ReturnedColumns) Targets() []any { return []any{&c.rest, &c.input} }
+
+// NewReturned reads ReturnItem's columns: the item under its lease.
+func NewReturned(f Fence, taskID string, failures int, columns ReturnedColumns) (*Returned, error) {
 	var c returnedColumn
-	if err := json.Unmarshal([]byte(column), &c); err != nil {
+	if err := json.Unmarshal([]byte(columns.rest), &c); err != nil {
 		return nil, &pawl.Error{Code: pawl.CodeInternal, Message: "a statement's answer cannot be read", Err: err}
 	}
 	r := &Returned{StateRow: StateRow{ItemID: f.ItemID, Namespace: f.Namespace, TaskID: taskID, State: string(pawl.ItemInProgress), WorkerID: Text(f.WorkerID),
@@ -74,13 +72,9 @@ func NewReturned(f Fence, taskID string, failures int, column Text) (*Returned, 
 		r.Rework = *c.Rework
 	}
 	r.item = pawl.Item{ID: f.ItemID, TaskID: taskID, Namespace: f.Namespace, Type: c.Type, Kind: c.Kind, Key: c.Key, Position: c.Position, Priority: c.Priority,
-		MaxAttempts: c.MaxAttempts, Input: json.RawMessage(c.Input), PartsRequired: raw(c.PartsRequired), CreatedAt: Stamp(c.CreatedAt)}
+		MaxAttempts: c.MaxAttempts, Input: json.RawMessage(columns.input), PartsRequired: raw(c.PartsRequired), CreatedAt: Stamp(c.CreatedAt)}
 	if c.After != "" {
 		_ = json.Unmarshal([]byte(c.After), &r.item.After) // written by us
-	}
-	r.live = liveTypes{}
-	for _, types := range c.Live {
-		r.live = append(r.live, typesOf(types))
 	}
 	for _, p := range c.Parts {
 		r.Parts = append(r.Parts, pawl.ItemPart{Key: p[0], Status: p[1]})
@@ -126,7 +120,8 @@ func (r *Returned) Touched(c *Touch, now int64) {
 	}
 }
 
-// Item is the item as the view item_rows shows the row.
+// Item is the item as the view item_rows shows the row. What a queued one waits for is
+// read after the commit: see BlockItems.
 func (r *Returned) Item() *pawl.Item {
 	it := r.item
 	it.TaskID, it.LastWorkerID = r.TaskID, string(r.WorkerID)
@@ -175,13 +170,10 @@ func (r *Returned) goesOn() *int64 {
 	return nil
 }
 
-// blocked says what the item waits for.
+// blocked says what a scheduled or waiting item waits for.
 func (r *Returned) blocked() *pawl.Blocked {
-	if r.State != "queued" {
-		return parkedReason(r.goesOn(), r.Signal, r.SignalKey, "", "", r.LeftBy, 0, r.Failures)
+	if r.State == "queued" {
+		return nil
 	}
-	if !r.live.take(r.item.Type) {
-		return noWorker([]string{r.item.Type})
-	}
-	return nil
+	return parkedReason(r.goesOn(), r.Signal, r.SignalKey, "", "", r.LeftBy, 0, r.Failures)
 }

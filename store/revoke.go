@@ -12,25 +12,22 @@ var revokeSQL = Texts(sqlFiles, "revoke.sql")
 // RevokedKey is why a lease of a revoked API key ends.
 const RevokedKey = Text("its API key was revoked")
 
-var liveLease = strings.Replace(revokeSQL["lease"], " /* item */", ", "+ReturnItem("l.item_id", "l.", LiveWorkers("$1", "$2", "CAST($3 AS BIGINT)")), 1)
+var liveLease = strings.Replace(revokeSQL["lease"], " /* item */", ", "+ReturnItem("l.item_id", "l.", ""), 1)
 
 // LiveLease locks an item's lease and says which attempt and worker hold it; false
 // when there is none, or it is over by the database's clock. The item is as it will be
 // when the lease has ended, but for its row.
 func LiveLease(ctx context.Context, tx Tx, namespace, itemID string) (attempt int, workerID string, item *Returned, found bool, err error) {
-	now, err := tx.Now(ctx)
+	var until int64
+	var columns ReturnedColumns
+	if found, err = Row(ctx, tx, append([]any{&attempt, &workerID, &until}, columns.Targets()...), liveLease, itemID, namespace); err != nil || !found {
+		return attempt, workerID, nil, false, err
+	}
+	now, err := NowAgain(ctx, tx)
 	if err != nil {
 		return attempt, workerID, nil, false, err
 	}
-	var until int64
-	var column Text
-	if found, err = Row(ctx, tx, []any{&attempt, &workerID, &until, &column}, liveLease, itemID, namespace, now); err != nil || !found {
-		return attempt, workerID, nil, false, err
-	}
-	if now, err = NowAgain(ctx, tx); err != nil {
-		return attempt, workerID, nil, false, err
-	}
-	item, err = NewReturned(Fence{Namespace: namespace, ItemID: itemID, WorkerID: workerID, Attempt: attempt}, "", 0, column)
+	item, err = NewReturned(Fence{Namespace: namespace, ItemID: itemID, WorkerID: workerID, Attempt: attempt}, "", 0, columns)
 	return attempt, workerID, item, until > now, err
 }
 

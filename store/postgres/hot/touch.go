@@ -32,10 +32,10 @@ func (Verbs) Touch(ctx context.Context, tx store.Tx, calls []store.Touch) ([]sto
 	out := make([]store.Touched, 0, len(calls))
 	err := read(ctx, tx, query, args, func(r store.Rows) error {
 		t := store.Touched{State: "in_progress"}
-		var item store.Text
+		var item store.ReturnedColumns
 		targets := []any{&t.Ord, &t.TaskID, &t.Failures, &t.LeaseSeconds, &t.LeaseExpiresAt, &t.Now, &t.Stopped}
 		if calls[0].Return {
-			targets = append(targets, &item)
+			targets = append(targets, item.Targets()...)
 		}
 		err := r.Scan(targets...)
 		if err != nil {

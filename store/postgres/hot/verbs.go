@@ -144,7 +144,7 @@ type variants struct{ plain, item string }
 // columns, and /* none */ where a row has no item.
 func withItem(text, column string) variants {
 	return variants{strings.NewReplacer(" /* item */", "", " /* none */", "").Replace(text),
-		strings.NewReplacer(" /* item */", ",\n  "+column, " /* none */", ", NULL").Replace(text)}
+		strings.NewReplacer(" /* item */", ",\n  "+column, " /* none */", ", NULL, NULL").Replace(text)}
 }
 
 // of is the text for calls which all want their items, or none does.
@@ -165,10 +165,10 @@ func moved(ctx context.Context, tx store.Tx, query variants, args []any, call fu
 	err := read(ctx, tx, query.of(first), args, func(r store.Rows) error {
 		var i, fed, done int
 		var m store.Moved
-		var item store.Text
+		var item store.ReturnedColumns
 		targets := []any{&i, &m.TaskID, &m.State, &m.Failures, &m.Priority, &m.Type, &m.RunAt, &m.Now, &fed, &done}
 		if first.Return {
-			targets = append(targets, &item)
+			targets = append(targets, item.Targets()...)
 		}
 		if err := r.Scan(targets...); err != nil {
 			return err

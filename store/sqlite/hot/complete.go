@@ -24,14 +24,13 @@ func (Verbs) Complete(ctx context.Context, tx store.Tx, calls []store.Complete) 
 	out := make([]store.Moved, 0, len(calls))
 	var counts tally
 	var l lease
-	var item store.Text
+	var item store.ReturnedColumns
 	// Only what is needed: the driver asks for the name and type of each column.
 	targets := []any{&l.taskID, &l.kind, &l.state, &l.priority}
 	targets = append(append(targets, store.Targets(l.Kept())...), &l.Solo, &l.Feeds, &l.startedAt, &l.stage, &l.keyID)
 	for i := range calls {
 		c := &calls[i]
 		l.itemID, l.namespace, l.workerID, l.Attempt = c.ItemID, c.Namespace, c.WorkerID, c.Attempt
-		item = ""
 		query, into := form(&c.Fence, completeTake, completeItem, targets, &item)
 		found, err := store.Row(ctx, tx, into, query, c.ItemID, c.Namespace, c.WorkerID, int64(c.Attempt), now)
 		if err == nil && found {
@@ -60,15 +59,15 @@ func (Verbs) Complete(ctx context.Context, tx store.Tx, calls []store.Complete) 
 
 // form returns the text that reads a lease and its targets: plain, or with the column of
 // the item for a call that wants it.
-func form(f *store.Fence, plain, withItem string, targets []any, item *store.Text) (string, []any) {
+func form(f *store.Fence, plain, withItem string, targets []any, item *store.ReturnedColumns) (string, []any) {
 	if f.Return {
-		return withItem, append(slices.Clip(targets), item)
+		return withItem, append(slices.Clip(targets), item.Targets()...)
 	}
 	return plain, targets
 }
 
 // take reads a lease in the form that the call wants.
-func take(ctx context.Context, tx store.Tx, targets []any, plain, withItem string, f *store.Fence, now int64) (found bool, item store.Text, err error) {
+func take(ctx context.Context, tx store.Tx, targets []any, plain, withItem string, f *store.Fence, now int64) (found bool, item store.ReturnedColumns, err error) {
 	query, into := form(f, plain, withItem, targets, &item)
 	found, err = store.Row(ctx, tx, into, query, f.ItemID, f.Namespace, f.WorkerID, int64(f.Attempt), now)
 	return found, item, err

@@ -23,7 +23,8 @@ type held struct {
 	failures, leaseSeconds, expiresAt int64
 	progress                          *int64
 	stage                             *string
-	stopped, keyID, item              store.Text
+	stopped, keyID                    store.Text
+	item                              store.ReturnedColumns
 }
 
 // look reads the lease a fence names; false = refused.
