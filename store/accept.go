@@ -11,19 +11,20 @@ import (
 
 var acceptSQL = Texts(sqlFiles, "accept.sql")
 
-// LockedItem is a lease that a transaction has locked: no other one moves the item until
-// it ends.
+// LockedItem is a lease whose row a transaction has locked. No other transaction moves the
+// item until this one ends.
 type LockedItem struct {
 	Fence
-	By            Actor // of what is done under it
+	By            Actor // the actor of the changes made under the lease
 	TaskID, State string
 	Failures      int
 	Now           int64
 	Left          StateRow // the item's row once it has left its lease
 }
 
-// LockFenced takes the lease that a fence names; false when it is not the item's
-// current one by the database's clock, read after the row is locked.
+// LockFenced locks the lease that a fence names. It returns false when the lease is not
+// the item's current one. It compares the end of the lease with the database's clock,
+// which it reads after the row is locked.
 func LockFenced(ctx context.Context, tx Tx, f Fence) (LockedItem, bool, error) {
 	g := LockedItem{Fence: f, By: Actor{Type: pawl.ActorWorker, ID: f.WorkerID}}
 	var until int64
@@ -35,12 +36,12 @@ func LockFenced(ctx context.Context, tx Tx, f Fence) (LockedItem, bool, error) {
 	return g, until > g.Now, err
 }
 
-// event is about the locked item.
+// event returns an event about the locked item.
 func (g *LockedItem) event(name string) Event {
 	return Event{Namespace: g.Namespace, TaskID: g.TaskID, ItemID: Text(g.ItemID), Attempt: g.Attempt, Event: name, Actor: g.By}
 }
 
-// start leaves the first sign of life.
+// start records the first sign of life: a leased item becomes in_progress.
 func (g *LockedItem) start(ctx context.Context, tx Tx) error {
 	if g.State != "leased" {
 		return nil
@@ -54,28 +55,29 @@ func (g *LockedItem) start(ctx context.Context, tx Tx) error {
 	return Record(ctx, tx, g.Now, []Event{e})
 }
 
-// Complain keeps why a submission was refused as the item's error. Nothing else
-// changes, and no event is left.
+// Complain stores why a submission was refused as the item's error. It changes nothing
+// else and leaves no event.
 func (g *LockedItem) Complain(ctx context.Context, tx Tx, failure string) error {
 	_, err := tx.Exec(ctx, acceptSQL["complain"], g.ItemID, failure)
 	return err
 }
 
-// Submission is a result that fits.
+// Submission is a result that matches its schema.
 type Submission struct {
 	Result    string
-	Assembled Text     // put together from parts: the result too
-	Parts     []string // the ids of all live parts it was made from, in order; nil = it was handed in whole
+	Assembled Text     // set when the result was assembled from parts; Result has the same value
+	Parts     []string // the ids of all live parts it was assembled from, in order; nil = not assembled
 	Data      Text     // of the event: evidence and notes
 }
 
-// ErrPartsChanged says that parts came or went after a result was made of them.
+// ErrPartsChanged says that parts were added or replaced after a result was assembled from
+// them.
 var ErrPartsChanged = errors.New("the parts changed while they were put together")
 
-// Submit moves the locked item to submitted, and its task when it was the
-// last one at work; settled says so.
+// Submit moves the locked item to submitted. When it was the last item with work left, its
+// task moves too, and settled is true.
 func (g *LockedItem) Submit(ctx context.Context, tx Tx, s Submission) (settled bool, err error) {
-	if s.Parts != nil { // the lease is held still, and with it the parts
+	if s.Parts != nil { // the lock on the lease keeps the parts from changing
 		live, err := Strings(ctx, tx, acceptSQL["live parts"], g.ItemID)
 		if err == nil && !slices.Equal(live, s.Parts) {
 			err = ErrPartsChanged
@@ -113,7 +115,7 @@ func (g *LockedItem) Submit(ctx context.Context, tx Tx, s Submission) (settled b
 	return out.Changed, err
 }
 
-// Part is a piece to put.
+// Part is a part to store.
 type Part struct {
 	ID, Key                 string
 	Seq                     *int
@@ -124,9 +126,9 @@ type Part struct {
 	MaxParts                int
 }
 
-// PutPart makes the part the live one of its key and seq. The same payload with
-// the same status again is answered with what is there, and changes nothing; a
-// rejected part does not take the place of one that is validated.
+// PutPart makes the part the live one of its key and seq. When the live part has the same
+// payload and status, PutPart returns that part and changes nothing. A rejected part does
+// not replace a validated one.
 func (g *LockedItem) PutPart(ctx context.Context, tx Tx, p Part) (pawl.ItemPart, error) {
 	if err := g.start(ctx, tx); err != nil {
 		return pawl.ItemPart{}, err
@@ -181,7 +183,7 @@ func (g *LockedItem) PutPart(ctx context.Context, tx Tx, p Part) (pawl.ItemPart,
 	return out, Record(ctx, tx, g.Now, []Event{e})
 }
 
-// LiveParts are the parts of an item that hold, all of them, oldest first.
+// LiveParts returns all live parts of an item, oldest first.
 func LiveParts(ctx context.Context, tx Tx, namespace, itemID string) (out []pawl.ItemPart, err error) {
 	l := pawl.List[pawl.ItemPart]{}
 	for more := true; more && err == nil; more = l.Next != "" {
@@ -196,7 +198,8 @@ func ListParts(ctx context.Context, tx Tx, namespace string, q pawl.PartFilter) 
 	return ListPartsIn(ctx, tx, NewPageRoom(), namespace, q)
 }
 
-// ListPartsIn is ListParts in the room of a page that has other lists too.
+// ListPartsIn is ListParts for a page that contains other lists too. r is the room left on
+// that page.
 func ListPartsIn(ctx context.Context, tx Tx, r *PageRoom, namespace string, q pawl.PartFilter) (pawl.List[pawl.ItemPart], error) {
 	return PagesIn(r, q.Page, sizeOfPart, func(p pawl.ItemPart) string { return p.ID }, func(p pawl.Page) (pawl.List[pawl.ItemPart], error) {
 		q.Page = p
@@ -204,7 +207,7 @@ func ListPartsIn(ctx context.Context, tx Tx, r *PageRoom, namespace string, q pa
 	})
 }
 
-// sizeOfPart is at least the size of its JSON.
+// sizeOfPart is an upper bound for the size of the part's JSON.
 func sizeOfPart(p *pawl.ItemPart) (int, error) {
 	n := 512 + len(p.Payload) + len(p.Evidence) + len(p.Notes) + len(p.Key) + len(p.WorkerID)
 	for _, f := range p.Errors {
@@ -254,8 +257,8 @@ func listParts(ctx context.Context, tx Tx, namespace string, q pawl.PartFilter) 
 	return paged(out, q.Limit, func(p pawl.ItemPart) string { return p.ID }), rows.Err()
 }
 
-// EndPlan ends the locked plan item, which n items of its task replace;
-// false when the task is not being planned.
+// EndPlan ends the locked plan item, which n items of its task replace. It returns false
+// when the task is not being planned.
 func (g *LockedItem) EndPlan(ctx context.Context, tx Tx, n int) (bool, error) {
 	result, _ := json.Marshal(map[string]int{"items": n}) // the items themselves are the result
 	if ended, err := g.EndAside(ctx, tx, string(result)); err != nil || !ended {

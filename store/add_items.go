@@ -10,16 +10,16 @@ import (
 
 var addItemsSQL = Texts(sqlFiles, "add_items.sql")
 
-// NewPositions is what new items of a task take from it.
+// NewPositions is what new items take from their task.
 type NewPositions struct {
 	Type        string
 	TypeVersion int
 	Priority    int
-	Position    int // of the first of them
+	Position    int // of the first new item
 }
 
-// LockRoom locks an open task that items are to be added to; a task of one becomes
-// a task of many. A task that is not open is a conflict.
+// LockRoom locks an open task that items are to be added to. A task of one item becomes a
+// task of many. A task that is not open is a conflict.
 func LockRoom(ctx context.Context, tx Tx, now int64, namespace, taskID string) (NewPositions, error) {
 	var r NewPositions
 	var solo int
@@ -42,8 +42,9 @@ func LockRoom(ctx context.Context, tx Tx, now int64, namespace, taskID string) (
 	return r, err
 }
 
-// NextPositions takes positions for n more items in a locked task, if it is open
-// still, and says the first. It locks the task's counters: lock items before.
+// NextPositions reserves positions for n more items in a locked task that is still open,
+// and returns the first one. It locks the task's counters, so items must be locked before
+// it.
 func NextPositions(ctx context.Context, tx Tx, namespace, taskID string, n int) (first int, err error) {
 	open, err := Row(ctx, tx, []any{&first}, addItemsSQL["take positions"], taskID, n)
 	if err == nil && !open {
@@ -52,16 +53,17 @@ func NextPositions(ctx context.Context, tx Tx, namespace, taskID string, n int) 
 	return first, err
 }
 
-// TakePositions takes positions ahead of the transaction that adds the items, so
-// that many may add to one task at once: what is not used is left out. False when
-// the task is not an open one of many.
+// TakePositions reserves positions before the transaction that adds the items. Many calls
+// can therefore add to one task at the same time. Positions that are not used stay gaps.
+// ok is false when the task is not an open task of many items.
 func TakePositions(ctx context.Context, tx Tx, namespace, taskID string, n int) (r NewPositions, ok bool, err error) {
 	ok, err = Row(ctx, tx, []any{&r.Type, &r.TypeVersion, &r.Priority, &r.Position}, addItemsSQL["take positions of many"], taskID, n, namespace)
 	return r, ok, err
 }
 
-// Grow counts n more items of a task, if it is open still, and says how many it
-// has and how many of them are open. It locks the task: do it last.
+// Grow adds n to the number of items of a task that is still open. It returns how many
+// items the task has and how many of them are open. It locks the task, so it must come
+// last.
 func Grow(ctx context.Context, tx Tx, now int64, namespace, taskID string, n int) (items, open int, err error) {
 	grown, err := Row(ctx, tx, []any{&items, &open}, addItemsSQL["grow"], taskID, n, now)
 	if err == nil && !grown {
@@ -79,8 +81,8 @@ func takesNoMore(ctx context.Context, tx Tx, namespace, taskID string) error {
 		Message: "the task takes no more items: it is " + state}
 }
 
-// manyFromSolo gives a task of one item its counters; false when its item is
-// out of work.
+// manyFromSolo gives a task of one item its counters. It returns false when the item has
+// no work left.
 func manyFromSolo(ctx context.Context, tx Tx, now int64, namespace, taskID string) (bool, error) {
 	itemID := "itm_" + taskID[len("tsk_"):]
 	zero := 0
@@ -113,8 +115,9 @@ func KeysOfTask(ctx context.Context, tx Tx, taskID string) (map[string]string, e
 	return out, rows.Err()
 }
 
-// DependencyAdded marks the items that new ones need, so that their end is noticed. The answer
-// has those that have not completed yet, and says which of them have failed.
+// DependencyAdded marks the items that new items depend on, so that their end is noticed.
+// The answer has the items that have not completed yet, and says which of them have
+// failed.
 func DependencyAdded(ctx context.Context, tx Tx, needs []string) (failed map[string]bool, err error) {
 	one := 1
 	held, err := Amend(ctx, tx, needs, aliveStates, Amendment{Feeds: &one})
@@ -140,8 +143,8 @@ func DependencyAdded(ctx context.Context, tx Tx, needs []string) (failed map[str
 	return failed, nil
 }
 
-// DependencyBroken says of new items that something they wait for has failed: the next
-// follow-up gives them up.
+// DependencyBroken records for new items that a dependency has failed. The next follow-up
+// gives these items up.
 func DependencyBroken(ctx context.Context, tx Tx, itemIDs []string) error {
 	if len(itemIDs) == 0 {
 		return nil
@@ -150,7 +153,7 @@ func DependencyBroken(ctx context.Context, tx Tx, itemIDs []string) error {
 	return err
 }
 
-// TaskCheckpoint is a checkpoint of a task itself.
+// TaskCheckpoint is a checkpoint of the task itself.
 type TaskCheckpoint struct {
 	Namespace, TaskID, ID, Type string
 	Name, ArgsHash              Text
@@ -159,8 +162,8 @@ type TaskCheckpoint struct {
 	Actor                       Actor
 }
 
-// SaveTaskCheckpoint appends a checkpoint without a lease and returns its
-// number. Manual and approval ones leave an event.
+// SaveTaskCheckpoint appends a checkpoint without a lease and returns its number. A manual
+// or approval checkpoint leaves an event.
 func SaveTaskCheckpoint(ctx context.Context, tx Tx, now int64, c TaskCheckpoint) (int64, error) {
 	var seq int64
 	if _, err := Row(ctx, tx, []any{&seq}, addItemsSQL["next number"], c.TaskID, c.Namespace, now); err != nil {

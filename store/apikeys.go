@@ -15,7 +15,7 @@ type APIKeyRow struct {
 	SecretHash string
 }
 
-// CreateAPIKey enters a key.
+// CreateAPIKey inserts a key.
 func CreateAPIKey(ctx context.Context, tx Tx, k APIKeyRow) error {
 	var expires *int64
 	if k.ExpiresAt != nil {
@@ -45,18 +45,19 @@ func GetAPIKey(ctx context.Context, tx Tx, id string) (APIKeyRow, bool, error) {
 	return rows[0], true, nil
 }
 
-// RevokeAPIKey revokes a key, if it is not yet; false when there is none.
+// RevokeAPIKey revokes a key unless it is revoked already. It returns false when there is
+// no such key.
 func RevokeAPIKey(ctx context.Context, tx Tx, id string, now int64) (bool, error) {
 	n, err := tx.Exec(ctx, apiKeySQL["revoke api key"], id, now)
 	return n == 1, err
 }
 
-// RevokedOf says which of some keys are revoked.
+// RevokedOf returns those of the given keys that are revoked.
 func RevokedOf(ctx context.Context, tx Tx, ids []string) ([]string, error) {
 	return Strings(ctx, tx, apiKeySQL["revoked of"], List(ids))
 }
 
-// UseAPIKeys notes that keys were used now, and their refusals.
+// UseAPIKeys records the time of the last use of keys, and their refusals.
 func UseAPIKeys(ctx context.Context, tx Tx, uses []pawl.APIKeyUse, now int64) error {
 	rows := make([][]any, len(uses))
 	for i, u := range uses {
@@ -71,8 +72,8 @@ type Attempt struct {
 	N      int
 }
 
-// KeysOfLeases reads which API keys the leases of items were claimed with; those
-// claimed without are left out.
+// KeysOfLeases returns the API keys that the leases of items were claimed with. A lease
+// that was claimed without a key is not in the answer.
 func KeysOfLeases(ctx context.Context, tx Tx, items []string) (map[Attempt]string, error) {
 	rows, err := tx.Query(ctx, apiKeySQL["keys of leases"], List(items))
 	if err != nil {

@@ -14,20 +14,21 @@ import (
 
 var archiveSQL = Texts(sqlFiles, "archive.sql")
 
-// taskTables is all that hangs on a task whose items are out of work, in the order in which it can be
-// put back.
+// taskTables are the tables with rows of a task whose items have no work left. The order
+// is the one in which the rows can be inserted again.
 var taskTables = []string{"tasks", "task_live", "work_items", "item_deps", "rests", "ends", "work_item_parts", "checkpoints", "task_events",
 	"task_results", "provenances", "messages", "message_chunks", "seals"}
 
-// columns of a hanging table, as its text selects them.
+// columns returns the columns of a table of taskTables, in the order in which its
+// statement selects them.
 func columns(table string) []string {
 	_, list, _ := strings.Cut(expandColumns(archiveSQL["rows "+table]), "SELECT ")
 	list, _, _ = strings.Cut(list, "\nFROM")
 	return strings.Split(list, ", ")
 }
 
-// ReadTask reads all that hangs on a task, one JSON object a row, its table first.
-// A task with items that still have work left is a conflict.
+// ReadTask reads all rows of a task, one JSON object for each row; the first member is its
+// table. A task with items that still have work left is a conflict.
 func ReadTask(ctx context.Context, tx Tx, taskID string, line func([]byte) error) error {
 	rows := map[string]int{}
 	for _, table := range taskTables {
@@ -90,7 +91,7 @@ func encodeRow(table string, names []string, values []any) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Restorer puts an archived task back, line by line, within one transaction.
+// Restorer restores an archived task, line by line, in one transaction.
 type Restorer struct {
 	TaskID, Namespace string
 	table             string
@@ -99,11 +100,11 @@ type Restorer struct {
 	seen              bool
 }
 
-// addedColumns are the values of columns that archives of older programs do not have,
-// where they are neither NULL nor in a list of columns.
+// addedColumns has the values of columns that archives of older programs do not have. It
+// lists only columns that are not NULL then and are in no list of columns.
 var addedColumns = map[string]any{"ignores_failures": 0}
 
-// absent is the value of a column that an archive of an older program does not have.
+// absent returns the value of a column that an archive of an older program does not have.
 func absent(name string) any {
 	for _, list := range []string{"carried", "new_task"} {
 		for _, c := range columnLists[list] {
@@ -115,7 +116,7 @@ func absent(name string) any {
 	return addedColumns[name]
 }
 
-// Line takes the next line of an archive.
+// Line reads the next line of an archive.
 func (r *Restorer) Line(ctx context.Context, tx Tx, line []byte) error {
 	dec := json.NewDecoder(bytes.NewReader(line))
 	dec.UseNumber()
@@ -138,7 +139,7 @@ func (r *Restorer) Line(ctx context.Context, tx Tx, line []byte) error {
 			return damaged(r.TaskID, fmt.Errorf("it is the archive of %v", row["id"]))
 		}
 		r.seen = true
-		err := gated(ctx, tx, "restore", func() error { // the seal of an earlier deletion is in the place of the chain's
+		err := gated(ctx, tx, "restore", func() error { // the seal of an earlier deletion has the key of the chain's seal
 			_, err := tx.Exec(ctx, archiveSQL["remove seals"], r.TaskID, 1)
 			return err
 		})
@@ -166,14 +167,15 @@ func (r *Restorer) Line(ctx context.Context, tx Tx, line []byte) error {
 		}
 		delete(row, name)
 	}
-	if len(row) > 0 { // written by a newer program: leaving it out would not bring the task back as it was
+	if len(row) > 0 { // written by a newer program: without these columns the task would not be restored as it was
 		return damaged(r.TaskID, fmt.Errorf("table %s has columns this program does not know", table))
 	}
 	r.rows = append(r.rows, values)
 	return nil
 }
 
-// keepDedupe leaves the input hash to the task that holds it by now.
+// keepDedupe removes the task's claim to its input hash when another task has the hash by
+// now.
 func keepDedupe(ctx context.Context, tx Tx, task map[string]any) error {
 	if task["input_hash"] == nil || task["dedupes"] != json.Number("1") {
 		return nil
@@ -188,7 +190,7 @@ func keepDedupe(ctx context.Context, tx Tx, task map[string]any) error {
 	return nil
 }
 
-// Flush writes the lines taken so far.
+// Flush inserts the rows read so far.
 func (r *Restorer) Flush(ctx context.Context, tx Tx) error {
 	if len(r.rows) == 0 {
 		return nil
@@ -203,7 +205,7 @@ func (r *Restorer) Flush(ctx context.Context, tx Tx) error {
 	return tx.ExecEach(ctx, text, rows)
 }
 
-// Done writes what is left and marks the archive.
+// Done inserts the remaining rows and marks the archive as restored.
 func (r *Restorer) Done(ctx context.Context, tx Tx) error {
 	if err := r.Flush(ctx, tx); err != nil {
 		return err
@@ -226,15 +228,16 @@ func damaged(taskID string, err error) error {
 	return &pawl.Error{Code: pawl.CodeInternal, Op: "restore", Message: "the archive of " + taskID + " cannot be read", Err: err}
 }
 
-// NamespaceOfTask says whose a task is; "" when there is none.
+// NamespaceOfTask returns the namespace of a task, or "" when there is no such task.
 func NamespaceOfTask(ctx context.Context, tx Tx, taskID string) (string, error) {
 	var ns string
 	_, err := Row(ctx, tx, []any{&ns}, archiveSQL["namespace of task"], taskID)
 	return ns, err
 }
 
-// LockTaskLast locks an ended task's rows, which every move of it takes or changes,
-// until the transaction ends; false when it is not there.
+// LockTaskLast locks the rows of an ended task until the transaction ends. Every move of
+// the task locks or changes one of these rows. It returns false when the task does not
+// exist.
 func LockTaskLast(ctx context.Context, tx Tx, taskID string) (bool, error) {
 	for _, step := range []string{"lock task", "lock task_live", "lock rests"} {
 		found, err := Strings(ctx, tx, archiveSQL[step], taskID)
@@ -245,24 +248,26 @@ func LockTaskLast(ctx context.Context, tx Tx, taskID string) (bool, error) {
 	return true, nil
 }
 
-// NewestEvent is the id of a task's newest event, 0 when it has none.
+// NewestEvent returns the id of a task's newest event, or 0 when it has none.
 func NewestEvent(ctx context.Context, tx Tx, taskID string) (int64, error) {
 	var id int64
 	_, err := Row(ctx, tx, []any{&id}, archiveSQL["newest event"], taskID)
 	return id, err
 }
 
-// removal is the order in which a task is removed: what leads to other rows
-// goes after them, the record and the task itself last.
+// removal is the order in which the rows of a task are removed. Rows that lead to other
+// rows are removed after them; the events and the task itself come last.
 var removal = []string{"unlink keys of task", "unlink keys of items", "remove message_chunks", "remove messages", "remove provenances",
 	"remove ready", "remove scheduled", "remove waiting", "remove leases", "remove rests", "remove ends", "remove item_deps",
 	"remove work_item_parts", "remove work_items", "remove checkpoints", "remove task_results", "remove task_events", "remove seals", "remove task_live", "remove tasks"}
 
-// DeleteTask removes up to batch rows of a task; done says that nothing is left.
-// Idempotency keys stay, their links NULL. What by says of the deletion stays as an
-// event `deleted`, which has a seal of its own. Nil: retention removes the task. If
-// it is too large for one batch, it has an event `deleted` until the last batch, so
-// that a deletion that was interrupted is resumed.
+// DeleteTask removes up to batch rows of a task. done says that nothing is left.
+// Idempotency keys stay; their links become NULL.
+//
+// When by is set, an event `deleted` with the contents of by stays and gets a seal of its
+// own. When by is nil, retention removes the task. If the task is too large for one batch,
+// it then has an event `deleted` until the last batch, so that an interrupted deletion is
+// resumed.
 func DeleteTask(ctx context.Context, tx Tx, namespace, taskID string, by *Deletion, batch int) (done bool, err error) {
 	ns, err := NamespaceOfTask(ctx, tx, taskID)
 	if err != nil || ns != namespace {
@@ -308,38 +313,39 @@ func DeleteTask(ctx context.Context, tx Tx, namespace, taskID string, by *Deleti
 	return false, Record(ctx, tx, now, []Event{{Namespace: namespace, TaskID: taskID, Event: "deleted", Actor: Actor{Type: pawl.ActorSystem}}})
 }
 
-// Archived is a row of archives with the archive itself where the table keeps it.
+// Archived is a row of archives. Body is the archive itself if the table holds it.
 type Archived struct {
 	pawl.Archive
 	Body []byte
 }
 
-// KeepArchive notes an archive, in the place of an older one of the same task.
+// KeepArchive stores the row of an archive. It replaces the row of an older archive of the
+// same task.
 func KeepArchive(ctx context.Context, tx Tx, namespace string, a Archived) error {
 	_, err := tx.Exec(ctx, archiveSQL["keep archive"], a.TaskID, namespace, Text(a.Path), a.Body, a.Bytes, a.SHA256, a.CreatedAt.UnixMicro())
 	return err
 }
 
-// ArchivePath is the file of a task's archive; "" when there is none.
+// ArchivePath returns the file of a task's archive, or "" when there is none.
 func ArchivePath(ctx context.Context, tx Tx, taskID string) (string, error) {
 	var path Text
 	_, err := Row(ctx, tx, []any{&path}, archiveSQL["path of archive"], taskID)
 	return string(path), err
 }
 
-// RestoredBy lists up to limit tasks that were brought back by a time, have not
-// been archived again and are in one of some states, or gone.
+// RestoredBy lists up to limit tasks that were restored by the given time, have not been
+// archived again, and are in one of the states or no longer exist.
 func RestoredBy(ctx context.Context, tx Tx, by int64, states []string, limit int) ([]string, error) {
 	return Strings(ctx, tx, archiveSQL["restored by"], by, List(states), limit)
 }
 
-// RestingSince picks those of some tasks that are in a state and have no event
-// after a time.
+// RestingSince returns those of the given tasks that are in the state and have no event
+// after the given time.
 func RestingSince(ctx context.Context, tx Tx, taskIDs []string, state string, by int64) ([]string, error) {
 	return Strings(ctx, tx, archiveSQL["resting since"], List(taskIDs), state, by)
 }
 
-// ForgetRestored takes a task off RestoredBy's list: it is gone.
+// ForgetRestored removes a task that no longer exists from the list that RestoredBy reads.
 func ForgetRestored(ctx context.Context, tx Tx, taskID string) error {
 	_, err := tx.Exec(ctx, archiveSQL["forget restored"], taskID)
 	return err
@@ -355,8 +361,8 @@ func GetArchive(ctx context.Context, tx Tx, namespace, taskID string) (Archived,
 	return a, err
 }
 
-// ListArchives reads up to limit archives of a namespace, newest task first,
-// from before a task id on ("" = the newest).
+// ListArchives reads up to limit archives of a namespace, newest task first. It starts
+// behind the task id before; "" starts at the newest.
 func ListArchives(ctx context.Context, tx Tx, namespace, before string, limit int) ([]pawl.Archive, error) {
 	if before == "" {
 		before = EndOfTime

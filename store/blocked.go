@@ -13,15 +13,16 @@ import (
 
 var blockedSQL = Texts(sqlFiles, "blocked.sql")
 
-// WorkerLive is how long a worker counts as live after it was last seen: workers
-// register again every 30 s, and a claim waits for at most 60.
+// WorkerLive is how long a worker counts as live after it was last seen. Workers register
+// again every 30 s, and a claim waits for at most 60 s.
 const WorkerLive = 2 * time.Minute
 
-// typesSampled is how many items at each end of a task are asked for their type.
+// typesSampled is how many items at each end of a task are read for their type.
 const typesSampled = 100
 
-// liveTypes are the lists of types that the live workers of a namespace take;
-// a list that is nil is of workers that never registered: they may take any.
+// liveTypes has one list of types for each live worker of a namespace: the types that it
+// takes. A nil list belongs to a worker that never registered; such a worker may take any
+// type.
 type liveTypes [][]string
 
 func readLive(ctx context.Context, tx Tx, namespace string, now int64) (liveTypes, error) {
@@ -41,7 +42,8 @@ func readLive(ctx context.Context, tx Tx, namespace string, now int64) (liveType
 	return live, rows.Err()
 }
 
-// typesOf is the list of types of a worker's row; nil = it never registered.
+// typesOf returns the list of types in a worker's row, or nil when the worker never
+// registered.
 func typesOf(column Text) (types []string) {
 	if column != "" {
 		_ = json.Unmarshal([]byte(column), &types) // written by us
@@ -49,8 +51,8 @@ func typesOf(column Text) (types []string) {
 	return types
 }
 
-// take says whether some live worker takes a type. Plan and apply items are
-// claimed by name only.
+// take says whether a live worker takes the type. Plan and apply items are claimed only by
+// workers that name their type.
 func (l liveTypes) take(typ string) bool {
 	aside := strings.HasSuffix(typ, pawl.PlanSuffix) || strings.HasSuffix(typ, pawl.ApplySuffix)
 	return slices.ContainsFunc(l, func(types []string) bool {
@@ -63,7 +65,7 @@ func noWorker(types []string) *pawl.Blocked {
 	return &pawl.Blocked{Reason: pawl.BlockedByNoWorker, Detail: "no live worker takes " + strings.Join(types, ", ")}
 }
 
-// BlockItems says of each item what it waits for, as things are at now.
+// BlockItems sets for each item what it waits for at the time now.
 func BlockItems(ctx context.Context, tx Tx, namespace string, items []pawl.Item, now int64) error {
 	var parked []string
 	queued := false
@@ -95,7 +97,7 @@ func BlockItems(ctx context.Context, tx Tx, namespace string, items []pawl.Item,
 	return nil
 }
 
-// parkedReasons says of scheduled and waiting items what for.
+// parkedReasons returns for each of the scheduled and waiting items what it waits for.
 func parkedReasons(ctx context.Context, tx Tx, ids []string) (map[string]*pawl.Blocked, error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -119,8 +121,8 @@ func parkedReasons(ctx context.Context, tx Tx, ids []string) (map[string]*pawl.B
 	return out, rows.Err()
 }
 
-// parkedReason says what a scheduled or waiting item waits for; first and firstKey are
-// the first of those that it runs after.
+// parkedReason returns what a scheduled or waiting item waits for. first and firstKey name
+// the first of its dependencies.
 func parkedReason(until *int64, signal, key, first, firstKey, left Text, needs, failures int) *pawl.Blocked {
 	b := &pawl.Blocked{Reason: pawl.BlockedByTime, Until: stampOf(until)}
 	switch {
@@ -147,15 +149,16 @@ func parkedReason(until *int64, signal, key, first, firstKey, left Text, needs, 
 	return b
 }
 
-// taskPlaces has the states of a task's items that no worker holds.
+// taskPlaces counts the items of a task that are scheduled, waiting or leased.
 type taskPlaces struct {
 	pawl.Pending
 	leased             int64
-	scheduled, waiting string // the item that says for what
+	scheduled, waiting string // the item that says what the task waits for
 }
 
-// BlockTasks says of each task what it waits for, and counts its items that
-// no worker holds. What it reads does not grow with the tasks' items.
+// BlockTasks sets for each task what it waits for, and counts its items that no worker
+// holds. The amount of data that it reads does not depend on the number of items of the
+// tasks.
 func BlockTasks(ctx context.Context, tx Tx, namespace string, tasks []pawl.Task, now int64) error {
 	var ids []string
 	for i := range tasks {
@@ -199,8 +202,8 @@ func BlockTasks(ctx context.Context, tx Tx, namespace string, tasks []pawl.Task,
 	return nil
 }
 
-// countPending counts the items of tasks that no worker holds. It names the tasks
-// that may need a worker, and the items that say what the other tasks wait for.
+// countPending counts the items of tasks that no worker holds. queued has the tasks that
+// may need a worker. parked has the items that say what the other tasks wait for.
 func countPending(tasks []pawl.Task, at map[string]*taskPlaces) (queued, parked []string) {
 	for i := range tasks {
 		t := &tasks[i]
@@ -212,7 +215,7 @@ func countPending(tasks []pawl.Task, at map[string]*taskPlaces) (queued, parked 
 			p = &taskPlaces{}
 			at[t.ID] = p
 		}
-		if t.State != pawl.TaskApproved { // whose item, if any, is aside
+		if t.State != pawl.TaskApproved { // the apply item of an approved task, if any, is not counted
 			open := max(int64(t.ItemsOpen), 1) // the plan's item is not counted
 			p.Queued = max(open-p.leased-p.Scheduled-p.Waiting, 0)
 			pending := p.Pending
@@ -229,7 +232,7 @@ func countPending(tasks []pawl.Task, at map[string]*taskPlaces) (queued, parked 
 	return queued, parked
 }
 
-// unfinished says that a task may have items that a worker can claim, now or later.
+// unfinished says whether a task may have items that a worker can claim, now or later.
 func unfinished(t *pawl.Task) bool {
 	return slices.Contains([]pawl.TaskState{pawl.TaskQueued, pawl.TaskCheckedOut, pawl.TaskInProgress, pawl.TaskApproved}, t.State)
 }
@@ -264,9 +267,9 @@ func placesOf(ctx context.Context, tx Tx, ids []string) (map[string]*taskPlaces,
 	return out, rows.Err()
 }
 
-// withoutWorker says which of some tasks have queued items, none of which a live
-// worker takes. Of a task of many items, the first and the last hundred are
-// asked for their type; where none of these is queued, it is the task's.
+// withoutWorker returns the tasks that have queued items of types that no live worker
+// takes. Of a task of many items, only the first and the last hundred are read for their
+// type. When none of these is queued, the task's own type counts.
 func withoutWorker(ctx context.Context, tx Tx, namespace string, tasks []pawl.Task, ids []string, now int64) (map[string]*pawl.Blocked, error) {
 	if len(ids) == 0 {
 		return nil, nil

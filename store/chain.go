@@ -9,14 +9,14 @@ import (
 
 var chainSQL = Texts(sqlFiles, "chain.sql")
 
-// Link is one link of a task's chain: SHA-256 over the link before it, zeros
-// before the first, and the event in canonical form.
+// Link is one link of a task's hash chain. It is the SHA-256 of the link before it (zeros
+// before the first) and the event in canonical form.
 type Link [sha256.Size]byte
 
-// linkText is how long a link is as text.
+// linkText is the length of a link as text.
 const linkText = 43
 
-// String is the link as 43 characters of base64.
+// String returns the link as 43 characters of base64.
 func (l Link) String() string { return base64.RawStdEncoding.EncodeToString(l[:]) }
 
 func readLink(text string) (l Link, ok bool) {
@@ -24,8 +24,8 @@ func readLink(text string) (l Link, ok bool) {
 	return l, err == nil && n == len(l)
 }
 
-// record is an event as its chain has it: every column of its row, in the order
-// of the canonical form, and the provenance that was written with it.
+// record is an event in the form that the chain hashes: every column of its row, in the
+// order of the canonical form, and the provenance that was written with it.
 type record struct {
 	id              int64
 	namespace, task string
@@ -36,14 +36,14 @@ type record struct {
 	provenances     []provenanceRow
 }
 
-// provenanceRow is a row of provenances that vouches for an event.
+// provenanceRow is a row of provenances that belongs to an event.
 type provenanceRow struct {
 	id      string
 	texts   [10]Text // item_id … extra, without attempt
 	attempt *int
 }
 
-// link is the link behind another one.
+// link returns the link that follows before.
 func (r *record) link(before Link, buf *[]byte) Link {
 	b := append((*buf)[:0], before[:]...)
 	b = r.canonical(b)
@@ -51,8 +51,8 @@ func (r *record) link(before Link, buf *[]byte) Link {
 	return sha256.Sum256(b)
 }
 
-// canonical writes each field as its length in bytes, a colon, its bytes and a
-// line feed; one that is absent has length 0. The order is that of the columns.
+// canonical appends each field as its length in bytes, a colon, its bytes and a line feed.
+// An absent field has length 0. The order is that of the columns.
 func (r *record) canonical(b []byte) []byte {
 	b = field(b, "evt_"+strconv.FormatInt(r.id, 10))
 	b = field(b, r.namespace)
@@ -63,7 +63,7 @@ func (r *record) canonical(b []byte) []byte {
 		b = field(b, string(t))
 	}
 	b = field(b, strconv.FormatInt(r.created, 10))
-	if r.key != "" { // events of before keys were recorded keep their links
+	if r.key != "" { // events from before keys were recorded keep their links
 		b = field(b, string(r.key))
 	}
 	for _, v := range r.provenances {
@@ -91,7 +91,8 @@ func number(b []byte, n *int) []byte {
 	return field(b, strconv.Itoa(*n))
 }
 
-// records reads events by their numbers, of one task or, with "", of any.
+// records reads events by their numbers. They are events of the given task, or of any task
+// when task is "".
 func records(ctx context.Context, tx Tx, task string, ids []int64) (map[int64]*record, error) {
 	out := make(map[int64]*record, len(ids))
 	for _, id := range ids {

@@ -10,17 +10,17 @@ import (
 
 var checkSQL = Texts(sqlFiles, "check.sql")
 
-// Breach is one thing found that a rule forbids.
+// Breach is one violation of a rule.
 type Breach struct {
 	Rule    string `json:"rule"`
-	Subject string `json:"subject"` // what is concerned, an id where there is one
+	Subject string `json:"subject"` // what violates the rule: an id where there is one
 	Found   string `json:"found"`
-	Mend    string `json:"mend"` // what to do about it
+	Mend    string `json:"mend"` // how to repair it
 	task    Text
 }
 
-// Rule is a rule that always holds. Its search is the text of check.sql with its
-// name.
+// Rule is an invariant. The statement that searches for violations is the text of its name
+// in check.sql.
 type Rule struct {
 	Name string
 	Says string
@@ -55,13 +55,13 @@ var Rules = []Rule{
 	{"gate", "nothing may be deleted from the record", "delete the rows of retention_gate"},
 }
 
-// pageItems is how many items one look at a page of tasks takes in, at least.
+// pageItems is the least number of items that one page of tasks covers.
 const pageItems = 20_000
 
-// Check searches for breaches of every rule and hands them to report, as they
-// are found. A rule's search is one statement over at most some 20,000 items and
-// the rest of their last task, each in a snapshot of its own: it can run beside
-// everything else. A task whose deletion is under way is passed over.
+// Check searches for violations of every rule and passes them to report as they are found.
+// Each search is one statement in its own snapshot. It covers about 20,000 items and the
+// rest of the last task among them, so Check can run beside all other work. A task whose
+// deletion has begun is skipped.
 func Check(ctx context.Context, db DB, report func(Breach)) error {
 	damaged := false
 	for _, r := range Rules {
@@ -71,7 +71,7 @@ func Check(ctx context.Context, db DB, report func(Breach)) error {
 		if err := r.search(ctx, db, func(b Breach) { damaged = damaged || r.Name == "file"; report(b) }); err != nil {
 			return err
 		}
-		if damaged { // what else it holds cannot be trusted, nor all of it read
+		if damaged { // the other contents of a damaged file are not reliable, and some cannot be read
 			return nil
 		}
 	}
@@ -116,7 +116,7 @@ func (r Rule) search(ctx context.Context, db DB, report func(Breach), page ...an
 		}
 		return nil
 	})
-	if r.Name == "file" && errors.Is(err, pawl.ErrInternal) { // too damaged even to say where
+	if r.Name == "file" && errors.Is(err, pawl.ErrInternal) { // the file is so damaged that the check itself fails
 		report(Breach{Rule: r.Name, Subject: "the file", Found: err.Error(), Mend: r.Mend})
 		return nil
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// EncodeChunks writes the chunks of one append as they are kept: a JSON list.
-// Nearly all are plain words, and there are many of them: those are written, and
-// read, without encoding/json, at a tenth of its cost.
+// EncodeChunks encodes the chunks of one append as they are stored: a JSON list. Nearly
+// all chunks are plain text, and there are many. Those are written and read without
+// encoding/json, at a tenth of its cost.
 func EncodeChunks(chunks []pawl.Chunk) (string, error) {
 	if slices.ContainsFunc(chunks, func(c pawl.Chunk) bool { return !plain(&c) }) {
 		var b bytes.Buffer
@@ -32,7 +32,7 @@ func EncodeChunks(chunks []pawl.Chunk) (string, error) {
 	return b.String(), nil
 }
 
-// What stands between the words of plain chunks.
+// The JSON between the texts of plain chunks.
 const (
 	thenText = `","text":"`
 	atEnd    = `"}]`
@@ -40,10 +40,10 @@ const (
 
 var between = [2]string{`[{"type":"`, `"},{"type":"`}
 
-// worded are the types that have a text.
+// worded are the types of chunks that have a text.
 var worded = []string{pawl.ChunkText, pawl.ChunkReasoning, pawl.ChunkError}
 
-// plain says that a chunk is words that JSON writes as they are.
+// plain says whether a chunk consists of text that JSON writes unchanged.
 func plain(c *pawl.Chunk) bool {
 	for i := range len(c.Text) {
 		if c.Text[i] < ' ' || c.Text[i] == '"' || c.Text[i] == '\\' {
@@ -54,10 +54,10 @@ func plain(c *pawl.Chunk) bool {
 		c.MediaType == "" && c.URL == "" && c.Data == nil && utf8.ValidString(string(c.Text))
 }
 
-// Decode reads the chunks of a row, as they were given.
+// Decode returns the chunks of a row, as they were given.
 func (r *ChunkRow) Decode() ([]pawl.Chunk, error) { return r.decode(make([]pawl.Chunk, 0, r.Count)) }
 
-// decode is Decode into a slice that is used again.
+// decode is Decode into a slice that the caller uses again.
 func (r *ChunkRow) decode(into []pawl.Chunk) ([]pawl.Chunk, error) {
 	if chunks := r.words(into[:0]); chunks != nil {
 		return chunks, nil
@@ -69,7 +69,7 @@ func (r *ChunkRow) decode(into []pawl.Chunk) ([]pawl.Chunk, error) {
 	return chunks, nil
 }
 
-// words reads a row of plain chunks; nil when it is none.
+// words reads a row of plain chunks. It returns nil for any other row.
 func (r *ChunkRow) words(chunks []pawl.Chunk) []pawl.Chunk {
 	rest, found := strings.CutPrefix(r.Body, between[0])
 	for found {

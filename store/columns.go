@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Column is a column of a table and where a row keeps its value: a pointer, to scan
-// into and to read the argument from.
+// Column is a column of a table. At is a pointer to where a row keeps its value: rows are
+// scanned into it, and arguments are read from it.
 type Column struct {
 	Name string
 	At   any
 }
 
-// Targets are what a row of the columns is scanned into.
+// Targets returns the pointers that a row of the columns is scanned into.
 func Targets(columns []Column) []any {
 	out := make([]any, len(columns))
 	for i := range columns {
@@ -22,7 +22,7 @@ func Targets(columns []Column) []any {
 	return out
 }
 
-// Values are the arguments that a row of the columns is written from.
+// Values returns the arguments to write a row of the columns.
 func Values(columns []Column) []any {
 	out := make([]any, len(columns))
 	for i := range columns {
@@ -83,7 +83,7 @@ var columnLists = func() map[string][]Column {
 	return lists
 }()
 
-// expandColumns puts the columns in the place of the marks that name a list.
+// expandColumns replaces the marks that name a list by its columns.
 func expandColumns(query string) string {
 	for mark, made := range map[string]func(arg string) string{"@columns(": namesOf, "@values(": placeholders, "@arrays(": arrays, "@filled(": filled} {
 		query = expand(query, mark, made)
@@ -94,7 +94,7 @@ func expandColumns(query string) string {
 func listOf(name string) []Column {
 	list, known := columnLists[name]
 	if !known {
-		panic("store: no list of columns " + name) // a statement's text is a programmer's error
+		panic("store: no list of columns " + name) // the texts of statements are part of the program
 	}
 	return list
 }
@@ -147,7 +147,8 @@ func filled(arg string) string {
 	})
 }
 
-// numbered writes each column of a list with its number: "list, $4" or "list, $4 + other".
+// numbered writes each column of a list with its number. arg is "list, $4" or "list, $4 +
+// other".
 func numbered(arg string, one func(c Column, n int) string) string {
 	name, first, _ := strings.Cut(arg, ", $")
 	first, behind, _ := strings.Cut(first, " + ")
@@ -165,7 +166,7 @@ func numbered(arg string, one func(c Column, n int) string) string {
 	return strings.Join(out, ", ")
 }
 
-// Nullable says that the column may be NULL.
+// Nullable says whether the column may be NULL.
 func (c Column) Nullable() bool {
 	switch c.At.(type) {
 	case *Text, **string, **int, **int64:
@@ -174,7 +175,7 @@ func (c Column) Nullable() bool {
 	return false
 }
 
-// elementOf is the type of a column's values as PostgreSQL names it.
+// elementOf returns PostgreSQL's name for the type of the column's values.
 func elementOf(c Column) string {
 	switch c.At.(type) {
 	case *int, **int, *bool:

@@ -10,16 +10,16 @@ import (
 
 var decideSQL = Texts(sqlFiles, "decide.sql")
 
-// Aside is the solo of a plan or apply item: its moves are neither the task's
-// nor counted. What becomes of its task the engine sees to, which owes it that
-// (todo) for as long as there is such an item.
+// Aside is the value of solo for a plan or apply item. Such an item is not counted, and
+// its moves do not move the task. The engine decides how its task goes on; todo is set
+// while there is such an item.
 const Aside = 2
 
-// DecideBatch is how many items move in the transaction of a decision; those of
-// a larger task follow it.
+// DecideBatch is how many items move in the transaction of a decision. The other items of
+// a larger task move afterwards.
 const DecideBatch = 10_000
 
-// TaskDecision is a task in the transaction that decides about it, with its row locked.
+// TaskDecision is a task in the transaction that decides about it. Its row is locked.
 type TaskDecision struct {
 	Namespace, TaskID string
 	Type              string
@@ -30,12 +30,12 @@ type TaskDecision struct {
 	Todo              bool
 	FailedIn          string
 	DecideBy          *int64
-	Version           int // as it was found
+	Version           int // before the decision
 	Now               int64
 }
 
-// OpenDecision locks a task for a decision; false when no result was ever submitted for
-// it.
+// OpenDecision locks a task for a decision. It returns false when no result was ever
+// submitted for the task.
 func OpenDecision(ctx context.Context, tx Tx, namespace, taskID string) (*TaskDecision, bool, error) {
 	c := &TaskDecision{Namespace: namespace, TaskID: taskID}
 	var solo, ready, todo int
@@ -55,14 +55,14 @@ func (c *TaskDecision) DecidedBy(ctx context.Context, tx Tx) (event, who string,
 	return event, strings.TrimSuffix(string(kind)+"/"+string(id), "/"), err
 }
 
-// TaskMove is one step of a task's lifecycle after its work.
+// TaskMove is one step of a task's lifecycle after its items are done.
 type TaskMove struct {
 	Event         string
 	To            string
 	Actor         Actor
 	Message, Data Text
 	Diff          Text
-	Todo          bool // the engine owes it the next step
+	Todo          bool // the engine has to carry out a next step
 	FailedIn      Text
 	Error         Text
 }
@@ -83,7 +83,7 @@ func (c *TaskDecision) Move(ctx context.Context, tx Tx, m TaskMove) error {
 	e := Event{Namespace: c.Namespace, TaskID: c.TaskID, Event: m.Event, From: Text(c.State), To: Text(m.To), Actor: m.Actor, Message: m.Message, Data: m.Data, Diff: m.Diff}
 	done := Applied{Task: m.To}
 	if c.State == "dead_lettered" {
-		done.Items = 1 // of the retry that takes the input hash again
+		done.Items = 1 // marks a retry, which takes the input hash again
 	}
 	c.State, c.Todo, c.Ready = m.To, m.Todo, false
 	if err := Record(ctx, tx, c.Now, []Event{e}); err != nil {
@@ -92,7 +92,7 @@ func (c *TaskDecision) Move(ctx context.Context, tx Tx, m TaskMove) error {
 	return releaseHash(ctx, tx, c.TaskID, done)
 }
 
-// Reopen returns a task to work, with n of its items.
+// Reopen makes the task open again, with n of its items.
 func (c *TaskDecision) Reopen(ctx context.Context, tx Tx, n int, m TaskMove) error {
 	if _, err := tx.Exec(ctx, decideSQL["reopen"], c.TaskID, n, c.Now); err != nil {
 		return err
@@ -102,7 +102,8 @@ func (c *TaskDecision) Reopen(ctx context.Context, tx Tx, n int, m TaskMove) err
 	return Record(ctx, tx, c.Now, []Event{e})
 }
 
-// Checked stores the outcome of the check before an approval: ready, or the failure.
+// Checked stores the outcome of the check before an approval: the task is ready, or the
+// failure.
 func (c *TaskDecision) Checked(ctx context.Context, tx Tx, ready, todo bool, failure Text, decideBy *int64, data Text) error {
 	flag, owed := 0, 0
 	if ready {
@@ -126,7 +127,7 @@ func (c *TaskDecision) Note(ctx context.Context, tx Tx, event string, by Actor, 
 	return Record(ctx, tx, c.Now, []Event{{Namespace: c.Namespace, TaskID: c.TaskID, Event: event, Actor: by, Data: data}})
 }
 
-// ClearTodo records that the engine owes the task no step.
+// ClearTodo records that the engine has no step left to carry out for the task.
 func (c *TaskDecision) ClearTodo(ctx context.Context, tx Tx) error {
 	c.Todo = false
 	_, err := tx.Exec(ctx, decideSQL["nothing to do"], c.TaskID)
@@ -146,17 +147,17 @@ func (c *TaskDecision) ClearDecideBy(ctx context.Context, tx Tx) error {
 	return err
 }
 
-// ItemMove is how a decision moves the items that rest in a state.
+// ItemMove is how a decision moves the task's items that are in state From.
 type ItemMove struct {
 	Event, From, To string
 	IDs             []string // nil = all of the task's
 	Actor           Actor
 	Data            Text
-	Error, Reasons  Text // rework: why, as a failure and as the list of complaints
+	Error, Reasons  Text // rework: the reasons, as a failure and as a list
 }
 
-// MoveItems moves up to DecideBatch of the task's items and says how many, and
-// those that are queued.
+// MoveItems moves up to DecideBatch of the task's items. It returns how many it moved, and
+// those that are queued now.
 func (c *TaskDecision) MoveItems(ctx context.Context, tx Tx, m ItemMove) (int, []DueItem, error) {
 	ids := m.IDs
 	if ids == nil {
@@ -215,7 +216,8 @@ func (c *TaskDecision) MoveItems(ctx context.Context, tx Tx, m ItemMove) (int, [
 	return len(held), queued, nil
 }
 
-// ItemsIn lists the task's items that rest in a state.
+// ItemsIn lists up to limit of the task's items that no worker holds and that are in the
+// given state.
 func (c *TaskDecision) ItemsIn(ctx context.Context, tx Tx, state string, limit int) ([]string, error) {
 	return Strings(ctx, tx, decideSQL["resting items"], c.TaskID, state, limit)
 }
@@ -242,12 +244,12 @@ func (c *TaskDecision) PutResult(ctx context.Context, tx Tx, payload string) err
 // TaskRef names a task.
 type TaskRef struct{ ID, Namespace string }
 
-// TasksWithTodo lists tasks that the engine owes a step, from behind an id on.
+// TasksWithTodo lists tasks that wait for a step of the engine, with ids above after.
 func TasksWithTodo(ctx context.Context, tx Tx, after string, limit int) ([]TaskRef, error) {
 	return taskRefs(ctx, tx, decideSQL["to do"], after, limit)
 }
 
-// OverdueDecisions lists tasks whose time of decision has passed.
+// OverdueDecisions lists tasks whose deadline for a decision has passed.
 func OverdueDecisions(ctx context.Context, tx Tx, now int64, limit int) ([]TaskRef, error) {
 	return taskRefs(ctx, tx, decideSQL["undecided for too long"], now, limit)
 }
@@ -269,14 +271,14 @@ func taskRefs(ctx context.Context, tx Tx, query string, args ...any) ([]TaskRef,
 	return out, rows.Err()
 }
 
-// TaskHasEvent says whether an event of a name is on a task's record.
+// TaskHasEvent says whether a task has an event of the given name.
 func TaskHasEvent(ctx context.Context, tx Tx, taskID, event string) (bool, error) {
 	var one int
 	return Row(ctx, tx, []any{&one}, decideSQL["has event"], taskID, event)
 }
 
-// AskedFor says whether a task was requested by an actor: under the actor's name,
-// by its API key, or, where it is an agent without one, by any such agent.
+// AskedFor says whether an actor requested a task: under the actor's name or by its API
+// key. An agent without a name and key counts as every agent without them.
 func AskedFor(ctx context.Context, tx Tx, taskID string, who Actor) (bool, error) {
 	return tookPart(ctx, tx, "asked for", taskID, who)
 }
@@ -288,14 +290,14 @@ func WorkedOn(ctx context.Context, tx Tx, taskID string, who Actor) (bool, error
 
 func tookPart(ctx context.Context, tx Tx, query, taskID string, who Actor) (bool, error) {
 	var one int
-	var unnamed Text // NULL compares with nothing
+	var unnamed Text // NULL is equal to nothing
 	if who.Key == "" && who.Type == pawl.ActorAgent {
 		unnamed = pawl.ActorAgent
 	}
 	return Row(ctx, tx, []any{&one}, decideSQL[query], taskID, Text(who.ID), Text(who.Key), unnamed)
 }
 
-// ReworkedTooOften is the first of the items that was sent back limit times, or "".
+// ReworkedTooOften returns the first of the items that was sent back limit times, or "".
 func ReworkedTooOften(ctx context.Context, tx Tx, itemIDs []string, limit int) (id string, err error) {
 	_, err = Row(ctx, tx, []any{&id}, decideSQL["reworked too often"], List(itemIDs), limit)
 	return id, err
