@@ -62,7 +62,7 @@ func (g *LockedItem) Complain(ctx context.Context, tx Tx, failure string) error 
 	return err
 }
 
-// Submission is a result that matches its schema.
+// Submission is a result that passed the checks of its type.
 type Submission struct {
 	Result    string
 	Assembled Text     // set when the result was assembled from parts; Result has the same value

@@ -174,8 +174,7 @@ func (r *Restorer) Line(ctx context.Context, tx Tx, line []byte) error {
 	return nil
 }
 
-// keepDedupe removes the task's claim to its input hash when another task has the hash by
-// now.
+// keepDedupe clears dedupes of the task when another task holds its input hash by now.
 func keepDedupe(ctx context.Context, tx Tx, task map[string]any) error {
 	if task["input_hash"] == nil || task["dedupes"] != json.Number("1") {
 		return nil

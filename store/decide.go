@@ -278,7 +278,7 @@ func TaskHasEvent(ctx context.Context, tx Tx, taskID, event string) (bool, error
 }
 
 // AskedFor says whether an actor requested a task: under the actor's name or by its API
-// key. An agent without a name and key counts as every agent without them.
+// key. An agent without an API key counts as every agent without one.
 func AskedFor(ctx context.Context, tx Tx, taskID string, who Actor) (bool, error) {
 	return tookPart(ctx, tx, "asked for", taskID, who)
 }

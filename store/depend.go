@@ -10,41 +10,41 @@ import (
 // DependencyFailedError is the error of an item whose dependency failed.
 const DependencyFailedError = `{"code":"dependency_failed","message":"An item it depends on failed"}`
 
-// Dependent is an item that waits, or that failed, for others: how many of
-// them failed, and how many ended otherwise than completed.
+// Dependent is an item that waits for other items, or that failed because one of them
+// failed. It has how many of them failed and how many ended in another state than
+// completed.
 type Dependent struct {
 	ItemID, Namespace, TaskID string
 	Failed, Ended             int
 }
 
-// BrokenDependents lists up to limit waiting items that something they need has
-// left behind, from after an item id on.
+// BrokenDependents lists up to limit waiting items with a dependency that failed or that
+// ended without completing. Their ids are above after.
 func BrokenDependents(ctx context.Context, tx Tx, after string, limit int) ([]Dependent, error) {
 	return dependents(ctx, tx, "broken dependents", after, limit)
 }
 
-// RestorableDependents lists up to limit items that failed with a dependency,
-// where all they need has completed since, from after an item id on.
+// RestorableDependents lists up to limit items that failed because of a dependency, and
+// whose dependencies have all completed since. Their ids are above after.
 func RestorableDependents(ctx context.Context, tx Tx, after string, limit int) ([]Dependent, error) {
 	return dependents(ctx, tx, "mendable dependents", after, limit)
 }
 
-// WaitingUntil is the item id that ends the range of n waiting items after an
-// item id; EndOfTime when there are fewer.
+// WaitingUntil returns the item id that ends the range of the n waiting items above after,
+// or EndOfTime when there are fewer.
 func WaitingUntil(ctx context.Context, tx Tx, after string, n int) (string, error) {
 	until := EndOfTime
 	_, err := Row(ctx, tx, []any{&until}, moveSQL["waiting until"], after, n-1)
 	return until, err
 }
 
-// MiscountedDependents lists the items of a range whose counts of what they wait
-// for are wrong.
+// MiscountedDependents lists the items of a range whose counts of dependencies are wrong.
 func MiscountedDependents(ctx context.Context, tx Tx, after, until string) ([]Dependent, error) {
 	return dependents(ctx, tx, "miscounted dependents", after, until)
 }
 
-// Recount sets an item's counts to what the rows of the items say that it waits
-// for, with its own row locked, and leaves an event if they were wrong.
+// Recount sets an item's counts to what the rows of its dependencies say. It locks the
+// item's own row, and leaves an event if the counts were wrong.
 func Recount(ctx context.Context, tx Tx, now int64, d Dependent) (bool, error) {
 	var needs, broken, attempt, newNeeds, newBroken int
 	found, err := Row(ctx, tx, []any{&needs, &broken, &attempt}, moveSQL["hold waiting"], d.ItemID)
@@ -66,9 +66,8 @@ func Recount(ctx context.Context, tx Tx, now int64, d Dependent) (bool, error) {
 		Actor: Actor{Type: pawl.ActorSystem}, Message: "the count of the items that it waits for was wrong", Diff: Text(diff)}})
 }
 
-// LostDependents lists up to limit items that failed with a dependency, where
-// something they need has ended otherwise than completed since, from after an
-// item id on.
+// LostDependents lists up to limit items that failed because of a dependency, where a
+// dependency has ended without completing since. Their ids are above after.
 func LostDependents(ctx context.Context, tx Tx, after string, limit int) ([]Dependent, error) {
 	return dependents(ctx, tx, "lost dependents", after, limit)
 }
@@ -90,9 +89,9 @@ func dependents(ctx context.Context, tx Tx, query string, args ...any) ([]Depend
 	return out, rows.Err()
 }
 
-// GiveUp ends a waiting item that can never run: failed when a dependency
-// failed (DependencyRestored queues it again once that completes), cancelled when one was
-// cancelled.
+// GiveUp ends a waiting item that can never run. The item is failed when a dependency
+// failed; DependencyRestored queues it again once that dependency completes. The item is
+// cancelled when a dependency was cancelled.
 func GiveUp(ctx context.Context, tx Tx, now int64, d Dependent) error {
 	c := Change{Namespace: d.Namespace, TaskID: d.TaskID, Verb: "give_up", ItemIDs: []string{d.ItemID}, LeftBy: "dependency", Actor: Actor{Type: pawl.ActorSystem}}
 	switch {
@@ -100,7 +99,7 @@ func GiveUp(ctx context.Context, tx Tx, now int64, d Dependent) error {
 		c.To, c.Error = "failed", DependencyFailedError
 	case d.Ended > 0:
 		c.To, c.Error = "cancelled", `{"code":"dependency_cancelled","message":"An item it depends on was cancelled"}`
-	default: // it was retried meanwhile
+	default: // the dependency was retried in the meantime
 		_, err := tx.Exec(ctx, moveSQL["whole again"], d.ItemID)
 		return err
 	}
@@ -108,14 +107,14 @@ func GiveUp(ctx context.Context, tx Tx, now int64, d Dependent) error {
 	return err
 }
 
-// DependencyFailed cancels an item that failed with a dependency and can never run.
+// DependencyFailed cancels an item that failed because of a dependency and can never run.
 func DependencyFailed(ctx context.Context, tx Tx, now int64, d Dependent) error {
 	_, err := Apply(ctx, tx, now, Change{Namespace: d.Namespace, TaskID: d.TaskID, Verb: "cancel", ItemIDs: []string{d.ItemID},
 		Actor: Actor{Type: pawl.ActorSystem}, Reason: "an item it depends on was cancelled"})
 	return err
 }
 
-// DependencyRestored queues an item again that failed with a dependency.
+// DependencyRestored queues an item again that failed because of a dependency.
 func DependencyRestored(ctx context.Context, tx Tx, now int64, d Dependent) ([]DueItem, error) {
 	done, err := Apply(ctx, tx, now, Change{Namespace: d.Namespace, TaskID: d.TaskID, Verb: "retry", ItemIDs: []string{d.ItemID}, Actor: Actor{Type: pawl.ActorSystem}})
 	return done.Released, err

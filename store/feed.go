@@ -12,65 +12,67 @@ import (
 
 var feedSQL = Texts(sqlFiles, "feed.sql")
 
-// Commits is what giving positions after commit asks of a database in which the
-// numbers of events are not the order of their commit.
+// Commits are the functions that assign positions after commit. A database has them if its
+// event numbers are not in the order of commit.
 type Commits struct {
-	// Drawn is the highest number that any transaction has drawn for an event,
-	// committed or not. It also bounds how long a process that stands still may
-	// keep this transaction open.
+	// Drawn returns the highest number that any transaction has drawn for an event, committed
+	// or not. It also bounds how long a process that has stopped running may keep this
+	// transaction open.
 	Drawn func(ctx context.Context, tx Tx) (int64, error)
-	// Among lists, in order, the events there are with numbers in any of the spans.
+	// Among lists, in order, the existing events with numbers in any of the spans.
 	Among func(ctx context.Context, tx Tx, spans []Span) ([]int64, error)
-	// Running is every other transaction under way in this database.
+	// Running returns all other open transactions of this database.
 	Running func(ctx context.Context, tx Tx) (Running, error)
-	// Server names the server that answers, in its present history.
+	// Server identifies the server that answers and its present history.
 	Server func(ctx context.Context, tx Tx) (Server, error)
-	// Reset closes the connections: one of them leads to a server that is not the
+	// Reset closes the connections, because one of them leads to a server that is not the
 	// newest.
 	Reset func()
 }
 
-// Running is transactions under way. One that is prepared meanwhile is in either or
-// in both.
+// Running is the set of open transactions. A transaction that is prepared while they are
+// read is in one of the maps or in both.
 type Running struct {
-	Open     map[string]string // by name, with their transaction numbers; "" = none yet, or not known
-	Prepared map[string]bool   // by transaction number: no process has them
+	Open     map[string]string // by name, with their transaction numbers; "" = no number yet, or not known
+	Prepared map[string]bool   // by transaction number; they belong to no process
 }
 
-// Server is a database server in one history. After a failover the timeline is
-// another one; after a restore from a dump, the system is. The zero value: unknown.
+// Server identifies a database server and its history. After a failover the timeline is
+// another one; after a restore from a dump the system is another one. The zero value means
+// unknown.
 type Server struct {
 	System   string `json:"system,omitempty"`
 	Timeline int64  `json:"timeline,omitempty"`
 	Standby  bool   `json:"-"` // it follows a primary and takes no writes
 }
 
-// EpochStart is where an epoch begins: its positions are above this one.
+// EpochStart is where an epoch begins: the positions of the epoch are above Position.
 type EpochStart struct {
 	Epoch    int64 `json:"epoch"`
 	Position int64 `json:"position"`
 }
 
-// Span is the numbers from Low to High, both included.
+// Span is the range of numbers from Low to High, both included.
 type Span struct{ Low, High int64 }
 
-// FeedState is how far positions have been given.
+// FeedState says which positions have been assigned.
 type FeedState struct {
-	Position int64  // the newest
-	Top      int64  // numbers up to this have one, or are in Gaps, or never will
-	Gaps     []Span // numbers up to Top that have not come to light, in order
-	Loose    int64  // the first of the newest pages that are still to be packed; 0 = none
-	Pages    int    // how many of them
-	IDs      int    // and with how many events
-	Epoch    int64  // it rises when the database went back in time
+	Position int64  // the newest position
+	Top      int64  // each number up to Top has a position, is in Gaps, or never gets one
+	Gaps     []Span // numbers up to Top whose events are not visible yet, in order
+	Loose    int64  // the first of the newest pages, which are not packed yet; 0 = none
+	Pages    int    // the number of pages that are not packed yet
+	IDs      int    // the number of events in them
+	Epoch    int64  // rises when the database went back in time
 	Starts   []EpochStart
-	Server   Server // that gave the newest positions
+	Server   Server // the server that assigned the newest positions
 }
 
-// epochsKept bounds the starts of epochs that are kept; of older ones the lowest.
+// epochsKept bounds the epoch starts that are kept. Of the older ones only the lowest
+// position is kept.
 const epochsKept = 100
 
-// Raise begins an epoch behind the newest position.
+// Raise begins an epoch after the newest position.
 func (s *FeedState) Raise(epoch int64) {
 	s.Epoch = epoch
 	s.Starts = append(slices.Clone(s.Starts), EpochStart{epoch, s.Position})
@@ -80,11 +82,11 @@ func (s *FeedState) Raise(epoch int64) {
 	}
 }
 
-// Restart is where a reader of another epoch goes on: behind what is in the
-// present history and in that of its epoch.
+// Restart returns the position at which a reader of another epoch continues. Everything up
+// to it is both in the present history and in the history of the reader's epoch.
 func (s FeedState) Restart(at pawl.FeedPosition) pawl.FeedPosition {
 	out := pawl.FeedPosition{Epoch: s.Epoch, Position: at.Position}
-	if at.Epoch > s.Epoch { // of a history that this database knows nothing of
+	if at.Epoch > s.Epoch { // this database does not know the history of that epoch
 		out.Position = 0
 	}
 	for _, e := range s.Starts {
@@ -95,7 +97,7 @@ func (s FeedState) Restart(at pawl.FeedPosition) pawl.FeedPosition {
 	return out
 }
 
-// EpochAt is the epoch in which a position was given.
+// EpochAt returns the epoch in which a position was assigned.
 func (s FeedState) EpochAt(position int64) (epoch int64) {
 	for _, e := range s.Starts {
 		if e.Position < position {
@@ -117,14 +119,14 @@ type feedDetail struct {
 	Server *Server      `json:"server,omitempty"`
 }
 
-// ReadFeed reads how far positions have been given.
+// ReadFeed reads which positions have been assigned.
 func ReadFeed(ctx context.Context, tx Tx) (FeedState, error) {
 	s, _, err := readFeed(ctx, tx, "feed at")
 	return s, err
 }
 
-// LockFeed is ReadFeed, and keeps others from giving positions until the
-// transaction ends.
+// LockFeed is ReadFeed that also keeps other transactions from assigning positions until
+// this one ends.
 func LockFeed(ctx context.Context, tx Tx) (FeedState, error) {
 	s, found, err := readFeed(ctx, tx, "hold feed")
 	if err != nil || found {
@@ -163,7 +165,7 @@ func readFeed(ctx context.Context, tx Tx, query string) (FeedState, bool, error)
 	return s, true, nil
 }
 
-// MoveFeed writes how far positions have been given, after HoldFeed.
+// MoveFeed writes which positions have been assigned, after LockFeed.
 func MoveFeed(ctx context.Context, tx Tx, now int64, s FeedState) error {
 	var bounds []int64
 	for _, g := range s.Gaps {
@@ -181,32 +183,32 @@ func MoveFeed(ctx context.Context, tx Tx, now int64, s FeedState) error {
 	return err
 }
 
-// Numbers lists up to limit events with numbers above one and up to another, in
-// order.
+// Numbers lists up to limit event numbers that are above one number and at most another,
+// in order.
 func Numbers(ctx context.Context, tx Tx, above, upTo int64, limit int) ([]int64, error) {
 	return Ints(ctx, tx, feedSQL["numbers"], above, upTo, limit)
 }
 
-// NewestNumber is the number of the newest event; 0 = there is none.
+// NewestNumber returns the number of the newest event, or 0 when there is none.
 func NewestNumber(ctx context.Context, tx Tx) (int64, error) {
 	var id int64
 	_, err := Row(ctx, tx, []any{&id}, feedSQL["newest number"])
 	return id, err
 }
 
-// FeedPage is the events' numbers from position First on.
+// FeedPage has the numbers of the events from position First on.
 type FeedPage struct {
 	First int64
 	IDs   []int64
 }
 
-// PutPage adds a page behind the newest.
+// PutPage adds a page after the newest one.
 func PutPage(ctx context.Context, tx Tx, now int64, p FeedPage) error {
 	_, err := tx.Exec(ctx, feedSQL["put page"], p.First, Pack(p.IDs), len(p.IDs), now)
 	return err
 }
 
-// PackPages makes one page of those from first to last.
+// PackPages merges the pages from first to last into one.
 func PackPages(ctx context.Context, tx Tx, now, first, last int64) error {
 	pages, err := FeedPages(ctx, tx, first, int(last-first)+1, int(last-first)+1)
 	if err != nil {
@@ -222,9 +224,9 @@ func PackPages(ctx context.Context, tx Tx, now, first, last int64) error {
 	return PutPage(ctx, tx, now, whole)
 }
 
-// FeedPages reads pages from the one that holds a position on, or the next one
-// where it is gone: as many as it takes to have so many events, at most most.
-// What lies before the position is cut off.
+// FeedPages reads pages, starting with the page that contains position, or the next one if
+// that page is gone. It reads as many pages as hold the given number of events, and at
+// most most pages. Numbers before position are cut off.
 func FeedPages(ctx context.Context, tx Tx, position int64, events, most int) ([]FeedPage, error) {
 	rows, err := tx.Query(ctx, feedSQL["pages"], position, most)
 	if err != nil {
@@ -257,9 +259,9 @@ func scanPage(rows Rows) (FeedPage, error) {
 	return p, err
 }
 
-// PruneFeed looks at up to limit packed pages behind one that were made before a
-// time, removes those between whose numbers there are no events any more, and
-// says which was the last; 0 = there are no more.
+// PruneFeed reads up to limit packed pages after page behind that were made before a time.
+// It removes a page when no event has a number between the page's lowest and highest. last
+// is the last page that was read; 0 means that there are no more.
 func PruneFeed(ctx context.Context, tx Tx, behind, before int64, limit int) (last int64, err error) {
 	s, err := LockFeed(ctx, tx)
 	if err != nil {
@@ -305,12 +307,11 @@ func PruneFeed(ctx context.Context, tx Tx, behind, before int64, limit int) (las
 	return last, nil
 }
 
-// nearby is how far apart the numbers of events may be that are read in one
-// statement.
+// nearby is the largest distance between event numbers that are read in one statement.
 const nearby = 64
 
-// EventsAt reads the events of a page, each with its position; those that are
-// gone are left out.
+// EventsAt reads the events of a page, each with its position. Events that no longer exist
+// are left out.
 func EventsAt(ctx context.Context, tx Tx, p FeedPage) ([]pawl.Event, error) {
 	at := make(map[int64]int, len(p.IDs))
 	for i, id := range p.IDs {
@@ -334,7 +335,7 @@ func EventsAt(ctx context.Context, tx Tx, p FeedPage) ([]pawl.Event, error) {
 	return slices.DeleteFunc(found, func(e pawl.Event) bool { return e.Position == 0 }), nil
 }
 
-// spansOf covers numbers with spans, each to be read in one statement.
+// spansOf covers the numbers with spans. Each span is read in one statement.
 func spansOf(ids []int64) []Span {
 	var out []Span
 	for _, id := range slices.Sorted(slices.Values(ids)) {
@@ -347,8 +348,8 @@ func spansOf(ids []int64) []Span {
 	return out
 }
 
-// EventsAfter reads up to limit events whose numbers, which are their positions,
-// are above one.
+// EventsAfter reads up to limit events after a position. Here the number of an event is
+// its position.
 func EventsAfter(ctx context.Context, tx Tx, position int64, limit int) ([]pawl.Event, error) {
 	var w where
 	w.and("e.id > ?", position)
@@ -360,7 +361,8 @@ func EventsAfter(ctx context.Context, tx Tx, position int64, limit int) ([]pawl.
 	return out, err
 }
 
-// Pack writes numbers as their differences: near ones take a byte or two.
+// Pack encodes numbers as their differences. Numbers that are close to each other take one
+// or two bytes each.
 func Pack(ids []int64) []byte {
 	out := make([]byte, 0, 2*len(ids))
 	var last int64
@@ -371,7 +373,7 @@ func Pack(ids []int64) []byte {
 	return out
 }
 
-// Unpack reads what Pack wrote.
+// Unpack decodes what Pack wrote.
 func Unpack(packed []byte) []int64 {
 	var out []int64
 	var last int64

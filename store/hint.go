@@ -6,27 +6,27 @@ import (
 	"time"
 )
 
-// Purpose says which connections a call uses. Those of a purpose are reserved for
-// it: calls that are blocked elsewhere do not keep it waiting.
+// Purpose says which connections a call uses. Connections are reserved for a purpose, so
+// calls that are blocked on other connections do not delay it.
 type Purpose int
 
-// The purposes. Where connections are not scarce they are all one.
+// The purposes. A database that does not need to limit connections uses the same ones for
+// all.
 const (
 	Calls      Purpose = iota // calls of users
-	Heartbeats                // and the verbs that time drives, and look-ups of API keys
+	Heartbeats                // heartbeats, time-driven verbs and look-ups of API keys
 	Background                // sweeps and the feed
 )
 
-// ErrLocked is in the error of a statement that waited too long for a row, or
-// another lock, that another transaction holds. The statement has done nothing.
+// ErrLocked is in the error of a statement that waited too long for a lock that another
+// transaction holds, for example on a row. The statement has changed nothing.
 var ErrLocked = errors.New("locked by another transaction")
 
-// ErrLost is in the error of a statement whose connection ended, or could not be
-// made. Another try finds another connection; what the statement has done is not
-// always known.
+// ErrLost is in the error of a statement whose connection ended or could not be made. A
+// second try gets another connection. It is not always known what the statement has done.
 var ErrLost = errors.New("the connection to the database is lost")
 
-// hints say how a context's calls are to be carried out.
+// hints say how to run the calls of a context.
 type hints struct {
 	purpose         Purpose
 	lockWait, limit time.Duration
@@ -39,33 +39,33 @@ func hintsOf(ctx context.Context) hints {
 	return h
 }
 
-// For marks calls as being for a purpose.
+// For returns a context whose calls have the given purpose.
 func For(ctx context.Context, p Purpose) context.Context {
 	h := hintsOf(ctx)
 	h.purpose = p
 	return context.WithValue(ctx, hintsKey{}, h)
 }
 
-// PurposeOf is what For said.
+// PurposeOf returns the purpose that For has set.
 func PurposeOf(ctx context.Context) Purpose { return hintsOf(ctx).purpose }
 
-// WithLockWait bounds how long a statement waits for each lock; then it is
-// ErrLocked. 0 = as the database has it.
+// WithLockWait bounds how long a statement waits for each lock. After that it fails with
+// ErrLocked. 0 = the database's setting.
 func WithLockWait(ctx context.Context, d time.Duration) context.Context {
 	h := hintsOf(ctx)
 	h.lockWait = d
 	return context.WithValue(ctx, hintsKey{}, h)
 }
 
-// LockWaitOf is what WithLockWait said.
+// LockWaitOf returns the bound that WithLockWait has set.
 func LockWaitOf(ctx context.Context) time.Duration { return hintsOf(ctx).lockWait }
 
-// WithLimit bounds each statement; 0 = as the database has it.
+// WithLimit bounds the run time of each statement. 0 = the database's setting.
 func WithLimit(ctx context.Context, d time.Duration) context.Context {
 	h := hintsOf(ctx)
 	h.limit = d
 	return context.WithValue(ctx, hintsKey{}, h)
 }
 
-// LimitOf is what WithLimit said.
+// LimitOf returns the bound that WithLimit has set.
 func LimitOf(ctx context.Context) time.Duration { return hintsOf(ctx).limit }

@@ -8,133 +8,135 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// Hot is the closed list of hot verbs. Each takes a batch in which no item
-// occurs twice, and answers only for the calls it carried out: a call whose
-// Ord is missing from the answer was refused by the fence and left nothing
-// behind; the engine then reads why. Nothing here raises for a call's content.
+// Hot is the closed list of hot verbs. Each takes a batch in which no item occurs twice.
+// The answer has only the calls that were carried out. A call whose Ord is missing from
+// the answer was refused by the fence and changed nothing; the engine then reads the
+// reason. No verb fails because of the content of a call.
 //
-// The fence, in every verb of a worker: the lease row of the item exists, its
-// namespace, worker_id and attempt are the call's, and lease_expires_at lies
-// after the database's clock as read after any wait for the row's lock.
+// The fence, in every verb of a worker: the lease row of the item exists; its namespace,
+// worker_id and attempt are the call's; and lease_expires_at lies after the database's
+// clock, which is read after any wait for the row's lock.
 //
-// First sign of life: Touch, Checkpoint and Append move a leased item to in_progress,
-// with an event in_progress (leased > in_progress). It is not one for Complete,
-// Fail, Release or Suspend: their events start from the state found.
+// First sign of life: Touch, Checkpoint and Append move a leased item to in_progress, with
+// an event in_progress (leased > in_progress). Complete, Fail, Release and Suspend do not:
+// their events start from the state that they find.
 //
-// A worker's events have actor_type 'worker' and actor_id = its worker_id,
-// unless the call's Actor says otherwise, and carry the attempt. message is
-// NULL (readers put in the EVENTS table's words).
+// A worker's events have actor_type 'worker' and actor_id = its worker_id, unless the
+// call's Actor says otherwise, and have the attempt. message is NULL; readers fill in the
+// words of the EVENTS table.
 //
-// A task of one item (solo = 1): its item's event carries task_from/task_to
-// when the task's stored state changes (open > completed, open > failed), and
-// task_live is not touched but for its first checkpoint. A task of many: its
-// row in task_live is changed once per task and statement, last; the statement
-// that brings open to 0 settles it: state, version+1, completed_at (not for submitted),
-// updated_at, and one event of the task alone (item_id NULL, from 'open' to the
-// new state, event named for that state, actor system). The new state: failed > 0 →
-// failed; else dead > 0 → dead_lettered; else cancelled = items → cancelled;
-// else an item with acceptance → submitted; else completed.
+// A task of one item (solo = 1): its item's event has task_from and task_to when the
+// task's stored state changes (open > completed, open > failed). task_live is not written,
+// except for the task's first checkpoint.
 //
-// Lock order: leases by item id, then waiting by item id, then task_live by
-// task id. Batches arrive sorted by item id. Cold verbs lock the row in tasks
-// before all of these, so no hot verb may lock it.
+// A task of many: its row in task_live is changed last, once per task and statement. The
+// statement that brings open to 0 settles the task: state, version+1, completed_at (not
+// for submitted), updated_at, and one event of the task alone (item_id NULL, from 'open'
+// to the new state, event named for that state, actor system). The new state: failed > 0 →
+// failed; else dead > 0 → dead_lettered; else cancelled = items → cancelled; else an item
+// with acceptance → submitted; else completed.
+//
+// Lock order: leases by item id, then waiting by item id, then task_live by task id.
+// Batches arrive sorted by item id. Cold verbs lock the row in tasks before all of these,
+// so no hot verb may lock it.
 type Hot interface {
-	// Create inserts tasks, their items in the place they belong (waiting when
-	// Needs > 0, scheduled when RunAt lies ahead of the database's clock, else
-	// ready with rank NewRank(priority)), item_deps, a task_live row for tasks that
-	// are not solo, and the events: solo: one `proposed` on the item
-	// (NULL > place's state, task_from NULL, task_to 'open'); many: `proposed`
-	// of the task alone (NULL > open) and one `planned` for each item. Items may
-	// come without their task (add_items): then only the items' rows, deps and
-	// `planned` events. Returns the time used as created_at.
+	// Create inserts tasks, their items, item_deps, and a task_live row for each task that is
+	// not solo. An item starts in waiting when Needs > 0, in scheduled when RunAt lies after
+	// the database's clock, else in ready with rank NewRank(priority).
+	//
+	// Events of a solo task: one `proposed` on the item (NULL > the item's state, task_from
+	// NULL, task_to 'open'). Events of a task of many: `proposed` of the task alone (NULL >
+	// open) and one `planned` for each item. Items may come without their task (add_items):
+	// then only the items' rows, item_deps and `planned` events are inserted. Create returns
+	// the time used as created_at.
 	Create(ctx context.Context, tx Tx, tasks []NewTask, items []NewItem) (now int64, err error)
-	// Claim moves up to Limit items from ready to leases, dealt out to the
-	// claimants in claim order: attempt+1, state
-	// leased, started_at kept or set, heartbeat_at = acquired_at = now,
-	// lease_expires_at = now + LeaseSeconds; event leased (queued > leased),
-	// data NULL. From Groups (each a namespace's (type, rank), walked in the order given,
-	// from Head on; groups of one rank are merged by item id) or, when Picks is
-	// not empty, just those rows. Rows locked by others are skipped. The answer
-	// is in claim order: rank, item id. It ends with the row that brings its bytes to
-	// pawl.MaxClaimBytes. When it is not Bounded it may be ErrLarge instead, where a row
-	// has more than its Share.
+	// Claim moves up to Limit items from ready to leases and hands them to the claimants in
+	// claim order: attempt+1, state leased, started_at kept or set, heartbeat_at = acquired_at
+	// = now, lease_expires_at = now + LeaseSeconds. Event leased (queued > leased), data NULL.
+	//
+	// It claims from Queues, each one (type, rank) of the namespace, in the order given and
+	// each from its Head on. Queues of the same rank are merged by item id. When Picks is not
+	// empty, it claims only those rows. Rows locked by other transactions are skipped.
+	//
+	// The answer is in claim order: rank, item id. It ends with the row that brings its bytes
+	// to pawl.MaxClaimBytes. A claim that is not Bounded may fail with ErrLarge instead when a
+	// row has more bytes than its Share.
 	Claim(ctx context.Context, tx Tx, c Claim) ([]Claimed, error)
-	// Touch is heartbeat and progress: extends the lease when Extend is set
-	// (LeaseSeconds 0 = the claim's length; another holds until the next heartbeat),
-	// heartbeat_at = now then; writes progress and stage when given, with
-	// progressed_at = now; a stage that differs from the one stored leaves an event
-	// progressed (states NULL) with data {"stage":…,"progress":…}.
+	// Touch is heartbeat and progress. When Extend is set, it extends the lease and sets
+	// heartbeat_at = now. LeaseSeconds 0 means the claim's length; another length applies
+	// until the next heartbeat. It writes progress and stage when given, with progressed_at =
+	// now. A stage that differs from the stored one leaves an event progressed (states NULL)
+	// with data {"stage":…,"progress":…}.
 	Touch(ctx context.Context, tx Tx, calls []Touch) ([]Touched, error)
-	// Checkpoint appends checkpoints numbered from the task's counter (task_live
-	// row made if missing: solo tasks), several items of one task in one batch
-	// being numbered in the order of item id; an event checkpointed (states NULL, data
-	// {"checkpoint_id":…,"type":…,"name":…,"sequence":…}) only for
-	// manual_checkpoint and approval_point.
+	// Checkpoint appends checkpoints, numbered from the task's counter. It inserts the
+	// task_live row if it is missing (solo tasks). Checkpoints of several items of one task in
+	// one batch are numbered in the order of item id. Only manual_checkpoint and
+	// approval_point leave an event checkpointed (states NULL, data
+	// {"checkpoint_id":…,"type":…,"name":…,"sequence":…}).
 	Checkpoint(ctx context.Context, tx Tx, calls []Checkpoint) ([]Checkpointed, error)
-	// Append adds chunks to streaming messages: one row for each call, numbered
-	// from the call's offset, which must be what the message has. The first by
-	// another attempt than the last writer's begins the step anew there, and marks
-	// what the step had before as cut off. Every call whose fence holds is
-	// answered; only those that are Done wrote anything.
+	// Append adds chunks to streaming messages. Each call becomes one row, numbered from the
+	// call's offset, which must equal the number of chunks that the message has. When the
+	// attempt is not that of the last writer, the step begins again at this offset, and the
+	// earlier chunks of the step are marked as cut off. Every call whose fence holds is
+	// answered; only the calls that are Done wrote anything.
 	Append(ctx context.Context, tx Tx, calls []Append) ([]Appended, error)
-	// Tail reads what is new of messages: of each, by its id, up to limit rows of
-	// chunks from its place on, which is where a row begins.
+	// Tail reads the new chunks of messages. For each message, by its id, it reads up to limit
+	// rows of chunks from the reader's position on, where a row begins.
 	Tail(ctx context.Context, tx Tx, places []ChunkPosition, limit int) (map[string][]ChunkRow, error)
-	// Complete moves items from leases to ends (completed); refused like a
-	// broken fence when the lease has acceptance = 1. Event completed, data
-	// NULL. feeds = 1: every waiting row that item_deps names gets needs-1.
+	// Complete moves items from leases to ends (completed). A lease with acceptance = 1 is
+	// refused like a broken fence. Event completed, data NULL. feeds = 1: every waiting row
+	// that item_deps names gets needs-1.
 	Complete(ctx context.Context, tx Tx, calls []Complete) ([]Moved, error)
-	// Leave takes items out of leases by fail, release or suspend: see Leave.
+	// Leave takes items out of leases by fail, release or suspend: see the type Leave.
 	Leave(ctx context.Context, tx Tx, calls []Leave) ([]Moved, error)
 }
 
-// Timed is what time does. Both work in bounded batches and are safe to run
-// from any number of processes at once.
+// Timed is the list of time-driven verbs. Both work in bounded batches and are safe to run
+// from any number of processes at the same time.
 type Timed interface {
-	// Expire takes up to limit leases whose end has come (skipping locked rows)
-	// out of leases: see Expired for what becomes of them. With boundary, each
-	// leaves an error_boundary checkpoint whose id is the next of ids. only names
-	// the items it may take; nil = any. The sweep halves by it what will not go
-	// through as a whole, so that one bad row does not strand its batch.
+	// Expire takes up to limit expired leases out of leases and skips locked rows. See Expired
+	// for what it does with the items. With boundary, each item gets an error_boundary
+	// checkpoint whose id is the next of ids. only names the items that it may take; nil =
+	// any. The sweep halves the batch with only when a whole batch fails, so that one bad row
+	// does not stop the others.
 	Expire(ctx context.Context, tx Tx, limit int, only []string, boundary bool, ids []string) ([]Expired, error)
-	// Due moves up to limit items whose time has come to ready, rank RequeueRank(priority):
-	// scheduled with run_at <= now (event due, scheduled > queued); waiting with
-	// until <= now, or with needs = 0, until NULL and signal NULL (event ready,
-	// waiting > queued). since = now. Events: actor system. only as in Expire.
+	// Due moves up to limit items that are due to ready, with rank RequeueRank(priority):
+	// scheduled items with run_at <= now (event due, scheduled > queued); waiting items with
+	// until <= now, or with needs = 0, until NULL and signal NULL (event ready, waiting >
+	// queued). since = now. The actor of the events is system. only is as in Expire.
 	Due(ctx context.Context, tx Tx, limit int, only []string) ([]DueItem, error)
 }
 
-// Actor goes into an event.
+// Actor is the actor of an event.
 type Actor struct {
 	Type, ID string
 	Key      string // the API key that the call came with; "" = none
 }
 
-// Fence names a claim.
+// Fence identifies a claim: the fencing token and its item.
 type Fence struct {
 	Namespace, ItemID, WorkerID string
 	Attempt                     int
-	Return                      bool // the answer carries the item: of all calls of a batch, or of none
+	Return                      bool // the answer contains the item; set for all calls of a batch or for none
 }
 
-// Claim asks for items of one namespace, for one or more claimants at once:
-// what is found is dealt out in claim order, to each up to its Limit, in their
-// order.
+// Claim asks for items of one namespace for one or more claimants. The items found are
+// handed out in claim order to the claimants in their order, up to the Limit of each.
 type Claim struct {
 	Namespace string
 	Claimants []Claimant
 	Queues    []Queue
 	Picks     []Pick
-	Bounded   bool // there may be large rows: the sizes are looked at before any row is taken
+	Bounded   bool // there may be large rows: the sizes are read before any row is taken
 }
 
-// ErrLarge refuses a claim that has to be Bounded.
+// ErrLarge refuses a claim that must be repeated with Bounded.
 var ErrLarge = errors.New("the claim has to look at sizes")
 
-// Share is the bytes that a row of a claim may have if all of them are to fit.
+// Share is the largest size in bytes of each row of a claim with which all rows fit.
 func (c *Claim) Share() int { return pawl.MaxClaimBytes / max(1, c.Limit()) }
 
-// Claimant is one caller of a claim.
+// Claimant is one caller whose claim is part of a Claim.
 type Claimant struct {
 	WorkerID            string
 	Limit, LeaseSeconds int
@@ -143,7 +145,7 @@ type Claimant struct {
 	Key                 Text  // the API key that the leases belong to; "" = none
 }
 
-// Limit is how many rows a claim may take.
+// Limit returns how many rows the claim may take.
 func (c *Claim) Limit() int {
 	n := 0
 	for i := range c.Claimants {
@@ -152,21 +154,21 @@ func (c *Claim) Limit() int {
 	return n
 }
 
-// Queue is the rows of ready of one type and rank.
+// Queue is the set of rows of ready of one type and rank.
 type Queue struct {
 	Type string
 	Rank int
 	Head string // start at this item id; "" = from the beginning
 }
 
-// Pick is one row of ready by its key.
+// Pick identifies one row of ready by its key.
 type Pick struct {
 	Type   string
 	Rank   int
 	ItemID string
 }
 
-// Claimed is one claimed item, and which claimant's it is.
+// Claimed is one claimed item. Claimant is the index of its claimant.
 type Claimed struct {
 	Claimant                          int
 	ItemID, TaskID, Type              string
@@ -174,15 +176,16 @@ type Claimed struct {
 	Rank, Priority, Attempt, Failures int
 	MaxAttempts, LeaseSeconds         int
 	Input                             string
-	Said                              Text // its open message, or the newest that was stopped: state, id, chunks and step number, parted by spaces
-	Error, Reasons                    Text // the last failure, and the complaints of the last rework, as JSON
+	Said                              Text // its open message, or the newest stopped one: state, id, chunks and step number, separated by spaces
+	Error, Reasons                    Text // the last failure, and the reasons of the last rework, as JSON
 	AcquiredAt, LeaseExpiresAt        int64
 }
 
-// Bytes is how much of a claim's bytes the row takes.
+// Bytes returns the row's share of pawl.MaxClaimBytes.
 func (c *Claimed) Bytes() int { return len(c.Input) + len(c.Error) + len(c.Reasons) }
 
-// StoppedIn is the id of the message in Claimed.Said that was stopped; "" = none.
+// StoppedIn returns the id of the stopped message in Claimed.Said, or "" when there is
+// none.
 func StoppedIn(said Text) Text {
 	rest, stopped := strings.CutPrefix(string(said), string(pawl.MessageStopped)+" ")
 	if !stopped {
@@ -208,7 +211,7 @@ type Touched struct {
 	TaskID, State          string // the state after it: in_progress
 	Failures, LeaseSeconds int
 	LeaseExpiresAt, Now    int64
-	Stopped                Text // ids of messages that were stopped, parted by spaces
+	Stopped                Text // ids of messages that were stopped, separated by spaces
 	Returned               *Returned
 }
 
@@ -229,7 +232,7 @@ type Checkpointed struct {
 	Seq int64
 }
 
-// Append is the chunks of one call, encoded.
+// Append has the encoded chunks of one call.
 type Append struct {
 	Ord int
 	Fence
@@ -243,9 +246,9 @@ type Append struct {
 type Appended struct {
 	Ord       int
 	State     string // of the message
-	Chunks    int64  // it had before
-	TakenOver bool   // its last writer was of another attempt
-	Full      bool   // it would have more than pawl.MaxMessageBytes
+	Chunks    int64  // the number of chunks that it had before
+	TakenOver bool   // its last writer was another attempt
+	Full      bool   // the message would have more than pawl.MaxMessageBytes
 	Done      bool
 }
 
@@ -256,32 +259,35 @@ type Complete struct {
 	Result string
 }
 
-// Verbs of Leave.
+// The verbs of Leave.
 const (
 	VerbFail    = "fail"
 	VerbRelease = "release"
 	VerbSuspend = "suspend"
 )
 
-// Leave gives a lease up.
+// Leave gives up a lease.
 //
-// fail: failures+1. Retryable and failures < max_attempts → the delay is
-// DelayMicros when given, else pawl.Backoff{}.After(failures) * Jitter; a delay
-// of 0 → ready, rank RequeueRank(priority) (state queued), else scheduled at now + delay;
-// otherwise → rests failed, since = completed_at = now, progress and stage kept
-// (solo: task open > failed; many: open-1, failed+1, settle; feeds = 1: every
-// waiting row that item_deps names gets broken+1). error = Error. left_by
-// 'failed'. Event failed, data {"error":…,"failures":n,"max_attempts":m} and
-// "run_at" (RFC 3339 in microseconds, UTC, Z) when scheduled. One checkpoint error_boundary with id
-// CheckpointID, snapshot {"error": Error, "failures": n, "max_attempts": m,
-// "expired_lease": null}.
+// fail: failures+1. When Retryable and failures < max_attempts, the item runs again. The
+// delay is DelayMicros when given, else pawl.Backoff{}.After(failures) * Jitter. With
+// delay 0 the item goes to ready with rank RequeueRank(priority) (state queued), else to
+// scheduled at now + delay. Otherwise the item goes to rests as failed, since =
+// completed_at = now, progress and stage kept. Its task then: solo: open > failed; many:
+// open-1, failed+1, settle. feeds = 1: every waiting row that item_deps names gets
+// broken+1. error = Error. left_by 'failed'. Event failed, data
+// {"error":…,"failures":n,"max_attempts":m} and, when scheduled, "run_at" (RFC 3339 in
+// microseconds, UTC, Z). One checkpoint error_boundary with id CheckpointID, snapshot
+// {"error": Error, "failures": n, "max_attempts": m, "expired_lease": null}.
 //
-// release → ready, rank RequeueRank(priority), left_by 'released', event released.
-// suspend → waiting, until/signal/signal_key, left_by 'suspended', event
-// suspended, data {"until":…, "signal":…, "key":…} as given (null when not).
-// Both keep failures and error. All set since = now and carry attempt, started_at,
-// worker_id (the holder becomes the last), max_attempts, solo, feeds,
-// acceptance, rework, spared.
+// release: the item goes to ready, rank RequeueRank(priority), left_by 'released', event
+// released.
+//
+// suspend: the item goes to waiting with until/signal/signal_key, left_by 'suspended',
+// event suspended, data {"until":…, "signal":…, "key":…} as given (null when not given).
+//
+// release and suspend keep failures and error. All three verbs set since = now and keep
+// attempt, started_at, worker_id (the holder becomes the last worker), max_attempts, solo,
+// feeds, acceptance, rework and spared.
 type Leave struct {
 	Ord int
 	Fence
@@ -301,24 +307,28 @@ type Moved struct {
 	TaskID, State      string
 	Failures, Priority int
 	Type               string
-	RunAt              int64 // scheduled, waiting until: when; else 0
+	RunAt              int64 // when a scheduled or waiting item is due; else 0
 	Now                int64
-	Fed                bool // feeds was 1: others may have become ready, or broken
-	Settled            bool // the task left open in this statement
-	Owed               bool // … and the engine owes it a step: it is submitted, or its input hash is to be released
+	Fed                bool // feeds was 1: dependents may have become ready or broken
+	Settled            bool // this statement moved the task out of open
+	Owed               bool // … and the engine has a next step for it: it is submitted, or its input hash must be released
 	Returned           *Returned
 }
 
-// Expired is one lease the sweep ended. Claimed with prefetch and still leased,
-// and spared < max_attempts: back to ready uncounted, spared+1. Otherwise
-// failures+1: below max_attempts → ready, rank RequeueRank(priority), error
-// {"code":"lease_expired","message":"Lease expired - retry N/M"}; else → rests failed, completed_at
-// = since = now, error {"code":"lease_expired","message":"Max retries exceeded"}, the task as in
-// Leave fail. left_by 'expired', event lease_expired, actor system, data
+// Expired is one lease that the sweep ended.
+//
+// An item that was claimed with prefetch, is still in state leased and has spared <
+// max_attempts goes back to ready. It is not counted; spared+1. For any other item,
+// failures+1: below max_attempts it goes to ready, rank RequeueRank(priority), error
+// {"code":"lease_expired","message":"Lease expired - retry N/M"}. Else it goes to rests as
+// failed, completed_at = since = now, error {"code":"lease_expired","message":"Max retries
+// exceeded"}, and its task moves as in a Leave by fail.
+//
+// left_by 'expired', event lease_expired, actor system, data
 // {"worker_id":…,"lease_expires_at":…,"failures":n,"max_attempts":m,"spared":true|false}.
 // error_boundary snapshot: {"error": message, "failures": n, "max_attempts": m,
-// "expired_lease": {"worker_id","attempt","acquired_at","expires_at","heartbeat_at"}};
-// times RFC 3339 in microseconds, UTC, Z.
+// "expired_lease": {"worker_id","attempt","acquired_at","expires_at","heartbeat_at"}}.
+// Times are RFC 3339 in microseconds, UTC, Z.
 type Expired struct {
 	Namespace, ItemID, TaskID, Type, State string
 	Priority                               int

@@ -6,17 +6,18 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// Carried is what an item takes along from table to table while it moves. To add a
-// column: a migration for each database that adds it to the tables of states, a
-// field here and a line in Columns. All statements then move and archive it. A line
-// in Given has it set when the item is made, one in Kept keeps it in ends, and one in
-// the columns of itemScan shows it.
+// Carried has the values that move with an item from table to table.
+//
+// To add a column, write a migration for each database that adds it to the tables of
+// states, and add a field here and a line in Columns. All statements then move and archive
+// it. A line in Given sets it when the item is created. A line in Kept keeps it in ends. A
+// line in the columns of itemScan shows it.
 type Carried struct {
 	Attempt, Failures, MaxAttempts          int
 	Solo, Feeds, Acceptance, Rework, Spared int
 }
 
-// Columns are those that every table of items has that have not ended: ready,
+// Columns are the columns that all tables of items that have not ended share: ready,
 // scheduled, waiting, leases and rests. In statements they are @columns(carried).
 func (c *Carried) Columns() []Column {
 	return []Column{
@@ -31,19 +32,19 @@ func (c *Carried) Columns() []Column {
 	}
 }
 
-// Given are those that an item has from its creation on; the others begin with what
-// their columns have by default. In statements they are @columns(given).
+// Given are the columns that are set when the item is created. The others start with their
+// default values. In statements they are @columns(given).
 func (c *Carried) Given() []Column {
 	return []Column{{"max_attempts", &c.MaxAttempts}, {"solo", &c.Solo}, {"feeds", &c.Feeds}, {"acceptance", &c.Acceptance}}
 }
 
-// Kept are those that an item that has ended keeps, in ends. In statements they are
+// Kept are the columns that an ended item keeps in ends. In statements they are
 // @columns(kept).
 func (c *Carried) Kept() []Column {
 	return []Column{{"attempt", &c.Attempt}, {"failures", &c.Failures}, {"rework", &c.Rework}}
 }
 
-// NewItem is a row of work_items to insert, with the place it starts in.
+// NewItem is a row of work_items to insert, with the state that it starts in.
 type NewItem struct {
 	ID, Namespace, TaskID, Type, Kind string
 	Solo                              bool
@@ -54,7 +55,7 @@ type NewItem struct {
 	MaxAttempts                       int
 	RunAt                             *int64
 	After                             Text     // JSON list of keys
-	Needs                             []string // item ids that must complete first
+	Needs                             []string // ids of the items that must complete first
 	Feeds                             bool     // another item needs it
 	Acceptance                        bool
 	Input                             string
@@ -62,8 +63,8 @@ type NewItem struct {
 	Data                              Text // solo: the task's Data goes into the one event
 }
 
-// Mark is the solo of the item's rows: 1 of a task's only item, Aside of a plan
-// or apply item, else 0.
+// Mark returns the value of solo in the item's rows: 1 for the only item of a task, Aside
+// for a plan or apply item, else 0.
 func (i *NewItem) Mark() int {
 	switch {
 	case i.Aside:
@@ -74,9 +75,9 @@ func (i *NewItem) Mark() int {
 	return 0
 }
 
-// Carried is what the item's row begins with. The hot verb Complete leaves rows with
-// acceptance alone: results that are accepted, and plan and apply items, are ended by
-// verbs of their own.
+// Carried returns the carried values that the item starts with. Plan and apply items have
+// acceptance set: the hot verb Complete does not touch rows with acceptance. Results that
+// are accepted, and plan and apply items, are ended by other verbs.
 func (i *NewItem) Carried() Carried {
 	return Carried{MaxAttempts: i.MaxAttempts, Solo: i.Mark(), Feeds: bit(i.Feeds), Acceptance: bit(i.Acceptance || i.Aside)}
 }
@@ -88,7 +89,7 @@ func bit(b bool) int {
 	return 0
 }
 
-// ItemRow is an item as read, and what only the fence needs.
+// ItemRow is an item as read, and the values that only the fence needs.
 type ItemRow struct {
 	pawl.Item
 	LeftBy       string // how its last claim ended: expired, released, suspended, failed
@@ -96,7 +97,7 @@ type ItemRow struct {
 	Acceptance   bool
 }
 
-// itemScan is where a row of item_rows is scanned into.
+// itemScan is what a row of item_rows is scanned into.
 type itemScan struct {
 	ItemRow
 	key, after, parts, left, worker, last Text
@@ -108,7 +109,7 @@ type itemScan struct {
 	runAt, started, accepted, completed   *int64
 }
 
-// columns are what is read of an item: @columns(item) in statements.
+// columns are the columns that are read of an item: @columns(item) in statements.
 func (s *itemScan) columns() []Column {
 	return []Column{
 		{"id", &s.ID}, {"namespace", &s.Namespace}, {"task_id", &s.TaskID}, {"type", &s.Type}, {"kind", &s.Kind},
@@ -122,12 +123,12 @@ func (s *itemScan) columns() []Column {
 	}
 }
 
-// item is the item that was scanned.
+// item returns the item that was scanned.
 func (s *itemScan) item(now int64) ItemRow {
 	it := s.ItemRow
 	it.Key, it.WorkerID, it.LastWorkerID, it.LeftBy = string(s.key), string(s.worker), string(s.last), string(s.left)
 	it.Input, it.Result, it.AssembledResult, it.PartsRequired = json.RawMessage(s.input), raw(s.result), raw(s.assembled), raw(s.parts)
-	if it.State != pawl.ItemCompleted { // whose events keep it
+	if it.State != pawl.ItemCompleted { // the events of a completed item keep its errors
 		it.Error = failureOf(s.failure)
 	}
 	if s.after != "" {

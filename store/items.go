@@ -11,8 +11,8 @@ import (
 
 var readSQL = Texts(sqlFiles, "read.sql")
 
-// GetItem reads an item; not_found outside the namespace. At now, a lease that
-// has run out reads as status expired; 0 leaves that out.
+// GetItem reads an item. An item of another namespace is not_found. A lease that has run
+// out at now reads as status expired; with now = 0 it does not.
 func GetItem(ctx context.Context, tx Tx, namespace, id string, now int64) (ItemRow, error) {
 	rows, err := scanItems(ctx, tx, now, readSQL["items"]+"\nWHERE i.id = $1 AND i.namespace = $2", id, namespace)
 	if err != nil {
@@ -24,13 +24,13 @@ func GetItem(ctx context.Context, tx Tx, namespace, id string, now int64) (ItemR
 	return rows[0], nil
 }
 
-// GetItems reads those of some items that there are, in whichever namespaces.
+// GetItems reads those of the given items that exist, in any namespace.
 func GetItems(ctx context.Context, tx Tx, ids []string, now int64) ([]ItemRow, error) {
 	return scanItems(ctx, tx, now, readSQL["items"]+"\nWHERE i.id @among($1)", List(ids))
 }
 
-// where gathers conditions and their arguments. The conditions are from a fixed
-// set, so the texts it makes are few.
+// where collects conditions and their arguments. The conditions come from a fixed set, so
+// it makes only a few different texts.
 type where struct {
 	conds []string
 	args  []any
@@ -44,7 +44,7 @@ func (w *where) and(cond string, args ...any) {
 	w.conds = append(w.conds, cond)
 }
 
-// with is a copy with one condition more.
+// with returns a copy with one more condition.
 func (w where) with(cond string, args ...any) where {
 	w.conds, w.args = slices.Clip(w.conds), slices.Clip(w.args)
 	w.and(cond, args...)
@@ -56,7 +56,7 @@ func (w *where) text(base, order string, limit int) string {
 	return base + "\nWHERE " + strings.Join(w.conds, " AND ") + "\nORDER BY " + order + fmt.Sprintf("\nLIMIT $%d", len(w.args))
 }
 
-// after goes on behind a cursor that is an id.
+// after continues the list behind a cursor that is an id.
 func (w *where) after(comparison, prefix, cursor string) error {
 	if cursor == "" {
 		return nil
@@ -110,7 +110,7 @@ func listItems(ctx context.Context, tx Tx, namespace string, q pawl.ItemFilter, 
 		l.derived.and("i.last_worker_id = ?", q.WorkerID)
 	}
 	if q.TaskID != "" || len(q.IDs) > 0 {
-		l.sources = nil // these lead to fewer
+		l.sources = nil // these conditions find fewer rows
 	} else if len(l.sources) == 0 {
 		few, err := fewTasks(ctx, tx, namespace)
 		if err != nil {
@@ -131,14 +131,15 @@ func listItems(ctx context.Context, tx Tx, namespace string, q pawl.ItemFilter, 
 	return paged(items, q.Limit, itemCursor), nil
 }
 
-// states asks for item states, and says where items of them are.
+// states adds a condition on item states, and returns the sources in which items of these
+// states are found.
 func (w *where) states(states []string) (sources []string) {
 	w.and("i.state @among(?)", List(states))
 	return itemSources(states, "item_id")
 }
 
-// statuses asks for the coarse words; expired is a lease that has run out, and
-// such a one is not in_progress.
+// statuses adds a condition on statuses. A lease that has run out is expired and not
+// in_progress.
 func (w *where) statuses(statuses []pawl.Status, now int64) (sources []string) {
 	var states []string
 	expired := slices.Contains(statuses, pawl.StatusExpired)
@@ -158,8 +159,8 @@ func (w *where) statuses(statuses []pawl.Status, now int64) (sources []string) {
 	return sources
 }
 
-// large are columns of values that may be large, by the member that shows them,
-// and what stands for each where it is not wanted.
+// large is a column whose values may be large: the JSON member that shows it, the column,
+// and what replaces the column when the member is not wanted.
 type large struct{ member, column, instead string }
 
 var (
@@ -167,8 +168,8 @@ var (
 	largeOfItem = []large{{"input", " i.input,", " 'null',"}, {"result", " i.result,", " NULL,"}, {"assembled_result", " i.assembled_result,", " NULL,"}}
 )
 
-// without is a query that reads no large column but those of the fields that are
-// asked for; none = all.
+// without returns the query without the large columns that fields does not name. When
+// fields is empty, the query keeps all columns.
 func without(query string, fields []string, columns []large) string {
 	query = expandColumns(query)
 	for _, c := range columns {
@@ -206,7 +207,7 @@ func scanItems(ctx context.Context, tx Tx, now int64, query string, args ...any)
 	return out, rows.Err()
 }
 
-// stageOrState is the stage a worker set, else the state in words: 'Queued'.
+// stageOrState returns the stage that a worker set, else the state in words: 'Queued'.
 func stageOrState(stage Text, state string) string {
 	if stage != "" || state == "" {
 		return string(stage)
@@ -225,8 +226,8 @@ func progressOf(p *int, state string) int {
 	return *p
 }
 
-// Queues lists the queues (type and rank) of ready that have rows, by skipping
-// from one to the next along the index.
+// Queues lists the queues (type and rank) of ready that have rows. It skips from one queue
+// to the next along the index.
 func Queues(ctx context.Context, tx Tx, namespace string) ([]Queue, error) {
 	rows, err := tx.Query(ctx, readSQL["groups"], namespace)
 	if err != nil {
@@ -244,7 +245,8 @@ func Queues(ctx context.Context, tx Tx, namespace string) ([]Queue, error) {
 	return out, rows.Err()
 }
 
-// Picks lists the rows of ready of one item, or the best of a task's.
+// Picks lists the row of ready of one item, or the first rows of a task's items in claim
+// order.
 func Picks(ctx context.Context, tx Tx, namespace, taskID, itemID string, types []string, limit int) ([]Pick, error) {
 	query, args := readSQL["pick task"], []any{namespace, taskID, List(types), limit}
 	if itemID != "" {

@@ -12,67 +12,68 @@ import (
 
 var keySQL = Texts(sqlFiles, "keys.sql")
 
-// KeyRow is an idempotency key as stored.
+// KeyRow is a stored idempotency key.
 type KeyRow struct {
 	pawl.Key
 	Hash, Token     string
-	Expires, Locked int64 // 0 = never, not
-	Code            *int  // of a whole call's answer, whose body is Response; nil = the key is no call's
+	Expires, Locked int64 // 0 = never expires, not locked
+	Code            *int  // the code of a call's stored answer, whose body is Response; nil = the key does not belong to a call
 	Type, Location  string
 }
 
-// OpenKey enters a key that is not there yet; false when it is, or when another
-// transaction that is under way enters it.
+// OpenKey inserts a key. It returns false when the key exists or when another open
+// transaction inserts it.
 func OpenKey(ctx context.Context, tx Tx, namespace string, k KeyRow, now int64) (bool, error) {
 	n, err := tx.Exec(ctx, keySQL["open key"], namespace, k.Scope, k.Hash, k.RequestHash, k.Token, Text(k.TaskID), Text(k.ItemID), now, nullable(k.Expires), k.Locked, k.Code)
 	return n == 1, err
 }
 
-// ReopenKey starts an expired key over.
+// ReopenKey starts an expired key again.
 func ReopenKey(ctx context.Context, tx Tx, namespace string, k KeyRow, now int64) error {
 	_, err := tx.Exec(ctx, keySQL["reopen key"], namespace, k.Scope, k.Hash, k.RequestHash, k.Token, Text(k.TaskID), Text(k.ItemID), now, nullable(k.Expires), k.Locked, k.Code)
 	return err
 }
 
-// TakeOverKey gives a key whose holder is gone, or failed, to another run.
+// TakeOverKey gives a key to another run when its holder is gone or has failed.
 func TakeOverKey(ctx context.Context, tx Tx, namespace string, k KeyRow) error {
 	_, err := tx.Exec(ctx, keySQL["take over key"], namespace, k.Scope, k.Hash, k.Token, k.Locked)
 	return err
 }
 
-// RenewKey makes the lease of a run last until a time, and its key at least as
-// long; false when the token is not the key's.
+// RenewKey extends the lease of a run until a time, and the key at least as long. It
+// returns false when the token is not the key's.
 func RenewKey(ctx context.Context, tx Tx, namespace, scope, hash, token string, until int64) (bool, error) {
 	n, err := tx.Exec(ctx, keySQL["renew key"], namespace, scope, hash, token, until)
 	return n == 1, err
 }
 
-// HitKey counts a begin that found a live key; replays is 1 when it was answered.
+// HitKey counts a begin that found a live key. replays is 1 when the stored answer was
+// sent again.
 func HitKey(ctx context.Context, tx Tx, namespace, scope, hash string, replays int) error {
 	_, err := tx.Exec(ctx, keySQL["hit key"], namespace, scope, hash, replays)
 	return err
 }
 
-// SettleKey stores the answer of a run; false when the token is not the key's.
+// SettleKey stores the answer of a run. It returns false when the token is not the key's.
 func SettleKey(ctx context.Context, tx Tx, namespace, scope, hash, token, status, response string, now int64) (bool, error) {
 	n, err := tx.Exec(ctx, keySQL["settle key"], namespace, scope, hash, token, status, response, now)
 	return n == 1, err
 }
 
-// SettleAnswer stores what a whole call was answered; false when the token is
-// not the key's.
+// SettleAnswer stores the answer of a call. It returns false when the token is not the
+// key's.
 func SettleAnswer(ctx context.Context, tx Tx, namespace, scope, hash, token string, a pawl.Answer, now int64) (bool, error) {
 	n, err := tx.Exec(ctx, keySQL["settle answer"], namespace, scope, hash, token, string(a.Body), a.Code, Text(a.Type), Text(a.Location), now)
 	return n == 1, err
 }
 
-// DropKey forgets a key whose run came to nothing, if the token is still its.
+// DropKey removes a key whose run had no outcome, if the token is still the key's.
 func DropKey(ctx context.Context, tx Tx, namespace, scope, hash, token string) error {
 	_, err := tx.Exec(ctx, keySQL["drop key"], namespace, scope, hash, token)
 	return err
 }
 
-// ReadKey reads a key, locking it where there are row locks when lock is set.
+// ReadKey reads a key. With lock it also locks the row, on databases with row locks.
 func ReadKey(ctx context.Context, tx Tx, namespace, scope, hash string, lock bool) (KeyRow, bool, error) {
 	query := keySQL["read key"]
 	if lock {
@@ -85,7 +86,7 @@ func ReadKey(ctx context.Context, tx Tx, namespace, scope, hash string, lock boo
 	return rows[0], true, nil
 }
 
-// ListKeys lists keys, newest first; those of whole calls are not among them.
+// ListKeys lists keys, newest first, without those that belong to calls.
 func ListKeys(ctx context.Context, tx Tx, namespace string, q pawl.KeyFilter) (pawl.List[pawl.Key], error) {
 	list, err := Pages(q.Page, func(k *KeyRow) int { return len(k.Response) }, keyCursor, func(p pawl.Page) (pawl.List[KeyRow], error) {
 		q.Page = p
@@ -125,7 +126,7 @@ func listKeys(ctx context.Context, tx Tx, namespace string, q pawl.KeyFilter) (p
 
 func keyCursor(k KeyRow) string { return fmt.Sprintf("%d.%s", k.CreatedAt.UnixMicro(), k.Hash) }
 
-// KeyStats counts a namespace's keys, but for those of whole calls.
+// KeyStats counts a namespace's keys, without those that belong to calls.
 func KeyStats(ctx context.Context, tx Tx, namespace string) (pawl.KeyStats, error) {
 	var s pawl.KeyStats
 	_, err := Row(ctx, tx, []any{&s.Pending, &s.Completed, &s.Failed, &s.Hits, &s.Misses, &s.Replays}, keySQL["key stats"], namespace)

@@ -8,11 +8,11 @@ import (
 
 var messageSQL = Texts(sqlFiles, "message.sql")
 
-// MessageRow is a message as it is kept: its content, once it has ended; until
-// then its chunks are.
+// MessageRow is a message as it is stored. An ended message has its content; an open one
+// has its chunks.
 type MessageRow struct {
 	pawl.Message
-	StepOffset int64 // where the step that is under way began
+	StepOffset int64 // the offset at which the current step began
 	Cuts       []pawl.Cut
 	Kept       Text // the content
 	cuts       Text
@@ -45,12 +45,12 @@ func scanMessages(ctx context.Context, tx Tx, query string, args ...any) ([]Mess
 	return out, rows.Err()
 }
 
-// GetMessage reads a message; not_found outside the namespace.
+// GetMessage reads a message. A message of another namespace is not_found.
 func GetMessage(ctx context.Context, tx Tx, namespace, id string) (MessageRow, error) {
 	return oneMessage(ctx, tx, messageSQL["message"]+"\nWHERE m.id = $1 AND m.namespace = $2", namespace, id)
 }
 
-// LockMessage is GetMessage with the row locked. Leases are locked before.
+// LockMessage is GetMessage with the row locked. Lock leases before it.
 func LockMessage(ctx context.Context, tx Tx, namespace, id string) (MessageRow, error) {
 	return oneMessage(ctx, tx, messageSQL["message"]+"\nWHERE m.id = $1 AND m.namespace = $2\n@lock", namespace, id)
 }
@@ -87,7 +87,7 @@ func ListMessages(ctx context.Context, tx Tx, namespace string, q pawl.MessageFi
 	return scanMessages(ctx, tx, w.text(messageSQL["message"], "m.id", q.Limit+1), w.args...)
 }
 
-// ChunkRow is the chunks of one append.
+// ChunkRow has the chunks of one append.
 type ChunkRow struct {
 	Seq     int64
 	Count   int
@@ -101,8 +101,8 @@ type ChunkPosition struct {
 	From      int64
 }
 
-// Chunks reads up to limit rows of a message's chunks: the one with the chunk
-// from, and those behind it.
+// Chunks reads up to limit rows of a message's chunks: the row with the chunk number from,
+// and the rows after it.
 func Chunks(ctx context.Context, tx Tx, id string, from int64, limit int) ([]ChunkRow, error) {
 	rows, err := tx.Query(ctx, messageSQL["chunks"], id, from, limit)
 	if err != nil {
@@ -120,7 +120,7 @@ func Chunks(ctx context.Context, tx Tx, id string, from int64, limit int) ([]Chu
 	return out, rows.Err()
 }
 
-// MessageHead is how far a message is.
+// MessageHead is the current state of a message without its content.
 type MessageHead struct {
 	ID     string
 	State  string
@@ -129,7 +129,7 @@ type MessageHead struct {
 	Cuts   []pawl.Cut
 }
 
-// MessageHeads reads how far messages are.
+// MessageHeads reads the heads of messages.
 func MessageHeads(ctx context.Context, tx Tx, ids []string) ([]MessageHead, error) {
 	rows, err := tx.Query(ctx, messageSQL["heads"], List(ids))
 	if err != nil {
@@ -149,11 +149,12 @@ func MessageHeads(ctx context.Context, tx Tx, ids []string) ([]MessageHead, erro
 	return out, rows.Err()
 }
 
-// MessageItem is where a message belongs: an item for ever, none for one that was
-// never open.
+// MessageItem is the item that a message belongs to, which never changes. ItemID is empty
+// for a message that was never open.
 type MessageItem struct{ ID, ItemID, State string }
 
-// ItemsOfMessages reads where messages belong; those the namespace does not have are left out.
+// ItemsOfMessages reads the items of messages. Messages that the namespace does not have
+// are left out.
 func ItemsOfMessages(ctx context.Context, tx Tx, namespace string, ids []string) ([]MessageItem, error) {
 	rows, err := tx.Query(ctx, messageSQL["homes"], namespace, List(ids))
 	if err != nil {
@@ -171,15 +172,14 @@ func ItemsOfMessages(ctx context.Context, tx Tx, namespace string, ids []string)
 	return out, rows.Err()
 }
 
-// OpenMessageOf is the id of an item's open message, "" when there is none.
+// OpenMessageOf returns the id of an item's open message, or "" when there is none.
 func OpenMessageOf(ctx context.Context, tx Tx, itemID string) (string, error) {
 	var id string
 	_, err := Row(ctx, tx, []any{&id}, messageSQL["open message"], itemID)
 	return id, err
 }
 
-// MessagesOfItem lists the messages of an item that were said piece by piece, oldest
-// first.
+// MessagesOfItem lists the messages that an item has written in chunks, oldest first.
 func MessagesOfItem(ctx context.Context, tx Tx, taskID, itemID string, p pawl.Page) (pawl.List[pawl.MessageRef], error) {
 	rows, err := tx.Query(ctx, messageSQL["said by item"], taskID, itemID, p.Cursor, p.Limit+1)
 	if err != nil {

@@ -11,14 +11,15 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// Joiner makes characters whole that were cut in two: the first half of one moves
-// to the chunk with the second. It takes a message's chunks one after another.
+// Joiner joins characters that were split between two chunks: the first half of a
+// character moves to the chunk with the second half. It takes a message's chunks one after
+// another.
 type Joiner struct {
 	half string // of a surrogate pair, as UTF-8 would write it
 	kind string
 }
 
-// Next is the chunk as readers get it.
+// Next returns the chunk in the form that readers get.
 func (j *Joiner) Next(c pawl.Chunk) pawl.Chunk {
 	if c.Text == "" || j.half == "" && utf8.ValidString(string(c.Text)) {
 		if c.Text != "" || c.Type != j.kind {
@@ -54,7 +55,7 @@ func (j *Joiner) Next(c pawl.Chunk) pawl.Chunk {
 	return c
 }
 
-// halfOf is the surrogate that a text begins with, 0 if it begins with none.
+// halfOf returns the surrogate that the text begins with, or 0 if it begins with none.
 func halfOf(s string) rune {
 	if len(s) < 3 || s[0] != 0xED || s[1] < 0xA0 || s[1] > 0xBF || s[2] < 0x80 || s[2] > 0xBF {
 		return 0
@@ -62,15 +63,16 @@ func halfOf(s string) rune {
 	return rune(s[0]&0xF)<<12 | rune(s[1]&0x3F)<<6 | rune(s[2]&0x3F)
 }
 
-// MessageChunks is all of a message's chunks, read in one go. Half of a character that was
-// cut off does not go over to what is said in its place.
+// MessageChunks returns all chunks of a message. Half of a character at the end of a cut
+// part is not joined to the text that replaces it.
 func MessageChunks(ctx context.Context, tx Tx, id string, cuts []pawl.Cut) ([]pawl.Chunk, error) {
 	var out []pawl.Chunk
 	_, err := eachChunk(ctx, tx, id, cuts, func(c *pawl.Chunk) { out = append(out, *c) })
 	return out, err
 }
 
-// eachChunk hands over a message's chunks one after the other, and says how many.
+// eachChunk passes a message's chunks to fn one after another and returns how many there
+// are.
 func eachChunk(ctx context.Context, tx Tx, id string, cuts []pawl.Cut, fn func(c *pawl.Chunk)) (n int64, err error) {
 	var j Joiner
 	var chunks []pawl.Chunk
@@ -98,8 +100,8 @@ func eachChunk(ctx context.Context, tx Tx, id string, cuts []pawl.Cut, fn func(c
 	}
 }
 
-// content is the content that chunks make: those of one kind that follow each
-// other are one part.
+// content builds a message's content from its chunks. Consecutive chunks of the same type
+// become one part.
 type content struct {
 	cuts  []pawl.Cut
 	n     int64 // chunks so far
@@ -133,7 +135,7 @@ func (f *content) flush() {
 	f.text.Reset()
 }
 
-// json is the content as it is kept; open says that more may come.
+// json returns the content as it is stored. open says that more chunks may follow.
 func (f *content) json(open bool) string {
 	f.flush()
 	parts := f.parts
@@ -148,11 +150,11 @@ func (f *content) json(open bool) string {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(parts) // checked when they came in
+	_ = enc.Encode(parts) // the parts were checked when they were received
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// part is a chunk as the ecosystem writes it.
+// part converts a chunk to the part format that other agent software uses.
 func part(c *pawl.Chunk) pawl.MessagePart {
 	p := pawl.MessagePart{Type: strings.ReplaceAll(c.Type, "_", "-"), ToolCallID: c.ToolCallID, ToolName: c.ToolName, Input: c.Input, Output: c.Output,
 		IsError: c.IsError, MediaType: c.MediaType, URL: c.URL, Data: c.Data}
@@ -162,8 +164,8 @@ func part(c *pawl.Chunk) pawl.MessagePart {
 	return p
 }
 
-// Content is what a message says: its content, or while it is open what its
-// chunks come to.
+// Content returns the content of a message. For an open message it is built from the
+// chunks so far.
 func Content(ctx context.Context, tx Tx, m *MessageRow) (string, error) {
 	if m.Kept != "" {
 		return string(m.Kept), nil
@@ -176,7 +178,7 @@ func Content(ctx context.Context, tx Tx, m *MessageRow) (string, error) {
 	return f.json(m.Status == pawl.MessageStreaming), err
 }
 
-// ToolCalls says how far the calls of tools came, in order of their beginning.
+// ToolCalls returns the state of the tool calls, in the order in which they began.
 func ToolCalls(chunks []pawl.Chunk) []pawl.ToolCall {
 	var out []pawl.ToolCall
 	at := map[string]int{}
@@ -194,8 +196,9 @@ func ToolCalls(chunks []pawl.Chunk) []pawl.ToolCall {
 	return out
 }
 
-// EndOrphanedMessage ends an open message whose item is out of work: failed items leave an
-// error, cancelled ones what was said stopped, the others a whole message.
+// EndOrphanedMessage ends an open message whose item has no work left. The message of a
+// failed item ends in error, that of a cancelled item is stopped, and any other is
+// complete.
 func EndOrphanedMessage(ctx context.Context, tx Tx, s OrphanedMessage) error {
 	to := pawl.MessageComplete
 	switch s.ItemState {
@@ -209,7 +212,7 @@ func EndOrphanedMessage(ctx context.Context, tx Tx, s OrphanedMessage) error {
 		return err
 	}
 	still, err := OrphanedMessages(ctx, tx, []string{m.ItemID}, "", 1)
-	if err != nil || len(still) == 0 || still[0].ItemState != s.ItemState { // retried meanwhile
+	if err != nil || len(still) == 0 || still[0].ItemState != s.ItemState { // the item was retried in the meantime
 		return err
 	}
 	now, err := tx.Now(ctx)

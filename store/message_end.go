@@ -7,8 +7,8 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// EndMessage ends a held message, with its content and its event. Of one that may
-// still be resumed the chunks are kept until then.
+// EndMessage ends a locked message: it writes the content and the event. A message that
+// may still be resumed keeps its chunks until then.
 func EndMessage(ctx context.Context, tx Tx, now int64, m *MessageRow, to pawl.MessageState, content string, by Actor, reason string) error {
 	replayable := 0
 	if to.Ended() && m.Offset > 0 {
@@ -25,9 +25,10 @@ func EndMessage(ctx context.Context, tx Tx, now int64, m *MessageRow, to pawl.Me
 	return Record(ctx, tx, now, []Event{e})
 }
 
-// LockItem locks the lease of an item, if there is one, before its message is.
+// LockItem locks the lease of an item, if there is one. Call it before locking the item's
+// message.
 func LockItem(ctx context.Context, tx Tx, itemID string) (stopped string, leased bool, err error) {
-	for try := 0; try < 100; try++ { // the row may be moved at the same time
+	for try := 0; try < 100; try++ { // another transaction may be moving the row
 		if leased, err = Row(ctx, tx, []any{&stopped}, messageSQL["hold lease of item"], itemID); err != nil || leased {
 			break
 		}
@@ -39,15 +40,15 @@ func LockItem(ctx context.Context, tx Tx, itemID string) (stopped string, leased
 	return stopped, leased, err
 }
 
-// SetStopped has the holder of a lease learn by the next heartbeat which messages
-// were stopped.
+// SetStopped stores in the lease which messages were stopped. The holder learns it by the
+// next heartbeat.
 func SetStopped(ctx context.Context, tx Tx, itemID, stopped string) error {
 	_, err := tx.Exec(ctx, messageSQL["tell lease"], itemID, stopped)
 	return err
 }
 
-// ResumeMessages opens the messages again that ended with an error, of items of a
-// task that are queued again.
+// ResumeMessages opens messages again that ended with an error, for items of a task that
+// are queued again.
 func ResumeMessages(ctx context.Context, tx Tx, now int64, taskID string, items []DueItem, by Actor) error {
 	ids := make([]string, len(items))
 	for i := range items {
@@ -76,11 +77,11 @@ func ResumeMessages(ctx context.Context, tx Tx, now int64, taskID string, items 
 	return Record(ctx, tx, now, events)
 }
 
-// OrphanedMessage is an open message whose item is out of work.
+// OrphanedMessage is an open message whose item has no work left.
 type OrphanedMessage struct{ ID, Namespace, ItemState string }
 
-// OrphanedMessages lists up to limit open messages whose items are out of work: of some
-// items, of a task, or of all.
+// OrphanedMessages lists up to limit open messages whose items have no work left: of the
+// given items, of a task, or of all.
 func OrphanedMessages(ctx context.Context, tx Tx, items []string, taskID string, limit int) ([]OrphanedMessage, error) {
 	var w where
 	w.and("m.state = 'streaming' AND m.item_id IS NOT NULL AND (r.item_id IS NOT NULL OR e.item_id IS NOT NULL)")
@@ -106,7 +107,7 @@ func OrphanedMessages(ctx context.Context, tx Tx, items []string, taskID string,
 	return out, rows.Err()
 }
 
-// RemoveChunks removes the chunks of up to limit messages that ended by a time.
+// RemoveChunks removes the chunks of up to limit messages that ended by the given time.
 func RemoveChunks(ctx context.Context, tx Tx, endedBy int64, limit int) (int64, error) {
 	ids, err := Strings(ctx, tx, messageSQL["retired messages"], endedBy, limit)
 	if err != nil || len(ids) == 0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// NewMessage is a message to insert: open when it has no content.
+// NewMessage is a message to insert. It is open when it has no content.
 type NewMessage struct {
 	ID, Namespace, TaskID string
 	Thread, ItemID        Text
@@ -46,13 +46,13 @@ func messageEvent(name, namespace, taskID string, itemID Text, by Actor, data ma
 	return Event{Namespace: namespace, TaskID: taskID, ItemID: itemID, Event: name, Actor: by, Data: Text(text)}
 }
 
-// SetThread says which conversation a task belongs to.
+// SetThread sets the thread that a task belongs to.
 func SetThread(ctx context.Context, tx Tx, taskID, thread string) error {
 	_, err := tx.Exec(ctx, messageSQL["set thread"], taskID, thread)
 	return err
 }
 
-// ThreadOf is a task's conversation.
+// ThreadOf returns a task's thread.
 func ThreadOf(ctx context.Context, tx Tx, taskID string) (string, error) {
 	var thread string
 	_, err := Row(ctx, tx, []any{&thread}, messageSQL["thread of task"], taskID)

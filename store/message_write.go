@@ -9,11 +9,11 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// Start leaves the first sign of life.
+// Start records the first sign of life of the locked item.
 func (g *LockedItem) Start(ctx context.Context, tx Tx) error { return g.start(ctx, tx) }
 
-// TakeOver makes the locked item's attempt the message's writer: what another one said
-// in a step it did not end is marked as cut off.
+// TakeOver makes the locked item's attempt the writer of the message. The chunks of
+// another attempt in a step that it did not end are marked as cut off.
 func (g *LockedItem) TakeOver(ctx context.Context, tx Tx, m *MessageRow) error {
 	if m.Attempt == g.Attempt {
 		return nil
@@ -41,7 +41,7 @@ func (g *LockedItem) Step(ctx context.Context, tx Tx, m *MessageRow, checkpointI
 	return seq, err
 }
 
-// CutOff adds a range of chunks that an attempt said in a step it did not end.
+// CutOff adds the range of chunks that an attempt wrote in a step that it did not end.
 func CutOff(cuts Text, from, to, attempt int64) Text {
 	if from >= to {
 		return cuts

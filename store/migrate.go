@@ -17,13 +17,13 @@ import (
 
 // MigrationDB is the database that a Migrator works on.
 type MigrationDB interface {
-	// Applied lists what the table of migrations records, in ascending order;
-	// nothing if there is no such table.
+	// Applied lists the rows of the table of migrations in ascending order. It returns none if
+	// there is no such table.
 	Applied(ctx context.Context) ([]Migration, error)
-	// Apply makes the table if there is none, by the statements of create, and runs
-	// the scripts in order: each in one transaction with its record.
+	// Apply creates the table if there is none, with the statements of create. It then runs
+	// the scripts in order, each in one transaction with its record.
 	Apply(ctx context.Context, create []string, scripts []Script) error
-	// Lock waits until no other process migrates, and keeps them waiting until release.
+	// Lock waits until no other process migrates. Other processes then wait until release.
 	Lock(ctx context.Context) (release func(), err error)
 }
 
@@ -34,13 +34,13 @@ type Script struct {
 	Record string // the statement that records it in the table of migrations
 }
 
-// NewMigrator runs the files NNNN_the_words.sql of fsys and records them in table
-// (id, description, executed_at, oldest). A table with a schema before its dot is
-// PostgreSQL's, and the schema is made with it.
+// NewMigrator runs the files NNNN_the_words.sql of fsys and records them in table (id,
+// description, executed_at, oldest). A table name with a schema before the dot is for
+// PostgreSQL; the schema is created with the table.
 //
-// Each file says in a line `-- oldest: N` the lowest newest-migration number
-// that a program may know and still use the schema after it. It panics on a
-// file without one: the files are embedded.
+// Each file has a line `-- oldest: N`. A program can use the schema after this migration
+// only if it knows migration N or a newer one. NewMigrator panics on a file without the
+// line; the files are embedded.
 func NewMigrator(db MigrationDB, fsys fs.FS, table string) Migrator {
 	schema, _, found := strings.Cut(table, ".")
 	if !found {
@@ -66,8 +66,8 @@ func NewMigrator(db MigrationDB, fsys fs.FS, table string) Migrator {
 	return m
 }
 
-// Verify says whether this program may use the schema as it is: an unavailable
-// error when a migration is missing, or when the schema has become too new.
+// Verify says whether this program may use the schema. It returns an unavailable error
+// when a migration is missing, or when the schema is too new.
 func Verify(ctx context.Context, m Migrator) error {
 	all, err := m.Status(ctx)
 	if err != nil {
@@ -82,7 +82,7 @@ func Verify(ctx context.Context, m Migrator) error {
 	return tooOld(all)
 }
 
-// Exists is a not_found error when no migration was run: Pawl has never used the
+// Exists returns a not_found error when no migration was run: Pawl has never used the
 // schema.
 func Exists(ctx context.Context, m Migrator) error {
 	all, err := m.Status(ctx)
@@ -92,8 +92,8 @@ func Exists(ctx context.Context, m Migrator) error {
 	return &pawl.Error{Code: pawl.CodeNotFound, Op: "open", Message: "the database does not hold Pawl's schema; check its name, or create the schema with `pawl migrate up`"}
 }
 
-// SchemaMismatch makes of a migrator's error that the database's codes say nothing about
-// the refusal of a schema that its table of migrations does not describe.
+// SchemaMismatch converts a migrator's error that has no known database code into an error
+// that says that the schema is not what its table of migrations describes.
 func SchemaMismatch(err error) error {
 	var e *pawl.Error
 	if !errors.As(err, &e) || e.Code != pawl.CodeInternal || e.Message != "" {
@@ -117,8 +117,8 @@ type migrator struct {
 
 func byID(a, b Migration) int { return cmp.Compare(a.ID, b.ID) }
 
-// tooOld refuses when an applied migration that this program does not know asks
-// for a newer one.
+// tooOld returns an error when an applied migration that this program does not know needs
+// a newer program.
 func tooOld(all []Migration) error {
 	var newest int64
 	for _, x := range all {
@@ -134,21 +134,22 @@ func tooOld(all []Migration) error {
 	return nil
 }
 
-// ErrExcluded is in the error of a program that a migration has excluded: it must
+// ErrExcluded is in the error of a program that a migration has excluded. The program must
 // not use the schema any more.
 var ErrExcluded = errors.New("the program is too old for the schema")
 
-// Excluded is the error of a program whose newest migration is too old for another.
+// Excluded is the error of a program that migration x excludes. newest is the newest
+// migration that the program knows.
 func Excluded(x Migration, newest int64) error {
 	return &pawl.Error{Code: pawl.CodeUnavailable, Op: "migrate", Err: ErrExcluded,
 		Message: fmt.Sprintf("the database's schema is too new for this program: migration %d (%s) needs one that knows migration %d, this one knows %d; upgrade it", x.ID, x.Description, x.Oldest, newest)}
 }
 
-// Excluding finds a migration that excludes a program; $1 is the newest that the
+// Excluding finds a migration that excludes a program. $1 is the newest migration that the
 // program knows.
 const Excluding = "SELECT id, description, oldest FROM pawl.schema_migrations WHERE id > $1 AND oldest > $1 ORDER BY id LIMIT 1"
 
-// CheckSchema says whether this program may still use the schema: ErrExcluded.
+// CheckSchema returns ErrExcluded when this program may not use the schema any more.
 func CheckSchema(ctx context.Context, tx Tx, m Migrator) error {
 	var x Migration
 	newest := m.Newest()
@@ -162,8 +163,8 @@ func CheckSchema(ctx context.Context, tx Tx, m Migrator) error {
 // Newest implements Migrator.
 func (m *migrator) Newest() int64 { return m.known[len(m.known)-1].ID }
 
-// missing are the scripts of the migrations that were not applied. One that is older
-// than an applied one cannot be run any more.
+// missing returns the scripts of the migrations that were not applied. A migration that is
+// older than an applied one cannot be run any more.
 func (m *migrator) missing(all []Migration) ([]Script, error) {
 	var scripts []Script
 	for _, x := range all {
@@ -187,7 +188,7 @@ func (m *migrator) Up(ctx context.Context) ([]Migration, error) {
 		return nil, err
 	}
 	defer release()
-	scripts, err := m.toApply(ctx) // another process may have been here first
+	scripts, err := m.toApply(ctx) // another process may have migrated in the meantime
 	if err != nil || len(scripts) == 0 {
 		return nil, err
 	}
@@ -203,7 +204,8 @@ func (m *migrator) Up(ctx context.Context) ([]Migration, error) {
 	}), tooOld(all)
 }
 
-// toApply are the scripts that the database misses, if this program may use it.
+// toApply returns the scripts that are not applied yet, if this program may use the
+// database.
 func (m *migrator) toApply(ctx context.Context) ([]Script, error) {
 	all, err := m.Status(ctx)
 	if err == nil {
@@ -260,7 +262,8 @@ func (m *migrator) SQL(from int64) (string, error) {
 	return b.String(), nil
 }
 
-// script is a migration's text and its record, in a transaction if it can run in one.
+// script returns a migration's text and the statement that records it, in a transaction if
+// the migration can run in one.
 func (m *migrator) script(x Migration) string {
 	var b strings.Builder
 	alone := strings.Contains(m.texts[x.ID], "-- +goose NO TRANSACTION")
@@ -279,10 +282,10 @@ func (m *migrator) script(x Migration) string {
 	return b.String()
 }
 
-// Rewritten is fsys with its .sql files as rewrite has them.
+// Rewritten returns fsys with the texts of its .sql files replaced by rewrite.
 func Rewritten(fsys fs.FS, rewrite func(string) string) fs.FS { return rewritten{fsys, rewrite} }
 
-// rewritten is a folder whose .sql files read as rewrite has them.
+// rewritten is a file system whose .sql files have the texts that rewrite returns.
 type rewritten struct {
 	fs.FS
 	rewrite func(string) string

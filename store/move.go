@@ -14,18 +14,18 @@ type Change struct {
 	Verb              string
 	ItemIDs           []string // nil = every item of the task that the verb applies to
 	To                string   // give_up: failed or cancelled
-	Error             Text     // give_up: why, as JSON
+	Error             Text     // give_up: the reason, as JSON
 	LeftBy            Text     // give_up: dependency = DependencyRestored may queue it again
 	Actor             Actor
 	Reason            Text
 }
 
-// Applied says what a Change came to.
+// Applied is the outcome of a Change.
 type Applied struct {
 	Found    bool   // the task exists
 	Items    int    // items moved
 	Task     string // the task's stored state after it
-	Changed  bool   // a task of many: this change brought it there
+	Changed  bool   // a task of many: this change moved it to that state
 	Released []DueItem
 }
 
@@ -55,10 +55,12 @@ func stageOf(c *Change) Text {
 	return "Cancelled by user"
 }
 
-// Apply carries a Change out: the items' rows, their events, the task's
-// counters, state and event. A cancel of a whole task goes on until no item is
-// left that could run, and cancels the task whatever its items came to. A task
-// whose last item is cancelled by itself is cancelled with what plans or applies it.
+// Apply carries out a Change: the items' rows, their events, and the task's counters,
+// state and event.
+//
+// A cancel of a whole task continues until no item is left that could run, and cancels the
+// task whatever the states of its items are. When a cancel of items cancels the last item
+// of a task, the task's plan or apply item is cancelled too.
 func Apply(ctx context.Context, tx Tx, now int64, c Change) (Applied, error) {
 	ch := changes[c.Verb]
 	t, err := lockTask(ctx, tx, c)
@@ -97,7 +99,7 @@ func Apply(ctx context.Context, tx Tx, now int64, c Change) (Applied, error) {
 	if err != nil || c.Verb != "cancel" || c.ItemIDs == nil || out.Task != "cancelled" {
 		return out, err
 	}
-	c.ItemIDs = nil // its last item is cancelled: nothing is left to apply
+	c.ItemIDs = nil // its last item is cancelled, so nothing is left to apply
 	ids, err := idsToMove(ctx, tx, ch, c)
 	if err != nil || len(ids) == 0 {
 		return out, err
@@ -161,14 +163,14 @@ func eventOf(verb, to string) string {
 	return to
 }
 
-// ItemsToCancel lists the items that a cancel of a task with more than a number of
-// items moves. Those that failed come first, so that the task stays open.
+// ItemsToCancel lists the items that a cancel of a task moves, if the task has more than
+// the given number of items. Failed items come first, so that the task stays open.
 func ItemsToCancel(ctx context.Context, tx Tx, namespace, taskID string, more int) ([]string, error) {
 	return Strings(ctx, tx, moveSQL["items to cancel"], taskID, namespace, more, List(changes["cancel"].from))
 }
 
-// idsToMove lists the items that a change may move. Named ones may be in any state:
-// Take leaves those in another, and the whole task is not read for a few.
+// idsToMove lists the items that a change may move. Named items may be in any state: Take
+// skips those in other states, and so the whole task is not read for a few items.
 func idsToMove(ctx context.Context, tx Tx, ch change, c Change) ([]string, error) {
 	if c.ItemIDs != nil {
 		return Strings(ctx, tx, moveSQL["named "+ch.query], c.TaskID, c.Namespace, List(c.ItemIDs))
@@ -203,7 +205,7 @@ func column[T any](ctx context.Context, tx Tx, query string, args []any) ([]T, e
 	return out, rows.Err()
 }
 
-// Row scans the first row of a query; false when there is none.
+// Row scans the first row of a query. It returns false when there is none.
 func Row(ctx context.Context, tx Tx, dest []any, query string, args ...any) (bool, error) {
 	rows, err := tx.Query(ctx, query, args...)
 	if err != nil {

@@ -8,15 +8,15 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// fewCandidates bounds the rows that a list collects before it reads them. Where there
-// are more, every hundredth row or so is wanted, and walking in the list's order finds
+// fewCandidates bounds the rows that a list collects before it reads them. When there are
+// more, about every hundredth row or more is wanted, and a walk in the list's order fills
 // a page soon.
 const fewCandidates = 10_000
 
-// candidates are the ids of all rows that a list may want, in its order and behind its
-// cursor. They come from tables and indexes that hold few rows of many: without
-// them, a list of rare states reads every row there is. sources are queries with the
-// namespace as $1. few is false when there are too many, or no sources.
+// candidates returns the ids of all rows that a list may want, in its order and behind its
+// cursor. They come from tables and indexes that hold few of the rows; without them, a
+// list of rare states reads every row. sources are queries with the namespace as $1. few
+// is false when there are too many ids, or no sources.
 func (l *listing[T]) candidates(ctx context.Context, tx Tx, namespace, cursor string) (ids []string, few bool, err error) {
 	if len(l.sources) == 0 {
 		return nil, false, nil
@@ -42,29 +42,29 @@ func (l *listing[T]) candidates(ctx context.Context, tx Tx, namespace, cursor st
 	return ids, true, nil
 }
 
-// fewTasks says whether a namespace has so few tasks that a list of what belongs to
-// them begins with them: indexes of items and events are not led by namespace, and
-// another namespace may have millions.
+// fewTasks says whether a namespace has so few tasks that a list of their items or events
+// should start from the tasks. The indexes of items and events do not begin with the
+// namespace, and another namespace may have millions of them.
 func fewTasks(ctx context.Context, tx Tx, namespace string) (bool, error) {
 	var n int
 	_, err := Row(ctx, tx, []any{&n}, readSQL["count tasks"], namespace, fewCandidates/10+1)
 	return n <= fewCandidates/10, err
 }
 
-// listing is a list whose rows are made of many tables. It finds ids by the conditions
-// that one table and its index decide, then reads the rows with these ids by all
-// conditions, until the page is full. One query for both would let the planner join
-// all the tables first.
+// listing is a list whose rows are joined from many tables. It finds ids by the conditions
+// that one table and its index can decide. It then reads the rows with these ids by all
+// conditions, until the page is full. With one query for both, the planner could join all
+// tables first.
 type listing[T any] struct {
-	own, derived where    // conditions: by columns of the table, and by those of what is joined to it
+	own, derived where    // conditions on columns of the table, and on columns of what is joined to it
 	sources      []string // of candidates
 	more         []any    // arguments of sources, from $3 on
-	table, rows  string   // the table with its alias, a letter; the query of the rows
+	table, rows  string   // the table with its alias, one letter; the query that reads the rows
 	prefix       string   // of ids
-	key, order   string   // what the cursor is made of, and the list's order
+	key, order   string   // the expression of the cursor, and the list's order
 	parts        []string // conditions that divide the table, in the list's order; none = undivided
 	desc         bool
-	byID         bool // it is in the order of ids
+	byID         bool // the list is in the order of ids
 	cursor       string
 	limit        int
 	after        func(w *where, cursor string) error
@@ -77,7 +77,7 @@ func (l *listing[T]) page(ctx context.Context, tx Tx, namespace string) (out []T
 		return nil, err
 	}
 	cursor, size := l.cursor, 2*l.limit
-	if !l.byID { // candidates are in the order of their ids: all at once
+	if !l.byID { // candidates are in the order of ids, so all are read at once
 		cursor, size = "", fewCandidates
 	}
 	ids, few, err := l.candidates(ctx, tx, namespace, cursor)
@@ -97,7 +97,7 @@ func (l *listing[T]) page(ctx context.Context, tx Tx, namespace string) (out []T
 	return out[:min(len(out), l.limit+1)], err
 }
 
-// walk goes through the table in the list's order, in growing steps.
+// walk reads the table in the list's order, in steps of growing size.
 func (l *listing[T]) walk(ctx context.Context, tx Tx, at where) (out []T, err error) {
 	for size := l.limit + 1; ; size = min(2*size, max(pawl.MaxPage, l.limit+1)) {
 		keys, err := l.next(ctx, tx, at, size)
@@ -120,7 +120,7 @@ func (l *listing[T]) find(ctx context.Context, tx Tx, w where, limit int) ([]str
 	return Strings(ctx, tx, w.text("SELECT "+l.key+" FROM pawl."+l.table, l.order, limit), w.args...)
 }
 
-// next finds keys part by part.
+// next finds keys in one part after another.
 func (l *listing[T]) next(ctx context.Context, tx Tx, w where, limit int) (keys []string, err error) {
 	if len(l.parts) == 0 {
 		return l.find(ctx, tx, w, limit)
@@ -149,16 +149,17 @@ func (l *listing[T]) read(keys []string) ([]T, error) {
 
 func (l *listing[T]) id() string { return l.table[len(l.table)-1:] + ".id" }
 
-// from makes a source of candidates.
+// from returns a source of candidates.
 func from(column, table, cond string) string {
 	return "SELECT " + column + " AS id FROM pawl." + table + " WHERE namespace = $1" + cond
 }
 
-// rare names the condition of a partial index, word by word: SQLite asks for that.
+// rare repeats the condition of a partial index word for word, because SQLite uses the
+// index only then.
 const rare = " AND state <> 'completed' AND state = '"
 
-// itemSources are where items of some states are; nil when one of the states is the
-// one that most items end in.
+// itemSources returns the sources of items in the given states. It returns nil when one of
+// the states is completed, in which most items end.
 func itemSources(states []string, column string) (out []string) {
 	for _, s := range states {
 		i := slices.IndexFunc(pawl.ItemStates, func(x pawl.StateInfo) bool { return x.Name == s })
@@ -178,8 +179,8 @@ func itemSources(states []string, column string) (out []string) {
 	return slices.Compact(out)
 }
 
-// taskSources are where tasks of some states are: those of one item by the state of
-// the item, the others by their counters.
+// taskSources returns the sources of tasks in the given states: tasks of one item by the
+// state of the item, the others by task_live.
 func taskSources(states []string) (out []string) {
 	for _, s := range states {
 		stored, items := s, []string{s}

@@ -2,35 +2,34 @@ package store
 
 import "github.com/pawl-work/pawl"
 
-// FirstRows is how many rows of a page are read before their size is known: what
-// is read beyond the bytes of a page is thrown away.
+// FirstRows is how many rows of a page are read before their size is known. Rows that do
+// not fit into the page are discarded.
 const FirstRows = 32
 
-// PageRoom is what a page of several lists may still take, of pawl.MaxPageBytes.
+// PageRoom is the part of pawl.MaxPageBytes that a page of several lists has left.
 type PageRoom struct {
 	left  int
 	taken bool
 	Full  bool // the last list that was read into it has more rows
 }
 
-// NewPageRoom is the room of an empty page.
+// NewPageRoom returns the room of an empty page.
 func NewPageRoom() *PageRoom { return &PageRoom{left: pawl.MaxPageBytes} }
 
-// Take puts bytes into the page that it has in any case.
+// Take counts bytes that the page has in any case.
 func (r *PageRoom) Take(bytes int) {
 	r.left -= bytes
 	r.taken = true
 }
 
-// Pages reads a page in steps: until it has its rows, or pawl.MaxPageBytes of
-// values. Such a page ends early, with a cursor.
+// Pages reads a page in steps, until it has all its rows or pawl.MaxPageBytes of values. A
+// page that reaches the bytes ends early, with a cursor.
 func Pages[T any](p pawl.Page, size func(*T) int, cursor func(T) string, read func(p pawl.Page) (pawl.List[T], error)) (pawl.List[T], error) {
 	return PagesIn(NewPageRoom(), p, func(v *T) (int, error) { return size(v), nil }, cursor, read)
 }
 
-// PagesIn is Pages in the room of a page that has other lists too: it has no row
-// when the first does not fit any more, and then ends with the cursor it was asked
-// for.
+// PagesIn is Pages for a page that contains other lists too. When the first row does not
+// fit any more, it returns no row and the cursor that it was given.
 func PagesIn[T any](r *PageRoom, p pawl.Page, size func(*T) (int, error), cursor func(T) string, read func(p pawl.Page) (pawl.List[T], error)) (pawl.List[T], error) {
 	limit, bytes := p.Limit, 0
 	out := pawl.List[T]{Items: []T{}, Next: p.Cursor}
@@ -64,7 +63,7 @@ func PagesIn[T any](r *PageRoom, p pawl.Page, size func(*T) (int, error), cursor
 	}
 }
 
-// paged cuts the row too many off, and makes the cursor of it.
+// paged removes the extra row, and sets the cursor if there was one.
 func paged[T any](rows []T, limit int, id func(T) string) pawl.List[T] {
 	if rows == nil {
 		rows = []T{}

@@ -9,8 +9,8 @@ import (
 
 var provenanceSQL = Texts(sqlFiles, "provenance.sql")
 
-// Provenance is a row of provenances to insert. Event is the name of the event
-// that it belongs to: the newest of the task, or item.
+// Provenance is a row of provenances to insert. Event is the name of the event that it
+// belongs to: the newest one of that name of the task or item.
 type Provenance struct {
 	ID, Namespace, TaskID string
 	ItemID                Text
@@ -19,8 +19,8 @@ type Provenance struct {
 	pawl.Provenance
 }
 
-// PutProvenances adds rows of one verb, each beside its event, which is there. A
-// key that another row has in its scope is a conflict.
+// PutProvenances adds the rows of one verb, each for its event, which exists already. A
+// key that another row has in the same scope is a conflict.
 func PutProvenances(ctx context.Context, tx Tx, all []Provenance) error {
 	query := "put"
 	if all[0].Event == "proposed" {
@@ -38,7 +38,7 @@ func PutProvenances(ctx context.Context, tx Tx, all []Provenance) error {
 	return tx.ExecEach(ctx, provenanceSQL[query], rows)
 }
 
-// ListProvenances lists who did what to a task or item, oldest first.
+// ListProvenances lists the provenance of a task or item, oldest first.
 func ListProvenances(ctx context.Context, tx Tx, namespace string, q pawl.ProvenanceFilter) (pawl.List[pawl.ProvenanceRecord], error) {
 	return Pages(q.Page, func(v *pawl.ProvenanceRecord) int { return len(v.Extra) + len(v.Data) }, func(r pawl.ProvenanceRecord) string { return r.ID }, func(p pawl.Page) (pawl.List[pawl.ProvenanceRecord], error) {
 		q.Page = p

@@ -4,17 +4,17 @@ package store
 // first. A higher priority gives a lower rank; of one priority, an item that comes back
 // to the queue is before those that were never claimed.
 
-// NewRank is the rank of an item that was never claimed.
+// NewRank returns the rank of an item that was never claimed.
 func NewRank(priority int) int { return 1 - 2*priority }
 
-// RequeueRank is the rank of an item that comes back to the queue.
+// RequeueRank returns the rank of an item that comes back to the queue.
 func RequeueRank(priority int) int { return -2 * priority }
 
-// PriorityOf is the priority that a rank was made of.
+// PriorityOf returns the priority that a rank was computed from.
 func PriorityOf(rank int) int { return -(rank >> 1) }
 
-// expandRanks puts the same in place of @new_rank(priority), @requeue_rank(priority) and
-// @priority_of(rank).
+// expandRanks replaces @new_rank(priority), @requeue_rank(priority) and @priority_of(rank)
+// by the same expressions in SQL.
 func expandRanks(query string) string {
 	query = expand(query, "@new_rank(", in("(1 - 2 * %s)"))
 	query = expand(query, "@requeue_rank(", in("(-2 * %s)"))

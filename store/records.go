@@ -70,7 +70,7 @@ func listEvents(ctx context.Context, tx Tx, namespace string, q pawl.EventFilter
 	return paged(out, q.Limit, func(e pawl.Event) string { return e.ID }), err
 }
 
-// fewEvents says whether the events of a namespace are found soonest through its tasks.
+// fewEvents says whether the events of a namespace are found fastest through its tasks.
 func fewEvents(ctx context.Context, tx Tx, namespace string) (bool, error) {
 	few, err := fewTasks(ctx, tx, namespace)
 	if err != nil || !few {
@@ -81,7 +81,7 @@ func fewEvents(ctx context.Context, tx Tx, namespace string) (bool, error) {
 	return n <= fewCandidates, err
 }
 
-// scanEvents hands over the events of a query, each with its row number.
+// scanEvents passes the events of a query to take, each with its row number.
 func scanEvents(ctx context.Context, tx Tx, query string, args []any, take func(id int64, e pawl.Event)) error {
 	rows, err := tx.Query(ctx, query, args...)
 	if err != nil {
@@ -120,8 +120,8 @@ func scanEvent(rows Rows) (int64, pawl.Event, error) {
 	return id, e, err
 }
 
-// ListCheckpoints lists checkpoints: of a task in order of their number, else
-// in order of their making.
+// ListCheckpoints lists checkpoints: those of a task or item in the order of their number,
+// others in the order of creation.
 func ListCheckpoints(ctx context.Context, tx Tx, namespace string, q pawl.CheckpointFilter) (pawl.List[pawl.Checkpoint], error) {
 	return Pages(q.Page, func(v *pawl.Checkpoint) int { return len(v.Snapshot) + len(v.Metadata) }, checkpointCursor(q), func(p pawl.Page) (pawl.List[pawl.Checkpoint], error) {
 		q.Page = p
@@ -179,9 +179,9 @@ func checkpointCursor(q pawl.CheckpointFilter) func(pawl.Checkpoint) string {
 	return func(c pawl.Checkpoint) string { return strconv.FormatInt(c.Sequence, 10) }
 }
 
-// ResumeSteps lists the newest checkpoint of each name of an item, in order of
-// their number. With points it also reads its newest checkpoint, and the newest of
-// the types that a resume state has.
+// ResumeSteps lists the newest checkpoint of each name of an item, in the order of their
+// number. With points it also reads the item's newest checkpoint, and the newest one of
+// each type that a resume state has.
 func ResumeSteps(ctx context.Context, tx Tx, itemID string, points bool, p pawl.Page) (steps pawl.List[pawl.Checkpoint], of []pawl.Checkpoint, err error) {
 	after, err := strconv.ParseInt(p.Cursor, 10, 64)
 	if err != nil || after < 0 {
@@ -213,7 +213,7 @@ func ResumeSteps(ctx context.Context, tx Tx, itemID string, points bool, p pawl.
 	return paged(named, p.Limit, StepCursor), of, err
 }
 
-// StepCursor is the cursor behind a step of ResumeSteps.
+// StepCursor returns the cursor behind a step of ResumeSteps.
 func StepCursor(c pawl.Checkpoint) string { return strconv.FormatInt(c.Sequence, 10) }
 
 func scanCheckpoints(ctx context.Context, tx Tx, scan func(rows Rows, into ...any) error, query string, args ...any) ([]pawl.Checkpoint, error) {

@@ -13,7 +13,7 @@ var relaySQL = Texts(sqlFiles, "relay.sql")
 
 const relayPrefix = "relay."
 
-// relayDetail is what a relay's row keeps besides its position.
+// relayDetail is what a relay's row stores besides its position.
 type relayDetail struct {
 	Epoch       int64               `json:"epoch,omitempty"`
 	Kind        string              `json:"kind,omitempty"`
@@ -27,20 +27,20 @@ type relayDetail struct {
 	HeldUntil   *time.Time          `json:"held_until,omitempty"`
 }
 
-// ReadRelay reads where the relay of a sink stands; false: it never relayed
-// to it.
+// ReadRelay reads the state of the relay to a sink. It returns false when there was never
+// such a relay.
 func ReadRelay(ctx context.Context, tx Tx, sink string) (pawl.Relay, bool, error) {
 	return readRelay(ctx, tx, "relay", relayPrefix+sink)
 }
 
-// LockRelay is ReadRelay, and keeps others from changing it until the
-// transaction ends.
+// LockRelay is ReadRelay that also keeps other transactions from changing the relay until
+// this one ends.
 func LockRelay(ctx context.Context, tx Tx, sink string) (pawl.Relay, bool, error) {
 	return readRelay(ctx, tx, "hold relay", relayPrefix+sink)
 }
 
-// StartRelay is HoldRelay, and starts a relay that there is not yet at the
-// beginning of the record.
+// StartRelay is LockRelay that first creates a missing relay at the beginning of the event
+// log.
 func StartRelay(ctx context.Context, tx Tx, sink string) (pawl.Relay, error) {
 	if _, err := tx.Exec(ctx, sweepSQL["start cursor"], relayPrefix+sink); err != nil {
 		return pawl.Relay{}, err
@@ -57,7 +57,7 @@ func readRelay(ctx context.Context, tx Tx, query, row string) (pawl.Relay, bool,
 	return list[0], true, nil
 }
 
-// ListRelays reads up to limit relays, by name.
+// ListRelays reads up to limit relays, in the order of their names.
 func ListRelays(ctx context.Context, tx Tx, limit int) ([]pawl.Relay, error) {
 	return relays(ctx, tx, "relays", limit)
 }
@@ -88,7 +88,7 @@ func relays(ctx context.Context, tx Tx, query string, arg any) ([]pawl.Relay, er
 	return out, rows.Err()
 }
 
-// WriteRelay writes where a relay stands, after HoldRelay or StartRelay.
+// WriteRelay writes the state of a relay, after LockRelay or StartRelay.
 func WriteRelay(ctx context.Context, tx Tx, now int64, r pawl.Relay) error {
 	detail, err := json.Marshal(relayDetail{r.Epoch, r.Kind, r.Sent, r.Refused, r.LastRefused, r.Error, r.FailingAt, r.DisabledAt, r.Holder, r.HeldUntil})
 	if err != nil {
@@ -98,7 +98,7 @@ func WriteRelay(ctx context.Context, tx Tx, now int64, r pawl.Relay) error {
 	return err
 }
 
-// ForgetRelay removes what is known of a relay.
+// ForgetRelay removes all stored data of a relay.
 func ForgetRelay(ctx context.Context, tx Tx, sink string) error {
 	_, err := tx.Exec(ctx, relaySQL["forget relay"], relayPrefix+sink)
 	return err

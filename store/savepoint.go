@@ -2,8 +2,8 @@ package store
 
 import "context"
 
-// Savepoint is a place in a transaction that the transaction can go back to. Savepoints
-// nest: end the inner one first.
+// Savepoint is a point in a transaction that the transaction can be rolled back to.
+// Savepoints nest: end the inner one first.
 type Savepoint struct{ tx Tx }
 
 // SetSavepoint sets a savepoint. End it with Release or Rollback.
@@ -14,7 +14,7 @@ func SetSavepoint(ctx context.Context, tx Tx) (*Savepoint, error) {
 	return &Savepoint{tx}, nil
 }
 
-// Release ends the savepoint and leaves what was written since.
+// Release ends the savepoint and keeps what was written since.
 func (s *Savepoint) Release(ctx context.Context) error {
 	_, err := s.tx.Exec(ctx, "RELEASE SAVEPOINT part")
 	return err
