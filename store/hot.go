@@ -133,7 +133,8 @@ type Claim struct {
 // ErrLarge refuses a claim that must be repeated with Bounded.
 var ErrLarge = errors.New("the claim has to look at sizes")
 
-// Share is the largest size in bytes of each row of a claim with which all rows fit.
+// Share returns the size in bytes that each row may have so that all rows of the claim
+// fit.
 func (c *Claim) Share() int { return pawl.MaxClaimBytes / max(1, c.Limit()) }
 
 // Claimant is one caller whose claim is part of a Claim.
@@ -176,7 +177,7 @@ type Claimed struct {
 	Rank, Priority, Attempt, Failures int
 	MaxAttempts, LeaseSeconds         int
 	Input                             string
-	Said                              Text // its open message, or the newest stopped one: state, id, chunks and step number, separated by spaces
+	Said                              Text // its open message or newest stopped one: state, id, chunks and step number, separated by spaces
 	Error, Reasons                    Text // the last failure, and the reasons of the last rework, as JSON
 	AcquiredAt, LeaseExpiresAt        int64
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // fewCandidates bounds the rows that a list collects before it reads them. When there are
-// more, about every hundredth row or more is wanted, and a walk in the list's order fills
+// more, about one row in a hundred is wanted or more, and a walk in the list's order fills
 // a page soon.
 const fewCandidates = 10_000
 

@@ -9,8 +9,8 @@ import (
 
 var returnedSQL = Texts(sqlFiles, "returned.sql")
 
-// Returned is an item as a statement left it: the row that it wrote, and what it
-// read beside that. A verb answers with it where Fence.Return asks for it.
+// Returned is an item as a statement left it: the row that it wrote, and the other values
+// that it read. A verb answers with it when Fence.Return is set.
 type Returned struct {
 	StateRow
 	item pawl.Item // the members that never change
@@ -18,9 +18,9 @@ type Returned struct {
 	Parts []pawl.ItemPart // live ones of a leased item, with key and status
 }
 
-// ReturnItem are the columns that NewReturned reads, of the item whose id is the
-// expression id. lease names columns of the row that of stands for ("l." or ""); more is
-// further members, each with a comma before it.
+// ReturnItem returns the columns that NewReturned reads, for the item whose id is the
+// expression id. lease names columns of the lease row; of is the prefix of that row ("l."
+// or ""). more has further members, each with a comma before it.
 func ReturnItem(id, of, more string, lease ...string) string {
 	for _, column := range lease {
 		more += ", '" + column + "', " + of + column
@@ -28,12 +28,12 @@ func ReturnItem(id, of, more string, lease ...string) string {
 	return strings.NewReplacer("@id", id, "@more", more).Replace(returnedSQL["item"])
 }
 
-// PartStatuses is the member of ReturnItem for the parts of an item with acceptance.
+// PartStatuses returns the member of ReturnItem for the parts of an item with acceptance.
 func PartStatuses(id, of string) string {
 	return ", 'parts', CASE WHEN " + of + "acceptance = 1 THEN " + strings.Replace(returnedSQL["parts"], "@id", id, 1) + " END"
 }
 
-// returnedColumn is ReturnItem's first column.
+// returnedColumn is the first column of ReturnItem.
 type returnedColumn struct {
 	Type, Kind, Key, After string
 	PartsRequired          Text `json:"parts_required"`
@@ -51,14 +51,14 @@ type returnedColumn struct {
 	Parts                  [][2]string
 }
 
-// ReturnedColumns are ReturnItem's columns. The input has one of its own: it may be large, and
-// to encode it would take longer than the rest of the statement.
+// ReturnedColumns are the columns of ReturnItem. The input has its own column: it may be
+// large, and to encode it as JSON would take longer than the rest of the statement.
 type ReturnedColumns struct{ rest, input Text }
 
-// Targets are where the columns are scanned to.
+// Targets returns the pointers that the columns are scanned into.
 func (c *ReturnedColumns) Targets() []any { return []any{&c.rest, &c.input} }
 
-// NewReturned reads ReturnItem's columns: the item under its lease.
+// NewReturned returns the item under its lease, read from the columns of ReturnItem.
 func NewReturned(f Fence, taskID string, failures int, columns ReturnedColumns) (*Returned, error) {
 	var c returnedColumn
 	if err := json.Unmarshal([]byte(columns.rest), &c); err != nil {
@@ -82,15 +82,16 @@ func NewReturned(f Fence, taskID string, failures int, columns ReturnedColumns) 
 	return r, nil
 }
 
-// ReturnedOf is the item of a row that was put, read before.
+// ReturnedOf returns the item of a row that was written. before is the item as it was read
+// before.
 func ReturnedOf(before pawl.Item, h StateRow) *Returned { return &Returned{StateRow: h, item: before} }
 
-// Completed is the item of a complete.
+// Completed changes the item as a complete does.
 func (r *Returned) Completed(result string, now int64) {
 	r.State, r.Since, r.CompletedAt, r.Result = "completed", &now, &now, Text(result)
 }
 
-// Left is the item of a leave.
+// Left changes the item as a leave does.
 func (r *Returned) Left(c *Leave, m *Moved) {
 	r.State, r.Since, r.LeftBy = m.State, &m.Now, "released"
 	switch c.Verb {
@@ -107,7 +108,7 @@ func (r *Returned) Left(c *Leave, m *Moved) {
 	}
 }
 
-// Touched is the item of a progress report.
+// Touched changes the item as a progress report does.
 func (r *Returned) Touched(c *Touch, now int64) {
 	if c.Progress != nil {
 		r.Progress = c.Progress
@@ -120,8 +121,8 @@ func (r *Returned) Touched(c *Touch, now int64) {
 	}
 }
 
-// Item is the item as the view item_rows shows the row. What a queued one waits for is
-// read after the commit: see BlockItems.
+// Item returns the item as the view item_rows shows the row. What a queued item waits for
+// is read after the commit: see BlockItems.
 func (r *Returned) Item() *pawl.Item {
 	it := r.item
 	it.TaskID, it.LastWorkerID = r.TaskID, string(r.WorkerID)
@@ -159,7 +160,7 @@ func deref(n *int64) int64 {
 	return *n
 }
 
-// goesOn is when time moves the item on.
+// goesOn returns the time at which a scheduled or waiting item becomes due.
 func (r *Returned) goesOn() *int64 {
 	switch r.State {
 	case "scheduled":
@@ -170,7 +171,7 @@ func (r *Returned) goesOn() *int64 {
 	return nil
 }
 
-// blocked says what a scheduled or waiting item waits for.
+// blocked returns what a scheduled or waiting item waits for.
 func (r *Returned) blocked() *pawl.Blocked {
 	if r.State == "queued" {
 		return nil

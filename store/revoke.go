@@ -9,14 +9,14 @@ import (
 
 var revokeSQL = Texts(sqlFiles, "revoke.sql")
 
-// RevokedKey is why a lease of a revoked API key ends.
+// RevokedKey is the reason with which a lease of a revoked API key ends.
 const RevokedKey = Text("its API key was revoked")
 
 var liveLease = strings.Replace(revokeSQL["lease"], " /* item */", ", "+ReturnItem("l.item_id", "l.", ""), 1)
 
-// LiveLease locks an item's lease and says which attempt and worker hold it; false
-// when there is none, or it is over by the database's clock. The item is as it will be
-// when the lease has ended, but for its row.
+// LiveLease locks an item's lease and returns its attempt and worker. found is false when
+// there is no lease, or when it has expired by the database's clock. item is the item as
+// it will be after the lease has ended, except for the values of its row.
 func LiveLease(ctx context.Context, tx Tx, namespace, itemID string) (attempt int, workerID string, item *Returned, found bool, err error) {
 	var until int64
 	var columns ReturnedColumns
@@ -49,8 +49,8 @@ func LeasesOfRevokedKeys(ctx context.Context, tx Tx, limit int) ([]string, error
 	return Strings(ctx, tx, revokeSQL["leases of revoked keys"], now, limit)
 }
 
-// RevokeLeases ends leases that this transaction has locked: their items are
-// queued again, uncounted, each with an event.
+// RevokeLeases ends leases that this transaction has locked. Their items are queued again,
+// each with an event; this is not counted as a failure.
 func RevokeLeases(ctx context.Context, tx Tx, itemIDs []string, by Actor, reason Text) ([]StateRow, []DueItem, error) {
 	held, err := Take(ctx, tx, itemIDs, leasedStates)
 	if err != nil || len(held) == 0 {

@@ -9,24 +9,24 @@ import (
 	"strings"
 )
 
-// sealCursor is how far the feed is sealed.
+// sealCursor is the cursor up to which the feed is sealed.
 const sealCursor = "seal"
 
 const (
-	// sealLimit bounds the events that are sealed in one transaction: the more
-	// there are, the more of a task's stand in one seal.
+	// sealLimit bounds the events that are sealed in one transaction. The larger it is, the
+	// more events of a task share one seal.
 	sealLimit = 20_000
-	// sealPages bounds the pages of the feed that are read for them: a packed one
-	// has thousands.
+	// sealPages bounds the pages of the feed that are read for one transaction. A packed page
+	// has thousands of events.
 	sealPages = 256
 )
 
-// Batch is the next events to be sealed, read in one snapshot.
+// Batch has the next events to be sealed, read in one snapshot.
 type Batch struct {
-	After, Through int64 // positions: sealed so far, and with it
-	Age            int64 // since the last sealing, in microseconds
-	Lag            int64 // since the oldest event in it
-	More           bool  // there may be more behind it
+	After, Through int64 // positions: sealed up to After now, and up to Through with the batch
+	Age            int64 // microseconds since the last sealing
+	Lag            int64 // microseconds since the oldest event of the batch
+	More           bool  // there may be more events after the batch
 	seals          []seal
 }
 
@@ -38,7 +38,7 @@ type seal struct {
 	links strings.Builder
 }
 
-// NextBatch reads what is to be sealed next, and makes its links.
+// NextBatch reads the events to be sealed next and computes their links.
 func NextBatch(ctx context.Context, tx Tx, commits *Commits) (Batch, error) {
 	var b Batch
 	var updated int64
@@ -60,7 +60,7 @@ func NextBatch(ctx context.Context, tx Tx, commits *Commits) (Batch, error) {
 	}
 	events := make([]*record, 0, len(ids))
 	for _, id := range ids {
-		if r := found[id]; r != nil && r.texts[1] != "deleted" { // else its task was deleted; a tombstone is sealed with the deletion
+		if r := found[id]; r != nil && r.texts[1] != "deleted" { // nil: its task was deleted; a tombstone is sealed with the deletion
 			events = append(events, r)
 		}
 	}
@@ -71,7 +71,7 @@ func NextBatch(ctx context.Context, tx Tx, commits *Commits) (Batch, error) {
 	return b, err
 }
 
-// unsealed lists the numbers of the events behind a position, in feed order.
+// unsealed lists the numbers of the events after a position, in feed order.
 func unsealed(ctx context.Context, tx Tx, commits *Commits, after int64) (ids []int64, through int64, more bool, err error) {
 	if commits == nil {
 		ids, err = Ints(ctx, tx, feedSQL["numbers"], after, int64(1)<<62, sealLimit)
@@ -85,7 +85,7 @@ func unsealed(ctx context.Context, tx Tx, commits *Commits, after int64) (ids []
 		return nil, after, false, err
 	}
 	pages, err := FeedPages(ctx, tx, after+1, sealLimit, sealPages)
-	through = s.Position // a page that is not to be found is gone
+	through = s.Position // missing pages were removed
 	for _, p := range pages {
 		p.IDs = p.IDs[:min(len(p.IDs), sealLimit-len(ids))]
 		ids = append(ids, p.IDs...)
@@ -94,7 +94,7 @@ func unsealed(ctx context.Context, tx Tx, commits *Commits, after int64) (ids []
 	return ids, through, through < s.Position, err
 }
 
-// chained makes a seal for each task of the events, behind what it has.
+// chained returns one seal for each task of the events. It continues the task's chain.
 func chained(ctx context.Context, tx Tx, events []*record) ([]seal, error) {
 	at := map[string]int{}
 	var seals []seal
@@ -103,7 +103,7 @@ func chained(ctx context.Context, tx Tx, events []*record) ([]seal, error) {
 		if _, known := at[r.task]; !known {
 			at[r.task] = len(seals)
 			seals = append(seals, seal{task: r.task})
-			if r.texts[1] != "proposed" { // a task's first event has none before it
+			if r.texts[1] != "proposed" { // a task's first event has no link before it
 				old = append(old, [1]string{r.task})
 			}
 		}
@@ -126,7 +126,7 @@ func chained(ctx context.Context, tx Tx, events []*record) ([]seal, error) {
 	return seals, nil
 }
 
-// readHeads tells where the chains of tasks have come to, of those that have any.
+// readHeads passes the chain heads of the tasks to fn. A task without a seal is left out.
 func readHeads(ctx context.Context, tx Tx, tasks [][1]string, fn func(task string, last int64, head Link)) error {
 	if len(tasks) == 0 {
 		return nil
@@ -151,15 +151,15 @@ func readHeads(ctx context.Context, tx Tx, tasks [][1]string, fn func(task strin
 			if err != nil {
 				return err
 			}
-			head, _ := readLink(link) // one that is damaged is found by who verifies
+			head, _ := readLink(link) // a damaged link is found when the chain is verified
 			fn(task, n, head)
 		}
 	}
 	return rows.Err()
 }
 
-// PutBatch seals a batch; false when another process has sealed meanwhile. Events of
-// tasks that are gone by now are left out.
+// PutBatch seals a batch. It returns false when another process has sealed events in the
+// meantime. Events of tasks that no longer exist are left out.
 func PutBatch(ctx context.Context, tx Tx, b *Batch) (bool, error) {
 	now, err := tx.Now(ctx)
 	if err != nil {
@@ -193,8 +193,8 @@ func putSeals(ctx context.Context, tx Tx, now int64, seals []seal) error {
 	return err
 }
 
-// SealRemaining seals events of a task that the feed has passed and that are not sealed: it was away
-// in its archive then.
+// SealRemaining seals events of a task that the sealing has passed without sealing them,
+// because the task was in its archive then.
 func SealRemaining(ctx context.Context, tx Tx, commits *Commits, taskID string) error {
 	at, err := LockCursor(ctx, tx, sealCursor)
 	if err != nil {
@@ -238,9 +238,8 @@ func SealRemaining(ctx context.Context, tx Tx, commits *Commits, taskID string) 
 	return putSeals(ctx, tx, now, seals)
 }
 
-// passedBy are those of some events, in order, whose turn to be sealed is over:
-// they have no position behind the one that the feed is sealed to, and will not
-// get one.
+// passedBy returns those of the given events, in order, that the sealing has passed: they
+// have no position after the one up to which the feed is sealed, and will not get one.
 func passedBy(ctx context.Context, tx Tx, commits *Commits, sealed int64, ids []int64) ([]int64, error) {
 	if commits == nil {
 		return slices.DeleteFunc(ids, func(id int64) bool { return id > sealed }), nil

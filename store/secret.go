@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// TokenSecret is what this database's task tokens are made under. It was made
+// TokenSecret returns the secret that signs this database's task tokens. It was created
 // with the schema and never changes.
 func TokenSecret(ctx context.Context, tx Tx) (string, error) {
 	found, err := Strings(ctx, tx, apiKeySQL["secret"], "task tokens")

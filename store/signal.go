@@ -11,15 +11,15 @@ import (
 
 var signalSQL = Texts(sqlFiles, "signal.sql")
 
-// wakeBatch is how many items one look at a signal's waiters takes in.
+// wakeBatch is how many items that wait for a signal are read at once.
 const wakeBatch = 1000
 
 // Signal names a signal.
 type Signal struct{ Namespace, Name, Key string }
 
-// lock takes the signal's row, made if missing, and says when it was last sent;
-// 0 = never. Until the transaction ends no other one sends it, or suspends an
-// item for it.
+// lock locks the signal's row, which it inserts if it is missing, and returns when the
+// signal was last sent; 0 = never. Until the transaction ends, no other transaction sends
+// the signal or suspends an item for it.
 func (s Signal) lock(ctx context.Context, tx Tx) (sent int64, err error) {
 	for {
 		var at *int64
@@ -40,14 +40,14 @@ func (s Signal) lock(ctx context.Context, tx Tx) (sent int64, err error) {
 	}
 }
 
-// Sent is what a SendSignal came to.
+// Sent is the outcome of a SendSignal.
 type Sent struct {
 	At     int64
-	Before bool // it had been sent before
+	Before bool // the signal had been sent before
 	Woken  []DueItem
 }
 
-// SendSignal keeps the payload and queues every item that waits for the signal.
+// SendSignal stores the payload and queues every item that waits for the signal.
 func SendSignal(ctx context.Context, tx Tx, s Signal, payload string, by Actor) (Sent, error) {
 	last, err := s.lock(ctx, tx)
 	if err != nil {
@@ -75,7 +75,7 @@ func SendSignal(ctx context.Context, tx Tx, s Signal, payload string, by Actor) 
 	}
 }
 
-// Await is the hot Leave for suspends of which some wait for a signal. An item
+// Await is the hot verb Leave for suspends when some of them wait for a signal. An item
 // whose signal was sent already is queued again.
 func Await(ctx context.Context, tx Tx, hot Hot, calls []Leave) ([]Moved, error) {
 	var signals []Signal
@@ -84,7 +84,7 @@ func Await(ctx context.Context, tx Tx, hot Hot, calls []Leave) ([]Moved, error) 
 			signals = append(signals, calls[i].awaited())
 		}
 	}
-	slices.SortFunc(signals, Signal.compare) // one order of locking for all
+	slices.SortFunc(signals, Signal.compare) // all transactions lock signals in the same order
 	for _, s := range slices.Compact(signals) {
 		if _, err := s.lock(ctx, tx); err != nil {
 			return nil, err
@@ -106,7 +106,7 @@ func Await(ctx context.Context, tx Tx, hot Hot, calls []Leave) ([]Moved, error) 
 		delete(items, out[i].Ord)
 		ids = append(ids, c.ItemID)
 	}
-	for _, refused := range items { // what was refused leaves nothing behind
+	for _, refused := range items { // a refused call must leave no row of a signal
 		if s := refused.awaited(); s.Name != "" {
 			if _, err := tx.Exec(ctx, signalSQL["forget signal"], s.Namespace, s.Name, s.Key); err != nil {
 				return nil, err
@@ -142,15 +142,15 @@ func (s Signal) compare(o Signal) int {
 	return strings.Compare(s.Key, o.Key)
 }
 
-// signalledTask is a task that is told of a signal.
+// signalledTask identifies a task and a signal for which the task has its event.
 type signalledTask struct {
 	taskID         string
 	signal, itsKey Text
 }
 
-// wake queues those of the items that still wait: a time or a cancel may have
-// been first. Each has an event ready, and its task, if it is not told yet, one
-// signalled.
+// wake queues those of the items that still wait; a due time or a cancel may have been
+// first. Each item gets an event ready. Its task gets an event signalled, if told does not
+// have it yet.
 func wake(ctx context.Context, tx Tx, now int64, ids []string, told map[signalledTask]bool, by func(*StateRow) Actor) ([]DueItem, error) {
 	held, err := Take(ctx, tx, ids, []string{"waiting"})
 	if err != nil {
@@ -188,7 +188,7 @@ type signalData struct {
 	Key    *string `json:"key"`
 }
 
-// ReadSignal reads a signal; false when it has not been sent.
+// ReadSignal reads a signal. It returns false when the signal has not been sent.
 func ReadSignal(ctx context.Context, tx Tx, s Signal) (pawl.SentSignal, bool, error) {
 	var payload Text
 	var at int64

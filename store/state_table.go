@@ -13,8 +13,8 @@ var sqlFiles embed.FS
 
 var stateTableSQL = Texts(sqlFiles, "state_table.sql")
 
-// StateRow is an item's row taken out of the table of its state: the columns that all
-// those tables share, and those of that table alone.
+// StateRow is an item's row from the table of its state. It has the columns that all these
+// tables share, and those that only some of them have.
 type StateRow struct {
 	ItemID, Namespace, TaskID, Type, State string
 	Carried
@@ -29,16 +29,16 @@ type StateRow struct {
 	Stopped, KeyID, Evidence, Notes             Text
 }
 
-// stateTable is one narrow table: which states it holds and its own columns.
+// stateTable is one narrow table, the states that it holds, and its own columns.
 type stateTable struct {
 	name   string
 	states []string
-	own    func(h *StateRow) []Column // after those that all the tables have
+	own    func(h *StateRow) []Column // the columns after those that all tables share
 }
 
-// stateTables are locked in this order: leases before waiting, as the hot verbs do. The
-// queue is locked before both: an item that is claimed meanwhile is then found in
-// leases, and not looked for again once rows of waiting are locked.
+// stateTables are locked in this order: leases before waiting, as the hot verbs do. ready
+// is locked before both. An item that is claimed in the meantime is then found in leases,
+// and is not searched for again once rows of waiting are locked.
 var stateTables = []stateTable{
 	{"ready", statesOf("ready"), func(h *StateRow) []Column {
 		return []Column{{"left_by", &h.LeftBy}, {"since", &h.Since}, {"rank", &h.Rank}}
@@ -62,15 +62,15 @@ var stateTables = []stateTable{
 	}},
 }
 
-// columns are those of the item's row in a table, as all statements that take or put
-// a whole row name them: @columns(ready) and so on.
+// columns returns the columns of the item's row in a table. All statements that take or
+// put a whole row name them as @columns(ready) and so on.
 func (h *StateRow) columns(p *stateTable) []Column {
 	return slices.Concat(
 		[]Column{{"item_id", &h.ItemID}, {"namespace", &h.Namespace}, {"task_id", &h.TaskID}, {"type", &h.Type}}, h.Carried.Columns(),
 		[]Column{{"worker_id", &h.WorkerID}, {"started_at", &h.StartedAt}, {"error", &h.Error}}, p.own(h))
 }
 
-// endColumns are those of the row in ends of an item that ended.
+// endColumns returns the columns of an ended item's row in ends.
 func (h *StateRow) endColumns() []Column {
 	return slices.Concat(
 		[]Column{{"item_id", &h.ItemID}, {"namespace", &h.Namespace}, {"task_id", &h.TaskID}}, h.Carried.Kept(),
@@ -78,9 +78,9 @@ func (h *StateRow) endColumns() []Column {
 			{"ended_at", &h.Since}, {"accepted_at", &h.AcceptedAt}, {"stage", &h.Stage}, {"result", &h.Result}, {"assembled_result", &h.Assembled}})
 }
 
-// Take removes the rows of the given items from their stateTables, where their state
-// is one of states, and hands them over sorted by item id. The rows are locked
-// by their removal. Items in other states are left and not answered.
+// Take removes the rows of the given items from the stateTables, if their state is one of
+// states, and returns them sorted by item id. The removal locks the rows. Items in other
+// states stay where they are and are not in the answer.
 func Take(ctx context.Context, tx Tx, itemIDs, states []string) ([]StateRow, error) {
 	return inEachTable(ctx, tx, itemIDs, states, func(ids string, p *stateTable, wanted []string) ([]StateRow, error) {
 		args := []any{ids}
@@ -94,15 +94,18 @@ func Take(ctx context.Context, tx Tx, itemIDs, states []string) ([]StateRow, err
 	})
 }
 
-// Amendment is what changes of items that stay where they are; what is nil stays.
+// Amendment has the changes to items that stay in their state. A nil value changes
+// nothing.
 type Amendment struct{ Solo, Feeds, Priority *int }
 
-// Amend changes items in the stateTables of the given states, and says which: their
-// ids, states, and of queued ones the rank. Two kinds of row are
-// removed and inserted again. One is in ready, where the rank is the row's key and
-// claims skip what is locked. The other is the lease of an item that others come
-// to wait for: the statement that ends it must not go on with the new row and an
-// older list of who waits; it finds nothing, and its caller looks again.
+// Amend changes items in the stateTables of the given states. It returns them with their
+// ids and states, and queued ones with their rank.
+//
+// Two kinds of row are removed and inserted again. The first kind is a row in ready: the
+// rank is part of the row's key, and claims skip locked rows. The second kind is the lease
+// of an item that gets dependents. The statement that ends such a lease must not use the
+// new row with an older list of dependents. It finds no row then, and its caller tries
+// again.
 func Amend(ctx context.Context, tx Tx, itemIDs, states []string, a Amendment) ([]StateRow, error) {
 	return inEachTable(ctx, tx, itemIDs, states, func(ids string, p *stateTable, _ []string) ([]StateRow, error) {
 		if p.name != "ready" && (p.name != "leases" || a.Feeds == nil) {
@@ -137,9 +140,9 @@ func (h *StateRow) amend(a Amendment) {
 	}
 }
 
-// inEachTable runs one for every place that holds items of the states. Between two
-// of its statements an item may move to a place that was passed already; it is
-// looked for again.
+// inEachTable runs one for every table that holds items of the states. Between two of its
+// statements an item may move to a table that was searched already. Such an item is
+// searched for again.
 func inEachTable(ctx context.Context, tx Tx, itemIDs, states []string, one func(ids string, p *stateTable, wanted []string) ([]StateRow, error)) ([]StateRow, error) {
 	missing, out := slices.Sorted(slices.Values(itemIDs)), []StateRow(nil)
 	for try := 0; len(missing) > 0 && try < 100; try++ {
@@ -191,8 +194,8 @@ func scanStateRows(ctx context.Context, tx Tx, query string, args []any, targets
 	return out, rows.Err()
 }
 
-// Put inserts rows into the stateTables their states name. For ends, Since is when
-// it ended; queued rows go in with Rank.
+// Put inserts rows into the stateTables of their states. For ends, Since is the time when
+// the item ended. Queued rows are inserted with their Rank.
 func Put(ctx context.Context, tx Tx, held []StateRow) error {
 	rows := map[string][][]any{}
 	for i := range held {
@@ -248,7 +251,7 @@ func Record(ctx context.Context, tx Tx, now int64, events []Event) error {
 	return tx.ExecEach(ctx, stateTableSQL["record"], rows)
 }
 
-// List writes texts as the JSON array that @list reads.
+// List encodes texts as the JSON array that @list reads.
 func List(texts []string) string {
 	if texts == nil {
 		return "[]"

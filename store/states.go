@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// The states of items by what the root's table says of them.
+// The states of items by their properties in the root package's table.
 var (
 	openStates   = itemStates(func(s pawl.StateInfo) bool { return s.Counter == "open" })
 	aliveStates  = itemStates(func(s pawl.StateInfo) bool { return !s.Terminal })
@@ -23,12 +23,12 @@ func itemStates(which func(pawl.StateInfo) bool) (names []string) {
 	return names
 }
 
-// statesOf are the states of the items that a table holds.
+// statesOf returns the states of the items that a table holds.
 func statesOf(table string) []string {
 	return itemStates(func(s pawl.StateInfo) bool { return s.Table == table })
 }
 
-// itemState is the row of an item's state.
+// itemState returns the properties of an item's state.
 func itemState(name string) pawl.StateInfo {
 	return pawl.ItemStates[slices.IndexFunc(pawl.ItemStates, func(s pawl.StateInfo) bool { return s.Name == name })]
 }
@@ -49,7 +49,7 @@ func expandStates(query string) string {
 
 func quotedList(states []string, of string) string {
 	if len(states) == 0 {
-		panic("store: no states of " + of) // a statement's text is a programmer's error
+		panic("store: no states of " + of) // the texts of statements are part of the program
 	}
 	return "('" + strings.Join(states, "', '") + "')"
 }

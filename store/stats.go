@@ -12,18 +12,18 @@ import (
 
 var statsSQL = Texts(sqlFiles, "stats.sql")
 
-// RegisterWorker enters a worker into the registry, or renews its entry.
+// RegisterWorker inserts a worker's row, or renews it.
 func RegisterWorker(ctx context.Context, tx Tx, namespace string, w pawl.WorkerInfo, now int64) error {
 	_, err := tx.Exec(ctx, statsSQL["register worker"], namespace, w.WorkerID, Text(w.Name), Text(w.Version), List(w.Types), now)
 	return err
 }
 
-// SeenWorker is a worker that did something at a time.
+// SeenWorker is a worker that was active at a time.
 type SeenWorker struct {
 	Namespace, WorkerID string
 }
 
-// PutSeenWorkers notes that workers are alive.
+// PutSeenWorkers records that workers are alive.
 func PutSeenWorkers(ctx context.Context, tx Tx, seen []SeenWorker, now int64) error {
 	rows := make([][]any, len(seen))
 	for i, s := range seen {
@@ -32,9 +32,9 @@ func PutSeenWorkers(ctx context.Context, tx Tx, seen []SeenWorker, now int64) er
 	return tx.ExecEach(ctx, statsSQL["see worker"], rows)
 }
 
-// ForgetWorkers deletes up to limit workers that were not seen since a time, or
-// that are not among the most of their namespace that were seen last. It answers
-// how many.
+// ForgetWorkers deletes up to limit workers that were not seen since a time, or that are
+// not among the most recently seen of their namespace, of which most are kept. It returns
+// how many it deleted.
 func ForgetWorkers(ctx context.Context, tx Tx, before int64, most, limit int) (int64, error) {
 	return tx.Exec(ctx, statsSQL["forget workers"], before, most, limit)
 }
@@ -76,7 +76,7 @@ func ListWorkers(ctx context.Context, tx Tx, namespace string, q pawl.WorkerFilt
 	return paged(out, q.Limit, func(k pawl.WorkerInfo) string { return fmt.Sprintf("%d.%s", k.LastSeenAt.UnixMicro(), k.WorkerID) }), rows.Err()
 }
 
-// Stats counts how things stand in a namespace.
+// Stats counts the tasks, items, leases, workers and keys of a namespace.
 func Stats(ctx context.Context, tx Tx, namespace string, now int64) (pawl.Stats, error) {
 	s := pawl.Stats{ItemsByState: map[pawl.ItemState]int64{}, TasksByState: map[pawl.TaskState]int64{}}
 	if err := counts(ctx, tx, statsSQL["item counts"], namespace, func(state string, n int64) { s.ItemsByState[pawl.ItemState(state)] = n }); err != nil {
@@ -127,14 +127,14 @@ func counts(ctx context.Context, tx Tx, query, namespace string, put func(string
 	return rows.Err()
 }
 
-// Depth is how many items of a type are in a state, and the oldest of them.
+// Depth is how many items of a type are in a state, and the id of the oldest one.
 type Depth struct {
 	Namespace, Type, State, OldestID string
 	Items                            int64
 }
 
-// Depths counts the items of all namespaces that have not ended. A lease that
-// has run out counts as expired.
+// Depths counts the items of all namespaces that have not ended. A lease that has run out
+// counts as expired.
 func Depths(ctx context.Context, tx Tx, now int64) ([]Depth, error) {
 	rows, err := tx.Query(ctx, statsSQL["depths"], now)
 	if err != nil {

@@ -36,18 +36,18 @@ import (
 // errors come back as *pawl.Error, classified by code and never by text:
 // a database that does not answer is unavailable, a full disk too.
 type DB interface {
-	// Do runs fn in one write transaction and commits it if fn returns nil.
-	// Deadlocks and serialization failures run fn again, up to a bound, so fn
-	// must have no effect outside the Tx.
+	// Do runs fn in one write transaction and commits it if fn returns nil. After a deadlock
+	// or a serialization failure it runs fn again, a limited number of times. fn must
+	// therefore have no effect outside the Tx.
 	Do(ctx context.Context, fn func(ctx context.Context, tx Tx) error) error
-	// Auto runs one hot verb: on PostgreSQL its single statement commits by
-	// itself on a hot connection, on SQLite it has a transaction of its own.
+	// Auto runs one hot verb. On PostgreSQL its single statement commits by itself on a hot
+	// connection; on SQLite it has its own transaction.
 	Auto(ctx context.Context, fn func(ctx context.Context, tx Tx) error) error
-	// Whole is Do for a transaction that has hot verbs and others in it.
+	// Whole is Do for a transaction with hot verbs and other statements.
 	Whole(ctx context.Context, fn func(ctx context.Context, tx Tx) error) error
-	// View runs fn on a snapshot for reading.
+	// View runs fn on a read snapshot.
 	View(ctx context.Context, fn func(ctx context.Context, tx Tx) error) error
-	// Dialect says what differs.
+	// Dialect returns what differs between the databases.
 	Dialect() *Dialect
 	Close() error
 }
@@ -67,17 +67,17 @@ type DB interface {
 type Tx interface {
 	Exec(ctx context.Context, query string, args ...any) (int64, error)
 	Query(ctx context.Context, query string, args ...any) (Rows, error)
-	// ExecEach runs one statement for each row of arguments, in order, in as few
-	// round trips as the driver can.
+	// ExecEach runs one statement for each row of arguments, in order, in as few round trips
+	// as the driver allows.
 	ExecEach(ctx context.Context, query string, rows [][]any) error
-	// Now is the transaction's one time, in microseconds, by the database's
-	// clock; never below the newest stamp on record.
+	// Now returns the transaction's only time, in microseconds, by the database's clock. It is
+	// never below the newest stored time.
 	Now(ctx context.Context) (int64, error)
 }
 
-// NowAgain reads the time anew where the clock is the server's: after a wait for a
-// lock, an older one would judge a lease by the time before the wait. On SQLite the
-// whole transaction comes after its only wait.
+// NowAgain reads the time again where the clock is the server's. After a wait for a lock,
+// the earlier time would judge a lease by the time before the wait. On SQLite a
+// transaction waits only before it begins, so the time is not read again.
 func NowAgain(ctx context.Context, tx Tx) (int64, error) {
 	if s, ok := tx.(interface{ ForgetNow() }); ok {
 		s.ForgetNow()
@@ -85,8 +85,8 @@ func NowAgain(ctx context.Context, tx Tx) (int64, error) {
 	return tx.Now(ctx)
 }
 
-// Native is the driver's own transaction under tx, for what a hook writes along
-// with it: a pgx.Tx on PostgreSQL, nil elsewhere.
+// Native returns the driver's own transaction under tx, for a hook that writes in the same
+// transaction: a pgx.Tx on PostgreSQL, nil elsewhere.
 func Native(tx Tx) any {
 	if n, ok := tx.(interface{ Native() any }); ok {
 		return n.Native()
@@ -94,18 +94,18 @@ func Native(tx Tx) any {
 	return nil
 }
 
-// Undone marks an error that the database itself answered with: the statement
-// that failed has left nothing behind. After any other error, an answer that
-// could not be read for example, the statement may have been carried out.
+// Undone marks an error that is the database's own answer: the failed statement has
+// changed nothing. After any other error, for example an answer that could not be read,
+// the statement may have been carried out.
 type Undone struct{ Err error }
 
 // Error implements error.
 func (u Undone) Error() string { return u.Err.Error() }
 
-// Unwrap gives the driver's error.
+// Unwrap returns the driver's error.
 func (u Undone) Unwrap() error { return u.Err }
 
-// Rows is what a query yields. Close may be called twice.
+// Rows is the result of a query. Close may be called twice.
 type Rows interface {
 	Next() bool
 	Scan(dest ...any) error
@@ -113,56 +113,56 @@ type Rows interface {
 	Close()
 }
 
-// Dialect is what differs between the databases. Every function is there on both; what
-// only one of them can do is a capability, named for what can be done.
+// Dialect is what differs between the databases. Every function is set on both. What only
+// one of them can do is a capability, named for what can be done.
 type Dialect struct {
 	Name    string // for messages
 	Hot     Hot
 	Timed   Timed
 	Rewrite func(query string) string
 
-	GroupCommits   bool // concurrent calls of Auto share a transaction: callers need not gather them before
-	ParallelWrites bool // transactions write at the same time; else one waits for the other
+	GroupCommits   bool // concurrent calls of Auto share a transaction: callers need not batch them first
+	ParallelWrites bool // transactions write concurrently; otherwise one waits for the other
 	RoundTrips     bool // a read costs a round trip: concurrent reads are worth sharing
 	ChecksFile     bool // the database can search its own file for damage
-	DataVersion    bool // Changed notices what other processes write
-	Notices        bool // processes tell each other of work, by Notify and Listen
+	DataVersion    bool // Changed detects what other processes write
+	Notices        bool // processes notify each other of work, by Notify and Listen
 
-	// Changed returns a number that differs when another process may have written
-	// since; always 0 without DataVersion, where waiting polls instead.
+	// Changed returns a number that differs when another process may have written in the
+	// meantime. Without DataVersion it always returns 0, and waiting calls poll.
 	Changed func(ctx context.Context) (int64, error)
-	// Look is a View for statements that need no snapshot between them.
+	// Look is a View for statements that need no common snapshot.
 	Look func(ctx context.Context, fn func(ctx context.Context, tx Tx) error) error
-	// Notify tells other processes something short, as a hint; Listen hears it
-	// until ctx ends or its connection does, and says when it has begun. They do
-	// nothing without Notices.
+	// Notify sends short hints to other processes. Listen receives them until ctx or its
+	// connection ends, and calls ready when it has begun. Without Notices both do nothing.
 	Notify func(ctx context.Context, payloads []string) error
 	Listen func(ctx context.Context, ready func(), heard func(payload string)) error
-	// Commits tells how transactions come to light. Nil where the numbers of
-	// events are the order of their commit.
+	// Commits says in which order transactions become visible. It is nil where event numbers
+	// are in the order of commit.
 	Commits *Commits
-	// Warnings says what of the server's set-up puts a promise at risk.
+	// Warnings lists settings of the server that put a promise at risk.
 	Warnings func(ctx context.Context) ([]Warning, error)
-	// Guard has new connections refused from now on when a migration has excluded
-	// this program meanwhile, as ErrExcluded.
+	// Guard makes new connections fail with ErrExcluded from now on when a migration has
+	// excluded this program in the meantime.
 	Guard func()
-	// Wrap makes a Tx of a transaction that a caller began on the same database; nil
-	// when the value is none.
+	// Wrap returns a Tx of a transaction that a caller began on the same database, or nil when
+	// the value is no such transaction.
 	Wrap func(tx any) Tx
 	// Migrator runs and lists migrations.
 	Migrator Migrator
 }
 
-// Migrator brings the schema up to date and says where it is.
+// Migrator brings the schema up to date and reports its state.
 type Migrator interface {
-	// Up applies what is missing, once, however many processes ask at once.
+	// Up applies the missing migrations once, even when many processes call it at the same
+	// time.
 	Up(ctx context.Context) ([]Migration, error)
-	// Status lists every known migration, applied or not, and applied ones this
+	// Status lists every known migration, applied or not, and the applied ones that this
 	// program does not know.
 	Status(ctx context.Context) ([]Migration, error)
-	// Newest is the newest migration that this program knows.
+	// Newest returns the newest migration that this program knows.
 	Newest() int64
-	// SQL is exactly what Up would run from after the given number.
+	// SQL returns exactly what Up would run for the migrations after the given number.
 	SQL(from int64) (string, error)
 }
 
@@ -171,11 +171,11 @@ type Migration struct {
 	ID          int64  `json:"id"`
 	Description string `json:"description"`
 	ExecutedAt  int64  `json:"executed_at,omitempty"` // 0 = not applied
-	Known       bool   `json:"known"`                 // this program has its text
-	Oldest      int64  `json:"oldest,omitempty"`      // the oldest schema number a program may know and still run on it
+	Known       bool   `json:"known"`                 // this program contains its text
+	Oldest      int64  `json:"oldest,omitempty"`      // a program needs to know this migration or a newer one to run on the schema
 }
 
-// Text reads a nullable column: NULL is "".
+// Text is a nullable column: NULL reads as "".
 type Text string
 
 // Scan implements sql.Scanner.
@@ -191,7 +191,7 @@ func (t *Text) Scan(v any) error {
 	return nil
 }
 
-// Value implements driver.Valuer: "" is NULL.
+// Value implements driver.Valuer: "" is written as NULL.
 func (t Text) Value() (driver.Value, error) {
 	if t == "" {
 		return nil, nil
