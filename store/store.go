@@ -1,30 +1,8 @@
-// Package store keeps all SQL. Cold statements are written once, in the subset
-// that SQLite and PostgreSQL share, in .sql files beside their Go; the closed
-// list of hot verbs (Hot, Timed) has one text per database, in
-// store/sqlite and store/postgres. Times are microseconds since 1970 UTC
-// everywhere below this line; ids, payloads and errors are text.
-//
-// # What a database implements
-//
-// A database is a package of its own, as store/sqlite is. Its Open returns a DB.
-// database_test.go has all of its parts with their signatures, and compiles; this
-// is the list:
-//
-//   - DB: transactions, and the Dialect. Its errors are *pawl.Error, by code.
-//   - Tx and Rows: statements in a transaction, in the common subset of SQL. Rewrite of
-//     the Dialect, made by Rewriter, replaces the marks in them.
-//   - Hot and Timed: the hot verbs, in texts of its own.
-//   - Migrator: NewMigrator on a folder of migrations, with the numbers and names that
-//     the other databases have; schema_test.go of the root compares the schemas.
-//   - Commits of the Dialect, where events do not come to light in the order of their
-//     numbers. The feed relies on it.
-//   - The capabilities of the Dialect, each a bool. DataVersion (Changed) or Notices
-//     (Notify, Listen) let calls wait without polling. No function of it is nil.
-//   - ForgetNow() of a Tx whose clock is the server's: see NowAgain. Native() any of a Tx
-//     whose transaction hooks may use.
-//
-// engine.Open chooses the database by the scheme of the URL, and pawltest.Each runs
-// every test on each database.
+// Package store keeps all SQL. Cold statements are written once, in the subset of SQL
+// that SQLite and PostgreSQL share, in .sql files beside their Go. The closed list of
+// hot verbs (Hot, Timed) has one text per database, in store/sqlite and store/postgres.
+// In this package and below it, times are microseconds since 1970 UTC; ids, payloads
+// and errors are text.
 package store
 
 import (
@@ -32,9 +10,9 @@ import (
 	"database/sql/driver"
 )
 
-// DB is an open database. Do, Auto and View hand fn a Tx that must not be kept;
-// errors come back as *pawl.Error, classified by code and never by text:
-// a database that does not answer is unavailable, a full disk too.
+// DB is an open database. Do, Auto and View pass a Tx to fn, which must not keep it.
+// Errors are *pawl.Error, classified by code and never by text. A database that does not
+// answer is unavailable, and so is a full disk.
 type DB interface {
 	// Do runs fn in one write transaction and commits it if fn returns nil. After a deadlock
 	// or a serialization failure it runs fn again, a limited number of times. fn must
@@ -52,18 +30,21 @@ type DB interface {
 	Close() error
 }
 
-// Tx runs statements. Placeholders are $1, $2 …; table names carry the prefix
-// "pawl."; @list($1) is the rows of a JSON array of texts, @among($1) says that a column
-// is one of those, each to be looked up in its index, @each($1) AS x a table
-// whose x.value ->> 0 … are the members of each array in a JSON array, @lock and @skip are
-// FOR UPDATE and FOR UPDATE SKIP LOCKED where there is such a thing, @exclusive and
-// @shared are FOR NO KEY UPDATE, which lets others refer to the row, and FOR SHARE,
-// @new_rank(x), @requeue_rank(x) and @priority_of(x) are the functions of rank.go,
-// and @alone is false while another transaction that asked it of the same ($1, $2, $3) is
-// under way. Query
-// rewrites these once per text and keeps the result, so texts must be constants
-// or from a bounded set. A statement's context must last as long as the rows that are
-// open beside it: on SQLite the context of the last statement interrupts them all.
+// Tx runs statements. Placeholders are $1, $2 …; table names have the prefix "pawl.".
+// Marks in a statement are replaced for each database:
+//
+// @list($1) is the rows of a JSON array of texts. @among($1) says that a column is one of
+// those texts; each is looked up in the column's index. @each($1) AS x is a table whose
+// x.value ->> 0 … are the members of each array in a JSON array. @lock and @skip are FOR
+// UPDATE and FOR UPDATE SKIP LOCKED on a database with row locks. @exclusive and @shared
+// are FOR NO KEY UPDATE, which lets other rows refer to the row, and FOR SHARE.
+// @new_rank(x), @requeue_rank(x) and @priority_of(x) are the functions of rank.go. @alone
+// is false while another open transaction has asked for it with the same ($1, $2, $3).
+//
+// Query replaces the marks once per text and keeps the result, so texts must be constants
+// or come from a bounded set. A statement's context must last as long as the rows that are
+// open at the same time: on SQLite the context of the last statement interrupts all of
+// them.
 type Tx interface {
 	Exec(ctx context.Context, query string, args ...any) (int64, error)
 	Query(ctx context.Context, query string, args ...any) (Rows, error)

@@ -10,9 +10,9 @@ import (
 
 var sweepSQL = Texts(sqlFiles, "sweep.sql")
 
-// NextDue is the earliest time at which something falls due: a lease ends, a
-// scheduled or waiting item's time comes. Now or earlier means at once; false
-// that nothing has a time.
+// NextDue returns the earliest time at which something is due: a lease that ends, or a
+// scheduled or waiting item. A time that is not after now means at once. ok is false when
+// nothing has a time.
 func NextDue(ctx context.Context, tx Tx) (at int64, ok bool, err error) {
 	var next *int64
 	if _, err := Row(ctx, tx, []any{&next}, sweepSQL["next due"]); err != nil || next == nil {
@@ -21,24 +21,24 @@ func NextDue(ctx context.Context, tx Tx) (at int64, ok bool, err error) {
 	return *next, true, nil
 }
 
-// ExpiredLeases names up to limit items whose lease has ended.
+// ExpiredLeases returns up to limit items whose lease has expired.
 func ExpiredLeases(ctx context.Context, tx Tx, now int64, limit int) ([]string, error) {
 	return Strings(ctx, tx, sweepSQL["expired leases"], now, limit)
 }
 
-// DueItems names up to limit items whose time has come.
+// DueItems returns up to limit items that are due.
 func DueItems(ctx context.Context, tx Tx, now int64, limit int) ([]string, error) {
 	return Strings(ctx, tx, sweepSQL["due items"], now, limit)
 }
 
-// Resting is one failed item, by when it failed.
+// Resting is one failed item and when it failed.
 type Resting struct {
 	Since                     int64
 	ItemID, TaskID, Namespace string
 }
 
-// FailedBefore lists up to limit items that failed before a time, oldest first,
-// from after the given one on.
+// FailedBefore lists up to limit items that failed before a time, oldest first, starting
+// after the given one.
 func FailedBefore(ctx context.Context, tx Tx, before int64, after Resting, limit int) ([]Resting, error) {
 	rows, err := tx.Query(ctx, sweepSQL["failed before"], before, after.Since, after.ItemID, limit)
 	if err != nil {
@@ -56,20 +56,20 @@ func FailedBefore(ctx context.Context, tx Tx, before int64, after Resting, limit
 	return out, rows.Err()
 }
 
-// Cursor is where a reader of the record stands: everything up to Position has
-// been seen, but for the tasks in Again, which failed and are to be tried again.
+// Cursor is the position of a reader of the event log. The reader has read everything up
+// to Position, except for the tasks in Again, which failed and are to be tried again.
 type Cursor struct {
 	Position int64    `json:"-"`
 	Again    []string `json:"again,omitempty"`
 }
 
-// ReadCursor reads a cursor; one that never moved stands at the beginning.
+// ReadCursor reads a cursor. A cursor that was never moved is at the beginning.
 func ReadCursor(ctx context.Context, tx Tx, name string) (Cursor, error) {
 	return readCursor(ctx, tx, name, "cursor")
 }
 
-// LockCursor reads a cursor and keeps others from moving it until the
-// transaction ends.
+// LockCursor reads a cursor and keeps other transactions from moving it until this one
+// ends.
 func LockCursor(ctx context.Context, tx Tx, name string) (Cursor, error) {
 	if _, err := tx.Exec(ctx, sweepSQL["start cursor"], name); err != nil {
 		return Cursor{}, err
@@ -87,7 +87,7 @@ func readCursor(ctx context.Context, tx Tx, name, query string) (Cursor, error) 
 	return c, json.Unmarshal([]byte(detail), &c)
 }
 
-// MoveCursor moves a cursor that HoldCursor has read, never back.
+// MoveCursor moves a cursor that LockCursor has read. It never moves it back.
 func MoveCursor(ctx context.Context, tx Tx, now int64, name string, c Cursor) error {
 	detail, err := json.Marshal(c)
 	if err != nil {
@@ -97,9 +97,9 @@ func MoveCursor(ctx context.Context, tx Tx, now int64, name string, c Cursor) er
 	return err
 }
 
-// TakeTick says whether this process is the one to do what is done once per
-// interval: the first that asks after it is over. A clock that went back does
-// not keep it waiting.
+// TakeTick says whether this process does the work that is done once per interval. True
+// goes to the first process that asks after the interval has passed. A clock that went
+// back does not delay it.
 func TakeTick(ctx context.Context, tx Tx, name string, interval time.Duration) (bool, error) {
 	now, err := tx.Now(ctx)
 	if err != nil {
@@ -112,8 +112,8 @@ func TakeTick(ctx context.Context, tx Tx, name string, interval time.Duration) (
 	return n == 1, err
 }
 
-// Entry is what the sweep reads of an event: TaskTo is the state it brought its
-// task to, "" when it left it alone; Newest says that the task has none after it.
+// Entry is what the sweep reads of an event. TaskTo is the state that the event moved its
+// task to, or "" when it did not move it. Newest says that the event is the task's newest.
 type Entry struct {
 	ID, At            int64
 	TaskID, Namespace string
@@ -122,8 +122,8 @@ type Entry struct {
 	Newest            bool
 }
 
-// RecordAfter reads up to limit events after an id, in order; none when the first
-// of them is not older than before.
+// RecordAfter reads up to limit events after an id, in order. It returns none when the
+// first of them is not older than before.
 func RecordAfter(ctx context.Context, tx Tx, id, before int64, limit int) ([]Entry, error) {
 	rows, err := tx.Query(ctx, sweepSQL["record after"], id, limit, before)
 	if err != nil {
@@ -143,8 +143,8 @@ func RecordAfter(ctx context.Context, tx Tx, id, before int64, limit int) ([]Ent
 	return out, rows.Err()
 }
 
-// MarkStale leaves a `stale` event on the task of an event, if that is the
-// task's newest, the task is open and nothing will happen to it by itself.
+// MarkStale records an event `stale` for the task of an event. It does so if that event is
+// the task's newest, the task is open, and nothing will happen to the task by itself.
 func MarkStale(ctx context.Context, tx Tx, now int64, e Entry) (bool, error) {
 	var namespace string
 	found, err := Row(ctx, tx, []any{&namespace}, sweepSQL["forgotten"], e.TaskID, e.ID)
@@ -159,13 +159,13 @@ func RemoveExpiredKeys(ctx context.Context, tx Tx, now int64, limit int) (int64,
 	return tx.Exec(ctx, sweepSQL["remove expired keys"], now, limit)
 }
 
-// RemoveOldKeys removes up to limit keys without expiry that ended by a time.
+// RemoveOldKeys removes up to limit keys without expiry that ended by the given time.
 func RemoveOldKeys(ctx context.Context, tx Tx, endedBy int64, limit int) (int64, error) {
 	return tx.Exec(ctx, sweepSQL["remove old keys"], endedBy, limit)
 }
 
-// CountOldKeys counts the keys that have expired and those without expiry that
-// ended by a time.
+// CountOldKeys counts the keys that have expired and the keys without expiry that ended by
+// the given time.
 func CountOldKeys(ctx context.Context, tx Tx, now, endedBy int64) (n int64, err error) {
 	_, err = Row(ctx, tx, []any{&n}, sweepSQL["count old keys"], now, endedBy)
 	return n, err
@@ -174,8 +174,8 @@ func CountOldKeys(ctx context.Context, tx Tx, now, endedBy int64) (n int64, err 
 // EndOfTime sorts after every id.
 const EndOfTime = "\U0010FFFF"
 
-// CountersUntil is the task id that ends the range of n rows of task_live
-// after a task id; EndOfTime when there are fewer.
+// CountersUntil returns the task id that ends the range of the n rows of task_live above
+// after, or EndOfTime when there are fewer.
 func CountersUntil(ctx context.Context, tx Tx, after string, n int) (string, error) {
 	until := EndOfTime
 	_, err := Row(ctx, tx, []any{&until}, sweepSQL["counters until"], after, n-1)
@@ -206,8 +206,8 @@ func CountersOver(ctx context.Context, tx Tx, after, until string, limit int) ([
 	return out, rows.Err()
 }
 
-// PruneCheckpoints removes up to batch of a task's checkpoints, oldest first,
-// beyond the newest keep and what a resume needs.
+// PruneCheckpoints removes up to batch of a task's checkpoints, oldest first. It keeps the
+// newest keep checkpoints and those that a resume needs.
 func PruneCheckpoints(ctx context.Context, tx Tx, taskID string, keep, batch int) (int, error) {
 	var counter int64
 	if found, err := Row(ctx, tx, []any{&counter}, sweepSQL["hold counters"], taskID); err != nil || !found {
@@ -228,8 +228,7 @@ func PruneCheckpoints(ctx context.Context, tx Tx, taskID string, keep, batch int
 	return len(ids), err
 }
 
-// gated runs fn with the record's refusal of DELETE lifted, for this
-// transaction alone.
+// gated runs fn while deletions from the event log are allowed, in this transaction only.
 func gated(ctx context.Context, tx Tx, reason string, fn func() error) error {
 	if _, err := tx.Exec(ctx, sweepSQL["open gate"], reason); err != nil {
 		return err

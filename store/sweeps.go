@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// sweepDetail is what a row of sweeps keeps besides its six numbers.
+// sweepDetail is what a row of sweeps stores besides its six numbers.
 type sweepDetail struct {
 	Due         int64 `json:"due,omitempty"`
 	GivenUp     int64 `json:"given_up,omitempty"`
@@ -20,7 +20,7 @@ type sweepDetail struct {
 	NextAt      int64 `json:"next_at,omitempty"` // microseconds
 }
 
-// RecordSweep keeps the statistics of one sweep.
+// RecordSweep stores the statistics of one sweep.
 func RecordSweep(ctx context.Context, tx Tx, server string, s pawl.SweepStats) error {
 	d := sweepDetail{Due: s.Due, GivenUp: s.GivenUp, Buried: s.Buried, Stale: s.Stale, TasksPruned: s.TasksPruned, KeysPruned: s.KeysPruned, Checkpoints: s.Checkpoints}
 	if !s.NextExpiryAt.IsZero() {
@@ -34,8 +34,8 @@ func RecordSweep(ctx context.Context, tx Tx, server string, s pawl.SweepStats) e
 	return err
 }
 
-// FoldSweeps adds up to limit rows of sweeps from before a time to row 0 and
-// removes them, so that the totals stay.
+// FoldSweeps adds up to limit rows of sweeps from before a time to row 0 and removes them,
+// so that the totals stay the same.
 func FoldSweeps(ctx context.Context, tx Tx, before int64, limit int) (int, error) {
 	rows, err := tx.Query(ctx, sweepSQL["take old sweeps"], before, limit)
 	if err != nil {
@@ -64,8 +64,8 @@ func FoldSweeps(ctx context.Context, tx Tx, before int64, limit int) (int, error
 	return n, err
 }
 
-// SweepTotals adds up all sweeps of all servers, those that retention removed
-// too. IsRunning: a server reported within two intervals.
+// SweepTotals adds up all sweeps of all servers, including those that retention removed.
+// IsRunning means that a server reported within two intervals.
 func SweepTotals(ctx context.Context, tx Tx, interval time.Duration) (pawl.SweepTotals, error) {
 	var t pawl.SweepTotals
 	if _, err := Row(ctx, tx, []any{&t.TotalScans, &t.TotalRecovered, &t.TotalFailed}, sweepSQL["sweep totals"]); err != nil {
@@ -81,8 +81,8 @@ func SweepTotals(ctx context.Context, tx Tx, interval time.Duration) (pawl.Sweep
 	return t, err
 }
 
-// ListSweeps reads up to limit sweeps, newest first, from before an id on (0 =
-// the newest), and the id of the last one read.
+// ListSweeps reads up to limit sweeps, newest first, with ids below before (0 = from the
+// newest). It also returns the id of the last one read.
 func ListSweeps(ctx context.Context, tx Tx, before int64, limit int) ([]pawl.SweepStats, int64, error) {
 	if before == 0 {
 		before = 1<<63 - 1

@@ -7,16 +7,16 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// movedTask is the task of a Change: what it was and what its items' moves add
+// movedTask is the task of a Change: its state before, and what the moves of its items add
 // to its counters.
 type movedTask struct {
 	found, solo, acceptance       bool
-	state, failedIn               string // stored state; of a solo task once soloMove has run
+	state, failedIn               string // the stored state; of a solo task after soloMove has run
 	open, failed, dead, cancelled int    // deltas
 }
 
-// lockTask locks the task of a Change before any of its items: until the
-// transaction ends no item is added, and a task of one stays one.
+// lockTask locks the task of a Change before any of its items. Until the transaction ends,
+// no item is added to it, and a task of one item stays one.
 func lockTask(ctx context.Context, tx Tx, c Change) (t movedTask, err error) {
 	var solo int
 	t.found, err = Row(ctx, tx, []any{&solo}, moveSQL["lock task"], c.TaskID, c.Namespace)
@@ -27,8 +27,8 @@ func lockTask(ctx context.Context, tx Tx, c Change) (t movedTask, err error) {
 	return t, err
 }
 
-// read reads the stored state. That of a task of one changes with its item, so it
-// holds from when the item is taken.
+// read reads the stored state. The state of a task of one item changes with its item, so
+// it is reliable only after the item was taken.
 func (t *movedTask) read(ctx context.Context, tx Tx, taskID string) error {
 	t.state, t.failedIn = "open", ""
 	_, err := Row(ctx, tx, []any{&t.state, &t.failedIn}, moveSQL["stored state"], taskID)
@@ -48,7 +48,8 @@ func (t *movedTask) count(state string, n int) {
 	}
 }
 
-// SoloState is the stored state of a task of one item, read off its item.
+// SoloState returns the stored state of a task of one item, derived from the state of its
+// item.
 func SoloState(item string) string {
 	switch item {
 	case "accepted":
@@ -59,8 +60,8 @@ func SoloState(item string) string {
 	return "open"
 }
 
-// soloMove writes the task's change into its item's event, and keeps the
-// version right: it is task_live's plus one while the item is out of work.
+// soloMove writes the task's change into its item's event, and keeps the version correct:
+// the version is that of task_live, plus one while the item has no work left.
 func (t *movedTask) soloMove(ctx context.Context, tx Tx, now int64, from string, h *StateRow, e *Event) error {
 	before, after := SoloState(from), SoloState(h.State)
 	decided := t.state != "open" && t.state != ""
@@ -74,10 +75,10 @@ func (t *movedTask) soloMove(ctx context.Context, tx Tx, now int64, from string,
 	e.TaskFrom, e.TaskTo = Text(before), Text(after)
 	add := 1
 	if SoloState(from) != "open" && !decided {
-		add++ // the derived one becomes a stored one
+		add++ // the version that was derived is stored now
 	}
 	if after != "open" {
-		add-- // the new one is derived again
+		add-- // the new version is derived again
 	}
 	if add == 0 && !decided {
 		return nil
@@ -86,7 +87,7 @@ func (t *movedTask) soloMove(ctx context.Context, tx Tx, now int64, from string,
 	return err
 }
 
-// conclude writes the counters of a task of many and moves the task on.
+// conclude writes the counters of a task of many and moves the task.
 func (t *movedTask) conclude(ctx context.Context, tx Tx, now int64, c Change, out *Applied) error {
 	var state, failedIn string
 	var open int
@@ -106,11 +107,11 @@ func (t *movedTask) conclude(ctx context.Context, tx Tx, now int64, c Change, ou
 	case state == "open" && open == 0 && out.Items > 0 && (n.Items > 0 || c.Verb == "cancel"), // else its plan item failed
 		(t.cancelled > 0 || c.Verb == "settle") && open == 0 && failedIn == "" && slices.Contains([]string{"submitted", "failed", "dead_lettered"}, state):
 		to, verb = n.Settled(), "settle"
-	case t.cancelled > 0 && n.Cancelled == n.Items && !pawl.TaskState(state).Ended(): // nothing is left to apply
+	case t.cancelled > 0 && n.Cancelled == n.Items && !pawl.TaskState(state).Ended(): // all items are cancelled, so nothing is left to apply
 		to = "cancelled"
 	case c.Verb == "retry" && open > 0 && (state == "failed" || state == "dead_lettered"):
 		to = "open"
-	case c.Verb == "retry" && state != "open" && out.Items > 0: // it ended while the items were collected
+	case c.Verb == "retry" && state != "open" && out.Items > 0: // the task ended while the items were collected
 		return &pawl.Error{Code: pawl.CodeConflict, Op: "retry", State: state, Allowed: pawl.TaskState(state).Allowed(),
 			Message: "the state is " + state + ", which takes no item back"}
 	case c.Verb == "bury" && state == "failed" && n.Failed == 0:
@@ -145,15 +146,15 @@ func (t *movedTask) conclude(ctx context.Context, tx Tx, now int64, c Change, ou
 	return releaseHash(ctx, tx, c.TaskID, *out)
 }
 
-// Unsettled lists tasks that failed or were dead-lettered and of whose items none
-// did, from behind an id on: older versions left a task so when the last of
-// these items was cancelled.
+// Unsettled lists tasks in state failed or dead_lettered without an item in these states,
+// with ids above after. Older versions left a task like this when the last of these items
+// was cancelled.
 func Unsettled(ctx context.Context, tx Tx, after string, limit int) ([]TaskRef, error) {
 	return taskRefs(ctx, tx, moveSQL["unsettled tasks"], after, limit)
 }
 
-// Resettle gives a task the state that its items say, with an event; false when it
-// has it.
+// Resettle gives a task the state that follows from its items, with an event. It returns
+// false when the task has that state already.
 func Resettle(ctx context.Context, tx Tx, now int64, ref TaskRef) (bool, error) {
 	c := Change{Namespace: ref.Namespace, TaskID: ref.ID, Verb: "settle", Actor: Actor{Type: pawl.ActorSystem},
 		Reason: "its last failed item was cancelled; the others decide"}
@@ -171,14 +172,14 @@ func Resettle(ctx context.Context, tx Tx, now int64, ref TaskRef) (bool, error) 
 	return out.Changed, err
 }
 
-// Counts are what decides about a task that has no item at work.
+// Counts are the numbers that decide the state of a task without open items.
 type Counts struct {
 	Items, Failed, Dead, Cancelled int
-	Ignores                        int  // 1 = failed items do not count where others are left
-	Acceptance                     bool // its items were handed in for acceptance
+	Ignores                        int  // 1 = failed items do not count when other items are left
+	Acceptance                     bool // its items were submitted for acceptance
 }
 
-// Settled is the state that the task takes: cancelled items do not count.
+// Settled returns the state that the task moves to. Cancelled items do not count.
 func (n Counts) Settled() string {
 	left := n.Items - n.Cancelled
 	counts := n.Ignores == 0 || n.Failed+n.Dead == left
@@ -195,8 +196,8 @@ func (n Counts) Settled() string {
 	return "completed"
 }
 
-// releaseHash frees the input hash of a task that is cancelled, rejected or
-// dead-lettered, and takes it again when it is retried.
+// releaseHash releases the input hash of a task that is cancelled, rejected or
+// dead-lettered, and takes it again when the task is retried.
 func releaseHash(ctx context.Context, tx Tx, taskID string, a Applied) error {
 	query := ""
 	switch {

@@ -22,13 +22,13 @@ type NewTask struct {
 	InputHash           Text
 	Dedupes             bool
 	TraceParent         Text
-	Items               int // how many items come with it
+	Items               int // how many items are created with it
 	Actor               Actor
 	Data                string // of the proposed event: a summary of the request
 }
 
-// Columns are those of the task's row, but for the time. In statements they are
-// @columns(new_task). A column that is added here, and to those of taskScan, is
+// Columns are the columns of the task's row, without the time. In statements they are
+// @columns(new_task). A column that is added here, and to the columns of taskScan, is
 // written, read and archived.
 func (t *NewTask) Columns() []Column {
 	return []Column{
@@ -39,7 +39,8 @@ func (t *NewTask) Columns() []Column {
 	}
 }
 
-// taskScan is where a row of task_rows is scanned into, and what is read with it.
+// taskScan is what a row of task_rows is scanned into, with the values that are read with
+// it.
 type taskScan struct {
 	pawl.Task
 	solo                                             int
@@ -51,7 +52,7 @@ type taskScan struct {
 	applied, completed                               *int64
 }
 
-// columns are what is read of a task's row: @columns(task) in statements.
+// columns are the columns that are read of a task's row: @columns(task) in statements.
 func (s *taskScan) columns() []Column {
 	return []Column{
 		{"id", &s.ID}, {"namespace", &s.Namespace}, {"type", &s.Type}, {"type_version", &s.TypeVersion}, {"solo", &s.solo},
@@ -62,7 +63,7 @@ func (s *taskScan) columns() []Column {
 	}
 }
 
-// task is the task that was scanned.
+// task returns the task that was scanned.
 func (s *taskScan) task() pawl.Task {
 	t := s.Task
 	t.Title, t.InputHash, t.Thread, t.FailedIn = string(s.title), string(s.hash), string(s.thread), string(s.failedIn)
@@ -73,7 +74,7 @@ func (s *taskScan) task() pawl.Task {
 	if s.byID != "" || s.byType != "" {
 		t.RequestedBy = &pawl.Requester{Type: string(s.byType), ID: string(s.byID)}
 	}
-	if t.State != pawl.TaskCompleted { // whose events keep it
+	if t.State != pawl.TaskCompleted { // the events of a completed task keep its errors
 		t.Error = cmp.Or(failureOf(s.failure), failureOf(s.itemFailure))
 	}
 	t.Status, t.ReadyForApproval = t.State.Status(), s.ready != nil && *s.ready == 1

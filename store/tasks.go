@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// TaskExists is not_found when the namespace has no such task.
+// TaskExists returns not_found when the namespace has no such task.
 func TaskExists(ctx context.Context, tx Tx, namespace, id string) error {
 	var n int
 	found, err := Row(ctx, tx, []any{&n}, readSQL["task exists"], id, namespace)
@@ -22,7 +22,7 @@ func TaskExists(ctx context.Context, tx Tx, namespace, id string) error {
 	return err
 }
 
-// TaskState is a task's shown state.
+// TaskState returns the state of a task as it is shown.
 func TaskState(ctx context.Context, tx Tx, namespace, id string) (string, error) {
 	var s string
 	found, err := Row(ctx, tx, []any{&s}, readSQL["task state"], id, namespace)
@@ -32,7 +32,7 @@ func TaskState(ctx context.Context, tx Tx, namespace, id string) (string, error)
 	return s, err
 }
 
-// TypeOfTask is a task's type and its version, which never change, and its priority.
+// TypeOfTask returns a task's type and its version, which never change, and its priority.
 func TypeOfTask(ctx context.Context, tx Tx, namespace, id string) (name string, version, priority int, err error) {
 	found, err := Row(ctx, tx, []any{&name, &version, &priority}, readSQL["type of task"], id, namespace)
 	if err == nil && !found {
@@ -41,7 +41,7 @@ func TypeOfTask(ctx context.Context, tx Tx, namespace, id string) (name string, 
 	return name, version, priority, err
 }
 
-// GetTask reads a task; not_found outside the namespace.
+// GetTask reads a task. A task of another namespace is not_found.
 func GetTask(ctx context.Context, tx Tx, namespace, id string) (pawl.Task, error) {
 	rows, err := scanTasks(ctx, tx, readSQL["tasks"]+"\nWHERE t.id = $1 AND t.namespace = $2", id, namespace)
 	if err != nil {
@@ -95,7 +95,7 @@ func listTasks(ctx context.Context, tx Tx, namespace string, q pawl.TaskFilter, 
 	if q.ByUpdate {
 		l.order = readSQL["updated"] + dir + ", t.id" + dir
 		read = (&byUpdate{&l, q}).page
-		q.Changed = time.Time{} // a bound of the order
+		q.Changed = time.Time{} // from here on it is a bound of the order
 	}
 	l.own.tasks(namespace, &q)
 	rows, err := read(ctx, tx, namespace)
@@ -121,7 +121,7 @@ func (w *where) tasks(namespace string, q *pawl.TaskFilter) {
 		w.and("t.priority <= ?", *q.MaxPriority)
 	}
 	if q.MinPriority != nil && *q.MinPriority > 0 || q.MaxPriority != nil && *q.MaxPriority < 0 {
-		w.and("t.priority <> 0") // word by word as the index has it
+		w.and("t.priority <> 0") // word for word the condition of the index
 	}
 	for name, value := range q.Metadata {
 		w.and("EXISTS (SELECT 1 FROM @metadata m WHERE m.key = ? AND m.value = ?)", name, value)
@@ -146,8 +146,8 @@ func (w *where) tasks(namespace string, q *pawl.TaskFilter) {
 	}
 }
 
-// statesOfTasks adds the conditions on states, which are derived, and says where to
-// look for the tasks.
+// statesOfTasks adds the conditions on states, which are derived, and sets the sources in
+// which the tasks are found.
 func statesOfTasks(l *listing[pawl.Task], q *pawl.TaskFilter) {
 	if q.Available != nil && *q.Available {
 		l.sources = []string{from("task_id", "ready", "")}
@@ -170,11 +170,11 @@ func statesOfTasks(l *listing[pawl.Task], q *pawl.TaskFilter) {
 		l.sources, l.more = []string{from("task_id", "task_events", " AND created_at >= $3")}, []any{q.Changed.UnixMicro()}
 	}
 	if len(q.IDs) > 0 {
-		l.sources, l.more = nil, nil // they lead to fewer
+		l.sources, l.more = nil, nil // the ids find fewer tasks
 	}
 }
 
-// afterPriority goes on behind a cursor of a list in order of priority and id.
+// afterPriority continues a list in the order of priority and id behind a cursor.
 func (w *where) afterPriority(comparison, cursor string) error {
 	if cursor == "" {
 		return nil
@@ -214,7 +214,7 @@ type ItemResult struct {
 	Result json.RawMessage
 }
 
-// Results reads what a task's items came to, and what apply returned (nil: nothing).
+// Results reads the results of a task's items, or the result of apply (nil = none).
 func Results(ctx context.Context, tx Tx, taskID string) ([]ItemResult, json.RawMessage, error) {
 	var applied string
 	found, err := Row(ctx, tx, []any{&applied}, readSQL["applied result"], taskID)
@@ -245,21 +245,22 @@ func Results(ctx context.Context, tx Tx, taskID string) ([]ItemResult, json.RawM
 	return out, nil, rows.Err()
 }
 
-// HolderOfHash is the task that holds an input hash, "" when none does. The hash of
-// a dead-lettered task that the engine still has to release is released.
+// HolderOfHash returns the task that holds an input hash, or "" when there is none. If
+// that task is dead-lettered and the engine has not released its hash yet, HolderOfHash
+// releases it.
 func HolderOfHash(ctx context.Context, tx Tx, namespace, typ, hash string) (id string, err error) {
 	var state string
 	if _, err = Row(ctx, tx, []any{&id, &state}, readSQL["holder of hash"], namespace, typ, hash); err != nil || state != "dead_lettered" {
 		return id, err
 	}
 	c, found, err := OpenDecision(ctx, tx, namespace, id)
-	if err != nil || !found || c.State != "dead_lettered" { // retried since
+	if err != nil || !found || c.State != "dead_lettered" { // the task was retried in the meantime
 		return id, err
 	}
 	return "", c.ReleaseHash(ctx, tx)
 }
 
-// Stamp reads microseconds as a time.
+// Stamp converts microseconds to a time.
 func Stamp(us int64) time.Time { return time.UnixMicro(us).UTC() }
 
 func stampOf(us *int64) *time.Time {

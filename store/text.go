@@ -10,7 +10,7 @@ import (
 func Texts(fsys embed.FS, file string) map[string]string {
 	raw, err := fsys.ReadFile(file)
 	if err != nil {
-		panic(err) // embedded at build time: a wrong name is a programmer's error
+		panic(err) // embedded at build time: a wrong name is a mistake in the program
 	}
 	out := map[string]string{}
 	for _, block := range strings.Split("\n"+string(raw), "\n-- name: ")[1:] {
@@ -20,10 +20,10 @@ func Texts(fsys embed.FS, file string) map[string]string {
 	return out
 }
 
-// Rewriter makes a Dialect.Rewrite out of replacements (old, new, old, new …),
-// applied once per text. list is what @list($n) becomes, among what @among($n)
-// becomes, with %s for $n. Marks of columns, ranks and states are expanded first: see
-// columnLists, expandRanks and expandStates.
+// Rewriter returns a Dialect.Rewrite that makes the replacements (old, new, old, new …),
+// once per text. list is what @list($n) becomes and among what @among($n) becomes, with %s
+// for $n. Marks of columns, ranks and states are expanded first: see columnLists,
+// expandRanks and expandStates.
 func Rewriter(list, among string, replacements ...string) func(string) string {
 	r := strings.NewReplacer(replacements...)
 	var seen sync.Map
@@ -38,12 +38,12 @@ func Rewriter(list, among string, replacements ...string) func(string) string {
 	}
 }
 
-// in puts the argument of a mark into a template.
+// in returns a function that puts the argument of a mark into a template.
 func in(template string) func(arg string) string {
 	return func(arg string) string { return strings.Replace(template, "%s", arg, 1) }
 }
 
-// expand puts what is made of its argument in the place of each mark.
+// expand replaces each mark by what made returns for its argument.
 func expand(text, mark string, made func(arg string) string) string {
 	var b strings.Builder
 	for {

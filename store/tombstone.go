@@ -20,23 +20,24 @@ type Deletion struct {
 	Reason string
 }
 
-// Tombstone is the data of an event `deleted`: what stays of a task that was deleted.
+// Tombstone is the data of an event `deleted`: what is kept of a deleted task.
 type Tombstone struct {
 	Key       string `json:"key_id,omitempty"` // the API key of the call
 	Type      string `json:"type"`
 	State     string `json:"state"`
-	Events    int64  `json:"events"`         // that the task had
-	LastEvent string `json:"last_event"`     // of them
-	Hash      string `json:"hash,omitempty"` // its link: the head of the task's chain
+	Events    int64  `json:"events"`         // the number of events that the task had
+	LastEvent string `json:"last_event"`     // the id of the last of these events
+	Hash      string `json:"hash,omitempty"` // the link of that event: the head of the task's chain
 }
 
-// BeingDeleted says that the deletion of a task has begun and not ended.
+// BeingDeleted says whether the deletion of a task has begun and not ended.
 func BeingDeleted(ctx context.Context, tx Tx, taskID string) (bool, error) {
 	var id int64
 	return Row(ctx, tx, []any{&id}, tombstoneSQL["being deleted"], taskID)
 }
 
-// putTombstone writes the tombstone of a task that HoldTask has locked, unless it has one.
+// putTombstone writes the tombstone of a task that LockTaskLast has locked, unless it has
+// one.
 func putTombstone(ctx context.Context, tx Tx, namespace, taskID string, by *Deletion) error {
 	if _, _, found, err := readTombstone(ctx, tx, taskID); err != nil || found {
 		return err
@@ -79,7 +80,7 @@ func putTombstone(ctx context.Context, tx Tx, namespace, taskID string, by *Dele
 	return err
 }
 
-// headOf is the last link of a task's chain, over what is sealed and what is not yet.
+// headOf returns the last link of a task's chain, over sealed and unsealed events.
 func headOf(ctx context.Context, tx Tx, taskID string, ids []int64) (head Link, err error) {
 	sealed := map[int64]bool{}
 	err = eachSeal(ctx, tx, taskID, func(s sealRow) error {
@@ -112,11 +113,11 @@ func readTombstone(ctx context.Context, tx Tx, taskID string) (id int64, b Tombs
 	if found, err = Row(ctx, tx, []any{&id, &data}, tombstoneSQL["tombstone"], taskID); err != nil || !found {
 		return 0, b, false, err
 	}
-	_ = json.Unmarshal([]byte(data), &b) // damaged data is found by its seal
+	_ = json.Unmarshal([]byte(data), &b) // damaged data is found when the seal is verified
 	return id, b, true, nil
 }
 
-// linkOfTombstone is the link of a tombstone behind the task's last event.
+// linkOfTombstone returns the link of a tombstone, which follows the task's last event.
 func linkOfTombstone(ctx context.Context, tx Tx, taskID string, id int64, b Tombstone) (Link, *record, error) {
 	found, err := records(ctx, tx, taskID, []int64{id})
 	if err != nil || found[id] == nil {
@@ -145,8 +146,8 @@ func sealTombstone(ctx context.Context, tx Tx, namespace, taskID string) error {
 	return err
 }
 
-// VerifyTombstone checks what a deleted task left. head is a link that was kept
-// elsewhere; "" = none. It is false for a task that left nothing.
+// VerifyTombstone checks what is kept of a deleted task. head is a link that was kept
+// elsewhere; "" = none. found is false for a task without a tombstone.
 func VerifyTombstone(ctx context.Context, tx Tx, taskID, head string) (c Chain, found bool, err error) {
 	id, b, found, err := readTombstone(ctx, tx, taskID)
 	if err != nil || !found {
@@ -181,14 +182,14 @@ func VerifyTombstone(ctx context.Context, tx Tx, taskID, head string) (c Chain, 
 	return c, true, nil
 }
 
-// TombstonesBefore lists up to limit deleted tasks of all namespaces, newest first,
-// from before a task id on; EndOfTime = the newest.
+// TombstonesBefore lists up to limit deleted tasks of all namespaces, newest first, with
+// ids below taskID. EndOfTime starts at the newest.
 func TombstonesBefore(ctx context.Context, tx Tx, taskID string, limit int) ([]string, error) {
 	return Strings(ctx, tx, tombstoneSQL["tombstones before"], taskID, limit)
 }
 
-// RemoveTombstones removes up to limit tombstones that were made by a time, with
-// their events and seals, and says how many it removed.
+// RemoveTombstones removes up to limit tombstones that were made by the given time, with
+// their events and seals. It returns how many it removed.
 func RemoveTombstones(ctx context.Context, tx Tx, by int64, limit int) (int, error) {
 	rows, err := tx.Query(ctx, tombstoneSQL["old tombstones"], by, limit)
 	if err != nil {
@@ -218,7 +219,8 @@ func RemoveTombstones(ctx context.Context, tx Tx, by int64, limit int) (int, err
 	})
 }
 
-// noTask is the error for a task that is not there. It says whether it was deleted.
+// noTask returns the error for a task that does not exist. It says whether the task was
+// deleted.
 func noTask(ctx context.Context, tx Tx, namespace, taskID string) error {
 	out := pawl.NotFound("task", taskID)
 	var at int64
@@ -236,7 +238,8 @@ func noTask(ctx context.Context, tx Tx, namespace, taskID string) error {
 	return out
 }
 
-// WasDeleted says that a namespace had a task that was deleted, and the record still has its tombstone.
+// WasDeleted says whether a namespace had a task that was deleted and whose tombstone is
+// still kept.
 func WasDeleted(ctx context.Context, tx Tx, namespace, taskID string) (bool, error) {
 	var at int64
 	var kind string

@@ -12,7 +12,7 @@ import (
 
 var typeSQL = Texts(sqlFiles, "type.sql")
 
-// TypeRow is one version of a type. Version 0: there is none.
+// TypeRow is one version of a type. Version 0 means that there is none.
 type TypeRow struct {
 	Version    int
 	Definition string // pawl.Type as JSON, without what the registry adds
@@ -20,7 +20,7 @@ type TypeRow struct {
 	RemovedAt  *int64
 }
 
-// Type is the row as a pawl.Type.
+// Type returns the row as a pawl.Type.
 func (r *TypeRow) Type(name string) (pawl.Type, error) {
 	var t pawl.Type
 	if err := json.Unmarshal([]byte(r.Definition), &t); err != nil {
@@ -31,7 +31,7 @@ func (r *TypeRow) Type(name string) (pawl.Type, error) {
 	return t, nil
 }
 
-// GetType reads a version of a type; version 0 is the newest, removed or not.
+// GetType reads a version of a type. Version 0 reads the newest one, removed or not.
 func GetType(ctx context.Context, tx Tx, namespace, name string, version int) (TypeRow, error) {
 	var r TypeRow
 	into := []any{&r.Version, &r.Definition, &r.CreatedAt, &r.RemovedAt}
@@ -43,13 +43,14 @@ func GetType(ctx context.Context, tx Tx, namespace, name string, version int) (T
 	return r, err
 }
 
-// PutType writes a new version; one that is there already is a conflict.
+// PutType writes a new version. A version that exists already is a conflict.
 func PutType(ctx context.Context, tx Tx, namespace, name string, version int, definition string, now int64) error {
 	_, err := tx.Exec(ctx, typeSQL["put type"], namespace, name, version, definition, now)
 	return err
 }
 
-// RemoveType marks all versions of a type as removed; false when none was live.
+// RemoveType marks all versions of a type as removed. It returns false when all were
+// removed before.
 func RemoveType(ctx context.Context, tx Tx, namespace, name string, now int64) (bool, error) {
 	n, err := tx.Exec(ctx, typeSQL["remove type"], namespace, name, now)
 	return n > 0, err
@@ -65,7 +66,7 @@ func ListTypes(ctx context.Context, tx Tx, namespace string, q pawl.TypeFilter) 
 
 func typeCursor(t pawl.Type) string { return fmt.Sprintf("%d.%s", t.Version, t.Name) }
 
-// sizeOfType is about how many bytes a definition has.
+// sizeOfType returns the approximate size of a definition in bytes.
 func sizeOfType(t *pawl.Type) int {
 	n := len(t.PayloadSchema) + len(t.InputSchema) + len(t.ResultSchema) + len(t.Approval.When) + len(t.Description)
 	for i := range t.Parts {
@@ -115,7 +116,7 @@ func listTypes(ctx context.Context, tx Tx, namespace string, q pawl.TypeFilter) 
 	return paged(out, q.Limit, typeCursor), rows.Err()
 }
 
-// RegistryStamp differs when a type was put or removed since.
+// RegistryStamp changes when a type is put or removed.
 type RegistryStamp struct {
 	Versions, Put, Removed, Removal int64
 }
@@ -130,7 +131,7 @@ func StampOfTypes(ctx context.Context, tx Tx) (RegistryStamp, error) {
 // TypeName is a type of a namespace.
 type TypeName struct{ Namespace, Name string }
 
-// Registry maps every registered type to the version that holds.
+// Registry maps every registered type to its current version.
 func Registry(ctx context.Context, tx Tx) (map[TypeName]int, error) {
 	rows, err := tx.Query(ctx, typeSQL["registry"])
 	if err != nil {
@@ -155,7 +156,7 @@ type TypeVersion struct {
 	Version int
 }
 
-// Retentions are how long tasks are kept, by the versions that say so.
+// Retentions returns how long tasks are kept, for the type versions that set it.
 func Retentions(ctx context.Context, tx Tx) (map[TypeVersion]pawl.Retention, error) {
 	rows, err := tx.Query(ctx, typeSQL["definitions"])
 	if err != nil {
@@ -177,7 +178,7 @@ func Retentions(ctx context.Context, tx Tx) (map[TypeVersion]pawl.Retention, err
 	return out, rows.Err()
 }
 
-// TypesOfTasks are the types of those tasks that are there.
+// TypesOfTasks returns the types of those tasks that exist.
 func TypesOfTasks(ctx context.Context, tx Tx, taskIDs []string) (map[string]TypeVersion, error) {
 	rows, err := tx.Query(ctx, typeSQL["types of tasks"], List(taskIDs))
 	if err != nil {
@@ -196,15 +197,15 @@ func TypesOfTasks(ctx context.Context, tx Tx, taskIDs []string) (map[string]Type
 	return out, rows.Err()
 }
 
-// TaskTypeFields is what a type asks of a task beyond a plain create.
+// TaskTypeFields is what a type sets on a task in addition to a plain create.
 type TaskTypeFields struct {
 	Parts    Text // the parts that its items need, as a list of keys
 	Planning bool // a worker plans its items
 	Ignores  bool // failed items do not count when it settles
 }
 
-// SetTaskType writes what a type asks of a task of many. That failed items do not
-// count is nothing to a task of one.
+// SetTaskType writes what the type sets on a task of many items. Ignores has no meaning
+// for a task of one item.
 func SetTaskType(ctx context.Context, tx Tx, taskID string, d TaskTypeFields) (err error) {
 	if d.Parts != "" {
 		_, err = tx.Exec(ctx, typeSQL["need parts"], taskID, d.Parts)
@@ -218,8 +219,8 @@ func SetTaskType(ctx context.Context, tx Tx, taskID string, d TaskTypeFields) (e
 	return err
 }
 
-// EndPlanning counts a task's n items; false when it is not open, or not being
-// planned.
+// EndPlanning sets the number of items of a planned task to n. It returns false when the
+// task is not open or not being planned.
 func EndPlanning(ctx context.Context, tx Tx, taskID string, n int, now int64) (bool, error) {
 	changed, err := tx.Exec(ctx, typeSQL["end planning"], taskID, n, now)
 	return changed == 1, err
@@ -249,14 +250,14 @@ func AboutToFail(ctx context.Context, tx Tx, namespace string, itemIDs []string)
 	return out, rows.Err()
 }
 
-// FailingTask is an open task of a registered type with an item that has failed
-// for good.
+// FailingTask is an open task of a registered type with an item in state failed.
 type FailingTask struct {
 	ID, Namespace, Type string
 	TypeVersion         int
 }
 
-// FailingTasks lists them by id; only names one, "" = any.
+// FailingTasks lists up to limit such tasks by id, with ids above after. only is the id of
+// one task; "" = any.
 func FailingTasks(ctx context.Context, tx Tx, after, only string, limit int) ([]FailingTask, error) {
 	rows, err := tx.Query(ctx, typeSQL["failing tasks"], after, only, limit)
 	if err != nil {
@@ -274,7 +275,7 @@ func FailingTasks(ctx context.Context, tx Tx, after, only string, limit int) ([]
 	return out, rows.Err()
 }
 
-// StillToRun are items of a task that are not out of work.
+// StillToRun returns up to limit items of a task that have work left.
 func StillToRun(ctx context.Context, tx Tx, taskID string, limit int) ([]string, error) {
 	return Strings(ctx, tx, typeSQL["still to run"], taskID, List(openStates), limit)
 }

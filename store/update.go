@@ -8,9 +8,10 @@ import (
 
 var updateSQL = Texts(sqlFiles, "update.sql")
 
-// Reprioritize gives the items of a task that have its priority, and have not
-// ended, another one. What moves meanwhile from place to place is met in the
-// next round: until an item's row is changed, its work_items row has the old one.
+// Reprioritize gives a new priority to the items of a task that have the task's old
+// priority and have not ended. An item that moves to another table in the meantime is
+// found in the next round: until its row is changed, its work_items row has the old
+// priority.
 func Reprioritize(ctx context.Context, tx Tx, taskID string, from, to int) ([]DueItem, error) {
 	var released []DueItem
 	for {
@@ -36,8 +37,8 @@ func Reprioritize(ctx context.Context, tx Tx, taskID string, from, to int) ([]Du
 	}
 }
 
-// LockTaskRow locks a task: until the transaction ends no other one moves its items by
-// their task, adds more, or changes what UpdateTask writes.
+// LockTaskRow locks a task. Until the transaction ends, no other transaction moves its
+// items through the task, adds items, or changes what UpdateTask writes.
 func LockTaskRow(ctx context.Context, tx Tx, namespace, taskID string) error {
 	var solo int
 	found, err := Row(ctx, tx, []any{&solo}, moveSQL["lock task"], taskID, namespace)
@@ -47,8 +48,8 @@ func LockTaskRow(ctx context.Context, tx Tx, namespace, taskID string) error {
 	return err
 }
 
-// ShareTask keeps others from moving the items of a task by their task, but not
-// from adding more, until the transaction ends, and says its priority.
+// ShareTask keeps other transactions from moving the items of a task through the task
+// until this transaction ends. They may still add items. It returns the task's priority.
 func ShareTask(ctx context.Context, tx Tx, namespace, taskID string) (priority int, err error) {
 	found, err := Row(ctx, tx, []any{&priority}, moveSQL["share task"], taskID, namespace)
 	if err == nil && !found {
@@ -57,7 +58,7 @@ func ShareTask(ctx context.Context, tx Tx, namespace, taskID string) (priority i
 	return priority, err
 }
 
-// LockTask locks a task's counters, in which its version is, and reads it.
+// LockTask locks the row of a task's counters, which has its version, and reads the task.
 func LockTask(ctx context.Context, tx Tx, now int64, namespace, taskID string) (pawl.Task, error) {
 	if err := TaskExists(ctx, tx, namespace, taskID); err != nil {
 		return pawl.Task{}, err

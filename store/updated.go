@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// update is a place in a list by updated_at, which no column holds: it is the time of
-// the task's newest event. A column with an index would make every move of an item
+// update is a position in a list by updated_at. No column holds this time: it is the time
+// of the task's newest event. With an indexed column, every move of an item would have to
 // write to its task.
 type update struct {
 	at int64
@@ -25,9 +25,9 @@ func (u update) compare(o update) int {
 	return cmp.Or(cmp.Compare(u.at, o.at), cmp.Compare(u.id, o.id))
 }
 
-// byUpdate lists tasks in order of updated_at and id. A few candidates are sorted;
-// among many it goes through windows of time, in each of which it reads the events
-// that are their tasks' newest.
+// byUpdate lists tasks in the order of updated_at and id. If there are few candidates, it
+// sorts them. Otherwise it reads windows of time one after another, and in each the events
+// that are the newest of their task.
 type byUpdate struct {
 	*listing[pawl.Task]
 	filter pawl.TaskFilter
@@ -56,7 +56,7 @@ func (l *byUpdate) page(ctx context.Context, tx Tx, namespace string) ([]pawl.Ta
 	return out[:min(len(out), l.limit+1)], err
 }
 
-// bounds are the places between which, both excluded, the page lies.
+// bounds returns the positions between which the page lies; both are excluded.
 func (l *byUpdate) bounds() (from, to update, err error) {
 	to = update{at: math.MaxInt64}
 	if l.filter.Changed.After(Stamp(0)) {
@@ -78,8 +78,7 @@ func (l *byUpdate) bounds() (from, to update, err error) {
 	return from, to, nil
 }
 
-// few are the ids of all tasks behind from that the list may want, when they are not
-// many.
+// few returns the ids of all tasks after from that the list may want, if there are few.
 func (l *byUpdate) few(ctx context.Context, tx Tx, namespace string, from update) ([]string, bool, error) {
 	if ids := l.filter.IDs; len(ids) > 0 {
 		return ids, true, nil
@@ -96,8 +95,8 @@ func (l *byUpdate) few(ctx context.Context, tx Tx, namespace string, from update
 	return ids, len(ids) <= fewCandidates, err
 }
 
-// sort gives the tasks with some ids that lie between two places to read, in order,
-// until it has enough.
+// sort passes those of the given tasks that lie between from and to to read, in order,
+// until read has enough.
 func (l *byUpdate) sort(ctx context.Context, tx Tx, ids []string, from, to update, read func([]update) (bool, error)) error {
 	w := l.own.with("t.id @among(?)", List(ids))
 	all, err := updates(ctx, tx, w.text("SELECT "+readSQL["updated"]+", t.id\nFROM pawl.tasks t", "t.id", len(ids)), w.args...)
@@ -117,16 +116,16 @@ func (l *byUpdate) sort(ctx context.Context, tx Tx, ids []string, from, to updat
 	return nil
 }
 
-// eventsInWindow is about how many events the first window of a list has, and by how
-// much the next are longer.
+// eventsInWindow is the approximate number of events in the first window of a list. Each
+// next window is longer by the factor windowGrowth.
 const (
 	eventsInWindow = 10_000
 	windowGrowth   = 4
 )
 
-// windows gives the tasks that lie between two places to read, in order, until it has
-// enough. Events are not quite in the order of their numbers, so that the first and
-// the last window are open.
+// windows passes the tasks that lie between from and to to read, in order, until read has
+// enough. Events are not quite in the order of their numbers, so the first and the last
+// window are open.
 func (l *byUpdate) windows(ctx context.Context, tx Tx, namespace string, from, to update, read func([]update) (bool, error)) error {
 	var oldest, newest, events int64
 	if found, err := Row(ctx, tx, []any{&oldest, &newest, &events}, readSQL["span of events"]); err != nil || !found {
@@ -137,14 +136,14 @@ func (l *byUpdate) windows(ctx context.Context, tx Tx, namespace string, from, t
 		order, beyond = "e.created_at DESC, e.task_id DESC", "<"
 	}
 	newestOf := where{conds: []string{"e.namespace = $1"}, args: l.own.args}
-	if len(l.own.conds) > 1 { // the first is the namespace, $1
+	if len(l.own.conds) > 1 { // the first condition is the namespace, $1
 		newestOf.and("(SELECT 1 FROM pawl.tasks t WHERE t.id = e.task_id AND " + strings.Join(l.own.conds, " AND ") + " LIMIT 1) = 1")
 	}
 	newestOf = newestOf.with(readSQL["newest of its task"])
 	length := max(1, (newest-oldest)/max(1, events/eventsInWindow))
 	low, high := from.at, to.at
 	if high != math.MaxInt64 {
-		high++ // others of that time
+		high++ // include other tasks of that time
 	}
 	for size := l.limit + 1; ; length *= windowGrowth {
 		begin, end, behind := low, high, from
@@ -180,7 +179,7 @@ func (l *byUpdate) windows(ctx context.Context, tx Tx, namespace string, from, t
 	}
 }
 
-// take reads the tasks at some places, in the list's order.
+// take reads the tasks at the given positions, in the list's order.
 func (l *byUpdate) take(some []update) ([]pawl.Task, error) {
 	ids := make([]string, len(some))
 	for i, u := range some {

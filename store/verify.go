@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// Chain is what verifying a task's chain came to.
+// Chain is the result of verifying a task's hash chain.
 type Chain struct {
 	TaskID   string      `json:"task_id"`
 	Intact   bool        `json:"intact"`
-	Events   int         `json:"events"`              // there are of the task
-	Sealed   int64       `json:"sealed"`              // of these; the rest is not sealed yet
-	Head     string      `json:"head,omitempty"`      // the last link: keep it elsewhere, and what lies before it cannot be changed unseen
-	SealedAt *time.Time  `json:"sealed_at,omitempty"` // when the last was
+	Events   int         `json:"events"`              // the number of events that the task has
+	Sealed   int64       `json:"sealed"`              // the number of sealed events; the rest is not sealed yet
+	Head     string      `json:"head,omitempty"`      // the last link; if it is kept elsewhere, no earlier event can be changed unseen
+	SealedAt *time.Time  `json:"sealed_at,omitempty"` // when the last event was sealed
 	Break    *ChainBreak `json:"break,omitempty"`
 	Deleted  *Deleted    `json:"deleted,omitempty"` // set when the task was deleted: the chain is its event `deleted`
 }
 
-// Deleted is what the record says of the deletion of a task.
+// Deleted is what the event log says about the deletion of a task.
 type Deleted struct {
 	EventID   string    `json:"event_id"`
 	At        time.Time `json:"at"`
@@ -30,15 +30,15 @@ type Deleted struct {
 	Tombstone
 }
 
-// ChainBreak is the first place at which a chain does not hold.
+// ChainBreak is the first position at which a chain does not match the events.
 type ChainBreak struct {
 	Kind    string `json:"kind"` // changed, missing, inserted, reordered, seals, head
 	EventID string `json:"event_id,omitempty"`
-	Place   int64  `json:"place,omitempty"` // in the chain, from 1
+	Place   int64  `json:"place,omitempty"` // the position in the chain, from 1
 	Found   string `json:"found"`
 }
 
-// sealRow is a row of seals. sound says that it holds what it says.
+// sealRow is a row of seals. sound says that its contents are consistent.
 type sealRow struct {
 	last    int64
 	ids     []int64
@@ -53,7 +53,7 @@ func eachSeal(ctx context.Context, tx Tx, taskID string, fn func(sealRow) error)
 		return err
 	}
 	defer rows.Close()
-	var all []sealRow // what fn asks needs the connection
+	var all []sealRow // fn needs the connection for its queries
 	for rows.Next() {
 		var s sealRow
 		var count int
@@ -82,13 +82,13 @@ func eachSeal(ctx context.Context, tx Tx, taskID string, fn func(sealRow) error)
 	return nil
 }
 
-// errBroken ends the walk along a chain.
+// errBroken ends the reading of a chain.
 type errBroken struct{ at ChainBreak }
 
 func (errBroken) Error() string { return "the chain is broken" }
 
-// VerifyChain holds a task's events against its chain, in one snapshot. head is a link
-// that was kept elsewhere and must be in the chain; "" = none.
+// VerifyChain compares a task's events with its hash chain, in one snapshot. head is a
+// link that was kept elsewhere and must be in the chain; "" = none.
 func VerifyChain(ctx context.Context, tx Tx, commits *Commits, taskID, head string) (Chain, error) {
 	c := Chain{TaskID: taskID}
 	kept, given := Link{}, head != ""
@@ -143,7 +143,7 @@ func VerifyChain(ctx context.Context, tx Tx, commits *Commits, taskID, head stri
 
 func eventID(id int64) string { return "evt_" + strconv.FormatInt(id, 10) }
 
-// hold holds the events of a seal against its links.
+// hold compares the events of a seal with its links.
 func (s *sealRow) hold(ctx context.Context, tx Tx, taskID string, place int64, before Link) error {
 	events, err := records(ctx, tx, taskID, s.ids)
 	if err != nil {
@@ -171,8 +171,8 @@ func (s *sealRow) hold(ctx context.Context, tx Tx, taskID string, place int64, b
 	return nil
 }
 
-// origin finds the place at which an event's content was sealed, -1 = nowhere in
-// this seal.
+// origin returns the position at which an event's content was sealed, or -1 when it was
+// sealed nowhere in this seal.
 func (s *sealRow) origin(r *record, events map[int64]*record, before Link, buf *[]byte) int {
 	for j, id := range s.ids {
 		moved := *r
@@ -188,8 +188,8 @@ func (s *sealRow) origin(r *record, events map[int64]*record, before Link, buf *
 	return -1
 }
 
-// TasksBefore lists up to limit tasks of all namespaces, newest first, from before
-// an id on; EndOfTime = the newest.
+// TasksBefore lists up to limit tasks of all namespaces, newest first, with ids below id.
+// EndOfTime starts at the newest.
 func TasksBefore(ctx context.Context, tx Tx, id string, limit int) ([]string, error) {
 	return Strings(ctx, tx, chainSQL["tasks before"], id, limit)
 }

@@ -5,8 +5,7 @@ import (
 	"fmt"
 )
 
-// Warning is something about the database that breaks no rule and puts a promise
-// at risk.
+// Warning is a property of the database that breaks no rule but puts a promise at risk.
 type Warning struct {
 	Name   string `json:"warning"`
 	Found  string `json:"found"`
