@@ -3,6 +3,28 @@
 // hot verbs (Hot, Timed) has one text per database, in store/sqlite and store/postgres.
 // In this package and below it, times are microseconds since 1970 UTC; ids, payloads
 // and errors are text.
+//
+// # What a database implements
+//
+// A database is a package of its own, as store/sqlite is. Its Open returns a DB.
+// database_test.go has all of its parts with their signatures, and compiles. This is
+// the list:
+//
+//   - DB: transactions, and the Dialect. Its errors are *pawl.Error, by code.
+//   - Tx and Rows: statements in a transaction, in the common subset of SQL. Rewrite of
+//     the Dialect, made by Rewriter, replaces the marks in them.
+//   - Hot and Timed: the hot verbs, with their own SQL.
+//   - Migrator: NewMigrator on a folder of migrations, with the numbers and names that
+//     the other databases have. schema_test.go of the root compares the schemas.
+//   - Commits of the Dialect, if events do not become visible in the order of their
+//     numbers. The feed relies on it.
+//   - The capabilities of the Dialect, each a bool. DataVersion (Changed) or Notices
+//     (Notify, Listen) let calls wait without polling. No function of it is nil.
+//   - ForgetNow() of a Tx whose clock is the server's: see NowAgain. Native() any of a Tx
+//     whose transaction hooks may use.
+//
+// engine.Open chooses the database by the scheme of the URL, and pawltest.Each runs
+// every test on each database.
 package store
 
 import (

@@ -11,10 +11,10 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// Backup writes a copy of an open database, as of one moment, to the new file
-// dest, while work goes on. The copy is whole and on the disk before it has that
-// name, and so is what more copies besides; a dest that exists is a conflict, a
-// missing directory invalid.
+// Backup writes a copy of an open database to the new file dest while other calls
+// continue. The copy has the state of one moment. When the file gets the name dest, the
+// copy is complete and on disk, and so is what more has copied besides. A dest that exists
+// is a conflict; a missing directory is invalid.
 func Backup(ctx context.Context, from store.DB, dest string, more func(ctx context.Context, dest string) error) error {
 	d, ok := from.(*db)
 	if !ok {
@@ -60,7 +60,8 @@ func notOnDisk(err error) error {
 	return &pawl.Error{Code: pawl.CodeUnavailable, Op: "backup", Message: "the copy cannot be put on the disk", Err: err}
 }
 
-// copyTo uses a connection of its own: the readers' may not write anywhere.
+// copyTo copies the database on a connection of its own, because the readers' connections
+// cannot write.
 func (d *db) copyTo(ctx context.Context, path string) error {
 	c, err := openConn(d.path, false, writerPragmas)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-work/pawl/store/sqlite/hot"
 )
 
-// capabilities is what SQLite can do: one writer at a time, which groups its calls;
-// reads without a round trip; PRAGMA data_version in place of notices.
+// capabilities describes what SQLite can do: one writer at a time, which groups its calls;
+// reads without a round trip; PRAGMA data_version instead of notices.
 func (d *db) capabilities(now func() time.Time) *store.Dialect {
 	return &store.Dialect{
 		Name: "sqlite", Hot: hot.Verbs{}, Timed: hot.Verbs{}, Rewrite: rewrite, Migrator: d.migrator(),

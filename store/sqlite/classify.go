@@ -12,13 +12,13 @@ import (
 
 const codeNotADB = lib.SQLITE_NOTADB
 
-// meaning is what a result code of SQLite means to a caller.
+// meaning is what a result code of SQLite means for a caller.
 type meaning struct {
 	code    pawl.Code
 	message string
 }
 
-// meanings by primary result code; what is not here is our own mistake.
+// meanings are the meanings of primary result codes. Any other code is a mistake in Pawl.
 var meanings = map[int]meaning{
 	lib.SQLITE_BUSY:      {pawl.CodeUnavailable, "the database is busy: another process holds its lock"},
 	lib.SQLITE_LOCKED:    {pawl.CodeUnavailable, "the database is busy"},
@@ -36,18 +36,20 @@ var meanings = map[int]meaning{
 	lib.SQLITE_TOOBIG:    {pawl.CodeTooLarge, "the value is too large for the database"},
 	lib.SQLITE_NOTADB:    {pawl.CodeInvalid, "the file is not a SQLite database"},
 	lib.SQLITE_CORRUPT:   {pawl.CodeInternal, "the database file is damaged: restore a backup"},
-	// Illegal moves, changes of append-only rows: the database's own checks.
+	// The database's own checks, for example of moves that are not allowed and of append-only
+	// rows.
 	lib.SQLITE_CONSTRAINT: {pawl.CodeInternal, "the database refused the change"},
 }
 
-// extended result codes that mean something else than their primary one.
+// extended has the extended result codes whose meaning differs from that of the primary
+// code.
 var extended = map[int]meaning{
 	lib.SQLITE_CONSTRAINT_UNIQUE:     {pawl.CodeConflict, "there is one already"},
 	lib.SQLITE_CONSTRAINT_PRIMARYKEY: {pawl.CodeConflict, "there is one already"},
 	lib.SQLITE_CONSTRAINT_ROWID:      {pawl.CodeConflict, "there is one already"},
 }
 
-// codeOf is the extended result code of an error of SQLite, 0 for any other.
+// codeOf returns the extended result code of an error of SQLite, or 0 for any other error.
 func codeOf(err error) int {
 	var e *sqlError
 	if errors.As(err, &e) {
@@ -56,7 +58,7 @@ func codeOf(err error) int {
 	return driverCode(err)
 }
 
-// classify makes a *pawl.Error of an error of SQLite, by its code.
+// classify converts an error of SQLite to a *pawl.Error, by its code.
 func classify(err error) error {
 	var known *pawl.Error
 	switch {
@@ -85,7 +87,7 @@ func classify(err error) error {
 	return e
 }
 
-// busy says that a later try may succeed: another connection had the lock.
+// busy says that another connection had the lock, so that a later try may succeed.
 func busy(err error) bool {
 	switch codeOf(err) & 0xff {
 	case lib.SQLITE_BUSY, lib.SQLITE_LOCKED, lib.SQLITE_SCHEMA, lib.SQLITE_PROTOCOL:
@@ -94,22 +96,22 @@ func busy(err error) bool {
 	return false
 }
 
-// statementOnly says that the error undid its statement and nothing more; after
-// any other the transaction is gone, or not to be trusted.
+// statementOnly says that the error undid only its statement. After any other error the
+// transaction is gone or not reliable.
 func statementOnly(err error) bool {
 	return codeOf(err)&0xff == lib.SQLITE_CONSTRAINT
 }
 
-// inactive says that a ROLLBACK found nothing to roll back: SQLite had done it
-// with the error that failed the transaction.
+// inactive says that a ROLLBACK found nothing to roll back, because the error that failed
+// the transaction had rolled it back.
 func inactive(rollback, failed error) bool {
 	return failed != nil && codeOf(rollback) == lib.SQLITE_ERROR
 }
 
-// full says that the disk has no room: nothing of the transaction is there.
+// full says that the disk is full. Nothing of the transaction was written.
 func full(err error) bool { return codeOf(err)&0xff == lib.SQLITE_FULL }
 
-// broken says that the connection is not to be used again.
+// broken says that the connection must not be used again.
 func broken(err error) bool {
 	switch codeOf(err) & 0xff {
 	case lib.SQLITE_IOERR, lib.SQLITE_CORRUPT, lib.SQLITE_NOTADB, lib.SQLITE_NOMEM, lib.SQLITE_CANTOPEN, lib.SQLITE_MISUSE:

@@ -11,9 +11,9 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// The settings of each connection. The writer does not wait inside SQLite, where a
-// context cannot reach it: Do tries again. Readers wait only while the log is
-// recovered after a crash.
+// The settings of each connection. The writer does not wait inside SQLite, where a context
+// cannot end the wait: Do tries again instead. Readers wait only while SQLite recovers the
+// log after a crash.
 var (
 	commonPragmas = []string{"foreign_keys(1)", "synchronous(FULL)", "temp_store(MEMORY)"}
 	writerPragmas = append([]string{"busy_timeout(0)", "cache_size(-65536)", "journal_size_limit(67108864)"}, commonPragmas...)
@@ -21,16 +21,16 @@ var (
 )
 
 // conn is a connection to the file and the statements prepared on it. It serves one
-// goroutine at a time. It uses SQLite without database/sql, which costs as much time
+// goroutine at a time. It uses SQLite without database/sql, which would take as much time
 // as SQLite itself.
 type conn struct {
 	raw   *direct.Conn
 	stmts map[string]*stmt
-	open  []*rows // results that are not closed
+	open  []*rows // results that are not closed yet
 
-	watched     context.Context // its end interrupts the statements; nil = none does
-	stopWatch   func() bool     // of watched
-	interrupted chan struct{}   // closed by the end of watched
+	watched     context.Context // when it ends, the statements are interrupted; nil = none
+	stopWatch   func() bool     // stops the watching of watched
+	interrupted chan struct{}   // closed when watched ends
 }
 
 // sqlError is an error of SQLite with its extended result code.
@@ -49,7 +49,7 @@ func asSQLError(err error) error {
 	return &sqlError{int(direct.ErrCode(err)), err}
 }
 
-// openConn opens the file at path, which is created only if create says so.
+// openConn opens the file at path. It creates the file only when create is set.
 func openConn(path string, create bool, pragmas []string) (*conn, error) {
 	mode, flags := "rw", direct.OpenReadWrite|direct.OpenURI
 	if create {
@@ -59,7 +59,7 @@ func openConn(path string, create bool, pragmas []string) (*conn, error) {
 	if err != nil {
 		return nil, asSQLError(err)
 	}
-	raw.SetBusyTimeout(0) // until the pragmas say otherwise: else it waits without end
+	raw.SetBusyTimeout(0) // until the pragmas set another; the default waits without end
 	c := &conn{raw: raw, stmts: map[string]*stmt{}}
 	for _, pragma := range pragmas {
 		if err := c.script("PRAGMA " + pragma); err != nil {
@@ -80,9 +80,9 @@ func (c *conn) close() error {
 	return classify(asSQLError(c.raw.Close()))
 }
 
-// watch has the end of a context interrupt the statements, in place of the context
-// that was watched before. The connection keeps one goroutine for that; a context
-// costs none.
+// watch makes the end of ctx interrupt the statements. It replaces the context that was
+// watched before. The connection keeps one goroutine for this; a further context needs
+// none.
 func (c *conn) watch(ctx context.Context) {
 	if c.watched != nil && c.watched.Done() == ctx.Done() {
 		return
@@ -98,7 +98,7 @@ func (c *conn) watch(ctx context.Context) {
 	ended := c.interrupted
 	c.watched, c.stopWatch = ctx, func() bool { return false }
 	if ctx.Err() != nil {
-		close(ended) // AfterFunc would do it a moment later
+		close(ended) // AfterFunc would close it a moment later
 	} else {
 		c.stopWatch = context.AfterFunc(ctx, func() { close(ended) })
 	}
@@ -110,14 +110,14 @@ func (c *conn) unwatch() {
 		return
 	}
 	if !c.stopWatch() {
-		c.raw.SetInterrupt(nil) // waits for an interrupt under way
+		c.raw.SetInterrupt(nil) // waits for an interrupt that has begun
 		c.interrupted = nil
 	}
 	c.watched, c.stopWatch = nil, nil
 }
 
-// fail is an error of a statement: that of the context if its end interrupted the
-// statement.
+// fail returns the error of a statement. If the end of the context interrupted the
+// statement, it returns the context's error.
 func (c *conn) fail(err error) error {
 	if err != nil && c.watched != nil && c.watched.Err() != nil && direct.ErrCode(err).ToPrimary() == direct.ResultInterrupt {
 		return c.watched.Err()
@@ -125,8 +125,8 @@ func (c *conn) fail(err error) error {
 	return asSQLError(err)
 }
 
-// begin finds or prepares a statement and binds its parameters. A statement that is
-// being read, or beyond maxStatements, is prepared for this use only.
+// begin finds or prepares a statement and binds its parameters. If the statement is being
+// read, or maxStatements are kept already, it is prepared for this use only.
 func (c *conn) begin(query string, args []any) (*stmt, error) {
 	s := c.stmts[query]
 	if s == nil || s.reading {
@@ -163,7 +163,7 @@ func (c *conn) prepare(query string, keep bool) (*stmt, error) {
 	return s, nil
 }
 
-// exec runs a statement to its end and says how many rows it changed.
+// exec runs a statement to its end and returns how many rows it changed.
 func (c *conn) exec(query string, args ...any) (int64, error) {
 	s, err := c.begin(query, args)
 	if err != nil {
@@ -190,7 +190,7 @@ func (c *conn) query(t *tx, query string, args []any) (store.Rows, error) {
 	return r, nil
 }
 
-// row reads the first row of a query outside of a transaction.
+// row reads the first row of a query outside a transaction.
 func (c *conn) row(dest []any, query string, args ...any) error {
 	defer c.closeRows()
 	r, err := c.query(&tx{conn: c}, query, args)
@@ -203,7 +203,7 @@ func (c *conn) row(dest []any, query string, args ...any) error {
 	return r.Scan(dest...)
 }
 
-// script runs the statements of a text, none of which is kept.
+// script runs the statements of a text. None of them is kept.
 func (c *conn) script(text string) error {
 	for text = strings.TrimSpace(text); text != ""; {
 		s, trailing, err := c.raw.PrepareTransient(text)
@@ -221,8 +221,8 @@ func (c *conn) script(text string) error {
 	return nil
 }
 
-// closeRows closes results that were left open: a statement that is still being read
-// would keep its snapshot.
+// closeRows closes results that were left open. A statement that is still being read would
+// keep its snapshot.
 func (c *conn) closeRows() {
 	for len(c.open) > 0 {
 		c.open[len(c.open)-1].Close()

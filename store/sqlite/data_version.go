@@ -5,17 +5,17 @@ import (
 	"sync"
 )
 
-// versionReader is a connection that only looks whether others have written: what
-// data_version says is per connection.
+// versionReader is a connection that only checks whether other connections have written.
+// It is separate because data_version is counted per connection.
 type versionReader struct {
 	path   string
 	mu     sync.Mutex
-	conn   *conn // nil until first used, and after it broke
+	conn   *conn // nil until it is first used, and after it broke
 	closed bool
 }
 
-// version is PRAGMA data_version: another number when another connection committed since,
-// this process included.
+// version returns PRAGMA data_version. The number changes when another connection commits,
+// in this process or another.
 func (r *versionReader) version(ctx context.Context) (v int64, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

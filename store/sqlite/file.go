@@ -11,14 +11,14 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// applicationID marks our files in the header of a SQLite database: "pawl".
+// applicationID marks Pawl's files in the header of a SQLite database: "pawl".
 const applicationID = 0x7061776c
 
 func invalid(format string, args ...any) error {
 	return &pawl.Error{Code: pawl.CodeInvalid, Op: "open", Message: fmt.Sprintf(format, args...)}
 }
 
-// checkPath makes the path absolute, so that it means the same file for ever.
+// checkPath returns the absolute path, so that it names the same file from then on.
 func checkPath(path string) (string, error) {
 	switch {
 	case path == "":
@@ -47,8 +47,7 @@ func checkPath(path string) (string, error) {
 	return path, nil
 }
 
-// dsn names a file for SQLite; the path is escaped, so that ?, # and % in
-// it are its own.
+// dsn returns the URL of a file for SQLite. It escapes ?, # and % in the path.
 func dsn(path, mode string) string {
 	if path = filepath.ToSlash(path); !strings.HasPrefix(path, "/") {
 		path = "/" + path // a drive letter
@@ -56,8 +55,8 @@ func dsn(path, mode string) string {
 	return (&url.URL{Scheme: "file", Path: path, RawQuery: "mode=" + mode}).String()
 }
 
-// present says that the path still names the file that is open. Without a look,
-// SQLite would go on writing to a file that has no name any more.
+// present checks that the path still names the open file. Otherwise SQLite would continue
+// to write to a file that no longer has a name.
 func (d *db) present() error {
 	now, err := os.Stat(d.path)
 	switch {
@@ -69,20 +68,20 @@ func (d *db) present() error {
 	return nil
 }
 
-// createFile makes a file that is missing, for this user alone: SQLite gives the files
-// beside it, with its log, the same permissions.
+// createFile creates a missing file, with permissions for this user only. SQLite gives its
+// log files, in the same directory, the same permissions.
 func createFile(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return nil // it is there, or SQLite says what is wrong
+		return nil // the file exists, or SQLite reports what is wrong
 	}
 	return f.Close()
 }
 
-// prepareFile makes the file ours: an empty one is marked and set to WAL, one
-// of ours is left as it is, and anything else is refused before a byte of it
-// changes. The file is only ever read through SQLite: closing another
-// descriptor of it would drop every lock that this process holds on it.
+// prepareFile marks an empty file as Pawl's and sets it to WAL. It leaves a file of Pawl's
+// as it is, and refuses any other file before a byte of it changes. It reads the file only
+// through SQLite: closing another descriptor of the file would release every lock that
+// this process has on it.
 func prepareFile(ctx context.Context, path string) error {
 	return retryLocked(ctx, func() error {
 		c, err := openConn(path, true, []string{"busy_timeout(50)"})
@@ -109,8 +108,9 @@ func prepareFile(ctx context.Context, path string) error {
 	})
 }
 
-// isPawls is false for a file without content. It looks at both in one statement:
-// between two, another process may make the file its own.
+// isPawls says whether a file is Pawl's; it returns false for an empty file. It reads the
+// mark and the tables in one statement, because between two statements another process may
+// mark the file.
 func isPawls(c *conn, path string) (bool, error) {
 	var id, tables int64
 	err := c.row([]any{&id, &tables}, "SELECT (SELECT application_id FROM pragma_application_id), COUNT(*) FROM sqlite_schema")
@@ -127,7 +127,7 @@ func isPawls(c *conn, path string) (bool, error) {
 	return false, nil
 }
 
-// markFile marks an empty file, unless another process has just done so.
+// markFile marks an empty file, unless another process has just marked it.
 func markFile(c *conn, path string) error {
 	if _, err := c.exec("BEGIN IMMEDIATE"); err != nil {
 		return classify(err)

@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// lockFile waits until this process alone holds the lock file at path, and
-// removes it when done. A file that its last holder has just removed is not it.
+// lockFile waits until this process holds the lock file at path alone. release removes the
+// file. A file that its last holder has just removed does not count as locked.
 func lockFile(ctx context.Context, path string) (release func(), err error) {
 	for {
 		f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
@@ -23,8 +23,8 @@ func lockFile(ctx context.Context, path string) (release func(), err error) {
 		}
 		if held && isStill(f, path) {
 			return func() {
-				_ = os.Remove(path) // where an open file cannot be removed it stays, and does no harm
-				_ = f.Close()       // and with it the lock goes
+				_ = os.Remove(path) // on a system that cannot remove an open file it stays, which does no harm
+				_ = f.Close()       // this releases the lock
 			}, nil
 		}
 		f.Close()

@@ -10,15 +10,15 @@ import (
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
-// Bounds of a group; calls beyond them go into the next group.
+// Bounds of a group. Calls beyond them go into the next group.
 const (
 	groupCalls     = 512
-	groupTime      = 5 * time.Millisecond // then no further call begins
+	groupTime      = 5 * time.Millisecond // after this time no further call begins
 	callersTimeout = 150 * time.Microsecond
 )
 
-// group is the calls of one transaction. If there are several, each has a savepoint, so
-// that its error undoes nothing else.
+// group has the calls of one transaction. If there are several, each has a savepoint, so
+// that its error undoes nothing else. Calls from Auto have none.
 type group struct {
 	calls  []*call
 	joint  bool
@@ -27,9 +27,9 @@ type group struct {
 	failed error // the error that ended the transaction
 }
 
-// serveQueue commits waiting calls, group after group, until no call waits or a caller wants
-// the connection alone. If a fn panics or ends its goroutine, the group is rolled back
-// and runs again without it; that call then runs in its caller's goroutine.
+// serveQueue commits waiting calls, group after group, until no call waits or the next
+// call runs alone. If a fn panics or ends its goroutine, the group is rolled back and runs
+// again without it. That call then runs in its caller's goroutine.
 func (d *db) serveQueue() {
 	g := &group{}
 	defer func() {
@@ -53,8 +53,8 @@ func (d *db) serveQueue() {
 	}
 }
 
-// handOver gives the connection to the first waiting call if that runs alone, and
-// releases it if no call waits; false = there is a group to write.
+// handOver gives the connection to the first waiting call if that call runs alone, and
+// releases it if no call waits. It returns false when there is a group to write.
 func (w *writer) handOver() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -74,9 +74,9 @@ func (w *writer) handOver() bool {
 	return c.alone
 }
 
-// awaitCallers waits for the callers that were just answered to come back with their next
-// calls. Otherwise half of them would wait for each fsync while the other half is in
-// it. It ends when as many calls wait as were in the last group, or after callersTimeout.
+// awaitCallers waits until the callers that were just answered have made their next calls.
+// Otherwise half of the callers would wait during each fsync for the other half. It ends
+// when as many calls wait as were in the last group, or after callersTimeout.
 func (w *writer) awaitCallers(last int) {
 	if last < 2 || w.count() >= last {
 		return
@@ -101,8 +101,8 @@ func (d *db) beginForQueue() bool {
 	}
 }
 
-// failExpired answers the calls that have waited too long with busy, and every call if
-// the error is another one; false = no call waits.
+// failExpired answers the calls that have waited too long with the error busy. If the
+// error is another one, it answers every call. It returns false when no call waits.
 func (w *writer) failExpired(err error) bool {
 	var expired []*call
 	w.mu.Lock()
@@ -143,7 +143,7 @@ func (w *writer) count() int {
 	return min(len(w.queue), groupCalls)
 }
 
-// next removes the next call that can join the group from the queue.
+// next removes from the queue the next call that can join the group, and returns it.
 func (w *writer) next(g *group) *call {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -160,7 +160,7 @@ func (w *writer) next(g *group) *call {
 func (d *db) runOne(g *group, c *call) {
 	conn, caller := d.writer.conn, c.ctx
 	saved := g.joint && !c.hot
-	if g.joint && c.hot { // a caller that cancels in the middle must not end the group's transaction
+	if g.joint && c.hot { // the cancellation of one caller must not end the group's transaction
 		caller = context.WithoutCancel(caller)
 	}
 	if saved {
@@ -179,7 +179,7 @@ func (d *db) runOne(g *group, c *call) {
 	if saved && g.failed == nil {
 		if err != nil {
 			if _, gone := conn.exec("ROLLBACK TO call"); gone != nil {
-				g.failed = err // SQLite has rolled everything back by itself
+				g.failed = err // SQLite has rolled back the whole transaction by itself
 			}
 		}
 	}
@@ -197,8 +197,8 @@ func (d *db) runOne(g *group, c *call) {
 }
 
 // finish commits and answers. If the transaction failed, each of its calls runs again
-// alone, so that no call gets another's error; but not if the commit failed in a way
-// that may have written something.
+// alone, so that no call gets the error of another one. It does not do so if the commit
+// failed in a way that may have written something.
 func (d *db) finish(g *group) {
 	w := &d.writer
 	err := g.failed

@@ -13,7 +13,7 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// migrator is the common one, with our errors.
+// migrator is the common Migrator with classified errors.
 type migrator struct{ store.Migrator }
 
 func (d *db) migrator() store.Migrator {
@@ -24,8 +24,8 @@ func (d *db) migrator() store.Migrator {
 	return migrator{store.NewMigrator(migrationDB{d}, store.Rewritten(files, rewrite), "schema_migrations")}
 }
 
-// SQL is exactly what migrating runs on a SQLite database from after the given
-// number, without a database at hand.
+// SQL returns exactly what migrating runs on a SQLite database for the migrations after
+// the given number. It needs no database.
 func SQL(from int64) (string, error) { return (&db{}).migrator().SQL(from) }
 
 // migrationDB implements store.MigrationDB.
@@ -55,8 +55,8 @@ func (m migrationDB) Applied(ctx context.Context) (all []store.Migration, err er
 	return all, err
 }
 
-// Apply implements store.MigrationDB, on a connection of its own: its cache is not
-// kept, and nothing that a script changes of the connection is.
+// Apply implements store.MigrationDB, on a connection of its own. The connection is closed
+// afterwards, with its cache and everything that a script has set on it.
 func (m migrationDB) Apply(ctx context.Context, create []string, scripts []store.Script) error {
 	c, err := openConn(m.path, false, writerPragmas)
 	if err != nil {
@@ -96,8 +96,8 @@ func (m migrator) Status(ctx context.Context) ([]store.Migration, error) {
 	return all, store.SchemaMismatch(classify(err))
 }
 
-// SQL implements store.Migrator. From nothing, it marks the file as ours first:
-// Open refuses others.
+// SQL implements store.Migrator. From 0 on, it first marks the file as Pawl's, because
+// Open refuses other files.
 func (m migrator) SQL(from int64) (string, error) {
 	text, err := m.Migrator.SQL(from)
 	if err == nil && from <= 0 {

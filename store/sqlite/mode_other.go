@@ -7,5 +7,5 @@ import (
 	"log/slog"
 )
 
-// restrict does nothing: there are no such permissions here.
+// restrict does nothing, because this system has no such permissions.
 func restrict(context.Context, string, *slog.Logger) {}

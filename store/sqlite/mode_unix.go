@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// restrict takes the permissions of group and others away from a database of ours
-// and the files beside it, where they are this user's. What fails is logged: the
-// database works all the same.
+// restrict removes the permissions of group and others from a database of Pawl's and the
+// files of its log, if this user owns them. A failure is logged only, because the database
+// works anyway.
 func restrict(ctx context.Context, path string, log *slog.Logger) {
 	var was os.FileMode
 	for _, file := range []string{path, path + "-wal", path + "-shm"} {

@@ -10,23 +10,23 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// The size of a jump of the clock, and how long it must last to be believed. The clock
-// of a suspended machine jumps too.
+// The size of a jump of the clock, and how long it must last before Pawl follows it. The
+// clock of a suspended machine jumps too.
 const (
 	clockJump = time.Minute
 	jumpLasts = time.Minute
 )
 
-// monotonicClock never goes backwards: not below a value that this process has
-// returned, nor below the newest timestamp in the database. It compares the system
-// clock with the monotonic clock. A jump ahead counts once it has lasted for jumpLasts;
-// one that is corrected before has no effect. While the system clock is behind the
-// newest timestamp, time passes at half speed. A clock without a monotonic reading, as
-// in tests, is followed directly.
+// monotonicClock never goes backwards: not below a value that this process has returned,
+// nor below the newest timestamp in the database. It compares the system clock with the
+// monotonic clock. A jump ahead counts once it has lasted for jumpLasts; a jump that is
+// corrected earlier has no effect. While the system clock is behind the newest timestamp,
+// time passes at half speed. A clock without a monotonic reading, as in tests, is followed
+// directly.
 type monotonicClock struct {
 	clock func() time.Time
 	mono  func() time.Time // any clock with a monotonic reading
-	log   *slog.Logger     // nil = the clock of one transaction, which does not log
+	log   *slog.Logger     // nil = the clock of one transaction; it does not log
 
 	mu     sync.Mutex
 	last   int64     // the last value returned, in microseconds
@@ -44,7 +44,7 @@ func (r *monotonicClock) notBelow(stamp int64) int64 {
 	defer r.mu.Unlock()
 	wall, mono := r.clock(), r.mono()
 	now := wall.UnixMicro()
-	if r.last > 0 && wall != wall.Round(0) { // it has a monotonic reading
+	if r.last > 0 && wall != wall.Round(0) { // the clock has a monotonic reading
 		passed := mono.Sub(r.read).Microseconds()
 		now = max(r.trusted(now, r.last+passed, mono), r.last+passed/2)
 	}
@@ -54,8 +54,8 @@ func (r *monotonicClock) notBelow(stamp int64) int64 {
 	return now
 }
 
-// trusted is the system clock's time, or the expected time while the system clock is
-// ahead of it and has not been for jumpLasts.
+// trusted returns the system clock's time. While that clock is ahead of the expected time,
+// and has not been for jumpLasts, it returns the expected time.
 func (r *monotonicClock) trusted(wall, expected int64, mono time.Time) int64 {
 	ahead := time.Duration(wall-expected) * time.Microsecond
 	switch {
@@ -74,8 +74,8 @@ func (r *monotonicClock) trusted(wall, expected int64, mono time.Time) int64 {
 	return expected
 }
 
-// warnIfBehind logs once, each time that the clock falls behind, that time passes
-// slowly: leases that last too long do not show the cause.
+// warnIfBehind logs that time passes slowly, once each time that the clock falls behind.
+// Without it, leases that last too long would not show their cause.
 func (r *monotonicClock) warnIfBehind(wall, now int64) {
 	behind := time.Duration(now-wall) * time.Microsecond
 	switch {
@@ -88,7 +88,7 @@ func (r *monotonicClock) warnIfBehind(wall, now int64) {
 	}
 }
 
-// now is the time of a transaction; it reads the newest event.
+// now returns the time of a transaction. It reads the newest event.
 func (r *monotonicClock) now(ctx context.Context, tx store.Tx) (int64, error) {
 	var newest int64
 	if _, err := store.Row(ctx, tx, []any{&newest}, "SELECT created_at FROM pawl.task_events ORDER BY id DESC LIMIT 1"); err != nil {

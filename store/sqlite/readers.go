@@ -8,9 +8,8 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// readers is a bounded pool of connections that cannot write. The pool of the library
-// opens all its connections at once, keeps those that are broken, and starts a
-// goroutine for each use.
+// readers is a bounded pool of connections that cannot write. The library's own pool opens
+// all its connections at once, keeps broken ones, and starts a goroutine for each use.
 type readers struct {
 	path  string
 	turns chan struct{} // one for each connection in use
@@ -56,14 +55,14 @@ func (r *readers) acquire(ctx context.Context) (*conn, error) {
 // release keeps a connection for the next reader, or closes it.
 func (r *readers) release(c *conn, usable bool) {
 	if usable {
-		r.idle <- c // there is room: it has a place for each turn
+		r.idle <- c // this does not block: idle has room for every connection
 	} else {
 		_ = c.close()
 	}
 	<-r.turns
 }
 
-// close waits until every connection is back.
+// close waits until every connection has been released.
 func (r *readers) close() (err error) {
 	r.mu.Lock()
 	r.closed = true
@@ -80,9 +79,8 @@ func (r *readers) close() (err error) {
 	return err
 }
 
-// View implements store.DB: one deferred transaction, whose snapshot is taken
-// by its first statement. The connections are few: a View within a View may
-// wait for itself.
+// View implements store.DB: one deferred transaction, whose snapshot is taken by its first
+// statement. There are few connections, so a View inside a View may wait for itself.
 func (d *db) View(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
 	if err := d.present(); err != nil {
 		return err

@@ -9,25 +9,26 @@ import (
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
-// How long a write waits for another process, and between two tries: short,
-// for SQLite's lock has no queue and the gaps of a busy neighbour are short too.
-// With SQLite's own waiting, one of three busy processes got a tenth of the turns.
+// How long a write waits for another process, and between two tries. The delays are short:
+// SQLite's lock has no queue, and the gaps between the transactions of a busy process are
+// short too. With SQLite's own waiting, one of three busy processes got only a tenth of
+// the transactions.
 const (
 	lockTimeout = 30 * time.Second
 	firstDelay  = 200 * time.Microsecond
 	maxDelay    = 2 * time.Millisecond
 )
 
-// lockWait is one caller's wait for another connection's lock. The zero value is its
-// beginning.
+// lockWait is one caller's wait for another connection's lock. The zero value is a wait
+// that has not begun.
 type lockWait struct {
 	start time.Time
 	delay time.Duration
 }
 
-// again waits after a try that met a lock and reports whether the caller tries again.
-// Otherwise it returns the try's error; also when lockTimeout has passed. If the context
-// ends, it returns an error that says so.
+// again waits after a try that found the database locked, and says whether the caller
+// tries again. Otherwise it returns the try's error, also when lockTimeout has passed. If
+// the context ends, it returns an error that says so.
 func (w *lockWait) again(ctx context.Context, err error) (bool, error) {
 	if err == nil || !busy(err) {
 		return false, err
@@ -49,8 +50,8 @@ func (w *lockWait) again(ctx context.Context, err error) (bool, error) {
 	return true, nil
 }
 
-// retryLocked runs fn until it does not meet another connection's lock, until the
-// context ends or lockTimeout has passed.
+// retryLocked runs fn again while another connection holds the lock, until the context
+// ends or lockTimeout has passed.
 func retryLocked(ctx context.Context, fn func() error) error {
 	var wait lockWait
 	for {

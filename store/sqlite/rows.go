@@ -14,7 +14,7 @@ type rows struct {
 	conn   *conn
 	tx     *tx
 	stmt   *stmt
-	ahead  bool // a row was stepped to that Next has not returned
+	ahead  bool // the statement is at a row that Next has not returned yet
 	begun  bool
 	closed bool
 	err    error

@@ -1,15 +1,14 @@
-// Package sqlite keeps Pawl in one SQLite file: pure Go, nothing to install,
-// any number of processes on one machine. A commit has reached the disk when a
-// call answers (WAL, synchronous=FULL).
+// Package sqlite keeps Pawl in one SQLite file. It is pure Go and needs no installation.
+// Any number of processes on one machine can use the file. When a call answers, its commit
+// is on disk (WAL, synchronous=FULL).
 //
-// One connection per process writes, one goroutine at a time; between processes
-// SQLite's own lock decides, and a process that finds it taken retries with jitter.
-// Readers see a snapshot and never wait. A process that stands still inside
-// a write transaction blocks the writers of all others until it goes on or is
-// killed.
+// In each process one connection writes, for one goroutine at a time. Between processes
+// SQLite's own lock decides; a process that does not get the lock retries with jitter.
+// Readers see a snapshot and never wait. A process that stops running inside a write
+// transaction blocks the writers of all other processes until it continues or is killed.
 //
-// All connections are of zombiezen.com/go/sqlite: the writer's, the readers', and one
-// for each migration, backup and check of the file. database/sql and its driver are
+// All connections are those of zombiezen.com/go/sqlite: the writer's, the readers', and
+// one for each migration, backup and check of the file. database/sql and its driver are
 // used only for a caller's own transaction: see WrapTx.
 package sqlite
 
@@ -31,25 +30,25 @@ import (
 
 // Options of Open. The zero value works.
 type Options struct {
-	// Clock is the time; nil = the machine's wall clock. Whatever it says, the
-	// time of a transaction is never below the newest stamp on record.
+	// Clock returns the time; nil = the machine's wall clock. The time of a transaction is
+	// never below the newest stored time, whatever Clock returns.
 	Clock func() time.Time
 	Log   *slog.Logger // nil = slog.Default()
-	// Existing refuses a file that is missing or empty, as not_found.
+	// Existing makes Open refuse a file that is missing or empty, with not_found.
 	Existing bool
-	// KeepMode leaves the permissions of the file and its log as they are; else
-	// those of group and others are taken away when the file is this user's.
+	// KeepMode leaves the permissions of the file and its log as they are. Otherwise those of
+	// group and others are removed if this user owns the file.
 	KeepMode bool
 }
 
 // db implements store.DB.
 type db struct {
 	path    string
-	file    os.FileInfo // which file it was when it was opened
+	file    os.FileInfo // the file at path when it was opened
 	log     *slog.Logger
 	clock   *monotonicClock
 	writer  writer
-	readers map[store.Purpose]*readers // apart, so that slow lists keep no other purpose waiting
+	readers map[store.Purpose]*readers // separate, so that slow lists do not delay other purposes
 	version versionReader
 	dialect *store.Dialect
 	closing sync.Once
@@ -59,11 +58,12 @@ type db struct {
 
 var errClosed = &pawl.Error{Code: pawl.CodeUnavailable, Message: "the database has been closed"}
 
-// Open opens the SQLite file at path, and creates it if there is none, unless only
-// an Existing one is to be opened. The Migrator brings the schema. A path without its
-// directory, a file that is no database or another program's, and ":memory:" (nothing
-// would survive, and connections could not share it) are invalid; what the disk or the
-// permissions refuse is unavailable.
+// Open opens the SQLite file at path. It creates the file if there is none, unless
+// Existing is set. The Migrator creates the schema.
+//
+// A path without its directory, a file that is not a database or is another program's, and
+// ":memory:" are invalid. (A database in memory would not survive, and connections could
+// not share it.) Errors of the disk or of permissions are unavailable.
 func Open(ctx context.Context, path string, o Options) (store.DB, error) {
 	if o.Clock == nil {
 		o.Clock = clock.Now
@@ -104,19 +104,19 @@ func Open(ctx context.Context, path string, o Options) (store.DB, error) {
 
 func (d *db) Dialect() *store.Dialect { return d.dialect }
 
-// Auto is Do: a hot verb is several statements here. It fails only when
-// something is wrong, and so goes without a savepoint in a group.
+// Auto is Do, because a hot verb is several statements here. A hot verb fails only when
+// something is wrong, so in a group it runs without a savepoint.
 func (d *db) Auto(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
 	return d.write(ctx, fn, true)
 }
 
-// Whole is Do: all writes are alike here.
+// Whole is Do, because all writes are the same here.
 func (d *db) Whole(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
 	return d.Do(ctx, fn)
 }
 
-// Close waits for what is under way. The last connection to the file folds the
-// write-ahead log back into it.
+// Close waits for the calls in progress. The last connection to the file moves the
+// contents of the write-ahead log into the file.
 func (d *db) Close() error {
 	var err error
 	d.closing.Do(func() {

@@ -15,15 +15,15 @@ import (
 const (
 	// maxStatements bounds the statements that a connection keeps prepared.
 	maxStatements = 512
-	// largeArgument is the size from which an argument is not kept until the
-	// statement's next use.
+	// largeArgument is the size from which an argument is cleared after use, instead of being
+	// kept until the statement's next use.
 	largeArgument = 16 << 10
 )
 
 // stmt is a prepared statement.
 type stmt struct {
 	*direct.Stmt
-	args    []int // the argument of each parameter: $3 may be the first parameter
+	args    []int // the number of each parameter's argument: $3 may be the first parameter
 	kept    bool
 	reading bool
 	large   bool // an argument is large
@@ -40,7 +40,7 @@ func (s *stmt) numberParameters() (err error) {
 	return nil
 }
 
-// finish steps to the end.
+// finish runs the statement to its end.
 func (s *stmt) finish() (err error) {
 	for more := true; more && err == nil; {
 		more, err = s.Step()
@@ -48,7 +48,7 @@ func (s *stmt) finish() (err error) {
 	return err
 }
 
-// end makes a kept statement ready for its next use.
+// end prepares a kept statement for its next use, and finalizes any other.
 func (s *stmt) end() {
 	s.reading = false
 	if !s.kept {

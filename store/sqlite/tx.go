@@ -10,28 +10,28 @@ import (
 type tx struct {
 	conn *conn
 	time *txTime
-	// failed is the first error that ended the transaction. SQLite rolls back by
-	// itself on a full disk and the like; statements run after that would commit
-	// one by one, so there are none.
+	// failed is the first error that ended the transaction. After a full disk and similar
+	// errors, SQLite rolls back by itself. Later statements would then commit one by one, so
+	// none is run.
 	failed error
-	// reads says that the end of a context interrupts its statement. A write
-	// transaction looks at its context between statements instead: they are short,
-	// and an interrupted statement undoes the whole transaction of a group.
+	// reads says that the end of a context interrupts a statement. A write transaction checks
+	// its context between statements instead. Its statements are short, and an interrupted
+	// statement undoes the whole transaction of a group.
 	reads bool
 }
 
-// txTime is the one time of a transaction, read when it is first asked for.
+// txTime is the only time of a transaction. It is read on first use.
 type txTime struct {
 	clock *monotonicClock
 	now   int64
 }
 
-// end follows the function of a transaction, which returned err, and comes before the
-// commit: an error that the function made nothing of counts, and a caller who has gone
-// does not want the commit.
+// end is called after the function of a transaction, which returned err, and before the
+// commit. An error that the function ignored still counts, and when the caller has gone,
+// there is no commit.
 func (t *tx) end(ctx context.Context, err error) error {
 	if t.failed != nil {
-		err = t.failed // whatever the function made of it
+		err = t.failed // even if the function ignored it
 	}
 	if err == nil {
 		err = t.fail(ctx.Err())
@@ -40,7 +40,7 @@ func (t *tx) end(ctx context.Context, err error) error {
 	return err
 }
 
-// check comes before each statement.
+// check is called before each statement.
 func (t *tx) check(ctx context.Context) error {
 	switch {
 	case t.failed != nil:
@@ -53,7 +53,7 @@ func (t *tx) check(ctx context.Context) error {
 	return nil
 }
 
-// fail classifies, and remembers what no statement may follow.
+// fail classifies an error, and remembers it if no statement may follow it.
 func (t *tx) fail(err error) error {
 	if err == nil {
 		return nil

@@ -12,13 +12,14 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// WrapTx runs Pawl's statements in a transaction of the caller's own on the same
-// file, opened with the driver "sqlite" of modernc.org/sqlite. Other drivers do not
-// work: they number $2, $1 in the order of the text, and their errors have no code
-// that is known here. Commit and rollback stay the caller's; after an error other than
-// a conflict the caller must roll back. Such a transaction is best begun with
-// _txlock=immediate: one that has read first may not be able to write, which is
-// answered with unavailable. now nil = the machine's clock.
+// WrapTx runs Pawl's statements in a caller's own transaction on the same file, opened
+// with the driver "sqlite" of modernc.org/sqlite. Other drivers do not work: they number
+// $2, $1 in the order of the text, and Pawl does not know the codes of their errors.
+//
+// The caller commits or rolls back. After an error other than a conflict the caller must
+// roll back. Begin such a transaction with _txlock=immediate if possible: one that has
+// read first may not be able to write, which is answered with unavailable. now nil = the
+// machine's clock.
 func WrapTx(sqlTx *sql.Tx, now func() time.Time) store.Tx {
 	if now == nil {
 		now = clock.Now
@@ -26,7 +27,7 @@ func WrapTx(sqlTx *sql.Tx, now func() time.Time) store.Tx {
 	return &wrapped{tx: sqlTx, clock: newMonotonicClock(now, nil), stmts: map[string]*sql.Stmt{}}
 }
 
-// wrapAny is WrapTx for a transaction of any type; nil = it is of another.
+// wrapAny is WrapTx for a value of any type. It returns nil when the value is no *sql.Tx.
 func wrapAny(tx any, now func() time.Time) store.Tx {
 	if t, ok := tx.(*sql.Tx); ok {
 		return WrapTx(t, now)
@@ -66,8 +67,8 @@ func (w *wrapped) Exec(ctx context.Context, query string, args ...any) (int64, e
 	return n, classify(err)
 }
 
-// Query does not keep the statement: its rows may be read while the same text
-// is asked again.
+// Query does not keep the statement, because its rows may still be read when the same text
+// is queried again.
 func (w *wrapped) Query(ctx context.Context, query string, args ...any) (store.Rows, error) {
 	rows, err := w.tx.QueryContext(ctx, rewrite(query), args...)
 	if err != nil {
@@ -102,7 +103,8 @@ func (r wrappedRows) Scan(dest ...any) error { return classify(r.Rows.Scan(dest.
 func (r wrappedRows) Err() error             { return classify(r.Rows.Err()) }
 func (r wrappedRows) Close()                 { _ = r.Rows.Close() }
 
-// driverCode is the extended result code of the driver's error, 0 for any other.
+// driverCode returns the extended result code of the driver's error, or 0 for any other
+// error.
 func driverCode(err error) int {
 	var e *sqlite.Error
 	if errors.As(err, &e) {

@@ -6,9 +6,9 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// Do implements store.DB. Concurrent calls share a transaction and its fsync:
-// an error of one undoes only its own part, and none is answered before the
-// commit. It must not be called from within itself.
+// Do implements store.DB. Concurrent calls share a transaction and its fsync. An error of
+// one call undoes only that call, and no call is answered before the commit. Do must not
+// be called from within its own fn.
 func (d *db) Do(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
 	return d.write(ctx, fn, false)
 }
@@ -35,8 +35,8 @@ func (d *db) write(ctx context.Context, fn func(ctx context.Context, tx store.Tx
 	}
 }
 
-// writeAlone is one try for a single caller: it commits if fn returns nil and
-// nothing failed.
+// writeAlone is one try for a single caller. It commits if fn returns nil and nothing
+// failed.
 func (d *db) writeAlone(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
 	if err := d.begin(ctx); err != nil {
 		return err
@@ -84,8 +84,8 @@ func (d *db) begin(ctx context.Context) (err error) {
 	return nil
 }
 
-// checkSchema says whether this program may still write to the schema. It reads the
-// schema only when another connection has written since it did so last.
+// checkSchema says whether this program may still write to the schema. It reads the schema
+// only when another connection has written since the last check.
 func (d *db) checkSchema() error {
 	if !d.guarded.Load() {
 		return nil
@@ -108,8 +108,8 @@ func (d *db) commit() error {
 	return err
 }
 
-// rollback rolls back after failed. Where that cannot be trusted the connection is
-// closed.
+// rollback rolls back after the error failed. If the rollback is not reliable, it closes
+// the connection.
 func (d *db) rollback(failed error) {
 	c := d.writer.conn
 	c.closeRows()

@@ -10,37 +10,37 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// outcomeWait is how long a caller that gives up while its call is being written
-// still waits to learn what became of it.
+// outcomeWait is how long a caller that gives up while its call is being written still
+// waits for the outcome.
 const outcomeWait = time.Second
 
-// writer is the one connection that writes, and the queue for it. A call that
-// finds it free runs at once, in its caller's goroutine. Other calls wait in order
-// and go into the next transaction together (see serveQueue).
+// writer is the only connection that writes, and its queue. A call that finds the
+// connection free runs at once, in its caller's goroutine. Other calls wait in order and
+// go into the next transaction together (see serveQueue).
 type writer struct {
 	path string
 
 	mu     sync.Mutex
 	taken  bool    // the connection is in use by a caller or by serveQueue
-	queue  []*call // those who wait for it
+	queue  []*call // the calls that wait for the connection
 	closed bool
-	idle   chan struct{} // closed when it is given back after closing
+	idle   chan struct{} // closed when the connection is released after close
 
-	conn    *conn // nil until first used, and after it broke; of the holder
+	conn    *conn // nil until it is first used, and after it broke; only the holder uses it
 	version int64 // data_version when the schema was checked last; 0 = never on this connection
 }
 
-// stage is how far a call in the queue has come.
+// stage is the progress of a call in the queue.
 type stage int
 
 const (
 	waiting  stage = iota
-	running        // its fn is at work
-	written        // its fn is done; the commit is to come
+	running        // its fn is running
+	written        // its fn is done; the commit follows
 	answered       // done is closed, or its caller has gone
 )
 
-// call is one Do that found the connection in use.
+// call is one call of Do or Auto that found the connection in use.
 type call struct {
 	ctx   context.Context
 	fn    func(ctx context.Context, tx store.Tx) error
@@ -48,12 +48,12 @@ type call struct {
 	err   error
 	done  chan struct{}
 	stage stage
-	since time.Time // when it was first held up by another process
+	since time.Time // when another process first delayed it
 	alone bool      // not in a group: its caller gets the connection
-	given bool      // and has it
+	given bool      // its caller has the connection
 }
 
-// acquire takes the connection if it is free, and otherwise joins the queue.
+// acquire takes the connection if it is free. Otherwise it adds a call to the queue.
 func (w *writer) acquire(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error, hot bool) (*call, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -69,8 +69,9 @@ func (w *writer) acquire(ctx context.Context, fn func(ctx context.Context, tx st
 	return c, nil
 }
 
-// wait is the caller's side of the queue. A call that is cancelled before its turn is
-// removed; one that is cancelled later usually still gets its outcome.
+// wait waits for the outcome of a call, in its caller's goroutine. A call that is
+// cancelled before it runs is removed from the queue. A call that is cancelled later
+// usually still gets its outcome.
 func (w *writer) wait(c *call) error {
 	select {
 	case <-c.done:
@@ -89,9 +90,9 @@ func (w *writer) wait(c *call) error {
 	return c.err
 }
 
-// withdraw ends a call whose caller gave up: at any time while it waits, and with
-// unknown also before its commit. Never while its fn is at work, which may change
-// what is the caller's.
+// withdraw ends a call whose caller gave up. It can do so at any time while the call waits
+// and, with unknown, also between the end of its fn and the commit. It never does so while
+// the fn is running, because the fn may change data of the caller.
 func (w *writer) withdraw(c *call, unknown bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -111,7 +112,7 @@ func (w *writer) withdraw(c *call, unknown bool) bool {
 	return true
 }
 
-// answer gives each caller the outcome of its call, unless it has gone.
+// answer gives each caller the outcome of its call, unless the caller has gone.
 func (w *writer) answer(calls []*call, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -127,7 +128,7 @@ func (w *writer) answer(calls []*call, err error) {
 	}
 }
 
-// release gives the connection back: to the calls that wait, if there are any.
+// release gives the connection to the waiting calls, or makes it free if there are none.
 func (d *db) release() {
 	w := &d.writer
 	w.mu.Lock()
@@ -142,7 +143,7 @@ func (d *db) release() {
 	}
 }
 
-// close refuses the calls that wait, and waits for those under way.
+// close refuses the calls that wait, and waits for those in progress.
 func (w *writer) close() (err error) {
 	w.mu.Lock()
 	w.closed = true
