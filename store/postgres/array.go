@@ -7,11 +7,11 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// texts writes a column of texts in one go. pgx does it element by element, each
-// put into an interface and asked by reflection whether it is nil.
+// texts encodes a column of texts in one loop. pgx encodes it element by element, and for
+// each uses an interface and reflection.
 type texts struct{ *pgtype.ArrayCodec }
 
-// registerTexts makes a connection's text[] parameters go through texts.
+// registerTexts makes a connection encode its text[] parameters with texts.
 func registerTexts(m *pgtype.Map) {
 	element, _ := m.TypeForOID(pgtype.TextOID)
 	m.RegisterType(&pgtype.Type{Name: "_text", OID: pgtype.TextArrayOID, Codec: texts{&pgtype.ArrayCodec{ElementType: element}}})
@@ -25,9 +25,9 @@ func (t texts) PlanEncode(m *pgtype.Map, oid uint32, format int16, value any) pg
 	return t.ArrayCodec.PlanEncode(m, oid, format, value)
 }
 
-// Encode implements pgtype.EncodePlan: how many dimensions, whether any element
-// is NULL, the elements' type, the dimension's length and first index; then each
-// element with its length before it.
+// Encode implements pgtype.EncodePlan. It writes the number of dimensions, whether an
+// element is NULL, the type of the elements, and the dimension's length and first index.
+// Each element follows, with its length before it.
 func (texts) Encode(value any, buf []byte) ([]byte, error) {
 	column := value.([]string)
 	size := 20 + 4*len(column)

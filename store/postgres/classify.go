@@ -20,18 +20,18 @@ const (
 	deadlock      = "40P01"
 	serialization = "40001"
 	lockTimeout   = "55P03"
-	notANumber    = "22P02" // what a claim makes of a large row; see hot/claim.sql
+	notANumber    = "22P02" // the error that a claim raises for a large row; see hot/claim.sql
 	readOnly      = "25006"
 )
 
-// meaning is what a SQLSTATE means to a caller.
+// meaning is what a SQLSTATE means for a caller.
 type meaning struct {
 	code    pawl.Code
 	message string
 }
 
-// verdicts are looked up by the whole SQLSTATE, then by its class; what is not
-// here is our own mistake.
+// verdicts are looked up by the whole SQLSTATE, then by its class. Any other SQLSTATE is a
+// mistake in Pawl.
 var verdicts = map[string]meaning{
 	"08":    {pawl.CodeUnavailable, "the connection to the database failed"},
 	"53":    {pawl.CodeUnavailable, "the database is out of resources"},
@@ -55,8 +55,8 @@ var verdicts = map[string]meaning{
 	"23505": {pawl.CodeConflict, "there is one already"},
 }
 
-// classify makes a *pawl.Error of whatever the driver said, by its SQLSTATE.
-// A cancelled call stays context.Canceled.
+// classify converts an error of the driver to a *pawl.Error, by its SQLSTATE. A cancelled
+// call stays context.Canceled.
 func classify(err error) error {
 	var known *pawl.Error
 	var pg *pgconn.PgError
@@ -81,7 +81,7 @@ func classify(err error) error {
 		if pg.Code == notANumber {
 			err = fmt.Errorf("%w: %w", store.ErrLarge, err)
 		}
-		if strings.HasPrefix(pg.Code, "08") || strings.HasPrefix(pg.Code, "57P") { // 57P: the server ends the session, or takes none
+		if strings.HasPrefix(pg.Code, "08") || strings.HasPrefix(pg.Code, "57P") { // 57P: the server ends the session, or accepts none
 			err = fmt.Errorf("%w: %w", store.ErrLost, err)
 		}
 		e := &pawl.Error{Code: v.code, Message: v.message, Err: store.Undone{Err: err}}
@@ -108,8 +108,8 @@ func lostConnection(err error) bool {
 		errors.Is(err, pgx.ErrTxClosed)
 }
 
-// EndedForOthers reports whether PostgreSQL ended the transaction of err to let others go
-// on, as after a deadlock: the whole transaction may be tried again.
+// EndedForOthers reports whether PostgreSQL ended the transaction of err so that others
+// can continue, as after a deadlock. The whole transaction may be tried again.
 func EndedForOthers(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && strings.HasPrefix(pg.Code, "40")

@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
-// A peer that is gone without a word is noticed by the kernel: on an idle
+// The kernel detects a peer that is gone without closing the connection: on an idle
 // connection by keepalives, on one with unacknowledged data by the user timeout.
 const (
 	aliveIdle   = 5 * time.Second
@@ -20,22 +20,22 @@ const (
 	userTimeout = 10 * time.Second
 )
 
-// trackedConns are the open connections of a database.
+// trackedConns has the open connections of a database.
 type trackedConns struct {
 	first time.Duration // how long the first answer may take
 	mu    sync.Mutex
 	open  map[*trackedConn]bool
 }
 
-// trackedConn is a connection that knows when the server said something last.
+// trackedConn is a connection that records when the server last sent data.
 type trackedConn struct {
 	net.Conn
-	heard atomic.Int64 // in microseconds
-	mute  *time.Timer  // nil: it may stay silent
+	heard atomic.Int64 // when the server last sent data, in microseconds
+	mute  *time.Timer  // closes a connection without a first answer; nil = the connection may stay silent
 	of    *trackedConns
 }
 
-// dial is how every connection is made.
+// dial opens every connection of the database.
 func (w *trackedConns) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	d := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: aliveIdle, Interval: aliveEvery, Count: aliveCount}, Control: func(network, _ string, raw syscall.RawConn) error {
 		if network == "unix" {
@@ -50,7 +50,7 @@ func (w *trackedConns) dial(ctx context.Context, network, addr string) (net.Conn
 	out := &trackedConn{Conn: c, of: w}
 	began := clock.Now().UnixMicro()
 	out.heard.Store(began)
-	if w.first > 0 { // the driver's requests to cancel wait longer, and a place in the pool with them
+	if w.first > 0 { // without it, the driver's cancel requests would wait longer and block a pool connection
 		out.mute = time.AfterFunc(w.first, func() {
 			if out.heard.Load() == began {
 				_ = out.Close()
@@ -66,7 +66,8 @@ func (w *trackedConns) dial(ctx context.Context, network, addr string) (net.Conn
 	return out, nil
 }
 
-// closeSilent closes the connections on which nothing came for so long.
+// closeSilent closes the connections on which the server has sent nothing for the given
+// time.
 func (w *trackedConns) closeSilent(silent time.Duration) {
 	before := clock.Now().Add(-silent).UnixMicro()
 	w.mu.Lock()

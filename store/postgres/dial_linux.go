@@ -7,8 +7,8 @@ import (
 
 const tcpUserTimeout = 18 // TCP_USER_TIMEOUT, which package syscall lacks
 
-// setUserTimeout bounds how long sent data may stay unacknowledged. An old kernel
-// that lacks it leaves the rest to the limits of statements.
+// setUserTimeout bounds how long sent data may stay unacknowledged. On an old kernel
+// without this option, only the limits of statements apply.
 func setUserTimeout(fd uintptr, d time.Duration) {
 	_ = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpUserTimeout, int(d.Milliseconds()))
 }

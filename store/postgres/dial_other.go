@@ -4,5 +4,6 @@ package postgres
 
 import "time"
 
-// Elsewhere than on Linux the limits of statements do the same, later.
+// setUserTimeout does nothing: on systems other than Linux the limits of statements have
+// the same effect, later.
 func setUserTimeout(uintptr, time.Duration) {}

@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-work/pawl/store/postgres/hot"
 )
 
-// capabilities is what PostgreSQL can do: many writers, each call a round trip, and
-// notices between processes.
+// capabilities describes what PostgreSQL can do: many concurrent writers, a round trip for
+// each call, and notices between processes.
 func (d *db) capabilities(conn *pgx.ConnConfig, schema string) store.Dialect {
 	return store.Dialect{
 		Name: "postgres", Hot: hot.Verbs{}, Timed: hot.Verbs{}, Rewrite: rewriteFor(schema), Migrator: d.migrator(d.unhurried, schema),

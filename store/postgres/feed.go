@@ -13,7 +13,7 @@ var feedFile embed.FS
 
 var feedSQL = store.Texts(feedFile, "feed.sql")
 
-// commits is how transactions of this database come to light.
+// commits says in which order transactions of this database become visible.
 func (d *db) commits() *store.Commits {
 	return &store.Commits{Drawn: lastDrawn, Among: eventsIn, Running: running, Server: server, Reset: func() { d.reset() }}
 }
@@ -42,7 +42,7 @@ func eventsIn(ctx context.Context, tx store.Tx, spans []store.Span) ([]int64, er
 
 func running(ctx context.Context, tx store.Tx) (store.Running, error) {
 	r := store.Running{Open: map[string]string{}, Prepared: map[string]bool{}}
-	// In this order: what is prepared in between is found twice, and not never.
+	// In this order, a transaction that is prepared in between is found twice, not missed.
 	open, err := store.Strings(ctx, tx, feedSQL["open"])
 	if err != nil {
 		return r, err

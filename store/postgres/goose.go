@@ -19,10 +19,10 @@ import (
 // migrationDB implements store.MigrationDB: goose runs the scripts.
 type migrationDB struct {
 	db     *sql.DB
-	fsys   fs.FS // of the scripts
+	fsys   fs.FS // the files of the scripts
 	schema string
-	table  string          // with its schema
-	conn   *pgx.ConnConfig // of the lock
+	table  string          // the table of migrations, with its schema
+	conn   *pgx.ConnConfig // how to connect for the lock
 }
 
 // Applied implements store.MigrationDB.
@@ -56,8 +56,8 @@ func (m migrationDB) Apply(ctx context.Context, create []string, scripts []store
 	return err
 }
 
-// Lock implements store.MigrationDB by an advisory lock of a session, which the server
-// gives back when the process dies.
+// Lock implements store.MigrationDB with a session-level advisory lock. The server
+// releases it when the process dies.
 func (m migrationDB) Lock(ctx context.Context) (func(), error) {
 	c, err := pgx.ConnectConfig(ctx, m.conn.Copy())
 	if err != nil {
@@ -68,8 +68,8 @@ func (m migrationDB) Lock(ctx context.Context) (func(), error) {
 		defer cancel()
 		_ = c.Close(ctx)
 	}
-	// Asked again and again, not waited for inside a statement: its snapshot
-	// would keep a CREATE INDEX CONCURRENTLY waiting in turn.
+	// The lock is polled. A statement that waits for it would have a snapshot, and a CREATE
+	// INDEX CONCURRENTLY would wait for that snapshot.
 	for {
 		var mine bool
 		if err := c.QueryRow(ctx, "SELECT pg_try_advisory_lock(hashtextextended('pawl migrate ' || $1, 0))", m.schema).Scan(&mine); err != nil {
@@ -86,8 +86,8 @@ func (m migrationDB) Lock(ctx context.Context) (func(), error) {
 	}
 }
 
-// gooseStore is goose's view of the table of migrations. goose counts a migration 0
-// that Pawl does not keep.
+// gooseStore is goose's view of the table of migrations. goose counts a migration 0, which
+// is not stored in the table.
 type gooseStore struct {
 	table   string
 	create  []string

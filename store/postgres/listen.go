@@ -8,11 +8,12 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// channel is where processes of one schema tell each other of new work.
+// channel returns the name of the channel on which processes of one schema notify each
+// other of new work.
 func channel(schema string) string { return "pawl_ready_" + schema[:min(len(schema), 52)] }
 
-// notifier sends hints, outside every hot transaction: NOTIFY at commit takes a
-// lock of the whole database.
+// notifier sends hints outside every hot transaction, because NOTIFY takes a lock of the
+// whole database at commit.
 func (d *db) notifier(schema string) func(ctx context.Context, payloads []string) error {
 	return func(ctx context.Context, payloads []string) error {
 		ctx, end := d.background.bound(ctx, d.background.limit)
@@ -25,13 +26,13 @@ func (d *db) notifier(schema string) func(ctx context.Context, payloads []string
 	}
 }
 
-// pingEvery is how long the listener hears nothing before it asks whether the
-// server still answers.
+// pingEvery is how long the listener receives nothing before it checks whether the server
+// still answers.
 const pingEvery = 5 * time.Second
 
-// listener hears hints on a connection of its own, until ctx ends or the
-// connection does. It needs a session: behind a pooler of transactions it hears
-// nothing, and waiting claims poll.
+// listener receives hints on a connection of its own, until ctx or the connection ends. It
+// needs a session: behind a transaction pooler it receives nothing, and waiting claims
+// poll.
 func listener(conn *pgx.ConnConfig, schema string) func(ctx context.Context, ready func(), heard func(payload string)) error {
 	return func(ctx context.Context, ready func(), heard func(payload string)) error {
 		c, err := pgx.ConnectConfig(ctx, conn.Copy())
@@ -63,7 +64,7 @@ func listener(conn *pgx.ConnConfig, schema string) func(ctx context.Context, rea
 	}
 }
 
-// ping asks whether the server still does.
+// ping checks whether the server still answers.
 func ping(ctx context.Context, c *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, pingLimit)
 	defer cancel()

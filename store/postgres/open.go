@@ -24,14 +24,14 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Options tune a database. The zero value is the default of each.
+// Options configure a database. The zero value of a field is its default.
 type Options struct {
-	// Schema is where Pawl lives: lower-case letters, digits and underscores, at
+	// Schema is the schema of Pawl's tables: lower-case letters, digits and underscores, at
 	// most 63. "" = the URL's parameter schema, else pawl.
 	Schema string
-	// MaxConns bounds the connections for calls, at least 4; 0 = 10. Six tenths of
-	// them are for hot verbs. Heartbeats have up to 2 more, sweeps and the feed 3,
-	// and LISTEN one.
+	// MaxConns bounds the connections for calls, at least 4; 0 = 10. Six tenths of them are
+	// for hot verbs. In addition, heartbeats have up to 2 connections, sweeps and the feed up
+	// to 3, and LISTEN has one.
 	MaxConns int
 	// Log gets one line per retried transaction; nil = slog.Default.
 	Log *slog.Logger
@@ -41,14 +41,14 @@ const oldestServer = 140000
 
 var identifier = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 
-// db implements store.DB over pools: hot connections, on which plans cannot flip,
-// for Auto; cold ones for Do and View; and those that are reserved, see
+// db implements store.DB with several pools. Auto uses the hot connections, whose plans
+// cannot change. Do and View use the cold ones. The others are reserved, see
 // store.Purpose.
 type db struct {
 	hot, cold              *pool
 	heartbeats, background *pool
-	plain                  *sql.DB         // for migrations, which take their time
-	unhurried              *pgx.ConnConfig // of plain
+	plain                  *sql.DB         // for migrations, which have no time limits
+	unhurried              *pgx.ConnConfig // the configuration of plain
 	wires                  trackedConns
 	dialect                store.Dialect
 	log                    *slog.Logger
@@ -58,13 +58,13 @@ type db struct {
 	lastReset time.Time
 }
 
-// Open connects to the server at url and says what is wrong with either: an
-// invalid error for the URL, the schema's name or a server that is too old,
-// unavailable for one that does not answer. It does not migrate.
+// Open connects to the server at url. It returns an invalid error for a wrong URL, a wrong
+// schema name or a server that is too old, and an unavailable error for a server that does
+// not answer. It does not migrate.
 func Open(ctx context.Context, url string, o Options) (store.DB, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		return nil, &pawl.Error{Code: pawl.CodeInvalid, Op: "open", Message: "the URL is not one of a PostgreSQL database"} // err repeats it, passwords and all
+		return nil, &pawl.Error{Code: pawl.CodeInvalid, Op: "open", Message: "the URL is not one of a PostgreSQL database"} // err has the URL, with its password
 	}
 	params := cfg.ConnConfig.RuntimeParams
 	if o.Schema == "" {
@@ -101,7 +101,7 @@ func Open(ctx context.Context, url string, o Options) (store.DB, error) {
 	return d, nil
 }
 
-// connect makes the pools, which open their connections when they need them.
+// connect creates the pools, which open their connections on first use.
 func (d *db) connect(cfg *pgxpool.Config, total int32) (err error) {
 	one := cfg.ConnConfig
 	one.DialFunc = d.wires.dial
@@ -125,7 +125,7 @@ func (d *db) connect(cfg *pgxpool.Config, total int32) (err error) {
 	d.heartbeats, errs[2] = d.pool(cfg, beats)
 	d.background, errs[3] = d.pool(cfg, background)
 	d.unhurried = one.Copy()
-	d.unhurried.DialFunc = new(trackedConns).dial // never cut
+	d.unhurried.DialFunc = new(trackedConns).dial // these connections are never closed for silence
 	d.plain = stdlib.OpenDB(*d.unhurried, stdlib.OptionAfterConnect(func(ctx context.Context, c *pgx.Conn) error {
 		_, err := c.Exec(ctx, everySession+"; SET statement_timeout = 0; SET lock_timeout = 0")
 		return err
@@ -134,7 +134,7 @@ func (d *db) connect(cfg *pgxpool.Config, total int32) (err error) {
 	return errors.Join(errs[:]...)
 }
 
-// check asks the server who it is.
+// check asks the server for its version, encoding and rights.
 func (d *db) check(ctx context.Context) error {
 	var version int
 	var encoding string
@@ -148,7 +148,7 @@ func (d *db) check(ctx context.Context) error {
 	case encoding != "UTF8":
 		return pawl.Invalid("/url", "the database's encoding is %s; Pawl needs UTF8", encoding)
 	}
-	if !named { // an administrator took the rights away: then only a lower position shows that the database went back in time
+	if !named { // no right to ask: then only a lower position shows that the database went back in time
 		d.dialect.Commits.Server = func(context.Context, store.Tx) (store.Server, error) { return store.Server{}, nil }
 	}
 	return nil
@@ -157,7 +157,7 @@ func (d *db) check(ctx context.Context) error {
 // Dialect implements store.DB.
 func (d *db) Dialect() *store.Dialect { return &d.dialect }
 
-// Close implements store.DB. It waits for the calls under way.
+// Close implements store.DB. It waits for the calls in progress.
 func (d *db) Close() error {
 	err := d.plain.Close()
 	for _, p := range d.pools() {
@@ -171,7 +171,7 @@ func (d *db) migrator(conn *pgx.ConnConfig, schema string) store.Migrator {
 	return classified{store.NewMigrator(migrationDB{d.plain, files, schema, table, conn}, files, table)}
 }
 
-// scripts are the migrations of a schema and its table of them.
+// scripts returns the migrations of a schema and the name of its table of migrations.
 func scripts(schema string) (fsys fs.FS, table string) {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
@@ -180,7 +180,7 @@ func scripts(schema string) (fsys fs.FS, table string) {
 	return store.Rewritten(files, rewriteFor(schema)), `"` + schema + `".schema_migrations`
 }
 
-// classified is a migrator whose errors are ours.
+// classified is a migrator that classifies errors.
 type classified struct{ store.Migrator }
 
 func (m classified) Up(ctx context.Context) ([]store.Migration, error) {

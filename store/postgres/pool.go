@@ -15,46 +15,46 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// How long a statement may take, and wait for a lock. The URL's statement_timeout
-// and lock_timeout, in milliseconds, take the place of these. The client waits a
-// quarter longer than the server: it gives up only when the server does not even
+// How long a statement may take, and how long it may wait for a lock. The URL's
+// statement_timeout and lock_timeout, in milliseconds, replace these values. The client
+// waits a quarter longer than the server. It gives up only when the server does not even
 // end the statement.
 const (
 	hotLimit    = 8 * time.Second
 	coldLimit   = 24 * time.Second
-	hotLock     = time.Second // a group of calls is then run again without the one that waits
+	hotLock     = time.Second // then a group of calls runs again without the call that waits
 	coldLock    = 3 * time.Second
-	dialLimit   = 5 * time.Second // to connect, for each host of the URL
-	pingAfter   = time.Second     // a connection that was idle for so long is asked whether it still answers
+	dialLimit   = 5 * time.Second // to connect to each host of the URL
+	pingAfter   = time.Second     // a connection that was idle for this time is checked before use
 	pingLimit   = 3 * time.Second
 	resetGap    = time.Second
 	idleTxLimit = "60s"
 )
 
-// The planner must not choose for the hot statements: their arrays are guessed
-// at ten elements, and a plan made while a table was empty is quadratic later.
-// Read committed is what their re-checks of a row rely on.
+// The planner must not choose the plans of the hot statements. It estimates their arrays
+// at ten elements, and a plan made while a table was empty is quadratic later. The hot
+// statements check a row again after they lock it, which relies on read committed.
 const (
 	everySession = `SET default_transaction_isolation = 'read committed'; SET jit = off; SET idle_in_transaction_session_timeout = '` + idleTxLimit + `'`
 	hotSession   = everySession + `; SET plan_cache_mode = force_generic_plan;
 SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off`
-	// A cold change finds its rows by their keys too: a plan from when a table was empty
-	// would read the whole of it for each row. Lists get the planner's own choice on the
-	// same connections.
+	// A cold change finds its rows by their keys too: a plan from when a table was empty would
+	// read the whole table for each row. Lists use the planner's own choice on the same
+	// connections.
 	beginColdChange = `BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
 SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off`
 )
 
-// pool is connections of one kind.
+// pool has connections of one kind.
 type pool struct {
 	*pgxpool.Pool
-	frozen func()        // told of a server that does not answer
-	limit  time.Duration // of a statement
-	lock   time.Duration // how long it waits for a lock
-	slots  chan struct{} // for those who may wait long for a lock: they leave connections to the others
+	frozen func()        // called when the server does not answer
+	limit  time.Duration // the limit of a statement
+	lock   time.Duration // how long a statement waits for a lock
+	slots  chan struct{} // bounds the calls that may wait long for a lock, so that they leave connections to others
 }
 
-// poolKind is what distinguishes a pool.
+// poolKind is the difference between pools.
 type poolKind struct {
 	conns       int32
 	session     string
@@ -70,7 +70,7 @@ func (d *db) pool(cfg *pgxpool.Config, k poolKind) (*pool, error) {
 		registerTexts(c.TypeMap())
 		return d.begin(ctx, c, session)
 	}
-	cfg.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false } // p.sound does it
+	cfg.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false } // PrepareConn does it
 	cfg.AfterRelease = func(c *pgx.Conn) bool {
 		c.PgConn().CustomData()[releasedAt] = clock.Now()
 		return true
@@ -86,8 +86,8 @@ var (
 	errNoConn = &pawl.Error{Code: pawl.CodeUnavailable, Message: "no connection to the database became free in time"}
 )
 
-// bound is ctx for one statement. A server that does not answer within it is
-// frozen, or cut off: all its connections are.
+// bound returns ctx with a time limit for one statement. If the server does not answer
+// within the limit, it is frozen or unreachable, and so are all its connections.
 func (p *pool) bound(ctx context.Context, limit time.Duration) (context.Context, func()) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errFrozen)
 	stop := context.AfterFunc(ctx, func() {
@@ -98,7 +98,8 @@ func (p *pool) bound(ctx context.Context, limit time.Duration) (context.Context,
 	return ctx, func() { stop(); cancel() }
 }
 
-// acquire takes a connection, which free gives back.
+// acquire takes a connection from the pool; free releases it. A patient caller may wait
+// long for a lock.
 func (p *pool) acquire(ctx context.Context, patient bool) (c *pgxpool.Conn, free func(), err error) {
 	within, cancel := context.WithTimeoutCause(ctx, p.limit, errNoConn)
 	defer cancel()
@@ -121,7 +122,7 @@ func (p *pool) acquire(ctx context.Context, patient bool) (c *pgxpool.Conn, free
 	return c, func() { c.Release(); leave() }, nil
 }
 
-// do runs fn in a transaction. Patient: it may wait long for a lock.
+// do runs fn in a transaction. patient says that it may wait long for a lock.
 func (p *pool) do(ctx context.Context, rewrite func(string) string, o pgx.TxOptions, patient bool, fn func(ctx context.Context, tx store.Tx) error) error {
 	c, free, err := p.acquire(ctx, patient)
 	if err != nil {
@@ -136,7 +137,7 @@ func (p *pool) do(ctx context.Context, rewrite func(string) string, o pgx.TxOpti
 		return err
 	}
 	defer func() {
-		// After a commit this does nothing; a cancelled ctx must not cost the connection.
+		// After a commit this does nothing. A cancelled ctx must not lose the connection.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
 		_ = tx.Rollback(ctx)
@@ -153,7 +154,7 @@ func (p *pool) do(ctx context.Context, rewrite func(string) string, o pgx.TxOpti
 	return tx.Commit(commit)
 }
 
-// follow does in a transaction what the hints of ctx say.
+// follow applies the hints of ctx to a transaction.
 func (s *session) follow(ctx context.Context) error {
 	if wait := store.LockWaitOf(ctx); wait > 0 {
 		if _, err := s.Exec(ctx, "SELECT set_config('lock_timeout', $1, true)", strconv.FormatInt(wait.Milliseconds(), 10)); err != nil {
@@ -173,8 +174,8 @@ func (s *session) follow(ctx context.Context) error {
 	return nil
 }
 
-// frozen closes every connection on which the server has been silent: a call that waits
-// there would wait for its own limit, though another server may answer already.
+// frozen closes every connection on which the server has been silent. A call that waits
+// there would wait for its whole limit, although another server may answer already.
 func (d *db) frozen() {
 	if d.reset() {
 		d.log.Warn("the database does not answer; its connections are closed")
@@ -182,8 +183,8 @@ func (d *db) frozen() {
 	d.wires.closeSilent(d.hot.limit / 2)
 }
 
-// reset closes every connection, those in use when they are given back, unless it
-// has just done so.
+// reset closes every idle connection, and those in use when they are released. It does
+// nothing if it did so within resetGap.
 func (d *db) reset() bool {
 	d.resetting.Lock()
 	defer d.resetting.Unlock()
@@ -200,7 +201,7 @@ func (d *db) reset() bool {
 
 func (d *db) pools() []*pool { return []*pool{d.hot, d.cold, d.heartbeats, d.background} }
 
-// hotPool is where a context's hot verbs run.
+// hotPool returns the pool in which a context's hot verbs run.
 func (d *db) hotPool(ctx context.Context) *pool {
 	if store.PurposeOf(ctx) == store.Calls {
 		return d.hot
@@ -208,7 +209,7 @@ func (d *db) hotPool(ctx context.Context) *pool {
 	return d.heartbeats
 }
 
-// coldPool is where its other transactions do.
+// coldPool returns the pool in which a context's other transactions run.
 func (d *db) coldPool(ctx context.Context) *pool {
 	switch store.PurposeOf(ctx) {
 	case store.Heartbeats:

@@ -5,8 +5,8 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// SQL is exactly what migrating runs on a PostgreSQL database from after the
-// given number, without a database at hand. A schema of "" is pawl.
+// SQL returns exactly what migrating runs on a PostgreSQL database for the migrations
+// after the given number. It needs no database. A schema of "" is pawl.
 func SQL(schema string, from int64) (string, error) {
 	if schema == "" {
 		schema = "pawl"

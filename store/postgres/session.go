@@ -12,22 +12,22 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// errPooler is the answer of a pooler that gives the statements of one connection to
-// the sessions of several. Settings, prepared statements, LISTEN and the lock of
-// migrations would belong to strangers there.
+// errPooler is the error for a transaction pooler, which distributes the statements of one
+// connection over several sessions. Settings, prepared statements, LISTEN and the lock of
+// migrations would then belong to the sessions of others.
 func errPooler() error { return pawl.Invalid("/url", useSessions) }
 
 const useSessions = "a pooler of transactions answers there: it gives the statements of one connection to several sessions of the server; " +
 	"use session pooling (pool_mode=session in PgBouncer), or connect to the server itself"
 
-// What is kept with a connection.
+// The keys of the data that is stored with a connection.
 const (
 	releasedAt = "pawl released at"
 	backendID  = "pawl backend"
 )
 
-// backend asks which of the server's processes has the connection's session, after
-// other statements. A pooler cannot part what is sent as one.
+// backend returns the process id of the server's session, after it has run other
+// statements. It sends all of them as one message, which a pooler cannot split.
 func backend(ctx context.Context, c *pgx.Conn, statements string) (pid string, err error) {
 	results, err := c.PgConn().Exec(ctx, statements+"SELECT pg_backend_pid()").ReadAll()
 	if err != nil {
@@ -39,7 +39,7 @@ func backend(ctx context.Context, c *pgx.Conn, statements string) (pid string, e
 	return pid, nil
 }
 
-// begin gives a new connection its settings.
+// begin sets the settings of a new connection.
 func (d *db) begin(ctx context.Context, c *pgx.Conn, settings string) error {
 	ctx, cancel := context.WithTimeout(ctx, dialLimit)
 	defer cancel()
@@ -60,8 +60,7 @@ func (d *db) begin(ctx context.Context, c *pgx.Conn, settings string) error {
 	return store.Excluded(x, newest)
 }
 
-// usable says whether a connection that was idle still answers, from the session
-// that it had.
+// usable says whether a connection that was idle still answers, and from the same session.
 func (p *pool) usable(ctx context.Context, c *pgx.Conn) (bool, error) {
 	at, used := c.PgConn().CustomData()[releasedAt].(time.Time)
 	if !used || clock.Now().Sub(at) < pingAfter {
@@ -71,7 +70,7 @@ func (p *pool) usable(ctx context.Context, c *pgx.Conn) (bool, error) {
 	defer end()
 	pid, err := backend(ctx, c, "")
 	if err != nil {
-		return false, nil // another connection takes its place
+		return false, nil // the pool replaces the connection
 	}
 	return same(c, pid)
 }
@@ -83,12 +82,12 @@ func same(c *pgx.Conn, pid string) (bool, error) {
 	return true, nil
 }
 
-// checkSessions refuses a pooler of transactions: a connection that changes its
-// session, or two that have one. While the second is in a transaction, a pooler
-// cannot give its session to the first.
+// checkSessions refuses a transaction pooler: a connection whose session changes, or two
+// connections with the same session. While the second connection is in a transaction, a
+// pooler cannot give its session to the first.
 func (d *db) checkSessions(ctx context.Context) error {
 	var conns [2]*pgx.Conn
-	for i, p := range []*pool{d.hot, d.cold} { // one of each: a pool may hold no more
+	for i, p := range []*pool{d.hot, d.cold} { // one connection of each pool: a pool may have only one
 		c, free, err := p.acquire(ctx, false)
 		if err != nil {
 			return classify(err)

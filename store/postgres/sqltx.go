@@ -7,8 +7,8 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// WrapSQL is WrapTx for a transaction of database/sql over pgx's stdlib, whose
-// driver takes the arguments of Pawl's statements as they are.
+// WrapSQL is WrapTx for a transaction of database/sql over pgx's stdlib. That driver
+// accepts the arguments of Pawl's statements unchanged.
 func WrapSQL(tx *sql.Tx, schema string) store.Tx {
 	return &sqlSession{tx: tx, rewrite: rewriteFor(schema)}
 }
@@ -57,7 +57,7 @@ func (s *sqlSession) Now(ctx context.Context) (int64, error) {
 	return s.now, err
 }
 
-// ForgetNow has Now read the clock again; see store.NowAgain.
+// ForgetNow makes Now read the clock again; see store.NowAgain.
 func (s *sqlSession) ForgetNow() { s.now = 0 }
 
 type sqlRows struct{ *sql.Rows }

@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// tries bounds how often a transaction that lost a deadlock runs again.
+// tries bounds how often a transaction runs in all when it loses deadlocks.
 const tries = 10
 
 var (
@@ -29,8 +29,8 @@ func (d *db) Do(ctx context.Context, fn func(ctx context.Context, tx store.Tx) e
 	return d.again(ctx, func() error { return d.coldPool(ctx).do(ctx, d.dialect.Rewrite, changing, true, fn) })
 }
 
-// Whole implements store.DB: on a hot connection, for its hot verbs. As it has
-// others too, it waits for locks as long as they do.
+// Whole implements store.DB. It uses a hot connection, for its hot verbs. Because it has
+// other statements too, it waits for locks as long as cold transactions do.
 func (d *db) Whole(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
 	if store.LockWaitOf(ctx) == 0 {
 		ctx = store.WithLockWait(ctx, d.cold.lock)
@@ -43,8 +43,8 @@ func (d *db) View(ctx context.Context, fn func(ctx context.Context, tx store.Tx)
 	return d.again(ctx, func() error { return d.coldPool(ctx).do(ctx, d.dialect.Rewrite, reading, false, fn) })
 }
 
-// Auto implements store.DB. A statement that lost a deadlock has done nothing,
-// so fn runs again, as it does in Do.
+// Auto implements store.DB. A statement that lost a deadlock has done nothing, so fn runs
+// again, as in Do.
 func (d *db) Auto(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
 	for n := 1; ; n++ {
 		if again, err := d.runsAgain(ctx, n, d.auto(ctx, fn)); !again {
@@ -56,7 +56,7 @@ func (d *db) Auto(ctx context.Context, fn func(ctx context.Context, tx store.Tx)
 // auto is one try of Auto.
 func (d *db) auto(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
 	p := d.hotPool(ctx)
-	if wait := store.LockWaitOf(ctx); wait > 0 || store.LimitOf(ctx) > p.limit { // only a transaction can have settings of its own
+	if wait := store.LockWaitOf(ctx); wait > 0 || store.LimitOf(ctx) > p.limit { // only a transaction can have its own settings
 		return p.do(ctx, d.dialect.Rewrite, writing, wait > p.lock, fn)
 	}
 	c, free, err := p.acquire(ctx, false)
@@ -67,7 +67,8 @@ func (d *db) auto(ctx context.Context, fn func(ctx context.Context, tx store.Tx)
 	return fn(ctx, &session{on: c, rewrite: d.dialect.Rewrite, pool: p, limit: p.limit})
 }
 
-// again runs a transaction until it has not lost to another one.
+// again runs a transaction again while it loses to other transactions, at most tries
+// times.
 func (d *db) again(ctx context.Context, run func() error) error {
 	for n := 1; ; n++ {
 		if again, err := d.runsAgain(ctx, n, run()); !again {
@@ -84,7 +85,7 @@ func (d *db) runsAgain(ctx context.Context, n int, err error) (bool, error) {
 	if pg != nil && pg.Code == readOnly { // the primary is another server now
 		d.reset()
 	}
-	unsent := n == 1 && pgconn.SafeToRetry(err) // a pooled connection had died before
+	unsent := n == 1 && pgconn.SafeToRetry(err) // the pooled connection was broken before the first statement
 	if err == nil || n == tries || !lost && !unsent {
 		return false, classify(err)
 	}
@@ -106,9 +107,8 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// WrapTx makes a store.Tx of a caller's own transaction. Its commit is the
-// caller's; an error leaves the transaction to be rolled back, as PostgreSQL
-// wants it.
+// WrapTx returns a store.Tx of a caller's own transaction. The caller commits it. After an
+// error the caller must roll back, as PostgreSQL requires.
 func WrapTx(tx pgx.Tx, schema string) store.Tx {
 	return &session{on: tx, rewrite: rewriteFor(schema), one: true}
 }
@@ -120,7 +120,7 @@ var fenceFile embed.FS
 // the callers' own, and @begun leaves the first sign of life of those in x.
 var fence = store.Texts(fenceFile, "fence.sql")
 
-var rewrites sync.Map // of schema: each keeps the texts it has rewritten
+var rewrites sync.Map // by schema; each keeps the texts that it has rewritten
 
 func rewriteFor(schema string) func(string) string {
 	if f, ok := rewrites.Load(schema); ok {
@@ -128,7 +128,7 @@ func rewriteFor(schema string) func(string) string {
 	}
 	quoted := `"` + schema + `".`
 	f, _ := rewrites.LoadOrStore(schema, store.Rewriter("(SELECT jsonb_array_elements_text(%s::jsonb))",
-		"= ANY(ARRAY(SELECT jsonb_array_elements_text(%s::jsonb)))", // IN would join to the whole of a view
+		"= ANY(ARRAY(SELECT jsonb_array_elements_text(%s::jsonb)))", // with IN, the planner would join the list to a whole view
 		"@held", strings.ReplaceAll(fence["held"], "pawl.", quoted), "@begun", strings.ReplaceAll(fence["begun"], "pawl.", quoted),
 		"@each(", "jsonb_array_elements(", "@object(", "json_build_object(", "@array(", "json_build_array(", "@group(", "json_agg(", "pawl.", quoted, "@lock", "FOR UPDATE", "@exclusive", "FOR NO KEY UPDATE", "@shared", "FOR SHARE", "@skip", "FOR UPDATE SKIP LOCKED",
 		"@metadata", "json_each_text(t.metadata::json)", "@checkpoint_metadata", "json_each_text(c.metadata::json)",
@@ -136,7 +136,7 @@ func rewriteFor(schema string) func(string) string {
 	return f.(func(string) string)
 }
 
-// Native is the pgx.Tx, nil on a connection without one.
+// Native returns the pgx.Tx, or nil for a connection without a transaction.
 func (s *session) Native() any {
 	if tx, ok := s.on.(pgx.Tx); ok {
 		return tx
@@ -155,13 +155,13 @@ type runner interface {
 type session struct {
 	on      runner
 	rewrite func(string) string
-	one     bool // a transaction, with one now
+	one     bool // a transaction, which has only one time
 	now     int64
-	pool    *pool // nil: a caller's transaction, with limits of its own
+	pool    *pool // nil = a caller's transaction, which has its own limits
 	limit   time.Duration
 }
 
-// bound is ctx for one statement.
+// bound returns ctx with the time limit of one statement.
 func (s *session) bound(ctx context.Context) (context.Context, func()) {
 	if s.pool == nil {
 		return ctx, func() {}
@@ -188,7 +188,7 @@ func (s *session) Query(ctx context.Context, query string, args ...any) (store.R
 	return rows{r, end}, nil
 }
 
-// chunk bounds what ExecEach keeps in memory before it waits for the answers.
+// chunk bounds the statements that ExecEach sends before it waits for the answers.
 const chunk = 1000
 
 // ExecEach implements store.Tx.
@@ -220,10 +220,10 @@ func (s *session) Now(ctx context.Context) (int64, error) {
 	return s.now, err
 }
 
-// ForgetNow has Now read the clock again; see store.NowAgain.
+// ForgetNow makes Now read the clock again; see store.NowAgain.
 func (s *session) ForgetNow() { s.now = 0 }
 
-// rows end the bound of their statement when they are closed.
+// rows end the time limit of their statement when they are closed.
 type rows struct {
 	pgx.Rows
 	end func()

@@ -9,17 +9,18 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// clockApart is how far the database's clock may be from this machine's.
+// clockApart is how far the database's clock may differ from this machine's.
 const clockApart = time.Second
 
-// setup is what the server said of itself, between two readings of this machine's clock.
+// setup is what the server reported about itself, between two readings of this machine's
+// clock.
 type setup struct {
 	asked, now, answered time.Time
 	commit               string // synchronous_commit
 	async, unseen        int    // standbys
 }
 
-// warnings says what of the server's set-up puts a promise at risk.
+// warnings lists settings of the server that put a promise at risk.
 func (d *db) warnings(ctx context.Context) ([]store.Warning, error) {
 	s := setup{asked: clock.Now()}
 	if err := d.cold.QueryRow(ctx, feedSQL["set-up"]).Scan(&s.now, &s.commit, &s.async, &s.unseen); err != nil {

@@ -41,7 +41,8 @@ func (Verbs) Checkpoint(ctx context.Context, tx store.Tx, calls []store.Checkpoi
 	return out, err
 }
 
-// step saves a lone checkpoint; nothing where that takes more than its statement.
+// step saves a single checkpoint. It saves nothing when that needs more than its
+// statement.
 func step(ctx context.Context, tx store.Tx, c *store.Checkpoint) (out []store.Checkpointed, err error) {
 	args := []any{c.ItemID, c.Namespace, c.WorkerID, c.Attempt, c.ID, c.Type, null(c.Name), null(c.ArgsHash), c.Snapshot, null(c.Metadata)}
 	err = read(ctx, tx, stepSQL, args, func(r store.Rows) error {

@@ -14,13 +14,14 @@ import (
 //go:embed claim.sql
 var claimSQL string
 
-// claimBounded costs more and stops where the rows' bytes do.
+// claimBounded is the statement of a Bounded claim. It costs more and ends with the row
+// that reaches the limit of bytes.
 var claimBounded = strings.ReplaceAll(claimSQL, "--bytes ", "")
 
-// last comes after every item id: ids are letters, digits and underscores.
+// last sorts after every item id: ids are letters, digits and underscores.
 const last = "~"
 
-// Claim implements store.Hot. A pick is a group of one item.
+// Claim implements store.Hot. A pick is handled as a queue of one item.
 func (Verbs) Claim(ctx context.Context, tx store.Tx, c store.Claim) ([]store.Claimed, error) {
 	type group struct {
 		store.Queue
@@ -74,7 +75,7 @@ func (Verbs) Claim(ctx context.Context, tx store.Tx, c store.Claim) ([]store.Cla
 	order := func(a, b store.Claimed) int {
 		return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.ItemID, b.ItemID))
 	}
-	if !slices.IsSortedFunc(out, order) { // cheaper than a sort of the inputs there
+	if !slices.IsSortedFunc(out, order) { // cheaper than a sort of the rows with their inputs in the server
 		slices.SortFunc(out, order)
 	}
 	return out, err

@@ -40,10 +40,10 @@ func (Verbs) Create(ctx context.Context, tx store.Tx, tasks []store.NewTask, ite
 	return now, err
 }
 
-// taskEvents are what the tasks' events have. A column that says nothing but its
-// default is sent empty, as most are, and one that says the same of all rows but
-// once: unnest fills them up with NULLs, and the statement puts the default in, or
-// the first value.
+// taskEvents returns the columns of the tasks' events. A column in which every value is
+// the default is sent empty, as most are. A column with the same value in all rows is sent
+// with that value once. unnest fills both up with NULLs, and the statement puts in the
+// default or the first value.
 func taskEvents(tasks []store.NewTask) []any {
 	return []any{
 		once(column(tasks, func(t *store.NewTask) int { return t.Items })),
@@ -54,7 +54,8 @@ func taskEvents(tasks []store.NewTask) []any {
 	}
 }
 
-// ofMany is what a task of one leaves to its item's event.
+// ofMany returns a value for the event of a task of many items, or nil for a task of one
+// item: its item's event has the value.
 func ofMany(t *store.NewTask, s string) *string {
 	if t.Solo {
 		return nil

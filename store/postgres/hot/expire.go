@@ -10,8 +10,8 @@ import (
 //go:embed expire.sql
 var expireSQL string
 
-// Expire implements store.Timed. What was spared leaves no error_boundary: it
-// never ran.
+// Expire implements store.Timed. A spared item leaves no error_boundary, because it never
+// ran.
 func (Verbs) Expire(ctx context.Context, tx store.Tx, limit int, only []string, boundary bool, ids []string) ([]store.Expired, error) {
 	if boundary {
 		limit = min(limit, len(ids))

@@ -1,23 +1,22 @@
-// Package hot has the hot verbs on PostgreSQL: each one statement over arrays,
-// the text beside its Go. All are built alike, and for the same reasons:
+// Package hot has the hot verbs on PostgreSQL. Each is one statement over arrays, in
+// a .sql file beside its Go. All are built the same way, for the same reasons:
 //
-//   - c is the calls. x is the rows they name, locked one by one in the order of
-//     the calls: no join, so no plan that a table once empty can turn quadratic.
-//     The lease's end is read above the lock, after any wait for it; OFFSET 0
-//     keeps the planner from pushing that below. (@held and @begun are in
+//   - c is the calls. x is the rows that they name, locked one by one in the order of
+//     the calls. There is no join, so no plan from when a table was empty can become
+//     quadratic. The lease's end is read above the lock, after any wait for it; OFFSET 0
+//     keeps the planner from moving that below the lock. (@held and @begun are in
 //     ../fence.sql.)
-//   - n is the statement's one now, read when the locks are held.
-//   - Rows are changed by key (= ANY of an array) where all change alike, and by
-//     INSERT … ON CONFLICT DO UPDATE where each has its own values: both find
-//     the row by its index and see its newest version.
-//   - task_live comes last, by data dependency: its lock is the contended one.
-//     A row of items 0 stands for a task of many, whose row is there already.
-//     Only a task that is open settles: its row then has the statement's now. The
-//     state of such a row is what it settles as where failed items do not count.
-//   - The row in tasks is not locked: cold verbs lock it before any item. A task
-//     that settles as dead_lettered is marked (todo); the engine then releases its
-//     input hash.
-//   - Every parameter is cast; every row found answers with its call's ordinal.
+//   - n is the only time of the statement, read when the locks are held.
+//   - Rows are changed by key (= ANY of an array) if all change in the same way, and by
+//     INSERT … ON CONFLICT DO UPDATE if each has its own values. Both find the row by
+//     its index and see its newest version.
+//   - task_live is changed last, by data dependency, because its lock is the contended
+//     one. A row with items = 0 stands for a task of many whose row exists already. Only
+//     an open task settles: its row then has the statement's time. The state of such a
+//     row is the one that it settles to if failed items do not count.
+//   - The row in tasks is not locked: cold verbs lock it before any item. A task that
+//     settles as dead_lettered is marked (todo); the engine then releases its input hash.
+//   - Every parameter is cast. Every row that is found answers with its call's ordinal.
 package hot
 
 import (
@@ -37,7 +36,7 @@ var (
 	_ store.Timed = Verbs{}
 )
 
-// column is one array argument.
+// column returns the values of one array argument.
 func column[T, C any](rows []T, of func(r *T) C) []C {
 	out := make([]C, len(rows))
 	for i := range rows {
@@ -46,7 +45,7 @@ func column[T, C any](rows []T, of func(r *T) C) []C {
 	return out
 }
 
-// sparse is a column that is empty when all its values are the same as none.
+// sparse returns a column that is empty when all its values equal none.
 func sparse[T any, C comparable](rows []T, none C, of func(r *T) C) []C {
 	for i := range rows {
 		if of(&rows[i]) != none {
@@ -56,9 +55,9 @@ func sparse[T any, C comparable](rows []T, none C, of func(r *T) C) []C {
 	return []C{}
 }
 
-// once is a column cut to its first value when all are the same: the statement
-// reads it for every row that unnest fills up with NULL. Not for columns that
-// may be NULL.
+// once returns a column that has only its first value when all values are the same. The
+// statement reads that value for every row that unnest fills up with NULL. Do not use it
+// for columns that may be NULL.
 func once[C comparable](column []C) []C {
 	for i := range column {
 		if column[i] != column[0] {
@@ -68,7 +67,7 @@ func once[C comparable](column []C) []C {
 	return column[:min(1, len(column))]
 }
 
-// arrays are the arguments of columns that a list names: see store.Column.
+// arrays returns the arguments of the columns of a list: see store.Column.
 func arrays[T any](rows []T, columns func(r *T) []store.Column) []any {
 	all := make([][]store.Column, len(rows))
 	for i := range rows {
@@ -95,7 +94,7 @@ func arrays[T any](rows []T, columns func(r *T) []store.Column) []any {
 	return out
 }
 
-// bit is how a bool is kept.
+// bit returns a bool as it is stored.
 func bit(b bool) int {
 	if b {
 		return 1
@@ -103,7 +102,7 @@ func bit(b bool) int {
 	return 0
 }
 
-// null is a Text in an array.
+// null returns a Text as an element of an array: "" is NULL.
 func null(t store.Text) *string {
 	if t == "" {
 		return nil
@@ -112,7 +111,7 @@ func null(t store.Text) *string {
 	return &s
 }
 
-// fences are the first four arguments of a worker's verb.
+// fences returns the first four arguments of a worker's verb.
 func fences[T any](calls []T, of func(c *T) *store.Fence) []any {
 	return []any{
 		column(calls, func(c *T) string { return of(c).ItemID }),
@@ -122,7 +121,7 @@ func fences[T any](calls []T, of func(c *T) *store.Fence) []any {
 	}
 }
 
-// read runs a statement and hands every row to scan.
+// read runs a statement and passes every row to scan.
 func read(ctx context.Context, tx store.Tx, query string, args []any, scan func(r store.Rows) error) error {
 	rows, err := tx.Query(ctx, query, args...)
 	if err != nil {
@@ -137,17 +136,17 @@ func read(ctx context.Context, tx store.Tx, query string, args []any, scan func(
 	return rows.Err()
 }
 
-// variants are a statement's text without and with the column of an item.
+// variants has a statement's text without and with the columns of an item.
 type variants struct{ plain, item string }
 
-// withItem makes the variants of a text that has the mark /* item */ at the end of its
-// columns, and /* none */ where a row has no item.
+// withItem returns the variants of a text. The text has the mark /* item */ at the end of
+// its columns, and /* none */ where a row has no item.
 func withItem(text, column string) variants {
 	return variants{strings.NewReplacer(" /* item */", "", " /* none */", "").Replace(text),
 		strings.NewReplacer(" /* item */", ",\n  "+column, " /* none */", ", NULL, NULL").Replace(text)}
 }
 
-// of is the text for calls which all want their items, or none does.
+// of returns the text for calls that either all want their items or all do not.
 func (v variants) of(f *store.Fence) string {
 	if f.Return {
 		return v.item
@@ -155,9 +154,9 @@ func (v variants) of(f *store.Fence) string {
 	return v.plain
 }
 
-// moved reads the answer of complete and leave: a row for each item, then one
-// without an ordinal for each task of many that left open. call tells of a call its
-// number and fence, and what it makes of its item.
+// moved reads the answer of complete and leave: a row for each item, then a row without an
+// ordinal for each task of many that is no longer open. call returns a call's number and
+// fence, and the function that changes its returned item.
 func moved(ctx context.Context, tx store.Tx, query variants, args []any, call func(i int) (int, *store.Fence, func(*store.Returned, *store.Moved))) ([]store.Moved, error) {
 	var out []store.Moved
 	settled := map[string]string{}
@@ -196,7 +195,7 @@ func moved(ctx context.Context, tx store.Tx, query variants, args []any, call fu
 	return out, err
 }
 
-// actor is the worker, unless the call names another.
+// actor returns the actor of the call, or the worker if the call names none.
 func actor(a store.Actor, worker string) store.Actor {
 	if a.Type == "" {
 		return store.Actor{Type: pawl.ActorWorker, ID: worker}

@@ -19,7 +19,7 @@ var (
 	claimLeased = claim.get("Leased")
 )
 
-// claimed is a row of ready on its way to leases.
+// claimed is a row of ready that moves to leases.
 type claimed struct {
 	kind, itemID, taskID string
 	rank                 int64
@@ -34,8 +34,8 @@ func (r *claimed) targets() []any {
 		&r.startedAt, &r.err, &r.key, &r.input, &r.reasons, &r.said})
 }
 
-// batch is what a claim has taken so far. It is full with its rows, or with the row
-// that brings its bytes to those of a page.
+// batch is what a claim has taken so far. It is full when it has its rows, or with the row
+// that brings its bytes to pawl.MaxClaimBytes.
 type batch struct {
 	rows         []claimed
 	limit, bytes int
@@ -43,7 +43,8 @@ type batch struct {
 
 func (b *batch) full() bool { return len(b.rows) >= b.limit || b.bytes >= pawl.MaxClaimBytes }
 
-// Claim implements store.Hot. No other connection writes meanwhile, so no row is locked.
+// Claim implements store.Hot. No other connection writes at the same time, so no row is
+// locked.
 func (Verbs) Claim(ctx context.Context, tx store.Tx, c store.Claim) ([]store.Claimed, error) {
 	now, err := tx.Now(ctx)
 	if err != nil {
@@ -76,7 +77,8 @@ func (Verbs) Claim(ctx context.Context, tx store.Tx, c store.Claim) ([]store.Cla
 	return out, nil
 }
 
-// walk takes from the groups in their order, those of one rank together.
+// walk takes rows from the queues in their order. Queues of the same rank are taken from
+// together.
 func (b *batch) walk(ctx context.Context, tx store.Tx, c *store.Claim) (err error) {
 	for rest := c.Queues; len(rest) > 0 && !b.full() && err == nil; {
 		n := 1
@@ -96,8 +98,8 @@ func (b *batch) walk(ctx context.Context, tx store.Tx, c *store.Claim) (err erro
 	return err
 }
 
-// take takes the first rows of a group. All rows between them are taken: no
-// other connection writes meanwhile.
+// take takes the first rows of a queue. It deletes all rows between the first and the
+// last, which is correct because no other connection writes at the same time.
 func (b *batch) take(ctx context.Context, tx store.Tx, namespace string, g store.Queue) error {
 	from := len(b.rows)
 	err := b.read(ctx, tx, claimHead, namespace, g.Type, int64(g.Rank), g.Head, int64(b.limit-from))
@@ -107,7 +109,7 @@ func (b *batch) take(ctx context.Context, tx store.Tx, namespace string, g store
 	return err
 }
 
-// merge finds the first rows by item id over groups of one rank.
+// merge returns the first rows by item id of queues of the same rank.
 func merge(ctx context.Context, tx store.Tx, namespace string, groups []store.Queue, wanted int) ([]store.Pick, error) {
 	var picks []store.Pick
 	for _, g := range groups {
@@ -132,7 +134,7 @@ func merge(ctx context.Context, tx store.Tx, namespace string, groups []store.Qu
 	return picks[:min(wanted, len(picks))], nil
 }
 
-// pick takes named rows that are still there.
+// pick takes the named rows that still exist.
 func (b *batch) pick(ctx context.Context, tx store.Tx, namespace string, picks []store.Pick) error {
 	for _, p := range picks {
 		if b.full() {

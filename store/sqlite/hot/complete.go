@@ -25,7 +25,7 @@ func (Verbs) Complete(ctx context.Context, tx store.Tx, calls []store.Complete) 
 	var counts tally
 	var l lease
 	var item store.ReturnedColumns
-	// Only what is needed: the driver asks for the name and type of each column.
+	// Only the columns that are needed: the driver reads the name and type of each column.
 	targets := []any{&l.taskID, &l.kind, &l.state, &l.priority}
 	targets = append(append(targets, store.Targets(l.Kept())...), &l.Solo, &l.Feeds, &l.startedAt, &l.stage, &l.keyID)
 	for i := range calls {
@@ -57,8 +57,8 @@ func (Verbs) Complete(ctx context.Context, tx store.Tx, calls []store.Complete) 
 	return out, counts.settle(ctx, tx, out, now)
 }
 
-// form returns the text that reads a lease and its targets: plain, or with the column of
-// the item for a call that wants it.
+// form returns the statement that reads a lease, and its targets. A call with Return gets
+// the statement with the item's columns.
 func form(f *store.Fence, plain, withItem string, targets []any, item *store.ReturnedColumns) (string, []any) {
 	if f.Return {
 		return withItem, append(slices.Clip(targets), item.Targets()...)
@@ -66,14 +66,14 @@ func form(f *store.Fence, plain, withItem string, targets []any, item *store.Ret
 	return plain, targets
 }
 
-// take reads a lease in the form that the call wants.
+// take reads a lease with the statement that form chooses.
 func take(ctx context.Context, tx store.Tx, targets []any, plain, withItem string, f *store.Fence, now int64) (found bool, item store.ReturnedColumns, err error) {
 	query, into := form(f, plain, withItem, targets, &item)
 	found, err = store.Row(ctx, tx, into, query, f.ItemID, f.Namespace, f.WorkerID, int64(f.Attempt), now)
 	return found, item, err
 }
 
-// end puts the item where completed ones rest and tells those that depend on it.
+// end writes the completed item to ends and updates the items that depend on it.
 func (l *lease) end(ctx context.Context, tx store.Tx, result string, now int64) error {
 	_, err := tx.Exec(ctx, completeEnd, with(l.Kept(), l.itemID, l.namespace, l.taskID, l.workerID, l.startedAt, now, l.stage, result)...)
 	if err == nil && l.Feeds == 1 {
@@ -82,7 +82,7 @@ func (l *lease) end(ctx context.Context, tx store.Tx, result string, now int64) 
 	return err
 }
 
-// completed is the event of the end.
+// completed returns the event of the completion.
 func (l *lease) completed() *event {
 	e := l.event("completed", "completed", worker(l.workerID, l.keyID))
 	if l.Solo == 1 {

@@ -16,7 +16,7 @@ var (
 	dueTakeWaiting   = due.get("TakeWaiting")
 )
 
-// sleeper is a row of scheduled or waiting on its way to ready.
+// sleeper is a row of scheduled or waiting that moves to ready.
 type sleeper struct {
 	itemID, namespace, taskID, kind string
 	priority                        int64
@@ -25,7 +25,7 @@ type sleeper struct {
 	startedAt             *int64
 }
 
-// Due implements store.Timed. What waits for others and for a time waits for both.
+// Due implements store.Timed. An item with dependencies and a time waits for both.
 func (Verbs) Due(ctx context.Context, tx store.Tx, limit int, only []string) ([]store.DueItem, error) {
 	now, err := tx.Now(ctx)
 	if err != nil {

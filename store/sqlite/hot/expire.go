@@ -21,8 +21,8 @@ type expiredData struct {
 	Spared      bool   `json:"spared"`
 }
 
-// Expire implements store.Timed. What was spared leaves no error_boundary: it
-// never ran.
+// Expire implements store.Timed. A spared item leaves no error_boundary, because it never
+// ran.
 func (Verbs) Expire(ctx context.Context, tx store.Tx, limit int, only []string, boundary bool, ids []string) ([]store.Expired, error) {
 	now, err := tx.Now(ctx)
 	if err != nil {
@@ -69,7 +69,7 @@ func overdue(ctx context.Context, tx store.Tx, limit int, only []string, now int
 	return over, rows.Err()
 }
 
-// expire takes one lease away. The message is empty for what was spared.
+// expire ends one lease. message is empty for a spared item.
 func (l *lease) expire(ctx context.Context, tx store.Tx, now int64) (message, state string, err error) {
 	if _, err := tx.Exec(ctx, expireRemove, l.itemID); err != nil {
 		return "", "", err

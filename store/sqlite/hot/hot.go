@@ -1,6 +1,6 @@
-// Package hot has SQLite's texts of the hot verbs: statements for one row each,
-// prepared once per connection, run one after another in the one transaction
-// there is. What each verb does is said in store.Hot and store.Timed.
+// Package hot has SQLite's statements of the hot verbs. Each statement handles one row and
+// is prepared once per connection. They run one after another in one transaction.
+// store.Hot and store.Timed say what each verb does.
 package hot
 
 import (
@@ -26,7 +26,7 @@ var (
 	_ store.Timed = Verbs{}
 )
 
-// texts of a file, by name; a name that is missing is found when the program
+// texts are the statements of a file, by name. A missing name panics when the program
 // starts.
 type texts map[string]string
 
@@ -55,11 +55,11 @@ var (
 	addCheck   = records.get("Checkpoint")
 )
 
-// event is a row of task_events; now is its transaction's.
+// event is a row of task_events. Its time is that of its transaction.
 type event struct {
 	namespace, taskID string
 	itemID            store.Text
-	attempt           int64 // 0 = none
+	attempt           int64 // 0 = no attempt
 	name              string
 	from, to          store.Text
 	taskFrom, taskTo  store.Text
@@ -86,8 +86,8 @@ type checkpoint struct {
 	name, argsHash, metadata                      store.Text
 }
 
-// write numbers the checkpoint from its task's counter, whose row it makes if
-// there is none: that of a task of one item.
+// write numbers the checkpoint from its task's counter. It inserts the counter's row if
+// there is none, as for a task of one item.
 func (c *checkpoint) write(ctx context.Context, tx store.Tx, now int64) (seq int64, err error) {
 	if _, err = store.Row(ctx, tx, []any{&seq}, nextNumber, c.taskID, c.namespace); err != nil {
 		return 0, err
@@ -110,13 +110,13 @@ func flag(b bool) int64 {
 	return 0
 }
 
-// rfc3339 writes a stamp as JSON has it: microseconds, UTC, Z.
+// rfc3339 formats microseconds as in JSON: RFC 3339 with microseconds, UTC, Z.
 func rfc3339(micros int64) string {
 	return time.UnixMicro(micros).UTC().Format("2006-01-02T15:04:05.000000Z")
 }
 
-// encode writes JSON with <, > and & as they are. The values are ours; what
-// comes from callers inside them has been checked by the engine.
+// encode encodes JSON and leaves <, > and & unescaped. The values are Pawl's; the engine
+// has checked the callers' JSON inside them.
 func encode(v any) (store.Text, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -127,7 +127,7 @@ func encode(v any) (store.Text, error) {
 	return store.Text(bytes.TrimSuffix(b.Bytes(), []byte{'\n'})), nil
 }
 
-// raw is a caller's JSON inside ours; "" is null.
+// raw returns a caller's JSON for use inside Pawl's JSON. "" becomes null.
 func raw(text string) json.RawMessage {
 	if text == "" {
 		return json.RawMessage("null")

@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// lease is a row of leases on its way out.
+// lease is a row of leases that is being removed.
 type lease struct {
 	itemID, namespace, taskID, kind, state, workerID string
 	priority                                         int64
@@ -23,7 +23,7 @@ func (l *lease) targets() []any {
 		&l.prefetch, &l.startedAt, &l.acquiredAt, &l.heartbeatAt, &l.expiresAt, &l.progress, &l.stage, &l.err, &l.keyID})
 }
 
-// with puts the values of columns after the other arguments.
+// with appends the values of columns to the other arguments.
 func with(columns []store.Column, args ...any) []any {
 	return append(args, store.Values(columns)...)
 }
@@ -35,8 +35,8 @@ func (l *lease) event(name, to string, actor store.Actor) event {
 
 func (l *lease) rank() int64 { return int64(store.RequeueRank(int(l.priority))) }
 
-// toReady, toScheduled, toWaiting and toFailed put the item where it goes,
-// with what it carries. The lease is gone already.
+// toReady, toScheduled, toWaiting and toFailed insert the item into the table of its new
+// state, with its carried values. The lease was removed before.
 func (l *lease) toReady(ctx context.Context, tx store.Tx, leftBy string, now int64) error {
 	_, err := tx.Exec(ctx, putReady, with(l.Columns(), l.namespace, l.kind, l.rank(), l.itemID, l.taskID, leftBy, l.workerID, l.startedAt, now, l.err)...)
 	return err
@@ -54,7 +54,7 @@ func (l *lease) toWaiting(ctx context.Context, tx store.Tx, leftBy string, until
 	return err
 }
 
-// toFailed also tells those that depend on the item.
+// toFailed also updates the items that depend on this item.
 func (l *lease) toFailed(ctx context.Context, tx store.Tx, leftBy string, now int64) error {
 	_, err := tx.Exec(ctx, putFailed, with(l.Columns(), l.itemID, l.namespace, l.taskID, l.kind, l.priority,
 		leftBy, l.workerID, l.startedAt, now, l.progress, l.stage, l.err)...)

@@ -153,7 +153,7 @@ func (l *lease) fail(ctx context.Context, tx store.Tx, c *store.Leave, now int64
 	return state, runAt, l.mark(ctx, tx, c.CheckpointID, boundary{raw(c.Error), l.Failures, l.MaxAttempts, nil}, now)
 }
 
-// mark leaves the error_boundary of a lease that ended badly.
+// mark saves the error_boundary checkpoint of a lease that failed or expired.
 func (l *lease) mark(ctx context.Context, tx store.Tx, id string, b boundary, now int64) error {
 	snapshot, err := encode(b)
 	if err != nil {

@@ -16,7 +16,7 @@ var (
 	settleFree      = settle.get("FreeInputHash")
 )
 
-// tally counts what a batch takes out of work, per task of many items.
+// tally counts, for each task of many items, the items of a batch that have no work left.
 type tally map[string]*counts
 
 type counts struct {
@@ -26,7 +26,7 @@ type counts struct {
 	submitted   bool
 }
 
-// left counts an item that went from its lease to state.
+// left counts an item that moved from its lease to state.
 func (t *tally) left(l *lease, state string) {
 	if l.Solo != 0 || state != "completed" && state != "failed" {
 		return
@@ -46,8 +46,8 @@ func (t *tally) left(l *lease, state string) {
 	c.acceptance = c.acceptance || l.Acceptance == 1
 }
 
-// settle writes the counters in the order of task ids, moves on the tasks that
-// have no item at work any more, and marks those in moved.
+// settle writes the counters in the order of task ids, settles the tasks that have no open
+// item left, and marks them in moved.
 func (t tally) settle(ctx context.Context, tx store.Tx, moved []store.Moved, now int64) error {
 	for _, id := range slices.Sorted(maps.Keys(t)) {
 		if err := t[id].write(ctx, tx, id, now); err != nil {

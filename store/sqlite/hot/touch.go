@@ -17,7 +17,7 @@ var (
 	touchReport = touch.get("Report")
 )
 
-// held is what a verb that keeps the lease needs of it.
+// held is what a verb that keeps the lease reads of it.
 type held struct {
 	taskID, state                     string
 	failures, leaseSeconds, expiresAt int64
@@ -27,7 +27,7 @@ type held struct {
 	item                              store.ReturnedColumns
 }
 
-// look reads the lease a fence names; false = refused.
+// look reads the lease that a fence names. found is false when the fence is refused.
 func (h *held) look(ctx context.Context, tx store.Tx, f *store.Fence, now int64) (found bool, err error) {
 	found, h.item, err = take(ctx, tx, []any{&h.taskID, &h.state, &h.failures, &h.leaseSeconds, &h.expiresAt, &h.progress, &h.stage, &h.stopped, &h.keyID},
 		touchLook, touchItem, f, now)
@@ -38,7 +38,7 @@ func (h *held) event(name string, f *store.Fence) event {
 	return event{namespace: f.Namespace, taskID: h.taskID, itemID: store.Text(f.ItemID), attempt: int64(f.Attempt), name: name, actor: worker(f.WorkerID, h.keyID)}
 }
 
-// started leaves the event of the first sign of life.
+// started records the event of the first sign of life.
 func (h *held) started(ctx context.Context, tx store.Tx, f *store.Fence, now int64) error {
 	if h.state != "leased" {
 		return nil
@@ -106,13 +106,13 @@ func (h *held) touch(ctx context.Context, tx store.Tx, t *store.Touch, now int64
 	return h.report(ctx, tx, t, now)
 }
 
-// report writes progress and stage, and leaves an event when the stage is new.
+// report writes progress and stage. It leaves an event when the stage is new.
 func (h *held) report(ctx context.Context, tx store.Tx, t *store.Touch, now int64) error {
 	was := ""
 	if h.stage != nil {
 		was = *h.stage
 	}
-	isNew := t.Stage != nil && was != *t.Stage // "" is none
+	isNew := t.Stage != nil && was != *t.Stage // "" = no stage
 	if t.Progress != nil {
 		n := int64(*t.Progress)
 		h.progress = &n
