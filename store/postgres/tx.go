@@ -116,8 +116,8 @@ func WrapTx(tx pgx.Tx, schema string) store.Tx {
 //go:embed fence.sql
 var fenceFile embed.FS
 
-// fence is what the hot verbs of a worker share: @held locks the leases that are
-// the callers' own, and @begun leaves the first sign of life of those in x.
+// fence has the texts that the hot verbs of a worker share. @held locks the leases whose
+// fences match. @begun records the first sign of life of the leases in x.
 var fence = store.Texts(fenceFile, "fence.sql")
 
 var rewrites sync.Map // by schema; each keeps the texts that it has rewritten

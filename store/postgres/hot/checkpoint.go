@@ -41,8 +41,8 @@ func (Verbs) Checkpoint(ctx context.Context, tx store.Tx, calls []store.Checkpoi
 	return out, err
 }
 
-// step saves a single checkpoint. It saves nothing when that needs more than its
-// statement.
+// step saves the checkpoint of a single call, if its item is in progress. Otherwise it
+// saves and returns nothing, and the statement for many calls handles the call.
 func step(ctx context.Context, tx store.Tx, c *store.Checkpoint) (out []store.Checkpointed, err error) {
 	args := []any{c.ItemID, c.Namespace, c.WorkerID, c.Attempt, c.ID, c.Type, null(c.Name), null(c.ArgsHash), c.Snapshot, null(c.Metadata)}
 	err = read(ctx, tx, stepSQL, args, func(r store.Rows) error {
