@@ -10,8 +10,7 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// Chunks come back as they were given, whichever way they were written, and what
-// is kept is JSON.
+// Chunks are read as they were given, in either encoding, and the stored text is JSON.
 func TestChunksComeBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		chunks := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) pawl.Chunk {

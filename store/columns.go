@@ -63,9 +63,9 @@ func valueAt(at any) any {
 //	@arrays(list, $4)         $4::text[], $5::int[], $6::text[]
 //	@filled(list, $4)         COALESCE(a, ($4::text[])[1]) AS a, …
 //
-// The last two unnest columns: an array has its first value alone where all are the
-// same, and none where all are NULL. The number of the first may be written as
-// $4 + list, behind the columns of another list.
+// @arrays and @filled unnest columns. An array has only its first value if all values are
+// the same, and no value if all are NULL. The first number may be written as
+// $4 + list, for columns that follow those of another list.
 var columnLists = func() map[string][]Column {
 	var r StateRow
 	lists := map[string][]Column{

@@ -25,7 +25,7 @@ func TestExpandColumns(t *testing.T) {
 	}
 }
 
-// What ends keeps is carried there.
+// The columns that ends keeps are carried columns, stored in the same fields.
 func TestKeptIsCarried(t *testing.T) {
 	var c Carried
 	at := map[any]string{}

@@ -8,13 +8,13 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// A third database that can do nothing: all that one has to implement, and no more.
-// The compiler and TestThirdDatabase keep the list exact; the package's doc says
+// A third database that can do nothing: it has all that a database must implement, and no
+// more. The compiler and TestThirdDatabase keep the list exact. The package's doc says
 // what each part promises.
 type (
-	third         struct{} // a package's own type behind its Open
-	thirdTx       struct{} // what Do, Auto, Whole and View hand out
-	thirdRows     struct{} // what a query of it yields
+	third         struct{} // the type that the package's Open returns
+	thirdTx       struct{} // what Do, Auto, Whole and View pass to fn
+	thirdRows     struct{} // the result of its queries
 	thirdVerbs    struct{} // the package hot: one text for each hot verb
 	thirdMigrator struct{} // or store.NewMigrator on a folder of migrations
 )
@@ -38,7 +38,7 @@ func (third) Close() error                      { panic("to do") }
 
 func (third) Dialect() *store.Dialect {
 	return &store.Dialect{
-		// What every database has.
+		// Fields that every database sets.
 		Name:     "third",
 		Hot:      thirdVerbs{},
 		Timed:    thirdVerbs{},
@@ -48,18 +48,18 @@ func (third) Dialect() *store.Dialect {
 		Warnings: func(context.Context) ([]store.Warning, error) { panic("to do") },
 		Guard:    func() { panic("to do") },
 		Wrap:     func(any) store.Tx { panic("to do") },
-		// What a database may be able to do; the zero value means that it is not.
+		// Capabilities. The zero value means that the database lacks it.
 		GroupCommits:   true,
 		ParallelWrites: true,
 		RoundTrips:     true,
 		ChecksFile:     true,
 		DataVersion:    true,
 		Notices:        true,
-		// Called only where DataVersion and Notices say so.
+		// Called only with DataVersion or Notices.
 		Changed: func(context.Context) (int64, error) { panic("to do") },
 		Notify:  func(context.Context, []string) error { panic("to do") },
 		Listen:  func(context.Context, func(), func(string)) error { panic("to do") },
-		Commits: &store.Commits{ // nil where the numbers of events are the order of their commit
+		Commits: &store.Commits{ // nil if event numbers are in the order of commit
 			Drawn:   func(context.Context, store.Tx) (int64, error) { panic("to do") },
 			Among:   func(context.Context, store.Tx, []store.Span) ([]int64, error) { panic("to do") },
 			Running: func(context.Context, store.Tx) (store.Running, error) { panic("to do") },
@@ -115,8 +115,8 @@ func (thirdMigrator) Status(context.Context) ([]store.Migration, error) { panic(
 func (thirdMigrator) Newest() int64                                     { panic("to do") }
 func (thirdMigrator) SQL(int64) (string, error)                         { panic("to do") }
 
-// The list above has every field of a dialect and no method that none of the
-// interfaces asks for.
+// The list above has every field of a Dialect, and no method that is in none of the
+// interfaces.
 func TestThirdDatabase(t *testing.T) {
 	d := third{}.Dialect()
 	for _, all := range []reflect.Value{reflect.ValueOf(*d), reflect.ValueOf(*d.Commits)} {

@@ -13,7 +13,7 @@ type Purpose int
 // The purposes. A database that does not need to limit connections uses the same ones for
 // all.
 const (
-	Calls      Purpose = iota // calls of users
+	Calls      Purpose = iota // calls of clients
 	Heartbeats                // heartbeats, time-driven verbs and look-ups of API keys
 	Background                // sweeps and the feed
 )

@@ -1,8 +1,8 @@
 package store
 
 // The rank of a queued item orders the claims of its type: a lower rank is claimed
-// first. A higher priority gives a lower rank; of one priority, an item that comes back
-// to the queue is before those that were never claimed.
+// first. A higher priority gives a lower rank. With equal priority, an item that comes back
+// to the queue comes before items that were never claimed.
 
 // NewRank returns the rank of an item that was never claimed.
 func NewRank(priority int) int { return 1 - 2*priority }

@@ -33,7 +33,7 @@ func listEvents(ctx context.Context, tx Tx, namespace string, q pawl.EventFilter
 	}
 	if q.Event != "" {
 		w.and("e.event = ?", q.Event)
-		if q.Event == "deleted" && q.TaskID == "" { // they are few among many
+		if q.Event == "deleted" && q.TaskID == "" { // such events are rare
 			w.and("e.id IN (SELECT b.event_id FROM pawl.tombstones b WHERE b.namespace = ?)", namespace)
 		}
 	}
@@ -207,8 +207,8 @@ func ResumeSteps(ctx context.Context, tx Tx, itemID string, points bool, p pawl.
 			named = append(named, c)
 		}
 	}
-	// Points come first, whatever their number. More than Limit of the others were
-	// read when not all were.
+	// Points come first, whatever their number. If not all of the other checkpoints were
+	// read, more than Limit of them were.
 	slices.SortFunc(named, func(a, b pawl.Checkpoint) int { return cmp.Compare(a.Sequence, b.Sequence) })
 	return paged(named, p.Limit, StepCursor), of, err
 }

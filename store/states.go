@@ -33,7 +33,7 @@ func itemState(name string) pawl.StateInfo {
 	return pawl.ItemStates[slices.IndexFunc(pawl.ItemStates, func(s pawl.StateInfo) bool { return s.Name == name })]
 }
 
-// expandStates puts lists of states in place of their marks:
+// expandStates replaces these marks by lists of states:
 //
 //	@from(task retry)  the states of a task that the verb starts from
 //	@counted(open)     the states of the items that a task counts as open

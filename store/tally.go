@@ -104,7 +104,7 @@ func (t *movedTask) conclude(ctx context.Context, tx Tx, now int64, c Change, ou
 		if !pawl.TaskState(state).Ended() {
 			to = "cancelled"
 		}
-	case state == "open" && open == 0 && out.Items > 0 && (n.Items > 0 || c.Verb == "cancel"), // else its plan item failed
+	case state == "open" && open == 0 && out.Items > 0 && (n.Items > 0 || c.Verb == "cancel"), // no items: its plan item failed
 		(t.cancelled > 0 || c.Verb == "settle") && open == 0 && failedIn == "" && slices.Contains([]string{"submitted", "failed", "dead_lettered"}, state):
 		to, verb = n.Settled(), "settle"
 	case t.cancelled > 0 && n.Cancelled == n.Items && !pawl.TaskState(state).Ended(): // all items are cancelled, so nothing is left to apply

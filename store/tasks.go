@@ -83,7 +83,7 @@ func listTasks(ctx context.Context, tx Tx, namespace string, q pawl.TaskFilter, 
 	if q.ByPriority {
 		l.key, l.order = "t.priority || '_' || t.id", "t.priority"+dir+", "+l.order
 		l.after = func(w *where, cursor string) error { return w.afterPriority(cmp, cursor) }
-		// The index in order of priority leaves out what has none.
+		// The index in the order of priority leaves out tasks of priority 0.
 		l.parts = []string{"t.priority <> 0 AND t.priority > 0", "t.priority = 0", "t.priority <> 0 AND t.priority < 0"}
 		if q.Asc {
 			slices.Reverse(l.parts)

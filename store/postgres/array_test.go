@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// A column of texts goes over in the same bytes as pgx would send.
+// A column of texts is encoded to the same bytes as by pgx.
 func TestTextsAreWrittenAsPgxWould(t *testing.T) {
 	plain, ours := pgtype.NewMap(), pgtype.NewMap()
 	registerTexts(ours)

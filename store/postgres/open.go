@@ -64,7 +64,8 @@ type db struct {
 func Open(ctx context.Context, url string, o Options) (store.DB, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		return nil, &pawl.Error{Code: pawl.CodeInvalid, Op: "open", Message: "the URL is not one of a PostgreSQL database"} // err repeats it, with the password
+		// Without err, which repeats the URL with its password.
+		return nil, &pawl.Error{Code: pawl.CodeInvalid, Op: "open", Message: "the URL is not one of a PostgreSQL database"}
 	}
 	params := cfg.ConnConfig.RuntimeParams
 	if o.Schema == "" {

@@ -68,8 +68,8 @@ func TestRollingUpgrade(t *testing.T) {
 	}
 }
 
-// A schema that its table of migrations does not describe is refused, and not
-// taken for a fault of ours.
+// A schema that its table of migrations does not describe is refused, and not reported as
+// an internal error.
 func TestATableOfMigrationsThatIsNotTrue(t *testing.T) {
 	for name, statement := range map[string]string{
 		"another's":   "DROP TABLE schema_migrations; CREATE TABLE schema_migrations (version text)",
@@ -88,15 +88,15 @@ func TestATableOfMigrationsThatIsNotTrue(t *testing.T) {
 	}
 }
 
-// The tables whose rows come and go with every item are vacuumed when a twentieth
-// of them is dead, and at full speed.
+// The tables whose rows come and go with every item are vacuumed when a twentieth of their
+// rows is dead, and at full speed.
 func TestHotTablesAreVacuumedEarly(t *testing.T) {
 	h := build(t)
 	h.want("(leases) (ready) (scheduled) (task_live) (waiting)", `SELECT relname FROM pg_class WHERE relnamespace = '`+h.schema+`'::regnamespace
 		AND reloptions @> ARRAY['autovacuum_vacuum_scale_factor=0.05', 'autovacuum_vacuum_cost_delay=0'] ORDER BY relname`)
 }
 
-// TestMigrationSQL runs the printed SQL by hand: Up then finds nothing to do.
+// TestMigrationSQL runs the printed SQL by hand. Up then has nothing to do.
 func TestMigrationSQL(t *testing.T) {
 	h := plot(t)
 	m := h.open().Dialect().Migrator
@@ -234,7 +234,7 @@ func TestNULIsInvalid(t *testing.T) {
 	h.want("(0)", "SELECT count(*) FROM tasks")
 }
 
-// TestKilledBackend ends every connection of ours in the middle of a call.
+// TestKilledBackend ends every connection of the test in the middle of a call.
 func TestKilledBackend(t *testing.T) {
 	h := build(t)
 	kill := func(ctx context.Context, tx store.Tx) {
@@ -286,7 +286,7 @@ func TestContexts(t *testing.T) {
 	if err := h.db.Auto(ctx, slow); !errors.Is(err, pawl.ErrUnavailable) {
 		t.Errorf("out of time: %v", err)
 	}
-	// Every connection is taken: waiting for one ends as unavailable.
+	// Every connection is in use: waiting for one ends with unavailable.
 	db, err := postgres.Open(t.Context(), server(t), postgres.Options{Schema: h.schema, MaxConns: 4, Log: quiet})
 	if err != nil {
 		t.Fatal(err)
@@ -309,7 +309,7 @@ func TestContexts(t *testing.T) {
 	all.Wait()
 }
 
-// TestDeadlockRunsAgain has two transactions lock two rows crosswise.
+// TestDeadlockRunsAgain has two transactions lock two rows in opposite orders.
 func TestDeadlockRunsAgain(t *testing.T) {
 	h := build(t)
 	h.exec("INSERT INTO signals (namespace, name, created_at) VALUES ('n', 'a', 0), ('n', 'b', 0)")
@@ -345,7 +345,7 @@ func TestDeadlockRunsAgain(t *testing.T) {
 	}
 }
 
-// TestCloseLeavesNothing: neither a goroutine nor a connection.
+// TestCloseLeavesNothing checks that neither a goroutine nor a connection is left.
 func TestCloseLeavesNothing(t *testing.T) {
 	h := plot(t)
 	before := goleak.IgnoreCurrent()

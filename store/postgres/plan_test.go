@@ -13,14 +13,14 @@ import (
 
 var (
 	scan = regexp.MustCompile(`Index(?: Only)? Scan.* using (\w+) on`)
-	// What may be walked without a condition: the leases, in the sweep (their end
-	// has no index, heartbeats would pay for it), and the partial index of what
-	// has become ready.
+	// The indexes that may be read without a condition: that of the leases, in the sweep
+	// (their end has no index, because heartbeats would have to update it), and the partial
+	// index of items that have become ready.
 	walked = map[string]string{"expire": "leases_pkey", "due": "waiting_ready"}
 )
 
-// TestHotPlans reads the plans that an empty house gives the hot verbs: they are
-// kept while it fills, so each row must be found by its key even now.
+// TestHotPlans reads the plans that the hot verbs get in an empty database. These plans
+// are kept while the tables fill, so each row must be found by its key even then.
 func TestHotPlans(t *testing.T) {
 	h := build(t)
 	files, _ := filepath.Glob("hot/*.sql")

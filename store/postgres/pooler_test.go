@@ -17,8 +17,8 @@ import (
 	"github.com/pawl-work/pawl/store/postgres"
 )
 
-// pooler gives each transaction of its clients to the next of its sessions; while
-// it is sticky, each client has a session of its own.
+// pooler gives each transaction of its clients to the next of its sessions. While it is
+// sticky, each client has its own session.
 type pooler struct {
 	t      *testing.T
 	free   chan *pgconn.HijackedConn
@@ -65,7 +65,7 @@ func newPooler(t *testing.T, sessions int, sticky bool) (p *pooler, address stri
 	return p, u.String()
 }
 
-// serve passes a client's messages on, until it or a server ends.
+// serve forwards a client's messages until the client or a server ends.
 func (p *pooler) serve(c net.Conn) {
 	defer c.Close()
 	client := pgproto3.NewBackend(c, c)
@@ -121,8 +121,8 @@ func advises(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "session pooling") && !strings.Contains(err.Error(), "backup")
 }
 
-// A pooler that gives the statements of one connection to several sessions is
-// refused at start, however many it has.
+// A pooler that distributes the statements of one connection over several sessions is
+// refused at the start, whatever the number of its sessions.
 func TestAPoolerOfTransactionsIsRefused(t *testing.T) {
 	for _, sessions := range []int{1, 2, 3, 8} {
 		_, address := newPooler(t, sessions, false)
@@ -136,8 +136,8 @@ func TestAPoolerOfTransactionsIsRefused(t *testing.T) {
 	}
 }
 
-// One that does so later is recognised by its first symptom, and no backup is
-// advised.
+// A pooler that begins to do so later is recognised by its first symptom, and the error
+// does not advise to restore a backup.
 func TestAPoolerIsRecognisedLater(t *testing.T) {
 	h := build(t)
 	p, address := newPooler(t, 8, true)

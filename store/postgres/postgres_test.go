@@ -17,8 +17,8 @@ import (
 	"github.com/pawl-work/pawl/store/postgres"
 )
 
-// house is an empty, migrated schema of a test's own, and a connection beside
-// it that looks behind the curtain.
+// house is an empty, migrated schema for one test, with a connection that reads the tables
+// directly.
 type house struct {
 	*testing.T
 	db     store.DB
@@ -42,7 +42,7 @@ func server(t *testing.T) string {
 	return url
 }
 
-// plot is a schema that does not exist yet and goes with the test.
+// plot returns a schema that does not exist yet and is removed with the test.
 func plot(t *testing.T) *house {
 	h := &house{T: t, schema: fmt.Sprintf("pawl_%d_%d_%d", os.Getpid(), clock.Now().UnixMicro(), schemas.Add(1))}
 	var err error
@@ -83,7 +83,7 @@ func (h *house) exec(query string, args ...any) {
 	}
 }
 
-// advance moves the database's clock for good.
+// advance moves the database's clock forward permanently.
 func (h *house) advance(d time.Duration) {
 	h.Helper()
 	h.exec("CREATE TABLE IF NOT EXISTS ahead (micros bigint)")
@@ -91,7 +91,7 @@ func (h *house) advance(d time.Duration) {
 	h.exec("CREATE OR REPLACE FUNCTION now() RETURNS bigint LANGUAGE sql VOLATILE AS $$ SELECT (date_part('epoch', clock_timestamp()) * 1000000 + (SELECT sum(micros) FROM " + h.schema + ".ahead))::bigint $$")
 }
 
-// one is the first row of a query, as text; "" when there is none.
+// one returns the first row of a query as text, or "" when there is none.
 func (h *house) one(query string, args ...any) string {
 	h.Helper()
 	var s *string

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestEveryStatementPrepares finds a misspelt column before a caller does.
+// TestEveryStatementPrepares prepares every statement, so that a misspelt column is found
+// before a caller uses it.
 func TestEveryStatementPrepares(t *testing.T) {
 	h := build(t)
 	cold, _ := filepath.Glob("../*.sql")
@@ -23,7 +24,7 @@ func TestEveryStatementPrepares(t *testing.T) {
 			t.Fatal(err)
 		}
 		if file == "fence.sql" {
-			continue // pieces of the hot verbs
+			continue // parts of the hot verbs' statements
 		}
 		blocks := strings.Split("\n"+string(raw), "\n-- name: ")
 		if len(blocks) > 1 {
@@ -36,7 +37,7 @@ func TestEveryStatementPrepares(t *testing.T) {
 			}
 			verb, _, _ := strings.Cut(strings.TrimSpace(text), " ")
 			if expression := strings.ContainsAny(verb, ".("); expression || slices.Contains([]string{"WHERE", "FROM", "EXISTS", "PRAGMA"}, verb) {
-				continue // a piece of a statement, or SQLite's
+				continue // a part of a statement, or a statement for SQLite
 			}
 			if _, err := h.conn.Prepare(t.Context(), "", h.db.Dialect().Rewrite(text)); err != nil {
 				t.Errorf("%s %s: %v", file, name, err)

@@ -239,7 +239,8 @@ func TestExpire(t *testing.T) {
 		(s->'expired_lease'->>'acquired_at')::timestamptz + interval '30s' = (s->'expired_lease'->>'expires_at')::timestamptz FROM (SELECT snapshot::json s FROM checkpoints WHERE item_id = $1) c`, ids[2].ID)
 }
 
-// TestLastTwoAtOnce is the race that a query for open items loses.
+// TestLastTwoAtOnce completes the last two items of a task at the same time. A query for
+// open items would lose this race.
 func TestLastTwoAtOnce(t *testing.T) {
 	const rounds = 500
 	h := build(t)
@@ -278,8 +279,8 @@ func TestLastTwoAtOnce(t *testing.T) {
 	h.want("(500,500,500)", "SELECT count(*) FILTER (WHERE open = 0), count(*) FILTER (WHERE state = 'completed' AND version = 1), (SELECT count(*) FROM task_events WHERE item_id IS NULL AND to_state = 'completed') FROM task_live")
 }
 
-// TestCrossedBatches has two sides complete and fail the items of the same forty
-// tasks in batches while a third keeps every lease alive.
+// TestCrossedBatches has three goroutines complete and fail the items of the same forty
+// tasks in batches, while a fourth keeps every lease alive.
 func TestCrossedBatches(t *testing.T) {
 	const tasks, items = 40, 20
 	h := build(t)
@@ -331,8 +332,8 @@ func TestCrossedBatches(t *testing.T) {
 	h.want("(t)", "SELECT bool_and(checkpoints = (SELECT count(*) FROM checkpoints c WHERE c.task_id = k.task_id) AND checkpoints = (SELECT COALESCE(max(seq), 0) FROM checkpoints c WHERE c.task_id = k.task_id)) FROM task_live k")
 }
 
-// A task that is no longer open, whatever its counters say, takes no state from an
-// item that leaves its lease.
+// A task that is no longer open, whatever its counters are, gets no state from an item
+// that leaves its lease.
 func TestOnlyAnOpenTaskSettles(t *testing.T) {
 	h := build(t)
 	var ids []string

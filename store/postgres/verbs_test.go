@@ -14,7 +14,7 @@ import (
 
 var api = store.Actor{Type: "api", ID: "me"}
 
-// solo is a task of one item with a number for its name.
+// solo returns a task of one item whose ids are made from a number.
 func solo(n int) (store.NewTask, store.NewItem) {
 	id := fmt.Sprintf("%06d", n)
 	t := store.NewTask{ID: "tsk_" + id, Namespace: "default", Type: "a", Solo: true, Metadata: "{}", Items: 1, Actor: api, Data: `{"type":"a"}`}
@@ -22,7 +22,7 @@ func solo(n int) (store.NewTask, store.NewItem) {
 	return t, i
 }
 
-// many is a task of several items, named after its number and theirs.
+// many returns a task of several items whose ids are made from numbers.
 func many(n, items int) (store.NewTask, []store.NewItem) {
 	t, first := solo(n)
 	payload := "{}"
@@ -65,7 +65,7 @@ func (h *house) many(n, items int, alter func(*store.NewItem)) []store.NewItem {
 	return all
 }
 
-// claim takes up to limit items of type a, of any rank near 0.
+// claim claims up to limit items of type a, of any rank near 0.
 func (h *house) claim(worker string, limit int, alter func(*store.Claim)) (out []store.Claimed) {
 	h.Helper()
 	c := store.Claim{Namespace: "default", Claimants: []store.Claimant{{WorkerID: worker, Limit: limit, LeaseSeconds: 30}}, Queues: []store.Queue{{Type: "a", Rank: 0}, {Type: "a", Rank: 1}}}
@@ -316,8 +316,9 @@ func TestCheckpointsAreNumberedDensely(t *testing.T) {
 	h.want("(in_progress) (in_progress) (in_progress)", "SELECT state FROM leases")
 }
 
-// TestFenceIsReadAfterTheWait has a verb wait for the row of a lease that runs
-// out meanwhile: its holder did nothing to the row, so only this statement re-checks it.
+// TestFenceIsReadAfterTheWait has a verb wait for the row of a lease that runs out in the
+// meantime. The transaction that holds the row does not change it, so only this statement
+// checks the lease again.
 func TestFenceIsReadAfterTheWait(t *testing.T) {
 	h := build(t)
 	h.solo(1, nil)

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A clock of the database's host that differs is warned of in both directions; the
-// time that the answer took is not taken for a difference.
+// A clock of the database's host that differs causes a warning in both directions. The
+// time that the answer took does not count as a difference.
 func TestWarningOfTheClock(t *testing.T) {
 	asked := time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
 	answered := asked.Add(5 * time.Second) // a slow server

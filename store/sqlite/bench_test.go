@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// The whole life of solo tasks, one transaction for each verb of a batch.
+// The whole life of tasks of one item, with one transaction for each verb of a batch.
 func BenchmarkLife(b *testing.B) {
 	for _, batch := range []int{1, 10, 100, 1000} {
 		b.Run(fmt.Sprint(batch), func(b *testing.B) {

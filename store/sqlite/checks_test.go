@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// What is not in a list is refused: also nothing, and what runs over from one
-// word into the next.
+// A value that is not in a list is refused, also an empty one and one that joins the end
+// of a word with the start of the next.
 func TestListsOfTheChecks(t *testing.T) {
 	h := newHouse(t)
 	insert := func(event string, from, to any) error {

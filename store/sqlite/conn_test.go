@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// Columns go into variables as with database/sql, which runs the same texts in a
-// caller's own transaction.
+// Columns are scanned into variables as with database/sql, which runs the same statements
+// in a caller's own transaction.
 func TestAssign(t *testing.T) {
 	var (
 		text    string
@@ -49,8 +49,8 @@ func TestAssign(t *testing.T) {
 	}
 }
 
-// Parameters are found by their number, in whatever order the text has them, and
-// a statement that is being read can be asked again.
+// Parameters are found by their number, in any order in the text, and a statement that is
+// being read can be run again.
 func TestStatements(t *testing.T) {
 	c, err := openConn(t.TempDir()+"/none.db", false, writerPragmas)
 	if err == nil {

@@ -46,8 +46,8 @@ func newHouse(t *testing.T) *house {
 	return h
 }
 
-// migrated is a file with the schema in it: made once, for it takes long under
-// the race detector.
+// migrated returns a file with the schema. It is made only once, because that takes long
+// under the race detector.
 var migrated = sync.OnceValues(func() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "pawl-sqlite")
 	if err != nil {
@@ -66,7 +66,7 @@ var migrated = sync.OnceValues(func() ([]byte, error) {
 	return os.ReadFile(path)
 })
 
-// open is one more handle on the same file, with the same clock.
+// open opens one more handle on the same file, with the same clock.
 func (h *house) open() store.DB {
 	h.Helper()
 	db, err := Open(h.Context(), h.path, Options{Clock: h.now})
@@ -102,7 +102,7 @@ func (h *house) do(fn func(ctx context.Context, tx store.Tx) error) {
 	}
 }
 
-// id makes ids that sort in the order they are made.
+// id returns ids that sort in the order in which they are made.
 func (h *house) id(prefix string) string {
 	h.ids++
 	return fmt.Sprintf("%s_%026d", prefix, h.ids)
@@ -158,7 +158,7 @@ func (h *house) create(tasks []store.NewTask, items []store.NewItem) {
 	})
 }
 
-// claim takes up to n items of type t at priority 0 for worker w, for a minute.
+// claim claims up to n items of type t at priority 0 for worker w, for a minute.
 func (h *house) claim(w string, n int, change ...func(*store.Claim)) []store.Claimed {
 	h.Helper()
 	c := store.Claim{Namespace: "default", Claimants: []store.Claimant{{WorkerID: w, Limit: n, LeaseSeconds: 60}}, Queues: []store.Queue{{Type: "t", Rank: 0}, {Type: "t", Rank: 1}}}
@@ -207,7 +207,7 @@ func (h *house) leave(calls ...store.Leave) []store.Moved {
 	return out
 }
 
-// fail is a final failure unless told otherwise.
+// fail returns a final failure, unless change says otherwise.
 func fail(w string, c store.Claimed, change ...func(*store.Leave)) store.Leave {
 	l := store.Leave{Fence: fence(w, c), Verb: store.VerbFail, Error: `{"message":"no <good>"}`, Jitter: 1}
 	for _, f := range change {
@@ -266,7 +266,8 @@ func (h *house) due(limit int, only ...string) []store.DueItem {
 	return out
 }
 
-// table reads a query as text: a line per row, columns divided by a blank, NULL as a dash.
+// table returns the result of a query as text: one line per row, columns separated by a
+// blank, NULL as a dash.
 func (h *house) table(query string, args ...any) string {
 	h.Helper()
 	var lines []string
@@ -300,7 +301,8 @@ func (h *house) table(query string, args ...any) string {
 	return strings.Join(lines, "\n")
 }
 
-// events are an item's (or, without an id, the tasks' own) in order.
+// events returns the events of an item in order, or without an id those of the tasks
+// themselves.
 func (h *house) events(itemID string) string {
 	h.Helper()
 	const columns = "SELECT event, from_state, to_state, task_from, task_to, attempt, actor_type, actor_id, data FROM pawl.task_events "

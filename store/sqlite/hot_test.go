@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// refused runs a worker's verbs with fences that do not hold and wants each to
-// leave nothing behind.
+// refused runs a worker's verbs with a fence that does not hold, and checks that none of
+// them changes anything.
 func (h *house) refused(what string, f store.Fence) {
 	h.Helper()
 	before := h.everything()
@@ -30,7 +30,7 @@ func (h *house) refused(what string, f store.Fence) {
 	h.want(what+": what is left", h.everything(), before)
 }
 
-// everything counts and sums what the verbs write.
+// everything returns counts and sums of all that the verbs write.
 func (h *house) everything() string {
 	h.Helper()
 	return h.table(`SELECT (SELECT COUNT(*) FROM pawl.task_events), (SELECT COUNT(*) FROM pawl.checkpoints), (SELECT COUNT(*) FROM pawl.ready), (SELECT COUNT(*) FROM pawl.scheduled),
@@ -206,7 +206,7 @@ func TestTouchAloneIsASignOfLife(t *testing.T) {
 	h.want("lease", h.table("SELECT state, heartbeat_at = acquired_at FROM pawl.leases"), "in_progress 1")
 }
 
-// numbers writes ordinal:number of each checkpoint.
+// numbers returns ordinal:number of each checkpoint.
 func numbers(saved []store.Checkpointed) string {
 	var out []string
 	for _, c := range saved {

@@ -18,8 +18,8 @@ import (
 
 const endless = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
 
-// A read ends with its context, wherever it is, with the error of the context. Its
-// connection serves the next one.
+// A read ends when its context ends, at any point, with the error of the context. Its
+// connection serves the next read.
 func TestReadsEndWithTheirContext(t *testing.T) {
 	h := newHouse(t)
 	first := func(ctx context.Context, tx store.Tx) error {
@@ -35,7 +35,7 @@ func TestReadsEndWithTheirContext(t *testing.T) {
 		}
 		return rows.Err()
 	}
-	inner := func(ctx context.Context, tx store.Tx) error { // a context of one statement only
+	inner := func(ctx context.Context, tx store.Tx) error { // a context for only one statement
 		if _, err := store.Row(ctx, tx, []any{new(int)}, "SELECT 1"); err != nil {
 			return err
 		}
@@ -92,7 +92,7 @@ func TestAnInterruptHitsNoOtherRead(t *testing.T) {
 	callers.Wait()
 }
 
-// Close leaves no goroutine and, on the disk, the database alone.
+// Close leaves no goroutine, and only the database on the disk.
 func TestNothingIsLeftAfterClose(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	path := filepath.Join(t.TempDir(), "work.db")

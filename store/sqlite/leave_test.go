@@ -16,7 +16,7 @@ func after(micros int64) func(*store.Leave) {
 	return func(l *store.Leave) { l.Retryable, l.DelayMicros = true, &micros }
 }
 
-// places says in which tables an item is.
+// places returns the tables that an item is in.
 func (h *house) places(id string) string {
 	h.Helper()
 	var in []string
@@ -152,7 +152,7 @@ func TestTheLastItemSettlesTheTask(t *testing.T) {
 			n := c.completed + c.failed
 			h.many(n + c.dead + c.cancelled)
 			cs := h.claim("w", n)
-			// What other verbs have done to the rest: only the counters matter here.
+			// What other verbs did with the other items: only the counters matter here.
 			h.do(func(ctx context.Context, tx store.Tx) error {
 				_, err := tx.Exec(ctx, "UPDATE pawl.task_live SET open = $1, dead = $2, cancelled = $3", n, c.dead, c.cancelled)
 				return err
@@ -188,7 +188,7 @@ func TestASubmittedItemMakesTheTaskSubmitted(t *testing.T) {
 	h := newHouse(t)
 	ids := h.many(2)
 	cs := h.claim("w", 2)
-	// One item has been submitted: what that verb leaves.
+	// One item has been submitted: these are the rows that the verb leaves.
 	h.do(func(ctx context.Context, tx store.Tx) error {
 		if _, err := tx.Exec(ctx, "DELETE FROM pawl.leases WHERE item_id = $1", ids[0]); err != nil {
 			return err

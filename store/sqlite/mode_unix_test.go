@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// A file that others may read is restricted to its owner when it is opened, with its
-// log beside it, and one line says so; a setting leaves it.
+// When a file that others may read is opened, it and its log are restricted to their
+// owner, and one log line says so. With the setting KeepMode they are not.
 func TestOpenRestrictsTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "work.db")
 	var out bytes.Buffer

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// A clock that is behind the record stops time. Leases do not show the cause
-// that do not end, so it is said; once, or each transaction would say it.
+// While the clock is behind the newest event, time passes slowly. Leases that last too
+// long do not show the cause, so it is logged: once, and not for each transaction.
 func TestAClockBehindTheRecordIsSaidOnce(t *testing.T) {
 	var log strings.Builder
 	clock := time.Date(2026, 1, 29, 10, 0, 0, 0, time.UTC)
 	r := newMonotonicClock(func() time.Time { return clock }, slog.New(slog.NewTextHandler(&log, nil)))
 	stamp := clock.Add(48 * time.Hour).UnixMicro()
-	r.notBelow(clock.Add(30 * time.Second).UnixMicro()) // two clocks' usual difference is not worth a word
+	r.notBelow(clock.Add(30 * time.Second).UnixMicro()) // the usual difference between two clocks is not logged
 	if log.Len() > 0 {
 		t.Errorf("of half a minute it says %q", log.String())
 	}
@@ -35,7 +35,7 @@ func TestAClockBehindTheRecordIsSaidOnce(t *testing.T) {
 	}
 }
 
-// A clock that jumps ahead, for a moment or for good, against the monotonic clock.
+// The clock jumps ahead of the monotonic clock, for a moment or permanently.
 func TestAJumpOfTheClockIsFollowedOnceItHasLasted(t *testing.T) {
 	var log strings.Builder
 	var elapsed, off time.Duration

@@ -154,7 +154,7 @@ func TestOpenOnAFullOrReadOnlyPlaceIsUnavailable(t *testing.T) {
 	}
 }
 
-// A file and its log belong to their owner alone, from the first byte on.
+// Only the owner can read a file and its log, from the first byte on.
 func TestAFileIsCreatedForItsOwner(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows has no such permissions")

@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// The test binary is also the other processes: see child.
+// The test binary also runs as the other processes: see child.
 const childOf, childDoes = "PAWL_SQLITE_TEST_FILE", "PAWL_SQLITE_TEST_DOES"
 
 func TestMain(m *testing.M) {
@@ -56,7 +56,7 @@ func child(ctx context.Context, path, does string) error {
 	return errors.New("what?")
 }
 
-// drain claims and completes until nothing is left, and prints what it did.
+// drain claims and completes items until none is left, and prints what it did.
 func drain(ctx context.Context, db store.DB) error {
 	me := fmt.Sprint("w", os.Getpid())
 	for {
@@ -88,7 +88,7 @@ func spawn(t *testing.T, path, does string) *exec.Cmd {
 	return cmd
 }
 
-// together runs n processes at once and gives their outputs.
+// together runs n processes at the same time and returns their outputs.
 func together(t *testing.T, n int, path, does string) []string {
 	t.Helper()
 	outs := make([]strings.Builder, n)
@@ -196,8 +196,8 @@ func TestStatusBeforeAndAfterMigrating(t *testing.T) {
 	}
 }
 
-// A schema that its table of migrations does not describe is refused, and not
-// taken for a fault of ours.
+// A schema that its table of migrations does not describe is refused, and not reported as
+// an internal error.
 func TestATableOfMigrationsThatIsNotTrue(t *testing.T) {
 	for name, statement := range map[string]string{
 		"another's":   "DROP TABLE schema_migrations; CREATE TABLE schema_migrations (version TEXT)",

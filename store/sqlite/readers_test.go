@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// Calls that read for long keep neither look-ups of API keys nor sweeps waiting.
+// Calls that read for a long time delay neither look-ups of API keys nor sweeps.
 func TestReadersAreReserved(t *testing.T) {
 	h := newHouse(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -251,7 +251,7 @@ func TestABusyDatabaseIsWaitedFor(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	waited := make(chan error, 1)
-	go func() { // behind the one that holds the writer's turn
+	go func() { // waits behind the call that has the writer's connection
 		waited <- h.Do(t.Context(), func(ctx context.Context, tx store.Tx) error {
 			_, err := tx.Exec(ctx, note, "a", "x", 1)
 			return err
@@ -271,7 +271,7 @@ func TestABusyDatabaseIsWaitedFor(t *testing.T) {
 	h.want("notes", h.notes(), "a")
 }
 
-// hold takes SQLite's write lock with a connection that is not ours.
+// hold takes SQLite's write lock with a connection that is not Pawl's.
 func (h *house) hold() *sql.Conn {
 	h.Helper()
 	other, err := sql.Open("sqlite", dsn(h.path, "rw"))
@@ -308,7 +308,7 @@ func TestAFullDiskLosesNothingAndTheEngineGoesOn(t *testing.T) {
 			if _, err := tx.Exec(ctx, note, fmt.Sprint("n", i), big, 1); err != nil {
 				_, again := tx.Exec(ctx, note, "after", "x", 1)
 				h.wantCode(again, pawl.CodeUnavailable)
-				return nil // swallowed: Do knows better
+				return nil // the error is ignored here; Do still fails
 			}
 		}
 		return nil

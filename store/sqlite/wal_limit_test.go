@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// Readers that overlap, of this process and of another one's, keep SQLite from
-// starting its log over. It must not grow without bound.
+// Overlapping readers, of this process and of another one, keep SQLite from restarting its
+// log. The log must not grow without bound.
 func TestTheLogStaysBoundedUnderOverlappingReaders(t *testing.T) {
 	h := newHouse(t)
 	other := h.open()

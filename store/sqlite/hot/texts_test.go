@@ -26,8 +26,8 @@ func open(t *testing.T) store.DB {
 	return db
 }
 
-// explain compiles a statement, runs nothing, and gives the lines it answers
-// with; what is not bound is NULL.
+// explain compiles a statement without running it, and returns the lines of the answer.
+// Parameters are NULL.
 func explain(t *testing.T, db store.DB, how, query string) string {
 	t.Helper()
 	var plan strings.Builder
@@ -71,9 +71,8 @@ func TestEveryTextPrepares(t *testing.T) {
 	}
 }
 
-// A claim reads its stretch of the one index of ready, and whatever names a row
-// goes to it by key; nothing sorts. Only the leases are walked from end to end,
-// by the sweep.
+// A claim reads a range of the only index of ready. A statement that names a row finds it
+// by its key. No statement sorts. Only the sweep reads all leases.
 func TestPlans(t *testing.T) {
 	db := open(t)
 	for _, c := range []struct{ file, name, plan string }{
