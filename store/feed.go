@@ -59,7 +59,7 @@ type Span struct{ Low, High int64 }
 type FeedState struct {
 	Position int64  // the newest position
 	Top      int64  // each number up to Top has a position, is in Gaps, or never gets one
-	Gaps     []Span // numbers up to Top whose events are not visible yet, in order
+	Gaps     []Span // numbers up to Top without a visible event yet, in order
 	Loose    int64  // the first of the newest pages, which are not packed yet; 0 = none
 	Pages    int    // the number of pages that are not packed yet
 	IDs      int    // the number of events in them

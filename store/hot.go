@@ -95,10 +95,10 @@ type Hot interface {
 // from any number of processes at the same time.
 type Timed interface {
 	// Expire takes up to limit expired leases out of leases and skips locked rows. See Expired
-	// for what it does with the items. With boundary, each item gets an error_boundary
-	// checkpoint whose id is the next of ids. only names the items that it may take; nil =
-	// any. The sweep halves the batch with only when a whole batch fails, so that one bad row
-	// does not stop the others.
+	// for what it does with the items. With boundary, each item that is not spared gets an
+	// error_boundary checkpoint whose id is the next of ids. only names the items that it may
+	// take; nil = any. When a whole batch fails, the sweep halves it with only, so that one
+	// bad row does not stop the others.
 	Expire(ctx context.Context, tx Tx, limit int, only []string, boundary bool, ids []string) ([]Expired, error)
 	// Due moves up to limit items that are due to ready, with rank RequeueRank(priority):
 	// scheduled items with run_at <= now (event due, scheduled > queued); waiting items with

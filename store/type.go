@@ -49,8 +49,8 @@ func PutType(ctx context.Context, tx Tx, namespace, name string, version int, de
 	return err
 }
 
-// RemoveType marks all versions of a type as removed. It returns false when all were
-// removed before.
+// RemoveType marks all versions of a type as removed. It returns false when no version was
+// live.
 func RemoveType(ctx context.Context, tx Tx, namespace, name string, now int64) (bool, error) {
 	n, err := tx.Exec(ctx, typeSQL["remove type"], namespace, name, now)
 	return n > 0, err

@@ -9,8 +9,8 @@ import (
 
 // The write-ahead log is restarted when it is larger than walBound. The restart waits for
 // the reads in progress, and writers wait with it: first for walWait, then twice as long
-// each time that this was not enough, at most for walWaitMax. Ten times the wait passes
-// between two restarts.
+// each time that this was not enough, at most for walWaitMax. After an attempt that was
+// not enough, ten times its wait passes before the next one.
 const (
 	walBound   = 32 << 20
 	walWait    = 250 * time.Millisecond

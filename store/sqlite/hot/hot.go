@@ -55,7 +55,7 @@ var (
 	addCheck   = records.get("Checkpoint")
 )
 
-// event is a row of task_events. Its time is that of its transaction.
+// event is a row of task_events. Its time is the now of its transaction.
 type event struct {
 	namespace, taskID string
 	itemID            store.Text
