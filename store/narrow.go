@@ -9,8 +9,8 @@ import (
 )
 
 // fewCandidates bounds the rows that a list collects before it reads them. When there are
-// more, about one row in a hundred is wanted or more, and a walk in the list's order fills
-// a page soon.
+// more, the list wants about one row in a hundred or more, and a walk in its order fills a
+// page soon.
 const fewCandidates = 10_000
 
 // candidates returns the ids of all rows that a list may want, in its order and behind its

@@ -73,8 +73,8 @@ type Tx interface {
 	// ExecEach runs one statement for each row of arguments, in order, in as few round trips
 	// as the driver allows.
 	ExecEach(ctx context.Context, query string, rows [][]any) error
-	// Now returns the transaction's only time, in microseconds, by the database's clock. It is
-	// never below the newest stored time.
+	// Now returns the transaction's only time, in microseconds, by the database's clock. On
+	// SQLite it is never below the time of the newest event.
 	Now(ctx context.Context) (int64, error)
 }
 

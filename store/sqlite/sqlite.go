@@ -31,7 +31,7 @@ import (
 // Options of Open. The zero value works.
 type Options struct {
 	// Clock returns the time; nil = the machine's wall clock. The time of a transaction is
-	// never below the newest stored time, whatever Clock returns.
+	// never below that of the newest event, whatever Clock returns.
 	Clock func() time.Time
 	Log   *slog.Logger // nil = slog.Default()
 	// Existing makes Open refuse a file that is missing or empty, with not_found.
