@@ -4,16 +4,16 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// The bodies of deciding: the call without the task, and with the version that
-// If-Match may name too.
+// These types are the bodies of approve and reject: the call without the task, and with the
+// version, which If-Match may also name.
 type (
-	// ApproveBody decides for a task.
+	// ApproveBody approves a task.
 	ApproveBody struct {
 		Version    *int             `json:"version,omitempty" doc:"The version that the task must still have, as If-Match says it; absent = any."`
 		Comment    string           `json:"comment,omitempty"`
 		Provenance *pawl.Provenance `json:"provenance,omitempty"`
 	}
-	// RejectBody decides against a task.
+	// RejectBody rejects a task.
 	RejectBody struct {
 		Version     *int             `json:"version,omitempty" doc:"The version that the task must still have, as If-Match says it; absent = any."`
 		Errors      []pawl.Complaint `json:"errors"`
@@ -24,14 +24,14 @@ type (
 	}
 )
 
-// PartQuery is a pawl.PartFilter but for its item.
+// PartQuery is a pawl.PartFilter without its item.
 type PartQuery struct {
 	Key string `query:"key" doc:"Of this key."`
 	All bool   `query:"all" doc:"Those that a later part took the place of too."`
 	Paging
 }
 
-// PartQueryOf writes a filter as a query.
+// PartQueryOf returns a filter as a query.
 func PartQueryOf(f pawl.PartFilter) PartQuery {
 	return PartQuery{Key: f.Key, All: f.All, Paging: PagingOf(f.Page)}
 }

@@ -6,24 +6,24 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// Chat is what a client of the AI SDK sends: a conversation and what was said in
-// it last. It takes members that it does not name, which are the application's.
+// Chat is what a client of the AI SDK sends: a conversation and its last message. It accepts
+// members that it does not name; they belong to the application.
 type Chat struct {
-	ID        string      // of the conversation: Pawl's thread
-	Messages  []UIMessage // all that was said, or only what was said last
-	Trigger   string      // what the client does; ChatSubmit without it
-	MessageID string      // of what is said again, or made again
-	// Rest is the whole but its messages, for whoever writes the reply.
+	ID        string      // the id of the conversation: Pawl's thread
+	Messages  []UIMessage // all messages of the conversation, or only the last
+	Trigger   string      // what the client does; "" is read as ChatSubmit
+	MessageID string      // the message that is sent or generated again
+	// Rest is the whole body without its messages, for the worker that writes the reply.
 	Rest map[string]json.RawMessage
 }
 
-// The triggers of a Chat.
+// These are the triggers of a Chat.
 const (
 	ChatSubmit     = "submit-message"
 	ChatRegenerate = "regenerate-message"
 )
 
-// UnmarshalJSON reads a chat; its one message may be called message.
+// UnmarshalJSON reads a chat. A single message may be given as message.
 func (c *Chat) UnmarshalJSON(b []byte) error {
 	var known struct {
 		ID        string      `json:"id"`
@@ -50,7 +50,7 @@ func (c *Chat) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// UIMessage is a message as the AI SDK's clients hold it.
+// UIMessage is a message in the form that the AI SDK's clients use.
 type UIMessage struct {
 	ID       string            `json:"id"`
 	Role     string            `json:"role"`
@@ -58,24 +58,26 @@ type UIMessage struct {
 	Parts    []json.RawMessage `json:"parts"`
 }
 
-// ChatMark is what Pawl keeps in a message's metadata, as its member chat, of a
-// message that came by this door.
+// ChatMark is the member chat of a message's metadata. Pawl sets it on messages that came
+// through the chat interface.
 type ChatMark struct {
-	ID       string          `json:"id,omitempty"`       // that its client has given it
-	ReplyTo  string          `json:"reply_to,omitempty"` // of a reply: the ID of what it answers
-	Metadata json.RawMessage `json:"metadata,omitempty"` // its client's own
+	ID       string          `json:"id,omitempty"`       // the id that the client gave it
+	ReplyTo  string          `json:"reply_to,omitempty"` // of a reply: the id of the message that it answers
+	Metadata json.RawMessage `json:"metadata,omitempty"` // the client's own
 }
 
-// MarkOf reads the mark of a message; one that did not come by this door has none.
+// MarkOf reads the mark of a message. A message that did not come through the chat interface
+// has none.
 func MarkOf(m pawl.Message) ChatMark {
 	var marked struct {
 		Chat ChatMark `json:"chat"`
 	}
-	_ = json.Unmarshal(m.Metadata, &marked) // of another shape: it is somebody else's
+	_ = json.Unmarshal(m.Metadata, &marked) // metadata of another shape is the application's
 	return marked.Chat
 }
 
-// The header by which clients know the AI SDK's UI message stream, and its version.
+// UIStreamHeader tells clients that a stream is the AI SDK's UI message stream;
+// UIStreamVersion is its value.
 const (
 	UIStreamHeader  = "X-Vercel-Ai-Ui-Message-Stream"
 	UIStreamVersion = "v1"

@@ -11,18 +11,18 @@ type Batch[T any] struct {
 	Items []T `json:"items"`
 }
 
-// Results answers a Batch, in its order.
+// Results answers a Batch, in the same order.
 type Results[T any] struct {
 	Results []Result[T] `json:"results"`
 }
 
-// Result answers one call of a batch: Status is what the single call would have
-// had; Value or Error, whichever Status says, is there.
+// Result answers one call of a batch. Status is the status that the single call would have
+// had. Value is set on success, Error on failure.
 type Result[T any] struct {
 	Status       int      `json:"status"`
 	Value        *T       `json:"value,omitempty"`
 	Error        *Problem `json:"error,omitempty"`
-	RetryAfterMS int64    `json:"retry_after_ms,omitempty"` // the single call's Retry-After
+	RetryAfterMS int64    `json:"retry_after_ms,omitempty"` // the Retry-After of the single call
 }
 
 // Leases answers a claim.
@@ -30,27 +30,26 @@ type Leases struct {
 	Items []pawl.Lease `json:"items"`
 }
 
-// TaskVerb is the body of cancel, retry and bury. ItemIDs narrows the verb to
-// some items; empty = all that it applies to.
+// TaskVerb is the body of cancel, retry and bury. ItemIDs limits the verb to some items; empty
+// = all items that it applies to.
 type TaskVerb struct {
 	ItemIDs []string `json:"item_ids,omitempty"`
 	Reason  string   `json:"reason,omitempty"`
 }
 
-// TaskView is a task as it is read: all of it, or the fields that were asked for
-// and id, and what was to be included.
+// TaskView is a task as it is read: the whole task, or its id and the requested fields. It
+// holds what the caller asked to include.
 type TaskView struct {
 	pawl.Task
 	Included *Included `json:"included,omitempty"`
 }
 
-// ItemView is an item as it is read: all of it, or the fields that were asked
-// for and id.
+// ItemView is an item as it is read: the whole item, or its id and the requested fields.
 type ItemView struct {
 	pawl.Item
 }
 
-// Included is what belongs to a task, as far as it was asked for.
+// Included is what belongs to a task, as far as the caller asked for it.
 type Included struct {
 	Items       []pawl.Item             `json:"items,omitempty"`
 	Events      []pawl.Event            `json:"events,omitempty"`
@@ -59,15 +58,15 @@ type Included struct {
 	Result      *pawl.TaskResult        `json:"result,omitempty"`
 }
 
-// TaskPatch is the body of a task's PATCH: pawl.TaskUpdate without the task,
-// which the path names, and the version, which If-Match names.
+// TaskPatch is the body of a task's PATCH: pawl.TaskUpdate without the task, which the path
+// names, and without the version, which If-Match names.
 type TaskPatch struct {
 	Title    *string         `json:"title,omitempty"`
 	Priority *int            `json:"priority,omitempty"`
 	Metadata json.RawMessage `json:"metadata,omitempty"`
 }
 
-// WorkerBody is the body of a worker's entry: what a worker says of itself.
+// WorkerBody is what a worker states about itself in the registry.
 type WorkerBody struct {
 	WorkerID string   `json:"worker_id"`
 	Name     string   `json:"name,omitempty"`

@@ -5,25 +5,25 @@ import (
 )
 
 type (
-	// MessageQuery is a pawl.MessageFilter but for its item.
+	// MessageQuery is a pawl.MessageFilter without its task and item.
 	MessageQuery struct {
 		Thread string              `query:"thread" doc:"Of this conversation."`
 		Status []pawl.MessageState `query:"status" doc:"Of any of these statuses."`
 		Paging
 	}
-	// MessagesQuery is a pawl.MessageFilter.
+	// MessagesQuery is a pawl.MessageFilter as a query.
 	MessagesQuery struct {
 		OfTask
 		OfItem
 		MessageQuery
 	}
-	// FollowQuery says where a reader of a message goes on.
+	// FollowQuery says where a reader of a message continues.
 	FollowQuery struct {
 		After int `query:"after" default:"-1" doc:"The number of the last chunk that is known; the first is 0. Last-Event-ID goes before it."`
 	}
 )
 
-// Filter is the filter that the query asks for.
+// Filter returns the filter that the query asks for.
 func (q MessagesQuery) Filter() (pawl.MessageFilter, error) {
 	task, err := q.OfTask.Of()
 	if err != nil {
@@ -33,24 +33,24 @@ func (q MessagesQuery) Filter() (pawl.MessageFilter, error) {
 	return pawl.MessageFilter{Thread: q.Thread, TaskID: task, ItemID: item, Statuses: q.Status, Page: q.Page()}, err
 }
 
-// MessagesQueryOf writes a filter as a query.
+// MessagesQueryOf returns a filter as a query.
 func MessagesQueryOf(f pawl.MessageFilter) MessagesQuery {
 	return MessagesQuery{OfTask{Task: f.TaskID}, OfItem{Item: f.ItemID}, MessageQuery{Thread: f.Thread, Status: f.Statuses, Paging: PagingOf(f.Page)}}
 }
 
-// The names of the frames of a message's stream that are no chunks.
+// These are the names of the frames of a message's stream that are not chunks.
 const (
 	FrameAbandoned = "abandoned"
 	FrameSnapshot  = "snapshot"
 	FrameEnd       = "end"
 )
 
-// FrameRefused is the name of the last frame of any stream whose key has expired
-// or been revoked; its data is the Problem.
+// FrameRefused is the name of the last frame of a stream whose key expired or was revoked; its
+// data is the Problem.
 const FrameRefused = "refused"
 
-// ChunkFrame is the data of a frame of chunks; its id is the last one's number.
+// ChunkFrame is the data of a frame of chunks. The frame's id is the number of the last chunk.
 type ChunkFrame struct {
-	Offset int64        `json:"offset"` // number of the first
+	Offset int64        `json:"offset"` // number of the first chunk
 	Chunks []pawl.Chunk `json:"chunks"`
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// PlainTask is a task in the plain shape: status in capitals, state the
-// stage as text, error as text.
+// PlainTask is a task in the plain shape: its status is in capitals, its state is the stage as
+// text, and its error is text.
 type PlainTask struct {
 	ID         string          `json:"id"`
 	Type       string          `json:"type"`
@@ -27,20 +27,20 @@ type PlainTask struct {
 	Version    int             `json:"version"`
 }
 
-// PlainNewTask asks for a task in the plain shape.
+// PlainNewTask is a request for a task in the plain shape.
 type PlainNewTask struct {
 	Type      string          `json:"type"`
 	Payload   json.RawMessage `json:"payload,omitempty"`
 	Priority  *int            `json:"priority,omitempty"` // nil = 1
 	Metadata  json.RawMessage `json:"metadata,omitempty"`
-	InputHash string          `json:"input_hash,omitempty"` // the caller's own; asks for dedupe
-	Dedupe    pawl.Dedupe     `json:"dedupe,omitzero"`      // by a hash that Pawl makes
+	InputHash string          `json:"input_hash,omitempty"` // a hash by the caller; asks for deduplication
+	Dedupe    pawl.Dedupe     `json:"dedupe,omitzero"`      // by a hash that Pawl computes
 }
 
-// plainPriority is what the older table gives a task without a priority.
+// plainPriority is the priority of a task in the plain shape that names none.
 const plainPriority = 1
 
-// Task is the same request in Pawl's own shape.
+// Task returns the same request in Pawl's own shape.
 func (n PlainNewTask) Task() pawl.NewTask {
 	t := pawl.NewTask{Type: n.Type, Payload: n.Payload, Priority: plainPriority, Metadata: n.Metadata, InputHash: n.InputHash, Dedupe: n.Dedupe}
 	if n.Priority != nil {
@@ -60,7 +60,7 @@ type PlainEvent struct {
 	CreatedAt time.Time       `json:"created_at"`
 }
 
-// PlainTaskOf writes a task in the older shape.
+// PlainTaskOf returns a task in the plain shape.
 func PlainTaskOf(t pawl.Task) PlainTask {
 	p := PlainTask{
 		ID: t.ID, Type: t.Type, Status: capitals(t.Status), State: t.Stage,
@@ -79,9 +79,9 @@ func PlainTaskOf(t pawl.Task) PlainTask {
 	return p
 }
 
-// PlainEventOf writes an event in the older shape: its status is the task's
-// where the event moved the task, else the item's; an event that moved nothing
-// happened in progress. Its state is what it moved to, or the stage it reports.
+// PlainEventOf returns an event in the plain shape. Its status is that of the state that the
+// task moved to, or else the item. An event that moved nothing has the status IN_PROGRESS. Its
+// state is the state that was moved to, or the stage that the event reports.
 func PlainEventOf(e pawl.Event) PlainEvent {
 	p := PlainEvent{
 		ID: e.ID, TaskID: e.TaskID, Status: capitals(pawl.StatusInProgress), State: e.Message,
@@ -96,7 +96,7 @@ func PlainEventOf(e pawl.Event) PlainEvent {
 		p.Status, p.State = capitals(pawl.TaskState(e.ToState).Status()), words(strings.Replace(e.ToState, "open", "queued", 1))
 	case e.Event == "progressed":
 		var step struct{ Stage string }
-		_ = json.Unmarshal(e.Data, &step) // written by us
+		_ = json.Unmarshal(e.Data, &step) // written by Pawl
 		p.State = cmp.Or(step.Stage, p.State)
 	}
 	return p
@@ -104,7 +104,7 @@ func PlainEventOf(e pawl.Event) PlainEvent {
 
 func capitals(s pawl.Status) string { return strings.ToUpper(string(s)) }
 
-// words writes a state as the plain shape does: 'Queued', 'In progress'.
+// words returns a state as the plain shape writes it: 'Queued', 'In progress'.
 func words(state string) string {
 	switch state {
 	case "":

@@ -7,15 +7,15 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// Verb is a call that comes as a batch, each call answered on its own, and as its
-// batch of one: the same call without the member that the path names. C is a call,
-// V its answer.
+// Verb is a call that has a batch form, in which each call is answered on its own, and a
+// single form. The single form is a batch of one without the member that its path names. C is
+// the type of a call, V that of its answer.
 type Verb[C, V any] struct {
 	Batch, Single string // names in Routes
 	Do            func(pawl.Service, context.Context, []C) ([]pawl.Result[V], error)
 }
 
-// The verbs, each the row of a batch and of its single form.
+// These are the verbs; each names the routes of its batch form and of its single form.
 var (
 	CreateTasks     = Verb[pawl.NewTask, pawl.Task]{"create_tasks", "create_task", pawl.Service.CreateTasks}
 	UpdateTasks     = Verb[pawl.TaskUpdate, pawl.Task]{"update_tasks", "update_task", pawl.Service.UpdateTasks}
@@ -58,7 +58,7 @@ var (
 	FailKeys     = Verb[pawl.KeyDone, pawl.Key]{"fail_keys", "fail_key", pawl.Service.FailKeys}
 )
 
-// Subject is the member of a call that the path of its single form names; "" = none.
+// Subject returns the member of a call that the path of its single form names; "" = none.
 func (r Route) Subject() string {
 	switch {
 	case !strings.Contains(r.Path, "{id}"):

@@ -7,17 +7,17 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
-// Submit hands results in; see pawl.Deliverer.
+// Submit submits results; see pawl.Deliverer.
 func (c *Client) Submit(ctx context.Context, calls []pawl.SubmitCall) ([]pawl.Result[pawl.Moved], error) {
 	return batch(ctx, c, api.Submit, calls)
 }
 
-// SubmitParts hands pieces of results in; see pawl.Deliverer.
+// SubmitParts hands in parts of results; see pawl.Deliverer.
 func (c *Client) SubmitParts(ctx context.Context, calls []pawl.PartCall) ([]pawl.Result[pawl.ItemPart], error) {
 	return batch(ctx, c, api.SubmitParts, calls)
 }
 
-// Finalize puts items' parts together; see pawl.Deliverer.
+// Finalize assembles items' parts into results; see pawl.Deliverer.
 func (c *Client) Finalize(ctx context.Context, calls []pawl.FinalizeCall) ([]pawl.Result[pawl.Moved], error) {
 	return batch(ctx, c, api.Finalize, calls)
 }
@@ -27,12 +27,12 @@ func (c *Client) ListParts(ctx context.Context, f pawl.PartFilter) (pawl.List[pa
 	return read[pawl.List[pawl.ItemPart]](ctx, c, "item_parts", f.ItemID, api.PartQueryOf(f))
 }
 
-// ApproveTasks approves; see pawl.Decider.
+// ApproveTasks approves tasks; see pawl.Decider.
 func (c *Client) ApproveTasks(ctx context.Context, calls []pawl.ApproveCall) ([]pawl.Result[pawl.Task], error) {
 	return batch(ctx, c, api.ApproveTasks, calls)
 }
 
-// RejectTasks rejects; see pawl.Decider.
+// RejectTasks rejects tasks; see pawl.Decider.
 func (c *Client) RejectTasks(ctx context.Context, calls []pawl.RejectCall) ([]pawl.Result[pawl.Task], error) {
 	return batch(ctx, c, api.RejectTasks, calls)
 }

@@ -12,12 +12,11 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
-// maxChunk is how much of a batch goes into one request, well below what a body
-// may have.
+// maxChunk is how many bytes of a batch go into one request: well below the limit of a body.
 const maxChunk = pawl.MaxBodyBytes / 2
 
-// batch sends calls to the batch form of a verb. A batch that is too large for
-// one request goes in several: its calls stand for themselves anyway.
+// batch sends calls to the batch form of a verb. A batch that is too large for one request is
+// sent as several: its calls are independent of each other.
 func batch[C, V any](ctx context.Context, c *Client, verb api.Verb[C, V], calls []C) ([]pawl.Result[V], error) {
 	name := verb.Batch
 	if len(calls) > pawl.MaxItemsPerCall {
@@ -48,7 +47,7 @@ func batch[C, V any](ctx context.Context, c *Client, verb api.Verb[C, V], calls 
 	return b.answers()
 }
 
-// sealed is one call as JSON, with its place in the batch.
+// sealed is one call as JSON, with its index in the batch.
 type sealed struct {
 	at   int
 	text []byte
@@ -58,14 +57,14 @@ type batcher[V any] struct {
 	c        *Client
 	r        request
 	out      []pawl.Result[V]
-	sent     int   // requests
-	requests int   // those of them that were refused as a whole among them
-	lost     error // of the last request that was not answered
-	none     bool  // the first request was not answered: nothing is known of any call
+	sent     int   // requests whose outcome was final
+	requests int   // all requests, with those that were split and sent again
+	lost     error // the error of the last request that was not answered
+	none     bool  // the first request was not answered, so no call's outcome is known
 }
 
-// send puts in the answers. A request refused as a whole for what one call
-// holds is sent again in halves until that call stands alone.
+// send sends a request and stores the answers. A request that is refused as a whole for the
+// content of one call is sent again in halves, until that call is alone.
 func (b *batcher[V]) send(ctx context.Context, chunk []sealed) {
 	if len(chunk) == 0 {
 		return
@@ -104,7 +103,7 @@ func (b *batcher[V]) send(ctx context.Context, chunk []sealed) {
 	}
 }
 
-// refused puts the error of a request into its calls.
+// refused stores the error of a request in each of its calls.
 func (b *batcher[V]) refused(chunk []sealed, err error) {
 	if e, ok := err.(*pawl.Error); ok && e.Code == pawl.CodeInvalid {
 		for i := range e.Fields {
@@ -118,8 +117,8 @@ func (b *batcher[V]) refused(chunk []sealed, err error) {
 	}
 }
 
-// answers is the batch's answer; an error of the whole where its only request
-// was not answered.
+// answers returns the answers of the batch. If its only request was not answered, it returns
+// that request's error instead.
 func (b *batcher[V]) answers() ([]pawl.Result[V], error) {
 	if b.none && b.sent == 1 {
 		return nil, b.lost

@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
-// Claim takes items; see pawl.Leaser. An answer that gets lost leaves its items
-// leased until their leases run out.
+// Claim claims items; see pawl.Leaser. If the answer is lost, its items stay leased until
+// their leases expire.
 func (c *Client) Claim(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease, error) {
 	body, err := encode(pawl.Provenant(ctx, []pawl.ClaimRequest{req})[0])
 	if err != nil {
@@ -33,17 +33,17 @@ func (c *Client) Release(ctx context.Context, calls []pawl.ReleaseCall) ([]pawl.
 	return batch(ctx, c, api.Release, calls)
 }
 
-// Suspend gives leases up until a time; see pawl.Leaser.
+// Suspend gives items back until a time or a signal; see pawl.Leaser.
 func (c *Client) Suspend(ctx context.Context, calls []pawl.SuspendCall) ([]pawl.Result[pawl.Moved], error) {
 	return batch(ctx, c, api.Suspend, calls)
 }
 
-// Complete ends items with their results; see pawl.Finisher.
+// Complete completes items with their results; see pawl.Finisher.
 func (c *Client) Complete(ctx context.Context, calls []pawl.CompleteCall) ([]pawl.Result[pawl.Moved], error) {
 	return batch(ctx, c, api.Complete, calls)
 }
 
-// Fail says that attempts failed; see pawl.Finisher.
+// Fail reports that attempts failed; see pawl.Finisher.
 func (c *Client) Fail(ctx context.Context, calls []pawl.FailCall) ([]pawl.Result[pawl.Moved], error) {
 	return batch(ctx, c, api.Fail, calls)
 }
@@ -58,8 +58,8 @@ func (c *Client) Checkpoint(ctx context.Context, calls []pawl.CheckpointCall) ([
 	return batch(ctx, c, api.Checkpoint, calls)
 }
 
-// Resume reads all that an item's next attempt needs, page by page; see
-// pawl.Recorder. When the item is claimed again meanwhile it begins again.
+// Resume reads all that an item's next attempt needs, page by page; see pawl.Recorder. If the
+// item is claimed again meanwhile, it starts again from the first page.
 func (c *Client) Resume(ctx context.Context, itemID string) (pawl.ResumeState, error) {
 	out, err := c.ResumePage(ctx, itemID, "")
 	for err == nil && out.Next != "" {
@@ -74,7 +74,7 @@ func (c *Client) Resume(ctx context.Context, itemID string) (pawl.ResumeState, e
 	return out, err
 }
 
-// ResumePage reads one page of it; see pawl.Recorder.
+// ResumePage reads one page of the resume state; see pawl.Recorder.
 func (c *Client) ResumePage(ctx context.Context, itemID, cursor string) (pawl.ResumeState, error) {
 	return read[pawl.ResumeState](ctx, c, "resume_item", itemID, api.ResumeQuery{Cursor: cursor})
 }

@@ -1,6 +1,6 @@
-// Package client is pawl.Service over HTTP: the same methods, answers and
-// errors as engine.Engine has in process, so that a program can take either.
-// It brings nothing along but the standard library.
+// Package client implements pawl.Service over HTTP. Its methods, answers and errors are those
+// of engine.Engine, so a program can use either. It imports only the standard library and
+// Pawl's own packages.
 package client
 
 import (
@@ -27,44 +27,43 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
-// Options tune a client. The zero value is the default of each.
+// Options configures a client. The zero value sets the default of each option.
 type Options struct {
-	// HTTP makes the requests; nil = a client of its own. A Timeout of its own
-	// would cut claims that wait.
+	// HTTP makes the requests; nil = a client made by NewWith. Its Timeout, if set, cuts
+	// claims that wait.
 	HTTP *http.Client
-	// RootCAs are the authorities that may sign the server's certificate; nil =
-	// the system's. Not heard where HTTP is given.
+	// RootCAs are the authorities that may sign the server's certificate; nil = the system's.
+	// It is ignored if HTTP is set.
 	RootCAs *x509.CertPool
-	// Timeout bounds one request, besides the time a claim waits; 0 = 2 minutes.
-	// An operator's verbs have an hour. The context bounds the whole call.
+	// Timeout bounds one request, besides the time a claim waits; 0 = 2 minutes. The verbs of
+	// an operator have an hour. The context bounds the whole call.
 	Timeout time.Duration
-	// Tries is how often a call is sent in all while the server does not answer
-	// or says to come again (503, 429, a key in flight); 0 = 4. Calls that change
-	// something carry an idempotency key of the client's own making, kept for 15
-	// minutes, so that sending them again does nothing twice. A claim, a sweep and
-	// whatever goes out without a key are sent again only when they cannot have
-	// been carried out.
+	// Tries is how often a call is sent in all while the server does not answer or asks the
+	// client to try again later (503, 429, a key in flight); 0 = 4. The client gives mutating
+	// calls an idempotency key of its own, which the server keeps for 15 minutes, so sending
+	// them again does nothing twice. A claim, a sweep and every other call without a key is
+	// sent again only if it cannot have been carried out.
 	Tries int
-	// NoKeys leaves the keys out, but for those of WithKey.
+	// NoKeys sends no idempotency keys except those of WithKey.
 	NoKeys bool
 }
 
-// Client speaks to a server. It is safe for use by many goroutines.
+// Client makes calls to a server. It is safe for concurrent use.
 //
-// Filters travel in the query string, where a comma separates values: a type's
-// name that holds one cannot be filtered by.
+// Filters are sent in the query string, where a comma separates values: a type whose name
+// contains a comma cannot be used in a filter.
 type Client struct {
 	base string
 	key  string
 	opts Options
-	bad  error // the URL was none: every call says so
+	bad  error // the address was invalid: every call returns this error
 }
 
 var _ pawl.Service = (*Client)(nil)
 
 // New returns a client of the server at address ("http://127.0.0.1:7033", or
-// "unix:/path/to/socket"). key is its API key; "" = none. An address that is
-// neither is an error of every call.
+// "unix:/path/to/socket"). key is its API key; "" = none. With an invalid address, every call
+// returns an error.
 func New(address, key string) *Client { return NewWith(address, key, Options{}) }
 
 // NewWith is New with options.
@@ -75,13 +74,13 @@ func NewWith(address, key string, o Options) *Client {
 	case local && o.HTTP != nil:
 		c.bad = &pawl.Error{Code: pawl.CodeInvalid, Op: "client", Message: "a Unix socket needs the client's own HTTP; leave Options.HTTP nil"}
 	case local && path != "":
-		c.base = "http://localhost" // for the Host header alone
+		c.base = "http://localhost" // used only in the Host header
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
 		c.bad = &pawl.Error{Code: pawl.CodeInvalid, Op: "client", Message: strconv.Quote(address) + " is no http URL, and not unix: with a path", Err: err}
 	}
 	if o.HTTP == nil {
 		t := http.DefaultTransport.(*http.Transport).Clone()
-		t.MaxIdleConnsPerHost = 64 // a worker has many calls under way at once
+		t.MaxIdleConnsPerHost = 64 // a worker has many calls in flight
 		if o.RootCAs != nil {
 			t.TLSClientConfig = &tls.Config{RootCAs: o.RootCAs}
 		}
@@ -103,25 +102,25 @@ func NewWith(address, key string, o Options) *Client {
 	return c
 }
 
-// request is one call on its way out.
+// request is one call to be sent.
 type request struct {
 	route api.Route
-	id    string // of the path
+	id    string // the id in the path
 	query url.Values
 	body  []byte        // JSON; nil = none
-	wait  time.Duration // that the server may take to begin its answer, by the caller's wish
+	wait  time.Duration // how long the caller lets the server wait before it answers
 	key   string        // idempotency key; "" = none
-	brief bool          // the key is our own, for our own repeats
-	token string        // task token that is asked about; "" = none
+	brief bool          // the client made the key, for its own retries
+	token string        // the task token to check; "" = none
 }
 
-// repeats says that the call may be sent again without harm.
+// repeats reports whether the call may be sent again without harm.
 func (r *request) repeats() bool {
 	return r.key != "" || !r.route.Mutates() || r.route.Has(api.Repeatable)
 }
 
-// keyed gives a call its idempotency key: the one of its context (n tells the
-// requests of one call apart), or one of our own.
+// keyed gives a mutating call its idempotency key: that of its context, or one that the client
+// makes. n tells the requests of one call apart.
 func (c *Client) keyed(ctx context.Context, r *request, n int) {
 	if !r.route.Mutates() {
 		return

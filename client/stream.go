@@ -17,39 +17,38 @@ import (
 )
 
 const (
-	// silence is how long a stream may say nothing: servers say something every
-	// fifteen seconds.
+	// silence is how long a stream may send nothing before it is taken up again: servers send
+	// something every fifteen seconds.
 	silence = 45 * time.Second
-	// shortestPause and longestPause are between two tries to get a stream back.
+	// shortestPause and longestPause bound the pause before a stream is requested again.
 	shortestPause = 50 * time.Millisecond
 	longestPause  = 5 * time.Second
 )
 
-// frame is what a stream says between two empty lines; a mere sign of life has
-// nothing in it.
+// frame is what a stream sends between two empty lines. A keep-alive frame is empty.
 type frame struct {
 	id, event string
 	data      []byte
-	more      bool // the next one is here already
+	more      bool // the next frame has been received already
 }
 
-// over ends a stream for good: by the error of whom its frames are for, or by
-// none when nothing more comes.
+// over ends a stream for good: with an error of the receiver or the server, or with none when
+// nothing more comes.
 type over struct{ err error }
 
 func (over) Error() string { return "the stream is over" }
 
-// listener takes the frames of a stream, and the stream up again where it broke.
+// listener receives the frames of a stream, and requests the stream again when it breaks.
 type listener struct {
 	client *Client
-	next   func() request    // asks for what comes after the frames taken
-	take   func(frame) error // what is not over breaks the stream
+	next   func() request    // makes the request for what follows the frames received so far
+	take   func(frame) error // an error that is not over breaks the stream
 	begun  bool              // a server has answered
-	moved  bool              // a frame with something in it has come since it was asked
+	moved  bool              // a frame with content has come since the last request
 }
 
-// listen hands over frames until the stream is over or the context ends. Only the
-// first server must answer soon.
+// listen receives frames until the stream is over or the context ends. Only the first
+// connection has a limited number of tries.
 func (l *listener) listen(ctx context.Context) error {
 	if l.client.bad != nil {
 		return l.client.bad
@@ -108,14 +107,14 @@ func (l *listener) stream(ctx context.Context) error {
 	}
 	defer res.Body.Close()
 	if kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); res.StatusCode != http.StatusOK || kind != "text/event-stream" {
-		data, _ := io.ReadAll(io.LimitReader(res.Body, 1<<20)) // what came of it
+		data, _ := io.ReadAll(io.LimitReader(res.Body, 1<<20)) // a partial body is enough for the error
 		return refusal(&r, res, data)
 	}
 	l.begun = true
 	return away(&r, l.read(res.Body, quiet))
 }
 
-// read takes a stream apart.
+// read parses a stream into frames.
 func (l *listener) read(body io.Reader, quiet *time.Timer) error {
 	in := bufio.NewReaderSize(body, 64<<10)
 	var f frame

@@ -37,17 +37,17 @@ func (c *Client) BeginKeys(ctx context.Context, calls []pawl.KeyBegin) ([]pawl.R
 	return batch(ctx, c, api.BeginKeys, calls)
 }
 
-// RenewKeys keeps keys for runs that go on; see pawl.KeyKeeper.
+// RenewKeys extends keys for runs that continue; see pawl.KeyKeeper.
 func (c *Client) RenewKeys(ctx context.Context, calls []pawl.KeyRenew) ([]pawl.Result[pawl.Key], error) {
 	return batch(ctx, c, api.RenewKeys, calls)
 }
 
-// CompleteKeys keeps the answers of runs; see pawl.KeyKeeper.
+// CompleteKeys stores the answers of runs; see pawl.KeyKeeper.
 func (c *Client) CompleteKeys(ctx context.Context, calls []pawl.KeyDone) ([]pawl.Result[pawl.Key], error) {
 	return batch(ctx, c, api.CompleteKeys, calls)
 }
 
-// FailKeys keeps the errors of runs; see pawl.KeyKeeper.
+// FailKeys stores the errors of runs; see pawl.KeyKeeper.
 func (c *Client) FailKeys(ctx context.Context, calls []pawl.KeyDone) ([]pawl.Result[pawl.Key], error) {
 	return batch(ctx, c, api.FailKeys, calls)
 }
@@ -62,7 +62,7 @@ func (c *Client) UpdateTasks(ctx context.Context, calls []pawl.TaskUpdate) ([]pa
 	return batch(ctx, c, api.UpdateTasks, calls)
 }
 
-// CloneTasks creates tasks like older ones; see pawl.TaskMaker.
+// CloneTasks creates tasks with the content of earlier ones; see pawl.TaskMaker.
 func (c *Client) CloneTasks(ctx context.Context, calls []pawl.TaskClone) ([]pawl.Result[pawl.Task], error) {
 	return batch(ctx, c, api.CloneTasks, calls)
 }

@@ -12,10 +12,11 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// encode writes a call as JSON. It differs from encoding/json in what a durable
-// record needs: raw values go out byte for byte, text that is not UTF-8 and raw
-// values that are not JSON are refused with their place instead of mended or
-// refused without one. It knows the kinds of types that calls are made of.
+// encode writes a call as JSON. It differs from encoding/json where stored data needs it: raw
+// values are written byte for byte, and text that is not UTF-8 and raw values that are not
+// JSON are refused with their place in the call. encoding/json would change the former, and
+// refuse the latter without naming the place. encode supports the kinds of types that calls
+// are made of.
 func encode(v any) ([]byte, error) {
 	var w writer
 	w.value(reflect.ValueOf(v), "")
@@ -102,8 +103,8 @@ func (w *writer) list(v reflect.Value, at string) {
 	w.WriteByte(']')
 }
 
-// members writes a struct's fields by their tags: omitempty and omitzero leave
-// zeros out, and an empty snapshot is left out too: it is missing, not null.
+// members writes a struct's fields by their tags. Fields with omitempty or omitzero are left
+// out if they are zero. An empty snapshot is left out too: it is missing, not null.
 func (w *writer) members(v reflect.Value, at string) {
 	for i := range v.NumField() {
 		f, x := v.Type().Field(i), v.Field(i)

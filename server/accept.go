@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
-// accept registers what hands in and what decides.
+// accept registers the calls that hand in results and those that decide about tasks.
 func (s *server) accept() {
 	onItem(s, api.Submit)
 	onItem(s, api.Finalize)

@@ -17,10 +17,10 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
-// payloadsHeader says that an answer's payloads have been left out.
+// payloadsHeader says that payloads were left out of an answer.
 const payloadsHeader = "Pawl-Payloads"
 
-// freePaths are the paths of routes that need no key.
+// freePaths returns the paths of the routes that need no key.
 func freePaths() map[string]bool {
 	free := map[string]bool{}
 	for _, r := range api.Routes {
@@ -29,9 +29,9 @@ func freePaths() map[string]bool {
 	return free
 }
 
-// asCaller reads who calls and for which namespace, and checks his key; what it
-// is good for each operation says (see admit), and each further door. The request that
-// it returns is to be used for a refusal too.
+// asCaller reads who calls and for which namespace, and checks the API key. It does not check
+// what the key permits: each operation does (see admit), and so does each handler of
+// Options.At. The returned request also serves to write a refusal.
 func (s *server) asCaller(r *http.Request) (*http.Request, error) {
 	ns, err1 := url.PathUnescape(r.Header.Get(api.NamespaceHeader))
 	actor, err2 := url.PathUnescape(r.Header.Get(api.ActorHeader))
@@ -64,8 +64,7 @@ func (s *server) asCaller(r *http.Request) (*http.Request, error) {
 	return r.WithContext(pawl.As(r.Context(), asked)), nil
 }
 
-// admit lets a call in whose key holds the route's role, into the key's
-// namespace.
+// admit lets a call in if its key holds the route's role, and sets the key's namespace.
 func (s *server) admit(w http.ResponseWriter, r *http.Request, route api.Route) (*http.Request, error) {
 	ctx, err := s.gate.Admit(r.Context(), string(route.Role), route.Has(api.Global), func(c pawl.Caller) string { return agent(r, c) })
 	if err != nil {
@@ -75,31 +74,31 @@ func (s *server) admit(w http.ResponseWriter, r *http.Request, route api.Route) 
 	if hides && route.Has(api.PayloadOnly) {
 		return nil, &pawl.Error{Code: pawl.CodeForbidden, Message: "all of this answer is a payload: this call needs a key with payloads, or the role submitter, approver or operator"}
 	}
-	if hides && route.Name != "resume_item" { // which knows only later
+	if hides && route.Name != "resume_item" { // which knows this only once it has read the item
 		w.Header().Set(payloadsHeader, "hidden")
 	}
 	return r.WithContext(ctx), nil
 }
 
-// turnAway refuses a call and puts that on record.
+// turnAway refuses a call and logs the refusal.
 func (s *server) turnAway(w http.ResponseWriter, r *http.Request, route string, err error) {
 	s.putDown(r, route, err)
 	s.write(w, r, err)
 }
 
-// putDown puts a refusal on record.
+// putDown logs a refusal.
 func (s *server) putDown(r *http.Request, route string, err error) {
 	s.gate.Refused(r.Context(), route, err, "request_id", callOf(r.Context()).id, "method", r.Method, "path", r.URL.Path, "remote", r.RemoteAddr)
 }
 
-// resumed is where to go on with an item. Whether its payloads are hidden depends
+// resumed is the answer with an item's resume state. Whether its payloads are hidden depends
 // on who holds the lease.
 type resumed struct {
 	Payloads string `header:"Pawl-Payloads"`
 	Body     pawl.ResumeState
 }
 
-// visible hides the payloads of an answer from those who may not read them.
+// visible removes the payloads from an answer that the caller may not read.
 func visible(ctx context.Context, route api.Route, out any) {
 	answer := out
 	r, ok := out.(*resumed)
@@ -116,8 +115,8 @@ func visible(ctx context.Context, route api.Route, out any) {
 
 var workerID = regexp.MustCompile(`"worker_id"\s*:\s*("(?:[^"\\]|\\.)*")`)
 
-// agent is who does a call, for his rate: the worker that the body names, or
-// the actor.
+// agent names who makes a call, for the rate limit: the worker that the body names, or the
+// actor.
 func agent(r *http.Request, c pawl.Caller) string {
 	if body, err := io.ReadAll(r.Body); err == nil && len(body) > 0 {
 		r.Body = io.NopCloser(bytes.NewReader(body))

@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// smallBody is up to how many bytes a body is let in at once: heartbeats and the
-	// like must not wait for large ones.
+	// smallBody is the size in bytes up to which a body is let in at once: heartbeats and
+	// similar calls must not wait for large bodies.
 	smallBody = 16 << 10
-	// bodyWait is how long a larger one waits for the bytes of others to be free.
+	// bodyWait is how long a larger body waits until enough bytes are free.
 	bodyWait = 2 * time.Second
 )
 
-// bodies bounds the bytes of large request bodies that are read and whose calls
-// are not yet answered. Those who wait are let in in the order they came.
+// bodies bounds the total bytes of large request bodies whose calls are not answered yet.
+// Waiting calls are let in in the order in which they came.
 type bodies struct {
 	max int64
 
@@ -35,19 +35,19 @@ type bodyWaiter struct {
 	in chan struct{}
 }
 
-// room is how many bytes a request's body takes up while its call is carried out.
+// room returns how many bytes a request's body counts for while its call is carried out.
 func (b *bodies) room(r *http.Request) int64 {
 	n := r.ContentLength
 	if n < 0 {
-		n = pawl.MaxBodyBytes // it does not say
+		n = pawl.MaxBodyBytes // the length is unknown
 	}
-	if r.Body == nil || r.Body == http.NoBody || n <= smallBody || n > pawl.MaxBodyBytes { // which is refused unread
+	if r.Body == nil || r.Body == http.NoBody || n <= smallBody || n > pawl.MaxBodyBytes { // too large bodies are refused unread
 		return 0
 	}
 	return min(n, b.max)
 }
 
-// enter waits for the room that a body takes up, which leave gives back.
+// enter waits until n bytes are free and takes them; leave gives them back.
 func (b *bodies) enter(ctx context.Context, n int64) error {
 	if n == 0 {
 		return nil
@@ -72,7 +72,7 @@ func (b *bodies) enter(ctx context.Context, n int64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	i := slices.Index(b.queue, me)
-	if i < 0 { // let in meanwhile
+	if i < 0 { // it was let in meanwhile
 		return nil
 	}
 	b.queue = slices.Delete(b.queue, i, i+1)
@@ -90,7 +90,7 @@ func (b *bodies) leave(n int64) {
 	b.admit()
 }
 
-// admit lets in those for whom there is room now.
+// admit lets waiting calls in, in order, while there is room.
 func (b *bodies) admit() {
 	for len(b.queue) > 0 && b.used+b.queue[0].n <= b.max {
 		b.used += b.queue[0].n
@@ -99,8 +99,8 @@ func (b *bodies) admit() {
 	}
 }
 
-// refuseBytes answers a call whose body is not read. Many a client reads no answer
-// before all is written: a little of it is read and thrown away.
+// refuseBytes answers a call whose body is not read. Many clients read no answer before they
+// have written the whole body, so a part of it is read and discarded.
 func (s *server) refuseBytes(w http.ResponseWriter, r *http.Request, err error) {
 	w.Header().Set("Connection", "close") // the body is not read
 	rc := http.NewResponseController(w)

@@ -15,9 +15,9 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
-// chats registers the door of the AI SDK's clients: a chat is a thread, what is
-// sent makes a task with the user's words and an open reply, and the answer is
-// that reply while whoever claimed the item writes it.
+// chats registers the interface for clients of the AI SDK. A chat is a thread. What the client
+// sends creates a task with the user's message and an open reply. The answer streams that
+// reply while the worker that claimed the item writes it.
 func (s *server) chats() {
 	add(s, "chat", func(_ context.Context, in *struct {
 		Type string `path:"type" doc:"The type of the task that is made."`
@@ -53,8 +53,8 @@ func (s *server) chats() {
 	})
 }
 
-// streaming is an answer that fn writes, as its call's rest; an error is one
-// before it has begun.
+// streaming returns an answer that fn writes, as the rest of its call. If fn returns an error,
+// it has written nothing yet, and the error is the answer.
 func (s *server) streaming(route string, fn func(*http.Request, *stream) error) *huma.StreamResponse {
 	return &huma.StreamResponse{Body: func(c huma.Context) {
 		r, _ := humachi.Unwrap(c)
@@ -66,8 +66,8 @@ func (s *server) streaming(route string, fn func(*http.Request, *stream) error) 
 	}}
 }
 
-// send makes the task of what a client says, unless it made it before, and
-// answers with the reply to it.
+// send creates the task for what the client sent, unless an earlier call created it, and
+// returns the reply to it.
 func (s *server) send(ctx context.Context, kind string, c *api.Chat) (pawl.Message, error) {
 	last, err := lastOf(c)
 	if err != nil {
@@ -77,7 +77,7 @@ func (s *server) send(ctx context.Context, kind string, c *api.Chat) (pawl.Messa
 	if err != nil {
 		return pawl.Message{}, err
 	}
-	if c.Trigger == api.ChatRegenerate && c.MessageID == "" { // the newest; while that reply to the same message is made, it is the one
+	if c.Trigger == api.ChatRegenerate && c.MessageID == "" { // the newest reply; if it is still being written and answers the same message, it is the answer
 		m, err := s.newest(ctx, c.ID, "")
 		switch {
 		case err != nil:
@@ -89,13 +89,13 @@ func (s *server) send(ctx context.Context, kind string, c *api.Chat) (pawl.Messa
 		}
 	}
 	t := pawl.NewTask{Type: kind, Thread: c.ID, Reply: &pawl.Reply{Metadata: mark(api.ChatMark{ReplyTo: last.ID})}}
-	_ = json.Unmarshal(c.Rest["model"], &t.Reply.Model) // what is no text names no model
+	_ = json.Unmarshal(c.Rest["model"], &t.Reply.Model) // a value that is not text names no model
 	if c.MessageID != "" {
-		c.Rest["messageId"], _ = json.Marshal(c.MessageID) // a text
+		c.Rest["messageId"], _ = json.Marshal(c.MessageID) // text always marshals
 	}
-	t.Payload, _ = json.Marshal(c.Rest) // it was JSON
+	t.Payload, _ = json.Marshal(c.Rest) // it was read as JSON
 	switch {
-	case len(known.Items) == 0: // what the client has from elsewhere comes with it
+	case len(known.Items) == 0: // a new thread: the messages that the client already has are stored too
 		t.Messages, err = saidIn(c.Messages)
 	case c.Trigger == api.ChatSubmit:
 		t.Messages, err = saidIn(c.Messages[len(c.Messages)-1:])
@@ -117,7 +117,7 @@ func (s *server) send(ctx context.Context, kind string, c *api.Chat) (pawl.Messa
 	return s.replyOf(ctx, task.ID)
 }
 
-// lastOf is what the client says now.
+// lastOf returns the client's last message, and checks the call.
 func lastOf(c *api.Chat) (*api.UIMessage, error) {
 	if c.ID == "" {
 		return nil, pawl.Invalid("/id", "is required: it names the chat")
@@ -139,7 +139,8 @@ func lastOf(c *api.Chat) (*api.UIMessage, error) {
 	return last, nil
 }
 
-// newest is the newest message of an agent in a thread, nil if there is none.
+// newest returns the newest agent message of a thread, of this status if one is given; nil =
+// there is none.
 func (s *server) newest(ctx context.Context, thread string, status pawl.MessageState) (*pawl.Message, error) {
 	f := pawl.MessageFilter{Thread: thread, Page: pawl.Page{Limit: 1000}}
 	if status != "" {
@@ -162,7 +163,7 @@ func (s *server) newest(ctx context.Context, thread string, status pawl.MessageS
 	}
 }
 
-// replyOf is the reply that a task was made with.
+// replyOf returns the reply that a task was created with.
 func (s *server) replyOf(ctx context.Context, taskID string) (pawl.Message, error) {
 	l, err := s.svc.ListMessages(ctx, pawl.MessageFilter{TaskID: taskID, Page: pawl.Page{Limit: 1000}})
 	for _, m := range l.Items {
@@ -170,18 +171,18 @@ func (s *server) replyOf(ctx context.Context, taskID string) (pawl.Message, erro
 			return m, nil
 		}
 	}
-	if err == nil { // a task with the hash of a chat's that no chat has made
+	if err == nil { // another call created a task with the same hash as the chat's
 		err = &pawl.Error{Code: pawl.CodeConflict, Message: "task " + taskID + " has the same input_hash and no reply"}
 	}
 	return pawl.Message{}, err
 }
 
 func mark(m api.ChatMark) json.RawMessage {
-	b, _ := json.Marshal(map[string]api.ChatMark{"chat": m}) // what is raw in it has been read as JSON
+	b, _ := json.Marshal(map[string]api.ChatMark{"chat": m}) // its raw values were read as JSON
 	return b
 }
 
-// saidIn writes a client's messages as Pawl keeps them.
+// saidIn converts a client's messages to the form in which Pawl stores them.
 func saidIn(messages []api.UIMessage) ([]pawl.NewMessage, error) {
 	out := make([]pawl.NewMessage, len(messages))
 	for i, m := range messages {
@@ -193,7 +194,7 @@ func saidIn(messages []api.UIMessage) ([]pawl.NewMessage, error) {
 			}
 			parts = append(parts, kept...)
 		}
-		content, _ := json.Marshal(parts) // raw values that have been read
+		content, _ := json.Marshal(parts) // raw values that were read as JSON
 		out[i] = pawl.NewMessage{Role: m.Role, Content: content, Metadata: mark(api.ChatMark{ID: m.ID, Metadata: m.Metadata})}
 	}
 	return out, nil
@@ -201,8 +202,8 @@ func saidIn(messages []api.UIMessage) ([]pawl.NewMessage, error) {
 
 var errNoPart = errors.New("is no part of a message")
 
-// keptPart is a client's part as Pawl writes parts. A call of a tool and what
-// came of it are two; what Pawl has no word for stays as it is.
+// keptPart converts a client's part to Pawl's parts. A tool call and its result become two
+// parts. A part that Pawl does not know is stored unchanged.
 func keptPart(raw json.RawMessage) ([]json.RawMessage, error) {
 	var p struct {
 		Type, Text, ToolCallID, ToolName, State, ErrorText string
@@ -237,7 +238,7 @@ func keptPart(raw json.RawMessage) ([]json.RawMessage, error) {
 	}
 	out := make([]json.RawMessage, len(kept))
 	for i := range kept {
-		out[i], _ = json.Marshal(kept[i]) // raw values that have been read
+		out[i], _ = json.Marshal(kept[i]) // raw values that were read as JSON
 	}
 	return out, nil
 }

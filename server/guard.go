@@ -11,11 +11,11 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// guard refuses what a web page of somebody else's could send: a request for a
-// host that is not ours (DNS rebinding), one from another origin (CSRF).
+// guard refuses what a web page of another site could send: a request for another host name
+// (DNS rebinding), or one from another origin (CSRF).
 func (s *server) guard(r *http.Request) error {
 	switch {
-	case !s.ours(r.Host) && (!s.gate.Required() || len(s.opts.Hosts) > 0): // no page has a key to send
+	case !s.ours(r.Host) && (!s.gate.Required() || len(s.opts.Hosts) > 0): // pages have no key to send
 		return &pawl.Error{Code: pawl.CodeForbidden, Message: "this server does not go by the name " + r.Host}
 	case s.cross.Check(r) != nil, foreign(r), embedded(r):
 		return &pawl.Error{Code: pawl.CodeForbidden, Message: "requests from other origins are refused"}
@@ -32,7 +32,7 @@ func (s *server) ours(host string) bool {
 	return loopback(name) || slices.ContainsFunc(s.opts.Hosts, func(h string) bool { return strings.EqualFold(h, name) })
 }
 
-// loopback says that a name or address is this machine's own, for itself only.
+// loopback reports whether a name or address is this machine's loopback.
 func loopback(name string) bool {
 	if strings.EqualFold(strings.TrimSuffix(name, "."), "localhost") {
 		return true
@@ -41,9 +41,9 @@ func loopback(name string) bool {
 	return err == nil && ip.IsLoopback()
 }
 
-// embedded says that a browser sends the request for another site's page, and not
-// because its user follows a link: the page cannot read the answer, but it could
-// hold connections or measure times.
+// embedded reports whether a browser sends the request for another site's page and not because
+// its user follows a link. The page cannot read the answer, but it could hold connections or
+// measure times.
 func embedded(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "cross-site", "same-site":
@@ -52,8 +52,8 @@ func embedded(r *http.Request) bool {
 	return false
 }
 
-// foreign says that a browser sends the request, of any method, for a page of
-// another origin than the one addressed.
+// foreign reports whether a browser sends the request, of any method, for a page of an origin
+// other than the one addressed.
 func foreign(r *http.Request) bool {
 	origin := r.Header.Get("Origin")
 	if origin == "" {

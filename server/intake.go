@@ -13,12 +13,11 @@ import (
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
-// promises are headers that ask for a promise, so that leaving them unread would
-// be to break it.
+// promises are headers that ask for a guarantee: a server that ignored them would break it.
 var promises = []string{"If-Match", "If-Unmodified-Since"}
 
-// unheard refuses a request with a header that asks for a promise which its call does
-// not keep.
+// unheard refuses a request with a header that asks for a guarantee which its call does not
+// give.
 func unheard(r *http.Request) error {
 	for _, name := range promises {
 		if r.Header.Get(name) != "" && !(name == "If-Match" && matches(r)) {
@@ -28,8 +27,8 @@ func unheard(r *http.Request) error {
 	return nil
 }
 
-// readBody reads the body before anything looks at it, so that its size, type and
-// syntax are judged in one place.
+// readBody reads the body before anything else does, so that its size, type and syntax are
+// checked in one place.
 func (s *server) readBody(w http.ResponseWriter, r *http.Request) error {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil
@@ -45,23 +44,23 @@ func (s *server) readBody(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// matches says whether a call reads If-Match.
+// matches reports whether a call reads If-Match.
 func matches(r *http.Request) bool {
 	return r.Method == http.MethodPatch || strings.HasPrefix(r.URL.Path, "/v1/tasks/") && (strings.HasSuffix(r.URL.Path, ":approve") || strings.HasSuffix(r.URL.Path, ":reject"))
 }
 
 func (s *server) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	rc := http.NewResponseController(w)
-	_ = rc.SetReadDeadline(clock.Now().Add(s.opts.BodyTime)) // not every writer has deadlines
+	_ = rc.SetReadDeadline(clock.Now().Add(s.opts.BodyTime)) // not every writer supports deadlines
 	if r.ContentLength > pawl.MaxBodyBytes {
-		w.Header().Set("Connection", "close") // what is left is not read
+		w.Header().Set("Connection", "close") // the rest is not read
 		hear(r, rc)
 		return nil, tooLarge
 	}
 	var body bytes.Buffer
 	body.Grow(int(max(0, r.ContentLength)) + bytes.MinRead)
 	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, pawl.MaxBodyBytes))
-	if err == nil { // else it bounds what net/http still reads to be rid of the rest
+	if err == nil { // else the deadline bounds how long net/http reads on to discard the rest
 		_ = rc.SetReadDeadline(time.Time{})
 	}
 	var over *http.MaxBytesError
@@ -76,9 +75,9 @@ func (s *server) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return body.Bytes(), nil
 }
 
-// hear reads a body on that is refused, when it is not far too long: many a
-// client reads no answer before all is written, and a connection that is closed
-// under it would hide why.
+// hear reads on in a body that is refused, unless it is far too long. Many clients read no
+// answer before they have written the whole body, and a connection that is closed before that
+// would hide the reason.
 func hear(r *http.Request, rc *http.ResponseController) {
 	if r.Header.Get("Expect") == "" && r.ContentLength <= 3*pawl.MaxBodyBytes {
 		_ = rc.SetReadDeadline(clock.Now().Add(5 * time.Second))

@@ -24,7 +24,7 @@ func (s *server) items() {
 	s.ofItem()
 }
 
-// ofItem registers what is read of items.
+// ofItem registers the reads of items.
 func (s *server) ofItem() {
 	add(s, "check_token", func(ctx context.Context, in *struct {
 		Token string `header:"Pawl-Task-Token" required:"true" doc:"The token of a claim."`
@@ -75,9 +75,9 @@ func (s *server) ofItem() {
 	})
 }
 
-// claim asks once without waiting, so that nothing cuts a claim that finds
-// work; then it waits, but no longer than the server lives. It also waits if that
-// first try failed because the database was unavailable.
+// claim first tries once without waiting, so a claim that finds work is not cut short.
+// Otherwise it waits, but not past the server's stop. It also waits if the first try failed
+// because the database was unavailable.
 func (s *server) claim(ctx context.Context, svc pawl.Service, in *body[pawl.ClaimRequest]) (*answer[api.Leases], error) {
 	first := in.Body
 	waits := first.WaitSeconds > 0 && first.WaitSeconds <= pawl.MaxWaitSeconds
@@ -91,7 +91,7 @@ func (s *server) claim(ctx context.Context, svc pawl.Service, in *body[pawl.Clai
 	if s.opts.Stopping.Err() != nil {
 		return nil, errStopping
 	}
-	if callOf(ctx).keyed != nil { // it waits outside the transaction that it is in
+	if callOf(ctx).keyed != nil { // the wait happens outside the transaction of the key
 		leases, err := s.await(ctx, svc, &in.Body)
 		return s.claimed(ctx, leases, err)
 	}
@@ -103,12 +103,12 @@ func (s *server) claim(ctx context.Context, svc pawl.Service, in *body[pawl.Clai
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_ = encode(w, out.Body) // the caller may be gone
+		_ = encode(w, out.Body) // the caller may have gone
 	}
 	return &answer[api.Leases]{}, nil
 }
 
-// claimed answers with leases.
+// claimed answers with leases. It releases them if the caller has gone.
 func (s *server) claimed(ctx context.Context, leases []pawl.Lease, err error) (*answer[api.Leases], error) {
 	if err != nil {
 		return nil, err
@@ -123,8 +123,8 @@ func (s *server) claimed(ctx context.Context, leases []pawl.Lease, err error) (*
 	return &answer[api.Leases]{api.Leases{Items: leases}}, nil
 }
 
-// await is a claim that the server's end answers with nothing. What is not needed
-// while it waits is done elsewhere: each caller who waits keeps this frame.
+// await claims and waits for work; it returns no leases if the server stops meanwhile. It is a
+// function of its own so that each waiting caller keeps only this small stack frame.
 func (s *server) await(ctx context.Context, svc pawl.Service, req *pawl.ClaimRequest) ([]pawl.Lease, error) {
 	waiting, end, err := s.lasting(ctx)
 	if err != nil {
@@ -135,8 +135,7 @@ func (s *server) await(ctx context.Context, svc pawl.Service, req *pawl.ClaimReq
 	return s.waited(ctx, waiting, leases, err)
 }
 
-// lasting is a context that the end of the server, or of the caller's key, cuts
-// short.
+// lasting returns a context that ends when the server stops or when the caller's key ends.
 func (s *server) lasting(ctx context.Context) (context.Context, func(), error) {
 	waiting, end := s.served(ctx)
 	waiting, over, err := s.gate.Lasting(waiting)
@@ -147,8 +146,8 @@ func (s *server) lasting(ctx context.Context) (context.Context, func(), error) {
 	return waiting, func() { over(); end() }, nil
 }
 
-// waited is how a claim ends that has waited. Nothing is handed to a key that was
-// revoked meanwhile.
+// waited turns the outcome of a waiting claim into its answer. A caller whose key was revoked
+// meanwhile gets no leases: they are released.
 func (s *server) waited(ctx, waiting context.Context, leases []pawl.Lease, err error) ([]pawl.Lease, error) {
 	why := access.Ended(waiting)
 	if len(leases) > 0 && why == nil {
@@ -166,7 +165,7 @@ func (s *server) waited(ctx, waiting context.Context, leases []pawl.Lease, err e
 	return leases, err
 }
 
-// served is a context that the server's end cuts short.
+// served returns a context that ends when the server stops.
 func (s *server) served(ctx context.Context) (_ context.Context, end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	unhook := context.AfterFunc(s.opts.Stopping, cancel)
@@ -176,8 +175,8 @@ func (s *server) served(ctx context.Context) (_ context.Context, end func()) {
 	}
 }
 
-// giveBack releases what was claimed for a caller that has gone: he would never
-// learn of it, and it would wait for its lease to run out.
+// giveBack releases the leases of a caller that has gone. It would never learn of them, and
+// their items would stay leased until the leases expire.
 func (s *server) giveBack(ctx context.Context, leases []pawl.Lease) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
@@ -186,6 +185,6 @@ func (s *server) giveBack(ctx context.Context, leases []pawl.Lease) {
 		calls[i].Fence = l.Fence()
 	}
 	if _, err := s.svc.Release(ctx, calls); err != nil {
-		s.problem(ctx, err) // logged; the leases run out by themselves
+		s.problem(ctx, err) // this logs the error; the leases expire by themselves
 	}
 }

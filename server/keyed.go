@@ -19,8 +19,8 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
-// CheckRequireKeys refuses names for Options.RequireKeys that are no route's which
-// takes an Idempotency-Key: whoever misspelt one would believe himself protected.
+// CheckRequireKeys refuses names for Options.RequireKeys that are not routes which take an
+// Idempotency-Key. Without it, a misspelt name would protect nothing, unnoticed.
 func CheckRequireKeys(names []string) error {
 	there := []string{"*"}
 	for _, r := range api.Routes {
@@ -36,8 +36,8 @@ func CheckRequireKeys(names []string) error {
 	return nil
 }
 
-// keyed reads the idempotency key of a call that changes something, nil if it has none.
-// The call is carried out for it once it is decoded: see once.
+// keyed reads the idempotency key of a mutating call; nil if it has none. The call is carried
+// out under the key after it is decoded: see once.
 func (s *server) keyed(r *http.Request, route api.Route) (*pawl.KeyBegin, error) {
 	key, err := idempotencyKey(r.Header)
 	if err != nil {
@@ -60,8 +60,8 @@ func (s *server) keyed(r *http.Request, route api.Route) (*pawl.KeyBegin, error)
 	return &begin, nil
 }
 
-// once carries a decoded call out for its key. An answer that is kept, or was, is
-// sent as the bytes that are stored.
+// once carries out a decoded call under its key. An answer that is stored now, or was stored
+// before, is sent as the stored bytes.
 func once[I, O any](ctx context.Context, s *server, route api.Route, k *pawl.KeyBegin, in *I, h func(context.Context, pawl.Service, *I) (*O, error)) (*O, error) {
 	run := s.svc.(pawl.Idempotent).Idempotent
 	if route.Has(api.Steps) {
@@ -71,7 +71,7 @@ func once[I, O any](ctx context.Context, s *server, route api.Route, k *pawl.Key
 	within, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if route.Has(api.AnswersLate) {
-		defer context.AfterFunc(s.opts.Stopping, cancel)() // it may be waiting
+		defer context.AfterFunc(s.opts.Stopping, cancel)() // the call may be waiting for work
 	}
 	var out *O
 	answer, replayed, err := run(within, *k, func(ctx context.Context, svc pawl.Service) (*pawl.Answer, error) {
@@ -96,7 +96,7 @@ func once[I, O any](ctx context.Context, s *server, route api.Route, k *pawl.Key
 	return new(O), nil
 }
 
-// answerOf is an operation's answer as it is kept: its status, body and location.
+// answerOf returns the form in which an answer is stored: its status, body and location.
 func answerOf(route api.Route, out any) (*pawl.Answer, error) {
 	a := &pawl.Answer{Code: route.Success}
 	v := reflect.ValueOf(out).Elem()
@@ -116,8 +116,8 @@ func answerOf(route api.Route, out any) (*pawl.Answer, error) {
 	return a, nil
 }
 
-// idempotencyKey reads the key: a text, or a structured field's string, which is
-// that text in quotes.
+// idempotencyKey reads the key of a request. The header holds plain text or the string of a
+// structured field, which is the text in quotes.
 func idempotencyKey(h http.Header) (string, error) {
 	var key string
 	for _, name := range []string{api.KeyHeader, "X-" + api.KeyHeader} {
@@ -140,8 +140,8 @@ func idempotencyKey(h http.Header) (string, error) {
 	return key, nil
 }
 
-// keyOf is a request's key: its scope is the caller, the method and the path,
-// its hash that of the query and the body in canonical form.
+// keyOf returns the key of a request, and its body. The scope of the key is the method, the
+// path and the caller. Its hash covers If-Match, and the query and the body in canonical form.
 func keyOf(r *http.Request, key string) (pawl.KeyBegin, []byte, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -177,8 +177,8 @@ func orNull(body []byte) json.RawMessage {
 	return body
 }
 
-// send writes an answer that is kept; tagged: it is a task, and its ETag the task's
-// version.
+// send writes a stored answer. If tagged is set, the answer is a task, and its ETag is the
+// task's version.
 func send(w http.ResponseWriter, a pawl.Answer, replayed, tagged bool) {
 	for name, value := range map[string]string{"Content-Type": a.Type, "Location": a.Location} {
 		if value != "" {
@@ -193,5 +193,5 @@ func send(w http.ResponseWriter, a pawl.Answer, replayed, tagged bool) {
 		w.Header().Set(api.ReplayedHeader, "true")
 	}
 	w.WriteHeader(a.Code)
-	_, _ = w.Write(a.Body) // the caller may be gone
+	_, _ = w.Write(a.Body) // the caller may have gone
 }

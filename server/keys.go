@@ -7,8 +7,8 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
-// keys registers the idempotency keys that callers keep for side effects of
-// their own.
+// keys registers the calls for idempotency keys that callers keep for side effects of their
+// own.
 func (s *server) keys() {
 	add(s, "list_keys", func(ctx context.Context, in *api.KeyQuery) (*answer[pawl.List[pawl.Key]], error) {
 		f, err := in.Filter()

@@ -17,21 +17,21 @@ import (
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
-// requestID is the header that a caller may name its request by; else we do.
+// requestID is the header in which a caller may name its request; else the server names it.
 const requestID = "X-Request-Id"
 
 var idForm = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
 
-// call is what every line and problem about a request needs, and how it goes on.
+// call holds what each log line and problem about a request needs, and how its answer is made.
 type call struct {
 	id, path string
-	streams  bool // the caller wants a stream
-	// rest answers when all that led to the operation has returned; nil = the
+	streams  bool // the caller asks for a stream
+	// rest writes the answer after the operation and its middleware have returned; nil = the
 	// operation has answered.
 	rest func(w http.ResponseWriter, r *http.Request)
-	// keyed is the idempotency key that the call is carried out under, nil = none.
+	// keyed is the idempotency key that the call is carried out under; nil = none.
 	keyed *pawl.KeyBegin
-	// nothing says that the call had no effect: its answer is not kept for its key.
+	// nothing says that the call had no effect: its answer is not stored under its key.
 	nothing bool
 }
 
@@ -45,7 +45,7 @@ func callOf(ctx context.Context) *call {
 	return c
 }
 
-// identified names a request, for its answer and for all that is said about it.
+// identified gives a request its id, which its answer and its log lines carry.
 func identified(w http.ResponseWriter, r *http.Request) *http.Request {
 	id := r.Header.Get(requestID)
 	if !idForm.MatchString(id) {
@@ -56,8 +56,8 @@ func identified(w http.ResponseWriter, r *http.Request) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), callKey{}, &call{id: id, path: r.URL.EscapedPath()}))
 }
 
-// ended writes the line of a request and counts it. It is to be deferred: a panic is
-// turned into an internal error.
+// ended logs the line of a request and counts it. It must be deferred: it turns a panic into
+// an internal error.
 func (s *server) ended(w middleware.WrapResponseWriter, r *http.Request, began time.Time) {
 	v := recover()
 	if v != nil && v != http.ErrAbortHandler {

@@ -1,6 +1,6 @@
-// Package server is Pawl over HTTP: every row of api.Routes as an operation,
-// described as OpenAPI 3.1, every refusal as a problem document. It holds no
-// rule of its own; it reads a request, asks the pawl.Service and writes the
+// Package server serves a pawl.Service over HTTP. It has one operation for each row of
+// api.Routes, describes them as OpenAPI 3.1 and answers each refusal with a problem document.
+// It holds no rule of its own: it reads a request, calls the pawl.Service and writes the
 // answer.
 package server
 
@@ -23,47 +23,47 @@ import (
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
-// Options steer a server. The zero value serves loopback names and logs to
+// Options configures a server. The zero value serves requests to loopback names and logs to
 // slog's default.
 type Options struct {
-	// Stopping ends when the server is about to stop: claims that wait are
-	// answered at once and readyz says 503. Nil = never.
+	// Stopping is done when the server is about to stop: then waiting claims are answered at
+	// once and readyz answers 503. Nil = never.
 	Stopping context.Context
-	// Log takes a line per request and the detail of internal errors.
+	// Log receives one line per request and the detail of internal errors.
 	Log *slog.Logger
-	// Hosts are names beside the loopback's that requests may be addressed to,
-	// without port. A request for any other host is refused: a page that has
-	// its own name point to this machine must not reach it.
+	// Hosts are the names, without port, that requests may be addressed to besides loopback
+	// names. A request for any other host is refused. This keeps out web pages that make their
+	// own name resolve to this machine (DNS rebinding).
 	Hosts []string
-	// Gate judges callers by their API keys. Nil lets everybody in who brings
-	// none: for a loopback address.
+	// Gate checks the callers' API keys. Nil = a gate without keys, which admits every caller
+	// that sends no key; use it only on a loopback address.
 	Gate *access.Gate
-	// Ready says whether the database answers. Nil = a small read.
+	// Ready reports whether the database answers. Nil = a small read.
 	Ready func(context.Context) error
-	// RequireKeys are the names of the mutating routes that are taken with an
-	// Idempotency-Key only; "*" = all of them.
+	// RequireKeys names the mutating routes that require an Idempotency-Key; "*" = all of
+	// them.
 	RequireKeys []string
 	// BodyTime is how long a caller may take to send a body; 0 = 30 s.
 	BodyTime time.Duration
-	// BodiesInFlight bounds the bytes of bodies over 16 KiB that are read and whose
-	// calls are not yet answered; further ones wait 2 s and are then refused as
-	// limit. 0 = pawl.DefaultBodiesInFlight.
+	// BodiesInFlight bounds the total bytes of request bodies over 16 KiB whose calls are not
+	// answered yet. Further ones wait up to 2 s and are then refused as limit. 0 =
+	// pawl.DefaultBodiesInFlight.
 	BodiesInFlight int64
-	// ReadTime bounds each read that is no stream, and ReadsPerKey those of one API
-	// key that are under way at once; further ones wait. 0 = 30 s, and 2.
+	// ReadTime bounds each read that is not a stream; 0 = 30 s. ReadsPerKey bounds the reads
+	// of one API key that run at once, and further ones wait; 0 = 2.
 	ReadTime    time.Duration
 	ReadsPerKey int
-	// At are further doors by their path, such as /mcp: what comes there is
-	// guarded and its caller read like any other's. What his key is good for
-	// (access.Of) each door judges itself.
+	// At maps paths to further handlers, such as /mcp. Their requests pass the guard, and the
+	// caller is read as for any other request. Each handler checks itself what the caller's
+	// key permits (see access.Of).
 	At map[string]http.Handler
-	// Front stands before the API, behind the check of hosts and origins: what it
-	// takes it answers itself, such as the dashboard; all else it hands on. Nil = nothing.
+	// Front wraps the API, behind the check of hosts and origins. It answers some requests
+	// itself, as the dashboard does, and passes the others on. Nil = no wrapper.
 	Front func(api http.Handler) http.Handler
-	// Version is the program's, for the API's description. "" = "dev".
+	// Version is the program's version, for the API's description. "" = "dev".
 	Version string
-	// Gauges are read for GET /metrics, at most every few seconds. Nil = the
-	// service's own, if it is an engine.
+	// Gauges are read for GET /metrics, at most every few seconds. Nil = the gauges of the
+	// service, if it is an engine.
 	Gauges []func(context.Context) ([]pawl.Gauge, error)
 }
 
@@ -82,12 +82,12 @@ type server struct {
 	cross   *http.CrossOriginProtection
 	free    map[string]bool // the paths of routes that need no key
 
-	// front answers what has passed the guard: Options.Front before the API, or the API.
-	// routes finds the route of a request of the API.
+	// front answers requests that passed the guard: Options.Front around the API, or the API.
+	// routes finds the route of an API request.
 	front, routes http.Handler
 }
 
-// New returns the API of svc.
+// New returns a handler that serves the API of svc.
 func New(svc pawl.Service, o Options) http.Handler {
 	if o.Stopping == nil {
 		o.Stopping = context.Background()
@@ -139,12 +139,12 @@ func New(svc pawl.Service, o Options) http.Handler {
 	for path, door := range o.At {
 		s.mux.Handle(path, door)
 	}
-	s.spec = sync.OnceValue(func() []byte { return describe(s.api.OpenAPI()) }) // a fifth of a small test, were it made each time
+	s.spec = sync.OnceValue(func() []byte { return describe(s.api.OpenAPI()) }) // built once: it takes a fifth of a small test's time
 	s.page = sync.OnceValue(func() []byte { return reference(s.spec()) })
 	return s.mux
 }
 
-// bounds fills in the bounds that are left open.
+// bounds fills in the defaults of the limits that are not set.
 func (o *Options) bounds() {
 	if o.ReadTime <= 0 {
 		o.ReadTime = pawl.DefaultReadTime
@@ -157,7 +157,7 @@ func (o *Options) bounds() {
 	}
 }
 
-// settle runs once: huma keeps these in package variables.
+// settle makes settleHuma run once: huma keeps these settings in package variables.
 var settle sync.Once
 
 func settleHuma() {
@@ -170,8 +170,8 @@ func settleHuma() {
 	}
 }
 
-// add registers the operation of a route that changes nothing, or that stands
-// outside idempotency keys.
+// add registers the operation of a route that changes nothing or that takes no idempotency
+// key.
 func add[I, O any](s *server, name string, h func(context.Context, *I) (*O, error)) {
 	r := api.RouteOf(name)
 	huma.Register(s.api, s.operation(r), func(ctx context.Context, in *I) (*O, error) {
@@ -180,9 +180,9 @@ func add[I, O any](s *server, name string, h func(context.Context, *I) (*O, erro
 	})
 }
 
-// change registers the operation of a route that changes something. Its handler
-// works by the service that it is given: with an idempotency key, that is the
-// service inside the transaction that keeps the answer too.
+// change registers the operation of a route that changes something. Its handler uses the
+// service that it is given. With an idempotency key, that service works in the transaction
+// that also stores the answer.
 func change[I, O any](s *server, name string, h func(context.Context, pawl.Service, *I) (*O, error)) {
 	r := api.RouteOf(name)
 	huma.Register(s.api, s.operation(r), func(ctx context.Context, in *I) (*O, error) {
@@ -197,8 +197,8 @@ func change[I, O any](s *server, name string, h func(context.Context, pawl.Servi
 	})
 }
 
-// answered is what an operation returns: a refusal as this server words it, or what the
-// caller may see of the answer.
+// answered returns an operation's outcome: a refusal in this server's form, or the answer
+// without what the caller may not see.
 func answered[O any](ctx context.Context, s *server, r api.Route, out *O, err error) (*O, error) {
 	if err != nil {
 		return nil, s.refuse(ctx, err)
@@ -220,23 +220,23 @@ func (s *server) operation(r api.Route) huma.Operation {
 		Security:                     security(r),
 		Parameters:                   callerParams(r),
 		RejectUnknownQueryParameters: true,
-		MaxBodyBytes:                 -1, // readBody has read and bounded the body
+		MaxBodyBytes:                 -1, // readBody has already read and bounded the body
 		BodyReadTimeout:              -1,
-		SkipValidateBody:             true, // fits has
+		SkipValidateBody:             true, // fits has validated it
 		Responses:                    streamsOf(r),
 		Middlewares:                  huma.Middlewares{s.toOperation(r)},
 	}
 }
 
-// patienceOfOperators bounds the answer to what an operator asks for: a sweep
-// or a deletion goes over as many rows as there are.
+// patienceOfOperators bounds the time for the answer to an operator's call: a sweep or a
+// deletion may go over any number of rows.
 const patienceOfOperators = time.Hour
 
 func patient(w http.ResponseWriter) {
-	_ = http.NewResponseController(w).SetWriteDeadline(clock.Now().Add(patienceOfOperators)) // not every writer has deadlines
+	_ = http.NewResponseController(w).SetWriteDeadline(clock.Now().Add(patienceOfOperators)) // not every writer supports deadlines
 }
 
-// The shapes of requests and answers.
+// These types are the shapes of requests and answers.
 type (
 	nothing struct{}
 	member  struct {
@@ -276,7 +276,7 @@ func batch[C, V any](s *server, v api.Verb[C, V]) {
 	})
 }
 
-// one unwraps the answer to a batch of one.
+// one returns the only answer to a batch of one.
 func one[V any](rs []pawl.Result[V], err error) (V, error) {
 	if err != nil || len(rs) != 1 {
 		var zero V
@@ -292,7 +292,7 @@ func reply[B any](b B, err error) (*answer[B], error) {
 	return &answer[B]{b}, nil
 }
 
-// page answers with a page whose items are never null.
+// page answers with a page; its items are never null.
 func page[T any](l pawl.List[T], err error) (*answer[pawl.List[T]], error) {
 	if l.Items == nil {
 		l.Items = []T{}
