@@ -1,7 +1,7 @@
-// Package api is the wire of Pawl: the routes, the problem document and the
-// envelopes. What a call takes and answers are the types of package pawl
-// themselves wherever that is possible; here is only where the wire differs.
-// The server, the client and other doors read one list, Routes.
+// Package api defines the wire format of Pawl: the routes, the problem document and the
+// envelopes. Requests and answers are the types of package pawl wherever that is possible;
+// this package has only those that differ. The server, the client and the other interfaces
+// read one list, Routes.
 package api
 
 import (
@@ -18,35 +18,33 @@ import (
 // ProblemType is the media type of a Problem.
 const ProblemType = "application/problem+json"
 
-// typePrefix makes the problem's type out of its code. It names the error and
-// points nowhere; programs match on code.
+// typePrefix and a code make the type of a problem. It names the error and is not a link;
+// programs match on code.
 const typePrefix = "urn:pawl:error:"
 
-// Problem is a refusal as RFC 9457 writes it, with Pawl's own members. Every
-// conflict about a state carries State and Allowed, [] at an end; every
-// lease_lost carries Reason, State, Holder and Attempt; a conflict about what
-// somebody else decided, Holder; one about a message's offset, Expected; one with
-// reason epoch, Position.
+// Problem is a refusal as defined by RFC 9457, with members of Pawl. A conflict about a state
+// has State and Allowed; Allowed is [] in a final state. A lease_lost has Reason, State,
+// Holder and Attempt. A conflict with an earlier decision has Holder. A conflict about a
+// message's offset has Expected. One with reason epoch has Position.
 type Problem struct {
 	Type     string       `json:"type"`
 	Title    string       `json:"title"` // the same for every problem of its code
 	Status   int          `json:"status"`
 	Code     pawl.Code    `json:"code"`
-	Detail   string       `json:"detail"`             // on the wire never empty: what Errors say, or what the code means
-	Instance string       `json:"instance,omitempty"` // the path that was asked for
+	Detail   string       `json:"detail"`             // never empty on the wire: the text of Errors, or the meaning of the code
+	Instance string       `json:"instance,omitempty"` // the path of the request
 	Errors   []pawl.Field `json:"errors,omitempty"`
 	State    string       `json:"state,omitempty"`
 	Allowed  []string     `json:"allowed,omitzero"`
 	Holder   *string      `json:"holder,omitempty"`
 	Attempt  *int         `json:"attempt,omitempty"`
 	Reason   string       `json:"reason,omitempty"`
-	Expected *int64       `json:"expected,omitempty"` // of an append: the offset that the message has
-	Position string       `json:"position,omitempty"` // with reason epoch: EPOCH-POSITION to restart from
+	Expected *int64       `json:"expected,omitempty"` // of an append: the message's current offset
+	Position string       `json:"position,omitempty"` // with reason epoch: the EPOCH-POSITION to restart from
 }
 
-// ProblemOf writes an error as a problem. What is not a *pawl.Error is
-// internal, or unavailable where a context ended; nothing of an internal
-// error's text is sent.
+// ProblemOf returns an error as a problem. An error that is not a *pawl.Error is internal, or
+// unavailable if a context ended. The text of an internal error is not sent.
 func ProblemOf(err error, instance string) Problem {
 	e := asError(err)
 	info := e.Code.Info()
@@ -76,14 +74,14 @@ func ProblemOf(err error, instance string) Problem {
 	return p
 }
 
-// MarshalJSON writes the problem whole, a detail included.
+// MarshalJSON writes the problem with a detail, also if it has no text of its own.
 func (p Problem) MarshalJSON() ([]byte, error) {
 	type plain Problem
 	p.Detail = cmp.Or(p.Detail, p.said())
 	return json.Marshal(plain(p))
 }
 
-// said is the detail of a problem that has no text of its own.
+// said returns the detail of a problem that has no text of its own.
 func (p Problem) said() string {
 	const most = 3
 	var b strings.Builder
@@ -111,13 +109,13 @@ func asError(err error) *pawl.Error {
 	return pawl.ErrInternal
 }
 
-// title is the first half of a sentence of the table of errors.
+// title returns the part before the semicolon of a sentence of the table of errors.
 func title(means string) string {
 	head, _, _ := strings.Cut(means, ";")
 	return strings.TrimSuffix(head, ".")
 }
 
-// Err is the error that the problem was written from, as far as it was sent.
+// Err returns the error that the problem was made from, as far as it was sent.
 func (p Problem) Err() error {
 	e := &pawl.Error{
 		Code:     cmp.Or(p.Code, pawl.CodeInternal),

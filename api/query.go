@@ -10,31 +10,31 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// The query strings of lists: each is a filter of package pawl as parameters,
-// and Values writes it. Times are RFC 3339; a list is separated by commas, or
-// its parameter is given several times.
+// These types are the query strings of lists. Each is a filter of package pawl as parameters,
+// and Values writes it. Times are RFC 3339. A list is separated by commas, or its parameter is
+// given several times.
 type (
 	// Paging asks for one page.
 	Paging struct {
 		Limit  int    `query:"limit" doc:"Rows of the page; 100 without it, at most 1000. A page with 8 MiB of values ends early, with a cursor."`
 		Cursor string `query:"cursor" doc:"The next of the page before."`
 	}
-	// Span is a stretch of time of creation.
+	// Span limits a list to a range of creation times.
 	Span struct {
 		Since time.Time `query:"since" doc:"Created at or after."`
 		Until time.Time `query:"until" doc:"Created before."`
 	}
-	// OfTask narrows a list to a task.
+	// OfTask limits a list to a task.
 	OfTask struct {
 		Task   string `query:"task" doc:"Of this task."`
 		TaskID string `query:"task_id" doc:"The same as task."`
 	}
-	// OfItem narrows a list to an item.
+	// OfItem limits a list to an item.
 	OfItem struct {
 		Item   string `query:"item" doc:"Of this item."`
 		ItemID string `query:"item_id" doc:"The same as item."`
 	}
-	// TaskQuery is a pawl.TaskFilter.
+	// TaskQuery is a pawl.TaskFilter as a query.
 	TaskQuery struct {
 		ID           []string          `query:"id" doc:"These tasks."`
 		Type         []string          `query:"type" doc:"Of any of these types."`
@@ -52,16 +52,16 @@ type (
 		Span
 		Paging
 	}
-	// TaskShape says which parts of a task are wanted.
+	// TaskShape selects the members of a task, and what to include.
 	TaskShape struct {
 		Fields  []string `query:"fields" enum:"id,namespace,type,type_version,state,status,title,stage,progress,priority,payload,metadata,requested_by,input_hash,thread,deduplicated,dry_run,planned,items,items_open,items_pending,blocked_by,error,retry_count,failed_in,ready_for_approval,version,created_at,updated_at,last_transitioned_at,applied_at,completed_at" doc:"These members only, and id."`
 		Include []string `query:"include" enum:"items,events,checkpoints,provenances,result" doc:"What belongs to the task, in its member included: its first 100 items, its newest 100 events and checkpoints, its first 100 provenances, its result or null."`
 	}
-	// ItemShape says which members of an item are wanted.
+	// ItemShape selects the members of an item.
 	ItemShape struct {
 		Fields []string `query:"fields" enum:"id,task_id,namespace,type,kind,key,position,state,status,stage,progress,priority,attempt,failures,max_attempts,rework,worker_id,last_worker_id,lease_seconds,lease_acquired_at,lease_expires_at,heartbeat_at,input,result,assembled_result,parts_required,parts_state,error,after,run_at,blocked_by,created_at,started_at,accepted_at,completed_at,updated_at" doc:"These members only, and id."`
 	}
-	// ItemQuery is a pawl.ItemFilter but for its task.
+	// ItemQuery is a pawl.ItemFilter without its task.
 	ItemQuery struct {
 		ID       []string         `query:"id" doc:"These items."`
 		Type     []string         `query:"type" doc:"Of any of these types."`
@@ -71,12 +71,12 @@ type (
 		Order    string           `query:"order" enum:"asc,desc" doc:"desc: newest first; oldest first without it."`
 		Paging
 	}
-	// ItemsQuery is a pawl.ItemFilter.
+	// ItemsQuery is a pawl.ItemFilter as a query.
 	ItemsQuery struct {
 		OfTask
 		ItemQuery
 	}
-	// EventQuery is a pawl.EventFilter but for its task and item.
+	// EventQuery is a pawl.EventFilter without its task and item.
 	EventQuery struct {
 		After string   `query:"after" pattern:"^(-1|([0-9]{1,9}-)?[0-9]{1,18})$" doc:"Feed order: those with a position above this one, EPOCH-POSITION, oldest first; digits alone are of epoch 0; 0 = all, -1 = those to come."`
 		Type  []string `query:"type" doc:"Of tasks of any of these types."`
@@ -85,13 +85,13 @@ type (
 		Span
 		Paging
 	}
-	// EventsQuery is a pawl.EventFilter.
+	// EventsQuery is a pawl.EventFilter as a query.
 	EventsQuery struct {
 		OfTask
 		OfItem
 		EventQuery
 	}
-	// CheckpointQuery is a pawl.CheckpointFilter but for its task.
+	// CheckpointQuery is a pawl.CheckpointFilter without its task.
 	CheckpointQuery struct {
 		OfItem
 		Type     []string          `query:"type" doc:"Of any of these types."`
@@ -101,24 +101,24 @@ type (
 		Order    string            `query:"order" enum:"asc,desc" doc:"desc: newest first; by ascending number without it."`
 		Paging
 	}
-	// CheckpointsQuery is a pawl.CheckpointFilter.
+	// CheckpointsQuery is a pawl.CheckpointFilter as a query.
 	CheckpointsQuery struct {
 		OfTask
 		CheckpointQuery
 	}
-	// WorkerQuery is a pawl.WorkerFilter.
+	// WorkerQuery is a pawl.WorkerFilter as a query.
 	WorkerQuery struct {
 		SeenSince time.Time `query:"seen_since" doc:"Seen at or after."`
 		Paging
 	}
-	// KeyQuery is a pawl.KeyFilter.
+	// KeyQuery is a pawl.KeyFilter as a query.
 	KeyQuery struct {
 		Status string `query:"status" enum:"pending,completed,failed" doc:"Of this status."`
 		OfTask
 		OfItem
 		Paging
 	}
-	// TypeQuery is a pawl.TypeFilter.
+	// TypeQuery is a pawl.TypeFilter as a query.
 	TypeQuery struct {
 		Name     []string `query:"name" doc:"Of any of these names."`
 		Versions bool     `query:"versions" doc:"true: every version, newest first within a name."`
@@ -133,7 +133,7 @@ type (
 	KeyScope struct {
 		Scope string `query:"scope" doc:"The key's scope."`
 	}
-	// ResultQuery is what reading a task's result asks besides its id.
+	// ResultQuery is the query of a read of a task's result.
 	ResultQuery struct {
 		Partial bool `query:"partial" doc:"true: of a failed, dead-lettered or cancelled task too, the results of its items that completed."`
 	}
@@ -141,20 +141,20 @@ type (
 	ResumeQuery struct {
 		Cursor string `query:"cursor" doc:"The next of the page before. A page with 8 MiB of values ends early, with a next."`
 	}
-	// DeleteQuery is what deleting a task asks besides its id.
+	// DeleteQuery is the query of a task's deletion.
 	DeleteQuery struct {
 		Force  bool   `query:"force" doc:"true: even when it has not ended."`
 		Reason string `query:"reason" doc:"Why, for the record."`
 	}
 )
 
-// Page is the page asked for.
+// Page returns the page that the query asks for.
 func (p Paging) Page() pawl.Page { return pawl.Page{Limit: p.Limit, Cursor: p.Cursor} }
 
-// Of is the task, or "". Both names with different tasks are invalid.
+// Of returns the task, or "". Both names with different tasks are invalid.
 func (t OfTask) Of() (string, error) { return either("/task_id", t.Task, t.TaskID) }
 
-// Of is the item, or "". Both names with different items are invalid.
+// Of returns the item, or "". Both names with different items are invalid.
 func (i OfItem) Of() (string, error) { return either("/item_id", i.Item, i.ItemID) }
 
 func either(pointer, a, b string) (string, error) {
@@ -167,7 +167,7 @@ func either(pointer, a, b string) (string, error) {
 	return "", pawl.Invalid(pointer, "is given twice, differently")
 }
 
-// Filter is the filter that the query asks for. Two orders are invalid.
+// Filter returns the filter that the query asks for. Order together with Sort is invalid.
 func (q TaskQuery) Filter() (pawl.TaskFilter, error) {
 	f := pawl.TaskFilter{Changed: q.UpdatedSince, RequestedBy: q.RequestedBy, InputHash: q.InputHash, IDs: q.ID, Types: q.Type, States: q.State, Statuses: q.Status, Metadata: q.Metadata, Since: q.Since, Until: q.Until, Asc: q.Order == "asc", Page: q.Page()}
 	if q.Sort != "" {
@@ -189,11 +189,11 @@ func (q TaskQuery) Filter() (pawl.TaskFilter, error) {
 	return f, nil
 }
 
-// TaskQueryOf writes a filter as a query.
+// TaskQueryOf returns a filter as a query.
 func TaskQueryOf(f pawl.TaskFilter) TaskQuery {
 	q := TaskQuery{UpdatedSince: f.Changed, RequestedBy: f.RequestedBy, InputHash: f.InputHash, ID: f.IDs, Type: f.Types, State: f.States, Status: f.Statuses, MinPriority: pawl.MinPriority, MaxPriority: pawl.MaxPriority, Metadata: f.Metadata,
 		Span: Span{f.Since, f.Until}, Paging: PagingOf(f.Page)}
-	var by []string // two are refused where they are read
+	var by []string // two are refused when the query is read
 	if f.ByPriority {
 		by = append(by, "priority")
 	}
@@ -218,12 +218,12 @@ func TaskQueryOf(f pawl.TaskFilter) TaskQuery {
 	return q
 }
 
-// Filter is the filter that the query asks for, within a task where it is given.
+// Filter returns the filter that the query asks for, limited to a task if one is given.
 func (q ItemQuery) Filter(task string) pawl.ItemFilter {
 	return pawl.ItemFilter{IDs: q.ID, TaskID: task, Types: q.Type, States: q.State, Statuses: q.Status, WorkerID: q.WorkerID, Desc: q.Order == "desc", Page: q.Page()}
 }
 
-// ItemsQueryOf writes a filter as a query.
+// ItemsQueryOf returns a filter as a query.
 func ItemsQueryOf(f pawl.ItemFilter) ItemsQuery {
 	q := ItemsQuery{OfTask{Task: f.TaskID}, ItemQuery{ID: f.IDs, Type: f.Types, State: f.States, Status: f.Statuses, WorkerID: f.WorkerID, Paging: PagingOf(f.Page)}}
 	if f.Desc {
@@ -232,20 +232,20 @@ func ItemsQueryOf(f pawl.ItemFilter) ItemsQuery {
 	return q
 }
 
-// Filter is the filter that the query asks for, within a task or item where
-// they are given.
+// Filter returns the filter that the query asks for, limited to a task or item if one is
+// given.
 func (q EventQuery) Filter(task, item string) pawl.EventFilter {
 	f := pawl.EventFilter{TaskID: task, ItemID: item, Types: q.Type, Event: q.Event, Since: q.Since, Until: q.Until, Asc: q.Order == "asc", Page: q.Page()}
 	if q.After == "-1" {
 		end := pawl.FeedEnd
 		f.After = &end
-	} else if at, err := pawl.ParseFeedPosition(q.After); err == nil { // its pattern allows nothing else
+	} else if at, err := pawl.ParseFeedPosition(q.After); err == nil { // the pattern allows nothing else
 		f.After, f.Epoch = &at.Position, at.Epoch
 	}
 	return f
 }
 
-// EventsQueryOf writes a filter as a query.
+// EventsQueryOf returns a filter as a query.
 func EventsQueryOf(f pawl.EventFilter) EventsQuery {
 	q := EventsQuery{OfTask{Task: f.TaskID}, OfItem{Item: f.ItemID}, EventQuery{Type: f.Types, Event: f.Event, Span: Span{f.Since, f.Until}, Paging: PagingOf(f.Page)}}
 	if f.Asc {
@@ -259,13 +259,13 @@ func EventsQueryOf(f pawl.EventFilter) EventsQuery {
 	return q
 }
 
-// Filter is the filter that the query asks for, within a task where it is given.
+// Filter returns the filter that the query asks for, limited to a task if one is given.
 func (q CheckpointQuery) Filter(task string) (pawl.CheckpointFilter, error) {
 	item, err := q.Of()
 	return pawl.CheckpointFilter{TaskID: task, ItemID: item, Types: q.Type, Names: q.Name, NamePrefix: q.Prefix, Metadata: q.Metadata, Desc: q.Order == "desc", Page: q.Page()}, err
 }
 
-// CheckpointsQueryOf writes a filter as a query.
+// CheckpointsQueryOf returns a filter as a query.
 func CheckpointsQueryOf(f pawl.CheckpointFilter) CheckpointsQuery {
 	q := CheckpointsQuery{OfTask{Task: f.TaskID}, CheckpointQuery{OfItem: OfItem{Item: f.ItemID}, Type: f.Types, Name: f.Names, Prefix: f.NamePrefix, Metadata: f.Metadata, Paging: PagingOf(f.Page)}}
 	if f.Desc {
@@ -274,7 +274,7 @@ func CheckpointsQueryOf(f pawl.CheckpointFilter) CheckpointsQuery {
 	return q
 }
 
-// Filter is the filter that the query asks for.
+// Filter returns the filter that the query asks for.
 func (q KeyQuery) Filter() (pawl.KeyFilter, error) {
 	task, err := q.OfTask.Of()
 	if err != nil {
@@ -284,30 +284,30 @@ func (q KeyQuery) Filter() (pawl.KeyFilter, error) {
 	return pawl.KeyFilter{Status: q.Status, TaskID: task, ItemID: item, Page: q.Page()}, err
 }
 
-// KeyQueryOf writes a filter as a query.
+// KeyQueryOf returns a filter as a query.
 func KeyQueryOf(f pawl.KeyFilter) KeyQuery {
 	return KeyQuery{Status: f.Status, OfTask: OfTask{Task: f.TaskID}, OfItem: OfItem{Item: f.ItemID}, Paging: PagingOf(f.Page)}
 }
 
-// Filter is the filter that the query asks for.
+// Filter returns the filter that the query asks for.
 func (q TypeQuery) Filter() pawl.TypeFilter {
 	return pawl.TypeFilter{Names: q.Name, Versions: q.Versions, Removed: q.Removed, Page: q.Page()}
 }
 
-// TypeQueryOf writes a filter as a query.
+// TypeQueryOf returns a filter as a query.
 func TypeQueryOf(f pawl.TypeFilter) TypeQuery {
 	return TypeQuery{Name: f.Names, Versions: f.Versions, Removed: f.Removed, Paging: PagingOf(f.Page)}
 }
 
-// WorkerQueryOf writes a filter as a query.
+// WorkerQueryOf returns a filter as a query.
 func WorkerQueryOf(f pawl.WorkerFilter) WorkerQuery {
 	return WorkerQuery{SeenSince: f.SeenSince, Paging: PagingOf(f.Page)}
 }
 
-// PagingOf writes a page as a query.
+// PagingOf returns a page as a query.
 func PagingOf(p pawl.Page) Paging { return Paging{Limit: p.Limit, Cursor: p.Cursor} }
 
-// Values writes a query: every parameter that is not its default.
+// Values returns the parameters of a query: those that differ from their defaults.
 func Values(query any) url.Values {
 	out := url.Values{}
 	write(out, reflect.ValueOf(query))

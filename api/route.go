@@ -6,10 +6,11 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// Role names what a call needs; it is also a scope of an API key.
+// Role is the role that an API key must have for a call.
 type Role string
 
-// The roles, after the interfaces of package pawl. Anyone needs none.
+// These are the roles, named after the interfaces of package pawl. A call with Anyone needs no
+// key.
 const (
 	Anyone    Role = ""
 	Submitter Role = "submitter"
@@ -21,52 +22,52 @@ const (
 
 // Route is one row of Routes.
 type Route struct {
-	Name     string // of the operation, in every door
+	Name     string // name of the operation, the same in every interface
 	Method   string
-	Path     string // {id} is one path segment, percent-encoded; a verb follows its last colon
+	Path     string // {id} is one path segment, percent-encoded; a verb follows the last colon
 	Role     Role
-	Success  int    // status of an answer that is no problem
+	Success  int    // status of an answer that is not a problem
 	Means    string // one sentence, for the API's description
 	Traits   Trait
 	Found    string      // what 200 means where Success is 201; "" = 200 is not answered
 	Stream   string      // what its stream holds; "" = it answers with JSON
-	Document string      // content type of an answer that is a document as a whole; "" = it is none
-	Refuses  []pawl.Code // besides those that every call of its kind may refuse with
+	Document string      // content type of an answer that is one whole document; "" = it is not one
+	Refuses  []pawl.Code // codes besides those that every call of its kind may refuse with
 	Tools    []Tool      // the MCP tools that make this call
 }
 
-// Trait is what is special about a call.
+// Trait is a property that sets a call apart. Traits are bits.
 type Trait uint16
 
-// The traits.
+// These are the traits.
 const (
 	Global        Trait = 1 << iota // concerns all namespaces
-	PayloadOnly                     // its answer is nothing but a payload
-	ShowsPayloads                   // its payloads are shown to every caller: they are what it claims
-	AnswersLate                     // may wait: its answer is written when nothing else of the request is left
+	PayloadOnly                     // its answer holds nothing but payloads
+	ShowsPayloads                   // every caller sees its payloads: they belong to what it claims
+	AnswersLate                     // may wait: its answer is written after the rest of the request has returned
 	Streams                         // answers with server-sent events
 	Steps                           // runs in several transactions, also under an idempotency key
-	ReadOnly                        // changes nothing, though it is no GET
-	NoKey                           // takes no idempotency key: what it does is known by an id of its own
-	Repeatable                      // made again it changes nothing more: a client repeats it without a key
-	NoOwnKey                        // goes out without a key of the client's own making
+	ReadOnly                        // changes nothing, although its method is not GET
+	NoKey                           // takes no idempotency key: an id of its own makes it idempotent
+	Repeatable                      // a repeated call changes nothing more: a client repeats it without a key
+	NoOwnKey                        // a client sends it without a key of its own making
 )
 
 // Tool is an MCP tool that makes a call.
 type Tool struct {
 	Name, Title string
-	Means       string // for the model that is to choose it
+	Means       string // for the model that chooses a tool
 	Hints       ToolHint
 }
 
-// ToolHint is what a client may presume of a tool.
+// ToolHint is what a client may assume about a tool. Hints are bits.
 type ToolHint uint8
 
-// The hints.
+// These are the hints.
 const (
 	ToolReads    ToolHint = 1 << iota // changes nothing
-	ToolRepeats                       // called again with the same arguments it changes nothing more
-	ToolDestroys                      // what it does cannot be taken back
+	ToolRepeats                       // a repeated call with the same arguments changes nothing more
+	ToolDestroys                      // its effect cannot be undone
 )
 
 const (
@@ -77,10 +78,9 @@ const (
 	del   = http.MethodDelete
 )
 
-// Routes is the closed list of HTTP calls. A verb of a collection
-// (/v1/items:complete) is the batch form of the verb of its member
-// (/v1/items/{id}:complete): {items: […]} in, {results: […]} out, each call
-// answered on its own.
+// Routes lists all HTTP calls. A verb of a collection (/v1/items:complete) is the batch form
+// of the verb of its member (/v1/items/{id}:complete). It takes {items: […]} and answers
+// {results: […]}, each call on its own.
 var Routes = []Route{
 	{Name: "create_task", Method: post, Path: "/v1/tasks", Role: Submitter, Success: 201, Means: "Create a task; 200 with deduplicated set when its dedupe found an older one.",
 		Found: "The task that an earlier create has made: dedupe or input_hash found it.",
@@ -304,17 +304,15 @@ var Routes = []Route{
 	{Name: "description", Method: get, Path: "/openapi.json", Role: Anyone, Success: 200, Means: "Describe the API as OpenAPI 3.1.", Document: "application/json"},
 }
 
-// Has says that the call has a trait.
+// Has reports whether the call has a trait.
 func (r Route) Has(t Trait) bool { return r.Traits&t != 0 }
 
-// Mutates says that the call changes something, so that it takes an
-// idempotency key.
+// Mutates reports whether the call changes something, so that it takes an idempotency key.
 func (r Route) Mutates() bool {
 	return r.Method != http.MethodGet && !r.Has(ReadOnly|NoKey)
 }
 
-// RouteOf is the row of a name. A name that is in no row is a programmer's
-// error and panics.
+// RouteOf returns the row of a name. It panics if there is none: that is a programmer's error.
 func RouteOf(name string) Route {
 	for _, r := range Routes {
 		if r.Name == name {
@@ -324,8 +322,8 @@ func RouteOf(name string) Route {
 	panic("api: no route " + name)
 }
 
-// ToolOf is the MCP tool of a name, and the call that it makes. A name that is in no
-// row is a programmer's error and panics.
+// ToolOf returns the MCP tool of a name, and the call that it makes. It panics if there is
+// none: that is a programmer's error.
 func ToolOf(name string) (Tool, Route) {
 	for _, r := range Routes {
 		for _, t := range r.Tools {
@@ -337,20 +335,19 @@ func ToolOf(name string) (Tool, Route) {
 	panic("api: no tool " + name)
 }
 
-// NamespaceHeader names the namespace of a call and ActorHeader who makes it
-// (type/id, or a type alone); both are percent-encoded. A server without API
-// keys takes both at their word.
+// NamespaceHeader names the namespace of a call. ActorHeader names who makes it: type/id, or a
+// type alone. Both are percent-encoded. A server without API keys trusts both.
 const (
 	NamespaceHeader = "Pawl-Namespace"
 	ActorHeader     = "Pawl-Actor"
 )
 
-// TaskTokenHeader carries the task token that is asked about.
+// TaskTokenHeader carries the task token to check.
 const TaskTokenHeader = "Pawl-Task-Token"
 
-// The headers of idempotency keys. A mutating call with KeyHeader (or the same
-// with X- before it) is carried out once, and its answer given again with
-// ReplayedHeader; KeySecondsHeader says for how long, 24 hours without it.
+// These are the headers of idempotency keys. A mutating call with KeyHeader (or the same name
+// after X-) is carried out once. Later calls with the key get the first answer again, with
+// ReplayedHeader. KeySecondsHeader says for how long; without it, 24 hours.
 const (
 	KeyHeader        = "Idempotency-Key"
 	KeySecondsHeader = "Idempotency-Seconds"

@@ -137,16 +137,16 @@ func (c *Client) keyed(ctx context.Context, r *request, n int) {
 
 type keyOfCall struct{}
 
-// WithKey returns a context whose mutating calls carry an idempotency key: made
-// again with it within 24 hours, by whatever process, the same call is answered
-// as it was the first time. One key serves each verb once: another request under
-// the same key and verb is ErrKeyReused. A batch too large for one request goes
-// in several, under the key and the key with #1, #2 … behind it.
+// WithKey returns a context whose mutating calls carry an idempotency key. If the same call is
+// made again with the key within 24 hours, by any process, it gets the first answer. One key
+// serves each verb once: another request with the same key and verb is ErrKeyReused. A batch
+// that is too large for one request is sent as several, under the key, then key#1, key#2 and
+// so on.
 func WithKey(ctx context.Context, key string) context.Context {
 	return context.WithValue(ctx, keyOfCall{}, key)
 }
 
-// keySeconds is how long a key of our own is kept.
+// keySeconds is how long the server keeps a key that the client made.
 const keySeconds = "900"
 
 func (r *request) url(base string) string {
@@ -158,7 +158,7 @@ func (r *request) url(base string) string {
 	return u
 }
 
-// do sends a request and reads its answer into out; nil out = no answer is wanted.
+// do sends a request and decodes its answer into out; a nil out discards the answer.
 func (c *Client) do(ctx context.Context, r request, out any) error {
 	if c.bad != nil {
 		return c.bad
@@ -173,7 +173,7 @@ func (c *Client) do(ctx context.Context, r request, out any) error {
 		wait := pause + mathrand.N(pause)
 		var e *pawl.Error
 		if errors.As(err, &e) && e.RetryAfter > longestWait {
-			return err // the caller has better things to do
+			return err // the server asks for a longer wait than the client makes
 		} else if e != nil {
 			wait = max(wait, e.RetryAfter)
 		}
@@ -186,11 +186,11 @@ func (c *Client) do(ctx context.Context, r request, out any) error {
 	}
 }
 
-// longestWait is the longest Retry-After that is waited for here.
+// longestWait is the longest Retry-After that the client waits for.
 const longestWait = 2 * time.Minute
 
-// again says that a call is worth sending again: nothing of it was carried out,
-// or it may be carried out twice.
+// again reports whether a call is worth sending again: nothing of it was carried out, or it
+// may be carried out twice.
 func again(r *request, err error) bool {
 	var e *pawl.Error
 	if !errors.As(err, &e) {
@@ -208,7 +208,7 @@ func again(r *request, err error) bool {
 func (c *Client) once(ctx context.Context, r *request, out any) error {
 	timeout := c.opts.Timeout + r.wait
 	if r.route.Role == api.Operator && r.route.Method != http.MethodGet {
-		timeout = max(timeout, time.Hour) // a sweep or a deletion goes over as many rows as there are
+		timeout = max(timeout, time.Hour) // a sweep or a deletion may go over any number of rows
 	}
 	if strings.ContainsFunc(r.key, unicode.IsControl) {
 		return &pawl.Error{Code: pawl.CodeInvalid, Op: r.route.Name, Message: "the idempotency key holds a control character"}
@@ -266,8 +266,8 @@ func (c *Client) headers(req *http.Request, r *request) {
 	}
 }
 
-// away is the error of a call that got no answer; errors.Is finds the end of
-// the context in it.
+// away is the error of a call that got no answer. It wraps err, so errors.Is finds a context
+// that ended.
 func away(r *request, err error) error {
 	if isTLS(err) {
 		return &pawl.Error{Code: pawl.CodeUnavailable, Op: r.route.Name, Message: "no TLS connection to the server", Err: err}
@@ -275,8 +275,8 @@ func away(r *request, err error) error {
 	return &pawl.Error{Code: pawl.CodeUnavailable, Op: r.route.Name, Message: "the server does not answer", Err: err}
 }
 
-// isTLS says that a connection failed over certificates or the protocol, which
-// trying again does not mend.
+// isTLS reports whether a connection failed because of certificates or the TLS protocol: a
+// retry does not help then.
 func isTLS(err error) bool {
 	return is[*tls.CertificateVerificationError](err) || is[tls.RecordHeaderError](err) || is[tls.AlertError](err)
 }
@@ -286,8 +286,8 @@ func is[E error](err error) bool {
 	return errors.As(err, &e)
 }
 
-// refusal reads a problem; an answer that is none comes from something between
-// here and the server.
+// refusal reads a problem. An answer that is not a problem comes from something between the
+// client and the server, such as a proxy.
 func refusal(r *request, res *http.Response, data []byte) error {
 	var p api.Problem
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
@@ -313,6 +313,6 @@ func failed(r *request, p api.Problem, after time.Duration) error {
 }
 
 func after(h http.Header) time.Duration {
-	seconds, _ := strconv.Atoi(h.Get("Retry-After")) // a date is not sent by us
+	seconds, _ := strconv.Atoi(h.Get("Retry-After")) // the server never sends a date
 	return time.Duration(max(seconds, 0)) * time.Second
 }

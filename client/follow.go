@@ -8,9 +8,9 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
-// FollowEvents follows the feed; see pawl.RecordReader. A stream that breaks is
-// taken up again where it broke, from whichever server answers; only the first
-// must answer soon.
+// FollowEvents follows the feed; see pawl.RecordReader. A stream that breaks is continued
+// where it broke, from whichever server answers. Only the first connection has a limited
+// number of tries.
 func (c *Client) FollowEvents(ctx context.Context, f pawl.EventFilter, fn func(through pawl.FeedPosition, events []pawl.Event) error) error {
 	f.Page = pawl.Page{}
 	s := follower{fn: fn}
@@ -19,23 +19,23 @@ func (c *Client) FollowEvents(ctx context.Context, f pawl.EventFilter, fn func(t
 	}
 	s.through = s.after
 	l := listener{client: c, take: s.take, next: func() request {
-		s.events, s.through = nil, s.after // what was not handed over comes again
+		s.events, s.through = nil, s.after // events that were not passed to fn are sent again
 		f.After, f.Epoch = &s.after.Position, s.after.Epoch
 		return request{route: api.RouteOf("list_events"), query: api.Values(api.EventsQueryOf(f))}
 	}}
 	return l.listen(ctx)
 }
 
-// follower is a place in the feed.
+// follower is a position in the feed.
 type follower struct {
 	fn      func(pawl.FeedPosition, []pawl.Event) error
-	after   pawl.FeedPosition // all up to here is handed over
-	through pawl.FeedPosition // all up to here has come
+	after   pawl.FeedPosition // all events up to here were passed to fn
+	through pawl.FeedPosition // all events up to here have been received
 	events  []pawl.Event
 	begun   bool
 }
 
-// take hands over as many events at once as have come.
+// take receives a frame. It passes on as many events at once as have come.
 func (s *follower) take(f frame) error {
 	if at, err := pawl.ParseFeedPosition(f.id); err == nil {
 		s.through = at
@@ -53,7 +53,7 @@ func (s *follower) take(f frame) error {
 	return s.hand()
 }
 
-// hand tells fn, of the beginning once.
+// hand calls fn with the events received; the first time, also with the start.
 func (s *follower) hand() error {
 	if !s.begun {
 		s.begun = true

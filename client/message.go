@@ -8,12 +8,12 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
-// StartMessages begins messages; see pawl.Messenger.
+// StartMessages opens messages; see pawl.Messenger.
 func (c *Client) StartMessages(ctx context.Context, calls []pawl.StartCall) ([]pawl.Result[pawl.Message], error) {
 	return batch(ctx, c, api.StartMessages, calls)
 }
 
-// Append adds chunks to open messages; see pawl.Messenger. Sent again, it writes
+// Append adds chunks to open messages; see pawl.Messenger. A call that is sent again writes
 // nothing twice.
 func (c *Client) Append(ctx context.Context, calls []pawl.AppendCall) ([]pawl.Result[pawl.Appended], error) {
 	return batch(ctx, c, api.Append, calls)
@@ -24,7 +24,7 @@ func (c *Client) StepMessages(ctx context.Context, calls []pawl.StepCall) ([]paw
 	return batch(ctx, c, api.StepMessages, calls)
 }
 
-// FinishMessages ends messages; see pawl.Messenger.
+// FinishMessages completes messages; see pawl.Messenger.
 func (c *Client) FinishMessages(ctx context.Context, calls []pawl.FinishCall) ([]pawl.Result[pawl.Message], error) {
 	return batch(ctx, c, api.FinishMessages, calls)
 }
@@ -39,13 +39,13 @@ func (c *Client) GetMessage(ctx context.Context, id string) (pawl.Message, error
 	return read[pawl.Message](ctx, c, "get_message", id, nil)
 }
 
-// ListMessages lists a conversation; see pawl.MessageReader.
+// ListMessages lists messages; see pawl.MessageReader.
 func (c *Client) ListMessages(ctx context.Context, f pawl.MessageFilter) (pawl.List[pawl.Message], error) {
 	return read[pawl.List[pawl.Message]](ctx, c, "list_messages", "", api.MessagesQueryOf(f))
 }
 
-// FollowMessage follows a message; see pawl.MessageReader. A stream that breaks is
-// taken up again where it broke, from whichever server answers.
+// FollowMessage follows a message; see pawl.MessageReader. A stream that breaks is continued
+// where it broke, from whichever server answers.
 func (c *Client) FollowMessage(ctx context.Context, id string, after int64, fn func(pawl.MessageFrame) error) error {
 	r := reader{after: after, told: -1, fn: fn}
 	l := listener{client: c, take: r.take, next: func() request {
@@ -54,10 +54,10 @@ func (c *Client) FollowMessage(ctx context.Context, id string, after int64, fn f
 	return l.listen(ctx)
 }
 
-// reader is a place in a message.
+// reader is a position in a message.
 type reader struct {
-	after int64 // the last chunk that is handed over
-	told  int64 // the end of the newest cut that fn was told of
+	after int64 // the last chunk that was passed to fn
+	told  int64 // the end of the newest cut that was passed to fn
 	fn    func(pawl.MessageFrame) error
 	begun bool
 }
@@ -88,7 +88,7 @@ func (r *reader) take(in frame) error {
 		f.End = &pawl.MessageEnd{}
 		into = f.End
 	default:
-		return nil // of a later server
+		return nil // a newer server sent it
 	}
 	if err := json.Unmarshal(in.data, into); err != nil {
 		return err
@@ -99,7 +99,7 @@ func (r *reader) take(in frame) error {
 	}
 	if f.Abandoned != nil {
 		if f.Abandoned.To <= r.told {
-			return nil // told before the stream broke
+			return nil // it was passed on before the stream broke
 		}
 		r.told = f.Abandoned.To
 	}

@@ -12,7 +12,7 @@ func (c *Client) RetryTasks(ctx context.Context, calls []pawl.TaskCall) ([]pawl.
 	return batch(ctx, c, api.RetryTasks, calls)
 }
 
-// BuryTasks sets failed items aside; see pawl.TaskOperator.
+// BuryTasks dead-letters failed items; see pawl.TaskOperator.
 func (c *Client) BuryTasks(ctx context.Context, calls []pawl.TaskCall) ([]pawl.Result[pawl.Task], error) {
 	return batch(ctx, c, api.BuryTasks, calls)
 }
@@ -32,7 +32,7 @@ func (c *Client) PutTypes(ctx context.Context, types []pawl.Type) ([]pawl.Result
 	return batch(ctx, c, api.PutTypes, types)
 }
 
-// RemoveTypes takes types off the registry; see pawl.TypeKeeper.
+// RemoveTypes removes types from the registry; see pawl.TypeKeeper.
 func (c *Client) RemoveTypes(ctx context.Context, names []string) ([]pawl.Result[string], error) {
 	return batch(ctx, c, api.RemoveTypes, names)
 }
@@ -57,17 +57,17 @@ func (c *Client) RestoreArchive(ctx context.Context, taskID string) (pawl.Task, 
 	return read[pawl.Task](ctx, c, "restore_archive", taskID, nil)
 }
 
-// ListRelays says where the relays stand; see pawl.RelayKeeper.
+// ListRelays lists the relays with their positions; see pawl.RelayKeeper.
 func (c *Client) ListRelays(ctx context.Context) (pawl.List[pawl.Relay], error) {
 	return read[pawl.List[pawl.Relay]](ctx, c, "list_relays", "", nil)
 }
 
-// ResumeRelay has a disabled relay tried again; see pawl.RelayKeeper.
+// ResumeRelay enables a disabled relay again; see pawl.RelayKeeper.
 func (c *Client) ResumeRelay(ctx context.Context, sink string) (pawl.Relay, error) {
 	return read[pawl.Relay](ctx, c, "resume_relay", sink, nil)
 }
 
-// ForgetRelay removes what is known of a relay; see pawl.RelayKeeper.
+// ForgetRelay removes what is stored about a relay; see pawl.RelayKeeper.
 func (c *Client) ForgetRelay(ctx context.Context, sink string) error {
 	_, err := read[struct{}](ctx, c, "forget_relay", sink, nil)
 	return err

@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
-// read makes a call that has no body. query is one of api's, nil = none.
+// read makes a call without a body. query is one of the query types of api; nil = none.
 func read[V any](ctx context.Context, c *Client, name, id string, query any) (V, error) {
 	r := request{route: api.RouteOf(name), id: id}
 	if query != nil {
@@ -34,13 +34,13 @@ func (c *Client) ListTasks(ctx context.Context, f pawl.TaskFilter) (pawl.List[pa
 	}{api.TaskQueryOf(f), api.TaskShape{Fields: f.Fields}})
 }
 
-// TaskResult is what a completed task came to; see pawl.TaskReader.
+// TaskResult reads the result of a completed task; see pawl.TaskReader.
 func (c *Client) TaskResult(ctx context.Context, id string) (pawl.TaskResult, error) {
 	return read[pawl.TaskResult](ctx, c, "task_result", id, nil)
 }
 
-// PartialResult is TaskResult, or what the completed items of a task came to that
-// did not complete; see pawl.TaskReader.
+// PartialResult is TaskResult that also accepts a task that did not complete: then it reads
+// the results of its completed items; see pawl.TaskReader.
 func (c *Client) PartialResult(ctx context.Context, id string) (pawl.TaskResult, error) {
 	return read[pawl.TaskResult](ctx, c, "task_result", id, api.ResultQuery{Partial: true})
 }
@@ -60,7 +60,7 @@ func (c *Client) GetItem(ctx context.Context, id string) (pawl.Item, error) {
 	return read[pawl.Item](ctx, c, "get_item", id, nil)
 }
 
-// CheckToken says what a task token stands for; see pawl.TokenReader.
+// CheckToken reads what a task token stands for; see pawl.TokenReader.
 func (c *Client) CheckToken(ctx context.Context, token string) (pawl.TaskToken, error) {
 	var out pawl.TaskToken
 	if strings.ContainsFunc(token, unicode.IsControl) {
@@ -83,7 +83,7 @@ func (c *Client) ListEvents(ctx context.Context, f pawl.EventFilter) (pawl.List[
 	return read[pawl.List[pawl.Event]](ctx, c, "list_events", "", api.EventsQueryOf(f))
 }
 
-// ListProvenance lists who did what; see pawl.RecordReader.
+// ListProvenance lists provenance records; see pawl.RecordReader.
 func (c *Client) ListProvenance(ctx context.Context, f pawl.ProvenanceFilter) (pawl.List[pawl.ProvenanceRecord], error) {
 	name, id := "task_provenance", f.TaskID
 	switch {
@@ -121,7 +121,7 @@ func (c *Client) ListSweeps(ctx context.Context, page pawl.Page) (pawl.List[pawl
 	return read[pawl.List[pawl.SweepStats]](ctx, c, "list_sweeps", "", api.PagingOf(page))
 }
 
-// Stats is how things stand, read now.
+// Stats reads the current statistics.
 func (c *Client) Stats(ctx context.Context) (pawl.Stats, error) {
 	return read[pawl.Stats](ctx, c, "stats", "", nil)
 }

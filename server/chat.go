@@ -77,7 +77,7 @@ func (s *server) send(ctx context.Context, kind string, c *api.Chat) (pawl.Messa
 	if err != nil {
 		return pawl.Message{}, err
 	}
-	if c.Trigger == api.ChatRegenerate && c.MessageID == "" { // the newest reply; if it is still being written and answers the same message, it is the answer
+	if c.Trigger == api.ChatRegenerate && c.MessageID == "" { // the newest; an open reply to this message is the answer
 		m, err := s.newest(ctx, c.ID, "")
 		switch {
 		case err != nil:

@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
-// config is the API's description before its operations.
+// config returns the API's description before its operations are added.
 func config(version string) huma.Config {
 	registry := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
 	for from, to := range written {
@@ -37,12 +37,12 @@ func config(version string) huma.Config {
 		DefaultFormat: "application/json",
 		Transformers:  []huma.Transformer{sparse},
 	}
-	c.AllowAdditionalPropertiesByDefault = true // decode refuses them, and says where
+	c.AllowAdditionalPropertiesByDefault = true // decode refuses unknown members and says where they are
 	return c
 }
 
-// security names the key on every operation; the empty requirement beside it
-// says that it is not needed (here: on loopback; for health: ever).
+// security names the key on each operation. The empty requirement beside it says that the key
+// is not always needed: on loopback, or never for health.
 func security(r api.Route) []map[string][]string {
 	if r.Role == api.Anyone {
 		return []map[string][]string{{}}
@@ -69,7 +69,7 @@ func callerParams(r api.Route) []*huma.Param {
 		&huma.Param{Name: api.KeySecondsHeader, In: "header", Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: &least}, Description: "How long the answer is kept; 24 hours without it."})
 }
 
-// tag groups operations by the first word of their path behind the version.
+// tag groups operations by the first word of their path after the version.
 func tag(path string) string {
 	words := strings.FieldsFunc(path, func(r rune) bool { return r == '/' || r == ':' })
 	switch {
@@ -81,7 +81,7 @@ func tag(path string) string {
 	return "server"
 }
 
-// about says of each group what it is for.
+// about says what each group is for.
 var about = map[string]string{
 	"tasks":            "What somebody asked for.",
 	"signals":          "What suspended items wait for.",
@@ -116,8 +116,8 @@ func tags() []*huma.Tag {
 	return out
 }
 
-// streamsOf describes the answers of a route that streams or writes a document, nil
-// of another.
+// streamsOf describes the answers of a route that streams or writes a document; nil for all
+// other routes.
 func streamsOf(r api.Route) map[string]*huma.Response {
 	kind, says, schema := r.Document, "OK", &huma.Schema{Type: huma.TypeString}
 	switch {
@@ -135,8 +135,8 @@ func streamsOf(r api.Route) map[string]*huma.Response {
 	return out
 }
 
-// written maps types that write their own JSON, and words that come from a
-// table, to types that say so.
+// written maps types that write their own JSON, and texts with a fixed list of values, to
+// types that describe them.
 var written = map[reflect.Type]reflect.Type{
 	reflect.TypeFor[pawl.Failure]():      reflect.TypeFor[failure](),
 	reflect.TypeFor[pawl.Dedupe]():       reflect.TypeFor[dedupe](),
@@ -248,13 +248,13 @@ func words(names ...string) *huma.Schema {
 	return s
 }
 
-// describe writes the description once all operations are there. The bounds
-// of pawl.Limits go into it here, after huma has made its checks out of the
-// schemas: the service refuses by them, each call of a batch on its own.
+// describe writes the description after all operations are registered. It adds the limits of
+// pawl.Limits only now, after huma has built its checks from the schemas: the service checks
+// these limits itself, for each call of a batch separately.
 func describe(o *huma.OpenAPI) []byte {
 	raw, err := json.Marshal(o)
 	if err != nil {
-		panic(err) // made of constants: a programmer's error
+		panic(err) // it is made of constants: this is a programmer's error
 	}
 	var doc map[string]any
 	if err := json.Unmarshal(raw, &doc); err != nil {
@@ -294,8 +294,8 @@ func describe(o *huma.OpenAPI) []byte {
 	return b.Bytes()
 }
 
-// closeRequests says of what callers send that it takes no other members; what
-// they get may grow.
+// closeRequests states that request bodies take no other members. Answers may gain members
+// later.
 func closeRequests(doc, schemas map[string]any) {
 	for _, s := range schemas {
 		delete(s.(map[string]any), "additionalProperties")
@@ -332,7 +332,7 @@ func property(schema any, name string) map[string]any {
 	return p
 }
 
-// bounds are the limits by the properties that carry them, in every schema.
+// bounds are the limits, by the properties that they apply to in every schema.
 var bounds = []struct {
 	property, kind, keyword string
 	value                   int
@@ -356,8 +356,7 @@ var bounds = []struct {
 	{"progress", "integer", "maximum", 100},
 }
 
-// wordLists are the members whose words come from a table, and which are plain
-// text to the service.
+// wordLists are the members with a fixed list of values that the service declares as text.
 var wordLists = []struct {
 	property string
 	words    []string
@@ -392,7 +391,7 @@ func eventNames() []string {
 	return names
 }
 
-// nullable are the members that are null rather than left out.
+// nullable are the members that are null instead of being left out.
 var nullable = []string{
 	"ResumeState.newest", "ResumeState.iteration_start", "ResumeState.iteration_end", "ResumeState.error_boundary", "SweepTotals.last_scan",
 	"ResumeState.open_message", "Task.blocked_by", "TaskView.blocked_by", "Item.blocked_by", "ItemView.blocked_by",

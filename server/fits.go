@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// maxFaults is how many faults of a body are told.
+// maxFaults is how many faults of a body an answer reports.
 const maxFaults = 100
 
 // misfits are the faults of a body that does not fit its operation's schema.
@@ -24,8 +24,8 @@ type misfits []error
 
 func (m misfits) Error() string { return errors.Join(m...).Error() }
 
-// fits checks a body against its operation's schema. Unlike huma's own check it
-// stops after maxFaults, and does not look into values that are the caller's own.
+// fits checks a body against its operation's schema. Unlike huma's own check, it stops after
+// maxFaults and does not check opaque values.
 func (s *server) fits(op *huma.Operation, r *http.Request) error {
 	body, err := io.ReadAll(r.Body)
 	if err != nil || len(body) == 0 || op.RequestBody == nil {
@@ -40,7 +40,7 @@ func (s *server) fits(op *huma.Operation, r *http.Request) error {
 	check.path.Push("body")
 	for _, content := range op.RequestBody.Content {
 		check.value(content.Schema, tree)
-		break // all have the same schema
+		break // all media types have the same schema
 	}
 	if faults := check.res.Errors; len(faults) > 0 {
 		return misfits(faults[:min(len(faults), maxFaults)])
@@ -48,7 +48,7 @@ func (s *server) fits(op *huma.Operation, r *http.Request) error {
 	return nil
 }
 
-// refuseBody refuses what does not fit; faults are refused by huma, like those of
+// refuseBody answers for a body that fits refused. Faults are written by huma, like those of
 // parameters.
 func (s *server) refuseBody(op *huma.Operation, w http.ResponseWriter, r *http.Request, err error) {
 	var faults misfits
@@ -56,7 +56,7 @@ func (s *server) refuseBody(op *huma.Operation, w http.ResponseWriter, r *http.R
 		s.write(w, r, err)
 		return
 	}
-	_ = huma.WriteErr(s.api, humachi.NewContext(op, r, w), http.StatusUnprocessableEntity, "", faults...) // the caller may be gone
+	_ = huma.WriteErr(s.api, humachi.NewContext(op, r, w), http.StatusUnprocessableEntity, "", faults...) // the caller may have gone
 }
 
 // bodyCheck is a check of one body.
@@ -66,8 +66,8 @@ type bodyCheck struct {
 	res     *huma.ValidateResult
 }
 
-// value checks a value. Of long lists it looks at the first elements, and at one
-// after the other of the rest while all is well.
+// value checks a value. In a long list it checks the first elements together, and then the
+// others one by one until too many faults are found.
 func (b *bodyCheck) value(s *huma.Schema, v any) {
 	for s.Ref != "" {
 		s = b.schemas.SchemaFromRef(s.Ref)
@@ -93,7 +93,7 @@ func (b *bodyCheck) value(s *huma.Schema, v any) {
 	}
 }
 
-// list checks how long a list is, and the elements after its first.
+// list checks the length of a list, and the elements after the first maxFaults.
 func (b *bodyCheck) list(name string, s *huma.Schema, list []any) {
 	b.path.Push(name)
 	defer b.path.Pop()
@@ -113,7 +113,7 @@ func (b *bodyCheck) list(name string, s *huma.Schema, list []any) {
 	}
 }
 
-// treeOf reads the next value. What is the caller's own is left empty.
+// treeOf reads the next value. Opaque values are replaced by empty ones.
 func treeOf(dec *jsontext.Decoder) (any, error) {
 	token, err := dec.ReadToken()
 	if err != nil {
@@ -158,7 +158,7 @@ func treeOf(dec *jsontext.Decoder) (any, error) {
 	return nil, nil
 }
 
-// kindOf reads past the next value and answers with an empty one of its kind.
+// kindOf reads past the next value and returns an empty one of its kind.
 func kindOf(dec *jsontext.Decoder) (any, error) {
 	switch dec.PeekKind() {
 	case '{':
@@ -169,6 +169,6 @@ func kindOf(dec *jsontext.Decoder) (any, error) {
 	return treeOf(dec)
 }
 
-// tooMany refuses a body of more values outside those that are the caller's own
-// than any call needs.
+// tooMany refuses a body with more values, not counting those in opaque values, than any call
+// needs.
 var tooMany = &pawl.Error{Code: pawl.CodeTooLarge, Message: "the body holds too many values"}

@@ -18,12 +18,12 @@ import (
 	"github.com/pawl-work/pawl/internal/jsonscan"
 )
 
-// format reads strictly and writes payloads as they are.
+// format reads JSON strictly and writes payloads unchanged.
 var format = huma.Format{Marshal: encode, Unmarshal: decode}
 
-// encode writes an answer in which every raw value is byte for byte what was
-// stored: encoders tidy raw JSON, so each is left a hole and put in afterwards.
-// A caller that is gone is no error.
+// encode writes an answer in which each raw value has exactly the bytes that were stored. The
+// library would reformat raw JSON, so encode has it write null for each and then inserts the
+// bytes. It returns no error if the caller has gone.
 func encode(w io.Writer, v any) error {
 	e := encoders.Get().(*encoder)
 	defer e.free()
@@ -41,8 +41,8 @@ func encode(w io.Writer, v any) error {
 	return nil
 }
 
-// encoder is what an answer is written with. It is used again: the library
-// remembers how a type is written by the options it was given.
+// encoder writes an answer. Encoders are reused: the library caches how a type is written by
+// its options.
 type encoder struct {
 	options jsonv2.Options
 	text    bytes.Buffer
@@ -62,7 +62,7 @@ var encoders = sync.Pool{New: func() any {
 	return e
 }}
 
-// leave writes a hole for a raw value.
+// leave writes null for a raw value and notes the place.
 func (e *encoder) leave(enc *jsontext.Encoder, raw json.RawMessage) error {
 	if err := enc.WriteToken(jsontext.Null); err != nil || len(raw) == 0 {
 		return err
@@ -71,7 +71,8 @@ func (e *encoder) leave(enc *jsontext.Encoder, raw json.RawMessage) error {
 	return nil
 }
 
-// free gives it back, unless an answer was so large that it would hold much.
+// free makes the encoder available again, unless an answer was so large that it would hold
+// much memory.
 func (e *encoder) free() {
 	if e.text.Cap() > 64<<10 || cap(e.out) > 64<<10 {
 		return
@@ -82,9 +83,9 @@ func (e *encoder) free() {
 	encoders.Put(e)
 }
 
-// decode reads a body that scan and fits have passed, names matched exactly.
+// decode reads a body that scan and fits accepted. Names match exactly.
 func decode(data []byte, v any) error {
-	err := jsonv2.Unmarshal(data, v, jsonv2.RejectUnknownMembers(true), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) // scan has looked
+	err := jsonv2.Unmarshal(data, v, jsonv2.RejectUnknownMembers(true), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) // scan has checked
 	var wrong *jsonv2.SemanticError
 	if errors.As(err, &wrong) {
 		return fault{string(wrong.JSONPointer), misfit(wrong)}
@@ -102,7 +103,7 @@ func misfit(e *jsonv2.SemanticError) string {
 	return "is not of the kind expected"
 }
 
-// fault carries a field through huma, which keeps only an error's text.
+// fault passes a field through huma, which keeps only the text of an error.
 type fault struct{ Pointer, Message string }
 
 func (f fault) Error() string {
@@ -116,17 +117,16 @@ func decodeFault(text string) (pawl.Field, bool) {
 	return pawl.Field{Pointer: f.Pointer, Message: f.Message}, err == nil
 }
 
-// opaque are the members whose values are the caller's own: any JSON, kept as
-// it is.
+// opaque lists the members whose values belong to the caller: they are any JSON and are kept
+// unchanged.
 var opaque = []string{"payload", "input", "result", "snapshot", "metadata", "detail", "response", "content", "output", "data", "usage"}
 
-// scan says where a text is not JSON: broken syntax, bytes that are not UTF-8,
-// anything after the value, and, outside opaque values, a name twice in one
-// object.
+// scan refuses text that is not valid JSON and says where: wrong syntax, bytes that are not
+// UTF-8, anything after the value, and a name twice in one object, except in opaque values.
 func scan(data []byte) error { return scanWith(data) }
 
-// scanHalved is scan for texts that may be cut in the middle of a character: as
-// JSON, that is half of a surrogate pair.
+// scanHalved is scan for text that may be cut in the middle of a character: in JSON, that is
+// half of a surrogate pair.
 func scanHalved(data []byte) error {
 	err := scan(data)
 	if err != nil && utf8.Valid(data) {
@@ -177,13 +177,13 @@ func scanWith(data []byte, also ...jsontext.Options) error {
 	}
 }
 
-// envelopeDepth is how deep a value may lie in its call.
+// envelopeDepth is how deep an opaque value may lie in its call.
 const envelopeDepth = 16
 
 const tooDeep = "is nested more than %d levels deep"
 
-// deepValue is the JSON Pointer of the caller's value in which data is nested
-// too deep, "" when it is nested outside of one.
+// deepValue returns the JSON Pointer of the opaque value in which data is nested too deep; ""
+// if the nesting is outside such a value.
 func deepValue(data []byte) string {
 	dec := jsontext.NewDecoder(bytes.NewReader(data), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	for dec.StackDepth() <= pawl.MaxDepth+envelopeDepth {
@@ -201,7 +201,7 @@ func deepValue(data []byte) string {
 	return ""
 }
 
-// scanOpaque reads past the value of a name that is opaque.
+// scanOpaque reads past the value of a name if the name is opaque.
 func scanOpaque(dec *jsontext.Decoder, name string) error {
 	if !slices.Contains(opaque, name) {
 		return nil
@@ -217,13 +217,13 @@ func scanOpaque(dec *jsontext.Decoder, name string) error {
 	return nil
 }
 
-// names are those of an object so far: few are compared one by one.
+// names are the names that an object has so far. A few of them are compared one by one.
 type names struct {
 	few  []string
 	many map[string]bool
 }
 
-// add says whether the name is new.
+// add adds a name and reports whether it is new.
 func (n *names) add(name string) bool {
 	if n.many == nil && len(n.few) < 16 {
 		if slices.Contains(n.few, name) {

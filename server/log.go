@@ -74,7 +74,7 @@ func (s *server) ended(w middleware.WrapResponseWriter, r *http.Request, began t
 		slog.Int("status", w.Status()),
 		slog.Int("bytes", w.BytesWritten()),
 		slog.Duration("took", took))
-	if v == http.ErrAbortHandler { // an answer that is broken off on purpose
+	if v == http.ErrAbortHandler { // such an answer is aborted on purpose
 		panic(v)
 	}
 }
@@ -82,7 +82,7 @@ func (s *server) ended(w middleware.WrapResponseWriter, r *http.Request, began t
 func (s *server) panicked(w middleware.WrapResponseWriter, r *http.Request, v any) {
 	err := fmt.Errorf("panic: %v\n%s", v, debug.Stack())
 	if w.Status() != 0 {
-		s.problem(r.Context(), err) // the answer is under way: log only
+		s.problem(r.Context(), err) // the answer has begun: this only logs
 		return
 	}
 	s.write(w, r, err)

@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
-// messages registers what agents say.
+// messages registers the calls for messages.
 func (s *server) messages() {
 	both(s, api.StartMessages)
 	both(s, api.Append)
@@ -23,7 +23,7 @@ func (s *server) messages() {
 	s.ofMessage()
 }
 
-// ofMessage registers what is read of messages.
+// ofMessage registers the reads of messages.
 func (s *server) ofMessage() {
 	add(s, "get_message", func(ctx context.Context, in *member) (*answer[pawl.Message], error) {
 		return reply(s.svc.GetMessage(ctx, in.ID))
@@ -47,7 +47,7 @@ func (s *server) ofMessage() {
 		api.FollowQuery
 	}) (*huma.StreamResponse, error) {
 		after := int64(in.After)
-		if n, err := strconv.ParseInt(in.LastEventID, 10, 64); err == nil { // its pattern allows nothing else
+		if n, err := strconv.ParseInt(in.LastEventID, 10, 64); err == nil { // the pattern allows nothing else
 			after = n
 		}
 		return s.streaming("follow_message", func(r *http.Request, st *stream) error {
@@ -56,8 +56,8 @@ func (s *server) ofMessage() {
 	})
 }
 
-// follow answers with what frame makes of a message's frames until it ends, the
-// reader goes or the server stops. An error is one before the answer has begun.
+// follow answers with a message's frames, as frame converts them, until the message ends, the
+// reader goes or the server stops. It returns an error only if the answer has not begun.
 func (s *server) follow(ctx context.Context, st *stream, id string, after int64, frame func(pawl.MessageFrame) ([]byte, error)) error {
 	ctx, gone := context.WithCancel(ctx)
 	defer gone()
@@ -83,7 +83,7 @@ func (s *server) follow(ctx context.Context, st *stream, id string, after int64,
 	switch {
 	case st.begun:
 		st.lapse(ctx)
-		return nil // whatever ended it: the reader comes back
+		return nil // whatever ended it, the reader connects again
 	case access.Ended(ctx) != nil:
 		err = access.Ended(ctx)
 	case err == nil:
@@ -92,8 +92,8 @@ func (s *server) follow(ctx context.Context, st *stream, id string, after int64,
 	return err
 }
 
-// frameOf writes a frame; only chunks have an id, that of the last one. The first
-// frame of all has nothing in it.
+// frameOf writes a frame. Only frames of chunks have an id: the number of the last chunk. The
+// very first frame is empty.
 func frameOf(f pawl.MessageFrame) ([]byte, error) {
 	switch {
 	case f.Abandoned != nil:
@@ -110,11 +110,11 @@ func frameOf(f pawl.MessageFrame) ([]byte, error) {
 
 func named(event string, v any) []byte { return append([]byte("event: "+event+"\n"), line(v)...) }
 
-// line is a value as data on one line.
+// line returns a value as data on one line.
 func line(v any) []byte {
 	var b bytes.Buffer
-	_ = encode(&b, v) // frames always encode, and a buffer takes all
+	_ = encode(&b, v) // frames always encode, and a buffer accepts all writes
 	text := bytes.TrimSuffix(b.Bytes(), []byte("\n"))
-	text = bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("\n"), []byte(" ")), []byte("\r"), []byte(" ")) // only between tokens
+	text = bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("\n"), []byte(" ")), []byte("\r"), []byte(" ")) // line breaks occur only between tokens
 	return append(append([]byte("data: "), text...), "\n\n"...)
 }

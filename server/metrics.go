@@ -17,8 +17,8 @@ import (
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
-// metrics are what GET /metrics tells: how requests went in this process, and
-// what the gauges read.
+// metrics is what GET /metrics reports: the requests of this process, and the values of the
+// gauges.
 type metrics struct {
 	registry *prometheus.Registry
 	took     *prometheus.HistogramVec
@@ -30,14 +30,14 @@ type metrics struct {
 	next time.Time
 }
 
-// gauged is an engine.
+// gauged is implemented by an engine.
 type gauged interface {
 	Gauges(context.Context) ([]pawl.Gauge, error)
 }
 
 func newMetrics(gauges []func(context.Context) ([]pawl.Gauge, error), gate *access.Gate) *metrics {
 	m := &metrics{
-		registry: prometheus.NewRegistry(), // not the global one: an embedder may have two servers
+		registry: prometheus.NewRegistry(), // not the global registry: one process may have two servers
 		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "pawl_http_request_seconds", Help: "How long requests took; claims that wait and streams too.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5, 30, 60},
@@ -49,8 +49,8 @@ func newMetrics(gauges []func(context.Context) ([]pawl.Gauge, error), gate *acce
 	return m
 }
 
-// observe counts a request. What is no route has no method either: the labels
-// are bounded, whatever is sent.
+// observe counts a request. A request without a route is counted without its method, so the
+// labels are bounded whatever is sent.
 func (m *metrics) observe(route, method string, status int, took time.Duration) {
 	if route == "" {
 		method = ""
@@ -58,17 +58,18 @@ func (m *metrics) observe(route, method string, status int, took time.Duration) 
 	m.took.WithLabelValues(route, method, strconv.Itoa(status)).Observe(took.Seconds())
 }
 
-// Describe implements prometheus.Collector: what there is, only reading tells.
+// Describe implements prometheus.Collector. It names no metrics: they are known only when
+// read.
 func (m *metrics) Describe(chan<- *prometheus.Desc) {}
 
-// gaugesKeep bounds what scraping costs: the gauges are read again after this
-// long, or after twenty times as long as reading them took.
+// gaugesKeep bounds the cost of scrapes. The gauges are read again after this time, or after
+// twenty times the time that reading them took, whichever is longer.
 const gaugesKeep = 5 * time.Second
 
 var refused = prometheus.NewDesc("pawl_refusals_total", "Calls refused for want of a key, a role, a namespace or patience.", []string{"route", "code"}, nil)
 
-// Collect implements prometheus.Collector. A gauge that cannot be read fails
-// the scrape: a number from yesterday would look like today's.
+// Collect implements prometheus.Collector. If a gauge cannot be read, the scrape fails: an old
+// value would look current.
 func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	for r, n := range m.gate.Refusals() {
 		out <- prometheus.MustNewConstMetric(refused, prometheus.CounterValue, float64(n), r.Route, string(r.Code))

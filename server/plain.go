@@ -8,10 +8,10 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
-// plainEvents is how many events the older shape shows.
+// plainEvents is how many events the plain shape shows.
 const plainEvents = 100
 
-// plainCreated answers with a task that a call has created or found.
+// plainCreated answers with a task that a call created or found.
 type plainCreated struct {
 	Status   int
 	Location string `header:"Location" doc:"The path of the task."`

@@ -18,7 +18,7 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
-// problem is an api.Problem as huma's error.
+// problem is an api.Problem as an error of huma.
 type problem struct {
 	api.Problem
 	headers http.Header
@@ -30,8 +30,8 @@ func (p *problem) GetHeaders() http.Header     { return p.headers }
 func (p *problem) ContentType(string) string   { return api.ProblemType }
 func (p problem) MarshalJSON() ([]byte, error) { return json.Marshal(p.Problem) }
 
-// problem writes an error and logs what is not sent: the detail of our own
-// faults.
+// problem converts an error to a problem. It logs what is not sent: the detail of internal
+// errors and of unavailable.
 func (s *server) problem(ctx context.Context, err error) api.Problem {
 	call := callOf(ctx)
 	p := api.ProblemOf(err, call.path)
@@ -44,7 +44,7 @@ func (s *server) problem(ctx context.Context, err error) api.Problem {
 	return p
 }
 
-// detail is the error with its cause, which its own text leaves out.
+// detail returns the error with its cause, which its own text leaves out.
 func detail(err error) error {
 	var e *pawl.Error
 	if errors.As(err, &e) && e.Err != nil {
@@ -53,7 +53,7 @@ func detail(err error) error {
 	return err
 }
 
-// refuse is problem as an operation's error, with Retry-After where it is known.
+// refuse is problem as the error of an operation, with Retry-After if it is known.
 func (s *server) refuse(ctx context.Context, err error) error {
 	p := &problem{Problem: s.problem(ctx, err)}
 	if after := retryAfter(err); after > 0 {
@@ -62,7 +62,7 @@ func (s *server) refuse(ctx context.Context, err error) error {
 	return p
 }
 
-// write answers a request that no operation takes.
+// write answers a request that does not reach an operation, or whose answer has not begun.
 func (s *server) write(w http.ResponseWriter, r *http.Request, err error) {
 	p := s.problem(r.Context(), err)
 	if after := retryAfter(err); after > 0 {
@@ -73,7 +73,7 @@ func (s *server) write(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	w.Header().Set("Content-Type", api.ProblemType)
 	w.WriteHeader(p.Status)
-	_ = json.NewEncoder(w).Encode(p) // the caller may be gone
+	_ = json.NewEncoder(w).Encode(p) // the caller may have gone
 }
 
 func inSeconds(d time.Duration) string {
@@ -88,8 +88,8 @@ func retryAfter(err error) time.Duration {
 	return 0
 }
 
-// refusal turns huma's own errors (what it validates) into ours. ctx is nil
-// where huma only wants an example.
+// refusal converts huma's own errors, from its validation, to problems. ctx is nil when huma
+// only wants an example.
 func refusal(ctx huma.Context, status int, msg string, errs ...error) huma.StatusError {
 	e := &pawl.Error{Code: pawl.CodeInternal, Message: msg}
 	if status >= 400 && status < 500 {
@@ -100,7 +100,7 @@ func refusal(ctx huma.Context, status int, msg string, errs ...error) huma.Statu
 		if len(errs) == 0 {
 			e.Message = msg
 		}
-		// huma walks maps: the order is ours
+		// huma walks maps in random order, so this sorts
 		slices.SortFunc(e.Fields, func(a, b pawl.Field) int { return cmp.Compare(a.Pointer, b.Pointer) })
 	}
 	path := ""
@@ -110,12 +110,12 @@ func refusal(ctx huma.Context, status int, msg string, errs ...error) huma.Statu
 	return &problem{Problem: api.ProblemOf(e, path)}
 }
 
-// required is how huma tells us of a member that is missing: it names the object
-// the member is missing in, we the member.
+// required marks huma's error for a missing member. That error names the object in which the
+// member is missing; the problem names the member.
 const required = "required:"
 
-// field names what huma refused by JSON Pointer: of the body, or of the query
-// or path parameter as if the parameters were one object.
+// field names by JSON Pointer what huma refused: a member of the body, or a parameter of the
+// query or path, as if the parameters were one object.
 func field(ctx huma.Context, err error) pawl.Field {
 	d, ok := err.(*huma.ErrorDetail)
 	if !ok {

@@ -12,8 +12,8 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
-// readers bounds the reads of one API key that are under way at once, so that the
-// reads of one do not take every connection: further ones wait.
+// readers bounds the reads of one API key that run at once, so that one key's reads do not use
+// every connection. Further ones wait.
 type readers struct {
 	mu sync.Mutex
 	by map[string]*reader
@@ -21,13 +21,13 @@ type readers struct {
 
 type reader struct {
 	slots chan struct{}
-	users int // under way or waiting
+	users int // running or waiting
 }
 
-// mostWaiting is how many reads of a key wait for others of it.
+// mostWaiting is how many reads of a key may wait for other reads of the same key.
 const mostWaiting = 100
 
-// enter waits for one of a key's n slots, as long as ctx lasts.
+// enter waits for one of a key's n slots until ctx ends.
 func (r *readers) enter(ctx context.Context, key string, n int) (leave func(), err error) {
 	r.mu.Lock()
 	if r.by == nil {
@@ -61,12 +61,13 @@ func (r *readers) enter(ctx context.Context, key string, n int) (leave func(), e
 	return nil, &pawl.Error{Code: pawl.CodeLimit, RetryAfter: time.Second, Message: fmt.Sprintf("this API key has %d reads under way, as many as it may, and others wait", n)}
 }
 
-// lasts says that a route streams: such an answer lasts as long as its reader wants.
+// lasts reports whether a route streams: such an answer lasts as long as its reader wants.
 func lasts(r api.Route, c *call) bool {
 	return c.streams || r.Has(api.Streams)
 }
 
-// bounded gives a read its time, and its key as many at once as it may have, until end.
+// bounded limits how long a read may take, and how many reads of its key run at once; end
+// frees them.
 func (s *server) bounded(r *http.Request, route api.Route) (_ *http.Request, end func(), err error) {
 	if lasts(route, &call{streams: wantsStream(r.Header.Get("Accept"))}) {
 		return r, func() {}, nil
@@ -84,5 +85,5 @@ func (s *server) bounded(r *http.Request, route api.Route) (_ *http.Request, end
 	return r.WithContext(ctx), func() { leave(); cancel() }, nil
 }
 
-// isRead says that a call only reads, by the database.
+// isRead reports whether a call only reads, and reads from the database.
 func isRead(r api.Route) bool { return r.Method == http.MethodGet && r.Role != api.Anyone }

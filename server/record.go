@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
-// record registers what is read of the record as a whole.
+// record registers the reads of the event log and of checkpoints.
 func (s *server) record() {
 	add(s, "list_events", func(ctx context.Context, in *struct {
 		LastEventID string `header:"Last-Event-ID" pattern:"^([0-9]{1,9}-)?[0-9]{1,18}$" doc:"Of a stream: the position to go on after, EPOCH-POSITION; digits alone are of epoch 0; before that of after."`
@@ -37,7 +37,7 @@ func (s *server) record() {
 					return nil, pawl.Invalid(pointer(p.name), "has no meaning in a stream: it goes one way, from after on, and has no pages")
 				}
 			}
-			if last, err := pawl.ParseFeedPosition(in.LastEventID); err == nil { // its pattern allows nothing else
+			if last, err := pawl.ParseFeedPosition(in.LastEventID); err == nil { // the pattern allows nothing else
 				f.After, f.Epoch = &last.Position, last.Epoch
 			}
 			call.rest = func(w http.ResponseWriter, r *http.Request) {

@@ -21,7 +21,7 @@ var referencePage = template.Must(template.New("reference").Funcs(template.FuncM
 
 var ticked = regexp.MustCompile("`([^`]*)`")
 
-// marked is a text of ours for people: what stands between backticks is code.
+// marked converts one of Pawl's own texts to HTML: what is between backticks becomes code.
 func marked(text string) template.HTML {
 	return template.HTML(ticked.ReplaceAllString(template.HTMLEscapeString(text), "<code>$1</code>"))
 }
@@ -50,12 +50,12 @@ type (
 	}
 )
 
-// reference is the description as a page for people: no script, nothing from
-// elsewhere.
+// reference returns the description as a web page. The page has no script and loads nothing
+// from elsewhere.
 func reference(spec []byte) []byte {
 	var doc map[string]any
 	if err := json.Unmarshal(spec, &doc); err != nil {
-		panic(err) // we wrote it: a programmer's error
+		panic(err) // the server wrote it: this is a programmer's error
 	}
 	var page struct {
 		Info    struct{ Title, Version, Description string }
@@ -80,7 +80,7 @@ func reference(spec []byte) []byte {
 	}
 	var b bytes.Buffer
 	if err := referencePage.Execute(&b, page); err != nil {
-		panic(err) // of our own making
+		panic(err) // the template and its data are the server's own
 	}
 	return b.Bytes()
 }
@@ -127,7 +127,7 @@ func refSchemaOf(name string, s any) refSchema {
 	return out
 }
 
-// content is the schema of the first media type of a body or an answer.
+// content returns the schema of the first media type of a body or an answer.
 func content(v any) any {
 	all, _ := within(v, "content").(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -136,7 +136,7 @@ func content(v any) any {
 	return nil
 }
 
-// kind says of a schema what its values are.
+// kind describes the values of a schema.
 func kind(schema any) []word {
 	if schema == nil {
 		return nil

@@ -10,12 +10,12 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
-// refusals are the codes that a route may refuse with; the description names
-// their statuses, and no answer has another.
+// refusals returns the codes that a route may refuse with. The description names their
+// statuses, and no answer has another status.
 func refusals(r api.Route) []pawl.Code {
 	out := []pawl.Code{pawl.CodeInvalid, pawl.CodeForbidden, pawl.CodeInternal}
 	if r.Role != api.Anyone {
-		out = append(out, pawl.CodeUnauthenticated, pawl.CodeNotFound, pawl.CodeLimit) // not found: the namespace is not the key's
+		out = append(out, pawl.CodeUnauthenticated, pawl.CodeNotFound, pawl.CodeLimit) // not found: the namespace is not one of the key's
 	}
 	if r.Role != api.Anyone {
 		out = append(out, pawl.CodeUnavailable)
@@ -26,8 +26,8 @@ func refusals(r api.Route) []pawl.Code {
 	return append(out, r.Refuses...)
 }
 
-// describeRefusals puts the statuses of refusals in the place of huma's one for
-// all, each described once, and adds the successes that huma does not know of.
+// describeRefusals replaces huma's one status for all refusals with their real statuses, each
+// described once. It also adds the successes that huma does not know.
 func describeRefusals(doc map[string]any) {
 	shared := map[string]any{}
 	for _, r := range api.Routes {
@@ -73,7 +73,7 @@ func sharedRefusal(status int) map[string]any {
 	return out
 }
 
-// title is a route's name in words.
+// title returns a route's name in words.
 func title(name string) string {
 	s := strings.ReplaceAll(name, "_", " ")
 	return strings.ToUpper(s[:1]) + s[1:]

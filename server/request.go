@@ -11,12 +11,12 @@ import (
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
-// A request is answered in three functions, each of which takes its steps one after
-// the other: answer, toRoute and toOperation. A step is a function of its own that
-// returns what it found, or why the request is refused. No step calls the next one, so
-// that few functions are on the stack when an operation runs.
+// A request is answered in three functions: answer, toRoute and toOperation. Each takes its
+// steps one after the other. A step is a function of its own that returns what it found, or
+// why the request is refused. No step calls the next one, so few functions are on the stack
+// when an operation runs.
 
-// requests is the handler of all requests; routes finds the route of one.
+// requests returns the handler of all requests; routes finds the route of a request.
 func (s *server) requests(routes http.Handler) http.Handler {
 	s.routes, s.front = routes, http.HandlerFunc(s.toRoute)
 	if s.opts.Front != nil {
@@ -25,9 +25,8 @@ func (s *server) requests(routes http.Handler) http.Handler {
 	return http.HandlerFunc(s.answer)
 }
 
-// answer answers a request. What it does after the front has returned is done on a
-// stack of few functions: an operation that waits or streams has left it as its call's
-// rest.
+// answer answers a request. An operation that waits or streams leaves its work as its call's
+// rest, which runs after the front has returned, on a stack of few functions.
 func (s *server) answer(w http.ResponseWriter, r *http.Request) {
 	r = identified(w, r)
 	ww := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
@@ -42,8 +41,8 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// toRoute hands a request of the API to its route: its caller is known then, its URL in
-// order, its body read and judged. The room for the body is held until the route has
+// toRoute passes a request of the API to its route, after it has read the caller, tidied the
+// URL, and read and checked the body. The room for the body is held until the route has
 // returned.
 func (s *server) toRoute(w http.ResponseWriter, r *http.Request) {
 	r, err := s.asCaller(r)
@@ -70,8 +69,8 @@ func (s *server) toRoute(w http.ResponseWriter, r *http.Request) {
 	s.routes.ServeHTTP(w, r)
 }
 
-// toOperation hands the requests of a route to its operation, as far as the caller's key,
-// the body and the idempotency key allow it.
+// toOperation passes the requests of a route to its operation, if the caller's key, the body
+// and the idempotency key allow it.
 func (s *server) toOperation(route api.Route) func(huma.Context, func(huma.Context)) {
 	changes, late := route.Method != http.MethodGet, route.Has(api.AnswersLate)
 	return func(c huma.Context, operation func(huma.Context)) {

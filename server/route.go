@@ -11,10 +11,10 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// tidyURL makes three things of a URL hold that the router and huma do not: a
-// verb follows the last colon of a path, whatever the id before it holds and
-// whatever the method; a parameter given more than once is a list, not its first
-// value; and all of it is text.
+// tidyURL ensures three things about a URL that the router and huma do not. A verb follows the
+// last colon of a path, whatever the id before it contains and whatever the method. A
+// parameter that is given several times is a list, not its first value. And all of it is plain
+// text.
 func (s *server) tidyURL(w http.ResponseWriter, r *http.Request) error {
 	if !plainText(r.URL.Path) {
 		return &pawl.Error{Code: pawl.CodeNotFound, Message: "the path is not plain text"}
@@ -58,8 +58,8 @@ func plainText(s string) bool { return utf8.ValidString(s) && !strings.ContainsR
 
 var methods = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
 
-// verb says that a path ends in a verb of ours, which POST alone takes: a router
-// that knows ids only reads it as the end of one.
+// verb reports whether a path ends in one of the API's verbs, which only POST takes. A router
+// that knows only ids would read the verb as the end of an id.
 func (s *server) verb(path string) bool {
 	slash, colon := strings.LastIndexByte(path, '/'), strings.LastIndexByte(path, ':')
 	return colon > slash && strings.HasSuffix(s.mux.Find(chi.NewRouteContext(), http.MethodPost, path), path[colon:])
@@ -82,7 +82,7 @@ func (s *server) allowed(path string) []string {
 	return out
 }
 
-// wrongMethod refuses a method that the path does not take, and tells which it takes.
+// wrongMethod refuses a method that the path does not take, and lists those that it takes.
 func (s *server) wrongMethod(w http.ResponseWriter, r *http.Request) error {
 	allow := strings.Join(s.allowed(r.URL.EscapedPath()), ", ")
 	w.Header().Set("Allow", allow)
@@ -93,8 +93,8 @@ func (s *server) methodNotAllowed(w http.ResponseWriter, r *http.Request) {
 	s.write(w, r, s.wrongMethod(w, r))
 }
 
-// notFound answers for a path that is in no route; a verb that its noun does
-// not have is no wrong path but a wrong verb.
+// notFound answers for a path without a route. If only the verb after the colon is unknown, it
+// refuses the verb instead of the path.
 func (s *server) notFound(w http.ResponseWriter, r *http.Request) {
 	path := r.URL.EscapedPath()
 	if colon := strings.LastIndexByte(path, ':'); colon > strings.LastIndexByte(path, '/') {

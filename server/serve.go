@@ -13,33 +13,32 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// ServeOptions steer Serve. The zero value is the default of each.
+// ServeOptions configures Serve. The zero value sets the default of each option.
 type ServeOptions struct {
-	// Grace is how long requests under way may take once ctx has ended; 0 = 30 s.
+	// Grace is how long running requests may take after ctx has ended; 0 = 30 s.
 	Grace time.Duration
-	// Notice is how long calls are still taken once ctx has ended, while readyz
-	// says 503, for a balancer to look elsewhere; 0 = not at all.
+	// Notice is how long calls are still accepted after ctx has ended. Meanwhile readyz
+	// answers 503, so that a load balancer stops sending requests; 0 = none.
 	Notice time.Duration
-	// CertFile and KeyFile are PEM files; with them the server speaks TLS. They are
-	// read again when they have changed.
+	// CertFile and KeyFile are PEM files; with them the server uses TLS. They are read again
+	// when they change.
 	CertFile, KeyFile string
-	// HeaderTime is how long a caller may take to send a request's head; 0 = 10 s.
+	// HeaderTime is how long a caller may take to send the header of a request; 0 = 10 s.
 	HeaderTime time.Duration
-	// Listening is told the address, port and all, before the first request.
+	// Listening is called with the address, including its port, before the first request.
 	Listening func(net.Addr)
-	// Log takes the HTTP server's own complaints; nil = slog's default.
+	// Log receives the errors of the HTTP server; nil = slog's default.
 	Log *slog.Logger
-	// Guarded says that every call needs an API key (access.Options.Required):
-	// then addresses that others can reach are served too.
+	// Guarded says that every call needs an API key (access.Options.Required). Only then are
+	// addresses served that other machines can reach.
 	Guarded bool
 }
 
-// Serve listens on addr ("127.0.0.1:7033", or "unix:/path/to/socket" with file
-// mode 0600) and serves h until ctx ends; then it
-// takes no new connections, lets requests under way finish, and returns nil, or
-// unavailable if some had to be cut. Give the same ctx to New as
-// Options.Stopping. An address that others than this machine can reach is
-// refused, unless the calls are guarded.
+// Serve listens on addr ("127.0.0.1:7033", or "unix:/path/to/socket" with file mode 0600) and
+// serves h until ctx ends. Then it accepts no new connections and lets running requests
+// finish. It returns nil, or unavailable if it had to cut some of them. Pass the same ctx to
+// New as Options.Stopping. An address that other machines can reach is refused, unless Guarded
+// is set.
 func Serve(ctx context.Context, addr string, h http.Handler, o ServeOptions) error {
 	if o.Grace <= 0 {
 		o.Grace = pawl.DefaultStopGrace
@@ -68,7 +67,8 @@ func Serve(ctx context.Context, addr string, h http.Handler, o ServeOptions) err
 	srv := &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: o.HeaderTime,
-		// No ReadTimeout: it would end claims that wait. Bodies have their own.
+		// There is no ReadTimeout: it would end claims that wait. Bodies have a limit of their
+		// own.
 		WriteTimeout:   pawl.MaxWaitSeconds*time.Second + time.Minute,
 		IdleTimeout:    2 * time.Minute,
 		MaxHeaderBytes: 256 << 10,
@@ -99,8 +99,8 @@ func Serve(ctx context.Context, addr string, h http.Handler, o ServeOptions) err
 	return err
 }
 
-// until waits for ctx to end, and notice longer; an error is that serving has
-// ended before.
+// until waits for ctx to end, and then for notice. It returns an error if serving ends before
+// that.
 func until(ctx context.Context, notice time.Duration, served <-chan error) error {
 	select {
 	case err := <-served:
@@ -115,10 +115,10 @@ func until(ctx context.Context, notice time.Duration, served <-chan error) error
 	}
 }
 
-// socketPrefix begins the address of a Unix socket; its path follows.
+// socketPrefix begins the address of a Unix socket; the path follows it.
 const socketPrefix = "unix:"
 
-// Public says whether an address to listen on can be reached from other machines.
+// Public reports whether other machines can reach an address to listen on.
 func Public(addr string) bool {
 	if strings.HasPrefix(addr, socketPrefix) {
 		return false
@@ -127,11 +127,11 @@ func Public(addr string) bool {
 	return err == nil && !loopback(host)
 }
 
-// listen refuses addresses that are not loopback, before and after names are
-// looked up.
+// listen listens on an address. Without guarded it refuses addresses that are not loopback,
+// both before and after names are looked up.
 func listen(ctx context.Context, addr string, guarded bool) (net.Listener, error) {
 	if path, is := strings.CutPrefix(addr, socketPrefix); is {
-		// @ begins an abstract name, which has no file and no mode
+		// @ begins an abstract name, which has no file and no mode.
 		if path == "" || path[0] == '@' || len(path) > longestSocket || strings.ContainsRune(path, 0) {
 			return nil, &pawl.Error{Code: pawl.CodeInvalid, Op: "serve", Message: fmt.Sprintf("%q names no socket; write it as unix:/path/to/socket, with at most %d bytes of path", addr, longestSocket)}
 		}

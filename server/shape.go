@@ -39,7 +39,7 @@ func (s *server) readTasks() {
 			}
 			if bytes += sizeOf(out.Items[i].Included); bytes > pawl.MaxPageBytes && i > 0 {
 				out.Items, f.Limit = out.Items[:i], i
-				list, err := s.svc.ListTasks(ctx, f) // the page ends early: its cursor is asked for
+				list, err := s.svc.ListTasks(ctx, f) // the page ends early: this reads its cursor
 				out.Next = list.Next
 				return &answer[pawl.List[api.TaskView]]{out}, err
 			}
@@ -65,7 +65,7 @@ func (s *server) readTasks() {
 	})
 }
 
-// sizeOf is about how many bytes of values are included.
+// sizeOf returns about how many bytes the included values have.
 func sizeOf(in *api.Included) (n int) {
 	if in == nil {
 		return 0
@@ -88,7 +88,7 @@ func sizeOf(in *api.Included) (n int) {
 	return n
 }
 
-// taskOf reads a task, without the large members that are not wanted.
+// taskOf reads a task, without the large members that were not asked for.
 func (s *server) taskOf(ctx context.Context, id string, fields []string) (pawl.Task, error) {
 	if len(fields) == 0 {
 		return s.svc.GetTask(ctx, id)
@@ -103,9 +103,9 @@ func (s *server) taskOf(ctx context.Context, id string, fields []string) (pawl.T
 	return l.Items[0], nil
 }
 
-// itemOf reads an item, without the large members that are not wanted.
+// itemOf reads an item, without the large members that were not asked for.
 func (s *server) itemOf(ctx context.Context, id string, fields []string) (pawl.Item, error) {
-	if len(fields) == 0 || slices.Contains(fields, "parts_state") { // which a list does not have
+	if len(fields) == 0 || slices.Contains(fields, "parts_state") { // which lists do not have
 		return s.svc.GetItem(ctx, id)
 	}
 	l, err := s.svc.ListItems(ctx, pawl.ItemFilter{IDs: []string{id}, Fields: fields, Page: pawl.Page{Limit: 1}})
@@ -118,8 +118,8 @@ func (s *server) itemOf(ctx context.Context, id string, fields []string) (pawl.I
 	return l.Items[0], nil
 }
 
-// view reads what is to be included. A task that was deleted meanwhile has
-// nothing; one that has not completed has no result.
+// view adds to a task what the caller asked to include. A task that was deleted meanwhile has
+// nothing to include. A task that has not completed has no result.
 func (s *server) view(ctx context.Context, t pawl.Task, include []string) (api.TaskView, error) {
 	v := api.TaskView{Task: t}
 	if len(include) == 0 {
@@ -162,8 +162,8 @@ func itemViews(l pawl.List[pawl.Item]) pawl.List[api.ItemView] {
 
 func rows[T any](l pawl.List[T], err error) ([]T, error) { return l.Items, err }
 
-// sparse leaves of what is read the members that the query names. It runs last,
-// on the answer of any operation.
+// sparse reduces the answer to a read to the members that the query names. It runs last, on
+// the answer of every operation.
 func sparse(ctx huma.Context, _ string, v any) (any, error) {
 	if ctx.Method() != "GET" {
 		return v, nil
@@ -213,9 +213,9 @@ func only(v any, keep []string) (json.RawMessage, error) {
 			out = append(out, value...)
 		}
 	}
-	out[0] = '{' // id is always there
+	out[0] = '{' // id is always present
 	return append(out, '}'), nil
 }
 
-// views are the schemas of what may be read in part: only id is sure.
+// views are the schemas of what may be read in part: only id is always present.
 var views = []string{"TaskView", "ItemView"}

@@ -10,7 +10,7 @@ import (
 
 const longestSocket = 107
 
-// listenSocket refuses: file modes do not protect sockets here.
+// listenSocket returns an error: file modes do not protect sockets on this system.
 func listenSocket(context.Context, string) (net.Listener, error) {
 	return nil, errors.New("this system does not protect sockets by file modes")
 }

@@ -15,23 +15,24 @@ import (
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
-// longestSocket is how long the path of a socket may be here.
+// longestSocket is how many bytes the path of a socket may have on this system.
 const longestSocket = len(syscall.RawSockaddrUnix{}.Path) - 1
 
-// listenSocket listens on a socket file that nobody but its owner can use. It
-// replaces the file of a server that has gone; closing the listener removes it.
+// listenSocket listens on a socket file that only its owner can use. It replaces the file of a
+// server that has gone. Closing the listener removes the file.
 func listenSocket(ctx context.Context, path string) (net.Listener, error) {
 	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = dir.Close() }() // gives up the lock
+	defer func() { _ = dir.Close() }() // this releases the lock
 	if err := lock(ctx, dir); err != nil {
 		return nil, err
 	}
-	// Linux makes the file with the mode of the socket, so that nobody can connect before chmod.
+	// Linux makes the file with the mode of the socket, so no other user can connect before
+	// chmod.
 	private := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
-		return c.Control(func(fd uintptr) { _ = syscall.Fchmod(int(fd), 0o600) }) // other systems refuse
+		return c.Control(func(fd uintptr) { _ = syscall.Fchmod(int(fd), 0o600) }) // other systems refuse this
 	}}
 	ln, err := private.Listen(ctx, "unix", path)
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -50,8 +51,8 @@ func listenSocket(ctx context.Context, path string) (net.Listener, error) {
 	return ln, nil
 }
 
-// lock lets one server at a time listen in a directory: a socket that is bound and
-// does not listen yet looks like one of a server that has gone.
+// lock lets one server at a time listen in a directory: a socket that is bound and does not
+// listen yet looks like that of a server that has gone.
 func lock(ctx context.Context, dir *os.File) error {
 	const patience, pause = 5 * time.Second, 10 * time.Millisecond
 	for end := clock.Now().Add(patience); ; {
@@ -70,7 +71,7 @@ func lock(ctx context.Context, dir *os.File) error {
 	}
 }
 
-// removeStale removes a socket file that nobody listens on, and no other file.
+// removeStale removes a socket file that no server listens on. It removes no other file.
 func removeStale(ctx context.Context, path string) error {
 	info, err := os.Lstat(path)
 	if err != nil {

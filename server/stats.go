@@ -49,7 +49,7 @@ func (s *server) statsRoutes() {
 	})
 }
 
-// empty and emptyOn are calls whose body says nothing: {} or none.
+// empty and emptyOn are calls whose body is empty: {} or none.
 type (
 	empty   struct{ Body *nothing }
 	emptyOn struct {
@@ -58,12 +58,12 @@ type (
 	}
 )
 
-// readyTime bounds the question whether the database answers.
+// readyTime bounds the check whether the database answers.
 const readyTime = 2 * time.Second
 
 var errStopping = &pawl.Error{Code: pawl.CodeUnavailable, Message: "the server is stopping", RetryAfter: time.Second}
 
-// health registers what says how the server itself is.
+// health registers the calls about the server itself: its health and its description.
 func (s *server) health() {
 	add(s, "health", func(context.Context, *nothing) (*answer[api.Condition], error) {
 		return reply(api.Condition{Status: "alive"}, nil)

@@ -19,15 +19,15 @@ import (
 const eventStream = "text/event-stream"
 
 var (
-	// beat is how long a stream is silent at most, and how long it goes on at most
-	// after its key has ended.
+	// beat is how long a stream is silent at most, and how long it continues at most after its
+	// key has ended.
 	beat = 15 * time.Second
-	// slowest is how long a reader may take to make room: then it is cut off, and
-	// comes back with the last id it has.
+	// slowest is how long a reader may take to receive a frame. Then it is disconnected, and
+	// it can connect again with the last id it has.
 	slowest = 10 * time.Second
 )
 
-// wantsStream says that of the two kinds of answer a stream is named first.
+// wantsStream reports whether Accept names a stream before the other kind of answer.
 func wantsStream(accept string) bool {
 	for part := range strings.SplitSeq(accept, ",") {
 		switch kind, _, _ := mime.ParseMediaType(part); kind {
@@ -40,9 +40,9 @@ func wantsStream(accept string) bool {
 	return false
 }
 
-// dropping lets an operation answer late, by its call's rest: thousands who wait are
-// not to keep the stack of all that led there. What the operation itself returns
-// is dropped then.
+// dropping lets an operation answer later, by its call's rest, so that thousands of waiting
+// calls do not keep the stack that led to the operation. It drops what the operation itself
+// returns.
 type dropping struct {
 	http.ResponseWriter
 	call *call
@@ -64,14 +64,14 @@ func (d dropping) Write(b []byte) (int, error) {
 // stream is the answer to a reader who asked for server-sent events.
 type stream struct {
 	http.ResponseWriter
-	lapsed func() []byte // the last frame, once the reader's key is good no more
+	lapsed func() []byte // returns the last frame once the reader's key has ended, else nil
 	mu     sync.Mutex
 	begun  bool
 	ended  bool
 	timer  *time.Timer
 }
 
-// opened is a stream to whoever sent a request, as long as his key is good.
+// opened returns a stream to the caller of a request. It lasts as long as the caller's key.
 func (s *server) opened(ctx context.Context, w http.ResponseWriter, r *http.Request, route string) *stream {
 	return &stream{ResponseWriter: w, lapsed: func() []byte {
 		pass := access.Of(ctx)
@@ -84,8 +84,8 @@ func (s *server) opened(ctx context.Context, w http.ResponseWriter, r *http.Requ
 	}}
 }
 
-// begin sends the header. A position that the caller did not name is sent too:
-// else whoever is cut off before the first event would not know where to go on.
+// begin sends the header. It also sends the position if the caller did not name one: else a
+// reader that is disconnected before the first event would not know where to continue.
 func (st *stream) begin(position pawl.FeedPosition, named bool, gone func()) error {
 	h := st.Header()
 	h.Set("Content-Type", eventStream)
@@ -104,8 +104,8 @@ func (st *stream) begin(position pawl.FeedPosition, named bool, gone func()) err
 
 var alive = []byte(":\n\n")
 
-// tick says that the stream is there, or that it ends here: then, and when
-// nobody takes it, it is gone.
+// tick sends a keep-alive frame, or the last frame if the key has ended. After the last frame,
+// or if the reader does not receive the frame, it ends the stream.
 func (st *stream) tick(gone func()) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -124,7 +124,7 @@ func (st *stream) tick(gone func()) {
 	st.timer.Reset(beat)
 }
 
-// send writes some frames and pushes them out.
+// send writes frames and flushes them.
 func (st *stream) send(frames []byte) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -136,7 +136,7 @@ func (st *stream) send(frames []byte) error {
 
 func (st *stream) write(frames []byte) error {
 	out := http.NewResponseController(st.ResponseWriter)
-	_ = out.SetWriteDeadline(clock.Now().Add(slowest)) // not every writer has deadlines
+	_ = out.SetWriteDeadline(clock.Now().Add(slowest)) // not every writer supports deadlines
 	if _, err := st.ResponseWriter.Write(frames); err != nil {
 		return err
 	}
@@ -151,26 +151,26 @@ func (st *stream) lapse(ctx context.Context) {
 		return
 	}
 	if last := st.lapsed(); last != nil {
-		_ = st.write(last) // the reader may be gone
+		_ = st.write(last) // the reader may have gone
 	}
 	st.ended = true
 }
 
-// end waits for a beat under way: nothing may be written after the handler.
+// end waits for a tick that is running: nothing may be written after the handler has returned.
 func (st *stream) end() {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if st.timer != nil {
 		st.timer.Stop()
 	}
-	if st.begun && !st.ended { // the last frame's time may be up, and its end is still to be written
+	if st.begun && !st.ended { // the deadline may have passed, and the end of the answer is still to be written
 		_ = http.NewResponseController(st.ResponseWriter).SetWriteDeadline(clock.Now().Add(slowest))
 	}
 	st.ended = true
 }
 
-// followEvents answers with the feed until the reader goes or the server stops. An
-// error is one before the answer has begun.
+// followEvents answers with the feed until the reader goes or the server stops. It returns an
+// error only if the answer has not begun.
 func (s *server) followEvents(ctx context.Context, st *stream, f pawl.EventFilter) error {
 	ctx, gone := context.WithCancel(ctx)
 	defer gone()
@@ -204,7 +204,7 @@ func (s *server) followEvents(ctx context.Context, st *stream, f pawl.EventFilte
 	switch {
 	case st.begun:
 		st.lapse(ctx)
-		return nil // whatever ended it: the reader comes back
+		return nil // whatever ended it, the reader connects again
 	case access.Ended(ctx) != nil:
 		err = access.Ended(ctx)
 	case err == nil:
@@ -213,7 +213,7 @@ func (s *server) followEvents(ctx context.Context, st *stream, f pawl.EventFilte
 	return err
 }
 
-// frames keeps the newest events as they are sent: many readers get the same.
+// frames caches the newest events as they are sent: many readers get the same bytes.
 type frames struct {
 	mu sync.Mutex
 	at map[pawl.FeedPosition][]byte
@@ -242,11 +242,11 @@ func (k *frames) of(epoch int64, e *pawl.Event) []byte {
 	return b
 }
 
-// frame is an event on one line: a payload of several would be several lines of
-// data.
+// frame returns an event as a frame whose data is one line: a payload of several lines would
+// become several lines of data.
 func frame(epoch int64, e *pawl.Event) []byte {
 	var text bytes.Buffer
-	_ = encode(&text, e) // an event always encodes, and a buffer takes all
+	_ = encode(&text, e) // an event always encodes, and a buffer accepts all writes
 	line := bytes.TrimSuffix(text.Bytes(), []byte("\n"))
 	if bytes.ContainsAny(line, "\r\n") {
 		var one bytes.Buffer

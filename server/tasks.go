@@ -32,7 +32,7 @@ func (s *server) tasks() {
 	s.ofTask()
 }
 
-// ofTask registers what is read of a task.
+// ofTask registers the reads of a task.
 func (s *server) ofTask() {
 	add(s, "task_result", func(ctx context.Context, in *struct {
 		ID string `path:"id" doc:"The task's id."`
@@ -52,7 +52,7 @@ func (s *server) ofTask() {
 		f.Fields = in.Fields
 		list, err := s.svc.ListItems(ctx, f)
 		if err == nil && len(list.Items) == 0 {
-			_, err = s.svc.GetTask(ctx, in.ID) // an unknown task has no empty list
+			_, err = s.svc.GetTask(ctx, in.ID) // an unknown task is an error, not an empty list
 		}
 		return page(itemViews(list), err)
 	})
@@ -91,7 +91,7 @@ func (s *server) createTask(ctx context.Context, svc pawl.Service, in *body[pawl
 	return made(one(svc.CreateTasks(ctx, []pawl.NewTask{in.Body})))
 }
 
-// made answers with a task that a call has created.
+// made answers with a task that a call created.
 func made(t pawl.Task, err error) (*created, error) {
 	if err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ func made(t pawl.Task, err error) (*created, error) {
 	return &created{Status: statusOf(api.RouteOf("create_task"), t), Location: "/v1/tasks/" + url.PathEscape(t.ID), ETag: etag(t), Body: t}, nil
 }
 
-// taskVerb registers cancel, retry or bury: of their call, only delete takes force.
+// taskVerb registers cancel, retry or bury. Their body has no force: only delete takes it.
 func (s *server) taskVerb(v api.Verb[pawl.TaskCall, pawl.Task]) {
 	change(s, v.Single, func(ctx context.Context, svc pawl.Service, in *struct {
 		ID   string `path:"id" doc:"The id."`

@@ -9,9 +9,9 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// certificates is how to speak TLS with a certificate and key of files; nil
-// without them. Files that hold none are refused now, and later left out of
-// account: what was read last goes on.
+// certificates returns the TLS settings for a certificate and key in files; nil without files.
+// Files without a valid pair are refused at the start. Later they are ignored, and the pair
+// that was read last stays in use.
 func certificates(certFile, keyFile string) (*tls.Config, error) {
 	if certFile == "" && keyFile == "" {
 		return nil, nil
@@ -29,7 +29,7 @@ type pair struct {
 
 	mu   sync.Mutex
 	cert tls.Certificate
-	at   [2]time.Time // when the files were written
+	at   [2]time.Time // when the files were last written
 }
 
 func (p *pair) stamps() (at [2]time.Time, err error) {
@@ -55,8 +55,8 @@ func (p *pair) read() error {
 	return err
 }
 
-// current looks for newer files at each handshake. One file may be there before
-// the other: then the old pair serves on until both fit.
+// current checks for changed files at each handshake. One file may be replaced before the
+// other: then the old pair stays in use until both fit.
 func (p *pair) current(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

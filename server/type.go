@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
-// types registers the registry of types.
+// types registers the calls of the type registry.
 func (s *server) types() {
 	add(s, "list_types", func(ctx context.Context, in *api.TypeQuery) (*answer[pawl.List[pawl.Type]], error) {
 		return page(s.svc.ListTypes(ctx, in.Filter()))

@@ -15,9 +15,9 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
-// followUI answers with a message as a UI message stream, from its first word on
-// until it ends. A stream that ends before the message is broken off, so that
-// its reader knows: he comes back and gets all of it.
+// followUI answers with a message as a UI message stream, from its first chunk until it ends.
+// If the stream ends before the message, the connection is aborted. The reader notices that,
+// connects again and gets the whole message.
 func (s *server) followUI(r *http.Request, st *stream, m pawl.Message) error {
 	st.Header().Set(api.UIStreamHeader, api.UIStreamVersion)
 	lapsed := st.lapsed
@@ -39,17 +39,17 @@ func (s *server) followUI(r *http.Request, st *stream, m pawl.Message) error {
 	return nil
 }
 
-// tailCut says that what a message says last was cut off.
+// tailCut reports whether the end of a message was cut off.
 func tailCut(m *pawl.Message) bool {
-	parts, _ := m.Parts() // a content that is none has no parts
+	parts, _ := m.Parts() // content that cannot be read has no parts
 	n := len(parts)
-	if n > 0 && parts[n-1].Status == pawl.PartStreaming && *parts[n-1].Text == "" { // which waits for words
+	if n > 0 && parts[n-1].Status == pawl.PartStreaming && *parts[n-1].Text == "" { // an open part without text yet
 		n--
 	}
 	return n > 0 && parts[n-1].Status == pawl.PartAbandoned
 }
 
-// whyFailed is why a message came to an error.
+// whyFailed returns the error of the message's item, or a general text.
 func (s *server) whyFailed(ctx context.Context, itemID string) string {
 	if it, err := s.svc.GetItem(ctx, itemID); err == nil && it.Error != nil && it.Error.Message != "" {
 		return it.Error.Message
@@ -57,27 +57,27 @@ func (s *server) whyFailed(ctx context.Context, itemID string) string {
 	return "the reply has come to an error"
 }
 
-// uiStream makes of a message's frames the chunks of the AI SDK's UI message
-// stream. What it says of a message is the same whenever it is followed: parts
-// are named by the number of their first chunk, and a step begins with the first
-// chunk, and with each that follows results of tools or what was cut off.
+// uiStream converts a message's frames into the chunks of the AI SDK's UI message stream. The
+// result is the same each time the message is followed: parts are named by the number of their
+// first chunk. A step begins with the first chunk, and with each chunk that follows tool
+// results or a cut.
 type uiStream struct {
 	id     string
-	known  int64 // the chunks that were there already: they are told without what was cut off
-	tail   bool  // the last of them were cut off, which comes after them
+	known  int64 // how many chunks existed at the start: they are sent without what was cut off
+	tail   bool  // the last of them were cut off; the cut comes after them
 	reason func() string
-	held   []said // those that stand, until all that was there has come
-	fresh  bool   // what was said last was cut off
+	held   []said // chunks that are not cut off, until all known ones have come
+	fresh  bool   // the next chunk follows a cut
 
 	out     bytes.Buffer
 	started bool
 	ended   bool
-	at      int64  // the next chunk
-	from    int64  // the first of the step under way
-	step    []said // the chunks of the step under way; nil = none is
-	part    string // the kind of the part that is open
+	at      int64  // the number of the next chunk
+	from    int64  // the first chunk of the current step
+	step    []said // the chunks of the current step; nil = no step is open
+	part    string // the kind of the open part; "" = none
 	partID  string
-	called  map[string]int64 // the calls of tools that stand, by the chunk that told them first
+	called  map[string]int64 // the current tool calls, with the number of the chunk that first had them
 }
 
 func newUIStream(m pawl.Message, reason func() string) *uiStream {
@@ -87,11 +87,11 @@ func newUIStream(m pawl.Message, reason func() string) *uiStream {
 // said is a chunk with its number.
 type said struct {
 	n     int64
-	fresh bool // it follows what was cut off
+	fresh bool // it follows a cut
 	chunk pawl.Chunk
 }
 
-// uiData begins the type of a part that is the application's own.
+// uiData begins the type of a part that the application defines.
 const uiData = "data-"
 
 // uiChunk is a chunk of the UI message stream.
@@ -112,14 +112,13 @@ type uiChunk struct {
 	FinishReason string          `json:"finishReason,omitempty"`
 }
 
-// errCutBefore breaks a stream off in which an earlier step than the one under
-// way was cut off: a client can take back one step only. Its next stream leaves
-// out what was cut off.
+// errCutBefore ends a stream when a step before the current one was cut off: a client can undo
+// only one step. The client's next stream leaves out what was cut off.
 var errCutBefore = errors.New("a step that has been told was cut off")
 
 func (u *uiStream) emit(c uiChunk) { u.out.Write(line(c)) }
 
-// frame is what there is to be sent of a frame.
+// frame returns what is sent for a frame.
 func (u *uiStream) frame(f pawl.MessageFrame) ([]byte, error) {
 	u.out.Reset()
 	if !u.started {
@@ -144,7 +143,7 @@ func (u *uiStream) frame(f pawl.MessageFrame) ([]byte, error) {
 	return u.out.Bytes(), nil
 }
 
-// take tells a chunk, or holds it until all that was there has come.
+// take sends a chunk, or holds it until all known chunks have come.
 func (u *uiStream) take(s said) {
 	if s.n < u.known {
 		u.held = append(u.held, s)
@@ -164,7 +163,7 @@ func (u *uiStream) release() {
 	}
 }
 
-// say tells a chunk, in a new step where one begins.
+// say sends a chunk, in a new step where one begins.
 func (u *uiStream) say(s said) {
 	if n := len(u.step); n > 0 && (s.fresh || u.step[n-1].chunk.Type == pawl.ChunkToolResult && s.chunk.Type != pawl.ChunkToolResult) {
 		u.endStep()
@@ -195,7 +194,7 @@ func (u *uiStream) tell(s said) {
 	case pawl.ChunkToolCall:
 		u.call(s.n, c.ToolCallID, c.ToolName, c.Input)
 	case pawl.ChunkToolResult:
-		if _, known := u.called[c.ToolCallID]; !known { // it was said in a try that was cut off: a client takes no result without it
+		if _, known := u.called[c.ToolCallID]; !known { // the call was in an attempt that was cut off, and a client needs it before the result
 			u.call(s.n, c.ToolCallID, c.ToolName, nil)
 		}
 		if c.IsError {
@@ -208,7 +207,7 @@ func (u *uiStream) tell(s said) {
 	case pawl.ChunkData:
 		u.emit(dataOf(c.Data))
 	case pawl.ChunkError:
-		text, _ := json.Marshal(map[string]string{"text": string(c.Text)}) // a text always encodes
+		text, _ := json.Marshal(map[string]string{"text": string(c.Text)}) // text always encodes
 		u.emit(uiChunk{Type: uiData + pawl.ChunkError, Data: text})
 	}
 }
@@ -220,7 +219,7 @@ func (u *uiStream) call(n int64, id, tool string, input json.RawMessage) {
 	u.emit(uiChunk{Type: "tool-input-available", ToolCallID: id, ToolName: cmp.Or(tool, "unknown"), Input: orNull(input)})
 }
 
-// dataOf is data as a part of its client's: one that is written as such, or any.
+// dataOf converts data to a client's part: its own type if the data names one, else a value.
 func dataOf(raw json.RawMessage) uiChunk {
 	var own struct {
 		Type string
@@ -233,7 +232,7 @@ func dataOf(raw json.RawMessage) uiChunk {
 	return uiChunk{Type: uiData + "value", Data: orNull(raw)}
 }
 
-// textOf is a value as text: a text itself, the rest as JSON.
+// textOf returns a value as text: a string as it is, all else as JSON.
 func textOf(raw json.RawMessage) string {
 	var text string
 	if err := json.Unmarshal(raw, &text); err != nil {
@@ -257,8 +256,8 @@ func (u *uiStream) endStep() {
 	}
 }
 
-// cut takes back what was cut off: of what is held, or of the step under way,
-// whose other chunks are told again.
+// cut removes what was cut off: from the held chunks, or from the current step, whose other
+// chunks are sent again.
 func (u *uiStream) cut(c *pawl.Cut) error {
 	u.fresh = true
 	for n := len(u.held); n > 0 && u.held[n-1].n >= c.From; n-- {
@@ -279,9 +278,9 @@ func (u *uiStream) cut(c *pawl.Cut) error {
 	for n := len(again); n > 0 && again[n-1].n >= c.From; n-- {
 		again = again[:n-1]
 	}
-	maps.DeleteFunc(u.called, func(_ string, n int64) bool { return n >= u.from }) // those that stand are told again
+	maps.DeleteFunc(u.called, func(_ string, n int64) bool { return n >= u.from }) // calls that remain are sent again
 	u.emit(uiChunk{Type: "reset-step"})
-	data, _ := json.Marshal(c) // three numbers
+	data, _ := json.Marshal(c) // three numbers always encode
 	u.emit(uiChunk{Type: uiData + api.FrameAbandoned, Data: data, Transient: true})
 	u.part, u.step = "", again
 	for _, s := range again {
@@ -291,9 +290,9 @@ func (u *uiStream) cut(c *pawl.Cut) error {
 	return nil
 }
 
-// whole tells a message whose chunks are gone, part by part.
+// whole sends a message whose chunks are deleted, part by part.
 func (u *uiStream) whole(m *pawl.Message) {
-	parts, _ := m.Parts() // a content that is none has no parts
+	parts, _ := m.Parts() // content that cannot be read has no parts
 	for i, p := range parts {
 		if p.Status == pawl.PartAbandoned {
 			continue
@@ -308,7 +307,7 @@ func (u *uiStream) whole(m *pawl.Message) {
 	}
 }
 
-// end says how the message ended.
+// end sends how the message ended.
 func (u *uiStream) end(status pawl.MessageState) {
 	u.release()
 	u.endStep()

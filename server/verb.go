@@ -15,8 +15,8 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
-// onItem registers both forms of a verb that moves an item; the single form answers
-// with the item as it is after it.
+// onItem registers both forms of a verb that moves an item. The single form answers with the
+// item as it is after the verb.
 func onItem[C any](s *server, v api.Verb[C, pawl.Moved]) {
 	single(s, v, pawl.WithItem, func(ctx context.Context, svc pawl.Service, m pawl.Moved) (*answer[pawl.Item], error) {
 		return reply(pawl.ItemOf(ctx, svc, m))
@@ -36,17 +36,17 @@ func both[C, V any](s *server, v api.Verb[C, V]) {
 	batch(s, v)
 }
 
-// oneCall is a call whose subject the path names: the rest of it is the body.
+// oneCall is a call whose subject is named by the path; its body is the rest of the call.
 type oneCall struct {
 	ID      string `path:"id" doc:"The id."`
 	RawBody []byte `contentType:"application/json"`
 }
 
-// asIs is the context of a verb that needs nothing more.
+// asIs returns the context unchanged, for verbs that need nothing more.
 func asIs(ctx context.Context) context.Context { return ctx }
 
-// single registers the single form of a verb: a batch of one. with makes the context of
-// the verb, and show the operation's answer of the call's.
+// single registers the single form of a verb: a batch of one. with makes the context of the
+// verb, and show turns the answer of the call into that of the operation.
 func single[C, V, O any](s *server, v api.Verb[C, V], with func(context.Context) context.Context,
 	show func(context.Context, pawl.Service, V) (*O, error)) {
 	r := api.RouteOf(v.Single)
@@ -68,7 +68,7 @@ func single[C, V, O any](s *server, v api.Verb[C, V], with func(context.Context)
 		Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}}
 }
 
-// readCall reads a call of which the path has named the subject.
+// readCall reads a call whose subject is named by the path.
 func readCall(in *oneCall, subject string, call any) error {
 	if len(in.RawBody) > 0 {
 		if err := decode(in.RawBody, call); err != nil {
@@ -87,7 +87,7 @@ func readCall(in *oneCall, subject string, call any) error {
 	return nil
 }
 
-// memberOf is the field of a struct with a name in JSON, which there is.
+// memberOf returns the field of a struct that has this name in JSON; it panics if none has.
 func memberOf(v reflect.Value, name string) reflect.Value {
 	for _, f := range reflect.VisibleFields(v.Type()) {
 		if tag, _, _ := strings.Cut(f.Tag.Get("json"), ","); tag == name {
@@ -97,7 +97,7 @@ func memberOf(v reflect.Value, name string) reflect.Value {
 	panic("server: " + v.Type().String() + " has no " + name)
 }
 
-// callSchema is the schema of a call without its subject, as a reference.
+// callSchema returns a reference to the schema of a call without its subject.
 func callSchema[C any](schemas huma.Registry, subject string) *huma.Schema {
 	whole := schemas.Schema(reflect.TypeFor[C](), true, "")
 	name := strings.TrimSuffix(reflect.TypeFor[C]().Name(), "Call") + "Body"
@@ -110,8 +110,8 @@ func callSchema[C any](schemas huma.Registry, subject string) *huma.Schema {
 	return &huma.Schema{Ref: "#/components/schemas/" + name}
 }
 
-// statusOf is the status of a call that was carried out: 200 for what an earlier one
-// has made.
+// statusOf returns the status of a call that was carried out: 200 if an earlier call had
+// created the result already.
 func statusOf(single api.Route, answer any) int {
 	found := false
 	switch a := answer.(type) {

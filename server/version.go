@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
-// The answers that are a task: its version is their ETag.
+// These types are answers that are a task: its version is their ETag.
 type (
 	versioned struct {
 		ETag string `header:"ETag" doc:"The task's version, quoted, for If-Match."`
@@ -32,8 +32,8 @@ func tagged(t pawl.Task, err error) (*versioned, error) {
 
 func etag(t pawl.Task) string { return strconv.Quote(strconv.Itoa(t.Version)) }
 
-// versionOf is the version that If-Match names; nil = any. A list of several is
-// refused: a caller has seen one.
+// versionOf returns the version that If-Match names; nil = any. A list of versions is refused:
+// a caller has seen only one.
 func versionOf(ifMatch string) (*int, error) {
 	text := strings.TrimSpace(ifMatch)
 	if text == "" || text == "*" {
@@ -55,7 +55,7 @@ type Versioned struct {
 	IfMatch string `header:"If-Match" doc:"The version that the task must still have, quoted, as in the ETag of an answer; * = any."`
 }
 
-// version is the version that the header names, or the body; nil = any.
+// version returns the version that the header or the body names; nil = any.
 func (m *Versioned) version(body *int) (*int, error) {
 	v, err := versionOf(m.IfMatch)
 	switch {
