@@ -8,17 +8,17 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// move is one change of state that a test's database has on record. Event is "" for the
-// change of a task that its only item caused: that event is named for the item's change.
+// move is one change of state in the events of a test's database. Event is "" for a change of
+// a task that its only item caused: the event then has the name of the item's change.
 type move struct{ noun, event, from, to string }
 
-// moves are those that the tests of this process have made, by database.
+// moves are the moves that the tests of this process made, by database.
 var moves = struct {
 	mu   sync.Mutex
 	made map[Database]map[move]bool
 }{made: map[Database]map[move]bool{}}
 
-// noteMoves adds what the test's database has on record.
+// noteMoves adds the moves of the test's database.
 func (p *Pawl) noteMoves() {
 	found, err := p.recordedMoves(context.Background())
 	p.must(err)
@@ -57,8 +57,8 @@ func (p *Pawl) recordedMoves(ctx context.Context) (out []move, err error) {
 	return out, err
 }
 
-// messageMoves are read from the data of the events: a message begins with its role,
-// and one that goes on without.
+// messageMoves reads the moves of messages from the data of the events: the event of a new
+// message has its role, and that of a continued one has none.
 func messageMoves(ctx context.Context, tx store.Tx) ([]move, error) {
 	rows, err := tx.Query(ctx, `SELECT event, data FROM pawl.task_events WHERE event IN ('message_started', 'message_ended')`)
 	if err != nil {

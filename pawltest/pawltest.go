@@ -1,5 +1,5 @@
-// Package pawltest gives tests a Pawl of their own: an engine over an empty
-// database with a clock that the test moves.
+// Package pawltest gives each test its own Pawl: an engine over an empty database, with a
+// clock that the test moves.
 //
 //	func TestMine(t *testing.T) {
 //		pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
@@ -9,8 +9,8 @@
 //		})
 //	}
 //
-// When the test ends, the rules that always hold are checked (engine.Check);
-// a breach fails the test.
+// When the test ends, the invariants of the database are checked (engine.Check). A violation
+// fails the test.
 package pawltest
 
 import (
@@ -24,31 +24,29 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// Database names what an engine stands on.
+// Database names the kind of database of an engine.
 type Database string
 
-// The databases. Postgres is the server that the environment names with
-// PAWL_TEST_POSTGRES (a URL); without it tests are skipped, or fail when
-// CI=true.
+// These are the databases. Postgres is the server whose URL is in the environment variable
+// PAWL_TEST_POSTGRES. Without it, tests are skipped, or fail if CI=true.
 const (
 	SQLite   Database = "sqlite"
 	Postgres Database = "postgres"
 )
 
-// Databases are all of them, in the order that Each runs them.
+// Databases lists all databases, in the order in which Each runs them.
 var Databases = []Database{SQLite, Postgres}
 
-// Start is where the clock of Open stands at first.
+// Start is the first time of the clock of Open.
 var Start = time.Date(2026, 1, 29, 10, 0, 0, 0, time.UTC)
 
-// Clock is a database's clock in a test. It stands still but for Advance.
+// Clock is a database's clock in a test. Only Advance moves it.
 type Clock interface {
 	Now() time.Time
 	Advance(d time.Duration)
 }
 
-// Pawl is an engine over a database of its own, for one test, and that
-// database's Clock.
+// Pawl is an engine over a database of its own, for one test, and that database's Clock.
 type Pawl struct {
 	Engine   *engine.Engine
 	Service  pawl.Service // the same engine
@@ -58,7 +56,7 @@ type Pawl struct {
 
 	t      testing.TB
 	schema *schema // nil on SQLite
-	flows  bool    // the machine's clock
+	flows  bool    // it uses the machine's clock
 
 	mu sync.Mutex
 	at time.Time
@@ -66,21 +64,21 @@ type Pawl struct {
 
 var _ Clock = (*Pawl)(nil)
 
-// Open gives a fresh engine whose clock stands still but for Advance. Nothing
-// runs in the background: call Service.Sweep, or Engine.Run in a goroutine.
+// Open returns a new engine whose clock only Advance moves. Nothing runs in the background:
+// call Service.Sweep, or Engine.Run in a goroutine.
 func Open(t testing.TB, which Database) *Pawl {
 	t.Helper()
 	return open(t, which, engine.Options{}, false)
 }
 
-// OpenWith is Open with options; Schema is set by it, and Clock unless given.
+// OpenWith is Open with options. It sets Schema, and Clock unless it is given.
 func OpenWith(t testing.TB, which Database, o engine.Options) *Pawl {
 	t.Helper()
 	return open(t, which, o, false)
 }
 
-// OpenReal is Open on the machine's clock, for tests with other processes, with
-// options or none. Advance and Now then end the test.
+// OpenReal is Open on the machine's clock, for tests with other processes; o holds at most one
+// Options. Advance and Now then fail the test.
 func OpenReal(t testing.TB, which Database, o ...engine.Options) *Pawl {
 	t.Helper()
 	return open(t, which, append(o, engine.Options{})[0], true)
@@ -122,8 +120,8 @@ func open(t testing.TB, which Database, o engine.Options, flows bool) *Pawl {
 	return p
 }
 
-// Another opens one more engine on the same database, closed at the test's end.
-// On SQLite it has the same clock unless the options bring one.
+// Another opens a further engine on the same database and closes it when the test ends. On
+// SQLite it has the same clock unless the options set one.
 func (p *Pawl) Another(o engine.Options) *engine.Engine {
 	p.t.Helper()
 	o.Schema = p.Schema
@@ -138,7 +136,7 @@ func (p *Pawl) Another(o engine.Options) *engine.Engine {
 	return e
 }
 
-// Now is the clock, in UTC.
+// Now returns the time of the clock, in UTC.
 func (p *Pawl) Now() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -162,8 +160,8 @@ func (p *Pawl) Advance(d time.Duration) {
 	}
 }
 
-// Exec runs SQL past the engine, as a user of a database shell would. Tables
-// are named with the prefix "pawl." on both databases.
+// Exec runs SQL without the engine's checks, as a user of a database shell would. Tables are
+// named with the prefix "pawl." on both databases.
 func (p *Pawl) Exec(query string, args ...any) error {
 	return p.Engine.DB().Do(context.Background(), func(ctx context.Context, tx store.Tx) error {
 		_, err := tx.Exec(ctx, query, args...)
@@ -178,7 +176,7 @@ func (p *Pawl) must(err error) {
 	}
 }
 
-// check holds the database against the rules that always hold.
+// check checks the invariants and the hash chains of the database.
 func (p *Pawl) check() {
 	p.noteMoves()
 	breaches, err := p.Engine.Check(context.Background())

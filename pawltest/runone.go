@@ -9,9 +9,9 @@ import (
 	"github.com/pawl-work/pawl/worker"
 )
 
-// RunOne has the handlers do one item that can be claimed, once, and returns the
-// item as it is then: completed, submitted, suspended, failed, or scheduled for
-// its next attempt. It fails the test when there is no such item.
+// RunOne lets the handlers run one claimable item once. It returns the item as it is
+// afterwards: completed, submitted, suspended, failed, or scheduled for its next attempt. It
+// fails the test if there is no such item.
 func RunOne(t testing.TB, svc pawl.Service, handlers ...worker.Handler) pawl.Item {
 	t.Helper()
 	o := &once{Service: svc}

@@ -15,8 +15,8 @@ import (
 	"github.com/pawl-work/pawl/engine"
 )
 
-// Server is the URL of the PostgreSQL server for tests; without one the test is
-// skipped, or fails when CI=true.
+// Server returns the URL of the PostgreSQL server for tests. Without a server the test is
+// skipped, or fails if CI=true.
 func Server(t testing.TB) string {
 	t.Helper()
 	url := os.Getenv("PAWL_TEST_POSTGRES")
@@ -30,9 +30,9 @@ func Server(t testing.TB) string {
 	return url
 }
 
-// Main runs a package's tests, and lets those of one run use the same schemas
-// one after the other, and copies of one SQLite file: that is twenty times as
-// fast as making each anew. The schemas are dropped at the end.
+// Main runs a package's tests. Tests of one run reuse the same schemas one after the other,
+// and copies of one SQLite file. That is twenty times as fast as creating each of them. The
+// schemas are dropped at the end.
 //
 //	func TestMain(m *testing.M) { pawltest.Main(m) }
 func Main(m *testing.M) {
@@ -46,15 +46,16 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// pool keeps the schemas between the tests of a package that has Main.
+// pool keeps the schemas between the tests of a package that uses Main.
 var pool struct {
 	mu   sync.Mutex
 	kept bool
 	free []*schema
-	file []byte // an SQLite database as it was migrated, nil before the first
+	file []byte // a migrated SQLite database; nil before the first is made
 }
 
-// freshFile is where an SQLite database is, or where the engine will make one.
+// freshFile returns the path of an SQLite database, or the path at which the engine creates
+// one.
 func freshFile(t testing.TB) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "pawl.db")
@@ -81,14 +82,14 @@ func freshFile(t testing.TB) string {
 	return path
 }
 
-// schema is one schema of the server, with a connection that moves its clock,
-// empties and drops it.
+// schema is one schema of the server, with a connection that moves its clock, empties it and
+// drops it.
 type schema struct {
 	name string
 	conn *pgx.Conn
 }
 
-// freshSchema is an empty schema, or the name of one for the engine to make.
+// freshSchema returns an empty schema, or the name of a schema for the engine to create.
 func freshSchema(t testing.TB, url string) *schema {
 	t.Helper()
 	pool.mu.Lock()
@@ -105,7 +106,7 @@ func freshSchema(t testing.TB, url string) *schema {
 	return s
 }
 
-// connect makes up a name for a schema that is not there yet.
+// connect connects to the server and makes up the name of a schema that does not exist yet.
 func connect(url string) (*schema, error) {
 	var id [6]byte
 	_, _ = rand.Read(id[:])
@@ -145,7 +146,7 @@ func (s *schema) drop() error {
 	return s.exec(`DROP SCHEMA IF EXISTS ` + s.name + ` CASCADE`)
 }
 
-// empty removes every row but the clock's and the migrations'.
+// empty removes every row except those of the clock, the migrations and the secrets.
 func (s *schema) empty() error {
 	return s.exec(`DO $$
 		DECLARE r record;
@@ -159,7 +160,7 @@ func (s *schema) empty() error {
 		END $$`)
 }
 
-// holdClock puts a clock that stands in the place of the schema's now().
+// holdClock replaces the schema's now() with a clock that does not move by itself.
 func (s *schema) holdClock(at int64) error {
 	if err := s.exec(`CREATE TABLE IF NOT EXISTS test_clock (at bigint NOT NULL)`); err != nil {
 		return err
@@ -176,7 +177,7 @@ func (s *schema) holdClock(at int64) error {
 	)
 }
 
-// letClockRun puts the machine's clock back.
+// letClockRun makes the schema's now() read the machine's clock again.
 func (s *schema) letClockRun() error {
 	return s.exec(
 		`CREATE OR REPLACE FUNCTION ` + s.name +
@@ -184,9 +185,9 @@ func (s *schema) letClockRun() error {
 	)
 }
 
-// Place is somewhere to make a database that is not there yet, for tests of
-// opening and migrating: a URL, and on PostgreSQL a schema's name, dropped at
-// the test's end.
+// Place returns a place for a database that does not exist yet, for tests of opening and
+// migrating: a URL and, on PostgreSQL, the name of a schema, which is dropped when the test
+// ends.
 func Place(t testing.TB, which Database) (url, schema string) {
 	t.Helper()
 	if which == SQLite {

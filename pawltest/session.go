@@ -12,22 +12,22 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// Session is an item in memory, for tests of handlers without a database: steps,
-// sleeps, signals, progress and messages work in it as they do under a lease.
+// Session is an item in memory, for tests of handlers without a database. Steps, sleeps,
+// signals, progress and messages work as they do under a lease.
 //
 //	s := pawltest.NewSession(pawl.Lease{Type: "report"})
 //	out, err := report(s.Context(t.Context()), input)
 //
-// What the handler did is in its fields; read them when the handler has returned.
+// What the handler did is in the fields; read them after the handler has returned.
 type Session struct {
 	Item        pawl.Lease        // of the attempt
-	Clock       time.Time         // what handlers are told; it stands still
+	Clock       time.Time         // the time that handlers get; it moves only in Next
 	Checkpoints []pawl.Checkpoint // saved, oldest first; steps have a name
 	Reports     []pawl.ProgressCall
-	Suspended   *pawl.SuspendCall // nil unless the attempt gave its lease up
+	Suspended   *pawl.SuspendCall // nil unless the attempt was suspended
 	Messages    []pawl.MessageRef
 	Chunks      [][]pawl.Chunk // of each message
-	Fail        error          // what the next call answers, once
+	Fail        error          // the error of the next call, once
 
 	mu   sync.Mutex
 	sent []pawl.SentSignal
@@ -35,7 +35,7 @@ type Session struct {
 
 var _ pawl.Session = (*Session)(nil)
 
-// NewSession is the first attempt of an item; empty members of the lease get
+// NewSession returns the first attempt of an item. Empty members of the lease get default
 // values.
 func NewSession(l pawl.Lease) *Session {
 	for at, v := range map[*string]string{&l.ID: "itm_1", &l.TaskID: "tsk_1", &l.Type: "test", &l.WorkerID: "worker"} {
@@ -47,12 +47,12 @@ func NewSession(l pawl.Lease) *Session {
 	return &Session{Item: l, Clock: time.Date(2026, 1, 29, 10, 0, 0, 0, time.UTC)}
 }
 
-// Context is the context of a handler that works in the session. Each call is a
-// new run of the handler: its steps are replayed from what was saved.
+// Context returns the context of a handler that works in the session. Each call is a new run
+// of the handler: its saved steps are replayed.
 func (s *Session) Context(ctx context.Context) context.Context { return pawl.WithSession(ctx, s) }
 
-// Next is the item's next attempt, after a failure, a sleep or a signal. A sleep
-// or a wait with an end is over then.
+// Next starts the item's next attempt, after a failure, a sleep or a signal. A sleep, or a
+// wait with a time limit, is over then.
 func (s *Session) Next() {
 	s.Item.Attempt++
 	if s.Suspended != nil && s.Suspended.Until != nil && s.Suspended.Until.After(s.Clock) {
@@ -61,7 +61,7 @@ func (s *Session) Next() {
 	s.Suspended = nil
 }
 
-// Signal sends a signal that the handler waits for, or will.
+// Signal sends a signal that the handler waits for, or will wait for.
 func (s *Session) Signal(name, key string, payload json.RawMessage) {
 	s.sent = append(s.sent, pawl.SentSignal{Name: name, Key: key, Payload: payload, SentAt: s.Clock})
 }
@@ -158,7 +158,7 @@ func (s *Session) Pen(m pawl.MessageRef) pawl.Pen {
 
 type pen struct {
 	s *Session
-	n int // of the message
+	n int // index of the message
 }
 
 func (p pen) Context() context.Context { return context.Background() }

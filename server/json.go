@@ -85,7 +85,8 @@ func (e *encoder) free() {
 
 // decode reads a body that scan and fits accepted. Names match exactly.
 func decode(data []byte, v any) error {
-	err := jsonv2.Unmarshal(data, v, jsonv2.RejectUnknownMembers(true), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) // scan has checked
+	// scan has checked names and UTF-8.
+	err := jsonv2.Unmarshal(data, v, jsonv2.RejectUnknownMembers(true), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	var wrong *jsonv2.SemanticError
 	if errors.As(err, &wrong) {
 		return fault{string(wrong.JSONPointer), misfit(wrong)}

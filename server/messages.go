@@ -115,6 +115,6 @@ func line(v any) []byte {
 	var b bytes.Buffer
 	_ = encode(&b, v) // frames always encode, and a buffer accepts all writes
 	text := bytes.TrimSuffix(b.Bytes(), []byte("\n"))
-	text = bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("\n"), []byte(" ")), []byte("\r"), []byte(" ")) // line breaks occur only between tokens
+	text = bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("\n"), []byte(" ")), []byte("\r"), []byte(" ")) // only between tokens
 	return append(append([]byte("data: "), text...), "\n\n"...)
 }

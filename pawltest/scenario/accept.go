@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// by is the stage on which a command is played: its calls carry the actor and
-// the provenance that the command names.
+// by returns the stage on which a command runs: its calls carry the actor and the provenance
+// that the command names.
 func (s *stage) by(c call) *stage {
 	other := *s
 	if kind := c.named["as"]; kind != "" {
@@ -81,8 +81,8 @@ func reject(s *stage, c call) (string, error) {
 	return s.taskLine(t), err
 }
 
-// readProvenance tells who did what: the verb and what about, by whom, under
-// which key, and what the event says.
+// readProvenance writes who did what: the verb and its subject, by whom, under which key, and
+// what the event says.
 func readProvenance(s *stage, c call) (string, error) {
 	f := pawl.ProvenanceFilter{TaskID: s.id(c.word(0))}
 	if strings.HasPrefix(f.TaskID, "itm_") {
@@ -99,7 +99,7 @@ func readProvenance(s *stage, c call) (string, error) {
 		if p.AgentID != "" {
 			fmt.Fprintf(&out, ", agent %s", p.AgentID)
 		}
-		if key := s.keys[p.IdempotencyKey]; key != "" { // a client makes others by itself
+		if key := s.keys[p.IdempotencyKey]; key != "" { // a client also makes keys of its own
 			fmt.Fprintf(&out, ", key %s", key)
 		}
 		if len(p.RequestFingerprint) != 64 {

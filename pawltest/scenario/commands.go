@@ -11,15 +11,14 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// commands are the words of a conversation. w is a worker, i an item, t a task,
-// m a message, r a reader.
-// Each takes by=NAME/VERSION/MODEL and once=KEY, the provenance of its calls, and
-// as=TYPE, who makes them.
+// commands lists the commands of a conversation. w is a worker, i an item, t a task, m a
+// message, r a reader. Each takes by=NAME/VERSION/MODEL and once=KEY, the provenance of its
+// calls, and as=TYPE, their actor.
 var commands map[string]func(s *stage, c call) (string, error)
 
 func init() {
 	commands = map[string]func(s *stage, c call) (string, error){
-		// Work: what submits, does and ends it.
+		// Work: submitting, doing and ending it.
 		"submit":     submit,                            // its options: see submit
 		"add":        add,                               // t, lines: item …
 		"claim":      claim,                             // w [limit=N] [types=T,T] [task=t] [item=i] [lease=S] [prefetch]
@@ -36,7 +35,7 @@ func init() {
 		"bury":       operate(pawl.Service.BuryTasks),   // t [i …]
 		"delete":     remove,                            // t [force]
 		"restore":    restore,                           // t
-		// Messages: what is said under a claim, and who listens.
+		// Messages: writing them under a claim, and following them.
 		"begin-message": beginMessage, // w i role=R [model=M] [max_steps=N] [content=J]
 		"append":        appendChunks, // w m [offset=N] TEXT-OR-CHUNK …
 		"step":          step,         // w m [J]
@@ -112,7 +111,7 @@ func submit(s *stage, c call) (string, error) {
 	t.Dedupe.All = c.word(0) == "dedupe"
 	t.Thread = c.named["thread"]
 	if text, said := c.named["user"]; said {
-		content, _ := json.Marshal(text) // a text always marshals
+		content, _ := json.Marshal(text) // text always marshals
 		t.Messages = []pawl.NewMessage{{Role: pawl.RoleUser, Content: content}}
 	}
 	if model, wanted := c.named["reply"]; wanted {
@@ -214,7 +213,7 @@ func progress(s *stage, c call) (string, error) {
 	return s.moved(first(s.svc.Progress(s.ctx, []pawl.ProgressCall{call})))
 }
 
-// moved tells where an item is now.
+// moved writes the state of an item after a move.
 func (s *stage) moved(m pawl.Moved, err error) (string, error) {
 	if err != nil {
 		return "", err
@@ -377,7 +376,7 @@ func begin(s *stage, c call) (string, error) {
 	return s.keyLine(b.Key), nil
 }
 
-// keyLine is a key in one line.
+// keyLine returns a key in one line.
 func (s *stage) keyLine(k pawl.Key) string {
 	out := k.Status
 	if k.Response != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// nameMessages names the messages of a task in the order of their making.
+// nameMessages names the messages of a task in the order in which they were created.
 func (s *stage) nameMessages(f pawl.MessageFilter) ([]pawl.Message, error) {
 	f.Limit = pawl.MaxPage
 	list, err := s.svc.ListMessages(s.ctx, f)
@@ -68,14 +68,14 @@ func beginMessage(s *stage, c call) (string, error) {
 	return s.messageLine(m), nil
 }
 
-// writer is (worker, message) with the attempt that the worker was given last.
+// writer returns (worker, message) with the attempt of the worker's last claim.
 func (s *stage) writer(c call) (pawl.MessageFence, pawl.Message, error) {
 	m, err := s.svc.GetMessage(s.ctx, s.id(c.word(1)))
 	f := pawl.MessageFence{MessageID: m.ID, WorkerID: c.word(0), Attempt: max(1, s.claims[[2]string{c.word(0), m.ItemID}])}
 	return f, m, err
 }
 
-// appendChunks takes each word for a chunk: of text, unless it is an object.
+// appendChunks appends each word as a chunk: a text, unless it is an object.
 func appendChunks(s *stage, c call) (string, error) {
 	f, m, err := s.writer(c)
 	if err != nil {
@@ -139,8 +139,8 @@ type reader struct {
 	moved   chan struct{}
 
 	mu    sync.Mutex
-	told  []string // since it was last asked
-	next  int64    // the chunk that is due
+	told  []string // since the last read
+	next  int64    // the number of the next chunk
 	ended bool
 	err   error
 }
@@ -160,7 +160,7 @@ func (r *reader) take(f pawl.MessageFrame) error {
 	for i, c := range f.Chunks {
 		text := string(c.Text)
 		if c.Type != pawl.ChunkText {
-			b, _ := json.Marshal(c) // it came as JSON
+			b, _ := json.Marshal(c) // it was read as JSON
 			text = string(b)
 		}
 		r.told = append(r.told, fmt.Sprintf("%d %s", f.Offset+int64(i), text))
@@ -177,7 +177,7 @@ func (r *reader) wake() {
 	}
 }
 
-// heard is what came since it was last asked, once all of a message has come.
+// heard returns what came since the last read, once the whole message has come.
 func (r *reader) heard(m pawl.Message) (told []string, all bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -212,7 +212,7 @@ func listen(s *stage, c call) (string, error) {
 	return "", <-begun
 }
 
-// heard waits until a reader has all that was said, and tells what is new to it.
+// heard waits until a reader has the whole message so far, and writes what is new.
 func heard(s *stage, c call) (string, error) {
 	r := s.readers[c.word(0)]
 	if r == nil {
@@ -249,7 +249,7 @@ func leave(s *stage, c call) (string, error) {
 	return "", nil
 }
 
-// toServer has the commands that follow go to a server of the same database.
+// toServer sends the following commands to another server of the same database.
 func toServer(s *stage, c call) (string, error) {
 	n, err := strconv.Atoi(c.word(0))
 	if err != nil || n < 1 {

@@ -22,7 +22,7 @@ func readTask(s *stage, c call) (string, error) {
 	return s.taskLine(t), nil
 }
 
-// taskLine is a task in one line.
+// taskLine returns a task in one line.
 func (s *stage) taskLine(t pawl.Task) string {
 	out := fmt.Sprintf("%s %s (%s), %d of %d items open, progress %d, retry_count %d, version %d",
 		s.name("task", t.ID), t.State, t.Status, t.ItemsOpen, t.Items, t.Progress, t.RetryCount, t.Version)
@@ -43,7 +43,7 @@ func readItem(s *stage, c call) (string, error) {
 	return s.itemLine(i), nil
 }
 
-// itemLine is an item in one line.
+// itemLine returns an item in one line.
 func (s *stage) itemLine(i pawl.Item) string {
 	out := fmt.Sprintf("%s %s (%s), attempt %d, failures %d", s.name("item", i.ID), i.State, i.Status, i.Attempt, i.Failures)
 	if i.WorkerID != "" {
@@ -120,7 +120,7 @@ func readEvents(s *stage, c call) (string, error) {
 	return out.String(), err
 }
 
-// saved is a checkpoint in one line.
+// saved returns a checkpoint in one line.
 func (s *stage) saved(c *pawl.Checkpoint) string {
 	if c == nil {
 		return "none"

@@ -1,6 +1,6 @@
-// Package scenario runs conversations with a Pawl from plain text: a command,
-// ----, and what came of it. The files of testdata hold for every database and
-// every door; each begins with what it comes from.
+// Package scenario runs conversations with Pawl from plain text. Each step is a command, ----
+// and its outcome. The files of testdata hold for every database and every interface. Each
+// file begins with its source.
 //
 //	submit type=a items=2
 //	----
@@ -10,8 +10,8 @@
 //	----
 //	item1 of task1: attempt 1, failures 0, until +5m0s, input {"n":1}
 //
-// Tasks, items and messages are named in the order of their making, times are
-// told from the start. Commands are listed in commands.go.
+// Tasks, items and messages are named in the order in which they were created. Times are given
+// relative to the start. The commands are listed in commands.go.
 package scenario
 
 import (
@@ -30,8 +30,8 @@ import (
 //go:embed testdata/*.txt
 var files embed.FS
 
-// Run plays every conversation against a service of its own, in parallel; another
-// is one more on the same database. With a directory to rewrite, what comes out is
+// Run runs every conversation against a service of its own, in parallel. another opens a
+// further service on the same database. If the directory rewrite is given, the outcome is
 // written there instead of compared.
 func Run(t *testing.T, open func(t *testing.T) (svc pawl.Service, clock pawltest.Clock, another func() pawl.Service), rewrite string) {
 	entries, err := files.ReadDir("testdata")
@@ -60,8 +60,8 @@ func Run(t *testing.T, open func(t *testing.T) (svc pawl.Service, clock pawltest
 	}
 }
 
-// play runs the commands of a conversation and gives it back with what came of
-// each. Paragraphs without ---- are comments.
+// play runs the commands of a conversation and returns it with the outcome of each. Paragraphs
+// without ---- are comments.
 func (s *stage) play(text string) string {
 	var out []string
 	for _, paragraph := range strings.Split(strings.TrimSpace(text), "\n\n") {

@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// show tells every field of something, as it goes over the wire: of a task, an
-// item, an item's parts or the events of one name.
+// show writes every field of a task, an item, an item's parts or the events of one name, as
+// they are sent over the wire.
 func show(s *stage, c call) (string, error) {
 	task, item, what := s.id(c.word(0)), "", c.word(1)
 	if strings.HasPrefix(task, "itm_") {
@@ -45,7 +45,7 @@ func show(s *stage, c call) (string, error) {
 	return string(out), err
 }
 
-// told puts names for ids and the time since the start for times of Pawl's.
+// told replaces ids with their names, and Pawl's times with the time since the start.
 func (s *stage) told(v any, member string) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-work/pawl/pawltest"
 )
 
-// stage is one conversation: the service and the names given so far.
+// stage is one conversation: the service, and the names given so far.
 type stage struct {
 	ctx    context.Context
 	svc    pawl.Service
@@ -22,10 +22,10 @@ type stage struct {
 	start  time.Time
 	ids    map[string]string // task1 → its id
 	names  map[string]string // id → task1
-	claims map[[2]string]int // (worker, item id) → the attempt it was given last
-	tokens map[string]string // key → token of the run under way
+	claims map[[2]string]int // (worker, item id) → the attempt of the last claim
+	tokens map[string]string // key → token of the current run
 	keys   map[string]string // hash → idempotency key that a command named
-	counts map[string]int    // task, item, message → how many have names
+	counts map[string]int    // task, item, message → how many are named
 
 	another func() pawl.Service
 	servers []pawl.Service
@@ -46,7 +46,7 @@ type call struct {
 	items []call
 }
 
-// parse splits a line at its blanks, but not within single quotes.
+// parse splits a line at its spaces, except within single quotes.
 func parse(line string) call {
 	var tokens []string
 	var b strings.Builder
@@ -81,7 +81,7 @@ func parse(line string) call {
 	return c
 }
 
-// word is the n-th plain word, "" if there is none.
+// word returns the n-th plain word; "" if there is none.
 func (c call) word(n int) string {
 	if n < len(c.words) {
 		return c.words[n]
@@ -108,7 +108,7 @@ func (c call) list(name string) []string {
 	return strings.Split(c.named[name], ",")
 }
 
-// at reads a time told from now: +1h.
+// at reads a time relative to now: +1h.
 func (s *stage) at(text string) *time.Time {
 	if text == "" {
 		return nil
@@ -121,7 +121,7 @@ func (s *stage) at(text string) *time.Time {
 	return &t
 }
 
-// when tells a time from the start.
+// when writes a time relative to the start.
 func (s *stage) when(t time.Time) string { return "+" + t.Sub(s.start).String() }
 
 // name gives an id its name.
@@ -137,7 +137,7 @@ func (s *stage) name(kind, id string) string {
 	return s.names[id]
 }
 
-// id is what a name stands for; an unknown name stands for itself.
+// id returns the id that a name stands for; an unknown name is returned unchanged.
 func (s *stage) id(name string) string {
 	if id, found := s.ids[name]; found {
 		return id
@@ -145,7 +145,7 @@ func (s *stage) id(name string) string {
 	return name
 }
 
-// fence is (worker, item) with the attempt it was given last, or attempt=n.
+// fence returns (worker, item) with the attempt of the last claim, or with attempt=n.
 func (s *stage) fence(c call) pawl.Fence {
 	f := pawl.Fence{ItemID: s.id(c.word(1)), WorkerID: c.word(0)}
 	f.Attempt = s.claims[[2]string{f.WorkerID, f.ItemID}]
@@ -158,7 +158,7 @@ func (s *stage) fence(c call) pawl.Fence {
 	return f
 }
 
-// refusal is an error in one line.
+// refusal returns an error in one line.
 func (s *stage) refusal(err error) string {
 	var e *pawl.Error
 	if !errors.As(err, &e) {
@@ -182,7 +182,7 @@ func (s *stage) refusal(err error) string {
 	return out
 }
 
-// first is the answer to a batch of one.
+// first returns the answer to a batch of one.
 func first[T any](rs []pawl.Result[T], err error) (T, error) {
 	var zero T
 	if err != nil || len(rs) != 1 {
