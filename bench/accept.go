@@ -14,8 +14,8 @@ import (
 	"github.com/pawl-work/pawl/schema"
 )
 
-// acceptance measures what a decision costs: one about a task of a thousand
-// items, whose effect is in the same transaction, and the look at one result.
+// acceptance measures the cost of a decision about a task of a thousand items, whose effect is
+// in the same transaction, and the cost of checking one result.
 func (b *bench) acceptance(ctx context.Context) error {
 	n := b.sized(1000, 1000)
 	var decision, check series
@@ -32,7 +32,7 @@ func (b *bench) acceptance(ctx context.Context) error {
 	return nil
 }
 
-// decide approves a task of n items, all handed in, and waits for its end.
+// decide approves a task of n submitted items and waits until the task has ended.
 func decide(ctx context.Context, url string, n int, into *series) (err error) {
 	applied := 0
 	e, err := engine.OpenWith(ctx, url, engine.Options{

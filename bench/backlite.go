@@ -14,14 +14,14 @@ import (
 // backliteTask has 200 bytes as JSON.
 type backliteTask riverArgs
 
-// Config implements backlite.Task. Nothing of a completed task is kept, which is
-// backlite's default and its fastest.
+// Config implements backlite.Task. It keeps nothing of a completed task: that is backlite's
+// default and its fastest setting.
 func (backliteTask) Config() backlite.QueueConfig {
 	return backlite.QueueConfig{Name: "bench", MaxAttempts: 3, Timeout: time.Minute, Backoff: time.Minute}
 }
 
-// backliteDrain adds n tasks and says how many a second are done: 1000 workers,
-// one connection, each commit on disk.
+// backliteDrain adds n tasks and returns how many are done per second, with 1000 workers, one
+// connection, and each commit on disk.
 func (b *bench) backliteDrain(ctx context.Context, n int) (float64, error) {
 	db, err := b.openFile()
 	if err != nil {
@@ -64,7 +64,7 @@ func (b *bench) backliteDrain(ctx context.Context, n int) (float64, error) {
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
-	if !client.Stop(ctx) { // until the last is done in the database too
+	if !client.Stop(ctx) { // until the last task is also done in the database
 		return 0, fmt.Errorf("backlite did not stop: %w", ctx.Err())
 	}
 	return perSecond(n, clock.Now().Sub(start)), nil

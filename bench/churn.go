@@ -13,8 +13,8 @@ import (
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
-// A churn sends n items through a small backlog: one producer of batches of 500,
-// and consumers. What counts is whether its last part is as fast as its first.
+// A churn sends n items through a small backlog, with one producer of batches of 500 and
+// several consumers. It checks whether the last part is as fast as the first.
 const (
 	churnBatch = 500
 	parts      = 10
@@ -34,8 +34,8 @@ func newSlicer(n int) *slicer {
 	return &slicer{n: n, at: make([]time.Time, parts), all: make(chan struct{})}
 }
 
-// add counts k more. The clock runs from the first: how long it takes to begin
-// says nothing about growth.
+// add counts k more items. The clock starts at the first item: the time to begin says nothing
+// about growth.
 func (s *slicer) add(k int) {
 	after := s.done.Add(int64(k))
 	if after == int64(k) {
@@ -54,7 +54,7 @@ func (s *slicer) add(k int) {
 	}
 }
 
-// rates are items a second of each part, and of all.
+// rates returns the items a second of each part, and of all parts.
 func (s *slicer) rates() (each series, overall float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,7 +84,7 @@ func hold(ctx context.Context, url string) (release func(), err error) {
 	return release, nil
 }
 
-// paced produces n by make while no more than backlog wait.
+// paced creates n items with make, while at most backlog items wait.
 func paced(ctx context.Context, s *slicer, backlog int, make func(k int) error) error {
 	for made := 0; made < s.n; {
 		if made-int(s.done.Load()) > backlog {

@@ -17,15 +17,15 @@ import (
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
-// drained is what a process of the fleet tells: how many items it did, and when
-// it was at it, by the machine's clock.
+// drained is what a process of the fleet reports: how many items it did, and its start and end
+// by the machine's clock.
 type drained struct {
 	Items       int
 	Start, Stop time.Time
 }
 
-// fleet drains tasks of one by one process, by two and by four, each an engine
-// with heads of its own.
+// fleet drains tasks of one item with one, two and four processes. Each process is an engine
+// with its own queue heads.
 func (b *bench) fleet(ctx context.Context) error {
 	n := b.sized(100_000, 25_000)
 	rates := map[int]series{}
@@ -131,7 +131,7 @@ func startChild(ctx context.Context, url string) (*child, error) {
 
 func (c *child) end() {
 	_ = c.in.Close()
-	_ = c.cmd.Wait() // it has said all it had to
+	_ = c.cmd.Wait() // its output is complete
 }
 
 // drainAsChild claims and completes until nothing is left.

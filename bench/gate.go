@@ -4,7 +4,7 @@ import (
 	"sync"
 )
 
-// gate holds everybody up until need have come.
+// gate blocks its callers until need of them have come.
 type gate struct {
 	need int
 
@@ -15,7 +15,7 @@ type gate struct {
 
 func (g *gate) pass() { g.passThen(func() {}) }
 
-// passThen passes; whoever comes last calls fn before it opens.
+// passThen passes the gate; the last caller runs fn before the gate opens.
 func (g *gate) passThen(fn func()) {
 	g.mu.Lock()
 	if g.open == nil {

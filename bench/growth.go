@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
-// churning is one way to churn, and what came of it.
+// churning is one way to churn, with its measurements.
 type churning struct {
 	name    string
 	pinned  bool
@@ -22,7 +22,7 @@ type churning struct {
 	on      string
 }
 
-// held churns with and without a snapshot held open, Pawl and River.
+// held churns with Pawl and with River, each with and without a snapshot held open.
 func (b *bench) held(ctx context.Context) error {
 	n := b.sized(500_000, 60_000)
 	pawls := func(url string) (*slicer, error) { return b.pawlChurn(ctx, url, n) }
@@ -68,7 +68,7 @@ func (b *bench) held(ctx context.Context) error {
 	b.add(line{name: "snapshot held: last tenth against first", got: pinned.last, unit: "×", atLeast: 0.85, absolute: of,
 		peer: "River: " + figure(riverPinned.last.median()) + "×"})
 	atEnd := line{name: "no snapshot held: last tenth against first", got: free.last, unit: "×", atLeast: 0.9, absolute: of}
-	if b.short { // River has not yet lost what it loses in 500,000
+	if b.short { // River gets slow only in the 500,000 items of the full form
 		b.add(atEnd)
 		return nil
 	}
@@ -110,7 +110,7 @@ func riverChurn(ctx context.Context, url string, n int) (*slicer, error) {
 	return r.churn(ctx, n)
 }
 
-// backlog times claims of 1 and of 100 while ever more waits.
+// backlog times claims of 1 and of 100 while the number of waiting items grows.
 func (b *bench) backlog(ctx context.Context) error {
 	ones, hundreds := plot{name: "claim of 1"}, plot{name: "claim of 100"}
 	err := b.fresh(ctx, forPawl, func(url string) (err error) {
@@ -126,7 +126,7 @@ func (b *bench) backlog(ctx context.Context) error {
 				return err
 			}
 			waiting = depth
-			if _, err := sizes(ctx, url, "vacuum"); err != nil { // or autovacuum comes in the middle, at the deep end only
+			if _, err := sizes(ctx, url, "vacuum"); err != nil { // else autovacuum would run in the middle, and only at the largest depths
 				return err
 			}
 			if err := b.admin.checkpoint(ctx); err != nil {
@@ -138,7 +138,7 @@ func (b *bench) backlog(ctx context.Context) error {
 					n = 1500
 				}
 				var rounds series
-				for range 3 { // the depth made good before each
+				for range 3 { // the depth is restored before each
 					if _, err := h.createTasks(ctx, depth-waiting, 1000); err != nil {
 						return err
 					}
@@ -167,7 +167,7 @@ func (b *bench) backlog(ctx context.Context) error {
 		lines: []plot{ones, hundreds}}.write(b.docs, "backlog.svg")
 }
 
-// claimTimes takes n claims, in ms.
+// claimTimes makes n claims and returns their times in ms.
 func (h *house) claimTimes(ctx context.Context, limit, n int) (out series, err error) {
 	for range n {
 		start := clock.Now()
@@ -183,8 +183,8 @@ func (h *house) claimTimes(ctx context.Context, limit, n int) (out series, err e
 	return out, nil
 }
 
-// bloat churns a million items and holds the tables' sizes against those of the
-// same rows written anew.
+// bloat churns a million items and compares the tables' sizes with those of the same rows
+// newly written.
 func (b *bench) bloat(ctx context.Context) error {
 	n := b.sized(1_000_000, 1_000_000)
 	return b.fresh(ctx, forPawl, func(url string) error {
@@ -233,10 +233,10 @@ func (b *bench) bloat(ctx context.Context) error {
 	})
 }
 
-// size is a table's, in bytes.
+// size is the size of a table in bytes.
 type size struct{ heap, indexes int64 }
 
-// sizes reads the sizes of Pawl's tables, after a statement or none.
+// sizes reads the sizes of Pawl's tables, after an optional statement.
 func sizes(ctx context.Context, url, before string) (map[string]size, error) {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
@@ -262,7 +262,7 @@ func sizes(ctx context.Context, url, before string) (map[string]size, error) {
 	return out, err
 }
 
-// manyCheckpoints appends to a file that has few and to one that has a million.
+// manyCheckpoints appends to a file with few checkpoints and to one with a million.
 func (b *bench) manyCheckpoints(ctx context.Context) error {
 	full, n := b.sized(1_000_000, 1_000_000), b.sized(40_000, 40_000)
 	return b.file(func(url string) (err error) {

@@ -16,9 +16,9 @@ import (
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
-// http measures the server, which is a process of its own, by vegeta, which is in
-// this one: whole lives beside the same calls in process, heartbeats at a steady
-// rate, and callers who wait.
+// http measures a server in a process of its own with vegeta, which runs in this process. It
+// measures whole lives beside the same calls in process, heartbeats at a steady rate, and
+// waiting callers.
 func (b *bench) http(ctx context.Context) error {
 	for _, db := range b.databases(ctx) {
 		if err := b.livesOverHTTP(ctx, db.name, db.on); err != nil {
@@ -37,7 +37,8 @@ func (b *bench) http(ctx context.Context) error {
 	return b.waiters(ctx)
 }
 
-// database is one that a server is measured over, fresh for each time.
+// database is a kind of database that a server is measured on; each measurement gets a fresh
+// one.
 type database struct {
 	name string
 	on   func(fn func(url string) error) error
@@ -47,10 +48,10 @@ func (b *bench) databases(ctx context.Context) []database {
 	return []database{{"SQLite", b.file}, {"PostgreSQL", func(fn func(url string) error) error { return b.fresh(ctx, forPawl, fn) }}}
 }
 
-// life are the rates of the three calls of an item's life, each taken alone.
+// life holds the rates of the three calls of an item's life, each measured alone.
 type life struct{ create, claim, complete float64 }
 
-// rate is that of lives, if one call follows the other.
+// rate returns the rate of whole lives, with one call after the other.
 func (l life) rate() float64 { return 1 / (1/l.create + 1/l.claim + 1/l.complete) }
 
 func (l life) String() string {
@@ -188,11 +189,10 @@ func leasesIn(r *vegeta.Result) ([]pawl.Lease, error) {
 	return got.Items, err
 }
 
-// fullSpeed is a pace: at once. Else it is a number of calls a second.
+// fullSpeed is the pace without a limit. Other paces are a number of calls a second.
 const fullSpeed = 0
 
-// attack sends n calls; each is told of every answer, none of which may be a
-// refusal.
+// attack sends n calls and passes every answer to each. A refusal is an error.
 func attack(s *served, n, pace int, target func(i int) (path string, body any), each func(*vegeta.Result) error,
 	o ...func(*vegeta.Attacker)) (err error) {
 	bodies, urls := make([][]byte, n), make([]string, n)
@@ -200,7 +200,7 @@ func attack(s *served, n, pace int, target func(i int) (path string, body any), 
 		path, body := target(i)
 		urls[i] = s.url + path
 		if body != nil {
-			bodies[i], _ = json.Marshal(body) // always marshals
+			bodies[i], _ = json.Marshal(body) // it always marshals
 		}
 	}
 	var next atomic.Int64
@@ -230,7 +230,7 @@ func attack(s *served, n, pace int, target func(i int) (path string, body any), 
 	return err
 }
 
-// upTo is a pace that ends after so many calls.
+// upTo is a pace that ends after n calls.
 type upTo struct {
 	n    uint64
 	pace vegeta.Rate

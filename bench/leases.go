@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// leases measures what keeping and losing them costs.
+// leases measures the cost of heartbeats and of expired leases.
 func (b *bench) leases(ctx context.Context) error {
 	if err := b.heartbeats(ctx); err != nil {
 		return err
@@ -44,14 +44,14 @@ func (b *bench) file(fn func(url string) error) error {
 	path := filepath.Join(b.disk, fmt.Sprintf("bench_%d.db", b.admin.made))
 	err := fn("sqlite:" + path)
 	for _, suffix := range []string{"", "-wal", "-shm"} {
-		_ = os.Remove(path + suffix) // the whole directory goes in the end
+		_ = os.Remove(path + suffix) // the whole directory is removed at the end
 	}
 	return err
 }
 
-// heartbeats takes the processor time of one heartbeat of every live lease, as
-// the share of a core that it is every 30 s for 100,000 of them. The first beat
-// of a lease, which is its first sign of life and leaves an event, is not in it.
+// heartbeats measures the processor time of one heartbeat of every live lease. It reports the
+// share of a core that 100,000 leases with a heartbeat every 30 s would take. The first
+// heartbeat of a lease leaves an event, so it is not measured.
 func (b *bench) heartbeats(ctx context.Context) error {
 	const live, every = 100_000, 30.0
 	n := b.sized(live, 20_000)
@@ -104,9 +104,8 @@ func (b *bench) beat(ctx context.Context, url string, n int, took func(cpu float
 	return nil
 }
 
-// expire claims n items for 3 s, lets all of them run out at once, and takes the
-// time from each lease's end to the next claim of its item, by the database's
-// clock.
+// expire claims n items for 3 s and lets all leases expire at once. It measures the time from
+// each lease's end to the next claim of its item, by the database's clock.
 func expire(ctx context.Context, url string, n int, into *series) (err error) {
 	h, err := openHouse(ctx, url)
 	if err != nil {

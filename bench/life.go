@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// lives are the rates of create and drain, and the log of both, by round.
+// lives holds the rates of create and drain, and the bytes of log of both, by round.
 type lives struct {
 	create, drain, wal series
 }
@@ -100,7 +100,7 @@ func (b *bench) measure(ctx context.Context, s system, n, batch int, into *lives
 	return err
 }
 
-// life creates and drains n items by every system, alternating.
+// life creates and drains n items with every system, alternating.
 func (b *bench) life(ctx context.Context) error {
 	n := b.sized(100_000, 40_000)
 	var river, one1000, one100, solo1000, solo100, limit1000, limit100 lives
@@ -145,7 +145,8 @@ func (b *bench) life(ctx context.Context) error {
 	return b.riverAtDefaults(ctx, solo1000.drain)
 }
 
-// riverAtDefaults is for the record: River drains MaxWorkers jobs per cooldown.
+// riverAtDefaults is for comparison: with its defaults, River drains MaxWorkers jobs per
+// cooldown.
 func (b *bench) riverAtDefaults(ctx context.Context, pawl series) error {
 	n := b.sized(5_000, 2_000)
 	var rates series

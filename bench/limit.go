@@ -13,15 +13,15 @@ import (
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
-// limit is hand-written SQL at its best: narrow tables, one statement a call, a
-// lease with a token and three events an item; no tasks, no retries, no checks.
+// limit is hand-written SQL at its best: narrow tables, one statement per call, a lease with a
+// token and three events per item. It has no tasks, no retries and no checks.
 type limit struct {
 	pool  *pgxpool.Pool
 	token atomic.Int64
-	took  func(payload []byte) // of each claimed row; nil = nobody asks
+	took  func(payload []byte) // called with the payload of each claimed row; nil = not called
 
 	mu     sync.Mutex
-	head   readyKey // nothing before it is left, as far as this process knows
+	head   readyKey // as far as this process knows, nothing before it is left
 	looked time.Time
 }
 
@@ -128,7 +128,7 @@ func (l *limit) claim(ctx context.Context, token int64, batch int) ([]int64, err
 	return ids, err
 }
 
-// from is where to start: the remembered head, every 500 ms the beginning.
+// from returns where to start: at the remembered head, or every 500 ms at the beginning.
 func (l *limit) from() readyKey {
 	l.mu.Lock()
 	defer l.mu.Unlock()

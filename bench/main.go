@@ -1,8 +1,7 @@
-// Command bench holds Pawl against its targets on this machine: beside River,
-// hand-written SQL and backlite, in the same run, on the same throw-away server
-// or disk, with everything on. It prints one line per target and ends with 1 when
-// one was missed that docs/performance.md does not own up to. README.md says how
-// to read it.
+// Command bench compares Pawl with its targets on this machine. It measures River,
+// hand-written SQL and backlite in the same run, on the same temporary server or disk, with
+// everything on. It prints one line per target, and exits with 1 if Pawl missed a target that
+// docs/performance.md does not list as a known miss. README.md explains how to read it.
 package main
 
 import (
@@ -27,19 +26,19 @@ import (
 // bench is one run.
 type bench struct {
 	short         bool
-	rounds        int     // how often systems alternate
-	scale         float64 // of the sizes, to try the bench itself
+	rounds        int     // how often the systems alternate
+	scale         float64 // of the sizes, for trying the bench itself
 	server        *testserver.Server
 	admin         *admin
 	soak          time.Duration
 	disk          string // for SQLite files
 	docs          string
-	until         time.Time // when the short form's time for the section is up
-	serverProfile string    // of a server behind HTTP
+	until         time.Time // when the section's time in the short form is used up
+	serverProfile string    // CPU profile of a server behind HTTP
 	report
 }
 
-// section measures some rows.
+// section measures some lines of the report.
 type section struct {
 	name   string
 	budget time.Duration // in the short form; 0 = only in the full form
@@ -64,7 +63,7 @@ var sections = []section{
 	{"checkpoints", 0, (*bench).manyCheckpoints},
 }
 
-// children are what this program is when it starts itself.
+// children are the commands with which this program starts itself.
 var children = map[string]func(args []string, in io.Reader, out io.Writer) error{
 	"drain": drainAsChild, // one process of the fleet
 	"serve": serveAsChild, // the server behind HTTP
@@ -132,13 +131,13 @@ func profiled(file string, fn func() error) (err error) {
 	return fn()
 }
 
-// all brings up what is needed and runs the sections.
+// all starts what is needed and runs the sections.
 func (b *bench) all(ctx context.Context, pick *regexp.Regexp) (err error) {
 	if b.server, err = testserver.Start(ctx, testserver.Options{Durable: true}); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.server.Stop()) }()
-	b.disk = filepath.Join(b.server.Dir, "files") // goes with the server, however that ends
+	b.disk = filepath.Join(b.server.Dir, "files") // it is removed with the server, however that ends
 	if err := os.Mkdir(b.disk, 0o700); err != nil {
 		return err
 	}
@@ -164,7 +163,7 @@ func (b *bench) all(ctx context.Context, pick *regexp.Regexp) (err error) {
 	return nil
 }
 
-// sized is a size in the form of this run.
+// sized returns a size for the form of this run.
 func (b *bench) sized(full, short int) int {
 	n := full
 	if b.short {
@@ -173,8 +172,8 @@ func (b *bench) sized(full, short int) int {
 	return max(1, int(float64(n)*b.scale))
 }
 
-// alternate runs fn once a round. Where the short form's time for the section is
-// used up, because the machine is busy, it makes do with fewer rounds and says so.
+// alternate runs fn once per round. If the section's time in the short form is used up because
+// the machine is busy, it runs fewer rounds and says so.
 func (b *bench) alternate(fn func() error) error {
 	for round := range b.rounds {
 		start := clock.Now()
@@ -190,7 +189,7 @@ func (b *bench) alternate(fn func() error) error {
 	return nil
 }
 
-// say tells on stderr what goes on.
+// say writes a progress message to stderr.
 func (b *bench) say(format string, args ...any) { fmt.Fprintf(os.Stderr, "# "+format+"\n", args...) }
 
 func describe(w io.Writer, s *testserver.Server) {

@@ -13,8 +13,8 @@ import (
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
-// mcp measures work_checkout over MCP beside the HTTP claim at the same server:
-// how many times as long it takes, for one caller and for many.
+// mcp measures work_checkout over MCP beside the HTTP claim at the same server: how many times
+// as long it takes, for one caller and for many.
 func (b *bench) mcp(ctx context.Context) error {
 	for _, db := range b.databases(ctx) {
 		for _, c := range []struct {
@@ -35,7 +35,7 @@ func (b *bench) mcp(ctx context.Context) error {
 	return nil
 }
 
-// checkouts takes n items in each way and adds the milliseconds a call.
+// checkouts claims n items in each way and adds the milliseconds per call.
 func (b *bench) checkouts(ctx context.Context, url string, n, callers int, over, inside *series) (err error) {
 	s, err := b.serve(ctx, url)
 	if err != nil {

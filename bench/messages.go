@@ -10,9 +10,9 @@ import (
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
-// messages measures what is said by many at once and read while it is said, at
-// the server that it is said to and at another one; a thousand readers of one
-// message; and what it takes to read a long one.
+// messages measures messages that many streams write at once and readers follow meanwhile, at
+// the server that writes them and at another one. It also measures a thousand readers of one
+// message, and the time to read a long message.
 func (b *bench) messages(ctx context.Context) error {
 	bases := []base{
 		{"PostgreSQL", 1000, func(fn func(url string) error) error { return b.fresh(ctx, forPawl, fn) }},
@@ -52,14 +52,14 @@ func (b *bench) messages(ctx context.Context) error {
 	return nil
 }
 
-// base is a kind of database, and how many streams it is to carry.
+// base is a kind of database, with the number of streams that it must support.
 type base struct {
 	name    string
 	streams int
 	on      func(fn func(url string) error) error
 }
 
-// open opens one engine that writes, and another one that reads if that is asked.
+// open opens an engine that writes and, if apart is set, another engine that reads.
 func (s *speech) open(ctx context.Context, url string, apart bool) (stop func() error, err error) {
 	if s.writer, err = openHouse(ctx, url); err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func (s *speech) open(ctx context.Context, url string, apart bool) (stop func() 
 	return func() error { return errors.Join(s.reader.stop(), s.writer.stop()) }, nil
 }
 
-// talk has all streams speak, each with one reader.
+// talk has all streams write messages, each with one reader.
 func (b *bench) talk(ctx context.Context, db base, takes time.Duration, apart bool, into *latency, kept *series) error {
 	return db.on(func(url string) (err error) {
 		s := &speech{streams: max(1, int(float64(db.streams)*b.scale)), readers: 1}
@@ -92,7 +92,8 @@ func (b *bench) talk(ctx context.Context, db base, takes time.Duration, apart bo
 	})
 }
 
-// audience takes what 1,000 readers of one message cost the database, against one.
+// audience measures what 1,000 readers of one message cost the database, compared with one
+// reader.
 func (b *bench) audience(ctx context.Context, db base) error {
 	takes := time.Duration(b.sized(20_000, 5000)) * time.Millisecond
 	flushes := takes.Seconds() * float64(time.Second/flushEvery)
@@ -108,14 +109,14 @@ func (b *bench) audience(ctx context.Context, db base) error {
 			if err != nil {
 				return err
 			}
-			if err := errors.Join(s.run(ctx, takes), stop()); err != nil { // connections that end tell what they did
+			if err := errors.Join(s.run(ctx, takes), stop()); err != nil { // connections report their statistics when they end
 				return err
 			}
 			if readers > 1 {
 				lag = append(lag, s.lags.quantile(0.99))
 			}
 			after, err := one(ctx, url, "transactions")
-			*cost = append(*cost, float64(after-before-int64(readers))/flushes) // each looks once when he comes
+			*cost = append(*cost, float64(after-before-int64(readers))/flushes) // each reader reads once when it comes
 			return err
 		})
 	}
@@ -130,7 +131,7 @@ func (b *bench) audience(ctx context.Context, db base) error {
 	return nil
 }
 
-// long takes the reading of a message of 10,000 chunks, saved five at a time.
+// long measures the time to read a message of 10,000 chunks, saved five at a time.
 func (b *bench) long(ctx context.Context, db base) error {
 	const chunks, each, reads = 10_000, 5, 60
 	var open, ended, replayed series
@@ -183,7 +184,7 @@ func (b *bench) long(ctx context.Context, db base) error {
 	return nil
 }
 
-// timed takes how long fn takes, in ms, each time but the first few.
+// timed measures how long fn takes, in ms, without the first few calls.
 func timed(n int, fn func() error) (series, error) {
 	var out series
 	for i := range n + 5 {
@@ -198,8 +199,8 @@ func timed(n int, fn func() error) (series, error) {
 	return out, nil
 }
 
-// soaks has all streams speak for a long time, a new message every half minute,
-// and holds the memory of the last quarter against that of the second.
+// soaks has all streams write for a long time, with a new message every half minute. It
+// compares the memory of the last quarter with that of the second.
 func (b *bench) soaks(ctx context.Context, db base) error {
 	const parts = 4
 	var resident [parts]series

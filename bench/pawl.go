@@ -24,7 +24,7 @@ var payload = json.RawMessage(`{"to":"` + strings.Repeat("x", 191) + `"}`)
 
 var result = json.RawMessage(`{"ok":true}`)
 
-// house is an engine as people run it: with its sweeps.
+// house is an engine that runs its sweeps, as in production.
 type house struct {
 	*engine.Engine
 	stop func() error
@@ -37,7 +37,7 @@ func openHouse(ctx context.Context, url string) (*house, error) {
 	}
 	running, end := context.WithCancel(ctx)
 	var own sync.WaitGroup
-	own.Go(func() { _ = e.Run(running) }) // nil, when it is ended
+	own.Go(func() { _ = e.Run(running) }) // nil when it is ended
 	return &house{e, func() error {
 		end()
 		own.Wait()
@@ -45,7 +45,7 @@ func openHouse(ctx context.Context, url string) (*house, error) {
 	}}, nil
 }
 
-// many runs fn in n goroutines and says how long all of them took.
+// many runs fn in n goroutines and returns how long all of them took.
 func many(n int, fn func(n int) error) (time.Duration, error) {
 	start := clock.Now()
 	errs := make([]error, n)
@@ -62,7 +62,7 @@ func many(n int, fn func(n int) error) (time.Duration, error) {
 	return clock.Now().Sub(start), nil
 }
 
-// firstOf is the first error of a batch.
+// firstOf returns the first error of a batch.
 func firstOf[T any](rs []pawl.Result[T], err error) error {
 	for _, r := range rs {
 		if err == nil {
@@ -72,7 +72,7 @@ func firstOf[T any](rs []pawl.Result[T], err error) error {
 	return err
 }
 
-// batches hands out n in parts of at most size.
+// batches divides n into parts of at most size.
 type batches struct {
 	left atomic.Int64
 	size int
@@ -84,7 +84,7 @@ func inBatches(n, size int) *batches {
 	return b
 }
 
-// next is the size of the next batch, 0 at the end.
+// next returns the size of the next batch; 0 at the end.
 func (b *batches) next() int {
 	after := b.left.Add(int64(-b.size))
 	return max(0, b.size+int(min(after, 0)))
@@ -107,7 +107,7 @@ func (h *house) createTasks(ctx context.Context, n, batch int) (time.Duration, e
 	})
 }
 
-// createWhole creates one task with all its n items.
+// createWhole creates one task with all its n items in one call.
 func (h *house) createWhole(ctx context.Context, n, _ int) (time.Duration, error) {
 	items := make([]pawl.NewItem, n)
 	for i := range items {

@@ -17,7 +17,8 @@ import (
 	"github.com/pawl-work/pawl/worker"
 )
 
-// race is a number of tasks made at a steady pace, and when each was picked up.
+// race is a number of tasks created at a steady rate, with the time at which each was picked
+// up.
 type race struct {
 	sent []time.Time
 	took []atomic.Int64 // in ns; 0 = not yet
@@ -25,7 +26,7 @@ type race struct {
 	all  chan struct{}
 }
 
-const warmup = 20 // tasks before those that count
+const warmup = 20 // tasks before those that are measured
 
 func newRace(n int) *race {
 	r := &race{sent: make([]time.Time, n+warmup), took: make([]atomic.Int64, n+warmup), all: make(chan struct{})}
@@ -33,7 +34,7 @@ func newRace(n int) *race {
 	return r
 }
 
-// arrive is told by the handler of a task, as its first act.
+// arrive is the first call of a task's handler.
 func (r *race) arrive(i int) {
 	took := clock.Now().Sub(r.sent[i])
 	if r.took[i].CompareAndSwap(0, int64(took)) && r.left.Add(-1) == 0 {
@@ -41,8 +42,8 @@ func (r *race) arrive(i int) {
 	}
 }
 
-// run makes tasks at a rate, each by a goroutine of its own: a slow create does
-// not hold up the next. It answers with the latencies in ms.
+// run creates tasks at a rate, each in a goroutine of its own, so that a slow create does not
+// delay the next. It returns the latencies in ms.
 func (r *race) run(ctx context.Context, rate int, create func(i int) error) (series, error) {
 	tick := time.NewTicker(time.Second / time.Duration(rate))
 	defer tick.Stop()
@@ -71,15 +72,15 @@ func (r *race) run(ctx context.Context, rate int, create func(i int) error) (ser
 	return out, nil
 }
 
-// latency is p50 and p99 of each round.
+// latency holds p50 and p99 of each round.
 type latency struct{ p50, p99 series }
 
 func (l *latency) add(s series) {
 	l.p50, l.p99 = append(l.p50, s.quantile(0.5)), append(l.p99, s.quantile(0.99))
 }
 
-// pickups times from the call that creates to the handler that has begun, with
-// everything at its defaults.
+// pickups measures the time from the call that creates a task to the start of its handler,
+// with all settings at their defaults.
 func (b *bench) pickups(ctx context.Context) error {
 	for _, pace := range []struct{ rate, n int }{{50, b.sized(1000, 100)}, {300, b.sized(6000, 400)}} {
 		var here, there, tuned, plain, hand latency
@@ -122,7 +123,8 @@ func (b *bench) pickups(ctx context.Context) error {
 	return nil
 }
 
-// pawlPickup works by one engine and creates by it too, or by another one.
+// pawlPickup runs the worker on one engine. It creates tasks on the same engine or on another
+// one.
 func pawlPickup(ctx context.Context, url, same string, rate int, r *race) (out series, err error) {
 	h, err := openHouse(ctx, url)
 	if err != nil {
@@ -174,8 +176,8 @@ func riverPickup(ctx context.Context, url string, set riverSet, rate int, r *rac
 	return out, errors.Join(err, h.Stop(ctx))
 }
 
-// handPickup is the floor: the statements of the SQL limit, one row a call, and
-// LISTEN and NOTIFY between two that do nothing else.
+// handPickup is the lower bound: the statements of the SQL limit, one row per call, and LISTEN
+// and NOTIFY between two connections that do nothing else.
 func handPickup(ctx context.Context, url string, rate int, r *race) (out series, err error) {
 	l, err := openLimit(ctx, url)
 	if err != nil {
@@ -192,7 +194,7 @@ func handPickup(ctx context.Context, url string, rate int, r *race) (out series,
 	}
 	l.took = func(payload []byte) {
 		var a riverArgs
-		_ = json.Unmarshal(payload, &a) // ours
+		_ = json.Unmarshal(payload, &a) // the bench wrote it
 		r.arrive(numberOf(a.To))
 	}
 	working, end := context.WithCancel(ctx)
@@ -200,7 +202,7 @@ func handPickup(ctx context.Context, url string, rate int, r *race) (out series,
 	own.Go(func() {
 		for token := int64(1); ; token++ {
 			if _, werr := ear.WaitForNotification(working); werr != nil {
-				return // it is over; a connection that broke leaves tasks that nobody picks up
+				return // the end; a broken connection shows in tasks that are not picked up
 			}
 			_, werr := l.claim(ctx, token, 100)
 			err = errors.Join(err, werr)

@@ -15,15 +15,15 @@ import (
 	"github.com/pawl-work/pawl/internal/testserver"
 )
 
-// admin makes and drops databases. Every measurement has a fresh one, copied
-// from a template that was migrated once.
+// admin creates and drops databases. Every measurement gets a fresh one, copied from a
+// template that was migrated once.
 type admin struct {
 	conn   *pgx.Conn
 	server *testserver.Server
 	made   int
 }
 
-// Templates: one for each system.
+// These are the templates, one for each system.
 const (
 	forPawl  = "template_pawl"
 	forRiver = "template_river"
@@ -51,18 +51,18 @@ func newAdmin(ctx context.Context, s *testserver.Server) (*admin, error) {
 
 func (a *admin) close(ctx context.Context) { _ = a.conn.Close(context.WithoutCancel(ctx)) }
 
-// url is where a database of the server is.
+// url returns the URL of a database of the server.
 func (a *admin) url(database string) string {
 	u, err := url.Parse(a.server.URL)
 	if err != nil {
-		panic(err) // the server's own
+		panic(err) // it is the server's own URL
 	}
 	u.Path = "/" + database
 	return u.String()
 }
 
-// fresh makes a database and checkpoints, so that every measurement starts from
-// the same state of the log. drop it when done.
+// fresh creates a database and makes a checkpoint, so that every measurement starts from the
+// same state of the log. The caller drops it at the end.
 func (a *admin) fresh(ctx context.Context, template string) (url string, drop func(), err error) {
 	a.made++
 	name := fmt.Sprintf("bench_%d", a.made)
@@ -72,7 +72,7 @@ func (a *admin) fresh(ctx context.Context, template string) (url string, drop fu
 	if err := a.checkpoint(ctx); err != nil {
 		return "", nil, err
 	}
-	drop = func() { _, _ = a.conn.Exec(context.WithoutCancel(ctx), text("drop database", name)) } // the server goes with it all
+	drop = func() { _, _ = a.conn.Exec(context.WithoutCancel(ctx), text("drop database", name)) } // removed with the server anyway
 	return a.url(name), drop, nil
 }
 
@@ -81,13 +81,13 @@ func (a *admin) checkpoint(ctx context.Context) error {
 	return err
 }
 
-// wal is how many bytes the server has logged so far.
+// wal returns how many bytes the server has logged so far.
 func (a *admin) wal(ctx context.Context) (n int64, err error) {
 	err = a.conn.QueryRow(ctx, text("wal")).Scan(&n)
 	return n, err
 }
 
-// one asks a database for one number.
+// one reads one number from a database.
 func one(ctx context.Context, url, name string) (n int64, err error) {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
@@ -106,9 +106,9 @@ func migratePawl(ctx context.Context, url string) error {
 	return e.Close()
 }
 
-// cpu is the processor time used so far by this process and by the server's
-// processes, in seconds; backends that have ended are left out. Linux only:
-// elsewhere it is 0.
+// cpu returns the processor time that this process and the server's processes have used so
+// far, in seconds. It does not count backends that have ended. On systems other than Linux it
+// returns 0.
 func (a *admin) cpu() float64 {
 	ticks := ticksOf("self")
 	parent := strconv.Itoa(a.server.PID())
@@ -122,7 +122,7 @@ func (a *admin) cpu() float64 {
 	return float64(ticks) / 100 // USER_HZ
 }
 
-// statOf are the fields of a process's stat from its state on: state, parent, …
+// statOf returns the fields of a process's stat, from its state on: state, parent, …
 func statOf(pid string) []string {
 	raw, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {

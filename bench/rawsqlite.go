@@ -8,12 +8,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	_ "modernc.org/sqlite" // the driver under Pawl too
+	_ "modernc.org/sqlite" // Pawl's driver too
 
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
-// durableFile is how every system here opens SQLite: WAL, each commit on disk.
+// durableFile holds the settings with which every system here opens SQLite: WAL, each commit
+// on disk.
 const durableFile = "?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(5000)" +
 	"&_pragma=cache_size(-65536)&_txlock=immediate"
 
@@ -27,8 +28,8 @@ func (b *bench) openFile() (*sql.DB, error) {
 	return db, err
 }
 
-// raw is hand-written SQL on the driver: one writer that takes whatever waits
-// into one transaction, prepared statements, three events an item.
+// raw is hand-written SQL on the driver: one writer that groups all waiting calls into one
+// transaction, with prepared statements and three events per item.
 type raw struct {
 	conn                                           *sql.Conn
 	begin, commit, create, claim, complete, record *sql.Stmt
@@ -43,7 +44,7 @@ type rawCall struct {
 	done chan struct{}
 }
 
-const rawGroup = 512 // calls of one transaction
+const rawGroup = 512 // calls per transaction
 
 func openRaw(ctx context.Context, db *sql.DB) (*raw, error) {
 	if _, err := db.ExecContext(ctx, text("raw tables")); err != nil {
@@ -63,7 +64,7 @@ func openRaw(ctx context.Context, db *sql.DB) (*raw, error) {
 	return r, nil
 }
 
-// write is the one writer, until calls is closed.
+// write runs the calls, in groups, until calls is closed.
 func (r *raw) write() {
 	for first := range r.calls {
 		group := []*rawCall{first}
@@ -108,7 +109,7 @@ func (r *raw) call(do func(now int64) error) error {
 	return c.err
 }
 
-// life is n whole lives of batch items, by one caller.
+// life runs the whole lives of batch items, by one caller.
 func (r *raw) life(batch int) error {
 	if err := r.call(func(now int64) error { return r.createRows(now, batch) }); err != nil {
 		return err
@@ -175,7 +176,7 @@ func (r *raw) completeRows(now, token int64, ids []int64) error {
 	return nil
 }
 
-// rawLives runs whole lives for a time and says how many items a second.
+// rawLives runs whole lives for a time and returns the items per second.
 func (b *bench) rawLives(ctx context.Context, n, batch int, budget time.Duration) (float64, error) {
 	db, err := b.openFile()
 	if err != nil {
@@ -192,7 +193,7 @@ func (b *bench) rawLives(ctx context.Context, n, batch int, budget time.Duration
 	return livesFor(n, budget, func(int) (int, error) { return batch, r.life(batch) })
 }
 
-// livesFor has n callers lead lives until the time is up.
+// livesFor has n callers run lives until the time is up.
 func livesFor(n int, budget time.Duration, life func(who int) (items int, err error)) (float64, error) {
 	var items atomic.Int64
 	start := clock.Now()

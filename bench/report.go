@@ -11,18 +11,18 @@ import (
 // report prints one line per target.
 type report struct {
 	out                 io.Writer
-	known               map[string]bool // misses that the documents own up to
+	known               map[string]bool // misses that the document lists as known
 	passes, knows, miss int
 }
 
-// line is one target and what was measured.
+// line is one target and its measurement.
 type line struct {
 	name     string
-	got      series // what the target is about; its median counts
+	got      series // the measured values; their median counts
 	unit     string
-	atLeast  float64 // the target; one of the two
+	atLeast  float64 // the target; only one of the two is set
 	atMost   float64
-	absolute string // the figures behind a ratio
+	absolute string // the numbers behind a ratio
 	peer     string
 }
 
@@ -31,7 +31,7 @@ func newReport(out io.Writer, performance string) (report, error) {
 	return report{out: out, known: known}, err
 }
 
-// The table of known misses stands between these in docs/performance.md.
+// missesBegin and missesEnd enclose the table of known misses in docs/performance.md.
 const (
 	missesBegin = "<!-- known misses -->"
 	missesEnd   = "<!-- end of known misses -->"
@@ -51,7 +51,7 @@ func knownMisses(path string) (map[string]bool, error) {
 	known := map[string]bool{}
 	for i, row := range strings.Split(strings.TrimSpace(table), "\n") {
 		cells := strings.Split(row, "|")
-		if i >= 2 && len(cells) > 3 { // below the head
+		if i >= 2 && len(cells) > 3 { // below the header
 			known[strings.TrimSpace(cells[1])] = true
 		}
 	}
@@ -88,13 +88,13 @@ func (r *report) add(l line) {
 	fmt.Fprintf(r.out, "%-5s  %-46s  %s  %s  %s\n", word, l.name, measured, target, peer)
 }
 
-// broken is a section that could not be measured: a miss.
+// broken reports a section that could not be measured; it counts as a miss.
 func (r *report) broken(name string, err error) {
 	r.miss++
 	fmt.Fprintf(r.out, "%-5s  %-46s  not measured: %v\n", "MISS", name, err)
 }
 
-// close sums up and says how the program ends.
+// close prints the totals and returns the exit code.
 func (r *report) close() int {
 	fmt.Fprintf(os.Stderr, "# %d passed, %d known misses, %d missed\n", r.passes, r.knows, r.miss)
 	if r.miss > 0 {

@@ -18,7 +18,7 @@ import (
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
-// riverArgs are a job's, 200 bytes as JSON.
+// riverArgs are the arguments of a River job, 200 bytes as JSON.
 type riverArgs struct {
 	To string `json:"to"`
 }
@@ -27,11 +27,11 @@ type riverArgs struct {
 func (riverArgs) Kind() string { return "bench" }
 
 var riverJob = func() (a riverArgs) {
-	_ = json.Unmarshal(payload, &a) // ours
+	_ = json.Unmarshal(payload, &a) // the bench wrote it
 	return a
 }()
 
-// riverWorker does nothing but tell.
+// riverWorker only reports that it was called.
 type riverWorker struct {
 	river.WorkerDefaults[riverArgs]
 	did func(riverArgs)
@@ -45,7 +45,7 @@ func (w *riverWorker) Work(_ context.Context, job *river.Job[riverArgs]) error {
 	return nil
 }
 
-// riverSet is how River is set up.
+// riverSet configures River.
 type riverSet struct {
 	workers  int
 	cooldown time.Duration // 0 = River's default, 100 ms
@@ -109,7 +109,7 @@ func migrateRiver(ctx context.Context, url string) error {
 	return err
 }
 
-// create inserts n jobs by InsertManyFast.
+// create inserts n jobs with InsertManyFast.
 func (r *riverHouse) create(ctx context.Context, n, batch int) (time.Duration, error) {
 	todo := inBatches(n, batch)
 	params := make([]river.InsertManyParams, batch)
@@ -126,8 +126,8 @@ func (r *riverHouse) create(ctx context.Context, n, batch int) (time.Duration, e
 	})
 }
 
-// completions counts what River says is completed in the database; room is how
-// many it may say before anybody listens.
+// completions subscribes to the jobs that River reports as completed in the database. room is
+// how many of its events are buffered.
 func (r *riverHouse) completions(room int) (<-chan *river.Event, func()) {
 	return r.SubscribeConfig(&river.SubscribeConfig{ChanSize: room, Kinds: []river.EventKind{river.EventKindJobCompleted}})
 }
@@ -158,10 +158,10 @@ func (r *riverHouse) drain(ctx context.Context, url string, n int) (time.Duratio
 	return took, err
 }
 
-// numbered is an argument or payload that says which one it is, 200 bytes long.
+// numbered returns a string with a number in it; an argument that holds it has 200 bytes as JSON.
 func numbered(i int) string { return fmt.Sprintf("%08d", i) + strings.Repeat("x", 183) }
 
-// numberOf reads it back.
+// numberOf returns the number of a payload.
 func numberOf(to string) (i int) {
 	_, _ = fmt.Sscanf(to[:8], "%d", &i)
 	return i

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// series are the values of one thing, a round each.
+// series holds the values of one measurement, one per round.
 type series []float64
 
 func (s series) sorted() series {
@@ -25,7 +25,7 @@ func (s series) median() float64 {
 	return (c[(len(c)-1)/2] + c[len(c)/2]) / 2
 }
 
-// quantile q of the values, by nearest rank.
+// quantile returns the quantile q of the values, by nearest rank.
 func (s series) quantile(q float64) float64 {
 	if len(s) == 0 {
 		return math.NaN()
@@ -33,7 +33,7 @@ func (s series) quantile(q float64) float64 {
 	return s.sorted()[max(0, int(math.Ceil(q*float64(len(s))))-1)]
 }
 
-// over is the ratio of each round.
+// over returns the ratio of each round.
 func (s series) over(t series) series {
 	out := make(series, min(len(s), len(t)))
 	for i := range out {
@@ -42,10 +42,10 @@ func (s series) over(t series) series {
 	return out
 }
 
-// String is the median, and the range of several.
+// String returns the median and, of several values, the range.
 func (s series) String() string { return s.in("") }
 
-// in writes it with its unit.
+// in returns the same with a unit.
 func (s series) in(unit string) string {
 	if len(s) < 2 {
 		return figure(s.median()) + unit
@@ -54,7 +54,7 @@ func (s series) in(unit string) string {
 	return fmt.Sprintf("%s%s [%s..%s]", figure(c.median()), unit, figure(c[0]), figure(c[len(c)-1]))
 }
 
-// figure writes a number with three digits, thousands as k.
+// figure writes a number with three digits, and thousands as k.
 func figure(v float64) string {
 	switch a := math.Abs(v); {
 	case math.IsNaN(v):
@@ -71,7 +71,7 @@ func figure(v float64) string {
 	return trim(strconv.FormatFloat(v, 'f', 2, 64))
 }
 
-// trim takes off zeros that say nothing.
+// trim removes trailing zeros.
 func trim(s string) string {
 	for s[len(s)-1] == '0' {
 		s = s[:len(s)-1]

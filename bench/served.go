@@ -29,8 +29,8 @@ type served struct {
 	url string
 }
 
-// serve starts a server and waits until it listens. It writes its log, a line a
-// request as by default, to a file.
+// serve starts a server and waits until it listens. The server writes its log to a file, with
+// one line per request as by default.
 func (b *bench) serve(ctx context.Context, database string) (*served, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -60,7 +60,7 @@ func (b *bench) serve(ctx context.Context, database string) (*served, error) {
 	return s, nil
 }
 
-// stop has the server end as it is asked to, and waits.
+// stop asks the server to end, and waits.
 func (s *served) stop() error {
 	_ = s.in.Close()
 	err := s.cmd.Wait()
@@ -92,13 +92,13 @@ func serveAsChild(args []string, in io.Reader, out io.Writer) error {
 		err = server.Serve(ctx, "127.0.0.1:0", server.New(h.Engine, server.Options{Stopping: ctx, Log: log,
 			At: map[string]http.Handler{"/mcp": mcp.New(h.Engine, mcp.Options{Stopping: ctx, Log: log, Tools: mcp.ToolsAll}).HTTP()}}),
 			server.ServeOptions{Log: log, Listening: func(at net.Addr) {
-				_, _ = fmt.Fprintln(out, at) // whoever started it sees that it is gone
+				_, _ = fmt.Fprintln(out, at) // the parent process sees it if this fails
 			}})
 		return errors.Join(err, h.stop())
 	})
 }
 
-// shares is processor time by who used it, in seconds or in percent.
+// shares is processor time by its user, in seconds or in percent.
 type shares struct{ tool, server, database float64 }
 
 func (b *bench) shares(s *served) shares {
@@ -106,15 +106,15 @@ func (b *bench) shares(s *served) shares {
 	return shares{tool, float64(ticksOf(strconv.Itoa(s.cmd.Process.Pid))) / 100, b.admin.cpu() - tool}
 }
 
-// less is what was used since, in percent.
+// less returns what was used since before, in percent.
 func (u shares) less(before shares) shares {
 	tool, server, database := u.tool-before.tool, u.server-before.server, max(0, u.database-before.database)
 	all := (tool + server + database) / 100
 	return shares{tool / all, server / all, database / all}
 }
 
-// resident is the memory of the server that is in RAM, in MB. Linux only:
-// elsewhere it is an error.
+// resident returns how much of the server's memory is in RAM, in MB. On systems other than
+// Linux it returns an error.
 func (s *served) resident() (float64, error) { return residentOf(strconv.Itoa(s.cmd.Process.Pid)) }
 
 func residentOf(process string) (float64, error) {

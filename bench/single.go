@@ -14,9 +14,9 @@ import (
 	"github.com/pawl-work/pawl/store/postgres"
 )
 
-const crowd = 64 // callers of single calls
+const crowd = 64 // number of callers that make single calls
 
-// single is what group commit is for: 64 callers, one item a call. "Without" is
+// single measures what group commit is for: 64 callers with one item per call. "Without" is
 // the same statement for each call, on a connection for each caller.
 func (b *bench) single(ctx context.Context) error {
 	n, slow := b.sized(60_000, 20_000), b.sized(20_000, 6_000)
@@ -101,7 +101,7 @@ func grouped(ctx context.Context, url string, n int, into *lives) error {
 	return err
 }
 
-// ungrouped does the same by the store's verbs, one call a statement.
+// ungrouped does the same with the store's verbs, one call per statement.
 func ungrouped(ctx context.Context, url string, n int, into *lives) error {
 	db, err := postgres.Open(ctx, url, postgres.Options{MaxConns: crowd * 10 / 6})
 	if err != nil {
@@ -154,10 +154,10 @@ func ungrouped(ctx context.Context, url string, n int, into *lives) error {
 	return err
 }
 
-// row is a task of one item as the engine would write it.
+// row returns a task of one item as the engine would write it.
 func row() (store.NewTask, store.NewItem) {
 	id, actor := ulid.Make().String(), store.Actor{Type: pawl.ActorAPI}
-	data, _ := json.Marshal(map[string]any{"type": taskOf, "items": 1}) // always marshals
+	data, _ := json.Marshal(map[string]any{"type": taskOf, "items": 1}) // it always marshals
 	task := store.NewTask{ID: "tsk_" + id, Namespace: pawl.DefaultNamespace, Type: taskOf, Solo: true, Metadata: "{}", Items: 1,
 		Actor: actor, Data: string(data)}
 	item := store.NewItem{ID: "itm_" + id, Namespace: task.Namespace, TaskID: task.ID, Type: taskOf, Kind: pawl.KindWork, Solo: true,

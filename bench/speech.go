@@ -13,37 +13,36 @@ import (
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
-// How a model is taken to speak, and its writer to save what it says.
+// These constants say how fast a model writes, and how often its writer saves.
 const (
 	chunkEvery = 20 * time.Millisecond // 50 a second
 	flushEvery = 100 * time.Millisecond
-	settling   = time.Second // what is said before that does not count
+	settling   = time.Second // chunks before that are not measured
 )
 
-// words are what it says, a chunk each.
+// words are the text of a message, one chunk each.
 var words = []pawl.Words{"The ", "pawl ", "drops ", "into ", "each ", "tooth ", "as ", "it ", "passes, ", "and ", "the ", "wheel ",
 	"cannot ", "turn ", "back. "}
 
-// speech is a number of messages that are made at once, each with readers who
-// stay with it.
+// speech is a number of messages that are written at once, each with readers that follow it.
 type speech struct {
 	writer, reader *house
 	streams        int
-	readers        int           // of each
-	rotate         time.Duration // when a stream begins its next message; 0 = never
+	readers        int           // per message
+	rotate         time.Duration // how often a stream begins a new message; 0 = never
 	start          time.Time
 	lags           lags
 	said           atomic.Int64
 }
 
-// lags counts how many milliseconds after it was said each chunk was read.
+// lags counts the chunks by how many milliseconds after they were written they were read.
 type lags struct{ ms [10_001]atomic.Int64 }
 
 func (l *lags) add(d time.Duration) {
 	l.ms[min(max(d.Milliseconds(), 0), int64(len(l.ms)-1))].Add(1)
 }
 
-// quantile is in ms, by nearest rank.
+// quantile returns a quantile in ms, by nearest rank.
 func (l *lags) quantile(q float64) float64 {
 	var all, seen int64
 	for i := range l.ms {
@@ -57,7 +56,7 @@ func (l *lags) quantile(q float64) float64 {
 	return float64(len(l.ms))
 }
 
-// reply is an open message and who may write to it.
+// reply is an open message, and the lease and fence of its writer.
 type reply struct {
 	lease pawl.Lease
 	fence pawl.MessageFence
@@ -75,7 +74,7 @@ func (s *speech) begin(ctx context.Context, worker string) (r reply, err error) 
 	return reply{ls[0], pawl.MessageFence{MessageID: ls[0].OpenMessage.ID, WorkerID: worker, Attempt: ls[0].Attempt}}, nil
 }
 
-// run has all streams speak for a time.
+// run has all streams write for a time.
 func (s *speech) run(ctx context.Context, takes time.Duration) error {
 	first := make([]reply, s.streams)
 	if _, err := many(callers, func(who int) error {
@@ -95,9 +94,9 @@ func (s *speech) run(ctx context.Context, takes time.Duration) error {
 	return err
 }
 
-// stream is one conversation: a message, or with rotate one after the other.
+// stream writes one conversation: one message or, with rotate, one after the other.
 func (s *speech) stream(ctx context.Context, i int, r reply, until time.Time) (err error) {
-	turn := s.rotate * time.Duration(i+1) / time.Duration(s.streams) // of the first; not all change at once
+	turn := s.rotate * time.Duration(i+1) / time.Duration(s.streams) // for the first message: the streams do not all change at once
 	sleep(ctx, time.Duration(i)*flushEvery/time.Duration(s.streams))
 	for begun := clock.Now(); ; begun = clock.Now() {
 		end := until
@@ -114,7 +113,7 @@ func (s *speech) stream(ctx context.Context, i int, r reply, until time.Time) (e
 	}
 }
 
-// message is said from begun to end, and read.
+// message writes a message from begun to end, and has it read.
 func (s *speech) message(ctx context.Context, r reply, begun, end time.Time) error {
 	var reading, here sync.WaitGroup
 	failed := make([]error, s.readers)

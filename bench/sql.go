@@ -27,7 +27,7 @@ var texts = func() map[string]string {
 	return out
 }()
 
-// text is a statement, with names put in for its %s.
+// text returns a statement, with names inserted for its %s.
 func text(name string, args ...any) string {
 	t, ok := texts[name]
 	if !ok {

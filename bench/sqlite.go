@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// sqlite measures the file: whole lives by single callers and in batches beside
-// the driver itself, and the drain beside backlite. Each commit is on disk.
+// sqlite measures SQLite: whole lives by single callers and in batches beside the driver
+// itself, and the drain beside backlite. Each commit is on disk.
 func (b *bench) sqlite(ctx context.Context) error {
 	budget := time.Duration(b.sized(4000, 1000)) * time.Millisecond
 	shapes := []struct{ callers, batch int }{{8, 1}, {64, 1}, {1, 1000}}

@@ -76,7 +76,7 @@ func inARow(ctx context.Context, url string, n int, into *series) (err error) {
 	return errors.Join(err, failed)
 }
 
-// appends saves n checkpoints by single calls, each caller under his own lease.
+// appends saves n checkpoints by single calls; each caller has its own lease.
 func appends(ctx context.Context, url string, n int, into *series) (err error) {
 	h, err := openHouse(ctx, url)
 	if err != nil {
@@ -109,8 +109,8 @@ func (h *house) appendCheckpoints(ctx context.Context, n int) (float64, error) {
 	return perSecond(n, took), err
 }
 
-// replays runs handlers of n steps until all steps are saved, has all of them
-// fail, and times how fast their second attempts get through the same steps.
+// replays runs handlers of n steps until all steps are saved, and has all of them fail. It
+// measures how fast their second attempts pass the same steps.
 func replays(ctx context.Context, url string, n int, into *series) (err error) {
 	h, err := openHouse(ctx, url)
 	if err != nil {

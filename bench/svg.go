@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// curve is a small chart: lines over a common x.
+// curve is a small chart: lines over a common x axis.
 type curve struct {
 	title, x, y string
 	logX        bool
@@ -22,7 +22,7 @@ type plot struct {
 
 type point struct{ x, y float64 }
 
-// The chart's frame, in pixels.
+// These constants are the chart's frame, in pixels.
 const (
 	chartWide, chartHigh      = 760, 420
 	left, right, above, below = 70, 20, 50, 90
@@ -30,13 +30,13 @@ const (
 
 var colours = []string{"#0b6e4f", "#5aa9e6", "#c1121f", "#f4a259"}
 
-// write draws it into a file of a directory.
+// write writes the chart to a file in a directory.
 func (c curve) write(dir, name string) error {
 	return os.WriteFile(filepath.Join(dir, name), []byte(c.String()), 0o644)
 }
 
-// String is the chart as SVG. The y axis begins at 0: growth must not look
-// steeper, nor flatter, than it is.
+// String returns the chart as SVG. The y axis begins at 0, so that growth looks neither
+// steeper nor flatter than it is.
 func (c curve) String() string {
 	var minX, maxX, maxY = math.Inf(1), math.Inf(-1), 0.0
 	for _, l := range c.lines {
@@ -92,7 +92,7 @@ func (c curve) String() string {
 	return s.String()
 }
 
-// nice is a round number that is not below v.
+// nice returns a round number that is not below v.
 func nice(v float64) float64 {
 	if v <= 0 {
 		return 1

@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
-// beatOverHTTP takes how long heartbeats take that come 2,000 a second.
+// beatOverHTTP measures how long heartbeats take at a rate of 2,000 a second.
 func (b *bench) beatOverHTTP(ctx context.Context, url string, late, reached *series) (err error) {
 	const pace = 2000
 	leases, err := leased(ctx, url, pace)
@@ -52,8 +52,8 @@ func leased(ctx context.Context, url string, n int) (leases []pawl.Lease, err er
 	return h.claimAll(ctx, n, 3600)
 }
 
-// waiters takes what 5,000 long-pollers without work and 1,000 readers of the
-// feed cost a server while nothing happens. Their numbers are not scaled.
+// waiters measures what 5,000 long polls without work and 1,000 readers of the feed cost a
+// server while nothing happens. These numbers are not scaled.
 func (b *bench) waiters(ctx context.Context) error {
 	var memory, connections series
 	const pollers, readers = 5000, 1000
@@ -92,7 +92,7 @@ func (b *bench) wait(ctx context.Context, url string, pollers, readers int, memo
 		return "/v1/claims", pawl.ClaimRequest{WorkerID: fmt.Sprintf("idle-%d", i), Types: []string{"rare"}, WaitSeconds: pawl.MaxWaitSeconds}
 	})
 	wait(readers, func(int) (string, any) { return "/v1/events", nil })
-	select { // until all have come, and a while
+	select { // until all have come, and a while longer
 	case <-ctx.Done():
 	case <-time.After(time.Duration(pollers)*time.Second/pace + still + still/2):
 	}

@@ -1,8 +1,8 @@
-// Package clock is the one place that reads the wall clock. PostgreSQL has its
-// own (pawl.now()); SQLite is handed this one; nothing else tells time.
+// Package clock is the only place that reads the wall clock. SQLite databases use this clock.
+// PostgreSQL has its own (pawl.now()).
 package clock
 
 import "time"
 
-// Now is the machine's wall clock, with its monotonic reading.
+// Now returns the machine's wall clock, with its monotonic reading.
 func Now() time.Time { return time.Now() }

@@ -1,5 +1,5 @@
-// Package cost bounds what a call may cost in a fuzz test: processor time and
-// memory in proportion to its input.
+// Package cost limits what a call may cost in a fuzz test: processor time and memory, in
+// proportion to the input.
 package cost
 
 import (
@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// The budget of a call. It is wide: machines are shared, fuzzed code is instrumented,
-// and what goes on beside the call counts too. What it finds is cost that grows
-// faster than the input.
+// These constants are the budget of a call. It is generous: machines are shared, fuzzed code
+// is instrumented, and work beside the call counts too. It finds cost that grows faster than
+// the input.
 const (
 	timePerByte  = 50 * time.Microsecond
 	bytesPerByte = 4 << 10
 )
 
-// Base is what a call may cost whatever its input.
+// Base is what a call may cost, whatever its input.
 type Base struct {
 	Time  time.Duration
 	Bytes int
@@ -28,8 +28,8 @@ func Check(t testing.TB, input int, fn func()) {
 	Base{250 * time.Millisecond, 16 << 20}.Check(t, input, fn)
 }
 
-// Check fails the test when fn takes more processor time, or allocates more memory,
-// than an input of so many bytes may cost.
+// Check fails the test if fn takes more processor time, or allocates more memory, than an
+// input of this many bytes may cost.
 func (b Base) Check(t testing.TB, input int, fn func()) {
 	t.Helper()
 	time0, bytes0 := processorTime(), allocated()
@@ -43,7 +43,7 @@ func (b Base) Check(t testing.TB, input int, fn func()) {
 	}
 }
 
-// allocated is how many bytes this process has allocated so far, freed or not.
+// allocated returns how many bytes this process has allocated so far, including freed ones.
 func allocated() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(sample)

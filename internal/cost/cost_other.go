@@ -10,5 +10,6 @@ import (
 
 var start = clock.Now()
 
-// processorTime is the time that has passed: the system does not say more.
+// processorTime returns the time that has passed, because this system does not report
+// processor time.
 func processorTime() time.Duration { return clock.Now().Sub(start) }

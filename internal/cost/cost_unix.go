@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// processorTime is how long this process has run on processors.
+// processorTime returns how much processor time this process has used.
 func processorTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// The work order of demo --agents: each of several copied files gets a first line that
-// describes it.
+// These types are the work order of demo --agents: each of several copied files gets a first
+// line that describes it.
 type (
 	// order is the task's payload, and with some of the files an item's input.
 	order struct {
@@ -78,7 +78,7 @@ func hashOf(raw []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// under is a file of a tree.
+// under returns the path of a file in a tree.
 func under(root, path string) string { return filepath.Join(root, filepath.FromSlash(path)) }
 
 // copyFiles copies the first few Go files of the tree to the folder of the order.
@@ -127,8 +127,8 @@ func (c *agentRun) wantedFiles() (map[string]string, error) {
 	return want, nil
 }
 
-// apply writes the lines of an approved order into the files. It does not write again
-// what an earlier attempt wrote.
+// apply writes the lines of an approved order into the files. It does not rewrite what an
+// earlier attempt wrote.
 func (c *agentRun) apply(ctx context.Context) (pawl.Applied, error) {
 	before, after, ops := map[string]string{}, map[string]string{}, []map[string]string{}
 	items, err := c.items(ctx)

@@ -18,7 +18,8 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// The demo's work: the facts of every file of a tree, a few dozen files an item.
+// These types are the demo's work: the facts of every file of a tree, a few dozen files per
+// item.
 type (
 	// fileSet is the input of an item; paths lie under the root, with slashes.
 	fileSet struct {
@@ -30,8 +31,8 @@ type (
 		Lines  int64  `json:"lines"`
 		Bytes  int64  `json:"bytes"`
 	}
-	// setFacts are an item's result: the sums, and a digest over every file's
-	// path and facts, so that two are equal only if all their facts are.
+	// setFacts are an item's result: the sums, and a digest over every file's path and facts.
+	// Two results have the same digest only if all their facts are equal.
 	setFacts struct {
 		Files  int64  `json:"files"`
 		Lines  int64  `json:"lines"`
@@ -45,7 +46,7 @@ const (
 	itemsWanted = 240 // 50 at least where there are files enough for several in each
 )
 
-// toolchain is the source tree of the Go on PATH.
+// toolchain returns the source tree of the Go on PATH.
 func toolchain(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
 	root := strings.TrimSpace(string(out))
@@ -143,7 +144,7 @@ func direct(root string, items []pawl.NewItem) (map[string]setFacts, error) {
 	return out, nil
 }
 
-// merge adds sets up; the digest is over theirs, in the order of their keys.
+// merge adds sets up. Its digest covers the digests of the sets, in the order of their keys.
 func merge(sets map[string]setFacts) setFacts {
 	var out setFacts
 	digest := sha256.New()

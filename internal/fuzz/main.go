@@ -1,7 +1,6 @@
-// Command fuzz runs every fuzz target of the module for a while, one after the
-// other: `go run ./internal/fuzz [-time 20s]`. It finds them by their names, so a
-// new one takes part. Inputs that fail are kept in testdata/fuzz, where every
-// later `go test` tries them.
+// Command fuzz runs every fuzz target of the module for a while, one after the other: `go run
+// ./internal/fuzz [-time 20s]`. It finds them by their names, so new ones are included. Inputs
+// that fail are stored in testdata/fuzz, where every later `go test` tries them.
 package main
 
 import (
@@ -48,9 +47,9 @@ func main() {
 	}
 }
 
-// onlyLate says that a run failed because its time ended in the middle of an
-// input, which go test before 1.27 reports as a failure (go.dev/issue/75804), and found
-// nothing.
+// onlyLate reports whether a run failed only because its time ended in the middle of an input.
+// go test before 1.27 reports that as a failure (go.dev/issue/75804), although nothing was
+// found.
 func onlyLate(said string) bool {
 	return strings.Contains(said, "context deadline exceeded") && !strings.Contains(said, "Failing input written")
 }

@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// Depth is how many objects and lists of a text are open at once. The text need
-// not be valid.
+// Depth returns how deep objects and lists are nested in a text. The text need not be valid
+// JSON.
 func Depth(raw []byte) int {
 	depth, deepest := 0, 0
 	for i := 0; i < len(raw); i++ {
@@ -28,8 +28,8 @@ func Depth(raw []byte) int {
 	return deepest
 }
 
-// BadString returns the JSON Pointer of the first string that is not UTF-8 or
-// contains NUL, and what is wrong with it; "" for none.
+// BadString returns the JSON Pointer of the first string that is not UTF-8 or contains NUL,
+// and what is wrong with it. The reason is "" if there is no such string.
 func BadString(raw []byte) (pointer, reason string) {
 	if utf8.Valid(raw) && !bytes.Contains(raw, []byte(`\u0000`)) {
 		return "", ""
@@ -39,7 +39,7 @@ func BadString(raw []byte) (pointer, reason string) {
 	return string(f.path), f.reason
 }
 
-// fault is a search for a bad string; path leads to the value it is at.
+// fault is a search for a bad string; path leads to the current value.
 type fault struct {
 	path   []byte
 	reason string
@@ -77,8 +77,8 @@ func (f *fault) look(raw []byte, i int) int {
 	})
 }
 
-// Select returns the values that JSON Pointers (RFC 6901) name in a text, nil
-// where there is none. Of a name that is there twice the last counts.
+// Select returns the values that JSON Pointers (RFC 6901) name in a text; nil for a pointer
+// without a value. If a name is in an object twice, the last one counts.
 func Select(raw []byte, pointers []string) []json.RawMessage {
 	s := &selection{raw: raw, out: make([]json.RawMessage, len(pointers))}
 	var all []wanted
@@ -102,7 +102,7 @@ type selection struct {
 	out []json.RawMessage
 }
 
-// wanted is the rest of a pointer from some value on.
+// wanted is the rest of a pointer, from some value on.
 type wanted struct {
 	which int
 	path  []string
@@ -116,7 +116,7 @@ func want(which int, pointer string) wanted {
 	return w
 }
 
-// look finds what is wanted of the value at i.
+// look finds the wanted values inside the value at i.
 func (s *selection) look(i int, from []wanted) int {
 	return members(s.raw, i, func(name []byte, index, at int) (end int) {
 		var here, below []wanted
@@ -124,7 +124,7 @@ func (s *selection) look(i int, from []wanted) int {
 			if name != nil && !is(name, w.path[0]) || name == nil && w.path[0] != strconv.Itoa(index) {
 				continue
 			}
-			s.out[w.which] = nil // an earlier member of the same name does not count
+			s.out[w.which] = nil // an earlier member with the same name does not count
 			if len(w.path) == 1 {
 				here = append(here, w)
 			} else {
@@ -143,9 +143,9 @@ func (s *selection) look(i int, from []wanted) int {
 	}, func([]byte) bool { return true })
 }
 
-// members calls each for every member of the object or list at i, and scalar for
-// any other value. each answers where the member's value ends, -1 to stop. The
-// answer is where the value at i ends, -1 when it was stopped.
+// members calls each for every member of the object or list at i, and scalar for any other
+// value. each returns the index after the member's value, or -1 to stop. members returns the
+// index after the value at i, or -1 if it was stopped.
 func members(raw []byte, i int, each func(name []byte, index, at int) int, scalar func(text []byte) bool) int {
 	i = space(raw, i)
 	if raw[i] != '{' && raw[i] != '[' {
@@ -161,7 +161,7 @@ func members(raw []byte, i int, each func(name []byte, index, at int) int, scala
 		var name []byte
 		if object {
 			end := endOfString(raw, i)
-			name, i = raw[i:end], space(raw, end)+1 // behind the colon
+			name, i = raw[i:end], space(raw, end)+1 // after the colon
 		}
 		if i = each(name, index, space(raw, i)); i < 0 {
 			return -1
@@ -173,7 +173,7 @@ func members(raw []byte, i int, each func(name []byte, index, at int) int, scala
 	return i + 1
 }
 
-// skip is where the value at i ends.
+// skip returns the index after the value at i.
 func skip(raw []byte, i int) int {
 	for depth := 0; i < len(raw); i++ {
 		switch raw[i] {
@@ -206,7 +206,7 @@ func space(raw []byte, i int) int {
 	return i
 }
 
-// endOfString is the index behind the string that begins at i.
+// endOfString returns the index after the string that begins at i.
 func endOfString(raw []byte, i int) int {
 	for i++; i < len(raw); i++ {
 		switch raw[i] {
@@ -219,7 +219,7 @@ func endOfString(raw []byte, i int) int {
 	return len(raw)
 }
 
-// hasNUL says that a string holds the escape of a NUL; behind an even number of
+// hasNUL reports whether a string contains the escape of a NUL. After an even number of
 // backslashes the same letters are text.
 func hasNUL(text []byte) bool {
 	for i := 0; i+5 < len(text); i++ {
@@ -234,7 +234,7 @@ func hasNUL(text []byte) bool {
 	return false
 }
 
-// is says that a name of a text stands for key.
+// is reports whether a name in the text equals key.
 func is(name []byte, key string) bool {
 	if bytes.IndexByte(name, '\\') < 0 {
 		return string(name[1:len(name)-1]) == key
@@ -247,7 +247,7 @@ func unquote(name []byte) string {
 		return string(name[1 : len(name)-1])
 	}
 	var s string
-	_ = json.Unmarshal(name, &s) // part of a valid text
+	_ = json.Unmarshal(name, &s) // it is part of a valid text
 	return s
 }
 

@@ -1,7 +1,7 @@
-// Package measure takes the numbers that `pawl bench` prints: how many items a
-// second a service creates, claims and completes, in batches and by concurrent
-// single calls, and how soon a waiting claim gets new work. It measures any
-// pawl.Service; what the numbers mean is in docs/performance.md.
+// Package measure takes the measurements that `pawl bench` prints: how many items a second a
+// service creates, claims and completes, in batches and by concurrent single calls, and how
+// soon a waiting claim gets new work. It measures any pawl.Service. docs/performance.md
+// explains the numbers.
 package measure
 
 import (
@@ -19,14 +19,14 @@ import (
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
-// Service is what is measured.
+// Service is the part of pawl.Service that is measured.
 type Service interface {
 	pawl.TaskMaker
 	pawl.Leaser
 	pawl.Finisher
 }
 
-// Options size a measurement. Zero fields take the defaults.
+// Options set the size of a measurement. Zero fields take the defaults.
 type Options struct {
 	Budget  time.Duration // how long each row creates; 0 = 1 s
 	Batches []int         // nil = 1, 10, 100, 1000
@@ -35,7 +35,7 @@ type Options struct {
 	Pickups int           // how many pickups; 0 = 200
 }
 
-// Row is one line: items a second of each verb and of a whole life.
+// Row is one line of the report: items a second for each verb and for whole lives.
 type Row struct {
 	Batch    int     `json:"batch"`
 	Callers  int     `json:"callers"`
@@ -46,12 +46,12 @@ type Row struct {
 	Life     float64 `json:"life_per_second"`
 }
 
-// Report is all of one database.
+// Report holds the measurements of one database.
 type Report struct {
 	DB         string  `json:"db"`
 	Rows       []Row   `json:"rows"`
-	PickupRate int     `json:"pickup_rate"`   // tasks a second, for what follows
-	PickupP50  float64 `json:"pickup_p50_ms"` // from the call that creates to the claim that has it
+	PickupRate int     `json:"pickup_rate"`   // tasks a second during the measurement of the next two
+	PickupP50  float64 `json:"pickup_p50_ms"` // from the call that creates to the claim that gets the task
 	PickupP99  float64 `json:"pickup_p99_ms"`
 }
 
@@ -100,8 +100,8 @@ func Take(ctx context.Context, s Service, db string, o Options, progress func(st
 	return r, err
 }
 
-// life creates tasks of one item for the budget, then claims and completes them
-// all; callers goroutines make calls of batch items each.
+// life creates tasks of one item until the budget is used up, then claims and completes them
+// all. It uses callers goroutines, which make calls of batch items each.
 func life(ctx context.Context, s Service, typ string, batch, callers int, budget time.Duration) (Row, error) {
 	row := Row{Batch: batch, Callers: callers}
 	var created, claimed atomic.Int64
@@ -156,7 +156,7 @@ func life(ctx context.Context, s Service, typ string, batch, callers int, budget
 	return row, err
 }
 
-// many runs fn in n goroutines and says how long all of them took.
+// many runs fn in n goroutines and returns how long all of them took.
 func many(n int, fn func(n int) error) (time.Duration, error) {
 	start := clock.Now()
 	errs := make([]error, n)
@@ -173,7 +173,7 @@ func many(n int, fn func(n int) error) (time.Duration, error) {
 	return clock.Now().Sub(start), nil
 }
 
-// first is the first error of a batch.
+// first returns the first error of a batch.
 func first[T any](rs []pawl.Result[T], err error) error {
 	if err != nil {
 		return err
@@ -186,8 +186,8 @@ func first[T any](rs []pawl.Result[T], err error) error {
 	return nil
 }
 
-// pickup creates tasks at a rate while one claim waits, and times from the call
-// that creates to the claim that has it; in milliseconds.
+// pickup creates tasks at a rate while one claim waits. It returns the milliseconds from the
+// call that creates a task to the claim that gets it.
 func pickup(ctx context.Context, s Service, typ string, rate, n int) (p50, p99 float64, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -234,7 +234,7 @@ func pickup(ctx context.Context, s Service, typ string, rate, n int) (p50, p99 f
 	return took[n/2], took[n*99/100], done(ctx, s, leases)
 }
 
-// done completes what was claimed.
+// done completes the claimed items.
 func done(ctx context.Context, s Service, leases []pawl.Lease) error {
 	calls := make([]pawl.CompleteCall, len(leases))
 	for i, l := range leases {

@@ -1,7 +1,7 @@
-// Package nearest finds the word that was probably meant.
+// Package nearest finds the known word that a misspelt word probably means.
 package nearest
 
-// Of is the known word that was probably meant, "" when none is near.
+// Of returns the known word that is nearest to word; "" if none is near.
 func Of(word string, known []string) string {
 	best, at := Allowed(word)+1, ""
 	for _, k := range known {
@@ -12,11 +12,13 @@ func Of(word string, known []string) string {
 	return at
 }
 
-// Allowed is how many slips a word may hold: with two in three letters every
-// word is like every other.
+// Allowed returns how many edits away a word may be and still count as near. The number is
+// small for short words: with two edits in three letters, every word would be near every
+// other.
 func Allowed(word string) int { return min(len(word)/3, 2) }
 
-// Edits counts the letters to put in, take out, change or swap with the next.
+// Edits returns how many edits turn a into b. An edit inserts, deletes or replaces a letter,
+// or swaps two neighbours.
 func Edits(a, b string) int {
 	rows := make([][]int, len(a)+1)
 	for i := range rows {

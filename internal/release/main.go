@@ -1,6 +1,6 @@
-// Command release builds Pawl for five platforms into a folder: an archive each,
-// the modules in it as a CycloneDX list, and SHA256SUMS. The same commit, Go and
-// version give the same bytes.
+// Command release builds Pawl for five platforms into a folder: an archive for each, with its
+// list of modules in CycloneDX format, and SHA256SUMS. The same commit, Go and version give
+// the same bytes.
 //
 //	go run ./internal/release -out dist
 package main
@@ -72,8 +72,7 @@ func release(out string, platforms []string) error {
 	return os.WriteFile(filepath.Join(out, "SHA256SUMS"), sums.Bytes(), 0o644)
 }
 
-// build makes the program for a platform, and packs it with the pages that go
-// with it.
+// build builds the program for a platform and packs it with its README and changelog.
 func build(platform string, at time.Time) (name string, archive, bom []byte, err error) {
 	system, arch, _ := strings.Cut(platform, "/")
 	dir, err := os.MkdirTemp("", "pawl-release")

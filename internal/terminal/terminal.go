@@ -17,7 +17,7 @@ import (
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
-// Table writes rows under a header; both have their columns between tabs.
+// Table writes rows under a header. In both, tabs separate the columns.
 func Table(w io.Writer, header string, rows []string) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, header)
@@ -27,7 +27,8 @@ func Table(w io.Writer, header string, rows []string) {
 	t.Flush()
 }
 
-// Fields writes pairs of name and value, one a line, without the empty ones.
+// Fields writes pairs of a name and a value, one pair per line. Pairs with an empty value are
+// left out.
 func Fields(w io.Writer, pairs ...string) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -38,8 +39,8 @@ func Fields(w io.Writer, pairs ...string) {
 	t.Flush()
 }
 
-// Row joins the cells of a line; what is in them cannot break the table or
-// steer a terminal.
+// Row joins the cells of a line. It escapes their content, so that it cannot break the table
+// or control a terminal.
 func Row(cells ...any) string {
 	out := make([]string, len(cells))
 	for i, c := range cells {
@@ -87,10 +88,10 @@ func Failure(f *pawl.Failure) string {
 	return Printable(f.Message)
 }
 
-// Age is how long ago a time was, to the second.
+// Age returns how long ago a time was, to the second.
 func Age(t time.Time) string { return max(clock.Now().Sub(t), 0).Truncate(time.Second).String() }
 
-// Printable escapes what is not for printing, line breaks and tabs too.
+// Printable escapes characters that cannot be printed, including line breaks and tabs.
 func Printable(s string) string {
 	if !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return s
@@ -99,7 +100,7 @@ func Printable(s string) string {
 	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
 }
 
-// Clip shortens to n characters.
+// Clip shortens a text to n characters.
 func Clip(s string, n int) string {
 	if r := []rune(s); len(r) > n {
 		return string(r[:n-1]) + "…"

@@ -7,8 +7,8 @@ import (
 	"github.com/pawl-work/pawl/internal/testserver"
 )
 
-// brokers are the message brokers that tests need: the variable that names one,
-// Debian's package and how a throw-away one is had.
+// brokers lists the message brokers that tests need: the variable that names one, Debian's
+// package, and how to start a temporary one.
 var brokers = []struct {
 	name, variable, debian string
 	find                   func() (string, error)

@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-work/pawl/internal/testserver"
 )
 
-// missing lists the Debian packages without which something could not run.
+// missing lists the Debian packages without which a part of the tests cannot run.
 func missing() []string {
 	var packages []string
 	if os.Getenv("PAWL_TEST_POSTGRES") == "" {
@@ -31,7 +31,7 @@ func missing() []string {
 	return packages
 }
 
-// hasCompiler says whether the race detector can be linked.
+// hasCompiler reports whether the race detector can be linked.
 func hasCompiler() bool {
 	out, err := exec.Command("go", "env", "CC").Output()
 	if err != nil {
@@ -42,8 +42,8 @@ func hasCompiler() bool {
 	return err == nil
 }
 
-// switches keep Debian's packages from making and starting servers of their own;
-// each is there only while packages are installed, unless the machine has it.
+// switches are files that keep Debian's packages from creating and starting servers of their
+// own. Each exists only while packages are installed, unless the machine already has it.
 var switches = []struct {
 	path, text string
 	mode       os.FileMode
@@ -52,7 +52,7 @@ var switches = []struct {
 	{"/usr/sbin/policy-rc.d", "#!/bin/sh\nexit 101 # no service is started\n", 0o755},
 }
 
-// switchOff sets the switches and answers how to take them away.
+// switchOff creates the files and returns a function that removes them.
 func switchOff() (undo func(), err error) {
 	var ours []string
 	undo = func() {
@@ -75,8 +75,7 @@ func switchOff() (undo func(), err error) {
 	return undo, nil
 }
 
-// install installs packages on a Debian machine that is ours to change, which
-// is to say as root.
+// install installs packages on a Debian machine, if this process runs as root.
 func install(ctx context.Context, packages []string) error {
 	if len(packages) == 0 || os.Geteuid() != 0 {
 		return nil
@@ -99,7 +98,7 @@ func install(ctx context.Context, packages []string) error {
 		}
 		return nil
 	}
-	updateErr := aptGet("update") // old lists may do
+	updateErr := aptGet("update") // old package lists may be enough
 	err = aptGet(append([]string{"install", "-y", "--no-install-recommends"}, packages...)...)
 	if err != nil {
 		return errors.Join(updateErr, err)
@@ -107,7 +106,7 @@ func install(ctx context.Context, packages []string) error {
 	return nil
 }
 
-// tail is the last n lines of a text.
+// tail returns the last n lines of a text.
 func tail(text string, n int) string {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")

@@ -3,10 +3,10 @@
 // it starts a temporary server. Its arguments are those of `go test`; with ./... among
 // them, the modules under contrib are tested too.
 //
-// At the end it lists every test that was skipped, with its reason. With CI=true
-// a skip that is not on the list in skips.go is a failure, and every result is
-// printed. It leaves nothing behind: the servers, their files and whatever the
-// tests started are gone when it ends, interrupted or not.
+// At the end it lists every skipped test with its reason. With CI=true, a skip that is not on
+// the list in skips.go is a failure, and every result is printed. It leaves nothing behind:
+// when it ends, also when it is interrupted, it has removed the servers, their files and
+// everything that the tests started.
 package main
 
 import (
@@ -70,9 +70,9 @@ func run(args []string) int {
 	return code
 }
 
-// inMemory has the tests keep their temporary files in memory where that is
-// possible: each commit of SQLite waits for its disk, and thousands of tests for
-// one disk. What Go builds stays where it was.
+// inMemory keeps the tests' temporary files in memory if that is possible: each commit of
+// SQLite waits for its disk, and thousands of tests would wait for one disk. Go's build files
+// stay where they were.
 func inMemory(env []string) (with []string, leave func()) {
 	parent := testserver.MemoryDir()
 	if parent == "" {
@@ -93,14 +93,14 @@ func inMemory(env []string) (with []string, leave func()) {
 	}
 }
 
-// besides are the modules beside the root's that are tested with all of it. The
-// bench measures; it is none of them.
+// besides lists the modules other than the root's that are tested when all packages are. The
+// bench is not among them, because it measures.
 func besides(args []string) (dirs []string) {
 	if !slices.Contains(args, "./...") {
 		return nil
 	}
 	for _, room := range []string{"contrib", "examples"} {
-		found, _ := filepath.Glob(room + "/*/go.mod") // the pattern is good
+		found, _ := filepath.Glob(room + "/*/go.mod") // the pattern is valid
 		for _, mod := range found {
 			dirs = append(dirs, filepath.Dir(mod))
 		}
@@ -108,8 +108,8 @@ func besides(args []string) (dirs []string) {
 	return dirs
 }
 
-// test runs go test in a process group of its own and feeds its events to the
-// report; when ctx ends, or the run does, the whole group goes.
+// test runs go test in a process group of its own and passes its events to the report. When
+// ctx or the run ends, it kills the whole group.
 func test(ctx context.Context, args []string, dir string, env []string, report *Report) int {
 	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
 	cmd.Dir, cmd.Env, cmd.Stderr = dir, env, os.Stderr
@@ -155,8 +155,8 @@ func test(ctx context.Context, args []string, dir string, env []string, report *
 	return 0
 }
 
-// cancelWhenOrphaned ends the run when the program that started it has gone
-// without telling: `go run` does not pass SIGTERM on.
+// cancelWhenOrphaned cancels the run when the program that started it has ended without a
+// signal: `go run` does not forward SIGTERM.
 func cancelWhenOrphaned(ctx context.Context, cancel func()) {
 	parent := os.Getppid()
 	for {

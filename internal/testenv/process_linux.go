@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// ownGroup puts cmd at the head of a process group, to be signalled as one.
+// ownGroup makes cmd the leader of a process group, which can be signalled as one.
 func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
-// signalGroup signals all that cmd started and that did not leave its group.
+// signalGroup signals all processes that cmd started and that did not leave its group.
 func signalGroup(cmd *exec.Cmd, sig syscall.Signal) { _ = syscall.Kill(-cmd.Process.Pid, sig) }

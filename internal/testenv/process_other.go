@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// Elsewhere than on Linux what tests leave running stays.
+// On systems other than Linux, processes that the tests leave running are not ended.
 
 func ownGroup(*exec.Cmd) {}
 

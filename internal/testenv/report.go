@@ -9,12 +9,11 @@ import (
 	"strings"
 )
 
-// Report turns the events of `go test -json` into what a person wants to see:
-// one line a package, all of what a failed test said, and at the end what was
-// skipped and why.
+// Report turns the events of `go test -json` into a summary for people: one line per package,
+// the whole output of each failed test, and at the end what was skipped and why.
 type Report struct {
 	out io.Writer
-	ci  bool // print every result, and refuse skips without an excuse
+	ci  bool // print every result, and count a skip that is not allowed as a failure
 
 	said                    map[testName][]string // output of tests that have not ended
 	passed, failed, skipped int
@@ -32,15 +31,15 @@ type event struct {
 	Action, Package, ImportPath, Test, Output string
 }
 
-// NewReport makes a report that writes to out.
+// NewReport returns a report that writes to out.
 func NewReport(out io.Writer, ci bool) *Report {
 	return &Report{out: out, ci: ci, said: map[testName][]string{}}
 }
 
-// CouldNot notes what this machine lacks; with ci, a failure.
+// CouldNot notes what this machine lacks; with ci it is a failure.
 func (r *Report) CouldNot(what, why string) { r.couldNot = append(r.couldNot, skip{what, why}) }
 
-// Read reads events to their end. Lines that are none are printed as they are.
+// Read reads all events. Lines that are not events are printed unchanged.
 func (r *Report) Read(in io.Reader) error {
 	lines := bufio.NewReader(in)
 	for {
@@ -82,7 +81,7 @@ func (r *Report) take(e event) {
 	}
 }
 
-// worthSaying leaves out what a package says besides its one line.
+// worthSaying leaves out a package's output besides its one line.
 func worthSaying(line string) bool {
 	return line != "PASS\n" && line != "FAIL\n" && !strings.Contains(line, "[no test files]")
 }
@@ -107,7 +106,7 @@ func (r *Report) endTest(name testName, action string) {
 	}
 }
 
-// endPackage prints what is left of tests that never ended: a panic, a time-out.
+// endPackage prints the output of tests that never ended, after a panic or a time-out.
 func (r *Report) endPackage(e event) {
 	if e.Action != "skip" {
 		r.packages++
@@ -126,7 +125,7 @@ func (r *Report) endPackage(e event) {
 
 var place = regexp.MustCompile(`^\s*\S+\.go:\d+: `)
 
-// reasonOf is what a skipped test said.
+// reasonOf returns the output of a skipped test: its reason.
 func reasonOf(said []string) string {
 	var reason []string
 	for _, line := range said {
@@ -137,8 +136,8 @@ func reasonOf(said []string) string {
 	return strings.Join(reason, " ")
 }
 
-// Close prints the summary of a run that ended well or not, and says whether
-// all is well: what was left out may be left out, too.
+// Close prints the summary of a run and reports whether everything is well. ok says whether go
+// test succeeded. A skip that is not allowed makes the run fail.
 func (r *Report) Close(ok bool) bool {
 	for _, s := range r.couldNot {
 		ok = ok && !r.ci

@@ -12,10 +12,11 @@ import (
 	"time"
 )
 
-// account is the user a server runs as, where we are root and it must not be.
+// account is the user that a server runs as, for servers that refuse to run as root.
 type account struct{ uid, gid uint32 }
 
-// accountOf is the account of a name; nil, ourselves, unless we are root.
+// accountOf returns the account of a name if this process runs as root, else nil: the current
+// user.
 func accountOf(name string) (*account, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
@@ -29,19 +30,21 @@ func accountOf(name string) (*account, error) {
 	return &account{uint32(uid), uint32(gid)}, errors.Join(err1, err2)
 }
 
-// process is a program of ours that runs until end, or until we are gone.
+// process is a program that this process started. It runs until end, or until this process
+// ends.
 type process struct {
 	cmd    *exec.Cmd
 	exited chan struct{}
 }
 
-// launch starts cmd as who. Should we be killed, the kernel sends it orphaned.
+// launch starts cmd as who. If this process is killed, the kernel sends the program the signal
+// orphaned.
 func launch(cmd *exec.Cmd, who *account, orphaned syscall.Signal) (*process, error) {
 	p := &process{cmd: cmd, exited: make(chan struct{})}
 	started := make(chan error)
 	go func() {
 		defer close(p.exited)
-		runtime.LockOSThread() // until it ends: the kernel ties the program's life to this thread's
+		runtime.LockOSThread() // until the program ends: the kernel ties its life to this thread
 		dieWithUs(cmd, who, orphaned)
 		err := cmd.Start()
 		started <- err
@@ -54,8 +57,8 @@ func launch(cmd *exec.Cmd, who *account, orphaned syscall.Signal) (*process, err
 
 func (p *process) pid() int { return p.cmd.Process.Pid }
 
-// end signals the program, waits for its end and kills it after 10 s. One that
-// was never started has ended.
+// end signals the program and waits for its end; it kills the program after 10 s. It does
+// nothing for a program that was never started.
 func (p *process) end(sig syscall.Signal) {
 	if p == nil || p.cmd.Process == nil {
 		return

@@ -5,16 +5,16 @@ import (
 	"syscall"
 )
 
-// dieWithUs starts cmd as the given user, in a group of its own (the terminal's
-// Ctrl-C is ours to handle), and has the kernel send it a signal should we be
-// killed. The kernel watches the thread: the caller must have locked it and keep
-// it.
+// dieWithUs prepares cmd to run as the given user, in a process group of its own, so that
+// Ctrl-C in the terminal reaches only this process. If this process is killed, the kernel
+// sends cmd a signal. The kernel watches the thread that starts cmd: the caller must have
+// locked it and keep it.
 func dieWithUs(cmd *exec.Cmd, u *account, orphaned syscall.Signal) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: orphaned}
 	runAs(cmd, u)
 }
 
-// runAs makes cmd run as the given user; nil is ourselves.
+// runAs makes cmd run as the given user; nil is the current user.
 func runAs(cmd *exec.Cmd, u *account) {
 	if u == nil {
 		return
@@ -25,7 +25,7 @@ func runAs(cmd *exec.Cmd, u *account) {
 	cmd.SysProcAttr.Credential = &syscall.Credential{Uid: u.uid, Gid: u.gid}
 }
 
-// room says how many bytes are free at a path.
+// room returns how many bytes are free at a path.
 func room(path string) uint64 {
 	var s syscall.Statfs_t
 	if syscall.Statfs(path, &s) != nil {
@@ -34,17 +34,18 @@ func room(path string) uint64 {
 	return s.Bavail * uint64(s.Bsize)
 }
 
-// alive says whether a process exists.
+// alive reports whether a process exists.
 func alive(pid int) bool { return syscall.Kill(pid, 0) != syscall.ESRCH }
 
-// inMemory says whether a directory is lost with the machine's power.
+// inMemory reports whether a directory is in memory, so that it is lost with the machine's
+// power.
 func inMemory(path string) bool {
 	const tmpfs, ramfs = 0x01021994, 0x858458f6
 	var s syscall.Statfs_t
 	return syscall.Statfs(path, &s) == nil && (uint32(s.Type) == tmpfs || uint32(s.Type) == ramfs)
 }
 
-// runnable says whether programs may run from a directory.
+// runnable reports whether programs may run from a directory.
 func runnable(path string) bool {
 	const noexec = 8
 	var s syscall.Statfs_t

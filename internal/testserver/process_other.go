@@ -7,8 +7,7 @@ import (
 	"syscall"
 )
 
-// Elsewhere than on Linux the server runs as ourselves and is stopped by Stop
-// alone.
+// On systems other than Linux the server runs as the current user, and only Stop stops it.
 
 func dieWithUs(*exec.Cmd, *account, syscall.Signal) {}
 

@@ -21,7 +21,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Options say what kind of server is wanted.
+// Options configure a server.
 type Options struct {
 	// Durable keeps the server's files on a disk, never in memory, and waits for
 	// that disk at every commit: fsync, synchronous_commit and full_page_writes
@@ -243,8 +243,7 @@ func (s *Server) ready(ctx context.Context) error {
 // PID is the server's first process; its other processes are children of it.
 func (s *Server) PID() int { return s.process.pid() }
 
-// Stop ends the server and removes its files. The error is of files that could
-// not be removed.
+// Stop ends the server and removes its files. The error names files that could not be removed.
 func (s *Server) Stop() error {
 	if s.process != nil && s.process.cmd.Process != nil {
 		_ = s.Thaw() // the process may have ended

@@ -1,5 +1,5 @@
-// Package watch is the one place where this process waits for changes: its own commits
-// and those of other processes.
+// Package watch is the one place in which this process waits for changes: its own commits and
+// those of other processes.
 package watch
 
 import (
@@ -11,26 +11,27 @@ import (
 	"sync/atomic"
 )
 
-// Hub wakes those who wait for a topic. It holds no state of a topic: a goroutine that waits
-// takes Next, looks, and then waits, so that no change in between is lost. It is safe
-// for use by many goroutines. Close it in the end.
+// Hub wakes the goroutines that wait for a topic. It holds no state of a topic. A goroutine
+// that waits calls Next, checks, and then waits, so it misses no change in between. A Hub is
+// safe for concurrent use. Close it at the end.
 type Hub struct {
 	options  Options
-	name     string // of this process among those of its database
+	name     string // of this process, unique among those of its database
 	ctx      context.Context
 	stop     context.CancelFunc
 	mu       sync.Mutex
 	waiting  map[Topic]chan struct{}
 	notices  notices
-	attended int  // those who called Attend
-	hearing  bool // the source of other processes' changes is at work
+	attended int  // callers of Attend
+	hearing  bool // the source of other processes' changes runs
 	work     sync.WaitGroup
 	version  int64 // of the poller
 	hears    atomic.Bool
 	complete atomic.Bool
 }
 
-// Options say where other processes' changes come from. The zero value hears of none.
+// Options say how the hub learns of changes by other processes. With the zero value it learns
+// of none.
 type Options struct {
 	// Notify sends short hints to other processes; nil = not possible.
 	Notify func(ctx context.Context, payloads []string) error
@@ -40,14 +41,15 @@ type Options struct {
 	// Version returns a number that differs after a commit of any process; nil = not
 	// possible.
 	Version func(ctx context.Context) (int64, error)
-	// Elsewhere is called before those are woken who wait for a topic that another
-	// process changed. The zero Topic = any may have changed. nil = not called.
+	// Elsewhere is called when another process changed a topic, before the goroutines that
+	// wait for the topic are woken. The zero Topic = any topic may have changed. nil = not
+	// called.
 	Elsewhere func(Topic)
 	// Log gets a line when a source fails; nil = slog.Default.
 	Log *slog.Logger
 }
 
-// ErrClosed ends a Wait at Close.
+// ErrClosed is the error of a Wait that Close ended.
 var ErrClosed = errors.New("watch: closed")
 
 // New returns a hub.
@@ -63,8 +65,8 @@ func New(o Options) *Hub {
 	return h
 }
 
-// Next returns a channel that is closed at the next change of a topic. Take it before
-// looking at what may change.
+// Next returns a channel that is closed at the next change of a topic. Call it before checking
+// what may change.
 func (h *Hub) Next(t Topic) <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -94,7 +96,7 @@ func (h *Hub) Wait(ctx context.Context, t Topic, look func() (done bool, err err
 	}
 }
 
-// Wake wakes those of this process who wait for a topic.
+// Wake wakes the goroutines of this process that wait for a topic.
 func (h *Hub) Wake(t Topic) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -104,13 +106,13 @@ func (h *Hub) Wake(t Topic) {
 	}
 }
 
-// Changed wakes those who wait for a topic in this process and in others.
+// Changed wakes the goroutines of this and other processes that wait for a topic.
 func (h *Hub) Changed(t Topic) {
 	h.Wake(t)
 	h.Notify(t)
 }
 
-// wakeAll wakes those who wait for a topic that other processes change.
+// wakeAll wakes all goroutines that wait for a topic that other processes change.
 func (h *Hub) wakeAll() {
 	h.options.Elsewhere(Topic{})
 	h.mu.Lock()

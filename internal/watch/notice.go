@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// The minimum time between two notices of this process. Under load, single changes need
-// no fast notice.
+// noticeGap and busyGap are the minimum time between two notices of this process. Under load,
+// a single change needs no fast notice.
 const (
 	noticeGap   = time.Millisecond
 	busyGap     = 5 * time.Millisecond
@@ -15,10 +15,10 @@ const (
 	noticeLimit = 30 * time.Second
 )
 
-// notices tell other processes of changes, where the database supports it. They are
-// hints, sent outside the hot transactions; those that arise while one is being sent
-// are batched. Nothing depends on them: if one is lost, a waiting goroutine finds the change
-// at its next poll.
+// notices tell other processes of changes, if the database supports it. They are hints and are
+// sent outside the hot transactions. Those that arise while one is being sent are batched.
+// Nothing depends on them: if one is lost, a waiting goroutine finds the change at its next
+// poll.
 type notices struct {
 	due     map[string]bool // subjects to report
 	count   int             // calls since the last send
@@ -28,7 +28,7 @@ type notices struct {
 // feedMoved stands for Feed in place of a namespace; no namespace has that name.
 const feedMoved = "\x01"
 
-// Notify wakes those who wait for a topic of Work or Feed in other processes only.
+// Notify wakes only the goroutines of other processes that wait for a topic of Work or Feed.
 func (h *Hub) Notify(t Topic) {
 	if h.options.Notify == nil {
 		return
@@ -80,7 +80,7 @@ func (h *Hub) send() {
 	}
 }
 
-// heard takes a notice of another process, or of this one.
+// heard handles a notice of another process, and ignores those of this one.
 func (h *Hub) heard(payload string) {
 	from, subject, found := strings.Cut(payload, " ")
 	if !found || from == h.name {

@@ -12,8 +12,8 @@ const (
 	maxPause    = 10 * time.Second
 )
 
-// Attend has the hub find out about other processes' changes until leave is called. A
-// listener, once connected, stays until Close.
+// Attend makes the hub learn of other processes' changes until leave is called. A listener,
+// once connected, stays until Close.
 func (h *Hub) Attend() (leave func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -41,11 +41,11 @@ func (h *Hub) leave() {
 // Hears reports whether notices of other processes arrive. They may be lost.
 func (h *Hub) Hears() bool { return h.hears.Load() }
 
-// Complete reports whether every commit of another process is found out: those who
-// attend need not poll.
+// Complete reports whether the hub learns of every commit of other processes. Then callers of
+// Attend need not poll.
 func (h *Hub) Complete() bool { return h.complete.Load() }
 
-// listen hears notices until Close.
+// listen receives notices until Close.
 func (h *Hub) listen() {
 	ctx := h.ctx
 	for pause := firstPause; ctx.Err() == nil; pause = min(2*pause, maxPause) {
@@ -65,7 +65,7 @@ func (h *Hub) listen() {
 	}
 }
 
-// poll asks for the version while there are callers of Attend.
+// poll reads the version while there are callers of Attend.
 func (h *Hub) poll() {
 	timer := time.NewTimer(firstPoll)
 	defer timer.Stop()
@@ -87,7 +87,7 @@ func (h *Hub) poll() {
 	}
 }
 
-// ask wakes those who wait if the version is another one than before.
+// ask wakes the waiting goroutines if the version has changed.
 func (h *Hub) ask(ctx context.Context) {
 	version, err := h.options.Version(ctx)
 	h.complete.Store(err == nil)

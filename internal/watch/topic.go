@@ -19,22 +19,23 @@ const (
 // Work is the claimable work of a namespace.
 func Work(namespace string) Topic { return Topic{work, namespace} }
 
-// Commits are all transactions: each of this process, and what is known of others'.
+// Commits stands for all transactions: those of this process, and those known of other
+// processes.
 func Commits() Topic { return Topic{kind: commits} }
 
-// Feed is the newest position of the feed. In other processes a change of it counts as
-// one of Commits.
+// Feed is the newest position of the feed. In other processes, a change of it counts as a
+// change of Commits.
 func Feed() Topic { return Topic{kind: feed} }
 
-// Messages are all messages, as they are in the database.
+// Messages stands for all messages, as they are in the database.
 func Messages() Topic { return Topic{kind: messages} }
 
-// Message is what this process knows of a message.
+// Message is what this process knows about one message.
 func Message(id string) Topic { return Topic{message, id} }
 
-// Namespace is the namespace of a topic of Work.
+// Namespace returns the namespace of a topic of Work.
 func (t Topic) Namespace() (namespace string, ok bool) { return t.name, t.kind == work }
 
-// elsewhere reports whether other processes change a topic. The others follow from
-// these in this process.
+// elsewhere reports whether other processes change a topic. In this process, the other topics
+// follow from these.
 func (k kind) elsewhere() bool { return k == work || k == commits || k == messages }

@@ -17,7 +17,7 @@ var essay = pawl.Type{
 	Approval: pawl.Approval{Mode: pawl.ApprovalManual},
 }
 
-// album is a type whose results are put together.
+// album is a type whose results are assembled from parts.
 var album = pawl.Type{
 	Name: "album",
 	Parts: []pawl.PartRule{
@@ -27,7 +27,7 @@ var album = pawl.Type{
 	Approval: pawl.Approval{Mode: pawl.ApprovalManual},
 }
 
-// commissioned is a task of a type with n items, all claimed by "w1".
+// commissioned creates a task of a type with n items, all claimed by "w1".
 func (w *fixture) commissioned(t pawl.Type, n int) (pawl.Task, []pawl.Lease) {
 	w.Helper()
 	w.put(t)
@@ -60,7 +60,7 @@ func (w *fixture) tryApprove(taskID string) error {
 	return err
 }
 
-// sendBack rejects for rework: all items, or those named.
+// sendBack rejects a task for rework: all its items, or those given.
 func (w *fixture) sendBack(taskID string, why []pawl.Complaint, items ...string) pawl.Task {
 	w.Helper()
 	t, err := first(w.svc.RejectTasks(w.ctx, []pawl.RejectCall{{TaskID: taskID, Errors: why, AllowRework: true, ItemIDs: items}}))
@@ -68,15 +68,14 @@ func (w *fixture) sendBack(taskID string, why []pawl.Complaint, items ...string)
 	return t
 }
 
-// untouched runs what is to be refused, and wants the record and the item as
-// they were.
+// untouched runs a call that must be refused, and checks that events and item are unchanged.
 func (w *fixture) untouched(l pawl.Lease, refused func() error) error {
 	w.Helper()
 	events, item := len(w.record(pawl.EventFilter{TaskID: l.TaskID})), w.item(l.ID)
 	err := refused()
 	w.same(len(w.record(pawl.EventFilter{TaskID: l.TaskID})), events, "events after a refusal")
 	now := w.item(l.ID)
-	now.Error = item.Error // why it was refused is kept
+	now.Error = item.Error // the reason for the refusal is stored
 	w.same(now, item, "the item after a refusal")
 	return err
 }

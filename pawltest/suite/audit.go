@@ -6,10 +6,10 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// audit reads the whole record of the default namespace and holds it against
-// what is: one event per change of a stored state, each from where the one
-// before led, the last one to where the item or task is; and a task's version
-// counts its changes.
+// audit compares all events of the default namespace with the stored states. Each change of a
+// stored state has one event. Each event starts from the state to which the one before it led,
+// and the last one led to the current state of the item or task. A task's version counts its
+// changes.
 func (w *fixture) audit() {
 	w.Helper()
 	if w.blind {

@@ -20,7 +20,7 @@ func (w *fixture) saved(f pawl.CheckpointFilter) []pawl.Checkpoint {
 	return list.Items
 }
 
-// dense sees that a task's numbers are 1…n.
+// dense checks that a task's checkpoints have the numbers 1…n.
 func (w *fixture) dense(taskID string, n int) {
 	w.Helper()
 	all := w.saved(pawl.CheckpointFilter{TaskID: taskID})

@@ -139,7 +139,7 @@ var appends = noun{"appends", []promise{
 	{"a character cut in two comes out whole", func(w *fixture) {
 		_, l := w.asked()
 		id := l.OpenMessage.ID
-		high, low := "\xed\xa0\xbd", "\xed\xb8\x80" // halves of 😀, as UTF-16 cuts it
+		high, low := "\xed\xa0\xbd", "\xed\xb8\x80" // halves of 😀, split as in UTF-16
 		w.append(l, id, 0, "a"+high)
 		w.same(w.said(id), "text:a/streaming", "half of it")
 		w.append(l, id, 1, low+"b"+high, low, "c"+high)
@@ -196,7 +196,7 @@ var appends = noun{"appends", []promise{
 	}},
 }}
 
-// writes tries every verb of a message's writer.
+// writes calls every verb of a message's writer.
 func (w *fixture) writes(l pawl.Lease, id string) []error {
 	_, append := w.tryAppend(l, id, 1, texts("b"))
 	_, step := first(w.svc.StepMessages(w.ctx, []pawl.StepCall{{MessageFence: writerOf(l, id)}}))

@@ -212,7 +212,7 @@ var waits = noun{"waiting for work", []promise{
 			}
 			got <- ls
 		}()
-		time.Sleep(50 * time.Millisecond) // most likely it waits by now; if not, the promise holds all the same
+		time.Sleep(50 * time.Millisecond) // most likely it waits by now; if not, the test is still valid
 		t := w.solo()
 		if ls := <-got; len(ls) != 1 || ls[0].TaskID != t.ID {
 			w.Fatalf("the waiting claim got %v", ls)
@@ -240,7 +240,7 @@ var waits = noun{"waiting for work", []promise{
 			w.Errorf("error is %v", err)
 		}
 		w.solo()
-		ls = w.claims(pawl.ClaimRequest{WorkerID: "w2", WaitSeconds: 60}) // a server that has yet to learn takes it, and gives it back
+		ls = w.claims(pawl.ClaimRequest{WorkerID: "w2", WaitSeconds: 60}) // another server may not know of it yet: it accepts the claim
 		w.same(len(ls), 1, "claimed by another")
 	}},
 }}

@@ -6,7 +6,7 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// chain creates a task whose items come after one another by key.
+// chain creates a task whose items depend on each other by key.
 func (w *fixture) chain(items ...pawl.NewItem) (pawl.Task, map[string]pawl.Item) {
 	w.Helper()
 	t := w.create(pawl.NewTask{Type: "a", Items: items})

@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// line is an event in one line.
+// line returns an event in one line.
 func line(e pawl.Event) string {
 	about := "task"
 	if e.ItemID != "" {

@@ -7,8 +7,8 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// canonical is JSON with its white space gone, for comparing what may be
-// written anew on the way.
+// canonical returns JSON in canonical form, to compare values that may have been encoded again
+// on the way.
 func canonical(b json.RawMessage) string {
 	h, err := pawl.HashOf(b)
 	if err != nil {
@@ -17,7 +17,7 @@ func canonical(b json.RawMessage) string {
 	return h
 }
 
-// tree is a JSON object.
+// tree returns a JSON object as a map.
 func tree(w *fixture, b json.RawMessage) map[string]any {
 	w.Helper()
 	var m map[string]any

@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// failBy fails an attempt by the policy's back-off.
+// failBy fails an attempt; the item runs again after the policy's back-off.
 func (w *fixture) failBy(l pawl.Lease) pawl.Moved {
 	w.Helper()
 	m, err := pawl.Fail(w.ctx, w.svc, l.Fence(), errors.New("no"))

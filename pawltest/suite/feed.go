@@ -29,8 +29,8 @@ func (w *fixture) feed(f pawl.EventFilter) []pawl.Event {
 	}
 }
 
-// auditFeed holds the feed of the default namespace against its record: the same
-// events, those of an item or a task alone in the order of their numbers.
+// auditFeed compares the feed of the default namespace with its events: both have the same
+// events, and the feed has the events of each item or task in the order of their numbers.
 func (w *fixture) auditFeed() {
 	w.Helper()
 	missing := map[string]bool{}
@@ -55,7 +55,7 @@ func (w *fixture) auditFeed() {
 	}
 }
 
-// names are the events' names, in order.
+// names returns the events' names, in order.
 func names(events []pawl.Event) string {
 	var out []string
 	for _, e := range events {

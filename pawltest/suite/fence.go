@@ -8,13 +8,13 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// verb is one of the verbs that a worker writes with, in its shortest form.
+// verb is one of the verbs with which a worker writes, in its shortest form.
 type verb struct {
 	name string
 	call func(w *fixture, f pawl.Fence) error
 }
 
-// verbs are all of them: everything a worker writes is fenced.
+// verbs lists all of them: every write of a worker is fenced.
 var verbs = []verb{
 	{"heartbeat", func(w *fixture, f pawl.Fence) error {
 		_, err := pawl.Heartbeat(w.ctx, w.svc, f)
@@ -46,7 +46,7 @@ var verbs = []verb{
 	}},
 }
 
-// scene is all that can be read about a task, to be compared.
+// scene is everything that can be read about a task, for comparison.
 type scene struct {
 	Task        pawl.Task
 	Items       []pawl.Item
@@ -63,8 +63,8 @@ func (w *fixture) scene(taskID string) scene {
 	return s
 }
 
-// refuse calls every verb under a fence, hands each error to want and sees that
-// nothing was left behind.
+// refuse calls every verb with a fence, passes each error to want and checks that no call
+// changed anything.
 func (w *fixture) refuse(f pawl.Fence, taskID string, want func(verb string, err error)) {
 	w.Helper()
 	for _, v := range verbs {
@@ -219,7 +219,7 @@ var fence = noun{"the fence", []promise{
 			b := w.beat(l)
 			w.same([]any{b.Cancelled, b.ServerTime}, []any{true, w.now()}, "the heartbeat")
 			w.same(w.scene(t.ID), before, "the heartbeat left something behind")
-			w.advance(time.Hour) // its lease would be long over
+			w.advance(time.Hour) // its lease would have expired long ago
 		}
 		f := l.Fence()
 		f.WorkerID = "w2"

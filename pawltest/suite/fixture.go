@@ -15,14 +15,14 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// fixture is a service over an empty database, with helper methods. The methods do
-// what a test takes for granted, and end the test if that fails.
+// fixture is a service over an empty database, with helper methods. The methods make calls
+// that a test expects to succeed, and end the test if they fail.
 type fixture struct {
 	*testing.T
 	svc   pawl.Service
 	clock Clock
 	ctx   context.Context
-	blind bool // the audit is off: the promise removes part of the record
+	blind bool // no audit: the test removes some of the events
 }
 
 // in returns a copy of the fixture whose calls are in another namespace.
@@ -85,7 +85,7 @@ func (w *fixture) item(id string) pawl.Item {
 	return item
 }
 
-// items are a task's, by position.
+// items returns a task's items, by position.
 func (w *fixture) items(taskID string) []pawl.Item {
 	w.Helper()
 	list, err := w.svc.ListItems(w.ctx, pawl.ItemFilter{TaskID: taskID, Page: pawl.Page{Limit: 1000}})
@@ -94,7 +94,7 @@ func (w *fixture) items(taskID string) []pawl.Item {
 	return list.Items
 }
 
-// only is a task's only item.
+// only returns a task's only item.
 func (w *fixture) only(taskID string) pawl.Item {
 	w.Helper()
 	all := w.items(taskID)
@@ -111,7 +111,7 @@ func (w *fixture) claims(req pawl.ClaimRequest) []pawl.Lease {
 	return leases
 }
 
-// claim takes one item, which must be there.
+// claim claims one item; it fails the test if there is none.
 func (w *fixture) claim(worker string) pawl.Lease {
 	w.Helper()
 	leases := w.claims(pawl.ClaimRequest{WorkerID: worker})
@@ -121,7 +121,7 @@ func (w *fixture) claim(worker string) pawl.Lease {
 	return leases[0]
 }
 
-// claimItem takes a certain item.
+// claimItem claims a certain item.
 func (w *fixture) claimItem(worker, itemID string) pawl.Lease {
 	w.Helper()
 	leases := w.claims(pawl.ClaimRequest{WorkerID: worker, ItemID: itemID})
@@ -131,7 +131,7 @@ func (w *fixture) claimItem(worker, itemID string) pawl.Lease {
 	return leases[0]
 }
 
-// nothing says that a claim of anything finds nothing.
+// nothing checks that a claim of any item finds none.
 func (w *fixture) nothing() {
 	w.Helper()
 	if leases := w.claims(pawl.ClaimRequest{WorkerID: "nobody"}); len(leases) != 0 {
@@ -153,7 +153,7 @@ func (w *fixture) complete(l pawl.Lease, result string) pawl.Moved {
 	return m
 }
 
-// failNow fails an attempt with a retry at once, if there is one left.
+// failNow fails an attempt; if one is left, the item runs again at once.
 func (w *fixture) failNow(l pawl.Lease, message string) pawl.Moved {
 	w.Helper()
 	m, err := pawl.Fail(w.ctx, w.svc, l.Fence(), pawl.RetryAfter(0, errors.New(message)))
@@ -161,7 +161,7 @@ func (w *fixture) failNow(l pawl.Lease, message string) pawl.Moved {
 	return m
 }
 
-// failFor fails an attempt for good.
+// failFor fails an attempt permanently.
 func (w *fixture) failFor(l pawl.Lease, message string) pawl.Moved {
 	w.Helper()
 	m, err := pawl.Fail(w.ctx, w.svc, l.Fence(), pawl.Permanent(errors.New(message)))
@@ -193,14 +193,14 @@ func (w *fixture) sweep() pawl.SweepStats {
 	return stats
 }
 
-// expire lets a lease run out and sweeps.
+// expire lets a lease expire and sweeps.
 func (w *fixture) expire(l pawl.Lease) pawl.SweepStats {
 	w.Helper()
 	w.advance(time.Duration(l.LeaseSeconds) * time.Second)
 	return w.sweep()
 }
 
-// record is all events of a filter, oldest first.
+// record returns all events of a filter, oldest first.
 func (w *fixture) record(f pawl.EventFilter) []pawl.Event {
 	w.Helper()
 	f.Asc = true
@@ -239,7 +239,7 @@ func (w *fixture) bury(taskID string, itemIDs ...string) pawl.Task {
 	return task
 }
 
-// first is the answer to a batch of one.
+// first returns the answer to a batch of one.
 func first[T any](rs []pawl.Result[T], err error) (T, error) {
 	var zero T
 	if err != nil {
@@ -258,7 +258,7 @@ func (w *fixture) ok(err error, doing string) {
 	}
 }
 
-// refused wants an error of a code.
+// refused checks that an error has this code.
 func (w *fixture) refused(err error, code pawl.Code) *pawl.Error {
 	w.Helper()
 	var e *pawl.Error
@@ -268,7 +268,7 @@ func (w *fixture) refused(err error, code pawl.Code) *pawl.Error {
 	return e
 }
 
-// invalid wants a refusal of the field at a JSON Pointer, or of something in it.
+// invalid checks that the field at a JSON Pointer, or a field in it, was refused as invalid.
 func (w *fixture) invalid(err error, pointer string) {
 	w.Helper()
 	e := w.refused(err, pawl.CodeInvalid)
@@ -280,7 +280,8 @@ func (w *fixture) invalid(err error, pointer string) {
 	w.Fatalf("%v names no field %s", err, pointer)
 }
 
-// conflict wants a conflict about a state, with the verbs the state allows.
+// conflict checks that an error is a conflict about a state, with the verbs that the state
+// allows.
 func (w *fixture) conflict(err error, state string, allowed ...string) {
 	w.Helper()
 	e := w.refused(err, pawl.CodeConflict)
@@ -295,7 +296,7 @@ func (w *fixture) conflict(err error, state string, allowed ...string) {
 	}
 }
 
-// lost wants lease_lost with all that it carries.
+// lost checks that an error is lease_lost with all its members.
 func (w *fixture) lost(err error, reason, state, holder string, attempt int) {
 	w.Helper()
 	e := w.refused(err, pawl.CodeLeaseLost)
@@ -309,7 +310,7 @@ func (w *fixture) lost(err error, reason, state, holder string, attempt int) {
 	}
 }
 
-// same compares; times by instant, raw JSON by its bytes.
+// same compares two values: times by instant, raw JSON by its bytes.
 func (w *fixture) same(got, want any, what string) {
 	w.Helper()
 	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
@@ -324,7 +325,7 @@ func (w *fixture) atLeast(got, want int64, what string) {
 	}
 }
 
-// at wants a time to be there and to be this one.
+// at checks that a time is set and is this one.
 func (w *fixture) at(got *time.Time, want time.Time, what string) {
 	w.Helper()
 	if got == nil || !got.Equal(want) {

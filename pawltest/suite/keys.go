@@ -18,7 +18,7 @@ func (w *fixture) begin(k pawl.KeyBegin) pawl.KeyBegun {
 	return b
 }
 
-// opened begins a key that the caller is to run.
+// opened begins a key whose run is the caller's.
 func (w *fixture) opened(k pawl.KeyBegin) pawl.KeyBegun {
 	w.Helper()
 	b := w.begin(k)
@@ -44,11 +44,11 @@ func (w *fixture) key(scope, name string) (pawl.Key, error) {
 	return first(w.svc.GetKeys(w.ctx, []pawl.KeyName{{Scope: scope, Key: name}}))
 }
 
-// quickKeys has the leases of keys renewed every third of a second of the
-// machine's clock, each time for the full 60 s of the service's.
+// quickKeys renews the leases of keys every third of a second of the machine's clock, each
+// time for the full 60 s of the service's clock.
 type quickKeys struct {
 	pawl.KeyKeeper
-	renewed chan error // takes the outcome of each renewal
+	renewed chan error // receives the outcome of each renewal
 	over    atomic.Bool
 }
 
@@ -296,7 +296,7 @@ var keys = noun{"idempotency keys", []promise{
 			_, err := pawl.Once(w.ctx, w.svc, "k", 1, func(context.Context) (int, error) { return 2, nil })
 			w.ok(err, "the other's")
 			for err := range keys.renewed {
-				if err != nil { // what was under way before the other began may have succeeded
+				if err != nil { // a renewal in flight when the other run began may have succeeded
 					break
 				}
 			}
@@ -356,7 +356,7 @@ var keyAges = noun{"the age of keys", []promise{
 		w.sweep()
 		w.same(w.begin(pawl.KeyBegin{Key: "k", RequestHash: "h"}).Run, false, "run")
 		w.advance(2 * time.Second)
-		w.atLeast(w.sweep().KeysPruned, 1, "keys pruned") // a door may have had keys of its own
+		w.atLeast(w.sweep().KeysPruned, 1, "keys pruned") // an interface may have had keys of its own
 		_, err := w.key("", "k")
 		w.refused(err, pawl.CodeNotFound)
 	}},

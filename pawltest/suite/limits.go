@@ -7,10 +7,10 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// big is a JSON string of n bytes.
+// big returns a JSON string of n bytes.
 func big(n int) string { return `"` + strings.Repeat("x", n-2) + `"` }
 
-// tooMuch wants a refusal of the field for its size.
+// tooMuch checks that the field was refused for its size.
 func (w *fixture) tooMuch(err error, pointer string) {
 	w.Helper()
 	if pawl.CodeOf(err) != pawl.CodeTooLarge {
@@ -249,7 +249,7 @@ var badText = noun{"NUL and invalid UTF-8", []promise{
 				}
 				continue
 			}
-			w.refused(err, pawl.CodeInvalid) // said plainly is well too
+			w.refused(err, pawl.CodeInvalid) // a clear refusal is right too
 			w.release(pawl.Lease{ID: w.only(t.ID).ID, WorkerID: "w1", Attempt: w.only(t.ID).Attempt})
 		}
 	}},

@@ -27,7 +27,7 @@ func (w *fixture) titles(f pawl.TaskFilter) string {
 	}
 }
 
-// gallery makes a task in each of these states, titled by it, a second apart.
+// gallery creates a task in each of these states, one second apart; its title is the state.
 func (w *fixture) gallery() map[string]pawl.Task {
 	w.Helper()
 	out := map[string]pawl.Task{}

@@ -6,7 +6,7 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// asked is a task made with a question and an open reply, claimed.
+// asked creates a task with a question and an open reply, and claims its item.
 func (w *fixture) asked() (pawl.Task, pawl.Lease) {
 	w.Helper()
 	t := w.create(
@@ -38,7 +38,7 @@ func (w *fixture) message(id string) pawl.Message {
 	return m
 }
 
-// said is a message's content in short: the parts as type:text/status.
+// said returns a message's content in short: its parts as type:text/status.
 func (w *fixture) said(id string) string {
 	w.Helper()
 	parts, err := w.message(id).Parts()

@@ -6,7 +6,7 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// moving makes the moves of the tables that no other part makes.
+// moving makes those moves of the tables that no other test makes.
 var moving = noun{"a move that is rare", []promise{
 	{"an attempt that was at work fails and is scheduled", func(w *fixture) {
 		w.solo()

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// ids is the list 1…n as JSON.
+// ids returns the list 1…n as JSON.
 func ids(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -19,7 +19,7 @@ func ids(n int) string {
 	return "[" + b.String()[1:] + "]"
 }
 
-// tried is the refusal of a create.
+// tried creates a task that must be refused, and returns the refusal.
 func (w *fixture) tried(t pawl.NewTask) []string {
 	w.Helper()
 	before, err := w.svc.Stats(w.ctx)
@@ -31,7 +31,7 @@ func (w *fixture) tried(t pawl.NewTask) []string {
 	return refusals(err)
 }
 
-// drawn hands a plan in and is refused.
+// drawn hands in a plan that must be refused, and returns the refusal.
 func (w *fixture) drawn(l pawl.Lease, plan string) []string {
 	w.Helper()
 	_, err := pawl.Complete(w.ctx, w.svc, l.Fence(), raw(plan))

@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// bot is an agent that says everything about itself.
+// bot is an agent that gives its full provenance.
 var bot = pawl.Provenance{
 	AgentName:    "research-bot",
 	AgentVersion: "1.2.3",
@@ -24,7 +24,7 @@ func (w *fixture) by(p pawl.Provenance) *fixture {
 	return &other
 }
 
-// vouched is who did what to a task.
+// vouched returns the provenance records of a task.
 func (w *fixture) vouched(taskID string) []pawl.ProvenanceRecord {
 	w.Helper()
 	l, err := w.svc.ListProvenance(w.ctx, pawl.ProvenanceFilter{TaskID: taskID})
@@ -243,5 +243,5 @@ var provenance = noun{"provenance", []promise{
 	}},
 }}
 
-// hashOfKey is what is shown of an idempotency key.
+// hashOfKey returns the hash under which an idempotency key is shown.
 func hashOfKey(key string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(key))) }

@@ -6,7 +6,7 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// together runs functions at once.
+// together runs functions at the same time.
 func together(fns ...func()) {
 	var wg sync.WaitGroup
 	start := make(chan struct{})

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// follow reads a message to its end, in short.
+// follow reads a message to its end and returns its frames in short.
 func (w *fixture) follow(id string, after int64) string {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(w.ctx, 30*time.Second)

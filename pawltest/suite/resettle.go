@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// batch makes a task of a type's items, each with its number as key and input.
+// batch creates a task with n items of a type, each with its own key.
 func (w *fixture) batch(typ string, n int) (pawl.Task, []pawl.Item) {
 	w.Helper()
 	made := make([]pawl.NewItem, n)

@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// bring takes one item to an end or a rest.
+// bring moves one item into a final or parked state.
 func (w *fixture) bring(taskID, itemID string, to pawl.ItemState) {
 	w.Helper()
 	switch to {

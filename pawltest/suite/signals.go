@@ -24,7 +24,7 @@ func (w *fixture) signal(name, key, payload string) pawl.Signalled {
 	return s
 }
 
-// stepped is a task's events from the n-th on, in short.
+// stepped returns a task's events from the n-th on, in short.
 func (w *fixture) stepped(taskID string, n int) []string {
 	w.Helper()
 	var out []string
@@ -276,7 +276,7 @@ func (w *fixture) resume(itemID string) pawl.ResumeState {
 	return state
 }
 
-// waits saves what the step "wait" waits for.
+// waits saves the checkpoint that says what the step "wait" waits for.
 func (w *fixture) waits(l pawl.Lease, signal, key string) {
 	w.Helper()
 	_, err := pawl.SaveCheckpoint(w.ctx, w.svc, l.Fence(), pawl.NewCheckpoint{Type: pawl.StateTransition, Name: "wait", Snapshot: raw(`null`),

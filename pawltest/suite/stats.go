@@ -217,7 +217,7 @@ var retention = noun{"retention", []promise{
 		w.ok(err, "list sweeps")
 		got := preview()
 		w.same([]any{got.Tasks, got.TaskIDs, got.More}, []any{int64(1), []string{ended.ID}, false}, "tasks")
-		w.atLeast(got.Keys, 2, "keys") // a door may have had keys of its own
+		w.atLeast(got.Keys, 2, "keys") // an interface may have had keys of its own
 		w.same(preview(), got, "the second count")
 		w.same(w.scene(ended.ID), before, "the task")
 		after, err := w.svc.ListSweeps(w.ctx, pawl.Page{})

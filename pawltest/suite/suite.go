@@ -1,6 +1,6 @@
-// Package suite is Pawl's behaviour, written as tests: one promise a test, one
-// file a noun. It takes a pawl.Service and a clock, so the same sentences hold
-// for the engine on SQLite, the engine on PostgreSQL and the client of a server.
+// Package suite tests the behaviour of Pawl: one promise per test, one noun per file. It takes
+// a pawl.Service and a clock. So the same tests run against the engine on SQLite, the engine
+// on PostgreSQL and the client of a server.
 //
 //	func TestBehaviour(t *testing.T) {
 //		suite.Run(t, func(t *testing.T) (pawl.Service, suite.Clock) {
@@ -17,29 +17,28 @@ import (
 	"github.com/pawl-work/pawl/pawltest"
 )
 
-// Clock is the database's clock. It stands still but for Advance.
+// Clock is the database's clock. Only Advance moves it.
 type Clock = pawltest.Clock
 
-// Open gives a service over an empty database, and that database's clock. It is
-// called once for each promise and cleans up by t.Cleanup.
+// Open returns a service over an empty database, and that database's clock. It is called once
+// for each promise and cleans up with t.Cleanup.
 type Open func(t *testing.T) (pawl.Service, Clock)
 
-// promise is one sentence of docs/contract.md and the test that would catch its
-// breaking.
+// promise is one sentence of docs/contract.md and the test that fails if it is broken.
 type promise struct {
 	says string
 	test func(w *fixture)
 }
 
-// noun is the promises about one thing.
+// noun holds the promises about one thing.
 type noun struct {
 	name     string
 	promises []promise
 }
 
-// Run checks every promise against services made by open, in parallel. After
-// each promise the record is audited: every item's and task's events form one
-// unbroken chain from its creation to the state it is in.
+// Run checks every promise against services made by open, in parallel. After each promise it
+// audits the events: the events of every item and task form one chain from its creation to its
+// current state.
 func Run(t *testing.T, open Open) {
 	nouns := []noun{
 		tasks, updates, clones, derived, settling, resettling, moving, results, adding,

@@ -7,7 +7,8 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// asCreated is a task as its create answers it, which does not look for workers.
+// asCreated returns a task as its create answers it: without the fields that need a look at
+// the workers.
 func asCreated(t pawl.Task) pawl.Task {
 	t.BlockedBy, t.ItemsPending = nil, nil
 	return t

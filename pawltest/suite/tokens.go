@@ -61,7 +61,7 @@ var taskTokens = noun{"task tokens", []promise{
 	}},
 }}
 
-// token wants a claim's token to be good.
+// token checks that a claim's token is valid.
 func (w *fixture) token(l pawl.Lease) pawl.TaskToken {
 	w.Helper()
 	t, err := w.svc.CheckToken(w.ctx, l.Token)
@@ -69,7 +69,7 @@ func (w *fixture) token(l pawl.Lease) pawl.TaskToken {
 	return t
 }
 
-// dead is why a claim's token is not good.
+// dead returns the error of a claim's token, which is not valid.
 func (w *fixture) dead(l pawl.Lease) error {
 	_, err := w.svc.CheckToken(w.ctx, l.Token)
 	return err

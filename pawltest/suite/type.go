@@ -16,7 +16,7 @@ func (w *fixture) put(t pawl.Type) pawl.TypeRef {
 	return ref
 }
 
-// held reads a type, the version that holds for 0.
+// held reads a type; version 0 is the current one.
 func (w *fixture) held(name string, version int) pawl.Type {
 	w.Helper()
 	t, err := w.svc.GetType(w.ctx, name, version)
@@ -24,14 +24,14 @@ func (w *fixture) held(name string, version int) pawl.Type {
 	return t
 }
 
-// removed takes a type off the registry.
+// removed removes a type from the registry.
 func (w *fixture) removed(name string) {
 	w.Helper()
 	_, err := first(w.svc.RemoveTypes(w.ctx, []string{name}))
 	w.ok(err, "remove type")
 }
 
-// refusals are an error's fields, as "pointer message".
+// refusals returns an error's fields as "pointer message".
 func refusals(err error) []string {
 	var e *pawl.Error
 	if !errors.As(err, &e) || e.Code != pawl.CodeInvalid {
@@ -177,7 +177,7 @@ var types = noun{"types", []promise{
 	}},
 }}
 
-// types are all types of a filter.
+// types returns all types of a filter.
 func (w *fixture) types(f pawl.TypeFilter) []pawl.Type {
 	w.Helper()
 	f.Limit = 2

@@ -21,7 +21,7 @@ func (w *fixture) updateErr(u pawl.TaskUpdate) error {
 	return err
 }
 
-// claimOrder claims all there is, one by one, and says which items by key.
+// claimOrder claims all items one by one and returns their keys in order.
 func (w *fixture) claimOrder() string {
 	w.Helper()
 	var out []string
