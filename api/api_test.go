@@ -87,7 +87,7 @@ func TestErrorsThatAreNotOurs(t *testing.T) {
 	}
 }
 
-// A filter that is written as a query and read again asks the same.
+// A filter that is written as a query and read again is the same filter.
 func TestQueriesCarryFilters(t *testing.T) {
 	at := time.Date(2026, 1, 29, 11, 0, 0, 123_456_000, time.FixedZone("", 3600))
 	zero := 0

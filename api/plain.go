@@ -79,9 +79,9 @@ func PlainTaskOf(t pawl.Task) PlainTask {
 	return p
 }
 
-// PlainEventOf returns an event in the plain shape. Its status is that of the state that the
-// task moved to, or else the item. An event that moved nothing has the status IN_PROGRESS. Its
-// state is the state that was moved to, or the stage that the event reports.
+// PlainEventOf returns an event in the plain shape. Its status is that of the state that the task
+// moved to, or else of the state that the item moved to. An event that moved nothing has the status
+// IN_PROGRESS. Its state is the state that was moved to, or the stage that the event reports.
 func PlainEventOf(e pawl.Event) PlainEvent {
 	p := PlainEvent{
 		ID: e.ID, TaskID: e.TaskID, Status: capitals(pawl.StatusInProgress), State: e.Message,

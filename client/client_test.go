@@ -20,7 +20,7 @@ import (
 	"github.com/pawl-work/pawl/pawltest"
 )
 
-// answering is a server that answers each request with what fn says.
+// answering is a server that answers each request as fn does.
 func answering(t *testing.T, fn http.HandlerFunc, o ...client.Options) *client.Client {
 	t.Helper()
 	srv := httptest.NewServer(fn)
@@ -140,7 +140,7 @@ func TestAnswersOfOthersThanPawl(t *testing.T) {
 	}
 }
 
-// One call that the server cannot read does not spoil the others of its batch.
+// One call that the server cannot read does not affect the others of its batch.
 func TestCallsOfABatchStandForThemselves(t *testing.T) {
 	p := pawltest.Open(t, pawltest.SQLite)
 	c := over(t, p.Service)
@@ -176,7 +176,7 @@ func TestCallsOfABatchStandForThemselves(t *testing.T) {
 	}
 }
 
-// What is too large for one request goes in several.
+// A batch that is too large for one request is sent as several.
 func TestLargeBatchesGoInPieces(t *testing.T) {
 	var asked atomic.Int32
 	c := answering(t, func(w http.ResponseWriter, r *http.Request) {
@@ -218,7 +218,7 @@ func TestLargeBatchesGoInPieces(t *testing.T) {
 	}
 }
 
-// Every error that the service gives comes out of the client as it went in.
+// Every error of the service leaves the client as it went in.
 func TestErrorsArriveWhole(t *testing.T) {
 	for _, info := range pawl.Errors {
 		in := &pawl.Error{Code: info.Code, Message: "m", State: "failed", Allowed: []string{"retry"}, Holder: "w2", Attempt: 4, Reason: "taken",
@@ -233,7 +233,7 @@ func TestErrorsArriveWhole(t *testing.T) {
 				continue
 			}
 			if info.Code == pawl.CodeInternal {
-				continue // nothing more is told
+				continue // nothing more is sent
 			}
 			if out.Message != in.Message || out.State != in.State || fmt.Sprint(out.Allowed) != fmt.Sprint(in.Allowed) || out.Reason != in.Reason || fmt.Sprint(out.Fields) != fmt.Sprint(in.Fields) {
 				t.Errorf("%s, %s: %+v", info.Code, door, out)
@@ -259,7 +259,7 @@ func (r refusing) CancelTasks(_ context.Context, calls []pawl.TaskCall) ([]pawl.
 	return []pawl.Result[pawl.Task]{{Err: r.err}}, nil
 }
 
-// A stream whose last frame says that the key has ended is not taken up again.
+// A stream whose last frame says that its key has ended is not continued.
 func TestAStreamThatIsRefused(t *testing.T) {
 	asked := 0
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -283,8 +283,8 @@ func TestAStreamThatIsRefused(t *testing.T) {
 	}
 }
 
-// A reader who is asked for patience when he comes back waits as long as he is
-// told and goes on where he was.
+// A reader that is asked to wait when it connects again waits as long as asked, and continues
+// where it was.
 func TestAReaderWhoIsAskedForPatience(t *testing.T) {
 	var asked atomic.Int32
 	var told time.Time

@@ -23,7 +23,7 @@ import (
 	"github.com/pawl-work/pawl/server"
 )
 
-// serveURL names the database of a server process; its listener comes along.
+// serveURL names the database of a server process; the process inherits its listener.
 const serveURL = "PAWL_TEST_SERVE"
 
 // beServer serves until it is killed.
@@ -40,8 +40,8 @@ func beServer(url, schema string) error {
 	return http.Serve(ln, server.New(e, server.Options{}))
 }
 
-// Callers who repeat a call with its key until it is answered make every task
-// once, and hear the same answer every time, however often the server dies.
+// Callers that repeat a call with its key until it is answered create every task once and get
+// the same answer every time, however often the server is killed.
 func TestServersKilledUnderCallersLoseAndRepeatNothing(t *testing.T) {
 	kills := 8
 	if os.Getenv("PAWL_TORTURE") != "" {
@@ -66,11 +66,11 @@ func TestServersKilledUnderCallersLoseAndRepeatNothing(t *testing.T) {
 			}
 			for range kills {
 				c := serveChild(t, p, ln)
-				<-answered // it is up
+				<-answered // the server is up
 				time.Sleep(rand.N(300 * time.Millisecond))
 				_ = c.Process.Kill()
 				_ = c.Wait()
-				for len(answered) > 0 { // of the dead
+				for len(answered) > 0 { // of servers that were killed
 					<-answered
 				}
 			}
@@ -138,8 +138,8 @@ func serveChild(t *testing.T, p *pawltest.Pawl, ln net.Listener) *exec.Cmd {
 	return c
 }
 
-// insist creates tasks one after the other, each until it is answered, and now
-// and then asks again for an answer that it has.
+// insist creates tasks one after the other, each until it is answered. Now and then it asks
+// again for an answer that it has.
 func insist(ctx context.Context, t *testing.T, base string, n int, heard map[string][]byte, answered chan<- bool) {
 	for i := 0; ctx.Err() == nil; i++ {
 		key := fmt.Sprintf("c%d-%d", n, i)
@@ -165,8 +165,8 @@ func insist(ctx context.Context, t *testing.T, base string, n int, heard map[str
 	}
 }
 
-// create makes a task under a key. A call that is under way elsewhere, or lost
-// with its server, is an error: try again.
+// create creates a task under a key. If the call is in flight elsewhere, or was lost with its
+// server, it returns an error: try again.
 func create(ctx context.Context, base, key string) (answer []byte, replayed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -176,7 +176,7 @@ func create(ctx context.Context, base, key string) (answer []byte, replayed bool
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Idempotency-Key", key)
-	req.Close = true // what was killed answers nobody
+	req.Close = true // a killed server does not answer
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return nil, false, err

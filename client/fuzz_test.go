@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-work/pawl/internal/cost"
 )
 
-// FuzzAnswers: whatever a server says, the client has an answer or an error of
-// ours, and no panic.
+// FuzzAnswers checks that, whatever a server sends, the client returns an answer or one of its
+// own errors, without a panic.
 func FuzzAnswers(f *testing.F) {
 	f.Add(200, "application/json", `{"id":"tsk_1","payload":1}`)
 	f.Add(409, "application/problem+json", `{"code":"lease_lost","reason":"taken","attempt":-1}`)

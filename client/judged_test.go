@@ -28,9 +28,9 @@ import (
 	"github.com/pawl-work/pawl/server"
 )
 
-// prismProgram names the program of Prism, the validating proxy. With it, every
-// request and answer of the behaviour suite goes through the proxy, which holds
-// them against the API's description; `make api-proxy` sets it.
+// prismProgram names the program of Prism, the validating proxy. With it, every request and
+// answer of the behaviour suite goes through the proxy, which compares them with the API's
+// description; `make api-proxy` sets it.
 const prismProgram = "PAWL_TEST_PRISM"
 
 // exempt are the calls that the proxy does not see, by the names of their routes:
@@ -52,14 +52,14 @@ func exempt(req *http.Request, body []byte, answer http.Header) bool {
 	return false
 }
 
-// of says that a request is one of a route.
+// of reports whether a request is one of a route.
 func of(route string, req *http.Request) bool {
 	r := api.RouteOf(route)
 	ok, err := path.Match(strings.Replace(r.Path, "{id}", "*", 1), req.URL.EscapedPath())
 	return ok && err == nil && req.Method == r.Method
 }
 
-// judged is the HTTP client of a test: nil, the client's own, without Prism.
+// judged returns the HTTP client of a test; without Prism nil, which means the client's own.
 func judged(t *testing.T) *http.Client {
 	t.Helper()
 	if os.Getenv(prismProgram) == "" {
@@ -90,7 +90,7 @@ type recorded struct {
 
 const recordedHeader = "Pawl-Recorded"
 
-// witness sends a request, and shows it and its answer to the proxy.
+// witness sends a request, and shows the request and its answer to the proxy.
 type witness struct {
 	t     *testing.T
 	prism *prism
@@ -186,7 +186,7 @@ var proxy = sync.OnceValues(func() (*prism, error) {
 		return nil, err
 	}
 	cmd := exec.Command(os.Getenv(prismProgram), "proxy", spec, record.URL, "--host", "127.0.0.1", "--port", port, "--verboseLevel", "fatal")
-	cmd.Env = append(os.Environ(), "NODE_OPTIONS=--max-http-header-size=262144") // as much as ours
+	cmd.Env = append(os.Environ(), "NODE_OPTIONS=--max-http-header-size=262144") // as much as Pawl's limit
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
 		return nil, err

@@ -28,8 +28,8 @@ func (w *sized) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// byPages is a client of p's engine. sizes has the bytes of each page of a resume
-// state; before is called with the number of pages that were read so far.
+// byPages is a client of p's engine. sizes holds the bytes of each page of a resume state.
+// before is called with the number of pages that were read so far.
 func byPages(t *testing.T, p *pawltest.Pawl, before func(pages int)) (c *client.Client, sizes *[]int) {
 	t.Helper()
 	h := server.New(p.Service, server.Options{Log: slog.New(slog.DiscardHandler)})
@@ -48,15 +48,15 @@ func byPages(t *testing.T, p *pawltest.Pawl, before func(pages int)) (c *client.
 	return client.New(srv.URL, ""), sizes
 }
 
-// large is what an item of many MiB is worked on with.
+// large is what a test needs to work on an item of many MiB.
 type large struct {
 	testing.TB
 	p *pawltest.Pawl
 	pawl.Lease
 }
 
-// newLarge is an item in its first attempt, with steps and parts of nearly 1 MiB
-// each and a step that waits for the signal go.
+// newLarge returns an item in its first attempt, with steps and parts of nearly 1 MiB each and
+// a step that waits for the signal go.
 func newLarge(t testing.TB, p *pawltest.Pawl, steps, parts int) *large {
 	t.Helper()
 	l := &large{TB: t, p: p}
@@ -92,7 +92,7 @@ func (l *large) claim() {
 	l.Lease = leases[0]
 }
 
-// again fails the attempt and claims the next.
+// again fails the attempt and claims the next one.
 func (l *large) again() {
 	l.Helper()
 	_, err := pawl.Fail(l.Context(), l.p.Engine, l.Fence(), pawl.RetryAfter(0, errors.New("again")))
@@ -100,7 +100,7 @@ func (l *large) again() {
 	l.claim()
 }
 
-// mebibyte is a value of nearly 1 MiB that begins with n.
+// mebibyte returns a value of nearly 1 MiB that begins with n.
 func mebibyte(n int) json.RawMessage {
 	return json.RawMessage(fmt.Sprintf(`"%d %s"`, n, strings.Repeat("x", pawl.MaxPayloadBytes-64)))
 }
@@ -148,7 +148,7 @@ func (l *large) holds(s pawl.ResumeState, steps, parts int, changed map[string]i
 	}
 }
 
-// An item of 40 MiB in steps and parts is read whole, in answers of bounded size.
+// An item with 40 MiB in steps and parts is read whole, in answers of limited size.
 func TestResumeReadsALargeItemByPages(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		l := newLarge(t, p, 20, 20)
@@ -208,8 +208,8 @@ func asText(t *testing.T, v any) string {
 	return string(b)
 }
 
-// What is saved again between two pages is there once. What was still to come is
-// there as it was saved last.
+// What is saved again between two pages is there once. What was still to be read is there as
+// it was saved last.
 func TestResumeByPagesOfAnItemThatIsWorkedOn(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		l := newLarge(t, p, 10, 10)
@@ -237,8 +237,8 @@ func TestResumeByPagesOfAnItemThatIsWorkedOn(t *testing.T) {
 	})
 }
 
-// An item that is claimed again between two pages is read anew: no state is of two
-// attempts.
+// An item that is claimed again between two pages is read again from the start: no state mixes
+// two attempts.
 func TestResumeByPagesBeginsAgainWithTheAttempt(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		l := newLarge(t, p, 20, 0)

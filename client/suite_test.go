@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	pawltest.Main(m)
 }
 
-// What the engine promises in process the client promises over HTTP.
+// The client keeps over HTTP every promise that the engine keeps in process.
 func TestBehaviour(t *testing.T) {
 	t.Cleanup(func() { stopProxy() })
 	for _, which := range pawltest.Databases {
@@ -34,7 +34,7 @@ func TestBehaviour(t *testing.T) {
 	}
 }
 
-// over is a service behind a server.
+// over is a client of a service behind a server.
 func over(t *testing.T, svc pawl.Service, o ...client.Options) *client.Client {
 	t.Helper()
 	srv := httptest.NewServer(server.New(svc, server.Options{Log: slog.New(slog.DiscardHandler)}))

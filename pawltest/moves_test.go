@@ -7,15 +7,15 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// leaves says whether a move of the tables leaves such a change on record.
+// leaves reports whether a move of the tables leaves such a change in the events.
 func leaves(m pawl.Move, made move) bool {
 	event := made.event == "" || made.event == m.Event || m.Event == "" && made.event == made.to ||
 		m.Verb == "create" && made.event == "planned" // one for each item of a task with many
 	return event && slices.Contains(m.From, made.from) && slices.Contains(m.To, made.to)
 }
 
-// unmade are listed moves that this process does not make, and why. A row that is made
-// leaves the list.
+// unmade lists the moves that this process does not make, with the reason. A row whose move is
+// made must be removed.
 var unmade = map[string]string{
 	"item give_up queued>failed":       "a relay gives up the item it makes of a refused event: see the engine's TestRelay tests",
 	"item give_up scheduled>failed":    "an item with dependencies waits, for its time too",
@@ -24,8 +24,8 @@ var unmade = map[string]string{
 	"task cancel applied>cancelled":    "applied is passed through in the transaction that completes the task",
 }
 
-// MovesAreThoseListed holds what the tests of this process made against the tables: each
-// listed move was made on each database, and no other.
+// MovesAreThoseListed compares the moves that the tests of this process made with the tables:
+// each listed move was made on each database, and no other.
 func MovesAreThoseListed(t *testing.T) {
 	moves.mu.Lock()
 	defer moves.mu.Unlock()

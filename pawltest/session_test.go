@@ -28,8 +28,8 @@ func ExampleSession() {
 	// hello <nil> 1
 }
 
-// A handler goes through a step, a wait for a signal, a sleep and a message, from
-// attempt to attempt, as it does with a database.
+// A handler passes a step, a wait for a signal, a sleep and a message, attempt by attempt, as
+// it does with a database.
 func TestSession(t *testing.T) {
 	ran := 0
 	handler := func(ctx context.Context) (string, error) {

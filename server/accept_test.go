@@ -4,7 +4,7 @@ import (
 	"fmt"
 )
 
-// acceptanceAnswers asks what hands in and what decides.
+// acceptanceAnswers calls the routes that hand in results and those that decide about tasks.
 func (h *house) acceptanceAnswers(call caller, results reader) {
 	h.Helper()
 	h.do(201, "PUT", "/v1/types/report", `{"parts":[{"key":"head"}],"approval":{"mode":"manual"}}`)

@@ -18,7 +18,7 @@ import (
 	"github.com/pawl-work/pawl/server"
 )
 
-// gated is a server that takes calls with API keys only.
+// gated is a server that requires API keys.
 func gated(t *testing.T, p *pawltest.Pawl, o access.Options) *house {
 	t.Helper()
 	h, _ := withGate(t, p, o)
@@ -42,7 +42,7 @@ func (h *house) ask(token, method, path, body string, headers ...string) reply {
 	return ask(h.T, h.srv, method, path, body, append(headers, "Authorization", token)...)
 }
 
-// everything holds every role but those named.
+// everything returns all roles except those given.
 func everything(but ...string) []string {
 	return slices.DeleteFunc(slices.Clone(pawl.KeyRoles), func(r string) bool { return slices.Contains(but, r) })
 }
@@ -66,7 +66,7 @@ func TestEveryRouteNeedsItsRole(t *testing.T) {
 			t.Errorf("%s without its role: %s %s", r.Name, got.Status, got.text)
 		}
 		if r.Name == "sweep" || strings.Contains(r.Path, "stream") {
-			continue // it does what it says
+			continue // it does what it should
 		}
 		_, right := h.key(pawl.NewAPIKey{Roles: []string{role}, Payloads: true, Namespace: pawl.AnyNamespace})
 		if got := h.ask(right, r.Method, path, ""); got.StatusCode == 401 || got.StatusCode == 403 {
@@ -99,8 +99,8 @@ func TestBadKeys(t *testing.T) {
 	})
 }
 
-// A key of one namespace finds nothing of another, by whatever call: what it
-// names there is as if it did not exist.
+// A key of one namespace finds nothing of another, by any call: for it, the things of the
+// other namespace do not exist.
 func TestWallsCallByCall(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		h := gated(t, p, access.Options{})
@@ -196,7 +196,7 @@ var bodies = map[string]string{
 	"put_part":        `{"worker_id":"w","attempt":1,"key":"k","payload":1}`,
 }
 
-// Payloads are hidden from keys that only read or claim, but for what they claim.
+// Payloads are hidden from keys that only read or claim, except those of the items they claim.
 func TestPayloadsAreHidden(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		h := gated(t, p, access.Options{})
@@ -239,7 +239,7 @@ func TestPayloadsAreHidden(t *testing.T) {
 	})
 }
 
-// A lease belongs to the key that claimed it, whatever name another goes by.
+// A lease belongs to the key that claimed it, even if another key uses the same worker's name.
 func TestALeaseBelongsToItsKey(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		h := gated(t, p, access.Options{})
@@ -294,7 +294,7 @@ func TestRatesAreBounded(t *testing.T) {
 	}
 }
 
-// What counts all namespaces is not told to a key of one.
+// Numbers that count all namespaces are not shown to a key of one namespace.
 func TestStatsAreOfTheKeysNamespace(t *testing.T) {
 	p := pawltest.Open(t, pawltest.SQLite)
 	h := gated(t, p, access.Options{})
@@ -313,8 +313,8 @@ func TestStatsAreOfTheKeysNamespace(t *testing.T) {
 	}
 }
 
-// Events name the key's actor, whoever the call says it is; those of a worker's
-// verbs name the worker. Refusals and uses are on the key's record.
+// Events name the key's actor, whatever actor the call names. Events of a worker's verbs name
+// the worker. Refusals and uses of the key are logged.
 func TestWhoIsOnTheRecord(t *testing.T) {
 	p := pawltest.Open(t, pawltest.SQLite)
 	var log strings.Builder

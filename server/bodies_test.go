@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-work/pawl/server"
 )
 
-// slowMaker holds every create until it is let go.
+// slowMaker blocks every create until it is released.
 type slowMaker struct {
 	pawl.Service
 	inside atomic.Int64
@@ -30,8 +30,8 @@ func (s *slowMaker) CreateTasks(ctx context.Context, tasks []pawl.NewTask) ([]pa
 	return s.Service.CreateTasks(ctx, tasks)
 }
 
-// However many large bodies come at once, those that are read stay within the
-// bound; the others are refused with limit, and small calls go on.
+// Of many large bodies that come at once, those that are read stay within the limit. The
+// others are refused with limit, and small calls still succeed.
 func TestBodiesInFlightAreBounded(t *testing.T) {
 	s := &slowMaker{Service: pawltest.Open(t, pawltest.SQLite).Service, free: make(chan struct{})}
 	srv := serve(t, s, server.Options{BodiesInFlight: 3 << 20})

@@ -13,13 +13,13 @@ import (
 	"github.com/pawl-work/pawl/server"
 )
 
-// filled is a body of at most 8 MiB that repeats an element up to most times.
+// filled returns a body of at most 8 MiB that repeats an element up to most times.
 func filled(before, element, after string, most int) string {
 	n := min(most, (pawl.MaxBodyBytes-len(before)-len(after))/(len(element)+1))
 	return before + strings.Repeat(element+",", n-1) + element + after
 }
 
-// allocated is how many bytes and objects fn allocates.
+// allocated returns how many bytes and objects fn allocates.
 func allocated(fn func()) (size, objects uint64) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -28,8 +28,7 @@ func allocated(fn func()) (size, objects uint64) {
 	return after.TotalAlloc - before.TotalAlloc, after.Mallocs - before.Mallocs
 }
 
-// A body that is refused costs memory in proportion to its size, and so does the
-// answer to it.
+// A body that is refused costs memory in proportion to its size, and so does its answer.
 func TestRefusingALargeBodyIsCheap(t *testing.T) {
 	h := server.New(pawltest.Open(t, pawltest.SQLite).Service, server.Options{Log: slog.New(slog.DiscardHandler)})
 	all := pawl.MaxBodyBytes

@@ -21,8 +21,8 @@ import (
 	"github.com/pawl-work/pawl/server"
 )
 
-// uiMessage is what a client of the AI SDK makes of a UI message stream, as its
-// documentation says; sdk/typescript has the client itself.
+// uiMessage is what a client of the AI SDK makes of a UI message stream, according to the
+// SDK's documentation. sdk/typescript tests the client itself.
 type uiMessage struct {
 	id     string
 	parts  []map[string]any
@@ -113,14 +113,14 @@ func (m *uiMessage) filled() (out []map[string]any) {
 	return out
 }
 
-// chat is somebody who talks to a server, over HTTP alone.
+// chat is a user of a server who makes only HTTP calls.
 type chat struct {
 	*testing.T
 	srv   *httptest.Server
 	token string
 }
 
-// begin makes a request and answers when the stream has begun.
+// begin makes a request and returns when the stream has begun.
 func (c *chat) begin(ctx context.Context, method, path, body string) (*http.Response, *bufio.Scanner) {
 	c.Helper()
 	req, err := http.NewRequestWithContext(ctx, method, c.srv.URL+path, strings.NewReader(body))
@@ -155,7 +155,7 @@ func hear(in *bufio.Scanner, enough func(*uiMessage) bool) *uiMessage {
 	return m
 }
 
-// utter has an agent claim an item and say something in its open message.
+// utter has an agent claim an item and write to its open message.
 func utter(t *testing.T, svc pawl.Service, worker string) (pawl.Lease, func(...pawl.Chunk)) {
 	t.Helper()
 	ls, err := svc.Claim(t.Context(), pawl.ClaimRequest{WorkerID: worker, WaitSeconds: 30})
@@ -202,7 +202,8 @@ var (
 
 const hello = `{"id":"c/1 ä","trigger":"submit-message","topic":["x"],"model":"m1","messages":[{"id":"u1","role":"user","metadata":{"n":1},"parts":[{"type":"text","text":"Hello?"},{"type":"file","mediaType":"image/png","url":"data:,"}]}]}`
 
-// What a stock client sends and gets, on one server; sent again, it is the same.
+// A stock client sends a message and gets the reply from one server. The same call gets the
+// same reply.
 func TestChat(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		c := &chat{T: t, srv: serve(t, p.Service, server.Options{})}
@@ -246,8 +247,8 @@ func TestChat(t *testing.T) {
 	})
 }
 
-// The reply is made again when it is asked for, once; a message that is changed
-// is another one.
+// A reply is generated again when the client asks for it, but only once. A message that is
+// changed is another message.
 func TestChatGoesOn(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		c := &chat{T: t, srv: serve(t, p.Service, server.Options{})}
@@ -295,8 +296,8 @@ func TestChatGoesOn(t *testing.T) {
 	})
 }
 
-// A reader who is cut off comes back to another server and has the same message,
-// though the agent died meanwhile and another one went on.
+// A reader that is disconnected connects to another server and gets the same message, although
+// the agent died meanwhile and another one continued.
 func TestChatResumesElsewhere(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		other := p.Another(engine.Options{})
@@ -396,7 +397,7 @@ func TestChatRefuses(t *testing.T) {
 	}
 }
 
-// A chat is of its key's namespace: who asks from another one finds none.
+// A chat belongs to the namespace of its key: a key of another namespace finds none.
 func TestChatsHaveWalls(t *testing.T) {
 	p := pawltest.Open(t, pawltest.SQLite)
 	h := gated(t, p, access.Options{})

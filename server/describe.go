@@ -41,8 +41,8 @@ func config(version string) huma.Config {
 	return c
 }
 
-// security names the key on each operation. The empty requirement beside it says that the key
-// is not always needed: on loopback, or never for health.
+// security names the key on each operation. The empty requirement beside it says that a call may
+// need no key, as on loopback. Routes for Anyone, such as health, have only the empty one.
 func security(r api.Route) []map[string][]string {
 	if r.Role == api.Anyone {
 		return []map[string][]string{{}}

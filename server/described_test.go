@@ -17,7 +17,7 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
-// described is the API's own description, held against what it answers.
+// described is the API's description, to be compared with the server's answers.
 type described struct {
 	doc, schemas map[string]any
 }
@@ -30,8 +30,8 @@ func description(t *testing.T, srv *httptest.Server) described {
 
 var pathParam = regexp.MustCompile(`\\\{[^}]*\}`) // in a quoted template
 
-// declarations are the operations of the description, by what their paths match,
-// the longest template first.
+// declarations are the operations of the description, by a pattern of their paths, the longest
+// template first.
 var declarations = sync.OnceValue(func() (out []declaration) {
 	raw, err := os.ReadFile("testdata/openapi.json")
 	var doc struct {
@@ -67,8 +67,8 @@ type response struct {
 	Content map[string]any
 }
 
-// held is a handler whose answers must have a status and a content type that the
-// description has.
+// held is a handler whose answers must have a status and a content type that are in the
+// description.
 func held(t *testing.T, h http.Handler) http.Handler {
 	var mu sync.Mutex
 	faults := map[string]bool{}
@@ -93,7 +93,7 @@ func held(t *testing.T, h http.Handler) http.Handler {
 	})
 }
 
-// answering keeps the status of an answer.
+// answering records the status of an answer.
 type answering struct {
 	http.ResponseWriter
 	status int
@@ -111,8 +111,8 @@ func (a *answering) Write(p []byte) (int, error) {
 
 func (a *answering) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// undeclared says what of an answer the description lacks; "" = nothing. 405 is the
-// answer of paths that do not exist, as /v1/tasks/x:nothing.
+// undeclared returns what the description lacks for an answer; "" = nothing. 405 is the answer
+// for paths that do not exist, as /v1/tasks/x:nothing.
 func undeclared(r *http.Request, status int, kind string) string {
 	for _, d := range declarations() {
 		if d.method != r.Method || !d.match.MatchString(r.URL.EscapedPath()) {
@@ -132,8 +132,8 @@ func undeclared(r *http.Request, status int, kind string) string {
 	return ""
 }
 
-// check holds an answer against the schema of its route and status. Members
-// that the schema does not name are faults: the description leaves nothing out.
+// check compares an answer with the schema of its route and status. Members that the schema
+// does not name are faults: the description must be complete.
 func (d described) check(t *testing.T, r api.Route, out reply) {
 	t.Helper()
 	at := fmt.Sprintf("%s %s", r.Method, r.Path)
@@ -159,7 +159,7 @@ func (d described) check(t *testing.T, r api.Route, out reply) {
 	}
 }
 
-// faults is as much of JSON Schema as the description uses.
+// faults implements the part of JSON Schema that the description uses.
 func (d described) faults(schema, value any, at string) []string {
 	s, _ := schema.(map[string]any)
 	if ref, ok := s["$ref"].(string); ok {

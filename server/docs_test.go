@@ -23,8 +23,8 @@ var (
 	ellipsis = "…" // any text
 )
 
-// Every command of docs/http.md is run as it is written, and answers what the
-// page shows. Ids and times are those of this run.
+// Every command of docs/http.md is run as it is written, and gets the answer that the page
+// shows, except for ids and times.
 func TestTheWalkThroughIsTrue(t *testing.T) {
 	curl, err := exec.LookPath("curl")
 	if err != nil {
@@ -61,7 +61,7 @@ func TestTheWalkThroughIsTrue(t *testing.T) {
 	}
 }
 
-// walk is one reader going through the page.
+// walk is a reader that follows the page.
 type walk struct {
 	*testing.T
 	shell  []string
@@ -106,8 +106,8 @@ func (w *walk) shows(text string) {
 	}
 }
 
-// differs lists what the page shows otherwise. The page may leave members out,
-// but not rows.
+// differs lists where an answer differs from the page. The page may leave out members, but not
+// rows.
 func (w *walk) differs(shown, got any, at string) []string {
 	var out []string
 	switch s := shown.(type) {

@@ -12,8 +12,8 @@ import (
 	"github.com/pawl-work/pawl/server"
 )
 
-// A cursor of an older epoch is refused at every door of the feed, with the
-// position to restart from.
+// A cursor of an older epoch is refused by every interface of the feed, with the position to
+// restart from.
 func TestACursorOfAnOlderEpochIsRefused(t *testing.T) {
 	p := pawltest.Open(t, pawltest.Postgres)
 	srv := serve(t, p.Service, server.Options{})

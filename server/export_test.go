@@ -7,8 +7,8 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// Impatient makes streams beat and cut slow readers sooner, for one test; 0 = as
-// ever.
+// Impatient makes streams send keep-alive frames sooner, and disconnect slow readers sooner,
+// for one test; 0 = unchanged.
 func Impatient(beats, cuts time.Duration) (undo func()) {
 	b, s := beat, slowest
 	beat, slowest = cmp.Or(beats, b), cmp.Or(cuts, s)
@@ -29,7 +29,7 @@ func UIStream(m pawl.Message, frames []pawl.MessageFrame) (string, error) {
 	return text, nil
 }
 
-// KeptFrames is how many bytes of the frames of events are kept.
+// KeptFrames returns how many bytes of event frames are cached.
 func KeptFrames(events []pawl.Event) (n int) {
 	var k frames
 	for i := range events {

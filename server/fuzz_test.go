@@ -15,9 +15,8 @@ import (
 	"github.com/pawl-work/pawl/server"
 )
 
-// FuzzRequests sends anything as a request: whatever it is, the answer is one
-// of ours, and never our fault. It goes through every decoder there is: of
-// paths, queries, headers and bodies.
+// FuzzRequests sends arbitrary requests. Each gets one of the server's own answers, and never
+// an internal error. The requests reach all decoders: of paths, queries, headers and bodies.
 func FuzzRequests(f *testing.F) {
 	for _, r := range api.Routes {
 		f.Add(r.Method, strings.Replace(r.Path, "{id}", "tsk_01ARZ3NDEKTSV4RRFFQ69G5FAV", 1), "limit=1&cursor=x&order=asc&metadata[a]=b", "Pawl-Namespace", "a%2Fb", `{"items":[{"type":"a"}]}`)

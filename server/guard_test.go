@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-work/pawl/server"
 )
 
-// What a page of somebody else's can make a browser send is refused.
+// Requests that a page of another site can make a browser send are refused.
 func TestForeignHostsAndOrigins(t *testing.T) {
 	srv := serve(t, nobody{}, server.Options{Hosts: []string{"work.example"}})
 	at := srv.Listener.Addr().String()
@@ -48,7 +48,7 @@ func TestForeignHostsAndOrigins(t *testing.T) {
 	}
 }
 
-// A server without API keys takes the caller's word for namespace and actor.
+// A server without API keys trusts the caller's namespace and actor.
 func TestNamespaceAndActor(t *testing.T) {
 	h := open(t)
 	r := ask(t, h.srv, "POST", "/v1/tasks", `{"type":"a"}`, "Pawl-Namespace", "b%C3%A9", "Pawl-Actor", "user/Ana%20M")
@@ -64,7 +64,7 @@ func TestNamespaceAndActor(t *testing.T) {
 	}
 }
 
-// Of two Authorizations nobody could say which one counts.
+// Two Authorization headers are refused, because either could count.
 func TestTwoAuthorizations(t *testing.T) {
 	h := open(t)
 	req, err := http.NewRequestWithContext(t.Context(), "GET", h.srv.URL+"/v1/tasks", nil)

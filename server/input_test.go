@@ -22,7 +22,7 @@ import (
 	"github.com/pawl-work/pawl/server"
 )
 
-// Bad input is refused before any service sees it, with the place of the fault.
+// Bad input is refused before it reaches any service, with the place of the fault.
 func TestBadInput(t *testing.T) {
 	srv := serve(t, nobody{}, server.Options{})
 	for _, c := range []struct {
@@ -113,7 +113,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// What is the caller's own is taken as it is: any JSON.
+// Values that belong to the caller are accepted unchanged: any JSON.
 func TestPayloadsAreOpaque(t *testing.T) {
 	h := open(t)
 	for _, payload := range []string{`{"a":1,"a":2}`, `{"type": {"type":1,"type":2}}`, `1e400`, `12345678901234567890`, `"<é😀>"`, `"\u003c"`, `[ ]`, `{"a":{"b": [1,  2.50]}}`} {
@@ -134,7 +134,7 @@ func TestContentTypesThatAreJSON(t *testing.T) {
 	}
 }
 
-// A body that is cut off, or longer than it says, is the caller's fault.
+// A body that is cut off, or longer than announced, is the caller's fault.
 func TestBodiesThatDoNotArrive(t *testing.T) {
 	srv := serve(t, nobody{}, server.Options{})
 	for name, text := range map[string]string{
@@ -155,7 +155,8 @@ func TestBodiesThatDoNotArrive(t *testing.T) {
 	}
 }
 
-// talk writes to a server as it is, and reads what it says until it hangs up.
+// talk writes text to a server unchanged, and reads the answer until the server closes the
+// connection.
 func talk(t *testing.T, addr, text string) string {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
@@ -163,7 +164,7 @@ func talk(t *testing.T, addr, text string) string {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	_, _ = conn.Write([]byte(text)) // it may have hung up before the end
+	_, _ = conn.Write([]byte(text)) // the server may have closed the connection before the end
 	_ = conn.SetReadDeadline(clock.Now().Add(time.Minute))
 	said, err := io.ReadAll(conn)
 	if err != nil && len(said) == 0 && errors.Is(err, os.ErrDeadlineExceeded) {
@@ -172,8 +173,8 @@ func talk(t *testing.T, addr, text string) string {
 	return string(said)
 }
 
-// Who sends slowly, or stops half-way, holds a connection for so long and no
-// longer; the others are served meanwhile.
+// A caller that sends slowly, or stops half-way, holds a connection for a limited time; others
+// are served meanwhile.
 func TestSlowAndHalfOpenConnections(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	log := slog.New(slog.DiscardHandler)
@@ -224,8 +225,8 @@ func TestSlowAndHalfOpenConnections(t *testing.T) {
 	})
 }
 
-// Paths that climb, hide a slash or double one lead nowhere, and never to
-// another task than they spell.
+// Paths with .., an encoded slash or a double slash lead nowhere, and never to a task other
+// than the one they name.
 func TestPathTricks(t *testing.T) {
 	h := open(t)
 	made := h.do(201, "POST", "/v1/tasks", `{"type":"a"}`).str("id")
@@ -247,8 +248,8 @@ func TestPathTricks(t *testing.T) {
 	h.do(200, "GET", "/v1/tasks/"+made, "")
 }
 
-// A caller that hangs up in the middle of a call leaves it whole or undone, and
-// the server at work.
+// A caller that disconnects in the middle of a call leaves the call done or undone as a whole,
+// and the server running.
 func TestCallersWhoHangUp(t *testing.T) {
 	h := open(t)
 	before := runtime.NumGoroutine()
@@ -289,8 +290,8 @@ func TestCallersWhoHangUp(t *testing.T) {
 	}
 }
 
-// Many a client writes all of its request before it reads: it is to see the
-// answer, not a connection that was closed under it.
+// Many clients write their whole request before they read. They must get the answer, not a
+// closed connection.
 func TestTooLargeIsAnsweredToWhoWritesFirst(t *testing.T) {
 	h := open(t)
 	for _, head := range []string{fmt.Sprintf("Content-Length: %d", pawl.MaxBodyBytes+1), "Transfer-Encoding: chunked"} {

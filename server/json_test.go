@@ -12,9 +12,8 @@ import (
 	"github.com/pawl-work/pawl/internal/cost"
 )
 
-// FuzzBodies decodes anything as the bodies there are. What passes is JSON, has
-// each name once where names are ours, and what is the caller's own comes out of
-// the encoder as it went in.
+// FuzzBodies decodes arbitrary bytes as each kind of body. A body that is accepted is JSON,
+// has each of Pawl's names once, and its opaque values leave the encoder as they came in.
 func FuzzBodies(f *testing.F) {
 	for _, s := range []string{`{"type":"a","payload":{"b": 1,"b":2}}`, `{"items":[{"input":1}]}`, `{"a":{"a":1}}`, `[1,`, `"\ud800"`, "{\"a\":\"\xff\"}", `{"worker_id":"w","attempt":1,"error":{"message":"x","detail":[]}}`, `{"dedupe":["/a"]}`, ` 1 2`} {
 		f.Add([]byte(s))
@@ -45,7 +44,7 @@ func FuzzBodies(f *testing.F) {
 	})
 }
 
-// FuzzQueries: a query that passes is text, and each name is there once.
+// FuzzQueries checks that an accepted query is plain text and has each name once.
 func FuzzQueries(f *testing.F) {
 	for _, s := range []string{"a=1&a=2", "a=%00", "metadata[a%00]=x", "%zz", "a=b;c=d", "=&&=", "a=\xff"} {
 		f.Add(s)
@@ -60,7 +59,7 @@ func FuzzQueries(f *testing.F) {
 	})
 }
 
-// FuzzIfMatch: a version is read from a quoted number, and from nothing else.
+// FuzzIfMatch checks that a version is read only from a quoted number.
 func FuzzIfMatch(f *testing.F) {
 	for _, s := range []string{`"0"`, `*`, ``, `W/"1"`, `"1","2"`, `1`, `"99999999999999999999"`, `"`} {
 		f.Add(s)

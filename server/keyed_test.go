@@ -98,8 +98,8 @@ func TestRefusalsAreNotKept(t *testing.T) {
 	})
 }
 
-// What a refused submission leaves behind it leaves with a key as without one,
-// alone and in a batch of refusals.
+// A refused submission has the same effects with a key as without one, alone and in a batch of
+// refusals.
 func TestWhatIsKeptOfARefusalStays(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		h := &house{t, p, serve(t, p.Service, server.Options{})}
@@ -122,7 +122,7 @@ func TestWhatIsKeptOfARefusalStays(t *testing.T) {
 						t.Errorf("%s: %s answers %s %s", name, verb, r.Status, r.text)
 					}
 				}
-				for range 2 { // and again, as a client does whose answer was lost
+				for range 2 { // and again, as by a client whose answer was lost
 					refused(":submit", "/v1/items:submit", `"result":7`)
 					refused("/parts", "/v1/parts:batch", `"key":"head","payload":7`)
 				}
@@ -149,7 +149,7 @@ func TestClaimsWithAKey(t *testing.T) {
 		waiting := make(chan reply)
 		go func() {
 			r := claim(`{"worker_id":"w","wait_seconds":60}`)
-			for r.StatusCode == 409 { // the twin came first
+			for r.StatusCode == 409 { // the concurrent call came first
 				r = claim(`{"worker_id":"w","wait_seconds":60}`)
 			}
 			waiting <- r
@@ -196,8 +196,7 @@ func TestKeysMayBeRequired(t *testing.T) {
 	}
 }
 
-// A service that keeps no answers takes no keys: to leave them unread would be
-// to break their promise.
+// A service that stores no answers refuses keys: to ignore them would break their guarantee.
 func TestAServiceThatKeepsNoAnswers(t *testing.T) {
 	srv := serve(t, nobody{}, server.Options{})
 	if r := ask(t, srv, "POST", "/v1/tasks", `{"type":"a"}`, keyHeader, "k"); r.StatusCode != 400 || r.str("code") != "invalid" {
@@ -205,8 +204,8 @@ func TestAServiceThatKeepsNoAnswers(t *testing.T) {
 	}
 }
 
-// A handler that is given a service works by that one: with an idempotency key it is
-// the service inside the transaction that keeps the answer.
+// A handler that is given a service uses that one: with an idempotency key it is the service
+// in the transaction that also stores the answer.
 func TestHandlersWorkByTheServiceTheyAreGiven(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil || len(files) == 0 {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Whoever waits does not keep the stack of what led there: thousands do.
+// A waiting call does not keep the stack that led to it, because thousands of calls wait.
 func TestWaitingIsShallow(t *testing.T) {
 	h := open(t)
 	for where, call := range map[string]func(context.Context) (*http.Request, error){

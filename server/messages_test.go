@@ -51,8 +51,8 @@ func text(offset int64, words ...string) string {
 	return fmt.Sprintf(`"offset":%d,"chunks":%s`, offset, b)
 }
 
-// Whatever a writer sends that cannot be, he is told what is wrong or what is
-// expected, and the message stays as it is.
+// A writer whose call is invalid gets an error that says what is wrong or expected, and the
+// message stays unchanged.
 func TestBadChunksAreRefused(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		s := speak(t, p)
@@ -123,7 +123,7 @@ func TestBadChunksAreRefused(t *testing.T) {
 	})
 }
 
-// A place in a message that is none is refused before the stream begins.
+// An invalid position in a message is refused before the stream begins.
 func TestPlacesThatAreNone(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		s := speak(t, p)
@@ -149,7 +149,8 @@ func TestPlacesThatAreNone(t *testing.T) {
 	})
 }
 
-// hearing reads the frames of a message's stream: every chunk once, in order.
+// hearing reads the frames of a message's stream and checks that every chunk comes once, in
+// order.
 type hearing struct {
 	next  int64
 	ended bool
@@ -196,8 +197,8 @@ func (h *hearing) read(r io.Reader) error {
 	}
 }
 
-// A reader who takes nothing is cut off, holds up neither the writer nor another
-// reader, and has all of it when he comes back with the last id he has.
+// A reader that receives nothing is disconnected. It delays neither the writer nor another
+// reader, and gets the whole message when it connects again with its last id.
 func TestAReaderWhoTakesNothing(t *testing.T) {
 	t.Cleanup(server.Impatient(0, 300*time.Millisecond))
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {

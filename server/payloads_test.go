@@ -13,9 +13,8 @@ import (
 
 const marked = "s3cret"
 
-// aboutSecrets fills every place that holds a payload with marked text, and says
-// what its paths are to name: an item that another key holds, with a message
-// that it writes.
+// aboutSecrets fills every place that holds a payload with marked text. It returns what its
+// paths name: an item that another key holds, with a message that the key writes.
 func (h *house) aboutSecrets() (paths map[string]string) {
 	h.Helper()
 	_, boss := h.key(pawl.NewAPIKey{Roles: pawl.KeyRoles})
@@ -54,8 +53,8 @@ func (h *house) aboutSecrets() (paths map[string]string) {
 	return map[string]string{"tasks": done, "items": strings.TrimPrefix(at, "/v1/items/"), "messages": message, "idempotency-keys": "k", "types": "kept"}
 }
 
-// No call shows a payload to a key that reads and claims, but for what it has
-// claimed itself.
+// No call shows a payload to a key that reads and claims, except those of the items it claimed
+// itself.
 func TestNoRouteShowsPayloads(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		h := gated(t, p, access.Options{})
@@ -94,8 +93,8 @@ func TestNoRouteShowsPayloads(t *testing.T) {
 	})
 }
 
-// What a verb answers is without payloads too, alone and in a batch; the worker's
-// own item is shown whole when it is claimed and while it is held.
+// The answers of verbs have no payloads either, alone and in a batch. The worker's own item is
+// shown whole when it is claimed and while it is leased.
 func TestNoVerbShowsPayloads(t *testing.T) {
 	h := gated(t, pawltest.Open(t, pawltest.SQLite), access.Options{})
 	_, worker := h.key(pawl.NewAPIKey{Roles: []string{"claimer", "reader"}})

@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-work/pawl/server"
 )
 
-// The routes of the older shape through the lives of tasks: created, worked
-// at in steps, failed and retried, completed, cancelled.
+// These are the routes of the plain shape through the lives of tasks: created, worked on in
+// steps, failed and retried, completed, cancelled.
 func TestTheOlderShapeThroughALife(t *testing.T) {
 	list := func(r reply) (out []map[string]any) {
 		t.Helper()
@@ -85,8 +85,8 @@ func TestTheOlderShapeThroughALife(t *testing.T) {
 	})
 }
 
-// A task that is created in the older shape is found again by the hash of its
-// input, worked at like any other, and cancelled in the older shape.
+// A task that is created in the plain shape is found again by the hash of its input, worked on
+// like any other, and cancelled in the plain shape.
 func TestTheOlderShapeCreatesAndCancels(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		h := &house{t, p, serve(t, p.Service, server.Options{})}

@@ -31,7 +31,7 @@ func (b broken) CancelTasks(context.Context, []pawl.TaskCall) ([]pawl.Result[paw
 	return []pawl.Result[pawl.Task]{{Err: b.err}}, nil
 }
 
-// Every code of the table has its status, and what its error carries is sent.
+// Every code of the table has its status, and the members of its error are sent.
 func TestErrorsAreProblems(t *testing.T) {
 	for _, info := range pawl.Errors {
 		err := &pawl.Error{Code: info.Code, Op: "get", Message: "so it is", RetryAfter: 1200 * time.Millisecond}
@@ -69,7 +69,7 @@ func TestConflictsAndLostLeasesCarryTheirState(t *testing.T) {
 	}
 }
 
-// Our own faults are logged with their detail and answered without.
+// Internal errors are logged with their detail and answered without it.
 func TestInternalErrorsAreLoggedAndNotSent(t *testing.T) {
 	for name, err := range map[string]error{
 		"a stranger's error": errors.New("secret"),

@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-work/pawl/server"
 )
 
-// slowLists keeps lists of tasks until their context ends, or for ever free.
+// slowLists blocks each list of tasks until its context ends, and counts how many run at once.
 type slowLists struct {
 	pawl.Service
 	inside, most atomic.Int64
@@ -30,8 +30,8 @@ func (s *slowLists) ListTasks(ctx context.Context, _ pawl.TaskFilter) (pawl.List
 	return pawl.List[pawl.Task]{}, ctx.Err()
 }
 
-// The reads of one key are bounded, in number and in time; another key's do not
-// wait for them.
+// The reads of one key are limited in number and in time. Reads of another key do not wait for
+// them.
 func TestReadsOfAKeyAreBounded(t *testing.T) {
 	p := pawltest.Open(t, pawltest.SQLite)
 	s := &slowLists{Service: p.Service}

@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-work/pawl/server"
 )
 
-// withGate is gated, with the gate.
+// withGate returns gated, and its gate.
 func withGate(t *testing.T, p *pawltest.Pawl, o access.Options) (*house, *access.Gate) {
 	t.Helper()
 	o.Keys, o.Required, o.Log = p.Engine, true, slog.New(slog.DiscardHandler)
@@ -20,8 +20,8 @@ func withGate(t *testing.T, p *pawltest.Pawl, o access.Options) (*house, *access
 	return &house{t, p, serve(t, p.Service, server.Options{Gate: gate})}, gate
 }
 
-// What a key has under way ends with it: a waiting claim is refused within a second
-// and gets no work, and a stream ends with a frame that says why.
+// The running calls of a key end with it. A waiting claim is refused within a second and gets
+// no work, and a stream ends with a frame that says why.
 func TestRevocationEndsWaitsAndStreams(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		h, gate := withGate(t, p, access.Options{})
@@ -38,7 +38,7 @@ func TestRevocationEndsWaitsAndStreams(t *testing.T) {
 		}()
 		<-began
 		<-began
-		for gate.Lasts(key.ID) < 2 { // both are under way
+		for gate.Lasts(key.ID) < 2 { // both calls are running
 			time.Sleep(5 * time.Millisecond)
 		}
 		if _, err := p.Engine.RevokeAPIKey(t.Context(), key.ID); err != nil {
@@ -65,7 +65,7 @@ func TestRevocationEndsWaitsAndStreams(t *testing.T) {
 	})
 }
 
-// The calls of a key that last are bounded; the next one is told to come again.
+// The number of a key's long calls is limited. The next one is asked to come again later.
 func TestWaitsAndStreamsOfAKeyAreBounded(t *testing.T) {
 	h, gate := withGate(t, pawltest.Open(t, pawltest.SQLite), access.Options{LastingPerKey: 1})
 	key, token := h.key(pawl.NewAPIKey{Roles: []string{"claimer"}})
@@ -89,7 +89,7 @@ func TestWaitsAndStreamsOfAKeyAreBounded(t *testing.T) {
 	}
 }
 
-// An operator, and nobody else, ends another key's lease over HTTP.
+// Only an operator can end another key's lease over HTTP.
 func TestRevokeLeaseOverHTTP(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		h := gated(t, p, access.Options{})

@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-work/pawl/server"
 )
 
-// Every route is asked once the way it is meant and answers with its success.
+// Every route is called once with valid input and answers with its success.
 func TestEveryRouteAnswers(t *testing.T) {
 	h := open(t)
 	asked := map[string]bool{}
@@ -179,7 +179,7 @@ func (h *house) typesAnswer(call caller, results reader) {
 	results(call("remove_types", "", `{"items":["mail","post"]}`), 404, 200)
 }
 
-// claim takes an item of a type made for it.
+// claim claims an item of a type made for it.
 func (h *house) claim(typ, more string) map[string]any {
 	h.Helper()
 	h.do(201, "POST", "/v1/tasks", fmt.Sprintf(`{"type":%q}`, typ))
@@ -190,7 +190,7 @@ func (h *house) claim(typ, more string) map[string]any {
 	return r.items()[0]
 }
 
-// fail fails a task's only item for good.
+// fail fails a task's only item permanently.
 func (h *house) fail(task string) {
 	h.Helper()
 	r := h.do(200, "POST", "/v1/claims", fmt.Sprintf(`{"worker_id":"w1","task_id":%q}`, task))

@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-work/pawl/server"
 )
 
-// A key that claimed an item of a task does not approve it, whatever actor it
-// names; the record shows which key did what.
+// A key that claimed an item of a task cannot approve it, whatever actor it names. The events
+// show which key did what.
 func TestOneKeyDoesNotWorkAndApprove(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		h := gated(t, p, access.Options{})
@@ -48,7 +48,7 @@ func TestOneKeyDoesNotWorkAndApprove(t *testing.T) {
 	})
 }
 
-// A decision that says which version it is about is taken on no other.
+// A decision that names a version is accepted for that version only.
 func TestADecisionNamesItsVersion(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		h := &house{t, p, serve(t, p.Service, server.Options{})}

@@ -21,7 +21,7 @@ import (
 	"github.com/pawl-work/pawl/server"
 )
 
-// slow is a service whose calls wait until they are let go.
+// slow is a service whose calls wait until they are released.
 type slow struct {
 	pawl.Service
 	entered chan struct{}
@@ -38,7 +38,7 @@ func (s slow) ListSweeps(context.Context, pawl.Page) (pawl.List[pawl.SweepStats]
 	return pawl.List[pawl.SweepStats]{}, nil
 }
 
-// running is a server under Serve: its address, what ends it, and how it ended.
+// running is a server under Serve: its address, a function that ends it, and its result.
 func running(t *testing.T, svc pawl.Service, o server.ServeOptions) (base string, stop func(), ended chan error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -129,9 +129,8 @@ func TestNotReadyWhileStopping(t *testing.T) {
 	}
 }
 
-// With notice, readyz is off first while calls are still taken; a claim that
-// would wait is told to come again instead of being answered at once, over and
-// over.
+// With Notice, readyz fails first while calls are still accepted. A claim that would wait is
+// asked to come again later; it is not answered at once again and again.
 func TestReadinessIsOffFirst(t *testing.T) {
 	for notice := 300 * time.Millisecond; ; notice *= 4 { // a busy machine may be late for a short one
 		base, stop, ended := running(t, &late{}, server.ServeOptions{Notice: notice})
@@ -180,7 +179,8 @@ func TestNotReadyWithoutDatabase(t *testing.T) {
 	}
 }
 
-// A claim that waits is answered by work, by its time, and by the server's end.
+// A waiting claim is answered when there is work, when its time is over, and when the server
+// stops.
 func TestClaimsThatWait(t *testing.T) {
 	p := pawltest.OpenReal(t, pawltest.SQLite, engine.Options{})
 	svc := &waited{p.Service, make(chan bool, 3)}
@@ -288,7 +288,7 @@ func TestOnlyLoopbackIsServed(t *testing.T) {
 	}
 }
 
-// Keys and payloads that travel unencrypted are warned of.
+// Serve warns if keys and payloads travel unencrypted.
 func TestServingInPublicWithoutTLSIsWarnedOf(t *testing.T) {
 	for addr, want := range map[string]bool{"0.0.0.0:0": true, "127.0.0.1:0": false} {
 		ctx, stop := context.WithCancel(t.Context())

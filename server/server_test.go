@@ -54,7 +54,7 @@ func start(t *testing.T, h http.Handler) *httptest.Server {
 // nobody is a service that no call may reach.
 type nobody struct{ pawl.Service }
 
-// reply is an answer, its body read as JSON.
+// reply is an answer with its body read as JSON.
 type reply struct {
 	*http.Response
 	text string
@@ -91,7 +91,7 @@ func ask(t *testing.T, srv *httptest.Server, method, path, body string, headers 
 	return out
 }
 
-// do is ask that wants a status.
+// do is ask that checks the status.
 func (h *house) do(status int, method, path, body string, headers ...string) reply {
 	h.Helper()
 	r := ask(h.T, h.srv, method, path, body, headers...)
@@ -106,7 +106,7 @@ func (r reply) str(name string) string {
 	return s
 }
 
-// items are the answer's rows.
+// items returns the answer's rows.
 func (r reply) items() []map[string]any {
 	var out []map[string]any
 	list, _ := r.json["items"].([]any)

@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-work/pawl/server"
 )
 
-// The fields that may be asked for are the members that there are.
+// The fields that may be requested are exactly the members.
 func TestFieldsAreTheMembers(t *testing.T) {
 	for shape, of := range map[reflect.Type]reflect.Type{
 		reflect.TypeFor[api.TaskShape](): reflect.TypeFor[pawl.Task](),
@@ -32,8 +32,8 @@ func TestFieldsAreTheMembers(t *testing.T) {
 	}
 }
 
-// The statuses that the description offers are the table's, and those that the
-// server takes: a task is never expired.
+// The statuses in the description are those of the table and those that the server accepts: a
+// task is never expired.
 func TestStatusesAreTheTables(t *testing.T) {
 	h := open(t)
 	d := description(t, h.srv)
@@ -62,7 +62,7 @@ func TestStatusesAreTheTables(t *testing.T) {
 	}
 }
 
-// What is read may be asked for in part, and with what belongs to it.
+// A read may ask for some members only, and for what belongs to the task.
 func TestShapes(t *testing.T) {
 	h := open(t)
 	id := h.do(201, "POST", "/v1/tasks", `{"type":"a","title":"x","payload":{"n": 1}}`).str("id")
@@ -96,7 +96,7 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// unread is a service of which no item is read as a whole.
+// unread is a service whose items must not be read as a whole.
 type unread struct {
 	pawl.Service
 	t *testing.T
@@ -107,7 +107,7 @@ func (u unread) GetItem(ctx context.Context, id string) (pawl.Item, error) {
 	return u.Service.GetItem(ctx, id)
 }
 
-// An item is read without the large members that are not asked for.
+// An item is read without the large members that were not asked for.
 func TestAnItemIsReadInPart(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		task, err := pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "a", Payload: []byte(`"large"`)})
@@ -136,7 +136,7 @@ func TestAnItemIsReadInPart(t *testing.T) {
 	})
 }
 
-// The frames that are kept for other readers have a bound in bytes.
+// The frames that are cached for other readers are limited in bytes.
 func TestFramesKeptAreBoundedByBytes(t *testing.T) {
 	events := make([]pawl.Event, 50)
 	for i := range events {

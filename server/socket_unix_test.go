@@ -21,7 +21,7 @@ import (
 	"github.com/pawl-work/pawl/server"
 )
 
-// socketPath is a path short enough for a socket.
+// socketPath returns a path that is short enough for a socket.
 func socketPath(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "pawl")
@@ -32,7 +32,7 @@ func socketPath(t *testing.T) string {
 	return filepath.Join(dir, "s")
 }
 
-// onSocket serves h on a socket until stop; refused is why it does not.
+// onSocket serves h on a socket until stop; refused is the error if it cannot.
 func onSocket(t *testing.T, path string, h http.Handler) (stop func() error, refused error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -57,8 +57,8 @@ func onSocket(t *testing.T, path string, h http.Handler) (stop func() error, ref
 	}), nil
 }
 
-// A server on a Unix socket takes calls without keys; its file is for its owner
-// alone and goes when the server ends.
+// A server on a Unix socket accepts calls without keys. Only its owner can use the file, which
+// is removed when the server ends.
 func TestASocketIsServed(t *testing.T) {
 	path := socketPath(t)
 	old := syscall.Umask(0)
@@ -96,8 +96,7 @@ func TestASocketIsServed(t *testing.T) {
 	}
 }
 
-// The socket of a server that was killed is replaced; a file that is no socket
-// stays as it is.
+// The socket of a killed server is replaced. A file that is not a socket stays unchanged.
 func TestAStaleSocketIsReplaced(t *testing.T) {
 	path := socketPath(t)
 	killed, err := net.Listen("unix", path)
@@ -126,7 +125,7 @@ func TestAStaleSocketIsReplaced(t *testing.T) {
 	}
 }
 
-// Of servers that start at once over a stale socket one listens, and it is reached.
+// Of servers that start at the same time over a stale socket, one listens and can be reached.
 func TestOneOfManyServersGetsASocket(t *testing.T) {
 	path := socketPath(t)
 	for range 300 {

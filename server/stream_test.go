@@ -33,13 +33,13 @@ type tape struct {
 	last string // the last id, for the next stream
 }
 
-// tune asks a server for the stream of events.
+// tune requests the stream of events from a server.
 func tune(t *testing.T, srv *httptest.Server, query string, headers ...string) *tape {
 	t.Helper()
 	return listen(t, srv, "/v1/events"+query, headers...)
 }
 
-// listen asks for any stream.
+// listen requests any stream.
 func listen(t *testing.T, srv *httptest.Server, path string, headers ...string) *tape {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), "GET", srv.URL+path, nil)
@@ -62,7 +62,7 @@ func listen(t *testing.T, srv *httptest.Server, path string, headers ...string) 
 	return &tape{t: t, body: res.Body, in: bufio.NewReader(res.Body)}
 }
 
-// next is the next event; false at the stream's end.
+// next returns the next event; false at the stream's end.
 func (p *tape) next() (e pawl.Event, ok bool) {
 	p.t.Helper()
 	for {
@@ -111,8 +111,8 @@ func inFeed(t *testing.T, svc pawl.RecordReader) (out []string) {
 	}
 }
 
-// A reader that is cut off again and again, and comes back to one server or the
-// other, sees every event once and in order.
+// A reader that is disconnected again and again, and connects to either server, gets every
+// event once and in order.
 func TestStreamGoesOnAtAnotherServer(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		other := p.Another(engine.Options{})
@@ -170,7 +170,7 @@ func TestStreamFilters(t *testing.T) {
 	if e, ok := tune(t, h.srv, "", "Pawl-Namespace", "other").next(); !ok || e.TaskID != b.ID {
 		t.Errorf("of another namespace: %+v", e)
 	}
-	// From the end: nothing of the past, and the place is told at once.
+	// From the end: there are no past events, and the position comes at once.
 	end := tune(t, h.srv, "?after=-1")
 	create(t, h.p.Service, 1)
 	if e, ok := end.next(); !ok || e.Position != 4 {
@@ -182,7 +182,7 @@ func TestStreamFilters(t *testing.T) {
 	}
 }
 
-// What is wrong is said before a stream begins, as a problem.
+// Errors are answered as a problem before a stream begins.
 func TestStreamIsRefused(t *testing.T) {
 	h := open(t)
 	for query, want := range map[string]int{"?task=tsk_nope": 404, "?after=x": 400, "?after=-2": 400, "?order=desc&after=1": 400, "?order=desc": 400, "?limit=5": 400, "?cursor=x": 400, "?what=1": 400} {
@@ -217,8 +217,8 @@ func TestStreamEndsWhenTheServerStops(t *testing.T) {
 	}
 }
 
-// tight serves a service over connections that hold little; cut waits until the
-// server has hung up on one.
+// tight serves a service over connections with small buffers. cut waits until the server has
+// closed one.
 func tight(t *testing.T, svc pawl.Service) (srv *httptest.Server, cut func(net.Conn)) {
 	t.Helper()
 	gone := make(chan string, 1000)
@@ -249,7 +249,7 @@ func tight(t *testing.T, svc pawl.Service) (srv *httptest.Server, cut func(net.C
 	}
 }
 
-// A stream that has been silent for longer than a reader may take still ends whole.
+// A stream that was silent for longer than a reader may take still ends completely.
 func TestSilentStreamEndsWhole(t *testing.T) {
 	t.Cleanup(server.Impatient(0, 50*time.Millisecond))
 	ctx, stop := context.WithCancel(t.Context())
@@ -261,8 +261,8 @@ func TestSilentStreamEndsWhole(t *testing.T) {
 	}
 }
 
-// A quiet stream says something now and then; a reader that takes nothing is cut
-// off, and costs the others nothing.
+// A quiet stream sends keep-alive frames. A reader that receives nothing is disconnected, and
+// does not delay the others.
 func TestStreamBeatsAndCutsTheSlow(t *testing.T) {
 	t.Cleanup(server.Impatient(300*time.Millisecond, 300*time.Millisecond)) // last: after the server and its streams have ended
 	p := pawltest.Open(t, pawltest.SQLite)
@@ -306,7 +306,7 @@ func TestStreamBeatsAndCutsTheSlow(t *testing.T) {
 	cut(slow)
 }
 
-// A thousand readers at once all get everything.
+// A thousand readers at once all get all events.
 func TestAThousandStreams(t *testing.T) {
 	p := pawltest.Open(t, pawltest.SQLite)
 	srv := serve(t, p.Service, server.Options{})
@@ -336,9 +336,9 @@ func TestAThousandStreams(t *testing.T) {
 	wrong.Range(func(n, _ any) bool { t.Errorf("reader %d was cut off", n); return true })
 }
 
-// A stream goes on for at most a beat after its key was revoked or has expired:
-// its last frame says so, whether anything else happens meanwhile or not. With
-// another key it goes on.
+// A stream continues for at most one beat after its key was revoked or has expired. Its last
+// frame says so, whether anything else happens meanwhile or not. With another key it can be
+// continued.
 func TestAStreamEndsWithItsKey(t *testing.T) {
 	t.Cleanup(server.Impatient(200*time.Millisecond, 0))
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
@@ -395,7 +395,7 @@ func TestAStreamEndsWithItsKey(t *testing.T) {
 	})
 }
 
-// frame is the next frame of any stream, "" at its end.
+// frame returns the next frame of any stream; "" at its end.
 func (p *tape) frame() string {
 	var b strings.Builder
 	for {

@@ -52,8 +52,7 @@ func certify(t *testing.T, certFile, keyFile string, number int64) *x509.CertPoo
 	return pool
 }
 
-// With certificate files the server speaks TLS, and takes new ones up without
-// a restart.
+// With certificate files the server uses TLS, and reads new files without a restart.
 func TestTLS(t *testing.T) {
 	dir := t.TempDir()
 	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")

@@ -2,8 +2,8 @@ package server_test
 
 import "testing"
 
-// A PATCH with If-Match is carried out on the version that it names, or not at
-// all; answers say the version as their ETag.
+// A PATCH with If-Match is carried out only on the version that it names. Answers have the
+// version as their ETag.
 func TestIfMatch(t *testing.T) {
 	h := open(t)
 	made := h.do(201, "POST", "/v1/tasks", `{"type":"a","title":"0"}`)

@@ -43,7 +43,7 @@ func TestWhoWaitsKeepsLittleStack(t *testing.T) {
 	}
 }
 
-// stackOfWaiting is what each of many callers who wait for a claim keeps.
+// stackOfWaiting returns how much stack each of many waiting claims keeps.
 func stackOfWaiting(t *testing.T, h http.Handler) int {
 	t.Helper()
 	const callers = 200

@@ -12,8 +12,8 @@ import (
 	"github.com/pawl-work/pawl/worker"
 )
 
-// A worker that drains does all that there is, what its own work makes claimable
-// too, and ends by itself; what is scheduled stays.
+// A worker that drains runs all claimable items, including those that its own work makes
+// claimable, and then ends. Scheduled items stay.
 func TestDrain(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

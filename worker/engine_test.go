@@ -74,7 +74,7 @@ func create(t *testing.T, p *pawltest.Pawl, task pawl.NewTask) pawl.Task {
 	return out
 }
 
-// only is the item of a task that has one.
+// only returns the item of a task that has one.
 func only(t *testing.T, p *pawltest.Pawl, task pawl.Task) pawl.Item {
 	t.Helper()
 	l, err := p.Engine.ListItems(context.Background(), pawl.ItemFilter{TaskID: task.ID})
@@ -223,7 +223,7 @@ func TestStepsOfALostAttemptAreReplayed(t *testing.T) {
 				stepped <- true
 				<-ctx.Done()
 				lost <- context.Cause(ctx)
-				return -1, nil // must not be taken
+				return -1, nil // must not be accepted
 			}
 			return n, nil
 		}
@@ -284,7 +284,7 @@ func TestAHandlerWaitsForASignalWithoutALease(t *testing.T) {
 			if err != nil {
 				return "", err
 			}
-			again, err := pawl.WaitFor[string](ctx, "second look", "approved", "42") // sent already
+			again, err := pawl.WaitFor[string](ctx, "second look", "approved", "42") // it was sent already
 			if err != nil {
 				return "", err
 			}

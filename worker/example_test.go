@@ -13,8 +13,7 @@ import (
 	"github.com/pawl-work/pawl/worker"
 )
 
-// A worker that counts words; the count is a step, which a later attempt would
-// not do again.
+// This worker counts words. The count is a step, which a later attempt would not run again.
 func Example() {
 	dir, err := os.MkdirTemp("", "pawl")
 	if err != nil {
@@ -33,7 +32,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	err = worker.Run(ctx, eng, worker.Handle("text.count", func(ctx context.Context, text string) (int, error) {
-		defer stop() // a worker goes on until its context ends
+		defer stop() // a worker runs until its context ends
 		n, err := pawl.Step(ctx, "count", func(context.Context) (int, error) {
 			words := 1
 			for _, r := range text {

@@ -18,9 +18,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fake is a claimer in memory: one queue, leases by the clock, and a record of
-// every call. The rules of the fence are those of docs/contract.md §3, as far as a worker can
-// tell.
+// fake is a claimer in memory: one queue, leases by the clock, and a list of every call. The
+// rules of the fence are those of docs/contract.md §3, as far as a worker can see them.
 type fake struct {
 	pawl.Deliverer // not called
 	pawl.Messenger // not called
@@ -137,7 +136,7 @@ func (f *fake) claim(req pawl.ClaimRequest) []pawl.Lease {
 	return out
 }
 
-// fenced finds the item of a call, or says why not.
+// fenced finds the item of a call, or returns the reason why it is refused.
 func (f *fake) fenced(verb string, fence pawl.Fence) (*fakeItem, error) {
 	if f.refuse != nil {
 		if err := f.refuse(verb, fence.ItemID); err != nil {
@@ -358,7 +357,7 @@ func (f *fake) item(id string) *fakeItem {
 	return nil
 }
 
-// of lists the calls of a verb.
+// of returns the calls of a verb.
 func (f *fake) of(verb string) []call {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -371,7 +370,7 @@ func (f *fake) of(verb string) []call {
 	return out
 }
 
-// state is an item's state.
+// state returns an item's state.
 func (f *fake) state(id string) pawl.ItemState {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -407,7 +406,7 @@ func runWorkerOn(t *testing.T, f *fake, o Options, handlers []Handler, fn func(t
 	return <-done
 }
 
-// takes is a handler that runs for d or until its context ends.
+// takes returns a handler that runs for d or until its context ends.
 func takes(d time.Duration) HandlerFunc {
 	return func(ctx context.Context, in json.RawMessage) (json.RawMessage, error) {
 		if !sleep(ctx, d) {
@@ -417,7 +416,7 @@ func takes(d time.Duration) HandlerFunc {
 	}
 }
 
-// pass lets virtual time pass and everything that it brings happen.
+// pass lets virtual time pass, and everything happen that is due in it.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()

@@ -70,8 +70,8 @@ func TestHeartbeatsThatFallTogetherAreOneCall(t *testing.T) {
 	})
 }
 
-// lostWhile runs one item whose handler ends with its context, and returns when
-// and why it ended, and what OnLeaseLost was told.
+// lostWhile runs one item whose handler ends with its context. It returns when and why the
+// context ended, and the error that OnLeaseLost got.
 func lostWhile(t *testing.T, o Options, change func(f *fake)) (f *fake, after time.Duration, cause, told error) {
 	var mu sync.Mutex
 	o.OnLeaseLost = func(_ pawl.Lease, err error) { mu.Lock(); told = err; mu.Unlock() }

@@ -32,8 +32,8 @@ type job struct {
 	ctx       context.Context
 	cancel    context.CancelCauseFunc
 
-	log           *slog.Logger  // with the ids of the claim
-	took          time.Duration // by the handler
+	log           *slog.Logger  // logs with the ids of the claim
+	took          time.Duration // how long the handler ran
 	lease         leaseState
 	heartbeatSent bool // a heartbeat was sent
 	state         jobState

@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
-// KeepAliveOptions configure KeepAlive; the zero value works.
+// KeepAliveOptions configures KeepAlive; the zero value works.
 type KeepAliveOptions struct {
 	Interval     time.Duration // between heartbeats; 0 = a tenth of the lease (30 s for 300 s)
 	LeaseSeconds int           // lease length that each heartbeat requests, 1…86400; 0 = the claim's

@@ -14,8 +14,8 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// What happens to an item is logged by default, to slog's default logger; what
-// is in it is not.
+// What happens to an item is logged by default, to slog's default logger. Its input and result
+// are not logged.
 func TestWorkersLogByDefault(t *testing.T) {
 	before := slog.Default()
 	defer slog.SetDefault(before)

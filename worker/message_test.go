@@ -53,8 +53,8 @@ func speaker(t *testing.T, c pawl.Claimer, o worker.Options, fn func(ctx context
 	return stop
 }
 
-// few has so many items for a worker and no more: over HTTP a claim that waits as
-// its worker stops may yet take what is made for the next one.
+// few gives a worker exactly as many items as it runs. Over HTTP, a claim that waits while its
+// worker stops may still take an item that is made for the next worker.
 type few struct {
 	pawl.Claimer
 	left atomic.Int32
@@ -77,7 +77,7 @@ func (f *few) Claim(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease, e
 	return ls, err
 }
 
-// ask makes a task with an open reply.
+// ask creates a task with an open reply.
 func ask(t *testing.T, p *pawltest.Pawl, more ...func(*pawl.NewTask)) (pawl.Task, func() pawl.Message) {
 	t.Helper()
 	task := pawl.NewTask{Type: "chat", Payload: json.RawMessage(`1`), Reply: &pawl.Reply{Model: "m"}}
@@ -94,7 +94,7 @@ func ask(t *testing.T, p *pawltest.Pawl, more ...func(*pawl.NewTask)) (pawl.Task
 	}
 }
 
-// rows are the rows of a message's chunks.
+// rows returns the rows of a message's chunks.
 func rows(t *testing.T, p *pawltest.Pawl, id string) (out []store.ChunkRow) {
 	t.Helper()
 	err := p.Engine.DB().View(t.Context(), func(ctx context.Context, tx store.Tx) (err error) {
@@ -116,7 +116,7 @@ func eventually(t *testing.T, what string, so func() bool) {
 	}
 }
 
-// lapse ends a lease of five seconds.
+// lapse lets a lease of five seconds expire.
 func lapse(t *testing.T, p *pawltest.Pawl) {
 	t.Helper()
 	p.Advance(6 * time.Second)
@@ -209,7 +209,7 @@ func TestTheNextAttemptGoesOnInTheSameMessage(t *testing.T) {
 	})
 }
 
-// The handler says nothing for a while: it learns by the heartbeat.
+// The handler writes nothing for a while: it learns of the stop by the heartbeat.
 func TestAStopReachesASilentHandler(t *testing.T) {
 	eachDoor(t, func(t *testing.T, p *pawltest.Pawl, c pawl.Claimer) {
 		for name, returned := range map[string]func(m *pawl.MessageWriter) error{
@@ -289,7 +289,7 @@ func TestAStoppedMessageIsToldToTheNextClaimer(t *testing.T) {
 	})
 }
 
-// A handler dies between the end of its message and its own: what it says again
+// A handler dies after the end of its message and before its own end. What it writes again
 // changes nothing.
 func TestAFinishedMessageIsNotSaidAgain(t *testing.T) {
 	eachDoor(t, func(t *testing.T, p *pawltest.Pawl, c pawl.Claimer) {
@@ -481,8 +481,8 @@ func TestLostCallsAndLostAnswersLoseNoWord(t *testing.T) {
 	})
 }
 
-// Much at once waits in the writer, not in memory, and is cut into chunks that
-// the message takes.
+// Many chunks wait in the writer without filling the memory. They are cut into chunks that the
+// message accepts.
 func TestALongTextIsCutBetweenCharacters(t *testing.T) {
 	eachDoor(t, func(t *testing.T, p *pawltest.Pawl, c pawl.Claimer) {
 		task, message := ask(t, p)
@@ -509,7 +509,7 @@ func TestALongTextIsCutBetweenCharacters(t *testing.T) {
 	})
 }
 
-// What the server refuses ends the message's writer, and says so.
+// A chunk that the server refuses ends the message's writer with the error.
 func TestWhatIsRefusedIsToldAtTheNextCall(t *testing.T) {
 	eachDoor(t, func(t *testing.T, p *pawltest.Pawl, c pawl.Claimer) {
 		task, message := ask(t, p, func(n *pawl.NewTask) { n.MaxAttempts = 1 })

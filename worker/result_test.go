@@ -222,7 +222,7 @@ func (l *lines) String() string {
 	return l.b.String()
 }
 
-// toSubmit is what complete answers where results are to be accepted.
+// toSubmit is the answer to complete when results must be accepted.
 var toSubmit = &pawl.Error{Code: pawl.CodeConflict, State: "in_progress", Allowed: []string{"submit"}}
 
 func TestAResultThatIsToBeAcceptedIsSubmitted(t *testing.T) {

@@ -69,7 +69,7 @@ func (w *runner) stop() error {
 	return nil
 }
 
-// await waits until the condition holds, at most for limit; false on time-out.
+// await waits until the condition holds, at most for limit. It returns false on time-out.
 func (w *runner) await(so func() bool, limit time.Duration) bool {
 	timer := time.NewTimer(max(limit, 0))
 	defer timer.Stop()

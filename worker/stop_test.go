@@ -189,8 +189,8 @@ func TestNoMoreIsTakenAheadThanIsDoneIn50Milliseconds(t *testing.T) {
 	}
 }
 
-// Handlers that are done before the next claim is answered leave slots free all
-// the time; they are fed ahead all the same.
+// Handlers that finish before the next claim is answered always leave slots free. Items are
+// prefetched for them all the same.
 func TestFastHandlersAreFedByFewClaims(t *testing.T) {
 	for _, lag := range []time.Duration{0, time.Millisecond} {
 		t.Run(lag.String(), func(t *testing.T) {

@@ -30,7 +30,7 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// Options configure a worker. The zero value works.
+// Options configures a worker. The zero value works.
 type Options struct {
 	ID      string // one per process, ≤ 255; "" = host name, process and a random part
 	Name    string // for the registry, ≤ 255

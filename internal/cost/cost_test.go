@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-work/pawl/internal/cost"
 )
 
-// recorder keeps what a test would fail with.
+// recorder records the errors of a test.
 type recorder struct {
 	testing.TB
 	failed []string

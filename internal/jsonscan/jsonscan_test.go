@@ -51,7 +51,7 @@ func TestSelect(t *testing.T) {
 	}
 }
 
-// A search costs the same few objects however deep and long its text is.
+// A search allocates the same few objects, however deep and long its text is.
 func TestScansDoNotCopy(t *testing.T) {
 	deep := []byte(strings.Repeat(`{"a":[0,`, 200) + `"` + strings.Repeat("x", 1<<20) + `\u0001"` + strings.Repeat(`]}`, 200))
 	bad := slices.Concat(
@@ -77,7 +77,7 @@ func TestScansDoNotCopy(t *testing.T) {
 	}
 }
 
-// FuzzScan: valid JSON never panics a scan, and what is found is what
+// FuzzScan checks that valid JSON never panics a scan, and that a scan finds what
 // encoding/json finds.
 func FuzzScan(f *testing.F) {
 	f.Add([]byte(`{"a":[1,{"b":"\u0000"}]}`), "/a/1/b")

@@ -50,7 +50,7 @@ type Row struct {
 type Report struct {
 	DB         string  `json:"db"`
 	Rows       []Row   `json:"rows"`
-	PickupRate int     `json:"pickup_rate"`   // tasks a second during the measurement of the next two
+	PickupRate int     `json:"pickup_rate"`   // tasks a second while the next two were measured
 	PickupP50  float64 `json:"pickup_p50_ms"` // from the call that creates to the claim that gets the task
 	PickupP99  float64 `json:"pickup_p99_ms"`
 }

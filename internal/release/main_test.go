@@ -14,8 +14,7 @@ import (
 	"time"
 )
 
-// The same files and time give the same archive, in both forms, and what is in
-// it can be unpacked.
+// The same files and time give the same archive, in both forms, and it can be unpacked.
 func TestArchivesAreReproducible(t *testing.T) {
 	at := time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)
 	files := []file{{"pawl", 0o755, bytes.Repeat([]byte("program"), 1000)}, {"README.md", 0o644, []byte("# Pawl")}}
@@ -60,7 +59,7 @@ func TestArchivesAreReproducible(t *testing.T) {
 	}
 }
 
-// The list of modules names what a program was linked from.
+// The list of modules has the modules that a program was linked from.
 func TestComponents(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {

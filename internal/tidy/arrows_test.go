@@ -158,7 +158,7 @@ func TestArrowsPointDown(t *testing.T) {
 	})
 }
 
-// rowOf is the row of a package.
+// rowOf returns the row of a package.
 func rowOf(room string) ([]string, bool) {
 	allowed, known := arrows[room]
 	if !known {
@@ -172,8 +172,8 @@ func allows(row []string, to string) bool {
 	return slices.Contains(row, to) || slices.Contains(row, path.Dir(to)+"/*")
 }
 
-// An arrow that points back would be a cycle through the table; the rows must
-// be a plan, not a wish list.
+// An arrow that points back would be a cycle in the table. The rows must be an order that the
+// imports can follow.
 func TestPlanHasNoCycle(t *testing.T) {
 	var walk func(room string, path []string)
 	walk = func(room string, path []string) {

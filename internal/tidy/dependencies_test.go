@@ -12,8 +12,8 @@ import (
 
 const ledger = "docs/decisions/000-dependencies.md"
 
-// dependency is one row of the ledger: a module, and the rooms that may import
-// it ("tests" stands for the tests of any room).
+// dependency is one row of the list: a module, and the folders that may import it ("tests"
+// stands for the tests of any folder).
 type dependency struct{ rooms []string }
 
 var ledgerRow = regexp.MustCompile("(?m)^\\| `([^`]+)` \\| [^|]+ \\| ([^|]+) \\|")
@@ -35,7 +35,7 @@ func readLedger(t *testing.T) map[string]dependency {
 	return rows
 }
 
-// required are the modules that go.mod names: those it calls direct, and all.
+// required returns the modules that go.mod names: those that it marks as direct, and all.
 func required(t *testing.T) (direct, all []string) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(root, "go.mod"))
@@ -53,8 +53,8 @@ func required(t *testing.T) (direct, all []string) {
 
 var requirement = regexp.MustCompile(`(?m)^(?:require |\t)(\S+\.\S+/?\S*) v\S+( // indirect)?$`)
 
-// Every dependency that go.mod calls direct, or that is imported, has a line that
-// says what it is for, and is imported where the line says and nowhere else.
+// Every dependency that go.mod marks as direct, or that is imported, has a row that says what
+// it is for. It is imported only where the row says.
 func TestDependenciesAreDecided(t *testing.T) {
 	rows := readLedger(t)
 	direct, modules := required(t)
@@ -66,7 +66,7 @@ func TestDependenciesAreDecided(t *testing.T) {
 			t.Errorf("%s has no line in %s", m, ledger)
 		}
 	}
-	used := map[string]bool{} // module and room
+	used := map[string]bool{} // module and folder
 	each(t, (*file).isGo, func(f *file) {
 		room := f.dir()
 		switch {
@@ -102,7 +102,7 @@ func TestDependenciesAreDecided(t *testing.T) {
 	}
 }
 
-// moduleOf is the required module that an import path belongs to.
+// moduleOf returns the required module that an import path belongs to.
 func moduleOf(path string, modules []string) string {
 	best := ""
 	for _, m := range modules {

@@ -24,7 +24,7 @@ var (
 	}
 )
 
-// anchors are the headings of a document, as links name them.
+// anchors returns the headings of a document, in the form in which links name them.
 func anchors(text string) map[string]bool {
 	out := map[string]bool{}
 	for _, m := range mdHeading.FindAllStringSubmatch(mdFence.ReplaceAllString(text, ""), -1) {

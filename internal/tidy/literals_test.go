@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// numbersInSQL lists the numbers above 2 that SQL texts may hold, and what they are: none
-// is a limit, a default or a time of the root's tables, which are parameters.
+// numbersInSQL lists the numbers above 2 that SQL texts may hold, with their meaning. None is
+// a limit, a default or a time of the root's tables: those are parameters.
 var numbersInSQL = map[string]map[int]string{
 	"store/chain.sql":              {3: "place in a list", 4: "place in a list"},
 	"store/check.sql":              {5: "behind the prefix of an id", 20: "findings of quick_check, which takes no parameter"},

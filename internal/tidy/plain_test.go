@@ -11,8 +11,8 @@ import (
 // maxLine bounds a line of Go, in bytes.
 const maxLine = 140
 
-// longLines lists the folders ("." is the root's files) and files whose lines are not
-// held yet. The list may only shrink.
+// longLines lists the folders ("." is the root's files) and files whose lines are not checked
+// yet. The list may only shrink.
 var longLines = []string{
 	"api", "client", "engine", "store", "server",
 }
@@ -31,7 +31,7 @@ func TestLinesAreShort(t *testing.T) {
 	})
 }
 
-// metaphors are words that names and comments do not use: each has a standard term in
+// metaphors are words that names and comments do not use. Each has a standard term in
 // docs/glossary.md, or means a person where a program is meant.
 var metaphors = regexp.MustCompile(`(?i)\b(crew|scribe|deeds?|lane|talker|throwaway|foreman|` +
 	`whoever|nobody|somebody|everybody|anybody)\b`)

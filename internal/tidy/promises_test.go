@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Every exported name of a package that others import says what it promises.
+// Every exported name of a package that others import has a comment that says what it
+// promises.
 func TestExportedNamesArePromises(t *testing.T) {
 	each(t, func(f *file) bool { return f.code() && f.ast.Name.Name != "main" }, func(f *file) {
 		for _, d := range f.ast.Decls {
@@ -31,7 +32,7 @@ func exportedReceiver(fn *ast.FuncDecl) bool {
 	return !method || ast.IsExported(typ)
 }
 
-// exportedSpec is the first exported name of a declaration and its comment.
+// exportedSpec returns the first exported name of a declaration, and its comment.
 func exportedSpec(spec ast.Spec) (string, *ast.CommentGroup) {
 	switch s := spec.(type) {
 	case *ast.TypeSpec:
@@ -52,7 +53,7 @@ func exportedSpec(spec ast.Spec) (string, *ast.CommentGroup) {
 	return "", nil
 }
 
-// Every room's door says what is behind it.
+// Every package has a comment that says what it holds.
 func TestPackagesAreIntroduced(t *testing.T) {
 	introduced := map[string]bool{}
 	each(t, (*file).code, func(f *file) {

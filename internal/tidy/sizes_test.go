@@ -15,8 +15,8 @@ const (
 	maxEntries  = 40
 )
 
-// ratchet lists what is over its size, with the size it has. A number may only
-// go down; what is back within its size leaves the list.
+// ratchet lists what is over its limit, with its current size. A number may only go down. An
+// entry that is back within its limit must be removed.
 var ratchet = map[string]int{}
 
 func TestFilesAreShort(t *testing.T) {
@@ -54,7 +54,7 @@ func weigh(t *testing.T, what string, size, limit int) {
 	}
 }
 
-// nameOf is Type.Method or Func.
+// nameOf returns Type.Method or Func.
 func nameOf(fn *ast.FuncDecl) string {
 	if fn.Recv == nil {
 		return fn.Name.Name
@@ -72,7 +72,7 @@ func nameOf(fn *ast.FuncDecl) string {
 	return fn.Name.Name
 }
 
-// The ratchet names things that exist.
+// The entries of ratchet exist.
 func TestRatchetIsTrue(t *testing.T) {
 	for what := range ratchet {
 		name, _, _ := strings.Cut(what, ":")

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The SQLite store has one kind of connection. database/sql and its driver are there
-// for a caller's own transaction only.
+// The SQLite store has one kind of connection. It uses database/sql and its driver only for a
+// caller's own transaction.
 func TestDatabaseSQLIsForCallersTransactions(t *testing.T) {
 	each(t, (*file).code, func(f *file) {
 		if !f.under("store/sqlite") || path.Base(f.path) == "wrap_tx.go" {

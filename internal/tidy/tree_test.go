@@ -28,19 +28,19 @@ func (f *file) dir() string  { return path.Dir(f.path) }
 func (f *file) isGo() bool   { return f.ast != nil }
 func (f *file) isTest() bool { return strings.HasSuffix(f.path, "_test.go") }
 
-// under says whether the file lies in one of the directories or below it.
+// under reports whether the file is in one of the directories or below it.
 func (f *file) under(dirs ...string) bool {
 	return slices.ContainsFunc(dirs, func(d string) bool { return f.dir() == d || strings.HasPrefix(f.path, d+"/") })
 }
 
-// code says whether it is Go that ships: neither test nor generated.
+// code reports whether it is Go that ships: neither a test nor generated.
 func (f *file) code() bool { return f.isGo() && !f.isTest() && !f.generated }
 
 var fset = token.NewFileSet()
 
 const root = "../.."
 
-// ignored are what .gitignore names: not part of the house.
+// ignored are the paths in .gitignore: they are not part of the tree.
 var ignored = []string{".git", ".work", "pawl", "node_modules"}
 
 func isIgnored(name string) bool {
@@ -65,7 +65,7 @@ var tree = sync.OnceValues(func() ([]*file, error) {
 			return nil
 		}
 		raw, err := os.ReadFile(p)
-		if err != nil || slices.Contains(raw, 0) { // a binary file has no style
+		if err != nil || slices.Contains(raw, 0) { // a binary file is not checked
 			return err
 		}
 		f := &file{path: rel, text: string(raw)}
@@ -81,7 +81,7 @@ var tree = sync.OnceValues(func() ([]*file, error) {
 	return files, err
 })
 
-// each runs fn on the files that a rule is about.
+// each runs fn on the files that a rule applies to.
 func each(t *testing.T, about func(*file) bool, fn func(*file)) {
 	t.Helper()
 	files, err := tree()
@@ -100,5 +100,5 @@ func each(t *testing.T, about func(*file) bool, fn func(*file)) {
 	}
 }
 
-// line is the line of a node.
+// line returns the line of a node.
 func line(n ast.Node) int { return fset.Position(n.Pos()).Line }

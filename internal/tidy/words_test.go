@@ -173,8 +173,8 @@ func TestInterfacesAreSmall(t *testing.T) {
 // routeName finds the names in the table of routes that are not also common words.
 var routeName = regexp.MustCompile(`\{Name: "([a-z]+_[a-z_]+)", Method:`)
 
-// What is special about a route is in its row in package api. No other list names routes,
-// so a new route is complete with its row.
+// The special properties of a route are in its row in package api. No other list names routes,
+// so a new route needs only its row.
 func TestNoOtherListOfCalls(t *testing.T) {
 	var names []string
 	each(t, func(f *file) bool { return f.path == "api/route.go" }, func(f *file) {

@@ -21,7 +21,7 @@ func fired(next <-chan struct{}) bool {
 	}
 }
 
-// later lets time pass, and what is due in it happen.
+// later lets time pass, and everything happen that is due in it.
 func later(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -68,7 +68,7 @@ func TestNoChangeIsLost(t *testing.T) {
 	all.Wait()
 }
 
-// One change wakes all who wait for its topic, and no others.
+// One change wakes all goroutines that wait for its topic, and no others.
 func TestAChangeWakesAllOfItsTopic(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -130,7 +130,7 @@ func TestNextIsTheNextChange(t *testing.T) {
 	}
 }
 
-// Close ends those who wait and those who come later.
+// Close ends all waits, also those that begin after it.
 func TestCloseEndsEachWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -165,8 +165,8 @@ func TestAFailedLookEndsTheWait(t *testing.T) {
 	}
 }
 
-// The version is asked for while there are callers of Attend. Another number wakes those who wait
-// for what other processes change.
+// The version is read while there are callers of Attend. A different number wakes the
+// goroutines that wait for changes by other processes.
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -58,8 +58,8 @@ func newBus() *bus {
 	return &bus{heard: map[*Hub]func(string){}, cut: map[*Hub]context.CancelFunc{}}
 }
 
-// A change reaches those who wait for its topic in other processes; the process itself
-// learns it before them, and does not hear its own notices.
+// A change reaches those that wait for its topic in other processes. The hub's own process
+// learns of it earlier and ignores its own notices.
 func TestNoticesReachOtherProcesses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -125,8 +125,8 @@ func TestNoticesAreBatched(t *testing.T) {
 	})
 }
 
-// What was sent while the listener had no connection is lost: after the next one all
-// are woken.
+// A notice that was sent while the listener had no connection is lost. After it connects
+// again, all waiting goroutines are woken.
 func TestAListenerConnectsAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -240,7 +240,7 @@ var waits = noun{"waiting for work", []promise{
 			w.Errorf("error is %v", err)
 		}
 		w.solo()
-		ls = w.claims(pawl.ClaimRequest{WorkerID: "w2", WaitSeconds: 60}) // another server may not know of it yet: it accepts the claim
+		ls = w.claims(pawl.ClaimRequest{WorkerID: "w2", WaitSeconds: 60}) // a server still unaware of the cancel claims it, then releases it
 		w.same(len(ls), 1, "claimed by another")
 	}},
 }}

@@ -24,7 +24,7 @@ type Service interface {
 	pawl.ItemReader
 }
 
-// Options configure Drive. The zero value works.
+// Options configures Drive. The zero value works.
 type Options struct {
 	// Pause is how long a message is kept before it is requeued, if its item cannot be
 	// claimed now (another worker holds it, or it is not due); 0 = 5 s.

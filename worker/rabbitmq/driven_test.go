@@ -32,7 +32,7 @@ func must[T any](t *testing.T) func(v T, err error) T {
 	}
 }
 
-// post is a queue of a test's own.
+// post is a queue for one test.
 type post struct {
 	*testing.T
 	url, queue string
@@ -59,7 +59,7 @@ func (p *post) send(body string) {
 	}
 }
 
-// left is how many messages wait in the queue; those under way do not count.
+// left returns how many messages wait in the queue, without those in flight.
 func (p *post) left() int {
 	p.Helper()
 	return must[amqp.Queue](p.T)(p.ch.QueueDeclarePassive(p.queue, true, false, false, false, nil)).Messages
@@ -88,8 +88,8 @@ func (p *post) drive(svc rabbitmq.Service, handlers ...worker.Handler) (stop fun
 	return stop
 }
 
-// drained ends a worker when every message has been acknowledged: one that is
-// under way, or kept for a moment, is in the queue again when its worker has gone.
+// drained ends a worker when every message has been acknowledged. A message that is in flight,
+// or kept for a pause, returns to the queue when its worker has ended.
 func (p *post) drained(stop func(), svc rabbitmq.Service, handler worker.Handler) {
 	p.Helper()
 	for range 50 {
@@ -114,8 +114,8 @@ func until(t *testing.T, what string, ok func() bool) {
 	t.Fatalf("never: %s", what)
 }
 
-// A worker does exactly what messages name; one that is delivered again after
-// its item was done does nothing, and is acknowledged.
+// A worker runs exactly the items that messages name. A message that is delivered again after
+// its item was done changes nothing and is acknowledged.
 func TestMessagesNameTheWork(t *testing.T) {
 	p, q := pawltest.OpenReal(t, pawltest.SQLite), open(t)
 	var mu sync.Mutex
@@ -152,8 +152,8 @@ func TestMessagesNameTheWork(t *testing.T) {
 	}
 }
 
-// A message is not done with before its item is: it comes again while the item is
-// retried, and when the worker goes away in the middle.
+// A message stays until its item is done. It is delivered again while the item is retried, and
+// when the worker ends in the middle.
 func TestMessageComesAgainUntilItsItemHasEnded(t *testing.T) {
 	p, q := pawltest.OpenReal(t, pawltest.SQLite), open(t)
 	begun := make(chan struct{}, 10)
@@ -198,8 +198,8 @@ func TestMessageComesAgainUntilItsItemHasEnded(t *testing.T) {
 	q.drained(stop, p.Engine, handler)
 }
 
-// The whole way: a task is committed, its event is published after
-// that, and the message drives the worker that does it.
+// This is the whole path: a task is committed, its event is published after that, and the
+// message drives the worker that does it.
 func TestCreationIsPublishedAfterCommitAndDone(t *testing.T) {
 	p, q := pawltest.OpenReal(t, pawltest.SQLite), open(t)
 	exchange := "pawl-test-" + rand.Text()

@@ -12,8 +12,7 @@ import (
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
-// QueueOptions configure Run. URL and Queue are required. The queue must exist and be
-// bound.
+// QueueOptions configures Run. URL and Queue are required. The queue must exist and be bound.
 type QueueOptions struct {
 	Options
 	URL   string // amqp:// or amqps://
