@@ -37,8 +37,8 @@ type TaskVerb struct {
 	Reason  string   `json:"reason,omitempty"`
 }
 
-// TaskView is a task as it is read: the whole task, or its id and the requested fields. It
-// holds what the caller asked to include.
+// TaskView is a task as it is read: the whole task, or its id and the requested fields.
+// Included holds what the caller asked to include.
 type TaskView struct {
 	pawl.Task
 	Included *Included `json:"included,omitempty"`

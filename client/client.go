@@ -41,8 +41,8 @@ type Options struct {
 	// Tries is how often a call is sent in all while the server does not answer or asks the
 	// client to try again later (503, 429, a key in flight); 0 = 4. The client gives mutating
 	// calls an idempotency key of its own, which the server keeps for 15 minutes, so sending
-	// them again does nothing twice. A claim, a sweep and every other call without a key is
-	// sent again only if it cannot have been carried out.
+	// them again does nothing twice. A claim, a sweep and other calls without a key that could
+	// do something twice are sent again only if they cannot have been carried out.
 	Tries int
 	// NoKeys sends no idempotency keys except those of WithKey.
 	NoKeys bool

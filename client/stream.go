@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// silence is how long a stream may send nothing before it is taken up again: servers send
-	// something every fifteen seconds.
+	// silence is how long a stream may send nothing before it is requested again: servers
+	// send something every fifteen seconds.
 	silence = 45 * time.Second
 	// shortestPause and longestPause bound the pause before a stream is requested again.
 	shortestPause = 50 * time.Millisecond

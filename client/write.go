@@ -12,11 +12,10 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// encode writes a call as JSON. It differs from encoding/json where stored data needs it: raw
-// values are written byte for byte, and text that is not UTF-8 and raw values that are not
-// JSON are refused with their place in the call. encoding/json would change the former, and
-// refuse the latter without naming the place. encode supports the kinds of types that calls
-// are made of.
+// encode writes a call as JSON. It differs from encoding/json where stored data needs it. Raw
+// values are written byte for byte. Text that is not UTF-8 and raw values that are not JSON are
+// refused with their place in the call; encoding/json would change such text, and refuse such
+// values without their place. encode supports the kinds of types that calls are made of.
 func encode(v any) ([]byte, error) {
 	var w writer
 	w.value(reflect.ValueOf(v), "")

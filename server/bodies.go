@@ -41,7 +41,7 @@ func (b *bodies) room(r *http.Request) int64 {
 	if n < 0 {
 		n = pawl.MaxBodyBytes // the length is unknown
 	}
-	if r.Body == nil || r.Body == http.NoBody || n <= smallBody || n > pawl.MaxBodyBytes { // too large bodies are refused unread
+	if r.Body == nil || r.Body == http.NoBody || n <= smallBody || n > pawl.MaxBodyBytes { // too large is refused unread
 		return 0
 	}
 	return min(n, b.max)

@@ -85,7 +85,7 @@ func (e *encoder) free() {
 
 // decode reads a body that scan and fits accepted. Names match exactly.
 func decode(data []byte, v any) error {
-	// scan has checked names and UTF-8.
+	// scan has checked for duplicate names and for UTF-8.
 	err := jsonv2.Unmarshal(data, v, jsonv2.RejectUnknownMembers(true), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	var wrong *jsonv2.SemanticError
 	if errors.As(err, &wrong) {
