@@ -122,7 +122,7 @@ func TestWallsCallByCall(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, r := range api.Routes {
-			if r.Role == api.Anyone || !strings.Contains(r.Path, "{id}") || strings.Contains(r.Path, "/relays/") || r.Name == "begin_key" { // which opens a key of our own
+			if r.Role == api.Anyone || !strings.Contains(r.Path, "{id}") || strings.Contains(r.Path, "/relays/") || r.Name == "begin_key" { // which opens a key of its own
 				continue
 			}
 			id := task.ID
@@ -175,7 +175,7 @@ func TestWallsCallByCall(t *testing.T) {
 	})
 }
 
-// bodies are what calls about one thing need to get as far as the thing.
+// bodies lists what calls about one thing must send to reach that thing.
 var bodies = map[string]string{
 	"add_items":       `{"items":[{"input":1}]}`,
 	"start_message":   `{"worker_id":"w","attempt":1,"role":"tool","content":"x"}`,
@@ -314,7 +314,7 @@ func TestStatsAreOfTheKeysNamespace(t *testing.T) {
 }
 
 // Events name the key's actor, whatever actor the call names. Events of a worker's verbs name
-// the worker. Refusals and uses of the key are logged.
+// the worker. Uses and refusals are recorded with the key, and refusals are logged.
 func TestWhoIsOnTheRecord(t *testing.T) {
 	p := pawltest.Open(t, pawltest.SQLite)
 	var log strings.Builder

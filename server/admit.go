@@ -80,13 +80,13 @@ func (s *server) admit(w http.ResponseWriter, r *http.Request, route api.Route) 
 	return r.WithContext(ctx), nil
 }
 
-// turnAway refuses a call and logs the refusal.
+// turnAway refuses a call and records the refusal.
 func (s *server) turnAway(w http.ResponseWriter, r *http.Request, route string, err error) {
 	s.putDown(r, route, err)
 	s.write(w, r, err)
 }
 
-// putDown logs a refusal.
+// putDown records a refusal: in the log, in the metrics and in the key's count.
 func (s *server) putDown(r *http.Request, route string, err error) {
 	s.gate.Refused(r.Context(), route, err, "request_id", callOf(r.Context()).id, "method", r.Method, "path", r.URL.Path, "remote", r.RemoteAddr)
 }

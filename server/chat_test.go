@@ -103,7 +103,7 @@ func (m *uiMessage) text() string {
 	return text
 }
 
-// filled are the parts without steps in which nothing stands.
+// filled returns the parts, without steps that are empty.
 func (m *uiMessage) filled() (out []map[string]any) {
 	for i, p := range m.parts {
 		if p["type"] != "step-start" || i+1 < len(m.parts) && m.parts[i+1]["type"] != "step-start" {
@@ -141,7 +141,7 @@ func (c *chat) begin(ctx context.Context, method, path, body string) (*http.Resp
 	return res, bufio.NewScanner(res.Body)
 }
 
-// hear reads a stream to its end, or until enough says so.
+// hear reads a stream to its end, or until enough returns true.
 func hear(in *bufio.Scanner, enough func(*uiMessage) bool) *uiMessage {
 	m := &uiMessage{}
 	for in.Scan() {
@@ -419,9 +419,8 @@ func TestChatsHaveWalls(t *testing.T) {
 	}
 }
 
-// Whatever is said, cut off and said again, and whenever a reader comes: all of
-// them end with the same message, which is what the message says, or are noMap
-// off.
+// All streams of a message end with the same message, which is the stored one, or are aborted.
+// That holds whatever is written, cut off and written again, and whenever a reader comes.
 func TestUIStreamsSayTheSame(t *testing.T) {
 	seed := rand.Uint64()
 	for round := range uint64(2000) {
@@ -440,7 +439,7 @@ func TestUIStreamsSayTheSame(t *testing.T) {
 			case k <= 2:
 				step = n
 			default:
-				id := fmt.Sprint("c", n) // a result follows its call within a step, as it does where tools are run
+				id := fmt.Sprint("c", n) // a result follows its call in the same step, as when tools are run
 				said := [][]pawl.Chunk{{words("a")}, {words("b")}, {{Type: "reasoning", Text: "r"}}, {{Type: "data", Data: []byte("1")}}, {{Type: "tool_call", ToolCallID: id, ToolName: "x", Input: []byte("2")}},
 					{{Type: "tool_call", ToolCallID: id, ToolName: "x", Input: []byte("2")}, {Type: "tool_result", ToolCallID: id, ToolName: "x", Output: []byte("3")}}}[r.IntN(6)]
 				chunks = append(chunks, said...)
@@ -459,7 +458,7 @@ func TestUIStreamsSayTheSame(t *testing.T) {
 			then.Content = folded(chunks[:known], before(cuts, int64(known)), true)
 			text, err := server.UIStream(then, frames)
 			if err != nil {
-				continue // noMap off: he comes back
+				continue // the stream was aborted: its reader connects again
 			}
 			if got := read(text); !reflect.DeepEqual(got.filled(), want.filled()) || got.faults != nil {
 				t.Fatalf("seed %d round %d from %d: %v %v\nnot %v", seed, round, known, got.parts, got.faults, want.parts)
@@ -468,8 +467,8 @@ func TestUIStreamsSayTheSame(t *testing.T) {
 	}
 }
 
-// folded is what a message reads as whose chunks these are: those of one kind that
-// follow each other are one part.
+// folded returns the content of a message with these chunks: successive chunks of one kind are
+// one part.
 func folded(chunks []pawl.Chunk, cuts []pawl.Cut, open bool) json.RawMessage {
 	parts := []pawl.MessagePart{}
 	for i, c := range chunks {
@@ -498,8 +497,8 @@ func folded(chunks []pawl.Chunk, cuts []pawl.Cut, open bool) json.RawMessage {
 	return b
 }
 
-// before are the cuts that were there when a message had n chunks, of those that
-// end there the reader may or may not have been told.
+// before returns the cuts that existed when a message had n chunks. It leaves out those that
+// end at n: the reader may or may not have got them.
 func before(cuts []pawl.Cut, n int64) []pawl.Cut {
 	for i, c := range cuts {
 		if c.To >= n {
@@ -528,7 +527,7 @@ func read(text string) *uiMessage {
 	return m
 }
 
-// contentOf is what stands of a message's parts with words.
+// contentOf returns the texts of a message's parts that were not cut off.
 func contentOf(t *testing.T, m pawl.Message) (texts []string) {
 	parts, err := m.Parts()
 	if err != nil {

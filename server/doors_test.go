@@ -28,7 +28,7 @@ func (b bodyOf) resolve(s any) map[string]any {
 	return m
 }
 
-// least is the smallest value of a schema.
+// least returns the smallest value of a schema.
 func (b bodyOf) least(s any) any {
 	m := b.resolve(s)
 	if values, ok := m["enum"].([]any); ok {
@@ -57,8 +57,8 @@ func (b bodyOf) least(s any) any {
 	return 1
 }
 
-// with are bodies that each hold value at one place where any JSON may stand, by
-// that place.
+// with returns bodies that each hold value at one place where any JSON is allowed, by that
+// place.
 func (b bodyOf) with(s any, value json.RawMessage, depth int) map[string]any {
 	m, out := b.resolve(s), map[string]any{}
 	properties, _ := m["properties"].(map[string]any)
@@ -82,8 +82,8 @@ func (b bodyOf) with(s any, value json.RawMessage, depth int) map[string]any {
 	return out
 }
 
-// No call takes a value that is nested deeper than allowed, wherever any JSON may
-// stand in it, and none needs the database's writer to say so.
+// No call accepts a value that is nested deeper than allowed, wherever any JSON is allowed. No
+// such refusal needs the database's writer.
 func TestDepthHoldsAtEveryDoor(t *testing.T) {
 	h := open(t)
 	said := h.do(200, "GET", "/openapi.json", "").json
@@ -108,7 +108,7 @@ func TestDepthHoldsAtEveryDoor(t *testing.T) {
 		}
 		schema := request["content"].(map[string]any)["application/json"].(map[string]any)["schema"]
 		made := bodies.with(schema, deep, 0)
-		if r.Name == "chat" { // whose other members are the application's
+		if r.Name == "chat" { // its other members belong to the application
 			text := map[string]any{"id": "m", "role": "user", "parts": []any{map[string]any{"type": "text", "text": "x"}}}
 			made = map[string]any{"/anything": map[string]any{"id": "c", "messages": []any{text}, "anything": deep}}
 		}
@@ -138,11 +138,11 @@ func TestDepthHoldsAtEveryDoor(t *testing.T) {
 	t.Log(asked, "places")
 }
 
-// names are the members and parameters by which calls name things, and what kind
-// of thing each names in our test.
+// names maps the members and parameters with which calls name things to the kind of thing that
+// each names in this test.
 var names = map[string]string{"task_id": "task", "task": "task", "item_id": "item", "item": "item", "item_ids": "item", "message_id": "message", "id": "item"}
 
-// besides are members that a call needs besides what its schema requires.
+// besides lists members that a call needs in addition to those that its schema requires.
 var besides = map[string]map[string]any{
 	"update_tasks":    {"title": "x"},
 	"suspend_items":   {"signal": "s"},
@@ -150,7 +150,8 @@ var besides = map[string]map[string]any{
 	"append_messages": {"offset": 0, "chunks": []any{map[string]any{"type": "text", "text": "x"}}},
 }
 
-// naming are bodies of a schema that each name one thing of others, by its place.
+// naming returns bodies of a schema that each name one thing of another namespace, by its
+// place.
 func (b bodyOf) naming(route string, s any, ids map[string]string, depth int) map[string]any {
 	m, out := b.resolve(s), map[string]any{}
 	properties, _ := m["properties"].(map[string]any)
@@ -162,7 +163,7 @@ func (b bodyOf) naming(route string, s any, ids map[string]string, depth int) ma
 		}
 	case m["type"] == "object":
 		for name, of := range properties {
-			if name == "requested_by" { // the application's own word
+			if name == "requested_by" { // the application's own value
 				continue
 			}
 			member, id := b.resolve(of), ids[names[name]]
@@ -193,8 +194,8 @@ func (b bodyOf) naming(route string, s any, ids map[string]string, depth int) ma
 	return out
 }
 
-// What a call names of another namespace's, in its body or its query, is as if it
-// did not exist, whichever call it is.
+// A thing of another namespace that a call names in its body or its query does not exist for
+// that call, whichever call it is.
 func TestIDsOfOthersAreUnknownEverywhere(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		h := gated(t, p, access.Options{})

@@ -15,7 +15,7 @@ func Impatient(beats, cuts time.Duration) (undo func()) {
 	return func() { beat, slowest = b, s }
 }
 
-// UIStream is what a reader gets of a message's frames who came when it was as m.
+// UIStream returns what a reader gets of a message's frames if it came when the message was m.
 func UIStream(m pawl.Message, frames []pawl.MessageFrame) (string, error) {
 	ui := newUIStream(m, func() string { return "why" })
 	text := ""

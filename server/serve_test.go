@@ -86,7 +86,7 @@ func TestRequestsUnderWayFinish(t *testing.T) {
 	select {
 	case err := <-ended:
 		t.Fatalf("ended with a request under way: %v", err)
-	case <-time.After(50 * time.Millisecond): // in which it would end
+	case <-time.After(50 * time.Millisecond): // in this time it would end
 	}
 	svc.leave <- struct{}{}
 	if status := <-done; status != 200 {
@@ -221,7 +221,7 @@ func TestClaimsThatWait(t *testing.T) {
 	}
 }
 
-// waited tells of claims that wait.
+// waited reports claims that wait.
 type waited struct {
 	pawl.Service
 	begun chan bool
@@ -234,11 +234,11 @@ func (w *waited) Claim(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease
 	return w.Service.Claim(ctx, req)
 }
 
-// late claims only when its caller has gone, and counts what is released.
+// late answers a claim only after its caller has gone, and reports what is released.
 type late struct {
 	pawl.Service
 	claims   atomic.Int32
-	waits    func() // is told of the second claim
+	waits    func() // called at the second claim
 	released chan []pawl.ReleaseCall
 }
 

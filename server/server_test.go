@@ -23,7 +23,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite golden files")
 
-// house is a server over an engine on an empty SQLite database.
+// house is a test server over an engine on an empty SQLite database.
 type house struct {
 	*testing.T
 	p   *pawltest.Pawl

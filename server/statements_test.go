@@ -14,7 +14,8 @@ import (
 	"github.com/pawl-work/pawl/server"
 )
 
-// statements keeps what SQL the calls of a test come to, and from where.
+// statements records the SQL that the calls of a test run, and the stacks from which it is
+// run.
 type statements struct {
 	mu     sync.Mutex
 	texts  []string
@@ -51,7 +52,7 @@ const module = "github.com/pawl-work/pawl/"
 
 func ofServer(f string) bool { return strings.HasPrefix(f, "server.") }
 
-// ours are the functions of this module, but for what listens here.
+// ours returns the functions of this module in a stack, without those that record the SQL.
 func ours(stack []string) (out []string) {
 	for _, f := range stack {
 		short, found := strings.CutPrefix(f, module)
@@ -62,7 +63,7 @@ func ours(stack []string) (out []string) {
 	return out
 }
 
-// waiting is the stack of the goroutine that a request came in.
+// waiting returns the stack of the goroutine in which a request came in.
 func waiting() (out []string) {
 	all := make([]byte, 1<<20)
 	for one := range strings.SplitSeq(string(all[:runtime.Stack(all, true)]), "\n\n") {
@@ -79,7 +80,7 @@ func waiting() (out []string) {
 	return out
 }
 
-// eachServer runs a test on every database, with a server that tells of its SQL.
+// eachServer runs a test on every database, with a server whose SQL is recorded.
 func eachServer(t *testing.T, fn func(t *testing.T, srv *httptest.Server, p *pawltest.Pawl, s *statements)) {
 	for _, which := range pawltest.Databases {
 		t.Run(string(which), func(t *testing.T) { // one after the other: the stacks of all goroutines are read
@@ -90,8 +91,8 @@ func eachServer(t *testing.T, fn func(t *testing.T, srv *httptest.Server, p *paw
 	}
 }
 
-// claimed makes a task and claims its item; it answers with the path of the item's verbs
-// and the members of its lease.
+// claimed creates a task and claims its item. It returns the path of the item's verbs and the
+// members of its lease.
 func claimed(t *testing.T, srv *httptest.Server, typ string) (path, fence string) {
 	t.Helper()
 	task := ask(t, srv, "POST", "/v1/tasks", `{"type":"`+typ+`","payload":[1]}`).str("id")
@@ -99,8 +100,8 @@ func claimed(t *testing.T, srv *httptest.Server, typ string) (path, fence string
 	return "/v1/items/" + item["id"].(string), `"worker_id":"w","attempt":1`
 }
 
-// The single form of a verb on an item answers with the item from the statements of
-// the verb: none of them reads the item after it.
+// The single form of a verb on an item answers with the item from the statements of the verb.
+// None of them reads the item afterwards.
 func TestSingleFormsReadNoItemAfterwards(t *testing.T) {
 	eachServer(t, func(t *testing.T, srv *httptest.Server, p *pawltest.Pawl, s *statements) {
 		if r := ask(t, srv, "PUT", "/v1/types/judged", `{"acceptance":true,"approval":{"mode":"manual"}}`); r.StatusCode != 201 {
@@ -146,12 +147,12 @@ func writes(query string) bool {
 	return slices.ContainsFunc([]string{"INSERT INTO", "DELETE FROM", "UPDATE pawl."}, func(verb string) bool { return strings.Contains(query, verb) })
 }
 
-// maxDepth is how many functions of this module a complete over HTTP may go through on
-// its way to SQL. It may only fall; the goal is 15.
+// maxDepth is how many functions of this module a complete over HTTP may pass through on its
+// way to SQL. It may only fall; the goal is 15.
 const maxDepth = 21
 
-// A complete over HTTP reaches SQL in no more functions than it did. Where a group of calls is carried
-// out in a goroutine of its own, both sides count.
+// A complete over HTTP reaches SQL in at most maxDepth functions. If a group of calls is
+// carried out in a goroutine of its own, both sides count.
 func TestDepthOfACompleteAtItsSQL(t *testing.T) {
 	eachServer(t, func(t *testing.T, srv *httptest.Server, p *pawltest.Pawl, s *statements) {
 		for _, single := range []bool{true, false} {

@@ -20,9 +20,10 @@ import (
 	"github.com/pawl-work/pawl/server"
 )
 
-// Who waits keeps the stack of the wait, not that of the call's way through the
-// server: the runtime gives stacks back by half, as long as a quarter is enough. It measures in a
-// process of its own: the stacks that other tests used decide how large new ones begin.
+// A waiting caller keeps the stack of the wait, not that of the call's way through the server.
+// The runtime shrinks a stack by half as long as a quarter of it is enough. The test measures
+// in a process of its own, because the stacks that other tests used decide how large new ones
+// begin.
 func TestWhoWaitsKeepsLittleStack(t *testing.T) {
 	if alone := "PAWL_TEST_STACKS"; os.Getenv(alone) == "" {
 		c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
@@ -64,12 +65,12 @@ func stackOfWaiting(t *testing.T, h http.Handler) int {
 			t.Fatal("they do not come")
 		}
 	}
-	time.Sleep(100 * time.Millisecond) // the last ones on their way
+	time.Sleep(100 * time.Millisecond) // the last ones may still be on their way
 	return (stacks() - before) / callers
 }
 
 func stacks() int {
-	for range 6 { // each gives back half
+	for range 6 { // each collection gives back half
 		runtime.GC()
 	}
 	var m runtime.MemStats
@@ -77,8 +78,8 @@ func stacks() int {
 	return int(m.StackInuse)
 }
 
-// A waiting claim whose connection is cut, at its first try or later, keeps waiting,
-// also with an idempotency key.
+// A waiting claim whose connection to the database is cut, at its first try or later, keeps
+// waiting, also with an idempotency key.
 func TestAWaitingClaimOutlivesItsConnection(t *testing.T) {
 	p := pawltest.OpenReal(t, pawltest.Postgres)
 	srv := serve(t, p.Engine, server.Options{})

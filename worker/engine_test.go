@@ -16,8 +16,8 @@ import (
 	"github.com/pawl-work/pawl/worker"
 )
 
-// startWorker runs a worker over a test's engine; stop ends it and returns the result
-// of Run. The database's clock stands still; heartbeats use the real clock.
+// startWorker runs a worker over a test's engine; stop ends it and returns the result of Run.
+// The database's clock does not move by itself; heartbeats use the real clock.
 func startWorker(t *testing.T, p *pawltest.Pawl, o worker.Options, handlers ...worker.Handler) (stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

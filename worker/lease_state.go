@@ -16,7 +16,7 @@ const firstHeartbeat = time.Second
 type leaseState struct {
 	lease          pawl.Lease // as last extended
 	serverTimeAt   time.Time  // the local time of lease.ServerTime
-	expiresAt      time.Time  // when the lease expires, as last told by the service
+	expiresAt      time.Time  // when the lease expires, by the service's last answer
 	interval       time.Duration
 	nextDue        time.Time
 	requestSeconds int // the lease length to request; 0 = the claim's

@@ -21,7 +21,7 @@ type agent struct {
 	session *sdk.ClientSession
 	name    string
 	typ     string
-	dies    bool // stands still in the middle of its first item, to be killed
+	dies    bool // stops in the middle of its first item, to be killed
 	learned bool // that a line begins with slashes
 	report  func(report)
 }
