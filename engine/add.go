@@ -23,8 +23,8 @@ func (e *Engine) AddItems(ctx context.Context, calls []pawl.AddItems) ([]pawl.Re
 	return out, nil
 }
 
-// addable checks new items, by themselves and by the rules of their task, and returns
-// those rules.
+// addable checks new items against the general rules and against the rules of their
+// task's type. It returns the rules of the type.
 func (e *Engine) addable(ctx context.Context, call *pawl.AddItems) (*typeRules, error) {
 	if err := rules.CheckAddItems(call, e.ids.now()); err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func (e *Engine) addItems(ctx context.Context, call *pawl.AddItems) (pawl.Task, 
 	return task, nil
 }
 
-// more drafts new items of a task, by its version of its type.
+// more drafts new items of a task by the task's version of its type.
 func (e *Engine) more(ctx context.Context, r *typeRules, room store.NewPositions, call *pawl.AddItems) draft {
 	c := pawl.CallerOf(ctx)
 	by := actor(c, pawl.ActorAPI, "")
@@ -101,9 +101,10 @@ func (e *Engine) more(ctx context.Context, r *typeRules, room store.NewPositions
 	return r.drafted(d)
 }
 
-// roomApart reserves the positions in a transaction of its own if several transactions
-// may write at once: other adds to the same task then wait for a count and not for an
-// insert. Keys are unique in a task, so a call with keys locks the task from the start.
+// roomApart reserves positions in a separate transaction if several transactions may
+// write at once. Other adds to the same task then wait for the reservation and not for
+// the insert. A call with keys or dependencies reserves nothing here: keys are unique in
+// a task, so it locks the task from the start.
 func (e *Engine) roomApart(ctx context.Context, namespace string, call *pawl.AddItems, linked bool) (room store.NewPositions, apart bool, err error) {
 	if linked || !e.db.Dialect().ParallelWrites {
 		return room, false, nil
@@ -126,9 +127,9 @@ func lockRoom(ctx context.Context, tx store.Tx, now int64, call *pawl.AddItems, 
 	return ahead, err
 }
 
-// settleIn links new items to old ones, which it locks, and then takes their
-// positions, which locks the task's counters. Broken are those that wait for what
-// has failed.
+// settleIn links new items to existing items, which it locks. Unless the positions were
+// reserved before, it then takes them, which locks the task's counters. broken lists the
+// new items that depend on a failed item.
 func settleIn(ctx context.Context, tx store.Tx, call *pawl.AddItems, rows []store.NewItem, linked, apart bool) (broken []string, err error) {
 	if linked {
 		broken, err = linkToOld(ctx, tx, call, rows)
@@ -143,8 +144,8 @@ func settleIn(ctx context.Context, tx store.Tx, call *pawl.AddItems, rows []stor
 	return broken, err
 }
 
-// linkToOld links new items to each other and to those that are there, which it
-// locks, and answers with the new ones that wait for what has failed.
+// linkToOld links new items to each other and to existing items, which it locks. broken
+// lists the new items that depend on a failed item.
 func linkToOld(ctx context.Context, tx store.Tx, call *pawl.AddItems, rows []store.NewItem) (broken []string, err error) {
 	known, err := store.KeysOfTask(ctx, tx, call.TaskID)
 	if err != nil {
@@ -175,7 +176,7 @@ func linkToOld(ctx context.Context, tx store.Tx, call *pawl.AddItems, rows []sto
 		}
 		rows[i].Needs = slices.DeleteFunc(needs, func(id string) bool {
 			_, alive := failed[id]
-			return !made[id] && !alive // it has completed
+			return !made[id] && !alive // the item it depends on has completed
 		})
 	}
 	return broken, nil

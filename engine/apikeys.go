@@ -52,8 +52,8 @@ func hashToken(token string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// FindAPIKey returns the key of a token. An unknown token, and an expired or revoked key,
-// are ErrUnauthenticated.
+// FindAPIKey returns the API key of a token. It returns ErrUnauthenticated if the token
+// is unknown or its key is expired or revoked.
 func (e *Engine) FindAPIKey(ctx context.Context, token string) (pawl.APIKey, error) {
 	no := func(why string) (pawl.APIKey, error) {
 		return pawl.APIKey{}, &pawl.Error{Code: pawl.CodeUnauthenticated, Message: why}
@@ -65,7 +65,7 @@ func (e *Engine) FindAPIKey(ctx context.Context, token string) (pawl.APIKey, err
 	var row store.APIKeyRow
 	var found bool
 	var now int64
-	err := e.db.View(store.For(ctx, store.Heartbeats), func(ctx context.Context, tx store.Tx) (err error) { // not behind the reads of others
+	err := e.db.View(store.For(ctx, store.Heartbeats), func(ctx context.Context, tx store.Tx) (err error) { // does not queue behind other reads
 		if now, err = tx.Now(ctx); err != nil {
 			return err
 		}
@@ -98,9 +98,10 @@ func (e *Engine) ListAPIKeys(ctx context.Context) (out []pawl.APIKey, err error)
 	return out, err
 }
 
-// RevokeAPIKey ends a key for good, and the leases that were claimed with it: their
-// items are queued again, uncounted. Servers that know the key take it for at most
-// a second more, and end a lease that is claimed in that second within another.
+// RevokeAPIKey revokes a key for good and ends the leases that were claimed with it.
+// Their items are queued again; this is not counted as a failure. A server that knows the
+// key accepts it for at most one more second. A lease that is claimed in that second is
+// ended within another second.
 func (e *Engine) RevokeAPIKey(ctx context.Context, id string) (key pawl.APIKey, err error) {
 	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)

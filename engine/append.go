@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// messageItemCache remembers to which item committed messages belong; that never
+// messageItemCache caches the item of each committed message. The item of a message never
 // changes.
 type messageItemCache struct {
 	mu   sync.Mutex
@@ -37,7 +37,7 @@ func (h *messageItemCache) of(namespace, message string) string {
 	return h.item[[2]string{namespace, message}]
 }
 
-// takeOpen returns the items that may leave an open message, and forgets that.
+// takeOpen returns those of items that may have an open message, and removes their marks.
 func (h *messageItemCache) takeOpen(items []string) (out []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -50,7 +50,7 @@ func (h *messageItemCache) takeOpen(items []string) (out []string) {
 	return out
 }
 
-// appendCall is a call of a message's writer, with the fence of its item.
+// appendCall is an append call with the fence of its message's item.
 type appendCall struct {
 	call  *pawl.AppendCall
 	at    int
@@ -107,7 +107,7 @@ func (e *Engine) Append(ctx context.Context, calls []pawl.AppendCall) ([]pawl.Re
 	return out, nil
 }
 
-// appended is the answer to a call whose fence held.
+// appended returns the answer to a call whose fence is valid.
 func (e *Engine) appended(ctx context.Context, c *pawl.AppendCall, body string, a store.Appended) (pawl.Appended, error) {
 	n := int64(len(c.Chunks))
 	switch {
@@ -138,9 +138,10 @@ func (e *Engine) appended(ctx context.Context, c *pawl.AppendCall, body string, 
 	return pawl.Appended{}, refusal
 }
 
-// writtenBy returns the attempt that wrote the chunks of a call at its offset: another
-// attempt than the call's, if one did; 0 if other chunks are stored there. Chunks of
-// another attempt are not a repeated call: the caller's next append would abandon them.
+// writtenBy returns the attempt that wrote the chunks of a call at the call's offset. If
+// another attempt wrote any of them, it returns that attempt. It returns 0 if other
+// chunks are stored there. Chunks of another attempt are not a repeated call: the
+// caller's next append would abandon them.
 func (e *Engine) writtenBy(ctx context.Context, c *pawl.AppendCall) (writer int, err error) {
 	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		writer = 0
@@ -179,7 +180,8 @@ func (e *Engine) writtenBy(ctx context.Context, c *pawl.AppendCall) (writer int,
 	return writer, err
 }
 
-// findMessageItems fills in the fences of calls, by the items of their messages.
+// findMessageItems looks up the items of the messages and fills in the fences of the
+// calls. It refuses calls whose message does not exist or has no item.
 func (e *Engine) findMessageItems(ctx context.Context, todo []appendCall, refuse func(i int, err error)) error {
 	ns := pawl.CallerOf(ctx).Namespace
 	var unknown []string

@@ -8,9 +8,9 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// completeApply ends an apply item with its result, and advances its task. A result of
-// another form is refused and the item keeps its lease: a diff that cannot be decoded
-// would be lost.
+// completeApply completes an apply item with its result and advances the task. A result
+// of another form is refused, because a diff that cannot be decoded would be lost. The
+// item then keeps its lease.
 func (e *Engine) completeApply(ctx context.Context, call *pawl.CompleteCall, it store.ItemRow) (pawl.Moved, error) {
 	const op = "apply"
 	if err := rules.CheckApplied(call.Result); err != nil {
@@ -32,7 +32,7 @@ func (e *Engine) completeApply(ctx context.Context, call *pawl.CompleteCall, it 
 	return out, nil
 }
 
-// applyItem returns the row of the item that a worker applies a task by.
+// applyItem returns the row of the apply item by which a worker applies a task.
 func (r *typeRules) applyItem(id, namespace, taskID string) store.NewItem {
 	return store.NewItem{ID: id, Namespace: namespace, TaskID: taskID, Type: r.Name + pawl.ApplySuffix, Kind: pawl.KindApply, Aside: true, Priority: r.Priority, MaxAttempts: r.ApplyAttempts(),
 		Input: string(rules.Encode(map[string]string{"task_id": taskID})), Actor: system}

@@ -9,11 +9,11 @@ import (
 	"github.com/pawl-work/pawl/engine/internal/rules"
 )
 
-// archivesBeside follows a SQLite file's path in the name of its archives' directory.
+// archivesBeside is the suffix of the archive directory that belongs to a SQLite file.
 const archivesBeside = ".archives"
 
-// withArchives sets where archives are written by default: beside a SQLite database, in
-// work.db.archives for work.db. PostgreSQL stores them in a table.
+// withArchives sets the default archive directory of a SQLite database: work.db.archives
+// for work.db. PostgreSQL stores archives in a table.
 func withArchives(url string, o pawl.SweepOptions) (*pawl.SweepOptions, error) {
 	path, local := strings.CutPrefix(url, "sqlite:")
 	if o.ArchiveDir == "" && local {
@@ -38,7 +38,7 @@ func (e *Engine) ListArchives(ctx context.Context, p pawl.Page) (pawl.List[pawl.
 	return e.sweeper.List(ctx, pawl.CallerOf(ctx).Namespace, p)
 }
 
-// RestoreArchive brings a task back from its archive; see sweep.Restore.
+// RestoreArchive restores a task from its archive; see sweep.Restore.
 func (e *Engine) RestoreArchive(ctx context.Context, taskID string) (pawl.Task, error) {
 	if err := e.notInTx("restore"); err != nil {
 		return pawl.Task{}, err

@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// backoffs are the delays without jitter, by item, of failing attempts whose type has
-// a back-off of its own. For an unregistered type nothing is read.
+// backoffs returns the back-off, without jitter, of each failing item whose type sets its
+// own. If no type is registered, it reads nothing more.
 func (e *Engine) backoffs(ctx context.Context, calls []pawl.FailCall) (map[string]time.Duration, error) {
 	newest, err := e.newestTypes(ctx)
 	if err != nil {
@@ -44,8 +44,8 @@ func (e *Engine) backoffs(ctx context.Context, calls []pawl.FailCall) (map[strin
 	})
 }
 
-// leaseFor is the lease of a claim that names none: what the types it asks for
-// say, if they agree.
+// leaseFor returns the lease seconds of a claim that names none. They are those of the
+// claimed types if all types agree, otherwise the default.
 func (e *Engine) leaseFor(ctx context.Context, namespace string, types []string) (int, error) {
 	agreed := 0
 	for _, name := range types {

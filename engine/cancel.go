@@ -10,12 +10,13 @@ import (
 // cancelBatch bounds the items that one transaction cancels.
 const cancelBatch = 250
 
-// cancelAhead cancels the items of a large task in batches, all but the last keep:
-// one transaction for all would block other writers for longer than their leases
-// last. The caller cancels the rest together with the task. After an error the task
-// has fewer items left to cancel. Under an idempotency key the batches come before
-// the call's transaction, each as long as the key is free. A call that is part of a
-// caller's transaction cancels everything in it.
+// cancelAhead cancels the items of a large task in batches, except the last keep items.
+// The caller cancels those together with the task. One transaction for all items would
+// block other writers for longer than their leases last. After an error, items that were
+// cancelled stay cancelled. Under an idempotency key the batches run before the call's
+// transaction, and each batch first checks that the key is still free. In a call that is
+// part of a caller's transaction, cancelAhead does nothing: that transaction cancels all
+// items.
 func (e *Engine) cancelAhead(ctx context.Context, call *pawl.TaskCall, keep int) error {
 	s, db := e.scope, e.db
 	if s != nil {

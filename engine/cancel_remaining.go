@@ -7,9 +7,10 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// cancelRemaining cancels the items left to run of tasks that have a failed item, where
-// their type has on_item_failure: cancel. It runs when a worker reports a failure, and
-// in each pass for expired items and after crashes. only names one task; "" = all.
+// cancelRemaining cancels the items that can still run, in tasks that have a failed item
+// and whose type has on_item_failure: cancel. It runs when a worker reports a failure. It
+// also runs in each pass, for expired items and after crashes. only names one task; "" =
+// all.
 func (e *Engine) cancelRemaining(ctx context.Context, only string) error {
 	if !e.types.used() {
 		return nil

@@ -9,11 +9,11 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// Chain is the result of verifying a task's chain.
+// Chain is the result of verifying a task's hash chain.
 type Chain = store.Chain
 
 // VerifyTask compares a task's events with their hash chain. head is a hash that was
-// stored elsewhere and must be in the chain; "" = none. Nothing is changed.
+// stored elsewhere and must be in the chain; "" = none. VerifyTask changes nothing.
 func (e *Engine) VerifyTask(ctx context.Context, taskID, head string) (Chain, error) {
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (Chain, error) {
 		if _, err := store.TaskState(ctx, tx, ns, taskID); err != nil {
@@ -36,9 +36,9 @@ func (e *Engine) Seal(ctx context.Context) error { return e.feed.Seal(ctx) }
 // chainRule is the rule of store.Rules that CheckChains checks.
 const chainRule = "chain"
 
-// CheckChains verifies the chains of the newest tasks of all namespaces, at most limit,
-// and the tombstones of as many deleted tasks; a limit below 0 means all. It returns how
-// many tasks it checked.
+// CheckChains verifies the hash chains of the newest tasks of all namespaces, at most
+// limit, and the tombstones of at most limit deleted tasks. A limit below 0 means all. It
+// returns how many tasks it checked.
 func (e *Engine) CheckChains(ctx context.Context, limit int) (out []Breach, looked int, err error) {
 	out, looked, err = e.eachChain(ctx, limit, store.TasksBefore)
 	if err != nil {

@@ -18,15 +18,15 @@ type Warning = store.Warning
 // and whether it went back in time. Nothing is changed.
 func (e *Engine) Warnings(ctx context.Context) ([]Warning, error) { return store.Warnings(ctx, e.db) }
 
-// breachesShown bounds the breaches of one rule in an answer.
+// breachesShown is how many breaches of one rule an answer lists at most.
 const breachesShown = 20
 
-// checkLimit bounds one statement, which may read the whole database.
+// checkLimit is the time limit of one statement, which may read the whole database.
 const checkLimit = time.Hour
 
-// Check checks the invariants in all namespaces of the database. Nothing is changed, and
+// Check checks the invariants in all namespaces of the database. It changes nothing, and
 // other calls can run meanwhile. It returns the first 20 violations of each invariant and
-// then their count; an empty list means that all invariants hold.
+// then the number of further ones. An empty list means that all invariants hold.
 func (e *Engine) Check(ctx context.Context) ([]Breach, error) {
 	var out []Breach
 	found := map[string]int{}

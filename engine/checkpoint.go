@@ -28,8 +28,8 @@ func (e *Engine) Checkpoint(ctx context.Context, calls []pawl.CheckpointCall) ([
 	return v.do(ctx, e, calls)
 }
 
-// CheckpointTasks saves checkpoints of tasks; see pawl.TaskMaker. An ended task
-// takes none.
+// CheckpointTasks saves checkpoints of tasks; see pawl.TaskMaker. It refuses a task that
+// has ended.
 func (e *Engine) CheckpointTasks(ctx context.Context, calls []pawl.TaskCheckpoint) ([]pawl.Result[pawl.CheckpointRef], error) {
 	if err := rules.CheckBatch("checkpoint", len(calls)); err != nil {
 		return nil, err

@@ -14,10 +14,10 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// Claim claims items; see pawl.Leaser. A claim that waits holds no connection. It wakes
-// at once after writes of this process, after notices of other processes and when
-// SQLite's change counter moves. Otherwise one of the claims that wait for the same
-// work polls with back-off for all of them.
+// Claim claims items; see pawl.Leaser. A waiting claim holds no database connection. It
+// tries again at once after writes of this process, after notices of other processes and
+// when SQLite's change counter moves. In addition, one of the claims that wait for the
+// same work polls with back-off for all of them.
 func (e *Engine) Claim(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease, error) {
 	s, err := e.newClaimOp(ctx, req)
 	if err == nil {
@@ -26,8 +26,9 @@ func (e *Engine) Claim(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease
 	return s.leases, err
 }
 
-// claimOp is a claim in progress. Thousands may wait, so their state is kept here and
-// not on their stacks: the runtime halves a stack of which less than a quarter is used.
+// claimOp is a claim in progress. Thousands of claims may wait, so their state is here
+// and not on their stacks. The runtime halves a stack of which less than a quarter is
+// used.
 type claimOp struct {
 	e          *Engine
 	caller     pawl.Caller
@@ -59,7 +60,7 @@ func (s *claimOp) claim(ctx context.Context) error {
 // prepare checks the request and fills in defaults.
 func (s *claimOp) prepare(ctx context.Context) error {
 	req := &s.req
-	if scope := s.e.scope; scope != nil && req.WaitSeconds <= pawl.MaxWaitSeconds { // even if it fails below: it is tried again
+	if scope := s.e.scope; scope != nil && req.WaitSeconds <= pawl.MaxWaitSeconds { // also if a check below fails: the call is tried again
 		scope.wait = max(scope.wait, time.Duration(req.WaitSeconds)*time.Second)
 	}
 	if req.LeaseSeconds == 0 && len(req.Types) <= pawl.MaxClaim {
@@ -88,9 +89,9 @@ func (s *claimOp) prepare(ctx context.Context) error {
 	return nil
 }
 
-// try claims what is available. If another claim has just found nothing, a claim that
-// begins to wait does not look. A claim that lost its connection, or waited for a lock
-// for too long, is not done.
+// try claims what is available and reports whether the claim is done. If another claim
+// has just found nothing, a claim that begins to wait skips its first try. A claim that
+// lost its connection, or waited too long for a lock, is not done.
 func (s *claimOp) try(ctx context.Context, woken <-chan struct{}) (bool, error) {
 	e, ns := s.e, s.caller.Namespace
 	byType, empty, remote := s.req.TaskID == "" && s.req.ItemID == "", false, false
@@ -108,19 +109,19 @@ func (s *claimOp) try(ctx context.Context, woken <-chan struct{}) (bool, error) 
 	return err != nil && !transient(err) || len(s.leases) > 0, err
 }
 
-// transient reports whether another try may succeed, on another connection or after the
-// lock.
+// transient reports whether another try may succeed: on another connection, or after a
+// lock is free.
 func transient(err error) bool {
 	return errors.Is(err, store.ErrLost) || errors.Is(err, store.ErrLocked)
 }
 
-// waitKey is equal for claims that wait for the same work.
+// waitKey returns a key that is equal for claims that wait for the same work.
 func waitKey(c pawl.Caller, req *pawl.ClaimRequest) string {
 	return strings.Join(append([]string{c.Namespace, req.TaskID, req.ItemID}, req.Types...), "\x00")
 }
 
-// take claims what is available now. Before it returns nothing it has read every queue
-// from the start; with look it begins with that.
+// take claims what is available now. Before it returns nothing, it has read every queue
+// from the start. With look it reads the queues from the start at once.
 func (s *claimOp) take(ctx context.Context, look bool) ([]pawl.Lease, error) {
 	e, c, req := s.e, s.caller, &s.req
 	wish := claimCall{namespace: c.Namespace, types: req.Types, look: look, who: claimant(c, req), provenance: s.provenance}
@@ -158,10 +159,10 @@ func sameQueues(a, b *claimCall) bool {
 	return a.namespace == b.namespace && slices.Equal(a.types, b.types)
 }
 
-// claimGroup claims for calls with the same queues. If it finds nothing it tries once
-// more from the start.
+// claimGroup claims for calls with the same queues. If it finds nothing, it tries once
+// more and reads the queues from the start.
 func (e *Engine) claimGroup(ctx context.Context, group []claimCall) ([]store.Claimed, error) {
-	if e.scope != nil { // uncommitted: other claims must not learn of it
+	if e.scope != nil { // the transaction may roll back: other claims must not use what it read
 		queues, err := queue.Read(ctx, e.queueView(), group[0].namespace)
 		if err != nil {
 			return nil, err
@@ -208,7 +209,7 @@ func full(out []store.Claimed) bool {
 	return n >= pawl.MaxClaimBytes
 }
 
-// releaseOrphans releases items that were claimed for a caller that has gone.
+// releaseOrphans releases items that were claimed for a caller that has gone away.
 func (e *Engine) releaseOrphans(ctx context.Context, asked []claimCall, got []store.Claimed) {
 	rows := make([]store.Leave, 0, len(got))
 	for _, g := range got {
@@ -232,7 +233,7 @@ func (e *Engine) claimFor(ctx context.Context, group []claimCall, queues []store
 	return e.claimRows(ctx, store.Claim{Namespace: group[0].namespace, Queues: queues}, group)
 }
 
-// claimPicks claims named items: one, or the best of a task.
+// claimPicks claims the named item, or the best items of the named task.
 func (e *Engine) claimPicks(ctx context.Context, wish *claimCall, req *pawl.ClaimRequest) ([]store.Claimed, error) {
 	var picks []store.Pick
 	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
@@ -257,7 +258,7 @@ func (e *Engine) claimRows(ctx context.Context, cl store.Claim, group []claimCal
 	if hasProvenance {
 		run = e.db.Do
 	}
-	passed := false // other claims may have skipped rows that this one locked and left
+	passed := false // other claims may have skipped rows that this claim locked and did not take
 	for ; ; passed, cl.Bounded = true, true {
 		err = run(ctx, func(ctx context.Context, tx store.Tx) (err error) {
 			if rows, err = e.db.Dialect().Hot.Claim(ctx, tx, cl); err != nil || !hasProvenance {

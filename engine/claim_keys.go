@@ -10,13 +10,13 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// keyCheckDelay is how long after a claim with an API key the key is looked up.
+// keyCheckDelay is the time between a claim with an API key and the check of that key.
 const keyCheckDelay = time.Second
 
-// claimKeys are the API keys that items were claimed with since the last check. A
-// claim may commit after the revocation of its key, when that has ended the key's
-// leases already. So each key is looked up after the claims, once a second for all:
-// either this finds the revocation, or the revocation comes later and finds the leases.
+// claimKeys holds the API keys that items were claimed with since the last check. A claim
+// may commit after its key was revoked and the key's leases were ended. So each key is
+// looked up after its claims, once a second for all keys. Either the check finds the
+// revocation, or the revocation comes later and finds the leases.
 type claimKeys struct {
 	mu       sync.Mutex
 	due      map[string]bool
@@ -70,7 +70,7 @@ func (e *Engine) checkClaimKeys() {
 	}
 }
 
-// wait waits for the check in progress; the engine is closed.
+// wait waits for the check in progress. The engine must be closed.
 func (k *claimKeys) wait() {
 	k.mu.Lock() // a claim that began before the close has started its check by now
 	clear(k.due)
@@ -78,7 +78,7 @@ func (k *claimKeys) wait() {
 	k.work.Wait()
 }
 
-// endRevoked ends the leases of those keys that are revoked.
+// endRevoked ends the leases of those of ids that are revoked.
 func (e *Engine) endRevoked(ctx context.Context, ids []string) error {
 	revoked, err := view(ctx, e, func(ctx context.Context, tx store.Tx, _ string) ([]string, error) {
 		return store.RevokedOf(ctx, tx, ids)

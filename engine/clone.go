@@ -36,8 +36,8 @@ func (e *Engine) CloneTasks(ctx context.Context, calls []pawl.TaskClone) ([]pawl
 	return out, nil
 }
 
-// cloned drafts a clone; room is what is left of the call's, so that no more is
-// read of a task than can be stored.
+// cloned drafts a clone. room is the number of bytes that the call has left: no more of a
+// task is read than can be stored.
 func (e *Engine) cloned(ctx context.Context, call *pawl.TaskClone, room rules.CallBytes) (draft, error) {
 	if err := rules.CheckClone(call); err != nil {
 		return draft{}, err
@@ -59,7 +59,8 @@ func (e *Engine) cloned(ctx context.Context, call *pawl.TaskClone, room rules.Ca
 	return e.draft(ctx, &t, call.TaskID)
 }
 
-// workOf reads a task's items in order of position, but for those that Pawl made.
+// workOf reads the work items of a task in order of position. It leaves out plan and
+// apply items.
 func workOf(ctx context.Context, tx store.Tx, ns string, of pawl.Task, room rules.CallBytes) ([]pawl.Item, error) {
 	var out []pawl.Item
 	f := pawl.ItemFilter{TaskID: of.ID, Fields: []string{"input"}, Page: pawl.Page{Limit: pawl.MaxPage}}
@@ -83,8 +84,8 @@ func workOf(ctx context.Context, tx store.Tx, ns string, of pawl.Task, room rule
 	}
 }
 
-// likeness is the task to create. A task that was made of a payload alone is
-// again: its only item's input is its payload.
+// likeness returns the task to create. If the older task was created from a payload
+// alone, so is the clone: its only item's input is its payload.
 func likeness(of pawl.Task, items []pawl.Item, call *pawl.TaskClone) pawl.NewTask {
 	t := pawl.NewTask{Type: of.Type, Payload: of.Payload, Title: of.Title, Priority: of.Priority, RunAt: call.RunAt,
 		RequestedBy: of.RequestedBy, Metadata: of.Metadata, Items: make([]pawl.NewItem, len(items))}

@@ -9,10 +9,10 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// talks says that a task has more than its work.
+// talks reports whether the task has a thread or messages.
 func (d *draft) talks() bool { return d.thread != "" || len(d.messages) > 0 }
 
-// startConversation drafts the messages that a task is made with.
+// startConversation drafts the messages that a task is created with.
 func (e *Engine) startConversation(d *draft, t *pawl.NewTask) error {
 	if t.Reply != nil && !d.task.Solo {
 		return pawl.Invalid("/reply", "is for a task of one item: others begin their messages themselves")
@@ -34,7 +34,7 @@ func (e *Engine) startConversation(d *draft, t *pawl.NewTask) error {
 	return nil
 }
 
-// say writes them, in the transaction of their task.
+// say writes the thread and the messages, in the transaction that creates the task.
 func (d *draft) say(ctx context.Context, tx store.Tx, now int64) error {
 	if d.thread != "" {
 		if err := store.SetThread(ctx, tx, d.task.ID, d.thread); err != nil {

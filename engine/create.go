@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// draft is a task that is being created: its rows, and the answer except for the time.
+// draft is a task that is being created: its rows, and its answer except for the time.
 type draft struct {
 	ord      int
 	task     store.NewTask
@@ -31,7 +31,7 @@ func (d *draft) typeFields() store.TaskTypeFields {
 	return store.TaskTypeFields{Parts: store.Text(d.parts), Planning: d.plans, Ignores: d.ignores}
 }
 
-// bytes returns the size of its values.
+// bytes returns the size of the draft's values.
 func (d *draft) bytes() int {
 	n := len(d.task.Metadata) + len(d.task.Data)
 	if d.task.Payload != nil {
@@ -62,7 +62,7 @@ func (e *Engine) createTasks(ctx context.Context, tasks []pawl.NewTask) ([]pawl.
 	return out, nil
 }
 
-// createAll inserts drafts and puts each answer at the place of its call.
+// createAll inserts drafts and stores each answer at the index of its call.
 func (e *Engine) createAll(ctx context.Context, out []pawl.Result[pawl.Task], drafts []draft) error {
 	plain := make([]draft, 0, len(drafts))
 	for i := range drafts {
@@ -153,7 +153,7 @@ func insertDrafts(ctx context.Context, tx store.Tx, hot store.Hot, drafts []draf
 	return out, nil
 }
 
-// created notifies the claims of this process of new work: the first item of each queue.
+// created tells waiting claims of new work: for each queue, of its first new item.
 func (e *Engine) created(drafts []draft, now int64) {
 	e.ids.set(now, clock.Now())
 	first := map[string]map[store.Queue]string{}
@@ -179,8 +179,8 @@ func (e *Engine) created(drafts []draft, now int64) {
 	}
 }
 
-// createOnce creates a task in a transaction of its own, unless its input hash
-// is held by another one.
+// createOnce creates a task in a separate transaction. If another task holds its input
+// hash, it returns that task.
 func (e *Engine) createOnce(ctx context.Context, d draft) (pawl.Task, error) {
 	for try := 0; ; try++ {
 		var older string
@@ -213,7 +213,8 @@ func (e *Engine) createOnce(ctx context.Context, d draft) (pawl.Task, error) {
 	}
 }
 
-// draft checks a task and makes its rows; of is the id of the task that it clones.
+// draft checks a task and makes its rows. of is the id of the task that it clones; "" =
+// none.
 func (e *Engine) draft(ctx context.Context, t *pawl.NewTask, of string) (draft, error) {
 	if err := rules.CheckTask(t, e.ids.now()); err != nil {
 		return draft{}, err
@@ -275,7 +276,7 @@ func (e *Engine) draft(ctx context.Context, t *pawl.NewTask, of string) (draft, 
 	return d, cmp.Or(e.startConversation(&d, t), link(d.items, t.Items, nil))
 }
 
-// newItem makes an item's row. Fields that the item leaves out come from its task.
+// newItem returns an item's row. Fields that the item leaves out come from its task.
 func newItem(row *store.NewTask, t *pawl.NewTask, i *pawl.NewItem, id string, position int) store.NewItem {
 	it := store.NewItem{ID: id, Namespace: row.Namespace, TaskID: row.ID, Type: i.Type, Kind: pawl.KindWork, Solo: row.Solo, Position: position,
 		Key: store.Text(i.Key), Priority: row.Priority, MaxAttempts: i.MaxAttempts, RunAt: micros(i.RunAt), Input: rules.OrNull(i.Input), Actor: row.Actor}

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// ApproveTasks approves; see pawl.Decider.
+// ApproveTasks approves tasks; see pawl.Decider.
 func (e *Engine) ApproveTasks(ctx context.Context, calls []pawl.ApproveCall) ([]pawl.Result[pawl.Task], error) {
 	return withProvenance(ctx, e, "approve", calls, subjectOfTask, eachly("approve", func(e *Engine, ctx context.Context, c *pawl.ApproveCall) (pawl.Task, error) {
 		if err := rules.CheckApprove(c); err != nil {
@@ -25,17 +25,17 @@ func (e *Engine) ApproveTasks(ctx context.Context, calls []pawl.ApproveCall) ([]
 	}))
 }
 
-// verdictBy is the actor that decides, and its comment.
+// verdictBy is a decision: its actor, its comment and its conditions.
 type verdictBy struct {
 	by      store.Actor
 	comment string
-	version *int // the task must still have it; nil = any
+	version *int // the version that the task must have; nil = any
 	rule    bool // the type's own rule decides, not a caller
 }
 
-// approve approves a task and, where that needs no worker, applies it in the
-// same transaction. If applying fails all of that is undone; the approval is
-// then written by itself, and the failure after it.
+// approve approves a task. If that needs no worker, the same transaction also applies it.
+// If applying fails, the transaction is rolled back. A second transaction then writes the
+// approval and after it the failure.
 func (e *Engine) approve(ctx context.Context, taskID string, v verdictBy) error {
 	err := e.decide(ctx, taskID, "approve", v, func(ctx context.Context, tx store.Tx, d *taskDecision) (effects, error) {
 		approved, err := d.approve(ctx, tx, v)
@@ -58,24 +58,24 @@ func (e *Engine) approve(ctx context.Context, taskID string, v verdictBy) error 
 	})
 }
 
-// taskDecision is a locked task that is decided about, and its rules.
+// taskDecision is the locked task of a decision, and its rules.
 type taskDecision struct {
 	*store.TaskDecision
 	e     *Engine
 	rules *typeRules
 }
 
-// effects are what follows from a decision once its transaction has committed, in the
-// order of the fields.
+// effects lists what to do after a decision's transaction has committed, in the order of
+// the fields.
 type effects struct {
-	queued   []store.DueItem       // waiting claims learn of these items
-	applied  func(context.Context) // the hook AfterApply; nil = none
+	queued   []store.DueItem       // items to report to waiting claims
+	applied  func(context.Context) // calls the hook AfterApply; nil = none
 	followUp bool                  // dependents of the task's items may move
 	advance  bool                  // the task has items left to move
 	again    bool                  // advance takes another step
 }
 
-// and joins the effects of two parts of one transaction; at most one of them applies.
+// and returns the effects of two parts of one transaction. At most one part sets applied.
 func (f effects) and(g effects) effects {
 	f.queued = append(f.queued, g.queued...)
 	if g.applied != nil {
@@ -89,7 +89,7 @@ func (f effects) and(g effects) effects {
 func (e *Engine) follow(ctx context.Context, taskID string, f effects) {
 	e.after(func() { e.itemsQueued(f.queued) })
 	if f.applied != nil {
-		ctx := context.WithoutCancel(ctx) // a scope cancels its own before it reports the commit
+		ctx := context.WithoutCancel(ctx) // a scope cancels its own context before it reports the commit
 		e.after(func() { f.applied(ctx) })
 	}
 	if f.followUp {
@@ -100,8 +100,8 @@ func (e *Engine) follow(ctx context.Context, taskID string, f effects) {
 	}
 }
 
-// decide runs fn with the task locked, if the caller may decide about it and
-// it is not decided yet.
+// decide runs fn with the task locked, if the caller may decide about the task and it is
+// not decided yet.
 func (e *Engine) decide(ctx context.Context, taskID, verb string, v verdictBy, fn func(ctx context.Context, tx store.Tx, d *taskDecision) (effects, error)) error {
 	_, err := e.withDecision(ctx, taskID, verb, func(ctx context.Context, tx store.Tx, d *taskDecision) (effects, error) {
 		if v.version != nil && *v.version != d.Version {
@@ -124,11 +124,12 @@ func (e *Engine) decide(ctx context.Context, taskID, verb string, v verdictBy, f
 	return err
 }
 
-// withDecision runs fn with a task's row locked, and carries out what follows from it. It
-// refuses a task without submitted results, by the state that the task has.
+// withDecision runs fn with the task's row locked, and carries out the effects after the
+// commit. It refuses a task without submitted results with a conflict that names the
+// task's state.
 func (e *Engine) withDecision(ctx context.Context, taskID, verb string, fn func(ctx context.Context, tx store.Tx, d *taskDecision) (effects, error)) (out effects, err error) {
 	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		out = effects{} // of this try
+		out = effects{} // discards the effects of an earlier try
 		ns := pawl.CallerOf(ctx).Namespace
 		c, found, err := store.OpenDecision(ctx, tx, ns, taskID)
 		if err == nil && !found {
@@ -136,7 +137,7 @@ func (e *Engine) withDecision(ctx context.Context, taskID, verb string, fn func(
 			if state, err = store.TaskState(ctx, tx, ns, taskID); err == nil {
 				err = rules.Conflict(verb, state, pawl.TaskState(state).Allowed())
 			}
-			if state == string(pawl.TaskSubmitted) { // since we looked
+			if state == string(pawl.TaskSubmitted) { // the results were submitted after the first look
 				c, found, err = store.OpenDecision(ctx, tx, ns, taskID)
 			}
 		}
@@ -264,7 +265,7 @@ func (e *Engine) RejectTasks(ctx context.Context, calls []pawl.RejectCall) ([]pa
 	}))
 }
 
-// reject ends the task and its items.
+// reject moves the task and its items to rejected.
 func (d *taskDecision) reject(ctx context.Context, tx store.Tx, v verdictBy, errors []pawl.Complaint) (effects, error) {
 	data := store.Text(rules.Encode(map[string]any{"errors": errors}))
 	failure := store.Text(rules.Encode(pawl.Failure{Code: "rejected", Message: errors[0].Message, Detail: rules.Encode(errors)}))
@@ -275,7 +276,7 @@ func (d *taskDecision) reject(ctx context.Context, tx store.Tx, v verdictBy, err
 	return effects{queued: queued, advance: more}, err
 }
 
-// rework queues items again with the reasons; the others stay submitted.
+// rework queues the named items again with the reasons. The others stay submitted.
 func (d *taskDecision) rework(ctx context.Context, tx store.Tx, v verdictBy, c *pawl.RejectCall) (out effects, err error) {
 	ids := slices.Compact(slices.Sorted(slices.Values(c.ItemIDs)))
 	all, err := d.ItemsIn(ctx, tx, "submitted", pawl.MaxItemsPerTask)

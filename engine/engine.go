@@ -1,6 +1,6 @@
-// Package engine holds the rules: one file per verb, each a check, one
-// transaction, a transition and its event. Engine implements pawl.Service in
-// process, over SQLite or PostgreSQL; several engines may share one database.
+// Package engine implements pawl.Service in process, over SQLite or PostgreSQL. It has
+// one file per verb: each verb is a check, one transaction, a transition and its event.
+// Several engines may share one database.
 package engine
 
 import (
@@ -26,8 +26,8 @@ import (
 	"github.com/pawl-work/pawl/sweep"
 )
 
-// notifyingDB is a database whose feed is woken by every transaction of this process,
-// until a migration excludes this program: then it refuses all of them.
+// notifyingDB is a database that wakes the feed after each transaction of this process.
+// When a migration has excluded this program, it refuses all transactions.
 type notifyingDB struct {
 	store.DB
 	wake      func()
@@ -67,7 +67,7 @@ func (w *notifyingDB) View(ctx context.Context, fn func(ctx context.Context, tx 
 	return w.learn(w.DB.View(ctx, w.statements(fn)))
 }
 
-// look is View for statements that need no snapshot between them; see store.Dialect.
+// look is View for statements that need no common snapshot; see store.Dialect.
 func (w *notifyingDB) look(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
 	if err := w.excluded.Load(); err != nil {
 		return *err
@@ -75,13 +75,13 @@ func (w *notifyingDB) look(ctx context.Context, fn func(ctx context.Context, tx 
 	return w.learn(w.Dialect().Look(ctx, w.statements(fn)))
 }
 
-// wrote follows a transaction that may have written, which returned err.
+// wrote wakes the feed after a transaction that may have written and that returned err.
 func (w *notifyingDB) wrote(err error) error {
 	w.wake()
 	return w.learn(err)
 }
 
-// learn notes from a transaction's error that this program is excluded.
+// learn returns err and remembers if it says that this program is excluded.
 func (w *notifyingDB) learn(err error) error {
 	if errors.Is(err, store.ErrExcluded) {
 		w.excluded.Store(&err)
@@ -89,27 +89,27 @@ func (w *notifyingDB) learn(err error) error {
 	return err
 }
 
-// fits says whether this program may go on.
+// fits checks that this program may still use the schema.
 func (w *notifyingDB) fits(ctx context.Context) error {
 	return w.View(ctx, func(ctx context.Context, tx store.Tx) error { return store.CheckSchema(ctx, tx, w.Dialect().Migrator) })
 }
 
-// Options tune an engine. The zero value is the default of each.
+// Options configure an engine. The zero value of each option is its default.
 type Options struct {
 	// Schema is PostgreSQL's schema; "" = the URL's or DB_SCHEMA's, else pawl.
 	Schema string
-	// Migrate is what Open does about the schema: "" or "up" brings it up to
-	// date, "off" only verifies that this program can run on it.
+	// Migrate is what Open does about the schema. "" or "up" migrates it to the newest
+	// version; "off" only verifies that this program can run on it.
 	Migrate string
-	// Existing opens only a database that Pawl's schema is in already, as old as it
-	// may be: a SQLite file that is missing or empty, and a PostgreSQL schema without
-	// Pawl's tables are not_found, and nothing is created.
+	// Existing opens only a database that already has Pawl's schema, of any version. A
+	// missing or empty SQLite file, and a PostgreSQL schema without Pawl's tables, are
+	// not_found. Nothing is created.
 	Existing bool
-	// KeepFileMode leaves the permissions of a SQLite file as they are. Else group and
-	// others lose theirs when it is opened by its owner.
+	// KeepFileMode leaves the permissions of a SQLite file as they are. Otherwise the
+	// permissions of group and others are removed when the owner opens the file.
 	KeepFileMode bool
-	// Clock is SQLite's clock, for tests; nil = the machine's. PostgreSQL has
-	// its own.
+	// Clock is SQLite's clock, for tests; nil = the machine's clock. PostgreSQL uses its
+	// own.
 	Clock func() time.Time
 	// Sweep are the options of Run and Sweep; nil = pawl.DefaultSweepOptions.
 	Sweep *pawl.SweepOptions
@@ -122,30 +122,32 @@ type Options struct {
 	// RegisteredTypesOnly refuses new tasks and items of unregistered types.
 	RegisteredTypesOnly bool
 	// Types are registered in the default namespace when the engine opens, as by
-	// PutTypes: what is there already is left, what differs is the next version.
+	// PutTypes. An unchanged type keeps its version; a changed type becomes the next
+	// version.
 	Types []pawl.Type
-	// Hooks are the rules of types that only Go can say, by the type's name in any
-	// namespace.
+	// Hooks are the rules of types that are written in Go, by the name of the type. They
+	// apply in all namespaces.
 	Hooks map[string]pawl.Hooks
-	// Statement is told of each SQL statement before it runs, in the goroutine that runs
-	// it, for traces and tests; nil = nothing is. BEGIN and COMMIT are not told, nor
-	// what Run, the feed and migrations do by themselves.
+	// Statement is called with each SQL statement before it runs, in the goroutine that
+	// runs it, for traces and tests; nil = not called. It is not called for BEGIN and
+	// COMMIT, nor for statements of the feed and of migrations.
 	Statement func(query string)
 	// Log gets one line per error; nil = slog.Default.
 	Log *slog.Logger
 }
 
-// Engine is an open Pawl. It is safe for use by many goroutines. Close it when
-// done; Run it somewhere, or the work of dead workers is not taken up.
+// Engine is an open Pawl database. It is safe for concurrent use. Call Close when done.
+// Call Run in at least one process: without it, the items of dead workers are not queued
+// again.
 type Engine struct {
 	*core
-	db    store.DB // what its verbs run on: the database, or one transaction of it
-	scope *scope   // that transaction; nil: every verb has one of its own
+	db    store.DB // what its verbs run on: the database, or one transaction
+	scope *scope   // the shared transaction; nil = each verb has its own
 }
 
-// core is what all Engines over one open database share.
+// core is the state that all Engines of one open database share.
 type core struct {
-	root        *Engine // the one that Open made
+	root        *Engine // the Engine that Open returned
 	notifyingDB *notifyingDB
 	feed        *feed.Feed
 	opts        Options
@@ -154,8 +156,8 @@ type core struct {
 	committers  groupCommitters
 	hub         *watch.Hub
 	queues      *queue.Queues
-	// answering are the keys of whole calls under way here: [3]string{namespace,
-	// scope, key}.
+	// answering has the idempotency keys of calls in flight in this process:
+	// [3]string{namespace, scope, key}.
 	answering    sync.Map
 	seen         seenWorkers
 	leaseKeys    leaseKeys
@@ -167,8 +169,8 @@ type core struct {
 	types        typeCache
 	sweeper      *sweep.Sweeper
 	running      sync.Mutex      // held by Run
-	active       atomic.Bool     // a Run is at work
-	open         context.Context // ends with Close, and so does Run
+	active       atomic.Bool     // a Run is in progress
+	open         context.Context // ends with Close; Run ends with it
 	shut         context.CancelFunc
 }
 
@@ -180,8 +182,8 @@ func Open(ctx context.Context, url string) (*Engine, error) {
 	return OpenWith(ctx, url, Options{})
 }
 
-// OpenWith opens with options. A URL of another kind is invalid, a database
-// that does not answer unavailable.
+// OpenWith is Open with options. A URL of another kind is invalid. A database that does
+// not answer is unavailable.
 func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 	if o.Log == nil {
 		o.Log = slog.Default()
@@ -235,7 +237,7 @@ func openDB(ctx context.Context, url string, o Options) (store.DB, error) {
 	return nil, &pawl.Error{Code: pawl.CodeInvalid, Op: "open", Message: "a database URL begins with sqlite: or postgres://"}
 }
 
-// start migrates or verifies, and sets this process's sense of the database's time.
+// start migrates or verifies the schema, and reads the database's time and secret.
 func (e *Engine) start(ctx context.Context) error {
 	if e.opts.Existing {
 		if err := store.Exists(ctx, e.db.Dialect().Migrator); err != nil {
@@ -264,11 +266,11 @@ func (e *Engine) start(ctx context.Context) error {
 	})
 }
 
-// Close ends Run, waits for it, and ends the engine's connections. Calls under
-// way fail as unavailable.
+// Close stops Run, waits for it and closes the engine's connections. Calls in flight fail
+// as unavailable.
 func (e *Engine) Close() error {
 	e.shut()
-	e.running.Lock() // Run has let go of the database
+	e.running.Lock() // waits until Run has returned
 	defer e.running.Unlock()
 	e.committers.wait()
 	e.feed.Close()
@@ -278,11 +280,11 @@ func (e *Engine) Close() error {
 	return e.db.Close()
 }
 
-// Feed is the record in one order, of all namespaces.
+// Feed returns the event feed of all namespaces.
 func (e *Engine) Feed() *feed.Feed { return e.feed }
 
-// DB is the store below, for tests and measurements.
+// DB returns the store, for tests and measurements.
 func (e *Engine) DB() store.DB { return e.db }
 
-// Migrator runs and lists the schema's migrations.
+// Migrator returns the migrator, which runs and lists the schema's migrations.
 func (e *Engine) Migrator() store.Migrator { return e.db.Dialect().Migrator }

@@ -10,12 +10,12 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// maxTries bounds how often a call runs whose row is moved during its statement.
+// maxTries is how often a call runs at most if its row is moved during its statement.
 const maxTries = 4
 
-// fenced runs a batch of a worker's verb. Each call is checked. Valid calls go to the
-// verb's group committer in waves in which no item occurs twice. A call that the
-// store refused gets the reason. C is the call, Row and Ans are the store's input
+// fenced runs a batch of a worker's verb. It checks each call. Valid calls go to the
+// verb's group committer in waves; no item occurs twice in a wave. A call that the store
+// refused gets the reason as its error. C is the call, Row and Ans are the store's input
 // and output, R is the answer.
 type fenced[C, Row, Ans, R any] struct {
 	op        string // the verb of the lifecycle that the state must allow
@@ -24,8 +24,8 @@ type fenced[C, Row, Ans, R any] struct {
 	check     func(*rules.Fields, *C)
 	row       func(i int, c *C) Row
 	answer    func(c *C, a *Ans) R
-	// refused answers a call whose item the store did not move, and which the fence or
-	// the item's state refuses with err; nil = with err.
+	// refused makes the answer to a call whose item the store did not move. err is the
+	// refusal by the fence or the item's state; nil = the answer is err.
 	refused func(c *C, item store.ItemRow, now int64, err error) (R, error)
 }
 
@@ -96,7 +96,7 @@ func (v *fenced[C, Row, Ans, R]) wave(calls []C, good []int) (wave, rest []int) 
 	return wave, rest
 }
 
-// rows are the store's input for a wave, each with its index in the wave.
+// rows returns the store's input for a wave. Each row has its index in the wave.
 func (v *fenced[C, Row, Ans, R]) rows(calls []C, wave []int) []Row {
 	rows := make([]Row, len(wave))
 	for n, i := range wave {
@@ -106,9 +106,9 @@ func (v *fenced[C, Row, Ans, R]) rows(calls []C, wave []int) []Row {
 	return rows
 }
 
-// settle stores the answers of a wave, and why its other calls were refused. It returns
-// the calls to run again: those whose fence and state turn out to be right, because
-// their row was moved during the statement.
+// settle stores the answers of a wave and the errors of its refused calls. It returns the
+// calls to run again. Their fence and state are right: their row was moved during the
+// statement.
 func (v *fenced[C, Row, Ans, R]) settle(ctx context.Context, e *Engine, calls []C, wave []int, answers []Ans, out []pawl.Result[R]) (again []int) {
 	done := make([]bool, len(wave))
 	for k := range answers {
@@ -131,7 +131,8 @@ func (v *fenced[C, Row, Ans, R]) giveUp(wave []int, out []pawl.Result[R]) {
 	}
 }
 
-// refuse stores why a call was refused; false = there is no reason to refuse it.
+// refuse stores why a call was refused. It returns false if there is no reason to refuse
+// it.
 func (v *fenced[C, Row, Ans, R]) refuse(ctx context.Context, e *Engine, c *C, out *pawl.Result[R]) bool {
 	f := v.fence(c)
 	item, now, err := e.look(ctx, f.ItemID)
@@ -147,7 +148,7 @@ func (v *fenced[C, Row, Ans, R]) refuse(ctx context.Context, e *Engine, c *C, ou
 	return true
 }
 
-// look reads an item as it is now, not_found outside the caller's namespace.
+// look reads an item as it is now. An item outside the caller's namespace is not_found.
 func (e *Engine) look(ctx context.Context, id string) (it store.ItemRow, now int64, err error) {
 	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
 		if now, err = store.NowAgain(ctx, tx); err != nil {
@@ -160,5 +161,5 @@ func (e *Engine) look(ctx context.Context, id string) (it store.ItemRow, now int
 }
 
 func fenceRow(c pawl.Caller, f pawl.Fence) store.Fence {
-	return store.Fence{Namespace: c.Namespace, ItemID: f.ItemID, WorkerID: f.WorkerID, Attempt: min(f.Attempt, math.MaxInt32)} // the column holds no more, nor does an item
+	return store.Fence{Namespace: c.Namespace, ItemID: f.ItemID, WorkerID: f.WorkerID, Attempt: min(f.Attempt, math.MaxInt32)} // the largest value of the column and of an item
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// Complete ends items with their results; see pawl.Finisher.
+// Complete completes items with their results; see pawl.Finisher.
 func (e *Engine) Complete(ctx context.Context, calls []pawl.CompleteCall) ([]pawl.Result[pawl.Moved], error) {
 	calls = pawl.Provenant(ctx, calls)
 	if !anyProvenance(calls) {
@@ -72,8 +72,8 @@ func (e *Engine) complete(ctx context.Context, calls []pawl.CompleteCall) ([]paw
 	return out, err
 }
 
-// aside notes a task that the engine owes a step: that of a plan or apply item goes
-// on with what that came to.
+// aside adds the item's task to tasks if the engine owes the task a step. The end of a
+// plan or apply item always causes one.
 func aside(tasks []string, m *store.Moved) []string {
 	if m.Owed || strings.HasSuffix(m.Type, pawl.ApplySuffix) || strings.HasSuffix(m.Type, pawl.PlanSuffix) {
 		tasks = append(tasks, m.TaskID)
@@ -81,7 +81,7 @@ func aside(tasks []string, m *store.Moved) []string {
 	return tasks
 }
 
-// Fail ends attempts that failed; see pawl.Finisher.
+// Fail fails attempts; see pawl.Finisher.
 func (e *Engine) Fail(ctx context.Context, calls []pawl.FailCall) ([]pawl.Result[pawl.Moved], error) {
 	return withProvenance(ctx, e, "fail", calls, subjectOfMove, (*Engine).fail)
 }
@@ -108,7 +108,7 @@ func (e *Engine) fail(ctx context.Context, calls []pawl.FailCall) ([]pawl.Result
 		})
 }
 
-// Release gives items back, uncounted; see pawl.Leaser.
+// Release gives items back. This is not counted as a failure; see pawl.Leaser.
 func (e *Engine) Release(ctx context.Context, calls []pawl.ReleaseCall) ([]pawl.Result[pawl.Moved], error) {
 	return leave(ctx, e, store.VerbRelease, e.committers.leave, calls, func(p *pawl.ReleaseCall) pawl.Fence { return p.Fence },
 		func(*rules.Fields, *pawl.ReleaseCall) {}, func(*pawl.ReleaseCall, *store.Leave) {})
@@ -127,8 +127,8 @@ func (e *Engine) Suspend(ctx context.Context, calls []pawl.SuspendCall) ([]pawl.
 		})
 }
 
-// leave is fail, release and suspend: they differ in their checks and in what
-// they put in the row.
+// leave is the common part of fail, release and suspend. They differ in their checks and
+// in what they put in the row.
 func leave[C any](ctx context.Context, e *Engine, verb string, through *groupCommitter[store.Leave, store.Moved], calls []C, fence func(*C) pawl.Fence, check func(*rules.Fields, *C), fill func(*C, *store.Leave)) ([]pawl.Result[pawl.Moved], error) {
 	c, fed, returns := pawl.CallerOf(ctx), false, pawl.WantsItem(ctx)
 	var asides, failed, doomed []string
@@ -163,7 +163,7 @@ func leave[C any](ctx context.Context, e *Engine, verb string, through *groupCom
 	e.endMessages(ctx, failed, "")
 	for _, id := range doomed {
 		if err := e.cancelRemaining(context.WithoutCancel(ctx), id); err != nil {
-			e.logError(ctx, "cancelling what is left of a task with a failed item", err) // the next pass does it
+			e.logError(ctx, "cancelling what is left of a task with a failed item", err) // the next pass repeats it
 		}
 	}
 	for i := range out {
@@ -172,8 +172,8 @@ func leave[C any](ctx context.Context, e *Engine, verb string, through *groupCom
 	return out, err
 }
 
-// blockReturned adds to the item of an answer what it waits for in the queue. That reads all
-// leases of the namespace, and so is no part of the statement, which holds locks.
+// blockReturned sets blocked_by of a queued item in an answer. This reads all leases of
+// the namespace, so it is not part of the statement, which holds locks.
 func (e *Engine) blockReturned(ctx context.Context, m *pawl.Moved) {
 	if m.Item == nil || m.Item.State != pawl.ItemQueued {
 		return
@@ -189,7 +189,7 @@ func (e *Engine) blockReturned(ctx context.Context, m *pawl.Moved) {
 		return err
 	})
 	if err != nil {
-		m.Item = nil // its reader reads it
+		m.Item = nil // the caller reads the item itself
 	}
 }
 
