@@ -113,11 +113,12 @@ type Options struct {
 	Clock func() time.Time
 	// Sweep are the options of Run and Sweep; nil = pawl.DefaultSweepOptions.
 	Sweep *pawl.SweepOptions
-	// PollInterval bounds how long a waiting claim may miss work that another
-	// process made, when its notice is lost; 0 = 250 ms.
+	// PollInterval is the longest time that a waiting claim may miss work of another
+	// process whose notice is lost; 0 = 250 ms.
 	PollInterval time.Duration
-	// MaxTypes bounds the types that a namespace has queued work of, as far as this
-	// engine knows; a task of one more is refused as limit. 0 = pawl.DefaultMaxTypes.
+	// MaxTypes limits the types with queued work in one namespace, as far as this engine
+	// knows them. A task of one more type is refused with the code limit. 0 =
+	// pawl.DefaultMaxTypes.
 	MaxTypes int
 	// RegisteredTypesOnly refuses new tasks and items of unregistered types.
 	RegisteredTypesOnly bool

@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// feedCursor begins the cursors of pages in feed order.
+	// feedCursor is the prefix of cursors of pages in feed order.
 	feedCursor = "pos_"
-	// feedScan bounds the positions that one page looks through.
+	// feedScan is how many positions one page reads at most.
 	feedScan = 10_000
 )
 
-// FollowEvents follows the feed; see pawl.RecordReader. The events are shared
-// with others who follow it: do not change what they point to.
+// FollowEvents follows the feed; see pawl.RecordReader. The events are shared with other
+// followers: do not change what they point to.
 func (e *Engine) FollowEvents(ctx context.Context, q pawl.EventFilter, fn func(through pawl.FeedPosition, events []pawl.Event) error) error {
 	q.Page = pawl.Page{}
 	match, after, err := e.inFeed(ctx, q)
@@ -45,7 +45,8 @@ func (e *Engine) FollowEvents(ctx context.Context, q pawl.EventFilter, fn func(t
 	}
 }
 
-// feedPage is a page in feed order of what was committed before the call.
+// feedPage returns a page, in feed order, of the events that were committed before the
+// call.
 func (e *Engine) feedPage(ctx context.Context, q pawl.EventFilter) (pawl.List[pawl.Event], error) {
 	out := pawl.List[pawl.Event]{Items: []pawl.Event{}}
 	match, after, err := e.inFeed(ctx, q)
@@ -73,8 +74,9 @@ func (e *Engine) feedPage(ctx context.Context, q pawl.EventFilter) (pawl.List[pa
 	return out, err
 }
 
-// inFeed is what a filter asks of the feed: which events, after which position. The
-// feed has what is committed, and reading it may write.
+// inFeed translates a filter for the feed: which events match, and after which position
+// to read. It refuses a call inside a transaction, because the feed has only committed
+// events and reading it may write.
 func (e *Engine) inFeed(ctx context.Context, q pawl.EventFilter) (match func(*pawl.Event) bool, after pawl.FeedPosition, err error) {
 	if err := e.notInTx("follow"); err != nil {
 		return nil, after, err
@@ -106,7 +108,7 @@ func (e *Engine) inFeed(ctx context.Context, q pawl.EventFilter) (match func(*pa
 	}, after, err
 }
 
-// matching copies only when some do not match.
+// matching returns the events that match. It copies them only if some do not match.
 func matching(events []pawl.Event, match func(*pawl.Event) bool) []pawl.Event {
 	for i := range events {
 		if match(&events[i]) {

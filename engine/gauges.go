@@ -11,8 +11,8 @@ import (
 )
 
 // Gauges counts the items of all namespaces that have not ended, by type and state. It
-// returns the age of the oldest of each, and how far each relay is behind. It scans the
-// narrow tables: about 100 ms for a million queued items.
+// also returns the age of the oldest item of each type and state, and how far each relay
+// is behind. It scans the narrow tables: about 100 ms for a million queued items.
 func (e *Engine) Gauges(ctx context.Context) ([]pawl.Gauge, error) {
 	var out []pawl.Gauge
 	var at int64

@@ -20,17 +20,17 @@ type groupCommitters struct {
 	leave      *groupCommitter[store.Leave, store.Moved]
 	await      *groupCommitter[store.Leave, store.Moved] // suspends for signals
 	read       *groupCommitter[readCall, readAnswer]
-	all        []interface{ Wait() } // these
+	all        []interface{ Wait() } // all of the above
 }
 
-// groupCommitter is one verb's group committer.
+// groupCommitter is the group committer of one verb.
 type groupCommitter[Row, Ans any] struct {
 	*commit.Committer[Row, Ans]
 	on     groupVerb[Row, Ans]
 	direct bool // the store groups its calls
 }
 
-// groupVerb returns what runs a group of a verb's calls on an Engine.
+// groupVerb returns the function that runs a group of a verb's calls on an Engine.
 type groupVerb[Row, Ans any] func(e *Engine) func(ctx context.Context, rows []Row) ([]Ans, error)
 
 // do runs rows in a group, or alone if e is inside a transaction.
@@ -45,7 +45,7 @@ func (c *groupCommitter[Row, Ans]) do(ctx context.Context, e *Engine, rows []Row
 }
 
 // newGroupCommitter returns a group committer whose groups run on e. Claims always go
-// through Do, which gives back the items of a caller that has gone.
+// through Do, which releases the items of a caller that has gone away.
 func newGroupCommitter[Row, Ans any](e *Engine, on groupVerb[Row, Ans], o commit.Options[Row, Ans]) *groupCommitter[Row, Ans] {
 	o.Execute = on(e)
 	o.Panicked = e.logPanic
@@ -94,7 +94,7 @@ func (e *Engine) openGroupCommitters() {
 		Ord: func(r *readCall) *int { return &r.ord }, RowOf: func(a *readAnswer) *int { return &a.ord }})
 }
 
-// auto is a hot verb in DB.Auto.
+// auto returns the groupVerb that runs a hot verb in DB.Auto.
 func auto[Row, Ans any](verb func(context.Context, store.Tx, []Row) ([]Ans, error)) groupVerb[Row, Ans] {
 	return func(e *Engine) func(context.Context, []Row) ([]Ans, error) {
 		return func(ctx context.Context, rows []Row) (out []Ans, err error) {
@@ -107,7 +107,7 @@ func auto[Row, Ans any](verb func(context.Context, store.Tx, []Row) ([]Ans, erro
 	}
 }
 
-// wait returns when no flush is running.
+// wait waits until no flush is running.
 func (c *groupCommitters) wait() {
 	for _, one := range c.all {
 		one.Wait()

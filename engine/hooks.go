@@ -20,7 +20,7 @@ func (r *typeRules) looksAtItems() bool {
 	return r.hooks.Check != nil || r.hooks.AutoApprove != nil || len(r.Approval.When) > 0 || r.Apply.Mode == pawl.ApplyGo
 }
 
-// check asks the hook about all submitted results.
+// check runs the hook Check on all submitted results.
 func (r *typeRules) check(ctx context.Context, t pawl.Task, items []pawl.Item) (out []pawl.Complaint, err error) {
 	if r.hooks.Check == nil {
 		return nil, nil
@@ -45,7 +45,7 @@ func (r *typeRules) approves(ctx context.Context, t pawl.Task, items []pawl.Item
 	return yes, err
 }
 
-// apply carries out the task.
+// apply carries out the task with the hooks BeforeApply and Apply.
 func (r *typeRules) apply(ctx context.Context, a pawl.Application) (out pawl.Applied, err error) {
 	if r.hooks.Apply == nil {
 		return out, r.noHook("Apply")
@@ -65,7 +65,7 @@ func (r *typeRules) apply(ctx context.Context, a pawl.Application) (out pawl.App
 	return out, err
 }
 
-// planByHook asks the hook for the items of a task.
+// planByHook returns the items of a task that the hook Plan makes.
 func (r *typeRules) planByHook(ctx context.Context, t pawl.NewTask) (items []pawl.NewItem, err error) {
 	if r.hooks.Plan == nil {
 		return nil, r.noHook("Plan")
@@ -103,7 +103,7 @@ func (r *typeRules) assemble(ctx context.Context, item pawl.Item, parts []pawl.I
 	return out, err
 }
 
-// guarded runs a hook. A panic becomes its error.
+// guarded runs a hook. It returns a panic of the hook as an error.
 func guarded(hook func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {

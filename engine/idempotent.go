@@ -12,22 +12,24 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// Idempotent carries out a call once for its key: a later call with the same request
-// gets the first answer, replayed. run makes the call with the verbs of svc, in one
-// goroutine. What they write and the answer commit together or not at all, also when the
-// process dies in between. The transaction begins when a verb first writes: what run does
-// before, and the checks of the verbs, hold none.
-// run may run more than once before the commit and must have no other effect.
+// Idempotent carries out a call once for its key. A later call with the same key and
+// request gets the first answer, replayed. run makes the call with the verbs of svc, in
+// one goroutine. What the verbs write and the answer commit together or not at all, also
+// if the process dies in between. The transaction begins when a verb first writes; what
+// run does before that, and the checks of the verbs, hold no transaction. run may run
+// more than once before the commit and must have no other effect.
 //
-// An error of run is returned as it is, undoes what was done and leaves the key
-// unused; so does a nil answer, for a call without effect. What a refusal leaves, the
-// error of an item or a rejected part, is stored even so.
-// A claim that waits waits outside the transaction, and is tried again in that time
-// if its connection is lost. A cancel of a large task cancels most of its items in
-// batches before the transaction, while the key is free; they stay cancelled when
-// the call then fails or its process dies, and the call with the same key cancels
-// the rest. Another request's key is
-// ErrKeyReused; one under way, here or elsewhere, ErrKeyInFlight.
+// An error of run is returned as it is, undoes what was done and leaves the key unused. A
+// nil answer does the same, for a call without effect. What a refusal leaves, such as the
+// error of an item or a rejected part, is stored nevertheless.
+//
+// A waiting claim waits outside the transaction. In that time it is tried again if its
+// connection is lost. A cancel of a large task cancels most of its items in batches
+// before the transaction, while the key is free. They stay cancelled if the call then
+// fails or its process dies; the next call with the same key cancels the rest.
+//
+// A key that was used for another request is ErrKeyReused. A key that is in flight, in
+// this process or another, is ErrKeyInFlight.
 func (e *Engine) Idempotent(ctx context.Context, k pawl.KeyBegin, run func(ctx context.Context, svc pawl.Service) (*pawl.Answer, error)) (answer pawl.Answer, replayed bool, err error) {
 	ns, leave, err := e.enterKey(ctx, &k)
 	if err != nil {
@@ -35,8 +37,8 @@ func (e *Engine) Idempotent(ctx context.Context, k pawl.KeyBegin, run func(ctx c
 	}
 	defer leave()
 	var s *scope
-	var wait time.Duration // of a claim
-	var lost bool          // the last try; the database may hold its key a moment longer
+	var wait time.Duration // how long a claim in the call waits
+	var lost bool          // the last try lost its connection; the database may hold its key a moment longer
 	try := func(<-chan struct{}) (bool, error) {
 		var refused error
 		var row store.KeyRow
@@ -47,14 +49,14 @@ func (e *Engine) Idempotent(ctx context.Context, k pawl.KeyBegin, run func(ctx c
 				answer = answerOf(row)
 			}
 			if replayed || refused != nil {
-				return errAnswered // what the refusal counted stays
+				return errAnswered // keeps what the refusal counted
 			}
 			return err
 		}, func(ctx context.Context, e *Engine) error {
 			s := e.scope
 			s.key, s.single, s.free = k.Key, false, func(ctx context.Context, tx store.Tx) (bool, error) { return e.keyIsFree(ctx, tx, ns, &k) }
 			made, err := run(ctx, e)
-			if gone := s.begin(ctx); gone != nil { // the key is asked for, whatever came of the call
+			if gone := s.begin(ctx); gone != nil { // checks the key, whatever the outcome of the call
 				return gone
 			}
 			switch {
@@ -74,7 +76,7 @@ func (e *Engine) Idempotent(ctx context.Context, k pawl.KeyBegin, run func(ctx c
 		}
 		wait = max(wait, s.wait)
 		if lost = wait > 0 && (transient(err) || lost && errors.Is(err, pawl.ErrKeyInFlight)); lost {
-			_ = e.finish(ctx, s, err) // what it took is free again
+			_ = e.finish(ctx, s, err) // reports the items that the lost try claimed as free
 		}
 		return !lost && !errors.Is(err, errNothing), err
 	}
@@ -89,7 +91,7 @@ func (e *Engine) Idempotent(ctx context.Context, k pawl.KeyBegin, run func(ctx c
 	return answer, replayed, nil
 }
 
-// keyIsFree says whether a call may begin its key, which is not locked.
+// keyIsFree reports whether a call may begin its key. It does not lock the key.
 func (e *Engine) keyIsFree(ctx context.Context, tx store.Tx, ns string, k *pawl.KeyBegin) (bool, error) {
 	if err := known(ctx, tx, ns, k.TaskID, k.ItemID); err != nil {
 		return false, err
@@ -104,10 +106,10 @@ func (e *Engine) keyIsFree(ctx context.Context, tx store.Tx, ns string, k *pawl.
 	return free, err
 }
 
-// IdempotentSteps is Idempotent for a call that runs in several transactions: its key
-// is begun before and its answer kept after them; its lease is renewed in between.
-// When the process dies, or the answer cannot be kept, the key stays in flight
-// until its lease of 60 s ends, and the next call with it runs again.
+// IdempotentSteps is Idempotent for a call that runs in several transactions. Its key is
+// begun before them and its answer is stored after them. In between, the key's lease is
+// renewed. If the process dies or the answer cannot be stored, the key stays in flight
+// until its lease of 60 s ends. The next call with the key then runs again.
 func (e *Engine) IdempotentSteps(ctx context.Context, k pawl.KeyBegin, run func(ctx context.Context, svc pawl.Service) (*pawl.Answer, error)) (answer pawl.Answer, replayed bool, err error) {
 	ns, leave, err := e.enterKey(ctx, &k)
 	if err != nil {
@@ -148,7 +150,8 @@ func (e *Engine) IdempotentSteps(ctx context.Context, k pawl.KeyBegin, run func(
 	})
 }
 
-// enterKey checks a call's key and holds it for this process, until leave.
+// enterKey checks a call's key and marks it as in flight in this process, until leave is
+// called.
 func (e *Engine) enterKey(ctx context.Context, k *pawl.KeyBegin) (ns string, leave func(), err error) {
 	ns = pawl.CallerOf(ctx).Namespace
 	if err := rules.CheckKeyBegin(k); err != nil {
@@ -175,7 +178,7 @@ func (e *Engine) keepAnswer(ctx context.Context, tx store.Tx, ns string, row sto
 	}
 	kept, err := store.SettleAnswer(ctx, tx, ns, row.Scope, row.Hash, row.Token, a, now)
 	if err == nil && !kept {
-		err = inFlight(time.Second) // its lease ran out, and another has taken it over
+		err = inFlight(time.Second) // its lease ran out and another call has taken the key over
 	}
 	return err
 }

@@ -10,25 +10,25 @@ import (
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
-// ids makes ids that rise: prefix, underscore, ULID. Their time is the
-// database's, estimated from the last one it told and the monotonic clock
-// since, so that processes with wrong wall clocks agree on what is oldest.
+// ids makes increasing ids: prefix, underscore, ULID. Their time is the database's time,
+// estimated from its last reading and the monotonic clock since. So processes with wrong
+// wall clocks agree on which item is oldest.
 type ids struct {
 	mu      sync.Mutex
 	base    int64     // the database's time, in µs
-	at      time.Time // when it said so
+	at      time.Time // when base was read
 	last    uint64    // ms of the newest id
 	entropy *ulid.MonotonicEntropy
 }
 
-// set notes what time the database said it was.
+// set stores a reading of the database's time and when it was made.
 func (g *ids) set(now int64, at time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.base, g.at = now, at
 }
 
-// now is the database's time as far as this process can tell.
+// now returns the database's time as this process estimates it.
 func (g *ids) now() time.Time {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -44,7 +44,7 @@ func (g *ids) next(prefix string) string {
 	ms := uint64(g.base/1000) + uint64(clock.Now().Sub(g.at).Milliseconds())
 	ms = max(ms, g.last)
 	id, err := ulid.New(ms, g.entropy)
-	if err != nil { // 2^80 ids in one millisecond: take the next one
+	if err != nil { // 2^80 ids in one millisecond: use the next millisecond
 		ms++
 		id = ulid.MustNew(ms, g.entropy)
 	}
@@ -52,7 +52,7 @@ func (g *ids) next(prefix string) string {
 	return prefix + "_" + id.String()
 }
 
-// pair makes a task's id and its only item's: the same ULID.
+// pair makes the ids of a task and its only item, with the same ULID.
 func (g *ids) pair() (task, item string) {
 	task = g.next("tsk")
 	return task, "itm_" + task[len("tsk_"):]

@@ -31,13 +31,14 @@ func (e *Engine) BeginKeys(ctx context.Context, calls []pawl.KeyBegin) ([]pawl.R
 			return err
 		})
 		if err == nil {
-			err = refused // what the refusal counted stays
+			err = refused // returned after the commit, which keeps what the refusal counted
 		}
 		return out, err
 	})
 }
 
-// beginKey opens a key: row is as it is then. code is not nil for a whole call.
+// beginKey begins a key and returns its row as it is then. code is not nil if the whole
+// answer of a call will be stored.
 func (e *Engine) beginKey(ctx context.Context, tx store.Tx, ns string, k *pawl.KeyBegin, code *int) (out pawl.KeyBegun, row store.KeyRow, refused, err error) {
 	now, err := tx.Now(ctx)
 	if err != nil {
@@ -47,7 +48,7 @@ func (e *Engine) beginKey(ctx context.Context, tx store.Tx, ns string, k *pawl.K
 	row.Code = code
 	if err := known(ctx, tx, ns, k.TaskID, k.ItemID); err != nil {
 		_, begun, gone := store.ReadKey(ctx, tx, ns, row.Scope, row.Hash, false)
-		if !begun || gone != nil { // else it began when they were there
+		if !begun || gone != nil { // otherwise the key was begun while they existed
 			return out, row, nil, cmp.Or(gone, err)
 		}
 	}
@@ -61,9 +62,9 @@ func (e *Engine) beginKey(ctx context.Context, tx store.Tx, ns string, k *pawl.K
 			return out, row, nil, err
 		}
 		switch {
-		case !found: // not yet committed
+		case !found: // another transaction has begun the key and has not committed
 			return out, row, inFlight(time.Second), nil
-		case old.Expires != 0 && old.Expires <= now: // absent from that moment
+		case old.Expires != 0 && old.Expires <= now: // an expired key counts as absent
 			if err := store.ReopenKey(ctx, tx, ns, row, now); err != nil {
 				return out, row, nil, err
 			}
@@ -76,7 +77,7 @@ func (e *Engine) beginKey(ctx context.Context, tx store.Tx, ns string, k *pawl.K
 		case old.Status == pawl.KeyPending && old.Locked > now:
 			refused = inFlight(time.Duration(old.Locked-now) * time.Microsecond)
 			return out, row, refused, store.HitKey(ctx, tx, ns, row.Scope, row.Hash, 0)
-		default: // failed, or its holder is gone
+		default: // it failed, or its lease has run out
 			if err := store.TakeOverKey(ctx, tx, ns, row); err != nil {
 				return out, row, nil, err
 			}
@@ -96,7 +97,7 @@ func (e *Engine) keyRow(k *pawl.KeyBegin, now int64) store.KeyRow {
 	}
 	row.Locked = lockedUntil(now, k.LockSeconds)
 	if row.Expires != 0 {
-		row.Expires = max(row.Expires, row.Locked) // a live run keeps its key
+		row.Expires = max(row.Expires, row.Locked) // the key lasts at least as long as its lease
 	}
 	return row
 }
@@ -109,7 +110,7 @@ func lockedUntil(now int64, asked int) int64 {
 	return now + int64(lockSeconds(asked))*int64(time.Second/time.Microsecond)
 }
 
-// keyHash is what is stored of a key: it may hold a secret or be long.
+// keyHash returns what is stored of a key. The key itself may hold a secret or be long.
 func keyHash(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(sum[:])
@@ -136,7 +137,7 @@ func (e *Engine) settleKeys(ctx context.Context, status string, calls []pawl.Key
 	})
 }
 
-// RenewKeys makes the leases of runs begin anew.
+// RenewKeys renews the leases of runs.
 func (e *Engine) RenewKeys(ctx context.Context, calls []pawl.KeyRenew) ([]pawl.Result[pawl.Key], error) {
 	return eachKey(ctx, "renew", calls, func(c pawl.Caller, k *pawl.KeyRenew) (pawl.Key, error) {
 		if err := rules.CheckKeyRenew(k); err != nil {
@@ -148,7 +149,7 @@ func (e *Engine) RenewKeys(ctx context.Context, calls []pawl.KeyRenew) ([]pawl.R
 	})
 }
 
-// heldKey changes a key that a run holds; change says whether it does.
+// heldKey changes a key that a run holds. change reports whether the run holds it.
 func (e *Engine) heldKey(ctx context.Context, ns, op string, k pawl.KeyName, change func(ctx context.Context, tx store.Tx, hash string, now int64) (bool, error)) (pawl.Key, error) {
 	var out store.KeyRow
 	err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
@@ -177,7 +178,7 @@ func (e *Engine) heldKey(ctx context.Context, ns, op string, k pawl.KeyName, cha
 	return out.Key, err
 }
 
-// GetKeys reads keys; expired ones are absent.
+// GetKeys reads keys. An expired key is absent.
 func (e *Engine) GetKeys(ctx context.Context, names []pawl.KeyName) ([]pawl.Result[pawl.Key], error) {
 	return eachKey(ctx, "get", names, func(c pawl.Caller, k *pawl.KeyName) (pawl.Key, error) {
 		if err := rules.CheckKeyName(k); err != nil {

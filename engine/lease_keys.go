@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// leaseKeys remembers the API keys that attempts were claimed with; they never change.
-// The older half is dropped when it is full.
+// leaseKeys caches the API keys that attempts were claimed with, which never change. When
+// it is full, the older half is dropped.
 type leaseKeys struct {
 	mu       sync.Mutex
 	new, old map[store.Attempt]string
@@ -45,7 +45,7 @@ func (e *Engine) noteKeys(ctx context.Context, c pawl.Caller, rows []store.Claim
 		for i := range rows {
 			e.leaseKeys.note(store.Attempt{ItemID: rows[i].ItemID, N: rows[i].Attempt}, c.Key)
 		}
-		e.root.claimedWith(c.Key) // whose checks outlive this transaction
+		e.root.claimedWith(c.Key) // the check runs after this transaction, on the root
 	})
 }
 

@@ -6,8 +6,8 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// link fills in what the rows of new items wait for. known maps the keys of the task's
-// older items to their ids.
+// link fills in the dependencies of the rows of new items. known maps the keys of the
+// task's older items to their ids.
 func link(rows []store.NewItem, items []pawl.NewItem, known map[string]string) error {
 	dependencies, err := rules.Order(items, known)
 	if err != nil {

@@ -74,8 +74,8 @@ func (e *Engine) ours(ctx context.Context, f pawl.Fence) error {
 	return cmp.Or(err, others[f])
 }
 
-// writes runs fn on an open message under its item's lease, with the caller as
-// its writer.
+// writes runs fn on an open message, with the item and the message locked. The caller
+// must hold the item's lease and becomes the message's writer.
 func (e *Engine) writes(ctx context.Context, m pawl.MessageFence, op string, fn func(ctx context.Context, tx store.Tx, g *store.LockedItem, row *store.MessageRow) error) error {
 	var refusal error
 	todo := []appendCall{{call: &pawl.AppendCall{MessageFence: m}}}
@@ -103,7 +103,7 @@ func (e *Engine) writes(ctx context.Context, m pawl.MessageFence, op string, fn 
 	})
 }
 
-// GetMessage reads a message, whole at any moment; see pawl.MessageReader.
+// GetMessage reads a message with all its content so far; see pawl.MessageReader.
 func (e *Engine) GetMessage(ctx context.Context, id string) (pawl.Message, error) {
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.Message, error) {
 		row, err := store.GetMessage(ctx, tx, ns, id)
@@ -114,7 +114,7 @@ func (e *Engine) GetMessage(ctx context.Context, id string) (pawl.Message, error
 	})
 }
 
-// ListMessages lists a conversation; see pawl.MessageReader.
+// ListMessages lists messages; see pawl.MessageReader.
 func (e *Engine) ListMessages(ctx context.Context, q pawl.MessageFilter) (pawl.List[pawl.Message], error) {
 	out := pawl.List[pawl.Message]{Items: []pawl.Message{}}
 	if err := rules.CheckMessageFilter(&q); err != nil {
@@ -132,8 +132,8 @@ func (e *Engine) ListMessages(ctx context.Context, q pawl.MessageFilter) (pawl.L
 	})
 }
 
-// messagesOf reads a page of messages in full; of one that reaches the bytes of a
-// page the rest is left for the next.
+// messagesOf reads a page of messages in full. The page ends after the message that makes
+// it larger than pawl.MaxPageBytes.
 func messagesOf(ctx context.Context, tx store.Tx, ns string, q pawl.MessageFilter) (out pawl.List[pawl.Message], err error) {
 	rows, err := store.ListMessages(ctx, tx, ns, q)
 	if err != nil {
@@ -158,7 +158,7 @@ func messagesOf(ctx context.Context, tx store.Tx, ns string, q pawl.MessageFilte
 	return out, nil
 }
 
-// openMessage reads what a claim says of an item's open message.
+// openMessage decodes what a claim returns of an item's open message; nil = it has none.
 func openMessage(text store.Text) *pawl.OpenMessage {
 	words := strings.Fields(string(text))
 	if len(words) != 4 || words[0] != string(pawl.MessageStreaming) {
@@ -169,8 +169,8 @@ func openMessage(text store.Text) *pawl.OpenMessage {
 	return &pawl.OpenMessage{ID: words[1], Offset: offset, StepNumber: step}
 }
 
-// resumeMessage is the message that an item's next attempt goes on with.
-// said is the beginning of the item's messages.
+// resumeMessage returns the open message that an item's next attempt continues; nil =
+// none. said is the first page of the item's messages.
 func resumeMessage(ctx context.Context, tx store.Tx, ns, itemID string, said pawl.List[pawl.MessageRef]) (*pawl.OpenMessage, error) {
 	open := pawl.OpenMessage{}
 	if at := slices.IndexFunc(said.Items, func(m pawl.MessageRef) bool { return m.Status == pawl.MessageStreaming }); at >= 0 {

@@ -31,7 +31,7 @@ func (e *Engine) FinishMessages(ctx context.Context, calls []pawl.FinishCall) ([
 	})
 }
 
-// endMessage folds what was said into the message.
+// endMessage ends an open message and stores the content of its chunks in it.
 func endMessage(ctx context.Context, tx store.Tx, now int64, row *store.MessageRow, to pawl.MessageState, by store.Actor, reason string) error {
 	row.Status = to
 	content, err := store.Content(ctx, tx, row)
@@ -54,7 +54,7 @@ func (e *Engine) StopMessages(ctx context.Context, calls []pawl.StopCall) ([]paw
 			if err != nil {
 				return err
 			}
-			stopped, leased, err := store.LockItem(ctx, tx, row.ItemID) // before the message, as its writer does
+			stopped, leased, err := store.LockItem(ctx, tx, row.ItemID) // locks the item before the message, as the message's writer does
 			if err != nil {
 				return err
 			}
@@ -85,8 +85,8 @@ func (e *Engine) StopMessages(ctx context.Context, calls []pawl.StopCall) ([]paw
 	})
 }
 
-// endMessages ends what items, or a task, that are out of work left open. The
-// sweep does the same, so nothing is lost when this process dies first.
+// endMessages ends the open messages of items, or of a task, that have no work left. The
+// sweep does the same, so nothing is lost if this process dies first.
 func (e *Engine) endMessages(ctx context.Context, items []string, taskID string) {
 	if len(items) == 0 && taskID == "" {
 		return
@@ -94,8 +94,8 @@ func (e *Engine) endMessages(ctx context.Context, items []string, taskID string)
 	e.after(func() { e.endOrphanedMessages(ctx, items, taskID) })
 }
 
-// endOpenMessages is endMessages for items of which few have a message. Only the
-// commit takes their marks: after a rollback they have work left.
+// endOpenMessages is endMessages for items of which few have a message. It removes their
+// marks only after the commit: after a rollback the items still have work left.
 func (e *Engine) endOpenMessages(ctx context.Context, items []string) {
 	e.after(func() {
 		if open := e.messageItems.takeOpen(items); len(open) > 0 {

@@ -32,12 +32,12 @@ func (e *Engine) planned(ctx context.Context, r *typeRules, t *pawl.NewTask, clo
 		return nil, err
 	}
 	if p.Payload == nil {
-		p.Payload = json.RawMessage("null") // its items are not its payload
+		p.Payload = json.RawMessage("null") // so that the task does not count as a task of one item
 	}
 	return &p, r.CheckPlan("/items", p.Items, e.ids.now())
 }
 
-// drafted puts what the type says of its items into a draft's rows.
+// drafted fills in the fields of a draft that the type sets.
 func (r *typeRules) drafted(d draft) draft {
 	if r == nil {
 		return d
@@ -52,8 +52,8 @@ func (r *typeRules) drafted(d draft) draft {
 	return d
 }
 
-// planning drafts a task whose items a worker will plan: until then it has the
-// plan item alone.
+// planning drafts a task whose items a worker will plan. Until then the task has only the
+// plan item.
 func (r *typeRules) planning(row store.NewTask, t *pawl.NewTask, itemID string) draft {
 	payload := rules.OrNull(t.Payload)
 	row.Payload, row.Solo, row.Items = &payload, false, 0
@@ -65,7 +65,8 @@ func (r *typeRules) planning(row store.NewTask, t *pawl.NewTask, itemID string) 
 	return draft{task: row, items: []store.NewItem{it}, plans: true, ignores: r.OnItemFailure == pawl.FailureIgnore}
 }
 
-// dryRunAnswer is the answer to a dry run: the task as it would be, and its items.
+// dryRunAnswer returns the answer to a dry run: the task and the items that would be
+// created.
 func (d *draft) dryRunAnswer(now int64) pawl.Task {
 	t := d.answer(now)
 	t.ID, t.DryRun, t.Planned = "", true, make([]pawl.NewItem, len(d.items))

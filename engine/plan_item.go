@@ -18,8 +18,9 @@ func (e *Engine) isPlan(ctx context.Context, itemID string) bool {
 	return err == nil && it.Kind == pawl.KindPlan
 }
 
-// completePlan makes a plan item's result its task's items. A result that is not a valid
-// plan is refused: the item keeps its lease, and the task is as it was.
+// completePlan completes a plan item and creates the items of its plan in the task. A
+// result that is not a valid plan is refused: the item keeps its lease, and the task does
+// not change.
 func (e *Engine) completePlan(ctx context.Context, call *pawl.CompleteCall, it store.ItemRow, now int64) (pawl.Moved, error) {
 	const op = "plan"
 	if err := rules.CheckFence(rules.Item(it), call.Fence, now, op); err != nil {
@@ -74,7 +75,7 @@ func (e *Engine) drawn(ctx context.Context, r *typeRules, task *pawl.Task, it *p
 	}
 	like := pawl.NewTask{MaxAttempts: it.MaxAttempts}
 	if r.Plan.MaxAttempts > 0 {
-		like.MaxAttempts = r.MaxAttempts // the plan item's budget is its own
+		like.MaxAttempts = r.MaxAttempts // it.MaxAttempts is the plan item's own
 	}
 	row := store.NewTask{ID: task.ID, Namespace: task.Namespace, Type: task.Type, Priority: task.Priority, Actor: store.Actor{Type: pawl.ActorWorker, ID: call.WorkerID, Key: pawl.CallerOf(ctx).Key}}
 	d := draft{task: row, items: make([]store.NewItem, len(items))}

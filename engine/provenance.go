@@ -27,10 +27,10 @@ func subjectOfTask(t pawl.Task) subject {
 
 func subjectOfMove(m pawl.Moved) subject { return subject{m.TaskID, m.ID, m.Attempt} }
 
-// withProvenance runs the calls of a batch verb. If any of them has
-// provenance, they run in one transaction with the provenance rows instead of in the
-// group commit; else only run is called. A call whose key was used for the same
-// before is refused, and the others then run one by one.
+// withProvenance runs the calls of a batch verb. If none of them has provenance, it only
+// calls run. Otherwise they run in one transaction with their provenance rows, and not in
+// the group commit. A call whose key was used for the same verb and subject before is
+// refused; the other calls then run one by one.
 func withProvenance[C, R any](ctx context.Context, e *Engine, verb string, calls []C, of func(R) subject, run func(*Engine, context.Context, []C) ([]pawl.Result[R], error)) ([]pawl.Result[R], error) {
 	calls = pawl.Provenant(ctx, calls)
 	if !anyProvenance(calls) {
@@ -79,7 +79,7 @@ func withProvenance[C, R any](ctx context.Context, e *Engine, verb string, calls
 		}
 		return nil
 	})
-	if err = e.finish(ctx, s, err); errors.Is(err, errKeyUsed) { // of the only call
+	if err = e.finish(ctx, s, err); errors.Is(err, errKeyUsed) { // it was the only call
 		out[at[0]], err = pawl.Result[R]{Err: err}, nil
 	}
 	return out, err
@@ -95,7 +95,7 @@ func anyProvenance[C any](calls []C) bool {
 	return false
 }
 
-// key is the idempotency key of the call that e carries out.
+// key returns the idempotency key of the call that e carries out; "" = none.
 func (e *Engine) key() string {
 	if e.scope == nil {
 		return ""
@@ -152,7 +152,7 @@ func (e *Engine) addProvenance(rows []store.Provenance, v *store.Provenance, d s
 }
 
 // insertProvenance writes the rows of one verb. It refuses a key that was used for the
-// same before.
+// same verb and subject before.
 func insertProvenance(ctx context.Context, tx store.Tx, rows []store.Provenance) error {
 	if len(rows) == 0 {
 		return nil
@@ -181,7 +181,7 @@ func workerOf(call any) string {
 	return ""
 }
 
-// errKeyUsed refuses a key that was used for the same before.
+// errKeyUsed refuses a key that was used for the same verb and subject before.
 var errKeyUsed = errors.New("the key was used")
 
 // storeProvenance runs a part of a scope and writes its provenance rows. An error

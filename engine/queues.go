@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-work/pawl/internal/watch"
 )
 
-// openHub makes what waiting callers of this process wait with.
+// openHub creates the hub and the queues, which waiting callers of this process use.
 func (e *Engine) openHub() {
 	d := e.db.Dialect()
 	o := watch.Options{Log: e.log, Elsewhere: func(t watch.Topic) { e.queues.Elsewhere(t) }}
@@ -22,7 +22,8 @@ func (e *Engine) openHub() {
 	e.queues = queue.New(queue.Options{Hub: e.hub, View: e.queueView(), MaxTypes: e.opts.MaxTypes, PollInterval: e.opts.PollInterval})
 }
 
-// queueView reads what is queued, as e sees it.
+// queueView returns the function that reads what is queued: in the transaction of e, if
+// it has one.
 func (e *Engine) queueView() queue.View {
 	if e.scope == nil {
 		return e.notifyingDB.look

@@ -63,18 +63,19 @@ func (e *Engine) ListTasks(ctx context.Context, q pawl.TaskFilter) (pawl.List[pa
 	})
 }
 
-// TaskResult is what a completed task came to.
+// TaskResult returns the result of a completed task.
 func (e *Engine) TaskResult(ctx context.Context, id string) (pawl.TaskResult, error) {
 	return e.result(ctx, id, nil)
 }
 
-// PartialResult is TaskResult, or what the completed items of a task came to that
-// did not complete; see pawl.TaskReader.
+// PartialResult is TaskResult. Of a failed, dead-lettered or cancelled task it returns
+// the results of the completed items; see pawl.TaskReader.
 func (e *Engine) PartialResult(ctx context.Context, id string) (pawl.TaskResult, error) {
 	return e.result(ctx, id, []pawl.TaskState{pawl.TaskFailed, pawl.TaskDeadLettered, pawl.TaskCancelled})
 }
 
-// result is what a task came to that has taken effect, or is in one of some states.
+// result returns the result of a task that is applied or completed, or whose state is in
+// partial.
 func (e *Engine) result(ctx context.Context, id string, partial []pawl.TaskState) (pawl.TaskResult, error) {
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.TaskResult, error) {
 		t, err := store.GetTask(ctx, tx, ns, id)
@@ -100,8 +101,9 @@ func (e *Engine) result(ctx context.Context, id string, partial []pawl.TaskState
 	})
 }
 
-// joined puts items' results together: the only one as it is, an object by key
-// when all have one, else a list by position.
+// joined combines the results of items. The result of a task of one item is returned as
+// it is. Other results become an object by key if all items have a key, otherwise a list
+// by position.
 func joined(rows []store.ItemResult) json.RawMessage {
 	if len(rows) == 1 && rows[0].Solo {
 		return rows[0].Result
@@ -114,7 +116,7 @@ func joined(rows []store.ItemResult) json.RawMessage {
 			byKey[r.Key] = i
 		}
 	}
-	out := make([]byte, 0, size) // the values are JSON: they are not read again
+	out := make([]byte, 0, size) // the values are JSON and are not parsed again
 	if len(byKey) == len(rows) && len(rows) > 0 {
 		for _, key := range slices.Sorted(maps.Keys(byKey)) {
 			out = append(append(append(append(out, ','), rules.Encode(key)...), ':'), rows[byKey[key]].Result...)
@@ -164,22 +166,21 @@ func (e *Engine) itemAndReason(ctx context.Context, id string) (pawl.Item, error
 	})
 }
 
-// readCall is one caller's read of an item, on its way into a statement with those
-// of others.
+// readCall is one caller's read of an item. The reads of several callers share a
+// statement.
 type readCall struct {
 	ord int
 	id  string
 }
 
-// readAnswer is what came of it.
+// readAnswer is the answer to a readCall.
 type readAnswer struct {
 	ord  int
 	item store.ItemRow
 }
 
-// readItem reads an item as it is now. Where a read costs a round trip, concurrent
-// reads share one; within a transaction of the caller it reads what that transaction
-// has written.
+// readItem reads an item as it is now. If a read costs a round trip, concurrent reads
+// share one. Inside a caller's transaction it reads what that transaction has written.
 func (e *Engine) readItem(ctx context.Context, id string) (store.ItemRow, error) {
 	if !e.db.Dialect().RoundTrips || e.scope != nil {
 		it, _, err := e.look(ctx, id)
@@ -195,7 +196,7 @@ func (e *Engine) readItem(ctx context.Context, id string) (store.ItemRow, error)
 	return got[0].item, nil
 }
 
-// readGroup reads the items of a group, whatever namespaces they are in.
+// readGroup reads the items of a group, in any namespace.
 func (e *Engine) readGroup(ctx context.Context, group []readCall) (out []readAnswer, err error) {
 	asked := map[string][]int{}
 	for _, r := range group {
@@ -252,7 +253,7 @@ func (e *Engine) ListEvents(ctx context.Context, q pawl.EventFilter) (pawl.List[
 	})
 }
 
-// recorded refuses ids of tasks and items that the namespace has no events of.
+// recorded refuses ids of tasks and items of which the namespace has no events.
 func recorded(ctx context.Context, tx store.Tx, ns string, q pawl.EventFilter) error {
 	err := known(ctx, tx, ns, q.TaskID, q.ItemID)
 	if pawl.CodeOf(err) != pawl.CodeNotFound || q.TaskID == "" || q.ItemID != "" {

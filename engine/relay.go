@@ -10,16 +10,16 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// maxRelays bounds the list of relays.
+// maxRelays is how many relays a list has at most.
 const maxRelays = 1000
 
-// TakeRelay leases a sink to a holder for ttl, unless another has it or it is
-// disabled; see relay.Book.
+// TakeRelay leases a sink to a holder for ttl, unless another holder has it or the relay
+// is disabled; see relay.Book.
 func (e *Engine) TakeRelay(ctx context.Context, sink, kind, holder string, ttl time.Duration) (r pawl.Relay, ok bool, err error) {
 	free := func(r pawl.Relay, now int64) bool {
 		return r.DisabledAt == nil && (r.Holder == "" || r.Holder == holder || r.HeldUntil == nil || r.HeldUntil.UnixMicro() <= now)
 	}
-	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) error { // those who stand by write nothing
+	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) error { // a holder on standby writes nothing
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
@@ -57,8 +57,8 @@ func (e *Engine) TakeRelay(ctx context.Context, sink, kind, holder string, ttl t
 	return r, ok && err == nil, err
 }
 
-// KeepRelay writes down how a relay stands and renews its lease, or with ttl 0
-// gives it back; see relay.Book.
+// KeepRelay stores the state of a relay and renews its lease. With ttl 0 it gives the
+// lease back; see relay.Book.
 func (e *Engine) KeepRelay(ctx context.Context, r pawl.Relay, ttl time.Duration) (ok bool, err error) {
 	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)
@@ -85,13 +85,13 @@ func (e *Engine) KeepRelay(ctx context.Context, r pawl.Relay, ttl time.Duration)
 	return ok, err
 }
 
-// raise puts on record that a relay is disabled, for readers of the
-// feed and of failed tasks: as a failed task that no worker claims.
+// raise reports that a relay is disabled to readers of the feed and of failed tasks. It
+// creates a failed task that no worker claims.
 func (e *Engine) raise(ctx context.Context, tx store.Tx, now int64, r pawl.Relay) error {
 	ctx = pawl.As(ctx, pawl.Caller{ActorType: pawl.ActorSystem})
 	what := "relay " + r.Sink + " is disabled"
 	d, err := e.draft(ctx, &pawl.NewTask{Type: pawl.TypeRelayDisabled, Title: what, Payload: rules.Encode(r)}, "")
-	if err != nil { // the type was given rules that this task does not meet
+	if err != nil { // the type has rules that this task does not meet
 		e.log.WarnContext(ctx, what+", which could not be put on record", "error", err)
 		return nil
 	}
@@ -104,7 +104,7 @@ func (e *Engine) raise(ctx context.Context, tx store.Tx, now int64, r pawl.Relay
 	return err
 }
 
-// ListRelays says where the relays stand; see pawl.RelayKeeper.
+// ListRelays lists the relays and their positions; see pawl.RelayKeeper.
 func (e *Engine) ListRelays(ctx context.Context) (pawl.List[pawl.Relay], error) {
 	out := pawl.List[pawl.Relay]{Items: []pawl.Relay{}}
 	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
@@ -124,7 +124,7 @@ func (e *Engine) ListRelays(ctx context.Context) (pawl.List[pawl.Relay], error) 
 	return out, err
 }
 
-// behind says how far a relay is behind the newest event.
+// behind sets how far a relay is behind the newest event.
 func (e *Engine) behind(ctx context.Context, head int64, r *pawl.Relay) error {
 	if r.Lag = max(head-r.Position, 0); r.Lag == 0 {
 		return nil
@@ -136,7 +136,7 @@ func (e *Engine) behind(ctx context.Context, head int64, r *pawl.Relay) error {
 	return err
 }
 
-// ResumeRelay has a disabled relay tried again; see pawl.RelayKeeper.
+// ResumeRelay enables a disabled relay again; see pawl.RelayKeeper.
 func (e *Engine) ResumeRelay(ctx context.Context, sink string) (pawl.Relay, error) {
 	return e.changeRelay(ctx, sink, func(ctx context.Context, tx store.Tx, now int64, r *pawl.Relay) error {
 		if r.DisabledAt == nil {
@@ -147,7 +147,7 @@ func (e *Engine) ResumeRelay(ctx context.Context, sink string) (pawl.Relay, erro
 	})
 }
 
-// ForgetRelay removes what is known of a relay; see pawl.RelayKeeper.
+// ForgetRelay removes the stored state of a relay; see pawl.RelayKeeper.
 func (e *Engine) ForgetRelay(ctx context.Context, sink string) error {
 	_, err := e.changeRelay(ctx, sink, func(ctx context.Context, tx store.Tx, now int64, r *pawl.Relay) error {
 		if r.Holder != "" && r.HeldUntil != nil && r.HeldUntil.UnixMicro() > now {
@@ -177,7 +177,7 @@ func (e *Engine) changeRelay(ctx context.Context, sink string, fn func(ctx conte
 	return r, err
 }
 
-// relayGauges are the gauges of the relays.
+// relayGauges returns the gauges of the relays.
 func (e *Engine) relayGauges(ctx context.Context, now int64) ([]pawl.Gauge, error) {
 	list, err := e.ListRelays(ctx)
 	var out []pawl.Gauge

@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// Resume reads all that an item's next attempt needs.
+// Resume reads the resume state of an item: all that its next attempt needs.
 func (e *Engine) Resume(ctx context.Context, itemID string) (pawl.ResumeState, error) {
 	return e.resume(ctx, itemID, func(r *resuming) (pawl.ResumeState, error) {
 		out, err := r.page(ctx, "")
@@ -25,7 +25,7 @@ func (e *Engine) Resume(ctx context.Context, itemID string) (pawl.ResumeState, e
 	})
 }
 
-// ResumePage reads one page of it; see pawl.Recorder.
+// ResumePage reads one page of the resume state; see pawl.Recorder.
 func (e *Engine) ResumePage(ctx context.Context, itemID, cursor string) (pawl.ResumeState, error) {
 	return e.resume(ctx, itemID, func(r *resuming) (pawl.ResumeState, error) { return r.page(ctx, cursor) })
 }
@@ -57,7 +57,7 @@ type resumePage struct {
 	*resuming
 	out  pawl.ResumeState
 	room *store.PageRoom
-	said *pawl.List[pawl.MessageRef] // the first messages; only the first page reads them in any case
+	said *pawl.List[pawl.MessageRef] // the first messages; nil on later pages
 }
 
 // resumeList is a list of rows of a resume state.
@@ -66,11 +66,11 @@ type resumeList struct {
 	read func(p *resumePage, ctx context.Context, after string) (next string, err error)
 }
 
-// resumeLists are in the order of their rows. A cursor is the name of the list that
-// goes on, a colon and the last row that was read of it.
+// resumeLists are in the order in which they are read. A cursor is the name of the list
+// to continue, a colon and the last row that was read of it.
 var resumeLists = []resumeList{{"step", (*resumePage).steps}, {"part", (*resumePage).parts}, {"message", (*resumePage).messages}}
 
-// wholeList is a limit for lists that only bytes bound.
+// wholeList is the row limit of lists that only their bytes limit.
 const wholeList = math.MaxInt32
 
 func (r *resuming) page(ctx context.Context, cursor string) (pawl.ResumeState, error) {
@@ -106,8 +106,8 @@ func (r *resuming) page(ctx context.Context, cursor string) (pawl.ResumeState, e
 	return p.out, nil
 }
 
-// head reads what only the first page has, but for the checkpoints: they come with
-// the first steps.
+// head reads what only the first page has, except for the newest checkpoints, which steps
+// reads.
 func (p *resumePage) head(ctx context.Context) error {
 	if f := p.item.Error; f != nil {
 		p.out.Error = f
@@ -127,8 +127,8 @@ func (p *resumePage) head(ctx context.Context) error {
 	return err
 }
 
-// steps reads named steps behind a number, and the newest checkpoints when after
-// is "".
+// steps reads the named steps after a number. If after is "", it also reads the newest
+// checkpoints.
 func (p *resumePage) steps(ctx context.Context, after string) (string, error) {
 	points := after == ""
 	sent := map[string]pawl.SentSignal{}
@@ -160,7 +160,7 @@ func (p *resumePage) steps(ctx context.Context, after string) (string, error) {
 	return l.Next, err
 }
 
-// newest puts the newest checkpoints into the page; they are in order.
+// newest puts the newest checkpoints into the page. cs is in order of their numbers.
 func (p *resumePage) newest(cs []pawl.Checkpoint) {
 	if len(cs) == 0 {
 		return
@@ -184,7 +184,7 @@ func (p *resumePage) newest(cs []pawl.Checkpoint) {
 	}
 }
 
-// sizeOfCheckpoint is at least the size of its JSON, whose quotes are escaped.
+// sizeOfCheckpoint returns at least the size of a checkpoint's JSON, with quotes escaped.
 func sizeOfCheckpoint(c *pawl.Checkpoint) int {
 	return 384 + 2*len(c.Name) + len(c.ArgsHash) + len(c.Snapshot) + len(c.Metadata)
 }

@@ -53,7 +53,7 @@ func (e *Engine) revokeLease(ctx context.Context, c *pawl.RevokeCall) (out pawl.
 	return out, err
 }
 
-// notLeased says why an item has no lease to end.
+// notLeased returns why an item has no lease to end.
 func notLeased(ctx context.Context, tx store.Tx, namespace, itemID string) error {
 	now, err := tx.Now(ctx)
 	if err != nil {

@@ -12,22 +12,24 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// peek is how often Run asks what falls due next: other processes' short leases
-// are met within it, and a lease's end is swept within a second.
+// peek is how often Run asks what falls due next. Run so finds short leases of other
+// processes within that time, and sweeps an expired lease within a second.
 const peek = 500 * time.Millisecond
 
 const (
-	passLimit = 10 * time.Minute // of one statement of a whole pass
-	peekLimit = 10 * time.Second // of asking what falls due
+	passLimit = 10 * time.Minute // of one statement in a whole pass
+	peekLimit = 10 * time.Second // of the statement that asks what falls due
 )
 
-// Run owns what time does, until ctx ends or the engine is closed: expired leases are swept as they run
-// out, due items queued, and every scan interval one of the servers goes over
-// everything (bury, stale, keys, retention); and it keeps the feed going, and the
-// record sealed. It is safe on any number of them. It returns nil at its end; a
-// database that does not answer is logged and tried again. When a migration has
-// excluded this program, every call is refused from then on and Run returns the
-// error: it must not use the schema any more. At most one Run works in an engine; another waits.
+// Run does the time-driven work until ctx ends or the engine is closed. It sweeps leases
+// when they expire and queues items when they are due. Every scan interval one of the
+// servers makes a whole pass: dead letters, stale tasks, keys, retention. Run also keeps
+// the feed running and seals events. Any number of servers may run it. In one engine at
+// most one Run works; another one waits.
+//
+// Run returns nil when it ends. If the database does not answer, it logs that and tries
+// again. If a migration has excluded this program, every call is refused from then on and
+// Run returns the error: the program must not use the schema any more.
 func (e *Engine) Run(ctx context.Context) error {
 	e.running.Lock()
 	defer e.running.Unlock()
@@ -42,7 +44,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	defer e.active.Store(false)
 	var passes sync.WaitGroup
 	passes.Go(func() { e.feed.Run(ctx) })
-	passes.Go(func() { e.sweeper.Keep(store.WithLimit(ctx, passLimit)) }) // apart: retention may take longer than a lease may wait
+	passes.Go(func() { e.sweeper.Keep(store.WithLimit(ctx, passLimit)) }) // separate: retention may take longer than an expired lease may wait
 	defer passes.Wait()
 	var lastSeen time.Time
 	for ctx.Err() == nil {
@@ -78,7 +80,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	return nil
 }
 
-// quick sweeps what is due now, if anything, and says how long until the next.
+// quick sweeps what is due now and returns the time until something is due next.
 func (e *Engine) quick(ctx context.Context) (time.Duration, error) {
 	for {
 		next, now, ok, err := e.nextDue(ctx)
@@ -90,7 +92,7 @@ func (e *Engine) quick(ctx context.Context) (time.Duration, error) {
 		}
 		s, err := e.sweeper.Quick(ctx)
 		if err != nil || s.ExpiredFound+s.Due+s.GivenUp == 0 {
-			return 50 * time.Millisecond, err // another server has it in hand
+			return 50 * time.Millisecond, err // another server is sweeping it
 		}
 	}
 }
@@ -112,13 +114,13 @@ func (e *Engine) logError(ctx context.Context, what string, err error) {
 	}
 }
 
-// Sweep seals the record and runs one whole pass; see pawl.Sweeper.
+// Sweep seals the events and makes one whole pass; see pawl.Sweeper.
 func (e *Engine) Sweep(ctx context.Context) (pawl.SweepStats, error) {
 	if err := e.notInTx("sweep"); err != nil {
 		return pawl.SweepStats{}, err
 	}
 	ctx = store.WithLimit(store.For(ctx, store.Background), passLimit)
-	if err := e.feed.Seal(ctx); err != nil { // before retention takes it away
+	if err := e.feed.Seal(ctx); err != nil { // before retention removes events
 		return pawl.SweepStats{}, err
 	}
 	s, err := e.sweeper.Pass(ctx)
@@ -161,7 +163,7 @@ func (e *Engine) ListSweeps(ctx context.Context, p pawl.Page) (pawl.List[pawl.Sw
 	})
 }
 
-// Stats is how things stand in the caller's namespace.
+// Stats returns the statistics of the caller's namespace.
 func (e *Engine) Stats(ctx context.Context) (pawl.Stats, error) {
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.Stats, error) {
 		now, err := tx.Now(ctx)

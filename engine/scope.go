@@ -14,25 +14,26 @@ import (
 )
 
 // scope is one transaction that several verbs share. As a store.DB it runs each
-// transaction of a verb as a part of itself. One goroutine at a time uses it.
+// transaction of a verb as a part of the shared one. Only one goroutine at a time uses
+// it.
 type scope struct {
 	store.DB               // the database
 	tx       store.Tx      // nil until it has begun
 	begun    bool          // begin was called
 	refused  error         // why it did not begin
-	lost     error         // what ended it, whatever the verbs made of that
-	parts    []*part       // that began before the transaction did
-	after    []func()      // what this process learns when it has committed
-	wants    chan struct{} // the verbs are about to write
-	ready    chan error    // the transaction has begun, or it never will
+	lost     error         // the error that ended it, even if a verb ignored that
+	parts    []*part       // parts that began before the transaction
+	after    []func()      // runs after the commit
+	wants    chan struct{} // signals that a verb is about to write
+	ready    chan error    // gets nil when the transaction has begun, or why it did not
 
 	key      string                                        // the idempotency key of the call; "" = none
-	free     func(context.Context, store.Tx) (bool, error) // the call may still begin its key; nil = it has none
-	single   bool                                          // one part only: what undoes it may undo the whole
+	free     func(context.Context, store.Tx) (bool, error) // reports whether the call may still begin its key; nil = it has none
+	single   bool                                          // it has only one part: an error of the part may undo the whole
 	wait     time.Duration                                 // how long a claim in it would have waited
-	took     bool                                          // a claim in it took something
+	took     bool                                          // a claim in it took items
 	undone   bool                                          // the call asked for a rollback
-	refusals []func(context.Context, *Engine) error        // what is written all the same after a rollback
+	refusals []func(context.Context, *Engine) error        // what is written again after a rollback
 }
 
 // Do implements store.DB. An error undoes this part alone.
@@ -49,15 +50,14 @@ func (s *scope) Do(ctx context.Context, fn func(ctx context.Context, tx store.Tx
 	})
 }
 
-// part is a part of a scope that can be undone alone.
+// part is a part of a scope that can be rolled back alone.
 type part struct {
 	savepoint       *store.Savepoint // nil = not set
-	after, refusals int              // the length of the scope's lists when it began
+	after, refusals int              // the lengths of the scope's lists when the part began
 }
 
-// part runs fn as a part of the transaction. An error undoes what fn wrote, and what was
-// to be done after the commit or written again after a rollback. A part may begin before
-// the transaction does.
+// part runs fn as a part of the transaction. An error undoes what fn wrote and drops what
+// fn added to the scope's after and refusals. A part may begin before the transaction.
 func (s *scope) part(ctx context.Context, fn func() error) error {
 	p := &part{after: len(s.after), refusals: len(s.refusals)}
 	if !s.begun {
@@ -75,7 +75,7 @@ func (s *scope) part(ctx context.Context, fn func() error) error {
 		return err
 	case s.refused != nil:
 		return s.refused
-	case p.savepoint == nil: // it could not be set: the transaction is lost
+	case p.savepoint == nil: // it could not be set, so the transaction is lost
 		return cmp.Or(err, s.lost)
 	case err == nil:
 		return s.noteLost(p.savepoint.Release(ctx))
@@ -102,7 +102,7 @@ func (s *scope) noteLost(err error) error {
 	return err
 }
 
-// Auto implements store.DB. An error of a hot verb is one of the whole transaction.
+// Auto implements store.DB. An error of a hot verb ends the whole transaction.
 func (s *scope) Auto(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
 	if err := s.begin(ctx); err != nil {
 		return err
@@ -114,7 +114,7 @@ func (s *scope) Auto(ctx context.Context, fn func(ctx context.Context, tx store.
 	return err
 }
 
-// View implements store.DB. Before the transaction begins, reads are on their own.
+// View implements store.DB. Before the transaction begins, each read runs outside it.
 func (s *scope) View(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
 	switch {
 	case !s.begun:
@@ -125,7 +125,7 @@ func (s *scope) View(ctx context.Context, fn func(ctx context.Context, tx store.
 	return fn(ctx, s.tx)
 }
 
-// begin waits until the transaction has begun, for the first write in it.
+// begin begins the transaction before its first write and waits until it has begun.
 func (s *scope) begin(ctx context.Context) error {
 	if s.begun {
 		return s.refused
@@ -143,7 +143,7 @@ func (s *scope) begin(ctx context.Context) error {
 	return nil
 }
 
-// after runs fn when what e writes has committed.
+// after runs fn when what e writes has committed; without a scope, that is now.
 func (e *Engine) after(fn func()) {
 	if e.scope != nil {
 		e.scope.after = append(e.scope.after, fn)
@@ -155,7 +155,7 @@ func (e *Engine) after(fn func()) {
 // inTx reports whether what e reads may be uncommitted.
 func (e *Engine) inTx() bool { return e.scope != nil && e.scope.begun }
 
-// notInTx refuses a verb that runs in several transactions inside one.
+// notInTx refuses a verb that runs in several transactions if e is inside one.
 func (e *Engine) notInTx(op string) error {
 	if e.scope != nil {
 		return &pawl.Error{Code: pawl.CodeInvalid, Op: op, Message: op + " runs in several transactions and cannot be part of one"}
@@ -164,26 +164,26 @@ func (e *Engine) notInTx(op string) error {
 }
 
 var (
-	// errAnswered ends a scope before it writes: there is an answer already.
+	// errAnswered ends a scope before it writes, because there is an answer already.
 	errAnswered = errors.New("answered already")
-	// errRunAgain has a call whose transaction was lost begin anew, outside of one.
+	// errRunAgain makes a call run again after its transaction was lost.
 	errRunAgain = errors.New("the call runs again")
 	// errGoexit is the error of a call that ends its goroutine.
 	errGoexit = &pawl.Error{Code: pawl.CodeInternal, Message: "the call ended its goroutine"}
-	// errEnded is of a scope that is used after its transaction has ended.
+	// errEnded is the error of a scope that is used after its transaction has ended.
 	errEnded = &pawl.Error{Code: pawl.CodeInternal, Message: "the transaction has ended"}
-	// errNothing undoes a call that has nothing to be kept.
+	// errNothing rolls back a call without effect.
 	errNothing = errors.New("nothing to keep")
 )
 
-// scopeTries bounds how often a call runs again whose transaction was lost.
+// scopeTries is how often a call runs at most if its transaction is lost.
 const scopeTries = 10
 
-// together runs fn on an Engine whose verbs share one transaction: e itself where
-// they do already; else a new scope, which it returns and which finish ends. The
-// transaction begins when a verb first writes, with first (nil = nothing): decoding
-// and checks before that hold no transaction. With errAnswered from first fn writes
-// nothing, and what first did is committed.
+// together runs fn on an Engine whose verbs share one transaction. If e has a scope, that
+// is e itself. Otherwise together makes a new scope and returns it; the caller passes it
+// to finish. The transaction begins when a verb first writes, so decoding and checks
+// before that hold no transaction. It begins with first (nil = nothing). If first returns
+// errAnswered, fn writes nothing, and what first wrote is committed.
 func (e *Engine) together(ctx context.Context, first, fn func(ctx context.Context, e *Engine) error) (*scope, error) {
 	if e.scope != nil {
 		return nil, fn(ctx, e)
@@ -197,8 +197,9 @@ func (e *Engine) together(ctx context.Context, first, fn func(ctx context.Contex
 	}
 }
 
-// run runs fn in a goroutine of its own, which stops where the transaction is to
-// begin, until it has: the store runs it, in a function and perhaps again.
+// run runs fn in a separate goroutine, which stops at its first write until the
+// transaction has begun. The store runs the transaction as a function, and perhaps more
+// than once.
 func (s *scope) run(ctx context.Context, e *Engine, first, fn func(ctx context.Context, e *Engine) error) error {
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -245,8 +246,9 @@ func (s *scope) run(ctx context.Context, e *Engine, first, fn func(ctx context.C
 	return err
 }
 
-// finish tells this process what a scope has done, or that it has not, and returns
-// its error; that there was nothing to keep is none. A nil scope goes on.
+// finish reports to this process what a scope has committed or rolled back, and returns
+// its error. errNothing is no error. It does nothing with a nil scope: the shared
+// transaction goes on.
 func (e *Engine) finish(ctx context.Context, s *scope, err error) error {
 	if s == nil {
 		return err
@@ -257,7 +259,7 @@ func (e *Engine) finish(ctx context.Context, s *scope, err error) error {
 		}
 		return nil
 	}
-	if s.took { // and the items are back
+	if s.took { // the items that a claim took are queued again
 		e.queues.Forget()
 		e.hub.Wake(watch.Work(pawl.CallerOf(ctx).Namespace))
 	}
@@ -271,8 +273,8 @@ func (e *Engine) finish(ctx context.Context, s *scope, err error) error {
 	return err
 }
 
-// writeRefusal is withLockedItem for what a refusal leaves: it is written again after
-// the refused call is rolled back.
+// writeRefusal is withLockedItem for what a refusal leaves. If the refused call is rolled
+// back, it is written again.
 func (e *Engine) writeRefusal(ctx context.Context, f pawl.Fence, op string, fn func(ctx context.Context, tx store.Tx, g *store.LockedItem) error) error {
 	write := func(ctx context.Context, e *Engine) error { return e.withLockedItem(ctx, f, op, fn) }
 	err := write(ctx, e)
@@ -282,8 +284,8 @@ func (e *Engine) writeRefusal(ctx context.Context, f pawl.Fence, op string, fn f
 	return err
 }
 
-// writeRefusalsAgain writes what the refusals in a call left that was rolled back. A
-// lease that was lost meanwhile leaves nothing.
+// writeRefusalsAgain writes what refusals left in a call that was rolled back. If the
+// lease was lost meanwhile, it writes nothing.
 func (e *Engine) writeRefusalsAgain(ctx context.Context, s *scope) error {
 	if !s.undone {
 		return nil

@@ -58,7 +58,7 @@ func (e *Engine) advanceAll(ctx context.Context) error {
 	}
 }
 
-// advance takes a task as far as it goes without a decision: checked, approved by rule,
+// advance moves a task as far as it goes without a decision: checked, approved by rule,
 // applied.
 func (e *Engine) advance(ctx context.Context, taskID string) error {
 	for range 8 {
@@ -80,7 +80,7 @@ func (e *Engine) advance(ctx context.Context, taskID string) error {
 	return nil
 }
 
-// step takes one step.
+// step takes one step of advance.
 func (d *taskDecision) step(ctx context.Context, tx store.Tx) (effects, error) {
 	switch d.State {
 	case "open":
@@ -201,10 +201,10 @@ func (d *taskDecision) makeApplyItem(ctx context.Context, tx store.Tx) ([]store.
 	return []store.DueItem{queued}, err
 }
 
-// stopped are the states of an item that no worker takes without an operator.
+// stopped lists the states of an item that no worker takes unless an operator acts.
 var stopped = []string{string(pawl.ItemFailed), string(pawl.ItemDeadLettered), string(pawl.ItemCancelled)}
 
-// failureOf is the failure of a plan or apply item.
+// failureOf returns the failure of a plan or apply item.
 func failureOf(it store.AsideItem) pawl.Failure {
 	f := pawl.Failure{Code: it.Kind + "_failed", Message: "the " + it.Kind + " item is " + it.State}
 	if it.Error != "" {
@@ -265,18 +265,19 @@ func (d *taskDecision) moveRemaining(ctx context.Context, tx store.Tx) (effects,
 	return effects{queued: queued, again: more}, err
 }
 
-// fail records that the task could not be planned or applied; retry tries again.
+// fail moves the task to failed because it could not be planned or applied. A retry
+// repeats that step.
 func (d *taskDecision) fail(ctx context.Context, tx store.Tx, in string, f pawl.Failure) error {
 	return d.Move(ctx, tx, store.TaskMove{Event: "failed", To: "failed", Actor: system, Message: store.Text(f.Message), FailedIn: store.Text(in), Error: store.Text(rules.Encode(f))})
 }
 
-// applyFailure rolls back the transaction that applies; the failure is written by
-// another.
+// applyFailure is an error of applying. It rolls back the transaction that applies;
+// another transaction writes the failure.
 type applyFailure struct{ error }
 
 func (f *applyFailure) Unwrap() error { return f.error }
 
-// Failure is what is stored.
+// Failure returns the failure to store.
 func (f *applyFailure) Failure() pawl.Failure {
 	return pawl.Failure{Code: "apply_failed", Message: strings.ToValidUTF8(f.Error(), "\ufffd")}
 }
@@ -287,7 +288,7 @@ func asApplyFailure(err error) (*applyFailure, bool) {
 	return f, ok
 }
 
-// load reads the task and its items in a state.
+// load reads the task, and its items in a state if the rules need them.
 func (d *taskDecision) load(ctx context.Context, tx store.Tx, state string) (pawl.Task, []pawl.Item, error) {
 	task, err := store.GetTask(ctx, tx, d.Namespace, d.TaskID)
 	if err != nil || !d.rules.looksAtItems() {

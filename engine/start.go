@@ -5,26 +5,25 @@ import (
 	"time"
 )
 
-// Runner is an engine's Run under way; see Start.
+// Runner is a Run in progress; see Start.
 type Runner struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 }
 
-// Start runs the engine's Run until Stop or the end of ctx, for those who own no
-// goroutine for it.
+// Start calls Run in a new goroutine, until Stop or the end of ctx.
 func (e *Engine) Start(ctx context.Context) *Runner {
 	ctx, cancel := context.WithCancel(ctx)
 	r := &Runner{cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(r.done)
 		defer cancel()
-		_ = e.Run(ctx) // it returns nil when ctx ends or the engine is closed, and only then
+		_ = e.Run(ctx) // it returns an error only if this program is excluded; every call returns that error too
 	}()
 	return r
 }
 
-// Running says whether it still runs.
+// Running reports whether Run is in progress.
 func (r *Runner) Running() bool {
 	select {
 	case <-r.done:
@@ -34,9 +33,9 @@ func (r *Runner) Running() bool {
 	}
 }
 
-// Stop ends it. With wait it returns when the pass under way has been cut off,
-// after at most timeout (0 = 10 s), and says whether it has ended. It may be
-// called more than once.
+// Stop ends Run and reports whether it has ended. With wait, it first waits until the
+// pass in progress has been cut off, for at most timeout (0 = 10 s). It may be called
+// more than once.
 func (r *Runner) Stop(wait bool, timeout time.Duration) bool {
 	r.cancel()
 	if !wait {

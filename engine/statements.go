@@ -6,8 +6,8 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// statements returns fn with a transaction that tells of each statement before it runs,
-// where Options.Statement asks for it.
+// statements returns fn with a transaction that calls Options.Statement before each
+// statement. Without that option it returns fn itself.
 func (w *notifyingDB) statements(fn func(ctx context.Context, tx store.Tx) error) func(ctx context.Context, tx store.Tx) error {
 	if w.statement == nil {
 		return fn
@@ -15,7 +15,7 @@ func (w *notifyingDB) statements(fn func(ctx context.Context, tx store.Tx) error
 	return func(ctx context.Context, tx store.Tx) error { return fn(ctx, toldTx{tx, w.statement}) }
 }
 
-// toldTx tells of each statement before it runs.
+// toldTx is a transaction that calls statement before each of its statements.
 type toldTx struct {
 	store.Tx
 	statement func(query string)
@@ -39,12 +39,12 @@ func (t toldTx) ExecEach(ctx context.Context, query string, rows [][]any) error 
 	return t.Tx.ExecEach(ctx, query, rows)
 }
 
-// ForgetNow has Now read the clock again; see store.NowAgain.
+// ForgetNow makes Now read the clock again; see store.NowAgain.
 func (t toldTx) ForgetNow() {
 	if f, ok := t.Tx.(interface{ ForgetNow() }); ok {
 		f.ForgetNow()
 	}
 }
 
-// Native is the driver's own transaction; see store.Native.
+// Native returns the driver's own transaction; see store.Native.
 func (t toldTx) Native() any { return store.Native(t.Tx) }

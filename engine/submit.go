@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// Submit hands results in that are to be accepted; see pawl.Deliverer.
+// Submit hands in results that must be accepted; see pawl.Deliverer.
 func (e *Engine) Submit(ctx context.Context, calls []pawl.SubmitCall) ([]pawl.Result[pawl.Moved], error) {
 	return withProvenance(ctx, e, "submit", calls, subjectOfMove, eachly("submit", func(e *Engine, ctx context.Context, c *pawl.SubmitCall) (pawl.Moved, error) {
 		if err := rules.CheckSubmit(c); err != nil {
@@ -26,8 +26,7 @@ func (e *Engine) Submit(ctx context.Context, calls []pawl.SubmitCall) ([]pawl.Re
 	}))
 }
 
-// Finalize puts an item's parts together and submits what comes of it; see
-// pawl.Deliverer.
+// Finalize puts an item's parts together and submits the outcome; see pawl.Deliverer.
 func (e *Engine) Finalize(ctx context.Context, calls []pawl.FinalizeCall) ([]pawl.Result[pawl.Moved], error) {
 	return withProvenance(ctx, e, "finalize", calls, subjectOfMove, eachly("finalize", func(e *Engine, ctx context.Context, c *pawl.FinalizeCall) (pawl.Moved, error) {
 		if err := rules.CheckFinalize(c); err != nil {
@@ -51,7 +50,7 @@ func (e *Engine) Finalize(ctx context.Context, calls []pawl.FinalizeCall) ([]paw
 	}))
 }
 
-// SubmitParts hands pieces of results in; see pawl.Deliverer.
+// SubmitParts hands in parts of results; see pawl.Deliverer.
 func (e *Engine) SubmitParts(ctx context.Context, calls []pawl.PartCall) ([]pawl.Result[pawl.ItemPart], error) {
 	return each(ctx, "part", calls, e.putPart)
 }
@@ -88,7 +87,7 @@ func (e *Engine) putPart(ctx context.Context, c *pawl.PartCall) (pawl.ItemPart, 
 	return out, cmp.Or(err, refusal)
 }
 
-// partOf is the row of a part that fits.
+// partOf returns the row of a part.
 func (e *Engine) partOf(ctx context.Context, c *pawl.PartCall, r *typeRules) store.Part {
 	sum := sha256.Sum256(c.Payload)
 	p := store.Part{ID: e.ids.next("prt"), Key: c.Key, Seq: c.Seq, Status: pawl.PartValidated, Payload: string(c.Payload), Evidence: store.Text(c.Evidence),
@@ -118,8 +117,8 @@ func (e *Engine) liveParts(ctx context.Context, itemID string) ([]pawl.ItemPart,
 	})
 }
 
-// accepting reads an item and the rules of its task's type, and refuses what
-// the fence, the state or the type does not allow.
+// accepting reads an item and the rules of its task's type. It refuses a call that the
+// fence, the state or the type does not allow.
 func (e *Engine) accepting(ctx context.Context, f pawl.Fence, op string) (store.ItemRow, *typeRules, error) {
 	it, now, err := e.look(ctx, f.ItemID)
 	if err == nil {
@@ -141,9 +140,9 @@ func (e *Engine) accepting(ctx context.Context, f pawl.Fence, op string) (store.
 	return it, r, err
 }
 
-// submit checks what an item's worker hands in and moves the item to submitted.
-// What does not fit is kept as the item's error; the lease stays. A result whose
-// parts changed meanwhile is put together again.
+// submit checks the result that an item's worker hands in and moves the item to
+// submitted. The refusal of a result that does not fit is stored as the item's error; the
+// lease stays. If the parts of a result changed meanwhile, they are put together again.
 func (e *Engine) submit(ctx context.Context, f pawl.Fence, op string, make func(*typeRules, store.ItemRow) (store.Submission, error)) (pawl.Moved, error) {
 	it, r, err := e.accepting(ctx, f, op)
 	if err != nil {
@@ -184,7 +183,8 @@ func (e *Engine) submit(ctx context.Context, f pawl.Fence, op string, make func(
 	return out, nil
 }
 
-// movedOf answers for an item that has left the lease which g is; it was as before.
+// movedOf returns the answer for an item that has left its lease g. before is the item as
+// it was then.
 func movedOf(ctx context.Context, before pawl.Item, g *store.LockedItem) pawl.Moved {
 	m := pawl.Moved{ID: g.ItemID, TaskID: g.TaskID, State: pawl.ItemState(g.Left.State), Attempt: g.Attempt, Failures: g.Left.Failures}
 	if pawl.WantsItem(ctx) {
@@ -201,7 +201,8 @@ func (e *Engine) complain(ctx context.Context, f pawl.Fence, op string, refusal 
 	}), refusal)
 }
 
-// withLockedItem runs fn under an item's lease, or says why there is none.
+// withLockedItem runs fn with a leased item locked, or returns why the fence does not
+// hold.
 func (e *Engine) withLockedItem(ctx context.Context, f pawl.Fence, op string, fn func(ctx context.Context, tx store.Tx, g *store.LockedItem) error) error {
 	for range 3 {
 		held := false
@@ -227,7 +228,7 @@ func (e *Engine) withLockedItem(ctx context.Context, f pawl.Fence, op string, fn
 	return &pawl.Error{Code: pawl.CodeUnavailable, Op: op, Message: "the item is being moved; try again"}
 }
 
-// each answers every call of a batch on its own.
+// each runs the calls of a batch one by one. Each call has its own answer or error.
 func each[C, R any](ctx context.Context, op string, calls []C, one func(context.Context, *C) (R, error)) ([]pawl.Result[R], error) {
 	if err := rules.CheckBatch(op, len(calls)); err != nil {
 		return nil, err
@@ -239,14 +240,14 @@ func each[C, R any](ctx context.Context, op string, calls []C, one func(context.
 	return out, nil
 }
 
-// eachly is each, to be called later.
+// eachly returns a function that calls each.
 func eachly[C, R any](op string, one func(*Engine, context.Context, *C) (R, error)) func(*Engine, context.Context, []C) ([]pawl.Result[R], error) {
 	return func(e *Engine, ctx context.Context, calls []C) ([]pawl.Result[R], error) {
 		return each(ctx, op, calls, func(ctx context.Context, c *C) (R, error) { return one(e, ctx, c) })
 	}
 }
 
-// extras is the data of an event: what came with a submission.
+// extras returns the data of a submission's event: evidence and notes.
 func extras(evidence json.RawMessage, notes string) store.Text {
 	if len(evidence) == 0 && notes == "" {
 		return ""

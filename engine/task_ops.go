@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// CancelTasks cancels; see pawl.TaskMaker.
+// CancelTasks cancels tasks or some of their items; see pawl.TaskMaker.
 func (e *Engine) CancelTasks(ctx context.Context, calls []pawl.TaskCall) ([]pawl.Result[pawl.Task], error) {
 	return e.changeTasks(ctx, "cancel", calls)
 }
@@ -105,7 +105,7 @@ func (e *Engine) changeTask(ctx context.Context, verb string, call *pawl.TaskCal
 	return task, err
 }
 
-// unmoved says why a verb that the state allows moved nothing.
+// unmoved returns the error of a verb that the state allows and that moved nothing.
 func unmoved(verb string, state pawl.TaskState) error {
 	err := rules.Conflict(verb, string(state), state.Allowed()).(*pawl.Error)
 	if verb == "retry" && slices.Contains(err.Allowed, verb) {
@@ -123,8 +123,8 @@ func applyChange(ctx context.Context, tx store.Tx, now int64, c store.Change) (s
 	return done, err
 }
 
-// hasChanged tells claims of queued items, and ends the open messages of cancelled
-// ones.
+// hasChanged reports queued items to waiting claims, and ends the open messages of
+// cancelled items.
 func (e *Engine) hasChanged(ctx context.Context, verb, taskID string, released []store.DueItem) {
 	e.after(func() { e.itemsQueued(released) })
 	if verb == "cancel" {
@@ -132,8 +132,9 @@ func (e *Engine) hasChanged(ctx context.Context, verb, taskID string, released [
 	}
 }
 
-// changeAside retries or buries a task that failed when it was planned or applied: only
-// that step is repeated. Nil = the task did not fail so, or other items are named.
+// changeAside retries or dead-letters a task that failed when it was planned or applied.
+// A retry repeats only that step. It returns nil if the task did not fail so, or if the
+// call names other items.
 func (e *Engine) changeAside(ctx context.Context, tx store.Tx, verb string, call *pawl.TaskCall) ([]store.DueItem, error) {
 	if verb != "retry" && verb != "bury" {
 		return nil, nil
@@ -173,8 +174,8 @@ func (e *Engine) changeAside(ctx context.Context, tx store.Tx, verb string, call
 	return append([]store.DueItem{}, queued...), err
 }
 
-// movable refuses the call if an item it names is not the task's or does not allow the
-// verb: all of them move, or none.
+// movable refuses the call if an item that it names is not the task's or does not allow
+// the verb. Either all of them move or none.
 func movable(ctx context.Context, tx store.Tx, c pawl.Caller, verb string, call *pawl.TaskCall) error {
 	for _, id := range call.ItemIDs {
 		it, err := store.GetItem(ctx, tx, c.Namespace, id, 0)
@@ -191,7 +192,7 @@ func movable(ctx context.Context, tx store.Tx, c pawl.Caller, verb string, call 
 	return nil
 }
 
-// itemsQueued tells claims of items that were queued again.
+// itemsQueued reports items that were queued again to waiting claims.
 func (e *Engine) itemsQueued(items []store.DueItem) {
 	for _, d := range items {
 		e.queues.Inserted(d.Namespace, d.Type, d.Rank, d.ItemID)
@@ -213,8 +214,8 @@ func (e *Engine) DeleteTasks(ctx context.Context, calls []pawl.TaskCall) ([]pawl
 	return out, nil
 }
 
-// deleteTask cancels what still runs, then removes the rows in bounded batches. If it
-// is interrupted, the task is cancelled and can be deleted again.
+// deleteTask cancels a task that has not ended, and then removes its rows in bounded
+// batches. If it is interrupted, the task is cancelled and can be deleted again.
 func (e *Engine) deleteTask(ctx context.Context, c pawl.Caller, call pawl.TaskCall) error {
 	t, err := e.GetTask(ctx, call.TaskID)
 	if err != nil {

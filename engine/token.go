@@ -14,19 +14,19 @@ import (
 	"github.com/pawl-work/pawl/engine/internal/rules"
 )
 
-// tokens makes task tokens: item and attempt in the clear, and a MAC of them and
-// the namespace under the database's secret. Nothing is stored for one: that its
-// lease lives, the lease says.
+// tokens makes task tokens: item and attempt in clear text, and a MAC of them and of the
+// namespace, made with the database's secret. Tokens are not stored: a token is valid as
+// long as its lease.
 type tokens struct {
-	macs sync.Pool // of hash.Hash; making one costs as much as two uses
+	macs sync.Pool // of hash.Hash; making one costs as much as using it twice
 }
 
 func newTokens(secret string) *tokens {
 	return &tokens{sync.Pool{New: func() any { return hmac.New(sha256.New, []byte(secret)) }}}
 }
 
-// DerivedSecret is 32 bytes that every engine on this database derives alike for a
-// purpose, and that tell nothing of the database's own secret.
+// DerivedSecret returns 32 bytes for a purpose, the same in every engine on this
+// database. They reveal nothing about the database's own secret.
 func (e *Engine) DerivedSecret(purpose string) []byte {
 	mac := e.tokens.macs.Get().(hash.Hash)
 	defer e.tokens.macs.Put(mac)
@@ -58,7 +58,7 @@ func (t *tokens) of(namespace, item string, attempt int) string {
 	return string(hex.AppendEncode(b, mac.Sum(sum[:0])[:macBytes]))
 }
 
-// CheckToken says what a task token stands for; see pawl.TokenReader.
+// CheckToken returns the lease that a task token proves; see pawl.TokenReader.
 func (e *Engine) CheckToken(ctx context.Context, token string) (pawl.TaskToken, error) {
 	c := pawl.CallerOf(ctx)
 	item, attempt, ok := tokenParts(token)
@@ -76,7 +76,7 @@ func (e *Engine) CheckToken(ctx context.Context, token string) (pawl.TaskToken, 
 		LeaseExpiresAt: stamp(it.LeaseExpires)}, nil
 }
 
-// tokenParts reads a token without believing it.
+// tokenParts splits a token without verifying it.
 func tokenParts(token string) (item string, attempt int, ok bool) {
 	rest, ok := strings.CutPrefix(token, tokenPrefix)
 	id, rest, two := strings.Cut(rest, "_")

@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// Heartbeat extends leases; see pawl.Leaser. The latest claimer of a cancelled
-// item is told so instead of refused (docs/contract.md §3).
+// Heartbeat extends leases; see pawl.Leaser. The last worker of a cancelled item gets an
+// answer that says so, not an error (docs/contract.md §3).
 func (e *Engine) Heartbeat(ctx context.Context, calls []pawl.HeartbeatCall) ([]pawl.Result[pawl.Beat], error) {
 	c := pawl.CallerOf(ctx)
 	ctx = store.For(ctx, store.Heartbeats)
@@ -68,7 +68,7 @@ func (e *Engine) Progress(ctx context.Context, calls []pawl.ProgressCall) ([]paw
 	return v.do(ctx, e, calls)
 }
 
-// capped keeps 100 for completed items (docs/contract.md §2).
+// capped lowers 100 to 99: only completed items have 100 (docs/contract.md §2).
 func capped(p *int) *int {
 	if p != nil && *p == 100 {
 		n := 99

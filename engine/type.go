@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// PutTypes registers types; see pawl.TypeKeeper. Each has a transaction of its own.
+// PutTypes registers types, each in its own transaction; see pawl.TypeKeeper.
 func (e *Engine) PutTypes(ctx context.Context, types []pawl.Type) ([]pawl.Result[pawl.TypeRef], error) {
 	if err := rules.CheckBatch("put type", len(types)); err != nil {
 		return nil, err
@@ -70,17 +70,17 @@ func (e *Engine) putType(ctx context.Context, ns string, t pawl.Type) (pawl.Type
 			return store.PutType(ctx, tx, ns, t.Name, ref.Version, string(text), now)
 		})
 		if pawl.CodeOf(err) == pawl.CodeConflict && try < 100 {
-			continue // another one put this version between our look and our insert
+			continue // another call stored this version between the read and the insert
 		}
 		e.after(e.types.forget)
 		return ref, err
 	}
 }
 
-// errTypeChanged says that another one changed the type since it was compared.
+// errTypeChanged says that another call changed the type since it was compared.
 var errTypeChanged = &pawl.Error{Code: pawl.CodeConflict, Op: "put type", Allowed: []string{}, Message: "the type is being changed; try again"}
 
-// register puts the types that the program brings along.
+// register registers the types of Options.
 func (e *Engine) register(ctx context.Context, types []pawl.Type) error {
 	for i := range types {
 		if _, err := e.putType(ctx, pawl.DefaultNamespace, types[i]); err != nil {

@@ -22,9 +22,9 @@ const typesFresh = time.Second
 // maxVersions bounds the definitions in the cache.
 const maxVersions = 1000
 
-// typeCache knows the current version of each registered type, and the definitions of
-// versions that were used; those never change. A create asks the database only, once a
-// second, whether the registry changed.
+// typeCache has the newest version of each registered type, and the definitions of
+// versions that were used. Definitions never change. A create only asks the database, at
+// most once a second, whether the registry has changed.
 type typeCache struct {
 	mu      sync.Mutex
 	newest  map[store.TypeName]int // replaced, never modified
@@ -62,8 +62,8 @@ func (c *typeCache) current() (map[store.TypeName]int, bool) {
 	return c.newest, !c.at.IsZero() && clock.Now().Sub(c.at) < typesFresh
 }
 
-// newestTypes are the newest versions of all types, at most typesFresh old. Inside a
-// transaction that has begun they are read in it, and nothing is kept of them.
+// newestTypes returns the newest versions of all types, at most typesFresh old. Inside a
+// transaction that has begun, it reads them there and does not cache them.
 func (e *Engine) newestTypes(ctx context.Context) (map[store.TypeName]int, error) {
 	if e.inTx() {
 		return view(ctx, e, func(ctx context.Context, tx store.Tx, _ string) (map[store.TypeName]int, error) {
@@ -76,8 +76,8 @@ func (e *Engine) newestTypes(ctx context.Context) (map[store.TypeName]int, error
 	return e.lookAtTypes(ctx)
 }
 
-// rulesFor returns the rules for new tasks of a type; nil for a type that is not
-// registered: it has the defaults.
+// rulesFor returns the rules for new tasks of a type. It returns nil for a type that is
+// not registered, which has the defaults.
 func (e *Engine) rulesFor(ctx context.Context, namespace, name string) (*typeRules, error) {
 	newest, err := e.newestTypes(ctx)
 	if err != nil {

@@ -35,7 +35,7 @@ func (e *Engine) rulesOf(ctx context.Context, tx store.Tx, namespace, name strin
 	if err != nil {
 		return nil, err
 	}
-	if !e.inTx() { // there it may be uncommitted
+	if !e.inTx() { // inside a transaction the type may be uncommitted
 		e.types.keep(namespace, &t)
 	}
 	return e.ruled(&t), nil
@@ -45,8 +45,8 @@ func (e *Engine) ruled(t *pawl.Type) *typeRules {
 	return &typeRules{rules.New(t, &e.schemas), e.opts.Hooks[t.Name]}
 }
 
-// rulesOfTask returns the rules of a task's version of its type, and the queue of its
-// items that name no other.
+// rulesOfTask returns the rules of a task's version of its type. q is the queue of items
+// that do not name their own type or priority.
 func (e *Engine) rulesOfTask(ctx context.Context, taskID string) (r *typeRules, q queue.Pair, err error) {
 	r, err = view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (*typeRules, error) {
 		var version int

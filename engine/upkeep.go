@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-work/pawl/sweep"
 )
 
-// Schema opens the database at url for its migrations alone: none is run, and
-// none has to have been. Call done in the end.
+// Schema opens the database at url only for its migrations. It runs none of them, and
+// none needs to have run. Call done at the end.
 func Schema(ctx context.Context, url string, o Options) (m store.Migrator, done func() error, err error) {
 	if o.Log == nil {
 		o.Log = slog.Default()
@@ -24,8 +24,8 @@ func Schema(ctx context.Context, url string, o Options) (m store.Migrator, done 
 	return db.Dialect().Migrator, db.Close, nil
 }
 
-// SchemaSQL is exactly what migrating runs from after the given number on a
-// database of a dialect, sqlite or postgres; schema is PostgreSQL's, "" = pawl.
+// SchemaSQL returns exactly the SQL that the migrations after number from run. The
+// dialect is sqlite or postgres. schema is PostgreSQL's schema; "" = pawl.
 func SchemaSQL(dialect, schema string, from int64) (string, error) {
 	switch dialect {
 	case "sqlite":
@@ -36,10 +36,10 @@ func SchemaSQL(dialect, schema string, from int64) (string, error) {
 	return "", &pawl.Error{Code: pawl.CodeInvalid, Op: "migrate", Message: "a dialect is sqlite or postgres"}
 }
 
-// Backup writes a copy of an open SQLite database, as of one moment, to a new
-// file, while work goes on, and copies the archives to the new directory
-// FILE.archives, where an engine over the copy finds them. A file or directory that
-// exists is a conflict; PostgreSQL's is invalid: it has pg_dump.
+// Backup writes a copy of an open SQLite database, as of one moment, to a new file while
+// work goes on. It copies the archives to the new directory FILE.archives, where an
+// engine over the copy finds them. If the file or the directory exists, that is a
+// conflict. On PostgreSQL it is invalid: use pg_dump.
 func (e *Engine) Backup(ctx context.Context, file string) error {
 	return sqlite.Backup(ctx, e.notifyingDB.DB, file, func(ctx context.Context, path string) error {
 		return sweep.CopyArchives(ctx, e.opts.Sweep.ArchiveDir, path+archivesBeside)

@@ -18,7 +18,8 @@ func micros(t *time.Time) *int64 {
 
 func stamp(us int64) time.Time { return time.UnixMicro(us).UTC() }
 
-// actor is who an event names: the caller's own word, or the verb's default.
+// actor returns the actor of an event: the one that the caller states, or the verb's
+// default.
 func actor(c pawl.Caller, kind, id string) store.Actor {
 	return store.Actor{Type: cmp.Or(c.ActorType, kind), ID: cmp.Or(c.ActorID, id), Key: c.Key}
 }
