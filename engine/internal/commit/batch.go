@@ -6,8 +6,8 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// nextBatch removes the next group's requests from the queue, in order. A request
-// whose item is in the group already stays for the next group.
+// nextBatch removes the next group's requests from the queue, in order. A request stays
+// for a later group if its item is already in this group.
 func (c *Committer[Row, Ans]) nextBatch() []*request[Row, Ans] {
 	if len(c.waiting) < 2 {
 		only := c.waiting
@@ -35,7 +35,8 @@ func (c *Committer[Row, Ans]) nextBatch() []*request[Row, Ans] {
 	return group
 }
 
-// sum adds up a measure of the request's rows; without one, each row counts as each.
+// sum adds up a measure of the request's rows. Without a measure, each row counts as
+// each.
 func (c *Committer[Row, Ans]) sum(req *request[Row, Ans], of func(*Row) int, each int) int {
 	if of == nil {
 		return each * len(req.rows)
@@ -47,8 +48,8 @@ func (c *Committer[Row, Ans]) sum(req *request[Row, Ans], of func(*Row) int, eac
 	return n
 }
 
-// joins reports whether a request can go into the group that begins with first and
-// has the items in seen.
+// joins reports whether a request can go into the group that begins with first. seen has
+// the items of the group.
 func (c *Committer[Row, Ans]) joins(req, first *request[Row, Ans], seen map[string]bool) bool {
 	if c.options.Fits != nil && !c.options.Fits(&req.rows[0], &first.rows[0]) {
 		return false

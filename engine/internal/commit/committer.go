@@ -10,7 +10,8 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// FlushLimit is the time limit of a flush; it does not end with its callers' contexts.
+// FlushLimit is the time limit of a flush. A flush does not end with its callers'
+// contexts.
 const FlushLimit = 30 * time.Second
 
 const (
@@ -18,16 +19,15 @@ const (
 	maxGroupRows = 1000 // maximum rows of one statement
 )
 
-// Committer gathers concurrent calls of one hot verb into one statement. Calls
-// that arrive during a flush go into the next one. There is no timer, so a single
-// caller does not wait. No call is answered before its commit.
+// Committer gathers concurrent calls of one hot verb into one statement. Calls that
+// arrive during a flush go into the next one. There is no timer, so a single caller does
+// not wait. No call is answered before its commit.
 //
-// A group holds one call per item; a second call waits for the next flush. If the
-// database refuses a statement, the group runs again in halves, so that an error
-// reaches only the call that caused it. A call that meets a lock of another
-// transaction runs alone, beside the groups, and so do later calls for its item.
-// A group whose outcome is unknown is never run again. A panic becomes the error of
-// its group.
+// A group has at most one call per item; a second call waits for the next flush. If the
+// database refuses a statement, the group runs again in halves, so that an error reaches
+// only the call that caused it. A call that meets a lock of another transaction runs
+// alone, outside the groups, and so do later calls for its item. A group whose outcome is
+// unknown never runs again. A panic becomes the error of its group.
 type Committer[Row, Ans any] struct {
 	options  Options[Row, Ans]
 	mu       sync.Mutex
@@ -38,8 +38,8 @@ type Committer[Row, Ans any] struct {
 	separate map[string]*separateItem // by item
 }
 
-// Options say what a Committer's rows and answers are and how to run them. Ord, RowOf
-// and Execute are required.
+// Options describe a Committer's rows and answers and how to run them. Ord, RowOf and
+// Execute are required.
 type Options[Row, Ans any] struct {
 	Item    func(*Row) string    // unique within a group; nil = always unique
 	Fits    func(a, b *Row) bool // whether two rows can be in one group; nil = always
@@ -53,7 +53,7 @@ type Options[Row, Ans any] struct {
 	Orphaned func(ctx context.Context, rows []Row, out []Ans)
 	// Panicked gets each panic; the group is answered with an error. nil = not called.
 	Panicked func(ctx context.Context, p Panic)
-	// Ungrouped: every call has its own flush, because the store groups them.
+	// Ungrouped gives every call its own flush, because the store groups calls itself.
 	Ungrouped bool
 }
 
@@ -62,7 +62,7 @@ func New[Row, Ans any](o Options[Row, Ans]) *Committer[Row, Ans] {
 	return &Committer[Row, Ans]{options: o}
 }
 
-// request is the rows of one call, numbered 0…n-1.
+// request has the rows of one call, numbered 0…n-1, and its answers.
 type request[Row, Ans any] struct {
 	rows      []Row
 	out       []Ans
@@ -80,9 +80,9 @@ func (c *Committer[Row, Ans]) Alone(ctx context.Context, rows []Row, execute fun
 	return execute(ctx, rows)
 }
 
-// Direct runs rows at once in the caller's goroutine, for a store that groups
-// concurrent calls itself. A panic becomes an error, as in Do. If ctx ends, the store
-// answers what became of the call. There is no Orphaned.
+// Direct runs rows at once in the caller's goroutine, for a store that groups concurrent
+// calls itself. A panic becomes an error, as in Do. If ctx ends, the store's answer says
+// what became of the call. Direct does not call Orphaned.
 func (c *Committer[Row, Ans]) Direct(ctx context.Context, rows []Row) (out []Ans, err error) {
 	c.flushes.Add(1)
 	defer c.flushes.Done()
@@ -93,13 +93,13 @@ func (c *Committer[Row, Ans]) Direct(ctx context.Context, rows []Row) (out []Ans
 	return c.options.Execute(ctx, rows)
 }
 
-// Ord is a row's field for its index in the call.
+// Ord returns the row's field for its index in the call.
 func (c *Committer[Row, Ans]) Ord(r *Row) *int { return c.options.Ord(r) }
 
-// RowOf is an answer's field for the index of its row.
+// RowOf returns the answer's field for the index of its row.
 func (c *Committer[Row, Ans]) RowOf(a *Ans) *int { return c.options.RowOf(a) }
 
-// Wait returns when no flush is running.
+// Wait waits until no flush is running.
 func (c *Committer[Row, Ans]) Wait() { c.flushes.Wait() }
 
 // Do runs rows, numbered 0…n-1, together with the other waiting requests and returns
@@ -152,8 +152,8 @@ func (c *Committer[Row, Ans]) run(ctx context.Context) {
 	}
 }
 
-// answer wakes the callers of the group's requests that ran alone, or of those that
-// did not.
+// answer wakes the callers of the group's requests that ran alone, or, if alone is false,
+// the callers of the others.
 func (c *Committer[Row, Ans]) answer(ctx context.Context, group []*request[Row, Ans], alone bool) {
 	var abandoned []*request[Row, Ans]
 	c.mu.Lock()
@@ -172,7 +172,7 @@ func (c *Committer[Row, Ans]) answer(ctx context.Context, group []*request[Row, 
 	}
 }
 
-// orphan calls Orphaned for a caller that gave up. Only Panicked learns of a panic.
+// orphan calls Orphaned for a caller that gave up. A panic is reported to Panicked only.
 func (c *Committer[Row, Ans]) orphan(ctx context.Context, req *request[Row, Ans]) {
 	var err error
 	defer c.recovered(ctx, &err)

@@ -11,8 +11,9 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// flush runs a group as one statement and stores the answers in its requests. It runs
-// what must be separate alone. After a refusal it runs the group's halves, and so on.
+// flush runs a group as one statement and stores the answers in its requests. Requests
+// that must run separately run alone. If the database refuses the group, flush runs its
+// halves, and so on.
 func (c *Committer[Row, Ans]) flush(ctx context.Context, group []*request[Row, Ans]) {
 	left := [][]*request[Row, Ans]{c.withoutSeparate(ctx, group)}
 	for len(left) > 0 {
@@ -56,7 +57,8 @@ func (c *Committer[Row, Ans]) withoutSeparate(ctx context.Context, group []*requ
 	})
 }
 
-// groupWait is the context of a group: after a lock groups wait briefly for the next.
+// groupWait returns the context of a group. If a group met a lock recently, the context
+// limits each wait for a lock to groupLock.
 func (c *Committer[Row, Ans]) groupWait(ctx context.Context) context.Context {
 	if c.metLocks() {
 		return store.WithLockWait(ctx, groupLock)
@@ -86,7 +88,7 @@ func wroteNothing(err error) bool {
 	}
 }
 
-// recovered, deferred by what runs a request's calls, makes a panic their error.
+// recovered must be deferred. It turns a panic of a request's calls into their error.
 func (c *Committer[Row, Ans]) recovered(ctx context.Context, err *error) {
 	v := recover()
 	if v == nil {
@@ -99,12 +101,12 @@ func (c *Committer[Row, Ans]) recovered(ctx context.Context, err *error) {
 	*err = &pawl.Error{Code: pawl.CodeInternal, Message: "the call panicked; the log has its stack", Err: p}
 }
 
-// attempt runs a group once.
+// attempt runs a group as one statement, once.
 func (c *Committer[Row, Ans]) attempt(ctx context.Context, group []*request[Row, Ans]) (err error) {
 	defer c.recovered(ctx, &err)
 	ctx, cancel := context.WithTimeout(ctx, FlushLimit)
 	defer cancel()
-	if len(group) == 1 { // its numbering is the group's already
+	if len(group) == 1 { // its rows are numbered already
 		req := group[0]
 		c.sort(req.rows)
 		out, err := c.options.Execute(ctx, req.rows)

@@ -6,7 +6,8 @@ import (
 	"runtime/debug"
 )
 
-// Panic carries a panic out of a transaction that another goroutine may run.
+// Panic is the error by which a panic leaves a transaction that another goroutine may
+// run.
 type Panic struct {
 	Value any
 	Stack []byte
@@ -15,7 +16,7 @@ type Panic struct {
 // Error implements error.
 func (p Panic) Error() string { return fmt.Sprint("panic: ", p.Value) }
 
-// Shield returns a panic of run as a Panic.
+// Shield runs run and returns a panic of it as a Panic.
 func Shield(ctx context.Context, run func(ctx context.Context) error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {

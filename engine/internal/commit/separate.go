@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// Rows may be locked by other transactions. A group waits groupLock for each lock if
-// a group met one within lockMemory. A call that runs alone waits aloneLock.
+// Rows may be locked by other transactions. If a group met a lock within lockMemory,
+// groups wait groupLock for each lock. A call that runs alone waits aloneLock.
 const (
 	groupLock  = 100 * time.Millisecond
 	aloneLock  = 3 * time.Second
@@ -21,13 +21,14 @@ const (
 // separateItem is an item whose calls run alone, because another transaction holds a
 // lock that they need.
 type separateItem struct {
-	until time.Time     // from then on calls join groups again
+	until time.Time     // after this time calls join groups again
 	done  chan struct{} // closed when the running call has ended; nil = none runs
 	err   error         // the error of that call
 }
 
-// runAlone runs a request alone, with time to wait for a lock. One call per item
-// waits; if it does not get the lock, the calls behind it fail with the same error.
+// runAlone runs a request alone, with more time to wait for a lock. Only one call per
+// item waits. If it does not get the lock, the calls that wait for it fail with the same
+// error.
 func (c *Committer[Row, Ans]) runAlone(ctx context.Context, req *request[Row, Ans]) {
 	c.mu.Lock()
 	req.alone = true
@@ -48,8 +49,8 @@ func (c *Committer[Row, Ans]) runAlone(ctx context.Context, req *request[Row, An
 	}()
 }
 
-// enter waits until no other call for the request's items runs alone. It fails if
-// that call did not get its lock.
+// enter waits until no other call for the request's items runs alone. It returns an error
+// if that call did not get its lock.
 func (c *Committer[Row, Ans]) enter(req *request[Row, Ans]) (*separateItem, error) {
 	for {
 		c.mu.Lock()

@@ -9,21 +9,20 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// heads knows the queues (type and rank) of each namespace that have had rows, and
-// the head of each: the id before which this process has left no row. Claims start at
-// the head, so that they do not scan dead index entries before it. Rows that another
-// process inserts before the head are found by a read from the start: every 500 ms
-// (less often where that read is slow), and before a claim answers that there is
-// nothing.
+// heads has the queues (type and rank) of each namespace that have had rows, and the head
+// of each: the id before which this process has left no row. Claims start at the head, so
+// that they do not scan dead index entries before it. Rows that another process inserts
+// before the head are found by a read from the start. That read is made every 500 ms
+// (less often where it is slow), and before a claim answers that there is nothing.
 type heads struct {
 	mu     sync.Mutex
 	known  map[string]*queueSet
-	claims map[*Claim]bool      // that run
-	large  map[string]time.Time // until when claims of a namespace check sizes first
+	claims map[*Claim]bool      // in progress
+	large  map[string]time.Time // until this time claims of a namespace check sizes first
 }
 
-// Claim is a claim in progress. It records what this process inserts into its
-// namespace's queues meanwhile: the claim may not have seen it.
+// Claim is a claim in progress. It records which items this process inserts meanwhile
+// into the queues of its namespace, because the claim may not have seen them.
 type Claim struct {
 	Queues    []store.Queue // in claim order; do not modify them
 	Fresh     bool          // they were just read from the database
@@ -97,7 +96,7 @@ func (q *Queues) End(c *Claim, got []store.Claimed) {
 	c.set.queues = queues
 }
 
-// sizesFor is how long claims check sizes first after one that met large rows.
+// sizesFor is how long claims check sizes first after a claim that met large rows.
 const sizesFor = 10 * time.Second
 
 // MetLarge records that a claim of a namespace met rows larger than their share.
@@ -111,7 +110,7 @@ func (q *Queues) MetLarge(namespace string) {
 	h.large[namespace] = clock.Now().Add(sizesFor)
 }
 
-// IsLarge reports whether claims of a namespace are to check sizes first.
+// IsLarge reports whether claims of a namespace must check sizes first.
 func (q *Queues) IsLarge(namespace string) bool {
 	h := &q.heads
 	h.mu.Lock()

@@ -11,15 +11,15 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// limits bounds the types, and the pairs of type and priority, that a namespace
-// has queued work of: a claim of any type reads each pair. It counts the pairs that
-// this process has seen. Before it refuses one, it asks the database what is queued.
+// limits limits the types, and the pairs of type and priority, with queued work in a
+// namespace, because a claim of any type reads each pair. It counts the pairs that this
+// process has seen. Before it refuses a pair, it asks the database what is queued.
 type limits struct {
 	mu   sync.Mutex
 	seen map[string]*knownPairs // by namespace
 }
 
-// Pair is a type and a priority; its items are claimed in the order of their ids.
+// Pair is a type and a priority. Items of one pair are claimed in the order of their ids.
 type Pair struct {
 	Type     string
 	Priority int
@@ -38,11 +38,11 @@ func newKnownPairs() *knownPairs {
 // typesAsked is how long an answer of the database is valid.
 const typesAsked = time.Second
 
-// namespacesSeen bounds the namespaces remembered.
+// namespacesSeen is how many namespaces are remembered at most.
 const namespacesSeen = 10_000
 
-// has reports whether a pair is known or fits, and adds it; full says which limit is
-// reached.
+// has adds a pair if it is known or fits into the limits. Otherwise full says which limit
+// is reached.
 func (l *limits) has(namespace string, p Pair, most int) (full string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -66,7 +66,7 @@ func (l *limits) has(namespace string, p Pair, most int) (full string) {
 	return ""
 }
 
-// due reports whether this caller is to ask the database.
+// due reports whether the caller must ask the database.
 func (l *limits) due(namespace string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,8 +91,8 @@ func (l *limits) set(namespace string, queues []store.Queue) {
 }
 
 // CheckItems refuses items whose type, or type and priority, exceeds the namespace's
-// limit. Items without a type, and tasks without items, have the task's. view reads
-// what is queued.
+// limit. An item without a type has the task's type; without items, the task's own pair
+// is checked. view reads what is queued.
 func (q *Queues) CheckItems(ctx context.Context, view View, namespace string, task Pair, items []pawl.NewItem) error {
 	last := task
 	if len(items) == 0 {

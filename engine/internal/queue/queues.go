@@ -1,5 +1,5 @@
-// Package queue holds what this process knows of the queues of claimable work: where
-// claims begin to read, what queues there are, and who waits for work.
+// Package queue has what this process knows of the queues of claimable work: where claims
+// begin to read, which queues exist, and which claims wait for work.
 package queue
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// Queues is what this process knows of the queues of a database. It is safe for use by
-// many goroutines.
+// Queues is what this process knows of the queues of a database. It is safe for
+// concurrent use.
 type Queues struct {
 	options Options
 	heads   heads
@@ -28,10 +28,10 @@ type Options struct {
 	Hub *watch.Hub
 	// View reads the queues outside of any transaction.
 	View View
-	// MaxTypes bounds the types that a namespace has queued work of.
+	// MaxTypes limits the types with queued work in a namespace.
 	MaxTypes int
-	// PollInterval is how often at least a waiting claim looks for work that no notice
-	// has come of.
+	// PollInterval is the longest time between two polls of a waiting claim, for work
+	// without a notice.
 	PollInterval time.Duration
 }
 
@@ -41,15 +41,15 @@ type View = func(ctx context.Context, fn func(ctx context.Context, tx store.Tx) 
 // New returns the queues of a database.
 func New(o Options) *Queues { return &Queues{options: o} }
 
-// Ready reports claimable work of a namespace to the waiting claims of all processes.
+// Ready tells the waiting claims of all processes that a namespace has claimable work.
 func (q *Queues) Ready(namespace string) { q.options.Hub.Changed(watch.Work(namespace)) }
 
-// Elsewhere takes up that another process changed a topic; see watch.Options. Its work
-// may lie before the heads that this process remembers.
+// Elsewhere handles a change of a topic by another process; see watch.Options. The work
+// of the other process may lie before the heads that this process remembers.
 func (q *Queues) Elsewhere(t watch.Topic) {
 	if namespace, ok := t.Namespace(); ok {
 		q.waits.setRemote(namespace)
-	} else if q.waits.any() { // other claims find it out in time
+	} else if q.waits.any() { // without waiting claims, later claims find the work in time
 		q.Forget()
 	}
 }
@@ -64,7 +64,7 @@ func Read(ctx context.Context, view View, namespace string) (queues []store.Queu
 	return queues, err
 }
 
-// byRank is claim order: rank, then type.
+// byRank compares two queues by claim order: rank, then type.
 func byRank(a, b store.Queue) int {
 	return cmp.Or(cmp.Compare(a.Rank, b.Rank), strings.Compare(a.Type, b.Type))
 }
@@ -82,8 +82,8 @@ func Wanted(queues []store.Queue, types []string) []store.Queue {
 	return out
 }
 
-// Begin begins a claim. If look is set, or what is known is too old, it reads the
-// queues from the database. End the claim with End.
+// Begin begins a claim. If look is set or the known queues are too old, it reads the
+// queues from the database. The caller must end the claim with End.
 func (q *Queues) Begin(ctx context.Context, namespace string, look bool) (*Claim, error) {
 	h := &q.heads
 	h.mu.Lock()

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-work/pawl/internal/watch"
 )
 
-// waits is who waits for work, and what is known of it.
+// waits has the claims that wait for work, and what is known of that work.
 type waits struct {
 	mu         sync.Mutex
 	remote     map[string]bool      // another process reported work, and no claim has read the queues from the start since
@@ -75,8 +75,8 @@ func (w *waits) any() bool {
 	return len(w.polls) > 0
 }
 
-// sharedPoll is shared by the claims that wait for the same work. One of them polls:
-// the one that received from free.
+// sharedPoll is shared by the claims that wait for the same work. The claim that received
+// from free polls for all of them.
 type sharedPoll struct {
 	waiting int
 	free    chan struct{}
@@ -99,7 +99,7 @@ func (w *waits) join(key string) *sharedPoll {
 	return p
 }
 
-// leave removes a claim. If it was the one that polls, another one takes over.
+// leave removes a claim. If it was the polling claim, another one takes over.
 func (w *waits) leave(key string, p *sharedPoll, polls bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -111,21 +111,21 @@ func (w *waits) leave(key string, p *sharedPoll, polls bool) {
 	}
 }
 
-// Pauses of a waiting claim: between polls, at first, and after a failed try.
+// Pauses of a waiting claim: the first one between polls, and the one after a failed try.
 const (
 	pollPause      = 10 * time.Millisecond
 	pollPauseHears = 50 * time.Millisecond // if notices arrive
 	retryPause     = 100 * time.Millisecond
 )
 
-// Try claims; woken is closed at the next notice of work. A try that returns an error
-// without being done is repeated.
+// Try is a try to claim. woken is closed at the next notice of work. If it returns an
+// error and not done, it is tried again.
 type Try = func(woken <-chan struct{}) (done bool, err error)
 
-// Wait calls try until it is done: at once, at each notice about the namespace, and
-// once more at the deadline; the last error is returned. Notices may be lost, and
-// transactions of the caller's own send none. So, unless the hub finds out every
-// commit, one of the claims that wait for the same work (key) also polls.
+// Wait calls try until it is done: at once, at each notice about the namespace, and once
+// more at the deadline. It returns the last error. Notices may be lost, and transactions
+// of the caller's own send none. So one of the claims that wait for the same work (key)
+// also polls, unless the hub detects every commit.
 func (q *Queues) Wait(ctx context.Context, namespace, key string, wait time.Duration, try Try) error {
 	deadline := time.NewTimer(wait)
 	defer deadline.Stop()

@@ -72,7 +72,7 @@ func CompleteDiff(diff pawl.Diff) pawl.Diff {
 	if diff.Operations == nil && diff.Before != nil && diff.After != nil {
 		patch, err := jsondiff.CompareJSON(diff.Before, diff.After, jsondiff.UnmarshalFunc(decodeExact))
 		if err != nil {
-			return diff // from a hook and not JSON: it is stored unchanged
+			return diff // not JSON, from a hook: it is stored unchanged
 		}
 		if diff.Operations = json.RawMessage("[]"); len(patch) > 0 {
 			diff.Operations = json.RawMessage(Encode(patch))

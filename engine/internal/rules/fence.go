@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// Item is an item as the store reads it, with what is not shown of it.
+// Item is an item as the store reads it, with fields that callers do not see.
 type Item struct {
 	pawl.Item
 	LeftBy       string // how its last claim ended: expired, released, suspended, failed

@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// CheckPartCall checks the call that hands in a part, but for the rules of the type.
+// CheckPartCall checks the call that hands in a part, except for the rules of the type.
 func CheckPartCall(c *pawl.PartCall) error {
 	var f Fields
 	f.Fence(c.Fence)

@@ -24,9 +24,9 @@ func (r *Rules) Plans() bool {
 	return r.Plan.Mode != "" && r.Plan.Mode != pawl.PlanStatic
 }
 
-// CheckPayload checks the payload of a task, and returns it; the payload of a task of one
-// item is its input. It refuses items if the type plans them. A clone has the items of the
-// older task.
+// CheckPayload checks the payload of a task and returns it. The payload of a task of one
+// item is its input. It refuses items if the type plans them, except in a clone, which
+// has the items of the older task.
 func (r *Rules) CheckPayload(t *pawl.NewTask, cloned bool) (json.RawMessage, error) {
 	payload := t.Payload
 	if len(payload) == 0 && len(t.Items) == 1 && t.Items[0].Key == "" {

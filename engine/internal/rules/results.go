@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-work/pawl/schema"
 )
 
-// Rules are the rules of one version of a type, but for its hooks: those are code of the
+// Rules are the rules of one version of a type, without its hooks, which are code of the
 // application.
 type Rules struct {
 	*pawl.Type
@@ -75,7 +75,7 @@ func (r *Rules) JudgesWork() bool {
 		r.Plans() || r.Limits != pawl.TypeLimits{}
 }
 
-// CheckSubmit checks the call that submits a result, but for the rules of the type.
+// CheckSubmit checks the call that submits a result, except for the rules of the type.
 func CheckSubmit(c *pawl.SubmitCall) error {
 	var f Fields
 	f.Fence(c.Fence)
@@ -84,7 +84,8 @@ func CheckSubmit(c *pawl.SubmitCall) error {
 	return f.Err("submit")
 }
 
-// CheckFinalize checks the call that assembles a result, but for the rules of the type.
+// CheckFinalize checks the call that assembles a result, except for the rules of the
+// type.
 func CheckFinalize(c *pawl.FinalizeCall) error {
 	var f Fields
 	f.Fence(c.Fence)

@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-work/pawl/internal/jsonscan"
 )
 
-// CheckTask checks the call that creates a task, but for the rules of its type. now
+// CheckTask checks the call that creates a task, except for the rules of its type. now
 // bounds the times that it names.
 func CheckTask(t *pawl.NewTask, now time.Time) error {
 	var f Fields
@@ -64,8 +64,9 @@ func (f *Fields) Items(at string, items []pawl.NewItem, now time.Time) {
 	}
 }
 
-// InputHash returns the hash that a task is deduplicated by: the one that the call
-// names, or the one of what its Dedupe selects; "" if it asks for neither.
+// InputHash returns the hash by which a task is deduplicated: the hash that the call
+// names, or the hash of what its Dedupe selects. It returns "" if the call asks for
+// neither.
 func InputHash(t *pawl.NewTask) (string, error) {
 	if t.InputHash != "" || t.Dedupe.IsZero() {
 		return t.InputHash, nil
@@ -206,7 +207,8 @@ func CheckTaskCall(verb string, c *pawl.TaskCall) error {
 	return f.Err(verb)
 }
 
-// CheckAddItems checks the call that adds items to a task, but for the rules of its type.
+// CheckAddItems checks the call that adds items to a task, except for the rules of its
+// type.
 func CheckAddItems(c *pawl.AddItems, now time.Time) error {
 	var f Fields
 	if n := len(c.Items); n == 0 || n > pawl.MaxItemsPerCall {

@@ -15,7 +15,7 @@ const (
 	chunkBytes = 200 // overhead of a chunk besides its text
 )
 
-// watched is the head of a message and its newest chunks.
+// watched is a message that is being read: its head and its newest chunks.
 type watched struct {
 	readers int
 	head    store.MessageHead
@@ -30,7 +30,7 @@ type cachedRow struct {
 	chunks  []pawl.Chunk
 }
 
-// Appended takes over chunks that this process has committed.
+// Appended adds chunks that this process has committed to the cache.
 func (w *Watcher) Appended(c *pawl.AppendCall, body string, takenOver bool) {
 	w.mu.Lock()
 	t := w.messages[c.MessageID]
@@ -44,7 +44,7 @@ func (w *Watcher) Appended(c *pawl.AppendCall, body string, takenOver bool) {
 	w.mu.Unlock()
 	switch {
 	case t == nil:
-	case fits: // they contain JSON: decode them as they are stored
+	case fits: // the chunks contain JSON: decode them as they are stored
 		w.take(c.MessageID, []store.ChunkRow{{Seq: c.Offset, Count: len(c.Chunks), Attempt: c.Attempt, Body: body}})
 	default:
 		w.Wake()
@@ -60,7 +60,7 @@ func (t *watched) add(r cachedRow) {
 
 func rowBytes(body string, chunks int) int { return len(body) + chunks*chunkBytes }
 
-// trim keeps the cached chunks within their bounds.
+// trim removes the oldest cached chunks beyond the limits.
 func (t *watched) trim() {
 	for len(t.rows) > 1 && (len(t.rows) > cacheRows || t.bytes > cacheBytes) {
 		t.bytes -= t.rows[0].size
@@ -104,7 +104,8 @@ func (w *Watcher) cuts(h store.MessageHead) {
 	}
 }
 
-// settle takes over the rest of a head, unless a newer one is known.
+// settle stores the number of chunks and the state of a head, unless a newer head is
+// known.
 func (w *Watcher) settle(h store.MessageHead) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -112,7 +113,7 @@ func (w *Watcher) settle(h store.MessageHead) {
 	if t == nil || h.State != "" && h.Chunks < t.head.Chunks {
 		return
 	}
-	if h.Chunks > t.head.Chunks { // more than is cached: readers read it from the database
+	if h.Chunks > t.head.Chunks { // more than is cached, so readers read it from the database
 		t.rows, t.bytes, t.head.Chunks = nil, 0, h.Chunks
 		w.moved(h.ID)
 	}
@@ -122,7 +123,8 @@ func (w *Watcher) settle(h store.MessageHead) {
 	}
 }
 
-// now returns a message's head and its cached chunks from a number on.
+// now returns a message's head and its cached chunks from chunk number from on. moved is
+// closed at the message's next change.
 func (w *Watcher) now(id string, from int64) (h store.MessageHead, rows []cachedRow, moved <-chan struct{}, closed bool) {
 	moved = w.options.Hub.Next(watch.Message(id))
 	w.mu.Lock()

@@ -14,19 +14,18 @@ type reader struct {
 	id    string
 	ns    string
 	at    int64 // the next chunk
-	told  int64 // the end of the newest cut he was told of
+	told  int64 // the end of the newest cut that was sent
 	join  store.Joiner
-	begun bool // join has seen the chunk before at
+	begun bool // join has the chunk before at
 	by    int  // the attempt that wrote the chunk before at
 	fn    func(pawl.MessageFrame) error
 }
 
-// followPage bounds the rows that a reader takes from the database at once.
+// followPage is how many rows a reader reads from the database at once.
 const followPage = 500
 
-// Follow gives fn what a message of a namespace has from a chunk on, until it ends or ctx
-// does. The frames are shared with others who follow it: do not change what they point
-// to.
+// Follow calls fn with the frames of a message from a chunk on, until the message or ctx
+// ends. The frames are shared with other followers: do not change what they point to.
 func (w *Watcher) Follow(ctx context.Context, namespace, id string, from int64, fn func(pawl.MessageFrame) error) error {
 	r := &reader{w: w, id: id, ns: namespace, at: from, told: -1, fn: fn}
 	var row store.MessageRow
@@ -66,7 +65,8 @@ func (w *Watcher) Follow(ctx context.Context, namespace, id string, from int64, 
 	}
 }
 
-// advance tells the reader what there is for him; ended says that nothing will come.
+// advance sends the reader everything up to the head. ended means that nothing will
+// follow.
 func (r *reader) advance(ctx context.Context, head store.MessageHead, rows []cachedRow) (ended bool, err error) {
 	if head.State == "" {
 		return true, pawl.NotFound("message", r.id)
@@ -78,7 +78,7 @@ func (r *reader) advance(ctx context.Context, head store.MessageHead, rows []cac
 			}
 			if rows == nil {
 				if !pawl.MessageState(head.State).Ended() {
-					return false, nil // between two heads
+					return false, nil // the head is newer than the chunks
 				}
 				return true, r.snapshot(ctx)
 			}
@@ -96,8 +96,8 @@ func (r *reader) advance(ctx context.Context, head store.MessageHead, rows []cac
 	return true, r.fn(pawl.MessageFrame{Offset: r.at, End: &pawl.MessageEnd{Status: pawl.MessageState(head.State), Offset: head.Chunks}})
 }
 
-// from is the first chunk that the reader needs: at first the one before his
-// place, which may hold half of a character.
+// from returns the first chunk that the reader needs. At first that is the chunk before
+// its position, which may contain the first part of a character.
 func (r *reader) from() int64 {
 	if r.begun {
 		return r.at
@@ -105,7 +105,7 @@ func (r *reader) from() int64 {
 	return max(0, r.at-1)
 }
 
-// load reads rows from the database; nil when they are not there.
+// load reads rows from the database. It returns nil if the chunks are not there.
 func (r *reader) load(ctx context.Context) ([]cachedRow, error) {
 	from := r.from()
 	var rows []store.ChunkRow
@@ -130,7 +130,7 @@ func (r *reader) load(ctx context.Context) ([]cachedRow, error) {
 	return out, nil
 }
 
-// tell hands over what a row has from the reader's place on, and before it what
+// tell sends the chunks of a row from the reader's position on. Before them it sends what
 // was abandoned there.
 func (r *reader) tell(ctx context.Context, head *store.MessageHead, row cachedRow) error {
 	if row.at+int64(len(row.chunks)) <= r.at && r.begun {
@@ -167,8 +167,8 @@ func (r *reader) tell(ctx context.Context, head *store.MessageHead, row cachedRo
 	return r.fn(frame)
 }
 
-// refresh reads the cuts anew. A row may be newer than the head that its reader
-// has; a row of another attempt is never older than the cut before it.
+// refresh reads the cuts again, because a row may be newer than the head that the reader
+// has. The cut before a row of another attempt is always stored before that row.
 func (r *reader) refresh(ctx context.Context, head *store.MessageHead) error {
 	var heads []store.MessageHead
 	err := r.w.options.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
@@ -181,12 +181,12 @@ func (r *reader) refresh(ctx context.Context, head *store.MessageHead) error {
 	return err
 }
 
-// abandoned tells of what was cut off right before a chunk. A row is one
-// attempt's, so no cut ends within one.
+// abandoned sends the cuts that end right before a chunk. A row belongs to one attempt,
+// so no cut ends within a row.
 func (r *reader) abandoned(head store.MessageHead, at int64) error {
 	for i := range head.Cuts {
 		if cut := head.Cuts[i]; cut.To == at && cut.To > r.told {
-			r.told, r.join = cut.To, store.Joiner{} // half of a character that was cut off goes with it
+			r.told, r.join = cut.To, store.Joiner{} // a character that was cut in half is dropped
 			if err := r.fn(pawl.MessageFrame{Offset: at, Abandoned: &cut}); err != nil {
 				return err
 			}
@@ -195,7 +195,7 @@ func (r *reader) abandoned(head store.MessageHead, at int64) error {
 	return nil
 }
 
-// snapshot is for a reader whose chunks are gone: the whole message, and its end.
+// snapshot sends a reader whose chunks are gone the whole message and its end.
 func (r *reader) snapshot(ctx context.Context) error {
 	var m pawl.Message
 	err := r.w.options.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
@@ -214,7 +214,7 @@ func (r *reader) snapshot(ctx context.Context) error {
 	return r.fn(pawl.MessageFrame{Offset: m.Offset, End: &pawl.MessageEnd{Status: m.Status, Offset: m.Offset}})
 }
 
-// InFull is a message with its content.
+// InFull returns a message with its content.
 func InFull(ctx context.Context, tx store.Tx, row store.MessageRow) (pawl.Message, error) {
 	content, err := store.Content(ctx, tx, &row)
 	row.Content = json.RawMessage(content)

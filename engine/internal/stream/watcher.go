@@ -1,5 +1,5 @@
-// Package stream follows messages while they are written: it caches what is new of those
-// that are read, and gives each reader what comes after its position.
+// Package stream follows messages while they are written. It caches the newest chunks of
+// the messages that are read, and sends each reader what follows its position.
 package stream
 
 import (
@@ -13,19 +13,18 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// The interval at which messages that are being read are checked for other processes'
-// writes (half of it after a check that found some).
+// The interval at which messages that are being read are checked for writes of other
+// processes. It is halved after a check that found some.
 const (
 	poll         = 100 * time.Millisecond
 	pollSQLite   = 20 * time.Millisecond
-	pollComplete = time.Second // while the hub finds out every commit
+	pollComplete = time.Second // while the hub detects every commit
 	lookLimit    = 30 * time.Second
 )
 
-// Watcher watches the messages that are being read. Writes of this process are
-// passed on directly. Writes of other processes are read by one query for all messages
-// at each check, whatever the number of readers. Readers hold no connection while they
-// wait.
+// Watcher watches the messages that are being read. Writes of this process are passed on
+// directly. Writes of other processes are read by one query for all messages at each
+// check, whatever the number of readers. Waiting readers hold no connection.
 type Watcher struct {
 	options Options
 
@@ -43,10 +42,10 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// New returns the watcher of a database's messages. Close it in the end.
+// New returns the watcher of a database's messages. Call Close at the end.
 func New(o Options) *Watcher { return &Watcher{options: o} }
 
-// moved wakes the readers of a message: its head has moved, or it is watched no more.
+// moved wakes the readers of a message: its head has moved, or it is no longer watched.
 func (w *Watcher) moved(id string) { w.options.Hub.Wake(watch.Message(id)) }
 
 // join starts to watch a message for a reader; h is the state that the reader has seen.
@@ -86,7 +85,8 @@ func (w *Watcher) join(h store.MessageHead) (leave func(), err error) {
 
 var errClosed = &pawl.Error{Code: pawl.CodeUnavailable, Op: "follow", Message: "the database has been closed"}
 
-// Close ends the checks and has each reader learn that the database has been closed.
+// Close stops the checks and wakes all readers, which then return that the database is
+// closed.
 func (w *Watcher) Close() {
 	w.mu.Lock()
 	w.closed = true
