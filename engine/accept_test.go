@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-work/pawl/pawltest"
 )
 
-// office is a Pawl with one registered type that needs acceptance.
+// office is a Pawl database with one registered type that needs acceptance.
 type office struct {
 	*testing.T
 	*pawltest.Pawl
@@ -44,7 +44,7 @@ func (o office) must(err error) {
 	}
 }
 
-// task makes a task of n items and claims them all.
+// task creates a task of n items and claims all of them.
 func (o office) task(n int) (pawl.Task, []pawl.Lease) {
 	o.Helper()
 	nt := pawl.NewTask{Type: "report", Payload: []byte(`{}`)}
@@ -80,7 +80,7 @@ func (o office) item(id string, want pawl.ItemState) pawl.Item {
 	return it
 }
 
-// events are the names on a task's record, oldest first.
+// events returns the names of a task's events, oldest first.
 func (o office) events(taskID string) string {
 	o.Helper()
 	l := need[pawl.List[pawl.Event]](o.T)(o.Engine.ListEvents(o.Context(), pawl.EventFilter{TaskID: taskID, Asc: true, Page: pawl.Page{Limit: 1000}}))

@@ -16,12 +16,12 @@ import (
 	"github.com/pawl-work/pawl/pawltest"
 )
 
-// crowded is a type that leaves much to quarrel about.
+// crowded is a type whose rules make many conflicting calls possible.
 const crowded = `{"name":"report","max_attempts":1000,"approval":{"mode":"manual","not_by_requester":false,"not_by_worker":false},"apply":{"mode":"go"},
 	"result_schema":{"type":"object","required":["title"]},
 	"parts":[{"key":"title","required":true,"schema":{"type":"string"}},{"key":"pages","repeatable":true,"schema":{"type":"integer"}}]}`
 
-// crowd is many agents about one task: whoever holds a lease, all of them use it.
+// crowd is many agents that work on one task. Each of them may use every lease.
 type crowd struct {
 	*testing.T
 	p    *pawltest.Pawl
@@ -29,17 +29,17 @@ type crowd struct {
 	task string
 
 	mu      sync.Mutex
-	known   []pawl.Lease      // every lease there ever was
-	handed  map[string]int    // by item: submissions and finalizes that were taken
-	parts   map[string]string // by id: the status of every part that was taken
+	known   []pawl.Lease      // every lease of the test
+	handed  map[string]int    // by item: submissions and finalizes that were accepted
+	parts   map[string]string // by id: the status of every part that was accepted
 	refused int               // parts that did not fit
-	decided []string          // who approved
-	losers  []*pawl.Error     // who came too late for that
+	decided []string          // the actors that approved
+	losers  []*pawl.Error     // the errors of approvals that came too late
 	sent    int               // rejections for rework
 }
 
-// Whoever wins, the record and the rows say the same: one live part per key, one
-// result handed in per claim, one approver of whom all others learn, one effect.
+// Whichever agent is first, events and rows agree: one live part per key, one result
+// handed in per claim, one approver, whom all others learn, and one effect.
 func TestThirtyTwoAgentsAboutOneTask(t *testing.T) {
 	applies := map[string]int{}
 	var mu sync.Mutex
@@ -73,7 +73,7 @@ func TestThirtyTwoAgentsAboutOneTask(t *testing.T) {
 	})
 }
 
-// quarrel is what one agent does: anything, with whatever lease it has heard of.
+// quarrel makes the calls of one agent: any verb, with any lease that it knows.
 func (c *crowd) quarrel(who string, svc pawl.Service, r *rand.Rand) {
 	for range 24 {
 		l := c.any(r)
@@ -107,7 +107,7 @@ func (c *crowd) quarrel(who string, svc pawl.Service, r *rand.Rand) {
 	}
 }
 
-// any is one of the newest leases that were ever given out.
+// any returns one of the newest leases.
 func (c *crowd) any(r *rand.Rand) pawl.Lease {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -117,7 +117,7 @@ func (c *crowd) any(r *rand.Rand) pawl.Lease {
 	return c.known[len(c.known)-1-r.IntN(min(len(c.known), 6))]
 }
 
-// allow takes the refusals that a quarrel brings.
+// allow accepts the refusals that conflicting calls cause.
 func (c *crowd) allow(err error) bool {
 	switch pawl.CodeOf(err) {
 	case "":
@@ -190,7 +190,7 @@ func (c *crowd) approve(who string, svc pawl.Service) {
 	}
 }
 
-// late keeps who lost against an approval.
+// late keeps the errors of approvals that came too late.
 func (c *crowd) late(err error) {
 	var e *pawl.Error
 	if errors.As(err, &e) && slices.Contains([]string{"approved", "applied", "completed"}, e.State) {
@@ -202,7 +202,7 @@ func as(who string) context.Context {
 	return pawl.As(context.Background(), pawl.Caller{ActorType: pawl.ActorAgent, ActorID: who})
 }
 
-// finish does what the crowd has left, and then all of them approve once more.
+// finish completes what the agents have left. Then all of them approve once more.
 func (c *crowd) finish() {
 	for range 100 {
 		task := need[pawl.Task](c.T)(c.svcs[0].GetTask(context.Background(), c.task))
@@ -230,7 +230,7 @@ func (c *crowd) finish() {
 	wg.Wait()
 }
 
-// judge holds what the agents were told against the record and the rows.
+// judge compares the answers that the agents got with the events and the rows.
 func (c *crowd) judge() {
 	task := need[pawl.Task](c.T)(c.svcs[0].GetTask(context.Background(), c.task))
 	if task.State != pawl.TaskCompleted || len(c.decided) != 1 {
@@ -280,9 +280,9 @@ func (c *crowd) record() (all []pawl.Event) {
 	}
 }
 
-// judgeParts sees that what was taken is there, that one part of each key and
-// number is live, and that a result is of the parts that were live when it was
-// put together: none slipped in behind it.
+// judgeParts checks that every accepted part is stored and that one part of each key and
+// number is live. It also checks that a result consists of the parts that were live when
+// it was put together.
 func (c *crowd) judgeParts(count map[string]int) {
 	rows := map[string]int{}
 	items := need[pawl.List[pawl.Item]](c.T)(c.svcs[0].ListItems(context.Background(), pawl.ItemFilter{TaskID: c.task}))

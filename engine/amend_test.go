@@ -37,8 +37,8 @@ func columns(ctx context.Context, t *testing.T, p *pawltest.Pawl, tx store.Tx, t
 	return out
 }
 
-// Every column of an item's row stays as it is when the item gets another priority
-// or others come to wait for it, but for those that say so.
+// Every column of an item's row stays as it is when the item gets another priority or
+// when other items come to depend on it, except for the columns listed here.
 func TestItemsKeepEveryColumn(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		s := newScene(t, p)
@@ -101,8 +101,8 @@ func TestItemsKeepEveryColumn(t *testing.T) {
 	})
 }
 
-// Counts of what an item waits for that are wrong, whatever made them so, are
-// mended by the sweep, which says so on the record.
+// Wrong counts of the dependencies of an item are corrected by the sweep, whatever made
+// them wrong. The sweep leaves an event about it.
 func TestSweepMendsCountsOfWhatItemsWaitFor(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		create := func(typ string) (string, pawl.Lease) {

@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// sound wants no rule broken while things are under way, not only in the end.
+// sound checks that no rule is broken while calls are in flight, not only at the end.
 func (o office) sound(when string) {
 	o.Helper()
 	breaches, err := o.Engine.Check(o.Context())
@@ -26,9 +26,8 @@ func (o office) sound(when string) {
 	}
 }
 
-// Plan and apply items are set aside alike: whatever becomes of them, the
-// counters are those of the work, and a retry or a burial of the item is its
-// task's.
+// Plan and apply items do not count as work: the task's counters count its work items
+// only. A retry or bury of a plan or apply item is one of its task.
 func TestItemsAsideAreAlike(t *testing.T) {
 	for _, c := range []struct{ kind, def, again string }{
 		{pawl.KindPlan, `{"name":"report","max_attempts":1,"plan":{"mode":"item"},"approval":{"mode":"manual"}}`, "queued"},
@@ -95,7 +94,7 @@ func TestItemsAsideAreAlike(t *testing.T) {
 	}
 }
 
-// count reads a number past the engine.
+// count reads a number directly from the database.
 func (o office) count(query string) (n int) {
 	o.Helper()
 	o.must(o.Engine.DB().View(o.Context(), func(ctx context.Context, tx store.Tx) error {
@@ -107,8 +106,8 @@ func (o office) count(query string) (n int) {
 
 func second[T any](_ T, err error) error { return err }
 
-// The rows that older programs left of tasks that were being planned are set
-// aside by migration 12.
+// Migration 12 converts the rows that older programs left of tasks that were being
+// planned.
 func TestPlansOfBeforeAreSetAside(t *testing.T) {
 	offices(t, `{"name":"report","max_attempts":1,"plan":{"mode":"item"}}`, pawl.Hooks{}, func(o office) {
 		ctx := o.Context()
@@ -132,7 +131,7 @@ func TestPlansOfBeforeAreSetAside(t *testing.T) {
 	})
 }
 
-// migration is the text of a migration.
+// migration returns the text of a migration.
 func migration(t *testing.T, e *engine.Engine, id int64) string {
 	t.Helper()
 	text, err := e.DB().Dialect().Migrator.SQL(id - 1)
@@ -143,7 +142,7 @@ func migration(t *testing.T, e *engine.Engine, id int64) string {
 	return text
 }
 
-// Whatever hooks do, the answer is clear and the state as it was.
+// Whatever hooks do, the answer is clear and the state is unchanged.
 func TestHooksThatDoHarm(t *testing.T) {
 	offices(t, `{"name":"report","plan":{"mode":"go"}}`, pawl.Hooks{Plan: func(_ context.Context, t pawl.NewTask) ([]pawl.NewItem, error) {
 		switch string(t.Payload) {
@@ -176,8 +175,7 @@ func TestHooksThatDoHarm(t *testing.T) {
 	})
 }
 
-// An apply that panics half-way has done nothing in the transaction it was
-// given; the approval stands.
+// An apply that panics half-way leaves nothing in its transaction. The approval stays.
 func TestAnApplyThatPanicsHalfWay(t *testing.T) {
 	offices(t, `{"name":"report","approval":{"mode":"manual"},"apply":{"mode":"go"}}`, pawl.Hooks{Apply: func(ctx context.Context, a pawl.Application) (pawl.Applied, error) {
 		if tx, ok := a.Tx.(pgx.Tx); ok {
@@ -208,7 +206,7 @@ func TestAnApplyThatPanicsHalfWay(t *testing.T) {
 	})
 }
 
-// A part keeps the hash of the key that it was handed in under.
+// A part stores the hash of the key under which it was handed in.
 func TestAPartKnowsItsKey(t *testing.T) {
 	offices(t, `{"name":"report","parts":[{"key":"head"}],"approval":{"mode":"manual"}}`, pawl.Hooks{}, func(o office) {
 		_, ls := o.task(1)
@@ -225,8 +223,8 @@ func TestAPartKnowsItsKey(t *testing.T) {
 	})
 }
 
-// A task whose work items are all cancelled, each by itself, is cancelled with
-// what would apply it, although it was approved: nothing is left to apply.
+// If all work items of an approved task are cancelled one by one, the task and its apply
+// item are cancelled too: nothing is left to apply.
 func TestNothingIsAppliedOfATaskWithoutItems(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		svc, ctx := p.Service, t.Context()
@@ -259,8 +257,9 @@ func TestNothingIsAppliedOfATaskWithoutItems(t *testing.T) {
 	})
 }
 
-// A retry of a task whose apply item was cancelled makes another one, and that of a
-// task whose plan item was cancelled cancels it. Both failed again, for ever.
+// A retry of a task whose apply item was cancelled makes another apply item. A retry of a
+// task whose plan item was cancelled cancels the task. Both used to fail again on every
+// retry.
 func TestARetryWithoutTheItemAside(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		svc, ctx := p.Service, t.Context()
@@ -298,8 +297,8 @@ func TestARetryWithoutTheItemAside(t *testing.T) {
 	})
 }
 
-// A plan item that is buried before its task has learned that it failed leaves a
-// task that failed, and can be retried; it was cancelled.
+// If a plan item is buried before its task has recorded the failure, the task fails and
+// can be retried. It used to be cancelled.
 func TestAPlanItemBuriedAtOnce(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		svc, ctx := p.Service, t.Context()
@@ -309,7 +308,7 @@ func TestAPlanItemBuriedAtOnce(t *testing.T) {
 		if err := ruin(svc, plan); err != nil {
 			t.Fatal(err)
 		}
-		for _, query := range []string{ // as it is between the two transactions
+		for _, query := range []string{ // the state between the two transactions
 			"UPDATE pawl.task_live SET state = 'open', failed_in = NULL, error = NULL, completed_at = NULL, version = 0, todo = 1",
 			"INSERT INTO pawl.retention_gate VALUES ('test')",
 			"DELETE FROM pawl.task_events WHERE event = 'failed' AND item_id IS NULL",

@@ -14,8 +14,8 @@ import (
 	"github.com/pawl-work/pawl/pawltest"
 )
 
-// What no word comes of is found by all who wait for it, though one of them looks
-// for all.
+// Work without a notice is found by all claims that wait for it, although only one of
+// them polls.
 func TestWorkWithoutAWordIsFoundByAllWhoWait(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -33,7 +33,7 @@ func TestWorkWithoutAWordIsFoundByAllWhoWait(t *testing.T) {
 				got <- ls[0].ID
 			}()
 		}
-		time.Sleep(300 * time.Millisecond) // all of them wait
+		time.Sleep(300 * time.Millisecond) // until all of them wait
 		quietly(t, ctx, p, callers)
 		seen := map[string]bool{}
 		for range callers {
@@ -46,7 +46,7 @@ func TestWorkWithoutAWordIsFoundByAllWhoWait(t *testing.T) {
 	})
 }
 
-// A claim whose connection is cut while it looks goes on waiting, on another one.
+// A claim whose connection is cut while it polls goes on waiting on another connection.
 func TestAWaitingClaimOutlivesItsConnection(t *testing.T) {
 	t.Parallel()
 	p := pawltest.OpenReal(t, pawltest.Postgres, engine.Options{})
@@ -96,8 +96,8 @@ func TestAWaitingClaimOutlivesItsConnection(t *testing.T) {
 	}
 }
 
-// quietly creates tasks so that no claim of the engine is told: in a transaction
-// of somebody else's, or by another engine on a file.
+// quietly creates tasks without a notice to the engine's claims: in a transaction of
+// another client, or by another engine on a file.
 func quietly(t *testing.T, ctx context.Context, p *pawltest.Pawl, n int) {
 	t.Helper()
 	task := pawl.NewTask{Type: "quiet"}

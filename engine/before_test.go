@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-work/pawl/pawltest"
 )
 
-// refusal is the error of a batch, or of its first call.
+// refusal returns the error of a batch, or of its first call.
 func refusal[R any](rs []pawl.Result[R], err error) error {
 	if err == nil && len(rs) > 0 {
 		err = rs[0].Err
@@ -21,8 +21,8 @@ func refusal[R any](rs []pawl.Result[R], err error) error {
 	return err
 }
 
-// What a verb refuses by itself it refuses before a write transaction begins, and
-// so does a call with an idempotency key.
+// A call that its verb refuses begins no write transaction, with or without an
+// idempotency key.
 func TestCallsAreCheckedBeforeATransactionBegins(t *testing.T) {
 	for _, which := range pawltest.Databases {
 		t.Run(string(which), func(t *testing.T) {

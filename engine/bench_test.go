@@ -40,7 +40,7 @@ func benchTasks(b *testing.B, e *engine.Engine, n, payload int) []pawl.Task {
 	return out
 }
 
-// Reads on SQLite, whose context can be cancelled as that of a request can.
+// Reads on SQLite, with a context that can be cancelled, like that of a request.
 func BenchmarkSQLiteReads(b *testing.B) {
 	e := benchEngine(b)
 	small := benchTasks(b, e, 1000, 200)
@@ -90,7 +90,7 @@ func BenchmarkSQLiteReads(b *testing.B) {
 	}
 }
 
-// Whole lives on SQLite, one call for each verb.
+// Whole lifecycles on SQLite, with one call for each verb.
 func BenchmarkSQLiteLife(b *testing.B) {
 	life := func(ctx context.Context, e *engine.Engine, worker string) error {
 		if _, err := pawl.Create(ctx, e, pawl.NewTask{Type: "bench", Payload: []byte(`{"n":1}`)}); err != nil {

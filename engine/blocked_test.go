@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-work/pawl/pawltest"
 )
 
-// waits is what a task and one of its items wait for, read alone and in lists,
-// which must agree.
+// waits returns what a task and one of its items wait for. It reads them alone and in
+// lists, which must agree.
 func waits(ctx context.Context, t *testing.T, svc pawl.Service, task, item string) (ofTask, ofItem string) {
 	t.Helper()
 	write := func(b *pawl.Blocked) string {
@@ -117,7 +117,7 @@ func TestBlockedBy(t *testing.T) {
 	})
 }
 
-// A task whose plan or apply item nobody takes says so.
+// A task whose plan or apply item is not claimed says so.
 func TestBlockedAside(t *testing.T) {
 	for _, c := range []struct{ kind, def string }{
 		{pawl.KindPlan, `{"name":"report","plan":{"mode":"item"}}`},

@@ -10,12 +10,12 @@ import (
 	"github.com/pawl-work/pawl/pawltest"
 )
 
-// megabyte is a value of about 1 MiB that begins with n.
+// megabyte returns a value of about 1 MiB that begins with n.
 func megabyte(n int) json.RawMessage {
 	return json.RawMessage(fmt.Sprintf(`"%d %s"`, n, strings.Repeat("x", pawl.MaxPayloadBytes-64)))
 }
 
-// heavy makes a task of n items of 1 MiB each.
+// heavy creates a task of n items of 1 MiB each.
 func heavy(t *testing.T, p *pawltest.Pawl, n int) pawl.Task {
 	t.Helper()
 	items := make([]pawl.NewItem, n)
@@ -25,8 +25,8 @@ func heavy(t *testing.T, p *pawltest.Pawl, n int) pawl.Task {
 	return need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "heavy", Items: items}))
 }
 
-// A page ends early when it reaches its bytes, and its cursor goes on: nothing is
-// left out, and members that are not asked for cost nothing.
+// A page ends early when it reaches its bytes, and its cursor continues from there.
+// Nothing is left out, and members that are not asked for do not count.
 func TestPagesAreBoundedByBytes(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		ctx, e, count := t.Context(), p.Engine, 20
@@ -74,9 +74,9 @@ func TestPagesAreBoundedByBytes(t *testing.T) {
 	})
 }
 
-// A short call that asks for much is refused beyond what one call may store: by
-// cloning, or by a plan that repeats what it keeps. Results that are too much to
-// be read as one are refused as well.
+// A short call is refused if it would store more than one call may store: by cloning, or
+// by a plan that repeats the members it keeps. Results that are too large to be read as
+// one are refused too.
 func TestCallsThatMultiplyAreBounded(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		ctx, e := t.Context(), p.Engine
@@ -116,8 +116,7 @@ func TestCallsThatMultiplyAreBounded(t *testing.T) {
 	})
 }
 
-// A message takes chunks up to its bytes; what it has stays readable, and it ends
-// as any other.
+// A message takes chunks up to its bytes. It stays readable and ends like any other.
 func TestMessagesAreBoundedByBytes(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		ctx, e := t.Context(), p.Engine

@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// Others write while a large task is cancelled: their leases must not run out.
+// Other calls write while a large task is cancelled: their leases must not expire.
 func TestALargeTaskIsCancelledInBatches(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		task := need[pawl.Task](t)(pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "a", Items: make([]pawl.NewItem, 2000)}))
@@ -57,16 +57,16 @@ func TestALargeTaskIsCancelledInBatches(t *testing.T) {
 	})
 }
 
-// A cancel that is cut off leaves a task that can be cancelled again.
+// A cancel that is interrupted leaves a task that can be cancelled again.
 func TestACancelThatIsCutOffIsRepeated(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		cut := false
-		for try := 0; try < 10 && !cut; try++ { // it may have ended before it could be cut off
+		for try := 0; try < 10 && !cut; try++ { // the cancel may have ended before the interruption
 			task := need[pawl.Task](t)(pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "a", Items: make([]pawl.NewItem, 1500)}))
 			ctx, stop := context.WithCancel(t.Context())
 			go func() {
 				defer stop()
-				for ctx.Err() == nil { // until the first batch is there
+				for ctx.Err() == nil { // until the first batch is committed
 					now, err := p.Service.GetTask(ctx, task.ID)
 					if err == nil && now.ItemsOpen < 1500 {
 						return
@@ -96,7 +96,7 @@ func span(t *testing.T, svc pawl.Service, taskID, event string) (low, high int64
 	return spanAfter(t, svc, taskID, event, 0)
 }
 
-// spanAfter is the numbers of the first and last events of a name after a number,
+// spanAfter returns the numbers of the first and last events of a name after a number,
 // and how many there are.
 func spanAfter(t *testing.T, svc pawl.Service, taskID, event string, after int64) (low, high int64, n int) {
 	t.Helper()

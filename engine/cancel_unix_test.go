@@ -13,7 +13,8 @@ import (
 	"github.com/pawl-work/pawl/pawltest"
 )
 
-// cancelOnce cancels a task under a key that is its id; the answer is its state.
+// cancelOnce cancels a task under a key that is the task's id. The answer is the task's
+// state.
 func cancelOnce(ctx context.Context, e *engine.Engine, task string) (answer string, replayed bool, err error) {
 	a, replayed, err := e.Idempotent(ctx, pawl.KeyBegin{Scope: "test", Key: task, RequestHash: "h"}, func(ctx context.Context, svc pawl.Service) (*pawl.Answer, error) {
 		t, err := pawl.Cancel(ctx, svc, task, "enough")
@@ -31,7 +32,7 @@ func TestAKeyedCancelIsKilledBetweenItsBatches(t *testing.T) {
 			t.Parallel()
 			p := pawltest.OpenReal(t, which)
 			cut, task := false, pawl.Task{}
-			for try := 0; try < 10 && !cut; try++ { // it may have ended before it could be killed
+			for try := 0; try < 10 && !cut; try++ { // the cancel may have ended before the kill
 				task = need[pawl.Task](t)(pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "a", Items: make([]pawl.NewItem, size)}))
 				v := start(t, p, "canceller", "PAWL_TEST_TASK="+task.ID)
 				for now := task; now.ItemsOpen == size; {
@@ -46,7 +47,7 @@ func TestAKeyedCancelIsKilledBetweenItsBatches(t *testing.T) {
 				t.Fatal("no cancel was killed between its batches")
 			}
 			answer, replayed, err := cancelOnce(t.Context(), p.Engine, task.ID)
-			for errors.Is(err, pawl.ErrKeyInFlight) { // the server has yet to notice that the process is dead
+			for errors.Is(err, pawl.ErrKeyInFlight) { // the server has not yet noticed that the process is dead
 				time.Sleep(10 * time.Millisecond)
 				answer, replayed, err = cancelOnce(t.Context(), p.Engine, task.ID)
 			}
@@ -63,7 +64,7 @@ func TestAKeyedCancelIsKilledBetweenItsBatches(t *testing.T) {
 	}
 }
 
-// A key that has its answer, or is another request's, cancels nothing ahead.
+// A key that has its answer, or that belongs to another request, cancels nothing ahead.
 func TestAKeyThatIsNotFreeCancelsNothing(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		task := need[pawl.Task](t)(pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "a", Items: make([]pawl.NewItem, 600)}))

@@ -13,8 +13,8 @@ import (
 	"github.com/pawl-work/pawl/pawltest"
 )
 
-// chained is a task of some events, sealed in two looks, whose record can be
-// written around.
+// chained is a task of some events, sealed in two passes. A test can change its events
+// without Pawl.
 type chained struct {
 	*scene
 	task   pawl.Task
@@ -29,7 +29,7 @@ func newChained(t *testing.T, p *pawltest.Pawl) *chained {
 	task, err := pawl.Create(ctx, p.Service, pawl.NewTask{Type: "a", Payload: []byte(`1`)})
 	c.ok(task, err)
 	c.task = task
-	c.ok(pawl.Create(ctx, p.Service, pawl.NewTask{Type: "b"})) // others lie between
+	c.ok(pawl.Create(ctx, p.Service, pawl.NewTask{Type: "b"})) // events of other tasks lie between
 	c.ok(nil, p.Engine.Seal(t.Context()))
 	for range 2 {
 		l := c.claim("a")
@@ -68,8 +68,8 @@ func (c *chained) verify(head string) engine.Chain {
 	return got
 }
 
-// around writes to tables that refuse it, as one who owns the database can. What
-// was done stays; the refusals come back.
+// around writes to tables that refuse it, as an owner of the database can. The writes
+// stay; the refusals are set up again.
 func (c *chained) around(table string, queries ...string) {
 	c.Helper()
 	off, on := "ALTER TABLE pawl."+table+" DISABLE TRIGGER USER", "ALTER TABLE pawl."+table+" ENABLE TRIGGER USER"
@@ -99,7 +99,8 @@ func (c *chained) broken(kind string, at int) {
 	}
 }
 
-// Whoever writes around the record is found, whatever he did to it, and where.
+// A change of the events outside Pawl is found, whatever it is, and its place is
+// reported.
 func TestChainShowsWhatWasWrittenAroundIt(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
@@ -167,8 +168,8 @@ func TestChainShowsWhatWasWrittenAroundIt(t *testing.T) {
 	}
 }
 
-// An end that was cut off with its seals, or a chain written anew, shows where an
-// older head is kept elsewhere, and nowhere else.
+// An end of the chain that was cut off with its seals, or a chain that was written anew,
+// is found only by comparing with an older head that is kept elsewhere.
 func TestAKeptHeadShowsACutEnd(t *testing.T) {
 	t.Parallel()
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
@@ -194,7 +195,7 @@ func TestAKeptHeadShowsACutEnd(t *testing.T) {
 	})
 }
 
-// What is not sealed yet is no breach: verify says how far the chain goes.
+// An event that is not sealed yet is no breach: verify says how far the chain goes.
 func TestVerifySaysHowFarItIsSealed(t *testing.T) {
 	t.Parallel()
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
@@ -203,7 +204,7 @@ func TestVerifySaysHowFarItIsSealed(t *testing.T) {
 		if got := c.verify(""); !got.Intact || got.Sealed != 5 || got.Events != 6 {
 			t.Errorf("with an event behind the seals: %+v", got)
 		}
-		if _, err := p.Engine.Feed().Head(t.Context()); err != nil { // it has a position now, and no seal
+		if _, err := p.Engine.Feed().Head(t.Context()); err != nil { // it now has a position and no seal
 			t.Fatal(err)
 		}
 		if got := c.verify(""); !got.Intact || got.Sealed != 5 || got.Events != 6 {
@@ -217,8 +218,8 @@ func TestVerifySaysHowFarItIsSealed(t *testing.T) {
 	})
 }
 
-// Several engines seal one chain, without gaps, while others write; one that runs
-// does so by itself.
+// Several engines seal one chain without gaps while others write. A running engine seals
+// by itself.
 func TestManySealOneChain(t *testing.T) {
 	t.Parallel()
 	for _, which := range pawltest.Databases {
@@ -286,7 +287,7 @@ func TestManySealOneChain(t *testing.T) {
 	}
 }
 
-// whole says that all events of all tasks are sealed, and hold.
+// whole checks that all events of all tasks are sealed and that the seals are right.
 func whole(t *testing.T, e *engine.Engine, tasks int) {
 	t.Helper()
 	breaches, looked, err := e.CheckChains(t.Context(), -1)
@@ -305,8 +306,8 @@ func whole(t *testing.T, e *engine.Engine, tasks int) {
 	}
 }
 
-// A task that comes back from its archive has its chain, and what was not sealed
-// when it left is sealed then.
+// A task that is restored from its archive has its chain. Events that were not sealed
+// when it was archived are sealed then.
 func TestChainsLiveThroughTheArchive(t *testing.T) {
 	t.Parallel()
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
@@ -341,7 +342,8 @@ func TestChainsLiveThroughTheArchive(t *testing.T) {
 	})
 }
 
-// More events than one batch takes are sealed in several, one chain all the same.
+// More events than one batch takes are sealed in several batches and still form one
+// chain.
 func TestAChainGoesOnFromBatchToBatch(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		const items = 10_500

@@ -17,13 +17,13 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// scene is a house with an item in every place.
+// scene is a database with an item in every state.
 type scene struct {
 	*testing.T
 	*pawltest.Pawl
 	solo, many, waits pawl.Task
 	lease             pawl.Lease
-	ids               map[string]string // place → an item in it
+	ids               map[string]string // name → an item in that state
 }
 
 func newScene(t *testing.T, p *pawltest.Pawl) *scene {
@@ -91,7 +91,7 @@ func (s *scene) check() []store.Breach {
 	return found
 }
 
-// value reads one text.
+// value reads one text from the database.
 func (s *scene) value(query string, args ...any) (v string) {
 	s.Helper()
 	s.ok(nil, s.Engine.DB().View(s.Context(), func(ctx context.Context, tx store.Tx) error {
@@ -101,8 +101,8 @@ func (s *scene) value(query string, args ...any) (v string) {
 	return v
 }
 
-// exec runs statements; {place} stands for the item there, {solo}, {many} and
-// {waits} for the tasks.
+// exec runs statements. {name} stands for the item of that name; {solo}, {many} and
+// {waits} stand for the tasks.
 func (s *scene) exec(statements string) {
 	s.Helper()
 	pairs := []string{"{solo}", s.solo.ID, "{many}", s.many.ID, "{waits}", s.waits.ID}
@@ -126,7 +126,7 @@ const (
 	readyColumns = "namespace, type, rank, item_id, task_id, attempt, failures, max_attempts, solo, feeds"
 )
 
-// breakages are one way, or more, to break each rule, and to mend it again.
+// breakages has one or more ways to break each rule, and to repair it again.
 var breakages = []struct{ rule, subject, harm, mend string }{
 	{"one place", "{ready}", "INSERT INTO pawl.ready (" + readyColumns + ") SELECT namespace, type, rank - 1, item_id, task_id, attempt, failures, max_attempts, solo, feeds FROM pawl.ready WHERE item_id = '{ready}'",
 		"DELETE FROM pawl.ready WHERE item_id = '{ready}' AND rank = 0"},

@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-work/pawl/pawltest"
 )
 
-// inputs makes a task of n items with one input.
+// inputs creates a task of n items with one input.
 func inputs(t *testing.T, p *pawltest.Pawl, typ string, n int, input json.RawMessage) pawl.Task {
 	t.Helper()
 	items := make([]pawl.NewItem, n)
@@ -22,7 +22,7 @@ func inputs(t *testing.T, p *pawltest.Pawl, typ string, n int, input json.RawMes
 	return need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: typ, Items: items}))
 }
 
-// within checks that a claim's answer is at most a page and one value large.
+// within checks that a claim's answer is at most one page and one value large.
 func within(t *testing.T, leases []pawl.Lease) {
 	t.Helper()
 	size := 0
@@ -34,8 +34,8 @@ func within(t *testing.T, leases []pawl.Lease) {
 	}
 }
 
-// A claim whose inputs reach the bytes of a page hands out fewer items than it is
-// asked for, in order; the next ones get the rest, however it is claimed.
+// A claim whose inputs reach the bytes of a page returns fewer items than it asks for, in
+// order. The next claims get the rest, by any kind of claim.
 func TestClaimsAreBoundedByBytes(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		ctx, e := t.Context(), p.Engine
@@ -90,7 +90,7 @@ func TestClaimsAreBoundedByBytes(t *testing.T) {
 	})
 }
 
-// Of callers who claim large inputs at the same moment each gets at least one item,
+// When several callers claim large inputs at the same moment, each gets at least one item
 // while there are enough, and none gets more than the bytes of a page.
 func TestConcurrentClaimsOfLargeInputs(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {

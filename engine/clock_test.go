@@ -12,8 +12,8 @@ import (
 	"github.com/pawl-work/pawl/pawltest"
 )
 
-// Two machines whose clocks are twenty minutes apart share a PostgreSQL: its
-// clock decides, to the microsecond.
+// Two machines whose clocks differ by twenty minutes share a PostgreSQL database. The
+// database's clock decides, to the microsecond.
 func TestWallClocksDoNotMatterOnPostgres(t *testing.T) {
 	t.Parallel()
 	fast := engine.Options{Clock: func() time.Time { return time.Now().Add(10 * time.Minute) }}
@@ -47,8 +47,8 @@ func TestWallClocksDoNotMatterOnPostgres(t *testing.T) {
 	}
 }
 
-// A dead worker's item is claimable again within a second of its lease's end,
-// and never before, with two engines running whose clocks disagree.
+// A dead worker's item is claimable within a second after its lease ends, and never
+// before, with two running engines whose clocks disagree.
 func TestRunTakesUpADeadWorkersWorkWithinASecond(t *testing.T) {
 	for _, which := range pawltest.Databases {
 		t.Run(string(which), func(t *testing.T) {
@@ -92,8 +92,8 @@ func TestRunTakesUpADeadWorkersWorkWithinASecond(t *testing.T) {
 	}
 }
 
-// SQLite has the machine's clock, which may be set back: time then stands still
-// until it has caught up, and nothing expires early or lives longer for it.
+// SQLite uses the machine's clock, which may be set back. Pawl's time then stays the same
+// until the clock has caught up: no lease expires early or lasts longer because of it.
 func TestAClockThatGoesBackStandsStillOnSQLite(t *testing.T) {
 	t.Parallel()
 	p := pawltest.Open(t, pawltest.SQLite)
@@ -103,7 +103,7 @@ func TestAClockThatGoesBackStandsStillOnSQLite(t *testing.T) {
 	newest := p.Now()
 	need[pawl.SweepStats](t)(p.Service.Sweep(t.Context()))
 	p.Advance(-time.Hour)
-	again := p.Another(engine.Options{}) // a new process would not know better
+	again := p.Another(engine.Options{}) // a new process would not know the later time
 	for _, svc := range []pawl.Service{p.Service, again} {
 		l := leases(t, svc, pawl.ClaimRequest{WorkerID: "w", LeaseSeconds: 60}, 1)[0]
 		if !l.ServerTime.Equal(newest) || !l.LeaseExpiresAt.Equal(newest.Add(time.Minute)) {

@@ -16,14 +16,14 @@ import (
 	"github.com/pawl-work/pawl/pawltest"
 )
 
-// Worker processes are killed with SIGKILL, at random and where it hurts most.
-// After each: the rules hold, and what Pawl had accepted is there.
+// Worker processes are killed with SIGKILL, at random and at the worst moments. After
+// each kill the rules hold, and everything that Pawl had accepted is stored.
 func TestKilledWorkersLoseNothing(t *testing.T) {
 	for _, which := range pawltest.Databases {
 		t.Run(string(which), func(t *testing.T) {
 			t.Parallel()
 			all := pawl.DefaultSweepOptions()
-			all.CleanupOldCheckpoints = false // the journal looks for every one
+			all.CleanupOldCheckpoints = false // the journal refers to every checkpoint
 			p := pawltest.OpenReal(t, which, engine.Options{Sweep: &all})
 			task := need[pawl.Task](t)(pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "a", MaxAttempts: 1000, Items: make([]pawl.NewItem, times(60, 1500))}))
 			ctx, stop := context.WithCancel(t.Context())
@@ -47,7 +47,7 @@ func TestKilledWorkersLoseNothing(t *testing.T) {
 	}
 }
 
-// killTwo starts two workers and sees them killed, at points drawn at random.
+// killTwo starts two workers and kills them at random points.
 func killTwo(t *testing.T, p *pawltest.Pawl, rnd *rand.Rand) []entry {
 	t.Helper()
 	points := []string{"", "before send", "in flight", "in a transaction", "before the answer"}
@@ -57,7 +57,7 @@ func killTwo(t *testing.T, p *pawltest.Pawl, rnd *rand.Rand) []entry {
 		v := start(t, p, "worker", "PAWL_TEST_FAILPOINT="+point, fmt.Sprint("PAWL_TEST_SEED=", rnd.Uint64()))
 		after := time.Duration(rnd.IntN(300)) * time.Millisecond
 		if point != "" {
-			after = 5 * time.Second // it may have had nothing to do
+			after = 5 * time.Second // the worker may have had nothing to do
 		}
 		timer := time.AfterFunc(after, func() { _ = v.Process.Kill() })
 		defer timer.Stop()
@@ -76,7 +76,7 @@ func killTwo(t *testing.T, p *pawltest.Pawl, rnd *rand.Rand) []entry {
 	return journal
 }
 
-// finishAll does what is left, as the dead workers' leases run out.
+// finishAll completes what is left, as the dead workers' leases expire.
 func finishAll(t *testing.T, p *pawltest.Pawl, taskID string) {
 	t.Helper()
 	for need[pawl.Task](t)(p.Service.GetTask(t.Context(), taskID)).ItemsOpen > 0 {
@@ -93,8 +93,8 @@ func finishAll(t *testing.T, p *pawltest.Pawl, taskID string) {
 	}
 }
 
-// checkJournal holds the journals of the dead against the database: an accepted
-// result is the item's, and every result is of the item's last claim.
+// checkJournal compares the journals of the dead workers with the database: an accepted
+// result is the item's result, and every result belongs to the item's last claim.
 func checkJournal(t *testing.T, p *pawltest.Pawl, taskID string, journal []entry) {
 	t.Helper()
 	items := map[string]pawl.Item{}
@@ -136,8 +136,8 @@ func checkJournal(t *testing.T, p *pawltest.Pawl, taskID string, journal []entry
 	t.Logf("%d calls were accepted before the kills, %d of them results", len(journal), results)
 }
 
-// Worker processes that stop themselves past their lease and go on: whatever
-// they write then is refused.
+// Worker processes stop themselves past the end of their lease and then go on: whatever
+// they then write is refused.
 func TestThawedWorkersAreRefused(t *testing.T) {
 	for _, which := range pawltest.Databases {
 		t.Run(string(which), func(t *testing.T) {
@@ -150,8 +150,8 @@ func TestThawedWorkersAreRefused(t *testing.T) {
 	}
 }
 
-// freeze has n processes frozen past their lease and thawed; every other item
-// has been claimed by somebody else by then.
+// freeze freezes n processes past the end of their lease and then lets them go on. By
+// then another worker has claimed every other item.
 func freeze(t *testing.T, p *pawltest.Pawl, n int) {
 	t.Helper()
 	need[pawl.Task](t)(pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "a", MaxAttempts: 10, Items: make([]pawl.NewItem, n)}))

@@ -16,8 +16,8 @@ import (
 
 const exclude = `INSERT INTO pawl.schema_migrations (id, description, executed_at, oldest) VALUES (9000, 'from tomorrow', 1, 9000)`
 
-// A program that a migration has excluded stops: Run ends, and every call is
-// refused from then on. One that a migration allows goes on.
+// A program that a migration has excluded stops: Run ends, and every call is refused from
+// then on. A program that the migration allows keeps running.
 func TestAnExcludedProgramStops(t *testing.T) {
 	for _, which := range pawltest.Databases {
 		t.Run(string(which), func(t *testing.T) {
@@ -31,7 +31,7 @@ func TestAnExcludedProgramStops(t *testing.T) {
 			select {
 			case err := <-ended:
 				t.Fatalf("it ended with %v, though it may go on", err)
-			case <-time.After(6 * time.Second): // it looks every 5 s
+			case <-time.After(6 * time.Second): // Run checks every 5 s
 			}
 			alter(t, p, "UPDATE pawl.schema_migrations SET oldest = 9000 WHERE id = 9000")
 			select {
@@ -50,7 +50,7 @@ func TestAnExcludedProgramStops(t *testing.T) {
 	}
 }
 
-// Without Run it is when a connection is made that the program learns of it.
+// Without Run, the program learns of it when it makes a connection.
 func TestAnExcludedProgramLearnsWhenItReconnects(t *testing.T) {
 	p := newcomer(t, pawltest.Postgres)
 	e := p.Another(engine.Options{})
@@ -66,13 +66,13 @@ func TestAnExcludedProgramLearnsWhenItReconnects(t *testing.T) {
 	tooNew(t, "Run", e.Run(ctx))
 }
 
-// On SQLite it learns of it at its next write.
+// On SQLite the program learns of it at its next write.
 func TestAnExcludedProgramLearnsWhenItWrites(t *testing.T) {
 	p := newcomer(t, pawltest.SQLite)
 	e := p.Another(engine.Options{})
 	need[pawl.Task](t)(pawl.Create(t.Context(), e, pawl.NewTask{Type: "t"}))
 	alter(t, p, strings.Replace(exclude, "9000)", "1)", 1))
-	need[pawl.Task](t)(pawl.Create(t.Context(), e, pawl.NewTask{Type: "t"})) // it may go on
+	need[pawl.Task](t)(pawl.Create(t.Context(), e, pawl.NewTask{Type: "t"})) // this program is still allowed
 	alter(t, p, "UPDATE pawl.schema_migrations SET oldest = 9000 WHERE id = 9000")
 	_, err := pawl.Create(t.Context(), e, pawl.NewTask{Type: "t"})
 	tooNew(t, "the first write", err)
@@ -89,7 +89,7 @@ func newcomer(t *testing.T, which pawltest.Database) *pawltest.Pawl {
 	return p
 }
 
-// alter changes the table of migrations by somebody else's connection.
+// alter changes the table of migrations on a separate connection.
 func alter(t *testing.T, p *pawltest.Pawl, query string) {
 	t.Helper()
 	if p.Database == pawltest.SQLite {

@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// Existing opens what Pawl has been in, and creates nothing anywhere else.
+// Existing opens a database that Pawl has used, and creates nothing anywhere else.
 func TestExistingCreatesNothing(t *testing.T) {
 	t.Parallel()
 	for _, which := range pawltest.Databases {
@@ -45,7 +45,7 @@ func TestExistingCreatesNothing(t *testing.T) {
 	}
 }
 
-// A file without content is no database of ours, and stays as it is.
+// A file without content is no Pawl database, and stays as it is.
 func TestExistingLeavesAnEmptyFile(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "empty.db")

@@ -8,19 +8,20 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// Hears says whether this process hears of others' work; it begins to listen.
+// Hears reports whether this process gets notices of other processes. It begins to
+// listen.
 func (e *Engine) Hears() bool {
 	e.hub.Attend()
 	return e.hub.Hears()
 }
 
-// Told says whether another process told of work since the last read from the start.
+// Told reports whether another process reported work since the last read from the start.
 func (e *Engine) Told() bool {
 	_, told := e.queues.IsEmpty(pawl.DefaultNamespace, nil, nil)
 	return told
 }
 
-// spyDB counts write transactions: those begun, and those open now.
+// spyDB counts write transactions: how many have begun, and how many are open.
 type spyDB struct {
 	store.DB
 	begun, open atomic.Int32
@@ -47,8 +48,8 @@ func (s *spyDB) Whole(ctx context.Context, fn func(context.Context, store.Tx) er
 	return s.DB.Whole(ctx, s.count(fn))
 }
 
-// Spy has an engine that is not in use yet say how many write transactions
-// have begun, and how many are open.
+// Spy makes an engine that is not in use yet count write transactions: how many have
+// begun, and how many are open.
 func (e *Engine) Spy() (begun, open func() int32) {
 	under := e.notifyingDB
 	s := &spyDB{DB: under.DB}

@@ -38,7 +38,8 @@ func replicated(t *testing.T) (primary, standby *testserver.Server) {
 		t.Fatal(err)
 	}
 	defer c.Close(t.Context())
-	// After the copy was made: the standby must not wait for itself once it is the primary.
+	// Set after the copy was made: the standby must not wait for itself once it is the
+	// primary.
 	for _, text := range []string{"ALTER SYSTEM SET synchronous_standby_names = 'standby'", "SELECT pg_reload_conf()"} {
 		if _, err := c.Exec(t.Context(), text); err != nil {
 			t.Fatal(err)
@@ -52,8 +53,8 @@ func replicated(t *testing.T) (primary, standby *testserver.Server) {
 	return primary, standby
 }
 
-// The doctor warns of standbys that may lose acknowledged work: an asynchronous one,
-// and one of which the login may not see what it is.
+// The doctor warns of standbys that may lose acknowledged work: an asynchronous standby,
+// and one whose state the login may not see.
 func TestWarningsOfStandbys(t *testing.T) {
 	primary, _ := replicated(t)
 	e := need[*engine.Engine](t)(engine.Open(t.Context(), primary.URL))
@@ -99,7 +100,7 @@ func TestWarningsOfStandbys(t *testing.T) {
 	}
 }
 
-// ledger is what was acknowledged, and what was followed.
+// ledger has the acknowledged tasks and the followed events.
 type ledger struct {
 	mu                 sync.Mutex
 	created, completed map[string]bool // tasks
@@ -114,7 +115,7 @@ func (l *ledger) note(what map[string]bool, ids ...string) {
 	}
 }
 
-// wait is until so many tasks were completed.
+// wait waits until so many tasks were completed.
 func (l *ledger) wait(t *testing.T, n int, limit time.Duration) {
 	t.Helper()
 	for begun := clock.Now(); ; time.Sleep(5 * time.Millisecond) {
@@ -130,7 +131,7 @@ func (l *ledger) wait(t *testing.T, n int, limit time.Duration) {
 	}
 }
 
-// work creates, claims and completes until ctx ends.
+// work creates, claims and completes tasks until ctx ends.
 func (l *ledger) work(ctx context.Context, e *engine.Engine, worker string) {
 	for n := 0; ctx.Err() == nil; n++ {
 		task, err := pawl.Create(ctx, e, pawl.NewTask{Type: "t", Payload: fmt.Appendf(nil, "%d", n), MaxAttempts: 99})
@@ -147,7 +148,7 @@ func (l *ledger) work(ctx context.Context, e *engine.Engine, worker string) {
 	}
 }
 
-// follow notes every event, from epoch to epoch.
+// follow notes every event, across epochs.
 func (l *ledger) follow(ctx context.Context, e *engine.Engine) error {
 	var f pawl.EventFilter
 	for {
@@ -168,9 +169,9 @@ func (l *ledger) follow(ctx context.Context, e *engine.Engine) error {
 	}
 }
 
-// The primary freezes under load and its synchronous standby is promoted: nothing
-// that was acknowledged is lost, followers skip nothing, and claims come back
-// within the deadline of a statement and that of connecting.
+// The primary freezes under load and its synchronous standby is promoted. Nothing that
+// was acknowledged is lost, followers skip nothing, and claims work again within the time
+// limits of a statement and of connecting.
 func TestFailover(t *testing.T) {
 	primary, standby := replicated(t)
 	u, err := url.Parse(primary.URL)

@@ -12,11 +12,11 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// fromEndToEnd is SQLite reading a large table from end to end.
+// fromEndToEnd matches a plan of SQLite that scans a large table.
 var fromEndToEnd = regexp.MustCompile(`(?m)^SCAN [twei]( USING|$)`)
 
-// A list of a small namespace's items or events reads none of another namespace's,
-// and finds what a deleted task has left.
+// A list of a small namespace's items or events reads no rows of another namespace, and
+// finds what a deleted task has left.
 func TestListsOfASmallNamespaceReadNoOther(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		ctx, e := t.Context(), p.Engine

@@ -15,8 +15,8 @@ import (
 	"github.com/pawl-work/pawl/pawltest"
 )
 
-// behind opens an engine whose database is reached by a proxy, and by others too
-// where the proxy does not answer.
+// behind opens an engine whose database is reached through a proxy, and through other
+// servers while the proxy does not answer.
 func behind(t *testing.T, p *pawltest.Pawl, proxy *testserver.Proxy, others ...string) *engine.Engine {
 	t.Helper()
 	u, err := url.Parse(p.URL)
@@ -52,9 +52,9 @@ func proxied(t *testing.T, p *pawltest.Pawl) (proxy *testserver.Proxy, server st
 	return proxy, u.Host
 }
 
-// A database that freezes without closing its connections ends every call as
-// unavailable within the deadline. Work goes on soon after the thaw, or with
-// another server of the URL; sweeps, claims that wait and followers too.
+// If a database freezes without closing its connections, every call ends as unavailable
+// within the time limit. Work goes on soon after the thaw, or with another server of the
+// URL. That includes sweeps, waiting claims and followers.
 func TestAFrozenDatabase(t *testing.T) {
 	for name, elsewhere := range map[string]bool{"thawed": false, "another server": true} {
 		t.Run(name, func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestAFrozenDatabase(t *testing.T) {
 			if len(leases) != 1 {
 				t.Fatal(leases)
 			}
-			for ev := range events { // the follower is there
+			for ev := range events { // the follower has begun
 				if ev.Event == "leased" {
 					break
 				}
@@ -129,7 +129,7 @@ func TestAFrozenDatabase(t *testing.T) {
 				}
 			}
 			t.Logf("calls come back after %v", clock.Now().Sub(again))
-			for seen := map[string]bool{}; !seen["lease_expired"] || !seen[task.ID]; { // swept, and followed
+			for seen := map[string]bool{}; !seen["lease_expired"] || !seen[task.ID]; { // until the lease is swept and the feed has reached the task
 				select {
 				case ev := <-events:
 					seen[ev.Event] = true
