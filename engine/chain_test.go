@@ -68,8 +68,8 @@ func (c *chained) verify(head string) engine.Chain {
 	return got
 }
 
-// around writes to tables that refuse it, as an owner of the database can. The writes
-// stay; the refusals are set up again.
+// around changes a table that refuses changes, as an owner of the database can. It removes
+// the trigger that refuses them and then restores it.
 func (c *chained) around(table string, queries ...string) {
 	c.Helper()
 	off, on := "ALTER TABLE pawl."+table+" DISABLE TRIGGER USER", "ALTER TABLE pawl."+table+" ENABLE TRIGGER USER"

@@ -17,13 +17,13 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// scene is a database with an item in every state.
+// scene is a database with an item in every table that has items.
 type scene struct {
 	*testing.T
 	*pawltest.Pawl
 	solo, many, waits pawl.Task
 	lease             pawl.Lease
-	ids               map[string]string // name → an item in that state
+	ids               map[string]string // table → an item in it
 }
 
 func newScene(t *testing.T, p *pawltest.Pawl) *scene {
@@ -101,7 +101,7 @@ func (s *scene) value(query string, args ...any) (v string) {
 	return v
 }
 
-// exec runs statements. {name} stands for the item of that name; {solo}, {many} and
+// exec runs statements. {table} stands for the item in that table; {solo}, {many} and
 // {waits} stand for the tasks.
 func (s *scene) exec(statements string) {
 	s.Helper()
