@@ -27,7 +27,7 @@ func (o office) sound(when string) {
 }
 
 // Plan and apply items do not count as work: the task's counters count its work items
-// only. A retry or bury of a plan or apply item is one of its task.
+// only. A retry or bury of a plan or apply item retries or buries its task.
 func TestItemsAsideAreAlike(t *testing.T) {
 	for _, c := range []struct{ kind, def, again string }{
 		{pawl.KindPlan, `{"name":"report","max_attempts":1,"plan":{"mode":"item"},"approval":{"mode":"manual"}}`, "queued"},

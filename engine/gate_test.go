@@ -15,12 +15,12 @@ import (
 	"github.com/pawl-work/pawl/pawltest"
 )
 
-// gate is a connection beside the engines of a PostgreSQL test. It holds a lock,
-// so that a verb waits at a statement that the test knows.
+// gate is a connection beside the engines of a PostgreSQL test. It holds a lock, so that
+// a verb waits at a statement that the test chooses.
 type gate struct {
 	t    *testing.T
 	conn *pgx.Conn
-	look *pgx.Conn // outside the transaction, which would see one state of pg_stat_activity
+	look *pgx.Conn // outside the transaction, in which pg_stat_activity would not change
 }
 
 func newGate(t *testing.T, p *pawltest.Pawl) *gate {
@@ -70,7 +70,7 @@ func (g *gate) waiting(n int) {
 	}
 }
 
-// started runs fn beside the test; the answer is its error.
+// started runs fn in a goroutine. The channel gets its error.
 func started(fn func() error) <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- fn() }()
@@ -97,7 +97,7 @@ func items(n int) []pawl.NewItem {
 	return out
 }
 
-// states lists a task's state and those of its items, in their order.
+// states returns a task's state and the states of its items, in their order.
 func states(t testing.TB, svc pawl.Service, task string) string {
 	t.Helper()
 	out := []string{string(need[pawl.Task](t)(svc.GetTask(context.Background(), task)).State)}
@@ -108,8 +108,8 @@ func states(t testing.TB, svc pawl.Service, task string) string {
 	return strings.Join(out, " ")
 }
 
-// onPostgres runs a test that needs two transactions at once; SQLite has one
-// writer, so the same calls run there one after the other elsewhere.
+// onPostgres runs a test that needs two transactions at once. SQLite has one writer:
+// other tests make the same calls there one after the other.
 func onPostgres(t *testing.T) (*pawltest.Pawl, [2]pawl.Service) {
 	t.Helper()
 	t.Parallel()
@@ -117,8 +117,8 @@ func onPostgres(t *testing.T) (*pawltest.Pawl, [2]pawl.Service) {
 	return p, [2]pawl.Service{p.Engine, p.Another(engine.Options{})}
 }
 
-// The items that are being added when the task is cancelled are cancelled with it,
-// or refused.
+// Items that are being added while the task is cancelled are cancelled with it, or
+// refused.
 func TestCancelWaitsForItemsThatAreBeingAdded(t *testing.T) {
 	p, svc := onPostgres(t)
 	task := need[pawl.Task](t)(pawl.Create(t.Context(), svc[0], pawl.NewTask{Type: "a", Items: items(2)}))
@@ -143,7 +143,7 @@ func TestCancelWaitsForItemsThatAreBeingAdded(t *testing.T) {
 	}
 }
 
-// A task of one becomes a task of many while it is cancelled.
+// A task of one item becomes a task of many items while it is cancelled.
 func TestCancelOfATaskThatGrowsBeyondOneItem(t *testing.T) {
 	p, svc := onPostgres(t)
 	task := need[pawl.Task](t)(pawl.Create(t.Context(), svc[0], pawl.NewTask{Type: "a"}))
@@ -165,7 +165,7 @@ func TestCancelOfATaskThatGrowsBeyondOneItem(t *testing.T) {
 	}
 }
 
-// Two calls that add to a task of one: both count.
+// Two calls add items to a task of one item: both count.
 func TestTwoAddToATaskOfOne(t *testing.T) {
 	p, svc := onPostgres(t)
 	for _, place := range []string{"ready", "leases"} {
@@ -192,8 +192,8 @@ func TestTwoAddToATaskOfOne(t *testing.T) {
 	}
 }
 
-// A call with an idempotency key waits for a lock until its lease has run out: the
-// lease is judged by the time after the wait.
+// A call with an idempotency key waits for a lock until its lease has expired. The lease
+// is checked against the time after the wait.
 func TestALeaseIsJudgedAfterTheWaitForIt(t *testing.T) {
 	p, svc := onPostgres(t)
 	need[pawl.TypeRef](t)(first(svc[0].PutTypes(t.Context(), []pawl.Type{{Name: "a", Acceptance: true}})))
@@ -231,8 +231,8 @@ func TestALeaseIsJudgedAfterTheWaitForIt(t *testing.T) {
 	}
 }
 
-// What an item waits for ends while the item's own row is changed: by a change of
-// priority, or by add_items with an item that waits for it.
+// A dependency of an item ends while the item's own row is changed: by a change of
+// priority, or by add_items with an item that depends on it.
 func TestDependentsLearnOfAnEndWhileTheirRowIsChanged(t *testing.T) {
 	p, svc := onPostgres(t)
 	ends := []struct {
@@ -298,8 +298,8 @@ func TestDependentsLearnOfAnEndWhileTheirRowIsChanged(t *testing.T) {
 	}
 }
 
-// A retry that waits for a cancel of a task whose apply failed is a conflict: the
-// state that it read is not the one that it finds.
+// A retry that waits for a cancel of a task whose apply failed is a conflict: the state
+// that it read has changed.
 func TestARetryAfterACancelItWaitedFor(t *testing.T) {
 	p, svc := onPostgres(t)
 	need[pawl.TypeRef](t)(first(svc[0].PutTypes(t.Context(), []pawl.Type{{Name: "report", Acceptance: true, Apply: pawl.Apply{Mode: pawl.ApplyItem}}})))

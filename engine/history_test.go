@@ -18,8 +18,8 @@ import (
 	"github.com/pawl-work/pawl/pawltest"
 )
 
-// asked and told are one call about one item and what came back, as porcupine
-// sees it. The database's clock was between before and after when it happened.
+// asked and told are one call about one item and its answer, in the form that porcupine
+// needs. The call took effect when the database's clock was between before and after.
 type asked struct {
 	verb          string
 	item          string
@@ -31,14 +31,14 @@ type told struct {
 	ok      bool
 	attempt int
 	until   time.Time // claim, heartbeat: the lease's new end
-	at      time.Time // claim, heartbeat, expire: when, by the database's clock
+	at      time.Time // claim, heartbeat, expire: the time, by the database's clock
 	code    pawl.Code
 	reason  string
 	state   string
 	holder  string
 }
 
-// life is what the history of an item must be explained by.
+// life is the state by which the history of an item must be explained.
 type life struct {
 	state   pawl.ItemState
 	holder  string
@@ -47,9 +47,9 @@ type life struct {
 	left    string
 }
 
-// lives says that calls about one item behave as if each happened at one moment
-// between its beginning and its end. An expiry is a step that only the lease's
-// end allows.
+// lives says that calls about one item behave as if each took effect at one moment
+// between its beginning and its end. An expiry is a step that is possible only after the
+// lease's end.
 var lives = porcupine.Model{
 	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
 		byItem := map[string][]porcupine.Operation{}
@@ -103,7 +103,7 @@ func (l life) step(in asked, out told) (bool, life) {
 	return true, life{state: to, holder: l.holder, attempt: l.attempt, left: in.verb}
 }
 
-// explains says whether a refusal is true of this moment.
+// explains reports whether a refusal is right at this moment.
 func (l life) explains(in asked, out told) bool {
 	if out.state != string(l.state) {
 		return false
@@ -123,18 +123,18 @@ func (l life) explains(in asked, out told) bool {
 	return false
 }
 
-// historian writes down what workers do.
+// historian records what workers do.
 type historian struct {
 	t     *testing.T
 	p     *pawltest.Pawl
 	start time.Time
 	svcs  [2]pawl.Service
-	last  int64 // the newest expiry written down
+	last  int64 // the newest expiry that was recorded
 	mu    sync.Mutex
 	ops   []porcupine.Operation
 }
 
-// note runs a call and writes down what came back, once for each item it took.
+// note runs a call and records its answer, once for each item that it took.
 func (h *historian) note(client int, in asked, call func() map[string]told) {
 	in.before = h.p.Now()
 	begin := time.Since(h.start)
@@ -149,11 +149,11 @@ func (h *historian) note(client int, in asked, call func() map[string]told) {
 	}
 }
 
-// svc is the engine of a worker: there are two, so that not all calls meet in
+// svc returns the engine of a worker. There are two engines, so that not all calls run in
 // one process.
 func (h *historian) svc(client int) pawl.Service { return h.svcs[client%2] }
 
-// refusal is what an error tells about an item.
+// refusal returns what an error says about an item.
 func (h *historian) refusal(verb string, err error) told {
 	var e *pawl.Error
 	if !errors.As(err, &e) || (e.Code != pawl.CodeConflict && e.Code != pawl.CodeLeaseLost) {
@@ -204,7 +204,7 @@ func (h *historian) work(client int, verb string, f pawl.Fence) {
 	})
 }
 
-// sweep writes down what a sweep expired, read off the record.
+// sweep records what a sweep expired, as read from the event log.
 func (h *historian) sweep() {
 	begin := time.Since(h.start).Nanoseconds()
 	if _, err := h.p.Service.Sweep(h.t.Context()); err != nil {
@@ -248,7 +248,7 @@ func TestConcurrentHistoriesAreLinearizable(t *testing.T) {
 	})
 }
 
-// offence is the history of the first item that cannot be explained.
+// offence returns the history of the first item that cannot be explained.
 func (h *historian) offence() string {
 	for _, ops := range lives.Partition(h.ops) {
 		if porcupine.CheckOperationsTimeout(lives, ops, 60*time.Second) == porcupine.Ok {
@@ -271,7 +271,7 @@ func (h *historian) offence() string {
 	return "each item's by itself can be explained"
 }
 
-// sum counts what the history holds.
+// sum counts what the history contains.
 func (h *historian) sum() string {
 	n := map[string]int{}
 	for _, op := range h.ops {
@@ -284,8 +284,7 @@ func (h *historian) sum() string {
 	return fmt.Sprint(len(h.ops), " calls: ", n)
 }
 
-// record lets sixteen workers loose on a few items while time goes by and leases
-// run out.
+// record runs sixteen workers on a few items while time passes and leases expire.
 func (h *historian) record(seed uint64) {
 	items := make([]pawl.NewItem, 60)
 	for n := range items {
@@ -317,7 +316,7 @@ func (h *historian) record(seed uint64) {
 					for _, l := range h.claim(client) {
 						held = append(held, l.Fence())
 					}
-					held = held[max(0, len(held)-4):] // stale ones too
+					held = held[max(0, len(held)-4):] // including expired ones
 					continue
 				}
 				verb := []string{"heartbeat", "heartbeat", "heartbeat", "heartbeat", "complete", "fail", "release"}[rnd.IntN(7)]

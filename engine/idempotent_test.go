@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-work/pawl/pawltest"
 )
 
-// titled counts the tasks of a title.
+// titled counts the tasks with a title.
 func titled(t *testing.T, svc pawl.Service, title string) (n int) {
 	t.Helper()
 	for _, task := range need[pawl.List[pawl.Task]](t)(svc.ListTasks(t.Context(), pawl.TaskFilter{Page: pawl.Page{Limit: pawl.MaxPage}})).Items {
@@ -25,8 +25,8 @@ func titled(t *testing.T, svc pawl.Service, title string) (n int) {
 	return n
 }
 
-// Two engines on one database get the same calls under the same keys at once:
-// each is carried out once, and everybody who is answered hears the same.
+// Two engines on one database get the same calls under the same keys at once. Each call
+// is carried out once, and all answers to it are the same.
 func TestOneKeyAtTwoServers(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		engines := []*engine.Engine{p.Engine, p.Another(engine.Options{})}
@@ -56,7 +56,7 @@ func TestOneKeyAtTwoServers(t *testing.T) {
 	})
 }
 
-// What a refused call did is undone with it, and its key is free.
+// What a refused call wrote is undone with it, and its key is free.
 func TestARefusedCallLeavesNothing(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		no := errors.New("no")
@@ -90,8 +90,8 @@ func TestARefusedCallLeavesNothing(t *testing.T) {
 	})
 }
 
-// Under a key as without one, a refused submission leaves the item as it was, and
-// on it why; a rejected part stays as evidence, once. The key is free.
+// With or without a key, a refused submission leaves the item as it was and stores the
+// refusal on it. A rejected part stays as evidence, once. The key is free.
 func TestWhatIsKeptOfARefusalStays(t *testing.T) {
 	const parts = `{"name":"report","result_schema":{"type":"object","required":["title"]},"parts":[{"key":"head","schema":{"type":"string"}}],"approval":{"mode":"manual"}}`
 	offices(t, parts, pawl.Hooks{}, func(o office) {
@@ -130,7 +130,8 @@ func TestWhatIsKeptOfARefusalStays(t *testing.T) {
 		if _, replayed, err := createOnce(ctx, e, "submit", nil); replayed || err != nil {
 			o.Errorf("the key is not free: %v, %v", replayed, err)
 		}
-		// Whose lease ended meanwhile hears why he was refused, and leaves nothing.
+		// A worker whose lease ended meanwhile gets the reason of its refusal, and writes
+		// nothing.
 		_, ls = o.task(1)
 		fence = ls[0].Fence()
 		_, _, err := e.Idempotent(ctx, pawl.KeyBegin{Scope: "test", Key: "both", RequestHash: "h"}, func(ctx context.Context, e pawl.Service) (*pawl.Answer, error) {
@@ -144,7 +145,7 @@ func TestWhatIsKeptOfARefusalStays(t *testing.T) {
 	})
 }
 
-// In a call that is carried out as a whole, one part's refusal undoes that part.
+// In a call that is one transaction, the refusal of one part undoes only that part.
 func TestPartsOfAWholeCall(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		ctx := t.Context()
@@ -174,11 +175,11 @@ func TestPartsOfAWholeCall(t *testing.T) {
 	})
 }
 
-// A call in several transactions holds its key for 60 s beyond its process's death.
+// A call in several transactions holds its key for 60 s after its process died.
 func TestTheKeyOfALongCallIsTakenOver(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		key := pawl.KeyBegin{Scope: "test", Key: "k", RequestHash: "h"}
-		dead := need[pawl.KeyBegun](t)(first(p.Engine.BeginKeys(t.Context(), []pawl.KeyBegin{key}))) // and no more was heard of it
+		dead := need[pawl.KeyBegun](t)(first(p.Engine.BeginKeys(t.Context(), []pawl.KeyBegin{key}))) // the process died after this
 		var e *pawl.Error
 		for range 2 {
 			_, _, err := p.Engine.IdempotentSteps(t.Context(), key, nil)

@@ -17,8 +17,8 @@ import (
 	"github.com/pawl-work/pawl/pawltest"
 )
 
-// createOnce creates a task under a key; the answer is its id, at is asked when
-// it has been created and the answer is still to be kept.
+// createOnce creates a task under a key. The answer is the task's id. It calls at after
+// the task was created and before the answer is stored.
 func createOnce(ctx context.Context, e *engine.Engine, key string, at func()) (answer string, replayed bool, err error) {
 	a, replayed, err := e.Idempotent(ctx, pawl.KeyBegin{Scope: "test", Key: key, RequestHash: "h"}, func(ctx context.Context, e pawl.Service) (*pawl.Answer, error) {
 		t, err := pawl.Create(ctx, e, pawl.NewTask{Type: "a", Title: key})
@@ -30,8 +30,8 @@ func createOnce(ctx context.Context, e *engine.Engine, key string, at func()) (a
 	return string(a.Body), replayed, err
 }
 
-// answerUntilKilled creates tasks under keys and journals the answers, until
-// the failpoint named in the environment comes up.
+// answerUntilKilled creates tasks under keys and writes the answers to the journal, until
+// it reaches the failpoint that the environment names.
 func answerUntilKilled(e *engine.Engine) error {
 	seed, _ := strconv.Atoi(os.Getenv("PAWL_TEST_SEED"))
 	for n := 0; ; n++ {
@@ -58,9 +58,9 @@ func answerUntilKilled(e *engine.Engine) error {
 	}
 }
 
-// A process is killed between the effect of a call and its answer, or before the
-// answer is sent. Asked again with its key, each call has been carried out once,
-// and is answered as it was.
+// A process is killed between the effect of a call and its answer, or before the answer
+// is sent. When it is asked again with its key, each call has been carried out once and
+// has the first answer.
 func TestAnswersSurviveACrash(t *testing.T) {
 	for _, which := range pawltest.Databases {
 		t.Run(string(which), func(t *testing.T) {
@@ -90,7 +90,7 @@ func crashAnswers(t *testing.T, p *pawltest.Pawl) {
 	}
 	for key, first := range seen {
 		answer, replayed, err := createOnce(t.Context(), p.Engine, key, nil)
-		for errors.Is(err, pawl.ErrKeyInFlight) { // the server has yet to notice that the process is dead
+		for errors.Is(err, pawl.ErrKeyInFlight) { // the server has not yet noticed that the process is dead
 			time.Sleep(10 * time.Millisecond)
 			answer, replayed, err = createOnce(t.Context(), p.Engine, key, nil)
 		}

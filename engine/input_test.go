@@ -72,8 +72,8 @@ func TestAURLThatIsNoneIsInvalidOrUnavailable(t *testing.T) {
 	}
 }
 
-// The server's connections are cut again and again while workers work. Every
-// call is either carried out or says unavailable; afterwards nothing is lost.
+// The server's connections are cut again and again while workers work. Every call is
+// either carried out or returns unavailable. Afterwards nothing is lost.
 func TestPostgresGoneAndBack(t *testing.T) {
 	t.Parallel()
 	p := pawltest.OpenReal(t, pawltest.Postgres, engine.Options{})
@@ -85,7 +85,7 @@ func TestPostgresGoneAndBack(t *testing.T) {
 	var done, refused atomic.Int64
 	results := sync.Map{}
 	until, last := time.Now().Add(time.Duration(times(3, 30))*time.Second), time.Now().Add(time.Minute)
-	more := func() bool { // a busy machine may need longer, and longer pauses, to get anything through
+	more := func() bool { // a busy machine may need more time and longer pauses to make progress
 		return time.Now().Before(until) || done.Load() == 0 && time.Now().Before(last)
 	}
 	for n := range 4 {
@@ -131,7 +131,7 @@ func TestPostgresGoneAndBack(t *testing.T) {
 	})
 }
 
-// gone says that a call did not go through, which only a lost connection excuses.
+// gone reports whether a call failed; only a lost connection is an allowed reason.
 func gone(t *testing.T, err error, refused *atomic.Int64) bool {
 	if err == nil {
 		return false
@@ -143,7 +143,7 @@ func gone(t *testing.T, err error, refused *atomic.Int64) bool {
 	return true
 }
 
-// The databases themselves refuse to change the record, but for retention.
+// The databases themselves refuse changes of events, except by retention.
 func TestTheRecordIsAppendOnly(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		need[pawl.Task](t)(pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "a", Payload: []byte(`1`)}))

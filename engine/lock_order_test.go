@@ -14,8 +14,8 @@ import (
 	"github.com/pawl-work/pawl/pawltest"
 )
 
-// deadLettering is a task whose last open item is leased and whose other item is
-// dead-lettered: completing the lease settles the task as dead_lettered.
+// deadLettering makes a task whose last open item is leased and whose other item is
+// dead-lettered. Completing the lease settles the task as dead_lettered.
 func deadLettering(t *testing.T, p *pawltest.Pawl) (pawl.NewTask, pawl.Lease) {
 	t.Helper()
 	call := pawl.NewTask{Type: "t", Payload: []byte(`{"n":1}`), Dedupe: pawl.Dedupe{All: true}, Items: []pawl.NewItem{{Input: []byte(`1`)}, {Input: []byte(`2`)}}}
@@ -28,9 +28,9 @@ func deadLettering(t *testing.T, p *pawltest.Pawl) (pawl.NewTask, pawl.Lease) {
 	return call, both[1]
 }
 
-// A cancel locks the task, then its items, then its counters. A completion that
-// settles the task as dead_lettered has the lease and the counters locked, so it
-// must not wait for the task.
+// A cancel locks the task, then its items, then its counters. A completion that settles
+// the task as dead_lettered holds the lease and the counters, so it must not wait for the
+// task.
 func TestSettlingDoesNotLockTheTask(t *testing.T) {
 	p := pawltest.OpenReal(t, pawltest.Postgres)
 	call, last := deadLettering(t, p)
@@ -62,7 +62,8 @@ func TestSettlingDoesNotLockTheTask(t *testing.T) {
 	need[pawl.Task](t)(first(p.Service.CancelTasks(t.Context(), []pawl.TaskCall{{TaskID: last.TaskID}})))
 }
 
-// A create that comes before the hash of a dead-lettered task is released releases it.
+// A create that runs before the hash of a dead-lettered task is released releases the
+// hash.
 func TestCreateReleasesTheHashOfADeadLetteredTask(t *testing.T) {
 	p := pawltest.OpenReal(t, pawltest.Postgres)
 	call, last := deadLettering(t, p)
@@ -81,7 +82,7 @@ func TestCreateReleasesTheHashOfADeadLetteredTask(t *testing.T) {
 	}
 }
 
-// A completion locks its lease and then what waits for it; so does a cancel.
+// A completion locks its lease and then the items that depend on it; so does a cancel.
 func TestCancelLocksLeasesBeforeWhatWaits(t *testing.T) {
 	p := pawltest.OpenReal(t, pawltest.Postgres)
 	task := need[pawl.Task](t)(pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "t",
@@ -101,13 +102,13 @@ func TestCancelLocksLeasesBeforeWhatWaits(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := conn.Exec(t.Context(), "SELECT FROM "+p.Schema+".waiting FOR UPDATE NOWAIT"); err != nil { // its second
+	if _, err := conn.Exec(t.Context(), "SELECT FROM "+p.Schema+".waiting FOR UPDATE NOWAIT"); err != nil { // the second lock of a completion
 		t.Errorf("the cancel locked what waits before the lease: %v", err)
 	}
 }
 
-// What comes after leases in the order of locks is free while a verb waits for a
-// lease: what waits, counters, and leases of greater ids.
+// While a verb waits for a lease, it holds no lock that comes after leases in the lock
+// order: dependent items, counters, and leases with greater ids.
 func TestVerbsThatWaitForALeaseHoldNothingThatComesAfterIt(t *testing.T) {
 	seven := 7
 	verbs := map[string]func(svc pawl.Service, task string) error{
@@ -128,7 +129,7 @@ func TestVerbsThatWaitForALeaseHoldNothingThatComesAfterIt(t *testing.T) {
 			held := leases(t, svc[0], pawl.ClaimRequest{WorkerID: "w", LeaseSeconds: 300}, 2)
 			slices.SortFunc(held, func(a, b pawl.Lease) int { return strings.Compare(a.ID, b.ID) })
 			lease, beside := newGate(t, p), newGate(t, p)
-			// The rows lie in the table in the other order of their ids.
+			// The rows are in the table in descending order of their ids.
 			lease.exec("CREATE TEMP TABLE l AS SELECT * FROM leases")
 			lease.exec("DELETE FROM leases")
 			lease.exec("INSERT INTO leases SELECT * FROM l ORDER BY item_id DESC")

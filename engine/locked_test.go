@@ -14,8 +14,7 @@ import (
 	"github.com/pawl-work/pawl/pawltest"
 )
 
-// stranger is a connection that locks rows of Pawl's and never ends its
-// transaction.
+// stranger is a connection that locks rows of Pawl and does not end its transaction.
 func stranger(t *testing.T, p *pawltest.Pawl, query string, args ...any) (unlock func()) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), p.URL)
@@ -35,7 +34,7 @@ func stranger(t *testing.T, p *pawltest.Pawl, query string, args ...any) (unlock
 	return unlock
 }
 
-// soon carries something out that must not wait for a lock that nobody gives up.
+// soon runs a function that must not wait for the stranger's lock.
 func soon(t *testing.T, what string, run func(ctx context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
@@ -45,8 +44,8 @@ func soon(t *testing.T, what string, run func(ctx context.Context) error) {
 	}
 }
 
-// A row that a stranger locks stops the calls that need it, and no others: not
-// those of the same verb, not reads, not heartbeats, not the sweep, not the feed.
+// A row that another connection locks delays only the calls that need it. It does not
+// delay other calls of the same verb, reads, heartbeats, the sweep or the feed.
 func TestALockedRowStopsOnlyItsOwnCalls(t *testing.T) {
 	for name, query := range map[string]string{
 		"lease":        "SELECT FROM leases WHERE item_id = $1 FOR UPDATE",
@@ -98,7 +97,7 @@ func TestALockedRowStopsOnlyItsOwnCalls(t *testing.T) {
 			soon(t, "heartbeat", func(ctx context.Context) error {
 				_, err := first(p.Service.Heartbeat(ctx, []pawl.HeartbeatCall{{Fence: fence(all[119])}}))
 				if errors.Is(err, pawl.ErrLeaseLost) || errors.Is(err, pawl.ErrConflict) {
-					err = nil // it has completed
+					err = nil // the item has completed
 				}
 				return err
 			})

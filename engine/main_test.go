@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-work/pawl/pawltest"
 )
 
-// TestMain runs the tests, or is one of their worker processes.
+// TestMain runs the tests, or runs as one of their worker processes.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if role := os.Getenv("PAWL_TEST_PROCESS"); role != "" {
@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	pawltest.Main(m)
 }
 
-// times is how often a test repeats itself: less in `make test`, more in
+// times returns how often a test repeats itself: fewer times in `make test`, more in
 // `make torture`.
 func times(short, long int) int {
 	if os.Getenv("PAWL_TORTURE") == "1" {
@@ -34,7 +34,7 @@ func times(short, long int) int {
 	return short
 }
 
-// first is the answer to a batch of one.
+// first returns the answer to a batch of one call.
 func first[T any](rs []pawl.Result[T], err error) (T, error) {
 	if err != nil {
 		var zero T

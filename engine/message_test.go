@@ -14,8 +14,8 @@ import (
 	"github.com/pawl-work/pawl/pawltest"
 )
 
-// heard are the chunks that a reader got, by number, and whether one came twice
-// or out of turn.
+// heard has the chunks that a reader got, by number, and whether a chunk came twice or
+// out of order.
 type heard struct {
 	words []string
 	fault string
@@ -57,8 +57,8 @@ func say(t testing.TB, svc pawl.Service, l pawl.Lease, offset int64, words ...st
 	need[pawl.Appended](t)(first(svc.Append(context.Background(), []pawl.AppendCall{c})))
 }
 
-// What one server takes in another one's readers get, the cut of a writer that
-// was taken over too.
+// The readers of one server get what another server accepts, including the cut when a
+// writer is taken over.
 func TestASecondServerReads(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		other := p.Another(engine.Options{})
@@ -88,8 +88,8 @@ func TestASecondServerReads(t *testing.T) {
 	})
 }
 
-// A reader who takes nothing holds up neither the writer nor other readers, and
-// gets all of it when he goes on.
+// A reader that takes nothing delays neither the writer nor other readers. It gets
+// everything when it continues.
 func TestASlowReaderGetsAllOfIt(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "chat", Reply: &pawl.Reply{}}))
@@ -117,7 +117,7 @@ func TestASlowReaderGetsAllOfIt(t *testing.T) {
 		}()
 		say(t, p.Engine, l, 0, "first")
 		<-stuck
-		const rows = 700 // more than is kept at hand
+		const rows = 700 // more than the cache holds
 		for n := range int64(rows) {
 			say(t, p.Engine, l, 1+2*n, "x", "y")
 		}
@@ -129,8 +129,8 @@ func TestASlowReaderGetsAllOfIt(t *testing.T) {
 	})
 }
 
-// A reader learns of what was abandoned also when it reads the chunks behind it
-// in the same piece as those before it.
+// A reader also learns of a cut when it reads the chunks after the cut together with the
+// chunks before it.
 func TestASlowReaderLearnsOfACut(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "chat", Reply: &pawl.Reply{}}))
@@ -171,8 +171,8 @@ func TestASlowReaderLearnsOfACut(t *testing.T) {
 	})
 }
 
-// An attempt may take over before it says anything, and then write through the
-// server that a reader is at.
+// An attempt may take over a message before it appends anything, and then write through
+// the server that a reader uses.
 func TestAReaderLearnsOfACutBeforeTheFirstChunk(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "chat", Reply: &pawl.Reply{}}))
@@ -200,8 +200,8 @@ func TestAReaderLearnsOfACutBeforeTheFirstChunk(t *testing.T) {
 	})
 }
 
-// Many workers at two servers take many pending messages at once: each is made
-// once, by one of them.
+// Many workers at two servers take many pending messages at once. Each message is written
+// once, by one worker.
 func TestManyWorkersMakeEachMessageOnce(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		const messages, workers, words = 60, 8, 5

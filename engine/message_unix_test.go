@@ -18,7 +18,7 @@ import (
 	"github.com/pawl-work/pawl/pawltest"
 )
 
-// The message that every writer makes: three steps, two of which use a tool.
+// The message that every writer writes: three steps, two of which use a tool.
 const (
 	sayings = 12 // pieces of text in a step
 	steps   = 3
@@ -34,8 +34,8 @@ func reference() string {
 	return out.String()
 }
 
-// sayOn goes on with the item's message from its last step. Tools run once: their
-// results are kept by name before they are told.
+// sayOn continues the item's message from its last step. Tools run once: their results
+// are stored by name before they are appended.
 func sayOn(ctx context.Context, e *engine.Engine, l pawl.Lease, pause time.Duration) error {
 	state, err := e.Resume(ctx, l.ID)
 	if err != nil {
@@ -85,7 +85,7 @@ func tellOf(e entry) {
 	}
 }
 
-// sayUntilKilled is the life of a writer's process.
+// sayUntilKilled is the main function of a writer's process.
 func sayUntilKilled(e *engine.Engine) error {
 	ctx := context.Background()
 	for {
@@ -95,7 +95,7 @@ func sayUntilKilled(e *engine.Engine) error {
 		}
 		for _, l := range ls {
 			if l.OpenMessage == nil {
-				continue // it ended with the last writer's life
+				continue // the message ended before the last writer was killed
 			}
 			if err := sayOn(ctx, e, l, 4*time.Millisecond); err != nil && !errors.Is(err, pawl.ErrLeaseLost) {
 				return err
@@ -104,7 +104,7 @@ func sayUntilKilled(e *engine.Engine) error {
 	}
 }
 
-// endIt goes on with the message until it has ended.
+// endIt continues the message until it has ended.
 func endIt(t *testing.T, e *engine.Engine, id string) {
 	t.Helper()
 	for need[pawl.Message](t)(e.GetMessage(t.Context(), id)).Status == pawl.MessageStreaming {
@@ -117,8 +117,8 @@ func endIt(t *testing.T, e *engine.Engine, id string) {
 	}
 }
 
-// Writers are killed at random. The message ends whole, no tool whose result was
-// kept ran again, and readers of another process got every chunk once.
+// Writers are killed at random. The message ends complete, no tool whose result was
+// stored ran again, and readers of another process got every chunk once.
 func TestKilledWritersLoseNothing(t *testing.T) {
 	for _, which := range pawltest.Databases {
 		t.Run(string(which), func(t *testing.T) {

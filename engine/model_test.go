@@ -7,12 +7,12 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// model is Pawl in memory, as simple as docs/contract.md allows: what the random
-// walk is compared with.
+// model is Pawl in memory, as simple as docs/contract.md allows. The random walk is
+// compared with it.
 type model struct {
 	now    time.Time
 	tasks  []*modelTask
-	fences []pawl.Fence // every claim ever made
+	fences []pawl.Fence // every claim of the walk
 }
 
 type modelTask struct {
@@ -28,12 +28,12 @@ type modelItem struct {
 	id, typ                        string
 	state                          pawl.ItemState
 	priority, order                int
-	again                          bool // it came back to the queue
+	again                          bool // it was queued again
 	attempt, failures, max, spared int
 	holder, last, left             string
 	prefetch                       bool
 	seconds                        int
-	until                          time.Time // leased: its end; scheduled, waiting: when it goes on
+	until                          time.Time // leased: its end; scheduled, waiting: when it is queued
 }
 
 func (m *model) all() []*modelItem {
@@ -72,7 +72,7 @@ func (t *modelTask) move(to pawl.TaskState) {
 	t.version++
 }
 
-// settle ends an open task whose last item is out of work.
+// settle ends an open task whose last item has no work left.
 func (t *modelTask) settle() {
 	if t.stored == pawl.TaskOpen && t.open() == 0 {
 		t.move(t.settled())
@@ -91,7 +91,7 @@ func (t *modelTask) settled() pawl.TaskState {
 	return pawl.TaskCompleted
 }
 
-// shown is the state that callers read.
+// shown returns the state that callers read.
 func (t *modelTask) shown() pawl.TaskState {
 	switch {
 	case t.stored != pawl.TaskOpen:
@@ -104,7 +104,7 @@ func (t *modelTask) shown() pawl.TaskState {
 	return pawl.TaskQueued
 }
 
-// status is an item's, with expired for a lease that ran out.
+// status returns an item's status: expired if its lease has run out.
 func (m *model) status(i *modelItem) pawl.Status {
 	if i.state.Leased() && !m.now.Before(i.until) {
 		return pawl.StatusExpired
@@ -141,7 +141,8 @@ func (m *model) claim(req pawl.ClaimRequest) []*modelItem {
 	return queue
 }
 
-// verdict is the order of answers of docs/contract.md §3: a code, and the reason or state.
+// verdict returns the answer to a fenced verb in the order of docs/contract.md §3: a
+// code, and the reason or state.
 func (m *model) verdict(i *modelItem, f pawl.Fence) (pawl.Code, string) {
 	switch {
 	case f.Attempt != i.attempt || f.WorkerID != i.last:
@@ -158,7 +159,7 @@ func (m *model) verdict(i *modelItem, f pawl.Fence) (pawl.Code, string) {
 	return "", ""
 }
 
-// leave takes an item out of its lease.
+// leave ends the lease of an item.
 func (i *modelItem) leave(to pawl.ItemState, by string, until time.Time) {
 	i.state, i.holder, i.left, i.until = to, "", by, until
 	i.again = true
@@ -197,14 +198,15 @@ func (m *model) sweep() {
 	}
 }
 
-// due follows Pawl in what it may do at any moment: queue what has fallen due.
+// due makes the model follow what Pawl may do at any moment: queue the items that are
+// due.
 func (m *model) due(i *modelItem, seen pawl.ItemState) {
 	if i != nil && seen == pawl.ItemQueued && (i.state == pawl.ItemScheduled || i.state == pawl.ItemWaiting) && !m.now.Before(i.until) {
 		i.state, i.again = pawl.ItemQueued, true
 	}
 }
 
-// operate is cancel, retry or bury, of a task or one item of it.
+// operate is a cancel, retry or bury of a task or one of its items.
 func (m *model) operate(verb string, t *modelTask, only *modelItem) (pawl.Code, string) {
 	from := map[string][]pawl.ItemState{
 		"retry": {pawl.ItemFailed, pawl.ItemDeadLettered}, "bury": {pawl.ItemFailed},

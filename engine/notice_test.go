@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-work/pawl/pawltest"
 )
 
-// A process hears of work made in another: the claims that wait in it need not
-// poll.
+// A process gets notices of work that another process creates. So the claims that wait in
+// it need not poll.
 func TestWorkOfAnotherProcessIsHeardOf(t *testing.T) {
 	t.Parallel()
 	p := pawltest.OpenReal(t, pawltest.Postgres, engine.Options{})
