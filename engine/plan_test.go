@@ -16,8 +16,8 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// full fills a database for plans: n tasks of one item each, mostly completed, with
-// the statistics of their columns. Two namespaces, ten types.
+// full fills a database: n tasks of one item each, mostly completed, with column
+// statistics. It has two namespaces and ten types.
 func full(t *testing.T, p *pawltest.Pawl, n int) {
 	t.Helper()
 	id := func(prefix, number string) string {
@@ -67,7 +67,7 @@ func full(t *testing.T, p *pawltest.Pawl, n int) {
 	if p.Database == pawltest.Postgres { // as autovacuum does
 		queries = append(queries, "SELECT brin_summarize_new_values('pawl.task_events_by_time')", "SELECT brin_summarize_new_values('pawl.tasks_by_time')")
 	}
-	if p.Database == pawltest.Postgres { // rows in the place of removed ones are in no order, which an index by time needs
+	if p.Database == pawltest.Postgres { // rows that reuse the space of removed ones have no order, which an index by time needs
 		queries = append([]string{"TRUNCATE pawl.task_events, pawl.tasks CASCADE"}, queries...)
 	}
 	for _, q := range queries {
@@ -77,11 +77,11 @@ func full(t *testing.T, p *pawltest.Pawl, n int) {
 	}
 }
 
-// filled are the tables with as many rows as there are tasks, and some that hang on them.
+// filled lists the tables with as many rows as there are tasks, and some related tables.
 var filled = []string{"ends", "rests", "leases", "ready", "task_events", "checkpoints", "messages", "idempotency_keys", "provenances", "work_item_parts",
 	"archives", "workers", "work_items", "tasks"}
 
-// recorder keeps the queries that a list makes.
+// recorder records the queries that a list makes.
 type recorder struct {
 	store.Tx
 	queries []string
@@ -93,7 +93,7 @@ func (r *recorder) Query(ctx context.Context, query string, args ...any) (store.
 	return r.Tx.Query(ctx, query, args...)
 }
 
-// explain answers with the plan of a query, a line a step.
+// explain returns the plan of a query, one line per step.
 func explain(ctx context.Context, tx store.Tx, lite bool, query string, args []any) (plan []string, err error) {
 	var a, b, c int
 	var line string
@@ -120,7 +120,8 @@ var (
 	removed = regexp.MustCompile(`Rows Removed by (?:Filter|Index Recheck): (\d+)`)
 )
 
-// mostRead is how many rows a step reads at once, or how often it is taken, at most.
+// mostRead returns the largest number of rows that a step reads at once, or of times that
+// a step runs.
 func mostRead(plan []string) (most float64) {
 	var rows, loops float64
 	for _, line := range plan {
@@ -138,13 +139,13 @@ func mostRead(plan []string) (most float64) {
 	return most
 }
 
-// sorted says that SQLite reads a large table from end to end and sorts it.
+// sorted reports whether SQLite scans a large table and sorts it.
 func sorted(plan []string) bool {
 	all := strings.Join(plan, "\n") + "\n"
 	return regexp.MustCompile(`(?m)^SCAN [twecmkp](\n| USING)`).MatchString(all) && strings.Contains(all, "TEMP B-TREE FOR ORDER BY")
 }
 
-// reads are lists with the filters that the doors offer.
+// reads are lists with the filters that the interfaces offer.
 func reads(n int) map[string]func(ctx context.Context, tx store.Tx, ns string) error {
 	out := map[string]func(ctx context.Context, tx store.Tx, ns string) error{}
 	page := pawl.Page{Limit: 100}
@@ -153,7 +154,7 @@ func reads(n int) map[string]func(ctx context.Context, tx store.Tx, ns string) e
 		tasks, items = append(tasks, fmt.Sprintf("tsk_%026d", n*7+1)), append(items, fmt.Sprintf("itm_%026d", n*7+1))
 	}
 	at := time.UnixMicro(1800000000000000 + 100_000_000).UTC()
-	late := time.UnixMicro(1800000000000000 + int64(n)*900_000).UTC() // events are walked from the newest: an early bound is slow
+	late := time.UnixMicro(1800000000000000 + int64(n)*900_000).UTC() // events are read from the newest, so an early bound is slow
 	newest := time.UnixMicro(1800000000000000 + int64(n)*999_000).UTC()
 	low, yes, no := 4, true, false
 	for name, f := range map[string]pawl.TaskFilter{
@@ -255,13 +256,14 @@ func reads(n int) map[string]func(ctx context.Context, tx store.Tx, ns string) e
 	return out
 }
 
-// Pages of tasks in order of updated_at meet and are whole among many, whose newest
-// events are not in the order of their numbers.
+// Pages of tasks in order of updated_at are complete and do not overlap, among many tasks
+// whose newest events are not in the order of their numbers.
 func TestTasksInOrderOfUpdate(t *testing.T) {
 	const n = 11_000
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		full(t, p, n)
-		// some times are of many tasks, and a few lie before or after those of all other events
+		// Some times belong to many tasks. A few lie before or after the times of all
+		// other events.
 		if err := p.Exec("INSERT INTO pawl.task_events (namespace, task_id, event, actor_type, created_at)\n" +
 			"SELECT namespace, id, 'updated', 'api', CASE WHEN priority = 0 THEN 1700000000000000 ELSE 1800000000000000 + (created_at / 1000000 * 7919) % 500 * 20000000 END\n" +
 			"FROM pawl.tasks WHERE (created_at / 1000000) % 3 = 0"); err != nil {
@@ -311,7 +313,7 @@ func TestTasksInOrderOfUpdate(t *testing.T) {
 	})
 }
 
-// No list reads a large table from end to end, whatever it asks for.
+// No list scans a large table, whatever its filter.
 func TestListsReadByTheirIndexes(t *testing.T) {
 	n := 60_000
 	if os.Getenv("PAWL_TORTURE") == "1" {

@@ -2,5 +2,5 @@
 
 package engine_test
 
-// beProcess has no part here: the tests with processes need signals.
+// beProcess does nothing here: the tests with processes need signals.
 func beProcess(string) int { return 2 }

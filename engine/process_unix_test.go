@@ -22,28 +22,28 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// entry is one line of a worker process's journal: what Pawl had accepted when
-// it was written.
+// entry is one line of a worker process's journal. It says what Pawl had accepted when
+// the line was written.
 type entry struct {
 	Item     string
 	Attempt  int
 	Result   string // completed with it
 	Key      string // answered once, with Result
 	Sequence int64  // saved a checkpoint of this number
-	Verb     string // what a thawed worker tried …
-	Error    string // … and heard
+	Verb     string // the verb that a thawed worker tried
+	Error    string // the error that it got
 	Reason   string
-	Err      string // why the process gave up
+	Err      string // the error with which the process ended
 }
 
-// process is a worker process under way.
+// process is a worker process in progress.
 type process struct {
 	*exec.Cmd
 	journal []entry
 	lines   *bufio.Scanner
 }
 
-// start runs this test binary again, as a worker.
+// start runs this test binary again as a worker.
 func start(t *testing.T, p *pawltest.Pawl, role string, env ...string) *process {
 	t.Helper()
 	c := exec.Command(os.Args[0], "-test.run=^$")
@@ -60,7 +60,8 @@ func start(t *testing.T, p *pawltest.Pawl, role string, env ...string) *process 
 	return &process{Cmd: c, lines: bufio.NewScanner(out)}
 }
 
-// read waits for the next line of the journal; false at its end.
+// read waits for the next line of the journal. It returns false at the end of the
+// journal.
 func (p *process) read(t *testing.T) (entry, bool) {
 	t.Helper()
 	if !p.lines.Scan() {
@@ -77,8 +78,8 @@ func (p *process) read(t *testing.T) (entry, bool) {
 	return e, true
 }
 
-// beProcess is the life of a worker process; it ends by itself only when
-// something is wrong.
+// beProcess is the main function of a worker process. It ends by itself only if something
+// is wrong.
 func beProcess(role string) int {
 	e, err := engine.OpenWith(context.Background(), os.Getenv("PAWL_TEST_URL"), engine.Options{Schema: os.Getenv("PAWL_TEST_SCHEMA")})
 	if err == nil {
@@ -113,8 +114,8 @@ func kill() {
 	select {}
 }
 
-// workUntilKilled does items and journals what was accepted, until the failpoint
-// named in the environment comes up, or somebody else kills it.
+// workUntilKilled completes items and writes what was accepted to the journal, until it
+// reaches the failpoint that the environment names or is killed.
 func workUntilKilled(e *engine.Engine) error {
 	ctx := context.Background()
 	seed, _ := strconv.ParseUint(os.Getenv("PAWL_TEST_SEED"), 10, 64)
@@ -173,8 +174,8 @@ func workOn(ctx context.Context, e *engine.Engine, l pawl.Lease, rnd *rand.Rand,
 	return nil
 }
 
-// freezeAndThaw takes an item, stops itself outside any transaction, and when
-// somebody lets it go on tries to write.
+// freezeAndThaw claims an item and stops itself outside any transaction. When it is
+// continued, it tries to write.
 func freezeAndThaw(e *engine.Engine) error {
 	ctx := context.Background()
 	ls, err := e.Claim(ctx, pawl.ClaimRequest{WorkerID: fmt.Sprint("pid", os.Getpid()), LeaseSeconds: 1})
@@ -186,7 +187,7 @@ func freezeAndThaw(e *engine.Engine) error {
 	if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
 		return err
 	}
-	time.Sleep(l.LeaseExpiresAt.Sub(l.ServerTime)) // another thread may get the signal: without this we may be in the next transaction when it stops us all
+	time.Sleep(l.LeaseExpiresAt.Sub(l.ServerTime)) // another thread may get the signal: the process might stop inside the next transaction
 	for _, v := range stale {
 		errs, err := v.call(ctx, e, []pawl.Fence{l.Fence()})
 		if err = errors.Join(err, errors.Join(errs...)); err == nil {

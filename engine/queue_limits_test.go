@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-work/pawl/pawltest"
 )
 
-// A namespace has queued work of a bounded number of types; when some of it is
-// done there is room again, and other namespaces are not concerned.
+// A namespace has queued work of a limited number of types. When some of it is completed,
+// a new type is accepted again. Other namespaces are not affected.
 func TestTypesOfANamespaceAreBounded(t *testing.T) {
 	for _, which := range pawltest.Databases {
 		t.Run(string(which), func(t *testing.T) {
@@ -45,7 +45,7 @@ func TestTypesOfANamespaceAreBounded(t *testing.T) {
 	}
 }
 
-// So are pairs of type and priority, whichever call makes them.
+// Pairs of type and priority are limited too, whichever call creates them.
 func TestPrioritiesOfANamespaceAreBounded(t *testing.T) {
 	for _, which := range pawltest.Databases {
 		t.Run(string(which), func(t *testing.T) {

@@ -11,7 +11,8 @@ import (
 	"github.com/pawl-work/pawl/pawltest"
 )
 
-// Two engines, so that the two calls are two transactions and not one group.
+// The tests use two engines, so that the two calls are two transactions and not one
+// group.
 func TestTheLastTwoItemsFinishedAtOnceSettleOnce(t *testing.T) {
 	ends := []struct {
 		name  string
@@ -45,7 +46,7 @@ func TestTheLastTwoItemsFinishedAtOnceSettleOnce(t *testing.T) {
 	})
 }
 
-// race lets both engines finish one item each of every task, in step.
+// race makes both engines end one item each of every task, in step.
 func race(t *testing.T, svcs [2]pawl.Service, verbs [2]func(pawl.Service, pawl.Fence) error, made []pawl.Result[pawl.Task], held map[string][]pawl.Fence) {
 	t.Helper()
 	step := [2]chan bool{make(chan bool, 1), make(chan bool, 1)}
@@ -53,7 +54,7 @@ func race(t *testing.T, svcs [2]pawl.Service, verbs [2]func(pawl.Service, pawl.F
 	for side := range 2 {
 		wg.Go(func() {
 			for _, r := range made {
-				step[side] <- true // wait for each other at every task
+				step[side] <- true // the engines wait for each other at every task
 				<-step[1-side]
 				if err := verbs[side](svcs[side], held[r.Value.ID][side]); err != nil {
 					t.Errorf("task %s, item %d: %v", r.Value.ID, side, err)
@@ -83,9 +84,8 @@ func drop(svc pawl.Service, f pawl.Fence) error {
 	return err
 }
 
-// checkSettled sees that all tasks of a type ended as they should, once: a
-// second settling would have counted in their version, and the record's chain is
-// checked at the end.
+// checkSettled checks that all tasks of a type ended as they should, once. A second
+// settling would count in their version. The hash chains are checked at the end.
 func checkSettled(t *testing.T, svc pawl.Service, typ string, want pawl.TaskState, what string) {
 	t.Helper()
 	list := need[pawl.List[pawl.Task]](t)(svc.ListTasks(t.Context(), pawl.TaskFilter{Types: []string{typ}}))

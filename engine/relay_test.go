@@ -14,8 +14,8 @@ import (
 	"github.com/pawl-work/pawl/pawltest"
 )
 
-// A sink's lease is one server's until it is over by the database's clock, or
-// given back; what another holder says then counts for nothing.
+// A sink's lease belongs to one server until it ends by the database's clock or is given
+// back. Reports of other holders do not count in that time.
 func TestOneServerRelaysToASink(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		take := func(holder string) (pawl.Relay, bool) {
@@ -65,7 +65,7 @@ func TestOneServerRelaysToASink(t *testing.T) {
 	})
 }
 
-// Of many that ask at once one gets it.
+// Of many servers that ask at once, one gets the sink.
 func TestOneOfManyServersGetsASink(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		others := []*engine.Engine{p.Engine, p.Another(engine.Options{}), p.Another(engine.Options{})}
@@ -92,8 +92,8 @@ func TestOneOfManyServersGetsASink(t *testing.T) {
 	})
 }
 
-// The list says how far each relay is behind, and so do the gauges; the sweeps'
-// cursors and the feed's are no relays.
+// The list says how far each relay is behind, and so do the gauges. The cursors of the
+// sweeps and the feed are not relays.
 func TestRelaysAreListed(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		need[pawl.SweepStats](t)(p.Engine.Sweep(t.Context()))
@@ -133,8 +133,8 @@ func TestRelaysAreListed(t *testing.T) {
 	})
 }
 
-// That a relay has been disabled is on the record, once each time: a task that
-// failed, with the sink's name and its error.
+// A disabled relay is reported once each time: by a failed task with the sink's name and
+// its error.
 func TestADisabledRelayIsOnRecord(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		ctx := t.Context()
@@ -169,7 +169,7 @@ func TestADisabledRelayIsOnRecord(t *testing.T) {
 	})
 }
 
-// A disabled relay is nobody's until it is resumed.
+// No server gets a disabled relay until it is resumed.
 func TestDisabledRelayIsResumed(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		take := func() (pawl.Relay, bool) {

@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// The sizes by which pages end are no smaller than what is written.
+// The sizes that end pages are no smaller than what is written.
 func TestSizesOfResumeRows(t *testing.T) {
 	id, at := "itm_01M7YH9A2PCVZ30GRS0J6YB1ZD", time.Date(2026, 1, 29, 10, 0, 0, 123456000, time.UTC)
 	for _, name := range []string{"a", strings.Repeat("é", pawl.MaxStepNameLen), strings.Repeat(`"`, pawl.MaxStepNameLen)} {

@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-work/pawl/pawltest"
 )
 
-// What a verb answers of its item, where it is asked to, is what a read shows next.
+// An item that a verb returns on request equals what the next read returns.
 func TestVerbsAnswerWithTheItem(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		e, ctx := p.Engine, pawl.WithItem(t.Context())

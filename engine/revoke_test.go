@@ -13,8 +13,8 @@ import (
 	"github.com/pawl-work/pawl/pawltest"
 )
 
-// An operator ends a lease: the item is queued, nothing is counted, and the late
-// worker has lost it.
+// An operator revokes a lease: the item is queued, no failure is counted, and the late
+// worker has lost the lease.
 func TestRevokedLease(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		ctx, s := t.Context(), p.Service
@@ -67,8 +67,8 @@ func TestRevokedLease(t *testing.T) {
 	})
 }
 
-// Whoever comes first at a lease has it: of revoking, completing, heartbeats and
-// cancelling at the same moment, each item has one end, and its record says which.
+// Revoking, completing, heartbeats and cancelling meet at the same moment, and the first
+// of them takes the lease. Each item has one end, and its events say which.
 func TestRevokingRaces(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		const n = 24
@@ -108,9 +108,9 @@ func TestRevokingRaces(t *testing.T) {
 	})
 }
 
-// Revoking a key ends its leases and their task tokens, at once and for good: a
-// lease that was still claimed with it is ended without a sweep, or by the sweep
-// when its server is gone.
+// Revoking a key ends its leases and their task tokens, at once and for good. A lease
+// that is still claimed with the key is ended without a sweep, or by the sweep if its
+// server is gone.
 func TestARevokedKeyHoldsNothing(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		ctx, s := t.Context(), p.Service
@@ -150,7 +150,7 @@ func TestARevokedKeyHoldsNothing(t *testing.T) {
 				time.Sleep(10 * time.Millisecond)
 			}
 		}
-		again(false) // the server that made the claim looks at the key again
+		again(false) // the server that made the claim checks the key again
 		_, _, err = p.Another(engine.Options{}).Idempotent(theirs, pawl.KeyBegin{Key: "k", RequestHash: "h"}, func(ctx context.Context, svc pawl.Service) (*pawl.Answer, error) {
 			_, err := svc.Claim(ctx, pawl.ClaimRequest{WorkerID: "w", ItemID: ls[0].ID})
 			return &pawl.Answer{Code: 200}, err
@@ -158,10 +158,10 @@ func TestARevokedKeyHoldsNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again(false) // also when that was under an idempotency key
+		again(false) // also if that was under an idempotency key
 		closed := p.Another(engine.Options{})
 		need[[]pawl.Lease](t)(closed.Claim(theirs, pawl.ClaimRequest{WorkerID: "w", ItemID: ls[0].ID}))
-		if err := closed.Close(); err != nil { // before it could look
+		if err := closed.Close(); err != nil { // before it could check
 			t.Fatal(err)
 		}
 		again(true)

@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-work/pawl/pawltest"
 )
 
-// refusedOnly is err, but nil when it is a conflict.
+// refusedOnly returns err, or nil if err is a conflict.
 func refusedOnly(err error) error {
 	if pawl.CodeOf(err) == pawl.CodeConflict {
 		return nil
@@ -20,8 +20,8 @@ func refusedOnly(err error) error {
 	return err
 }
 
-// Two engines change one task at once, many times: whichever is first, what they
-// leave is one of the right outcomes, and the rules hold (pawltest checks them).
+// Two engines change one task at once, many times. Whichever is first, the outcome is one
+// of the right ones and the rules hold (pawltest checks them).
 func TestTwoEnginesChangeOneTask(t *testing.T) {
 	seven := 7
 	chained := []pawl.NewItem{{Input: []byte(`1`), Key: "a"}, {Input: []byte(`2`), Key: "b", After: []string{"a"}}}
@@ -77,7 +77,7 @@ func TestTwoEnginesChangeOneTask(t *testing.T) {
 					if err := errors.Join(<-a, <-b); err != nil {
 						t.Fatalf("round %d: %v", n, err)
 					}
-					need[pawl.SweepStats](t)(p.Engine.Sweep(t.Context())) // a row that was locked is left to it
+					need[pawl.SweepStats](t)(p.Engine.Sweep(t.Context())) // the sweep handles a row that was locked
 					for _, e := range need[pawl.List[pawl.Event]](t)(p.Engine.ListEvents(t.Context(), pawl.EventFilter{TaskID: task.ID, Event: "updated"})).Items {
 						if e.ItemID != "" {
 							t.Errorf("round %d: a count was wrong: %s", n, e.Diff)
@@ -93,7 +93,7 @@ func TestTwoEnginesChangeOneTask(t *testing.T) {
 	}
 }
 
-// moveAbout claims the task's item and gives it back, a few times.
+// moveAbout claims the task's item and releases it, a few times.
 func moveAbout(svc pawl.Service, task pawl.Task) error {
 	for range 4 {
 		got, err := svc.Claim(context.Background(), pawl.ClaimRequest{WorkerID: "w", TaskID: task.ID, Types: []string{task.Type}})
@@ -109,7 +109,7 @@ func moveAbout(svc pawl.Service, task pawl.Task) error {
 	return nil
 }
 
-// finishFirst claims what of the task can be claimed and completes it.
+// finishFirst claims the claimable items of the task and completes them.
 func finishFirst(svc pawl.Service, task pawl.Task) error {
 	for {
 		got, err := svc.Claim(context.Background(), pawl.ClaimRequest{WorkerID: "w", TaskID: task.ID})

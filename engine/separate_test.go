@@ -66,7 +66,8 @@ func TestSeparationOfDuties(t *testing.T) {
 	}
 }
 
-// Someone who claimed an item of a task has worked on it, whoever claimed it later.
+// An actor that claimed an item of a task has worked on it, even if another one claimed
+// it later.
 func TestEveryWorkerOfATaskIsKeptFromApproving(t *testing.T) {
 	offices(t, `{"name":"report","approval":{"mode":"manual"}}`, pawl.Hooks{}, func(o office) {
 		first := pawl.As(o.Context(), pawl.Caller{Key: "k1"})
@@ -84,8 +85,8 @@ func TestEveryWorkerOfATaskIsKeptFromApproving(t *testing.T) {
 	})
 }
 
-// Each event of a call with an API key names the key, whichever statement wrote it;
-// without keys none does.
+// Each event of a call with an API key names the key, whichever statement wrote it.
+// Without a key, no event names one.
 func TestEventsNameTheirKey(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		for _, key := range []string{"", "key_1"} {

@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// Two engines, so that the suspends of one are no group with those of the other.
+// The tests use two engines, so that their suspends do not form one group.
 func TestASignalSentWhileItemsAreSuspendedIsNotLost(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		svcs := [3]pawl.Service{p.Engine, p.Another(engine.Options{}), p.Another(engine.Options{})}
@@ -34,7 +34,7 @@ func TestASignalSentWhileItemsAreSuspendedIsNotLost(t *testing.T) {
 				}
 			})
 			wg.Wait()
-			leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w", Types: []string{typ}}, 2) // both were woken
+			leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w", Types: []string{typ}}, 2) // both were queued
 		}
 	})
 }

@@ -46,8 +46,8 @@ func TestStartAndStop(t *testing.T) {
 	}
 }
 
-// Whoever closes the engine first need not think of Run: it ends, and says
-// nothing of a database that is closed.
+// Close may be called while Run is in progress: Run ends, and logs nothing about a closed
+// database.
 func TestCloseEndsRun(t *testing.T) {
 	for _, which := range pawltest.Databases {
 		t.Run(string(which), func(t *testing.T) {

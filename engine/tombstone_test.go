@@ -16,7 +16,7 @@ import (
 
 const day = 24 * time.Hour
 
-// deletedBy deletes the task with force and answers with the only event that it left.
+// deletedBy deletes the task with force and returns the only event that is left.
 func (c *chained) deletedBy(caller pawl.Caller, reason string) (pawl.Event, store.Tombstone) {
 	c.Helper()
 	ctx := pawl.As(c.Context(), caller)
@@ -93,7 +93,7 @@ func TestADeletedTaskLeavesATombstone(t *testing.T) {
 	})
 }
 
-// What is not sealed yet when the task is deleted counts as well.
+// Events that are not sealed when the task is deleted count as well.
 func TestATombstoneHasTheHashOfWhatWasNotSealed(t *testing.T) {
 	t.Parallel()
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
@@ -106,7 +106,7 @@ func TestATombstoneHasTheHashOfWhatWasNotSealed(t *testing.T) {
 	})
 }
 
-// Whoever changes what a deleted task left, or removes a part of it, is found.
+// A change or removal of any part of what a deleted task left is found.
 func TestAChangedTombstoneIsFound(t *testing.T) {
 	t.Parallel()
 	for name, does := range map[string][2]string{
@@ -140,8 +140,8 @@ func TestAChangedTombstoneIsFound(t *testing.T) {
 	}
 }
 
-// A task that comes back from its archive after its deletion goes on with its chain,
-// is not taken for one that is being deleted, and can be deleted again.
+// A task that is restored from its archive after its deletion continues its chain. It is
+// not taken for a task that is being deleted, and can be deleted again.
 func TestATaskIsRestoredAfterItsDeletion(t *testing.T) {
 	t.Parallel()
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
@@ -150,7 +150,7 @@ func TestATaskIsRestoredAfterItsDeletion(t *testing.T) {
 		c.ok(pawl.Fail(t.Context(), p.Service, c.claim("a").Fence(), pawl.Permanent(errors.New("no"))))
 		c.ok(nil, p.Engine.Seal(t.Context()))
 		archive := func() {
-			for range 2 { // the first marks it dead-lettered
+			for range 2 { // the first one dead-letters it
 				p.Advance(99 * day)
 				c.ok(p.Service.Sweep(t.Context()))
 			}
@@ -175,7 +175,7 @@ func TestATaskIsRestoredAfterItsDeletion(t *testing.T) {
 	})
 }
 
-// deletedLast deletes the task with force; what it left is intact.
+// deletedLast deletes the task with force. What it leaves is intact.
 func (c *chained) deletedLast() {
 	c.Helper()
 	c.ok(first(c.Service.DeleteTasks(c.Context(), []pawl.TaskCall{{TaskID: c.task.ID, Force: true}})))
@@ -184,8 +184,8 @@ func (c *chained) deletedLast() {
 	}
 }
 
-// A deletion in many transactions has one tombstone from the first on, and another
-// process ends it.
+// A deletion in many transactions has one tombstone from the first one on. Another
+// process ends the deletion.
 func TestALargeTaskHasOneTombstone(t *testing.T) {
 	t.Parallel()
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
@@ -205,7 +205,7 @@ func TestALargeTaskHasOneTombstone(t *testing.T) {
 			if batch() {
 				t.Fatalf("it is gone after %d batches", n+1)
 			}
-			by = nil // another process goes on
+			by = nil // another process continues
 		}
 		c.ok(nil, p.Engine.Seal(t.Context()))
 		if got := c.breaches(); len(got) > 0 {

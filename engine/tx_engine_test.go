@@ -18,7 +18,7 @@ import (
 	"github.com/pawl-work/pawl/pawltest"
 )
 
-// ownTx is a transaction of the caller's own.
+// ownTx is a caller's own transaction.
 type ownTx struct {
 	*engine.TxEngine
 	exec             func(query string) error
@@ -42,8 +42,8 @@ func beginOwn(t *testing.T, p *pawltest.Pawl) ownTx {
 		func() error { return tx.Commit(ctx) }, func() error { return tx.Rollback(ctx) }}
 }
 
-// Work made in the caller's own transaction is there with its commit, and who
-// asked for it too.
+// Work created in the caller's own transaction is visible after its commit, with its
+// requester.
 func TestTxEngineKeepsProvenance(t *testing.T) {
 	t.Parallel()
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
@@ -73,7 +73,7 @@ func TestTxEngineIsTheWholeService(t *testing.T) {
 		decided := need[pawl.Task](t)(pawl.Create(ctx, e, pawl.NewTask{Type: "report"}))
 		held := leases(t, e, pawl.ClaimRequest{WorkerID: "w", TaskID: decided.ID}, 1)[0]
 
-		orders := "orders_" + strings.ToLower(rand.Text()) // the database may be there from an earlier run
+		orders := "orders_" + strings.ToLower(rand.Text()) // the database may exist from an earlier run
 		work := func(tx ownTx) (made pawl.Task) {
 			t.Helper()
 			if err := tx.exec("INSERT INTO " + orders + " VALUES (7)"); err != nil {
@@ -144,19 +144,20 @@ func TestTxEngineIsTheWholeService(t *testing.T) {
 				t.Errorf("after the commit %s is %s", id, got.State)
 			}
 		}
-		// What depends on the work inside goes on, and who was suspended.
+		// Items that depend on work inside the transaction are queued, and so are
+		// suspended items.
 		leases(t, e, pawl.ClaimRequest{WorkerID: "w", TaskID: made.ID}, 1)
 		leases(t, e, pawl.ClaimRequest{WorkerID: "w", TaskID: waits.ID}, 1)
 	})
 }
 
-// Types that a transaction registers hold inside it, and no other call learns of them
-// before the commit.
+// Types that a transaction registers apply inside it. No other call sees them before the
+// commit.
 func TestTypesOfATransaction(t *testing.T) {
 	t.Parallel()
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		ctx, e := t.Context(), p.Engine
-		need[pawl.Task](t)(pawl.Create(ctx, e, pawl.NewTask{Type: "t"})) // the engine knows the registry now
+		need[pawl.Task](t)(pawl.Create(ctx, e, pawl.NewTask{Type: "t"})) // the engine has now read the registry
 		tx := beginOwn(t, p)
 		need[pawl.TypeRef](t)(first(tx.PutTypes(ctx, []pawl.Type{{Name: "t", PayloadSchema: []byte(`{"type":"integer"}`)}})))
 		if _, err := tx.Create(ctx, pawl.NewTask{Type: "t", Payload: []byte(`"x"`)}); !errors.Is(err, pawl.ErrInvalid) {
@@ -174,8 +175,8 @@ func TestTypesOfATransaction(t *testing.T) {
 	})
 }
 
-// When a transaction that ends an item is rolled back, the item's message stays
-// open. It ends with the item at last, before the next sweep.
+// If a transaction that ends an item is rolled back, the item's message stays open. It
+// ends when the item ends, before the next sweep.
 func TestOpenMessagesAfterARollback(t *testing.T) {
 	t.Parallel()
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
@@ -218,7 +219,7 @@ func TestOpenMessagesAfterARollback(t *testing.T) {
 	})
 }
 
-// A message that a rolled-back transaction began is not there.
+// A message that a rolled back transaction started does not exist.
 func TestAMessageOfARollback(t *testing.T) {
 	t.Parallel()
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
@@ -240,7 +241,7 @@ func TestAMessageOfARollback(t *testing.T) {
 	})
 }
 
-// Committed wakes a claim that waits.
+// Committed wakes a waiting claim.
 func TestCommittedWakesClaims(t *testing.T) {
 	t.Parallel()
 	for _, which := range pawltest.Databases {
@@ -265,8 +266,9 @@ func TestCommittedWakesClaims(t *testing.T) {
 	}
 }
 
-// On PostgreSQL a transaction of database/sql does as well as one of pgx, with
-// tasks of one and of many, dedupe and a rollback; another database's is refused.
+// On PostgreSQL a transaction of database/sql works like one of pgx: with tasks of one
+// item and of many, with dedupe, and with a rollback. A transaction of another database
+// is refused.
 func TestTxEngineOverDatabaseSQL(t *testing.T) {
 	t.Parallel()
 	p := pawltest.Open(t, pawltest.Postgres)

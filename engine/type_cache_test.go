@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-work/pawl/pawltest"
 )
 
-// A create that comes while another call reads the registry waits for what that
-// reads: it does not go on without the rules of its type.
+// A create that runs while another call reads the registry waits for that read. It does
+// not go on without the rules of its type.
 func TestCreatesAtOnceHaveTheRulesOfTheirType(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		need[pawl.TypeRef](t)(first(p.Service.PutTypes(t.Context(), []pawl.Type{{Name: "a", Acceptance: true}})))
@@ -54,7 +54,7 @@ func TestRegisteredTypesOnly(t *testing.T) {
 			_, err := pawl.Create(t.Context(), e, c.task)
 			checkRefused(t, err, c.refused)
 		}
-		for _, item := range []pawl.NewItem{{}, {Type: "other"}, {Type: "b"}} { // an older task goes on
+		for _, item := range []pawl.NewItem{{}, {Type: "other"}, {Type: "b"}} { // an older task keeps its version
 			_, err := first(e.AddItems(t.Context(), []pawl.AddItems{{TaskID: older.ID, Items: []pawl.NewItem{item}}}))
 			checkRefused(t, err, "")
 		}
@@ -65,7 +65,7 @@ func TestRegisteredTypesOnly(t *testing.T) {
 	})
 }
 
-// checkRefused wants an error about one field, or none.
+// checkRefused checks that the error is about one field, or that there is none.
 func checkRefused(t *testing.T, err error, pointer string) {
 	t.Helper()
 	var e *pawl.Error

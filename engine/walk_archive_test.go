@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// archives says whether some task of the round may have been archived.
+// archives reports whether a task of the round may have been archived.
 func (w *concurrentWalk) archives() bool {
 	for _, typ := range w.types {
 		if typ == "brief" {
@@ -19,7 +19,7 @@ func (w *concurrentWalk) archives() bool {
 	return false
 }
 
-// restore brings a task of the round back from its archive.
+// restore restores a task of the round from its archive.
 func (w *concurrentWalk) restore(ctx context.Context, draw *rand.Rand, svc pawl.Service) error {
 	list, err := svc.ListArchives(ctx, pawl.Page{})
 	if err != nil {
@@ -36,8 +36,8 @@ func (w *concurrentWalk) restore(ctx context.Context, draw *rand.Rand, svc pawl.
 	return err
 }
 
-// readTasks reads the round's tasks and brings those back that were archived. A
-// sweep that began before may archive one again.
+// readTasks reads the round's tasks and restores those that were archived. A sweep that
+// began before may archive one of them again.
 func (w *concurrentWalk) readTasks() []pawl.Task {
 	w.Helper()
 	for try := 0; ; try++ {

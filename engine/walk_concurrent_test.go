@@ -23,19 +23,18 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// Many goroutines call all verbs that change tasks and items, through two engines
-// on one database, while backends are killed. They work on few tasks of few items,
-// so that calls meet. After each round everything comes to rest and is checked.
-//
-// PAWL_WALK is how long it takes; PAWL_WALK_SEED repeats the calls of an earlier
-// run, though not the order in which they meet.
+// Many goroutines call all verbs that change tasks and items, through two engines on one
+// database, while backends are killed. They work on few tasks with few items, so that
+// calls conflict. After each round all work is ended and checked. PAWL_WALK is the
+// duration. PAWL_WALK_SEED repeats the calls of an earlier run, but not the order in
+// which they meet.
 func TestConcurrentWalk(t *testing.T) {
 	length, seed := walkSettings(t)
 	t.Logf("PAWL_WALK_SEED=%d", seed)
 	for _, which := range pawltest.Databases {
 		t.Run(string(which), func(t *testing.T) {
 			t.Parallel()
-			d := length / 4 // SQLite has one writer: fewer orders of calls are possible
+			d := length / 4 // SQLite has one writer, so fewer orders of calls are possible
 			if which == pawltest.Postgres {
 				d = length - length/4
 			}
@@ -91,7 +90,7 @@ var walkTypes = []pawl.Type{
 	{Name: "brief", Retention: pawl.Retention{TaskSeconds: 60, FailedSeconds: 60, DeadSeconds: 60}},
 }
 
-// concurrentWalk is a walk under way on one database.
+// concurrentWalk is a walk in progress on one database.
 type concurrentWalk struct {
 	*testing.T
 	p       *pawltest.Pawl
@@ -115,18 +114,18 @@ type concurrentWalk struct {
 	runs    []pawl.KeyDone            // of idempotency keys
 	kept    map[string]string         // the tokens that idempotency keys were completed with
 	keys    map[string][]string       // of items that others may wait for, by task
-	ended   map[string]pawl.TaskState // tasks that an answer showed at an end
-	done    map[string]bool           // items whose completion was answered
+	ended   map[string]pawl.TaskState // tasks that an answer showed in a final state
+	done    map[string]bool           // items whose completion was acknowledged
 	whole   map[string]bool           // items whose parts were put together
-	weights []int                     // of walkVerbs in this round
+	weights []int                     // of walkVerbs, in this round
 
-	deleted  bool     // some task of this round
-	doubtful []string // tasks whose deletion was not answered
+	deleted  bool     // a task of this round was deleted
+	doubtful []string // tasks whose deletion has no answer
 }
 
 func newConcurrentWalk(t *testing.T, which pawltest.Database, seed uint64) *concurrentWalk {
 	t.Helper()
-	quiet := slog.New(slog.NewTextHandler(io.Discard, nil)) // killed backends are reported
+	quiet := slog.New(slog.NewTextHandler(io.Discard, nil)) // killed backends are logged
 	p := pawltest.OpenWith(t, which, engine.Options{Types: walkTypes, Log: quiet})
 	w := &concurrentWalk{T: t, p: p, seed: seed, name: fmt.Sprint("pawl_walk_", os.Getpid()),
 		calls: make([]int, len(walkVerbs)), refused: make([]int, len(walkVerbs))}
@@ -145,7 +144,7 @@ func newConcurrentWalk(t *testing.T, which pawltest.Database, seed uint64) *conc
 		if err := w.killer.QueryRow(t.Context(), "SELECT rolsuper FROM pg_roles WHERE rolname = current_user").Scan(&super); err != nil {
 			t.Fatal(err)
 		}
-		if super { // a deadlock ends at once and not after a second: more rounds
+		if super { // a deadlock ends at once and not after a second, so there are more rounds
 			p.URL += "&deadlock_timeout=20ms"
 		}
 	}
@@ -163,7 +162,8 @@ func newConcurrentWalk(t *testing.T, which pawltest.Database, seed uint64) *conc
 	return w
 }
 
-// playRound makes tasks, has them worked on from all sides and checks the rest.
+// playRound creates tasks, makes all kinds of calls on them at once and checks the
+// outcome.
 func (w *concurrentWalk) playRound() {
 	w.round++
 	draw := rand.New(rand.NewPCG(w.seed, uint64(w.round)))
@@ -171,7 +171,7 @@ func (w *concurrentWalk) playRound() {
 	w.types, w.keys, w.ended, w.done = map[string]string{}, map[string][]string{}, map[string]pawl.TaskState{}, map[string]bool{}
 	w.kept, w.whole = map[string]string{}, map[string]bool{}
 	w.weights = make([]int, len(walkVerbs))
-	for n, v := range walkVerbs { // each round favours other verbs
+	for n, v := range walkVerbs { // each round prefers other verbs
 		w.weights[n] = v.weight * []int{0, 1, 1, 4}[draw.IntN(4)]
 	}
 	for range 1 + draw.IntN(3) {
@@ -214,7 +214,7 @@ func (w *concurrentWalk) playRound() {
 	w.forget()
 }
 
-// call makes one call of a verb drawn by the round's weights.
+// call makes one call of a verb that is drawn by the round's weights.
 func (w *concurrentWalk) call(draw *rand.Rand) {
 	total := 0
 	for _, n := range w.weights {
@@ -241,7 +241,7 @@ func (w *concurrentWalk) call(draw *rand.Rand) {
 	}
 }
 
-// foreseen says whether an error is one of those that meeting others explains.
+// foreseen reports whether an error can be explained by concurrent calls.
 func (w *concurrentWalk) foreseen(verb string, err error) bool {
 	var e *pawl.Error
 	if !errors.As(err, &e) {
@@ -250,7 +250,7 @@ func (w *concurrentWalk) foreseen(verb string, err error) bool {
 	switch e.Code {
 	case pawl.CodeConflict:
 		unchecked := strings.Contains(e.Message, "not ready for approval") // of a task just submitted
-		// A lease that may be revoked can be another attempt's, or have run out.
+		// A lease that may be revoked can belong to another attempt, or have expired.
 		return verb == "retry" || verb == "revoke_lease" || unchecked || !slices.Contains(e.Allowed, verb) // else the state allows what was refused
 	case pawl.CodeLeaseLost, pawl.CodePrecondition, pawl.CodeKeyInFlight, pawl.CodeKeyReused:
 		return true
@@ -287,8 +287,8 @@ func (w *concurrentWalk) checkRules(when string) {
 	}
 }
 
-// settle goes on as a reliable operator and a reliable worker would until all
-// tasks have ended. Time moves as far as the longest back-off needs.
+// settle acts as a reliable operator and a reliable worker until all tasks have ended.
+// Time advances as far as the longest back-off needs.
 func (w *concurrentWalk) settle() {
 	ctx, svc := w.Context(), w.p.Service
 	operator := asOperator(ctx)
@@ -308,7 +308,7 @@ func (w *concurrentWalk) settle() {
 				continue
 			case pawl.TaskFailed, pawl.TaskDeadLettered:
 				_, err = first(svc.RetryTasks(operator, []pawl.TaskCall{{TaskID: task.ID}}))
-				if task.State == pawl.TaskDeadLettered && errors.Is(err, pawl.ErrConflict) { // what it depends on was cancelled
+				if task.State == pawl.TaskDeadLettered && errors.Is(err, pawl.ErrConflict) { // an item that it depends on was cancelled
 					_, err = first(svc.CancelTasks(operator, []pawl.TaskCall{{TaskID: task.ID}}))
 				}
 			case pawl.TaskSubmitted:
@@ -317,7 +317,7 @@ func (w *concurrentWalk) settle() {
 				err = nil
 			}
 			open++
-			if w.types[task.ID] != "brief" || !errors.Is(err, pawl.ErrNotFound) { // archived since it was read
+			if w.types[task.ID] != "brief" || !errors.Is(err, pawl.ErrNotFound) { // it was archived after it was read
 				w.accept(err)
 			}
 		}
@@ -336,7 +336,7 @@ func (w *concurrentWalk) settle() {
 	w.Error("tasks never end, though everything is retried, approved, signalled and worked on")
 }
 
-// finishAll works on everything that can be claimed.
+// finishAll completes everything that can be claimed.
 func (w *concurrentWalk) finishAll(ctx context.Context, svc pawl.Service) (n int) {
 	for _, types := range [][]string{nil, asideTypes} {
 		got, err := svc.Claim(ctx, pawl.ClaimRequest{WorkerID: "last", Types: types, Limit: pawl.MaxClaim})
@@ -356,7 +356,7 @@ func (w *concurrentWalk) readItems(taskID string) []pawl.Item {
 	return list.Items
 }
 
-// checkEnds holds the end of each task against its items and all answers.
+// checkEnds compares the end of each task with its items and all answers.
 func (w *concurrentWalk) checkEnds() {
 	for _, task := range w.readTasks() {
 		if was, known := w.ended[task.ID]; known && was != task.State {
@@ -387,8 +387,8 @@ func (w *concurrentWalk) checkEnds() {
 	}
 }
 
-// checkFeeds waits until the feeds have all events of the database, but for those
-// that were in an archive when their turn came.
+// checkFeeds waits until the feeds have all events of the database, except those that
+// were in an archive when their turn came.
 func (w *concurrentWalk) checkFeeds() {
 	var ids []int64
 	err := w.p.Engine.DB().View(w.Context(), func(ctx context.Context, tx store.Tx) error {
@@ -428,7 +428,7 @@ func (w *concurrentWalk) checkFeeds() {
 	}
 }
 
-// count reads a number past the engines.
+// count reads a number directly from the database.
 func (w *concurrentWalk) count(query string) (n int) {
 	w.accept(w.p.Engine.DB().View(w.Context(), func(ctx context.Context, tx store.Tx) error {
 		_, err := store.Row(ctx, tx, []any{&n}, query)
@@ -437,7 +437,7 @@ func (w *concurrentWalk) count(query string) (n int) {
 	return n
 }
 
-// forget deletes the round's tasks, so that checks stay as fast as they are.
+// forget deletes the round's tasks, so that checks stay fast.
 func (w *concurrentWalk) forget() {
 	calls := make([]pawl.TaskCall, len(w.tasks))
 	for n, id := range w.tasks {

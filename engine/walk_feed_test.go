@@ -11,18 +11,18 @@ import (
 	"github.com/pawl-work/pawl/engine"
 )
 
-// walkFeed is a follower that runs all the time and begins again where it was
-// after an error.
+// walkFeed is a follower that runs all the time. After an error it begins again where it
+// was.
 type walkFeed struct {
 	mu     sync.Mutex
 	at     pawl.FeedPosition
 	seen   []uint64          // a bit for each event's number
-	items  map[string]string // the state that the item's newest event led to
+	items  map[string]string // the state after the item's newest event
 	tasks  map[string]string
 	faults []walkFault
 }
 
-// walkFault is what a feed did wrong, about a task.
+// walkFault is a fault of a feed, about one task.
 type walkFault struct{ task, what string }
 
 func (f *walkFeed) follow(ctx context.Context, e *engine.Engine) {
@@ -47,7 +47,8 @@ func (f *walkFeed) follow(ctx context.Context, e *engine.Engine) {
 	}
 }
 
-// take notes an event and that it goes on from the one before of its task and item.
+// take notes an event. It checks that the event continues from the one before of its task
+// and item.
 func (f *walkFeed) take(ev *pawl.Event) {
 	id, _ := strconv.ParseInt(strings.TrimPrefix(ev.ID, "evt_"), 10, 64)
 	for int(id/64) >= len(f.seen) {

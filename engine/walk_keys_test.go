@@ -30,7 +30,7 @@ func (w *concurrentWalk) beginKey(ctx context.Context, draw *rand.Rand, svc pawl
 	return nil
 }
 
-// endKey renews, completes or fails a run, which another may have taken over.
+// endKey renews, completes or fails a run, which another run may have taken over.
 func (w *concurrentWalk) endKey(ctx context.Context, draw *rand.Rand, svc pawl.Service) (err error) {
 	w.mu.Lock()
 	if len(w.runs) == 0 {
@@ -58,7 +58,7 @@ func (w *concurrentWalk) endKey(ctx context.Context, draw *rand.Rand, svc pawl.S
 	return err
 }
 
-// checkKeys holds the answers of completed keys against those that were given.
+// checkKeys compares the stored answers of completed keys with those that were given.
 func (w *concurrentWalk) checkKeys() {
 	for key, was := range w.kept {
 		k, err := first(w.p.Service.GetKeys(w.Context(), []pawl.KeyName{{Scope: "walk", Key: key}}))
@@ -68,8 +68,8 @@ func (w *concurrentWalk) checkKeys() {
 	}
 }
 
-// changeType puts another version of a type, or removes it: tasks that are there
-// go on with theirs.
+// changeType puts another version of a type or removes the type. Existing tasks keep
+// their version.
 func (w *concurrentWalk) changeType(ctx context.Context, draw *rand.Rand, svc pawl.Service) error {
 	if draw.IntN(3) == 0 {
 		_, err := first(svc.RemoveTypes(asOperator(ctx), []string{"fragile"}))

@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// startMessage starts a message of an item, which later calls go on with.
+// startMessage starts a message of an item. Later calls continue the message.
 func (w *concurrentWalk) startMessage(ctx context.Context, draw *rand.Rand, svc pawl.Service) error {
 	c, found := w.drawClaim(draw, "")
 	if !found {
@@ -25,7 +25,7 @@ func (w *concurrentWalk) startMessage(ctx context.Context, draw *rand.Rand, svc 
 	return nil
 }
 
-// drawMessage is a message, sometimes by the fence of a later claim.
+// drawMessage returns a message, sometimes with the fence of a later claim.
 func (w *concurrentWalk) drawMessage(draw *rand.Rand) (m pawl.MessageFence, found bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -40,7 +40,7 @@ func (w *concurrentWalk) drawMessage(draw *rand.Rand) (m pawl.MessageFence, foun
 	return m, true
 }
 
-// append goes on where the message says that it is.
+// append appends at the offset that the message has.
 func (w *concurrentWalk) append(ctx context.Context, draw *rand.Rand, svc pawl.Service) error {
 	m, found := w.drawMessage(draw)
 	if !found {
@@ -83,7 +83,8 @@ func (w *concurrentWalk) stopMessage(ctx context.Context, draw *rand.Rand, svc p
 	return err
 }
 
-// checkMessages reads every message to its end, each piece once and in order.
+// checkMessages reads every message to its end and checks that each chunk comes once and
+// in order.
 func (w *concurrentWalk) checkMessages() {
 	ctx, cancel := context.WithTimeout(w.Context(), time.Minute)
 	defer cancel()

@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// notWalked are the methods of the service that no call of the concurrent walk
-// uses, with the reason.
+// notWalked lists the methods of the service that no call of the concurrent walk uses,
+// with the reason.
 var notWalked = map[string]string{
 	"ResumeRelay": "changes a relay's own row alone; the tests of package relay call it while relays run",
 	"ForgetRelay": "as ResumeRelay",
@@ -25,8 +25,7 @@ var notWalked = map[string]string{
 
 const onlyReads = "it changes nothing"
 
-// Every method of the service is called by a verb of the walk, or is listed with
-// the reason why not.
+// Every method of the service is called by a verb of the walk or is listed with a reason.
 func TestTheWalkCallsEveryVerb(t *testing.T) {
 	called := map[string]bool{}
 	files, err := filepath.Glob("walk_*_test.go")

@@ -16,13 +16,13 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// walkOrders is a table of the caller's, in which each row has a task that was
-// made in the same transaction.
+// walkOrders is a table of the caller's. Each of its rows has a task that was created in
+// the same transaction.
 type walkOrders struct {
 	w        *concurrentWalk
 	table    string
 	file     *sql.DB // of SQLite
-	prepares bool    // the server takes prepared transactions
+	prepares bool    // the server accepts prepared transactions
 
 	mu   sync.Mutex
 	made []string // tasks of the round, committed or not
@@ -65,8 +65,8 @@ func (o *walkOrders) exec(ctx context.Context, query string, args ...any) (err e
 	return err
 }
 
-// order makes a task and an order in one transaction, which commits, rolls back,
-// or is prepared and decided about later.
+// order creates a task and an order in one transaction, which commits, rolls back, or is
+// prepared and decided later.
 func (w *concurrentWalk) order(ctx context.Context, draw *rand.Rand, _ pawl.Service) error {
 	o, e := w.orders, w.engines[draw.IntN(2)]
 	task := pawl.NewTask{Type: "plain", Items: newItems(draw, "plain", draw.IntN(3), nil)}
@@ -113,7 +113,7 @@ func (w *concurrentWalk) order(ctx context.Context, draw *rand.Rand, _ pawl.Serv
 	return cut(c, tx.Commit(ctx))
 }
 
-// cut says that a connection was killed, if that is what ended it.
+// cut returns an error as unavailable if a killed connection may have caused it.
 func cut(c *pgx.Conn, err error) error {
 	if err != nil && (c == nil || c.IsClosed()) {
 		return &pawl.Error{Code: pawl.CodeUnavailable, Err: err}
@@ -127,7 +127,8 @@ func (o *walkOrders) note(id string) {
 	o.made = append(o.made, id)
 }
 
-// decide commits what was prepared, or rolls it back. Another call may have done so.
+// decide commits a prepared transaction or rolls it back. Another call may have done so
+// already.
 func (o *walkOrders) decide(ctx context.Context, draw *rand.Rand) error {
 	o.w.mu.Lock()
 	defer o.w.mu.Unlock()
@@ -147,8 +148,8 @@ func (o *walkOrders) decide(ctx context.Context, draw *rand.Rand) error {
 	return err
 }
 
-// resolve decides about all that is prepared, and adds the tasks of committed
-// transactions to the round's.
+// resolve decides all prepared transactions, and adds the tasks of the committed ones to
+// the round's tasks.
 func (o *walkOrders) resolve(draw *rand.Rand) {
 	if o.prepares {
 		o.must(o.decide(o.w.Context(), draw))
@@ -162,7 +163,7 @@ func (o *walkOrders) resolve(draw *rand.Rand) {
 	}
 }
 
-// check holds the tasks against the orders: neither is there without the other.
+// check compares the tasks with the orders: neither exists without the other.
 func (o *walkOrders) check() {
 	for _, id := range o.made {
 		query := "SELECT count(*) FROM " + o.table + " WHERE task_id = $1"

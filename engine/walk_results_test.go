@@ -12,8 +12,8 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// walkResult is a result of any item, of those that apply too, and walkPlan that
-// of an item that plans.
+// walkResult is a result for any item, also for an apply item. walkPlan is a result for a
+// plan item.
 var (
 	walkResult = []byte(`{"result":1,"diff":{"summary":"one"}}`)
 	walkPlan   = []byte(`{"items":[{"input":1,"key":"p1"},{"input":1,"key":"p2","after":["p1"]}]}`)
@@ -26,7 +26,7 @@ func (c walkClaim) result() []byte {
 	return walkResult
 }
 
-// deliver hands in a result the way that the item's type asks for.
+// deliver hands in a result in the way that the item's type requires.
 func deliver(ctx context.Context, svc pawl.Service, c walkClaim) (err error) {
 	if accepts(c.typ) {
 		_, err = first(svc.Submit(ctx, []pawl.SubmitCall{{Fence: c.Fence, Result: walkResult}}))
@@ -36,7 +36,7 @@ func deliver(ctx context.Context, svc pawl.Service, c walkClaim) (err error) {
 	return err
 }
 
-// finish completes an item, or submits it where its type asks for that.
+// finish completes an item, or submits it if its type requires that.
 func (w *concurrentWalk) finish(ctx context.Context, draw *rand.Rand, svc pawl.Service) error {
 	c, found := w.drawClaim(draw, "")
 	if !found {
@@ -62,7 +62,7 @@ func (w *concurrentWalk) completed(itemID string) {
 	w.done[itemID] = true
 }
 
-// drawClaims are some of the newest claims, each once.
+// drawClaims returns some of the newest claims, each once.
 func (w *concurrentWalk) drawClaims(draw *rand.Rand) (out []walkClaim) {
 	seen := map[string]bool{}
 	for range 2 + draw.IntN(4) {
@@ -113,8 +113,8 @@ func (w *concurrentWalk) finishMany(ctx context.Context, draw *rand.Rand, svc pa
 	return judge(w, "complete", rs, err)
 }
 
-// finishOnce sends one completion to both engines at once under one idempotency
-// key: one of them carries it out, and the other answers the same or nothing.
+// finishOnce sends one completion to both engines at once under one idempotency key. One
+// engine carries it out, and the other one returns the same answer or none.
 func (w *concurrentWalk) finishOnce(ctx context.Context, draw *rand.Rand, svc pawl.Service) error {
 	c, found := w.drawClaim(draw, "")
 	if !found || accepts(c.typ) {
@@ -168,7 +168,7 @@ func (w *concurrentWalk) failMany(ctx context.Context, draw *rand.Rand, svc pawl
 	return judge(w, "fail", rs, err)
 }
 
-// part hands in a piece of a result: good, a draft, or the same once more.
+// part hands in a part of a result: a valid one, a draft, or a repeated one.
 func (w *concurrentWalk) part(ctx context.Context, draw *rand.Rand, svc pawl.Service) error {
 	c, found := w.drawClaim(draw, "pieced")
 	if !found {
@@ -183,7 +183,7 @@ func (w *concurrentWalk) part(ctx context.Context, draw *rand.Rand, svc pawl.Ser
 	return err
 }
 
-// finalize puts the pieces together, if the one that must be there is.
+// finalize puts the parts together, if the required part is there.
 func (w *concurrentWalk) finalize(ctx context.Context, draw *rand.Rand, svc pawl.Service) error {
 	c, found := w.drawClaim(draw, "pieced")
 	if !found {

@@ -17,8 +17,8 @@ import (
 
 var walks atomic.Int64
 
-// Random walks, each in a namespace of its own, beside a model in memory: after
-// every step both must look the same. A failure prints its seed.
+// Random walks, each in its own namespace, next to a model in memory. After every step
+// both must look the same. A failure prints its seed.
 func TestRandomWalk(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		rapid.Check(t, func(rt *rapid.T) {
@@ -40,7 +40,7 @@ func TestRandomWalk(t *testing.T) {
 	})
 }
 
-// walk is one random walk under way.
+// walk is one random walk in progress.
 type walk struct {
 	*rapid.T
 	p     *pawltest.Pawl
@@ -103,7 +103,7 @@ func (w *walk) claim(rt *rapid.T) {
 	}
 }
 
-// work calls a verb with a claim made some time, which may be stale.
+// work calls a verb with an earlier claim, which may be stale.
 func (w *walk) work(rt *rapid.T) {
 	if len(w.model.fences) == 0 {
 		rt.Skip("nothing has been claimed")
@@ -125,7 +125,7 @@ func (w *walk) work(rt *rapid.T) {
 	}
 }
 
-// agree wants an error that the model foresaw, or none.
+// agree checks that the error is the one that the model foresaw, or that there is none.
 func (w *walk) agree(what string, err error, code pawl.Code, why string) {
 	w.Helper()
 	if code == "" {
@@ -220,7 +220,7 @@ func (w *walk) sweep(*rapid.T) {
 	w.model.sweep()
 }
 
-// compare holds everything that can be read against the model.
+// compare compares everything that can be read with the model.
 func (w *walk) compare(*rapid.T) {
 	got, want := map[string]string{}, map[string]string{}
 	tasks, err := w.p.Service.ListTasks(w.ctx, pawl.TaskFilter{Page: pawl.Page{Limit: pawl.MaxPage}})

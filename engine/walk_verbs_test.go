@@ -12,7 +12,8 @@ import (
 
 type walkCall func(w *concurrentWalk, ctx context.Context, draw *rand.Rand, svc pawl.Service) error
 
-// walkVerbs are the calls of a concurrent walk; a weight says how often one comes.
+// walkVerbs are the calls of a concurrent walk. The weight of a call says how often it is
+// made.
 var walkVerbs = []struct {
 	name   string
 	weight int
@@ -97,7 +98,7 @@ var walkVerbs = []struct {
 	}},
 	{"time passes", 2, func(w *concurrentWalk, _ context.Context, draw *rand.Rand, _ pawl.Service) error {
 		d := time.Duration(1+draw.IntN(15)) * time.Second
-		if draw.IntN(6) == 0 { // longer than what is kept briefly
+		if draw.IntN(6) == 0 { // longer than the short retention
 			d += time.Minute
 		}
 		w.p.Advance(d)
@@ -106,7 +107,7 @@ var walkVerbs = []struct {
 	{"kill", 1, (*concurrentWalk).kill},
 }
 
-// fenced is a verb with a claim made some time, which may be stale.
+// fenced runs a verb with an earlier claim, which may be stale.
 func fenced(call func(context.Context, *rand.Rand, pawl.Service, pawl.Fence) error) walkCall {
 	return func(w *concurrentWalk, ctx context.Context, draw *rand.Rand, svc pawl.Service) error {
 		if c, found := w.drawClaim(draw, ""); found {
@@ -118,7 +119,7 @@ func fenced(call func(context.Context, *rand.Rand, pawl.Service, pawl.Fence) err
 
 type taskVerb func(context.Context, []pawl.TaskCall) ([]pawl.Result[pawl.Task], error)
 
-// onTasks is a verb of an operator on a whole task, or on two.
+// onTasks runs an operator's verb on one or two whole tasks.
 func onTasks(verb func(pawl.Service) taskVerb) walkCall {
 	return func(w *concurrentWalk, ctx context.Context, draw *rand.Rand, svc pawl.Service) error {
 		calls := []pawl.TaskCall{{TaskID: w.drawTask(draw)}}
@@ -135,7 +136,7 @@ func onTasks(verb func(pawl.Service) taskVerb) walkCall {
 	}
 }
 
-// onItem is a verb of an operator on an item.
+// onItem runs an operator's verb on an item.
 func onItem(verb func(pawl.Service) taskVerb) walkCall {
 	return func(w *concurrentWalk, ctx context.Context, draw *rand.Rand, svc pawl.Service) error {
 		w.mu.Lock()
@@ -156,7 +157,7 @@ func asOperator(ctx context.Context) context.Context {
 	return pawl.As(ctx, pawl.Caller{ActorType: pawl.ActorUser, ActorID: "operator"})
 }
 
-// answered keeps what an answer says of a task's end.
+// answered keeps what an answer says about a task's end.
 func (w *concurrentWalk) answered(task pawl.Task, err error) error {
 	if err == nil && task.State.Ended() {
 		w.mu.Lock()
@@ -172,8 +173,8 @@ func (w *concurrentWalk) drawTask(draw *rand.Rand) string {
 	return w.tasks[draw.IntN(len(w.tasks))]
 }
 
-// drawSubmitted is a task whose results await approval, if there is one. What it
-// has to hand in is handed in first, often.
+// drawSubmitted returns a task whose results wait for approval, if there is one. Often it
+// first hands in the missing results of the task.
 func (w *concurrentWalk) drawSubmitted(ctx context.Context, draw *rand.Rand, svc pawl.Service) (id string, err error) {
 	for range 10 {
 		id = w.drawTask(draw)
@@ -207,7 +208,7 @@ type walkClaim struct {
 	typ string
 }
 
-// drawClaim is one of the newest claims, or of those of a type.
+// drawClaim returns one of the newest claims, or of the claims of a type.
 func (w *concurrentWalk) drawClaim(draw *rand.Rand, typ string) (c walkClaim, found bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -223,7 +224,7 @@ func (w *concurrentWalk) drawClaim(draw *rand.Rand, typ string) (c walkClaim, fo
 	return out[draw.IntN(len(out))], true
 }
 
-// newItems are items of a task of a type. Some have keys and wait for others.
+// newItems returns items for a task of a type. Some have keys and depend on others.
 func newItems(draw *rand.Rand, typ string, n int, known []string) []pawl.NewItem {
 	items := make([]pawl.NewItem, n)
 	for i := range items {
@@ -240,12 +241,13 @@ func newItems(draw *rand.Rand, typ string, n int, known []string) []pawl.NewItem
 	return items
 }
 
-// accepts says whether results of a type await approval; its items cannot wait for each other.
+// accepts reports whether results of a type wait for approval. Items of such a type
+// cannot depend on each other.
 func accepts(typ string) bool {
 	return slices.Contains([]string{"reviewed", "applied", "pieced", "hasty"}, typ)
 }
 
-// asideTypes are those of items that make a plan or apply results.
+// asideTypes are the types whose items make a plan or apply results.
 var asideTypes = []string{"applied" + pawl.ApplySuffix, "planned" + pawl.PlanSuffix}
 
 func (w *concurrentWalk) create(ctx context.Context, draw *rand.Rand, svc pawl.Service) error {
@@ -254,7 +256,7 @@ func (w *concurrentWalk) create(ctx context.Context, draw *rand.Rand, svc pawl.S
 		typ = walkTypes[draw.IntN(len(walkTypes))].Name
 	}
 	n := pawl.NewTask{Type: typ, MaxAttempts: 1 + draw.IntN(3)}
-	if typ != "planned" && (!accepts(typ) || draw.IntN(3) == 0) { // one that has one item is submitted sooner
+	if typ != "planned" && (!accepts(typ) || draw.IntN(3) == 0) { // a task of one item is submitted sooner
 		n.Items = newItems(draw, n.Type, draw.IntN(4), nil)
 	}
 	n.Dedupe.All = len(n.Items) == 0 && draw.IntN(3) == 0
@@ -273,7 +275,7 @@ func (w *concurrentWalk) noted(items []pawl.NewItem, task pawl.Task, err error) 
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.types[task.ID] == "" { // not there yet
+	if w.types[task.ID] == "" { // the task is not known yet
 		w.types[task.ID] = task.Type
 		w.tasks = append(w.tasks, task.ID)
 	}
@@ -290,7 +292,7 @@ func (w *concurrentWalk) clone(ctx context.Context, draw *rand.Rand, svc pawl.Se
 	return w.noted(nil, task, err)
 }
 
-// delete deletes a task whatever it is doing, but never the last one.
+// delete deletes a task in any state, but never the last task.
 func (w *concurrentWalk) delete(ctx context.Context, draw *rand.Rand, svc pawl.Service) error {
 	w.mu.Lock()
 	n := len(w.tasks)
@@ -304,7 +306,7 @@ func (w *concurrentWalk) delete(ctx context.Context, draw *rand.Rand, svc pawl.S
 	w.deleted = true
 	w.mu.Unlock()
 	_, err := first(svc.DeleteTasks(asOperator(ctx), []pawl.TaskCall{{TaskID: id, Force: true}}))
-	if err != nil { // it may be there or not
+	if err != nil { // the task may or may not exist now
 		w.mu.Lock()
 		w.doubtful = append(w.doubtful, id)
 		w.mu.Unlock()
@@ -353,7 +355,7 @@ func (w *concurrentWalk) suspend(ctx context.Context, draw *rand.Rand, svc pawl.
 	return err
 }
 
-// signal is what items of this round wait for: one that was sent is kept.
+// signal returns the name that items of this round wait for. Sent signals are stored.
 func (w *concurrentWalk) signal() string { return fmt.Sprint("go", w.round) }
 
 // walkSignals are the keys of signals.
@@ -396,7 +398,7 @@ func (w *concurrentWalk) reject(ctx context.Context, draw *rand.Rand, svc pawl.S
 		Errors: []pawl.Complaint{{Code: "wrong", Message: "no"}}, AllowRework: draw.IntN(4) > 0}})))
 }
 
-// read lists the items of a task, which later calls then know.
+// read lists the items of a task. Later calls then know them.
 func (w *concurrentWalk) read(ctx context.Context, draw *rand.Rand, svc pawl.Service) error {
 	list, err := svc.ListItems(ctx, pawl.ItemFilter{TaskID: w.drawTask(draw)})
 	w.mu.Lock()

@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-work/pawl/pawltest"
 )
 
-// stale are all verbs a worker writes with, as batches, each answering with the
-// error of every call.
+// stale has all verbs with which a worker writes, as batches. Each returns the error of
+// every call.
 var stale = []struct {
 	name string
 	call func(ctx context.Context, svc pawl.Service, fs []pawl.Fence) ([]error, error)
@@ -64,8 +64,8 @@ func errorsOf[T any](rs []pawl.Result[T], err error) ([]error, error) {
 	return out, err
 }
 
-// Holders frozen past their lease: a third wakes before anybody has swept, a
-// third after the sweep, a third after somebody else has claimed.
+// Workers are frozen past their lease. A third wakes before a sweep, a third after the
+// sweep, and a third after another worker has claimed the item.
 func TestFrozenHoldersAreRefusedEverything(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		const share = 334
@@ -95,8 +95,8 @@ func TestFrozenHoldersAreRefusedEverything(t *testing.T) {
 	})
 }
 
-// haunt tries every verb with stale claims: all are refused for that reason, and
-// nothing is written.
+// haunt tries every verb with stale claims. All are refused for that reason, and nothing
+// is written.
 func haunt(t *testing.T, p *pawltest.Pawl, fs []pawl.Fence, reason error) {
 	t.Helper()
 	before := printOf(t, p.Service)
@@ -116,7 +116,7 @@ func haunt(t *testing.T, p *pawltest.Pawl, fs []pawl.Fence, reason error) {
 	}
 }
 
-// printOf sums up all that a write would change.
+// printOf returns a summary of everything that a write would change.
 func printOf(t testing.TB, svc pawl.Service) string {
 	t.Helper()
 	s := need[pawl.Stats](t)(svc.Stats(t.Context()))

@@ -61,8 +61,8 @@ func gathered(t *testing.T, run func(ctx context.Context, ids []int) error) (err
 	return errs, told
 }
 
-// A statement whose answer could not be read may have been carried out: it is not
-// run again, whatever the error's code is.
+// A statement whose answer could not be read may have been carried out. It is not run
+// again, whatever the error's code.
 func TestAnUnknownOutcomeIsNotRunAgain(t *testing.T) {
 	var mu sync.Mutex
 	wrote := map[int]int{}
@@ -84,7 +84,8 @@ func TestAnUnknownOutcomeIsNotRunAgain(t *testing.T) {
 	}
 }
 
-// What the database refused is run again in halves: the error hits its cause only.
+// A statement that the database refuses runs again in halves: only the call that caused
+// the error gets it.
 func TestARefusedGroupIsRunInHalves(t *testing.T) {
 	errs, _ := gathered(t, func(_ context.Context, ids []int) error {
 		if slices.Contains(ids, 3) {
@@ -99,7 +100,7 @@ func TestARefusedGroupIsRunInHalves(t *testing.T) {
 	}
 }
 
-// A panic is an error of its group: the process and the group committer go on.
+// A panic is an error of its group. The process and the group committer go on.
 func TestAPanicEndsItsGroupOnly(t *testing.T) {
 	errs, told := gathered(t, func(_ context.Context, ids []int) error {
 		if len(ids) > 1 {
@@ -117,8 +118,8 @@ func TestAPanicEndsItsGroupOnly(t *testing.T) {
 	}
 }
 
-// A call that goes straight to the store runs with its caller's context, in the order of
-// its items; its panic is an error of that call.
+// A call that goes directly to the store runs with its caller's context, in the order of
+// its items. Its panic is an error of that call.
 func TestADirectCall(t *testing.T) {
 	told := 0
 	c := New(Options[testRow, testRow]{
@@ -145,7 +146,7 @@ func TestADirectCall(t *testing.T) {
 	c.Wait()
 }
 
-// A group is bounded by the bytes of its rows too; a call of more has its own.
+// The bytes of a group's rows are limited too. A larger call has its own group.
 func TestGroupsAreBoundedByBytes(t *testing.T) {
 	l := New(Options[testRow, testRow]{Bytes: func(r *testRow) int { return r.id << 20 }})
 	for _, mib := range []int{3, 4, 2, 9, 1} {

@@ -7,8 +7,8 @@ import (
 	"github.com/pawl-work/pawl/internal/watch"
 )
 
-// A claim that got less than it asked for has seen all there is, until the next
-// notice. After one of another process it has seen all there is after the heads.
+// A claim that got less than it asked for has seen all work until the next notice. After
+// a notice of another process it has seen only the work after the heads.
 func TestAnEmptyHintEndsWithTheNextNotice(t *testing.T) {
 	q := New(Options{Hub: watch.New(watch.Options{})})
 	defer q.options.Hub.Close()
@@ -40,7 +40,8 @@ func TestAnEmptyHintEndsWithTheNextNotice(t *testing.T) {
 	is("after a look from the start", "n", types, true, false)
 }
 
-// Of those who wait for the same one looks, and the next when it leaves.
+// Of the claims that wait for the same work one polls. When it leaves, the next one
+// polls.
 func TestOneOfThoseWhoWaitPolls(t *testing.T) {
 	var w waits
 	takes := func(turn *sharedPoll) bool {

@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-work/pawl/internal/cost"
 )
 
-// FuzzMerge: a merge patch of objects is an object, and the same again changes
+// FuzzMerge: a merge patch of objects gives an object, and applying it again changes
 // nothing.
 func FuzzMerge(f *testing.F) {
 	f.Add([]byte(`{"a":{"b":1}}`), []byte(`{"a":{"b":null},"c":[null]}`))
@@ -28,7 +28,7 @@ func FuzzMerge(f *testing.F) {
 	})
 }
 
-// FuzzText: any JSON can be looked at for halves of surrogate pairs.
+// FuzzText: any JSON can be searched for halves of surrogate pairs.
 func FuzzText(f *testing.F) {
 	f.Add([]byte(`{"a":["\u0000"]}`))
 	f.Add([]byte(`"\ud83d\ude00"`))

@@ -18,7 +18,7 @@ func of(t pawl.Type) *Rules {
 	return &r
 }
 
-// faults are the pointers of an error's fields; other errors are their code.
+// faults returns the pointers of an error's fields, or the code of another error.
 func faults(err error) string {
 	if err == nil {
 		return ""

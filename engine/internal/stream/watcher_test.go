@@ -49,7 +49,7 @@ func watcherOf(t *testing.T, db *fakeDB, o watch.Options) *Watcher {
 	return w
 }
 
-// say passes on n chunks from a number on, one call each.
+// say passes on n chunks from a number on, with one call each.
 func say(w *Watcher, from, n int) {
 	for i := from; i < from+n; i++ {
 		call := pawl.AppendCall{MessageFence: pawl.MessageFence{MessageID: "m"}, Offset: int64(i), Chunks: []pawl.Chunk{{Type: pawl.ChunkText, Text: pawl.Words(fmt.Sprint(i))}}}
@@ -57,8 +57,8 @@ func say(w *Watcher, from, n int) {
 	}
 }
 
-// What this process appends reaches readers without a check. The cache holds the newest
-// chunks; a reader further behind gets none of it.
+// Chunks that this process appends reach readers without a check. The cache has the
+// newest chunks; a reader further behind gets none from it.
 func TestAppendedChunksAreCached(t *testing.T) {
 	t.Parallel()
 	w := watcherOf(t, &fakeDB{}, watch.Options{})
@@ -111,8 +111,8 @@ func TestCloseEndsReaders(t *testing.T) {
 	}
 }
 
-// Without readers nothing is checked. PostgreSQL is checked at an interval, or when this
-// process changed a message that is read.
+// Without readers there are no checks. PostgreSQL is checked at an interval, and when
+// this process changed a message that is read.
 func TestMessagesAreCheckedWhileTheyAreRead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -148,8 +148,8 @@ func TestMessagesAreCheckedWhileTheyAreRead(t *testing.T) {
 	})
 }
 
-// Where the hub finds out every commit, messages are checked after one, and hardly
-// without.
+// If the hub detects every commit, messages are checked after each one, and rarely
+// otherwise.
 func TestMessagesAreCheckedAfterACommit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
