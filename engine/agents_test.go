@@ -39,7 +39,7 @@ type crowd struct {
 }
 
 // Whichever agent is first, events and rows agree: one live part per key, one result
-// handed in per claim, one approver, whom all others learn, and one effect.
+// handed in per claim, one approver, which all others learn, and one effect.
 func TestThirtyTwoAgentsAboutOneTask(t *testing.T) {
 	applies := map[string]int{}
 	var mu sync.Mutex

@@ -90,8 +90,9 @@ func (s *claimOp) prepare(ctx context.Context) error {
 }
 
 // try claims what is available and reports whether the claim is done. If another claim
-// has just found nothing, a claim that begins to wait skips its first try. A claim that
-// lost its connection, or waited too long for a lock, is not done.
+// has just found nothing, a claim that begins to wait skips its first try, unless another
+// process has reported work since. A claim that lost its connection, or waited too long
+// for a lock, is not done.
 func (s *claimOp) try(ctx context.Context, woken <-chan struct{}) (bool, error) {
 	e, ns := s.e, s.caller.Namespace
 	byType, empty, remote := s.req.TaskID == "" && s.req.ItemID == "", false, false

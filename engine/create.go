@@ -153,7 +153,7 @@ func insertDrafts(ctx context.Context, tx store.Tx, hot store.Hot, drafts []draf
 	return out, nil
 }
 
-// created tells waiting claims of new work: for each queue, of its first new item.
+// created reports new work to waiting claims: the first new item of each queue.
 func (e *Engine) created(drafts []draft, now int64) {
 	e.ids.set(now, clock.Now())
 	first := map[string]map[store.Queue]string{}

@@ -141,7 +141,7 @@ func TestAFrozenDatabase(t *testing.T) {
 				}
 			}
 			t.Logf("swept and followed %v after the freeze", clock.Now().Sub(frozen))
-			// The listener is back: far sooner than the poll, another's work is heard of.
+			// The listener is connected again: a notice of other work comes far sooner than the poll.
 			work.Go(func() {
 				_, _ = pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "heard"})
 			})

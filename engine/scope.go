@@ -166,7 +166,7 @@ func (e *Engine) notInTx(op string) error {
 var (
 	// errAnswered ends a scope before it writes, because there is an answer already.
 	errAnswered = errors.New("answered already")
-	// errRunAgain makes a call run again after its transaction was lost.
+	// errRunAgain makes a call run again, outside any transaction, after its own was lost.
 	errRunAgain = errors.New("the call runs again")
 	// errGoexit is the error of a call that ends its goroutine.
 	errGoexit = &pawl.Error{Code: pawl.CodeInternal, Message: "the call ended its goroutine"}
@@ -247,7 +247,7 @@ func (s *scope) run(ctx context.Context, e *Engine, first, fn func(ctx context.C
 }
 
 // finish reports to this process what a scope has committed or rolled back, and returns
-// its error. errNothing is no error. It does nothing with a nil scope: the shared
+// its error. errNothing is no error. With a nil scope it only returns err: the shared
 // transaction goes on.
 func (e *Engine) finish(ctx context.Context, s *scope, err error) error {
 	if s == nil {

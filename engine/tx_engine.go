@@ -16,8 +16,8 @@ import (
 //     back.
 //   - Reads see what the transaction has written.
 //   - A claim does not wait, whatever its WaitSeconds. DeleteTasks, RestoreArchive,
-//     Sweep and Prunable run in several transactions and are invalid here; so is
-//     FollowMessage.
+//     Sweep and Prunable run in several transactions and are invalid here; so are
+//     FollowEvents and FollowMessage.
 //   - On PostgreSQL the transaction should be READ COMMITTED. A stricter one may end
 //     with a serialization failure; the caller must then repeat it.
 //   - Locks that the verbs take are held until the transaction ends: keep it short.

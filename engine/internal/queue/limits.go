@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// limits limits the types, and the pairs of type and priority, with queued work in a
+// limits bounds the types, and the pairs of type and priority, with queued work in a
 // namespace, because a claim of any type reads each pair. It counts the pairs that this
 // process has seen. Before it refuses a pair, it asks the database what is queued.
 type limits struct {

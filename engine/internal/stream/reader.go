@@ -78,7 +78,7 @@ func (r *reader) advance(ctx context.Context, head store.MessageHead, rows []cac
 			}
 			if rows == nil {
 				if !pawl.MessageState(head.State).Ended() {
-					return false, nil // the head is newer than the chunks
+					return false, nil // the message has ended since: the next head says so
 				}
 				return true, r.snapshot(ctx)
 			}
@@ -186,7 +186,7 @@ func (r *reader) refresh(ctx context.Context, head *store.MessageHead) error {
 func (r *reader) abandoned(head store.MessageHead, at int64) error {
 	for i := range head.Cuts {
 		if cut := head.Cuts[i]; cut.To == at && cut.To > r.told {
-			r.told, r.join = cut.To, store.Joiner{} // a character that was cut in half is dropped
+			r.told, r.join = cut.To, store.Joiner{} // half of a character from the cut chunks is dropped
 			if err := r.fn(pawl.MessageFrame{Offset: at, Abandoned: &cut}); err != nil {
 				return err
 			}
