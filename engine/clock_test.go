@@ -103,7 +103,7 @@ func TestAClockThatGoesBackStandsStillOnSQLite(t *testing.T) {
 	newest := p.Now()
 	need[pawl.SweepStats](t)(p.Service.Sweep(t.Context()))
 	p.Advance(-time.Hour)
-	again := p.Another(engine.Options{}) // a new process would not know the later time
+	again := p.Another(engine.Options{}) // in this process: a new one would not know the later time
 	for _, svc := range []pawl.Service{p.Service, again} {
 		l := leases(t, svc, pawl.ClaimRequest{WorkerID: "w", LeaseSeconds: 60}, 1)[0]
 		if !l.ServerTime.Equal(newest) || !l.LeaseExpiresAt.Equal(newest.Add(time.Minute)) {

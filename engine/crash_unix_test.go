@@ -151,7 +151,7 @@ func TestThawedWorkersAreRefused(t *testing.T) {
 }
 
 // freeze freezes n processes past the end of their lease and then lets them go on. By
-// then another worker has claimed every other item.
+// then another worker has claimed every second item.
 func freeze(t *testing.T, p *pawltest.Pawl, n int) {
 	t.Helper()
 	need[pawl.Task](t)(pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "a", MaxAttempts: 10, Items: make([]pawl.NewItem, n)}))

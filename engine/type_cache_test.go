@@ -54,7 +54,7 @@ func TestRegisteredTypesOnly(t *testing.T) {
 			_, err := pawl.Create(t.Context(), e, c.task)
 			checkRefused(t, err, c.refused)
 		}
-		for _, item := range []pawl.NewItem{{}, {Type: "other"}, {Type: "b"}} { // an older task keeps its version
+		for _, item := range []pawl.NewItem{{}, {Type: "other"}, {Type: "b"}} { // an older task still takes items
 			_, err := first(e.AddItems(t.Context(), []pawl.AddItems{{TaskID: older.ID, Items: []pawl.NewItem{item}}}))
 			checkRefused(t, err, "")
 		}
