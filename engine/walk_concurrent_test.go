@@ -250,8 +250,9 @@ func (w *concurrentWalk) foreseen(verb string, err error) bool {
 	switch e.Code {
 	case pawl.CodeConflict:
 		unchecked := strings.Contains(e.Message, "not ready for approval") // of a task just submitted
+		before := e.Op != "" && e.Op != verb                               // a call that led up to the verb, with a lease that others use too
 		// A lease that may be revoked can belong to another attempt, or have expired.
-		return verb == "retry" || verb == "revoke_lease" || unchecked || !slices.Contains(e.Allowed, verb) // else the state allows what was refused
+		return before || verb == "retry" || verb == "revoke_lease" || unchecked || !slices.Contains(e.Allowed, verb) // else the state allows what was refused
 	case pawl.CodeLeaseLost, pawl.CodePrecondition, pawl.CodeKeyInFlight, pawl.CodeKeyReused:
 		return true
 	case pawl.CodeNotFound:

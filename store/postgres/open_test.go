@@ -340,7 +340,7 @@ func TestDeadlockRunsAgain(t *testing.T) {
 	}
 	all.Wait()
 	h.want("(2) (2)", "SELECT created_at FROM signals")
-	if runs.Load() != 3 {
+	if runs.Load() < 3 { // the loser may be first again, and lose again
 		t.Errorf("%d runs", runs.Load())
 	}
 }
