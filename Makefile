@@ -65,4 +65,4 @@ demo: ## real work with a killed and a frozen worker; checks that the result is 
 	go run ./cmd/pawl demo
 
 update: ## rewrite the generated documents and golden files
-	go test . -update && go test ./cmd/pawl/internal/cli -update
+	go test . -update && go test ./cmd/pawl/internal/cli -update && go test ./server -run TheGoldenOne -update

@@ -512,7 +512,7 @@ func told(t *testing.T, m pawl.Message, frames []pawl.MessageFrame) *uiMessage {
 	t.Helper()
 	text, err := server.UIStream(m, frames)
 	if err != nil {
-		t.Fatalf("who comes last is noMap off: %v", err)
+		t.Fatalf("the stream is cut off: %v", err)
 	}
 	return read(text)
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -66,9 +65,6 @@ func (s *Server) Promote(ctx context.Context) error {
 	}
 	return nil
 }
-
-// Halt ends the server at once, without a shutdown checkpoint; its files stay until Stop.
-func (s *Server) Halt() { s.process.end(syscall.SIGQUIT) }
 
 // CatchUp waits until a standby has replayed everything that its primary has written.
 func (s *Server) CatchUp(ctx context.Context, primary *Server) error {
