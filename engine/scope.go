@@ -10,7 +10,6 @@ import (
 	"github.com/pawl-work/pawl/engine/internal/commit"
 	"github.com/pawl-work/pawl/internal/watch"
 	"github.com/pawl-work/pawl/store"
-	"github.com/pawl-work/pawl/store/postgres"
 )
 
 // scope is one transaction that several verbs share. As a store.DB it runs each
@@ -43,7 +42,7 @@ func (s *scope) Do(ctx context.Context, fn func(ctx context.Context, tx store.Tx
 	}
 	return s.part(ctx, func() error {
 		err := fn(ctx, s.tx)
-		if s.lost == nil && postgres.EndedForOthers(err) {
+		if s.lost == nil && errors.Is(err, store.ErrRolledBack) {
 			s.lost = err // the whole call runs again
 		}
 		return err

@@ -26,6 +26,10 @@ var ErrLocked = errors.New("locked by another transaction")
 // second try gets another connection. It is not always known what the statement has done.
 var ErrLost = errors.New("the connection to the database is lost")
 
+// ErrRolledBack is in the error of a statement whose transaction the database ended so that
+// others can continue, as after a deadlock. The whole transaction may run again.
+var ErrRolledBack = errors.New("the database rolled the transaction back")
+
 // hints say how to run the calls of a context.
 type hints struct {
 	purpose         Purpose

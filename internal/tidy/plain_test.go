@@ -90,15 +90,9 @@ func perFolder(t *testing.T, list string, listed []string, find func(*file) stri
 var driverErrors = regexp.MustCompile(
 	`\bpgconn\.PgError\b|\bsqlite\.Error\b|\bsqlite3\.SQLITE_|"(40001|40P01|23505|55P03|57P0[0-9]|25P02|42P01)"`)
 
-// driverErrorsElsewhere lists files outside the store that still read driver errors.
-// The list may only shrink.
-var driverErrorsElsewhere = []string{"engine/scope.go"}
-
 // Errors of the drivers are classified in the store; the rest knows codes of pawl.
 func TestDriverErrorsStayInTheStore(t *testing.T) {
-	each(t, func(f *file) bool {
-		return f.code() && !f.under("store") && !slices.Contains(driverErrorsElsewhere, f.path)
-	}, func(f *file) {
+	each(t, func(f *file) bool { return f.code() && !f.under("store") }, func(f *file) {
 		if found := driverErrors.FindString(f.text); found != "" {
 			t.Errorf("%s: %s; driver errors are classified in store/", f.path, found)
 		}

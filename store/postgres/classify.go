@@ -19,6 +19,7 @@ import (
 const (
 	deadlock      = "40P01"
 	serialization = "40001"
+	rolledBack    = "40" // the class of both
 	lockTimeout   = "55P03"
 	notANumber    = "22P02" // the error that a claim raises for a large row; see hot/claim.sql
 	readOnly      = "25006"
@@ -33,26 +34,26 @@ type meaning struct {
 // verdicts are looked up by the whole SQLSTATE, then by its class. Any other SQLSTATE is a
 // mistake in Pawl.
 var verdicts = map[string]meaning{
-	"08":    {pawl.CodeUnavailable, "the connection to the database failed"},
-	"53":    {pawl.CodeUnavailable, "the database is out of resources"},
-	"53100": {pawl.CodeUnavailable, "the disk under the database is full"},
-	"53300": {pawl.CodeUnavailable, "the database has no connection left"},
-	"55P03": {pawl.CodeUnavailable, "another transaction locks what the call needs; try again"},
-	"57014": {pawl.CodeUnavailable, "the database did not carry the call out in time"},
-	"57":    {pawl.CodeUnavailable, "the database ended the call"},
-	"58":    {pawl.CodeUnavailable, "the disk under the database does not answer"},
-	"25006": {pawl.CodeUnavailable, "the database is read-only"},
-	"25P03": {pawl.CodeUnavailable, "the transaction was idle for too long"},
-	"26000": {pawl.CodeUnavailable, useSessions},
-	"42P05": {pawl.CodeUnavailable, useSessions},
-	"28":    {pawl.CodeUnavailable, "the database refused the login"},
-	"3D":    {pawl.CodeUnavailable, "there is no such database"},
-	"42501": {pawl.CodeUnavailable, "the login lacks a right in the database"},
-	"40":    {pawl.CodeUnavailable, "the transaction lost to others again and again"},
-	"22021": {pawl.CodeInvalid, "a text holds a character the database cannot keep"},
-	"22P05": {pawl.CodeInvalid, "a text holds a character the database cannot keep"},
-	"23":    {pawl.CodeInternal, "the database refused the change"},
-	"23505": {pawl.CodeConflict, "there is one already"},
+	"08":       {pawl.CodeUnavailable, "the connection to the database failed"},
+	"53":       {pawl.CodeUnavailable, "the database is out of resources"},
+	"53100":    {pawl.CodeUnavailable, "the disk under the database is full"},
+	"53300":    {pawl.CodeUnavailable, "the database has no connection left"},
+	"55P03":    {pawl.CodeUnavailable, "another transaction locks what the call needs; try again"},
+	"57014":    {pawl.CodeUnavailable, "the database did not carry the call out in time"},
+	"57":       {pawl.CodeUnavailable, "the database ended the call"},
+	"58":       {pawl.CodeUnavailable, "the disk under the database does not answer"},
+	"25006":    {pawl.CodeUnavailable, "the database is read-only"},
+	"25P03":    {pawl.CodeUnavailable, "the transaction was idle for too long"},
+	"26000":    {pawl.CodeUnavailable, useSessions},
+	"42P05":    {pawl.CodeUnavailable, useSessions},
+	"28":       {pawl.CodeUnavailable, "the database refused the login"},
+	"3D":       {pawl.CodeUnavailable, "there is no such database"},
+	"42501":    {pawl.CodeUnavailable, "the login lacks a right in the database"},
+	rolledBack: {pawl.CodeUnavailable, "the transaction lost to others again and again"},
+	"22021":    {pawl.CodeInvalid, "a text holds a character the database cannot keep"},
+	"22P05":    {pawl.CodeInvalid, "a text holds a character the database cannot keep"},
+	"23":       {pawl.CodeInternal, "the database refused the change"},
+	"23505":    {pawl.CodeConflict, "there is one already"},
 }
 
 // classify converts an error of the driver to a *pawl.Error, by its SQLSTATE. A cancelled
@@ -77,6 +78,9 @@ func classify(err error) error {
 		}
 		if pg.Code == lockTimeout {
 			err = fmt.Errorf("%w: %w", store.ErrLocked, err)
+		}
+		if strings.HasPrefix(pg.Code, rolledBack) {
+			err = fmt.Errorf("%w: %w", store.ErrRolledBack, err)
 		}
 		if pg.Code == notANumber {
 			err = fmt.Errorf("%w: %w", store.ErrLarge, err)
@@ -106,11 +110,4 @@ func lostConnection(err error) bool {
 	return errors.As(err, &network) || errors.As(err, &connect) || pgconn.SafeToRetry(err) || pgconn.Timeout(err) ||
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
 		errors.Is(err, pgx.ErrTxClosed)
-}
-
-// EndedForOthers reports whether PostgreSQL ended the transaction of err so that others
-// can continue, as after a deadlock. The whole transaction may be tried again.
-func EndedForOthers(err error) bool {
-	var pg *pgconn.PgError
-	return errors.As(err, &pg) && strings.HasPrefix(pg.Code, "40")
 }
