@@ -103,7 +103,7 @@ func (b *bench) measure(ctx context.Context, s system, n, batch int, into *lives
 // life creates and drains n items with every system, alternating.
 func (b *bench) life(ctx context.Context) error {
 	n := b.sized(100_000, 40_000)
-	var river, one1000, one100, solo1000, solo100, limit1000, limit100 lives
+	var river, one1000, one100, solo1000, solo100, limit1000, limit100, bare1000, bare100 lives
 	var into series
 	err := b.alternate(func() error {
 		for _, m := range []struct {
@@ -113,6 +113,7 @@ func (b *bench) life(ctx context.Context) error {
 		}{
 			{riverJobs, 1000, &river}, {oneTask, 1000, &one1000}, {manyTasks, 1000, &solo1000}, {handSQL, 1000, &limit1000},
 			{oneTask, 100, &one100}, {manyTasks, 100, &solo100}, {handSQL, 100, &limit100},
+			{bareStatements, 1000, &bare1000}, {bareStatements, 100, &bare100},
 		} {
 			if err := b.measure(ctx, m.s, n, m.batch, m.into); err != nil {
 				return err
@@ -134,10 +135,16 @@ func (b *bench) life(ctx context.Context) error {
 	drains("drain tasks of one, batch 100", solo100.drain, river.drain, 1.7, best)
 	drains("drain one task, of the SQL limit, batch 1000", one1000.drain, limit1000.drain, 0.6, "SQL limit")
 	drains("drain one task, of the SQL limit, batch 100", one100.drain, limit100.drain, 0.6, "SQL limit")
+	drains("drain tasks of one, of the SQL limit, batch 1000", solo1000.drain, limit1000.drain, 0.7, "SQL limit")
+	drains("drain tasks of one, of the SQL limit, batch 100", solo100.drain, limit100.drain, 0.8, "SQL limit")
 	drains("create into one task", into, river.create, 1.0, "River InsertManyFast")
 	drains("create tasks of one", solo1000.create, river.create, 0.9, "River InsertManyFast")
 	drains("one big task against tasks of one", one1000.drain, solo1000.drain, 1.0, "tasks of one")
 	b.say("the SQL limit creates %s/s", limit1000.create)
+	b.say("the store's statements alone, tasks of one: create %s/s, drain %s/s at batch 1000 and %s/s at 100",
+		bare1000.create, bare1000.drain, bare100.drain)
+	b.say("Pawl reaches %s×, %s× and %s× of them",
+		solo1000.create.over(bare1000.create), solo1000.drain.over(bare1000.drain), solo100.drain.over(bare100.drain))
 	b.add(line{name: "WAL of a whole life, item of a big task", got: one1000.wal, unit: " B", atMost: 2900,
 		peer: "River: " + figure(river.wal.median()) + " B"})
 	b.add(line{name: "WAL of a whole life, task of one", got: solo1000.wal, unit: " B", atMost: 3400,

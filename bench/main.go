@@ -90,6 +90,7 @@ func run() int {
 	flag.DurationVar(&b.soak, "soak", 0,
 		"how long the section messages has its streams speak in the end, to see that memory stays flat; 0 = not")
 	flag.StringVar(&b.docs, "docs", "../docs", "where performance.md is and the curves go")
+	inJSON := flag.Bool("json", false, "print one JSON object a line: name, value, unit, low, high, target, verdict, peer")
 	only := flag.String("only", "", "run only sections whose names match")
 	profile := flag.String("profile", "", "write a CPU profile here")
 	flag.StringVar(&b.serverProfile, "server-profile", "", "write a CPU profile of the last server of the section http here")
@@ -102,6 +103,7 @@ func run() int {
 	if err == nil {
 		b.report, err = newReport(os.Stdout, filepath.Join(b.docs, "performance.md"))
 	}
+	b.json = *inJSON
 	if err == nil {
 		err = profiled(*profile, func() error { return b.all(ctx, pick) })
 	}

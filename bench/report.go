@@ -1,8 +1,11 @@
 package main
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"runtime"
 	"strings"
@@ -11,6 +14,7 @@ import (
 // report prints one line per target.
 type report struct {
 	out                 io.Writer
+	json                bool            // each line is a JSON object
 	known               map[string]bool // misses that the document lists as known
 	passes, knows, miss int
 }
@@ -24,6 +28,31 @@ type line struct {
 	atMost   float64
 	absolute string // the numbers behind a ratio
 	peer     string
+}
+
+// object is a line in JSON. A number is null if nothing was measured.
+type object struct {
+	Name    string   `json:"name"`
+	Value   *float64 `json:"value"` // the median of the rounds
+	Unit    string   `json:"unit"`
+	Low     *float64 `json:"low"` // of the rounds
+	High    *float64 `json:"high"`
+	Target  string   `json:"target"`
+	Verdict string   `json:"verdict"` // PASS, KNOWN or MISS
+	Peer    string   `json:"peer"`
+}
+
+// number returns v, or nil for a value that JSON cannot hold.
+func number(v float64) *float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return nil
+	}
+	return &v
+}
+
+func (r *report) print(o object) {
+	raw, _ := json.Marshal(o) // strings and finite numbers
+	fmt.Fprintf(r.out, "%s\n", raw)
 }
 
 func newReport(out io.Writer, performance string) (report, error) {
@@ -66,31 +95,37 @@ func (r *report) add(l line) {
 	} else {
 		ok, target = got <= l.atMost, "≤ "+figure(l.atMost)+l.unit
 	}
-	measured := l.got.in(l.unit)
-	if l.absolute != "" {
-		measured += " (" + l.absolute + ")"
-	}
-	word := "MISS"
+	verdict := "MISS"
 	switch {
 	case ok:
-		word = "PASS"
+		verdict = "PASS"
 		r.passes++
 	case r.known[l.name]:
-		word = "KNOWN"
+		verdict = "KNOWN"
 		r.knows++
 	default:
 		r.miss++
 	}
-	peer := l.peer
-	if peer == "" {
-		peer = "–"
+	if r.json {
+		r.print(object{l.name, number(got), strings.TrimSpace(l.unit), number(l.got.quantile(0)), number(l.got.quantile(1)),
+			target, verdict, l.peer})
+		return
 	}
-	fmt.Fprintf(r.out, "%-5s  %-46s  %s  %s  %s\n", word, l.name, measured, target, peer)
+	measured := l.got.in(l.unit)
+	if l.absolute != "" {
+		measured += " (" + l.absolute + ")"
+	}
+	fmt.Fprintf(r.out, "%-5s  %-46s  %s  %s  %s\n", verdict, l.name, measured, target, cmp.Or(l.peer, "–"))
 }
 
 // broken reports a section that could not be measured; it counts as a miss.
 func (r *report) broken(name string, err error) {
 	r.miss++
+	if r.json {
+		r.print(object{Name: name, Verdict: "MISS"})
+		fmt.Fprintf(os.Stderr, "# %s: not measured: %v\n", name, err)
+		return
+	}
 	fmt.Fprintf(r.out, "%-5s  %-46s  not measured: %v\n", "MISS", name, err)
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -52,6 +53,22 @@ func TestOnlyDocumentedMissesAreKnown(t *testing.T) {
 	}
 	if !strings.Contains(got[0], "2× [1..3] (20k/s)  ≥ 2×  River") {
 		t.Errorf("line %q", got[0])
+	}
+}
+
+// Programs read the lines as JSON.
+func TestLinesInJSON(t *testing.T) {
+	var out strings.Builder
+	r := report{out: &out, json: true}
+	r.add(line{name: "good thing", got: series{3, 1, 2}, unit: " ms", atMost: 2, absolute: "20k/s", peer: "River"})
+	r.add(line{name: "nothing measured", unit: "×", atLeast: 2})
+	r.broken("section", errors.New("it failed"))
+	want := `{"name":"good thing","value":2,"unit":"ms","low":1,"high":3,"target":"≤ 2 ms","verdict":"PASS","peer":"River"}
+{"name":"nothing measured","value":null,"unit":"×","low":null,"high":null,"target":"≥ 2×","verdict":"MISS","peer":""}
+{"name":"section","value":null,"unit":"","low":null,"high":null,"target":"","verdict":"MISS","peer":""}
+`
+	if out.String() != want || r.miss != 2 {
+		t.Errorf("%d missed; printed\n%s", r.miss, out.String())
 	}
 }
 
