@@ -1,8 +1,6 @@
 package api
 
 import (
-	"encoding/json"
-
 	"github.com/pawl-work/pawl"
 )
 
@@ -30,13 +28,6 @@ type Leases struct {
 	Items []pawl.Lease `json:"items"`
 }
 
-// TaskVerb is the body of cancel, retry and bury. ItemIDs limits the verb to some items; empty
-// = all items that it applies to.
-type TaskVerb struct {
-	ItemIDs []string `json:"item_ids,omitempty"`
-	Reason  string   `json:"reason,omitempty"`
-}
-
 // TaskView is a task as it is read: the whole task, or its id and the requested fields.
 // Included holds what the caller asked to include.
 type TaskView struct {
@@ -56,14 +47,6 @@ type Included struct {
 	Checkpoints []pawl.Checkpoint       `json:"checkpoints,omitempty"`
 	Provenances []pawl.ProvenanceRecord `json:"provenances,omitempty"`
 	Result      *pawl.TaskResult        `json:"result,omitempty"`
-}
-
-// TaskPatch is the body of a task's PATCH: pawl.TaskUpdate without the task, which the path
-// names, and without the version, which If-Match names.
-type TaskPatch struct {
-	Title    *string         `json:"title,omitempty"`
-	Priority *int            `json:"priority,omitempty"`
-	Metadata json.RawMessage `json:"metadata,omitempty"`
 }
 
 // WorkerBody is what a worker states about itself in the registry.

@@ -34,6 +34,8 @@ type Route struct {
 	Document string      // content type of an answer that is one whole document; "" = it is not one
 	Refuses  []pawl.Code // codes besides those that every call of its kind may refuse with
 	Tools    []Tool      // the MCP tools that make this call
+	Body     string      // name of a single form's body, where it is not named after its call
+	Without  []string    // members of the call that the body of its single form does not have
 }
 
 // Trait is a property that sets a call apart. Traits are bits.
@@ -51,6 +53,7 @@ const (
 	NoKey                           // takes no idempotency key: an id of its own makes it idempotent
 	Repeatable                      // a repeated call changes nothing more: a client repeats it without a key
 	NoOwnKey                        // a client sends it without a key of its own making
+	TakesVersion                    // reads If-Match: the version that the task must still have
 )
 
 // Tool is an MCP tool that makes a call.
@@ -100,7 +103,7 @@ var Routes = []Route{
 			{Name: "work_wait", Title: "Wait for a task", Hints: ToolReads, Means: "Wait until a task awaits a decision, failed or ended, or the time is up. With after_version, until something was decided since."},
 		},
 	},
-	{Name: "update_task", Method: patch, Path: "/v1/tasks/{id}", Role: Submitter, Success: 200, Means: "Change a task's title, priority or metadata; with If-Match, only the version it names.", Refuses: []pawl.Code{pawl.CodePrecondition}},
+	{Name: "update_task", Method: patch, Path: "/v1/tasks/{id}", Role: Submitter, Success: 200, Means: "Change a task's title, priority or metadata; with If-Match, only the version it names.", Body: "TaskPatch", Without: []string{"version"}, Traits: TakesVersion},
 	{Name: "update_tasks", Method: post, Path: "/v1/tasks:update", Role: Submitter, Success: 200, Means: "Change tasks, each answered on its own."},
 	{Name: "clone_task", Method: post, Path: "/v1/tasks/{id}:clone", Role: Submitter, Success: 201, Means: "Create a task that is like this one, in whatever state it is."},
 	{Name: "clone_tasks", Method: post, Path: "/v1/tasks:clone", Role: Submitter, Success: 200, Means: "Clone tasks, each answered on its own."},
@@ -108,15 +111,15 @@ var Routes = []Route{
 	{Name: "delete_tasks", Method: post, Path: "/v1/tasks:delete", Role: Operator, Success: 200, Means: "Delete tasks, each answered on its own.", Traits: Steps},
 	{Name: "add_items", Method: post, Path: "/v1/tasks/{id}:add_items", Role: Submitter, Success: 200, Means: "Add items to a task whose work is still open."},
 	{Name: "add_items_batch", Method: post, Path: "/v1/tasks:add_items", Role: Submitter, Success: 200, Means: "Add items to tasks, each answered on its own."},
-	{Name: "cancel_task", Method: post, Path: "/v1/tasks/{id}:cancel", Role: Submitter, Success: 200, Means: "Cancel a task, or some of its items.",
+	{Name: "cancel_task", Method: post, Path: "/v1/tasks/{id}:cancel", Role: Submitter, Success: 200, Means: "Cancel a task, or some of its items.", Body: "TaskVerb", Without: []string{"force"},
 		Tools: []Tool{
 			{Name: "work_cancel", Title: "Cancel a task", Hints: ToolRepeats | ToolDestroys, Means: "Cancel a task, or some of its items, for good. Their workers learn of it by the next heartbeat."},
 		},
 	},
 	{Name: "cancel_tasks", Method: post, Path: "/v1/tasks:cancel", Role: Submitter, Success: 200, Means: "Cancel tasks, each answered on its own."},
-	{Name: "retry_task", Method: post, Path: "/v1/tasks/{id}:retry", Role: Operator, Success: 200, Means: "Queue a task's failed items again and reopen it."},
+	{Name: "retry_task", Method: post, Path: "/v1/tasks/{id}:retry", Role: Operator, Success: 200, Means: "Queue a task's failed items again and reopen it.", Body: "TaskVerb", Without: []string{"force"}},
 	{Name: "retry_tasks", Method: post, Path: "/v1/tasks:retry", Role: Operator, Success: 200, Means: "Retry tasks, each answered on its own."},
-	{Name: "bury_task", Method: post, Path: "/v1/tasks/{id}:bury", Role: Operator, Success: 200, Means: "Set a task's failed items aside as dead letters."},
+	{Name: "bury_task", Method: post, Path: "/v1/tasks/{id}:bury", Role: Operator, Success: 200, Means: "Set a task's failed items aside as dead letters.", Body: "TaskVerb", Without: []string{"force"}},
 	{Name: "bury_tasks", Method: post, Path: "/v1/tasks:bury", Role: Operator, Success: 200, Means: "Bury tasks, each answered on its own."},
 	{Name: "checkpoint_task", Method: post, Path: "/v1/tasks/{id}:checkpoint", Role: Submitter, Success: 201, Means: "Save a checkpoint of the task itself, without a lease."},
 	{Name: "checkpoint_tasks", Method: post, Path: "/v1/tasks:checkpoint", Role: Submitter, Success: 200, Means: "Save checkpoints of tasks, each answered on its own."},
@@ -194,13 +197,13 @@ var Routes = []Route{
 		},
 	},
 	{Name: "finalize_items", Method: post, Path: "/v1/items:finalize", Role: Claimer, Success: 200, Means: "Finalize items, each answered on its own."},
-	{Name: "approve_task", Method: post, Path: "/v1/tasks/{id}:approve", Role: Approver, Success: 200, Means: "Approve a submitted task; it is applied where that needs no worker.", Refuses: []pawl.Code{pawl.CodePrecondition},
+	{Name: "approve_task", Method: post, Path: "/v1/tasks/{id}:approve", Role: Approver, Success: 200, Means: "Approve a submitted task; it is applied where that needs no worker.", Traits: TakesVersion,
 		Tools: []Tool{
 			{Name: "work_approve", Title: "Approve a task", Hints: ToolRepeats | ToolDestroys, Means: "Approve a submitted task: its effect is applied, once."},
 		},
 	},
 	{Name: "approve_tasks", Method: post, Path: "/v1/tasks:approve", Role: Approver, Success: 200, Means: "Approve tasks, each answered on its own."},
-	{Name: "reject_task", Method: post, Path: "/v1/tasks/{id}:reject", Role: Approver, Success: 200, Means: "Reject a submitted task for good, or send items back for rework.", Refuses: []pawl.Code{pawl.CodePrecondition},
+	{Name: "reject_task", Method: post, Path: "/v1/tasks/{id}:reject", Role: Approver, Success: 200, Means: "Reject a submitted task for good, or send items back for rework.", Traits: TakesVersion,
 		Tools: []Tool{
 			{Name: "work_reject", Title: "Reject a task", Hints: ToolRepeats | ToolDestroys, Means: "Reject a submitted task with reasons: for good, or with allow_rework, so that its items are worked on again and the next worker gets the reasons."},
 		},

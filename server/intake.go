@@ -6,10 +6,12 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/api"
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
@@ -46,7 +48,10 @@ func (s *server) readBody(w http.ResponseWriter, r *http.Request) error {
 
 // matches reports whether a call reads If-Match.
 func matches(r *http.Request) bool {
-	return r.Method == http.MethodPatch || strings.HasPrefix(r.URL.Path, "/v1/tasks/") && (strings.HasSuffix(r.URL.Path, ":approve") || strings.HasSuffix(r.URL.Path, ":reject"))
+	return slices.ContainsFunc(api.Routes, func(route api.Route) bool {
+		before, after, _ := strings.Cut(route.Path, "{id}")
+		return route.Has(api.TakesVersion) && r.Method == route.Method && strings.HasPrefix(r.URL.Path, before) && strings.HasSuffix(r.URL.Path, after)
+	})
 }
 
 func (s *server) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {

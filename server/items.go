@@ -13,14 +13,14 @@ import (
 
 func (s *server) items() {
 	change(s, "claim", s.claim)
-	both(s, api.Heartbeat)
-	both(s, api.Checkpoint)
-	onItem(s, api.Progress)
-	onItem(s, api.Complete)
-	onItem(s, api.Fail)
-	onItem(s, api.Release)
-	onItem(s, api.Suspend)
-	onItem(s, api.RevokeLeases)
+	verb(s, api.Heartbeat, asAnswer)
+	verb(s, api.Checkpoint, asAnswer)
+	verb(s, api.Progress, asItem)
+	verb(s, api.Complete, asItem)
+	verb(s, api.Fail, asItem)
+	verb(s, api.Release, asItem)
+	verb(s, api.Suspend, asItem)
+	verb(s, api.RevokeLeases, asItem)
 	s.ofItem()
 }
 

@@ -62,7 +62,8 @@ func (s *server) keyed(r *http.Request, route api.Route) (*pawl.KeyBegin, error)
 
 // once carries out a decoded call under its key. An answer that is stored now, or was stored
 // before, is sent as the stored bytes.
-func once[I, O any](ctx context.Context, s *server, route api.Route, k *pawl.KeyBegin, in *I, h func(context.Context, pawl.Service, *I) (*O, error)) (*O, error) {
+func once[O any](ctx context.Context, s *server, route api.Route, k *pawl.KeyBegin,
+	do func(context.Context, pawl.Service) (*O, error)) (*O, error) {
 	run := s.svc.(pawl.Idempotent).Idempotent
 	if route.Has(api.Steps) {
 		run = s.svc.(pawl.Idempotent).IdempotentSteps
@@ -77,7 +78,7 @@ func once[I, O any](ctx context.Context, s *server, route api.Route, k *pawl.Key
 	answer, replayed, err := run(within, *k, func(ctx context.Context, svc pawl.Service) (*pawl.Answer, error) {
 		call.nothing = false
 		var err error
-		if out, err = h(ctx, svc, in); err != nil || call.nothing {
+		if out, err = do(ctx, svc); err != nil || call.nothing {
 			return nil, err
 		}
 		visible(ctx, route, out)

@@ -239,7 +239,7 @@ func TestHandlersWorkByTheServiceTheyAreGiven(t *testing.T) {
 			return true
 		})
 	}
-	if given < 30 {
+	if given < 20 {
 		t.Errorf("only %d functions are given a service", given)
 	}
 }

@@ -17,15 +17,14 @@ func (s *server) keys() {
 		}
 		return page(s.svc.ListKeys(ctx, f))
 	})
-	add(s, "get_key", func(ctx context.Context, in *struct {
+	verbOf(s, api.GetKeys, func(in *struct {
 		ID string `path:"id" doc:"The key."`
 		api.KeyScope
-	}) (*answer[pawl.Key], error) {
-		return reply(one(s.svc.GetKeys(ctx, []pawl.KeyName{{Scope: in.Scope, Key: in.ID}})))
-	})
-	batch(s, api.GetKeys)
-	both(s, api.BeginKeys)
-	both(s, api.RenewKeys)
-	both(s, api.CompleteKeys)
-	both(s, api.FailKeys)
+	}) (pawl.KeyName, error) {
+		return pawl.KeyName{Scope: in.Scope, Key: in.ID}, nil
+	}, asAnswer)
+	verb(s, api.BeginKeys, asAnswer)
+	verb(s, api.RenewKeys, asAnswer)
+	verb(s, api.CompleteKeys, asAnswer)
+	verb(s, api.FailKeys, asAnswer)
 }

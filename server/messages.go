@@ -15,11 +15,11 @@ import (
 
 // messages registers the calls for messages.
 func (s *server) messages() {
-	both(s, api.StartMessages)
-	both(s, api.Append)
-	both(s, api.StepMessages)
-	both(s, api.FinishMessages)
-	both(s, api.StopMessages)
+	verb(s, api.StartMessages, asAnswer)
+	verb(s, api.Append, asAnswer)
+	verb(s, api.StepMessages, asAnswer)
+	verb(s, api.FinishMessages, asAnswer)
+	verb(s, api.StopMessages, asAnswer)
 	s.ofMessage()
 }
 

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"net/http"
 	"net/url"
 
 	"github.com/pawl-work/pawl"
@@ -25,7 +26,7 @@ func (s *server) plain() {
 		if err != nil {
 			return nil, err
 		}
-		return &plainCreated{statusOf(api.RouteOf("plain_create_task"), t), "/tasks/" + url.PathEscape(t.ID), api.PlainTaskOf(t)}, nil
+		return &plainCreated{statusOf(http.StatusCreated, t), "/tasks/" + url.PathEscape(t.ID), api.PlainTaskOf(t)}, nil
 	})
 	add(s, "plain_task", func(ctx context.Context, in *member) (*answer[api.PlainTask], error) {
 		return plainTask(s.svc.GetTask(ctx, in.ID))

@@ -23,6 +23,9 @@ func refusals(r api.Route) []pawl.Code {
 	if r.Method != http.MethodGet {
 		out = append(out, pawl.CodeConflict, pawl.CodeTooLarge, pawl.CodeMediaType, pawl.CodeKeyReused, pawl.CodeKeyRequired)
 	}
+	if r.Has(api.TakesVersion) {
+		out = append(out, pawl.CodePrecondition)
+	}
 	return append(out, r.Refuses...)
 }
 

@@ -132,7 +132,6 @@ func New(svc pawl.Service, o Options) http.Handler {
 	s.statsRoutes()
 	s.types()
 	s.keys()
-	s.signals()
 	s.plain()
 	s.health()
 	s.measured()
@@ -189,7 +188,7 @@ func change[I, O any](s *server, name string, h func(context.Context, pawl.Servi
 		var out *O
 		var err error
 		if k := callOf(ctx).keyed; k != nil {
-			out, err = once(ctx, s, r, k, in, h)
+			out, err = once(ctx, s, r, k, func(ctx context.Context, svc pawl.Service) (*O, error) { return h(ctx, svc, in) })
 		} else {
 			out, err = h(ctx, s.svc, in)
 		}
@@ -242,39 +241,9 @@ type (
 	member  struct {
 		ID string `path:"id" doc:"The id."`
 	}
-	body[B any] struct{ Body B }
-	on[B any]   struct {
-		ID   string `path:"id" doc:"The id."`
-		Body B
-	}
+	body[B any]   struct{ Body B }
 	answer[B any] struct{ Body B }
 )
-
-// batch registers the batch form of a verb.
-func batch[C, V any](s *server, v api.Verb[C, V]) {
-	r := api.RouteOf(v.Single)
-	change(s, v.Batch, func(ctx context.Context, svc pawl.Service, in *body[api.Batch[C]]) (*answer[api.Results[V]], error) {
-		rs, err := v.Do(svc, ctx, in.Body.Items)
-		if err != nil {
-			return nil, err
-		}
-		out := api.Results[V]{Results: make([]api.Result[V], len(rs))}
-		refused := 0
-		for i, a := range rs {
-			if a.Err != nil {
-				refused++
-				p := s.problem(ctx, a.Err)
-				out.Results[i] = api.Result[V]{Status: p.Status, Error: &p, RetryAfterMS: retryAfter(a.Err).Milliseconds()}
-				continue
-			}
-			out.Results[i] = api.Result[V]{Status: statusOf(r, a.Value), Value: &a.Value}
-		}
-		if refused == len(rs) {
-			callOf(ctx).nothing = true
-		}
-		return &answer[api.Results[V]]{out}, nil
-	})
-}
 
 // one returns the only answer to a batch of one.
 func one[V any](rs []pawl.Result[V], err error) (V, error) {

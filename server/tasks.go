@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"net/http"
 	"net/url"
 
 	"github.com/pawl-work/pawl"
@@ -9,26 +10,22 @@ import (
 )
 
 func (s *server) tasks() {
-	change(s, "create_task", s.createTask)
-	batch(s, api.CreateTasks)
-	s.readTasks()
-	change(s, "update_task", s.updateTask)
-	batch(s, api.UpdateTasks)
-	single(s, api.CloneTasks, asIs, func(_ context.Context, _ pawl.Service, t pawl.Task) (*created, error) { return made(t, nil) })
-	batch(s, api.CloneTasks)
-	change(s, "delete_task", func(ctx context.Context, svc pawl.Service, in *struct {
+	verb(s, api.CreateTasks, asCreated)
+	verb(s, api.CloneTasks, asCreated)
+	verb(s, api.UpdateTasks, asTask)
+	verb(s, api.AddItems, asTask)
+	verb(s, api.CancelTasks, asTask)
+	verb(s, api.RetryTasks, asTask)
+	verb(s, api.BuryTasks, asTask)
+	verb(s, api.CheckpointTasks, asAnswer)
+	verb(s, api.SendSignals, asAnswer)
+	verbOf(s, api.DeleteTasks, func(in *struct {
 		ID string `path:"id" doc:"The id."`
 		api.DeleteQuery
-	}) (*nothing, error) {
-		_, err := one(svc.DeleteTasks(ctx, []pawl.TaskCall{{TaskID: in.ID, Force: in.Force, Reason: in.Reason}}))
-		return &nothing{}, err
-	})
-	batch(s, api.DeleteTasks)
-	onTask(s, api.AddItems)
-	s.taskVerb(api.CancelTasks)
-	s.taskVerb(api.RetryTasks)
-	s.taskVerb(api.BuryTasks)
-	both(s, api.CheckpointTasks)
+	}) (pawl.TaskCall, error) {
+		return pawl.TaskCall{TaskID: in.ID, Force: in.Force, Reason: in.Reason}, nil
+	}, asNothing)
+	s.readTasks()
 	s.ofTask()
 }
 
@@ -87,29 +84,12 @@ func (s *server) ofTask() {
 	})
 }
 
-func (s *server) createTask(ctx context.Context, svc pawl.Service, in *body[pawl.NewTask]) (*created, error) {
-	return made(one(svc.CreateTasks(ctx, []pawl.NewTask{in.Body})))
+// asTask shows a task with its version as the ETag.
+func asTask(_ context.Context, _ pawl.Service, t pawl.Task) (*versioned, error) {
+	return &versioned{ETag: etag(t), Body: t}, nil
 }
 
-// made answers with a task that a call created.
-func made(t pawl.Task, err error) (*created, error) {
-	if err != nil {
-		return nil, err
-	}
-	return &created{Status: statusOf(api.RouteOf("create_task"), t), Location: "/v1/tasks/" + url.PathEscape(t.ID), ETag: etag(t), Body: t}, nil
-}
-
-// taskVerb registers cancel, retry or bury. Their body has no force: only delete takes it.
-func (s *server) taskVerb(v api.Verb[pawl.TaskCall, pawl.Task]) {
-	change(s, v.Single, func(ctx context.Context, svc pawl.Service, in *struct {
-		ID   string `path:"id" doc:"The id."`
-		Body *api.TaskVerb
-	}) (*versioned, error) {
-		c := pawl.TaskCall{TaskID: in.ID}
-		if in.Body != nil {
-			c.ItemIDs, c.Reason = in.Body.ItemIDs, in.Body.Reason
-		}
-		return tagged(one(v.Do(svc, ctx, []pawl.TaskCall{c})))
-	})
-	batch(s, v)
+// asCreated shows a task that a call created or found.
+func asCreated(_ context.Context, _ pawl.Service, t pawl.Task) (*created, error) {
+	return &created{Status: statusOf(http.StatusCreated, t), Location: "/v1/tasks/" + url.PathEscape(t.ID), ETag: etag(t), Body: t}, nil
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"net/http"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/api"
@@ -18,21 +19,20 @@ func (s *server) types() {
 	}) (*answer[pawl.Type], error) {
 		return reply(s.svc.GetType(ctx, in.ID, in.Version))
 	})
-	change(s, "put_type", func(ctx context.Context, svc pawl.Service, in *on[pawl.Type]) (*put, error) {
+	verbOf(s, api.PutTypes, func(in *struct {
+		ID   string `path:"id" doc:"The id."`
+		Body pawl.Type
+	}) (pawl.Type, error) {
 		t := in.Body
 		if t.Name != "" && t.Name != in.ID {
-			return nil, pawl.Invalid("/name", "is %q; the path says %q", t.Name, in.ID)
+			return t, pawl.Invalid("/name", "is %q; the path says %q", t.Name, in.ID)
 		}
 		t.Name = in.ID
-		ref, err := one(svc.PutTypes(ctx, []pawl.Type{t}))
-		return &put{Status: statusOf(api.RouteOf("put_type"), ref), Body: ref}, err
+		return t, nil
+	}, func(_ context.Context, _ pawl.Service, ref pawl.TypeRef) (*put, error) {
+		return &put{Status: statusOf(http.StatusCreated, ref), Body: ref}, nil
 	})
-	batch(s, api.PutTypes)
-	change(s, "remove_type", func(ctx context.Context, svc pawl.Service, in *member) (*nothing, error) {
-		_, err := one(svc.RemoveTypes(ctx, []string{in.ID}))
-		return &nothing{}, err
-	})
-	batch(s, api.RemoveTypes)
+	verbOf(s, api.RemoveTypes, func(in *member) (string, error) { return in.ID, nil }, asNothing)
 }
 
 type put struct {

@@ -2,12 +2,7 @@ package server
 
 import (
 	"context"
-	"errors"
-	"maps"
 	"net/http"
-	"reflect"
-	"slices"
-	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -15,104 +10,102 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
-// onItem registers both forms of a verb that moves an item. The single form answers with the
-// item as it is after the verb.
-func onItem[C any](s *server, v api.Verb[C, pawl.Moved]) {
-	single(s, v, pawl.WithItem, func(ctx context.Context, svc pawl.Service, m pawl.Moved) (*answer[pawl.Item], error) {
-		return reply(pawl.ItemOf(ctx, svc, m))
+// answerFunc makes what a single form answers from the result of its call.
+type answerFunc[V, O any] func(context.Context, pawl.Service, V) (*O, error)
+
+// verb registers both forms of a verb. The single form takes the members of its call from the
+// path, from If-Match where the route takes a version, and from the body.
+func verb[C, V, O any](s *server, v api.Verb[C, V], show answerFunc[V, O]) {
+	r := api.RouteOf(v.Single)
+	if r.Subject() == "" {
+		verbOf(s, v, func(in *body[C]) (C, error) { return in.Body, nil }, show)
+		return
+	}
+	b := restOf[C](r)
+	if r.Has(api.TakesVersion) {
+		verbOf(s, v, func(in *versionedCall) (C, error) { return b.versioned(in) }, show)
+	} else {
+		verbOf(s, v, func(in *oneCall) (C, error) { return b.call(in.ID, in.RawBody) }, show)
+	}
+	b.describe(s.api.OpenAPI(), r)
+}
+
+// verbOf is verb for a single form whose call is read by a function of its own.
+func verbOf[I, C, V, O any](s *server, v api.Verb[C, V], read func(*I) (C, error), show answerFunc[V, O]) {
+	r := api.RouteOf(v.Single)
+	form(s, r, v.Do, pawl.WithItem,
+		func(in *I) ([]C, error) {
+			call, err := read(in)
+			return []C{call}, err
+		},
+		func(ctx context.Context, svc pawl.Service, rs []pawl.Result[V]) (*O, error) {
+			value, err := one(rs, nil)
+			if err != nil {
+				return nil, err
+			}
+			return show(ctx, svc, value)
+		})
+	form(s, api.RouteOf(v.Batch), v.Do, asIs,
+		func(in *body[api.Batch[C]]) ([]C, error) { return in.Body.Items, nil },
+		func(ctx context.Context, _ pawl.Service, rs []pawl.Result[V]) (*answer[api.Results[V]], error) {
+			return results(ctx, s, r, rs), nil
+		})
+}
+
+// form registers one form of a verb. read makes the calls from the input, and show the answer
+// from their results; with makes the context of the verb. With an idempotency key, the verb
+// works in the transaction that also stores the answer.
+func form[I, C, V, O any](s *server, r api.Route, do func(pawl.Service, context.Context, []C) ([]pawl.Result[V], error),
+	with func(context.Context) context.Context, read func(*I) ([]C, error),
+	show func(context.Context, pawl.Service, []pawl.Result[V]) (*O, error)) {
+	huma.Register(s.api, s.operation(r), func(ctx context.Context, in *I) (*O, error) {
+		calls, err := read(in)
+		if err != nil {
+			return nil, s.refuse(ctx, err)
+		}
+		var rs []pawl.Result[V]
+		var out *O
+		if k := callOf(ctx).keyed; k != nil {
+			out, err = once(ctx, s, r, k, func(ctx context.Context, svc pawl.Service) (*O, error) {
+				rs, err := do(svc, with(ctx), calls)
+				if err != nil {
+					return nil, err
+				}
+				return show(ctx, svc, rs)
+			})
+		} else if rs, err = do(s.svc, with(ctx), calls); err == nil {
+			out, err = show(ctx, s.svc, rs)
+		}
+		return answered(ctx, s, r, out, err)
 	})
-	batch(s, v)
 }
 
-// onTask registers both forms of a verb that answers with a task.
-func onTask[C any](s *server, v api.Verb[C, pawl.Task]) {
-	single(s, v, asIs, func(_ context.Context, _ pawl.Service, t pawl.Task) (*versioned, error) { return tagged(t, nil) })
-	batch(s, v)
-}
-
-// both registers both forms of any other verb.
-func both[C, V any](s *server, v api.Verb[C, V]) {
-	single(s, v, asIs, func(_ context.Context, _ pawl.Service, answer V) (*answer[V], error) { return reply(answer, nil) })
-	batch(s, v)
-}
-
-// oneCall is a call whose subject is named by the path; its body is the rest of the call.
-type oneCall struct {
-	ID      string `path:"id" doc:"The id."`
-	RawBody []byte `contentType:"application/json"`
-}
-
-// asIs returns the context unchanged, for verbs that need nothing more.
+// asIs returns the context unchanged: only single forms answer with the item.
 func asIs(ctx context.Context) context.Context { return ctx }
 
-// single registers the single form of a verb: a batch of one. with makes the context of the
-// verb, and show turns the answer of the call into that of the operation.
-func single[C, V, O any](s *server, v api.Verb[C, V], with func(context.Context) context.Context,
-	show func(context.Context, pawl.Service, V) (*O, error)) {
-	r := api.RouteOf(v.Single)
-	subject := r.Subject()
-	change(s, v.Single, func(ctx context.Context, svc pawl.Service, in *oneCall) (*O, error) {
-		var call C
-		if err := readCall(in, subject, &call); err != nil {
-			return nil, err
+// results answers a batch. It notes when no call had an effect: then the answer is not stored
+// under an idempotency key.
+func results[V any](ctx context.Context, s *server, single api.Route, rs []pawl.Result[V]) *answer[api.Results[V]] {
+	out := make([]api.Result[V], len(rs))
+	refused := 0
+	for i, a := range rs {
+		if a.Err != nil {
+			refused++
+			p := s.problem(ctx, a.Err)
+			out[i] = api.Result[V]{Status: p.Status, Error: &p, RetryAfterMS: retryAfter(a.Err).Milliseconds()}
+			continue
 		}
-		answer, err := one(v.Do(svc, with(ctx), []C{call}))
-		if err != nil {
-			return nil, err
-		}
-		return show(ctx, svc, answer)
-	})
-	op := s.api.OpenAPI().Paths[r.Path].Post
-	schema := callSchema[C](s.api.OpenAPI().Components.Schemas, subject)
-	op.RequestBody = &huma.RequestBody{Required: len(s.api.OpenAPI().Components.Schemas.SchemaFromRef(schema.Ref).Required) > 0,
-		Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}}
-}
-
-// readCall reads a call whose subject is named by the path.
-func readCall(in *oneCall, subject string, call any) error {
-	if len(in.RawBody) > 0 {
-		if err := decode(in.RawBody, call); err != nil {
-			var f fault
-			if errors.As(err, &f) {
-				err = pawl.Invalid(f.Pointer, "%s", f.Message)
-			}
-			return err
-		}
+		out[i] = api.Result[V]{Status: statusOf(single.Success, a.Value), Value: &a.Value}
 	}
-	id := memberOf(reflect.ValueOf(call).Elem(), subject)
-	if id.String() != "" {
-		return pawl.Invalid(pointer(subject), "is not known here")
+	if refused == len(rs) {
+		callOf(ctx).nothing = true
 	}
-	id.SetString(in.ID)
-	return nil
-}
-
-// memberOf returns the field of a struct that has this name in JSON; it panics if none has.
-func memberOf(v reflect.Value, name string) reflect.Value {
-	for _, f := range reflect.VisibleFields(v.Type()) {
-		if tag, _, _ := strings.Cut(f.Tag.Get("json"), ","); tag == name {
-			return v.FieldByIndex(f.Index)
-		}
-	}
-	panic("server: " + v.Type().String() + " has no " + name)
-}
-
-// callSchema returns a reference to the schema of a call without its subject.
-func callSchema[C any](schemas huma.Registry, subject string) *huma.Schema {
-	whole := schemas.Schema(reflect.TypeFor[C](), true, "")
-	name := strings.TrimSuffix(reflect.TypeFor[C]().Name(), "Call") + "Body"
-	rest := *schemas.SchemaFromRef(whole.Ref)
-	rest.Properties = maps.Clone(rest.Properties)
-	delete(rest.Properties, subject)
-	rest.Required = slices.DeleteFunc(slices.Clone(rest.Required), func(m string) bool { return m == subject })
-	rest.PrecomputeMessages()
-	schemas.Map()[name] = &rest
-	return &huma.Schema{Ref: "#/components/schemas/" + name}
+	return &answer[api.Results[V]]{api.Results[V]{Results: out}}
 }
 
 // statusOf returns the status of a call that was carried out: 200 if an earlier call had
 // created the result already.
-func statusOf(single api.Route, answer any) int {
+func statusOf(success int, answer any) int {
 	found := false
 	switch a := answer.(type) {
 	case pawl.Task:
@@ -120,8 +113,21 @@ func statusOf(single api.Route, answer any) int {
 	case pawl.TypeRef:
 		found = a.Unchanged
 	}
-	if found || single.Success == http.StatusNoContent {
+	if found || success == http.StatusNoContent {
 		return http.StatusOK
 	}
-	return single.Success
+	return success
 }
+
+// asAnswer shows a call's answer as it is.
+func asAnswer[V any](_ context.Context, _ pawl.Service, v V) (*answer[V], error) {
+	return &answer[V]{v}, nil
+}
+
+// asItem shows the item as it is after the verb.
+func asItem(ctx context.Context, svc pawl.Service, m pawl.Moved) (*answer[pawl.Item], error) {
+	return reply(pawl.ItemOf(ctx, svc, m))
+}
+
+// asNothing shows nothing.
+func asNothing[V any](context.Context, pawl.Service, V) (*nothing, error) { return &nothing{}, nil }

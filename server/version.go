@@ -1,12 +1,10 @@
 package server
 
 import (
-	"context"
 	"strconv"
 	"strings"
 
 	"github.com/pawl-work/pawl"
-	"github.com/pawl-work/pawl/api"
 )
 
 // These types are answers that are a task: its version is their ETag.
@@ -22,13 +20,6 @@ type (
 		Body     pawl.Task
 	}
 )
-
-func tagged(t pawl.Task, err error) (*versioned, error) {
-	if err != nil {
-		return nil, err
-	}
-	return &versioned{ETag: etag(t), Body: t}, nil
-}
 
 func etag(t pawl.Task) string { return strconv.Quote(strconv.Itoa(t.Version)) }
 
@@ -65,17 +56,4 @@ func (m *Versioned) version(body *int) (*int, error) {
 		return nil, pawl.Invalid("/version", "is %d, but If-Match names %d", *body, *v)
 	}
 	return body, nil
-}
-
-func (s *server) updateTask(ctx context.Context, svc pawl.Service, in *struct {
-	ID string `path:"id" doc:"The id."`
-	Versioned
-	Body api.TaskPatch
-}) (*versioned, error) {
-	v, err := in.version(nil)
-	if err != nil {
-		return nil, err
-	}
-	u := pawl.TaskUpdate{TaskID: in.ID, Version: v, Title: in.Body.Title, Priority: in.Body.Priority, Metadata: in.Body.Metadata}
-	return tagged(one(svc.UpdateTasks(ctx, []pawl.TaskUpdate{u})))
 }
