@@ -325,19 +325,6 @@ func RouteOf(name string) Route {
 	panic("api: no route " + name)
 }
 
-// ToolOf returns the MCP tool of a name, and the call that it makes. It panics if there is
-// none: that is a programmer's error.
-func ToolOf(name string) (Tool, Route) {
-	for _, r := range Routes {
-		for _, t := range r.Tools {
-			if t.Name == name {
-				return t, r
-			}
-		}
-	}
-	panic("api: no tool " + name)
-}
-
 // NamespaceHeader names the namespace of a call. ActorHeader names who makes it: type/id, or a
 // type alone. Both are percent-encoded. A server without API keys trusts both.
 const (

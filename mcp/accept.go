@@ -8,6 +8,18 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
+// acceptTools are the tools that submit results and decide on them.
+func acceptTools() map[string]verb {
+	return map[string]verb{
+		"work_submit":      of(submit),
+		"work_submit_part": of(submitPart),
+		"work_list_parts":  of(listParts),
+		"work_finalize":    of(finalize),
+		"work_approve":     of(approve),
+		"work_reject":      of(reject),
+	}
+}
+
 type submitIn struct {
 	holding
 	Result   json.RawMessage `json:"result" jsonschema:"any JSON that fits the type's result_schema"`

@@ -10,6 +10,20 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
+// itemTools are the tools with which a worker works on items.
+func itemTools() map[string]verb {
+	return map[string]verb{
+		"work_checkout":   of(checkout),
+		"work_heartbeat":  of(heartbeat),
+		"work_progress":   of(progress),
+		"work_checkpoint": of(checkpoint),
+		"work_resume":     of(resume),
+		"work_complete":   of(complete),
+		"work_fail":       of(fail),
+		"work_release":    of(release),
+	}
+}
+
 type checkoutIn struct {
 	WorkerID     string   `json:"worker_id" jsonschema:"your own name, the same in all calls"`
 	TaskID       string   `json:"task_id,omitempty" jsonschema:"only items of this task"`

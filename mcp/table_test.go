@@ -13,6 +13,40 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
+// Every tool of the table is implemented in one list, and is served in the order of the table.
+func TestEveryToolIsImplementedOnce(t *testing.T) {
+	var want, got []string
+	for _, r := range api.Routes {
+		for _, tool := range r.Tools {
+			want = append(want, tool.Name)
+		}
+	}
+	for _, tool := range tools() {
+		got = append(got, tool.Name)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the tools are %v, the table has %v", got, want)
+	}
+	routes := []api.Route{{Name: "x", Tools: []api.Tool{{Name: "work_a"}, {Name: "work_b"}}}}
+	a, b := map[string]verb{"work_a": {}}, map[string]verb{"work_b": {}}
+	for _, c := range []struct {
+		routes []api.Route
+		lists  []map[string]verb
+		want   string
+	}{
+		{routes, []map[string]verb{a, b}, ""},
+		{routes, []map[string]verb{a}, "work_b has no implementation"},
+		{routes, []map[string]verb{a, b, a}, "work_a is implemented twice"},
+		{routes, []map[string]verb{a, b, {"work_c": {}}}, "work_c is not in the table"},
+		{append(routes, routes...), []map[string]verb{a, b}, "twice in the table"},
+	} {
+		_, err := implemented(c.routes, c.lists...)
+		if got := fmt.Sprint(err); (err != nil) != (c.want != "") || !strings.Contains(got, c.want) && err != nil {
+			t.Errorf("got %v, want %q", err, c.want)
+		}
+	}
+}
+
 // The page of the documents has the table of tools, row by row.
 func TestPageHasTheTools(t *testing.T) {
 	raw, err := os.ReadFile("../docs/mcp.md")

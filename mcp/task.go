@@ -11,6 +11,18 @@ import (
 	"github.com/pawl-work/pawl/access"
 )
 
+// taskTools are the tools that create, read and operate tasks.
+func taskTools() map[string]verb {
+	return map[string]verb{
+		"work_propose": of(propose),
+		"work_list":    of(list),
+		"work_get":     of(get),
+		"work_wait":    of(wait),
+		"work_cancel":  of(cancel),
+		"work_logs":    of(logs),
+	}
+}
+
 type proposeIn struct {
 	Type        string          `json:"type" jsonschema:"the kind of task, such as pdf.parse"`
 	Payload     json.RawMessage `json:"payload,omitempty" jsonschema:"what it is about: any JSON that fits the type's payload_schema"`

@@ -22,38 +22,43 @@ type tool struct {
 	verb
 }
 
-// tools are in the order in which clients see them.
-var tools = sync.OnceValue(func() (out []tool) {
-	for _, t := range []struct {
-		name string
-		verb verb
-	}{
-		{"work_propose", of(propose)},
-		{"work_list", of(list)},
-		{"work_get", of(get)},
-		{"work_checkout", of(checkout)},
-		{"work_heartbeat", of(heartbeat)},
-		{"work_progress", of(progress)},
-		{"work_checkpoint", of(checkpoint)},
-		{"work_resume", of(resume)},
-		{"work_submit", of(submit)},
-		{"work_submit_part", of(submitPart)},
-		{"work_list_parts", of(listParts)},
-		{"work_finalize", of(finalize)},
-		{"work_complete", of(complete)},
-		{"work_fail", of(fail)},
-		{"work_release", of(release)},
-		{"work_wait", of(wait)},
-		{"work_approve", of(approve)},
-		{"work_reject", of(reject)},
-		{"work_cancel", of(cancel)},
-		{"work_logs", of(logs)},
-	} {
-		info, route := api.ToolOf(t.name)
-		out = append(out, tool{info, route, t.verb})
+// tools are the rows of the table of tools, in its order, with what implements them. Each
+// file has the list of the tools that it implements.
+var tools = sync.OnceValue(func() []tool {
+	out, err := implemented(api.Routes, taskTools(), itemTools(), acceptTools())
+	if err != nil {
+		panic(err) // the table and the lists are part of the program
 	}
 	return out
 })
+
+// implemented returns the tools of the routes with their implementations. Each tool must be
+// in one row and in one list.
+func implemented(routes []api.Route, lists ...map[string]verb) (out []tool, err error) {
+	verbs := map[string]verb{}
+	for _, list := range lists {
+		for name, v := range list {
+			if _, twice := verbs[name]; twice {
+				return nil, fmt.Errorf("mcp: %s is implemented twice", name)
+			}
+			verbs[name] = v
+		}
+	}
+	for _, r := range routes {
+		for _, t := range r.Tools {
+			v, found := verbs[t.Name]
+			if !found {
+				return nil, fmt.Errorf("mcp: %s has no implementation, or is twice in the table of tools", t.Name)
+			}
+			delete(verbs, t.Name)
+			out = append(out, tool{t, r, v})
+		}
+	}
+	for name := range verbs {
+		return nil, fmt.Errorf("mcp: %s is not in the table of tools", name)
+	}
+	return out, nil
+}
 
 // verb is the input, the output and the implementation of a tool.
 type verb struct {
