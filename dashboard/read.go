@@ -227,18 +227,28 @@ func (d *server) item(v *request) (any, error) {
 	return l, nil
 }
 
-// attemptEnds are the events that end an attempt.
-var attemptEnds = []string{"completed", "submitted", "failed", "lease_expired", "released", "suspended", "cancelled", "lease_revoked"}
+// attemptEnds lists the events that end an attempt: those of the moves from a state with a
+// lease to states without one.
+func attemptEnds() (names []string) {
+	leased := func(state string) bool { return pawl.ItemState(state).Leased() }
+	for _, m := range pawl.ItemMoves {
+		if slices.ContainsFunc(m.From, leased) && !slices.ContainsFunc(m.To, leased) {
+			names = append(names, m.Event)
+		}
+	}
+	return names
+}
 
 // attemptsFrom reconstructs the attempts from events, newest first.
 func attemptsFrom(events []pawl.Event) []attempt {
 	var out []attempt
+	ends := attemptEnds()
 	for _, e := range slices.Backward(events) {
 		open := len(out) > 0 && out[0].To == nil
 		switch {
 		case e.Event == "leased":
 			out = slices.Insert(out, 0, attempt{Number: e.Attempt, Worker: e.ActorID, From: e.CreatedAt})
-		case open && slices.Contains(attemptEnds, e.Event):
+		case open && slices.Contains(ends, e.Event):
 			out[0].To, out[0].How, out[0].Why = &e.CreatedAt, e.Event, e.Message
 			var data struct{ Error *pawl.Failure }
 			if json.Unmarshal(e.Data, &data) == nil { // most have none

@@ -65,7 +65,7 @@ func (d *server) addSubmission(ctx context.Context, h *reviewItem) error {
 // readAttempts reads an item's attempts from the events that begin and end them.
 func (d *server) readAttempts(ctx context.Context, itemID string) ([]attempt, error) {
 	var events []pawl.Event
-	for _, name := range append([]string{"leased"}, attemptEnds...) {
+	for _, name := range append([]string{"leased"}, attemptEnds()...) {
 		l, err := d.svc.ListEvents(ctx, pawl.EventFilter{ItemID: itemID, Event: name, Page: pawl.Page{Limit: manyRows}})
 		if err != nil {
 			return nil, err
