@@ -33,10 +33,7 @@ func (d *draft) typeFields() store.TaskTypeFields {
 
 // bytes returns the size of the draft's values.
 func (d *draft) bytes() int {
-	n := len(d.task.Metadata) + len(d.task.Data)
-	if d.task.Payload != nil {
-		n += len(*d.task.Payload)
-	}
+	n := d.task.Bytes()
 	for i := range d.items {
 		n += len(d.items[i].Input)
 	}
@@ -240,14 +237,8 @@ func (e *Engine) draft(ctx context.Context, t *pawl.NewTask, of string) (draft, 
 	}
 	solo := len(t.Items) == 0 || len(t.Items) == 1 && t.Items[0].Key == "" && len(t.Payload) == 0
 	taskID, itemID := e.ids.pair()
-	row := store.NewTask{ID: taskID, Namespace: c.Namespace, Type: t.Type, Solo: solo, Title: store.Text(t.Title), Priority: t.Priority,
-		Metadata: "{}", InputHash: store.Text(hash), Dedupes: hash != "", Items: max(1, len(t.Items)), Actor: by}
-	if len(t.Metadata) > 0 {
-		row.Metadata = string(t.Metadata)
-	}
-	if t.RequestedBy != nil {
-		row.RequestedByType, row.RequestedByID = store.Text(t.RequestedBy.Type), store.Text(t.RequestedBy.ID)
-	}
+	row := store.NewTask{ID: taskID, Namespace: c.Namespace, Solo: solo, InputHash: store.Text(hash), Dedupes: hash != "", Items: max(1, len(t.Items)), Actor: by}
+	row.Take(t)
 	if r != nil {
 		row.TypeVersion = r.Version
 	}
@@ -278,8 +269,9 @@ func (e *Engine) draft(ctx context.Context, t *pawl.NewTask, of string) (draft, 
 
 // newItem returns an item's row. Fields that the item leaves out come from its task.
 func newItem(row *store.NewTask, t *pawl.NewTask, i *pawl.NewItem, id string, position int) store.NewItem {
-	it := store.NewItem{ID: id, Namespace: row.Namespace, TaskID: row.ID, Type: i.Type, Kind: pawl.KindWork, Solo: row.Solo, Position: position,
-		Key: store.Text(i.Key), Priority: row.Priority, MaxAttempts: i.MaxAttempts, RunAt: micros(i.RunAt), Input: rules.OrNull(i.Input), Actor: row.Actor}
+	it := store.NewItem{ID: id, Namespace: row.Namespace, TaskID: row.ID, Kind: pawl.KindWork, Solo: row.Solo, Position: position,
+		Priority: row.Priority, RunAt: micros(i.RunAt), Input: rules.OrNull(i.Input), Actor: row.Actor}
+	it.Take(i)
 	if it.Type == "" {
 		it.Type = row.Type
 	}
@@ -294,9 +286,6 @@ func newItem(row *store.NewTask, t *pawl.NewTask, i *pawl.NewItem, id string, po
 	}
 	if it.RunAt == nil {
 		it.RunAt = micros(t.RunAt)
-	}
-	if len(i.After) > 0 {
-		it.After = store.Text(store.List(i.After))
 	}
 	return it
 }
@@ -315,21 +304,17 @@ func summary(t *pawl.NewTask, items int, clonedFrom string) string {
 
 // answer returns the task as it is right after its creation.
 func (d *draft) answer(now int64) pawl.Task {
-	r := &d.task
-	t := pawl.Task{ID: r.ID, Namespace: r.Namespace, Type: r.Type, TypeVersion: r.TypeVersion, State: pawl.TaskQueued, Status: pawl.StatusPending, Title: string(r.Title),
-		Stage: "Queued", Priority: r.Priority, Metadata: json.RawMessage(r.Metadata), InputHash: string(r.InputHash), Thread: d.thread, Items: r.Items, ItemsOpen: r.Items,
-		CreatedAt: stamp(now), UpdatedAt: stamp(now), LastTransitionedAt: stamp(now)}
-	if r.RequestedByID != "" {
-		t.RequestedBy = &pawl.Requester{Type: string(r.RequestedByType), ID: string(r.RequestedByID)}
-	}
-	if r.Solo {
+	t := d.task.Task()
+	t.State, t.Status, t.Stage, t.Thread = pawl.TaskQueued, pawl.StatusPending, "Queued", d.thread
+	t.CreatedAt, t.UpdatedAt, t.LastTransitionedAt = stamp(now), stamp(now), stamp(now)
+	if d.task.Solo {
 		t.Payload = json.RawMessage(d.items[0].Input)
 		if d.items[0].RunAt != nil && *d.items[0].RunAt > now {
 			until := stamp(*d.items[0].RunAt)
 			t.Stage, t.BlockedBy = "Scheduled", &pawl.Blocked{Reason: pawl.BlockedByTime, Detail: "run_at", Until: &until}
 		}
 	} else {
-		t.Payload = json.RawMessage(*r.Payload)
+		t.Payload = json.RawMessage(*d.task.Payload)
 	}
 	return t
 }

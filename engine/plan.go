@@ -71,20 +71,12 @@ func (d *draft) dryRunAnswer(now int64) pawl.Task {
 	t := d.answer(now)
 	t.ID, t.DryRun, t.Planned = "", true, make([]pawl.NewItem, len(d.items))
 	for i := range d.items {
-		it := &d.items[i]
-		p := pawl.NewItem{Input: json.RawMessage(it.Input), Key: string(it.Key), MaxAttempts: it.MaxAttempts}
-		if it.Type != t.Type {
-			p.Type = it.Type
+		p := d.items[i].Planned()
+		if p.Type == t.Type {
+			p.Type = ""
 		}
-		if it.Priority != t.Priority {
-			p.Priority = &it.Priority
-		}
-		if it.RunAt != nil {
-			at := stamp(*it.RunAt)
-			p.RunAt = &at
-		}
-		if it.After != "" {
-			_ = json.Unmarshal([]byte(it.After), &p.After) // written by us
+		if *p.Priority == t.Priority {
+			p.Priority = nil
 		}
 		t.Planned[i] = p
 	}

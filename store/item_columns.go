@@ -10,8 +10,9 @@ import (
 //
 // To add a column, write a migration for each database that adds it to the tables of
 // states, and add a field here and a line in Columns. All statements then move and archive
-// it. A line in Given sets it when the item is created. A line in Kept keeps it in ends. A
-// line in the columns of itemScan shows it.
+// it. A line in Given sets it when the item is created; NewItem.Take takes the value that
+// the caller gives, and NewItem.Planned shows it in a dry run. A line in Kept keeps it in
+// ends. A line in the columns of itemScan shows it.
 type Carried struct {
 	Attempt, Failures, MaxAttempts          int
 	Solo, Feeds, Acceptance, Rework, Spared int
@@ -61,6 +62,25 @@ type NewItem struct {
 	Input                             string
 	Actor                             Actor
 	Data                              Text // solo: the task's Data goes into the one event
+}
+
+// Take sets the columns that are stored as the caller gives them. Zero values stand for
+// those of the task.
+func (i *NewItem) Take(given *pawl.NewItem) {
+	i.Type, i.Key, i.MaxAttempts = given.Type, Text(given.Key), given.MaxAttempts
+	if len(given.After) > 0 {
+		i.After = Text(List(given.After))
+	}
+}
+
+// Planned returns the item as a dry run shows it: what a caller gives to create it.
+func (i *NewItem) Planned() pawl.NewItem {
+	out := pawl.NewItem{Input: json.RawMessage(i.Input), Type: i.Type, Priority: &i.Priority, Key: string(i.Key), MaxAttempts: i.MaxAttempts,
+		RunAt: stampOf(i.RunAt)}
+	if i.After != "" {
+		_ = json.Unmarshal([]byte(i.After), &out.After) // written by us
+	}
+	return out
 }
 
 // Mark returns the value of solo in the item's rows: 1 for the only item of a task, Aside

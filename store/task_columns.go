@@ -29,7 +29,8 @@ type NewTask struct {
 
 // Columns are the columns of the task's row, without the time. In statements they are
 // @columns(new_task). A column that is added here, and to the columns of taskScan, is
-// written, read and archived.
+// written, read and archived. Take sets what the caller gives, Task shows it in the answer
+// to the call, and task shows it in reads.
 func (t *NewTask) Columns() []Column {
 	return []Column{
 		{"id", &t.ID}, {"namespace", &t.Namespace}, {"type", &t.Type}, {"type_version", &t.TypeVersion}, {"solo", &t.Solo},
@@ -37,6 +38,37 @@ func (t *NewTask) Columns() []Column {
 		{"requested_by_type", &t.RequestedByType}, {"requested_by_id", &t.RequestedByID}, {"input_hash", &t.InputHash},
 		{"dedupes", &t.Dedupes}, {"trace_parent", &t.TraceParent},
 	}
+}
+
+// Take sets the columns that are stored as the caller gives them.
+func (t *NewTask) Take(given *pawl.NewTask) {
+	t.Type, t.Title, t.Priority, t.Metadata = given.Type, Text(given.Title), given.Priority, "{}"
+	if len(given.Metadata) > 0 {
+		t.Metadata = string(given.Metadata)
+	}
+	if given.RequestedBy != nil {
+		t.RequestedByType, t.RequestedByID = Text(given.RequestedBy.Type), Text(given.RequestedBy.ID)
+	}
+}
+
+// Task returns the members of the task that follow from the columns alone: all but the
+// payload, the state and the times.
+func (t *NewTask) Task() pawl.Task {
+	out := pawl.Task{ID: t.ID, Namespace: t.Namespace, Type: t.Type, TypeVersion: t.TypeVersion, Title: string(t.Title), Priority: t.Priority,
+		Metadata: json.RawMessage(t.Metadata), InputHash: string(t.InputHash), Items: t.Items, ItemsOpen: t.Items}
+	if t.RequestedByID != "" {
+		out.RequestedBy = &pawl.Requester{Type: string(t.RequestedByType), ID: string(t.RequestedByID)}
+	}
+	return out
+}
+
+// Bytes returns the size of the values.
+func (t *NewTask) Bytes() int {
+	n := len(t.Metadata) + len(t.Data)
+	if t.Payload != nil {
+		n += len(*t.Payload)
+	}
+	return n
 }
 
 // taskScan is what a row of task_rows is scanned into, with the values that are read with
@@ -61,6 +93,11 @@ func (s *taskScan) columns() []Column {
 		{"created_at", &s.created}, {"state", &s.State}, {"version", &s.Version}, {"items", &s.Items}, {"open", &s.ItemsOpen},
 		{"failed_in", &s.failedIn}, {"error", &s.failure}, {"stage", &s.stage}, {"item_state", &s.itemState}, {"progress", &s.progress},
 	}
+}
+
+// sizeOfTask returns the size of a task's values, which bounds a page of tasks.
+func sizeOfTask(t *pawl.Task) int {
+	return len(t.Payload) + len(t.Metadata) + sizeOfFailure(t.Error)
 }
 
 // task returns the task that was scanned.

@@ -63,9 +63,7 @@ func ListTasks(ctx context.Context, tx Tx, namespace string, q pawl.TaskFilter) 
 	if q.ByUpdate {
 		cursor = func(t pawl.Task) string { return update{t.UpdatedAt.UnixMicro(), t.ID}.String() }
 	}
-	return Pages(q.Page, func(t *pawl.Task) int {
-		return len(t.Payload) + len(t.Metadata) + sizeOfFailure(t.Error)
-	}, cursor, func(p pawl.Page) (pawl.List[pawl.Task], error) {
+	return Pages(q.Page, sizeOfTask, cursor, func(p pawl.Page) (pawl.List[pawl.Task], error) {
 		q.Page = p
 		return listTasks(ctx, tx, namespace, q, cursor)
 	})
