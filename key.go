@@ -32,6 +32,9 @@ const (
 	KeyFailed    = "failed"
 )
 
+// KeyStatuses lists all statuses of a key.
+var KeyStatuses = []string{KeyPending, KeyCompleted, KeyFailed}
+
 // KeyBegin opens a key. The answer says whether to run, or has the stored answer in
 // Key.Response. A key of another request is ErrKeyReused. A key whose call is in flight
 // is ErrKeyInFlight with RetryAfter.

@@ -331,7 +331,7 @@ func TestChecksAreTheTables(t *testing.T) {
 		{"messages", "state", states(pawl.MessageStates, all)},
 		{"checkpoints", "type", pawl.CheckpointTypes},
 		{"work_items", "kind", []string{pawl.KindWork, pawl.KindPlan, pawl.KindApply}},
-		{"idempotency_keys", "status", []string{pawl.KeyPending, pawl.KeyCompleted, pawl.KeyFailed}},
+		{"idempotency_keys", "status", pawl.KeyStatuses},
 	} {
 		for _, dialect := range dialects {
 			t.Run(fmt.Sprintf("%s/%s/%s", c.table, strings.TrimPrefix(c.of, "CONSTRAINT "), dialect), func(t *testing.T) {

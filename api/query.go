@@ -39,7 +39,7 @@ type (
 		ID           []string          `query:"id" doc:"These tasks."`
 		Type         []string          `query:"type" doc:"Of any of these types."`
 		State        []pawl.TaskState  `query:"state" doc:"In any of these states."`
-		Status       []pawl.Status     `query:"status" enum:"pending,in_progress,completed,failed,cancelled" doc:"Of any of these statuses."`
+		Status       TaskStatuses      `query:"status" doc:"Of any of these statuses."`
 		MinPriority  int               `query:"min_priority" default:"-32768" doc:"Of this priority or higher."`
 		MaxPriority  int               `query:"max_priority" default:"32767" doc:"Of this priority or lower."`
 		Metadata     map[string]string `query:"metadata,deepObject" doc:"metadata[repo]=x: with this member in its metadata, a text or the JSON of a number, true or false."`
@@ -54,12 +54,12 @@ type (
 	}
 	// TaskShape selects the members of a task, and what to include.
 	TaskShape struct {
-		Fields  []string `query:"fields" enum:"id,namespace,type,type_version,state,status,title,stage,progress,priority,payload,metadata,requested_by,input_hash,thread,deduplicated,dry_run,planned,items,items_open,items_pending,blocked_by,error,retry_count,failed_in,ready_for_approval,version,created_at,updated_at,last_transitioned_at,applied_at,completed_at" doc:"These members only, and id."`
-		Include []string `query:"include" enum:"items,events,checkpoints,provenances,result" doc:"What belongs to the task, in its member included: its first 100 items, its newest 100 events and checkpoints, its first 100 provenances, its result or null."`
+		Fields  TaskFields     `query:"fields" doc:"These members only, and id."`
+		Include IncludedFields `query:"include" doc:"What belongs to the task, in its member included: its first 100 items, its newest 100 events and checkpoints, its first 100 provenances, its result or null."`
 	}
 	// ItemShape selects the members of an item.
 	ItemShape struct {
-		Fields []string `query:"fields" enum:"id,task_id,namespace,type,kind,key,position,state,status,stage,progress,priority,attempt,failures,max_attempts,rework,worker_id,last_worker_id,lease_seconds,lease_acquired_at,lease_expires_at,heartbeat_at,input,result,assembled_result,parts_required,parts_state,error,after,run_at,blocked_by,created_at,started_at,accepted_at,completed_at,updated_at" doc:"These members only, and id."`
+		Fields ItemFields `query:"fields" doc:"These members only, and id."`
 	}
 	// ItemQuery is a pawl.ItemFilter without its task.
 	ItemQuery struct {
@@ -113,7 +113,7 @@ type (
 	}
 	// KeyQuery is a pawl.KeyFilter as a query.
 	KeyQuery struct {
-		Status string `query:"status" enum:"pending,completed,failed" doc:"Of this status."`
+		Status KeyStatus `query:"status" doc:"Of this status."`
 		OfTask
 		OfItem
 		Paging
@@ -146,6 +146,16 @@ type (
 		Force  bool   `query:"force" doc:"true: even when it has not ended."`
 		Reason string `query:"reason" doc:"Why, for the record."`
 	}
+)
+
+// These are the types of parameters with a fixed list of values. The list is a table of
+// package pawl, or the names of the JSON members of a type.
+type (
+	TaskFields     []string      // members of pawl.Task
+	ItemFields     []string      // members of pawl.Item
+	IncludedFields []string      // members of Included
+	TaskStatuses   []pawl.Status // of pawl.TaskStatuses
+	KeyStatus      string        // of pawl.KeyStatuses
 )
 
 // Page returns the page that the query asks for.
@@ -281,12 +291,12 @@ func (q KeyQuery) Filter() (pawl.KeyFilter, error) {
 		return pawl.KeyFilter{}, err
 	}
 	item, err := q.OfItem.Of()
-	return pawl.KeyFilter{Status: q.Status, TaskID: task, ItemID: item, Page: q.Page()}, err
+	return pawl.KeyFilter{Status: string(q.Status), TaskID: task, ItemID: item, Page: q.Page()}, err
 }
 
 // KeyQueryOf returns a filter as a query.
 func KeyQueryOf(f pawl.KeyFilter) KeyQuery {
-	return KeyQuery{Status: f.Status, OfTask: OfTask{Task: f.TaskID}, OfItem: OfItem{Item: f.ItemID}, Paging: PagingOf(f.Page)}
+	return KeyQuery{Status: KeyStatus(f.Status), OfTask: OfTask{Task: f.TaskID}, OfItem: OfItem{Item: f.ItemID}, Paging: PagingOf(f.Page)}
 }
 
 // Filter returns the filter that the query asks for.

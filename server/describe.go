@@ -138,16 +138,21 @@ func streamsOf(r api.Route) map[string]*huma.Response {
 // written maps types that write their own JSON, and texts with a fixed list of values, to
 // types that describe them.
 var written = map[reflect.Type]reflect.Type{
-	reflect.TypeFor[pawl.Failure]():      reflect.TypeFor[failure](),
-	reflect.TypeFor[pawl.Dedupe]():       reflect.TypeFor[dedupe](),
-	reflect.TypeFor[pawl.TaskState]():    reflect.TypeFor[taskState](),
-	reflect.TypeFor[pawl.ItemState]():    reflect.TypeFor[itemState](),
-	reflect.TypeFor[pawl.Status]():       reflect.TypeFor[status](),
-	reflect.TypeFor[pawl.Code]():         reflect.TypeFor[code](),
-	reflect.TypeFor[pawl.MessageState](): reflect.TypeFor[messageState](),
-	reflect.TypeFor[pawl.Words]():        reflect.TypeFor[textOfChunk](),
-	reflect.TypeFor[problem]():           reflect.TypeFor[api.Problem](),
-	reflect.TypeFor[api.Chat]():          reflect.TypeFor[chat](),
+	reflect.TypeFor[pawl.Failure]():       reflect.TypeFor[failure](),
+	reflect.TypeFor[pawl.Dedupe]():        reflect.TypeFor[dedupe](),
+	reflect.TypeFor[pawl.TaskState]():     reflect.TypeFor[taskState](),
+	reflect.TypeFor[pawl.ItemState]():     reflect.TypeFor[itemState](),
+	reflect.TypeFor[pawl.Status]():        reflect.TypeFor[status](),
+	reflect.TypeFor[pawl.Code]():          reflect.TypeFor[code](),
+	reflect.TypeFor[pawl.MessageState]():  reflect.TypeFor[messageState](),
+	reflect.TypeFor[pawl.Words]():         reflect.TypeFor[textOfChunk](),
+	reflect.TypeFor[problem]():            reflect.TypeFor[api.Problem](),
+	reflect.TypeFor[api.Chat]():           reflect.TypeFor[chat](),
+	reflect.TypeFor[api.TaskFields]():     reflect.TypeFor[membersOf[pawl.Task]](),
+	reflect.TypeFor[api.ItemFields]():     reflect.TypeFor[membersOf[pawl.Item]](),
+	reflect.TypeFor[api.IncludedFields](): reflect.TypeFor[membersOf[api.Included]](),
+	reflect.TypeFor[api.TaskStatuses]():   reflect.TypeFor[taskStatuses](),
+	reflect.TypeFor[api.KeyStatus]():      reflect.TypeFor[keyStatus](),
 }
 
 type (
@@ -160,6 +165,11 @@ type (
 	messageState string
 	textOfChunk  struct{}
 	chat         struct{}
+	keyStatus    struct{}
+	taskStatuses struct{}
+
+	// membersOf is a list of names of JSON members of T.
+	membersOf[T any] struct{}
 )
 
 func (failure) Schema(huma.Registry) *huma.Schema {
@@ -222,6 +232,19 @@ func (status) Schema(huma.Registry) *huma.Schema {
 	return words(texts(pawl.ItemStatuses)...)
 }
 
+func (taskStatuses) Schema(huma.Registry) *huma.Schema { return listOf(texts(pawl.TaskStatuses)) }
+
+func (keyStatus) Schema(huma.Registry) *huma.Schema { return words(pawl.KeyStatuses...) }
+
+func (membersOf[T]) Schema(huma.Registry) *huma.Schema {
+	var names []string
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[T]()) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		names = append(names, name)
+	}
+	return listOf(names)
+}
+
 func (code) Schema(huma.Registry) *huma.Schema {
 	var names []string
 	for _, e := range pawl.Errors {
@@ -238,6 +261,10 @@ func shown(states []pawl.StateInfo) *huma.Schema {
 		}
 	}
 	return words(names...)
+}
+
+func listOf(names []string) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeArray, Items: words(names...)}
 }
 
 func words(names ...string) *huma.Schema {
@@ -367,11 +394,11 @@ var wordLists = []struct {
 	{"CheckpointCall.type", pawl.CheckpointTypes},
 	{"TaskCheckpoint.type", pawl.TaskCheckpointTypes},
 	{"Event.event", eventNames()},
-	{"Event.actor_type", []string{pawl.ActorUser, pawl.ActorAgent, pawl.ActorWorker, pawl.ActorSystem, pawl.ActorAPI}},
+	{"Event.actor_type", pawl.ActorTypes},
 	{"Blocked.reason", pawl.BlockedReasons},
 	{"Task.status", texts(pawl.TaskStatuses)},
 	{"TaskView.status", texts(pawl.TaskStatuses)},
-	{"Key.status", []string{pawl.KeyPending, pawl.KeyCompleted, pawl.KeyFailed}},
+	{"Key.status", pawl.KeyStatuses},
 	{"Problem.reason", []string{pawl.ReasonTaken, pawl.ReasonExpired, pawl.ReasonReleased}},
 }
 

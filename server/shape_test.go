@@ -3,31 +3,55 @@ package server_test
 import (
 	"context"
 	"fmt"
-	"reflect"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/pawl-work/pawl"
-	"github.com/pawl-work/pawl/api"
 	"github.com/pawl-work/pawl/pawltest"
 	"github.com/pawl-work/pawl/server"
 )
 
-// The fields that may be requested are exactly the members.
+// The parameters fields and include offer exactly the members of what they select from, and
+// a read takes each of them.
 func TestFieldsAreTheMembers(t *testing.T) {
-	for shape, of := range map[reflect.Type]reflect.Type{
-		reflect.TypeFor[api.TaskShape](): reflect.TypeFor[pawl.Task](),
-		reflect.TypeFor[api.ItemShape](): reflect.TypeFor[pawl.Item](),
+	h := open(t)
+	d := description(t, h.srv)
+	task := h.do(201, "POST", "/v1/tasks", `{"type":"a"}`).str("id")
+	item := h.do(200, "GET", "/v1/tasks/"+task+"/items", "").items()[0]["id"].(string)
+	for path, schemas := range map[string]map[string]string{
+		"/v1/tasks":            {"fields": "Task", "include": "Included"},
+		"/v1/tasks/{id}":       {"fields": "Task", "include": "Included"},
+		"/v1/items":            {"fields": "Item"},
+		"/v1/items/{id}":       {"fields": "Item"},
+		"/v1/tasks/{id}/items": {"fields": "Item"},
 	} {
-		var names []string
-		for i := range of.NumField() {
-			name, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ",")
-			names = append(names, name)
+		at := strings.Replace(path, "{id}", map[bool]string{true: item, false: task}[path == "/v1/items/{id}"], 1)
+		get := d.doc["paths"].(map[string]any)[path].(map[string]any)["get"].(map[string]any)
+		for _, p := range get["parameters"].([]any) {
+			p := p.(map[string]any)
+			name := p["name"].(string)
+			schema, told := schemas[name]
+			if !told {
+				continue
+			}
+			delete(schemas, name)
+			var offered []string
+			for _, word := range p["schema"].(map[string]any)["items"].(map[string]any)["enum"].([]any) {
+				offered = append(offered, word.(string))
+			}
+			members := slices.Sorted(maps.Keys(d.schemas[schema].(map[string]any)["properties"].(map[string]any)))
+			if slices.Sort(offered); !slices.Equal(offered, members) {
+				t.Errorf("%s of %s:\n got %v\nwant %v", name, path, offered, members)
+			}
+			for _, word := range offered {
+				h.do(200, "GET", at+"?"+name+"="+word, "")
+			}
+			h.do(400, "GET", at+"?"+name+"=id,nothing", "")
 		}
-		f, _ := shape.FieldByName("Fields")
-		if got, want := f.Tag.Get("enum"), strings.Join(names, ","); got != want {
-			t.Errorf("%s:\n got %s\nwant %s", shape.Name(), got, want)
+		if len(schemas) > 0 {
+			t.Errorf("%s lacks %v", path, schemas)
 		}
 	}
 }

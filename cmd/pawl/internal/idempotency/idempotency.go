@@ -56,7 +56,7 @@ func onceList(a *cli.App) *cobra.Command {
 		}),
 	)
 	p.Flags(cmd)
-	status = cli.Choose[string](cmd, "status", "pending, completed or failed", []string{pawl.KeyPending, pawl.KeyCompleted, pawl.KeyFailed})
+	status = cli.Choose[string](cmd, "status", "pending, completed or failed", pawl.KeyStatuses)
 	cmd.Flags().StringVar(&f.TaskID, "task", "", "of this task")
 	cmd.Flags().StringVar(&f.ItemID, "item", "", "of this item")
 	return cmd
