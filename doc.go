@@ -16,7 +16,6 @@
 // Five tables hold the facts that code, schema, documents and tests read: the moves of
 // items, tasks and messages (lifecycle.go), Errors, Events and Limits in this package,
 // and the routes in package api.
-// Limits here, and the routes in package api.
 //
 // Service is the sum of the roles. engine.Engine implements it in process, client.Client
 // over HTTP. A program should take only the role that it needs. Every verb takes a batch
