@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/commit"
 	"github.com/pawl-work/pawl/engine/internal/queue"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
@@ -128,11 +129,14 @@ func (s *claimOp) take(ctx context.Context, look bool) ([]pawl.Lease, error) {
 	wish := claimCall{namespace: c.Namespace, types: req.Types, look: look, who: claimant(c, req), provenance: s.provenance}
 	var rows []store.Claimed
 	var err error
-	if req.TaskID != "" || req.ItemID != "" {
+	switch {
+	case req.TaskID != "" || req.ItemID != "":
 		rows, err = e.claimPicks(ctx, &wish, req)
-	} else {
+	case e.scope != nil:
+		rows, err = e.claimInTx(ctx, wish)
+	default:
 		for again := true; again; {
-			rows, err = e.committers.claim.do(ctx, e, []claimCall{wish})
+			rows, err = e.committers.claim.Do(ctx, e.db, []claimCall{wish})
 			again = len(rows) > 0 && rows[0].ItemID == ""
 		}
 	}
@@ -160,17 +164,21 @@ func sameQueues(a, b *claimCall) bool {
 	return a.namespace == b.namespace && slices.Equal(a.types, b.types)
 }
 
+// claimInTx claims for one call in the caller's transaction. That may roll back, so other
+// claims must not use what it read.
+func (e *Engine) claimInTx(ctx context.Context, call claimCall) ([]store.Claimed, error) {
+	ctx, cancel := context.WithTimeout(ctx, commit.FlushLimit)
+	defer cancel()
+	queues, err := queue.Read(ctx, e.queueView(), call.namespace)
+	if err != nil {
+		return nil, err
+	}
+	return e.claimFor(ctx, []claimCall{call}, queue.Wanted(queues, call.types))
+}
+
 // claimGroup claims for calls with the same queues. If it finds nothing, it tries once
 // more and reads the queues from the start.
 func (e *Engine) claimGroup(ctx context.Context, group []claimCall) ([]store.Claimed, error) {
-	if e.scope != nil { // the transaction may roll back: other claims must not use what it read
-		queues, err := queue.Read(ctx, e.queueView(), group[0].namespace)
-		if err != nil {
-			return nil, err
-		}
-		out, err := e.claimFor(ctx, group, queue.Wanted(queues, group[0].types))
-		return assign(group, out), err
-	}
 	for look := slices.ContainsFunc(group, func(c claimCall) bool { return c.look }); ; look = true {
 		op, err := e.queues.Begin(ctx, group[0].namespace, look)
 		if err != nil {
@@ -220,7 +228,7 @@ func (e *Engine) releaseOrphans(ctx context.Context, asked []claimCall, got []st
 		}
 		rows = append(rows, store.Leave{Ord: len(rows), Verb: store.VerbRelease, Fence: store.Fence{Namespace: who.namespace, ItemID: g.ItemID, WorkerID: who.who.WorkerID, Attempt: g.Attempt}})
 	}
-	if _, err := e.committers.leave.do(ctx, e, rows); err != nil {
+	if _, err := e.committers.leave.Do(ctx, e.db, rows); err != nil {
 		e.logError(ctx, "giving back a claim whose caller had gone", err)
 	}
 	e.queues.Forget()

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/commit"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
 )
@@ -19,7 +20,7 @@ const maxTries = 4
 // and output, R is the answer.
 type fenced[C, Row, Ans, R any] struct {
 	op        string // the verb of the lifecycle that the state must allow
-	committer *groupCommitter[Row, Ans]
+	committer *commit.Committer[Row, Ans]
 	fence     func(*C) pawl.Fence
 	check     func(*rules.Fields, *C)
 	row       func(i int, c *C) Row
@@ -41,7 +42,7 @@ func (v *fenced[C, Row, Ans, R]) do(ctx context.Context, e *Engine, calls []C) (
 	for len(good) > 0 {
 		wave, rest := v.wave(calls, good)
 		for try := 1; len(wave) > 0; try++ {
-			answers, err := v.committer.do(ctx, e, v.rows(calls, wave))
+			answers, err := v.committer.Do(ctx, e.db, v.rows(calls, wave))
 			if err != nil {
 				return nil, err
 			}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/commit"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
 )
@@ -14,13 +15,9 @@ import (
 // Complete completes items with their results; see pawl.Finisher.
 func (e *Engine) Complete(ctx context.Context, calls []pawl.CompleteCall) ([]pawl.Result[pawl.Moved], error) {
 	calls = pawl.Provenant(ctx, calls)
-	if !anyProvenance(calls) {
-		return e.complete(ctx, calls)
+	if hasProvenance(calls) {
+		return withProvenance(ctx, e, "complete", calls, subjectOfMove, (*Engine).Complete)
 	}
-	return withProvenance(ctx, e, "complete", calls, subjectOfMove, (*Engine).complete)
-}
-
-func (e *Engine) complete(ctx context.Context, calls []pawl.CompleteCall) ([]pawl.Result[pawl.Moved], error) {
 	c, fed, returns := pawl.CallerOf(ctx), false, pawl.WantsItem(ctx)
 	var asides []string
 	v := fenced[pawl.CompleteCall, store.Complete, store.Moved, pawl.Moved]{
@@ -129,7 +126,7 @@ func (e *Engine) Suspend(ctx context.Context, calls []pawl.SuspendCall) ([]pawl.
 
 // leave is the common part of fail, release and suspend. They differ in their checks and
 // in what they put in the row.
-func leave[C any](ctx context.Context, e *Engine, verb string, through *groupCommitter[store.Leave, store.Moved], calls []C, fence func(*C) pawl.Fence, check func(*rules.Fields, *C), fill func(*C, *store.Leave)) ([]pawl.Result[pawl.Moved], error) {
+func leave[C any](ctx context.Context, e *Engine, verb string, through *commit.Committer[store.Leave, store.Moved], calls []C, fence func(*C) pawl.Fence, check func(*rules.Fields, *C), fill func(*C, *store.Leave)) ([]pawl.Result[pawl.Moved], error) {
 	c, fed, returns := pawl.CallerOf(ctx), false, pawl.WantsItem(ctx)
 	var asides, failed, doomed []string
 	v := fenced[C, store.Leave, store.Moved, pawl.Moved]{op: verb, committer: through, fence: fence, check: check,

@@ -29,11 +29,11 @@ func subjectOfMove(m pawl.Moved) subject { return subject{m.TaskID, m.ID, m.Atte
 
 // withProvenance runs the calls of a batch verb. If none of them has provenance, it only
 // calls run. Otherwise they run in one transaction with their provenance rows, and not in
-// the group commit. A call whose key was used for the same verb and subject before is
-// refused; the other calls then run one by one.
+// the group commit; run gets the calls without their provenance. A call whose key was used
+// for the same verb and subject before is refused; the other calls then run one by one.
 func withProvenance[C, R any](ctx context.Context, e *Engine, verb string, calls []C, of func(R) subject, run func(*Engine, context.Context, []C) ([]pawl.Result[R], error)) ([]pawl.Result[R], error) {
 	calls = pawl.Provenant(ctx, calls)
-	if !anyProvenance(calls) {
+	if !hasProvenance(calls) {
 		return run(e, ctx, calls)
 	}
 	if err := rules.CheckBatch(verb, len(calls)); err != nil {
@@ -46,6 +46,7 @@ func withProvenance[C, R any](ctx context.Context, e *Engine, verb string, calls
 	for i := range calls {
 		if provenances[i], out[i].Err = provenanceOf(ctx, e.key(), verb, &calls[i]); out[i].Err == nil {
 			valid, at = append(valid, calls[i]), append(at, i)
+			*pawl.ProvenanceOf(&valid[len(valid)-1]) = nil
 		}
 	}
 	if len(valid) == 0 {
@@ -85,8 +86,8 @@ func withProvenance[C, R any](ctx context.Context, e *Engine, verb string, calls
 	return out, err
 }
 
-// anyProvenance reports whether one of the calls has provenance.
-func anyProvenance[C any](calls []C) bool {
+// hasProvenance reports whether one of the calls has provenance.
+func hasProvenance[C any](calls []C) bool {
 	for i := range calls {
 		if *pawl.ProvenanceOf(&calls[i]) != nil {
 			return true

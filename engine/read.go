@@ -186,7 +186,7 @@ func (e *Engine) readItem(ctx context.Context, id string) (store.ItemRow, error)
 		it, _, err := e.look(ctx, id)
 		return it, err
 	}
-	got, err := e.committers.read.do(ctx, e, []readCall{{id: id}})
+	got, err := e.committers.read.Do(ctx, e.db, []readCall{{id: id}})
 	switch {
 	case err != nil:
 		return store.ItemRow{}, cmp.Or(ctx.Err(), err)

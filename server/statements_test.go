@@ -148,8 +148,8 @@ func writes(query string) bool {
 }
 
 // maxDepth is how many functions of this module a complete over HTTP may pass through on its
-// way to SQL. It may only fall; the goal is 15.
-const maxDepth = 20
+// way to SQL. It may only fall.
+const maxDepth = 14
 
 // A complete over HTTP reaches SQL in at most maxDepth functions. If a group of calls is
 // carried out in a goroutine of its own, both sides count.

@@ -13,48 +13,42 @@ func (d *db) Do(ctx context.Context, fn func(ctx context.Context, tx store.Tx) e
 	return d.write(ctx, fn, false)
 }
 
+// write runs fn as a call of a group, or alone if the connection is free. Alone, it tries
+// again while another process has the lock.
 func (d *db) write(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error, hot bool) error {
-	if err := ctx.Err(); err != nil {
-		return classify(err)
-	}
-	c, err := d.writer.acquire(ctx, fn, hot)
-	if err != nil {
+	if alone, err := d.writer.enter(ctx, fn, hot); !alone {
 		return err
 	}
-	if c != nil {
-		if err := d.writer.wait(c); !c.given {
-			return err
+	var t *tx // nil = no transaction is open
+	defer func() {
+		if t != nil { // fn panicked or ended its goroutine
+			d.rollback(t.failed)
 		}
-	}
-	defer d.release()
+		d.release()
+	}()
 	var wait lockWait
 	for {
-		if again, err := wait.again(ctx, d.writeAlone(ctx, fn)); !again {
+		err := d.begin(ctx)
+		if err == nil {
+			t = &tx{conn: d.writer.conn, time: &txTime{clock: d.clock}}
+			err = d.conclude(t, t.end(ctx, fn(ctx, t)))
+			t = nil
+		}
+		if again, err := wait.again(ctx, err); !again {
 			return err
 		}
 	}
 }
 
-// writeAlone is one try for a single caller. It commits if fn returns nil and nothing
-// failed.
-func (d *db) writeAlone(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
-	if err := d.begin(ctx); err != nil {
+// conclude commits the transaction of a single caller, or rolls it back if err is not nil.
+func (d *db) conclude(t *tx, err error) error {
+	if err == nil {
+		err = t.fail(d.commit())
+	}
+	if err != nil {
+		d.rollback(t.failed)
 		return err
 	}
-	t := &tx{conn: d.writer.conn, time: &txTime{clock: d.clock}}
-	done := false
-	defer func() {
-		if !done { // fn failed or panicked
-			d.rollback(t.failed)
-		}
-	}()
-	if err := t.end(ctx, fn(ctx, t)); err != nil {
-		return err
-	}
-	if err := d.commit(); err != nil {
-		return t.fail(err)
-	}
-	done = true
 	d.limitWAL()
 	return nil
 }

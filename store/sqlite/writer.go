@@ -53,6 +53,20 @@ type call struct {
 	given bool      // its caller has the connection
 }
 
+// enter waits for the connection or for the outcome of a group. It returns true if the
+// caller has the connection, which it must release. Otherwise err is the outcome of fn.
+func (w *writer) enter(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error, hot bool) (alone bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return false, classify(err)
+	}
+	c, err := w.acquire(ctx, fn, hot)
+	if err != nil || c == nil {
+		return err == nil, err
+	}
+	err = w.wait(c)
+	return c.given, err
+}
+
 // acquire takes the connection if it is free. Otherwise it adds a call to the queue.
 func (w *writer) acquire(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error, hot bool) (*call, error) {
 	w.mu.Lock()

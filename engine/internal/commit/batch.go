@@ -7,8 +7,14 @@ import (
 )
 
 // nextBatch removes the next group's requests from the queue, in order. A request stays
-// for a later group if its item is already in this group.
+// for a later group if its item is already in this group. If no request waits, the flush
+// counts as ended and nextBatch returns nil.
 func (c *Committer[Row, Ans]) nextBatch() []*request[Row, Ans] {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.waiting) == 0 {
+		c.running--
+	}
 	if len(c.waiting) < 2 {
 		only := c.waiting
 		c.waiting = nil

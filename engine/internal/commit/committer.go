@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
 )
 
 // FlushLimit is the time limit of a flush. A flush does not end with its callers'
@@ -38,22 +39,30 @@ type Committer[Row, Ans any] struct {
 	separate map[string]*separateItem // by item
 }
 
-// Options describe a Committer's rows and answers and how to run them. Ord, RowOf and
-// Execute are required.
+// Options describe a Committer's rows and answers and how to run them. DB, Ord, RowOf, and
+// either Verb or Execute are required. Calls in a caller's transaction need Verb.
 type Options[Row, Ans any] struct {
-	Item    func(*Row) string    // unique within a group; nil = always unique
-	Fits    func(a, b *Row) bool // whether two rows can be in one group; nil = always
-	Size    func(*Row) int       // its share of maxGroupRows; nil = 1
-	Bytes   func(*Row) int       // bytes of its values; nil = not counted
-	Ord     func(*Row) *int      // the row's field for its index in the call
-	RowOf   func(*Ans) *int      // the answer's field for the index of its row
+	DB    store.DB             // on which the groups run
+	Item  func(*Row) string    // unique within a group; nil = always unique
+	Fits  func(a, b *Row) bool // whether two rows can be in one group; nil = always
+	Size  func(*Row) int       // its share of maxGroupRows; nil = 1
+	Bytes func(*Row) int       // bytes of its values; nil = not counted
+	Ord   func(*Row) *int      // the row's field for its index in the call
+	RowOf func(*Ans) *int      // the answer's field for the index of its row
+	// Verb runs rows in a transaction.
+	Verb func(ctx context.Context, tx store.Tx, rows []Row) ([]Ans, error)
+	// Cold says that Verb is not a hot verb: it runs in DB.Do, not in DB.Auto.
+	Cold bool
+	// Execute runs the rows of a group instead of Verb, in transactions of its own.
 	Execute func(ctx context.Context, rows []Row) ([]Ans, error)
 	// Orphaned gets the answers of a caller that gave up during the flush;
 	// nil = they are dropped.
 	Orphaned func(ctx context.Context, rows []Row, out []Ans)
 	// Panicked gets each panic; the group is answered with an error. nil = not called.
 	Panicked func(ctx context.Context, p Panic)
-	// Ungrouped gives every call its own flush, because the store groups calls itself.
+	// Ungrouped says that the store groups calls itself, so every call has its own flush.
+	// Without Orphaned, the flush runs in the caller's goroutine and with its context: if
+	// ctx ends, the store's answer says what became of the call.
 	Ungrouped bool
 }
 
@@ -72,27 +81,6 @@ type request[Row, Ans any] struct {
 	alone     bool // it runs outside the groups
 }
 
-// Alone runs rows at once with execute, within the caller's own transaction.
-func (c *Committer[Row, Ans]) Alone(ctx context.Context, rows []Row, execute func(ctx context.Context, rows []Row) ([]Ans, error)) ([]Ans, error) {
-	ctx, cancel := context.WithTimeout(ctx, FlushLimit)
-	defer cancel()
-	c.sort(rows)
-	return execute(ctx, rows)
-}
-
-// Direct runs rows at once in the caller's goroutine, for a store that groups concurrent
-// calls itself. A panic becomes an error, as in Do. If ctx ends, the store's answer says
-// what became of the call. Direct does not call Orphaned.
-func (c *Committer[Row, Ans]) Direct(ctx context.Context, rows []Row) (out []Ans, err error) {
-	c.flushes.Add(1)
-	defer c.flushes.Done()
-	defer c.recovered(ctx, &err)
-	ctx, cancel := context.WithTimeout(ctx, FlushLimit)
-	defer cancel()
-	c.sort(rows)
-	return c.options.Execute(ctx, rows)
-}
-
 // Ord returns the row's field for its index in the call.
 func (c *Committer[Row, Ans]) Ord(r *Row) *int { return c.options.Ord(r) }
 
@@ -102,24 +90,68 @@ func (c *Committer[Row, Ans]) RowOf(a *Ans) *int { return c.options.RowOf(a) }
 // Wait waits until no flush is running.
 func (c *Committer[Row, Ans]) Wait() { c.flushes.Wait() }
 
-// Do runs rows, numbered 0…n-1, together with the other waiting requests and returns
-// the store's answers. If ctx ends before the flush, the request is removed; if it ends
-// during the flush, the error says that the outcome is unknown.
-func (c *Committer[Row, Ans]) Do(ctx context.Context, rows []Row) ([]Ans, error) {
-	req := &request[Row, Ans]{rows: rows, done: make(chan struct{})}
+// Do runs rows, numbered 0…n-1, and returns the store's answers. On the Committer's own
+// database they run together with the other waiting requests. Any other db is the
+// caller's transaction, in which they run at once.
+//
+// If ctx ends before the flush, the request is removed; if it ends during the flush, the
+// error says that the outcome is unknown.
+func (c *Committer[Row, Ans]) Do(ctx context.Context, db store.DB, rows []Row) ([]Ans, error) {
+	if db != c.options.DB {
+		return c.inTransaction(ctx, db, rows)
+	}
+	req := &request[Row, Ans]{rows: rows}
+	if c.options.Ungrouped && c.options.Orphaned == nil {
+		c.flushes.Add(1)
+		defer c.flushes.Done()
+		err := c.attempt(ctx, []*request[Row, Ans]{req})
+		return req.out, err
+	}
+	c.enqueue(ctx, req)
+	select {
+	case <-req.done:
+		return req.out, req.err
+	case <-ctx.Done():
+		return c.withdraw(ctx, req)
+	}
+}
+
+// inTransaction runs rows in the caller's transaction. A panic goes on to the caller.
+func (c *Committer[Row, Ans]) inTransaction(ctx context.Context, db store.DB, rows []Row) (answers []Ans, err error) {
+	ctx, cancel := context.WithTimeout(ctx, FlushLimit)
+	defer cancel()
+	c.sort(rows)
+	err = c.transaction(db)(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		answers, err = c.options.Verb(ctx, tx, rows)
+		return err
+	})
+	return answers, err
+}
+
+// transaction returns the method of db that runs the transaction of a verb.
+func (c *Committer[Row, Ans]) transaction(db store.DB) func(context.Context, func(context.Context, store.Tx) error) error {
+	if c.options.Cold {
+		return db.Do
+	}
+	return db.Auto
+}
+
+// enqueue adds a request to the queue, and begins a flush if fewer than maxFlushes run.
+func (c *Committer[Row, Ans]) enqueue(ctx context.Context, req *request[Row, Ans]) {
+	req.done = make(chan struct{})
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.waiting = append(c.waiting, req)
 	if c.options.Ungrouped || c.running < maxFlushes {
 		c.running++
 		c.flushes.Add(1)
 		go c.run(context.WithoutCancel(ctx))
 	}
-	c.mu.Unlock()
-	select {
-	case <-req.done:
-		return req.out, req.err
-	case <-ctx.Done():
-	}
+}
+
+// withdraw answers the caller of a request whose ctx has ended. It removes the request if
+// no flush has begun it.
+func (c *Committer[Row, Ans]) withdraw(ctx context.Context, req *request[Row, Ans]) ([]Ans, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if i := slices.Index(c.waiting, req); i >= 0 {
@@ -135,19 +167,17 @@ func (c *Committer[Row, Ans]) Do(ctx context.Context, rows []Row) ([]Ans, error)
 	return nil, &pawl.Error{Code: pawl.CodeUnavailable, Message: "the outcome is unknown: the call was cancelled while it was being written", Err: ctx.Err()}
 }
 
-// run flushes until no request waits.
+// run flushes groups until no request waits. It runs each group as one statement, except
+// the requests that must run separately. If the database refuses the statement, it runs
+// the halves of the group, and so on.
 func (c *Committer[Row, Ans]) run(ctx context.Context) {
 	defer c.flushes.Done()
-	for {
-		c.mu.Lock()
-		group := c.nextBatch()
-		if len(group) == 0 {
-			c.running--
-			c.mu.Unlock()
-			return
+	for group := c.nextBatch(); len(group) > 0; group = c.nextBatch() {
+		for left := c.together(ctx, group); len(left) > 0; {
+			part := left[0]
+			err := c.attempt(c.groupWait(ctx), part)
+			left = append(c.tried(ctx, part, err), left[1:]...)
 		}
-		c.mu.Unlock()
-		c.flush(ctx, group)
 		c.answer(ctx, group, false)
 	}
 }

@@ -38,7 +38,7 @@ func gathered(t *testing.T, run func(ctx context.Context, ids []int) error) (err
 	})
 	var calls sync.WaitGroup
 	call := func(id int) {
-		calls.Go(func() { _, errs[id] = l.Do(context.Background(), []testRow{{id: id}}) })
+		calls.Go(func() { _, errs[id] = l.Do(context.Background(), nil, []testRow{{id: id}}) })
 	}
 	for id := range maxFlushes {
 		call(5 + id)
@@ -55,7 +55,7 @@ func gathered(t *testing.T, run func(ctx context.Context, ids []int) error) (err
 	close(hold)
 	calls.Wait()
 	l.Wait()
-	if _, err := l.Do(context.Background(), []testRow{{id: 4}}); err != nil && errs[4] == nil {
+	if _, err := l.Do(context.Background(), nil, []testRow{{id: 4}}); err != nil && errs[4] == nil {
 		t.Errorf("a later call: %v", err)
 	}
 	return errs, told
@@ -118,13 +118,14 @@ func TestAPanicEndsItsGroupOnly(t *testing.T) {
 	}
 }
 
-// A call that goes directly to the store runs with its caller's context, in the order of
-// its items. Its panic is an error of that call.
-func TestADirectCall(t *testing.T) {
+// A call to a store that groups calls itself runs with its caller's context, in the order
+// of its items. Its panic is an error of that call.
+func TestAnUngroupedCall(t *testing.T) {
 	told := 0
 	c := New(Options[testRow, testRow]{
-		Item:     func(r *testRow) string { return string(rune('a' + r.id)) },
-		Panicked: func(context.Context, Panic) { told++ },
+		Item:      func(r *testRow) string { return string(rune('a' + r.id)) },
+		Panicked:  func(context.Context, Panic) { told++ },
+		Ungrouped: true,
 		Execute: func(ctx context.Context, rows []testRow) ([]testRow, error) {
 			if rows[0].id == 0 {
 				panic("no")
@@ -132,18 +133,67 @@ func TestADirectCall(t *testing.T) {
 			return rows, ctx.Err()
 		},
 	})
-	if _, err := c.Direct(t.Context(), []testRow{{id: 1}, {id: 0}}); pawl.CodeOf(err) != pawl.CodeInternal || told != 1 {
+	if _, err := c.Do(t.Context(), nil, []testRow{{id: 1}, {id: 0}}); pawl.CodeOf(err) != pawl.CodeInternal || told != 1 {
 		t.Errorf("a panic: %v, told %d times", err, told)
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := c.Direct(gone, []testRow{{id: 1}}); !errors.Is(err, context.Canceled) {
+	if _, err := c.Do(gone, nil, []testRow{{id: 1}}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	if out, err := c.Direct(t.Context(), []testRow{{id: 2}, {id: 1}}); err != nil || out[0].id != 1 {
+	if out, err := c.Do(t.Context(), nil, []testRow{{id: 2}, {id: 1}}); err != nil || out[0].id != 1 {
 		t.Errorf("afterwards: %v, %v", out, err)
 	}
 	c.Wait()
+}
+
+// caller is a caller's transaction. It notes which of its methods runs a verb.
+type caller struct {
+	store.DB
+	ran string
+}
+
+func (d *caller) Auto(ctx context.Context, fn func(context.Context, store.Tx) error) error {
+	d.ran = "auto"
+	return fn(ctx, nil)
+}
+
+func (d *caller) Do(ctx context.Context, fn func(context.Context, store.Tx) error) error {
+	d.ran = "do"
+	return fn(ctx, nil)
+}
+
+// A call in a caller's transaction runs there at once, in the order of its items. Its panic
+// is the caller's.
+func TestACallInATransaction(t *testing.T) {
+	for want, cold := range map[string]bool{"auto": false, "do": true} {
+		c := New(Options[testRow, testRow]{
+			Item:     func(r *testRow) string { return string(rune('a' + r.id)) },
+			Panicked: func(context.Context, Panic) { t.Error("the panic was reported") },
+			Cold:     cold,
+			Verb: func(ctx context.Context, tx store.Tx, rows []testRow) ([]testRow, error) {
+				if _, limited := ctx.Deadline(); !limited {
+					t.Error("the call has no time limit")
+				}
+				if rows[0].id == 0 {
+					panic("no")
+				}
+				return rows, nil
+			},
+		})
+		d := &caller{}
+		if out, err := c.Do(t.Context(), d, []testRow{{id: 2}, {id: 1}}); err != nil || out[0].id != 1 || d.ran != want {
+			t.Errorf("%s: %v, %v, in %s", want, out, err, d.ran)
+		}
+		func() {
+			defer func() {
+				if recover() != "no" {
+					t.Errorf("%s: the panic did not reach the caller", want)
+				}
+			}()
+			_, _ = c.Do(t.Context(), d, []testRow{{id: 0}})
+		}()
+	}
 }
 
 // The bytes of a group's rows are limited too. A larger call has its own group.

@@ -11,42 +11,10 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// flush runs a group as one statement and stores the answers in its requests. Requests
-// that must run separately run alone. If the database refuses the group, flush runs its
-// halves, and so on.
-func (c *Committer[Row, Ans]) flush(ctx context.Context, group []*request[Row, Ans]) {
-	left := [][]*request[Row, Ans]{c.withoutSeparate(ctx, group)}
-	for len(left) > 0 {
-		part := left[0]
-		left = left[1:]
-		if len(part) == 0 {
-			continue
-		}
-		err := c.attempt(c.groupWait(ctx), part)
-		locked := errors.Is(err, store.ErrLocked)
-		if locked {
-			c.mu.Lock()
-			c.locked = clock.Now()
-			c.mu.Unlock()
-		}
-		switch {
-		case err == nil:
-		case locked && len(part) == 1:
-			c.runAlone(ctx, part[0])
-		case len(part) == 1 || !locked && !wroteNothing(err): // the statement may have been committed: do not run it again
-			for _, req := range part {
-				req.out, req.err = nil, err
-			}
-		default:
-			half := len(part) / 2
-			left = slices.Insert(left, 0, part[:half], part[half:])
-		}
-	}
-}
-
-// withoutSeparate starts the group's requests that must run alone and returns the others.
-func (c *Committer[Row, Ans]) withoutSeparate(ctx context.Context, group []*request[Row, Ans]) []*request[Row, Ans] {
-	return slices.DeleteFunc(slices.Clone(group), func(req *request[Row, Ans]) bool {
+// together starts the group's requests that must run alone. It returns the others as one
+// part, or no part if there are none.
+func (c *Committer[Row, Ans]) together(ctx context.Context, group []*request[Row, Ans]) [][]*request[Row, Ans] {
+	part := slices.DeleteFunc(slices.Clone(group), func(req *request[Row, Ans]) bool {
 		c.mu.Lock()
 		separate := c.separateOf(req) != nil
 		c.mu.Unlock()
@@ -55,6 +23,34 @@ func (c *Committer[Row, Ans]) withoutSeparate(ctx context.Context, group []*requ
 		}
 		return separate
 	})
+	if len(part) == 0 {
+		return nil
+	}
+	return [][]*request[Row, Ans]{part}
+}
+
+// tried handles the outcome of a part of a group. It returns the parts to run again: the
+// halves of a part that the database refused.
+func (c *Committer[Row, Ans]) tried(ctx context.Context, part []*request[Row, Ans], err error) (again [][]*request[Row, Ans]) {
+	locked := errors.Is(err, store.ErrLocked)
+	if locked {
+		c.mu.Lock()
+		c.locked = clock.Now()
+		c.mu.Unlock()
+	}
+	switch {
+	case err == nil:
+	case locked && len(part) == 1:
+		c.runAlone(ctx, part[0])
+	case len(part) == 1 || !locked && !wroteNothing(err): // the statement may have been committed: do not run it again
+		for _, req := range part {
+			req.out, req.err = nil, err
+		}
+	default:
+		half := len(part) / 2
+		return [][]*request[Row, Ans]{part[:half], part[half:]}
+	}
+	return nil
 }
 
 // groupWait returns the context of a group. If a group met a lock recently, the context
@@ -101,45 +97,67 @@ func (c *Committer[Row, Ans]) recovered(ctx context.Context, err *error) {
 	*err = &pawl.Error{Code: pawl.CodeInternal, Message: "the call panicked; the log has its stack", Err: p}
 }
 
-// attempt runs a group as one statement, once.
+// attempt runs a group as one statement, once, and stores the answers in its requests.
 func (c *Committer[Row, Ans]) attempt(ctx context.Context, group []*request[Row, Ans]) (err error) {
 	defer c.recovered(ctx, &err)
 	ctx, cancel := context.WithTimeout(ctx, FlushLimit)
 	defer cancel()
-	if len(group) == 1 { // its rows are numbered already
-		req := group[0]
-		c.sort(req.rows)
-		out, err := c.options.Execute(ctx, req.rows)
-		req.out = out
+	rows, places := c.merge(group)
+	c.sort(rows)
+	var answers []Ans
+	if c.options.Execute != nil {
+		answers, err = c.options.Execute(ctx, rows)
+	} else {
+		err = c.transaction(c.options.DB)(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+			answers, err = c.options.Verb(ctx, tx, rows)
+			return err
+		})
+	}
+	if err != nil {
 		return err
 	}
-	type slot struct {
-		req *request[Row, Ans]
-		ord int
+	c.distribute(group, places, answers)
+	return nil
+}
+
+// place is where a row of a group came from: its request and its number there.
+type place[Row, Ans any] struct {
+	req *request[Row, Ans]
+	ord int
+}
+
+// merge returns the rows of a group, numbered anew, and their places by the new number.
+// The rows of a single request keep their numbers and have no places.
+func (c *Committer[Row, Ans]) merge(group []*request[Row, Ans]) ([]Row, []place[Row, Ans]) {
+	if len(group) == 1 {
+		return group[0].rows, nil
 	}
 	n := 0
 	for _, req := range group {
 		n += len(req.rows)
 	}
-	rows, slots := make([]Row, 0, n), make([]slot, 0, n)
+	rows, places := make([]Row, 0, n), make([]place[Row, Ans], 0, n)
 	for _, req := range group {
 		for i := range req.rows {
-			rows, slots = append(rows, req.rows[i]), append(slots, slot{req, *c.options.Ord(&req.rows[i])})
+			rows, places = append(rows, req.rows[i]), append(places, place[Row, Ans]{req, *c.options.Ord(&req.rows[i])})
 			*c.options.Ord(&rows[len(rows)-1]) = len(rows) - 1
 		}
 	}
-	c.sort(rows)
-	answers, err := c.options.Execute(ctx, rows)
-	if err != nil {
-		return err
+	return rows, places
+}
+
+// distribute stores the answers to merged rows in the requests of the group.
+func (c *Committer[Row, Ans]) distribute(group []*request[Row, Ans], places []place[Row, Ans], answers []Ans) {
+	if len(group) == 1 {
+		group[0].out = answers
+		return
 	}
 	for _, req := range group {
 		req.out = make([]Ans, 0, len(req.rows))
 	}
 	for _, a := range answers {
-		s := slots[*c.options.RowOf(&a)]
-		*c.options.RowOf(&a) = s.ord
-		s.req.out = append(s.req.out, a)
+		p := places[*c.options.RowOf(&a)]
+		*c.options.RowOf(&a) = p.ord
+		p.req.out = append(p.req.out, a)
 	}
-	return nil
 }

@@ -19,7 +19,8 @@ func (Verbs) Append(ctx context.Context, tx store.Tx, calls []store.Append) ([]s
 		column(calls, func(c *store.Append) int { return c.Count }),
 		column(calls, func(c *store.Append) string { return c.Body }), int64(pawl.MaxMessageBytes))
 	out := make([]store.Appended, 0, len(calls))
-	err := read(ctx, tx, appendSQL, args, func(r store.Rows) error {
+	rows, err := tx.Query(ctx, appendSQL, args...)
+	err = read(rows, err, func(r store.Rows) error {
 		var a store.Appended
 		err := r.Scan(&a.Ord, &a.State, &a.Chunks, &a.TakenOver, &a.Full)
 		if err == nil {

@@ -29,7 +29,8 @@ func (Verbs) Checkpoint(ctx context.Context, tx store.Tx, calls []store.Checkpoi
 		column(calls, func(c *store.Checkpoint) string { return c.Snapshot }),
 		column(calls, func(c *store.Checkpoint) *string { return null(c.Metadata) }))
 	var out []store.Checkpointed
-	err := read(ctx, tx, checkpointSQL, args, func(r store.Rows) error {
+	rows, err := tx.Query(ctx, checkpointSQL, args...)
+	err = read(rows, err, func(r store.Rows) error {
 		var c store.Checkpointed
 		err := r.Scan(&c.Ord, &c.Seq)
 		if err == nil {
@@ -45,7 +46,8 @@ func (Verbs) Checkpoint(ctx context.Context, tx store.Tx, calls []store.Checkpoi
 // saves and returns nothing, and the statement for many calls handles the call.
 func step(ctx context.Context, tx store.Tx, c *store.Checkpoint) (out []store.Checkpointed, err error) {
 	args := []any{c.ItemID, c.Namespace, c.WorkerID, c.Attempt, c.ID, c.Type, null(c.Name), null(c.ArgsHash), c.Snapshot, null(c.Metadata)}
-	err = read(ctx, tx, stepSQL, args, func(r store.Rows) error {
+	rows, err := tx.Query(ctx, stepSQL, args...)
+	err = read(rows, err, func(r store.Rows) error {
 		done := store.Checkpointed{Ord: c.Ord, ID: c.ID}
 		err := r.Scan(&done.Seq)
 		out = append(out, done)

@@ -65,7 +65,8 @@ func (Verbs) Claim(ctx context.Context, tx store.Tx, c store.Claim) ([]store.Cla
 		column(c.Claimants, func(w *store.Claimant) string { return actor(w.Actor, w.WorkerID).ID }),
 		column(c.Claimants, func(w *store.Claimant) string { return string(w.Key) }), most}
 	var out []store.Claimed
-	err := read(ctx, tx, query, args, func(r store.Rows) error {
+	rows, err := tx.Query(ctx, query, args...)
+	err = read(rows, err, func(r store.Rows) error {
 		var d store.Claimed
 		err := r.Scan(&d.Claimant, &d.LeaseSeconds, &d.ItemID, &d.TaskID, &d.Type, &d.Key, &d.Rank, &d.Priority, &d.Attempt, &d.Failures, &d.MaxAttempts, &d.Input, &d.AcquiredAt, &d.LeaseExpiresAt, &d.Said, &d.Error, &d.Reasons, nil)
 		d.Claimant--

@@ -20,7 +20,8 @@ func (Verbs) Complete(ctx context.Context, tx store.Tx, calls []store.Complete) 
 	fence := fences(calls, func(c *store.Complete) *store.Fence { return &c.Fence })
 	args := append([]any{fence[0], once(fence[1].([]string)), once(fence[2].([]string)), once(fence[3].([]int))},
 		column(calls, func(c *store.Complete) string { return c.Result }))
-	return moved(ctx, tx, completeSQL, args, func(i int) (int, *store.Fence, func(*store.Returned, *store.Moved)) {
+	rows, err := tx.Query(ctx, completeSQL.of(&calls[0].Fence), args...)
+	return moved(rows, err, calls[0].Return, func(i int) (int, *store.Fence, func(*store.Returned, *store.Moved)) {
 		c := &calls[i]
 		return c.Ord, &c.Fence, func(r *store.Returned, m *store.Moved) { r.Completed(c.Result, m.Now) }
 	})

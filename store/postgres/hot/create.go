@@ -36,7 +36,8 @@ func (Verbs) Create(ctx context.Context, tx store.Tx, tasks []store.NewTask, ite
 	args = append(args, column(deps, func(d *dep) string { return d.needs }), column(deps, func(d *dep) string { return d.item }))
 	args = append(args, arrays(items, func(i *store.NewItem) []store.Column { c := i.Carried(); return c.Given() })...)
 	args = append(args, arrays(tasks, (*store.NewTask).Columns)...)
-	err = read(ctx, tx, createSQL, args, func(r store.Rows) error { return r.Scan(&now) })
+	rows, err := tx.Query(ctx, createSQL, args...)
+	err = read(rows, err, func(r store.Rows) error { return r.Scan(&now) })
 	return now, err
 }
 

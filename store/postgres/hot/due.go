@@ -13,7 +13,8 @@ var dueSQL string
 // Due implements store.Timed.
 func (Verbs) Due(ctx context.Context, tx store.Tx, limit int, only []string) ([]store.DueItem, error) {
 	var out []store.DueItem
-	err := read(ctx, tx, dueSQL, []any{limit, only}, func(r store.Rows) error {
+	rows, err := tx.Query(ctx, dueSQL, limit, only)
+	err = read(rows, err, func(r store.Rows) error {
 		var d store.DueItem
 		err := r.Scan(&d.Namespace, &d.ItemID, &d.Type, &d.Rank)
 		out = append(out, d)

@@ -19,7 +19,8 @@ func (Verbs) Expire(ctx context.Context, tx store.Tx, limit int, only []string, 
 		ids = []string{}
 	}
 	var out []store.Expired
-	err := read(ctx, tx, expireSQL, []any{limit, boundary, ids, only}, func(r store.Rows) error {
+	rows, err := tx.Query(ctx, expireSQL, limit, boundary, ids, only)
+	err = read(rows, err, func(r store.Rows) error {
 		var e store.Expired
 		var fed int
 		err := r.Scan(&e.Namespace, &e.ItemID, &e.TaskID, &e.Type, &e.State, &e.Priority, &e.Checkpoint, &fed)

@@ -30,7 +30,8 @@ func (Verbs) Leave(ctx context.Context, tx store.Tx, calls []store.Leave) ([]sto
 		column(calls, func(c *store.Leave) *string { return null(c.Signal) }),
 		column(calls, func(c *store.Leave) *string { return null(c.Key) }),
 		column(pawl.Backoff{}.Delays(), func(d *time.Duration) int64 { return d.Microseconds() }))
-	return moved(ctx, tx, leaveSQL, args, func(i int) (int, *store.Fence, func(*store.Returned, *store.Moved)) {
+	rows, err := tx.Query(ctx, leaveSQL.of(&calls[0].Fence), args...)
+	return moved(rows, err, calls[0].Return, func(i int) (int, *store.Fence, func(*store.Returned, *store.Moved)) {
 		c := &calls[i]
 		return c.Ord, &c.Fence, func(r *store.Returned, m *store.Moved) { r.Left(c, m) }
 	})

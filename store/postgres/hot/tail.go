@@ -18,7 +18,8 @@ func (Verbs) Tail(ctx context.Context, tx store.Tx, places []store.ChunkPosition
 		limit,
 	}
 	out := map[string][]store.ChunkRow{}
-	err := read(ctx, tx, tailSQL, args, func(r store.Rows) error {
+	rows, err := tx.Query(ctx, tailSQL, args...)
+	err = read(rows, err, func(r store.Rows) error {
 		var id string
 		var c store.ChunkRow
 		err := r.Scan(&id, &c.Seq, &c.Count, &c.Attempt, &c.Body)

@@ -30,7 +30,8 @@ func (Verbs) Touch(ctx context.Context, tx store.Tx, calls []store.Touch) ([]sto
 			column(calls, func(c *store.Touch) *string { return c.Stage }))
 	}
 	out := make([]store.Touched, 0, len(calls))
-	err := read(ctx, tx, query, args, func(r store.Rows) error {
+	rows, err := tx.Query(ctx, query, args...)
+	err = read(rows, err, func(r store.Rows) error {
 		t := store.Touched{State: "in_progress"}
 		var item store.ReturnedColumns
 		targets := []any{&t.Ord, &t.TaskID, &t.Failures, &t.LeaseSeconds, &t.LeaseExpiresAt, &t.Now, &t.Stopped}

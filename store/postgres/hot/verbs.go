@@ -20,7 +20,6 @@
 package hot
 
 import (
-	"context"
 	"fmt"
 	"strings"
 
@@ -121,9 +120,8 @@ func fences[T any](calls []T, of func(c *T) *store.Fence) []any {
 	}
 }
 
-// read runs a statement and passes every row to scan.
-func read(ctx context.Context, tx store.Tx, query string, args []any, scan func(r store.Rows) error) error {
-	rows, err := tx.Query(ctx, query, args...)
+// read passes every row of an answer to scan. err is the error of the query.
+func read(rows store.Rows, err error, scan func(r store.Rows) error) error {
 	if err != nil {
 		return err
 	}
@@ -155,18 +153,18 @@ func (v variants) of(f *store.Fence) string {
 }
 
 // moved reads the answer of complete and leave: a row for each item, then a row without an
-// ordinal for each task of many that is no longer open. call returns a call's number and
-// fence, and the function that changes its returned item.
-func moved(ctx context.Context, tx store.Tx, query variants, args []any, call func(i int) (int, *store.Fence, func(*store.Returned, *store.Moved))) ([]store.Moved, error) {
+// ordinal for each task of many that is no longer open. err is the error of the query. With
+// returns, the rows have the columns of an item. call returns a call's number and fence,
+// and the function that changes its returned item.
+func moved(rows store.Rows, err error, returns bool, call func(i int) (int, *store.Fence, func(*store.Returned, *store.Moved))) ([]store.Moved, error) {
 	var out []store.Moved
 	settled := map[string]string{}
-	_, first, _ := call(0)
-	err := read(ctx, tx, query.of(first), args, func(r store.Rows) error {
+	err = read(rows, err, func(r store.Rows) error {
 		var i, fed, done int
 		var m store.Moved
 		var item store.ReturnedColumns
 		targets := []any{&i, &m.TaskID, &m.State, &m.Failures, &m.Priority, &m.Type, &m.RunAt, &m.Now, &fed, &done}
-		if first.Return {
+		if returns {
 			targets = append(targets, item.Targets()...)
 		}
 		if err := r.Scan(targets...); err != nil {
@@ -178,7 +176,7 @@ func moved(ctx context.Context, tx store.Tx, query variants, args []any, call fu
 		}
 		ord, fence, left := call(i - 1)
 		m.Ord, m.Fed, m.Settled = ord, fed == 1, done == 1
-		if first.Return {
+		if returns {
 			var err error
 			if m.Returned, err = store.NewReturned(*fence, m.TaskID, m.Failures, item); err != nil {
 				return err
