@@ -22,22 +22,22 @@ import (
 var format = huma.Format{Marshal: encode, Unmarshal: decode}
 
 // encode writes an answer in which each raw value has exactly the bytes that were stored. The
-// library would reformat raw JSON, so encode has it write null for each and then inserts the
-// bytes. It returns no error if the caller has gone.
+// library would reformat raw JSON, so encode has it write null for each and sends the bytes in
+// its place. It returns no error if the caller has gone.
 func encode(w io.Writer, v any) error {
 	e := encoders.Get().(*encoder)
 	defer e.free()
 	if err := jsonv2.MarshalWrite(&e.text, v, e.options); err != nil {
 		return err
 	}
-	text := e.text.Bytes()
-	from := int64(0)
+	e.text.WriteByte('\n')
+	text, from := e.text.Bytes(), int64(0)
 	for _, h := range e.holes {
-		e.out = append(append(e.out, text[from:h.at]...), h.raw...)
+		_, _ = w.Write(text[from:h.at])
+		_, _ = w.Write(h.raw)
 		from = h.at + int64(len("null"))
 	}
-	e.out = append(append(e.out, text[from:]...), '\n')
-	_, _ = w.Write(e.out)
+	_, _ = w.Write(text[from:])
 	return nil
 }
 
@@ -47,7 +47,6 @@ type encoder struct {
 	options jsonv2.Options
 	text    bytes.Buffer
 	holes   []hole
-	out     []byte
 }
 
 type hole struct {
@@ -74,12 +73,12 @@ func (e *encoder) leave(enc *jsontext.Encoder, raw json.RawMessage) error {
 // free makes the encoder available again, unless an answer was so large that it would hold
 // much memory.
 func (e *encoder) free() {
-	if e.text.Cap() > 64<<10 || cap(e.out) > 64<<10 {
+	if e.text.Cap() > 64<<10 {
 		return
 	}
 	e.text.Reset()
 	clear(e.holes)
-	e.holes, e.out = e.holes[:0], e.out[:0]
+	e.holes = e.holes[:0]
 	encoders.Put(e)
 }
 
