@@ -36,9 +36,9 @@ type Options struct {
 	// its own, and of one agent (namespace and worker, or actor). The burst equals the
 	// rate; 0 = no bound.
 	RatePerKey, RatePerAgent int
-	// LastingPerKey bounds the waits and streams of a key that are open at once; 0 =
+	// LongCallsPerKey bounds the waits and streams of a key that are open at once; 0 =
 	// 1000.
-	LastingPerKey int
+	LongCallsPerKey int
 	// Log gets a line for each refusal; nil = slog.Default.
 	Log *slog.Logger
 }
@@ -51,12 +51,12 @@ type Gate struct {
 	wrong  wrongKeys
 	lines  lines
 
-	mu       sync.Mutex
-	known    map[string]known          // by token
-	uses     map[string]pawl.APIKeyUse // since the last write
-	lasting  map[string]int            // open waits and streams, by key
-	noted    time.Time
-	refusals map[Refusal]int64
+	mu        sync.Mutex
+	known     map[string]known          // by token
+	uses      map[string]pawl.APIKeyUse // since the last write
+	longCalls map[string]int            // open waits and streams, by key
+	noted     time.Time
+	refusals  map[Refusal]int64
 }
 
 // known is a cached key and the time it was read.
@@ -66,11 +66,11 @@ type known struct {
 }
 
 const (
-	fresh     = time.Second      // how long a cached key is used
-	glance    = fresh / 3        // how old a cached key may be for a wait or stream
-	noteEvery = 30 * time.Second // how often uses are written
-	mostLast  = 1000             // default of LastingPerKey
-	mostKnown = 10_000
+	keyCachedFor     = time.Second      // how long a cached key is used
+	recheckAfter     = keyCachedFor / 3 // how old a cached key may be for a wait or stream
+	noteEvery        = 30 * time.Second // how often uses are written
+	defaultLongCalls = 1000             // default of LongCallsPerKey
+	mostKnown        = 10_000
 )
 
 // New returns a Gate.
@@ -78,7 +78,9 @@ func New(o Options) *Gate {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	return &Gate{o: o, known: map[string]known{}, uses: map[string]pawl.APIKeyUse{}, refusals: map[Refusal]int64{}, lasting: map[string]int{}}
+	return &Gate{
+		o: o, known: map[string]known{}, uses: map[string]pawl.APIKeyUse{}, refusals: map[Refusal]int64{}, longCalls: map[string]int{},
+	}
 }
 
 // Required reports whether a call needs a key.
@@ -105,7 +107,7 @@ func (g *Gate) Enter(ctx context.Context, token string) (Pass, error) {
 	case g.o.Keys == nil:
 		return Pass{}, &pawl.Error{Code: pawl.CodeUnauthenticated, Message: "this server knows no API keys"}
 	}
-	key, err := g.find(ctx, token, fresh)
+	key, err := g.find(ctx, token, keyCachedFor)
 	if err != nil {
 		return Pass{}, err
 	}
@@ -132,13 +134,13 @@ func (p Pass) Own(s pawl.Stats) pawl.Stats {
 	return s
 }
 
-// Still checks the key of a wait or stream again: ErrUnauthenticated if it has expired
+// CheckAgain checks the key of a wait or stream again: ErrUnauthenticated if it has expired
 // or been revoked since Enter. While the keys cannot be read, the call may continue.
-func (g *Gate) Still(ctx context.Context, p Pass) error {
+func (g *Gate) CheckAgain(ctx context.Context, p Pass) error {
 	if p.Key == nil {
 		return nil
 	}
-	_, err := g.find(ctx, p.token, glance)
+	_, err := g.find(ctx, p.token, recheckAfter)
 	if pawl.CodeOf(err) != pawl.CodeUnauthenticated {
 		return nil
 	}
@@ -150,8 +152,8 @@ func (g *Gate) find(ctx context.Context, token string, age time.Duration) (pawl.
 	now := clock.Now()
 	g.mu.Lock()
 	k, ok := g.known[token]
-	good := ok && now.Sub(k.at) < age && (k.key.ExpiresAt == nil || k.key.ExpiresAt.Sub(now) > fresh)
-	if ok && !good && now.Sub(k.at) < fresh { // one call reads it again; the others use the cached key
+	good := ok && now.Sub(k.at) < age && (k.key.ExpiresAt == nil || k.key.ExpiresAt.Sub(now) > keyCachedFor)
+	if ok && !good && now.Sub(k.at) < keyCachedFor { // one call reads it again; the others use the cached key
 		g.known[token] = known{k.key, now}
 	}
 	g.mu.Unlock()

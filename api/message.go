@@ -35,7 +35,8 @@ func (q MessagesQuery) Filter() (pawl.MessageFilter, error) {
 
 // MessagesQueryOf returns a filter as a query.
 func MessagesQueryOf(f pawl.MessageFilter) MessagesQuery {
-	return MessagesQuery{OfTask{Task: f.TaskID}, OfItem{Item: f.ItemID}, MessageQuery{Thread: f.Thread, Status: f.Statuses, Paging: PagingOf(f.Page)}}
+	return MessagesQuery{OfTask{Task: f.TaskID}, OfItem{Item: f.ItemID},
+		MessageQuery{Thread: f.Thread, Status: f.Statuses, Paging: PagingOf(f.Page)}}
 }
 
 // These are the names of the frames of a message's stream that are not chunks.

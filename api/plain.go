@@ -42,7 +42,8 @@ const plainPriority = 1
 
 // Task returns the same request in Pawl's own shape.
 func (n PlainNewTask) Task() pawl.NewTask {
-	t := pawl.NewTask{Type: n.Type, Payload: n.Payload, Priority: plainPriority, Metadata: n.Metadata, InputHash: n.InputHash, Dedupe: n.Dedupe}
+	t := pawl.NewTask{Type: n.Type, Payload: n.Payload, Priority: plainPriority, Metadata: n.Metadata, InputHash: n.InputHash,
+		Dedupe: n.Dedupe}
 	if n.Priority != nil {
 		t.Priority = *n.Priority
 	}

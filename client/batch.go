@@ -20,7 +20,8 @@ const maxChunk = pawl.MaxBodyBytes / 2
 func batch[C, V any](ctx context.Context, c *Client, verb api.Verb[C, V], calls []C) ([]pawl.Result[V], error) {
 	name := verb.Batch
 	if len(calls) > pawl.MaxItemsPerCall {
-		return nil, &pawl.Error{Code: pawl.CodeInvalid, Op: name, Message: fmt.Sprintf("%d calls in one batch; at most %d are allowed", len(calls), pawl.MaxItemsPerCall)}
+		return nil, &pawl.Error{Code: pawl.CodeInvalid, Op: name,
+			Message: fmt.Sprintf("%d calls in one batch; at most %d are allowed", len(calls), pawl.MaxItemsPerCall)}
 	}
 	calls = pawl.Provenant(ctx, calls)
 	out := make([]pawl.Result[V], len(calls))
@@ -81,7 +82,8 @@ func (b *batcher[V]) send(ctx context.Context, chunk []sealed) {
 	code := pawl.CodeOf(err)
 	switch {
 	case err == nil && len(answer.Results) != len(chunk):
-		err = &pawl.Error{Code: pawl.CodeInternal, Op: b.r.route.Name, Message: fmt.Sprintf("%d answers to %d calls", len(answer.Results), len(chunk))}
+		err = &pawl.Error{Code: pawl.CodeInternal, Op: b.r.route.Name,
+			Message: fmt.Sprintf("%d answers to %d calls", len(answer.Results), len(chunk))}
 	case (code == pawl.CodeInvalid || code == pawl.CodeTooLarge) && len(chunk) > 1:
 		b.send(ctx, chunk[:len(chunk)/2])
 		b.send(ctx, chunk[len(chunk)/2:])

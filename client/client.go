@@ -76,7 +76,8 @@ func NewWith(address, key string, o Options) *Client {
 	case local && path != "":
 		c.base = "http://localhost" // used only in the Host header
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		c.bad = &pawl.Error{Code: pawl.CodeInvalid, Op: "client", Message: strconv.Quote(address) + " is no http URL, and not unix: with a path", Err: err}
+		c.bad = &pawl.Error{Code: pawl.CodeInvalid, Op: "client",
+			Message: strconv.Quote(address) + " is no http URL, and not unix: with a path", Err: err}
 	}
 	if o.HTTP == nil {
 		t := http.DefaultTransport.(*http.Transport).Clone()

@@ -94,7 +94,8 @@ func TestAServerThatIsNotThere(t *testing.T) {
 	if _, err := client.NewWith("unix:/nowhere/s", "", client.Options{Tries: 1}).Stats(t.Context()); !errors.Is(err, pawl.ErrUnavailable) {
 		t.Errorf("a socket that is not there: %v", err)
 	}
-	if _, err := client.NewWith("unix:/nowhere/s", "", client.Options{HTTP: http.DefaultClient}).Stats(t.Context()); !errors.Is(err, pawl.ErrInvalid) {
+	own := client.NewWith("unix:/nowhere/s", "", client.Options{HTTP: http.DefaultClient})
+	if _, err := own.Stats(t.Context()); !errors.Is(err, pawl.ErrInvalid) {
 		t.Errorf("a socket with an HTTP client of the caller's: %v", err)
 	}
 	for _, address := range []string{"", "127.0.0.1:7033", "ftp://x", "http://", "http://a b", "unix:"} {
@@ -235,7 +236,8 @@ func TestErrorsArriveWhole(t *testing.T) {
 			if info.Code == pawl.CodeInternal {
 				continue // nothing more is sent
 			}
-			if out.Message != in.Message || out.State != in.State || fmt.Sprint(out.Allowed) != fmt.Sprint(in.Allowed) || out.Reason != in.Reason || fmt.Sprint(out.Fields) != fmt.Sprint(in.Fields) {
+			if out.Message != in.Message || out.State != in.State || fmt.Sprint(out.Allowed) != fmt.Sprint(in.Allowed) ||
+				out.Reason != in.Reason || fmt.Sprint(out.Fields) != fmt.Sprint(in.Fields) {
 				t.Errorf("%s, %s: %+v", info.Code, door, out)
 			}
 			if info.Code == pawl.CodeLeaseLost && (out.Holder != in.Holder || out.Attempt != in.Attempt || !errors.Is(err, pawl.ErrLeaseTaken)) {

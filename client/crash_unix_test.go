@@ -170,7 +170,8 @@ func insist(ctx context.Context, t *testing.T, base string, n int, heard map[str
 func create(ctx context.Context, base, key string) (answer []byte, replayed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/v1/tasks", strings.NewReader(fmt.Sprintf(`{"type":"k","payload":%q}`, key)))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/v1/tasks",
+		strings.NewReader(fmt.Sprintf(`{"type":"k","payload":%q}`, key)))
 	if err != nil {
 		return nil, false, err
 	}

@@ -11,7 +11,8 @@ import (
 // FollowEvents follows the feed; see pawl.RecordReader. A stream that breaks is continued
 // where it broke, from whichever server answers. Only the first connection has a limited
 // number of tries.
-func (c *Client) FollowEvents(ctx context.Context, f pawl.EventFilter, fn func(through pawl.FeedPosition, events []pawl.Event) error) error {
+func (c *Client) FollowEvents(ctx context.Context, f pawl.EventFilter,
+	fn func(through pawl.FeedPosition, events []pawl.Event) error) error {
 	f.Page = pawl.Page{}
 	s := follower{fn: fn}
 	if f.After != nil {

@@ -123,7 +123,8 @@ func (w *witness) show(req *http.Request, body []byte, r *recorded) {
 	id := strconv.FormatInt(w.prism.last.Add(1), 10)
 	w.prism.seen.Store(id, r)
 	defer w.prism.seen.Delete(id)
-	shown, err := http.NewRequestWithContext(context.WithoutCancel(req.Context()), req.Method, w.prism.url+req.URL.RequestURI(), bytes.NewReader(body))
+	shown, err := http.NewRequestWithContext(context.WithoutCancel(req.Context()), req.Method, w.prism.url+req.URL.RequestURI(),
+		bytes.NewReader(body))
 	if err != nil {
 		w.t.Errorf("prism: %v", err)
 		return
@@ -177,7 +178,8 @@ var proxy = sync.OnceValues(func() (*prism, error) {
 	}
 	spec := filepath.Join(dir, "openapi.json")
 	rec := httptest.NewRecorder()
-	server.New(struct{ pawl.Service }{}, server.Options{Log: slog.New(slog.DiscardHandler)}).ServeHTTP(rec, httptest.NewRequest("GET", "http://localhost/openapi.json", nil))
+	h := server.New(struct{ pawl.Service }{}, server.Options{Log: slog.New(slog.DiscardHandler)})
+	h.ServeHTTP(rec, httptest.NewRequest("GET", "http://localhost/openapi.json", nil))
 	if err := os.WriteFile(spec, rec.Body.Bytes(), 0o600); err != nil {
 		return nil, err
 	}

@@ -107,7 +107,8 @@ func mebibyte(n int) json.RawMessage {
 
 func (l *large) save(typ, name string, snapshot, metadata json.RawMessage) {
 	l.Helper()
-	_, err := pawl.SaveCheckpoint(l.Context(), l.p.Engine, l.Fence(), pawl.NewCheckpoint{Type: typ, Name: name, Snapshot: snapshot, Metadata: metadata})
+	_, err := pawl.SaveCheckpoint(l.Context(), l.p.Engine, l.Fence(),
+		pawl.NewCheckpoint{Type: typ, Name: name, Snapshot: snapshot, Metadata: metadata})
 	l.ok(err)
 }
 
@@ -171,7 +172,8 @@ func TestResumeReadsALargeItemByPages(t *testing.T) {
 			t.Errorf("%d steps, %d signals, %.20s", len(state.Steps), len(state.Signals), state.Signals["wait"].Payload)
 		}
 		if state.Attempt != 2 || state.Error == nil || state.Next != "" || state.Newest == nil || state.Newest.Type != pawl.ErrorBoundary ||
-			!strings.HasPrefix(string(state.IterationStart.Snapshot), `"1000 `) || !strings.HasPrefix(string(state.IterationEnd.Snapshot), `"1002 `) {
+			!strings.HasPrefix(string(state.IterationStart.Snapshot), `"1000 `) ||
+			!strings.HasPrefix(string(state.IterationEnd.Snapshot), `"1002 `) {
 			t.Errorf("attempt %d, error %v, newest %v", state.Attempt, state.Error, state.Newest.Type)
 		}
 		for n, m := range state.Messages {
@@ -230,7 +232,8 @@ func TestResumeByPagesOfAnItemThatIsWorkedOn(t *testing.T) {
 		})
 		state, err := c.Resume(t.Context(), l.ID)
 		l.ok(err)
-		l.holds(state, 11, 10, map[string]int{"step 2": 1002, "step 0": 3000, "step 9": 3009, "step 10": 3010, "part 0": 3000, "part 1": 3001, "part 9": 3009})
+		l.holds(state, 11, 10, map[string]int{"step 2": 1002, "step 0": 3000, "step 9": 3009, "step 10": 3010, "part 0": 3000,
+			"part 1": 3001, "part 9": 3009})
 		if string(state.Steps["wait"].Snapshot) != `"came"` || len(state.Signals) != 0 || len(*sizes) < 4 {
 			t.Errorf("waited for: %s, signals %v, pages of %v bytes", state.Steps["wait"].Snapshot, state.Signals, *sizes)
 		}

@@ -47,7 +47,7 @@ func checkout(ctx context.Context, s *Server, in checkoutIn) (checkoutOut, error
 		defer context.AfterFunc(s.opts.Stopping, cancel)()
 		var over func()
 		var err error
-		if waiting, over, err = s.opts.Gate.Lasting(waiting); err != nil {
+		if waiting, over, err = s.opts.Gate.BeginLongCall(waiting); err != nil {
 			return checkoutOut{}, err
 		}
 		defer over()
@@ -58,7 +58,7 @@ func checkout(ctx context.Context, s *Server, in checkoutIn) (checkoutOut, error
 	})
 	why := access.Ended(waiting)
 	if in.WaitSeconds > 0 && len(leases) > 0 && why == nil {
-		why = s.opts.Gate.Still(waiting, access.Of(ctx))
+		why = s.opts.Gate.CheckAgain(waiting, access.Of(ctx))
 	}
 	if len(leases) > 0 && (ctx.Err() != nil || why != nil) {
 		s.giveBack(ctx, leases)

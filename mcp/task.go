@@ -231,7 +231,7 @@ func wait(ctx context.Context, s *Server, in waitIn) (waitOut, error) {
 	waiting, cancel := context.WithTimeout(ctx, time.Duration(seconds)*time.Second)
 	defer cancel()
 	defer context.AfterFunc(s.opts.Stopping, cancel)()
-	waiting, over, err := s.opts.Gate.Lasting(waiting)
+	waiting, over, err := s.opts.Gate.BeginLongCall(waiting)
 	if err != nil {
 		return waitOut{}, err
 	}

@@ -96,7 +96,7 @@ func (s *Server) inline(ctx context.Context, own tool, id string) *sdk.CallToolR
 	waiting, cancel := context.WithTimeout(ctx, pawl.MaxWaitSeconds*time.Second)
 	defer cancel()
 	defer context.AfterFunc(s.opts.Stopping, cancel)()
-	waiting, over, err := s.opts.Gate.Lasting(waiting)
+	waiting, over, err := s.opts.Gate.BeginLongCall(waiting)
 	if err != nil {
 		return s.refused(ctx, own, err)
 	}

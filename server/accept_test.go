@@ -5,7 +5,7 @@ import (
 )
 
 // acceptanceAnswers calls the routes that hand in results and those that decide about tasks.
-func (h *house) acceptanceAnswers(call caller, results reader) {
+func (h *testServer) acceptanceAnswers(call caller, results reader) {
 	h.Helper()
 	h.do(201, "PUT", "/v1/types/report", `{"parts":[{"key":"head"}],"approval":{"mode":"manual"}}`)
 	held := func() (task, item string) {
@@ -39,7 +39,9 @@ func (h *house) acceptanceAnswers(call caller, results reader) {
 	}
 	for _, b := range []struct{ name, verb string }{{"approve_tasks", ""}, {"reject_tasks", "," + no}} {
 		task, item = held()
-		results(call("submit_parts", "", fmt.Sprintf(`{"items":[{"id":%q,%s,"key":"head","payload":1},{"id":%[1]q,%s,"key":"tail","payload":1}]}`, item, fence, fence)), 201, 400)
+		results(call("submit_parts", "",
+			fmt.Sprintf(`{"items":[{"id":%q,%s,"key":"head","payload":1},{"id":%[1]q,%s,"key":"tail","payload":1}]}`, item, fence, fence)),
+			201, 400)
 		results(call("finalize_items", "", fmt.Sprintf(`{"items":[{"id":%q,%s}]}`, item, fence)), 200)
 		results(call("submit_items", "", fmt.Sprintf(`{"items":[{"id":%q,%s}]}`, item, fence)), 409)
 		results(call(b.name, "", fmt.Sprintf(`{"items":[{"task_id":%q%s},{"task_id":"tsk_nope"%s}]}`, task, b.verb, b.verb)), 200, 404)

@@ -19,13 +19,13 @@ import (
 )
 
 // gated is a server that requires API keys.
-func gated(t *testing.T, p *pawltest.Pawl, o access.Options) *house {
+func gated(t *testing.T, p *pawltest.Pawl, o access.Options) *testServer {
 	t.Helper()
 	h, _ := withGate(t, p, o)
 	return h
 }
 
-func (h *house) key(n pawl.NewAPIKey) (pawl.APIKey, string) {
+func (h *testServer) key(n pawl.NewAPIKey) (pawl.APIKey, string) {
 	h.Helper()
 	if n.Name == "" {
 		n.Name = "a test"
@@ -37,7 +37,7 @@ func (h *house) key(n pawl.NewAPIKey) (pawl.APIKey, string) {
 	return k, "Bearer " + token
 }
 
-func (h *house) ask(token, method, path, body string, headers ...string) reply {
+func (h *testServer) ask(token, method, path, body string, headers ...string) reply {
 	h.Helper()
 	return ask(h.T, h.srv, method, path, body, append(headers, "Authorization", token)...)
 }
@@ -57,7 +57,8 @@ func TestEveryRouteNeedsItsRole(t *testing.T) {
 			}
 			continue
 		}
-		if got := ask(t, h.srv, r.Method, path, ""); got.StatusCode != 401 || got.str("code") != "unauthenticated" || !strings.HasPrefix(got.Header.Get("WWW-Authenticate"), "Bearer") {
+		if got := ask(t, h.srv, r.Method, path, ""); got.StatusCode != 401 || got.str("code") != "unauthenticated" ||
+			!strings.HasPrefix(got.Header.Get("WWW-Authenticate"), "Bearer") {
 			t.Errorf("%s without a key: %s %v", r.Name, got.Status, got.Header)
 		}
 		role := string(r.Role)
@@ -87,7 +88,8 @@ func TestBadKeys(t *testing.T) {
 		reader.Expires = time.Hour
 		_, expired := h.key(reader)
 		p.Advance(time.Hour)
-		for what, header := range map[string]string{"a revoked one": token, "an expired one": expired, "another secret": good[:len(good)-1] + "!", "another scheme": "Basic eDp5",
+		for what, header := range map[string]string{"a revoked one": token, "an expired one": expired,
+			"another secret": good[:len(good)-1] + "!", "another scheme": "Basic eDp5",
 			"nonsense": "Bearer x", "none": "Bearer ", "too long": "Bearer " + strings.Repeat("x", 1000), "an id alone": "Bearer " + revoked.ID} {
 			if r := h.ask(header, "GET", "/v1/stats", ""); r.StatusCode != 401 || r.str("code") != "unauthenticated" {
 				t.Errorf("%s: %s %s", what, r.Status, r.text)
@@ -122,7 +124,8 @@ func TestWallsCallByCall(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, r := range api.Routes {
-			if r.Role == api.Anyone || !strings.Contains(r.Path, "{id}") || strings.Contains(r.Path, "/relays/") || r.Name == "begin_key" { // which opens a key of its own
+			// which opens a key of its own
+			if r.Role == api.Anyone || !strings.Contains(r.Path, "{id}") || strings.Contains(r.Path, "/relays/") || r.Name == "begin_key" {
 				continue
 			}
 			id := task.ID
@@ -161,7 +164,8 @@ func TestWallsCallByCall(t *testing.T) {
 		if got := h.ask(ours, "POST", "/v1/claims", `{"worker_id":"w"}`); len(got.items()) != 0 {
 			t.Errorf("claimed %s", got.text)
 		}
-		if got := h.ask(ours, "POST", "/v1/tasks:cancel", fmt.Sprintf(`{"items":[{"task_id":%q}]}`, task.ID)); !strings.Contains(got.text, "not_found") {
+		if got := h.ask(ours, "POST", "/v1/tasks:cancel",
+			fmt.Sprintf(`{"items":[{"task_id":%q}]}`, task.ID)); !strings.Contains(got.text, "not_found") {
 			t.Errorf("a batch: %s", got.text)
 		}
 		for _, path := range []string{"/metrics", "/v1/sweeps"} {
@@ -216,11 +220,14 @@ func TestPayloadsAreHidden(t *testing.T) {
 		if r := h.ask(worker, "GET", "/v1/items/"+item+"/resume", ""); !strings.Contains(r.text, "secret") {
 			t.Errorf("to go on with: %s", r.text)
 		}
-		h.ask(worker, "POST", "/v1/items/"+item+":fail", `{"worker_id":"w","attempt":1,"error":{"message":"shown","detail":"secret"},"retryable":false}`)
+		h.ask(worker, "POST", "/v1/items/"+item+":fail",
+			`{"worker_id":"w","attempt":1,"error":{"message":"shown","detail":"secret"},"retryable":false}`)
 		task := created.str("id")
-		for _, path := range []string{"/v1/tasks", "/v1/tasks/" + task, "/v1/tasks/" + task + "/items", "/v1/tasks/" + task + "/events", "/v1/tasks/" + task + "/checkpoints",
+		for _, path := range []string{"/v1/tasks", "/v1/tasks/" + task, "/v1/tasks/" + task + "/items", "/v1/tasks/" + task + "/events",
+			"/v1/tasks/" + task + "/checkpoints",
 			"/v1/items/" + item, "/v1/items", "/v1/events", "/v1/checkpoints", "/tasks/" + task, "/tasks/" + task + "/events"} {
-			if r := h.ask(worker, "GET", path, ""); r.StatusCode != 200 || strings.Contains(r.text, "secret") || r.Header.Get("Pawl-Payloads") != "hidden" {
+			if r := h.ask(worker, "GET", path, ""); r.StatusCode != 200 || strings.Contains(r.text, "secret") ||
+				r.Header.Get("Pawl-Payloads") != "hidden" {
 				t.Errorf("%s: %s %v %s", path, r.Status, r.Header, r.text)
 			}
 			if r := h.ask(auditor, "GET", path, ""); r.StatusCode != 200 || r.Header.Get("Pawl-Payloads") != "" {
@@ -243,20 +250,22 @@ func TestPayloadsAreHidden(t *testing.T) {
 func TestALeaseBelongsToItsKey(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		h := gated(t, p, access.Options{})
-		second := &house{t, p, serve(t, p.Another(engine.Options{}), server.Options{Gate: access.New(access.Options{Keys: p.Engine, Required: true, Log: slog.New(slog.DiscardHandler)})})}
+		second := &testServer{t, p, serve(t, p.Another(engine.Options{}),
+			server.Options{Gate: access.New(access.Options{Keys: p.Engine, Required: true, Log: slog.New(slog.DiscardHandler)})})}
 		_, a := h.key(pawl.NewAPIKey{Roles: []string{"claimer"}})
 		_, b := h.key(pawl.NewAPIKey{Roles: []string{"claimer"}})
 		if _, err := pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "a"}); err != nil {
 			t.Fatal(err)
 		}
 		item := h.ask(a, "POST", "/v1/claims", `{"worker_id":"w"}`).items()[0]["id"].(string)
-		for _, at := range []*house{h, second} {
+		for _, at := range []*testServer{h, second} {
 			for _, verb := range []string{"heartbeat", "progress", "complete", "release", "fail", "suspend", "checkpoint"} {
 				body := bodies[verb]
 				if body == "" {
 					body = `{"worker_id":"w","attempt":1}`
 				}
-				if r := at.ask(b, "POST", "/v1/items/"+item+":"+verb, body); r.StatusCode != 409 || r.str("code") != "lease_lost" || r.str("reason") != "taken" {
+				if r := at.ask(b, "POST", "/v1/items/"+item+":"+verb, body); r.StatusCode != 409 || r.str("code") != "lease_lost" ||
+					r.str("reason") != "taken" {
 					t.Errorf("%s by another key: %s %s", verb, r.Status, r.text)
 				}
 			}
@@ -319,7 +328,7 @@ func TestWhoIsOnTheRecord(t *testing.T) {
 	p := pawltest.Open(t, pawltest.SQLite)
 	var log strings.Builder
 	gate := access.New(access.Options{Keys: p.Engine, Required: true, Log: slog.New(slog.NewTextHandler(&log, nil))})
-	h := &house{t, p, serve(t, p.Service, server.Options{Gate: gate})}
+	h := &testServer{t, p, serve(t, p.Service, server.Options{Gate: gate})}
 	_, token := h.key(pawl.NewAPIKey{Name: "billing", Roles: []string{"submitter", "claimer"}, ActorType: "agent", ActorID: "biller"})
 	_, trusted := h.key(pawl.NewAPIKey{Name: "front", Roles: []string{"submitter"}, Namespace: pawl.AnyNamespace})
 	h.ask(token, "POST", "/v1/tasks", `{"type":"a"}`, api.ActorHeader, "user/boss")
@@ -350,7 +359,8 @@ func TestWhoIsOnTheRecord(t *testing.T) {
 			t.Errorf("on record: %s", raw)
 		}
 	}
-	if !strings.Contains(log.String(), "code=forbidden") || !strings.Contains(log.String(), "key_name=billing") || strings.Contains(log.String(), strings.TrimPrefix(token, "Bearer ")) {
+	if !strings.Contains(log.String(), "code=forbidden") || !strings.Contains(log.String(), "key_name=billing") ||
+		strings.Contains(log.String(), strings.TrimPrefix(token, "Bearer ")) {
 		t.Errorf("the log says %s", log.String())
 	}
 }

@@ -36,12 +36,14 @@ func (s *server) asCaller(r *http.Request) (*http.Request, error) {
 	ns, err1 := url.PathUnescape(r.Header.Get(api.NamespaceHeader))
 	actor, err2 := url.PathUnescape(r.Header.Get(api.ActorHeader))
 	if err1 != nil || err2 != nil || !plainText(ns+actor) || len(ns) > pawl.MaxIDLen || len(actor) > pawl.MaxIDLen {
-		return r, &pawl.Error{Code: pawl.CodeInvalid, Message: api.NamespaceHeader + " and " + api.ActorHeader + " are to be percent-encoded text of at most 255 bytes"}
+		return r, &pawl.Error{Code: pawl.CodeInvalid,
+			Message: api.NamespaceHeader + " and " + api.ActorHeader + " are to be percent-encoded text of at most 255 bytes"}
 	}
 	asked := pawl.Caller{Namespace: ns}
 	asked.ActorType, asked.ActorID, _ = strings.Cut(actor, "/")
 	if asked.ActorType != "" && !slices.Contains(pawl.ActorTypes, asked.ActorType) {
-		return r, &pawl.Error{Code: pawl.CodeInvalid, Message: fmt.Sprintf("%s is type/id or type; possible types: %s", api.ActorHeader, strings.Join(pawl.ActorTypes, ", "))}
+		return r, &pawl.Error{Code: pawl.CodeInvalid,
+			Message: fmt.Sprintf("%s is type/id or type; possible types: %s", api.ActorHeader, strings.Join(pawl.ActorTypes, ", "))}
 	}
 	if !s.free[r.URL.Path] {
 		var pass access.Pass
@@ -57,7 +59,7 @@ func (s *server) asCaller(r *http.Request) (*http.Request, error) {
 			asked, err = pass.Caller("")
 		}
 		if err != nil {
-			s.putDown(r, "", err)
+			s.logDenied(r, "", err)
 			return r, err
 		}
 	}
@@ -72,7 +74,8 @@ func (s *server) admit(w http.ResponseWriter, r *http.Request, route api.Route) 
 	}
 	hides := access.Of(ctx).Hides(route)
 	if hides && route.Has(api.PayloadOnly) {
-		return nil, &pawl.Error{Code: pawl.CodeForbidden, Message: "all of this answer is a payload: this call needs a key with payloads, or the role submitter, approver or operator"}
+		return nil, &pawl.Error{Code: pawl.CodeForbidden,
+			Message: "all of this answer is a payload: this call needs a key with payloads, or the role submitter, approver or operator"}
 	}
 	if hides && route.Name != "resume_item" { // which knows this only once it has read the item
 		w.Header().Set(payloadsHeader, "hidden")
@@ -80,15 +83,16 @@ func (s *server) admit(w http.ResponseWriter, r *http.Request, route api.Route) 
 	return r.WithContext(ctx), nil
 }
 
-// turnAway refuses a call and records the refusal.
-func (s *server) turnAway(w http.ResponseWriter, r *http.Request, route string, err error) {
-	s.putDown(r, route, err)
+// deny refuses a call and records the refusal.
+func (s *server) deny(w http.ResponseWriter, r *http.Request, route string, err error) {
+	s.logDenied(r, route, err)
 	s.write(w, r, err)
 }
 
-// putDown records a refusal: in the log, in the metrics and in the key's count.
-func (s *server) putDown(r *http.Request, route string, err error) {
-	s.gate.Refused(r.Context(), route, err, "request_id", callOf(r.Context()).id, "method", r.Method, "path", r.URL.Path, "remote", r.RemoteAddr)
+// logDenied records a refusal: in the log, in the metrics and in the key's count.
+func (s *server) logDenied(r *http.Request, route string, err error) {
+	s.gate.Refused(r.Context(), route, err, "request_id", callOf(r.Context()).id, "method", r.Method, "path", r.URL.Path,
+		"remote", r.RemoteAddr)
 }
 
 // resumed is the answer with an item's resume state. Whether its payloads are hidden depends

@@ -77,7 +77,9 @@ func (b *bodies) enter(ctx context.Context, n int64) error {
 	}
 	b.queue = slices.Delete(b.queue, i, i+1)
 	b.admit()
-	return &pawl.Error{Code: pawl.CodeLimit, RetryAfter: time.Second, Message: fmt.Sprintf("the bodies of calls under way have %d bytes together, as many as this server takes at once; send the call again later", b.max)}
+	return &pawl.Error{Code: pawl.CodeLimit, RetryAfter: time.Second,
+		Message: fmt.Sprintf("the bodies of calls under way have %d bytes together, as many as this server takes at once; "+
+			"send the call again later", b.max)}
 }
 
 func (b *bodies) leave(n int64) {
@@ -105,6 +107,6 @@ func (s *server) refuseBytes(w http.ResponseWriter, r *http.Request, err error) 
 	w.Header().Set("Connection", "close") // the body is not read
 	rc := http.NewResponseController(w)
 	_ = rc.SetReadDeadline(clock.Now().Add(5 * time.Second))
-	hear(r, rc)
+	drainBody(r, rc)
 	s.write(w, r, err)
 }

@@ -41,7 +41,8 @@ func TestRefusingALargeBodyIsCheap(t *testing.T) {
 		"scalars in bounds":   filled(`{"type":"a","items":[`, `0`, `]}`, 900_000),
 		"lists in lists":      filled(`{"type":"a","items":[`, `{"input":1,"after":[`+strings.Repeat("0,", 999)+`0]}`, `]}`, 900),
 		"depth":               `{"type":"a","payload":` + strings.Repeat("[", all/2) + strings.Repeat("]", all/2-30) + `}`,
-		"NUL in the deep":     `{"type":"a","payload":` + strings.Repeat(`{"":`, 6000) + `"` + strings.Repeat(`\u0000`, 100_000) + `"` + strings.Repeat(`}`, 6000) + `}`,
+		"NUL in the deep": `{"type":"a","payload":` + strings.Repeat(`{"":`, 6000) + `"` + strings.Repeat(`\u0000`, 100_000) + `"` +
+			strings.Repeat(`}`, 6000) + `}`,
 	} {
 		w := httptest.NewRecorder()
 		size, objects := allocated(func() {

@@ -132,7 +132,8 @@ func lastOf(c *api.Chat) (*api.UIMessage, error) {
 	last := &c.Messages[at]
 	switch {
 	case last.Role != pawl.RoleUser:
-		return nil, pawl.Invalid(fmt.Sprintf("/messages/%d/role", at), "is %q: a reply is to what a user said; results of tools come from whoever writes the reply", last.Role)
+		return nil, pawl.Invalid(fmt.Sprintf("/messages/%d/role", at),
+			"is %q: a reply is to what a user said; results of tools come from whoever writes the reply", last.Role)
 	case last.ID == "":
 		return nil, pawl.Invalid(fmt.Sprintf("/messages/%d/id", at), "is required: by it the message is known when it is sent again")
 	}

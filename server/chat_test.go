@@ -200,7 +200,9 @@ var (
 	noMap    = pawl.Chunk{Type: "tool_result", ToolCallID: "c2", Output: []byte(`"no map"`), IsError: true}
 )
 
-const hello = `{"id":"c/1 ä","trigger":"submit-message","topic":["x"],"model":"m1","messages":[{"id":"u1","role":"user","metadata":{"n":1},"parts":[{"type":"text","text":"Hello?"},{"type":"file","mediaType":"image/png","url":"data:,"}]}]}`
+const hello = `{"id":"c/1 ä","trigger":"submit-message","topic":["x"],"model":"m1",` +
+	`"messages":[{"id":"u1","role":"user","metadata":{"n":1},"parts":[{"type":"text","text":"Hello?"},` +
+	`{"type":"file","mediaType":"image/png","url":"data:,"}]}]}`
 
 // A stock client sends a message and gets the reply from one server. The same call gets the
 // same reply.
@@ -217,11 +219,14 @@ func TestChat(t *testing.T) {
 		}
 		say(pawl.Chunk{Type: "reasoning", Text: "Hm"}, weather)
 		say(forecast, words("It "), words("snows."))
-		say(pawl.Chunk{Type: "data", Data: []byte(`{"type":"data-map","id":"m","data":{"x":1}}`)}, pawl.Chunk{Type: "file", MediaType: "text/plain", URL: "data:,a"}, noMap)
+		say(pawl.Chunk{Type: "data", Data: []byte(`{"type":"data-map","id":"m","data":{"x":1}}`)},
+			pawl.Chunk{Type: "file", MediaType: "text/plain", URL: "data:,a"}, noMap)
 		complete(t, p.Service, l)
 		got := hear(in, nil)
-		want := []string{"start", "start-step", "reasoning-start", "reasoning-delta", "reasoning-end", "tool-input-available", "tool-output-available", "finish-step",
-			"start-step", "text-start", "text-delta", "text-delta", "text-end", "data-map", "file", "tool-input-available", "tool-output-error", "finish-step", "finish", "[DONE]"}
+		want := []string{"start", "start-step", "reasoning-start", "reasoning-delta", "reasoning-end", "tool-input-available",
+			"tool-output-available", "finish-step",
+			"start-step", "text-start", "text-delta", "text-delta", "text-end", "data-map", "file", "tool-input-available", "tool-output-error",
+			"finish-step", "finish", "[DONE]"}
 		if !reflect.DeepEqual(got.types, want) || got.faults != nil || got.id != l.OpenMessage.ID || got.text() != "It snows." {
 			t.Errorf("%v\nof %s: %v", got.types, got.id, got.faults)
 		}
@@ -262,7 +267,8 @@ func TestChatGoesOn(t *testing.T) {
 			return hear(in, nil)
 		}
 		kept := `{"id":"a0","role":"assistant","parts":[{"type":"step-start"},{"type":"text","text":"Hi"},` +
-			`{"type":"tool-add","toolCallId":"t1","state":"output-available","input":[1],"output":2},{"type":"dynamic-tool","toolName":"sub","toolCallId":"t2","state":"output-error","input":{},"errorText":"no"}]}`
+			`{"type":"tool-add","toolCallId":"t1","state":"output-available","input":[1],"output":2},` +
+			`{"type":"dynamic-tool","toolName":"sub","toolCallId":"t2","state":"output-error","input":{},"errorText":"no"}]}`
 		first := answered(`{"id":"t","messages":[`+kept+`,`+user+`]}`, "one")
 		again := `{"id":"t","trigger":"regenerate-message","messages":[` + user + `]}`
 		second := answered(again, "two")
@@ -270,7 +276,8 @@ func TestChatGoesOn(t *testing.T) {
 		named := `{"id":"t","trigger":"regenerate-message","messageId":"` + third.id + `","messages":[` + user + `]}`
 		fourth := answered(named, "four")
 		_, in := c.begin(t.Context(), "POST", "/v1/chat/talk", named)
-		if same := hear(in, nil); same.id != fourth.id || first.text()+second.text()+third.text()+fourth.text() != "onetwothreefour" || first.id == second.id || second.id == third.id {
+		if same := hear(in, nil); same.id != fourth.id || first.text()+second.text()+third.text()+fourth.text() != "onetwothreefour" ||
+			first.id == second.id || second.id == third.id {
 			t.Errorf("%v %v %v %v, again %v", first, second, third, fourth, same)
 		}
 		ctx, gone := context.WithCancel(t.Context())
@@ -289,8 +296,11 @@ func TestChatGoesOn(t *testing.T) {
 		if err != nil || len(list.Items) != 9 {
 			t.Fatal(len(list.Items), err)
 		}
-		if got, want := string(list.Items[0].Content), `[{"type":"text","text":"Hi"},{"type":"tool-call","toolCallId":"t1","toolName":"add","input":[1]},{"type":"tool-result","toolCallId":"t1","toolName":"add","output":2},`+
-			`{"type":"tool-call","toolCallId":"t2","toolName":"sub","input":{}},{"type":"tool-result","toolCallId":"t2","toolName":"sub","output":"no","isError":true}]`; got != want {
+		if got, want := string(list.Items[0].Content), `[{"type":"text","text":"Hi"},`+
+			`{"type":"tool-call","toolCallId":"t1","toolName":"add","input":[1]},`+
+			`{"type":"tool-result","toolCallId":"t1","toolName":"add","output":2},`+
+			`{"type":"tool-call","toolCallId":"t2","toolName":"sub","input":{}},`+
+			`{"type":"tool-result","toolCallId":"t2","toolName":"sub","output":"no","isError":true}]`; got != want {
 			t.Errorf("what the client had is kept as %s\nnot %s", got, want)
 		}
 	})
@@ -326,7 +336,8 @@ func TestChatResumesElsewhere(t *testing.T) {
 		_, late := here.begin(t.Context(), "GET", "/v1/chat/talk/t/stream", "")
 		complete(t, other, l)
 		got, same, last := hear(back, nil), hear(stays, nil), hear(late, nil)
-		if got.text() != "It is cold" || len(got.parts) != 6 || !reflect.DeepEqual(got.parts, same.parts) || !reflect.DeepEqual(got.parts, last.parts) {
+		if got.text() != "It is cold" || len(got.parts) != 6 || !reflect.DeepEqual(got.parts, same.parts) ||
+			!reflect.DeepEqual(got.parts, last.parts) {
 			t.Errorf("he who came back has %v\nhe who stayed %v\nhe who came last %v", got.parts, same.parts, last.parts)
 		}
 		if faults := append(append(got.faults, same.faults...), last.faults...); faults != nil {
@@ -344,7 +355,8 @@ func TestChatEndsAsItsMessageDoes(t *testing.T) {
 				return err
 			},
 			"error ": func(l pawl.Lease) error {
-				_, err := one(p.Service.Fail(t.Context(), []pawl.FailCall{{Fence: l.Fence(), Error: pawl.Failure{Message: "out of words"}, Retryable: new(bool)}}))
+				_, err := one(p.Service.Fail(t.Context(),
+					[]pawl.FailCall{{Fence: l.Fence(), Error: pawl.Failure{Message: "out of words"}, Retryable: new(bool)}}))
 				return err
 			},
 		} {
@@ -440,8 +452,10 @@ func TestUIStreamsSayTheSame(t *testing.T) {
 				step = n
 			default:
 				id := fmt.Sprint("c", n) // a result follows its call in the same step, as when tools are run
-				said := [][]pawl.Chunk{{words("a")}, {words("b")}, {{Type: "reasoning", Text: "r"}}, {{Type: "data", Data: []byte("1")}}, {{Type: "tool_call", ToolCallID: id, ToolName: "x", Input: []byte("2")}},
-					{{Type: "tool_call", ToolCallID: id, ToolName: "x", Input: []byte("2")}, {Type: "tool_result", ToolCallID: id, ToolName: "x", Output: []byte("3")}}}[r.IntN(6)]
+				said := [][]pawl.Chunk{{words("a")}, {words("b")}, {{Type: "reasoning", Text: "r"}}, {{Type: "data", Data: []byte("1")}},
+					{{Type: "tool_call", ToolCallID: id, ToolName: "x", Input: []byte("2")}},
+					{{Type: "tool_call", ToolCallID: id, ToolName: "x", Input: []byte("2")},
+						{Type: "tool_result", ToolCallID: id, ToolName: "x", Output: []byte("3")}}}[r.IntN(6)]
 				chunks = append(chunks, said...)
 				frames = append(frames, pawl.MessageFrame{Offset: n, Chunks: said})
 			}

@@ -22,15 +22,17 @@ func config(version string) huma.Config {
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",
 			Info: &huma.Info{
-				Title:       "Pawl",
-				Version:     version,
-				Description: "Durable work: tasks made of items, leased to workers, fenced by attempt. Refusals are application/problem+json; programs match on `code`.",
+				Title:   "Pawl",
+				Version: version,
+				Description: "Durable work: tasks made of items, leased to workers, fenced by attempt. Refusals are " +
+					"application/problem+json; programs match on `code`.",
 			},
 			Servers: []*huma.Server{{URL: "http://127.0.0.1:7033", Description: "pawl serve on its default address"}},
 			Tags:    tags(),
 			Components: &huma.Components{
-				Schemas:         registry,
-				SecuritySchemes: map[string]*huma.SecurityScheme{"key": {Type: "http", Scheme: "bearer", Description: "An API key. A server on a loopback address takes calls without one."}},
+				Schemas: registry,
+				SecuritySchemes: map[string]*huma.SecurityScheme{"key": {Type: "http", Scheme: "bearer",
+					Description: "An API key. A server on a loopback address takes calls without one."}},
 			},
 		},
 		Formats:       map[string]huma.Format{"application/json": format, "json": format},
@@ -65,8 +67,10 @@ func callerParams(r api.Route) []*huma.Param {
 	}
 	longest, least := pawl.MaxKeyLen, 1.0
 	return append(params,
-		&huma.Param{Name: api.KeyHeader, In: "header", Schema: &huma.Schema{Type: huma.TypeString, MaxLength: &longest}, Description: "The call is carried out once for its key; later calls get the first answer."},
-		&huma.Param{Name: api.KeySecondsHeader, In: "header", Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: &least}, Description: "How long the answer is kept; 24 hours without it."})
+		&huma.Param{Name: api.KeyHeader, In: "header", Schema: &huma.Schema{Type: huma.TypeString, MaxLength: &longest},
+			Description: "The call is carried out once for its key; later calls get the first answer."},
+		&huma.Param{Name: api.KeySecondsHeader, In: "header", Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: &least},
+			Description: "How long the answer is kept; 24 hours without it."})
 }
 
 // tag groups operations by the first word of their path after the version.
@@ -208,11 +212,13 @@ func (chat) Schema(r huma.Registry) *huma.Schema {
 	said := &huma.Schema{
 		Type:        huma.TypeObject,
 		Description: "A UIMessage of the AI SDK.",
-		Properties:  map[string]*huma.Schema{"id": text, "role": text, "metadata": {}, "parts": {Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeObject}}},
+		Properties: map[string]*huma.Schema{"id": text, "role": text, "metadata": {},
+			"parts": {Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeObject}}},
 	}
 	return &huma.Schema{
-		Type:        huma.TypeObject,
-		Description: "What DefaultChatTransport of the npm package ai sends; other members are the application's, and go into the task's payload.",
+		Type: huma.TypeObject,
+		Description: "What DefaultChatTransport of the npm package ai sends; other members are the application's, and go " +
+			"into the task's payload.",
 		Properties: map[string]*huma.Schema{
 			"id":        {Type: huma.TypeString, Description: "The chat's, which is the thread."},
 			"messages":  {Type: huma.TypeArray, Items: said, Description: "All that was said, or only what was said last, which is a user's."},

@@ -124,7 +124,8 @@ func TestDepthHoldsAtEveryDoor(t *testing.T) {
 			}()
 			select {
 			case got := <-done:
-				if !strings.Contains(got.text, fmt.Sprintf("nested more than %d levels", pawl.MaxDepth)) || strings.Contains(got.text, `"code":"internal"`) {
+				if !strings.Contains(got.text, fmt.Sprintf("nested more than %d levels", pawl.MaxDepth)) ||
+					strings.Contains(got.text, `"code":"internal"`) {
 					t.Errorf("%s%s: %s %.400s", r.Name, at, got.Status, got.text)
 				}
 			case <-time.After(20 * time.Second):
@@ -140,7 +141,8 @@ func TestDepthHoldsAtEveryDoor(t *testing.T) {
 
 // names maps the members and parameters with which calls name things to the kind of thing that
 // each names in this test.
-var names = map[string]string{"task_id": "task", "task": "task", "item_id": "item", "item": "item", "item_ids": "item", "message_id": "message", "id": "item"}
+var names = map[string]string{"task_id": "task", "task": "task", "item_id": "item", "item": "item", "item_ids": "item",
+	"message_id": "message", "id": "item"}
 
 // besides lists members that a call needs in addition to those that its schema requires.
 var besides = map[string]map[string]any{

@@ -27,7 +27,8 @@ func TestACursorOfAnOlderEpochIsRefused(t *testing.T) {
 	}
 	defer conn.Close(t.Context())
 	// As a promoted standby finds it.
-	if _, err := conn.Exec(t.Context(), `UPDATE `+p.Schema+`.relay_cursors SET detail = jsonb_set(detail::jsonb, '{server,timeline}', '77')::text WHERE sink = 'feed'`); err != nil {
+	if _, err := conn.Exec(t.Context(), `UPDATE `+p.Schema+`.relay_cursors
+		SET detail = jsonb_set(detail::jsonb, '{server,timeline}', '77')::text WHERE sink = 'feed'`); err != nil {
 		t.Fatal(err)
 	}
 	const want = `"reason":"epoch","position":"1-3"`

@@ -19,10 +19,10 @@ import (
 // maxFaults is how many faults of a body an answer reports.
 const maxFaults = 100
 
-// misfits are the faults of a body that does not fit its operation's schema.
-type misfits []error
+// schemaFaults are the faults of a body that does not fit its operation's schema.
+type schemaFaults []error
 
-func (m misfits) Error() string { return errors.Join(m...).Error() }
+func (m schemaFaults) Error() string { return errors.Join(m...).Error() }
 
 // fits checks a body against its operation's schema. Unlike huma's own check, it stops after
 // maxFaults and does not check opaque values.
@@ -43,7 +43,7 @@ func (s *server) fits(op *huma.Operation, r *http.Request) error {
 		break // all media types have the same schema
 	}
 	if faults := check.res.Errors; len(faults) > 0 {
-		return misfits(faults[:min(len(faults), maxFaults)])
+		return schemaFaults(faults[:min(len(faults), maxFaults)])
 	}
 	return nil
 }
@@ -51,7 +51,7 @@ func (s *server) fits(op *huma.Operation, r *http.Request) error {
 // refuseBody answers for a body that fits refused. Faults are written by huma, like those of
 // parameters.
 func (s *server) refuseBody(op *huma.Operation, w http.ResponseWriter, r *http.Request, err error) {
-	var faults misfits
+	var faults schemaFaults
 	if !errors.As(err, &faults) {
 		s.write(w, r, err)
 		return

@@ -19,10 +19,12 @@ import (
 // an internal error. The requests reach all decoders: of paths, queries, headers and bodies.
 func FuzzRequests(f *testing.F) {
 	for _, r := range api.Routes {
-		f.Add(r.Method, strings.Replace(r.Path, "{id}", "tsk_01ARZ3NDEKTSV4RRFFQ69G5FAV", 1), "limit=1&cursor=x&order=asc&metadata[a]=b", "Pawl-Namespace", "a%2Fb", `{"items":[{"type":"a"}]}`)
+		f.Add(r.Method, strings.Replace(r.Path, "{id}", "tsk_01ARZ3NDEKTSV4RRFFQ69G5FAV", 1),
+			"limit=1&cursor=x&order=asc&metadata[a]=b", "Pawl-Namespace", "a%2Fb", `{"items":[{"type":"a"}]}`)
 	}
 	f.Add("PATCH", "/v1/tasks/a:b", "", "If-Match", `W/"1"`, `{"title":"\u0000","metadata":{"a":{"b":null}}}`)
-	f.Add("POST", "/v1/tasks", "since=2026-01-29T11:00:00Z&type=a&type=b,c", "Content-Type", "application/json; charset=utf-8", `{"type":"a","dedupe":["/a/0~1"],"payload":{"a":[1e400]}}`)
+	f.Add("POST", "/v1/tasks", "since=2026-01-29T11:00:00Z&type=a&type=b,c", "Content-Type", "application/json; charset=utf-8",
+		`{"type":"a","dedupe":["/a/0~1"],"payload":{"a":[1e400]}}`)
 	f.Add("POST", "/v1/items/i:fail", "", "Pawl-Actor", "user/%C3%A9", `{"worker_id":"w","attempt":1,"error":"no","retry_after_ms":-1}`)
 	f.Add("POST", "/v1/claims", "", "Origin", "http://a", `{"worker_id":"w","wait_seconds":0.5}`)
 	p := pawltest.OpenReal(f, pawltest.SQLite, engine.Options{})
@@ -49,7 +51,8 @@ func FuzzRequests(f *testing.F) {
 			return
 		}
 		var problem api.Problem
-		if err := json.Unmarshal(w.Body.Bytes(), &problem); err != nil || w.Header().Get("Content-Type") != api.ProblemType || problem.Status != w.Code || problem.Code == "" {
+		if err := json.Unmarshal(w.Body.Bytes(), &problem); err != nil || w.Header().Get("Content-Type") != api.ProblemType ||
+			problem.Status != w.Code || problem.Code == "" {
 			t.Fatalf("%s %s: %d %s: %s", method, path, w.Code, w.Header().Get("Content-Type"), w.Body)
 		}
 	})

@@ -10,7 +10,7 @@ import (
 
 // Requests that a page of another site can make a browser send are refused.
 func TestForeignHostsAndOrigins(t *testing.T) {
-	srv := serve(t, nobody{}, server.Options{Hosts: []string{"work.example"}})
+	srv := serve(t, unreachable{}, server.Options{Hosts: []string{"work.example"}})
 	at := srv.Listener.Addr().String()
 	for _, c := range []struct {
 		name    string
@@ -31,10 +31,14 @@ func TestForeignHostsAndOrigins(t *testing.T) {
 		{"another page reads", "GET", []string{"Origin", "http://evil.example"}, 403},
 		{"a page of another port", "GET", []string{"Origin", "http://127.0.0.1:1"}, 403},
 		{"a page without origin", "GET", []string{"Origin", "null"}, 403},
-		{"an image of another site", "GET", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors", "Sec-Fetch-Dest", "image"}, 403},
-		{"a script of another port", "GET", []string{"Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "no-cors", "Sec-Fetch-Dest", "script"}, 403},
-		{"a frame of another site", "GET", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "iframe"}, 403},
-		{"a link of another site", "GET", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"}, 200},
+		{"an image of another site", "GET",
+			[]string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors", "Sec-Fetch-Dest", "image"}, 403},
+		{"a script of another port", "GET",
+			[]string{"Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "no-cors", "Sec-Fetch-Dest", "script"}, 403},
+		{"a frame of another site", "GET",
+			[]string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "iframe"}, 403},
+		{"a link of another site", "GET", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest",
+			"document"}, 200},
 		{"an address that was typed", "GET", []string{"Sec-Fetch-Site", "none", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"}, 200},
 		{"a form of another site", "POST", []string{"Sec-Fetch-Site", "cross-site"}, 403},
 	} {

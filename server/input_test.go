@@ -24,7 +24,7 @@ import (
 
 // Bad input is refused before it reaches any service, with the place of the fault.
 func TestBadInput(t *testing.T) {
-	srv := serve(t, nobody{}, server.Options{})
+	srv := serve(t, unreachable{}, server.Options{})
 	for _, c := range []struct {
 		name, method, path, body string
 		headers                  []string
@@ -40,28 +40,37 @@ func TestBadInput(t *testing.T) {
 		{"not an object", "POST", "/v1/tasks", `["a"]`, nil, 400, "invalid", []string{""}},
 		{"null", "POST", "/v1/tasks", `null`, nil, 400, "invalid", []string{""}},
 		{"a name twice", "POST", "/v1/tasks", `{"type":"a","type":"b"}`, nil, 400, "invalid", []string{"/type"}},
-		{"a name twice, within", "POST", "/v1/tasks:batch", `{"items":[{"type":"a"},{"title":"x","title":"y"}]}`, nil, 400, "invalid", []string{"/items/1/title"}},
+		{"a name twice, within", "POST", "/v1/tasks:batch", `{"items":[{"type":"a"},{"title":"x","title":"y"}]}`, nil, 400, "invalid",
+			[]string{"/items/1/title"}},
 		{"an unknown name", "POST", "/v1/tasks", `{"type":"a","a/b~c.d":1}`, nil, 400, "invalid", []string{"/a~1b~0c.d"}},
-		{"an unknown name, within", "POST", "/v1/tasks", `{"type":"a","items":[{"input":1},{"input":1,"x":2}]}`, nil, 400, "invalid", []string{"/items/1/x"}},
+		{"an unknown name, within", "POST", "/v1/tasks", `{"type":"a","items":[{"input":1},{"input":1,"x":2}]}`, nil, 400, "invalid",
+			[]string{"/items/1/x"}},
 		{"another case", "POST", "/v1/tasks", `{"type":"a","TITLE":"b"}`, nil, 400, "invalid", []string{"/TITLE"}},
 		{"a missing name", "POST", "/v1/items/itm_1:complete", `{"result":1}`, nil, 400, "invalid", []string{"/attempt", "/worker_id"}},
-		{"a missing name, within", "POST", "/v1/items:complete", `{"items":[{"worker_id":"w","attempt":1}]}`, nil, 400, "invalid", []string{"/items/0/id"}},
+		{"a missing name, within", "POST", "/v1/items:complete", `{"items":[{"worker_id":"w","attempt":1}]}`, nil, 400, "invalid",
+			[]string{"/items/0/id"}},
 		{"another kind", "POST", "/v1/tasks", `{"type":1,"items":{}}`, nil, 400, "invalid", []string{"/items", "/type"}},
 		{"a fraction", "POST", "/v1/tasks", `{"type":"a","priority":1.5}`, nil, 400, "invalid", []string{"/priority"}},
 		{"a fraction that is whole", "POST", "/v1/tasks", `{"type":"a","priority":1.0}`, nil, 400, "invalid", []string{"/priority"}},
-		{"a number out of range", "POST", "/v1/tasks", `{"type":"a","priority":99999999999999999999}`, nil, 400, "invalid", []string{"/priority"}},
+		{"a number out of range", "POST", "/v1/tasks", `{"type":"a","priority":99999999999999999999}`, nil, 400, "invalid",
+			[]string{"/priority"}},
 		{"a time that is none", "POST", "/v1/tasks", `{"type":"a","run_at":"tomorrow"}`, nil, 400, "invalid", []string{"/run_at"}},
-		{"an error that is none", "POST", "/v1/items/itm_1:fail", `{"worker_id":"w","attempt":1,"error":{"mesage":"x"}}`, nil, 400, "invalid", []string{"/error"}},
-		{"bytes that are not UTF-8", "POST", "/v1/tasks", "{\"type\":\"a\",\"payload\":{\"b\":[\"\xff\"]}}", nil, 400, "invalid", []string{"/payload/b/0"}},
+		{"an error that is none", "POST", "/v1/items/itm_1:fail", `{"worker_id":"w","attempt":1,"error":{"mesage":"x"}}`, nil, 400,
+			"invalid", []string{"/error"}},
+		{"bytes that are not UTF-8", "POST", "/v1/tasks", "{\"type\":\"a\",\"payload\":{\"b\":[\"\xff\"]}}", nil, 400, "invalid",
+			[]string{"/payload/b/0"}},
 		{"NUL", "POST", "/v1/tasks", "{\"type\":\"a\x00\"}", nil, 400, "invalid", []string{"/type"}},
 		{"a byte order mark", "POST", "/v1/tasks", "\ufeff{\"type\":\"a\"}", nil, 400, "invalid", []string{""}},
-		{"too deep", "POST", "/v1/tasks", `{"type":"a","payload":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + `}`, nil, 400, "invalid", nil},
-		{"too deep, of objects", "POST", "/v1/tasks", strings.Repeat(`{"a":`, 100_000) + "1" + strings.Repeat("}", 100_000), nil, 400, "invalid", nil},
+		{"too deep", "POST", "/v1/tasks", `{"type":"a","payload":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + `}`,
+			nil, 400, "invalid", nil},
+		{"too deep, of objects", "POST", "/v1/tasks", strings.Repeat(`{"a":`, 100_000) + "1" + strings.Repeat("}", 100_000), nil, 400,
+			"invalid", nil},
 		{"too deep, and cut", "POST", "/v1/tasks:batch", strings.Repeat(`{"items":[`, 100_000), nil, 400, "invalid", nil},
 		{"ten megabytes", "POST", "/v1/tasks", `{"type":"a","payload":"` + strings.Repeat("a", 10<<20) + `"}`, nil, 413, "too_large", nil},
 		{"another media type", "POST", "/v1/tasks", `{"type":"a"}`, []string{"Content-Type", "text/plain"}, 415, "media_type", nil},
 		{"a form", "POST", "/v1/tasks", `{"type":"a"}`, []string{"Content-Type", "application/x-www-form-urlencoded"}, 415, "media_type", nil},
-		{"another charset", "POST", "/v1/tasks", `{"type":"a"}`, []string{"Content-Type", "application/json; charset=latin1"}, 415, "media_type", nil},
+		{"another charset", "POST", "/v1/tasks", `{"type":"a"}`, []string{"Content-Type", "application/json; charset=latin1"}, 415,
+			"media_type", nil},
 		{"a media type that is none", "POST", "/v1/tasks", `{"type":"a"}`, []string{"Content-Type", ";;"}, 415, "media_type", nil},
 		{"packed", "POST", "/v1/tasks", `{"type":"a"}`, []string{"Content-Encoding", "gzip"}, 415, "media_type", nil},
 		{"too large", "POST", "/v1/tasks", `{"type":"` + strings.Repeat("a", pawl.MaxBodyBytes) + `"}`, nil, 413, "too_large", nil},
@@ -88,7 +97,8 @@ func TestBadInput(t *testing.T) {
 			if r.StatusCode != c.status || r.str("code") != c.code || r.Header.Get("Content-Type") != api.ProblemType {
 				t.Fatalf("%s %s\n%s", r.Status, r.Header.Get("Content-Type"), r.text)
 			}
-			if path, _, _ := strings.Cut(c.path, "?"); r.str("instance") != path || r.str("type") != "urn:pawl:error:"+c.code || r.json["status"] != float64(c.status) {
+			if path, _, _ := strings.Cut(c.path, "?"); r.str("instance") != path || r.str("type") != "urn:pawl:error:"+c.code ||
+				r.json["status"] != float64(c.status) {
 				t.Errorf("problem: %s", r.text)
 			}
 			if r.str("detail") == "" {
@@ -116,7 +126,8 @@ func TestBadInput(t *testing.T) {
 // Values that belong to the caller are accepted unchanged: any JSON.
 func TestPayloadsAreOpaque(t *testing.T) {
 	h := open(t)
-	for _, payload := range []string{`{"a":1,"a":2}`, `{"type": {"type":1,"type":2}}`, `1e400`, `12345678901234567890`, `"<é😀>"`, `"\u003c"`, `[ ]`, `{"a":{"b": [1,  2.50]}}`} {
+	for _, payload := range []string{`{"a":1,"a":2}`, `{"type": {"type":1,"type":2}}`, `1e400`, `12345678901234567890`, `"<é😀>"`,
+		`"\u003c"`, `[ ]`, `{"a":{"b": [1,  2.50]}}`} {
 		r := h.do(201, "POST", "/v1/tasks", `{"type":"a","payload":`+payload+`}`)
 		if got := h.do(200, "GET", "/v1/tasks/"+r.str("id"), ""); !strings.Contains(got.text, `"payload":`+payload+`,`) {
 			t.Errorf("%s came back in %s", payload, got.text)
@@ -136,10 +147,11 @@ func TestContentTypesThatAreJSON(t *testing.T) {
 
 // A body that is cut off, or longer than announced, is the caller's fault.
 func TestBodiesThatDoNotArrive(t *testing.T) {
-	srv := serve(t, nobody{}, server.Options{})
+	srv := serve(t, unreachable{}, server.Options{})
 	for name, text := range map[string]string{
-		"a broken chunk": "POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-		"a long length":  "POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 99999999\r\n\r\n{",
+		"a broken chunk": "POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Type: " +
+			"application/json\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+		"a long length": "POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 99999999\r\n\r\n{",
 	} {
 		conn, err := net.Dial("tcp", srv.Listener.Addr().String())
 		if err != nil {
@@ -178,26 +190,29 @@ func talk(t *testing.T, addr, text string) string {
 func TestSlowAndHalfOpenConnections(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	log := slog.New(slog.DiscardHandler)
-	h := server.New(nobody{}, server.Options{Log: log, BodyTime: 200 * time.Millisecond})
+	h := server.New(unreachable{}, server.Options{Log: log, BodyTime: 200 * time.Millisecond})
 	ended := make(chan error, 2)
 	serve := func(headerTime time.Duration) string {
 		at := make(chan net.Addr, 1)
 		go func() {
-			ended <- server.Serve(ctx, "127.0.0.1:0", h, server.ServeOptions{Log: log, HeaderTime: headerTime, Listening: func(a net.Addr) { at <- a }})
+			ended <- server.Serve(ctx, "127.0.0.1:0", h,
+				server.ServeOptions{Log: log, HeaderTime: headerTime, Listening: func(a net.Addr) { at <- a }})
 		}()
 		return (<-at).String()
 	}
 	hasty, patient := serve(200*time.Millisecond), serve(0) // a busy machine may not read a whole head in 200 ms
 	for name, c := range map[string]struct{ text, want string }{
-		"nothing at all":       {"", ""},
-		"half a request line":  {"GET /v1/ta", ""},
-		"half a head":          {"GET /v1/tasks HTTP/1.1\r\nHost: localhost\r\nX-", ""},
-		"half a body":          {"POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{\"type\":", "HTTP/1.1 400 "},
-		"half a chunk":         {"POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n40\r\n{", "HTTP/1.1 400 "},
-		"no HTTP":              {"\x16\x03\x01\x02\x00\x01\x00", "HTTP/1.1 400 "},
-		"no host":              {"GET /v1/tasks HTTP/1.1\r\n\r\n", "HTTP/1.1 400 "},
-		"two lengths":          {"POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}", "HTTP/1.1 400 "},
-		"a flood of headers":   {"GET /v1/tasks HTTP/1.1\r\nHost: localhost\r\n" + strings.Repeat("X-Flood: "+strings.Repeat("x", 1000)+"\r\n", 400) + "\r\n", "HTTP/1.1 431 "},
+		"nothing at all":      {"", ""},
+		"half a request line": {"GET /v1/ta", ""},
+		"half a head":         {"GET /v1/tasks HTTP/1.1\r\nHost: localhost\r\nX-", ""},
+		"half a body":         {"POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{\"type\":", "HTTP/1.1 400 "},
+		"half a chunk":        {"POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n40\r\n{", "HTTP/1.1 400 "},
+		"no HTTP":             {"\x16\x03\x01\x02\x00\x01\x00", "HTTP/1.1 400 "},
+		"no host":             {"GET /v1/tasks HTTP/1.1\r\n\r\n", "HTTP/1.1 400 "},
+		"two lengths": {"POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
+			"HTTP/1.1 400 "},
+		"a flood of headers": {"GET /v1/tasks HTTP/1.1\r\nHost: localhost\r\n" +
+			strings.Repeat("X-Flood: "+strings.Repeat("x", 1000)+"\r\n", 400) + "\r\n", "HTTP/1.1 431 "},
 		"a header without end": {"GET /v1/tasks HTTP/1.1\r\nHost: localhost\r\nX-Flood: " + strings.Repeat("x", 400<<10), "HTTP/1.1 431 "},
 		"a path without end":   {"GET /" + strings.Repeat("x", 400<<10), "HTTP/1.1 431 "},
 	} {
@@ -231,8 +246,10 @@ func TestPathTricks(t *testing.T) {
 	h := open(t)
 	made := h.do(201, "POST", "/v1/tasks", `{"type":"a"}`).str("id")
 	for _, path := range []string{
-		"/v1/../v1/tasks", "/v1/./tasks", "//v1/tasks", "/v1//tasks", "/v1/tasks/" + made + "/../" + made, "/v1/tasks/%2e%2e/tasks", "/v1/tasks/" + made + "%2fitems", "/v1/tasks/" + made + "/",
-		"/v1/tasks/..%2f..%2fhealthz", "/V1/tasks", "/v1/tasks/" + made + ";v=1", "/v1/tasks/" + made + "%00", "/v1/tasks/" + made + "%0d%0aX: y", "/v1/tasks/%5c..%5c", "/tasks/../v1/tasks",
+		"/v1/../v1/tasks", "/v1/./tasks", "//v1/tasks", "/v1//tasks", "/v1/tasks/" + made + "/../" +
+			made, "/v1/tasks/%2e%2e/tasks", "/v1/tasks/" + made + "%2fitems", "/v1/tasks/" + made + "/",
+		"/v1/tasks/..%2f..%2fhealthz", "/V1/tasks", "/v1/tasks/" + made + ";v=1", "/v1/tasks/" + made + "%00", "/v1/tasks/" + made +
+			"%0d%0aX: y", "/v1/tasks/%5c..%5c", "/tasks/../v1/tasks",
 	} {
 		conn, err := net.Dial("tcp", h.srv.Listener.Addr().String())
 		if err != nil {
@@ -259,7 +276,8 @@ func TestCallersWhoHangUp(t *testing.T) {
 		wg.Go(func() {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(n%40)*250*time.Microsecond)
 			defer cancel()
-			req, _ := http.NewRequestWithContext(ctx, "POST", h.srv.URL+"/v1/tasks", strings.NewReader(`{"type":"a","items":[{"input":1},{"input":2},{"input":3}]}`))
+			req, _ := http.NewRequestWithContext(ctx, "POST", h.srv.URL+"/v1/tasks",
+				strings.NewReader(`{"type":"a","items":[{"input":1},{"input":2},{"input":3}]}`))
 			if res, err := http.DefaultClient.Do(req); err == nil {
 				_, err = io.ReadAll(res.Body)
 				_ = res.Body.Close()
@@ -304,7 +322,8 @@ func TestTooLargeIsAnsweredToWhoWritesFirst(t *testing.T) {
 		if strings.HasPrefix(head, "Transfer") {
 			body = fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body)
 		}
-		if _, err := io.WriteString(conn, "POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"+head+"\r\n\r\n"+body); err != nil {
+		if _, err := io.WriteString(conn,
+			"POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"+head+"\r\n\r\n"+body); err != nil {
 			t.Fatalf("%s: the request was cut off: %v", head, err)
 		}
 		res, err := http.ReadResponse(bufio.NewReader(conn), nil)

@@ -18,12 +18,13 @@ import (
 // promises are headers that ask for a guarantee: a server that ignored them would break it.
 var promises = []string{"If-Match", "If-Unmodified-Since"}
 
-// unheard refuses a request with a header that asks for a guarantee which its call does not
+// checkPromises refuses a request with a header that asks for a guarantee which its call does not
 // give.
-func unheard(r *http.Request) error {
+func checkPromises(r *http.Request) error {
 	for _, name := range promises {
 		if r.Header.Get(name) != "" && !(name == "If-Match" && matches(r)) {
-			return &pawl.Error{Code: pawl.CodeInvalid, Message: "this server does not keep the promise that " + name + " asks for; send the call without it"}
+			return &pawl.Error{Code: pawl.CodeInvalid,
+				Message: "this server does not keep the promise that " + name + " asks for; send the call without it"}
 		}
 	}
 	return nil
@@ -37,7 +38,7 @@ func (s *server) readBody(w http.ResponseWriter, r *http.Request) error {
 	}
 	data, err := s.read(w, r)
 	if err == nil && len(data) > 0 {
-		err = judge(r, data)
+		err = checkBody(r, data)
 	}
 	if err != nil {
 		return err
@@ -50,7 +51,8 @@ func (s *server) readBody(w http.ResponseWriter, r *http.Request) error {
 func matches(r *http.Request) bool {
 	return slices.ContainsFunc(api.Routes, func(route api.Route) bool {
 		before, after, _ := strings.Cut(route.Path, "{id}")
-		return route.Has(api.TakesVersion) && r.Method == route.Method && strings.HasPrefix(r.URL.Path, before) && strings.HasSuffix(r.URL.Path, after)
+		return route.Has(api.TakesVersion) && r.Method == route.Method && strings.HasPrefix(r.URL.Path, before) &&
+			strings.HasSuffix(r.URL.Path, after)
 	})
 }
 
@@ -59,7 +61,7 @@ func (s *server) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	_ = rc.SetReadDeadline(clock.Now().Add(s.opts.BodyTime)) // not every writer supports deadlines
 	if r.ContentLength > pawl.MaxBodyBytes {
 		w.Header().Set("Connection", "close") // the rest is not read
-		hear(r, rc)
+		drainBody(r, rc)
 		return nil, tooLarge
 	}
 	var body bytes.Buffer
@@ -71,7 +73,7 @@ func (s *server) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	var over *http.MaxBytesError
 	switch {
 	case errors.As(err, &over):
-		hear(r, rc)
+		drainBody(r, rc)
 		return nil, tooLarge
 	case err != nil:
 		w.Header().Set("Connection", "close")
@@ -80,10 +82,10 @@ func (s *server) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return body.Bytes(), nil
 }
 
-// hear reads on in a body that is refused, unless it is far too long. Many clients read no
+// drainBody reads on in a body that is refused, unless it is far too long. Many clients read no
 // answer before they have written the whole body, and a connection that is closed before that
 // would hide the reason.
-func hear(r *http.Request, rc *http.ResponseController) {
+func drainBody(r *http.Request, rc *http.ResponseController) {
 	if r.Header.Get("Expect") == "" && r.ContentLength <= 3*pawl.MaxBodyBytes {
 		_ = rc.SetReadDeadline(clock.Now().Add(5 * time.Second))
 		_, _ = io.CopyN(io.Discard, r.Body, 2*pawl.MaxBodyBytes)
@@ -92,7 +94,7 @@ func hear(r *http.Request, rc *http.ResponseController) {
 
 var tooLarge = &pawl.Error{Code: pawl.CodeTooLarge, Message: "the body is over 8 MiB"}
 
-func judge(r *http.Request, data []byte) error {
+func checkBody(r *http.Request, data []byte) error {
 	switch r.Method {
 	case http.MethodPost, http.MethodPut, http.MethodPatch:
 	default:

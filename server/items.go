@@ -126,7 +126,7 @@ func (s *server) claimed(ctx context.Context, leases []pawl.Lease, err error) (*
 // await claims and waits for work; it returns no leases if the server stops meanwhile. It is a
 // function of its own so that each waiting caller keeps only this small stack frame.
 func (s *server) await(ctx context.Context, svc pawl.Service, req *pawl.ClaimRequest) ([]pawl.Lease, error) {
-	waiting, end, err := s.lasting(ctx)
+	waiting, end, err := s.longCall(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -135,10 +135,10 @@ func (s *server) await(ctx context.Context, svc pawl.Service, req *pawl.ClaimReq
 	return s.waited(ctx, waiting, leases, err)
 }
 
-// lasting returns a context that ends when the server stops or when the caller's key ends.
-func (s *server) lasting(ctx context.Context) (context.Context, func(), error) {
+// longCall returns a context that ends when the server stops or when the caller's key ends.
+func (s *server) longCall(ctx context.Context) (context.Context, func(), error) {
 	waiting, end := s.served(ctx)
-	waiting, over, err := s.gate.Lasting(waiting)
+	waiting, over, err := s.gate.BeginLongCall(waiting)
 	if err != nil {
 		end()
 		return nil, nil, err
@@ -151,7 +151,7 @@ func (s *server) lasting(ctx context.Context) (context.Context, func(), error) {
 func (s *server) waited(ctx, waiting context.Context, leases []pawl.Lease, err error) ([]pawl.Lease, error) {
 	why := access.Ended(waiting)
 	if len(leases) > 0 && why == nil {
-		why = s.gate.Still(waiting, access.Of(ctx))
+		why = s.gate.CheckAgain(waiting, access.Of(ctx))
 	}
 	switch {
 	case why != nil && len(leases) > 0:

@@ -15,7 +15,8 @@ import (
 // FuzzBodies decodes arbitrary bytes as each kind of body. A body that is accepted is JSON,
 // has each of Pawl's names once, and its opaque values leave the encoder as they came in.
 func FuzzBodies(f *testing.F) {
-	for _, s := range []string{`{"type":"a","payload":{"b": 1,"b":2}}`, `{"items":[{"input":1}]}`, `{"a":{"a":1}}`, `[1,`, `"\ud800"`, "{\"a\":\"\xff\"}", `{"worker_id":"w","attempt":1,"error":{"message":"x","detail":[]}}`, `{"dedupe":["/a"]}`, ` 1 2`} {
+	for _, s := range []string{`{"type":"a","payload":{"b": 1,"b":2}}`, `{"items":[{"input":1}]}`, `{"a":{"a":1}}`, `[1,`,
+		`"\ud800"`, "{\"a\":\"\xff\"}", `{"worker_id":"w","attempt":1,"error":{"message":"x","detail":[]}}`, `{"dedupe":["/a"]}`, ` 1 2`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -31,11 +32,13 @@ func FuzzBodies(f *testing.F) {
 		var task pawl.NewTask
 		if decode(data, &task) == nil && len(task.Payload) > 0 {
 			var b bytes.Buffer
-			if err := encode(&b, pawl.Task{Payload: task.Payload, Metadata: json.RawMessage(`{}`)}); err != nil || !bytes.Contains(b.Bytes(), task.Payload) {
+			if err := encode(&b, pawl.Task{Payload: task.Payload, Metadata: json.RawMessage(`{}`)}); err != nil ||
+				!bytes.Contains(b.Bytes(), task.Payload) {
 				t.Fatalf("%q is not in %q: %v", task.Payload, b.Bytes(), err)
 			}
 		}
-		bodies := []any{new(pawl.TaskUpdate), new(pawl.FailCall), new(pawl.CheckpointCall), new(pawl.ClaimRequest), new(api.Batch[pawl.CompleteCall]), new(pawl.KeyBegin), new(pawl.SignalCall)}
+		bodies := []any{new(pawl.TaskUpdate), new(pawl.FailCall), new(pawl.CheckpointCall), new(pawl.ClaimRequest),
+			new(api.Batch[pawl.CompleteCall]), new(pawl.KeyBegin), new(pawl.SignalCall)}
 		cost.Check(t, len(data), func() {
 			for _, body := range bodies {
 				_ = decode(data, body) // an error, or not: no panic

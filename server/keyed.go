@@ -30,7 +30,8 @@ func CheckRequireKeys(names []string) error {
 	}
 	for _, name := range names {
 		if !slices.Contains(there, name) {
-			return &pawl.Error{Code: pawl.CodeInvalid, Message: strconv.Quote(name) + " is no route that takes an " + api.KeyHeader + "; there are " + strings.Join(there, ", ")}
+			return &pawl.Error{Code: pawl.CodeInvalid,
+				Message: strconv.Quote(name) + " is no route that takes an " + api.KeyHeader + "; there are " + strings.Join(there, ", ")}
 		}
 	}
 	return nil
@@ -50,7 +51,8 @@ func (s *server) keyed(r *http.Request, route api.Route) (*pawl.KeyBegin, error)
 		return nil, nil
 	}
 	if _, able := s.svc.(pawl.Idempotent); !able {
-		return nil, &pawl.Error{Code: pawl.CodeInvalid, Message: "this server does not keep the promise that " + api.KeyHeader + " asks for; send the call without it"}
+		return nil, &pawl.Error{Code: pawl.CodeInvalid,
+			Message: "this server does not keep the promise that " + api.KeyHeader + " asks for; send the call without it"}
 	}
 	begin, body, err := keyOf(r, key)
 	if err != nil {
@@ -134,7 +136,8 @@ func idempotencyKey(h http.Header) (string, error) {
 		case len(values) > 1, key != "" && text != key:
 			return "", &pawl.Error{Code: pawl.CodeInvalid, Message: api.KeyHeader + " is given more than once"}
 		case text == "", !plainText(text), utf8.RuneCountInString(text) > pawl.MaxKeyLen:
-			return "", &pawl.Error{Code: pawl.CodeInvalid, Message: api.KeyHeader + " is to be a text of 1 to " + strconv.Itoa(pawl.MaxKeyLen) + " characters"}
+			return "", &pawl.Error{Code: pawl.CodeInvalid,
+				Message: api.KeyHeader + " is to be a text of 1 to " + strconv.Itoa(pawl.MaxKeyLen) + " characters"}
 		}
 		key = text
 	}

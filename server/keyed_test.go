@@ -43,7 +43,8 @@ func TestACallWithAKeyIsCarriedOutOnce(t *testing.T) {
 				t.Errorf("another request: %s %s", other.Status, other.text)
 			}
 		}
-		for _, bad := range []reply{ask(body, keyHeader, " "), ask(body, keyHeader, strings.Repeat("k", 256)), ask(body, keyHeader, "k", "X-"+keyHeader, "l"), ask(body, keyHeader, "k", api.KeySecondsHeader, "0")} {
+		for _, bad := range []reply{ask(body, keyHeader, " "), ask(body, keyHeader, strings.Repeat("k", 256)),
+			ask(body, keyHeader, "k", "X-"+keyHeader, "l"), ask(body, keyHeader, "k", api.KeySecondsHeader, "0")} {
 			if bad.StatusCode != 400 {
 				t.Errorf("a bad key: %s %s", bad.Status, bad.text)
 			}
@@ -74,7 +75,8 @@ func TestRefusalsAreNotKept(t *testing.T) {
 		post := func(path, body string) reply { return ask(t, srv, "POST", path, body, keyHeader, "k") }
 		bury := fmt.Sprintf(`{"items":[{"task_id":%q}]}`, task.ID)
 		for range 2 {
-			if r := post("/v1/tasks/"+task.ID+":bury", ``); r.StatusCode != 409 || r.str("code") != "conflict" || r.Header.Get(replayedHeader) != "" {
+			if r := post("/v1/tasks/"+task.ID+":bury", ``); r.StatusCode != 409 || r.str("code") != "conflict" ||
+				r.Header.Get(replayedHeader) != "" {
 				t.Errorf("%s %s", r.Status, r.text)
 			}
 			if r := post("/v1/tasks:bury", bury); r.StatusCode != 200 || r.Header.Get(replayedHeader) != "" {
@@ -86,12 +88,14 @@ func TestRefusalsAreNotKept(t *testing.T) {
 		}
 		mixed := fmt.Sprintf(`{"items":[{"task_id":%q},{"task_id":"tsk_none"}]}`, task.ID)
 		first := post("/v1/tasks:cancel", mixed)
-		if again := post("/v1/tasks:cancel", mixed); again.text != first.text || again.Header.Get(replayedHeader) != "true" || !strings.Contains(first.text, "not_found") {
+		if again := post("/v1/tasks:cancel", mixed); again.text != first.text || again.Header.Get(replayedHeader) != "true" ||
+			!strings.Contains(first.text, "not_found") {
 			t.Errorf("a mixed batch: %s then %s", first.text, again.text)
 		}
 		// delete runs in several transactions
 		for n := range 2 {
-			if r := ask(t, srv, "DELETE", "/v1/tasks/"+task.ID, "", keyHeader, "k"); r.StatusCode != 204 || (r.Header.Get(replayedHeader) == "true") != (n == 1) {
+			if r := ask(t, srv, "DELETE", "/v1/tasks/"+task.ID, "", keyHeader, "k"); r.StatusCode != 204 ||
+				(r.Header.Get(replayedHeader) == "true") != (n == 1) {
 				t.Errorf("delete %d: %s %v %s", n, r.Status, r.Header, r.text)
 			}
 		}
@@ -102,8 +106,9 @@ func TestRefusalsAreNotKept(t *testing.T) {
 // refusals.
 func TestWhatIsKeptOfARefusalStays(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
-		h := &house{t, p, serve(t, p.Service, server.Options{})}
-		h.do(201, "PUT", "/v1/types/report", `{"result_schema":{"type":"object"},"parts":[{"key":"head","schema":{"type":"string"}}],"approval":{"mode":"manual"}}`)
+		h := &testServer{t, p, serve(t, p.Service, server.Options{})}
+		h.do(201, "PUT", "/v1/types/report",
+			`{"result_schema":{"type":"object"},"parts":[{"key":"head","schema":{"type":"string"}}],"approval":{"mode":"manual"}}`)
 		for name, headers := range map[string][]string{"without a key": nil, "with a key": {keyHeader, "k"}} {
 			for _, batch := range []bool{false, true} {
 				task := h.do(201, "POST", "/v1/tasks", `{"type":"report"}`).str("id")
@@ -198,7 +203,7 @@ func TestKeysMayBeRequired(t *testing.T) {
 
 // A service that stores no answers refuses keys: to ignore them would break their guarantee.
 func TestAServiceThatKeepsNoAnswers(t *testing.T) {
-	srv := serve(t, nobody{}, server.Options{})
+	srv := serve(t, unreachable{}, server.Options{})
 	if r := ask(t, srv, "POST", "/v1/tasks", `{"type":"a"}`, keyHeader, "k"); r.StatusCode != 400 || r.str("code") != "invalid" {
 		t.Errorf("%s %s", r.Status, r.text)
 	}
@@ -226,7 +231,8 @@ func TestHandlersWorkByTheServiceTheyAreGiven(t *testing.T) {
 			case *ast.FuncDecl:
 				kind, body = f.Type, f.Body
 			}
-			if kind == nil || !slices.ContainsFunc(kind.Params.List, func(p *ast.Field) bool { return len(p.Names) > 0 && p.Names[0].Name == "svc" }) {
+			if kind == nil || !slices.ContainsFunc(kind.Params.List,
+				func(p *ast.Field) bool { return len(p.Names) > 0 && p.Names[0].Name == "svc" }) {
 				return true
 			}
 			given++

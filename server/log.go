@@ -45,8 +45,8 @@ func callOf(ctx context.Context) *call {
 	return c
 }
 
-// identified gives a request its id, which its answer and its log lines carry.
-func identified(w http.ResponseWriter, r *http.Request) *http.Request {
+// withRequestID gives a request its id, which its answer and its log lines carry.
+func withRequestID(w http.ResponseWriter, r *http.Request) *http.Request {
 	id := r.Header.Get(requestID)
 	if !idForm.MatchString(id) {
 		id = "req_" + rand.Text()
@@ -56,9 +56,9 @@ func identified(w http.ResponseWriter, r *http.Request) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), callKey{}, &call{id: id, path: r.URL.EscapedPath()}))
 }
 
-// ended logs the line of a request and counts it. It must be deferred: it turns a panic into
+// logRequest logs the line of a request and counts it. It must be deferred: it turns a panic into
 // an internal error.
-func (s *server) ended(w middleware.WrapResponseWriter, r *http.Request, began time.Time) {
+func (s *server) logRequest(w middleware.WrapResponseWriter, r *http.Request, began time.Time) {
 	v := recover()
 	if v != nil && v != http.ErrAbortHandler {
 		s.panicked(w, r, v)

@@ -63,7 +63,7 @@ func (s *server) follow(ctx context.Context, st *stream, id string, after int64,
 	defer gone()
 	defer context.AfterFunc(s.opts.Stopping, gone)()
 	defer st.end()
-	ctx, over, err := s.gate.Lasting(ctx)
+	ctx, over, err := s.gate.BeginLongCall(ctx)
 	if err != nil {
 		return err
 	}

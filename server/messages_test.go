@@ -21,13 +21,13 @@ import (
 
 // speaking is a server with a reply that its writer has begun.
 type speaking struct {
-	*house
+	*testServer
 	item, message string
 }
 
 func speak(t *testing.T, p *pawltest.Pawl) *speaking {
 	t.Helper()
-	h := &house{t, p, serve(t, p.Service, server.Options{})}
+	h := &testServer{t, p, serve(t, p.Service, server.Options{})}
 	h.do(201, "POST", "/v1/tasks", `{"type":"chat","reply":{}}`)
 	l := h.do(200, "POST", "/v1/claims", `{"worker_id":"w"}`).items()[0]
 	return &speaking{h, l["id"].(string), l["open_message"].(map[string]any)["id"].(string)}
@@ -75,23 +75,27 @@ func TestBadChunksAreRefused(t *testing.T) {
 			"9 MB in all":                 {text(3, strings.Repeat("x", 9<<20)), 413, pawl.CodeTooLarge, ""},
 			"bytes that are no character": {`"offset":3,"chunks":[{"type":"text","text":"` + "\xff" + `"}]`, 400, pawl.CodeInvalid, ""},
 			"half a character in bytes":   {`"offset":3,"chunks":[{"type":"text","text":"` + "\xf0\x9f" + `"}]`, 400, pawl.CodeInvalid, ""},
-			"a NUL":                       {`"offset":3,"chunks":[{"type":"text","text":"d"},{"type":"text","text":"\u0000"}]`, 400, pawl.CodeInvalid, `"/chunks/1/text"`},
-			"no such type":                {`"offset":3,"chunks":[{"type":"tool-call"}]`, 400, pawl.CodeInvalid, `"/chunks/0/type"`},
-			"a member it does not have":   {`"offset":3,"chunks":[{"type":"text","words":"d"}]`, 400, pawl.CodeInvalid, ""},
-			"a member of another type":    {`"offset":3,"chunks":[{"type":"text","text":"d","input":1}]`, 400, pawl.CodeInvalid, `"/chunks/0/input"`},
-			"no chunks":                   {`"offset":3,"chunks":[]`, 400, pawl.CodeInvalid, `"/chunks"`},
-			"before the beginning":        {text(-1, "d"), 400, pawl.CodeInvalid, `"/offset"`},
-			"no offset":                   {`"chunks":[{"type":"text","text":"d"}]`, 400, pawl.CodeInvalid, `"/offset"`},
+			"a NUL": {`"offset":3,"chunks":[{"type":"text","text":"d"},{"type":"text","text":"\u0000"}]`, 400,
+				pawl.CodeInvalid, `"/chunks/1/text"`},
+			"no such type":              {`"offset":3,"chunks":[{"type":"tool-call"}]`, 400, pawl.CodeInvalid, `"/chunks/0/type"`},
+			"a member it does not have": {`"offset":3,"chunks":[{"type":"text","words":"d"}]`, 400, pawl.CodeInvalid, ""},
+			"a member of another type": {`"offset":3,"chunks":[{"type":"text","text":"d","input":1}]`, 400, pawl.CodeInvalid,
+				`"/chunks/0/input"`},
+			"no chunks":            {`"offset":3,"chunks":[]`, 400, pawl.CodeInvalid, `"/chunks"`},
+			"before the beginning": {text(-1, "d"), 400, pawl.CodeInvalid, `"/offset"`},
+			"no offset":            {`"chunks":[{"type":"text","text":"d"}]`, 400, pawl.CodeInvalid, `"/offset"`},
 		} {
 			r := s.post("append", c.body)
-			if r.StatusCode != c.status || r.str("code") != string(c.code) || !strings.Contains(r.text, c.says) || r.Header.Get("Content-Type") != api.ProblemType {
+			if r.StatusCode != c.status || r.str("code") != string(c.code) || !strings.Contains(r.text, c.says) ||
+				r.Header.Get("Content-Type") != api.ProblemType {
 				t.Errorf("%s: %d %s", name, r.StatusCode, r.text)
 			}
 		}
 		if r := s.post("append", text(1, "b", "c")); r.StatusCode != 200 || r.json["offset"] != 3.0 {
 			t.Errorf("a repeat: %s", r.text)
 		}
-		if r := s.do(200, "GET", "/v1/messages/"+s.message, ""); !strings.Contains(r.text, `"content":[{"type":"text","text":"abc","status":"streaming"}]`) {
+		const content = `"content":[{"type":"text","text":"abc","status":"streaming"}]`
+		if r := s.do(200, "GET", "/v1/messages/"+s.message, ""); !strings.Contains(r.text, content) {
 			t.Errorf("after all that: %s", r.text)
 		}
 		// The attempt becomes stale; then the message ends.
@@ -114,7 +118,8 @@ func TestBadChunksAreRefused(t *testing.T) {
 		if r := s.post("finish", mine+"}"); r.StatusCode != 200 {
 			t.Fatal(r.text)
 		}
-		for verb, body := range map[string]string{"append": mine + "," + text(3, "d") + "}", "step": mine + "}", "finish": mine + "}", "stop": `{"reason":"late"}`} {
+		for verb, body := range map[string]string{"append": mine + "," + text(3, "d") + "}", "step": mine + "}", "finish": mine + "}",
+			"stop": `{"reason":"late"}`} {
 			r := ask(t, s.srv, "POST", "/v1/messages/"+s.message+":"+verb, body)
 			if r.StatusCode != 409 || r.str("code") != "conflict" || r.str("state") != "complete" || !strings.Contains(r.text, `"allowed":[]`) {
 				t.Errorf("%s after the end: %s", verb, r.text)
@@ -143,7 +148,8 @@ func TestPlacesThatAreNone(t *testing.T) {
 			t.Errorf("of no message: %s", r.text)
 		}
 		s.post("finish", "")
-		if r := ask(t, s.srv, "GET", at+"?after=0", "", "Last-Event-ID", "1"); r.text != ":\n\nevent: end\ndata: {\"status\":\"complete\",\"offset\":2}\n\n" {
+		const end = ":\n\nevent: end\ndata: {\"status\":\"complete\",\"offset\":2}\n\n"
+		if r := ask(t, s.srv, "GET", at+"?after=0", "", "Last-Event-ID", "1"); r.text != end {
 			t.Errorf("one who has it all: %q", r.text)
 		}
 	})

@@ -30,8 +30,8 @@ type metrics struct {
 	next time.Time
 }
 
-// gauged is implemented by an engine.
-type gauged interface {
+// gaugeReader is implemented by an engine.
+type gaugeReader interface {
 	Gauges(context.Context) ([]pawl.Gauge, error)
 }
 
@@ -66,7 +66,8 @@ func (m *metrics) Describe(chan<- *prometheus.Desc) {}
 // twenty times the time that reading them took, whichever is longer.
 const gaugesKeep = 5 * time.Second
 
-var refused = prometheus.NewDesc("pawl_refusals_total", "Calls refused for want of a key, a role, a namespace or patience.", []string{"route", "code"}, nil)
+var refused = prometheus.NewDesc("pawl_refusals_total", "Calls refused for want of a key, a role, a namespace or patience.",
+	[]string{"route", "code"}, nil)
 
 // Collect implements prometheus.Collector. If a gauge cannot be read, the scrape fails: an old
 // value would look current.
@@ -100,8 +101,8 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// measured registers GET /metrics.
-func (s *server) measured() {
+// metricsRoute registers GET /metrics.
+func (s *server) metricsRoute() {
 	h := promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{})
 	add(s, "metrics", func(context.Context, *nothing) (*huma.StreamResponse, error) {
 		return &huma.StreamResponse{Body: func(c huma.Context) {

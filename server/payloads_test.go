@@ -15,7 +15,7 @@ const marked = "s3cret"
 
 // aboutSecrets fills every place that holds a payload with marked text. It returns what its
 // paths name: an item that another key holds, with a message that the key writes.
-func (h *house) aboutSecrets() (paths map[string]string) {
+func (h *testServer) aboutSecrets() (paths map[string]string) {
 	h.Helper()
 	_, boss := h.key(pawl.NewAPIKey{Roles: pawl.KeyRoles})
 	do := func(method, path, body string) reply {
@@ -50,7 +50,8 @@ func (h *house) aboutSecrets() (paths map[string]string) {
 	message := messages[len(messages)-1]["id"].(string)
 	do("POST", "/v1/messages/"+message+":append", fence+`,"offset":0,"chunks":[{"type":"text","text":$}]}`)
 	do("POST", "/v1/tasks/"+task+":checkpoint", `{"type":"custom","snapshot":$}`)
-	return map[string]string{"tasks": done, "items": strings.TrimPrefix(at, "/v1/items/"), "messages": message, "idempotency-keys": "k", "types": "kept"}
+	return map[string]string{"tasks": done, "items": strings.TrimPrefix(at, "/v1/items/"), "messages": message,
+		"idempotency-keys": "k", "types": "kept"}
 }
 
 // No call shows a payload to a key that reads and claims, except those of the items it claimed
@@ -124,17 +125,21 @@ func TestNoVerbShowsPayloads(t *testing.T) {
 		if kind == "kept" {
 			h.ask(worker, "POST", "/v1/items/"+id+"/parts", `{"worker_id":"w","attempt":1,"key":"k","payload":"`+marked+`","notes":"`+marked+`"}`)
 		}
-		if got := h.ask(worker, "GET", "/v1/items/"+id+"/resume", ""); !strings.Contains(got.text, marked) || got.Header.Get("Pawl-Payloads") != "" {
+		if got := h.ask(worker, "GET", "/v1/items/"+id+"/resume", ""); !strings.Contains(got.text, marked) ||
+			got.Header.Get("Pawl-Payloads") != "" {
 			t.Errorf("to its holder: %v %s", got.Header, got.text)
 		}
-		if got := h.ask(other, "GET", "/v1/items/"+id+"/resume", ""); got.StatusCode != 200 || strings.Contains(got.text, marked) || got.Header.Get("Pawl-Payloads") != "hidden" {
+		if got := h.ask(other, "GET", "/v1/items/"+id+"/resume", ""); got.StatusCode != 200 || strings.Contains(got.text, marked) ||
+			got.Header.Get("Pawl-Payloads") != "hidden" {
 			t.Errorf("to another key: %s %v %s", got.Status, got.Header, got.text)
 		}
 		if reply != "" {
 			id = item["open_message"].(map[string]any)["id"].(string)
-			h.ask(worker, "POST", "/v1/messages/"+id+":append", `{"worker_id":"w","attempt":1,"offset":0,"chunks":[{"type":"text","text":"`+marked+`"}]}`)
+			h.ask(worker, "POST", "/v1/messages/"+id+":append",
+				`{"worker_id":"w","attempt":1,"offset":0,"chunks":[{"type":"text","text":"`+marked+`"}]}`)
 		}
-		single := strings.NewReplacer("_items", "", "submit_parts", "submit_part", "append_messages", "append", "_messages", "_message").Replace(r.Name)
+		single := strings.NewReplacer("_items", "", "submit_parts", "submit_part", "append_messages", "append", "_messages",
+			"_message").Replace(r.Name)
 		body := strings.Replace(bodies[single], `"offset":0`, `"offset":1`, 1)
 		if body == "" {
 			body = `{"worker_id":"w","attempt":1}`

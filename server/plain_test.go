@@ -22,12 +22,14 @@ func TestTheOlderShapeThroughALife(t *testing.T) {
 		return out
 	}
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
-		h := &house{t, p, serve(t, p.Service, server.Options{})}
-		task := h.do(201, "POST", "/v1/tasks", `{"type":"repo.analyze","payload":{"repo":"x"},"metadata":{"tenant":"t1"},"dedupe":true,"max_attempts":1}`).str("id")
+		h := &testServer{t, p, serve(t, p.Service, server.Options{})}
+		task := h.do(201, "POST", "/v1/tasks",
+			`{"type":"repo.analyze","payload":{"repo":"x"},"metadata":{"tenant":"t1"},"dedupe":true,"max_attempts":1}`).str("id")
 		reads := func(id, status, state string, progress, retries float64, failure any) {
 			t.Helper()
 			r := h.do(200, "GET", "/tasks/"+id, "")
-			if r.str("status") != status || r.str("state") != state || r.json["progress"] != progress || r.json["retry_count"] != retries || r.json["error"] != failure {
+			if r.str("status") != status || r.str("state") != state || r.json["progress"] != progress ||
+				r.json["retry_count"] != retries || r.json["error"] != failure {
 				t.Errorf("it reads %s", r.text)
 			}
 		}
@@ -43,10 +45,12 @@ func TestTheOlderShapeThroughALife(t *testing.T) {
 			return "/v1/items/" + h.do(200, "POST", "/v1/claims", `{"worker_id":"w","task_id":"`+id+`"}`).items()[0]["id"].(string)
 		}
 		reads(task, "PENDING", "Queued", 0, 0, nil)
-		if r := h.do(200, "GET", "/tasks/"+task, ""); len(r.str("input_hash")) != 64 || r.json["version"] != 0.0 || !strings.Contains(r.text, `"metadata":{"tenant":"t1"}`) {
+		if r := h.do(200, "GET", "/tasks/"+task, ""); len(r.str("input_hash")) != 64 || r.json["version"] != 0.0 ||
+			!strings.Contains(r.text, `"metadata":{"tenant":"t1"}`) {
 			t.Errorf("created: %s", r.text)
 		}
-		if got := events(task); len(got) != 1 || got[0] != "PENDING Queued by API" || list(h.do(200, "GET", "/tasks/"+task+"/events", ""))[0]["detail"] == nil {
+		if got := events(task); len(got) != 1 || got[0] != "PENDING Queued by API" ||
+			list(h.do(200, "GET", "/tasks/"+task+"/events", ""))[0]["detail"] == nil {
 			t.Errorf("created: %v", got)
 		}
 		at := item(task)
@@ -76,7 +80,8 @@ func TestTheOlderShapeThroughALife(t *testing.T) {
 		}
 		h.do(200, "POST", "/v1/tasks/"+other+":cancel", "")
 		reads(other, "CANCELLED", "Cancelled by user", 0, 0, nil)
-		if got := events(other); len(got) != 100 || got[0] != "CANCELLED Cancelled by user by USER" || got[1] != "IN_PROGRESS step 119 by WORKER" {
+		if got := events(other); len(got) != 100 || got[0] != "CANCELLED Cancelled by user by USER" ||
+			got[1] != "IN_PROGRESS step 119 by WORKER" {
 			t.Errorf("%d events: %v", len(got), got)
 		}
 		if r := h.do(409, "POST", at+":progress", `{"worker_id":"w","attempt":1,"progress":1}`); r.str("state") != string(pawl.ItemCancelled) {
@@ -89,7 +94,7 @@ func TestTheOlderShapeThroughALife(t *testing.T) {
 // like any other, and cancelled in the plain shape.
 func TestTheOlderShapeCreatesAndCancels(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
-		h := &house{t, p, serve(t, p.Service, server.Options{})}
+		h := &testServer{t, p, serve(t, p.Service, server.Options{})}
 		const body = `{"type":"repo.analyze","payload":{"repo": "x"},"metadata":{"tenant":"t1"},"dedupe":true}`
 		made := h.do(201, "POST", "/tasks", body)
 		id := made.str("id")

@@ -37,9 +37,11 @@ func (s *server) problem(ctx context.Context, err error) api.Problem {
 	p := api.ProblemOf(err, call.path)
 	switch {
 	case p.Code == pawl.CodeInternal:
-		s.opts.Log.ErrorContext(ctx, "internal error", slog.String("request_id", call.id), slog.String("path", call.path), slog.Any("error", detail(err)))
+		s.opts.Log.ErrorContext(ctx, "internal error", slog.String("request_id", call.id), slog.String("path", call.path),
+			slog.Any("error", detail(err)))
 	case p.Code == pawl.CodeUnavailable && ctx.Err() == nil:
-		s.opts.Log.WarnContext(ctx, "unavailable", slog.String("request_id", call.id), slog.String("path", call.path), slog.Any("error", detail(err)))
+		s.opts.Log.WarnContext(ctx, "unavailable", slog.String("request_id", call.id), slog.String("path", call.path),
+			slog.Any("error", detail(err)))
 	}
 	return p
 }

@@ -35,7 +35,8 @@ func (b broken) CancelTasks(context.Context, []pawl.TaskCall) ([]pawl.Result[paw
 func TestErrorsAreProblems(t *testing.T) {
 	for _, info := range pawl.Errors {
 		err := &pawl.Error{Code: info.Code, Op: "get", Message: "so it is", RetryAfter: 1200 * time.Millisecond}
-		srv := start(t, server.New(broken{err: fmt.Errorf("wrapped: %w", err)}, server.Options{Log: slog.New(slog.DiscardHandler)})) // its answers are not those of the route
+		// its answers are not those of the route
+		srv := start(t, server.New(broken{err: fmt.Errorf("wrapped: %w", err)}, server.Options{Log: slog.New(slog.DiscardHandler)}))
 		r := ask(t, srv, "GET", "/v1/tasks/tsk_1", "")
 		if r.StatusCode != info.HTTP || r.str("code") != string(info.Code) || r.str("title") == "" || r.Header.Get("Retry-After") != "2" {
 			t.Errorf("%s: %s %s, Retry-After %q", info.Code, r.Status, r.text, r.Header.Get("Retry-After"))
@@ -53,8 +54,10 @@ func TestConflictsAndLostLeasesCarryTheirState(t *testing.T) {
 	}{
 		{&pawl.Error{Code: pawl.CodeConflict, State: "completed", Allowed: []string{}}, `"state":"completed","allowed":[]`},
 		{&pawl.Error{Code: pawl.CodeConflict, State: "cancelled"}, `"state":"cancelled","allowed":[]`},
-		{&pawl.Error{Code: pawl.CodeConflict, State: "failed", Allowed: []string{"retry", "bury"}}, `"state":"failed","allowed":["retry","bury"]`},
-		{&pawl.Error{Code: pawl.CodeLeaseLost, Reason: "taken", State: "leased", Holder: "w2", Attempt: 2}, `"state":"leased","holder":"w2","attempt":2,"reason":"taken"`},
+		{&pawl.Error{Code: pawl.CodeConflict, State: "failed", Allowed: []string{"retry", "bury"}},
+			`"state":"failed","allowed":["retry","bury"]`},
+		{&pawl.Error{Code: pawl.CodeLeaseLost, Reason: "taken", State: "leased", Holder: "w2", Attempt: 2},
+			`"state":"leased","holder":"w2","attempt":2,"reason":"taken"`},
 		{&pawl.Error{Code: pawl.CodeLeaseLost, Reason: "taken", State: "queued"}, `"state":"queued","holder":"","attempt":0,"reason":"taken"`},
 	} {
 		srv := serve(t, broken{err: c.err}, server.Options{})

@@ -58,18 +58,19 @@ func (r *readers) enter(ctx context.Context, key string, n int) (leave func(), e
 			done()
 		}
 	}
-	return nil, &pawl.Error{Code: pawl.CodeLimit, RetryAfter: time.Second, Message: fmt.Sprintf("this API key has %d reads under way, as many as it may, and others wait", n)}
+	return nil, &pawl.Error{Code: pawl.CodeLimit, RetryAfter: time.Second,
+		Message: fmt.Sprintf("this API key has %d reads under way, as many as it may, and others wait", n)}
 }
 
-// lasts reports whether a route streams: such an answer lasts as long as its reader wants.
-func lasts(r api.Route, c *call) bool {
+// isStream reports whether a route streams: such an answer lasts as long as its reader wants.
+func isStream(r api.Route, c *call) bool {
 	return c.streams || r.Has(api.Streams)
 }
 
 // bounded limits how long a read may take, and how many reads of its key run at once; end
 // frees them.
 func (s *server) bounded(r *http.Request, route api.Route) (_ *http.Request, end func(), err error) {
-	if lasts(route, &call{streams: wantsStream(r.Header.Get("Accept"))}) {
+	if isStream(route, &call{streams: wantsStream(r.Header.Get("Accept"))}) {
 		return r, func() {}, nil
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.opts.ReadTime)

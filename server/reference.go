@@ -63,13 +63,15 @@ func reference(spec []byte) []byte {
 		Schemas []refSchema
 	}
 	info, parts := doc["info"], doc["components"]
-	page.Info.Title, page.Info.Version, page.Info.Description = plain(within(info, "title")), plain(within(info, "version")), plain(within(info, "description"))
+	page.Info.Title, page.Info.Version = plain(within(info, "title")), plain(within(info, "version"))
+	page.Info.Description = plain(within(info, "description"))
 	for _, t := range tags() {
 		g := refGroup{Name: t.Name, About: t.Description}
 		for _, r := range api.Routes {
 			if tag(r.Path) == t.Name {
 				op := within(within(doc["paths"], r.Path), strings.ToLower(r.Method))
-				g.Calls = append(g.Calls, refCall{r.Name, r.Method, r.Path, r.Means, refParams(op), refAnswers(op, parts), kind(content(within(op, "requestBody")))})
+				g.Calls = append(g.Calls, refCall{r.Name, r.Method, r.Path, r.Means, refParams(op), refAnswers(op, parts),
+					kind(content(within(op, "requestBody")))})
 			}
 		}
 		page.Groups = append(page.Groups, g)
@@ -99,7 +101,8 @@ func refParams(op any) []refRow {
 	list, _ := within(op, "parameters").([]any)
 	out := make([]refRow, len(list))
 	for i, p := range list {
-		out[i] = refRow{Name: plain(within(p, "name")), In: plain(within(p, "in")), Means: plain(within(p, "description")), Kind: kind(within(p, "schema"))}
+		out[i] = refRow{Name: plain(within(p, "name")), In: plain(within(p, "in")), Means: plain(within(p, "description")),
+			Kind: kind(within(p, "schema"))}
 	}
 	return out
 }
@@ -122,7 +125,8 @@ func refSchemaOf(name string, s any) refSchema {
 	required, _ := within(s, "required").([]any)
 	members, _ := within(s, "properties").(map[string]any)
 	for _, n := range slices.Sorted(maps.Keys(members)) {
-		out.Members = append(out.Members, refRow{Name: n, Means: plain(within(members[n], "description")), Required: slices.Contains(required, any(n)), Kind: kind(members[n])})
+		out.Members = append(out.Members, refRow{Name: n, Means: plain(within(members[n], "description")),
+			Required: slices.Contains(required, any(n)), Kind: kind(members[n])})
 	}
 	return out
 }

@@ -28,9 +28,9 @@ func (s *server) requests(routes http.Handler) http.Handler {
 // answer answers a request. An operation that waits or streams leaves its work as its call's
 // rest, which runs after the front has returned, on a stack of few functions.
 func (s *server) answer(w http.ResponseWriter, r *http.Request) {
-	r = identified(w, r)
+	r = withRequestID(w, r)
 	ww := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
-	defer s.ended(ww, r, clock.Now())
+	defer s.logRequest(ww, r, clock.Now())
 	if err := s.guard(r); err != nil {
 		s.write(ww, r, err)
 		return
@@ -50,7 +50,7 @@ func (s *server) toRoute(w http.ResponseWriter, r *http.Request) {
 		err = s.tidyURL(w, r)
 	}
 	if err == nil {
-		err = unheard(r)
+		err = checkPromises(r)
 	}
 	if err != nil {
 		s.write(w, r, err)
@@ -78,13 +78,13 @@ func (s *server) toOperation(route api.Route) func(huma.Context, func(huma.Conte
 		if route.Role != api.Anyone {
 			admitted, err := s.admit(w, r, route)
 			if err != nil {
-				s.turnAway(w, r, route.Name, err)
+				s.deny(w, r, route.Name, err)
 				return
 			}
 			r = admitted
 		}
 		if changes && route.Role == api.Operator {
-			patient(w)
+			extendDeadline(w)
 		}
 		if changes {
 			if err := s.fits(c.Operation(), r); err != nil {
@@ -95,7 +95,7 @@ func (s *server) toOperation(route api.Route) func(huma.Context, func(huma.Conte
 		if isRead(route) {
 			bounded, end, err := s.bounded(r, route)
 			if err != nil {
-				s.turnAway(w, r, route.Name, err)
+				s.deny(w, r, route.Name, err)
 				return
 			}
 			defer end()

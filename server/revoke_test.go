@@ -13,11 +13,11 @@ import (
 )
 
 // withGate returns gated, and its gate.
-func withGate(t *testing.T, p *pawltest.Pawl, o access.Options) (*house, *access.Gate) {
+func withGate(t *testing.T, p *pawltest.Pawl, o access.Options) (*testServer, *access.Gate) {
 	t.Helper()
 	o.Keys, o.Required, o.Log = p.Engine, true, slog.New(slog.DiscardHandler)
 	gate := access.New(o)
-	return &house{t, p, serve(t, p.Service, server.Options{Gate: gate})}, gate
+	return &testServer{t, p, serve(t, p.Service, server.Options{Gate: gate})}, gate
 }
 
 // The running calls of a key end with it. A waiting claim is refused within a second and gets
@@ -38,7 +38,7 @@ func TestRevocationEndsWaitsAndStreams(t *testing.T) {
 		}()
 		<-began
 		<-began
-		for gate.Lasts(key.ID) < 2 { // both calls are running
+		for gate.LongCalls(key.ID) < 2 { // both calls are running
 			time.Sleep(5 * time.Millisecond)
 		}
 		if _, err := p.Engine.RevokeAPIKey(t.Context(), key.ID); err != nil {
@@ -67,15 +67,16 @@ func TestRevocationEndsWaitsAndStreams(t *testing.T) {
 
 // The number of a key's long calls is limited. The next one is asked to come again later.
 func TestWaitsAndStreamsOfAKeyAreBounded(t *testing.T) {
-	h, gate := withGate(t, pawltest.Open(t, pawltest.SQLite), access.Options{LastingPerKey: 1})
+	h, gate := withGate(t, pawltest.Open(t, pawltest.SQLite), access.Options{LongCallsPerKey: 1})
 	key, token := h.key(pawl.NewAPIKey{Roles: []string{"claimer"}})
 	_, other := h.key(pawl.NewAPIKey{Roles: []string{"claimer"}})
 	done := make(chan reply, 1)
 	go func() { done <- h.ask(token, "POST", "/v1/claims", `{"worker_id":"w","wait_seconds":20}`) }()
-	for gate.Lasts(key.ID) < 1 {
+	for gate.LongCalls(key.ID) < 1 {
 		time.Sleep(5 * time.Millisecond)
 	}
-	if r := h.ask(token, "POST", "/v1/claims", `{"worker_id":"w","wait_seconds":20}`); r.StatusCode != 429 || r.str("code") != "limit" || r.Header.Get("Retry-After") == "" {
+	if r := h.ask(token, "POST", "/v1/claims", `{"worker_id":"w","wait_seconds":20}`); r.StatusCode != 429 ||
+		r.str("code") != "limit" || r.Header.Get("Retry-After") == "" {
 		t.Errorf("one more: %s %s", r.Status, r.text)
 	}
 	if r := h.ask(other, "POST", "/v1/claims", `{"worker_id":"w","wait_seconds":1}`); r.StatusCode != 200 {
@@ -84,8 +85,8 @@ func TestWaitsAndStreamsOfAKeyAreBounded(t *testing.T) {
 	if _, err := pawl.Create(t.Context(), h.p.Service, pawl.NewTask{Type: "a"}); err != nil {
 		t.Fatal(err)
 	}
-	if r := <-done; r.StatusCode != 200 || gate.Lasts(key.ID) != 0 {
-		t.Errorf("the first: %s, %d left", r.Status, gate.Lasts(key.ID))
+	if r := <-done; r.StatusCode != 200 || gate.LongCalls(key.ID) != 0 {
+		t.Errorf("the first: %s, %d left", r.Status, gate.LongCalls(key.ID))
 	}
 }
 
@@ -112,7 +113,8 @@ func TestRevokeLeaseOverHTTP(t *testing.T) {
 				t.Errorf("%s %s: %s %s", c.path, c.body, r.Status, r.text)
 			}
 		}
-		if r := h.ask(boss, "POST", "/v1/items:revoke_lease", `{"items":[{"id":"`+item+`"},{"id":"itm_x"}]}`); r.StatusCode != 200 || !strings.Contains(r.text, `"not_found"`) {
+		if r := h.ask(boss, "POST", "/v1/items:revoke_lease", `{"items":[{"id":"`+item+`"},{"id":"itm_x"}]}`); r.StatusCode != 200 ||
+			!strings.Contains(r.text, `"not_found"`) {
 			t.Errorf("a batch: %s %s", r.Status, r.text)
 		}
 	})

@@ -50,7 +50,8 @@ func TestEveryRouteAnswers(t *testing.T) {
 	h.keysAnswer(call, results)
 	h.signalsAnswer(call, results)
 
-	for _, name := range []string{"list_tasks", "list_items", "list_events", "list_checkpoints", "list_workers", "list_sweeps", "list_archives", "list_relays", "list_keys"} {
+	for _, name := range []string{"list_tasks", "list_items", "list_events", "list_checkpoints", "list_workers", "list_sweeps",
+		"list_archives", "list_relays", "list_keys"} {
 		if r := call(name, "", ""); r.json["items"] == nil {
 			t.Errorf("%s has no items: %s", name, r.text)
 		}
@@ -78,7 +79,7 @@ type (
 	reader func(r reply, want ...int) []map[string]any
 )
 
-func (h *house) tasksAnswer(call caller, results reader) {
+func (h *testServer) tasksAnswer(call caller, results reader) {
 	h.Helper()
 	created := call("create_task", "", `{"type":"a","payload":{"n": 1},"title":"first"}`)
 	task := created.str("id")
@@ -89,8 +90,10 @@ func (h *house) tasksAnswer(call caller, results reader) {
 	if again := h.do(200, "POST", "/v1/tasks", `{"type":"a","payload":7,"dedupe":true}`); again.json["deduplicated"] != true {
 		h.Errorf("deduplicated: %s", again.text)
 	}
-	rs := results(call("create_tasks", "", `{"items":[{"type":"b"},{"type":""},{"type":"b","items":[{"input":1},{"input":2}]}]}`), 201, 400, 201)
-	if problem := rs[1]["error"].(map[string]any); problem["code"] != "invalid" || problem["errors"].([]any)[0].(map[string]any)["pointer"] != "/type" {
+	rs := results(call("create_tasks", "", `{"items":[{"type":"b"},{"type":""},{"type":"b","items":[{"input":1},{"input":2}]}]}`),
+		201, 400, 201)
+	if problem := rs[1]["error"].(map[string]any); problem["code"] != "invalid" ||
+		problem["errors"].([]any)[0].(map[string]any)["pointer"] != "/type" {
 		h.Errorf("the refused one: %v", problem)
 	}
 	many := rs[2]["value"].(map[string]any)["id"].(string)
@@ -100,7 +103,8 @@ func (h *house) tasksAnswer(call caller, results reader) {
 	if r := call("update_task", task, `{"title":"second","metadata":{"k":1}}`); r.str("title") != "second" || r.Header.Get("ETag") != `"1"` {
 		h.Errorf("updated, ETag %s: %s", r.Header.Get("ETag"), r.text)
 	}
-	results(call("update_tasks", "", fmt.Sprintf(`{"items":[{"task_id":%q,"version":0,"priority":1},{"task_id":%q,"version":1,"priority":1}]}`, task, task)), 412, 200)
+	results(call("update_tasks", "",
+		fmt.Sprintf(`{"items":[{"task_id":%q,"version":0,"priority":1},{"task_id":%q,"version":1,"priority":1}]}`, task, task)), 412, 200)
 	clone := call("clone_task", many, `{"title":"copy"}`)
 	if loc := clone.Header.Get("Location"); loc != "/v1/tasks/"+clone.str("id") || clone.str("id") == many {
 		h.Errorf("Location is %q: %s", loc, clone.text)
@@ -149,7 +153,7 @@ func (h *house) tasksAnswer(call caller, results reader) {
 	results(call("delete_tasks", "", fmt.Sprintf(`{"items":[{"task_id":%q},{"task_id":%q}]}`, many, task)), 200, 404)
 }
 
-func (h *house) typesAnswer(call caller, results reader) {
+func (h *testServer) typesAnswer(call caller, results reader) {
 	h.Helper()
 	if r := call("put_type", "mail", `{"max_attempts":5}`); r.text != `{"name":"mail","version":1}`+"\n" {
 		h.Errorf("put: %s", r.text)
@@ -160,8 +164,9 @@ func (h *house) typesAnswer(call caller, results reader) {
 	if r := h.do(400, "PUT", "/v1/types/mail", `{"name":"post","result_schema":{}}`); !strings.Contains(r.text, `"pointer":"/name"`) {
 		h.Errorf("another name: %s", r.text)
 	}
-	if r := h.do(400, "PUT", "/v1/types/mail", `{"result_schema":{"type":"objekt"}}`); !strings.Contains(r.text, `"pointer":"/result_schema/type"`) {
-		h.Errorf("no schema: %s", r.text)
+	wrong := h.do(400, "PUT", "/v1/types/mail", `{"result_schema":{"type":"objekt"}}`)
+	if !strings.Contains(wrong.text, `"pointer":"/result_schema/type"`) {
+		h.Errorf("no schema: %s", wrong.text)
 	}
 	h.do(400, "PUT", "/v1/types/mail", `{"max_attemps":5}`)
 	rs := results(call("put_types", "", `{"items":[{"name":"mail","max_attempts":5},{"name":"post"},{"name":"x.apply"}]}`), 200, 201, 400)
@@ -180,7 +185,7 @@ func (h *house) typesAnswer(call caller, results reader) {
 }
 
 // claim claims an item of a type made for it.
-func (h *house) claim(typ, more string) map[string]any {
+func (h *testServer) claim(typ, more string) map[string]any {
 	h.Helper()
 	h.do(201, "POST", "/v1/tasks", fmt.Sprintf(`{"type":%q}`, typ))
 	r := h.do(200, "POST", "/v1/claims", fmt.Sprintf(`{"worker_id":"w1","types":[%q]%s}`, typ, more))
@@ -191,14 +196,15 @@ func (h *house) claim(typ, more string) map[string]any {
 }
 
 // fail fails a task's only item permanently.
-func (h *house) fail(task string) {
+func (h *testServer) fail(task string) {
 	h.Helper()
 	r := h.do(200, "POST", "/v1/claims", fmt.Sprintf(`{"worker_id":"w1","task_id":%q}`, task))
 	item := r.items()[0]
-	h.do(200, "POST", "/v1/items/"+item["id"].(string)+":fail", fmt.Sprintf(`{"worker_id":"w1","attempt":%v,"error":"broken","retryable":false}`, item["attempt"]))
+	h.do(200, "POST", "/v1/items/"+item["id"].(string)+":fail",
+		fmt.Sprintf(`{"worker_id":"w1","attempt":%v,"error":"broken","retryable":false}`, item["attempt"]))
 }
 
-func (h *house) itemsAnswer(call caller, results reader) {
+func (h *testServer) itemsAnswer(call caller, results reader) {
 	h.Helper()
 	fence := `"worker_id":"w1","attempt":1`
 	verbs := []struct{ name, members, state string }{
@@ -214,7 +220,8 @@ func (h *house) itemsAnswer(call caller, results reader) {
 			h.Errorf("%s answers %s", v.name, r.text)
 		}
 		id = h.claim(fmt.Sprint("batch", i), "")["id"].(string)
-		rs := results(call(v.name+"_items", "", fmt.Sprintf(`{"items":[{"id":%q,%s%s},{"id":"itm_nope",%s%s}]}`, id, fence, v.members, fence, v.members)), 200, 404)
+		rs := results(call(v.name+"_items", "",
+			fmt.Sprintf(`{"items":[{"id":%q,%s%s},{"id":"itm_nope",%s%s}]}`, id, fence, v.members, fence, v.members)), 200, 404)
 		if rs[0]["value"].(map[string]any)["state"] != v.state {
 			h.Errorf("%s_items answers %v", v.name, rs)
 		}
@@ -254,7 +261,7 @@ func (h *house) itemsAnswer(call caller, results reader) {
 }
 
 // relaysAnswer takes the place of a relay that is disabled.
-func (h *house) relaysAnswer(call caller) {
+func (h *testServer) relaysAnswer(call caller) {
 	h.Helper()
 	r, _, err := h.p.Engine.TakeRelay(h.Context(), "bus", "shelf", "me", time.Minute)
 	now := h.p.Now()
@@ -272,7 +279,7 @@ func (h *house) relaysAnswer(call caller) {
 	call("forget_relay", "bus", "")
 }
 
-func (h *house) keysAnswer(call caller, results reader) {
+func (h *testServer) keysAnswer(call caller, results reader) {
 	h.Helper()
 	begun := call("begin_key", "order:42:send", `{"scope":"mail","request_hash":"h"}`)
 	token := begun.str("token")
@@ -291,7 +298,8 @@ func (h *house) keysAnswer(call caller, results reader) {
 	if r := call("get_key", "order:42:send?scope=mail", ""); r.str("status") != "completed" || !strings.Contains(r.text, `{"sent": 1}`) {
 		h.Errorf("the key: %s", r.text)
 	}
-	if r := h.do(422, "POST", "/v1/idempotency-keys/order:42:send:begin", `{"scope":"mail","request_hash":"other"}`); r.str("code") != "key_reused" {
+	if r := h.do(422, "POST", "/v1/idempotency-keys/order:42:send:begin",
+		`{"scope":"mail","request_hash":"other"}`); r.str("code") != "key_reused" {
 		h.Errorf("reused: %s", r.text)
 	}
 	token = call("begin_key", "a%2Fb", `{"request_hash":"h"}`).str("token")
@@ -299,20 +307,23 @@ func (h *house) keysAnswer(call caller, results reader) {
 	results(call("get_keys", "", `{"items":[{"scope":"mail","key":"order:42:send"},{"key":"nope"}]}`), 200, 404)
 	rs := results(call("begin_keys", "", `{"items":[{"key":"x","request_hash":"h"},{"key":"y","request_hash":"h"}]}`), 200, 200)
 	of := func(i int) string { return rs[i]["value"].(map[string]any)["token"].(string) }
-	results(call("renew_keys", "", fmt.Sprintf(`{"items":[{"key":"x","token":%q},{"key":"y","token":"run_not"},{"key":"z","token":"t"}]}`, of(0))), 200, 409, 404)
+	results(call("renew_keys", "",
+		fmt.Sprintf(`{"items":[{"key":"x","token":%q},{"key":"y","token":"run_not"},{"key":"z","token":"t"}]}`, of(0))), 200, 409, 404)
 	results(call("complete_keys", "", fmt.Sprintf(`{"items":[{"key":"x","token":%q,"response":1}]}`, of(0))), 200)
 	results(call("fail_keys", "", fmt.Sprintf(`{"items":[{"key":"y","token":%q,"response":"no"}]}`, of(1))), 200)
 }
 
-func (h *house) signalsAnswer(call caller, results reader) {
+func (h *testServer) signalsAnswer(call caller, results reader) {
 	h.Helper()
 	id := h.claim("signalled", "")["id"].(string)
 	fence := `"worker_id":"w1","attempt":1`
-	h.do(201, "POST", "/v1/items/"+id+":checkpoint", "{"+fence+`,"type":"state_transition","name":"ok","snapshot":null,"metadata":{"signal":"approved","key":"42"}}`)
+	h.do(201, "POST", "/v1/items/"+id+":checkpoint",
+		"{"+fence+`,"type":"state_transition","name":"ok","snapshot":null,"metadata":{"signal":"approved","key":"42"}}`)
 	if r := h.do(200, "POST", "/v1/items/"+id+":suspend", "{"+fence+`,"signal":"approved","key":"42"}`); r.str("state") != "waiting" {
 		h.Errorf("suspended: %s", r.text)
 	}
-	if r := call("send_signal", "", `{"name":"approved","key":"42","payload":{"by": "ana"}}`); r.json["woken"] != 1.0 || r.json["replaced"] != false {
+	if r := call("send_signal", "", `{"name":"approved","key":"42","payload":{"by": "ana"}}`); r.json["woken"] != 1.0 ||
+		r.json["replaced"] != false {
 		h.Errorf("sent: %s", r.text)
 	}
 	if r := call("resume_item", id, ""); !strings.Contains(r.text, `"payload":{"by": "ana"}`) {
@@ -375,7 +386,7 @@ func TestListsFilterAndPage(t *testing.T) {
 }
 
 func TestVerbsThatAreNone(t *testing.T) {
-	srv := serve(t, nobody{}, server.Options{})
+	srv := serve(t, unreachable{}, server.Options{})
 	for _, c := range []struct {
 		method, path string
 		status       int
@@ -415,7 +426,7 @@ func TestVerbsThatAreNone(t *testing.T) {
 var lastID = regexp.MustCompile(`^req_[A-Z2-7]{26}$`)
 
 func TestRequestsAreNamed(t *testing.T) {
-	srv := serve(t, nobody{}, server.Options{})
+	srv := serve(t, unreachable{}, server.Options{})
 	if id := ask(t, srv, "GET", "/healthz", "").Header.Get("X-Request-Id"); !lastID.MatchString(id) {
 		t.Errorf("our own: %q", id)
 	}
@@ -427,7 +438,7 @@ func TestRequestsAreNamed(t *testing.T) {
 	}
 }
 
-func (h *house) messagesAnswer(call caller, results reader) {
+func (h *testServer) messagesAnswer(call caller, results reader) {
 	h.Helper()
 	made := h.do(201, "POST", "/v1/tasks", `{"type":"chat","thread":"t","messages":[{"role":"user","content":"Hi"}],"reply":{"model":"m"}}`)
 	claim := func(task string) (item, fence string) {
@@ -437,14 +448,17 @@ func (h *house) messagesAnswer(call caller, results reader) {
 	item, fence := claim(made.str("id"))
 	list := call("item_messages", item, "")
 	id := list.items()[1]["id"].(string)
-	if r := call("append", id, "{"+fence+`,"offset":0,"chunks":[{"type":"text","text":"a\ud83d"},{"type":"text","text":"\ude00b"}]}`); r.json["offset"] != 2.0 {
+	if r := call("append", id,
+		"{"+fence+`,"offset":0,"chunks":[{"type":"text","text":"a\ud83d"},{"type":"text","text":"\ude00b"}]}`); r.json["offset"] != 2.0 {
 		h.Errorf("append: %s", r.text)
 	}
-	if r := h.do(409, "POST", "/v1/messages/"+id+":append", "{"+fence+`,"offset":7,"chunks":[{"type":"text","text":"x"}]}`); r.json["expected"] != 2.0 || r.str("state") != "streaming" {
+	if r := h.do(409, "POST", "/v1/messages/"+id+":append",
+		"{"+fence+`,"offset":7,"chunks":[{"type":"text","text":"x"}]}`); r.json["expected"] != 2.0 || r.str("state") != "streaming" {
 		h.Errorf("a gap: %s", r.text)
 	}
 	h.do(400, "POST", "/v1/messages/"+id+":append", "{"+fence+`,"offset":2,"chunks":[{"type":"text","text":"`+"\xff"+`"}]}`)
-	results(call("append_messages", "", fmt.Sprintf(`{"items":[{"id":%q,%s,"offset":2,"chunks":[{"type":"text","text":"c"}]}]}`, id, fence)), 200)
+	results(call("append_messages", "",
+		fmt.Sprintf(`{"items":[{"id":%q,%s,"offset":2,"chunks":[{"type":"text","text":"c"}]}]}`, id, fence)), 200)
 	if r := call("step_message", id, "{"+fence+`,"snapshot":{"n":1}}`); r.json["sequence"] != 1.0 {
 		h.Errorf("step: %s", r.text)
 	}
@@ -456,12 +470,14 @@ func (h *house) messagesAnswer(call caller, results reader) {
 		h.Errorf("content: %s", r.text)
 	}
 	want := ":\n\nid: 1\ndata: {\"offset\":0,\"chunks\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"text\",\"text\":\"😀b\"}]}\n\n" +
-		"id: 2\ndata: {\"offset\":2,\"chunks\":[{\"type\":\"text\",\"text\":\"c\"}]}\n\nevent: end\ndata: {\"status\":\"complete\",\"offset\":3}\n\n"
+		"id: 2\ndata: {\"offset\":2,\"chunks\":[{\"type\":\"text\",\"text\":\"c\"}]}\n\nevent: end\ndata: " +
+		"{\"status\":\"complete\",\"offset\":3}\n\n"
 	if r := call("follow_message", id, ""); r.text != strings.TrimSpace(want) && r.text != want {
 		h.Errorf("the stream: %q", r.text)
 	}
 	results(call("finish_messages", "", fmt.Sprintf(`{"items":[{"id":%q,%s}]}`, id, fence)), 409)
-	if r := call("start_message", item, "{"+fence+`,"role":"assistant"}`); r.str("status") != "streaming" || !strings.HasPrefix(r.str("id"), "msg_") {
+	if r := call("start_message", item, "{"+fence+`,"role":"assistant"}`); r.str("status") != "streaming" ||
+		!strings.HasPrefix(r.str("id"), "msg_") {
 		h.Errorf("start: %s", r.text)
 	} else if r := call("stop_message", r.str("id"), `{"reason":"enough"}`); r.str("status") != "stopped" {
 		h.Errorf("stop: %s", r.text)

@@ -40,7 +40,8 @@ func TestOneKeyDoesNotWorkAndApprove(t *testing.T) {
 		for _, e := range events {
 			seen[e["event"].(string)] = e["key_id"]
 		}
-		for event, key := range map[string]any{"proposed": both.ID, "leased": both.ID, "submitted": both.ID, "approved": other.ID, "completed": nil} {
+		for event, key := range map[string]any{"proposed": both.ID, "leased": both.ID, "submitted": both.ID, "approved": other.ID,
+			"completed": nil} {
 			if seen[event] != key {
 				t.Errorf("%s with key %v, want %v", event, seen[event], key)
 			}
@@ -51,7 +52,7 @@ func TestOneKeyDoesNotWorkAndApprove(t *testing.T) {
 // A decision that names a version is accepted for that version only.
 func TestADecisionNamesItsVersion(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
-		h := &house{t, p, serve(t, p.Service, server.Options{})}
+		h := &testServer{t, p, serve(t, p.Service, server.Options{})}
 		h.do(201, "PUT", "/v1/types/report", `{"approval":{"mode":"manual"}}`)
 		for _, decide := range []struct{ verb, more string }{{"approve", ``}, {"reject", `,"errors":[{"code":"c","message":"m"}]`}} {
 			task := h.do(201, "POST", "/v1/tasks", `{"type":"report","payload":1}`).str("id")
@@ -69,7 +70,8 @@ func TestADecisionNamesItsVersion(t *testing.T) {
 			h.do(412, "POST", at, body(""), "If-Match", `"1"`)
 			h.do(400, "POST", at, body(`,"version":3`), "If-Match", `"1"`)
 			h.do(400, "POST", at, body(""), "If-Match", `3`)
-			if r := h.do(200, "POST", "/v1/tasks:"+decide.verb, `{"items":[{"task_id":"`+task+`"`+decide.more+`,"version":1}]}`); !strings.Contains(r.text, `"precondition"`) {
+			if r := h.do(200, "POST", "/v1/tasks:"+decide.verb,
+				`{"items":[{"task_id":"`+task+`"`+decide.more+`,"version":1}]}`); !strings.Contains(r.text, `"precondition"`) {
 				t.Error(r.text)
 			}
 			if r := h.do(200, "POST", at, body(`,"version":3`), "If-Match", `"3"`); r.Header.Get("ETag") == "" {

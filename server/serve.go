@@ -94,7 +94,8 @@ func Serve(ctx context.Context, addr string, h http.Handler, o ServeOptions) err
 	}
 	<-served
 	if errors.Is(err, context.DeadlineExceeded) {
-		return &pawl.Error{Code: pawl.CodeUnavailable, Op: "serve", Message: fmt.Sprintf("requests still under way after %s were cut", o.Grace), Err: err}
+		return &pawl.Error{Code: pawl.CodeUnavailable, Op: "serve",
+			Message: fmt.Sprintf("requests still under way after %s were cut", o.Grace), Err: err}
 	}
 	return err
 }
@@ -133,7 +134,8 @@ func listen(ctx context.Context, addr string, guarded bool) (net.Listener, error
 	if path, is := strings.CutPrefix(addr, socketPrefix); is {
 		// @ begins an abstract name, which has no file and no mode.
 		if path == "" || path[0] == '@' || len(path) > longestSocket || strings.ContainsRune(path, 0) {
-			return nil, &pawl.Error{Code: pawl.CodeInvalid, Op: "serve", Message: fmt.Sprintf("%q names no socket; write it as unix:/path/to/socket, with at most %d bytes of path", addr, longestSocket)}
+			return nil, &pawl.Error{Code: pawl.CodeInvalid, Op: "serve",
+				Message: fmt.Sprintf("%q names no socket; write it as unix:/path/to/socket, with at most %d bytes of path", addr, longestSocket)}
 		}
 		ln, err := listenSocket(ctx, path)
 		if err != nil {
@@ -146,9 +148,11 @@ func listen(ctx context.Context, addr string, guarded bool) (net.Listener, error
 		_, err = net.DefaultResolver.LookupPort(ctx, "tcp", port)
 	}
 	if err != nil {
-		return nil, &pawl.Error{Code: pawl.CodeInvalid, Op: "serve", Message: fmt.Sprintf("%q is no address; write it as 127.0.0.1:7033", addr), Err: err}
+		return nil, &pawl.Error{Code: pawl.CodeInvalid, Op: "serve",
+			Message: fmt.Sprintf("%q is no address; write it as 127.0.0.1:7033", addr), Err: err}
 	}
-	open := &pawl.Error{Code: pawl.CodeInvalid, Op: "serve", Message: fmt.Sprintf("%q can be reached from other machines; without API keys only loopback is served, such as 127.0.0.1:7033", addr)}
+	open := &pawl.Error{Code: pawl.CodeInvalid, Op: "serve",
+		Message: fmt.Sprintf("%q can be reached from other machines; without API keys only loopback is served, such as 127.0.0.1:7033", addr)}
 	if !guarded && !loopback(host) {
 		return nil, open
 	}

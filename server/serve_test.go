@@ -170,7 +170,7 @@ func TestReadinessIsOffFirst(t *testing.T) {
 }
 
 func TestNotReadyWithoutDatabase(t *testing.T) {
-	srv := serve(t, nobody{}, server.Options{Ready: func(context.Context) error {
+	srv := serve(t, unreachable{}, server.Options{Ready: func(context.Context) error {
 		return &pawl.Error{Code: pawl.CodeUnavailable, RetryAfter: 1500 * time.Millisecond}
 	}})
 	r := ask(t, srv, "GET", "/readyz", "")
@@ -187,7 +187,8 @@ func TestClaimsThatWait(t *testing.T) {
 	base, stop, ended := running(t, svc, server.ServeOptions{})
 	claim := func(wait int) (int, time.Duration, string) {
 		began := clock.Now()
-		res, err := http.Post(base+"/v1/claims", "application/json", strings.NewReader(fmt.Sprintf(`{"worker_id":"w1","types":["a"],"wait_seconds":%d}`, wait)))
+		res, err := http.Post(base+"/v1/claims", "application/json",
+			strings.NewReader(fmt.Sprintf(`{"worker_id":"w1","types":["a"],"wait_seconds":%d}`, wait)))
 		if err != nil {
 			t.Errorf("claim: %v", err)
 			return 0, 0, ""
@@ -272,7 +273,8 @@ func TestClaimsOfACallerWhoHasGoneAreGivenBack(t *testing.T) {
 }
 
 func TestOnlyLoopbackIsServed(t *testing.T) {
-	for _, addr := range []string{"0.0.0.0:0", ":0", "[::]:0", "10.1.2.3:0", "example.com:80", "7033", "localhost", "", "unix:", "unix:@abstract", "unix:/tmp/" + strings.Repeat("x", 200)} {
+	for _, addr := range []string{"0.0.0.0:0", ":0", "[::]:0", "10.1.2.3:0", "example.com:80", "7033", "localhost", "", "unix:",
+		"unix:@abstract", "unix:/tmp/" + strings.Repeat("x", 200)} {
 		err := server.Serve(t.Context(), addr, http.NotFoundHandler(), server.ServeOptions{})
 		if !errors.Is(err, pawl.ErrInvalid) {
 			t.Errorf("%q: %v", addr, err)
@@ -283,7 +285,8 @@ func TestOnlyLoopbackIsServed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ln.Close()
-	if err := server.Serve(t.Context(), ln.Addr().String(), http.NotFoundHandler(), server.ServeOptions{}); !errors.Is(err, pawl.ErrUnavailable) {
+	err = server.Serve(t.Context(), ln.Addr().String(), http.NotFoundHandler(), server.ServeOptions{})
+	if !errors.Is(err, pawl.ErrUnavailable) {
 		t.Errorf("an address that is taken: %v", err)
 	}
 }
@@ -293,7 +296,8 @@ func TestServingInPublicWithoutTLSIsWarnedOf(t *testing.T) {
 	for addr, want := range map[string]bool{"0.0.0.0:0": true, "127.0.0.1:0": false} {
 		ctx, stop := context.WithCancel(t.Context())
 		var log strings.Builder
-		err := server.Serve(ctx, addr, http.NotFoundHandler(), server.ServeOptions{Guarded: true, Log: slog.New(slog.NewTextHandler(&log, nil)), Listening: func(net.Addr) { stop() }})
+		err := server.Serve(ctx, addr, http.NotFoundHandler(),
+			server.ServeOptions{Guarded: true, Log: slog.New(slog.NewTextHandler(&log, nil)), Listening: func(net.Addr) { stop() }})
 		if err != nil || strings.Contains(log.String(), "serving without TLS") != want {
 			t.Errorf("%s: %v, the log is %q", addr, err, log.String())
 		}

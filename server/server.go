@@ -108,7 +108,7 @@ func New(svc pawl.Service, o Options) http.Handler {
 			return err
 		}
 	}
-	if e, ok := svc.(gauged); ok && o.Gauges == nil {
+	if e, ok := svc.(gaugeReader); ok && o.Gauges == nil {
 		o.Gauges = append(o.Gauges, e.Gauges)
 	}
 	if o.Gate == nil {
@@ -134,7 +134,7 @@ func New(svc pawl.Service, o Options) http.Handler {
 	s.keys()
 	s.plain()
 	s.health()
-	s.measured()
+	s.metricsRoute()
 	for path, door := range o.At {
 		s.mux.Handle(path, door)
 	}
@@ -227,12 +227,12 @@ func (s *server) operation(r api.Route) huma.Operation {
 	}
 }
 
-// patienceOfOperators bounds the time for the answer to an operator's call: a sweep or a
+// operatorDeadline bounds the time for the answer to an operator's call: a sweep or a
 // deletion may go over any number of rows.
-const patienceOfOperators = time.Hour
+const operatorDeadline = time.Hour
 
-func patient(w http.ResponseWriter) {
-	_ = http.NewResponseController(w).SetWriteDeadline(clock.Now().Add(patienceOfOperators)) // not every writer supports deadlines
+func extendDeadline(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetWriteDeadline(clock.Now().Add(operatorDeadline)) // not every writer supports deadlines
 }
 
 // These types are the shapes of requests and answers.

@@ -23,17 +23,17 @@ import (
 
 var update = flag.Bool("update", false, "rewrite golden files")
 
-// house is a test server over an engine on an empty SQLite database.
-type house struct {
+// testServer is a test server over an engine on an empty SQLite database.
+type testServer struct {
 	*testing.T
 	p   *pawltest.Pawl
 	srv *httptest.Server
 }
 
-func open(t *testing.T) *house {
+func open(t *testing.T) *testServer {
 	t.Helper()
 	p := pawltest.Open(t, pawltest.SQLite)
-	return &house{t, p, serve(t, p.Service, server.Options{})}
+	return &testServer{t, p, serve(t, p.Service, server.Options{})}
 }
 
 func serve(t *testing.T, svc pawl.Service, o server.Options) *httptest.Server {
@@ -51,8 +51,8 @@ func start(t *testing.T, h http.Handler) *httptest.Server {
 	return srv
 }
 
-// nobody is a service that no call may reach.
-type nobody struct{ pawl.Service }
+// unreachable is a service that no call may reach.
+type unreachable struct{ pawl.Service }
 
 // reply is an answer with its body read as JSON.
 type reply struct {
@@ -92,7 +92,7 @@ func ask(t *testing.T, srv *httptest.Server, method, path, body string, headers 
 }
 
 // do is ask that checks the status.
-func (h *house) do(status int, method, path, body string, headers ...string) reply {
+func (h *testServer) do(status int, method, path, body string, headers ...string) reply {
 	h.Helper()
 	r := ask(h.T, h.srv, method, path, body, headers...)
 	if r.StatusCode != status {
@@ -118,10 +118,11 @@ func (r reply) items() []map[string]any {
 
 func TestEveryRouteIsRegisteredAndNoOther(t *testing.T) {
 	var got, want []string
-	err := chi.Walk(server.New(nobody{}, server.Options{}).(chi.Routes), func(method, path string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
-		got = append(got, method+" "+path)
-		return nil
-	})
+	err := chi.Walk(server.New(unreachable{}, server.Options{}).(chi.Routes),
+		func(method, path string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
+			got = append(got, method+" "+path)
+			return nil
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,9 +138,10 @@ func TestEveryRouteIsRegisteredAndNoOther(t *testing.T) {
 
 // The page names every call and every schema, and loads nothing from elsewhere.
 func TestReferenceNeedsNothingElse(t *testing.T) {
-	srv := serve(t, nobody{}, server.Options{})
+	srv := serve(t, unreachable{}, server.Options{})
 	r := ask(t, srv, "GET", "/docs", "")
-	if r.StatusCode != 200 || !strings.HasPrefix(r.Header.Get("Content-Type"), "text/html") || !strings.Contains(r.Header.Get("Content-Security-Policy"), "default-src 'none'") {
+	if r.StatusCode != 200 || !strings.HasPrefix(r.Header.Get("Content-Type"), "text/html") ||
+		!strings.Contains(r.Header.Get("Content-Security-Policy"), "default-src 'none'") {
 		t.Fatalf("%s %s", r.Status, r.Header)
 	}
 	for _, route := range api.Routes {
@@ -167,7 +169,7 @@ func TestReferenceNeedsNothingElse(t *testing.T) {
 
 func TestDescriptionIsTheGoldenOne(t *testing.T) {
 	const golden = "testdata/openapi.json"
-	got := ask(t, serve(t, nobody{}, server.Options{}), "GET", "/openapi.json", "")
+	got := ask(t, serve(t, unreachable{}, server.Options{}), "GET", "/openapi.json", "")
 	if *update {
 		if err := os.WriteFile(golden, []byte(got.text), 0o644); err != nil {
 			t.Fatal(err)

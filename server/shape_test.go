@@ -107,10 +107,12 @@ func TestShapes(t *testing.T) {
 	h.fail(id)
 	r := h.do(200, "GET", "/v1/tasks/"+id+"?include=items,events,result,checkpoints", "")
 	in, _ := r.json["included"].(map[string]any)
-	if in == nil || len(in["items"].([]any)) != 1 || len(in["events"].([]any)) < 3 || in["checkpoints"] == nil || in["result"] != nil || r.str("title") != "x" {
+	if in == nil || len(in["items"].([]any)) != 1 || len(in["events"].([]any)) < 3 || in["checkpoints"] == nil ||
+		in["result"] != nil || r.str("title") != "x" {
 		t.Errorf("included: %s", r.text)
 	}
-	for path, names := range map[string]string{"/v1/tasks?fields=colour": "last_transitioned_at", "/v1/items/" + item + "?fields=title": "lease_expires_at", "/v1/tasks/" + id + "?include=parts": "checkpoints"} {
+	for path, names := range map[string]string{"/v1/tasks?fields=colour": "last_transitioned_at",
+		"/v1/items/" + item + "?fields=title": "lease_expires_at", "/v1/tasks/" + id + "?include=parts": "checkpoints"} {
 		if r := h.do(400, "GET", path, ""); !strings.Contains(r.text, names) {
 			t.Errorf("%s does not say what there is: %s", path, r.text)
 		}

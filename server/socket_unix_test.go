@@ -39,7 +39,8 @@ func onSocket(t *testing.T, path string, h http.Handler) (stop func() error, ref
 	var log strings.Builder
 	up, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
-		ended <- server.Serve(ctx, "unix:"+path, h, server.ServeOptions{Log: slog.New(slog.NewTextHandler(&log, nil)), Listening: func(net.Addr) { close(up) }})
+		ended <- server.Serve(ctx, "unix:"+path, h,
+			server.ServeOptions{Log: slog.New(slog.NewTextHandler(&log, nil)), Listening: func(net.Addr) { close(up) }})
 	}()
 	select {
 	case err := <-ended:
@@ -82,7 +83,8 @@ func TestASocketIsServed(t *testing.T) {
 	if got, err := p.Service.GetTask(t.Context(), task.ID); err != nil || got.Type != "a" {
 		t.Errorf("the task is %v, %v", got, err)
 	}
-	if _, err := onSocket(t, path, http.NotFoundHandler()); !errors.Is(err, pawl.ErrUnavailable) || errors.Unwrap(err).Error() != "another server listens on it" {
+	if _, err := onSocket(t, path, http.NotFoundHandler()); !errors.Is(err, pawl.ErrUnavailable) ||
+		errors.Unwrap(err).Error() != "another server listens on it" {
 		t.Errorf("a second server: %v", err)
 	}
 	if _, err := c.GetTask(t.Context(), task.ID); err != nil {

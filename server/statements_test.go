@@ -144,7 +144,8 @@ func TestSingleFormsReadNoItemAfterwards(t *testing.T) {
 }
 
 func writes(query string) bool {
-	return slices.ContainsFunc([]string{"INSERT INTO", "DELETE FROM", "UPDATE pawl."}, func(verb string) bool { return strings.Contains(query, verb) })
+	return slices.ContainsFunc([]string{"INSERT INTO", "DELETE FROM", "UPDATE pawl."},
+		func(verb string) bool { return strings.Contains(query, verb) })
 }
 
 // maxDepth is how many functions of this module a complete over HTTP may pass through on its

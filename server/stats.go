@@ -17,7 +17,8 @@ func (s *server) statsRoutes() {
 		return page(s.svc.ListWorkers(ctx, pawl.WorkerFilter{SeenSince: in.SeenSince, Page: in.Page()}))
 	})
 	change(s, "register_worker", func(ctx context.Context, svc pawl.Service, in *body[api.WorkerBody]) (*nothing, error) {
-		return &nothing{}, svc.RegisterWorker(ctx, pawl.WorkerInfo{WorkerID: in.Body.WorkerID, Name: in.Body.Name, Version: in.Body.Version, Types: in.Body.Types})
+		return &nothing{}, svc.RegisterWorker(ctx,
+			pawl.WorkerInfo{WorkerID: in.Body.WorkerID, Name: in.Body.Name, Version: in.Body.Version, Types: in.Body.Types})
 	})
 	add(s, "stats", func(ctx context.Context, _ *nothing) (*answer[pawl.Stats], error) {
 		stats, err := s.svc.Stats(ctx)
@@ -79,7 +80,8 @@ func (s *server) health() {
 	add(s, "reference", func(context.Context, *nothing) (*huma.StreamResponse, error) {
 		return &huma.StreamResponse{Body: func(c huma.Context) {
 			c.SetHeader("Content-Type", "text/html; charset=utf-8")
-			c.SetHeader("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+			c.SetHeader("Content-Security-Policy",
+				"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
 			_, _ = c.BodyWriter().Write(s.page())
 		}}, nil
 	})

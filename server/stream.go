@@ -75,11 +75,11 @@ type stream struct {
 func (s *server) opened(ctx context.Context, w http.ResponseWriter, r *http.Request, route string) *stream {
 	return &stream{ResponseWriter: w, lapsed: func() []byte {
 		pass := access.Of(ctx)
-		err := s.gate.Still(ctx, pass)
+		err := s.gate.CheckAgain(ctx, pass)
 		if err == nil {
 			return nil
 		}
-		s.putDown(r, route, err)
+		s.logDenied(r, route, err)
 		return named(api.FrameRefused, s.problem(ctx, err))
 	}}
 }
@@ -176,7 +176,7 @@ func (s *server) followEvents(ctx context.Context, st *stream, f pawl.EventFilte
 	defer gone()
 	defer context.AfterFunc(s.opts.Stopping, gone)()
 	defer st.end()
-	ctx, over, err := s.gate.Lasting(ctx)
+	ctx, over, err := s.gate.BeginLongCall(ctx)
 	if err != nil {
 		return err
 	}

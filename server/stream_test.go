@@ -185,7 +185,8 @@ func TestStreamFilters(t *testing.T) {
 // Errors are answered as a problem before a stream begins.
 func TestStreamIsRefused(t *testing.T) {
 	h := open(t)
-	for query, want := range map[string]int{"?task=tsk_nope": 404, "?after=x": 400, "?after=-2": 400, "?order=desc&after=1": 400, "?order=desc": 400, "?limit=5": 400, "?cursor=x": 400, "?what=1": 400} {
+	for query, want := range map[string]int{"?task=tsk_nope": 404, "?after=x": 400, "?after=-2": 400, "?order=desc&after=1": 400,
+		"?order=desc": 400, "?limit=5": 400, "?cursor=x": 400, "?what=1": 400} {
 		if r := ask(t, h.srv, "GET", "/v1/events"+query, "", "Accept", "text/event-stream"); r.StatusCode != want || r.json["code"] == nil {
 			t.Errorf("%s: %d %s", query, r.StatusCode, r.text)
 		}
@@ -299,7 +300,7 @@ func TestStreamBeatsAndCutsTheSlow(t *testing.T) {
 			n, fruitless = n+1, 0
 		} else if fruitless++; fruitless > 20 {
 			t.Fatalf("the other reader was cut off after %d events", n)
-		} else { // as a busy machine does to anybody in 300 ms
+		} else { // a busy machine does this to any reader within 300 ms
 			fast = tune(t, srv, "", "Last-Event-ID", fast.last)
 		}
 	}

@@ -18,7 +18,8 @@ func certificates(certFile, keyFile string) (*tls.Config, error) {
 	}
 	p := &pair{certFile: certFile, keyFile: keyFile}
 	if err := p.read(); err != nil {
-		return nil, &pawl.Error{Code: pawl.CodeInvalid, Op: "serve", Message: "TLS needs a certificate and its key, both in PEM: " + err.Error(), Err: err}
+		return nil, &pawl.Error{Code: pawl.CodeInvalid, Op: "serve",
+			Message: "TLS needs a certificate and its key, both in PEM: " + err.Error(), Err: err}
 	}
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: p.current}, nil
 }

@@ -31,7 +31,8 @@ func certify(t *testing.T, certFile, keyFile string, number int64) *x509.CertPoo
 		t.Fatal(err)
 	}
 	now := clock.Now()
-	c := &x509.Certificate{SerialNumber: big.NewInt(number), Subject: pkix.Name{CommonName: "pawl"}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour),
+	c := &x509.Certificate{SerialNumber: big.NewInt(number), Subject: pkix.Name{CommonName: "pawl"}, NotBefore: now.Add(-time.Hour),
+		NotAfter:    now.Add(time.Hour),
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true}
 	der, err := x509.CreateCertificate(rand.Reader, c, c, &key.PublicKey, key)
 	if err != nil {
@@ -57,7 +58,7 @@ func TestTLS(t *testing.T) {
 	dir := t.TempDir()
 	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	pool := certify(t, certFile, keyFile, 1)
-	base, stop, ended := running(t, nobody{}, server.ServeOptions{CertFile: certFile, KeyFile: keyFile})
+	base, stop, ended := running(t, unreachable{}, server.ServeOptions{CertFile: certFile, KeyFile: keyFile})
 	base = strings.Replace(base, "http://", "https://", 1)
 	serial := func() string {
 		t.Helper()
@@ -96,7 +97,8 @@ func TestTLS(t *testing.T) {
 }
 
 func TestTLSWithoutCertificate(t *testing.T) {
-	for _, o := range []server.ServeOptions{{CertFile: "nope.pem", KeyFile: "nope.pem"}, {CertFile: "tls.go", KeyFile: "tls.go"}, {KeyFile: "tls.go"}} {
+	for _, o := range []server.ServeOptions{{CertFile: "nope.pem", KeyFile: "nope.pem"}, {CertFile: "tls.go", KeyFile: "tls.go"},
+		{KeyFile: "tls.go"}} {
 		if err := server.Serve(t.Context(), "127.0.0.1:0", http.NotFoundHandler(), o); !errors.Is(err, pawl.ErrInvalid) {
 			t.Errorf("%+v: %v", o, err)
 		}

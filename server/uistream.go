@@ -297,7 +297,8 @@ func (u *uiStream) whole(m *pawl.Message) {
 		if p.Status == pawl.PartAbandoned {
 			continue
 		}
-		c := pawl.Chunk{Type: strings.ReplaceAll(p.Type, "-", "_"), ToolCallID: p.ToolCallID, ToolName: p.ToolName, Input: p.Input, Output: p.Output,
+		c := pawl.Chunk{Type: strings.ReplaceAll(p.Type, "-", "_"), ToolCallID: p.ToolCallID, ToolName: p.ToolName,
+			Input: p.Input, Output: p.Output,
 			IsError: p.IsError, MediaType: p.MediaType, URL: p.URL, Data: p.Data}
 		if p.Text != nil {
 			c.Text = pawl.Words(*p.Text)

@@ -58,7 +58,8 @@ func stackOfWaiting(t *testing.T, h http.Handler) int {
 		}
 		defer c.Close()
 		body := fmt.Sprintf(`{"worker_id":"w%d","types":["rare"],"wait_seconds":60}`, i)
-		fmt.Fprintf(c, "POST /v1/claims HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+		fmt.Fprintf(c, "POST /v1/claims HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+			len(body), body)
 	}
 	for end := time.Now().Add(30 * time.Second); runtime.NumGoroutine() < goroutines+2*callers; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {

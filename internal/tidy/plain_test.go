@@ -14,11 +14,12 @@ const maxLine = 140
 // longLines lists the folders ("." is the root's files) and files whose lines are not checked
 // yet. The list may only shrink.
 var longLines = []string{
-	"api", "client", "engine", "store", "server",
+	"engine", "store",
+	"api/query.go",
 }
 
 // structTag finds a field with a tag of several keys: a tag cannot be broken.
-var structTag = regexp.MustCompile("^\t\\w+ +\\S+ +`json:\".*\" jsonschema:\".*\"`$")
+var structTag = regexp.MustCompile("^\t+\\w+ +\\S+ +`(json|header|query):\".*\" .*\"`$")
 
 func TestLinesAreShort(t *testing.T) {
 	perFolder(t, "longLines", longLines, func(f *file) string {

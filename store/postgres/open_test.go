@@ -18,7 +18,7 @@ import (
 )
 
 func TestManyMigrateAtOnce(t *testing.T) {
-	h := plot(t)
+	h := emptyDatabase(t)
 	var applied atomic.Int64
 	var all sync.WaitGroup
 	for range 4 {
@@ -43,7 +43,7 @@ func TestManyMigrateAtOnce(t *testing.T) {
 }
 
 func TestRollingUpgrade(t *testing.T) {
-	h := plot(t)
+	h := emptyDatabase(t)
 	m := h.open().Dialect().Migrator
 	if err := store.Verify(t.Context(), m); !errors.Is(err, pawl.ErrUnavailable) {
 		t.Errorf("an empty schema: %v", err)
@@ -79,7 +79,7 @@ func TestATableOfMigrationsThatIsNotTrue(t *testing.T) {
 		"of nonsense": "ALTER TABLE schema_migrations ALTER id TYPE text USING 'x' || id",
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := build(t)
+			h := newDatabase(t)
 			h.exec(statement)
 			if _, err := h.open().Dialect().Migrator.Up(t.Context()); pawl.CodeOf(err) != pawl.CodeInvalid || !strings.Contains(err.Error(), "schema_migrations") {
 				t.Errorf("up: %v", err)
@@ -91,14 +91,14 @@ func TestATableOfMigrationsThatIsNotTrue(t *testing.T) {
 // The tables whose rows come and go with every item are vacuumed when a twentieth of their
 // rows is dead, and at full speed.
 func TestHotTablesAreVacuumedEarly(t *testing.T) {
-	h := build(t)
+	h := newDatabase(t)
 	h.want("(leases) (ready) (scheduled) (task_live) (waiting)", `SELECT relname FROM pg_class WHERE relnamespace = '`+h.schema+`'::regnamespace
 		AND reloptions @> ARRAY['autovacuum_vacuum_scale_factor=0.05', 'autovacuum_vacuum_cost_delay=0'] ORDER BY relname`)
 }
 
 // TestMigrationSQL runs the printed SQL by hand. Up then has nothing to do.
 func TestMigrationSQL(t *testing.T) {
-	h := plot(t)
+	h := emptyDatabase(t)
 	m := h.open().Dialect().Migrator
 	text, err := m.SQL(0)
 	if err != nil {
@@ -138,7 +138,7 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 }
 
 func TestViewIsOneSnapshot(t *testing.T) {
-	h := build(t)
+	h := newDatabase(t)
 	h.solo(1, nil)
 	err := h.db.View(t.Context(), func(ctx context.Context, tx store.Tx) error {
 		var before, after int
@@ -164,7 +164,7 @@ func TestViewIsOneSnapshot(t *testing.T) {
 }
 
 func TestArguments(t *testing.T) {
-	h := build(t)
+	h := newDatabase(t)
 	var none *int64
 	five := 5
 	err := h.db.Do(t.Context(), func(ctx context.Context, tx store.Tx) error {
@@ -193,7 +193,7 @@ func TestArguments(t *testing.T) {
 }
 
 func TestErrorsByCode(t *testing.T) {
-	h := build(t)
+	h := newDatabase(t)
 	h.solo(1, nil)
 	for query, want := range map[string]error{
 		"INSERT INTO pawl.task_live (task_id, namespace) VALUES ('tsk_1', 'x'), ('tsk_1', 'x')": pawl.ErrConflict,
@@ -221,7 +221,7 @@ func TestErrorsByCode(t *testing.T) {
 }
 
 func TestNULIsInvalid(t *testing.T) {
-	h := build(t)
+	h := newDatabase(t)
 	task, item := solo(1)
 	item.Input = "\"a\x00b\""
 	err := h.db.Auto(t.Context(), func(ctx context.Context, tx store.Tx) error {
@@ -236,7 +236,7 @@ func TestNULIsInvalid(t *testing.T) {
 
 // TestKilledBackend ends every connection of the test in the middle of a call.
 func TestKilledBackend(t *testing.T) {
-	h := build(t)
+	h := newDatabase(t)
 	kill := func(ctx context.Context, tx store.Tx) {
 		var pid int
 		if _, err := store.Row(ctx, tx, []any{&pid}, "SELECT pg_backend_pid()"); err != nil {
@@ -271,7 +271,7 @@ func TestKilledBackend(t *testing.T) {
 }
 
 func TestContexts(t *testing.T) {
-	h := build(t)
+	h := newDatabase(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(30*time.Millisecond, cancel)
 	slow := func(ctx context.Context, tx store.Tx) error {
@@ -311,7 +311,7 @@ func TestContexts(t *testing.T) {
 
 // TestDeadlockRunsAgain has two transactions lock two rows in opposite orders.
 func TestDeadlockRunsAgain(t *testing.T) {
-	h := build(t)
+	h := newDatabase(t)
 	h.exec("INSERT INTO signals (namespace, name, created_at) VALUES ('n', 'a', 0), ('n', 'b', 0)")
 	var runs atomic.Int64
 	met := make(chan struct{}, 2)
@@ -347,7 +347,7 @@ func TestDeadlockRunsAgain(t *testing.T) {
 
 // TestCloseLeavesNothing checks that neither a goroutine nor a connection is left.
 func TestCloseLeavesNothing(t *testing.T) {
-	h := plot(t)
+	h := emptyDatabase(t)
 	before := goleak.IgnoreCurrent()
 	db, err := postgres.Open(t.Context(), server(t), postgres.Options{Schema: h.schema, Log: quiet})
 	if err != nil {
@@ -366,7 +366,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 }
 
 func TestWrappedTransaction(t *testing.T) {
-	h := build(t)
+	h := newDatabase(t)
 	task, item := solo(1)
 	for _, commit := range []bool{false, true} {
 		tx, err := h.conn.Begin(t.Context())

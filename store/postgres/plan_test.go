@@ -22,7 +22,7 @@ var (
 // TestHotPlans reads the plans that the hot verbs get in an empty database. These plans
 // are kept while the tables fill, so each row must be found by its key even then.
 func TestHotPlans(t *testing.T) {
-	h := build(t)
+	h := newDatabase(t)
 	files, _ := filepath.Glob("hot/*.sql")
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".sql")
@@ -48,7 +48,7 @@ func TestHotPlans(t *testing.T) {
 }
 
 // plan explains a statement on one of the hot connections.
-func (h *house) plan(text string) (plan []string) {
+func (h *database) plan(text string) (plan []string) {
 	h.Helper()
 	err := h.db.Auto(h.Context(), func(ctx context.Context, tx store.Tx) error {
 		if _, err := tx.Exec(ctx, "PREPARE hot AS "+text); err != nil {

@@ -139,7 +139,7 @@ func TestAPoolerOfTransactionsIsRefused(t *testing.T) {
 // A pooler that begins to do so later is recognised by its first symptom, and the error
 // does not advise to restore a backup.
 func TestAPoolerIsRecognisedLater(t *testing.T) {
-	h := build(t)
+	h := newDatabase(t)
 	p, address := newPooler(t, 8, true)
 	db, err := postgres.Open(t.Context(), address, postgres.Options{Schema: h.schema, Log: quiet})
 	if err != nil {

@@ -17,9 +17,9 @@ import (
 	"github.com/pawl-work/pawl/store/postgres"
 )
 
-// house is an empty, migrated schema for one test, with a connection that reads the tables
+// database is an empty, migrated schema for one test, with a connection that reads the tables
 // directly.
-type house struct {
+type database struct {
 	*testing.T
 	db     store.DB
 	schema string
@@ -42,9 +42,9 @@ func server(t *testing.T) string {
 	return url
 }
 
-// plot returns a schema that does not exist yet and is removed with the test.
-func plot(t *testing.T) *house {
-	h := &house{T: t, schema: fmt.Sprintf("pawl_%d_%d_%d", os.Getpid(), clock.Now().UnixMicro(), schemas.Add(1))}
+// emptyDatabase returns a schema that does not exist yet and is removed with the test.
+func emptyDatabase(t *testing.T) *database {
+	h := &database{T: t, schema: fmt.Sprintf("pawl_%d_%d_%d", os.Getpid(), clock.Now().UnixMicro(), schemas.Add(1))}
 	var err error
 	if h.conn, err = pgx.Connect(t.Context(), server(t)); err != nil {
 		t.Fatal(err)
@@ -57,7 +57,7 @@ func plot(t *testing.T) *house {
 	return h
 }
 
-func (h *house) open() store.DB {
+func (h *database) open() store.DB {
 	h.Helper()
 	db, err := postgres.Open(h.Context(), server(h.T), postgres.Options{Schema: h.schema, Log: quiet})
 	if err != nil {
@@ -67,8 +67,8 @@ func (h *house) open() store.DB {
 	return db
 }
 
-func build(t *testing.T) *house {
-	h := plot(t)
+func newDatabase(t *testing.T) *database {
+	h := emptyDatabase(t)
 	h.db = h.open()
 	if _, err := h.db.Dialect().Migrator.Up(t.Context()); err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func build(t *testing.T) *house {
 	return h
 }
 
-func (h *house) exec(query string, args ...any) {
+func (h *database) exec(query string, args ...any) {
 	h.Helper()
 	if _, err := h.conn.Exec(context.Background(), query, args...); err != nil {
 		h.Fatalf("%s: %v", query, err)
@@ -84,7 +84,7 @@ func (h *house) exec(query string, args ...any) {
 }
 
 // advance moves the database's clock forward permanently.
-func (h *house) advance(d time.Duration) {
+func (h *database) advance(d time.Duration) {
 	h.Helper()
 	h.exec("CREATE TABLE IF NOT EXISTS ahead (micros bigint)")
 	h.exec("INSERT INTO ahead VALUES ($1)", d.Microseconds())
@@ -92,7 +92,7 @@ func (h *house) advance(d time.Duration) {
 }
 
 // one returns the first row of a query as text, or "" when there is none.
-func (h *house) one(query string, args ...any) string {
+func (h *database) one(query string, args ...any) string {
 	h.Helper()
 	var s *string
 	err := h.conn.QueryRow(context.Background(), "SELECT string_agg(q::text, ' ') FROM ("+query+") q", args...).Scan(&s)
@@ -106,7 +106,7 @@ func (h *house) one(query string, args ...any) string {
 }
 
 // want compares the rows of a query, as PostgreSQL writes rows, with a text.
-func (h *house) want(wanted, query string, args ...any) {
+func (h *database) want(wanted, query string, args ...any) {
 	h.Helper()
 	if got := h.one(query, args...); got != wanted {
 		h.Errorf("%s\n got  %s\n want %s", query, got, wanted)
@@ -114,7 +114,7 @@ func (h *house) want(wanted, query string, args ...any) {
 }
 
 // auto runs one hot verb.
-func (h *house) auto(fn func(ctx context.Context, tx store.Tx, hot store.Hot) error) {
+func (h *database) auto(fn func(ctx context.Context, tx store.Tx, hot store.Hot) error) {
 	h.Helper()
 	err := h.db.Auto(h.Context(), func(ctx context.Context, tx store.Tx) error { return fn(ctx, tx, h.db.Dialect().Hot) })
 	if err != nil {

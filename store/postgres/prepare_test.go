@@ -11,7 +11,7 @@ import (
 // TestEveryStatementPrepares prepares every statement, so that a misspelt column is found
 // before a caller uses it.
 func TestEveryStatementPrepares(t *testing.T) {
-	h := build(t)
+	h := newDatabase(t)
 	cold, _ := filepath.Glob("../*.sql")
 	ours, _ := filepath.Glob("*.sql")
 	hot, _ := filepath.Glob("hot/*.sql")

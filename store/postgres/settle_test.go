@@ -20,7 +20,7 @@ func fail(item string, attempt int, retryable bool, delay int64) store.Leave {
 }
 
 func TestCompleteSolo(t *testing.T) {
-	h := build(t)
+	h := newDatabase(t)
 	h.solo(1, nil)
 	h.solo(2, func(i *store.NewItem) { i.Acceptance = true })
 	h.claim("w", 2, nil)
@@ -41,7 +41,7 @@ func TestCompleteSolo(t *testing.T) {
 }
 
 func TestLastOfManySettles(t *testing.T) {
-	h := build(t)
+	h := newDatabase(t)
 	a, b := h.many(1, 3, nil), h.many(2, 2, nil)
 	h.claim("w", 9, nil)
 	if got := h.complete(done(0, a[0].ID), done(1, a[1].ID), done(2, b[0].ID)); len(got) != 3 || got[0].Settled || got[1].Settled || got[2].Settled {
@@ -60,7 +60,7 @@ func TestLastOfManySettles(t *testing.T) {
 }
 
 func TestCompletionFeedsWhatWaits(t *testing.T) {
-	h := build(t)
+	h := newDatabase(t)
 	task, items := many(1, 4)
 	items[0].Feeds, items[1].Feeds = true, true
 	items[2].Needs = []string{items[0].ID, items[1].ID}
@@ -84,7 +84,7 @@ func TestCompletionFeedsWhatWaits(t *testing.T) {
 }
 
 func TestFailureRetriesThenRests(t *testing.T) {
-	h := build(t)
+	h := newDatabase(t)
 	h.solo(1, func(i *store.NewItem) { i.MaxAttempts = 3; i.Priority = 0 })
 	h.claim("w", 1, nil)
 	got := h.leave(fail("itm_000001", 1, true, 0))
@@ -120,7 +120,7 @@ func TestFailureRetriesThenRests(t *testing.T) {
 }
 
 func TestBackOffDoubles(t *testing.T) {
-	h := build(t)
+	h := newDatabase(t)
 	h.solo(1, func(i *store.NewItem) { i.MaxAttempts = 1000 })
 	for n, seconds := range map[int]int64{0: 30, 3: 240, 60: 1800} {
 		h.exec("UPDATE ready SET failures = $1", n)
@@ -136,7 +136,7 @@ func TestBackOffDoubles(t *testing.T) {
 }
 
 func TestMixedLeave(t *testing.T) {
-	h := build(t)
+	h := newDatabase(t)
 	ids := h.many(1, 6, nil)
 	h.claim("w", 9, nil)
 	h.touch(store.Touch{Fence: fence(ids[4].ID, "w", 1), Extend: true})
@@ -189,7 +189,7 @@ func TestMixedLeave(t *testing.T) {
 }
 
 func TestBrokenDependents(t *testing.T) {
-	h := build(t)
+	h := newDatabase(t)
 	task, items := many(1, 3)
 	items[0].Feeds, items[1].Feeds = true, true
 	items[2].Needs = []string{items[0].ID, items[1].ID}
@@ -202,7 +202,7 @@ func TestBrokenDependents(t *testing.T) {
 }
 
 func TestExpire(t *testing.T) {
-	h := build(t)
+	h := newDatabase(t)
 	ids := h.many(1, 3, func(i *store.NewItem) { i.MaxAttempts = 1 + i.Position })
 	h.solo(2, func(i *store.NewItem) { i.MaxAttempts = 1 })
 	h.solo(3, nil)
@@ -243,7 +243,7 @@ func TestExpire(t *testing.T) {
 // open items would lose this race.
 func TestLastTwoAtOnce(t *testing.T) {
 	const rounds = 500
-	h := build(t)
+	h := newDatabase(t)
 	for n := range rounds {
 		h.many(n, 2, nil)
 	}
@@ -283,7 +283,7 @@ func TestLastTwoAtOnce(t *testing.T) {
 // tasks in batches, while a fourth keeps every lease alive.
 func TestCrossedBatches(t *testing.T) {
 	const tasks, items = 40, 20
-	h := build(t)
+	h := newDatabase(t)
 	for n := range tasks {
 		h.many(n, items, func(i *store.NewItem) { i.MaxAttempts = 1 })
 	}
@@ -335,7 +335,7 @@ func TestCrossedBatches(t *testing.T) {
 // A task that is no longer open, whatever its counters are, gets no state from an item
 // that leaves its lease.
 func TestOnlyAnOpenTaskSettles(t *testing.T) {
-	h := build(t)
+	h := newDatabase(t)
 	var ids []string
 	for i := range 3 {
 		ids = append(ids, h.many(i+1, 1, func(n *store.NewItem) { n.MaxAttempts = 1 })[0].ID)

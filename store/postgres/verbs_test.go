@@ -35,7 +35,7 @@ func many(n, items int) (store.NewTask, []store.NewItem) {
 	return t, all
 }
 
-func (h *house) create(tasks []store.NewTask, items []store.NewItem) (now int64) {
+func (h *database) create(tasks []store.NewTask, items []store.NewItem) (now int64) {
 	h.Helper()
 	h.auto(func(ctx context.Context, tx store.Tx, hot store.Hot) (err error) {
 		now, err = hot.Create(ctx, tx, tasks, items)
@@ -44,7 +44,7 @@ func (h *house) create(tasks []store.NewTask, items []store.NewItem) (now int64)
 	return now
 }
 
-func (h *house) solo(n int, alter func(*store.NewItem)) {
+func (h *database) solo(n int, alter func(*store.NewItem)) {
 	h.Helper()
 	t, i := solo(n)
 	if alter != nil {
@@ -53,7 +53,7 @@ func (h *house) solo(n int, alter func(*store.NewItem)) {
 	h.create([]store.NewTask{t}, []store.NewItem{i})
 }
 
-func (h *house) many(n, items int, alter func(*store.NewItem)) []store.NewItem {
+func (h *database) many(n, items int, alter func(*store.NewItem)) []store.NewItem {
 	h.Helper()
 	t, all := many(n, items)
 	for i := range all {
@@ -66,7 +66,7 @@ func (h *house) many(n, items int, alter func(*store.NewItem)) []store.NewItem {
 }
 
 // claim claims up to limit items of type a, of any rank near 0.
-func (h *house) claim(worker string, limit int, alter func(*store.Claim)) (out []store.Claimed) {
+func (h *database) claim(worker string, limit int, alter func(*store.Claim)) (out []store.Claimed) {
 	h.Helper()
 	c := store.Claim{Namespace: "default", Claimants: []store.Claimant{{WorkerID: worker, Limit: limit, LeaseSeconds: 30}}, Queues: []store.Queue{{Type: "a", Rank: 0}, {Type: "a", Rank: 1}}}
 	if alter != nil {
@@ -83,7 +83,7 @@ func fence(item, worker string, attempt int) store.Fence {
 	return store.Fence{Namespace: "default", ItemID: item, WorkerID: worker, Attempt: attempt}
 }
 
-func (h *house) complete(calls ...store.Complete) (out []store.Moved) {
+func (h *database) complete(calls ...store.Complete) (out []store.Moved) {
 	h.Helper()
 	h.auto(func(ctx context.Context, tx store.Tx, hot store.Hot) (err error) {
 		out, err = hot.Complete(ctx, tx, calls)
@@ -92,7 +92,7 @@ func (h *house) complete(calls ...store.Complete) (out []store.Moved) {
 	return out
 }
 
-func (h *house) leave(calls ...store.Leave) (out []store.Moved) {
+func (h *database) leave(calls ...store.Leave) (out []store.Moved) {
 	h.Helper()
 	h.auto(func(ctx context.Context, tx store.Tx, hot store.Hot) (err error) {
 		out, err = hot.Leave(ctx, tx, calls)
@@ -101,7 +101,7 @@ func (h *house) leave(calls ...store.Leave) (out []store.Moved) {
 	return out
 }
 
-func (h *house) touch(calls ...store.Touch) (out []store.Touched) {
+func (h *database) touch(calls ...store.Touch) (out []store.Touched) {
 	h.Helper()
 	h.auto(func(ctx context.Context, tx store.Tx, hot store.Hot) (err error) {
 		out, err = hot.Touch(ctx, tx, calls)
@@ -110,7 +110,7 @@ func (h *house) touch(calls ...store.Touch) (out []store.Touched) {
 	return out
 }
 
-func (h *house) checkpoint(calls ...store.Checkpoint) (out []store.Checkpointed) {
+func (h *database) checkpoint(calls ...store.Checkpoint) (out []store.Checkpointed) {
 	h.Helper()
 	h.auto(func(ctx context.Context, tx store.Tx, hot store.Hot) (err error) {
 		out, err = hot.Checkpoint(ctx, tx, calls)
@@ -119,7 +119,7 @@ func (h *house) checkpoint(calls ...store.Checkpoint) (out []store.Checkpointed)
 	return out
 }
 
-func (h *house) expire(limit int, only []string) (out []store.Expired) {
+func (h *database) expire(limit int, only []string) (out []store.Expired) {
 	h.Helper()
 	ids := make([]string, limit)
 	for i := range ids {
@@ -132,7 +132,7 @@ func (h *house) expire(limit int, only []string) (out []store.Expired) {
 	return out
 }
 
-func (h *house) due(limit int, only []string) (out []store.DueItem) {
+func (h *database) due(limit int, only []string) (out []store.DueItem) {
 	h.Helper()
 	h.auto(func(ctx context.Context, tx store.Tx, _ store.Hot) (err error) {
 		out, err = h.db.Dialect().Timed.Due(ctx, tx, limit, only)
@@ -148,7 +148,7 @@ const (
 )
 
 func TestCreatePutsItemsWhereTheyBelong(t *testing.T) {
-	h := build(t)
+	h := newDatabase(t)
 	ahead := int64(1) << 60
 	task, items := many(1, 4)
 	items[1].RunAt = &ahead
@@ -180,7 +180,7 @@ func TestCreatePutsItemsWhereTheyBelong(t *testing.T) {
 }
 
 func TestClaimOrder(t *testing.T) {
-	h := build(t)
+	h := newDatabase(t)
 	for n := 1; n <= 6; n++ {
 		h.solo(n, func(i *store.NewItem) {
 			if n%2 == 0 {
@@ -222,7 +222,7 @@ func TestClaimOrder(t *testing.T) {
 }
 
 func TestClaimIsDealtOut(t *testing.T) {
-	h := build(t)
+	h := newDatabase(t)
 	for n := 1; n <= 4; n++ {
 		h.solo(n, nil)
 	}
@@ -239,7 +239,7 @@ func TestClaimIsDealtOut(t *testing.T) {
 }
 
 func TestEveryVerbIsFenced(t *testing.T) {
-	h := build(t)
+	h := newDatabase(t)
 	ids := h.many(1, 4, nil)
 	h.claim("w", 4, nil)
 	h.claim("w", 1, nil)
@@ -267,7 +267,7 @@ func TestEveryVerbIsFenced(t *testing.T) {
 }
 
 func TestTouch(t *testing.T) {
-	h := build(t)
+	h := newDatabase(t)
 	h.solo(1, nil)
 	c := h.claim("w", 1, nil)[0]
 	f := fence(c.ItemID, "w", 1)
@@ -293,7 +293,7 @@ func TestTouch(t *testing.T) {
 }
 
 func TestCheckpointsAreNumberedDensely(t *testing.T) {
-	h := build(t)
+	h := newDatabase(t)
 	ids := h.many(1, 2, nil)
 	h.solo(2, nil)
 	h.claim("w", 9, nil)
@@ -320,7 +320,7 @@ func TestCheckpointsAreNumberedDensely(t *testing.T) {
 // meantime. The transaction that holds the row does not change it, so only this statement
 // checks the lease again.
 func TestFenceIsReadAfterTheWait(t *testing.T) {
-	h := build(t)
+	h := newDatabase(t)
 	h.solo(1, nil)
 	h.claim("w", 1, nil)
 	h.advance(0)

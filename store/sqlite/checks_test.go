@@ -11,7 +11,7 @@ import (
 // A value that is not in a list is refused, also an empty one and one that joins the end
 // of a word with the start of the next.
 func TestListsOfTheChecks(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	insert := func(event string, from, to any) error {
 		return h.Do(t.Context(), func(ctx context.Context, tx store.Tx) error {
 			_, err := tx.Exec(ctx, "INSERT INTO pawl.task_events (namespace, task_id, item_id, event, from_state, to_state, actor_type, created_at) VALUES ('n', 't', 'i', $1, $2, $3, 'api', 1)", event, from, to)

@@ -60,7 +60,7 @@ func TestStatements(t *testing.T) {
 	if codeOf(err) == 0 {
 		t.Errorf("no code in %v", err)
 	}
-	db := newHouse(t).open()
+	db := newDatabase(t).open()
 	err = db.Do(t.Context(), func(ctx context.Context, tx store.Tx) error {
 		const query = "SELECT $2, $1, $2 UNION ALL SELECT 'x', 'y', 'z'"
 		outer, err := tx.Query(ctx, query, "one", "two")

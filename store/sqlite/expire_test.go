@@ -11,7 +11,7 @@ import (
 func prefetch(c *store.Claim) { c.Claimants[0].Prefetch = true }
 
 func TestALeaseIsOverAtItsEnd(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	id := h.solo()
 	h.claim("w", 1)
 	h.advance(time.Minute - time.Microsecond)
@@ -34,7 +34,7 @@ func TestALeaseIsOverAtItsEnd(t *testing.T) {
 }
 
 func TestExpirySpendsTheBudget(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	h.solo(func(n *store.NewItem) { n.MaxAttempts = 2 })
 	for range 2 {
 		c := h.claim("w", 1)[0]
@@ -51,7 +51,7 @@ func TestExpirySpendsTheBudget(t *testing.T) {
 }
 
 func TestWhatWasPrefetchedAndNeverStartedIsSpared(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	h.solo(func(n *store.NewItem) { n.MaxAttempts = 2 })
 	for want := 1; want <= 2; want++ {
 		h.claim("w", 1, prefetch)
@@ -69,7 +69,7 @@ func TestWhatWasPrefetchedAndNeverStartedIsSpared(t *testing.T) {
 }
 
 func TestWhatWasPrefetchedAndStartedCounts(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	h.solo()
 	c := h.claim("w", 1, prefetch)[0]
 	h.touch(store.Touch{Fence: fence("w", c)})
@@ -79,7 +79,7 @@ func TestWhatWasPrefetchedAndStartedCounts(t *testing.T) {
 }
 
 func TestExpirySettlesAndBreaksDependents(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	ids := h.many(2, func(n *store.NewItem) { n.MaxAttempts, n.Feeds = 1, n.Position == 0 })
 	h.create(nil, []store.NewItem{{ID: h.id("itm"), Namespace: "default", TaskID: "tsk_other", Type: "t", Kind: "work", MaxAttempts: 1, Input: "1", Needs: ids[:1], Actor: store.Actor{Type: "api"}}})
 	h.claim("w", 2)
@@ -100,7 +100,7 @@ func TestExpirySettlesAndBreaksDependents(t *testing.T) {
 }
 
 func TestASlowMachineClockExpiresNothingEarly(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	h.solo()
 	c := h.claim("w", 1)[0]
 	h.advance(-10 * time.Minute)

@@ -15,8 +15,8 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// house is a migrated database with a clock that only the test moves.
-type house struct {
+// database is a migrated database with a clock that only the test moves.
+type database struct {
 	*testing.T
 	store.DB
 	path string
@@ -32,9 +32,9 @@ const (
 
 var start = time.Date(2030, 1, 2, 3, 4, 5, 678_901_000, time.UTC)
 
-func newHouse(t *testing.T) *house {
+func newDatabase(t *testing.T) *database {
 	t.Helper()
-	h := &house{T: t, path: filepath.Join(t.TempDir(), "work.db"), time: start}
+	h := &database{T: t, path: filepath.Join(t.TempDir(), "work.db"), time: start}
 	file, err := migrated()
 	if err == nil {
 		err = os.WriteFile(h.path, file, 0o644)
@@ -67,7 +67,7 @@ var migrated = sync.OnceValues(func() ([]byte, error) {
 })
 
 // open opens one more handle on the same file, with the same clock.
-func (h *house) open() store.DB {
+func (h *database) open() store.DB {
 	h.Helper()
 	db, err := Open(h.Context(), h.path, Options{Clock: h.now})
 	if err != nil {
@@ -81,21 +81,21 @@ func (h *house) open() store.DB {
 	return db
 }
 
-func (h *house) now() time.Time {
+func (h *database) now() time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.time
 }
 
-func (h *house) advance(d time.Duration) {
+func (h *database) advance(d time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.time = h.time.Add(d)
 }
 
-func (h *house) stamp() int64 { return h.now().UnixMicro() }
+func (h *database) stamp() int64 { return h.now().UnixMicro() }
 
-func (h *house) do(fn func(ctx context.Context, tx store.Tx) error) {
+func (h *database) do(fn func(ctx context.Context, tx store.Tx) error) {
 	h.Helper()
 	if err := h.Do(h.Context(), fn); err != nil {
 		h.Fatal(err)
@@ -103,25 +103,25 @@ func (h *house) do(fn func(ctx context.Context, tx store.Tx) error) {
 }
 
 // id returns ids that sort in the order in which they are made.
-func (h *house) id(prefix string) string {
+func (h *database) id(prefix string) string {
 	h.ids++
 	return fmt.Sprintf("%s_%026d", prefix, h.ids)
 }
 
 // solo creates a task of one item and returns the item's id.
-func (h *house) solo(change ...func(*store.NewItem)) string {
+func (h *database) solo(change ...func(*store.NewItem)) string {
 	h.Helper()
 	ids := h.task(1, true, change...)
 	return ids[0]
 }
 
 // many creates a task of n items and returns their ids.
-func (h *house) many(n int, change ...func(*store.NewItem)) []string {
+func (h *database) many(n int, change ...func(*store.NewItem)) []string {
 	h.Helper()
 	return h.task(n, false, change...)
 }
 
-func (h *house) task(n int, solo bool, change ...func(*store.NewItem)) []string {
+func (h *database) task(n int, solo bool, change ...func(*store.NewItem)) []string {
 	h.Helper()
 	actor := store.Actor{Type: pawl.ActorAPI, ID: "someone"}
 	task := store.NewTask{ID: h.id("tsk"), Namespace: "default", Type: "t", Solo: solo, Metadata: "{}", Items: n, Actor: actor, Data: `{"of":"task"}`}
@@ -147,7 +147,7 @@ func (h *house) task(n int, solo bool, change ...func(*store.NewItem)) []string 
 	return ids
 }
 
-func (h *house) create(tasks []store.NewTask, items []store.NewItem) {
+func (h *database) create(tasks []store.NewTask, items []store.NewItem) {
 	h.Helper()
 	h.do(func(ctx context.Context, tx store.Tx) error {
 		now, err := h.Dialect().Hot.Create(ctx, tx, tasks, items)
@@ -159,7 +159,7 @@ func (h *house) create(tasks []store.NewTask, items []store.NewItem) {
 }
 
 // claim claims up to n items of type t at priority 0 for worker w, for a minute.
-func (h *house) claim(w string, n int, change ...func(*store.Claim)) []store.Claimed {
+func (h *database) claim(w string, n int, change ...func(*store.Claim)) []store.Claimed {
 	h.Helper()
 	c := store.Claim{Namespace: "default", Claimants: []store.Claimant{{WorkerID: w, Limit: n, LeaseSeconds: 60}}, Queues: []store.Queue{{Type: "t", Rank: 0}, {Type: "t", Rank: 1}}}
 	for _, f := range change {
@@ -177,7 +177,7 @@ func fence(w string, c store.Claimed) store.Fence {
 	return store.Fence{Namespace: "default", ItemID: c.ItemID, WorkerID: w, Attempt: c.Attempt}
 }
 
-func (h *house) complete(w string, claims ...store.Claimed) []store.Moved {
+func (h *database) complete(w string, claims ...store.Claimed) []store.Moved {
 	h.Helper()
 	var calls []store.Complete
 	for i, c := range claims {
@@ -191,7 +191,7 @@ func (h *house) complete(w string, claims ...store.Claimed) []store.Moved {
 	return out
 }
 
-func (h *house) leave(calls ...store.Leave) []store.Moved {
+func (h *database) leave(calls ...store.Leave) []store.Moved {
 	h.Helper()
 	for i := range calls {
 		calls[i].Ord = i
@@ -216,7 +216,7 @@ func fail(w string, c store.Claimed, change ...func(*store.Leave)) store.Leave {
 	return l
 }
 
-func (h *house) touch(t store.Touch) []store.Touched {
+func (h *database) touch(t store.Touch) []store.Touched {
 	h.Helper()
 	var out []store.Touched
 	h.do(func(ctx context.Context, tx store.Tx) (err error) {
@@ -226,7 +226,7 @@ func (h *house) touch(t store.Touch) []store.Touched {
 	return out
 }
 
-func (h *house) checkpoint(calls ...store.Checkpoint) []store.Checkpointed {
+func (h *database) checkpoint(calls ...store.Checkpoint) []store.Checkpointed {
 	h.Helper()
 	for i := range calls {
 		calls[i].Ord, calls[i].ID = i, h.id("ckp")
@@ -242,7 +242,7 @@ func (h *house) checkpoint(calls ...store.Checkpoint) []store.Checkpointed {
 	return out
 }
 
-func (h *house) expire(limit int, only ...string) []store.Expired {
+func (h *database) expire(limit int, only ...string) []store.Expired {
 	h.Helper()
 	var ids []string
 	for range limit {
@@ -256,7 +256,7 @@ func (h *house) expire(limit int, only ...string) []store.Expired {
 	return out
 }
 
-func (h *house) due(limit int, only ...string) []store.DueItem {
+func (h *database) due(limit int, only ...string) []store.DueItem {
 	h.Helper()
 	var out []store.DueItem
 	h.do(func(ctx context.Context, tx store.Tx) (err error) {
@@ -268,7 +268,7 @@ func (h *house) due(limit int, only ...string) []store.DueItem {
 
 // table returns the result of a query as text: one line per row, columns separated by a
 // blank, NULL as a dash.
-func (h *house) table(query string, args ...any) string {
+func (h *database) table(query string, args ...any) string {
 	h.Helper()
 	var lines []string
 	err := h.View(h.Context(), func(ctx context.Context, tx store.Tx) error {
@@ -303,7 +303,7 @@ func (h *house) table(query string, args ...any) string {
 
 // events returns the events of an item in order, or without an id those of the tasks
 // themselves.
-func (h *house) events(itemID string) string {
+func (h *database) events(itemID string) string {
 	h.Helper()
 	const columns = "SELECT event, from_state, to_state, task_from, task_to, attempt, actor_type, actor_id, data FROM pawl.task_events "
 	if itemID == "" {
@@ -312,14 +312,14 @@ func (h *house) events(itemID string) string {
 	return h.table(columns+"WHERE item_id = $1 ORDER BY id", itemID)
 }
 
-func (h *house) want(what, got, want string) {
+func (h *database) want(what, got, want string) {
 	h.Helper()
 	if got != want {
 		h.Errorf("%s:\ngot  %s\nwant %s", what, got, want)
 	}
 }
 
-func (h *house) wantCode(err error, code pawl.Code) {
+func (h *database) wantCode(err error, code pawl.Code) {
 	h.Helper()
 	if got := pawl.CodeOf(err); got != code {
 		h.Errorf("got %q (%v), want %q", got, err, code)

@@ -13,7 +13,7 @@ import (
 
 // refused runs a worker's verbs with a fence that does not hold, and checks that none of
 // them changes anything.
-func (h *house) refused(what string, f store.Fence) {
+func (h *database) refused(what string, f store.Fence) {
 	h.Helper()
 	before := h.everything()
 	n := len(h.touch(store.Touch{Fence: f, Extend: true})) +
@@ -31,7 +31,7 @@ func (h *house) refused(what string, f store.Fence) {
 }
 
 // everything returns counts and sums of all that the verbs write.
-func (h *house) everything() string {
+func (h *database) everything() string {
 	h.Helper()
 	return h.table(`SELECT (SELECT COUNT(*) FROM pawl.task_events), (SELECT COUNT(*) FROM pawl.checkpoints), (SELECT COUNT(*) FROM pawl.ready), (SELECT COUNT(*) FROM pawl.scheduled),
 		(SELECT COUNT(*) FROM pawl.waiting), (SELECT COUNT(*) FROM pawl.rests), (SELECT COUNT(*) FROM pawl.ends), (SELECT COUNT(*) FROM pawl.leases),
@@ -39,7 +39,7 @@ func (h *house) everything() string {
 }
 
 func TestTheFence(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	h.solo()
 	c := h.claim("w1", 1)[0]
 	good := fence("w1", c)
@@ -69,7 +69,7 @@ func TestTheFence(t *testing.T) {
 }
 
 func TestClaimOrder(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	at := func(kind string, priority int) string {
 		return h.solo(func(n *store.NewItem) { n.Type, n.Priority = kind, priority })
 	}
@@ -103,7 +103,7 @@ func TestClaimOrder(t *testing.T) {
 }
 
 func TestClaimMergesTypesUpToTheLimit(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	var want []string
 	for i := range 6 {
 		want = append(want, h.solo(func(n *store.NewItem) { n.Type = []string{"a", "b", "c"}[i%3] }))
@@ -126,7 +126,7 @@ func TestClaimMergesTypesUpToTheLimit(t *testing.T) {
 }
 
 func TestAClaimIsDealtOutInOrder(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	var ids []string
 	for range 5 {
 		ids = append(ids, h.solo())
@@ -147,7 +147,7 @@ func TestAClaimIsDealtOutInOrder(t *testing.T) {
 }
 
 func TestClaimByPick(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	a, b := h.solo(), h.solo()
 	picks := func(namespace string) func(*store.Claim) {
 		return func(c *store.Claim) {
@@ -170,7 +170,7 @@ func TestClaimByPick(t *testing.T) {
 }
 
 func TestTouchExtendsAndReports(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	id := h.solo()
 	c := h.claim("w", 1)[0]
 	progress := func(n int) *int { return &n }
@@ -199,7 +199,7 @@ progressed - - - - 1 worker w {"stage":"writing","progress":40}`)
 }
 
 func TestTouchAloneIsASignOfLife(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	h.solo()
 	c := h.claim("w", 1)[0]
 	h.touch(store.Touch{Fence: fence("w", c)})
@@ -216,7 +216,7 @@ func numbers(saved []store.Checkpointed) string {
 }
 
 func TestCheckpointsAreNumberedPerTask(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	solo := h.solo()
 	h.many(2)
 	cs := h.claim("w", 3)
@@ -242,7 +242,7 @@ checkpointed - - {"checkpoint_id":"ckp","type":"approval_point","name":null,"seq
 }
 
 func TestCompleteRefusesWhatNeedsAcceptance(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	h.solo(func(n *store.NewItem) { n.Acceptance = true })
 	c := h.claim("w", 1)[0]
 	if got := h.complete("w", c); len(got) != 0 {
@@ -252,7 +252,7 @@ func TestCompleteRefusesWhatNeedsAcceptance(t *testing.T) {
 }
 
 func TestAnswersKeepTheirOrdinals(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	h.many(3)
 	cs := h.claim("w", 3)
 	cs[1].Attempt = 9

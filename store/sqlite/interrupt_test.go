@@ -21,7 +21,7 @@ const endless = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n
 // A read ends when its context ends, at any point, with the error of the context. Its
 // connection serves the next read.
 func TestReadsEndWithTheirContext(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	first := func(ctx context.Context, tx store.Tx) error {
 		_, err := store.Row(ctx, tx, []any{new(int)}, endless+"SELECT COUNT(*) FROM n")
 		return err
@@ -63,7 +63,7 @@ func TestReadsEndWithTheirContext(t *testing.T) {
 
 // A context that ends at any moment interrupts its own read and no other one.
 func TestAnInterruptHitsNoOtherRead(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	h.many(50)
 	read := func(ctx context.Context, tx store.Tx) error {
 		var n int64

@@ -17,7 +17,7 @@ func after(micros int64) func(*store.Leave) {
 }
 
 // places returns the tables that an item is in.
-func (h *house) places(id string) string {
+func (h *database) places(id string) string {
 	h.Helper()
 	var in []string
 	for _, table := range []string{"ready", "scheduled", "waiting", "leases", "rests", "ends"} {
@@ -29,7 +29,7 @@ func (h *house) places(id string) string {
 }
 
 func TestFailBacksOffUntilTheBudgetIsSpent(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	id := h.solo()
 	c := h.claim("w", 1)[0]
 	got := h.leave(fail("w", c, retryable))
@@ -68,7 +68,7 @@ failed in_progress failed open failed 3 worker w {"error":{"message":"no <good>"
 }
 
 func TestBackoffDoublesUpToAnHour(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	h.solo(func(n *store.NewItem) { n.MaxAttempts = 1000 })
 	for i, want := range []int64{60, 120, 240, 480, 960, 1920, 3600, 3600} {
 		c := h.claim("w", 1)[0]
@@ -82,7 +82,7 @@ func TestBackoffDoublesUpToAnHour(t *testing.T) {
 }
 
 func TestNotRetryableFailsAtOnce(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	h.solo()
 	if got := h.leave(fail("w", h.claim("w", 1)[0])); got[0].State != "failed" || got[0].Failures != 1 {
 		t.Errorf("moved %+v", got)
@@ -90,7 +90,7 @@ func TestNotRetryableFailsAtOnce(t *testing.T) {
 }
 
 func TestReleaseGivesBackUncounted(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	id := h.solo(func(n *store.NewItem) { n.Priority = 7 })
 	claim := func() store.Claimed {
 		return h.claim("w", 1, func(c *store.Claim) { c.Queues = []store.Queue{{Type: "t", Rank: -14}, {Type: "t", Rank: -13}} })[0]
@@ -108,7 +108,7 @@ func TestReleaseGivesBackUncounted(t *testing.T) {
 }
 
 func TestSuspendWaitsForATimeOrASignal(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	timed, signalled, neither := h.solo(), h.solo(), h.solo()
 	cs := h.claim("w", 3)
 	until := h.stamp() + minute
@@ -148,7 +148,7 @@ func TestTheLastItemSettlesTheTask(t *testing.T) {
 		"failed and cancelled": {failed: 1, cancelled: 1, want: "failed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHouse(t)
+			h := newDatabase(t)
 			n := c.completed + c.failed
 			h.many(n + c.dead + c.cancelled)
 			cs := h.claim("w", n)
@@ -185,7 +185,7 @@ func TestTheLastItemSettlesTheTask(t *testing.T) {
 }
 
 func TestASubmittedItemMakesTheTaskSubmitted(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	ids := h.many(2)
 	cs := h.claim("w", 2)
 	// One item has been submitted: these are the rows that the verb leaves.
@@ -204,7 +204,7 @@ func TestASubmittedItemMakesTheTaskSubmitted(t *testing.T) {
 }
 
 func TestSettlingAsDeadFreesTheInputHash(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	h.many(2)
 	cs := h.claim("w", 1)
 	h.do(func(ctx context.Context, tx store.Tx) error {
@@ -219,7 +219,7 @@ func TestSettlingAsDeadFreesTheInputHash(t *testing.T) {
 }
 
 func TestManyTasksSettleInTheOrderOfTheirIDs(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	for range 3 {
 		h.many(2)
 	}
@@ -232,7 +232,7 @@ func TestManyTasksSettleInTheOrderOfTheirIDs(t *testing.T) {
 }
 
 func TestDependentsAreFedAndBroken(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	later := h.stamp() + minute
 	var ids []string
 	for range 4 {
@@ -269,7 +269,7 @@ func TestDependentsAreFedAndBroken(t *testing.T) {
 }
 
 func TestDueIsBoundedAndCanBeNarrowed(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	at := h.stamp() + second
 	var ids []string
 	for range 5 {

@@ -9,7 +9,7 @@ import (
 )
 
 func TestLifeOfASoloTask(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	id := h.solo()
 	h.want("task", h.table("SELECT state, version, items, open FROM pawl.task_rows"), "queued 0 1 1")
 	h.advance(time.Second)

@@ -113,7 +113,7 @@ func TestOpenTakesAnEmptyFile(t *testing.T) {
 }
 
 func TestOpenTakesWhatTheMigratorPrinted(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	text, err := h.Dialect().Migrator.SQL(0)
 	if err != nil {
 		t.Fatal(err)

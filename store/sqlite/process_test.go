@@ -128,7 +128,7 @@ func TestFourProcessesMigrateOnce(t *testing.T) {
 }
 
 func TestThreeProcessesDrainOneFile(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	const items = 60
 	h.many(items)
 	seen := map[string]bool{}
@@ -149,7 +149,7 @@ func TestThreeProcessesDrainOneFile(t *testing.T) {
 }
 
 func TestAKilledWriterLeavesNothing(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	cmd := spawn(t, h.path, "die")
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -254,7 +254,7 @@ func TestTheMigrationLockEndsWithItsContext(t *testing.T) {
 }
 
 func TestBackupIsWholeWhileWorkGoesOn(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	h.many(100)
 	dest := filepath.Join(t.TempDir(), "copy.db")
 	stop, stopped := make(chan struct{}), make(chan struct{})
@@ -283,7 +283,7 @@ func TestBackupIsWholeWhileWorkGoesOn(t *testing.T) {
 	if left, err := os.ReadDir(filepath.Dir(dest)); err != nil || len(left) != 1 {
 		t.Errorf("left %v (%v)", left, err)
 	}
-	c := &house{T: t, path: dest, time: start}
+	c := &database{T: t, path: dest, time: start}
 	c.DB = c.open()
 	c.want("items", c.table("SELECT (SELECT COUNT(*) FROM pawl.work_items), (SELECT COUNT(*) FROM pawl.ready) + (SELECT COUNT(*) FROM pawl.leases)"), "100 100")
 	c.want("events of claims", c.table("SELECT (SELECT COUNT(*) FROM pawl.leases) = (SELECT COUNT(*) FROM pawl.task_events WHERE event = 'leased')"), "1")

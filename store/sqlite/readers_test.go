@@ -11,7 +11,7 @@ import (
 
 // Calls that read for a long time delay neither look-ups of API keys nor sweeps.
 func TestReadersAreReserved(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	end := make(chan struct{})

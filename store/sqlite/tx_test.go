@@ -17,18 +17,18 @@ import (
 
 const note = "INSERT INTO pawl.task_results (task_id, namespace, payload, created_at) VALUES ($1, $2, $2, $3)"
 
-func (h *house) notes() string {
+func (h *database) notes() string {
 	return h.table("SELECT task_id FROM pawl.task_results ORDER BY task_id")
 }
 
 func TestPlaceholdersAndLists(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	h.want("a parameter twice, out of order", h.table("SELECT $2, $1, $2 + 1, $3", 1, 2, store.Text("")), "2 1 3 -")
 	h.want("a list", h.table("SELECT 'b' IN @list($1), 'z' IN @list($1) @lock @skip", store.List([]string{"a", "b"})), "1 0")
 }
 
 func TestDoCommitsWholeOrNotAtAll(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	ctx := t.Context()
 	boom := errors.New("boom")
 	if err := h.Do(ctx, func(ctx context.Context, tx store.Tx) error {
@@ -70,7 +70,7 @@ func TestDoCommitsWholeOrNotAtAll(t *testing.T) {
 }
 
 func TestAConflictUndoesOnlyItsStatement(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	h.do(func(ctx context.Context, tx store.Tx) error {
 		if _, err := tx.Exec(ctx, note, "a", "x", 1); err != nil {
 			return err
@@ -84,7 +84,7 @@ func TestAConflictUndoesOnlyItsStatement(t *testing.T) {
 }
 
 func TestADatabaseErrorCannotBeIgnored(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	err := h.Do(t.Context(), func(ctx context.Context, tx store.Tx) error {
 		_, err := tx.Exec(ctx, "INSERT INTO nowhere VALUES (1)")
 		h.wantCode(err, pawl.CodeInternal)
@@ -97,7 +97,7 @@ func TestADatabaseErrorCannotBeIgnored(t *testing.T) {
 }
 
 func TestViewCannotWriteAndSeesOneMoment(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	h.wantCode(h.View(t.Context(), func(ctx context.Context, tx store.Tx) error {
 		_, err := tx.Exec(ctx, note, "a", "x", 1)
 		return err
@@ -125,7 +125,7 @@ func TestViewCannotWriteAndSeesOneMoment(t *testing.T) {
 }
 
 func TestOneTextMayBeReadTwiceAtOnce(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	const numbers = "SELECT value FROM json_each('[1,2,3]')"
 	pairs := 0
 	read := func(ctx context.Context, tx store.Tx) error {
@@ -157,7 +157,7 @@ func TestOneTextMayBeReadTwiceAtOnce(t *testing.T) {
 }
 
 func TestViewStopsWithItsContext(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	err := h.View(ctx, func(ctx context.Context, tx store.Tx) error {
@@ -169,7 +169,7 @@ func TestViewStopsWithItsContext(t *testing.T) {
 }
 
 func TestNowNeverTurnsBack(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	now := func(db store.DB) (n int64) {
 		err := db.Do(t.Context(), func(ctx context.Context, tx store.Tx) (err error) {
 			n, err = tx.Now(ctx)
@@ -202,7 +202,7 @@ func TestNowNeverTurnsBack(t *testing.T) {
 }
 
 func TestGoroutinesTakeTurns(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	other := h.open()
 	h.do(func(ctx context.Context, tx store.Tx) error {
 		_, err := tx.Exec(ctx, note, "counter", "x", 0)
@@ -241,7 +241,7 @@ func TestGoroutinesTakeTurns(t *testing.T) {
 }
 
 func TestABusyDatabaseIsWaitedFor(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	conn := h.hold()
 	ctx, cancel := context.WithTimeout(t.Context(), 150*time.Millisecond)
 	defer cancel()
@@ -272,7 +272,7 @@ func TestABusyDatabaseIsWaitedFor(t *testing.T) {
 }
 
 // hold takes SQLite's write lock with a connection that is not Pawl's.
-func (h *house) hold() *sql.Conn {
+func (h *database) hold() *sql.Conn {
 	h.Helper()
 	other, err := sql.Open("sqlite", dsn(h.path, "rw"))
 	if err != nil {
@@ -290,7 +290,7 @@ func (h *house) hold() *sql.Conn {
 }
 
 func TestAFullDiskLosesNothingAndTheEngineGoesOn(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	limit := func(pages int) {
 		h.do(func(ctx context.Context, tx store.Tx) error {
 			_, err := store.Row(ctx, tx, []any{new(int)}, fmt.Sprintf("PRAGMA max_page_count = %d", pages))
@@ -327,7 +327,7 @@ func TestAFullDiskLosesNothingAndTheEngineGoesOn(t *testing.T) {
 }
 
 func TestAFileThatIsGoneIsUnavailableUntilItIsBack(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	write := func() error {
 		return h.Do(t.Context(), func(ctx context.Context, tx store.Tx) error {
 			_, err := tx.Exec(ctx, "INSERT INTO pawl.task_results (task_id, namespace, payload, created_at) SELECT 'n' || COUNT(*), 'n', '1', 1 FROM pawl.task_results")
@@ -351,7 +351,7 @@ func TestAFileThatIsGoneIsUnavailableUntilItIsBack(t *testing.T) {
 }
 
 func TestChangedSeesOtherHandles(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	other := h.open()
 	version := func() int64 {
 		v, err := h.Dialect().Changed(t.Context())
@@ -376,7 +376,7 @@ func TestChangedSeesOtherHandles(t *testing.T) {
 }
 
 func TestClosedIsUnavailable(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	db := h.open()
 	if err := errors.Join(db.Close(), db.Close()); err != nil {
 		t.Fatal(err)
@@ -389,7 +389,7 @@ func TestClosedIsUnavailable(t *testing.T) {
 }
 
 func TestWrapTxWorksInTheCallersTransaction(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	id := h.solo()
 	theirs, err := sql.Open("sqlite", dsn(h.path, "rw")+"&_txlock=immediate")
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 // Overlapping readers, of this process and of another one, keep SQLite from restarting its
 // log. The log must not grow without bound.
 func TestTheLogStaysBoundedUnderOverlappingReaders(t *testing.T) {
-	h := newHouse(t)
+	h := newDatabase(t)
 	other := h.open()
 	h.DB.(*db).wal.bound = 1 << 20
 	write := func(query string) {

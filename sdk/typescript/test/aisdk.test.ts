@@ -3,7 +3,7 @@ import { AbstractChat, DefaultChatTransport, type ChatState, type ChatStatus, ty
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { chatMessages } from "../src/ui.ts";
-import { databases, House, kill, until } from "./house.ts";
+import { databases, Fixture, kill, until } from "./fixture.ts";
 
 /** What useChat keeps in React, kept in plain members. */
 class Plain implements ChatState<UIMessage> {
@@ -36,10 +36,10 @@ class Page extends AbstractChat<UIMessage> {
 }
 
 /** Has a page come back while the test agent holds, and stay to the end. */
-async function comesBack(page: Page, house: House): Promise<void> {
+async function comesBack(page: Page, fixture: Fixture): Promise<void> {
   const back = page.resumeStream();
   await until(() => page.status === "streaming", "the page hears on");
-  await house.goOn();
+  await fixture.goOn();
   await back;
 }
 
@@ -56,9 +56,9 @@ const question = { text: "What is a pawl?" };
 
 for (const database of databases) {
   test(`a reader who is cut off, leaves or loses the server ends with the same message (${database})`, { timeout: 120_000 }, async () => {
-    await using house = await House.open(database);
-    let [here, there] = [await house.serve(), await house.serve()];
-    house.testAgent();
+    await using fixture = await Fixture.open(database);
+    let [here, there] = [await fixture.serve(), await fixture.serve()];
+    fixture.testAgent();
 
     const whole = new Page(here.url, "uninterrupted");
     await whole.sendMessage(question);
@@ -68,34 +68,34 @@ for (const database of databases) {
     assert.deepEqual(want.parts.map((p) => p.type), ["step-start", "reasoning", "text", "tool-lookup", "step-start", "text"]);
 
     // The connection drops; the same page comes back.
-    await house.hold();
+    await fixture.hold();
     const dropped = new Page(here.url, "dropped");
     const sent = dropped.sendMessage(question);
     await dropped.hears(6);
     await dropped.stop();
     await sent;
     assert.ok(textOf(dropped.reply).length < textOf(want).length);
-    await comesBack(dropped, house);
+    await comesBack(dropped, fixture);
 
     // The page is loaded anew, at another server, while the reply is made.
-    await house.hold();
+    await fixture.hold();
     const left = new Page(here.url, "left");
     void left.sendMessage(question);
     await left.hears(8);
     assert.deepEqual(await chatMessages(there.url, "left"), kept(left.messages.slice(0, 1))); // without the reply that is being made
     const reloaded = new Page(there.url, "left", left.messages.slice(0, 1));
-    await comesBack(reloaded, house);
+    await comesBack(reloaded, fixture);
 
     // The server is killed; it comes up again, and so does the page.
-    await house.hold();
+    await fixture.hold();
     const orphan = new Page(here.url, "orphan");
     const asked = orphan.sendMessage(question);
     await orphan.hears(8);
     await kill(here.child);
     await asked;
     assert.equal(orphan.status, "error");
-    here = await house.serve(here.port);
-    await comesBack(orphan, house);
+    here = await fixture.serve(here.port);
+    await comesBack(orphan, fixture);
 
     for (const [name, page] of Object.entries({ dropped, reloaded, orphan })) {
       const got = page.reply!;

@@ -9,7 +9,7 @@ import { after, before, test } from "node:test";
 import { promisify } from "node:util";
 import { chromium, type Page } from "playwright-core";
 import { must, pawl, type Message } from "../src/index.ts";
-import { databases, freePort, House, until } from "./house.ts";
+import { databases, freePort, Fixture, until } from "./fixture.ts";
 
 const run = promisify(execFile);
 const root = join(import.meta.dirname, "../../..");
@@ -66,19 +66,19 @@ const counted = (to: number) => `Let me count your words.You sent 3 words. ${num
 
 for (const database of databases) {
   test(`the chat example goes on after a reload, a stop, and a killed worker or server (${database})`, { timeout: 300_000 }, async () => {
-    await using house = await House.open(database);
+    await using fixture = await Fixture.open(database);
     const port = await freePort();
     const url = `http://127.0.0.1:${port}`;
     await using programs = new AsyncDisposableStack();
     const start = (command: string, env: Record<string, string>) => programs.use(new Program(command === serve ? root : copy, command, env)); // the server has been built in root
-    const startServer = () => start(serve, { PAWL_SERVE_ADDR: `127.0.0.1:${port}`, PAWL_DB: house.db });
+    const startServer = () => start(serve, { PAWL_SERVE_ADDR: `127.0.0.1:${port}`, PAWL_DB: fixture.db });
     const startWorker = async () => Number(await start(worker, { PAWL_SERVER: url }).prints(/kill -9 (\d+)/));
 
     let server = startServer();
     await server.prints(/msg=(serving)/);
     let pid = await startWorker();
     const address = await start(dev, { PAWL_SERVER: url }).prints(/(http:\/\/localhost:\d+)/);
-    const browser = await chromium.launchPersistentContext(join(house.dir, "browser"), {
+    const browser = await chromium.launchPersistentContext(join(fixture.dir, "browser"), {
       executablePath: "/usr/bin/chromium",
       args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
       viewport: { width: 380, height: 700 },

@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { conversation, must, pawl, PawlError, pawlStream, work, type Message, type Pawl, type Schemas } from "../src/index.ts";
 import { model, reference, reply, tools } from "./agent.ts";
-import { databases, House, kill, until } from "./house.ts";
+import { databases, Fixture, kill, until } from "./fixture.ts";
 
 type Part = { type: string; text?: string; status?: string; toolCallId?: string };
 
@@ -39,8 +39,8 @@ async function claim(p: Pawl, lease_seconds = 60) {
 
 for (const database of databases) {
   test(`what streamText says is saved while it says it (${database})`, { timeout: 60_000 }, async () => {
-    await using house = await House.open(database);
-    const { url } = await house.serve();
+    await using fixture = await Fixture.open(database);
+    const { url } = await fixture.serve();
     const p = pawl(url, { actor: "agent/test" });
     const { task, message } = await ask(p);
     const lease = await claim(p);
@@ -77,11 +77,11 @@ for (const database of databases) {
   });
 
   test(`an agent that is killed anywhere is followed by one that ends with the same words (${database})`, { timeout: 300_000 }, async (t) => {
-    await using house = await House.open(database);
-    const { url } = await house.serve();
+    await using fixture = await Fixture.open(database);
+    const { url } = await fixture.serve();
     const p = pawl(url);
-    const log = join(house.dir, "ran");
-    const start = (n: number) => house.run(process.execPath, [join(import.meta.dirname, "agent.ts"), url, `agent-${n}`, log]);
+    const log = join(fixture.dir, "ran");
+    const start = (n: number) => fixture.run(process.execPath, [join(import.meta.dirname, "agent.ts"), url, `agent-${n}`, log]);
     const rounds = process.env.PAWL_TORTURE ? 50 : 4;
     let agents = 0;
     let agent = start(agents++);
@@ -109,8 +109,8 @@ for (const database of databases) {
   });
 
   test(`a generation outlives its server, and ends when it is stopped (${database})`, { timeout: 60_000 }, async () => {
-    await using house = await House.open(database);
-    let { url, port, child } = await house.serve();
+    await using fixture = await Fixture.open(database);
+    let { url, port, child } = await fixture.serve();
     const p = pawl(url);
     const first = await ask(p);
     const lease = await claim(p);
@@ -118,7 +118,7 @@ for (const database of databases) {
     await until(async () => (await read(p, first.message)).offset >= 4, "something is said");
     await kill(child);
     await pause(300);
-    ({ child } = await house.serve(port));
+    ({ child } = await fixture.serve(port));
     assert.equal(textOf(await s.message), reference);
 
     const second = await ask(p);
@@ -139,8 +139,8 @@ for (const database of databases) {
   });
 
   test(`a model that fails leaves what it said, and the next attempt begins the step again (${database})`, { timeout: 60_000 }, async () => {
-    await using house = await House.open(database);
-    const p = pawl((await house.serve()).url);
+    await using fixture = await Fixture.open(database);
+    const p = pawl((await fixture.serve()).url);
     const { task, message } = await ask(p, { max_attempts: 2 });
     const broken = model(1);
     const doStream = broken.doStream;
@@ -185,8 +185,8 @@ async function once(p: Pawl, task: string, log: string): Promise<void> {
 }
 
 test("a conversation is what stands of it", { timeout: 60_000 }, async () => {
-  await using house = await House.open("sqlite");
-  const p = pawl((await house.serve()).url);
+  await using fixture = await Fixture.open("sqlite");
+  const p = pawl((await fixture.serve()).url);
   const user = (id: string, text: string) => ({ role: "user", content: text, metadata: { chat: { id } } });
   const { message: one } = await ask(p, { thread: "t", messages: [{ role: "system", content: "Obey." }, user("u1", "One?")], reply: { metadata: { chat: { reply_to: "u1" } } } });
   assert.deepEqual(await conversation(p, one), [{ role: "user", content: [{ type: "text", text: "One?" }] }]);

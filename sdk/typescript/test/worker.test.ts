@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { promisify } from "node:util";
 import { fence, must, once, partialResult, pawl, PawlError, Permanent, RetryAfter, taskResult, work, type Job, type Log, type Pawl, type Refusal, type Schemas, type WorkOptions } from "../src/index.ts";
-import { databases, House, until } from "./house.ts";
+import { databases, Fixture, until } from "./fixture.ts";
 
 const bin = process.env.PAWL_BIN ?? join(import.meta.dirname, "../../../.work/sdk");
 const inTime = { timeout: 120_000 };
@@ -43,8 +43,8 @@ const itemOf = async (p: Pawl, t: Task) => (await must(p.GET("/v1/tasks/{id}/ite
 
 for (const database of databases) {
   test(`a result is submitted where its type wants it accepted (${database})`, inTime, async () => {
-    await using house = await House.open(database);
-    const p = pawl((await house.serve()).url);
+    await using fixture = await Fixture.open(database);
+    const p = pawl((await fixture.serve()).url);
     const result_schema = { type: "object", required: ["text"] };
     await must(p.PUT("/v1/types/{id}", { params: { path: { id: "draft" } }, body: { acceptance: true, approval: { mode: "manual" }, result_schema } }));
     const task = await create(p, "draft");
@@ -65,8 +65,8 @@ for (const database of databases) {
   });
 
   test(`errors fail for good, later or by the budget (${database})`, inTime, async () => {
-    await using house = await House.open(database);
-    const p = pawl((await house.serve()).url);
+    await using fixture = await Fixture.open(database);
+    const p = pawl((await fixture.serve()).url);
     const task = await create(p, "t", { max_attempts: 5 });
     const throws = [new RetryAfter(0, "busy"), new RetryAfter(0, "still busy"), new Permanent("no such account", { code: "no_account" })];
     const { said } = await works(p, "t", async ({ lease }) => { throw throws[lease.attempt - 1]!; }, async () => (await task()).state === "failed");
@@ -91,8 +91,8 @@ for (const database of databases) {
   });
 
   test(`the result of a task is read, and in part when it failed (${database})`, inTime, async () => {
-    await using house = await House.open(database);
-    const p = pawl((await house.serve()).url);
+    await using fixture = await Fixture.open(database);
+    const p = pawl((await fixture.serve()).url);
     const conflict = (error: unknown) => error instanceof PawlError && error.code === "conflict";
     const items = [1, 2, 3].map((n) => ({ key: `k${n}`, input: n }));
     const task = await create(p, "thirds", { items, max_attempts: 1 } as Partial<Schemas["NewTask"]>);
@@ -113,8 +113,8 @@ for (const database of databases) {
   });
 
   test(`a step runs once for its item (${database})`, inTime, async () => {
-    await using house = await House.open(database);
-    const p = pawl((await house.serve()).url);
+    await using fixture = await Fixture.open(database);
+    const p = pawl((await fixture.serve()).url);
     const task = await create(p, "steps");
     const ran: string[] = [];
     const handle = async ({ step, lease }: Job) => {
@@ -133,8 +133,8 @@ for (const database of databases) {
   });
 
   test(`steps on several pages are all replayed (${database})`, inTime, async () => {
-    await using house = await House.open(database);
-    const p = pawl((await house.serve()).url);
+    await using fixture = await Fixture.open(database);
+    const p = pawl((await fixture.serve()).url);
     const task = await create(p, "large");
     let ran = 0;
     const handle = async ({ step, lease }: Job) => {
@@ -149,8 +149,8 @@ for (const database of databases) {
   });
 
   test(`every refusal reaches the caller and the log (${database})`, inTime, async () => {
-    await using house = await House.open(database);
-    const p = pawl((await house.serve()).url);
+    await using fixture = await Fixture.open(database);
+    const p = pawl((await fixture.serve()).url);
     const gone = await create(p, "gone");
     let given = false;
     const handle = async ({ lease }: Job) => {
@@ -182,8 +182,8 @@ for (const database of databases) {
   });
 
   test(`a worker is in the list of workers (${database})`, inTime, async () => {
-    await using house = await House.open(database);
-    const p = pawl((await house.serve()).url);
+    await using fixture = await Fixture.open(database);
+    const p = pawl((await fixture.serve()).url);
     const listed = async () => (await must(p.GET("/v1/workers"))).items.find((w) => w.worker_id === "w1" && w.name);
     await works(p, "t", async () => {}, async () => (await listed()) !== undefined, { name: "the agent", version: "1.2" });
     const { name, version, types } = (await listed())!;
@@ -191,8 +191,8 @@ for (const database of databases) {
   });
 
   test(`an effect outside runs once, however long it takes (${database})`, inTime, async () => {
-    await using house = await House.open(database);
-    const { url } = await house.serve();
+    await using fixture = await Fixture.open(database);
+    const { url } = await fixture.serve();
     const p = pawl(url);
     const held = async () => (await must(p.GET("/v1/idempotency-keys/{id}", { params: { path: { id: "charge/7" }, query: { scope: "once" } } }))).locked_until!;
     const hasty = pawl(url, { // it is told that its key is held for a second, and asks for a minute at each renewal

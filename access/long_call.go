@@ -11,17 +11,17 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// Lasting returns the context of a call that waits or streams. It ends within a second
+// BeginLongCall returns the context of a call that waits or streams. It ends within a second
 // after the key is revoked or expires; Ended then returns the reason. Call end when the
 // call is over. It returns ErrLimit if too many waits and streams of the key are open.
-func (g *Gate) Lasting(ctx context.Context) (_ context.Context, end func(), err error) {
+func (g *Gate) BeginLongCall(ctx context.Context) (_ context.Context, end func(), err error) {
 	p := Of(ctx)
 	if p.Key == nil {
 		return ctx, func() {}, nil
 	}
-	most := cmp.Or(g.o.LastingPerKey, mostLast)
+	most := cmp.Or(g.o.LongCallsPerKey, defaultLongCalls)
 	g.mu.Lock()
-	if g.lasting[p.Key.ID] >= most {
+	if g.longCalls[p.Key.ID] >= most {
 		g.mu.Unlock()
 		return ctx, func() {}, &pawl.Error{
 			Code:       pawl.CodeLimit,
@@ -29,17 +29,17 @@ func (g *Gate) Lasting(ctx context.Context) (_ context.Context, end func(), err 
 			RetryAfter: time.Second,
 		}
 	}
-	g.lasting[p.Key.ID]++
+	g.longCalls[p.Key.ID]++
 	g.mu.Unlock()
 	ctx, cancel := context.WithCancelCause(ctx)
 	w := &watch{g: g, ctx: ctx, pass: p, cancel: cancel}
 	w.mu.Lock()
-	w.timer = time.AfterFunc(glance, w.look)
+	w.timer = time.AfterFunc(recheckAfter, w.look)
 	w.mu.Unlock()
 	return ctx, w.end, nil
 }
 
-// Ended returns why the key of a lasting call is not valid any more; nil while it is
+// Ended returns why the key of a long call is not valid any more; nil while it is
 // valid.
 func Ended(ctx context.Context) error {
 	var why *pawl.Error
@@ -49,7 +49,7 @@ func Ended(ctx context.Context) error {
 	return nil
 }
 
-// watch checks the key of a lasting call again and again.
+// watch checks the key of a long call again and again.
 type watch struct {
 	g      *Gate
 	ctx    context.Context
@@ -62,7 +62,7 @@ type watch struct {
 }
 
 func (w *watch) look() {
-	err := w.g.Still(w.ctx, w.pass)
+	err := w.g.CheckAgain(w.ctx, w.pass)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
@@ -70,7 +70,7 @@ func (w *watch) look() {
 	case err != nil:
 		w.cancel(err)
 	default:
-		w.timer.Reset(glance)
+		w.timer.Reset(recheckAfter)
 	}
 }
 
@@ -85,14 +85,14 @@ func (w *watch) end() {
 	w.cancel(nil)
 	w.g.mu.Lock()
 	defer w.g.mu.Unlock()
-	if w.g.lasting[w.pass.Key.ID]--; w.g.lasting[w.pass.Key.ID] == 0 {
-		delete(w.g.lasting, w.pass.Key.ID)
+	if w.g.longCalls[w.pass.Key.ID]--; w.g.longCalls[w.pass.Key.ID] == 0 {
+		delete(w.g.longCalls, w.pass.Key.ID)
 	}
 }
 
-// Lasts returns the number of waits and streams of a key that are open.
-func (g *Gate) Lasts(keyID string) int {
+// LongCalls returns the number of waits and streams of a key that are open.
+func (g *Gate) LongCalls(keyID string) int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.lasting[keyID]
+	return g.longCalls[keyID]
 }

@@ -11,7 +11,7 @@ const bin = process.env.PAWL_BIN ?? join(import.meta.dirname, "../../../.work/sd
 /** SQLite, and PostgreSQL where PAWL_TEST_POSTGRES names one; each in a place of its own. */
 export const databases = ["sqlite", ...(process.env.PAWL_TEST_POSTGRES ? ["postgres"] : [])];
 
-export class House implements AsyncDisposable {
+export class Fixture implements AsyncDisposable {
   readonly db: string;
   readonly dir: string;
   readonly #running = new Set<ChildProcess>();
@@ -21,15 +21,15 @@ export class House implements AsyncDisposable {
     this.dir = dir;
   }
 
-  static async open(database: string): Promise<House> {
+  static async open(database: string): Promise<Fixture> {
     const dir = await mkdtemp(join(tmpdir(), "pawl-sdk-"));
-    if (database === "sqlite") return new House(`sqlite:${dir}/work.db`, dir);
+    if (database === "sqlite") return new Fixture(`sqlite:${dir}/work.db`, dir);
     const url = new URL(process.env.PAWL_TEST_POSTGRES!);
     url.searchParams.set("schema", `pawl_sdk_${process.pid}_${Date.now()}`);
-    return new House(url.href, dir);
+    return new Fixture(url.href, dir);
   }
 
-  /** Starts a program and ends it with the house. */
+  /** Starts a program and ends it with the fixture. */
   run(command: string, args: string[]): ChildProcess {
     const child = spawn(command, args, { stdio: ["ignore", "inherit", "pipe"] });
     let said = "";
