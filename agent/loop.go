@@ -45,7 +45,7 @@ const (
 // attempt. Call Run inside a handler, and return its error unchanged: the item may be
 // suspended (pawl.ErrSuspended). A stopped message is not an error.
 func (l Loop) Run(ctx context.Context, conversation []Message) (Result, error) {
-	tools, err := newKit(l.Tools)
+	tools, err := newToolSet(l.Tools)
 	if err != nil {
 		return Result{}, pawl.Permanent(err)
 	}
@@ -57,12 +57,12 @@ func (l Loop) Run(ctx context.Context, conversation []Message) (Result, error) {
 		return Result{}, err
 	}
 	r := run{
-		Loop: l,
-		kit:  tools,
-		msg:  msg,
-		done: msg.StepNumber(),
-		said: append([]Message(nil), conversation...),
-		out:  Result{MessageID: msg.ID()},
+		Loop:         l,
+		tools:        tools,
+		msg:          msg,
+		done:         msg.StepNumber(),
+		conversation: append([]Message(nil), conversation...),
+		out:          Result{MessageID: msg.ID()},
 	}
 	if err = r.steps(msg.Context()); err == nil {
 		err = msg.Finish(ctx, r.out.Usage)
@@ -81,11 +81,11 @@ func (l Loop) Run(ctx context.Context, conversation []Message) (Result, error) {
 // run is one message being made.
 type run struct {
 	Loop
-	kit  kit
-	msg  *pawl.MessageWriter
-	done int // steps that earlier attempts completed: their chunks are in the message already
-	said []Message
-	out  Result
+	tools        toolSet
+	msg          *pawl.MessageWriter
+	done         int // steps that earlier attempts completed: their chunks are in the message already
+	conversation []Message
+	out          Result
 }
 
 // turn is the output of the model in one step, as it is saved.
@@ -95,11 +95,11 @@ type turn struct {
 }
 
 func (r *run) steps(ctx context.Context) error {
-	most := r.msg.MaxSteps()
+	limit := r.msg.MaxSteps()
 	if r.MaxSteps > 0 {
-		most = min(most, r.MaxSteps)
+		limit = min(limit, r.MaxSteps)
 	}
-	for n := 1; n <= most; n++ {
+	for n := 1; n <= limit; n++ {
 		t, err := r.turn(ctx, n)
 		if err != nil {
 			return err
@@ -108,7 +108,7 @@ func (r *run) steps(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		r.said = append(r.said, Message{pawl.RoleAssistant, t.Parts})
+		r.conversation = append(r.conversation, Message{pawl.RoleAssistant, t.Parts})
 		if n > r.done {
 			if err := r.endStep(ctx, n); err != nil {
 				return err
@@ -120,49 +120,49 @@ func (r *run) steps(ctx context.Context) error {
 		if len(answers) == 0 {
 			return nil
 		}
-		r.said = append(r.said, Message{pawl.RoleTool, answers})
+		r.conversation = append(r.conversation, Message{pawl.RoleTool, answers})
 	}
 	r.out.Finish = FinishMaxSteps
 	return nil
 }
 
-// name is the name under which part of a step is saved; unique within the item.
-func (r *run) name(what string, n ...int) string {
-	place := fmt.Sprint(n[0])
+// stepName is the name under which part of a step is saved; unique within the item.
+func (r *run) stepName(what string, n ...int) string {
+	position := fmt.Sprint(n[0])
 	for _, k := range n[1:] {
-		place += fmt.Sprint(".", k)
+		position += fmt.Sprint(".", k)
 	}
-	return what + ":" + place + "@" + r.msg.ID()
+	return what + ":" + position + "@" + r.msg.ID()
 }
 
-// errOthers is returned for a message that another program began: its saved steps cannot
+// errNotOurs is returned for a message that another program began: its saved steps cannot
 // be read.
-var errOthers = pawl.Permanent(errors.New("agent: the message's earlier steps were not made by this loop"))
+var errNotOurs = pawl.Permanent(errors.New("agent: the message's earlier steps were not made by this loop"))
 
 // turn runs the model's n-th turn. If an earlier attempt saved it, turn replays the
 // saved turn instead.
 func (r *run) turn(ctx context.Context, n int) (turn, error) {
-	heard := false
-	t, err := pawl.Step(ctx, r.name("turn", n), func(ctx context.Context) (turn, error) {
+	streamed := false
+	t, err := pawl.Step(ctx, r.stepName("turn", n), func(ctx context.Context) (turn, error) {
 		if n <= r.done {
-			return turn{}, errOthers
+			return turn{}, errNotOurs
 		}
-		heard = true
+		streamed = true
 		var t turn
 		var err error
-		t.End, err = r.Model.Stream(ctx, Request{r.System, r.said, r.Tools}, func(p Part) error {
+		t.End, err = r.Model.Stream(ctx, Request{r.System, r.conversation, r.Tools}, func(p Part) error {
 			t.add(&p, n)
-			return r.say(p)
+			return r.emit(p)
 		})
 		return t, err
 	})
-	if err != nil || heard {
+	if err != nil || streamed {
 		return t, err
 	}
 	for _, p := range t.Parts {
 		if n <= r.done {
 			r.out.Text += text(p)
-		} else if err := r.say(p); err != nil {
+		} else if err := r.emit(p); err != nil {
 			return t, err
 		}
 	}
@@ -176,7 +176,7 @@ func text(p Part) string {
 	return ""
 }
 
-func (r *run) say(p Part) error {
+func (r *run) emit(p Part) error {
 	switch p.Type {
 	case pawl.ChunkText:
 		r.out.Text += text(p)
@@ -218,10 +218,10 @@ func (r *run) call(ctx context.Context, n int, t turn) ([]Part, error) {
 			continue
 		}
 		c := Call{MessageID: r.msg.ID(), Step: n, Number: len(out) + 1, ID: p.ToolCallID, Name: p.ToolName, Input: p.Input}
-		o, refused := r.kit.refused(c)
+		o, refused := r.tools.refused(c)
 		if !refused {
 			var err error
-			if o, err = r.settle(ctx, c); err != nil {
+			if o, err = r.callOnce(ctx, c); err != nil {
 				return nil, err
 			}
 		}

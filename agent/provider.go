@@ -11,11 +11,11 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// later is the delay before another attempt requests an interrupted turn again.
-const later = time.Second
+// retryDelay is the delay before another attempt requests an interrupted turn again.
+const retryDelay = time.Second
 
-// ErrCut is returned by a Model whose stream ended before its turn was complete.
-var ErrCut = pawl.RetryAfter(later, errors.New("agent: the model's stream broke off"))
+// ErrInterrupted is returned by a Model whose stream ended before its turn was complete.
+var ErrInterrupted = pawl.RetryAfter(retryDelay, errors.New("agent: the model's stream broke off"))
 
 // ClassifyError marks the error of a Model as temporary or permanent. Without a response
 // (res is nil), and for status 408, 409, 429 and 5xx, the turn is retried after the time
@@ -26,12 +26,12 @@ func ClassifyError(ctx context.Context, err error, res *http.Response) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case res == nil:
-		return pawl.RetryAfter(later, err)
+		return pawl.RetryAfter(retryDelay, err)
 	case res.StatusCode >= 500,
 		res.StatusCode == http.StatusTooManyRequests,
 		res.StatusCode == http.StatusRequestTimeout,
 		res.StatusCode == http.StatusConflict:
-		after := later
+		after := retryDelay
 		if s, bad := strconv.Atoi(res.Header.Get("Retry-After")); bad == nil {
 			after = max(after, time.Duration(s)*time.Second)
 		}

@@ -60,32 +60,32 @@ type Outcome struct {
 	Again   bool            `json:"again,omitempty"` // only as an answer to Ask: the call did not happen, make it
 }
 
-// kit is the tools by name, with compiled schemas.
-type kit map[string]fitted
+// toolSet is the tools by name, with compiled schemas.
+type toolSet map[string]compiledTool
 
-type fitted struct {
+type compiledTool struct {
 	Tool
 	schema *schema.Schema
 }
 
-func newKit(tools []Tool) (kit, error) {
-	k := kit{}
+func newToolSet(tools []Tool) (toolSet, error) {
+	set := toolSet{}
 	for i, t := range tools {
 		s, bad := schema.Compile(t.Schema)
-		_, twice := k[t.Name]
+		_, twice := set[t.Name]
 		switch {
 		case bad != nil:
 			return nil, pawl.Invalid(fmt.Sprintf("/tools/%d/schema%s", i, bad[0].Pointer), "%s", bad[0].Message)
 		case t.Name == "" || t.Run == nil || twice:
-			return nil, pawl.Invalid(fmt.Sprintf("/tools/%d", i), "tool %q needs a name of its own and a Run", t.Name)
+			return nil, pawl.Invalid(fmt.Sprintf("/tools/%d", i), "tool %q needs a unique name and a Run function", t.Name)
 		}
-		k[t.Name] = fitted{t, s}
+		set[t.Name] = compiledTool{t, s}
 	}
-	return k, nil
+	return set, nil
 }
 
 // refused returns the answer to a call of an unknown tool or with an unfit input.
-func (k kit) refused(c Call) (Outcome, bool) {
+func (k toolSet) refused(c Call) (Outcome, bool) {
 	t, known := k[c.Name]
 	if !known {
 		return failed(fmt.Sprintf("there is no tool %q", c.Name)), true
@@ -97,13 +97,13 @@ func (k kit) refused(c Call) (Outcome, bool) {
 }
 
 // run makes a call. It returns an error if there is no outcome to save.
-func (k kit) run(ctx context.Context, c Call) (Outcome, error) {
+func (k toolSet) run(ctx context.Context, c Call) (Outcome, error) {
 	out, err := k[c.Name].Run(ctx, c.Input)
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
 		return Outcome{}, errors.Join(context.Cause(ctx), err)
-	case steers(err):
+	case concernsItem(err):
 		return Outcome{}, err
 	default:
 		return failed(err.Error()), nil
@@ -112,17 +112,17 @@ func (k kit) run(ctx context.Context, c Call) (Outcome, error) {
 	switch {
 	case err != nil:
 		return failed(fmt.Sprintf("the result cannot be written as JSON: %v", err)), nil
-	case len(b) > pawl.MaxPayloadBytes-outcomeRoom:
-		return failed(fmt.Sprintf("the result has %d bytes, which is too much", len(b))), nil
+	case len(b) > pawl.MaxPayloadBytes-outcomeOverhead:
+		return failed(fmt.Sprintf("the result has %d bytes, which is too large", len(b))), nil
 	}
 	return Outcome{Output: b}, nil
 }
 
-// outcomeRoom is the size of a saved outcome without its output, in bytes.
-const outcomeRoom = 100
+// outcomeOverhead is the size of a saved outcome without its output, in bytes.
+const outcomeOverhead = 100
 
-// steers reports whether an error concerns the item and not only the call.
-func steers(err error) bool {
+// concernsItem reports whether an error concerns the item and not only the call.
+func concernsItem(err error) bool {
 	retryable, after := pawl.RetryOf(err)
 	return !retryable || after != nil || errors.Is(err, pawl.ErrSuspended) || errors.Is(err, pawl.ErrLeaseLost)
 }

@@ -37,11 +37,11 @@ func (c *cache) drop() {
 // than the feed's is a conflict with reason epoch.
 func (f *Feed) Page(ctx context.Context, at pawl.FeedPosition, limit int) (events []pawl.Event, through pawl.FeedPosition, err error) {
 	f.mu.Lock()
-	head, read := f.head, f.read()
+	head, read := f.head, f.isRead()
 	if at.Position <= 0 { // position 0 is the same in every epoch
 		at.Epoch = f.state.Epoch
 	}
-	err = f.of(at)
+	err = f.checkEpoch(at)
 	f.mu.Unlock()
 	if err != nil || head <= at.Position {
 		return nil, at, err
@@ -54,11 +54,11 @@ func (f *Feed) Page(ctx context.Context, at pawl.FeedPosition, limit int) (event
 		}
 	}
 	select {
-	case f.slow <- struct{}{}:
+	case f.uncachedReads <- struct{}{}:
 	case <-ctx.Done():
 		return nil, at, ctx.Err()
 	}
-	defer func() { <-f.slow }()
+	defer func() { <-f.uncachedReads }()
 	events, through.Position, err = f.fetch(ctx, at, head, limit)
 	return events, through, err
 }
@@ -172,7 +172,7 @@ func (f *Feed) fetch(ctx context.Context, at pawl.FeedPosition, head int64, limi
 			return err
 		}
 		if s.Epoch > at.Epoch {
-			return stale(s, at)
+			return epochConflict(s, at)
 		} else if s.Epoch < at.Epoch {
 			return errOldServer
 		}

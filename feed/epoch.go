@@ -14,45 +14,45 @@ import (
 var errOldServer = &pawl.Error{
 	Code:    pawl.CodeUnavailable,
 	Op:      "feed",
-	Message: "the connection leads to a database server that another one has replaced",
+	Message: "the connection is to a database server that has been replaced by another one; check the database URL",
 }
 
-// stale returns the error for a position of another epoch.
-func stale(s store.FeedState, at pawl.FeedPosition) error {
+// epochConflict returns the error for a position of another epoch.
+func epochConflict(s store.FeedState, at pawl.FeedPosition) error {
 	restart := s.Restart(at)
 	return &pawl.Error{Code: pawl.CodeConflict, Op: "feed", Reason: pawl.ReasonEpoch, Restart: &restart,
 		Message: fmt.Sprintf("position %s is of another epoch: the database went back in time; restart from %s", at, restart)}
 }
 
-// of checks that a position is of the known epoch. f.mu is held.
-func (f *Feed) of(at pawl.FeedPosition) error {
+// checkEpoch checks that a position is of the known epoch. f.mu is held.
+func (f *Feed) checkEpoch(at pawl.FeedPosition) error {
 	if at.Epoch == f.state.Epoch || at.Position <= 0 && at.Epoch < f.state.Epoch {
 		return nil
 	}
-	return stale(f.state, at)
+	return epochConflict(f.state, at)
 }
 
-// adopt stores the state that a look found, and reports whether anything is new.
-func (f *Feed) adopt(s store.FeedState) bool {
+// setState stores the state that a query found, and reports whether anything is new.
+func (f *Feed) setState(s store.FeedState) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	turned := s.Epoch > f.state.Epoch
-	if !turned && s.Position <= f.head {
+	newEpoch := s.Epoch > f.state.Epoch
+	if !newEpoch && s.Position <= f.head {
 		return false
 	}
-	if turned {
-		f.void = store.Span{}
-		f.witnesses, f.prepared = nil, nil // transactions of another server, or of another history
+	if newEpoch {
+		f.noEvents = store.Span{}
+		f.pendingGaps, f.prepared = nil, nil // transactions of another server, or of another history
 	}
 	f.head, f.state = s.Position, s
 	f.hub.Wake(watch.Feed())
 	return true
 }
 
-// regressed reports whether the database went back in time, or may have, since positions
+// wentBack reports whether the database went back in time, or may have, since positions
 // were last assigned: another server answers, or one that lacks events that this process
 // has read. A replaced server is an error; a lagging one is not.
-func (f *Feed) regressed(s store.FeedState, at store.Server) (bool, error) {
+func (f *Feed) wentBack(s store.FeedState, at store.Server) (bool, error) {
 	f.mu.Lock()
 	head, epoch := f.head, f.state.Epoch
 	f.mu.Unlock()
@@ -75,7 +75,7 @@ func (f *Feed) settleEpoch(ctx context.Context, tx store.Tx, s *store.FeedState)
 	if err != nil {
 		return err
 	}
-	raise, err := f.regressed(*s, at)
+	raise, err := f.wentBack(*s, at)
 	if err != nil {
 		return err
 	}

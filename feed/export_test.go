@@ -1,8 +1,8 @@
 package feed
 
-// Witnesses is how many looks at the transactions under way are remembered.
-func (f *Feed) Witnesses() int {
-	f.turn.Lock()
-	defer f.turn.Unlock()
-	return len(f.witnesses)
+// PendingGaps is how many looks at the transactions under way are remembered.
+func (f *Feed) PendingGaps() int {
+	f.refreshing.Lock()
+	defer f.refreshing.Unlock()
+	return len(f.pendingGaps)
 }

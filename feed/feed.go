@@ -32,11 +32,11 @@ type Options struct {
 // The pace of the driver: the least time between two looks (gap), and the longest time
 // without a notification (poll).
 const (
-	gapAwaited = 5 * time.Millisecond
-	gapAlone   = 100 * time.Millisecond
-	pollAlone  = time.Second
-	pollSQLite = 20 * time.Millisecond
-	lookLimit  = 30 * time.Second
+	minGapReading = 5 * time.Millisecond
+	minGapIdle    = 100 * time.Millisecond
+	pollIdle      = time.Second
+	pollSQLite    = 20 * time.Millisecond
+	queryTimeout  = 30 * time.Second
 )
 
 // Feed reads the events of a database in the order of their positions. It is safe for
@@ -46,35 +46,35 @@ type Feed struct {
 	opts    Options
 	commits *store.Commits // nil = an event's number is its position (SQLite)
 	hub     *watch.Hub
-	own     bool // the hub
+	ownsHub bool // the hub
 
-	mu      sync.Mutex
-	head    int64           // the newest position known
-	state   store.FeedState // the epoch and the starts of epochs, read with head
-	next    *look           // the look that follows the current one
-	waiting int             // readers
-	drivers int             // readers, and Run
-	stop    context.CancelFunc
-	closed  bool
-	recent  time.Time  // until then the feed counts as read without a waiting reader
-	void    store.Span // positions in which Read found no event
+	mu          sync.Mutex
+	head        int64           // the newest position known
+	state       store.FeedState // the epoch and the starts of epochs, read with head
+	next        *headQuery      // the look that follows the current one
+	waiting     int             // readers
+	pollers     int             // readers, and Run
+	stop        context.CancelFunc
+	closed      bool
+	recentUntil time.Time  // until then the feed counts as read without a waiting reader
+	noEvents    store.Span // positions in which Read found no event
 
-	turn  sync.Mutex // one look at a time
-	work  sync.WaitGroup
-	cache cache
-	slow  chan struct{} // limits the readers of events that are not cached any more
+	refreshing    sync.Mutex // one look at a time
+	work          sync.WaitGroup
+	cache         cache
+	uncachedReads chan struct{} // limits the readers of events that are not cached any more
 
 	// State of the current look.
-	gave      bool // it assigned positions
-	version   int64
-	server    store.Server // that answered last
-	asked     time.Time
-	witnesses []witness
-	prepared  map[string]prepared // prepared transactions, by number
+	assigned    bool // it assigned positions
+	version     int64
+	server      store.Server // that answered last
+	runningAt   time.Time
+	pendingGaps []pendingGap
+	prepared    map[string]prepared // prepared transactions, by number
 }
 
-// look is one query for the newest position, shared by all callers that wait for it.
-type look struct {
+// headQuery is one query for the newest position, shared by all callers that wait for it.
+type headQuery struct {
 	done chan struct{}
 	err  error
 }
@@ -87,8 +87,8 @@ func New(db store.DB, o Options) *Feed {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	own := o.Hub == nil
-	if own {
+	ownsHub := o.Hub == nil
+	if ownsHub {
 		w := watch.Options{Log: o.Log}
 		if d := db.Dialect(); d.DataVersion {
 			w.Version = d.Changed
@@ -96,12 +96,12 @@ func New(db store.DB, o Options) *Feed {
 		o.Hub = watch.New(w)
 	}
 	return &Feed{
-		db:      db,
-		opts:    o,
-		commits: db.Dialect().Commits,
-		hub:     o.Hub,
-		own:     own,
-		slow:    make(chan struct{}, 2),
+		db:            db,
+		opts:          o,
+		commits:       db.Dialect().Commits,
+		hub:           o.Hub,
+		ownsHub:       ownsHub,
+		uncachedReads: make(chan struct{}, 2),
 	}
 }
 
@@ -109,10 +109,10 @@ func New(db store.DB, o Options) *Feed {
 // number of processes may run it: a lock serializes their turns.
 func (f *Feed) Run(ctx context.Context) { // SQLite has no positions to assign
 	if f.commits != nil { // else there is nothing to give
-		f.join(0)
-		defer f.leave(0)
+		f.startPolling(0)
+		defer f.stopPolling(0)
 	}
-	f.keepSealed(ctx)
+	f.sealLoop(ctx)
 }
 
 // Close stops the feed and waits for its goroutines. Waiting readers get an error of
@@ -126,7 +126,7 @@ func (f *Feed) Close() {
 	f.mu.Unlock()
 	f.hub.Wake(watch.Feed())
 	f.work.Wait()
-	if f.own {
+	if f.ownsHub {
 		f.hub.Close()
 	}
 }
@@ -162,7 +162,7 @@ func (f *Feed) Begin(ctx context.Context, at pawl.FeedPosition) (pawl.FeedPositi
 	if at.Position < 0 {
 		at.Position = f.head
 	}
-	return at, f.of(at)
+	return at, f.checkEpoch(at)
 }
 
 // Epoch returns the newest epoch that this process knows of.
@@ -192,7 +192,7 @@ func (f *Feed) ReadAt(ctx context.Context, after pawl.FeedPosition, limit int) (
 			continue
 		}
 		if fresh {
-			f.nothing(from, after.Position)
+			f.noteEmpty(from, after.Position)
 			return nil, nil
 		}
 		if err := f.refresh(ctx); err != nil {
@@ -212,30 +212,30 @@ func (f *Feed) Wait(ctx context.Context, after int64) error {
 func (f *Feed) WaitAt(ctx context.Context, after pawl.FeedPosition) error {
 	defer f.Follow()()
 	f.mu.Lock()
-	if f.void.Low <= after.Position && after.Position < f.void.High {
-		after.Position = f.void.High
+	if f.noEvents.Low <= after.Position && after.Position < f.noEvents.High {
+		after.Position = f.noEvents.High
 	}
 	f.mu.Unlock()
-	return f.beyond(ctx, after)
+	return f.waitBeyond(ctx, after)
 }
 
-// nothing records that there are no events between two positions any more.
-func (f *Feed) nothing(after, through int64) {
+// noteEmpty records that there are no events between two positions any more.
+func (f *Feed) noteEmpty(after, through int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if through > after && (after < f.void.Low || through > f.void.High) {
-		f.void = store.Span{Low: after, High: through}
+	if through > after && (after < f.noEvents.Low || through > f.noEvents.High) {
+		f.noEvents = store.Span{Low: after, High: through}
 	}
 }
 
 // Follow keeps the feed polling at its fast pace until leave is called. Use it around
 // repeated calls of Next.
 func (f *Feed) Follow() (leave func()) {
-	away := f.hub.Attend()
-	f.join(1)
+	leaveHub := f.hub.Attend()
+	f.startPolling(1)
 	return func() {
-		f.leave(1)
-		away()
+		f.stopPolling(1)
+		leaveHub()
 	}
 }
 
@@ -244,7 +244,7 @@ func (f *Feed) Follow() (leave func()) {
 // events are deleted. Continue after through.
 func (f *Feed) Next(ctx context.Context, after pawl.FeedPosition, limit int) (events []pawl.Event, through pawl.FeedPosition, err error) {
 	for {
-		if err := f.beyond(ctx, after); err != nil {
+		if err := f.waitBeyond(ctx, after); err != nil {
 			return nil, after, err
 		}
 		if events, through, err = f.Page(ctx, after, limit); err != nil || through != after {
@@ -256,8 +256,8 @@ func (f *Feed) Next(ctx context.Context, after pawl.FeedPosition, limit int) (ev
 	}
 }
 
-// beyond waits until the newest position is after the given one, or of another epoch.
-func (f *Feed) beyond(ctx context.Context, after pawl.FeedPosition) error {
+// waitBeyond waits until the newest position is after the given one, or of another epoch.
+func (f *Feed) waitBeyond(ctx context.Context, after pawl.FeedPosition) error {
 	return f.hub.Wait(ctx, watch.Feed(), func() (bool, error) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -271,42 +271,42 @@ func (f *Feed) beyond(ctx context.Context, after pawl.FeedPosition) error {
 // refresh waits for a look that begins after the call.
 func (f *Feed) refresh(ctx context.Context) error {
 	f.mu.Lock()
-	l := f.next
-	if l == nil && f.closed {
+	q := f.next
+	if q == nil && f.closed {
 		f.mu.Unlock()
 		return errClosed
 	}
-	if l == nil {
-		l = &look{done: make(chan struct{})}
-		f.next = l
-		f.work.Go(func() { f.run(l) })
+	if q == nil {
+		q = &headQuery{done: make(chan struct{})}
+		f.next = q
+		f.work.Go(func() { f.runQuery(q) })
 	}
 	f.mu.Unlock()
 	select {
-	case <-l.done:
-		return l.err
+	case <-q.done:
+		return q.err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// run executes a look. All callers that wait share it, so none of their contexts ends
+// runQuery executes a look. All callers that wait share it, so none of their contexts ends
 // it.
-func (f *Feed) run(l *look) {
-	f.turn.Lock()
-	defer f.turn.Unlock()
+func (f *Feed) runQuery(q *headQuery) {
+	f.refreshing.Lock()
+	defer f.refreshing.Unlock()
 	f.mu.Lock()
 	f.next = nil
-	f.gave = false
+	f.assigned = false
 	f.mu.Unlock()
-	ctx, cancel := context.WithTimeout(store.For(context.Background(), store.Background), lookLimit)
+	ctx, cancel := context.WithTimeout(store.For(context.Background(), store.Background), queryTimeout)
 	defer cancel()
-	defer close(l.done)
+	defer close(q.done)
 	s, err := f.sequence(ctx)
-	if l.err = err; err != nil || !f.adopt(s) {
+	if q.err = err; err != nil || !f.setState(s) {
 		return
 	}
-	if f.gave {
+	if f.assigned {
 		f.hub.Notify(watch.Feed())
 	}
 }

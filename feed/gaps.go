@@ -22,8 +22,8 @@ func missing(above, upTo int64, seen []int64) []store.Span {
 	return out
 }
 
-// without removes sorted numbers from sorted spans.
-func without(spans []store.Span, seen []int64) []store.Span {
+// removeNumbers removes sorted numbers from sorted spans.
+func removeNumbers(spans []store.Span, seen []int64) []store.Span {
 	if len(seen) == 0 {
 		return spans
 	}
@@ -39,8 +39,8 @@ func without(spans []store.Span, seen []int64) []store.Span {
 	return out
 }
 
-// common is the intersection of two sorted lists of spans.
-func common(a, b []store.Span) []store.Span {
+// intersect is the intersection of two sorted lists of spans.
+func intersect(a, b []store.Span) []store.Span {
 	var out []store.Span
 	for len(a) > 0 && len(b) > 0 {
 		if low, high := max(a[0].Low, b[0].Low), min(a[0].High, b[0].High); low <= high {
@@ -55,8 +55,8 @@ func common(a, b []store.Span) []store.Span {
 	return out
 }
 
-// less returns the parts of a that are not in b; both are sorted.
-func less(a, b []store.Span) []store.Span {
+// subtract returns the parts of a that are not in b; both are sorted.
+func subtract(a, b []store.Span) []store.Span {
 	var out []store.Span
 	for _, s := range a {
 		for len(b) > 0 && b[0].High < s.Low {

@@ -80,7 +80,7 @@ func TestAPreparedTransactionIsFound(t *testing.T) {
 			create(t, p.Service, t.Context())
 			got := read(t, f, 0)
 			after := got[len(got)-1].Position
-			until(t, p, after, func() bool { return f.Witnesses() > 0 })
+			until(t, p, after, func() bool { return f.PendingGaps() > 0 })
 			if !c.early {
 				write()
 			}
@@ -98,7 +98,7 @@ func TestAPreparedTransactionIsFound(t *testing.T) {
 				return before
 			}
 			only := gap()
-			until(t, p, after, func() bool { return f.Witnesses() > 1 }) // the prepared transaction is seen
+			until(t, p, after, func() bool { return f.PendingGaps() > 1 }) // the prepared transaction is seen
 			// A gap that comes later is given up: as many looks were enough for that.
 			before := gap()
 			until(t, p, after, func() bool { return gaps(t, other) == before || gaps(t, other) == only })

@@ -11,14 +11,14 @@ import (
 const (
 	// sealEvery is the pause between two batches when there is no backlog.
 	sealEvery = 500 * time.Millisecond
-	// With a backlog, the sealer pauses easyShare times as long as the last batch took,
-	// so that it leaves the machine to a burst of work. When the backlog is older than
-	// sealLag it pauses hardShare times as long, so that it catches up.
-	easyShare, hardShare = 4, 1
-	sealLag              = time.Minute
-	// sealTurn is how long another process is assumed to go on with sealing. No pause is
+	// With a backlog, the sealer pauses pauseFactor times as long as the last batch took,
+	// so that it leaves processor time to a burst of work. When the backlog is older than
+	// sealLag it pauses latePauseFactor times as long, so that it catches up.
+	pauseFactor, latePauseFactor = 4, 1
+	sealLag                      = time.Minute
+	// takeoverAfter is how long another process is assumed to go on with sealing. No pause is
 	// longer than half of it.
-	sealTurn = 10 * time.Second
+	takeoverAfter = 10 * time.Second
 )
 
 // Seal seals all events that were committed before the call: it adds each task's events
@@ -39,12 +39,12 @@ func (f *Feed) Seal(ctx context.Context) error {
 
 // seal seals the next batch if ours accepts it. sealed is false if another process was
 // first.
-func (f *Feed) seal(ctx context.Context, ours func(*store.Batch) bool) (b store.Batch, sealed bool, err error) {
+func (f *Feed) seal(ctx context.Context, accept func(*store.Batch) bool) (b store.Batch, sealed bool, err error) {
 	err = f.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		b, err = store.NextBatch(ctx, tx, f.commits)
 		return err
 	})
-	if err != nil || b.Through == b.After || !ours(&b) {
+	if err != nil || b.Through == b.After || !accept(&b) {
 		return b, false, err
 	}
 	err = f.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
@@ -67,36 +67,36 @@ func (f *Feed) sealable(ctx context.Context) (int64, error) {
 	return f.Newest(), nil // Run keeps it current
 }
 
-// keepSealed seals new events until ctx ends. One of several processes continues; the
+// sealLoop seals new events until ctx ends. One of several processes continues; the
 // others take over when it has not sealed for a while.
-func (f *Feed) keepSealed(ctx context.Context) {
-	var mine int64 = -1
+func (f *Feed) sealLoop(ctx context.Context) {
+	var sealedThrough int64 = -1
 	wait, failed := sealEvery, false
 	for pause(ctx, wait, nil) {
 		wait = sealEvery
-		if head, err := f.sealable(ctx); err == nil && mine >= 0 && head <= mine {
-			if head < mine {
-				mine = -1 // the database went back in time
+		if head, err := f.sealable(ctx); err == nil && sealedThrough >= 0 && head <= sealedThrough {
+			if head < sealedThrough {
+				sealedThrough = -1 // the database went back in time
 			}
 			continue // nothing new
 		}
 		began := clock.Now()
 		b, sealed, err := f.seal(ctx, func(b *store.Batch) bool {
-			return b.After == mine || b.Age > sealTurn.Microseconds()
+			return b.After == sealedThrough || b.Age > takeoverAfter.Microseconds()
 		})
 		if err != nil && !failed && ctx.Err() == nil {
-			f.opts.Log.WarnContext(ctx, "sealing stands still; it is tried again", "error", err)
+			f.opts.Log.WarnContext(ctx, "events cannot be sealed; retrying", "error", err)
 		}
 		failed = err != nil
 		if sealed {
-			mine = b.Through
+			sealedThrough = b.Through
 		}
 		if sealed && b.More {
-			share := time.Duration(easyShare)
+			factor := time.Duration(pauseFactor)
 			if b.Lag > sealLag.Microseconds() {
-				share = hardShare
+				factor = latePauseFactor
 			}
-			wait = min(share*clock.Now().Sub(began), sealTurn/2)
+			wait = min(factor*clock.Now().Sub(began), takeoverAfter/2)
 		}
 	}
 }

@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// pageIDs bounds the events that get their positions in one transaction. // events that get their positions in one transaction
+	// pageIDs bounds the events that get their positions in one transaction.
 	pageIDs = 5000
 	// So many small pages, or so many events in them, are packed into one: the page of a
 	// single event is one row.
 	loosePages, looseIDs = 64, 2048
-	// witnessEvery is the least time between two queries for the transactions in
+	// runningInterval is the least time between two queries for the transactions in
 	// progress.
-	witnessEvery = time.Second
+	runningInterval = time.Second
 )
 
 // sequence assigns a position to every event that was committed before the call, and
@@ -26,8 +26,8 @@ const (
 //
 // Events are numbered in their transactions, so a number can become visible after a
 // higher one whose transaction was shorter. A number that was drawn and is not visible
-// is a gap. Gaps are looked for at every turn, as long as a transaction runs that
-// already ran when the gap was found. Gaps do not delay readers. The events of one turn
+// is a gap. Gaps are read again in every run, as long as a transaction runs that
+// already ran when the gap was found. Gaps do not delay readers. The events of one run
 // are in the order of their numbers: a change that depends on another change of its task
 // waited for that commit and drew its number after it.
 func (f *Feed) sequence(ctx context.Context) (s store.FeedState, err error) {
@@ -36,11 +36,11 @@ func (f *Feed) sequence(ctx context.Context) (s store.FeedState, err error) {
 		return s, err
 	}
 	for {
-		s, ripe, err := f.glance(ctx)
-		if err != nil || !ripe {
+		s, needed, err := f.needsAssigning(ctx)
+		if err != nil || !needed {
 			return s, err
 		}
-		more, err := f.give(ctx, &s)
+		more, err := f.assign(ctx, &s)
 		if err != nil || !more {
 			return s, err
 		}
@@ -69,8 +69,8 @@ func (f *Feed) newest(ctx context.Context) (id int64, err error) {
 	return id, err
 }
 
-// glance reports, without a lock, whether there may be positions to assign.
-func (f *Feed) glance(ctx context.Context) (s store.FeedState, ripe bool, err error) {
+// needsAssigning reports, without a lock, whether there may be positions to assign.
+func (f *Feed) needsAssigning(ctx context.Context) (s store.FeedState, needed bool, err error) {
 	err = f.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		if s, err = store.ReadFeed(ctx, tx); err != nil {
 			return err
@@ -79,32 +79,32 @@ func (f *Feed) glance(ctx context.Context) (s store.FeedState, ripe bool, err er
 		if err != nil {
 			return err
 		}
-		if ripe, err = f.regressed(s, at); err != nil || ripe || at.Standby {
+		if needed, err = f.wentBack(s, at); err != nil || needed || at.Standby {
 			return err
 		}
-		if ripe = s.Top > 0 && s.Server.System == "" && at.System != ""; ripe { // an older version of the program assigned the positions
+		if needed = s.Top > 0 && s.Server.System == "" && at.System != ""; needed { // an older version of the program assigned the positions
 			return nil
 		}
 		drawn, err := f.commits.Drawn(ctx, tx)
 		if err != nil || drawn > s.Top {
-			ripe = err == nil
+			needed = err == nil
 			return err
 		}
 		found, err := f.commits.Among(ctx, tx, s.Gaps)
-		ripe = len(found) > 0 || len(s.Gaps) > 0 && clock.Now().Sub(f.asked) >= witnessEvery
+		needed = len(found) > 0 || len(s.Gaps) > 0 && clock.Now().Sub(f.runningAt) >= runningInterval
 		return err
 	})
-	return s, ripe, err
+	return s, needed, err
 }
 
-// give assigns positions once. It locks the feed's row, so only one process does this at
+// assign assigns positions once. It locks the feed's row, so only one process does this at
 // a time. A process that dies here leaves nothing behind, and one that is frozen loses
 // its connection. more reports whether there is more to assign.
-func (f *Feed) give(ctx context.Context, out *store.FeedState) (more bool, err error) {
+func (f *Feed) assign(ctx context.Context, out *store.FeedState) (more bool, err error) {
 	var was store.FeedState
-	gave := false
+	wrote := false
 	err = f.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
-		gave = false
+		wrote = false
 		drawn, err := f.commits.Drawn(ctx, tx)
 		if err != nil {
 			return err
@@ -131,8 +131,8 @@ func (f *Feed) give(ctx context.Context, out *store.FeedState) (more bool, err e
 		if err != nil {
 			return err
 		}
-		old := without(s.Gaps, late)
-		if old, err = f.outlived(ctx, tx, old); err != nil {
+		old := removeNumbers(s.Gaps, late)
+		if old, err = f.dropDeadGaps(ctx, tx, old); err != nil {
 			return err
 		}
 		next := s
@@ -141,25 +141,25 @@ func (f *Feed) give(ctx context.Context, out *store.FeedState) (more bool, err e
 		if len(ids) == 0 && next.Top == s.Top && slices.Equal(next.Gaps, s.Gaps) && s.Epoch == was.Epoch && s.Server == was.Server {
 			return nil
 		}
-		if err := write(ctx, tx, &next, ids); err != nil {
+		if err := writePage(ctx, tx, &next, ids); err != nil {
 			return err
 		}
-		*out, gave = next, true
+		*out, wrote = next, true
 		return nil
 	})
-	if err == nil && gave {
-		f.gave = true
+	if err == nil && wrote {
+		f.assigned = true
 		if out.Epoch != was.Epoch {
 			f.opts.Log.WarnContext(ctx,
-				"the database went back in time, or may have: a new epoch of the feed begins; readers of the old one are told where to restart",
+				"the database went back in time, or may have: a new epoch of the feed begins; readers with an old position get an error that says where to restart",
 				"epoch", out.Epoch, "position", was.Position, "was", was.Server, "is", out.Server)
 		}
 	}
 	return more && err == nil, err
 }
 
-// write stores the page of numbers after the newest position and advances the feed.
-func write(ctx context.Context, tx store.Tx, s *store.FeedState, ids []int64) error {
+// writePage stores the page of numbers after the newest position and advances the feed.
+func writePage(ctx context.Context, tx store.Tx, s *store.FeedState, ids []int64) error {
 	now, err := tx.Now(ctx)
 	if err != nil {
 		return err
@@ -185,19 +185,19 @@ func write(ctx context.Context, tx store.Tx, s *store.FeedState, ids []int64) er
 	return store.MoveFeed(ctx, tx, now, *s)
 }
 
-// witness holds gaps and the transactions that were in progress when the gaps were
+// pendingGap holds gaps and the transactions that were in progress when the gaps were
 // found. Only these transactions can still fill them.
-type witness struct {
+type pendingGap struct {
 	gaps     []store.Span
 	open     map[string]string // see store.Running
 	prepared map[string]bool
-	over     bool // all have ended: a gap that the next look does not fill stays empty
+	ended    bool // all have ended: a gap that the next query does not fill stays empty
 }
 
-// follow removes the transactions that have ended since the last look. An open
+// update removes the transactions that have ended since the last query. An open
 // transaction may have been prepared meanwhile: it continues under its number, or, if
 // that was not known, as any of those that were prepared lately.
-func (w *witness) follow(r store.Running, lately []string) {
+func (w *pendingGap) update(r store.Running, recent []string) {
 	for name, number := range w.open {
 		now, open := r.Open[name]
 		switch {
@@ -205,7 +205,7 @@ func (w *witness) follow(r store.Running, lately []string) {
 			w.open[name] = now
 			continue
 		case number == "":
-			for _, p := range lately {
+			for _, p := range recent {
 				w.prepared[p] = true
 			}
 		default:
@@ -214,46 +214,46 @@ func (w *witness) follow(r store.Running, lately []string) {
 		delete(w.open, name)
 	}
 	maps.DeleteFunc(w.prepared, func(number string, _ bool) bool { return !r.Prepared[number] })
-	w.over = len(w.open)+len(w.prepared) == 0
+	w.ended = len(w.open)+len(w.prepared) == 0
 }
 
-// outlived removes the gaps that no transaction can fill any more: all transactions
+// dropDeadGaps removes the gaps that no transaction can fill any more: all transactions
 // that were in progress after the gap was found have ended, and a read that began
 // after that did not find the event either.
-func (f *Feed) outlived(ctx context.Context, tx store.Tx, gaps []store.Span) ([]store.Span, error) {
-	f.witnesses = slices.DeleteFunc(f.witnesses, func(w witness) bool { return len(common(w.gaps, gaps)) == 0 })
-	if len(gaps) == 0 || clock.Now().Sub(f.asked) < witnessEvery {
+func (f *Feed) dropDeadGaps(ctx context.Context, tx store.Tx, gaps []store.Span) ([]store.Span, error) {
+	f.pendingGaps = slices.DeleteFunc(f.pendingGaps, func(w pendingGap) bool { return len(intersect(w.gaps, gaps)) == 0 })
+	if len(gaps) == 0 || clock.Now().Sub(f.runningAt) < runningInterval {
 		return gaps, nil
 	}
-	f.asked = clock.Now()
+	f.runningAt = clock.Now()
 	running, err := f.commits.Running(ctx, tx)
 	if err != nil {
 		return gaps, err
 	}
-	lately, err := f.know(ctx, tx, running.Prepared)
+	recent, err := f.notePrepared(ctx, tx, running.Prepared)
 	if err != nil {
 		return gaps, err
 	}
 	unseen := gaps
-	kept := f.witnesses[:0]
-	for _, w := range f.witnesses {
-		unseen = less(unseen, w.gaps)
-		if w.over {
-			gaps = less(gaps, w.gaps)
+	kept := f.pendingGaps[:0]
+	for _, w := range f.pendingGaps {
+		unseen = subtract(unseen, w.gaps)
+		if w.ended {
+			gaps = subtract(gaps, w.gaps)
 			continue
 		}
-		w.follow(running, lately)
+		w.update(running, recent)
 		kept = append(kept, w)
 	}
-	f.witnesses = kept
+	f.pendingGaps = kept
 	if len(unseen) > 0 {
-		w := witness{gaps: unseen, open: running.Open, prepared: map[string]bool{}}
+		w := pendingGap{gaps: unseen, open: running.Open, prepared: map[string]bool{}}
 		for number, p := range f.prepared {
 			if p.drawn >= unseen[0].Low {
 				w.prepared[number] = true
 			}
 		}
-		f.witnesses = append(f.witnesses, w)
+		f.pendingGaps = append(f.pendingGaps, w)
 	}
 	return gaps, nil
 }
@@ -265,9 +265,9 @@ type prepared struct {
 	again bool // it was seen before
 }
 
-// know records the prepared transactions, and returns those that are new since the last
-// look.
-func (f *Feed) know(ctx context.Context, tx store.Tx, now map[string]bool) (lately []string, err error) {
+// notePrepared records the prepared transactions, and returns those that are new since the
+// last query.
+func (f *Feed) notePrepared(ctx context.Context, tx store.Tx, now map[string]bool) (recent []string, err error) {
 	known := map[string]prepared{}
 	for number := range now {
 		p, seen := f.prepared[number]
@@ -277,10 +277,10 @@ func (f *Feed) know(ctx context.Context, tx store.Tx, now map[string]bool) (late
 			}
 		}
 		if !p.again {
-			lately = append(lately, number)
+			recent = append(recent, number)
 		}
 		known[number] = prepared{p.drawn, seen}
 	}
 	f.prepared = known
-	return lately, nil
+	return recent, nil
 }

@@ -19,7 +19,7 @@ import (
 func TestAwayForAnHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src, at, sink := newFakeSource(), newFakeBook(), &fakeSink{}
-		start(t, relay.Options{Source: src, Book: at, Sinks: one("s", sink), Lease: 15 * time.Second})
+		start(t, relay.Options{Source: src, States: at, Sinks: one("s", sink), Lease: 15 * time.Second})
 		src.write("tsk_0", "leased")
 		synctest.Wait()
 		sink.set(func(relay.Message) error { return errors.New("it is away") })
@@ -61,7 +61,7 @@ func TestOthersHearOfADisabledSink(t *testing.T) {
 			p := pawltest.OpenReal(t, which)
 			gone, pager := &fakeSink{}, &fakeSink{}
 			gone.set(func(relay.Message) error { return relay.ErrGone })
-			start(t, relay.Options{Source: p.Engine.Feed(), Book: p.Engine, Sinks: []relay.Out{
+			start(t, relay.Options{Source: p.Engine.Feed(), States: p.Engine, Sinks: []relay.SinkOptions{
 				{Name: "gone", Sink: gone},
 				{Name: "pager", Sink: pager, Types: []string{pawl.TypeRelayDisabled}, Events: []string{"failed"}},
 			}})

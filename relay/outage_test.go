@@ -49,7 +49,7 @@ func TestNothingIsLost(t *testing.T) {
 // dyingBook is a server's book that fails from one moment on: what it was about to
 // write is never written, and it gives nothing back.
 type dyingBook struct {
-	relay.Book
+	relay.StateStore
 	dead atomic.Bool
 }
 
@@ -57,22 +57,22 @@ func (m *dyingBook) KeepRelay(ctx context.Context, r pawl.Relay, ttl time.Durati
 	if m.dead.Load() {
 		return false, errDown
 	}
-	return m.Book.KeepRelay(ctx, r, ttl)
+	return m.StateStore.KeepRelay(ctx, r, ttl)
 }
 
 func (m *dyingBook) TakeRelay(ctx context.Context, sink, kind, holder string, ttl time.Duration) (pawl.Relay, bool, error) {
 	if m.dead.Load() {
 		return pawl.Relay{}, false, errDown
 	}
-	return m.Book.TakeRelay(ctx, sink, kind, holder, ttl)
+	return m.StateStore.TakeRelay(ctx, sink, kind, holder, ttl)
 }
 
 func outage(t *testing.T, p *pawltest.Pawl, v target, tasks int) {
 	server := func(name string, e *engine.Engine) (stop func(), book *dyingBook) {
-		book = &dyingBook{Book: e}
+		book = &dyingBook{StateStore: e}
 		return start(t, relay.Options{
-			Source: e.Feed(), Book: book, Holder: name, Lease: 2 * time.Second,
-			Sinks: []relay.Out{{Name: "out", Kind: "target", Sink: v.sink(), Batch: 200}},
+			Source: e.Feed(), States: book, Holder: name, Lease: 2 * time.Second,
+			Sinks: []relay.SinkOptions{{Name: "out", Kind: "target", Sink: v.sink(), Batch: 200}},
 		}), book
 	}
 	stop, book := server("first", p.Engine)

@@ -25,9 +25,9 @@ type Source interface {
 	WaitAt(ctx context.Context, after pawl.FeedPosition) error
 }
 
-// Book stores the state and the lease of each relay, for all servers; *engine.Engine
+// StateStore stores the state and the lease of each relay, for all servers; *engine.Engine
 // implements it. Leases run by the database's clock.
-type Book interface {
+type StateStore interface {
 	// TakeRelay leases a sink for ttl. ok is false if another holder has the lease or
 	// the sink is disabled.
 	TakeRelay(ctx context.Context, sink, kind, holder string, ttl time.Duration) (r pawl.Relay, ok bool, err error)
@@ -50,8 +50,8 @@ type Sink interface {
 // ErrGone is returned by a sink that wants no more events. It is disabled at once.
 var ErrGone = errors.New("the sink is gone for good")
 
-// Out configures the delivery to one sink.
-type Out struct {
+// SinkOptions configures the delivery to one sink.
+type SinkOptions struct {
 	Name string // 1 to 64 of a-z, 0-9, - and _; identifies the relay's stored position
 	Kind string // shown in the list of relays
 	Sink Sink
@@ -70,9 +70,9 @@ type Out struct {
 // Options configure Run. Source, Book, Holder and Sinks are required.
 type Options struct {
 	Source Source
-	Book   Book
+	States StateStore
 	Holder string // identifies this process; unique among all servers
-	Sinks  []Out
+	Sinks  []SinkOptions
 	// Origin is the `source` of every CloudEvent, one for each database; "" = /pawl.
 	Origin string
 	// Lease is how long a silent server keeps a sink before another takes over; 0 = 15
@@ -113,21 +113,21 @@ func Run(ctx context.Context, o Options) error {
 		o.Log = slog.Default()
 	}
 	seen := map[string]bool{}
-	for _, out := range o.Sinks {
-		if err := Check(out.Name); err != nil {
+	for _, s := range o.Sinks {
+		if err := Check(s.Name); err != nil {
 			return err
 		}
-		if seen[out.Name] {
-			return pawl.Invalid("/relay", "two sinks have the name %s", out.Name)
+		if seen[s.Name] {
+			return pawl.Invalid("/relay", "two sinks have the name %s", s.Name)
 		}
-		seen[out.Name] = true
+		seen[s.Name] = true
 	}
 	var all sync.WaitGroup
-	for _, out := range o.Sinks {
-		if out.Batch <= 0 {
-			out.Batch = defaultBatch
+	for _, s := range o.Sinks {
+		if s.Batch <= 0 {
+			s.Batch = defaultBatch
 		}
-		r := &runner{Options: o, out: out, log: o.Log.With("sink", out.Name)}
+		r := &runner{Options: o, sink: s, log: o.Log.With("sink", s.Name)}
 		all.Go(func() { r.run(ctx) })
 	}
 	all.Wait()
@@ -137,23 +137,23 @@ func Run(ctx context.Context, o Options) error {
 // runner delivers to one sink while it holds the lease.
 type runner struct {
 	Options
-	out Out
-	log *slog.Logger
+	sink SinkOptions
+	log  *slog.Logger
 }
 
 func (r *runner) run(ctx context.Context) {
 	failed := false
 	for ctx.Err() == nil {
-		at, ok, err := r.Book.TakeRelay(ctx, r.out.Name, r.out.Kind, r.Holder, r.Lease)
+		at, ok, err := r.States.TakeRelay(ctx, r.sink.Name, r.sink.Kind, r.Holder, r.Lease)
 		if ok {
-			r.turn(ctx, at)
+			r.deliver(ctx, at)
 		} else if err != nil && !failed && ctx.Err() == nil {
 			r.log.WarnContext(ctx, "the relay's state cannot be read; it is tried again", "error", err)
 		}
 		failed = err != nil
 		sleep(ctx, r.Lease/3)
 	}
-	if err := r.out.Sink.Close(); err != nil {
+	if err := r.sink.Sink.Close(); err != nil {
 		r.log.DebugContext(ctx, "closing the sink", "error", err)
 	}
 }

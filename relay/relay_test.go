@@ -15,8 +15,8 @@ import (
 	"github.com/pawl-work/pawl/relay"
 )
 
-func one(name string, s relay.Sink) []relay.Out {
-	return []relay.Out{{Name: name, Kind: "fake", Sink: s}}
+func one(name string, s relay.Sink) []relay.SinkOptions {
+	return []relay.SinkOptions{{Name: name, Kind: "fake", Sink: s}}
 }
 
 // Everything arrives once while nothing goes wrong, in the order of the record,
@@ -27,7 +27,7 @@ func TestEverythingArrivesInOrder(t *testing.T) {
 		for i := range 3000 {
 			src.write(fmt.Sprint("tsk_", i%700), "leased")
 		}
-		stop := start(t, relay.Options{Source: src, Book: at, Sinks: one("s", sink)})
+		stop := start(t, relay.Options{Source: src, States: at, Sinks: one("s", sink)})
 		until(t, "all is there", func() bool { return len(sink.ids()) == 3000 })
 		src.write("tsk_1", "completed")
 		until(t, "a late one too", func() bool { return len(sink.ids()) == 3001 })
@@ -75,7 +75,7 @@ func TestMessagesHaveNoPayloads(t *testing.T) {
 				`{"metadata":"s3cret"}`,
 			)
 		}
-		start(t, relay.Options{Source: src, Book: at, Sinks: one("s", sink)})
+		start(t, relay.Options{Source: src, States: at, Sinks: one("s", sink)})
 		until(t, "all is there", func() bool { return len(sink.ids()) == len(pawl.Events) })
 		for i, m := range sink.taken {
 			failure := m.Event.Event == "failed" || m.Event.Event == "lease_expired"
@@ -96,7 +96,7 @@ func TestMessagesAreCloudEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src, at, sink := newFakeSource(), newFakeBook(), &fakeSink{}
 		src.write("tsk_1", "completed")
-		start(t, relay.Options{Source: src, Book: at, Sinks: one("s", sink), Origin: "/here"})
+		start(t, relay.Options{Source: src, States: at, Sinks: one("s", sink), Origin: "/here"})
 		until(t, "it is there", func() bool { return len(sink.ids()) == 1 })
 		var got map[string]any
 		if err := json.Unmarshal(sink.taken[0].Body, &got); err != nil {
@@ -123,7 +123,7 @@ func TestWordsHoldNothingThatSeparates(t *testing.T) {
 	for text, want := range map[string]string{
 		"email.send": "email%2Esend", "a*b#c>d": "a%2Ab%23c%3Ed", "50%": "50%25", "a b\n": "a%20b%0A", "größe": "größe", "": "%",
 	} {
-		if got := relay.Word(text); got != want {
+		if got := relay.Escape(text); got != want {
 			t.Errorf("%q is %q, want %q", text, got, want)
 		}
 	}
@@ -138,7 +138,7 @@ func TestSinkThatFailsIsTriedAgain(t *testing.T) {
 		for i := range 2500 {
 			src.write(fmt.Sprint("tsk_", i%50), "leased")
 		}
-		start(t, relay.Options{Source: src, Book: at, Sinks: one("s", sink)})
+		start(t, relay.Options{Source: src, States: at, Sinks: one("s", sink)})
 		until(t, "it says that it fails", func() bool { r := at.of("s"); return r.Error == "it is down" && r.FailingAt != nil })
 		if r := at.of("s"); r.Position != 0 || r.DisabledAt != nil {
 			t.Errorf("it stands at %+v", r)
@@ -158,7 +158,7 @@ func TestSinksAreApart(t *testing.T) {
 		for range 10 {
 			src.write("tsk_1", "leased")
 		}
-		start(t, relay.Options{Source: src, Book: at, Sinks: append(one("good", good), one("bad", bad)...)})
+		start(t, relay.Options{Source: src, States: at, Sinks: append(one("good", good), one("bad", bad)...)})
 		until(t, "the good one has all", func() bool { return at.of("good").Position == 10 })
 		if p := at.of("bad").Position; p != 0 {
 			t.Errorf("the bad one stands at %d", p)
@@ -181,7 +181,7 @@ func TestRefusedEventsAreSetAside(t *testing.T) {
 			src.write("tsk_1", "failed")
 			src.write("tsk_1", "retried")
 		}
-		start(t, relay.Options{Source: src, Book: at, Sinks: one("s", sink)})
+		start(t, relay.Options{Source: src, States: at, Sinks: one("s", sink)})
 		until(t, "it is at the end", func() bool { return at.of("s").Position == 30 })
 		r := at.of("s")
 		if r.Sent != 15 || r.Refused != 15 || len(r.LastRefused) != 10 || r.LastRefused[9].EventID != "evt_29" ||
@@ -205,7 +205,7 @@ func TestPoisonIsGivenUp(t *testing.T) {
 		src.write("tsk_1", "leased")
 		src.write("tsk_1", "completed")
 		src.write("tsk_2", "leased")
-		start(t, relay.Options{Source: src, Book: at, Sinks: []relay.Out{{Name: "s", Sink: sink, MaxTries: 3}}})
+		start(t, relay.Options{Source: src, States: at, Sinks: []relay.SinkOptions{{Name: "s", Sink: sink, MaxTries: 3}}})
 		until(t, "another task's passes", func() bool { return slices.Equal(sink.ids(), []string{"evt_3"}) })
 		for i := range 1000 { // it is given up only while others pass
 			src.write(fmt.Sprint("tsk_x", i), "leased")
@@ -226,10 +226,10 @@ func TestPoisonIsGivenUp(t *testing.T) {
 func TestSinkIsDisabled(t *testing.T) {
 	for name, c := range map[string]struct {
 		err error
-		out relay.Out
+		out relay.SinkOptions
 	}{
-		"failed for long": {errors.New("down"), relay.Out{Name: "s", DisableAfter: time.Millisecond}},
-		"gone":            {relay.ErrGone, relay.Out{Name: "s"}},
+		"failed for long": {errors.New("down"), relay.SinkOptions{Name: "s", DisableAfter: time.Millisecond}},
+		"gone":            {relay.ErrGone, relay.SinkOptions{Name: "s"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -237,7 +237,7 @@ func TestSinkIsDisabled(t *testing.T) {
 				sink.set(func(relay.Message) error { return c.err })
 				src.write("tsk_1", "leased")
 				c.out.Sink = sink
-				start(t, relay.Options{Source: src, Book: at, Sinks: []relay.Out{c.out}})
+				start(t, relay.Options{Source: src, States: at, Sinks: []relay.SinkOptions{c.out}})
 				until(t, "it is disabled and left", func() bool { r := at.of("s"); return r.DisabledAt != nil && r.Holder == "" })
 				sink.set(nil)
 				time.Sleep(50 * time.Millisecond)
@@ -256,9 +256,9 @@ func TestSinkIsDisabled(t *testing.T) {
 func TestAnotherServerTakesOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src, at, sink := newFakeSource(), newFakeBook(), &fakeSink{}
-		first := start(t, relay.Options{Source: src, Book: at, Sinks: one("s", sink), Holder: "first"})
+		first := start(t, relay.Options{Source: src, States: at, Sinks: one("s", sink), Holder: "first"})
 		until(t, "the first has it", func() bool { return at.of("s").Holder == "first" })
-		start(t, relay.Options{Source: src, Book: at, Sinks: one("s", sink), Holder: "second"})
+		start(t, relay.Options{Source: src, States: at, Sinks: one("s", sink), Holder: "second"})
 		src.write("tsk_1", "leased")
 		until(t, "it is sent", func() bool { return at.of("s").Position == 1 })
 		if h := at.of("s").Holder; h != "first" {
@@ -278,7 +278,7 @@ func TestAnotherServerTakesOver(t *testing.T) {
 func TestLostLeaseStopsARelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src, at, sink := newFakeSource(), newFakeBook(), &fakeSink{}
-		start(t, relay.Options{Source: src, Book: at, Sinks: one("s", sink)})
+		start(t, relay.Options{Source: src, States: at, Sinks: one("s", sink)})
 		src.write("tsk_1", "leased")
 		until(t, "it is sent", func() bool { return at.of("s").Position == 1 })
 		at.change("s", func(r *pawl.Relay) { r.Holder, r.Position = "another", 5; *r.HeldUntil = time.Now().Add(time.Hour) })
@@ -307,7 +307,7 @@ func TestCrashBeforeThePlaceIsWritten(t *testing.T) {
 		for range 5 {
 			src.write("tsk_1", "leased")
 		}
-		stop := start(t, relay.Options{Source: src, Book: at, Sinks: one("s", sink), Holder: "first"})
+		stop := start(t, relay.Options{Source: src, States: at, Sinks: one("s", sink), Holder: "first"})
 		until(t, "all is sent", func() bool { return len(sink.ids()) == 5 })
 		at.mu.Lock()
 		at.relays["s"], at.down = pawl.Relay{Sink: "s", Position: 2}, true // as if nothing more had been written
@@ -316,7 +316,7 @@ func TestCrashBeforeThePlaceIsWritten(t *testing.T) {
 		at.mu.Lock()
 		at.down = false
 		at.mu.Unlock()
-		start(t, relay.Options{Source: src, Book: at, Sinks: one("s", sink), Holder: "second"})
+		start(t, relay.Options{Source: src, States: at, Sinks: one("s", sink), Holder: "second"})
 		until(t, "it is at the end again", func() bool { return at.of("s").Position == 5 })
 		if ids := sink.ids(); !slices.Equal(ids, []string{"evt_1", "evt_2", "evt_3", "evt_4", "evt_5", "evt_3", "evt_4", "evt_5"}) {
 			t.Errorf("sent were %v", ids)
@@ -335,8 +335,8 @@ func TestFilters(t *testing.T) {
 			t,
 			relay.Options{
 				Source: src,
-				Book:   at,
-				Sinks:  []relay.Out{{Name: "s", Sink: sink, Events: []string{"leased"}, Types: []string{"t"}, Namespaces: []string{"default"}}},
+				States: at,
+				Sinks:  []relay.SinkOptions{{Name: "s", Sink: sink, Events: []string{"leased"}, Types: []string{"t"}, Namespaces: []string{"default"}}},
 			},
 		)
 		until(t, "it is at the end", func() bool { return at.of("s").Position == 3 })
@@ -368,7 +368,7 @@ func TestARelayReadsAgainInANewEpoch(t *testing.T) {
 		for range 5 {
 			src.write("tsk_1", "leased")
 		}
-		start(t, relay.Options{Source: src, Book: at, Sinks: one("s", sink)})
+		start(t, relay.Options{Source: src, States: at, Sinks: one("s", sink)})
 		until(t, "it is at the end", func() bool { return at.of("s").Position == 5 })
 		src.newEpoch(3)
 		for range 2 {

@@ -77,7 +77,7 @@ func rabbitTarget(t *testing.T) target {
 				case d := <-deliveries:
 					e := event(t, d.Body)
 					got, seen[e.ID] = append(got, e), true
-					if d.MessageId != e.ID || d.DeliveryMode != amqp.Persistent || d.RoutingKey != "default."+relay.Word(e.TaskType)+"."+e.Event {
+					if d.MessageId != e.ID || d.DeliveryMode != amqp.Persistent || d.RoutingKey != "default."+relay.Escape(e.TaskType)+"."+e.Event {
 						t.Errorf("%s came as %s, mode %d, for %s", e.ID, d.MessageId, d.DeliveryMode, d.RoutingKey)
 					}
 				case <-time.After(time.Minute):

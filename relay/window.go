@@ -12,7 +12,7 @@ type entry struct {
 	position  int64
 	message   Message // empty once done
 	done      bool    // confirmed, refused or filtered out
-	alone     int     // failures while other events were accepted
+	failures  int     // failures while other events were accepted
 	notBefore time.Time
 }
 
@@ -24,11 +24,11 @@ type window struct {
 	last    int64 // position of the newest event that was read
 }
 
-// wave returns the events to send now: for each task its first event that is not done,
+// nextBatch returns the events to send now: for each task its first event that is not done,
 // unless its retry is not due, up to limit. A wave has at most one event of a task, so
 // the order of a task holds whichever messages the sink accepts.
-func (w *window) wave(now time.Time, limit int) []*entry {
-	var wave []*entry
+func (w *window) nextBatch(now time.Time, limit int) []*entry {
+	var batch []*entry
 	seen := map[string]bool{}
 	for _, e := range w.entries {
 		if e.done || seen[e.message.Event.TaskID] {
@@ -38,15 +38,15 @@ func (w *window) wave(now time.Time, limit int) []*entry {
 		if e.notBefore.After(now) {
 			continue
 		}
-		if wave = append(wave, e); len(wave) == limit {
+		if batch = append(batch, e); len(batch) == limit {
 			break
 		}
 	}
-	return wave
+	return batch
 }
 
-// next is the earliest time at which a delayed entry may be sent.
-func (w *window) next() (at time.Time, ok bool) {
+// nextRetry is the earliest time at which a delayed entry may be sent.
+func (w *window) nextRetry() (at time.Time, ok bool) {
 	for _, e := range w.entries {
 		if !e.done && !e.notBefore.IsZero() && (!ok || e.notBefore.Before(at)) {
 			at, ok = e.notBefore, true
@@ -55,8 +55,8 @@ func (w *window) next() (at time.Time, ok bool) {
 	return at, ok
 }
 
-// settle marks an entry done and drops its message.
-func (e *entry) settle() { e.done, e.message = true, Message{} }
+// finish marks an entry done and drops its message.
+func (e *entry) finish() { e.done, e.message = true, Message{} }
 
 // trim removes the done entries at the front and returns the position up to which all
 // events are done.

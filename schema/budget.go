@@ -10,24 +10,24 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-var errSpent = errors.New("the budget is spent")
+var errBudget = errors.New("the budget is spent")
 
 // spend takes n steps off the budget; it returns false if none are left.
-func (c *copied) spend(n int) bool {
+func (c *instance) spend(n int) bool {
 	c.steps -= n
 	return c.steps >= 0
 }
 
-// count charges every visit of a subschema to the budget. It does so in the subschema's
+// chargeVisits charges every visit of a subschema to the budget. It does so in the subschema's
 // format check: the validator runs it early at each visit, and a failing one ends the
 // visit.
-func (c *copied) count(s *jsonschema.Schema, seen map[*jsonschema.Schema]bool) {
+func (c *instance) chargeVisits(s *jsonschema.Schema, seen map[*jsonschema.Schema]bool) {
 	if s == nil || seen[s] || s.Bool != nil {
 		return
 	}
 	seen[s] = true
-	here, below := children(s)
-	price := 1 + len(here)
+	same, below := children(s)
+	price := 1 + len(same)
 	if s.Enum != nil {
 		price += len(s.Enum.Values) / 50
 	}
@@ -40,12 +40,12 @@ func (c *copied) count(s *jsonschema.Schema, seen map[*jsonschema.Schema]bool) {
 				if !ok {
 					return nil
 				}
-				if !c.spend(readingCost * min(len(p), maxPattern)) {
-					return errSpent
+				if !c.spend(patternCost * min(len(p), maxPattern)) {
+					return errBudget
 				}
-				tree, size, err := read(p)
+				tree, size, err := parsePattern(p)
 				if err == nil && !c.spend(size) {
-					err = errSpent
+					err = errBudget
 				}
 				if err == nil {
 					_, err = syntax.Compile(tree)
@@ -65,12 +65,12 @@ func (c *copied) count(s *jsonschema.Schema, seen map[*jsonschema.Schema]bool) {
 			cost += len(v) * (1 + len(s.PatternProperties))
 		}
 		if !c.spend(cost) {
-			return errSpent
+			return errBudget
 		}
 		return own(v)
 	}}
-	for _, b := range append(here, below...) {
-		c.count(b, seen)
+	for _, b := range append(same, below...) {
+		c.chargeVisits(b, seen)
 	}
 }
 
@@ -112,7 +112,7 @@ func children(s *jsonschema.Schema) (here, below []*jsonschema.Schema) {
 type pattern struct {
 	*regexp.Regexp
 	size int // instructions
-	c    *copied
+	c    *instance
 }
 
 // MatchString implements jsonschema.Regexp.
@@ -120,20 +120,20 @@ func (p *pattern) MatchString(s string) bool {
 	return p.c.spend(1+p.size*len(s)/64) && p.Regexp.MatchString(s)
 }
 
-// readingCost is the cost of a character of a pattern that is a value (format "regex").
-const readingCost = 200
+// patternCost is the cost of a character of a pattern that is a value (format "regex").
+const patternCost = 200
 
 var errPatterns = errors.New("makes the patterns of the schema too large")
 
 // regexp compiles a pattern of the schema, once.
-func (c *copied) regexp(s string) (jsonschema.Regexp, error) {
+func (c *instance) regexp(s string) (jsonschema.Regexp, error) {
 	if p := c.patterns[s]; p != nil {
 		return p, nil
 	}
 	if c.text -= len(s); c.text < 0 {
 		return nil, errPatterns
 	}
-	_, size, err := read(s)
+	_, size, err := parsePattern(s)
 	if err != nil {
 		return nil, err
 	}
@@ -149,8 +149,8 @@ func (c *copied) regexp(s string) (jsonschema.Regexp, error) {
 	return p, nil
 }
 
-// read parses a pattern and returns the size of its program, without building it.
-func read(s string) (*syntax.Regexp, int, error) {
+// parsePattern parses a pattern and returns the size of its program, without building it.
+func parsePattern(s string) (*syntax.Regexp, int, error) {
 	if len(s) > maxPattern {
 		return nil, 0, fmt.Errorf("has %d characters; at most %d are allowed", len(s), maxPattern)
 	}

@@ -10,9 +10,9 @@ import (
 // Cache compiles each schema once, however many types and versions share it. The zero
 // value is ready to use. It keeps 1000 schemas and evicts the least recently used.
 type Cache struct {
-	mu   sync.Mutex
-	made map[[sha256.Size]byte]*entry
-	tick int64
+	mu      sync.Mutex
+	entries map[[sha256.Size]byte]*entry
+	uses    int64
 }
 
 type entry struct {
@@ -37,29 +37,29 @@ func (c *Cache) Get(raw []byte) (*Schema, []pawl.Field) {
 func (c *Cache) entry(key [sha256.Size]byte) *entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e := c.made[key]
+	e := c.entries[key]
 	if e == nil {
-		if c.made == nil {
-			c.made = map[[sha256.Size]byte]*entry{}
+		if c.entries == nil {
+			c.entries = map[[sha256.Size]byte]*entry{}
 		}
-		if len(c.made) >= maxCached {
+		if len(c.entries) >= maxCached {
 			c.evict()
 		}
 		e = &entry{}
-		c.made[key] = e
+		c.entries[key] = e
 	}
-	c.tick++
-	e.used = c.tick
+	c.uses++
+	e.used = c.uses
 	return e
 }
 
 func (c *Cache) evict() {
 	var oldest [sha256.Size]byte
 	used := int64(-1)
-	for k, e := range c.made {
+	for k, e := range c.entries {
 		if used < 0 || e.used < used {
 			oldest, used = k, e.used
 		}
 	}
-	delete(c.made, oldest)
+	delete(c.entries, oldest)
 }

@@ -32,24 +32,24 @@ func decode(raw []byte) (any, *refusal) {
 		}
 	}
 	if !ok {
-		return nil, &refusal{pointer(d.path), d.wrong}
+		return nil, &refusal{pointer(d.path), d.message}
 	}
 	return v, nil
 }
 
 type decoder struct {
-	text  string
-	at    int
-	path  []string // to the current value
-	wrong string
+	text    string
+	at      int
+	path    []string // to the current value
+	message string
 }
 
 func (d *decoder) fail(why string) bool {
-	d.wrong = why
+	d.message = why
 	return false
 }
 
-const noJSON = "is not valid JSON"
+const notJSON = "is not valid JSON"
 
 func (d *decoder) space() {
 	for d.at < len(d.text) && (d.text[d.at] == ' ' || d.text[d.at] == '\n' || d.text[d.at] == '\t' || d.text[d.at] == '\r') {
@@ -70,7 +70,7 @@ func (d *decoder) next(c byte) bool {
 func (d *decoder) value() (any, bool) {
 	d.space()
 	if d.at == len(d.text) {
-		return nil, d.fail(noJSON)
+		return nil, d.fail(notJSON)
 	}
 	switch c := d.text[d.at]; c {
 	case '{':
@@ -92,7 +92,7 @@ func (d *decoder) value() (any, bool) {
 
 func (d *decoder) word(w string) bool {
 	if !strings.HasPrefix(d.text[d.at:], w) {
-		return d.fail(noJSON)
+		return d.fail(notJSON)
 	}
 	d.at += len(w)
 	return true
@@ -117,12 +117,12 @@ func (d *decoder) object() (any, bool) {
 	for more := !d.next('}'); more; {
 		if d.space(); d.at == len(d.text) || d.text[d.at] != '"' {
 			d.path = d.path[:len(d.path)-1]
-			return nil, d.fail(noJSON)
+			return nil, d.fail(notJSON)
 		}
 		key, ok := d.str()
 		d.path[len(d.path)-1] = key
 		if !ok || !d.next(':') {
-			return nil, d.fail(noJSON)
+			return nil, d.fail(notJSON)
 		}
 		v, ok := d.value()
 		if !ok {
@@ -133,7 +133,7 @@ func (d *decoder) object() (any, bool) {
 			return nil, d.fail("is there more than once")
 		}
 		if more = d.next(','); !more && !d.next('}') {
-			return nil, d.fail(noJSON)
+			return nil, d.fail(notJSON)
 		}
 	}
 	d.path = d.path[:len(d.path)-1]
@@ -156,7 +156,7 @@ func (d *decoder) array() (any, bool) {
 		}
 		out = append(out, v)
 		if more = d.next(','); !more && !d.next(']') {
-			return nil, d.fail(noJSON)
+			return nil, d.fail(notJSON)
 		}
 	}
 	d.path = d.path[:len(d.path)-1]
@@ -174,10 +174,10 @@ func (d *decoder) str() (string, bool) {
 		case c == '\\':
 			return d.escaped()
 		case c < ' ':
-			return "", d.fail(noJSON)
+			return "", d.fail(notJSON)
 		}
 	}
-	return "", d.fail(noJSON)
+	return "", d.fail(notJSON)
 }
 
 func (d *decoder) escaped() (string, bool) {
@@ -189,10 +189,10 @@ func (d *decoder) escaped() (string, bool) {
 			var s string
 			err := json.Unmarshal([]byte(d.text[d.at:i+1]), &s)
 			d.at = i + 1
-			return s, err == nil || d.fail(noJSON)
+			return s, err == nil || d.fail(notJSON)
 		}
 	}
-	return "", d.fail(noJSON)
+	return "", d.fail(notJSON)
 }
 
 func (d *decoder) number() (any, bool) {
@@ -215,7 +215,7 @@ func (d *decoder) number() (any, bool) {
 		exponent = d.text[start:d.at]
 	}
 	if !ok {
-		return nil, d.fail(noJSON)
+		return nil, d.fail(notJSON)
 	}
 	if d.at-from > maxNumber {
 		return nil, d.fail(fmt.Sprintf("is a number of more than %d characters", maxNumber))

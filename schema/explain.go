@@ -13,34 +13,34 @@ import (
 
 // explain describes why a schema does not compile.
 func explain(doc any, err error) []pawl.Field {
-	var away *jsonschema.LoadURLError
-	if errors.As(err, &away) {
-		return one(
-			where(doc, "", func(key string, v any) bool { return refersTo(key, v, away.URL) }),
-			"leads out of the schema; schemas are never fetched, put what it needs under $defs",
+	var external *jsonschema.LoadURLError
+	if errors.As(err, &external) {
+		return oneField(
+			findPointer(doc, "", func(key string, v any) bool { return refersTo(key, v, external.URL) }),
+			"refers to another document; schemas are never fetched: put the definition under $defs",
 		)
 	}
 	var bad *jsonschema.SchemaValidationError
 	var inside *jsonschema.ValidationError
 	if errors.As(err, &bad) && errors.As(bad.Err, &inside) {
-		return tell(inside)
+		return fieldsOf(inside)
 	}
 	var re *jsonschema.InvalidRegexError
 	if errors.As(err, &re) {
-		at := where(doc, "", func(key string, v any) bool { return v == any(re.Regex) || key == re.Regex })
-		return one(at, "is no pattern that can be used: %v (RE2: no look-around, no back-references)", re.Err)
+		at := findPointer(doc, "", func(key string, v any) bool { return v == any(re.Regex) || key == re.Regex })
+		return oneField(at, "is not a supported pattern: %v (RE2: no look-around, no back-references)", re.Err)
 	}
-	var lost *jsonschema.JSONPointerNotFoundError
+	var missing *jsonschema.JSONPointerNotFoundError
 	var anchor *jsonschema.AnchorNotFoundError
-	if errors.As(err, &lost) || errors.As(err, &anchor) {
-		at := where(doc, "", func(key string, v any) bool {
+	if errors.As(err, &missing) || errors.As(err, &anchor) {
+		at := findPointer(doc, "", func(key string, v any) bool {
 			s, ok := v.(string)
 			_, frag, has := strings.Cut(s, "#")
 			return ok && has && isRef(key) && frag != "" && strings.Contains(err.Error(), strings.ReplaceAll(frag, `"`, `\"`))
 		})
-		return one(at, "refers to a place that the schema does not have")
+		return oneField(at, "refers to a definition that the schema does not have")
 	}
-	return one("", "is no schema: %s", strings.ReplaceAll(err.Error(), home, ""))
+	return oneField("", "is not a valid schema: %s", strings.ReplaceAll(err.Error(), schemaURL, ""))
 }
 
 func isRef(key string) bool { return key == "$ref" || key == "$dynamicRef" }
@@ -51,8 +51,8 @@ func refersTo(key string, v any, url string) bool {
 	return ok && isRef(key) && s != "" && strings.HasSuffix(url, strings.TrimLeft(s, "./"))
 }
 
-// where returns the pointer of the first member that meant accepts; "" if there is none.
-func where(v any, at string, meant func(key string, v any) bool) string {
+// findPointer returns the pointer of the first member that meant accepts; "" if there is none.
+func findPointer(v any, at string, match func(key string, v any) bool) string {
 	switch v := v.(type) {
 	case map[string]any:
 		keys := make([]string, 0, len(v))
@@ -62,16 +62,16 @@ func where(v any, at string, meant func(key string, v any) bool) string {
 		slices.Sort(keys)
 		for _, k := range keys {
 			here := at + "/" + escape(k)
-			if meant(k, v[k]) {
+			if match(k, v[k]) {
 				return here
 			}
-			if below := where(v[k], here, meant); below != "" {
+			if below := findPointer(v[k], here, match); below != "" {
 				return below
 			}
 		}
 	case []any:
 		for i, e := range v {
-			if below := where(e, at+"/"+strconv.Itoa(i), meant); below != "" {
+			if below := findPointer(e, at+"/"+strconv.Itoa(i), match); below != "" {
 				return below
 			}
 		}
@@ -92,7 +92,7 @@ func inspect(doc any) []pawl.Field {
 		case map[string]any:
 			for k, e := range v {
 				if s, ok := e.(string); ok && k == "$schema" && strings.TrimSuffix(s, "#") != Dialect {
-					bad = one(at+"/$schema", "is %s; schemas are read as %s", quote(s), Dialect)
+					bad = oneField(at+"/$schema", "is %s; schemas are read as %s", quote(s), Dialect)
 				}
 				walk(e, at+"/"+escape(k))
 			}
@@ -104,7 +104,7 @@ func inspect(doc any) []pawl.Field {
 	}
 	walk(doc, "")
 	if nodes > maxNodes {
-		return one("", "has more than %d parts", maxNodes)
+		return oneField("", "has more than %d parts", maxNodes)
 	}
 	return bad
 }

@@ -38,7 +38,7 @@ func FuzzCheck(f *testing.F) {
 			t.Errorf("%q: read as %v, encoding/json says %v", value, v, err)
 		case no == nil && !reflect.DeepEqual(v, want):
 			t.Errorf("%q: read as %v, by encoding/json %v", value, v, want)
-		case no != nil && json.Valid(value) && utf8.Valid(value) && (no.message == noJSON || strings.Contains(no.message, "something else")):
+		case no != nil && json.Valid(value) && utf8.Valid(value) && (no.message == notJSON || strings.Contains(no.message, "something else")):
 			t.Errorf("%q: %v, encoding/json takes it", value, no)
 		}
 		var s *Schema

@@ -25,7 +25,7 @@ const (
 	maxPattern = 1000      // characters of a pattern
 	maxText    = 16_000    // characters of all patterns of a schema: parsing takes up to 20 µs for each
 	maxProgram = 50_000    // instructions of all patterns of a schema: a{1000} has a thousand
-	home       = "pawl:///schema"
+	schemaURL  = "pawl:///schema"
 
 	// steps, and stepsPerByte for each byte of the value, bound the work of a check:
 	// visits of a subschema and the members that they look at. Walking a tree once takes
@@ -37,13 +37,13 @@ const (
 // Schema is a compiled schema, safe for concurrent use. A nil Schema accepts every
 // value.
 type Schema struct {
-	doc  any
-	free chan *copied // compiled copies; nil = not compiled yet
+	doc       any
+	instances chan *instance // compiled copies; nil = not compiled yet
 }
 
-// copied is one compilation of the schema. It has a budget of its own and serves one
+// instance is one compilation of the schema. It has a budget of its own and serves one
 // check at a time.
-type copied struct {
+type instance struct {
 	sch      *jsonschema.Schema
 	patterns map[string]*pattern
 	text     int // what is left of maxText
@@ -58,59 +58,59 @@ func Compile(raw []byte) (*Schema, []pawl.Field) {
 		return nil, nil
 	}
 	if len(raw) > maxBytes {
-		return nil, one("", "has %d bytes; at most %d are allowed", len(raw), maxBytes)
+		return nil, oneField("", "has %d bytes; at most %d are allowed", len(raw), maxBytes)
 	}
-	doc, no := decode(raw)
-	if no != nil {
-		return nil, one(no.pointer, "%s", no.message)
+	doc, refused := decode(raw)
+	if refused != nil {
+		return nil, oneField(refused.pointer, "%s", refused.message)
 	}
 	switch doc.(type) {
 	case map[string]any, bool:
 	default:
-		return nil, one("", "is no schema: a schema is an object, true or false")
+		return nil, oneField("", "is not a schema: a schema must be an object, true or false")
 	}
 	if bad := inspect(doc); bad != nil {
 		return nil, bad
 	}
 	copies := max(2, runtime.GOMAXPROCS(0))
-	s := &Schema{doc: doc, free: make(chan *copied, copies)}
+	s := &Schema{doc: doc, instances: make(chan *instance, copies)}
 	first, err := s.compile()
 	if err != nil {
 		return nil, explain(doc, err)
 	}
-	s.free <- first
+	s.instances <- first
 	for range copies - 1 {
-		s.free <- nil // compiled when two checks run at once
+		s.instances <- nil // compiled when two checks run at once
 	}
 	return s, nil
 }
 
-func (s *Schema) compile() (*copied, error) {
-	out := &copied{steps: steps, patterns: map[string]*pattern{}, text: maxText, program: maxProgram}
+func (s *Schema) compile() (*instance, error) {
+	out := &instance{steps: steps, patterns: map[string]*pattern{}, text: maxText, program: maxProgram}
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
-	c.UseLoader(nowhere{})
+	c.UseLoader(noLoader{})
 	c.AssertFormat()
 	c.UseRegexpEngine(out.regexp)
-	if err := c.AddResource(home, s.doc); err != nil {
+	if err := c.AddResource(schemaURL, s.doc); err != nil {
 		return nil, err
 	}
-	sch, err := c.Compile(home)
+	sch, err := c.Compile(schemaURL)
 	if err != nil {
 		return nil, err
 	}
 	out.sch = sch
-	out.count(sch, map[*jsonschema.Schema]bool{})
+	out.chargeVisits(sch, map[*jsonschema.Schema]bool{})
 	return out, nil
 }
 
-// errElsewhere is the error for a reference to another document.
-var errElsewhere = errors.New("schemas are never fetched")
+// errExternal is the error for a reference to another document.
+var errExternal = errors.New("schemas are never fetched")
 
-// nowhere is a loader that refuses everything.
-type nowhere struct{}
+// noLoader is a loader that refuses everything.
+type noLoader struct{}
 
-func (nowhere) Load(string) (any, error) { return nil, errElsewhere }
+func (noLoader) Load(string) (any, error) { return nil, errExternal }
 
 // Check returns what in a value violates the schema, nil if nothing does: at most
 // MaxErrors fields. If there are more, the last field says how many.
@@ -121,28 +121,28 @@ func (s *Schema) Check(raw []byte) []pawl.Field {
 	if len(raw) == 0 {
 		raw = []byte("null")
 	}
-	v, no := decode(raw)
-	if no != nil {
-		return one(no.pointer, "%s", no.message)
+	v, refused := decode(raw)
+	if refused != nil {
+		return oneField(refused.pointer, "%s", refused.message)
 	}
-	c := <-s.free
+	c := <-s.instances
 	if c == nil {
 		var err error
 		if c, err = s.compile(); err != nil { // cannot happen: the schema compiled before
-			s.free <- nil
-			return one("", "could not be checked: %v", err)
+			s.instances <- nil
+			return oneField("", "could not be checked: %v", err)
 		}
 	}
 	c.steps = steps + stepsPerByte*len(raw)
 	err := c.sch.Validate(v)
 	spent := c.steps < 0
-	s.free <- c
+	s.instances <- c
 	if spent {
-		return one("", "takes too long to check: make the value smaller or its schema simpler")
+		return oneField("", "takes too long to check: make the value smaller or its schema simpler")
 	}
 	var bad *jsonschema.ValidationError
 	if errors.As(err, &bad) {
-		return tell(bad)
+		return fieldsOf(bad)
 	}
 	return nil
 }

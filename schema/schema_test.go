@@ -50,7 +50,7 @@ func TestCheckTellsWhereAndWhy(t *testing.T) {
 		{`[]`, " is an array; it must be an object\n"},
 		{``, " is null; it must be an object\n"},
 		{`{"name":"","age":"x"}`, "/age is a string; it must be an integer\n/name has 0 characters; it must have at least 1\n"},
-		{`{"extra":1,"mail":"no"}`, "/age is required\n/extra is not allowed here\n/mail is \"no\", which is no email\n/name is required\n"},
+		{`{"extra":1,"mail":"no"}`, "/age is required\n/extra is not allowed here\n/mail is \"no\", which is not a valid email\n/name is required\n"},
 		{`{"name":"A","age":151,"id":"UPPER"}`, "/age is 151; it must be at most 150\n/id is \"UPPER\", which does not match ^[a-z]+$\n"},
 		{`{"name":"A","age":1.5,"tags":["a","a","c"]}`,
 			"/age is a number; it must be an integer\n/tags has 3 elements; it must have at most 2\n" +
@@ -58,7 +58,7 @@ func TestCheckTellsWhereAndWhy(t *testing.T) {
 		{`{"name":"A","age":1,"a/b~c":1,"share":0.25,"what":{}}`,
 			"/a~1b~0c is a number; it must be null\n/share is 0.25; it must be a multiple of 0.1\n/what is an object; it must be \"this\"\n"},
 		{`{"name":"A","age":1,"pet":{"dog":"rex"}}`,
-			"/pet fits none of 2 alternatives; what the nearest says follows\n/pet/dog is a string; it must be an integer\n"},
+			"/pet fits none of 2 alternatives; the errors of the closest one follow\n/pet/dog is a string; it must be an integer\n"},
 		{`{"name":"A","age":1,"name":"B"}`, "/name is there more than once\n"},
 		{`{"name":`, "/name is not valid JSON\n"},
 		{`{} {}`, " is followed by something else\n"},
@@ -113,16 +113,16 @@ func TestWhatIsToldIsShort(t *testing.T) {
 func TestSchemasThatAreNone(t *testing.T) {
 	for _, c := range []struct{ schema, says string }{
 		{`{`, " is not valid JSON\n"},
-		{`3`, " is no schema: a schema is an object, true or false\n"},
+		{`3`, " is not a schema: a schema must be an object, true or false\n"},
 		{`{"type":"objekt"}`, "/type fits none of 2 alternatives"},
 		{`{"properties":{"a":{"minLength":-1}}}`, "/properties/a/minLength is -1; it must be at least 0\n"},
 		{`{"properties":{"a":{"required":"b"}}}`, "/properties/a/required is a string; it must be an array\n"},
-		{`{"properties":{"a":{"$ref":"#/$defs/no"}}}`, "/properties/a/$ref refers to a place that the schema does not have\n"},
-		{`{"$ref":"#nowhere"}`, "/$ref refers to a place that the schema does not have\n"},
-		{`{"properties":{"a":{"pattern":"(?=x)"}}}`, "/properties/a/pattern is \"(?=x)\", which is no regex\n"},
+		{`{"properties":{"a":{"$ref":"#/$defs/no"}}}`, "/properties/a/$ref refers to a definition that the schema does not have\n"},
+		{`{"$ref":"#nowhere"}`, "/$ref refers to a definition that the schema does not have\n"},
+		{`{"properties":{"a":{"pattern":"(?=x)"}}}`, "/properties/a/pattern is \"(?=x)\", which is not a valid regex\n"},
 		{`{"patternProperties":{"(":{}}}`, "/patternProperties/( has a name that is not allowed here\n"},
-		{`{"pattern":"` + strings.Repeat("a", 1001) + `"}`, "/pattern is \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…\", which is no regex\n"},
-		{`{"pattern":"((a{100}){100}){100}"}`, "/pattern is \"((a{100}){100}){100}\", which is no regex\n"},
+		{`{"pattern":"` + strings.Repeat("a", 1001) + `"}`, "/pattern is \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…\", which is not a valid regex\n"},
+		{`{"pattern":"((a{100}){100}){100}"}`, "/pattern is \"((a{100}){100}){100}\", which is not a valid regex\n"},
 		{`{"pattern":"` + strings.Repeat(`\\pL{900}`, 60) + `"}`, "/pattern is \"\\\\pL{900}\\\\pL{900}"},
 		{`{"$schema":"http://json-schema.org/draft-07/schema#"}`,
 			"/$schema is \"http://json-schema.org/draft-07/schema#\"; schemas are read as " + Dialect + "\n"},
@@ -155,7 +155,7 @@ func TestNothingIsFetched(t *testing.T) {
 			}
 			s, bad := Compile(text)
 			if got := lines(bad); s != nil ||
-				got != "/properties/x/"+escape(key)+" leads out of the schema; schemas are never fetched, put what it needs under $defs\n" {
+				got != "/properties/x/"+escape(key)+" refers to another document; schemas are never fetched: put the definition under $defs\n" {
 				t.Errorf("%s %s: %s", key, ref, got)
 			}
 		}
@@ -221,7 +221,7 @@ func TestManyPatternsAreRefused(t *testing.T) {
 			fmt.Fprintf(&b, `,{"pattern":"%s%d"}`, p, i)
 		}
 		if s, bad := Compile([]byte(`{"anyOf":[` + b.String()[1:] + `]}`)); s != nil ||
-			len(bad) != 1 && !strings.Contains(lines(bad), "which is no regex") {
+			len(bad) != 1 && !strings.Contains(lines(bad), "which is not a valid regex") {
 			t.Errorf("%s: %v", name, lines(bad))
 		}
 	}

@@ -37,9 +37,9 @@ type archived struct {
 	newest    int64
 }
 
-// errLeaving is returned for a task whose deletion has begun: what is left of it must
+// errBeingDeleted is returned for a task whose deletion has begun: what is left of it must
 // not be archived.
-var errLeaving = errors.New("the deletion of the task has begun")
+var errBeingDeleted = errors.New("the deletion of the task has begun")
 
 // write archives a task: all its rows as compressed JSONL, one row for each line, in a
 // file of ArchiveDir or, without a directory, for the database. The file is durable when
@@ -47,8 +47,8 @@ var errLeaving = errors.New("the deletion of the task has begun")
 // has begun is errLeaving; a task that does not exist has no namespace.
 func (s *Sweeper) write(ctx context.Context, taskID string) (a archived, err error) {
 	a.TaskID = taskID
-	var out sink
-	defer func() { out.abandon() }()
+	var out archiveWriter
+	defer func() { out.discard() }()
 	err = s.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
@@ -58,10 +58,10 @@ func (s *Sweeper) write(ctx context.Context, taskID string) (a archived, err err
 			return err
 		}
 		a.CreatedAt = time.UnixMicro(now).UTC()
-		if leaving, err := store.BeingDeleted(ctx, tx, taskID); err != nil || leaving {
-			return cmp.Or(err, errLeaving)
+		if beingDeleted, err := store.BeingDeleted(ctx, tx, taskID); err != nil || beingDeleted {
+			return cmp.Or(err, errBeingDeleted)
 		}
-		out.abandon() // of an earlier try
+		out.discard() // of an earlier try
 		if out, err = s.open(taskID, a.CreatedAt); err != nil {
 			return err
 		}
@@ -76,8 +76,8 @@ func (s *Sweeper) write(ctx context.Context, taskID string) (a archived, err err
 	return a, out.finish(&a.Archived)
 }
 
-// sink is an archive being written.
-type sink struct {
+// archiveWriter is an archive being written.
+type archiveWriter struct {
 	pool *sync.Pool
 	file *os.File // nil: body
 	path string
@@ -87,76 +87,76 @@ type sink struct {
 	zip  *zstd.Encoder
 }
 
-func (s *Sweeper) open(taskID string, at time.Time) (sink, error) {
-	k := sink{pool: &s.encoders, sum: sha256.New(), size: new(counter)}
+func (s *Sweeper) open(taskID string, at time.Time) (archiveWriter, error) {
+	w := archiveWriter{pool: &s.encoders, sum: sha256.New(), size: new(counter)}
 	var out io.Writer
 	if s.Options.ArchiveDir == "" {
-		k.body = &bytes.Buffer{}
-		out = k.body
+		w.body = &bytes.Buffer{}
+		out = w.body
 	} else {
 		if taskID == "" || filepath.Base(taskID) != taskID {
-			return k, fmt.Errorf("the task id %q is not a file name", taskID)
+			return w, fmt.Errorf("the task id %q is not a file name", taskID)
 		}
 		dir := filepath.Join(s.Options.ArchiveDir, at.Format("2006-01"))
 		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return k, diskError(err)
+			return w, diskError(err)
 		}
 		f, err := os.CreateTemp(dir, taskID+".*.part")
 		if err != nil {
-			return k, diskError(err)
+			return w, diskError(err)
 		}
-		k.file, k.path, out = f, filepath.Join(dir, taskID+"."+s.NewID("arc")+archiveSuffix), f
+		w.file, w.path, out = f, filepath.Join(dir, taskID+"."+s.NewID("arc")+archiveSuffix), f
 	}
-	all := io.MultiWriter(out, k.sum, k.size)
+	all := io.MultiWriter(out, w.sum, w.size)
 	if zip, ok := s.encoders.Get().(*zstd.Encoder); ok {
 		zip.Reset(all)
-		k.zip = zip
-		return k, nil
+		w.zip = zip
+		return w, nil
 	}
 	var err error
-	k.zip, err = zstd.NewWriter(all, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true))
-	return k, err
+	w.zip, err = zstd.NewWriter(all, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true))
+	return w, err
 }
 
-func (k *sink) line(b []byte) error {
-	if k.body != nil && k.body.Len() > maxBody {
-		return errors.New("the archive is too large for the database to keep: name a directory for archives")
+func (w *archiveWriter) line(b []byte) error {
+	if w.body != nil && w.body.Len() > maxBody {
+		return errors.New("the archive is too large to be stored in the database: set sweep.archive_dir")
 	}
-	_, err := k.zip.Write(b)
+	_, err := w.zip.Write(b)
 	return diskError(err)
 }
 
 // finish completes the archive and makes it durable under its name.
-func (k *sink) finish(a *store.Archived) error {
-	if err := k.zip.Close(); err != nil {
+func (w *archiveWriter) finish(a *store.Archived) error {
+	if err := w.zip.Close(); err != nil {
 		return diskError(err)
 	}
-	k.pool.Put(k.zip) // creating an encoder costs more than a small task's rows
-	if k.file != nil {
-		if err := errors.Join(k.file.Sync(), k.file.Close()); err != nil {
+	w.pool.Put(w.zip) // creating an encoder costs more than a small task's rows
+	if w.file != nil {
+		if err := errors.Join(w.file.Sync(), w.file.Close()); err != nil {
 			return diskError(err)
 		}
-		if err := os.Rename(k.file.Name(), k.path); err != nil {
+		if err := os.Rename(w.file.Name(), w.path); err != nil {
 			return diskError(err)
 		}
-		k.file = nil
-		if err := syncDir(filepath.Dir(k.path)); err != nil {
+		w.file = nil
+		if err := syncDir(filepath.Dir(w.path)); err != nil {
 			return diskError(err)
 		}
 	} else {
-		a.Body = k.body.Bytes()
+		a.Body = w.body.Bytes()
 	}
-	a.Path, a.SHA256 = k.path, hex.EncodeToString(k.sum.Sum(nil))
-	a.Bytes = int64(*k.size)
+	a.Path, a.SHA256 = w.path, hex.EncodeToString(w.sum.Sum(nil))
+	a.Bytes = int64(*w.size)
 	return nil
 }
 
-// abandon removes an archive that was not finished.
-func (k *sink) abandon() {
-	if k.file != nil {
-		_ = k.file.Close()
-		_ = os.Remove(k.file.Name())
-		k.file = nil
+// discard removes an archive that was not finished.
+func (w *archiveWriter) discard() {
+	if w.file != nil {
+		_ = w.file.Close()
+		_ = os.Remove(w.file.Name())
+		w.file = nil
 	}
 }
 

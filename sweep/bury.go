@@ -26,7 +26,7 @@ func (p *pass) bury(ctx context.Context) error {
 		if err != nil || len(found) == 0 {
 			return err
 		}
-		if err := halve(ctx, p, burials(found), p.buryTasks, func(c store.Change, err error) {
+		if err := halve(ctx, p, groupByTask(found), p.buryTasks, func(c store.Change, err error) {
 			p.Log.ErrorContext(ctx, "the sweep skipped a task", "step", "bury", "task_id", c.TaskID, "error", err)
 		}); err != nil || len(found) < batch {
 			return err
@@ -54,8 +54,8 @@ func (p *pass) buryTasks(ctx context.Context, changes []store.Change) error {
 	return err
 }
 
-// burials groups items by task.
-func burials(found []store.Resting) []store.Change {
+// groupByTask groups items by task.
+func groupByTask(found []store.Resting) []store.Change {
 	at := map[string]int{}
 	var out []store.Change
 	for _, r := range found {

@@ -9,13 +9,13 @@ import (
 // maxCounters bounds the counters that one pass reads.
 const maxCounters = 100 * batch
 
-// examined remembers where the last pass stopped among the counters. For tasks over the
+// checkpointScan remembers where the last pass stopped among the counters. For tasks over the
 // limit of which nothing could be pruned, it also remembers the number of checkpoints: a
 // task with many named steps keeps more for good, and is read again only when it has new
 // checkpoints.
-type examined struct {
-	after string
-	tasks map[string]int64
+type checkpointScan struct {
+	after      string
+	unprunable map[string]int64
 }
 
 // checkpoints prunes tasks that have more checkpoints than the retention limit, down to
@@ -25,20 +25,20 @@ func (p *pass) checkpoints(ctx context.Context) error {
 	if !p.Options.CleanupOldCheckpoints || p.Options.CheckpointRetentionLimit <= 0 {
 		return nil
 	}
-	x := &p.examined
-	if x.tasks == nil || len(x.tasks) > maxCounters {
-		x.tasks = map[string]int64{}
+	scan := &p.checkpointScan
+	if scan.unprunable == nil || len(scan.unprunable) > maxCounters {
+		scan.unprunable = map[string]int64{}
 	}
 	var over []store.Counted
 	err := p.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
-		until, err := store.CountersUntil(ctx, tx, x.after, maxCounters)
+		until, err := store.CountersUntil(ctx, tx, scan.after, maxCounters)
 		if err != nil {
 			return err
 		}
-		over, err = store.CountersOver(ctx, tx, x.after, until, p.Options.CheckpointRetentionLimit)
-		x.after = until
+		over, err = store.CountersOver(ctx, tx, scan.after, until, p.Options.CheckpointRetentionLimit)
+		scan.after = until
 		if until == store.EndOfTime {
-			x.after = ""
+			scan.after = ""
 		}
 		return err
 	})
@@ -46,13 +46,13 @@ func (p *pass) checkpoints(ctx context.Context) error {
 		return p.logError(ctx, "checkpoints", err)
 	}
 	for _, c := range over {
-		if x.tasks[c.TaskID] == c.Checkpoints {
+		if scan.unprunable[c.TaskID] == c.Checkpoints {
 			continue
 		}
 		if err := p.logError(ctx, "checkpoints of "+c.TaskID, p.pruneTask(ctx, c.TaskID)); err != nil {
 			return err
 		}
-		x.tasks[c.TaskID] = c.Checkpoints
+		scan.unprunable[c.TaskID] = c.Checkpoints
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 // due queues scheduled and waiting items whose time has come, and waiting ones
 // whose dependencies have completed.
 func (p *pass) due(ctx context.Context) error {
-	return p.drain(ctx, "due", store.DueItems, func(ctx context.Context, limit int, only []string) (int, error) {
+	return p.runBatches(ctx, "due", store.DueItems, func(ctx context.Context, limit int, only []string) (int, error) {
 		var out []store.DueItem
 		err := p.DB.Auto(ctx, func(ctx context.Context, tx store.Tx) (err error) {
 			out, err = p.DB.Dialect().Timed.Due(ctx, tx, limit, only)
@@ -19,27 +19,27 @@ func (p *pass) due(ctx context.Context) error {
 			return 0, err
 		}
 		p.stats.Due += int64(len(out))
-		p.ready(out)
+		p.itemsReady(out)
 		return len(out), nil
 	})
 }
 
-// drain runs a timed verb in batches until a batch is not full. If a batch fails, the
+// runBatches runs a timed verb in batches until a batch is not full. If a batch fails, the
 // items that list returns are processed in halves, so that each failing item fails
 // alone, is counted and stays as it is.
-func (p *pass) drain(ctx context.Context, what string,
+func (p *pass) runBatches(ctx context.Context, what string,
 	list func(ctx context.Context, tx store.Tx, now int64, limit int) ([]string, error),
 	run func(ctx context.Context, limit int, only []string) (int, error)) error {
 	for size := batch / 16; ; size = batch {
 		n, err := run(ctx, size, nil)
 		if err != nil {
-			if fatal(ctx, err) {
+			if stopsStep(ctx, err) {
 				return err
 			}
 			if locked(err) {
 				ctx = store.WithLockWait(ctx, lockWait)
 			}
-			return p.apart(ctx, what, list, run)
+			return p.runSingly(ctx, what, list, run)
 		}
 		if n < size {
 			return nil
@@ -47,7 +47,7 @@ func (p *pass) drain(ctx context.Context, what string,
 	}
 }
 
-func (p *pass) apart(ctx context.Context, what string,
+func (p *pass) runSingly(ctx context.Context, what string,
 	list func(ctx context.Context, tx store.Tx, now int64, limit int) ([]string, error),
 	run func(ctx context.Context, limit int, only []string) (int, error)) error {
 	var items []string

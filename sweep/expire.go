@@ -9,7 +9,7 @@ import (
 // expire ends expired leases: their items are queued again or fail, each with its event
 // and, if CreateCheckpoints is set, an error_boundary.
 func (p *pass) expire(ctx context.Context) error {
-	return p.drain(ctx, "expire", store.ExpiredLeases, func(ctx context.Context, limit int, only []string) (int, error) {
+	return p.runBatches(ctx, "expire", store.ExpiredLeases, func(ctx context.Context, limit int, only []string) (int, error) {
 		var ids []string
 		if p.Options.CreateCheckpoints {
 			for range limit {
@@ -39,7 +39,7 @@ func (p *pass) expire(ctx context.Context) error {
 				queued = append(queued, store.DueItem{Namespace: e.Namespace, ItemID: e.ItemID, Type: e.Type, Rank: store.RequeueRank(e.Priority)})
 			}
 		}
-		p.ready(queued)
+		p.itemsReady(queued)
 		return len(out), nil
 	})
 }

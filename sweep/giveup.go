@@ -51,7 +51,7 @@ func (p *pass) dependents(ctx context.Context,
 			if err == nil {
 				round += int64(len(some))
 				total += int64(len(some))
-				p.ready(due)
+				p.itemsReady(due)
 			}
 			return err
 		}, func(d store.Dependent, err error) {
@@ -75,11 +75,11 @@ func (p *pass) moveAll(ctx context.Context, some []store.Dependent,
 	err = p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) error {
 		due = nil
 		for _, d := range some {
-			released, err := move(ctx, tx, now, d)
+			queued, err := move(ctx, tx, now, d)
 			if err != nil {
 				return err
 			}
-			due = append(due, released...)
+			due = append(due, queued...)
 		}
 		return nil
 	})

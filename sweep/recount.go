@@ -14,7 +14,7 @@ const recountPages = 10
 // corrects wrong ones: such an item would wait for ever. No verb leaves a wrong counter;
 // this repairs what a defect or a manual change of the database has left.
 func (p *pass) recount(ctx context.Context) error {
-	mended := 0
+	corrected := 0
 	for range recountPages {
 		var until string
 		var found []store.Dependent
@@ -41,7 +41,7 @@ func (p *pass) recount(ctx context.Context) error {
 					return nil
 				})
 				if err == nil {
-					mended += n
+					corrected += n
 				}
 				return err
 			}, func(d store.Dependent, err error) {
@@ -56,10 +56,10 @@ func (p *pass) recount(ctx context.Context) error {
 			break
 		}
 	}
-	if mended == 0 {
+	if corrected == 0 {
 		return nil
 	}
-	p.Log.WarnContext(ctx, "wrong counters of waiting items were corrected", "items", mended)
+	p.Log.WarnContext(ctx, "wrong counters of waiting items were corrected", "items", corrected)
 	if err := p.due(ctx); err != nil {
 		return err
 	}

@@ -18,8 +18,8 @@ import (
 // one.
 const deleteBatch = 5 * batch
 
-// maxAgain bounds the tasks that a cursor remembers to try again.
-const maxAgain = 1000
+// maxRetried bounds the tasks that a cursor remembers to try again.
+const maxRetried = 1000
 
 // retain archives and removes tasks that ended, failed or were dead-lettered, and have
 // not changed since, longer ago than their retention: that of the options, or of their
@@ -32,17 +32,17 @@ func (p *pass) retain(ctx context.Context) error {
 	if err != nil {
 		return p.logError(ctx, "retention", err)
 	}
-	for _, k := range []kept{
+	for _, k := range []retentionRule{
 		{retainCursor, ended, p.Options.RetainTasks, func(r pawl.Retention) int { return r.TaskSeconds }},
 		{retainCursor + ".failed", []string{string(pawl.TaskFailed)}, p.Options.RetainFailed,
 			func(r pawl.Retention) int { return r.FailedSeconds }},
 		{retainCursor + ".dead", []string{string(pawl.TaskDeadLettered)}, p.Options.RetainDead,
 			func(r pawl.Retention) int { return r.DeadSeconds }},
 	} {
-		spans := []span{{k, 0}}
+		spans := []retentionSpan{{k, 0}}
 		for r := range maps.Values(own) {
-			if s := k.own(r); s > 0 && !slices.ContainsFunc(spans, func(o span) bool { return o.seconds == s }) {
-				spans = append(spans, span{kept{fmt.Sprintf("%s.%d", k.cursor, s), k.states, time.Duration(s) * time.Second, k.own}, s})
+			if s := k.own(r); s > 0 && !slices.ContainsFunc(spans, func(o retentionSpan) bool { return o.seconds == s }) {
+				spans = append(spans, retentionSpan{retentionRule{fmt.Sprintf("%s.%d", k.cursor, s), k.states, time.Duration(s) * time.Second, k.own}, s})
 			}
 		}
 		for _, s := range spans {
@@ -60,25 +60,25 @@ func (p *pass) retain(ctx context.Context) error {
 // ended are the final states of tasks.
 var ended = []string{string(pawl.TaskCompleted), string(pawl.TaskRejected), string(pawl.TaskCancelled)}
 
-// kept is how long tasks in some states are kept, and the cursor of its reader. own
+// retentionRule is how long tasks in some states are kept, and the cursor of its reader. own
 // returns a type's own retention, in seconds.
-type kept struct {
+type retentionRule struct {
 	cursor string
 	states []string
 	age    time.Duration
 	own    func(pawl.Retention) int
 }
 
-// span is one retention: seconds is that of the types that set it, 0 = of the types that
+// retentionSpan is one retention: seconds is that of the types that set it, 0 = of the types that
 // set none.
-type span struct {
-	kept
+type retentionSpan struct {
+	retentionRule
 	seconds int
 }
 
-func (p *pass) retainFor(ctx context.Context, s span, own map[store.TypeVersion]pawl.Retention) error {
+func (p *pass) retainFor(ctx context.Context, s retentionSpan, own map[store.TypeVersion]pawl.Retention) error {
 	for {
-		tasks, page, err := p.retired(ctx, s, own)
+		tasks, page, err := p.dueTasks(ctx, s, own)
 		if err != nil || len(tasks)+len(page) == 0 {
 			return err
 		}
@@ -99,7 +99,7 @@ func (p *pass) retainFor(ctx context.Context, s span, own map[store.TypeVersion]
 				return err
 			}
 		}
-		if err := p.passBy(ctx, s.cursor, page, again); err != nil || len(page) < batch {
+		if err := p.advanceCursor(ctx, s.cursor, page, again); err != nil || len(page) < batch {
 			return err
 		}
 	}
@@ -122,11 +122,11 @@ func (p *pass) retentions(ctx context.Context) (own map[store.TypeVersion]pawl.R
 	return own, err
 }
 
-// retired returns the tasks whose retention has passed: those that failed to be archived
+// dueTasks returns the tasks whose retention has passed: those that failed to be archived
 // before, those that were restored, and those of the next page of the event log.
-func (p *pass) retired(ctx context.Context, s span, own map[store.TypeVersion]pawl.Retention) (tasks []string, page []store.Entry,
+func (p *pass) dueTasks(ctx context.Context, s retentionSpan, own map[store.TypeVersion]pawl.Retention) (tasks []string, page []store.Entry,
 	err error) {
-	at, page, err := p.aged(ctx, s.cursor, s.age)
+	at, page, err := p.eventsOlderThan(ctx, s.cursor, s.age)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -160,9 +160,9 @@ func (p *pass) retired(ctx context.Context, s span, own map[store.TypeVersion]pa
 	return tasks, page, err
 }
 
-// passBy moves a cursor past a page. It keeps up to maxAgain tasks to try again; the log
+// advanceCursor moves a cursor past a page. It keeps up to maxAgain tasks to try again; the log
 // has all of them.
-func (p *pass) passBy(ctx context.Context, cursor string, page []store.Entry, again []string) error {
+func (p *pass) advanceCursor(ctx context.Context, cursor string, page []store.Entry, again []string) error {
 	return p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) error {
 		at, err := store.LockCursor(ctx, tx, cursor)
 		if err != nil {
@@ -171,7 +171,7 @@ func (p *pass) passBy(ctx context.Context, cursor string, page []store.Entry, ag
 		if len(page) > 0 {
 			at.Position = max(at.Position, page[len(page)-1].ID)
 		}
-		at.Again = again[:min(len(again), maxAgain)]
+		at.Again = again[:min(len(again), maxRetried)]
 		return store.MoveCursor(ctx, tx, now, cursor, at)
 	})
 }
@@ -183,12 +183,12 @@ var errChanged = errors.New("the task changed while it was archived")
 // transaction that records them and removes the first rows.
 func (p *pass) retire(ctx context.Context, tasks []string) error {
 	slices.Sort(tasks) // rows are locked in this order
-	var written, leaving []archived
+	var written, beingDeleted []archived
 	for _, id := range tasks {
 		a, err := p.write(ctx, id)
 		switch {
-		case errors.Is(err, errLeaving):
-			leaving = append(leaving, a)
+		case errors.Is(err, errBeingDeleted):
+			beingDeleted = append(beingDeleted, a)
 		case err != nil:
 			p.discard(ctx, written)
 			return err
@@ -212,7 +212,7 @@ func (p *pass) retire(ctx context.Context, tasks []string) error {
 			}
 			replaced = append(replaced, old)
 			if !done {
-				leaving = append(leaving, a)
+				beingDeleted = append(beingDeleted, a)
 			}
 		}
 		return nil
@@ -223,7 +223,7 @@ func (p *pass) retire(ctx context.Context, tasks []string) error {
 	}
 	p.removeFiles(ctx, replaced)
 	p.stats.TasksPruned += int64(len(written))
-	for _, a := range leaving {
+	for _, a := range beingDeleted {
 		if err := p.resume(ctx, a.namespace, a.TaskID); err != nil {
 			return err
 		}

@@ -20,7 +20,7 @@ func (p *pass) revoked(ctx context.Context) error {
 			_, queued, err = store.RevokeLeases(ctx, tx, items, store.Actor{Type: pawl.ActorSystem}, store.RevokedKey)
 			return err
 		})
-		if err != nil && !fatal(ctx, err) {
+		if err != nil && !stopsStep(ctx, err) {
 			p.stats.Errors++
 			p.Log.WarnContext(ctx, "leases of revoked API keys could not be ended; it is tried again", "error", err)
 			return nil
@@ -28,6 +28,6 @@ func (p *pass) revoked(ctx context.Context) error {
 		if err != nil || len(queued) == 0 {
 			return err
 		}
-		p.ready(queued)
+		p.itemsReady(queued)
 	}
 }

@@ -27,7 +27,7 @@ func (p *pass) stale(ctx context.Context) error {
 		return nil
 	}
 	for {
-		at, page, err := p.aged(ctx, staleCursor, p.Options.StaleAfter)
+		at, page, err := p.eventsOlderThan(ctx, staleCursor, p.Options.StaleAfter)
 		if err == nil && len(page) > 0 {
 			err = p.markStale(ctx, at, page)
 		}
@@ -37,8 +37,8 @@ func (p *pass) stale(ctx context.Context) error {
 	}
 }
 
-// aged returns the next page of events after a cursor that are older than age.
-func (p *pass) aged(ctx context.Context, cursor string, age time.Duration) (at store.Cursor, page []store.Entry, err error) {
+// eventsOlderThan returns the next page of events after a cursor that are older than age.
+func (p *pass) eventsOlderThan(ctx context.Context, cursor string, age time.Duration) (at store.Cursor, page []store.Entry, err error) {
 	err = p.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
@@ -60,19 +60,19 @@ func (p *pass) markStale(ctx context.Context, at store.Cursor, page []store.Entr
 	var marked int64
 	err := p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) error {
 		marked = 0
-		held, err := store.LockCursor(ctx, tx, staleCursor)
-		if err != nil || held.Position != at.Position { // another server has handled this page
+		current, err := store.LockCursor(ctx, tx, staleCursor)
+		if err != nil || current.Position != at.Position { // another server has handled this page
 			return err
 		}
 		for _, e := range page {
 			if !e.Newest || e.Event == "stale" || e.Event == "deleted" || pawl.TaskState(e.TaskTo).Ended() {
 				continue
 			}
-			forgotten, err := store.MarkStale(ctx, tx, now, e)
+			isStale, err := store.MarkStale(ctx, tx, now, e)
 			if err != nil {
 				return err
 			}
-			if forgotten {
+			if isStale {
 				marked++
 			}
 		}

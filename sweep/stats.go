@@ -62,8 +62,8 @@ func (p *pass) report(ctx context.Context) error {
 	return err
 }
 
-// fold sums up statistics older than RetainSweeps into one row, so that the totals stay.
-func (p *pass) fold(ctx context.Context) error {
+// foldStats sums up statistics older than RetainSweeps into one row, so that the totals stay.
+func (p *pass) foldStats(ctx context.Context) error {
 	if p.Options.RetainSweeps <= 0 {
 		return nil
 	}
@@ -97,7 +97,7 @@ func (p *pass) workers(ctx context.Context) error {
 // logError counts and logs the error of a step. The pass continues with the next step,
 // unless the database is gone or the caller gave up: then logError returns the error.
 func (p *pass) logError(ctx context.Context, what string, err error) error {
-	if err == nil || gone(ctx, err) {
+	if err == nil || mustStop(ctx, err) {
 		return err
 	}
 	p.stats.Errors++

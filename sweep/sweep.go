@@ -31,23 +31,23 @@ type Sweeper struct {
 	// called.
 	OnReady func([]store.DueItem)
 
-	housekeeping sync.Mutex          // held by the slow steps: one pass at a time in this process
-	typesMu      sync.Mutex          // guards types and kept, which previews read too
-	types        store.RegistryStamp // the version of the types that kept was read from
-	kept         map[store.TypeVersion]pawl.Retention
-	examined     examined
-	recounted    string // the last waiting item whose counters were compared
-	resettled    bool   // there are no more tasks for resettle
-	feedSeen     int64  // the last page of the feed that was checked
-	unsaved      unsaved
-	encoders     sync.Pool // of *zstd.Encoder
+	housekeeping   sync.Mutex          // held by the slow steps: one pass at a time in this process
+	typesMu        sync.Mutex          // guards types and kept, which previews read too
+	types          store.RegistryStamp // the version of the types that kept was read from
+	kept           map[store.TypeVersion]pawl.Retention
+	checkpointScan checkpointScan
+	recounted      string // the last waiting item whose counters were compared
+	resettled      bool   // there are no more tasks for resettle
+	feedSeen       int64  // the last page of the feed that was checked
+	unsaved        unsaved
+	encoders       sync.Pool // of *zstd.Encoder
 }
 
 // pass is one sweep.
 type pass struct {
 	*Sweeper
-	tell  func([]store.DueItem) // nil = not called
-	stats pawl.SweepStats
+	onReady func([]store.DueItem) // nil = not called
+	stats   pawl.SweepStats
 
 	preview *preview // nil: a real pass, not a preview
 }
@@ -60,7 +60,7 @@ var (
 	quick = []step{(*pass).expire, (*pass).due, (*pass).giveUp, (*pass).messages}
 	slow  = []step{
 		(*pass).revoked, (*pass).recount, (*pass).resettle, (*pass).bury, (*pass).stale, (*pass).keys, (*pass).checkpoints,
-		(*pass).chunks, (*pass).workers, (*pass).fold, (*pass).retain, (*pass).tombstones, (*pass).feed,
+		(*pass).chunks, (*pass).workers, (*pass).foldStats, (*pass).retain, (*pass).tombstones, (*pass).feed,
 	}
 )
 
@@ -68,7 +68,7 @@ var (
 // checkpoints, statistics and retention. It stores its statistics in the database and
 // returns them.
 func (s *Sweeper) Pass(ctx context.Context) (pawl.SweepStats, error) {
-	p, began := &pass{Sweeper: s, tell: s.OnReady}, clock.Now()
+	p, began := &pass{Sweeper: s, onReady: s.OnReady}, clock.Now()
 	err := s.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)
 		p.stats.StartedAt = time.UnixMicro(now).UTC()
@@ -94,7 +94,7 @@ func (s *Sweeper) Pass(ctx context.Context) (pawl.SweepStats, error) {
 // gives up items that can never run. It stores statistics only if a lease had expired or
 // an error occurred.
 func (s *Sweeper) Quick(ctx context.Context) (pawl.SweepStats, error) {
-	p, began := &pass{Sweeper: s, tell: s.OnReady}, clock.Now()
+	p, began := &pass{Sweeper: s, onReady: s.OnReady}, clock.Now()
 	err := p.sweep(ctx, quick)
 	p.stats.ScanDurationMS = clock.Now().Sub(began).Milliseconds()
 	if err != nil || p.stats.ExpiredFound+p.stats.Errors == 0 {
@@ -119,7 +119,7 @@ func (s *Sweeper) Next(ctx context.Context) (at int64, ok bool, err error) {
 // has completed since. It returns the items that became claimable.
 func (s *Sweeper) FollowUp(ctx context.Context) ([]store.DueItem, error) {
 	var ready []store.DueItem
-	p := &pass{Sweeper: s, tell: func(items []store.DueItem) { ready = append(ready, items...) }}
+	p := &pass{Sweeper: s, onReady: func(items []store.DueItem) { ready = append(ready, items...) }}
 	err := p.sweep(ctx, []step{(*pass).due, (*pass).giveUp})
 	s.unsaved.add(p.stats)
 	return ready, err
@@ -145,14 +145,14 @@ func (s *Sweeper) do(ctx context.Context, fn func(ctx context.Context, tx store.
 	})
 }
 
-// fatal reports whether trying the next row is pointless.
-func fatal(ctx context.Context, err error) bool {
-	return gone(ctx, err) || errors.Is(err, errDirectory)
+// stopsStep reports whether trying the next row is pointless.
+func stopsStep(ctx context.Context, err error) bool {
+	return mustStop(ctx, err) || errors.Is(err, errDirectory)
 }
 
-// gone reports whether the caller gave up or the database does not answer. A lock that
-// is not granted is an answer.
-func gone(ctx context.Context, err error) bool {
+// mustStop reports whether the caller gave up or the database is unavailable. A lock that is
+// not granted does not count as unavailable.
+func mustStop(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, pawl.ErrUnavailable) && !locked(err)
 }
 
@@ -173,7 +173,7 @@ func halve[T any](ctx context.Context, p *pass, things []T, run func(ctx context
 	switch {
 	case err == nil:
 		return nil
-	case fatal(ctx, err):
+	case stopsStep(ctx, err):
 		return err
 	case len(things) == 1 && locked(err):
 		p.Log.DebugContext(ctx, "another transaction locks a row; the next sweep tries again", "error", err)
@@ -193,10 +193,10 @@ func halve[T any](ctx context.Context, p *pass, things []T, run func(ctx context
 	return halve(ctx, p, things[mid:], run, failed)
 }
 
-// ready reports items that became claimable.
-func (p *pass) ready(items []store.DueItem) {
-	if p.tell != nil && len(items) > 0 {
-		p.tell(items)
+// itemsReady reports items that became claimable.
+func (p *pass) itemsReady(items []store.DueItem) {
+	if p.onReady != nil && len(items) > 0 {
+		p.onReady(items)
 	}
 }
 

@@ -67,7 +67,7 @@ func (m *model) Stream(ctx context.Context, r agent.Request, say func(agent.Part
 		return h.end, failed(ctx, err)
 	}
 	if !h.over {
-		return h.end, agent.ErrCut
+		return h.end, agent.ErrInterrupted
 	}
 	return h.end, nil
 }

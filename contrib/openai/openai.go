@@ -58,7 +58,7 @@ func (m *model) Stream(ctx context.Context, r agent.Request, say func(agent.Part
 		return h.end, failed(ctx, err)
 	}
 	if h.end.Finish == "" {
-		return h.end, agent.ErrCut
+		return h.end, agent.ErrInterrupted
 	}
 	return h.end, h.calls()
 }

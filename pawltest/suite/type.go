@@ -144,7 +144,7 @@ var types = noun{"types", []promise{
 		)
 		w.same(
 			refusals(err),
-			[]string{"/parts/0/schema/$ref leads out of the schema; schemas are never fetched, put what it needs under $defs"},
+			[]string{"/parts/0/schema/$ref refers to another document; schemas are never fetched: put the definition under $defs"},
 			"a schema that leads out",
 		)
 		w.same(len(w.types(pawl.TypeFilter{})), 0, "types")

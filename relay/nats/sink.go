@@ -27,7 +27,7 @@ type Options struct {
 const Kind = "nats"
 
 // answerTime bounds each wait for the server: to connect, to find the stream, and for
-// the acknowledgements of a wave.
+// the acknowledgements of a batch.
 const answerTime = 10 * time.Second
 
 // New returns a sink. It connects at the first Send; after that the NATS library
@@ -54,35 +54,35 @@ type sink struct {
 
 // Send implements relay.Sink.
 func (s *sink) Send(ctx context.Context, messages []relay.Message) []error {
-	answers := make([]error, len(messages))
+	results := make([]error, len(messages))
 	if err := s.connect(ctx); err != nil {
-		for i := range answers {
-			answers[i] = err
+		for i := range results {
+			results[i] = err
 		}
-		return answers
+		return results
 	}
 	futures := make([]jetstream.PubAckFuture, len(messages))
 	for i, m := range messages {
 		msg := nats.NewMsg(s.o.Prefix + "." + m.Key())
 		msg.Data = m.Body
 		msg.Header.Set("Content-Type", relay.MediaType)
-		futures[i], answers[i] = s.js.PublishMsgAsync(msg, jetstream.WithMsgID(m.Unique()))
+		futures[i], results[i] = s.js.PublishMsgAsync(msg, jetstream.WithMsgID(m.Unique()))
 	}
 	for i, f := range futures {
 		if f != nil {
-			answers[i] = s.outcome(ctx, f)
+			results[i] = s.outcome(ctx, f)
 		}
 		switch {
-		case errors.Is(answers[i], nats.ErrMaxPayload):
-			answers[i] = pawl.Permanent(answers[i])
-		case errors.Is(answers[i], nats.ErrReconnectBufExceeded):
-			answers[i] = errAway
+		case errors.Is(results[i], nats.ErrMaxPayload):
+			results[i] = pawl.Permanent(results[i])
+		case errors.Is(results[i], nats.ErrReconnectBufExceeded):
+			results[i] = errDisconnected
 		}
 	}
-	return answers
+	return results
 }
 
-var errAway = errors.New("NATS: the connection is lost, and not back yet")
+var errDisconnected = errors.New("NATS: the connection is lost and is being restored")
 
 // outcome waits for one acknowledgement. A repeated message that the stream dropped is
 // acknowledged too.
@@ -92,7 +92,7 @@ func (s *sink) outcome(ctx context.Context, f jetstream.PubAckFuture) error {
 		return nil
 	case err := <-f.Err():
 		if errors.Is(err, jetstream.ErrNoStreamResponse) {
-			s.stream = false // look again
+			s.stream = false // connect looks for it again
 		}
 		return fmt.Errorf("NATS: %w", err)
 	case <-ctx.Done():
@@ -127,7 +127,7 @@ func (s *sink) connect(ctx context.Context) error {
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		_, err = s.js.CreateStream(ctx, jetstream.StreamConfig{
 			Name: s.o.Stream, Subjects: []string{s.o.Prefix + ".>"}, Storage: jetstream.FileStorage,
-			Description: "what happened in Pawl",
+			Description: "events of Pawl",
 		})
 	}
 	if err != nil {

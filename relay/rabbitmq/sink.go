@@ -1,6 +1,6 @@
-// Package rabbitmq is a relay's way to RabbitMQ: persistent messages to a
-// durable topic exchange, each confirmed by the broker and none taken for sent
-// that no queue wants.
+// Package rabbitmq is a relay sink for RabbitMQ. It sends persistent messages to a durable
+// topic exchange. A message counts as sent when the broker has confirmed it and a queue was
+// bound for it.
 package rabbitmq
 
 import (
@@ -16,40 +16,40 @@ import (
 	"github.com/pawl-work/pawl/relay"
 )
 
-// Options steer a sink. URL is required.
+// Options configure a sink. URL is required.
 type Options struct {
 	URL      string // amqp:// or amqps://
 	Exchange string // a topic exchange; "" = pawl
-	// Existing takes the exchange as it is; else it is declared, durable.
+	// Existing uses an exchange that exists; otherwise the sink declares it, durable.
 	Existing bool
-	// SetAside gives up events that no queue is bound for: the relay counts them and
-	// goes on. Else they are tried again until a queue is bound, and those behind
-	// them wait.
-	SetAside bool
+	// RefuseUnroutable refuses events that no queue is bound for: the relay counts and skips
+	// them. Otherwise such an event is sent again until a queue is bound, and later events
+	// wait.
+	RefuseUnroutable bool
 }
 
-// Kind is what the list of relays calls such a sink.
+// Kind is the sink's kind in the list of relays.
 const Kind = "rabbitmq"
 
 const (
-	// answerTime bounds the wait for the broker: to connect, with all that belongs to
-	// it, and then from one confirmation of a wave to the next.
+	// answerTime bounds the wait for the broker: to connect and open the channel, and from
+	// one confirmation of a batch to the next.
 	answerTime = 10 * time.Second
 	heartbeat  = 10 * time.Second
-	keyLimit   = 255 // bytes, by AMQP 0-9-1
-	// inFlight bounds the messages without an answer. The library hands every
-	// return to us before the confirmation that follows it; the channel for them
-	// has room for all, so none is overlooked and nothing waits.
+	maxKey     = 255 // bytes, by AMQP 0-9-1
+	// inFlight bounds the messages without a confirmation. The library delivers a returned
+	// message before its confirmation. The channel for returned messages has this capacity,
+	// so the library never blocks on it.
 	inFlight = 1000
 )
 
 var errSilent = fmt.Errorf("RabbitMQ has not answered for %v", answerTime)
 
-// New makes a sink that connects when it first sends, and again whenever its
-// connection is lost. A URL that is none is invalid.
+// New returns a sink. It connects at the first Send, and again when the connection was lost.
+// A malformed URL is an invalid error.
 func New(o Options) (relay.Sink, error) {
 	if _, err := amqp.ParseURI(o.URL); err != nil {
-		return nil, pawl.Invalid("/relay", "not a RabbitMQ URL") // err repeats it, password and all
+		return nil, pawl.Invalid("/relay", "not a RabbitMQ URL") // err contains the URL and its password
 	}
 	if o.Exchange == "" {
 		o.Exchange = "pawl"
@@ -59,7 +59,7 @@ func New(o Options) (relay.Sink, error) {
 
 type sink struct {
 	o        Options
-	wire     net.Conn // below conn: closing it unblocks a blocked write
+	netConn  net.Conn // of conn: closing it unblocks a blocked write
 	conn     *amqp.Connection
 	ch       *amqp.Channel
 	returned chan amqp.Return
@@ -67,34 +67,34 @@ type sink struct {
 
 // Send implements relay.Sink.
 func (s *sink) Send(ctx context.Context, messages []relay.Message) []error {
-	answers := make([]error, len(messages))
+	results := make([]error, len(messages))
 	for from := 0; from < len(messages); from += inFlight {
 		to := min(from+inFlight, len(messages))
-		s.send(ctx, messages[from:to], answers[from:to])
+		s.send(ctx, messages[from:to], results[from:to])
 	}
-	return answers
+	return results
 }
 
-func (s *sink) send(ctx context.Context, messages []relay.Message, answers []error) {
+func (s *sink) send(ctx context.Context, messages []relay.Message, results []error) {
 	if err := s.connect(ctx); err != nil {
-		for i := range answers {
-			answers[i] = err
+		for i := range results {
+			results[i] = err
 		}
 		return
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer closeAfter(ctx, s.wire)()
+	defer closeWhenDone(ctx, s.netConn)()
 	silence := time.AfterFunc(answerTime, func() { cancel(errSilent) })
 	defer silence.Stop()
 	confirmations := make([]*amqp.DeferredConfirmation, len(messages))
 	for i, m := range messages {
 		key := m.Key()
-		if len(key) > keyLimit {
-			answers[i] = pawl.Permanent(fmt.Errorf("its routing key has %d bytes, AMQP knows %d at most", len(key), keyLimit))
+		if len(key) > maxKey {
+			results[i] = pawl.Permanent(fmt.Errorf("its routing key has %d bytes; AMQP allows at most %d", len(key), maxKey))
 			continue
 		}
-		confirmations[i], answers[i] = s.ch.PublishWithDeferredConfirm(s.o.Exchange, key, true, false, amqp.Publishing{
+		confirmations[i], results[i] = s.ch.PublishWithDeferredConfirm(s.o.Exchange, key, true, false, amqp.Publishing{
 			ContentType:  relay.MediaType,
 			DeliveryMode: amqp.Persistent,
 			MessageId:    m.ID(),
@@ -108,31 +108,31 @@ func (s *sink) send(ctx context.Context, messages []relay.Message, answers []err
 	broken := false
 	for i, c := range confirmations {
 		if c != nil {
-			answers[i] = s.outcome(ctx, c)
+			results[i] = s.outcome(ctx, c)
 			silence.Reset(answerTime)
 		}
-		broken = broken || (answers[i] != nil && !errors.Is(answers[i], errNack) && retryable(answers[i]))
+		broken = broken || (results[i] != nil && !errors.Is(results[i], errNack) && retryable(results[i]))
 	}
-	s.unroutable(messages, answers)
-	if broken { // a late confirmation must not be taken for another message's
-		s.drop()
+	s.applyReturns(messages, results)
+	if broken { // a late confirmation must not count for another message
+		s.disconnect()
 	}
 }
 
 var (
-	errNack = errors.New("RabbitMQ did not take it: a queue is full, or it had a mishap")
-	errCut  = errors.New("RabbitMQ has not confirmed it: the connection was lost, or the exchange is gone")
+	errNack        = errors.New("RabbitMQ rejected the message: a queue is full, or the broker had an internal error")
+	errUnconfirmed = errors.New("RabbitMQ has not confirmed the message: the connection was lost, or the exchange was deleted")
 )
 
-// outcome waits for one confirmation. A channel that is closed answers false,
-// like a broker that says no; both mean that the message is not there for sure.
+// outcome waits for one confirmation. The library reports false both when the broker rejects
+// the message and when the channel is closed. In both cases the message may not be stored.
 func (s *sink) outcome(ctx context.Context, c *amqp.DeferredConfirmation) error {
 	acked, err := c.WaitContext(ctx)
 	switch {
 	case acked:
 		return nil
 	case err != nil || s.ch.IsClosed():
-		return errors.Join(errCut, context.Cause(ctx))
+		return errors.Join(errUnconfirmed, context.Cause(ctx))
 	default:
 		return errNack
 	}
@@ -143,8 +143,9 @@ func retryable(err error) bool {
 	return ok
 }
 
-// unroutable answers for messages that came back: RabbitMQ confirms them too.
-func (s *sink) unroutable(messages []relay.Message, answers []error) {
+// applyReturns sets the errors of messages that were returned because no queue is bound for
+// them. RabbitMQ confirms such messages too.
+func (s *sink) applyReturns(messages []relay.Message, results []error) {
 	for {
 		select {
 		case r, open := <-s.returned:
@@ -152,10 +153,10 @@ func (s *sink) unroutable(messages []relay.Message, answers []error) {
 				return
 			}
 			for i, m := range messages {
-				if m.ID() == r.MessageId && answers[i] == nil {
-					answers[i] = fmt.Errorf("no queue is bound for %s (%d %s)", r.RoutingKey, r.ReplyCode, r.ReplyText)
-					if s.o.SetAside {
-						answers[i] = pawl.Permanent(answers[i])
+				if m.ID() == r.MessageId && results[i] == nil {
+					results[i] = fmt.Errorf("no queue is bound for %s (%d %s)", r.RoutingKey, r.ReplyCode, r.ReplyText)
+					if s.o.RefuseUnroutable {
+						results[i] = pawl.Permanent(results[i])
 					}
 				}
 			}
@@ -165,24 +166,24 @@ func (s *sink) unroutable(messages []relay.Message, answers []error) {
 	}
 }
 
-// connect makes sure of a channel that confirms, and of the exchange. A broker that
-// accepts connections and does not answer is given up after answerTime.
+// connect opens the connection and the channel, and declares the exchange, if necessary. It
+// gives up after answerTime when the broker accepts the connection and does not answer.
 func (s *sink) connect(ctx context.Context) error {
 	if s.ch != nil && !s.ch.IsClosed() {
 		return nil
 	}
-	s.drop()
+	s.disconnect()
 	ctx, cancel := context.WithTimeoutCause(ctx, answerTime, errSilent)
 	defer cancel()
 	err := s.dial(ctx)
 	if err == nil {
-		err = s.prepare(ctx)
+		err = s.openChannel(ctx)
 	}
 	if err == nil {
 		return nil
 	}
-	s.drop()
-	if cause := context.Cause(ctx); cause != nil { // the library takes silence for wrong credentials
+	s.disconnect()
+	if cause := context.Cause(ctx); cause != nil { // without an answer the library reports wrong credentials
 		err = cause
 	}
 	return fmt.Errorf("connecting to RabbitMQ: %w", err)
@@ -198,19 +199,19 @@ func (s *sink) dial(ctx context.Context) (err error) {
 			"product":         "pawl",
 		},
 		Dial: func(network, addr string) (net.Conn, error) {
-			wire, err := new(net.Dialer).DialContext(ctx, network, addr)
+			conn, err := new(net.Dialer).DialContext(ctx, network, addr)
 			if err == nil {
-				s.wire, stop = wire, closeAfter(ctx, wire)
+				s.netConn, stop = conn, closeWhenDone(ctx, conn)
 			}
-			return wire, err
+			return conn, err
 		},
 	})
 	stop()
 	return err
 }
 
-func (s *sink) prepare(ctx context.Context) error {
-	defer closeAfter(ctx, s.wire)()
+func (s *sink) openChannel(ctx context.Context) error {
+	defer closeWhenDone(ctx, s.netConn)()
 	ch, err := s.conn.Channel()
 	if err == nil {
 		err = ch.Confirm(false)
@@ -224,25 +225,25 @@ func (s *sink) prepare(ctx context.Context) error {
 	return err
 }
 
-// closeAfter closes a connection when ctx ends, unless it is stopped before: the
+// closeWhenDone closes a connection when ctx ends, unless stop is called before. The
 // library's calls take no context.
-func closeAfter(ctx context.Context, wire net.Conn) (stop func() bool) {
-	return context.AfterFunc(ctx, func() { _ = wire.Close() })
+func closeWhenDone(ctx context.Context, conn net.Conn) (stop func() bool) {
+	return context.AfterFunc(ctx, func() { _ = conn.Close() })
 }
 
-// drop lets go of the connection.
-func (s *sink) drop() {
-	if s.wire != nil {
-		_ = s.wire.Close()
+// disconnect closes the connection.
+func (s *sink) disconnect() {
+	if s.netConn != nil {
+		_ = s.netConn.Close()
 	}
 	if s.conn != nil {
 		_ = s.conn.Close()
 	}
-	s.conn, s.ch, s.wire = nil, nil, nil
+	s.conn, s.ch, s.netConn = nil, nil, nil
 }
 
 // Close implements relay.Sink.
 func (s *sink) Close() error {
-	s.drop()
+	s.disconnect()
 	return nil
 }

@@ -62,13 +62,13 @@ func message(n int, typ, event string) relay.Message {
 	}
 }
 
-// The broker confirms what no queue is bound for, too: it comes back first, and
-// is set aside, or waits for a queue. The others of its wave are there.
+// The broker confirms messages that no queue is bound for, too, after it has returned them.
+// Such a message is refused, or waits for a queue. The other messages of its batch are sent.
 func TestUnroutableMessagesAreNotTakenForSent(t *testing.T) {
 	url, name, ch := exchange(t)
-	aside, await := open(t, rabbitmq.Options{URL: url, Exchange: name, SetAside: true}), open(t, rabbitmq.Options{URL: url, Exchange: name})
+	aside, await := open(t, rabbitmq.Options{URL: url, Exchange: name, RefuseUnroutable: true}), open(t, rabbitmq.Options{URL: url, Exchange: name})
 	if err := aside.Send(t.Context(), []relay.Message{message(0, "a.b", "leased")})[0]; err == nil {
-		t.Error("what no queue is bound for was taken for sent")
+		t.Error("a message that no queue is bound for counts as sent")
 	}
 	q := queue(t, ch, name, "default.a%2Eb.completed", nil)
 	var wave []relay.Message
@@ -94,8 +94,8 @@ func TestUnroutableMessagesAreNotTakenForSent(t *testing.T) {
 	}
 }
 
-// A queue that is full says no; what it took and what not is told apart, and the
-// connection goes on.
+// A full queue rejects messages. The sink reports which ones were accepted, and keeps the
+// connection.
 func TestFullQueueSaysNo(t *testing.T) {
 	url, name, ch := exchange(t)
 	s := open(t, rabbitmq.Options{URL: url, Exchange: name})
@@ -128,8 +128,8 @@ func TestFullQueueSaysNo(t *testing.T) {
 	}
 }
 
-// An exchange that goes away answers nothing: that is no confirmation, and the
-// sink makes it anew.
+// When the exchange is deleted, messages are not confirmed, and the sink declares the
+// exchange again.
 func TestExchangeThatGoesAway(t *testing.T) {
 	url, name, ch := exchange(t)
 	s := open(t, rabbitmq.Options{URL: url, Exchange: name})
@@ -149,7 +149,7 @@ func TestExchangeThatGoesAway(t *testing.T) {
 	}
 }
 
-// What can never be sent is said to be so: here, a routing key that is too long.
+// A message with a routing key that is too long is refused permanently.
 func TestKeyThatIsTooLong(t *testing.T) {
 	url, name, ch := exchange(t)
 	s := open(t, rabbitmq.Options{URL: url, Exchange: name})
@@ -161,7 +161,7 @@ func TestKeyThatIsTooLong(t *testing.T) {
 	}
 }
 
-// A password in a URL that is none is not repeated.
+// The error for a malformed URL does not contain its password.
 func TestURLIsChecked(t *testing.T) {
 	_, err := rabbitmq.New(rabbitmq.Options{URL: "amqp://me:hidden@host:port"})
 	if !errors.Is(err, pawl.ErrInvalid) || strings.Contains(err.Error(), "hidden") {

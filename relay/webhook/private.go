@@ -56,7 +56,7 @@ func refusePrivate(_ context.Context, _, address string, _ syscall.RawConn) erro
 		return err
 	}
 	if isPrivate(at.Addr()) {
-		return fmt.Errorf("%s is no public address; allow_private lets a webhook reach it", at.Addr())
+		return fmt.Errorf("%s is not a public address; set allow_private to allow it", at.Addr())
 	}
 	return nil
 }

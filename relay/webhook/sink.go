@@ -52,15 +52,15 @@ const (
 )
 
 const (
-	maxBody   = 1 << 20 // bytes of a response that are read
-	maxAnswer = 16 << 10
+	maxBody     = 1 << 20  // bytes of a request
+	maxResponse = 16 << 10 // bytes of a response that are read
 )
 
 // New returns a sink. A bad URL or secret is an invalid error.
 func New(o Options) (relay.Sink, error) {
 	u, err := url.Parse(o.URL)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		return nil, pawl.Invalid("/relay", "a webhook's URL begins with https:// or http://")
+		return nil, pawl.Invalid("/relay", "a webhook's URL must begin with https:// or http://")
 	}
 	if len(o.Secrets) == 0 {
 		return nil, pawl.Invalid("/relay", "a webhook needs a secret to sign with")
@@ -72,7 +72,7 @@ func New(o Options) (relay.Sink, error) {
 	for _, secret := range o.Secrets {
 		key, err := standardwebhooks.NewWebhook(secret)
 		if err != nil || !strings.HasPrefix(secret, prefix) || len(secret) < len(prefix)+32 {
-			return nil, pawl.Invalid("/relay", "a webhook's secret is %s and base64 of 24 to 64 bytes", prefix)
+			return nil, pawl.Invalid("/relay", "a webhook's secret must be %s followed by the base64 of 24 to 64 bytes", prefix)
 		}
 		s.keys = append(s.keys, key)
 	}
@@ -108,12 +108,12 @@ type sink struct {
 	slots  chan struct{}
 }
 
-var errSilent = errors.New("not tried: the receiver has answered none of the requests before")
+var errSilent = errors.New("not sent: the receiver has not answered any earlier request of this batch")
 
-// Send implements relay.Sink. A receiver that lets as many requests time out as may be
-// under way, and answers none, gets no more of the wave.
+// Send implements relay.Sink. When as many requests as may be in flight have timed out and
+// none was answered, it does not send the rest of the batch.
 func (s *sink) Send(ctx context.Context, messages []relay.Message) []error {
-	answers := make([]error, len(messages))
+	results := make([]error, len(messages))
 	var all sync.WaitGroup
 	var answered atomic.Bool
 	var silent atomic.Int64
@@ -121,17 +121,17 @@ func (s *sink) Send(ctx context.Context, messages []relay.Message) []error {
 		select {
 		case s.slots <- struct{}{}:
 		case <-ctx.Done():
-			answers[i] = ctx.Err()
+			results[i] = ctx.Err()
 			continue
 		}
 		if !answered.Load() && silent.Load() >= int64(cap(s.slots)) {
-			answers[i] = errSilent
+			results[i] = errSilent
 			<-s.slots
 			continue
 		}
 		all.Go(func() {
-			answers[i] = s.post(ctx, m)
-			if late := net.Error(nil); errors.As(answers[i], &late) && late.Timeout() {
+			results[i] = s.post(ctx, m)
+			if late := net.Error(nil); errors.As(results[i], &late) && late.Timeout() {
 				silent.Add(1)
 			} else {
 				answered.Store(true)
@@ -140,12 +140,12 @@ func (s *sink) Send(ctx context.Context, messages []relay.Message) []error {
 		})
 	}
 	all.Wait()
-	return answers
+	return results
 }
 
 func (s *sink) post(ctx context.Context, m relay.Message) error {
 	if len(m.Body) > maxBody {
-		return pawl.Permanent(fmt.Errorf("it has %d bytes, more than %d", len(m.Body), maxBody))
+		return pawl.Permanent(fmt.Errorf("the event has %d bytes; at most %d are allowed", len(m.Body), maxBody))
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, bytes.NewReader(m.Body))
 	if err != nil {
@@ -163,24 +163,24 @@ func (s *sink) post(ctx context.Context, m relay.Message) error {
 	req.Header.Set(standardwebhooks.HeaderWebhookID, m.ID())
 	req.Header.Set(standardwebhooks.HeaderWebhookTimestamp, strconv.FormatInt(now.Unix(), 10))
 	req.Header.Set(standardwebhooks.HeaderWebhookSignature, strings.Join(signatures, " "))
-	answer, err := s.client.Do(req)
+	res, err := s.client.Do(req)
 	if err != nil {
-		var u *url.Error // it repeats the address, which may hold a secret
+		var u *url.Error // its text contains the URL, which may hold a secret
 		if errors.As(err, &u) {
 			err = u.Err
 		}
 		return err
 	}
-	defer answer.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, maxAnswer)) // the connection can be used again
-	return judge(answer)
+	defer res.Body.Close()
+	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxResponse)) // so that the connection can be reused
+	return resultOf(res)
 }
 
-// judge turns a response into the result of Send. No status makes the event permanent: a
+// resultOf turns a response into the result of Send. No status makes the event permanent: a
 // receiver with a bug answers 400 to every event.
-func judge(answer *http.Response) error {
-	err := fmt.Errorf("the receiver answered %d", answer.StatusCode)
-	switch code := answer.StatusCode; {
+func resultOf(res *http.Response) error {
+	err := fmt.Errorf("the receiver answered %d", res.StatusCode)
+	switch code := res.StatusCode; {
 	case code/100 == 2:
 		return nil
 	case code == http.StatusGone:
@@ -188,21 +188,21 @@ func judge(answer *http.Response) error {
 	case code/100 == 3:
 		return errors.Join(err, errors.New("redirects are not followed"))
 	case code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable:
-		return later(err, answer.Header.Get("Retry-After"))
+		return retryAfterHeader(err, res.Header.Get("Retry-After"))
 	}
 	return err
 }
 
-// longest is the longest delay that a receiver may ask for.
-const longest = time.Hour
+// maxRetryAfter is the longest delay that a receiver may ask for.
+const maxRetryAfter = time.Hour
 
-// later applies Retry-After, in seconds or as a date.
-func later(err error, header string) error {
+// retryAfterHeader applies Retry-After, in seconds or as a date.
+func retryAfterHeader(err error, header string) error {
 	if n, bad := strconv.Atoi(header); bad == nil && n > 0 {
-		return pawl.RetryAfter(min(time.Duration(min(n, 1<<20))*time.Second, longest), err)
+		return pawl.RetryAfter(min(time.Duration(min(n, 1<<20))*time.Second, maxRetryAfter), err)
 	}
 	if at, bad := http.ParseTime(header); bad == nil {
-		return pawl.RetryAfter(min(max(at.Sub(clock.Now()), 0), longest), err)
+		return pawl.RetryAfter(min(max(at.Sub(clock.Now()), 0), maxRetryAfter), err)
 	}
 	return err
 }

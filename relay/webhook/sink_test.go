@@ -161,7 +161,7 @@ func TestPrivateAddressesAreRefused(t *testing.T) {
 		"[64:ff9b::7f00:1]", "[2002:7f00:1::]", "[fec0::1]", "[2001:db8::1]", "[::ffff:10.0.0.1]",
 	} {
 		err := send(t, open(t, webhook.Options{URL: "http://" + host + ":" + port + "/", Timeout: 5 * time.Second}))
-		if err == nil || !strings.Contains(err.Error(), "no public address") {
+		if err == nil || !strings.Contains(err.Error(), "not a public address") {
 			t.Errorf("%s: %v", host, err)
 		}
 	}

@@ -106,17 +106,17 @@ func (d *driven) next(ctx context.Context, wait bool) (amqp.Delivery, bool) {
 	}
 }
 
-// named is the body of a message: a CloudEvent of a relay, or these fields alone.
-type named struct {
-	TaskID    string `json:"task_id"`
-	ItemID    string `json:"item_id"`
-	Namespace string `json:"namespace"`
-	Data      *named `json:"data"`
+// messageBody is the body of a message: a CloudEvent of a relay, or these fields alone.
+type messageBody struct {
+	TaskID    string       `json:"task_id"`
+	ItemID    string       `json:"item_id"`
+	Namespace string       `json:"namespace"`
+	Data      *messageBody `json:"data"`
 }
 
-// read decodes a message.
-func read(body []byte) (named, error) {
-	var n named
+// readBody decodes a message.
+func readBody(body []byte) (messageBody, error) {
+	var n messageBody
 	if err := json.Unmarshal(body, &n); err != nil {
 		return n, err
 	}
@@ -132,7 +132,7 @@ func read(body []byte) (named, error) {
 // claim claims what a message names. If there is nothing to claim, it acknowledges or
 // requeues the message.
 func (d *driven) claim(ctx context.Context, req pawl.ClaimRequest, m amqp.Delivery) (pawl.Lease, bool, error) {
-	n, err := read(m.Body)
+	n, err := readBody(m.Body)
 	if mine := namespace(ctx); err == nil && n.Namespace != "" && n.Namespace != mine {
 		err = fmt.Errorf("the message is of namespace %s, the worker of namespace %s", n.Namespace, mine)
 	}
@@ -148,7 +148,7 @@ func (d *driven) claim(ctx context.Context, req pawl.ClaimRequest, m amqp.Delive
 	if len(leases) == 0 {
 		open, err := d.open(ctx, n)
 		if err == nil {
-			d.settle(m, open, d.o.Pause)
+			d.settleMessage(m, open, d.o.Pause)
 		}
 		return pawl.Lease{}, false, err
 	}
@@ -166,7 +166,7 @@ func namespace(ctx context.Context) string {
 }
 
 // open reports whether what a message names needs work, now or later.
-func (d *driven) open(ctx context.Context, n named) (bool, error) {
+func (d *driven) open(ctx context.Context, n messageBody) (bool, error) {
 	var status pawl.Status
 	var err error
 	if n.ItemID != "" {
@@ -190,11 +190,11 @@ func (d *driven) open(ctx context.Context, n named) (bool, error) {
 	return status == pawl.StatusPending || status == pawl.StatusInProgress || status == pawl.StatusExpired, err
 }
 
-// settle acknowledges a message, or requeues it after a pause. An error means that the
+// settleMessage acknowledges a message, or requeues it after a pause. An error means that the
 // connection has ended; the broker then requeues the message itself.
-func (d *driven) settle(m amqp.Delivery, back bool, pause time.Duration) {
+func (d *driven) settleMessage(m amqp.Delivery, requeue bool, pause time.Duration) {
 	switch {
-	case !back:
+	case !requeue:
 		_ = m.Ack(false)
 	case pause <= 0:
 		_ = m.Nack(false, true)
@@ -203,8 +203,8 @@ func (d *driven) settle(m amqp.Delivery, back bool, pause time.Duration) {
 	}
 }
 
-// let acknowledges or requeues the message of an attempt that is over.
-func (d *driven) let(ctx context.Context, f pawl.Fence, pause time.Duration) {
+// settleAttempt acknowledges or requeues the message of an attempt that is over.
+func (d *driven) settleAttempt(ctx context.Context, f pawl.Fence, pause time.Duration) {
 	d.mu.Lock()
 	m, ok := d.held[f]
 	delete(d.held, f)
@@ -212,10 +212,10 @@ func (d *driven) let(ctx context.Context, f pawl.Fence, pause time.Duration) {
 	if !ok {
 		return
 	}
-	n, err := read(m.Body)
+	n, err := readBody(m.Body)
 	open := true
 	if err == nil {
 		open, err = d.open(ctx, n)
 	}
-	d.settle(m, open || err != nil, pause)
+	d.settleMessage(m, open || err != nil, pause)
 }

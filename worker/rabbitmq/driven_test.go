@@ -212,12 +212,12 @@ func TestCreationIsPublishedAfterCommitAndDone(t *testing.T) {
 	}
 	sink := must[relay.Sink](t)(relayrabbit.New(relayrabbit.Options{URL: q.url, Exchange: exchange}))
 	// A sink of all events would wait for a queue that takes `leased`, and hold `proposed` back.
-	out := relay.Out{Name: "bus", Sink: sink, Events: []string{"proposed"}}
+	out := relay.SinkOptions{Name: "bus", Sink: sink, Events: []string{"proposed"}}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- relay.Run(ctx, relay.Options{Source: p.Engine.Feed(), Book: p.Engine, Holder: "here",
-			Sinks: []relay.Out{out}})
+		done <- relay.Run(ctx, relay.Options{Source: p.Engine.Feed(), States: p.Engine, Holder: "here",
+			Sinks: []relay.SinkOptions{out}})
 	}()
 	defer func() { cancel(); <-done }()
 	handler := worker.Handle("a", func(ctx context.Context, in json.RawMessage) (json.RawMessage, error) { return in, nil })

@@ -16,7 +16,7 @@ func FuzzMessage(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		cost.Check(t, len(body), func() {
-			if n, err := read(body); err == nil && n.TaskID == "" && n.ItemID == "" {
+			if n, err := readBody(body); err == nil && n.TaskID == "" && n.ItemID == "" {
 				t.Errorf("%q names nothing", body)
 			}
 		})

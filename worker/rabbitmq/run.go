@@ -22,12 +22,12 @@ type QueueOptions struct {
 }
 
 const (
-	reconnectFirst = 100 * time.Millisecond
-	reconnectMost  = 10 * time.Second
-	answerTime     = 10 * time.Second // to connect, and to close
+	minReconnect = 100 * time.Millisecond
+	maxReconnect = 10 * time.Second
+	callTimeout  = 10 * time.Second // to connect, and to close
 )
 
-var errSilent = fmt.Errorf("RabbitMQ has not answered for %v", answerTime)
+var errSilent = fmt.Errorf("RabbitMQ has not answered for %v", callTimeout)
 
 // Run consumes a queue until ctx ends and passes work a claimer that claims what the
 // messages name. It reconnects whenever the connection is lost.
@@ -61,14 +61,14 @@ func Run(ctx context.Context, svc Service, o QueueOptions, work func(context.Con
 
 // consume keeps a connection open until ctx ends.
 func (o QueueOptions) consume(ctx context.Context, into chan<- amqp.Delivery, d *driven) {
-	wait, failed := reconnectFirst, false
+	wait, failed := minReconnect, false
 	for ctx.Err() == nil {
 		served, err := o.serve(ctx, into)
 		if ctx.Err() != nil {
 			return
 		}
 		if served {
-			wait, failed = reconnectFirst, false
+			wait, failed = minReconnect, false
 		}
 		if !failed {
 			d.o.Log.WarnContext(ctx, "connection to RabbitMQ lost; reconnecting", "queue", o.Queue, "error", err)
@@ -78,7 +78,7 @@ func (o QueueOptions) consume(ctx context.Context, into chan<- amqp.Delivery, d 
 		case <-ctx.Done():
 		case <-time.After(wait):
 		}
-		wait = min(2*wait, reconnectMost)
+		wait = min(2*wait, maxReconnect)
 	}
 }
 
@@ -86,7 +86,7 @@ func (o QueueOptions) consume(ctx context.Context, into chan<- amqp.Delivery, d 
 func (o QueueOptions) serve(ctx context.Context, into chan<- amqp.Delivery) (served bool, err error) {
 	conn, deliveries, err := o.connect(ctx)
 	if conn != nil {
-		defer func() { _ = conn.CloseDeadline(clock.Now().Add(answerTime)) }()
+		defer func() { _ = conn.CloseDeadline(clock.Now().Add(callTimeout)) }()
 	}
 	if err != nil {
 		return false, fmt.Errorf("connecting: %w", err)
@@ -117,18 +117,18 @@ func (o QueueOptions) serve(ctx context.Context, into chan<- amqp.Delivery) (ser
 // connect opens a connection and a consumer on it. The library's calls take no context:
 // a broker that does not answer for answerTime has its connection closed.
 func (o QueueOptions) connect(ctx context.Context) (*amqp.Connection, <-chan amqp.Delivery, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, answerTime, errSilent)
+	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errSilent)
 	defer cancel()
 	stop := func() bool { return true }
 	defer func() { stop() }()
 	conn, err := amqp.DialConfig(o.URL, amqp.Config{
 		Heartbeat: 10 * time.Second, Locale: "en_US", Properties: amqp.Table{"connection_name": "pawl worker"},
 		Dial: func(network, addr string) (net.Conn, error) {
-			wire, err := new(net.Dialer).DialContext(ctx, network, addr)
+			c, err := new(net.Dialer).DialContext(ctx, network, addr)
 			if err == nil {
-				stop = context.AfterFunc(ctx, func() { _ = wire.Close() })
+				stop = context.AfterFunc(ctx, func() { _ = c.Close() })
 			}
-			return wire, err
+			return c, err
 		},
 	})
 	var ch *amqp.Channel

@@ -8,9 +8,9 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// over settles the messages of calls that ended their attempt: calls that succeeded,
+// settleEnded settles the messages of calls that ended their attempt: calls that succeeded,
 // and calls that were refused permanently.
-func over[C, V any](
+func settleEnded[C, V any](
 	ctx context.Context,
 	d *driven,
 	calls []C,
@@ -24,7 +24,7 @@ func over[C, V any](
 	}
 	for i, r := range rs {
 		if r.Err == nil || errors.Is(r.Err, pawl.ErrLeaseLost) || errors.Is(r.Err, pawl.ErrConflict) || errors.Is(r.Err, pawl.ErrNotFound) {
-			d.let(ctx, fence(calls[i]), pause)
+			d.settleAttempt(ctx, fence(calls[i]), pause)
 		}
 	}
 	return rs, nil
@@ -33,25 +33,25 @@ func over[C, V any](
 // Complete implements pawl.Finisher.
 func (d *driven) Complete(ctx context.Context, calls []pawl.CompleteCall) ([]pawl.Result[pawl.Moved], error) {
 	rs, err := d.Service.Complete(ctx, calls)
-	return over(ctx, d, calls, func(c pawl.CompleteCall) pawl.Fence { return c.Fence }, 0, rs, err)
+	return settleEnded(ctx, d, calls, func(c pawl.CompleteCall) pawl.Fence { return c.Fence }, 0, rs, err)
 }
 
 // Fail implements pawl.Finisher.
 func (d *driven) Fail(ctx context.Context, calls []pawl.FailCall) ([]pawl.Result[pawl.Moved], error) {
 	rs, err := d.Service.Fail(ctx, calls)
-	return over(ctx, d, calls, func(c pawl.FailCall) pawl.Fence { return c.Fence }, d.o.Pause, rs, err)
+	return settleEnded(ctx, d, calls, func(c pawl.FailCall) pawl.Fence { return c.Fence }, d.o.Pause, rs, err)
 }
 
 // Release implements pawl.Leaser.
 func (d *driven) Release(ctx context.Context, calls []pawl.ReleaseCall) ([]pawl.Result[pawl.Moved], error) {
 	rs, err := d.Service.Release(ctx, calls)
-	return over(ctx, d, calls, func(c pawl.ReleaseCall) pawl.Fence { return c.Fence }, 0, rs, err)
+	return settleEnded(ctx, d, calls, func(c pawl.ReleaseCall) pawl.Fence { return c.Fence }, 0, rs, err)
 }
 
 // Suspend implements pawl.Leaser.
 func (d *driven) Suspend(ctx context.Context, calls []pawl.SuspendCall) ([]pawl.Result[pawl.Moved], error) {
 	rs, err := d.Service.Suspend(ctx, calls)
-	return over(ctx, d, calls, func(c pawl.SuspendCall) pawl.Fence { return c.Fence }, d.o.Pause, rs, err)
+	return settleEnded(ctx, d, calls, func(c pawl.SuspendCall) pawl.Fence { return c.Fence }, d.o.Pause, rs, err)
 }
 
 // Heartbeat implements pawl.Leaser. A lost lease or a cancelled item ends the attempt
@@ -60,7 +60,7 @@ func (d *driven) Heartbeat(ctx context.Context, calls []pawl.HeartbeatCall) ([]p
 	rs, err := d.Service.Heartbeat(ctx, calls)
 	for i, r := range rs {
 		if err == nil && (r.Value.Cancelled || errors.Is(r.Err, pawl.ErrLeaseLost) || errors.Is(r.Err, pawl.ErrNotFound)) {
-			d.let(ctx, calls[i].Fence, d.o.Pause)
+			d.settleAttempt(ctx, calls[i].Fence, d.o.Pause)
 		}
 	}
 	return rs, err

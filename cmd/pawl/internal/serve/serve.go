@@ -44,7 +44,7 @@ func Command(a *cli.App) *cobra.Command {
 	return cmd
 }
 
-func serve(ctx context.Context, a *cli.App, s pawl.Service, outs []relay.Out) error {
+func serve(ctx context.Context, a *cli.App, s pawl.Service, outs []relay.SinkOptions) error {
 	gctune.Limit(gctune.ServerGarbage)
 	if err := tasktype.PutTypes(ctx, a, s, a.Config.Serve.Types); err != nil {
 		return err

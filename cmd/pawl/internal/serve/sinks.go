@@ -20,7 +20,7 @@ import (
 )
 
 // outs returns the configured sinks.
-func outs(c cli.RelayConfig) ([]relay.Out, error) {
+func outs(c cli.RelayConfig) ([]relay.SinkOptions, error) {
 	secrets := map[string][]string{}
 	for _, s := range c.Secrets {
 		name, secret, found := strings.Cut(s, "=")
@@ -29,7 +29,7 @@ func outs(c cli.RelayConfig) ([]relay.Out, error) {
 		}
 		secrets[name] = append(secrets[name], secret)
 	}
-	var outs []relay.Out
+	var outs []relay.SinkOptions
 	for _, s := range c.Sinks {
 		name, place, found := strings.Cut(s, "=")
 		if !found {
@@ -38,7 +38,7 @@ func outs(c cli.RelayConfig) ([]relay.Out, error) {
 		if err := relay.Check(name); err != nil {
 			return nil, err
 		}
-		if slices.ContainsFunc(outs, func(o relay.Out) bool { return o.Name == name }) {
+		if slices.ContainsFunc(outs, func(o relay.SinkOptions) bool { return o.Name == name }) {
 			return nil, cli.Invalid("two relays are called %s", name)
 		}
 		out, err := makeOut(name, place, secrets[name])
@@ -55,14 +55,14 @@ func outs(c cli.RelayConfig) ([]relay.Out, error) {
 }
 
 // makeOut returns the sink of a URL, by its scheme.
-func makeOut(name, place string, secrets []string) (relay.Out, error) {
+func makeOut(name, place string, secrets []string) (relay.SinkOptions, error) {
 	place, rest, _ := strings.Cut(place, "#")
 	told, err := url.ParseQuery(rest)
 	if err != nil {
-		return relay.Out{}, fmt.Errorf("what follows the # is not written like a query")
+		return relay.SinkOptions{}, fmt.Errorf("what follows the # is not written like a query")
 	}
 	p := &params{told: told}
-	out := relay.Out{Name: name, Namespaces: p.words("namespaces"), Types: p.words("types"), Events: p.words("events")}
+	out := relay.SinkOptions{Name: name, Namespaces: p.words("namespaces"), Types: p.words("types"), Events: p.words("events")}
 	scheme, _, _ := strings.Cut(place, ":")
 	if len(secrets) > 0 && scheme != "http" && scheme != "https" {
 		return out, fmt.Errorf("only webhooks have secrets")
@@ -70,7 +70,7 @@ func makeOut(name, place string, secrets []string) (relay.Out, error) {
 	switch scheme {
 	case "amqp", "amqps":
 		await := p.flag("await") || !p.told.Has("await")
-		o := rabbitmq.Options{URL: place, Exchange: p.word("exchange"), Existing: p.flag("existing"), SetAside: !await}
+		o := rabbitmq.Options{URL: place, Exchange: p.word("exchange"), Existing: p.flag("existing"), RefuseUnroutable: !await}
 		if err := p.refused(); err != nil {
 			return out, err
 		}
@@ -150,10 +150,10 @@ func (p *params) refused() error {
 }
 
 // relays delivers events until ctx ends.
-func relays(ctx context.Context, e *engine.Engine, outs []relay.Out, origin string, log *slog.Logger) error {
+func relays(ctx context.Context, e *engine.Engine, outs []relay.SinkOptions, origin string, log *slog.Logger) error {
 	host, _ := os.Hostname()
 	return relay.Run(ctx, relay.Options{
-		Source: e.Feed(), Book: e, Sinks: outs, Origin: origin, Log: log,
+		Source: e.Feed(), States: e, Sinks: outs, Origin: origin, Log: log,
 		Holder: fmt.Sprintf("%s/%d/%s", host, os.Getpid(), strings.ToLower(rand.Text()[:6])),
 	})
 }

@@ -8,44 +8,44 @@ import (
 	"github.com/pawl-work/pawl/internal/watch"
 )
 
-// recently is how long the newest events stay cached after the last reader left: a
+// recentReaderTime is how long the newest events stay cached after the last reader left: a
 // reader that alternates between reading and waiting comes back soon.
-const recently = 10 * time.Second
+const recentReaderTime = 10 * time.Second
 
-// join starts the driver if it is not running; readers make it poll faster.
-func (f *Feed) join(readers int) {
+// startPolling starts the polling goroutine if it is not running; readers make it poll faster.
+func (f *Feed) startPolling(readers int) {
 	f.mu.Lock()
-	f.drivers++
+	f.pollers++
 	f.waiting += readers
-	first := f.drivers == 1 && !f.closed
+	first := f.pollers == 1 && !f.closed
 	if first {
 		ctx, stop := context.WithCancel(context.Background())
 		f.stop = stop
 		woken := f.hub.Next(watch.Commits())
-		f.work.Go(func() { f.drive(ctx, woken) })
+		f.work.Go(func() { f.poll(ctx, woken) })
 	}
 	f.mu.Unlock()
-	f.hub.Wake(watch.Commits()) // the driver may be in a long pause
+	f.hub.Wake(watch.Commits()) // poll may be in a long pause
 }
 
-func (f *Feed) leave(readers int) {
+func (f *Feed) stopPolling(readers int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.waiting -= readers; readers > 0 {
-		f.recent = clock.Now().Add(recently)
+		f.recentUntil = clock.Now().Add(recentReaderTime)
 	}
-	if f.drivers--; f.drivers == 0 && f.stop != nil {
+	if f.pollers--; f.pollers == 0 && f.stop != nil {
 		f.stop()
 		f.stop = nil
 	}
 }
 
-// drive looks for new events when it is woken, and at an interval.
-func (f *Feed) drive(ctx context.Context, woken <-chan struct{}) {
+// poll looks for new events when it is woken, and at an interval.
+func (f *Feed) poll(ctx context.Context, woken <-chan struct{}) {
 	failed := false
 	for {
-		gap, poll := f.pace()
-		if gap == gapAlone {
+		gap, poll := f.pollTimes()
+		if gap == minGapIdle {
 			f.cache.drop()
 		}
 		if !pause(ctx, poll, woken) {
@@ -54,7 +54,7 @@ func (f *Feed) drive(ctx context.Context, woken <-chan struct{}) {
 		woken = f.hub.Next(watch.Commits())
 		if err := f.refresh(ctx); err != nil && ctx.Err() == nil {
 			if !failed {
-				f.opts.Log.WarnContext(ctx, "the feed cannot be read; it is tried again", "error", err)
+				f.opts.Log.WarnContext(ctx, "the event feed cannot be read; retrying", "error", err)
 			}
 			failed, gap = true, max(gap, time.Second)
 		} else {
@@ -66,20 +66,20 @@ func (f *Feed) drive(ctx context.Context, woken <-chan struct{}) {
 	}
 }
 
-func (f *Feed) pace() (gap, poll time.Duration) {
+func (f *Feed) pollTimes() (gap, poll time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
-	case !f.read():
-		return gapAlone, pollAlone
+	case !f.isRead():
+		return minGapIdle, pollIdle
 	case f.commits == nil && !f.hub.Complete():
-		return gapAwaited, pollSQLite
+		return minGapReading, pollSQLite
 	}
-	return gapAwaited, f.opts.Poll
+	return minGapReading, f.opts.Poll
 }
 
-// read reports whether the feed is being read.
-func (f *Feed) read() bool { return f.waiting > 0 || clock.Now().Before(f.recent) }
+// isRead reports whether the feed is being read.
+func (f *Feed) isRead() bool { return f.waiting > 0 || clock.Now().Before(f.recentUntil) }
 
 // pause waits for d or until woken is closed; false = ctx has ended.
 func pause(ctx context.Context, d time.Duration, woken <-chan struct{}) bool {

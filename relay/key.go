@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Word escapes text for use as one word of a routing key or subject. Separators,
+// Escape escapes text for use as one word of a routing key or subject. Separators,
 // wildcards, white space, control characters and the percent sign become %XX. Empty text
 // becomes "%".
-func Word(text string) string {
+func Escape(text string) string {
 	if text == "" {
 		return "%"
 	}
@@ -26,5 +26,5 @@ func Word(text string) string {
 
 // Key is the routing key `<namespace>.<type>.<event>`; each part is escaped by Word.
 func (m Message) Key() string {
-	return Word(m.Event.Namespace) + "." + Word(m.Event.TaskType) + "." + Word(m.Event.Event)
+	return Escape(m.Event.Namespace) + "." + Escape(m.Event.TaskType) + "." + Escape(m.Event.Event)
 }

@@ -24,7 +24,7 @@ const (
 	maxQuote   = 40  // characters of a value that a message quotes
 )
 
-func one(pointer, format string, args ...any) []pawl.Field {
+func oneField(pointer, format string, args ...any) []pawl.Field {
 	return []pawl.Field{field(pointer, fmt.Sprintf(format, args...))}
 }
 
@@ -41,8 +41,8 @@ func cut(s string, n int) string {
 	return string(r[:n-1]) + "…"
 }
 
-// tell converts the validator's tree of errors into fields, ordered by pointer.
-func tell(e *jsonschema.ValidationError) []pawl.Field {
+// fieldsOf converts the validator's tree of errors into fields, ordered by pointer.
+func fieldsOf(e *jsonschema.ValidationError) []pawl.Field {
 	all := leaves(e)
 	slices.SortStableFunc(all, func(a, b pawl.Field) int { return strings.Compare(a.Pointer, b.Pointer) })
 	all = slices.Compact(all)
@@ -62,23 +62,23 @@ func leaves(e *jsonschema.ValidationError) []pawl.Field {
 		return alternatives(at, e.Causes)
 	case *kind.OneOf:
 		if len(k.Subschemas) > 0 {
-			return one(at, "fits more than one of the alternatives, numbers %d and %d; only one is allowed", k.Subschemas[0], k.Subschemas[1])
+			return oneField(at, "fits more than one of the alternatives, numbers %d and %d; only one is allowed", k.Subschemas[0], k.Subschemas[1])
 		}
 		return alternatives(at, e.Causes)
 	case *kind.Contains, *kind.MinContains:
-		return one(at, "%s", words(e.ErrorKind))
+		return oneField(at, "%s", describe(e.ErrorKind))
 	case *kind.Required:
-		return each(at, k.Missing, "is required")
+		return perName(at, k.Missing, "is required")
 	case *kind.DependentRequired:
-		return each(at, k.Missing, "is required where "+quote(k.Prop)+" is given")
+		return perName(at, k.Missing, "is required where "+quote(k.Prop)+" is given")
 	case *kind.AdditionalProperties:
 		slices.Sort(k.Properties)
-		return each(at, k.Properties, "is not allowed here")
+		return perName(at, k.Properties, "is not allowed here")
 	case *kind.PropertyNames:
-		return one(at+"/"+escape(k.Property), "has a name that is not allowed here")
+		return oneField(at+"/"+escape(k.Property), "has a name that is not allowed here")
 	}
 	if len(e.Causes) == 0 {
-		return one(at, "%s", words(e.ErrorKind))
+		return oneField(at, "%s", describe(e.ErrorKind))
 	}
 	var out []pawl.Field
 	for _, c := range e.Causes {
@@ -87,7 +87,7 @@ func leaves(e *jsonschema.ValidationError) []pawl.Field {
 	return out
 }
 
-func each(at string, names []string, text string) []pawl.Field {
+func perName(at string, names []string, text string) []pawl.Field {
 	out := make([]pawl.Field, len(names))
 	for i, n := range names {
 		out[i] = field(at+"/"+escape(n), text)
@@ -101,28 +101,28 @@ func alternatives(at string, causes []*jsonschema.ValidationError) []pawl.Field 
 	var best []pawl.Field
 	deepest := -1
 	for _, c := range causes {
-		l, depth := leaves(c), deep(c)
+		l, depth := leaves(c), shallowestError(c)
 		if depth > deepest || depth == deepest && len(l) < len(best) {
 			best, deepest = l, depth
 		}
 	}
 	if len(best) == 0 {
-		return one(at, "fits none of the alternatives")
+		return oneField(at, "fits none of the alternatives")
 	}
 	if len(causes) > 1 {
-		return append(one(at, "fits none of %d alternatives; what the nearest says follows", len(causes)), best...)
+		return append(oneField(at, "fits none of %d alternatives; the errors of the closest one follow", len(causes)), best...)
 	}
 	return best
 }
 
-// deep is the least depth below the value at which a branch has an error.
-func deep(e *jsonschema.ValidationError) int {
+// shallowestError is the least depth below the value at which a branch has an error.
+func shallowestError(e *jsonschema.ValidationError) int {
 	if len(e.Causes) == 0 {
 		return len(e.InstanceLocation)
 	}
 	least := -1
 	for _, c := range e.Causes {
-		if d := deep(c); least < 0 || d < least {
+		if d := shallowestError(c); least < 0 || d < least {
 			least = d
 		}
 	}
@@ -137,8 +137,8 @@ func pointer(tokens []string) string {
 	return b.String()
 }
 
-// words describes an error.
-func words(k jsonschema.ErrorKind) string {
+// describe describes an error.
+func describe(k jsonschema.ErrorKind) string {
 	switch k := k.(type) {
 	case *kind.FalseSchema:
 		return "is not allowed here"
@@ -149,19 +149,19 @@ func words(k jsonschema.ErrorKind) string {
 	case *kind.Const:
 		return "is " + quote(k.Got) + "; it must be " + quote(k.Want)
 	case *kind.Format:
-		return "is " + quote(k.Got) + ", which is no " + k.Want
+		return "is " + quote(k.Got) + ", which is not a valid " + k.Want
 	case *kind.Pattern:
 		return "is " + quote(k.Got) + ", which does not match " + cut(k.Want, 2*maxQuote)
 	case *kind.Minimum:
-		return "is " + rat(k.Got) + "; it must be at least " + rat(k.Want)
+		return "is " + decimal(k.Got) + "; it must be at least " + decimal(k.Want)
 	case *kind.Maximum:
-		return "is " + rat(k.Got) + "; it must be at most " + rat(k.Want)
+		return "is " + decimal(k.Got) + "; it must be at most " + decimal(k.Want)
 	case *kind.ExclusiveMinimum:
-		return "is " + rat(k.Got) + "; it must be more than " + rat(k.Want)
+		return "is " + decimal(k.Got) + "; it must be more than " + decimal(k.Want)
 	case *kind.ExclusiveMaximum:
-		return "is " + rat(k.Got) + "; it must be less than " + rat(k.Want)
+		return "is " + decimal(k.Got) + "; it must be less than " + decimal(k.Want)
 	case *kind.MultipleOf:
-		return "is " + rat(k.Got) + "; it must be a multiple of " + rat(k.Want)
+		return "is " + decimal(k.Got) + "; it must be a multiple of " + decimal(k.Want)
 	case *kind.MinLength:
 		return fmt.Sprintf("has %d characters; it must have at least %d", k.Got, k.Want)
 	case *kind.MaxLength:
@@ -183,7 +183,7 @@ func words(k jsonschema.ErrorKind) string {
 	case *kind.MaxContains:
 		return fmt.Sprintf("has %d elements of the kind that it may contain %d of", len(k.Got), k.Want)
 	case *kind.Not:
-		return "is what it must not be"
+		return "fits a schema that it must not fit"
 	case *kind.RefCycle:
 		return "cannot be checked: the schema refers to itself without end"
 	}
@@ -240,8 +240,8 @@ func quote(v any) string {
 	return cut(strings.TrimSuffix(b.String(), "\n"), maxQuote+2)
 }
 
-// rat returns a number in decimal, shortened.
-func rat(r *big.Rat) string {
+// decimal returns a number in decimal, shortened.
+func decimal(r *big.Rat) string {
 	if r.IsInt() {
 		return cut(r.Num().String(), maxQuote)
 	}

@@ -23,42 +23,42 @@ func OutcomeKey(c Call, time int) string {
 	return key
 }
 
-// begun is saved before a call with side effects is made.
-type begun struct {
+// startedCall is saved before a call with side effects is made.
+type startedCall struct {
 	Call
 	Time int `json:"time"` // 1 for the first execution of the call
 }
 
-// settle makes a call and saves its outcome; later attempts read the saved outcome.
-func (r *run) settle(ctx context.Context, c Call) (Outcome, error) {
-	return pawl.Step(ctx, r.name("tool", c.Step, c.Number), func(ctx context.Context) (Outcome, error) {
+// callOnce makes a call and saves its outcome; later attempts read the saved outcome.
+func (r *run) callOnce(ctx context.Context, c Call) (Outcome, error) {
+	return pawl.Step(ctx, r.stepName("tool", c.Step, c.Number), func(ctx context.Context) (Outcome, error) {
 		if c.Step <= r.done {
-			return Outcome{}, errOthers
+			return Outcome{}, errNotOurs
 		}
-		if !r.kit[c.Name].SideEffects {
-			return r.kit.run(ctx, c)
+		if !r.tools[c.Name].SideEffects {
+			return r.tools.run(ctx, c)
 		}
-		name := r.name("begun", c.Step, c.Number)
+		name := r.stepName("begun", c.Step, c.Number)
 		earlier, err := pawl.ResumeFrom(ctx)
 		if err != nil {
 			return Outcome{}, err
 		}
-		now := begun{Call: c, Time: 1}
-		if was, known := earlier.Steps[name]; known {
-			now.Input = nil // json.Unmarshal would write into the bytes of c.Input, which the message still uses
-			if err := json.Unmarshal(was.Snapshot, &now); err != nil {
+		started := startedCall{Call: c, Time: 1}
+		if saved, known := earlier.Steps[name]; known {
+			started.Input = nil // json.Unmarshal would write into the bytes of c.Input, which the message still uses
+			if err := json.Unmarshal(saved.Snapshot, &started); err != nil {
 				return Outcome{}, err
 			}
-			o, err := r.ask(ctx, now, earlier)
+			o, err := r.ask(ctx, started, earlier)
 			if err != nil || !o.Again {
 				return o, err
 			}
-			now.Time++
+			started.Time++
 		}
-		if _, err := pawl.Save(ctx, pawl.StateTransition, name, now); err != nil {
+		if _, err := pawl.Save(ctx, pawl.StateTransition, name, started); err != nil {
 			return Outcome{}, err
 		}
-		return r.kit.run(ctx, c)
+		return r.tools.run(ctx, c)
 	})
 }
 
@@ -67,20 +67,20 @@ type question struct {
 	Question string `json:"question"`
 	Signal   string `json:"signal"`
 	Key      string `json:"key"`
-	begun
+	startedCall
 }
 
 // ask returns the outcome of a call that was started and left no result.
-func (r *run) ask(ctx context.Context, was begun, earlier pawl.ResumeState) (Outcome, error) {
+func (r *run) ask(ctx context.Context, started startedCall, earlier pawl.ResumeState) (Outcome, error) {
 	if r.Ask != nil {
-		return r.Ask(ctx, was.Call)
+		return r.Ask(ctx, started.Call)
 	}
-	q := question{fmt.Sprintf("Did the call of %s happen, and what came of it?", was.Name), OutcomeSignal, OutcomeKey(was.Call, was.Time), was}
-	name := r.name("question", was.Step, was.Number, was.Time)
+	q := question{fmt.Sprintf("Did the call of %s happen, and what was its result?", started.Name), OutcomeSignal, OutcomeKey(started.Call, started.Time), started}
+	name := r.stepName("question", started.Step, started.Number, started.Time)
 	if _, asked := earlier.Steps[name]; !asked {
 		if _, err := pawl.Save(ctx, pawl.ApprovalPoint, name, q); err != nil {
 			return Outcome{}, err
 		}
 	}
-	return pawl.WaitFor[Outcome](ctx, r.name("ask", was.Step, was.Number, was.Time), q.Signal, q.Key)
+	return pawl.WaitFor[Outcome](ctx, r.stepName("ask", started.Step, started.Number, started.Time), q.Signal, q.Key)
 }

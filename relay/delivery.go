@@ -1,0 +1,269 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/clock"
+)
+
+const (
+	sendTimeout        = time.Minute     // for one batch
+	stopGrace          = 5 * time.Second // for the batch in flight when the relay is stopped
+	releaseTimeout     = 5 * time.Second // to release the lease
+	refusedLogInterval = time.Minute     // between two log lines about refused events
+	windowSize         = 1000            // events in memory
+	failingBatchSize   = 4               // messages of a batch while the sink fails
+	maxListedRefused   = 10
+	minBackoff         = 200 * time.Millisecond
+	maxBackoff         = 30 * time.Second
+)
+
+// delivery is the work under one lease of a sink.
+type delivery struct {
+	*runner
+	state          *stateWriter
+	window         window
+	epoch          int64     // of the window's positions
+	restart        bool      // the database went back in time: take the relay again and read its new position
+	failures       int       // consecutive batches of which the sink accepted nothing
+	notBefore      time.Time // when the next batch may be sent
+	nextRefusedLog time.Time // when refused events may be logged again
+}
+
+// deliver sends events until ctx ends, the lease is lost or the sink is disabled.
+func (r *runner) deliver(ctx context.Context, at pawl.Relay) {
+	t := &delivery{runner: r, state: newStateWriter(r.States, r.Lease, at), epoch: at.Epoch, window: window{base: at.Position, last: at.Position}}
+	holding, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	var keeping sync.WaitGroup
+	keeping.Go(func() { t.state.run(holding, end) })
+
+	working, stop := context.WithCancel(holding)
+	defer context.AfterFunc(ctx, stop)()
+	t.log.DebugContext(ctx, "relaying", "position", at.Position)
+	for working.Err() == nil && !t.restart && t.state.read().DisabledAt == nil {
+		t.step(working)
+	}
+	stop()
+	lost := context.Cause(holding)
+	end(nil)
+	keeping.Wait()
+	if lost != nil {
+		t.log.WarnContext(ctx, "the relay lost its lease and stops; it tries to take the lease again", "error", lost)
+		return
+	}
+	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+	defer cancel()
+	if err := t.state.release(leaving); err != nil {
+		t.log.WarnContext(ctx, "the relay's position could not be stored; some events will be sent again", "error", err)
+	}
+}
+
+// step reads events, up to the size of the window, and sends a batch. If there is nothing to
+// send, it waits.
+func (t *delivery) step(ctx context.Context) {
+	read, err := t.readEvents(ctx)
+	if at, epoch := pawl.RestartOf(err); epoch {
+		t.restart = true
+		t.log.WarnContext(ctx, "the database went back in time; the relay restarts", "read_to", t.window.last, "restarts_at", at.String())
+		return
+	}
+	if err != nil {
+		if ctx.Err() == nil {
+			t.log.WarnContext(ctx, "the event feed cannot be read; retrying", "error", err)
+			sleep(ctx, time.Second)
+		}
+		return
+	}
+	now := clock.Now()
+	limit := t.sink.Batch
+	if t.failures > 0 {
+		limit = min(limit, failingBatchSize)
+	}
+	var batch []*entry
+	if !t.notBefore.After(now) {
+		batch = t.window.nextBatch(now, limit)
+	}
+	switch {
+	case len(batch) > 0:
+		t.handleResults(ctx, batch, t.send(ctx, batch))
+	case read == 0:
+		t.wait(ctx, now)
+	}
+	t.advancePosition()
+}
+
+// readEvents reads one page of events, as many as fit into the window.
+func (t *delivery) readEvents(ctx context.Context) (int, error) {
+	room := windowSize - len(t.window.entries)
+	if room <= 0 {
+		return 0, nil
+	}
+	events, err := t.Source.ReadAt(ctx, pawl.FeedPosition{Epoch: t.epoch, Position: t.window.last}, room)
+	if err != nil {
+		return 0, err
+	}
+	for _, e := range events {
+		if err := t.window.add(t.Origin, e, t.matches(e)); err != nil {
+			return 0, err
+		}
+	}
+	return len(events), nil
+}
+
+func (t *delivery) matches(e pawl.Event) bool {
+	among := func(some []string, one string) bool { return len(some) == 0 || slices.Contains(some, one) }
+	return among(t.sink.Namespaces, e.Namespace) && among(t.sink.Types, e.TaskType) && among(t.sink.Events, e.Event)
+}
+
+// wait waits until something may be sent: a new event, if the window is not full, or a
+// delayed retry.
+func (t *delivery) wait(ctx context.Context, now time.Time) {
+	at, delayed := t.window.nextRetry()
+	if t.notBefore.After(now) && len(t.window.entries) > 0 {
+		at, delayed = t.notBefore, true
+	}
+	if delayed {
+		var cancel func()
+		ctx, cancel = context.WithTimeout(ctx, max(at.Sub(now), time.Millisecond))
+		defer cancel()
+	}
+	if len(t.window.entries) >= windowSize {
+		<-ctx.Done()
+		return
+	}
+	if err := t.Source.WaitAt(ctx, pawl.FeedPosition{Epoch: t.epoch, Position: t.window.last}); err != nil && ctx.Err() == nil {
+		t.log.WarnContext(ctx, "waiting for new events failed; retrying", "error", err)
+		sleep(ctx, time.Second)
+	}
+}
+
+// send passes a batch to the sink. After ctx has ended, the sink has stopGrace to confirm it.
+func (t *delivery) send(ctx context.Context, batch []*entry) []error {
+	sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), sendTimeout)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		sleep(sending, stopGrace)
+		cancel()
+	})()
+	messages := make([]Message, len(batch))
+	for i, e := range batch {
+		messages[i] = e.message
+	}
+	return t.sink.Sink.Send(sending, messages)
+}
+
+// handleResults marks accepted and refused events as done and delays the others.
+func (t *delivery) handleResults(ctx context.Context, batch []*entry, results []error) {
+	var sent int64
+	var refused []pawl.RefusedEvent
+	var failed error
+	var retryAfter time.Duration
+	for i, e := range batch {
+		err := results[i]
+		retryable, wait := pawl.RetryOf(err)
+		switch {
+		case err == nil:
+			sent++
+			e.finish()
+		case !retryable:
+			refused = append(refused, t.markRefused(e, err))
+		default:
+			failed = err
+			if wait != nil {
+				retryAfter = max(retryAfter, *wait)
+			}
+		}
+	}
+	now := clock.Now()
+	if failed != nil && ctx.Err() != nil && sent == 0 {
+		return // the relay was stopped; this says nothing about the sink
+	}
+	if accepted := sent+int64(len(refused)) > 0; accepted || failed == nil {
+		t.failures, t.notBefore = 0, time.Time{}
+		for i, e := range batch {
+			if !e.done {
+				e.failures++
+				e.notBefore = now.Add(backoff(e.failures))
+				if t.sink.MaxTries > 0 && e.failures >= t.sink.MaxTries {
+					refused = append(refused, t.markRefused(e, errors.Join(errors.New("given up after too many failures while other events were accepted"), results[i])))
+				}
+			}
+		}
+	} else {
+		t.failures++
+		t.notBefore = now.Add(max(backoff(t.failures), retryAfter))
+	}
+	t.saveOutcome(ctx, sent, refused, failed)
+}
+
+// markRefused marks an event as done and returns its entry in the list of refused events.
+func (t *delivery) markRefused(e *entry, why error) pawl.RefusedEvent {
+	r := pawl.RefusedEvent{EventID: e.message.Event.ID, Position: e.position, Reason: why.Error(), At: clock.Now().UTC()}
+	e.finish()
+	return r
+}
+
+// saveOutcome updates the relay's state after a batch, and logs what an operator must know.
+func (t *delivery) saveOutcome(ctx context.Context, sent int64, refused []pawl.RefusedEvent, failed error) {
+	before := t.state.read()
+	now := clock.Now().UTC()
+	t.state.update(func(r *pawl.Relay) {
+		r.Sent += sent
+		r.Refused += int64(len(refused))
+		r.LastRefused = append(r.LastRefused, refused...)
+		r.LastRefused = r.LastRefused[max(0, len(r.LastRefused)-maxListedRefused):]
+		switch {
+		case t.failures == 0:
+			r.Error, r.FailingAt = "", nil
+		case failed != nil:
+			r.Error = failed.Error()
+			if r.FailingAt == nil {
+				r.FailingAt = &now
+			}
+			long := t.sink.DisableAfter > 0 && now.Sub(*r.FailingAt) >= t.sink.DisableAfter
+			if long || errors.Is(failed, ErrGone) {
+				r.DisabledAt = &now
+			}
+		}
+	})
+	after := t.state.read()
+	if len(refused) > 0 && !now.Before(t.nextRefusedLog) { // a queue that is bound to few events refuses the others all the time
+		t.nextRefusedLog = now.Add(refusedLogInterval)
+		t.log.WarnContext(ctx, "the sink refused events; they are skipped", "refused", after.Refused, "event", refused[0].EventID, "reason", refused[0].Reason)
+	}
+	switch {
+	case after.DisabledAt != nil:
+		t.log.ErrorContext(
+			ctx,
+			"the sink is disabled; `pawl relay resume` enables it",
+			"error",
+			after.Error,
+			"failing_since",
+			after.FailingAt,
+		)
+	case before.FailingAt == nil && after.FailingAt != nil:
+		t.log.WarnContext(ctx, "the sink does not accept events; retrying", "error", after.Error)
+	case before.FailingAt != nil && after.FailingAt == nil:
+		t.log.InfoContext(ctx, "the sink accepts events again")
+	}
+}
+
+// advancePosition moves the relay's position up to the first event that is not done.
+func (t *delivery) advancePosition() {
+	if at := t.window.trim(); at != t.state.read().Position {
+		t.state.update(func(r *pawl.Relay) { r.Position = at })
+	}
+}
+
+// backoff is the pause after so many failures. It doubles up to maxBackoff, with a jitter of
+// ±20 %.
+func backoff(failures int) time.Duration {
+	d := min(minBackoff<<min(failures-1, 20), maxBackoff)
+	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64()))
+}
