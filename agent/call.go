@@ -75,7 +75,12 @@ func (r *run) ask(ctx context.Context, started startedCall, earlier pawl.ResumeS
 	if r.Ask != nil {
 		return r.Ask(ctx, started.Call)
 	}
-	q := question{fmt.Sprintf("Did the call of %s happen, and what was its result?", started.Name), OutcomeSignal, OutcomeKey(started.Call, started.Time), started}
+	q := question{
+		Question:    fmt.Sprintf("Did the call of %s happen, and what was its result?", started.Name),
+		Signal:      OutcomeSignal,
+		Key:         OutcomeKey(started.Call, started.Time),
+		startedCall: started,
+	}
 	name := r.stepName("question", started.Step, started.Number, started.Time)
 	if _, asked := earlier.Steps[name]; !asked {
 		if _, err := pawl.Save(ctx, pawl.ApprovalPoint, name, q); err != nil {

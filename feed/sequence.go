@@ -151,7 +151,8 @@ func (f *Feed) assign(ctx context.Context, out *store.FeedState) (more bool, err
 		f.assigned = true
 		if out.Epoch != was.Epoch {
 			f.opts.Log.WarnContext(ctx,
-				"the database went back in time, or may have: a new epoch of the feed begins; readers with an old position get an error that says where to restart",
+				"the database went back in time, or may have: a new epoch of the feed begins; "+
+					"a reader with an old position gets an error that says where to restart",
 				"epoch", out.Epoch, "position", was.Position, "was", was.Server, "is", out.Server)
 		}
 	}

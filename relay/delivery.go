@@ -38,7 +38,12 @@ type delivery struct {
 
 // deliver sends events until ctx ends, the lease is lost or the sink is disabled.
 func (r *runner) deliver(ctx context.Context, at pawl.Relay) {
-	t := &delivery{runner: r, state: newStateWriter(r.States, r.Lease, at), epoch: at.Epoch, window: window{base: at.Position, last: at.Position}}
+	t := &delivery{
+		runner: r,
+		state:  newStateWriter(r.States, r.Lease, at),
+		epoch:  at.Epoch,
+		window: window{base: at.Position, last: at.Position},
+	}
 	holding, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	var keeping sync.WaitGroup
 	keeping.Go(func() { t.state.run(holding, end) })
@@ -191,7 +196,7 @@ func (t *delivery) handleResults(ctx context.Context, batch []*entry, results []
 				e.failures++
 				e.notBefore = now.Add(backoff(e.failures))
 				if t.sink.MaxTries > 0 && e.failures >= t.sink.MaxTries {
-					refused = append(refused, t.markRefused(e, errors.Join(errors.New("given up after too many failures while other events were accepted"), results[i])))
+					refused = append(refused, t.markRefused(e, errors.Join(errGivenUp, results[i])))
 				}
 			}
 		}
@@ -201,6 +206,8 @@ func (t *delivery) handleResults(ctx context.Context, batch []*entry, results []
 	}
 	t.saveOutcome(ctx, sent, refused, failed)
 }
+
+var errGivenUp = errors.New("given up after too many failures while other events were accepted")
 
 // markRefused marks an event as done and returns its entry in the list of refused events.
 func (t *delivery) markRefused(e *entry, why error) pawl.RefusedEvent {
@@ -235,7 +242,8 @@ func (t *delivery) saveOutcome(ctx context.Context, sent int64, refused []pawl.R
 	after := t.state.read()
 	if len(refused) > 0 && !now.Before(t.nextRefusedLog) { // a queue that is bound to few events refuses the others all the time
 		t.nextRefusedLog = now.Add(refusedLogInterval)
-		t.log.WarnContext(ctx, "the sink refused events; they are skipped", "refused", after.Refused, "event", refused[0].EventID, "reason", refused[0].Reason)
+		t.log.WarnContext(ctx, "the sink refused events; they are skipped", "refused", after.Refused, "event", refused[0].EventID,
+			"reason", refused[0].Reason)
 	}
 	switch {
 	case after.DisabledAt != nil:

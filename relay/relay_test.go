@@ -168,7 +168,7 @@ func TestSinksAreApart(t *testing.T) {
 
 // An event that the sink will never have is set aside and listed, and the others
 // go on: those of its own task too.
-func TestRefusedEventsAreSetAside(t *testing.T) {
+func TestRefusedEventsAreSkipped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src, at, sink := newFakeSource(), newFakeBook(), &fakeSink{}
 		sink.set(func(m relay.Message) error {
@@ -193,7 +193,7 @@ func TestRefusedEventsAreSetAside(t *testing.T) {
 
 // An event that fails while others pass holds up its own task, and where the
 // sink is told so, not for ever.
-func TestPoisonIsGivenUp(t *testing.T) {
+func TestAnEventThatAlwaysFailsIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src, at, sink := newFakeSource(), newFakeBook(), &fakeSink{}
 		sink.set(func(m relay.Message) error {

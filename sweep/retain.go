@@ -42,7 +42,8 @@ func (p *pass) retain(ctx context.Context) error {
 		spans := []retentionSpan{{k, 0}}
 		for r := range maps.Values(own) {
 			if s := k.own(r); s > 0 && !slices.ContainsFunc(spans, func(o retentionSpan) bool { return o.seconds == s }) {
-				spans = append(spans, retentionSpan{retentionRule{fmt.Sprintf("%s.%d", k.cursor, s), k.states, time.Duration(s) * time.Second, k.own}, s})
+				rule := retentionRule{fmt.Sprintf("%s.%d", k.cursor, s), k.states, time.Duration(s) * time.Second, k.own}
+				spans = append(spans, retentionSpan{rule, s})
 			}
 		}
 		for _, s := range spans {

@@ -22,7 +22,7 @@ import (
 
 func root(a *cli.App) *cobra.Command {
 	root := cli.Noun("pawl", "A durable engine for long, expensive, failure-prone work")
-	root.Long = "Pawl leases work, checkpoints progress and keeps every step on the record.\n\n" +
+	root.Long = "Pawl leases work to workers, saves checkpoints and stores an event for each change.\n\n" +
 		"Settings come from flags, then PAWL_* variables, then pawl.yaml, then defaults."
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetIn(a.Stdin)

@@ -37,7 +37,7 @@ func TestTLSFailuresAreNamed(t *testing.T) {
 		exit int
 		says string
 	}{
-		{nil, 6, "no TLS connection to the server (unavailable)\n  because: Get \"" + srv.URL},
+		{nil, 6, "no TLS connection to the server (unavailable)\n  cause: Get \"" + srv.URL},
 		{nil, 6, "--ca FILE"},
 		{[]string{"--ca", ca}, 3, "no such task"},
 		{[]string{"--ca", none}, 2, "holds no PEM certificate"},

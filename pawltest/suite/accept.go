@@ -99,7 +99,7 @@ var acceptance = noun{"acceptance", []promise{
 		w.expire(l)
 		w.same(w.claim("w3").Error, &pawl.Failure{Code: "lease_expired", Message: "Lease expired - retry 2/3"}, "after an expiry")
 	}},
-	{"the next worker is handed the reasons of a rejection, and so is the one after a failure", func(w *fixture) {
+	{"the next worker gets the reasons of a rejection, also after a failure", func(w *fixture) {
 		task, ls := w.commissioned(essay, 2)
 		for _, l := range ls {
 			w.submit(l, `{"title":"Pawls"}`)
@@ -127,7 +127,7 @@ var acceptance = noun{"acceptance", []promise{
 			w.same(l.Reasons, other, "of the newest rejection, to every item")
 		}
 	}},
-	{"a result that nearly fits is refused whole, and the lease stays", func(w *fixture) {
+	{"a result that violates the schema is refused, and the lease stays", func(w *fixture) {
 		_, ls := w.commissioned(essay, 1)
 		for result, at := range map[string]string{
 			`{"title":"much too long"}`: "/result/title", `{"title":7}`: "/result/title", `{"titel":"x"}`: "/result/titel",
@@ -138,7 +138,7 @@ var acceptance = noun{"acceptance", []promise{
 		}
 		w.submit(ls[0], `{"title":"fits"}`)
 	}},
-	{"a refusal names the verb that the type allows, and what was asked for", func(w *fixture) {
+	{"a refusal names the verb that the type allows, and the requested verb", func(w *fixture) {
 		task, ls := w.commissioned(essay, 1)
 		_, err := pawl.Complete(w.ctx, w.svc, ls[0].Fence(), raw(`{"title":"x"}`))
 		w.conflict(err, "leased", "submit", "fail", "release", "revoke_lease", "suspend", "cancel")
@@ -158,7 +158,7 @@ var acceptance = noun{"acceptance", []promise{
 			"cancel",
 		)
 	}},
-	{"the same part again changes nothing, whatever is said with it", func(w *fixture) {
+	{"the same part again changes nothing, whatever else the call contains", func(w *fixture) {
 		_, ls := w.commissioned(album, 1)
 		put := func(notes string, payload string, draft bool) pawl.ItemPart {
 			p, err := first(
@@ -174,7 +174,7 @@ var acceptance = noun{"acceptance", []promise{
 		w.same(put("third", `"x"`, false), part, "again")
 		w.same(len(w.record(pawl.EventFilter{TaskID: ls[0].TaskID})), events, "events")
 	}},
-	{"what applying came to is checked, and kept as the diff", func(w *fixture) {
+	{"the result of applying is checked, and kept as the diff", func(w *fixture) {
 		t := essay
 		t.Name, t.Approval.Mode, t.Apply.Mode = "published", pawl.ApprovalNone, pawl.ApplyItem
 		task, ls := w.commissioned(t, 1)
@@ -199,7 +199,7 @@ var acceptance = noun{"acceptance", []promise{
 		w.same(w.task(task.ID).State, pawl.TaskCompleted, "the task")
 		w.same(string(w.record(pawl.EventFilter{TaskID: task.ID, Event: "applied"})[0].Diff), diff, "the diff")
 	}},
-	{"only the holder of the lease hands in", func(w *fixture) {
+	{"only the worker that holds the lease can submit", func(w *fixture) {
 		_, ls := w.commissioned(essay, 1)
 		l := ls[0]
 		for _, f := range []pawl.Lease{{ID: l.ID, TaskID: l.TaskID, WorkerID: "w2", Attempt: 1},
@@ -211,7 +211,7 @@ var acceptance = noun{"acceptance", []promise{
 		w.claim("w2")
 		w.lost(w.untouched(l, func() error { return w.trySubmit(l, `{"title":"x"}`) }), "taken", "leased", "w2", 2)
 	}},
-	{"finalize says which parts are missing, and after it there are no more", func(w *fixture) {
+	{"finalize names the missing parts, and after it no part is accepted", func(w *fixture) {
 		_, ls := w.commissioned(album, 1)
 		l := ls[0]
 		w.ok(w.tryPart(l, "pages", ptr(0), `1`), "part")
@@ -222,7 +222,7 @@ var acceptance = noun{"acceptance", []promise{
 		w.conflict(w.untouched(l, func() error { return w.tryPart(l, "title", nil, `"y"`) }), "submitted", pawl.ItemSubmitted.Allowed()...)
 		w.conflict(w.untouched(l, func() error { return w.tryFinalize(l) }), "submitted", pawl.ItemSubmitted.Allowed()...)
 	}},
-	{"a task is decided about when it is ready, once, with reasons", func(w *fixture) {
+	{"a task can be decided only when it is ready, once, and with reasons", func(w *fixture) {
 		task, ls := w.commissioned(essay, 2)
 		w.submit(ls[0], `{"title":"a"}`)
 		w.conflict(w.untouched(ls[0], func() error { return w.tryApprove(task.ID) }), "in_progress", pawl.TaskInProgress.Allowed()...)
@@ -242,7 +242,7 @@ var acceptance = noun{"acceptance", []promise{
 		w.conflict(err, "completed", []string{}...)
 		w.same(w.refused(err, pawl.CodeConflict).Holder, "user/eve", "who decided")
 	}},
-	{"a type removed while work is in flight still judges it", func(w *fixture) {
+	{"a removed type still applies to existing tasks", func(w *fixture) {
 		task, ls := w.commissioned(essay, 1)
 		w.removed(essay.Name)
 		w.invalid(w.untouched(ls[0], func() error { return w.trySubmit(ls[0], `{}`) }), "/result/title")
@@ -252,7 +252,7 @@ var acceptance = noun{"acceptance", []promise{
 		w.ok(w.tryApprove(task.ID), "approve")
 		w.same(w.task(task.ID).State, pawl.TaskCompleted, "the task")
 	}},
-	{"an approval that nobody gave expires once", func(w *fixture) {
+	{"an approval that is not given in time expires once", func(w *fixture) {
 		slow := essay
 		slow.Approval.ExpiresSeconds, slow.Approval.OnExpiry = 60, pawl.ExpiryReject
 		task, ls := w.commissioned(slow, 1)

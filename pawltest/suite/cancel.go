@@ -7,7 +7,7 @@ import (
 )
 
 var cancels = noun{"cancel", []promise{
-	{"a task and all its items that have not ended", func(w *fixture) {
+	{"cancels a task and all its items that have not ended", func(w *fixture) {
 		at := w.now().Add(time.Hour)
 		t := w.create(pawl.NewTask{Type: "a", Items: []pawl.NewItem{
 			{Input: raw(`"done"`), Key: "done"}, {Input: raw(`"failed"`), Key: "failed"}, {Input: raw(`"leased"`)}, {Input: raw(`"working"`)},
@@ -34,7 +34,7 @@ var cancels = noun{"cancel", []promise{
 		w.nothing()
 		w.same(w.beat(working).Cancelled, true, "the worker's heartbeat")
 	}},
-	{"from every state but the ends", func(w *fixture) {
+	{"is allowed in every state that is not final", func(w *fixture) {
 		for name, bring := range map[string]func(t pawl.Task){
 			"queued":      func(pawl.Task) {},
 			"checked_out": func(t pawl.Task) { w.claimItem("w1", w.only(t.ID).ID) },
@@ -77,7 +77,7 @@ var cancels = noun{"cancel", []promise{
 		w.ok(err, "cancel")
 		w.same(got.State, pawl.TaskCancelled, "state")
 	}},
-	{"some items; the others go on and decide", func(w *fixture) {
+	{"cancels some items; the others decide how the task ends", func(w *fixture) {
 		t := w.many(3)
 		all := w.items(t.ID)
 		got := w.cancel(t.ID, all[0].ID, all[2].ID)
@@ -85,7 +85,7 @@ var cancels = noun{"cancel", []promise{
 		w.complete(w.claim("w1"), `1`)
 		w.same(w.task(t.ID).State, pawl.TaskCompleted, "state")
 	}},
-	{"the last items: the task settles at once", func(w *fixture) {
+	{"when the last items are cancelled the task settles at once", func(w *fixture) {
 		t := w.many(2)
 		w.complete(w.claim("w1"), `1`)
 		w.same(w.cancel(t.ID, w.items(t.ID)[1].ID).State, pawl.TaskCompleted, "state")
@@ -95,7 +95,7 @@ var cancels = noun{"cancel", []promise{
 		t = w.solo()
 		w.same(w.cancel(t.ID, w.only(t.ID).ID).State, pawl.TaskCancelled, "state")
 	}},
-	{"an item that has ended, or is another task's, cannot be", func(w *fixture) {
+	{"an ended item, or one of another task, cannot be cancelled", func(w *fixture) {
 		t, other := w.many(2), w.solo()
 		w.complete(w.claim("w1"), `1`)
 		all := w.items(t.ID)
@@ -109,7 +109,7 @@ var cancels = noun{"cancel", []promise{
 		w.refused(call("itm_nope"), pawl.CodeNotFound)
 		w.same(w.item(all[1].ID).State, pawl.ItemQueued, "nothing was cancelled")
 	}},
-	{"its events are cancelled, by a user, with the reason", func(w *fixture) {
+	{"its events have the name cancelled, the actor user and the reason", func(w *fixture) {
 		one, two := w.solo(), w.many(2)
 		for _, t := range []pawl.Task{one, two} {
 			_, err := pawl.Cancel(w.ctx, w.svc, t.ID, "not needed any more")
@@ -127,7 +127,7 @@ var cancels = noun{"cancel", []promise{
 			w.same(about, want, "events")
 		}
 	}},
-	{"its worker may not finish what was cancelled", func(w *fixture) {
+	{"the worker cannot complete a cancelled item", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		w.beat(l)
@@ -139,7 +139,7 @@ var cancels = noun{"cancel", []promise{
 }}
 
 var deletes = noun{"delete", []promise{
-	{"an ended task goes with everything that hangs on it", func(w *fixture) {
+	{"an ended task is deleted with all its rows", func(w *fixture) {
 		t, stays := w.many(2), w.solo()
 		w.complete(w.claim("w1"), `1`)
 		l := w.claim("w1")
@@ -165,7 +165,7 @@ var deletes = noun{"delete", []promise{
 		_, err = first(w.svc.DeleteTasks(w.ctx, []pawl.TaskCall{{TaskID: t.ID}}))
 		w.refused(err, pawl.CodeNotFound)
 	}},
-	{"one that has not ended only by force", func(w *fixture) {
+	{"a task that has not ended is deleted only with force", func(w *fixture) {
 		t := w.many(2)
 		l := w.claim("w1")
 		_, err := first(w.svc.DeleteTasks(w.ctx, []pawl.TaskCall{{TaskID: t.ID}}))
@@ -184,7 +184,7 @@ var deletes = noun{"delete", []promise{
 		}
 		w.nothing()
 	}},
-	{"each of a batch on its own", func(w *fixture) {
+	{"each call of a batch has its own result", func(w *fixture) {
 		a, b := w.solo(), w.solo()
 		w.cancel(a.ID)
 		rs, err := w.svc.DeleteTasks(w.ctx, []pawl.TaskCall{{TaskID: "tsk_nope"}, {TaskID: b.ID}, {TaskID: a.ID}})
@@ -193,7 +193,7 @@ var deletes = noun{"delete", []promise{
 		w.conflict(rs[1].Err, "queued", "cancel")
 		w.ok(rs[2].Err, "the ended one")
 	}},
-	{"an idempotency key outlives the task it named", func(w *fixture) {
+	{"an idempotency key stays when its task is deleted", func(w *fixture) {
 		t := w.solo()
 		begun := w.begin(pawl.KeyBegin{Scope: "s", Key: "k", RequestHash: "h", TaskID: t.ID, ItemID: w.only(t.ID).ID})
 		w.finishKey(pawl.KeyDone{Scope: "s", Key: "k", Token: begun.Token, Response: raw(`{"a":1}`)})

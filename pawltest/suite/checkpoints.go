@@ -45,7 +45,7 @@ var checkpoints = noun{"checkpoints", []promise{
 			Snapshot: raw(`{"b": 1, "a":12345678901234567890}`), Metadata: raw(`{"ms":12}`), CreatedAt: w.now(),
 		}}, "the checkpoint")
 	}},
-	{"numbers are dense over all items of a task, in order", func(w *fixture) {
+	{"sequence numbers have no gaps over all items of a task", func(w *fixture) {
 		t, other := w.many(3), w.many(2)
 		ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 5})
 		w.checkpoint(ls[4], pawl.CustomCheckpoint, `1`)
@@ -55,7 +55,7 @@ var checkpoints = noun{"checkpoints", []promise{
 		w.dense(t.ID, 9)
 		w.dense(other.ID, 1)
 	}},
-	{"numbers go on over attempts", func(w *fixture) {
+	{"sequence numbers continue over attempts", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		w.checkpoint(l, pawl.IterationStart, `1`)
@@ -66,7 +66,7 @@ var checkpoints = noun{"checkpoints", []promise{
 		w.expire(w.claim("w3"))
 		w.dense(t.ID, 4)
 	}},
-	{"a batch is numbered without gaps, the refused ones not at all", func(w *fixture) {
+	{"a batch is numbered without gaps, and refused checkpoints get no number", func(w *fixture) {
 		t := w.many(3)
 		ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 3})
 		stale := ls[1].Fence()
@@ -102,7 +102,7 @@ var checkpoints = noun{"checkpoints", []promise{
 			w.same(string(c.Snapshot), fmt.Sprint(n), "snapshot")
 		}
 	}},
-	{"written at once by many, numbers stay dense", func(w *fixture) {
+	{"concurrent checkpoints are numbered without gaps", func(w *fixture) {
 		t := w.many(8)
 		ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 8})
 		var wg sync.WaitGroup
@@ -119,7 +119,7 @@ var checkpoints = noun{"checkpoints", []promise{
 		wg.Wait()
 		w.dense(t.ID, 80)
 	}},
-	{"every type of the list and no other", func(w *fixture) {
+	{"every listed type is allowed, and no other", func(w *fixture) {
 		w.solo()
 		l := w.claim("w1")
 		for _, typ := range []string{
@@ -133,7 +133,7 @@ var checkpoints = noun{"checkpoints", []promise{
 			w.invalid(err, "/type")
 		}
 	}},
-	{"a task has its own, without a lease, of certain types", func(w *fixture) {
+	{"a task has checkpoints of certain types, without a lease", func(w *fixture) {
 		for _, t := range []pawl.Task{w.solo(), w.many(2)} {
 			for n, typ := range []string{pawl.ManualCheckpoint, pawl.ApprovalPoint, pawl.StateTransition, pawl.CustomCheckpoint} {
 				ref, err := first(
@@ -163,14 +163,14 @@ var checkpoints = noun{"checkpoints", []promise{
 		)
 		w.refused(err, pawl.CodeNotFound)
 	}},
-	{"the first is a sign of life", func(w *fixture) {
+	{"the first call moves the item to in_progress", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		w.checkpoint(l, pawl.CustomCheckpoint, `1`)
 		w.same(w.item(l.ID).State, pawl.ItemInProgress, "state")
 		w.same(w.record(pawl.EventFilter{TaskID: t.ID})[2].Event, "in_progress", "event")
 	}},
-	{"only manual and approval ones leave an event", func(w *fixture) {
+	{"only manual and approval checkpoints leave an event", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		var want []string
@@ -251,7 +251,7 @@ var resumes = noun{"resume", []promise{
 		_, err = w.svc.Resume(w.ctx, "itm_nope")
 		w.refused(err, pawl.CodeNotFound)
 	}},
-	{"the next attempt finds what the last ones saved, in one read", func(w *fixture) {
+	{"the next attempt reads what earlier ones saved in one call", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		step := func(name, snapshot string) {
@@ -289,7 +289,7 @@ var resumes = noun{"resume", []promise{
 		w.ok(err, "resume")
 		w.same([]any{string(got.Newest.Snapshot), got.ErrorBoundary.Sequence}, []any{`"here"`, int64(7)}, "the newest")
 	}},
-	{"a small state is one page, and what is no cursor is refused", func(w *fixture) {
+	{"a small state is one page, and a malformed cursor is refused", func(w *fixture) {
 		w.solo()
 		l := w.claim("w1")
 		w.checkpoint(l, pawl.IterationStart, `1`)

@@ -35,7 +35,7 @@ func (w *fixture) append(l pawl.Lease, id string, offset int64, words ...string)
 }
 
 var appends = noun{"appends", []promise{
-	{"what was accepted may be sent again; gaps and lies say what is expected", func(w *fixture) {
+	{"accepted chunks may be sent again; a wrong offset or other chunks get the expected offset", func(w *fixture) {
 		_, l := w.asked()
 		id := l.OpenMessage.ID
 		w.append(l, id, 0, "a", "b")
@@ -55,7 +55,7 @@ var appends = noun{"appends", []promise{
 		_, err := w.tryAppend(l, id, 3, texts("d"))
 		w.conflict(err, "complete")
 	}},
-	{"what another attempt wrote is no repeat: the answer says where to go on", func(w *fixture) {
+	{"chunks of another attempt are not a repetition: the error has the offset to continue at", func(w *fixture) {
 		_, l := w.asked()
 		id := l.OpenMessage.ID
 		w.append(l, id, 0, "a", "b")
@@ -79,7 +79,7 @@ var appends = noun{"appends", []promise{
 		w.same(w.append(l, id, 2, "a"), int64(4), "a repeat of its own")
 		w.same(w.said(id), "text:ab/abandoned text:ab/streaming", "the content")
 	}},
-	{"only the holder of the lease writes", func(w *fixture) {
+	{"only the worker that holds the lease can write", func(w *fixture) {
 		_, l := w.asked()
 		id := l.OpenMessage.ID
 		w.append(l, id, 0, "a")
@@ -102,7 +102,7 @@ var appends = noun{"appends", []promise{
 		}
 		w.same(w.said(id), "text:a/streaming", "nothing was written")
 	}},
-	{"two writers of one stream never mix", func(w *fixture) {
+	{"the chunks of two writers are never mixed", func(w *fixture) {
 		_, l := w.asked()
 		id := l.OpenMessage.ID
 		var wg sync.WaitGroup
@@ -136,7 +136,7 @@ var appends = noun{"appends", []promise{
 		}
 		w.finish(l, id)
 	}},
-	{"a character cut in two comes out whole", func(w *fixture) {
+	{"a character that is split between two chunks is read whole", func(w *fixture) {
 		_, l := w.asked()
 		id := l.OpenMessage.ID
 		high, low := "\xed\xa0\xbd", "\xed\xb8\x80" // halves of 😀, split as in UTF-16
@@ -149,7 +149,7 @@ var appends = noun{"appends", []promise{
 		w.same(w.follow(id, -1), "0:a 1:😀b 2:😀 3:c end:complete/4", "the stream")
 		w.same(w.follow(id, 0), "1:😀b 2:😀 3:c end:complete/4", "from within")
 	}},
-	{"half of a character that was cut off does not go over to what is said in its place", func(w *fixture) {
+	{"half a character of an abandoned chunk is not joined to its replacement", func(w *fixture) {
 		_, l := w.asked()
 		id := l.OpenMessage.ID
 		w.append(l, id, 0, "a\xed\xa0\xbd")
@@ -161,7 +161,7 @@ var appends = noun{"appends", []promise{
 		w.same(w.follow(id, -1), "0:a abandoned:0-1/1 1:b end:complete/2", "the stream")
 		w.same(w.follow(id, 0), "abandoned:0-1/1 1:b end:complete/2", "from the cut on")
 	}},
-	{"bad input is refused with its place and writes nothing", func(w *fixture) {
+	{"bad input is refused with its pointer and writes nothing", func(w *fixture) {
 		_, l := w.asked()
 		id := l.OpenMessage.ID
 		for pointer, chunk := range map[string]pawl.Chunk{

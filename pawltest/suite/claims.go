@@ -12,7 +12,7 @@ import (
 )
 
 var claims = noun{"claims", []promise{
-	{"a claim is all a worker needs", func(w *fixture) {
+	{"a claim contains all that a worker needs", func(w *fixture) {
 		t := w.create(pawl.NewTask{Type: "a", Priority: 4, Items: []pawl.NewItem{{Input: raw(`{"x":1}`), Key: "k", MaxAttempts: 5}}})
 		w.advance(time.Second)
 		l := w.claim("w1")
@@ -27,7 +27,7 @@ var claims = noun{"claims", []promise{
 		w.same(len(w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 3})), 3, "of three")
 		w.same(len(w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 3})), 1, "what is left")
 	}},
-	{"nothing to do is no error", func(w *fixture) {
+	{"a claim without work is not an error", func(w *fixture) {
 		w.nothing()
 		w.solo()
 		w.claim("w1")
@@ -40,7 +40,7 @@ var claims = noun{"claims", []promise{
 			w.same(len(w.claims(pawl.ClaimRequest{WorkerID: worker})), 0, "claimed by "+worker)
 		}
 	}},
-	{"every claim counts one attempt, whoever claims", func(w *fixture) {
+	{"every claim counts one attempt, by any worker", func(w *fixture) {
 		t := w.solo()
 		for n, worker := range []string{"w1", "w2", "w2", "w1"} {
 			l := w.claim(worker)
@@ -176,13 +176,13 @@ var priorities = noun{"the order of claims", []promise{
 		}
 		w.same(got, `"a""b""c""d"`, "order")
 	}},
-	{"the items of a task go in their order", func(w *fixture) {
+	{"the items of a task are claimed in their order", func(w *fixture) {
 		t := w.many(20)
 		for _, i := range w.items(t.ID) {
 			w.same(w.claim("w1").ID, i.ID, "next item")
 		}
 	}},
-	{"what was handed back goes before what is fresh", func(w *fixture) {
+	{"released items are claimed before new ones", func(w *fixture) {
 		t := w.many(4)
 		all := w.items(t.ID)
 		back := w.claimItem("w1", all[3].ID)
@@ -194,7 +194,7 @@ var priorities = noun{"the order of claims", []promise{
 		w.same(w.claim("w2").ID, all[2].ID, "the failed one")
 		w.same(w.claim("w2").ID, all[0].ID, "the oldest fresh one")
 	}},
-	{"but never before a higher priority", func(w *fixture) {
+	{"released items do not pass a higher priority", func(w *fixture) {
 		w.solo()
 		w.release(w.claim("w1"))
 		high := w.create(pawl.NewTask{Type: "a", Priority: 1})
@@ -218,14 +218,14 @@ var waits = noun{"waiting for work", []promise{
 			w.Fatalf("the waiting claim got %v", ls)
 		}
 	}},
-	{"a claim that waits in vain answers with nothing when its time is up", func(w *fixture) {
+	{"a waiting claim without work returns an empty list when its time is over", func(w *fixture) {
 		begin := clock.Now()
 		w.same(len(w.claims(pawl.ClaimRequest{WorkerID: "w1", WaitSeconds: 1})), 0, "claimed")
 		if took := clock.Now().Sub(begin); took < 900*time.Millisecond || took > time.Minute {
 			w.Errorf("it took %v", took)
 		}
 	}},
-	{"a caller who goes away stops waiting and takes nothing", func(w *fixture) {
+	{"a cancelled claim takes no item", func(w *fixture) {
 		ctx, cancel := context.WithTimeout(w.ctx, 100*time.Millisecond)
 		defer cancel()
 		begin := clock.Now()

@@ -15,7 +15,7 @@ func (w *fixture) clone(c pawl.TaskClone) pawl.Task {
 }
 
 var clones = noun{"clones", []promise{
-	{"a clone is a new task like the older one, whatever became of that", func(w *fixture) {
+	{"a clone is a new task with the values of the original, in any state of the original", func(w *fixture) {
 		of := w.create(
 			pawl.NewTask{Type: "a", Title: "x", Priority: 3, Payload: raw(`{"n": 1}`), Metadata: raw(`{ "repo": "r" }`), MaxAttempts: 5,
 				RequestedBy: &pawl.Requester{Type: "user", ID: "ana"}, Dedupe: pawl.Dedupe{All: true}},
@@ -39,7 +39,7 @@ var clones = noun{"clones", []promise{
 		}
 		w.same(w.task(of.ID).State, pawl.TaskCompleted, "the older one")
 	}},
-	{"the items of a task of many come along, with keys and dependencies", func(w *fixture) {
+	{"a clone of a task of many items has its items, keys and dependencies", func(w *fixture) {
 		of := w.create(pawl.NewTask{Type: "a", Priority: 1, Payload: raw(`"p"`), Items: []pawl.NewItem{
 			{
 				Input: raw(`"first"`),
@@ -80,7 +80,7 @@ var clones = noun{"clones", []promise{
 			"items",
 		)
 	}},
-	{"what the call gives goes before the older one's", func(w *fixture) {
+	{"values of the call replace those of the original", func(w *fixture) {
 		of := w.create(pawl.NewTask{Type: "a", Title: "x", Payload: raw(`1`), Metadata: raw(`{"a":1,"b":2}`)})
 		at := w.now().Add(time.Hour)
 		got := w.clone(pawl.TaskClone{TaskID: of.ID, Title: ptr("y"), Payload: raw(`[2]`), Priority: ptr(-1), RunAt: &at,
@@ -93,7 +93,7 @@ var clones = noun{"clones", []promise{
 		i := w.only(got.ID)
 		w.same([]any{string(i.Input), i.State}, []any{"[2]", pawl.ItemScheduled}, "its item")
 	}},
-	{"what is wrong is named", func(w *fixture) {
+	{"errors name the wrong field", func(w *fixture) {
 		of := w.solo()
 		for pointer, c := range map[string]pawl.TaskClone{
 			"/title":    {TaskID: of.ID, Title: ptr(strings.Repeat("x", 201))},

@@ -63,7 +63,7 @@ var dedupe = noun{"dedupe", []promise{
 			w.Error("another id found the task")
 		}
 	}},
-	{"by an own hash", func(w *fixture) {
+	{"by a hash of the caller", func(w *fixture) {
 		a := w.create(pawl.NewTask{Type: "a", Payload: raw(`1`), InputHash: "mine"})
 		b := w.create(pawl.NewTask{Type: "a", Payload: raw(`2`), InputHash: "mine"})
 		w.same([]any{b.ID, b.Deduplicated, b.InputHash, string(b.Payload)}, []any{a.ID, true, "mine", "1"}, "the second")
@@ -80,7 +80,7 @@ var dedupe = noun{"dedupe", []promise{
 			w.Error("another namespace found the task")
 		}
 	}},
-	{"running, failed and completed tasks hold their input", func(w *fixture) {
+	{"running, failed and completed tasks keep their input hash", func(w *fixture) {
 		ask := pawl.NewTask{Type: "a", InputHash: "mine"}
 		a := w.create(ask)
 		l := w.claim("w1")
@@ -92,7 +92,7 @@ var dedupe = noun{"dedupe", []promise{
 		again := w.create(ask)
 		w.same([]any{again.ID, again.State}, []any{a.ID, pawl.TaskCompleted}, "when completed")
 	}},
-	{"cancelled and buried tasks free it", func(w *fixture) {
+	{"cancelled and dead-lettered tasks give up their input hash", func(w *fixture) {
 		ask := pawl.NewTask{Type: "a", InputHash: "mine"}
 		a := w.create(ask)
 		w.cancel(a.ID)
@@ -104,7 +104,7 @@ var dedupe = noun{"dedupe", []promise{
 		w.same([]any{c.ID == b.ID, c.Deduplicated}, []any{false, false}, "after bury")
 		w.same(w.create(ask).ID, c.ID, "the newest holds it")
 	}},
-	{"a task of many frees it too", func(w *fixture) {
+	{"a task of many items gives it up too", func(w *fixture) {
 		ask := pawl.NewTask{Type: "a", InputHash: "mine", Items: []pawl.NewItem{{Input: raw(`1`)}, {Input: raw(`2`)}}}
 		a := w.create(ask)
 		for _, i := range w.items(a.ID) {
@@ -119,7 +119,7 @@ var dedupe = noun{"dedupe", []promise{
 		w.same(w.task(b.ID).State, pawl.TaskDeadLettered, "state")
 		w.same(w.create(ask).Deduplicated, false, "deduplicated")
 	}},
-	{"a buried task is not retried while another has its input", func(w *fixture) {
+	{"a dead-lettered task is not retried while another task has its input hash", func(w *fixture) {
 		ask := pawl.NewTask{Type: "a", InputHash: "mine"}
 		a := w.create(ask)
 		w.failFor(w.claim("w1"), "no")
@@ -140,7 +140,7 @@ var dedupe = noun{"dedupe", []promise{
 		w.ok(rs[1].Err, "second")
 		w.same([]any{rs[0].Value.Deduplicated, rs[1].Value.Deduplicated, rs[1].Value.ID}, []any{false, true, rs[0].Value.ID}, "the answers")
 	}},
-	{"asked for by many at once it is one task", func(w *fixture) {
+	{"concurrent calls create one task", func(w *fixture) {
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		ids, fresh := map[string]bool{}, 0

@@ -38,7 +38,7 @@ var dependencies = noun{"dependencies", []promise{
 		w.complete(l, `1`)
 		w.same(w.task(t.ID).State, pawl.TaskCompleted, "state")
 	}},
-	{"for all of it", func(w *fixture) {
+	{"an item waits for all its dependencies", func(w *fixture) {
 		_, i := w.chain(after("a"), after("b"), after("c"), after("last", "a", "b", "c"))
 		ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 9})
 		w.same(len(ls), 3, "claimed")
@@ -76,7 +76,7 @@ var dependencies = noun{"dependencies", []promise{
 		w.same([]any{got[0].Event, got[0].ToState, got[1].Event, got[1].FromState, got[1].ToState, got[1].ActorType},
 			[]any{"planned", "waiting", "ready", "waiting", "queued", "system"}, "events")
 	}},
-	{"what comes after a failed item is given up, uncounted, and so what comes after that", func(w *fixture) {
+	{"dependents of a failed item are given up without a counted failure, and their dependents too", func(w *fixture) {
 		t, i := w.chain(after("a"), after("b", "a"), after("c", "b"), after("free"))
 		w.failFor(w.claim("w1"), "no")
 		w.sweep()
@@ -97,7 +97,7 @@ var dependencies = noun{"dependencies", []promise{
 		w.complete(w.claim("w1"), `1`)
 		w.same(w.task(t.ID).State, pawl.TaskFailed, "state")
 	}},
-	{"what is added after a failed item is given up too, and goes on with it", func(w *fixture) {
+	{"a dependent that is added after the failure is given up too, and continues with its dependency", func(w *fixture) {
 		for _, end := range []func(taskID, itemID string){func(string, string) {}, func(taskID, itemID string) { w.bury(taskID, itemID) }} {
 			t, i := w.chain(after("a"), after("free"))
 			w.failFor(w.claimItem("w1", i["a"].ID), "no")
@@ -117,7 +117,7 @@ var dependencies = noun{"dependencies", []promise{
 			w.same(w.task(t.ID).State, pawl.TaskCompleted, "state")
 		}
 	}},
-	{"what failed with another is not retried by itself", func(w *fixture) {
+	{"an item that failed with its dependency is not retried alone", func(w *fixture) {
 		t, i := w.chain(after("a"), after("b", "a"))
 		w.failFor(w.claim("w1"), "no")
 		w.sweep()
@@ -127,7 +127,7 @@ var dependencies = noun{"dependencies", []promise{
 			w.Errorf("it says %s", why)
 		}
 	}},
-	{"what comes after a cancelled item does not wait for ever", func(w *fixture) {
+	{"dependents of a cancelled item are given up", func(w *fixture) {
 		t, i := w.chain(after("a"), after("b", "a"))
 		w.cancel(t.ID, i["a"].ID)
 		w.sweep()
@@ -138,7 +138,7 @@ var dependencies = noun{"dependencies", []promise{
 			w.Errorf("the task is %s", got.State)
 		}
 	}},
-	{"what failed with an item that is cancelled goes with it", func(w *fixture) {
+	{"items that failed with a dependency are cancelled with it", func(w *fixture) {
 		t, i := w.chain(after("a"), after("b", "a"), after("c", "b", "free"), after("free"))
 		w.failFor(w.claimItem("w1", i["a"].ID), "no")
 		w.sweep()
@@ -153,7 +153,7 @@ var dependencies = noun{"dependencies", []promise{
 		w.complete(w.claim("w1"), `1`)
 		w.same(w.task(t.ID).State, pawl.TaskCompleted, "state")
 	}},
-	{"what was buried with others is retried when those have completed", func(w *fixture) {
+	{"a dead-lettered dependent can be retried after its dependencies have completed", func(w *fixture) {
 		t, i := w.chain(after("a"), after("b", "a"))
 		w.failFor(w.claim("w1"), "no")
 		w.sweep()
@@ -165,7 +165,7 @@ var dependencies = noun{"dependencies", []promise{
 		w.complete(w.claimItem("w1", i["b"].ID), `1`)
 		w.same(w.task(t.ID).State, pawl.TaskCompleted, "state")
 	}},
-	{"a key that is not there, twice there, or after itself is invalid", func(w *fixture) {
+	{"an unknown key, a key given twice and a dependency on itself are invalid", func(w *fixture) {
 		for pointer, items := range map[string][]pawl.NewItem{
 			"/items/1/after/0": {after("a"), after("b", "nope")},
 			"/items/1/after/1": {after("a"), after("b", "a", "nope")},
@@ -177,7 +177,7 @@ var dependencies = noun{"dependencies", []promise{
 			w.invalid(err, pointer)
 		}
 	}},
-	{"a circle is invalid", func(w *fixture) {
+	{"a cycle is invalid", func(w *fixture) {
 		for _, items := range [][]pawl.NewItem{
 			{after("a", "b"), after("b", "a")},
 			{after("x"), after("a", "c"), after("b", "a"), after("c", "b", "x")},

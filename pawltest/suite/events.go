@@ -77,7 +77,7 @@ var events = noun{"events", []promise{
 			"completed task open>completed system",
 		}, "events")
 	}},
-	{"an event says when, of what and in which words", func(w *fixture) {
+	{"an event has a time, a subject and a message", func(w *fixture) {
 		t := w.solo()
 		w.advance(time.Minute)
 		l := w.claim("w1")
@@ -101,7 +101,7 @@ var events = noun{"events", []promise{
 			last = n
 		}
 	}},
-	{"the caller is on the record", func(w *fixture) {
+	{"events name the caller", func(w *fixture) {
 		ann := w.as(pawl.ActorUser, "ann")
 		t := ann.solo()
 		bob := w.as(pawl.ActorAgent, "bob")
@@ -111,13 +111,13 @@ var events = noun{"events", []promise{
 			"cancelled item queued>cancelled open>cancelled agent:bob",
 		}, "events")
 	}},
-	{"the creation sums up the request", func(w *fixture) {
+	{"the first event summarizes the request", func(w *fixture) {
 		t := w.solo()
 		if e := w.record(pawl.EventFilter{TaskID: t.ID})[0]; len(e.Data) == 0 {
 			w.Error("it has no data")
 		}
 	}},
-	{"a refused call leaves none", func(w *fixture) {
+	{"a refused call leaves no event", func(w *fixture) {
 		t := w.solo()
 		_, err := pawl.Complete(w.ctx, w.svc, pawl.Fence{ItemID: w.only(t.ID).ID, WorkerID: "w1", Attempt: 1}, nil)
 		w.refused(err, pawl.CodeLeaseLost)
@@ -173,7 +173,7 @@ var eventFilters = noun{"lists of events", []promise{
 			w.same(strings.Join(got, " "), want, fmt.Sprintf("events of %+v", f))
 		}
 	}},
-	{"pages meet without a gap, also while events are added", func(w *fixture) {
+	{"pages have no gap, also while events are added", func(w *fixture) {
 		t := w.many(25)
 		f := pawl.EventFilter{TaskID: t.ID, Page: pawl.Page{Limit: 7}}
 		seen := map[string]bool{}
@@ -194,7 +194,7 @@ var eventFilters = noun{"lists of events", []promise{
 		}
 		w.same(len(seen), 26, "events seen")
 	}},
-	{"a cursor that is none is invalid", func(w *fixture) {
+	{"a malformed cursor is invalid", func(w *fixture) {
 		t := w.many(20)
 		for _, cursor := range []string{"x", "../..", "\x00", "é", "\xff", "AAAA", strings.Repeat("A", 5000)} {
 			_, err := w.svc.ListEvents(w.ctx, pawl.EventFilter{TaskID: t.ID, Page: pawl.Page{Cursor: cursor}})

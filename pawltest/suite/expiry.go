@@ -28,7 +28,7 @@ func tree(w *fixture, b json.RawMessage) map[string]any {
 }
 
 var expiry = noun{"expiry", []promise{
-	{"a lease that ran out is queued again by the sweep, counted", func(w *fixture) {
+	{"the sweep queues the item of an expired lease again and counts a failure", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		w.advance(300 * time.Second)
@@ -49,7 +49,7 @@ var expiry = noun{"expiry", []promise{
 		s = w.sweep()
 		w.same([]any{s.ExpiredFound, s.Recovered, s.Failed}, []any{int64(0), int64(0), int64(0)}, "the next pass")
 	}},
-	{"one that has not is left alone", func(w *fixture) {
+	{"a valid lease is not changed by the sweep", func(w *fixture) {
 		w.solo()
 		l := w.claim("w1")
 		w.advance(300*time.Second - time.Microsecond)
@@ -97,7 +97,7 @@ var expiry = noun{"expiry", []promise{
 		w.complete(w.claim("w1"), `1`)
 		w.same(w.task(t.ID).State, pawl.TaskFailed, "state")
 	}},
-	{"recovery leaves an error_boundary that tells of the lease", func(w *fixture) {
+	{"recovery saves an error_boundary with the data of the lease", func(w *fixture) {
 		t := w.solo()
 		acquired := w.now()
 		l := w.claim("w1")
@@ -134,7 +134,7 @@ var expiry = noun{"expiry", []promise{
 		}
 		w.same(got, []any{"leased>queued", ">", 1, "system", "w1", "in_progress>failed", "open>failed", 2, "system", "w2"}, "events")
 	}},
-	{"many at once", func(w *fixture) {
+	{"many leases expire in one pass", func(w *fixture) {
 		w.many(300)
 		w.same(len(w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 300})), 300, "claimed")
 		w.advance(300 * time.Second)
@@ -180,7 +180,7 @@ var expiry = noun{"expiry", []promise{
 }}
 
 var prefetch = noun{"prefetch", []promise{
-	{"what was taken ahead and never started goes back free, as often as the budget", func(w *fixture) {
+	{"an expired prefetched item counts no failure, at most as often as its budget", func(w *fixture) {
 		t := w.solo()
 		for n := range 6 {
 			ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", Prefetch: true})
@@ -191,21 +191,21 @@ var prefetch = noun{"prefetch", []promise{
 		i := w.only(t.ID)
 		w.same([]any{i.State, i.Failures, i.Attempt}, []any{pawl.ItemFailed, 3, 6}, "the item")
 	}},
-	{"what was started counts", func(w *fixture) {
+	{"an expired item that was started counts a failure", func(w *fixture) {
 		t := w.solo()
 		l := w.claims(pawl.ClaimRequest{WorkerID: "w1", Prefetch: true})[0]
 		w.beat(l)
 		w.expire(l)
 		w.same(w.only(t.ID).Failures, 1, "failures")
 	}},
-	{"what was not taken ahead counts", func(w *fixture) {
+	{"an expired item that was not prefetched counts a failure", func(w *fixture) {
 		t := w.solo()
 		w.expire(w.claims(pawl.ClaimRequest{WorkerID: "w1", Prefetch: true})[0])
 		w.same(w.only(t.ID).Failures, 0, "failures")
 		w.expire(w.claim("w1"))
 		w.same(w.only(t.ID).Failures, 1, "failures")
 	}},
-	{"what goes back free is found and recovered like the rest", func(w *fixture) {
+	{"an uncounted expiry is in the sweep's statistics", func(w *fixture) {
 		w.solo()
 		s := w.expire(w.claims(pawl.ClaimRequest{WorkerID: "w1", Prefetch: true})[0])
 		w.same([]any{s.ExpiredFound, s.Recovered, s.Failed}, []any{int64(1), int64(1), int64(0)}, "the pass")

@@ -51,7 +51,7 @@ var failures = noun{"failures", []promise{
 		}
 		w.same(w.only(t.ID).Failures, 11, "failures")
 	}},
-	{"back-offs of many are spread", func(w *fixture) {
+	{"back-offs have jitter", func(w *fixture) {
 		w.many(20)
 		seen := map[time.Time]bool{}
 		for _, l := range w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 20}) {
@@ -69,7 +69,7 @@ var failures = noun{"failures", []promise{
 		w.ok(err, "fail")
 		w.at(m.RunAt, w.now().Add(1500*time.Millisecond), "run_at")
 	}},
-	{"nought is at once", func(w *fixture) {
+	{"retry_after 0 runs the item again at once", func(w *fixture) {
 		w.solo()
 		m := w.failNow(w.claim("w1"), "no")
 		w.same([]any{m.State, m.RunAt}, []any{pawl.ItemQueued, (*time.Time)(nil)}, "the answer")
@@ -98,7 +98,7 @@ var failures = noun{"failures", []promise{
 		w.failNow(w.claim("w1"), "no")
 		w.same(w.task(t.ID).State, pawl.TaskFailed, "state")
 	}},
-	{"what is not retryable fails at once", func(w *fixture) {
+	{"a permanent failure is not retried", func(w *fixture) {
 		t := w.solo()
 		m := w.failFor(w.claim("w1"), "no such file")
 		w.same([]any{m.State, m.Failures}, []any{pawl.ItemFailed, 1}, "the answer")
@@ -151,7 +151,7 @@ var failures = noun{"failures", []promise{
 		snap := tree(w, c.Snapshot)
 		w.same([]any{snap["failures"], snap["max_attempts"], snap["expired_lease"]}, []any{1.0, 3.0, nil}, "the snapshot")
 	}},
-	{"its event is failed, wherever it leads", func(w *fixture) {
+	{"its event is failed, whatever the next state is", func(w *fixture) {
 		t := w.solo()
 		w.failNow(w.claim("w1"), "no")
 		m := w.failBy(w.claim("w1"))
@@ -180,7 +180,7 @@ var failures = noun{"failures", []promise{
 }}
 
 var retries = noun{"retry", []promise{
-	{"a failed task is open again, its failures forgotten, its attempts not", func(w *fixture) {
+	{"a retried task is open again, with no failures and the same attempts", func(w *fixture) {
 		t := w.solo()
 		w.failFor(w.claim("w1"), "no")
 		w.advance(time.Minute)
@@ -201,7 +201,7 @@ var retries = noun{"retry", []promise{
 		got = w.task(t.ID)
 		w.same([]any{got.State, got.Version}, []any{pawl.TaskFailed, 3}, "the task")
 	}},
-	{"only what failed runs again", func(w *fixture) {
+	{"only failed items run again", func(w *fixture) {
 		t := w.many(3)
 		all := w.items(t.ID)
 		w.bring(t.ID, all[0].ID, pawl.ItemCompleted)
@@ -215,7 +215,7 @@ var retries = noun{"retry", []promise{
 		got = w.task(t.ID)
 		w.same([]any{got.State, got.Version}, []any{pawl.TaskCompleted, 3}, "the task")
 	}},
-	{"items may be named", func(w *fixture) {
+	{"single items can be retried", func(w *fixture) {
 		t := w.many(2)
 		all := w.items(t.ID)
 		w.bring(t.ID, all[0].ID, pawl.ItemFailed)
@@ -236,7 +236,7 @@ var retries = noun{"retry", []promise{
 		w.complete(w.claim("w1"), `1`)
 		w.same(w.task(t.ID).State, pawl.TaskCompleted, "state")
 	}},
-	{"what was retried goes before what is fresh", func(w *fixture) {
+	{"retried items are claimed before new ones", func(w *fixture) {
 		t := w.solo()
 		w.failFor(w.claim("w1"), "no")
 		w.solo()
@@ -253,7 +253,7 @@ var retries = noun{"retry", []promise{
 		w.same([]any{e.FromState, e.ToState, e.TaskFrom, e.TaskTo, e.ActorType, e.ItemID == w.only(t.ID).ID},
 			[]any{"failed", "queued", "failed", "open", pawl.ActorUser, true}, "the event")
 	}},
-	{"what has not failed cannot be retried", func(w *fixture) {
+	{"an item that has not failed cannot be retried", func(w *fixture) {
 		call := func(id string, items ...string) error {
 			_, err := first(w.svc.RetryTasks(w.ctx, []pawl.TaskCall{{TaskID: id, ItemIDs: items}}))
 			return err
@@ -280,7 +280,7 @@ var retries = noun{"retry", []promise{
 }}
 
 var burials = noun{"bury", []promise{
-	{"a failed task is set aside by hand, and may be retried from there", func(w *fixture) {
+	{"a failed task can be dead-lettered and then retried", func(w *fixture) {
 		t := w.many(2)
 		all := w.items(t.ID)
 		w.bring(t.ID, all[0].ID, pawl.ItemFailed)
@@ -295,7 +295,7 @@ var burials = noun{"bury", []promise{
 		w.complete(w.claim("w1"), `1`)
 		w.same(w.task(t.ID).State, pawl.TaskCompleted, "state")
 	}},
-	{"a task of one too", func(w *fixture) {
+	{"a task of one item can be dead-lettered", func(w *fixture) {
 		t := w.solo()
 		w.failFor(w.claim("w1"), "no")
 		w.same(w.bury(t.ID).State, pawl.TaskDeadLettered, "state")
@@ -308,7 +308,7 @@ var burials = noun{"bury", []promise{
 		w.complete(w.claim("w1"), `1`)
 		w.same(w.task(t.ID).State, pawl.TaskCompleted, "state")
 	}},
-	{"the sweep does it after 48 hours", func(w *fixture) {
+	{"the sweep dead-letters after 48 hours", func(w *fixture) {
 		one, two := w.solo(), w.many(2)
 		w.failFor(w.claimItem("w1", w.only(one.ID).ID), "no")
 		for _, i := range w.items(two.ID) {
@@ -330,7 +330,7 @@ var burials = noun{"bury", []promise{
 			}
 		}
 	}},
-	{"what has not failed cannot be buried", func(w *fixture) {
+	{"an item that has not failed cannot be dead-lettered", func(w *fixture) {
 		call := func(id string) error {
 			_, err := first(w.svc.BuryTasks(w.ctx, []pawl.TaskCall{{TaskID: id}}))
 			return err

@@ -86,7 +86,7 @@ var feeds = noun{"feed", []promise{
 		w.same(page.Next, "", "next at the end")
 		w.same(len(page.Items), 0, "events after the end")
 	}},
-	{"goes on where it was left", func(w *fixture) {
+	{"continues at a position", func(w *fixture) {
 		after := int64(0)
 		for range 20 {
 			t := w.solo()
@@ -122,7 +122,7 @@ var feeds = noun{"feed", []promise{
 		_, err := w.svc.ListEvents(w.ctx, pawl.EventFilter{After: ptr(int64(0)), TaskID: "tsk_nope"})
 		w.refused(err, pawl.CodeNotFound)
 	}},
-	{"a position or cursor that is none is invalid", func(w *fixture) {
+	{"a malformed position or cursor is invalid", func(w *fixture) {
 		_, err := w.svc.ListEvents(w.ctx, pawl.EventFilter{After: ptr(int64(-2))})
 		w.invalid(err, "/after")
 		for _, cursor := range []string{"x", "pos_", "pos_-1", "pos_x", "pos_0-", "pos_-0-1", "pos_99999999999999999999"} {
@@ -153,7 +153,7 @@ var feeds = noun{"feed", []promise{
 		c := w.solo()
 		w.same(w.feed(pawl.EventFilter{After: &after[1].Position})[0].TaskID, c.ID, "what comes next")
 	}},
-	{"whoever follows it sees what there is, and what comes", func(w *fixture) {
+	{"a follower gets the existing events and then the new ones", func(w *fixture) {
 		w.solo()
 		w.solo()
 		var mu sync.Mutex
@@ -225,7 +225,7 @@ var feeds = noun{"feed", []promise{
 		}
 		w.same(names(got), "leased leased", "what was followed")
 	}},
-	{"of a task that is not there cannot be followed", func(w *fixture) {
+	{"the feed of an unknown task cannot be followed", func(w *fixture) {
 		err := w.svc.FollowEvents(w.ctx, pawl.EventFilter{TaskID: "tsk_nope"}, func(pawl.FeedPosition, []pawl.Event) error { return nil })
 		w.refused(err, pawl.CodeNotFound)
 	}},

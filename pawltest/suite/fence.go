@@ -84,7 +84,7 @@ var fence = noun{"the fence", []promise{
 			w.refused(v.call(w, pawl.Fence{ItemID: "itm_01ARZ3NDEKTSV4RRFFQ69G5FAV", WorkerID: "w1", Attempt: 1}), pawl.CodeNotFound)
 		}
 	}},
-	{"an attempt that is not the latest is taken", func(w *fixture) {
+	{"for an older attempt the reason is taken", func(w *fixture) {
 		t := w.solo()
 		w.release(w.claim("w1"))
 		l := w.claim("w1")
@@ -99,18 +99,18 @@ var fence = noun{"the fence", []promise{
 			})
 		}
 	}},
-	{"another worker's claim is taken", func(w *fixture) {
+	{"for another worker's claim the reason is taken", func(w *fixture) {
 		t := w.solo()
 		f := w.claim("w1").Fence()
 		f.WorkerID = "w2"
 		w.refuse(f, t.ID, func(_ string, err error) { w.lost(err, pawl.ReasonTaken, "leased", "w1", 1) })
 	}},
-	{"an item that nobody has claimed is taken", func(w *fixture) {
+	{"for an item that was never claimed the reason is taken", func(w *fixture) {
 		t := w.solo()
 		f := pawl.Fence{ItemID: w.only(t.ID).ID, WorkerID: "w1", Attempt: 1}
 		w.refuse(f, t.ID, func(_ string, err error) { w.lost(err, pawl.ReasonTaken, "queued", "", 0) })
 	}},
-	{"a lease that ran out is expired, though nobody has swept", func(w *fixture) {
+	{"for an expired lease the reason is expired, also before the sweep", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		w.advance(300 * time.Second)
@@ -121,7 +121,7 @@ var fence = noun{"the fence", []promise{
 			}
 		})
 	}},
-	{"a lease holds until its very end and not a microsecond longer", func(w *fixture) {
+	{"a lease is valid until the microsecond at which it ends", func(w *fixture) {
 		w.solo()
 		l := w.claim("w1")
 		w.advance(300*time.Second - time.Microsecond)
@@ -134,19 +134,19 @@ var fence = noun{"the fence", []promise{
 		_, err := pawl.Heartbeat(w.ctx, w.svc, l.Fence())
 		w.lost(err, pawl.ReasonExpired, "in_progress", "w1", 1)
 	}},
-	{"a lease that was swept is expired, while nobody else has claimed", func(w *fixture) {
+	{"after the sweep the reason is expired until another worker claims", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		w.expire(l)
 		w.refuse(l.Fence(), t.ID, func(_ string, err error) { w.lost(err, pawl.ReasonExpired, "queued", "w1", 1) })
 	}},
-	{"so it is when the sweep failed the item for good", func(w *fixture) {
+	{"after the sweep failed the item permanently the reason is expired", func(w *fixture) {
 		t := w.create(pawl.NewTask{Type: "a", MaxAttempts: 1})
 		l := w.claim("w1")
 		w.expire(l)
 		w.refuse(l.Fence(), t.ID, func(_ string, err error) { w.lost(err, pawl.ReasonExpired, "failed", "w1", 1) })
 	}},
-	{"taken comes before expired", func(w *fixture) {
+	{"the reason taken comes before expired", func(w *fixture) {
 		t := w.solo()
 		old := w.claim("w1")
 		w.expire(old)
@@ -155,20 +155,20 @@ var fence = noun{"the fence", []promise{
 		w.advance(time.Hour)
 		w.refuse(old.Fence(), t.ID, func(_ string, err error) { w.lost(err, pawl.ReasonTaken, "leased", "w2", 2) })
 	}},
-	{"a worker is no better than others with a claim of its own that is old", func(w *fixture) {
+	{"an old claim of the worker that holds the item is refused too", func(w *fixture) {
 		t := w.solo()
 		old := w.claim("w1")
 		w.expire(old)
 		w.claim("w1")
 		w.refuse(old.Fence(), t.ID, func(_ string, err error) { w.lost(err, pawl.ReasonTaken, "leased", "w1", 2) })
 	}},
-	{"a lease given back is released", func(w *fixture) {
+	{"for a released lease the reason is released", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		w.release(l)
 		w.refuse(l.Fence(), t.ID, func(_ string, err error) { w.lost(err, pawl.ReasonReleased, "queued", "w1", 1) })
 	}},
-	{"so is one that was suspended", func(w *fixture) {
+	{"for a suspended item the reason is released", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		_, err := pawl.Suspend(w.ctx, w.svc, l.Fence(), w.now().Add(time.Hour))
@@ -190,7 +190,7 @@ var fence = noun{"the fence", []promise{
 			w.refuse(l.Fence(), t.ID, func(_ string, err error) { w.conflict(err, state, allowed...) })
 		}
 	}},
-	{"an end forbids every verb and allows none, however long ago the lease was", func(w *fixture) {
+	{"a final state forbids every verb and allows none, however old the lease is", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		w.complete(l, `1`)
@@ -198,7 +198,7 @@ var fence = noun{"the fence", []promise{
 		w.advance(time.Hour)
 		w.refuse(l.Fence(), t.ID, func(_ string, err error) { w.conflict(err, "completed") })
 	}},
-	{"taken comes before the end", func(w *fixture) {
+	{"the reason taken comes before the final state", func(w *fixture) {
 		t := w.solo()
 		old := w.claim("w1")
 		w.release(old)
@@ -226,7 +226,7 @@ var fence = noun{"the fence", []promise{
 		_, err := pawl.Heartbeat(w.ctx, w.svc, f)
 		w.lost(err, pawl.ReasonTaken, "cancelled", "w1", 1)
 	}},
-	{"a fence that names nobody or no attempt is refused", func(w *fixture) {
+	{"a fence without a worker or an attempt is refused", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		before := w.scene(t.ID)

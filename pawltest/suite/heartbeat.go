@@ -22,7 +22,7 @@ var heartbeats = noun{"heartbeats", []promise{
 		}
 		w.same(w.sweep().ExpiredFound, int64(0), "expired")
 	}},
-	{"by as much as it asks for", func(w *fixture) {
+	{"a heartbeat extends the lease by the requested length", func(w *fixture) {
 		w.solo()
 		l := w.claim("w1")
 		b, err := first(w.svc.Heartbeat(w.ctx, []pawl.HeartbeatCall{{Fence: l.Fence(), LeaseSeconds: 3600}}))
@@ -33,7 +33,7 @@ var heartbeats = noun{"heartbeats", []promise{
 		w.ok(err, "a heartbeat of the claim's length")
 		w.same([]any{b.LeaseSeconds, b.LeaseExpiresAt}, []any{300, w.now().Add(300 * time.Second)}, "the answer after it")
 	}},
-	{"the first is a sign of life, with an event; the others leave none", func(w *fixture) {
+	{"the first heartbeat moves the item to in_progress and leaves an event; later ones do not", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		w.same(w.item(l.ID).State, pawl.ItemLeased, "state")
@@ -82,7 +82,7 @@ var progress = noun{"progress", []promise{
 		i, task := w.item(l.ID), w.task(t.ID)
 		w.same([]any{i.Progress, i.Stage, task.Progress, task.Stage}, []any{40, "Parsing", 40, "Parsing"}, "progress")
 	}},
-	{"what is not given stays", func(w *fixture) {
+	{"values that are not given stay", func(w *fixture) {
 		w.solo()
 		l := w.claim("w1")
 		for _, c := range []pawl.ProgressCall{{Progress: ptr(10), Stage: ptr("x")}, {Progress: ptr(20)}, {Stage: ptr("y")}, {}} {
@@ -93,7 +93,7 @@ var progress = noun{"progress", []promise{
 		i := w.item(l.ID)
 		w.same([]any{i.Progress, i.Stage}, []any{20, "y"}, "progress")
 	}},
-	{"a new stage leaves an event, the same stage and a bare number none", func(w *fixture) {
+	{"a new stage leaves an event; the same stage and a percentage alone do not", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		w.beat(l)
@@ -113,7 +113,7 @@ var progress = noun{"progress", []promise{
 			}
 		}
 	}},
-	{"the first is a sign of life", func(w *fixture) {
+	{"the first call moves the item to in_progress", func(w *fixture) {
 		w.solo()
 		l := w.claim("w1")
 		_, err := first(w.svc.Progress(w.ctx, []pawl.ProgressCall{{Fence: l.Fence(), Progress: ptr(1)}}))
@@ -128,7 +128,7 @@ var progress = noun{"progress", []promise{
 		w.ok(err, "progress")
 		w.at(w.item(l.ID).LeaseExpiresAt, l.LeaseExpiresAt, "lease_expires_at")
 	}},
-	{"100 is shown only when completed", func(w *fixture) {
+	{"100 percent is shown only when completed", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		_, err := first(w.svc.Progress(w.ctx, []pawl.ProgressCall{{Fence: l.Fence(), Progress: ptr(100)}}))
@@ -139,7 +139,7 @@ var progress = noun{"progress", []promise{
 		w.complete(l, `1`)
 		w.same([]any{w.item(l.ID).Progress, w.task(t.ID).Progress}, []any{100, 100}, "progress")
 	}},
-	{"out of bounds is invalid", func(w *fixture) {
+	{"a value out of bounds is invalid", func(w *fixture) {
 		w.solo()
 		l := w.claim("w1")
 		for _, p := range []int{-1, 101, 1 << 40} {

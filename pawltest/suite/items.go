@@ -7,7 +7,7 @@ import (
 )
 
 var items = noun{"items", []promise{
-	{"a new item is queued and nobody's", func(w *fixture) {
+	{"a new item is queued and has no worker", func(w *fixture) {
 		t := w.solo()
 		now := w.now()
 		got := w.only(t.ID)
@@ -61,7 +61,7 @@ var items = noun{"items", []promise{
 		w.at(got.StartedAt, started, "started_at")
 		w.at(got.CompletedAt, w.now(), "completed_at")
 	}},
-	{"what a lease knew stays readable in every state after it", func(w *fixture) {
+	{"the data of the last lease stays readable in every later state", func(w *fixture) {
 		ends := map[string]func(l pawl.Lease){
 			"released":  func(l pawl.Lease) { w.release(l) },
 			"failed":    func(l pawl.Lease) { w.failFor(l, "no") },

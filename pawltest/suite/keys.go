@@ -76,7 +76,7 @@ func (q *quickKeys) RenewKeys(ctx context.Context, calls []pawl.KeyRenew) ([]paw
 }
 
 var keys = noun{"idempotency keys", []promise{
-	{"the first runs, the next gets its answer byte for byte", func(w *fixture) {
+	{"the first call runs, the next gets its answer byte for byte", func(w *fixture) {
 		ask := pawl.KeyBegin{Scope: "tools", Key: "tool-pdf_parser-document.pdf", RequestHash: "sha256:abc"}
 		b := w.opened(ask)
 		w.same([]any{b.Key.Status, b.Key.Scope, b.Key.RequestHash}, []any{pawl.KeyPending, "tools", "sha256:abc"}, "the key")
@@ -106,7 +106,7 @@ var keys = noun{"idempotency keys", []promise{
 			w.Errorf("%v does not match ErrKeyReused", err)
 		}
 	}},
-	{"while the first runs the next is told to come later", func(w *fixture) {
+	{"while the first runs the next is told when to retry", func(w *fixture) {
 		w.opened(pawl.KeyBegin{Key: "k", RequestHash: "h"})
 		w.advance(20 * time.Second)
 		e := w.refused(w.beginErr(pawl.KeyBegin{Key: "k", RequestHash: "h"}), pawl.CodeKeyInFlight)
@@ -163,7 +163,7 @@ var keys = noun{"idempotency keys", []promise{
 		got := w.begin(pawl.KeyBegin{Key: "k", RequestHash: "h"})
 		w.same([]any{got.Run, string(got.Key.Response)}, []any{false, `1`}, "the answer")
 	}},
-	{"scopes are apart", func(w *fixture) {
+	{"equal keys of different scopes are independent", func(w *fixture) {
 		a := w.opened(pawl.KeyBegin{Scope: "a", Key: "k", RequestHash: "h"})
 		w.opened(pawl.KeyBegin{Scope: "b", Key: "k", RequestHash: "other"})
 		w.finishKey(pawl.KeyDone{Scope: "a", Key: "k", Token: a.Token, Response: raw(`1`)})
@@ -179,7 +179,7 @@ var keys = noun{"idempotency keys", []promise{
 			w.Error("a key that nobody began was completed")
 		}
 	}},
-	{"of those who begin at once one runs", func(w *fixture) {
+	{"of concurrent begins one runs", func(w *fixture) {
 		var runs, flights atomic.Int64
 		var wg sync.WaitGroup
 		for range 16 {
@@ -198,7 +198,7 @@ var keys = noun{"idempotency keys", []promise{
 		wg.Wait()
 		w.same([]int64{runs.Load(), flights.Load()}, []int64{1, 15}, "runs, in flight")
 	}},
-	{"each of a batch on its own", func(w *fixture) {
+	{"each call of a batch has its own result", func(w *fixture) {
 		rs, err := w.svc.BeginKeys(
 			w.ctx,
 			[]pawl.KeyBegin{{Key: "a", RequestHash: "h"}, {Key: "", RequestHash: "h"}, {Key: "b", RequestHash: "h"}, {Key: "a", RequestHash: "h"}},
@@ -223,7 +223,7 @@ var keys = noun{"idempotency keys", []promise{
 		w.refused(err, pawl.CodeKeyReused)
 		w.same(runs, 1, "runs")
 	}},
-	{"a run that goes on keeps its key by renewing it, also past the key's expiry", func(w *fixture) {
+	{"a run keeps its key by renewing it, also after the key's expiry", func(w *fixture) {
 		ask := pawl.KeyBegin{Key: "k", RequestHash: "h", TTLSeconds: 90}
 		b := w.opened(ask)
 		w.same(b.LockSeconds, 60, "lock_seconds")
@@ -289,7 +289,7 @@ var keys = noun{"idempotency keys", []promise{
 			w.same(got, 42, "the result")
 		}
 	}},
-	{"an effect whose key was taken over learns of it", func(w *fixture) {
+	{"an effect whose key was taken over gets an error", func(w *fixture) {
 		keys := &quickKeys{KeyKeeper: w.svc, renewed: make(chan error)}
 		_, err := pawl.Once(w.ctx, keys, "k", 1, func(ctx context.Context) (int, error) {
 			w.advance(2 * time.Minute) // as if nothing could have been renewed
@@ -333,7 +333,7 @@ var keys = noun{"idempotency keys", []promise{
 }}
 
 var keyAges = noun{"the age of keys", []promise{
-	{"a key lives a day by default, and is absent from the moment it ends", func(w *fixture) {
+	{"a key is kept for a day by default and is absent from the moment it expires", func(w *fixture) {
 		b := w.opened(pawl.KeyBegin{Key: "k", RequestHash: "h"})
 		w.at(b.Key.ExpiresAt, w.now().Add(24*time.Hour), "expires_at")
 		w.finishKey(pawl.KeyDone{Key: "k", Token: b.Token, Response: raw(`1`)})
@@ -348,7 +348,7 @@ var keyAges = noun{"the age of keys", []promise{
 		b := w.opened(pawl.KeyBegin{Key: "k", RequestHash: "h", TTLSeconds: 7 * 86400})
 		w.at(b.Key.ExpiresAt, w.now().Add(7*24*time.Hour), "expires_at")
 	}},
-	{"one without expiry goes seven days after its completion", func(w *fixture) {
+	{"a key without expiry is removed seven days after its completion", func(w *fixture) {
 		b := w.opened(pawl.KeyBegin{Key: "k", RequestHash: "h", TTLSeconds: -1})
 		w.same(b.Key.ExpiresAt, (*time.Time)(nil), "expires_at")
 		w.finishKey(pawl.KeyDone{Key: "k", Token: b.Token, Response: raw(`1`)})
@@ -406,7 +406,7 @@ var keyAges = noun{"the age of keys", []promise{
 		w.ok(err, "stats")
 		w.same(s.Keys, pawl.KeyStats{Pending: 1, Completed: 1, Hits: 3, Misses: 2, Replays: 2}, "key statistics")
 	}},
-	{"bad ones are invalid", func(w *fixture) {
+	{"malformed keys are invalid", func(w *fixture) {
 		for pointer, k := range map[string]pawl.KeyBegin{
 			"/key":   {Key: strings.Repeat("k", pawl.MaxKeyLen+1), RequestHash: "h"},
 			"/scope": {Scope: strings.Repeat("k", pawl.MaxScopeLen+1), Key: "k", RequestHash: "h"},

@@ -19,7 +19,7 @@ func (w *fixture) tooMuch(err error, pointer string) {
 }
 
 var limits = noun{"limits of a task", []promise{
-	{"what is over them is invalid, and the field is named", func(w *fixture) {
+	{"a value over a limit is invalid, and the field is named", func(w *fixture) {
 		for _, bad := range []struct {
 			pointer string
 			task    pawl.NewTask
@@ -53,7 +53,7 @@ var limits = noun{"limits of a task", []promise{
 		}
 		w.same(w.titles(pawl.TaskFilter{}), "", "tasks made")
 	}},
-	{"what is at them is not", func(w *fixture) {
+	{"a value at a limit is valid", func(w *fixture) {
 		var items []pawl.NewItem
 		for _, p := range []int{pawl.MinPriority, pawl.MaxPriority} {
 			items = append(
@@ -72,7 +72,7 @@ var limits = noun{"limits of a task", []promise{
 		})
 		w.same(asCreated(w.task(t.ID)), t, "the task")
 	}},
-	{"a payload over a mebibyte is too much", func(w *fixture) {
+	{"a payload over a mebibyte is too large", func(w *fixture) {
 		_, err := pawl.Create(w.ctx, w.svc, pawl.NewTask{Type: "a", Payload: raw(big(pawl.MaxPayloadBytes + 1))})
 		w.tooMuch(err, "/payload")
 		_, err = pawl.Create(w.ctx, w.svc, pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Input: raw(big(pawl.MaxPayloadBytes + 1))}}})
@@ -124,7 +124,7 @@ var limits = noun{"limits of a task", []promise{
 			"the task",
 		)
 	}},
-	{"all that is wrong is named at once", func(w *fixture) {
+	{"all errors are reported at once", func(w *fixture) {
 		_, err := pawl.Create(w.ctx, w.svc, pawl.NewTask{Priority: 1 << 20, MaxAttempts: -1})
 		for _, pointer := range []string{"/type", "/priority", "/max_attempts"} {
 			w.invalid(err, pointer)
@@ -144,7 +144,7 @@ var limits = noun{"limits of a task", []promise{
 }}
 
 var limitsOfWork = noun{"limits of a worker's calls", []promise{
-	{"what is over them is refused and leaves nothing", func(w *fixture) {
+	{"a value over a limit is refused and nothing is stored", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		over := raw(big(pawl.MaxPayloadBytes + 1))
@@ -173,7 +173,7 @@ var limitsOfWork = noun{"limits of a worker's calls", []promise{
 		}
 		w.same(w.scene(t.ID), before, "the scene")
 	}},
-	{"what is at them is not", func(w *fixture) {
+	{"a value at a limit is valid", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		w.checkpoint(l, pawl.CustomCheckpoint, big(pawl.MaxPayloadBytes))
@@ -237,7 +237,7 @@ var badText = noun{"NUL and invalid UTF-8", []promise{
 		}
 		w.same(w.scene(t.ID), before, "the scene")
 	}},
-	{"an error's are shown, not refused: a failure is never lost to its words", func(w *fixture) {
+	{"in the text of an error they are replaced, not refused: the failure is recorded", func(w *fixture) {
 		t := w.solo()
 		for _, bad := range []string{"a\x00b", "a\xffb"} {
 			_, err := first(
@@ -253,7 +253,7 @@ var badText = noun{"NUL and invalid UTF-8", []promise{
 			w.release(pawl.Lease{ID: w.only(t.ID).ID, WorkerID: "w1", Attempt: w.only(t.ID).Attempt})
 		}
 	}},
-	{"in an id are an id that is not there, never an internal error", func(w *fixture) {
+	{"an id that contains them is not found, never an internal error", func(w *fixture) {
 		for _, id := range []string{"", "x", "a\x00b", "a\xffb", "' OR 1=1 --", "tsk_", "itm_%", strings.Repeat("z", 10_000),
 			"tsk_01ARZ3NDEKTSV4RRFFQ69G5FAV:retry"} {
 			for name, err := range w.byID(id) {

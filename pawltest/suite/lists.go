@@ -226,7 +226,7 @@ var lists = noun{"lists of tasks", []promise{
 		w.ok(err, "list tasks")
 		w.same([]any{len(page.Items), page.Next}, []any{30, ""}, "the second page")
 	}},
-	{"pages meet without a gap or a double, whatever the size, though all were made at one time", func(w *fixture) {
+	{"pages have no gap and no repetition, whatever their size, also of tasks created at the same time", func(w *fixture) {
 		var want []string
 		for n := range 13 {
 			want = append(want, fmt.Sprint(n))
@@ -240,7 +240,7 @@ var lists = noun{"lists of tasks", []promise{
 			w.same(w.titles(pawl.TaskFilter{Page: pawl.Page{Limit: size}}), strings.Join(want, " "), fmt.Sprint("newest first by ", size))
 		}
 	}},
-	{"what is made while one turns the pages does not disturb them", func(w *fixture) {
+	{"new tasks do not change the pages that are being read", func(w *fixture) {
 		for n := range 6 {
 			w.create(pawl.NewTask{Type: "a", Title: fmt.Sprint(n)})
 		}

@@ -61,7 +61,7 @@ func (w *fixture) said(id string) string {
 }
 
 var messages = noun{"messages", []promise{
-	{"a task is made with what was said and an open reply, in order", func(w *fixture) {
+	{"a task is created with its messages and an open reply, in order", func(w *fixture) {
 		t, l := w.asked()
 		w.same(t.Thread, "t1", "thread of the task")
 		list, err := w.svc.ListMessages(w.ctx, pawl.MessageFilter{Thread: "t1"})
@@ -83,7 +83,7 @@ var messages = noun{"messages", []promise{
 		w.ok(err, "list")
 		w.same(len(list.Items), 1, "open ones")
 	}},
-	{"a message is whole at any moment, and folded when it ends", func(w *fixture) {
+	{"a message is readable as a whole at any time, and its chunks are folded when it ends", func(w *fixture) {
 		t, l := w.asked()
 		id := l.OpenMessage.ID
 		w.same(w.append(l, id, 0, "Hel", "lo"), int64(2), "offset")
@@ -115,7 +115,7 @@ var messages = noun{"messages", []promise{
 		}
 		w.same(got, []string{"message_started api", "message_started api", "message_ended worker"}, "events")
 	}},
-	{"an item begins messages itself, one open at a time", func(w *fixture) {
+	{"a worker starts messages of its item, one open at a time", func(w *fixture) {
 		t := w.create(pawl.NewTask{Type: "a", Thread: "mine"})
 		l := w.claim("w1")
 		m, err := first(
@@ -146,7 +146,7 @@ var messages = noun{"messages", []promise{
 		w.ok(err, "list")
 		w.same([]any{len(list.Items), list.Items[0].ID, list.Items[1].ID}, []any{2, m.ID, tool.ID}, "the item's")
 	}},
-	{"stop keeps what was said, and its worker learns", func(w *fixture) {
+	{"stop keeps the content, and the worker is told", func(w *fixture) {
 		_, l := w.asked()
 		id := l.OpenMessage.ID
 		w.append(l, id, 0, "so far")
@@ -166,7 +166,7 @@ var messages = noun{"messages", []promise{
 		_, err = first(w.svc.StopMessages(w.ctx, []pawl.StopCall{{MessageID: "msg_nope"}}))
 		w.refused(err, pawl.CodeNotFound)
 	}},
-	{"who claims after a stop learns of it, by the claim and by each heartbeat", func(w *fixture) {
+	{"a worker that claims after a stop is told by the claim and by each heartbeat", func(w *fixture) {
 		for _, when := range []string{"while nobody holds it", "before its holder learns"} {
 			t := w.create(pawl.NewTask{Type: "chat", Reply: &pawl.Reply{}})
 			l := w.claimItem("w1", w.only(t.ID).ID)
@@ -197,7 +197,7 @@ var messages = noun{"messages", []promise{
 			w.complete(l, `1`)
 		}
 	}},
-	{"what an item leaves open ends with it", func(w *fixture) {
+	{"open messages end with their item", func(w *fixture) {
 		w.asked()
 		done := w.only(w.create(pawl.NewTask{Type: "done", Reply: &pawl.Reply{}}).ID)
 		l := w.claimItem("w1", done.ID)

@@ -105,7 +105,7 @@ var plans = noun{"plans", []promise{
 		w.same(string(w.only(one.ID).Input), `{"batch_id":1,"user_ids":[7]}`, "the only chunk")
 		w.same(string(w.task(one.ID).Payload), `{"user_ids":[7]}`, "its task's payload")
 	}},
-	{"a list that is none, empty or too long is refused, and nothing is made", func(w *fixture) {
+	{"a malformed, empty or too long list is refused, and nothing is created", func(w *fixture) {
 		w.put(sync250)
 		w.put(pawl.Type{Name: "each", Plan: pawl.Plan{Mode: pawl.PlanSplit, Size: 1, Into: "id"}, Limits: pawl.TypeLimits{MaxItems: 2}})
 		w.put(pawl.Type{Name: "all", Plan: pawl.Plan{Mode: pawl.PlanSplit, Pointer: "/n", Size: 1}})
@@ -134,7 +134,7 @@ var plans = noun{"plans", []promise{
 			"items of one's own",
 		)
 	}},
-	{"a dry run shows the items and makes nothing", func(w *fixture) {
+	{"a dry run shows the items and creates nothing", func(w *fixture) {
 		w.put(sync250)
 		t := w.create(pawl.NewTask{Type: "user.data.sync", Payload: raw(`{"user_ids":` + ids(101) + `}`), DryRun: true})
 		w.same(
@@ -213,7 +213,7 @@ var plans = noun{"plans", []promise{
 			l = w.claimItem("w1", l.ID)
 		}
 	}},
-	{"a task goes on with the version it was made with", func(w *fixture) {
+	{"a task keeps the version that it was created with", func(w *fixture) {
 		w.put(pawl.Type{Name: "t", MaxAttempts: 5, InputSchema: raw(`{"type":"integer"}`)})
 		t := w.create(pawl.NewTask{Type: "t", Items: []pawl.NewItem{{Input: raw("1")}}})
 		w.put(pawl.Type{Name: "t", MaxAttempts: 6, InputSchema: raw(`{"type":"string"}`)})

@@ -41,7 +41,7 @@ func verbsOf(rows []pawl.ProvenanceRecord) string {
 }
 
 var provenance = noun{"provenance", []promise{
-	{"who created, claimed, submitted and approved says with what, and each row is beside its event", func(w *fixture) {
+	{"the provenance of create, claim, submit and approve is stored, each row with its event", func(w *fixture) {
 		w.put(pawl.Type{Name: "a", Approval: pawl.Approval{Mode: pawl.ApprovalManual}, EvidenceRequired: true})
 		b := w.by(bot)
 		task := b.solo()
@@ -110,7 +110,7 @@ var provenance = noun{"provenance", []promise{
 			"who approved it",
 		)
 	}},
-	{"finalize, complete, fail and reject say who, too", func(w *fixture) {
+	{"the provenance of finalize, complete, fail and reject is stored", func(w *fixture) {
 		w.put(pawl.Type{Name: "a", Approval: pawl.Approval{Mode: pawl.ApprovalManual}, Parts: []pawl.PartRule{{Key: "k"}}})
 		b := w.by(bot)
 		task := b.solo()
@@ -145,7 +145,7 @@ var provenance = noun{"provenance", []promise{
 		w.ok(err, "of the item, on")
 		w.same([]any{verbsOf(l2.Items), l2.Next}, []any{"complete", ""}, "its last page")
 	}},
-	{"who says nothing of himself leaves nothing", func(w *fixture) {
+	{"a call without provenance stores none", func(w *fixture) {
 		task := w.solo()
 		w.complete(w.claim("w1"), `1`)
 		w.same(len(w.vouched(task.ID)), 0, "rows")
@@ -154,7 +154,7 @@ var provenance = noun{"provenance", []promise{
 		_, err = w.in("other").svc.ListProvenance(w.in("other").ctx, pawl.ProvenanceFilter{TaskID: task.ID})
 		w.refused(err, pawl.CodeNotFound)
 	}},
-	{"of a refused call nothing is kept but the complaint", func(w *fixture) {
+	{"a refused call stores only its error", func(w *fixture) {
 		w.put(pawl.Type{Name: "a", Approval: pawl.Approval{Mode: pawl.ApprovalManual}, ResultSchema: raw(`{"type":"object"}`)})
 		task := w.solo()
 		l := w.claim("w1")
@@ -226,7 +226,7 @@ var provenance = noun{"provenance", []promise{
 		w.ok(err, "the same again")
 		w.same([]any{again.Deduplicated, len(w.vouched(again.ID))}, []any{true, 1}, "who found a task did not create it")
 	}},
-	{"a claim that says who waits like any other", func(w *fixture) {
+	{"a claim with provenance can wait", func(w *fixture) {
 		w.by(bot).nothing()
 		done := make(chan []pawl.Lease, 1)
 		go func() {

@@ -21,7 +21,7 @@ func together(fns ...func()) {
 }
 
 var races = noun{"races", []promise{
-	{"the last two items finished at once settle their task once", func(w *fixture) {
+	{"the last two items, completed concurrently, settle their task once", func(w *fixture) {
 		for range 10 {
 			t := w.many(2)
 			ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", TaskID: t.ID, Limit: 2})
@@ -37,7 +37,7 @@ var races = noun{"races", []promise{
 			w.same([]any{got.State, got.Version}, []any{pawl.TaskCompleted, 1}, "the task")
 		}
 	}},
-	{"of complete and fail at once one wins", func(w *fixture) {
+	{"of concurrent complete and fail one wins", func(w *fixture) {
 		for range 10 {
 			t := w.solo()
 			l := w.claimItem("w1", w.only(t.ID).ID)
@@ -54,7 +54,7 @@ var races = noun{"races", []promise{
 			}
 		}
 	}},
-	{"of complete and cancel at once one wins", func(w *fixture) {
+	{"of concurrent complete and cancel one wins", func(w *fixture) {
 		for range 10 {
 			t := w.many(2)
 			ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", TaskID: t.ID, Limit: 2})
@@ -77,7 +77,7 @@ var races = noun{"races", []promise{
 			}
 		}
 	}},
-	{"of two retries at once one wins", func(w *fixture) {
+	{"of two concurrent retries one wins", func(w *fixture) {
 		for range 5 {
 			t := w.solo()
 			w.failFor(w.claimItem("w1", w.only(t.ID).ID), "no")
@@ -92,7 +92,7 @@ var races = noun{"races", []promise{
 			w.cancel(t.ID)
 		}
 	}},
-	{"sweeps at once expire a lease once", func(w *fixture) {
+	{"concurrent sweeps expire a lease once", func(w *fixture) {
 		t := w.many(20)
 		ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 20})
 		w.advance(1 << 39) // over nine minutes

@@ -40,7 +40,7 @@ func frame(f pawl.MessageFrame) (out []string) {
 }
 
 var readers = noun{"readers", []promise{
-	{"readers who stay see every chunk once, as it is said", func(w *fixture) {
+	{"followers get every chunk once, as it is appended", func(w *fixture) {
 		_, l := w.asked()
 		id := l.OpenMessage.ID
 		const readers = 20
@@ -77,7 +77,7 @@ var readers = noun{"readers", []promise{
 			w.same(got[i], strings.Join(append(want, "end:complete/30"), " "), "a reader's")
 		}
 	}},
-	{"a day after its end a reader gets the whole at once", func(w *fixture) {
+	{"a day after its end a reader gets the message as a snapshot", func(w *fixture) {
 		_, l := w.asked()
 		id := l.OpenMessage.ID
 		w.append(l, id, 0, "all", " of it")

@@ -3,13 +3,13 @@ package suite
 import "github.com/pawl-work/pawl"
 
 var relays = noun{"relays", []promise{
-	{"there are none where nothing is relayed", func(w *fixture) {
+	{"without relays the list is empty", func(w *fixture) {
 		w.solo()
 		list, err := w.svc.ListRelays(w.ctx)
 		w.ok(err, "list relays")
 		w.same(list, pawl.List[pawl.Relay]{Items: []pawl.Relay{}}, "relays")
 	}},
-	{"one that is not there is neither resumed nor forgotten", func(w *fixture) {
+	{"an unknown relay cannot be resumed or forgotten", func(w *fixture) {
 		_, err := w.svc.ResumeRelay(w.ctx, "nowhere")
 		w.refused(err, pawl.CodeNotFound)
 		w.refused(w.svc.ForgetRelay(w.ctx, "nowhere"), pawl.CodeNotFound)

@@ -7,7 +7,7 @@ import (
 )
 
 var releases = noun{"release", []promise{
-	{"an item given back is claimable at once and nothing is counted", func(w *fixture) {
+	{"a released item is claimable at once and no failure is counted", func(w *fixture) {
 		t := w.solo()
 		for n := range 5 {
 			l := w.claim("w1")
@@ -40,7 +40,7 @@ var releases = noun{"release", []promise{
 }}
 
 var suspensions = noun{"suspend", []promise{
-	{"until a time: then it goes on, uncounted", func(w *fixture) {
+	{"until a time: then the item is queued and no failure is counted", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		until := w.now().Add(time.Hour)
@@ -63,7 +63,7 @@ var suspensions = noun{"suspend", []promise{
 		l = w.claim("w2")
 		w.same([]any{l.Attempt, l.Failures}, []any{2, 0}, "attempt, failures")
 	}},
-	{"what waits may be cancelled", func(w *fixture) {
+	{"a waiting item can be cancelled", func(w *fixture) {
 		t := w.solo()
 		_, err := pawl.Suspend(w.ctx, w.svc, w.claim("w1").Fence(), w.now().Add(time.Hour))
 		w.ok(err, "suspend")
@@ -73,7 +73,7 @@ var suspensions = noun{"suspend", []promise{
 		w.same(w.sweep().Due, int64(0), "due")
 		w.nothing()
 	}},
-	{"until a signal or a time: the time wakes it", func(w *fixture) {
+	{"until a signal or a time: the time queues the item", func(w *fixture) {
 		w.solo()
 		until := w.now().Add(time.Minute)
 		_, err := first(w.svc.Suspend(w.ctx, []pawl.SuspendCall{{Fence: w.claim("w1").Fence(), Signal: "approved", Until: &until}}))
@@ -107,7 +107,7 @@ var suspensions = noun{"suspend", []promise{
 }}
 
 var schedules = noun{"run_at", []promise{
-	{"an item of the future is scheduled and falls due", func(w *fixture) {
+	{"an item with a future run_at is scheduled and becomes due", func(w *fixture) {
 		at := w.now().Add(time.Hour)
 		t := w.create(pawl.NewTask{Type: "a", RunAt: &at})
 		w.same(t.State, pawl.TaskQueued, "the task")
@@ -128,7 +128,7 @@ var schedules = noun{"run_at", []promise{
 			"events",
 		)
 	}},
-	{"the past and the present are at once", func(w *fixture) {
+	{"an item with a past run_at is queued at once", func(w *fixture) {
 		for _, at := range []time.Time{w.now(), w.now().Add(-time.Hour), w.now().AddDate(-300, 0, 0), {}} {
 			t := w.create(pawl.NewTask{Type: "a", RunAt: &at})
 			w.same(w.only(t.ID).State, pawl.ItemQueued, "state")
@@ -150,7 +150,7 @@ var schedules = noun{"run_at", []promise{
 		w.at(got, at, "run_at")
 		w.same(got.Location().String(), "UTC", "location")
 	}},
-	{"a far future does not stand before a lower priority", func(w *fixture) {
+	{"a scheduled item does not block a lower priority", func(w *fixture) {
 		at := w.now().Add(time.Hour)
 		w.create(pawl.NewTask{Type: "a", Priority: 100, RunAt: &at})
 		low := w.solo()

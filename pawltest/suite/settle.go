@@ -39,7 +39,7 @@ var settling = noun{"how a task ends", []promise{
 			w.same(got.UpdatedAt, w.now(), "updated_at")
 		}
 	}},
-	{"the last item out of work decides, whatever the mix and the order", func(w *fixture) {
+	{"the last item that ends decides, whatever the states and the order", func(w *fixture) {
 		const c, f, d, x = pawl.ItemCompleted, pawl.ItemFailed, pawl.ItemDeadLettered, pawl.ItemCancelled
 		for _, mix := range []struct {
 			items []pawl.ItemState
@@ -174,7 +174,7 @@ var results = noun{"results", []promise{
 		w.ok(err, "result")
 		w.same(string(got.Payload), `{"x":"X","y":"Y"}`, "result")
 	}},
-	{"there is none before the task has completed", func(w *fixture) {
+	{"there is no result before the task has completed", func(w *fixture) {
 		t := w.solo()
 		_, err := w.svc.TaskResult(w.ctx, t.ID)
 		w.conflict(err, "queued", "cancel")
@@ -189,7 +189,7 @@ var results = noun{"results", []promise{
 }}
 
 var adding = noun{"adding items", []promise{
-	{"a live task takes more items, which count", func(w *fixture) {
+	{"items can be added to an open task, and they count", func(w *fixture) {
 		t := w.many(2)
 		w.complete(w.claim("w1"), `0`)
 		got, err := first(
@@ -244,7 +244,7 @@ var adding = noun{"adding items", []promise{
 		all := w.items(t.ID)
 		w.same([]any{all[2].State, all[3].State}, []any{pawl.ItemQueued, pawl.ItemWaiting}, "the new items")
 	}},
-	{"a task that is not open takes none", func(w *fixture) {
+	{"no items can be added to a task that is not open", func(w *fixture) {
 		add := func(id string) error {
 			_, err := first(w.svc.AddItems(w.ctx, []pawl.AddItems{{TaskID: id, Items: []pawl.NewItem{{Input: raw(`1`)}}}}))
 			return err

@@ -39,7 +39,7 @@ func (w *fixture) stepped(taskID string, n int) []string {
 }
 
 var signals = noun{"signals", []promise{
-	{"a signal wakes who waits for it, uncounted", func(w *fixture) {
+	{"a signal queues the items that wait for it and counts no failure", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		m := w.await(l, "approved", "42")
@@ -75,7 +75,7 @@ var signals = noun{"signals", []promise{
 		w.lost(err, "released", "queued", "w1", 1)
 		w.same(w.claim("w2").Attempt, 2, "attempt")
 	}},
-	{"another name, key or namespace wakes nobody", func(w *fixture) {
+	{"another name, key or namespace queues no item", func(w *fixture) {
 		t := w.solo()
 		w.await(w.claim("w1"), "a", "1")
 		w.same(
@@ -91,7 +91,7 @@ var signals = noun{"signals", []promise{
 		w.same(w.only(t.ID).State, pawl.ItemWaiting, "state")
 		w.same(w.signal("a", "1", `1`).Woken, 1, "woken")
 	}},
-	{"all who wait are woken, and each task is told once", func(w *fixture) {
+	{"all items that wait are queued, and each task is updated once", func(w *fixture) {
 		many, solo := w.many(3), w.solo()
 		leases := w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 4})
 		var calls []pawl.SuspendCall
@@ -130,7 +130,7 @@ var signals = noun{"signals", []promise{
 		w.lost(rs[3].Err, "taken", "leased", "w1", 1)
 		w.same(w.signal("other", "", `1`).Replaced, false, "replaced")
 	}},
-	{"sent again it replaces the payload and wakes who waits then", func(w *fixture) {
+	{"sent again it replaces the payload and queues the items that wait then", func(w *fixture) {
 		w.same(w.signal("go", "", `1`).Replaced, false, "replaced")
 		w.advance(time.Second)
 		s := w.signal("go", "", `2`)
@@ -188,14 +188,14 @@ var signals = noun{"signals", []promise{
 			w.complete(w.claim("w1"), `1`)
 		}
 	}},
-	{"what was cancelled is not woken", func(w *fixture) {
+	{"a cancelled item is not queued", func(w *fixture) {
 		t := w.solo()
 		w.await(w.claim("w1"), "go", "")
 		w.cancel(t.ID)
 		w.same(w.signal("go", "", `1`).Woken, 0, "woken")
 		w.same(w.only(t.ID).State, pawl.ItemCancelled, "state")
 	}},
-	{"a refused suspend waits for nothing", func(w *fixture) {
+	{"a refused suspend does not make the item wait", func(w *fixture) {
 		w.solo()
 		l := w.claim("w1")
 		w.complete(l, `1`)
@@ -237,7 +237,7 @@ var signals = noun{"signals", []promise{
 			w.complete(w.claimItem("w2", l.ID), `1`)
 		}
 	}},
-	{"signals, a cancel and the time at once wake an item once", func(w *fixture) {
+	{"concurrent signals, a cancel and the time queue an item once", func(w *fixture) {
 		for n := range 10 {
 			t := w.many(4)
 			key := fmt.Sprint(n)

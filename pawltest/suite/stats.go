@@ -10,7 +10,7 @@ import (
 )
 
 var workers = noun{"workers", []promise{
-	{"a registered worker is listed with what it said and what it holds", func(w *fixture) {
+	{"a registered worker is listed with its data and its leases", func(w *fixture) {
 		started := w.now()
 		w.ok(w.svc.RegisterWorker(w.ctx, pawl.WorkerInfo{WorkerID: "w1", Name: "one", Version: "1.2", Types: []string{"a", "b"}}), "register")
 		w.many(3)
@@ -78,7 +78,7 @@ var workers = noun{"workers", []promise{
 		w.invalid(w.svc.RegisterWorker(w.ctx, pawl.WorkerInfo{}), "/worker_id")
 		w.invalid(w.svc.RegisterWorker(w.ctx, pawl.WorkerInfo{WorkerID: "a\x00"}), "/worker_id")
 	}},
-	{"statistics say how things stand", func(w *fixture) {
+	{"statistics count items, tasks, leases and keys", func(w *fixture) {
 		oldest := w.now()
 		w.gallery()
 		s, err := w.svc.Stats(w.ctx)
@@ -111,7 +111,7 @@ var workers = noun{"workers", []promise{
 }}
 
 var sweeps = noun{"sweeps", []promise{
-	{"a pass that finds nothing says so", func(w *fixture) {
+	{"a pass without work has zero counts", func(w *fixture) {
 		s := w.sweep()
 		w.same(
 			[]any{s.ExpiredFound, s.Recovered, s.Failed, s.CheckpointsCreated, s.Errors, s.Due, s.Buried, s.TasksPruned},
@@ -119,7 +119,7 @@ var sweeps = noun{"sweeps", []promise{
 			"the pass",
 		)
 	}},
-	{"passes are added up, and the last is kept", func(w *fixture) {
+	{"passes are summed up, and the last one is kept", func(w *fixture) {
 		w.create(pawl.NewTask{Type: "a", MaxAttempts: 2})
 		w.sweep()
 		w.expire(w.claim("w1"))
@@ -140,7 +140,7 @@ var sweeps = noun{"sweeps", []promise{
 		w.ok(err, "list sweeps")
 		w.same(len(list.Items), 3, "passes")
 	}},
-	{"a pass says when the next thing falls due", func(w *fixture) {
+	{"a pass reports when the next item becomes due", func(w *fixture) {
 		w.solo()
 		l := w.claim("w1")
 		w.same(w.sweep().NextExpiryAt, l.LeaseExpiresAt, "next")
@@ -148,7 +148,7 @@ var sweeps = noun{"sweeps", []promise{
 		w.create(pawl.NewTask{Type: "b", RunAt: &at})
 		w.same(w.sweep().NextExpiryAt, at, "next")
 	}},
-	{"a task that nobody touches is marked stale once, and not moved", func(w *fixture) {
+	{"an unchanged task is marked stale once, and keeps its state", func(w *fixture) {
 		t := w.solo()
 		done := w.create(pawl.NewTask{Type: "b"})
 		w.complete(w.claimItem("w1", w.only(done.ID).ID), `1`)
@@ -167,7 +167,7 @@ var sweeps = noun{"sweeps", []promise{
 func make8(v any) []any { return []any{v, v, v, v, v, v, v, v} }
 
 var retention = noun{"retention", []promise{
-	{"an ended task goes after 30 days, archived, and can be brought back", func(w *fixture) {
+	{"an ended task is archived and removed after 30 days, and can be restored", func(w *fixture) {
 		t := w.many(2)
 		l := w.claim("w1")
 		w.checkpoint(l, pawl.ManualCheckpoint, `{"a": 1}`)
@@ -241,7 +241,7 @@ var retention = noun{"retention", []promise{
 		w.ok(err, "the key that is open")
 		w.same(preview(), pawl.Prunable{}, "after the pass")
 	}},
-	{"failed tasks go 90 days after they last changed, archived, and can be brought back and retried", func(w *fixture) {
+	{"failed tasks are archived and removed 90 days after their last change, and can be restored and retried", func(w *fixture) {
 		t := w.solo()
 		w.failFor(w.claim("w1"), "no")
 		w.advance(49 * time.Hour)
@@ -272,7 +272,7 @@ var retention = noun{"retention", []promise{
 			w.Errorf("restoring what is there: %v", err)
 		}
 	}},
-	{"a hundred checkpoints a task are kept, and all that a resume needs", func(w *fixture) {
+	{"a hundred checkpoints per task are kept, and all that a resume needs", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		save := func(typ, name string, n int) {

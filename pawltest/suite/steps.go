@@ -14,7 +14,7 @@ func (w *fixture) step(l pawl.Lease, id string) pawl.CheckpointRef {
 }
 
 var steps = noun{"steps", []promise{
-	{"a step is a checkpoint, and the next attempt goes on after it", func(w *fixture) {
+	{"a step is a checkpoint, and the next attempt continues after it", func(w *fixture) {
 		t, l := w.asked()
 		id := l.OpenMessage.ID
 		n, err := w.tryAppend(
@@ -73,7 +73,7 @@ var steps = noun{"steps", []promise{
 		w.same(w.follow(id, 5), "end:complete/6", "from the end on")
 		w.dense(t.ID, 3)
 	}},
-	{"when the budget is spent the message ends with all that was said; a retry opens it again", func(w *fixture) {
+	{"when the budget is spent the message ends with its content; a retry opens it again", func(w *fixture) {
 		t := w.create(pawl.NewTask{Type: "chat", MaxAttempts: 1, Reply: &pawl.Reply{}})
 		l := w.claim("w1")
 		id := l.OpenMessage.ID
@@ -90,7 +90,7 @@ var steps = noun{"steps", []promise{
 		w.same(w.said(id), "text:half/abandoned text:whole", "content")
 		w.failNow(l, "no")
 	}},
-	{"a message makes as many steps as it may, and not one more", func(w *fixture) {
+	{"a message cannot have more steps than max_steps", func(w *fixture) {
 		t := w.create(pawl.NewTask{Type: "chat", Reply: &pawl.Reply{MaxSteps: 2}})
 		l := w.claim("w1")
 		id := l.OpenMessage.ID

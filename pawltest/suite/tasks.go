@@ -184,7 +184,7 @@ var derived = noun{"what an open task reads as", []promise{
 		)
 		w.same(w.task(t.ID).State, pawl.TaskQueued, "state")
 	}},
-	{"claims, heartbeats and progress are no changes of a task", func(w *fixture) {
+	{"claims, heartbeats and progress do not change a task's version", func(w *fixture) {
 		for _, t := range []pawl.Task{w.solo(), w.many(2)} {
 			l := w.claimItem("w1", w.items(t.ID)[0].ID)
 			w.beat(l)

@@ -8,7 +8,7 @@ import (
 )
 
 var taskTokens = noun{"task tokens", []promise{
-	{"a claim's token says what it stands for, for as long as its lease runs", func(w *fixture) {
+	{"a claim's token is valid and has the claim's data while its lease runs", func(w *fixture) {
 		t := w.create(pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Input: raw(`1`), Key: "k"}}})
 		l := w.claim("w1")
 		w.same(w.token(l), pawl.TaskToken{TaskID: t.ID, ItemID: l.ID, Namespace: t.Namespace, Type: "a", Key: "k", WorkerID: "w1", Attempt: 1,
@@ -18,7 +18,7 @@ var taskTokens = noun{"task tokens", []promise{
 		w.advance(299 * time.Second)
 		w.same(w.token(l).LeaseExpiresAt, w.now().Add(time.Second), "its end, after a heartbeat")
 	}},
-	{"it is no good from the moment the lease ends, swept or not", func(w *fixture) {
+	{"a token is invalid from the moment the lease ends, also before the sweep", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		w.advance(300 * time.Second)
@@ -37,13 +37,13 @@ var taskTokens = noun{"task tokens", []promise{
 		w.ok(err, "delete")
 		w.refused(w.dead(last), pawl.CodeNotFound)
 	}},
-	{"cancelled, the item's token is no good", func(w *fixture) {
+	{"the token of a cancelled item is invalid", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		w.cancel(t.ID)
 		w.conflict(w.dead(l), "cancelled")
 	}},
-	{"one that is changed, made up, or of another namespace is none", func(w *fixture) {
+	{"a changed, forged or foreign token is invalid", func(w *fixture) {
 		w.solo()
 		l := w.claim("w1")
 		first := l.Token

@@ -70,7 +70,7 @@ var types = noun{"types", []promise{
 		_, err = w.in("elsewhere").svc.GetType(w.in("elsewhere").ctx, "user.data.sync", 0)
 		w.refused(err, pawl.CodeNotFound)
 	}},
-	{"put at once by many, each change is one version", func(w *fixture) {
+	{"concurrent changes each become one version", func(w *fixture) {
 		var wg sync.WaitGroup
 		for i := range 8 {
 			wg.Go(func() {
@@ -85,7 +85,7 @@ var types = noun{"types", []promise{
 			w.same(t.Version, len(all)-i, "versions, newest first, without a gap")
 		}
 	}},
-	{"listed by name, the version that holds or all", func(w *fixture) {
+	{"types are listed by name, the current version or all", func(w *fixture) {
 		for _, n := range []string{"b", "a", "c"} {
 			w.put(pawl.Type{Name: n})
 		}
@@ -101,7 +101,7 @@ var types = noun{"types", []promise{
 		w.same(names(pawl.TypeFilter{Versions: true, Removed: true}), []any{"a", 1, "b", 2, "b", 1, "c", 1}, "all")
 		w.same(names(pawl.TypeFilter{Names: []string{"b", "c"}}), []any{"b", 2}, "by name")
 	}},
-	{"removed, it no longer holds, and its versions can be read", func(w *fixture) {
+	{"a removed type has no effect on new tasks, and its versions can be read", func(w *fixture) {
 		w.put(pawl.Type{Name: "t", Priority: 1})
 		w.removed("t")
 		_, err := w.svc.GetType(w.ctx, "t", 0)

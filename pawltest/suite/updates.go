@@ -58,7 +58,7 @@ var updates = noun{"updates", []promise{
 				"the event")
 		}
 	}},
-	{"what comes to no change leaves no event and the version as it was", func(w *fixture) {
+	{"an update without a change leaves no event and keeps the version", func(w *fixture) {
 		t := w.create(pawl.NewTask{Type: "a", Title: "same", Priority: 3, Metadata: raw(`{ "b": 1, "a": 2 }`)})
 		got := w.update(pawl.TaskUpdate{TaskID: t.ID, Title: ptr("same"), Priority: ptr(3), Metadata: raw(`{"a": 2, "gone": null}`)})
 		w.same(got, t, "the task")
@@ -80,7 +80,7 @@ var updates = noun{"updates", []promise{
 		w.refused(w.updateErr(pawl.TaskUpdate{TaskID: t.ID, Version: ptr(2), Title: ptr("two")}), pawl.CodePrecondition)
 		w.same(w.update(pawl.TaskUpdate{TaskID: t.ID, Version: ptr(1), Title: ptr("two")}).Version, 2, "version")
 	}},
-	{"of those who saw the same version one wins", func(w *fixture) {
+	{"of concurrent updates with the same version one wins", func(w *fixture) {
 		for _, t := range []pawl.Task{w.solo(), w.many(2)} {
 			var mu sync.Mutex
 			var wg sync.WaitGroup
@@ -138,13 +138,13 @@ var updates = noun{"updates", []promise{
 		w.retry(t.ID, is["failed"].ID)
 		w.same(w.claimOrder(), "own held failed back queued other", "the order of claims")
 	}},
-	{"a lowered priority lets others by", func(w *fixture) {
+	{"a task with a lowered priority is claimed after others", func(w *fixture) {
 		t := w.create(pawl.NewTask{Type: "a", Priority: 9, Payload: raw(`"first"`)})
 		w.create(pawl.NewTask{Type: "a", Priority: 5, Payload: raw(`"second"`)})
 		w.update(pawl.TaskUpdate{TaskID: t.ID, Priority: ptr(-9)})
 		w.same(w.claimOrder(), "second first", "the order of claims")
 	}},
-	{"a worker's lease does not notice", func(w *fixture) {
+	{"an update does not change a worker's lease", func(w *fixture) {
 		t := w.solo()
 		l := w.claim("w1")
 		w.update(pawl.TaskUpdate{TaskID: t.ID, Priority: ptr(3), Title: ptr("x")})
@@ -164,7 +164,7 @@ var updates = noun{"updates", []promise{
 		w.complete(w.claim("w1"), `1`)
 		w.same(w.task(t.ID).Version, 5, "completed")
 	}},
-	{"what has ended is not changed", func(w *fixture) {
+	{"an ended task is not changed", func(w *fixture) {
 		for _, state := range []pawl.ItemState{pawl.ItemCompleted, pawl.ItemCancelled} {
 			t := w.solo()
 			w.bring(t.ID, w.only(t.ID).ID, state)
@@ -173,7 +173,7 @@ var updates = noun{"updates", []promise{
 			w.same(w.task(t.ID), before, "the task")
 		}
 	}},
-	{"what is wrong is named, and nothing is changed", func(w *fixture) {
+	{"errors name the wrong field, and nothing is changed", func(w *fixture) {
 		t := w.solo()
 		w.invalid(w.updateErr(pawl.TaskUpdate{TaskID: t.ID}), "")
 		w.invalid(w.updateErr(pawl.TaskUpdate{TaskID: t.ID, Title: ptr(strings.Repeat("x", 201))}), "/title")
@@ -198,7 +198,7 @@ var updates = noun{"updates", []promise{
 		w.refused(rs[1].Err, pawl.CodeNotFound)
 		w.same(rs[2].Value.Version, 2, "version")
 	}},
-	{"while workers come and go no item is lost", func(w *fixture) {
+	{"concurrent claims and updates lose no item", func(w *fixture) {
 		t := w.many(12)
 		var wg sync.WaitGroup
 		for n := range 3 {

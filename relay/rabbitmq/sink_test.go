@@ -64,10 +64,11 @@ func message(n int, typ, event string) relay.Message {
 
 // The broker confirms messages that no queue is bound for, too, after it has returned them.
 // Such a message is refused, or waits for a queue. The other messages of its batch are sent.
-func TestUnroutableMessagesAreNotTakenForSent(t *testing.T) {
+func TestUnroutableMessagesAreNotSent(t *testing.T) {
 	url, name, ch := exchange(t)
-	aside, await := open(t, rabbitmq.Options{URL: url, Exchange: name, RefuseUnroutable: true}), open(t, rabbitmq.Options{URL: url, Exchange: name})
-	if err := aside.Send(t.Context(), []relay.Message{message(0, "a.b", "leased")})[0]; err == nil {
+	refuse := open(t, rabbitmq.Options{URL: url, Exchange: name, RefuseUnroutable: true})
+	await := open(t, rabbitmq.Options{URL: url, Exchange: name})
+	if err := refuse.Send(t.Context(), []relay.Message{message(0, "a.b", "leased")})[0]; err == nil {
 		t.Error("a message that no queue is bound for counts as sent")
 	}
 	q := queue(t, ch, name, "default.a%2Eb.completed", nil)
@@ -75,7 +76,7 @@ func TestUnroutableMessagesAreNotTakenForSent(t *testing.T) {
 	for n := range 400 {
 		wave = append(wave, message(n, "a.b", []string{"leased", "completed"}[n%2]))
 	}
-	for sink, final := range map[relay.Sink]bool{aside: true, await: false} {
+	for sink, final := range map[relay.Sink]bool{refuse: true, await: false} {
 		for n, err := range sink.Send(t.Context(), wave) {
 			retryable, _ := pawl.RetryOf(err)
 			if bound := n%2 == 1; (err == nil) != bound || (!bound && retryable == final) {

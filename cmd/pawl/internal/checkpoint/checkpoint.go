@@ -55,7 +55,7 @@ func checkpointList(a *cli.App) *cobra.Command {
 	cmd.Flags().StringVar(&f.ItemID, "item", "", "of this item")
 	kind = cli.Choose[string](cmd, "type", "of these types", pawl.CheckpointTypes)
 	cmd.Flags().StringSliceVar(&f.Names, "name", nil, "of these names")
-	cmd.Flags().StringVar(&f.NamePrefix, "name-prefix", "", "of names that begin so")
+	cmd.Flags().StringVar(&f.NamePrefix, "name-prefix", "", "with names that begin with this")
 	cmd.Flags().StringToStringVar(&f.Metadata, "metadata", nil, "with these members in their metadata: repo=x")
 	cmd.Flags().BoolVar(&f.Desc, "desc", false, "newest first: with --limit 1, the latest")
 	return cmd
@@ -98,7 +98,7 @@ type NewCheckpoint struct {
 // Flags adds the flags.
 func (n *NewCheckpoint) Flags(f *pflag.FlagSet) {
 	f.StringVarP(&n.Type, "type", "t", pawl.ManualCheckpoint, "its type")
-	f.StringVar(&n.Name, "name", "", "its name: a resume gets the newest of each")
+	f.StringVar(&n.Name, "name", "", "its name; a resume returns the newest checkpoint of each name")
 	f.StringVar(&n.snapshot, "snapshot", "null", "JSON, @FILE or - for stdin")
 	f.StringVar(&n.metadata, "metadata", "", "JSON, @FILE or -")
 }

@@ -51,7 +51,7 @@ func (a *App) Verb(use, short string, args cobra.PositionalArgs, run func(cmd *c
 			if args(cmd, given) == nil {
 				return nil
 			}
-			return Usage(cmd, fmt.Errorf("%d arguments do not make a `%s`", len(given), cmd.UseLine()))
+			return Usage(cmd, fmt.Errorf("wrong number of arguments (%d); usage: %s", len(given), cmd.UseLine()))
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := a.Configure(cmd); err != nil {

@@ -61,7 +61,7 @@ func (a *App) Configure(cmd *cobra.Command) error {
 	unused := a.NameDatabase(&cfg)
 	a.Config = cfg
 	if db && server {
-		return Usage(cmd, errors.New("--db and --server name two Pawls; give one of them"))
+		return Usage(cmd, errors.New("--db and --server exclude each other: give one of them"))
 	}
 	if err := cfg.check(); err != nil {
 		return err
@@ -157,23 +157,23 @@ func (a *App) loadEnv(k *koanf.Koanf, known []string) error {
 
 func (c Config) check() error {
 	if c.Output != "table" && c.Output != "json" {
-		return Invalid("output is table or json, not %q", c.Output)
+		return Invalid("output must be table or json, not %q", c.Output)
 	}
 	if c.Serve.Auth != "" && c.Serve.Auth != "required" {
-		return Invalid("serve.auth is required or nothing, not %q", c.Serve.Auth)
+		return Invalid("serve.auth must be \"required\" or empty, not %q", c.Serve.Auth)
 	}
 	if c.Serve.MCPTools != "" && !slices.Contains(mcp.ToolSets, c.Serve.MCPTools) {
-		return Invalid("serve.mcp_tools is one of %s, not %q", strings.Join(mcp.ToolSets, ", "), c.Serve.MCPTools)
+		return Invalid("serve.mcp_tools must be one of %s, not %q", strings.Join(mcp.ToolSets, ", "), c.Serve.MCPTools)
 	}
 	if c.Migrate != "up" && c.Migrate != "off" {
-		return Invalid("migrate is up or off, not %q", c.Migrate)
+		return Invalid("migrate must be up or off, not %q", c.Migrate)
 	}
 	if _, err := c.provenance(); err != nil {
 		return err
 	}
 	var level slog.Level
 	if level.UnmarshalText([]byte(c.Log)) != nil {
-		return Invalid("log is debug, info, warn or error, not %q", c.Log)
+		return Invalid("log must be debug, info, warn or error, not %q", c.Log)
 	}
 	return nil
 }

@@ -114,18 +114,18 @@ func (a *App) Tell(e *pawl.Error) {
 	case e.Code == pawl.CodeLeaseLost && e.Holder != "":
 		fmt.Fprintf(a.Stderr, "  last claimed by %s, attempt %d; now %s\n", terminal.Printable(e.Holder), e.Attempt, e.State)
 	case e.State != "" && len(e.Allowed) > 0:
-		fmt.Fprintf(a.Stderr, "  it is %s, which allows: %s\n", e.State, strings.Join(e.Allowed, ", "))
+		fmt.Fprintf(a.Stderr, "  state: %s; allowed: %s\n", e.State, strings.Join(e.Allowed, ", "))
 	case e.State != "":
-		fmt.Fprintf(a.Stderr, "  it is %s\n", e.State)
+		fmt.Fprintf(a.Stderr, "  state: %s\n", e.State)
 	}
 	if e.RetryAfter > 0 {
-		fmt.Fprintf(a.Stderr, "  try again in %s\n", e.RetryAfter.Round(time.Millisecond))
+		fmt.Fprintf(a.Stderr, "  retry after %s\n", e.RetryAfter.Round(time.Millisecond))
 	}
 	if e.Err != nil {
-		fmt.Fprintf(a.Stderr, "  because: %s\n", terminal.Printable(e.Err.Error()))
+		fmt.Fprintf(a.Stderr, "  cause: %s\n", terminal.Printable(e.Err.Error()))
 	}
 	if untrusted := new(x509.UnknownAuthorityError); errors.As(e.Err, untrusted) {
-		fmt.Fprintln(a.Stderr, "  name the authority that signed it: --ca FILE")
+		fmt.Fprintln(a.Stderr, "  to trust the authority that signed it, use --ca FILE")
 	}
 }
 
@@ -169,7 +169,7 @@ func summary(e *pawl.Error) string {
 	switch {
 	case text != "":
 	case len(e.Fields) > 0:
-		text = "this was not accepted"
+		text = "the call was refused"
 	default:
 		text = strings.TrimSuffix(e.Code.Info().Means, ".")
 	}

@@ -25,8 +25,8 @@ type Pages struct {
 
 // Flags adds the flags.
 func (p *Pages) Flags(cmd *cobra.Command) {
-	cmd.Flags().IntVar(&p.limit, "limit", pawl.DefaultPage, "rows of a page, at most 1000")
-	cmd.Flags().StringVar(&p.cursor, "cursor", "", "go on where a page ended")
+	cmd.Flags().IntVar(&p.limit, "limit", pawl.DefaultPage, "rows per page, at most 1000")
+	cmd.Flags().StringVar(&p.cursor, "cursor", "", "continue after a page: its printed cursor")
 	cmd.Flags().BoolVar(&p.all, "all", false, "all pages")
 }
 
@@ -44,7 +44,7 @@ func (a *App) JsonArg(flag, text string) (json.RawMessage, error) {
 	}
 	raw = bytes.TrimSpace(raw)
 	if !json.Valid(raw) {
-		return nil, Invalid("--%s is not JSON; a text needs quotes of its own, as in '\"text\"'", flag)
+		return nil, Invalid("--%s is not valid JSON; a string needs double quotes, for example '\"text\"'", flag)
 	}
 	return raw, nil
 }
@@ -106,7 +106,7 @@ func TimeArg(flag, text string, sign int) (time.Time, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil {
-		return time.Time{}, Invalid("--%s is a time (2026-01-02T15:04:05Z) or a span (10m), not %q", flag, text)
+		return time.Time{}, Invalid("--%s must be a time (2026-01-02T15:04:05Z) or a duration (10m), not %q", flag, text)
 	}
 	return clock.Now().Add(time.Duration(sign) * d), nil
 }
@@ -140,7 +140,7 @@ func (c *Choice[T]) Read() ([]T, error) {
 	var out []T
 	for _, word := range c.words {
 		if !slices.Contains(c.known, word) {
-			return nil, Invalid("--%s is one of %s, not %q", c.flag, strings.Join(c.known, ", "), word)
+			return nil, Invalid("--%s must be one of %s, not %q", c.flag, strings.Join(c.known, ", "), word)
 		}
 		out = append(out, T(word))
 	}

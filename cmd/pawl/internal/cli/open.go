@@ -25,7 +25,7 @@ func (a *App) open(ctx context.Context) (pawl.Service, func(), error) {
 				return nil, nil, Invalid("--ca: %v", err)
 			}
 			if o.RootCAs = x509.NewCertPool(); !o.RootCAs.AppendCertsFromPEM(pem) {
-				return nil, nil, Invalid("--ca: %s holds no PEM certificate", a.Config.CA)
+				return nil, nil, Invalid("--ca: %s contains no PEM certificate", a.Config.CA)
 			}
 		}
 		return client.NewWith(a.Config.Server, a.Config.Key, o), func() {}, nil

@@ -31,7 +31,7 @@ func archiveList(a *cli.App) *cobra.Command {
 func archiveRestore(a *cli.App) *cobra.Command {
 	return a.Verb(
 		"restore TASK",
-		"Bring an archived task back",
+		"Restore an archived task",
 		cobra.ExactArgs(1),
 		cli.With(a, func(ctx context.Context, s pawl.Sweeper, args []string) error {
 			t, err := s.RestoreArchive(ctx, args[0])

@@ -19,7 +19,7 @@ type backer interface {
 func BackupCommand(a *cli.App) *cobra.Command {
 	return a.Verb(
 		"backup FILE",
-		"Copy the SQLite database, as of one moment, while work goes on",
+		"Copy the SQLite database consistently while it is in use",
 		cobra.ExactArgs(1),
 		cli.With(a, func(ctx context.Context, s any, args []string) error { return backup(ctx, a, s, args) }),
 	)
@@ -28,7 +28,7 @@ func BackupCommand(a *cli.App) *cobra.Command {
 func backup(ctx context.Context, a *cli.App, s any, args []string) error {
 	b, ok := s.(backer)
 	if !ok {
-		return cli.Invalid("a backup is made where the database is, not through a --server")
+		return cli.Invalid("a backup needs the database: use --db instead of --server")
 	}
 	if err := b.Backup(ctx, args[0]); err != nil {
 		return err

@@ -66,8 +66,8 @@ with batches, then single calls by many callers at once. Every number is with al
 on: durable commits, leases, events. Then one task at a time is made at a steady rate
 while a claim waits, and the time from the call to the claim is taken.
 
-Without --db or --server it measures a throw-away SQLite file and, where the machine
-has PostgreSQL, a throw-away server with fsync on. What it makes in a named database
+Without --db or --server it measures a temporary SQLite file and, where the machine
+has PostgreSQL, a temporary server with fsync on. What it makes in a named database
 stays there as completed tasks.`
 	f := cmd.Flags()
 	f.DurationVar(&b.options.Budget, "budget", time.Second, "how long each row creates; claims and completions take as long as they do")
@@ -81,11 +81,11 @@ stays there as completed tasks.`
 func (b *bench) check() error {
 	o := b.options
 	if o.Budget <= 0 || o.Rate < 1 || o.Pickups < 1 {
-		return cli.Invalid("--budget, --rate and --pickups are more than nothing")
+		return cli.Invalid("--budget, --rate and --pickups must be greater than 0")
 	}
 	for _, n := range append(o.Batches[:len(o.Batches):len(o.Batches)], o.Callers...) {
 		if n < 1 || n > 1000 {
-			return cli.Invalid("--batches and --callers lie between 1 and 1000, and %d does not", n)
+			return cli.Invalid("--batches and --callers must be between 1 and 1000, not %d", n)
 		}
 	}
 	return nil
@@ -122,7 +122,7 @@ func (b *bench) sqlite(cmd *cobra.Command) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	b.a.Config.DB = "sqlite:" + filepath.Join(dir, "bench.db")
-	return b.given(cmd, "sqlite, a throw-away file")
+	return b.given(cmd, "sqlite, a temporary file")
 }
 
 func (b *bench) postgres(cmd *cobra.Command) (err error) {
@@ -133,7 +133,7 @@ func (b *bench) postgres(cmd *cobra.Command) (err error) {
 	}
 	defer func() { err = errors.Join(err, server.Stop()) }()
 	b.a.Config.DB = server.URL
-	return b.given(cmd, "postgres, a throw-away server")
+	return b.given(cmd, "postgres, a temporary server")
 }
 
 func (b *bench) leaveOut(db string, err error) {
@@ -151,7 +151,7 @@ func (b *bench) print(w io.Writer) {
 		}
 		fmt.Fprintf(w, "%s, items a second\n", terminal.Printable(r.DB))
 		terminal.Table(w, "BATCH\tCALLERS\tITEMS\tCREATE\tCLAIM\tCOMPLETE\tWHOLE LIFE", rows)
-		fmt.Fprintf(w, "picked up at %d a second: p50 %.1f ms, p99 %.1f ms\n\n", r.PickupRate, r.PickupP50, r.PickupP99)
+		fmt.Fprintf(w, "pickup latency at %d tasks per second: p50 %.1f ms, p99 %.1f ms\n\n", r.PickupRate, r.PickupP50, r.PickupP99)
 	}
 	for _, n := range b.report.NotMeasured {
 		fmt.Fprintf(w, "%s was not measured: %s\n", n.DB, terminal.Printable(n.Why))

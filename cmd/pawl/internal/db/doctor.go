@@ -33,7 +33,7 @@ func DoctorCommand(a *cli.App) *cobra.Command {
 	var chains string
 	cmd := a.Verb(
 		"doctor",
-		"Check every rule that always holds; exit 1 with a line per breach",
+		"Check the invariants of the database; exit 1 if one is violated",
 		cobra.NoArgs,
 		func(cmd *cobra.Command, _ []string) error {
 			a.Config.Migrate = "off" // it looks, and changes nothing
@@ -41,14 +41,14 @@ func DoctorCommand(a *cli.App) *cobra.Command {
 			if chains == "all" {
 				limit, err = -1, nil
 			} else if err != nil || limit < 0 {
-				return cli.Invalid("--chains is a number, or all")
+				return cli.Invalid("--chains must be a number or all")
 			}
 			return cli.With(a, func(ctx context.Context, s any, _ []string) error { return doctor(ctx, a, s, limit) })(cmd, nil)
 		},
 	)
 	cmd.Flags().StringVar(&chains, "chains", "1000", "verify the hash chains of so many tasks, newest first; all: of every one")
 	cmd.Long = "Checks the whole database, all its namespaces, and changes nothing.\n" +
-		"Each breach is a line: the rule, what breaks it, what was found, how to repair it.\n" +
+		"Each violation is a line: the invariant, the row, what was found, how to repair it.\n" +
 		"Warnings are lines that begin with \"warning\"; they do not change the exit code."
 	return cmd
 }
@@ -56,7 +56,7 @@ func DoctorCommand(a *cli.App) *cobra.Command {
 func doctor(ctx context.Context, a *cli.App, s any, chains int) error {
 	c, ok := s.(checker)
 	if !ok {
-		return cli.Invalid("the doctor looks at a --db, not through a --server")
+		return cli.Invalid("doctor needs the database: use --db instead of --server")
 	}
 	breaches, err := c.Check(ctx)
 	if err != nil {
@@ -84,7 +84,7 @@ func doctor(ctx context.Context, a *cli.App, s any, chains int) error {
 		for _, b := range breaches {
 			fmt.Fprintf(
 				w,
-				"%s: %s: %s; mend: %s\n",
+				"%s: %s: %s; repair: %s\n",
 				terminal.Printable(b.Rule),
 				terminal.Printable(b.Subject),
 				terminal.Printable(b.Found),

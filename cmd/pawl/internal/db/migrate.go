@@ -30,7 +30,7 @@ func MigrateCommand(a *cli.App) *cobra.Command {
 		})),
 		a.Verb(
 			"up",
-			"Run what is missing; many at once run it once",
+			"Run the missing migrations; concurrent calls run them once",
 			cobra.NoArgs,
 			schema(a, true, func(ctx context.Context, m store.Migrator) error {
 				done, err := m.Up(ctx)
@@ -51,7 +51,7 @@ func MigrateCommand(a *cli.App) *cobra.Command {
 func schema(a *cli.App, creates bool, run func(context.Context, store.Migrator) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
 		if a.Config.Server != "" {
-			return cli.Invalid("migrations are run on a --db, not through a --server")
+			return cli.Invalid("migrations need the database: use --db instead of --server")
 		}
 		o := a.EngineOptions()
 		o.Existing = !creates
@@ -96,7 +96,7 @@ func verifySchema(ctx context.Context, a *cli.App, m store.Migrator) error {
 		return cli.ErrCheck
 	}
 	if err == nil {
-		return a.Show(map[string]bool{"ok": true}, func(w io.Writer) { fmt.Fprintln(w, "the schema is what this program needs") })
+		return a.Show(map[string]bool{"ok": true}, func(w io.Writer) { fmt.Fprintln(w, "the schema fits this program") })
 	}
 	return err
 }
@@ -106,7 +106,7 @@ func migrateSQL(a *cli.App) *cobra.Command {
 	var from int64
 	cmd := a.Verb(
 		"sql",
-		"Print exactly what up would run, for databases that others manage",
+		"Print the SQL that up would run, for databases that are managed elsewhere",
 		cobra.NoArgs,
 		func(*cobra.Command, []string) error {
 			if dialect == "" {
@@ -123,6 +123,6 @@ func migrateSQL(a *cli.App) *cobra.Command {
 		},
 	)
 	cmd.Flags().StringVar(&dialect, "dialect", "", "sqlite or postgres (default that of --db)")
-	cmd.Flags().Int64Var(&from, "from", 0, "only what comes after this number")
+	cmd.Flags().Int64Var(&from, "from", 0, "only migrations after this number")
 	return cmd
 }

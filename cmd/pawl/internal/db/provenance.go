@@ -21,7 +21,7 @@ func ProvenanceCommand(a *cli.App) *cobra.Command {
 	var p cli.Pages
 	cmd := a.Verb(
 		"provenance TASK",
-		"Show who did what to a task, and with which evidence",
+		"Show which caller did what to a task, and with which evidence",
 		cobra.ExactArgs(1),
 		cli.With(a, func(ctx context.Context, s pawl.RecordReader, args []string) error {
 			f := pawl.ProvenanceFilter{TaskID: args[0]}
@@ -42,7 +42,7 @@ func ProvenanceCommand(a *cli.App) *cobra.Command {
 		}),
 	)
 	p.Flags(cmd)
-	cmd.Long = "Shows who did what to a task or item, oldest first: what callers stated about\n" +
+	cmd.Long = "Shows which caller did what to a task or item, oldest first: what callers stated about\n" +
 		"themselves, with the evidence and notes of their results."
 	cmd.Example = "  pawl provenance tsk_01J… -o json"
 	return cmd
@@ -94,14 +94,14 @@ func VerifyCommand(a *cli.App) *cobra.Command {
 	var head string
 	cmd := a.Verb(
 		"verify TASK",
-		"Hold a task's record against its hash chain; exit 1 where they differ",
+		"Check a task's events against its hash chain; exit 1 if they differ",
 		cobra.ExactArgs(1),
 		func(cmd *cobra.Command, args []string) error {
 			a.Config.Migrate = "off" // it looks, and changes nothing
 			return cli.With(a, func(ctx context.Context, s any, args []string) error { return verify(ctx, a, s, args[0], head) })(cmd, args)
 		},
 	)
-	cmd.Flags().StringVar(&head, "head", "", "a head that was printed before and kept elsewhere: it must be in the chain")
+	cmd.Flags().StringVar(&head, "head", "", "a chain head that was printed before and kept elsewhere; it must be in the chain")
 	cmd.Long = "Computes the chain of a task's events again and names the first event that differs\n" +
 		"from what was sealed: changed, missing, inserted or reordered. A program that can write\n" +
 		"to the database can rewrite the whole chain, unless a head is kept elsewhere (--head)."
@@ -112,7 +112,7 @@ func VerifyCommand(a *cli.App) *cobra.Command {
 func verify(ctx context.Context, a *cli.App, s any, taskID, head string) error {
 	v, ok := s.(verifier)
 	if !ok {
-		return cli.Invalid("verify looks at a --db, not through a --server")
+		return cli.Invalid("verify needs the database: use --db instead of --server")
 	}
 	c, err := v.VerifyTask(ctx, taskID, head)
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 
 // StatsCommand returns the command `pawl stats`.
 func StatsCommand(a *cli.App) *cobra.Command {
-	return a.Verb("stats", "How things stand", cobra.NoArgs, cli.With(a, func(ctx context.Context, s pawl.StatsReader, _ []string) error {
+	const short = "Show counts of items, tasks, leases, keys and sweeps"
+	return a.Verb("stats", short, cobra.NoArgs, cli.With(a, func(ctx context.Context, s pawl.StatsReader, _ []string) error {
 		st, err := s.Stats(ctx)
 		if err != nil {
 			return err

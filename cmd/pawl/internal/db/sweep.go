@@ -18,7 +18,7 @@ func SweepCommand(a *cli.App) *cobra.Command {
 	var every time.Duration
 	cmd := a.Verb(
 		"sweep",
-		"One pass over what time moves; --every makes it the watchdog",
+		"Run one sweep: expired leases, due items, retention; --every repeats it",
 		cobra.NoArgs,
 		func(cmd *cobra.Command, args []string) error {
 			if err := a.NotOfServer(cmd.Flags(), "sweep."); err != nil {
@@ -28,13 +28,13 @@ func SweepCommand(a *cli.App) *cobra.Command {
 				return cli.With(a, func(ctx context.Context, s pawl.Sweeper, _ []string) error { return sweepOnce(ctx, a, s) })(cmd, args)
 			}
 			if every < time.Second {
-				return cli.Invalid("--every is a second or more, not %s", every)
+				return cli.Invalid("--every must be at least one second, not %s", every)
 			}
 			a.Config.Sweep.ScanIntervalSeconds = int(every / time.Second)
 			return cli.With(a, func(ctx context.Context, s pawl.Sweeper, _ []string) error { return watch(ctx, a, s, every) })(cmd, args)
 		},
 	)
-	cmd.Flags().DurationVar(&every, "every", 0, "go on, with at most this between passes (woken for the next expiry)")
+	cmd.Flags().DurationVar(&every, "every", 0, "repeat, with at most this time between passes; the next expiry starts one earlier")
 	cli.SettingFlags(cmd.Flags(), "sweep.")
 	return cmd
 }
@@ -89,7 +89,7 @@ func PruneCommand(a *cli.App) *cobra.Command {
 	var dry bool
 	cmd := a.Verb(
 		"prune",
-		"Archive and remove what is past its age, now",
+		"Archive and remove tasks and keys whose retention has passed",
 		cobra.NoArgs,
 		func(cmd *cobra.Command, args []string) error {
 			if err := a.NotOfServer(cmd.Flags(), "sweep."); err != nil {

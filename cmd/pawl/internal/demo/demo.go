@@ -37,7 +37,7 @@ func Command(a *cli.App) *cobra.Command {
 		cobra.NoArgs,
 		func(cmd *cobra.Command, _ []string) error {
 			if o.Workers < 3 {
-				return cli.Invalid("--workers is 3 or more: one is killed, one is frozen, one goes on")
+				return cli.Invalid("--workers must be at least 3: one is killed, one is frozen, one finishes")
 			}
 			if a.Config.Server != "" {
 				return cli.Invalid("the demo needs a database: give --db instead of --server")
@@ -68,7 +68,7 @@ func Command(a *cli.App) *cobra.Command {
 		},
 	)
 	cmd.Long = help
-	cmd.Flags().StringVar(&o.Input, "input", "", "the tree (default the source of the Go on PATH)")
+	cmd.Flags().StringVar(&o.Input, "input", "", "folder of files to process (default: the source of the Go on PATH)")
 	cmd.Flags().BoolVar(&agents, "agents", false, "a work order, done by agents through MCP")
 	cmd.Flags().IntVar(&o.Workers, "workers", 4, "worker processes, 3 or more")
 	cmd.Flags().DurationVar(&o.Timeout, "timeout", 5*time.Minute, "give up after this")

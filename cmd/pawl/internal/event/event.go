@@ -15,7 +15,7 @@ import (
 
 // Command returns the command and its subcommands.
 func Command(a *cli.App) *cobra.Command {
-	return cli.Noun("event", "The events: one for every change", eventList(a), eventTail(a))
+	return cli.Noun("event", "Events, one for each change", eventList(a), eventTail(a))
 }
 
 // eventFlags are the filters of both commands.
@@ -24,7 +24,7 @@ func eventFlags(cmd *cobra.Command, e *pawl.EventFilter, since *string) {
 	f.StringVar(&e.TaskID, "task", "", "of this task")
 	f.StringVar(&e.ItemID, "item", "", "of this item")
 	f.StringVarP(&e.Event, "event", "e", "", "of this name")
-	f.StringVar(since, "since", "", "at or after: a time, or a span back from now")
+	f.StringVar(since, "since", "", "at or after this time; a duration counts back from now")
 	_ = cmd.RegisterFlagCompletionFunc("event", cobra.FixedCompletions(eventNames(), cobra.ShellCompDirectiveNoFileComp))
 }
 
@@ -39,7 +39,7 @@ func eventNames() []string {
 // readEvents checks the values of eventFlags.
 func readEvents(f *pawl.EventFilter, since string) (err error) {
 	if f.Event != "" && !slices.Contains(eventNames(), f.Event) {
-		return cli.Invalid("--event is one of %s, not %q", strings.Join(eventNames(), ", "), f.Event)
+		return cli.Invalid("--event must be one of %s, not %q", strings.Join(eventNames(), ", "), f.Event)
 	}
 	f.Since, err = cli.TimeArg("since", since, -1)
 	return err
@@ -68,7 +68,7 @@ func eventList(a *cli.App) *cobra.Command {
 	)
 	p.Flags(cmd)
 	eventFlags(cmd, &f, &since)
-	cmd.Flags().StringVar(&until, "until", "", "before: a time, or a span back from now")
+	cmd.Flags().StringVar(&until, "until", "", "before this time; a duration counts back from now")
 	cmd.Flags().BoolVar(&f.Asc, "asc", false, "oldest first")
 	return cmd
 }

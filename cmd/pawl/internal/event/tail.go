@@ -19,7 +19,7 @@ func eventTail(a *cli.App) *cobra.Command {
 	var follow bool
 	cmd := a.Verb(
 		"tail",
-		"Print the newest events, oldest first; --follow goes on",
+		"Print the newest events, oldest first; --follow waits for more",
 		cobra.NoArgs,
 		cli.With(a, func(ctx context.Context, s pawl.RecordReader, _ []string) error {
 			if err := readEvents(&f, since); err != nil {
@@ -33,8 +33,8 @@ func eventTail(a *cli.App) *cobra.Command {
 		}),
 	)
 	eventFlags(cmd, &f, &since)
-	cmd.Flags().IntVar(&lines, "lines", 20, "how many of the past, at most 1000")
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until interrupted")
+	cmd.Flags().IntVar(&lines, "lines", 20, "number of past events, at most 1000")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "continue until interrupted")
 	return cmd
 }
 

@@ -16,10 +16,10 @@ import (
 
 // Command returns the command and its subcommands.
 func Command(a *cli.App) *cobra.Command {
-	return cli.Noun("idempotency", "Idempotency keys: do a thing outside once",
+	return cli.Noun("idempotency", "Idempotency keys, for side effects outside of Pawl",
 		onceList(a), onceGet(a), onceBegin(a), onceRenew(a),
-		onceDone(a, "complete", "Keep the answer of a run", pawl.KeyKeeper.CompleteKeys),
-		onceDone(a, "fail", "Keep the error of a run; the next begin runs again", pawl.KeyKeeper.FailKeys))
+		onceDone(a, "complete", "Store the answer of a run", pawl.KeyKeeper.CompleteKeys),
+		onceDone(a, "fail", "Store the error of a run; the next begin runs again", pawl.KeyKeeper.FailKeys))
 }
 
 func onceList(a *cli.App) *cobra.Command {
@@ -36,7 +36,7 @@ func onceList(a *cli.App) *cobra.Command {
 				return err
 			}
 			if len(chosen) > 1 {
-				return cli.Invalid("--status takes one word here")
+				return cli.Invalid("--status takes exactly one value here")
 			}
 			f.Status = strings.Join(chosen, "")
 			line := func(k pawl.Key) string {
@@ -78,7 +78,7 @@ func onceBegin(a *cli.App) *cobra.Command {
 	var ttl time.Duration
 	cmd := a.Verb(
 		"begin KEY --request JSON",
-		"Open a key: run, or take the first answer",
+		"Begin a key: says whether to run, or prints the first answer",
 		cobra.ExactArgs(1),
 		cli.With(a, func(ctx context.Context, s pawl.KeyKeeper, args []string) error {
 			raw, err := a.JsonArg("request", request)
@@ -96,7 +96,7 @@ func onceBegin(a *cli.App) *cobra.Command {
 						terminal.Fields(w, "run", "yes", "token", b.Token, "until", terminal.OptionalTime(b.Key.LockedUntil))
 						continue
 					}
-					terminal.Fields(w, "run", "no, it was answered")
+					terminal.Fields(w, "run", "no, a first answer exists")
 					showKeys(w, []pawl.Key{b.Key})
 				}
 			})
@@ -104,10 +104,10 @@ func onceBegin(a *cli.App) *cobra.Command {
 	)
 	f := cmd.Flags()
 	f.StringVar(&k.Scope, "scope", "", "its scope")
-	f.StringVar(&request, "request", "null", "what is asked for: JSON, @FILE or -; another request under the same key is refused")
+	f.StringVar(&request, "request", "null", "the request: JSON, @FILE or -; another request with the same key is refused")
 	f.StringVar(&k.TaskID, "task", "", "links it to a task")
 	f.StringVar(&k.ItemID, "item", "", "links it to an item")
-	f.DurationVar(&ttl, "ttl", 24*time.Hour, "how long it is kept; 0 for ever")
+	f.DurationVar(&ttl, "ttl", 24*time.Hour, "how long the key is kept; 0 = for ever")
 	f.IntVar(&k.LockSeconds, "lock", 0, "seconds until another may take over (default 60)")
 	return cmd
 }
@@ -124,7 +124,7 @@ func onceRenew(a *cli.App) *cobra.Command {
 	var k pawl.KeyRenew
 	cmd := a.Verb(
 		"renew KEY --token TOKEN",
-		"Keep a key for a run that goes on",
+		"Extend the lock of a key while its run continues",
 		cobra.ExactArgs(1),
 		cli.With(a, func(ctx context.Context, s pawl.KeyKeeper, args []string) error {
 			k.Key = args[0]
@@ -148,7 +148,7 @@ func onceRenew(a *cli.App) *cobra.Command {
 	)
 	f := cmd.Flags()
 	f.StringVar(&k.Scope, "scope", "", "its scope")
-	f.StringVar(&k.Token, "token", "", "what begin gave")
+	f.StringVar(&k.Token, "token", "", "the token that begin printed")
 	f.IntVar(&k.LockSeconds, "lock", 0, "seconds from now until another may take over (default 60)")
 	_ = cmd.MarkFlagRequired("token")
 	return cmd
@@ -175,7 +175,7 @@ func onceDone(
 		}),
 	)
 	cmd.Flags().StringVar(&k.Scope, "scope", "", "its scope")
-	cmd.Flags().StringVar(&k.Token, "token", "", "what begin gave")
+	cmd.Flags().StringVar(&k.Token, "token", "", "the token that begin printed")
 	cmd.Flags().StringVar(&response, "response", "null", "JSON, @FILE or -")
 	_ = cmd.MarkFlagRequired("token")
 	return cmd

@@ -16,7 +16,7 @@ import (
 func itemSubmit(a *cli.App) *cobra.Command {
 	var extra support
 	var result string
-	cmd := fenced(a, "submit ITEM", "Hand its result in, to be accepted", func(ctx context.Context, s pawl.Deliverer, f pawl.Fence) error {
+	cmd := fenced(a, "submit ITEM", "Submit a result for acceptance", func(ctx context.Context, s pawl.Deliverer, f pawl.Fence) error {
 		raw, err := a.JsonArg("result", result)
 		if err != nil {
 			return err
@@ -42,7 +42,7 @@ func itemPart(a *cli.App) *cobra.Command {
 	cmd = fenced(
 		a,
 		"part ITEM --key KEY",
-		"Hand a piece of its result in",
+		"Submit one part of an item's result",
 		func(ctx context.Context, s pawl.Deliverer, f pawl.Fence) (err error) {
 			call := pawl.PartCall{Fence: f, Key: key, Notes: extra.notes, Draft: draft}
 			if cmd.Flags().Changed("seq") {
@@ -58,10 +58,10 @@ func itemPart(a *cli.App) *cobra.Command {
 			return cli.ShowEach(a, rs, err, showParts)
 		},
 	)
-	cmd.Flags().StringVar(&key, "part", "", "which piece: the key of its part")
-	cmd.Flags().IntVar(&seq, "seq", 0, "its number, from 0, where there are several")
+	cmd.Flags().StringVar(&key, "part", "", "key of the part")
+	cmd.Flags().IntVar(&seq, "seq", 0, "number of a repeatable part, from 0")
 	cmd.Flags().StringVar(&payload, "payload", "", "JSON, @FILE or -")
-	cmd.Flags().BoolVar(&draft, "draft", false, "keep it unchecked; it is not part of the result")
+	cmd.Flags().BoolVar(&draft, "draft", false, "store it unchecked, as a draft that is not used for the result")
 	extra.flags(cmd.Flags())
 	return cmd
 }
@@ -71,7 +71,7 @@ func itemParts(a *cli.App) *cobra.Command {
 	var p cli.Pages
 	cmd := a.Verb(
 		"parts ITEM",
-		"List the pieces that were handed in, oldest first",
+		"List the submitted parts of an item, oldest first",
 		cobra.ExactArgs(1),
 		cli.With(a, func(ctx context.Context, s pawl.RecordReader, args []string) error {
 			f.ItemID = args[0]
@@ -82,8 +82,8 @@ func itemParts(a *cli.App) *cobra.Command {
 		}),
 	)
 	p.Flags(cmd)
-	cmd.Flags().StringVar(&f.Key, "part", "", "only those of this key")
-	cmd.Flags().BoolVar(&f.All, "superseded", false, "those too that a later one took the place of")
+	cmd.Flags().StringVar(&f.Key, "part", "", "only parts of this key")
+	cmd.Flags().BoolVar(&f.All, "superseded", false, "also parts that a later one replaced")
 	return cmd
 }
 
@@ -93,7 +93,7 @@ func itemFinalize(a *cli.App) *cobra.Command {
 	cmd := fenced(
 		a,
 		"finalize ITEM",
-		"Assemble its parts and submit the result",
+		"Assemble the parts of an item and submit the result",
 		func(ctx context.Context, s pawl.Deliverer, f pawl.Fence) error {
 			evidence, err := a.JsonArg("evidence", extra.evidence)
 			if err != nil {
@@ -107,7 +107,7 @@ func itemFinalize(a *cli.App) *cobra.Command {
 			return cli.ShowEach(a, rs, err, showMoved)
 		},
 	)
-	cmd.Flags().BoolVar(&best, "best-effort", false, "of what is validated, though a required piece may be missing")
+	cmd.Flags().BoolVar(&best, "best-effort", false, "use the validated parts, even if a required part is missing")
 	extra.flags(cmd.Flags())
 	return cmd
 }
@@ -116,7 +116,7 @@ func itemFinalize(a *cli.App) *cobra.Command {
 type support struct{ evidence, notes string }
 
 func (s *support) flags(f *pflag.FlagSet) {
-	f.StringVar(&s.evidence, "evidence", "", "what it rests on: JSON, @FILE or -")
+	f.StringVar(&s.evidence, "evidence", "", "evidence for the result: JSON, @FILE or -")
 	f.StringVar(&s.notes, "notes", "", "for the approver")
 }
 

@@ -15,7 +15,7 @@ import (
 
 // Command returns the command and its subcommands.
 func Command(a *cli.App) *cobra.Command {
-	return cli.Noun("item", "Units of work: look at them, or do them by hand",
+	return cli.Noun("item", "Units of work: read them, or execute them by hand",
 		itemList(a), itemGet(a), itemResume(a), itemClaim(a), itemHeartbeat(a), itemProgress(a),
 		itemCheckpoint(a), itemComplete(a), itemSubmit(a), itemPart(a), itemParts(a), itemFinalize(a),
 		itemFail(a), itemRelease(a), itemSuspend(a), itemRevoke(a))

@@ -20,7 +20,7 @@ func itemClaim(a *cli.App) *cobra.Command {
 	var req pawl.ClaimRequest
 	cmd := a.Verb(
 		"claim --worker ID",
-		"Take items to work on by hand",
+		"Claim items to execute by hand",
 		cobra.NoArgs,
 		cli.With(a, func(ctx context.Context, s pawl.Leaser, _ []string) error {
 			if req.WorkerID == "" {
@@ -43,11 +43,11 @@ func itemClaim(a *cli.App) *cobra.Command {
 		}),
 	)
 	f := cmd.Flags()
-	f.StringVarP(&req.WorkerID, "worker", "w", "", "who claims (default $PAWL_WORKER_ID)")
+	f.StringVarP(&req.WorkerID, "worker", "w", "", "worker id (default $PAWL_WORKER_ID)")
 	f.StringSliceVarP(&req.Types, "type", "t", nil, "of these types (default any work)")
 	f.StringVar(&req.TaskID, "task", "", "of this task")
-	f.StringVar(&req.ItemID, "item", "", "this one")
-	f.IntVar(&req.Limit, "limit", 1, "at most so many, up to 1000")
+	f.StringVar(&req.ItemID, "item", "", "this item")
+	f.IntVar(&req.Limit, "limit", 1, "maximum number of items, up to 1000")
 	f.IntVar(&req.LeaseSeconds, "lease", pawl.DefaultLeaseSeconds, "seconds the lease lasts, up to 86400")
 	f.IntVar(&req.WaitSeconds, "wait", 0, "seconds to wait for work, up to 60")
 	return cmd
@@ -69,11 +69,11 @@ func fenced[R any](a *cli.App, use, short string, run func(ctx context.Context, 
 			fence.Attempt, _ = strconv.Atoi(a.Getenv("PAWL_ATTEMPT"))
 		}
 		if fence.ItemID == "" || fence.WorkerID == "" || fence.Attempt == 0 {
-			return cli.Invalid("name the claim: ITEM --worker ID --attempt N, as the claim printed them")
+			return cli.Invalid("the claim is missing: give ITEM --worker ID --attempt N, as printed by `pawl item claim`")
 		}
 		return run(ctx, s, fence)
 	}))
-	cmd.Flags().StringVarP(&fence.WorkerID, "worker", "w", "", "who holds it (default $PAWL_WORKER_ID)")
+	cmd.Flags().StringVarP(&fence.WorkerID, "worker", "w", "", "worker that holds the lease (default $PAWL_WORKER_ID)")
 	cmd.Flags().IntVar(&fence.Attempt, "attempt", 0, "the claim's attempt (default $PAWL_ATTEMPT)")
 	return cmd
 }
@@ -100,7 +100,7 @@ func itemProgress(a *cli.App) *cobra.Command {
 	var percent int
 	var stage string
 	var cmd *cobra.Command
-	cmd = fenced(a, "progress ITEM", "Say how far it is", func(ctx context.Context, s pawl.Recorder, f pawl.Fence) error {
+	cmd = fenced(a, "progress ITEM", "Report the progress of an item", func(ctx context.Context, s pawl.Recorder, f pawl.Fence) error {
 		call := pawl.ProgressCall{Fence: f}
 		if cmd.Flags().Changed("percent") {
 			call.Progress = &percent
@@ -112,7 +112,7 @@ func itemProgress(a *cli.App) *cobra.Command {
 		return cli.ShowEach(a, rs, err, showMoved)
 	})
 	cmd.Flags().IntVar(&percent, "percent", 0, "0…99")
-	cmd.Flags().StringVar(&stage, "stage", "", "a short text of where it is")
+	cmd.Flags().StringVar(&stage, "stage", "", "a short text that describes the current stage")
 	return cmd
 }
 
@@ -132,7 +132,7 @@ func itemCheckpoint(a *cli.App) *cobra.Command {
 
 func itemComplete(a *cli.App) *cobra.Command {
 	var result string
-	cmd := fenced(a, "complete ITEM", "Hand its result in", func(ctx context.Context, s pawl.Finisher, f pawl.Fence) error {
+	cmd := fenced(a, "complete ITEM", "Complete an item with its result", func(ctx context.Context, s pawl.Finisher, f pawl.Fence) error {
 		raw, err := a.JsonArg("result", result)
 		if err != nil {
 			return err
@@ -153,7 +153,7 @@ func itemFail(a *cli.App) *cobra.Command {
 	cmd = fenced(
 		a,
 		"fail ITEM --error TEXT",
-		"Say that the attempt failed",
+		"Report that the attempt failed",
 		func(ctx context.Context, s pawl.Finisher, f pawl.Fence) (err error) {
 			if why.Detail, err = a.JsonArg("detail", detail); err != nil {
 				return err
@@ -169,15 +169,15 @@ func itemFail(a *cli.App) *cobra.Command {
 	)
 	cmd.Flags().StringVar(&why.Message, "error", "", "what went wrong")
 	cmd.Flags().StringVar(&why.Code, "code", "", "a code for programs")
-	cmd.Flags().StringVar(&detail, "detail", "", "more about it: JSON, @FILE or -")
-	cmd.Flags().BoolVar(&permanent, "permanent", false, "do not try again")
-	cmd.Flags().Int64Var(&after, "retry-after-ms", 0, "try again after so long (default by the policy)")
+	cmd.Flags().StringVar(&detail, "detail", "", "details: JSON, @FILE or -")
+	cmd.Flags().BoolVar(&permanent, "permanent", false, "do not retry")
+	cmd.Flags().Int64Var(&after, "retry-after-ms", 0, "retry after this time (default: the back-off)")
 	_ = cmd.MarkFlagRequired("error")
 	return cmd
 }
 
 func itemRelease(a *cli.App) *cobra.Command {
-	return fenced(a, "release ITEM", "Give it back, uncounted", func(ctx context.Context, s pawl.Leaser, f pawl.Fence) error {
+	return fenced(a, "release ITEM", "Give an item back, without a failure", func(ctx context.Context, s pawl.Leaser, f pawl.Fence) error {
 		rs, err := s.Release(ctx, []pawl.ReleaseCall{{Fence: f}})
 		return cli.ShowEach(a, rs, err, showMoved)
 	})
@@ -199,8 +199,8 @@ func itemRevoke(a *cli.App) *cobra.Command {
 			return cli.ShowEach(a, rs, err, showMoved)
 		}),
 	)
-	cmd.Flags().IntVar(&like.Attempt, "attempt", 0, "only this attempt's (default: whichever holds it)")
-	cmd.Flags().StringVar(&like.Reason, "reason", "", "why, for the record")
+	cmd.Flags().IntVar(&like.Attempt, "attempt", 0, "only the lease of this attempt (default: the current lease)")
+	cmd.Flags().StringVar(&like.Reason, "reason", "", "reason, stored in the event")
 	return cmd
 }
 
@@ -209,7 +209,7 @@ func itemSuspend(a *cli.App) *cobra.Command {
 	cmd := fenced(
 		a,
 		"suspend ITEM --until TIME",
-		"Give it back until a time or a signal",
+		"Suspend an item until a time or a signal",
 		func(ctx context.Context, s pawl.Leaser, f pawl.Fence) error {
 			at, err := cli.FutureTime("until", until)
 			if err != nil {
@@ -219,7 +219,7 @@ func itemSuspend(a *cli.App) *cobra.Command {
 			return cli.ShowEach(a, rs, err, showMoved)
 		},
 	)
-	cmd.Flags().StringVar(&until, "until", "", "a time, or a span from now (10m)")
+	cmd.Flags().StringVar(&until, "until", "", "a time, or a duration from now (10m)")
 	cmd.Flags().StringVar(&signal, "signal", "", "or until this signal")
 	cmd.Flags().StringVar(&key, "signal-key", "", "with this key")
 	return cmd
@@ -228,7 +228,7 @@ func itemSuspend(a *cli.App) *cobra.Command {
 func itemResume(a *cli.App) *cobra.Command {
 	return a.Verb(
 		"resume ITEM",
-		"Show what its next attempt goes on from",
+		"Show the state from which the next attempt continues",
 		cobra.ExactArgs(1),
 		cli.With(a, func(ctx context.Context, s pawl.Recorder, args []string) error {
 			r, err := s.Resume(ctx, args[0])

@@ -26,12 +26,12 @@ type KeyMaster interface {
 
 // NoKeyMaster is the error for a service that cannot manage API keys.
 func NoKeyMaster() error {
-	return cli.Invalid("API keys are made where the database is, not through a --server")
+	return cli.Invalid("API keys are managed in the database: use --db instead of --server")
 }
 
 // Command returns the command and its subcommands.
 func Command(a *cli.App) *cobra.Command {
-	return cli.Noun("key", "API keys: who may call a server, as what and where",
+	return cli.Noun("key", "API keys: which calls they may make, in which namespace",
 		keyCreate(a), keyBootstrap(a), keyList(a), keyRevoke(a))
 }
 
@@ -57,7 +57,7 @@ func makeKey(ctx context.Context, a *cli.App, m KeyMaster, n pawl.NewAPIKey) err
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(a.Stderr, "the token is shown this once: keep it")
+	fmt.Fprintln(a.Stderr, "the token is shown only once: store it now")
 	return a.Show(newKey{key, token}, func(w io.Writer) {
 		keyFields(w, key)
 		terminal.Fields(w, "token", token)
@@ -69,7 +69,7 @@ func keyCreate(a *cli.App) *cobra.Command {
 	var expires, actor string
 	cmd := a.Verb(
 		"create --role ROLE",
-		"Make a key; its token is shown once",
+		"Create a key; its token is shown once",
 		cobra.NoArgs,
 		mastered(a, func(ctx context.Context, m KeyMaster, _ []string) (err error) {
 			if n.Expires, err = days(expires); err != nil {
@@ -79,7 +79,7 @@ func keyCreate(a *cli.App) *cobra.Command {
 			if actor != "" {
 				kind, id, found := strings.Cut(actor, "/")
 				if !found {
-					return cli.Invalid("--as is TYPE/ID, such as agent/summarizer")
+					return cli.Invalid("--as must be TYPE/ID, for example agent/summarizer")
 				}
 				n.ActorType, n.ActorID = kind, id
 			}
@@ -90,12 +90,12 @@ func keyCreate(a *cli.App) *cobra.Command {
 		}),
 	)
 	f := cmd.Flags()
-	f.StringSliceVar(&n.Roles, "role", nil, "what it is good for: "+strings.Join(pawl.KeyRoles, ", ")+"; several with commas")
-	f.StringVar(&n.Name, "name", "", "who holds it (default: its roles)")
-	f.StringVar(&expires, "expires", "", "how long it is good for, such as 90d or 12h; 0 for ever (default 0)")
-	f.StringVar(&actor, "as", "", "whom events name, TYPE/ID (default api/NAME)")
-	f.BoolVar(&n.Payloads, "payloads", false, "reads payloads, whatever its roles")
-	f.IntVar(&n.Rate, "rate", 0, "calls a second (default: the server's)")
+	f.StringSliceVar(&n.Roles, "role", nil, "roles of the key: "+strings.Join(pawl.KeyRoles, ", ")+"; separate several with commas")
+	f.StringVar(&n.Name, "name", "", "name of the key's owner (default: its roles)")
+	f.StringVar(&expires, "expires", "", "how long the key is valid, for example 90d or 12h; 0 = for ever (default 0)")
+	f.StringVar(&actor, "as", "", "the actor in events, TYPE/ID (default api/NAME)")
+	f.BoolVar(&n.Payloads, "payloads", false, "the key may read payloads, whatever its roles are")
+	f.IntVar(&n.Rate, "rate", 0, "calls per second (default: the server's limit)")
 	_ = cmd.MarkFlagRequired("role")
 	return cmd
 }
@@ -103,7 +103,7 @@ func keyCreate(a *cli.App) *cobra.Command {
 func keyBootstrap(a *cli.App) *cobra.Command {
 	return a.Verb(
 		"bootstrap",
-		"Make the first key: every role, every namespace",
+		"Create the first key, with every role in every namespace",
 		cobra.NoArgs,
 		mastered(a, func(ctx context.Context, m KeyMaster, _ []string) error {
 			keys, err := m.ListAPIKeys(ctx)
@@ -112,7 +112,7 @@ func keyBootstrap(a *cli.App) *cobra.Command {
 			}
 			for _, k := range keys {
 				if k.RevokedAt == nil {
-					return &pawl.Error{Code: pawl.CodeConflict, Op: "bootstrap", Message: "there are keys already: key create makes more"}
+					return &pawl.Error{Code: pawl.CodeConflict, Op: "bootstrap", Message: "keys exist already: create more with `pawl key create`"}
 				}
 			}
 			return makeKey(
@@ -144,7 +144,7 @@ func keyList(a *cli.App) *cobra.Command {
 func keyRevoke(a *cli.App) *cobra.Command {
 	return a.Verb(
 		"revoke KEY",
-		"End a key for good",
+		"Revoke a key permanently",
 		cobra.ExactArgs(1),
 		mastered(a, func(ctx context.Context, m KeyMaster, args []string) error {
 			key, err := m.RevokeAPIKey(ctx, args[0])
@@ -202,5 +202,5 @@ func days(s string) (time.Duration, error) {
 	} else if d, err := time.ParseDuration(s); err == nil && d > 0 {
 		return d, nil
 	}
-	return 0, cli.Invalid("%q is no duration: 90d, 12h", s)
+	return 0, cli.Invalid("%q is not a duration; use for example 90d or 12h", s)
 }

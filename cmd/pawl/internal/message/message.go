@@ -17,7 +17,7 @@ import (
 
 // Command returns the command and its subcommands.
 func Command(a *cli.App) *cobra.Command {
-	return cli.Noun("message", "Messages of users and agents, also while they are written",
+	return cli.Noun("message", "Messages of users and agents, readable while they are written",
 		messageList(a), messageGet(a), messageTail(a), messageStop(a))
 }
 
@@ -27,7 +27,7 @@ func messageList(a *cli.App) *cobra.Command {
 	var status *cli.Choice[pawl.MessageState]
 	cmd := a.Verb(
 		"list",
-		"List messages, oldest first: a conversation in its order",
+		"List messages, oldest first",
 		cobra.NoArgs,
 		cli.With(a, func(ctx context.Context, s pawl.MessageReader, _ []string) (err error) {
 			if f.Statuses, err = status.Read(); err != nil {
@@ -56,7 +56,7 @@ func messageRow(m pawl.Message) string {
 func messageGet(a *cli.App) *cobra.Command {
 	return a.Verb(
 		"get MESSAGE",
-		"Show a message, whole at any moment",
+		"Show a message with its content so far",
 		cobra.ExactArgs(1),
 		cli.With(a, func(ctx context.Context, s pawl.MessageReader, args []string) error {
 			m, err := s.GetMessage(ctx, args[0])
@@ -160,7 +160,7 @@ func messageStop(a *cli.App) *cobra.Command {
 	var reason string
 	cmd := a.Verb(
 		"stop MESSAGE…",
-		"Stop messages: what was said stays, and their workers learn",
+		"Stop messages; their content stays, and their workers are told",
 		cobra.MinimumNArgs(1),
 		cli.With(a, func(ctx context.Context, s pawl.Stopper, args []string) error {
 			calls := make([]pawl.StopCall, len(args))
@@ -177,6 +177,6 @@ func messageStop(a *cli.App) *cobra.Command {
 			})
 		}),
 	)
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for the record")
+	cmd.Flags().StringVar(&reason, "reason", "", "reason, stored in the event")
 	return cmd
 }

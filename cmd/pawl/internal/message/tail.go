@@ -16,7 +16,7 @@ func messageTail(a *cli.App) *cobra.Command {
 	var follow bool
 	cmd := a.Verb(
 		"tail MESSAGE",
-		"Print what was said; --follow goes on until the message ends",
+		"Print the content of a message; --follow continues until it ends",
 		cobra.ExactArgs(1),
 		cli.With(a, func(ctx context.Context, s pawl.MessageReader, args []string) error {
 			m, err := s.GetMessage(ctx, args[0])
@@ -41,12 +41,12 @@ func messageTail(a *cli.App) *cobra.Command {
 			return err
 		}),
 	)
-	cmd.Flags().Int64Var(&after, "after", -1, "go on behind this chunk; the first is 0")
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the message ends, or interrupted")
+	cmd.Flags().Int64Var(&after, "after", -1, "begin after this chunk; the first is 0")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "continue until the message ends")
 	return cmd
 }
 
-var errHeard = errors.New("all that was said so far")
+var errHeard = errors.New("end of the content so far")
 
 // frameLine is a frame as one line of JSON, with the members that the stream has.
 type frameLine struct {
@@ -68,7 +68,7 @@ func printFrame(a *cli.App, f pawl.MessageFrame) error {
 	var text string
 	switch {
 	case f.Abandoned != nil:
-		text = fmt.Sprintf("\n[abandoned: what attempt %d said from %d on]\n", f.Abandoned.Attempt, f.Abandoned.From)
+		text = fmt.Sprintf("\n[abandoned: written by attempt %d from chunk %d on]\n", f.Abandoned.Attempt, f.Abandoned.From)
 	case f.Snapshot != nil:
 		parts, err := f.Snapshot.Parts()
 		if err != nil {

@@ -14,7 +14,7 @@ import (
 
 // Command returns the command and its subcommands.
 func Command(a *cli.App) *cobra.Command {
-	return cli.Noun("relay", "The relays, which send events to other systems", relayList(a), relayResume(a), relayForget(a))
+	return cli.Noun("relay", "Relays, which send events to other systems", relayList(a), relayResume(a), relayForget(a))
 }
 
 const relayHead = "SINK\tKIND\tPOSITION\tBEHIND\tSINCE\tSENT\tREFUSED\tBY\tDISABLED\tERROR"
@@ -24,7 +24,7 @@ func relayRow(r pawl.Relay) string {
 }
 
 func relayList(a *cli.App) *cobra.Command {
-	cmd := a.Verb("ls", "Where each relay stands", cobra.NoArgs, cli.With(a, func(ctx context.Context, s pawl.RelayKeeper, _ []string) error {
+	cmd := a.Verb("ls", "List the relays and their lag", cobra.NoArgs, cli.With(a, func(ctx context.Context, s pawl.RelayKeeper, _ []string) error {
 		l, err := s.ListRelays(ctx)
 		if err != nil {
 			return err
@@ -44,7 +44,7 @@ func relayList(a *cli.App) *cobra.Command {
 func relayResume(a *cli.App) *cobra.Command {
 	return a.Verb(
 		"resume SINK",
-		"Have a disabled relay tried again",
+		"Enable a disabled relay",
 		cobra.ExactArgs(1),
 		cli.With(a, func(ctx context.Context, s pawl.RelayKeeper, args []string) error {
 			r, err := s.ResumeRelay(ctx, args[0])

@@ -18,11 +18,11 @@ func MCPCommand(a *cli.App) *cobra.Command {
 	var tools string
 	cmd := a.Verb(
 		"mcp",
-		"Serve an agent over the Model Context Protocol on stdin and stdout",
+		"Serve one agent by the Model Context Protocol on stdin and stdout",
 		cobra.NoArgs,
 		cli.WithCreate(a, func(ctx context.Context, s pawl.Service, _ []string) error {
 			if !slices.Contains(mcp.ToolSets, tools) {
-				return cli.Invalid("--tools is one of %s, not %q", strings.Join(mcp.ToolSets, ", "), tools)
+				return cli.Invalid("--tools must be one of %s, not %q", strings.Join(mcp.ToolSets, ", "), tools)
 			}
 			return cli.WithSweeps(ctx, s, func(ctx context.Context) error {
 				o := mcpOptions(ctx, a)

@@ -29,7 +29,7 @@ import (
 func Command(a *cli.App) *cobra.Command {
 	cmd := a.Verb("serve", "Serve the HTTP API and MCP, and sweep", cobra.NoArgs, func(cmd *cobra.Command, args []string) error {
 		if a.Config.Server != "" {
-			return cli.Invalid("a server is run on a --db, not on another --server")
+			return cli.Invalid("a server needs a database: use --db instead of --server")
 		}
 		if err := server.CheckRequireKeys(a.Config.Serve.RequireKeys); err != nil {
 			return err
@@ -117,11 +117,11 @@ func anyKey(ctx context.Context, s any, addr string) error {
 	if !slices.ContainsFunc(keys, func(k pawl.APIKey) bool {
 		return k.RevokedAt == nil && (k.ExpiresAt == nil || k.ExpiresAt.After(clock.Now()))
 	}) {
-		why := "every call is to have an API key"
+		why := "every call needs an API key (serve.auth is required)"
 		if server.Public(addr) {
 			why = strconv.Quote(addr) + " can be reached from other machines, so every call needs an API key"
 		}
-		return cli.Invalid("%s, and there is none: make the first with pawl key bootstrap, or listen on loopback without", why)
+		return cli.Invalid("%s, but none exists: create the first with `pawl key bootstrap`, or listen on loopback without serve.auth", why)
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func outs(c cli.RelayConfig) ([]relay.SinkOptions, error) {
 	for _, s := range c.Secrets {
 		name, secret, found := strings.Cut(s, "=")
 		if !found {
-			return nil, cli.Invalid("a relay's secret is written NAME=whsec_…")
+			return nil, cli.Invalid("a relay's secret must be NAME=whsec_…")
 		}
 		secrets[name] = append(secrets[name], secret)
 	}
@@ -33,13 +33,13 @@ func outs(c cli.RelayConfig) ([]relay.SinkOptions, error) {
 	for _, s := range c.Sinks {
 		name, place, found := strings.Cut(s, "=")
 		if !found {
-			return nil, cli.Invalid("a relay is written NAME=URL, such as bus=amqp://localhost")
+			return nil, cli.Invalid("a relay must be NAME=URL, for example bus=amqp://localhost")
 		}
 		if err := relay.Check(name); err != nil {
 			return nil, err
 		}
 		if slices.ContainsFunc(outs, func(o relay.SinkOptions) bool { return o.Name == name }) {
-			return nil, cli.Invalid("two relays are called %s", name)
+			return nil, cli.Invalid("two relays have the name %s", name)
 		}
 		out, err := makeOut(name, place, secrets[name])
 		if err != nil {
@@ -49,7 +49,7 @@ func outs(c cli.RelayConfig) ([]relay.SinkOptions, error) {
 		outs = append(outs, out)
 	}
 	for name := range secrets {
-		return nil, cli.Invalid("there is a secret for the relay %s, and no such relay", name)
+		return nil, cli.Invalid("relay.secrets has a secret for the relay %s, but there is no such relay", name)
 	}
 	return outs, nil
 }
@@ -59,7 +59,7 @@ func makeOut(name, place string, secrets []string) (relay.SinkOptions, error) {
 	place, rest, _ := strings.Cut(place, "#")
 	told, err := url.ParseQuery(rest)
 	if err != nil {
-		return relay.SinkOptions{}, fmt.Errorf("what follows the # is not written like a query")
+		return relay.SinkOptions{}, fmt.Errorf("the text after # must be a query, for example exchange=x&existing")
 	}
 	p := &params{told: told}
 	out := relay.SinkOptions{Name: name, Namespaces: p.words("namespaces"), Types: p.words("types"), Events: p.words("events")}
@@ -94,7 +94,7 @@ func makeOut(name, place string, secrets []string) (relay.SinkOptions, error) {
 		}
 		out.Sink, err = webhook.New(o)
 	default:
-		err = fmt.Errorf("its URL begins with none of amqp, amqps, nats, tls, http and https")
+		err = fmt.Errorf("its URL must begin with amqp, amqps, nats, tls, http or https")
 	}
 	return out, err
 }
@@ -109,7 +109,7 @@ type params struct {
 func (p *params) word(name string) string {
 	p.known = append(p.known, name)
 	if len(p.told[name]) > 1 {
-		p.bad = fmt.Errorf("%s is there twice", name)
+		p.bad = fmt.Errorf("%s is given twice", name)
 	}
 	return p.told.Get(name)
 }
@@ -122,7 +122,7 @@ func (p *params) words(name string) []string {
 func (p *params) flag(name string) bool {
 	text := p.word(name)
 	if text != "" && text != "true" && text != "false" {
-		p.bad = fmt.Errorf("%s is true or false", name)
+		p.bad = fmt.Errorf("%s must be true or false", name)
 	}
 	return p.told.Has(name) && text != "false"
 }
@@ -134,7 +134,7 @@ func (p *params) duration(name string, unless time.Duration) time.Duration {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 {
-		p.bad = fmt.Errorf("%s is a duration such as 15s", name)
+		p.bad = fmt.Errorf("%s must be a duration, for example 15s", name)
 	}
 	return d
 }
@@ -143,7 +143,7 @@ func (p *params) duration(name string, unless time.Duration) time.Duration {
 func (p *params) refused() error {
 	for name := range p.told {
 		if !slices.Contains(p.known, name) {
-			return fmt.Errorf("%q is not known; there are %s", name, strings.Join(p.known, ", "))
+			return fmt.Errorf("%q is not known; the options are %s", name, strings.Join(p.known, ", "))
 		}
 	}
 	return p.bad

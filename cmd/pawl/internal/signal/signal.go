@@ -15,7 +15,7 @@ import (
 
 // Command returns the command and its subcommands.
 func Command(a *cli.App) *cobra.Command {
-	return cli.Noun("signal", "Word from outside that items wait for", signalSend(a))
+	return cli.Noun("signal", "Signals, which items can wait for", signalSend(a))
 }
 
 func signalSend(a *cli.App) *cobra.Command {
@@ -23,7 +23,7 @@ func signalSend(a *cli.App) *cobra.Command {
 	var payload string
 	cmd := a.Verb(
 		"send NAME",
-		"Wake who waits for a signal, and who will",
+		"Send a signal: items that wait for it now or later continue",
 		cobra.ExactArgs(1),
 		cli.With(a, func(ctx context.Context, s pawl.Signaller, args []string) (err error) {
 			call.Name = args[0]
@@ -54,7 +54,7 @@ func signalSend(a *cli.App) *cobra.Command {
 			})
 		}),
 	)
-	cmd.Flags().StringVar(&call.Key, "signal-key", "", "tells signals of one name apart")
-	cmd.Flags().StringVar(&payload, "payload", "", "what it says: JSON, @FILE or - (default null)")
+	cmd.Flags().StringVar(&call.Key, "signal-key", "", "distinguishes signals of the same name")
+	cmd.Flags().StringVar(&payload, "payload", "", "payload of the signal: JSON, @FILE or - (default null)")
 	return cmd
 }

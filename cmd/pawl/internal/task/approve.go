@@ -16,7 +16,7 @@ func taskApprove(a *cli.App) *cobra.Command {
 	var cmd *cobra.Command
 	cmd = a.Verb(
 		"approve TASK…",
-		"Approve submitted tasks: they take effect, once",
+		"Approve submitted tasks; each takes effect once",
 		cobra.MinimumNArgs(1),
 		cli.With(a, func(ctx context.Context, s pawl.Decider, args []string) error {
 			calls := make([]pawl.ApproveCall, len(args))
@@ -30,7 +30,7 @@ func taskApprove(a *cli.App) *cobra.Command {
 			return cli.ShowEach(a, rs, err, showTasks)
 		}),
 	)
-	cmd.Flags().StringVar(&comment, "comment", "", "for the record")
+	cmd.Flags().StringVar(&comment, "comment", "", "comment, stored in the event")
 	cmd.Flags().IntVar(&version, "version", 0, "only if the task still has this version")
 	return cmd
 }
@@ -42,7 +42,7 @@ func taskReject(a *cli.App) *cobra.Command {
 	var cmd *cobra.Command
 	cmd = a.Verb(
 		"reject TASK --error CODE=MESSAGE",
-		"Reject a submitted task, for good or for rework",
+		"Reject a submitted task, permanently or for rework",
 		cobra.ExactArgs(1),
 		cli.With(a, func(ctx context.Context, s pawl.Decider, args []string) error {
 			call.TaskID, call.Errors = args[0], make([]pawl.Complaint, len(errors))
@@ -64,11 +64,11 @@ func taskReject(a *cli.App) *cobra.Command {
 		&errors,
 		"error",
 		nil,
-		"why, once for each reason: thin=\"one page is too few\", or with the place in the result thin@/pages=\"…\"",
+		"a reason, may be repeated: thin=\"one page is too few\", or with a JSON Pointer into the result: thin@/pages=\"…\"",
 	)
-	f.BoolVar(&call.AllowRework, "rework", false, "send its items back, with the reasons")
-	f.StringSliceVar(&call.ItemIDs, "item", nil, "rework: only these")
-	f.StringVar(&call.Comment, "comment", "", "for the record")
+	f.BoolVar(&call.AllowRework, "rework", false, "send its items back for rework, with the reasons")
+	f.StringSliceVar(&call.ItemIDs, "item", nil, "with --rework: only these items")
+	f.StringVar(&call.Comment, "comment", "", "comment, stored in the event")
 	f.IntVar(&version, "version", 0, "only if the task still has this version")
 	return cmd
 }

@@ -20,7 +20,7 @@ type newItems struct {
 
 func (n *newItems) flags(f *pflag.FlagSet) {
 	f.StringArrayVar(&n.inputs, "item", nil, "the input of one item, as JSON; may be repeated")
-	f.StringVar(&n.file, "items", "", `file (or -) of items: {"input":…, "key":…, "after":[…], …}, a list or one a line`)
+	f.StringVar(&n.file, "items", "", `file (or -) with items: {"input":…, "key":…, "after":[…], …}, as a JSON list or one per line`)
 }
 
 func (n newItems) read(a *cli.App) ([]pawl.NewItem, error) {
@@ -54,7 +54,7 @@ type newTask struct {
 func (n *newTask) read(a *cli.App) (_ []pawl.NewTask, err error) {
 	if n.file != "" {
 		if n.Type != "" {
-			return nil, cli.Invalid("--file holds whole tasks; --type does not go with it")
+			return nil, cli.Invalid("--file contains whole tasks: omit --type")
 		}
 		return cli.ReadList[pawl.NewTask](a, n.file)
 	}
@@ -107,18 +107,18 @@ func taskCreate(a *cli.App) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVarP(&n.Type, "type", "t", "", "its type")
 	f.StringVar(&n.payload, "payload", "", "JSON, @FILE or - for stdin")
-	f.StringVar(&n.Title, "title", "", "for people")
+	f.StringVar(&n.Title, "title", "", "title, for people")
 	f.IntVar(&n.Priority, "priority", 0, "−32768…32767, higher first")
 	n.newItems.flags(f)
-	f.IntVar(&n.MaxAttempts, "max-attempts", 0, "failures until it stays failed (default 3)")
-	f.StringVar(&n.runAt, "run-at", "", "not before: a time, or a span from now (10m)")
-	f.BoolVar(&n.dedupe, "dedupe", false, "find the task with this payload and items, if there is one")
-	f.StringSliceVar(&n.dedupeOn, "dedupe-on", nil, "the same, by these JSON Pointers into the payload")
-	f.StringVar(&n.InputHash, "input-hash", "", "the same, by a hash of your own")
-	f.BoolVar(&n.DryRun, "dry-run", false, "show the items it would have, and create nothing")
-	f.StringVar(&n.by, "requested-by", "", "who asked: ID or TYPE:ID")
+	f.IntVar(&n.MaxAttempts, "max-attempts", 0, "attempts before an item fails (default 3)")
+	f.StringVar(&n.runAt, "run-at", "", "earliest start: a time, or a duration from now (10m)")
+	f.BoolVar(&n.dedupe, "dedupe", false, "return the existing task with this payload and items, if there is one")
+	f.StringSliceVar(&n.dedupeOn, "dedupe-on", nil, "like --dedupe, by the values at these JSON Pointers into the payload")
+	f.StringVar(&n.InputHash, "input-hash", "", "like --dedupe, by a hash that you compute")
+	f.BoolVar(&n.DryRun, "dry-run", false, "show the items that would be created, and create nothing")
+	f.StringVar(&n.by, "requested-by", "", "the requester: ID or TYPE:ID")
 	f.StringVar(&n.metadata, "metadata", "", "a JSON object, @FILE or -")
-	f.StringVar(&n.file, "file", "", "file (or -) of whole tasks as JSON, a list or one a line")
+	f.StringVar(&n.file, "file", "", "file (or -) with whole tasks as JSON, a list or one per line")
 	return cmd
 }
 

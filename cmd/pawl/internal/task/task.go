@@ -20,7 +20,7 @@ func Command(a *cli.App) *cobra.Command {
 		taskCreate(a), taskList(a), taskGet(a), taskResult(a), taskAddItems(a),
 		operate(a, "cancel TASK…", "Cancel tasks, or some items of one", pawl.TaskMaker.CancelTasks),
 		operate(a, "retry TASK…", "Queue failed and dead-lettered items again", pawl.TaskOperator.RetryTasks),
-		operate(a, "bury TASK…", "Set failed items aside", pawl.TaskOperator.BuryTasks),
+		operate(a, "bury TASK…", "Dead-letter failed items", pawl.TaskOperator.BuryTasks),
 		taskApprove(a), taskReject(a), taskUpdate(a), taskClone(a), taskDelete(a), taskCheckpoint(a))
 }
 
@@ -61,16 +61,16 @@ func taskList(a *cli.App) *cobra.Command {
 	cmd.Flags().StringSliceVar(&f.IDs, "id", nil, "only these")
 	state = cli.Choose[pawl.TaskState](cmd, "state", "in these states", cli.ShownStates(pawl.TaskStates))
 	status = cli.Choose[pawl.Status](cmd, "status", "with these statuses", cli.Strings(pawl.TaskStatuses))
-	cmd.Flags().StringVar(&since, "since", "", "created at or after: a time, or a span back from now")
-	cmd.Flags().StringVar(&until, "until", "", "created before: a time, or a span back from now")
-	cmd.Flags().StringVar(&changed, "updated-since", "", "changed at or after: a time, or a span back from now")
-	cmd.Flags().StringVar(&f.RequestedBy, "requested-by", "", "requested by who has this id")
+	cmd.Flags().StringVar(&since, "since", "", "created at or after this time; a duration counts back from now")
+	cmd.Flags().StringVar(&until, "until", "", "created before this time; a duration counts back from now")
+	cmd.Flags().StringVar(&changed, "updated-since", "", "changed at or after this time; a duration counts back from now")
+	cmd.Flags().StringVar(&f.RequestedBy, "requested-by", "", "requested by this id")
 	cmd.Flags().StringVar(&f.InputHash, "input-hash", "", "with this input hash")
 	cmd.Flags().BoolVar(&f.Asc, "asc", false, "oldest first; with --by-priority lowest first, with --by-update longest unchanged first")
 	cmd.Flags().BoolVar(&f.ByPriority, "by-priority", false, "highest first")
 	cmd.Flags().BoolVar(&f.ByUpdate, "by-update", false, "last updated first")
 	cmd.Flags().StringToStringVar(&f.Metadata, "metadata", nil, "with these members in their metadata: repo=x")
-	available := cmd.Flags().Bool("available", false, "with items that could be claimed now; =false: with none")
+	available := cmd.Flags().Bool("available", false, "with items that can be claimed now; =false: without such items")
 	cmd.PreRun = func(cmd *cobra.Command, _ []string) {
 		if cmd.Flags().Changed("available") {
 			f.Available = available
@@ -98,7 +98,7 @@ func taskResult(a *cli.App) *cobra.Command {
 	var partial bool
 	cmd := a.Verb(
 		"result TASK",
-		"Print what a completed task came to: the JSON alone",
+		"Print the result of a completed task, as JSON",
 		cobra.ExactArgs(1),
 		cli.With(a, func(ctx context.Context, s pawl.TaskReader, args []string) error {
 			read := s.TaskResult
@@ -112,7 +112,7 @@ func taskResult(a *cli.App) *cobra.Command {
 			return a.Show(r, func(w io.Writer) { fmt.Fprintf(w, "%s\n", r.Payload) })
 		}),
 	)
-	cmd.Flags().BoolVar(&partial, "partial", false, "of a task that failed or was cancelled: the results of its items that completed")
+	cmd.Flags().BoolVar(&partial, "partial", false, "for a failed or cancelled task: the results of its completed items")
 	return cmd
 }
 
@@ -126,13 +126,13 @@ func operate[R any](
 	var like pawl.TaskCall
 	cmd := a.Verb(use, short, cobra.MinimumNArgs(1), cli.With(a, func(ctx context.Context, s R, args []string) error {
 		if len(args) > 1 && len(like.ItemIDs) > 0 {
-			return cli.Invalid("--item goes with one task")
+			return cli.Invalid("--item requires exactly one task")
 		}
 		rs, err := call(s, a.ByUser(ctx), taskCalls(args, like))
 		return cli.ShowEach(a, rs, err, showTasks)
 	}))
 	cmd.Flags().StringSliceVar(&like.ItemIDs, "item", nil, "only these items")
-	cmd.Flags().StringVar(&like.Reason, "reason", "", "why, for the record")
+	cmd.Flags().StringVar(&like.Reason, "reason", "", "reason, stored in the event")
 	return cmd
 }
 
@@ -140,7 +140,7 @@ func taskDelete(a *cli.App) *cobra.Command {
 	var like pawl.TaskCall
 	cmd := a.Verb(
 		"delete TASK…",
-		"Remove ended tasks and all that hangs on them",
+		"Remove ended tasks with all their data",
 		cobra.MinimumNArgs(1),
 		cli.With(a, func(ctx context.Context, s pawl.TaskOperator, args []string) error {
 			rs, err := s.DeleteTasks(a.ByUser(ctx), taskCalls(args, like))
@@ -151,8 +151,8 @@ func taskDelete(a *cli.App) *cobra.Command {
 			})
 		}),
 	)
-	cmd.Flags().BoolVar(&like.Force, "force", false, "even when it has not ended")
-	cmd.Flags().StringVar(&like.Reason, "reason", "", "why, for the record")
+	cmd.Flags().BoolVar(&like.Force, "force", false, "also if the task has not ended")
+	cmd.Flags().StringVar(&like.Reason, "reason", "", "reason, stored in the event")
 	return cmd
 }
 

@@ -16,9 +16,9 @@ type changes struct {
 }
 
 func (c *changes) flags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&c.title, "title", "", `for people; "" takes it away`)
-	cmd.Flags().IntVar(&c.priority, "priority", 0, "−32768…32767, higher first; its items' too that have the task's")
-	cmd.Flags().StringVar(&c.metadata, "metadata", "", "members to put in as a JSON object, @FILE or -; null takes one away")
+	cmd.Flags().StringVar(&c.title, "title", "", `title, for people; "" removes it`)
+	cmd.Flags().IntVar(&c.priority, "priority", 0, "−32768…32767, higher first; also of items that have the task's priority")
+	cmd.Flags().StringVar(&c.metadata, "metadata", "", "members to set, as a JSON object, @FILE or -; null removes a member")
 }
 
 // read returns the values of the flags that were given.
@@ -69,7 +69,7 @@ func taskClone(a *cli.App) *cobra.Command {
 	var cmd *cobra.Command
 	cmd = a.Verb(
 		"clone TASK…",
-		"Create tasks that are like older ones",
+		"Create copies of existing tasks",
 		cobra.MinimumNArgs(1),
 		cli.With(a, func(ctx context.Context, s pawl.TaskMaker, args []string) error {
 			u, err := c.read(a, cmd)
@@ -93,7 +93,7 @@ func taskClone(a *cli.App) *cobra.Command {
 		}),
 	)
 	c.flags(cmd)
-	cmd.Flags().StringVar(&payload, "payload", "", "JSON, @FILE or - for stdin, in place of the older one's")
-	cmd.Flags().StringVar(&runAt, "run-at", "", "not before: a time, or a span from now (10m)")
+	cmd.Flags().StringVar(&payload, "payload", "", "replaces the payload: JSON, @FILE or - for stdin")
+	cmd.Flags().StringVar(&runAt, "run-at", "", "earliest start: a time, or a duration from now (10m)")
 	return cmd
 }

@@ -21,7 +21,7 @@ import (
 
 // Command returns the command and its subcommands.
 func Command(a *cli.App) *cobra.Command {
-	return cli.Noun("type", "Types: what a kind of task is like", typePut(a), typeList(a), typeGet(a), typeRemove(a))
+	return cli.Noun("type", "Types of tasks and items, with their rules", typePut(a), typeList(a), typeGet(a), typeRemove(a))
 }
 
 func typePut(a *cli.App) *cobra.Command {
@@ -95,14 +95,14 @@ func typeGet(a *cli.App) *cobra.Command {
 			return a.Encode(t, a.Config.Output != "json")
 		}),
 	)
-	cmd.Flags().IntVar(&version, "version", 0, "this version (default: the one that holds)")
+	cmd.Flags().IntVar(&version, "version", 0, "this version (default: the current one)")
 	return cmd
 }
 
 func typeRemove(a *cli.App) *cobra.Command {
 	return a.Verb(
 		"remove TYPE…",
-		"Take types off the registry; their tasks go on",
+		"Remove types from the registry; their tasks continue",
 		cobra.MinimumNArgs(1),
 		cli.With(a, func(ctx context.Context, s pawl.TypeKeeper, args []string) error {
 			rs, err := s.RemoveTypes(a.ByUser(ctx), args)
@@ -130,7 +130,7 @@ func readTypes(a *cli.App, names []string) ([]pawl.Type, error) {
 				files = append(files, found...)
 			}
 			if len(files) == 0 {
-				return nil, cli.Invalid("%s: no .yaml, .yml or .json file is there", name)
+				return nil, cli.Invalid("%s contains no .yaml, .yml or .json file", name)
 			}
 		}
 		for _, file := range files {
@@ -165,7 +165,7 @@ func readTypeFile(a *cli.App, name string) ([]pawl.Type, error) {
 		}
 		raw, err := json.Marshal(tree)
 		if err != nil {
-			return nil, cli.Invalid("%s: has what JSON cannot say: %v", name, err)
+			return nil, cli.Invalid("%s: contains a value that JSON cannot represent: %v", name, err)
 		}
 		dec := json.NewDecoder(bytes.NewReader(raw))
 		dec.DisallowUnknownFields()

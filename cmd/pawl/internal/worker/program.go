@@ -190,11 +190,12 @@ func outcome(err error, out *childproc.HeadBuffer, tail *childproc.TailBuffer) (
 	case errors.As(err, &exit):
 		return nil, exitFailure(exit, tail.String())
 	case errors.Is(err, exec.ErrWaitDelay):
-		return nil, worker.Failed(pawl.Failure{Code: codeBadOutput, Message: "it ended, but something it had started held its output open"})
+		message := "the program ended, but a process that it started kept its stdout open"
+		return nil, worker.Failed(pawl.Failure{Code: codeBadOutput, Message: message})
 	case err != nil:
 		return nil, worker.Failed(pawl.Failure{Code: codeNotRun, Message: err.Error()})
 	case out.Truncated:
-		return nil, worker.Failed(pawl.Failure{Code: codeBadOutput, Message: fmt.Sprintf("its result is over %d bytes", out.Limit)})
+		return nil, worker.Failed(pawl.Failure{Code: codeBadOutput, Message: fmt.Sprintf("the program's result is over %d bytes", out.Limit)})
 	}
 	result := bytes.TrimSpace(out.Bytes())
 	if len(result) == 0 {
@@ -204,7 +205,7 @@ func outcome(err error, out *childproc.HeadBuffer, tail *childproc.TailBuffer) (
 		detail, _ := json.Marshal(
 			map[string]string{"stdout": strings.ToValidUTF8(string(result[:min(len(result), 1<<10)]), "\uFFFD"), "stderr": tail.String()},
 		)
-		return nil, worker.Failed(pawl.Failure{Code: codeBadOutput, Message: "its stdout is not one JSON value", Detail: detail})
+		return nil, worker.Failed(pawl.Failure{Code: codeBadOutput, Message: "the program's stdout is not one JSON value", Detail: detail})
 	}
 	return result, nil
 }

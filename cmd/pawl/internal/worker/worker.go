@@ -24,9 +24,9 @@ func Command(a *cli.App) *cobra.Command {
 	work := func(cmd *cobra.Command, args []string) error {
 		switch {
 		case !run || len(args) == 0:
-			return cli.Usage(cmd, errors.New("what is to be run? --exec -- COMMAND…"))
+			return cli.Usage(cmd, errors.New("the command is missing: --exec -- COMMAND…"))
 		case len(types) == 0:
-			return cli.Usage(cmd, errors.New("items of which --type?"))
+			return cli.Usage(cmd, errors.New("--type is missing"))
 		}
 		if _, err := exec.LookPath(args[0]); err != nil {
 			return cli.Invalid("%v", err)
@@ -82,7 +82,7 @@ stdout; nothing is null. On descriptor 3 it may write lines of JSON:
   {"checkpoint":{"type":"custom","name":"page","snapshot":{"page":7}}}
 Its type's schemas are in the environment (PAWL_RESULT_SCHEMA, PAWL_PARTS …), and
 what went wrong before (PAWL_ERROR, PAWL_REASONS). A program that hands in by
-itself ("pawl item submit", "pawl item part") is told of a refusal by exit code 2.
+itself ("pawl item submit", "pawl item part") gets exit code 2 if a result is refused.
 Exit code 64 or 65 fails the item for good, any other but 0 is retried (75 says so);
 the end of stderr becomes the error. When the lease is lost or the item cancelled,
 its process group gets SIGTERM, and SIGKILL after 5 s. When the worker itself is
@@ -107,6 +107,6 @@ func workerList(a *cli.App) *cobra.Command {
 	}
 	cmd := a.Verb("list", "List the workers of the registry, last seen first", cobra.NoArgs, cli.With(a, read))
 	p.Flags(cmd)
-	cmd.Flags().StringVar(&since, "since", "", "seen at or after: a time, or a span back from now")
+	cmd.Flags().StringVar(&since, "since", "", "seen at or after this time; a duration counts back from now")
 	return cmd
 }
