@@ -40,7 +40,7 @@ func TestTLSFailuresAreNamed(t *testing.T) {
 		{nil, 6, "no TLS connection to the server (unavailable)\n  cause: Get \"" + srv.URL},
 		{nil, 6, "--ca FILE"},
 		{[]string{"--ca", ca}, 3, "no such task"},
-		{[]string{"--ca", none}, 2, "holds no PEM certificate"},
+		{[]string{"--ca", none}, 2, "contains no PEM certificate"},
 		{[]string{"--ca", none + "x"}, 2, "no such file"},
 	} {
 		var said bytes.Buffer
