@@ -17,8 +17,8 @@ var update = flag.Bool("update", false, "write the generated documents anew")
 
 const generated = "<!-- Generated from %s by `go test . -update`; not for editing. -->\n\n"
 
-// The documents of the tables are written from the tables. The test compares the
-// files with what would be written now.
+// The documents of the tables are generated from the tables. The test compares the files with the
+// text that would be generated now.
 func TestGeneratedDocsAreFresh(t *testing.T) {
 	for name, want := range map[string]string{
 		"lifecycle.md": lifecycleDoc(),

@@ -84,7 +84,7 @@ func TestCodeOf(t *testing.T) {
 	}
 }
 
-// What an error says goes to callers: never its cause.
+// Callers get the message of an error, never its cause.
 func TestErrorTextHidesTheCause(t *testing.T) {
 	cause := errors.New("FATAL: password authentication failed for user alice")
 	for _, e := range pawl.Errors {

@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-work/pawl/internal/cost"
 )
 
-// FuzzFailure and FuzzDedupe: what these two forms read, they read again from
-// what they write.
+// FuzzFailure and FuzzDedupe check that the encoded form of a decoded value decodes to the same
+// value.
 func FuzzFailure(f *testing.F) {
 	for _, s := range []string{`"no"`, `{"message":"no","code":"c","detail":{"a":1}}`, `null`, `{}`, `1`} {
 		f.Add([]byte(s))

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// lifecycle is one noun's tables, for tests that hold of each.
+// lifecycle holds the tables of one noun, for tests of all nouns.
 type lifecycle struct {
 	noun, title string
 	states      []pawl.StateInfo
@@ -162,7 +162,7 @@ func TestEndsAreEnds(t *testing.T) {
 	})
 }
 
-// Only a claim makes a lease, and only what is leased stays leased without one.
+// Only a claim creates a lease; other moves to a leased state begin in one.
 func TestLeasesComeFromClaims(t *testing.T) {
 	steps(pawl.ItemMoves, func(m pawl.Move, from, to string) {
 		held, holds := pawl.ItemState(from).Leased(), pawl.ItemState(to).Leased()

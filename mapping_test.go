@@ -18,8 +18,8 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// mapping is what docs/migrating.md names: in its second columns what is in the
-// databases, in Go and at the HTTP door, in its last ones tests.
+// mapping holds the names in docs/migrating.md: of database objects, Go names and routes in the
+// second columns, and of tests in the last columns.
 type mapping struct {
 	there, tests []named
 }
@@ -109,7 +109,7 @@ func namesIt(m mapping, table string) bool {
 	return false
 }
 
-// catalogue is what a database has, as "table x", "column x.y", "check x".
+// catalogue returns the objects of a database, as "table x", "column x.y", "check x".
 func catalogue(t *testing.T, p *pawltest.Pawl) map[string]bool {
 	t.Helper()
 	queries := map[pawltest.Database][]string{

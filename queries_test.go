@@ -18,7 +18,7 @@ var (
 	readFrom = regexp.MustCompile(`(?i)\b(?:FROM|JOIN)\s+(\w+)`)
 )
 
-// queries are those of docs/sql.md for a database, by the headings they stand under.
+// queries returns the queries of docs/sql.md for a database, by their headings.
 func queries(t *testing.T, d pawltest.Database) (out [][2]string) {
 	t.Helper()
 	raw, err := os.ReadFile("docs/sql.md")
@@ -105,7 +105,7 @@ func TestQueriesInDocsRun(t *testing.T) {
 	})
 }
 
-// A lease is as long as its last heartbeat made it, not as the claim did.
+// The length of a lease is that of its last heartbeat, not of the claim.
 func TestLeaseHealthInDocs(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		for _, l := range []struct{ claimed, beaten, ago int }{{60, 3600, 100}, {60, 3600, 1000}, {3600, 60, 30}} {
@@ -158,7 +158,7 @@ func TestLastHourInDocs(t *testing.T) {
 	})
 }
 
-// furnish makes something of everything, and says what TASK, ITEM and WORKER are.
+// furnish creates rows of every kind, and returns the values of TASK, ITEM and WORKER.
 func furnish(t *testing.T, p *pawltest.Pawl) *strings.Replacer {
 	t.Helper()
 	ctx := t.Context()

@@ -11,9 +11,9 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// The live databases take every legal change of state into the record, and no
-// other: each of all pairs is tried by SQL, for an item, for a task alone, and
-// for the task's change that an item's caused.
+// The databases accept an event for every legal change of state, and for no other. Each pair of
+// states is tried by SQL: for an item, for a task alone, and for the change of a task that its
+// item caused.
 func TestDatabasesRefuseIllegalMoves(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		tries := 0
@@ -63,7 +63,7 @@ func orNull(state string) any {
 
 var errUndo = errors.New("undo")
 
-// takes says whether the database takes an event row; it is undone.
+// takes reports whether the database accepts an event row; the insert is rolled back.
 func takes(t *testing.T, p *pawltest.Pawl, row []any) bool {
 	t.Helper()
 	err := p.Engine.DB().Do(t.Context(), func(ctx context.Context, tx store.Tx) error {

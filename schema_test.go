@@ -13,8 +13,9 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// schema is what a folder of migrations makes, read from their text with what
-// differs by dialect taken out: types by kind, the schema's name, storage.
+// schema is the schema that a folder of migrations creates, parsed from their text without what
+// differs by dialect: types are replaced by kinds, and the schema's name and storage options are
+// removed.
 type schema struct {
 	tables map[string][]string // columns and constraints, in order
 	others map[string]string   // indexes, views and triggers: "index x" → what it is on
@@ -94,7 +95,7 @@ func readSchema(t *testing.T, dialect string) schema {
 	return s
 }
 
-// listText is the IN list of a CHECK, as text.
+// listText finds the IN list of a CHECK.
 func listText(check string) string {
 	_, list, _ := strings.Cut(check, " IN (")
 	list, _, _ = strings.Cut(list, ")")
@@ -111,7 +112,7 @@ func replaceAll(lines []string, old, new string) []string {
 
 var searched = regexp.MustCompile(`instr\('([^']*)', '\[' \|\| (.+?) \|\| '\]'\) > 0`)
 
-// inLists writes SQLite's search in a text of [words] as the IN list it stands for.
+// inLists rewrites SQLite's search in a text of [words] as the equivalent IN list.
 func inLists(text string) string {
 	text = searched.ReplaceAllStringFunc(text, func(m string) string {
 		parts := searched.FindStringSubmatch(m)
@@ -121,7 +122,7 @@ func inLists(text string) string {
 	return strings.ReplaceAll(text, "( '", "('")
 }
 
-// body is what stands between the first parenthesis and its partner.
+// body returns the text between the first parenthesis and the matching one.
 func body(text string) string {
 	start, depth := strings.Index(text, "("), 0
 	for i := start; i < len(text); i++ {
@@ -177,7 +178,7 @@ func plainColumn(line string) string {
 	})
 }
 
-// onlyOn lists what one database has and the other has not, and why.
+// onlyOn lists what only one of the databases has, with the reason.
 var onlyOn = map[string]string{
 	"postgres index checkpoints_by_time": "BRIN; SQLite has none, and ids there are in order of time",
 	"postgres index task_events_by_time": "BRIN; SQLite has task_events_since in its place",
@@ -274,8 +275,8 @@ func inList(check string) (words []string) {
 	return words
 }
 
-// allowedStill are moves of items that the CHECKs take and the tables do not list: no
-// version made them. The next migration that writes these CHECKs anew leaves them out.
+// allowedStill are moves of items that the CHECKs accept and the tables do not list. No version
+// made them. The next migration that rewrites these CHECKs leaves them out.
 var allowedStill = []pawl.Pair{{From: "accepted", To: "rejected"}, {From: "accepted", To: "queued"}}
 
 // The lists in the databases' CHECKs are those of the tables, word for word.

@@ -36,19 +36,19 @@ type Session interface {
 	// Suspend gives the lease up; the session adds the fence. After it, no result is
 	// reported for this claim.
 	Suspend(ctx context.Context, call SuspendCall) error
-	Speaker
+	MessageSession
 }
 
-// Speaker is the part of a Session that writes messages.
-type Speaker interface {
+// MessageSession is the part of a Session that writes messages.
+type MessageSession interface {
 	// BeginMessage starts a message of the item; the session adds the fence.
 	BeginMessage(ctx context.Context, call StartCall) (MessageRef, error)
-	// Pen returns the writer of an open message. A message has one writer at a time.
-	Pen(m MessageRef) Pen
+	// ChunkWriter returns the writer of an open message. A message has one writer at a time.
+	ChunkWriter(m MessageRef) ChunkWriter
 }
 
-// Pen writes one open message under a session's claim. It is safe for concurrent use.
-type Pen interface {
+// ChunkWriter writes one open message under a session's claim. It is safe for concurrent use.
+type ChunkWriter interface {
 	// Context is derived from the handler's context. When the message is stopped it
 	// ends, with ErrStopped as its cause.
 	Context() context.Context
@@ -64,13 +64,13 @@ type Pen interface {
 // WithSession returns the context of a handler that works under s. Call it once for each
 // attempt: it caches what the attempt's steps save.
 func WithSession(ctx context.Context, s Session) context.Context {
-	h := &handling{Session: s, turn: make(chan struct{}, 1), saved: map[string]Checkpoint{}, running: map[string]chan struct{}{}}
+	h := &attemptState{Session: s, resumeLock: make(chan struct{}, 1), saved: map[string]Checkpoint{}, running: map[string]chan struct{}{}}
 	return context.WithValue(ctx, sessionKey{}, h)
 }
 
 // ItemFrom returns the claim of a handler; ErrNoSession in other contexts.
 func ItemFrom(ctx context.Context) (Lease, error) {
-	h, err := handlingOf(ctx)
+	h, err := attemptOf(ctx)
 	if err != nil {
 		return Lease{}, err
 	}
@@ -81,7 +81,7 @@ func ItemFrom(ctx context.Context) (Lease, error) {
 // type and the named steps. It is read once per attempt, and not at all in the first
 // attempt.
 func ResumeFrom(ctx context.Context) (ResumeState, error) {
-	h, err := handlingOf(ctx)
+	h, err := attemptOf(ctx)
 	if err != nil {
 		return ResumeState{}, err
 	}
@@ -92,7 +92,7 @@ func ResumeFrom(ctx context.Context) (ResumeState, error) {
 // 500 characters). A negative percent and an empty stage keep the previous value. A new
 // stage leaves an event; a new percentage alone does not.
 func Progress(ctx context.Context, percent int, stage string) error {
-	h, err := handlingOf(ctx)
+	h, err := attemptOf(ctx)
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func Progress(ctx context.Context, percent int, stage string) error {
 // 1 MiB as JSON. The next attempt reads the newest checkpoint of each name with
 // ResumeFrom. Names are shared with Step, Sleep and WaitFor.
 func Save(ctx context.Context, typ, name string, snapshot any) (CheckpointRef, error) {
-	h, err := handlingOf(ctx)
+	h, err := attemptOf(ctx)
 	if err != nil {
 		return CheckpointRef{}, err
 	}
@@ -123,23 +123,23 @@ func Save(ctx context.Context, typ, name string, snapshot any) (CheckpointRef, e
 
 type sessionKey struct{}
 
-// handling is one attempt: its session and what was saved by name.
-type handling struct {
+// attemptState is one attempt: its session and what was saved by name.
+type attemptState struct {
 	Session
 
-	turn    chan struct{} // held while the resume state is read
-	mu      sync.Mutex
-	resumed *ResumeState             // what earlier attempts left, once read
-	saved   map[string]Checkpoint    // by this attempt and, once read, by earlier ones
-	running map[string]chan struct{} // running steps; closed when they end
+	resumeLock chan struct{} // held while the resume state is read
+	mu         sync.Mutex
+	resumed    *ResumeState             // what earlier attempts left, once read
+	saved      map[string]Checkpoint    // by this attempt and, once read, by earlier ones
+	running    map[string]chan struct{} // running steps; closed when they end
 
-	speaking sync.Mutex   // held while a message is started
-	begun    []MessageRef // messages of earlier attempts and of the task's creator; nil until read
-	spoken   int          // number of messages started in this attempt
+	startMu sync.Mutex   // held while a message is started
+	earlier []MessageRef // messages of earlier attempts and of the task's creator; nil until read
+	started int          // number of messages started in this attempt
 }
 
-func handlingOf(ctx context.Context) (*handling, error) {
-	if h, ok := ctx.Value(sessionKey{}).(*handling); ok {
+func attemptOf(ctx context.Context) (*attemptState, error) {
+	if h, ok := ctx.Value(sessionKey{}).(*attemptState); ok {
 		return h, nil
 	}
 	return nil, ErrNoSession
@@ -147,10 +147,10 @@ func handlingOf(ctx context.Context) (*handling, error) {
 
 // resume reads once what earlier attempts left. After an error, the next call reads
 // again.
-func (h *handling) resume(ctx context.Context) (ResumeState, error) {
+func (h *attemptState) resume(ctx context.Context) (ResumeState, error) {
 	select {
-	case h.turn <- struct{}{}:
-		defer func() { <-h.turn }()
+	case h.resumeLock <- struct{}{}:
+		defer func() { <-h.resumeLock }()
 	case <-ctx.Done():
 		return ResumeState{}, context.Cause(ctx)
 	}
@@ -180,7 +180,7 @@ func (h *handling) resume(ctx context.Context) (ResumeState, error) {
 }
 
 // lookup returns the newest checkpoint of a name, preferring this attempt's.
-func (h *handling) lookup(ctx context.Context, name string) (Checkpoint, bool, error) {
+func (h *attemptState) lookup(ctx context.Context, name string) (Checkpoint, bool, error) {
 	h.mu.Lock()
 	c, ok := h.saved[name]
 	h.mu.Unlock()
@@ -196,7 +196,7 @@ func (h *handling) lookup(ctx context.Context, name string) (Checkpoint, bool, e
 	return c, ok, nil
 }
 
-func (h *handling) save(ctx context.Context, c NewCheckpoint) (CheckpointRef, error) {
+func (h *attemptState) save(ctx context.Context, c NewCheckpoint) (CheckpointRef, error) {
 	ref, err := h.Session.Save(ctx, c)
 	if err != nil || c.Name == "" {
 		return ref, err

@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// item is one item across its attempts: what a database would keep of it.
+// item is one item across its attempts, with the data that a database would store.
 type item struct {
 	mu        sync.Mutex
 	now       time.Time

@@ -21,7 +21,7 @@ type wakeUp struct {
 //
 // A later call with the same name and another d keeps the first end.
 func Sleep(ctx context.Context, name string, d time.Duration) error {
-	h, err := handlingOf(ctx)
+	h, err := attemptOf(ctx)
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func Sleep(ctx context.Context, name string, d time.Duration) error {
 
 // wakeTime returns when the sleep of a name ends: the saved time, or now + d, which it
 // saves.
-func (h *handling) wakeTime(ctx context.Context, name string, d time.Duration) (time.Time, error) {
+func (h *attemptState) wakeTime(ctx context.Context, name string, d time.Duration) (time.Time, error) {
 	c, found, err := h.lookup(ctx, name)
 	switch {
 	case err != nil:

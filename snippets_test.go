@@ -14,10 +14,9 @@ import (
 	"testing"
 )
 
-// The documents cannot lie: every `go` block in them is compiled, and run when
-// it is a program; every `sh` block is run with the program on PATH, those of
-// one document one after the other in one directory; and every command that
-// stands elsewhere in a block exists.
+// The examples in the documents work: every `go` block is compiled, and run if it is a program.
+// Every `sh` block is run with pawl on PATH, the blocks of one document one after the other in one
+// directory. Every command in other blocks exists.
 
 // elsewhere are documents whose blocks have tests of their own.
 var elsewhere = []string{"docs/http.md", "docs/sql.md"}
@@ -92,7 +91,7 @@ var known = map[string]string{
 	"rabbitmq": "github.com/pawl-work/pawl/relay/rabbitmq",
 }
 
-// fragment makes a program of statements.
+// fragment wraps statements into a program.
 func fragment(text string) string {
 	var imports strings.Builder
 	for name, path := range known {
@@ -103,7 +102,7 @@ func fragment(text string) string {
 	return "package main\n" + imports.String() + "func main() {\n" + text + "}\n"
 }
 
-// build compiles a program as if it lay in the module, and leaves nothing there.
+// build compiles a program as a part of the module, without adding a file to it.
 func build(t *testing.T, text string) string {
 	t.Helper()
 	dir := t.TempDir()

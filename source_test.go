@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// constants are the names of a file's constants, by their type's name ("" when
-// they have none), and for a string its value.
+// constants returns the names of a file's constants by the name of their type ("" = none), and the
+// values of strings.
 func constants(t *testing.T, file string) map[string]map[string]string {
 	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)

@@ -21,13 +21,13 @@ import (
 // A message that an earlier attempt finished ignores what is written again, and keeps
 // its content: see Ended.
 type MessageWriter struct {
-	ref MessageRef
-	ctx context.Context
-	pen Pen // nil: the message has ended
+	ref    MessageRef
+	ctx    context.Context
+	chunks ChunkWriter // nil: the message has ended
 
-	mu   sync.Mutex
-	kind string // type of the current text
-	half string // the bytes of its last, incomplete character
+	mu         sync.Mutex
+	kind       string // type of the current text
+	incomplete string // the bytes of its last, incomplete character
 }
 
 // StartMessage continues the open message of a handler's item: the reply that its task
@@ -40,36 +40,36 @@ type MessageWriter struct {
 // of an unfinished step as abandoned: begin with the step after StepNumber. If the
 // message was stopped, StartMessage returns ErrStopped; return it.
 func StartMessage(ctx context.Context, r Reply) (*MessageWriter, error) {
-	h, err := handlingOf(ctx)
+	h, err := attemptOf(ctx)
 	if err != nil {
 		return nil, err
 	}
-	h.speaking.Lock()
-	defer h.speaking.Unlock()
-	if err := h.readBegun(ctx); err != nil {
+	h.startMu.Lock()
+	defer h.startMu.Unlock()
+	if err := h.readMessages(ctx); err != nil {
 		return nil, err
 	}
 	m := &MessageWriter{ctx: ctx}
-	if h.spoken < len(h.begun) {
-		m.ref = h.begun[h.spoken]
+	if h.started < len(h.earlier) {
+		m.ref = h.earlier[h.started]
 	} else if m.ref, err = h.BeginMessage(ctx, StartCall{Role: RoleAssistant, Model: r.Model, MaxSteps: r.MaxSteps,
 		Metadata: r.Metadata}); err != nil {
 		return nil, err
 	}
-	h.spoken++
+	h.started++
 	switch m.ref.Status {
 	case MessageStopped:
 		return nil, ErrStopped
 	case MessageStreaming:
-		m.pen = h.Pen(m.ref)
+		m.chunks = h.ChunkWriter(m.ref)
 	}
 	return m, nil
 }
 
-// readBegun reads the item's messages. It does so in the first attempt too: the task's
+// readMessages reads the item's messages. It does so in the first attempt too: the task's
 // creator may have started a message, and stopped it.
-func (h *handling) readBegun(ctx context.Context) error {
-	if h.begun != nil {
+func (h *attemptState) readMessages(ctx context.Context) error {
+	if h.earlier != nil {
 		return nil
 	}
 	read := h.resume
@@ -77,8 +77,8 @@ func (h *handling) readBegun(ctx context.Context) error {
 		read = h.Session.Resume
 	}
 	state, err := read(ctx)
-	if h.begun = state.Messages; h.begun == nil && err == nil {
-		h.begun = []MessageRef{}
+	if h.earlier = state.Messages; h.earlier == nil && err == nil {
+		h.earlier = []MessageRef{}
 	}
 	return err
 }
@@ -102,25 +102,25 @@ func (m *MessageWriter) StepNumber() int {
 
 // Ended reports whether an earlier attempt finished the message: it need not be produced
 // again.
-func (m *MessageWriter) Ended() bool { return m.pen == nil }
+func (m *MessageWriter) Ended() bool { return m.chunks == nil }
 
 // Context is for the calls that produce the message, above all that of the model. It is
 // derived from the handler's context. When the message is stopped it ends, within a
 // heartbeat or at the next write, with ErrStopped as its cause. The handler's own
 // context does not end then.
 func (m *MessageWriter) Context() context.Context {
-	if m.pen == nil {
+	if m.chunks == nil {
 		return m.ctx
 	}
-	return m.pen.Context()
+	return m.chunks.Context()
 }
 
 // Text appends text. A character may be split between two calls. Bytes that are not
 // UTF-8, and NUL, become U+FFFD.
-func (m *MessageWriter) Text(s string) error { return m.say(ChunkText, s) }
+func (m *MessageWriter) Text(s string) error { return m.appendText(ChunkText, s) }
 
 // Reasoning appends text of the model's reasoning, like Text.
-func (m *MessageWriter) Reasoning(s string) error { return m.say(ChunkReasoning, s) }
+func (m *MessageWriter) Reasoning(s string) error { return m.appendText(ChunkReasoning, s) }
 
 // ToolCall writes a call of a tool; input is any JSON value (at most 1 MiB).
 func (m *MessageWriter) ToolCall(id, name string, input any) error {
@@ -151,10 +151,10 @@ func (m *MessageWriter) Write(chunks ...Chunk) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.pen == nil {
+	if m.chunks == nil {
 		return nil
 	}
-	return m.pen.Write(append(m.rest(), chunks...)...)
+	return m.chunks.Write(append(m.flushIncomplete(), chunks...)...)
 }
 
 // Step ends a step and saves one checkpoint, from which the next attempt continues.
@@ -167,13 +167,13 @@ func (m *MessageWriter) Step(ctx context.Context, snapshot any) (CheckpointRef, 
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.pen == nil {
+	if m.chunks == nil {
 		return CheckpointRef{}, nil
 	}
-	if err := m.pen.Write(m.rest()...); err != nil {
+	if err := m.chunks.Write(m.flushIncomplete()...); err != nil {
 		return CheckpointRef{}, err
 	}
-	ref, err := m.pen.Step(ctx, raw)
+	ref, err := m.chunks.Step(ctx, raw)
 	if err == nil {
 		m.ref.StepNumber++
 	}
@@ -189,47 +189,47 @@ func (m *MessageWriter) Finish(ctx context.Context, usage any) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.pen == nil {
+	if m.chunks == nil {
 		return nil
 	}
-	if err := m.pen.Write(m.rest()...); err != nil {
+	if err := m.chunks.Write(m.flushIncomplete()...); err != nil {
 		return err
 	}
-	return m.pen.Finish(ctx, raw)
+	return m.chunks.Finish(ctx, raw)
 }
 
-// say appends text. An incomplete character is kept until the rest of it arrives.
-func (m *MessageWriter) say(kind, text string) error {
+// appendText appends text. An incomplete character is kept until the rest of it arrives.
+func (m *MessageWriter) appendText(kind, text string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.pen == nil {
+	if m.chunks == nil {
 		return nil
 	}
 	var chunks []Chunk
 	if kind != m.kind {
-		chunks = m.rest()
+		chunks = m.flushIncomplete()
 	}
-	text = m.half + text
-	whole := text[:len(text)-cutAt(text)]
-	m.kind, m.half = kind, text[len(whole):]
+	text = m.incomplete + text
+	whole := text[:len(text)-incompleteBytes(text)]
+	m.kind, m.incomplete = kind, text[len(whole):]
 	if whole = strings.ReplaceAll(strings.ToValidUTF8(whole, "\uFFFD"), "\x00", "\uFFFD"); whole != "" {
 		chunks = append(chunks, Chunk{Type: kind, Text: Words(whole)})
 	}
-	return m.pen.Write(chunks...)
+	return m.chunks.Write(chunks...)
 }
 
-// rest returns a replacement for an incomplete character that will not be completed.
-func (m *MessageWriter) rest() []Chunk {
-	if m.half == "" {
+// flushIncomplete returns a replacement for an incomplete character that will not be completed.
+func (m *MessageWriter) flushIncomplete() []Chunk {
+	if m.incomplete == "" {
 		return nil
 	}
-	m.half = ""
+	m.incomplete = ""
 	return []Chunk{{Type: m.kind, Text: "\uFFFD"}}
 }
 
-// cutAt returns the number of bytes at the end of a text that begin an incomplete
+// incompleteBytes returns the number of bytes at the end of a text that begin an incomplete
 // character.
-func cutAt(s string) int {
+func incompleteBytes(s string) int {
 	for n := 1; n < utf8.UTFMax && n <= len(s); n++ {
 		if end := s[len(s)-n:]; utf8.RuneStart(end[0]) {
 			if utf8.FullRuneInString(end) {

@@ -13,8 +13,7 @@ import (
 	"github.com/pawl-work/pawl/internal/cost"
 )
 
-// BeginMessage and Pen make the fake session a Speaker: what is written is kept,
-// as the database would.
+// BeginMessage and ChunkWriter implement pawl.MessageSession: the session keeps what is written.
 func (s *session) BeginMessage(_ context.Context, call pawl.StartCall) (pawl.MessageRef, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -24,40 +23,40 @@ func (s *session) BeginMessage(_ context.Context, call pawl.StartCall) (pawl.Mes
 	return ref, nil
 }
 
-func (s *session) Pen(m pawl.MessageRef) pawl.Pen {
+func (s *session) ChunkWriter(m pawl.MessageRef) pawl.ChunkWriter {
 	for n := range s.messages {
 		if s.messages[n].ID == m.ID {
-			return &pen{s.item, n}
+			return &chunkWriter{s.item, n}
 		}
 	}
 	panic("no such message")
 }
 
-type pen struct {
+type chunkWriter struct {
 	*item
 	n int
 }
 
-func (p *pen) Context() context.Context { return context.Background() }
+func (p *chunkWriter) Context() context.Context { return context.Background() }
 
-func (p *pen) Write(chunks ...pawl.Chunk) error {
+func (p *chunkWriter) Write(chunks ...pawl.Chunk) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.said[p.n] = append(p.said[p.n], chunks...)
 	return p.fail
 }
 
-func (p *pen) Step(context.Context, json.RawMessage) (pawl.CheckpointRef, error) {
+func (p *chunkWriter) Step(context.Context, json.RawMessage) (pawl.CheckpointRef, error) {
 	p.messages[p.n].StepNumber++
 	return pawl.CheckpointRef{Sequence: int64(p.messages[p.n].StepNumber)}, nil
 }
 
-func (p *pen) Finish(context.Context, json.RawMessage) error {
+func (p *chunkWriter) Finish(context.Context, json.RawMessage) error {
 	p.messages[p.n].Status = pawl.MessageComplete
 	return nil
 }
 
-// told is what a message was told, in short.
+// told returns the calls of a message's writer, in a short form.
 func (i *item) told(n int) string {
 	var out []string
 	for _, c := range i.said[n] {

@@ -22,7 +22,7 @@ import (
 // side effects outside of Pawl that must not happen twice.
 func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, error), args ...any) (T, error) {
 	var out T
-	h, err := handlingOf(ctx)
+	h, err := attemptOf(ctx)
 	if err != nil {
 		return out, err
 	}
@@ -76,12 +76,12 @@ func replay(c Checkpoint, name, hash string, out any) error {
 // enter reserves the name for one Step, Sleep or WaitFor; a second one of that name
 // waits. The returned context knows the name, so that a step started inside itself is an
 // error and not a deadlock.
-func (h *handling) enter(ctx context.Context, name string) (context.Context, func(), error) {
+func (h *attemptState) enter(ctx context.Context, name string) (context.Context, func(), error) {
 	if err := checkStepName(name); err != nil {
 		return nil, nil, err
 	}
 	type inside struct {
-		h    *handling
+		h    *attemptState
 		name string
 	}
 	if ctx.Value(inside{h, name}) != nil {

@@ -8,8 +8,8 @@ import (
 
 // Pauses of Await between two reads.
 const (
-	awaitFirst = 20 * time.Millisecond
-	awaitMost  = time.Second
+	minAwaitPause = 20 * time.Millisecond
+	maxAwaitPause = time.Second
 )
 
 // Await waits until a task has ended: its state is final, or it is failed or
@@ -18,7 +18,7 @@ const (
 // while the database or server is unavailable. It returns ctx's error, or the reason why
 // the task cannot be read.
 func Await(ctx context.Context, s TaskReader, taskID string) (Task, error) {
-	for pause := awaitFirst; ; pause = min(2*pause, awaitMost) {
+	for pause := minAwaitPause; ; pause = min(2*pause, maxAwaitPause) {
 		t, err := s.GetTask(ctx, taskID)
 		switch {
 		case ctx.Err() != nil:

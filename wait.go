@@ -31,7 +31,7 @@ func WaitForAtMost[T any](ctx context.Context, name, signal, key string, d time.
 }
 
 func await(ctx context.Context, name string, want Awaited, atMost *time.Duration, out any) error {
-	h, err := handlingOf(ctx)
+	h, err := attemptOf(ctx)
 	switch {
 	case err != nil:
 		return err
@@ -69,7 +69,7 @@ func await(ctx context.Context, name string, want Awaited, atMost *time.Duration
 
 // awaited returns the state of the wait of a name: the saved one, or the current one,
 // which it saves.
-func (h *handling) awaited(ctx context.Context, name string, want Awaited) (Awaited, json.RawMessage, error) {
+func (h *attemptState) awaited(ctx context.Context, name string, want Awaited) (Awaited, json.RawMessage, error) {
 	c, found, err := h.lookup(ctx, name)
 	if err != nil {
 		return want, nil, err
@@ -101,7 +101,7 @@ func (h *handling) awaited(ctx context.Context, name string, want Awaited) (Awai
 	return a, nil, nil
 }
 
-func (h *handling) saveWait(ctx context.Context, name string, a Awaited, payload json.RawMessage) error {
+func (h *attemptState) saveWait(ctx context.Context, name string, a Awaited, payload json.RawMessage) error {
 	if payload == nil {
 		payload = json.RawMessage("null")
 	}

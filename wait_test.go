@@ -16,7 +16,7 @@ type approval struct {
 	N  int64
 }
 
-// send is what Resume tells of a signal from now on.
+// send adds a signal to the result of later calls of Resume.
 func (i *item) send(step, payload string) {
 	i.signals = map[string]pawl.SentSignal{step: {Name: "approved", Key: "42", Payload: json.RawMessage(payload), SentAt: i.now}}
 }

@@ -30,13 +30,14 @@ const process = "PAWL_TEST_PROCESS"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(process) != "" {
-		os.Exit(beWorker())
+		os.Exit(workerProcess())
 	}
 	pawltest.Main(m)
 }
 
-// The message of the victims: three steps with two tools each, and a last word.
-func story() []string {
+// story returns the turns of the test's message: three steps with two tool calls each, and a final
+// text.
+func expectedTurns() []string {
 	var turns []string
 	for step := 1; step <= 3; step++ {
 		var words []string
@@ -48,9 +49,9 @@ func story() []string {
 	return append(turns, "and that is all")
 }
 
-func reference() string {
+func expectedText() string {
 	var out strings.Builder
-	for _, turn := range story() {
+	for _, turn := range expectedTurns() {
 		for _, word := range strings.Fields(turn) {
 			if !strings.Contains(word, "(") {
 				out.WriteString(word + " ")
@@ -60,22 +61,22 @@ func reference() string {
 	return out.String()
 }
 
-// run is a line of a worker's journal: a tool was run.
-type run struct {
+// toolRun is a line of a worker's journal: one execution of a tool.
+type toolRun struct {
 	Message, Tool string
 	Attempt       int
 }
 
-// storyLoop makes the story. Tools tell of their runs before they do anything;
-// of a call of send that left no result it is said that it happened.
-func storyLoop(tell func(run)) agent.Loop {
+// newTestLoop returns a loop that writes these turns. Tools report each execution before they do
+// anything. Ask answers that a call of send without a result has happened.
+func newTestLoop(tell func(toolRun)) agent.Loop {
 	tool := func(name string) agent.Tool {
 		return agent.Func(name, "", number, func(ctx context.Context, n int) (int, error) {
 			l, err := pawl.ItemFrom(ctx)
 			if err != nil {
 				return 0, err
 			}
-			tell(run{l.TaskID, fmt.Sprintf("%s(%d)", name, n), l.Attempt})
+			tell(toolRun{l.TaskID, fmt.Sprintf("%s(%d)", name, n), l.Attempt})
 			time.Sleep(5 * time.Millisecond)
 			return n, nil
 		})
@@ -83,7 +84,7 @@ func storyLoop(tell func(run)) agent.Loop {
 	send := tool("send")
 	send.SideEffects = true
 	return agent.Loop{
-		Model: &parrot{turns: story(), pause: 2 * time.Millisecond},
+		Model: &scriptedModel{turns: expectedTurns(), pause: 2 * time.Millisecond},
 		Tools: []agent.Tool{tool("look"), send},
 		Ask: func(context.Context, agent.Call) (agent.Outcome, error) {
 			return agent.Outcome{Output: json.RawMessage(`"said to have happened"`)}, nil
@@ -91,13 +92,13 @@ func storyLoop(tell func(run)) agent.Loop {
 	}
 }
 
-func storyWorker(ctx context.Context, c pawl.Claimer, l agent.Loop) error {
+func runTestWorker(ctx context.Context, c pawl.Claimer, l agent.Loop) error {
 	o := worker.Options{LeaseSeconds: 1, Concurrency: 4, FlushEvery: 5 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)}
 	return worker.RunWith(ctx, c, o, worker.Handle("chat", func(ctx context.Context, _ any) (agent.Result, error) { return l.Run(ctx, nil) }))
 }
 
-// beWorker is the life of a victim.
-func beWorker() int {
+// workerProcess is the main function of a worker process that is killed.
+func workerProcess() int {
 	ctx := context.Background()
 	var c pawl.Claimer
 	if url := os.Getenv("PAWL_TEST_SERVER"); url != "" {
@@ -111,7 +112,7 @@ func beWorker() int {
 		c = e
 	}
 	var mu sync.Mutex
-	err := storyWorker(ctx, c, storyLoop(func(r run) {
+	err := runTestWorker(ctx, c, newTestLoop(func(r toolRun) {
 		line, _ := json.Marshal(r)
 		mu.Lock()
 		defer mu.Unlock()
@@ -121,9 +122,9 @@ func beWorker() int {
 	return 1
 }
 
-// victim starts a worker, kills it at a random moment of its streams, and reads
-// its journal.
-func victim(t *testing.T, env ...string) (journal []run) {
+// runAndKill starts a worker process, kills it at a random moment of its streams, and reads its
+// journal.
+func runAndKill(t *testing.T, env ...string) (journal []toolRun) {
 	t.Helper()
 	c := exec.Command(os.Args[0], "-test.run=^$")
 	c.Env, c.Stderr = append(os.Environ(), append(env, process+"=worker")...), os.Stderr
@@ -140,7 +141,7 @@ func victim(t *testing.T, env ...string) (journal []run) {
 		if len(journal) == 0 { // a story takes 200 ms
 			timer.Reset(rand.N(250 * time.Millisecond))
 		}
-		var r run
+		var r toolRun
 		if json.Unmarshal(lines.Bytes(), &r) == nil {
 			journal = append(journal, r)
 		}
@@ -149,15 +150,15 @@ func victim(t *testing.T, env ...string) (journal []run) {
 	return journal
 }
 
-// listener follows a message to its end.
-type listener struct {
+// follower follows a message to its end.
+type follower struct {
 	id     string
 	chunks int64
 	fault  string
 	end    pawl.MessageState
 }
 
-func (l *listener) follow(ctx context.Context, s pawl.MessageReader) error {
+func (l *follower) follow(ctx context.Context, s pawl.MessageReader) error {
 	return s.FollowMessage(ctx, l.id, -1, func(f pawl.MessageFrame) error {
 		if len(f.Chunks) > 0 && f.Offset != l.chunks {
 			l.fault = fmt.Sprintf("chunk %d came when %d was due", f.Offset, l.chunks)
@@ -170,22 +171,21 @@ func (l *listener) follow(ctx context.Context, s pawl.MessageReader) error {
 	})
 }
 
-// Workers are killed at random moments of streamed generations. Every message
-// ends complete and says what it should; no tool whose result was saved ran again,
-// none with side effects ran twice at all; readers who stayed got every chunk
-// once.
+// Workers are killed at random moments of streamed generations. Every message becomes complete
+// with the expected content. No tool ran again after its result was saved, and no tool with side
+// effects ran twice. Followers got every chunk once.
 func TestKilledGenerationsGoOn(t *testing.T) {
 	for _, which := range pawltest.Databases {
 		for _, door := range []string{"engine", "client"} {
 			t.Run(string(which)+" "+door, func(t *testing.T) {
 				t.Parallel()
-				killGenerations(t, pawltest.OpenReal(t, which), door)
+				killWorkers(t, pawltest.OpenReal(t, which), door)
 			})
 		}
 	}
 }
 
-func killGenerations(t *testing.T, p *pawltest.Pawl, door string) {
+func killWorkers(t *testing.T, p *pawltest.Pawl, door string) {
 	ctx, stop := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer stop()
 	var running, reading sync.WaitGroup
@@ -199,17 +199,17 @@ func killGenerations(t *testing.T, p *pawltest.Pawl, door string) {
 		defer srv.Close()
 		env, readers = []string{"PAWL_TEST_SERVER=" + srv.URL}, client.New(srv.URL, "")
 	}
-	var all []*listener
-	var journal []run
+	var all []*follower
+	var journal []toolRun
 	open := 0
-	for range kills(4, 100) {
+	for range killCount(4, 100) {
 		for ; open < 4; open++ { // as many as a worker takes
 			if _, err := pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "chat", MaxAttempts: 1000, Thread: "all", Reply: &pawl.Reply{}}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		all = hearNew(t, ctx, p, readers, all, &reading)
-		journal = append(journal, victim(t, env...)...)
+		all = followNew(t, ctx, p, readers, all, &reading)
+		journal = append(journal, runAndKill(t, env...)...)
 		list, err := p.Engine.ListMessages(ctx, pawl.MessageFilter{Thread: "all", Statuses: []pawl.MessageState{pawl.MessageStreaming}})
 		if err != nil {
 			t.Fatal(err)
@@ -219,7 +219,7 @@ func killGenerations(t *testing.T, p *pawltest.Pawl, door string) {
 	own, end := context.WithCancel(ctx)
 	var mu sync.Mutex
 	running.Go(func() {
-		_ = storyWorker(own, p.Engine, storyLoop(func(r run) {
+		_ = runTestWorker(own, p.Engine, newTestLoop(func(r toolRun) {
 			mu.Lock()
 			defer mu.Unlock()
 			journal = append(journal, r)
@@ -229,25 +229,25 @@ func killGenerations(t *testing.T, p *pawltest.Pawl, door string) {
 	end()
 	mu.Lock()
 	defer mu.Unlock()
-	judge(t, p, all, journal)
+	checkResults(t, p, all, journal)
 }
 
-// hearNew follows the messages that have no listener yet.
-func hearNew(
+// followNew follows the messages that have no follower yet.
+func followNew(
 	t *testing.T,
 	ctx context.Context,
 	p *pawltest.Pawl,
 	s pawl.MessageReader,
-	known []*listener,
+	known []*follower,
 	reading *sync.WaitGroup,
-) []*listener {
+) []*follower {
 	t.Helper()
 	list, err := p.Engine.ListMessages(ctx, pawl.MessageFilter{Thread: "all", Page: pawl.Page{Limit: 1000}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, m := range list.Items[len(known):] {
-		l := &listener{id: m.ID}
+		l := &follower{id: m.ID}
 		known = append(known, l)
 		reading.Go(func() {
 			if err := l.follow(ctx, s); err != nil {
@@ -258,20 +258,20 @@ func hearNew(
 	return known
 }
 
-// judge holds what came of the messages, and the journal, against what should be.
-func judge(t *testing.T, p *pawltest.Pawl, all []*listener, journal []run) {
+// checkResults compares the messages and the journal with the expected ones.
+func checkResults(t *testing.T, p *pawltest.Pawl, all []*follower, journal []toolRun) {
 	t.Helper()
 	ctx := context.Background()
-	took := map[run]bool{}
-	sent := map[run]int{}
+	took := map[toolRun]bool{}
+	sent := map[toolRun]int{}
 	attempts := 0
-	saved := map[run]int{} // the attempt that saved the result of a tool
+	saved := map[toolRun]int{} // the attempt that saved the result of a tool
 	for _, l := range all {
 		m, err := p.Engine.GetMessage(ctx, l.id)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if m.Status != pawl.MessageComplete || m.Text() != reference() || m.StepNumber != 4 {
+		if m.Status != pawl.MessageComplete || m.Text() != expectedText() || m.StepNumber != 4 {
 			t.Errorf("%s is %s, step %d:\n%s", m.ID, m.Status, m.StepNumber, m.Content)
 		}
 		if l.fault != "" || l.chunks != m.Offset || l.end != pawl.MessageComplete {
@@ -288,12 +288,12 @@ func judge(t *testing.T, p *pawltest.Pawl, all []*listener, journal []run) {
 				if !known {
 					t.Errorf("%s: step %d has no result of %s", m.ID, step, tool)
 				}
-				saved[run{Message: m.TaskID, Tool: fmt.Sprintf("%s(%d)", tool, step)}] = c.Attempt
+				saved[toolRun{Message: m.TaskID, Tool: fmt.Sprintf("%s(%d)", tool, step)}] = c.Attempt
 			}
 		}
 	}
 	for _, r := range journal {
-		key := run{Message: r.Message, Tool: r.Tool}
+		key := toolRun{Message: r.Message, Tool: r.Tool}
 		if took[r] || r.Attempt > saved[key] {
 			t.Errorf("%+v ran although attempt %d had saved its result", r, saved[key])
 		}
@@ -308,8 +308,8 @@ func judge(t *testing.T, p *pawltest.Pawl, all []*listener, journal []run) {
 	}
 }
 
-// kills is how many, in the short and the long form.
-func kills(short, long int) int {
+// killCount returns the number of kills: short, or long with PAWL_TORTURE=1.
+func killCount(short, long int) int {
 	if os.Getenv("PAWL_TORTURE") != "" {
 		return long
 	}

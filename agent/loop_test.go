@@ -21,18 +21,18 @@ import (
 	"github.com/pawl-work/pawl/worker"
 )
 
-// parrot is a model that says its turns, word by word; which one is next it
-// reads off the conversation.
-type parrot struct {
+// scriptedModel is a model that emits scripted turns, word by word. It finds the next turn from
+// the conversation.
+type scriptedModel struct {
 	turns []string // words; "look(1)" calls a tool
 	pause time.Duration
 	asked atomic.Int32
 	fail  func(turn, word int) error
 }
 
-func (m *parrot) Name() string { return "parrot" }
+func (m *scriptedModel) Name() string { return "parrot" }
 
-func (m *parrot) Stream(ctx context.Context, r agent.Request, say func(agent.Part) error) (agent.End, error) {
+func (m *scriptedModel) Stream(ctx context.Context, r agent.Request, say func(agent.Part) error) (agent.End, error) {
 	m.asked.Add(1)
 	turn := 0
 	for _, said := range r.Messages {
@@ -73,8 +73,8 @@ func (m *parrot) Stream(ctx context.Context, r agent.Request, say func(agent.Par
 // number is a tool's schema.
 const number = `{"type":"integer"}`
 
-// look is a tool that counts its runs.
-func look(runs *atomic.Int32) agent.Tool {
+// countingTool is a tool that counts its runs.
+func countingTool(runs *atomic.Int32) agent.Tool {
 	return agent.Func("look", "looks", number, func(_ context.Context, n int) (int, error) {
 		runs.Add(1)
 		return 10 * n, nil
@@ -139,9 +139,9 @@ func (h fixture) message(task pawl.Task) pawl.Message {
 	return list.Items[0]
 }
 
-func (h fixture) until(task pawl.Task, state pawl.ItemState) (it pawl.Item) {
+func (h fixture) waitForState(task pawl.Task, state pawl.ItemState) (it pawl.Item) {
 	h.Helper()
-	h.eventually(string(state), func() bool {
+	h.waitUntil(string(state), func() bool {
 		list, err := h.p.Engine.ListItems(context.Background(), pawl.ItemFilter{TaskID: task.ID})
 		if err != nil || len(list.Items) != 1 {
 			h.Fatal(list, err)
@@ -152,7 +152,7 @@ func (h fixture) until(task pawl.Task, state pawl.ItemState) (it pawl.Item) {
 	return it
 }
 
-func (h fixture) eventually(what string, so func() bool) {
+func (h fixture) waitUntil(what string, so func() bool) {
 	h.Helper()
 	for end := time.Now().Add(time.Minute); !so(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
@@ -163,7 +163,7 @@ func (h fixture) eventually(what string, so func() bool) {
 
 func (h fixture) result(task pawl.Task) (r agent.Result) {
 	h.Helper()
-	if err := json.Unmarshal(h.until(task, pawl.ItemCompleted).Result, &r); err != nil {
+	if err := json.Unmarshal(h.waitForState(task, pawl.ItemCompleted).Result, &r); err != nil {
 		h.Fatal(err)
 	}
 	return r
@@ -173,7 +173,7 @@ func (h fixture) result(task pawl.Task) (r agent.Result) {
 func (h fixture) expire() {
 	h.Helper()
 	h.p.Advance(time.Minute)
-	h.eventually("a lease has run out", func() bool { // a sweep passes over what a heartbeat holds
+	h.waitUntil("a lease has run out", func() bool { // a sweep passes over what a heartbeat holds
 		s, err := h.p.Engine.Sweep(h.Context())
 		if err != nil {
 			h.Fatal(err)
@@ -182,7 +182,7 @@ func (h fixture) expire() {
 	})
 }
 
-// content is a message in short.
+// content returns a message in a short form.
 func content(m pawl.Message) string {
 	parts, _ := m.Parts()
 	var out []string
@@ -205,8 +205,8 @@ func content(m pawl.Message) string {
 func TestAModelAndItsToolsMakeAMessageInSteps(t *testing.T) {
 	eachFixture(t, func(h fixture) {
 		var runs atomic.Int32
-		m := &parrot{turns: []string{"let me look(1) look(2)", "and once more look(3)", "done"}}
-		h.work(agent.Loop{Model: m, Tools: []agent.Tool{look(&runs)}}, worker.Options{})
+		m := &scriptedModel{turns: []string{"let me look(1) look(2)", "and once more look(3)", "done"}}
+		h.work(agent.Loop{Model: m, Tools: []agent.Tool{countingTool(&runs)}}, worker.Options{})
 		task := h.ask(pawl.Reply{Model: "theirs"})
 		r := h.result(task)
 		msg := h.message(task)
@@ -224,14 +224,14 @@ func TestAModelAndItsToolsMakeAMessageInSteps(t *testing.T) {
 	})
 }
 
-// An attempt is lost in the middle of a turn, the next one in the middle of a
-// tool: what was heard to its end, and what a tool answered, is not made again.
+// One attempt is lost in the middle of a turn, the next in the middle of a tool call. A complete
+// turn and the result of a tool are not produced again.
 func TestWhatIsSavedIsNotMadeAgain(t *testing.T) {
 	eachFixture(t, func(h fixture) {
 		var runs atomic.Int32
 		reached := make(chan int, 10)
 		var cuts atomic.Int32
-		m := &parrot{turns: []string{"one look(1)", "two look(2) wait(0)", "three"}}
+		m := &scriptedModel{turns: []string{"one look(1)", "two look(2) wait(0)", "three"}}
 		m.fail = func(turn, word int) error {
 			if turn == 1 && word == 1 && cuts.CompareAndSwap(0, 1) {
 				reached <- 1
@@ -247,7 +247,8 @@ func TestWhatIsSavedIsNotMadeAgain(t *testing.T) {
 			}
 			return "waited", nil
 		})
-		h.work(agent.Loop{Model: m, Tools: []agent.Tool{look(&runs), wait}}, worker.Options{LeaseSeconds: 30, Concurrency: 2, StopGrace: -1})
+		loop := agent.Loop{Model: m, Tools: []agent.Tool{countingTool(&runs), wait}}
+		h.work(loop, worker.Options{LeaseSeconds: 30, Concurrency: 2, StopGrace: -1})
 		task := h.ask(pawl.Reply{})
 		for want := 1; want <= 2; want++ {
 			if got := <-reached; got != want {
@@ -272,8 +273,8 @@ func TestWhatIsSavedIsNotMadeAgain(t *testing.T) {
 func TestALoopEndsAtItsMostSteps(t *testing.T) {
 	eachFixture(t, func(h fixture) {
 		var runs atomic.Int32
-		m := &parrot{turns: strings.Split(strings.Repeat("more look(1);", 20), ";")}
-		h.work(agent.Loop{Model: m, Tools: []agent.Tool{look(&runs)}}, worker.Options{})
+		m := &scriptedModel{turns: strings.Split(strings.Repeat("more look(1);", 20), ";")}
+		h.work(agent.Loop{Model: m, Tools: []agent.Tool{countingTool(&runs)}}, worker.Options{})
 		for most, task := range map[int]pawl.Task{10: h.ask(pawl.Reply{}), 4: h.ask(pawl.Reply{MaxSteps: 4})} {
 			if r := h.result(task); r.Steps != most || r.Finish != agent.FinishMaxSteps || h.message(task).StepNumber != most {
 				h.Errorf("at most %d: %+v", most, r)
@@ -282,8 +283,8 @@ func TestALoopEndsAtItsMostSteps(t *testing.T) {
 	})
 	eachFixture(t, func(h fixture) {
 		var runs atomic.Int32
-		m := &parrot{turns: strings.Split(strings.Repeat("more look(1);", 20), ";")}
-		h.work(agent.Loop{Model: m, Tools: []agent.Tool{look(&runs)}, MaxSteps: 2}, worker.Options{})
+		m := &scriptedModel{turns: strings.Split(strings.Repeat("more look(1);", 20), ";")}
+		h.work(agent.Loop{Model: m, Tools: []agent.Tool{countingTool(&runs)}, MaxSteps: 2}, worker.Options{})
 		if r := h.result(h.ask(pawl.Reply{})); r.Steps != 2 {
 			h.Errorf("at most 2: %+v", r)
 		}
@@ -292,10 +293,10 @@ func TestALoopEndsAtItsMostSteps(t *testing.T) {
 
 func TestAStopEndsALoopAtOnce(t *testing.T) {
 	eachFixture(t, func(h fixture) {
-		m := &parrot{turns: []string{strings.Repeat("word ", 100_000)}, pause: time.Millisecond}
+		m := &scriptedModel{turns: []string{strings.Repeat("word ", 100_000)}, pause: time.Millisecond}
 		h.work(agent.Loop{Model: m}, worker.Options{})
 		task := h.ask(pawl.Reply{})
-		h.eventually("it speaks", func() bool { return strings.HasPrefix(h.message(task).Text(), "word ") })
+		h.waitUntil("it speaks", func() bool { return strings.HasPrefix(h.message(task).Text(), "word ") })
 		if _, err := h.p.Engine.StopMessages(h.Context(), []pawl.StopCall{{MessageID: h.message(task).ID}}); err != nil {
 			h.Fatal(err)
 		}
@@ -306,13 +307,13 @@ func TestAStopEndsALoopAtOnce(t *testing.T) {
 	})
 }
 
-// What a model gets wrong it is told, and goes on.
+// The model gets its errors as tool results and continues.
 func TestAModelIsToldWhatToolsCannotTake(t *testing.T) {
 	eachFixture(t, func(h fixture) {
 		var runs atomic.Int32
-		m := &parrot{turns: []string{`look("x") sing(1) look({ grumble(1)`, "sorry"}}
+		m := &scriptedModel{turns: []string{`look("x") sing(1) look({ grumble(1)`, "sorry"}}
 		grumble := agent.Func("grumble", "", "", func(context.Context, any) (any, error) { return nil, errors.New("not today") })
-		h.work(agent.Loop{Model: m, Tools: []agent.Tool{look(&runs), grumble}}, worker.Options{})
+		h.work(agent.Loop{Model: m, Tools: []agent.Tool{countingTool(&runs), grumble}}, worker.Options{})
 		task := h.ask(pawl.Reply{})
 		r := h.result(task)
 		got := content(h.message(task))
@@ -341,12 +342,12 @@ func TestAnUnknownOutcomeIsAskedAbout(t *testing.T) {
 					return "sent", nil
 				})
 				send.SideEffects = true
-				m := &parrot{turns: []string{"now send(1)", "done"}}
+				m := &scriptedModel{turns: []string{"now send(1)", "done"}}
 				h.work(agent.Loop{Model: m, Tools: []agent.Tool{send}}, worker.Options{LeaseSeconds: 30})
 				task := h.ask(pawl.Reply{})
 				<-running
 				h.expire()
-				h.until(task, pawl.ItemWaiting)
+				h.waitForState(task, pawl.ItemWaiting)
 				key := agent.OutcomeKey(agent.Call{MessageID: h.message(task).ID, Step: 1, Number: 1}, 1)
 				asked, err := h.p.Engine.ListCheckpoints(h.Context(), pawl.CheckpointFilter{TaskID: task.ID, Types: []string{pawl.ApprovalPoint}})
 				if err != nil || len(asked.Items) != 1 || !strings.Contains(string(asked.Items[0].Snapshot), key) || runs.Load() != 1 {
@@ -366,8 +367,8 @@ func TestAnUnknownOutcomeIsAskedAbout(t *testing.T) {
 	}
 }
 
-// Made again on request, and lost again: it is asked once more, and the first
-// answer is not taken for the second.
+// A call that was made again and lost again is asked about again. The first outcome does not count
+// for the second call.
 func TestAnUnknownOutcomeIsAskedAboutEachTime(t *testing.T) {
 	eachFixture(t, func(h fixture) {
 		running, asked := make(chan bool, 10), make(chan agent.Call, 10)
@@ -380,7 +381,7 @@ func TestAnUnknownOutcomeIsAskedAboutEachTime(t *testing.T) {
 		var times atomic.Int32
 		h.work(
 			agent.Loop{
-				Model: &parrot{turns: []string{"send(1)", "done"}},
+				Model: &scriptedModel{turns: []string{"send(1)", "done"}},
 				Tools: []agent.Tool{send},
 				Ask: func(_ context.Context, c agent.Call) (agent.Outcome, error) {
 					asked <- c
@@ -406,10 +407,10 @@ func TestAnUnknownOutcomeIsAskedAboutEachTime(t *testing.T) {
 	})
 }
 
-// When the model stays away the budget is spent, and what it said stays.
+// When the model stays unavailable the budget is spent, and the content so far stays.
 func TestAModelThatStaysAwayLeavesWhatItSaid(t *testing.T) {
 	eachFixture(t, func(h fixture) {
-		m := &parrot{turns: []string{"half a"}, fail: func(_, word int) error {
+		m := &scriptedModel{turns: []string{"half a"}, fail: func(_, word int) error {
 			if word == 1 {
 				return pawl.Permanent(errors.New("no credit"))
 			}
@@ -417,10 +418,10 @@ func TestAModelThatStaysAwayLeavesWhatItSaid(t *testing.T) {
 		}}
 		h.work(agent.Loop{Model: m}, worker.Options{})
 		task := h.ask(pawl.Reply{})
-		if it := h.until(task, pawl.ItemFailed); it.Error.Message != "no credit" {
+		if it := h.waitForState(task, pawl.ItemFailed); it.Error.Message != "no credit" {
 			h.Errorf("%+v", it.Error)
 		}
-		h.eventually("the message has ended", func() bool { return h.message(task).Status == pawl.MessageError })
+		h.waitUntil("the message has ended", func() bool { return h.message(task).Status == pawl.MessageError })
 		if got := h.message(task).Text(); got != "half " {
 			h.Errorf("%q", got)
 		}
@@ -459,10 +460,11 @@ func TestAConversationIsReadForAModel(t *testing.T) {
 func TestBadToolsAreRefused(t *testing.T) {
 	eachFixture(t, func(h fixture) {
 		h.work(
-			agent.Loop{Model: &parrot{}, Tools: []agent.Tool{{Name: "a", Schema: json.RawMessage(`{"type":7}`), Run: look(new(atomic.Int32)).Run}}},
+			agent.Loop{Model: &scriptedModel{}, Tools: []agent.Tool{
+				{Name: "a", Schema: json.RawMessage(`{"type":7}`), Run: countingTool(new(atomic.Int32)).Run}}},
 			worker.Options{},
 		)
-		if it := h.until(h.ask(pawl.Reply{}), pawl.ItemFailed); !strings.Contains(it.Error.Message, "/tools/0/schema") {
+		if it := h.waitForState(h.ask(pawl.Reply{}), pawl.ItemFailed); !strings.Contains(it.Error.Message, "/tools/0/schema") {
 			h.Errorf("%+v", it.Error)
 		}
 	})

@@ -105,7 +105,7 @@ func paced(ctx context.Context, s *slicer, backlog int, make func(k int) error) 
 }
 
 // churn sends n tasks of one item through the engine: claims of 100.
-func (h *house) churn(ctx context.Context, n int) (*slicer, error) {
+func (h *runningEngine) churn(ctx context.Context, n int) (*slicer, error) {
 	s := newSlicer(n)
 	_, err := many(callers+1, func(who int) error {
 		if who == callers {
@@ -129,7 +129,7 @@ func (h *house) churn(ctx context.Context, n int) (*slicer, error) {
 }
 
 // createOnce creates k tasks in one call.
-func (h *house) createOnce(ctx context.Context, k int) error {
+func (h *runningEngine) createOnce(ctx context.Context, k int) error {
 	tasks := make([]pawl.NewTask, k)
 	for i := range tasks {
 		tasks[i] = pawl.NewTask{Type: taskOf, Payload: payload}
@@ -138,7 +138,7 @@ func (h *house) createOnce(ctx context.Context, k int) error {
 }
 
 // churn does the same with River at its best settings.
-func (r *riverHouse) churn(ctx context.Context, n int) (*slicer, error) {
+func (r *riverClient) churn(ctx context.Context, n int) (*slicer, error) {
 	events, cancel := r.completions(n)
 	defer cancel()
 	if err := r.Start(ctx); err != nil {

@@ -17,9 +17,9 @@ import (
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
-// drained is what a process of the fleet reports: how many items it did, and its start and end
+// drainReport is what a process of the fleet reports: how many items it did, and its start and end
 // by the machine's clock.
-type drained struct {
+type drainReport struct {
 	Items       int
 	Start, Stop time.Time
 }
@@ -55,7 +55,7 @@ func (b *bench) fleet(ctx context.Context) error {
 }
 
 func (b *bench) drainByFleet(ctx context.Context, url string, n, size int) (rate float64, err error) {
-	h, err := openHouse(ctx, url)
+	h, err := openEngine(ctx, url)
 	if err != nil {
 		return 0, err
 	}
@@ -81,7 +81,7 @@ func (b *bench) drainByFleet(ctx context.Context, url string, n, size int) (rate
 	var total int
 	var first, last time.Time
 	for _, c := range children {
-		var d drained
+		var d drainReport
 		if err := json.NewDecoder(c.out).Decode(&d); err != nil {
 			return 0, err
 		}
@@ -142,7 +142,7 @@ func drainAsChild(args []string, in io.Reader, out io.Writer) error {
 		return err
 	}
 	ctx := context.Background()
-	h, err := openHouse(ctx, *url)
+	h, err := openEngine(ctx, *url)
 	if err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func drainAsChild(args []string, in io.Reader, out io.Writer) error {
 	if at := stop.Load(); at > 0 {
 		last = time.Unix(0, at)
 	}
-	if err := json.NewEncoder(out).Encode(drained{int(items.Load()), start, last}); err != nil {
+	if err := json.NewEncoder(out).Encode(drainReport{int(items.Load()), start, last}); err != nil {
 		return err
 	}
 	return h.stop()

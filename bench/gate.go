@@ -4,7 +4,7 @@ import (
 	"sync"
 )
 
-// gate blocks its callers until need of them have come.
+// gate blocks its callers until need of them have arrived.
 type gate struct {
 	need int
 

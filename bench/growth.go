@@ -93,7 +93,7 @@ func drawChurns(n int, all []*churning) curve {
 }
 
 func (b *bench) pawlChurn(ctx context.Context, url string, n int) (s *slicer, err error) {
-	h, err := openHouse(ctx, url)
+	h, err := openEngine(ctx, url)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func riverChurn(ctx context.Context, url string, n int) (*slicer, error) {
 func (b *bench) backlog(ctx context.Context) error {
 	ones, hundreds := plot{name: "claim of 1"}, plot{name: "claim of 100"}
 	err := b.fresh(ctx, forPawl, func(url string) (err error) {
-		h, err := openHouse(ctx, url)
+		h, err := openEngine(ctx, url)
 		if err != nil {
 			return err
 		}
@@ -168,7 +168,7 @@ func (b *bench) backlog(ctx context.Context) error {
 }
 
 // claimTimes makes n claims and returns their times in ms.
-func (h *house) claimTimes(ctx context.Context, limit, n int) (out series, err error) {
+func (h *runningEngine) claimTimes(ctx context.Context, limit, n int) (out series, err error) {
 	for range n {
 		start := clock.Now()
 		got, err := h.Claim(ctx, pawl.ClaimRequest{WorkerID: "bench", Types: []string{taskOf}, Limit: limit, LeaseSeconds: 3600})
@@ -266,7 +266,7 @@ func sizes(ctx context.Context, url, before string) (map[string]size, error) {
 func (b *bench) manyCheckpoints(ctx context.Context) error {
 	full, n := b.sized(1_000_000, 1_000_000), b.sized(40_000, 40_000)
 	return b.file(func(url string) (err error) {
-		h, err := openHouse(ctx, url)
+		h, err := openEngine(ctx, url)
 		if err != nil {
 			return err
 		}

@@ -101,7 +101,7 @@ func (b *bench) livesOverHTTP(ctx context.Context, name string, on func(func(url
 
 // livesInside makes the calls in this process.
 func livesInside(ctx context.Context, url string, n int) (l life, err error) {
-	h, err := openHouse(ctx, url)
+	h, err := openEngine(ctx, url)
 	if err != nil {
 		return l, err
 	}

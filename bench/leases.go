@@ -74,7 +74,7 @@ func (b *bench) heartbeats(ctx context.Context) error {
 }
 
 func (b *bench) beat(ctx context.Context, url string, n int, took func(cpu float64)) (err error) {
-	h, err := openHouse(ctx, url)
+	h, err := openEngine(ctx, url)
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (b *bench) beat(ctx context.Context, url string, n int, took func(cpu float
 // expire claims n items for 3 s and lets all leases expire at once. It measures the time from
 // each lease's end to the next claim of its item, by the database's clock.
 func expire(ctx context.Context, url string, n int, into *series) (err error) {
-	h, err := openHouse(ctx, url)
+	h, err := openEngine(ctx, url)
 	if err != nil {
 		return err
 	}

@@ -22,10 +22,10 @@ type system struct {
 
 var (
 	oneTask = system{"one task", forPawl, func(ctx context.Context, url string, n, batch int) (create, drain time.Duration, err error) {
-		return pawlLife(ctx, url, n, batch, (*house).createWhole)
+		return pawlLife(ctx, url, n, batch, (*runningEngine).createWhole)
 	}}
 	manyTasks = system{"tasks of one", forPawl, func(ctx context.Context, url string, n, batch int) (create, drain time.Duration, err error) {
-		return pawlLife(ctx, url, n, batch, (*house).createTasks)
+		return pawlLife(ctx, url, n, batch, (*runningEngine).createTasks)
 	}}
 	riverJobs = system{"River", forRiver, func(ctx context.Context, url string, n, _ int) (create, drain time.Duration, err error) {
 		r, err := openRiver(ctx, url, riverBest, nil)
@@ -53,9 +53,13 @@ var (
 	}}
 )
 
-func pawlLife(ctx context.Context, url string, n, batch int, fill func(*house, context.Context, int, int) (time.Duration, error)) (create,
-	drain time.Duration, err error) {
-	h, err := openHouse(ctx, url)
+func pawlLife(
+	ctx context.Context,
+	url string,
+	n, batch int,
+	fill func(*runningEngine, context.Context, int, int) (time.Duration, error),
+) (create, drain time.Duration, err error) {
+	h, err := openEngine(ctx, url)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -188,7 +192,7 @@ func (b *bench) riverAtDefaults(ctx context.Context, pawl series) error {
 
 // intoOne adds batches of 1000 items to one task.
 func intoOne(ctx context.Context, url string, n int, into *series) (err error) {
-	h, err := openHouse(ctx, url)
+	h, err := openEngine(ctx, url)
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ func (b *bench) messages(ctx context.Context) error {
 		b.add(line{name: said + ", lag p99 at another server, " + db.name, got: there.p99, unit: " ms", atMost: 250,
 			absolute: "p50 " + figure(there.p50.median()) + " ms"})
 	}
-	if err := b.audience(ctx, bases[0]); err != nil {
+	if err := b.manyReaders(ctx, bases[0]); err != nil {
 		return err
 	}
 	for _, db := range bases {
@@ -60,14 +60,14 @@ type base struct {
 }
 
 // open opens an engine that writes and, if apart is set, another engine that reads.
-func (s *speech) open(ctx context.Context, url string, apart bool) (stop func() error, err error) {
-	if s.writer, err = openHouse(ctx, url); err != nil {
+func (s *streamLoad) open(ctx context.Context, url string, apart bool) (stop func() error, err error) {
+	if s.writer, err = openEngine(ctx, url); err != nil {
 		return nil, err
 	}
 	if s.reader = s.writer; !apart {
 		return s.writer.stop, nil
 	}
-	if s.reader, err = openHouse(ctx, url); err != nil {
+	if s.reader, err = openEngine(ctx, url); err != nil {
 		return nil, errors.Join(err, s.writer.stop())
 	}
 	return func() error { return errors.Join(s.reader.stop(), s.writer.stop()) }, nil
@@ -76,7 +76,7 @@ func (s *speech) open(ctx context.Context, url string, apart bool) (stop func() 
 // talk has all streams write messages, each with one reader.
 func (b *bench) talk(ctx context.Context, db base, takes time.Duration, apart bool, into *latency, kept *series) error {
 	return db.on(func(url string) (err error) {
-		s := &speech{streams: max(1, int(float64(db.streams)*b.scale)), readers: 1}
+		s := &streamLoad{streams: max(1, int(float64(db.streams)*b.scale)), readers: 1}
 		stop, err := s.open(ctx, url, apart)
 		if err != nil {
 			return err
@@ -92,9 +92,9 @@ func (b *bench) talk(ctx context.Context, db base, takes time.Duration, apart bo
 	})
 }
 
-// audience measures what 1,000 readers of one message cost the database, compared with one
+// manyReaders measures what 1,000 readers of one message cost the database, compared with one
 // reader.
-func (b *bench) audience(ctx context.Context, db base) error {
+func (b *bench) manyReaders(ctx context.Context, db base) error {
 	takes := time.Duration(b.sized(20_000, 5000)) * time.Millisecond
 	flushes := takes.Seconds() * float64(time.Second/flushEvery)
 	var alone, crowded, lag series
@@ -104,7 +104,7 @@ func (b *bench) audience(ctx context.Context, db base) error {
 			if err != nil {
 				return err
 			}
-			s := &speech{streams: 1, readers: readers}
+			s := &streamLoad{streams: 1, readers: readers}
 			stop, err := s.open(ctx, url, true)
 			if err != nil {
 				return err
@@ -136,7 +136,7 @@ func (b *bench) long(ctx context.Context, db base) error {
 	const chunks, each, reads = 10_000, 5, 60
 	var open, ended, replayed series
 	err := db.on(func(url string) (err error) {
-		s := &speech{}
+		s := &streamLoad{}
 		stop, err := s.open(ctx, url, false)
 		if err != nil {
 			return err
@@ -205,7 +205,7 @@ func (b *bench) soaks(ctx context.Context, db base) error {
 	const parts = 4
 	var resident [parts]series
 	err := db.on(func(url string) (err error) {
-		s := &speech{streams: db.streams, readers: 1, rotate: 30 * time.Second}
+		s := &streamLoad{streams: db.streams, readers: 1, rotate: 30 * time.Second}
 		stop, err := s.open(ctx, url, false)
 		if err != nil {
 			return err

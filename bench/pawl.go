@@ -24,13 +24,13 @@ var payload = json.RawMessage(`{"to":"` + strings.Repeat("x", 191) + `"}`)
 
 var result = json.RawMessage(`{"ok":true}`)
 
-// house is an engine that runs its sweeps, as in production.
-type house struct {
+// runningEngine is an engine that runs its sweeps, as in production.
+type runningEngine struct {
 	*engine.Engine
 	stop func() error
 }
 
-func openHouse(ctx context.Context, url string) (*house, error) {
+func openEngine(ctx context.Context, url string) (*runningEngine, error) {
 	e, err := engine.Open(ctx, url)
 	if err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func openHouse(ctx context.Context, url string) (*house, error) {
 	running, end := context.WithCancel(ctx)
 	var own sync.WaitGroup
 	own.Go(func() { _ = e.Run(running) }) // nil when it is ended
-	return &house{e, func() error {
+	return &runningEngine{e, func() error {
 		end()
 		own.Wait()
 		return e.Close()
@@ -91,7 +91,7 @@ func (b *batches) next() int {
 }
 
 // createTasks creates n tasks of one item.
-func (h *house) createTasks(ctx context.Context, n, batch int) (time.Duration, error) {
+func (h *runningEngine) createTasks(ctx context.Context, n, batch int) (time.Duration, error) {
 	todo := inBatches(n, batch)
 	return many(callers, func(int) error {
 		for k := todo.next(); k > 0; k = todo.next() {
@@ -108,7 +108,7 @@ func (h *house) createTasks(ctx context.Context, n, batch int) (time.Duration, e
 }
 
 // createWhole creates one task with all its n items in one call.
-func (h *house) createWhole(ctx context.Context, n, _ int) (time.Duration, error) {
+func (h *runningEngine) createWhole(ctx context.Context, n, _ int) (time.Duration, error) {
 	items := make([]pawl.NewItem, n)
 	for i := range items {
 		items[i] = pawl.NewItem{Input: payload}
@@ -119,7 +119,7 @@ func (h *house) createWhole(ctx context.Context, n, _ int) (time.Duration, error
 }
 
 // createItems creates one task of n items: the task, then batches added to it.
-func (h *house) createItems(ctx context.Context, n, batch int) (time.Duration, error) {
+func (h *runningEngine) createItems(ctx context.Context, n, batch int) (time.Duration, error) {
 	items := make([]pawl.NewItem, batch)
 	for i := range items {
 		items[i] = pawl.NewItem{Input: payload}
@@ -143,7 +143,7 @@ func (h *house) createItems(ctx context.Context, n, batch int) (time.Duration, e
 }
 
 // drain claims and completes n items, in batches.
-func (h *house) drain(ctx context.Context, n, batch int) (time.Duration, error) {
+func (h *runningEngine) drain(ctx context.Context, n, batch int) (time.Duration, error) {
 	var done atomic.Int64
 	took, err := many(callers, func(who int) error {
 		for done.Load() < int64(n) {
@@ -161,7 +161,7 @@ func (h *house) drain(ctx context.Context, n, batch int) (time.Duration, error) 
 	return took, err
 }
 
-func (h *house) complete(ctx context.Context, leases []pawl.Lease) error {
+func (h *runningEngine) complete(ctx context.Context, leases []pawl.Lease) error {
 	if len(leases) == 0 {
 		return nil
 	}
@@ -173,7 +173,7 @@ func (h *house) complete(ctx context.Context, leases []pawl.Lease) error {
 }
 
 // claimAll claims n items in batches of 1000.
-func (h *house) claimAll(ctx context.Context, n, leaseSeconds int) ([]pawl.Lease, error) {
+func (h *runningEngine) claimAll(ctx context.Context, n, leaseSeconds int) ([]pawl.Lease, error) {
 	var all []pawl.Lease
 	for len(all) < n {
 		got, err := h.Claim(ctx, pawl.ClaimRequest{WorkerID: "bench", Types: []string{taskOf}, Limit: min(pawl.MaxClaim, n-len(all)),

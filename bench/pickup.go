@@ -126,7 +126,7 @@ func (b *bench) pickups(ctx context.Context) error {
 // pawlPickup runs the worker on one engine. It creates tasks on the same engine or on another
 // one.
 func pawlPickup(ctx context.Context, url, same string, rate int, r *race) (out series, err error) {
-	h, err := openHouse(ctx, url)
+	h, err := openEngine(ctx, url)
 	if err != nil {
 		return nil, err
 	}

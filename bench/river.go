@@ -65,12 +65,12 @@ func (s riverSet) String() string {
 
 const riverConns = 20
 
-type riverHouse struct {
+type riverClient struct {
 	*river.Client[pgx.Tx]
 	pool *pgxpool.Pool
 }
 
-func openRiver(ctx context.Context, url string, set riverSet, did func(riverArgs)) (*riverHouse, error) {
+func openRiver(ctx context.Context, url string, set riverSet, did func(riverArgs)) (*riverClient, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func openRiver(ctx context.Context, url string, set riverSet, did func(riverArgs
 		pool.Close()
 		return nil, err
 	}
-	return &riverHouse{client, pool}, nil
+	return &riverClient{client, pool}, nil
 }
 
 func migrateRiver(ctx context.Context, url string) error {
@@ -110,7 +110,7 @@ func migrateRiver(ctx context.Context, url string) error {
 }
 
 // create inserts n jobs with InsertManyFast.
-func (r *riverHouse) create(ctx context.Context, n, batch int) (time.Duration, error) {
+func (r *riverClient) create(ctx context.Context, n, batch int) (time.Duration, error) {
 	todo := inBatches(n, batch)
 	params := make([]river.InsertManyParams, batch)
 	for i := range params {
@@ -128,12 +128,12 @@ func (r *riverHouse) create(ctx context.Context, n, batch int) (time.Duration, e
 
 // completions subscribes to the jobs that River reports as completed in the database. room is
 // how many of its events are buffered.
-func (r *riverHouse) completions(room int) (<-chan *river.Event, func()) {
+func (r *riverClient) completions(room int) (<-chan *river.Event, func()) {
 	return r.SubscribeConfig(&river.SubscribeConfig{ChanSize: room, Kinds: []river.EventKind{river.EventKindJobCompleted}})
 }
 
 // drain works on n jobs until all are completed in the database.
-func (r *riverHouse) drain(ctx context.Context, url string, n int) (time.Duration, error) {
+func (r *riverClient) drain(ctx context.Context, url string, n int) (time.Duration, error) {
 	events, cancel := r.completions(n)
 	defer cancel()
 	start := clock.Now()

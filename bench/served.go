@@ -84,7 +84,7 @@ func serveAsChild(args []string, in io.Reader, out io.Writer) error {
 	}()
 	gctune.Limit(gctune.ServerGarbage) // as pawl serve does
 	return profiled(*profile, func() error {
-		h, err := openHouse(context.WithoutCancel(ctx), *url)
+		h, err := openEngine(context.WithoutCancel(ctx), *url)
 		if err != nil {
 			return err
 		}

@@ -67,7 +67,7 @@ func (b *bench) fresh(ctx context.Context, template string, fn func(url string) 
 
 // grouped creates and completes n tasks by single calls through the engine.
 func grouped(ctx context.Context, url string, n int, into *lives) error {
-	h, err := openHouse(ctx, url)
+	h, err := openEngine(ctx, url)
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func ungrouped(ctx context.Context, url string, n int, into *lives) error {
 		return err
 	}
 	into.create = append(into.create, perSecond(n, took))
-	h, err := openHouse(ctx, url)
+	h, err := openEngine(ctx, url)
 	if err != nil {
 		return err
 	}

@@ -24,9 +24,9 @@ const (
 var words = []pawl.Words{"The ", "pawl ", "drops ", "into ", "each ", "tooth ", "as ", "it ", "passes, ", "and ", "the ", "wheel ",
 	"cannot ", "turn ", "back. "}
 
-// speech is a number of messages that are written at once, each with readers that follow it.
-type speech struct {
-	writer, reader *house
+// streamLoad is a number of messages that are written at once, each with readers that follow it.
+type streamLoad struct {
+	writer, reader *runningEngine
 	streams        int
 	readers        int           // per message
 	rotate         time.Duration // how often a stream begins a new message; 0 = never
@@ -62,7 +62,7 @@ type reply struct {
 	fence pawl.MessageFence
 }
 
-func (s *speech) begin(ctx context.Context, worker string) (r reply, err error) {
+func (s *streamLoad) begin(ctx context.Context, worker string) (r reply, err error) {
 	t, err := pawl.Create(ctx, s.writer, pawl.NewTask{Type: taskOf, Reply: &pawl.Reply{}})
 	if err != nil {
 		return r, err
@@ -75,7 +75,7 @@ func (s *speech) begin(ctx context.Context, worker string) (r reply, err error) 
 }
 
 // run has all streams write for a time.
-func (s *speech) run(ctx context.Context, takes time.Duration) error {
+func (s *streamLoad) run(ctx context.Context, takes time.Duration) error {
 	first := make([]reply, s.streams)
 	if _, err := many(callers, func(who int) error {
 		for i := who; i < len(first); i += callers {
@@ -95,7 +95,7 @@ func (s *speech) run(ctx context.Context, takes time.Duration) error {
 }
 
 // stream writes one conversation: one message or, with rotate, one after the other.
-func (s *speech) stream(ctx context.Context, i int, r reply, until time.Time) (err error) {
+func (s *streamLoad) stream(ctx context.Context, i int, r reply, until time.Time) (err error) {
 	turn := s.rotate * time.Duration(i+1) / time.Duration(s.streams) // for the first message: the streams do not all change at once
 	sleep(ctx, time.Duration(i)*flushEvery/time.Duration(s.streams))
 	for begun := clock.Now(); ; begun = clock.Now() {
@@ -114,7 +114,7 @@ func (s *speech) stream(ctx context.Context, i int, r reply, until time.Time) (e
 }
 
 // message writes a message from begun to end, and has it read.
-func (s *speech) message(ctx context.Context, r reply, begun, end time.Time) error {
+func (s *streamLoad) message(ctx context.Context, r reply, begun, end time.Time) error {
 	var reading, here sync.WaitGroup
 	failed := make([]error, s.readers)
 	for n := range s.readers {
@@ -126,12 +126,12 @@ func (s *speech) message(ctx context.Context, r reply, begun, end time.Time) err
 		})
 	}
 	here.Wait()
-	err := s.speak(ctx, r, begun, end)
+	err := s.writeChunks(ctx, r, begun, end)
 	reading.Wait()
 	return errors.Join(append(failed, err)...)
 }
 
-func (s *speech) speak(ctx context.Context, r reply, begun, end time.Time) error {
+func (s *streamLoad) writeChunks(ctx context.Context, r reply, begun, end time.Time) error {
 	tick := time.NewTicker(flushEvery)
 	defer tick.Stop()
 	offset := int64(0)
@@ -157,7 +157,7 @@ func (s *speech) speak(ctx context.Context, r reply, begun, end time.Time) error
 }
 
 // read follows a message to its end.
-func (s *speech) read(ctx context.Context, id string, begun time.Time, come func()) error {
+func (s *streamLoad) read(ctx context.Context, id string, begun time.Time, come func()) error {
 	next := int64(0)
 	return s.reader.FollowMessage(ctx, id, -1, func(f pawl.MessageFrame) error {
 		come()

@@ -58,7 +58,7 @@ func (b *bench) sqlite(ctx context.Context) error {
 
 // pawlLives has callers create, claim and complete for a time.
 func pawlLives(ctx context.Context, url string, callers, batch int, budget time.Duration, into *series) (err error) {
-	h, err := openHouse(ctx, url)
+	h, err := openEngine(ctx, url)
 	if err != nil {
 		return err
 	}

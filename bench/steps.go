@@ -49,7 +49,7 @@ func (b *bench) stepsOfBoth(ctx context.Context) error {
 
 // inARow runs n steps one after the other in one handler.
 func inARow(ctx context.Context, url string, n int, into *series) (err error) {
-	h, err := openHouse(ctx, url)
+	h, err := openEngine(ctx, url)
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func inARow(ctx context.Context, url string, n int, into *series) (err error) {
 
 // appends saves n checkpoints by single calls; each caller has its own lease.
 func appends(ctx context.Context, url string, n int, into *series) (err error) {
-	h, err := openHouse(ctx, url)
+	h, err := openEngine(ctx, url)
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func appends(ctx context.Context, url string, n int, into *series) (err error) {
 	return err
 }
 
-func (h *house) appendCheckpoints(ctx context.Context, n int) (float64, error) {
+func (h *runningEngine) appendCheckpoints(ctx context.Context, n int) (float64, error) {
 	if _, err := h.createTasks(ctx, crowd, crowd); err != nil {
 		return 0, err
 	}
@@ -112,7 +112,7 @@ func (h *house) appendCheckpoints(ctx context.Context, n int) (float64, error) {
 // replays runs handlers of n steps until all steps are saved, and has all of them fail. It
 // measures how fast their second attempts pass the same steps.
 func replays(ctx context.Context, url string, n int, into *series) (err error) {
-	h, err := openHouse(ctx, url)
+	h, err := openEngine(ctx, url)
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ func (b *bench) beatOverHTTP(ctx context.Context, url string, late, reached *ser
 
 // leased creates n items and claims them.
 func leased(ctx context.Context, url string, n int) (leases []pawl.Lease, err error) {
-	h, err := openHouse(ctx, url)
+	h, err := openEngine(ctx, url)
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-work/pawl/pawltest"
 )
 
-// login brings a key of its own for the browser; the cookie is the browser's.
+// login logs the browser in with a new key; the browser keeps the cookie.
 func (h *fixture) login(n pawl.NewAPIKey) page {
 	h.Helper()
 	n.Name = "ann"
@@ -31,13 +31,13 @@ func TestLogin(t *testing.T) {
 		for _, path := range []string{"/ui/", "/ui/tasks", "/ui/tasks/" + broken.TaskID, "/ui/items/" + broken.ID, "/ui/workers", "/ui/types",
 			"/ui/legend", "/ui/tasks/" + broken.TaskID + "/retry"} {
 			got := h.get(path)
-			h.shows(got, 401, "Log in", `value="`+path+`"`)
-			h.lacks(got, "a page is torn", "Workers")
+			h.has(got, 401, "Log in", `value="`+path+`"`)
+			h.hasNot(got, "a page is torn", "Workers")
 		}
 		if got := h.post("/ui/tasks/"+broken.TaskID+"/retry", "reason", "x"); got.StatusCode != 401 {
 			t.Errorf("a form without a key: %s", got.Status)
 		}
-		h.shows(h.post("/ui/login", "key", "nonsense"), 401, "Log in", `role="alert"`)
+		h.has(h.post("/ui/login", "key", "nonsense"), 401, "Log in", `role="alert"`)
 		h.browser.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 		in := h.login(pawl.NewAPIKey{Roles: pawl.KeyRoles})
 		if c := in.Cookies(); in.Header.Get("Location") != "/ui/tasks" || len(c) != 1 || !c[0].HttpOnly ||
@@ -54,14 +54,14 @@ func TestLogin(t *testing.T) {
 			t.Errorf("led to %s", got.Header.Get("Location"))
 		}
 		h.browser.CheckRedirect = nil
-		h.shows(h.get("/ui/"), 200, "Log out", "elsewhere")
-		h.shows(h.get("/v1/stats"), 401) // the cookie is the dashboard's
-		h.shows(h.post("/ui/logout"), 401, "Log in")
-		h.shows(h.get("/ui/"), 401, "Log in")
+		h.has(h.get("/ui/"), 200, "Log out", "elsewhere")
+		h.has(h.get("/v1/stats"), 401) // the cookie is the dashboard's
+		h.has(h.post("/ui/logout"), 401, "Log in")
+		h.has(h.get("/ui/"), 401, "Log in")
 	})
 }
 
-// Under TLS the key goes over TLS only.
+// With TLS the cookie is sent over TLS only.
 func TestTheCookieIsSecureUnderTLS(t *testing.T) {
 	h := open(t, pawltest.Open(t, pawltest.SQLite), true)
 	_, token, err := h.p.Engine.CreateAPIKey(t.Context(), pawl.NewAPIKey{Name: "ann", Roles: pawl.KeyRoles})
@@ -81,23 +81,23 @@ func TestARevokedKeyIsLoggedOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.shows(h.post("/ui/login", "key", token), 200)
+	h.has(h.post("/ui/login", "key", token), 200)
 	if _, err := h.p.Engine.RevokeAPIKey(t.Context(), k.ID); err != nil {
 		t.Fatal(err)
 	}
 	got := h.get("/ui/tasks")
-	// a key is remembered for a second
+	// the server caches a key for a second
 	for end := time.Now().Add(time.Minute); got.StatusCode == 200 && time.Now().Before(end); got = h.get("/ui/tasks") {
 		time.Sleep(50 * time.Millisecond)
 	}
-	h.shows(got, 401, "Log in", `role="alert"`)
+	h.has(got, 401, "Log in", `role="alert"`)
 	if c := got.Cookies(); len(c) != 1 || c[0].MaxAge != -1 {
 		t.Errorf("the cookie stays: %v", got.Header)
 	}
 }
 
-// The cookie is a session: it does not hold the key, it ends when it is not used,
-// and a logout ends every copy of it. A page that reads itself again is no use.
+// The cookie is a session. It does not contain the key in clear text, it ends when it is not used,
+// and a logout ends every copy of it. The automatic reload of a page does not count as use.
 func TestASessionEnds(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		h := openWith(t, p, true, dashboard.Options{SessionIdle: 2 * time.Second})
@@ -111,58 +111,58 @@ func TestASessionEnds(t *testing.T) {
 		if strings.Contains(copied.Value, token) || copied.Name != "pawl_session" {
 			t.Errorf("the cookie is %s", copied)
 		}
-		h.shows(h.get("/ui/"), 200)
+		h.has(h.get("/ui/"), 200)
 		for status := 200; status == 200; {
 			time.Sleep(100 * time.Millisecond)
 			status = h.send("GET", "/ui/", nil, "Pawl-Automatic", "1").StatusCode
 		}
-		h.shows(h.send("GET", "/ui/", nil, "Cookie", copied.String()), 401, "your session has ended")
+		h.has(h.send("GET", "/ui/", nil, "Cookie", copied.String()), 401, "your session has ended")
 		copied = h.post("/ui/login", "key", token).Cookies()[0]
 		h.post("/ui/logout")
-		h.shows(h.send("GET", "/ui/", nil, "Cookie", copied.Name+"="+copied.Value), 401, "your session has ended")
-		h.shows(h.send("GET", "/ui/", nil, "Cookie", "pawl_session="+token), 401, "Log in") // a key is no session
+		h.has(h.send("GET", "/ui/", nil, "Cookie", copied.Name+"="+copied.Value), 401, "your session has ended")
+		h.has(h.send("GET", "/ui/", nil, "Cookie", "pawl_session="+token), 401, "Log in") // a key is no session
 	})
 }
 
-// A key that only reads sees no buttons, no payloads, and its forms are refused.
+// With a key that may only read, pages have no buttons and no payloads, and forms are refused.
 func TestAKeyThatOnlyReads(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		h := open(t, p, true)
 		broken, waiting := h.failed(), h.submitted()
-		talk, message := h.spoken()
+		talk, message := h.withOpenMessage()
 		h.login(pawl.NewAPIKey{Roles: []string{"reader"}})
 		for _, path := range []string{"/ui/", "/ui/tasks", "/ui/tasks/" + broken.TaskID, "/ui/tasks/" + waiting.TaskID,
 			"/ui/tasks/" + talk.TaskID, "/ui/items/" + broken.ID, "/ui/items/" + waiting.ID, "/ui/items/" + talk.ID, "/ui/messages/" + message} {
 			got := h.get(path)
-			h.shows(got, 200, "payloads are hidden")
-			h.lacks(got, "secret", "retry…", "approve…", "cancel…", "data-stream", `class="action`)
+			h.has(got, 200, "payloads are hidden")
+			h.hasNot(got, "secret", "retry…", "approve…", "cancel…", "data-stream", `class="action`)
 		}
 		for path, role := range map[string]string{"/ui/tasks/" + broken.TaskID + "/retry": "operator",
 			"/ui/items/" + broken.ID + "/bury": "operator", "/ui/tasks/" + waiting.TaskID + "/approve": "approver",
 			"/ui/tasks/" + waiting.TaskID + "/cancel": "submitter"} {
-			h.shows(h.get(path), 403, "forbidden", role)
-			h.shows(h.post(path, "reason", "x"), 403, "forbidden", role)
+			h.has(h.get(path), 403, "forbidden", role)
+			h.has(h.post(path, "reason", "x"), 403, "forbidden", role)
 		}
 		if got := h.get("/ui/messages/" + message + "/stream"); got.StatusCode != 403 {
 			t.Errorf("the stream: %s", got.Status)
 		}
 		h.post("/ui/logout")
 		h.login(pawl.NewAPIKey{Roles: []string{"claimer"}})
-		h.shows(h.get("/ui/"), 403, "needs the role reader")
+		h.has(h.get("/ui/"), 403, "needs the role reader")
 		h.login(pawl.NewAPIKey{Roles: []string{"reader", "approver"}})
 		got := h.get("/ui/tasks/" + waiting.TaskID)
-		h.shows(got, 200, "secret", "approve…", "reject…")
-		h.lacks(got, "cancel…")
-		h.shows(h.post("/ui/tasks/"+waiting.TaskID+"/approve"), 200, "by api/ann")
+		h.has(got, 200, "secret", "approve…", "reject…")
+		h.hasNot(got, "cancel…")
+		h.has(h.post("/ui/tasks/"+waiting.TaskID+"/approve"), 200, "by api/ann")
 	})
 }
 
-// Nothing of another namespace is to be found, by whatever page.
+// No page shows data of another namespace.
 func TestWalls(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		h := open(t, p, true)
 		broken := h.failed()
-		_, message := h.spoken()
+		_, message := h.withOpenMessage()
 		h.login(pawl.NewAPIKey{Roles: pawl.KeyRoles, Namespace: "others"})
 		h.post("/ui/namespace", "namespace", "default")
 		for _, path := range []string{"/ui/tasks/" + broken.TaskID, "/ui/items/" + broken.ID, "/ui/messages/" + message,
@@ -171,19 +171,19 @@ func TestWalls(t *testing.T) {
 				t.Errorf("%s: %s", path, got.Status)
 			}
 		}
-		h.shows(h.post("/ui/tasks/"+broken.TaskID+"/retry"), 404)
+		h.has(h.post("/ui/tasks/"+broken.TaskID+"/retry"), 404)
 		for _, path := range []string{"/ui/", "/ui/tasks", "/ui/workers"} {
 			got := h.get(path)
-			h.shows(got, 200, "namespace others")
-			h.lacks(got, broken.TaskID, "w-pdf", ">pdf<", "pdf")
+			h.has(got, 200, "namespace others")
+			h.hasNot(got, broken.TaskID, "w-pdf", ">pdf<", "pdf")
 		}
 		h.login(pawl.NewAPIKey{Roles: pawl.KeyRoles, Namespace: pawl.AnyNamespace})
-		h.shows(h.get("/ui/tasks"), 200, broken.TaskID) // the cookie that the other key could not use
-		h.shows(h.post("/ui/namespace", "namespace", "nobody's"), 200, `value="nobody&#39;s"`, "Nothing does.")
+		h.has(h.get("/ui/tasks"), 200, broken.TaskID) // the cookie that the other key could not use
+		h.has(h.post("/ui/namespace", "namespace", "nobody's"), 200, `value="nobody&#39;s"`, "Nothing does.")
 	})
 }
 
-// What another site's page sends is refused, with or without keys.
+// Requests from pages of other sites are refused, with and without keys.
 func TestForeignFormsAreRefused(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		h := open(t, p, false)
@@ -215,12 +215,12 @@ func TestForeignFormsAreRefused(t *testing.T) {
 func TestFollowingAMessage(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		h := open(t, p, true)
-		l, message := h.spoken()
+		l, message := h.withOpenMessage()
 		if got := h.get("/ui/messages/" + message + "/stream"); got.StatusCode != 401 {
 			t.Errorf("without a key: %s", got.Status)
 		}
 		h.login(pawl.NewAPIKey{Roles: []string{"reader"}, Payloads: true})
-		h.shows(h.get("/ui/messages/"+message), 200, `data-stream="/ui/messages/`+message+`/stream" data-offset="2"`)
+		h.has(h.get("/ui/messages/"+message), 200, `data-stream="/ui/messages/`+message+`/stream" data-offset="2"`)
 		res, err := h.browser.Get(h.srv.URL + "/ui/messages/" + message + "/stream?after=1")
 		if err != nil {
 			t.Fatal(err)
@@ -245,12 +245,12 @@ func TestFollowingAMessage(t *testing.T) {
 			t.Errorf("%s: %q", res.Status, data)
 		}
 		ended := h.get("/ui/messages/" + message)
-		h.shows(ended, 200, "and more", "complete")
-		h.lacks(ended, "data-stream")
+		h.has(ended, 200, "and more", "complete")
+		h.hasNot(ended, "data-stream")
 	})
 }
 
-// The worker of a task cannot approve it: the dashboard says that another must.
+// The worker of a task cannot approve it: the dashboard says that another approver must.
 func TestAWorkerIsRefusedAtTheApproval(t *testing.T) {
 	h := open(t, pawltest.Open(t, pawltest.SQLite), true)
 	h.login(pawl.NewAPIKey{Roles: pawl.KeyRoles})
@@ -273,8 +273,8 @@ func TestAWorkerIsRefusedAtTheApproval(t *testing.T) {
 	if rs, err := h.p.Service.Submit(ctx, []pawl.SubmitCall{{Fence: ls[0].Fence(), Result: []byte("1")}}); err != nil || rs[0].Err != nil {
 		t.Fatal(rs, err)
 	}
-	h.shows(h.post("/ui/tasks/"+task.ID+"/approve", "version", "1"), 403, "worked on this task")
-	h.shows(h.get("/ui/tasks/"+task.ID), 200, "with <code>"+keys[0].ID+"</code>")
+	h.has(h.post("/ui/tasks/"+task.ID+"/approve", "version", "1"), 403, "worked on this task")
+	h.has(h.get("/ui/tasks/"+task.ID), 200, "with <code>"+keys[0].ID+"</code>")
 }
 
 // An operator ends a lease from the page of its item; the form is about the attempt
@@ -289,10 +289,10 @@ func TestALeaseIsRevokedAtTheDashboard(t *testing.T) {
 		t.Fatal(ls, err)
 	}
 	at := "/ui/items/" + ls[0].ID
-	h.shows(h.get(at), 200, `href="`+at+`/revoke_lease"`, "revoke lease")
-	h.shows(h.get(at+"/revoke_lease"), 200, `name="attempt" value="1"`)
-	h.shows(h.post(at+"/revoke_lease", "reason", "it hangs", "attempt", "2"), 409)
-	h.shows(h.post(at+"/revoke_lease", "reason", "it hangs"), 400)
-	h.shows(h.post(at+"/revoke_lease", "reason", "it hangs", "attempt", "1"), 200, "lease_revoked", "it hangs")
-	h.lacks(h.get(at), at+"/revoke_lease")
+	h.has(h.get(at), 200, `href="`+at+`/revoke_lease"`, "revoke lease")
+	h.has(h.get(at+"/revoke_lease"), 200, `name="attempt" value="1"`)
+	h.has(h.post(at+"/revoke_lease", "reason", "it hangs", "attempt", "2"), 409)
+	h.has(h.post(at+"/revoke_lease", "reason", "it hangs"), 400)
+	h.has(h.post(at+"/revoke_lease", "reason", "it hangs", "attempt", "1"), 200, "lease_revoked", "it hangs")
+	h.hasNot(h.get(at), at+"/revoke_lease")
 }

@@ -89,8 +89,8 @@ func (h *fixture) post(path string, fields ...string) page {
 	return h.send("POST", path, form)
 }
 
-// shows is a page of that status on which all those texts are to be read.
-func (h *fixture) shows(p page, status int, texts ...string) {
+// has checks that a page has a status and contains texts.
+func (h *fixture) has(p page, status int, texts ...string) {
 	h.Helper()
 	if p.StatusCode != status {
 		h.Errorf("%s %s: %s\n%s", p.Request.Method, p.Request.URL.Path, p.Status, p.text)
@@ -102,7 +102,7 @@ func (h *fixture) shows(p page, status int, texts ...string) {
 	}
 }
 
-func (h *fixture) lacks(p page, texts ...string) {
+func (h *fixture) hasNot(p page, texts ...string) {
 	h.Helper()
 	for _, text := range texts {
 		if strings.Contains(p.text, text) {
@@ -142,7 +142,7 @@ func (h *fixture) create(n pawl.NewTask) pawl.Task {
 	return t
 }
 
-// failed is a task whose only attempt failed.
+// failed creates a task whose only attempt failed.
 func (h *fixture) failed() pawl.Lease {
 	h.Helper()
 	h.create(pawl.NewTask{Type: "pdf", Title: "read a book", MaxAttempts: 1, Payload: json.RawMessage(`{"secret":1}`)})
@@ -158,7 +158,7 @@ func (h *fixture) failed() pawl.Lease {
 	return l
 }
 
-// submitted is a task that waits for a decision.
+// submitted creates a task that waits for a decision.
 func (h *fixture) submitted() pawl.Lease {
 	h.Helper()
 	only[pawl.TypeRef](
@@ -179,8 +179,8 @@ func (h *fixture) submitted() pawl.Lease {
 	return l
 }
 
-// spoken is an item whose agent is in the middle of a message.
-func (h *fixture) spoken() (pawl.Lease, string) {
+// withOpenMessage creates an item with a message that is being written.
+func (h *fixture) withOpenMessage() (pawl.Lease, string) {
 	h.Helper()
 	h.create(pawl.NewTask{Type: "chat", Reply: &pawl.Reply{Model: "m1"}})
 	l := h.claim("chat")
@@ -207,9 +207,9 @@ func (h *fixture) spoken() (pawl.Lease, string) {
 func TestPages(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		h := open(t, p, false)
-		h.shows(h.get("/ui/"), 200, "Nothing does.")
+		h.has(h.get("/ui/"), 200, "Nothing does.")
 		broken, waiting := h.failed(), h.submitted()
-		talk, message := h.spoken()
+		talk, message := h.withOpenMessage()
 		only[pawl.CheckpointRef](
 			t,
 		)(
@@ -245,23 +245,23 @@ func TestPages(t *testing.T) {
 				p.Advance(2 * time.Minute) // past the lease
 			}
 			got := h.get(path)
-			h.shows(got, 200, append(texts, "<h1", `<main id="main"`, "Pawl v0")...)
+			h.has(got, 200, append(texts, "<h1", `<main id="main"`, "Pawl v0")...)
 			for name, want := range map[string]string{"Content-Security-Policy": "default-src 'none'; style-src 'self'",
 				"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Content-Type": "text/html; charset=utf-8"} {
 				if !strings.HasPrefix(got.Header.Get(name), want) {
 					t.Errorf("%s: %s is %q", path, name, got.Header.Get(name))
 				}
 			}
-			h.lacks(got, "style=", "onclick", "http://", "https://")
+			h.hasNot(got, "style=", "onclick", "http://", "https://")
 		}
 		ann := pawl.As(t.Context(), pawl.Caller{ActorType: "user", ActorID: "ann"})
 		only[string](t)(p.Service.DeleteTasks(ann, []pawl.TaskCall{{TaskID: broken.TaskID, Force: true, Reason: "not needed"}}))
-		h.shows(h.get("/ui/"), 200, "Tasks last deleted", broken.TaskID, "user ann", "not needed")
-		h.shows(h.get("/ui/tasks/"+broken.TaskID), 404, "was deleted on", "user ann")
+		h.has(h.get("/ui/"), 200, "Tasks last deleted", broken.TaskID, "user ann", "not needed")
+		h.has(h.get("/ui/tasks/"+broken.TaskID), 404, "was deleted on", "user ann")
 		for path, status := range map[string]int{"/ui/tasks/tsk_none": 404, "/ui/items/itm_none": 404, "/ui/messages/msg_none": 404,
 			"/ui/nothing": 404, "/ui/tasks?state=open": 400, "/ui/tasks?cursor=x": 400, "/ui/tasks/" + waiting.TaskID + "/explode": 404,
 			"/ui/items/" + talk.ID + "/approve": 404} {
-			h.shows(h.get(path), status, "To the overview")
+			h.has(h.get(path), status, "To the overview")
 		}
 		for path, kind := range map[string]string{"style.css": "text/css", "live.js": "text/javascript", "pawl.svg": "image/svg+xml"} {
 			if got := h.get("/ui/static/" + path); got.StatusCode != 200 || !strings.HasPrefix(got.Header.Get("Content-Type"), kind) {
@@ -271,7 +271,6 @@ func TestPages(t *testing.T) {
 	})
 }
 
-// Who asks for / as a browser does is led here; programs get what they got.
 // The approval page shows the whole result, its diff, its author and the model.
 func TestTheConfirmationShowsAll(t *testing.T) {
 	h := open(t, pawltest.Open(t, pawltest.SQLite), false)
@@ -302,7 +301,7 @@ func TestTheConfirmationShowsAll(t *testing.T) {
 		t.Fatal(rs, err)
 	}
 	for _, verb := range []string{"approve", "reject"} {
-		h.shows(
+		h.has(
 			h.get("/ui/tasks/"+task.ID+"/"+verb),
 			200,
 			"worker/editor (scribe",
@@ -334,16 +333,16 @@ func TestAMessageIsStopped(t *testing.T) {
 		t.Fatal(l, err)
 	}
 	at := "/ui/messages/" + l.Items[0].ID
-	h.shows(h.get(at), 200, at+"/stop")
-	h.shows(h.get(at+"/stop"), 200, "stop this message?", l.Items[0].ID)
-	h.shows(h.send("POST", at+"/stop", url.Values{"reason": {"enough"}}), 200, "stopped")
-	h.lacks(h.get(at), at+"/stop")
+	h.has(h.get(at), 200, at+"/stop")
+	h.has(h.get(at+"/stop"), 200, "stop this message?", l.Items[0].ID)
+	h.has(h.send("POST", at+"/stop", url.Values{"reason": {"enough"}}), 200, "stopped")
+	h.hasNot(h.get(at), at+"/stop")
 	for _, path := range []string{at + "/approve", "/ui/tasks/" + l.Items[0].TaskID + "/stop"} {
-		h.shows(h.get(path), 404)
+		h.has(h.get(path), 404)
 	}
 }
 
-// Each attempt says how it ended, its error whole.
+// Each attempt is shown with its end and its whole error.
 func TestAttemptsHaveTheirErrors(t *testing.T) {
 	h := open(t, pawltest.Open(t, pawltest.SQLite), false)
 	ctx := t.Context()
@@ -377,7 +376,7 @@ func TestAttemptsHaveTheirErrors(t *testing.T) {
 	p := h.get("/ui/items/" + item)
 	_, p.text, _ = strings.Cut(p.text, "Attempts, newest first") // the page shows errors elsewhere too
 	p.text, _, _ = strings.Cut(p.text, "</table>")
-	h.shows(p, 200, "the disk is full", "the net is down", `"at": "dis"`, `"at": "net"`)
+	h.has(p, 200, "the disk is full", "the net is down", `"at": "dis"`, `"at": "net"`)
 }
 
 func TestTheFrontDoor(t *testing.T) {
@@ -388,7 +387,7 @@ func TestTheFrontDoor(t *testing.T) {
 	if got := h.get("/"); got.StatusCode != 404 || !strings.HasPrefix(got.Header.Get("Content-Type"), "application/problem+json") {
 		t.Errorf("a program: %s %s", got.Status, got.text)
 	}
-	h.shows(h.get("/v1/stats"), 200, "items_by_state")
+	h.has(h.get("/v1/stats"), 200, "items_by_state")
 }
 
 func TestListsHavePages(t *testing.T) {
@@ -398,47 +397,46 @@ func TestListsHavePages(t *testing.T) {
 			h.create(pawl.NewTask{Type: "many", Title: fmt.Sprintf("number %d.", i)})
 		}
 		first := h.get("/ui/tasks?type=many")
-		h.shows(first, 200, "number 59.", "number 10.", "Older")
-		h.lacks(first, "number 9.")
+		h.has(first, 200, "number 59.", "number 10.", "Older")
+		h.hasNot(first, "number 9.")
 		_, rest, _ := strings.Cut(first.text, `rel="next" href="`)
 		next, _, _ := strings.Cut(rest, `"`)
 		second := h.get("/ui/tasks" + html.UnescapeString(next))
-		h.shows(second, 200, "number 9.", "number 0.", "First page", `value="many"`)
-		h.lacks(second, "Older")
+		h.has(second, 200, "number 9.", "number 0.", "First page", `value="many"`)
+		h.hasNot(second, "Older")
 	})
 }
 
-// Every act goes through a form that asks once more, and is on the record as a
-// user's.
+// Every action needs a confirmation form, and its event has the actor type user.
 func TestActs(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		h := open(t, p, false)
 		broken := h.failed()
 		task, item := "/ui/tasks/"+broken.TaskID, "/ui/items/"+broken.ID
-		h.shows(h.get(task+"/bury"), 200, "bury this task?", `<form class="confirm" method="post">`)
-		h.shows(h.post(task+"/bury", "reason", "of no use"), 200, "dead_lettered", "of no use", "by user")
-		h.shows(h.post(item+"/retry", "reason", "it was mended"), 200, "queued", "it was mended")
-		h.shows(h.post(item+"/retry"), 409, "The state forbids it", "conflict (409)", "queued", "cancel")
-		h.shows(h.post(item+"/cancel"), 200, "cancelled")
-		h.shows(h.post(task+"/cancel"), 409, "nothing: it has ended")
+		h.has(h.get(task+"/bury"), 200, "bury this task?", `<form class="confirm" method="post">`)
+		h.has(h.post(task+"/bury", "reason", "of no use"), 200, "dead_lettered", "of no use", "by user")
+		h.has(h.post(item+"/retry", "reason", "it was mended"), 200, "queued", "it was mended")
+		h.has(h.post(item+"/retry"), 409, "The state forbids it", "conflict (409)", "queued", "cancel")
+		h.has(h.post(item+"/cancel"), 200, "cancelled")
+		h.has(h.post(task+"/cancel"), 409, "nothing: it has ended")
 
 		waiting := h.submitted()
 		task = "/ui/tasks/" + waiting.TaskID
-		h.shows(h.post(task+"/reject", "reason", " \n "), 400, "invalid (400)")
-		h.shows(h.post(task+"/reject", "reason", "too long\n\nno date", "rework", "yes"), 200, "queued", "too long", "no date")
+		h.has(h.post(task+"/reject", "reason", " \n "), 400, "invalid (400)")
+		h.has(h.post(task+"/reject", "reason", "too long\n\nno date", "rework", "yes"), 200, "queued", "too long", "no date")
 		if l := h.claim("edit"); len(l.Reasons) != 2 || l.Reasons[1].Message != "no date" {
 			t.Errorf("the next worker gets %+v", l.Reasons)
 		} else {
 			only[pawl.Moved](t)(p.Service.Submit(t.Context(), []pawl.SubmitCall{{Fence: l.Fence(), Result: json.RawMessage(`1`)}}))
 		}
-		h.shows(h.post(task+"/approve", "version", "0"), 412, "has changed since you looked", "approve, reject, cancel")
+		h.has(h.post(task+"/approve", "version", "0"), 412, "has changed since you looked", "approve, reject, cancel")
 		now, err := p.Service.GetTask(t.Context(), waiting.TaskID)
 		if err != nil {
 			t.Fatal(err)
 		}
-		h.shows(h.get(task+"/approve"), 200, fmt.Sprintf(`name="version" value="%d"`, now.Version))
-		h.shows(h.post(task+"/approve", "version", fmt.Sprint(now.Version), "reason", "well done"), 200, "approved", "well done", "by user")
-		h.shows(h.post(task+"/reject", "reason", "too late"), 409, "decided by")
+		h.has(h.get(task+"/approve"), 200, fmt.Sprintf(`name="version" value="%d"`, now.Version))
+		h.has(h.post(task+"/approve", "version", fmt.Sprint(now.Version), "reason", "well done"), 200, "approved", "well done", "by user")
+		h.has(h.post(task+"/reject", "reason", "too late"), 409, "decided by")
 		l := h.claim("edit.apply")
 		only[pawl.Moved](
 			t,
@@ -453,6 +451,6 @@ func TestActs(t *testing.T) {
 		if _, err := p.Service.Sweep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		h.shows(h.get(task), 200, "completed", "a line", `<tr class="replace"><td>replace</td><td>/n</td>`)
+		h.has(h.get(task), 200, "completed", "a line", `<tr class="replace"><td>replace</td><td>/n</td>`)
 	})
 }

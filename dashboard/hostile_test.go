@@ -10,11 +10,11 @@ import (
 	"github.com/pawl-work/pawl/pawltest"
 )
 
-// controls are what must not reach a page: what moves a cursor, and what turns
-// the direction of writing.
+// controls are characters that must not be on a page: they move the cursor or change the writing
+// direction.
 var controls = regexp.MustCompile("[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]")
 
-// Whatever callers write is shown as text, on every page.
+// All texts of callers are shown as text, on every page.
 func TestHostileTextsAreHarmless(t *testing.T) {
 	const evil = `<script>alert("x")</script>"><img src=x onerror=alert(1)> {{.}} ` + "\u202egnp.exe\u2066 \x1b[31mred\x7f \u0085"
 	long := strings.Repeat("<b>very long</b>", 3000)
@@ -88,17 +88,17 @@ func TestHostileTextsAreHarmless(t *testing.T) {
 			if bad := controls.FindString(got.text); bad != "" {
 				t.Errorf("%s lets %q through", path, bad)
 			}
-			h.lacks(got, "<script>", "<img", "<b>very", "<i>", "<u>", `href="javascript:`, `src="javascript:`)
+			h.hasNot(got, "<script>", "<img", "<b>very", "<i>", "<u>", `href="javascript:`, `src="javascript:`)
 			if len(got.text) > 400<<10 {
 				t.Errorf("%s is %d bytes", path, len(got.text))
 			}
 		}
-		h.shows(h.get("/ui/items/"+l.ID), 200, `<script>alert("x")</script>`, "\u241b[31mred\u2421")
-		h.shows(h.get("/ui/items/"+ls[1].ID), 200, "[[[[")
+		h.has(h.get("/ui/items/"+l.ID), 200, `<script>alert("x")</script>`, "\u241b[31mred\u2421")
+		h.has(h.get("/ui/items/"+ls[1].ID), 200, "[[[[")
 	})
 }
 
-// The legend says what the tables say: every state and every move.
+// The legend shows every state and every move of the tables.
 func TestTheLegendIsTheTables(t *testing.T) {
 	h := open(t, pawltest.Open(t, pawltest.SQLite), false)
 	got := h.get("/ui/legend")
@@ -131,7 +131,7 @@ func TestTheLegendIsTheTables(t *testing.T) {
 			if m.Asked {
 				verb = "<b>" + verb + "</b>"
 			}
-			h.shows(
+			h.has(
 				got,
 				200,
 				"<tr><td>"+strings.Join(m.From, ", ")+"</td><td>"+verb+"</td><td>"+strings.Join(m.To, ", ")+"</td><td>"+m.Event+"</td>",

@@ -12,7 +12,7 @@ import (
 // listen.
 func (e *Engine) Hears() bool {
 	e.hub.Attend()
-	return e.hub.Hears()
+	return e.hub.Listening()
 }
 
 // Told reports whether another process reported work since the last read from the start.

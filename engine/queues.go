@@ -11,7 +11,7 @@ import (
 // openHub creates the hub and the queues, which waiting callers of this process use.
 func (e *Engine) openHub() {
 	d := e.db.Dialect()
-	o := watch.Options{Log: e.log, Elsewhere: func(t watch.Topic) { e.queues.Elsewhere(t) }}
+	o := watch.Options{Log: e.log, OnRemote: func(t watch.Topic) { e.queues.Elsewhere(t) }}
 	if d.Notices {
 		o.Notify, o.Listen = d.Notify, d.Listen
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-work/pawl/pawltest"
 )
 
-// A page of the feed ends with the event that brings it to its bytes, and the next
-// goes on there, whether it is read, listed or followed.
+// A page of the feed ends with the event that brings it to its size limit, and the next page
+// continues there, for reads, lists and followers.
 func TestPagesOfTheFeedAreBoundedByBytes(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		ctx, task := t.Context(), create(t, p.Service, t.Context())

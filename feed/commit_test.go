@@ -19,8 +19,8 @@ import (
 	"github.com/pawl-work/pawl/pawltest"
 )
 
-// shell is a connection beside the engine, in its schema or in another database.
-func shell(t *testing.T, p *pawltest.Pawl, database string) *pgx.Conn {
+// connect returns a connection besides the engine's, to its schema or to another database.
+func connect(t *testing.T, p *pawltest.Pawl, database string) *pgx.Conn {
 	t.Helper()
 	cfg, err := pgx.ParseConfig(p.URL)
 	if err != nil {
@@ -50,8 +50,8 @@ func exec(t *testing.T, c interface {
 const leaveEvent = `INSERT INTO task_events (namespace, task_id, event, actor_type, message, created_at) VALUES ('default', $1, ` +
 	`'stale', 'system', $2, 1769680800000000) RETURNING id`
 
-// leave leaves an event on a task within a transaction that stays open.
-func leave(t *testing.T, tx pgx.Tx, task, message string) string {
+// addEvent adds an event to a task within a transaction that stays open.
+func addEvent(t *testing.T, tx pgx.Tx, task, message string) string {
 	t.Helper()
 	var id int64
 	if err := tx.QueryRow(t.Context(), leaveEvent, task, message).Scan(&id); err != nil {
@@ -76,7 +76,7 @@ func end(t *testing.T, err error) {
 	}
 }
 
-// read reads all there is after a position.
+// read reads all events after a position.
 func read(t *testing.T, f *feed.Feed, after int64) []pawl.Event {
 	t.Helper()
 	got, err := f.Read(t.Context(), after, 1000)
@@ -99,10 +99,10 @@ func TestLateCommitsAreFoundAndBlockNobody(t *testing.T) {
 	p := pawltest.Open(t, pawltest.Postgres)
 	f := p.Engine.Feed()
 	task := create(t, p.Service, t.Context())
-	slow, lost, held := begin(t, shell(t, p, "")), begin(t, shell(t, p, "")), begin(t, shell(t, p, ""))
-	first, second := leave(t, slow, task, "slow"), leave(t, slow, task, "slow")
-	leave(t, lost, task, "lost")
-	other := leave(t, held, task, "held")
+	slow, lost, held := begin(t, connect(t, p, "")), begin(t, connect(t, p, "")), begin(t, connect(t, p, ""))
+	first, second := addEvent(t, slow, task, "slow"), addEvent(t, slow, task, "slow")
+	addEvent(t, lost, task, "lost")
+	other := addEvent(t, held, task, "held")
 	var after int64
 	for range 50 {
 		id := create(t, p.Service, t.Context())
@@ -121,7 +121,7 @@ func TestLateCommitsAreFoundAndBlockNobody(t *testing.T) {
 	if !slices.Equal(ids(got), []string{first, second}) {
 		t.Fatalf("after the commit: %v, want %v and %v", ids(got), first, second)
 	}
-	// Another engine knows no less: what is missing stands in the database.
+	// Another engine knows the gaps too: they are stored in the database.
 	next := p.Another(engine.Options{}).Feed()
 	end(t, held.Commit(t.Context()))
 	if got := read(t, next, got[1].Position); !slices.Equal(ids(got), []string{other}) {
@@ -129,7 +129,7 @@ func TestLateCommitsAreFoundAndBlockNobody(t *testing.T) {
 	}
 }
 
-// gaps are the numbers still looked for.
+// gaps returns the stored gaps.
 func gaps(t *testing.T, c *pgx.Conn) (text string) {
 	t.Helper()
 	err := c.QueryRow(t.Context(), `SELECT COALESCE(detail::json->>'gaps', '') FROM relay_cursors WHERE sink = 'feed'`).Scan(&text)
@@ -139,13 +139,13 @@ func gaps(t *testing.T, c *pgx.Conn) (text string) {
 	return text
 }
 
-// A gap is looked for until no transaction can fill it any more. Transactions in other
-// databases do not count.
+// A gap is kept until no transaction can fill it any more. Transactions in other databases do not
+// count.
 func TestStrangersDoNotMatter(t *testing.T) {
 	p := pawltest.Open(t, pawltest.Postgres)
 	f := p.Engine.Feed()
 	task := create(t, p.Service, t.Context())
-	mine := shell(t, p, "")
+	mine := connect(t, p, "")
 	name := strings.Replace(p.Schema, "pawl_test", "pawl_stranger", 1)
 	exec(t, mine, "CREATE DATABASE "+name)
 	t.Cleanup(func() {
@@ -160,11 +160,11 @@ func TestStrangersDoNotMatter(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	stranger := begin(t, shell(t, p, name))
+	stranger := begin(t, connect(t, p, name))
 	exec(t, stranger, "SELECT pg_current_xact_id()")
-	lost, late := begin(t, mine), begin(t, shell(t, p, ""))
-	leave(t, lost, task, "lost")
-	kept := leave(t, late, task, "late")
+	lost, late := begin(t, mine), begin(t, connect(t, p, ""))
+	addEvent(t, lost, task, "lost")
+	kept := addEvent(t, late, task, "late")
 	end(t, lost.Rollback(t.Context()))
 	after := read(t, f, 0)[0].Position
 	id := create(t, p.Service, t.Context())
@@ -201,7 +201,7 @@ func TestAnotherTakesOver(t *testing.T) {
 	p := pawltest.Open(t, pawltest.Postgres)
 	create(t, p.Service, t.Context())
 	before := read(t, p.Engine.Feed(), 0)
-	frozen := begin(t, shell(t, p, ""))
+	frozen := begin(t, connect(t, p, ""))
 	exec(t, frozen, "SET LOCAL idle_in_transaction_session_timeout = '1s'") // as the sequencer's own transactions have it
 	exec(t, frozen, "SELECT position FROM relay_cursors WHERE sink = 'feed' FOR UPDATE")
 	exec(t, frozen, "INSERT INTO feed_pages (page, ids, count, created_at) VALUES (1000, '\\x00', 1, 0)")
@@ -212,9 +212,9 @@ func TestAnotherTakesOver(t *testing.T) {
 	}
 }
 
-// Many writers with long transactions, some rolled back, several engines that
-// give positions, one that is closed in the middle: every reader sees every
-// event once, in one order, which is the order of commit for each task.
+// There are many writers with long transactions, some of which are rolled back, and several
+// engines that assign positions, one of which is closed in between. Every reader gets every event
+// once, in one order, which is the order of commit for each task.
 func TestOrderIsTheOrderOfCommit(t *testing.T) {
 	p := pawltest.OpenReal(t, pawltest.Postgres)
 	engines := []*engine.Engine{p.Engine, p.Another(engine.Options{}), p.Another(engine.Options{})}
@@ -238,25 +238,25 @@ func TestOrderIsTheOrderOfCommit(t *testing.T) {
 	var total sync.Map
 	var writing sync.WaitGroup
 	for n := range writers {
-		c := shell(t, p, "")
+		c := connect(t, p, "")
 		writing.Go(func() {
 			r := rand.New(rand.NewPCG(uint64(n), 1))
 			for range each {
 				h := &history[r.IntN(tasks)]
 				pre := begin(t, c)
 				if r.IntN(4) == 0 {
-					leave(t, pre, history[0].id, "drawn early, rolled back")
+					addEvent(t, pre, history[0].id, "drawn early, rolled back")
 					time.Sleep(time.Duration(r.IntN(20)) * time.Millisecond)
 					end(t, pre.Rollback(ctx))
 					continue
 				}
 				if r.IntN(3) == 0 { // its other events have higher numbers, and others commit in between
-					total.Store(leave(t, pre, loose, "drawn early"), true)
+					total.Store(addEvent(t, pre, loose, "drawn early"), true)
 				}
 				func() {
 					h.Lock()
 					defer h.Unlock()
-					id := leave(t, pre, h.id, "kept")
+					id := addEvent(t, pre, h.id, "kept")
 					time.Sleep(time.Duration(r.IntN(4)) * time.Millisecond)
 					end(t, pre.Commit(ctx))
 					h.commit = append(h.commit, id)
@@ -332,14 +332,13 @@ func TestOrderIsTheOrderOfCommit(t *testing.T) {
 	}
 }
 
-// A page goes when its events are gone and old, and the positions of the others
-// stay.
+// A page is removed when its events are deleted and old. The positions of other events stay.
 func TestPagesGoWithTheirEvents(t *testing.T) {
 	p := pawltest.Open(t, pawltest.Postgres)
 	f := p.Engine.Feed()
 	var tasks []pawl.TaskCall
 	pages := func() (n int) {
-		if err := shell(t, p, "").QueryRow(t.Context(), `SELECT count(*) FROM feed_pages`).Scan(&n); err != nil {
+		if err := connect(t, p, "").QueryRow(t.Context(), `SELECT count(*) FROM feed_pages`).Scan(&n); err != nil {
 			t.Fatal(err)
 		}
 		return n

@@ -19,17 +19,17 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// lagging is a database whose snapshots are an old one while it lags, as on a
-// connection to a server that is behind.
+// lagging is a database that returns an old snapshot while it lags, like a connection to a server
+// that is behind.
 type lagging struct {
 	store.DB
 	snapshot string
-	lags     atomic.Bool
+	on       atomic.Bool
 }
 
 func (l *lagging) View(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
 	return l.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
-		if l.lags.Load() {
+		if l.on.Load() {
 			if _, err := tx.Exec(ctx, "SET TRANSACTION SNAPSHOT '"+l.snapshot+"'"); err != nil {
 				return err
 			}
@@ -38,7 +38,7 @@ func (l *lagging) View(ctx context.Context, fn func(ctx context.Context, tx stor
 	})
 }
 
-// A reader never passes a position that the database which answers does not have.
+// A reader never passes a position that the answering database server does not have.
 func TestALaggingServerSkipsNothing(t *testing.T) {
 	for _, followed := range []bool{false, true} {
 		t.Run(fmt.Sprintf("followed=%v", followed), func(t *testing.T) {
@@ -47,7 +47,7 @@ func TestALaggingServerSkipsNothing(t *testing.T) {
 				create(t, p.Service, t.Context())
 			}
 			before := read(t, p.Engine.Feed(), 0)
-			old, err := shell(t, p, "").BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+			old, err := connect(t, p, "").BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -66,7 +66,7 @@ func TestALaggingServerSkipsNothing(t *testing.T) {
 			if head, err := f.Head(t.Context()); err != nil || head != 45 {
 				t.Fatal(head, err)
 			}
-			db.lags.Store(true)
+			db.on.Store(true)
 			at := pawl.FeedPosition{Position: before[9].Position}
 			events, through, err := f.Page(t.Context(), at, 100)
 			if err != nil || len(events) != 0 || through != at {
@@ -75,7 +75,7 @@ func TestALaggingServerSkipsNothing(t *testing.T) {
 			if events, through, err = f.Page(t.Context(), pawl.FeedPosition{}, 100); err != nil || len(events) != 10 || through.Position != 10 {
 				t.Fatalf("from its beginning: %v through %s, %v", ids(events), through, err)
 			}
-			db.lags.Store(false)
+			db.on.Store(false)
 			if got, err := f.ReadAt(t.Context(), at, 100); err != nil || len(got) != 35 {
 				t.Errorf("%d events behind what the server had, %v", len(got), err)
 			}
@@ -83,14 +83,14 @@ func TestALaggingServerSkipsNothing(t *testing.T) {
 	}
 }
 
-// Of a turn whose commit failed nothing is known.
+// A run whose commit failed leaves no state in the process.
 func TestAPositionThatWasNotCommittedIsNotTheHead(t *testing.T) {
 	p := pawltest.Open(t, pawltest.Postgres)
 	create(t, p.Service, t.Context())
-	db := &unsure{DB: p.Engine.DB()}
+	db := &failingCommits{DB: p.Engine.DB()}
 	f := feed.New(db, feed.Options{})
 	defer f.Close()
-	db.fails.Store(true)
+	db.failing.Store(true)
 	if _, err := f.Head(t.Context()); err == nil {
 		t.Fatal("it does not fail")
 	}
@@ -99,26 +99,26 @@ func TestAPositionThatWasNotCommittedIsNotTheHead(t *testing.T) {
 	}
 }
 
-// unsure is a database whose commits fail.
-type unsure struct {
+// failingCommits is a database whose commits fail.
+type failingCommits struct {
 	store.DB
-	fails atomic.Bool
+	failing atomic.Bool
 }
 
-func (u *unsure) Do(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
+func (u *failingCommits) Do(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
 	return u.DB.Do(ctx, func(ctx context.Context, tx store.Tx) error {
-		if err := fn(ctx, tx); err != nil || !u.fails.Load() {
+		if err := fn(ctx, tx); err != nil || !u.failing.Load() {
 			return err
 		}
 		return errors.New("the commit failed")
 	})
 }
 
-// regress takes the database back to a position, as a failover that lost commits
-// does: events behind it, and all that knew of them, are gone.
-func regress(t *testing.T, p *pawltest.Pawl, position int64, promoted bool) {
+// goBackInTime takes the database back to a position, like a failover that lost commits: the
+// events after it are removed, with all rows that refer to them.
+func goBackInTime(t *testing.T, p *pawltest.Pawl, position int64, promoted bool) {
 	t.Helper()
-	c := shell(t, p, "")
+	c := connect(t, p, "")
 	var ids []int64
 	var text string
 	if err := c.QueryRow(t.Context(), `SELECT detail FROM relay_cursors WHERE sink = 'feed'`).Scan(&text); err != nil {
@@ -161,8 +161,8 @@ func regress(t *testing.T, p *pawltest.Pawl, position int64, promoted bool) {
 	}
 }
 
-// When the database has lost commits, no reader misses later events: readers are told
-// where to restart, by a server that saw the lost events and by one that did not.
+// When the database has lost commits, no reader misses later events: readers get the position to
+// restart from, on a server that saw the lost events and on one that did not.
 func TestAnEpochBeginsWhenTheDatabaseWentBack(t *testing.T) {
 	for _, fresh := range []bool{false, true} {
 		t.Run(fmt.Sprintf("fresh=%v", fresh), func(t *testing.T) {
@@ -171,7 +171,7 @@ func TestAnEpochBeginsWhenTheDatabaseWentBack(t *testing.T) {
 				create(t, p.Service, t.Context())
 			}
 			all := read(t, p.Engine.Feed(), 0)
-			regress(t, p, 60, fresh)
+			goBackInTime(t, p, 60, fresh)
 			e := p.Engine
 			if fresh {
 				e = p.Another(engine.Options{})
@@ -223,7 +223,8 @@ func TestAnEpochBeginsWhenTheDatabaseWentBack(t *testing.T) {
 	}
 }
 
-// A reader that follows while it happens is told, and misses nothing after the restart.
+// A reader that follows the feed at that time gets the error, and misses nothing after the
+// restart.
 func TestAFollowerLearnsOfANewEpoch(t *testing.T) {
 	p := pawltest.Open(t, pawltest.Postgres)
 	for range 20 {
@@ -241,7 +242,7 @@ func TestAFollowerLearnsOfANewEpoch(t *testing.T) {
 		})
 	}()
 	<-begun
-	regress(t, p, 12, false)
+	goBackInTime(t, p, 12, false)
 	restart, ok := pawl.RestartOf(<-ended)
 	if want := (pawl.FeedPosition{Epoch: 1, Position: 12}); !ok || restart != want {
 		t.Fatalf("it restarts at %s, want %s", restart, want)
@@ -259,7 +260,7 @@ func TestAFollowerLearnsOfANewEpoch(t *testing.T) {
 	}
 }
 
-// A relay that knew of lost events goes on from where the database is.
+// A relay that has sent lost events continues at the database's position.
 func TestARelayRestartsInANewEpoch(t *testing.T) {
 	p := pawltest.Open(t, pawltest.Postgres)
 	for range 20 {
@@ -270,7 +271,7 @@ func TestARelayRestartsInANewEpoch(t *testing.T) {
 	if err != nil || !ok {
 		t.Fatal(ok, err)
 	}
-	regress(t, p, 12, false)
+	goBackInTime(t, p, 12, false)
 	r.Position = 20 // it is saved before the loss is noticed
 	if ok, err := p.Engine.KeepRelay(t.Context(), r, time.Minute); err != nil || !ok {
 		t.Fatal(ok, err)
@@ -288,16 +289,16 @@ func TestARelayRestartsInANewEpoch(t *testing.T) {
 	}
 }
 
-// What has no position yet when another server takes over gets one in the new
-// epoch.
+// Events without a position when another server takes over get one in the new epoch.
 func TestAGapIsFilledInANewEpoch(t *testing.T) {
 	p := pawltest.Open(t, pawltest.Postgres)
 	task := create(t, p.Service, t.Context())
-	slow := begin(t, shell(t, p, ""))
-	late := leave(t, slow, task, "late")
+	slow := begin(t, connect(t, p, ""))
+	late := addEvent(t, slow, task, "late")
 	create(t, p.Service, t.Context())
 	before := read(t, p.Engine.Feed(), 0)
-	exec(t, shell(t, p, ""), `UPDATE relay_cursors SET detail = jsonb_set(detail::jsonb, '{server,timeline}', '77')::text WHERE sink = 'feed'`)
+	exec(t, connect(t, p, ""),
+		`UPDATE relay_cursors SET detail = jsonb_set(detail::jsonb, '{server,timeline}', '77')::text WHERE sink = 'feed'`)
 	end(t, slow.Commit(t.Context()))
 	if _, err := p.Engine.Feed().Head(t.Context()); err != nil {
 		t.Fatal(err)

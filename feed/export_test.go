@@ -1,6 +1,6 @@
 package feed
 
-// PendingGaps is how many looks at the transactions under way are remembered.
+// PendingGaps returns the number of remembered queries for the transactions in progress.
 func (f *Feed) PendingGaps() int {
 	f.refreshing.Lock()
 	defer f.refreshing.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-work/pawl/pawltest"
 )
 
-// create makes a task and says its id.
+// create creates a task and returns its id.
 func create(t *testing.T, svc pawl.Submitter, ctx context.Context) string {
 	t.Helper()
 	task, err := pawl.Create(ctx, svc, pawl.NewTask{Type: "t"})

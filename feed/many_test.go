@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// counting counts what is read of a database.
+// counting counts the reads of a database.
 type counting struct {
 	store.DB
 	views atomic.Int64
@@ -26,8 +26,8 @@ func (c *counting) View(ctx context.Context, fn func(ctx context.Context, tx sto
 	return c.DB.View(ctx, fn)
 }
 
-// A thousand readers read everything, and cost the database a few questions a
-// look, not a thousand.
+// A thousand readers read everything, and cost the database a few queries per refresh, not a
+// thousand.
 func TestAThousandReadersCostAsMuchAsOne(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		const readers, tasks = 1000, 100

@@ -12,10 +12,10 @@ import (
 	"github.com/pawl-work/pawl/pawltest"
 )
 
-// preparing is a connection to a server that keeps prepared transactions.
+// preparing returns a connection to a server that allows prepared transactions.
 func preparing(t *testing.T, p *pawltest.Pawl) *pgx.Conn {
 	t.Helper()
-	c := shell(t, p, "")
+	c := connect(t, p, "")
 	var most int
 	if err := c.QueryRow(t.Context(), "SELECT current_setting('max_prepared_transactions')::int").Scan(&most); err != nil {
 		t.Fatal(err)
@@ -26,9 +26,9 @@ func preparing(t *testing.T, p *pawltest.Pawl) *pgx.Conn {
 	return c
 }
 
-// until reads, which looks at the transactions under way now and then, until done
-// says so.
-func until(t *testing.T, p *pawltest.Pawl, after int64, done func() bool) {
+// waitUntil reads, which queries the transactions in progress from time to time, until done
+// returns true.
+func waitUntil(t *testing.T, p *pawltest.Pawl, after int64, done func() bool) {
 	t.Helper()
 	for begun := time.Now(); !done(); time.Sleep(20 * time.Millisecond) {
 		if got := read(t, p.Engine.Feed(), after); len(got) != 0 {
@@ -40,9 +40,9 @@ func until(t *testing.T, p *pawltest.Pawl, after int64, done func() bool) {
 	}
 }
 
-// A transaction that is prepared after its gap was found, and outlives it, is in
-// the feed when it commits, and the record is intact all the time. One that is
-// rolled back is looked for no longer; later gaps do not wait for either.
+// The events of a transaction that is prepared after its gap was found are in the feed when it
+// commits, and the event log is intact at all times. The gap of a transaction that is rolled back
+// is dropped. Later gaps wait for neither.
 func TestAPreparedTransactionIsFound(t *testing.T) {
 	for name, c := range map[string]struct{ early, numbered bool }{ // prepared before the gap is found; with a number of its own by then
 		"late":          {},
@@ -51,7 +51,7 @@ func TestAPreparedTransactionIsFound(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := pawltest.Open(t, pawltest.Postgres)
-			conn, other := preparing(t, p), shell(t, p, "")
+			conn, other := preparing(t, p), connect(t, p, "")
 			f, gid := p.Engine.Feed(), p.Schema
 			task := create(t, p.Service, t.Context())
 			var drawn int64
@@ -80,14 +80,14 @@ func TestAPreparedTransactionIsFound(t *testing.T) {
 			create(t, p.Service, t.Context())
 			got := read(t, f, 0)
 			after := got[len(got)-1].Position
-			until(t, p, after, func() bool { return f.PendingGaps() > 0 })
+			waitUntil(t, p, after, func() bool { return f.PendingGaps() > 0 })
 			if !c.early {
 				write()
 			}
 			gap := func() (before string) {
 				before = gaps(t, other)
-				lost := begin(t, shell(t, p, ""))
-				leave(t, lost, task, "lost")
+				lost := begin(t, connect(t, p, ""))
+				addEvent(t, lost, task, "lost")
 				end(t, lost.Rollback(t.Context()))
 				create(t, p.Service, t.Context())
 				got := read(t, f, after)
@@ -98,10 +98,10 @@ func TestAPreparedTransactionIsFound(t *testing.T) {
 				return before
 			}
 			only := gap()
-			until(t, p, after, func() bool { return f.PendingGaps() > 1 }) // the prepared transaction is seen
+			waitUntil(t, p, after, func() bool { return f.PendingGaps() > 1 }) // the prepared transaction is seen
 			// A gap that comes later is given up: as many looks were enough for that.
 			before := gap()
-			until(t, p, after, func() bool { return gaps(t, other) == before || gaps(t, other) == only })
+			waitUntil(t, p, after, func() bool { return gaps(t, other) == before || gaps(t, other) == only })
 			if err := f.Seal(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -116,7 +116,7 @@ func TestAPreparedTransactionIsFound(t *testing.T) {
 			if got, want := ids(read(t, f, after)), []string{fmt.Sprintf("evt_%d", drawn)}; !slices.Equal(got, want) {
 				t.Errorf("after the commit: %v, want %v", got, want)
 			}
-			until(t, p, after+1, func() bool { return gaps(t, other) == "" })
+			waitUntil(t, p, after+1, func() bool { return gaps(t, other) == "" })
 		})
 	}
 }

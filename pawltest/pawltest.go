@@ -105,7 +105,7 @@ func open(t testing.TB, which Database, o engine.Options, flows bool) *Pawl {
 		p.URL = Server(t)
 		p.schema = freshSchema(t, p.URL)
 		p.Schema = p.schema.name
-		t.Cleanup(func() { p.must(p.schema.giveBack()) })
+		t.Cleanup(func() { p.must(p.schema.release()) })
 	default:
 		t.Fatalf("pawltest: no database %q", which)
 	}

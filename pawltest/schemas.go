@@ -123,8 +123,8 @@ func connect(url string) (*schema, error) {
 	return s, nil
 }
 
-// giveBack empties the schema for the next test, or drops it.
-func (s *schema) giveBack() error {
+// release empties the schema for the next test, or drops it.
+func (s *schema) release() error {
 	pool.mu.Lock()
 	defer pool.mu.Unlock()
 	if pool.kept && s.empty() == nil {

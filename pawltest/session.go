@@ -135,7 +135,7 @@ func (s *Session) Suspend(_ context.Context, call pawl.SuspendCall) error {
 	return nil
 }
 
-// BeginMessage implements pawl.Speaker.
+// BeginMessage implements pawl.MessageSession.
 func (s *Session) BeginMessage(_ context.Context, call pawl.StartCall) (pawl.MessageRef, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,21 +149,21 @@ func (s *Session) BeginMessage(_ context.Context, call pawl.StartCall) (pawl.Mes
 	return ref, s.failed()
 }
 
-// Pen implements pawl.Speaker.
-func (s *Session) Pen(m pawl.MessageRef) pawl.Pen {
+// ChunkWriter implements pawl.MessageSession.
+func (s *Session) ChunkWriter(m pawl.MessageRef) pawl.ChunkWriter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return pen{s, slices.IndexFunc(s.Messages, func(o pawl.MessageRef) bool { return o.ID == m.ID })}
+	return chunkWriter{s, slices.IndexFunc(s.Messages, func(o pawl.MessageRef) bool { return o.ID == m.ID })}
 }
 
-type pen struct {
+type chunkWriter struct {
 	s *Session
 	n int // index of the message
 }
 
-func (p pen) Context() context.Context { return context.Background() }
+func (p chunkWriter) Context() context.Context { return context.Background() }
 
-func (p pen) Write(chunks ...pawl.Chunk) error {
+func (p chunkWriter) Write(chunks ...pawl.Chunk) error {
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()
 	p.s.Chunks[p.n] = append(p.s.Chunks[p.n], chunks...)
@@ -171,14 +171,14 @@ func (p pen) Write(chunks ...pawl.Chunk) error {
 	return p.s.failed()
 }
 
-func (p pen) Step(ctx context.Context, snapshot json.RawMessage) (pawl.CheckpointRef, error) {
+func (p chunkWriter) Step(ctx context.Context, snapshot json.RawMessage) (pawl.CheckpointRef, error) {
 	p.s.mu.Lock()
 	p.s.Messages[p.n].StepNumber++
 	p.s.mu.Unlock()
 	return p.s.Save(ctx, pawl.NewCheckpoint{Type: pawl.IterationEnd, Snapshot: snapshot})
 }
 
-func (p pen) Finish(context.Context, json.RawMessage) error {
+func (p chunkWriter) Finish(context.Context, json.RawMessage) error {
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()
 	p.s.Messages[p.n].Status = pawl.MessageComplete

@@ -13,13 +13,13 @@ import (
 	"github.com/pawl-work/pawl/relay"
 )
 
-// A sink that is away for an hour of steady work, 20 events a second, costs no
-// memory beyond the window and few tries; the lease is kept meanwhile. When it is
-// back it has everything within the longest pause, each task in its order, once.
+// A sink is down for an hour while 20 events per second are written. The relay uses no memory
+// beyond its window, makes few attempts and keeps its lease. When the sink is up again it gets
+// every event once within the longest back-off, and the events of each task in order.
 func TestAwayForAnHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src, at, sink := newFakeSource(), newFakeBook(), &fakeSink{}
-		start(t, relay.Options{Source: src, States: at, Sinks: one("s", sink), Lease: 15 * time.Second})
+		src, at, sink := newFakeSource(), newFakeStore(), &fakeSink{}
+		start(t, relay.Options{Source: src, States: at, Sinks: singleSink("s", sink), Lease: 15 * time.Second})
 		src.write("tsk_0", "leased")
 		synctest.Wait()
 		sink.set(func(relay.Message) error { return errors.New("it is away") })
@@ -35,7 +35,7 @@ func TestAwayForAnHour(t *testing.T) {
 			}
 		}
 		sink.mu.Lock()
-		tries := sink.waves
+		tries := sink.batches
 		sink.mu.Unlock()
 		if r := at.of("s"); r.Position != 1 || r.Error != "it is away" || time.Since(*r.FailingAt) < 59*time.Minute || r.DisabledAt != nil {
 			t.Errorf("after an hour it stands at %+v", r)
@@ -46,14 +46,14 @@ func TestAwayForAnHour(t *testing.T) {
 		sink.set(nil)
 		time.Sleep(40 * time.Second)
 		synctest.Wait()
-		if r := at.of("s"); r.Position != int64(events) || r.FailingAt != nil || len(sink.taken) != events {
-			t.Errorf("of %d events %d arrived; it stands at %+v", events, len(sink.taken), r)
+		if r := at.of("s"); r.Position != int64(events) || r.FailingAt != nil || len(sink.accepted) != events {
+			t.Errorf("of %d events %d arrived; it stands at %+v", events, len(sink.accepted), r)
 		}
-		ordered(t, sink)
+		checkOrder(t, sink)
 	})
 }
 
-// That a sink is disabled is an event like any other: the others carry it.
+// The event that a sink was disabled is delivered by the other sinks.
 func TestOthersHearOfADisabledSink(t *testing.T) {
 	for _, which := range pawltest.Databases {
 		t.Run(string(which), func(t *testing.T) {
@@ -65,9 +65,9 @@ func TestOthersHearOfADisabledSink(t *testing.T) {
 				{Name: "gone", Sink: gone},
 				{Name: "pager", Sink: pager, Types: []string{pawl.TypeRelayDisabled}, Events: []string{"failed"}},
 			}})
-			work(t, p, 1)
-			until(t, "the pager is called", func() bool { return len(pager.ids()) > 0 })
-			if m := pager.taken[0]; len(pager.ids()) != 1 || m.Key() != "default.pawl%2Erelay_disabled.failed" ||
+			createEvents(t, p, 1)
+			waitUntil(t, "the pager is called", func() bool { return len(pager.ids()) > 0 })
+			if m := pager.accepted[0]; len(pager.ids()) != 1 || m.Key() != "default.pawl%2Erelay_disabled.failed" ||
 				!strings.HasPrefix(m.Event.Message, "relay gone is disabled: ") {
 				t.Errorf("it is told %+v, for %s", m.Event, m.Key())
 			}

@@ -46,7 +46,7 @@ func (s *fakeSource) write(task, event string) {
 	s.more = make(chan struct{})
 }
 
-// turn takes the record back to a position, in a new epoch.
+// newEpoch removes the events after a position and begins a new epoch.
 func (s *fakeSource) newEpoch(position int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,18 +84,18 @@ func (s *fakeSource) WaitAt(ctx context.Context, after pawl.FeedPosition) error 
 	}
 }
 
-// book is a Book in memory.
-type fakeBook struct {
+// fakeStore is a StateStore in memory.
+type fakeStore struct {
 	mu     sync.Mutex
 	relays map[string]pawl.Relay
 	down   bool
 }
 
-func newFakeBook() *fakeBook { return &fakeBook{relays: map[string]pawl.Relay{}} }
+func newFakeStore() *fakeStore { return &fakeStore{relays: map[string]pawl.Relay{}} }
 
 var errDown = errors.New("the database does not answer")
 
-func (b *fakeBook) TakeRelay(_ context.Context, sink, kind, holder string, ttl time.Duration) (pawl.Relay, bool, error) {
+func (b *fakeStore) TakeRelay(_ context.Context, sink, kind, holder string, ttl time.Duration) (pawl.Relay, bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r := b.relays[sink]
@@ -112,7 +112,7 @@ func (b *fakeBook) TakeRelay(_ context.Context, sink, kind, holder string, ttl t
 	return r, true, nil
 }
 
-func (b *fakeBook) KeepRelay(ctx context.Context, r pawl.Relay, ttl time.Duration) (bool, error) {
+func (b *fakeStore) KeepRelay(ctx context.Context, r pawl.Relay, ttl time.Duration) (bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.down || ctx.Err() != nil {
@@ -130,14 +130,14 @@ func (b *fakeBook) KeepRelay(ctx context.Context, r pawl.Relay, ttl time.Duratio
 	return true, nil
 }
 
-func (b *fakeBook) of(sink string) pawl.Relay {
+func (b *fakeStore) of(sink string) pawl.Relay {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.relays[sink]
 }
 
-// change does what another process would.
-func (b *fakeBook) change(sink string, fn func(*pawl.Relay)) {
+// change changes a relay's state as another process would.
+func (b *fakeStore) change(sink string, fn func(*pawl.Relay)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r := b.relays[sink]
@@ -145,32 +145,32 @@ func (b *fakeBook) change(sink string, fn func(*pawl.Relay)) {
 	b.relays[sink] = r
 }
 
-// fakeSink is a Sink that keeps the messages it accepts; answer decides which.
+// fakeSink is a Sink that keeps the messages it accepts; answer decides which ones.
 type fakeSink struct {
-	mu     sync.Mutex
-	taken  []relay.Message
-	answer func(relay.Message) error // nil = everything is taken
-	most   int
-	twice  bool // a wave held two of one task
-	waves  int
-	closed bool
+	mu              sync.Mutex
+	accepted        []relay.Message
+	answer          func(relay.Message) error // nil = everything is taken
+	largestBatch    int
+	sameTaskInBatch bool // a wave held two of one task
+	batches         int
+	closed          bool
 }
 
 func (s *fakeSink) Send(ctx context.Context, messages []relay.Message) []error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.waves++
-	s.most = max(s.most, len(messages))
+	s.batches++
+	s.largestBatch = max(s.largestBatch, len(messages))
 	seen := map[string]bool{}
 	answers := make([]error, len(messages))
 	for i, m := range messages {
-		s.twice = s.twice || seen[m.Event.TaskID]
+		s.sameTaskInBatch = s.sameTaskInBatch || seen[m.Event.TaskID]
 		seen[m.Event.TaskID] = true
 		if s.answer != nil {
 			answers[i] = s.answer(m)
 		}
 		if answers[i] == nil {
-			s.taken = append(s.taken, m)
+			s.accepted = append(s.accepted, m)
 		}
 	}
 	return answers
@@ -193,14 +193,14 @@ func (s *fakeSink) ids() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var ids []string
-	for _, m := range s.taken {
+	for _, m := range s.accepted {
 		ids = append(ids, m.Event.ID)
 	}
 	return ids
 }
 
-// until waits for what must come, for a minute or two.
-func until(t *testing.T, what string, ok func() bool) {
+// waitUntil waits for a condition, for at most a minute or two.
+func waitUntil(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for range 6000 {
 		if ok() {

@@ -23,9 +23,8 @@ type target struct {
 	once     bool                        // it drops repetitions itself
 }
 
-// Nothing is lost and the order of each task holds while the place that events
-// go to crashes and comes back, the server that relays dies between what it sent
-// and what it wrote down, and another goes on.
+// No event is lost and the order of each task holds while the target crashes and restarts, and
+// while the relaying server dies before it stores its position and another server continues.
 func TestNothingIsLost(t *testing.T) {
 	tasks, databases := 800, map[string][]pawltest.Database{
 		"RabbitMQ": {pawltest.Postgres}, "NATS": {pawltest.SQLite}, "webhook": {pawltest.Postgres},
@@ -40,58 +39,58 @@ func TestNothingIsLost(t *testing.T) {
 		for _, which := range databases[name] {
 			t.Run(name+" "+string(which), func(t *testing.T) {
 				t.Parallel()
-				outage(t, pawltest.OpenReal(t, which), open(t), tasks)
+				runOutage(t, pawltest.OpenReal(t, which), open(t), tasks)
 			})
 		}
 	}
 }
 
-// dyingBook is a server's book that fails from one moment on: what it was about to
-// write is never written, and it gives nothing back.
-type dyingBook struct {
+// failingStore is a store that fails from a given moment on: nothing more is stored, and no lease
+// is released.
+type failingStore struct {
 	relay.StateStore
 	dead atomic.Bool
 }
 
-func (m *dyingBook) KeepRelay(ctx context.Context, r pawl.Relay, ttl time.Duration) (bool, error) {
+func (m *failingStore) KeepRelay(ctx context.Context, r pawl.Relay, ttl time.Duration) (bool, error) {
 	if m.dead.Load() {
 		return false, errDown
 	}
 	return m.StateStore.KeepRelay(ctx, r, ttl)
 }
 
-func (m *dyingBook) TakeRelay(ctx context.Context, sink, kind, holder string, ttl time.Duration) (pawl.Relay, bool, error) {
+func (m *failingStore) TakeRelay(ctx context.Context, sink, kind, holder string, ttl time.Duration) (pawl.Relay, bool, error) {
 	if m.dead.Load() {
 		return pawl.Relay{}, false, errDown
 	}
 	return m.StateStore.TakeRelay(ctx, sink, kind, holder, ttl)
 }
 
-func outage(t *testing.T, p *pawltest.Pawl, v target, tasks int) {
-	server := func(name string, e *engine.Engine) (stop func(), book *dyingBook) {
-		book = &dyingBook{StateStore: e}
+func runOutage(t *testing.T, p *pawltest.Pawl, v target, tasks int) {
+	server := func(name string, e *engine.Engine) (stop func(), book *failingStore) {
+		book = &failingStore{StateStore: e}
 		return start(t, relay.Options{
 			Source: e.Feed(), States: book, Holder: name, Lease: 2 * time.Second,
 			Sinks: []relay.SinkOptions{{Name: "out", Kind: "target", Sink: v.sink(), Batch: 200}},
 		}), book
 	}
 	stop, book := server("first", p.Engine)
-	until(t, "the first relays", func() bool { return where(t, p).Holder == "first" })
+	waitUntil(t, "the first relays", func() bool { return relayState(t, p).Holder == "first" })
 	server("second", p.Another(engine.Options{}))
-	quarter := func() { work(t, p, tasks/4) }
+	quarter := func() { createEvents(t, p, tasks/4) }
 	quarter()
 	v.down()
 	quarter()
-	until(t, "the outage shows", func() bool { r := where(t, p); return r.FailingAt != nil && r.Error != "" && r.Lag > 0 })
+	waitUntil(t, "the outage shows", func() bool { r := relayState(t, p); return r.FailingAt != nil && r.Error != "" && r.Lag > 0 })
 	v.up()
 	quarter()
-	sentAgain(t, p)
+	waitUntilSending(t, p)
 	book.dead.Store(true)
 	stop()
 	quarter()
-	until(t, "the second relays", func() bool { return where(t, p).Holder == "second" })
-	for at, i := int64(-1), 0; where(t, p).Lag > 0; i++ {
-		if r := where(t, p); r.Position == at && i > 1200 {
+	waitUntil(t, "the second relays", func() bool { return relayState(t, p).Holder == "second" })
+	for at, i := int64(-1), 0; relayState(t, p).Lag > 0; i++ {
+		if r := relayState(t, p); r.Position == at && i > 1200 {
 			t.Fatalf("it stands at %+v", r)
 		} else if r.Position != at {
 			at, i = r.Position, 0
@@ -101,13 +100,13 @@ func outage(t *testing.T, p *pawltest.Pawl, v target, tasks int) {
 	compare(t, p, v)
 }
 
-// sentAgain waits until the sink takes events again. The longest pause, a try that
-// the booting broker does not answer, and the pause after that are a bit over a
-// minute and a half together; see docs/relay.md.
-func sentAgain(t *testing.T, p *pawltest.Pawl) {
+// waitUntilSending waits until the sink accepts events again. The longest pause, an attempt that
+// the starting broker does not answer and the pause after that take a little more than a minute
+// and a half together; see docs/relay.md.
+func waitUntilSending(t *testing.T, p *pawltest.Pawl) {
 	t.Helper()
 	for limit := time.Now().Add(4 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		r := where(t, p)
+		r := relayState(t, p)
 		if r.FailingAt == nil {
 			return
 		}
@@ -117,8 +116,8 @@ func sentAgain(t *testing.T, p *pawltest.Pawl) {
 	}
 }
 
-// where is how the one relay of a test stands.
-func where(t *testing.T, p *pawltest.Pawl) pawl.Relay {
+// relayState returns the state of the test's only relay.
+func relayState(t *testing.T, p *pawltest.Pawl) pawl.Relay {
 	t.Helper()
 	list, err := p.Engine.ListRelays(t.Context())
 	if err != nil || len(list.Items) > 1 {
@@ -127,8 +126,8 @@ func where(t *testing.T, p *pawltest.Pawl) pawl.Relay {
 	return append(list.Items, pawl.Relay{})[0]
 }
 
-// work creates tasks and does half of them.
-func work(t *testing.T, p *pawltest.Pawl, tasks int) {
+// createEvents creates tasks and completes half of them.
+func createEvents(t *testing.T, p *pawltest.Pawl, tasks int) {
 	t.Helper()
 	const batch = 100
 	for done := 0; done < tasks; done += batch {
@@ -153,7 +152,7 @@ func work(t *testing.T, p *pawltest.Pawl, tasks int) {
 	}
 }
 
-// compare holds what arrived against the record.
+// compare checks the events that arrived against the event log.
 func compare(t *testing.T, p *pawltest.Pawl, v target) {
 	t.Helper()
 	record := map[string]bool{}
@@ -194,7 +193,7 @@ func compare(t *testing.T, p *pawltest.Pawl, v target) {
 	t.Logf("%d events, %d repeated", want, len(arrived)-len(seen))
 }
 
-// event reads the event of a CloudEvent.
+// event decodes the event of a CloudEvent.
 func event(t *testing.T, body []byte) pawl.Event {
 	t.Helper()
 	var ce struct {

@@ -15,41 +15,41 @@ import (
 	"github.com/pawl-work/pawl/relay"
 )
 
-func one(name string, s relay.Sink) []relay.SinkOptions {
+func singleSink(name string, s relay.Sink) []relay.SinkOptions {
 	return []relay.SinkOptions{{Name: name, Kind: "fake", Sink: s}}
 }
 
-// Everything arrives once while nothing goes wrong, in the order of the record,
-// never two of one task at once; the place is written down, and given back.
+// Without failures every event arrives once, in feed order, with at most one event of a task in a
+// batch. The position is stored and the lease is released.
 func TestEverythingArrivesInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src, at, sink := newFakeSource(), newFakeBook(), &fakeSink{}
+		src, at, sink := newFakeSource(), newFakeStore(), &fakeSink{}
 		for i := range 3000 {
 			src.write(fmt.Sprint("tsk_", i%700), "leased")
 		}
-		stop := start(t, relay.Options{Source: src, States: at, Sinks: one("s", sink)})
-		until(t, "all is there", func() bool { return len(sink.ids()) == 3000 })
+		stop := start(t, relay.Options{Source: src, States: at, Sinks: singleSink("s", sink)})
+		waitUntil(t, "all is there", func() bool { return len(sink.ids()) == 3000 })
 		src.write("tsk_1", "completed")
-		until(t, "a late one too", func() bool { return len(sink.ids()) == 3001 })
-		until(t, "the place is written down while it runs", func() bool { return at.of("s").Position == 3001 })
+		waitUntil(t, "a late one too", func() bool { return len(sink.ids()) == 3001 })
+		waitUntil(t, "the place is written down while it runs", func() bool { return at.of("s").Position == 3001 })
 		stop()
 		if r := at.of("s"); r.Position != 3001 || r.Sent != 3001 || r.Holder != "" || r.Error != "" {
 			t.Errorf("it stands at %+v", r)
 		}
-		if sink.twice || sink.most > 500 || src.reads > 1000 || !sink.closed {
-			t.Errorf("two of one task at once: %v; a wave of %d; a read of %d; closed: %v", sink.twice, sink.most, src.reads, sink.closed)
+		if sink.sameTaskInBatch || sink.largestBatch > 500 || src.reads > 1000 || !sink.closed {
+			t.Errorf("two of one task in a batch: %v; a batch of %d; a read of %d; closed: %v",
+				sink.sameTaskInBatch, sink.largestBatch, src.reads, sink.closed)
 		}
-		ordered(t, sink)
+		checkOrder(t, sink)
 	})
 }
 
-// ordered says whether each task's events arrived in the order of the record,
-// repetitions aside.
-func ordered(t *testing.T, s *fakeSink) {
+// checkOrder checks that each task's events arrived in feed order, except for repetitions.
+func checkOrder(t *testing.T, s *fakeSink) {
 	t.Helper()
 	last := map[string]int64{}
 	seen := map[string]bool{}
-	for _, m := range s.taken {
+	for _, m := range s.accepted {
 		if seen[m.Event.ID] {
 			continue
 		}
@@ -61,11 +61,10 @@ func ordered(t *testing.T, s *fakeSink) {
 	}
 }
 
-// No payload, metadata or comment is ever sent: what an event says beside its
-// change stays in the database.
+// No payload, metadata or comment is sent: only the change itself leaves the database.
 func TestMessagesHaveNoPayloads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src, at, sink := newFakeSource(), newFakeBook(), &fakeSink{}
+		src, at, sink := newFakeSource(), newFakeStore(), &fakeSink{}
 		for _, e := range pawl.Events {
 			src.write("tsk_1", e.Name)
 			last := &src.events[len(src.events)-1]
@@ -75,9 +74,9 @@ func TestMessagesHaveNoPayloads(t *testing.T) {
 				`{"metadata":"s3cret"}`,
 			)
 		}
-		start(t, relay.Options{Source: src, States: at, Sinks: one("s", sink)})
-		until(t, "all is there", func() bool { return len(sink.ids()) == len(pawl.Events) })
-		for i, m := range sink.taken {
+		start(t, relay.Options{Source: src, States: at, Sinks: singleSink("s", sink)})
+		waitUntil(t, "all is there", func() bool { return len(sink.ids()) == len(pawl.Events) })
+		for i, m := range sink.accepted {
 			failure := m.Event.Event == "failed" || m.Event.Event == "lease_expired"
 			if body := string(m.Body); strings.Contains(body, "s3cret") || strings.Contains(body, "what a person wrote") != failure ||
 				m.Event.Data != nil ||
@@ -91,15 +90,15 @@ func TestMessagesHaveNoPayloads(t *testing.T) {
 	})
 }
 
-// What is sent is a CloudEvent of version 1.0.
+// Each message is a CloudEvent of version 1.0.
 func TestMessagesAreCloudEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src, at, sink := newFakeSource(), newFakeBook(), &fakeSink{}
+		src, at, sink := newFakeSource(), newFakeStore(), &fakeSink{}
 		src.write("tsk_1", "completed")
-		start(t, relay.Options{Source: src, States: at, Sinks: one("s", sink), Origin: "/here"})
-		until(t, "it is there", func() bool { return len(sink.ids()) == 1 })
+		start(t, relay.Options{Source: src, States: at, Sinks: singleSink("s", sink), Origin: "/here"})
+		waitUntil(t, "it is there", func() bool { return len(sink.ids()) == 1 })
 		var got map[string]any
-		if err := json.Unmarshal(sink.taken[0].Body, &got); err != nil {
+		if err := json.Unmarshal(sink.accepted[0].Body, &got); err != nil {
 			t.Fatal(err)
 		}
 		for name, want := range map[string]string{
@@ -113,7 +112,7 @@ func TestMessagesAreCloudEvents(t *testing.T) {
 		if data, ok := got["data"].(map[string]any); !ok || data["task_type"] != "t" || data["event"] != "completed" {
 			t.Errorf("the event is %v", got["data"])
 		}
-		if m := sink.taken[0]; m.Unique() != "/here/evt_1" || m.Key() != "default.t.completed" {
+		if m := sink.accepted[0]; m.Unique() != "/here/evt_1" || m.Key() != "default.t.completed" {
 			t.Errorf("it is %s, for %s", m.Unique(), m.Key())
 		}
 	})
@@ -129,48 +128,48 @@ func TestWordsHoldNothingThatSeparates(t *testing.T) {
 	}
 }
 
-// While the sink fails nothing is lost or piled up, and the lag shows; then it
-// all arrives, in order.
+// While the sink fails no event is lost or buffered, and the lag is visible. Afterwards all events
+// arrive, in order.
 func TestSinkThatFailsIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src, at, sink := newFakeSource(), newFakeBook(), &fakeSink{}
+		src, at, sink := newFakeSource(), newFakeStore(), &fakeSink{}
 		sink.set(func(relay.Message) error { return errors.New("it is down") })
 		for i := range 2500 {
 			src.write(fmt.Sprint("tsk_", i%50), "leased")
 		}
-		start(t, relay.Options{Source: src, States: at, Sinks: one("s", sink)})
-		until(t, "it says that it fails", func() bool { r := at.of("s"); return r.Error == "it is down" && r.FailingAt != nil })
+		start(t, relay.Options{Source: src, States: at, Sinks: singleSink("s", sink)})
+		waitUntil(t, "it says that it fails", func() bool { r := at.of("s"); return r.Error == "it is down" && r.FailingAt != nil })
 		if r := at.of("s"); r.Position != 0 || r.DisabledAt != nil {
 			t.Errorf("it stands at %+v", r)
 		}
 		sink.set(nil)
-		until(t, "all is there", func() bool { return len(sink.ids()) == 2500 })
-		until(t, "it is well again", func() bool { r := at.of("s"); return r.Position == 2500 && r.Error == "" && r.FailingAt == nil })
-		ordered(t, sink)
+		waitUntil(t, "all is there", func() bool { return len(sink.ids()) == 2500 })
+		waitUntil(t, "it is well again", func() bool { r := at.of("s"); return r.Position == 2500 && r.Error == "" && r.FailingAt == nil })
+		checkOrder(t, sink)
 	})
 }
 
-// One sink that fails does not hold the others up.
+// A failing sink does not delay the others.
 func TestSinksAreApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src, at, good, bad := newFakeSource(), newFakeBook(), &fakeSink{}, &fakeSink{}
+		src, at, good, bad := newFakeSource(), newFakeStore(), &fakeSink{}, &fakeSink{}
 		bad.set(func(relay.Message) error { return errors.New("down") })
 		for range 10 {
 			src.write("tsk_1", "leased")
 		}
-		start(t, relay.Options{Source: src, States: at, Sinks: append(one("good", good), one("bad", bad)...)})
-		until(t, "the good one has all", func() bool { return at.of("good").Position == 10 })
+		start(t, relay.Options{Source: src, States: at, Sinks: append(singleSink("good", good), singleSink("bad", bad)...)})
+		waitUntil(t, "the good one has all", func() bool { return at.of("good").Position == 10 })
 		if p := at.of("bad").Position; p != 0 {
 			t.Errorf("the bad one stands at %d", p)
 		}
 	})
 }
 
-// An event that the sink will never have is set aside and listed, and the others
-// go on: those of its own task too.
+// An event that the sink refuses permanently is listed and skipped. The other events are sent,
+// those of its own task too.
 func TestRefusedEventsAreSkipped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src, at, sink := newFakeSource(), newFakeBook(), &fakeSink{}
+		src, at, sink := newFakeSource(), newFakeStore(), &fakeSink{}
 		sink.set(func(m relay.Message) error {
 			if m.Event.Event == "failed" {
 				return pawl.Permanent(errors.New("no room for it"))
@@ -181,8 +180,8 @@ func TestRefusedEventsAreSkipped(t *testing.T) {
 			src.write("tsk_1", "failed")
 			src.write("tsk_1", "retried")
 		}
-		start(t, relay.Options{Source: src, States: at, Sinks: one("s", sink)})
-		until(t, "it is at the end", func() bool { return at.of("s").Position == 30 })
+		start(t, relay.Options{Source: src, States: at, Sinks: singleSink("s", sink)})
+		waitUntil(t, "it is at the end", func() bool { return at.of("s").Position == 30 })
 		r := at.of("s")
 		if r.Sent != 15 || r.Refused != 15 || len(r.LastRefused) != 10 || r.LastRefused[9].EventID != "evt_29" ||
 			r.LastRefused[9].Reason != "no room for it" {
@@ -191,11 +190,10 @@ func TestRefusedEventsAreSkipped(t *testing.T) {
 	})
 }
 
-// An event that fails while others pass holds up its own task, and where the
-// sink is told so, not for ever.
+// An event that fails while others are accepted delays its own task. With MaxTries it is given up.
 func TestAnEventThatAlwaysFailsIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src, at, sink := newFakeSource(), newFakeBook(), &fakeSink{}
+		src, at, sink := newFakeSource(), newFakeStore(), &fakeSink{}
 		sink.set(func(m relay.Message) error {
 			if m.Event.ID == "evt_1" {
 				return errors.New("poison")
@@ -206,7 +204,7 @@ func TestAnEventThatAlwaysFailsIsGivenUp(t *testing.T) {
 		src.write("tsk_1", "completed")
 		src.write("tsk_2", "leased")
 		start(t, relay.Options{Source: src, States: at, Sinks: []relay.SinkOptions{{Name: "s", Sink: sink, MaxTries: 3}}})
-		until(t, "another task's passes", func() bool { return slices.Equal(sink.ids(), []string{"evt_3"}) })
+		waitUntil(t, "another task's passes", func() bool { return slices.Equal(sink.ids(), []string{"evt_3"}) })
 		for i := range 1000 { // it is given up only while others pass
 			src.write(fmt.Sprint("tsk_x", i), "leased")
 			if at.of("s").Refused == 1 {
@@ -214,15 +212,15 @@ func TestAnEventThatAlwaysFailsIsGivenUp(t *testing.T) {
 			}
 			time.Sleep(20 * time.Millisecond)
 		}
-		until(t, "it is set aside and what lay behind it sent", func() bool {
+		waitUntil(t, "it is set aside and what lay behind it sent", func() bool {
 			r := at.of("s")
 			return r.Refused == 1 && strings.Contains(r.LastRefused[0].Reason, "poison") && slices.Contains(sink.ids(), "evt_2")
 		})
 	})
 }
 
-// A sink that failed for long, or answers ErrGone, is disabled: nothing is sent until
-// it is resumed.
+// A sink that failed for a long time, or answers ErrGone, is disabled: nothing is sent until it is
+// resumed.
 func TestSinkIsDisabled(t *testing.T) {
 	for name, c := range map[string]struct {
 		err error
@@ -233,82 +231,81 @@ func TestSinkIsDisabled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				src, at, sink := newFakeSource(), newFakeBook(), &fakeSink{}
+				src, at, sink := newFakeSource(), newFakeStore(), &fakeSink{}
 				sink.set(func(relay.Message) error { return c.err })
 				src.write("tsk_1", "leased")
 				c.out.Sink = sink
 				start(t, relay.Options{Source: src, States: at, Sinks: []relay.SinkOptions{c.out}})
-				until(t, "it is disabled and left", func() bool { r := at.of("s"); return r.DisabledAt != nil && r.Holder == "" })
+				waitUntil(t, "it is disabled and left", func() bool { r := at.of("s"); return r.DisabledAt != nil && r.Holder == "" })
 				sink.set(nil)
 				time.Sleep(50 * time.Millisecond)
 				if n := len(sink.ids()); n != 0 {
 					t.Errorf("%d were sent", n)
 				}
 				at.change("s", func(r *pawl.Relay) { r.DisabledAt, r.FailingAt = nil, nil })
-				until(t, "it goes on", func() bool { return len(sink.ids()) == 1 })
+				waitUntil(t, "it goes on", func() bool { return len(sink.ids()) == 1 })
 			})
 		})
 	}
 }
 
-// Of two servers one relays; the other goes on where it stopped, when it stops
-// or falls silent.
+// One of two servers relays. When it stops or hangs, the other continues at its position.
 func TestAnotherServerTakesOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src, at, sink := newFakeSource(), newFakeBook(), &fakeSink{}
-		first := start(t, relay.Options{Source: src, States: at, Sinks: one("s", sink), Holder: "first"})
-		until(t, "the first has it", func() bool { return at.of("s").Holder == "first" })
-		start(t, relay.Options{Source: src, States: at, Sinks: one("s", sink), Holder: "second"})
+		src, at, sink := newFakeSource(), newFakeStore(), &fakeSink{}
+		first := start(t, relay.Options{Source: src, States: at, Sinks: singleSink("s", sink), Holder: "first"})
+		waitUntil(t, "the first has it", func() bool { return at.of("s").Holder == "first" })
+		start(t, relay.Options{Source: src, States: at, Sinks: singleSink("s", sink), Holder: "second"})
 		src.write("tsk_1", "leased")
-		until(t, "it is sent", func() bool { return at.of("s").Position == 1 })
+		waitUntil(t, "it is sent", func() bool { return at.of("s").Position == 1 })
 		if h := at.of("s").Holder; h != "first" {
 			t.Errorf("%s relays", h)
 		}
 		first()
 		src.write("tsk_1", "completed")
-		until(t, "the second sends", func() bool { r := at.of("s"); return r.Holder == "second" && r.Position == 2 })
+		waitUntil(t, "the second sends", func() bool { r := at.of("s"); return r.Holder == "second" && r.Position == 2 })
 		if ids := sink.ids(); !slices.Equal(ids, []string{"evt_1", "evt_2"}) {
 			t.Errorf("sent were %v", ids)
 		}
 	})
 }
 
-// A relay that lost its lease without knowing stops within its heartbeat and
-// writes nothing over what the next one wrote.
+// A relay that lost its lease stops at its next renewal and does not overwrite the state of the
+// next holder.
 func TestLostLeaseStopsARelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src, at, sink := newFakeSource(), newFakeBook(), &fakeSink{}
-		start(t, relay.Options{Source: src, States: at, Sinks: one("s", sink)})
+		src, at, sink := newFakeSource(), newFakeStore(), &fakeSink{}
+		start(t, relay.Options{Source: src, States: at, Sinks: singleSink("s", sink)})
 		src.write("tsk_1", "leased")
-		until(t, "it is sent", func() bool { return at.of("s").Position == 1 })
+		waitUntil(t, "it is sent", func() bool { return at.of("s").Position == 1 })
 		at.change("s", func(r *pawl.Relay) { r.Holder, r.Position = "another", 5; *r.HeldUntil = time.Now().Add(time.Hour) })
 		for range 4 {
 			src.write("tsk_1", "leased")
 		}
 		time.Sleep(time.Second)
 		sink.mu.Lock()
-		waves := sink.waves
+		waves := sink.batches
 		sink.mu.Unlock()
 		src.write("tsk_1", "leased")
 		time.Sleep(300 * time.Millisecond)
 		sink.mu.Lock()
 		defer sink.mu.Unlock()
-		if r := at.of("s"); r.Position != 5 || r.Holder != "another" || sink.waves != waves {
-			t.Errorf("it stands at %+v after %d and %d waves", r, waves, sink.waves)
+		if r := at.of("s"); r.Position != 5 || r.Holder != "another" || sink.batches != waves {
+			t.Errorf("it stands at %+v after %d and %d waves", r, waves, sink.batches)
 		}
 	})
 }
 
-// A crash between the sink's confirmation and the place's writing repeats
-// events; none is skipped.
+// A crash between the sink's confirmation and the storing of the position repeats events; none is
+// skipped.
 func TestCrashBeforeThePlaceIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src, at, sink := newFakeSource(), newFakeBook(), &fakeSink{}
+		src, at, sink := newFakeSource(), newFakeStore(), &fakeSink{}
 		for range 5 {
 			src.write("tsk_1", "leased")
 		}
-		stop := start(t, relay.Options{Source: src, States: at, Sinks: one("s", sink), Holder: "first"})
-		until(t, "all is sent", func() bool { return len(sink.ids()) == 5 })
+		stop := start(t, relay.Options{Source: src, States: at, Sinks: singleSink("s", sink), Holder: "first"})
+		waitUntil(t, "all is sent", func() bool { return len(sink.ids()) == 5 })
 		at.mu.Lock()
 		at.relays["s"], at.down = pawl.Relay{Sink: "s", Position: 2}, true // as if nothing more had been written
 		at.mu.Unlock()
@@ -316,18 +313,18 @@ func TestCrashBeforeThePlaceIsWritten(t *testing.T) {
 		at.mu.Lock()
 		at.down = false
 		at.mu.Unlock()
-		start(t, relay.Options{Source: src, States: at, Sinks: one("s", sink), Holder: "second"})
-		until(t, "it is at the end again", func() bool { return at.of("s").Position == 5 })
+		start(t, relay.Options{Source: src, States: at, Sinks: singleSink("s", sink), Holder: "second"})
+		waitUntil(t, "it is at the end again", func() bool { return at.of("s").Position == 5 })
 		if ids := sink.ids(); !slices.Equal(ids, []string{"evt_1", "evt_2", "evt_3", "evt_4", "evt_5", "evt_3", "evt_4", "evt_5"}) {
 			t.Errorf("sent were %v", ids)
 		}
 	})
 }
 
-// Only what is asked for is sent; the place moves over the rest.
+// Only events that match the filters are sent; the position moves past the others.
 func TestFilters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src, at, sink := newFakeSource(), newFakeBook(), &fakeSink{}
+		src, at, sink := newFakeSource(), newFakeStore(), &fakeSink{}
 		for _, event := range []string{"proposed", "leased", "completed"} {
 			src.write("tsk_1", event)
 		}
@@ -339,7 +336,7 @@ func TestFilters(t *testing.T) {
 				Sinks:  []relay.SinkOptions{{Name: "s", Sink: sink, Events: []string{"leased"}, Types: []string{"t"}, Namespaces: []string{"default"}}},
 			},
 		)
-		until(t, "it is at the end", func() bool { return at.of("s").Position == 3 })
+		waitUntil(t, "it is at the end", func() bool { return at.of("s").Position == 3 })
 		if ids := sink.ids(); !slices.Equal(ids, []string{"evt_2"}) {
 			t.Errorf("sent were %v", ids)
 		}
@@ -348,11 +345,12 @@ func TestFilters(t *testing.T) {
 
 func TestNamesAreChecked(t *testing.T) {
 	for _, name := range []string{"", "A", "sweep.pass", "a b", strings.Repeat("a", 65)} {
-		if err := relay.Run(context.Background(), relay.Options{Sinks: one(name, &fakeSink{})}); !errors.Is(err, pawl.ErrInvalid) {
+		if err := relay.Run(context.Background(), relay.Options{Sinks: singleSink(name, &fakeSink{})}); !errors.Is(err, pawl.ErrInvalid) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	if err := relay.Run(context.Background(), relay.Options{Sinks: append(one("a", &fakeSink{}), one("a", &fakeSink{})...)}); !errors.Is(
+	twice := append(singleSink("a", &fakeSink{}), singleSink("a", &fakeSink{})...)
+	if err := relay.Run(context.Background(), relay.Options{Sinks: twice}); !errors.Is(
 		err,
 		pawl.ErrInvalid,
 	) {
@@ -360,26 +358,26 @@ func TestNamesAreChecked(t *testing.T) {
 	}
 }
 
-// When the database went back in time, the relay reads again from where the two
-// histories part, and what has the number of a lost event has another id.
+// When the database went back in time, the relay restarts at the last common position. An event
+// that has the number of a lost event has another id.
 func TestARelayReadsAgainInANewEpoch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src, at, sink := newFakeSource(), newFakeBook(), &fakeSink{}
+		src, at, sink := newFakeSource(), newFakeStore(), &fakeSink{}
 		for range 5 {
 			src.write("tsk_1", "leased")
 		}
-		start(t, relay.Options{Source: src, States: at, Sinks: one("s", sink)})
-		until(t, "it is at the end", func() bool { return at.of("s").Position == 5 })
+		start(t, relay.Options{Source: src, States: at, Sinks: singleSink("s", sink)})
+		waitUntil(t, "it is at the end", func() bool { return at.of("s").Position == 5 })
 		src.newEpoch(3)
 		for range 2 {
 			src.write("tsk_2", "leased")
 		}
-		until(t, "it gives the lease back", func() bool { return at.of("s").Holder == "" })
+		waitUntil(t, "it gives the lease back", func() bool { return at.of("s").Holder == "" })
 		at.change("s", func(r *pawl.Relay) { r.Epoch, r.Position = 1, 3 }) // as the engine does when it is taken
-		until(t, "the new ones are sent", func() bool {
+		waitUntil(t, "the new ones are sent", func() bool {
 			return slices.Equal(sink.ids(), []string{"evt_1", "evt_2", "evt_3", "evt_4", "evt_5", "evt_4", "evt_5"})
 		})
-		sent := sink.taken[len(sink.taken)-1]
+		sent := sink.accepted[len(sink.accepted)-1]
 		if sent.ID() != "1-evt_5" || sent.Unique() != "/pawl/1-evt_5" || !strings.Contains(string(sent.Body), `"id":"1-evt_5"`) ||
 			!strings.Contains(string(sent.Body), `"epoch":1`) {
 			t.Errorf("%s: %s", sent.Unique(), sent.Body)

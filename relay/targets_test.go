@@ -22,7 +22,7 @@ import (
 	"github.com/pawl-work/pawl/relay/webhook"
 )
 
-func must[T any](t *testing.T) func(v T, err error) T {
+func mustOf[T any](t *testing.T) func(v T, err error) T {
 	return func(v T, err error) T {
 		t.Helper()
 		if err != nil {
@@ -32,8 +32,8 @@ func must[T any](t *testing.T) func(v T, err error) T {
 	}
 }
 
-// power kills a broker and starts it again.
-func power(t *testing.T, b *testserver.Broker) (down, up func()) {
+// restarter returns functions that kill a broker and start it again.
+func restarter(t *testing.T, b *testserver.Broker) (down, up func()) {
 	return b.Kill, func() {
 		t.Helper()
 		if err := b.Start(); err != nil {
@@ -45,21 +45,21 @@ func power(t *testing.T, b *testserver.Broker) (down, up func()) {
 	}
 }
 
-// rabbitTarget is a RabbitMQ with a durable queue for everything. RabbitMQ may forget
-// a binding that was made a moment before it was killed (3.10 does, once in about
-// fifty times): here it always does, and its operator binds the queue again.
+// rabbitTarget is a RabbitMQ with a durable queue for all events. RabbitMQ may lose a binding that
+// was made shortly before it was killed (3.10 does so once in about fifty times). This target
+// always loses it, and then binds the queue again.
 func rabbitTarget(t *testing.T) target {
 	b := testbroker.Start(t, testserver.NewRabbitMQ)
 	channel := func() *amqp.Channel {
-		conn := must[*amqp.Connection](t)(amqp.Dial(b.URL))
+		conn := mustOf[*amqp.Connection](t)(amqp.Dial(b.URL))
 		t.Cleanup(func() { _ = conn.Close() })
-		return must[*amqp.Channel](t)(conn.Channel())
+		return mustOf[*amqp.Channel](t)(conn.Channel())
 	}
 	ch := channel()
 	if err := ch.ExchangeDeclare("pawl", "topic", true, false, false, false, nil); err != nil {
 		t.Fatal(err)
 	}
-	q := must[amqp.Queue](t)(ch.QueueDeclare("all", true, false, false, false, nil))
+	q := mustOf[amqp.Queue](t)(ch.QueueDeclare("all", true, false, false, false, nil))
 	bind := func(ch *amqp.Channel) {
 		if err := ch.QueueBind(q.Name, "#", "pawl", false, nil); err != nil {
 			t.Fatal(err)
@@ -67,9 +67,9 @@ func rabbitTarget(t *testing.T) target {
 	}
 	bind(ch)
 	v := target{
-		sink: func() relay.Sink { return must[relay.Sink](t)(rabbitmq.New(rabbitmq.Options{URL: b.URL})) },
+		sink: func() relay.Sink { return mustOf[relay.Sink](t)(rabbitmq.New(rabbitmq.Options{URL: b.URL})) },
 		arrived: func(want int) []pawl.Event {
-			deliveries := must[<-chan amqp.Delivery](t)(channel().Consume("all", "", true, false, false, false, nil))
+			deliveries := mustOf[<-chan amqp.Delivery](t)(channel().Consume("all", "", true, false, false, false, nil))
 			var got []pawl.Event
 			seen := map[string]bool{}
 			for len(seen) < want {
@@ -87,7 +87,7 @@ func rabbitTarget(t *testing.T) target {
 			return got
 		},
 	}
-	down, up := power(t, b)
+	down, up := restarter(t, b)
 	v.down = func() {
 		if err := ch.QueueUnbind(q.Name, "#", "pawl", nil); err != nil {
 			t.Error(err)
@@ -101,22 +101,22 @@ func rabbitTarget(t *testing.T) target {
 	return v
 }
 
-// natsTarget is a NATS server; the sink makes its stream.
+// natsTarget is a NATS server; the sink creates its stream.
 func natsTarget(t *testing.T) target {
 	b := testbroker.Start(t, testserver.NewNATS)
 	v := target{
 		once: true,
-		sink: func() relay.Sink { return must[relay.Sink](t)(natsrelay.New(natsrelay.Options{URL: b.URL})) },
+		sink: func() relay.Sink { return mustOf[relay.Sink](t)(natsrelay.New(natsrelay.Options{URL: b.URL})) },
 		arrived: func(want int) []pawl.Event {
-			conn := must[*nats.Conn](t)(nats.Connect(b.URL))
+			conn := mustOf[*nats.Conn](t)(nats.Connect(b.URL))
 			defer conn.Close()
-			js := must[jetstream.JetStream](t)(jetstream.New(conn))
-			stream := must[jetstream.Stream](t)(js.Stream(t.Context(), "PAWL"))
-			held := must[*jetstream.StreamInfo](t)(stream.Info(t.Context())).State.Msgs
-			consumer := must[jetstream.Consumer](t)(stream.OrderedConsumer(t.Context(), jetstream.OrderedConsumerConfig{}))
+			js := mustOf[jetstream.JetStream](t)(jetstream.New(conn))
+			stream := mustOf[jetstream.Stream](t)(js.Stream(t.Context(), "PAWL"))
+			held := mustOf[*jetstream.StreamInfo](t)(stream.Info(t.Context())).State.Msgs
+			consumer := mustOf[jetstream.Consumer](t)(stream.OrderedConsumer(t.Context(), jetstream.OrderedConsumerConfig{}))
 			var got []pawl.Event
 			for uint64(len(got)) < held {
-				batch := must[jetstream.MessageBatch](t)(consumer.Fetch(min(1000, int(held)-len(got)), jetstream.FetchMaxWait(time.Minute)))
+				batch := mustOf[jetstream.MessageBatch](t)(consumer.Fetch(min(1000, int(held)-len(got)), jetstream.FetchMaxWait(time.Minute)))
 				before := len(got)
 				for m := range batch.Messages() {
 					got = append(got, event(t, m.Data()))
@@ -128,11 +128,11 @@ func natsTarget(t *testing.T) target {
 			return got
 		},
 	}
-	v.down, v.up = power(t, b)
+	v.down, v.up = restarter(t, b)
 	return v
 }
 
-// webhookTarget is a receiver of webhooks; while it is down its port refuses.
+// webhookTarget is a receiver of webhooks; while it is down its port refuses connections.
 func webhookTarget(t *testing.T) target {
 	var mu sync.Mutex
 	var got []pawl.Event
@@ -169,7 +169,7 @@ func webhookTarget(t *testing.T) target {
 	t.Cleanup(v.down)
 	url := "http://" + addr + "/hook"
 	v.sink = func() relay.Sink {
-		return must[relay.Sink](
+		return mustOf[relay.Sink](
 			t,
 		)(
 			webhook.New(webhook.Options{URL: url, Secrets: []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}, AllowPrivate: true}),

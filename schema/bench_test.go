@@ -32,7 +32,7 @@ func typical() (schema, value []byte) {
 	return schema, value
 }
 
-// The promise: at most 50 µs for a result of 2 KB and a schema of 30 properties.
+// The target is at most 50 µs for a result of 2 KB and a schema of 30 properties.
 func BenchmarkCheck(b *testing.B) {
 	schema, value := typical()
 	s := must(b, string(schema))

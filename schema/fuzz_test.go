@@ -13,8 +13,8 @@ import (
 	"github.com/pawl-work/pawl/internal/cost"
 )
 
-// Whatever a schema and a value are, compiling and checking end and do not
-// panic; what is told is short; and the decoder reads what encoding/json reads.
+// For every schema and value, compiling and checking end without a panic, messages are short, and
+// the decoder reads what encoding/json reads.
 func FuzzCheck(f *testing.F) {
 	f.Add([]byte(person), []byte(`{"name":"Ann","age":7,"pet":{"dog":"rex"},"tags":["a"]}`))
 	for _, b := range bombs {

@@ -41,7 +41,7 @@ const person = `{"type":"object","required":["name","age"],"additionalProperties
 	"share":{"type":"number","multipleOf":0.1},"what":{"const":"this"},"pet":{"oneOf":[{"type":"object","required":["cat"],` +
 	`"properties":{"cat":{"type":"string"}}},{"type":"object","required":["dog"],"properties":{"dog":{"type":"integer"}}}]}}}`
 
-// What does not fit is told where it is, and how to mend it.
+// A violation is reported with its pointer and the expected value.
 func TestCheckTellsWhereAndWhy(t *testing.T) {
 	s := must(t, person)
 	for _, c := range []struct{ value, says string }{
@@ -74,7 +74,7 @@ func TestCheckTellsWhereAndWhy(t *testing.T) {
 	}
 }
 
-// Numbers are what is written, not what a float64 makes of them.
+// Numbers are compared as written, not rounded to float64.
 func TestNumbersAreExact(t *testing.T) {
 	s := must(t, `{"const":9007199254740993}`)
 	if bad := s.Check([]byte("9007199254740993")); bad != nil {
@@ -89,7 +89,7 @@ func TestNumbersAreExact(t *testing.T) {
 	}
 }
 
-// However wrong a value is, what is told stays short.
+// The messages for a value with many violations are short.
 func TestWhatIsToldIsShort(t *testing.T) {
 	s := must(t, `{"type":"object","additionalProperties":{"enum":["`+strings.Repeat("y", 500)+`","z"]}}`)
 	value := map[string]string{}
@@ -171,7 +171,7 @@ func TestNothingIsFetched(t *testing.T) {
 	}
 }
 
-// bombs are schemas and values that would take for ever.
+// bombs are schemas and values that would take very long without a budget.
 var bombs = map[string][2]string{
 	"alternatives of alternatives": {doubling(40), `1`},
 	"recursion that doubles at each level": {
@@ -214,8 +214,8 @@ func TestBombsAreRefused(t *testing.T) {
 	}
 }
 
-// A schema that is refused is refused soon: its patterns are measured before
-// they are compiled. 256 KiB of them would take minutes and gigabytes.
+// A schema is refused quickly: the size of its patterns is computed before they are compiled.
+// Compiling 256 KiB of patterns would take minutes and gigabytes.
 func TestManyPatternsAreRefused(t *testing.T) {
 	for name, p := range map[string]string{"texts": strings.Repeat(`\\pL`, 200), "programs": `(a{30}){30}`} {
 		var b strings.Builder
@@ -234,7 +234,7 @@ func TestManyPatternsAreRefused(t *testing.T) {
 	must(t, `{"anyOf":[`+b.String()[1:]+`]}`)
 }
 
-// A check that spent its budget leaves the next one a whole one.
+// A check that spent its budget does not reduce the budget of the next one.
 func TestChecksDoNotShareABudget(t *testing.T) {
 	s := must(t, `{"type":"array","items":{"type":"integer","minimum":0}}`)
 	good := []byte("[" + strings.Repeat("1,", 1000) + "1]")

@@ -12,18 +12,18 @@ import (
 	"github.com/pawl-work/pawl/sweep"
 )
 
-// errCrash is what a server's transactions end with once it has crashed.
+// errCrash is the error of all transactions of a crashed server.
 var errCrash = errors.New("crashed")
 
-// crashing is a database whose server crashes before its nth transaction, and
-// does something else just before then.
-type crashing struct {
+// crashingDB is a database whose server crashes before its nth transaction, after it has called a
+// function.
+type crashingDB struct {
 	store.DB
 	left int
 	then func()
 }
 
-func (c *crashing) next() error {
+func (c *crashingDB) next() error {
 	if c.left--; c.left >= 0 {
 		return nil
 	}
@@ -36,35 +36,35 @@ func (c *crashing) next() error {
 	return nil
 }
 
-func (c *crashing) Do(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
+func (c *crashingDB) Do(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
 	if err := c.next(); err != nil {
 		return err
 	}
 	return c.DB.Do(ctx, fn)
 }
 
-func (c *crashing) View(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
+func (c *crashingDB) View(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
 	if err := c.next(); err != nil {
 		return err
 	}
 	return c.DB.View(ctx, fn)
 }
 
-// server is one more server over the same database and archives.
+// server returns another server over the same database and archives.
 func (h *fixture) server(db store.DB) *sweep.Sweeper {
 	return &sweep.Sweeper{DB: db, Options: h.Options, NewID: h.NewID, Server: "another", Log: h.Log}
 }
 
-// Two servers retire the same task, of more rows than one transaction removes.
-// The first stands still before each of its transactions in turn, while the
-// second does so many of its own and crashes; then the first goes on, or crashes
-// too. Whatever they came to, the archive is whole.
+// Two servers retire the same task, which has more rows than one transaction removes. The first
+// pauses before one of its transactions, each in turn. Meanwhile the second executes some of its
+// own and crashes. Then the first continues, or crashes too. In every case the archive is
+// complete.
 func TestTwoServersNeverLeaveAPartOfAnArchive(t *testing.T) {
 	each(t, func(h *fixture) {
 		if h.Database == pawltest.SQLite { // files there, the table on PostgreSQL
 			h.Options.ArchiveDir = filepath.Join(t.TempDir(), "archives")
 		}
-		task := rich(h)
+		task := createFullTask(h)
 		h.exec(`INSERT INTO pawl.provenances (id, namespace, task_id, verb, created_at)
 			WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 6000)
 			SELECT 'prv_many_' || i, 'default', $1, 'create', 5 FROM n`, task.ID)
@@ -86,12 +86,12 @@ func TestTwoServersNeverLeaveAPartOfAnArchive(t *testing.T) {
 	})
 }
 
-// interleave retires a task by two servers, then by a third that nothing disturbs.
+// interleave retires a task by two servers, then by a third without interruption.
 func (h *fixture) interleave(taskID string, first, second int, dies bool) {
 	h.Helper()
-	one := &crashing{DB: h.DB, left: first}
+	one := &crashingDB{DB: h.DB, left: first}
 	one.then = func() {
-		if err := h.server(&crashing{DB: h.DB, left: second}).Retire(h.Context(), taskID); err != nil && !errors.Is(err, errCrash) {
+		if err := h.server(&crashingDB{DB: h.DB, left: second}).Retire(h.Context(), taskID); err != nil && !errors.Is(err, errCrash) {
 			h.Fatal(err)
 		}
 		if dies {

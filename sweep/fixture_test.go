@@ -26,7 +26,7 @@ type fixture struct {
 	*sweep.Sweeper
 }
 
-// each runs a test on every database. Nothing is swept but by the test.
+// each runs a test on every database. Only the test runs sweeps.
 func each(t *testing.T, fn func(h *fixture)) {
 	t.Helper()
 	for _, which := range pawltest.Databases {
@@ -158,7 +158,7 @@ func (h *fixture) events(f pawl.EventFilter) []pawl.Event {
 	return l.Items
 }
 
-// exec runs a statement on the bare tables.
+// exec runs a statement on the tables directly.
 func (h *fixture) exec(query string, args ...any) (n int64) {
 	h.Helper()
 	h.ok(h.DB.Do(h.Context(), func(ctx context.Context, tx store.Tx) (err error) {

@@ -12,8 +12,8 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// failed makes tasks that failed: of one item, of many with one that was
-// submitted, and one that was dead-lettered.
+// failed creates failed tasks: a task of one item, a task of many items with one submitted, and a
+// dead-lettered task.
 func failed(h *fixture) (one, many, dead pawl.Task) {
 	h.Helper()
 	h.ok(h.put(pawl.Type{Name: "judged", Acceptance: true}))
@@ -113,15 +113,15 @@ func TestTypesSayHowLongFailedTasksAreKept(t *testing.T) {
 	})
 }
 
-// A task that is retried while it is retired is kept or goes as a whole: at no
-// moment is there an item without its task.
+// A task that is retried while it is retired is kept or removed as a whole: there is never an item
+// without its task.
 func TestARetryWhileATaskIsRetired(t *testing.T) {
 	each(t, func(h *fixture) {
 		for first := range 3 {
 			one, many, dead := failed(h)
 			for _, task := range []pawl.Task{one, many, dead} {
 				retried := false
-				db := &crashing{DB: h.DB, left: first, then: func() {
+				db := &crashingDB{DB: h.DB, left: first, then: func() {
 					_, err := pawl.Retry(h.Context(), h.Service, task.ID)
 					retried = err == nil
 				}}
@@ -145,14 +145,13 @@ func TestARetryWhileATaskIsRetired(t *testing.T) {
 	})
 }
 
-// slow is a database whose first write transaction waits, with its statements
-// done, for something else.
-type slow struct {
+// slowDB is a database whose first write transaction waits, after its statements, for a function.
+type slowDB struct {
 	store.DB
 	before func()
 }
 
-func (s *slow) Do(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
+func (s *slowDB) Do(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
 	return s.DB.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 		err := fn(ctx, tx)
 		if s.before != nil && err == nil {
@@ -164,8 +163,8 @@ func (s *slow) Do(ctx context.Context, fn func(ctx context.Context, tx store.Tx)
 	})
 }
 
-// PostgreSQL: a retry that begins while the task's rows are being removed waits
-// for that, and finds no task.
+// PostgreSQL: a retry that begins while the task's rows are removed waits for the removal and
+// finds no task.
 func TestARetryWaitsForTheRemoval(t *testing.T) {
 	each(t, func(h *fixture) {
 		if h.Database != pawltest.Postgres {
@@ -174,7 +173,7 @@ func TestARetryWaitsForTheRemoval(t *testing.T) {
 		one, many, dead := failed(h)
 		for _, task := range []pawl.Task{one, many, dead} {
 			done := make(chan error, 1)
-			db := &slow{DB: h.DB, before: func() {
+			db := &slowDB{DB: h.DB, before: func() {
 				go func() {
 					_, err := pawl.Retry(h.Context(), h.Service, task.ID)
 					done <- err

@@ -21,8 +21,8 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// rich makes an ended task with something in every table that hangs on one.
-func rich(h *fixture) pawl.Task {
+// createFullTask creates an ended task with a row in every table that belongs to tasks.
+func createFullTask(h *fixture) pawl.Task {
 	h.Helper()
 	task := h.create(pawl.NewTask{Type: "a", Title: "Ünïcode <&> \u2028",
 		Payload: json.RawMessage(`{"n": 9007199254740993, "s":"\u0041"}`), Metadata: json.RawMessage(`{"k":1}`), InputHash: "hash",
@@ -47,7 +47,7 @@ func rich(h *fixture) pawl.Task {
 	return task
 }
 
-// dump is everything that hangs on a task, as the archive writes it.
+// dump returns all rows of a task, in the format of the archive.
 func (h *fixture) dump(taskID string) (lines []string) {
 	h.Helper()
 	h.ok(h.DB.View(h.Context(), func(ctx context.Context, tx store.Tx) error {
@@ -78,7 +78,7 @@ func TestRetentionArchivesAndRestores(t *testing.T) {
 				if where == "directory" {
 					h.Options.ArchiveDir = filepath.Join(t.TempDir(), "archives")
 				}
-				task := rich(h)
+				task := createFullTask(h)
 				before := h.dump(task.ID)
 				for _, table := range hangingTables {
 					if !slices.ContainsFunc(before, func(l string) bool { return strings.HasPrefix(l, `{"table":"`+table+`",`) }) {
@@ -111,7 +111,7 @@ func TestRetentionArchivesAndRestores(t *testing.T) {
 	}
 }
 
-// unpack reads an archive without the help of what is tested.
+// unpack reads an archive without the tested code.
 func (h *fixture) unpack(taskID string) (lines []string) {
 	h.Helper()
 	a := h.archive(taskID)
@@ -246,8 +246,9 @@ func TestRetentionForEver(t *testing.T) {
 	})
 }
 
-// A task larger than a batch goes in several transactions. Cut off between two
-// of them it is marked, the check passes it over, and the sweep carries on.
+// A task larger than a batch is removed in several transactions. If the removal is interrupted
+// between two of them, the task is marked, the invariant checks leave it out, and the next sweep
+// continues.
 func TestLargeTaskGoesInBatches(t *testing.T) {
 	each(t, func(h *fixture) {
 		const n = 1500
@@ -313,8 +314,7 @@ func TestArchivesAreListed(t *testing.T) {
 	})
 }
 
-// The checkpoints that stay are those that the rule names, tried on a random
-// life of three items.
+// Pruning keeps the checkpoints that the rule names, for a random history of three items.
 func TestCheckpointsThatAResumeNeedsStay(t *testing.T) {
 	each(t, func(h *fixture) {
 		h.Options.CheckpointRetentionLimit = 10
@@ -370,8 +370,8 @@ func TestCheckpointsThatAResumeNeedsStay(t *testing.T) {
 	})
 }
 
-// A type may have its tasks kept for less or more than the others, even where
-// the others stay for ever; a task goes by the version it was made with.
+// A type may set a shorter or longer retention, also where the default is for ever. A task has the
+// retention of the type's version that it was created with.
 func TestTypesSayHowLongTheirTasksAreKept(t *testing.T) {
 	each(t, func(h *fixture) {
 		put := func(name string, days int) {

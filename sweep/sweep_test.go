@@ -82,8 +82,8 @@ func TestOneBadDueItemIsSetApart(t *testing.T) {
 	})
 }
 
-// An item with a time that waits for another one is due when that has completed:
-// Run must not try again and again before.
+// An item with a time that depends on another item is due when that has completed. Run must not
+// retry in a loop before.
 func TestATimeIsNotDueBeforeTheDependencies(t *testing.T) {
 	each(t, func(h *fixture) {
 		at := h.Now().Add(time.Minute)
@@ -290,7 +290,7 @@ func TestOneServerTicks(t *testing.T) {
 	})
 }
 
-// Many sweepers at once count every lease once.
+// Concurrent sweepers count every lease once.
 func TestSweepersShareTheWork(t *testing.T) {
 	each(t, func(h *fixture) {
 		h.solos(600, 3)
@@ -321,8 +321,7 @@ func TestSweepersShareTheWork(t *testing.T) {
 	})
 }
 
-// Workers are forgotten a week after they were seen last, and a namespace keeps
-// only so many.
+// Workers are removed a week after they were last seen, and the number per namespace is bounded.
 func TestWorkersAreForgotten(t *testing.T) {
 	each(t, func(h *fixture) {
 		insert := func(namespace string, n int) {

@@ -57,8 +57,8 @@ func TestResultsAreSubmittedWhereTheTypeSaysSo(t *testing.T) {
 			worker.Options{},
 			worker.Handler{Type: "essay", Do: func(_ context.Context, in json.RawMessage) (json.RawMessage, error) { return in, nil }},
 		)
-		until(t, p, good, pawl.ItemSubmitted)
-		if it := until(t, p, bad, pawl.ItemFailed); it.Error == nil || it.Error.Code != worker.CodeInvalidResult ||
+		waitForState(t, p, good, pawl.ItemSubmitted)
+		if it := waitForState(t, p, bad, pawl.ItemFailed); it.Error == nil || it.Error.Code != worker.CodeInvalidResult ||
 			it.Error.Message != "the result was refused: /result: is a number; it must be a string" {
 			t.Errorf("failed with %+v", it.Error)
 		}
@@ -84,8 +84,8 @@ func only(t *testing.T, p *pawltest.Pawl, task pawl.Task) pawl.Item {
 	return l.Items[0]
 }
 
-// until waits until the task's item is in a state, and returns it.
-func until(t *testing.T, p *pawltest.Pawl, task pawl.Task, state pawl.ItemState) pawl.Item {
+// waitForState waits until the task's item is in a state, and returns it.
+func waitForState(t *testing.T, p *pawltest.Pawl, task pawl.Task, state pawl.ItemState) pawl.Item {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		it := only(t, p, task)
@@ -107,8 +107,8 @@ func sweep(t *testing.T, p *pawltest.Pawl) pawl.SweepStats {
 	return s
 }
 
-// reach waits for a signal of a handler.
-func reach[T any](t *testing.T, c <-chan T) (v T) {
+// receive waits for a signal of a handler.
+func receive[T any](t *testing.T, c <-chan T) (v T) {
 	t.Helper()
 	select {
 	case v = <-c:
@@ -175,21 +175,21 @@ func TestAFailedAttemptIsRetriedAfterItsBackOff(t *testing.T) {
 			}
 			return "third time lucky", nil
 		}))
-		it := until(t, p, task, pawl.ItemScheduled)
+		it := waitForState(t, p, task, pawl.ItemScheduled)
 		if it.Failures != 1 || it.Error.Message != "boom" || it.RunAt.Sub(p.Now()) < 48*time.Second || it.RunAt.Sub(p.Now()) > 72*time.Second {
 			t.Errorf("%+v", it)
 		}
 		p.Advance(80 * time.Second)
 		sweep(t, p)
 		for it.Failures != 2 {
-			it = until(t, p, task, pawl.ItemScheduled)
+			it = waitForState(t, p, task, pawl.ItemScheduled)
 		}
 		if it.Error.Code != worker.CodePanic || !strings.Contains(string(it.Error.Detail), "engine_test.go") {
 			t.Errorf("%+v", it.Error)
 		}
 		p.Advance(time.Hour)
 		sweep(t, p)
-		if it := until(t, p, task, pawl.ItemCompleted); it.Attempt != 3 || string(it.Result) != `"third time lucky"` {
+		if it := waitForState(t, p, task, pawl.ItemCompleted); it.Attempt != 3 || string(it.Result) != `"third time lucky"` {
 			t.Errorf("%+v", it)
 		}
 	})
@@ -202,7 +202,7 @@ func TestWhatCannotSucceedFailsForGood(t *testing.T) {
 		}), worker.Handle("number", func(_ context.Context, n int) (int, error) { return n, nil }))
 		for typ, code := range map[string]string{"long": worker.CodeInvalidResult, "number": worker.CodeInvalidInput} {
 			task := create(t, p, pawl.NewTask{Type: typ, Payload: json.RawMessage(`"text"`)})
-			if it := until(t, p, task, pawl.ItemFailed); it.Error.Code != code || it.Failures != 1 {
+			if it := waitForState(t, p, task, pawl.ItemFailed); it.Error.Code != code || it.Failures != 1 {
 				t.Errorf("%s: %+v", typ, it.Error)
 			}
 		}
@@ -233,17 +233,17 @@ func TestStepsOfALostAttemptAreReplayed(t *testing.T) {
 			worker.Options{ID: "a", LeaseSeconds: 5, Concurrency: 1, OnLeaseLost: func(_ pawl.Lease, err error) { told <- err }},
 			worker.Handle("t", work),
 		)
-		reach(t, stepped)
-		lapse(t, p)
+		receive(t, stepped)
+		expireLease(t, p)
 		startWorker(t, p, worker.Options{ID: "b"}, worker.Handle("t", work))
-		it := until(t, p, task, pawl.ItemCompleted)
+		it := waitForState(t, p, task, pawl.ItemCompleted)
 		if string(it.Result) != `1` || it.Attempt != 2 || ran.Load() != 1 { // by either worker: a is free again
 			t.Errorf("ran %d times; %+v", ran.Load(), it)
 		}
-		if err := reach(t, lost); !errors.Is(err, pawl.ErrLeaseLost) {
+		if err := receive(t, lost); !errors.Is(err, pawl.ErrLeaseLost) {
 			t.Errorf("cause: %v", err)
 		}
-		if err := reach(t, told); !errors.Is(err, pawl.ErrLeaseLost) {
+		if err := receive(t, told); !errors.Is(err, pawl.ErrLeaseLost) {
 			t.Errorf("told: %v", err)
 		}
 		if err := a(); err != nil {
@@ -264,13 +264,13 @@ func TestAHandlerSleepsWithoutALease(t *testing.T) {
 			}
 			return "awake", nil
 		}))
-		it := until(t, p, task, pawl.ItemWaiting)
+		it := waitForState(t, p, task, pawl.ItemWaiting)
 		if left := it.RunAt.Sub(p.Now()); left < 8*time.Hour || left > 8*time.Hour+10*time.Second || it.WorkerID != "" {
 			t.Errorf("wakes in %s; %+v", left, it)
 		}
 		p.Advance(8*time.Hour + time.Minute)
 		sweep(t, p)
-		if it := until(t, p, task, pawl.ItemCompleted); it.Attempt != 2 || it.Failures != 0 || string(it.Result) != `"awake"` {
+		if it := waitForState(t, p, task, pawl.ItemCompleted); it.Attempt != 2 || it.Failures != 0 || string(it.Result) != `"awake"` {
 			t.Errorf("%+v", it)
 		}
 	})
@@ -294,21 +294,21 @@ func TestAHandlerWaitsForASignalWithoutALease(t *testing.T) {
 			}
 			return by + ", " + again, nil
 		}))
-		if it := until(t, p, task, pawl.ItemWaiting); it.WorkerID != "" || it.RunAt != nil {
+		if it := waitForState(t, p, task, pawl.ItemWaiting); it.WorkerID != "" || it.RunAt != nil {
 			t.Errorf("%+v", it)
 		}
 		if s, err := pawl.Signal(t.Context(), p.Engine, "approved", "42", json.RawMessage(`"ana"`)); err != nil || s.Woken != 1 {
 			t.Errorf("%+v, %v", s, err)
 		}
 		// the veto's turn
-		for end := time.Now().Add(time.Minute); until(t, p, task, pawl.ItemWaiting).RunAt == nil; time.Sleep(5 * time.Millisecond) {
+		for end := time.Now().Add(time.Minute); waitForState(t, p, task, pawl.ItemWaiting).RunAt == nil; time.Sleep(5 * time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatal("the signal did not wake it")
 			}
 		}
 		p.Advance(2 * time.Hour)
 		sweep(t, p)
-		if it := until(t, p, task, pawl.ItemCompleted); it.Attempt != 4 || it.Failures != 0 || string(it.Result) != `"ana, ana"` {
+		if it := waitForState(t, p, task, pawl.ItemCompleted); it.Attempt != 4 || it.Failures != 0 || string(it.Result) != `"ana, ana"` {
 			t.Errorf("%+v", it)
 		}
 	})
@@ -324,11 +324,11 @@ func TestACancelReachesTheHandler(t *testing.T) {
 			cause <- context.Cause(ctx)
 			return 1, nil
 		}))
-		reach(t, running)
+		receive(t, running)
 		if _, err := pawl.Cancel(t.Context(), p.Engine, task.ID, "changed my mind"); err != nil {
 			t.Fatal(err)
 		}
-		if err := reach(t, cause); !errors.Is(err, pawl.ErrCancelled) {
+		if err := receive(t, cause); !errors.Is(err, pawl.ErrCancelled) {
 			t.Errorf("cause: %v", err)
 		}
 		if err := stop(); err != nil || only(t, p, task).State != pawl.ItemCancelled {
@@ -351,7 +351,7 @@ func TestAStopGivesUnfinishedWorkBackUncounted(t *testing.T) {
 				return 0, ctx.Err()
 			}),
 		)
-		reach(t, running)
+		receive(t, running)
 		err := stop()
 		var s *worker.Stopped
 		if !errors.Is(err, worker.ErrGivenBack) || !errors.As(err, &s) || s.Released != 1 {
@@ -390,7 +390,7 @@ func TestALeaseClaimedByHandIsKeptAlive(t *testing.T) {
 			t.Errorf("%s, running %v", it.State, k.Running())
 		}
 		p.Advance(301 * time.Second)
-		if err := reach(t, told); !errors.Is(err, pawl.ErrLeaseExpired) {
+		if err := receive(t, told); !errors.Is(err, pawl.ErrLeaseExpired) {
 			t.Errorf("told: %v", err)
 		}
 		if <-k.Context().Done(); !errors.Is(context.Cause(k.Context()), pawl.ErrLeaseLost) || !k.Stop(true, 0) {

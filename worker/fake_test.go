@@ -79,7 +79,7 @@ func (f *fake) note(verb string, c call) {
 	f.calls = append(f.calls, c)
 }
 
-func (f *fake) enter(ctx context.Context, verb string) error {
+func (f *fake) check(ctx context.Context, verb string) error {
 	f.mu.Lock()
 	stuck, down := f.stuck, f.down
 	f.mu.Unlock()
@@ -100,7 +100,7 @@ func (f *fake) Claim(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease, 
 	f.mu.Lock()
 	f.note("claim", call{claim: req})
 	f.mu.Unlock()
-	if err := f.enter(ctx, "claim"); err != nil {
+	if err := f.check(ctx, "claim"); err != nil {
 		return nil, err
 	}
 	for {
@@ -177,7 +177,7 @@ func batch[C, R any](
 	}
 	f.note(verb, call{ids: ids})
 	f.mu.Unlock()
-	if err := f.enter(ctx, verb); err != nil {
+	if err := f.check(ctx, verb); err != nil {
 		return nil, err
 	}
 	f.mu.Lock()
@@ -328,7 +328,7 @@ func (f *fake) Resume(ctx context.Context, id string) (pawl.ResumeState, error) 
 	f.mu.Lock()
 	f.note("resume", call{ids: []string{id}})
 	f.mu.Unlock()
-	if err := f.enter(ctx, "resume"); err != nil {
+	if err := f.check(ctx, "resume"); err != nil {
 		return pawl.ResumeState{}, err
 	}
 	f.mu.Lock()
@@ -357,8 +357,8 @@ func (f *fake) item(id string) *fakeItem {
 	return nil
 }
 
-// of returns the calls of a verb.
-func (f *fake) of(verb string) []call {
+// callsOf returns the calls of a verb.
+func (f *fake) callsOf(verb string) []call {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var out []call
@@ -383,8 +383,8 @@ func (f *fake) set(change func()) {
 	change()
 }
 
-// runWorker runs a worker in a bubble of virtual time until fn returns, then stops
-// it and returns what Run returned.
+// runWorker runs a worker in a synctest bubble until fn returns, then stops it and returns the
+// result of Run.
 func runWorker(t *testing.T, o Options, handler HandlerFunc, fn func(t *testing.T, f *fake)) (err error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -406,8 +406,8 @@ func runWorkerOn(t *testing.T, f *fake, o Options, handlers []Handler, fn func(t
 	return <-done
 }
 
-// takes returns a handler that runs for d or until its context ends.
-func takes(d time.Duration) HandlerFunc {
+// runFor returns a handler that runs for d or until its context ends.
+func runFor(d time.Duration) HandlerFunc {
 	return func(ctx context.Context, in json.RawMessage) (json.RawMessage, error) {
 		if !sleep(ctx, d) {
 			return nil, context.Cause(ctx)
@@ -416,8 +416,8 @@ func takes(d time.Duration) HandlerFunc {
 	}
 }
 
-// pass lets virtual time pass, and everything happen that is due in it.
-func pass(d time.Duration) {
+// advance advances the virtual time and waits until all goroutines are blocked.
+func advance(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }

@@ -15,7 +15,7 @@ import (
 
 func beatsAt(f *fake) []time.Duration {
 	var at []time.Duration
-	for _, c := range f.of("heartbeat") {
+	for _, c := range f.callsOf("heartbeat") {
 		at = append(at, c.at)
 	}
 	return at
@@ -36,9 +36,9 @@ func TestHeartbeatsFallWhenTheyShould(t *testing.T) {
 		{"a lease of a second", 1, 350 * ms, []time.Duration{100 * ms, 200 * ms, 300 * ms}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_ = runWorker(t, Options{LeaseSeconds: c.lease}, takes(c.runs), func(t *testing.T, f *fake) {
+			_ = runWorker(t, Options{LeaseSeconds: c.lease}, runFor(c.runs), func(t *testing.T, f *fake) {
 				f.add("t", `1`)
-				pass(c.runs + time.Second)
+				advance(c.runs + time.Second)
 				if got := beatsAt(f); !slices.Equal(got, c.want) {
 					t.Errorf("heartbeats at %v, want %v", got, c.want)
 				}
@@ -51,13 +51,13 @@ func TestHeartbeatsFallWhenTheyShould(t *testing.T) {
 }
 
 func TestHeartbeatsThatFallTogetherAreOneCall(t *testing.T) {
-	_ = runWorker(t, Options{Concurrency: 20}, takes(100*time.Second), func(t *testing.T, f *fake) {
+	_ = runWorker(t, Options{Concurrency: 20}, runFor(100*time.Second), func(t *testing.T, f *fake) {
 		for range 10 { // started over nine tenths of a second
 			f.add("t", `1`)
-			pass(100 * time.Millisecond)
+			advance(100 * time.Millisecond)
 		}
-		pass(94 * time.Second)
-		calls := f.of("heartbeat")
+		advance(94 * time.Second)
+		calls := f.callsOf("heartbeat")
 		// Each its own first one, on time; from then on all at once.
 		if len(calls) != 13 {
 			t.Errorf("%d calls", len(calls))
@@ -70,9 +70,9 @@ func TestHeartbeatsThatFallTogetherAreOneCall(t *testing.T) {
 	})
 }
 
-// lostWhile runs one item whose handler ends with its context. It returns when and why the
+// runUntilLost runs one item whose handler ends with its context. It returns when and why the
 // context ended, and the error that OnLeaseLost got.
-func lostWhile(t *testing.T, o Options, change func(f *fake)) (f *fake, after time.Duration, cause, told error) {
+func runUntilLost(t *testing.T, o Options, change func(f *fake)) (f *fake, after time.Duration, cause, told error) {
 	var mu sync.Mutex
 	o.OnLeaseLost = func(_ pawl.Lease, err error) { mu.Lock(); told = err; mu.Unlock() }
 	err := runWorker(t, o, func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
@@ -86,18 +86,18 @@ func lostWhile(t *testing.T, o Options, change func(f *fake)) (f *fake, after ti
 		f = fk
 		f.set(func() { change(f) })
 		f.add("t", `1`)
-		pass(10 * time.Minute)
+		advance(10 * time.Minute)
 	})
 	if err != nil {
 		t.Errorf("Run: %v", err)
 	}
-	if n := len(f.of("complete")) + len(f.of("fail")) + len(f.of("release")); n != 0 {
+	if n := len(f.callsOf("complete")) + len(f.callsOf("fail")) + len(f.callsOf("release")); n != 0 {
 		t.Errorf("%d hand-ins for a lost lease", n)
 	}
 	return f, after, cause, told
 }
 
-func down(verbs ...string) func(string) error {
+func failVerbs(verbs ...string) func(string) error {
 	return func(verb string) error {
 		if slices.Contains(verbs, verb) {
 			return &pawl.Error{Code: pawl.CodeUnavailable}
@@ -107,7 +107,7 @@ func down(verbs ...string) func(string) error {
 }
 
 func TestThreeFailuresInARowLoseTheLease(t *testing.T) {
-	_, after, cause, told := lostWhile(t, Options{}, func(f *fake) { f.down = down("heartbeat") })
+	_, after, cause, told := runUntilLost(t, Options{}, func(f *fake) { f.down = failVerbs("heartbeat") })
 	if after != 61*time.Second || !errors.Is(cause, pawl.ErrLeaseLost) || !errors.Is(cause, pawl.ErrUnavailable) ||
 		!errors.Is(told, pawl.ErrLeaseLost) {
 		t.Errorf("after %s: %v; told %v", after, cause, told)
@@ -115,7 +115,9 @@ func TestThreeFailuresInARowLoseTheLease(t *testing.T) {
 }
 
 func TestAHungHeartbeatIsAFailedOne(t *testing.T) {
-	_, after, cause, _ := lostWhile(t, Options{LeaseSeconds: 50}, func(f *fake) { f.stuck = func(v string) bool { return v == "heartbeat" } })
+	_, after, cause, _ := runUntilLost(t, Options{LeaseSeconds: 50}, func(f *fake) {
+		f.stuck = func(v string) bool { return v == "heartbeat" }
+	})
 	// At 1 s, 6 s and 11 s, each hung for 5 s.
 	if after != 16*time.Second || !errors.Is(cause, pawl.ErrLeaseLost) {
 		t.Errorf("after %s: %v", after, cause)
@@ -124,7 +126,7 @@ func TestAHungHeartbeatIsAFailedOne(t *testing.T) {
 
 func TestOneAnswerInTimeForgivesTheFailuresBefore(t *testing.T) {
 	n := 0
-	f, after, _, _ := lostWhile(t, Options{}, func(f *fake) {
+	f, after, _, _ := runUntilLost(t, Options{}, func(f *fake) {
 		f.down = func(verb string) error {
 			if verb != "heartbeat" {
 				return nil
@@ -135,13 +137,13 @@ func TestOneAnswerInTimeForgivesTheFailuresBefore(t *testing.T) {
 			return nil
 		}
 	})
-	if after != (1+30*11)*time.Second || len(f.of("heartbeat")) != 12 {
-		t.Errorf("after %s, %d heartbeats", after, len(f.of("heartbeat")))
+	if after != (1+30*11)*time.Second || len(f.callsOf("heartbeat")) != 12 {
+		t.Errorf("after %s, %d heartbeats", after, len(f.callsOf("heartbeat")))
 	}
 }
 
 func TestKeepTryingLastsToTheLeasesEnd(t *testing.T) {
-	_, after, cause, told := lostWhile(t, Options{KeepTrying: true}, func(f *fake) { f.down = down("heartbeat") })
+	_, after, cause, told := runUntilLost(t, Options{KeepTrying: true}, func(f *fake) { f.down = failVerbs("heartbeat") })
 	if after != 300*time.Second || !errors.Is(cause, pawl.ErrLeaseExpired) || told == nil {
 		t.Errorf("after %s: %v", after, cause)
 	}
@@ -155,7 +157,7 @@ func TestALostLeaseIsLostAtOnce(t *testing.T) {
 		"ended":   &pawl.Error{Code: pawl.CodeConflict, State: "completed", Allowed: []string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, after, cause, told := lostWhile(t, Options{}, func(f *fake) {
+			_, after, cause, told := runUntilLost(t, Options{}, func(f *fake) {
 				f.refuse = func(string, string) error { return answer }
 			})
 			if after != time.Second || !errors.Is(cause, pawl.ErrLeaseLost) || !errors.Is(cause, answer) || !errors.Is(told, pawl.ErrLeaseLost) {
@@ -166,7 +168,7 @@ func TestALostLeaseIsLostAtOnce(t *testing.T) {
 }
 
 func TestACancelledItemEndsItsHandler(t *testing.T) {
-	_, after, cause, told := lostWhile(t, Options{}, func(f *fake) {
+	_, after, cause, told := runUntilLost(t, Options{}, func(f *fake) {
 		time.AfterFunc(5*time.Second, func() { f.set(func() { f.items[0].state = pawl.ItemCancelled }) })
 	})
 	if after != 31*time.Second || !errors.Is(cause, pawl.ErrCancelled) || told != nil {
@@ -192,8 +194,8 @@ func TestARefusedWriteOfTheHandlerEndsItToo(t *testing.T) {
 					f.refuse = func(string, string) error { return c.answer }
 				})
 				f.add("t", `1`)
-				pass(time.Second)
-				if len(f.of("complete")) != 0 {
+				advance(time.Second)
+				if len(f.callsOf("complete")) != 0 {
 					t.Error("handed in")
 				}
 			})
@@ -205,10 +207,10 @@ func TestARefusedWriteOfTheHandlerEndsItToo(t *testing.T) {
 }
 
 func TestAPanickingCallbackDoesNotEndTheWorker(t *testing.T) {
-	err := runWorker(t, Options{OnLeaseLost: func(pawl.Lease, error) { panic("x") }}, takes(time.Hour), func(t *testing.T, f *fake) {
-		f.set(func() { f.down = down("heartbeat") })
+	err := runWorker(t, Options{OnLeaseLost: func(pawl.Lease, error) { panic("x") }}, runFor(time.Hour), func(t *testing.T, f *fake) {
+		f.set(func() { f.down = failVerbs("heartbeat") })
 		f.add("t", `1`)
-		pass(2 * time.Minute)
+		advance(2 * time.Minute)
 		f.set(func() { f.down = nil })
 	})
 	if err != nil {
@@ -232,7 +234,7 @@ func TestKeepAlive(t *testing.T) {
 	}
 	run("beats until it is stopped", func(t *testing.T, f *fake, l pawl.Lease) {
 		k := KeepAlive(t.Context(), f, l, KeepAliveOptions{})
-		pass(62 * time.Second)
+		advance(62 * time.Second)
 		if got, want := beatsAt(f), []time.Duration{time.Second, 31 * time.Second, 61 * time.Second}; !slices.Equal(got, want) {
 			t.Errorf("at %v, want %v", got, want)
 		}
@@ -242,16 +244,16 @@ func TestKeepAlive(t *testing.T) {
 		if !k.Stop(true, 0) || k.Running() || k.Context().Err() == nil || !k.Stop(true, 0) {
 			t.Error("not stopped")
 		}
-		pass(time.Hour)
-		if n := len(f.of("heartbeat")); n != 3 {
+		advance(time.Hour)
+		if n := len(f.callsOf("heartbeat")); n != 3 {
 			t.Errorf("%d heartbeats", n)
 		}
 	})
 	run("with an interval and a length of its own", func(t *testing.T, f *fake, l pawl.Lease) {
 		k := KeepAlive(t.Context(), f, l, KeepAliveOptions{Interval: 200 * time.Millisecond, LeaseSeconds: 900})
-		pass(time.Second + time.Millisecond)
+		advance(time.Second + time.Millisecond)
 		k.Stop(true, 0)
-		if n := len(f.of("heartbeat")); n != 5 {
+		if n := len(f.callsOf("heartbeat")); n != 5 {
 			t.Errorf("%d heartbeats", n)
 		}
 		if left := time.Until(f.items[0].lease.LeaseExpiresAt); left < 899*time.Second {
@@ -259,7 +261,7 @@ func TestKeepAlive(t *testing.T) {
 		}
 	})
 	run("ends with a lost lease", func(t *testing.T, f *fake, l pawl.Lease) {
-		f.set(func() { f.down = down("heartbeat") })
+		f.set(func() { f.down = failVerbs("heartbeat") })
 		var told []error
 		k := KeepAlive(
 			t.Context(),
@@ -286,7 +288,7 @@ func TestKeepAlive(t *testing.T) {
 	run("does not wait longer than asked", func(t *testing.T, f *fake, l pawl.Lease) {
 		f.set(func() { f.stuck = func(string) bool { return true } })
 		k := KeepAlive(t.Context(), f, l, KeepAliveOptions{})
-		pass(2 * time.Second)
+		advance(2 * time.Second)
 		start := time.Now()
 		if k.Stop(false, 0) || k.Stop(true, 0) || time.Since(start) != 5*time.Second {
 			t.Errorf("after %s", time.Since(start))

@@ -37,7 +37,7 @@ func TestWorkersLogByDefault(t *testing.T) {
 		case "sleeps":
 			return nil, pawl.Sleep(ctx, "nap", time.Hour)
 		case "is cut short":
-			return takes(time.Hour)(ctx, in)
+			return runFor(time.Hour)(ctx, in)
 		}
 		return json.RawMessage(`"secret"`), nil
 	}

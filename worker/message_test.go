@@ -21,8 +21,8 @@ import (
 	"github.com/pawl-work/pawl/worker"
 )
 
-// eachDoor runs a test in process and over HTTP, on every database.
-func eachDoor(t *testing.T, fn func(t *testing.T, p *pawltest.Pawl, c pawl.Claimer)) {
+// eachService runs a test in process and over HTTP, on every database.
+func eachService(t *testing.T, fn func(t *testing.T, p *pawltest.Pawl, c pawl.Claimer)) {
 	t.Helper()
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) { fn(t, p, p.Engine) })
 	for _, which := range pawltest.Databases {
@@ -36,8 +36,8 @@ func eachDoor(t *testing.T, fn func(t *testing.T, p *pawltest.Pawl, c pawl.Claim
 	}
 }
 
-// speaker runs a worker whose handler of "chat" is fn.
-func speaker(t *testing.T, c pawl.Claimer, o worker.Options, fn func(ctx context.Context) error) (stop func() error) {
+// runChatWorker runs a worker whose handler of "chat" is fn.
+func runChatWorker(t *testing.T, c pawl.Claimer, o worker.Options, fn func(ctx context.Context) error) (stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -53,20 +53,20 @@ func speaker(t *testing.T, c pawl.Claimer, o worker.Options, fn func(ctx context
 	return stop
 }
 
-// few gives a worker exactly as many items as it runs. Over HTTP, a claim that waits while its
+// limitedClaimer gives a worker exactly as many items as it runs. Over HTTP, a claim that waits while its
 // worker stops may still take an item that is made for the next worker.
-type few struct {
+type limitedClaimer struct {
 	pawl.Claimer
 	left atomic.Int32
 }
 
-func just(n int32, c pawl.Claimer) *few {
-	f := &few{Claimer: c}
+func limitClaims(n int32, c pawl.Claimer) *limitedClaimer {
+	f := &limitedClaimer{Claimer: c}
 	f.left.Store(n)
 	return f
 }
 
-func (f *few) Claim(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease, error) {
+func (f *limitedClaimer) Claim(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease, error) {
 	if f.left.Load() == 0 {
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -77,8 +77,8 @@ func (f *few) Claim(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease, e
 	return ls, err
 }
 
-// ask creates a task with an open reply.
-func ask(t *testing.T, p *pawltest.Pawl, more ...func(*pawl.NewTask)) (pawl.Task, func() pawl.Message) {
+// createChat creates a task with an open reply.
+func createChat(t *testing.T, p *pawltest.Pawl, more ...func(*pawl.NewTask)) (pawl.Task, func() pawl.Message) {
 	t.Helper()
 	task := pawl.NewTask{Type: "chat", Payload: json.RawMessage(`1`), Reply: &pawl.Reply{Model: "m"}}
 	for _, fn := range more {
@@ -94,8 +94,8 @@ func ask(t *testing.T, p *pawltest.Pawl, more ...func(*pawl.NewTask)) (pawl.Task
 	}
 }
 
-// rows returns the rows of a message's chunks.
-func rows(t *testing.T, p *pawltest.Pawl, id string) (out []store.ChunkRow) {
+// chunkRows returns the rows of a message's chunks.
+func chunkRows(t *testing.T, p *pawltest.Pawl, id string) (out []store.ChunkRow) {
 	t.Helper()
 	err := p.Engine.DB().View(t.Context(), func(ctx context.Context, tx store.Tx) (err error) {
 		out, err = store.Chunks(ctx, tx, id, 0, 10_000)
@@ -107,27 +107,27 @@ func rows(t *testing.T, p *pawltest.Pawl, id string) (out []store.ChunkRow) {
 	return out
 }
 
-func eventually(t *testing.T, what string, so func() bool) {
+func waitUntil(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !so(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !condition(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("not so: " + what)
 		}
 	}
 }
 
-// lapse lets a lease of five seconds expire.
-func lapse(t *testing.T, p *pawltest.Pawl) {
+// expireLease lets a lease of five seconds expire.
+func expireLease(t *testing.T, p *pawltest.Pawl) {
 	t.Helper()
 	p.Advance(6 * time.Second)
-	eventually(t, "a lease has run out", func() bool { return sweep(t, p).Recovered > 0 }) // a sweep passes over what a heartbeat holds
+	waitUntil(t, "a lease has run out", func() bool { return sweep(t, p).Recovered > 0 }) // a sweep passes over what a heartbeat holds
 }
 
 func TestWhatAHandlerSaysIsSavedWhileItSpeaks(t *testing.T) {
-	eachDoor(t, func(t *testing.T, p *pawltest.Pawl, c pawl.Claimer) {
-		task, message := ask(t, p)
+	eachService(t, func(t *testing.T, p *pawltest.Pawl, c pawl.Claimer) {
+		task, message := createChat(t, p)
 		goOn := make(chan bool)
-		speaker(t, c, worker.Options{FlushEvery: 20 * time.Millisecond}, func(ctx context.Context) error {
+		runChatWorker(t, c, worker.Options{FlushEvery: 20 * time.Millisecond}, func(ctx context.Context) error {
 			m, err := pawl.StartMessage(ctx, pawl.Reply{})
 			if err != nil {
 				return err
@@ -147,28 +147,28 @@ func TestWhatAHandlerSaysIsSavedWhileItSpeaks(t *testing.T) {
 			}
 			return m.Finish(ctx, map[string]int{"output_tokens": 7})
 		})
-		eventually(t, "all is there before the handler returns", func() bool { return strings.HasSuffix(message().Text(), " 999 ") })
+		waitUntil(t, "all is there before the handler returns", func() bool { return strings.HasSuffix(message().Text(), " 999 ") })
 		if m := message(); m.Status != pawl.MessageStreaming {
 			t.Errorf("%s", m.Status)
 		}
 		close(goOn)
-		until(t, p, task, pawl.ItemCompleted)
+		waitForState(t, p, task, pawl.ItemCompleted)
 		m := message()
 		if parts, _ := m.Parts(); m.Status != pawl.MessageComplete || m.StepNumber != 1 || string(m.Usage) != `{"output_tokens":7}` ||
 			len(parts) != 4 {
 			t.Errorf("%+v", m)
 		}
-		if n := len(rows(t, p, m.ID)); n > 100 {
+		if n := len(chunkRows(t, p, m.ID)); n > 100 {
 			t.Errorf("1000 words made %d rows", n)
 		}
 	})
 }
 
 func TestTheNextAttemptGoesOnInTheSameMessage(t *testing.T) {
-	eachDoor(t, func(t *testing.T, p *pawltest.Pawl, c pawl.Claimer) {
-		task, message := ask(t, p)
+	eachService(t, func(t *testing.T, p *pawltest.Pawl, c pawl.Claimer) {
+		task, message := createChat(t, p)
 		said, lost := make(chan bool, 1), make(chan error, 1)
-		speaker(t, c, worker.Options{LeaseSeconds: 5, FlushEvery: time.Millisecond}, func(ctx context.Context) error {
+		runChatWorker(t, c, worker.Options{LeaseSeconds: 5, FlushEvery: time.Millisecond}, func(ctx context.Context) error {
 			m, err := pawl.StartMessage(ctx, pawl.Reply{})
 			if err != nil {
 				return err
@@ -192,13 +192,13 @@ func TestTheNextAttemptGoesOnInTheSameMessage(t *testing.T) {
 			}
 			return m.Finish(ctx, nil)
 		})
-		reach(t, said)
-		eventually(t, "the second step is begun", func() bool { return strings.HasSuffix(message().Text(), "step 2") })
-		lapse(t, p)
-		if err := reach(t, lost); !errors.Is(err, pawl.ErrLeaseLost) || errors.Is(err, pawl.ErrStopped) {
+		receive(t, said)
+		waitUntil(t, "the second step is begun", func() bool { return strings.HasSuffix(message().Text(), "step 2") })
+		expireLease(t, p)
+		if err := receive(t, lost); !errors.Is(err, pawl.ErrLeaseLost) || errors.Is(err, pawl.ErrStopped) {
 			t.Errorf("cause: %v", err)
 		}
-		until(t, p, task, pawl.ItemCompleted)
+		waitForState(t, p, task, pawl.ItemCompleted)
 		m := message()
 		if m.Text() != "step 1; step 2; " || m.Status != pawl.MessageComplete || m.StepNumber != 2 {
 			t.Errorf("%+v", m)
@@ -211,16 +211,16 @@ func TestTheNextAttemptGoesOnInTheSameMessage(t *testing.T) {
 
 // The handler writes nothing for a while: it learns of the stop by the heartbeat.
 func TestAStopReachesASilentHandler(t *testing.T) {
-	eachDoor(t, func(t *testing.T, p *pawltest.Pawl, c pawl.Claimer) {
+	eachService(t, func(t *testing.T, p *pawltest.Pawl, c pawl.Claimer) {
 		for name, returned := range map[string]func(m *pawl.MessageWriter) error{
 			"ErrStopped":    func(m *pawl.MessageWriter) error { return m.Text("more") },
 			"the context's": func(m *pawl.MessageWriter) error { return m.Context().Err() },
 			"nil":           func(*pawl.MessageWriter) error { return nil },
 		} {
-			task, message := ask(t, p)
+			task, message := createChat(t, p)
 			cause, own := make(chan error, 1), make(chan error, 1)
 			var runs atomic.Int32
-			stop := speaker(t, just(1, c), worker.Options{LeaseSeconds: 5}, func(ctx context.Context) error {
+			stop := runChatWorker(t, limitClaims(1, c), worker.Options{LeaseSeconds: 5}, func(ctx context.Context) error {
 				runs.Add(1)
 				m, err := pawl.StartMessage(ctx, pawl.Reply{})
 				if err != nil {
@@ -234,17 +234,17 @@ func TestAStopReachesASilentHandler(t *testing.T) {
 				own <- ctx.Err()
 				return returned(m)
 			})
-			eventually(t, "something is said", func() bool { return message().Text() == "so far" })
+			waitUntil(t, "something is said", func() bool { return message().Text() == "so far" })
 			if _, err := p.Engine.StopMessages(t.Context(), []pawl.StopCall{{MessageID: message().ID}}); err != nil {
 				t.Fatal(err)
 			}
-			if err := reach(t, cause); !errors.Is(err, pawl.ErrStopped) || errors.Is(err, pawl.ErrLeaseLost) {
+			if err := receive(t, cause); !errors.Is(err, pawl.ErrStopped) || errors.Is(err, pawl.ErrLeaseLost) {
 				t.Errorf("%s: cause: %v", name, err)
 			}
-			if err := reach(t, own); err != nil {
+			if err := receive(t, own); err != nil {
 				t.Errorf("%s: the handler's own context: %v", name, err)
 			}
-			if it := until(t, p, task, pawl.ItemCompleted); it.Failures != 0 || runs.Load() != 1 {
+			if it := waitForState(t, p, task, pawl.ItemCompleted); it.Failures != 0 || runs.Load() != 1 {
 				t.Errorf("%s: ran %d times: %+v", name, runs.Load(), it)
 			}
 			if m := message(); m.Status != pawl.MessageStopped || m.Text() != "so far" {
@@ -260,9 +260,9 @@ func TestAStopReachesASilentHandler(t *testing.T) {
 // A reply that was stopped before it was claimed, or after its worker died, is not
 // started again.
 func TestAStoppedMessageIsToldToTheNextClaimer(t *testing.T) {
-	eachDoor(t, func(t *testing.T, p *pawltest.Pawl, c pawl.Claimer) {
+	eachService(t, func(t *testing.T, p *pawltest.Pawl, c pawl.Claimer) {
 		for _, claims := range []int{0, 1} {
-			task, message := ask(t, p)
+			task, message := createChat(t, p)
 			for range claims {
 				if ls, err := p.Engine.Claim(t.Context(), pawl.ClaimRequest{WorkerID: "dies", LeaseSeconds: 1}); err != nil || len(ls) != 1 {
 					t.Fatal(ls, err)
@@ -273,14 +273,14 @@ func TestAStoppedMessageIsToldToTheNextClaimer(t *testing.T) {
 			if _, err := p.Engine.StopMessages(t.Context(), []pawl.StopCall{{MessageID: message().ID}}); err != nil {
 				t.Fatal(err)
 			}
-			stop := speaker(t, just(1, c), worker.Options{}, func(ctx context.Context) error {
+			stop := runChatWorker(t, limitClaims(1, c), worker.Options{}, func(ctx context.Context) error {
 				_, err := pawl.StartMessage(ctx, pawl.Reply{})
 				if !errors.Is(err, pawl.ErrStopped) {
 					t.Errorf("err = %v", err)
 				}
 				return err
 			})
-			it := until(t, p, task, pawl.ItemCompleted)
+			it := waitForState(t, p, task, pawl.ItemCompleted)
 			if m := message(); m.Status != pawl.MessageStopped || it.Attempt != claims+1 || it.Failures != claims {
 				t.Errorf("%+v", m)
 			}
@@ -292,10 +292,10 @@ func TestAStoppedMessageIsToldToTheNextClaimer(t *testing.T) {
 // A handler dies after the end of its message and before its own end. What it writes again
 // changes nothing.
 func TestAFinishedMessageIsNotSaidAgain(t *testing.T) {
-	eachDoor(t, func(t *testing.T, p *pawltest.Pawl, c pawl.Claimer) {
+	eachService(t, func(t *testing.T, p *pawltest.Pawl, c pawl.Claimer) {
 		task := create(t, p, pawl.NewTask{Type: "chat", Payload: json.RawMessage(`1`), Thread: "t"})
 		finished := make(chan bool, 1)
-		speaker(t, c, worker.Options{LeaseSeconds: 5}, func(ctx context.Context) error {
+		runChatWorker(t, c, worker.Options{LeaseSeconds: 5}, func(ctx context.Context) error {
 			for _, words := range []string{"one", "two"} {
 				m, err := pawl.StartMessage(ctx, pawl.Reply{Model: "m"})
 				if err != nil {
@@ -314,9 +314,9 @@ func TestAFinishedMessageIsNotSaidAgain(t *testing.T) {
 			}
 			return nil
 		})
-		reach(t, finished)
-		lapse(t, p)
-		until(t, p, task, pawl.ItemCompleted)
+		receive(t, finished)
+		expireLease(t, p)
+		waitForState(t, p, task, pawl.ItemCompleted)
 		list, err := p.Engine.ListMessages(t.Context(), pawl.MessageFilter{Thread: "t"})
 		if err != nil || len(list.Items) != 2 || list.Items[0].Text() != "one" || list.Items[1].Text() != "two" {
 			t.Errorf("%+v, %v", list.Items, err)
@@ -325,17 +325,17 @@ func TestAFinishedMessageIsNotSaidAgain(t *testing.T) {
 }
 
 func TestWhenTheBudgetIsSpentAllThatWasSaidIsKept(t *testing.T) {
-	eachDoor(t, func(t *testing.T, p *pawltest.Pawl, c pawl.Claimer) {
-		task, message := ask(t, p, func(n *pawl.NewTask) { n.MaxAttempts = 1 })
-		speaker(t, c, worker.Options{FlushEvery: time.Second}, func(ctx context.Context) error {
+	eachService(t, func(t *testing.T, p *pawltest.Pawl, c pawl.Claimer) {
+		task, message := createChat(t, p, func(n *pawl.NewTask) { n.MaxAttempts = 1 })
+		runChatWorker(t, c, worker.Options{FlushEvery: time.Second}, func(ctx context.Context) error {
 			m, err := pawl.StartMessage(ctx, pawl.Reply{})
 			if err != nil {
 				return err
 			}
 			return errors.Join(m.Text("said in the last moment"), errors.New("the model is away"))
 		})
-		until(t, p, task, pawl.ItemFailed)
-		eventually(t, "the message has ended", func() bool { return message().Status == pawl.MessageError })
+		waitForState(t, p, task, pawl.ItemFailed)
+		waitUntil(t, "the message has ended", func() bool { return message().Status == pawl.MessageError })
 		if m := message(); m.Text() != "said in the last moment" {
 			t.Errorf("%+v", m)
 		}
@@ -345,15 +345,15 @@ func TestWhenTheBudgetIsSpentAllThatWasSaidIsKept(t *testing.T) {
 // When a worker stops, it finishes the items it can and releases the others at their
 // last step. Another worker continues the open messages.
 func TestAStopLeavesNoMessageBehind(t *testing.T) {
-	eachDoor(t, func(t *testing.T, p *pawltest.Pawl, c pawl.Claimer) {
+	eachService(t, func(t *testing.T, p *pawltest.Pawl, c pawl.Claimer) {
 		tasks, messages := make([]pawl.Task, 2), make([]func() pawl.Message, 2)
 		for i, typ := range []string{`"short"`, `"long"`} {
-			tasks[i], messages[i] = ask(t, p, func(n *pawl.NewTask) { n.Payload = json.RawMessage(typ) })
+			tasks[i], messages[i] = createChat(t, p, func(n *pawl.NewTask) { n.Payload = json.RawMessage(typ) })
 		}
 		begun, stopping := make(chan bool, 2), make(chan bool)
-		stop := speaker(
+		stop := runChatWorker(
 			t,
-			just(2, c),
+			limitClaims(2, c),
 			worker.Options{Concurrency: 2, StopGrace: 300 * time.Millisecond, FlushEvery: time.Millisecond},
 			func(ctx context.Context) error {
 				m, err := pawl.StartMessage(ctx, pawl.Reply{})
@@ -382,8 +382,8 @@ func TestAStopLeavesNoMessageBehind(t *testing.T) {
 				return err
 			},
 		)
-		reach(t, begun)
-		reach(t, begun)
+		receive(t, begun)
+		receive(t, begun)
 		close(stopping)
 		if err := stop(); !errors.Is(err, worker.ErrGivenBack) {
 			t.Errorf("stop: %v", err)
@@ -396,28 +396,28 @@ func TestAStopLeavesNoMessageBehind(t *testing.T) {
 			it.Failures != 0 {
 			t.Errorf("the long one: %+v, %s", m, it.State)
 		}
-		speaker(t, c, worker.Options{}, func(ctx context.Context) error {
+		runChatWorker(t, c, worker.Options{}, func(ctx context.Context) error {
 			m, err := pawl.StartMessage(ctx, pawl.Reply{})
 			if err != nil {
 				return err
 			}
 			return errors.Join(m.Text(fmt.Sprint("after step ", m.StepNumber())), m.Finish(ctx, nil))
 		})
-		until(t, p, tasks[1], pawl.ItemCompleted)
+		waitForState(t, p, tasks[1], pawl.ItemCompleted)
 		if m := messages[1](); m.Status != pawl.MessageComplete || m.Text() != "one after step 1" {
 			t.Errorf("the long one at its end: %+v", m)
 		}
 	})
 }
 
-// flaky executes calls and loses the answer, or loses the call.
-type flaky struct {
+// lossyClaimer executes calls and loses their answers, or loses the calls.
+type lossyClaimer struct {
 	pawl.Claimer
 	mu sync.Mutex
 	n  int
 }
 
-func moods[C, R any](m *flaky, calls []C, do func() ([]pawl.Result[R], error)) ([]pawl.Result[R], error) {
+func withLostAnswers[C, R any](m *lossyClaimer, calls []C, do func() ([]pawl.Result[R], error)) ([]pawl.Result[R], error) {
 	m.mu.Lock()
 	m.n++
 	n := m.n
@@ -432,30 +432,30 @@ func moods[C, R any](m *flaky, calls []C, do func() ([]pawl.Result[R], error)) (
 	return nil, away
 }
 
-func (m *flaky) StartMessages(ctx context.Context, calls []pawl.StartCall) ([]pawl.Result[pawl.Message], error) {
-	return moods(m, calls, func() ([]pawl.Result[pawl.Message], error) { return m.Claimer.StartMessages(ctx, calls) })
+func (m *lossyClaimer) StartMessages(ctx context.Context, calls []pawl.StartCall) ([]pawl.Result[pawl.Message], error) {
+	return withLostAnswers(m, calls, func() ([]pawl.Result[pawl.Message], error) { return m.Claimer.StartMessages(ctx, calls) })
 }
 
-func (m *flaky) Append(ctx context.Context, calls []pawl.AppendCall) ([]pawl.Result[pawl.Appended], error) {
-	return moods(m, calls, func() ([]pawl.Result[pawl.Appended], error) { return m.Claimer.Append(ctx, calls) })
+func (m *lossyClaimer) Append(ctx context.Context, calls []pawl.AppendCall) ([]pawl.Result[pawl.Appended], error) {
+	return withLostAnswers(m, calls, func() ([]pawl.Result[pawl.Appended], error) { return m.Claimer.Append(ctx, calls) })
 }
 
-func (m *flaky) StepMessages(ctx context.Context, calls []pawl.StepCall) ([]pawl.Result[pawl.CheckpointRef], error) {
-	return moods(m, calls, func() ([]pawl.Result[pawl.CheckpointRef], error) { return m.Claimer.StepMessages(ctx, calls) })
+func (m *lossyClaimer) StepMessages(ctx context.Context, calls []pawl.StepCall) ([]pawl.Result[pawl.CheckpointRef], error) {
+	return withLostAnswers(m, calls, func() ([]pawl.Result[pawl.CheckpointRef], error) { return m.Claimer.StepMessages(ctx, calls) })
 }
 
-func (m *flaky) FinishMessages(ctx context.Context, calls []pawl.FinishCall) ([]pawl.Result[pawl.Message], error) {
-	return moods(m, calls, func() ([]pawl.Result[pawl.Message], error) { return m.Claimer.FinishMessages(ctx, calls) })
+func (m *lossyClaimer) FinishMessages(ctx context.Context, calls []pawl.FinishCall) ([]pawl.Result[pawl.Message], error) {
+	return withLostAnswers(m, calls, func() ([]pawl.Result[pawl.Message], error) { return m.Claimer.FinishMessages(ctx, calls) })
 }
 
 func TestLostCallsAndLostAnswersLoseNoWord(t *testing.T) {
-	eachDoor(t, func(t *testing.T, p *pawltest.Pawl, c pawl.Claimer) {
+	eachService(t, func(t *testing.T, p *pawltest.Pawl, c pawl.Claimer) {
 		task := create(t, p, pawl.NewTask{Type: "chat", Payload: json.RawMessage(`1`), Thread: "t"})
 		want := ""
 		for n := range 60 {
 			want += fmt.Sprint(n, " ")
 		}
-		speaker(t, &flaky{Claimer: c}, worker.Options{FlushEvery: time.Millisecond}, func(ctx context.Context) error {
+		runChatWorker(t, &lossyClaimer{Claimer: c}, worker.Options{FlushEvery: time.Millisecond}, func(ctx context.Context) error {
 			m, err := pawl.StartMessage(ctx, pawl.Reply{})
 			if err != nil {
 				return err
@@ -472,7 +472,7 @@ func TestLostCallsAndLostAnswersLoseNoWord(t *testing.T) {
 			}
 			return m.Finish(ctx, nil)
 		})
-		until(t, p, task, pawl.ItemCompleted)
+		waitForState(t, p, task, pawl.ItemCompleted)
 		list, err := p.Engine.ListMessages(t.Context(), pawl.MessageFilter{Thread: "t"})
 		if err != nil || len(list.Items) != 1 || list.Items[0].Text() != want || list.Items[0].StepNumber != 3 ||
 			list.Items[0].Status != pawl.MessageComplete {
@@ -484,10 +484,10 @@ func TestLostCallsAndLostAnswersLoseNoWord(t *testing.T) {
 // Many chunks wait in the writer without filling the memory. They are cut into chunks that the
 // message accepts.
 func TestALongTextIsCutBetweenCharacters(t *testing.T) {
-	eachDoor(t, func(t *testing.T, p *pawltest.Pawl, c pawl.Claimer) {
-		task, message := ask(t, p)
+	eachService(t, func(t *testing.T, p *pawltest.Pawl, c pawl.Claimer) {
+		task, message := createChat(t, p)
 		long := strings.Repeat("é😀", 500_000) // 3 MB
-		speaker(t, c, worker.Options{}, func(ctx context.Context) error {
+		runChatWorker(t, c, worker.Options{}, func(ctx context.Context) error {
 			m, err := pawl.StartMessage(ctx, pawl.Reply{})
 			if err != nil {
 				return err
@@ -501,8 +501,8 @@ func TestALongTextIsCutBetweenCharacters(t *testing.T) {
 			}
 			return nil
 		})
-		until(t, p, task, pawl.ItemCompleted)
-		eventually(t, "the message has ended", func() bool { return message().Status == pawl.MessageComplete })
+		waitForState(t, p, task, pawl.ItemCompleted)
+		waitUntil(t, "the message has ended", func() bool { return message().Status == pawl.MessageComplete })
 		if got := message().Text(); got != long {
 			t.Errorf("%d bytes of %d came out", len(got), len(long))
 		}
@@ -511,10 +511,10 @@ func TestALongTextIsCutBetweenCharacters(t *testing.T) {
 
 // A chunk that the server refuses ends the message's writer with the error.
 func TestWhatIsRefusedIsToldAtTheNextCall(t *testing.T) {
-	eachDoor(t, func(t *testing.T, p *pawltest.Pawl, c pawl.Claimer) {
-		task, message := ask(t, p, func(n *pawl.NewTask) { n.MaxAttempts = 1 })
+	eachService(t, func(t *testing.T, p *pawltest.Pawl, c pawl.Claimer) {
+		task, message := createChat(t, p, func(n *pawl.NewTask) { n.MaxAttempts = 1 })
 		told := make(chan error, 1)
-		speaker(t, c, worker.Options{}, func(ctx context.Context) error {
+		runChatWorker(t, c, worker.Options{}, func(ctx context.Context) error {
 			m, err := pawl.StartMessage(ctx, pawl.Reply{})
 			if err != nil {
 				return err
@@ -526,10 +526,10 @@ func TestWhatIsRefusedIsToldAtTheNextCall(t *testing.T) {
 			told <- errors.Join(err, m.Text("after it"))
 			return err
 		})
-		if err := reach(t, told); !errors.Is(err, pawl.ErrInvalid) || !strings.Contains(err.Error(), "song") {
+		if err := receive(t, told); !errors.Is(err, pawl.ErrInvalid) || !strings.Contains(err.Error(), "song") {
 			t.Errorf("told: %v", err)
 		}
-		until(t, p, task, pawl.ItemFailed)
-		eventually(t, "the message has ended", func() bool { return message().Status == pawl.MessageError })
+		waitForState(t, p, task, pawl.ItemFailed)
+		waitUntil(t, "the message has ended", func() bool { return message().Status == pawl.MessageError })
 	})
 }

@@ -47,8 +47,8 @@ var errFinished = &pawl.Error{
 	Message: "the message is finished",
 }
 
-// Pen implements pawl.Speaker.
-func (s *session) Pen(m pawl.MessageRef) pawl.Pen {
+// ChunkWriter implements pawl.MessageSession.
+func (s *session) ChunkWriter(m pawl.MessageRef) pawl.ChunkWriter {
 	p := &messageWriter{session: s, ref: m, changed: make(chan struct{})}
 	p.ctx, p.cancel = context.WithCancelCause(s.j.ctx)
 	s.w.mu.Lock()
@@ -62,7 +62,7 @@ func (s *session) Pen(m pawl.MessageRef) pawl.Pen {
 
 var errClaimOver = &pawl.Error{Code: pawl.CodeLeaseLost, Op: "write", Message: "the claim is over"}
 
-// BeginMessage implements pawl.Speaker. A try whose answer was lost may have started
+// BeginMessage implements pawl.MessageSession. A try whose answer was lost may have started
 // a message; the next try finds and uses it.
 func (s *session) BeginMessage(ctx context.Context, call pawl.StartCall) (ref pawl.MessageRef, err error) {
 	call.Fence = s.j.fence
@@ -115,10 +115,10 @@ func messageEnd(err error) error {
 	return nil
 }
 
-// Context implements pawl.Pen.
+// Context implements pawl.ChunkWriter.
 func (p *messageWriter) Context() context.Context { return p.ctx }
 
-// Write implements pawl.Pen. It joins consecutive texts of one type and splits long
+// Write implements pawl.ChunkWriter. It joins consecutive texts of one type and splits long
 // ones.
 func (p *messageWriter) Write(chunks ...pawl.Chunk) error {
 	w := p.session.w
@@ -209,7 +209,7 @@ func (p *messageWriter) flush(ctx context.Context) error {
 	return p.err
 }
 
-// Step implements pawl.Pen. A step has no idempotency key: when an answer is lost,
+// Step implements pawl.ChunkWriter. A step has no idempotency key: when an answer is lost,
 // the message's step number shows whether the step was saved.
 func (p *messageWriter) Step(ctx context.Context, snapshot json.RawMessage) (ref pawl.CheckpointRef, err error) {
 	if err := p.flush(ctx); err != nil {
@@ -237,7 +237,7 @@ func (p *messageWriter) Step(ctx context.Context, snapshot json.RawMessage) (ref
 	return ref, p.noteStopped(err)
 }
 
-// Finish implements pawl.Pen.
+// Finish implements pawl.ChunkWriter.
 func (p *messageWriter) Finish(ctx context.Context, usage json.RawMessage) error {
 	if err := p.flush(ctx); err != nil {
 		return err

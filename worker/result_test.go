@@ -21,17 +21,17 @@ func TestAResultSurvivesALostConnection(t *testing.T) {
 	err := runWorker(
 		t,
 		Options{LeaseSeconds: 60, OnLeaseLost: func(pawl.Lease, error) { lost.Add(1) }},
-		takes(10*time.Millisecond),
+		runFor(10*time.Millisecond),
 		func(t *testing.T, f *fake) {
-			f.set(func() { f.down = down("complete", "fail") })
+			f.set(func() { f.down = failVerbs("complete", "fail") })
 			f.add("t", `1`)
-			pass(40 * time.Second)
+			advance(40 * time.Second)
 			f.set(func() { f.down = nil })
-			pass(10 * time.Second)
+			advance(10 * time.Second)
 			if f.state("itm_0") != pawl.ItemCompleted || lost.Load() != 0 {
 				t.Errorf("%s, lost %d", f.state("itm_0"), lost.Load())
 			}
-			if n := len(f.of("complete")); n < 8 || n > 25 {
+			if n := len(f.callsOf("complete")); n < 8 || n > 25 {
 				t.Errorf("%d tries in 40 s", n)
 			}
 		},
@@ -46,20 +46,20 @@ func TestAResultIsGivenUpWithItsLease(t *testing.T) {
 	_ = runWorker(
 		t,
 		Options{LeaseSeconds: 60, OnLeaseLost: func(_ pawl.Lease, err error) { told.Store(err) }},
-		takes(10*time.Millisecond),
+		runFor(10*time.Millisecond),
 		func(t *testing.T, f *fake) {
-			f.set(func() { f.down = down("complete") })
+			f.set(func() { f.down = failVerbs("complete") })
 			f.add("t", `1`)
-			pass(50 * time.Second)
+			advance(50 * time.Second)
 			if err := told.Load(); err != nil {
 				t.Errorf("too soon: %v", err)
 			}
-			pass(20 * time.Second)
+			advance(20 * time.Second)
 			if err, _ := told.Load().(error); !errors.Is(err, pawl.ErrLeaseExpired) {
 				t.Errorf("told %v", err)
 			}
-			n := len(f.of("complete"))
-			if pass(time.Minute); len(f.of("complete")) != n {
+			n := len(f.callsOf("complete"))
+			if advance(time.Minute); len(f.callsOf("complete")) != n {
 				t.Error("tried on")
 			}
 		},
@@ -70,7 +70,7 @@ func TestAResultIsGivenUpWithItsLease(t *testing.T) {
 // the lease does not count as lost.
 func TestASecondTryFindsTheFirstCarriedOut(t *testing.T) {
 	for verb, do := range map[string]HandlerFunc{
-		"complete": takes(0),
+		"complete": runFor(0),
 		"fail":     func(context.Context, json.RawMessage) (json.RawMessage, error) { return nil, errors.New("x") },
 	} {
 		t.Run(verb, func(t *testing.T) {
@@ -80,11 +80,11 @@ func TestASecondTryFindsTheFirstCarriedOut(t *testing.T) {
 				ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 				defer stop()
 				f.add("t", `1`)
-				if err := RunWith(ctx, f, Options{Logger: quiet(), OnLeaseLost: func(pawl.Lease, error) { lost.Add(1) }},
+				if err := RunWith(ctx, f, Options{Logger: discardLogger(), OnLeaseLost: func(pawl.Lease, error) { lost.Add(1) }},
 					Handler{"t", do}); err != nil {
 					t.Error(err)
 				}
-				if n := len(f.of(verb)); n != 2 || lost.Load() != 0 {
+				if n := len(f.callsOf(verb)); n != 2 || lost.Load() != 0 {
 					t.Errorf("%d tries, lost %d", n, lost.Load())
 				}
 			})
@@ -123,7 +123,7 @@ func (f *loseAnswers) lose(rs []pawl.Result[pawl.Moved], err error) ([]pawl.Resu
 
 func TestWhatIsReadyAtOnceIsOneCall(t *testing.T) {
 	_ = runWorker(t, Options{Concurrency: 50}, func(ctx context.Context, in json.RawMessage) (json.RawMessage, error) {
-		out, _ := takes(time.Second)(ctx, in)
+		out, _ := runFor(time.Second)(ctx, in)
 		if string(in) == "0" {
 			return nil, errors.New("zero")
 		}
@@ -141,10 +141,10 @@ func TestWhatIsReadyAtOnceIsOneCall(t *testing.T) {
 		for i := range 50 {
 			f.add("t", strconv.Itoa(i%10))
 		}
-		pass(2 * time.Second)
+		advance(2 * time.Second)
 		close(gate)
 		synctest.Wait()
-		n := len(f.of("complete")) + len(f.of("fail"))
+		n := len(f.callsOf("complete")) + len(f.callsOf("fail"))
 		if n > 4 {
 			t.Errorf("%d calls for 50 results", n)
 		}
@@ -172,7 +172,7 @@ func TestARefusedResultFailsItsItemAndNoOther(t *testing.T) {
 			_ = runWorker(
 				t,
 				Options{Concurrency: 2, Logger: slog.New(slog.NewTextHandler(&log, nil))},
-				takes(time.Second),
+				runFor(time.Second),
 				func(t *testing.T, f *fake) {
 					f.set(func() {
 						f.refuse = func(verb, id string) error {
@@ -186,7 +186,7 @@ func TestARefusedResultFailsItsItemAndNoOther(t *testing.T) {
 						}
 					})
 					f.add("t", `1`, `2`)
-					pass(2 * time.Second)
+					advance(2 * time.Second)
 					if got := f.items[0].failure; got == nil || *got.Retryable || got.Error.Code != CodeInvalidResult ||
 						got.Error.Message != "the result was refused: "+c.says {
 						t.Errorf("%+v", got)
@@ -226,7 +226,7 @@ func (l *lines) String() string {
 var toSubmit = &pawl.Error{Code: pawl.CodeConflict, State: "in_progress", Allowed: []string{"submit"}}
 
 func TestAResultThatIsToBeAcceptedIsSubmitted(t *testing.T) {
-	_ = runWorker(t, Options{Concurrency: 2}, takes(time.Second), func(t *testing.T, f *fake) {
+	_ = runWorker(t, Options{Concurrency: 2}, runFor(time.Second), func(t *testing.T, f *fake) {
 		f.set(func() {
 			f.refuse = func(verb, _ string) error {
 				if verb == "complete" {
@@ -236,7 +236,7 @@ func TestAResultThatIsToBeAcceptedIsSubmitted(t *testing.T) {
 			}
 		})
 		f.add("t", `1`, `2`)
-		pass(2 * time.Second)
+		advance(2 * time.Second)
 		for _, it := range f.items {
 			if it.state != pawl.ItemSubmitted {
 				t.Errorf("%s is %s", it.lease.ID, it.state)
@@ -246,17 +246,17 @@ func TestAResultThatIsToBeAcceptedIsSubmitted(t *testing.T) {
 }
 
 func TestABatchRefusedAsAWholeIsSentOneByOne(t *testing.T) {
-	_ = runWorker(t, Options{Concurrency: 3}, takes(time.Second), func(t *testing.T, f *fake) {
+	_ = runWorker(t, Options{Concurrency: 3}, runFor(time.Second), func(t *testing.T, f *fake) {
 		f.set(func() {
 			f.down = func(verb string) error {
-				if calls := f.of(verb); verb == "complete" && len(calls[len(calls)-1].ids) > 1 {
+				if calls := f.callsOf(verb); verb == "complete" && len(calls[len(calls)-1].ids) > 1 {
 					return pawl.ErrTooLarge
 				}
 				return nil
 			}
 		})
 		f.add("t", `1`, `2`, `3`)
-		pass(2 * time.Second)
+		advance(2 * time.Second)
 		for _, it := range f.items {
 			if it.state != pawl.ItemCompleted {
 				t.Errorf("%s is %s", it.lease.ID, it.state)
@@ -266,7 +266,7 @@ func TestABatchRefusedAsAWholeIsSentOneByOne(t *testing.T) {
 }
 
 func TestOneItemThatCannotBeHandedInHoldsUpNoOther(t *testing.T) {
-	_ = runWorker(t, Options{Concurrency: 2}, takes(10*time.Millisecond), func(t *testing.T, f *fake) {
+	_ = runWorker(t, Options{Concurrency: 2}, runFor(10*time.Millisecond), func(t *testing.T, f *fake) {
 		f.set(func() {
 			f.refuse = func(verb, id string) error {
 				if verb == "complete" && id == "itm_0" {
@@ -276,9 +276,9 @@ func TestOneItemThatCannotBeHandedInHoldsUpNoOther(t *testing.T) {
 			}
 		})
 		f.add("t", `0`)
-		pass(time.Minute)
+		advance(time.Minute)
 		f.add("t", `1`)
-		pass(50 * time.Millisecond)
+		advance(50 * time.Millisecond)
 		if f.state("itm_1") != pawl.ItemCompleted {
 			t.Error("the other waits")
 		}
@@ -303,19 +303,19 @@ func TestStepsAndSleepInAHandler(t *testing.T) {
 	}, func(t *testing.T, fk *fake) {
 		f = fk
 		f.add("t", `1`)
-		pass(30 * time.Minute)
+		advance(30 * time.Minute)
 		f.set(func() {
 			if it := f.items[0]; it.state != pawl.ItemWaiting || it.until.Sub(f.start) != time.Hour+20*time.Second {
 				t.Errorf("%s until %s", it.state, it.until.Sub(f.start))
 			}
 		})
-		pass(31 * time.Minute)
-		resumes = len(f.of("resume"))
+		advance(31 * time.Minute)
+		resumes = len(f.callsOf("resume"))
 	})
 	if it := f.items[0]; it.result != `{"attempt":2,"n":1}` || runs != 1 || resumes != 1 {
 		t.Errorf("%s %s, ran %d times, %d resumes", it.state, it.result, runs, resumes)
 	}
-	if n := len(f.of("complete")) + len(f.of("fail")) + len(f.of("release")); n != 1 {
+	if n := len(f.callsOf("complete")) + len(f.callsOf("fail")) + len(f.callsOf("release")); n != 1 {
 		t.Errorf("%d hand-ins", n)
 	}
 }
@@ -331,8 +331,9 @@ func TestAHandlerThatSwallowsItsSleepHandsNothingIn(t *testing.T) {
 		},
 		func(t *testing.T, f *fake) {
 			f.add("t", `1`)
-			pass(10 * time.Minute)
-			if n := len(f.of("complete")) + len(f.of("fail")) + len(f.of("heartbeat")); n != 0 || f.state("itm_0") != pawl.ItemWaiting {
+			advance(10 * time.Minute)
+			n := len(f.callsOf("complete")) + len(f.callsOf("fail")) + len(f.callsOf("heartbeat"))
+			if n != 0 || f.state("itm_0") != pawl.ItemWaiting {
 				t.Errorf("%d calls after the suspend; %s", n, f.state("itm_0"))
 			}
 		},
@@ -347,11 +348,11 @@ func TestAHandlersWritesWaitForTheDatabase(t *testing.T) {
 		_, err := pawl.Step(ctx, "s", func(context.Context) (int, error) { return 1, nil })
 		return json.RawMessage(`1`), err
 	}, func(t *testing.T, f *fake) {
-		f.set(func() { f.down = down("checkpoint", "progress") })
+		f.set(func() { f.down = failVerbs("checkpoint", "progress") })
 		f.add("t", `1`)
-		pass(40 * time.Second)
+		advance(40 * time.Second)
 		f.set(func() { f.down = nil })
-		pass(10 * time.Second)
+		advance(10 * time.Second)
 		if f.state("itm_0") != pawl.ItemCompleted {
 			t.Error(f.state("itm_0"))
 		}
@@ -365,8 +366,9 @@ func TestASuspendWhoseAnswerWasLostIsASuspend(t *testing.T) {
 		defer stop()
 		f.add("t", `1`)
 		h := Handle("t", func(ctx context.Context, _ any) (any, error) { return nil, pawl.Sleep(ctx, "nap", time.Hour) })
-		if err := RunWith(ctx, f, Options{Logger: quiet()}, h); err != nil || f.state("itm_0") != pawl.ItemWaiting || len(f.of("fail")) != 0 {
-			t.Errorf("%v, %s, %d fails", err, f.state("itm_0"), len(f.of("fail")))
+		err := RunWith(ctx, f, Options{Logger: discardLogger()}, h)
+		if err != nil || f.state("itm_0") != pawl.ItemWaiting || len(f.callsOf("fail")) != 0 {
+			t.Errorf("%v, %s, %d fails", err, f.state("itm_0"), len(f.callsOf("fail")))
 		}
 	})
 }

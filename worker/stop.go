@@ -70,12 +70,12 @@ func (w *runner) stop() error {
 }
 
 // await waits until the condition holds, at most for limit. It returns false on time-out.
-func (w *runner) await(so func() bool, limit time.Duration) bool {
+func (w *runner) await(condition func() bool, limit time.Duration) bool {
 	timer := time.NewTimer(max(limit, 0))
 	defer timer.Stop()
 	for {
 		w.mu.Lock()
-		ok := so()
+		ok := condition()
 		w.mu.Unlock()
 		if ok {
 			return true

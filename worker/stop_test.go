@@ -21,12 +21,12 @@ func stopAfter(t *testing.T, o Options, do HandlerFunc, items int, d time.Durati
 		var at time.Time
 		err = runWorkerOn(t, f, o, []Handler{{"t", do}}, func(t *testing.T, f *fake) {
 			f.add("t", slices.Repeat([]string{`1`}, items)...)
-			pass(d)
+			advance(d)
 			at = time.Now()
 		})
 		took = time.Since(at)
-		n := len(f.of("claim"))
-		if look(f); len(f.of("claim")) != n {
+		n := len(f.callsOf("claim"))
+		if look(f); len(f.callsOf("claim")) != n {
 			t.Error("claimed after the stop")
 		}
 	})
@@ -34,8 +34,8 @@ func stopAfter(t *testing.T, o Options, do HandlerFunc, items int, d time.Durati
 }
 
 func TestAStopLetsHandlersFinish(t *testing.T) {
-	took, err := stopAfter(t, Options{Concurrency: 4, NoPrefetch: true}, takes(20*time.Second), 10, 5*time.Second, func(f *fake) {
-		if len(f.of("heartbeat")) == 0 {
+	took, err := stopAfter(t, Options{Concurrency: 4, NoPrefetch: true}, runFor(20*time.Second), 10, 5*time.Second, func(f *fake) {
+		if len(f.callsOf("heartbeat")) == 0 {
 			t.Error("no heartbeats while stopping")
 		}
 		for i, it := range f.items {
@@ -57,8 +57,8 @@ func TestAStopReleasesWhatIsLeftAfterTheGrace(t *testing.T) {
 		return nil, ctx.Err()
 	}
 	took, err := stopAfter(t, Options{Concurrency: 1}, do, 1, time.Second, func(f *fake) {
-		if f.state("itm_0") != pawl.ItemQueued || len(f.of("release")) != 1 || len(f.of("fail")) != 0 {
-			t.Errorf("%s after %d releases", f.state("itm_0"), len(f.of("release")))
+		if f.state("itm_0") != pawl.ItemQueued || len(f.callsOf("release")) != 1 || len(f.callsOf("fail")) != 0 {
+			t.Errorf("%s after %d releases", f.state("itm_0"), len(f.callsOf("release")))
 		}
 	})
 	var s *Stopped
@@ -113,18 +113,18 @@ func TestAHandlerThatIgnoresItsContextIsLeftBehind(t *testing.T) {
 			}}},
 			func(t *testing.T, f *fake) {
 				f.add("t", `1`)
-				pass(time.Second)
+				advance(time.Second)
 				at = time.Now()
 			},
 		)
 		if took := time.Since(at); !errors.Is(err, ErrGivenBack) || took != 11*time.Second {
 			t.Errorf("%v after %s", err, took)
 		}
-		if f.state("itm_0") != pawl.ItemQueued || len(f.of("release")) != 1 {
+		if f.state("itm_0") != pawl.ItemQueued || len(f.callsOf("release")) != 1 {
 			t.Errorf("%s", f.state("itm_0"))
 		}
-		if pass(2 * time.Minute); !finished.Load() || len(f.of("complete")) != 0 {
-			t.Errorf("finished %v, %d completes", finished.Load(), len(f.of("complete")))
+		if advance(2 * time.Minute); !finished.Load() || len(f.callsOf("complete")) != 0 {
+			t.Errorf("finished %v, %d completes", finished.Load(), len(f.callsOf("complete")))
 		}
 	})
 }
@@ -133,9 +133,9 @@ func TestAStopWithoutADatabaseEndsAndSaysWhatWasLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
 		var at time.Time
-		err := runWorkerOn(t, f, Options{StopGrace: 10 * time.Second}, []Handler{{"t", takes(time.Second)}}, func(t *testing.T, f *fake) {
+		err := runWorkerOn(t, f, Options{StopGrace: 10 * time.Second}, []Handler{{"t", runFor(time.Second)}}, func(t *testing.T, f *fake) {
 			f.add("t", `1`)
-			pass(500 * time.Millisecond)
+			advance(500 * time.Millisecond)
 			f.set(func() { f.stuck = func(string) bool { return true } })
 			at = time.Now()
 		})
@@ -147,16 +147,16 @@ func TestAStopWithoutADatabaseEndsAndSaysWhatWasLost(t *testing.T) {
 }
 
 func TestAnIdleWorkerStopsAtOnce(t *testing.T) {
-	took, err := stopAfter(t, Options{}, takes(0), 0, 10*time.Second, func(*fake) {})
+	took, err := stopAfter(t, Options{}, runFor(0), 0, 10*time.Second, func(*fake) {})
 	if err != nil || took != 0 {
 		t.Errorf("%v after %s", err, took)
 	}
 }
 
-// Fetch ahead.
+// prefetched returns how many items were prefetched, and by how many claims.
 
 func prefetched(f *fake) (asked int, calls int) {
-	for _, c := range f.of("claim") {
+	for _, c := range f.callsOf("claim") {
 		if c.claim.Prefetch {
 			asked, calls = max(asked, c.claim.Limit), calls+1
 		}
@@ -171,13 +171,13 @@ func TestNoMoreIsTakenAheadThanIsDoneIn50Milliseconds(t *testing.T) {
 		most  int
 	}{{time.Millisecond, 4, 200}, {10 * time.Millisecond, 4, 20}, {100 * time.Millisecond, 4, 2}, {time.Second, 4, 0}} {
 		t.Run(c.takes.String(), func(t *testing.T) {
-			_ = runWorker(t, Options{Concurrency: c.at}, takes(c.takes), func(t *testing.T, f *fake) {
+			_ = runWorker(t, Options{Concurrency: c.at}, runFor(c.takes), func(t *testing.T, f *fake) {
 				n := max(c.most, 10) * 10
 				f.add("t", slices.Repeat([]string{`1`}, n)...)
-				pass(c.takes * time.Duration(n/c.at+10))
+				advance(c.takes * time.Duration(n/c.at+10))
 				asked, calls := prefetched(f)
-				if asked > c.most || (c.most > 0 && asked < c.most/2) || len(f.of("claim")) > 30+n/max(c.most/2, 1) {
-					t.Errorf("asked for up to %d ahead in %d of %d claims", asked, calls, len(f.of("claim")))
+				if asked > c.most || (c.most > 0 && asked < c.most/2) || len(f.callsOf("claim")) > 30+n/max(c.most/2, 1) {
+					t.Errorf("asked for up to %d ahead in %d of %d claims", asked, calls, len(f.callsOf("claim")))
 				}
 				for _, it := range f.items {
 					if it.state != pawl.ItemCompleted || it.lease.Attempt != 1 {
@@ -194,7 +194,7 @@ func TestNoMoreIsTakenAheadThanIsDoneIn50Milliseconds(t *testing.T) {
 func TestFastHandlersAreFedByFewClaims(t *testing.T) {
 	for _, lag := range []time.Duration{0, time.Millisecond} {
 		t.Run(lag.String(), func(t *testing.T) {
-			_ = runWorker(t, Options{Concurrency: 2}, takes(100*time.Microsecond), func(t *testing.T, f *fake) {
+			_ = runWorker(t, Options{Concurrency: 2}, runFor(100*time.Microsecond), func(t *testing.T, f *fake) {
 				f.set(func() {
 					f.down = func(verb string) error {
 						if verb == "claim" {
@@ -204,8 +204,8 @@ func TestFastHandlersAreFedByFewClaims(t *testing.T) {
 					}
 				})
 				f.add("t", slices.Repeat([]string{`1`}, 4000)...)
-				pass(300 * time.Millisecond)
-				if n := len(f.of("claim")); n > 40 {
+				advance(300 * time.Millisecond)
+				if n := len(f.callsOf("claim")); n > 40 {
 					t.Errorf("%d claims for 4000 items", n)
 				}
 				if f.state("itm_3999") != pawl.ItemCompleted {
@@ -220,26 +220,26 @@ func TestWhatWaitedTooLongIsGivenBack(t *testing.T) {
 	var slow atomic.Bool
 	_ = runWorker(t, Options{Concurrency: 1}, func(ctx context.Context, in json.RawMessage) (json.RawMessage, error) {
 		if slow.Load() {
-			return takes(time.Minute)(ctx, in)
+			return runFor(time.Minute)(ctx, in)
 		}
-		return takes(time.Millisecond)(ctx, in)
+		return runFor(time.Millisecond)(ctx, in)
 	}, func(t *testing.T, f *fake) {
 		f.add("t", slices.Repeat([]string{`1`}, 200)...)
-		pass(100 * time.Millisecond)
+		advance(100 * time.Millisecond)
 		slow.Store(true)
-		pass(950 * time.Millisecond)
-		if n := len(f.of("release")); n != 0 {
+		advance(950 * time.Millisecond)
+		if n := len(f.callsOf("release")); n != 0 {
 			t.Errorf("gave back after less than a second")
 		}
-		pass(100 * time.Millisecond)
+		advance(100 * time.Millisecond)
 		held := 0
 		for _, it := range f.items {
 			if it.state.Leased() {
 				held++
 			}
 		}
-		if held != 1 || len(f.of("release")) > 2 {
-			t.Errorf("holds %d after %d releases", held, len(f.of("release")))
+		if held != 1 || len(f.callsOf("release")) > 2 {
+			t.Errorf("holds %d after %d releases", held, len(f.callsOf("release")))
 		}
 	})
 }
@@ -248,7 +248,7 @@ func TestAStopGivesBackWhatWasTakenAheadUncounted(t *testing.T) {
 	took, err := stopAfter(
 		t,
 		Options{Concurrency: 1},
-		takes(time.Millisecond),
+		runFor(time.Millisecond),
 		1000,
 		100*time.Millisecond+100*time.Microsecond,
 		func(f *fake) {

@@ -116,10 +116,10 @@ func TestNoMoreHandlersRunThanAllowed(t *testing.T) {
 	err := runWorker(t, Options{Concurrency: 3}, func(ctx context.Context, in json.RawMessage) (json.RawMessage, error) {
 		most.Store(max(most.Load(), now.Add(1)))
 		defer now.Add(-1)
-		return takes(200*time.Millisecond)(ctx, in)
+		return runFor(200*time.Millisecond)(ctx, in)
 	}, func(t *testing.T, f *fake) {
 		f.add("t", slices.Repeat([]string{`1`}, 30)...)
-		pass(2*time.Second + time.Millisecond)
+		advance(2*time.Second + time.Millisecond)
 		synctest.Wait()
 		for _, it := range f.items {
 			if it.state != pawl.ItemCompleted {
@@ -133,16 +133,16 @@ func TestNoMoreHandlersRunThanAllowed(t *testing.T) {
 }
 
 func TestAnIdleWorkerAsksSeldom(t *testing.T) {
-	_ = runWorker(t, Options{Concurrency: 4}, takes(0), func(t *testing.T, f *fake) {
-		pass(5*time.Minute + time.Millisecond)
-		if n := len(f.of("claim")); n != 11 { // every 30 s, and the one that waits
+	_ = runWorker(t, Options{Concurrency: 4}, runFor(0), func(t *testing.T, f *fake) {
+		advance(5*time.Minute + time.Millisecond)
+		if n := len(f.callsOf("claim")); n != 11 { // every 30 s, and the one that waits
 			t.Errorf("%d claims in 5 minutes without work", n)
 		}
-		if c := f.of("claim")[0].claim; c.Limit != 4 || c.WaitSeconds != 30 || c.LeaseSeconds != 300 || c.Prefetch ||
+		if c := f.callsOf("claim")[0].claim; c.Limit != 4 || c.WaitSeconds != 30 || c.LeaseSeconds != 300 || c.Prefetch ||
 			!slices.Equal(c.Types, []string{"t"}) {
 			t.Errorf("%+v", c)
 		}
-		if n := len(f.of("register")); n != 11 {
+		if n := len(f.callsOf("register")); n != 11 {
 			t.Errorf("registered %d times in 5 minutes", n)
 		}
 	})
@@ -150,30 +150,30 @@ func TestAnIdleWorkerAsksSeldom(t *testing.T) {
 
 func TestAServiceThatDoesNotWaitIsNotHammered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &impatient{newFake()}
+		f := &noWait{newFake()}
 		ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 		defer stop()
-		if err := RunWith(ctx, f, Options{Logger: quiet()}, Handler{"t", takes(0)}); err != nil {
+		if err := RunWith(ctx, f, Options{Logger: discardLogger()}, Handler{"t", runFor(0)}); err != nil {
 			t.Fatal(err)
 		}
-		if n := len(f.of("claim")); n > 100 {
+		if n := len(f.callsOf("claim")); n > 100 {
 			t.Errorf("%d claims in a minute", n)
 		}
 	})
 }
 
-// impatient answers claims at once.
-type impatient struct{ *fake }
+// noWait answers claims at once.
+type noWait struct{ *fake }
 
-func (f *impatient) Claim(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease, error) {
+func (f *noWait) Claim(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease, error) {
 	req.WaitSeconds = 0
 	return f.fake.Claim(ctx, req)
 }
 
-func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+func discardLogger() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
 
 func TestClaimsGoOnWhenTheDatabaseComesBack(t *testing.T) {
-	err := runWorker(t, Options{}, takes(0), func(t *testing.T, f *fake) {
+	err := runWorker(t, Options{}, runFor(0), func(t *testing.T, f *fake) {
 		f.set(func() {
 			f.down = func(string) error {
 				if time.Since(f.start) < time.Minute {
@@ -183,11 +183,11 @@ func TestClaimsGoOnWhenTheDatabaseComesBack(t *testing.T) {
 			}
 		})
 		f.add("t", `1`)
-		pass(70 * time.Second)
+		advance(70 * time.Second)
 		if f.state("itm_0") != pawl.ItemCompleted {
 			t.Error("not done")
 		}
-		if n := len(f.of("claim")); n < 10 || n > 30 {
+		if n := len(f.callsOf("claim")); n < 10 || n > 30 {
 			t.Errorf("%d claims in a minute without a database", n)
 		}
 	})
@@ -205,14 +205,15 @@ func TestRefusedClaimsEndTheWorker(t *testing.T) {
 			}
 			return nil
 		}
-		if err := RunWith(context.Background(), f, Options{Logger: quiet()}, Handler{"t", takes(0)}); pawl.CodeOf(err) != pawl.CodeForbidden {
+		err := RunWith(context.Background(), f, Options{Logger: discardLogger()}, Handler{"t", runFor(0)})
+		if pawl.CodeOf(err) != pawl.CodeForbidden {
 			t.Errorf("err = %v", err)
 		}
 	})
 }
 
 func TestWrongOptionsAreNamed(t *testing.T) {
-	do := takes(0)
+	do := runFor(0)
 	for name, run := range map[string]func() error{
 		"/handlers":   func() error { return Run(context.Background(), newFake()) },
 		"exactly one": func() error { return Run(context.Background(), newFake(), Handler{"t", do}, Handler{"t", do}) },
@@ -249,8 +250,8 @@ func TestAHandlerOfEveryTypeTakesWhatNobodyElseDoes(t *testing.T) {
 			f.add("b", `1`)
 			synctest.Wait()
 		})
-		if f.items[0].result != `"any"` || f.items[1].result != `"b"` || f.of("claim")[0].claim.Types != nil {
-			t.Errorf("%s, %s, %v", f.items[0].result, f.items[1].result, f.of("claim")[0].claim.Types)
+		if f.items[0].result != `"any"` || f.items[1].result != `"b"` || f.callsOf("claim")[0].claim.Types != nil {
+			t.Errorf("%s, %s, %v", f.items[0].result, f.items[1].result, f.callsOf("claim")[0].claim.Types)
 		}
 	})
 }
@@ -280,7 +281,7 @@ func TestMiddlewareWrapsFromTheOutsideIn(t *testing.T) {
 			[]Handler{h},
 			func(t *testing.T, f *fake) {
 				f.add("t", `"secret"`)
-				pass(2 * time.Second)
+				advance(2 * time.Second)
 			},
 		)
 	})

@@ -13,8 +13,8 @@ import (
 	"github.com/pawl-work/pawl/pawltest"
 )
 
-// The demo holds on PostgreSQL as well, and again on a database that has been
-// worked on; the doctor finds nothing after it.
+// The demo passes on PostgreSQL too, and again on a database with data. Afterwards doctor finds
+// nothing.
 func TestDemoOnPostgres(t *testing.T) {
 	url, schema := pawltest.Place(t, pawltest.Postgres)
 	tree := t.TempDir()
@@ -36,7 +36,7 @@ func TestDemoOnPostgres(t *testing.T) {
 	}
 }
 
-// So does the order of the agents.
+// The demo of agents passes on PostgreSQL too.
 func TestDemoOfAgentsOnPostgres(t *testing.T) {
 	url, schema := pawltest.Place(t, pawltest.Postgres)
 	var r demo.AgentReport
@@ -54,7 +54,7 @@ func TestDemoOfAgentsOnPostgres(t *testing.T) {
 	runPawl(t, "doctor", "--db", url, "--schema", schema)
 }
 
-// runPawl runs the program and gives its stdout.
+// runPawl runs the program and returns its stdout.
 func runPawl(t *testing.T, args ...string) []byte {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "pawl", args...)

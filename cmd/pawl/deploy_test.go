@@ -62,7 +62,7 @@ func read(t *testing.T, file string) string {
 	return string(raw)
 }
 
-// configured is what the program makes of a command line and an environment.
+// configured returns the settings that the program reads from a command line and an environment.
 func configured(t *testing.T, args []string, env ...string) cli.Config {
 	t.Helper()
 	a := &cli.App{Env: env, Stderr: io.Discard}
@@ -82,8 +82,8 @@ func configured(t *testing.T, args []string, env ...string) cli.Config {
 	return a.Config
 }
 
-// What the files of a deployment say is what the program knows: commands, flags,
-// settings, the port, where the data lies, how long a stop may take.
+// The files of a deployment match the program: commands, flags, settings, the port, the place of
+// the data, and the time that a stop may take.
 func TestDeploymentsFitTheProgram(t *testing.T) {
 	port := cli.Defaults().Serve.Addr[strings.LastIndexByte(cli.Defaults().Serve.Addr, ':')+1:]
 	u := unit(t)
@@ -123,8 +123,8 @@ func TestDeploymentsFitTheProgram(t *testing.T) {
 	}
 }
 
-// The unit's command serves with nothing but its environment and its two
-// directories, makes its data unreadable for other users, and ends with 0 on SIGTERM.
+// The unit's command serves with only its environment and its two directories, makes its data
+// unreadable for other users, and ends with 0 on SIGTERM.
 func TestTheUnitsCommandServes(t *testing.T) {
 	u := unit(t)
 	etc, lib := t.TempDir(), t.TempDir()

@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-work/pawl/cmd/pawl/internal/cli"
 )
 
-// docs/cli.md runs its commands in a test of the documents; here it is complete.
+// docs/cli.md names every command and setting. A test of the documents runs its examples.
 func TestPageNamesEveryCommandAndSetting(t *testing.T) {
 	raw, err := os.ReadFile("../../docs/cli.md")
 	if err != nil {
@@ -37,7 +37,7 @@ func TestPageNamesEveryCommandAndSetting(t *testing.T) {
 	}
 }
 
-// Every command has words for people, and every flag its own.
+// Every command and every flag has a help text.
 func TestCommandsSpeak(t *testing.T) {
 	a := &cli.App{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard}
 	var walk func(cmd *cobra.Command)

@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-work/pawl/pawltest"
 )
 
-// The doctor warns of what puts a promise at risk, and exits with 0 all the same.
+// doctor warns about settings that put a promise at risk, and still exits with 0.
 func TestDoctorWarns(t *testing.T) {
 	p := pawltest.OpenReal(t, pawltest.Postgres)
 	if _, err := pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "t"}); err != nil {

@@ -41,7 +41,7 @@ var flagsFor = map[string][]string{
 	"pawl bench":                {"--budget", "1ms"},
 }
 
-// A mistyped --db is told as such: no command but a few creates a database.
+// A mistyped --db is an error: only a few commands create a database.
 func TestMissingDatabaseIsNotCreated(t *testing.T) {
 	var walk func(cmd *cobra.Command)
 	walk = func(cmd *cobra.Command) {

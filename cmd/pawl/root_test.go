@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-work/pawl/internal/terminal"
 )
 
-// Every code has its exit code from the table, told on stderr and nowhere else.
+// Every code has the exit code of the table and is printed on stderr only.
 func TestExitCodesAreTheTables(t *testing.T) {
 	for _, info := range pawl.Errors {
 		for _, output := range []string{"table", "json"} {

@@ -13,8 +13,8 @@ type failing struct{ err error }
 
 func (f failing) Run(context.Context) error { return f.err }
 
-// When the sweeps fail for good, as those of a program that a migration has
-// excluded do, what runs beside them ends too, with their error.
+// When the sweeps fail permanently, as in a program that a migration has excluded, the server ends
+// too, with their error.
 func TestServingEndsWithTheSweeps(t *testing.T) {
 	want := errors.New("the schema is too new")
 	err := cli.WithSweeps(t.Context(), failing{want}, func(ctx context.Context) error {

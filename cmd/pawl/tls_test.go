@@ -13,8 +13,8 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
-// A certificate that is not trusted is named as such, at once, with the way to
-// trust it; with its authority the server answers.
+// A certificate that is not trusted is reported at once, with the flag to trust it. With its
+// authority the server answers.
 func TestTLSFailuresAreNamed(t *testing.T) {
 	var asked int
 	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -39,14 +39,14 @@ func (m *model) Name() string { return m.o.Model }
 
 const mostTokens = 8192
 
-// kept is what must be sent back with a piece of reasoning.
-type kept struct {
+// reasoningData is what must be sent back with a piece of reasoning.
+type reasoningData struct {
 	Signature string `json:"signature,omitempty"`
 	Redacted  string `json:"redacted,omitempty"`
 }
 
 // Stream implements agent.Model.
-func (m *model) Stream(ctx context.Context, r agent.Request, say func(agent.Part) error) (agent.End, error) {
+func (m *model) Stream(ctx context.Context, r agent.Request, emit func(agent.Part) error) (agent.End, error) {
 	params, err := request(r)
 	if err != nil {
 		return agent.End{}, err
@@ -57,9 +57,9 @@ func (m *model) Stream(ctx context.Context, r agent.Request, say func(agent.Part
 	}
 	stream := m.client.Messages.NewStreaming(ctx, params)
 	defer stream.Close()
-	h := hearing{say: say}
+	h := turnState{emit: emit}
 	for stream.Next() {
-		if err := h.hear(stream.Current()); err != nil {
+		if err := h.handle(stream.Current()); err != nil {
 			return h.end, err
 		}
 	}
@@ -72,15 +72,15 @@ func (m *model) Stream(ctx context.Context, r agent.Request, say func(agent.Part
 	return h.end, nil
 }
 
-// hearing is the state of one streamed turn.
-type hearing struct {
-	say  func(agent.Part) error
+// turnState is the state of one streamed turn.
+type turnState struct {
+	emit func(agent.Part) error
 	end  agent.End
 	over bool
 	call *pawl.Chunk // of a tool, whose input comes in pieces
 }
 
-func (h *hearing) hear(e anthropic.MessageStreamEventUnion) error {
+func (h *turnState) handle(e anthropic.MessageStreamEventUnion) error {
 	switch e := e.AsAny().(type) {
 	case anthropic.MessageStartEvent:
 		u := e.Message.Usage
@@ -90,7 +90,7 @@ func (h *hearing) hear(e anthropic.MessageStreamEventUnion) error {
 		case "tool_use":
 			h.call = &pawl.Chunk{Type: pawl.ChunkToolCall, ToolCallID: b.ID, ToolName: b.Name}
 		case "redacted_thinking":
-			return h.part(pawl.ChunkReasoning, "", &kept{Redacted: b.Data})
+			return h.part(pawl.ChunkReasoning, "", &reasoningData{Redacted: b.Data})
 		}
 	case anthropic.ContentBlockDeltaEvent:
 		switch d := e.Delta; d.Type {
@@ -99,7 +99,7 @@ func (h *hearing) hear(e anthropic.MessageStreamEventUnion) error {
 		case "thinking_delta":
 			return h.part(pawl.ChunkReasoning, d.Thinking, nil)
 		case "signature_delta":
-			return h.part(pawl.ChunkReasoning, "", &kept{Signature: d.Signature})
+			return h.part(pawl.ChunkReasoning, "", &reasoningData{Signature: d.Signature})
 		case "input_json_delta":
 			if h.call != nil {
 				h.call.Input = append(h.call.Input, d.PartialJSON...)
@@ -108,7 +108,7 @@ func (h *hearing) hear(e anthropic.MessageStreamEventUnion) error {
 	case anthropic.ContentBlockStopEvent:
 		if c := h.call; c != nil {
 			h.call = nil
-			return h.say(agent.Part{Chunk: *c})
+			return h.emit(agent.Part{Chunk: *c})
 		}
 	case anthropic.MessageDeltaEvent:
 		h.end.Finish, h.end.Usage.Output = string(e.Delta.StopReason), e.Usage.OutputTokens
@@ -118,7 +118,7 @@ func (h *hearing) hear(e anthropic.MessageStreamEventUnion) error {
 	return nil
 }
 
-func (h *hearing) part(kind, text string, k *kept) error {
+func (h *turnState) part(kind, text string, k *reasoningData) error {
 	p := agent.Part{Chunk: pawl.Chunk{Type: kind, Text: pawl.Words(text)}}
 	if k != nil {
 		var err error
@@ -126,7 +126,7 @@ func (h *hearing) part(kind, text string, k *kept) error {
 			return err
 		}
 	}
-	return h.say(p)
+	return h.emit(p)
 }
 
 // request builds the SDK's request.
@@ -174,7 +174,7 @@ func blocks(m agent.Message) (out []anthropic.ContentBlockParamUnion, err error)
 		case pawl.ChunkToolResult:
 			out = append(out, anthropic.NewToolResultBlock(p.ToolCallID, agent.OutputText(p.Output), p.IsError))
 		case pawl.ChunkReasoning:
-			var k kept
+			var k reasoningData
 			if len(p.Provider) == 0 {
 				continue // without its signature it is not taken back
 			}

@@ -24,8 +24,8 @@ import (
 	"github.com/pawl-work/pawl/worker"
 )
 
-// wire speaks as the server does. Its second turn breaks off the first time.
-type wire struct {
+// fakeServer is a fake of the provider's server. Its second turn breaks off the first time.
+type fakeServer struct {
 	mu   sync.Mutex
 	asks map[string][]ask // by model
 }
@@ -45,7 +45,7 @@ type ask struct {
 	} `json:"tools"`
 }
 
-// turns are what the model says: the events between a message's start and end.
+// turns are the model's output: the events between a message's start and end.
 var turns = [][]string{{
 	`{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"","signature":""}}`,
 	`{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"hm"}}`,
@@ -72,7 +72,7 @@ var turns = [][]string{{
 	`{"type":"content_block_stop","index":0}`,
 }}
 
-func (w *wire) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+func (w *fakeServer) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	var a ask
 	if err := json.NewDecoder(r.Body).Decode(&a); err != nil || r.URL.Path != "/v1/messages" || r.Header.Get("X-Api-Key") != "k" ||
 		!a.Stream ||
@@ -117,7 +117,7 @@ func (w *wire) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	send(`{"type":"message_stop"}`)
 }
 
-var server = &wire{asks: map[string][]ask{}}
+var server = &fakeServer{asks: map[string][]ask{}}
 
 func TestMain(m *testing.M) {
 	srv := httptest.NewServer(server)
@@ -182,12 +182,12 @@ func TestAGenerationThatBreaksOffGoesOn(t *testing.T) {
 		if !strings.Contains(string(m.Content), `"abandoned"`) || !strings.Contains(string(m.Content), `{"type":"reasoning","text":"hm"}`) {
 			t.Errorf("%s", m.Content)
 		}
-		judge(t, server.asks[name])
+		checkRequests(t, server.asks[name])
 	})
 }
 
-// judge looks at what was asked.
-func judge(t *testing.T, asks []ask) {
+// checkRequests checks the requests.
+func checkRequests(t *testing.T, asks []ask) {
 	t.Helper()
 	if len(asks) != 3 {
 		t.Fatalf("asked %d times", len(asks))
@@ -235,7 +235,7 @@ func TestErrorsSayWhetherTheyPass(t *testing.T) {
 	)
 	_, err := m.Stream(t.Context(), agent.Request{}, nil)
 	if retry, after := pawl.RetryOf(err); !retry || after == nil {
-		t.Errorf("nobody there: %v", err)
+		t.Errorf("no server: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

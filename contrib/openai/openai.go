@@ -38,7 +38,7 @@ type model struct {
 func (m *model) Name() string { return m.o.Model }
 
 // Stream implements agent.Model.
-func (m *model) Stream(ctx context.Context, r agent.Request, say func(agent.Part) error) (agent.End, error) {
+func (m *model) Stream(ctx context.Context, r agent.Request, emit func(agent.Part) error) (agent.End, error) {
 	params, err := request(m.o.Model, r)
 	if err != nil {
 		return agent.End{}, err
@@ -48,9 +48,9 @@ func (m *model) Stream(ctx context.Context, r agent.Request, say func(agent.Part
 	}
 	stream := m.client.Chat.Completions.NewStreaming(ctx, params)
 	defer stream.Close()
-	h := hearing{say: say}
+	h := turnState{emit: emit}
 	for stream.Next() {
-		if err := h.hear(stream.Current()); err != nil {
+		if err := h.handle(stream.Current()); err != nil {
 			return h.end, err
 		}
 	}
@@ -63,14 +63,14 @@ func (m *model) Stream(ctx context.Context, r agent.Request, say func(agent.Part
 	return h.end, h.calls()
 }
 
-// hearing is the state of one streamed turn.
-type hearing struct {
-	say   func(agent.Part) error
+// turnState is the state of one streamed turn.
+type turnState struct {
+	emit  func(agent.Part) error
 	end   agent.End
 	tools []pawl.Chunk // calls, whose input comes in pieces
 }
 
-func (h *hearing) hear(c openai.ChatCompletionChunk) error {
+func (h *turnState) handle(c openai.ChatCompletionChunk) error {
 	if c.Usage.TotalTokens > 0 {
 		h.end.Usage = agent.Usage{Input: c.Usage.PromptTokens, Output: c.Usage.CompletionTokens}
 	}
@@ -85,14 +85,14 @@ func (h *hearing) hear(c openai.ChatCompletionChunk) error {
 	for _, name := range []string{"reasoning_content", "reasoning"} { // of servers that tell it
 		var thought string
 		if f, ok := d.JSON.ExtraFields[name]; ok && json.Unmarshal([]byte(f.Raw()), &thought) == nil && thought != "" {
-			if err := h.say(agent.Part{Chunk: pawl.Chunk{Type: pawl.ChunkReasoning, Text: pawl.Words(thought)}}); err != nil {
+			if err := h.emit(agent.Part{Chunk: pawl.Chunk{Type: pawl.ChunkReasoning, Text: pawl.Words(thought)}}); err != nil {
 				return err
 			}
 			break
 		}
 	}
 	if text := d.Content + d.Refusal; text != "" {
-		if err := h.say(agent.Part{Chunk: pawl.Chunk{Type: pawl.ChunkText, Text: pawl.Words(text)}}); err != nil {
+		if err := h.emit(agent.Part{Chunk: pawl.Chunk{Type: pawl.ChunkText, Text: pawl.Words(text)}}); err != nil {
 			return err
 		}
 	}
@@ -112,9 +112,9 @@ func (h *hearing) hear(c openai.ChatCompletionChunk) error {
 }
 
 // calls emits the tool calls, which are complete at the end of the turn.
-func (h *hearing) calls() error {
+func (h *turnState) calls() error {
 	for _, c := range h.tools {
-		if err := h.say(agent.Part{Chunk: c}); err != nil {
+		if err := h.emit(agent.Part{Chunk: c}); err != nil {
 			return err
 		}
 	}

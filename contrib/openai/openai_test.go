@@ -24,8 +24,8 @@ import (
 	"github.com/pawl-work/pawl/worker"
 )
 
-// wire speaks as the server does. Its second turn breaks off the first time.
-type wire struct {
+// fakeServer is a fake of the provider's server. Its second turn breaks off the first time.
+type fakeServer struct {
 	mu   sync.Mutex
 	asks map[string][]ask // by model
 }
@@ -50,7 +50,7 @@ type ask struct {
 	} `json:"tools"`
 }
 
-// turns are what the model says: the deltas of its choice.
+// turns are the model's output: the deltas of its choice.
 var turns = [][]string{{
 	`{"role":"assistant","reasoning_content":"hm"}`, `{"content":"Let me "}`, `{"content":"look. "}`,
 	`{"tool_calls":[{"index":0,"id":"call_a","type":"function","function":{"name":"look","arguments":""}}]}`,
@@ -60,7 +60,7 @@ var turns = [][]string{{
 	`{"role":"assistant","content":""}`, `{"content":"It is "}`, `{"content":"70 and 80 😀."}`,
 }}
 
-func (w *wire) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+func (w *fakeServer) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	var a ask
 	if err := json.NewDecoder(r.Body).Decode(&a); err != nil || r.URL.Path != "/v1/chat/completions" ||
 		r.Header.Get("Authorization") != "Bearer k" ||
@@ -100,7 +100,7 @@ func (w *wire) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	io.WriteString(rw, "data: [DONE]\n\n")
 }
 
-var server = &wire{asks: map[string][]ask{}}
+var server = &fakeServer{asks: map[string][]ask{}}
 
 func TestMain(m *testing.M) {
 	srv := httptest.NewServer(server)
@@ -165,12 +165,12 @@ func TestAGenerationThatBreaksOffGoesOn(t *testing.T) {
 		if !strings.Contains(string(m.Content), `"abandoned"`) || !strings.Contains(string(m.Content), `{"type":"reasoning","text":"hm"}`) {
 			t.Errorf("%s", m.Content)
 		}
-		judge(t, server.asks[name])
+		checkRequests(t, server.asks[name])
 	})
 }
 
-// judge looks at what was asked.
-func judge(t *testing.T, asks []ask) {
+// checkRequests checks the requests.
+func checkRequests(t *testing.T, asks []ask) {
 	t.Helper()
 	if len(asks) != 3 {
 		t.Fatalf("asked %d times", len(asks))
@@ -213,7 +213,7 @@ func TestErrorsSayWhetherTheyPass(t *testing.T) {
 	)
 	_, err := m.Stream(t.Context(), agent.Request{}, nil)
 	if retry, after := pawl.RetryOf(err); !retry || after == nil {
-		t.Errorf("nobody there: %v", err)
+		t.Errorf("no server: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

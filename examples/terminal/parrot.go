@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-work/pawl/agent"
 )
 
-// parrot stands for a model: it repeats its input, counts the words with a tool, and
-// says how many there are.
+// parrot is used without a model: it repeats its input, counts the words with a tool, and writes
+// their number.
 type parrot struct{}
 
 func (parrot) Name() string { return "parrot" }

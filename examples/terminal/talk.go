@@ -24,7 +24,7 @@ func talk(ctx context.Context, eng *engine.Engine, thread string) error {
 			fmt.Printf("> %s\n", m.Text())
 			continue
 		}
-		if err := hear(ctx, eng, m.ID); err != nil {
+		if err := printReply(ctx, eng, m.ID); err != nil {
 			return err
 		}
 	}
@@ -47,7 +47,7 @@ func talk(ctx context.Context, eng *engine.Engine, thread string) error {
 			return err
 		}
 		for _, m := range made.Items {
-			if err := hear(ctx, eng, m.ID); err != nil {
+			if err := printReply(ctx, eng, m.ID); err != nil {
 				return err
 			}
 		}
@@ -55,8 +55,8 @@ func talk(ctx context.Context, eng *engine.Engine, thread string) error {
 	return lines.Err()
 }
 
-// hear prints a reply while it is written. Ctrl-C stops it.
-func hear(ctx context.Context, eng *engine.Engine, id string) error {
+// printReply prints a reply while it is written. Ctrl-C stops it.
+func printReply(ctx context.Context, eng *engine.Engine, id string) error {
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, os.Interrupt)
 	defer signal.Stop(stop)

@@ -21,7 +21,7 @@ type agent struct {
 	session *sdk.ClientSession
 	name    string
 	typ     string
-	dies    bool // stops in the middle of its first item, to be killed
+	killed  bool // stops in the middle of its first item, to be killed
 	learned bool // that a line begins with slashes
 	report  func(report)
 }
@@ -29,7 +29,7 @@ type agent struct {
 // AgentOptions configure an agent process of the demo.
 type AgentOptions struct {
 	Name, Type        string
-	Dies              bool // stop in the middle of the first item, to be killed
+	Killed            bool // stop in the middle of the first item, to be killed
 	Namespace, Schema string
 	Env               []string // of the agent's `pawl mcp`
 	Stdin             io.Reader
@@ -53,7 +53,7 @@ func Act(ctx context.Context, o AgentOptions) error {
 	}
 	server := exec.Command(self, "mcp", "--log", "warn", "--namespace", o.Namespace, "--schema", o.Schema)
 	server.Args[0], server.Env, server.Stderr = os.Args[0], o.Env, o.Stderr
-	s := agent{name: o.Name, typ: o.Type, dies: o.Dies, report: func(t report) { _ = encode(o.Stdout, t) }} // the parent may have ended
+	s := agent{name: o.Name, typ: o.Type, killed: o.Killed, report: func(t report) { _ = encode(o.Stdout, t) }} // the parent may have ended
 	s.session, err = sdk.NewClient(
 		&sdk.Implementation{Name: s.name, Version: "1"},
 		nil,
@@ -81,7 +81,7 @@ func (s *agent) work(ctx context.Context) error {
 			return err
 		}
 		for _, l := range out.Items {
-			if err := s.do(ctx, l); err != nil && !errors.Is(err, pawl.ErrLeaseLost) {
+			if err := s.handle(ctx, l); err != nil && !errors.Is(err, pawl.ErrLeaseLost) {
 				return err
 			}
 		}
@@ -89,9 +89,9 @@ func (s *agent) work(ctx context.Context) error {
 	return nil
 }
 
-// do submits a line for every file of an item that has none yet, or a new one where
+// handle submits a line for every file of an item that has none yet, or a new one where
 // the last was rejected, and then finalizes the item.
-func (s *agent) do(ctx context.Context, l pawl.Lease) error {
+func (s *agent) handle(ctx context.Context, l pawl.Lease) error {
 	var in order
 	if err := json.Unmarshal(l.Input, &in); err != nil {
 		return err
@@ -115,7 +115,7 @@ func (s *agent) do(ctx context.Context, l pawl.Lease) error {
 			s.report(report{Step: "replayed"})
 			continue
 		}
-		if s.dies && i == len(in.Files)/2 {
+		if s.killed && i == len(in.Files)/2 {
 			s.report(report{Pause: "kill", Item: l.ID, Attempt: l.Attempt})
 			select {} // the lease is kept until the parent's SIGKILL
 		}
@@ -124,7 +124,7 @@ func (s *agent) do(ctx context.Context, l pawl.Lease) error {
 		}
 		s.report(report{Step: "ran"})
 	}
-	return s.call(ctx, "work_finalize", s.under(l, "evidence", map[string]any{"files": len(in.Files)}, "notes", "done by "+s.name), nil)
+	return s.call(ctx, "work_finalize", s.leaseArgs(l, "evidence", map[string]any{"files": len(in.Files)}, "notes", "done by "+s.name), nil)
 }
 
 // part submits one line. After the first refusal it does as the answer says.
@@ -135,7 +135,7 @@ func (s *agent) part(ctx context.Context, l pawl.Lease, seq int, line firstLine,
 	err := s.call(
 		ctx,
 		"work_submit_part",
-		s.under(l, "key", "line", "seq", seq, "payload", line, "evidence", map[string]any{"sha256": seen}),
+		s.leaseArgs(l, "key", "line", "seq", seq, "payload", line, "evidence", map[string]any{"sha256": seen}),
 		nil,
 	)
 	if fields := pawl.FieldsOf(err); !s.learned && len(fields) == 1 && fields[0].Pointer == "/payload/line" {
@@ -146,8 +146,8 @@ func (s *agent) part(ctx context.Context, l pawl.Lease, seq int, line firstLine,
 	return err
 }
 
-// under returns the arguments of a call under a lease.
-func (s *agent) under(l pawl.Lease, more ...any) map[string]any {
+// leaseArgs returns the arguments of a call under a lease.
+func (s *agent) leaseArgs(l pawl.Lease, more ...any) map[string]any {
 	out := map[string]any{"item_id": l.ID, "worker_id": s.name, "attempt": l.Attempt}
 	for i := 0; i < len(more); i += 2 {
 		out[more[i].(string)] = more[i+1]

@@ -54,7 +54,7 @@ func (c *agentRun) run(ctx context.Context) (err error) {
 		return err
 	}
 	c.report.Files, c.report.Folder, c.report.DB = len(c.order.Files), c.folder, c.demo.report.DB
-	c.say("%d files in %s, %d items, two agents over MCP, %s", len(c.order.Files), c.folder, c.task.Items, c.report.DB)
+	c.log("%d files in %s, %d items, two agents over MCP, %s", len(c.order.Files), c.folder, c.task.Items, c.report.DB)
 
 	ctx, stop := context.WithTimeout(ctx, c.Timeout)
 	defer stop()
@@ -100,19 +100,19 @@ func (c *agentRun) work(ctx context.Context) error {
 	if err := c.start("a1", "--dies"); err != nil {
 		return err
 	}
-	if err := c.until(ctx, func() (bool, error) { return c.report.Kills == 1, nil }); err != nil {
+	if err := c.waitUntil(ctx, func() (bool, error) { return c.report.Kills == 1, nil }); err != nil {
 		return err
 	}
 	if err := c.start("a2"); err != nil {
 		return err
 	}
-	if err := c.until(ctx, c.submitted); err != nil {
+	if err := c.waitUntil(ctx, c.submitted); err != nil {
 		return err
 	}
 	if err := c.sendBack(ctx); err != nil {
 		return err
 	}
-	if err := c.until(ctx, c.submitted); err != nil {
+	if err := c.waitUntil(ctx, c.submitted); err != nil {
 		return err
 	}
 	if err := onlyError(c.Service.ApproveTasks(c.byUser(ctx), []pawl.ApproveCall{{TaskID: c.task.ID, Comment: "as ordered"}})); err != nil {
@@ -129,8 +129,8 @@ func (c *agentRun) start(name string, more ...string) error {
 	return err
 }
 
-// until handles the agents' messages until a condition holds.
-func (c *agentRun) until(ctx context.Context, so func() (bool, error)) error {
+// waitUntil handles the agents' messages until a condition holds.
+func (c *agentRun) waitUntil(ctx context.Context, so func() (bool, error)) error {
 	look := time.NewTicker(50 * time.Millisecond)
 	defer look.Stop()
 	for {
@@ -162,9 +162,9 @@ func (c *agentRun) handle(w message) error {
 		return w.err
 	case w.Refused != "":
 		c.report.PartsRefused++
-		c.say("%s is refused: %s; it mends that", w.from.name, w.Refused)
+		c.log("%s is refused: %s; it mends that", w.from.name, w.Refused)
 	case w.Pause != "":
-		c.say("%s is killed in the middle of %s", w.from.name, w.Item)
+		c.log("%s is killed in the middle of %s", w.from.name, w.Item)
 		return w.from.cmd.Process.Kill()
 	}
 	return nil
@@ -210,7 +210,7 @@ func (c *agentRun) sendBack(ctx context.Context) error {
 	)
 	if err == nil {
 		c.report.SentBack++
-		c.say("item %s is sent back: %s", items[0].ID, why[0].Message)
+		c.log("item %s is sent back: %s", items[0].ID, why[0].Message)
 	}
 	return err
 }

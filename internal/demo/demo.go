@@ -96,7 +96,7 @@ func RunAgents(ctx context.Context, o Options) error {
 func newDemo(ctx context.Context, o Options) (d *demo, err error) {
 	d = &demo{Options: o, report: Report{DB: o.ShownDB}}
 	if d.Input == "" {
-		if d.Input, err = toolchain(ctx); err != nil {
+		if d.Input, err = goSource(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -119,7 +119,7 @@ func (d *demo) run(ctx context.Context) error {
 		Items: d.items}); err != nil {
 		return err
 	}
-	d.say(
+	d.log(
 		"%d files under %s in %d items, %d workers, leases of %d s, %s",
 		len(files),
 		d.Input,
@@ -140,8 +140,8 @@ func (d *demo) run(ctx context.Context) error {
 	return d.finish(d.report, d.summary)
 }
 
-// say prints a message: beside the progress bar on a terminal, else as a line on stderr.
-func (d *demo) say(format string, args ...any) {
+// log prints a message: beside the progress bar on a terminal, else as a line on stderr.
+func (d *demo) log(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if d.bar != nil {
 		d.bar.Set("said", text)
@@ -173,7 +173,7 @@ func (d *demo) finish(report any, summary func(io.Writer)) error {
 		}
 		return ErrFailed
 	}
-	d.say("all of it held; look closer with: pawl doctor --db %s", d.report.DB)
+	d.log("all of it held; look closer with: pawl doctor --db %s", d.report.DB)
 	return nil
 }
 

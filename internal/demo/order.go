@@ -189,7 +189,7 @@ func (c *agentRun) compare(diff json.RawMessage) error {
 	if err := json.Unmarshal(d.After, &after); err != nil {
 		return err
 	}
-	c.say("%s", d.Summary)
+	c.log("%s", d.Summary)
 	want, err := c.wantedFiles()
 	if err != nil {
 		return err
@@ -205,7 +205,7 @@ func (c *agentRun) compare(diff json.RawMessage) error {
 			return err
 		}
 		first, old, _ := strings.Cut(string(raw), "\n")
-		c.say("--- %s %.12s\n+++ %s %.12s\n+%s", path, before[path], path, after[path], first)
+		c.log("--- %s %.12s\n+++ %s %.12s\n+%s", path, before[path], path, after[path], first)
 		if hashOf(raw) != after[path] || hashOf([]byte(old)) != before[path] || string(raw) != want[path] {
 			c.report.Exact = false
 		}

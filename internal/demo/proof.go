@@ -61,14 +61,14 @@ func (d *demo) compare(ctx context.Context) error {
 	if err := json.Unmarshal(result.Payload, &got); err != nil {
 		return fmt.Errorf("the task's result: %w", err)
 	}
-	want, err := direct(d.Input, d.items)
+	want, err := expectedResults(d.Input, d.items)
 	if err != nil {
 		return err
 	}
 	d.report.Exact = maps.Equal(got, want) && merge(got) == merge(want)
 	d.check(d.report.Exact, "the result is not exact: %+v, directly %+v", merge(got), merge(want))
 	m := merge(got)
-	d.say("%d files, %d lines, %d bytes, digest %s", m.Files, m.Lines, m.Bytes, m.SHA256)
+	d.log("%d files, %d lines, %d bytes, digest %s", m.Files, m.Lines, m.Bytes, m.SHA256)
 	return nil
 }
 

@@ -165,18 +165,18 @@ func (f *supervisor) handle(w message) error {
 	case w.Accepted != "":
 		f.addFailure("a stale %s of %s was accepted", w.Accepted, w.from.name)
 	case w.Pause == "kill":
-		f.say("%s is killed in the middle of %s", w.from.name, w.Item)
+		f.log("%s is killed in the middle of %s", w.from.name, w.Item)
 		if err := w.from.cmd.Process.Kill(); err != nil {
 			return err
 		}
 		return f.processPaused()
 	case w.Pause == "freeze":
 		f.frozen, f.item, f.frozenAttempt = w.from, w.Item, w.Attempt
-		f.say("%s freezes in the middle of %s", w.from.name, w.Item)
+		f.log("%s freezes in the middle of %s", w.from.name, w.Item)
 		return f.processPaused()
 	case w.Thawed:
 		f.thawed = true
-		f.say("%s is thawed; its writes came too late", w.from.name)
+		f.log("%s is thawed; its writes came too late", w.from.name)
 	}
 	return nil
 }

@@ -46,8 +46,8 @@ const (
 	itemsWanted = 240 // 50 at least where there are files enough for several in each
 )
 
-// toolchain returns the source tree of the Go on PATH.
-func toolchain(ctx context.Context) (string, error) {
+// goSource returns the source tree of the Go on PATH.
+func goSource(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
 	root := strings.TrimSpace(string(out))
 	if err != nil || root == "" {
@@ -127,8 +127,8 @@ func (s fileSet) sum(of func(i int, path string) (fileFacts, error)) (setFacts, 
 	return out, nil
 }
 
-// direct computes the expected result without Pawl.
-func direct(root string, items []pawl.NewItem) (map[string]setFacts, error) {
+// expectedResults computes the expected result without Pawl.
+func expectedResults(root string, items []pawl.NewItem) (map[string]setFacts, error) {
 	out := make(map[string]setFacts, len(items))
 	for _, it := range items {
 		var set fileSet

@@ -75,7 +75,7 @@ func Work(ctx context.Context, c pawl.Claimer, o WorkerOptions) error {
 			StopGrace:    time.Second,
 			Logger:       o.Log,
 		},
-		worker.Handle(o.Type, d.do),
+		worker.Handle(o.Type, d.handle),
 	)
 }
 
@@ -91,9 +91,9 @@ func (d *workerProcess) readStdin(stdin io.Reader, stop func()) {
 	stop()
 }
 
-// do is the handler: a step for each file. It pauses half-way through the process's
+// handle is the handler: a step for each file. It pauses half-way through the process's
 // first item.
-func (d *workerProcess) do(ctx context.Context, set fileSet) (setFacts, error) {
+func (d *workerProcess) handle(ctx context.Context, set fileSet) (setFacts, error) {
 	half := max(1, len(set.Files)/2)
 	return set.sum(func(i int, path string) (fileFacts, error) {
 		if i == half {

@@ -37,7 +37,7 @@ func main() {
 		cmd := exec.Command("go", "test", "-run", "^$", "-fuzz", "^"+t.name+"$", "-fuzztime", each.String(), "./"+t.dir)
 		var said bytes.Buffer
 		cmd.Stdout, cmd.Stderr = io.MultiWriter(os.Stdout, &said), os.Stderr
-		if err := cmd.Run(); err != nil && !onlyLate(said.String()) {
+		if err := cmd.Run(); err != nil && !onlyTimedOut(said.String()) {
 			fmt.Fprintf(os.Stderr, "fuzz: %s %s: %v\n", t.dir, t.name, err)
 			failed = true
 		}
@@ -47,11 +47,11 @@ func main() {
 	}
 }
 
-// onlyLate reports whether a run failed only because its time ended in the middle of an input.
+// onlyTimedOut reports whether a run failed only because its time ended in the middle of an input.
 // go test before 1.27 reports that as a failure (go.dev/issue/75804), although nothing was
 // found.
-func onlyLate(said string) bool {
-	return strings.Contains(said, "context deadline exceeded") && !strings.Contains(said, "Failing input written")
+func onlyTimedOut(output string) bool {
+	return strings.Contains(output, "context deadline exceeded") && !strings.Contains(output, "Failing input written")
 }
 
 // find lists the targets of the module at root. Other modules below it are left out.

@@ -36,7 +36,8 @@ func TestAllTargetsAreFound(t *testing.T) {
 
 func TestOnlyWhatIsFoundFails(t *testing.T) {
 	late := "--- FAIL: FuzzX (20.01s)\n    context deadline exceeded\nFAIL\n"
-	if !onlyLate(late) || onlyLate(late+"    Failing input written to testdata/fuzz/FuzzX/1\n") || onlyLate("--- FAIL: FuzzX\n    a panic\n") {
+	if !onlyTimedOut(late) || onlyTimedOut(late+"    Failing input written to testdata/fuzz/FuzzX/1\n") ||
+		onlyTimedOut("--- FAIL: FuzzX\n    a panic\n") {
 		t.Error("the end of the time is taken for a fault, or a fault for it")
 	}
 }

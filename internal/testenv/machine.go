@@ -42,9 +42,9 @@ func hasCompiler() bool {
 	return err == nil
 }
 
-// switches are files that keep Debian's packages from creating and starting servers of their
+// noServerFiles are files that keep Debian's packages from creating and starting servers of their
 // own. Each exists only while packages are installed, unless the machine already has it.
-var switches = []struct {
+var noServerFiles = []struct {
 	path, text string
 	mode       os.FileMode
 }{
@@ -52,15 +52,15 @@ var switches = []struct {
 	{"/usr/sbin/policy-rc.d", "#!/bin/sh\nexit 101 # no service is started\n", 0o755},
 }
 
-// switchOff creates the files and returns a function that removes them.
-func switchOff() (undo func(), err error) {
+// disableServers creates the files and returns a function that removes them.
+func disableServers() (undo func(), err error) {
 	var ours []string
 	undo = func() {
 		for _, path := range ours {
 			_ = os.Remove(path)
 		}
 	}
-	for _, s := range switches {
+	for _, s := range noServerFiles {
 		if _, err := os.Lstat(s.path); err == nil {
 			continue
 		}
@@ -85,7 +85,7 @@ func install(ctx context.Context, packages []string) error {
 		return fmt.Errorf("cannot install %s: no apt-get here", strings.Join(packages, ", "))
 	}
 	note("installing %s", strings.Join(packages, ", "))
-	undo, err := switchOff()
+	undo, err := disableServers()
 	defer undo()
 	if err != nil {
 		return err

@@ -61,7 +61,7 @@ func run(args []string) int {
 		}
 	}
 	code := test(ctx, args, "", env, report)
-	for _, dir := range besides(args) {
+	for _, dir := range otherModules(args) {
 		code = max(code, test(ctx, args, dir, env, report))
 	}
 	if !report.Close(code == 0) && code == 0 {
@@ -93,9 +93,9 @@ func inMemory(env []string) (with []string, leave func()) {
 	}
 }
 
-// besides lists the modules other than the root's that are tested when all packages are. The
+// otherModules lists the modules other than the root's that are tested when all packages are. The
 // bench is not among them, because it measures.
-func besides(args []string) (dirs []string) {
+func otherModules(args []string) (dirs []string) {
 	if !slices.Contains(args, "./...") {
 		return nil
 	}

@@ -15,7 +15,7 @@ type Report struct {
 	out io.Writer
 	ci  bool // print every result, and count a skip that is not allowed as a failure
 
-	said                    map[testName][]string // output of tests that have not ended
+	output                  map[testName][]string // output of tests that have not ended
 	passed, failed, skipped int
 	packages                int
 	skips                   []skip
@@ -33,7 +33,7 @@ type event struct {
 
 // NewReport returns a report that writes to out.
 func NewReport(out io.Writer, ci bool) *Report {
-	return &Report{out: out, ci: ci, said: map[testName][]string{}}
+	return &Report{out: out, ci: ci, output: map[testName][]string{}}
 }
 
 // CouldNot notes what this machine lacks; with ci it is a failure.
@@ -68,8 +68,8 @@ func (r *Report) take(e event) {
 		fmt.Fprint(r.out, e.Output)
 	case "output":
 		if e.Test != "" {
-			r.said[name] = append(r.said[name], e.Output)
-		} else if worthSaying(e.Output) {
+			r.output[name] = append(r.output[name], e.Output)
+		} else if isRelevant(e.Output) {
 			fmt.Fprint(r.out, e.Output)
 		}
 	case "pass", "fail", "skip":
@@ -81,14 +81,14 @@ func (r *Report) take(e event) {
 	}
 }
 
-// worthSaying leaves out a package's output besides its one line.
-func worthSaying(line string) bool {
+// isRelevant leaves out a package's output besides its one line.
+func isRelevant(line string) bool {
 	return line != "PASS\n" && line != "FAIL\n" && !strings.Contains(line, "[no test files]")
 }
 
 func (r *Report) endTest(name testName, action string) {
-	said := r.said[name]
-	delete(r.said, name)
+	said := r.output[name]
+	delete(r.output, name)
 	switch action {
 	case "pass":
 		r.passed++
@@ -111,11 +111,11 @@ func (r *Report) endPackage(e event) {
 	if e.Action != "skip" {
 		r.packages++
 	}
-	for name, said := range r.said {
+	for name, said := range r.output {
 		if name.pkg != e.Package {
 			continue
 		}
-		delete(r.said, name)
+		delete(r.output, name)
 		if e.Action == "fail" {
 			r.failed++
 			fmt.Fprintf(r.out, "--- FAIL: %s (did not end)\n%s", name.test, strings.Join(said, ""))

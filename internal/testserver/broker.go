@@ -52,11 +52,11 @@ func NewRabbitMQ() (*Broker, error) {
 	if err != nil {
 		return nil, err
 	}
-	who, err := accountOf("rabbitmq")
+	owner, err := accountOf("rabbitmq")
 	if err != nil {
 		return nil, err
 	}
-	b, password, err := newBroker("amqp", who)
+	b, password, err := newBroker("amqp", owner)
 	if err != nil {
 		return nil, err
 	}
@@ -97,17 +97,17 @@ func NewRabbitMQ() (*Broker, error) {
 }
 
 // newBroker creates a directory and finds a free port.
-func newBroker(scheme string, who *account) (b *Broker, password string, err error) {
+func newBroker(scheme string, owner *account) (b *Broker, password string, err error) {
 	port, err := freePort()
 	if err != nil {
 		return nil, "", err
 	}
-	dir, err := makeDir(who, Options{})
+	dir, err := makeDir(owner, Options{})
 	if err != nil {
 		return nil, "", err
 	}
 	password = rand.Text()
-	b = &Broker{Dir: dir, name: scheme, who: who, addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}
+	b = &Broker{Dir: dir, name: scheme, who: owner, addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}
 	b.URL = fmt.Sprintf("%s://pawl:%s@%s", scheme, password, b.addr)
 	return b, password, nil
 }

@@ -45,7 +45,7 @@ func launch(cmd *exec.Cmd, who *account, orphaned syscall.Signal) (*process, err
 	go func() {
 		defer close(p.exited)
 		runtime.LockOSThread() // until the program ends: the kernel ties its life to this thread
-		dieWithUs(cmd, who, orphaned)
+		endWithParent(cmd, who, orphaned)
 		err := cmd.Start()
 		started <- err
 		if err == nil {

@@ -5,11 +5,11 @@ import (
 	"syscall"
 )
 
-// dieWithUs prepares cmd to run as the given user, in a process group of its own, so that
+// endWithParent prepares cmd to run as the given user, in a process group of its own, so that
 // Ctrl-C in the terminal reaches only this process. If this process is killed, the kernel
 // sends cmd a signal. The kernel watches the thread that starts cmd: the caller must have
 // locked it and keep it.
-func dieWithUs(cmd *exec.Cmd, u *account, orphaned syscall.Signal) {
+func endWithParent(cmd *exec.Cmd, u *account, orphaned syscall.Signal) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: orphaned}
 	runAs(cmd, u)
 }
@@ -25,8 +25,8 @@ func runAs(cmd *exec.Cmd, u *account) {
 	cmd.SysProcAttr.Credential = &syscall.Credential{Uid: u.uid, Gid: u.gid}
 }
 
-// room returns how many bytes are free at a path.
-func room(path string) uint64 {
+// freeBytes returns how many bytes are free at a path.
+func freeBytes(path string) uint64 {
 	var s syscall.Statfs_t
 	if syscall.Statfs(path, &s) != nil {
 		return 0

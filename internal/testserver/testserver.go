@@ -55,20 +55,20 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	who, err := accountOf("postgres")
+	owner, err := accountOf("postgres")
 	if err != nil {
 		return nil, err
 	}
-	dir, err := makeDir(who, o)
+	dir, err := makeDir(owner, o)
 	if err != nil {
 		return nil, err
 	}
 	s := &Server{Dir: dir, options: o}
-	if s.Version, err = initCluster(ctx, bin, dir, who); err != nil {
+	if s.Version, err = initCluster(ctx, bin, dir, owner); err != nil {
 		return nil, errors.Join(err, s.Stop())
 	}
 	for range 3 { // another program may take the free port before the server binds it
-		if err = s.start(ctx, bin, who); err == nil || ctx.Err() != nil {
+		if err = s.start(ctx, bin, owner); err == nil || ctx.Err() != nil {
 			break
 		}
 	}
@@ -79,7 +79,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 }
 
 // makeDir makes the server's directory.
-func makeDir(who *account, o Options) (string, error) {
+func makeDir(owner *account, o Options) (string, error) {
 	parent := os.TempDir()
 	if o.Durable {
 		var err error
@@ -90,8 +90,8 @@ func makeDir(who *account, o Options) (string, error) {
 		parent = m
 	}
 	dir, err := Scratch(parent)
-	if err == nil && who != nil {
-		err = os.Chown(dir, int(who.uid), int(who.gid))
+	if err == nil && owner != nil {
+		err = os.Chown(dir, int(owner.uid), int(owner.gid))
 	}
 	return dir, err
 }
@@ -113,7 +113,7 @@ func Scratch(parent string) (string, error) {
 // free, from which programs may run; "" if there is none.
 func MemoryDir() string {
 	const dir = "/dev/shm"
-	if inMemory(dir) && runnable(dir) && room(dir) > 4<<30 {
+	if inMemory(dir) && runnable(dir) && freeBytes(dir) > 4<<30 {
 		return dir
 	}
 	return ""
@@ -135,14 +135,14 @@ func DiskDir() (string, error) {
 // initCluster creates the cluster and returns its version. From PostgreSQL 15 on the
 // default collation is en-US of ICU: a text key without COLLATE "C" then sorts
 // differently than on SQLite, and a test finds it.
-func initCluster(ctx context.Context, bin, dir string, who *account) (string, error) {
+func initCluster(ctx context.Context, bin, dir string, owner *account) (string, error) {
 	password := rand.Text()
 	secret := filepath.Join(dir, "password")
 	if err := os.WriteFile(secret, []byte(password), 0o600); err != nil {
 		return "", err
 	}
-	if who != nil {
-		if err := os.Chown(secret, int(who.uid), int(who.gid)); err != nil {
+	if owner != nil {
+		if err := os.Chown(secret, int(owner.uid), int(owner.gid)); err != nil {
 			return "", err
 		}
 	}
@@ -162,7 +162,7 @@ func initCluster(ctx context.Context, bin, dir string, who *account) (string, er
 	}
 	cmd := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), args...)
 	cmd.Dir = dir
-	runAs(cmd, who)
+	runAs(cmd, owner)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("initdb: %w\n%s", err, tail(string(out), 20))
 	}
@@ -193,7 +193,7 @@ func (o Options) Settings() []string {
 	return append(slices.Clone(settings), o.Set...)
 }
 
-func (s *Server) start(ctx context.Context, bin string, who *account) error {
+func (s *Server) start(ctx context.Context, bin string, owner *account) error {
 	port, err := freePort()
 	if err != nil {
 		return err
@@ -213,7 +213,7 @@ func (s *Server) start(ctx context.Context, bin string, who *account) error {
 	}
 	cmd := exec.Command(filepath.Join(bin, "postgres"), args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.Dir, log, log
-	if s.process, err = launch(cmd, who, syscall.SIGQUIT); err != nil {
+	if s.process, err = launch(cmd, owner, syscall.SIGQUIT); err != nil {
 		return err
 	}
 	s.URL = fmt.Sprintf("postgres://postgres:%s@127.0.0.1:%d/postgres?sslmode=disable", password, port)

@@ -15,19 +15,19 @@ import (
 // that waits calls Next, checks, and then waits, so it misses no change in between. A Hub is
 // safe for concurrent use. Close it at the end.
 type Hub struct {
-	options  Options
-	name     string // of this process, unique among those of its database
-	ctx      context.Context
-	stop     context.CancelFunc
-	mu       sync.Mutex
-	waiting  map[Topic]chan struct{}
-	notices  notices
-	attended int  // callers of Attend
-	hearing  bool // the source of other processes' changes runs
-	work     sync.WaitGroup
-	version  int64 // of the poller
-	hears    atomic.Bool
-	complete atomic.Bool
+	options    Options
+	name       string // of this process, unique among those of its database
+	ctx        context.Context
+	stop       context.CancelFunc
+	mu         sync.Mutex
+	waiting    map[Topic]chan struct{}
+	notices    notices
+	attendants int  // callers of Attend
+	sourceRuns bool // the source of other processes' changes runs
+	work       sync.WaitGroup
+	version    int64 // of the poller
+	listening  atomic.Bool
+	complete   atomic.Bool
 }
 
 // Options say how the hub learns of changes by other processes. With the zero value it learns
@@ -41,10 +41,10 @@ type Options struct {
 	// Version returns a number that differs after a commit of any process; nil = not
 	// possible.
 	Version func(ctx context.Context) (int64, error)
-	// Elsewhere is called when another process changed a topic, before the goroutines that
+	// OnRemote is called when another process changed a topic, before the goroutines that
 	// wait for the topic are woken. The zero Topic = any topic may have changed. nil = not
 	// called.
-	Elsewhere func(Topic)
+	OnRemote func(Topic)
 	// Log gets a line when a source fails; nil = slog.Default.
 	Log *slog.Logger
 }
@@ -57,8 +57,8 @@ func New(o Options) *Hub {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	if o.Elsewhere == nil {
-		o.Elsewhere = func(Topic) {}
+	if o.OnRemote == nil {
+		o.OnRemote = func(Topic) {}
 	}
 	h := &Hub{options: o, name: rand.Text(), waiting: map[Topic]chan struct{}{}}
 	h.ctx, h.stop = context.WithCancel(context.Background())
@@ -114,11 +114,11 @@ func (h *Hub) Changed(t Topic) {
 
 // wakeAll wakes all goroutines that wait for a topic that other processes change.
 func (h *Hub) wakeAll() {
-	h.options.Elsewhere(Topic{})
+	h.options.OnRemote(Topic{})
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for t, next := range h.waiting {
-		if t.kind.elsewhere() {
+		if t.kind.changedElsewhere() {
 			close(next)
 			delete(h.waiting, t)
 		}

@@ -21,16 +21,16 @@ func fired(next <-chan struct{}) bool {
 	}
 }
 
-// later lets time pass, and everything happen that is due in it.
-func later(d time.Duration) {
+// advance lets time pass, and everything happen that is due in it.
+func advance(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+func discardLogger() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// A change between a look and the wait is not lost: a reader that missed the last one
-// would wait for ever.
+// A change between a check and the wait is not lost; otherwise a reader that missed the last
+// change would wait for ever.
 func TestNoChangeIsLost(t *testing.T) {
 	t.Parallel()
 	const writers, readers, rounds = 4, 8, 3000
@@ -155,7 +155,7 @@ func TestCloseEndsEachWait(t *testing.T) {
 	})
 }
 
-// A look that fails ends the wait with its error.
+// A check that fails ends the wait with its error.
 func TestAFailedLookEndsTheWait(t *testing.T) {
 	t.Parallel()
 	h, failed := New(Options{}), errors.New("failed")
@@ -173,7 +173,7 @@ func TestVersion(t *testing.T) {
 		var version, asked, elsewhere atomic.Int64
 		var broken atomic.Bool
 		h := New(Options{
-			Log: quiet(),
+			Log: discardLogger(),
 			Version: func(context.Context) (int64, error) {
 				asked.Add(1)
 				if broken.Load() {
@@ -181,42 +181,42 @@ func TestVersion(t *testing.T) {
 				}
 				return version.Load(), nil
 			},
-			Elsewhere: func(Topic) { elsewhere.Add(1) },
+			OnRemote: func(Topic) { elsewhere.Add(1) },
 		})
 		defer h.Close()
-		later(time.Second)
+		advance(time.Second)
 		if asked.Load() != 0 || h.Complete() {
 			t.Errorf("asked %d times for nobody; complete: %v", asked.Load(), h.Complete())
 		}
 		leave := h.Attend()
 		h.Attend()()
-		later(time.Second)
+		advance(time.Second)
 		if n := asked.Load(); n < 49 || n > 51 || !h.Complete() || elsewhere.Load() != 0 {
 			t.Errorf("asked %d times in a second; complete: %v; %d changes", n, h.Complete(), elsewhere.Load())
 		}
 		work, commits, messages := h.Next(Work("n")), h.Next(Commits()), h.Next(Messages())
 		feed, message := h.Next(Feed()), h.Next(Message("m"))
 		version.Add(1)
-		later(versionPoll)
+		advance(versionPoll)
 		if !fired(work) || !fired(commits) || !fired(messages) || fired(feed) || fired(message) || elsewhere.Load() != 1 {
 			t.Error("a commit of another process wakes the wrong ones")
 		}
 		broken.Store(true)
-		if later(versionPoll); h.Complete() {
+		if advance(versionPoll); h.Complete() {
 			t.Error("complete without an answer")
 		}
 		broken.Store(false)
-		if later(versionPoll); !h.Complete() {
+		if advance(versionPoll); !h.Complete() {
 			t.Error("not complete again")
 		}
 		leave()
-		later(versionPoll)
+		advance(versionPoll)
 		before := asked.Load()
-		if later(time.Second); asked.Load() != before || h.Complete() {
+		if advance(time.Second); asked.Load() != before || h.Complete() {
 			t.Errorf("asked %d times after the last has left", asked.Load()-before)
 		}
 		h.Attend()
-		if later(time.Second); asked.Load() == before {
+		if advance(time.Second); asked.Load() == before {
 			t.Error("not asked again")
 		}
 	})

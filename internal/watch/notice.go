@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// noticeGap and busyGap are the minimum time between two notices of this process. Under load,
+// minNoticeInterval and busyGap are the minimum time between two notices of this process. Under load,
 // a single change needs no fast notice.
 const (
-	noticeGap   = time.Millisecond
-	busyGap     = 5 * time.Millisecond
-	busy        = 8 // calls of Notify within a gap
-	noticeLimit = 30 * time.Second
+	minNoticeInterval  = time.Millisecond
+	busyNoticeInterval = 5 * time.Millisecond
+	busyCalls          = 8 // calls of Notify within a gap
+	noticeLimit        = 30 * time.Second
 )
 
 // notices tell other processes of changes, if the database supports it. They are hints and are
@@ -25,8 +25,8 @@ type notices struct {
 	sending bool
 }
 
-// feedMoved stands for Feed in place of a namespace; no namespace has that name.
-const feedMoved = "\x01"
+// feedSubject is used for Feed in place of a namespace; no namespace has that name.
+const feedSubject = "\x01"
 
 // Notify wakes only the goroutines of other processes that wait for a topic of Work or Feed.
 func (h *Hub) Notify(t Topic) {
@@ -35,7 +35,7 @@ func (h *Hub) Notify(t Topic) {
 	}
 	subject := t.name
 	if t.kind == feed {
-		subject = feedMoved
+		subject = feedSubject
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -60,9 +60,9 @@ func (h *Hub) send() {
 		for subject := range n.due {
 			payloads = append(payloads, h.name+" "+subject)
 		}
-		gap := noticeGap
-		if n.count > busy {
-			gap = busyGap
+		gap := minNoticeInterval
+		if n.count > busyCalls {
+			gap = busyNoticeInterval
 		}
 		clear(n.due)
 		n.count = 0
@@ -80,15 +80,15 @@ func (h *Hub) send() {
 	}
 }
 
-// heard handles a notice of another process, and ignores those of this one.
-func (h *Hub) heard(payload string) {
+// onNotice handles a notice of another process, and ignores notices of this one.
+func (h *Hub) onNotice(payload string) {
 	from, subject, found := strings.Cut(payload, " ")
 	if !found || from == h.name {
 		return
 	}
 	h.Wake(Commits())
-	if subject != feedMoved {
-		h.options.Elsewhere(Work(subject))
+	if subject != feedSubject {
+		h.options.OnRemote(Work(subject))
 		h.Wake(Work(subject))
 	}
 }

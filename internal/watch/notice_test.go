@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// bus carries notices between hubs, like the channel of a database.
-type bus struct {
+// fakeNotices carries notices between hubs, like the channel of a database.
+type fakeNotices struct {
 	mu     sync.Mutex
 	heard  map[*Hub]func(string)
 	cut    map[*Hub]context.CancelFunc
@@ -19,7 +19,7 @@ type bus struct {
 	silent bool
 }
 
-func (b *bus) open(o Options) *Hub {
+func (b *fakeNotices) open(o Options) *Hub {
 	var h *Hub
 	o.Notify = func(_ context.Context, payloads []string) error {
 		b.mu.Lock()
@@ -49,13 +49,13 @@ func (b *bus) open(o Options) *Hub {
 		delete(b.heard, h)
 		return errors.New("the connection is cut")
 	}
-	o.Log = quiet()
+	o.Log = discardLogger()
 	h = New(o)
 	return h
 }
 
-func newBus() *bus {
-	return &bus{heard: map[*Hub]func(string){}, cut: map[*Hub]context.CancelFunc{}}
+func newFakeNotices() *fakeNotices {
+	return &fakeNotices{heard: map[*Hub]func(string){}, cut: map[*Hub]context.CancelFunc{}}
 }
 
 // A change reaches those that wait for its topic in other processes. The hub's own process
@@ -63,12 +63,12 @@ func newBus() *bus {
 func TestNoticesReachOtherProcesses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBus()
+		b := newFakeNotices()
 		var elsewhere []Topic
-		a := b.open(Options{Elsewhere: func(topic Topic) { t.Errorf("its own notice: %v", topic) }})
+		a := b.open(Options{OnRemote: func(topic Topic) { t.Errorf("its own notice: %v", topic) }})
 		defer a.Close()
 		c := b.open(Options{})
-		c.options.Elsewhere = func(topic Topic) {
+		c.options.OnRemote = func(topic Topic) {
 			elsewhere = append(elsewhere, topic)
 			if next := c.Next(topic); topic == Work("n") && fired(next) {
 				t.Error("those who wait were woken before")
@@ -77,25 +77,25 @@ func TestNoticesReachOtherProcesses(t *testing.T) {
 		defer c.Close()
 		defer c.Attend()()
 		synctest.Wait()
-		if !c.Hears() || !slices.Equal(elsewhere, []Topic{{}}) {
-			t.Fatalf("hears: %v; at first, any may have changed: %v", c.Hears(), elsewhere)
+		if !c.Listening() || !slices.Equal(elsewhere, []Topic{{}}) {
+			t.Fatalf("hears: %v; at first, any may have changed: %v", c.Listening(), elsewhere)
 		}
 		elsewhere = nil
 		work, other, feed, commits := c.Next(Work("n")), c.Next(Work("m")), c.Next(Feed()), c.Next(Commits())
 		a.Changed(Work("n"))
-		later(time.Second)
+		advance(time.Second)
 		if !fired(work) || fired(other) || fired(feed) || !fired(commits) || !slices.Equal(elsewhere, []Topic{Work("n")}) {
 			t.Errorf("work: %v", elsewhere)
 		}
 		commits = c.Next(Commits())
 		a.Notify(Feed())
-		later(time.Second)
+		advance(time.Second)
 		if fired(other) || fired(feed) || !fired(commits) || len(elsewhere) != 1 {
 			t.Errorf("a feed that moved elsewhere is one of the commits: %v", elsewhere)
 		}
 		work = c.Next(Work("n"))
 		a.Wake(Work("n"))
-		later(time.Second)
+		advance(time.Second)
 		if fired(work) {
 			t.Error("Wake reached another process")
 		}
@@ -106,20 +106,20 @@ func TestNoticesReachOtherProcesses(t *testing.T) {
 func TestNoticesAreBatched(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBus()
+		b := newFakeNotices()
 		h := b.open(Options{})
 		for range 1000 {
 			h.Changed(Work("n"))
 			h.Changed(Work("m"))
 		}
-		later(time.Second)
+		advance(time.Second)
 		if b.sent == 0 || b.sent > 3 {
 			t.Errorf("%d calls for 2000 changes", b.sent)
 		}
 		h.Close()
 		before := b.sent
 		h.Changed(Work("n"))
-		if later(time.Second); b.sent != before {
+		if advance(time.Second); b.sent != before {
 			t.Error("a closed hub sends")
 		}
 	})
@@ -130,7 +130,7 @@ func TestNoticesAreBatched(t *testing.T) {
 func TestAListenerConnectsAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBus()
+		b := newFakeNotices()
 		h := b.open(Options{})
 		defer h.Close()
 		defer h.Attend()()
@@ -140,14 +140,14 @@ func TestAListenerConnectsAgain(t *testing.T) {
 		b.silent = true
 		b.cut[h]()
 		b.mu.Unlock()
-		if later(time.Minute); h.Hears() || fired(work) {
-			t.Errorf("without a connection it hears: %v", h.Hears())
+		if advance(time.Minute); h.Listening() || fired(work) {
+			t.Errorf("without a connection it hears: %v", h.Listening())
 		}
 		b.mu.Lock()
 		b.silent = false
 		b.mu.Unlock()
-		if later(maxPause); !h.Hears() || !fired(work) {
-			t.Errorf("after the connection it hears: %v", h.Hears())
+		if advance(maxPause); !h.Listening() || !fired(work) {
+			t.Errorf("after the connection it hears: %v", h.Listening())
 		}
 	})
 }

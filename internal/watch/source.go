@@ -17,14 +17,14 @@ const (
 func (h *Hub) Attend() (leave func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.attended++
-	if !h.hearing && h.ctx.Err() == nil {
+	h.attendants++
+	if !h.sourceRuns && h.ctx.Err() == nil {
 		switch {
 		case h.options.Listen != nil:
-			h.hearing = true
+			h.sourceRuns = true
 			h.work.Go(h.listen)
 		case h.options.Version != nil:
-			h.hearing = true
+			h.sourceRuns = true
 			h.complete.Store(true)
 			h.work.Go(h.poll)
 		}
@@ -35,11 +35,11 @@ func (h *Hub) Attend() (leave func()) {
 func (h *Hub) leave() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.attended--
+	h.attendants--
 }
 
-// Hears reports whether notices of other processes arrive. They may be lost.
-func (h *Hub) Hears() bool { return h.hears.Load() }
+// Listening reports whether the hub receives notices of other processes. They may be lost.
+func (h *Hub) Listening() bool { return h.listening.Load() }
 
 // Complete reports whether the hub learns of every commit of other processes. Then callers of
 // Attend need not poll.
@@ -51,10 +51,10 @@ func (h *Hub) listen() {
 	for pause := firstPause; ctx.Err() == nil; pause = min(2*pause, maxPause) {
 		err := h.options.Listen(ctx, func() {
 			pause = firstPause
-			h.hears.Store(true)
+			h.listening.Store(true)
 			h.wakeAll() // notices sent before the listener was connected are lost
-		}, h.heard)
-		h.hears.Store(false)
+		}, h.onNotice)
+		h.listening.Store(false)
 		if ctx.Err() == nil {
 			h.options.Log.WarnContext(ctx, "listening for other processes' work did not work; it is tried again", "error", err)
 		}
@@ -75,20 +75,20 @@ func (h *Hub) poll() {
 		case <-timer.C:
 		}
 		h.mu.Lock()
-		if h.attended == 0 || h.ctx.Err() != nil {
-			h.hearing = false
+		if h.attendants == 0 || h.ctx.Err() != nil {
+			h.sourceRuns = false
 			h.complete.Store(false)
 			h.mu.Unlock()
 			return
 		}
 		h.mu.Unlock()
-		h.ask(h.ctx)
+		h.checkVersion(h.ctx)
 		timer.Reset(versionPoll)
 	}
 }
 
-// ask wakes the waiting goroutines if the version has changed.
-func (h *Hub) ask(ctx context.Context) {
+// checkVersion wakes the waiting goroutines if the version has changed.
+func (h *Hub) checkVersion(ctx context.Context) {
 	version, err := h.options.Version(ctx)
 	h.complete.Store(err == nil)
 	if err == nil && version != h.version {

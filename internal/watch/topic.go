@@ -36,6 +36,6 @@ func Message(id string) Topic { return Topic{message, id} }
 // Namespace returns the namespace of a topic of Work.
 func (t Topic) Namespace() (namespace string, ok bool) { return t.name, t.kind == work }
 
-// elsewhere reports whether other processes change a topic. In this process, the other topics
+// changedElsewhere reports whether other processes change a topic. In this process, the other topics
 // follow from these.
-func (k kind) elsewhere() bool { return k == work || k == commits || k == messages }
+func (k kind) changedElsewhere() bool { return k == work || k == commits || k == messages }

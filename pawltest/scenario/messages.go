@@ -145,7 +145,7 @@ type reader struct {
 	err   error
 }
 
-func (r *reader) take(f pawl.MessageFrame) error {
+func (r *reader) add(f pawl.MessageFrame) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -177,8 +177,8 @@ func (r *reader) wake() {
 	}
 }
 
-// heard returns what came since the last read, once the whole message has come.
-func (r *reader) heard(m pawl.Message) (told []string, all bool, err error) {
+// frames returns the frames since the last read, once the whole message has arrived.
+func (r *reader) frames(m pawl.Message) (told []string, all bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if all = r.ended || r.next >= m.Offset && m.Status == pawl.MessageStreaming; all {
@@ -187,7 +187,7 @@ func (r *reader) heard(m pawl.Message) (told []string, all bool, err error) {
 	return told, all, r.err
 }
 
-func listen(s *stage, c call) (string, error) {
+func follow(s *stage, c call) (string, error) {
 	ctx, leave := context.WithCancel(s.ctx)
 	after := int64(-1)
 	if c.named["after"] != "" {
@@ -201,7 +201,7 @@ func listen(s *stage, c call) (string, error) {
 			if f.Chunks == nil && f.Abandoned == nil && f.Snapshot == nil && f.End == nil {
 				begun <- nil
 			}
-			return r.take(f)
+			return r.add(f)
 		})
 		r.mu.Lock()
 		r.err = err
@@ -212,8 +212,8 @@ func listen(s *stage, c call) (string, error) {
 	return "", <-begun
 }
 
-// heard waits until a reader has the whole message so far, and writes what is new.
-func heard(s *stage, c call) (string, error) {
+// readFrames waits until a reader has the whole message so far, and writes the new frames.
+func readFrames(s *stage, c call) (string, error) {
 	r := s.readers[c.word(0)]
 	if r == nil {
 		return "", errors.New("no reader " + c.word(0))
@@ -225,7 +225,7 @@ func heard(s *stage, c call) (string, error) {
 	ctx, cancel := context.WithTimeout(s.ctx, 30*time.Second)
 	defer cancel()
 	for {
-		told, all, err := r.heard(m)
+		told, all, err := r.frames(m)
 		switch {
 		case all && len(told) == 0:
 			return "nothing", nil
@@ -240,7 +240,7 @@ func heard(s *stage, c call) (string, error) {
 	}
 }
 
-func leave(s *stage, c call) (string, error) {
+func stopFollowing(s *stage, c call) (string, error) {
 	r := s.readers[c.word(0)]
 	if r == nil {
 		return "", errors.New("no reader " + c.word(0))

@@ -41,20 +41,20 @@ func show(s *stage, c call) (string, error) {
 	if err := dec.Decode(&plain); err != nil {
 		return "", err
 	}
-	out, err := json.MarshalIndent(s.told(plain, ""), "", "  ")
+	out, err := json.MarshalIndent(s.lastAnswer(plain, ""), "", "  ")
 	return string(out), err
 }
 
-// told replaces ids with their names, and Pawl's times with the time since the start.
-func (s *stage) told(v any, member string) any {
+// lastAnswer replaces ids with their names, and Pawl's times with the time since the start.
+func (s *stage) lastAnswer(v any, member string) any {
 	switch v := v.(type) {
 	case map[string]any:
 		for name, one := range v {
-			v[name] = s.told(one, name)
+			v[name] = s.lastAnswer(one, name)
 		}
 	case []any:
 		for i := range v {
-			v[i] = s.told(v[i], "")
+			v[i] = s.lastAnswer(v[i], "")
 		}
 	case string:
 		if name := s.names[v]; name != "" {

@@ -27,10 +27,10 @@ var album = pawl.Type{
 	Approval: pawl.Approval{Mode: pawl.ApprovalManual},
 }
 
-// commissioned creates a task of a type with n items, all claimed by "w1".
-func (w *fixture) commissioned(t pawl.Type, n int) (pawl.Task, []pawl.Lease) {
+// claimedTask creates a task of a type with n items, all claimed by "w1".
+func (w *fixture) claimedTask(t pawl.Type, n int) (pawl.Task, []pawl.Lease) {
 	w.Helper()
-	w.put(t)
+	w.putType(t)
 	task := w.create(pawl.NewTask{Type: t.Name, Items: make([]pawl.NewItem, n)})
 	return task, w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: n})
 }
@@ -60,20 +60,20 @@ func (w *fixture) tryApprove(taskID string) error {
 	return err
 }
 
-// sendBack rejects a task for rework: all its items, or those given.
-func (w *fixture) sendBack(taskID string, why []pawl.Complaint, items ...string) pawl.Task {
+// rejectForRework rejects a task for rework: all its items, or those given.
+func (w *fixture) rejectForRework(taskID string, why []pawl.Complaint, items ...string) pawl.Task {
 	w.Helper()
 	t, err := first(w.svc.RejectTasks(w.ctx, []pawl.RejectCall{{TaskID: taskID, Errors: why, AllowRework: true, ItemIDs: items}}))
 	w.ok(err, "reject")
 	return t
 }
 
-// untouched runs a call that must be refused, and checks that events and item are unchanged.
-func (w *fixture) untouched(l pawl.Lease, refused func() error) error {
+// refusedUnchanged runs a call that must be refused, and checks that events and item are unchanged.
+func (w *fixture) refusedUnchanged(l pawl.Lease, refused func() error) error {
 	w.Helper()
-	events, item := len(w.record(pawl.EventFilter{TaskID: l.TaskID})), w.item(l.ID)
+	events, item := len(w.allEvents(pawl.EventFilter{TaskID: l.TaskID})), w.item(l.ID)
 	err := refused()
-	w.same(len(w.record(pawl.EventFilter{TaskID: l.TaskID})), events, "events after a refusal")
+	w.same(len(w.allEvents(pawl.EventFilter{TaskID: l.TaskID})), events, "events after a refusal")
 	now := w.item(l.ID)
 	now.Error = item.Error // the reason for the refusal is stored
 	w.same(now, item, "the item after a refusal")
@@ -82,7 +82,7 @@ func (w *fixture) untouched(l pawl.Lease, refused func() error) error {
 
 var acceptance = noun{"acceptance", []promise{
 	{"a claim carries the item's last error", func(w *fixture) {
-		w.solo()
+		w.oneItem()
 		l := w.claim("w1")
 		w.same(l.Error, (*pawl.Failure)(nil), "of the first claim")
 		_, err := first(
@@ -100,12 +100,12 @@ var acceptance = noun{"acceptance", []promise{
 		w.same(w.claim("w3").Error, &pawl.Failure{Code: "lease_expired", Message: "Lease expired - retry 2/3"}, "after an expiry")
 	}},
 	{"the next worker gets the reasons of a rejection, also after a failure", func(w *fixture) {
-		task, ls := w.commissioned(essay, 2)
+		task, ls := w.claimedTask(essay, 2)
 		for _, l := range ls {
 			w.submit(l, `{"title":"Pawls"}`)
 		}
 		why := []pawl.Complaint{{Code: "thin", Message: "one page is too few", Field: "/pages"}, {Code: "dull", Message: "no pictures"}}
-		w.same(w.sendBack(task.ID, why, ls[0].ID).State, pawl.TaskInProgress, "the task")
+		w.same(w.rejectForRework(task.ID, why, ls[0].ID).State, pawl.TaskInProgress, "the task")
 		l := w.claim("w2")
 		w.same([]any{l.ID, l.Attempt, l.Failures, l.Reasons}, []any{ls[0].ID, 2, 0, why}, "the claim")
 		w.same(
@@ -122,33 +122,33 @@ var acceptance = noun{"acceptance", []promise{
 		w.same([]any{l.Error.Message, l.Reasons}, []any{"no pictures to be had", why}, "the claim after a failure")
 		w.submit(l, `{"title":"Pawls","pages":[1,2]}`)
 		other := why[1:]
-		w.sendBack(task.ID, other)
+		w.rejectForRework(task.ID, other)
 		for _, l := range w.claims(pawl.ClaimRequest{WorkerID: "w4", Limit: 2}) {
 			w.same(l.Reasons, other, "of the newest rejection, to every item")
 		}
 	}},
 	{"a result that violates the schema is refused, and the lease stays", func(w *fixture) {
-		_, ls := w.commissioned(essay, 1)
+		_, ls := w.claimedTask(essay, 1)
 		for result, at := range map[string]string{
 			`{"title":"much too long"}`: "/result/title", `{"title":7}`: "/result/title", `{"titel":"x"}`: "/result/titel",
 			`[{"title":"x"}]`: "/result",
 			`null`:            "/result", `{"title":"x","pages":{}}`: "/result/pages", `{"title":"x","title":"y"}`: "/result/title",
 		} {
-			w.invalid(w.untouched(ls[0], func() error { return w.trySubmit(ls[0], result) }), at)
+			w.invalid(w.refusedUnchanged(ls[0], func() error { return w.trySubmit(ls[0], result) }), at)
 		}
 		w.submit(ls[0], `{"title":"fits"}`)
 	}},
 	{"a refusal names the verb that the type allows, and the requested verb", func(w *fixture) {
-		task, ls := w.commissioned(essay, 1)
+		task, ls := w.claimedTask(essay, 1)
 		_, err := pawl.Complete(w.ctx, w.svc, ls[0].Fence(), raw(`{"title":"x"}`))
 		w.conflict(err, "leased", "submit", "fail", "release", "revoke_lease", "suspend", "cancel")
-		err = w.untouched(ls[0], func() error { return w.tryApprove(task.ID) })
+		err = w.refusedUnchanged(ls[0], func() error { return w.tryApprove(task.ID) })
 		w.conflict(err, "checked_out", pawl.TaskCheckedOut.Allowed()...)
 		w.same(strings.Contains(err.Error(), "does not allow approve"), true, err.Error())
-		w.solo()
+		w.oneItem()
 		plain := w.claim("w1")
 		w.conflict(
-			w.untouched(plain, func() error { return w.trySubmit(plain, `1`) }),
+			w.refusedUnchanged(plain, func() error { return w.trySubmit(plain, `1`) }),
 			"leased",
 			"complete",
 			"fail",
@@ -159,7 +159,7 @@ var acceptance = noun{"acceptance", []promise{
 		)
 	}},
 	{"the same part again changes nothing, whatever else the call contains", func(w *fixture) {
-		_, ls := w.commissioned(album, 1)
+		_, ls := w.claimedTask(album, 1)
 		put := func(notes string, payload string, draft bool) pawl.ItemPart {
 			p, err := first(
 				w.svc.SubmitParts(w.ctx, []pawl.PartCall{{Fence: ls[0].Fence(), Key: "title", Payload: raw(payload), Notes: notes, Draft: draft}}),
@@ -170,14 +170,14 @@ var acceptance = noun{"acceptance", []promise{
 		draft := put("first", `"x"`, true)
 		part := put("second", `"x"`, false)
 		w.same(part.ID == draft.ID, false, "a draft that is checked now is the same part")
-		events := len(w.record(pawl.EventFilter{TaskID: ls[0].TaskID}))
+		events := len(w.allEvents(pawl.EventFilter{TaskID: ls[0].TaskID}))
 		w.same(put("third", `"x"`, false), part, "again")
-		w.same(len(w.record(pawl.EventFilter{TaskID: ls[0].TaskID})), events, "events")
+		w.same(len(w.allEvents(pawl.EventFilter{TaskID: ls[0].TaskID})), events, "events")
 	}},
 	{"the result of applying is checked, and kept as the diff", func(w *fixture) {
 		t := essay
 		t.Name, t.Approval.Mode, t.Apply.Mode = "published", pawl.ApprovalNone, pawl.ApplyItem
-		task, ls := w.commissioned(t, 1)
+		task, ls := w.claimedTask(t, 1)
 		w.submit(ls[0], `{"title":"x"}`)
 		l := w.claims(pawl.ClaimRequest{WorkerID: "w2", Types: []string{"published.apply"}})[0]
 		for result, at := range map[string]string{
@@ -187,7 +187,7 @@ var acceptance = noun{"acceptance", []promise{
 			`{"diff":{"operations":[{"op":"put","path":"/a","value":1}]}}`:                   "/result/diff/operations/0",
 			`{"diff":{"operations":[{"op":"remove","path":"a"}]}}`:                           "/result/diff/operations/0",
 		} {
-			w.invalid(w.untouched(l, func() error {
+			w.invalid(w.refusedUnchanged(l, func() error {
 				_, err := pawl.Complete(w.ctx, w.svc, l.Fence(), raw(result))
 				return err
 			}), at)
@@ -197,35 +197,35 @@ var acceptance = noun{"acceptance", []promise{
 			`page","before":{"a":1},"after":{"a":2},"operations":[{"op":"replace","path":"/a","value":2}],"counts":{"replaced":1}}`
 		w.complete(l, `{"result":{"url":"x"},"diff":`+diff+`}`)
 		w.same(w.task(task.ID).State, pawl.TaskCompleted, "the task")
-		w.same(string(w.record(pawl.EventFilter{TaskID: task.ID, Event: "applied"})[0].Diff), diff, "the diff")
+		w.same(string(w.allEvents(pawl.EventFilter{TaskID: task.ID, Event: "applied"})[0].Diff), diff, "the diff")
 	}},
 	{"only the worker that holds the lease can submit", func(w *fixture) {
-		_, ls := w.commissioned(essay, 1)
+		_, ls := w.claimedTask(essay, 1)
 		l := ls[0]
 		for _, f := range []pawl.Lease{{ID: l.ID, TaskID: l.TaskID, WorkerID: "w2", Attempt: 1},
 			{ID: l.ID, TaskID: l.TaskID, WorkerID: "w1", Attempt: 2}} {
-			w.lost(w.untouched(f, func() error { return w.trySubmit(f, `{"title":"x"}`) }), "taken", "leased", "w1", 1)
+			w.leaseLost(w.refusedUnchanged(f, func() error { return w.trySubmit(f, `{"title":"x"}`) }), "taken", "leased", "w1", 1)
 		}
 		w.expire(l)
-		w.lost(w.untouched(l, func() error { return w.trySubmit(l, `{"title":"x"}`) }), "expired", "queued", "w1", 1)
+		w.leaseLost(w.refusedUnchanged(l, func() error { return w.trySubmit(l, `{"title":"x"}`) }), "expired", "queued", "w1", 1)
 		w.claim("w2")
-		w.lost(w.untouched(l, func() error { return w.trySubmit(l, `{"title":"x"}`) }), "taken", "leased", "w2", 2)
+		w.leaseLost(w.refusedUnchanged(l, func() error { return w.trySubmit(l, `{"title":"x"}`) }), "taken", "leased", "w2", 2)
 	}},
 	{"finalize names the missing parts, and after it no part is accepted", func(w *fixture) {
-		_, ls := w.commissioned(album, 1)
+		_, ls := w.claimedTask(album, 1)
 		l := ls[0]
 		w.ok(w.tryPart(l, "pages", ptr(0), `1`), "part")
-		w.invalid(w.untouched(l, func() error { return w.tryFinalize(l) }), "/parts/title")
+		w.invalid(w.refusedUnchanged(l, func() error { return w.tryFinalize(l) }), "/parts/title")
 		w.ok(w.tryPart(l, "title", nil, `"x"`), "part")
 		w.ok(w.tryFinalize(l), "finalize")
 		w.same(string(w.item(l.ID).Result), `{"title":"x","pages":[1]}`, "the result")
-		w.conflict(w.untouched(l, func() error { return w.tryPart(l, "title", nil, `"y"`) }), "submitted", pawl.ItemSubmitted.Allowed()...)
-		w.conflict(w.untouched(l, func() error { return w.tryFinalize(l) }), "submitted", pawl.ItemSubmitted.Allowed()...)
+		w.conflict(w.refusedUnchanged(l, func() error { return w.tryPart(l, "title", nil, `"y"`) }), "submitted", pawl.ItemSubmitted.Allowed()...)
+		w.conflict(w.refusedUnchanged(l, func() error { return w.tryFinalize(l) }), "submitted", pawl.ItemSubmitted.Allowed()...)
 	}},
 	{"a task can be decided only when it is ready, once, and with reasons", func(w *fixture) {
-		task, ls := w.commissioned(essay, 2)
+		task, ls := w.claimedTask(essay, 2)
 		w.submit(ls[0], `{"title":"a"}`)
-		w.conflict(w.untouched(ls[0], func() error { return w.tryApprove(task.ID) }), "in_progress", pawl.TaskInProgress.Allowed()...)
+		w.conflict(w.refusedUnchanged(ls[0], func() error { return w.tryApprove(task.ID) }), "in_progress", pawl.TaskInProgress.Allowed()...)
 		w.same(w.task(task.ID).ReadyForApproval, false, "ready, before all is handed in")
 		w.submit(ls[1], `{"title":"b"}`)
 		w.same(w.task(task.ID).ReadyForApproval, true, "ready")
@@ -235,19 +235,19 @@ var acceptance = noun{"acceptance", []promise{
 			"/items":            {Errors: []pawl.Complaint{{Code: "no", Message: "no"}}, ItemIDs: []string{ls[0].ID}},
 		} {
 			c.TaskID = task.ID
-			w.invalid(w.untouched(ls[0], func() error { _, err := first(w.svc.RejectTasks(w.ctx, []pawl.RejectCall{c})); return err }), at)
+			w.invalid(w.refusedUnchanged(ls[0], func() error { _, err := first(w.svc.RejectTasks(w.ctx, []pawl.RejectCall{c})); return err }), at)
 		}
 		w.ok(w.as("user", "eve").tryApprove(task.ID), "approve")
-		err := w.untouched(ls[0], func() error { return w.as("user", "bob").tryApprove(task.ID) })
+		err := w.refusedUnchanged(ls[0], func() error { return w.as("user", "bob").tryApprove(task.ID) })
 		w.conflict(err, "completed", []string{}...)
 		w.same(w.refused(err, pawl.CodeConflict).Holder, "user/eve", "who decided")
 	}},
 	{"a removed type still applies to existing tasks", func(w *fixture) {
-		task, ls := w.commissioned(essay, 1)
-		w.removed(essay.Name)
-		w.invalid(w.untouched(ls[0], func() error { return w.trySubmit(ls[0], `{}`) }), "/result/title")
+		task, ls := w.claimedTask(essay, 1)
+		w.removeType(essay.Name)
+		w.invalid(w.refusedUnchanged(ls[0], func() error { return w.trySubmit(ls[0], `{}`) }), "/result/title")
 		w.submit(ls[0], `{"title":"x"}`)
-		w.sendBack(task.ID, []pawl.Complaint{{Code: "thin", Message: "thin"}})
+		w.rejectForRework(task.ID, []pawl.Complaint{{Code: "thin", Message: "thin"}})
 		w.submit(w.claim("w2"), `{"title":"y"}`)
 		w.ok(w.tryApprove(task.ID), "approve")
 		w.same(w.task(task.ID).State, pawl.TaskCompleted, "the task")
@@ -255,12 +255,12 @@ var acceptance = noun{"acceptance", []promise{
 	{"an approval that is not given in time expires once", func(w *fixture) {
 		slow := essay
 		slow.Approval.ExpiresSeconds, slow.Approval.OnExpiry = 60, pawl.ExpiryReject
-		task, ls := w.commissioned(slow, 1)
+		task, ls := w.claimedTask(slow, 1)
 		w.submit(ls[0], `{"title":"x"}`)
 		w.advance(time.Minute)
 		w.sweep()
 		w.sweep()
 		w.same(w.task(task.ID).State, pawl.TaskRejected, "the task")
-		w.same(len(w.record(pawl.EventFilter{TaskID: task.ID, Event: "approval_expired"})), 1, "events")
+		w.same(len(w.allEvents(pawl.EventFilter{TaskID: task.ID, Event: "approval_expired"})), 1, "events")
 	}},
 }}

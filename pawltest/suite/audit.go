@@ -12,7 +12,7 @@ import (
 // changes.
 func (w *fixture) audit() {
 	w.Helper()
-	if w.blind {
+	if w.skipAudit {
 		return
 	}
 	w.auditFeed()
@@ -34,7 +34,7 @@ func (w *fixture) auditTask(t pawl.Task) {
 	w.Helper()
 	at := map[string]string{} // item id, or "" for the task → the state its events lead to
 	moves := 0
-	for _, e := range w.record(pawl.EventFilter{TaskID: t.ID}) {
+	for _, e := range w.allEvents(pawl.EventFilter{TaskID: t.ID}) {
 		if e.ActorType == "" || !strings.HasPrefix(e.ID, "evt_") {
 			w.Errorf("audit: event %s %s has actor type %q", e.ID, e.Event, e.ActorType)
 		}

@@ -14,47 +14,47 @@ var cancels = noun{"cancel", []promise{
 			{Input: raw(`"queued"`), Key: "queued"}, {Input: raw(`"scheduled"`), RunAt: &at}, {Input: raw(`"waiting"`), After: []string{"queued"}},
 		}})
 		w.complete(w.claim("w1"), `1`)
-		w.failFor(w.claim("w1"), "no")
+		w.failPermanently(w.claim("w1"), "no")
 		w.claim("w1")
 		working := w.claim("w1")
-		w.beat(working)
+		w.heartbeat(working)
 		w.advance(time.Second)
 		got := w.cancel(t.ID)
 		w.same([]any{got.State, got.Status, got.Version, got.ItemsOpen}, []any{pawl.TaskCancelled, pawl.StatusCancelled, 1, 0}, "the task")
-		w.at(got.CompletedAt, w.now(), "completed_at")
+		w.timeIs(got.CompletedAt, w.now(), "completed_at")
 		for n, i := range w.items(t.ID) {
 			want := pawl.ItemCancelled
 			if n == 0 {
 				want = pawl.ItemCompleted
 			} else {
-				w.at(i.CompletedAt, w.now(), "completed_at")
+				w.timeIs(i.CompletedAt, w.now(), "completed_at")
 			}
 			w.same(i.State, want, string(i.Input))
 		}
-		w.nothing()
-		w.same(w.beat(working).Cancelled, true, "the worker's heartbeat")
+		w.noneClaimable()
+		w.same(w.heartbeat(working).Cancelled, true, "the worker's heartbeat")
 	}},
 	{"is allowed in every state that is not final", func(w *fixture) {
 		for name, bring := range map[string]func(t pawl.Task){
 			"queued":      func(pawl.Task) {},
-			"checked_out": func(t pawl.Task) { w.claimItem("w1", w.only(t.ID).ID) },
-			"in_progress": func(t pawl.Task) { w.beat(w.claimItem("w1", w.only(t.ID).ID)) },
-			"failed":      func(t pawl.Task) { w.failFor(w.claimItem("w1", w.only(t.ID).ID), "no") },
+			"checked_out": func(t pawl.Task) { w.claimItem("w1", w.onlyItem(t.ID).ID) },
+			"in_progress": func(t pawl.Task) { w.heartbeat(w.claimItem("w1", w.onlyItem(t.ID).ID)) },
+			"failed":      func(t pawl.Task) { w.failPermanently(w.claimItem("w1", w.onlyItem(t.ID).ID), "no") },
 			"dead_lettered": func(t pawl.Task) {
-				w.failFor(w.claimItem("w1", w.only(t.ID).ID), "no")
+				w.failPermanently(w.claimItem("w1", w.onlyItem(t.ID).ID), "no")
 				w.bury(t.ID)
 			},
 			"retried": func(t pawl.Task) {
-				w.failFor(w.claimItem("w1", w.only(t.ID).ID), "no")
+				w.failPermanently(w.claimItem("w1", w.onlyItem(t.ID).ID), "no")
 				w.retry(t.ID)
 			},
 		} {
-			t := w.solo()
+			t := w.oneItem()
 			bring(t)
 			before := w.task(t.ID).Version
 			got := w.cancel(t.ID)
 			w.same([]any{got.State, got.Version}, []any{pawl.TaskCancelled, before + 1}, "cancelled when "+name)
-			w.same(w.only(t.ID).State, pawl.ItemCancelled, "its item")
+			w.same(w.onlyItem(t.ID).State, pawl.ItemCancelled, "its item")
 			w.same(w.task(t.ID), got, "the answer is the task")
 		}
 	}},
@@ -63,22 +63,22 @@ var cancels = noun{"cancel", []promise{
 			_, err := pawl.Cancel(w.ctx, w.svc, id, "")
 			return err
 		}
-		t := w.solo()
+		t := w.oneItem()
 		w.complete(w.claim("w1"), `1`)
 		w.conflict(call(t.ID), "completed")
-		t = w.solo()
+		t = w.oneItem()
 		w.cancel(t.ID)
 		w.conflict(call(t.ID), "cancelled")
 		w.refused(call("tsk_01ARZ3NDEKTSV4RRFFQ69G5FAV"), pawl.CodeNotFound)
 	}},
 	{"an empty list of items is all of them", func(w *fixture) {
-		t := w.many(2)
+		t := w.manyItems(2)
 		got, err := first(w.svc.CancelTasks(w.ctx, []pawl.TaskCall{{TaskID: t.ID, ItemIDs: []string{}}}))
 		w.ok(err, "cancel")
 		w.same(got.State, pawl.TaskCancelled, "state")
 	}},
 	{"cancels some items; the others decide how the task ends", func(w *fixture) {
-		t := w.many(3)
+		t := w.manyItems(3)
 		all := w.items(t.ID)
 		got := w.cancel(t.ID, all[0].ID, all[2].ID)
 		w.same([]any{got.ItemsOpen, got.Version}, []any{1, 0}, "the task")
@@ -86,17 +86,17 @@ var cancels = noun{"cancel", []promise{
 		w.same(w.task(t.ID).State, pawl.TaskCompleted, "state")
 	}},
 	{"when the last items are cancelled the task settles at once", func(w *fixture) {
-		t := w.many(2)
+		t := w.manyItems(2)
 		w.complete(w.claim("w1"), `1`)
 		w.same(w.cancel(t.ID, w.items(t.ID)[1].ID).State, pawl.TaskCompleted, "state")
-		t = w.many(2)
+		t = w.manyItems(2)
 		got := w.cancel(t.ID, w.items(t.ID)[0].ID, w.items(t.ID)[1].ID)
 		w.same([]any{got.State, got.Version}, []any{pawl.TaskCancelled, 1}, "the task")
-		t = w.solo()
-		w.same(w.cancel(t.ID, w.only(t.ID).ID).State, pawl.TaskCancelled, "state")
+		t = w.oneItem()
+		w.same(w.cancel(t.ID, w.onlyItem(t.ID).ID).State, pawl.TaskCancelled, "state")
 	}},
 	{"an ended item, or one of another task, cannot be cancelled", func(w *fixture) {
-		t, other := w.many(2), w.solo()
+		t, other := w.manyItems(2), w.oneItem()
 		w.complete(w.claim("w1"), `1`)
 		all := w.items(t.ID)
 		call := func(ids ...string) error {
@@ -105,16 +105,16 @@ var cancels = noun{"cancel", []promise{
 		}
 		w.conflict(call(all[0].ID), "completed")
 		w.conflict(call(all[1].ID, all[0].ID), "completed")
-		w.refused(call(w.only(other.ID).ID), pawl.CodeNotFound)
+		w.refused(call(w.onlyItem(other.ID).ID), pawl.CodeNotFound)
 		w.refused(call("itm_nope"), pawl.CodeNotFound)
 		w.same(w.item(all[1].ID).State, pawl.ItemQueued, "nothing was cancelled")
 	}},
 	{"its events have the name cancelled, the actor user and the reason", func(w *fixture) {
-		one, two := w.solo(), w.many(2)
+		one, two := w.oneItem(), w.manyItems(2)
 		for _, t := range []pawl.Task{one, two} {
 			_, err := pawl.Cancel(w.ctx, w.svc, t.ID, "not needed any more")
 			w.ok(err, "cancel")
-			got := w.record(pawl.EventFilter{TaskID: t.ID, Event: "cancelled"})
+			got := w.allEvents(pawl.EventFilter{TaskID: t.ID, Event: "cancelled"})
 			var about []string
 			for _, e := range got {
 				w.same([]any{e.ActorType, e.Message}, []any{pawl.ActorUser, "not needed any more"}, "the event")
@@ -128,19 +128,19 @@ var cancels = noun{"cancel", []promise{
 		}
 	}},
 	{"the worker cannot complete a cancelled item", func(w *fixture) {
-		t := w.solo()
+		t := w.oneItem()
 		l := w.claim("w1")
-		w.beat(l)
+		w.heartbeat(l)
 		w.cancel(t.ID)
 		_, err := pawl.Complete(w.ctx, w.svc, l.Fence(), raw(`1`))
 		w.conflict(err, "cancelled")
-		w.same(len(w.only(t.ID).Result), 0, "result")
+		w.same(len(w.onlyItem(t.ID).Result), 0, "result")
 	}},
 }}
 
 var deletes = noun{"delete", []promise{
 	{"an ended task is deleted with all its rows", func(w *fixture) {
-		t, stays := w.many(2), w.solo()
+		t, stays := w.manyItems(2), w.oneItem()
 		w.complete(w.claim("w1"), `1`)
 		l := w.claim("w1")
 		w.checkpoint(l, pawl.ManualCheckpoint, `1`)
@@ -166,26 +166,26 @@ var deletes = noun{"delete", []promise{
 		w.refused(err, pawl.CodeNotFound)
 	}},
 	{"a task that has not ended is deleted only with force", func(w *fixture) {
-		t := w.many(2)
+		t := w.manyItems(2)
 		l := w.claim("w1")
 		_, err := first(w.svc.DeleteTasks(w.ctx, []pawl.TaskCall{{TaskID: t.ID}}))
 		w.conflict(err, "checked_out", "cancel")
-		w.failFor(l, "no")
+		w.failPermanently(l, "no")
 		l = w.claim("w1")
-		w.failFor(l, "no")
+		w.failPermanently(l, "no")
 		_, err = first(w.svc.DeleteTasks(w.ctx, []pawl.TaskCall{{TaskID: t.ID}}))
 		w.conflict(err, "failed", "retry", "bury", "cancel")
 		w.remove(t.ID, true)
-		running := w.solo()
+		running := w.oneItem()
 		l = w.claim("w1")
 		w.remove(running.ID, true)
 		for _, v := range verbs {
 			w.refused(v.call(w, l.Fence()), pawl.CodeNotFound)
 		}
-		w.nothing()
+		w.noneClaimable()
 	}},
 	{"each call of a batch has its own result", func(w *fixture) {
-		a, b := w.solo(), w.solo()
+		a, b := w.oneItem(), w.oneItem()
 		w.cancel(a.ID)
 		rs, err := w.svc.DeleteTasks(w.ctx, []pawl.TaskCall{{TaskID: "tsk_nope"}, {TaskID: b.ID}, {TaskID: a.ID}})
 		w.ok(err, "delete")
@@ -194,8 +194,8 @@ var deletes = noun{"delete", []promise{
 		w.ok(rs[2].Err, "the ended one")
 	}},
 	{"an idempotency key stays when its task is deleted", func(w *fixture) {
-		t := w.solo()
-		begun := w.begin(pawl.KeyBegin{Scope: "s", Key: "k", RequestHash: "h", TaskID: t.ID, ItemID: w.only(t.ID).ID})
+		t := w.oneItem()
+		begun := w.begin(pawl.KeyBegin{Scope: "s", Key: "k", RequestHash: "h", TaskID: t.ID, ItemID: w.onlyItem(t.ID).ID})
 		w.finishKey(pawl.KeyDone{Scope: "s", Key: "k", Token: begun.Token, Response: raw(`{"a":1}`)})
 		w.complete(w.claim("w1"), `1`)
 		w.remove(t.ID, false)

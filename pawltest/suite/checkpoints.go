@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-func (w *fixture) saved(f pawl.CheckpointFilter) []pawl.Checkpoint {
+func (w *fixture) listCheckpoints(f pawl.CheckpointFilter) []pawl.Checkpoint {
 	w.Helper()
 	if f.Limit == 0 {
 		f.Limit = 1000
@@ -20,10 +20,10 @@ func (w *fixture) saved(f pawl.CheckpointFilter) []pawl.Checkpoint {
 	return list.Items
 }
 
-// dense checks that a task's checkpoints have the numbers 1…n.
-func (w *fixture) dense(taskID string, n int) {
+// sequencesTo checks that a task's checkpoints have the numbers 1…n.
+func (w *fixture) sequencesTo(taskID string, n int) {
 	w.Helper()
-	all := w.saved(pawl.CheckpointFilter{TaskID: taskID})
+	all := w.listCheckpoints(pawl.CheckpointFilter{TaskID: taskID})
 	w.same(len(all), n, "checkpoints")
 	for k, c := range all {
 		w.same(c.Sequence, int64(k+1), "sequence")
@@ -32,7 +32,7 @@ func (w *fixture) dense(taskID string, n int) {
 
 var checkpoints = noun{"checkpoints", []promise{
 	{"a checkpoint reads back as it was saved", func(w *fixture) {
-		t := w.solo()
+		t := w.oneItem()
 		l := w.claim("w1")
 		w.advance(time.Second)
 		ref, err := pawl.SaveCheckpoint(w.ctx, w.svc, l.Fence(), pawl.NewCheckpoint{
@@ -40,23 +40,23 @@ var checkpoints = noun{"checkpoints", []promise{
 		})
 		w.ok(err, "checkpoint")
 		w.same([]any{ref.Sequence, strings.HasPrefix(ref.ID, "ckp_")}, []any{int64(1), true}, "the answer")
-		w.same(w.saved(pawl.CheckpointFilter{TaskID: t.ID}), []pawl.Checkpoint{{
+		w.same(w.listCheckpoints(pawl.CheckpointFilter{TaskID: t.ID}), []pawl.Checkpoint{{
 			ID: ref.ID, TaskID: t.ID, ItemID: l.ID, Attempt: 1, Sequence: 1, Type: pawl.ToolExecuted, Name: "fetch", ArgsHash: "abc",
 			Snapshot: raw(`{"b": 1, "a":12345678901234567890}`), Metadata: raw(`{"ms":12}`), CreatedAt: w.now(),
 		}}, "the checkpoint")
 	}},
 	{"sequence numbers have no gaps over all items of a task", func(w *fixture) {
-		t, other := w.many(3), w.many(2)
+		t, other := w.manyItems(3), w.manyItems(2)
 		ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 5})
 		w.checkpoint(ls[4], pawl.CustomCheckpoint, `1`)
 		for n := range 9 {
 			w.same(w.checkpoint(ls[n%3], pawl.IterationStart, fmt.Sprint(n)).Sequence, int64(n+1), "sequence")
 		}
-		w.dense(t.ID, 9)
-		w.dense(other.ID, 1)
+		w.sequencesTo(t.ID, 9)
+		w.sequencesTo(other.ID, 1)
 	}},
 	{"sequence numbers continue over attempts", func(w *fixture) {
-		t := w.solo()
+		t := w.oneItem()
 		l := w.claim("w1")
 		w.checkpoint(l, pawl.IterationStart, `1`)
 		w.release(l)
@@ -64,10 +64,10 @@ var checkpoints = noun{"checkpoints", []promise{
 		w.same(w.checkpoint(l, pawl.IterationStart, `2`).Sequence, int64(2), "sequence")
 		w.failNow(l, "no")
 		w.expire(w.claim("w3"))
-		w.dense(t.ID, 4)
+		w.sequencesTo(t.ID, 4)
 	}},
 	{"a batch is numbered without gaps, and refused checkpoints get no number", func(w *fixture) {
-		t := w.many(3)
+		t := w.manyItems(3)
 		ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 3})
 		stale := ls[1].Fence()
 		stale.Attempt = 2
@@ -80,10 +80,10 @@ var checkpoints = noun{"checkpoints", []promise{
 		w.ok(rs[0].Err, "first")
 		w.refused(rs[1].Err, pawl.CodeLeaseLost)
 		w.ok(rs[2].Err, "third")
-		w.dense(t.ID, 2)
+		w.sequencesTo(t.ID, 2)
 	}},
 	{"several of one item in a batch are numbered in order", func(w *fixture) {
-		t := w.solo()
+		t := w.oneItem()
 		f := w.claim("w1").Fence()
 		var calls []pawl.CheckpointCall
 		for n := range 5 {
@@ -98,12 +98,12 @@ var checkpoints = noun{"checkpoints", []promise{
 			w.ok(r.Err, "checkpoint")
 			w.same(r.Value.Sequence, int64(n+1), "sequence")
 		}
-		for n, c := range w.saved(pawl.CheckpointFilter{TaskID: t.ID}) {
+		for n, c := range w.listCheckpoints(pawl.CheckpointFilter{TaskID: t.ID}) {
 			w.same(string(c.Snapshot), fmt.Sprint(n), "snapshot")
 		}
 	}},
 	{"concurrent checkpoints are numbered without gaps", func(w *fixture) {
-		t := w.many(8)
+		t := w.manyItems(8)
 		ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 8})
 		var wg sync.WaitGroup
 		for _, l := range ls {
@@ -117,10 +117,10 @@ var checkpoints = noun{"checkpoints", []promise{
 			})
 		}
 		wg.Wait()
-		w.dense(t.ID, 80)
+		w.sequencesTo(t.ID, 80)
 	}},
 	{"every listed type is allowed, and no other", func(w *fixture) {
-		w.solo()
+		w.oneItem()
 		l := w.claim("w1")
 		for _, typ := range []string{
 			"iteration_start", "iteration_end", "tool_executed", "llm_response", "approval_point",
@@ -134,7 +134,7 @@ var checkpoints = noun{"checkpoints", []promise{
 		}
 	}},
 	{"a task has checkpoints of certain types, without a lease", func(w *fixture) {
-		for _, t := range []pawl.Task{w.solo(), w.many(2)} {
+		for _, t := range []pawl.Task{w.oneItem(), w.manyItems(2)} {
 			for n, typ := range []string{pawl.ManualCheckpoint, pawl.ApprovalPoint, pawl.StateTransition, pawl.CustomCheckpoint} {
 				ref, err := first(
 					w.svc.CheckpointTasks(w.ctx, []pawl.TaskCheckpoint{{TaskID: t.ID, NewCheckpoint: pawl.NewCheckpoint{Type: typ, Snapshot: raw(`1`)}}}),
@@ -150,8 +150,8 @@ var checkpoints = noun{"checkpoints", []promise{
 			}
 			l := w.claimItem("w1", w.items(t.ID)[0].ID)
 			w.same(w.checkpoint(l, pawl.IterationStart, `1`).Sequence, int64(5), "the item's goes on from there")
-			w.dense(t.ID, 5)
-			w.same(w.saved(pawl.CheckpointFilter{TaskID: t.ID})[0].ItemID, "", "item of the task's own")
+			w.sequencesTo(t.ID, 5)
+			w.same(w.listCheckpoints(pawl.CheckpointFilter{TaskID: t.ID})[0].ItemID, "", "item of the task's own")
 			w.same(w.task(t.ID).Version, 0, "version")
 			w.cancel(t.ID)
 		}
@@ -164,14 +164,14 @@ var checkpoints = noun{"checkpoints", []promise{
 		w.refused(err, pawl.CodeNotFound)
 	}},
 	{"the first call moves the item to in_progress", func(w *fixture) {
-		t := w.solo()
+		t := w.oneItem()
 		l := w.claim("w1")
 		w.checkpoint(l, pawl.CustomCheckpoint, `1`)
 		w.same(w.item(l.ID).State, pawl.ItemInProgress, "state")
-		w.same(w.record(pawl.EventFilter{TaskID: t.ID})[2].Event, "in_progress", "event")
+		w.same(w.allEvents(pawl.EventFilter{TaskID: t.ID})[2].Event, "in_progress", "event")
 	}},
 	{"only manual and approval checkpoints leave an event", func(w *fixture) {
-		t := w.solo()
+		t := w.oneItem()
 		l := w.claim("w1")
 		var want []string
 		for _, typ := range pawl.CheckpointTypes {
@@ -189,15 +189,15 @@ var checkpoints = noun{"checkpoints", []promise{
 		w.ok(err, "checkpoint")
 		want = append(want, "manual_checkpoint 10")
 		var got []string
-		for _, e := range w.record(pawl.EventFilter{TaskID: t.ID, Event: "checkpointed"}) {
-			d := tree(w, e.Data)
+		for _, e := range w.allEvents(pawl.EventFilter{TaskID: t.ID, Event: "checkpointed"}) {
+			d := objectOf(w, e.Data)
 			got = append(got, fmt.Sprint(d["type"], " ", d["sequence"]))
 			w.same([]any{e.FromState, e.ToState}, []any{"", ""}, "states")
 		}
 		w.same(got, want, "events")
 	}},
 	{"they are listed in order, newest first, by type, name, metadata and item", func(w *fixture) {
-		t := w.many(2)
+		t := w.manyItems(2)
 		ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 2})
 		for n, c := range []pawl.NewCheckpoint{
 			{Type: pawl.IterationStart}, {Type: pawl.ToolExecuted, Name: "x"}, {Type: pawl.IterationEnd}, {Type: pawl.IterationStart},
@@ -223,14 +223,14 @@ var checkpoints = noun{"checkpoints", []promise{
 			"2 4 6":       {ItemID: ls[1].ID},
 		} {
 			var got []string
-			for _, c := range w.saved(f) {
+			for _, c := range w.listCheckpoints(f) {
 				got = append(got, string(c.Snapshot))
 			}
 			w.same(strings.Join(got, " "), want, "snapshots")
 		}
 	}},
 	{"they are counted by type", func(w *fixture) {
-		t := w.solo()
+		t := w.oneItem()
 		l := w.claim("w1")
 		for _, typ := range []string{pawl.IterationStart, pawl.LLMResponse, pawl.IterationStart} {
 			w.checkpoint(l, typ, `1`)
@@ -244,15 +244,15 @@ var checkpoints = noun{"checkpoints", []promise{
 
 var resumes = noun{"resume", []promise{
 	{"an item that has saved nothing resumes from nothing", func(w *fixture) {
-		t := w.solo()
-		got, err := w.svc.Resume(w.ctx, w.only(t.ID).ID)
+		t := w.oneItem()
+		got, err := w.svc.Resume(w.ctx, w.onlyItem(t.ID).ID)
 		w.ok(err, "resume")
-		w.same(got, pawl.ResumeState{ItemID: w.only(t.ID).ID, TaskID: t.ID}, "the state")
+		w.same(got, pawl.ResumeState{ItemID: w.onlyItem(t.ID).ID, TaskID: t.ID}, "the state")
 		_, err = w.svc.Resume(w.ctx, "itm_nope")
 		w.refused(err, pawl.CodeNotFound)
 	}},
 	{"the next attempt reads what earlier ones saved in one call", func(w *fixture) {
-		t := w.solo()
+		t := w.oneItem()
 		l := w.claim("w1")
 		step := func(name, snapshot string) {
 			_, err := pawl.SaveCheckpoint(
@@ -290,7 +290,7 @@ var resumes = noun{"resume", []promise{
 		w.same([]any{string(got.Newest.Snapshot), got.ErrorBoundary.Sequence}, []any{`"here"`, int64(7)}, "the newest")
 	}},
 	{"a small state is one page, and a malformed cursor is refused", func(w *fixture) {
-		w.solo()
+		w.oneItem()
 		l := w.claim("w1")
 		w.checkpoint(l, pawl.IterationStart, `1`)
 		whole, err := w.svc.Resume(w.ctx, l.ID)
@@ -305,7 +305,7 @@ var resumes = noun{"resume", []promise{
 		}
 	}},
 	{"the steps of one item are not another's", func(w *fixture) {
-		w.many(2)
+		w.manyItems(2)
 		ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 2})
 		_, err := pawl.SaveCheckpoint(w.ctx, w.svc, ls[0].Fence(), pawl.NewCheckpoint{Type: pawl.ToolExecuted, Name: "fetch", Snapshot: raw(`1`)})
 		w.ok(err, "checkpoint")
@@ -314,7 +314,7 @@ var resumes = noun{"resume", []promise{
 		w.same(len(got.Steps), 0, "steps")
 	}},
 	{"an error does not hide the steps", func(w *fixture) {
-		w.solo()
+		w.oneItem()
 		l := w.claim("w1")
 		_, err := pawl.SaveCheckpoint(w.ctx, w.svc, l.Fence(), pawl.NewCheckpoint{Type: pawl.LLMResponse, Name: "ask", Snapshot: raw(`"answer"`)})
 		w.ok(err, "checkpoint")

@@ -36,7 +36,7 @@ func (w *fixture) append(l pawl.Lease, id string, offset int64, words ...string)
 
 var appends = noun{"appends", []promise{
 	{"accepted chunks may be sent again; a wrong offset or other chunks get the expected offset", func(w *fixture) {
-		_, l := w.asked()
+		_, l := w.claimedReply()
 		id := l.OpenMessage.ID
 		w.append(l, id, 0, "a", "b")
 		w.append(l, id, 2, "c")
@@ -50,13 +50,13 @@ var appends = noun{"appends", []promise{
 				w.Errorf("%d %v: expected is %v", offset, words, e.Expected)
 			}
 		}
-		w.same(w.said(id), "text:abc/streaming", "the content")
+		w.same(w.contentOf(id), "text:abc/streaming", "the content")
 		w.finish(l, id)
 		_, err := w.tryAppend(l, id, 3, texts("d"))
 		w.conflict(err, "complete")
 	}},
 	{"chunks of another attempt are not a repetition: the error has the offset to continue at", func(w *fixture) {
-		_, l := w.asked()
+		_, l := w.claimedReply()
 		id := l.OpenMessage.ID
 		w.append(l, id, 0, "a", "b")
 		w.expire(l)
@@ -77,33 +77,33 @@ var appends = noun{"appends", []promise{
 		refused(0, 4, "a")
 		refused(1, 4, "b", "a")
 		w.same(w.append(l, id, 2, "a"), int64(4), "a repeat of its own")
-		w.same(w.said(id), "text:ab/abandoned text:ab/streaming", "the content")
+		w.same(w.contentOf(id), "text:ab/abandoned text:ab/streaming", "the content")
 	}},
 	{"only the worker that holds the lease can write", func(w *fixture) {
-		_, l := w.asked()
+		_, l := w.claimedReply()
 		id := l.OpenMessage.ID
 		w.append(l, id, 0, "a")
 		w.expire(l)
 		stale := l
 		l = w.claim("w2")
-		for _, err := range w.writes(stale, id) {
+		for _, err := range w.writeAll(stale, id) {
 			w.refused(err, pawl.CodeLeaseLost)
 		}
 		other := l
 		other.WorkerID = "w3"
-		for _, err := range w.writes(other, id) {
+		for _, err := range w.writeAll(other, id) {
 			w.refused(err, pawl.CodeLeaseLost)
 		}
-		for _, err := range w.writes(l, "msg_nope") {
+		for _, err := range w.writeAll(l, "msg_nope") {
 			w.refused(err, pawl.CodeNotFound)
 		}
-		for _, err := range w.in("elsewhere").writes(l, id) {
+		for _, err := range w.in("elsewhere").writeAll(l, id) {
 			w.refused(err, pawl.CodeNotFound)
 		}
-		w.same(w.said(id), "text:a/streaming", "nothing was written")
+		w.same(w.contentOf(id), "text:a/streaming", "nothing was written")
 	}},
 	{"the chunks of two writers are never mixed", func(w *fixture) {
-		_, l := w.asked()
+		_, l := w.claimedReply()
 		id := l.OpenMessage.ID
 		var wg sync.WaitGroup
 		for _, name := range []string{"x", "y", "z"} {
@@ -137,11 +137,11 @@ var appends = noun{"appends", []promise{
 		w.finish(l, id)
 	}},
 	{"a character that is split between two chunks is read whole", func(w *fixture) {
-		_, l := w.asked()
+		_, l := w.claimedReply()
 		id := l.OpenMessage.ID
 		high, low := "\xed\xa0\xbd", "\xed\xb8\x80" // halves of 😀, split as in UTF-16
 		w.append(l, id, 0, "a"+high)
-		w.same(w.said(id), "text:a/streaming", "half of it")
+		w.same(w.contentOf(id), "text:a/streaming", "half of it")
 		w.append(l, id, 1, low+"b"+high, low, "c"+high)
 		w.same(w.append(l, id, 0, "a"+high), int64(4), "a repeat")
 		w.finish(l, id)
@@ -150,19 +150,19 @@ var appends = noun{"appends", []promise{
 		w.same(w.follow(id, 0), "1:😀b 2:😀 3:c end:complete/4", "from within")
 	}},
 	{"half a character of an abandoned chunk is not joined to its replacement", func(w *fixture) {
-		_, l := w.asked()
+		_, l := w.claimedReply()
 		id := l.OpenMessage.ID
 		w.append(l, id, 0, "a\xed\xa0\xbd")
 		w.expire(l)
 		l = w.claim("w2")
 		w.append(l, id, 1, "b")
-		w.same(w.said(id), "text:a/abandoned text:b/streaming", "content")
+		w.same(w.contentOf(id), "text:a/abandoned text:b/streaming", "content")
 		w.finish(l, id)
 		w.same(w.follow(id, -1), "0:a abandoned:0-1/1 1:b end:complete/2", "the stream")
 		w.same(w.follow(id, 0), "abandoned:0-1/1 1:b end:complete/2", "from the cut on")
 	}},
 	{"bad input is refused with its pointer and writes nothing", func(w *fixture) {
-		_, l := w.asked()
+		_, l := w.claimedReply()
 		id := l.OpenMessage.ID
 		for pointer, chunk := range map[string]pawl.Chunk{
 			"/chunks/1/text":         {Type: "text", Text: pawl.Words(strings.Repeat("x", 5<<20))},
@@ -196,8 +196,8 @@ var appends = noun{"appends", []promise{
 	}},
 }}
 
-// writes calls every verb of a message's writer.
-func (w *fixture) writes(l pawl.Lease, id string) []error {
+// writeAll calls every verb of a message's writer.
+func (w *fixture) writeAll(l pawl.Lease, id string) []error {
 	_, append := w.tryAppend(l, id, 1, texts("b"))
 	_, step := first(w.svc.StepMessages(w.ctx, []pawl.StepCall{{MessageFence: writerOf(l, id)}}))
 	_, finish := first(w.svc.FinishMessages(w.ctx, []pawl.FinishCall{{MessageFence: writerOf(l, id)}}))

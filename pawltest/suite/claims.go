@@ -17,37 +17,37 @@ var claims = noun{"claims", []promise{
 		w.advance(time.Second)
 		l := w.claim("w1")
 		w.same(l, pawl.Lease{
-			ID: w.only(t.ID).ID, TaskID: t.ID, Type: "a", Key: "k", Attempt: 1, MaxAttempts: 5, Priority: 4, Input: raw(`{"x":1}`),
+			ID: w.onlyItem(t.ID).ID, TaskID: t.ID, Type: "a", Key: "k", Attempt: 1, MaxAttempts: 5, Priority: 4, Input: raw(`{"x":1}`),
 			LeaseSeconds: 300, LeaseExpiresAt: w.now().Add(300 * time.Second), ServerTime: w.now(), WorkerID: "w1", Token: l.Token,
 		}, "the lease")
 	}},
 	{"one item unless more are asked for", func(w *fixture) {
-		w.many(5)
+		w.manyItems(5)
 		w.same(len(w.claims(pawl.ClaimRequest{WorkerID: "w1"})), 1, "by default")
 		w.same(len(w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 3})), 3, "of three")
 		w.same(len(w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 3})), 1, "what is left")
 	}},
 	{"a claim without work is not an error", func(w *fixture) {
-		w.nothing()
-		w.solo()
+		w.noneClaimable()
+		w.oneItem()
 		w.claim("w1")
-		w.nothing()
+		w.noneClaimable()
 	}},
 	{"an item is held by one worker at a time", func(w *fixture) {
-		w.solo()
+		w.oneItem()
 		w.claim("w1")
 		for _, worker := range []string{"w1", "w2"} {
 			w.same(len(w.claims(pawl.ClaimRequest{WorkerID: worker})), 0, "claimed by "+worker)
 		}
 	}},
 	{"every claim counts one attempt, by any worker", func(w *fixture) {
-		t := w.solo()
+		t := w.oneItem()
 		for n, worker := range []string{"w1", "w2", "w2", "w1"} {
 			l := w.claim(worker)
 			w.same([]any{l.Attempt, l.Failures}, []any{n + 1, 0}, "attempt, failures")
 			w.release(l)
 		}
-		w.same(w.only(t.ID).Attempt, 4, "attempt")
+		w.same(w.onlyItem(t.ID).Attempt, 4, "attempt")
 	}},
 	{"only the types asked for", func(w *fixture) {
 		for _, typ := range []string{"a", "b", "c"} {
@@ -61,8 +61,8 @@ var claims = noun{"claims", []promise{
 		w.same(got, []string{"a", "c"}, "types a and c, oldest first")
 	}},
 	{"only the task asked for", func(w *fixture) {
-		w.many(2)
-		t := w.many(2)
+		w.manyItems(2)
+		t := w.manyItems(2)
 		for _, l := range w.claims(pawl.ClaimRequest{WorkerID: "w1", TaskID: t.ID, Limit: 9}) {
 			w.same(l.TaskID, t.ID, "task")
 		}
@@ -70,32 +70,32 @@ var claims = noun{"claims", []promise{
 		w.same(len(w.claims(pawl.ClaimRequest{WorkerID: "w1", TaskID: t.ID})), 0, "left of the task")
 	}},
 	{"only the item asked for, if it is queued", func(w *fixture) {
-		t := w.many(3)
+		t := w.manyItems(3)
 		id := w.items(t.ID)[1].ID
 		w.same(w.claimItem("w1", id).ID, id, "item")
 		w.same(len(w.claims(pawl.ClaimRequest{WorkerID: "w2", ItemID: id})), 0, "leased already")
 	}},
 	{"the type must match the item asked for", func(w *fixture) {
-		t := w.solo()
-		id := w.only(t.ID).ID
+		t := w.oneItem()
+		id := w.onlyItem(t.ID).ID
 		w.same(len(w.claims(pawl.ClaimRequest{WorkerID: "w1", ItemID: id, Types: []string{"b"}})), 0, "as type b")
 		w.same(len(w.claims(pawl.ClaimRequest{WorkerID: "w1", ItemID: id, Types: []string{"a"}})), 1, "as type a")
 	}},
 	{"the task must be that of the item asked for", func(w *fixture) {
-		t, other := w.solo(), w.solo()
-		id := w.only(t.ID).ID
+		t, other := w.oneItem(), w.oneItem()
+		id := w.onlyItem(t.ID).ID
 		w.same(len(w.claims(pawl.ClaimRequest{WorkerID: "w1", ItemID: id, TaskID: other.ID})), 0, "as another task's")
 		w.same(len(w.claims(pawl.ClaimRequest{WorkerID: "w1", ItemID: id, TaskID: t.ID})), 1, "as its task's")
 	}},
 	{"a lease is as long as asked for", func(w *fixture) {
-		w.many(3)
+		w.manyItems(3)
 		for _, seconds := range []int{1, 60, pawl.MaxLeaseSeconds} {
 			l := w.claims(pawl.ClaimRequest{WorkerID: "w1", LeaseSeconds: seconds})[0]
 			w.same([]any{l.LeaseSeconds, l.LeaseExpiresAt}, []any{seconds, w.now().Add(time.Duration(seconds) * time.Second)}, "the lease")
 		}
 	}},
 	{"a claim out of bounds is invalid", func(w *fixture) {
-		w.solo()
+		w.oneItem()
 		for pointer, req := range map[string]pawl.ClaimRequest{
 			"/worker_id":     {},
 			"/limit":         {WorkerID: "w1", Limit: pawl.MaxClaim + 1},
@@ -116,7 +116,7 @@ var claims = noun{"claims", []promise{
 		w.claim("w1")
 	}},
 	{"workers who claim at once never get the same item", func(w *fixture) {
-		w.many(60)
+		w.manyItems(60)
 		var mu sync.Mutex
 		var wg sync.WaitGroup
 		seen := map[string]string{}
@@ -177,13 +177,13 @@ var priorities = noun{"the order of claims", []promise{
 		w.same(got, `"a""b""c""d"`, "order")
 	}},
 	{"the items of a task are claimed in their order", func(w *fixture) {
-		t := w.many(20)
+		t := w.manyItems(20)
 		for _, i := range w.items(t.ID) {
 			w.same(w.claim("w1").ID, i.ID, "next item")
 		}
 	}},
 	{"released items are claimed before new ones", func(w *fixture) {
-		t := w.many(4)
+		t := w.manyItems(4)
 		all := w.items(t.ID)
 		back := w.claimItem("w1", all[3].ID)
 		w.release(back)
@@ -195,7 +195,7 @@ var priorities = noun{"the order of claims", []promise{
 		w.same(w.claim("w2").ID, all[0].ID, "the oldest fresh one")
 	}},
 	{"released items do not pass a higher priority", func(w *fixture) {
-		w.solo()
+		w.oneItem()
 		w.release(w.claim("w1"))
 		high := w.create(pawl.NewTask{Type: "a", Priority: 1})
 		w.same(w.claim("w1").TaskID, high.ID, "first")
@@ -213,7 +213,7 @@ var waits = noun{"waiting for work", []promise{
 			got <- ls
 		}()
 		time.Sleep(50 * time.Millisecond) // most likely it waits by now; if not, the test is still valid
-		t := w.solo()
+		t := w.oneItem()
 		if ls := <-got; len(ls) != 1 || ls[0].TaskID != t.ID {
 			w.Fatalf("the waiting claim got %v", ls)
 		}
@@ -239,7 +239,7 @@ var waits = noun{"waiting for work", []promise{
 		if err != nil && !errors.Is(err, context.DeadlineExceeded) && pawl.CodeOf(err) != pawl.CodeUnavailable {
 			w.Errorf("error is %v", err)
 		}
-		w.solo()
+		w.oneItem()
 		ls = w.claims(pawl.ClaimRequest{WorkerID: "w2", WaitSeconds: 60}) // a server still unaware of the cancel claims it, then releases it
 		w.same(len(ls), 1, "claimed by another")
 	}},

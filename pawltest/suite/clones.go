@@ -31,9 +31,9 @@ var clones = noun{"clones", []promise{
 		if got.ID == of.ID {
 			w.Errorf("the clone is the task itself")
 		}
-		i := w.only(got.ID)
+		i := w.onlyItem(got.ID)
 		w.same([]any{string(i.Input), i.MaxAttempts, i.Priority, i.State}, []any{`{"n": 1}`, 5, 3, pawl.ItemQueued}, "its item")
-		e := w.record(pawl.EventFilter{TaskID: got.ID})[0]
+		e := w.allEvents(pawl.EventFilter{TaskID: got.ID})[0]
 		if !strings.Contains(string(e.Data), `"cloned_from":"`+of.ID+`"`) {
 			w.Errorf("the event does not say of what: %s", e.Data)
 		}
@@ -90,11 +90,11 @@ var clones = noun{"clones", []promise{
 			[]any{"y", "[2]", -1, "p", `{"b":2,"c":3}`},
 			"the clone",
 		)
-		i := w.only(got.ID)
+		i := w.onlyItem(got.ID)
 		w.same([]any{string(i.Input), i.State}, []any{"[2]", pawl.ItemScheduled}, "its item")
 	}},
 	{"errors name the wrong field", func(w *fixture) {
-		of := w.solo()
+		of := w.oneItem()
 		for pointer, c := range map[string]pawl.TaskClone{
 			"/title":    {TaskID: of.ID, Title: ptr(strings.Repeat("x", 201))},
 			"/priority": {TaskID: of.ID, Priority: ptr(99999)},

@@ -9,7 +9,7 @@ import (
 
 var dedupe = noun{"dedupe", []promise{
 	{"only when asked for", func(w *fixture) {
-		a, b := w.solo(), w.solo()
+		a, b := w.oneItem(), w.oneItem()
 		if a.ID == b.ID {
 			w.Error("the same request made one task")
 		}
@@ -30,7 +30,7 @@ var dedupe = noun{"dedupe", []promise{
 		if other := w.create(ask); other.ID == made.ID {
 			w.Error("another payload found the task")
 		}
-		w.same(len(w.record(pawl.EventFilter{TaskID: made.ID})), 1, "events")
+		w.same(len(w.allEvents(pawl.EventFilter{TaskID: made.ID})), 1, "events")
 	}},
 	{"different items are different input", func(w *fixture) {
 		ask := pawl.NewTask{Type: "a", Dedupe: pawl.Dedupe{All: true}, Items: []pawl.NewItem{{Input: raw(`1`)}}}
@@ -85,7 +85,7 @@ var dedupe = noun{"dedupe", []promise{
 		a := w.create(ask)
 		l := w.claim("w1")
 		w.same(w.create(ask).ID, a.ID, "while leased")
-		w.failFor(l, "no")
+		w.failPermanently(l, "no")
 		w.same(w.create(ask).ID, a.ID, "when failed")
 		w.retry(a.ID)
 		w.complete(w.claim("w1"), `1`)
@@ -98,7 +98,7 @@ var dedupe = noun{"dedupe", []promise{
 		w.cancel(a.ID)
 		b := w.create(ask)
 		w.same([]any{b.ID == a.ID, b.Deduplicated}, []any{false, false}, "after cancel")
-		w.failFor(w.claim("w1"), "no")
+		w.failPermanently(w.claim("w1"), "no")
 		w.bury(b.ID)
 		c := w.create(ask)
 		w.same([]any{c.ID == b.ID, c.Deduplicated}, []any{false, false}, "after bury")
@@ -114,7 +114,7 @@ var dedupe = noun{"dedupe", []promise{
 		b := w.create(ask)
 		w.same(b.Deduplicated, false, "deduplicated")
 		for _, i := range w.items(b.ID) {
-			w.bring(b.ID, i.ID, pawl.ItemDeadLettered)
+			w.moveTo(b.ID, i.ID, pawl.ItemDeadLettered)
 		}
 		w.same(w.task(b.ID).State, pawl.TaskDeadLettered, "state")
 		w.same(w.create(ask).Deduplicated, false, "deduplicated")
@@ -122,7 +122,7 @@ var dedupe = noun{"dedupe", []promise{
 	{"a dead-lettered task is not retried while another task has its input hash", func(w *fixture) {
 		ask := pawl.NewTask{Type: "a", InputHash: "mine"}
 		a := w.create(ask)
-		w.failFor(w.claim("w1"), "no")
+		w.failPermanently(w.claim("w1"), "no")
 		w.bury(a.ID)
 		b := w.create(ask)
 		_, err := first(w.svc.RetryTasks(w.ctx, []pawl.TaskCall{{TaskID: a.ID}}))

@@ -31,7 +31,7 @@ var dependencies = noun{"dependencies", []promise{
 		)
 		l := w.claim("w1")
 		w.same(l.ID, i["a"].ID, "first")
-		w.nothing()
+		w.noneClaimable()
 		w.complete(l, `1`)
 		l = w.claim("w1")
 		w.same([]any{l.ID, l.Key}, []any{i["b"].ID, "b"}, "second")
@@ -71,14 +71,14 @@ var dependencies = noun{"dependencies", []promise{
 		_, i := w.chain(after("a"), after("b", "a"))
 		w.complete(w.claim("w1"), `1`)
 		w.claim("w1")
-		got := w.record(pawl.EventFilter{ItemID: i["b"].ID})
+		got := w.allEvents(pawl.EventFilter{ItemID: i["b"].ID})
 		w.same(len(got), 3, "events")
 		w.same([]any{got[0].Event, got[0].ToState, got[1].Event, got[1].FromState, got[1].ToState, got[1].ActorType},
 			[]any{"planned", "waiting", "ready", "waiting", "queued", "system"}, "events")
 	}},
 	{"dependents of a failed item are given up without a counted failure, and their dependents too", func(w *fixture) {
 		t, i := w.chain(after("a"), after("b", "a"), after("c", "b"), after("free"))
-		w.failFor(w.claim("w1"), "no")
+		w.failPermanently(w.claim("w1"), "no")
 		w.sweep()
 		for _, key := range []string{"b", "c"} {
 			got := w.item(i[key].ID)
@@ -86,7 +86,7 @@ var dependencies = noun{"dependencies", []promise{
 				w.Errorf("%s is %s", key, got.State)
 			}
 			w.same([]any{got.Failures, got.Attempt}, []any{0, 0}, "failures, attempt")
-			e := w.record(pawl.EventFilter{ItemID: got.ID})
+			e := w.allEvents(pawl.EventFilter{ItemID: got.ID})
 			w.same(
 				[]any{len(e), e[1].Event, e[1].FromState, e[1].ToState, e[1].ActorType},
 				[]any{2, string(got.State), "waiting", string(got.State), "system"},
@@ -100,7 +100,7 @@ var dependencies = noun{"dependencies", []promise{
 	{"a dependent that is added after the failure is given up too, and continues with its dependency", func(w *fixture) {
 		for _, end := range []func(taskID, itemID string){func(string, string) {}, func(taskID, itemID string) { w.bury(taskID, itemID) }} {
 			t, i := w.chain(after("a"), after("free"))
-			w.failFor(w.claimItem("w1", i["a"].ID), "no")
+			w.failPermanently(w.claimItem("w1", i["a"].ID), "no")
 			end(t.ID, i["a"].ID)
 			got, err := first(w.svc.AddItems(w.ctx, []pawl.AddItems{{TaskID: t.ID, Items: []pawl.NewItem{after("b", "a"), after("c", "b")}}}))
 			w.ok(err, "add items")
@@ -119,7 +119,7 @@ var dependencies = noun{"dependencies", []promise{
 	}},
 	{"an item that failed with its dependency is not retried alone", func(w *fixture) {
 		t, i := w.chain(after("a"), after("b", "a"))
-		w.failFor(w.claim("w1"), "no")
+		w.failPermanently(w.claim("w1"), "no")
 		w.sweep()
 		_, err := first(w.svc.RetryTasks(w.ctx, []pawl.TaskCall{{TaskID: t.ID, ItemIDs: []string{i["b"].ID}}}))
 		w.conflict(err, "failed", "retry", "bury", "cancel")
@@ -140,14 +140,14 @@ var dependencies = noun{"dependencies", []promise{
 	}},
 	{"items that failed with a dependency are cancelled with it", func(w *fixture) {
 		t, i := w.chain(after("a"), after("b", "a"), after("c", "b", "free"), after("free"))
-		w.failFor(w.claimItem("w1", i["a"].ID), "no")
+		w.failPermanently(w.claimItem("w1", i["a"].ID), "no")
 		w.sweep()
 		w.cancel(t.ID, i["a"].ID)
 		w.sweep()
 		for _, key := range []string{"b", "c"} {
 			got := w.item(i[key].ID)
 			w.same([]any{got.State, got.Error.Code}, []any{pawl.ItemCancelled, "dependency_failed"}, key)
-			e := w.record(pawl.EventFilter{ItemID: got.ID})
+			e := w.allEvents(pawl.EventFilter{ItemID: got.ID})
 			w.same([]any{len(e), e[2].Event, e[2].FromState, e[2].ActorType}, []any{3, "cancelled", "failed", "system"}, "its event")
 		}
 		w.complete(w.claim("w1"), `1`)
@@ -155,7 +155,7 @@ var dependencies = noun{"dependencies", []promise{
 	}},
 	{"a dead-lettered dependent can be retried after its dependencies have completed", func(w *fixture) {
 		t, i := w.chain(after("a"), after("b", "a"))
-		w.failFor(w.claim("w1"), "no")
+		w.failPermanently(w.claim("w1"), "no")
 		w.sweep()
 		w.bury(t.ID)
 		w.retry(t.ID)

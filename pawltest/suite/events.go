@@ -30,7 +30,7 @@ func line(e pawl.Event) string {
 func (w *fixture) lines(f pawl.EventFilter) []string {
 	w.Helper()
 	var out []string
-	for _, e := range w.record(f) {
+	for _, e := range w.allEvents(f) {
 		out = append(out, line(e))
 	}
 	return out
@@ -38,9 +38,9 @@ func (w *fixture) lines(f pawl.EventFilter) []string {
 
 var events = noun{"events", []promise{
 	{"the life of a task of one item", func(w *fixture) {
-		t := w.solo()
+		t := w.oneItem()
 		l := w.claim("w1")
-		w.beat(l)
+		w.heartbeat(l)
 		w.complete(l, `1`)
 		w.same(w.lines(pawl.EventFilter{TaskID: t.ID}), []string{
 			"proposed item >queued >open api",
@@ -50,13 +50,13 @@ var events = noun{"events", []promise{
 		}, "events")
 	}},
 	{"the life of a task of many", func(w *fixture) {
-		t := w.many(2)
+		t := w.manyItems(2)
 		l := w.claim("w1")
 		w.complete(l, `1`)
 		l = w.claim("w2")
 		w.failNow(l, "no")
 		l = w.claim("w2")
-		w.failFor(l, "no")
+		w.failPermanently(l, "no")
 		w.retry(t.ID)
 		w.complete(w.claim("w3"), `1`)
 		w.same(w.lines(pawl.EventFilter{TaskID: t.ID}), []string{
@@ -78,22 +78,22 @@ var events = noun{"events", []promise{
 		}, "events")
 	}},
 	{"an event has a time, a subject and a message", func(w *fixture) {
-		t := w.solo()
+		t := w.oneItem()
 		w.advance(time.Minute)
 		l := w.claim("w1")
-		e := w.record(pawl.EventFilter{TaskID: t.ID})[1]
+		e := w.allEvents(pawl.EventFilter{TaskID: t.ID})[1]
 		w.same([]any{e.CreatedAt, e.TaskID, e.ItemID, e.Namespace, e.Attempt}, []any{w.now(), t.ID, l.ID, pawl.DefaultNamespace, 1}, "the event")
 		if e.Message == "" {
 			w.Error("it has no message")
 		}
 	}},
 	{"ids rise in the order of a task's events", func(w *fixture) {
-		t := w.many(3)
+		t := w.manyItems(3)
 		for range 3 {
 			w.complete(w.claim("w1"), `1`)
 		}
 		last := int64(0)
-		for _, e := range w.record(pawl.EventFilter{TaskID: t.ID}) {
+		for _, e := range w.allEvents(pawl.EventFilter{TaskID: t.ID}) {
 			n, err := strconv.ParseInt(strings.TrimPrefix(e.ID, "evt_"), 10, 64)
 			if err != nil || n <= last {
 				w.Fatalf("event %s comes after evt_%d", e.ID, last)
@@ -103,7 +103,7 @@ var events = noun{"events", []promise{
 	}},
 	{"events name the caller", func(w *fixture) {
 		ann := w.as(pawl.ActorUser, "ann")
-		t := ann.solo()
+		t := ann.oneItem()
 		bob := w.as(pawl.ActorAgent, "bob")
 		bob.cancel(t.ID)
 		w.same(w.lines(pawl.EventFilter{TaskID: t.ID}), []string{
@@ -112,33 +112,33 @@ var events = noun{"events", []promise{
 		}, "events")
 	}},
 	{"the first event summarizes the request", func(w *fixture) {
-		t := w.solo()
-		if e := w.record(pawl.EventFilter{TaskID: t.ID})[0]; len(e.Data) == 0 {
+		t := w.oneItem()
+		if e := w.allEvents(pawl.EventFilter{TaskID: t.ID})[0]; len(e.Data) == 0 {
 			w.Error("it has no data")
 		}
 	}},
 	{"a refused call leaves no event", func(w *fixture) {
-		t := w.solo()
-		_, err := pawl.Complete(w.ctx, w.svc, pawl.Fence{ItemID: w.only(t.ID).ID, WorkerID: "w1", Attempt: 1}, nil)
+		t := w.oneItem()
+		_, err := pawl.Complete(w.ctx, w.svc, pawl.Fence{ItemID: w.onlyItem(t.ID).ID, WorkerID: "w1", Attempt: 1}, nil)
 		w.refused(err, pawl.CodeLeaseLost)
 		_, err = first(w.svc.RetryTasks(w.ctx, []pawl.TaskCall{{TaskID: t.ID}}))
 		w.refused(err, pawl.CodeConflict)
-		w.nothingNew(t.ID, 1)
+		w.eventCount(t.ID, 1)
 	}},
 }}
 
-func (w *fixture) nothingNew(taskID string, events int) {
+func (w *fixture) eventCount(taskID string, events int) {
 	w.Helper()
-	w.same(len(w.record(pawl.EventFilter{TaskID: taskID})), events, "events")
+	w.same(len(w.allEvents(pawl.EventFilter{TaskID: taskID})), events, "events")
 }
 
 var eventFilters = noun{"lists of events", []promise{
 	{"newest first by default, a hundred of them", func(w *fixture) {
-		t := w.many(150)
+		t := w.manyItems(150)
 		page, err := w.svc.ListEvents(w.ctx, pawl.EventFilter{TaskID: t.ID})
 		w.ok(err, "list events")
 		w.same(len(page.Items), pawl.DefaultPage, "events")
-		all := w.record(pawl.EventFilter{TaskID: t.ID})
+		all := w.allEvents(pawl.EventFilter{TaskID: t.ID})
 		w.same(len(all), 151, "all events")
 		slices.Reverse(all)
 		w.same(page.Items, all[:100], "newest first")
@@ -148,8 +148,8 @@ var eventFilters = noun{"lists of events", []promise{
 		w.same(page.Next, "", "next")
 	}},
 	{"by task, item, name and time", func(w *fixture) {
-		t := w.many(2)
-		w.solo()
+		t := w.manyItems(2)
+		w.oneItem()
 		begin := w.now()
 		w.advance(time.Minute)
 		ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", TaskID: t.ID, Limit: 2})
@@ -167,14 +167,14 @@ var eventFilters = noun{"lists of events", []promise{
 			"":                                                 {Until: begin},
 		} {
 			var got []string
-			for _, e := range w.record(f) {
+			for _, e := range w.allEvents(f) {
 				got = append(got, e.Event)
 			}
 			w.same(strings.Join(got, " "), want, fmt.Sprintf("events of %+v", f))
 		}
 	}},
 	{"pages have no gap, also while events are added", func(w *fixture) {
-		t := w.many(25)
+		t := w.manyItems(25)
 		f := pawl.EventFilter{TaskID: t.ID, Page: pawl.Page{Limit: 7}}
 		seen := map[string]bool{}
 		for n := 0; ; n++ {
@@ -195,7 +195,7 @@ var eventFilters = noun{"lists of events", []promise{
 		w.same(len(seen), 26, "events seen")
 	}},
 	{"a malformed cursor is invalid", func(w *fixture) {
-		t := w.many(20)
+		t := w.manyItems(20)
 		for _, cursor := range []string{"x", "../..", "\x00", "é", "\xff", "AAAA", strings.Repeat("A", 5000)} {
 			_, err := w.svc.ListEvents(w.ctx, pawl.EventFilter{TaskID: t.ID, Page: pawl.Page{Cursor: cursor}})
 			w.invalid(err, "/cursor")

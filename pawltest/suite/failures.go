@@ -7,8 +7,8 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// failBy fails an attempt; the item runs again after the policy's back-off.
-func (w *fixture) failBy(l pawl.Lease) pawl.Moved {
+// failWithBackoff fails an attempt; the item runs again after the policy's back-off.
+func (w *fixture) failWithBackoff(l pawl.Lease) pawl.Moved {
 	w.Helper()
 	m, err := pawl.Fail(w.ctx, w.svc, l.Fence(), errors.New("no"))
 	w.ok(err, "fail")
@@ -17,10 +17,10 @@ func (w *fixture) failBy(l pawl.Lease) pawl.Moved {
 
 var failures = noun{"failures", []promise{
 	{"a failure waits for its back-off, then runs again", func(w *fixture) {
-		t := w.solo()
-		m := w.failBy(w.claim("w1"))
+		t := w.oneItem()
+		m := w.failWithBackoff(w.claim("w1"))
 		w.same([]any{m.TaskID, m.State, m.Attempt, m.Failures}, []any{t.ID, pawl.ItemScheduled, 1, 1}, "the answer")
-		i := w.only(t.ID)
+		i := w.onlyItem(t.ID)
 		w.same(
 			[]any{i.State, i.Status, i.Failures, i.Error},
 			[]any{pawl.ItemScheduled, pawl.StatusPending, 1, &pawl.Failure{Message: "no"}},
@@ -29,10 +29,10 @@ var failures = noun{"failures", []promise{
 		if m.RunAt == nil {
 			w.Fatal("the answer has no run_at")
 		}
-		w.at(i.RunAt, *m.RunAt, "run_at")
+		w.timeIs(i.RunAt, *m.RunAt, "run_at")
 		w.advance(m.RunAt.Sub(w.now()) - time.Microsecond)
 		w.sweep()
-		w.nothing()
+		w.noneClaimable()
 		w.advance(time.Microsecond)
 		w.sweep()
 		l := w.claim("w2")
@@ -41,7 +41,7 @@ var failures = noun{"failures", []promise{
 	{"the back-off is a minute, give or take twenty seconds, and doubles up to an hour", func(w *fixture) {
 		t := w.create(pawl.NewTask{Type: "a", MaxAttempts: 12})
 		for n := range 11 {
-			m := w.failBy(w.claim("w1"))
+			m := w.failWithBackoff(w.claim("w1"))
 			mid := min(time.Hour, time.Minute<<n)
 			if d := m.RunAt.Sub(w.now()); d < mid*2/3 || d > mid*4/3 {
 				w.Errorf("after %d failures it waits %v, want %v ± a third", n+1, d, mid)
@@ -49,34 +49,34 @@ var failures = noun{"failures", []promise{
 			w.advance(m.RunAt.Sub(w.now()))
 			w.sweep()
 		}
-		w.same(w.only(t.ID).Failures, 11, "failures")
+		w.same(w.onlyItem(t.ID).Failures, 11, "failures")
 	}},
 	{"back-offs have jitter", func(w *fixture) {
-		w.many(20)
+		w.manyItems(20)
 		seen := map[time.Time]bool{}
 		for _, l := range w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 20}) {
-			seen[*w.failBy(l).RunAt] = true
+			seen[*w.failWithBackoff(l).RunAt] = true
 		}
 		if len(seen) < 10 {
 			w.Errorf("20 failures come back at %d different times", len(seen))
 		}
 	}},
 	{"retry_after decides instead of the back-off", func(w *fixture) {
-		w.solo()
+		w.oneItem()
 		m, err := first(
 			w.svc.Fail(w.ctx, []pawl.FailCall{{Fence: w.claim("w1").Fence(), Error: pawl.Failure{Message: "no"}, RetryAfterMS: ptr(int64(1500))}}),
 		)
 		w.ok(err, "fail")
-		w.at(m.RunAt, w.now().Add(1500*time.Millisecond), "run_at")
+		w.timeIs(m.RunAt, w.now().Add(1500*time.Millisecond), "run_at")
 	}},
 	{"retry_after 0 runs the item again at once", func(w *fixture) {
-		w.solo()
+		w.oneItem()
 		m := w.failNow(w.claim("w1"), "no")
 		w.same([]any{m.State, m.RunAt}, []any{pawl.ItemQueued, (*time.Time)(nil)}, "the answer")
 		w.same(w.claim("w1").Attempt, 2, "attempt")
 	}},
 	{"three attempts are three executions", func(w *fixture) {
-		t := w.solo()
+		t := w.oneItem()
 		for n := 1; n <= 3; n++ {
 			l := w.claim("w1")
 			w.same([]any{l.Attempt, l.Failures}, []any{n, n - 1}, "attempt, failures")
@@ -87,11 +87,11 @@ var failures = noun{"failures", []promise{
 			}
 			w.same([]any{m.State, m.Failures}, []any{want, n}, "the answer")
 		}
-		w.nothing()
-		i := w.only(t.ID)
+		w.noneClaimable()
+		i := w.onlyItem(t.ID)
 		w.same([]any{i.State, i.Status, i.Failures}, []any{pawl.ItemFailed, pawl.StatusFailed, 3}, "the item")
-		w.at(i.CompletedAt, w.now(), "completed_at")
-		w.at(w.task(t.ID).CompletedAt, w.now(), "the task's completed_at")
+		w.timeIs(i.CompletedAt, w.now(), "completed_at")
+		w.timeIs(w.task(t.ID).CompletedAt, w.now(), "the task's completed_at")
 	}},
 	{"the budget may be one", func(w *fixture) {
 		t := w.create(pawl.NewTask{Type: "a", MaxAttempts: 1})
@@ -99,17 +99,17 @@ var failures = noun{"failures", []promise{
 		w.same(w.task(t.ID).State, pawl.TaskFailed, "state")
 	}},
 	{"a permanent failure is not retried", func(w *fixture) {
-		t := w.solo()
-		m := w.failFor(w.claim("w1"), "no such file")
+		t := w.oneItem()
+		m := w.failPermanently(w.claim("w1"), "no such file")
 		w.same([]any{m.State, m.Failures}, []any{pawl.ItemFailed, 1}, "the answer")
-		w.same(w.only(t.ID).Error, &pawl.Failure{Message: "no such file"}, "error")
+		w.same(w.onlyItem(t.ID).Error, &pawl.Failure{Message: "no such file"}, "error")
 		w.same(w.task(t.ID).State, pawl.TaskFailed, "state")
 	}},
 	{"the last error stays readable until the item has completed", func(w *fixture) {
-		t := w.solo()
+		t := w.oneItem()
 		says := func(want string) {
 			w.Helper()
-			i := w.only(t.ID)
+			i := w.onlyItem(t.ID)
 			if i.Error == nil || i.Error.Message != want {
 				w.Fatalf("%s: error is %v, want %q", i.State, i.Error, want)
 			}
@@ -118,28 +118,28 @@ var failures = noun{"failures", []promise{
 		says("first")
 		l := w.claim("w1")
 		says("first")
-		w.beat(l)
+		w.heartbeat(l)
 		says("first")
 		w.failNow(l, "second")
 		says("second")
 		l = w.claim("w1")
 		says("second")
 		w.complete(l, `1`)
-		w.same([]any{w.only(t.ID).Error, w.task(t.ID).Error}, []any{(*pawl.Failure)(nil), (*pawl.Failure)(nil)}, "error of what completed")
+		w.same([]any{w.onlyItem(t.ID).Error, w.task(t.ID).Error}, []any{(*pawl.Failure)(nil), (*pawl.Failure)(nil)}, "error of what completed")
 	}},
 	{"an error has a code, a message and a detail", func(w *fixture) {
-		t := w.solo()
+		t := w.oneItem()
 		f := pawl.Failure{Code: "oom", Message: "out of memory", Detail: raw(`{"rss": 12345678901234567890}`)}
 		_, err := first(w.svc.Fail(w.ctx, []pawl.FailCall{{Fence: w.claim("w1").Fence(), Error: f, Retryable: ptr(false)}}))
 		w.ok(err, "fail")
-		got := w.only(t.ID).Error
+		got := w.onlyItem(t.ID).Error
 		if got == nil {
 			w.Fatal("no error")
 		}
 		w.same([]any{got.Code, got.Message, canonical(got.Detail)}, []any{"oom", "out of memory", canonical(f.Detail)}, "error")
 	}},
 	{"a fail leaves an error_boundary", func(w *fixture) {
-		t := w.solo()
+		t := w.oneItem()
 		l := w.claim("w1")
 		w.checkpoint(l, pawl.IterationStart, `1`)
 		w.failNow(l, "no")
@@ -148,18 +148,18 @@ var failures = noun{"failures", []promise{
 		w.same(len(list.Items), 2, "checkpoints")
 		c := list.Items[1]
 		w.same([]any{c.Type, c.Sequence, c.ItemID, c.Attempt}, []any{pawl.ErrorBoundary, int64(2), l.ID, 1}, "the boundary")
-		snap := tree(w, c.Snapshot)
+		snap := objectOf(w, c.Snapshot)
 		w.same([]any{snap["failures"], snap["max_attempts"], snap["expired_lease"]}, []any{1.0, 3.0, nil}, "the snapshot")
 	}},
 	{"its event is failed, whatever the next state is", func(w *fixture) {
-		t := w.solo()
+		t := w.oneItem()
 		w.failNow(w.claim("w1"), "no")
-		m := w.failBy(w.claim("w1"))
+		m := w.failWithBackoff(w.claim("w1"))
 		w.advance(m.RunAt.Sub(w.now()))
 		w.sweep()
 		w.failNow(w.claim("w1"), "no")
 		var got []any
-		for _, e := range w.record(pawl.EventFilter{TaskID: t.ID, Event: "failed"}) {
+		for _, e := range w.allEvents(pawl.EventFilter{TaskID: t.ID, Event: "failed"}) {
 			got = append(got, e.FromState+">"+e.ToState, e.TaskFrom+">"+e.TaskTo, e.Attempt, e.ActorType, e.ActorID)
 		}
 		w.same(got, []any{
@@ -169,20 +169,20 @@ var failures = noun{"failures", []promise{
 		}, "events")
 	}},
 	{"a delay out of bounds is invalid", func(w *fixture) {
-		w.solo()
+		w.oneItem()
 		l := w.claim("w1")
 		for _, ms := range []int64{-1, 1<<63 - 1, (292 * 365 * 24 * time.Hour).Milliseconds()} {
 			_, err := first(w.svc.Fail(w.ctx, []pawl.FailCall{{Fence: l.Fence(), Error: pawl.Failure{Message: "no"}, RetryAfterMS: &ms}}))
 			w.invalid(err, "/retry_after_ms")
 		}
-		w.beat(l)
+		w.heartbeat(l)
 	}},
 }}
 
 var retries = noun{"retry", []promise{
 	{"a retried task is open again, with no failures and the same attempts", func(w *fixture) {
-		t := w.solo()
-		w.failFor(w.claim("w1"), "no")
+		t := w.oneItem()
+		w.failPermanently(w.claim("w1"), "no")
 		w.advance(time.Minute)
 		got := w.retry(t.ID)
 		w.same(
@@ -190,7 +190,7 @@ var retries = noun{"retry", []promise{
 			[]any{t.ID, pawl.TaskQueued, 0, 2, (*time.Time)(nil)},
 			"the task",
 		)
-		i := w.only(t.ID)
+		i := w.onlyItem(t.ID)
 		w.same([]any{i.State, i.Failures, i.Attempt, i.CompletedAt}, []any{pawl.ItemQueued, 0, 1, (*time.Time)(nil)}, "the item")
 		w.same(w.task(t.ID), got, "the answer is the task")
 		for n := range 3 {
@@ -202,11 +202,11 @@ var retries = noun{"retry", []promise{
 		w.same([]any{got.State, got.Version}, []any{pawl.TaskFailed, 3}, "the task")
 	}},
 	{"only failed items run again", func(w *fixture) {
-		t := w.many(3)
+		t := w.manyItems(3)
 		all := w.items(t.ID)
-		w.bring(t.ID, all[0].ID, pawl.ItemCompleted)
-		w.bring(t.ID, all[1].ID, pawl.ItemFailed)
-		w.bring(t.ID, all[2].ID, pawl.ItemFailed)
+		w.moveTo(t.ID, all[0].ID, pawl.ItemCompleted)
+		w.moveTo(t.ID, all[1].ID, pawl.ItemFailed)
+		w.moveTo(t.ID, all[2].ID, pawl.ItemFailed)
 		got := w.retry(t.ID)
 		w.same([]any{got.State, got.ItemsOpen}, []any{pawl.TaskInProgress, 2}, "the task")
 		w.same(w.item(all[0].ID).State, pawl.ItemCompleted, "the completed item")
@@ -216,10 +216,10 @@ var retries = noun{"retry", []promise{
 		w.same([]any{got.State, got.Version}, []any{pawl.TaskCompleted, 3}, "the task")
 	}},
 	{"single items can be retried", func(w *fixture) {
-		t := w.many(2)
+		t := w.manyItems(2)
 		all := w.items(t.ID)
-		w.bring(t.ID, all[0].ID, pawl.ItemFailed)
-		w.bring(t.ID, all[1].ID, pawl.ItemFailed)
+		w.moveTo(t.ID, all[0].ID, pawl.ItemFailed)
+		w.moveTo(t.ID, all[1].ID, pawl.ItemFailed)
 		got := w.retry(t.ID, all[1].ID)
 		w.same([]any{got.State, got.ItemsOpen, w.item(all[0].ID).State, w.item(all[1].ID).State},
 			[]any{pawl.TaskInProgress, 1, pawl.ItemFailed, pawl.ItemQueued}, "the task and its items")
@@ -227,9 +227,9 @@ var retries = noun{"retry", []promise{
 		w.same(w.task(t.ID).State, pawl.TaskFailed, "the other is still failed")
 	}},
 	{"a failed item of an open task may be retried", func(w *fixture) {
-		t := w.many(2)
+		t := w.manyItems(2)
 		all := w.items(t.ID)
-		w.bring(t.ID, all[0].ID, pawl.ItemFailed)
+		w.moveTo(t.ID, all[0].ID, pawl.ItemFailed)
 		got := w.retry(t.ID, all[0].ID)
 		w.same([]any{got.State, got.ItemsOpen, got.Version}, []any{pawl.TaskQueued, 2, 0}, "the task")
 		w.complete(w.claim("w1"), `1`)
@@ -237,20 +237,20 @@ var retries = noun{"retry", []promise{
 		w.same(w.task(t.ID).State, pawl.TaskCompleted, "state")
 	}},
 	{"retried items are claimed before new ones", func(w *fixture) {
-		t := w.solo()
-		w.failFor(w.claim("w1"), "no")
-		w.solo()
+		t := w.oneItem()
+		w.failPermanently(w.claim("w1"), "no")
+		w.oneItem()
 		w.retry(t.ID)
 		w.same(w.claim("w1").TaskID, t.ID, "first")
 	}},
 	{"its event is retried, by a user", func(w *fixture) {
-		t := w.solo()
-		w.failFor(w.claim("w1"), "no")
+		t := w.oneItem()
+		w.failPermanently(w.claim("w1"), "no")
 		w.retry(t.ID)
-		got := w.record(pawl.EventFilter{TaskID: t.ID, Event: "retried"})
+		got := w.allEvents(pawl.EventFilter{TaskID: t.ID, Event: "retried"})
 		w.same(len(got), 1, "events")
 		e := got[0]
-		w.same([]any{e.FromState, e.ToState, e.TaskFrom, e.TaskTo, e.ActorType, e.ItemID == w.only(t.ID).ID},
+		w.same([]any{e.FromState, e.ToState, e.TaskFrom, e.TaskTo, e.ActorType, e.ItemID == w.onlyItem(t.ID).ID},
 			[]any{"failed", "queued", "failed", "open", pawl.ActorUser, true}, "the event")
 	}},
 	{"an item that has not failed cannot be retried", func(w *fixture) {
@@ -258,21 +258,21 @@ var retries = noun{"retry", []promise{
 			_, err := first(w.svc.RetryTasks(w.ctx, []pawl.TaskCall{{TaskID: id, ItemIDs: items}}))
 			return err
 		}
-		t := w.solo()
+		t := w.oneItem()
 		w.conflict(call(t.ID), "queued", "cancel")
 		l := w.claim("w1")
 		w.conflict(call(t.ID), "checked_out", "cancel")
-		w.beat(l)
+		w.heartbeat(l)
 		w.conflict(call(t.ID), "in_progress", "cancel")
 		w.complete(l, `1`)
 		w.conflict(call(t.ID), "completed")
-		c := w.solo()
+		c := w.oneItem()
 		w.cancel(c.ID)
 		w.conflict(call(c.ID), "cancelled")
 		w.refused(call("tsk_01ARZ3NDEKTSV4RRFFQ69G5FAV"), pawl.CodeNotFound)
-		f := w.many(2)
-		w.bring(f.ID, w.items(f.ID)[0].ID, pawl.ItemFailed)
-		w.bring(f.ID, w.items(f.ID)[1].ID, pawl.ItemCompleted)
+		f := w.manyItems(2)
+		w.moveTo(f.ID, w.items(f.ID)[0].ID, pawl.ItemFailed)
+		w.moveTo(f.ID, w.items(f.ID)[1].ID, pawl.ItemCompleted)
 		w.conflict(call(f.ID, w.items(f.ID)[1].ID), "completed")
 		w.refused(call(f.ID, l.ID), pawl.CodeNotFound)
 		w.same(w.task(f.ID).State, pawl.TaskFailed, "state")
@@ -281,10 +281,10 @@ var retries = noun{"retry", []promise{
 
 var burials = noun{"bury", []promise{
 	{"a failed task can be dead-lettered and then retried", func(w *fixture) {
-		t := w.many(2)
+		t := w.manyItems(2)
 		all := w.items(t.ID)
-		w.bring(t.ID, all[0].ID, pawl.ItemFailed)
-		w.bring(t.ID, all[1].ID, pawl.ItemCompleted)
+		w.moveTo(t.ID, all[0].ID, pawl.ItemFailed)
+		w.moveTo(t.ID, all[1].ID, pawl.ItemCompleted)
 		got := w.bury(t.ID)
 		w.same([]any{got.State, got.Status, got.Version}, []any{pawl.TaskDeadLettered, pawl.StatusFailed, 2}, "the task")
 		i := w.item(all[0].ID)
@@ -296,11 +296,11 @@ var burials = noun{"bury", []promise{
 		w.same(w.task(t.ID).State, pawl.TaskCompleted, "state")
 	}},
 	{"a task of one item can be dead-lettered", func(w *fixture) {
-		t := w.solo()
-		w.failFor(w.claim("w1"), "no")
+		t := w.oneItem()
+		w.failPermanently(w.claim("w1"), "no")
 		w.same(w.bury(t.ID).State, pawl.TaskDeadLettered, "state")
-		w.same(w.only(t.ID).State, pawl.ItemDeadLettered, "the item")
-		got := w.record(pawl.EventFilter{TaskID: t.ID, Event: "dead_lettered"})
+		w.same(w.onlyItem(t.ID).State, pawl.ItemDeadLettered, "the item")
+		got := w.allEvents(pawl.EventFilter{TaskID: t.ID, Event: "dead_lettered"})
 		w.same(len(got), 1, "events")
 		w.same([]any{got[0].FromState, got[0].ToState, got[0].TaskFrom, got[0].TaskTo, got[0].ActorType},
 			[]any{"failed", "dead_lettered", "failed", "dead_lettered", pawl.ActorUser}, "the event")
@@ -309,10 +309,10 @@ var burials = noun{"bury", []promise{
 		w.same(w.task(t.ID).State, pawl.TaskCompleted, "state")
 	}},
 	{"the sweep dead-letters after 48 hours", func(w *fixture) {
-		one, two := w.solo(), w.many(2)
-		w.failFor(w.claimItem("w1", w.only(one.ID).ID), "no")
+		one, two := w.oneItem(), w.manyItems(2)
+		w.failPermanently(w.claimItem("w1", w.onlyItem(one.ID).ID), "no")
 		for _, i := range w.items(two.ID) {
-			w.bring(two.ID, i.ID, pawl.ItemFailed)
+			w.moveTo(two.ID, i.ID, pawl.ItemFailed)
 		}
 		w.advance(48*time.Hour - time.Second)
 		w.same(w.sweep().Buried, int64(0), "buried a second early")
@@ -325,7 +325,7 @@ var burials = noun{"bury", []promise{
 			for _, i := range w.items(t.ID) {
 				w.same(i.State, pawl.ItemDeadLettered, "item")
 			}
-			for _, e := range w.record(pawl.EventFilter{TaskID: t.ID, Event: "dead_lettered"}) {
+			for _, e := range w.allEvents(pawl.EventFilter{TaskID: t.ID, Event: "dead_lettered"}) {
 				w.same(e.ActorType, pawl.ActorSystem, "actor")
 			}
 		}
@@ -335,9 +335,9 @@ var burials = noun{"bury", []promise{
 			_, err := first(w.svc.BuryTasks(w.ctx, []pawl.TaskCall{{TaskID: id}}))
 			return err
 		}
-		t := w.solo()
+		t := w.oneItem()
 		w.conflict(call(t.ID), "queued", "cancel")
-		w.failFor(w.claim("w1"), "no")
+		w.failPermanently(w.claim("w1"), "no")
 		w.bury(t.ID)
 		w.conflict(call(t.ID), "dead_lettered", "retry", "cancel")
 		w.cancel(t.ID)

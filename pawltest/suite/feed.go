@@ -34,7 +34,7 @@ func (w *fixture) feed(f pawl.EventFilter) []pawl.Event {
 func (w *fixture) auditFeed() {
 	w.Helper()
 	missing := map[string]bool{}
-	for _, e := range w.record(pawl.EventFilter{}) {
+	for _, e := range w.allEvents(pawl.EventFilter{}) {
 		missing[e.ID] = true
 	}
 	newest := map[string]int{}
@@ -55,8 +55,8 @@ func (w *fixture) auditFeed() {
 	}
 }
 
-// names returns the events' names, in order.
-func names(events []pawl.Event) string {
+// eventNames returns the events' names, in order.
+func eventNames(events []pawl.Event) string {
 	var out []string
 	for _, e := range events {
 		out = append(out, e.Event)
@@ -66,7 +66,7 @@ func names(events []pawl.Event) string {
 
 var feeds = noun{"feed", []promise{
 	{"holds each event once, with rising positions, in pages", func(w *fixture) {
-		w.many(40)
+		w.manyItems(40)
 		for _, l := range w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 40}) {
 			w.complete(l, `1`)
 		}
@@ -89,16 +89,16 @@ var feeds = noun{"feed", []promise{
 	{"continues at a position", func(w *fixture) {
 		after := int64(0)
 		for range 20 {
-			t := w.solo()
+			t := w.oneItem()
 			w.claim("w1")
 			got := w.feed(pawl.EventFilter{After: &after})
-			w.same(names(got), "proposed leased", "what is new")
+			w.same(eventNames(got), "proposed leased", "what is new")
 			w.same(got[0].TaskID, t.ID, "task")
 			after = got[1].Position
 		}
 	}},
 	{"by task, item, type, name and time", func(w *fixture) {
-		t := w.many(2)
+		t := w.manyItems(2)
 		w.create(pawl.NewTask{Type: "b"})
 		begin := w.now()
 		w.advance(time.Minute)
@@ -115,10 +115,10 @@ var feeds = noun{"feed", []promise{
 			"proposed planned planned proposed":                {Until: begin.Add(time.Second)},
 			"":                                                 {Types: []string{"none"}},
 		} {
-			w.same(names(w.feed(f)), want, "the feed by a filter")
+			w.same(eventNames(w.feed(f)), want, "the feed by a filter")
 		}
-		got := w.record(pawl.EventFilter{Types: []string{"b"}})
-		w.same(names(got), "proposed", "the record by type")
+		got := w.allEvents(pawl.EventFilter{Types: []string{"b"}})
+		w.same(eventNames(got), "proposed", "the record by type")
 		_, err := w.svc.ListEvents(w.ctx, pawl.EventFilter{After: ptr(int64(0)), TaskID: "tsk_nope"})
 		w.refused(err, pawl.CodeNotFound)
 	}},
@@ -131,9 +131,9 @@ var feeds = noun{"feed", []promise{
 		}
 	}},
 	{"another namespace's events are not in it", func(w *fixture) {
-		t := w.solo()
+		t := w.oneItem()
 		other := w.in("other")
-		o := other.solo()
+		o := other.oneItem()
 		w.same(w.feed(pawl.EventFilter{})[0].TaskID, t.ID, "ours")
 		w.same(len(w.feed(pawl.EventFilter{})), 1, "events")
 		w.same(other.feed(pawl.EventFilter{})[0].TaskID, o.ID, "theirs")
@@ -141,7 +141,7 @@ var feeds = noun{"feed", []promise{
 		w.refused(err, pawl.CodeNotFound)
 	}},
 	{"a deleted task leaves one event, and others keep their positions", func(w *fixture) {
-		a, b := w.solo(), w.solo()
+		a, b := w.oneItem(), w.oneItem()
 		before := w.feed(pawl.EventFilter{TaskID: b.ID})
 		_, err := w.svc.DeleteTasks(w.ctx, []pawl.TaskCall{{TaskID: a.ID, Force: true}})
 		w.ok(err, "delete")
@@ -150,12 +150,12 @@ var feeds = noun{"feed", []promise{
 		w.same(after[:1], before, "the event of the other task")
 		w.same([]string{after[1].Event, after[1].TaskID}, []string{"deleted", a.ID}, "the event of the deleted task")
 		w.same(w.feed(pawl.EventFilter{TaskID: a.ID}), after[1:], "the feed of the deleted task")
-		c := w.solo()
+		c := w.oneItem()
 		w.same(w.feed(pawl.EventFilter{After: &after[1].Position})[0].TaskID, c.ID, "what comes next")
 	}},
 	{"a follower gets the existing events and then the new ones", func(w *fixture) {
-		w.solo()
-		w.solo()
+		w.oneItem()
+		w.oneItem()
 		var mu sync.Mutex
 		var got []pawl.Event
 		calls := 0
@@ -183,7 +183,7 @@ var feeds = noun{"feed", []promise{
 		}()
 		<-begun
 		for range 20 {
-			w.solo()
+			w.oneItem()
 			w.claim("w1")
 		}
 		select {
@@ -198,7 +198,7 @@ var feeds = noun{"feed", []promise{
 		w.same(got, w.feed(pawl.EventFilter{}), "what was followed")
 	}},
 	{"followed from its end, by a filter, until there is enough", func(w *fixture) {
-		w.solo()
+		w.oneItem()
 		enough := errors.New("enough")
 		var got []pawl.Event
 		ctx, stop := context.WithTimeout(w.ctx, time.Minute)
@@ -210,7 +210,7 @@ var feeds = noun{"feed", []promise{
 			func(_ pawl.FeedPosition, events []pawl.Event) error {
 				if !begun {
 					begun = true
-					w.solo()
+					w.oneItem()
 					w.claim("w1")
 					w.claim("w1")
 				}
@@ -223,7 +223,7 @@ var feeds = noun{"feed", []promise{
 		if !errors.Is(err, enough) {
 			w.Errorf("it ended with %v", err)
 		}
-		w.same(names(got), "leased leased", "what was followed")
+		w.same(eventNames(got), "leased leased", "what was followed")
 	}},
 	{"the feed of an unknown task cannot be followed", func(w *fixture) {
 		err := w.svc.FollowEvents(w.ctx, pawl.EventFilter{TaskID: "tsk_nope"}, func(pawl.FeedPosition, []pawl.Event) error { return nil })

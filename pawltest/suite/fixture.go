@@ -19,10 +19,10 @@ import (
 // that a test expects to succeed, and end the test if they fail.
 type fixture struct {
 	*testing.T
-	svc   pawl.Service
-	clock Clock
-	ctx   context.Context
-	blind bool // no audit: the test removes some of the events
+	svc       pawl.Service
+	clock     Clock
+	ctx       context.Context
+	skipAudit bool // no audit: the test removes some of the events
 }
 
 // in returns a copy of the fixture whose calls are in another namespace.
@@ -54,14 +54,14 @@ func (w *fixture) create(t pawl.NewTask) pawl.Task {
 	return task
 }
 
-// solo creates a task of one item of type "a".
-func (w *fixture) solo() pawl.Task {
+// oneItem creates a task of one item of type "a".
+func (w *fixture) oneItem() pawl.Task {
 	w.Helper()
 	return w.create(pawl.NewTask{Type: "a", Payload: raw(`{"n":1}`)})
 }
 
-// many creates a task of n items of type "a".
-func (w *fixture) many(n int) pawl.Task {
+// manyItems creates a task of n items of type "a".
+func (w *fixture) manyItems(n int) pawl.Task {
 	w.Helper()
 	t := pawl.NewTask{Type: "a", Payload: raw(`{"many":true}`)}
 	for i := range n {
@@ -94,8 +94,8 @@ func (w *fixture) items(taskID string) []pawl.Item {
 	return list.Items
 }
 
-// only returns a task's only item.
-func (w *fixture) only(taskID string) pawl.Item {
+// onlyItem returns a task's only item.
+func (w *fixture) onlyItem(taskID string) pawl.Item {
 	w.Helper()
 	all := w.items(taskID)
 	if len(all) != 1 {
@@ -131,15 +131,15 @@ func (w *fixture) claimItem(worker, itemID string) pawl.Lease {
 	return leases[0]
 }
 
-// nothing checks that a claim of any item finds none.
-func (w *fixture) nothing() {
+// noneClaimable checks that no item is claimable.
+func (w *fixture) noneClaimable() {
 	w.Helper()
 	if leases := w.claims(pawl.ClaimRequest{WorkerID: "nobody"}); len(leases) != 0 {
 		w.Fatalf("there is something to claim: %v", leases)
 	}
 }
 
-func (w *fixture) beat(l pawl.Lease) pawl.Beat {
+func (w *fixture) heartbeat(l pawl.Lease) pawl.Beat {
 	w.Helper()
 	b, err := pawl.Heartbeat(w.ctx, w.svc, l.Fence())
 	w.ok(err, "heartbeat")
@@ -161,8 +161,8 @@ func (w *fixture) failNow(l pawl.Lease, message string) pawl.Moved {
 	return m
 }
 
-// failFor fails an attempt permanently.
-func (w *fixture) failFor(l pawl.Lease, message string) pawl.Moved {
+// failPermanently fails an attempt permanently.
+func (w *fixture) failPermanently(l pawl.Lease, message string) pawl.Moved {
 	w.Helper()
 	m, err := pawl.Fail(w.ctx, w.svc, l.Fence(), pawl.Permanent(errors.New(message)))
 	w.ok(err, "fail")
@@ -200,8 +200,8 @@ func (w *fixture) expire(l pawl.Lease) pawl.SweepStats {
 	return w.sweep()
 }
 
-// record returns all events of a filter, oldest first.
-func (w *fixture) record(f pawl.EventFilter) []pawl.Event {
+// allEvents returns all events of a filter, oldest first.
+func (w *fixture) allEvents(f pawl.EventFilter) []pawl.Event {
 	w.Helper()
 	f.Asc = true
 	f.Limit = 1000
@@ -296,8 +296,8 @@ func (w *fixture) conflict(err error, state string, allowed ...string) {
 	}
 }
 
-// lost checks that an error is lease_lost with all its members.
-func (w *fixture) lost(err error, reason, state, holder string, attempt int) {
+// leaseLost checks that an error is lease_lost with all its members.
+func (w *fixture) leaseLost(err error, reason, state, holder string, attempt int) {
 	w.Helper()
 	e := w.refused(err, pawl.CodeLeaseLost)
 	got := [4]any{e.Reason, e.State, e.Holder, e.Attempt}
@@ -325,8 +325,8 @@ func (w *fixture) atLeast(got, want int64, what string) {
 	}
 }
 
-// at checks that a time is set and is this one.
-func (w *fixture) at(got *time.Time, want time.Time, what string) {
+// timeIs checks that a time is set and is this one.
+func (w *fixture) timeIs(got *time.Time, want time.Time, what string) {
 	w.Helper()
 	if got == nil || !got.Equal(want) {
 		w.Fatalf("%s is %v, want %v", what, got, want)

@@ -9,21 +9,21 @@ import (
 
 var heartbeats = noun{"heartbeats", []promise{
 	{"a heartbeat extends the lease from now", func(w *fixture) {
-		w.solo()
+		w.oneItem()
 		l := w.claim("w1")
 		for range 3 {
 			w.advance(200 * time.Second)
-			b := w.beat(l)
+			b := w.heartbeat(l)
 			w.same(b, pawl.Beat{LeaseExpiresAt: w.now().Add(300 * time.Second), LeaseSeconds: 300, ServerTime: w.now()}, "the answer")
 			got := w.item(l.ID)
-			w.at(got.LeaseExpiresAt, b.LeaseExpiresAt, "lease_expires_at")
-			w.at(got.HeartbeatAt, w.now(), "heartbeat_at")
+			w.timeIs(got.LeaseExpiresAt, b.LeaseExpiresAt, "lease_expires_at")
+			w.timeIs(got.HeartbeatAt, w.now(), "heartbeat_at")
 			w.same(got.UpdatedAt, w.now(), "updated_at")
 		}
 		w.same(w.sweep().ExpiredFound, int64(0), "expired")
 	}},
 	{"a heartbeat extends the lease by the requested length", func(w *fixture) {
-		w.solo()
+		w.oneItem()
 		l := w.claim("w1")
 		b, err := first(w.svc.Heartbeat(w.ctx, []pawl.HeartbeatCall{{Fence: l.Fence(), LeaseSeconds: 3600}}))
 		w.ok(err, "heartbeat")
@@ -34,21 +34,21 @@ var heartbeats = noun{"heartbeats", []promise{
 		w.same([]any{b.LeaseSeconds, b.LeaseExpiresAt}, []any{300, w.now().Add(300 * time.Second)}, "the answer after it")
 	}},
 	{"the first heartbeat moves the item to in_progress and leaves an event; later ones do not", func(w *fixture) {
-		t := w.solo()
+		t := w.oneItem()
 		l := w.claim("w1")
 		w.same(w.item(l.ID).State, pawl.ItemLeased, "state")
 		for range 3 {
-			w.beat(l)
+			w.heartbeat(l)
 			w.same(w.item(l.ID).State, pawl.ItemInProgress, "state")
 		}
-		got := w.record(pawl.EventFilter{TaskID: t.ID})
+		got := w.allEvents(pawl.EventFilter{TaskID: t.ID})
 		w.same(len(got), 3, "events")
 		e := got[2]
 		w.same([]any{e.Event, e.FromState, e.ToState, e.TaskTo, e.Attempt, e.ActorType, e.ActorID},
 			[]any{"in_progress", "leased", "in_progress", "", 1, pawl.ActorWorker, "w1"}, "the event")
 	}},
 	{"of many items at once", func(w *fixture) {
-		w.many(50)
+		w.manyItems(50)
 		ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 50})
 		w.advance(time.Minute)
 		var calls []pawl.HeartbeatCall
@@ -63,7 +63,7 @@ var heartbeats = noun{"heartbeats", []promise{
 		}
 	}},
 	{"a length out of bounds is invalid", func(w *fixture) {
-		w.solo()
+		w.oneItem()
 		l := w.claim("w1")
 		for _, seconds := range []int{-1, pawl.MaxLeaseSeconds + 1} {
 			_, err := first(w.svc.Heartbeat(w.ctx, []pawl.HeartbeatCall{{Fence: l.Fence(), LeaseSeconds: seconds}}))
@@ -74,7 +74,7 @@ var heartbeats = noun{"heartbeats", []promise{
 
 var progress = noun{"progress", []promise{
 	{"progress and stage are shown by the item and by a task of one", func(w *fixture) {
-		t := w.solo()
+		t := w.oneItem()
 		l := w.claim("w1")
 		m, err := first(w.svc.Progress(w.ctx, []pawl.ProgressCall{{Fence: l.Fence(), Progress: ptr(40), Stage: ptr("Parsing")}}))
 		w.ok(err, "progress")
@@ -83,7 +83,7 @@ var progress = noun{"progress", []promise{
 		w.same([]any{i.Progress, i.Stage, task.Progress, task.Stage}, []any{40, "Parsing", 40, "Parsing"}, "progress")
 	}},
 	{"values that are not given stay", func(w *fixture) {
-		w.solo()
+		w.oneItem()
 		l := w.claim("w1")
 		for _, c := range []pawl.ProgressCall{{Progress: ptr(10), Stage: ptr("x")}, {Progress: ptr(20)}, {Stage: ptr("y")}, {}} {
 			c.Fence = l.Fence()
@@ -94,16 +94,16 @@ var progress = noun{"progress", []promise{
 		w.same([]any{i.Progress, i.Stage}, []any{20, "y"}, "progress")
 	}},
 	{"a new stage leaves an event; the same stage and a percentage alone do not", func(w *fixture) {
-		t := w.solo()
+		t := w.oneItem()
 		l := w.claim("w1")
-		w.beat(l)
+		w.heartbeat(l)
 		for _, c := range []pawl.ProgressCall{{Progress: ptr(10), Stage: ptr("")}, {Progress: ptr(20), Stage: ptr("x")},
 			{Progress: ptr(30), Stage: ptr("x")}, {Progress: ptr(40)}, {Stage: ptr("y")}} {
 			c.Fence = l.Fence()
 			_, err := first(w.svc.Progress(w.ctx, []pawl.ProgressCall{c}))
 			w.ok(err, "progress")
 		}
-		got := w.record(pawl.EventFilter{TaskID: t.ID, Event: "progressed"})
+		got := w.allEvents(pawl.EventFilter{TaskID: t.ID, Event: "progressed"})
 		w.same(len(got), 2, "events")
 		for n, stage := range []string{"x", "y"} {
 			e := got[n]
@@ -114,22 +114,22 @@ var progress = noun{"progress", []promise{
 		}
 	}},
 	{"the first call moves the item to in_progress", func(w *fixture) {
-		w.solo()
+		w.oneItem()
 		l := w.claim("w1")
 		_, err := first(w.svc.Progress(w.ctx, []pawl.ProgressCall{{Fence: l.Fence(), Progress: ptr(1)}}))
 		w.ok(err, "progress")
 		w.same(w.item(l.ID).State, pawl.ItemInProgress, "state")
 	}},
 	{"it does not extend the lease", func(w *fixture) {
-		w.solo()
+		w.oneItem()
 		l := w.claim("w1")
 		w.advance(time.Minute)
 		_, err := first(w.svc.Progress(w.ctx, []pawl.ProgressCall{{Fence: l.Fence(), Progress: ptr(1)}}))
 		w.ok(err, "progress")
-		w.at(w.item(l.ID).LeaseExpiresAt, l.LeaseExpiresAt, "lease_expires_at")
+		w.timeIs(w.item(l.ID).LeaseExpiresAt, l.LeaseExpiresAt, "lease_expires_at")
 	}},
 	{"100 percent is shown only when completed", func(w *fixture) {
-		t := w.solo()
+		t := w.oneItem()
 		l := w.claim("w1")
 		_, err := first(w.svc.Progress(w.ctx, []pawl.ProgressCall{{Fence: l.Fence(), Progress: ptr(100)}}))
 		w.ok(err, "progress")
@@ -140,7 +140,7 @@ var progress = noun{"progress", []promise{
 		w.same([]any{w.item(l.ID).Progress, w.task(t.ID).Progress}, []any{100, 100}, "progress")
 	}},
 	{"a value out of bounds is invalid", func(w *fixture) {
-		w.solo()
+		w.oneItem()
 		l := w.claim("w1")
 		for _, p := range []int{-1, 101, 1 << 40} {
 			_, err := first(w.svc.Progress(w.ctx, []pawl.ProgressCall{{Fence: l.Fence(), Progress: ptr(p)}}))

@@ -8,9 +8,9 @@ import (
 
 var items = noun{"items", []promise{
 	{"a new item is queued and has no worker", func(w *fixture) {
-		t := w.solo()
+		t := w.oneItem()
 		now := w.now()
-		got := w.only(t.ID)
+		got := w.onlyItem(t.ID)
 		got.BlockedBy = nil // there is no worker
 		w.same(got, pawl.Item{
 			ID: got.ID, TaskID: t.ID, Namespace: pawl.DefaultNamespace, Type: "a", Kind: pawl.KindWork, Position: got.Position,
@@ -19,52 +19,52 @@ var items = noun{"items", []promise{
 		}, "the item")
 	}},
 	{"a leased item shows its lease", func(w *fixture) {
-		t := w.solo()
+		t := w.oneItem()
 		w.advance(time.Minute)
 		l := w.claim("w1")
 		now := w.now()
-		got := w.only(t.ID)
+		got := w.onlyItem(t.ID)
 		w.same([]any{got.State, got.Status, got.Attempt, got.Failures, got.WorkerID, got.LastWorkerID, got.LeaseSeconds},
 			[]any{pawl.ItemLeased, pawl.StatusInProgress, 1, 0, "w1", "w1", 300}, "the item")
-		w.at(got.LeaseAcquiredAt, now, "lease_acquired_at")
-		w.at(got.HeartbeatAt, now, "heartbeat_at")
-		w.at(got.StartedAt, now, "started_at")
-		w.at(got.LeaseExpiresAt, l.LeaseExpiresAt, "lease_expires_at")
+		w.timeIs(got.LeaseAcquiredAt, now, "lease_acquired_at")
+		w.timeIs(got.HeartbeatAt, now, "heartbeat_at")
+		w.timeIs(got.StartedAt, now, "started_at")
+		w.timeIs(got.LeaseExpiresAt, l.LeaseExpiresAt, "lease_expires_at")
 		w.same(got.UpdatedAt, now, "updated_at")
 	}},
 	{"started_at is the first claim", func(w *fixture) {
-		t := w.solo()
+		t := w.oneItem()
 		started := w.now()
 		w.release(w.claim("w1"))
 		w.advance(time.Minute)
 		w.claim("w2")
-		got := w.only(t.ID)
-		w.at(got.StartedAt, started, "started_at")
-		w.at(got.LeaseAcquiredAt, w.now(), "lease_acquired_at")
+		got := w.onlyItem(t.ID)
+		w.timeIs(got.StartedAt, started, "started_at")
+		w.timeIs(got.LeaseAcquiredAt, w.now(), "lease_acquired_at")
 		w.complete(pawl.Lease{ID: got.ID, WorkerID: "w2", Attempt: 2}, `1`)
-		w.at(w.only(t.ID).StartedAt, started, "started_at at the end")
+		w.timeIs(w.onlyItem(t.ID).StartedAt, started, "started_at at the end")
 	}},
 	{"a completed item holds no lease and remembers its worker", func(w *fixture) {
-		t := w.solo()
+		t := w.oneItem()
 		started := w.now()
 		l := w.claim("w1")
-		w.beat(l)
+		w.heartbeat(l)
 		w.advance(time.Minute)
 		m := w.complete(l, `{"ok":true}`)
-		got := w.only(t.ID)
+		got := w.onlyItem(t.ID)
 		w.same(m, pawl.Moved{ID: got.ID, TaskID: t.ID, State: pawl.ItemCompleted, Attempt: 1}, "the answer")
 		w.same([]any{got.State, got.Status, got.WorkerID, got.LastWorkerID, got.Attempt, string(got.Result)},
 			[]any{pawl.ItemCompleted, pawl.StatusCompleted, "", "w1", 1, `{"ok":true}`}, "the item")
 		if got.LeaseExpiresAt != nil || got.LeaseAcquiredAt != nil || got.HeartbeatAt != nil {
 			w.Errorf("there is a lease left: %+v", got)
 		}
-		w.at(got.StartedAt, started, "started_at")
-		w.at(got.CompletedAt, w.now(), "completed_at")
+		w.timeIs(got.StartedAt, started, "started_at")
+		w.timeIs(got.CompletedAt, w.now(), "completed_at")
 	}},
 	{"the data of the last lease stays readable in every later state", func(w *fixture) {
 		ends := map[string]func(l pawl.Lease){
 			"released":  func(l pawl.Lease) { w.release(l) },
-			"failed":    func(l pawl.Lease) { w.failFor(l, "no") },
+			"failed":    func(l pawl.Lease) { w.failPermanently(l, "no") },
 			"requeued":  func(l pawl.Lease) { w.failNow(l, "no") },
 			"expired":   func(l pawl.Lease) { w.expire(l) },
 			"completed": func(l pawl.Lease) { w.complete(l, `1`) },
@@ -81,10 +81,10 @@ var items = noun{"items", []promise{
 		for name, end := range ends {
 			t := w.create(pawl.NewTask{Type: name})
 			started := w.now()
-			end(w.claimItem("w-"+name, w.only(t.ID).ID))
-			got := w.only(t.ID)
+			end(w.claimItem("w-"+name, w.onlyItem(t.ID).ID))
+			got := w.onlyItem(t.ID)
 			w.same([]any{got.LastWorkerID, got.Attempt, got.WorkerID}, []any{"w-" + name, 1, ""}, name)
-			w.at(got.StartedAt, started, name+": started_at")
+			w.timeIs(got.StartedAt, started, name+": started_at")
 			if got.LeaseExpiresAt != nil {
 				w.Errorf("%s: lease_expires_at is %v", name, got.LeaseExpiresAt)
 			}
@@ -96,14 +96,14 @@ var items = noun{"items", []promise{
 	}},
 	{"an ended item never changes again", func(w *fixture) {
 		for _, to := range []pawl.ItemState{pawl.ItemCompleted, pawl.ItemCancelled} {
-			t := w.solo()
-			l := w.claimItem("w1", w.only(t.ID).ID)
+			t := w.oneItem()
+			l := w.claimItem("w1", w.onlyItem(t.ID).ID)
 			if to == pawl.ItemCompleted {
 				w.complete(l, `1`)
 			} else {
 				w.cancel(t.ID)
 			}
-			before, task := w.only(t.ID), w.task(t.ID)
+			before, task := w.onlyItem(t.ID), w.task(t.ID)
 			w.advance(time.Hour)
 			w.sweep()
 			for _, v := range verbs {
@@ -112,7 +112,7 @@ var items = noun{"items", []promise{
 			_, _ = first(w.svc.CancelTasks(w.ctx, []pawl.TaskCall{{TaskID: t.ID}}))
 			_, _ = first(w.svc.RetryTasks(w.ctx, []pawl.TaskCall{{TaskID: t.ID}}))
 			_, _ = first(w.svc.BuryTasks(w.ctx, []pawl.TaskCall{{TaskID: t.ID}}))
-			w.same(w.only(t.ID), before, "the item")
+			w.same(w.onlyItem(t.ID), before, "the item")
 			w.same(w.task(t.ID), task, "the task")
 		}
 	}},

@@ -18,8 +18,8 @@ func (w *fixture) begin(k pawl.KeyBegin) pawl.KeyBegun {
 	return b
 }
 
-// opened begins a key whose run is the caller's.
-func (w *fixture) opened(k pawl.KeyBegin) pawl.KeyBegun {
+// beginRun begins a key and checks that the caller is to run.
+func (w *fixture) beginRun(k pawl.KeyBegin) pawl.KeyBegun {
 	w.Helper()
 	b := w.begin(k)
 	if !b.Run || b.Token == "" {
@@ -28,7 +28,7 @@ func (w *fixture) opened(k pawl.KeyBegin) pawl.KeyBegun {
 	return b
 }
 
-func (w *fixture) beginErr(k pawl.KeyBegin) error {
+func (w *fixture) tryBegin(k pawl.KeyBegin) error {
 	_, err := first(w.svc.BeginKeys(w.ctx, []pawl.KeyBegin{k}))
 	return err
 }
@@ -44,15 +44,15 @@ func (w *fixture) key(scope, name string) (pawl.Key, error) {
 	return first(w.svc.GetKeys(w.ctx, []pawl.KeyName{{Scope: scope, Key: name}}))
 }
 
-// quickKeys renews the leases of keys every third of a second of the machine's clock, each
-// time for the full 60 s of the service's clock.
-type quickKeys struct {
+// fastRenewer renews keys every third of a second of the machine's clock, each time for the full
+// 60 s of the service's clock.
+type fastRenewer struct {
 	pawl.KeyKeeper
 	renewed chan error // receives the outcome of each renewal
 	over    atomic.Bool
 }
 
-func (q *quickKeys) BeginKeys(ctx context.Context, calls []pawl.KeyBegin) ([]pawl.Result[pawl.KeyBegun], error) {
+func (q *fastRenewer) BeginKeys(ctx context.Context, calls []pawl.KeyBegin) ([]pawl.Result[pawl.KeyBegun], error) {
 	rs, err := q.KeyKeeper.BeginKeys(ctx, calls)
 	for i := range rs {
 		rs[i].Value.LockSeconds = 1
@@ -60,7 +60,7 @@ func (q *quickKeys) BeginKeys(ctx context.Context, calls []pawl.KeyBegin) ([]paw
 	return rs, err
 }
 
-func (q *quickKeys) RenewKeys(ctx context.Context, calls []pawl.KeyRenew) ([]pawl.Result[pawl.Key], error) {
+func (q *fastRenewer) RenewKeys(ctx context.Context, calls []pawl.KeyRenew) ([]pawl.Result[pawl.Key], error) {
 	for i := range calls {
 		calls[i].LockSeconds = 60
 	}
@@ -78,12 +78,12 @@ func (q *quickKeys) RenewKeys(ctx context.Context, calls []pawl.KeyRenew) ([]paw
 var keys = noun{"idempotency keys", []promise{
 	{"the first call runs, the next gets its answer byte for byte", func(w *fixture) {
 		ask := pawl.KeyBegin{Scope: "tools", Key: "tool-pdf_parser-document.pdf", RequestHash: "sha256:abc"}
-		b := w.opened(ask)
+		b := w.beginRun(ask)
 		w.same([]any{b.Key.Status, b.Key.Scope, b.Key.RequestHash}, []any{pawl.KeyPending, "tools", "sha256:abc"}, "the key")
 		w.advance(time.Second)
 		done := w.finishKey(pawl.KeyDone{Scope: "tools", Key: ask.Key, Token: b.Token, Response: raw(`{"pages": 42,  "n":12345678901234567890}`)})
 		w.same(done.Status, pawl.KeyCompleted, "status")
-		w.at(done.CompletedAt, w.now(), "completed_at")
+		w.timeIs(done.CompletedAt, w.now(), "completed_at")
 		for range 2 {
 			again := w.begin(ask)
 			w.same(
@@ -97,29 +97,29 @@ var keys = noun{"idempotency keys", []promise{
 		w.same([]any{got.Status, string(got.Response)}, []any{pawl.KeyCompleted, `{"pages": 42,  "n":12345678901234567890}`}, "the key")
 	}},
 	{"another request under the same key is refused, in flight or done", func(w *fixture) {
-		b := w.opened(pawl.KeyBegin{Key: "k", RequestHash: "one"})
-		w.refused(w.beginErr(pawl.KeyBegin{Key: "k", RequestHash: "two"}), pawl.CodeKeyReused)
+		b := w.beginRun(pawl.KeyBegin{Key: "k", RequestHash: "one"})
+		w.refused(w.tryBegin(pawl.KeyBegin{Key: "k", RequestHash: "two"}), pawl.CodeKeyReused)
 		w.finishKey(pawl.KeyDone{Key: "k", Token: b.Token, Response: raw(`1`)})
-		err := w.beginErr(pawl.KeyBegin{Key: "k", RequestHash: "two"})
+		err := w.tryBegin(pawl.KeyBegin{Key: "k", RequestHash: "two"})
 		w.refused(err, pawl.CodeKeyReused)
 		if !errors.Is(err, pawl.ErrKeyReused) {
 			w.Errorf("%v does not match ErrKeyReused", err)
 		}
 	}},
 	{"while the first runs the next is told when to retry", func(w *fixture) {
-		w.opened(pawl.KeyBegin{Key: "k", RequestHash: "h"})
+		w.beginRun(pawl.KeyBegin{Key: "k", RequestHash: "h"})
 		w.advance(20 * time.Second)
-		e := w.refused(w.beginErr(pawl.KeyBegin{Key: "k", RequestHash: "h"}), pawl.CodeKeyInFlight)
+		e := w.refused(w.tryBegin(pawl.KeyBegin{Key: "k", RequestHash: "h"}), pawl.CodeKeyInFlight)
 		if e.RetryAfter <= 0 || e.RetryAfter > 40*time.Second {
 			w.Errorf("retry after %v", e.RetryAfter)
 		}
 	}},
 	{"after a minute it is taken over, and the old holder's answer refused", func(w *fixture) {
-		old := w.opened(pawl.KeyBegin{Key: "k", RequestHash: "h"})
+		old := w.beginRun(pawl.KeyBegin{Key: "k", RequestHash: "h"})
 		w.advance(60*time.Second - time.Microsecond)
-		w.refused(w.beginErr(pawl.KeyBegin{Key: "k", RequestHash: "h"}), pawl.CodeKeyInFlight)
+		w.refused(w.tryBegin(pawl.KeyBegin{Key: "k", RequestHash: "h"}), pawl.CodeKeyInFlight)
 		w.advance(time.Microsecond)
-		b := w.opened(pawl.KeyBegin{Key: "k", RequestHash: "h"})
+		b := w.beginRun(pawl.KeyBegin{Key: "k", RequestHash: "h"})
 		if b.Token == old.Token {
 			w.Error("both have the same token")
 		}
@@ -135,28 +135,28 @@ var keys = noun{"idempotency keys", []promise{
 		w.same(string(w.begin(pawl.KeyBegin{Key: "k", RequestHash: "h"}).Key.Response), `"new"`, "the answer")
 	}},
 	{"its lease may be longer", func(w *fixture) {
-		w.opened(pawl.KeyBegin{Key: "k", RequestHash: "h", LockSeconds: 600})
+		w.beginRun(pawl.KeyBegin{Key: "k", RequestHash: "h", LockSeconds: 600})
 		w.advance(599 * time.Second)
-		w.refused(w.beginErr(pawl.KeyBegin{Key: "k", RequestHash: "h"}), pawl.CodeKeyInFlight)
+		w.refused(w.tryBegin(pawl.KeyBegin{Key: "k", RequestHash: "h"}), pawl.CodeKeyInFlight)
 		w.advance(time.Second)
-		w.opened(pawl.KeyBegin{Key: "k", RequestHash: "h"})
+		w.beginRun(pawl.KeyBegin{Key: "k", RequestHash: "h"})
 	}},
 	{"a failed one keeps its error to be read, and the next begin runs again", func(w *fixture) {
-		b := w.opened(pawl.KeyBegin{Key: "k", RequestHash: "h"})
+		b := w.beginRun(pawl.KeyBegin{Key: "k", RequestHash: "h"})
 		k, err := first(w.svc.FailKeys(w.ctx, []pawl.KeyDone{{Key: "k", Token: b.Token, Response: raw(`{"message":"boom"}`)}}))
 		w.ok(err, "fail key")
 		w.same(k.Status, pawl.KeyFailed, "status")
 		got, err := w.key("", "k")
 		w.ok(err, "get key")
 		w.same([]any{got.Status, string(got.Response)}, []any{pawl.KeyFailed, `{"message":"boom"}`}, "the key")
-		w.refused(w.beginErr(pawl.KeyBegin{Key: "k", RequestHash: "other"}), pawl.CodeKeyReused)
-		b = w.opened(pawl.KeyBegin{Key: "k", RequestHash: "h"})
-		w.refused(w.beginErr(pawl.KeyBegin{Key: "k", RequestHash: "h"}), pawl.CodeKeyInFlight)
+		w.refused(w.tryBegin(pawl.KeyBegin{Key: "k", RequestHash: "other"}), pawl.CodeKeyReused)
+		b = w.beginRun(pawl.KeyBegin{Key: "k", RequestHash: "h"})
+		w.refused(w.tryBegin(pawl.KeyBegin{Key: "k", RequestHash: "h"}), pawl.CodeKeyInFlight)
 		w.finishKey(pawl.KeyDone{Key: "k", Token: b.Token, Response: raw(`1`)})
 		w.same(w.begin(pawl.KeyBegin{Key: "k", RequestHash: "h"}).Run, false, "run")
 	}},
 	{"the answer is given once", func(w *fixture) {
-		b := w.opened(pawl.KeyBegin{Key: "k", RequestHash: "h"})
+		b := w.beginRun(pawl.KeyBegin{Key: "k", RequestHash: "h"})
 		w.finishKey(pawl.KeyDone{Key: "k", Token: b.Token, Response: raw(`1`)})
 		_, _ = first(w.svc.CompleteKeys(w.ctx, []pawl.KeyDone{{Key: "k", Token: b.Token, Response: raw(`2`)}}))
 		_, _ = first(w.svc.FailKeys(w.ctx, []pawl.KeyDone{{Key: "k", Token: b.Token, Response: raw(`3`)}}))
@@ -164,8 +164,8 @@ var keys = noun{"idempotency keys", []promise{
 		w.same([]any{got.Run, string(got.Key.Response)}, []any{false, `1`}, "the answer")
 	}},
 	{"equal keys of different scopes are independent", func(w *fixture) {
-		a := w.opened(pawl.KeyBegin{Scope: "a", Key: "k", RequestHash: "h"})
-		w.opened(pawl.KeyBegin{Scope: "b", Key: "k", RequestHash: "other"})
+		a := w.beginRun(pawl.KeyBegin{Scope: "a", Key: "k", RequestHash: "h"})
+		w.beginRun(pawl.KeyBegin{Scope: "b", Key: "k", RequestHash: "other"})
 		w.finishKey(pawl.KeyDone{Scope: "a", Key: "k", Token: a.Token, Response: raw(`1`)})
 		got, err := w.key("b", "k")
 		w.ok(err, "get key")
@@ -225,7 +225,7 @@ var keys = noun{"idempotency keys", []promise{
 	}},
 	{"a run keeps its key by renewing it, also after the key's expiry", func(w *fixture) {
 		ask := pawl.KeyBegin{Key: "k", RequestHash: "h", TTLSeconds: 90}
-		b := w.opened(ask)
+		b := w.beginRun(ask)
 		w.same(b.LockSeconds, 60, "lock_seconds")
 		renew := func(token string, lock int) (pawl.Key, error) {
 			return first(w.svc.RenewKeys(w.ctx, []pawl.KeyRenew{{Key: "k", Token: token, LockSeconds: lock}}))
@@ -234,8 +234,8 @@ var keys = noun{"idempotency keys", []promise{
 			w.advance(50 * time.Second)
 			k, err := renew(b.Token, 0)
 			w.ok(err, "renew")
-			w.at(k.LockedUntil, w.now().Add(60*time.Second), "locked_until")
-			w.refused(w.beginErr(ask), pawl.CodeKeyInFlight)
+			w.timeIs(k.LockedUntil, w.now().Add(60*time.Second), "locked_until")
+			w.refused(w.tryBegin(ask), pawl.CodeKeyInFlight)
 			w.sweep()
 		}
 		_, err := renew("run_of_another", 0)
@@ -248,9 +248,9 @@ var keys = noun{"idempotency keys", []promise{
 		_, err = renew(b.Token, 3600)
 		w.ok(err, "renew late")
 		w.advance(59 * time.Minute)
-		w.refused(w.beginErr(ask), pawl.CodeKeyInFlight)
+		w.refused(w.tryBegin(ask), pawl.CodeKeyInFlight)
 		w.advance(time.Minute)
-		next := w.opened(ask)
+		next := w.beginRun(ask)
 		_, err = renew(b.Token, 0)
 		w.refused(err, pawl.CodeConflict)
 		w.finishKey(pawl.KeyDone{Key: "k", Token: next.Token, Response: raw(`1`)})
@@ -259,15 +259,15 @@ var keys = noun{"idempotency keys", []promise{
 	}},
 	{"a key does not expire before the lease of its run ends", func(w *fixture) {
 		ask := pawl.KeyBegin{Key: "k", RequestHash: "h", TTLSeconds: 10}
-		w.opened(ask)
+		w.beginRun(ask)
 		w.advance(30 * time.Second)
 		w.sweep()
-		w.refused(w.beginErr(ask), pawl.CodeKeyInFlight)
+		w.refused(w.tryBegin(ask), pawl.CodeKeyInFlight)
 	}},
 	{"an effect that lasts longer than the lease of its key runs once", func(w *fixture) {
 		runs := 0
 		var effect func(context.Context) (int, error)
-		keys := &quickKeys{KeyKeeper: w.svc, renewed: make(chan error)}
+		keys := &fastRenewer{KeyKeeper: w.svc, renewed: make(chan error)}
 		effect = func(context.Context) (int, error) {
 			if runs++; runs > 1 {
 				return 0, errors.New("it runs twice")
@@ -290,7 +290,7 @@ var keys = noun{"idempotency keys", []promise{
 		}
 	}},
 	{"an effect whose key was taken over gets an error", func(w *fixture) {
-		keys := &quickKeys{KeyKeeper: w.svc, renewed: make(chan error)}
+		keys := &fastRenewer{KeyKeeper: w.svc, renewed: make(chan error)}
 		_, err := pawl.Once(w.ctx, keys, "k", 1, func(ctx context.Context) (int, error) {
 			w.advance(2 * time.Minute) // as if nothing could have been renewed
 			_, err := pawl.Once(w.ctx, w.svc, "k", 1, func(context.Context) (int, error) { return 2, nil })
@@ -329,93 +329,5 @@ var keys = noun{"idempotency keys", []promise{
 			w.ok(err, "once")
 			w.same(got, 2, "the result")
 		}
-	}},
-}}
-
-var keyAges = noun{"the age of keys", []promise{
-	{"a key is kept for a day by default and is absent from the moment it expires", func(w *fixture) {
-		b := w.opened(pawl.KeyBegin{Key: "k", RequestHash: "h"})
-		w.at(b.Key.ExpiresAt, w.now().Add(24*time.Hour), "expires_at")
-		w.finishKey(pawl.KeyDone{Key: "k", Token: b.Token, Response: raw(`1`)})
-		w.advance(24*time.Hour - time.Microsecond)
-		w.same(w.begin(pawl.KeyBegin{Key: "k", RequestHash: "h"}).Run, false, "run")
-		w.advance(time.Microsecond)
-		_, err := w.key("", "k")
-		w.refused(err, pawl.CodeNotFound)
-		w.opened(pawl.KeyBegin{Key: "k", RequestHash: "another"})
-	}},
-	{"or as long as asked for", func(w *fixture) {
-		b := w.opened(pawl.KeyBegin{Key: "k", RequestHash: "h", TTLSeconds: 7 * 86400})
-		w.at(b.Key.ExpiresAt, w.now().Add(7*24*time.Hour), "expires_at")
-	}},
-	{"a key without expiry is removed seven days after its completion", func(w *fixture) {
-		b := w.opened(pawl.KeyBegin{Key: "k", RequestHash: "h", TTLSeconds: -1})
-		w.same(b.Key.ExpiresAt, (*time.Time)(nil), "expires_at")
-		w.finishKey(pawl.KeyDone{Key: "k", Token: b.Token, Response: raw(`1`)})
-		w.advance(7*24*time.Hour - time.Second)
-		w.sweep()
-		w.same(w.begin(pawl.KeyBegin{Key: "k", RequestHash: "h"}).Run, false, "run")
-		w.advance(2 * time.Second)
-		w.atLeast(w.sweep().KeysPruned, 1, "keys pruned") // an interface may have had keys of its own
-		_, err := w.key("", "k")
-		w.refused(err, pawl.CodeNotFound)
-	}},
-	{"the sweep removes what has expired", func(w *fixture) {
-		for _, k := range []string{"a", "b"} {
-			w.opened(pawl.KeyBegin{Key: k, RequestHash: "h"})
-		}
-		w.opened(pawl.KeyBegin{Key: "c", RequestHash: "h", TTLSeconds: 2 * 86400})
-		w.advance(24 * time.Hour)
-		w.atLeast(w.sweep().KeysPruned, 2, "keys pruned")
-		list, err := w.svc.ListKeys(w.ctx, pawl.KeyFilter{})
-		w.ok(err, "list keys")
-		w.same(len(list.Items), 1, "keys left")
-	}},
-	{"they are listed by status, task and item, newest first", func(w *fixture) {
-		t := w.many(2)
-		ids := w.items(t.ID)
-		for n, k := range []pawl.KeyBegin{{Key: "a", TaskID: t.ID, ItemID: ids[0].ID}, {Key: "b", TaskID: t.ID, ItemID: ids[1].ID}, {Key: "c"}} {
-			k.RequestHash, k.Scope = k.Key, "s"+k.Key
-			b := w.opened(k)
-			if n > 0 {
-				w.finishKey(pawl.KeyDone{Scope: k.Scope, Key: k.Key, Token: b.Token, Response: raw(`1`)})
-			}
-			w.advance(time.Second)
-		}
-		for want, f := range map[string]pawl.KeyFilter{
-			"c b a": {}, "c b": {Status: pawl.KeyCompleted}, "a": {Status: pawl.KeyPending}, "b a": {TaskID: t.ID}, "b": {ItemID: ids[1].ID},
-		} {
-			list, err := w.svc.ListKeys(w.ctx, f)
-			w.ok(err, "list keys")
-			var got []string
-			for _, k := range list.Items {
-				got = append(got, k.RequestHash)
-			}
-			w.same(strings.Join(got, " "), want, "keys")
-		}
-	}},
-	{"hits, misses and replays are counted", func(w *fixture) {
-		ask := pawl.KeyBegin{Key: "k", RequestHash: "h"}
-		b := w.opened(ask)
-		_ = w.beginErr(ask)
-		w.finishKey(pawl.KeyDone{Key: "k", Token: b.Token, Response: raw(`1`)})
-		w.begin(ask)
-		w.begin(ask)
-		w.opened(pawl.KeyBegin{Key: "other", RequestHash: "h"})
-		s, err := w.svc.Stats(w.ctx)
-		w.ok(err, "stats")
-		w.same(s.Keys, pawl.KeyStats{Pending: 1, Completed: 1, Hits: 3, Misses: 2, Replays: 2}, "key statistics")
-	}},
-	{"malformed keys are invalid", func(w *fixture) {
-		for pointer, k := range map[string]pawl.KeyBegin{
-			"/key":   {Key: strings.Repeat("k", pawl.MaxKeyLen+1), RequestHash: "h"},
-			"/scope": {Scope: strings.Repeat("k", pawl.MaxScopeLen+1), Key: "k", RequestHash: "h"},
-		} {
-			w.invalid(w.beginErr(k), pointer)
-		}
-		w.invalid(w.beginErr(pawl.KeyBegin{RequestHash: "h"}), "/key")
-		w.invalid(w.beginErr(pawl.KeyBegin{Key: "a\x00b", RequestHash: "h"}), "/key")
-		w.invalid(w.beginErr(pawl.KeyBegin{Key: "a\xffb", RequestHash: "h"}), "/key")
-		w.opened(pawl.KeyBegin{Scope: strings.Repeat("é", pawl.MaxScopeLen), Key: strings.Repeat("é", pawl.MaxKeyLen), RequestHash: "h"})
 	}},
 }}

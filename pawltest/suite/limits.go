@@ -7,11 +7,11 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// big returns a JSON string of n bytes.
-func big(n int) string { return `"` + strings.Repeat("x", n-2) + `"` }
+// stringOf returns a JSON string of n bytes.
+func stringOf(n int) string { return `"` + strings.Repeat("x", n-2) + `"` }
 
-// tooMuch checks that the field was refused for its size.
-func (w *fixture) tooMuch(err error, pointer string) {
+// tooLarge checks that the field was refused for its size.
+func (w *fixture) tooLarge(err error, pointer string) {
 	w.Helper()
 	if pawl.CodeOf(err) != pawl.CodeTooLarge {
 		w.invalid(err, pointer)
@@ -32,7 +32,7 @@ var limits = noun{"limits of a task", []promise{
 			{"/payload", pawl.NewTask{Type: "a", Payload: raw(``)}},
 			{"/metadata", pawl.NewTask{Type: "a", Metadata: raw(`[]`)}},
 			{"/metadata", pawl.NewTask{Type: "a", Metadata: raw(`{`)}},
-			{"/metadata", pawl.NewTask{Type: "a", Metadata: raw(`{"a":` + big(pawl.MaxMetadataBytes) + `}`)}},
+			{"/metadata", pawl.NewTask{Type: "a", Metadata: raw(`{"a":` + stringOf(pawl.MaxMetadataBytes) + `}`)}},
 			{"/priority", pawl.NewTask{Type: "a", Priority: pawl.MaxPriority + 1}},
 			{"/priority", pawl.NewTask{Type: "a", Priority: pawl.MinPriority - 1}},
 			{"/priority", pawl.NewTask{Type: "a", Priority: 1 << 40}},
@@ -67,16 +67,16 @@ var limits = noun{"limits of a task", []promise{
 			)
 		}
 		t := w.create(pawl.NewTask{
-			Type: strings.Repeat("t", pawl.MaxTypeLen), Title: strings.Repeat("é", pawl.MaxTitleLen), Payload: raw(big(pawl.MaxPayloadBytes)),
-			Metadata: raw(`{"a":` + big(pawl.MaxMetadataBytes-6) + `}`), InputHash: strings.Repeat("h", 64), Items: items,
+			Type: strings.Repeat("t", pawl.MaxTypeLen), Title: strings.Repeat("é", pawl.MaxTitleLen), Payload: raw(stringOf(pawl.MaxPayloadBytes)),
+			Metadata: raw(`{"a":` + stringOf(pawl.MaxMetadataBytes-6) + `}`), InputHash: strings.Repeat("h", 64), Items: items,
 		})
 		w.same(asCreated(w.task(t.ID)), t, "the task")
 	}},
 	{"a payload over a mebibyte is too large", func(w *fixture) {
-		_, err := pawl.Create(w.ctx, w.svc, pawl.NewTask{Type: "a", Payload: raw(big(pawl.MaxPayloadBytes + 1))})
-		w.tooMuch(err, "/payload")
-		_, err = pawl.Create(w.ctx, w.svc, pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Input: raw(big(pawl.MaxPayloadBytes + 1))}}})
-		w.tooMuch(err, "/items/0/input")
+		_, err := pawl.Create(w.ctx, w.svc, pawl.NewTask{Type: "a", Payload: raw(stringOf(pawl.MaxPayloadBytes + 1))})
+		w.tooLarge(err, "/payload")
+		_, err = pawl.Create(w.ctx, w.svc, pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Input: raw(stringOf(pawl.MaxPayloadBytes + 1))}}})
+		w.tooLarge(err, "/items/0/input")
 	}},
 	{"values are nested at most 500 levels deep", func(w *fixture) {
 		nested := func(n int, inside string) []byte {
@@ -145,19 +145,19 @@ var limits = noun{"limits of a task", []promise{
 
 var limitsOfWork = noun{"limits of a worker's calls", []promise{
 	{"a value over a limit is refused and nothing is stored", func(w *fixture) {
-		t := w.solo()
+		t := w.oneItem()
 		l := w.claim("w1")
-		over := raw(big(pawl.MaxPayloadBytes + 1))
-		before := w.scene(t.ID)
+		over := raw(stringOf(pawl.MaxPayloadBytes + 1))
+		before := w.taskData(t.ID)
 		_, err := pawl.Complete(w.ctx, w.svc, l.Fence(), over)
-		w.tooMuch(err, "/result")
+		w.tooLarge(err, "/result")
 		_, err = pawl.Complete(w.ctx, w.svc, l.Fence(), raw(`{"a"`))
 		w.invalid(err, "/result")
 		save := func(c pawl.NewCheckpoint) error {
 			_, err := pawl.SaveCheckpoint(w.ctx, w.svc, l.Fence(), c)
 			return err
 		}
-		w.tooMuch(save(pawl.NewCheckpoint{Type: pawl.CustomCheckpoint, Snapshot: over}), "/snapshot")
+		w.tooLarge(save(pawl.NewCheckpoint{Type: pawl.CustomCheckpoint, Snapshot: over}), "/snapshot")
 		w.invalid(save(pawl.NewCheckpoint{Type: pawl.CustomCheckpoint, Snapshot: raw(`{`)}), "/snapshot")
 		w.invalid(save(pawl.NewCheckpoint{Type: pawl.CustomCheckpoint}), "/snapshot")
 		w.invalid(
@@ -166,24 +166,24 @@ var limitsOfWork = noun{"limits of a worker's calls", []promise{
 		)
 		w.invalid(save(pawl.NewCheckpoint{Type: pawl.CustomCheckpoint, Snapshot: raw(`1`), Metadata: raw(`nope`)}), "/metadata")
 		_, err = first(
-			w.svc.Fail(w.ctx, []pawl.FailCall{{Fence: l.Fence(), Error: pawl.Failure{Message: "x", Detail: raw(big(pawl.MaxErrorBytes + 1))}}}),
+			w.svc.Fail(w.ctx, []pawl.FailCall{{Fence: l.Fence(), Error: pawl.Failure{Message: "x", Detail: raw(stringOf(pawl.MaxErrorBytes + 1))}}}),
 		)
 		if code := pawl.CodeOf(err); code != pawl.CodeInvalid && code != pawl.CodeTooLarge {
 			w.Errorf("an oversize error: %v", err)
 		}
-		w.same(w.scene(t.ID), before, "the scene")
+		w.same(w.taskData(t.ID), before, "the scene")
 	}},
 	{"a value at a limit is valid", func(w *fixture) {
-		t := w.solo()
+		t := w.oneItem()
 		l := w.claim("w1")
-		w.checkpoint(l, pawl.CustomCheckpoint, big(pawl.MaxPayloadBytes))
-		w.complete(l, big(pawl.MaxPayloadBytes))
-		w.same(len(w.only(t.ID).Result), pawl.MaxPayloadBytes, "result")
+		w.checkpoint(l, pawl.CustomCheckpoint, stringOf(pawl.MaxPayloadBytes))
+		w.complete(l, stringOf(pawl.MaxPayloadBytes))
+		w.same(len(w.onlyItem(t.ID).Result), pawl.MaxPayloadBytes, "result")
 	}},
 	{"a worker's id may be long, but not longer", func(w *fixture) {
-		w.many(2)
+		w.manyItems(2)
 		name := strings.Repeat("é", pawl.MaxIDLen)
-		w.beat(w.claim(name))
+		w.heartbeat(w.claim(name))
 		_, err := w.svc.Claim(w.ctx, pawl.ClaimRequest{WorkerID: name + "é"})
 		w.invalid(err, "/worker_id")
 	}},
@@ -215,9 +215,9 @@ var badText = noun{"NUL and invalid UTF-8", []promise{
 		w.same(w.titles(pawl.TaskFilter{}), "", "tasks made")
 	}},
 	{"are refused in every text of a worker", func(w *fixture) {
-		t := w.solo()
+		t := w.oneItem()
 		l := w.claim("w1")
-		before := w.scene(t.ID)
+		before := w.taskData(t.ID)
 		for _, bad := range []string{"a\x00b", "a\xffb"} {
 			json := raw(`"` + bad + `"`)
 			_, err := pawl.Complete(w.ctx, w.svc, l.Fence(), json)
@@ -235,22 +235,22 @@ var badText = noun{"NUL and invalid UTF-8", []promise{
 			_, err = first(w.svc.CancelTasks(w.ctx, []pawl.TaskCall{{TaskID: t.ID, Reason: bad}}))
 			w.invalid(err, "/reason")
 		}
-		w.same(w.scene(t.ID), before, "the scene")
+		w.same(w.taskData(t.ID), before, "the scene")
 	}},
 	{"in the text of an error they are replaced, not refused: the failure is recorded", func(w *fixture) {
-		t := w.solo()
+		t := w.oneItem()
 		for _, bad := range []string{"a\x00b", "a\xffb"} {
 			_, err := first(
 				w.svc.Fail(w.ctx, []pawl.FailCall{{Fence: w.claim("w1").Fence(), Error: pawl.Failure{Message: bad}, RetryAfterMS: ptr(int64(0))}}),
 			)
 			if err == nil {
-				if i := w.only(t.ID); i.Error == nil || i.Error.Message == "" {
+				if i := w.onlyItem(t.ID); i.Error == nil || i.Error.Message == "" {
 					w.Errorf("error is %v", i.Error)
 				}
 				continue
 			}
 			w.refused(err, pawl.CodeInvalid) // a clear refusal is right too
-			w.release(pawl.Lease{ID: w.only(t.ID).ID, WorkerID: "w1", Attempt: w.only(t.ID).Attempt})
+			w.release(pawl.Lease{ID: w.onlyItem(t.ID).ID, WorkerID: "w1", Attempt: w.onlyItem(t.ID).Attempt})
 		}
 	}},
 	{"an id that contains them is not found, never an internal error", func(w *fixture) {

@@ -27,19 +27,19 @@ func (w *fixture) titles(f pawl.TaskFilter) string {
 	}
 }
 
-// gallery creates a task in each of these states, one second apart; its title is the state.
-func (w *fixture) gallery() map[string]pawl.Task {
+// taskInEachState creates a task in each of these states, one second apart; its title is the state.
+func (w *fixture) taskInEachState() map[string]pawl.Task {
 	w.Helper()
 	out := map[string]pawl.Task{}
 	for n, state := range []string{"queued", "checked_out", "in_progress", "completed", "failed", "dead_lettered", "cancelled"} {
 		t := w.create(pawl.NewTask{Type: fmt.Sprint("t", n%2), Title: state, Priority: n})
-		switch i := w.only(t.ID); state {
+		switch i := w.onlyItem(t.ID); state {
 		case "checked_out":
 			w.claimItem("w1", i.ID)
 		case "in_progress":
-			w.beat(w.claimItem("w2", i.ID))
+			w.heartbeat(w.claimItem("w2", i.ID))
 		case "completed", "failed", "dead_lettered", "cancelled":
-			w.bring(t.ID, i.ID, pawl.ItemState(state))
+			w.moveTo(t.ID, i.ID, pawl.ItemState(state))
 		}
 		out[state] = w.task(t.ID)
 		w.advance(time.Second)
@@ -49,12 +49,12 @@ func (w *fixture) gallery() map[string]pawl.Task {
 
 var lists = noun{"lists of tasks", []promise{
 	{"newest first, or oldest first", func(w *fixture) {
-		w.gallery()
+		w.taskInEachState()
 		w.same(w.titles(pawl.TaskFilter{}), "cancelled dead_lettered failed completed in_progress checked_out queued", "newest first")
 		w.same(w.titles(pawl.TaskFilter{Asc: true}), "queued checked_out in_progress completed failed dead_lettered cancelled", "oldest first")
 	}},
 	{"a listed task is the task", func(w *fixture) {
-		all := w.gallery()
+		all := w.taskInEachState()
 		page, err := w.svc.ListTasks(w.ctx, pawl.TaskFilter{})
 		w.ok(err, "list tasks")
 		for _, t := range page.Items {
@@ -62,7 +62,7 @@ var lists = noun{"lists of tasks", []promise{
 		}
 	}},
 	{"by state, status, type, priority, time and id", func(w *fixture) {
-		all := w.gallery()
+		all := w.taskInEachState()
 		begin := all["queued"].CreatedAt
 		for want, f := range map[string]pawl.TaskFilter{
 			"queued":                                   {States: []pawl.TaskState{pawl.TaskQueued}},
@@ -156,10 +156,10 @@ var lists = noun{"lists of tasks", []promise{
 		w.create(pawl.NewTask{Type: "a", Title: "later", RunAt: &at})
 		busy := w.create(pawl.NewTask{Type: "a", Title: "busy"})
 		part := w.create(pawl.NewTask{Type: "a", Title: "part", Items: []pawl.NewItem{{Input: raw(`1`)}, {Input: raw(`2`), Priority: ptr(5)}}})
-		w.claimItem("w1", w.only(busy.ID).ID)
+		w.claimItem("w1", w.onlyItem(busy.ID).ID)
 		w.claimItem("w1", w.items(part.ID)[1].ID)
 		back := w.create(pawl.NewTask{Type: "a", Title: "back"})
-		w.release(w.claimItem("w1", w.only(back.ID).ID))
+		w.release(w.claimItem("w1", w.onlyItem(back.ID).ID))
 		w.same(w.titles(pawl.TaskFilter{Available: ptr(true)}), "back part ready", "with")
 		w.same(w.titles(pawl.TaskFilter{Available: ptr(false), Asc: true}), "later busy", "without")
 	}},
@@ -185,7 +185,7 @@ var lists = noun{"lists of tasks", []promise{
 		w.cancel(made["b"].ID)
 		w.advance(time.Second)
 		at := w.now()
-		w.claimItem("w1", w.only(made["d"].ID).ID)
+		w.claimItem("w1", w.onlyItem(made["d"].ID).ID)
 		w.advance(time.Second)
 		w.cancel(made["a"].ID)
 		for _, size := range []int{1, 2, 3, 100} {
@@ -261,8 +261,8 @@ var lists = noun{"lists of tasks", []promise{
 		w.same(strings.Join(got, " "), "5 4 3 2 1 0", "tasks")
 	}},
 	{"the last page is known to be the last", func(w *fixture) {
-		w.solo()
-		w.solo()
+		w.oneItem()
+		w.oneItem()
 		page, err := w.svc.ListTasks(w.ctx, pawl.TaskFilter{Page: pawl.Page{Limit: 2}})
 		w.ok(err, "list tasks")
 		w.same([]any{len(page.Items), page.Next}, []any{2, ""}, "the page")
@@ -271,7 +271,7 @@ var lists = noun{"lists of tasks", []promise{
 
 var itemLists = noun{"lists of items", []promise{
 	{"oldest first, or newest first, and each is the item", func(w *fixture) {
-		t := w.many(5)
+		t := w.manyItems(5)
 		page, err := w.svc.ListItems(w.ctx, pawl.ItemFilter{TaskID: t.ID})
 		w.ok(err, "list items")
 		var up, down []string
@@ -302,15 +302,15 @@ var itemLists = noun{"lists of items", []promise{
 			}, {Key: "later", Input: raw(`1`), RunAt: &at}, {Key: "blocked", Input: raw(`1`), After: []string{"next"}},
 			{Key: "gone", Input: raw(`1`)},
 		}})
-		w.solo()
+		w.oneItem()
 		id := map[string]string{}
 		for _, i := range w.items(t.ID) {
 			id[i.Key] = i.ID
 		}
 		w.complete(w.claimItem("w1", id["done"]), `1`)
-		w.failFor(w.claimItem("w2", id["failed"]), "no")
+		w.failPermanently(w.claimItem("w2", id["failed"]), "no")
 		w.claimItem("w1", id["held"])
-		w.beat(w.claimItem("w2", id["busy"]))
+		w.heartbeat(w.claimItem("w2", id["busy"]))
 		w.cancel(t.ID, id["gone"])
 		for want, f := range map[string]pawl.ItemFilter{
 			"done failed held busy next later blocked gone": {},
@@ -346,8 +346,8 @@ var itemLists = noun{"lists of items", []promise{
 		}
 	}},
 	{"over all tasks", func(w *fixture) {
-		w.many(3)
-		w.many(2)
+		w.manyItems(3)
+		w.manyItems(2)
 		var got int
 		f := pawl.ItemFilter{Page: pawl.Page{Limit: 2}}
 		for {

@@ -6,8 +6,8 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// asked creates a task with a question and an open reply, and claims its item.
-func (w *fixture) asked() (pawl.Task, pawl.Lease) {
+// claimedReply creates a task with a question and an open reply, and claims its item.
+func (w *fixture) claimedReply() (pawl.Task, pawl.Lease) {
 	w.Helper()
 	t := w.create(
 		pawl.NewTask{
@@ -38,8 +38,8 @@ func (w *fixture) message(id string) pawl.Message {
 	return m
 }
 
-// said returns a message's content in short: its parts as type:text/status.
-func (w *fixture) said(id string) string {
+// contentOf returns a message's content in a short form: its parts as type:text/status.
+func (w *fixture) contentOf(id string) string {
 	w.Helper()
 	parts, err := w.message(id).Parts()
 	w.ok(err, "parts")
@@ -62,7 +62,7 @@ func (w *fixture) said(id string) string {
 
 var messages = noun{"messages", []promise{
 	{"a task is created with its messages and an open reply, in order", func(w *fixture) {
-		t, l := w.asked()
+		t, l := w.claimedReply()
 		w.same(t.Thread, "t1", "thread of the task")
 		list, err := w.svc.ListMessages(w.ctx, pawl.MessageFilter{Thread: "t1"})
 		w.ok(err, "list")
@@ -84,10 +84,10 @@ var messages = noun{"messages", []promise{
 		w.same(len(list.Items), 1, "open ones")
 	}},
 	{"a message is readable as a whole at any time, and its chunks are folded when it ends", func(w *fixture) {
-		t, l := w.asked()
+		t, l := w.claimedReply()
 		id := l.OpenMessage.ID
 		w.same(w.append(l, id, 0, "Hel", "lo"), int64(2), "offset")
-		w.same(w.said(id), "text:Hello/streaming", "mid-stream")
+		w.same(w.contentOf(id), "text:Hello/streaming", "mid-stream")
 		n, err := w.tryAppend(l, id, 2, []pawl.Chunk{
 			{Type: pawl.ChunkToolCall, ToolCallID: "c1", ToolName: "look", Input: raw(`{"q":12345678901234567890}`)},
 			{Type: pawl.ChunkToolResult, ToolCallID: "c1", ToolName: "look", Output: raw(`[1]`)},
@@ -95,20 +95,20 @@ var messages = noun{"messages", []promise{
 		})
 		w.ok(err, "append")
 		w.same(n, int64(6), "offset")
-		w.same(w.said(id), "text:Hello tool-call:look tool-result:look reasoning:hm text:!/streaming", "mid-stream")
+		w.same(w.contentOf(id), "text:Hello tool-call:look tool-result:look reasoning:hm text:!/streaming", "mid-stream")
 		m := w.finish(l, id)
 		w.same(
 			[]any{m.Status, m.Offset, string(m.Usage), m.Text()},
 			[]any{pawl.MessageComplete, int64(6), `{"output_tokens":2}`, "Hello!"},
 			"the end",
 		)
-		w.same(w.said(id), "text:Hello tool-call:look tool-result:look reasoning:hm text:!", "the content")
+		w.same(w.contentOf(id), "text:Hello tool-call:look tool-result:look reasoning:hm text:!", "the content")
 		if !strings.Contains(string(m.Content), `{"type":"tool-call","toolCallId":"c1","toolName":"look","input":{"q":12345678901234567890}}`) {
 			w.Errorf("content: %s", m.Content)
 		}
 		w.same(w.item(l.ID).State, pawl.ItemInProgress, "the item goes on")
 		var got []string
-		for _, e := range w.record(pawl.EventFilter{TaskID: t.ID}) {
+		for _, e := range w.allEvents(pawl.EventFilter{TaskID: t.ID}) {
 			if strings.HasPrefix(e.Event, "message_") {
 				got = append(got, e.Event+" "+e.ActorType)
 			}
@@ -147,7 +147,7 @@ var messages = noun{"messages", []promise{
 		w.same([]any{len(list.Items), list.Items[0].ID, list.Items[1].ID}, []any{2, m.ID, tool.ID}, "the item's")
 	}},
 	{"stop keeps the content, and the worker is told", func(w *fixture) {
-		_, l := w.asked()
+		_, l := w.claimedReply()
 		id := l.OpenMessage.ID
 		w.append(l, id, 0, "so far")
 		m, err := first(w.svc.StopMessages(w.ctx, []pawl.StopCall{{MessageID: id, Reason: "enough"}}))
@@ -169,7 +169,7 @@ var messages = noun{"messages", []promise{
 	{"a worker that claims after a stop is told by the claim and by each heartbeat", func(w *fixture) {
 		for _, when := range []string{"while nobody holds it", "before its holder learns"} {
 			t := w.create(pawl.NewTask{Type: "chat", Reply: &pawl.Reply{}})
-			l := w.claimItem("w1", w.only(t.ID).ID)
+			l := w.claimItem("w1", w.onlyItem(t.ID).ID)
 			w.same(len(l.Stopped), 0, "nothing was stopped")
 			id := l.OpenMessage.ID
 			w.append(l, id, 0, "so far")
@@ -198,19 +198,19 @@ var messages = noun{"messages", []promise{
 		}
 	}},
 	{"open messages end with their item", func(w *fixture) {
-		w.asked()
-		done := w.only(w.create(pawl.NewTask{Type: "done", Reply: &pawl.Reply{}}).ID)
+		w.claimedReply()
+		done := w.onlyItem(w.create(pawl.NewTask{Type: "done", Reply: &pawl.Reply{}}).ID)
 		l := w.claimItem("w1", done.ID)
 		w.append(l, l.OpenMessage.ID, 0, "a")
 		w.complete(l, `1`)
 		w.same(w.message(l.OpenMessage.ID).Status, pawl.MessageComplete, "completed")
 		t := w.create(pawl.NewTask{Type: "gone", Reply: &pawl.Reply{}})
-		l = w.claimItem("w1", w.only(t.ID).ID)
+		l = w.claimItem("w1", w.onlyItem(t.ID).ID)
 		w.append(l, l.OpenMessage.ID, 0, "a")
 		w.cancel(t.ID)
 		w.same(w.message(l.OpenMessage.ID).Status, pawl.MessageStopped, "cancelled")
 		t = w.create(pawl.NewTask{Type: "bad", MaxAttempts: 1, Reply: &pawl.Reply{}})
-		l = w.claimItem("w1", w.only(t.ID).ID)
+		l = w.claimItem("w1", w.onlyItem(t.ID).ID)
 		w.failNow(l, "no")
 		w.same(w.message(l.OpenMessage.ID).Status, pawl.MessageError, "failed")
 	}},

@@ -9,10 +9,10 @@ import (
 
 var namespaces = noun{"namespaces", []promise{
 	{"work of another namespace is not found by any verb", func(w *fixture) {
-		t := w.solo()
+		t := w.oneItem()
 		l := w.claim("w1")
 		w.checkpoint(l, pawl.CustomCheckpoint, `1`)
-		before := w.scene(t.ID)
+		before := w.taskData(t.ID)
 		other := w.in("other")
 		for name, err := range other.byID(t.ID) {
 			if pawl.CodeOf(err) != pawl.CodeNotFound {
@@ -29,25 +29,25 @@ var namespaces = noun{"namespaces", []promise{
 		}
 		_, err := first(other.svc.CancelTasks(other.ctx, []pawl.TaskCall{{TaskID: t.ID, ItemIDs: []string{l.ID}}}))
 		w.refused(err, pawl.CodeNotFound)
-		w.same(w.scene(t.ID), before, "the scene")
+		w.same(w.taskData(t.ID), before, "the scene")
 	}},
 	{"nor is it claimed, listed, counted or kept there", func(w *fixture) {
-		t := w.solo()
+		t := w.oneItem()
 		l := w.claim("w1")
 		w.checkpoint(l, pawl.CustomCheckpoint, `1`)
-		w.solo()
-		w.opened(pawl.KeyBegin{Key: "k", RequestHash: "h"})
+		w.oneItem()
+		w.beginRun(pawl.KeyBegin{Key: "k", RequestHash: "h"})
 		o := w.in("other")
 		workers, err := o.svc.ListWorkers(o.ctx, pawl.WorkerFilter{})
 		w.ok(err, "list workers")
-		o.nothing()
+		o.noneClaimable()
 		for _, req := range []pawl.ClaimRequest{{TaskID: t.ID}, {ItemID: l.ID}, {Types: []string{"a"}}} {
 			req.WorkerID = "w1"
 			if ls, err := o.svc.Claim(o.ctx, req); len(ls) > 0 || (err != nil && !errors.Is(err, pawl.ErrNotFound)) {
 				w.Errorf("claim of %+v: %v, %v", req, ls, err)
 			}
 		}
-		w.same(len(o.record(pawl.EventFilter{})), 0, "events")
+		w.same(len(o.allEvents(pawl.EventFilter{})), 0, "events")
 		tasks, err := o.svc.ListTasks(o.ctx, pawl.TaskFilter{})
 		w.ok(err, "list tasks")
 		items, err := o.svc.ListItems(o.ctx, pawl.ItemFilter{IDs: []string{l.ID}})
@@ -70,18 +70,18 @@ var namespaces = noun{"namespaces", []promise{
 	}},
 	{"each has its own work and keys under the same names", func(w *fixture) {
 		a, b := w.in("a"), w.in("b")
-		ta, tb := a.solo(), b.solo()
+		ta, tb := a.oneItem(), b.oneItem()
 		w.same([]string{ta.Namespace, tb.Namespace}, []string{"a", "b"}, "namespaces")
 		w.same([]string{a.claim("w1").TaskID, b.claim("w1").TaskID}, []string{ta.ID, tb.ID}, "claimed")
-		ka, kb := a.opened(pawl.KeyBegin{Key: "k", RequestHash: "x"}), b.opened(pawl.KeyBegin{Key: "k", RequestHash: "y"})
+		ka, kb := a.beginRun(pawl.KeyBegin{Key: "k", RequestHash: "x"}), b.beginRun(pawl.KeyBegin{Key: "k", RequestHash: "y"})
 		a.finishKey(pawl.KeyDone{Key: "k", Token: ka.Token, Response: raw(`"a"`)})
 		b.finishKey(pawl.KeyDone{Key: "k", Token: kb.Token, Response: raw(`"b"`)})
 		w.same(string(a.begin(pawl.KeyBegin{Key: "k", RequestHash: "x"}).Key.Response), `"a"`, "the answer")
 	}},
 	{"one sweep serves all of them", func(w *fixture) {
 		a, b := w.in("a"), w.in("b")
-		a.solo()
-		b.solo()
+		a.oneItem()
+		b.oneItem()
 		a.claim("w1")
 		b.claim("w1")
 		w.advance(300 * time.Second)

@@ -19,8 +19,8 @@ func ids(n int) string {
 	return "[" + b.String()[1:] + "]"
 }
 
-// tried creates a task that must be refused, and returns the refusal.
-func (w *fixture) tried(t pawl.NewTask) []string {
+// refusedTask creates a task that must be refused, and returns the error's fields.
+func (w *fixture) refusedTask(t pawl.NewTask) []string {
 	w.Helper()
 	before, err := w.svc.Stats(w.ctx)
 	w.ok(err, "stats")
@@ -31,8 +31,8 @@ func (w *fixture) tried(t pawl.NewTask) []string {
 	return refusals(err)
 }
 
-// drawn hands in a plan that must be refused, and returns the refusal.
-func (w *fixture) drawn(l pawl.Lease, plan string) []string {
+// refusedPlan submits a plan that must be refused, and returns the error's fields.
+func (w *fixture) refusedPlan(l pawl.Lease, plan string) []string {
 	w.Helper()
 	_, err := pawl.Complete(w.ctx, w.svc, l.Fence(), raw(plan))
 	it := w.item(l.ID)
@@ -51,9 +51,9 @@ var sync250 = pawl.Type{
 
 var plans = noun{"plans", []promise{
 	{"an item cannot name a type whose rules would not apply to it", func(w *fixture) {
-		w.put(pawl.Type{Name: "strict", InputSchema: raw(`{"type":"object"}`), Acceptance: true})
-		w.put(pawl.Type{Name: "slow", LeaseSeconds: 600, MaxAttempts: 5, Backoff: pawl.Backoff{BaseSeconds: 1}})
-		w.put(pawl.Type{Name: "planned", Plan: pawl.Plan{Mode: pawl.PlanItem}})
+		w.putType(pawl.Type{Name: "strict", InputSchema: raw(`{"type":"object"}`), Acceptance: true})
+		w.putType(pawl.Type{Name: "slow", LeaseSeconds: 600, MaxAttempts: 5, Backoff: pawl.Backoff{BaseSeconds: 1}})
+		w.putType(pawl.Type{Name: "planned", Plan: pawl.Plan{Mode: pawl.PlanItem}})
 		items := func(types ...string) (out []pawl.NewItem) {
 			for _, t := range types {
 				out = append(out, pawl.NewItem{Type: t, Input: raw(`1`)})
@@ -65,14 +65,14 @@ var plans = noun{"plans", []promise{
 				at + "/type the type strict has rules for input or results, which apply only to tasks of that type; create a task of the type strict",
 			}
 		}
-		w.same(w.tried(pawl.NewTask{Type: "other", Items: items("strict")}), refused("/items/0"), "create")
+		w.same(w.refusedTask(pawl.NewTask{Type: "other", Items: items("strict")}), refused("/items/0"), "create")
 		t := w.create(pawl.NewTask{Type: "other", Items: items("slow", "unregistered", "other")})
 		_, err := first(w.svc.AddItems(w.ctx, []pawl.AddItems{{TaskID: t.ID, Items: items("slow", "strict")}}))
 		w.same(refusals(err), refused("/items/1"), "add_items")
 		w.same(w.task(t.ID).Items, 3, "items after the refusal")
 		w.create(pawl.NewTask{Type: "planned"})
 		w.same(
-			w.drawn(w.claims(pawl.ClaimRequest{WorkerID: "w", Types: []string{"planned.plan"}})[0], `[{"type":"strict","input":1}]`),
+			w.refusedPlan(w.claims(pawl.ClaimRequest{WorkerID: "w", Types: []string{"planned.plan"}})[0], `[{"type":"strict","input":1}]`),
 			refused("/result/items/0"),
 			"a plan",
 		)
@@ -81,7 +81,7 @@ var plans = noun{"plans", []promise{
 		w.ok(err, "an item of the task's own type")
 	}},
 	{"250 user ids in chunks of 100 are three items", func(w *fixture) {
-		w.put(sync250)
+		w.putType(sync250)
 		t := w.create(pawl.NewTask{Type: "user.data.sync", Payload: raw(`{"source":"external-api","user_ids":` + ids(250) + `}`)})
 		w.same([]any{t.Items, t.ItemsOpen, t.TypeVersion, t.State}, []any{3, 3, 1, pawl.TaskQueued}, "the answer")
 		w.same(w.task(t.ID).TypeVersion, 1, "the version it keeps")
@@ -102,14 +102,16 @@ var plans = noun{"plans", []promise{
 		}
 		w.same(sizes, []int{100, 100, 50}, "sizes")
 		one := w.create(pawl.NewTask{Type: "user.data.sync", Payload: raw(`{"user_ids":[7]}`)})
-		w.same(string(w.only(one.ID).Input), `{"batch_id":1,"user_ids":[7]}`, "the only chunk")
+		w.same(string(w.onlyItem(one.ID).Input), `{"batch_id":1,"user_ids":[7]}`, "the only chunk")
 		w.same(string(w.task(one.ID).Payload), `{"user_ids":[7]}`, "its task's payload")
 	}},
 	{"a malformed, empty or too long list is refused, and nothing is created", func(w *fixture) {
-		w.put(sync250)
-		w.put(pawl.Type{Name: "each", Plan: pawl.Plan{Mode: pawl.PlanSplit, Size: 1, Into: "id"}, Limits: pawl.TypeLimits{MaxItems: 2}})
-		w.put(pawl.Type{Name: "all", Plan: pawl.Plan{Mode: pawl.PlanSplit, Pointer: "/n", Size: 1}})
-		try := func(typ, payload string) []string { return w.tried(pawl.NewTask{Type: typ, Payload: raw(payload)}) }
+		w.putType(sync250)
+		w.putType(pawl.Type{Name: "each", Plan: pawl.Plan{Mode: pawl.PlanSplit, Size: 1, Into: "id"}, Limits: pawl.TypeLimits{MaxItems: 2}})
+		w.putType(pawl.Type{Name: "all", Plan: pawl.Plan{Mode: pawl.PlanSplit, Pointer: "/n", Size: 1}})
+		try := func(typ, payload string) []string {
+			return w.refusedTask(pawl.NewTask{Type: typ, Payload: raw(payload)})
+		}
 		w.same(try("user.data.sync", `{"user_ids":[]}`), []string{"/payload/user_ids is empty: there would be nothing to do"}, "none")
 		w.same(
 			try("user.data.sync", `{"user_ids":{"a":1}}`),
@@ -129,13 +131,13 @@ var plans = noun{"plans", []promise{
 			"over all limits",
 		)
 		w.same(
-			w.tried(pawl.NewTask{Type: "each", Payload: raw(`[1]`), Items: []pawl.NewItem{{Input: raw("1")}}}),
+			w.refusedTask(pawl.NewTask{Type: "each", Payload: raw(`[1]`), Items: []pawl.NewItem{{Input: raw("1")}}}),
 			[]string{"/items must be left out: the type plans the items of its tasks"},
 			"items of one's own",
 		)
 	}},
 	{"a dry run shows the items and creates nothing", func(w *fixture) {
-		w.put(sync250)
+		w.putType(sync250)
 		t := w.create(pawl.NewTask{Type: "user.data.sync", Payload: raw(`{"user_ids":` + ids(101) + `}`), DryRun: true})
 		w.same(
 			[]any{t.ID, t.DryRun, t.Items, len(t.Planned), string(t.Planned[1].Input)},
@@ -144,35 +146,35 @@ var plans = noun{"plans", []promise{
 		)
 		plain := w.create(pawl.NewTask{Type: "unregistered", Payload: raw(`{"a": 1}`), DryRun: true})
 		w.same([]any{plain.Items, string(plain.Planned[0].Input)}, []any{1, `{"a": 1}`}, "of a type that nobody registered")
-		w.same(len(w.tried(pawl.NewTask{Type: "user.data.sync", DryRun: true})), 1, "refusals")
+		w.same(len(w.refusedTask(pawl.NewTask{Type: "user.data.sync", DryRun: true})), 1, "refusals")
 		list, err := w.svc.ListTasks(w.ctx, pawl.TaskFilter{})
 		w.ok(err, "list")
 		w.same(len(list.Items), 0, "tasks")
-		w.nothing()
+		w.noneClaimable()
 	}},
 	{"payload, inputs and limits are the type's, and what it leaves out is filled in", func(w *fixture) {
-		w.put(
+		w.putType(
 			pawl.Type{Name: "mail", PayloadSchema: raw(`{"required":["to"]}`), InputSchema: raw(`{"type":"object"}`), Priority: 7, MaxAttempts: 5,
 				Limits: pawl.TypeLimits{MaxItems: 2, MaxPayloadBytes: 30}},
 		)
 		t := w.create(pawl.NewTask{Type: "mail", Payload: raw(`{"to":"ana"}`)})
-		it := w.only(t.ID)
+		it := w.onlyItem(t.ID)
 		w.same([]any{t.Priority, it.Priority, it.MaxAttempts}, []any{7, 7, 5}, "priority, max_attempts")
-		own := w.only(w.create(pawl.NewTask{Type: "mail", Payload: raw(`{"to":"ana"}`), Priority: 1, MaxAttempts: 2}).ID)
+		own := w.onlyItem(w.create(pawl.NewTask{Type: "mail", Payload: raw(`{"to":"ana"}`), Priority: 1, MaxAttempts: 2}).ID)
 		w.same([]any{own.Priority, own.MaxAttempts}, []any{1, 2}, "the call's own")
-		w.same(w.tried(pawl.NewTask{Type: "mail", Payload: raw(`{"cc":"ana"}`)}), []string{"/payload/to is required"}, "payload")
+		w.same(w.refusedTask(pawl.NewTask{Type: "mail", Payload: raw(`{"cc":"ana"}`)}), []string{"/payload/to is required"}, "payload")
 		w.same(
-			w.tried(pawl.NewTask{Type: "mail", Payload: raw(`{"to":"ana"}`), Items: []pawl.NewItem{{Input: raw(`{}`)}, {Input: raw(`3`)}}}),
+			w.refusedTask(pawl.NewTask{Type: "mail", Payload: raw(`{"to":"ana"}`), Items: []pawl.NewItem{{Input: raw(`{}`)}, {Input: raw(`3`)}}}),
 			[]string{"/items/1/input is a number; it must be an object"},
 			"an input",
 		)
 		w.same(
-			w.tried(pawl.NewTask{Type: "mail", Payload: raw(`{"to":"` + strings.Repeat("a", 30) + `"}`)}),
+			w.refusedTask(pawl.NewTask{Type: "mail", Payload: raw(`{"to":"` + strings.Repeat("a", 30) + `"}`)}),
 			[]string{"/payload has 39 bytes; at most 30 are allowed"},
 			"size",
 		)
 		w.same(
-			w.tried(pawl.NewTask{Type: "mail", Payload: raw(`{"to":1}`), Items: make([]pawl.NewItem, 3)}),
+			w.refusedTask(pawl.NewTask{Type: "mail", Payload: raw(`{"to":1}`), Items: make([]pawl.NewItem, 3)}),
 			[]string{"/items has 3 items; at most 2 are allowed"},
 			"items",
 		)
@@ -181,7 +183,7 @@ var plans = noun{"plans", []promise{
 		w.same(w.task(t.ID).Items, 1, "items after that")
 	}},
 	{"the lease of a claim and the back-off of a failure are the type's", func(w *fixture) {
-		w.put(
+		w.putType(
 			pawl.Type{
 				Name:         "slow",
 				LeaseSeconds: 900,
@@ -189,7 +191,7 @@ var plans = noun{"plans", []promise{
 				Plan:         pawl.Plan{Mode: pawl.PlanItem, LeaseSeconds: 30},
 			},
 		)
-		w.put(pawl.Type{Name: "quick", LeaseSeconds: 20})
+		w.putType(pawl.Type{Name: "quick", LeaseSeconds: 20})
 		lease := func(req pawl.ClaimRequest) pawl.Lease {
 			req.WorkerID = "w1"
 			return w.claims(req)[0]
@@ -214,26 +216,26 @@ var plans = noun{"plans", []promise{
 		}
 	}},
 	{"a task keeps the version that it was created with", func(w *fixture) {
-		w.put(pawl.Type{Name: "t", MaxAttempts: 5, InputSchema: raw(`{"type":"integer"}`)})
+		w.putType(pawl.Type{Name: "t", MaxAttempts: 5, InputSchema: raw(`{"type":"integer"}`)})
 		t := w.create(pawl.NewTask{Type: "t", Items: []pawl.NewItem{{Input: raw("1")}}})
-		w.put(pawl.Type{Name: "t", MaxAttempts: 6, InputSchema: raw(`{"type":"string"}`)})
+		w.putType(pawl.Type{Name: "t", MaxAttempts: 6, InputSchema: raw(`{"type":"string"}`)})
 		_, err := first(w.svc.AddItems(w.ctx, []pawl.AddItems{{TaskID: t.ID, Items: []pawl.NewItem{{Input: raw(`"x"`)}}}}))
 		w.same(refusals(err), []string{"/items/0/input is a string; it must be an integer"}, "an item added later")
-		w.removed("t")
+		w.removeType("t")
 		_, err = first(w.svc.AddItems(w.ctx, []pawl.AddItems{{TaskID: t.ID, Items: []pawl.NewItem{{Input: raw("2")}}}}))
 		w.ok(err, "add after the type was removed")
 		for _, it := range w.items(t.ID) {
 			w.same(it.MaxAttempts, 5, "max_attempts")
 		}
 		free := w.create(pawl.NewTask{Type: "t", Payload: raw(`{}`)})
-		w.same([]any{free.TypeVersion, w.only(free.ID).MaxAttempts}, []any{0, pawl.DefaultMaxAttempts}, "a task made after it was removed")
+		w.same([]any{free.TypeVersion, w.onlyItem(free.ID).MaxAttempts}, []any{0, pawl.DefaultMaxAttempts}, "a task made after it was removed")
 		clone, err := first(w.svc.CloneTasks(w.ctx, []pawl.TaskClone{{TaskID: t.ID}}))
 		w.ok(err, "clone")
 		w.same([]any{clone.TypeVersion, clone.Items}, []any{0, 2}, "its clone")
 	}},
 	{"an item that failed cancels the others, where the type says so", func(w *fixture) {
-		w.put(pawl.Type{Name: "all", OnItemFailure: pawl.FailureCancel, MaxAttempts: 1})
-		w.put(pawl.Type{Name: "each", OnItemFailure: pawl.FailureWait, MaxAttempts: 1})
+		w.putType(pawl.Type{Name: "all", OnItemFailure: pawl.FailureCancel, MaxAttempts: 1})
+		w.putType(pawl.Type{Name: "each", OnItemFailure: pawl.FailureWait, MaxAttempts: 1})
 		three := []pawl.NewItem{{Input: raw("1"), Type: "x"}, {Input: raw("2")}, {Input: raw("3")}}
 		all, each := w.create(pawl.NewTask{Type: "all", Items: three}), w.create(pawl.NewTask{Type: "each", Items: three})
 		for range 2 {
@@ -253,24 +255,26 @@ var plans = noun{"plans", []promise{
 		w.same(states(gone.ID), []pawl.ItemState{pawl.ItemFailed, pawl.ItemCancelled, pawl.ItemCancelled}, "after an expiry")
 	}},
 	{"items whose results need acceptance wait for no others of their task", func(w *fixture) {
-		w.put(pawl.Type{Name: "order", Acceptance: true})
+		w.putType(pawl.Type{Name: "order", Acceptance: true})
 		why := "after cannot be used: results of the type order are accepted when their task is approved, and the task cannot be approved " +
 			"while an item waits"
-		w.same(w.tried(pawl.NewTask{Type: "order", Items: []pawl.NewItem{after("a"), after("b", "a")}}), []string{"/items/1/" + why}, "created")
+		refused := w.refusedTask(pawl.NewTask{Type: "order", Items: []pawl.NewItem{after("a"), after("b", "a")}})
+		w.same(refused, []string{"/items/1/" + why}, "created")
 		t := w.create(pawl.NewTask{Type: "order", Items: []pawl.NewItem{after("a")}})
 		_, err := first(w.svc.AddItems(w.ctx, []pawl.AddItems{{TaskID: t.ID, Items: []pawl.NewItem{after("b", "a")}}}))
 		w.same(refusals(err), []string{"/items/0/" + why}, "added")
 	}},
 	{"the endings .plan and .apply belong to Pawl", func(w *fixture) {
-		w.same(w.tried(pawl.NewTask{Type: "bank.apply"}), []string{"/type ends in .apply, which is kept for items that Pawl makes"}, "a task's")
+		w.same(w.refusedTask(pawl.NewTask{Type: "bank.apply"}),
+			[]string{"/type ends in .apply, which is kept for items that Pawl makes"}, "a task's")
 		w.same(
-			w.tried(pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Input: raw("1"), Type: "bank.plan"}}}),
+			w.refusedTask(pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Input: raw("1"), Type: "bank.plan"}}}),
 			[]string{"/items/0/type ends in .plan, which is kept for items that Pawl makes"},
 			"an item's",
 		)
 	}},
 	{"a worker that claims the plan item by name makes the task's items", func(w *fixture) {
-		w.put(
+		w.putType(
 			pawl.Type{
 				Name:        "report",
 				Plan:        pawl.Plan{Mode: pawl.PlanItem, MaxAttempts: 2},
@@ -280,8 +284,8 @@ var plans = noun{"plans", []promise{
 		)
 		t := w.create(pawl.NewTask{Type: "report", Payload: raw(`{"pages":2}`)})
 		w.same([]any{t.State, t.Items, t.ItemsOpen}, []any{pawl.TaskQueued, 0, 0}, "the answer")
-		w.nothing()
-		plan := w.only(t.ID)
+		w.noneClaimable()
+		plan := w.onlyItem(t.ID)
 		w.same(
 			[]any{plan.Kind, plan.Type, plan.MaxAttempts, string(plan.Input)},
 			[]any{pawl.KindPlan, "report.plan", 2, `{"pages":2}`},
@@ -290,26 +294,27 @@ var plans = noun{"plans", []promise{
 		w.same(len(w.claims(pawl.ClaimRequest{WorkerID: "w1", TaskID: t.ID})), 0, "claimed by its task")
 		w.same(len(w.claims(pawl.ClaimRequest{WorkerID: "w1", ItemID: plan.ID})), 0, "claimed by its id alone")
 		l := w.claims(pawl.ClaimRequest{WorkerID: "p1", Types: []string{"report.plan"}})[0]
-		w.beat(l)
+		w.heartbeat(l)
 		now := w.task(t.ID)
 		w.same([]any{now.State, now.Items, now.Progress}, []any{pawl.TaskQueued, 0, 0}, "the task while it is planned")
 		_, err := first(w.svc.AddItems(w.ctx, []pawl.AddItems{{TaskID: t.ID, Items: []pawl.NewItem{{Input: raw(`{"page":9}`)}}}}))
 		w.conflict(err, "queued", pawl.TaskQueued.Allowed()...)
-		w.same(w.drawn(l, `{"items":[]}`), []string{"/result/items is empty: the plan makes no items, so there would be nothing to do"}, "none")
+		w.same(w.refusedPlan(l, `{"items":[]}`),
+			[]string{"/result/items is empty: the plan makes no items, so there would be nothing to do"}, "none")
 		w.same(
-			w.drawn(l, `7`),
+			w.refusedPlan(l, `7`),
 			[]string{`/result is no plan, which is {"items": [{"input": …}, …]}: cannot unmarshal number into Go value of type struct { ` +
 				`Items []pawl.NewItem "json:\"items\"" }`}[:1],
 			"no plan",
 		)
-		w.same(w.drawn(l, `[{"input":{}}]`), []string{"/result/items/0/input/page is required"}, "an input that does not fit")
+		w.same(w.refusedPlan(l, `[{"input":{}}]`), []string{"/result/items/0/input/page is required"}, "an input that does not fit")
 		w.same(
-			w.drawn(l, `[{"input":{"page":1},"key":"a","after":["b"]}]`),
+			w.refusedPlan(l, `[{"input":{"page":1},"key":"a","after":["b"]}]`),
 			[]string{`/result/items/0/after/0 no item of the task has the key "b"`},
 			"a key that is not there",
 		)
 		w.same(
-			w.drawn(l, `{"items":[`+strings.Repeat(`{"input":1},`, 100_000)+`{"input":1}]}`),
+			w.refusedPlan(l, `{"items":[`+strings.Repeat(`{"input":1},`, 100_000)+`{"input":1}]}`),
 			[]string{"/result/items has 100001 items; at most 100000 are allowed"},
 			"too many",
 		)
@@ -326,18 +331,18 @@ var plans = noun{"plans", []promise{
 		got, err := w.svc.TaskResult(w.ctx, t.ID)
 		w.ok(err, "result")
 		w.same(string(got.Payload), `{"a":"one","b":"two"}`, "its result")
-		w.lost(func() error {
+		w.leaseLost(func() error {
 			_, err := pawl.Complete(w.ctx, w.svc, pawl.Fence{ItemID: l.ID, WorkerID: "other", Attempt: 1}, raw(`[]`))
 			return err
 		}(), "taken", "completed", "p1", 1)
 	}},
 	{"a plan that fails for good fails its task, and a retry plans again", func(w *fixture) {
-		w.put(pawl.Type{Name: "report", Plan: pawl.Plan{Mode: pawl.PlanItem}})
+		w.putType(pawl.Type{Name: "report", Plan: pawl.Plan{Mode: pawl.PlanItem}})
 		t := w.create(pawl.NewTask{Type: "report"})
 		claim := func() pawl.Lease {
 			return w.claims(pawl.ClaimRequest{WorkerID: "p1", Types: []string{"report.plan"}})[0]
 		}
-		w.failFor(claim(), "no idea")
+		w.failPermanently(claim(), "no idea")
 		now := w.task(t.ID)
 		w.same([]any{now.State, now.Error.Message, now.Items}, []any{pawl.TaskFailed, "no idea", 0}, "the task")
 		w.same(w.retry(t.ID).State, pawl.TaskQueued, "after retry")

@@ -6,8 +6,8 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// together runs functions at the same time.
-func together(fns ...func()) {
+// concurrently runs functions at the same time.
+func concurrently(fns ...func()) {
 	var wg sync.WaitGroup
 	start := make(chan struct{})
 	for _, fn := range fns {
@@ -23,7 +23,7 @@ func together(fns ...func()) {
 var races = noun{"races", []promise{
 	{"the last two items, completed concurrently, settle their task once", func(w *fixture) {
 		for range 10 {
-			t := w.many(2)
+			t := w.manyItems(2)
 			ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", TaskID: t.ID, Limit: 2})
 			finish := func(l pawl.Lease) func() {
 				return func() {
@@ -32,35 +32,35 @@ var races = noun{"races", []promise{
 					}
 				}
 			}
-			together(finish(ls[0]), finish(ls[1]))
+			concurrently(finish(ls[0]), finish(ls[1]))
 			got := w.task(t.ID)
 			w.same([]any{got.State, got.Version}, []any{pawl.TaskCompleted, 1}, "the task")
 		}
 	}},
 	{"of concurrent complete and fail one wins", func(w *fixture) {
 		for range 10 {
-			t := w.solo()
-			l := w.claimItem("w1", w.only(t.ID).ID)
+			t := w.oneItem()
+			l := w.claimItem("w1", w.onlyItem(t.ID).ID)
 			var errs [2]error
-			together(
+			concurrently(
 				func() { _, errs[0] = pawl.Complete(w.ctx, w.svc, l.Fence(), raw(`1`)) },
 				func() { errs[1] = verbs[4].call(w, l.Fence()) },
 			)
 			if (errs[0] == nil) == (errs[1] == nil) {
 				w.Fatalf("complete: %v, fail: %v", errs[0], errs[1])
 			}
-			if w.only(t.ID).State == pawl.ItemQueued {
+			if w.onlyItem(t.ID).State == pawl.ItemQueued {
 				w.cancel(t.ID)
 			}
 		}
 	}},
 	{"of concurrent complete and cancel one wins", func(w *fixture) {
 		for range 10 {
-			t := w.many(2)
+			t := w.manyItems(2)
 			ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", TaskID: t.ID, Limit: 2})
 			w.complete(ls[0], `1`)
 			var done, cancelled error
-			together(
+			concurrently(
 				func() { _, done = pawl.Complete(w.ctx, w.svc, ls[1].Fence(), raw(`1`)) },
 				func() { _, cancelled = pawl.Cancel(w.ctx, w.svc, t.ID, "") },
 			)
@@ -79,13 +79,13 @@ var races = noun{"races", []promise{
 	}},
 	{"of two concurrent retries one wins", func(w *fixture) {
 		for range 5 {
-			t := w.solo()
-			w.failFor(w.claimItem("w1", w.only(t.ID).ID), "no")
+			t := w.oneItem()
+			w.failPermanently(w.claimItem("w1", w.onlyItem(t.ID).ID), "no")
 			var errs [2]error
 			retry := func(n int) func() {
 				return func() { _, errs[n] = pawl.Retry(w.ctx, w.svc, t.ID) }
 			}
-			together(retry(0), retry(1))
+			concurrently(retry(0), retry(1))
 			if (errs[0] == nil) == (errs[1] == nil) {
 				w.Fatalf("retries: %v, %v", errs[0], errs[1])
 			}
@@ -93,7 +93,7 @@ var races = noun{"races", []promise{
 		}
 	}},
 	{"concurrent sweeps expire a lease once", func(w *fixture) {
-		t := w.many(20)
+		t := w.manyItems(20)
 		ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 20})
 		w.advance(1 << 39) // over nine minutes
 		var found [4]int64
@@ -107,7 +107,7 @@ var races = noun{"races", []promise{
 				found[n] = s.ExpiredFound
 			})
 		}
-		together(sweepers...)
+		concurrently(sweepers...)
 		w.same(found[0]+found[1]+found[2]+found[3], int64(len(ls)), "expired")
 		for _, i := range w.items(t.ID) {
 			w.same(i.Failures, 1, "failures")
@@ -115,11 +115,11 @@ var races = noun{"races", []promise{
 	}},
 	{"adding items while the last one finishes either counts or is refused", func(w *fixture) {
 		for range 10 {
-			t := w.many(2)
+			t := w.manyItems(2)
 			ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", TaskID: t.ID, Limit: 2})
 			w.complete(ls[0], `1`)
 			var added, done error
-			together(
+			concurrently(
 				func() {
 					_, added = first(w.svc.AddItems(w.ctx, []pawl.AddItems{{TaskID: t.ID, Items: []pawl.NewItem{{Input: raw(`1`)}}}}))
 				},

@@ -41,7 +41,7 @@ func frame(f pawl.MessageFrame) (out []string) {
 
 var readers = noun{"readers", []promise{
 	{"followers get every chunk once, as it is appended", func(w *fixture) {
-		_, l := w.asked()
+		_, l := w.claimedReply()
 		id := l.OpenMessage.ID
 		const readers = 20
 		got := make([]string, readers)
@@ -78,7 +78,7 @@ var readers = noun{"readers", []promise{
 		}
 	}},
 	{"a day after its end a reader gets the message as a snapshot", func(w *fixture) {
-		_, l := w.asked()
+		_, l := w.claimedReply()
 		id := l.OpenMessage.ID
 		w.append(l, id, 0, "all", " of it")
 		w.finish(l, id)
@@ -90,6 +90,6 @@ var readers = noun{"readers", []promise{
 		w.sweep()
 		w.same(w.follow(id, 0), "snapshot:all of it end:complete/2", "after that")
 		w.same(w.follow(id, 1), "end:complete/2", "one who has it all")
-		w.same(w.said(id), "text:all of it", "the content")
+		w.same(w.contentOf(id), "text:all of it", "the content")
 	}},
 }}

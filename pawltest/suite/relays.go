@@ -4,7 +4,7 @@ import "github.com/pawl-work/pawl"
 
 var relays = noun{"relays", []promise{
 	{"without relays the list is empty", func(w *fixture) {
-		w.solo()
+		w.oneItem()
 		list, err := w.svc.ListRelays(w.ctx)
 		w.ok(err, "list relays")
 		w.same(list, pawl.List[pawl.Relay]{Items: []pawl.Relay{}}, "relays")

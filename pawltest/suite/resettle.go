@@ -7,8 +7,8 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// batch creates a task with n items of a type, each with its own key.
-func (w *fixture) batch(typ string, n int) (pawl.Task, []pawl.Item) {
+// keyedTask creates a task with n items of a type, each with its own key.
+func (w *fixture) keyedTask(typ string, n int) (pawl.Task, []pawl.Item) {
 	w.Helper()
 	made := make([]pawl.NewItem, n)
 	for i := range made {
@@ -33,9 +33,9 @@ var resettling = noun{"a task settles again", []promise{
 			{[]pawl.ItemState{c, d, f}, []int{2, 1}, []pawl.TaskState{pawl.TaskDeadLettered, pawl.TaskCompleted}},
 			{[]pawl.ItemState{d, d, c}, []int{0, 1}, []pawl.TaskState{pawl.TaskDeadLettered, pawl.TaskCompleted}},
 		} {
-			t, its := w.batch("batch", len(mix.items))
+			t, its := w.keyedTask("batch", len(mix.items))
 			for i, to := range mix.items {
-				w.bring(t.ID, its[i].ID, to)
+				w.moveTo(t.ID, its[i].ID, to)
 			}
 			before := w.task(t.ID)
 			for i, n := range mix.cancel {
@@ -46,14 +46,14 @@ var resettling = noun{"a task settles again", []promise{
 					lines := w.lines(pawl.EventFilter{TaskID: t.ID})
 					w.same([]any{got.Version, got.Error == nil, lines[len(lines)-1]}, []any{before.Version + 1, got.State != pawl.TaskDeadLettered,
 						fmt.Sprintf("%s task %s>%s system", got.State, before.State, got.State)}, "the task")
-					w.at(got.CompletedAt, w.now(), "completed_at")
+					w.timeIs(got.CompletedAt, w.now(), "completed_at")
 				}
 				before = got
 			}
 		}
 	}},
 	{"when all that was submitted is cancelled, one by one", func(w *fixture) {
-		t, ls := w.commissioned(pawl.Type{Name: "order", Approval: pawl.Approval{Mode: pawl.ApprovalManual}}, 2)
+		t, ls := w.claimedTask(pawl.Type{Name: "order", Approval: pawl.Approval{Mode: pawl.ApprovalManual}}, 2)
 		for _, l := range ls {
 			w.submit(l, `1`)
 		}
@@ -63,9 +63,9 @@ var resettling = noun{"a task settles again", []promise{
 		w.conflict(w.tryApprove(t.ID), "cancelled")
 	}},
 	{"to submitted, and is ready to be approved, where what is left was submitted", func(w *fixture) {
-		t, ls := w.commissioned(pawl.Type{Name: "order", Approval: pawl.Approval{Mode: pawl.ApprovalManual}, MaxAttempts: 1}, 2)
+		t, ls := w.claimedTask(pawl.Type{Name: "order", Approval: pawl.Approval{Mode: pawl.ApprovalManual}, MaxAttempts: 1}, 2)
 		w.submit(ls[0], `1`)
-		w.failFor(ls[1], "no")
+		w.failPermanently(ls[1], "no")
 		w.same(w.task(t.ID).State, pawl.TaskFailed, "failed")
 		w.cancel(t.ID, ls[1].ID)
 		got := w.task(t.ID)
@@ -84,8 +84,8 @@ var resettling = noun{"a task settles again", []promise{
 			}
 			t := w.create(like)
 			its := w.items(t.ID)
-			w.bring(t.ID, its[0].ID, pawl.ItemCompleted)
-			w.bring(t.ID, its[1].ID, pawl.ItemDeadLettered)
+			w.moveTo(t.ID, its[0].ID, pawl.ItemCompleted)
+			w.moveTo(t.ID, its[1].ID, pawl.ItemDeadLettered)
 			holder := t.ID
 			if taken {
 				holder = w.create(like).ID
@@ -96,7 +96,7 @@ var resettling = noun{"a task settles again", []promise{
 		}
 	}},
 	{"a type may have failed items not count", func(w *fixture) {
-		w.put(pawl.Type{Name: "best", OnItemFailure: pawl.FailureIgnore, MaxAttempts: 1})
+		w.putType(pawl.Type{Name: "best", OnItemFailure: pawl.FailureIgnore, MaxAttempts: 1})
 		const c, f, d, x = pawl.ItemCompleted, pawl.ItemFailed, pawl.ItemDeadLettered, pawl.ItemCancelled
 		for _, mix := range []struct {
 			items []pawl.ItemState
@@ -109,9 +109,9 @@ var resettling = noun{"a task settles again", []promise{
 			{[]pawl.ItemState{f, f}, pawl.TaskFailed},
 			{[]pawl.ItemState{f, c, x}, pawl.TaskCompleted},
 		} {
-			t, its := w.batch("best", len(mix.items))
+			t, its := w.keyedTask("best", len(mix.items))
 			for i, to := range mix.items {
-				w.bring(t.ID, its[i].ID, to)
+				w.moveTo(t.ID, its[i].ID, to)
 			}
 			got := w.task(t.ID)
 			w.same([]any{got.State, got.ItemsOpen, got.Version}, []any{mix.want, 0, 1}, "the task")
@@ -119,7 +119,7 @@ var resettling = noun{"a task settles again", []promise{
 				w.same(got.Error, (*pawl.Failure)(nil), "error")
 			}
 		}
-		t, its := w.batch("best", 2)
+		t, its := w.keyedTask("best", 2)
 		w.complete(w.claimItem("w1", its[0].ID), `1`)
 		w.expire(w.claimItem("w1", its[1].ID))
 		w.same(w.task(t.ID).State, pawl.TaskCompleted, "when the last one expires")
@@ -129,13 +129,13 @@ var resettling = noun{"a task settles again", []promise{
 	}},
 	{"failed items that do not count leave the others to be approved", func(w *fixture) {
 		for _, last := range []string{"fails", "expires"} {
-			t, ls := w.commissioned(
+			t, ls := w.claimedTask(
 				pawl.Type{Name: "order-" + last, Approval: pawl.Approval{Mode: pawl.ApprovalManual}, OnItemFailure: pawl.FailureIgnore, MaxAttempts: 1},
 				2,
 			)
 			w.submit(ls[0], `1`)
 			if last == "fails" {
-				w.failFor(ls[1], "no")
+				w.failPermanently(ls[1], "no")
 			} else {
 				w.expire(ls[1])
 			}
@@ -147,11 +147,11 @@ var resettling = noun{"a task settles again", []promise{
 		}
 	}},
 	{"a failed task's results can be read in part", func(w *fixture) {
-		t, its := w.batch("batch", 3)
+		t, its := w.keyedTask("batch", 3)
 		w.complete(w.claimItem("w1", its[0].ID), `{"n":1}`)
 		_, err := w.svc.PartialResult(w.ctx, t.ID)
 		w.conflict(err, "in_progress", "cancel")
-		w.bring(t.ID, its[1].ID, pawl.ItemFailed)
+		w.moveTo(t.ID, its[1].ID, pawl.ItemFailed)
 		w.complete(w.claimItem("w1", its[2].ID), `3`)
 		_, err = w.svc.TaskResult(w.ctx, t.ID)
 		w.conflict(err, "failed", "retry", "bury", "cancel")
@@ -164,9 +164,9 @@ var resettling = noun{"a task settles again", []promise{
 		w.same([]any{string(whole.Payload), whole.Partial}, []any{`{"a":{"n":1},"c":3}`, false}, "of a completed task")
 	}},
 	{"the failed items of an open task run again by retry", func(w *fixture) {
-		t, its := w.batch("batch", 3)
-		w.bring(t.ID, its[0].ID, pawl.ItemFailed)
-		w.bring(t.ID, its[1].ID, pawl.ItemDeadLettered)
+		t, its := w.keyedTask("batch", 3)
+		w.moveTo(t.ID, its[0].ID, pawl.ItemFailed)
+		w.moveTo(t.ID, its[1].ID, pawl.ItemDeadLettered)
 		version := w.task(t.ID).Version
 		got := w.retry(t.ID)
 		w.same([]any{got.State, got.Version, got.ItemsOpen}, []any{pawl.TaskQueued, version, 3}, "the task")
@@ -176,7 +176,7 @@ var resettling = noun{"a task settles again", []promise{
 		_, err := first(w.svc.RetryTasks(w.ctx, []pawl.TaskCall{{TaskID: t.ID}}))
 		w.conflict(err, "queued", "cancel")
 		for i := range its {
-			w.bring(t.ID, its[i].ID, pawl.ItemCompleted)
+			w.moveTo(t.ID, its[i].ID, pawl.ItemCompleted)
 		}
 		w.same(w.task(t.ID).State, pawl.TaskCompleted, "at the end")
 	}},

@@ -7,16 +7,16 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// bring moves one item into a final or parked state.
-func (w *fixture) bring(taskID, itemID string, to pawl.ItemState) {
+// moveTo moves one item into a final or parked state.
+func (w *fixture) moveTo(taskID, itemID string, to pawl.ItemState) {
 	w.Helper()
 	switch to {
 	case pawl.ItemCompleted:
 		w.complete(w.claimItem("w1", itemID), `"done"`)
 	case pawl.ItemFailed:
-		w.failFor(w.claimItem("w1", itemID), "no")
+		w.failPermanently(w.claimItem("w1", itemID), "no")
 	case pawl.ItemDeadLettered:
-		w.failFor(w.claimItem("w1", itemID), "no")
+		w.failPermanently(w.claimItem("w1", itemID), "no")
 		w.bury(taskID, itemID)
 	case pawl.ItemCancelled:
 		w.cancel(taskID, itemID)
@@ -26,7 +26,7 @@ func (w *fixture) bring(taskID, itemID string, to pawl.ItemState) {
 
 var settling = noun{"how a task ends", []promise{
 	{"completed when every item is completed", func(w *fixture) {
-		for _, t := range []pawl.Task{w.solo(), w.many(3)} {
+		for _, t := range []pawl.Task{w.oneItem(), w.manyItems(3)} {
 			w.advance(time.Minute)
 			for _, i := range w.items(t.ID) {
 				w.same(w.task(t.ID).CompletedAt, (*time.Time)(nil), "completed_at before the end")
@@ -35,7 +35,7 @@ var settling = noun{"how a task ends", []promise{
 			got := w.task(t.ID)
 			w.same([]any{got.State, got.Status, got.Progress, got.Version, got.ItemsOpen},
 				[]any{pawl.TaskCompleted, pawl.StatusCompleted, 100, 1, 0}, "the task")
-			w.at(got.CompletedAt, w.now(), "completed_at")
+			w.timeIs(got.CompletedAt, w.now(), "completed_at")
 			w.same(got.UpdatedAt, w.now(), "updated_at")
 		}
 	}},
@@ -59,33 +59,33 @@ var settling = noun{"how a task ends", []promise{
 			{[]pawl.ItemState{x, f, c, c}, pawl.TaskFailed},
 			{[]pawl.ItemState{x, c, x}, pawl.TaskCompleted},
 		} {
-			t := w.many(len(mix.items))
+			t := w.manyItems(len(mix.items))
 			for n, i := range w.items(t.ID) {
 				if w.task(t.ID).State.Stored() != pawl.TaskOpen {
 					w.Fatalf("%v: settled after %d items", mix.items, n)
 				}
-				w.bring(t.ID, i.ID, mix.items[n])
+				w.moveTo(t.ID, i.ID, mix.items[n])
 			}
 			got := w.task(t.ID)
 			w.same([]any{got.State, got.Version, got.ItemsOpen}, []any{mix.want, 1, 0}, fmt.Sprint(mix.items))
-			w.at(got.CompletedAt, w.now(), "completed_at")
+			w.timeIs(got.CompletedAt, w.now(), "completed_at")
 		}
 	}},
 	{"a failed item leaves its siblings running", func(w *fixture) {
-		t := w.many(3)
+		t := w.manyItems(3)
 		l := w.claim("w1")
-		w.failFor(w.claim("w2"), "no")
+		w.failPermanently(w.claim("w2"), "no")
 		w.same(w.task(t.ID).State, pawl.TaskInProgress, "state")
-		w.beat(l)
+		w.heartbeat(l)
 		w.complete(l, `1`)
 		w.complete(w.claim("w2"), `1`)
 		w.same(w.task(t.ID).State, pawl.TaskFailed, "state")
 	}},
 	{"a failed task carries an error of its items and their failures", func(w *fixture) {
-		for _, t := range []pawl.Task{w.solo(), w.many(2)} {
+		for _, t := range []pawl.Task{w.oneItem(), w.manyItems(2)} {
 			all := w.items(t.ID)
 			w.failNow(w.claimItem("w1", all[0].ID), "first")
-			w.failFor(w.claimItem("w1", all[0].ID), "the disk is full")
+			w.failPermanently(w.claimItem("w1", all[0].ID), "the disk is full")
 			if len(all) > 1 {
 				w.complete(w.claimItem("w1", all[1].ID), `1`)
 			}
@@ -97,11 +97,11 @@ var settling = noun{"how a task ends", []promise{
 		}
 	}},
 	{"a task that settles leaves one event of its own, by the system", func(w *fixture) {
-		t := w.many(2)
+		t := w.manyItems(2)
 		w.complete(w.claim("w1"), `1`)
 		w.complete(w.claim("w1"), `2`)
 		var own []pawl.Event
-		for _, e := range w.record(pawl.EventFilter{TaskID: t.ID}) {
+		for _, e := range w.allEvents(pawl.EventFilter{TaskID: t.ID}) {
 			if e.ItemID == "" {
 				own = append(own, e)
 			}
@@ -112,7 +112,7 @@ var settling = noun{"how a task ends", []promise{
 			[]any{"completed", "open", "completed", "", "", pawl.ActorSystem}, "the settling event")
 	}},
 	{"finishing both last items in one batch settles once", func(w *fixture) {
-		t := w.many(2)
+		t := w.manyItems(2)
 		ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 2})
 		rs, err := w.svc.Complete(w.ctx, []pawl.CompleteCall{{Fence: ls[0].Fence()}, {Fence: ls[1].Fence()}})
 		w.ok(err, "complete")
@@ -122,7 +122,7 @@ var settling = noun{"how a task ends", []promise{
 		w.same([]any{got.State, got.Version}, []any{pawl.TaskCompleted, 1}, "the task")
 	}},
 	{"one batch over several tasks settles each", func(w *fixture) {
-		a, b, c := w.many(2), w.many(2), w.solo()
+		a, b, c := w.manyItems(2), w.manyItems(2), w.oneItem()
 		ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 10})
 		w.same(len(ls), 5, "claimed")
 		calls := []pawl.CompleteCall{}
@@ -139,7 +139,7 @@ var settling = noun{"how a task ends", []promise{
 
 var results = noun{"results", []promise{
 	{"a task of one item has its item's result", func(w *fixture) {
-		t := w.solo()
+		t := w.oneItem()
 		w.advance(time.Second)
 		w.complete(w.claim("w1"), `{"pages": 42}`)
 		got, err := w.svc.TaskResult(w.ctx, t.ID)
@@ -147,16 +147,16 @@ var results = noun{"results", []promise{
 		w.same(got, pawl.TaskResult{TaskID: t.ID, Payload: raw(`{"pages": 42}`), CreatedAt: w.now()}, "result")
 	}},
 	{"no result is null", func(w *fixture) {
-		t := w.solo()
+		t := w.oneItem()
 		_, err := pawl.Complete(w.ctx, w.svc, w.claim("w1").Fence(), nil)
 		w.ok(err, "complete")
-		w.same(string(w.only(t.ID).Result), "null", "item's result")
+		w.same(string(w.onlyItem(t.ID).Result), "null", "item's result")
 		got, err := w.svc.TaskResult(w.ctx, t.ID)
 		w.ok(err, "result")
 		w.same(string(got.Payload), "null", "task's result")
 	}},
 	{"a task of many has the list of its items' results by position", func(w *fixture) {
-		t := w.many(3)
+		t := w.manyItems(3)
 		ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 3})
 		for _, n := range []int{2, 0, 1} {
 			w.complete(ls[n], fmt.Sprint(n*10))
@@ -175,11 +175,11 @@ var results = noun{"results", []promise{
 		w.same(string(got.Payload), `{"x":"X","y":"Y"}`, "result")
 	}},
 	{"there is no result before the task has completed", func(w *fixture) {
-		t := w.solo()
+		t := w.oneItem()
 		_, err := w.svc.TaskResult(w.ctx, t.ID)
 		w.conflict(err, "queued", "cancel")
 		l := w.claim("w1")
-		w.failFor(l, "no")
+		w.failPermanently(l, "no")
 		_, err = w.svc.TaskResult(w.ctx, t.ID)
 		w.conflict(err, "failed", "retry", "bury", "cancel")
 		w.cancel(t.ID)
@@ -190,7 +190,7 @@ var results = noun{"results", []promise{
 
 var adding = noun{"adding items", []promise{
 	{"items can be added to an open task, and they count", func(w *fixture) {
-		t := w.many(2)
+		t := w.manyItems(2)
 		w.complete(w.claim("w1"), `0`)
 		got, err := first(
 			w.svc.AddItems(
@@ -213,15 +213,15 @@ var adding = noun{"adding items", []promise{
 		w.same(w.task(t.ID).State, pawl.TaskCompleted, "state")
 	}},
 	{"each leaves an event planned", func(w *fixture) {
-		t := w.many(2)
+		t := w.manyItems(2)
 		_, err := first(w.svc.AddItems(w.ctx, []pawl.AddItems{{TaskID: t.ID, Items: []pawl.NewItem{{Input: raw(`1`)}}}}))
 		w.ok(err, "add items")
-		got := w.record(pawl.EventFilter{TaskID: t.ID, Event: "planned"})
+		got := w.allEvents(pawl.EventFilter{TaskID: t.ID, Event: "planned"})
 		w.same(len(got), 3, "events")
 		w.same([]any{got[2].FromState, got[2].ToState, got[2].ItemID}, []any{"", "queued", w.items(t.ID)[2].ID}, "the event")
 	}},
 	{"a task of one item can have more", func(w *fixture) {
-		t := w.solo()
+		t := w.oneItem()
 		l := w.claim("w1")
 		got, err := first(w.svc.AddItems(w.ctx, []pawl.AddItems{{TaskID: t.ID, Items: []pawl.NewItem{{Input: raw(`"more"`)}}}}))
 		w.ok(err, "add items")
@@ -249,11 +249,11 @@ var adding = noun{"adding items", []promise{
 			_, err := first(w.svc.AddItems(w.ctx, []pawl.AddItems{{TaskID: id, Items: []pawl.NewItem{{Input: raw(`1`)}}}}))
 			return err
 		}
-		done, failed := w.solo(), w.many(2)
-		w.complete(w.claimItem("w1", w.only(done.ID).ID), `1`)
+		done, failed := w.oneItem(), w.manyItems(2)
+		w.complete(w.claimItem("w1", w.onlyItem(done.ID).ID), `1`)
 		w.conflict(add(done.ID), "completed")
 		for _, i := range w.items(failed.ID) {
-			w.failFor(w.claimItem("w1", i.ID), "no")
+			w.failPermanently(w.claimItem("w1", i.ID), "no")
 		}
 		w.conflict(add(failed.ID), "failed", "retry", "bury", "cancel")
 		w.refused(add("tsk_01ARZ3NDEKTSV4RRFFQ69G5FAV"), pawl.CodeNotFound)

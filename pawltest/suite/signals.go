@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// await suspends a claimed item until a signal.
-func (w *fixture) await(l pawl.Lease, signal, key string) pawl.Moved {
+// suspendFor suspends a claimed item until a signal.
+func (w *fixture) suspendFor(l pawl.Lease, signal, key string) pawl.Moved {
 	w.Helper()
 	m, err := first(w.svc.Suspend(w.ctx, []pawl.SuspendCall{{Fence: l.Fence(), Signal: signal, Key: key}}))
 	w.ok(err, "suspend")
@@ -24,11 +24,11 @@ func (w *fixture) signal(name, key, payload string) pawl.Signalled {
 	return s
 }
 
-// stepped returns a task's events from the n-th on, in short.
-func (w *fixture) stepped(taskID string, n int) []string {
+// eventsFrom returns a task's events from the n-th on, in short.
+func (w *fixture) eventsFrom(taskID string, n int) []string {
 	w.Helper()
 	var out []string
-	for _, e := range w.record(pawl.EventFilter{TaskID: taskID})[n:] {
+	for _, e := range w.allEvents(pawl.EventFilter{TaskID: taskID})[n:] {
 		line := fmt.Sprintf("%s %s>%s by %s %s", e.Event, e.FromState, e.ToState, e.ActorType, e.ActorID)
 		if e.Event == "signalled" {
 			line += " " + strings.ReplaceAll(string(e.Data), " ", "")
@@ -40,44 +40,44 @@ func (w *fixture) stepped(taskID string, n int) []string {
 
 var signals = noun{"signals", []promise{
 	{"a signal queues the items that wait for it and counts no failure", func(w *fixture) {
-		t := w.solo()
+		t := w.oneItem()
 		l := w.claim("w1")
-		m := w.await(l, "approved", "42")
+		m := w.suspendFor(l, "approved", "42")
 		w.same([]any{m.State, m.Attempt, m.Failures, m.RunAt}, []any{pawl.ItemWaiting, 1, 0, (*time.Time)(nil)}, "the answer")
 		w.advance(24 * time.Hour)
 		w.sweep()
-		w.nothing()
+		w.noneClaimable()
 		s := w.as("user", "ana").signal("approved", "42", `{"by":"ana"}`)
 		w.same(s, pawl.Signalled{Name: "approved", Key: "42", SentAt: w.now(), Woken: 1}, "the answer")
-		w.same(w.only(t.ID).State, pawl.ItemQueued, "state")
+		w.same(w.onlyItem(t.ID).State, pawl.ItemQueued, "state")
 		again := w.claim("w2")
 		w.same([]any{again.Attempt, again.Failures}, []any{2, 0}, "attempt, failures")
-		w.same(w.stepped(t.ID, 2), []string{
+		w.same(w.eventsFrom(t.ID, 2), []string{
 			"suspended leased>waiting by worker w1",
 			`signalled > by user ana {"signal":"approved","key":"42"}`,
 			"ready waiting>queued by user ana",
 			"leased queued>leased by worker w2",
 		}, "events")
-		w.lost(func() error { _, err := pawl.Heartbeat(w.ctx, w.svc, l.Fence()); return err }(), "taken", "leased", "w2", 2)
+		w.leaseLost(func() error { _, err := pawl.Heartbeat(w.ctx, w.svc, l.Fence()); return err }(), "taken", "leased", "w2", 2)
 	}},
 	{"one sent before is not missed", func(w *fixture) {
 		w.same(w.signal("go", "", `1`).Woken, 0, "woken")
-		t := w.solo()
+		t := w.oneItem()
 		l := w.claim("w1")
-		m := w.await(l, "go", "")
+		m := w.suspendFor(l, "go", "")
 		w.same(m, pawl.Moved{ID: l.ID, TaskID: t.ID, State: pawl.ItemQueued, Attempt: 1}, "the answer")
-		w.same(w.stepped(t.ID, 2), []string{
+		w.same(w.eventsFrom(t.ID, 2), []string{
 			"suspended leased>waiting by worker w1",
 			`signalled > by worker w1 {"signal":"go","key":null}`,
 			"ready waiting>queued by worker w1",
 		}, "events")
 		_, err := pawl.Heartbeat(w.ctx, w.svc, l.Fence())
-		w.lost(err, "released", "queued", "w1", 1)
+		w.leaseLost(err, "released", "queued", "w1", 1)
 		w.same(w.claim("w2").Attempt, 2, "attempt")
 	}},
 	{"another name, key or namespace queues no item", func(w *fixture) {
-		t := w.solo()
-		w.await(w.claim("w1"), "a", "1")
+		t := w.oneItem()
+		w.suspendFor(w.claim("w1"), "a", "1")
 		w.same(
 			[]int{
 				w.signal("a", "", `1`).Woken,
@@ -88,11 +88,11 @@ var signals = noun{"signals", []promise{
 			[]int{0, 0, 0, 0},
 			"woken",
 		)
-		w.same(w.only(t.ID).State, pawl.ItemWaiting, "state")
+		w.same(w.onlyItem(t.ID).State, pawl.ItemWaiting, "state")
 		w.same(w.signal("a", "1", `1`).Woken, 1, "woken")
 	}},
 	{"all items that wait are queued, and each task is updated once", func(w *fixture) {
-		many, solo := w.many(3), w.solo()
+		many, solo := w.manyItems(3), w.oneItem()
 		leases := w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 4})
 		var calls []pawl.SuspendCall
 		for _, l := range leases {
@@ -105,14 +105,14 @@ var signals = noun{"signals", []promise{
 		}
 		w.same(w.signal("go", "", `1`).Woken, 4, "woken")
 		for _, t := range []pawl.Task{many, solo} {
-			w.same(len(w.record(pawl.EventFilter{TaskID: t.ID, Event: "signalled"})), 1, "told")
+			w.same(len(w.allEvents(pawl.EventFilter{TaskID: t.ID, Event: "signalled"})), 1, "told")
 		}
-		w.same(len(w.record(pawl.EventFilter{TaskID: many.ID, Event: "ready"})), 3, "ready")
+		w.same(len(w.allEvents(pawl.EventFilter{TaskID: many.ID, Event: "ready"})), 3, "ready")
 		w.same(len(w.claims(pawl.ClaimRequest{WorkerID: "w2", Limit: 10})), 4, "claimed")
 	}},
 	{"a batch of suspends answers each on its own", func(w *fixture) {
 		w.signal("sent", "", `1`)
-		w.many(4)
+		w.manyItems(4)
 		ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 4})
 		until := w.now().Add(time.Hour)
 		stale := ls[3].Fence()
@@ -126,8 +126,8 @@ var signals = noun{"signals", []promise{
 			"states",
 		)
 		w.same(rs[0].Value.RunAt, (*time.Time)(nil), "run_at")
-		w.at(rs[2].Value.RunAt, until, "run_at")
-		w.lost(rs[3].Err, "taken", "leased", "w1", 1)
+		w.timeIs(rs[2].Value.RunAt, until, "run_at")
+		w.leaseLost(rs[3].Err, "taken", "leased", "w1", 1)
 		w.same(w.signal("other", "", `1`).Replaced, false, "replaced")
 	}},
 	{"sent again it replaces the payload and queues the items that wait then", func(w *fixture) {
@@ -135,17 +135,17 @@ var signals = noun{"signals", []promise{
 		w.advance(time.Second)
 		s := w.signal("go", "", `2`)
 		w.same(s, pawl.Signalled{Name: "go", SentAt: w.now(), Replaced: true}, "the answer")
-		w.solo()
+		w.oneItem()
 		l := w.claim("w1")
-		w.waits(l, "go", "")
-		w.await(l, "go", "")
+		w.saveWait(l, "go", "")
+		w.suspendFor(l, "go", "")
 		w.same(string(w.resume(w.claim("w1").ID).Signals["wait"].Payload), `2`, "payload")
 	}},
 	{"the next attempt reads the payload, byte for byte, until it has saved it", func(w *fixture) {
-		w.solo()
+		w.oneItem()
 		l := w.claim("w1")
-		w.waits(l, "approved", "42")
-		w.await(l, "approved", "42")
+		w.saveWait(l, "approved", "42")
+		w.suspendFor(l, "approved", "42")
 		w.same(len(w.resume(l.ID).Signals), 0, "signals before one is sent")
 		w.signal("approved", "42", `{"by": "ana",  "n": 9007199254740993}`)
 		l = w.claim("w2")
@@ -164,15 +164,15 @@ var signals = noun{"signals", []promise{
 	{"a signal without a payload carries null", func(w *fixture) {
 		_, err := pawl.Signal(w.ctx, w.svc, "go", "", nil)
 		w.ok(err, "signal")
-		w.solo()
+		w.oneItem()
 		l := w.claim("w1")
-		w.waits(l, "go", "")
-		w.await(l, "go", "")
+		w.saveWait(l, "go", "")
+		w.suspendFor(l, "go", "")
 		w.same(string(w.resume(w.claim("w1").ID).Signals["wait"].Payload), `null`, "payload")
 	}},
 	{"of a time and a signal the first wins", func(w *fixture) {
 		for _, signalFirst := range []bool{false, true} {
-			t := w.solo()
+			t := w.oneItem()
 			until := w.now().Add(time.Minute)
 			_, err := first(w.svc.Suspend(w.ctx, []pawl.SuspendCall{{Fence: w.claim("w1").Fence(), Signal: "go", Key: t.ID, Until: &until}}))
 			w.ok(err, "suspend")
@@ -184,19 +184,19 @@ var signals = noun{"signals", []promise{
 			if !signalFirst {
 				w.same(w.signal("go", t.ID, `1`).Woken, 0, "woken")
 			}
-			w.same(len(w.record(pawl.EventFilter{TaskID: t.ID, Event: "ready"})), 1, "ready")
+			w.same(len(w.allEvents(pawl.EventFilter{TaskID: t.ID, Event: "ready"})), 1, "ready")
 			w.complete(w.claim("w1"), `1`)
 		}
 	}},
 	{"a cancelled item is not queued", func(w *fixture) {
-		t := w.solo()
-		w.await(w.claim("w1"), "go", "")
+		t := w.oneItem()
+		w.suspendFor(w.claim("w1"), "go", "")
 		w.cancel(t.ID)
 		w.same(w.signal("go", "", `1`).Woken, 0, "woken")
-		w.same(w.only(t.ID).State, pawl.ItemCancelled, "state")
+		w.same(w.onlyItem(t.ID).State, pawl.ItemCancelled, "state")
 	}},
 	{"a refused suspend does not make the item wait", func(w *fixture) {
-		w.solo()
+		w.oneItem()
 		l := w.claim("w1")
 		w.complete(l, `1`)
 		_, err := first(w.svc.Suspend(w.ctx, []pawl.SuspendCall{{Fence: l.Fence(), Signal: "go"}}))
@@ -220,26 +220,26 @@ var signals = noun{"signals", []promise{
 	}},
 	{"sent while an item is suspended for it, it is never lost", func(w *fixture) {
 		for n := range 50 {
-			t := w.solo()
-			l := w.claimItem("w1", w.only(t.ID).ID)
+			t := w.oneItem()
+			l := w.claimItem("w1", w.onlyItem(t.ID).ID)
 			var m pawl.Moved
 			var s pawl.Signalled
 			var errs [2]error
-			together(
+			concurrently(
 				func() {
 					m, errs[0] = first(w.svc.Suspend(w.ctx, []pawl.SuspendCall{{Fence: l.Fence(), Signal: "go", Key: fmt.Sprint(n)}}))
 				},
 				func() { s, errs[1] = pawl.Signal(w.ctx, w.svc, "go", fmt.Sprint(n), raw(`1`)) },
 			)
 			w.ok(errors.Join(errs[:]...), "suspend and signal")
-			w.same(w.only(t.ID).State, pawl.ItemQueued, "state")
+			w.same(w.onlyItem(t.ID).State, pawl.ItemQueued, "state")
 			w.same(s.Woken == 1, m.State == pawl.ItemWaiting, "who woke it")
 			w.complete(w.claimItem("w2", l.ID), `1`)
 		}
 	}},
 	{"concurrent signals, a cancel and the time queue an item once", func(w *fixture) {
 		for n := range 10 {
-			t := w.many(4)
+			t := w.manyItems(4)
 			key := fmt.Sprint(n)
 			until := w.now().Add(time.Second)
 			var calls []pawl.SuspendCall
@@ -251,7 +251,7 @@ var signals = noun{"signals", []promise{
 			w.advance(time.Second)
 			var sent [2]pawl.Signalled
 			var errs [4]error
-			together(
+			concurrently(
 				func() { sent[0], errs[0] = pawl.Signal(w.ctx, w.svc, "go", key, raw(`1`)) },
 				func() { sent[1], errs[1] = pawl.Signal(w.ctx, w.svc, "go", key, raw(`2`)) },
 				func() { _, errs[2] = w.svc.Sweep(w.ctx) },
@@ -262,7 +262,7 @@ var signals = noun{"signals", []promise{
 			for _, i := range w.items(t.ID) {
 				w.same(i.State, pawl.ItemCancelled, "state")
 			}
-			if ready := len(w.record(pawl.EventFilter{TaskID: t.ID, Event: "ready"})); ready > 4 || woken > 4 {
+			if ready := len(w.allEvents(pawl.EventFilter{TaskID: t.ID, Event: "ready"})); ready > 4 || woken > 4 {
 				w.Fatalf("%d were woken, %d ready", woken, ready)
 			}
 		}
@@ -276,8 +276,8 @@ func (w *fixture) resume(itemID string) pawl.ResumeState {
 	return state
 }
 
-// waits saves the checkpoint that says what the step "wait" waits for.
-func (w *fixture) waits(l pawl.Lease, signal, key string) {
+// saveWait saves the checkpoint with the signal that the step "wait" waits for.
+func (w *fixture) saveWait(l pawl.Lease, signal, key string) {
 	w.Helper()
 	_, err := pawl.SaveCheckpoint(w.ctx, w.svc, l.Fence(), pawl.NewCheckpoint{Type: pawl.StateTransition, Name: "wait", Snapshot: raw(`null`),
 		Metadata: raw(fmt.Sprintf(`{"signal":%q,"key":%q}`, signal, key))})

@@ -13,7 +13,7 @@ var workers = noun{"workers", []promise{
 	{"a registered worker is listed with its data and its leases", func(w *fixture) {
 		started := w.now()
 		w.ok(w.svc.RegisterWorker(w.ctx, pawl.WorkerInfo{WorkerID: "w1", Name: "one", Version: "1.2", Types: []string{"a", "b"}}), "register")
-		w.many(3)
+		w.manyItems(3)
 		w.advance(time.Minute)
 		ls := w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 2})
 		list, err := w.svc.ListWorkers(w.ctx, pawl.WorkerFilter{})
@@ -27,7 +27,7 @@ var workers = noun{"workers", []promise{
 		w.same(list.Items[0].InFlight, 1, "in flight")
 	}},
 	{"a heartbeat enters its worker only where it is not refused", func(w *fixture) {
-		w.solo()
+		w.oneItem()
 		l := w.claim("w1")
 		other := l.Fence()
 		other.WorkerID = "nobody"
@@ -35,7 +35,7 @@ var workers = noun{"workers", []promise{
 			w.Fatalf("a heartbeat of another's lease: %v", err)
 		}
 		w.advance(time.Second)
-		w.beat(l)
+		w.heartbeat(l)
 		list, err := w.svc.ListWorkers(w.ctx, pawl.WorkerFilter{})
 		w.ok(err, "list workers")
 		w.same([]any{len(list.Items), list.Items[0].WorkerID, list.Items[0].LastSeenAt}, []any{1, "w1", w.now()}, "workers")
@@ -51,10 +51,10 @@ var workers = noun{"workers", []promise{
 	}},
 	{"heartbeats are seen", func(w *fixture) {
 		w.ok(w.svc.RegisterWorker(w.ctx, pawl.WorkerInfo{WorkerID: "w1"}), "register")
-		w.solo()
+		w.oneItem()
 		l := w.claim("w1")
 		w.advance(time.Minute)
-		w.beat(l)
+		w.heartbeat(l)
 		list, err := w.svc.ListWorkers(w.ctx, pawl.WorkerFilter{SeenSince: w.now()})
 		w.ok(err, "list workers")
 		w.same(len(list.Items), 1, "seen within the minute")
@@ -80,7 +80,7 @@ var workers = noun{"workers", []promise{
 	}},
 	{"statistics count items, tasks, leases and keys", func(w *fixture) {
 		oldest := w.now()
-		w.gallery()
+		w.taskInEachState()
 		s, err := w.svc.Stats(w.ctx)
 		w.ok(err, "stats")
 		w.same(s.ItemsByState, map[pawl.ItemState]int64{
@@ -93,17 +93,17 @@ var workers = noun{"workers", []promise{
 		}, "tasks")
 		w.same(
 			[]any{s.Leases, s.ExpiredLeases, s.StaleLeases, s.Checkpoints, s.Events},
-			[]any{int64(2), int64(0), int64(0), int64(2), int64(len(w.record(pawl.EventFilter{})))},
+			[]any{int64(2), int64(0), int64(0), int64(2), int64(len(w.allEvents(pawl.EventFilter{})))},
 			"counts",
 		)
-		w.at(s.OldestQueuedAt, oldest, "oldest_queued_at")
+		w.timeIs(s.OldestQueuedAt, oldest, "oldest_queued_at")
 	}},
 	{"a lease without a heartbeat for four of its intervals is stale", func(w *fixture) {
-		w.many(2)
+		w.manyItems(2)
 		alive := w.claim("w1")
 		w.claim("w2")
 		w.advance(121 * time.Second)
-		w.beat(alive)
+		w.heartbeat(alive)
 		s, err := w.svc.Stats(w.ctx)
 		w.ok(err, "stats")
 		w.same([]any{s.Leases, s.StaleLeases, s.ExpiredLeases}, []any{int64(2), int64(1), int64(0)}, "leases")
@@ -115,7 +115,7 @@ var sweeps = noun{"sweeps", []promise{
 		s := w.sweep()
 		w.same(
 			[]any{s.ExpiredFound, s.Recovered, s.Failed, s.CheckpointsCreated, s.Errors, s.Due, s.Buried, s.TasksPruned},
-			make8(int64(0)),
+			repeat8(int64(0)),
 			"the pass",
 		)
 	}},
@@ -141,7 +141,7 @@ var sweeps = noun{"sweeps", []promise{
 		w.same(len(list.Items), 3, "passes")
 	}},
 	{"a pass reports when the next item becomes due", func(w *fixture) {
-		w.solo()
+		w.oneItem()
 		l := w.claim("w1")
 		w.same(w.sweep().NextExpiryAt, l.LeaseExpiresAt, "next")
 		at := w.now().Add(time.Minute)
@@ -149,32 +149,32 @@ var sweeps = noun{"sweeps", []promise{
 		w.same(w.sweep().NextExpiryAt, at, "next")
 	}},
 	{"an unchanged task is marked stale once, and keeps its state", func(w *fixture) {
-		t := w.solo()
+		t := w.oneItem()
 		done := w.create(pawl.NewTask{Type: "b"})
-		w.complete(w.claimItem("w1", w.only(done.ID).ID), `1`)
+		w.complete(w.claimItem("w1", w.onlyItem(done.ID).ID), `1`)
 		w.advance(24*time.Hour - time.Second)
 		w.same(w.sweep().Stale, int64(0), "stale a second early")
 		w.advance(2 * time.Second)
 		w.same(w.sweep().Stale, int64(1), "stale")
 		w.same(w.sweep().Stale, int64(0), "stale again")
 		w.same(w.task(t.ID).State, pawl.TaskQueued, "state")
-		got := w.record(pawl.EventFilter{Event: "stale"})
+		got := w.allEvents(pawl.EventFilter{Event: "stale"})
 		w.same(len(got), 1, "events")
 		w.same([]any{got[0].TaskID, got[0].FromState, got[0].ToState, got[0].ActorType}, []any{t.ID, "", "", pawl.ActorSystem}, "the event")
 	}},
 }}
 
-func make8(v any) []any { return []any{v, v, v, v, v, v, v, v} }
+func repeat8(v any) []any { return []any{v, v, v, v, v, v, v, v} }
 
 var retention = noun{"retention", []promise{
 	{"an ended task is archived and removed after 30 days, and can be restored", func(w *fixture) {
-		t := w.many(2)
+		t := w.manyItems(2)
 		l := w.claim("w1")
 		w.checkpoint(l, pawl.ManualCheckpoint, `{"a": 1}`)
 		w.complete(l, `{"b": 2}`)
 		w.complete(w.claim("w1"), `3`)
 		live := w.create(pawl.NewTask{Type: "z"})
-		before := w.scene(t.ID)
+		before := w.taskData(t.ID)
 		w.advance(30*24*time.Hour - time.Second)
 		w.same(w.sweep().TasksPruned, int64(0), "pruned a second early")
 		w.advance(2 * time.Second)
@@ -190,17 +190,17 @@ var retention = noun{"retention", []promise{
 		got, err := w.svc.RestoreArchive(w.ctx, t.ID)
 		w.ok(err, "restore")
 		w.same(got.ID, t.ID, "restored")
-		after := w.scene(t.ID)
+		after := w.taskData(t.ID)
 		w.same([]any{after.Task, after.Items, after.Checkpoints}, []any{before.Task, before.Items, before.Checkpoints}, "what came back")
 		w.same(len(after.Events) >= len(before.Events), true, "its events came back")
 	}},
 	{"what the next pass would remove is counted, and nothing is changed", func(w *fixture) {
-		ended, failed := w.solo(), w.solo()
+		ended, failed := w.oneItem(), w.oneItem()
 		w.complete(w.claim("w1"), `1`)
-		w.failFor(w.claim("w1"), "no")
-		w.opened(pawl.KeyBegin{Key: "kept", RequestHash: "h", TTLSeconds: -1})
-		w.opened(pawl.KeyBegin{Key: "expires", RequestHash: "h"})
-		done := w.opened(pawl.KeyBegin{Key: "done", RequestHash: "h", TTLSeconds: -1})
+		w.failPermanently(w.claim("w1"), "no")
+		w.beginRun(pawl.KeyBegin{Key: "kept", RequestHash: "h", TTLSeconds: -1})
+		w.beginRun(pawl.KeyBegin{Key: "expires", RequestHash: "h"})
+		done := w.beginRun(pawl.KeyBegin{Key: "done", RequestHash: "h", TTLSeconds: -1})
 		w.finishKey(pawl.KeyDone{Key: "done", Token: done.Token, Response: raw(`1`)})
 		preview := func() pawl.Prunable {
 			p, err := w.svc.Prunable(w.ctx)
@@ -210,16 +210,16 @@ var retention = noun{"retention", []promise{
 		}
 		w.same(preview(), pawl.Prunable{}, "a task that has just ended")
 		w.advance(30*24*time.Hour + time.Second)
-		young := w.solo()
+		young := w.oneItem()
 		w.complete(w.claim("w1"), `1`)
-		before := w.scene(ended.ID)
+		before := w.taskData(ended.ID)
 		passes, err := w.svc.ListSweeps(w.ctx, pawl.Page{})
 		w.ok(err, "list sweeps")
 		got := preview()
 		w.same([]any{got.Tasks, got.TaskIDs, got.More}, []any{int64(1), []string{ended.ID}, false}, "tasks")
 		w.atLeast(got.Keys, 2, "keys") // an interface may have had keys of its own
 		w.same(preview(), got, "the second count")
-		w.same(w.scene(ended.ID), before, "the task")
+		w.same(w.taskData(ended.ID), before, "the task")
 		after, err := w.svc.ListSweeps(w.ctx, pawl.Page{})
 		w.ok(err, "list sweeps")
 		w.same(after, passes, "passes")
@@ -242,8 +242,8 @@ var retention = noun{"retention", []promise{
 		w.same(preview(), pawl.Prunable{}, "after the pass")
 	}},
 	{"failed tasks are archived and removed 90 days after their last change, and can be restored and retried", func(w *fixture) {
-		t := w.solo()
-		w.failFor(w.claim("w1"), "no")
+		t := w.oneItem()
+		w.failPermanently(w.claim("w1"), "no")
 		w.advance(49 * time.Hour)
 		w.sweep()
 		w.same(w.task(t.ID).State, pawl.TaskDeadLettered, "state")
@@ -259,7 +259,7 @@ var retention = noun{"retention", []promise{
 		w.same(got.State, pawl.TaskQueued, "state after a retry")
 	}},
 	{"a restored task stays until its time is up again", func(w *fixture) {
-		t := w.solo()
+		t := w.oneItem()
 		w.complete(w.claim("w1"), `1`)
 		w.advance(30*24*time.Hour + time.Second)
 		w.sweep()
@@ -273,7 +273,7 @@ var retention = noun{"retention", []promise{
 		}
 	}},
 	{"a hundred checkpoints per task are kept, and all that a resume needs", func(w *fixture) {
-		t := w.solo()
+		t := w.oneItem()
 		l := w.claim("w1")
 		save := func(typ, name string, n int) {
 			_, err := pawl.SaveCheckpoint(w.ctx, w.svc, l.Fence(), pawl.NewCheckpoint{Type: typ, Name: name, Snapshot: raw(fmt.Sprint(n))})
@@ -293,12 +293,12 @@ var retention = noun{"retention", []promise{
 		after, err := w.svc.Resume(w.ctx, l.ID)
 		w.ok(err, "resume")
 		w.same(after, before, "what a resume gets")
-		kept := w.saved(pawl.CheckpointFilter{TaskID: t.ID})
+		kept := w.listCheckpoints(pawl.CheckpointFilter{TaskID: t.ID})
 		newest := kept[len(kept)-100:]
 		w.same([]int64{newest[0].Sequence, newest[99].Sequence}, []int64{61, 160}, "the newest hundred")
 		w.same(len(kept) <= 105, true, "few others")
 		save(pawl.CustomCheckpoint, "", 161)
-		kept = w.saved(pawl.CheckpointFilter{TaskID: t.ID, Desc: true, Page: pawl.Page{Limit: 1}})
+		kept = w.listCheckpoints(pawl.CheckpointFilter{TaskID: t.ID, Desc: true, Page: pawl.Page{Limit: 1}})
 		w.same(kept[0].Sequence, int64(161), "numbers are never used again")
 	}},
 }}

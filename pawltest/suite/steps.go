@@ -15,7 +15,7 @@ func (w *fixture) step(l pawl.Lease, id string) pawl.CheckpointRef {
 
 var steps = noun{"steps", []promise{
 	{"a step is a checkpoint, and the next attempt continues after it", func(w *fixture) {
-		t, l := w.asked()
+		t, l := w.claimedReply()
 		id := l.OpenMessage.ID
 		n, err := w.tryAppend(
 			l,
@@ -61,7 +61,7 @@ var steps = noun{"steps", []promise{
 		)
 		w.append(l, id, 5, "two.")
 		w.same(
-			w.said(id),
+			w.contentOf(id),
 			"text:one.  tool-call:look tool-result text:tw/abandoned tool-call:send/abandoned text:two./streaming",
 			"the cut is seen",
 		)
@@ -71,7 +71,7 @@ var steps = noun{"steps", []promise{
 		w.same(w.follow(id, -1), "0:one.  1:look 2: 3:tw 4:send abandoned:3-5/1 5:two. end:complete/6", "the stream")
 		w.same(w.follow(id, 4), "abandoned:3-5/1 5:two. end:complete/6", "from the cut on")
 		w.same(w.follow(id, 5), "end:complete/6", "from the end on")
-		w.dense(t.ID, 3)
+		w.sequencesTo(t.ID, 3)
 	}},
 	{"when the budget is spent the message ends with its content; a retry opens it again", func(w *fixture) {
 		t := w.create(pawl.NewTask{Type: "chat", MaxAttempts: 1, Reply: &pawl.Reply{}})
@@ -79,15 +79,15 @@ var steps = noun{"steps", []promise{
 		id := l.OpenMessage.ID
 		w.append(l, id, 0, "half")
 		w.expire(l)
-		w.same([]any{w.message(id).Status, w.said(id)}, []any{pawl.MessageError, "text:half"}, "the message")
+		w.same([]any{w.message(id).Status, w.contentOf(id)}, []any{pawl.MessageError, "text:half"}, "the message")
 		w.same(w.follow(id, -1), "0:half end:error/1", "the stream")
 		w.retry(t.ID)
-		w.same([]any{w.message(id).Status, w.said(id)}, []any{pawl.MessageStreaming, "text:half/streaming"}, "after the retry")
+		w.same([]any{w.message(id).Status, w.contentOf(id)}, []any{pawl.MessageStreaming, "text:half/streaming"}, "after the retry")
 		l = w.claim("w2")
 		w.same(*l.OpenMessage, pawl.OpenMessage{ID: id, Offset: 1}, "the claim's")
 		w.append(l, id, 1, "whole")
 		w.same(w.finish(l, id).Text(), "whole", "text")
-		w.same(w.said(id), "text:half/abandoned text:whole", "content")
+		w.same(w.contentOf(id), "text:half/abandoned text:whole", "content")
 		w.failNow(l, "no")
 	}},
 	{"a message cannot have more steps than max_steps", func(w *fixture) {
@@ -105,6 +105,6 @@ var steps = noun{"steps", []promise{
 		w.conflict(err, "streaming", "finish", "stop")
 		m := w.finish(l, id)
 		w.same([]any{m.StepNumber, m.Text()}, []any{2, "abc"}, "the message has its last words")
-		w.dense(t.ID, 3)
+		w.sequencesTo(t.ID, 3)
 	}},
 }}

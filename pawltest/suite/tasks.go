@@ -7,8 +7,8 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// asCreated returns a task as its create answers it: without the fields that need a look at
-// the workers.
+// asCreated returns a task as create returns it: without the fields that are computed from the
+// workers.
 func asCreated(t pawl.Task) pawl.Task {
 	t.BlockedBy, t.ItemsPending = nil, nil
 	return t
@@ -17,7 +17,7 @@ func asCreated(t pawl.Task) pawl.Task {
 var tasks = noun{"tasks", []promise{
 	{"a task without items has one, whose input is the payload", func(w *fixture) {
 		t := w.create(pawl.NewTask{Type: "a", Payload: raw(`{"file":"x.pdf"}`)})
-		i := w.only(t.ID)
+		i := w.onlyItem(t.ID)
 		w.same(string(i.Input), `{"file":"x.pdf"}`, "input")
 		w.same(i.Type, "a", "type")
 		w.same(i.Kind, pawl.KindWork, "kind")
@@ -39,8 +39,8 @@ var tasks = noun{"tasks", []promise{
 		}, "the task")
 	}},
 	{"ids are a prefix and a ULID", func(w *fixture) {
-		t := w.solo()
-		i := w.only(t.ID)
+		t := w.oneItem()
+		i := w.onlyItem(t.ID)
 		for id, prefix := range map[string]string{t.ID: "tsk_", i.ID: "itm_"} {
 			rest, found := strings.CutPrefix(id, prefix)
 			if !found || len(rest) != 26 || strings.ToUpper(rest) != rest {
@@ -54,17 +54,17 @@ var tasks = noun{"tasks", []promise{
 		} {
 			t := w.create(pawl.NewTask{Type: "a", Payload: raw(payload)})
 			w.same(string(w.task(t.ID).Payload), payload, "payload")
-			w.same(string(w.only(t.ID).Input), payload, "input")
-			l := w.claimItem("w1", w.only(t.ID).ID)
+			w.same(string(w.onlyItem(t.ID).Input), payload, "input")
+			l := w.claimItem("w1", w.onlyItem(t.ID).ID)
 			w.same(string(l.Input), payload, "claimed input")
 			w.complete(l, payload)
-			w.same(string(w.only(t.ID).Result), payload, "result")
+			w.same(string(w.onlyItem(t.ID).Result), payload, "result")
 		}
 	}},
 	{"no payload is null, no metadata is an empty object", func(w *fixture) {
 		t := w.create(pawl.NewTask{Type: "a"})
 		w.same(string(w.task(t.ID).Payload), "null", "payload")
-		w.same(string(w.only(t.ID).Input), "null", "input")
+		w.same(string(w.onlyItem(t.ID).Input), "null", "input")
 		w.same(string(t.Metadata), "{}", "metadata")
 		t = w.create(pawl.NewTask{Type: "a", Metadata: raw("null")})
 		w.same(string(t.Metadata), "{}", "metadata")
@@ -90,7 +90,7 @@ var tasks = noun{"tasks", []promise{
 		}, "items")
 	}},
 	{"the budget is three attempts by default", func(w *fixture) {
-		w.same(w.only(w.solo().ID).MaxAttempts, pawl.DefaultMaxAttempts, "max_attempts")
+		w.same(w.onlyItem(w.oneItem().ID).MaxAttempts, pawl.DefaultMaxAttempts, "max_attempts")
 	}},
 	{"each call of a batch is answered on its own, in order", func(w *fixture) {
 		rs, err := w.svc.CreateTasks(w.ctx, []pawl.NewTask{{Type: "a"}, {Type: ""}, {Type: "b"}, {Type: "c", Payload: raw(`{`)}, {Type: "d"}})
@@ -118,14 +118,14 @@ var tasks = noun{"tasks", []promise{
 		w.refused(err, pawl.CodeNotFound)
 	}},
 	{"an item's id is not a task's id", func(w *fixture) {
-		t := w.solo()
-		_, err := w.svc.GetTask(w.ctx, w.only(t.ID).ID)
+		t := w.oneItem()
+		_, err := w.svc.GetTask(w.ctx, w.onlyItem(t.ID).ID)
 		w.refused(err, pawl.CodeNotFound)
 		_, err = w.svc.GetItem(w.ctx, t.ID)
 		w.refused(err, pawl.CodeNotFound)
 	}},
 	{"a task of a thousand items is one call", func(w *fixture) {
-		t := w.many(1000)
+		t := w.manyItems(1000)
 		w.same(w.task(t.ID).Items, 1000, "items")
 		got := w.claims(pawl.ClaimRequest{WorkerID: "w1", Limit: 1000})
 		w.same(len(got), 1000, "claimed")
@@ -144,32 +144,32 @@ var tasks = noun{"tasks", []promise{
 
 var derived = noun{"what an open task reads as", []promise{
 	{"nothing claimed is queued, pending", func(w *fixture) {
-		t := w.task(w.many(2).ID)
+		t := w.task(w.manyItems(2).ID)
 		w.same([]any{t.State, t.Status}, []any{pawl.TaskQueued, pawl.StatusPending}, "state")
 	}},
 	{"an item leased is checked_out, in progress", func(w *fixture) {
-		for _, t := range []pawl.Task{w.solo(), w.many(2)} {
+		for _, t := range []pawl.Task{w.oneItem(), w.manyItems(2)} {
 			w.claimItem("w1", w.items(t.ID)[0].ID)
 			t = w.task(t.ID)
 			w.same([]any{t.State, t.Status}, []any{pawl.TaskCheckedOut, pawl.StatusInProgress}, "state")
 		}
 	}},
 	{"an item in progress is in_progress, whatever the others are", func(w *fixture) {
-		for _, t := range []pawl.Task{w.solo(), w.many(3)} {
-			w.beat(w.claimItem("w1", w.items(t.ID)[0].ID))
+		for _, t := range []pawl.Task{w.oneItem(), w.manyItems(3)} {
+			w.heartbeat(w.claimItem("w1", w.items(t.ID)[0].ID))
 			t = w.task(t.ID)
 			w.same([]any{t.State, t.Status}, []any{pawl.TaskInProgress, pawl.StatusInProgress}, "state")
 		}
 	}},
 	{"an item past its work while others are not is in_progress", func(w *fixture) {
-		t := w.many(3)
+		t := w.manyItems(3)
 		w.complete(w.claim("w1"), `1`)
 		w.same(w.task(t.ID).State, pawl.TaskInProgress, "one done, the others queued")
 		w.claim("w1")
 		w.same(w.task(t.ID).State, pawl.TaskInProgress, "one done, one leased")
 	}},
 	{"released, failed with a retry left and expired items are queued again", func(w *fixture) {
-		t := w.many(2)
+		t := w.manyItems(2)
 		w.release(w.claim("w1"))
 		w.same(w.task(t.ID).State, pawl.TaskQueued, "released")
 		w.failNow(w.claim("w1"), "no")
@@ -185,9 +185,9 @@ var derived = noun{"what an open task reads as", []promise{
 		w.same(w.task(t.ID).State, pawl.TaskQueued, "state")
 	}},
 	{"claims, heartbeats and progress do not change a task's version", func(w *fixture) {
-		for _, t := range []pawl.Task{w.solo(), w.many(2)} {
+		for _, t := range []pawl.Task{w.oneItem(), w.manyItems(2)} {
 			l := w.claimItem("w1", w.items(t.ID)[0].ID)
-			w.beat(l)
+			w.heartbeat(l)
 			_, err := first(w.svc.Progress(w.ctx, []pawl.ProgressCall{{Fence: l.Fence(), Progress: ptr(50), Stage: ptr("half")}}))
 			w.ok(err, "progress")
 			w.release(l)
@@ -195,12 +195,12 @@ var derived = noun{"what an open task reads as", []promise{
 		}
 	}},
 	{"a task of many shows the items out of work as its progress", func(w *fixture) {
-		t := w.many(3)
+		t := w.manyItems(3)
 		w.same(w.task(t.ID).Progress, 0, "progress")
 		w.complete(w.claim("w1"), `1`)
 		got := w.task(t.ID)
 		w.same([]any{got.Progress, got.ItemsOpen}, []any{33, 2}, "a third")
-		w.failFor(w.claim("w1"), "no")
+		w.failPermanently(w.claim("w1"), "no")
 		got = w.task(t.ID)
 		w.same([]any{got.Progress, got.ItemsOpen}, []any{66, 1}, "two thirds")
 		w.complete(w.claim("w1"), `1`)
@@ -211,7 +211,7 @@ var derived = noun{"what an open task reads as", []promise{
 		}
 	}},
 	{"updated_at moves with the newest event of a task", func(w *fixture) {
-		t := w.many(2)
+		t := w.manyItems(2)
 		w.advance(time.Minute)
 		l := w.claim("w1")
 		claimed := w.now()

@@ -11,40 +11,41 @@ var taskTokens = noun{"task tokens", []promise{
 	{"a claim's token is valid and has the claim's data while its lease runs", func(w *fixture) {
 		t := w.create(pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Input: raw(`1`), Key: "k"}}})
 		l := w.claim("w1")
-		w.same(w.token(l), pawl.TaskToken{TaskID: t.ID, ItemID: l.ID, Namespace: t.Namespace, Type: "a", Key: "k", WorkerID: "w1", Attempt: 1,
+		w.same(w.validToken(l), pawl.TaskToken{
+			TaskID: t.ID, ItemID: l.ID, Namespace: t.Namespace, Type: "a", Key: "k", WorkerID: "w1", Attempt: 1,
 			LeaseExpiresAt: l.LeaseExpiresAt}, "what it stands for")
 		w.advance(200 * time.Second)
-		w.beat(l)
+		w.heartbeat(l)
 		w.advance(299 * time.Second)
-		w.same(w.token(l).LeaseExpiresAt, w.now().Add(time.Second), "its end, after a heartbeat")
+		w.same(w.validToken(l).LeaseExpiresAt, w.now().Add(time.Second), "its end, after a heartbeat")
 	}},
 	{"a token is invalid from the moment the lease ends, also before the sweep", func(w *fixture) {
-		t := w.solo()
+		t := w.oneItem()
 		l := w.claim("w1")
 		w.advance(300 * time.Second)
-		w.lost(w.dead(l), pawl.ReasonExpired, "leased", "w1", 1)
+		w.leaseLost(w.tokenError(l), pawl.ReasonExpired, "leased", "w1", 1)
 		w.sweep()
-		w.lost(w.dead(l), pawl.ReasonExpired, "queued", "w1", 1)
+		w.leaseLost(w.tokenError(l), pawl.ReasonExpired, "queued", "w1", 1)
 		other := w.claim("w2")
-		w.lost(w.dead(l), pawl.ReasonTaken, "leased", "w2", 2)
-		w.same(w.token(other).WorkerID, "w2", "the next one's")
+		w.leaseLost(w.tokenError(l), pawl.ReasonTaken, "leased", "w2", 2)
+		w.same(w.validToken(other).WorkerID, "w2", "the next one's")
 		w.release(other)
-		w.lost(w.dead(other), pawl.ReasonReleased, "queued", "w2", 2)
+		w.leaseLost(w.tokenError(other), pawl.ReasonReleased, "queued", "w2", 2)
 		last := w.claim("w1")
 		w.complete(last, `1`)
-		w.conflict(w.dead(last), "completed")
+		w.conflict(w.tokenError(last), "completed")
 		_, err := first(w.svc.DeleteTasks(w.ctx, []pawl.TaskCall{{TaskID: t.ID}}))
 		w.ok(err, "delete")
-		w.refused(w.dead(last), pawl.CodeNotFound)
+		w.refused(w.tokenError(last), pawl.CodeNotFound)
 	}},
 	{"the token of a cancelled item is invalid", func(w *fixture) {
-		t := w.solo()
+		t := w.oneItem()
 		l := w.claim("w1")
 		w.cancel(t.ID)
-		w.conflict(w.dead(l), "cancelled")
+		w.conflict(w.tokenError(l), "cancelled")
 	}},
 	{"a changed, forged or foreign token is invalid", func(w *fixture) {
-		w.solo()
+		w.oneItem()
 		l := w.claim("w1")
 		first := l.Token
 		w.release(l)
@@ -61,16 +62,16 @@ var taskTokens = noun{"task tokens", []promise{
 	}},
 }}
 
-// token checks that a claim's token is valid.
-func (w *fixture) token(l pawl.Lease) pawl.TaskToken {
+// validToken checks that a claim's token is valid.
+func (w *fixture) validToken(l pawl.Lease) pawl.TaskToken {
 	w.Helper()
 	t, err := w.svc.CheckToken(w.ctx, l.Token)
 	w.ok(err, "check token")
 	return t
 }
 
-// dead returns the error of a claim's token, which is not valid.
-func (w *fixture) dead(l pawl.Lease) error {
+// tokenError returns the error for an invalid token of a claim.
+func (w *fixture) tokenError(l pawl.Lease) error {
 	_, err := w.svc.CheckToken(w.ctx, l.Token)
 	return err
 }

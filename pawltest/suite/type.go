@@ -8,24 +8,24 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// put registers a type.
-func (w *fixture) put(t pawl.Type) pawl.TypeRef {
+// putType registers a type.
+func (w *fixture) putType(t pawl.Type) pawl.TypeRef {
 	w.Helper()
 	ref, err := first(w.svc.PutTypes(w.ctx, []pawl.Type{t}))
 	w.ok(err, "put type")
 	return ref
 }
 
-// held reads a type; version 0 is the current one.
-func (w *fixture) held(name string, version int) pawl.Type {
+// getType reads a type; version 0 is the current one.
+func (w *fixture) getType(name string, version int) pawl.Type {
 	w.Helper()
 	t, err := w.svc.GetType(w.ctx, name, version)
 	w.ok(err, "get type")
 	return t
 }
 
-// removed removes a type from the registry.
-func (w *fixture) removed(name string) {
+// removeType removes a type from the registry.
+func (w *fixture) removeType(name string) {
 	w.Helper()
 	_, err := first(w.svc.RemoveTypes(w.ctx, []string{name}))
 	w.ok(err, "remove type")
@@ -52,15 +52,15 @@ var types = noun{"types", []promise{
 			ResultSchema: raw(`{"type": "object", "required": ["ok"]}`),
 			MaxAttempts:  5,
 		}
-		w.same(w.put(t), pawl.TypeRef{Name: "user.data.sync", Version: 1}, "the first")
-		w.same(w.put(t), pawl.TypeRef{Name: "user.data.sync", Version: 1, Unchanged: true}, "the same")
+		w.same(w.putType(t), pawl.TypeRef{Name: "user.data.sync", Version: 1}, "the first")
+		w.same(w.putType(t), pawl.TypeRef{Name: "user.data.sync", Version: 1, Unchanged: true}, "the same")
 		t.ResultSchema = raw(`{"required":["ok"],"type":"object"}`)
-		w.same(w.put(t).Unchanged, true, "in another order of members")
+		w.same(w.putType(t).Unchanged, true, "in another order of members")
 		t.MaxAttempts = 6
-		w.same(w.put(t), pawl.TypeRef{Name: "user.data.sync", Version: 2}, "a change")
-		now := w.held("user.data.sync", 0)
+		w.same(w.putType(t), pawl.TypeRef{Name: "user.data.sync", Version: 2}, "a change")
+		now := w.getType("user.data.sync", 0)
 		w.same([]any{now.Version, now.MaxAttempts, now.Description, now.CreatedAt}, []any{2, 6, "Sync users", ptr(w.now())}, "the one that holds")
-		w.same(w.held("user.data.sync", 1).MaxAttempts, 5, "the first, later")
+		w.same(w.getType("user.data.sync", 1).MaxAttempts, 5, "the first, later")
 		for _, version := range []int{3, math.MaxInt32 + 1} {
 			_, err := w.svc.GetType(w.ctx, "user.data.sync", version)
 			w.refused(err, pawl.CodeNotFound)
@@ -87,10 +87,10 @@ var types = noun{"types", []promise{
 	}},
 	{"types are listed by name, the current version or all", func(w *fixture) {
 		for _, n := range []string{"b", "a", "c"} {
-			w.put(pawl.Type{Name: n})
+			w.putType(pawl.Type{Name: n})
 		}
-		w.put(pawl.Type{Name: "b", Priority: 1})
-		w.removed("c")
+		w.putType(pawl.Type{Name: "b", Priority: 1})
+		w.removeType("c")
 		names := func(f pawl.TypeFilter) (out []any) {
 			for _, t := range w.types(f) {
 				out = append(out, t.Name, t.Version)
@@ -102,14 +102,14 @@ var types = noun{"types", []promise{
 		w.same(names(pawl.TypeFilter{Names: []string{"b", "c"}}), []any{"b", 2}, "by name")
 	}},
 	{"a removed type has no effect on new tasks, and its versions can be read", func(w *fixture) {
-		w.put(pawl.Type{Name: "t", Priority: 1})
-		w.removed("t")
+		w.putType(pawl.Type{Name: "t", Priority: 1})
+		w.removeType("t")
 		_, err := w.svc.GetType(w.ctx, "t", 0)
 		w.refused(err, pawl.CodeNotFound)
-		w.same(w.held("t", 1).RemovedAt, ptr(w.now()), "removed at")
+		w.same(w.getType("t", 1).RemovedAt, ptr(w.now()), "removed at")
 		_, err = first(w.svc.RemoveTypes(w.ctx, []string{"t"}))
 		w.refused(err, pawl.CodeNotFound)
-		w.same(w.put(pawl.Type{Name: "t", Priority: 1}), pawl.TypeRef{Name: "t", Version: 2}, "put again")
+		w.same(w.putType(pawl.Type{Name: "t", Priority: 1}), pawl.TypeRef{Name: "t", Version: 2}, "put again")
 	}},
 	{"a definition that is wrong is refused with pointers into it", func(w *fixture) {
 		_, err := first(w.svc.PutTypes(w.ctx, []pawl.Type{{
@@ -150,7 +150,7 @@ var types = noun{"types", []promise{
 		w.same(len(w.types(pawl.TypeFilter{})), 0, "types")
 	}},
 	{"a name with a comma is refused wherever work is made of it, and lists with commas are read", func(w *fixture) {
-		w.put(pawl.Type{Name: "planned", Plan: pawl.Plan{Mode: pawl.PlanItem}})
+		w.putType(pawl.Type{Name: "planned", Plan: pawl.Plan{Mode: pawl.PlanItem}})
 		w.create(pawl.NewTask{Type: "planned"})
 		plan := w.claims(pawl.ClaimRequest{WorkerID: "w", Types: []string{"planned.plan"}})[0]
 		batch := w.create(pawl.NewTask{Type: "a", Items: make([]pawl.NewItem, 2)})

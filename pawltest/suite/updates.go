@@ -51,7 +51,7 @@ var updates = noun{"updates", []promise{
 			)
 			w.same(got.UpdatedAt, w.now(), "updated_at")
 			w.same(got.LastTransitionedAt, t.CreatedAt, "last_transitioned_at: no state changed")
-			es := w.record(pawl.EventFilter{TaskID: t.ID, Event: "updated"})
+			es := w.allEvents(pawl.EventFilter{TaskID: t.ID, Event: "updated"})
 			w.same(len(es), 1, "events")
 			w.same([]any{es[0].ItemID, es[0].ActorType, es[0].ActorID, string(es[0].Diff)}, []any{"", "user", "ana",
 				`{"metadata":{"from":{"repo":"x","n":1},"to":{"pr":7,"repo":"x"}},"priority":{"from":0,"to":5},"title":{"from":"old","to":"new"}}`},
@@ -62,7 +62,7 @@ var updates = noun{"updates", []promise{
 		t := w.create(pawl.NewTask{Type: "a", Title: "same", Priority: 3, Metadata: raw(`{ "b": 1, "a": 2 }`)})
 		got := w.update(pawl.TaskUpdate{TaskID: t.ID, Title: ptr("same"), Priority: ptr(3), Metadata: raw(`{"a": 2, "gone": null}`)})
 		w.same(got, t, "the task")
-		w.same(len(w.record(pawl.EventFilter{TaskID: t.ID})), 1, "events")
+		w.same(len(w.allEvents(pawl.EventFilter{TaskID: t.ID})), 1, "events")
 	}},
 	{"metadata is merged, within too; an empty title is none", func(w *fixture) {
 		t := w.create(pawl.NewTask{Type: "a", Title: "x", Metadata: raw(`{"a":{"b":1,"c":[1,2]},"big":12345678901234567890,"s":"<é>"}`)})
@@ -71,7 +71,7 @@ var updates = noun{"updates", []promise{
 		w.same(got.Title, "", "title")
 	}},
 	{"only the version that was seen: a stale one is a precondition, with the state", func(w *fixture) {
-		t := w.solo()
+		t := w.oneItem()
 		got := w.update(pawl.TaskUpdate{TaskID: t.ID, Version: ptr(0), Title: ptr("one")})
 		w.same(got.Version, 1, "version")
 		e := w.refused(w.updateErr(pawl.TaskUpdate{TaskID: t.ID, Version: ptr(0), Title: ptr("two")}), pawl.CodePrecondition)
@@ -81,7 +81,7 @@ var updates = noun{"updates", []promise{
 		w.same(w.update(pawl.TaskUpdate{TaskID: t.ID, Version: ptr(1), Title: ptr("two")}).Version, 2, "version")
 	}},
 	{"of concurrent updates with the same version one wins", func(w *fixture) {
-		for _, t := range []pawl.Task{w.solo(), w.many(2)} {
+		for _, t := range []pawl.Task{w.oneItem(), w.manyItems(2)} {
 			var mu sync.Mutex
 			var wg sync.WaitGroup
 			won := 0
@@ -122,7 +122,7 @@ var updates = noun{"updates", []promise{
 		}
 		is := byInput()
 		held := w.claimItem("w1", is["held"].ID)
-		w.failFor(w.claimItem("w1", is["failed"].ID), "no")
+		w.failPermanently(w.claimItem("w1", is["failed"].ID), "no")
 		w.complete(w.claimItem("w1", is["done"].ID), `1`)
 		w.release(w.claimItem("w1", is["back"].ID))
 		w.same(w.update(pawl.TaskUpdate{TaskID: t.ID, Priority: ptr(5)}).Priority, 5, "priority")
@@ -133,7 +133,7 @@ var updates = noun{"updates", []promise{
 			}
 			w.same(i.Priority, want, "priority of "+input)
 		}
-		w.beat(held)
+		w.heartbeat(held)
 		w.release(held)
 		w.retry(t.ID, is["failed"].ID)
 		w.same(w.claimOrder(), "own held failed back queued other", "the order of claims")
@@ -145,18 +145,18 @@ var updates = noun{"updates", []promise{
 		w.same(w.claimOrder(), "second first", "the order of claims")
 	}},
 	{"an update does not change a worker's lease", func(w *fixture) {
-		t := w.solo()
+		t := w.oneItem()
 		l := w.claim("w1")
 		w.update(pawl.TaskUpdate{TaskID: t.ID, Priority: ptr(3), Title: ptr("x")})
-		w.beat(l)
+		w.heartbeat(l)
 		w.complete(l, `1`)
 		got := w.task(t.ID)
 		w.same([]any{got.State, got.Version, got.Priority}, []any{pawl.TaskCompleted, 2, 3}, "the task")
 	}},
 	{"the version goes on counting through failures and retries", func(w *fixture) {
-		t := w.solo()
+		t := w.oneItem()
 		w.update(pawl.TaskUpdate{TaskID: t.ID, Title: ptr("1")})
-		w.failFor(w.claim("w1"), "no")
+		w.failPermanently(w.claim("w1"), "no")
 		w.same(w.task(t.ID).Version, 2, "failed")
 		w.same(w.update(pawl.TaskUpdate{TaskID: t.ID, Version: ptr(2), Priority: ptr(1)}).Version, 3, "updated")
 		w.retry(t.ID)
@@ -166,15 +166,15 @@ var updates = noun{"updates", []promise{
 	}},
 	{"an ended task is not changed", func(w *fixture) {
 		for _, state := range []pawl.ItemState{pawl.ItemCompleted, pawl.ItemCancelled} {
-			t := w.solo()
-			w.bring(t.ID, w.only(t.ID).ID, state)
+			t := w.oneItem()
+			w.moveTo(t.ID, w.onlyItem(t.ID).ID, state)
 			before := w.task(t.ID)
 			w.conflict(w.updateErr(pawl.TaskUpdate{TaskID: t.ID, Title: ptr("late")}), string(state))
 			w.same(w.task(t.ID), before, "the task")
 		}
 	}},
 	{"errors name the wrong field, and nothing is changed", func(w *fixture) {
-		t := w.solo()
+		t := w.oneItem()
 		w.invalid(w.updateErr(pawl.TaskUpdate{TaskID: t.ID}), "")
 		w.invalid(w.updateErr(pawl.TaskUpdate{TaskID: t.ID, Title: ptr(strings.Repeat("x", 201))}), "/title")
 		w.invalid(w.updateErr(pawl.TaskUpdate{TaskID: t.ID, Priority: ptr(40000)}), "/priority")
@@ -188,7 +188,7 @@ var updates = noun{"updates", []promise{
 		w.same(w.task(t.ID).Version, 1, "version")
 	}},
 	{"each call of a batch is answered on its own, in order", func(w *fixture) {
-		t := w.solo()
+		t := w.oneItem()
 		rs, err := w.svc.UpdateTasks(
 			w.ctx,
 			[]pawl.TaskUpdate{{TaskID: t.ID, Title: ptr("1")}, {TaskID: "tsk_nope", Title: ptr("1")}, {TaskID: t.ID, Title: ptr("2")}},
@@ -199,7 +199,7 @@ var updates = noun{"updates", []promise{
 		w.same(rs[2].Value.Version, 2, "version")
 	}},
 	{"concurrent claims and updates lose no item", func(w *fixture) {
-		t := w.many(12)
+		t := w.manyItems(12)
 		var wg sync.WaitGroup
 		for n := range 3 {
 			wg.Go(func() {

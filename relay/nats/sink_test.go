@@ -17,9 +17,9 @@ import (
 	natsrelay "github.com/pawl-work/pawl/relay/nats"
 )
 
-// The stream is made, subjects say what the event is, a message that is sent
-// twice is there once, one of another Pawl with the same number is another, and
-// one that is too large is refused for good.
+// The sink creates the stream, and subjects name the event. A message that is sent twice is stored
+// once. A message of another Pawl with the same number is a different one. A message that is too
+// large is refused permanently.
 func TestStream(t *testing.T) {
 	url, name := testbroker.NATS(t), "PAWLTEST"+rand.Text()
 	conn, err := nats.Connect(url)
@@ -96,7 +96,7 @@ func TestStream(t *testing.T) {
 	held(1)
 }
 
-// Servers that accept connections and say nothing hold a wave up for 10 s together.
+// Servers that accept connections and do not answer delay a batch by 10 s together.
 func TestSilentServers(t *testing.T) {
 	t.Parallel()
 	var urls []string

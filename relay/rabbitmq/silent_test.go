@@ -14,8 +14,8 @@ import (
 	"github.com/pawl-work/pawl/relay/rabbitmq"
 )
 
-// answers are what a broker says to the methods of a client: class and method, and
-// the arguments of its answer. The first is to the protocol header.
+// answers are a broker's answers to the methods of a client: class and method, and the arguments
+// of the answer. The first is to the protocol header.
 var answers = []struct {
 	to, answer [2]uint16
 	args       string
@@ -28,8 +28,8 @@ var answers = []struct {
 	{to: [2]uint16{40, 10}, answer: [2]uint16{40, 11}},                                                      // exchange.declare-ok
 }
 
-// silentBroker accepts connections, gives so many answers on each and then says
-// nothing but heartbeats.
+// silentBroker accepts connections, gives this many answers on each and then sends only
+// heartbeats.
 func silentBroker(t *testing.T, answers int) (url string) {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -56,7 +56,7 @@ func silentBroker(t *testing.T, answers int) (url string) {
 	return "amqp://pawl:secret@" + l.Addr().String()
 }
 
-// converse is one connection of a silentBroker; it ends when the client closes it.
+// converse serves one connection of a silentBroker until the client closes it.
 func converse(c net.Conn, n int) {
 	if _, err := io.ReadFull(c, make([]byte, 8)); err != nil {
 		return
@@ -103,8 +103,8 @@ func beat(c net.Conn) {
 	}
 }
 
-// A broker that stops answering, at any step, holds a wave up for 10 s, not for the
-// minute that a wave may take, although its heartbeats go on.
+// A broker that stops answering at any step delays a batch by 10 s, although it still sends
+// heartbeats; not by the minute that a batch may take.
 func TestSilentBroker(t *testing.T) {
 	t.Parallel()
 	var all sync.WaitGroup

@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-work/pawl/relay/rabbitmq"
 )
 
-// exchange is one of a test's own, and a channel to look at it.
+// exchange returns an exchange for one test, and a channel to inspect it.
 func exchange(t *testing.T) (url, name string, ch *amqp.Channel) {
 	t.Helper()
 	url, name = testbroker.RabbitMQ(t), "pawl-test-"+rand.Text()

@@ -43,13 +43,13 @@ func message(id string) relay.Message {
 	return relay.Message{Event: pawl.Event{ID: id, TaskID: "tsk_" + id}, Body: []byte(`{"id":"` + id + `"}`)}
 }
 
-// send sends one message and answers what the sink said.
+// send sends one message and returns the sink's result.
 func send(t *testing.T, s relay.Sink) error {
 	t.Helper()
 	return s.Send(t.Context(), []relay.Message{message("evt_1")})[0]
 }
 
-// verified checks a signature as the specification says, without the library.
+// verified checks a signature by the specification, without the library.
 func verified(r *http.Request, body []byte, secret string) bool {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
 	if err != nil {
@@ -66,8 +66,8 @@ func verified(r *http.Request, body []byte, secret string) bool {
 	return false
 }
 
-// Every message is signed with every secret, so that a receiver that knows the
-// old one and a receiver that knows the new one both take it.
+// Every message is signed with every secret, so that receivers with the old secret and receivers
+// with the new one accept it.
 func TestMessagesAreSigned(t *testing.T) {
 	bad := make(chan string, 100)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -99,8 +99,8 @@ func TestMessagesAreSigned(t *testing.T) {
 	}
 }
 
-// Whatever is not a 2xx is tried again: when the receiver says, where it does.
-// 410 disables the sink; redirects are not followed.
+// Every status other than 2xx is retried, after Retry-After if it is given. 410 disables the sink.
+// Redirects are not followed.
 func TestAnswers(t *testing.T) {
 	var elsewhere atomic.Int64
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))
@@ -146,8 +146,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// A receiver that is not public is not reached, however it is named: the address
-// is looked at when it is dialled.
+// A receiver without a public address is not reached, whatever its URL is: the address is checked
+// when it is dialled.
 func TestPrivateAddressesAreRefused(t *testing.T) {
 	var reached atomic.Int64
 	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) }))
@@ -174,7 +174,7 @@ func TestPrivateAddressesAreRefused(t *testing.T) {
 	}
 }
 
-// What hangs is cut off, and what is too large is not sent.
+// A request that hangs is cancelled, and a message that is too large is not sent.
 func TestBounds(t *testing.T) {
 	hang := make(chan struct{})
 	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -208,7 +208,7 @@ func retryable(err error) bool {
 	return ok
 }
 
-// The address may hold a secret: errors do not repeat it.
+// The URL may contain a secret: errors do not contain the URL.
 func TestErrorsKeepTheAddress(t *testing.T) {
 	err := send(t, open(t, webhook.Options{URL: "http://127.0.0.1:1/hook?token=hidden", AllowPrivate: true}))
 	if err == nil || strings.Contains(err.Error(), "hidden") {
@@ -231,8 +231,8 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
-// A receiver that accepts connections and says nothing holds a wave up for one
-// timeout, however many events are in it.
+// A receiver that accepts connections and does not answer delays a batch by one timeout, however
+// many events are in it.
 func TestSilentReceiver(t *testing.T) {
 	t.Parallel()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")

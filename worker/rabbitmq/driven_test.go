@@ -32,7 +32,7 @@ func must[T any](t *testing.T) func(v T, err error) T {
 	}
 }
 
-// post is a queue for one test.
+// post is a RabbitMQ queue for one test.
 type post struct {
 	*testing.T
 	url, queue string

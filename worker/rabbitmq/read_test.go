@@ -6,7 +6,7 @@ import (
 	"github.com/pawl-work/pawl/internal/cost"
 )
 
-// Every message either names something or is refused.
+// Every message names a task or an item, or is refused.
 func FuzzMessage(f *testing.F) {
 	for _, body := range []string{
 		`{"task_id":"tsk_1"}`, `{"item_id":"itm_1","namespace":"x"}`, `{"specversion":"1.0","data":{"task_id":"tsk_1","item_id":"itm_1"}}`,

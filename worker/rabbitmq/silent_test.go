@@ -10,8 +10,7 @@ import (
 	"github.com/pawl-work/pawl/worker/rabbitmq"
 )
 
-// A worker ends with its work, although its broker accepts the connection and says
-// nothing.
+// A worker ends with its work, although its broker accepts the connection and does not answer.
 func TestASilentBrokerHoldsNoWorker(t *testing.T) {
 	t.Parallel()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")

@@ -139,7 +139,7 @@ func (q *Queues) Wait(ctx context.Context, namespace, key string, wait time.Dura
 	defer hub.Attend()()
 	var tick, again <-chan time.Time
 	pause := pollPause
-	if hub.Hears() {
+	if hub.Listening() {
 		pause = pollPauseHears
 	}
 	for !done {

@@ -29,10 +29,10 @@ const (
 	keyAnnotation = "pawl_key" // on a flag: the key it sets
 )
 
-// foreign are variables that begin with PAWL_ and are not settings: the name of the
+// otherVariables are variables that begin with PAWL_ and are not settings: the name of the
 // config file, the variables of programs run by `worker --exec`, those of tests, and
 // those that Kubernetes sets for a service named pawl.
-var foreign = []string{"PAWL_CONFIG", "PAWL_ITEM_ID", "PAWL_TASK_ID", "PAWL_TYPE", "PAWL_ATTEMPT", "PAWL_WORKER_ID",
+var otherVariables = []string{"PAWL_CONFIG", "PAWL_ITEM_ID", "PAWL_TASK_ID", "PAWL_TYPE", "PAWL_ATTEMPT", "PAWL_WORKER_ID",
 	"PAWL_PAYLOAD_SCHEMA", "PAWL_INPUT_SCHEMA", "PAWL_RESULT_SCHEMA", "PAWL_PARTS", "PAWL_ERROR", "PAWL_REASONS",
 	"PAWL_TEST_*", "PAWL_SERVICE_*", "PAWL_PORT", "PAWL_PORT_*"}
 
@@ -206,7 +206,7 @@ func variable(key string) string {
 }
 
 func isForeign(name string) bool {
-	return slices.ContainsFunc(foreign, func(p string) bool {
+	return slices.ContainsFunc(otherVariables, func(p string) bool {
 		stem, many := strings.CutSuffix(p, "*")
 		return name == p || many && strings.HasPrefix(name, stem)
 	})

@@ -63,13 +63,13 @@ func (a *App) Exit(err error) int {
 	var many refusals
 	errors.As(err, &many)
 	if a.Config.Output == "json" {
-		a.tellJSON(e, many)
+		a.printErrorJSON(e, many)
 		return e.Code.Info().Exit
 	}
-	a.Tell(e)
+	a.PrintError(e)
 	for _, r := range many[min(1, len(many)):] {
 		if e := a.asError(r.err); e != nil {
-			a.Tell(e)
+			a.PrintError(e)
 		}
 	}
 	return e.Code.Info().Exit
@@ -90,9 +90,9 @@ func (a *App) asError(err error) *pawl.Error {
 	return &pawl.Error{Code: pawl.CodeInvalid, Message: strings.Join(strings.Fields(err.Error()), " ")}
 }
 
-// tellJSON writes one object to stderr: the error that decides and, for a batch, every
+// printErrorJSON writes one object to stderr: the error that decides and, for a batch, every
 // refused call.
-func (a *App) tellJSON(e *pawl.Error, many refusals) {
+func (a *App) printErrorJSON(e *pawl.Error, many refusals) {
 	p := problemOf(e)
 	for _, r := range many {
 		if e := a.asError(r.err); e != nil {
@@ -104,8 +104,8 @@ func (a *App) tellJSON(e *pawl.Error, many refusals) {
 	_ = enc.Encode(p)
 }
 
-// Tell writes an error to stderr for people.
-func (a *App) Tell(e *pawl.Error) {
+// PrintError writes an error to stderr for people.
+func (a *App) PrintError(e *pawl.Error) {
 	fmt.Fprintf(a.Stderr, "pawl: %s (%s)\n", terminal.Printable(summary(e)), e.Code)
 	for _, f := range e.Fields {
 		fmt.Fprintf(a.Stderr, "  %s\n", terminal.Printable(strings.TrimPrefix(f.Pointer+": "+f.Message, ": ")))

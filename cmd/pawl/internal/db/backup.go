@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-work/pawl/cmd/pawl/internal/cli"
 )
 
-// backer copies an open database: the engine over SQLite.
-type backer interface {
+// backuper copies an open database: the engine over SQLite.
+type backuper interface {
 	Backup(ctx context.Context, file string) error
 }
 
@@ -26,7 +26,7 @@ func BackupCommand(a *cli.App) *cobra.Command {
 }
 
 func backup(ctx context.Context, a *cli.App, s any, args []string) error {
-	b, ok := s.(backer)
+	b, ok := s.(backuper)
 	if !ok {
 		return cli.Invalid("a backup needs the database: use --db instead of --server")
 	}

@@ -51,7 +51,7 @@ func BenchCommand(a *cli.App) *cobra.Command {
 			}
 			var err error
 			if a.Config.DBGiven || a.Config.Server != "" {
-				err = b.given(cmd, b.name())
+				err = b.measure(cmd, b.name())
 			} else {
 				err = errors.Join(b.sqlite(cmd), b.postgres(cmd))
 			}
@@ -99,8 +99,8 @@ func (b *bench) name() string {
 	return cli.ShownURL(b.a.Config.DB, b.a.Config.Schema)
 }
 
-// given measures the database or server of the settings.
-func (b *bench) given(cmd *cobra.Command, name string) error {
+// measure measures the database or server of the settings.
+func (b *bench) measure(cmd *cobra.Command, name string) error {
 	return cli.With(b.a, func(ctx context.Context, s measure.Service, _ []string) error {
 		return cli.WithSweeps(ctx, s, func(ctx context.Context) error {
 			r, err := measure.Take(ctx, s, name, b.options, func(what string) { b.a.Log().Info(what) })
@@ -122,7 +122,7 @@ func (b *bench) sqlite(cmd *cobra.Command) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	b.a.Config.DB = "sqlite:" + filepath.Join(dir, "bench.db")
-	return b.given(cmd, "sqlite, a temporary file")
+	return b.measure(cmd, "sqlite, a temporary file")
 }
 
 func (b *bench) postgres(cmd *cobra.Command) (err error) {
@@ -133,7 +133,7 @@ func (b *bench) postgres(cmd *cobra.Command) (err error) {
 	}
 	defer func() { err = errors.Join(err, server.Stop()) }()
 	b.a.Config.DB = server.URL
-	return b.given(cmd, "postgres, a temporary server")
+	return b.measure(cmd, "postgres, a temporary server")
 }
 
 func (b *bench) leaveOut(db string, err error) {

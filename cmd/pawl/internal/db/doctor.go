@@ -20,8 +20,8 @@ type checker interface {
 	CheckChains(ctx context.Context, limit int) ([]engine.Breach, int, error)
 }
 
-// checkup is the result of doctor.
-type checkup struct {
+// checkResult is the result of doctor.
+type checkResult struct {
 	Clean    bool             `json:"clean"`
 	Breaches []engine.Breach  `json:"breaches"`
 	Warnings []engine.Warning `json:"warnings"` // they do not change the exit code
@@ -77,7 +77,7 @@ func doctor(ctx context.Context, a *cli.App, s any, chains int) error {
 	if warnings == nil {
 		warnings = []engine.Warning{}
 	}
-	err = a.Show(checkup{len(breaches) == 0, breaches, warnings, looked}, func(w io.Writer) {
+	err = a.Show(checkResult{len(breaches) == 0, breaches, warnings, looked}, func(w io.Writer) {
 		for _, m := range warnings {
 			fmt.Fprintf(w, "warning: %s: %s; %s\n", terminal.Printable(m.Name), terminal.Printable(m.Found), terminal.Printable(m.Advice))
 		}

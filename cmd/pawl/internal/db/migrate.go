@@ -92,7 +92,7 @@ func verifySchema(ctx context.Context, a *cli.App, m store.Migrator) error {
 	err := store.Verify(ctx, m)
 	var e *pawl.Error
 	if errors.As(err, &e) && e.Op == "migrate" {
-		a.Tell(e)
+		a.PrintError(e)
 		return cli.ErrCheck
 	}
 	if err == nil {

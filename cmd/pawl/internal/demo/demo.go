@@ -116,6 +116,6 @@ func AgentCommand(a *cli.App) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&o.Name, "id", "", "its name")
 	f.StringVar(&o.Type, "type", "", "the type of its work")
-	f.BoolVar(&o.Dies, "dies", false, "stop half-way")
+	f.BoolVar(&o.Killed, "dies", false, "stop half-way")
 	return cmd
 }

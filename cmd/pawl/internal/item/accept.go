@@ -14,7 +14,7 @@ import (
 )
 
 func itemSubmit(a *cli.App) *cobra.Command {
-	var extra support
+	var extra attachments
 	var result string
 	cmd := fenced(a, "submit ITEM", "Submit a result for acceptance", func(ctx context.Context, s pawl.Deliverer, f pawl.Fence) error {
 		raw, err := a.JsonArg("result", result)
@@ -34,7 +34,7 @@ func itemSubmit(a *cli.App) *cobra.Command {
 }
 
 func itemPart(a *cli.App) *cobra.Command {
-	var extra support
+	var extra attachments
 	var key, payload string
 	var seq int
 	var draft bool
@@ -88,7 +88,7 @@ func itemParts(a *cli.App) *cobra.Command {
 }
 
 func itemFinalize(a *cli.App) *cobra.Command {
-	var extra support
+	var extra attachments
 	var best bool
 	cmd := fenced(
 		a,
@@ -112,10 +112,10 @@ func itemFinalize(a *cli.App) *cobra.Command {
 	return cmd
 }
 
-// support are the flags for what accompanies a result.
-type support struct{ evidence, notes string }
+// attachments are the flags for what accompanies a result.
+type attachments struct{ evidence, notes string }
 
-func (s *support) flags(f *pflag.FlagSet) {
+func (s *attachments) flags(f *pflag.FlagSet) {
 	f.StringVar(&s.evidence, "evidence", "", "evidence for the result: JSON, @FILE or -")
 	f.StringVar(&s.notes, "notes", "", "for the approver")
 }

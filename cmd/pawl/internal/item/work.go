@@ -245,13 +245,13 @@ func itemResume(a *cli.App) *cobra.Command {
 					"attempt",
 					fmt.Sprint(r.Attempt),
 					"newest",
-					mark(r.Newest),
+					describeCheckpoint(r.Newest),
 					"iteration start",
-					mark(r.IterationStart),
+					describeCheckpoint(r.IterationStart),
 					"iteration end",
-					mark(r.IterationEnd),
+					describeCheckpoint(r.IterationEnd),
 					"error boundary",
-					mark(r.ErrorBoundary),
+					describeCheckpoint(r.ErrorBoundary),
 				)
 				var rows []string
 				for _, name := range slices.Sorted(maps.Keys(r.Steps)) {
@@ -273,7 +273,7 @@ func itemResume(a *cli.App) *cobra.Command {
 	)
 }
 
-func mark(c *pawl.Checkpoint) string {
+func describeCheckpoint(c *pawl.Checkpoint) string {
 	if c == nil {
 		return ""
 	}

@@ -16,16 +16,16 @@ import (
 	"github.com/pawl-work/pawl/internal/terminal"
 )
 
-// KeyMaster creates and revokes API keys; the engine implements it. It needs access to
+// Manager creates and revokes API keys; the engine implements it. It needs access to
 // the database: servers do not offer it.
-type KeyMaster interface {
+type Manager interface {
 	CreateAPIKey(ctx context.Context, n pawl.NewAPIKey) (key pawl.APIKey, token string, err error)
 	ListAPIKeys(ctx context.Context) ([]pawl.APIKey, error)
 	RevokeAPIKey(ctx context.Context, id string) (pawl.APIKey, error)
 }
 
-// NoKeyMaster is the error for a service that cannot manage API keys.
-func NoKeyMaster() error {
+// NeedsDatabase is the error for a service that cannot manage API keys.
+func NeedsDatabase() error {
 	return cli.Invalid("API keys are managed in the database: use --db instead of --server")
 }
 
@@ -35,12 +35,12 @@ func Command(a *cli.App) *cobra.Command {
 		keyCreate(a), keyBootstrap(a), keyList(a), keyRevoke(a))
 }
 
-// mastered is With for commands that manage keys.
-func mastered(a *cli.App, run func(ctx context.Context, m KeyMaster, args []string) error) func(*cobra.Command, []string) error {
+// withManager is With for commands that manage keys.
+func withManager(a *cli.App, run func(ctx context.Context, m Manager, args []string) error) func(*cobra.Command, []string) error {
 	return cli.With(a, func(ctx context.Context, s any, args []string) error {
-		m, ok := s.(KeyMaster)
+		m, ok := s.(Manager)
 		if !ok {
-			return NoKeyMaster()
+			return NeedsDatabase()
 		}
 		return run(ctx, m, args)
 	})
@@ -52,7 +52,7 @@ type newKey struct {
 	Token string `json:"token"`
 }
 
-func makeKey(ctx context.Context, a *cli.App, m KeyMaster, n pawl.NewAPIKey) error {
+func createKey(ctx context.Context, a *cli.App, m Manager, n pawl.NewAPIKey) error {
 	key, token, err := m.CreateAPIKey(ctx, n)
 	if err != nil {
 		return err
@@ -71,7 +71,7 @@ func keyCreate(a *cli.App) *cobra.Command {
 		"create --role ROLE",
 		"Create a key; its token is shown once",
 		cobra.NoArgs,
-		mastered(a, func(ctx context.Context, m KeyMaster, _ []string) (err error) {
+		withManager(a, func(ctx context.Context, m Manager, _ []string) (err error) {
 			if n.Expires, err = days(expires); err != nil {
 				return err
 			}
@@ -86,7 +86,7 @@ func keyCreate(a *cli.App) *cobra.Command {
 			if n.Name == "" {
 				n.Name = strings.Join(n.Roles, "-")
 			}
-			return makeKey(ctx, a, m, n)
+			return createKey(ctx, a, m, n)
 		}),
 	)
 	f := cmd.Flags()
@@ -105,7 +105,7 @@ func keyBootstrap(a *cli.App) *cobra.Command {
 		"bootstrap",
 		"Create the first key, with every role in every namespace",
 		cobra.NoArgs,
-		mastered(a, func(ctx context.Context, m KeyMaster, _ []string) error {
+		withManager(a, func(ctx context.Context, m Manager, _ []string) error {
 			keys, err := m.ListAPIKeys(ctx)
 			if err != nil {
 				return err
@@ -115,7 +115,7 @@ func keyBootstrap(a *cli.App) *cobra.Command {
 					return &pawl.Error{Code: pawl.CodeConflict, Op: "bootstrap", Message: "keys exist already: create more with `pawl key create`"}
 				}
 			}
-			return makeKey(
+			return createKey(
 				ctx,
 				a,
 				m,
@@ -126,7 +126,7 @@ func keyBootstrap(a *cli.App) *cobra.Command {
 }
 
 func keyList(a *cli.App) *cobra.Command {
-	return a.Verb("list", "List keys, newest first", cobra.NoArgs, mastered(a, func(ctx context.Context, m KeyMaster, _ []string) error {
+	return a.Verb("list", "List keys, newest first", cobra.NoArgs, withManager(a, func(ctx context.Context, m Manager, _ []string) error {
 		keys, err := m.ListAPIKeys(ctx)
 		if err != nil {
 			return err
@@ -146,7 +146,7 @@ func keyRevoke(a *cli.App) *cobra.Command {
 		"revoke KEY",
 		"Revoke a key permanently",
 		cobra.ExactArgs(1),
-		mastered(a, func(ctx context.Context, m KeyMaster, args []string) error {
+		withManager(a, func(ctx context.Context, m Manager, args []string) error {
 			key, err := m.RevokeAPIKey(ctx, args[0])
 			if err != nil {
 				return err

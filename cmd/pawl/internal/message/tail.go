@@ -28,11 +28,11 @@ func messageTail(a *cli.App) *cobra.Command {
 					return err
 				}
 				if !follow && m.Status == pawl.MessageStreaming && f.Last()+1 >= m.Offset {
-					return errHeard
+					return errEndOfContent
 				}
 				return nil
 			})
-			if errors.Is(err, errHeard) {
+			if errors.Is(err, errEndOfContent) {
 				err = nil
 			}
 			if err == nil && a.Config.Output != "json" {
@@ -46,7 +46,7 @@ func messageTail(a *cli.App) *cobra.Command {
 	return cmd
 }
 
-var errHeard = errors.New("end of the content so far")
+var errEndOfContent = errors.New("end of the content so far")
 
 // frameLine is a frame as one line of JSON, with the members that the stream has.
 type frameLine struct {

@@ -24,7 +24,8 @@ func relayRow(r pawl.Relay) string {
 }
 
 func relayList(a *cli.App) *cobra.Command {
-	cmd := a.Verb("ls", "List relays and their lag", cobra.NoArgs, cli.With(a, func(ctx context.Context, s pawl.RelayKeeper, _ []string) error {
+	const short = "List relays with their position and lag"
+	cmd := a.Verb("ls", short, cobra.NoArgs, cli.With(a, func(ctx context.Context, s pawl.RelayKeeper, _ []string) error {
 		l, err := s.ListRelays(ctx)
 		if err != nil {
 			return err

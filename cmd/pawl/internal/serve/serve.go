@@ -34,17 +34,17 @@ func Command(a *cli.App) *cobra.Command {
 		if err := server.CheckRequireKeys(a.Config.Serve.RequireKeys); err != nil {
 			return err
 		}
-		outs, err := outs(a.Config.Relay)
+		sinks, err := parseSinks(a.Config.Relay)
 		if err != nil {
 			return err
 		}
-		return cli.WithCreate(a, func(ctx context.Context, s pawl.Service, _ []string) error { return serve(ctx, a, s, outs) })(cmd, args)
+		return cli.WithCreate(a, func(ctx context.Context, s pawl.Service, _ []string) error { return serve(ctx, a, s, sinks) })(cmd, args)
 	})
 	cli.SettingFlags(cmd.Flags(), "serve.", "relay.", "sweep.")
 	return cmd
 }
 
-func serve(ctx context.Context, a *cli.App, s pawl.Service, outs []relay.SinkOptions) error {
+func serve(ctx context.Context, a *cli.App, s pawl.Service, sinks []relay.SinkOptions) error {
 	gctune.Limit(gctune.ServerGarbage)
 	if err := tasktype.PutTypes(ctx, a, s, a.Config.Serve.Types); err != nil {
 		return err
@@ -68,8 +68,8 @@ func serve(ctx context.Context, a *cli.App, s pawl.Service, outs []relay.SinkOpt
 		var relayed sync.WaitGroup
 		defer relayed.Wait()
 		defer stop()
-		if e, ok := s.(*engine.Engine); ok && len(outs) > 0 {
-			relayed.Go(func() { _ = relays(relaying, e, outs, a.Config.Relay.Origin, log) }) // outs are checked
+		if e, ok := s.(*engine.Engine); ok && len(sinks) > 0 {
+			relayed.Go(func() { _ = runRelays(relaying, e, sinks, a.Config.Relay.Origin, log) }) // outs are checked
 		}
 		so := server.ServeOptions{Log: log, Guarded: guarded, CertFile: o.TLSCert, KeyFile: o.TLSKey, Notice: o.Notice}
 		so.Listening = func(at net.Addr) {
@@ -106,9 +106,9 @@ func handler(ctx context.Context, a *cli.App, s pawl.Service, gate *access.Gate)
 
 // anyKey returns an error if keys are required and none exists.
 func anyKey(ctx context.Context, s any, addr string) error {
-	m, ok := s.(key.KeyMaster)
+	m, ok := s.(key.Manager)
 	if !ok {
-		return key.NoKeyMaster()
+		return key.NeedsDatabase()
 	}
 	keys, err := m.ListAPIKeys(ctx)
 	if err != nil {

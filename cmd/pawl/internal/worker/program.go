@@ -67,7 +67,7 @@ type work struct {
 
 // do is a worker.HandlerFunc.
 func (p program) do(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
-	lease, stdin, err := brief(ctx)
+	lease, stdin, err := programInput(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -114,8 +114,8 @@ func (p program) do(ctx context.Context, _ json.RawMessage) (json.RawMessage, er
 	return outcome(err, out, tail)
 }
 
-// brief returns the stdin of a program.
-func brief(ctx context.Context) (pawl.Lease, []byte, error) {
+// programInput returns the stdin of a program.
+func programInput(ctx context.Context) (pawl.Lease, []byte, error) {
 	lease, err := pawl.ItemFrom(ctx)
 	if err != nil {
 		return lease, nil, err
@@ -153,7 +153,7 @@ func (p program) command(ctx context.Context, l pawl.Lease) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, p.args[0], p.args[1:]...)
 	cmd.Env = append(slices.Clone(p.env), "PAWL_ITEM_ID="+l.ID, "PAWL_TASK_ID="+l.TaskID, "PAWL_TYPE="+l.Type,
 		fmt.Sprintf("PAWL_ATTEMPT=%d", l.Attempt), "PAWL_WORKER_ID="+l.WorkerID)
-	for name, v := range p.told(ctx, l) {
+	for name, v := range p.itemVariables(ctx, l) {
 		if raw, err := json.Marshal(v); err == nil && len(raw) <= maxVariable && string(raw) != "null" {
 			cmd.Env = append(cmd.Env, name+"="+string(raw))
 		}
@@ -165,9 +165,9 @@ func (p program) command(ctx context.Context, l pawl.Lease) *exec.Cmd {
 	return cmd
 }
 
-// told returns the variables of an item whose values are JSON: the schemas of its type,
+// itemVariables returns the variables of an item whose values are JSON: the schemas of its type,
 // and why it is to be done again. A worker that may not read types gets only the latter.
-func (p program) told(ctx context.Context, l pawl.Lease) map[string]any {
+func (p program) itemVariables(ctx context.Context, l pawl.Lease) map[string]any {
 	vars := map[string]any{"PAWL_ERROR": l.Error, "PAWL_REASONS": l.Reasons}
 	if p.types == nil {
 		return vars
@@ -235,8 +235,8 @@ type report struct {
 	} `json:"checkpoint"`
 }
 
-// oftenEnough limits reports of a percentage alone: those in between are dropped.
-const oftenEnough = 200 * time.Millisecond
+// minProgressInterval limits reports of a percentage alone: those in between are dropped.
+const minProgressInterval = 200 * time.Millisecond
 
 // listen executes a program's reports, in order, until the program closes the
 // descriptor. A refused report ends the attempt: a program must not continue as if its
@@ -257,7 +257,7 @@ func listen(ctx context.Context, r io.Reader) error {
 		if x.Progress != nil && *x.Progress < 0 {
 			return badReport(n, fmt.Errorf("progress is 0…100, not %d", *x.Progress))
 		}
-		if x.Stage != "" || x.Progress != nil && clock.Now().Sub(told) >= oftenEnough {
+		if x.Stage != "" || x.Progress != nil && clock.Now().Sub(told) >= minProgressInterval {
 			percent := -1
 			if x.Progress != nil {
 				percent = *x.Progress

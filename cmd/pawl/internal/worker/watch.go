@@ -42,10 +42,10 @@ func startWatcher() (*watcher, error) {
 }
 
 // began and ended inform the watcher; a worker without one works as well.
-func (w *watcher) began(group int) { w.tell("+", group) }
-func (w *watcher) ended(group int) { w.tell("-", group) }
+func (w *watcher) began(group int) { w.send("+", group) }
+func (w *watcher) ended(group int) { w.send("-", group) }
 
-func (w *watcher) tell(sign string, group int) {
+func (w *watcher) send(sign string, group int) {
 	if w != nil {
 		_, _ = fmt.Fprintf(w.pipe, "%s%d\n", sign, group) // a watcher that was killed cannot be told
 	}
