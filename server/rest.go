@@ -55,6 +55,9 @@ func restOf[C any](r api.Route) *rest[C] {
 		b.fields = append(b.fields, f.Index)
 		fields = append(fields, reflect.StructField{Name: f.Name, Type: f.Type, Tag: f.Tag})
 	}
+	if b.subject == nil {
+		panic("server: the call of " + r.Name + " has no " + r.Subject())
+	}
 	b.body = reflect.StructOf(fields)
 	return b
 }

@@ -38,8 +38,8 @@ func verbOf[I, C, V, O any](s *server, v api.Verb[C, V], read func(*I) (C, error
 			call, err := read(in)
 			return []C{call}, err
 		},
-		func(ctx context.Context, svc pawl.Service, rs []pawl.Result[V]) (*O, error) {
-			value, err := one(rs, nil)
+		func(ctx context.Context, svc pawl.Service, rs []pawl.Result[V], err error) (*O, error) {
+			value, err := one(rs, err)
 			if err != nil {
 				return nil, err
 			}
@@ -47,8 +47,11 @@ func verbOf[I, C, V, O any](s *server, v api.Verb[C, V], read func(*I) (C, error
 		})
 	form(s, api.RouteOf(v.Batch), v.Do, asIs,
 		func(in *body[api.Batch[C]]) ([]C, error) { return in.Body.Items, nil },
-		func(ctx context.Context, _ pawl.Service, rs []pawl.Result[V]) (*answer[api.Results[V]], error) {
-			return results(ctx, s, r, rs), nil
+		func(ctx context.Context, _ pawl.Service, rs []pawl.Result[V], err error) (*answer[api.Results[V]], error) {
+			if err != nil {
+				return nil, err
+			}
+			return reply(results(ctx, s, r, rs), nil)
 		})
 }
 
@@ -57,24 +60,21 @@ func verbOf[I, C, V, O any](s *server, v api.Verb[C, V], read func(*I) (C, error
 // works in the transaction that also stores the answer.
 func form[I, C, V, O any](s *server, r api.Route, do func(pawl.Service, context.Context, []C) ([]pawl.Result[V], error),
 	with func(context.Context) context.Context, read func(*I) ([]C, error),
-	show func(context.Context, pawl.Service, []pawl.Result[V]) (*O, error)) {
+	show func(context.Context, pawl.Service, []pawl.Result[V], error) (*O, error)) {
 	huma.Register(s.api, s.operation(r), func(ctx context.Context, in *I) (*O, error) {
 		calls, err := read(in)
 		if err != nil {
 			return nil, s.refuse(ctx, err)
 		}
-		var rs []pawl.Result[V]
 		var out *O
 		if k := callOf(ctx).keyed; k != nil {
 			out, err = once(ctx, s, r, k, func(ctx context.Context, svc pawl.Service) (*O, error) {
 				rs, err := do(svc, with(ctx), calls)
-				if err != nil {
-					return nil, err
-				}
-				return show(ctx, svc, rs)
+				return show(ctx, svc, rs, err)
 			})
-		} else if rs, err = do(s.svc, with(ctx), calls); err == nil {
-			out, err = show(ctx, s.svc, rs)
+		} else {
+			rs, failed := do(s.svc, with(ctx), calls)
+			out, err = show(ctx, s.svc, rs, failed)
 		}
 		return answered(ctx, s, r, out, err)
 	})
@@ -85,7 +85,7 @@ func asIs(ctx context.Context) context.Context { return ctx }
 
 // results answers a batch. It notes when no call had an effect: then the answer is not stored
 // under an idempotency key.
-func results[V any](ctx context.Context, s *server, single api.Route, rs []pawl.Result[V]) *answer[api.Results[V]] {
+func results[V any](ctx context.Context, s *server, single api.Route, rs []pawl.Result[V]) api.Results[V] {
 	out := make([]api.Result[V], len(rs))
 	refused := 0
 	for i, a := range rs {
@@ -100,7 +100,7 @@ func results[V any](ctx context.Context, s *server, single api.Route, rs []pawl.
 	if refused == len(rs) {
 		callOf(ctx).nothing = true
 	}
-	return &answer[api.Results[V]]{api.Results[V]{Results: out}}
+	return api.Results[V]{Results: out}
 }
 
 // statusOf returns the status of a call that was carried out: 200 if an earlier call had
@@ -121,7 +121,7 @@ func statusOf(success int, answer any) int {
 
 // asAnswer shows a call's answer as it is.
 func asAnswer[V any](_ context.Context, _ pawl.Service, v V) (*answer[V], error) {
-	return &answer[V]{v}, nil
+	return reply(v, nil)
 }
 
 // asItem shows the item as it is after the verb.
