@@ -12,7 +12,8 @@ import (
 // states, and add a field here and a line in Columns. All statements then move and archive
 // it. A line in Given sets it when the item is created; NewItem.Take takes the value that
 // the caller gives, and NewItem.Planned shows it in a dry run. A line in Kept keeps it in
-// ends. A line in the columns of itemScan shows it.
+// ends. A line in the columns of itemScan shows it in reads, and show in the answers of
+// verbs.
 type Carried struct {
 	Attempt, Failures, MaxAttempts          int
 	Solo, Feeds, Acceptance, Rework, Spared int
@@ -43,6 +44,12 @@ func (c *Carried) Given() []Column {
 // @columns(kept).
 func (c *Carried) Kept() []Column {
 	return []Column{{"attempt", &c.Attempt}, {"failures", &c.Failures}, {"rework", &c.Rework}}
+}
+
+// show sets the members of an item that verbs answer with, besides those that never change:
+// the kept columns.
+func (c *Carried) show(it *pawl.Item) {
+	it.Attempt, it.Failures, it.Rework = c.Attempt, c.Failures, c.Rework
 }
 
 // NewItem is a row of work_items to insert, with the state that it starts in.

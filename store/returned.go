@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 
@@ -19,9 +20,15 @@ type Returned struct {
 }
 
 // ReturnItem returns the columns that NewReturned reads, for the item whose id is the
-// expression id. lease names columns of the lease row; of is the prefix of that row ("l."
-// or ""). more has further members, each with a comma before it.
+// expression id. lease names columns of the lease row, besides those that an ended item
+// keeps; of is the prefix of that row ("l." or ""). more has further members, each with a
+// comma before it.
 func ReturnItem(id, of, more string, lease ...string) string {
+	for _, c := range new(Carried).Kept() {
+		if c.Name != "attempt" && c.Name != "failures" { // the verb's answer has them
+			lease = append(lease, c.Name)
+		}
+	}
 	for _, column := range lease {
 		more += ", '" + column + "', " + of + column
 	}
@@ -40,7 +47,7 @@ type returnedColumn struct {
 	Position, Priority     int
 	MaxAttempts            int   `json:"max_attempts"`
 	CreatedAt              int64 `json:"created_at"`
-	Rework, Progress       *int
+	Progress               *int
 	LeaseSeconds           int    `json:"lease_seconds"`
 	AcquiredAt             int64  `json:"acquired_at"`
 	HeartbeatAt            int64  `json:"heartbeat_at"`
@@ -61,16 +68,21 @@ func (c *ReturnedColumns) Targets() []any { return []any{&c.rest, &c.input} }
 // NewReturned returns the item under its lease, read from the columns of ReturnItem.
 func NewReturned(f Fence, taskID string, failures int, columns ReturnedColumns) (*Returned, error) {
 	var c returnedColumn
-	if err := json.Unmarshal([]byte(columns.rest), &c); err != nil {
-		return nil, &pawl.Error{Code: pawl.CodeInternal, Message: "a statement's answer cannot be read", Err: err}
+	var kept map[string]json.RawMessage
+	if err := cmp.Or(json.Unmarshal([]byte(columns.rest), &c), json.Unmarshal([]byte(columns.rest), &kept)); err != nil {
+		return nil, unreadable(err)
 	}
 	r := &Returned{StateRow: StateRow{ItemID: f.ItemID, Namespace: f.Namespace, TaskID: taskID, State: string(pawl.ItemInProgress), WorkerID: Text(f.WorkerID),
 		Error: c.Error, StartedAt: c.StartedAt, Stage: c.Stage, Progress: c.Progress, ProgressedAt: c.ProgressedAt,
 		LeaseSeconds: c.LeaseSeconds, AcquiredAt: c.AcquiredAt, HeartbeatAt: c.HeartbeatAt, ExpiresAt: c.ExpiresAt}}
-	r.Attempt, r.Failures = f.Attempt, failures
-	if c.Rework != nil {
-		r.Rework = *c.Rework
+	for _, column := range r.Kept() {
+		if value, found := kept[column.Name]; found {
+			if err := json.Unmarshal(value, column.At); err != nil {
+				return nil, unreadable(err)
+			}
+		}
 	}
+	r.Attempt, r.Failures = f.Attempt, failures
 	r.item = pawl.Item{ID: f.ItemID, TaskID: taskID, Namespace: f.Namespace, Type: c.Type, Kind: c.Kind, Key: c.Key, Position: c.Position, Priority: c.Priority,
 		MaxAttempts: c.MaxAttempts, Input: json.RawMessage(columns.input), PartsRequired: raw(c.PartsRequired), CreatedAt: Stamp(c.CreatedAt)}
 	if c.After != "" {
@@ -80,6 +92,10 @@ func NewReturned(f Fence, taskID string, failures int, columns ReturnedColumns) 
 		r.Parts = append(r.Parts, pawl.ItemPart{Key: p[0], Status: p[1]})
 	}
 	return r, nil
+}
+
+func unreadable(err error) error {
+	return &pawl.Error{Code: pawl.CodeInternal, Message: "a statement's answer cannot be read", Err: err}
 }
 
 // ReturnedOf returns the item of a row that was written. before is the item as it was read
@@ -126,7 +142,8 @@ func (r *Returned) Touched(c *Touch, now int64) {
 func (r *Returned) Item() *pawl.Item {
 	it := r.item
 	it.TaskID, it.LastWorkerID = r.TaskID, string(r.WorkerID)
-	it.State, it.Attempt, it.Failures, it.Rework = pawl.ItemState(r.State), r.Attempt, r.Failures, r.Rework
+	r.show(&it)
+	it.State = pawl.ItemState(r.State)
 	it.Status, it.StartedAt, it.Error, it.Progress = it.State.Status(), stampOf(r.StartedAt), failureOf(r.Error), progressOf(nil, r.State)
 	it.WorkerID, it.LeaseSeconds, it.LeaseAcquiredAt, it.LeaseExpiresAt, it.HeartbeatAt, it.PartsState = "", 0, nil, nil, nil, nil
 	stage := r.Stage

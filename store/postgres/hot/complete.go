@@ -10,7 +10,7 @@ import (
 //go:embed complete.sql
 var completeText string
 
-var completeSQL = withItem(completeText, store.ReturnItem("x.item_id", "x.", "", "rework", "started_at", "stage"))
+var completeSQL = withItem(completeText, store.ReturnItem("x.item_id", "x.", "", "started_at", "stage"))
 
 // Complete implements store.Hot.
 func (Verbs) Complete(ctx context.Context, tx store.Tx, calls []store.Complete) ([]store.Moved, error) {

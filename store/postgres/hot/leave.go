@@ -12,7 +12,7 @@ import (
 //go:embed leave.sql
 var leaveText string
 
-var leaveSQL = withItem(leaveText, store.ReturnItem("y.item_id", "y.", "", "rework", "started_at", "stage", "error"))
+var leaveSQL = withItem(leaveText, store.ReturnItem("y.item_id", "y.", "", "started_at", "stage", "error"))
 
 // Leave implements store.Hot.
 func (Verbs) Leave(ctx context.Context, tx store.Tx, calls []store.Leave) ([]store.Moved, error) {

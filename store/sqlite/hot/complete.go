@@ -10,7 +10,7 @@ import (
 var (
 	complete     = read("complete.sql")
 	completeTake = complete.get("Take")
-	completeItem = completeTake + ",\n  " + store.ReturnItem("$1", "", "", "rework", "started_at", "stage")
+	completeItem = completeTake + ",\n  " + store.ReturnItem("$1", "", "", "started_at", "stage")
 	completeEnd  = complete.get("End")
 	completeFeed = complete.get("Feed")
 )

@@ -10,7 +10,7 @@ import (
 
 var (
 	leaveTake = read("leave.sql").get("Take")
-	leaveItem = leaveTake + ",\n  " + store.ReturnItem("$1", "", "", "rework", "started_at", "stage", "error")
+	leaveItem = leaveTake + ",\n  " + store.ReturnItem("$1", "", "", "started_at", "stage", "error")
 )
 
 // Leave implements store.Hot.

@@ -10,7 +10,7 @@ import (
 var (
 	touch     = read("touch.sql")
 	touchLook = strings.Replace(touch.get("Look"), " /* item */", "", 1)
-	touchItem = strings.Replace(touch.get("Look"), " /* item */", ",\n  "+store.ReturnItem("$1", "", store.PartStatuses("$1", ""), "rework", "started_at", "stage", "error",
+	touchItem = strings.Replace(touch.get("Look"), " /* item */", ",\n  "+store.ReturnItem("$1", "", store.PartStatuses("$1", ""), "started_at", "stage", "error",
 		"progress", "progressed_at", "lease_seconds", "acquired_at", "lease_expires_at", "heartbeat_at"), 1)
 	touchStart  = touch.get("Start")
 	touchExtend = touch.get("Extend")
