@@ -56,8 +56,8 @@ func (p *chunkWriter) Finish(context.Context, json.RawMessage) error {
 	return nil
 }
 
-// told returns the calls of a message's writer, in a short form.
-func (i *item) told(n int) string {
+// written returns the calls of a message's writer, in a short form.
+func (i *item) written(n int) string {
 	var out []string
 	for _, c := range i.said[n] {
 		out = append(out, strings.TrimRight(c.Type+":"+string(c.Text)+c.ToolName+string(c.Input)+string(c.Output), ":"))
@@ -83,8 +83,8 @@ func TestACharacterCutBetweenTwoCallsComesOutWhole(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := i.told(0); got != "text:a text:😀b" {
-		t.Errorf("told %q", got)
+	if got := i.written(0); got != "text:a text:😀b" {
+		t.Errorf("written %q", got)
 	}
 }
 
@@ -99,8 +99,8 @@ func TestWhatIsNoTextBecomesAReplacementCharacter(t *testing.T) {
 	_ = m.Text("\xf0\x9f")
 	must(t, pawl.CheckpointRef{}, m.Finish(t.Context(), nil))
 	want := "text:a\uFFFDb\uFFFDc text:half  text:\uFFFD reasoning:hm reasoning:\uFFFD tool_call:look{\"n\":1} text:\uFFFD"
-	if got := i.told(0); got != want {
-		t.Errorf("told\n%q, want\n%q", got, want)
+	if got := i.written(0); got != want {
+		t.Errorf("written\n%q, want\n%q", got, want)
 	}
 }
 
@@ -164,8 +164,8 @@ func TestAnEndedMessageIsNotSaidAgain(t *testing.T) {
 	if m, err = pawl.StartMessage(second, pawl.Reply{}); must(t, m, err).ID() != "msg_3" {
 		t.Errorf("the third: %+v", m)
 	}
-	if i.told(0) != "text:one" || i.told(1) != "text:two text:more" {
-		t.Errorf("told %q, %q", i.told(0), i.told(1))
+	if i.written(0) != "text:one" || i.written(1) != "text:two text:more" {
+		t.Errorf("written %q, %q", i.written(0), i.written(1))
 	}
 }
 
@@ -190,8 +190,8 @@ func TestWhatNoChunkHoldsIsRefusedAtOnce(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := m.Text("fine"); err != nil || i.told(0) != "text:fine" {
-		t.Errorf("after it: %v, %q", err, i.told(0))
+	if err := m.Text("fine"); err != nil || i.written(0) != "text:fine" {
+		t.Errorf("after it: %v, %q", err, i.written(0))
 	}
 }
 

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	pawltest.Main(m)
 }
 
-// story returns the turns of the test's message: three steps with two tool calls each, and a final
+// expectedTurns returns the turns of the test's message: three steps with two tool calls each, and a final
 // text.
 func expectedTurns() []string {
 	var turns []string
@@ -138,7 +138,7 @@ func runAndKill(t *testing.T, env ...string) (journal []toolRun) {
 	timer := time.AfterFunc(time.Minute, func() { _ = c.Process.Kill() })
 	defer timer.Stop()
 	for lines := bufio.NewScanner(out); lines.Scan(); {
-		if len(journal) == 0 { // a story takes 200 ms
+		if len(journal) == 0 { // the turns take 200 ms
 			timer.Reset(rand.N(250 * time.Millisecond))
 		}
 		var r toolRun
@@ -176,16 +176,16 @@ func (l *follower) follow(ctx context.Context, s pawl.MessageReader) error {
 // effects ran twice. Followers got every chunk once.
 func TestKilledGenerationsGoOn(t *testing.T) {
 	for _, which := range pawltest.Databases {
-		for _, door := range []string{"engine", "client"} {
-			t.Run(string(which)+" "+door, func(t *testing.T) {
+		for _, service := range []string{"engine", "client"} {
+			t.Run(string(which)+" "+service, func(t *testing.T) {
 				t.Parallel()
-				killWorkers(t, pawltest.OpenReal(t, which), door)
+				killWorkers(t, pawltest.OpenReal(t, which), service)
 			})
 		}
 	}
 }
 
-func killWorkers(t *testing.T, p *pawltest.Pawl, door string) {
+func killWorkers(t *testing.T, p *pawltest.Pawl, service string) {
 	ctx, stop := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer stop()
 	var running, reading sync.WaitGroup
@@ -194,7 +194,7 @@ func killWorkers(t *testing.T, p *pawltest.Pawl, door string) {
 	defer stop()
 	env := []string{"PAWL_TEST_URL=" + p.URL, "PAWL_TEST_SCHEMA=" + p.Schema}
 	readers := pawl.MessageReader(p.Engine)
-	if door == "client" {
+	if service == "client" {
 		srv := httptest.NewServer(server.New(p.Engine, server.Options{Log: slog.New(slog.DiscardHandler)}))
 		defer srv.Close()
 		env, readers = []string{"PAWL_TEST_SERVER=" + srv.URL}, client.New(srv.URL, "")

@@ -30,7 +30,7 @@ type scriptedModel struct {
 	fail  func(turn, word int) error
 }
 
-func (m *scriptedModel) Name() string { return "parrot" }
+func (m *scriptedModel) Name() string { return "scripted" }
 
 func (m *scriptedModel) Stream(ctx context.Context, r agent.Request, say func(agent.Part) error) (agent.End, error) {
 	m.asked.Add(1)

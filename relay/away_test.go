@@ -38,7 +38,7 @@ func TestAwayForAnHour(t *testing.T) {
 		tries := sink.batches
 		sink.mu.Unlock()
 		if r := at.of("s"); r.Position != 1 || r.Error != "it is away" || time.Since(*r.FailingAt) < 59*time.Minute || r.DisabledAt != nil {
-			t.Errorf("after an hour it stands at %+v", r)
+			t.Errorf("after an hour the relay is %+v", r)
 		}
 		if tries > 250 || src.reads > 1000 { // half a minute between two, some at the beginning
 			t.Errorf("%d tries in an hour; %d events in memory", tries, src.reads)
@@ -47,7 +47,7 @@ func TestAwayForAnHour(t *testing.T) {
 		time.Sleep(40 * time.Second)
 		synctest.Wait()
 		if r := at.of("s"); r.Position != int64(events) || r.FailingAt != nil || len(sink.accepted) != events {
-			t.Errorf("of %d events %d arrived; it stands at %+v", events, len(sink.accepted), r)
+			t.Errorf("of %d events %d arrived; the relay is %+v", events, len(sink.accepted), r)
 		}
 		checkOrder(t, sink)
 	})
@@ -66,7 +66,7 @@ func TestOthersHearOfADisabledSink(t *testing.T) {
 				{Name: "pager", Sink: pager, Types: []string{pawl.TypeRelayDisabled}, Events: []string{"failed"}},
 			}})
 			createEvents(t, p, 1)
-			waitUntil(t, "the pager is called", func() bool { return len(pager.ids()) > 0 })
+			waitUntil(t, "the other sink gets the event", func() bool { return len(pager.ids()) > 0 })
 			if m := pager.accepted[0]; len(pager.ids()) != 1 || m.Key() != "default.pawl%2Erelay_disabled.failed" ||
 				!strings.HasPrefix(m.Event.Message, "relay gone is disabled: ") {
 				t.Errorf("it is told %+v, for %s", m.Event, m.Key())

@@ -151,7 +151,7 @@ type fakeSink struct {
 	accepted        []relay.Message
 	answer          func(relay.Message) error // nil = everything is taken
 	largestBatch    int
-	sameTaskInBatch bool // a wave held two of one task
+	sameTaskInBatch bool // a batch held two of one task
 	batches         int
 	closed          bool
 }

@@ -67,31 +67,31 @@ func (m *failingStore) TakeRelay(ctx context.Context, sink, kind, holder string,
 }
 
 func runOutage(t *testing.T, p *pawltest.Pawl, v target, tasks int) {
-	server := func(name string, e *engine.Engine) (stop func(), book *failingStore) {
-		book = &failingStore{StateStore: e}
+	server := func(name string, e *engine.Engine) (stop func(), store *failingStore) {
+		store = &failingStore{StateStore: e}
 		return start(t, relay.Options{
-			Source: e.Feed(), States: book, Holder: name, Lease: 2 * time.Second,
+			Source: e.Feed(), States: store, Holder: name, Lease: 2 * time.Second,
 			Sinks: []relay.SinkOptions{{Name: "out", Kind: "target", Sink: v.sink(), Batch: 200}},
-		}), book
+		}), store
 	}
-	stop, book := server("first", p.Engine)
-	waitUntil(t, "the first relays", func() bool { return relayState(t, p).Holder == "first" })
+	stop, store := server("first", p.Engine)
+	waitUntil(t, "the first server relays", func() bool { return relayState(t, p).Holder == "first" })
 	server("second", p.Another(engine.Options{}))
 	quarter := func() { createEvents(t, p, tasks/4) }
 	quarter()
 	v.down()
 	quarter()
-	waitUntil(t, "the outage shows", func() bool { r := relayState(t, p); return r.FailingAt != nil && r.Error != "" && r.Lag > 0 })
+	waitUntil(t, "the state shows the outage", func() bool { r := relayState(t, p); return r.FailingAt != nil && r.Error != "" && r.Lag > 0 })
 	v.up()
 	quarter()
 	waitUntilSending(t, p)
-	book.dead.Store(true)
+	store.dead.Store(true)
 	stop()
 	quarter()
-	waitUntil(t, "the second relays", func() bool { return relayState(t, p).Holder == "second" })
+	waitUntil(t, "the second server relays", func() bool { return relayState(t, p).Holder == "second" })
 	for at, i := int64(-1), 0; relayState(t, p).Lag > 0; i++ {
 		if r := relayState(t, p); r.Position == at && i > 1200 {
-			t.Fatalf("it stands at %+v", r)
+			t.Fatalf("the relay is %+v", r)
 		} else if r.Position != at {
 			at, i = r.Position, 0
 		}
@@ -111,7 +111,7 @@ func waitUntilSending(t *testing.T, p *pawltest.Pawl) {
 			return
 		}
 		if time.Now().After(limit) {
-			t.Fatalf("nothing is sent again: %+v", r)
+			t.Fatalf("no event was sent again: %+v", r)
 		}
 	}
 }

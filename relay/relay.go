@@ -67,7 +67,7 @@ type SinkOptions struct {
 	Namespaces, Types, Events []string
 }
 
-// Options configure Run. Source, Book, Holder and Sinks are required.
+// Options configure Run. Source, States, Holder and Sinks are required.
 type Options struct {
 	Source Source
 	States StateStore

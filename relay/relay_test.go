@@ -28,13 +28,13 @@ func TestEverythingArrivesInOrder(t *testing.T) {
 			src.write(fmt.Sprint("tsk_", i%700), "leased")
 		}
 		stop := start(t, relay.Options{Source: src, States: at, Sinks: singleSink("s", sink)})
-		waitUntil(t, "all is there", func() bool { return len(sink.ids()) == 3000 })
+		waitUntil(t, "all events arrived", func() bool { return len(sink.ids()) == 3000 })
 		src.write("tsk_1", "completed")
-		waitUntil(t, "a late one too", func() bool { return len(sink.ids()) == 3001 })
-		waitUntil(t, "the place is written down while it runs", func() bool { return at.of("s").Position == 3001 })
+		waitUntil(t, "a later event arrived", func() bool { return len(sink.ids()) == 3001 })
+		waitUntil(t, "the position is stored while the relay runs", func() bool { return at.of("s").Position == 3001 })
 		stop()
 		if r := at.of("s"); r.Position != 3001 || r.Sent != 3001 || r.Holder != "" || r.Error != "" {
-			t.Errorf("it stands at %+v", r)
+			t.Errorf("the relay is %+v", r)
 		}
 		if sink.sameTaskInBatch || sink.largestBatch > 500 || src.reads > 1000 || !sink.closed {
 			t.Errorf("two of one task in a batch: %v; a batch of %d; a read of %d; closed: %v",
@@ -75,7 +75,7 @@ func TestMessagesHaveNoPayloads(t *testing.T) {
 			)
 		}
 		start(t, relay.Options{Source: src, States: at, Sinks: singleSink("s", sink)})
-		waitUntil(t, "all is there", func() bool { return len(sink.ids()) == len(pawl.Events) })
+		waitUntil(t, "all events arrived", func() bool { return len(sink.ids()) == len(pawl.Events) })
 		for i, m := range sink.accepted {
 			failure := m.Event.Event == "failed" || m.Event.Event == "lease_expired"
 			if body := string(m.Body); strings.Contains(body, "s3cret") || strings.Contains(body, "what a person wrote") != failure ||
@@ -96,7 +96,7 @@ func TestMessagesAreCloudEvents(t *testing.T) {
 		src, at, sink := newFakeSource(), newFakeStore(), &fakeSink{}
 		src.write("tsk_1", "completed")
 		start(t, relay.Options{Source: src, States: at, Sinks: singleSink("s", sink), Origin: "/here"})
-		waitUntil(t, "it is there", func() bool { return len(sink.ids()) == 1 })
+		waitUntil(t, "the event arrived", func() bool { return len(sink.ids()) == 1 })
 		var got map[string]any
 		if err := json.Unmarshal(sink.accepted[0].Body, &got); err != nil {
 			t.Fatal(err)
@@ -138,13 +138,16 @@ func TestSinkThatFailsIsTriedAgain(t *testing.T) {
 			src.write(fmt.Sprint("tsk_", i%50), "leased")
 		}
 		start(t, relay.Options{Source: src, States: at, Sinks: singleSink("s", sink)})
-		waitUntil(t, "it says that it fails", func() bool { r := at.of("s"); return r.Error == "it is down" && r.FailingAt != nil })
+		waitUntil(t, "the state shows the failure", func() bool { r := at.of("s"); return r.Error == "it is down" && r.FailingAt != nil })
 		if r := at.of("s"); r.Position != 0 || r.DisabledAt != nil {
-			t.Errorf("it stands at %+v", r)
+			t.Errorf("the relay is %+v", r)
 		}
 		sink.set(nil)
-		waitUntil(t, "all is there", func() bool { return len(sink.ids()) == 2500 })
-		waitUntil(t, "it is well again", func() bool { r := at.of("s"); return r.Position == 2500 && r.Error == "" && r.FailingAt == nil })
+		waitUntil(t, "all events arrived", func() bool { return len(sink.ids()) == 2500 })
+		waitUntil(t, "the state shows no failure", func() bool {
+			r := at.of("s")
+			return r.Position == 2500 && r.Error == "" && r.FailingAt == nil
+		})
 		checkOrder(t, sink)
 	})
 }
@@ -158,9 +161,9 @@ func TestSinksAreApart(t *testing.T) {
 			src.write("tsk_1", "leased")
 		}
 		start(t, relay.Options{Source: src, States: at, Sinks: append(singleSink("good", good), singleSink("bad", bad)...)})
-		waitUntil(t, "the good one has all", func() bool { return at.of("good").Position == 10 })
+		waitUntil(t, "the working sink has all events", func() bool { return at.of("good").Position == 10 })
 		if p := at.of("bad").Position; p != 0 {
-			t.Errorf("the bad one stands at %d", p)
+			t.Errorf("the failing sink is at %d", p)
 		}
 	})
 }
@@ -181,11 +184,11 @@ func TestRefusedEventsAreSkipped(t *testing.T) {
 			src.write("tsk_1", "retried")
 		}
 		start(t, relay.Options{Source: src, States: at, Sinks: singleSink("s", sink)})
-		waitUntil(t, "it is at the end", func() bool { return at.of("s").Position == 30 })
+		waitUntil(t, "the position is at the end", func() bool { return at.of("s").Position == 30 })
 		r := at.of("s")
 		if r.Sent != 15 || r.Refused != 15 || len(r.LastRefused) != 10 || r.LastRefused[9].EventID != "evt_29" ||
 			r.LastRefused[9].Reason != "no room for it" {
-			t.Errorf("it stands at %+v", r)
+			t.Errorf("the relay is %+v", r)
 		}
 	})
 }
@@ -204,7 +207,7 @@ func TestAnEventThatAlwaysFailsIsGivenUp(t *testing.T) {
 		src.write("tsk_1", "completed")
 		src.write("tsk_2", "leased")
 		start(t, relay.Options{Source: src, States: at, Sinks: []relay.SinkOptions{{Name: "s", Sink: sink, MaxTries: 3}}})
-		waitUntil(t, "another task's passes", func() bool { return slices.Equal(sink.ids(), []string{"evt_3"}) })
+		waitUntil(t, "the event of another task is sent", func() bool { return slices.Equal(sink.ids(), []string{"evt_3"}) })
 		for i := range 1000 { // it is given up only while others pass
 			src.write(fmt.Sprint("tsk_x", i), "leased")
 			if at.of("s").Refused == 1 {
@@ -212,7 +215,7 @@ func TestAnEventThatAlwaysFailsIsGivenUp(t *testing.T) {
 			}
 			time.Sleep(20 * time.Millisecond)
 		}
-		waitUntil(t, "it is set aside and what lay behind it sent", func() bool {
+		waitUntil(t, "the event is refused and the later ones are sent", func() bool {
 			r := at.of("s")
 			return r.Refused == 1 && strings.Contains(r.LastRefused[0].Reason, "poison") && slices.Contains(sink.ids(), "evt_2")
 		})
@@ -236,14 +239,17 @@ func TestSinkIsDisabled(t *testing.T) {
 				src.write("tsk_1", "leased")
 				c.out.Sink = sink
 				start(t, relay.Options{Source: src, States: at, Sinks: []relay.SinkOptions{c.out}})
-				waitUntil(t, "it is disabled and left", func() bool { r := at.of("s"); return r.DisabledAt != nil && r.Holder == "" })
+				waitUntil(t, "the sink is disabled and the lease released", func() bool {
+					r := at.of("s")
+					return r.DisabledAt != nil && r.Holder == ""
+				})
 				sink.set(nil)
 				time.Sleep(50 * time.Millisecond)
 				if n := len(sink.ids()); n != 0 {
 					t.Errorf("%d were sent", n)
 				}
 				at.change("s", func(r *pawl.Relay) { r.DisabledAt, r.FailingAt = nil, nil })
-				waitUntil(t, "it goes on", func() bool { return len(sink.ids()) == 1 })
+				waitUntil(t, "it continues", func() bool { return len(sink.ids()) == 1 })
 			})
 		})
 	}
@@ -254,18 +260,18 @@ func TestAnotherServerTakesOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src, at, sink := newFakeSource(), newFakeStore(), &fakeSink{}
 		first := start(t, relay.Options{Source: src, States: at, Sinks: singleSink("s", sink), Holder: "first"})
-		waitUntil(t, "the first has it", func() bool { return at.of("s").Holder == "first" })
+		waitUntil(t, "the first server has the lease", func() bool { return at.of("s").Holder == "first" })
 		start(t, relay.Options{Source: src, States: at, Sinks: singleSink("s", sink), Holder: "second"})
 		src.write("tsk_1", "leased")
-		waitUntil(t, "it is sent", func() bool { return at.of("s").Position == 1 })
+		waitUntil(t, "the event is sent", func() bool { return at.of("s").Position == 1 })
 		if h := at.of("s").Holder; h != "first" {
 			t.Errorf("%s relays", h)
 		}
 		first()
 		src.write("tsk_1", "completed")
-		waitUntil(t, "the second sends", func() bool { r := at.of("s"); return r.Holder == "second" && r.Position == 2 })
+		waitUntil(t, "the second server sends", func() bool { r := at.of("s"); return r.Holder == "second" && r.Position == 2 })
 		if ids := sink.ids(); !slices.Equal(ids, []string{"evt_1", "evt_2"}) {
-			t.Errorf("sent were %v", ids)
+			t.Errorf("sent: %v", ids)
 		}
 	})
 }
@@ -277,21 +283,21 @@ func TestLostLeaseStopsARelay(t *testing.T) {
 		src, at, sink := newFakeSource(), newFakeStore(), &fakeSink{}
 		start(t, relay.Options{Source: src, States: at, Sinks: singleSink("s", sink)})
 		src.write("tsk_1", "leased")
-		waitUntil(t, "it is sent", func() bool { return at.of("s").Position == 1 })
+		waitUntil(t, "the event is sent", func() bool { return at.of("s").Position == 1 })
 		at.change("s", func(r *pawl.Relay) { r.Holder, r.Position = "another", 5; *r.HeldUntil = time.Now().Add(time.Hour) })
 		for range 4 {
 			src.write("tsk_1", "leased")
 		}
 		time.Sleep(time.Second)
 		sink.mu.Lock()
-		waves := sink.batches
+		batches := sink.batches
 		sink.mu.Unlock()
 		src.write("tsk_1", "leased")
 		time.Sleep(300 * time.Millisecond)
 		sink.mu.Lock()
 		defer sink.mu.Unlock()
-		if r := at.of("s"); r.Position != 5 || r.Holder != "another" || sink.batches != waves {
-			t.Errorf("it stands at %+v after %d and %d waves", r, waves, sink.batches)
+		if r := at.of("s"); r.Position != 5 || r.Holder != "another" || sink.batches != batches {
+			t.Errorf("the relay is %+v after %d and %d batches", r, batches, sink.batches)
 		}
 	})
 }
@@ -305,7 +311,7 @@ func TestCrashBeforeThePlaceIsWritten(t *testing.T) {
 			src.write("tsk_1", "leased")
 		}
 		stop := start(t, relay.Options{Source: src, States: at, Sinks: singleSink("s", sink), Holder: "first"})
-		waitUntil(t, "all is sent", func() bool { return len(sink.ids()) == 5 })
+		waitUntil(t, "all events are sent", func() bool { return len(sink.ids()) == 5 })
 		at.mu.Lock()
 		at.relays["s"], at.down = pawl.Relay{Sink: "s", Position: 2}, true // as if nothing more had been written
 		at.mu.Unlock()
@@ -314,9 +320,9 @@ func TestCrashBeforeThePlaceIsWritten(t *testing.T) {
 		at.down = false
 		at.mu.Unlock()
 		start(t, relay.Options{Source: src, States: at, Sinks: singleSink("s", sink), Holder: "second"})
-		waitUntil(t, "it is at the end again", func() bool { return at.of("s").Position == 5 })
+		waitUntil(t, "the position is at the end again", func() bool { return at.of("s").Position == 5 })
 		if ids := sink.ids(); !slices.Equal(ids, []string{"evt_1", "evt_2", "evt_3", "evt_4", "evt_5", "evt_3", "evt_4", "evt_5"}) {
-			t.Errorf("sent were %v", ids)
+			t.Errorf("sent: %v", ids)
 		}
 	})
 }
@@ -336,9 +342,9 @@ func TestFilters(t *testing.T) {
 				Sinks:  []relay.SinkOptions{{Name: "s", Sink: sink, Events: []string{"leased"}, Types: []string{"t"}, Namespaces: []string{"default"}}},
 			},
 		)
-		waitUntil(t, "it is at the end", func() bool { return at.of("s").Position == 3 })
+		waitUntil(t, "the position is at the end", func() bool { return at.of("s").Position == 3 })
 		if ids := sink.ids(); !slices.Equal(ids, []string{"evt_2"}) {
-			t.Errorf("sent were %v", ids)
+			t.Errorf("sent: %v", ids)
 		}
 	})
 }
@@ -367,14 +373,14 @@ func TestARelayReadsAgainInANewEpoch(t *testing.T) {
 			src.write("tsk_1", "leased")
 		}
 		start(t, relay.Options{Source: src, States: at, Sinks: singleSink("s", sink)})
-		waitUntil(t, "it is at the end", func() bool { return at.of("s").Position == 5 })
+		waitUntil(t, "the position is at the end", func() bool { return at.of("s").Position == 5 })
 		src.newEpoch(3)
 		for range 2 {
 			src.write("tsk_2", "leased")
 		}
-		waitUntil(t, "it gives the lease back", func() bool { return at.of("s").Holder == "" })
+		waitUntil(t, "the lease is released", func() bool { return at.of("s").Holder == "" })
 		at.change("s", func(r *pawl.Relay) { r.Epoch, r.Position = 1, 3 }) // as the engine does when it is taken
-		waitUntil(t, "the new ones are sent", func() bool {
+		waitUntil(t, "the new events are sent", func() bool {
 			return slices.Equal(sink.ids(), []string{"evt_1", "evt_2", "evt_3", "evt_4", "evt_5", "evt_4", "evt_5"})
 		})
 		sent := sink.accepted[len(sink.accepted)-1]

@@ -25,7 +25,7 @@ type window struct {
 }
 
 // nextBatch returns the events to send now: for each task its first event that is not done,
-// unless its retry is not due, up to limit. A wave has at most one event of a task, so
+// unless its retry is not due, up to limit. A batch has at most one event of a task, so
 // the order of a task holds whichever messages the sink accepts.
 func (w *window) nextBatch(now time.Time, limit int) []*entry {
 	var batch []*entry

@@ -42,16 +42,16 @@ func FuzzCheck(f *testing.F) {
 			t.Errorf("%q: %v, encoding/json takes it", value, no)
 		}
 		var s *Schema
-		var bad, told []pawl.Field
+		var bad, violations []pawl.Field
 		// A pattern of a few bytes may have many steps, which are bounded.
 		cost.Base{Time: time.Second, Bytes: 128 << 20}.Check(t, len(schema)+len(value), func() {
 			s, bad = Compile(schema)
-			told = s.Check(value)
+			violations = s.Check(value)
 		})
 		if (s == nil) == (bad == nil) && len(bytes.TrimSpace(schema)) > 0 {
 			t.Errorf("%q: %v and %v", schema, s, bad)
 		}
-		for _, field := range append(bad, told...) {
+		for _, field := range append(bad, violations...) {
 			if utf8.RuneCountInString(field.Message) > maxMessage || utf8.RuneCountInString(field.Pointer) > maxPointer {
 				t.Errorf("%q, %q: %v", schema, value, field)
 			}

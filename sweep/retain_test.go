@@ -210,7 +210,7 @@ func TestWhatCannotBeArchivedStays(t *testing.T) {
 		h.same(h.count("SELECT COUNT(*) FROM pawl.tasks"), 1, "tasks left")
 		h.exec("INSERT INTO pawl.ends (item_id, namespace, task_id, state, attempt, failures, ended_at, result) VALUES ($1, 'default', $2, "+
 			"'completed', 1, 0, 1, '1')", item, ids[3])
-		h.same(h.pass().TasksPruned, 1, "pruned once mended")
+		h.same(h.pass().TasksPruned, 1, "pruned after the repair")
 		h.same(h.pass().Errors, 0, "errors in the end")
 	})
 }

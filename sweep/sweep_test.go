@@ -19,12 +19,12 @@ func TestExpiryGoesInBatches(t *testing.T) {
 		h.solos(1100, 3)
 		h.claim(1100)
 		h.Advance(time.Hour)
-		var told int
-		h.OnReady = func(items []store.DueItem) { told += len(items) }
+		var reported int
+		h.OnReady = func(items []store.DueItem) { reported += len(items) }
 		s := h.pass()
 		h.same([]int64{s.ExpiredFound, s.Recovered, s.Failed, s.CheckpointsCreated, s.Errors}, []int64{1100, 1100, 0, 1100, 0},
 			"found, recovered, failed, checkpoints, errors")
-		h.same(told, 1100, "told of")
+		h.same(reported, 1100, "reported of")
 		h.same(h.count("SELECT COUNT(*) FROM pawl.checkpoints WHERE type = 'error_boundary'"), 1100, "error boundaries")
 		h.claim(1100)
 	})
@@ -60,7 +60,7 @@ func TestOneBadLeaseIsSetApart(t *testing.T) {
 		h.same([]int64{s.ExpiredFound, s.Failed, s.Errors}, []int64{20, 20, 3}, "found, failed, errors")
 		h.exec("UPDATE pawl.task_live SET open = 1")
 		s = h.pass()
-		h.same([]int64{s.ExpiredFound, s.Failed, s.Errors}, []int64{3, 3, 0}, "once mended: found, failed, errors")
+		h.same([]int64{s.ExpiredFound, s.Failed, s.Errors}, []int64{3, 3, 0}, "after the repair: found, failed, errors")
 	})
 }
 
@@ -78,7 +78,7 @@ func TestOneBadDueItemIsSetApart(t *testing.T) {
 		h.same([]int64{s.Due, s.Errors}, []int64{9, 1}, "due, errors")
 		h.exec("DELETE FROM pawl.ready WHERE item_id = (SELECT item_id FROM pawl.scheduled)")
 		s = h.pass()
-		h.same([]int64{s.Due, s.Errors}, []int64{1, 0}, "once mended: due, errors")
+		h.same([]int64{s.Due, s.Errors}, []int64{1, 0}, "after the repair: due, errors")
 	})
 }
 
@@ -133,7 +133,7 @@ func TestOneBadTaskIsNotBuried(t *testing.T) {
 		h.same([]int64{s.Buried, s.Errors}, []int64{5, 1}, "buried, errors")
 		h.same(h.state(ids[4]), pawl.TaskDeadLettered, "a good one")
 		h.exec("UPDATE pawl.task_live SET failed = 2 WHERE task_id = $1", bad.ID)
-		h.same(h.pass().Buried, 2, "buried once mended")
+		h.same(h.pass().Buried, 2, "buried after the repair")
 		h.same(h.state(bad.ID), pawl.TaskDeadLettered, "the bad one")
 	})
 }

@@ -213,7 +213,7 @@ func TestStepsOfALostAttemptAreReplayed(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		task := create(t, p, pawl.NewTask{Type: "t", Payload: json.RawMessage(`1`)})
 		var ran atomic.Int32
-		stepped, lost, told := make(chan bool, 1), make(chan error, 1), make(chan error, 1)
+		stepped, lost, reported := make(chan bool, 1), make(chan error, 1), make(chan error, 1)
 		work := func(ctx context.Context, _ int) (int, error) {
 			n, err := pawl.Step(ctx, "one", func(context.Context) (int, error) { return int(ran.Add(1)), nil }, "arg")
 			if err != nil {
@@ -230,7 +230,7 @@ func TestStepsOfALostAttemptAreReplayed(t *testing.T) {
 		a := startWorker(
 			t,
 			p,
-			worker.Options{ID: "a", LeaseSeconds: 5, Concurrency: 1, OnLeaseLost: func(_ pawl.Lease, err error) { told <- err }},
+			worker.Options{ID: "a", LeaseSeconds: 5, Concurrency: 1, OnLeaseLost: func(_ pawl.Lease, err error) { reported <- err }},
 			worker.Handle("t", work),
 		)
 		receive(t, stepped)
@@ -243,8 +243,8 @@ func TestStepsOfALostAttemptAreReplayed(t *testing.T) {
 		if err := receive(t, lost); !errors.Is(err, pawl.ErrLeaseLost) {
 			t.Errorf("cause: %v", err)
 		}
-		if err := receive(t, told); !errors.Is(err, pawl.ErrLeaseLost) {
-			t.Errorf("told: %v", err)
+		if err := receive(t, reported); !errors.Is(err, pawl.ErrLeaseLost) {
+			t.Errorf("reported: %v", err)
 		}
 		if err := a(); err != nil {
 			t.Errorf("a: %v", err)
@@ -370,12 +370,12 @@ func TestALeaseClaimedByHandIsKeptAlive(t *testing.T) {
 		if err != nil || len(leases) != 1 {
 			t.Fatal(leases, err)
 		}
-		told := make(chan error, 1)
+		reported := make(chan error, 1)
 		k := worker.KeepAlive(
 			t.Context(),
 			p.Engine,
 			leases[0],
-			worker.KeepAliveOptions{Interval: 20 * time.Millisecond, OnLeaseLost: func(err error) { told <- err }},
+			worker.KeepAliveOptions{Interval: 20 * time.Millisecond, OnLeaseLost: func(err error) { reported <- err }},
 		)
 		for range 3 { // each longer than half the lease
 			p.Advance(200 * time.Second)
@@ -390,8 +390,8 @@ func TestALeaseClaimedByHandIsKeptAlive(t *testing.T) {
 			t.Errorf("%s, running %v", it.State, k.Running())
 		}
 		p.Advance(301 * time.Second)
-		if err := receive(t, told); !errors.Is(err, pawl.ErrLeaseExpired) {
-			t.Errorf("told: %v", err)
+		if err := receive(t, reported); !errors.Is(err, pawl.ErrLeaseExpired) {
+			t.Errorf("reported: %v", err)
 		}
 		if <-k.Context().Done(); !errors.Is(context.Cause(k.Context()), pawl.ErrLeaseLost) || !k.Stop(true, 0) {
 			t.Errorf("cause: %v", context.Cause(k.Context()))

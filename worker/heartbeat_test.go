@@ -72,9 +72,9 @@ func TestHeartbeatsThatFallTogetherAreOneCall(t *testing.T) {
 
 // runUntilLost runs one item whose handler ends with its context. It returns when and why the
 // context ended, and the error that OnLeaseLost got.
-func runUntilLost(t *testing.T, o Options, change func(f *fake)) (f *fake, after time.Duration, cause, told error) {
+func runUntilLost(t *testing.T, o Options, change func(f *fake)) (f *fake, after time.Duration, cause, reported error) {
 	var mu sync.Mutex
-	o.OnLeaseLost = func(_ pawl.Lease, err error) { mu.Lock(); told = err; mu.Unlock() }
+	o.OnLeaseLost = func(_ pawl.Lease, err error) { mu.Lock(); reported = err; mu.Unlock() }
 	err := runWorker(t, o, func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
 		start := time.Now()
 		<-ctx.Done()
@@ -94,7 +94,7 @@ func runUntilLost(t *testing.T, o Options, change func(f *fake)) (f *fake, after
 	if n := len(f.callsOf("complete")) + len(f.callsOf("fail")) + len(f.callsOf("release")); n != 0 {
 		t.Errorf("%d hand-ins for a lost lease", n)
 	}
-	return f, after, cause, told
+	return f, after, cause, reported
 }
 
 func failVerbs(verbs ...string) func(string) error {
@@ -107,10 +107,10 @@ func failVerbs(verbs ...string) func(string) error {
 }
 
 func TestThreeFailuresInARowLoseTheLease(t *testing.T) {
-	_, after, cause, told := runUntilLost(t, Options{}, func(f *fake) { f.down = failVerbs("heartbeat") })
+	_, after, cause, reported := runUntilLost(t, Options{}, func(f *fake) { f.down = failVerbs("heartbeat") })
 	if after != 61*time.Second || !errors.Is(cause, pawl.ErrLeaseLost) || !errors.Is(cause, pawl.ErrUnavailable) ||
-		!errors.Is(told, pawl.ErrLeaseLost) {
-		t.Errorf("after %s: %v; told %v", after, cause, told)
+		!errors.Is(reported, pawl.ErrLeaseLost) {
+		t.Errorf("after %s: %v; reported %v", after, cause, reported)
 	}
 }
 
@@ -143,8 +143,8 @@ func TestOneAnswerInTimeForgivesTheFailuresBefore(t *testing.T) {
 }
 
 func TestKeepTryingLastsToTheLeasesEnd(t *testing.T) {
-	_, after, cause, told := runUntilLost(t, Options{KeepTrying: true}, func(f *fake) { f.down = failVerbs("heartbeat") })
-	if after != 300*time.Second || !errors.Is(cause, pawl.ErrLeaseExpired) || told == nil {
+	_, after, cause, reported := runUntilLost(t, Options{KeepTrying: true}, func(f *fake) { f.down = failVerbs("heartbeat") })
+	if after != 300*time.Second || !errors.Is(cause, pawl.ErrLeaseExpired) || reported == nil {
 		t.Errorf("after %s: %v", after, cause)
 	}
 }
@@ -157,22 +157,22 @@ func TestALostLeaseIsLostAtOnce(t *testing.T) {
 		"ended":   &pawl.Error{Code: pawl.CodeConflict, State: "completed", Allowed: []string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, after, cause, told := runUntilLost(t, Options{}, func(f *fake) {
+			_, after, cause, reported := runUntilLost(t, Options{}, func(f *fake) {
 				f.refuse = func(string, string) error { return answer }
 			})
-			if after != time.Second || !errors.Is(cause, pawl.ErrLeaseLost) || !errors.Is(cause, answer) || !errors.Is(told, pawl.ErrLeaseLost) {
-				t.Errorf("after %s: %v; told %v", after, cause, told)
+			if after != time.Second || !errors.Is(cause, pawl.ErrLeaseLost) || !errors.Is(cause, answer) || !errors.Is(reported, pawl.ErrLeaseLost) {
+				t.Errorf("after %s: %v; reported %v", after, cause, reported)
 			}
 		})
 	}
 }
 
 func TestACancelledItemEndsItsHandler(t *testing.T) {
-	_, after, cause, told := runUntilLost(t, Options{}, func(f *fake) {
+	_, after, cause, reported := runUntilLost(t, Options{}, func(f *fake) {
 		time.AfterFunc(5*time.Second, func() { f.set(func() { f.items[0].state = pawl.ItemCancelled }) })
 	})
-	if after != 31*time.Second || !errors.Is(cause, pawl.ErrCancelled) || told != nil {
-		t.Errorf("after %s: %v; told %v", after, cause, told)
+	if after != 31*time.Second || !errors.Is(cause, pawl.ErrCancelled) || reported != nil {
+		t.Errorf("after %s: %v; reported %v", after, cause, reported)
 	}
 }
 
@@ -262,19 +262,19 @@ func TestKeepAlive(t *testing.T) {
 	})
 	run("ends with a lost lease", func(t *testing.T, f *fake, l pawl.Lease) {
 		f.set(func() { f.down = failVerbs("heartbeat") })
-		var told []error
+		var reported []error
 		k := KeepAlive(
 			t.Context(),
 			f,
 			l,
-			KeepAliveOptions{Interval: time.Second, MaxFailures: 4, OnLeaseLost: func(err error) { told = append(told, err) }},
+			KeepAliveOptions{Interval: time.Second, MaxFailures: 4, OnLeaseLost: func(err error) { reported = append(reported, err) }},
 		)
 		<-k.Context().Done()
 		if at := time.Since(f.start); at != 4*time.Second || !errors.Is(context.Cause(k.Context()), pawl.ErrLeaseLost) {
 			t.Errorf("after %s: %v", at, context.Cause(k.Context()))
 		}
-		if !k.Stop(true, 0) || len(told) != 1 {
-			t.Errorf("told %v", told)
+		if !k.Stop(true, 0) || len(reported) != 1 {
+			t.Errorf("reported %v", reported)
 		}
 	})
 	run("ends with a cancelled item", func(t *testing.T, f *fake, l pawl.Lease) {

@@ -513,7 +513,7 @@ func TestALongTextIsCutBetweenCharacters(t *testing.T) {
 func TestWhatIsRefusedIsToldAtTheNextCall(t *testing.T) {
 	eachService(t, func(t *testing.T, p *pawltest.Pawl, c pawl.Claimer) {
 		task, message := createChat(t, p, func(n *pawl.NewTask) { n.MaxAttempts = 1 })
-		told := make(chan error, 1)
+		reported := make(chan error, 1)
 		runChatWorker(t, c, worker.Options{}, func(ctx context.Context) error {
 			m, err := pawl.StartMessage(ctx, pawl.Reply{})
 			if err != nil {
@@ -523,11 +523,11 @@ func TestWhatIsRefusedIsToldAtTheNextCall(t *testing.T) {
 				return err
 			}
 			_, err = m.Step(ctx, nil)
-			told <- errors.Join(err, m.Text("after it"))
+			reported <- errors.Join(err, m.Text("after it"))
 			return err
 		})
-		if err := receive(t, told); !errors.Is(err, pawl.ErrInvalid) || !strings.Contains(err.Error(), "song") {
-			t.Errorf("told: %v", err)
+		if err := receive(t, reported); !errors.Is(err, pawl.ErrInvalid) || !strings.Contains(err.Error(), "song") {
+			t.Errorf("reported: %v", err)
 		}
 		waitForState(t, p, task, pawl.ItemFailed)
 		waitUntil(t, "the message has ended", func() bool { return message().Status == pawl.MessageError })

@@ -42,21 +42,21 @@ func TestAResultSurvivesALostConnection(t *testing.T) {
 }
 
 func TestAResultIsGivenUpWithItsLease(t *testing.T) {
-	var told atomic.Value
+	var reported atomic.Value
 	_ = runWorker(
 		t,
-		Options{LeaseSeconds: 60, OnLeaseLost: func(_ pawl.Lease, err error) { told.Store(err) }},
+		Options{LeaseSeconds: 60, OnLeaseLost: func(_ pawl.Lease, err error) { reported.Store(err) }},
 		runFor(10*time.Millisecond),
 		func(t *testing.T, f *fake) {
 			f.set(func() { f.down = failVerbs("complete") })
 			f.add("t", `1`)
 			advance(50 * time.Second)
-			if err := told.Load(); err != nil {
+			if err := reported.Load(); err != nil {
 				t.Errorf("too soon: %v", err)
 			}
 			advance(20 * time.Second)
-			if err, _ := told.Load().(error); !errors.Is(err, pawl.ErrLeaseExpired) {
-				t.Errorf("told %v", err)
+			if err, _ := reported.Load().(error); !errors.Is(err, pawl.ErrLeaseExpired) {
+				t.Errorf("reported %v", err)
 			}
 			n := len(f.callsOf("complete"))
 			if advance(time.Minute); len(f.callsOf("complete")) != n {
@@ -95,7 +95,7 @@ func TestASecondTryFindsTheFirstCarriedOut(t *testing.T) {
 // loseAnswers executes the first report of a result and loses the answer.
 type loseAnswers struct {
 	*fake
-	heard bool
+	answerLost bool
 }
 
 func (f *loseAnswers) Complete(ctx context.Context, calls []pawl.CompleteCall) ([]pawl.Result[pawl.Moved], error) {
@@ -114,8 +114,8 @@ func (f *loseAnswers) Suspend(ctx context.Context, calls []pawl.SuspendCall) ([]
 }
 
 func (f *loseAnswers) lose(rs []pawl.Result[pawl.Moved], err error) ([]pawl.Result[pawl.Moved], error) {
-	if !f.heard {
-		f.heard = true
+	if !f.answerLost {
+		f.answerLost = true
 		return nil, &pawl.Error{Code: pawl.CodeUnavailable}
 	}
 	return rs, err

@@ -32,7 +32,7 @@ import (
 func main() {
 	db := flag.String("db", "sqlite:chat.db", "the database that both sides share")
 	thread := flag.String("thread", "main", "the conversation")
-	name := flag.String("model", "", "a model's name; empty = the parrot")
+	name := flag.String("model", "", "a model's name; empty = a model that repeats the input")
 	flag.Parse()
 	if err := run(*db, *thread, *name, flag.Arg(0) == "answer"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -55,7 +55,7 @@ func run(db, thread, name string, answers bool) error {
 	if !answers {
 		return talk(ctx, eng, thread)
 	}
-	var model agent.Model = parrot{}
+	var model agent.Model = echoModel{}
 	if name != "" {
 		model = openai.New(openai.Options{Model: name})
 	}

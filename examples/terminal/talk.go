@@ -60,11 +60,11 @@ func printReply(ctx context.Context, eng *engine.Engine, id string) error {
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, os.Interrupt)
 	defer signal.Stop(stop)
-	heard := make(chan error, 1)
-	go func() { heard <- eng.FollowMessage(ctx, id, -1, show) }()
+	done := make(chan error, 1)
+	go func() { done <- eng.FollowMessage(ctx, id, -1, show) }()
 	for {
 		select {
-		case err := <-heard:
+		case err := <-done:
 			return err
 		case <-stop:
 			if _, err := eng.StopMessages(ctx, []pawl.StopCall{{MessageID: id, Reason: "Ctrl-C"}}); err != nil {

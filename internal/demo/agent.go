@@ -177,15 +177,15 @@ func (s *agent) call(ctx context.Context, tool string, in map[string]any, out an
 	if err != nil {
 		return err
 	}
-	var told struct {
+	var answer struct {
 		Problem struct {
 			Code   pawl.Code
 			Errors []pawl.Field
 			Reason string
 		}
 	}
-	if err := json.Unmarshal(raw, &told); err != nil {
+	if err := json.Unmarshal(raw, &answer); err != nil {
 		return err
 	}
-	return &pawl.Error{Code: told.Problem.Code, Op: tool, Message: text, Fields: told.Problem.Errors, Reason: told.Problem.Reason}
+	return &pawl.Error{Code: answer.Problem.Code, Op: tool, Message: text, Fields: answer.Problem.Errors, Reason: answer.Problem.Reason}
 }

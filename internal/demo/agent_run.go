@@ -162,7 +162,7 @@ func (c *agentRun) handle(w message) error {
 		return w.err
 	case w.Refused != "":
 		c.report.PartsRefused++
-		c.log("%s is refused: %s; it mends that", w.from.name, w.Refused)
+		c.log("%s is refused: %s; it corrects that", w.from.name, w.Refused)
 	case w.Pause != "":
 		c.log("%s is killed in the middle of %s", w.from.name, w.Item)
 		return w.from.cmd.Process.Kill()

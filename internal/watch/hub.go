@@ -35,9 +35,9 @@ type Hub struct {
 type Options struct {
 	// Notify sends short hints to other processes; nil = not possible.
 	Notify func(ctx context.Context, payloads []string) error
-	// Listen calls heard for each hint until ctx or its connection ends. It calls ready
+	// Listen calls onNotice for each hint until ctx or its connection ends. It calls ready
 	// when it has begun. nil = not possible.
-	Listen func(ctx context.Context, ready func(), heard func(payload string)) error
+	Listen func(ctx context.Context, ready func(), onNotice func(payload string)) error
 	// Version returns a number that differs after a commit of any process; nil = not
 	// possible.
 	Version func(ctx context.Context) (int64, error)

@@ -12,11 +12,11 @@ import (
 
 // fakeNotices carries notices between hubs, like the channel of a database.
 type fakeNotices struct {
-	mu     sync.Mutex
-	heard  map[*Hub]func(string)
-	cut    map[*Hub]context.CancelFunc
-	sent   int // calls of Notify
-	silent bool
+	mu        sync.Mutex
+	listeners map[*Hub]func(string)
+	cut       map[*Hub]context.CancelFunc
+	sent      int // calls of Notify
+	silent    bool
 }
 
 func (b *fakeNotices) open(o Options) *Hub {
@@ -25,14 +25,14 @@ func (b *fakeNotices) open(o Options) *Hub {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.sent++
-		for _, heard := range b.heard {
+		for _, onNotice := range b.listeners {
 			for _, p := range payloads {
-				heard(p)
+				onNotice(p)
 			}
 		}
 		return nil
 	}
-	o.Listen = func(ctx context.Context, ready func(), heard func(string)) error {
+	o.Listen = func(ctx context.Context, ready func(), onNotice func(string)) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		b.mu.Lock()
@@ -40,13 +40,13 @@ func (b *fakeNotices) open(o Options) *Hub {
 			b.mu.Unlock()
 			return errors.New("no connection")
 		}
-		b.heard[h], b.cut[h] = heard, cancel
+		b.listeners[h], b.cut[h] = onNotice, cancel
 		b.mu.Unlock()
 		ready()
 		<-ctx.Done()
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		delete(b.heard, h)
+		delete(b.listeners, h)
 		return errors.New("the connection is cut")
 	}
 	o.Log = discardLogger()
@@ -55,7 +55,7 @@ func (b *fakeNotices) open(o Options) *Hub {
 }
 
 func newFakeNotices() *fakeNotices {
-	return &fakeNotices{heard: map[*Hub]func(string){}, cut: map[*Hub]context.CancelFunc{}}
+	return &fakeNotices{listeners: map[*Hub]func(string){}, cut: map[*Hub]context.CancelFunc{}}
 }
 
 // A change reaches those that wait for its topic in other processes. The hub's own process

@@ -152,11 +152,11 @@ func (s *stage) shortTask(t pawl.Task) (string, error) {
 	for _, i := range items {
 		out += " " + s.name("item", i.ID)
 	}
-	messages, heard := s.nameMessages(pawl.MessageFilter{TaskID: t.ID})
+	messages, readErr := s.nameMessages(pawl.MessageFilter{TaskID: t.ID})
 	for _, m := range messages {
 		out += " " + s.name("message", m.ID)
 	}
-	return out, errors.Join(err, heard)
+	return out, errors.Join(err, readErr)
 }
 
 func claim(s *stage, c call) (string, error) {

@@ -139,7 +139,7 @@ type reader struct {
 	moved   chan struct{}
 
 	mu    sync.Mutex
-	told  []string // since the last read
+	lines []string // since the last read
 	next  int64    // the number of the next chunk
 	ended bool
 	err   error
@@ -150,11 +150,11 @@ func (r *reader) add(f pawl.MessageFrame) error {
 	defer r.mu.Unlock()
 	switch {
 	case f.Abandoned != nil:
-		r.told = append(r.told, fmt.Sprintf("abandoned %d to %d of attempt %d", f.Abandoned.From, f.Abandoned.To-1, f.Abandoned.Attempt))
+		r.lines = append(r.lines, fmt.Sprintf("abandoned %d to %d of attempt %d", f.Abandoned.From, f.Abandoned.To-1, f.Abandoned.Attempt))
 	case f.Snapshot != nil:
-		r.told = append(r.told, "snapshot "+string(f.Snapshot.Content))
+		r.lines = append(r.lines, "snapshot "+string(f.Snapshot.Content))
 	case f.End != nil:
-		r.told = append(r.told, fmt.Sprintf("end %s, offset %d", f.End.Status, f.End.Offset))
+		r.lines = append(r.lines, fmt.Sprintf("end %s, offset %d", f.End.Status, f.End.Offset))
 		r.ended = true
 	}
 	for i, c := range f.Chunks {
@@ -163,7 +163,7 @@ func (r *reader) add(f pawl.MessageFrame) error {
 			b, _ := json.Marshal(c) // it was read as JSON
 			text = string(b)
 		}
-		r.told = append(r.told, fmt.Sprintf("%d %s", f.Offset+int64(i), text))
+		r.lines = append(r.lines, fmt.Sprintf("%d %s", f.Offset+int64(i), text))
 		r.next = f.Offset + int64(i) + 1
 	}
 	r.wake()
@@ -178,13 +178,13 @@ func (r *reader) wake() {
 }
 
 // frames returns the frames since the last read, once the whole message has arrived.
-func (r *reader) frames(m pawl.Message) (told []string, all bool, err error) {
+func (r *reader) frames(m pawl.Message) (lines []string, all bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if all = r.ended || r.next >= m.Offset && m.Status == pawl.MessageStreaming; all {
-		told, r.told = r.told, nil
+		lines, r.lines = r.lines, nil
 	}
-	return told, all, r.err
+	return lines, all, r.err
 }
 
 func follow(s *stage, c call) (string, error) {
@@ -225,12 +225,12 @@ func readFrames(s *stage, c call) (string, error) {
 	ctx, cancel := context.WithTimeout(s.ctx, 30*time.Second)
 	defer cancel()
 	for {
-		told, all, err := r.frames(m)
+		lines, all, err := r.frames(m)
 		switch {
-		case all && len(told) == 0:
+		case all && len(lines) == 0:
 			return "nothing", nil
 		case all || err != nil:
-			return strings.Join(told, "\n"), err
+			return strings.Join(lines, "\n"), err
 		}
 		select {
 		case <-r.moved:

@@ -37,9 +37,9 @@ func TestStream(t *testing.T) {
 	}
 	defer s.Close()
 	defer js.DeleteStream(t.Context(), name)
-	var wave []relay.Message
+	var batch []relay.Message
 	for n := range 300 {
-		wave = append(wave, relay.Message{
+		batch = append(batch, relay.Message{
 			Event: pawl.Event{
 				ID:        fmt.Sprint("evt_", n),
 				TaskID:    fmt.Sprint("tsk_", n),
@@ -52,7 +52,7 @@ func TestStream(t *testing.T) {
 	}
 	send := func() {
 		t.Helper()
-		for n, err := range s.Send(t.Context(), wave) {
+		for n, err := range s.Send(t.Context(), batch) {
 			if err != nil {
 				t.Errorf("%d: %v", n, err)
 			}
@@ -75,13 +75,13 @@ func TestStream(t *testing.T) {
 	send()
 	send()
 	held(300)
-	for i := range wave {
-		wave[i].Origin = "/there"
+	for i := range batch {
+		batch[i].Origin = "/there"
 	}
 	send()
 	held(600)
-	wave[0].Event.ID, wave[0].Body = "evt_x", make([]byte, conn.MaxPayload()+1)
-	if err := s.Send(t.Context(), wave[:1])[0]; err == nil {
+	batch[0].Event.ID, batch[0].Body = "evt_x", make([]byte, conn.MaxPayload()+1)
+	if err := s.Send(t.Context(), batch[:1])[0]; err == nil {
 		t.Error("what is too large was sent")
 	} else if retryable, _ := pawl.RetryOf(err); retryable {
 		t.Errorf("what is too large is tried again: %v", err)
@@ -89,8 +89,8 @@ func TestStream(t *testing.T) {
 	if err := js.DeleteStream(t.Context(), name); err != nil {
 		t.Fatal(err)
 	}
-	_ = s.Send(t.Context(), wave[1:2]) // finds it gone
-	if err := s.Send(t.Context(), wave[1:2])[0]; err != nil {
+	_ = s.Send(t.Context(), batch[1:2]) // finds it gone
+	if err := s.Send(t.Context(), batch[1:2])[0]; err != nil {
 		t.Errorf("the stream is not made anew: %v", err)
 	}
 	held(1)

@@ -72,12 +72,12 @@ func TestUnroutableMessagesAreNotSent(t *testing.T) {
 		t.Error("a message that no queue is bound for counts as sent")
 	}
 	q := queue(t, ch, name, "default.a%2Eb.completed", nil)
-	var wave []relay.Message
+	var batch []relay.Message
 	for n := range 400 {
-		wave = append(wave, message(n, "a.b", []string{"leased", "completed"}[n%2]))
+		batch = append(batch, message(n, "a.b", []string{"leased", "completed"}[n%2]))
 	}
 	for sink, final := range map[relay.Sink]bool{refuse: true, await: false} {
-		for n, err := range sink.Send(t.Context(), wave) {
+		for n, err := range sink.Send(t.Context(), batch) {
 			retryable, _ := pawl.RetryOf(err)
 			if bound := n%2 == 1; (err == nil) != bound || (!bound && retryable == final) {
 				t.Errorf("%d: %v", n, err)
@@ -88,7 +88,7 @@ func TestUnroutableMessagesAreNotSent(t *testing.T) {
 		t.Errorf("%d messages, %v", got.Messages, err)
 	}
 	queue(t, ch, name, "#", nil)
-	for n, err := range await.Send(t.Context(), wave) {
+	for n, err := range await.Send(t.Context(), batch) {
 		if err != nil {
 			t.Errorf("%d: %v", n, err)
 		}
@@ -105,11 +105,11 @@ func TestFullQueueSaysNo(t *testing.T) {
 	}
 	q := queue(t, ch, name, "#", amqp.Table{"x-max-length": 3, "x-overflow": "reject-publish"})
 	send := func() (taken int) {
-		var wave []relay.Message
+		var batch []relay.Message
 		for n := range 10 {
-			wave = append(wave, message(n, "a", "leased"))
+			batch = append(batch, message(n, "a", "leased"))
 		}
-		for n, err := range s.Send(t.Context(), wave) {
+		for n, err := range s.Send(t.Context(), batch) {
 			if retryable, _ := pawl.RetryOf(err); err == nil {
 				taken++
 			} else if !retryable {

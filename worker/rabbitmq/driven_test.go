@@ -32,15 +32,15 @@ func must[T any](t *testing.T) func(v T, err error) T {
 	}
 }
 
-// post is a RabbitMQ queue for one test.
-type post struct {
+// testQueue is a RabbitMQ queue for one test.
+type testQueue struct {
 	*testing.T
 	url, queue string
 	ch         *amqp.Channel
 }
 
-func open(t *testing.T) *post {
-	p := &post{T: t, url: testbroker.RabbitMQ(t), queue: "pawl-test-" + rand.Text()}
+func open(t *testing.T) *testQueue {
+	p := &testQueue{T: t, url: testbroker.RabbitMQ(t), queue: "pawl-test-" + rand.Text()}
 	conn := must[*amqp.Connection](t)(amqp.Dial(p.url))
 	p.ch = must[*amqp.Channel](t)(conn.Channel())
 	must[amqp.Queue](t)(p.ch.QueueDeclare(p.queue, true, false, false, false, nil))
@@ -51,7 +51,7 @@ func open(t *testing.T) *post {
 	return p
 }
 
-func (p *post) send(body string) {
+func (p *testQueue) send(body string) {
 	p.Helper()
 	if err := p.ch.PublishWithContext(p.Context(), "", p.queue, true, false,
 		amqp.Publishing{Body: []byte(body), DeliveryMode: amqp.Persistent}); err != nil {
@@ -60,13 +60,13 @@ func (p *post) send(body string) {
 }
 
 // left returns how many messages wait in the queue, without those in flight.
-func (p *post) left() int {
+func (p *testQueue) left() int {
 	p.Helper()
 	return must[amqp.Queue](p.T)(p.ch.QueueDeclarePassive(p.queue, true, false, false, false, nil)).Messages
 }
 
 // drive runs a worker until stop.
-func (p *post) drive(svc rabbitmq.Service, handlers ...worker.Handler) (stop func()) {
+func (p *testQueue) drive(svc rabbitmq.Service, handlers ...worker.Handler) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
@@ -88,9 +88,9 @@ func (p *post) drive(svc rabbitmq.Service, handlers ...worker.Handler) (stop fun
 	return stop
 }
 
-// drained ends a worker when every message has been acknowledged. A message that is in flight,
+// stopWhenEmpty ends a worker when every message has been acknowledged. A message that is in flight,
 // or kept for a pause, returns to the queue when its worker has ended.
-func (p *post) drained(stop func(), svc rabbitmq.Service, handler worker.Handler) {
+func (p *testQueue) stopWhenEmpty(stop func(), svc rabbitmq.Service, handler worker.Handler) {
 	p.Helper()
 	for range 50 {
 		until(p.T, "the queue is empty", func() bool { return p.left() == 0 })
@@ -144,7 +144,7 @@ func TestMessagesNameTheWork(t *testing.T) {
 	}
 	until(t, "what was named is done", func() bool { return completed(first) && completed(second) })
 	q.send(named) // redelivered long after
-	q.drained(stop, p.Engine, handler)
+	q.stopWhenEmpty(stop, p.Engine, handler)
 	mu.Lock()
 	defer mu.Unlock()
 	if runs["first"] != 1 || runs["second"] != 1 || runs["unnamed"] != 0 {
@@ -195,7 +195,7 @@ func TestMessageComesAgainUntilItsItemHasEnded(t *testing.T) {
 	until(t, "the task is done", func() bool {
 		return must[pawl.Task](t)(p.Engine.GetTask(t.Context(), task.ID)).State == pawl.TaskCompleted
 	})
-	q.drained(stop, p.Engine, handler)
+	q.stopWhenEmpty(stop, p.Engine, handler)
 }
 
 // This is the whole path: a task is committed, its event is published after that, and the
@@ -231,5 +231,5 @@ func TestCreationIsPublishedAfterCommitAndDone(t *testing.T) {
 			return must[pawl.Task](t)(p.Engine.GetTask(t.Context(), task.ID)).State == pawl.TaskCompleted
 		})
 	}
-	q.drained(stop, p.Engine, handler)
+	q.stopWhenEmpty(stop, p.Engine, handler)
 }

@@ -16,16 +16,16 @@ import (
 	"github.com/pawl-work/pawl/internal/demo"
 )
 
-const help = `Splits a tree of files into items, each file a step, and works on them with several
-processes. One is killed in the middle of an item, one is frozen past its lease and
-thawed. In the end the result is computed once more, directly, and must be the same.
-Exit 0 only if all of that held; that it was slow is a warning. The database is left for pawl doctor.
+const help = `Splits a tree of files into items, with a step for each file, and works on them with
+several processes. One process is killed in the middle of an item, and one is frozen past the
+end of its lease and thawed. At the end the expected result is computed directly; the result
+must be the same. Exit 0 only if all checks passed; slowness is only a warning. The database
+is kept, for pawl doctor.
 
-With --agents a work order over copies of a dozen of those files: two scripted
-agents do it through MCP, handing in piece by piece; one is killed half-way, and
-the other goes on with its pieces; an item is sent back with reasons and mended;
-approved, the order changes the files, and the diff on record is held against
-the disk.`
+With --agents two scripted agents work through MCP on an order over copies of a dozen of those
+files, and submit it in parts. One agent is killed half-way, and the other continues with its
+parts. An item is rejected with reasons and corrected. After the approval the order changes
+the files, and the diff on the event is compared with the files.`
 
 // Command returns the command and its subcommands.
 func Command(a *cli.App) *cobra.Command {
@@ -33,7 +33,7 @@ func Command(a *cli.App) *cobra.Command {
 	agents := false
 	cmd := a.Verb(
 		"demo",
-		"Real work, a killed worker, a frozen worker, an exact result",
+		"Run real work with a killed and a frozen worker, and check the result",
 		cobra.NoArgs,
 		func(cmd *cobra.Command, _ []string) error {
 			if o.Workers < 3 {

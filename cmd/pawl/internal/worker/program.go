@@ -92,20 +92,20 @@ func (p program) do(ctx context.Context, _ json.RawMessage) (json.RawMessage, er
 	} else {
 		return nil, worker.Failed(pawl.Failure{Code: codeNotRun, Message: err.Error()})
 	}
-	told := make(chan error, 1)
+	reports := make(chan error, 1)
 	go func() {
 		err := listen(ctx, r)
 		if err != nil {
 			stop(err)
 		}
-		told <- err
+		reports <- err
 	}()
 	err = cmd.Wait()
 	if ctx.Err() != nil || errors.Is(err, exec.ErrWaitDelay) {
 		childproc.Kill(cmd) // processes of the group that have not ended
 	}
 	_ = r.SetReadDeadline(clock.Now().Add(p.grace)) // a grandchild may hold it open
-	if report := <-told; report != nil && !errors.Is(report, os.ErrDeadlineExceeded) {
+	if report := <-reports; report != nil && !errors.Is(report, os.ErrDeadlineExceeded) {
 		return nil, report
 	}
 	if ctx.Err() != nil {
@@ -244,7 +244,7 @@ const minProgressInterval = 200 * time.Millisecond
 func listen(ctx context.Context, r io.Reader) error {
 	dec := json.NewDecoder(r)
 	dec.DisallowUnknownFields()
-	var told time.Time
+	var lastReport time.Time
 	for n := 1; ; n++ {
 		var x report
 		if err := dec.Decode(&x); errors.Is(err, io.EOF) {
@@ -257,7 +257,7 @@ func listen(ctx context.Context, r io.Reader) error {
 		if x.Progress != nil && *x.Progress < 0 {
 			return badReport(n, fmt.Errorf("progress is 0…100, not %d", *x.Progress))
 		}
-		if x.Stage != "" || x.Progress != nil && clock.Now().Sub(told) >= minProgressInterval {
+		if x.Stage != "" || x.Progress != nil && clock.Now().Sub(lastReport) >= minProgressInterval {
 			percent := -1
 			if x.Progress != nil {
 				percent = *x.Progress
@@ -265,7 +265,7 @@ func listen(ctx context.Context, r io.Reader) error {
 			if err := pawl.Progress(ctx, percent, x.Stage); err != nil {
 				return badReport(n, err)
 			}
-			told = clock.Now()
+			lastReport = clock.Now()
 		}
 		if c := x.Checkpoint; c != nil {
 			if _, err := pawl.Save(ctx, cmp.Or(c.Type, pawl.CustomCheckpoint), c.Name, c.Snapshot); err != nil {

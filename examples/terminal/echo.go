@@ -11,13 +11,13 @@ import (
 	"github.com/pawl-work/pawl/agent"
 )
 
-// parrot is used without a model: it repeats its input, counts the words with a tool, and writes
+// echoModel is used without a model: it repeats its input, counts the words with a tool, and writes
 // their number.
-type parrot struct{}
+type echoModel struct{}
 
-func (parrot) Name() string { return "parrot" }
+func (echoModel) Name() string { return "echo" }
 
-func (parrot) Stream(ctx context.Context, r agent.Request, say func(agent.Part) error) (agent.End, error) {
+func (echoModel) Stream(ctx context.Context, r agent.Request, say func(agent.Part) error) (agent.End, error) {
 	var question string
 	var counted json.RawMessage // since the question
 	for _, m := range r.Messages {
@@ -30,7 +30,7 @@ func (parrot) Stream(ctx context.Context, r agent.Request, say func(agent.Part) 
 			}
 		}
 	}
-	words := "You said: “" + question + "”. Let me count the words of it, one after another, as parrots do."
+	words := "You said: “" + question + "”. Let me count the words of it, one after another, from the first to the last."
 	if counted != nil {
 		words = fmt.Sprintf(
 			"There are %s of them. Of course I could be wrong, since I can only count as far as I have toes; ask me something else.",
