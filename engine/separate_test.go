@@ -18,7 +18,7 @@ func TestSeparationOfDuties(t *testing.T) {
 	}
 	user := func(name string) pawl.Caller { return pawl.Caller{ActorType: pawl.ActorUser, ActorID: name} }
 	agent := func(name string) pawl.Caller { return pawl.Caller{ActorType: pawl.ActorAgent, ActorID: name} }
-	nobody := pawl.Caller{}
+	unnamed := pawl.Caller{}
 	for _, c := range []struct {
 		name, def                  string
 		creator, claimer, approver pawl.Caller
@@ -26,25 +26,25 @@ func TestSeparationOfDuties(t *testing.T) {
 		worker                     string
 		refused                    bool
 	}{
-		{"one key claims and approves", manual, nobody, pawl.Caller{Key: "k1"}, key("k1", "ana"), "", "w", true},
-		{"one key asks and approves", manual, key("k1", "app"), nobody, pawl.Caller{Key: "k1", ActorType: pawl.ActorUser, ActorID: "ana"}, "", "w", true},
+		{"one key claims and approves", manual, unnamed, pawl.Caller{Key: "k1"}, key("k1", "ana"), "", "w", true},
+		{"one key asks and approves", manual, key("k1", "app"), unnamed, pawl.Caller{Key: "k1", ActorType: pawl.ActorUser, ActorID: "ana"}, "", "w", true},
 		{"two keys", manual, key("k1", "app"), pawl.Caller{Key: "k2"}, key("k3", "ana"), "", "w", false},
-		{"two keys of one actor", manual, key("k1", "ana"), nobody, key("k2", "ana"), "", "w", true},
-		{"the requester that an application names", manual, key("k1", "app"), nobody, user("ana"), "ana", "w", true},
-		{"the worker by its name", manual, nobody, nobody, user("w"), "", "w", true},
-		{"an actor that claimed for a worker", manual, nobody, user("ana"), user("ana"), "", "w", true},
+		{"two keys of one actor", manual, key("k1", "ana"), unnamed, key("k2", "ana"), "", "w", true},
+		{"the requester that an application names", manual, key("k1", "app"), unnamed, user("ana"), "ana", "w", true},
+		{"the worker by its name", manual, unnamed, unnamed, user("w"), "", "w", true},
+		{"an actor that claimed for a worker", manual, unnamed, user("ana"), user("ana"), "", "w", true},
 		{"another user", manual, user("ben"), user("cid"), user("ana"), "dan", "w", false},
-		{"nobody has a name", manual, nobody, nobody, nobody, "", "w", false},
-		{"an agent that takes another name", manual, nobody, agent("w"), agent("reviewer"), "", "w", true},
-		{"an agent that asked", manual, agent("planner"), nobody, agent("reviewer"), "", "w", true},
-		{"an agent after a user", manual, user("ben"), nobody, agent("reviewer"), "", "w", false},
+		{"no caller has a name", manual, unnamed, unnamed, unnamed, "", "w", false},
+		{"an agent that takes another name", manual, unnamed, agent("w"), agent("reviewer"), "", "w", true},
+		{"an agent that asked", manual, agent("planner"), unnamed, agent("reviewer"), "", "w", true},
+		{"an agent after a user", manual, user("ben"), unnamed, agent("reviewer"), "", "w", false},
 		{"a user after an agent", manual, agent("planner"), agent("w"), user("ana"), "", "w", false},
 		{"switched off", `{"name":"report","approval":{"mode":"manual","not_by_requester":false,"not_by_worker":false}}`,
 			key("k1", "ana"), key("k1", "ana"), key("k1", "ana"), "ana", "ana", false},
 		{"only the requester is kept off", `{"name":"report","approval":{"mode":"manual","not_by_worker":false}}`,
 			user("ben"), user("ana"), user("ana"), "", "ana", false},
 		{"asked for in a type of mode auto", `{"name":"report","approval":{"mode":"auto","when":false,"not_by_requester":true}}`,
-			nobody, key("k1", "ana"), key("k1", "ana"), "", "w", true},
+			unnamed, key("k1", "ana"), key("k1", "ana"), "", "w", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			offices(t, c.def, pawl.Hooks{}, func(o office) {

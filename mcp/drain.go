@@ -31,7 +31,7 @@ type draining struct {
 
 	mu    sync.Mutex
 	asked map[jsonrpc.ID]bool // and not answered
-	none  chan struct{}       // closed when all is answered; nil = nobody waits for that
+	none  chan struct{}       // closed when all is answered; nil = no goroutine waits for that
 }
 
 // longestDrain is the longest time that a call may wait, plus a margin.

@@ -74,8 +74,8 @@ func TestForeignRequests(t *testing.T) {
 	}
 }
 
-// The namespace and the actor of a request are the call's, as everywhere; who
-// names nobody is an agent.
+// The namespace and the actor of a request are the call's, as in the other interfaces. A
+// caller that names no actor is an agent.
 func TestCallersAreTheDoors(t *testing.T) {
 	p := pawltest.Open(t, pawltest.SQLite)
 	url := serve(t, p.Service)

@@ -78,7 +78,7 @@ func TestHowRunsEnd(t *testing.T) {
 	})
 }
 
-// A cancelled run is cancelled, and whoever works on it learns.
+// A cancelled run is cancelled, and its worker is told.
 func TestACancelledRun(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		c := rpc{T: t, url: serve(t, p.Service)}
@@ -171,8 +171,8 @@ func TestARunOutlivesItsServer(t *testing.T) {
 	})
 }
 
-// A client without the extension waits for the result, or for what is asked of
-// somebody else.
+// A client without the extension waits for the result, or for an answer that another caller
+// must give.
 func TestARunForAClientThatKnowsNoTasks(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		if rs, err := p.Service.PutTypes(t.Context(), []pawl.Type{{Name: "letter",

@@ -164,7 +164,7 @@ func TestWorkWithoutAcceptance(t *testing.T) {
 	})
 }
 
-// A lease that somebody else has now is told so that a model knows what to do.
+// The error for a lease that another worker holds now tells a model what to do.
 func TestALostLeaseSaysToWhom(t *testing.T) {
 	each(t, pawl.Hooks{}, func(a agent) {
 		task := a.ok("work_propose", args{"type": "plain"}).Task
