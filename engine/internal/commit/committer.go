@@ -30,7 +30,10 @@ const (
 // alone, outside the groups, and so do later calls for its item. A group whose outcome is
 // unknown never runs again. A panic becomes the error of its group.
 type Committer[Row, Ans any] struct {
-	options  Options[Row, Ans]
+	options Options[Row, Ans]
+	// transaction is the method of the database that runs the transaction of a verb.
+	transaction func(store.DB, context.Context, func(context.Context, store.Tx) error) error
+
 	mu       sync.Mutex
 	waiting  []*request[Row, Ans]
 	running  int
@@ -68,7 +71,11 @@ type Options[Row, Ans any] struct {
 
 // New returns a Committer.
 func New[Row, Ans any](o Options[Row, Ans]) *Committer[Row, Ans] {
-	return &Committer[Row, Ans]{options: o}
+	c := &Committer[Row, Ans]{options: o, transaction: store.DB.Auto}
+	if o.Cold {
+		c.transaction = store.DB.Do
+	}
+	return c
 }
 
 // request has the rows of one call, numbered 0…n-1, and its answers.
@@ -121,19 +128,11 @@ func (c *Committer[Row, Ans]) inTransaction(ctx context.Context, db store.DB, ro
 	ctx, cancel := context.WithTimeout(ctx, FlushLimit)
 	defer cancel()
 	c.sort(rows)
-	err = c.transaction(db)(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+	err = c.transaction(db, ctx, func(ctx context.Context, tx store.Tx) (err error) {
 		answers, err = c.options.Verb(ctx, tx, rows)
 		return err
 	})
 	return answers, err
-}
-
-// transaction returns the method of db that runs the transaction of a verb.
-func (c *Committer[Row, Ans]) transaction(db store.DB) func(context.Context, func(context.Context, store.Tx) error) error {
-	if c.options.Cold {
-		return db.Do
-	}
-	return db.Auto
 }
 
 // enqueue adds a request to the queue, and begins a flush if fewer than maxFlushes run.

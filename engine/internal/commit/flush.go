@@ -108,7 +108,7 @@ func (c *Committer[Row, Ans]) attempt(ctx context.Context, group []*request[Row,
 	if c.options.Execute != nil {
 		answers, err = c.options.Execute(ctx, rows)
 	} else {
-		err = c.transaction(c.options.DB)(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		err = c.transaction(c.options.DB, ctx, func(ctx context.Context, tx store.Tx) (err error) {
 			answers, err = c.options.Verb(ctx, tx, rows)
 			return err
 		})
