@@ -92,9 +92,11 @@ func (e *Engine) Append(ctx context.Context, calls []pawl.AppendCall) ([]pawl.Re
 		row: func(_ int, w *appendCall) store.Append {
 			return store.Append{Fence: fenceRow(c, w.fence), MessageID: w.call.MessageID, Offset: w.call.Offset, Count: len(w.call.Chunks), Body: bodies[w.at]}
 		},
-		answer: func(_ *appendCall, a *store.Appended) appendAnswer { return appendAnswer{*a, true} },
+		answer: func(_ *appendCall, a *store.Appended) (appendAnswer, effects) {
+			return appendAnswer{*a, true}, effects{}
+		},
 	}
-	answers, err := v.do(ctx, e, todo)
+	answers, _, err := v.do(ctx, e, todo)
 	if err != nil {
 		return nil, err
 	}

@@ -21,11 +21,12 @@ func (e *Engine) Checkpoint(ctx context.Context, calls []pawl.CheckpointCall) ([
 			return store.Checkpoint{Fence: fenceRow(c, p.Fence), ID: e.ids.next("ckp"), Type: p.Type, Name: store.Text(p.Name),
 				ArgsHash: store.Text(p.ArgsHash), Snapshot: rules.OrNull(p.Snapshot), Metadata: store.Text(p.Metadata)}
 		},
-		answer: func(_ *pawl.CheckpointCall, a *store.Checkpointed) pawl.CheckpointRef {
-			return pawl.CheckpointRef{ID: a.ID, Sequence: a.Seq}
+		answer: func(_ *pawl.CheckpointCall, a *store.Checkpointed) (pawl.CheckpointRef, effects) {
+			return pawl.CheckpointRef{ID: a.ID, Sequence: a.Seq}, effects{}
 		},
 	}
-	return v.do(ctx, e, calls)
+	out, _, err := v.do(ctx, e, calls)
+	return out, err
 }
 
 // CheckpointTasks saves checkpoints of tasks; see pawl.TaskMaker. It refuses a task that

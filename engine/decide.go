@@ -61,18 +61,21 @@ func (e *Engine) approve(ctx context.Context, taskID string, v verdictBy) error 
 // taskDecision is the locked task of a decision, and its rules.
 type taskDecision struct {
 	*store.TaskDecision
-	e     *Engine
-	rules *typeRules
+	e      *Engine
+	rules  *typeRules
+	itemID string // the item whose row the effects return; "" = none
 }
 
-// effects lists what to do after a decision's transaction has committed, in the order of
-// the fields.
+// effects lists what to do after a transaction has committed, in the order of the fields.
 type effects struct {
 	queued   []store.DueItem       // items to report to waiting claims
 	applied  func(context.Context) // calls the hook AfterApply; nil = none
-	followUp bool                  // dependents of the task's items may move
-	advance  bool                  // the task has items left to move
-	again    bool                  // advance takes another step
+	followUp bool                  // dependents of the moved items may move
+	advance  []string              // tasks that the engine has to advance
+	ended    []string              // items whose open messages end
+	failing  []string              // tasks with a failed item, of which the rest may be cancelled
+	again    bool                  // advance takes another step of this task
+	item     *store.StateRow       // the item of the decision, if it moved
 }
 
 // and returns the effects of two parts of one transaction. At most one part sets applied.
@@ -81,13 +84,48 @@ func (f effects) and(g effects) effects {
 	if g.applied != nil {
 		f.applied = g.applied
 	}
-	f.followUp, f.advance, f.again = f.followUp || g.followUp, f.advance || g.advance, f.again || g.again
+	f.followUp, f.advance, f.again = f.followUp || g.followUp, append(f.advance, g.advance...), f.again || g.again
+	if g.item != nil {
+		f.item = g.item
+	}
+	f.ended, f.failing = append(f.ended, g.ended...), append(f.failing, g.failing...)
 	return f
 }
 
-// follow carries out the effects of a decision that has committed.
-func (e *Engine) follow(ctx context.Context, taskID string, f effects) {
-	e.after(func() { e.itemsQueued(f.queued) })
+// andAdvance returns f, and the step that the engine has to take of the task if items are
+// left to move.
+func (f effects) andAdvance(taskID string, more bool) effects {
+	if more {
+		f.advance = append(f.advance, taskID)
+	}
+	return f
+}
+
+// change runs fn in one transaction and returns its value. After the commit it carries out
+// the effects that fn returned. If fn runs again, or is rolled back, nothing that it
+// returned before counts.
+func change[T any](ctx context.Context, e *Engine, fn func(ctx context.Context, tx store.Tx) (T, effects, error)) (T, error) {
+	var out T
+	var then effects
+	err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		out, then, err = fn(ctx, tx)
+		return err
+	})
+	if err != nil {
+		var none T
+		return none, err
+	}
+	e.follow(ctx, then)
+	return out, nil
+}
+
+// follow carries out the effects of a transaction that has committed. Inside a scope,
+// where the commit is still to come, it does what needs no commit and leaves the rest to
+// the scope.
+func (e *Engine) follow(ctx context.Context, f effects) {
+	if len(f.queued) > 0 {
+		e.after(func() { e.itemsQueued(f.queued) })
+	}
 	if f.applied != nil {
 		ctx := context.WithoutCancel(ctx) // a scope cancels its own context before it reports the commit
 		e.after(func() { f.applied(ctx) })
@@ -95,8 +133,14 @@ func (e *Engine) follow(ctx context.Context, taskID string, f effects) {
 	if f.followUp {
 		e.followUp(ctx)
 	}
-	if f.advance {
-		e.advanceSoon(ctx, taskID)
+	for _, id := range f.advance {
+		e.advanceSoon(ctx, id)
+	}
+	e.endMessages(ctx, f.ended, "")
+	for _, id := range f.failing {
+		if err := e.cancelRemaining(context.WithoutCancel(ctx), id); err != nil {
+			e.logError(ctx, "cancelling what is left of a task with a failed item", err) // the next pass repeats it
+		}
 	}
 }
 
@@ -127,35 +171,38 @@ func (e *Engine) decide(ctx context.Context, taskID, verb string, v verdictBy, f
 // withDecision runs fn with the task's row locked, and carries out the effects after the
 // commit. It refuses a task without submitted results with a conflict that names the
 // task's state.
-func (e *Engine) withDecision(ctx context.Context, taskID, verb string, fn func(ctx context.Context, tx store.Tx, d *taskDecision) (effects, error)) (out effects, err error) {
-	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		out = effects{} // discards the effects of an earlier try
-		ns := pawl.CallerOf(ctx).Namespace
-		c, found, err := store.OpenDecision(ctx, tx, ns, taskID)
-		if err == nil && !found {
-			var state string
-			if state, err = store.TaskState(ctx, tx, ns, taskID); err == nil {
-				err = rules.Conflict(verb, state, pawl.TaskState(state).Allowed())
-			}
-			if state == string(pawl.TaskSubmitted) { // the results were submitted after the first look
-				c, found, err = store.OpenDecision(ctx, tx, ns, taskID)
-			}
+func (e *Engine) withDecision(ctx context.Context, taskID, verb string, fn func(ctx context.Context, tx store.Tx, d *taskDecision) (effects, error)) (effects, error) {
+	return change(ctx, e, func(ctx context.Context, tx store.Tx) (effects, effects, error) {
+		d, err := e.lockDecision(ctx, tx, taskID, verb)
+		if err != nil {
+			return effects{}, effects{}, err
 		}
-		if err != nil || !found {
-			return err
-		}
-		d := &taskDecision{TaskDecision: c, e: e}
-		if d.rules, err = e.rulesOf(ctx, tx, ns, c.Type, c.TypeVersion); err != nil {
-			return err
-		}
-		out, err = fn(ctx, tx, d)
-		return err
+		out, err := fn(ctx, tx, d)
+		return out, out, err
 	})
-	if err != nil {
-		return effects{}, err
+}
+
+// lockDecision locks the row of a task with submitted results and reads its rules.
+func (e *Engine) lockDecision(ctx context.Context, tx store.Tx, taskID, verb string) (*taskDecision, error) {
+	ns := pawl.CallerOf(ctx).Namespace
+	c, found, err := store.OpenDecision(ctx, tx, ns, taskID)
+	if err == nil && !found {
+		var state string
+		if state, err = store.TaskState(ctx, tx, ns, taskID); err == nil {
+			err = rules.Conflict(verb, state, pawl.TaskState(state).Allowed())
+		}
+		if state == string(pawl.TaskSubmitted) { // the results were submitted after the first look
+			c, found, err = store.OpenDecision(ctx, tx, ns, taskID)
+		}
 	}
-	e.follow(ctx, taskID, out)
-	return out, nil
+	if err == nil && !found {
+		err = pawl.NotFound("task", taskID) // deleted meanwhile
+	}
+	if err != nil {
+		return nil, err
+	}
+	r, err := e.rulesOf(ctx, tx, ns, c.Type, c.TypeVersion)
+	return &taskDecision{TaskDecision: c, e: e, rules: r}, err
 }
 
 // decided returns the conflict of a decision about a task that is not submitted. It names
@@ -228,19 +275,26 @@ func (d *taskDecision) approve(ctx context.Context, tx store.Tx, v verdictBy) (e
 	if err := d.Move(ctx, tx, store.TaskMove{Event: "approved", To: "approved", Actor: v.by, Message: store.Text(v.comment), Todo: true}); err != nil {
 		return effects{}, err
 	}
-	queued, _, err := d.moveItems(ctx, tx, store.ItemMove{Event: "accepted", From: "submitted", To: "accepted", Actor: v.by})
-	return effects{queued: queued}, err
+	out, _, err := d.moveItems(ctx, tx, store.ItemMove{Event: "accepted", From: "submitted", To: "accepted", Actor: v.by})
+	return out, err
 }
 
-// moveItems moves a batch of the task's items. It returns those that it queued, and
-// whether more are left for another transaction.
-func (d *taskDecision) moveItems(ctx context.Context, tx store.Tx, m store.ItemMove) (queued []store.DueItem, more bool, err error) {
-	_, queued, err = d.MoveItems(ctx, tx, m)
-	if err != nil || m.IDs != nil {
-		return queued, false, err
+// moveItems moves a batch of the task's items. more reports whether items are left for
+// another transaction.
+func (d *taskDecision) moveItems(ctx context.Context, tx store.Tx, m store.ItemMove) (out effects, more bool, err error) {
+	rows, queued, err := d.MoveItems(ctx, tx, m)
+	if err != nil {
+		return out, false, err
+	}
+	out.queued = queued
+	if i := slices.IndexFunc(rows, func(r store.StateRow) bool { return r.ItemID == d.itemID }); i >= 0 {
+		out.item = &rows[i]
+	}
+	if m.IDs != nil {
+		return out, false, nil
 	}
 	left, err := d.ItemsIn(ctx, tx, m.From, 1)
-	return queued, len(left) > 0, err
+	return out, len(left) > 0, err
 }
 
 // RejectTasks rejects, for good or for rework; see pawl.Decider.
@@ -272,8 +326,8 @@ func (d *taskDecision) reject(ctx context.Context, tx store.Tx, v verdictBy, err
 	if err := d.Move(ctx, tx, store.TaskMove{Event: "rejected", To: "rejected", Actor: v.by, Message: store.Text(v.comment), Data: data, Error: failure}); err != nil {
 		return effects{}, err
 	}
-	queued, more, err := d.moveItems(ctx, tx, store.ItemMove{Event: "rejected", From: "submitted", To: "rejected", Actor: v.by, Data: data})
-	return effects{queued: queued, advance: more}, err
+	out, more, err := d.moveItems(ctx, tx, store.ItemMove{Event: "rejected", From: "submitted", To: "rejected", Actor: v.by, Data: data})
+	return out.andAdvance(d.TaskID, more), err
 }
 
 // rework queues the named items again with the reasons. The others stay submitted.
@@ -307,11 +361,11 @@ func (d *taskDecision) rework(ctx context.Context, tx store.Tx, v verdictBy, c *
 		return out, err
 	}
 	for chunk := range slices.Chunk(ids, store.DecideBatch) {
-		queued, _, err := d.moveItems(ctx, tx, store.ItemMove{Event: "rejected", From: "submitted", To: "queued", IDs: chunk, Actor: v.by, Data: data, Error: failure, Reasons: store.Text(reasons)})
+		moved, _, err := d.moveItems(ctx, tx, store.ItemMove{Event: "rejected", From: "submitted", To: "queued", IDs: chunk, Actor: v.by, Data: data, Error: failure, Reasons: store.Text(reasons)})
 		if err != nil {
 			return out, err
 		}
-		out.queued = append(out.queued, queued...)
+		out = out.and(moved)
 	}
 	return out, nil
 }

@@ -24,36 +24,41 @@ type fenced[C, Row, Ans, R any] struct {
 	fence     func(*C) pawl.Fence
 	check     func(*rules.Fields, *C)
 	row       func(i int, c *C) Row
-	answer    func(c *C, a *Ans) R
+	answer    func(c *C, a *Ans) (R, effects)
 	// refused makes the answer to a call whose item the store did not move. err is the
 	// refusal by the fence or the item's state; nil = the answer is err.
 	refused func(c *C, item store.ItemRow, now int64, err error) (R, error)
 }
 
-func (v *fenced[C, Row, Ans, R]) do(ctx context.Context, e *Engine, calls []C) ([]pawl.Result[R], error) {
+// do returns an answer for each call, and the effects of the calls that were carried out.
+// It returns effects with an error too: the waves before it have committed.
+func (v *fenced[C, Row, Ans, R]) do(ctx context.Context, e *Engine, calls []C) (out []pawl.Result[R], then effects, err error) {
 	if err := rules.CheckBatch(v.op, len(calls)); err != nil {
-		return nil, err
+		return nil, then, err
 	}
-	out := make([]pawl.Result[R], len(calls))
+	out = make([]pawl.Result[R], len(calls))
 	good, err := v.valid(ctx, e, calls, out)
 	if err != nil {
-		return nil, err
+		return nil, then, err
 	}
 	for len(good) > 0 {
 		wave, rest := v.wave(calls, good)
 		for try := 1; len(wave) > 0; try++ {
 			answers, err := v.committer.Do(ctx, e.db, v.rows(calls, wave))
 			if err != nil {
-				return nil, err
+				return nil, then, err
 			}
-			if wave = v.settle(ctx, e, calls, wave, answers, out); try == maxTries {
+			var did effects
+			wave, did = v.settle(ctx, e, calls, wave, answers, out)
+			then = then.and(did)
+			if try == maxTries {
 				v.giveUp(wave, out)
 				break
 			}
 		}
 		good = rest
 	}
-	return out, nil
+	return out, then, nil
 }
 
 // valid checks the calls and returns the indexes of those that the store is asked for.
@@ -108,21 +113,22 @@ func (v *fenced[C, Row, Ans, R]) rows(calls []C, wave []int) []Row {
 }
 
 // settle stores the answers of a wave and the errors of its refused calls. It returns the
-// calls to run again. Their fence and state are right: their row was moved during the
-// statement.
-func (v *fenced[C, Row, Ans, R]) settle(ctx context.Context, e *Engine, calls []C, wave []int, answers []Ans, out []pawl.Result[R]) (again []int) {
+// calls to run again, whose fence and state are right: their row was moved during the
+// statement. then are the effects of the calls that were carried out.
+func (v *fenced[C, Row, Ans, R]) settle(ctx context.Context, e *Engine, calls []C, wave []int, answers []Ans, out []pawl.Result[R]) (again []int, then effects) {
 	done := make([]bool, len(wave))
 	for k := range answers {
 		n := *v.committer.RowOf(&answers[k])
 		done[n] = true
-		out[wave[n]].Value, out[wave[n]].Err = v.answer(&calls[wave[n]], &answers[k]), nil
+		value, did := v.answer(&calls[wave[n]], &answers[k])
+		out[wave[n]], then = pawl.Result[R]{Value: value}, then.and(did)
 	}
 	for n, i := range wave {
 		if !done[n] && !v.refuse(ctx, e, &calls[i], &out[i]) {
 			again = append(again, i)
 		}
 	}
-	return again
+	return again, then
 }
 
 // giveUp answers calls whose rows were moved during each of their statements.

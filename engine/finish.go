@@ -18,8 +18,7 @@ func (e *Engine) Complete(ctx context.Context, calls []pawl.CompleteCall) ([]paw
 	if hasProvenance(calls) {
 		return withProvenance(ctx, e, "complete", calls, subjectOfMove, (*Engine).Complete)
 	}
-	c, fed, returns := pawl.CallerOf(ctx), false, pawl.WantsItem(ctx)
-	var asides []string
+	c, returns := pawl.CallerOf(ctx), pawl.WantsItem(ctx)
 	v := fenced[pawl.CompleteCall, store.Complete, store.Moved, pawl.Moved]{
 		op:        "complete",
 		committer: e.committers.complete,
@@ -47,18 +46,12 @@ func (e *Engine) Complete(ctx context.Context, calls []pawl.CompleteCall) ([]paw
 			r.Return = returns
 			return r
 		},
-		answer: func(p *pawl.CompleteCall, m *store.Moved) pawl.Moved {
-			fed, asides = fed || m.Fed, aside(asides, m)
-			return moved(p.Fence, m)
+		answer: func(p *pawl.CompleteCall, m *store.Moved) (pawl.Moved, effects) {
+			return moved(p.Fence, m), effects{followUp: m.Fed, advance: toAdvance(m)}
 		},
 	}
-	out, err := v.do(ctx, e, calls)
-	if fed {
-		e.followUp(ctx)
-	}
-	for _, id := range asides {
-		e.advanceSoon(ctx, id)
-	}
+	out, then, err := v.do(ctx, e, calls)
+	e.follow(ctx, then)
 	var done []string
 	for i := range out {
 		if out[i].Err == nil {
@@ -69,13 +62,13 @@ func (e *Engine) Complete(ctx context.Context, calls []pawl.CompleteCall) ([]paw
 	return out, err
 }
 
-// aside adds the item's task to tasks if the engine owes the task a step. The end of a
-// plan or apply item always causes one.
-func aside(tasks []string, m *store.Moved) []string {
+// toAdvance returns the task of an item that has no work left if the engine has to take a
+// step of the task. The end of a plan or apply item always causes one.
+func toAdvance(m *store.Moved) []string {
 	if m.Owed || strings.HasSuffix(m.Type, pawl.ApplySuffix) || strings.HasSuffix(m.Type, pawl.PlanSuffix) {
-		tasks = append(tasks, m.TaskID)
+		return []string{m.TaskID}
 	}
-	return tasks
+	return nil
 }
 
 // Fail fails attempts; see pawl.Finisher.
@@ -127,8 +120,7 @@ func (e *Engine) Suspend(ctx context.Context, calls []pawl.SuspendCall) ([]pawl.
 // leave is the common part of fail, release and suspend. They differ in their checks and
 // in what they put in the row.
 func leave[C any](ctx context.Context, e *Engine, verb string, through *commit.Committer[store.Leave, store.Moved], calls []C, fence func(*C) pawl.Fence, check func(*rules.Fields, *C), fill func(*C, *store.Leave)) ([]pawl.Result[pawl.Moved], error) {
-	c, fed, returns := pawl.CallerOf(ctx), false, pawl.WantsItem(ctx)
-	var asides, failed, doomed []string
+	c, returns := pawl.CallerOf(ctx), pawl.WantsItem(ctx)
 	v := fenced[C, store.Leave, store.Moved, pawl.Moved]{op: verb, committer: through, fence: fence, check: check,
 		row: func(_ int, p *C) store.Leave {
 			l := store.Leave{Fence: fenceRow(c, fence(p)), Verb: verb}
@@ -136,33 +128,22 @@ func leave[C any](ctx context.Context, e *Engine, verb string, through *commit.C
 			fill(p, &l)
 			return l
 		},
-		answer: func(p *C, m *store.Moved) pawl.Moved {
-			fed = fed || m.Fed
-			if m.State == "failed" {
-				asides, failed = aside(asides, m), append(failed, fence(p).ItemID)
-				doomed = append(doomed, m.TaskID)
+		answer: func(p *C, m *store.Moved) (pawl.Moved, effects) {
+			then := effects{followUp: m.Fed}
+			switch m.State {
+			case "failed":
+				then.advance, then.ended, then.failing = toAdvance(m), []string{fence(p).ItemID}, []string{m.TaskID}
+			case "queued":
+				then.queued = []store.DueItem{{Namespace: c.Namespace, ItemID: fence(p).ItemID, Type: m.Type, Rank: store.RequeueRank(m.Priority)}}
 			}
-			if m.State == "queued" {
-				typ, rank, id := m.Type, store.RequeueRank(m.Priority), fence(p).ItemID
-				e.after(func() { e.queues.Inserted(c.Namespace, typ, rank, id) })
-			}
-			return moved(fence(p), m)
+			return moved(fence(p), m), then
 		},
 	}
-	out, err := v.do(ctx, e, calls)
-	if fed {
-		e.followUp(ctx)
+	out, then, err := v.do(ctx, e, calls)
+	if len(then.queued) == 0 { // follow reports queued items
+		e.after(func() { e.ready(c.Namespace) })
 	}
-	e.after(func() { e.ready(c.Namespace) })
-	for _, id := range asides {
-		e.advanceSoon(ctx, id)
-	}
-	e.endMessages(ctx, failed, "")
-	for _, id := range doomed {
-		if err := e.cancelRemaining(context.WithoutCancel(ctx), id); err != nil {
-			e.logError(ctx, "cancelling what is left of a task with a failed item", err) // the next pass repeats it
-		}
-	}
+	e.follow(ctx, then)
 	for i := range out {
 		e.blockReturned(ctx, &out[i].Value)
 	}

@@ -18,6 +18,8 @@ func TestVerbsAnswerWithTheItem(t *testing.T) {
 		need[pawl.TypeRef](t)(first(e.PutTypes(ctx, []pawl.Type{
 			{Name: "judged", Acceptance: true, Approval: pawl.Approval{Mode: pawl.ApprovalManual}, Parts: []pawl.PartRule{{Key: "a", Repeatable: true}, {Key: "b"}}},
 			{Name: "free", Acceptance: true},
+			{Name: "built", Acceptance: true, Parts: []pawl.PartRule{{Key: "a"}}, Apply: pawl.Apply{Mode: pawl.ApplyItem}},
+			{Name: "waits", Acceptance: true, Approval: pawl.Approval{Mode: pawl.ApprovalAuto, When: []byte(`{"type":"string"}`)}},
 		})))
 		shown := func(what string, claimable bool, m pawl.Moved, err error) {
 			t.Helper()
@@ -38,7 +40,7 @@ func TestVerbsAnswerWithTheItem(t *testing.T) {
 		}
 		for _, worker := range []bool{true, false} {
 			if worker {
-				if err := e.RegisterWorker(ctx, pawl.WorkerInfo{WorkerID: "other", Types: []string{"judged", "free", "a"}}); err != nil {
+				if err := e.RegisterWorker(ctx, pawl.WorkerInfo{WorkerID: "other", Types: []string{"judged", "free", "built", "waits", "a"}}); err != nil {
 					t.Fatal(err)
 				}
 			} else {
@@ -130,6 +132,25 @@ func returnedItems(t *testing.T, ctx context.Context, e *engine.Engine, shown fu
 	shown("progress with parts", false, m, err)
 	m, err = first(e.Finalize(ctx, []pawl.FinalizeCall{{Fence: l.Fence(), Mode: pawl.FinalizeBestEffort}}))
 	shown("finalize", false, m, err)
+	read := func(what string, want pawl.ItemState, m pawl.Moved, err error) {
+		t.Helper()
+		if m.Item == nil || m.Item.State != want || m.State != pawl.ItemSubmitted {
+			t.Errorf("%s: %s, item %+v, %v", what, m.State, m.Item, err)
+			return
+		}
+		m.State = m.Item.State
+		shown(what, false, m, err)
+	}
+	l = hold("free")
+	m, err = first(e.Submit(ctx, []pawl.SubmitCall{{Fence: l.Fence(), Result: []byte(`7`)}}))
+	read("submit that the rule accepts", pawl.ItemCompleted, m, err)
+	l = hold("built")
+	need[pawl.ItemPart](t)(first(e.SubmitParts(ctx, []pawl.PartCall{{Fence: l.Fence(), Key: "a", Payload: []byte("1")}})))
+	m, err = first(e.Finalize(ctx, []pawl.FinalizeCall{{Fence: l.Fence(), Mode: pawl.FinalizeBestEffort}}))
+	read("finalize that the rule accepts, applied by a worker", pawl.ItemAccepted, m, err)
+	l = hold("waits")
+	m, err = first(e.Submit(ctx, []pawl.SubmitCall{{Fence: l.Fence(), Result: []byte(`7`)}}))
+	read("submit that the rule does not accept", pawl.ItemSubmitted, m, err)
 	l = hold("judged", pawl.NewItem{Input: []byte("1")}, pawl.NewItem{Input: []byte("2")})
 	m, err = first(e.Submit(ctx, []pawl.SubmitCall{{Fence: l.Fence(), Result: []byte(`7`)}}))
 	shown("submit of one of many", false, m, err)

@@ -22,32 +22,28 @@ func (e *Engine) revokeLease(ctx context.Context, c *pawl.RevokeCall) (out pawl.
 	if err := rules.CheckRevoke(c); err != nil {
 		return out, err
 	}
-	caller := pawl.CallerOf(ctx)
-	var queued []store.DueItem
-	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+	out, err = change(ctx, e, func(ctx context.Context, tx store.Tx) (out pawl.Moved, then effects, err error) {
+		caller := pawl.CallerOf(ctx)
 		attempt, worker, item, live, err := store.LiveLease(ctx, tx, caller.Namespace, c.ItemID)
-		if err != nil {
-			return err
-		}
-		if live && c.Attempt > 0 && c.Attempt != attempt {
-			return &pawl.Error{Code: pawl.CodeConflict, Op: op, State: string(pawl.ItemLeased), Allowed: pawl.ItemLeased.Allowed(), Holder: worker, Attempt: attempt,
+		switch {
+		case err != nil:
+			return out, then, err
+		case !live:
+			return out, then, notLeased(ctx, tx, caller.Namespace, c.ItemID)
+		case c.Attempt > 0 && c.Attempt != attempt:
+			return out, then, &pawl.Error{Code: pawl.CodeConflict, Op: op, State: string(pawl.ItemLeased), Allowed: pawl.ItemLeased.Allowed(),
+				Holder: worker, Attempt: attempt,
 				Message: fmt.Sprintf("attempt %d of worker %s holds the lease, not attempt %d", attempt, worker, c.Attempt)}
-		}
-		if !live {
-			return notLeased(ctx, tx, caller.Namespace, c.ItemID)
 		}
 		held, due, err := store.RevokeLeases(ctx, tx, []string{c.ItemID}, actor(caller, pawl.ActorUser, ""), store.Text(c.Reason))
 		if err != nil || len(held) != 1 {
-			return err
+			return out, then, err
 		}
-		h := &held[0]
-		queued, out = due, pawl.Moved{ID: h.ItemID, TaskID: h.TaskID, State: pawl.ItemQueued, Attempt: h.Attempt, Failures: h.Failures}
-		item.StateRow = *h
-		out.Item = item.Item()
-		return nil
+		item.StateRow = held[0]
+		out = pawl.Moved{ID: item.ItemID, TaskID: item.TaskID, State: pawl.ItemQueued, Attempt: item.Attempt, Failures: item.Failures, Item: item.Item()}
+		return out, effects{queued: due}, nil
 	})
 	if err == nil {
-		e.after(func() { e.itemsQueued(queued) })
 		e.blockReturned(ctx, &out)
 	}
 	return out, err
@@ -73,18 +69,16 @@ func notLeased(ctx context.Context, tx store.Tx, namespace, itemID string) error
 // revokeKey ends the leases that were claimed with a key, in batches.
 func (e *Engine) revokeKey(ctx context.Context, id string, by store.Actor) error {
 	for {
-		var queued []store.DueItem
-		err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		n, err := change(ctx, e, func(ctx context.Context, tx store.Tx) (int, effects, error) {
 			items, err := store.LeasesOfKey(ctx, tx, id, revokeBatch)
 			if err != nil || len(items) == 0 {
-				return err
+				return 0, effects{}, err
 			}
-			_, queued, err = store.RevokeLeases(ctx, tx, items, by, store.RevokedKey)
-			return err
+			_, queued, err := store.RevokeLeases(ctx, tx, items, by, store.RevokedKey)
+			return len(queued), effects{queued: queued}, err
 		})
-		if err != nil || len(queued) == 0 {
+		if err != nil || n == 0 {
 			return err
 		}
-		e.after(func() { e.itemsQueued(queued) })
 	}
 }

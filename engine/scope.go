@@ -22,9 +22,13 @@ type scope struct {
 	refused  error         // why it did not begin
 	lost     error         // the error that ended it, even if a verb ignored that
 	parts    []*part       // parts that began before the transaction
-	after    []func()      // runs after the commit
 	wants    chan struct{} // signals that a verb is about to write
 	ready    chan error    // gets nil when the transaction has begun, or why it did not
+
+	// after runs after the commit. A verb cannot return this to its caller, as it does with
+	// effects inside the engine: the caller gets the verb's answer while the transaction
+	// goes on, and a later rollback of a part or of the whole has to drop it.
+	after []func()
 
 	key      string                                        // the idempotency key of the call; "" = none
 	free     func(context.Context, store.Tx) (bool, error) // reports whether the call may still begin its key; nil = it has none

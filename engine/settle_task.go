@@ -16,9 +16,17 @@ import (
 // advanceSoon takes the steps that the engine owes a task. If it fails, the task keeps
 // its todo flag and the next pass of Run takes the step.
 func (e *Engine) advanceSoon(ctx context.Context, taskID string) {
-	if err := e.advance(context.WithoutCancel(ctx), taskID); err != nil {
+	e.advanceItem(ctx, taskID, nil)
+}
+
+// advanceItem is advanceSoon for the task of an item. It returns the item's row as the
+// last step of the task left it, or nil if further transactions may have moved the item.
+func (e *Engine) advanceItem(ctx context.Context, taskID string, item *store.StateRow) *store.StateRow {
+	item, err := e.advance(context.WithoutCancel(ctx), taskID, item)
+	if err != nil {
 		e.log.WarnContext(ctx, "a task is left to the sweep", "task_id", taskID, "error", err)
 	}
+	return item
 }
 
 // advanceAll takes every step that is owed and handles approvals that were not decided
@@ -59,25 +67,34 @@ func (e *Engine) advanceAll(ctx context.Context) error {
 }
 
 // advance moves a task as far as it goes without a decision: checked, approved by rule,
-// applied.
-func (e *Engine) advance(ctx context.Context, taskID string) error {
+// applied. item is the row of one of its items, or nil; see advanceItem.
+func (e *Engine) advance(ctx context.Context, taskID string, item *store.StateRow) (*store.StateRow, error) {
 	for range 8 {
 		out, err := e.withDecision(ctx, taskID, "advance", func(ctx context.Context, tx store.Tx, d *taskDecision) (effects, error) {
+			if item != nil {
+				d.itemID = item.ItemID
+			}
 			return d.step(ctx, tx)
 		})
 		if failed, ok := asApplyFailure(err); ok {
-			_, err = e.withDecision(ctx, taskID, "advance", func(ctx context.Context, tx store.Tx, d *taskDecision) (effects, error) {
+			out, err = e.withDecision(ctx, taskID, "advance", func(ctx context.Context, tx store.Tx, d *taskDecision) (effects, error) {
 				if d.State != "approved" {
 					return effects{}, nil
 				}
 				return effects{}, d.fail(ctx, tx, pawl.KindApply, failed.Failure())
 			})
 		}
+		if out.item != nil {
+			item = out.item
+		}
+		if len(out.advance) > 0 { // further transactions have moved items
+			item = nil
+		}
 		if err != nil || !out.again {
-			return err
+			return item, err
 		}
 	}
-	return nil
+	return item, nil
 }
 
 // step takes one step of advance.
@@ -137,10 +154,9 @@ func (d *taskDecision) check(ctx context.Context, tx store.Tx) (effects, error) 
 
 // applyApproved applies an approved task, or takes over the result of its apply item.
 func (d *taskDecision) applyApproved(ctx context.Context, tx store.Tx) (effects, error) {
-	queued, more, err := d.moveItems(ctx, tx, store.ItemMove{Event: "accepted", From: "submitted", To: "accepted", Actor: system})
-	moved := effects{queued: queued, advance: more}
+	moved, more, err := d.moveItems(ctx, tx, store.ItemMove{Event: "accepted", From: "submitted", To: "accepted", Actor: system})
 	if err != nil || more {
-		return moved, err
+		return moved.andAdvance(d.TaskID, more), err
 	}
 	var applied effects
 	switch d.rules.Apply.Mode {
@@ -244,11 +260,12 @@ func (d *taskDecision) settle(ctx context.Context, tx store.Tx, done pawl.Applie
 			return effects{}, err
 		}
 	}
-	queued, more, err := d.moveItems(ctx, tx, store.ItemMove{Event: "completed", From: "accepted", To: "completed", Actor: system})
+	out, more, err := d.moveItems(ctx, tx, store.ItemMove{Event: "completed", From: "accepted", To: "completed", Actor: system})
 	if err != nil {
 		return effects{}, err
 	}
-	return effects{queued: queued, followUp: true, advance: more}, d.Move(ctx, tx, store.TaskMove{Event: "completed", To: "completed", Actor: system, Todo: more})
+	out.followUp = true
+	return out.andAdvance(d.TaskID, more), d.Move(ctx, tx, store.TaskMove{Event: "completed", To: "completed", Actor: system, Todo: more})
 }
 
 // moveRemaining moves items of a decided task that the decision's transaction did not
@@ -258,11 +275,12 @@ func (d *taskDecision) moveRemaining(ctx context.Context, tx store.Tx) (effects,
 	if d.State == "rejected" {
 		from, to, event = "submitted", "rejected", "rejected"
 	}
-	queued, more, err := d.moveItems(ctx, tx, store.ItemMove{Event: event, From: from, To: to, Actor: system})
+	out, more, err := d.moveItems(ctx, tx, store.ItemMove{Event: event, From: from, To: to, Actor: system})
 	if err == nil && !more {
 		err = d.ClearTodo(ctx, tx)
 	}
-	return effects{queued: queued, again: more}, err
+	out.again = more
+	return out, err
 }
 
 // fail moves the task to failed because it could not be planned or applied. A retry

@@ -26,14 +26,12 @@ func (e *Engine) sendSignal(ctx context.Context, call *pawl.SignalCall) (pawl.Si
 	}
 	c := pawl.CallerOf(ctx)
 	by := actor(c, pawl.ActorUser, "")
-	var sent store.Sent
-	err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		sent, err = store.SendSignal(ctx, tx, store.Signal{Namespace: c.Namespace, Name: call.Name, Key: call.Key}, rules.OrNull(call.Payload), by)
-		return err
+	sent, err := change(ctx, e, func(ctx context.Context, tx store.Tx) (store.Sent, effects, error) {
+		sent, err := store.SendSignal(ctx, tx, store.Signal{Namespace: c.Namespace, Name: call.Name, Key: call.Key}, rules.OrNull(call.Payload), by)
+		return sent, effects{queued: sent.Woken}, err
 	})
 	if err != nil {
 		return pawl.Signalled{}, err
 	}
-	e.after(func() { e.itemsQueued(sent.Woken) })
 	return pawl.Signalled{Name: call.Name, Key: call.Key, SentAt: stamp(sent.At), Woken: len(sent.Woken), Replaced: sent.Before}, nil
 }

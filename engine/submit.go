@@ -149,7 +149,7 @@ func (e *Engine) submit(ctx context.Context, f pawl.Fence, op string, make func(
 		return pawl.Moved{}, err
 	}
 	settled := false
-	var out pawl.Moved
+	var left store.LockedItem
 	for try := 0; ; try++ {
 		s, err := make(r, it)
 		if pawl.CodeOf(err) == pawl.CodeInvalid {
@@ -160,7 +160,7 @@ func (e *Engine) submit(ctx context.Context, f pawl.Fence, op string, make func(
 		}
 		err = e.withLockedItem(ctx, f, op, func(ctx context.Context, tx store.Tx, g *store.LockedItem) (err error) {
 			settled, err = g.Submit(ctx, tx, s)
-			out = movedOf(ctx, it.Item, g)
+			left = *g
 			return err
 		})
 		if err == nil {
@@ -173,14 +173,23 @@ func (e *Engine) submit(ctx context.Context, f pawl.Fence, op string, make func(
 		}
 		return pawl.Moved{}, err
 	}
+	out := movedOf(ctx, it.Item, &left)
 	if settled {
-		e.advanceSoon(ctx, it.TaskID)
-		if r.Approval.Mode != pawl.ApprovalManual {
-			out.Item = nil // a rule may have accepted it
+		if row := e.advanceItem(ctx, it.TaskID, &left.Left); out.Item != nil {
+			out.Item = itemOf(it.Item, row) // a rule may have accepted it
 		}
 	}
 	e.endOpenMessages(ctx, []string{f.ItemID})
 	return out, nil
+}
+
+// itemOf returns the item of a row; nil if there is no row. before is the item as it was
+// read before.
+func itemOf(before pawl.Item, row *store.StateRow) *pawl.Item {
+	if row == nil {
+		return nil // the caller reads the item itself
+	}
+	return store.ReturnedOf(before, *row).Item()
 }
 
 // movedOf returns the answer for an item that has left its lease g. before is the item as
@@ -188,7 +197,7 @@ func (e *Engine) submit(ctx context.Context, f pawl.Fence, op string, make func(
 func movedOf(ctx context.Context, before pawl.Item, g *store.LockedItem) pawl.Moved {
 	m := pawl.Moved{ID: g.ItemID, TaskID: g.TaskID, State: pawl.ItemState(g.Left.State), Attempt: g.Attempt, Failures: g.Left.Failures}
 	if pawl.WantsItem(ctx) {
-		m.Item = store.ReturnedOf(before, g.Left).Item()
+		m.Item = itemOf(before, &g.Left)
 	}
 	return m
 }

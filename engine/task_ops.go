@@ -54,55 +54,58 @@ func (e *Engine) changeTask(ctx context.Context, verb string, call *pawl.TaskCal
 	if err := rules.CheckTaskCall(verb, call); err != nil {
 		return pawl.Task{}, err
 	}
-	c := pawl.CallerOf(ctx)
-	by := actor(c, pawl.ActorUser, "")
-	var released []store.DueItem
-	var task pawl.Task
-	err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
-		now, err := tx.Now(ctx)
-		if err != nil {
-			return err
-		}
-		before, err := store.TaskState(ctx, tx, c.Namespace, call.TaskID)
-		if err != nil {
-			return err
-		}
-		again := verb == "retry" && pawl.TaskState(before).Stored() == pawl.TaskOpen // moves its failed items, not the task
-		if call.ItemIDs == nil && !again && !slices.Contains(pawl.TaskState(before).Allowed(), verb) {
-			return rules.Conflict(verb, before, pawl.TaskState(before).Allowed())
-		}
-		if err := movable(ctx, tx, c, verb, call); err != nil {
-			return err
-		}
-		if released, err = e.changeAside(ctx, tx, verb, call); err != nil || released != nil {
-			if err == nil {
-				task, err = taskAndReason(ctx, tx, c.Namespace, call.TaskID)
-			}
-			return err
-		}
-		done, err := applyChange(ctx, tx, now, store.Change{Namespace: c.Namespace, TaskID: call.TaskID, Verb: verb, ItemIDs: call.ItemIDs,
-			Actor: by, Reason: store.Text(call.Reason)})
-		if err != nil {
-			return err
-		}
-		released = done.Released
-		if task, err = taskAndReason(ctx, tx, c.Namespace, call.TaskID); err != nil {
-			return err
-		}
-		if done.Items == 0 && !done.Changed { // another call was first
-			return cmp.Or(movable(ctx, tx, c, verb, call), unmoved(verb, task.State))
-		}
-		return nil
+	task, err := change(ctx, e, func(ctx context.Context, tx store.Tx) (pawl.Task, effects, error) {
+		return e.changeIn(ctx, tx, verb, call)
 	})
-	if err == nil {
-		e.hasChanged(ctx, verb, call.TaskID, released)
+	if err != nil {
+		return task, err
 	}
-	owed := task.State == pawl.TaskApproved || task.State == pawl.TaskSubmitted || task.Items == 0 && !task.State.Ended()
-	if err == nil && owed { // check it, or handle the end of its plan or apply item, at once
-		e.advanceSoon(ctx, call.TaskID)
+	if verb == "cancel" {
+		e.endMessages(ctx, nil, call.TaskID)
+	}
+	if task.State == pawl.TaskApproved || task.State == pawl.TaskSubmitted || task.Items == 0 && !task.State.Ended() {
+		e.advanceSoon(ctx, call.TaskID) // checks it, or handles the end of its plan or apply item
 		return e.GetTask(ctx, call.TaskID)
 	}
-	return task, err
+	return task, nil
+}
+
+// changeIn is the part of changeTask inside the transaction.
+func (e *Engine) changeIn(ctx context.Context, tx store.Tx, verb string, call *pawl.TaskCall) (task pawl.Task, then effects, err error) {
+	c := pawl.CallerOf(ctx)
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return task, then, err
+	}
+	before, err := store.TaskState(ctx, tx, c.Namespace, call.TaskID)
+	if err != nil {
+		return task, then, err
+	}
+	again := verb == "retry" && pawl.TaskState(before).Stored() == pawl.TaskOpen // moves its failed items, not the task
+	if call.ItemIDs == nil && !again && !slices.Contains(pawl.TaskState(before).Allowed(), verb) {
+		return task, then, rules.Conflict(verb, before, pawl.TaskState(before).Allowed())
+	}
+	if err := movable(ctx, tx, c, verb, call); err != nil {
+		return task, then, err
+	}
+	if then.queued, err = e.changeAside(ctx, tx, verb, call); err != nil {
+		return task, then, err
+	}
+	if then.queued != nil {
+		task, err = taskAndReason(ctx, tx, c.Namespace, call.TaskID)
+		return task, then, err
+	}
+	done, err := applyChange(ctx, tx, now, store.Change{Namespace: c.Namespace, TaskID: call.TaskID, Verb: verb, ItemIDs: call.ItemIDs,
+		Actor: actor(c, pawl.ActorUser, ""), Reason: store.Text(call.Reason)})
+	if err != nil {
+		return task, then, err
+	}
+	then.queued = done.Released
+	task, err = taskAndReason(ctx, tx, c.Namespace, call.TaskID)
+	if err == nil && done.Items == 0 && !done.Changed { // another call was first
+		err = cmp.Or(movable(ctx, tx, c, verb, call), unmoved(verb, task.State))
+	}
+	return task, then, err
 }
 
 // unmoved returns the error of a verb that the state allows and that moved nothing.
@@ -121,15 +124,6 @@ func applyChange(ctx context.Context, tx store.Tx, now int64, c store.Change) (s
 		err = store.ResumeMessages(ctx, tx, now, c.TaskID, done.Released, c.Actor)
 	}
 	return done, err
-}
-
-// hasChanged reports queued items to waiting claims, and ends the open messages of
-// cancelled items.
-func (e *Engine) hasChanged(ctx context.Context, verb, taskID string, released []store.DueItem) {
-	e.after(func() { e.itemsQueued(released) })
-	if verb == "cancel" {
-		e.endMessages(ctx, nil, taskID)
-	}
 }
 
 // changeAside retries or dead-letters a task that failed when it was planned or applied.

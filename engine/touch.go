@@ -22,8 +22,8 @@ func (e *Engine) Heartbeat(ctx context.Context, calls []pawl.HeartbeatCall) ([]p
 		row: func(_ int, h *pawl.HeartbeatCall) store.Touch {
 			return store.Touch{Fence: fenceRow(c, h.Fence), Extend: true, LeaseSeconds: h.LeaseSeconds}
 		},
-		answer: func(_ *pawl.HeartbeatCall, t *store.Touched) pawl.Beat {
-			return pawl.Beat{LeaseExpiresAt: stamp(t.LeaseExpiresAt), LeaseSeconds: t.LeaseSeconds, ServerTime: stamp(t.Now), Stopped: append([]string{}, strings.Fields(string(t.Stopped))...)}
+		answer: func(_ *pawl.HeartbeatCall, t *store.Touched) (pawl.Beat, effects) {
+			return pawl.Beat{LeaseExpiresAt: stamp(t.LeaseExpiresAt), LeaseSeconds: t.LeaseSeconds, ServerTime: stamp(t.Now), Stopped: append([]string{}, strings.Fields(string(t.Stopped))...)}, effects{}
 		},
 		refused: func(h *pawl.HeartbeatCall, it store.ItemRow, now int64, err error) (pawl.Beat, error) {
 			if it.State == pawl.ItemCancelled && it.Attempt == h.Attempt && it.LastWorkerID == h.WorkerID {
@@ -32,7 +32,7 @@ func (e *Engine) Heartbeat(ctx context.Context, calls []pawl.HeartbeatCall) ([]p
 			return pawl.Beat{}, err
 		},
 	}
-	out, err := v.do(ctx, e, calls)
+	out, _, err := v.do(ctx, e, calls)
 	for i := range out {
 		if err == nil && out[i].Err == nil {
 			e.seen.note(c.Namespace, calls[i].WorkerID)
@@ -54,7 +54,7 @@ func (e *Engine) Progress(ctx context.Context, calls []pawl.ProgressCall) ([]paw
 			r.Return = returns
 			return r
 		},
-		answer: func(p *pawl.ProgressCall, t *store.Touched) pawl.Moved {
+		answer: func(p *pawl.ProgressCall, t *store.Touched) (pawl.Moved, effects) {
 			m := pawl.Moved{ID: p.ItemID, TaskID: t.TaskID, State: pawl.ItemState(t.State), Attempt: p.Attempt, Failures: t.Failures}
 			if t.Returned != nil {
 				m.Item = t.Returned.Item()
@@ -62,10 +62,11 @@ func (e *Engine) Progress(ctx context.Context, calls []pawl.ProgressCall) ([]paw
 					m.Item.PartsState = rules.PartsState(t.Returned.Parts)
 				}
 			}
-			return m
+			return m, effects{}
 		},
 	}
-	return v.do(ctx, e, calls)
+	out, _, err := v.do(ctx, e, calls)
+	return out, err
 }
 
 // capped lowers 100 to 99: only completed items have 100 (docs/contract.md §2).

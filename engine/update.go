@@ -37,14 +37,9 @@ func (e *Engine) updateTask(ctx context.Context, call *pawl.TaskUpdate) (t pawl.
 		}
 	}
 	for range 4 {
-		var released []store.DueItem
-		err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-			t, released, err = update(ctx, tx, call)
-			return err
+		t, err = change(ctx, e, func(ctx context.Context, tx store.Tx) (pawl.Task, effects, error) {
+			return update(ctx, tx, call)
 		})
-		if err == nil {
-			e.after(func() { e.itemsQueued(released) })
-		}
 		if !errors.Is(err, errOvertaken) {
 			break
 		}
@@ -54,44 +49,44 @@ func (e *Engine) updateTask(ctx context.Context, call *pawl.TaskUpdate) (t pawl.
 
 // update locks the task, moves its items and then locks its counters, in the order
 // in which all verbs lock.
-func update(ctx context.Context, tx store.Tx, call *pawl.TaskUpdate) (t pawl.Task, released []store.DueItem, err error) {
+func update(ctx context.Context, tx store.Tx, call *pawl.TaskUpdate) (t pawl.Task, out effects, err error) {
 	c := pawl.CallerOf(ctx)
 	now, err := tx.Now(ctx)
 	if err != nil {
-		return t, nil, err
+		return t, out, err
 	}
 	if err := store.LockTaskRow(ctx, tx, c.Namespace, call.TaskID); err != nil {
-		return t, nil, err
+		return t, out, err
 	}
 	seen, err := store.GetTask(ctx, tx, c.Namespace, call.TaskID)
 	if err != nil {
-		return t, nil, err
+		return t, out, err
 	}
 	if err := rules.CheckUpdatable(seen, call); err != nil {
-		return t, nil, err
+		return t, out, err
 	}
 	if call.Priority != nil && *call.Priority != seen.Priority {
-		if released, err = store.Reprioritize(ctx, tx, call.TaskID, seen.Priority, *call.Priority); err != nil {
-			return t, nil, err
+		if out.queued, err = store.Reprioritize(ctx, tx, call.TaskID, seen.Priority, *call.Priority); err != nil {
+			return t, out, err
 		}
 	}
 	if t, err = store.LockTask(ctx, tx, now, c.Namespace, call.TaskID); err != nil {
-		return t, nil, err
+		return t, out, err
 	}
 	if err := rules.CheckUpdatable(t, call); err != nil {
-		return t, nil, err
+		return t, out, err
 	}
 	if call.Priority != nil && t.Priority != seen.Priority {
-		return t, nil, errOvertaken
+		return t, out, errOvertaken
 	}
 	t, diff, err := rules.Update(t, call)
 	if err != nil || diff == "" {
-		return t, nil, err
+		return t, out, err
 	}
 	by := actor(c, pawl.ActorUser, "")
 	if err := store.UpdateTask(ctx, tx, now, t, diff, by); err != nil {
-		return t, nil, err
+		return t, out, err
 	}
 	t, err = taskAndReason(ctx, tx, c.Namespace, call.TaskID)
-	return t, released, err
+	return t, out, err
 }

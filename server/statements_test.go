@@ -104,8 +104,15 @@ func claimed(t *testing.T, srv *httptest.Server, typ string) (path, fence string
 // None of them reads the item afterwards.
 func TestSingleFormsReadNoItemAfterwards(t *testing.T) {
 	eachServer(t, func(t *testing.T, srv *httptest.Server, p *pawltest.Pawl, s *statements) {
-		if r := ask(t, srv, "PUT", "/v1/types/judged", `{"acceptance":true,"approval":{"mode":"manual"}}`); r.StatusCode != 201 {
-			t.Fatal(r.text)
+		for name, def := range map[string]string{
+			"judged": `{"acceptance":true,"approval":{"mode":"manual"}}`,
+			"free":   `{"acceptance":true}`,
+			"ruled":  `{"acceptance":true,"approval":{"mode":"auto","when":{"required":["m"]}}}`,
+			"built":  `{"acceptance":true,"parts":[{"key":"a"}],"apply":{"mode":"item"}}`,
+		} {
+			if r := ask(t, srv, "PUT", "/v1/types/"+name, def); r.StatusCode != 201 {
+				t.Fatal(r.text)
+			}
 		}
 		for _, c := range []struct{ verb, typ, rest string }{
 			{"progress", "a", `,"progress":5,"stage":"half"`},
@@ -115,9 +122,18 @@ func TestSingleFormsReadNoItemAfterwards(t *testing.T) {
 			{"suspend", "a", `,"until":"2027-01-01T00:00:00Z"`},
 			{"suspend", "a", `,"signal":"s"`},
 			{"submit", "judged", `,"result":{"n":1}`},
+			{"submit", "free", `,"result":{"n":1}`},
+			{"submit", "ruled", `,"result":{"n":1}`},
+			{"submit", "ruled", `,"result":{"m":1}`},
+			{"finalize", "built", ""},
 			{"revoke_lease", "a", ""},
 		} {
 			path, fence := claimed(t, srv, c.typ)
+			if c.verb == "finalize" {
+				if r := ask(t, srv, "POST", path+"/parts", "{"+fence+`,"key":"a","payload":1}`); r.StatusCode != 200 && r.StatusCode != 201 {
+					t.Fatal(r.text)
+				}
+			}
 			if c.verb == "revoke_lease" {
 				fence = `"attempt":1`
 			}

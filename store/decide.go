@@ -156,19 +156,19 @@ type ItemMove struct {
 	Error, Reasons  Text // rework: the reasons, as a failure and as a list
 }
 
-// MoveItems moves up to DecideBatch of the task's items. It returns how many it moved, and
-// those that are queued now.
-func (c *TaskDecision) MoveItems(ctx context.Context, tx Tx, m ItemMove) (int, []DueItem, error) {
+// MoveItems moves up to DecideBatch of the task's items. It returns their rows as
+// they are now, and those that are queued.
+func (c *TaskDecision) MoveItems(ctx context.Context, tx Tx, m ItemMove) ([]StateRow, []DueItem, error) {
 	ids := m.IDs
 	if ids == nil {
 		var err error
 		if ids, err = c.ItemsIn(ctx, tx, m.From, DecideBatch); err != nil {
-			return 0, nil, err
+			return nil, nil, err
 		}
 	}
 	held, err := Take(ctx, tx, ids, []string{m.From})
 	if err != nil || len(held) == 0 {
-		return 0, nil, err
+		return nil, nil, err
 	}
 	events := make([]Event, len(held))
 	var queued []DueItem
@@ -180,7 +180,7 @@ func (c *TaskDecision) MoveItems(ctx context.Context, tx Tx, m ItemMove) (int, [
 		case "accepted":
 			h.AcceptedAt = &c.Now
 		case "completed":
-			h.Error = ""
+			h.Error, h.CompletedAt = "", &c.Now
 		case "queued":
 			h.Failures, h.Rank, h.CompletedAt = 0, RequeueRank(h.Priority), nil
 			if m.Event == "rejected" {
@@ -194,14 +194,14 @@ func (c *TaskDecision) MoveItems(ctx context.Context, tx Tx, m ItemMove) (int, [
 		events[i] = Event{Namespace: h.Namespace, TaskID: h.TaskID, ItemID: Text(h.ItemID), Attempt: h.Attempt, Event: m.Event, From: Text(m.From), To: Text(m.To), Actor: m.Actor, Data: m.Data}
 	}
 	if err := Put(ctx, tx, held); err != nil {
-		return 0, nil, err
+		return nil, nil, err
 	}
 	if err := Record(ctx, tx, c.Now, events); err != nil {
-		return 0, nil, err
+		return nil, nil, err
 	}
 	if m.Reasons != "" {
 		if _, err := tx.Exec(ctx, decideSQL["give reasons"], List(ids), m.Reasons); err != nil {
-			return 0, nil, err
+			return nil, nil, err
 		}
 	}
 	if len(feeders) > 0 {
@@ -210,10 +210,10 @@ func (c *TaskDecision) MoveItems(ctx context.Context, tx Tx, m ItemMove) (int, [
 			query = "break dependents"
 		}
 		if _, err := tx.Exec(ctx, moveSQL[query], List(feeders)); err != nil {
-			return 0, nil, err
+			return nil, nil, err
 		}
 	}
-	return len(held), queued, nil
+	return held, queued, nil
 }
 
 // ItemsIn lists up to limit of the task's items that no worker holds and that are in the
