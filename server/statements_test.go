@@ -146,7 +146,9 @@ func TestSingleFormsReadNoItemAfterwards(t *testing.T) {
 			wrote, read := false, 0
 			for _, q := range texts {
 				if writes(q) {
-					wrote = true
+					if wrote = true; c.typ == "ruled" || c.typ == "built" { // the step that writes this has read items
+						read = 0
+					}
 				} else if wrote && strings.Contains(q, "item_rows") {
 					read++
 				}
