@@ -78,22 +78,25 @@ type StateInfo struct {
 
 	Table   string // of an item's state: the table that holds the item's row
 	Counter string // of an item's state: the counter of its task that counts the item; "" = none
+	Task    string // of an item's state: the state of the task, if the item is its only one
+
+	FreesInput bool // of a task's state: another task may have the same input
 }
 
 // ItemStates lists every state of an item, in the usual order.
 var ItemStates = []StateInfo{
-	{Name: "scheduled", Status: StatusPending, Timed: true, Shown: true, Stored: true, Table: "scheduled", Counter: "open"},
-	{Name: "waiting", Status: StatusPending, Timed: true, Shown: true, Stored: true, Table: "waiting", Counter: "open"},
-	{Name: "queued", Status: StatusPending, Shown: true, Stored: true, Table: "ready", Counter: "open"},
-	{Name: "leased", Status: StatusInProgress, Leased: true, Timed: true, Shown: true, Stored: true, Table: "leases", Counter: "open"},
-	{Name: "in_progress", Status: StatusInProgress, Leased: true, Timed: true, Shown: true, Stored: true, Table: "leases", Counter: "open"},
-	{Name: "submitted", Status: StatusInProgress, Shown: true, Stored: true, Table: "rests"},
-	{Name: "accepted", Status: StatusInProgress, Shown: true, Stored: true, Table: "rests"},
-	{Name: "completed", Status: StatusCompleted, Terminal: true, Shown: true, Stored: true, Table: "ends"},
-	{Name: "rejected", Status: StatusFailed, Terminal: true, Shown: true, Stored: true, Table: "ends"},
-	{Name: "failed", Status: StatusFailed, Timed: true, Shown: true, Stored: true, Table: "rests", Counter: "failed"},
-	{Name: "dead_lettered", Status: StatusFailed, Shown: true, Stored: true, Table: "rests", Counter: "dead"},
-	{Name: "cancelled", Status: StatusCancelled, Terminal: true, Shown: true, Stored: true, Table: "ends", Counter: "cancelled"},
+	{Name: "scheduled", Status: StatusPending, Timed: true, Shown: true, Stored: true, Table: "scheduled", Counter: "open", Task: "queued"},
+	{Name: "waiting", Status: StatusPending, Timed: true, Shown: true, Stored: true, Table: "waiting", Counter: "open", Task: "queued"},
+	{Name: "queued", Status: StatusPending, Shown: true, Stored: true, Table: "ready", Counter: "open", Task: "queued"},
+	{Name: "leased", Status: StatusInProgress, Leased: true, Timed: true, Shown: true, Stored: true, Table: "leases", Counter: "open", Task: "checked_out"},
+	{Name: "in_progress", Status: StatusInProgress, Leased: true, Timed: true, Shown: true, Stored: true, Table: "leases", Counter: "open", Task: "in_progress"},
+	{Name: "submitted", Status: StatusInProgress, Shown: true, Stored: true, Table: "rests", Task: "submitted"},
+	{Name: "accepted", Status: StatusInProgress, Shown: true, Stored: true, Table: "rests", Task: "approved"},
+	{Name: "completed", Status: StatusCompleted, Terminal: true, Shown: true, Stored: true, Table: "ends", Task: "completed"},
+	{Name: "rejected", Status: StatusFailed, Terminal: true, Shown: true, Stored: true, Table: "ends", Task: "rejected"},
+	{Name: "failed", Status: StatusFailed, Timed: true, Shown: true, Stored: true, Table: "rests", Counter: "failed", Task: "failed"},
+	{Name: "dead_lettered", Status: StatusFailed, Shown: true, Stored: true, Table: "rests", Counter: "dead", Task: "dead_lettered"},
+	{Name: "cancelled", Status: StatusCancelled, Terminal: true, Shown: true, Stored: true, Table: "ends", Counter: "cancelled", Task: "cancelled"},
 }
 
 // TaskStates lists every state of a task, stored or shown.
@@ -106,10 +109,10 @@ var TaskStates = []StateInfo{
 	{Name: "approved", Status: StatusInProgress, Shown: true, Stored: true},
 	{Name: "applied", Status: StatusInProgress, Shown: true, Stored: true},
 	{Name: "completed", Status: StatusCompleted, Terminal: true, Shown: true, Stored: true},
-	{Name: "rejected", Status: StatusFailed, Terminal: true, Shown: true, Stored: true},
+	{Name: "rejected", Status: StatusFailed, Terminal: true, Shown: true, Stored: true, FreesInput: true},
 	{Name: "failed", Status: StatusFailed, Timed: true, Shown: true, Stored: true},
-	{Name: "dead_lettered", Status: StatusFailed, Shown: true, Stored: true},
-	{Name: "cancelled", Status: StatusCancelled, Terminal: true, Shown: true, Stored: true},
+	{Name: "dead_lettered", Status: StatusFailed, Shown: true, Stored: true, FreesInput: true},
+	{Name: "cancelled", Status: StatusCancelled, Terminal: true, Shown: true, Stored: true, FreesInput: true},
 }
 
 // MessageStates lists every state of a message.

@@ -162,6 +162,22 @@ func TestEndsAreEnds(t *testing.T) {
 	})
 }
 
+// The state of a task of one item has the status of its item's state. A task that frees its
+// input has no work left.
+func TestItemsDecideTheirOnlyTask(t *testing.T) {
+	tasks := lifecycles[1]
+	for _, s := range pawl.ItemStates {
+		if of, known := tasks.state(s.Task); !known || !of.Shown || of.Status != s.Status {
+			t.Errorf("an item that is %s (%s) has a task that is %q (%s)", s.Name, s.Status, s.Task, of.Status)
+		}
+	}
+	for _, s := range pawl.TaskStates {
+		if s.FreesInput && (s.Status == pawl.StatusPending || s.Status == pawl.StatusInProgress) {
+			t.Errorf("%s frees its input", s.Name)
+		}
+	}
+}
+
 // Only a claim creates a lease; other moves to a leased state begin in one.
 func TestLeasesComeFromClaims(t *testing.T) {
 	steps(pawl.ItemMoves, func(m pawl.Move, from, to string) {

@@ -209,7 +209,7 @@ SELECT x.id, x.id, 'state ' || x.state || ', version ' || x.version || '; by its
 FROM (
   SELECT t.id, t.version, COALESCE(c.changes, 0) - 1 AS changes,
     CASE WHEN e.item_id IS NULL THEN e.to_state ELSE e.task_to END AS became,
-    CASE WHEN t.state IN ('queued', 'checked_out', 'in_progress') THEN 'open' ELSE COALESCE(t.state, 'none') END AS state
+    CASE WHEN t.state IN @tasks(derived) THEN 'open' ELSE COALESCE(t.state, 'none') END AS state
   FROM pawl.task_rows t
   LEFT JOIN (
     SELECT task_id, MAX(CASE WHEN became IS NOT NULL THEN id END) AS last, COUNT(*) AS changes
@@ -327,7 +327,7 @@ WHERE s.sent_at IS NOT NULL
 SELECT t.id, t.id, 'it is ' || COALESCE(r.state, 'nowhere') || ' with input hash ' || COALESCE(t.input_hash, 'none')
 FROM pawl.tasks t
 JOIN pawl.task_rows r ON r.id = t.id
-WHERE t.dedupes = 1 AND (t.input_hash IS NULL OR r.state IS NULL OR r.state IN ('cancelled', 'rejected', 'dead_lettered'))
+WHERE t.dedupes = 1 AND (t.input_hash IS NULL OR r.state IS NULL OR r.state IN @tasks(freed))
   AND NOT EXISTS (SELECT 1 FROM pawl.task_live k WHERE k.task_id = t.id AND k.state = 'dead_lettered' AND k.todo = 1)
 
 -- name: keys

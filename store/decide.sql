@@ -8,7 +8,7 @@ WHERE t.id = $1 AND t.namespace = $2
 -- name: decided by
 SELECT e.event, e.actor_type, e.actor_id
 FROM pawl.task_events e
-WHERE e.task_id = $1 AND e.item_id IS NULL AND e.event IN ('approved', 'rejected', 'cancelled')
+WHERE e.task_id = $1 AND e.item_id IS NULL AND e.event IN @events(task approve, reject, cancel)
 ORDER BY e.id DESC
 LIMIT 1
 
@@ -101,7 +101,7 @@ WHERE w.task_id = $1 AND r.worker_id = $2
 UNION ALL
 SELECT 1
 FROM pawl.task_events e
-WHERE e.task_id = $1 AND e.event IN ('leased', 'in_progress', 'part_submitted', 'submitted', 'completed', 'failed', 'released', 'suspended')
+WHERE e.task_id = $1 AND e.event IN @events(item claim, start, 'part_submitted', submit, complete, fail, release, suspend)
   AND (e.actor_id = $2 OR e.key_id = $3 OR e.actor_type = $4 AND e.key_id IS NULL)
 LIMIT 1
 

@@ -156,14 +156,17 @@ func from(column, table, cond string) string {
 
 // rare repeats the condition of a partial index word for word, because SQLite uses the
 // index only then.
-const rare = " AND state <> 'completed' AND state = '"
+const rare = " AND state <> '" + completed + "' AND state = '"
+
+// completed is the state in which most items and tasks end.
+const completed = string(pawl.ItemCompleted)
 
 // itemSources returns the sources of items in the given states. It returns nil when one of
-// the states is completed, in which most items end.
+// the states is completed.
 func itemSources(states []string, column string) (out []string) {
 	for _, s := range states {
 		i := slices.IndexFunc(pawl.ItemStates, func(x pawl.StateInfo) bool { return x.Name == s })
-		if i < 0 || s == "completed" {
+		if i < 0 || s == completed {
 			return nil
 		}
 		switch table := pawl.ItemStates[i].Table; table {
@@ -183,19 +186,11 @@ func itemSources(states []string, column string) (out []string) {
 // state of the item, the others by task_live.
 func taskSources(states []string) (out []string) {
 	for _, s := range states {
-		stored, items := s, []string{s}
-		switch s {
-		case "completed":
+		if s == completed {
 			return nil
-		case "queued":
-			stored, items = "open", []string{"queued", "scheduled", "waiting"}
-		case "checked_out", "in_progress":
-			stored, items = "open", []string{"leased"}
-		case "approved":
-			items = []string{"accepted"}
-		case "applied":
-			items = nil
 		}
+		items := itemStates(func(i pawl.StateInfo) bool { return i.Task == s })
+		stored := string(pawl.TaskState(s).Stored())
 		out = append(append(out, itemSources(items, "task_id")...), from("task_id", "task_live", rare+stored+"'"))
 	}
 	slices.Sort(out)

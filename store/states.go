@@ -28,23 +28,102 @@ func statesOf(table string) []string {
 	return itemStates(func(s pawl.StateInfo) bool { return s.Table == table })
 }
 
+// taskStates returns the states of a task with a property.
+func taskStates(which func(pawl.StateInfo) bool) (names []string) {
+	for _, s := range pawl.TaskStates {
+		if which(s) {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// FreesInput reports whether a task in the state leaves its input to other tasks.
+func FreesInput(state string) bool { return slices.Contains(freeing, state) }
+
+var freeing = taskStates(func(s pawl.StateInfo) bool { return s.FreesInput })
+
+// HasWork reports whether an item in the state has work left.
+func HasWork(state string) bool { return slices.Contains(openStates, state) }
+
+// SoloState returns the stored state of a task of one item, derived from the state of its
+// item.
+func SoloState(item string) string {
+	return string(pawl.TaskState(itemState(item).Task).Stored())
+}
+
 // itemState returns the properties of an item's state.
 func itemState(name string) pawl.StateInfo {
 	return pawl.ItemStates[slices.IndexFunc(pawl.ItemStates, func(s pawl.StateInfo) bool { return s.Name == name })]
 }
 
-// expandStates replaces these marks by lists of states:
+// ExpandStates replaces these marks by states and by events:
 //
 //	@from(task retry)  the states of a task that the verb starts from
 //	@counted(open)     the states of the items that a task counts as open
-func expandStates(query string) string {
+//	@tasks(freed)      the states of a task that leave its input to other tasks
+//	@tasks(derived)    the states of a task that are computed for an open one
+//	@settled(failed)   the state that an open task moves to: see settlements
+//	@events(item claim, 'part_submitted', fail)
+//	                   the events that the verbs leave, and others by name
+func ExpandStates(query string) string {
 	query = expand(query, "@from(", func(arg string) string {
 		noun, verb, _ := strings.Cut(arg, " ")
-		return quotedList(pawl.From(map[string][]pawl.Move{"item": pawl.ItemMoves, "task": pawl.TaskMoves}[noun], verb), arg)
+		return quotedList(pawl.From(movesOf[noun], verb), arg)
 	})
+	query = expand(query, "@tasks(", func(arg string) string { return quotedList(taskLists[arg], arg) })
+	query = expand(query, "@settled(", settledState)
+	query = expand(query, "@events(", eventsOf)
 	return expand(query, "@counted(", func(arg string) string {
 		return quotedList(itemStates(func(s pawl.StateInfo) bool { return s.Counter == arg }), arg)
 	})
+}
+
+var movesOf = map[string][]pawl.Move{"item": pawl.ItemMoves, "task": pawl.TaskMoves}
+
+// taskLists are the lists of states that @tasks(name) stands for.
+var taskLists = map[string][]string{
+	"freed":   freeing,
+	"derived": taskStates(func(s pawl.StateInfo) bool { return s.Shown && !s.Stored }),
+}
+
+// settlements are the items of a task, one of each kind, for which @settled(name) is the
+// state that follows: see Counts.Settled.
+var settlements = map[string]Counts{
+	"completed": {Items: 1},
+	"submitted": {Items: 1, Acceptance: true},
+	"failed":    {Items: 1, Failed: 1},
+	"dead":      {Items: 1, Dead: 1},
+}
+
+func settledState(arg string) string {
+	counts, known := settlements[arg]
+	to := counts.Settled()
+	if !known || !slices.ContainsFunc(pawl.TaskMoves, func(m pawl.Move) bool {
+		return m.Verb == "settle" && slices.Contains(m.From, string(pawl.TaskOpen)) && slices.Contains(m.To, to)
+	}) {
+		panic("store: no task settles as @settled(" + arg + ")") // the texts of statements are part of the program
+	}
+	return "'" + to + "'"
+}
+
+// eventsOf returns the events that the moves of verbs leave. A quoted name stands for
+// itself.
+func eventsOf(arg string) string {
+	noun, verbs, _ := strings.Cut(arg, " ")
+	var out []string
+	for _, verb := range strings.Split(verbs, ", ") {
+		if name := strings.Trim(verb, "'"); name != verb {
+			out = append(out, name)
+			continue
+		}
+		i := slices.IndexFunc(movesOf[noun], func(m pawl.Move) bool { return m.Verb == verb && m.Event != "" })
+		if i < 0 {
+			panic("store: " + verb + " leaves no event of its own: @events(" + arg + ")")
+		}
+		out = append(out, movesOf[noun][i].Event)
+	}
+	return quotedList(out, arg)
 }
 
 func quotedList(states []string, of string) string {

@@ -48,18 +48,6 @@ func (t *movedTask) count(state string, n int) {
 	}
 }
 
-// SoloState returns the stored state of a task of one item, derived from the state of its
-// item.
-func SoloState(item string) string {
-	switch item {
-	case "accepted":
-		return "approved"
-	case "submitted", "completed", "rejected", "failed", "dead_lettered", "cancelled":
-		return item
-	}
-	return "open"
-}
-
 // soloMove writes the task's change into its item's event, and keeps the version correct:
 // the version is that of task_live, plus one while the item has no work left.
 func (t *movedTask) soloMove(ctx context.Context, tx Tx, now int64, from string, h *StateRow, e *Event) error {
@@ -105,11 +93,11 @@ func (t *movedTask) conclude(ctx context.Context, tx Tx, now int64, c Change, ou
 			to = "cancelled"
 		}
 	case state == "open" && open == 0 && out.Items > 0 && (n.Items > 0 || c.Verb == "cancel"), // no items: its plan item failed
-		(t.cancelled > 0 || c.Verb == "settle") && open == 0 && failedIn == "" && slices.Contains([]string{"submitted", "failed", "dead_lettered"}, state):
+		(t.cancelled > 0 || c.Verb == "settle") && open == 0 && failedIn == "" && state != "open" && slices.Contains(pawl.From(pawl.TaskMoves, "settle"), state):
 		to, verb = n.Settled(), "settle"
 	case t.cancelled > 0 && n.Cancelled == n.Items && !pawl.TaskState(state).Ended(): // all items are cancelled, so nothing is left to apply
 		to = "cancelled"
-	case c.Verb == "retry" && open > 0 && (state == "failed" || state == "dead_lettered"):
+	case c.Verb == "retry" && open > 0 && slices.Contains(pawl.From(pawl.TaskMoves, "retry"), state):
 		to = "open"
 	case c.Verb == "retry" && state != "open" && out.Items > 0: // the task ended while the items were collected
 		return &pawl.Error{Code: pawl.CodeConflict, Op: "retry", State: state, Allowed: pawl.TaskState(state).Allowed(),
@@ -196,12 +184,12 @@ func (n Counts) Settled() string {
 	return "completed"
 }
 
-// releaseHash releases the input hash of a task that is cancelled, rejected or
-// dead-lettered, and takes it again when the task is retried.
+// releaseHash releases the input hash of a task in a state that frees its input, and takes
+// it again when the task is retried.
 func releaseHash(ctx context.Context, tx Tx, taskID string, a Applied) error {
 	query := ""
 	switch {
-	case slices.Contains([]string{"cancelled", "rejected", "dead_lettered"}, a.Task):
+	case FreesInput(a.Task):
 		query = "let go of input hash"
 	case (a.Task == "open" || a.Task == "approved") && a.Items > 0:
 		query = "hold input hash"

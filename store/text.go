@@ -23,7 +23,7 @@ func Texts(fsys embed.FS, file string) map[string]string {
 // Rewriter returns a Dialect.Rewrite that makes the replacements (old, new, old, new …),
 // once per text. list is what @list($n) becomes and among what @among($n) becomes, with %s
 // for $n. Marks of columns, ranks and states are expanded first: see columnLists,
-// expandRanks and expandStates.
+// expandRanks and ExpandStates.
 func Rewriter(list, among string, replacements ...string) func(string) string {
 	r := strings.NewReplacer(replacements...)
 	var seen sync.Map
@@ -31,7 +31,7 @@ func Rewriter(list, among string, replacements ...string) func(string) string {
 		if done, ok := seen.Load(q); ok {
 			return done.(string)
 		}
-		done := expandStates(expandRanks(expandColumns(q)))
+		done := ExpandStates(expandRanks(expandColumns(q)))
 		done = r.Replace(expand(expand(done, "@list(", in(list)), "@among(", in(among)))
 		seen.Store(q, done)
 		return done

@@ -116,8 +116,7 @@ func WrapTx(tx pgx.Tx, schema string) store.Tx {
 //go:embed fence.sql
 var fenceFile embed.FS
 
-// fence has the texts that the hot verbs of a worker share. @held locks the leases whose
-// fences match. @begun records the first sign of life of the leases in x.
+// fence has the texts that the hot verbs of a worker share: see fence.sql.
 var fence = store.Texts(fenceFile, "fence.sql")
 
 var rewrites sync.Map // by schema; each keeps the texts that it has rewritten
@@ -127,9 +126,10 @@ func rewriteFor(schema string) func(string) string {
 		return f.(func(string) string)
 	}
 	quoted := `"` + schema + `".`
+	shared := func(name string) string { return strings.ReplaceAll(store.ExpandStates(fence[name]), "pawl.", quoted) }
 	f, _ := rewrites.LoadOrStore(schema, store.Rewriter("(SELECT jsonb_array_elements_text(%s::jsonb))",
 		"= ANY(ARRAY(SELECT jsonb_array_elements_text(%s::jsonb)))", // with IN, the planner would join the list to a whole view
-		"@held", strings.ReplaceAll(fence["held"], "pawl.", quoted), "@begun", strings.ReplaceAll(fence["begun"], "pawl.", quoted),
+		"@held", shared("held"), "@begun", shared("begun"), "@counted", shared("counted"), "@settling", shared("settling"),
 		"@each(", "jsonb_array_elements(", "@object(", "json_build_object(", "@array(", "json_build_array(", "@group(", "json_agg(", "pawl.", quoted, "@lock", "FOR UPDATE", "@exclusive", "FOR NO KEY UPDATE", "@shared", "FOR SHARE", "@skip", "FOR UPDATE SKIP LOCKED",
 		"@metadata", "json_each_text(t.metadata::json)", "@checkpoint_metadata", "json_each_text(c.metadata::json)",
 		"@alone", "pg_try_advisory_xact_lock(hashtextextended(concat_ws(' ', '"+schema+"', CAST($1 AS TEXT), CAST($2 AS TEXT), CAST($3 AS TEXT)), 0))"))

@@ -62,9 +62,9 @@ u AS (
   SET open = task_live.open - excluded.open,
     state = CASE
       WHEN (task_live.open, task_live.state) <> (excluded.open, 'open') THEN task_live.state
-      WHEN task_live.failed > 0 AND task_live.ignores_failures = 0 THEN 'failed'
-      WHEN task_live.dead > 0 AND task_live.ignores_failures = 0 THEN 'dead_lettered'
-      ELSE 'completed' END,
+      WHEN task_live.failed > 0 AND task_live.ignores_failures = 0 THEN @settled(failed)
+      WHEN task_live.dead > 0 AND task_live.ignores_failures = 0 THEN @settled(dead)
+      ELSE @settled(completed) END,
     todo = CASE
       WHEN (task_live.open, task_live.state) = (excluded.open, 'open') AND task_live.failed = 0 AND task_live.dead > 0 AND task_live.ignores_failures = 0 THEN 1
       ELSE task_live.todo END,

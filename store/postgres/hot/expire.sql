@@ -69,29 +69,9 @@ b AS MATERIALIZED (
   WHERE leaves_boundary OR spent AND solo = 0
   GROUP BY task_id, namespace, solo
   ORDER BY task_id),
-u AS (
-  INSERT INTO pawl.task_live (task_id, namespace, state, items, open, failed, checkpoints, updated_at)
-  SELECT b.task_id, b.namespace, CASE WHEN b.solo <> 0 THEN 'open' WHEN b.acceptance = 1 THEN 'submitted' ELSE 'completed' END, b.solo, CASE WHEN b.solo = 0 THEN b.spent ELSE 1 END, CASE WHEN b.solo = 0 THEN b.spent ELSE 0 END, b.checkpoints, n.now
-  FROM b, n
+@counted
   WHERE (SELECT count(*) FROM event) + (SELECT count(*) FROM broken) + (SELECT count(*) FROM ready) + (SELECT count(*) FROM rested) >= 0
-  ORDER BY b.task_id
-  ON CONFLICT (task_id) DO UPDATE
-  SET checkpoints = task_live.checkpoints + excluded.checkpoints,
-    open = task_live.open - CASE WHEN excluded.items = 0 THEN excluded.open ELSE 0 END,
-    failed = task_live.failed + excluded.failed,
-    state = CASE
-      WHEN (excluded.items, task_live.open, task_live.state) = (0, excluded.open, 'open') THEN CASE WHEN task_live.ignores_failures = 1 AND task_live.failed + excluded.failed + task_live.dead + task_live.cancelled < task_live.items THEN excluded.state ELSE 'failed' END
-      ELSE task_live.state END,
-    todo = CASE WHEN (excluded.items, task_live.open, task_live.state) = (0, excluded.open, 'open') AND task_live.ignores_failures = 1 AND task_live.failed + excluded.failed + task_live.dead + task_live.cancelled < task_live.items AND excluded.state = 'submitted' THEN 1 ELSE task_live.todo END,
-    version = task_live.version + CASE WHEN (excluded.items, task_live.open, task_live.state) = (0, excluded.open, 'open') THEN 1 ELSE 0 END,
-    completed_at = CASE WHEN (excluded.items, task_live.open, task_live.state) = (0, excluded.open, 'open') AND NOT (task_live.ignores_failures = 1 AND task_live.failed + excluded.failed + task_live.dead + task_live.cancelled < task_live.items AND excluded.state = 'submitted') THEN excluded.updated_at ELSE task_live.completed_at END,
-    updated_at = CASE WHEN (excluded.items, task_live.open, task_live.state) = (0, excluded.open, 'open') THEN excluded.updated_at ELSE task_live.updated_at END
-  RETURNING task_id, namespace, open, state, updated_at, checkpoints),
-settled AS (
-  INSERT INTO pawl.task_events (namespace, task_id, event, from_state, to_state, actor_type, created_at)
-  SELECT namespace, task_id, state, 'open', state, 'system', updated_at
-  FROM u
-  WHERE open = 0 AND updated_at = (SELECT now FROM n) AND task_id = ANY(ARRAY(SELECT task_id FROM b WHERE solo = 0))),
+  @settling),
 z AS MATERIALIZED (
   SELECT *
   FROM (

@@ -28,7 +28,7 @@ type counts struct {
 
 // left counts an item that moved from its lease to state.
 func (t *tally) left(l *lease, state string) {
-	if l.Solo != 0 || state != "completed" && state != "failed" {
+	if l.Solo != 0 || store.HasWork(state) {
 		return
 	}
 	if *t == nil {
@@ -55,7 +55,7 @@ func (t tally) settle(ctx context.Context, tx store.Tx, moved []store.Moved, now
 		}
 	}
 	for i := range moved {
-		if c := t[moved[i].TaskID]; c != nil && c.settled && (moved[i].State == "completed" || moved[i].State == "failed") {
+		if c := t[moved[i].TaskID]; c != nil && c.settled && !store.HasWork(moved[i].State) {
 			moved[i].Settled, moved[i].Owed = true, c.submitted
 		}
 	}
@@ -84,7 +84,7 @@ func (c *counts) write(ctx context.Context, tx store.Tx, taskID string, now int6
 	if _, err := tx.Exec(ctx, settleTask, taskID, to, completed, now); err != nil {
 		return err
 	}
-	if to == "dead_lettered" || to == "cancelled" {
+	if store.FreesInput(to) {
 		if _, err := tx.Exec(ctx, settleFree, taskID); err != nil {
 			return err
 		}
