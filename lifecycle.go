@@ -151,10 +151,7 @@ type Move struct {
 	Note  string // when and why, for the documentation
 }
 
-var (
-	held    = []string{"leased", "in_progress"}
-	pending = []string{"queued", "scheduled", "waiting"}
-)
+var held = []string{"leased", "in_progress"}
 
 // ItemMoves is the lifecycle of an item (docs/contract.md §1).
 var ItemMoves = []Move{
@@ -179,7 +176,8 @@ var ItemMoves = []Move{
 	{[]string{"accepted"}, "settle", []string{"completed"}, "", false, "its task was applied"},
 	{[]string{"submitted"}, "reject", []string{"rejected", "queued"}, "rejected", true,
 		"final, or for rework: failures reset, rework+1"},
-	{pending, "give_up", []string{"failed", "cancelled"}, "", false, "a deadline passed or a dependency failed; not counted"},
+	{[]string{"waiting"}, "give_up", []string{"failed", "cancelled"}, "", false, "an item it depends on failed or was cancelled; not counted"},
+	{[]string{"queued"}, "give_up", []string{"failed"}, "", false, "the item of the task that reports a disabled relay; not counted"},
 	{[]string{"failed", "dead_lettered"}, "retry", []string{"queued"}, "retried", true, "failures reset; the attempt keeps rising"},
 	{[]string{"failed"}, "bury", []string{"dead_lettered"}, "dead_lettered", true, "after 48 h, or by an operator"},
 	{[]string{"scheduled", "waiting", "queued", "leased", "in_progress", "submitted", "accepted", "failed", "dead_lettered"}, "cancel",
@@ -191,13 +189,12 @@ var TaskMoves = []Move{
 	{[]string{""}, "create", []string{"open"}, "proposed", true, "with its items"},
 	{[]string{"open"}, "settle", []string{"submitted", "completed", "failed", "dead_lettered", "cancelled"}, "", false,
 		"its last item has no work left"},
-	{[]string{"submitted"}, "settle", []string{"completed", "failed", "dead_lettered", "cancelled"}, "", false,
+	{[]string{"submitted"}, "settle", []string{"failed", "dead_lettered", "cancelled"}, "", false,
 		"the last item that decided its state was cancelled; the remaining items decide"},
 	{[]string{"failed"}, "settle", []string{"submitted", "completed", "dead_lettered", "cancelled"}, "", false,
 		"the last item that decided its state was cancelled; the remaining items decide"},
-	{[]string{"dead_lettered"}, "settle", []string{"submitted", "completed", "failed", "cancelled"}, "", false,
+	{[]string{"dead_lettered"}, "settle", []string{"submitted", "completed", "cancelled"}, "", false,
 		"the last item that decided its state was cancelled; the remaining items decide"},
-	{[]string{"open"}, "give_up", []string{"failed", "cancelled"}, "", false, "its deadline passed"},
 	{[]string{"submitted"}, "approve", []string{"approved"}, "approved", true, "the first decision wins"},
 	{[]string{"submitted"}, "reject", []string{"rejected", "open"}, "rejected", true, "final, or items are sent back for rework"},
 	{[]string{"approved"}, "apply", []string{"applied"}, "applied", false, "it takes effect, once"},
@@ -205,8 +202,8 @@ var TaskMoves = []Move{
 	{[]string{"applied"}, "settle", []string{"completed"}, "", false, "in the same transaction as apply"},
 	{[]string{"failed", "dead_lettered"}, "retry", []string{"open", "approved"}, "retried", true, "approved when it was apply that failed"},
 	{[]string{"failed"}, "bury", []string{"dead_lettered"}, "dead_lettered", true, "after 48 h, or by an operator"},
-	{[]string{"open", "submitted", "approved", "applied", "failed", "dead_lettered"}, "cancel", []string{"cancelled"}, "cancelled", true,
-		"from any state that is not final"},
+	{[]string{"open", "submitted", "approved", "failed", "dead_lettered"}, "cancel", []string{"cancelled"}, "cancelled", true,
+		"from any state that is not final; applied lasts for no longer than a transaction"},
 }
 
 // MessageMoves is the lifecycle of a message (docs/contract.md §6).

@@ -2,6 +2,7 @@ package pawltest_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/pawltest"
@@ -22,5 +23,24 @@ func TestBehaviour(t *testing.T) {
 	}
 }
 
-// The suite makes every move of the tables, and no other.
+// A relay that is disabled is reported by a task that is failed when it is created.
+func TestADisabledRelayIsAFailedTask(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		r, taken, err := p.Engine.TakeRelay(t.Context(), "bus", "nats", "a", time.Minute)
+		if err != nil || !taken {
+			t.Fatal(taken, err)
+		}
+		at := p.Now()
+		r.FailingAt, r.DisabledAt, r.Error = &at, &at, "gone"
+		if kept, err := p.Engine.KeepRelay(t.Context(), r, 0); err != nil || !kept {
+			t.Fatal(kept, err)
+		}
+		tasks, err := p.Service.ListTasks(t.Context(), pawl.TaskFilter{Types: []string{pawl.TypeRelayDisabled}})
+		if err != nil || len(tasks.Items) != 1 || tasks.Items[0].State != pawl.TaskFailed {
+			t.Errorf("%+v, %v", tasks.Items, err)
+		}
+	})
+}
+
+// The suite and the test before make every move of the tables, on each database.
 func TestMovesAreThoseListed(t *testing.T) { pawltest.MovesAreThoseListed(t) }
