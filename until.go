@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Pauses of Await between two reads.
+// Pauses between two reads of a task, where nothing tells of its changes and where the
+// database or server is unavailable.
 const (
 	minAwaitPause = 20 * time.Millisecond
 	maxAwaitPause = time.Second
@@ -16,24 +17,59 @@ const (
 // dead_lettered, which only an operator can change. It returns the task as it is then;
 // check its State. A task that waits for approval has not ended. Await keeps trying
 // while the database or server is unavailable. It returns ctx's error, or the reason why
-// the task cannot be read.
+// the task cannot be read. See AwaitTask for how it waits.
 func Await(ctx context.Context, s TaskReader, taskID string) (Task, error) {
+	var t Task
+	err := AwaitTask(ctx, s, taskID, func(ctx context.Context) (done bool, err error) {
+		for pause := minAwaitPause; ; pause = min(2*pause, maxAwaitPause) {
+			if t, err = s.GetTask(ctx, taskID); !errors.Is(err, ErrUnavailable) {
+				return t.State.Ended() || t.State == TaskFailed || t.State == TaskDeadLettered, err
+			}
+			if err := rest(ctx, pause); err != nil {
+				return false, err
+			}
+		}
+	})
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	return t, err
+}
+
+// AwaitTask calls look at once and whenever the task may have changed, until look is done
+// or fails, or ctx ends: it then returns ctx's error.
+//
+// An engine wakes the call when the task changes, in this process or another one, and
+// reads nothing meanwhile. Its Close ends the wait. Other readers, such as a client over
+// HTTP, are asked again and again: the pause begins at 20 ms and doubles up to 1 s. There a
+// stream of the task's events would hold a connection and one of the key's waits a call.
+func AwaitTask(ctx context.Context, s TaskReader, taskID string, look func(ctx context.Context) (done bool, err error)) error {
+	if w, ok := s.(taskWaiter); ok {
+		return w.AwaitTask(ctx, taskID, look)
+	}
 	for pause := minAwaitPause; ; pause = min(2*pause, maxAwaitPause) {
-		t, err := s.GetTask(ctx, taskID)
-		switch {
-		case ctx.Err() != nil:
-			return t, ctx.Err()
-		case err != nil && !errors.Is(err, ErrUnavailable):
-			return t, err
-		case err == nil && (t.State.Ended() || t.State == TaskFailed || t.State == TaskDeadLettered):
-			return t, nil
+		if done, err := look(ctx); done || err != nil {
+			return err
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return t, ctx.Err()
-		case <-timer.C:
+		if err := rest(ctx, pause); err != nil {
+			return err
 		}
+	}
+}
+
+// taskWaiter is a TaskReader that learns of a task's changes; engine.Engine is one.
+type taskWaiter interface {
+	AwaitTask(ctx context.Context, taskID string, look func(ctx context.Context) (done bool, err error)) error
+}
+
+// rest waits for d, or returns ctx's error.
+func rest(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/queue"
 	"github.com/pawl-work/pawl/engine/internal/stream"
+	"github.com/pawl-work/pawl/engine/internal/taskwait"
 	"github.com/pawl-work/pawl/feed"
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/internal/watch"
@@ -113,8 +114,9 @@ type Options struct {
 	Clock func() time.Time
 	// Sweep are the options of Run and Sweep; nil = pawl.DefaultSweepOptions.
 	Sweep *pawl.SweepOptions
-	// PollInterval is the longest time that a waiting claim may miss work of another
-	// process whose notice is lost; 0 = 250 ms.
+	// PollInterval is the longest time that a waiting call may miss what another process
+	// has committed: on PostgreSQL, work whose notice is lost, and the change of a task that
+	// a call waits for. 0 = 250 ms.
 	PollInterval time.Duration
 	// MaxTypes limits the types with queued work in one namespace, as far as this engine
 	// knows them. A task of one more type is refused with the code limit. 0 =
@@ -166,6 +168,7 @@ type core struct {
 	tokens       *tokens          // set by start
 	messageItems messageItemCache // of messages
 	watcher      *stream.Watcher
+	waits        *taskwait.Waits
 	schemas      schema.Cache
 	types        typeCache
 	sweeper      *sweep.Sweeper
@@ -216,6 +219,7 @@ func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 	e.feed = feed.New(db, feed.Options{Poll: o.PollInterval, Hub: e.hub, Log: o.Log})
 	e.openGroupCommitters()
 	e.watcher = stream.New(stream.Options{DB: e.db, Hub: e.hub, Log: o.Log})
+	e.waits = taskwait.New(taskwait.Options{DB: e.db, Hub: e.hub, Poll: o.PollInterval, Log: o.Log})
 	if err := e.start(ctx); err != nil {
 		e.shut()
 		db.Close()
@@ -276,6 +280,7 @@ func (e *Engine) Close() error {
 	e.committers.wait()
 	e.feed.Close()
 	e.watcher.Close()
+	e.waits.Close()
 	e.hub.Close()
 	e.claimKeys.wait()
 	return e.db.Close()

@@ -214,12 +214,6 @@ type waitOut struct {
 // atWork are the states in which a task can still change without an operator.
 var atWork = []pawl.TaskState{pawl.TaskQueued, pawl.TaskCheckedOut, pawl.TaskInProgress, pawl.TaskApproved, pawl.TaskApplied}
 
-// The pauses between two reads of a task that is waited for; they grow.
-const (
-	firstLook = 50 * time.Millisecond
-	lastLook  = time.Second
-)
-
 func wait(ctx context.Context, s *Server, in waitIn) (waitOut, error) {
 	seconds := 30
 	if in.WaitSeconds != nil {
@@ -236,20 +230,22 @@ func wait(ctx context.Context, s *Server, in waitIn) (waitOut, error) {
 		return waitOut{}, err
 	}
 	defer over()
-	for pause := firstLook; ; pause = min(2*pause, lastLook) {
-		t, err := s.svc.GetTask(ctx, in.TaskID)
-		if err != nil {
-			return waitOut{}, err
+	var t pawl.Task
+	var failed error
+	err = pawl.AwaitTask(waiting, s.svc, in.TaskID, func(context.Context) (bool, error) {
+		if t, failed = s.svc.GetTask(ctx, in.TaskID); failed != nil {
+			return false, failed
 		}
-		if !slices.Contains(atWork, t.State) && (in.AfterVersion == nil || t.Version > *in.AfterVersion || t.Status != pawl.StatusInProgress) {
-			return waitOut{Task: t}, nil
-		}
-		select {
-		case <-time.After(pause):
-		case <-waiting.Done():
-			return waitOut{t, true}, access.Ended(waiting)
-		}
+		return !slices.Contains(atWork, t.State) &&
+			(in.AfterVersion == nil || t.Version > *in.AfterVersion || t.Status != pawl.StatusInProgress), nil
+	})
+	switch {
+	case failed != nil:
+		return waitOut{}, failed
+	case waiting.Err() != nil && err != nil:
+		return waitOut{t, true}, access.Ended(waiting)
 	}
+	return waitOut{Task: t}, err
 }
 
 type cancelIn struct {

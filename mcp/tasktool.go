@@ -101,27 +101,27 @@ func (s *Server) inline(ctx context.Context, own tool, id string) *sdk.CallToolR
 		return s.refused(ctx, own, err)
 	}
 	defer over()
-	for pause := firstLook; ; pause = min(2*pause, lastLook) {
-		d, err := s.readDurable(ctx, &durableParams{TaskID: id})
-		switch {
-		case err != nil:
-			return s.refused(ctx, own, err)
-		case d.Result != nil:
-			return d.Result
-		case d.Error != nil:
-			return s.refused(ctx, own, &pawl.Error{Code: pawl.CodeConflict, Message: d.Error.Message})
+	var d *durable
+	var failed error
+	err = pawl.AwaitTask(waiting, s.svc, id, func(context.Context) (bool, error) {
+		if d, failed = s.readDurable(ctx, &durableParams{TaskID: id}); failed != nil {
+			return false, failed
 		}
-		late := false
-		select {
-		case <-time.After(pause):
-		case <-waiting.Done():
-			late = true
-		}
-		if late || atRest(d) {
-			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "Task " + id + " is " + d.Status +
-				". Ask after it with work_wait and work_get."}}}
-		}
+		return d.Result != nil || d.Error != nil || atRest(d), nil
+	})
+	if failed == nil && waiting.Err() == nil {
+		failed = err
 	}
+	switch {
+	case failed != nil:
+		return s.refused(ctx, own, failed)
+	case d.Result != nil:
+		return d.Result
+	case d.Error != nil:
+		return s.refused(ctx, own, &pawl.Error{Code: pawl.CodeConflict, Message: d.Error.Message})
+	}
+	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "Task " + id + " is " + d.Status +
+		". Ask after it with work_wait and work_get."}}}
 }
 
 // handled carries the task that a call is to be answered with, because the SDK's result

@@ -151,3 +151,8 @@ WHERE t.namespace = $1 AND t.type = $2 AND t.input_hash = $3 AND t.dedupes = 1
 SELECT w.key, w.id
 FROM pawl.work_items w
 WHERE w.task_id = $1 AND w.key IS NOT NULL
+
+-- name: newest events
+SELECT t.id, COALESCE((SELECT MAX(e.id) FROM pawl.task_events e WHERE e.task_id = t.id), 0)
+FROM pawl.tasks t
+WHERE t.id @among($1)

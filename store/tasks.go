@@ -286,3 +286,23 @@ func failureOf(t Text) *pawl.Failure {
 	}
 	return &f
 }
+
+// NewestEvents returns the number of the newest event of each of the tasks that exist. Each
+// change of a task raises it.
+func NewestEvents(ctx context.Context, tx Tx, taskIDs []string) (map[string]int64, error) {
+	rows, err := tx.Query(ctx, readSQL["newest events"], List(taskIDs))
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	out := make(map[string]int64, len(taskIDs))
+	for rows.Next() {
+		var id string
+		var newest int64
+		if err := rows.Scan(&id, &newest); err != nil {
+			return nil, err
+		}
+		out[id] = newest
+	}
+	return out, rows.Err()
+}

@@ -14,6 +14,7 @@ const (
 	feed
 	messages
 	message
+	task
 )
 
 // Work is the claimable work of a namespace.
@@ -32,6 +33,9 @@ func Messages() Topic { return Topic{kind: messages} }
 
 // Message is what this process knows about one message.
 func Message(id string) Topic { return Topic{message, id} }
+
+// Task is what this process knows about one task that a call waits for.
+func Task(id string) Topic { return Topic{task, id} }
 
 // Namespace returns the namespace of a topic of Work.
 func (t Topic) Namespace() (namespace string, ok bool) { return t.name, t.kind == work }

@@ -1,0 +1,27 @@
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"github.com/pawl-work/pawl/engine/internal/taskwait"
+)
+
+// AwaitTask calls look at once and after each change of a task, until look is done or fails;
+// see pawl.AwaitTask. Waiting calls hold no connection and read nothing. A commit of this
+// process wakes them at once, one of another process as soon as it is known here: on SQLite
+// from the file's change counter, on PostgreSQL from a notice or after PollInterval. Close
+// ends the wait: it is then unavailable.
+func (e *Engine) AwaitTask(ctx context.Context, id string, look func(ctx context.Context) (done bool, err error)) error {
+	if err := e.notInTx("await"); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(e.open, func() { cancel(taskwait.ErrClosed) })()
+	err := e.waits.Await(ctx, id, look)
+	if err != nil && errors.Is(context.Cause(ctx), taskwait.ErrClosed) {
+		return taskwait.ErrClosed
+	}
+	return err
+}
