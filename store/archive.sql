@@ -1,6 +1,6 @@
--- All that hangs on a task: reading it whole, in the order in which it can be
--- put back, and removing it in bounded steps, in the order in which what is
--- left can still be found. $1 is the task, $2 how many rows at most.
+-- All rows of a task. They are read in the order in which they can be inserted again. They
+-- are removed in bounded steps, in an order in which the remaining rows can still be found.
+-- $1 is the task, $2 the largest number of rows.
 
 -- name: rows tasks
 SELECT @columns(new_task), thread, created_at

@@ -1,5 +1,5 @@
--- The chains: each task's events, sealed after their commit. A link is SHA-256
--- over the link before it and the event in canonical form; see docs/provenance.md.
+-- The hash chain of each task's events, written after their commit. A link is the SHA-256
+-- of the previous link and the event in canonical form; see docs/provenance.md.
 
 -- name: sealed to
 SELECT position, updated_at

@@ -1,7 +1,7 @@
--- The rules that always hold, each as the search for what breaks it. A row is a
--- breach: what is concerned, the task it belongs to (NULL: none), what was
--- found. Texts with $1 and $2 look at the tasks with $1 < id <= $2, the others
--- at all. Each is one statement and so sees one moment.
+-- The invariants. Each statement searches for the rows that violate one of them. A row of
+-- the answer is a violation: its subject, the task that it belongs to (NULL = none), and
+-- what was found. Statements with $1 and $2 read the tasks with $1 < id <= $2, the others
+-- read all. Each rule is one statement, so it has one snapshot.
 
 -- name: page of tasks
 SELECT task_id

@@ -1,6 +1,6 @@
--- The feed: positions that a sequencer gives to events after their commit. A
--- page holds the numbers of the events from its first position on, in feed
--- order. Where numbers are the order of commit there are no pages.
+-- The feed has a position for each event, which a sequencer assigns after the commit. A
+-- page holds the numbers of the events from its first position on, in feed order. There
+-- are no pages where the numbers of events are in the order of commit.
 
 -- name: feed at
 SELECT position, detail

@@ -42,7 +42,7 @@ WHERE m.item_id = $1 AND m.state = 'streaming'
 ORDER BY m.id
 LIMIT 1
 
--- What was never open has never been replayable.
+-- A message that was never open was never replayable.
 -- name: said by item
 SELECT m.id, m.state, m.chunks, m.step_number, COALESCE(m.model, ''), m.max_steps
 FROM pawl.messages m

@@ -14,7 +14,7 @@ WHERE i.task_id = $1 AND i.namespace = $2 AND i.state IN @list($3)
       AND NOT EXISTS (SELECT 1 FROM pawl.ends e WHERE e.item_id = d.needs_id AND e.state = 'completed'))
 ORDER BY i.id
 
--- In the next two, || '' keeps the planner from reading all items of the task.
+-- In the next two statements, || '' keeps the planner from reading all items of the task.
 -- name: named items to move
 SELECT w.id
 FROM pawl.work_items w
@@ -31,8 +31,8 @@ WHERE w.id @among($3) AND w.task_id || '' = $1 AND w.namespace = $2
       AND NOT EXISTS (SELECT 1 FROM pawl.ends e WHERE e.item_id = d.needs_id AND e.state = 'completed'))
 ORDER BY w.id
 
--- The lock of a task is its row in tasks: what adds items takes it shared, what
--- moves items by their task takes it alone, and both take it before any item.
+-- The lock of a task is its row in tasks. Calls that add items take it shared; calls that
+-- move the items of a task take it exclusively. Both take it before they lock any item.
 -- name: lock task
 SELECT t.solo
 FROM pawl.tasks t
@@ -86,7 +86,7 @@ WHERE id = $1 AND input_hash IS NOT NULL AND dedupes = 0
     SELECT 1 FROM pawl.tasks o
     WHERE o.namespace = tasks.namespace AND o.type = tasks.type AND o.input_hash = tasks.input_hash AND o.dedupes = 1)
 
--- Dependents are locked by item id: see store.Hot.
+-- Dependents are locked in the order of item ids: see store.Hot.
 -- name: feed dependents
 WITH held AS MATERIALIZED (
   SELECT item_id
@@ -125,8 +125,8 @@ WHERE item_id > $1
 ORDER BY item_id
 LIMIT 1 OFFSET $2
 
--- Items of which the number that they wait for, or that one of those has failed, is
--- not what the rows of those say.
+-- Waiting items whose count of open dependencies, or of failed ones, differs from the rows
+-- of these dependencies.
 -- name: miscounted dependents
 SELECT w.item_id, w.namespace, w.task_id, 0, 0
 FROM pawl.waiting w

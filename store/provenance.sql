@@ -1,5 +1,5 @@
--- Who did what: a row beside the newest event of what was done, and of its time.
--- A task's creation is its first event, and may be about its only item.
+-- The provenance of a call is a row that belongs to the newest event of the call, and has
+-- the event's time. The creation of a task is its first event, which may be its only item's.
 
 -- name: put
 INSERT INTO pawl.provenances (id, namespace, task_id, item_id, attempt, verb, scope, idempotency_key, agent_id, agent_name, agent_version, model,

@@ -97,8 +97,8 @@ FROM pawl.checkpoints c
 WHERE c.task_id = $1
 GROUP BY c.type
 
--- The newest of each name behind $2. With $3 also the newest of all and of some
--- types, before the others.
+-- The newest checkpoint of each name after $2. With $3, the newest of all and the newest
+-- of some types come first.
 -- name: resume
 SELECT c.id, c.task_id, c.item_id, c.attempt, c.seq, c.type, c.name, c.args_hash, c.snapshot, c.metadata, c.created_at, n.point, n.step
 FROM (

@@ -1,5 +1,5 @@
--- Where the relays stand: rows of relay_cursors whose names begin with
--- "relay.", one for each sink.
+-- The positions of the relays: rows of relay_cursors whose names begin with "relay.", one
+-- for each sink.
 
 -- name: relay
 SELECT sink, position, detail, updated_at

@@ -1,4 +1,5 @@
--- What a statement answers of an item beside the row that it moves: see ReturnItem.
+-- The columns of an item that a statement returns besides the row that it moves: see
+-- ReturnItem.
 
 -- name: item
 (SELECT CAST(@object('type', w.type, 'kind', w.kind, 'position', w.position, 'key', w.key, 'priority', w.priority, 'after', w.after,

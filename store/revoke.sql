@@ -1,5 +1,5 @@
--- Ending leases before their time. The rows are locked first: whoever moves such
--- an item at the same moment is waited for, and what it left is not found here.
+-- Leases are ended before their time. Their rows are locked first: the statement waits for
+-- a concurrent call that moves such an item, and then does not find the item's lease.
 
 -- name: lease
 SELECT l.attempt, l.worker_id, l.lease_expires_at /* item */

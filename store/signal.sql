@@ -1,5 +1,5 @@
--- Signals. Who sends one and who suspends an item for it both lock its row and
--- then look, so that neither misses the other.
+-- Signals. The sender of a signal and the call that suspends an item for it both lock the
+-- signal's row before they read. So neither misses what the other has written.
 
 -- name: lock signal
 SELECT sent_at

@@ -1,9 +1,9 @@
--- Taking narrow rows out of their tables and putting them in. The columns are listed
--- in state_table.go and carried.go. Rows of leases and of
--- waiting are locked by item id, as the hot verbs lock them: see store.Hot.
+-- The rows of items are removed from the tables of their states and inserted into others.
+-- The columns are listed in state_table.go and item_columns.go. Rows of leases and of
+-- waiting are locked in the order of item ids, as the hot verbs do: see store.Hot.
 
--- The rows are found once: statistics from when the table was empty must not have
--- them found again for each of its rows.
+-- The rows are found once, in a materialized list. With statistics from when the table was
+-- empty, the planner would otherwise find them again for each row of the table.
 -- name: take ready
 WITH held AS MATERIALIZED (
   SELECT r.namespace, r.type, r.rank, r.item_id
@@ -73,9 +73,9 @@ VALUES (@values(rests, $1))
 INSERT INTO pawl.ends (@columns(ends))
 VALUES (@values(ends, $1))
 
--- Rows that others change at the same time are changed where they are: who waits
--- for a row's lock finds its newest version, and nothing in place of a row that
--- was removed and inserted again.
+-- Rows that concurrent calls change are updated in place. A call that waits for the lock of
+-- such a row then finds its newest version. It would not find a row that was removed and
+-- inserted again.
 -- name: amend scheduled
 UPDATE pawl.scheduled
 SET solo = COALESCE($2, solo), feeds = COALESCE($3, feeds), priority = COALESCE($4, priority)

@@ -1,5 +1,5 @@
--- What the sweep reads and writes. Where a statement takes rows, rows that
--- another process holds are skipped: it is at work on them.
+-- The statements of the sweep. A statement that locks rows skips those that another process
+-- has locked: that process is already working on them.
 
 -- name: next due
 SELECT MIN(x.at)
@@ -76,8 +76,8 @@ WHERE e.id > $1
 ORDER BY e.id
 LIMIT $2
 
--- An open task of which nothing is to be expected: its newest event is this
--- one, nobody holds an item of it, and no item has a time to wait for.
+-- Whether an open task no longer changes by itself: this is its newest event, no worker
+-- holds an item of it, and no item waits for a time.
 -- name: forgotten
 SELECT t.namespace
 FROM pawl.tasks t
@@ -133,9 +133,9 @@ FROM pawl.task_live
 WHERE task_id = $1
 @lock
 
--- What a resume of any item needs stays: its newest checkpoint, the newest of
--- each name, of iteration_start, iteration_end and error_boundary, and the
--- newest of each message.
+-- The checkpoints that a resume needs are kept: of each item the newest one, the newest of
+-- each name, the newest of the types iteration_start, iteration_end and error_boundary, and
+-- the newest of each message.
 -- name: prunable checkpoints
 SELECT x.id
 FROM (

@@ -1,5 +1,5 @@
--- Tombstones: what stays of a task that was deleted, which is the event `deleted`,
--- a row of tombstones that leads to it, and its seal.
+-- A tombstone is what remains of a deleted task: the event `deleted`, a row of tombstones
+-- with the number of that event, and the event's seal.
 
 -- name: bury task
 INSERT INTO pawl.tombstones (task_id, event_id, namespace, created_at)

@@ -1,4 +1,4 @@
--- What may be changed of a task, and its items' priorities with it.
+-- The columns of a task that a call may change, and the priorities of its items.
 
 -- name: priorities to change
 SELECT w.id

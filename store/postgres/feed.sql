@@ -1,7 +1,7 @@
--- How transactions come to light here; see store.Commits.
+-- The order in which transactions become visible; see store.Commits.
 
--- The highest number drawn for an event; it is read outside every snapshot. A
--- process that stands still in this transaction soon loses its connection.
+-- The highest number drawn for an event; the snapshot does not limit it. If the process
+-- stops running in this transaction, it soon loses its connection.
 -- name: drawn
 SELECT CASE WHEN s.is_called THEN s.last_value ELSE s.last_value - 1 END, set_config('idle_in_transaction_session_timeout', '5s', true)
 FROM pawl.task_events_id_seq s
@@ -16,8 +16,8 @@ FROM unnest($1::bigint[], $2::bigint[]) AS s (low, high),
     OFFSET 0) e
 ORDER BY e.id
 
--- A transaction holds a lock on itself from its first statement on, whether it
--- has written yet, and has a number, or not.
+-- A transaction holds a lock on its own id from its first statement on. It has a number
+-- only after its first write.
 -- name: open
 SELECT l.virtualtransaction || ' ' || COALESCE(a.backend_xid::text, '')
 FROM pg_locks l
@@ -29,14 +29,14 @@ SELECT p.transaction::text
 FROM pg_prepared_xacts p
 WHERE p.database = current_database()
 
--- A standby that was promoted is on another timeline; the name of a WAL file
--- begins with it. The control file names it only after the next checkpoint.
+-- A promoted standby is on another timeline. The name of a WAL file begins with the
+-- timeline; the control file has it only after the next checkpoint.
 -- name: server
 SELECT (SELECT c.system_identifier::text FROM pg_control_system() c),
   CASE WHEN pg_is_in_recovery() THEN 0 ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint END,
   pg_is_in_recovery()
 
--- A login without pg_monitor sees NULL where another's state is.
+-- A login without pg_monitor reads NULL for the state of other logins' connections.
 -- name: set-up
 SELECT clock_timestamp(), current_setting('synchronous_commit'),
   (SELECT COUNT(*) FROM pg_stat_replication r WHERE r.state IN ('streaming', 'catchup') AND r.sync_state = 'async' AND r.application_name <> 'pg_basebackup'),

@@ -1,6 +1,6 @@
--- A message is locked after the lease of its item, and has one call in a
--- statement. Whoever writes first after another attempt was cut off within a
--- step leaves the mark of it.
+-- A message is locked after the lease of its item, and has one call in a statement. The
+-- first write of an attempt records which chunks of the step an earlier attempt left
+-- unfinished (cuts).
 WITH c AS MATERIALIZED (
   SELECT *
   FROM unnest($1::text[], $2::text[], $3::text[], $4::int[], $5::text[], $6::bigint[], $7::int[])

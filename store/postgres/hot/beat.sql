@@ -1,5 +1,5 @@
--- Touch where every call is a plain heartbeat: no new length, nothing reported.
--- All rows change alike, by what they hold, so they are updated in place.
+-- Touch when every call is a plain heartbeat, without a new lease length and without
+-- progress. All rows change in the same way, from their own values, so one UPDATE is enough.
 WITH c AS MATERIALIZED (
   SELECT *
   FROM unnest($1::text[], $2::text[], $3::text[], $4::int[])

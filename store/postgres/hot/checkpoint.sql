@@ -1,5 +1,5 @@
--- z numbers the checkpoints by a window over the items and their tasks' new
--- counters, without a join; what is wide is then taken from the arrays by place.
+-- z numbers the checkpoints with a window over the items and their tasks' new counters,
+-- without a join. Large values are read from the arrays by ordinal afterwards.
 WITH c AS MATERIALIZED (
   SELECT *
   FROM unnest($1::text[], $2::text[], $3::text[], $4::int[])

@@ -1,9 +1,9 @@
--- ctid is safe here alone: rows of ready are never updated. The ranks are walked
--- in order and only as far as the limit goes; within one, several types are
--- merged by item id, each locked up to the limit. A row of more than $15 bytes ends
--- the statement with an error. The lines that begin with --bytes are left out at
--- first: with them rows are taken until they have $15 bytes together, which costs a
--- look at each item beforehand.
+-- ctid is safe only here: rows of ready are never updated. The ranks are read in order, and
+-- only as far as the limit goes. Within one rank, the rows of the types are merged by item
+-- id, and those of each type are locked up to the limit. A row of more than $15 bytes ends
+-- the statement with an error. The lines that begin with --bytes are left out at first. With
+-- them, rows are taken until they have $15 bytes together; this reads the size of each item
+-- beforehand.
 WITH d AS (
   DELETE FROM pawl.ready
   WHERE ctid = ANY(ARRAY(
@@ -34,8 +34,8 @@ WITH d AS (
     ))
   RETURNING type, rank, item_id, task_id, @columns(carried, attempt: attempt + 1 AS claim), started_at, error),
 n AS MATERIALIZED (SELECT pawl.now() AS now FROM (SELECT count(*) FROM d) locked),
--- Dealt out in claim order: each claimant's rows start at its place in $8. What was
--- said is the item's open message, or the newest that was stopped.
+-- The rows are divided in claim order: each claimant's rows start at its ordinal in $8.
+-- said is the item's open message, or else its newest stopped one.
 r AS MATERIALIZED (
   SELECT d.*, @priority_of(d.rank) AS priority, width_bucket((row_number() OVER (ORDER BY d.rank, d.item_id))::int, $8::int[]) AS who,
     (SELECT m.state || ' ' || m.id || ' ' || m.chunks || ' ' || m.step_number

@@ -43,8 +43,8 @@ deps AS (
   INSERT INTO pawl.item_deps (needs_id, item_id)
   SELECT needs_id, item_id
   FROM unnest($22::text[], $23::text[]) AS d(needs_id, item_id)),
--- In the order given, a task before its items: Append goes on to the second when
--- it is through with the first, and their ids rise within the task.
+-- The events are inserted in the order given, a task's before its items': Append reads its
+-- second input after the first. So the ids of a task's events rise in this order.
 event AS (
   INSERT INTO pawl.task_events (namespace, task_id, item_id, event, to_state, task_to, actor_type, actor_id, key_id, data, created_at)
   SELECT namespace, id, NULL, 'proposed', 'open', NULL, actor_type, actor_id, key_id, data, now

@@ -1,5 +1,5 @@
--- now is read first: nobody waits here, and an older clock is never early. A
--- lease extended meanwhile is read again when it is locked.
+-- now is read before the locks: the statement waits for no lock, and an earlier time ends
+-- no lease too early. A lease that was extended meanwhile is read again when it is locked.
 WITH n AS MATERIALIZED (SELECT pawl.now() AS now),
 x AS MATERIALIZED (
   SELECT l.*

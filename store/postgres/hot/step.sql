@@ -1,6 +1,6 @@
--- Checkpoint for one call under a lease that is in progress, which leaves no
--- event: what the steps of a handler are. It answers nothing where that is not
--- so; the statement for many then says what is.
+-- Checkpoint for one call whose lease is in progress and that leaves no event: the steps of
+-- a handler are such calls. For any other call it returns no row; the caller then runs the
+-- statement for many calls.
 WITH k AS MATERIALIZED (
   SELECT task_id, namespace, lease_expires_at
   FROM pawl.leases

@@ -1,5 +1,5 @@
--- What is new of messages that are read here: one look for all of them. Each is
--- looked up by its key, whatever the planner thinks of their number.
+-- The new chunks of all messages that this process reads, in one query. Each message is
+-- looked up by its key, whatever number of rows the planner expects.
 SELECT x.message_id, c.seq, c.count, c.attempt, c.body
 FROM unnest($1::text[], $2::bigint[]) AS x(message_id, place),
   LATERAL (

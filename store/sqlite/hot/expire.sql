@@ -1,5 +1,5 @@
--- No index on the lease's end: the heartbeats would pay for it, and a look at
--- every lease costs less.
+-- There is no index on the lease's end: each heartbeat would have to update it, which costs
+-- more than reading every lease here.
 
 -- name: Over
 SELECT item_id, namespace, task_id, type, state, worker_id, priority, @columns(carried),

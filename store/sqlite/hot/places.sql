@@ -1,4 +1,4 @@
--- Where an item goes that leaves a lease.
+-- The tables that an item moves to when its lease ends.
 
 -- name: PutReady
 INSERT INTO pawl.ready (namespace, type, rank, item_id, task_id, left_by, worker_id, started_at, since, error, @columns(carried))

@@ -1,4 +1,4 @@
--- What the verbs leave on record.
+-- The events and checkpoints that the verbs write.
 
 -- name: Event
 INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, task_from, task_to, actor_type, actor_id, key_id, data, created_at)
