@@ -17,9 +17,10 @@ import (
 
 // The pauses between two looks at the tasks.
 const (
-	lookGap      = 10 * time.Millisecond // at least, however many commits there are
-	lookShare    = 10                    // at least this many times as long as the look took
-	pollComplete = 10 * time.Second      // at most, while the hub learns of every commit
+	lookGap      = 10 * time.Millisecond  // at least, however many commits there are, and
+	lookShare    = 10                     // times as long as the look took
+	lookMost     = 200 * time.Millisecond // the longest such pause
+	pollComplete = 10 * time.Second       // at most, while the hub learns of every commit
 	lookLimit    = 30 * time.Second
 )
 
@@ -165,7 +166,7 @@ func (w *Waits) run(ctx context.Context, joined <-chan struct{}) {
 			w.options.Log.WarnContext(ctx, "the tasks that calls wait for cannot be read; it is tried again", "error", err)
 		}
 		failed = err != nil
-		if !pause(ctx, max(lookGap, lookShare*clock.Now().Sub(began))) {
+		if !pause(ctx, min(max(lookGap, lookShare*clock.Now().Sub(began)), lookMost)) {
 			return
 		}
 		poll := w.options.Poll
