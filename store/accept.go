@@ -28,7 +28,8 @@ type LockedItem struct {
 func LockFenced(ctx context.Context, tx Tx, f Fence) (LockedItem, bool, error) {
 	g := LockedItem{Fence: f, By: Actor{Type: pawl.ActorWorker, ID: f.WorkerID}}
 	var until int64
-	found, err := Row(ctx, tx, []any{&until, &g.State, &g.TaskID, &g.Failures}, acceptSQL["hold lease"], f.ItemID, f.Namespace, f.WorkerID, f.Attempt)
+	found, err := Row(ctx, tx, []any{&until, &g.State, &g.TaskID, &g.Failures}, acceptSQL["hold lease"], f.ItemID, f.Namespace, f.WorkerID,
+		f.Attempt)
 	if err != nil || !found {
 		return g, false, err
 	}
@@ -133,7 +134,8 @@ func (g *LockedItem) PutPart(ctx context.Context, tx Tx, p Part) (pawl.ItemPart,
 	if err := g.start(ctx, tx); err != nil {
 		return pawl.ItemPart{}, err
 	}
-	out := pawl.ItemPart{ID: p.ID, ItemID: g.ItemID, Key: p.Key, Seq: p.Seq, Status: p.Status, Payload: json.RawMessage(p.Payload), Evidence: raw(p.Evidence), Notes: string(p.Notes),
+	out := pawl.ItemPart{ID: p.ID, ItemID: g.ItemID, Key: p.Key, Seq: p.Seq, Status: p.Status, Payload: json.RawMessage(p.Payload),
+		Evidence: raw(p.Evidence), Notes: string(p.Notes),
 		Checksum: p.Checksum, WorkerID: g.WorkerID, Attempt: g.Attempt, CreatedAt: Stamp(g.Now), UpdatedAt: Stamp(g.Now)}
 	seq := -1
 	if p.Seq != nil {
@@ -143,7 +145,8 @@ func (g *LockedItem) PutPart(ctx context.Context, tx Tx, p Part) (pawl.ItemPart,
 	var checksum, evidence, notes Text
 	var attempt int
 	var created int64
-	found, err := Row(ctx, tx, []any{&id, &status, &checksum, &payload, &evidence, &notes, &worker, &attempt, &created}, acceptSQL["live part"], g.ItemID, p.Key, seq)
+	found, err := Row(ctx, tx, []any{&id, &status, &checksum, &payload, &evidence, &notes, &worker, &attempt, &created},
+		acceptSQL["live part"], g.ItemID, p.Key, seq)
 	if err != nil {
 		return out, err
 	}
@@ -169,7 +172,8 @@ func (g *LockedItem) PutPart(ctx context.Context, tx Tx, p Part) (pawl.ItemPart,
 			return out, pawl.Invalid("/key", "the item has its most parts: %d", p.MaxParts)
 		}
 	}
-	if _, err := tx.Exec(ctx, acceptSQL["put part"], p.ID, g.Namespace, g.ItemID, p.Key, p.Seq, p.Status, p.Payload, p.Evidence, p.Notes, p.Errors, p.Checksum, p.KeyHash,
+	if _, err := tx.Exec(ctx, acceptSQL["put part"], p.ID, g.Namespace, g.ItemID, p.Key, p.Seq, p.Status, p.Payload, p.Evidence, p.Notes,
+		p.Errors, p.Checksum, p.KeyHash,
 		g.WorkerID, g.Attempt, g.Now, superseded); err != nil {
 		return out, err
 	}
@@ -178,7 +182,9 @@ func (g *LockedItem) PutPart(ctx context.Context, tx Tx, p Part) (pawl.ItemPart,
 		name = "part_rejected"
 	}
 	e := g.event(name)
-	data, _ := json.Marshal(map[string]any{"part_id": p.ID, "key": p.Key, "seq": p.Seq, "status": p.Status, "checksum": p.Checksum, "errors": raw(p.Errors)}) // plain values
+	// plain values
+	data, _ := json.Marshal(map[string]any{"part_id": p.ID, "key": p.Key, "seq": p.Seq, "status": p.Status, "checksum": p.Checksum,
+		"errors": raw(p.Errors)})
 	e.Data = Text(data)
 	return out, Record(ctx, tx, g.Now, []Event{e})
 }
@@ -241,7 +247,8 @@ func listParts(ctx context.Context, tx Tx, namespace string, q pawl.PartFilter) 
 		var evidence, notes, errs, checksum Text
 		var created int64
 		var superseded *int64
-		if err := rows.Scan(&p.ID, &p.ItemID, &p.Key, &p.Seq, &p.Status, &payload, &evidence, &notes, &errs, &checksum, &p.WorkerID, &p.Attempt, &created, &superseded); err != nil {
+		if err := rows.Scan(&p.ID, &p.ItemID, &p.Key, &p.Seq, &p.Status, &payload, &evidence, &notes, &errs, &checksum, &p.WorkerID, &p.Attempt,
+			&created, &superseded); err != nil {
 			return pawl.List[pawl.ItemPart]{}, err
 		}
 		p.Payload, p.Evidence, p.Notes, p.Checksum = json.RawMessage(payload), raw(evidence), string(notes), string(checksum)

@@ -57,7 +57,8 @@ func NextPositions(ctx context.Context, tx Tx, namespace, taskID string, n int) 
 // can therefore add to one task at the same time. Positions that are not used stay gaps.
 // ok is false when the task is not an open task of many items.
 func TakePositions(ctx context.Context, tx Tx, namespace, taskID string, n int) (r NewPositions, ok bool, err error) {
-	ok, err = Row(ctx, tx, []any{&r.Type, &r.TypeVersion, &r.Priority, &r.Position}, addItemsSQL["take positions of many"], taskID, n, namespace)
+	ok, err = Row(ctx, tx, []any{&r.Type, &r.TypeVersion, &r.Priority, &r.Position}, addItemsSQL["take positions of many"], taskID, n,
+		namespace)
 	return r, ok, err
 }
 
@@ -137,7 +138,8 @@ func DependencyAdded(ctx context.Context, tx Tx, needs []string) (failed map[str
 			return nil, err
 		}
 		if state != "completed" {
-			return nil, &pawl.Error{Code: pawl.CodeConflict, Op: "add_items", State: state, Allowed: []string{}, Message: fmt.Sprintf("the item %s that others are to wait for is %s", id, state)}
+			return nil, &pawl.Error{Code: pawl.CodeConflict, Op: "add_items", State: state, Allowed: []string{},
+				Message: fmt.Sprintf("the item %s that others are to wait for is %s", id, state)}
 		}
 	}
 	return failed, nil
@@ -169,12 +171,14 @@ func SaveTaskCheckpoint(ctx context.Context, tx Tx, now int64, c TaskCheckpoint)
 	if _, err := Row(ctx, tx, []any{&seq}, addItemsSQL["next number"], c.TaskID, c.Namespace, now); err != nil {
 		return 0, err
 	}
-	if _, err := tx.Exec(ctx, addItemsSQL["save task checkpoint"], c.ID, c.Namespace, c.TaskID, seq, c.Type, c.Name, c.ArgsHash, c.Snapshot, c.Metadata, now); err != nil {
+	if _, err := tx.Exec(ctx, addItemsSQL["save task checkpoint"], c.ID, c.Namespace, c.TaskID, seq, c.Type, c.Name, c.ArgsHash, c.Snapshot,
+		c.Metadata, now); err != nil {
 		return 0, err
 	}
 	if c.Type != pawl.ManualCheckpoint && c.Type != pawl.ApprovalPoint {
 		return seq, nil
 	}
 	data, _ := json.Marshal(map[string]any{"checkpoint_id": c.ID, "type": c.Type, "name": c.Name, "sequence": seq}) // plain values
-	return seq, Record(ctx, tx, now, []Event{{Namespace: c.Namespace, TaskID: c.TaskID, Event: "checkpointed", Actor: c.Actor, Data: Text(data)}})
+	return seq, Record(ctx, tx, now, []Event{{Namespace: c.Namespace, TaskID: c.TaskID, Event: "checkpointed", Actor: c.Actor,
+		Data: Text(data)}})
 }

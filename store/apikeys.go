@@ -26,7 +26,8 @@ func CreateAPIKey(ctx context.Context, tx Tx, k APIKeyRow) error {
 	if k.Payloads {
 		payloads = 1
 	}
-	_, err := tx.Exec(ctx, apiKeySQL["create api key"], k.ID, k.Namespace, k.Name, List(k.Roles), payloads, k.Rate, k.ActorType, k.ActorID, k.SecretHash,
+	_, err := tx.Exec(ctx, apiKeySQL["create api key"], k.ID, k.Namespace, k.Name, List(k.Roles), payloads, k.Rate, k.ActorType, k.ActorID,
+		k.SecretHash,
 		k.CreatedAt.UnixMicro(), expires)
 	return err
 }

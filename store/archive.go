@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/pawl-work/pawl"
 )
@@ -39,7 +38,8 @@ func ReadTask(ctx context.Context, tx Tx, taskID string, line func([]byte) error
 		rows[table] = n
 	}
 	if out := rows["rests"] + rows["ends"]; rows["work_items"] != out {
-		return &pawl.Error{Code: pawl.CodeConflict, Op: "archive", Message: fmt.Sprintf("task %s has %d items and %d are out of work", taskID, rows["work_items"], out)}
+		return &pawl.Error{Code: pawl.CodeConflict, Op: "archive",
+			Message: fmt.Sprintf("task %s has %d items and %d are out of work", taskID, rows["work_items"], out)}
 	}
 	return nil
 }
@@ -225,186 +225,4 @@ func (r *Restorer) Done(ctx context.Context, tx Tx) error {
 
 func damaged(taskID string, err error) error {
 	return &pawl.Error{Code: pawl.CodeInternal, Op: "restore", Message: "the archive of " + taskID + " cannot be read", Err: err}
-}
-
-// NamespaceOfTask returns the namespace of a task, or "" when there is no such task.
-func NamespaceOfTask(ctx context.Context, tx Tx, taskID string) (string, error) {
-	var ns string
-	_, err := Row(ctx, tx, []any{&ns}, archiveSQL["namespace of task"], taskID)
-	return ns, err
-}
-
-// LockTaskLast locks the rows of an ended task until the transaction ends. Every move of
-// the task locks or changes one of these rows. It returns false when the task does not
-// exist.
-func LockTaskLast(ctx context.Context, tx Tx, taskID string) (bool, error) {
-	for _, step := range []string{"lock task", "lock task_live", "lock rests"} {
-		found, err := Strings(ctx, tx, archiveSQL[step], taskID)
-		if err != nil || step == "lock task" && len(found) == 0 {
-			return false, err
-		}
-	}
-	return true, nil
-}
-
-// NewestEvent returns the id of a task's newest event, or 0 when it has none.
-func NewestEvent(ctx context.Context, tx Tx, taskID string) (int64, error) {
-	var id int64
-	_, err := Row(ctx, tx, []any{&id}, archiveSQL["newest event"], taskID)
-	return id, err
-}
-
-// removal is the order in which the rows of a task are removed. Rows that lead to other
-// rows are removed after them; the events and the task itself come last.
-var removal = []string{"unlink keys of task", "unlink keys of items", "remove message_chunks", "remove messages", "remove provenances",
-	"remove ready", "remove scheduled", "remove waiting", "remove leases", "remove rests", "remove ends", "remove item_deps",
-	"remove work_item_parts", "remove work_items", "remove checkpoints", "remove task_results", "remove task_events", "remove seals", "remove task_live", "remove tasks"}
-
-// DeleteTask removes up to batch rows of a task. done says that nothing is left.
-// Idempotency keys stay; their links become NULL.
-//
-// When by is set, an event `deleted` with the contents of by stays and gets a seal of its
-// own. When by is nil, retention removes the task. If the task is too large for one batch,
-// it then has an event `deleted` until the last batch, so that an interrupted deletion is
-// resumed.
-func DeleteTask(ctx context.Context, tx Tx, namespace, taskID string, by *Deletion, batch int) (done bool, err error) {
-	ns, err := NamespaceOfTask(ctx, tx, taskID)
-	if err != nil || ns != namespace {
-		return true, err
-	}
-	if there, err := LockTaskLast(ctx, tx, taskID); err != nil || !there {
-		return true, err
-	}
-	if by != nil {
-		if err := putTombstone(ctx, tx, namespace, taskID, by); err != nil {
-			return false, err
-		}
-	}
-	err = gated(ctx, tx, "delete", func() error {
-		left := int64(batch)
-		for _, step := range removal {
-			if step == "remove seals" { // the task's events are not sealed during its deletion
-				if _, err := LockCursor(ctx, tx, sealCursor); err != nil {
-					return err
-				}
-			}
-			n, err := tx.Exec(ctx, archiveSQL[step], taskID, left)
-			if err != nil {
-				return err
-			}
-			if left -= n; left <= 0 && step != "remove tasks" {
-				return nil
-			}
-		}
-		done = true
-		return sealTombstone(ctx, tx, namespace, taskID)
-	})
-	if err != nil || done {
-		return done, err
-	}
-	if marked, err := BeingDeleted(ctx, tx, taskID); err != nil || marked {
-		return false, err
-	}
-	now, err := tx.Now(ctx)
-	if err != nil {
-		return false, err
-	}
-	return false, Record(ctx, tx, now, []Event{{Namespace: namespace, TaskID: taskID, Event: "deleted", Actor: Actor{Type: pawl.ActorSystem}}})
-}
-
-// Archived is a row of archives. Body is the archive itself if the table holds it.
-type Archived struct {
-	pawl.Archive
-	Body []byte
-}
-
-// KeepArchive stores the row of an archive. It replaces the row of an older archive of the
-// same task.
-func KeepArchive(ctx context.Context, tx Tx, namespace string, a Archived) error {
-	_, err := tx.Exec(ctx, archiveSQL["keep archive"], a.TaskID, namespace, Text(a.Path), a.Body, a.Bytes, a.SHA256, a.CreatedAt.UnixMicro())
-	return err
-}
-
-// ArchivePath returns the file of a task's archive, or "" when there is none.
-func ArchivePath(ctx context.Context, tx Tx, taskID string) (string, error) {
-	var path Text
-	_, err := Row(ctx, tx, []any{&path}, archiveSQL["path of archive"], taskID)
-	return string(path), err
-}
-
-// RestoredBy lists up to limit tasks that were restored by the given time, have not been
-// archived again, and are in one of the states or no longer exist.
-func RestoredBy(ctx context.Context, tx Tx, by int64, states []string, limit int) ([]string, error) {
-	return Strings(ctx, tx, archiveSQL["restored by"], by, List(states), limit)
-}
-
-// RestingSince returns those of the given tasks that are in the state and have no event
-// after the given time.
-func RestingSince(ctx context.Context, tx Tx, taskIDs []string, state string, by int64) ([]string, error) {
-	return Strings(ctx, tx, archiveSQL["resting since"], List(taskIDs), state, by)
-}
-
-// ForgetRestored removes a task that no longer exists from the list that RestoredBy reads.
-func ForgetRestored(ctx context.Context, tx Tx, taskID string) error {
-	_, err := tx.Exec(ctx, archiveSQL["forget restored"], taskID)
-	return err
-}
-
-// GetArchive reads a task's archive.
-func GetArchive(ctx context.Context, tx Tx, namespace, taskID string) (Archived, error) {
-	var a Archived
-	found, err := Row(ctx, tx, append(archiveDest(&a.Archive), &a.Body), archiveSQL["archive"], taskID, namespace)
-	if err == nil && !found {
-		err = pawl.NotFound("archive of task", taskID)
-	}
-	return a, err
-}
-
-// ListArchives reads up to limit archives of a namespace, newest task first. It starts
-// behind the task id before; "" starts at the newest.
-func ListArchives(ctx context.Context, tx Tx, namespace, before string, limit int) ([]pawl.Archive, error) {
-	if before == "" {
-		before = EndOfTime
-	}
-	rows, err := tx.Query(ctx, archiveSQL["archives before"], namespace, before, limit)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []pawl.Archive
-	for rows.Next() {
-		var a pawl.Archive
-		if err := rows.Scan(archiveDest(&a)...); err != nil {
-			return nil, err
-		}
-		out = append(out, a)
-	}
-	return out, rows.Err()
-}
-
-func archiveDest(a *pawl.Archive) []any {
-	return []any{&a.TaskID, (*Text)(&a.Path), &a.Bytes, &a.SHA256, stampDest{&a.CreatedAt}, stampOrNil{&a.RestoredAt}}
-}
-
-// stampDest and stampOrNil scan microseconds into times.
-type stampDest struct{ t *time.Time }
-
-func (d stampDest) Scan(v any) error {
-	n, ok := v.(int64)
-	if !ok {
-		return fmt.Errorf("a stamp is %T", v)
-	}
-	*d.t = time.UnixMicro(n).UTC()
-	return nil
-}
-
-type stampOrNil struct{ t **time.Time }
-
-func (d stampOrNil) Scan(v any) error {
-	if v == nil {
-		*d.t = nil
-		return nil
-	}
-	*d.t = new(time.Time)
-	return stampDest{*d.t}.Scan(v)
 }

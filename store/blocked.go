@@ -270,7 +270,8 @@ func placesOf(ctx context.Context, tx Tx, ids []string) (map[string]*taskPlaces,
 // withoutWorker returns the tasks that have queued items of types that no live worker
 // takes. Of a task of many items, only the first and the last hundred are read for their
 // type. When none of these is queued, the task's own type counts.
-func withoutWorker(ctx context.Context, tx Tx, namespace string, tasks []pawl.Task, ids []string, now int64) (map[string]*pawl.Blocked, error) {
+func withoutWorker(ctx context.Context, tx Tx, namespace string, tasks []pawl.Task, ids []string,
+	now int64) (map[string]*pawl.Blocked, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}

@@ -129,7 +129,8 @@ func readRecords(ctx context.Context, tx Tx, query string, args []any, into map[
 	for rows.Next() {
 		r := &record{}
 		t := &r.texts
-		if err := rows.Scan(&r.id, &r.namespace, &r.task, &t[0], &r.attempt, &t[1], &t[2], &t[3], &t[4], &t[5], &t[6], &t[7], &t[8], &t[9], &t[10], &t[11], &r.created, &r.key); err != nil {
+		if err := rows.Scan(&r.id, &r.namespace, &r.task, &t[0], &r.attempt, &t[1], &t[2], &t[3], &t[4], &t[5], &t[6], &t[7], &t[8], &t[9],
+			&t[10], &t[11], &r.created, &r.key); err != nil {
 			return err
 		}
 		if _, asked := into[r.id]; asked {

@@ -14,7 +14,8 @@ import (
 func TestChunksComeBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		chunks := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) pawl.Chunk {
-			text := rapid.SampledFrom([]string{"a", "é", "語", "😀", "\u2028", "<&>", `"`, `\`, "\n", "\t", " ", "\x7f", "\xed\xa0\xbd", `"},{"type":"text","text":"`, `"}]`, ""})
+			text := rapid.SampledFrom([]string{"a", "é", "語", "😀", "\u2028", "<&>", `"`, `\`, "\n", "\t", " ", "\x7f", "\xed\xa0\xbd",
+				`"},{"type":"text","text":"`, `"}]`, ""})
 			c := pawl.Chunk{Type: rapid.SampledFrom(worded).Draw(t, "type")}
 			for range rapid.IntRange(0, 4).Draw(t, "length") {
 				c.Text += pawl.Words(text.Draw(t, "text"))

@@ -85,7 +85,8 @@ var columnLists = func() map[string][]Column {
 
 // expandColumns replaces the marks that name a list by its columns.
 func expandColumns(query string) string {
-	for mark, made := range map[string]func(arg string) string{"@columns(": namesOf, "@values(": placeholders, "@arrays(": arrays, "@filled(": filled} {
+	for mark, made := range map[string]func(arg string) string{"@columns(": namesOf, "@values(": placeholders, "@arrays(": arrays,
+		"@filled(": filled} {
 		query = expand(query, mark, made)
 	}
 	return query

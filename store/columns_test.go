@@ -43,7 +43,8 @@ func TestArraysOfColumns(t *testing.T) {
 	for mark, want := range map[string]string{
 		"@arrays(kept, $2)":         "$2::int[], $3::int[], $4::int[]",
 		"@arrays(kept, $2 + given)": "$6::int[], $7::int[], $8::int[]",
-		"@filled(kept, $2)":         "COALESCE(attempt, ($2::int[])[1]) AS attempt, COALESCE(failures, ($3::int[])[1]) AS failures, COALESCE(rework, ($4::int[])[1]) AS rework",
+		"@filled(kept, $2)": "COALESCE(attempt, ($2::int[])[1]) AS attempt, COALESCE(failures, ($3::int[])[1]) AS failures, " +
+			"COALESCE(rework, ($4::int[])[1]) AS rework",
 	} {
 		if got := expandColumns(mark); got != want {
 			t.Errorf("%s becomes %q, want %q", mark, got, want)

@@ -39,7 +39,8 @@ type TaskDecision struct {
 func OpenDecision(ctx context.Context, tx Tx, namespace, taskID string) (*TaskDecision, bool, error) {
 	c := &TaskDecision{Namespace: namespace, TaskID: taskID}
 	var solo, ready, todo int
-	found, err := Row(ctx, tx, []any{&c.Type, &c.TypeVersion, &solo, &c.State, &ready, &todo, &c.FailedIn, &c.DecideBy, &c.Version}, decideSQL["task to decide"], taskID, namespace)
+	found, err := Row(ctx, tx, []any{&c.Type, &c.TypeVersion, &solo, &c.State, &ready, &todo, &c.FailedIn, &c.DecideBy, &c.Version},
+		decideSQL["task to decide"], taskID, namespace)
 	if err != nil || !found {
 		return c, false, err
 	}
@@ -80,7 +81,8 @@ func (c *TaskDecision) Move(ctx context.Context, tx Tx, m TaskMove) error {
 	if _, err := tx.Exec(ctx, decideSQL["move task"], c.TaskID, m.To, todo, m.FailedIn, m.Error, completed, c.Now); err != nil {
 		return err
 	}
-	e := Event{Namespace: c.Namespace, TaskID: c.TaskID, Event: m.Event, From: Text(c.State), To: Text(m.To), Actor: m.Actor, Message: m.Message, Data: m.Data, Diff: m.Diff}
+	e := Event{Namespace: c.Namespace, TaskID: c.TaskID, Event: m.Event, From: Text(c.State), To: Text(m.To), Actor: m.Actor,
+		Message: m.Message, Data: m.Data, Diff: m.Diff}
 	done := Applied{Task: m.To}
 	if c.State == "dead_lettered" {
 		done.Items = 1 // marks a retry, which takes the input hash again
@@ -97,7 +99,8 @@ func (c *TaskDecision) Reopen(ctx context.Context, tx Tx, n int, m TaskMove) err
 	if _, err := tx.Exec(ctx, decideSQL["reopen"], c.TaskID, n, c.Now); err != nil {
 		return err
 	}
-	e := Event{Namespace: c.Namespace, TaskID: c.TaskID, Event: m.Event, From: Text(c.State), To: "open", Actor: m.Actor, Message: m.Message, Data: m.Data}
+	e := Event{Namespace: c.Namespace, TaskID: c.TaskID, Event: m.Event, From: Text(c.State), To: "open", Actor: m.Actor, Message: m.Message,
+		Data: m.Data}
 	c.State = "open"
 	return Record(ctx, tx, c.Now, []Event{e})
 }
@@ -191,7 +194,8 @@ func (c *TaskDecision) MoveItems(ctx context.Context, tx Tx, m ItemMove) ([]Stat
 		if h.Feeds == 1 && (m.To == "completed" || m.To == "rejected") {
 			feeders = append(feeders, h.ItemID)
 		}
-		events[i] = Event{Namespace: h.Namespace, TaskID: h.TaskID, ItemID: Text(h.ItemID), Attempt: h.Attempt, Event: m.Event, From: Text(m.From), To: Text(m.To), Actor: m.Actor, Data: m.Data}
+		events[i] = Event{Namespace: h.Namespace, TaskID: h.TaskID, ItemID: Text(h.ItemID), Attempt: h.Attempt, Event: m.Event,
+			From: Text(m.From), To: Text(m.To), Actor: m.Actor, Data: m.Data}
 	}
 	if err := Put(ctx, tx, held); err != nil {
 		return nil, nil, err

@@ -62,7 +62,8 @@ func Recount(ctx context.Context, tx Tx, now int64, d Dependent) (bool, error) {
 		To   int `json:"to"`
 	}
 	diff, _ := json.Marshal(map[string]change{"needs": {needs, newNeeds}, "failed_needs": {min(broken, 1), newBroken}}) // plain values
-	return true, Record(ctx, tx, now, []Event{{Namespace: d.Namespace, TaskID: d.TaskID, ItemID: Text(d.ItemID), Attempt: attempt, Event: "updated",
+	return true, Record(ctx, tx, now, []Event{{Namespace: d.Namespace, TaskID: d.TaskID, ItemID: Text(d.ItemID), Attempt: attempt,
+		Event: "updated",
 		Actor: Actor{Type: pawl.ActorSystem}, Message: "the count of the items that it waits for was wrong", Diff: Text(diff)}})
 }
 
@@ -93,7 +94,8 @@ func dependents(ctx context.Context, tx Tx, query string, args ...any) ([]Depend
 // failed; DependencyRestored queues it again once that dependency completes. The item is
 // cancelled when a dependency was cancelled.
 func GiveUp(ctx context.Context, tx Tx, now int64, d Dependent) error {
-	c := Change{Namespace: d.Namespace, TaskID: d.TaskID, Verb: "give_up", ItemIDs: []string{d.ItemID}, LeftBy: "dependency", Actor: Actor{Type: pawl.ActorSystem}}
+	c := Change{Namespace: d.Namespace, TaskID: d.TaskID, Verb: "give_up", ItemIDs: []string{d.ItemID}, LeftBy: "dependency",
+		Actor: Actor{Type: pawl.ActorSystem}}
 	switch {
 	case d.Failed > 0:
 		c.To, c.Error = "failed", DependencyFailedError
@@ -116,6 +118,7 @@ func DependencyFailed(ctx context.Context, tx Tx, now int64, d Dependent) error 
 
 // DependencyRestored queues an item again that failed because of a dependency.
 func DependencyRestored(ctx context.Context, tx Tx, now int64, d Dependent) ([]DueItem, error) {
-	done, err := Apply(ctx, tx, now, Change{Namespace: d.Namespace, TaskID: d.TaskID, Verb: "retry", ItemIDs: []string{d.ItemID}, Actor: Actor{Type: pawl.ActorSystem}})
+	done, err := Apply(ctx, tx, now, Change{Namespace: d.Namespace, TaskID: d.TaskID, Verb: "retry", ItemIDs: []string{d.ItemID},
+		Actor: Actor{Type: pawl.ActorSystem}})
 	return done.Released, err
 }

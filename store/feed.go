@@ -171,7 +171,8 @@ func MoveFeed(ctx context.Context, tx Tx, now int64, s FeedState) error {
 	for _, g := range s.Gaps {
 		bounds = append(bounds, g.Low, g.High)
 	}
-	d := feedDetail{Top: s.Top, Gaps: base64.RawStdEncoding.EncodeToString(Pack(bounds)), Loose: s.Loose, Pages: s.Pages, IDs: s.IDs, Epoch: s.Epoch, Starts: s.Starts}
+	d := feedDetail{Top: s.Top, Gaps: base64.RawStdEncoding.EncodeToString(Pack(bounds)), Loose: s.Loose, Pages: s.Pages, IDs: s.IDs,
+		Epoch: s.Epoch, Starts: s.Starts}
 	if s.Server.System != "" {
 		d.Server = &s.Server
 	}

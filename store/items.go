@@ -165,7 +165,8 @@ type large struct{ member, column, instead string }
 
 var (
 	largeOfTask = []large{{"payload", " t.payload,", " NULL,"}, {"metadata", " t.metadata,", " '{}',"}}
-	largeOfItem = []large{{"input", " i.input,", " 'null',"}, {"result", " i.result,", " NULL,"}, {"assembled_result", " i.assembled_result,", " NULL,"}}
+	largeOfItem = []large{{"input", " i.input,", " 'null',"}, {"result", " i.result,", " NULL,"},
+		{"assembled_result", " i.assembled_result,", " NULL,"}}
 )
 
 // without returns the query without the large columns that fields does not name. When

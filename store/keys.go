@@ -24,13 +24,15 @@ type KeyRow struct {
 // OpenKey inserts a key. It returns false when the key exists or when another open
 // transaction inserts it.
 func OpenKey(ctx context.Context, tx Tx, namespace string, k KeyRow, now int64) (bool, error) {
-	n, err := tx.Exec(ctx, keySQL["open key"], namespace, k.Scope, k.Hash, k.RequestHash, k.Token, Text(k.TaskID), Text(k.ItemID), now, nullable(k.Expires), k.Locked, k.Code)
+	n, err := tx.Exec(ctx, keySQL["open key"], namespace, k.Scope, k.Hash, k.RequestHash, k.Token, Text(k.TaskID), Text(k.ItemID), now,
+		nullable(k.Expires), k.Locked, k.Code)
 	return n == 1, err
 }
 
 // ReopenKey starts an expired key again.
 func ReopenKey(ctx context.Context, tx Tx, namespace string, k KeyRow, now int64) error {
-	_, err := tx.Exec(ctx, keySQL["reopen key"], namespace, k.Scope, k.Hash, k.RequestHash, k.Token, Text(k.TaskID), Text(k.ItemID), now, nullable(k.Expires), k.Locked, k.Code)
+	_, err := tx.Exec(ctx, keySQL["reopen key"], namespace, k.Scope, k.Hash, k.RequestHash, k.Token, Text(k.TaskID), Text(k.ItemID), now,
+		nullable(k.Expires), k.Locked, k.Code)
 	return err
 }
 

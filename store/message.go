@@ -31,11 +31,13 @@ func scanMessages(ctx context.Context, tx Tx, query string, args ...any) ([]Mess
 		var attempt *int
 		var created int64
 		var ended *int64
-		if err := rows.Scan(&m.ID, &m.Namespace, &thread, &task, &item, &attempt, &m.Role, &m.Kept, &m.Status, &model, &m.StepNumber, &m.MaxSteps, &m.Offset,
+		if err := rows.Scan(&m.ID, &m.Namespace, &thread, &task, &item, &attempt, &m.Role, &m.Kept, &m.Status, &model, &m.StepNumber, &m.MaxSteps,
+			&m.Offset,
 			&m.StepOffset, &m.cuts, &usage, &metadata, &created, &ended); err != nil {
 			return nil, err
 		}
-		m.Thread, m.TaskID, m.ItemID, m.Model, m.Usage, m.Metadata = string(thread), string(task), string(item), string(model), raw(usage), raw(metadata)
+		m.Thread, m.TaskID, m.ItemID, m.Model = string(thread), string(task), string(item), string(model)
+		m.Usage, m.Metadata = raw(usage), raw(metadata)
 		m.Cuts, m.CreatedAt, m.EndedAt = CutsOf(m.cuts), Stamp(created), stampOf(ended)
 		if attempt != nil {
 			m.Attempt = *attempt

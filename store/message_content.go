@@ -119,7 +119,8 @@ func (f *content) add(c *pawl.Chunk) {
 	if len(f.cuts) > 0 && n >= f.cuts[0].From {
 		status, begins = pawl.PartAbandoned, n == f.cuts[0].From
 	}
-	if last := len(f.parts) - 1; last < 0 || begins || f.parts[last].Text == nil || c.Type == pawl.ChunkError || f.parts[last].Type != c.Type || f.parts[last].Status != status {
+	if last := len(f.parts) - 1; last < 0 || begins || f.parts[last].Text == nil || c.Type == pawl.ChunkError ||
+		f.parts[last].Type != c.Type || f.parts[last].Status != status {
 		f.flush()
 		p := part(c)
 		p.Status = status
@@ -156,7 +157,8 @@ func (f *content) json(open bool) string {
 
 // part converts a chunk to the part format that other agent software uses.
 func part(c *pawl.Chunk) pawl.MessagePart {
-	p := pawl.MessagePart{Type: strings.ReplaceAll(c.Type, "_", "-"), ToolCallID: c.ToolCallID, ToolName: c.ToolName, Input: c.Input, Output: c.Output,
+	p := pawl.MessagePart{Type: strings.ReplaceAll(c.Type, "_", "-"), ToolCallID: c.ToolCallID, ToolName: c.ToolName, Input: c.Input,
+		Output:  c.Output,
 		IsError: c.IsError, MediaType: c.MediaType, URL: c.URL, Data: c.Data}
 	if c.Type == pawl.ChunkText || c.Type == pawl.ChunkReasoning || c.Type == pawl.ChunkError {
 		p.Text = new(string)

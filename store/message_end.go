@@ -68,7 +68,8 @@ func ResumeMessages(ctx context.Context, tx Tx, now int64, taskID string, items 
 		if err := rows.Scan(&id, &item, &namespace); err != nil {
 			return err
 		}
-		events = append(events, messageEvent("message_started", namespace, taskID, Text(item), by, map[string]any{"message_id": id, "status": pawl.MessageStreaming}))
+		events = append(events, messageEvent("message_started", namespace, taskID, Text(item), by,
+			map[string]any{"message_id": id, "status": pawl.MessageStreaming}))
 	}
 	if err := rows.Err(); err != nil {
 		return err

@@ -29,8 +29,10 @@ func PutMessages(ctx context.Context, tx Tx, now int64, all []NewMessage) error 
 		if m.Content != "" {
 			state, ended = string(pawl.MessageComplete), &now
 		}
-		rows[i] = []any{m.ID, m.Namespace, m.Thread, m.TaskID, m.ItemID, m.Attempt, m.Role, m.Content, state, m.Model, m.MaxSteps, m.Metadata, now, ended}
-		events[i] = messageEvent("message_started", m.Namespace, m.TaskID, m.ItemID, m.Actor, map[string]any{"message_id": m.ID, "role": m.Role, "status": state})
+		rows[i] = []any{m.ID, m.Namespace, m.Thread, m.TaskID, m.ItemID, m.Attempt, m.Role, m.Content, state, m.Model, m.MaxSteps, m.Metadata,
+			now, ended}
+		events[i] = messageEvent("message_started", m.Namespace, m.TaskID, m.ItemID, m.Actor,
+			map[string]any{"message_id": m.ID, "role": m.Role, "status": state})
 		if m.Attempt != nil {
 			events[i].Attempt = *m.Attempt
 		}

@@ -36,7 +36,8 @@ func (g *LockedItem) Step(ctx context.Context, tx Tx, m *MessageRow, checkpointI
 		return 0, err
 	}
 	metadata, _ := json.Marshal(map[string]any{"message_id": m.ID, "step_number": m.StepNumber, "offset": m.Offset}) // plain values
-	_, err = tx.Exec(ctx, messageSQL["save step"], checkpointID, g.Namespace, g.TaskID, g.ItemID, g.Attempt, seq, fmt.Sprintf("step:%d", m.StepNumber), m.ID,
+	_, err = tx.Exec(ctx, messageSQL["save step"], checkpointID, g.Namespace, g.TaskID, g.ItemID, g.Attempt, seq,
+		fmt.Sprintf("step:%d", m.StepNumber), m.ID,
 		snapshot, string(metadata), g.Now)
 	return seq, err
 }

@@ -76,7 +76,8 @@ func Verify(ctx context.Context, m Migrator) error {
 	for _, x := range all {
 		if x.ExecutedAt == 0 {
 			return &pawl.Error{Code: pawl.CodeUnavailable, Op: "migrate",
-				Message: fmt.Sprintf("the database's schema is older than this program: migration %d (%s) is missing; run `pawl migrate up`", x.ID, x.Description)}
+				Message: fmt.Sprintf("the database's schema is older than this program: migration %d (%s) is missing; run `pawl migrate up`", x.ID,
+					x.Description)}
 		}
 	}
 	return tooOld(all)
@@ -89,7 +90,8 @@ func Exists(ctx context.Context, m Migrator) error {
 	if err != nil || slices.ContainsFunc(all, func(x Migration) bool { return x.ExecutedAt != 0 }) {
 		return err
 	}
-	return &pawl.Error{Code: pawl.CodeNotFound, Op: "open", Message: "the database does not hold Pawl's schema; check its name, or create the schema with `pawl migrate up`"}
+	return &pawl.Error{Code: pawl.CodeNotFound, Op: "open",
+		Message: "the database does not hold Pawl's schema; check its name, or create the schema with `pawl migrate up`"}
 }
 
 // SchemaMismatch converts a migrator's error that has no known database code into an error
@@ -100,7 +102,8 @@ func SchemaMismatch(err error) error {
 		return err
 	}
 	return &pawl.Error{Code: pawl.CodeInvalid, Op: "migrate", Err: e.Err,
-		Message: "the schema is not what the table schema_migrations says, or that table is not Pawl's: restore a backup, or name another database"}
+		Message: "the schema is not what the table schema_migrations says, or that table is not Pawl's: restore a backup, or name another " +
+			"database"}
 }
 
 var (
@@ -142,7 +145,8 @@ var ErrExcluded = errors.New("the program is too old for the schema")
 // migration that the program knows.
 func Excluded(x Migration, newest int64) error {
 	return &pawl.Error{Code: pawl.CodeUnavailable, Op: "migrate", Err: ErrExcluded,
-		Message: fmt.Sprintf("the database's schema is too new for this program: migration %d (%s) needs one that knows migration %d, this one knows %d; upgrade it", x.ID, x.Description, x.Oldest, newest)}
+		Message: fmt.Sprintf("the database's schema is too new for this program: migration %d (%s) needs one that knows migration %d, this "+
+			"one knows %d; upgrade it", x.ID, x.Description, x.Oldest, newest)}
 }
 
 // Excluding finds a migration that excludes a program. $1 is the newest migration that the
@@ -232,7 +236,8 @@ func (m *migrator) Status(ctx context.Context) ([]Migration, error) {
 }
 
 func (m *migrator) create() []string {
-	table := "CREATE TABLE IF NOT EXISTS " + m.table + " (\n  id          BIGINT PRIMARY KEY,\n  description TEXT NOT NULL,\n  executed_at BIGINT NOT NULL,\n  oldest      BIGINT NOT NULL\n)"
+	table := "CREATE TABLE IF NOT EXISTS " + m.table +
+		" (\n  id          BIGINT PRIMARY KEY,\n  description TEXT NOT NULL,\n  executed_at BIGINT NOT NULL,\n  oldest      BIGINT NOT NULL\n)"
 	if m.schema == "" {
 		return []string{table}
 	}
@@ -244,7 +249,8 @@ func (m *migrator) insert(x Migration) string {
 	if m.schema != "" {
 		now = "CAST(date_part('epoch', clock_timestamp()) * 1000000 AS BIGINT)"
 	}
-	return fmt.Sprintf("INSERT INTO %s (id, description, executed_at, oldest) VALUES (%d, '%s', %s, %d)", m.table, x.ID, x.Description, now, x.Oldest)
+	return fmt.Sprintf("INSERT INTO %s (id, description, executed_at, oldest) VALUES (%d, '%s', %s, %d)", m.table, x.ID, x.Description, now,
+		x.Oldest)
 }
 
 // SQL implements Migrator.

@@ -24,13 +24,15 @@ func (r *PageRoom) Take(bytes int) {
 
 // Pages reads a page in steps, until it has all its rows or pawl.MaxPageBytes of values. A
 // page that reaches the bytes ends early, with a cursor.
-func Pages[T any](p pawl.Page, size func(*T) int, cursor func(T) string, read func(p pawl.Page) (pawl.List[T], error)) (pawl.List[T], error) {
+func Pages[T any](p pawl.Page, size func(*T) int, cursor func(T) string,
+	read func(p pawl.Page) (pawl.List[T], error)) (pawl.List[T], error) {
 	return PagesIn(NewPageRoom(), p, func(v *T) (int, error) { return size(v), nil }, cursor, read)
 }
 
 // PagesIn is Pages for a page that contains other lists too. When the first row does not
 // fit any more, it returns no row and the cursor that it was given.
-func PagesIn[T any](r *PageRoom, p pawl.Page, size func(*T) (int, error), cursor func(T) string, read func(p pawl.Page) (pawl.List[T], error)) (pawl.List[T], error) {
+func PagesIn[T any](r *PageRoom, p pawl.Page, size func(*T) (int, error), cursor func(T) string,
+	read func(p pawl.Page) (pawl.List[T], error)) (pawl.List[T], error) {
 	limit, bytes := p.Limit, 0
 	out := pawl.List[T]{Items: []T{}, Next: p.Cursor}
 	for step := FirstRows; ; {

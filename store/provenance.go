@@ -32,7 +32,8 @@ func PutProvenances(ctx context.Context, tx Tx, all []Provenance) error {
 		if p.Attempt > 0 {
 			attempt = &p.Attempt
 		}
-		rows[i] = []any{p.ID, p.Namespace, p.TaskID, p.ItemID, attempt, p.Verb, p.Scope, Text(p.IdempotencyKey), Text(p.AgentID), Text(p.AgentName),
+		rows[i] = []any{p.ID, p.Namespace, p.TaskID, p.ItemID, attempt, p.Verb, p.Scope, Text(p.IdempotencyKey), Text(p.AgentID),
+			Text(p.AgentName),
 			Text(p.AgentVersion), Text(p.Model), Text(p.RequestFingerprint), Text(p.Extra), p.Event}
 	}
 	return tx.ExecEach(ctx, provenanceSQL[query], rows)
@@ -40,10 +41,11 @@ func PutProvenances(ctx context.Context, tx Tx, all []Provenance) error {
 
 // ListProvenances lists the provenance of a task or item, oldest first.
 func ListProvenances(ctx context.Context, tx Tx, namespace string, q pawl.ProvenanceFilter) (pawl.List[pawl.ProvenanceRecord], error) {
-	return Pages(q.Page, func(v *pawl.ProvenanceRecord) int { return len(v.Extra) + len(v.Data) }, func(r pawl.ProvenanceRecord) string { return r.ID }, func(p pawl.Page) (pawl.List[pawl.ProvenanceRecord], error) {
-		q.Page = p
-		return listProvenances(ctx, tx, namespace, q)
-	})
+	return Pages(q.Page, func(v *pawl.ProvenanceRecord) int { return len(v.Extra) + len(v.Data) },
+		func(r pawl.ProvenanceRecord) string { return r.ID }, func(p pawl.Page) (pawl.List[pawl.ProvenanceRecord], error) {
+			q.Page = p
+			return listProvenances(ctx, tx, namespace, q)
+		})
 }
 
 func listProvenances(ctx context.Context, tx Tx, namespace string, q pawl.ProvenanceFilter) (pawl.List[pawl.ProvenanceRecord], error) {
@@ -69,7 +71,8 @@ func listProvenances(ctx context.Context, tx Tx, namespace string, q pawl.Proven
 		var attempt *int
 		var event *int64
 		var created int64
-		if err := rows.Scan(&r.ID, &task, &item, &attempt, &r.Verb, &scope, &key, &id, &name, &version, &model, &print, &extra, &created, &event, &data); err != nil {
+		if err := rows.Scan(&r.ID, &task, &item, &attempt, &r.Verb, &scope, &key, &id, &name, &version, &model, &print, &extra, &created, &event,
+			&data); err != nil {
 			return pawl.List[pawl.ProvenanceRecord]{}, err
 		}
 		r.TaskID, r.ItemID, r.Scope, r.Data, r.CreatedAt = string(task), string(item), string(scope), raw(data), Stamp(created)

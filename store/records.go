@@ -12,10 +12,11 @@ import (
 
 // ListEvents lists events in order of their row number.
 func ListEvents(ctx context.Context, tx Tx, namespace string, q pawl.EventFilter) (pawl.List[pawl.Event], error) {
-	return Pages(q.Page, func(v *pawl.Event) int { return len(v.Data) + len(v.Diff) + len(v.Message) }, func(e pawl.Event) string { return e.ID }, func(p pawl.Page) (pawl.List[pawl.Event], error) {
-		q.Page = p
-		return listEvents(ctx, tx, namespace, q)
-	})
+	return Pages(q.Page, func(v *pawl.Event) int { return len(v.Data) + len(v.Diff) + len(v.Message) },
+		func(e pawl.Event) string { return e.ID }, func(p pawl.Page) (pawl.List[pawl.Event], error) {
+			q.Page = p
+			return listEvents(ctx, tx, namespace, q)
+		})
 }
 
 func listEvents(ctx context.Context, tx Tx, namespace string, q pawl.EventFilter) (pawl.List[pawl.Event], error) {
@@ -103,7 +104,8 @@ func scanEvent(rows Rows) (int64, pawl.Event, error) {
 	var id, created int64
 	var attempt *int
 	var item, from, to, taskFrom, taskTo, actorID, message, data, diff, key, typ Text
-	err := rows.Scan(&id, &e.Namespace, &e.TaskID, &item, &attempt, &e.Event, &from, &to, &taskFrom, &taskTo, &e.ActorType, &actorID, &message, &data, &diff, &key, &created, &typ)
+	err := rows.Scan(&id, &e.Namespace, &e.TaskID, &item, &attempt, &e.Event, &from, &to, &taskFrom, &taskTo, &e.ActorType, &actorID, &message,
+		&data, &diff, &key, &created, &typ)
 	e.ID, e.TaskType, e.ItemID, e.FromState, e.ToState = "evt_"+strconv.FormatInt(id, 10), string(typ), string(item), string(from), string(to)
 	e.TaskFrom, e.TaskTo, e.ActorID, e.KeyID, e.Message = string(taskFrom), string(taskTo), string(actorID), string(key), string(message)
 	e.Data, e.Diff, e.CreatedAt = raw(data), raw(diff), Stamp(created)
@@ -123,10 +125,11 @@ func scanEvent(rows Rows) (int64, pawl.Event, error) {
 // ListCheckpoints lists checkpoints: those of a task or item in the order of their number,
 // others in the order of creation.
 func ListCheckpoints(ctx context.Context, tx Tx, namespace string, q pawl.CheckpointFilter) (pawl.List[pawl.Checkpoint], error) {
-	return Pages(q.Page, func(v *pawl.Checkpoint) int { return len(v.Snapshot) + len(v.Metadata) }, checkpointCursor(q), func(p pawl.Page) (pawl.List[pawl.Checkpoint], error) {
-		q.Page = p
-		return listCheckpoints(ctx, tx, namespace, q)
-	})
+	return Pages(q.Page, func(v *pawl.Checkpoint) int { return len(v.Snapshot) + len(v.Metadata) }, checkpointCursor(q),
+		func(p pawl.Page) (pawl.List[pawl.Checkpoint], error) {
+			q.Page = p
+			return listCheckpoints(ctx, tx, namespace, q)
+		})
 }
 
 func listCheckpoints(ctx context.Context, tx Tx, namespace string, q pawl.CheckpointFilter) (pawl.List[pawl.Checkpoint], error) {
@@ -182,7 +185,8 @@ func checkpointCursor(q pawl.CheckpointFilter) func(pawl.Checkpoint) string {
 // ResumeSteps lists the newest checkpoint of each name of an item, in the order of their
 // number. With points it also reads the item's newest checkpoint, and the newest one of
 // each type that a resume state has.
-func ResumeSteps(ctx context.Context, tx Tx, itemID string, points bool, p pawl.Page) (steps pawl.List[pawl.Checkpoint], of []pawl.Checkpoint, err error) {
+func ResumeSteps(ctx context.Context, tx Tx, itemID string, points bool,
+	p pawl.Page) (steps pawl.List[pawl.Checkpoint], of []pawl.Checkpoint, err error) {
 	after, err := strconv.ParseInt(p.Cursor, 10, 64)
 	if err != nil || after < 0 {
 		return steps, nil, notACursor()
@@ -216,7 +220,8 @@ func ResumeSteps(ctx context.Context, tx Tx, itemID string, points bool, p pawl.
 // StepCursor returns the cursor behind a step of ResumeSteps.
 func StepCursor(c pawl.Checkpoint) string { return strconv.FormatInt(c.Sequence, 10) }
 
-func scanCheckpoints(ctx context.Context, tx Tx, scan func(rows Rows, into ...any) error, query string, args ...any) ([]pawl.Checkpoint, error) {
+func scanCheckpoints(ctx context.Context, tx Tx, scan func(rows Rows, into ...any) error, query string,
+	args ...any) ([]pawl.Checkpoint, error) {
 	rows, err := tx.Query(ctx, query, args...)
 	if err != nil {
 		return nil, err
@@ -231,7 +236,8 @@ func scanCheckpoints(ctx context.Context, tx Tx, scan func(rows Rows, into ...an
 		if err := scan(rows, &c.ID, &c.TaskID, &item, &attempt, &c.Sequence, &c.Type, &name, &args, &snapshot, &metadata, &created); err != nil {
 			return nil, err
 		}
-		c.ItemID, c.Name, c.ArgsHash, c.Snapshot, c.Metadata, c.CreatedAt = string(item), string(name), string(args), raw(snapshot), raw(metadata), Stamp(created)
+		c.ItemID, c.Name, c.ArgsHash = string(item), string(name), string(args)
+		c.Snapshot, c.Metadata, c.CreatedAt = raw(snapshot), raw(metadata), Stamp(created)
 		if attempt != nil {
 			c.Attempt = *attempt
 		}

@@ -90,7 +90,8 @@ func relays(ctx context.Context, tx Tx, query string, arg any) ([]pawl.Relay, er
 
 // WriteRelay writes the state of a relay, after LockRelay or StartRelay.
 func WriteRelay(ctx context.Context, tx Tx, now int64, r pawl.Relay) error {
-	detail, err := json.Marshal(relayDetail{r.Epoch, r.Kind, r.Sent, r.Refused, r.LastRefused, r.Error, r.FailingAt, r.DisabledAt, r.Holder, r.HeldUntil})
+	detail, err := json.Marshal(relayDetail{r.Epoch, r.Kind, r.Sent, r.Refused, r.LastRefused, r.Error, r.FailingAt, r.DisabledAt, r.Holder,
+		r.HeldUntil})
 	if err != nil {
 		return err
 	}

@@ -72,8 +72,9 @@ func NewReturned(f Fence, taskID string, failures int, columns ReturnedColumns) 
 	if err := cmp.Or(json.Unmarshal([]byte(columns.rest), &c), json.Unmarshal([]byte(columns.rest), &kept)); err != nil {
 		return nil, unreadable(err)
 	}
-	r := &Returned{StateRow: StateRow{ItemID: f.ItemID, Namespace: f.Namespace, TaskID: taskID, State: string(pawl.ItemInProgress), WorkerID: Text(f.WorkerID),
-		Error: c.Error, StartedAt: c.StartedAt, Stage: c.Stage, Progress: c.Progress, ProgressedAt: c.ProgressedAt,
+	r := &Returned{StateRow: StateRow{ItemID: f.ItemID, Namespace: f.Namespace, TaskID: taskID, State: string(pawl.ItemInProgress),
+		WorkerID: Text(f.WorkerID),
+		Error:    c.Error, StartedAt: c.StartedAt, Stage: c.Stage, Progress: c.Progress, ProgressedAt: c.ProgressedAt,
 		LeaseSeconds: c.LeaseSeconds, AcquiredAt: c.AcquiredAt, HeartbeatAt: c.HeartbeatAt, ExpiresAt: c.ExpiresAt}}
 	for _, column := range r.Kept() {
 		if value, found := kept[column.Name]; found {
@@ -83,7 +84,8 @@ func NewReturned(f Fence, taskID string, failures int, columns ReturnedColumns) 
 		}
 	}
 	r.Attempt, r.Failures = f.Attempt, failures
-	r.item = pawl.Item{ID: f.ItemID, TaskID: taskID, Namespace: f.Namespace, Type: c.Type, Kind: c.Kind, Key: c.Key, Position: c.Position, Priority: c.Priority,
+	r.item = pawl.Item{ID: f.ItemID, TaskID: taskID, Namespace: f.Namespace, Type: c.Type, Kind: c.Kind, Key: c.Key, Position: c.Position,
+		Priority:    c.Priority,
 		MaxAttempts: c.MaxAttempts, Input: json.RawMessage(columns.input), PartsRequired: raw(c.PartsRequired), CreatedAt: Stamp(c.CreatedAt)}
 	if c.After != "" {
 		_ = json.Unmarshal([]byte(c.After), &r.item.After) // written by us

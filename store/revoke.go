@@ -20,7 +20,8 @@ var liveLease = strings.Replace(revokeSQL["lease"], " /* item */", ", "+ReturnIt
 func LiveLease(ctx context.Context, tx Tx, namespace, itemID string) (attempt int, workerID string, item *Returned, found bool, err error) {
 	var until int64
 	var columns ReturnedColumns
-	if found, err = Row(ctx, tx, append([]any{&attempt, &workerID, &until}, columns.Targets()...), liveLease, itemID, namespace); err != nil || !found {
+	if found, err = Row(ctx, tx, append([]any{&attempt, &workerID, &until}, columns.Targets()...), liveLease, itemID, namespace); err != nil ||
+		!found {
 		return attempt, workerID, nil, false, err
 	}
 	now, err := NowAgain(ctx, tx)
@@ -63,11 +64,13 @@ func RevokeLeases(ctx context.Context, tx Tx, itemIDs []string, by Actor, reason
 	events, queued := make([]Event, len(held)), make([]DueItem, len(held))
 	for i := range held {
 		h := &held[i]
-		data, err := json.Marshal(map[string]string{"worker_id": string(h.WorkerID), "lease_expires_at": Stamp(h.ExpiresAt).Format(time.RFC3339Nano)})
+		data, err := json.Marshal(map[string]string{"worker_id": string(h.WorkerID),
+			"lease_expires_at": Stamp(h.ExpiresAt).Format(time.RFC3339Nano)})
 		if err != nil {
 			return nil, nil, err
 		}
-		events[i] = Event{Namespace: h.Namespace, TaskID: h.TaskID, ItemID: Text(h.ItemID), Attempt: h.Attempt, Event: "lease_revoked", From: Text(h.State), To: "queued",
+		events[i] = Event{Namespace: h.Namespace, TaskID: h.TaskID, ItemID: Text(h.ItemID), Attempt: h.Attempt, Event: "lease_revoked",
+			From: Text(h.State), To: "queued",
 			Actor: by, Message: reason, Data: Text(data)}
 		h.State, h.Rank, h.Since, h.LeftBy = "queued", RequeueRank(h.Priority), &now, "revoked"
 		queued[i] = DueItem{h.Namespace, h.ItemID, h.Type, h.Rank}

@@ -119,7 +119,8 @@ func Await(ctx context.Context, tx Tx, hot Hot, calls []Leave) ([]Moved, error) 
 	if ids, err = Strings(ctx, tx, signalSQL["signalled before"], List(ids)); err != nil || len(ids) == 0 {
 		return out, err
 	}
-	woken, err := wake(ctx, tx, out[0].Now, ids, map[signalledTask]bool{}, func(h *StateRow) Actor { return Actor{Type: pawl.ActorWorker, ID: string(h.WorkerID)} })
+	woken, err := wake(ctx, tx, out[0].Now, ids, map[signalledTask]bool{},
+		func(h *StateRow) Actor { return Actor{Type: pawl.ActorWorker, ID: string(h.WorkerID)} })
 	for _, d := range woken {
 		m := moved[d.ItemID]
 		m.State, m.RunAt = "queued", 0

@@ -56,8 +56,10 @@ var stateTables = []stateTable{
 			{"signal_key", &h.SignalKey}, {"needs", &h.Needs}, {"broken", &h.Broken}}
 	}},
 	{"rests", statesOf("rests"), func(h *StateRow) []Column {
-		return []Column{{"left_by", &h.LeftBy}, {"since", &h.Since}, {"priority", &h.Priority}, {"state", &h.State}, {"completed_at", &h.CompletedAt},
-			{"accepted_at", &h.AcceptedAt}, {"progress", &h.Progress}, {"stage", &h.Stage}, {"result", &h.Result}, {"assembled_result", &h.Assembled},
+		return []Column{{"left_by", &h.LeftBy}, {"since", &h.Since}, {"priority", &h.Priority}, {"state", &h.State},
+			{"completed_at", &h.CompletedAt},
+			{"accepted_at", &h.AcceptedAt}, {"progress", &h.Progress}, {"stage", &h.Stage}, {"result", &h.Result}, {"assembled_result",
+				&h.Assembled},
 			{"evidence", &h.Evidence}, {"notes", &h.Notes}}
 	}},
 }
@@ -143,7 +145,8 @@ func (h *StateRow) amend(a Amendment) {
 // inEachTable runs one for every table that holds items of the states. Between two of its
 // statements an item may move to a table that was searched already. Such an item is
 // searched for again.
-func inEachTable(ctx context.Context, tx Tx, itemIDs, states []string, one func(ids string, p *stateTable, wanted []string) ([]StateRow, error)) ([]StateRow, error) {
+func inEachTable(ctx context.Context, tx Tx, itemIDs, states []string,
+	one func(ids string, p *stateTable, wanted []string) ([]StateRow, error)) ([]StateRow, error) {
 	missing, out := slices.Sorted(slices.Values(itemIDs)), []StateRow(nil)
 	for try := 0; len(missing) > 0 && try < 100; try++ {
 		found := make(map[string]bool, len(missing))
@@ -246,7 +249,8 @@ func Record(ctx context.Context, tx Tx, now int64, events []Event) error {
 		if e.Attempt > 0 {
 			attempt = &e.Attempt
 		}
-		rows[i] = []any{e.Namespace, e.TaskID, e.ItemID, attempt, e.Event, e.From, e.To, e.TaskFrom, e.TaskTo, e.Actor.Type, Text(e.Actor.ID), e.Message, e.Data, e.Diff, Text(e.Actor.Key), now}
+		rows[i] = []any{e.Namespace, e.TaskID, e.ItemID, attempt, e.Event, e.From, e.To, e.TaskFrom, e.TaskTo, e.Actor.Type, Text(e.Actor.ID),
+			e.Message, e.Data, e.Diff, Text(e.Actor.Key), now}
 	}
 	return tx.ExecEach(ctx, stateTableSQL["record"], rows)
 }

@@ -34,7 +34,8 @@ func TestStatesAreExpanded(t *testing.T) {
 			t.Errorf("%s is %s, want %s", mark, got, want)
 		}
 	}
-	for _, wrong := range []string{"@from(task nod)", "@counted(nod)", "@tasks(nod)", "@settled(nod)", "@events(item nod)", "@events(item settle)"} {
+	for _, wrong := range []string{"@from(task nod)", "@counted(nod)", "@tasks(nod)", "@settled(nod)", "@events(item nod)",
+		"@events(item settle)"} {
 		func() {
 			defer func() { _ = recover() }()
 			t.Errorf("%s is %s", wrong, ExpandStates(wrong))

@@ -73,16 +73,21 @@ func ListWorkers(ctx context.Context, tx Tx, namespace string, q pawl.WorkerFilt
 		}
 		out = append(out, k)
 	}
-	return paged(out, q.Limit, func(k pawl.WorkerInfo) string { return fmt.Sprintf("%d.%s", k.LastSeenAt.UnixMicro(), k.WorkerID) }), rows.Err()
+	return paged(out, q.Limit, func(k pawl.WorkerInfo) string {
+		return fmt.Sprintf("%d.%s", k.LastSeenAt.UnixMicro(),
+			k.WorkerID)
+	}), rows.Err()
 }
 
 // Stats counts the tasks, items, leases, workers and keys of a namespace.
 func Stats(ctx context.Context, tx Tx, namespace string, now int64) (pawl.Stats, error) {
 	s := pawl.Stats{ItemsByState: map[pawl.ItemState]int64{}, TasksByState: map[pawl.TaskState]int64{}}
-	if err := counts(ctx, tx, statsSQL["item counts"], namespace, func(state string, n int64) { s.ItemsByState[pawl.ItemState(state)] = n }); err != nil {
+	if err := counts(ctx, tx, statsSQL["item counts"], namespace,
+		func(state string, n int64) { s.ItemsByState[pawl.ItemState(state)] = n }); err != nil {
 		return s, err
 	}
-	if err := counts(ctx, tx, statsSQL["task counts"], namespace, func(state string, n int64) { s.TasksByState[pawl.TaskState(state)] = n }); err != nil {
+	if err := counts(ctx, tx, statsSQL["task counts"], namespace,
+		func(state string, n int64) { s.TasksByState[pawl.TaskState(state)] = n }); err != nil {
 		return s, err
 	}
 	if err := counts(ctx, tx, blockedSQL["pending tasks"], namespace, func(place string, n int64) {
@@ -98,7 +103,8 @@ func Stats(ctx context.Context, tx Tx, namespace string, now int64) (pawl.Stats,
 		return s, err
 	}
 	var oldest *int64
-	if _, err := Row(ctx, tx, []any{&s.Leases, &s.ExpiredLeases, &s.StaleLeases, &oldest, &s.Workers, &s.Checkpoints, &s.Events}, statsSQL["house"],
+	if _, err := Row(ctx, tx, []any{&s.Leases, &s.ExpiredLeases, &s.StaleLeases, &oldest, &s.Workers, &s.Checkpoints, &s.Events},
+		statsSQL["house"],
 		namespace, now, pawl.HeartbeatsPerLease, pawl.DefaultStaleBeats); err != nil {
 		return s, err
 	}

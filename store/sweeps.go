@@ -22,7 +22,8 @@ type sweepDetail struct {
 
 // RecordSweep stores the statistics of one sweep.
 func RecordSweep(ctx context.Context, tx Tx, server string, s pawl.SweepStats) error {
-	d := sweepDetail{Due: s.Due, GivenUp: s.GivenUp, Buried: s.Buried, Stale: s.Stale, TasksPruned: s.TasksPruned, KeysPruned: s.KeysPruned, Checkpoints: s.Checkpoints}
+	d := sweepDetail{Due: s.Due, GivenUp: s.GivenUp, Buried: s.Buried, Stale: s.Stale, TasksPruned: s.TasksPruned, KeysPruned: s.KeysPruned,
+		Checkpoints: s.Checkpoints}
 	if !s.NextExpiryAt.IsZero() {
 		d.NextAt = s.NextExpiryAt.UnixMicro()
 	}
@@ -30,7 +31,8 @@ func RecordSweep(ctx context.Context, tx Tx, server string, s pawl.SweepStats) e
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, sweepSQL["record sweep"], server, s.ExpiredFound, s.Recovered, s.Failed, s.CheckpointsCreated, s.Errors, s.ScanDurationMS, string(detail), s.StartedAt.UnixMicro())
+	_, err = tx.Exec(ctx, sweepSQL["record sweep"], server, s.ExpiredFound, s.Recovered, s.Failed, s.CheckpointsCreated, s.Errors,
+		s.ScanDurationMS, string(detail), s.StartedAt.UnixMicro())
 	return err
 }
 
@@ -98,7 +100,8 @@ func ListSweeps(ctx context.Context, tx Tx, before int64, limit int) ([]pawl.Swe
 		var s pawl.SweepStats
 		var server, detail string
 		var at int64
-		if err := rows.Scan(&id, &server, &s.ExpiredFound, &s.Recovered, &s.Failed, &s.CheckpointsCreated, &s.Errors, &s.ScanDurationMS, &detail, &at); err != nil {
+		if err := rows.Scan(&id, &server, &s.ExpiredFound, &s.Recovered, &s.Failed, &s.CheckpointsCreated, &s.Errors, &s.ScanDurationMS, &detail,
+			&at); err != nil {
 			return nil, 0, err
 		}
 		var d sweepDetail

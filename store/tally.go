@@ -93,7 +93,8 @@ func (t *movedTask) conclude(ctx context.Context, tx Tx, now int64, c Change, ou
 			to = "cancelled"
 		}
 	case state == "open" && open == 0 && out.Items > 0 && (n.Items > 0 || c.Verb == "cancel"), // no items: its plan item failed
-		(t.cancelled > 0 || c.Verb == "settle") && open == 0 && failedIn == "" && state != "open" && slices.Contains(pawl.From(pawl.TaskMoves, "settle"), state):
+		(t.cancelled > 0 || c.Verb == "settle") && open == 0 && failedIn == "" && state != "open" &&
+			slices.Contains(pawl.From(pawl.TaskMoves, "settle"), state):
 		to, verb = n.Settled(), "settle"
 	case t.cancelled > 0 && n.Cancelled == n.Items && !pawl.TaskState(state).Ended(): // all items are cancelled, so nothing is left to apply
 		to = "cancelled"
@@ -124,7 +125,8 @@ func (t *movedTask) conclude(ctx context.Context, tx Tx, now int64, c Change, ou
 	if event == "" {
 		event = to
 	}
-	if err := Record(ctx, tx, now, []Event{{Namespace: c.Namespace, TaskID: c.TaskID, Event: event, From: Text(state), To: Text(to), Actor: actor, Message: c.Reason}}); err != nil {
+	if err := Record(ctx, tx, now, []Event{{Namespace: c.Namespace, TaskID: c.TaskID, Event: event, From: Text(state), To: Text(to),
+		Actor: actor, Message: c.Reason}}); err != nil {
 		return err
 	}
 	if state == "dead_lettered" && verb == "settle" && to != "cancelled" {
@@ -199,7 +201,8 @@ func releaseHash(ctx context.Context, tx Tx, taskID string, a Applied) error {
 	}
 	_, err := tx.Exec(ctx, moveSQL[query], taskID)
 	if pawl.CodeOf(err) == pawl.CodeConflict {
-		return &pawl.Error{Code: pawl.CodeConflict, State: string(pawl.TaskDeadLettered), Allowed: pawl.TaskDeadLettered.Allowed(), Message: "another task has its input now", Err: err}
+		return &pawl.Error{Code: pawl.CodeConflict, State: string(pawl.TaskDeadLettered), Allowed: pawl.TaskDeadLettered.Allowed(),
+			Message: "another task has its input now", Err: err}
 	}
 	return err
 }

@@ -69,7 +69,8 @@ func ListTasks(ctx context.Context, tx Tx, namespace string, q pawl.TaskFilter) 
 	})
 }
 
-func listTasks(ctx context.Context, tx Tx, namespace string, q pawl.TaskFilter, cursor func(pawl.Task) string) (pawl.List[pawl.Task], error) {
+func listTasks(ctx context.Context, tx Tx, namespace string, q pawl.TaskFilter,
+	cursor func(pawl.Task) string) (pawl.List[pawl.Task], error) {
 	l := listing[pawl.Task]{table: "tasks t", rows: without(readSQL["tasks"], q.Fields, largeOfTask), prefix: "tsk_", key: "t.id",
 		byID: !q.ByPriority, desc: !q.Asc, cursor: q.Cursor, limit: q.Limit}
 	cmp, dir := "<", " DESC"
@@ -224,7 +225,9 @@ func Results(ctx context.Context, tx Tx, taskID string) ([]ItemResult, json.RawM
 		return nil, nil, err
 	}
 	if size > pawl.MaxCallBytes {
-		return nil, nil, &pawl.Error{Code: pawl.CodeTooLarge, Op: "result", Message: fmt.Sprintf("the results of its items have %d bytes together; at most %d are read as one: list the task's items", size, pawl.MaxCallBytes)}
+		return nil, nil, &pawl.Error{Code: pawl.CodeTooLarge, Op: "result",
+			Message: fmt.Sprintf("the results of its items have %d bytes together; at most %d are read as one: list the task's items", size,
+				pawl.MaxCallBytes)}
 	}
 	rows, err := tx.Query(ctx, readSQL["results"], taskID)
 	if err != nil {

@@ -142,7 +142,8 @@ func sealTombstone(ctx context.Context, tx Tx, namespace, taskID string) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, tombstoneSQL["put seal of tombstone"], taskID, namespace, b.Events+1, base64.RawStdEncoding.EncodeToString(Pack([]int64{id})), link.String(), now)
+	_, err = tx.Exec(ctx, tombstoneSQL["put seal of tombstone"], taskID, namespace, b.Events+1,
+		base64.RawStdEncoding.EncodeToString(Pack([]int64{id})), link.String(), now)
 	return err
 }
 

@@ -155,7 +155,8 @@ func (l *byUpdate) windows(ctx context.Context, tx Tx, namespace string, from, t
 			end = high
 		}
 		for {
-			w := newestOf.with("e.created_at >= ?", begin).with("e.created_at < ?", end).with("(e.created_at, e.task_id) "+beyond+" (?, ?)", behind.at, behind.id)
+			w := newestOf.with("e.created_at >= ?", begin).with("e.created_at < ?", end).with("(e.created_at, e.task_id) "+beyond+" (?, ?)",
+				behind.at, behind.id)
 			some, err := updates(ctx, tx, w.text("SELECT e.created_at, e.task_id\nFROM pawl.task_events e", order, size), w.args...)
 			if err != nil {
 				return err

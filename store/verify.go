@@ -100,7 +100,8 @@ func VerifyChain(ctx context.Context, tx Tx, commits *Commits, taskID, head stri
 	var before Link
 	err := eachSeal(ctx, tx, taskID, func(s sealRow) error {
 		if !s.sound || s.last-int64(len(s.ids)) != c.Sealed {
-			return errBroken{ChainBreak{Kind: "seals", Place: c.Sealed + 1, Found: fmt.Sprintf("the seals from event %d of the chain on are missing or damaged", c.Sealed+1)}}
+			return errBroken{ChainBreak{Kind: "seals", Place: c.Sealed + 1,
+				Found: fmt.Sprintf("the seals from event %d of the chain on are missing or damaged", c.Sealed+1)}}
 		}
 		if err := s.hold(ctx, tx, taskID, c.Sealed, before); err != nil {
 			return err
@@ -135,7 +136,8 @@ func VerifyChain(ctx context.Context, tx Tx, commits *Commits, taskID, head stri
 	case len(strange) > 0:
 		c.Break = &ChainBreak{Kind: "inserted", EventID: eventID(strange[0]), Found: "it is in no seal, though the record is sealed beyond it"}
 	case !found:
-		c.Break = &ChainBreak{Kind: "head", Found: fmt.Sprintf("the chain of %d events does not hold the head that was kept: its end was cut off, or it was written anew", c.Sealed)}
+		c.Break = &ChainBreak{Kind: "head", Found: fmt.Sprintf("the chain of %d events does not hold the head that was kept: its end was cut "+
+			"off, or it was written anew", c.Sealed)}
 	}
 	c.Intact = c.Break == nil
 	return c, nil

@@ -24,7 +24,8 @@ func Warnings(ctx context.Context, db DB) ([]Warning, error) {
 	}
 	var out []Warning
 	if n := len(feed.Starts); n > 0 {
-		out = append(out, Warning{"epoch", fmt.Sprintf("the database went back in time, or may have: epoch %d of the feed began after position %d", feed.Epoch, feed.Starts[n-1].Position),
+		out = append(out, Warning{"epoch", fmt.Sprintf("the database went back in time, or may have: epoch %d of the feed began after "+
+			"position %d", feed.Epoch, feed.Starts[n-1].Position),
 			"find out whether the failover or restore lost commits; readers with older cursors are told where to restart (docs/events.md)"})
 	}
 	more, err := db.Dialect().Warnings(ctx)

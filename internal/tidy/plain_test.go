@@ -14,7 +14,7 @@ const maxLine = 140
 // longLines lists the folders ("." is the root's files) and files whose lines are not checked
 // yet. The list may only shrink.
 var longLines = []string{
-	"engine", "store",
+	"engine",
 	"api/query.go",
 }
 

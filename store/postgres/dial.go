@@ -37,12 +37,13 @@ type trackedConn struct {
 
 // dial opens every connection of the database.
 func (w *trackedConns) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	d := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: aliveIdle, Interval: aliveEvery, Count: aliveCount}, Control: func(network, _ string, raw syscall.RawConn) error {
-		if network == "unix" {
-			return nil
-		}
-		return raw.Control(func(fd uintptr) { setUserTimeout(fd, userTimeout) })
-	}}
+	d := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: aliveIdle, Interval: aliveEvery, Count: aliveCount},
+		Control: func(network, _ string, raw syscall.RawConn) error {
+			if network == "unix" {
+				return nil
+			}
+			return raw.Control(func(fd uintptr) { setUserTimeout(fd, userTimeout) })
+		}}
 	c, err := d.DialContext(ctx, network, addr)
 	if err != nil {
 		return nil, err

@@ -49,7 +49,8 @@ func (m migrationDB) Applied(ctx context.Context) ([]store.Migration, error) {
 
 // Apply implements store.MigrationDB.
 func (m migrationDB) Apply(ctx context.Context, create []string, scripts []store.Script) error {
-	p, err := goose.NewProvider("", m.db, m.fsys, goose.WithStore(gooseStore{m.table, create, scripts}), goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
+	p, err := goose.NewProvider("", m.db, m.fsys, goose.WithStore(gooseStore{m.table, create, scripts}), goose.WithDisableGlobalRegistry(true),
+		goose.WithLogger(goose.NopLogger()))
 	if err == nil {
 		_, err = p.Up(ctx)
 	}

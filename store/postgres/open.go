@@ -140,7 +140,9 @@ func (d *db) check(ctx context.Context) error {
 	var version int
 	var encoding string
 	var named bool
-	err := d.cold.QueryRow(ctx, "SELECT current_setting('server_version_num')::int, current_setting('server_encoding'), has_function_privilege('pg_control_system()', 'EXECUTE') AND has_function_privilege('pg_walfile_name(pg_lsn)', 'EXECUTE')").Scan(&version, &encoding, &named)
+	err := d.cold.QueryRow(ctx, "SELECT current_setting('server_version_num')::int, current_setting('server_encoding'), "+
+		"has_function_privilege('pg_control_system()', 'EXECUTE') AND "+
+		"has_function_privilege('pg_walfile_name(pg_lsn)', 'EXECUTE')").Scan(&version, &encoding, &named)
 	switch {
 	case err != nil:
 		return classify(err)

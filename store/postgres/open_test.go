@@ -39,7 +39,8 @@ func TestManyMigrateAtOnce(t *testing.T) {
 	if m := known[0]; m.ID != 1 || m.Description != "the house" || !m.Known || m.ExecutedAt == 0 || m.Oldest != 1 {
 		t.Errorf("%+v", m)
 	}
-	h.want("(1,\"the house\",t,1)", "SELECT id, description, abs(executed_at - "+h.schema+".now()) < 60000000, oldest FROM schema_migrations WHERE id = 1")
+	h.want("(1,\"the house\",t,1)", "SELECT id, description, abs(executed_at - "+h.schema+".now()) < 60000000, oldest "+
+		"FROM schema_migrations WHERE id = 1")
 }
 
 func TestRollingUpgrade(t *testing.T) {
@@ -81,7 +82,8 @@ func TestATableOfMigrationsThatIsNotTrue(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := newDatabase(t)
 			h.exec(statement)
-			if _, err := h.open().Dialect().Migrator.Up(t.Context()); pawl.CodeOf(err) != pawl.CodeInvalid || !strings.Contains(err.Error(), "schema_migrations") {
+			if _, err := h.open().Dialect().Migrator.Up(t.Context()); pawl.CodeOf(err) != pawl.CodeInvalid ||
+				!strings.Contains(err.Error(), "schema_migrations") {
 				t.Errorf("up: %v", err)
 			}
 		})
@@ -92,7 +94,8 @@ func TestATableOfMigrationsThatIsNotTrue(t *testing.T) {
 // rows is dead, and at full speed.
 func TestHotTablesAreVacuumedEarly(t *testing.T) {
 	h := newDatabase(t)
-	h.want("(leases) (ready) (scheduled) (task_live) (waiting)", `SELECT relname FROM pg_class WHERE relnamespace = '`+h.schema+`'::regnamespace
+	h.want("(leases) (ready) (scheduled) (task_live) (waiting)",
+		`SELECT relname FROM pg_class WHERE relnamespace = '`+h.schema+`'::regnamespace
 		AND reloptions @> ARRAY['autovacuum_vacuum_scale_factor=0.05', 'autovacuum_vacuum_cost_delay=0'] ORDER BY relname`)
 }
 
@@ -168,14 +171,16 @@ func TestArguments(t *testing.T) {
 	var none *int64
 	five := 5
 	err := h.db.Do(t.Context(), func(ctx context.Context, tx store.Tx) error {
-		n, err := tx.Exec(ctx, "INSERT INTO pawl.workers (namespace, worker_id, name, version, started_at, last_seen_at) VALUES ($1, $2, $3, $4, $5, $5)", "default", "w", store.Text(""), store.Text("v"), five)
+		n, err := tx.Exec(ctx, "INSERT INTO pawl.workers (namespace, worker_id, name, version, started_at, last_seen_at) "+
+			"VALUES ($1, $2, $3, $4, $5, $5)", "default", "w", store.Text(""), store.Text("v"), five)
 		if err != nil || n != 1 {
 			t.Errorf("%d %v", n, err)
 		}
 		var name, version store.Text
 		var started *int64
 		var seen *int
-		found, err := store.Row(ctx, tx, []any{&name, &version, &started, &seen}, "SELECT name, version, started_at, NULL FROM pawl.workers WHERE worker_id IN @list($1) @lock", store.List([]string{"v", "w"}))
+		found, err := store.Row(ctx, tx, []any{&name, &version, &started, &seen},
+			"SELECT name, version, started_at, NULL FROM pawl.workers WHERE worker_id IN @list($1) @lock", store.List([]string{"v", "w"}))
 		if err != nil || !found || name != "" || version != "v" || *started != 5 || seen != nil {
 			t.Errorf("%v %q %q %v %v %v", found, name, version, started, seen, err)
 		}
@@ -244,7 +249,8 @@ func TestKilledBackend(t *testing.T) {
 		}
 		h.want("(t)", "SELECT pg_terminate_backend($1, 5000)", pid)
 	}
-	for name, run := range map[string]func(context.Context, func(context.Context, store.Tx) error) error{"Do": h.db.Do, "View": h.db.View, "Auto": h.db.Auto} {
+	for name, run := range map[string]func(context.Context, func(context.Context, store.Tx) error) error{"Do": h.db.Do, "View": h.db.View,
+		"Auto": h.db.Auto} {
 		calls := 0
 		err := run(t.Context(), func(ctx context.Context, tx store.Tx) error {
 			calls++
@@ -373,7 +379,8 @@ func TestWrappedTransaction(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := h.db.Dialect().Hot.Create(t.Context(), postgres.WrapTx(tx, h.schema), []store.NewTask{task}, []store.NewItem{item}); err != nil {
+		if _, err := h.db.Dialect().Hot.Create(t.Context(), postgres.WrapTx(tx, h.schema), []store.NewTask{task},
+			[]store.NewItem{item}); err != nil {
 			t.Fatal(err)
 		}
 		if commit {

@@ -40,7 +40,8 @@ func TestHotPlans(t *testing.T) {
 					t.Errorf("%s: %s", name, line)
 				}
 			}
-			if m := scan.FindStringSubmatch(line); m != nil && walked[name] != m[1] && (i+1 == len(plan) || !strings.Contains(plan[i+1], "Index Cond")) {
+			if m := scan.FindStringSubmatch(line); m != nil && walked[name] != m[1] &&
+				(i+1 == len(plan) || !strings.Contains(plan[i+1], "Index Cond")) {
 				t.Errorf("%s walks the whole of %s", name, m[1])
 			}
 		}
@@ -55,7 +56,8 @@ func (h *database) plan(text string) (plan []string) {
 			return err
 		}
 		var count int
-		if _, err := store.Row(ctx, tx, []any{&count}, "SELECT cardinality(parameter_types) FROM pg_prepared_statements WHERE name = 'hot'"); err != nil {
+		if _, err := store.Row(ctx, tx, []any{&count},
+			"SELECT cardinality(parameter_types) FROM pg_prepared_statements WHERE name = 'hot'"); err != nil {
 			return err
 		}
 		var err error

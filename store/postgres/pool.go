@@ -35,8 +35,9 @@ const (
 // at ten elements, and a plan made while a table was empty is quadratic later. The hot
 // statements check a row again after they lock it, which relies on read committed.
 const (
-	everySession = `SET default_transaction_isolation = 'read committed'; SET jit = off; SET idle_in_transaction_session_timeout = '` + idleTxLimit + `'`
-	hotSession   = everySession + `; SET plan_cache_mode = force_generic_plan;
+	everySession = `SET default_transaction_isolation = 'read committed'; SET jit = off; SET idle_in_transaction_session_timeout = '` +
+		idleTxLimit + `'`
+	hotSession = everySession + `; SET plan_cache_mode = force_generic_plan;
 SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off`
 	// A cold change finds its rows by their keys too: a plan from when a table was empty would
 	// read the whole table for each row. Lists use the planner's own choice on the same
@@ -123,7 +124,8 @@ func (p *pool) acquire(ctx context.Context, patient bool) (c *pgxpool.Conn, free
 }
 
 // do runs fn in a transaction. patient says that it may wait long for a lock.
-func (p *pool) do(ctx context.Context, rewrite func(string) string, o pgx.TxOptions, patient bool, fn func(ctx context.Context, tx store.Tx) error) error {
+func (p *pool) do(ctx context.Context, rewrite func(string) string, o pgx.TxOptions, patient bool,
+	fn func(ctx context.Context, tx store.Tx) error) error {
 	c, free, err := p.acquire(ctx, patient)
 	if err != nil {
 		return err

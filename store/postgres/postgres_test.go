@@ -88,7 +88,8 @@ func (h *database) advance(d time.Duration) {
 	h.Helper()
 	h.exec("CREATE TABLE IF NOT EXISTS ahead (micros bigint)")
 	h.exec("INSERT INTO ahead VALUES ($1)", d.Microseconds())
-	h.exec("CREATE OR REPLACE FUNCTION now() RETURNS bigint LANGUAGE sql VOLATILE AS $$ SELECT (date_part('epoch', clock_timestamp()) * 1000000 + (SELECT sum(micros) FROM " + h.schema + ".ahead))::bigint $$")
+	h.exec("CREATE OR REPLACE FUNCTION now() RETURNS bigint LANGUAGE sql VOLATILE AS $$ " +
+		"SELECT (date_part('epoch', clock_timestamp()) * 1000000 + (SELECT sum(micros) FROM " + h.schema + ".ahead))::bigint $$")
 }
 
 // one returns the first row of a query as text, or "" when there is none.

@@ -17,7 +17,8 @@ import (
 // migrations would then belong to the sessions of others.
 func errPooler() error { return pawl.Invalid("/url", useSessions) }
 
-const useSessions = "a pooler of transactions answers there: it gives the statements of one connection to several sessions of the server; " +
+const useSessions = "a pooler of transactions answers there: it gives the statements of one connection to several sessions of the " +
+	"server; " +
 	"use session pooling (pool_mode=session in PgBouncer), or connect to the server itself"
 
 // The keys of the data that is stored with a connection.

@@ -15,7 +15,8 @@ func done(ord int, item string) store.Complete {
 }
 
 func fail(item string, attempt int, retryable bool, delay int64) store.Leave {
-	return store.Leave{Fence: fence(item, "w", attempt), Verb: store.VerbFail, Error: `{"code":"c","message":"m","detail":12345678901234567890}`,
+	return store.Leave{Fence: fence(item, "w", attempt), Verb: store.VerbFail,
+		Error:     `{"code":"c","message":"m","detail":12345678901234567890}`,
 		Retryable: retryable, DelayMicros: &delay, Jitter: 1, CheckpointID: fmt.Sprintf("ckp_%d", schemas.Add(1))}
 }
 
@@ -27,7 +28,8 @@ func TestCompleteSolo(t *testing.T) {
 	stage := "s"
 	h.touch(store.Touch{Fence: fence("itm_000001", "w", 1), Stage: &stage})
 	got := h.complete(done(3, "itm_000001"), done(4, "itm_000002"))
-	if len(got) != 1 || got[0].Ord != 3 || !got[0].Settled || got[0].Fed || got[0].State != "completed" || got[0].Type != "a" || got[0].Now == 0 {
+	if len(got) != 1 || got[0].Ord != 3 || !got[0].Settled || got[0].Fed || got[0].State != "completed" || got[0].Type != "a" ||
+		got[0].Now == 0 {
 		t.Errorf("%+v", got)
 	}
 	h.want("(completed,in_progress,completed,open,completed,worker,w,1)", itemEvents+" OFFSET 4", "itm_000001")
@@ -44,7 +46,8 @@ func TestLastOfManySettles(t *testing.T) {
 	h := newDatabase(t)
 	a, b := h.many(1, 3, nil), h.many(2, 2, nil)
 	h.claim("w", 9, nil)
-	if got := h.complete(done(0, a[0].ID), done(1, a[1].ID), done(2, b[0].ID)); len(got) != 3 || got[0].Settled || got[1].Settled || got[2].Settled {
+	if got := h.complete(done(0, a[0].ID), done(1, a[1].ID), done(2, b[0].ID)); len(got) != 3 || got[0].Settled || got[1].Settled ||
+		got[2].Settled {
 		t.Errorf("%+v", got)
 	}
 	h.want("(open,0,3,1,0,0,f)", live, "tsk_000001")
@@ -98,7 +101,8 @@ func TestFailureRetriesThenRests(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	h.want(`("{""code"":""c"",""message"":""m"",""detail"":12345678901234567890}",2,3,t)`,
-		`SELECT data::json->'error', data::json->>'failures', data::json->>'max_attempts', (data::json->>'run_at')::timestamptz = (SELECT stamp(run_at) FROM scheduled) FROM task_events WHERE to_state = 'scheduled'`)
+		`SELECT data::json->'error', data::json->>'failures', data::json->>'max_attempts', (data::json->>'run_at')::timestamptz =
+			(SELECT stamp(run_at) FROM scheduled) FROM task_events WHERE to_state = 'scheduled'`)
 	if due := h.due(1, nil); len(due) != 0 {
 		t.Errorf("early: %v", due)
 	}
@@ -114,7 +118,8 @@ func TestFailureRetriesThenRests(t *testing.T) {
 	}
 	h.want("(failed,3,3,failed,t,t)", "SELECT state, attempt, failures, left_by, since = completed_at, completed_at IS NOT NULL FROM rests")
 	h.want("(failed,leased,failed,open,failed,worker,w,3)", "SELECT * FROM ("+itemEvents+") e WHERE to_state = 'failed'", "itm_000001")
-	h.want("(1,1,error_boundary,f) (2,2,error_boundary,f) (3,3,error_boundary,f)", "SELECT seq, attempt, type, snapshot::jsonb->'expired_lease' <> 'null' FROM checkpoints ORDER BY seq")
+	h.want("(1,1,error_boundary,f) (2,2,error_boundary,f) (3,3,error_boundary,f)",
+		"SELECT seq, attempt, type, snapshot::jsonb->'expired_lease' <> 'null' FROM checkpoints ORDER BY seq")
 	h.want("(open,0,1,1,0,3,f)", live, "tsk_000001")
 	h.want("(failed,1)", "SELECT state, version FROM task_rows")
 }
@@ -163,8 +168,10 @@ func TestMixedLeave(t *testing.T) {
 	h.want("(1,itm_000001_000000) (2,itm_000001_000001) (3,itm_000001_000005)", "SELECT seq, item_id FROM checkpoints ORDER BY seq")
 	h.want("(released,leased,queued,,,worker,w,1)", itemEvents+" OFFSET 2", ids[2].ID)
 	h.want("(suspended,in_progress,waiting,,,worker,w,1)", itemEvents+" OFFSET 3", ids[4].ID)
-	h.want(`("{""until"" : ""2096-10-02T07:06:40.000000Z"", ""signal"" : ""s"", ""key"" : ""k""}")`, "SELECT data FROM task_events WHERE event = 'suspended' AND item_id = $1", ids[3].ID)
-	h.want("(4000000000000000,s,k,suspended,w) (,t,,suspended,w)", "SELECT until, signal, signal_key, left_by, worker_id FROM waiting ORDER BY item_id")
+	h.want(`("{""until"" : ""2096-10-02T07:06:40.000000Z"", ""signal"" : ""s"", ""key"" : ""k""}")`,
+		"SELECT data FROM task_events WHERE event = 'suspended' AND item_id = $1", ids[3].ID)
+	h.want("(4000000000000000,s,k,suspended,w) (,t,,suspended,w)",
+		"SELECT until, signal, signal_key, left_by, worker_id FROM waiting ORDER BY item_id")
 
 	h.exec("UPDATE waiting SET until = 1 WHERE item_id = $1", ids[3].ID)
 	if due := h.due(9, nil); len(due) != 1 || due[0].ItemID != ids[3].ID {
@@ -227,16 +234,23 @@ func TestExpire(t *testing.T) {
 	if brief != "itm_000001_000000 failedtrue itm_000001_000002 queuedtrue itm_000002 failedtrue itm_000003 queuedfalse " {
 		t.Error(brief)
 	}
-	h.want(`(1,"{""code"" : ""lease_expired"", ""message"" : ""Lease expired - retry 1/3""}",expired,0) (0,,expired,1)`, "SELECT failures, error, left_by, spared FROM ready ORDER BY item_id")
-	h.want(`(1,"{""code"" : ""lease_expired"", ""message"" : ""Max retries exceeded""}",expired,t) (1,"{""code"" : ""lease_expired"", ""message"" : ""Max retries exceeded""}",expired,t)`, "SELECT failures, error, left_by, completed_at = since FROM rests ORDER BY item_id")
+	h.want(`(1,"{""code"" : ""lease_expired"", ""message"" : ""Lease expired - retry 1/3""}",expired,0) (0,,expired,1)`,
+		"SELECT failures, error, left_by, spared FROM ready ORDER BY item_id")
+	h.want(`(1,"{""code"" : ""lease_expired"", ""message"" : ""Max retries exceeded""}",expired,t) `+
+		`(1,"{""code"" : ""lease_expired"", ""message"" : ""Max retries exceeded""}",expired,t)`,
+		"SELECT failures, error, left_by, completed_at = since FROM rests ORDER BY item_id")
 	h.want("(open,0,3,2,1,2,f)", live, "tsk_000001")
 	h.want("(open,0,1,1,0,1,f)", live, "tsk_000002")
 	h.want("", live, "tsk_000003")
 	h.want("(lease_expired,leased,failed,open,failed,system,,1)", itemEvents+" OFFSET 2", "itm_000002")
 	h.want("(lease_expired,in_progress,queued,,,system,,1)", itemEvents+" OFFSET 3", ids[2].ID)
-	h.want("(w,1,3,false,t)", `SELECT d->>'worker_id', d->>'failures', d->>'max_attempts', d->>'spared', d->>'lease_expires_at' LIKE '20__-__-__T__:__:__.______Z' FROM (SELECT data::json d FROM task_events WHERE event = 'lease_expired' AND item_id = $1) e`, ids[2].ID)
-	h.want(`("Lease expired - retry 1/3",1,3,w,1,t)`, `SELECT s->>'error', s->>'failures', s->>'max_attempts', s->'expired_lease'->>'worker_id', s->'expired_lease'->>'attempt',
-		(s->'expired_lease'->>'acquired_at')::timestamptz + interval '30s' = (s->'expired_lease'->>'expires_at')::timestamptz FROM (SELECT snapshot::json s FROM checkpoints WHERE item_id = $1) c`, ids[2].ID)
+	h.want("(w,1,3,false,t)",
+		`SELECT d->>'worker_id', d->>'failures', d->>'max_attempts', d->>'spared', d->>'lease_expires_at' LIKE '20__-__-__T__:__:__.______Z'
+		FROM (SELECT data::json d FROM task_events WHERE event = 'lease_expired' AND item_id = $1) e`, ids[2].ID)
+	h.want(`("Lease expired - retry 1/3",1,3,w,1,t)`,
+		`SELECT s->>'error', s->>'failures', s->>'max_attempts', s->'expired_lease'->>'worker_id', s->'expired_lease'->>'attempt',
+		(s->'expired_lease'->>'acquired_at')::timestamptz + interval '30s' = (s->'expired_lease'->>'expires_at')::timestamptz FROM
+			(SELECT snapshot::json s FROM checkpoints WHERE item_id = $1) c`, ids[2].ID)
 }
 
 // TestLastTwoAtOnce completes the last two items of a task at the same time. A query for
@@ -276,7 +290,8 @@ func TestLastTwoAtOnce(t *testing.T) {
 			t.Errorf("task %d settled %d times", n, times)
 		}
 	}
-	h.want("(500,500,500)", "SELECT count(*) FILTER (WHERE open = 0), count(*) FILTER (WHERE state = 'completed' AND version = 1), (SELECT count(*) FROM task_events WHERE item_id IS NULL AND to_state = 'completed') FROM task_live")
+	h.want("(500,500,500)", "SELECT count(*) FILTER (WHERE open = 0), count(*) FILTER (WHERE state = 'completed' AND version = 1), "+
+		"(SELECT count(*) FROM task_events WHERE item_id IS NULL AND to_state = 'completed') FROM task_live")
 }
 
 // TestCrossedBatches has three goroutines complete and fail the items of the same forty
@@ -326,10 +341,12 @@ func TestCrossedBatches(t *testing.T) {
 		})
 	}
 	all.Wait()
-	h.want("(40,0,20,20,0,40)", `SELECT count(*), sum(open), count(*) FILTER (WHERE state = 'failed'), count(*) FILTER (WHERE state = 'completed'), sum(abs(failed - (SELECT count(*) FROM rests r WHERE r.task_id = k.task_id))),
+	h.want("(40,0,20,20,0,40)", `SELECT count(*), sum(open), count(*) FILTER (WHERE state = 'failed'), count(*)
+		FILTER (WHERE state = 'completed'), sum(abs(failed - (SELECT count(*) FROM rests r WHERE r.task_id = k.task_id))),
 		(SELECT count(*) FROM task_events WHERE item_id IS NULL AND from_state = 'open') FROM task_live k`)
 	h.want("(0)", "SELECT count(*) FROM leases")
-	h.want("(t)", "SELECT bool_and(checkpoints = (SELECT count(*) FROM checkpoints c WHERE c.task_id = k.task_id) AND checkpoints = (SELECT COALESCE(max(seq), 0) FROM checkpoints c WHERE c.task_id = k.task_id)) FROM task_live k")
+	h.want("(t)", "SELECT bool_and(checkpoints = (SELECT count(*) FROM checkpoints c WHERE c.task_id = k.task_id) AND checkpoints = "+
+		"(SELECT COALESCE(max(seq), 0) FROM checkpoints c WHERE c.task_id = k.task_id)) FROM task_live k")
 }
 
 // A task that is no longer open, whatever its counters are, gets no state from an item
@@ -347,6 +364,7 @@ func TestOnlyAnOpenTaskSettles(t *testing.T) {
 	h.advance(24 * time.Hour)
 	h.expire(9, nil)
 	h.want("(0)", "SELECT count(*) FROM leases")
-	h.want("(cancelled,1,0,7,7) (cancelled,1,0,7,7) (cancelled,1,0,7,7)", "SELECT state, version, open, updated_at, completed_at FROM task_live ORDER BY task_id")
+	h.want("(cancelled,1,0,7,7) (cancelled,1,0,7,7) (cancelled,1,0,7,7)",
+		"SELECT state, version, open, updated_at, completed_at FROM task_live ORDER BY task_id")
 	h.want("(0)", "SELECT count(*) FROM task_events WHERE item_id IS NULL AND event <> 'proposed'")
 }

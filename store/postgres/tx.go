@@ -130,9 +130,11 @@ func rewriteFor(schema string) func(string) string {
 	f, _ := rewrites.LoadOrStore(schema, store.Rewriter("(SELECT jsonb_array_elements_text(%s::jsonb))",
 		"= ANY(ARRAY(SELECT jsonb_array_elements_text(%s::jsonb)))", // with IN, the planner would join the list to a whole view
 		"@held", shared("held"), "@begun", shared("begun"), "@counted", shared("counted"), "@settling", shared("settling"),
-		"@each(", "jsonb_array_elements(", "@object(", "json_build_object(", "@array(", "json_build_array(", "@group(", "json_agg(", "pawl.", quoted, "@lock", "FOR UPDATE", "@exclusive", "FOR NO KEY UPDATE", "@shared", "FOR SHARE", "@skip", "FOR UPDATE SKIP LOCKED",
+		"@each(", "jsonb_array_elements(", "@object(", "json_build_object(", "@array(", "json_build_array(", "@group(", "json_agg(",
+		"pawl.", quoted, "@lock", "FOR UPDATE", "@exclusive", "FOR NO KEY UPDATE", "@shared", "FOR SHARE", "@skip", "FOR UPDATE SKIP LOCKED",
 		"@metadata", "json_each_text(t.metadata::json)", "@checkpoint_metadata", "json_each_text(c.metadata::json)",
-		"@alone", "pg_try_advisory_xact_lock(hashtextextended(concat_ws(' ', '"+schema+"', CAST($1 AS TEXT), CAST($2 AS TEXT), CAST($3 AS TEXT)), 0))"))
+		"@alone", "pg_try_advisory_xact_lock(hashtextextended(concat_ws(' ', '"+schema+"', CAST($1 AS TEXT), CAST($2 AS TEXT), "+
+			"CAST($3 AS TEXT)), 0))"))
 	return f.(func(string) string)
 }
 

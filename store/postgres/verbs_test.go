@@ -17,8 +17,10 @@ var api = store.Actor{Type: "api", ID: "me"}
 // solo returns a task of one item whose ids are made from a number.
 func solo(n int) (store.NewTask, store.NewItem) {
 	id := fmt.Sprintf("%06d", n)
-	t := store.NewTask{ID: "tsk_" + id, Namespace: "default", Type: "a", Solo: true, Metadata: "{}", Items: 1, Actor: api, Data: `{"type":"a"}`}
-	i := store.NewItem{ID: "itm_" + id, Namespace: "default", TaskID: t.ID, Type: "a", Kind: "work", Solo: true, MaxAttempts: 3, Input: strconv.Itoa(n), Actor: api}
+	t := store.NewTask{ID: "tsk_" + id, Namespace: "default", Type: "a", Solo: true, Metadata: "{}", Items: 1, Actor: api,
+		Data: `{"type":"a"}`}
+	i := store.NewItem{ID: "itm_" + id, Namespace: "default", TaskID: t.ID, Type: "a", Kind: "work", Solo: true, MaxAttempts: 3,
+		Input: strconv.Itoa(n), Actor: api}
 	return t, i
 }
 
@@ -68,7 +70,8 @@ func (h *database) many(n, items int, alter func(*store.NewItem)) []store.NewIte
 // claim claims up to limit items of type a, of any rank near 0.
 func (h *database) claim(worker string, limit int, alter func(*store.Claim)) (out []store.Claimed) {
 	h.Helper()
-	c := store.Claim{Namespace: "default", Claimants: []store.Claimant{{WorkerID: worker, Limit: limit, LeaseSeconds: 30}}, Queues: []store.Queue{{Type: "a", Rank: 0}, {Type: "a", Rank: 1}}}
+	c := store.Claim{Namespace: "default", Claimants: []store.Claimant{{WorkerID: worker, Limit: limit, LeaseSeconds: 30}},
+		Queues: []store.Queue{{Type: "a", Rank: 0}, {Type: "a", Rank: 1}}}
 	if alter != nil {
 		alter(&c)
 	}
@@ -142,7 +145,8 @@ func (h *database) due(limit int, only []string) (out []store.DueItem) {
 }
 
 const (
-	itemEvents = `SELECT event, from_state, to_state, task_from, task_to, actor_type, actor_id, attempt FROM task_events WHERE item_id = $1 ORDER BY id`
+	itemEvents = `SELECT event, from_state, to_state, task_from, task_to, actor_type, actor_id, attempt FROM task_events
+		WHERE item_id = $1 ORDER BY id`
 	taskEvents = `SELECT event, from_state, to_state, actor_type FROM task_events WHERE item_id IS NULL AND task_id = $1 ORDER BY id`
 	live       = `SELECT state, version, items, open, failed, checkpoints, completed_at IS NOT NULL FROM task_live WHERE task_id = $1`
 )
@@ -157,7 +161,8 @@ func TestCreatePutsItemsWhereTheyBelong(t *testing.T) {
 	one, its := solo(2)
 	one.Title, one.InputHash, one.Dedupes = "a title", "h", true
 	now := h.create([]store.NewTask{task, one}, append(items, its))
-	h.want("(0,1,itm_000001_000000,0) (3,-13,itm_000001_000003,0) (0,1,itm_000002,1)", "SELECT i.position, rank, item_id, solo FROM ready JOIN work_items i ON i.id = item_id ORDER BY item_id")
+	h.want("(0,1,itm_000001_000000,0) (3,-13,itm_000001_000003,0) (0,1,itm_000002,1)",
+		"SELECT i.position, rank, item_id, solo FROM ready JOIN work_items i ON i.id = item_id ORDER BY item_id")
 	h.want("(itm_000001_000001,1152921504606846976)", "SELECT item_id, run_at FROM scheduled")
 	h.want("(itm_000001_000002,1)", "SELECT item_id, needs FROM waiting")
 	h.want("(itm_000001_000000,itm_000001_000002)", "SELECT * FROM item_deps")
@@ -169,9 +174,11 @@ func TestCreatePutsItemsWhereTheyBelong(t *testing.T) {
 	h.want("(planned,,waiting,,,api,me,)", itemEvents, items[2].ID)
 	h.want("(proposed,,queued,,open,api,me,)", itemEvents, its.ID)
 	h.want(`("{""type"":""a""}")`, "SELECT data FROM task_events WHERE item_id = $1", its.ID)
-	h.want(fmt.Sprintf("(6,%d,%d,1)", now, now), "SELECT count(*), min(created_at), max(created_at), count(DISTINCT created_at) FROM task_events")
+	h.want(fmt.Sprintf("(6,%d,%d,1)", now, now), "SELECT count(*), min(created_at), max(created_at), count(DISTINCT created_at) "+
+		"FROM task_events")
 	h.want("(proposed) (planned) (planned) (planned) (planned) (proposed)", "SELECT event FROM task_events ORDER BY id")
-	h.want(`("a title",h,1,,2)`, "SELECT title, input_hash, dedupes, payload, (SELECT input FROM work_items WHERE task_id = t.id) FROM tasks t WHERE id = $1", one.ID)
+	h.want(`("a title",h,1,,2)`, "SELECT title, input_hash, dedupes, payload, (SELECT input FROM work_items WHERE task_id = t.id) "+
+		"FROM tasks t WHERE id = $1", one.ID)
 
 	more := items[0]
 	more.ID, more.Position, more.Feeds = "itm_000001_000004", 4, false
@@ -200,18 +207,21 @@ func TestClaimOrder(t *testing.T) {
 	if fmt.Sprint(ids) != "[itm_000006 itm_000001 itm_000002 itm_000003]" {
 		t.Errorf("claimed %v", ids)
 	}
-	if c := got[0]; c.Priority != 1 || c.Attempt != 1 || c.Input != "6" || c.Type != "b" || c.LeaseExpiresAt != c.AcquiredAt+30e6 || c.MaxAttempts != 3 || c.LeaseSeconds != 30 {
+	if c := got[0]; c.Priority != 1 || c.Attempt != 1 || c.Input != "6" || c.Type != "b" || c.LeaseExpiresAt != c.AcquiredAt+30e6 ||
+		c.MaxAttempts != 3 || c.LeaseSeconds != 30 {
 		t.Errorf("%+v", c)
 	}
 	h.want("(leased,queued,leased,,,worker,w,1)", itemEvents+" OFFSET 1", "itm_000006")
-	h.want("(leased,w,1,1,1,30,1,0)", "SELECT state, worker_id, attempt, priority, solo, lease_seconds, (started_at = acquired_at AND acquired_at = heartbeat_at)::int, prefetch FROM leases WHERE item_id = 'itm_000006'")
+	h.want("(leased,w,1,1,1,30,1,0)", "SELECT state, worker_id, attempt, priority, solo, lease_seconds, (started_at = acquired_at "+
+		"AND acquired_at = heartbeat_at)::int, prefetch FROM leases WHERE item_id = 'itm_000006'")
 
 	got = h.claim("v", 5, func(c *store.Claim) { c.Queues = []store.Queue{{Type: "b", Rank: 1, Head: "itm_000005"}} })
 	if len(got) != 0 {
 		t.Errorf("before the head: %v", got)
 	}
 	got = h.claim("v", 5, func(c *store.Claim) {
-		c.Picks, c.Claimants[0].Prefetch, c.Claimants[0].Actor = []store.Pick{{Type: "a", Rank: 1, ItemID: "itm_000005"}, {Type: "a", Rank: 1, ItemID: "itm_000001"}}, true, store.Actor{Type: "agent", ID: "x"}
+		c.Picks, c.Claimants[0].Prefetch, c.Claimants[0].Actor = []store.Pick{{Type: "a", Rank: 1, ItemID: "itm_000005"},
+			{Type: "a", Rank: 1, ItemID: "itm_000001"}}, true, store.Actor{Type: "agent", ID: "x"}
 	})
 	if len(got) != 1 || got[0].ItemID != "itm_000005" {
 		t.Errorf("picked %v", got)
@@ -227,10 +237,12 @@ func TestClaimIsDealtOut(t *testing.T) {
 		h.solo(n, nil)
 	}
 	got := h.claim("", 0, func(c *store.Claim) {
-		c.Claimants = []store.Claimant{{WorkerID: "u", Limit: 1, LeaseSeconds: 10}, {WorkerID: "v", Limit: 2, LeaseSeconds: 20, Prefetch: true}, {WorkerID: "w", Limit: 9, LeaseSeconds: 30}, {WorkerID: "x", Limit: 1, LeaseSeconds: 40}}
+		c.Claimants = []store.Claimant{{WorkerID: "u", Limit: 1, LeaseSeconds: 10}, {WorkerID: "v", Limit: 2, LeaseSeconds: 20, Prefetch: true},
+			{WorkerID: "w", Limit: 9, LeaseSeconds: 30}, {WorkerID: "x", Limit: 1, LeaseSeconds: 40}}
 	})
 	for i, want := range []int{0, 1, 1, 2} {
-		if len(got) != 4 || got[i].Claimant != want || got[i].LeaseSeconds != 10*(want+1) || got[i].LeaseExpiresAt != got[i].AcquiredAt+int64(got[i].LeaseSeconds)*1e6 {
+		if len(got) != 4 || got[i].Claimant != want || got[i].LeaseSeconds != 10*(want+1) ||
+			got[i].LeaseExpiresAt != got[i].AcquiredAt+int64(got[i].LeaseSeconds)*1e6 {
 			t.Errorf("%+v", got)
 		}
 	}
@@ -243,7 +255,8 @@ func TestEveryVerbIsFenced(t *testing.T) {
 	ids := h.many(1, 4, nil)
 	h.claim("w", 4, nil)
 	h.claim("w", 1, nil)
-	bad := []store.Fence{fence(ids[0].ID, "v", 1), fence(ids[1].ID, "w", 2), fence("itm_none", "w", 1), {Namespace: "other", ItemID: ids[2].ID, WorkerID: "w", Attempt: 1}}
+	bad := []store.Fence{fence(ids[0].ID, "v", 1), fence(ids[1].ID, "w", 2), fence("itm_none", "w", 1),
+		{Namespace: "other", ItemID: ids[2].ID, WorkerID: "w", Attempt: 1}}
 	before := h.one("SELECT count(*), (SELECT sum(lease_expires_at) FROM leases), (SELECT string_agg(state, '') FROM leases) FROM task_events")
 	refused := func(name string) {
 		t.Helper()
@@ -273,7 +286,8 @@ func TestTouch(t *testing.T) {
 	f := fence(c.ItemID, "w", 1)
 	h.advance(10 * time.Second)
 	got := h.touch(store.Touch{Ord: 7, Fence: f, Extend: true})
-	if len(got) != 1 || got[0].Ord != 7 || got[0].State != "in_progress" || got[0].LeaseExpiresAt != got[0].Now+30e6 || got[0].TaskID != "tsk_000001" || got[0].LeaseSeconds != 30 {
+	if len(got) != 1 || got[0].Ord != 7 || got[0].State != "in_progress" || got[0].LeaseExpiresAt != got[0].Now+30e6 ||
+		got[0].TaskID != "tsk_000001" || got[0].LeaseSeconds != 30 {
 		t.Errorf("%+v", got)
 	}
 	fifty, stage := 50, "half"
@@ -282,12 +296,15 @@ func TestTouch(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	h.touch(store.Touch{Fence: f, Stage: &stage}, store.Touch{Fence: fence("itm_none", "w", 1)})
-	h.want("(in_progress,30,50,half,t,t)", "SELECT state, lease_seconds, progress, stage, progressed_at > acquired_at, heartbeat_at = $1 FROM leases", got[0].Now)
+	h.want("(in_progress,30,50,half,t,t)", "SELECT state, lease_seconds, progress, stage, progressed_at > acquired_at, heartbeat_at = $1 "+
+		"FROM leases", got[0].Now)
 	empty := ""
 	h.touch(store.Touch{Fence: f, Stage: &empty})
 	h.want("(50,)", "SELECT progress, stage FROM leases")
-	h.want("(in_progress,leased,in_progress,,,worker,w,1) (progressed,,,,,worker,w,1) (progressed,,,,,worker,w,1)", itemEvents+" OFFSET 2", c.ItemID)
-	h.want(`("{""stage"" : ""half"", ""progress"" : 50}") ("{""stage"" : """", ""progress"" : 50}")`, "SELECT data FROM task_events WHERE event = 'progressed' ORDER BY id")
+	h.want("(in_progress,leased,in_progress,,,worker,w,1) (progressed,,,,,worker,w,1) (progressed,,,,,worker,w,1)", itemEvents+" OFFSET 2",
+		c.ItemID)
+	h.want(`("{""stage"" : ""half"", ""progress"" : 50}") ("{""stage"" : """", ""progress"" : 50}")`,
+		"SELECT data FROM task_events WHERE event = 'progressed' ORDER BY id")
 	h.touch(store.Touch{Fence: f, Extend: true})
 	h.want("(30)", "SELECT (lease_expires_at - heartbeat_at) / 1000000 FROM leases")
 }
@@ -298,9 +315,11 @@ func TestCheckpointsAreNumberedDensely(t *testing.T) {
 	h.solo(2, nil)
 	h.claim("w", 9, nil)
 	save := func(ord int, item, kind, name string) store.Checkpoint {
-		return store.Checkpoint{Ord: ord, Fence: fence(item, "w", 1), ID: fmt.Sprintf("ckp_%s_%d", item, schemas.Add(1)), Type: kind, Name: store.Text(name), Snapshot: `{"n":1}`}
+		return store.Checkpoint{Ord: ord, Fence: fence(item, "w", 1), ID: fmt.Sprintf("ckp_%s_%d", item, schemas.Add(1)), Type: kind,
+			Name: store.Text(name), Snapshot: `{"n":1}`}
 	}
-	got := h.checkpoint(save(5, ids[0].ID, "custom", ""), save(6, "itm_none", "custom", ""), save(7, ids[1].ID, "manual_checkpoint", "m"), save(8, "itm_000002", "tool_executed", "s"))
+	got := h.checkpoint(save(5, ids[0].ID, "custom", ""), save(6, "itm_none", "custom", ""), save(7, ids[1].ID, "manual_checkpoint", "m"),
+		save(8, "itm_000002", "tool_executed", "s"))
 	if len(got) != 3 || got[0].Ord != 5 || got[0].Seq != 1 || got[1].Ord != 7 || got[1].Seq != 2 || got[2].Ord != 8 || got[2].Seq != 1 {
 		t.Errorf("%v", got)
 	}
@@ -310,9 +329,12 @@ func TestCheckpointsAreNumberedDensely(t *testing.T) {
 	}
 	h.want("(open,0,2,2,0,3,f)", live, "tsk_000001")
 	h.want("(open,0,1,1,0,1,f)", live, "tsk_000002")
-	h.want("(1,custom,,1,t) (2,manual_checkpoint,m,1,t) (3,custom,,1,t)", "SELECT seq, type, name, attempt, snapshot = '{\"n\":1}' FROM checkpoints WHERE task_id = 'tsk_000001' ORDER BY seq")
+	h.want("(1,custom,,1,t) (2,manual_checkpoint,m,1,t) (3,custom,,1,t)",
+		"SELECT seq, type, name, attempt, snapshot = '{\"n\":1}' FROM checkpoints WHERE task_id = 'tsk_000001' ORDER BY seq")
 	h.want("(in_progress,leased,in_progress,,,worker,w,1) (checkpointed,,,,,worker,w,1)", itemEvents+" OFFSET 2", ids[1].ID)
-	h.want("(manual_checkpoint,m,2,t)", `SELECT data::json->>'type', data::json->>'name', data::json->>'sequence', (data::json->>'checkpoint_id') LIKE 'ckp_itm%' FROM task_events WHERE event = 'checkpointed'`)
+	h.want("(manual_checkpoint,m,2,t)",
+		`SELECT data::json->>'type', data::json->>'name', data::json->>'sequence', (data::json->>'checkpoint_id') LIKE 'ckp_itm%'
+		FROM task_events WHERE event = 'checkpointed'`)
 	h.want("(in_progress) (in_progress) (in_progress)", "SELECT state FROM leases")
 }
 
@@ -341,7 +363,8 @@ func TestFenceIsReadAfterTheWait(t *testing.T) {
 		h.exec("SELECT 1 FROM leases FOR UPDATE")
 		answers := make(chan int, 1)
 		go func() { answers <- verb() }()
-		for h.one("SELECT count(*) FROM pg_locks WHERE NOT granted AND pid IN (SELECT pid FROM pg_stat_activity WHERE query LIKE '%' || current_schema || '%')") == "(0)" {
+		for h.one("SELECT count(*) FROM pg_locks WHERE NOT granted AND pid IN (SELECT pid FROM pg_stat_activity "+
+			"WHERE query LIKE '%' || current_schema || '%')") == "(0)" {
 			time.Sleep(time.Millisecond)
 		}
 		other, err := pgx.Connect(t.Context(), server(t))

@@ -32,16 +32,23 @@ func (d *db) warnings(ctx context.Context) ([]store.Warning, error) {
 
 func (s setup) warnings() (out []store.Warning) {
 	if s.commit == "off" {
-		out = append(out, store.Warning{Name: "synchronous_commit", Found: "synchronous_commit is off: a crash of the server loses work that was acknowledged", Advice: "set it to on for Pawl's login (docs/high-availability.md)"})
+		out = append(out, store.Warning{Name: "synchronous_commit",
+			Found: "synchronous_commit is off: a crash of the server loses work that was acknowledged", Advice: "set it to on for Pawl's login " +
+				"(docs/high-availability.md)"})
 	}
 	if s.async > 0 {
-		out = append(out, store.Warning{Name: "asynchronous standby", Found: fmt.Sprintf("%d standbys follow asynchronously: a failover to one of them loses work that was acknowledged", s.async), Advice: "name them in synchronous_standby_names, or never promote them (docs/high-availability.md)"})
+		out = append(out, store.Warning{Name: "asynchronous standby",
+			Found: fmt.Sprintf("%d standbys follow asynchronously: a failover to one of them loses work that was acknowledged",
+				s.async), Advice: "name them in synchronous_standby_names, or never promote them (docs/high-availability.md)"})
 	}
 	if s.unseen > 0 {
-		out = append(out, store.Warning{Name: "standbys unseen", Found: fmt.Sprintf("this login may not see whether %d standbys are synchronous", s.unseen), Advice: "grant pg_monitor to Pawl's login"})
+		out = append(out, store.Warning{Name: "standbys unseen",
+			Found: fmt.Sprintf("this login may not see whether %d standbys are synchronous", s.unseen), Advice: "grant pg_monitor to Pawl's login"})
 	}
 	if early, late := s.asked.Sub(s.now), s.now.Sub(s.answered); early > clockApart || late > clockApart {
-		out = append(out, store.Warning{Name: "clock", Found: fmt.Sprintf("the database's clock is %s from this machine's", max(early, late).Round(time.Millisecond)), Advice: "keep both in time with NTP; leases end by the database's clock, also after a failover to another host"})
+		out = append(out, store.Warning{Name: "clock", Found: fmt.Sprintf("the database's clock is %s from this machine's",
+			max(early, late).Round(time.Millisecond)), Advice: "keep both in time with NTP; leases end by the database's clock, also after a " +
+			"failover to another host"})
 	}
 	return out
 }

@@ -28,14 +28,20 @@ func BenchmarkLife(b *testing.B) {
 				for i := range batch {
 					n++
 					id := fmt.Sprintf("%026d", n)
-					tasks[i] = store.NewTask{ID: "tsk_" + id, Namespace: "default", Type: "t", Solo: true, Metadata: "{}", Items: 1, Actor: store.Actor{Type: "api", ID: "someone"}, Data: "{}"}
-					items[i] = store.NewItem{ID: "itm_" + id, Namespace: "default", TaskID: "tsk_" + id, Type: "t", Kind: "work", Solo: true, MaxAttempts: 3, Input: `{"url":"https://example.org/some/where","n":12345678,"text":"about two hundred bytes of payload is what the measurements of others use, so that is what we do here as well"}`, Actor: tasks[i].Actor, Data: "{}"}
+					tasks[i] = store.NewTask{ID: "tsk_" + id, Namespace: "default", Type: "t", Solo: true, Metadata: "{}", Items: 1,
+						Actor: store.Actor{Type: "api", ID: "someone"}, Data: "{}"}
+					items[i] = store.NewItem{ID: "itm_" + id, Namespace: "default", TaskID: "tsk_" + id, Type: "t", Kind: "work", Solo: true,
+						MaxAttempts: 3, Input: `{"url":"https://example.org/some/where","n":12345678,` +
+							`"text":"about two hundred bytes of payload is what the measurements of others use, ` +
+							`so that is what we do here as well"}`, Actor: tasks[i].Actor, Data: "{}"}
 				}
 				var got []store.Claimed
 				for _, verb := range []func(ctx context.Context, tx store.Tx) error{
 					func(ctx context.Context, tx store.Tx) error { _, err := hot.Create(ctx, tx, tasks, items); return err },
 					func(ctx context.Context, tx store.Tx) (err error) {
-						got, err = hot.Claim(ctx, tx, store.Claim{Namespace: "default", Claimants: []store.Claimant{{WorkerID: "w", Limit: batch, LeaseSeconds: 60}}, Queues: []store.Queue{{Type: "t", Rank: 0}, {Type: "t", Rank: 1}}})
+						got, err = hot.Claim(ctx, tx, store.Claim{Namespace: "default",
+							Claimants: []store.Claimant{{WorkerID: "w", Limit: batch, LeaseSeconds: 60}}, Queues: []store.Queue{{Type: "t", Rank: 0},
+								{Type: "t", Rank: 1}}})
 						return err
 					},
 					func(ctx context.Context, tx store.Tx) error {

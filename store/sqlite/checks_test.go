@@ -14,7 +14,8 @@ func TestListsOfTheChecks(t *testing.T) {
 	h := newDatabase(t)
 	insert := func(event string, from, to any) error {
 		return h.Do(t.Context(), func(ctx context.Context, tx store.Tx) error {
-			_, err := tx.Exec(ctx, "INSERT INTO pawl.task_events (namespace, task_id, item_id, event, from_state, to_state, actor_type, created_at) VALUES ('n', 't', 'i', $1, $2, $3, 'api', 1)", event, from, to)
+			_, err := tx.Exec(ctx, "INSERT INTO pawl.task_events (namespace, task_id, item_id, event, from_state, to_state, actor_type, "+
+				"created_at) VALUES ('n', 't', 'i', $1, $2, $3, 'api', 1)", event, from, to)
 			return err
 		})
 	}
@@ -22,7 +23,8 @@ func TestListsOfTheChecks(t *testing.T) {
 		event    string
 		from, to any
 	}{
-		{"", "queued", "leased"}, {"lease", "queued", "leased"}, {"due ready", "queued", "leased"}, {"leased", "queued", "completed"}, {"leased", nil, "leased"}, {"leased", "queued", nil}, {"leased", "", ">queued"},
+		{"", "queued", "leased"}, {"lease", "queued", "leased"}, {"due ready", "queued", "leased"}, {"leased", "queued", "completed"}, {"leased",
+			nil, "leased"}, {"leased", "queued", nil}, {"leased", "", ">queued"},
 	} {
 		h.wantCode(insert(bad.event, bad.from, bad.to), pawl.CodeInternal)
 	}

@@ -36,13 +36,16 @@ func TestAssign(t *testing.T) {
 			t.Errorf("%T from %T: %v", ok.dest, ok.value, err)
 		}
 	}
-	if text != "a" || typed != "queued" || number != 7 || big != 1<<40 || !flag || *maybe != 5 || *perhaps != "b" || null != "" || share != 0.5 || len(bytes) != 1 || other != "c" {
+	if text != "a" || typed != "queued" || number != 7 || big != 1<<40 || !flag || *maybe != 5 || *perhaps != "b" || null != "" ||
+		share != 0.5 || len(bytes) != 1 || other != "c" {
 		t.Error("something was assigned wrongly")
 	}
-	if err := errors.Join(assign(&maybe, nil), assign(&bytes, nil), assign(&other, nil)); err != nil || maybe != nil || bytes != nil || other != nil {
+	if err := errors.Join(assign(&maybe, nil), assign(&bytes, nil), assign(&other, nil)); err != nil || maybe != nil || bytes != nil ||
+		other != nil {
 		t.Errorf("NULL: %v, %v, %v, %v", maybe, bytes, other, err)
 	}
-	for _, bad := range []struct{ dest, value any }{{&text, nil}, {&number, nil}, {&small, int64(1 << 10)}, {&number, "7"}, {&flag, int64(2)}, {&text, []byte("x")}} {
+	for _, bad := range []struct{ dest, value any }{{&text, nil}, {&number, nil}, {&small, int64(1 << 10)}, {&number, "7"}, {&flag, int64(2)},
+		{&text, []byte("x")}} {
 		if err := assign(bad.dest, bad.value); err == nil {
 			t.Errorf("a %T went into a %T", bad.value, bad.dest)
 		}

@@ -35,7 +35,8 @@ func checkPath(path string) (string, error) {
 	dir := filepath.Dir(path)
 	switch info, err := os.Stat(dir); {
 	case os.IsPermission(err):
-		return "", &pawl.Error{Code: pawl.CodeUnavailable, Op: "open", Message: "no permission to enter the directory of the database " + path, Err: err}
+		return "", &pawl.Error{Code: pawl.CodeUnavailable, Op: "open", Message: "no permission to enter the directory of the database " + path,
+			Err: err}
 	case err != nil:
 		return "", invalid("the directory %s does not exist: make it first", dir)
 	case !info.IsDir():
@@ -102,7 +103,8 @@ func prepareFile(ctx context.Context, path string) error {
 			return classify(err)
 		}
 		if mode != "wal" {
-			return &pawl.Error{Code: pawl.CodeUnavailable, Op: "open", Message: "the file system of " + path + " cannot hold a write-ahead log; use a local disk"}
+			return &pawl.Error{Code: pawl.CodeUnavailable, Op: "open", Message: "the file system of " + path +
+				" cannot hold a write-ahead log; use a local disk"}
 		}
 		return nil
 	})

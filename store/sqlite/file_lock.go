@@ -31,7 +31,8 @@ func lockFile(ctx context.Context, path string) (release func(), err error) {
 		select {
 		case <-time.After(10 * time.Millisecond):
 		case <-ctx.Done():
-			return nil, &pawl.Error{Code: pawl.CodeUnavailable, Op: "migrate", Message: "given up while another process was migrating", Err: ctx.Err()}
+			return nil, &pawl.Error{Code: pawl.CodeUnavailable, Op: "migrate", Message: "given up while another process was migrating",
+				Err: ctx.Err()}
 		}
 	}
 }

@@ -124,7 +124,8 @@ func (h *database) many(n int, change ...func(*store.NewItem)) []string {
 func (h *database) task(n int, solo bool, change ...func(*store.NewItem)) []string {
 	h.Helper()
 	actor := store.Actor{Type: pawl.ActorAPI, ID: "someone"}
-	task := store.NewTask{ID: h.id("tsk"), Namespace: "default", Type: "t", Solo: solo, Metadata: "{}", Items: n, Actor: actor, Data: `{"of":"task"}`}
+	task := store.NewTask{ID: h.id("tsk"), Namespace: "default", Type: "t", Solo: solo, Metadata: "{}", Items: n, Actor: actor,
+		Data: `{"of":"task"}`}
 	if !solo {
 		payload := `{"big":true}`
 		task.Payload = &payload
@@ -132,8 +133,9 @@ func (h *database) task(n int, solo bool, change ...func(*store.NewItem)) []stri
 	var items []store.NewItem
 	var ids []string
 	for i := range n {
-		item := store.NewItem{ID: h.id("itm"), Namespace: "default", TaskID: task.ID, Type: "t", Kind: "work", Solo: solo, Position: i, MaxAttempts: 3,
-			Input: fmt.Sprintf(`{"n":%d}`, i), Actor: actor}
+		item := store.NewItem{ID: h.id("itm"), Namespace: "default", TaskID: task.ID, Type: "t", Kind: "work", Solo: solo, Position: i,
+			MaxAttempts: 3,
+			Input:       fmt.Sprintf(`{"n":%d}`, i), Actor: actor}
 		if solo {
 			item.ID = "itm_" + task.ID[4:]
 			item.Data = store.Text(task.Data)
@@ -161,7 +163,8 @@ func (h *database) create(tasks []store.NewTask, items []store.NewItem) {
 // claim claims up to n items of type t at priority 0 for worker w, for a minute.
 func (h *database) claim(w string, n int, change ...func(*store.Claim)) []store.Claimed {
 	h.Helper()
-	c := store.Claim{Namespace: "default", Claimants: []store.Claimant{{WorkerID: w, Limit: n, LeaseSeconds: 60}}, Queues: []store.Queue{{Type: "t", Rank: 0}, {Type: "t", Rank: 1}}}
+	c := store.Claim{Namespace: "default", Claimants: []store.Claimant{{WorkerID: w, Limit: n, LeaseSeconds: 60}},
+		Queues: []store.Queue{{Type: "t", Rank: 0}, {Type: "t", Rank: 1}}}
 	for _, f := range change {
 		f(&c)
 	}

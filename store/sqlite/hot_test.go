@@ -18,7 +18,8 @@ func (h *database) refused(what string, f store.Fence) {
 	before := h.everything()
 	n := len(h.touch(store.Touch{Fence: f, Extend: true})) +
 		len(h.checkpoint(store.Checkpoint{Fence: f, Type: "manual_checkpoint"})) +
-		len(h.leave(store.Leave{Fence: f, Verb: store.VerbFail, Error: `{"message":"x"}`}, store.Leave{Fence: f, Verb: store.VerbRelease}, store.Leave{Fence: f, Verb: store.VerbSuspend}))
+		len(h.leave(store.Leave{Fence: f, Verb: store.VerbFail, Error: `{"message":"x"}`}, store.Leave{Fence: f, Verb: store.VerbRelease},
+			store.Leave{Fence: f, Verb: store.VerbSuspend}))
 	h.do(func(ctx context.Context, tx store.Tx) error {
 		moved, err := h.Dialect().Hot.Complete(ctx, tx, []store.Complete{{Fence: f, Result: "1"}})
 		n += len(moved)
@@ -33,9 +34,12 @@ func (h *database) refused(what string, f store.Fence) {
 // everything returns counts and sums of all that the verbs write.
 func (h *database) everything() string {
 	h.Helper()
-	return h.table(`SELECT (SELECT COUNT(*) FROM pawl.task_events), (SELECT COUNT(*) FROM pawl.checkpoints), (SELECT COUNT(*) FROM pawl.ready), (SELECT COUNT(*) FROM pawl.scheduled),
-		(SELECT COUNT(*) FROM pawl.waiting), (SELECT COUNT(*) FROM pawl.rests), (SELECT COUNT(*) FROM pawl.ends), (SELECT COUNT(*) FROM pawl.leases),
-		(SELECT group_concat(lease_expires_at || state || heartbeat_at) FROM pawl.leases), (SELECT group_concat(open || state || checkpoints) FROM pawl.task_live)`)
+	return h.table(`SELECT (SELECT COUNT(*) FROM pawl.task_events), (SELECT COUNT(*) FROM pawl.checkpoints), (SELECT COUNT(*)
+		FROM pawl.ready), (SELECT COUNT(*) FROM pawl.scheduled),
+		(SELECT COUNT(*) FROM pawl.waiting), (SELECT COUNT(*) FROM pawl.rests), (SELECT COUNT(*) FROM pawl.ends), (SELECT COUNT(*)
+			FROM pawl.leases),
+		(SELECT group_concat(lease_expires_at || state || heartbeat_at) FROM pawl.leases),
+			(SELECT group_concat(open || state || checkpoints) FROM pawl.task_live)`)
 }
 
 func TestTheFence(t *testing.T) {
@@ -75,7 +79,8 @@ func TestClaimOrder(t *testing.T) {
 	}
 	low, first, second, third, high := at("a", -1), at("a", 0), at("b", 0), at("a", 0), at("b", 5)
 	groups := func(c *store.Claim) {
-		c.Queues = []store.Queue{{Type: "b", Rank: -10}, {Type: "b", Rank: -9}, {Type: "a", Rank: 0}, {Type: "b", Rank: 0}, {Type: "a", Rank: 1}, {Type: "b", Rank: 1}, {Type: "a", Rank: 2}, {Type: "a", Rank: 3}}
+		c.Queues = []store.Queue{{Type: "b", Rank: -10}, {Type: "b", Rank: -9}, {Type: "a", Rank: 0}, {Type: "b", Rank: 0}, {Type: "a", Rank: 1},
+			{Type: "b", Rank: 1}, {Type: "a", Rank: 2}, {Type: "a", Rank: 3}}
 	}
 	ids := func(cs []store.Claimed) (out []string) {
 		for _, c := range cs {
@@ -88,10 +93,12 @@ func TestClaimOrder(t *testing.T) {
 		t.Fatalf("claimed %v", ids(back))
 	}
 	h.leave(store.Leave{Fence: fence("w", back[0]), Verb: store.VerbRelease})
-	if got := h.claim("w", 2, groups); !slices.Equal(ids(got), []string{high, first}) || got[0].Priority != 5 || got[1].Attempt != 2 || got[1].Rank != 0 {
+	if got := h.claim("w", 2, groups); !slices.Equal(ids(got), []string{high, first}) || got[0].Priority != 5 || got[1].Attempt != 2 ||
+		got[1].Rank != 0 {
 		t.Errorf("claimed %+v", got)
 	}
-	if got := h.claim("w", 1, func(c *store.Claim) { c.Queues = []store.Queue{{Type: "a", Rank: 1, Head: third}} }); !slices.Equal(ids(got), []string{third}) {
+	if got := h.claim("w", 1, func(c *store.Claim) { c.Queues = []store.Queue{{Type: "a", Rank: 1, Head: third}} }); !slices.Equal(ids(got),
+		[]string{third}) {
 		t.Errorf("from a head: %v", ids(got))
 	}
 	if got := h.claim("w", 9, groups); !slices.Equal(ids(got), []string{second, low}) || got[1].Priority != -1 {
@@ -132,14 +139,16 @@ func TestAClaimIsDealtOutInOrder(t *testing.T) {
 		ids = append(ids, h.solo())
 	}
 	got := h.claim("", 0, func(c *store.Claim) {
-		c.Claimants = []store.Claimant{{WorkerID: "a", Limit: 2, LeaseSeconds: 10}, {WorkerID: "none"}, {WorkerID: "b", Limit: 1, LeaseSeconds: 20, Prefetch: true}, {WorkerID: "c", Limit: 9, LeaseSeconds: 30}}
+		c.Claimants = []store.Claimant{{WorkerID: "a", Limit: 2, LeaseSeconds: 10}, {WorkerID: "none"},
+			{WorkerID: "b", Limit: 1, LeaseSeconds: 20, Prefetch: true}, {WorkerID: "c", Limit: 9, LeaseSeconds: 30}}
 	})
 	var dealt []string
 	for i, c := range got {
 		dealt = append(dealt, fmt.Sprintf("%d:%t:%d", c.Claimant, c.ItemID == ids[i], c.LeaseSeconds))
 	}
 	h.want("dealt", strings.Join(dealt, " "), "0:true:10 0:true:10 2:true:20 3:true:30 3:true:30")
-	h.want("leases", h.table("SELECT worker_id, lease_seconds, prefetch FROM pawl.leases ORDER BY item_id"), "a 10 0\na 10 0\nb 20 1\nc 30 0\nc 30 0")
+	h.want("leases", h.table("SELECT worker_id, lease_seconds, prefetch FROM pawl.leases ORDER BY item_id"),
+		"a 10 0\na 10 0\nb 20 1\nc 30 0\nc 30 0")
 	h.want("events", h.table("SELECT actor_id FROM pawl.task_events WHERE event = 'leased' ORDER BY id"), "a\na\nb\nc\nc")
 	if got := h.claim("w", 0); len(got) != 0 {
 		t.Errorf("nothing asked, got %v", got)
@@ -180,11 +189,13 @@ func TestTouchExtendsAndReports(t *testing.T) {
 	if len(got) != 1 || got[0].LeaseExpiresAt != c.LeaseExpiresAt || got[0].State != "in_progress" {
 		t.Errorf("progress alone extends nothing: %+v", got)
 	}
-	h.want("lease", h.table("SELECT state, progress, stage, heartbeat_at = acquired_at, progressed_at - acquired_at FROM pawl.leases"), "in_progress 20 - 1 10000000")
+	h.want("lease", h.table("SELECT state, progress, stage, heartbeat_at = acquired_at, progressed_at - acquired_at FROM pawl.leases"),
+		"in_progress 20 - 1 10000000")
 	h.touch(store.Touch{Fence: fence("w", c), Stage: stage("reading")})
 	h.touch(store.Touch{Fence: fence("w", c), Stage: stage("reading"), Progress: progress(30)})
 	h.touch(store.Touch{Fence: fence("w", c), Stage: stage("writing"), Progress: progress(40), Extend: true, LeaseSeconds: 5})
-	h.want("lease", h.table("SELECT progress, stage, lease_seconds, lease_expires_at - acquired_at, heartbeat_at - acquired_at FROM pawl.leases"), "40 writing 60 15000000 10000000")
+	h.want("lease", h.table("SELECT progress, stage, lease_seconds, lease_expires_at - acquired_at, heartbeat_at - acquired_at "+
+		"FROM pawl.leases"), "40 writing 60 15000000 10000000")
 	h.want("events", h.events(id), `proposed - queued - open - api someone {"of":"task"}
 leased queued leased - - 1 worker w -
 in_progress leased in_progress - - 1 worker w -
@@ -228,17 +239,21 @@ func TestCheckpointsAreNumberedPerTask(t *testing.T) {
 	h.want("saved", numbers(saved), "0:1 1:1 3:2")
 	saved = h.checkpoint(store.Checkpoint{Fence: fence("w", cs[0]), Type: "approval_point"})
 	h.want("saved", numbers(saved), "0:2")
-	h.want("checkpoints of the first task", h.table("SELECT item_id, attempt, seq, type, name, args_hash, snapshot, metadata FROM pawl.checkpoints WHERE item_id = $1 ORDER BY seq", solo),
+	h.want("checkpoints of the first task", h.table("SELECT item_id, attempt, seq, type, name, args_hash, snapshot, metadata "+
+		"FROM pawl.checkpoints WHERE item_id = $1 ORDER BY seq", solo),
 		solo+` 1 1 tool_executed fetch h {} {"m":1}
 `+solo+` 1 2 approval_point - - {} -`)
-	h.want("a row for the solo task", h.table("SELECT state, items, open, checkpoints FROM pawl.task_live ORDER BY task_id"), "open 1 1 2\nopen 2 2 2")
+	h.want("a row for the solo task", h.table("SELECT state, items, open, checkpoints FROM pawl.task_live ORDER BY task_id"),
+		"open 1 1 2\nopen 2 2 2")
 	h.want("task", h.table("SELECT state, open FROM pawl.task_rows WHERE solo = 1"), "in_progress 1")
-	h.want("events", h.table("SELECT event, from_state, to_state, replace(data, checkpoint_id, 'ckp') FROM (SELECT e.*, json_extract(data, '$.checkpoint_id') AS checkpoint_id FROM pawl.task_events e WHERE event = 'checkpointed') ORDER BY id"),
+	h.want("events", h.table("SELECT event, from_state, to_state, replace(data, checkpoint_id, 'ckp') FROM "+
+		"(SELECT e.*, json_extract(data, '$.checkpoint_id') AS checkpoint_id FROM pawl.task_events e WHERE event = 'checkpointed') ORDER BY id"),
 		`checkpointed - - {"checkpoint_id":"ckp","type":"manual_checkpoint","name":"<here>","sequence":2}
 checkpointed - - {"checkpoint_id":"ckp","type":"approval_point","name":null,"sequence":2}`)
 	h.want("signs of life", h.table("SELECT COUNT(*) FROM pawl.task_events WHERE event = 'in_progress'"), "3")
 	h.complete("w", cs[0])
-	h.want("the solo task completes by its item", h.table("SELECT state, version, open, checkpoints FROM pawl.task_rows WHERE solo = 1"), "completed 1 0 2")
+	h.want("the solo task completes by its item", h.table("SELECT state, version, open, checkpoints FROM pawl.task_rows WHERE solo = 1"),
+		"completed 1 0 2")
 }
 
 func TestCompleteRefusesWhatNeedsAcceptance(t *testing.T) {

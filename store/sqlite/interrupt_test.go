@@ -43,7 +43,8 @@ func TestReadsEndWithTheirContext(t *testing.T) {
 		defer cancel()
 		return row(ctx, tx)
 	}
-	for name, read := range map[string]func(ctx context.Context, tx store.Tx) error{"in the first row": first, "in a later row": row, "in one statement": inner} {
+	for name, read := range map[string]func(ctx context.Context, tx store.Tx) error{"in the first row": first, "in a later row": row,
+		"in one statement": inner} {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		err := h.View(ctx, read)
 		cancel()

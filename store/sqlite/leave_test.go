@@ -36,7 +36,8 @@ func TestFailBacksOffUntilTheBudgetIsSpent(t *testing.T) {
 	if len(got) != 1 || got[0].State != "scheduled" || got[0].RunAt != h.stamp()+minute || got[0].Failures != 1 || got[0].Settled {
 		t.Fatalf("moved %+v", got)
 	}
-	h.want("scheduled", h.table("SELECT run_at - since, attempt, failures, max_attempts, left_by, worker_id, error FROM pawl.scheduled"), `60000000 1 1 3 failed w {"message":"no <good>"}`)
+	h.want("scheduled", h.table("SELECT run_at - since, attempt, failures, max_attempts, left_by, worker_id, error FROM pawl.scheduled"),
+		`60000000 1 1 3 failed w {"message":"no <good>"}`)
 	if got := h.due(10); len(got) != 0 {
 		t.Errorf("due too early: %v", got)
 	}
@@ -48,20 +49,25 @@ func TestFailBacksOffUntilTheBudgetIsSpent(t *testing.T) {
 	if got := h.leave(fail("w", c, after(0))); got[0].State != "queued" || got[0].RunAt != 0 {
 		t.Errorf("at once: %+v", got)
 	}
-	h.want("ready", h.table("SELECT rank, attempt, failures, left_by, started_at FROM pawl.ready"), fmt.Sprintf("0 2 2 failed %d", start.UnixMicro()))
+	h.want("ready", h.table("SELECT rank, attempt, failures, left_by, started_at FROM pawl.ready"),
+		fmt.Sprintf("0 2 2 failed %d", start.UnixMicro()))
 	c = h.claim("w", 1)[0]
 	stage := "at the end"
 	h.touch(store.Touch{Fence: fence("w", c), Stage: &stage, Extend: true})
 	if got := h.leave(fail("w", c, after(0))); got[0].State != "failed" || !got[0].Settled || got[0].Failures != 3 {
 		t.Errorf("spent: %+v", got)
 	}
-	h.want("rests", h.table("SELECT state, attempt, failures, left_by, worker_id, completed_at = since, stage, error FROM pawl.rests"), `failed 3 3 failed w 1 at the end {"message":"no <good>"}`)
+	h.want("rests", h.table("SELECT state, attempt, failures, left_by, worker_id, completed_at = since, stage, error FROM pawl.rests"),
+		`failed 3 3 failed w 1 at the end {"message":"no <good>"}`)
 	h.want("task", h.table("SELECT state, version, retry_count FROM pawl.task_rows"), "failed 1 3")
-	h.want("boundaries", h.table("SELECT seq, attempt, type, snapshot FROM pawl.checkpoints ORDER BY seq"), `1 1 error_boundary {"error":{"message":"no <good>"},"failures":1,"max_attempts":3,"expired_lease":null}
+	h.want("boundaries", h.table("SELECT seq, attempt, type, snapshot FROM pawl.checkpoints ORDER BY seq"),
+		`1 1 error_boundary {"error":{"message":"no <good>"},"failures":1,"max_attempts":3,"expired_lease":null}
 2 2 error_boundary {"error":{"message":"no <good>"},"failures":2,"max_attempts":3,"expired_lease":null}
 3 3 error_boundary {"error":{"message":"no <good>"},"failures":3,"max_attempts":3,"expired_lease":null}`)
-	h.want("events", h.table("SELECT event, from_state, to_state, task_from, task_to, attempt, actor_type, actor_id, data FROM pawl.task_events WHERE event IN ('failed', 'due') ORDER BY id"),
-		`failed leased scheduled - - 1 worker w {"error":{"message":"no <good>"},"failures":1,"max_attempts":3,"run_at":"2030-01-02T03:05:05.678901Z"}
+	h.want("events", h.table("SELECT event, from_state, to_state, task_from, task_to, attempt, actor_type, actor_id, data "+
+		"FROM pawl.task_events WHERE event IN ('failed', 'due') ORDER BY id"),
+		`failed leased scheduled - - 1 worker w {"error":{"message":"no <good>"},`+
+			`"failures":1,"max_attempts":3,"run_at":"2030-01-02T03:05:05.678901Z"}
 due scheduled queued - - 1 system - -
 failed leased queued - - 2 worker w {"error":{"message":"no <good>"},"failures":2,"max_attempts":3}
 failed in_progress failed open failed 3 worker w {"error":{"message":"no <good>"},"failures":3,"max_attempts":3}`)
@@ -104,7 +110,8 @@ func TestReleaseGivesBackUncounted(t *testing.T) {
 	h.want("ready", h.table("SELECT rank, attempt, failures, left_by, worker_id, started_at, since - started_at, error FROM pawl.ready"),
 		fmt.Sprintf(`-14 2 1 released w %d 1000000 {"message":"no <good>"}`, start.UnixMicro()))
 	h.want("place", h.places(id), "ready")
-	h.want("event", h.table("SELECT event, from_state, to_state, data FROM pawl.task_events ORDER BY id DESC LIMIT 1"), "released leased queued -")
+	h.want("event", h.table("SELECT event, from_state, to_state, data FROM pawl.task_events ORDER BY id DESC LIMIT 1"),
+		"released leased queued -")
 }
 
 func TestSuspendWaitsForATimeOrASignal(t *testing.T) {
@@ -117,8 +124,10 @@ func TestSuspendWaitsForATimeOrASignal(t *testing.T) {
 		store.Leave{Fence: fence("w", cs[1]), Verb: store.VerbSuspend, Signal: "go", Key: "k"},
 		store.Leave{Fence: fence("w", cs[2]), Verb: store.VerbSuspend})
 	h.want("moved", fmt.Sprintf("%s %t %s %d", got[0].State, got[0].RunAt == until, got[1].State, got[1].RunAt), "waiting true waiting 0")
-	h.want("waiting", h.table("SELECT until - since, signal, signal_key, needs, left_by, worker_id, attempt FROM pawl.waiting ORDER BY item_id"), "60000000 - - 0 suspended w 1\n- go k 0 suspended w 1\n- - - 0 suspended w 1")
-	h.want("events", h.table("SELECT data FROM pawl.task_events WHERE event = 'suspended' ORDER BY id"), `{"until":"2030-01-02T03:05:05.678901Z","signal":null,"key":null}
+	h.want("waiting", h.table("SELECT until - since, signal, signal_key, needs, left_by, worker_id, attempt FROM pawl.waiting "+
+		"ORDER BY item_id"), "60000000 - - 0 suspended w 1\n- go k 0 suspended w 1\n- - - 0 suspended w 1")
+	h.want("events", h.table("SELECT data FROM pawl.task_events WHERE event = 'suspended' ORDER BY id"),
+		`{"until":"2030-01-02T03:05:05.678901Z","signal":null,"key":null}
 {"until":null,"signal":"go","key":"k"}
 {"until":null,"signal":null,"key":null}`)
 	if due := h.due(10); len(due) != 1 || due[0].ItemID != neither {
@@ -130,7 +139,8 @@ func TestSuspendWaitsForATimeOrASignal(t *testing.T) {
 	}
 	h.want("the signalled one waits on", h.places(signalled), "waiting")
 	h.want("woken", h.table("SELECT rank, left_by, worker_id FROM pawl.ready WHERE item_id = $1", timed), "0 suspended w")
-	h.want("event", h.table("SELECT event, from_state, to_state, attempt, actor_type FROM pawl.task_events ORDER BY id DESC LIMIT 1"), "ready waiting queued 1 system")
+	h.want("event", h.table("SELECT event, from_state, to_state, attempt, actor_type FROM pawl.task_events ORDER BY id DESC LIMIT 1"),
+		"ready waiting queued 1 system")
 }
 
 func TestTheLastItemSettlesTheTask(t *testing.T) {
@@ -178,7 +188,8 @@ func TestTheLastItemSettlesTheTask(t *testing.T) {
 			completed := fmt.Sprint(h.stamp())
 			h.want("counters", h.table("SELECT state, version, open, failed, dead, cancelled, completed_at, updated_at FROM pawl.task_live"),
 				fmt.Sprintf("%s 1 0 %d %d %d %s %s", c.want, c.failed, c.dead, c.cancelled, completed, completed))
-			h.want("the task's events", h.events(""), fmt.Sprintf("proposed - open - - - api someone {\"of\":\"task\"}\n%[1]s open %[1]s - - - system - -", c.want))
+			h.want("the task's events", h.events(""), fmt.Sprintf("proposed - open - - - api someone {\"of\":\"task\"}\n%[1]s open %[1]s - - - "+
+				"system - -", c.want))
 			h.want("the items' events leave the task alone", h.table("SELECT COUNT(*) FROM pawl.task_events WHERE task_to IS NOT NULL"), "0")
 		})
 	}
@@ -196,7 +207,8 @@ func TestASubmittedItemMakesTheTaskSubmitted(t *testing.T) {
 		if _, err := tx.Exec(ctx, "UPDATE pawl.task_live SET open = 1"); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, "INSERT INTO pawl.rests (item_id, namespace, task_id, type, priority, state, attempt, failures, max_attempts, solo, acceptance, since) VALUES ($1, $2, $3, 't', 0, 'submitted', 1, 0, 3, 0, 1, 1)", ids[0], "default", cs[0].TaskID)
+		_, err := tx.Exec(ctx, "INSERT INTO pawl.rests (item_id, namespace, task_id, type, priority, state, attempt, failures, max_attempts, "+
+			"solo, acceptance, since) VALUES ($1, $2, $3, 't', 0, 'submitted', 1, 0, 3, 0, 1, 1)", ids[0], "default", cs[0].TaskID)
 		return err
 	})
 	h.complete("w", cs[1])
@@ -228,7 +240,8 @@ func TestManyTasksSettleInTheOrderOfTheirIDs(t *testing.T) {
 		t.Errorf("moved %+v", got)
 	}
 	h.complete("w", cs[1], cs[3])
-	h.want("end events", h.table("SELECT task_id FROM pawl.task_events WHERE event = 'completed' AND item_id IS NULL ORDER BY id"), cs[4].TaskID+"\n"+cs[0].TaskID+"\n"+cs[2].TaskID)
+	h.want("end events", h.table("SELECT task_id FROM pawl.task_events WHERE event = 'completed' AND item_id IS NULL ORDER BY id"),
+		cs[4].TaskID+"\n"+cs[0].TaskID+"\n"+cs[2].TaskID)
 }
 
 func TestDependentsAreFedAndBroken(t *testing.T) {
@@ -239,12 +252,14 @@ func TestDependentsAreFedAndBroken(t *testing.T) {
 		ids = append(ids, h.id("itm"))
 	}
 	item := func(i int, needs ...string) store.NewItem {
-		return store.NewItem{ID: ids[i], Namespace: "default", TaskID: "tsk_x", Type: "t", Kind: "work", Position: i, MaxAttempts: 1, Input: "1", Needs: needs, Feeds: i < 2, Actor: store.Actor{Type: "api"}}
+		return store.NewItem{ID: ids[i], Namespace: "default", TaskID: "tsk_x", Type: "t", Kind: "work", Position: i, MaxAttempts: 1, Input: "1",
+			Needs: needs, Feeds: i < 2, Actor: store.Actor{Type: "api"}}
 	}
 	timed := item(3, ids[0])
 	timed.RunAt = &later
 	payload := "1"
-	h.create([]store.NewTask{{ID: "tsk_x", Namespace: "default", Type: "t", Payload: &payload, Metadata: "{}", Items: 4, Actor: store.Actor{Type: "api"}, Data: "{}"}},
+	h.create([]store.NewTask{{ID: "tsk_x", Namespace: "default", Type: "t", Payload: &payload, Metadata: "{}", Items: 4,
+		Actor: store.Actor{Type: "api"}, Data: "{}"}},
 		[]store.NewItem{item(0), item(1), item(2, ids[0], ids[1]), timed})
 	h.want("waiting", h.table("SELECT needs, broken FROM pawl.waiting ORDER BY item_id"), "2 0\n1 0")
 	h.want("events", h.table("SELECT event, item_id IS NULL, to_state, task_to, attempt FROM pawl.task_events ORDER BY id"),

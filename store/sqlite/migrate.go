@@ -35,7 +35,8 @@ type migrationDB struct{ *db }
 func (m migrationDB) Applied(ctx context.Context) (all []store.Migration, err error) {
 	err = m.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		var tables int64
-		if _, err := store.Row(ctx, tx, []any{&tables}, "SELECT COUNT(*) FROM sqlite_schema WHERE type = 'table' AND name = 'schema_migrations'"); err != nil || tables == 0 {
+		if _, err := store.Row(ctx, tx, []any{&tables},
+			"SELECT COUNT(*) FROM sqlite_schema WHERE type = 'table' AND name = 'schema_migrations'"); err != nil || tables == 0 {
 			return err
 		}
 		rows, err := tx.Query(ctx, "SELECT id, description, executed_at, oldest FROM schema_migrations ORDER BY id")

@@ -29,6 +29,7 @@ func restrict(ctx context.Context, path string, log *slog.Logger) {
 		was |= info.Mode().Perm()
 	}
 	if was != 0 {
-		log.InfoContext(ctx, "the permissions of the database file were restricted to its owner; keep_file_mode leaves them", "file", path, "had", was.String())
+		log.InfoContext(ctx, "the permissions of the database file were restricted to its owner; keep_file_mode leaves them", "file", path, "had",
+			was.String())
 	}
 }

@@ -84,7 +84,8 @@ func (r *monotonicClock) warnIfBehind(wall, now int64) {
 		r.slow = false
 	case behind > time.Minute && !r.slow:
 		r.slow = true
-		r.log.Warn("the system clock is behind the newest event; until it catches up, leases and due times take twice as long", "behind", behind.Round(time.Second))
+		r.log.Warn("the system clock is behind the newest event; until it catches up, leases and due times take twice as long", "behind",
+			behind.Round(time.Second))
 	}
 }
 

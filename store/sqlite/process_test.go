@@ -62,7 +62,8 @@ func drain(ctx context.Context, db store.DB) error {
 	for {
 		var got []store.Claimed
 		err := db.Auto(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-			got, err = db.Dialect().Hot.Claim(ctx, tx, store.Claim{Namespace: "default", Claimants: []store.Claimant{{WorkerID: me, Limit: 1, LeaseSeconds: 60}}, Queues: []store.Queue{{Type: "t", Rank: 1}}})
+			got, err = db.Dialect().Hot.Claim(ctx, tx, store.Claim{Namespace: "default",
+				Claimants: []store.Claimant{{WorkerID: me, Limit: 1, LeaseSeconds: 60}}, Queues: []store.Queue{{Type: "t", Rank: 1}}})
 			return err
 		})
 		if err != nil || len(got) == 0 {
@@ -145,7 +146,8 @@ func TestThreeProcessesDrainOneFile(t *testing.T) {
 	}
 	h.want("task", h.table("SELECT state, open FROM pawl.task_live"), "completed 0")
 	h.want("task's events", h.table("SELECT event FROM pawl.task_events WHERE item_id IS NULL ORDER BY id"), "proposed\ncompleted")
-	h.want("stamps in commit order", h.table("SELECT COUNT(*) FROM pawl.task_events a JOIN pawl.task_events b ON b.id = a.id + 1 WHERE b.created_at < a.created_at"), "0")
+	h.want("stamps in commit order", h.table("SELECT COUNT(*) FROM pawl.task_events a JOIN pawl.task_events b ON b.id = a.id + 1 "+
+		"WHERE b.created_at < a.created_at"), "0")
 }
 
 func TestAKilledWriterLeavesNothing(t *testing.T) {
@@ -200,11 +202,12 @@ func TestStatusBeforeAndAfterMigrating(t *testing.T) {
 // an internal error.
 func TestATableOfMigrationsThatIsNotTrue(t *testing.T) {
 	for name, statement := range map[string]string{
-		"another's":   "DROP TABLE schema_migrations; CREATE TABLE schema_migrations (version TEXT)",
-		"gone":        "DROP TABLE schema_migrations",
-		"empty":       "DELETE FROM schema_migrations",
-		"with a gap":  "DELETE FROM schema_migrations WHERE id = 5",
-		"of nonsense": "DROP TABLE schema_migrations; CREATE TABLE schema_migrations (id, description, executed_at, oldest); INSERT INTO schema_migrations VALUES ('x', 1, 1, 1)",
+		"another's":  "DROP TABLE schema_migrations; CREATE TABLE schema_migrations (version TEXT)",
+		"gone":       "DROP TABLE schema_migrations",
+		"empty":      "DELETE FROM schema_migrations",
+		"with a gap": "DELETE FROM schema_migrations WHERE id = 5",
+		"of nonsense": "DROP TABLE schema_migrations; CREATE TABLE schema_migrations (id, description, executed_at, oldest); INSERT INTO " +
+			"schema_migrations VALUES ('x', 1, 1, 1)",
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "work.db")
@@ -285,6 +288,8 @@ func TestBackupIsWholeWhileWorkGoesOn(t *testing.T) {
 	}
 	c := &database{T: t, path: dest, time: start}
 	c.DB = c.open()
-	c.want("items", c.table("SELECT (SELECT COUNT(*) FROM pawl.work_items), (SELECT COUNT(*) FROM pawl.ready) + (SELECT COUNT(*) FROM pawl.leases)"), "100 100")
-	c.want("events of claims", c.table("SELECT (SELECT COUNT(*) FROM pawl.leases) = (SELECT COUNT(*) FROM pawl.task_events WHERE event = 'leased')"), "1")
+	c.want("items", c.table("SELECT (SELECT COUNT(*) FROM pawl.work_items), (SELECT COUNT(*) FROM pawl.ready) + (SELECT COUNT(*) "+
+		"FROM pawl.leases)"), "100 100")
+	c.want("events of claims", c.table("SELECT (SELECT COUNT(*) FROM pawl.leases) = (SELECT COUNT(*) FROM pawl.task_events "+
+		"WHERE event = 'leased')"), "1")
 }

@@ -76,7 +76,8 @@ func Open(ctx context.Context, path string, o Options) (store.DB, error) {
 		return nil, err
 	}
 	if info, err := os.Stat(path); o.Existing && (os.IsNotExist(err) || err == nil && info.Size() == 0) {
-		return nil, &pawl.Error{Code: pawl.CodeNotFound, Op: "open", Message: "there is no database " + path + "; check its name, or create it with `pawl migrate up`"}
+		return nil, &pawl.Error{Code: pawl.CodeNotFound, Op: "open", Message: "there is no database " + path +
+			"; check its name, or create it with `pawl migrate up`"}
 	}
 	if err := cmp.Or(createFile(path), prepareFile(ctx, path)); err != nil {
 		return nil, err

@@ -330,7 +330,8 @@ func TestAFileThatIsGoneIsUnavailableUntilItIsBack(t *testing.T) {
 	h := newDatabase(t)
 	write := func() error {
 		return h.Do(t.Context(), func(ctx context.Context, tx store.Tx) error {
-			_, err := tx.Exec(ctx, "INSERT INTO pawl.task_results (task_id, namespace, payload, created_at) SELECT 'n' || COUNT(*), 'n', '1', 1 FROM pawl.task_results")
+			_, err := tx.Exec(ctx, "INSERT INTO pawl.task_results (task_id, namespace, payload, created_at) SELECT 'n' || COUNT(*), 'n', '1', 1 "+
+				"FROM pawl.task_results")
 			return err
 		})
 	}
@@ -405,7 +406,9 @@ func TestWrapTxWorksInTheCallersTransaction(t *testing.T) {
 		if now, err := tx.Now(t.Context()); err != nil || now != start.UnixMicro() {
 			t.Errorf("now %d (%v)", now, err)
 		}
-		got, err := h.Dialect().Hot.Claim(t.Context(), tx, store.Claim{Namespace: "default", Claimants: []store.Claimant{{WorkerID: "w", Limit: 1, LeaseSeconds: 60}}, Queues: []store.Queue{{Type: "t", Rank: 1}}})
+		got, err := h.Dialect().Hot.Claim(t.Context(), tx,
+			store.Claim{Namespace: "default", Claimants: []store.Claimant{{WorkerID: "w", Limit: 1, LeaseSeconds: 60}},
+				Queues: []store.Queue{{Type: "t", Rank: 1}}})
 		if err != nil || len(got) != 1 || got[0].ItemID != id {
 			t.Fatalf("claimed %v (%v)", got, err)
 		}

@@ -68,7 +68,8 @@ func (Verbs) Claim(ctx context.Context, tx store.Tx, c store.Claim) ([]store.Cla
 	rows, err := tx.Query(ctx, query, args...)
 	err = read(rows, err, func(r store.Rows) error {
 		var d store.Claimed
-		err := r.Scan(&d.Claimant, &d.LeaseSeconds, &d.ItemID, &d.TaskID, &d.Type, &d.Key, &d.Rank, &d.Priority, &d.Attempt, &d.Failures, &d.MaxAttempts, &d.Input, &d.AcquiredAt, &d.LeaseExpiresAt, &d.Said, &d.Error, &d.Reasons, nil)
+		err := r.Scan(&d.Claimant, &d.LeaseSeconds, &d.ItemID, &d.TaskID, &d.Type, &d.Key, &d.Rank, &d.Priority, &d.Attempt, &d.Failures,
+			&d.MaxAttempts, &d.Input, &d.AcquiredAt, &d.LeaseExpiresAt, &d.Said, &d.Error, &d.Reasons, nil)
 		d.Claimant--
 		out = append(out, d)
 		return err

@@ -11,7 +11,8 @@ import (
 //go:embed touch.sql
 var touchText string
 
-var touchSQL = withItem(touchText, store.ReturnItem("y.item_id", "y.", store.PartStatuses("y.item_id", "y."), "started_at", "stage", "error",
+var touchSQL = withItem(touchText, store.ReturnItem("y.item_id", "y.", store.PartStatuses("y.item_id", "y."), "started_at", "stage",
+	"error",
 	"progress", "progressed_at", "lease_seconds", "acquired_at", "lease_expires_at", "heartbeat_at"))
 
 //go:embed beat.sql

@@ -156,7 +156,8 @@ func (v variants) of(f *store.Fence) string {
 // ordinal for each task of many that is no longer open. err is the error of the query. With
 // returns, the rows have the columns of an item. call returns a call's number and fence,
 // and the function that changes its returned item.
-func moved(rows store.Rows, err error, returns bool, call func(i int) (int, *store.Fence, func(*store.Returned, *store.Moved))) ([]store.Moved, error) {
+func moved(rows store.Rows, err error, returns bool,
+	call func(i int) (int, *store.Fence, func(*store.Returned, *store.Moved))) ([]store.Moved, error) {
 	var out []store.Moved
 	settled := map[string]string{}
 	err = read(rows, err, func(r store.Rows) error {

@@ -42,7 +42,8 @@ func grow(ctx context.Context, tx store.Tx, c *store.Append, now int64) (a store
 	var writer *int64
 	var step, bytes int64
 	var cuts store.Text
-	if found, err = store.Row(ctx, tx, []any{&a.State, &a.Chunks, &writer, &step, &cuts, &bytes}, appendLook, c.MessageID, c.ItemID); err != nil || !found {
+	if found, err = store.Row(ctx, tx, []any{&a.State, &a.Chunks, &writer, &step, &cuts, &bytes}, appendLook, c.MessageID,
+		c.ItemID); err != nil || !found {
 		return a, false, err
 	}
 	a.TakenOver = writer == nil || *writer != int64(c.Attempt)

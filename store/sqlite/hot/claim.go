@@ -178,7 +178,8 @@ func hold(ctx context.Context, tx store.Tx, namespace string, c *store.Claimant,
 		started = *r.startedAt
 	}
 	r.Attempt++
-	_, err := tx.Exec(ctx, claimLease, with(r.Columns(), r.itemID, namespace, r.taskID, r.kind, priority, flag(c.Prefetch), c.WorkerID, int64(c.LeaseSeconds),
+	_, err := tx.Exec(ctx, claimLease, with(r.Columns(), r.itemID, namespace, r.taskID, r.kind, priority, flag(c.Prefetch), c.WorkerID,
+		int64(c.LeaseSeconds),
 		started, now, expires, r.err, c.Key, store.StoppedIn(r.said))...)
 	if err == nil {
 		_, err = tx.Exec(ctx, claimLeased, namespace, r.taskID, r.itemID, int64(r.Attempt), who.Type, store.Text(who.ID), c.Key, now)

@@ -67,7 +67,8 @@ func form(f *store.Fence, plain, withItem string, targets []any, item *store.Ret
 }
 
 // take reads a lease with the statement that form chooses.
-func take(ctx context.Context, tx store.Tx, targets []any, plain, withItem string, f *store.Fence, now int64) (found bool, item store.ReturnedColumns, err error) {
+func take(ctx context.Context, tx store.Tx, targets []any, plain, withItem string, f *store.Fence,
+	now int64) (found bool, item store.ReturnedColumns, err error) {
 	query, into := form(f, plain, withItem, targets, &item)
 	found, err = store.Row(ctx, tx, into, query, f.ItemID, f.Namespace, f.WorkerID, int64(f.Attempt), now)
 	return found, item, err

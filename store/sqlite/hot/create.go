@@ -49,7 +49,8 @@ func newTask(ctx context.Context, tx store.Tx, t *store.NewTask, now int64) erro
 }
 
 func newItem(ctx context.Context, tx store.Tx, n *store.NewItem, now int64) error {
-	_, err := tx.Exec(ctx, createItem, n.ID, n.Namespace, n.TaskID, n.Type, n.Kind, int64(n.Position), n.Key, int64(n.Priority), int64(n.MaxAttempts),
+	_, err := tx.Exec(ctx, createItem, n.ID, n.Namespace, n.TaskID, n.Type, n.Kind, int64(n.Position), n.Key, int64(n.Priority),
+		int64(n.MaxAttempts),
 		n.RunAt, n.After, n.Input, now)
 	if err != nil {
 		return err

@@ -63,10 +63,12 @@ func wake(ctx context.Context, tx store.Tx, id, take, name, from string, now int
 		return store.DueItem{}, err
 	}
 	rank := int64(store.RequeueRank(int(s.priority)))
-	_, err = tx.Exec(ctx, putReady, with(s.Columns(), s.namespace, s.kind, rank, s.itemID, s.taskID, s.leftBy, s.workerID, s.startedAt, now, s.err)...)
+	_, err = tx.Exec(ctx, putReady, with(s.Columns(), s.namespace, s.kind, rank, s.itemID, s.taskID, s.leftBy, s.workerID, s.startedAt, now,
+		s.err)...)
 	if err != nil {
 		return store.DueItem{}, err
 	}
-	e := event{namespace: s.namespace, taskID: s.taskID, itemID: store.Text(s.itemID), attempt: int64(s.Attempt), name: name, from: store.Text(from), to: "queued", actor: system}
+	e := event{namespace: s.namespace, taskID: s.taskID, itemID: store.Text(s.itemID), attempt: int64(s.Attempt), name: name,
+		from: store.Text(from), to: "queued", actor: system}
 	return store.DueItem{Namespace: s.namespace, ItemID: s.itemID, Type: s.kind, Rank: int(rank)}, e.write(ctx, tx, now)
 }

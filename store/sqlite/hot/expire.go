@@ -41,7 +41,8 @@ func (Verbs) Expire(ctx context.Context, tx store.Tx, limit int, only []string, 
 			return nil, err
 		}
 		counts.left(l, state)
-		out[i] = store.Expired{Namespace: l.namespace, ItemID: l.itemID, TaskID: l.taskID, Type: l.kind, State: state, Priority: int(l.priority), Fed: l.Feeds == 1 && state == "failed"}
+		out[i] = store.Expired{Namespace: l.namespace, ItemID: l.itemID, TaskID: l.taskID, Type: l.kind, State: state, Priority: int(l.priority),
+			Fed: l.Feeds == 1 && state == "failed"}
 		if boundary && message != "" && len(ids) > 0 {
 			if err := l.markExpired(ctx, tx, ids[0], message, now); err != nil {
 				return nil, err
@@ -110,6 +111,7 @@ func expiredError(message string) store.Text {
 
 func (l *lease) markExpired(ctx context.Context, tx store.Tx, id, message string, now int64) error {
 	return l.mark(ctx, tx, id, boundary{message, l.Failures, l.MaxAttempts, &expiredLease{
-		WorkerID: l.workerID, Attempt: l.Attempt, AcquiredAt: rfc3339(l.acquiredAt), ExpiresAt: rfc3339(l.expiresAt), HeartbeatAt: rfc3339(l.heartbeatAt),
+		WorkerID: l.workerID, Attempt: l.Attempt, AcquiredAt: rfc3339(l.acquiredAt),
+		ExpiresAt: rfc3339(l.expiresAt), HeartbeatAt: rfc3339(l.heartbeatAt),
 	}}, now)
 }

@@ -92,7 +92,8 @@ func (c *checkpoint) write(ctx context.Context, tx store.Tx, now int64) (seq int
 	if _, err = store.Row(ctx, tx, []any{&seq}, nextNumber, c.taskID, c.namespace); err != nil {
 		return 0, err
 	}
-	_, err = tx.Exec(ctx, addCheck, c.id, c.namespace, c.taskID, c.itemID, c.attempt, seq, c.kind, c.name, c.argsHash, c.snapshot, c.metadata, now)
+	_, err = tx.Exec(ctx, addCheck, c.id, c.namespace, c.taskID, c.itemID, c.attempt, seq, c.kind, c.name, c.argsHash, c.snapshot, c.metadata,
+		now)
 	return seq, err
 }
 

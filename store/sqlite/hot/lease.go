@@ -19,8 +19,9 @@ type lease struct {
 }
 
 func (l *lease) targets() []any {
-	return slices.Concat([]any{&l.itemID, &l.namespace, &l.taskID, &l.kind, &l.state, &l.workerID, &l.priority}, store.Targets(l.Columns()), []any{
-		&l.prefetch, &l.startedAt, &l.acquiredAt, &l.heartbeatAt, &l.expiresAt, &l.progress, &l.stage, &l.err, &l.keyID})
+	return slices.Concat([]any{&l.itemID, &l.namespace, &l.taskID, &l.kind, &l.state, &l.workerID, &l.priority}, store.Targets(l.Columns()),
+		[]any{
+			&l.prefetch, &l.startedAt, &l.acquiredAt, &l.heartbeatAt, &l.expiresAt, &l.progress, &l.stage, &l.err, &l.keyID})
 }
 
 // with appends the values of columns to the other arguments.
@@ -38,7 +39,8 @@ func (l *lease) rank() int64 { return int64(store.RequeueRank(int(l.priority))) 
 // toReady, toScheduled, toWaiting and toFailed insert the item into the table of its new
 // state, with its carried values. The lease was removed before.
 func (l *lease) toReady(ctx context.Context, tx store.Tx, leftBy string, now int64) error {
-	_, err := tx.Exec(ctx, putReady, with(l.Columns(), l.namespace, l.kind, l.rank(), l.itemID, l.taskID, leftBy, l.workerID, l.startedAt, now, l.err)...)
+	_, err := tx.Exec(ctx, putReady, with(l.Columns(), l.namespace, l.kind, l.rank(), l.itemID, l.taskID, leftBy, l.workerID, l.startedAt, now,
+		l.err)...)
 	return err
 }
 

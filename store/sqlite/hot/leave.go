@@ -159,7 +159,8 @@ func (l *lease) mark(ctx context.Context, tx store.Tx, id string, b boundary, no
 	if err != nil {
 		return err
 	}
-	row := checkpoint{id: id, namespace: l.namespace, taskID: l.taskID, itemID: l.itemID, attempt: int64(l.Attempt), kind: pawl.ErrorBoundary, snapshot: string(snapshot)}
+	row := checkpoint{id: id, namespace: l.namespace, taskID: l.taskID, itemID: l.itemID, attempt: int64(l.Attempt), kind: pawl.ErrorBoundary,
+		snapshot: string(snapshot)}
 	_, err = row.write(ctx, tx, now)
 	return err
 }

@@ -66,7 +66,8 @@ func (c *counts) write(ctx context.Context, tx store.Tx, taskID string, now int6
 	var namespace, state string
 	var open int64
 	var n store.Counts
-	found, err := store.Row(ctx, tx, []any{&namespace, &state, &n.Items, &open, &n.Failed, &n.Dead, &n.Cancelled, &n.Ignores}, settleCount, taskID, c.out, c.failed)
+	found, err := store.Row(ctx, tx, []any{&namespace, &state, &n.Items, &open, &n.Failed, &n.Dead, &n.Cancelled, &n.Ignores}, settleCount,
+		taskID, c.out, c.failed)
 	if err != nil || !found || state != "open" || open > 0 {
 		return err
 	}

@@ -10,8 +10,9 @@ import (
 var (
 	touch     = read("touch.sql")
 	touchLook = strings.Replace(touch.get("Look"), " /* item */", "", 1)
-	touchItem = strings.Replace(touch.get("Look"), " /* item */", ",\n  "+store.ReturnItem("$1", "", store.PartStatuses("$1", ""), "started_at", "stage", "error",
-		"progress", "progressed_at", "lease_seconds", "acquired_at", "lease_expires_at", "heartbeat_at"), 1)
+	touchItem = strings.Replace(touch.get("Look"), " /* item */",
+		",\n  "+store.ReturnItem("$1", "", store.PartStatuses("$1", ""), "started_at", "stage", "error",
+			"progress", "progressed_at", "lease_seconds", "acquired_at", "lease_expires_at", "heartbeat_at"), 1)
 	touchStart  = touch.get("Start")
 	touchExtend = touch.get("Extend")
 	touchReport = touch.get("Report")
@@ -29,13 +30,15 @@ type held struct {
 
 // look reads the lease that a fence names. found is false when the fence is refused.
 func (h *held) look(ctx context.Context, tx store.Tx, f *store.Fence, now int64) (found bool, err error) {
-	found, h.item, err = take(ctx, tx, []any{&h.taskID, &h.state, &h.failures, &h.leaseSeconds, &h.expiresAt, &h.progress, &h.stage, &h.stopped, &h.keyID},
+	found, h.item, err = take(ctx, tx, []any{&h.taskID, &h.state, &h.failures, &h.leaseSeconds, &h.expiresAt, &h.progress, &h.stage,
+		&h.stopped, &h.keyID},
 		touchLook, touchItem, f, now)
 	return found, err
 }
 
 func (h *held) event(name string, f *store.Fence) event {
-	return event{namespace: f.Namespace, taskID: h.taskID, itemID: store.Text(f.ItemID), attempt: int64(f.Attempt), name: name, actor: worker(f.WorkerID, h.keyID)}
+	return event{namespace: f.Namespace, taskID: h.taskID, itemID: store.Text(f.ItemID), attempt: int64(f.Attempt), name: name,
+		actor: worker(f.WorkerID, h.keyID)}
 }
 
 // started records the event of the first sign of life.
@@ -72,7 +75,8 @@ func (Verbs) Touch(ctx context.Context, tx store.Tx, calls []store.Touch) ([]sto
 			return nil, err
 		}
 		if found {
-			a := store.Touched{Ord: t.Ord, TaskID: h.taskID, State: h.state, Failures: int(h.failures), LeaseSeconds: int(h.leaseSeconds), LeaseExpiresAt: h.expiresAt, Now: now, Stopped: h.stopped}
+			a := store.Touched{Ord: t.Ord, TaskID: h.taskID, State: h.state, Failures: int(h.failures), LeaseSeconds: int(h.leaseSeconds),
+				LeaseExpiresAt: h.expiresAt, Now: now, Stopped: h.stopped}
 			if t.Return {
 				if a.Returned, err = store.NewReturned(t.Fence, a.TaskID, a.Failures, h.item); err != nil {
 					return nil, err

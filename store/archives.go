@@ -1,0 +1,106 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/pawl-work/pawl"
+)
+
+// Archived is a row of archives. Body is the archive itself if the table holds it.
+type Archived struct {
+	pawl.Archive
+	Body []byte
+}
+
+// KeepArchive stores the row of an archive. It replaces the row of an older archive of the
+// same task.
+func KeepArchive(ctx context.Context, tx Tx, namespace string, a Archived) error {
+	_, err := tx.Exec(ctx, archiveSQL["keep archive"], a.TaskID, namespace, Text(a.Path), a.Body, a.Bytes, a.SHA256, a.CreatedAt.UnixMicro())
+	return err
+}
+
+// ArchivePath returns the file of a task's archive, or "" when there is none.
+func ArchivePath(ctx context.Context, tx Tx, taskID string) (string, error) {
+	var path Text
+	_, err := Row(ctx, tx, []any{&path}, archiveSQL["path of archive"], taskID)
+	return string(path), err
+}
+
+// RestoredBy lists up to limit tasks that were restored by the given time, have not been
+// archived again, and are in one of the states or no longer exist.
+func RestoredBy(ctx context.Context, tx Tx, by int64, states []string, limit int) ([]string, error) {
+	return Strings(ctx, tx, archiveSQL["restored by"], by, List(states), limit)
+}
+
+// RestingSince returns those of the given tasks that are in the state and have no event
+// after the given time.
+func RestingSince(ctx context.Context, tx Tx, taskIDs []string, state string, by int64) ([]string, error) {
+	return Strings(ctx, tx, archiveSQL["resting since"], List(taskIDs), state, by)
+}
+
+// ForgetRestored removes a task that no longer exists from the list that RestoredBy reads.
+func ForgetRestored(ctx context.Context, tx Tx, taskID string) error {
+	_, err := tx.Exec(ctx, archiveSQL["forget restored"], taskID)
+	return err
+}
+
+// GetArchive reads a task's archive.
+func GetArchive(ctx context.Context, tx Tx, namespace, taskID string) (Archived, error) {
+	var a Archived
+	found, err := Row(ctx, tx, append(archiveDest(&a.Archive), &a.Body), archiveSQL["archive"], taskID, namespace)
+	if err == nil && !found {
+		err = pawl.NotFound("archive of task", taskID)
+	}
+	return a, err
+}
+
+// ListArchives reads up to limit archives of a namespace, newest task first. It starts
+// behind the task id before; "" starts at the newest.
+func ListArchives(ctx context.Context, tx Tx, namespace, before string, limit int) ([]pawl.Archive, error) {
+	if before == "" {
+		before = EndOfTime
+	}
+	rows, err := tx.Query(ctx, archiveSQL["archives before"], namespace, before, limit)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []pawl.Archive
+	for rows.Next() {
+		var a pawl.Archive
+		if err := rows.Scan(archiveDest(&a)...); err != nil {
+			return nil, err
+		}
+		out = append(out, a)
+	}
+	return out, rows.Err()
+}
+
+func archiveDest(a *pawl.Archive) []any {
+	return []any{&a.TaskID, (*Text)(&a.Path), &a.Bytes, &a.SHA256, stampDest{&a.CreatedAt}, stampOrNil{&a.RestoredAt}}
+}
+
+// stampDest and stampOrNil scan microseconds into times.
+type stampDest struct{ t *time.Time }
+
+func (d stampDest) Scan(v any) error {
+	n, ok := v.(int64)
+	if !ok {
+		return fmt.Errorf("a stamp is %T", v)
+	}
+	*d.t = time.UnixMicro(n).UTC()
+	return nil
+}
+
+type stampOrNil struct{ t **time.Time }
+
+func (d stampOrNil) Scan(v any) error {
+	if v == nil {
+		*d.t = nil
+		return nil
+	}
+	*d.t = new(time.Time)
+	return stampDest{*d.t}.Scan(v)
+}

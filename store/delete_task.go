@@ -1,0 +1,93 @@
+package store
+
+import (
+	"context"
+
+	"github.com/pawl-work/pawl"
+)
+
+// NamespaceOfTask returns the namespace of a task, or "" when there is no such task.
+func NamespaceOfTask(ctx context.Context, tx Tx, taskID string) (string, error) {
+	var ns string
+	_, err := Row(ctx, tx, []any{&ns}, archiveSQL["namespace of task"], taskID)
+	return ns, err
+}
+
+// LockTaskLast locks the rows of an ended task until the transaction ends. Every move of
+// the task locks or changes one of these rows. It returns false when the task does not
+// exist.
+func LockTaskLast(ctx context.Context, tx Tx, taskID string) (bool, error) {
+	for _, step := range []string{"lock task", "lock task_live", "lock rests"} {
+		found, err := Strings(ctx, tx, archiveSQL[step], taskID)
+		if err != nil || step == "lock task" && len(found) == 0 {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// NewestEvent returns the id of a task's newest event, or 0 when it has none.
+func NewestEvent(ctx context.Context, tx Tx, taskID string) (int64, error) {
+	var id int64
+	_, err := Row(ctx, tx, []any{&id}, archiveSQL["newest event"], taskID)
+	return id, err
+}
+
+// removal is the order in which the rows of a task are removed. Rows that lead to other
+// rows are removed after them; the events and the task itself come last.
+var removal = []string{"unlink keys of task", "unlink keys of items", "remove message_chunks", "remove messages", "remove provenances",
+	"remove ready", "remove scheduled", "remove waiting", "remove leases", "remove rests", "remove ends", "remove item_deps",
+	"remove work_item_parts", "remove work_items", "remove checkpoints", "remove task_results", "remove task_events",
+	"remove seals", "remove task_live", "remove tasks"}
+
+// DeleteTask removes up to batch rows of a task. done says that nothing is left.
+// Idempotency keys stay; their links become NULL.
+//
+// When by is set, an event `deleted` with the contents of by stays and gets a seal of its
+// own. When by is nil, retention removes the task. If the task is too large for one batch,
+// it then has an event `deleted` until the last batch, so that an interrupted deletion is
+// resumed.
+func DeleteTask(ctx context.Context, tx Tx, namespace, taskID string, by *Deletion, batch int) (done bool, err error) {
+	ns, err := NamespaceOfTask(ctx, tx, taskID)
+	if err != nil || ns != namespace {
+		return true, err
+	}
+	if there, err := LockTaskLast(ctx, tx, taskID); err != nil || !there {
+		return true, err
+	}
+	if by != nil {
+		if err := putTombstone(ctx, tx, namespace, taskID, by); err != nil {
+			return false, err
+		}
+	}
+	err = gated(ctx, tx, "delete", func() error {
+		left := int64(batch)
+		for _, step := range removal {
+			if step == "remove seals" { // the task's events are not sealed during its deletion
+				if _, err := LockCursor(ctx, tx, sealCursor); err != nil {
+					return err
+				}
+			}
+			n, err := tx.Exec(ctx, archiveSQL[step], taskID, left)
+			if err != nil {
+				return err
+			}
+			if left -= n; left <= 0 && step != "remove tasks" {
+				return nil
+			}
+		}
+		done = true
+		return sealTombstone(ctx, tx, namespace, taskID)
+	})
+	if err != nil || done {
+		return done, err
+	}
+	if marked, err := BeingDeleted(ctx, tx, taskID); err != nil || marked {
+		return false, err
+	}
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return false, err
+	}
+	return false, Record(ctx, tx, now, []Event{{Namespace: namespace, TaskID: taskID, Event: "deleted", Actor: Actor{Type: pawl.ActorSystem}}})
+}
