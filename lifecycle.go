@@ -88,15 +88,18 @@ var ItemStates = []StateInfo{
 	{Name: "scheduled", Status: StatusPending, Timed: true, Shown: true, Stored: true, Table: "scheduled", Counter: "open", Task: "queued"},
 	{Name: "waiting", Status: StatusPending, Timed: true, Shown: true, Stored: true, Table: "waiting", Counter: "open", Task: "queued"},
 	{Name: "queued", Status: StatusPending, Shown: true, Stored: true, Table: "ready", Counter: "open", Task: "queued"},
-	{Name: "leased", Status: StatusInProgress, Leased: true, Timed: true, Shown: true, Stored: true, Table: "leases", Counter: "open", Task: "checked_out"},
-	{Name: "in_progress", Status: StatusInProgress, Leased: true, Timed: true, Shown: true, Stored: true, Table: "leases", Counter: "open", Task: "in_progress"},
+	{Name: "leased", Status: StatusInProgress, Leased: true, Timed: true, Shown: true, Stored: true,
+		Table: "leases", Counter: "open", Task: "checked_out"},
+	{Name: "in_progress", Status: StatusInProgress, Leased: true, Timed: true, Shown: true, Stored: true,
+		Table: "leases", Counter: "open", Task: "in_progress"},
 	{Name: "submitted", Status: StatusInProgress, Shown: true, Stored: true, Table: "rests", Task: "submitted"},
 	{Name: "accepted", Status: StatusInProgress, Shown: true, Stored: true, Table: "rests", Task: "approved"},
 	{Name: "completed", Status: StatusCompleted, Terminal: true, Shown: true, Stored: true, Table: "ends", Task: "completed"},
 	{Name: "rejected", Status: StatusFailed, Terminal: true, Shown: true, Stored: true, Table: "ends", Task: "rejected"},
 	{Name: "failed", Status: StatusFailed, Timed: true, Shown: true, Stored: true, Table: "rests", Counter: "failed", Task: "failed"},
 	{Name: "dead_lettered", Status: StatusFailed, Shown: true, Stored: true, Table: "rests", Counter: "dead", Task: "dead_lettered"},
-	{Name: "cancelled", Status: StatusCancelled, Terminal: true, Shown: true, Stored: true, Table: "ends", Counter: "cancelled", Task: "cancelled"},
+	{Name: "cancelled", Status: StatusCancelled, Terminal: true, Shown: true, Stored: true,
+		Table: "ends", Counter: "cancelled", Task: "cancelled"},
 }
 
 // TaskStates lists every state of a task, stored or shown.
