@@ -59,7 +59,7 @@ func (e *Engine) addItems(ctx context.Context, call *pawl.AddItems) (pawl.Task, 
 			return err
 		}
 		d = e.more(ctx, r, room, call)
-		if broken, err = settleIn(ctx, tx, call, d.items, linked, apart); err != nil {
+		if broken, err = linkAndNumber(ctx, tx, call, d.items, linked, apart); err != nil {
 			return err
 		}
 		if _, err := e.db.Dialect().Hot.Create(ctx, tx, nil, d.items); err != nil {
@@ -127,10 +127,10 @@ func lockRoom(ctx context.Context, tx store.Tx, now int64, call *pawl.AddItems, 
 	return ahead, err
 }
 
-// settleIn links new items to existing items, which it locks. Unless the positions were
+// linkAndNumber links new items to existing items, which it locks. Unless the positions were
 // reserved before, it then takes them, which locks the task's counters. broken lists the
 // new items that depend on a failed item.
-func settleIn(ctx context.Context, tx store.Tx, call *pawl.AddItems, rows []store.NewItem, linked, apart bool) (broken []string, err error) {
+func linkAndNumber(ctx context.Context, tx store.Tx, call *pawl.AddItems, rows []store.NewItem, linked, apart bool) (broken []string, err error) {
 	if linked {
 		broken, err = linkToOld(ctx, tx, call, rows)
 	}

@@ -296,7 +296,7 @@ func (e *Engine) claimRows(ctx context.Context, cl store.Claim, group []claimCal
 		})
 	}
 	if e.scope != nil && len(rows) > 0 {
-		e.scope.took = true
+		e.scope.claimed = true
 	}
 	return rows, nil
 }

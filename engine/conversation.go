@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// talks reports whether the task has a thread or messages.
-func (d *draft) talks() bool { return d.thread != "" || len(d.messages) > 0 }
+// hasMessages reports whether the task has a thread or messages.
+func (d *draft) hasMessages() bool { return d.thread != "" || len(d.messages) > 0 }
 
 // startConversation drafts the messages that a task is created with.
 func (e *Engine) startConversation(d *draft, t *pawl.NewTask) error {
@@ -34,8 +34,8 @@ func (e *Engine) startConversation(d *draft, t *pawl.NewTask) error {
 	return nil
 }
 
-// say writes the thread and the messages, in the transaction that creates the task.
-func (d *draft) say(ctx context.Context, tx store.Tx, now int64) error {
+// writeMessages writes the thread and the messages, in the transaction that creates the task.
+func (d *draft) writeMessages(ctx context.Context, tx store.Tx, now int64) error {
 	if d.thread != "" {
 		if err := store.SetThread(ctx, tx, d.task.ID, d.thread); err != nil {
 			return err

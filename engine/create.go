@@ -64,7 +64,7 @@ func (e *Engine) createAll(ctx context.Context, out []pawl.Result[pawl.Task], dr
 	plain := make([]draft, 0, len(drafts))
 	for i := range drafts {
 		d := &drafts[i]
-		if !d.task.Dedupes && !d.needsOwnTx() && !d.talks() {
+		if !d.task.Dedupes && !d.needsOwnTx() && !d.hasMessages() {
 			plain = append(plain, *d)
 			continue
 		}
@@ -142,7 +142,7 @@ func insertDrafts(ctx context.Context, tx store.Tx, hot store.Hot, drafts []draf
 				return nil, err
 			}
 		}
-		if err := d.say(ctx, tx, now); err != nil {
+		if err := d.writeMessages(ctx, tx, now); err != nil {
 			return nil, err
 		}
 		out[i] = created{d.ord, now}

@@ -14,7 +14,7 @@ import (
 // isPlan reports whether an item is a plan item. The result of a plan item may be as large
 // as a call, because it is stored as items.
 func (e *Engine) isPlan(ctx context.Context, itemID string) bool {
-	it, _, err := e.look(ctx, itemID)
+	it, _, err := e.readRow(ctx, itemID)
 	return err == nil && it.Kind == pawl.KindPlan
 }
 
@@ -34,7 +34,7 @@ func (e *Engine) completePlan(ctx context.Context, call *pawl.CompleteCall, it s
 	if err != nil {
 		return pawl.Moved{}, err
 	}
-	d, err := e.drawn(ctx, r, &task, &it.Item, call)
+	d, err := e.draftPlan(ctx, r, &task, &it.Item, call)
 	if pawl.CodeOf(err) == pawl.CodeInvalid {
 		return pawl.Moved{}, e.complain(ctx, call.Fence, op, err)
 	}
@@ -64,8 +64,8 @@ func (e *Engine) completePlan(ctx context.Context, call *pawl.CompleteCall, it s
 	return out, nil
 }
 
-// drawn drafts the items of a plan that a worker made.
-func (e *Engine) drawn(ctx context.Context, r *typeRules, task *pawl.Task, it *pawl.Item, call *pawl.CompleteCall) (draft, error) {
+// draftPlan drafts the items of a plan that a worker made.
+func (e *Engine) draftPlan(ctx context.Context, r *typeRules, task *pawl.Task, it *pawl.Item, call *pawl.CompleteCall) (draft, error) {
 	items, err := rules.ReadPlan(call.Result)
 	if err == nil {
 		err = cmp.Or(r.CheckPlan("/result/items", items, e.ids.now()), e.checkItemTypes(ctx, queue.Pair{Type: task.Type, Priority: task.Priority}, "/result/items", items))

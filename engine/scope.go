@@ -34,7 +34,7 @@ type scope struct {
 	free     func(context.Context, store.Tx) (bool, error) // reports whether the call may still begin its key; nil = it has none
 	single   bool                                          // it has only one part: an error of the part may undo the whole
 	wait     time.Duration                                 // how long a claim in it would have waited
-	took     bool                                          // a claim in it took items
+	claimed  bool                                          // a claim in it took items
 	undone   bool                                          // the call asked for a rollback
 	refusals []func(context.Context, *Engine) error        // what is written again after a rollback
 }
@@ -262,7 +262,7 @@ func (e *Engine) finish(ctx context.Context, s *scope, err error) error {
 		}
 		return nil
 	}
-	if s.took { // the items that a claim took are queued again
+	if s.claimed { // the items that a claim took are queued again
 		e.queues.Forget()
 		e.hub.Wake(watch.Work(pawl.CallerOf(ctx).Namespace))
 	}

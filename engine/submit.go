@@ -120,7 +120,7 @@ func (e *Engine) liveParts(ctx context.Context, itemID string) ([]pawl.ItemPart,
 // accepting reads an item and the rules of its task's type. It refuses a call that the
 // fence, the state or the type does not allow.
 func (e *Engine) accepting(ctx context.Context, f pawl.Fence, op string) (store.ItemRow, *typeRules, error) {
-	it, now, err := e.look(ctx, f.ItemID)
+	it, now, err := e.readRow(ctx, f.ItemID)
 	if err == nil {
 		err = rules.CheckFence(rules.Item(it), f, now, op)
 	}
@@ -226,7 +226,7 @@ func (e *Engine) withLockedItem(ctx context.Context, f pawl.Fence, op string, fn
 		if err != nil || held {
 			return err
 		}
-		it, now, err := e.look(ctx, f.ItemID)
+		it, now, err := e.readRow(ctx, f.ItemID)
 		if err == nil {
 			err = rules.CheckFence(rules.Item(it), f, now, op)
 		}

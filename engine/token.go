@@ -65,7 +65,7 @@ func (e *Engine) CheckToken(ctx context.Context, token string) (pawl.TaskToken, 
 	if !ok || !hmac.Equal([]byte(token), []byte(e.tokens.of(c.Namespace, item, attempt))) {
 		return pawl.TaskToken{}, &pawl.Error{Code: pawl.CodeInvalid, Op: "check token", Message: "this is no task token of this database and namespace"}
 	}
-	it, now, err := e.look(ctx, item)
+	it, now, err := e.readRow(ctx, item)
 	if err == nil {
 		err = rules.CheckFence(rules.Item(it), pawl.Fence{ItemID: item, WorkerID: it.LastWorkerID, Attempt: attempt}, now, "check token")
 	}
