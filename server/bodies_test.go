@@ -34,7 +34,7 @@ func (s *slowMaker) CreateTasks(ctx context.Context, tasks []pawl.NewTask) ([]pa
 // others are refused with limit, and small calls still succeed.
 func TestBodiesInFlightAreBounded(t *testing.T) {
 	s := &slowMaker{Service: pawltest.Open(t, pawltest.SQLite).Service, free: make(chan struct{})}
-	srv := serve(t, s, server.Options{BodiesInFlight: 3 << 20})
+	srv := serve(t, s, server.Options{Limits: server.Limits{BodiesInFlight: 3 << 20}})
 	body := `{"type":"a","payload":"` + strings.Repeat("x", 900<<10) + `"}`
 	var made, refused atomic.Int64
 	var once sync.Once

@@ -36,7 +36,7 @@ func TestReadsOfAKeyAreBounded(t *testing.T) {
 	p := pawltest.Open(t, pawltest.SQLite)
 	s := &slowLists{Service: p.Service}
 	gate := access.New(access.Options{Keys: p.Engine, Required: true, Log: slog.New(slog.DiscardHandler)})
-	h := &testServer{t, p, serve(t, s, server.Options{Gate: gate, ReadTime: 500 * time.Millisecond, ReadsPerKey: 3})}
+	h := &testServer{t, p, serve(t, s, server.Options{Gate: gate, Limits: server.Limits{ReadTime: 500 * time.Millisecond, ReadsPerKey: 3}})}
 	_, greedy := h.key(pawl.NewAPIKey{Roles: []string{"reader"}})
 	_, other := h.key(pawl.NewAPIKey{Roles: []string{"reader"}})
 	var late, refused atomic.Int64

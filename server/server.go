@@ -23,6 +23,19 @@ import (
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
+// Limits bound what a server does at once. A program with settings of the same names and
+// types converts them: server.Limits(settings).
+type Limits struct {
+	// BodiesInFlight bounds the total bytes of request bodies over 16 KiB whose calls are not
+	// answered yet. Further ones wait up to 2 s and are then refused as limit. 0 =
+	// pawl.DefaultBodiesInFlight.
+	BodiesInFlight int64
+	// ReadTime bounds each read that is not a stream; 0 = 30 s. ReadsPerKey bounds the reads
+	// of one API key that run at once, and further ones wait; 0 = 2.
+	ReadTime    time.Duration
+	ReadsPerKey int
+}
+
 // Options configures a server. The zero value serves requests to loopback names and logs to
 // slog's default.
 type Options struct {
@@ -45,14 +58,7 @@ type Options struct {
 	RequireKeys []string
 	// BodyTime is how long a caller may take to send a body; 0 = 30 s.
 	BodyTime time.Duration
-	// BodiesInFlight bounds the total bytes of request bodies over 16 KiB whose calls are not
-	// answered yet. Further ones wait up to 2 s and are then refused as limit. 0 =
-	// pawl.DefaultBodiesInFlight.
-	BodiesInFlight int64
-	// ReadTime bounds each read that is not a stream; 0 = 30 s. ReadsPerKey bounds the reads
-	// of one API key that run at once, and further ones wait; 0 = 2.
-	ReadTime    time.Duration
-	ReadsPerKey int
+	Limits
 	// At maps paths to further handlers, such as /mcp. Their requests pass the guard, and the
 	// caller is read as for any other request. Each handler checks itself what the caller's
 	// key permits (see access.Of).

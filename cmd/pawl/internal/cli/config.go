@@ -228,10 +228,10 @@ func unknownKey(where, key string, known []string) error {
 // KeysOf lists the keys of a struct of settings.
 func KeysOf(t reflect.Type, prefix string) []string {
 	var keys []string
-	for f := range t.Fields() {
+	for _, f := range reflect.VisibleFields(t) {
 		tag := f.Tag.Get("koanf")
 		switch {
-		case tag == "":
+		case tag == "" || tag == ",squash": // the fields of an embedded struct are visible in the outer one
 		case f.Type.Kind() == reflect.Struct:
 			keys = append(keys, KeysOf(f.Type, prefix+tag+".")...)
 		default:

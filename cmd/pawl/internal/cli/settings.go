@@ -51,11 +51,15 @@ type serveConfig struct {
 	Types        string        `koanf:"types"`
 	TypesOnly    bool          `koanf:"registered_types_only"`
 	MCPTools     string        `koanf:"mcp_tools"`
+	MaxTypes     int           `koanf:"max_types"`
+	ServerLimits `koanf:",squash"`
+}
 
+// ServerLimits has the fields of server.Limits, in their order.
+type ServerLimits struct {
 	BodiesInFlight int64         `koanf:"bodies_in_flight"`
 	ReadTime       time.Duration `koanf:"read_time"`
 	ReadsPerKey    int           `koanf:"reads_per_key"`
-	MaxTypes       int           `koanf:"max_types"`
 }
 
 type workerConfig struct {
@@ -286,7 +290,7 @@ func words(key string) bool {
 func typeOfKey(key string) reflect.Type {
 	t := reflect.TypeFor[Config]()
 	for name := range strings.SplitSeq(key, ".") {
-		for f := range t.Fields() {
+		for _, f := range reflect.VisibleFields(t) {
 			if f.Tag.Get("koanf") == name {
 				t = f.Type
 				break

@@ -88,16 +88,14 @@ func handler(ctx context.Context, a *cli.App, s pawl.Service, gate *access.Gate)
 	agents := mcpOptions(ctx, a)
 	agents.Gate, agents.Tools = gate, o.MCPTools
 	return server.New(s, server.Options{
-		Stopping:       ctx,
-		Log:            log,
-		Version:        version,
-		RequireKeys:    o.RequireKeys,
-		Hosts:          o.Hosts,
-		Gate:           gate,
-		BodiesInFlight: o.BodiesInFlight,
-		ReadTime:       o.ReadTime,
-		ReadsPerKey:    o.ReadsPerKey,
-		At:             map[string]http.Handler{"/mcp": mcp.New(s, agents).HTTP()},
+		Stopping:    ctx,
+		Log:         log,
+		Version:     version,
+		RequireKeys: o.RequireKeys,
+		Hosts:       o.Hosts,
+		Gate:        gate,
+		Limits:      server.Limits(o.ServerLimits),
+		At:          map[string]http.Handler{"/mcp": mcp.New(s, agents).HTTP()},
 		Front: dashboard.New(s, dashboard.Options{
 			Gate: gate, Log: log, Version: version, SessionIdle: o.SessionIdle, SessionLength: o.SessionEnd,
 		}),
