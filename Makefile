@@ -28,7 +28,7 @@ check: ## what CI runs: format, vet, staticcheck, the repository's rules, builds
 	go tool -modfile=tools.mod staticcheck ./...
 	go test -count=1 ./internal/tidy
 	CGO_ENABLED=0 go build ./...
-	@for os in windows darwin; do echo "GOOS=$$os go build ./cmd/pawl" && CGO_ENABLED=0 GOOS=$$os go build -o /dev/null ./cmd/pawl || exit 1; done
+	@for os in windows darwin; do echo "GOOS=$$os go vet, go build" && CGO_ENABLED=0 GOOS=$$os go vet ./... && CGO_ENABLED=0 GOOS=$$os go build -o /dev/null ./cmd/pawl || exit 1; done
 	$(MAKE) --no-print-directory test
 
 fuzz: ## every fuzz target for 20 s, one after the other; TIME=5m for longer

@@ -25,6 +25,19 @@ func titled(t *testing.T, svc pawl.Service, title string) (n int) {
 	return n
 }
 
+// createOnce creates a task under a key. The answer is the task's id. It calls at after
+// the task was created and before the answer is stored.
+func createOnce(ctx context.Context, e *engine.Engine, key string, at func()) (answer string, replayed bool, err error) {
+	a, replayed, err := e.Idempotent(ctx, pawl.KeyBegin{Scope: "test", Key: key, RequestHash: "h"}, func(ctx context.Context, e pawl.Service) (*pawl.Answer, error) {
+		t, err := pawl.Create(ctx, e, pawl.NewTask{Type: "a", Title: key})
+		if at != nil {
+			at()
+		}
+		return &pawl.Answer{Code: 201, Type: "text/plain", Body: []byte(t.ID)}, err
+	})
+	return string(a.Body), replayed, err
+}
+
 // Two engines on one database get the same calls under the same keys at once. Each call
 // is carried out once, and all answers to it are the same.
 func TestOneKeyAtTwoServers(t *testing.T) {

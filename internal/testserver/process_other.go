@@ -9,11 +9,11 @@ import (
 
 // On systems other than Linux the server runs as the current user, and only Stop stops it.
 
-func dieWithUs(*exec.Cmd, *account, syscall.Signal) {}
+func endWithParent(*exec.Cmd, *account, syscall.Signal) {}
 
 func runAs(*exec.Cmd, *account) {}
 
-func room(string) uint64 { return 0 }
+func freeBytes(string) uint64 { return 0 }
 
 func inMemory(string) bool { return false }
 
