@@ -51,7 +51,7 @@ func (e *Engine) cloned(ctx context.Context, call *pawl.TaskClone, room rules.Ca
 			return pawl.NewTask{}, pawl.Invalid("/task_id", "the task has %d items; at most %d are cloned", of.Items, pawl.MaxItemsPerTask)
 		}
 		items, err := workOf(ctx, tx, ns, of, room)
-		return likeness(of, items, call), err
+		return cloneOf(of, items, call), err
 	})
 	if err != nil {
 		return draft{}, err
@@ -84,9 +84,9 @@ func workOf(ctx context.Context, tx store.Tx, ns string, of pawl.Task, room rule
 	}
 }
 
-// likeness returns the task to create. If the older task was created from a payload
+// cloneOf returns the task to create. If the older task was created from a payload
 // alone, so is the clone: its only item's input is its payload.
-func likeness(of pawl.Task, items []pawl.Item, call *pawl.TaskClone) pawl.NewTask {
+func cloneOf(of pawl.Task, items []pawl.Item, call *pawl.TaskClone) pawl.NewTask {
 	t := pawl.NewTask{Type: of.Type, Payload: of.Payload, Title: of.Title, Priority: of.Priority, RunAt: call.RunAt,
 		RequestedBy: of.RequestedBy, Metadata: of.Metadata, Items: make([]pawl.NewItem, len(items))}
 	if call.Payload != nil {

@@ -161,13 +161,13 @@ func (s *Server) readDurable(ctx context.Context, p *durableParams) (*durable, e
 		}
 	}
 	if access.Of(ctx).Hides(api.RouteOf("task_result")) {
-		d.conceal()
+		d.hidePayloads()
 	}
 	return d, err
 }
 
-// conceal removes payloads: the questions and the result.
-func (d *durable) conceal() {
+// hidePayloads removes payloads: the questions and the result.
+func (d *durable) hidePayloads() {
 	maps.DeleteFunc(d.InputRequests, func(key string, _ sdk.InputRequest) bool { return key != approval })
 	if d.Result != nil && !d.Result.IsError {
 		d.Result = &sdk.CallToolResult{Meta: sdk.Meta{PayloadsMeta: "hidden"},

@@ -16,7 +16,7 @@ const saveInterval = 250 * time.Millisecond
 
 var errLost = errors.New("another server relays to this sink now")
 
-// stateWriter saves a relay's state and renews its lease. Only keep writes it; all others
+// stateWriter saves a relay's state and renews its lease. Only run writes it; all others
 // change the state through update.
 type stateWriter struct {
 	store   StateStore
@@ -31,7 +31,7 @@ func newStateWriter(store StateStore, lease time.Duration, at pawl.Relay) *state
 	return &stateWriter{store: store, lease: lease, changed: make(chan struct{}, 1), state: at}
 }
 
-// update changes the state and wakes keep, which writes it.
+// update changes the state and wakes run, which writes it.
 func (l *stateWriter) update(change func(*pawl.Relay)) {
 	l.mu.Lock()
 	change(&l.state)
@@ -51,7 +51,7 @@ func (l *stateWriter) read() pawl.Relay {
 }
 
 // run writes the state when it has changed, and renews the lease, until ctx ends. If
-// the lease belongs to another server, or could not be renewed while it lasted, keep
+// the lease belongs to another server, or could not be renewed while it lasted, run
 // calls lost and returns.
 func (l *stateWriter) run(ctx context.Context, lost func(error)) {
 	renewedAt := clock.Now()

@@ -114,7 +114,7 @@ type uiChunk struct {
 
 // errCutBefore ends a stream when a step before the current one was cut off: a client can undo
 // only one step. The client's next stream leaves out what was cut off.
-var errCutBefore = errors.New("a step that has been told was cut off")
+var errCutBefore = errors.New("a step that was already sent was cut off")
 
 func (u *uiStream) emit(c uiChunk) { u.out.Write(line(c)) }
 

@@ -69,7 +69,7 @@ func serve(ctx context.Context, a *cli.App, s pawl.Service, sinks []relay.SinkOp
 		defer relayed.Wait()
 		defer stop()
 		if e, ok := s.(*engine.Engine); ok && len(sinks) > 0 {
-			relayed.Go(func() { _ = runRelays(relaying, e, sinks, a.Config.Relay.Origin, log) }) // outs are checked
+			relayed.Go(func() { _ = runRelays(relaying, e, sinks, a.Config.Relay.Origin, log) }) // the sinks were checked
 		}
 		so := server.ServeOptions{Log: log, Guarded: guarded, CertFile: o.TLSCert, KeyFile: o.TLSKey, Notice: o.Notice}
 		so.Listening = func(at net.Addr) {
