@@ -127,7 +127,7 @@ type (
 	}
 	// TypeVersion asks for a version of the type in the path.
 	TypeVersion struct {
-		Version int `query:"version" minimum:"0" doc:"Its number; 0 or absent: the one that holds."`
+		Version int `query:"version" minimum:"0" doc:"Its number; 0 or absent: the current one."`
 	}
 	// KeyScope names the scope of the key in the path.
 	KeyScope struct {

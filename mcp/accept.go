@@ -24,7 +24,7 @@ type submitIn struct {
 	holding
 	Result   json.RawMessage `json:"result" jsonschema:"any JSON that fits the type's result_schema"`
 	Evidence json.RawMessage `json:"evidence,omitempty" jsonschema:"what the result rests on; some types require it"`
-	Notes    string          `json:"notes,omitempty" jsonschema:"for whoever decides"`
+	Notes    string          `json:"notes,omitempty" jsonschema:"for the approver"`
 }
 
 func submit(ctx context.Context, s *Server, in submitIn) (itemOut, error) {
@@ -66,7 +66,7 @@ type finalizeIn struct {
 	holding
 	Mode     string          `json:"mode,omitempty" jsonschema:"strict (default): all required parts must be validated; best_effort: of what is validated"`
 	Evidence json.RawMessage `json:"evidence,omitempty" jsonschema:"what the result rests on; some types require it"`
-	Notes    string          `json:"notes,omitempty" jsonschema:"for whoever decides"`
+	Notes    string          `json:"notes,omitempty" jsonschema:"for the approver"`
 }
 
 func finalize(ctx context.Context, s *Server, in finalizeIn) (itemOut, error) {

@@ -180,7 +180,7 @@ type open struct{ io.Writer }
 func (open) Close() error { return nil }
 
 // instructions tell an agent how to work with the tools.
-const instructions = `Pawl keeps work that must not be lost. A task is what somebody asked for; its items are the units of work, leased ` +
+const instructions = `Pawl keeps work that must not be lost. A task is a request for work; its items are the units of work, leased ` +
 	`to one worker at a time.
 
 To do work, choose a worker_id of your own and keep it:
@@ -190,10 +190,10 @@ To do work, choose a worker_id of your own and keep it:
 	`why a result was sent back.
 3. While you work, call work_heartbeat well before lease_expires_at; work_progress and work_checkpoint keep what you have so far.
 4. Hand in with work_submit, or piece by piece with work_submit_part and then work_finalize; types without acceptance end with ` +
-	`work_complete. A refused result names what is wrong by JSON Pointer: your lease is as it was, so mend it and hand it in again.
+	`work_complete. A refused result names what is wrong by JSON Pointer: your lease is as it was, so correct it and hand it in again.
 5. If you cannot go on: work_fail with the reason, or work_release to give the item back unharmed.
 
-When a call says lease_lost, stop: the item is somebody else's. Check out again.
+When a call says lease_lost, stop: another worker may have the item. Check out again.
 To have work done: work_propose, then work_wait. A submitted task waits for an approver: where you are offered work_approve and ` +
 	`work_reject, decide with the version that work_get showed; rejecting with allow_rework sends its items back with your reasons.
 Calls that change something may carry an idempotency key in _meta as ` +

@@ -62,8 +62,8 @@ func (s *Server) once(ctx context.Context, t tool, who, key string, args json.Ra
 	}
 	keeper, ok := s.svc.(pawl.Idempotent)
 	if !ok {
-		return nil, false, &pawl.Error{Code: pawl.CodeInvalid, Message: "this server does not keep the promise that " + KeyMeta +
-			" asks for; send the call without it"}
+		return nil, false, &pawl.Error{Code: pawl.CodeInvalid, Message: "this server does not support " + KeyMeta +
+			" in _meta; send the call without it"}
 	}
 	if len(args) == 0 {
 		args = json.RawMessage("{}")

@@ -55,18 +55,18 @@ func renamed(fields []pawl.Field) []pawl.Field {
 
 // next says what a model should do about an error.
 var next = map[pawl.Code]string{
-	pawl.CodeInvalid:         "Mend it and call again; nothing else has changed.",
+	pawl.CodeInvalid:         "Correct it and call again; nothing else has changed.",
 	pawl.CodeLeaseLost:       "Stop working on this item; check out again.",
 	pawl.CodeNotFound:        "Look it up with work_list or work_get.",
-	pawl.CodeUnauthenticated: "Ask whoever runs this for an API key.",
-	pawl.CodeForbidden:       "Ask somebody who may.",
-	pawl.CodeTooLarge:        "Make it smaller, or hand it in by parts.",
+	pawl.CodeUnauthenticated: "Ask the operator for an API key.",
+	pawl.CodeForbidden:       "Ask a user who has the role.",
+	pawl.CodeTooLarge:        "Make it smaller, or submit it in parts.",
 	pawl.CodeKeyInFlight:     "Call again in a moment with the same key.",
-	pawl.CodeKeyReused:       "Take a new key for a new request.",
+	pawl.CodeKeyReused:       "Use a new key for a new request.",
 	pawl.CodeKeyRequired:     "Send a key in _meta as " + KeyMeta + ".",
 	pawl.CodeLimit:           "Wait, then call again.",
 	pawl.CodeUnavailable:     "Call again in a moment.",
-	pawl.CodeInternal:        "This is not your fault; tell whoever runs this.",
+	pawl.CodeInternal:        "This is an error in Pawl, not in your call; tell the operator.",
 }
 
 // sentence describes a problem for a model: what is wrong, where, and what to do.

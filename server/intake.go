@@ -24,7 +24,7 @@ func checkPromises(r *http.Request) error {
 	for _, name := range promises {
 		if r.Header.Get(name) != "" && !(name == "If-Match" && matches(r)) {
 			return &pawl.Error{Code: pawl.CodeInvalid,
-				Message: "this server does not keep the promise that " + name + " asks for; send the call without it"}
+				Message: "this call does not support the header " + name + "; send it without the header"}
 		}
 	}
 	return nil

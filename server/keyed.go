@@ -52,7 +52,7 @@ func (s *server) keyed(r *http.Request, route api.Route) (*pawl.KeyBegin, error)
 	}
 	if _, able := s.svc.(pawl.Idempotent); !able {
 		return nil, &pawl.Error{Code: pawl.CodeInvalid,
-			Message: "this server does not keep the promise that " + api.KeyHeader + " asks for; send the call without it"}
+			Message: "this server does not support the header " + api.KeyHeader + "; send the call without the header"}
 	}
 	begin, body, err := keyOf(r, key)
 	if err != nil {
