@@ -275,7 +275,7 @@ func (g *Gate) Refused(ctx context.Context, route string, why error, about ...an
 		if left > 0 {
 			about = append(about, "left_out", left)
 		}
-		g.o.Log.WarnContext(ctx, "refused", about...)
+		g.o.Log.WarnContext(ctx, "call refused", about...)
 	}
 }
 

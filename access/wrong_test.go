@@ -47,7 +47,7 @@ func TestWrongKeysAreSlowedDown(t *testing.T) {
 		if keys.looks != 21 {
 			t.Errorf("%d looks into the database", keys.looks)
 		}
-		if n := strings.Count(log.String(), "refused"); n != 100 {
+		if n := strings.Count(log.String(), `msg="call refused"`); n != 100 {
 			t.Errorf("%d lines in the log", n)
 		}
 		if n := gate.Refusals()[access.Refusal{Route: "claim", Code: pawl.CodeLimit}]; n != 980 {

@@ -21,7 +21,7 @@ func (e *Engine) completeApply(ctx context.Context, call *pawl.CompleteCall, it 
 		ended, err := g.EndAside(ctx, tx, rules.OrNull(call.Result))
 		out = movedOf(ctx, it.Item, g)
 		if err == nil && !ended {
-			err = &pawl.Error{Code: pawl.CodeUnavailable, Op: op, Message: "the item is being moved; try again"}
+			err = &pawl.Error{Code: pawl.CodeUnavailable, Op: op, Message: "another call is changing the item; try again"}
 		}
 		return err
 	})

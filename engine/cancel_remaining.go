@@ -31,7 +31,7 @@ func (e *Engine) cancelRemaining(ctx context.Context, only string) error {
 				err = e.cancelItemsOf(ctx, t)
 			}
 			if err != nil {
-				e.logError(ctx, "cancelling what is left of a task with a failed item", err)
+				e.logError(ctx, "the remaining items of a task with a failed item could not be cancelled; retrying", err)
 			}
 		}
 	}

@@ -96,7 +96,7 @@ func (e *Engine) checkChain(ctx context.Context, taskID string) (out []Breach, e
 			return err
 		}
 		out = []Breach{{Rule: chainRule, Subject: strings.TrimSpace(taskID + " " + c.Break.EventID), Found: c.Break.Kind + ": " + c.Break.Found,
-			Mend: "find out who wrote around the record, and restore a backup"}}
+			Mend: "events cannot be changed: find out which program changed the table directly, and restore a backup"}}
 		return nil
 	})
 	return out, err

@@ -229,7 +229,7 @@ func (e *Engine) releaseOrphans(ctx context.Context, asked []claimCall, got []st
 		rows = append(rows, store.Leave{Ord: len(rows), Verb: store.VerbRelease, Fence: store.Fence{Namespace: who.namespace, ItemID: g.ItemID, WorkerID: who.who.WorkerID, Attempt: g.Attempt}})
 	}
 	if _, err := e.committers.leave.Do(ctx, e.db, rows); err != nil {
-		e.logError(ctx, "giving back a claim whose caller had gone", err)
+		e.logError(ctx, "items of a disconnected caller could not be released; their leases will expire", err)
 	}
 	e.queues.Forget()
 	e.ready(asked[0].namespace)

@@ -59,7 +59,7 @@ func (e *Engine) checkClaimKeys() {
 			return
 		}
 		if err := e.endRevoked(store.For(e.open, store.Background), ids); err != nil {
-			e.logError(e.open, "looking up API keys that items were claimed with", err)
+			e.logError(e.open, "looking up API keys that items were claimed with failed; retrying", err)
 			k.mu.Lock()
 			for _, id := range ids {
 				k.due[id] = true

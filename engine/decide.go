@@ -139,7 +139,7 @@ func (e *Engine) follow(ctx context.Context, f effects) {
 	e.endMessages(ctx, f.ended, "")
 	for _, id := range f.failing {
 		if err := e.cancelRemaining(context.WithoutCancel(ctx), id); err != nil {
-			e.logError(ctx, "cancelling what is left of a task with a failed item", err) // the next pass repeats it
+			e.logError(ctx, "the remaining items of a task with a failed item could not be cancelled; retrying", err) // the next pass repeats it
 		}
 	}
 }

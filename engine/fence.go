@@ -134,7 +134,7 @@ func (v *fenced[C, Row, Ans, R]) settle(ctx context.Context, e *Engine, calls []
 // giveUp answers calls whose rows were moved during each of their statements.
 func (v *fenced[C, Row, Ans, R]) giveUp(wave []int, out []pawl.Result[R]) {
 	for _, i := range wave {
-		out[i].Err = &pawl.Error{Code: pawl.CodeUnavailable, Op: v.op, Message: "the item is being moved; try again"}
+		out[i].Err = &pawl.Error{Code: pawl.CodeUnavailable, Op: v.op, Message: "another call is changing the item; try again"}
 	}
 }
 

@@ -98,7 +98,7 @@ func (r *typeRules) assemble(ctx context.Context, item pawl.Item, parts []pawl.I
 		return err
 	})
 	if err == nil && !json.Valid(out) {
-		err = fmt.Errorf("the hook Assemble of %s made what is no JSON", r.Name)
+		err = fmt.Errorf("the hook Assemble of %s returned a value that is not JSON", r.Name)
 	}
 	return out, err
 }

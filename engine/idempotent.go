@@ -141,7 +141,7 @@ func (e *Engine) IdempotentSteps(ctx context.Context, k pawl.KeyBegin, run func(
 			return store.DropKey(ctx, tx, ns, row.Scope, row.Hash, row.Token)
 		})
 		if dropped != nil {
-			e.logError(ctx, "giving an idempotency key back", dropped)
+			e.logError(ctx, "an idempotency key could not be released; its lease will expire", dropped)
 		}
 		return answer, false, err
 	}

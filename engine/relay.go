@@ -14,7 +14,7 @@ import (
 const maxRelays = 1000
 
 // TakeRelay leases a sink to a holder for ttl, unless another holder has it or the relay
-// is disabled; see relay.Book.
+// is disabled; see relay.StateStore.
 func (e *Engine) TakeRelay(ctx context.Context, sink, kind, holder string, ttl time.Duration) (r pawl.Relay, ok bool, err error) {
 	free := func(r pawl.Relay, now int64) bool {
 		return r.DisabledAt == nil && (r.Holder == "" || r.Holder == holder || r.HeldUntil == nil || r.HeldUntil.UnixMicro() <= now)
@@ -58,7 +58,7 @@ func (e *Engine) TakeRelay(ctx context.Context, sink, kind, holder string, ttl t
 }
 
 // KeepRelay stores the state of a relay and renews its lease. With ttl 0 it gives the
-// lease back; see relay.Book.
+// lease back; see relay.StateStore.
 func (e *Engine) KeepRelay(ctx context.Context, r pawl.Relay, ttl time.Duration) (ok bool, err error) {
 	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)
@@ -92,7 +92,7 @@ func (e *Engine) raise(ctx context.Context, tx store.Tx, now int64, r pawl.Relay
 	what := "relay " + r.Sink + " is disabled"
 	d, err := e.draft(ctx, &pawl.NewTask{Type: pawl.TypeRelayDisabled, Title: what, Payload: rules.Encode(r)}, "")
 	if err != nil { // the type has rules that this task does not meet
-		e.log.WarnContext(ctx, what+", which could not be put on record", "error", err)
+		e.log.WarnContext(ctx, what+"; the task that reports this could not be created", "error", err)
 		return nil
 	}
 	if _, err := insertDrafts(ctx, tx, e.db.Dialect().Hot, []draft{d}); err != nil {

@@ -50,20 +50,20 @@ func (e *Engine) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		wait := peek
 		if next, err := e.quick(ctx); err != nil {
-			e.logError(ctx, "sweep", err)
+			e.logError(ctx, "the sweep failed; retrying", err)
 		} else {
 			wait = min(wait, max(next, time.Millisecond))
 		}
 		if clock.Now().Sub(lastSeen) >= 5*time.Second {
 			lastSeen = clock.Now()
 			if err := e.notifyingDB.fits(ctx); err != nil {
-				e.logError(ctx, "checking the schema", err)
+				e.logError(ctx, "checking the schema failed; retrying", err)
 			}
 			if err := e.flushSeen(ctx); err != nil {
-				e.logError(ctx, "worker registry", err)
+				e.logError(ctx, "writing the worker registry failed; retrying", err)
 			}
 			if err := e.advanceAll(ctx); err != nil {
-				e.logError(ctx, "decisions", err)
+				e.logError(ctx, "advancing tasks failed; retrying", err)
 			}
 		}
 		if err := e.notifyingDB.excluded.Load(); err != nil {
@@ -110,7 +110,7 @@ func (e *Engine) nextDue(ctx context.Context) (next, now int64, ok bool, err err
 
 func (e *Engine) logError(ctx context.Context, what string, err error) {
 	if ctx.Err() == nil {
-		e.log.WarnContext(ctx, what+" did not work; it is tried again", "error", err)
+		e.log.WarnContext(ctx, what, "error", err)
 	}
 }
 

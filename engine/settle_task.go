@@ -53,7 +53,7 @@ func (e *Engine) advanceAll(ctx context.Context) error {
 		}
 		for _, t := range late {
 			if err := e.expireApproval(pawl.As(ctx, pawl.Caller{Namespace: t.Namespace}), t.ID); err != nil {
-				e.logError(ctx, "expiring an approval", err)
+				e.logError(ctx, "expiring an approval failed; retrying", err)
 			}
 		}
 		for _, t := range owed {

@@ -234,7 +234,7 @@ func (e *Engine) withLockedItem(ctx context.Context, f pawl.Fence, op string, fn
 			return err
 		}
 	}
-	return &pawl.Error{Code: pawl.CodeUnavailable, Op: op, Message: "the item is being moved; try again"}
+	return &pawl.Error{Code: pawl.CodeUnavailable, Op: op, Message: "another call is changing the item; try again"}
 }
 
 // each runs the calls of a batch one by one. Each call has its own answer or error.

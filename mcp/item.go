@@ -82,7 +82,7 @@ func (s *Server) giveBack(ctx context.Context, leases []pawl.Lease) {
 		calls[i].Fence = l.Fence()
 	}
 	if _, err := s.svc.Release(ctx, calls); err != nil {
-		s.opts.Log.WarnContext(ctx, "giving back what was checked out for a client that has gone", "error", err)
+		s.opts.Log.WarnContext(ctx, "items of a disconnected client could not be released; their leases will expire", "error", err)
 	}
 }
 

@@ -148,7 +148,7 @@ func (r *runner) run(ctx context.Context) {
 		if ok {
 			r.deliver(ctx, at)
 		} else if err != nil && !failed && ctx.Err() == nil {
-			r.log.WarnContext(ctx, "the relay's state cannot be read; it is tried again", "error", err)
+			r.log.WarnContext(ctx, "the relay's state cannot be read; retrying", "error", err)
 		}
 		failed = err != nil
 		sleep(ctx, r.Lease/3)

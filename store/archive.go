@@ -39,7 +39,7 @@ func ReadTask(ctx context.Context, tx Tx, taskID string, line func([]byte) error
 	}
 	if out := rows["rests"] + rows["ends"]; rows["work_items"] != out {
 		return &pawl.Error{Code: pawl.CodeConflict, Op: "archive",
-			Message: fmt.Sprintf("task %s has %d items and %d are out of work", taskID, rows["work_items"], out)}
+			Message: fmt.Sprintf("task %s has %d items, and only %d of them have no work left", taskID, rows["work_items"], out)}
 	}
 	return nil
 }

@@ -131,7 +131,7 @@ type Claim struct {
 }
 
 // ErrLarge refuses a claim that must be repeated with Bounded.
-var ErrLarge = errors.New("the claim has to look at sizes")
+var ErrLarge = errors.New("repeat the claim with Bounded: a row is too large")
 
 // Share returns the size in bytes that each row may have so that all rows of the claim
 // fit.

@@ -102,7 +102,7 @@ func (t *movedTask) conclude(ctx context.Context, tx Tx, now int64, c Change, ou
 		to = "open"
 	case c.Verb == "retry" && state != "open" && out.Items > 0: // the task ended while the items were collected
 		return &pawl.Error{Code: pawl.CodeConflict, Op: "retry", State: state, Allowed: pawl.TaskState(state).Allowed(),
-			Message: "the state is " + state + ", which takes no item back"}
+			Message: "the state is " + state + "; its items cannot be queued again"}
 	case c.Verb == "bury" && state == "failed" && n.Failed == 0:
 		to = "dead_lettered"
 	}
@@ -202,7 +202,7 @@ func releaseHash(ctx context.Context, tx Tx, taskID string, a Applied) error {
 	_, err := tx.Exec(ctx, moveSQL[query], taskID)
 	if pawl.CodeOf(err) == pawl.CodeConflict {
 		return &pawl.Error{Code: pawl.CodeConflict, State: string(pawl.TaskDeadLettered), Allowed: pawl.TaskDeadLettered.Allowed(),
-			Message: "another task has its input now", Err: err}
+			Message: "another task with the same input hash exists", Err: err}
 	}
 	return err
 }

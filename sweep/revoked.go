@@ -22,7 +22,7 @@ func (p *pass) revoked(ctx context.Context) error {
 		})
 		if err != nil && !stopsStep(ctx, err) {
 			p.stats.Errors++
-			p.Log.WarnContext(ctx, "leases of revoked API keys could not be ended; it is tried again", "error", err)
+			p.Log.WarnContext(ctx, "leases of revoked API keys could not be ended; retrying", "error", err)
 			return nil
 		}
 		if err != nil || len(queued) == 0 {

@@ -37,7 +37,7 @@ func (s *Sweeper) Keep(ctx context.Context) {
 	defer timer.Stop()
 	for ctx.Err() == nil {
 		if _, _, err := s.Tick(ctx); err != nil && ctx.Err() == nil {
-			s.Log.WarnContext(ctx, "the sweep failed; it is tried again", "error", err)
+			s.Log.WarnContext(ctx, "the sweep failed; retrying", "error", err)
 		}
 		select {
 		case <-ctx.Done():

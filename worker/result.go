@@ -203,7 +203,7 @@ func (w *runner) handleAnswer(h *result, err error) (again bool) {
 	case code == pawl.CodeConflict: // cancelled meanwhile, or an earlier try succeeded
 		j.log.Debug("the item had already ended", "error", err)
 	case h.maybeDone && h.verb > submit && code == pawl.CodeLeaseLost:
-		j.log.Debug("an earlier try succeeded", "error", err)
+		j.log.Debug("the lease is gone; an earlier try probably succeeded", "error", err)
 	case claimLoss(err) != nil:
 		w.reportLost(j, claimLoss(err))
 	default:

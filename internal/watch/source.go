@@ -56,7 +56,7 @@ func (h *Hub) listen() {
 		}, h.onNotice)
 		h.listening.Store(false)
 		if ctx.Err() == nil {
-			h.options.Log.WarnContext(ctx, "listening for other processes' work did not work; it is tried again", "error", err)
+			h.options.Log.WarnContext(ctx, "listening for other processes' work failed; retrying", "error", err)
 		}
 		select {
 		case <-ctx.Done():

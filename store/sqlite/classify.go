@@ -23,7 +23,7 @@ var meanings = map[int]meaning{
 	lib.SQLITE_BUSY:      {pawl.CodeUnavailable, "the database is busy: another process holds its lock"},
 	lib.SQLITE_LOCKED:    {pawl.CodeUnavailable, "the database is busy"},
 	lib.SQLITE_SCHEMA:    {pawl.CodeUnavailable, "the schema changed meanwhile"},
-	lib.SQLITE_INTERRUPT: {pawl.CodeUnavailable, "the call was given up"},
+	lib.SQLITE_INTERRUPT: {pawl.CodeUnavailable, "the caller cancelled the call, or its time ran out"},
 	lib.SQLITE_NOMEM:     {pawl.CodeUnavailable, "out of memory"},
 	lib.SQLITE_PERM:      {pawl.CodeUnavailable, "no permission to open the database file"},
 	lib.SQLITE_AUTH:      {pawl.CodeUnavailable, "no permission to use the database file"},
@@ -67,7 +67,7 @@ func classify(err error) error {
 	case errors.As(err, &known):
 		return err
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return &pawl.Error{Code: pawl.CodeUnavailable, Message: "the call was given up", Err: err}
+		return &pawl.Error{Code: pawl.CodeUnavailable, Message: "the caller cancelled the call, or its time ran out", Err: err}
 	}
 	code := codeOf(err)
 	v, found := extended[code]

@@ -44,7 +44,8 @@ func (w *lockWait) again(ctx context.Context, err error) (bool, error) {
 	case <-timer.C:
 	case <-ctx.Done():
 		timer.Stop()
-		return false, &pawl.Error{Code: pawl.CodeUnavailable, Message: "the call was given up while the database was busy", Err: ctx.Err()}
+		return false, &pawl.Error{Code: pawl.CodeUnavailable,
+			Message: "the database was busy until the caller cancelled the call, or its time ran out", Err: ctx.Err()}
 	}
 	w.delay = min(w.delay*2, maxDelay)
 	return true, nil

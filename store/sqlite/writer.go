@@ -118,8 +118,8 @@ func (w *writer) withdraw(c *call, unknown bool) bool {
 		}
 		c.err = classify(c.ctx.Err())
 	case c.stage == written && unknown:
-		c.err = &pawl.Error{Code: pawl.CodeUnavailable, Message: "the outcome is unknown: the call was given up while it was being written",
-			Err: c.ctx.Err()}
+		c.err = &pawl.Error{Code: pawl.CodeUnavailable, Err: c.ctx.Err(),
+			Message: "the outcome is unknown: while the call was being written, the caller cancelled it, or its time ran out"}
 	default:
 		return false
 	}

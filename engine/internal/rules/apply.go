@@ -19,7 +19,7 @@ func CheckApplied(raw json.RawMessage) error {
 	dec := json.NewDecoder(bytes.NewReader([]byte(OrNull(raw))))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&done); err != nil {
-		return pawl.Invalid("/result", `is not what applying comes to, {"result": …, "diff": {"summary", "before", "after", "operations", "counts"}}: %s`, strings.TrimPrefix(err.Error(), "json: "))
+		return pawl.Invalid("/result", `must be an apply result: {"result": …, "diff": {"summary", "before", "after", "operations", "counts"}}: %s`, strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if done.Diff == nil || done.Diff.Operations == nil {
 		return nil
@@ -54,9 +54,9 @@ func (f *Fields) patch(at string, raw json.RawMessage) {
 func CheckHookResult(result json.RawMessage) error {
 	switch {
 	case len(result) > 0 && !json.Valid(result):
-		return errors.New("what applying returned is no JSON")
+		return errors.New("the hook Apply returned a value that is not JSON")
 	case len(result) > pawl.MaxPayloadBytes:
-		return fmt.Errorf("what applying returned has %d bytes; at most %d are allowed", len(result), pawl.MaxPayloadBytes)
+		return fmt.Errorf("the hook Apply returned %d bytes; at most %d are allowed", len(result), pawl.MaxPayloadBytes)
 	}
 	return nil
 }

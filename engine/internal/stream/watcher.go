@@ -142,7 +142,7 @@ func (w *Watcher) run(ctx context.Context, woken <-chan struct{}) {
 		}
 		timer.Reset(pause)
 		if err != nil && ctx.Err() == nil && !failed {
-			w.options.Log.WarnContext(ctx, "messages cannot be followed; it is tried again", "error", err)
+			w.options.Log.WarnContext(ctx, "messages cannot be followed; retrying", "error", err)
 		}
 		failed = err != nil
 	}

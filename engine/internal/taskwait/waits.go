@@ -163,7 +163,7 @@ func (w *Waits) run(ctx context.Context, joined <-chan struct{}) {
 		began := clock.Now()
 		err := w.look(ctx)
 		if err != nil && ctx.Err() == nil && !failed {
-			w.options.Log.WarnContext(ctx, "the tasks that calls wait for cannot be read; it is tried again", "error", err)
+			w.options.Log.WarnContext(ctx, "the tasks that calls wait for cannot be read; retrying", "error", err)
 		}
 		failed = err != nil
 		if !pause(ctx, min(max(lookGap, lookShare*clock.Now().Sub(began)), lookMost)) {

@@ -25,7 +25,7 @@ func parseSinks(c cli.RelayConfig) ([]relay.SinkOptions, error) {
 	for _, s := range c.Secrets {
 		name, secret, found := strings.Cut(s, "=")
 		if !found {
-			return nil, cli.Invalid("a relay's secret must be NAME=whsec_…")
+			return nil, cli.Invalid("a sink's secret must be NAME=whsec_…")
 		}
 		secrets[name] = append(secrets[name], secret)
 	}
@@ -33,23 +33,23 @@ func parseSinks(c cli.RelayConfig) ([]relay.SinkOptions, error) {
 	for _, s := range c.Sinks {
 		name, address, found := strings.Cut(s, "=")
 		if !found {
-			return nil, cli.Invalid("a relay must be NAME=URL, for example bus=amqp://localhost")
+			return nil, cli.Invalid("a sink must be NAME=URL, for example bus=amqp://localhost")
 		}
 		if err := relay.Check(name); err != nil {
 			return nil, err
 		}
 		if slices.ContainsFunc(sinks, func(o relay.SinkOptions) bool { return o.Name == name }) {
-			return nil, cli.Invalid("two relays have the name %s", name)
+			return nil, cli.Invalid("two sinks have the name %s", name)
 		}
 		out, err := parseSink(name, address, secrets[name])
 		if err != nil {
-			return nil, cli.Invalid("relay %s: %v", name, err)
+			return nil, cli.Invalid("sink %s: %v", name, err)
 		}
 		delete(secrets, name)
 		sinks = append(sinks, out)
 	}
 	for name := range secrets {
-		return nil, cli.Invalid("relay.secrets has a secret for the relay %s, but there is no such relay", name)
+		return nil, cli.Invalid("relay.secrets has a secret for the sink %s, but there is no such sink", name)
 	}
 	return sinks, nil
 }
